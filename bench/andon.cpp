@@ -22,10 +22,10 @@ Rules many_rules() {
     text += fmt::format("[rule.r{}]\non = 'temperature_core_celsius'\nat = {}\nmessage = 'x'\n", i,
                         85 + i % 5);
   }
-  return *with_rules(built_in_rules(), text, "bench");
+  return *apply_rules(built_in_rules(), text, "bench");
 }
 
-Snapshot yard(std::size_t gpus, std::size_t hot_of) {
+Snapshot hot_snapshot(std::size_t gpus, std::size_t hot_of) {
   Snapshot snapshot;
   snapshot.driver.initialised = true;
   for (std::size_t i = 0; i < gpus; ++i) {
@@ -45,19 +45,19 @@ Snapshot yard(std::size_t gpus, std::size_t hot_of) {
 }
 
 void tick(benchmark::State& state) {
-  const Snapshot snapshot =
-      yard(static_cast<std::size_t>(state.range(0)), static_cast<std::size_t>(state.range(1)));
+  const Snapshot snapshot = hot_snapshot(static_cast<std::size_t>(state.range(0)),
+                                         static_cast<std::size_t>(state.range(1)));
   FactCollector book;
-  Engine engine(many_rules());
+  RuleEngine engine(many_rules());
   TimePoint now(std::chrono::hours(1));
   std::size_t changes = 0;
   for (auto _ : state) {
     now += std::chrono::seconds(1);
-    const Facts facts = book.note(snapshot, {}, now);
+    const Facts facts = book.collect(snapshot, {}, now);
     changes += engine.tick(facts, now, kWall).size();
   }
   state.counters["rules"] = static_cast<double>(engine.rules().size());
-  state.counters["firing"] = static_cast<double>(engine.firing().size());
+  state.counters["firing"] = static_cast<double>(engine.firing_alerts().size());
   benchmark::DoNotOptimize(changes);
 }
 BENCHMARK(tick)->Args({8, 0})->Args({64, 0})->Args({64, 8})->Unit(benchmark::kMicrosecond);

@@ -65,7 +65,7 @@ int http_requests(const std::string& path, int rounds, const std::string& one,
   const std::string first = bench::request_of(one);
   const std::string second = bench::request_of(other);
   return measure(rounds, [&](int round) {
-    const std::string answer = server.ask(round % 2 == 0 ? first : second);
+    const std::string answer = server.request(round % 2 == 0 ? first : second);
     if (!answer.starts_with("HTTP/1.1 200 ")) fail(answer.substr(answer.find("\r\n\r\n") + 4));
     return true;
   });
@@ -139,7 +139,7 @@ int echo(const std::string& path) {
   http::Server server(
       loop, [](const http::Request&, http::Reply reply) { reply({200, "", std::string()}); });
   if (const auto done = server.listen_unix(path); !done) fail(done.error().message);
-  const Subscription signals = loop.signals({SIGTERM}, [&](int) { loop.stop(); });
+  const Subscription signals = loop.watch_signals({SIGTERM}, [&](int) { loop.stop(); });
   loop.run();
   return 0;
 }

@@ -32,9 +32,9 @@ namespace gpuyard::bench {
 namespace {
 
 constexpr uid_t kFirstUser = 20'000;
-constexpr uid_t kAside = 30'000;  // the user that asks for the load
+constexpr uid_t kProbeUser = 30'000;  // the user that asks for the load
 
-struct Wish {
+struct LoadOptions {
   std::string socket;
   std::uint16_t port = 0;
   int parties = 1;
@@ -45,14 +45,14 @@ struct Wish {
 };
 
 // While this object lives, its thread connects as that user.
-class Disguise {
+class ScopedUid {
  public:
-  explicit Disguise(uid_t uid) {
+  explicit ScopedUid(uid_t uid) {
     if (::syscall(SYS_setresuid, -1, uid, -1) != 0) fail("only root can be other users");
   }
-  ~Disguise() { ::syscall(SYS_setresuid, -1, 0, -1); }
-  Disguise(const Disguise&) = delete;
-  Disguise& operator=(const Disguise&) = delete;
+  ~ScopedUid() { ::syscall(SYS_setresuid, -1, 0, -1); }
+  ScopedUid(const ScopedUid&) = delete;
+  ScopedUid& operator=(const ScopedUid&) = delete;
 };
 
 UniqueFd connect_to(const http::Endpoint& endpoint, int party) {
@@ -98,9 +98,9 @@ class Client {
 
  private:
   void take(std::string_view text) {
-    if (left_ == 0 && !streams_) text = take_head(text);
-    left_ -= std::min(left_, text.size());
-    if (streams_ || !began_ || left_ > 0) return;
+    if (body_left_ == 0 && !streams_) text = take_head(text);
+    body_left_ -= std::min(body_left_, text.size());
+    if (streams_ || !began_ || body_left_ > 0) return;
     began_ = false;
     ++answers_;
     send_all(fd_, request_);
@@ -114,7 +114,8 @@ class Client {
     streams_ = head_.find("Transfer-Encoding: chunked") < end;
     constexpr std::string_view kLength = "Content-Length: ";
     const std::size_t length = head_.find(kLength);
-    if (length < end) left_ = std::strtoul(head_.c_str() + length + kLength.size(), nullptr, 10);
+    if (length < end)
+      body_left_ = std::strtoul(head_.c_str() + length + kLength.size(), nullptr, 10);
     began_ = true;
     const std::size_t of_body = head_.size() - (end + 4);
     head_.clear();
@@ -124,7 +125,7 @@ class Client {
   UniqueFd fd_;
   std::string request_;
   std::string head_;
-  std::size_t left_ = 0;
+  std::size_t body_left_ = 0;
   bool began_ = false;
   bool streams_ = false;
   bool refused_ = false;
@@ -134,14 +135,14 @@ class Client {
 
 class Crowd {
  public:
-  explicit Crowd(const Wish& wish) : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+  explicit Crowd(const LoadOptions& wish) : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
     const auto on_unix = http::Endpoint::unix_socket(wish.socket);
     const auto on_tcp = http::Endpoint::tcp("127.0.0.1", wish.port);
     for (int i = 0; i < wish.streams + wish.clients; ++i) {
       const int party = i % wish.parties;
       const std::string request =
           request_of(i < wish.streams ? "GET /api/gpu/stream/power?hz=100" : "GET /api/gpu/queue");
-      const Disguise user(kFirstUser + static_cast<uid_t>(party));
+      const ScopedUid user(kFirstUser + static_cast<uid_t>(party));
       add({connect_to(on_unix, party), request});
       add({connect_to(on_tcp, party), request});
     }
@@ -177,15 +178,15 @@ class Crowd {
   std::string room_ = std::string(std::size_t{256} << 10U, '\0');
 };
 
-void make_claims(const Wish& wish) {
+void make_claims(const LoadOptions& wish) {
   const std::string claim =
       request_of("POST /api/gpu/leases",
                  R"({"binding":"detached","ttl_s":3600,"answer_within_s":0,"gpus":2})");
   for (int party = 0; party < wish.parties; ++party) {
-    const Disguise user(kFirstUser + static_cast<uid_t>(party));
+    const ScopedUid user(kFirstUser + static_cast<uid_t>(party));
     const Connection server(wish.socket);
     for (int i = 0; i < wish.claims; ++i) {
-      const std::string answer = ask_patiently(server, claim);
+      const std::string answer = request_until_accepted(server, claim);
       if (!answer.starts_with("HTTP/1.1 200 ")) fail(answer);
     }
   }
@@ -193,9 +194,9 @@ void make_claims(const Wish& wish) {
 
 // The client that asks for the load every two milliseconds, with a priority that keeps the
 // scheduler from delaying it.
-class Onlooker {
+class LatencyProbe {
  public:
-  explicit Onlooker(const Wish& wish) : thread_([this, wish] { run(wish); }) {}
+  explicit LatencyProbe(const LoadOptions& wish) : thread_([this, wish] { run(wish); }) {}
   RoundTrips end() {
     over_ = true;
     thread_.join();
@@ -203,13 +204,13 @@ class Onlooker {
   }
 
  private:
-  void run(const Wish& wish) {
+  void run(const LoadOptions& wish) {
     ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), -20);
-    const Disguise user(kAside);
+    const ScopedUid user(kProbeUser);
     const Connection server(wish.socket);
     const std::string request = request_of("GET /api/gpu/load");
     while (!over_) {
-      waits_.add([&] { return server.ask(request).starts_with("HTTP/1.1 200 "); });
+      waits_.add([&] { return server.request(request).starts_with("HTTP/1.1 200 "); });
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
   }
@@ -219,14 +220,14 @@ class Onlooker {
   std::thread thread_;
 };
 
-int measure(const Wish& wish) {
+int measure(const LoadOptions& wish) {
   make_claims(wish);
   Crowd crowd(wish);
   constexpr Duration kSettles = std::chrono::seconds(2);
   crowd.run_until(BootClock::now() + kSettles);
   const std::uint64_t bytes_before = crowd.sum(&Client::bytes);
   const std::uint64_t answers_before = crowd.sum(&Client::answers);
-  Onlooker onlooker(wish);
+  LatencyProbe onlooker(wish);
   crowd.run_until(BootClock::now() + std::chrono::seconds(wish.seconds));
   const RoundTrips load = onlooker.end();
   fmt::print(

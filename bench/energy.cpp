@@ -54,14 +54,14 @@ void open_windows(Ledger& ledger, const Node& node, std::int64_t windows) {
 void tick(benchmark::State& state) {
   Node node(state.range(0));
   Ledger ledger("boot");
-  ledger.adopt({}, {}, {});
-  ledger.observe(node.last());
+  ledger.restore({}, {}, {});
+  ledger.record(node.last());
   open_windows(ledger, node, state.range(1));
   for (auto _ : state) {
     state.PauseTiming();
     const Snapshot& now = node.now();
     state.ResumeTiming();
-    ledger.observe(now);
+    ledger.record(now);
   }
 }
 BENCHMARK(tick)->Args({8, 0})->Args({64, 0})->Args({8, 16})->Args({64, 256});
@@ -84,20 +84,20 @@ class StateDirectory {
 // The edge of a window: all accounts and one window of all GPUs, synced.
 void commit(benchmark::State& state) {
   const StateDirectory directory;
-  store::StateDb database(directory.file(), store::kStateLayout);
+  store::StateDb database(directory.file(), store::kStateMigrations);
   Node node(state.range(0));
   Ledger ledger("boot");
-  ledger.observe(node.last());
+  ledger.record(node.last());
   for (auto _ : state) {
     state.PauseTiming();
     open_windows(ledger, node, 1);
-    const energy::Changes changes = ledger.take_changes();
+    const energy::EnergyTransaction changes = ledger.take_transaction();
     const std::vector<store::StateDb::Work> works = {
         [&](store::Database& into) { return store::save_energy(into, changes); }};
     state.ResumeTiming();
     if (!database.commit(works)) std::abort();
     state.PauseTiming();
-    if (!ledger.end(changes.now.windows[0].id, node.last().taken)) std::abort();
+    if (!ledger.end(changes.state.windows[0].id, node.last().taken)) std::abort();
     state.ResumeTiming();
   }
 }

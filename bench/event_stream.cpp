@@ -57,7 +57,7 @@ class Ticker {
 
  private:
   void tick() {
-    hub_.show(snapshot(++generation_));
+    hub_.set_snapshot(snapshot(++generation_));
     next_ += period_;
     timer_ = loop_.call_at(next_, [this] { tick(); });
   }
@@ -79,10 +79,10 @@ int serve(double hz) {
   api::EventHub hub("bench", snapshot(1));
   // All listeners have one address here.
   http::Limits limits;
-  limits.connections_of_one = limits.connections;
-  limits.streams_of_one = limits.streams;
+  limits.connections_per_group = limits.connections;
+  limits.streams_per_group = limits.streams;
   const auto answer = [&](const http::Request&, http::Reply reply) {
-    reply(http::event_stream(hub.listen({})));
+    reply(http::event_stream(hub.open_stream({})));
   };
   http::Server server(loop, answer, limits);
   const auto bound = server.listen_tcp("127.0.0.1", 0);

@@ -102,7 +102,7 @@ class Replay {
 
   const Snapshot& second(int at) {
     const auto length = static_cast<int>(recording_.trace.size());
-    if (at > 0 && at % length == 0) carry_on();
+    if (at > 0 && at % length == 0) grow_counters();
     const auto shift = std::chrono::seconds(at / length * length);
     const auto& samples = recording_.trace[static_cast<std::size_t>(at % length)];
     for (std::size_t i = 0; i < snapshot_.devices.size(); ++i) {
@@ -110,7 +110,7 @@ class Replay {
       for (Reading reading : samples[of].readings()) {
         reading.taken += shift;
         auto* number = std::get_if<std::int64_t>(&reading.value);
-        if (number != nullptr && row_of(reading.metric).kind == Kind::counter) {
+        if (number != nullptr && row_of(reading.metric).kind == MetricKind::counter) {
           *number += grown_[of][{reading.metric, reading.index}];
         }
         snapshot_.devices[i].sample.set(std::move(reading));
@@ -124,10 +124,10 @@ class Replay {
   using Key = std::pair<Metric, std::uint16_t>;
 
   // A counter begins the next round at its last value.
-  void carry_on() {
+  void grow_counters() {
     for (std::size_t i = 0; i < grown_.size(); ++i) {
       for (const Reading& first : recording_.trace.front()[i].readings()) {
-        if (row_of(first.metric).kind != Kind::counter || first.number() == nullptr) continue;
+        if (row_of(first.metric).kind != MetricKind::counter || first.number() == nullptr) continue;
         for (auto last = recording_.trace.rbegin(); last != recording_.trace.rend(); ++last) {
           const std::int64_t* number = (*last)[i].number(first.metric, first.index);
           if (number == nullptr) continue;
@@ -144,12 +144,12 @@ class Replay {
 };
 
 // The CPU time of feeding alone.
-double feed(history::Rings& rings, Replay& replay, int seconds) {
+double append_replay(history::Rings& rings, Replay& replay, int seconds) {
   double spent = 0;
   for (int second = 0; second < seconds; ++second) {
     const Snapshot& snapshot = replay.second(second);
     const double before = cpu_seconds();
-    rings.feed(snapshot);
+    rings.append(snapshot);
     spent += cpu_seconds() - before;
   }
   return spent;
@@ -172,7 +172,7 @@ Payload payload_of(const history::Rings& rings) {
         out.readings += block.points;
         out.reading_bytes += block.size;
       }
-      for (const auto& block : series.tens(INT64_MIN).blocks) {
+      for (const auto& block : series.ten_second_buckets(INT64_MIN).blocks) {
         out.tens += block.points;
         out.ten_bytes += block.size;
       }
@@ -187,7 +187,7 @@ void decode_all(const history::Rings& rings) {
   for (const auto& [uuid, gpu] : rings.gpus()) {
     for (const history::Series& series : gpu.series) {
       points += series.readings(INT64_MIN).points(INT64_MIN, INT64_MAX).size();
-      points += 4 * series.tens(INT64_MIN).points(INT64_MIN, INT64_MAX).size();
+      points += 4 * series.ten_second_buckets(INT64_MIN).points(INT64_MIN, INT64_MAX).size();
     }
   }
   const double spent = cpu_seconds() - before;
@@ -205,14 +205,14 @@ void store_day(const history::Rings& rings) {
     store::HistoryDb db(directory + "/history.db");
     history::DaemonRun run{boot_id(), 1'700'000'000'000, {}, 0, 0};
     for (const auto& [uuid, gpu] : rings.gpus()) {
-      std::vector<history::Minutes> minutes;
+      std::vector<history::SeriesMinutes> minutes;
       for (const history::Series& one : gpu.series) {
         ++series;
-        const auto tens = one.tens(INT64_MIN).points(INT64_MIN, INT64_MAX);
+        const auto tens = one.ten_second_buckets(INT64_MIN).points(INT64_MIN, INT64_MAX);
         if (tens.empty()) continue;
         run.last_ms = std::max(run.last_ms, tens.back().at_ms);
         minutes.push_back({{uuid, json_key(row_of(one.metric())), one.element()},
-                           history::coarser(tens, history::kMinuteMs)});
+                           history::downsample(tens, history::kMinuteMs)});
       }
       const double before = cpu_seconds();
       if (const auto done = db.put(run, minutes); !done) {
@@ -234,7 +234,7 @@ void run(int seconds) {
   history::Rings rings;
   {
     Replay replay(recording, 1);
-    const double spent = feed(rings, replay, kDay);
+    const double spent = append_replay(rings, replay, kDay);
     std::printf("%zu GPUs: %.1f us of CPU a tick\n", recording.gpus.size(), spent * 1e6 / kDay);
   }
   const Payload payload = payload_of(rings);
@@ -256,7 +256,7 @@ void run(int seconds) {
   history::Rings many;
   Replay replay(recording, 8);
   constexpr int kHour = 3600;
-  const double spent = feed(many, replay, kHour);
+  const double spent = append_replay(many, replay, kHour);
   std::printf("%.0f GPUs: %.1f us of CPU a tick; memory after an hour %.1f MB\n", gpus * 8,
               spent * 1e6 / kHour, static_cast<double>(many.bytes()) * 1e-6);
 }

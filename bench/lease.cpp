@@ -13,18 +13,18 @@
 namespace gpuyard {
 namespace {
 
-using lease::Core;
 using lease::Effects;
-using lease::Terms;
+using lease::GpuRequest;
+using lease::Scheduler;
 using lease::Ticket;
 
 // If `linked`, eight GPUs each are linked, and four each share a NUMA node.
-Core node(std::int64_t gpus, bool linked) {
-  Core core;
+Scheduler node(std::int64_t gpus, bool linked) {
+  Scheduler core;
   for (unsigned i = 0; i < gpus; ++i) {
     lease::Gpu gpu;
     gpu.key = "GPU-" + std::to_string(1000 + i);
-    gpu.now.temperature_c = 40 + i % 7;
+    gpu.availability.temperature_c = 40 + i % 7;
     if (linked) {
       gpu.clique = i / 8;
       gpu.numa_node = i / 4;
@@ -34,20 +34,20 @@ Core node(std::int64_t gpus, bool linked) {
   return core;
 }
 
-Terms all_of(const Core& core, unsigned count = 1) {
-  Terms terms;
-  terms.count = count;
-  terms.eligible = core.known();
-  return terms;
+GpuRequest all_of(const Scheduler& core, unsigned count = 1) {
+  GpuRequest request;
+  request.count = count;
+  request.eligible = core.known_gpus();
+  return request;
 }
 
 // Arguments: GPUs, whether they are linked, GPUs wanted.
 void claim_and_release(benchmark::State& state) {
-  Core core = node(state.range(0), state.range(1) != 0);
-  const Terms terms = all_of(core, static_cast<unsigned>(state.range(2)));
+  Scheduler core = node(state.range(0), state.range(1) != 0);
+  const GpuRequest request = all_of(core, static_cast<unsigned>(state.range(2)));
   for (auto _ : state) {
     Effects effects;
-    const Ticket ticket = core.claim(terms, {}, effects);
+    const Ticket ticket = core.claim(request, {}, effects);
     if (effects.granted.size() != 1) std::abort();
     benchmark::DoNotOptimize(core.release(ticket, {}));
   }
@@ -76,14 +76,14 @@ BENCHMARK(pool_claim_and_release)->Arg(8)->Arg(64);
 // Many claims wait; one GPU after the other is released, and the client that got it claims again.
 // Aborts if a claim is served out of order.
 void queue(benchmark::State& state) {
-  Core core = node(8, true);
+  Scheduler core = node(8, true);
   Effects effects;
-  const Terms terms = all_of(core);
-  for (std::int64_t i = 0; i < state.range(0) + 8; ++i) core.claim(terms, {}, effects);
+  const GpuRequest request = all_of(core);
+  for (std::int64_t i = 0; i < state.range(0) + 8; ++i) core.claim(request, {}, effects);
   Ticket last = effects.granted.back();
   for (auto _ : state) {
-    Effects now = core.release(core.live().begin()->first, {});
-    core.claim(terms, {}, now);
+    Effects now = core.release(core.live_claims().begin()->first, {});
+    core.claim(request, {}, now);
     if (now.granted.size() != 1 || now.granted[0] != ++last) std::abort();
   }
 }
@@ -91,24 +91,24 @@ BENCHMARK(queue)->Arg(100)->Arg(10'000);
 
 // The outlook of each waiting claim.
 void outlooks(benchmark::State& state) {
-  Core core = node(8, true);
+  Scheduler core = node(8, true);
   Effects effects;
   for (std::int64_t i = 0; i < state.range(0) + 8; ++i) core.claim(all_of(core), {}, effects);
-  for (auto _ : state) benchmark::DoNotOptimize(core.outlooks({}));
+  for (auto _ : state) benchmark::DoNotOptimize(core.queue_positions({}));
 }
 BENCHMARK(outlooks)->Arg(10'000)->Unit(benchmark::kMicrosecond);
 
 // A free GPU is reserved for the first claim. The 10,000 claims behind it must all be checked, as
 // each could end in time, but none does.
 void look_through(benchmark::State& state) {
-  Core core = node(8, true);
+  Scheduler core = node(8, true);
   Effects effects;
-  Terms terms = all_of(core);
-  terms.longest = std::chrono::hours(1);
-  core.claim(terms, {}, effects);
+  GpuRequest request = all_of(core);
+  request.max_hold_time = std::chrono::hours(1);
+  core.claim(request, {}, effects);
   core.claim(all_of(core, 8), {}, effects);
-  terms.longest = std::chrono::hours(2);
-  for (std::int64_t i = 0; i < state.range(0); ++i) core.claim(terms, {}, effects);
+  request.max_hold_time = std::chrono::hours(2);
+  for (std::int64_t i = 0; i < state.range(0); ++i) core.claim(request, {}, effects);
   if (effects.granted.size() != 1) std::abort();
   for (auto _ : state) benchmark::DoNotOptimize(core.open({}));
 }
@@ -116,7 +116,7 @@ BENCHMARK(look_through)->Arg(10'000)->Unit(benchmark::kMicrosecond);
 
 void memory_of_a_waiter(benchmark::State& state) {
   for (auto _ : state) {
-    Core core = node(8, true);
+    Scheduler core = node(8, true);
     Effects effects;
     for (int i = 0; i < 8; ++i) core.claim(all_of(core), {}, effects);
     const std::size_t before = ::mallinfo2().uordblks;

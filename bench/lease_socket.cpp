@@ -31,7 +31,7 @@ std::string release_of(const std::string& id) {
   return request_of("DELETE /api/gpu/leases/" + id);
 }
 
-bool says(const std::string& answer, std::string_view words) {
+bool matches_text(const std::string& answer, std::string_view words) {
   if (answer.find(words) != answer.npos) return true;
   std::fputs(answer.c_str(), stderr);
   return false;
@@ -41,7 +41,7 @@ bool says(const std::string& answer, std::string_view words) {
 void wait_until_free(const Connection& server) {
   constexpr int kLooks = 500;
   for (int look = 0; look < kLooks; ++look) {
-    const std::string load = server.ask(request_of("GET /api/gpu/load"));
+    const std::string load = server.request(request_of("GET /api/gpu/load"));
     if (load.find(R"("leased":true)") == load.npos) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
@@ -58,14 +58,14 @@ int grants(const std::string& socket, int gpus, int rounds) {
     for (int gpu = 0; gpu < gpus; ++gpu) {
       const std::string request = claim_of(id(gpu));
       if (!counted) {
-        says(ask_patiently(server, request), R"("state":"held")");
+        matches_text(request_until_accepted(server, request), R"("state":"held")");
         continue;
       }
-      claims.add([&] { return says(server.ask(request), R"("state":"held")"); });
+      claims.add([&] { return matches_text(server.request(request), R"("state":"held")"); });
     }
     for (int gpu = 0; gpu < gpus; ++gpu) {
       const std::string request = release_of(id(gpu));
-      releases.add([&] { return says(server.ask(request), "HTTP/1.1 200 "); }, counted);
+      releases.add([&] { return matches_text(server.request(request), "HTTP/1.1 200 "); }, counted);
     }
     wait_until_free(server);
   }
@@ -77,9 +77,10 @@ int grants(const std::string& socket, int gpus, int rounds) {
 void take_all(const Connection& holder) {
   constexpr int kTimes = 500;
   for (int i = 0; i < kTimes; ++i) {
-    const auto answer = ask_patiently(holder, claim_of(fmt::format("who-holds-all-{:04}", i)));
+    const auto answer =
+        request_until_accepted(holder, claim_of(fmt::format("who-holds-all-{:04}", i)));
     if (answer.find(R"("state":"held")") != answer.npos) continue;
-    const std::string load = holder.ask(request_of("GET /api/gpu/load"));
+    const std::string load = holder.request(request_of("GET /api/gpu/load"));
     if (load.find(R"("leased":false)") == load.npos) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
@@ -99,8 +100,9 @@ int crowd(const std::string& socket, int clients, int rounds) {
         for (int round = 0; round < rounds; ++round) {
           const std::string id = fmt::format("of-a-crowd-{:03}-{:06}", client, round);
           claims[static_cast<std::size_t>(client)].add(
-              [&] { return says(server.ask(claim_of(id)), R"("state":"waiting")"); });
-          if (!says(server.ask(release_of(id)), "HTTP/1.1 200 ")) fail("a place was not given up");
+              [&] { return matches_text(server.request(claim_of(id)), R"("state":"waiting")"); });
+          if (!matches_text(server.request(release_of(id)), "HTTP/1.1 200 "))
+            fail("a place was not given up");
         }
       });
     }

@@ -18,9 +18,9 @@ namespace {
 // here.
 const ProbeSet kProbes = ProbeSet::all() - ProbeSet{Probe::pcie_tx, Probe::pcie_rx};
 
-class Yard {
+class SampledNode {
  public:
-  Yard() {
+  SampledNode() {
     auto backend = nvml::make_backend(SIM_NVML_LIBRARY);
     auto session = backend ? (*backend)->start() : Result<DriverSession>(backend.error());
     if (!session) {
@@ -47,32 +47,32 @@ class Yard {
   Snapshot snapshot_;
 };
 
-Yard& yard() {
-  static Yard instance;
+SampledNode& sampled_node() {
+  static SampledNode instance;
   return instance;
 }
 
 void sample_fast_tier(benchmark::State& state) {
-  for (auto _ : state) yard().sample(probes_of(Tier::fast));
+  for (auto _ : state) sampled_node().sample(probes_of(Tier::fast));
 }
 void sample_all_tiers(benchmark::State& state) {
-  for (auto _ : state) yard().sample(kProbes);
+  for (auto _ : state) sampled_node().sample(kProbes);
 }
 void snapshot_to_json(benchmark::State& state) {
   for (auto _ : state) {
-    benchmark::DoNotOptimize(json::to_json(protocol::snapshot_of(yard().snapshot())));
+    benchmark::DoNotOptimize(json::to_json(protocol::snapshot_of(sampled_node().snapshot())));
   }
 }
 void snapshot_to_prometheus(benchmark::State& state) {
   for (auto _ : state) {
-    benchmark::DoNotOptimize(metrics::render(yard().snapshot(), {"1"}, "gpuyard"));
+    benchmark::DoNotOptimize(metrics::render(sampled_node().snapshot(), {"1"}, "gpuyard"));
   }
 }
 void whole_tick(benchmark::State& state) {
   for (auto _ : state) {
-    yard().sample(probes_of(Tier::fast));
-    benchmark::DoNotOptimize(json::to_json(protocol::snapshot_of(yard().snapshot())));
-    benchmark::DoNotOptimize(metrics::render(yard().snapshot(), {"1"}, "gpuyard"));
+    sampled_node().sample(probes_of(Tier::fast));
+    benchmark::DoNotOptimize(json::to_json(protocol::snapshot_of(sampled_node().snapshot())));
+    benchmark::DoNotOptimize(metrics::render(sampled_node().snapshot(), {"1"}, "gpuyard"));
   }
 }
 BENCHMARK(sample_fast_tier);

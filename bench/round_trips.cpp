@@ -51,7 +51,7 @@ Connection::Connection(const std::string& path)
     fail("nothing is listening at " + path);
 }
 
-std::string Connection::ask(const std::string& request) const {
+std::string Connection::request(const std::string& request) const {
   const ssize_t sent = ::send(fd_.get(), request.data(), request.size(), MSG_NOSIGNAL);
   if (sent != static_cast<ssize_t>(request.size())) fail("a request could not be sent");
   std::string text;
@@ -72,14 +72,14 @@ std::string Connection::ask(const std::string& request) const {
   }
 }
 
-std::string ask_patiently(const Connection& server, const std::string& request) {
+std::string request_until_accepted(const Connection& server, const std::string& request) {
   constexpr int kTimes = 500;
   for (int i = 0; i < kTimes; ++i) {
-    std::string answer = server.ask(request);
+    std::string answer = server.request(request);
     if (!answer.starts_with("HTTP/1.1 503 ")) return answer;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  fail("the daemon does not get ready: " + server.ask(request));
+  fail("the daemon does not get ready: " + server.request(request));
 }
 
 std::string request_of(std::string_view line, std::string_view body) {

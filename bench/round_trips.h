@@ -33,7 +33,7 @@ class Connection {
   explicit Connection(const std::string& path);
   // Returns the whole answer; fails if the server ends it early. An answer must have a
   // Content-Length.
-  std::string ask(const std::string& request) const;
+  std::string request(const std::string& request) const;
 
  private:
   UniqueFd fd_;
@@ -41,7 +41,7 @@ class Connection {
 
 // Asks until the answer is not a 503: a daemon that has just started answers 503 until it knows its
 // GPUs.
-std::string ask_patiently(const Connection&, const std::string& request);
+std::string request_until_accepted(const Connection&, const std::string& request);
 
 // "POST /a" and a body, as bytes.
 std::string request_of(std::string_view line, std::string_view body = {});

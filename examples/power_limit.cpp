@@ -25,7 +25,7 @@ int fail(const gpuyard::Error& error) {
 }
 
 int hold(const gpuyard::Control& control, std::uint32_t gpu, int watts, int seconds) {
-  const auto before = control.look(gpu, gpuyard::SettingKind::power_limit);
+  const auto before = control.read_setting(gpu, gpuyard::SettingKind::power_limit);
   if (!before) return fail(before.error());
   if (!before->now || !before->allowed) {
     return fail({gpuyard::Errc::unsupported, "the driver does not tell the limit or its range"});

@@ -19,18 +19,18 @@ using gpuyard::fuzz::require;
 using gpuyard::notify::SinkConfig;
 using gpuyard::notify::SinkKind;
 
-constexpr Duration kLongest = std::chrono::hours(24 * 30);
+constexpr Duration kMaxDuration = std::chrono::hours(24 * 30);
 
 bool fits(const std::string& text) {
-  return text.size() <= gpuyard::andon::kMostText;
+  return text.size() <= gpuyard::andon::kMaxTextLength;
 }
 
 bool fit(const std::vector<std::string>& texts) {
-  return texts.size() <= gpuyard::andon::kMostListed && std::ranges::all_of(texts, fits);
+  return texts.size() <= gpuyard::andon::kMaxListLength && std::ranges::all_of(texts, fits);
 }
 
 bool fits(Duration duration) {
-  return duration >= Duration::zero() && duration <= kLongest;
+  return duration >= Duration::zero() && duration <= kMaxDuration;
 }
 
 void check_limits(const Rule& rule) {
@@ -46,19 +46,19 @@ void check_limits(const Rule& rule) {
 }
 
 void check_answers(const Rule& rule, double value) {
-  require(!rule.reached(value) || !rule.clear(value), "nothing is reached and clear at once");
+  require(!rule.is_reached(value) || !rule.is_clear(value), "nothing is reached and clear at once");
   const int severity = rule.severity_of(value);
   require(severity >= 0 && severity <= 100, "a severity is within 0 and 100");
   message_of(rule, {"3", "a GPU", value, 79, "why"});
 }
 
 void check_rules(std::string_view text) {
-  const auto rules = with_rules(gpuyard::andon::built_in_rules(), text, "x.toml");
+  const auto rules = apply_rules(gpuyard::andon::built_in_rules(), text, "x.toml");
   if (!rules) {
     require(rules.error().message.starts_with("x.toml:"), "a refused rule names the file");
     return;
   }
-  require(rules->size() <= gpuyard::andon::kMostRules, "there are not too many rules");
+  require(rules->size() <= gpuyard::andon::kMaxRules, "there are not too many rules");
   std::set<std::string> names;
   for (const Rule& rule : *rules) {
     require(names.insert(rule.name).second, "each name is once");
@@ -75,7 +75,7 @@ void check_sinks(std::string_view text) {
     require(sinks.error().message.starts_with("x.toml:"), "a refused sink names the file");
     return;
   }
-  require(sinks->size() <= gpuyard::notify::kMostSinks, "there are not too many sinks");
+  require(sinks->size() <= gpuyard::notify::kMaxSinks, "there are not too many sinks");
   std::set<std::string> names;
   for (const SinkConfig& sink : *sinks) {
     require(!sink.name.empty() && sink.name.size() <= 32, "a sink has a short name");
@@ -84,7 +84,7 @@ void check_sinks(std::string_view text) {
             "a try has a deadline");
     require(sink.rate_per_minute > 0, "a sink is told at all");
     require((sink.kind == SinkKind::command) == !sink.argv.empty(), "a command has a program");
-    require(!sink.where().empty(), "a sink can be named to people");
+    require(!sink.destination().empty(), "a sink can be named to people");
   }
 }
 

@@ -21,12 +21,12 @@ void decode_and_encode(std::string_view bytes) {
   Message message;
   Decoder decoder(bytes);
   decoder.get(message);
-  if (!decoder.complete()) return;
+  if (!decoder.is_complete()) return;
   const std::string once = encoded(message);
   Message again;
   Decoder second(once);
   second.get(again);
-  fuzz::require(second.complete(), "what was encoded can be decoded");
+  fuzz::require(second.is_complete(), "what was encoded can be decoded");
   fuzz::require(encoded(again) == once, "decoding and encoding changes nothing");
 }
 
@@ -35,7 +35,7 @@ void decode_and_encode(std::string_view bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  gpuyard::driver::decode_and_encode<gpuyard::driver::FromHost>(bytes);
-  gpuyard::driver::decode_and_encode<gpuyard::driver::ToHost>(bytes);
+  gpuyard::driver::decode_and_encode<gpuyard::driver::DriverHostMessage>(bytes);
+  gpuyard::driver::decode_and_encode<gpuyard::driver::DriverHostRequest>(bytes);
   return 0;
 }

@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using gpuyard::fuzz::require;
   using gpuyard::http::has_greeting;
   using gpuyard::http::kGreeting;
-  using gpuyard::http::kMostBeforeGreeting;
+  using gpuyard::http::kMaxBytesBeforeGreeting;
   if (size == 0) return 0;
   // The first byte says how much comes at a time; another byte stands for a whole greeting, which
   // chance would not find.
@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const bool there = at != received.npos;
     const bool alone = there && at + kGreeting.size() == received.size();
     require((greeted.ok() && *greeted) == alone, "a greeting is the last thing that came");
-    require(there || failed == (received.size() > kMostBeforeGreeting), "waiting has an end");
+    require(there || failed == (received.size() > kMaxBytesBeforeGreeting), "waiting has an end");
     if (end == all.size()) return 0;
   }
 }

@@ -13,7 +13,7 @@ template <class P>
 void decode_and_encode(std::string_view bytes) {
   const auto points = decode<P>(bytes);
   if (!points) return;
-  fuzz::require(!points->empty() && points->size() <= kBlockPoints, "a block has its limits");
+  fuzz::require(!points->empty() && points->size() <= kMaxBlockPoints, "a block has its limits");
   for (std::size_t i = 1; i < points->size(); ++i) {
     fuzz::require((*points)[i - 1].at_ms < (*points)[i].at_ms, "time goes on");
   }

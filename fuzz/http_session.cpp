@@ -57,16 +57,16 @@ void check(const Request& request, const Limits& limits) {
   std::size_t header = 0;
   for (const Header& field : request.headers) header += field.name.size() + field.value.size();
   require(header <= limits.header_bytes, "a header stays below its limit");
-  require(request.host.empty() || host_allowed(request.host, std::string(kLocalAddress), {}),
+  require(request.host.empty() || is_host_allowed(request.host, std::string(kLocalAddress), {}),
           "a stranger's name is not served");
 }
 
 class Exchange {
  public:
   Exchange() {
-    Arrival arrival;
+    IncomingConnection arrival;
     arrival.local_address = kLocalAddress;
-    serve(site_, pipe_.stream(), std::move(arrival));
+    serve(context_, pipe_.stream(), std::move(arrival));
     io_.poll();
   }
 
@@ -81,7 +81,7 @@ class Exchange {
     if (action == 'f') pipe_.finish();
     if (action == 'v') pipe_.vanish();
     if (action == 'k') finish_all();
-    if (action == 'm') site_->parties.room_for({}, nullptr, site_->limits.connections);
+    if (action == 'm') context_->quotas.admit({}, nullptr, context_->limits.connections);
     if (action == 'e') happen();
     if (action == 'E') end_streams();
     turn();
@@ -95,15 +95,15 @@ class Exchange {
     release();
     turn();
     // Passes one phase's limit at a time: reading or handling, then writing, then lingering.
-    for (int i = 0; i < 4 && site_->counters.active > 0; ++i) {
+    for (int i = 0; i < 4 && context_->counters.active > 0; ++i) {
       end_streams();
       time_.advance(std::chrono::minutes(2));
       turn();
     }
-    require(site_->counters.streams == 0, "a stream ends with its session");
-    require(site_->counters.active == 0, "a session ends with its client");
+    require(context_->counters.streams == 0, "a stream ends with its session");
+    require(context_->counters.active == 0, "a session ends with its client");
     const auto read = fuzz::read_responses(received_);
-    require(read.responses <= site_->counters.requests + 1, "no request is answered twice");
+    require(read.responses <= context_->counters.requests + 1, "no request is answered twice");
   }
 
  private:
@@ -121,25 +121,25 @@ class Exchange {
   }
   void happen() {
     const Chunk event = event_chunk("e", std::string(kEventBytes, 'e'));
-    for (const auto& feed : feeds_) feed->say(event);
+    for (const auto& feed : streams_) feed->say(event);
   }
   void end_streams() {
-    for (const auto& feed : feeds_) feed->end();
+    for (const auto& feed : streams_) feed->end();
   }
   void finish_all() {
-    site_->closing = true;
-    const auto connections = site_->parties.all();
+    context_->closing = true;
+    const auto connections = context_->quotas.all();
     for (Connection* connection : connections) connection->finish();
   }
 
   void handle(const Request& request, Reply reply) {
-    check(request, site_->limits);
+    check(request, context_->limits);
     if (request.path == "/held") return held_.push_back(std::move(reply));
     if (request.path == "/dropped") return;
     if (request.path == "/throws") throw std::runtime_error("as asked");
     if (request.path == "/stream") {
-      feeds_.push_back(std::make_shared<ManualStream>());
-      return reply(event_stream(feeds_.back()));
+      streams_.push_back(std::make_shared<ManualStream>());
+      return reply(event_stream(streams_.back()));
     }
     if (request.path == "/empty") return reply(Response(204, "", ""));
     if (request.path == "/big") return reply(Response(200, "text/plain", big_));
@@ -156,8 +156,8 @@ class Exchange {
   MemoryPipe pipe_{io_};
   std::shared_ptr<const std::string> big_ = std::make_shared<const std::string>(kBigBody, 'b');
   std::vector<Reply> held_;
-  std::vector<std::shared_ptr<ManualStream>> feeds_;
-  std::shared_ptr<Site> site_ = std::make_shared<Site>(
+  std::vector<std::shared_ptr<ManualStream>> streams_;
+  std::shared_ptr<ServerContext> context_ = std::make_shared<ServerContext>(
       io_, time_,
       [this](const Request& request, Reply reply) { handle(request, std::move(reply)); },
       small_limits());
@@ -170,8 +170,8 @@ class Exchange {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   gpuyard::log::capture([](gpuyard::log::Level, std::string_view) {});
   std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  constexpr std::size_t kMostActions = 200;
-  const std::string_view actions = bytes.substr(0, std::min(bytes.find('\n'), kMostActions));
+  constexpr std::size_t kMaxActions = 200;
+  const std::string_view actions = bytes.substr(0, std::min(bytes.find('\n'), kMaxActions));
   bytes.remove_prefix(std::min(actions.size() + 1, bytes.size()));
   gpuyard::http::Exchange exchange;
   for (const char action : actions) exchange.act(action, bytes);

@@ -24,19 +24,19 @@ const ServerIdentity& identity() {
   return *loaded;
 }
 
-void shake_hands_with(std::string_view bytes, std::size_t at_a_time) {
+void run_handshake(std::string_view bytes, std::size_t at_a_time) {
   TlsServer server(identity());
   std::size_t answered = 0;
   while (!bytes.empty()) {
     server.feed(bytes.substr(0, at_a_time));
     bytes.remove_prefix(std::min(at_a_time, bytes.size()));
-    const auto done = server.shake_hands();
+    const auto done = server.handshake();
     answered += server.take().size();
     require(!done || !*done, "nobody agrees by chance");
     if (!done) break;
   }
-  require(answered < kMostHandshakeBytes, "an answer is short");
-  require(!server.client(), "nobody is known without a certificate");
+  require(answered < kMaxHandshakeBytes, "an answer is short");
+  require(!server.client_certificate(), "nobody is known without a certificate");
 }
 
 void talk_to(std::string_view bytes, std::size_t at_a_time) {
@@ -54,7 +54,7 @@ void talk_to(std::string_view bytes, std::size_t at_a_time) {
     client.feed(server.take());
     if (!got) break;
   }
-  server.say_goodbye();
+  server.send_close_notify();
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if ((data[0] & 1) != 0) {
     gpuyard::http::talk_to(bytes, at_a_time);
   } else {
-    gpuyard::http::shake_hands_with(bytes, at_a_time);
+    gpuyard::http::run_handshake(bytes, at_a_time);
   }
   return 0;
 }

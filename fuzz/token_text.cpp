@@ -9,7 +9,7 @@
 #include "require.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using gpuyard::access::TokenText;
+  using gpuyard::auth::TokenText;
   using gpuyard::fuzz::require;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto token = TokenText::parse(text);

@@ -99,6 +99,8 @@ class GPUYARD_API Control {
   struct Look {
     SettingKind setting = SettingKind::power_limit;  ///< which setting
   };
+  /// The name to use. The symbols of this version of the library contain `Look`.
+  using ReadSetting = Look;
 
   /// One command to one GPU.
   using Command =
@@ -109,7 +111,7 @@ class GPUYARD_API Control {
   /// The result of a command that was carried out.
   struct Answer {
     std::optional<std::uint64_t> energy_mj;  ///< GetTotalEnergyConsumption: millijoules
-    std::optional<SettingState> before;      ///< setters and Look: the state found
+    std::optional<SettingState> before;      ///< setters and ReadSetting: the state found
     std::optional<SettingState> after;       ///< setters: the state read back
   };
 
@@ -207,6 +209,9 @@ class GPUYARD_API Control {
   /// The energy that the GPU has used since the driver was loaded, in millijoules.
   Result<std::uint64_t> get_total_energy_consumption(std::uint32_t gpu) const;
   /// What the driver says of a setting: its value, its default and the allowed range.
+  Result<SettingState> read_setting(std::uint32_t gpu, SettingKind setting) const;
+  /// The former name of read_setting(), for one version.
+  [[deprecated("use read_setting()")]]
   Result<SettingState> look(std::uint32_t gpu, SettingKind setting) const;
 
   /// Takes no more commands, and lets healthy GPUs carry out queued commands for at most 1 s.

@@ -81,9 +81,10 @@ class GPUYARD_API Pool {
 
    private:
     friend class Pool;
-    struct Ground;
-    Lease(std::shared_ptr<Ground>, std::vector<Gpu>, std::uint64_t ticket, std::uint64_t fence);
-    std::shared_ptr<Ground> ground_;
+    struct SharedState;
+    Lease(std::shared_ptr<SharedState>, std::vector<Gpu>, std::uint64_t ticket,
+          std::uint64_t fence);
+    std::shared_ptr<SharedState> state_;
     std::vector<Gpu> gpus_;
     std::uint64_t ticket_ = 0;
     std::uint64_t fence_ = 0;
@@ -121,8 +122,8 @@ class GPUYARD_API Pool {
 
    private:
     friend class Pool;
-    PendingLease(std::shared_ptr<Lease::Ground>, std::uint64_t ticket);
-    std::shared_ptr<Lease::Ground> ground_;
+    PendingLease(std::shared_ptr<Lease::SharedState>, std::uint64_t ticket);
+    std::shared_ptr<Lease::SharedState> state_;
     std::uint64_t ticket_ = 0;
   };
 
@@ -154,8 +155,8 @@ class GPUYARD_API Pool {
   std::vector<LeaseSnapshot> snapshot_leases() const;
 
  private:
-  explicit Pool(std::shared_ptr<Lease::Ground>);
-  std::shared_ptr<Lease::Ground> ground_;
+  explicit Pool(std::shared_ptr<Lease::SharedState>);
+  std::shared_ptr<Lease::SharedState> state_;
 };
 
 /// The rule for work that uses only spare GPUs: waiting claims come first.

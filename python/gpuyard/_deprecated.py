@@ -43,6 +43,19 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
     "gpuyard.daemon_address": {"daemon_meant": "select_daemon"},
     "gpuyard.event_follower": {"Follower": "EventFollower"},
     "gpuyard.lease_context": {"Holding": "LeaseBase"},
+    "gpuyard.models": {
+        "AcknowledgeWish": "AcknowledgeRequest", "AdoptWish": "AdoptRequest", "Change":
+        "ChangeResult", "ChangeWish": "ChangeOptions", "Changes": "ChangeResults", "ClearEccWish":
+        "ClearEccRequest", "ClocksWish": "LockedClocksRequest", "ComputeModeWish":
+        "ComputeModeRequest", "CordonWish": "CordonRequest", "Cordoned": "CordonResult",
+        "EnabledWish": "EnableRequest", "EnergyWindowWish": "EnergyWindowRequest", "JobWish":
+        "SlurmJobRequest", "LeasePlace": "QueuePosition", "LeaseUse": "LeaseUsage", "LeaseWish":
+        "LeaseRequest", "MemberWish": "MemberRequest", "PowerLimitWish": "PowerLimitRequest",
+        "ProcessInFull": "ProcessWithArguments", "RenewWish": "RenewRequest", "SilenceWish":
+        "SilenceRequest", "SinkTestWish": "SinkTestRequest", "SlurmBegun": "SlurmJobStarted",
+        "Spell": "BottleneckSpan", "Stay": "ProcessSpan", "Stays": "ProcessSpans", "TokenWish":
+        "TokenRequest", "Unsignalled": "UnsignalledProcesses",
+    },
     "gpuyard.transport": {"Wire": "Transport", "no_answer": "timeout_error",
                           "no_connection": "connection_error"},
     "gpuyard.aio.client": {"Yard": "Client"},

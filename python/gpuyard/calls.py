@@ -115,9 +115,9 @@ def devices() -> CallSequence[list[models.Device]]:
 
 def lease_request(gpus: int, min_free: Optional[Size], among: Optional[Gpus],
                   model: Optional[str], max_time: Optional[Duration], ttl: Optional[Duration],
-                  note: Optional[str]) -> models.LeaseWish:
+                  note: Optional[str]) -> models.LeaseRequest:
     """A claim with a new ID, which is the same in every retry."""
-    return models.LeaseWish(
+    return models.LeaseRequest(
         id=secrets.token_hex(16),
         gpus=gpus,
         min_free_bytes=None if min_free is None else bytes_of(min_free),
@@ -129,7 +129,7 @@ def lease_request(gpus: int, min_free: Optional[Size], among: Optional[Gpus],
         note=note)
 
 
-def claim(wanted: models.LeaseWish, wait: Optional[float]) -> CallSequence[models.Lease]:
+def claim(wanted: models.LeaseRequest, wait: Optional[float]) -> CallSequence[models.Lease]:
     """Claims GPUs and waits for all of them. `wait`: None has no limit, 0 does not queue.
 
     An error or Ctrl-C cancels the claim.
@@ -189,7 +189,7 @@ def leases() -> CallSequence[list[models.Lease]]:
 
 
 def renew(lease: str, ttl: float, fence: Optional[int]) -> CallSequence[models.Lease]:
-    body = models.RenewWish(ttl_s=ttl, fence=fence).to_json()
+    body = models.RenewRequest(ttl_s=ttl, fence=fence).to_json()
     answer = yield from insist(Call("POST", f"/api/gpu/leases/{part(lease)}/renew", body))
     return models.LeaseAnswer.read(answer).lease
 
@@ -205,7 +205,7 @@ def release(lease: str, fence: Optional[int] = None, insists: bool = True
 # Energy
 
 def begin_window(gpus: Optional[Gpus], name: Optional[str]) -> CallSequence[models.EnergyWindow]:
-    body = models.EnergyWindowWish(gpus=gpus_list(gpus), name=name).to_json()
+    body = models.EnergyWindowRequest(gpus=gpus_list(gpus), name=name).to_json()
     return models.EnergyWindow.read(
         (yield from insist(Call("POST", "/api/gpu/energy/windows", body))))
 
@@ -244,7 +244,7 @@ def _setting_body(setting: str, value: Value) -> dict[str, Any]:
 
 
 def set_setting(gpus: Gpus, setting: str, value: Value, lasting: Optional[Duration]
-                ) -> CallSequence[list[models.Change]]:
+                ) -> CallSequence[list[models.ChangeResult]]:
     body = _setting_body(setting, value)
     if lasting is not None:
         body["for_s"] = seconds_of(lasting)
@@ -252,7 +252,7 @@ def set_setting(gpus: Gpus, setting: str, value: Value, lasting: Optional[Durati
     return _changes_of((yield Call("PUT", target, body, least=LONGEST_CHANGE)))
 
 
-def restore_setting(gpus: Gpus, setting: Optional[str]) -> CallSequence[list[models.Change]]:
+def restore_setting(gpus: Gpus, setting: Optional[str]) -> CallSequence[list[models.ChangeResult]]:
     base = f"/api/gpu/manage/{part(gpus_text(gpus))}"
     if setting is None:
         call = Call("POST", f"{base}/restore", {}, least=LONGEST_CHANGE)
@@ -261,9 +261,9 @@ def restore_setting(gpus: Gpus, setting: Optional[str]) -> CallSequence[list[mod
     return _changes_of((yield call))
 
 
-def _changes_of(answer: Any) -> list[models.Change]:
+def _changes_of(answer: Any) -> list[models.ChangeResult]:
     """Raises the error of the first GPU that could not be changed."""
-    changes = models.Changes.read(answer).changes
+    changes = models.ChangeResults.read(answer).changes
     for change in changes:
         if change.error:
             raise error_of(change.error.code, change.error.message)
@@ -277,6 +277,6 @@ def alerts() -> CallSequence[list[models.Alert]]:
 
 
 def acknowledge(alert: int, note: Optional[str]) -> CallSequence[models.Alert]:
-    body = models.AcknowledgeWish(note=note).to_json()
+    body = models.AcknowledgeRequest(note=note).to_json()
     answer = yield from insist(Call("POST", f"/api/gpu/alerts/{part(alert)}/acknowledge", body))
     return models.AlertAnswer.read(answer).alert

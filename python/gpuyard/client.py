@@ -114,7 +114,7 @@ class Client:
         request = calls.lease_request(gpus, min_free, among, model, max_time, ttl, note)
         return Lease(self, request, None if wait is None else seconds_of(wait))
 
-    def claim(self, wish: models.LeaseWish, wait: Optional[Duration] = None) -> models.Lease:
+    def claim(self, wish: models.LeaseRequest, wait: Optional[Duration] = None) -> models.Lease:
         """Claims GPUs and waits for them. They are held until release(), or as `wish` requests."""
         return self.run(calls.claim(wish, None if wait is None else seconds_of(wait)))
 
@@ -152,7 +152,7 @@ class Client:
         return self.run(calls.end_window(window))
 
     def set(self, gpus: Gpus, setting: str, value: Value, *, lasting: Optional[Duration] = None
-            ) -> list[models.Change]:
+            ) -> list[models.ChangeResult]:
         """Changes a setting of GPUs, or of "all": set(0, "power_limit", 300, lasting="30m").
 
         power_limit: watts. gpu_clocks, memory_clocks: MHz, or (lowest, highest). persistence, ecc:
@@ -160,7 +160,7 @@ class Client:
         """
         return self.run(calls.set_setting(gpus, setting, value, lasting))
 
-    def restore(self, gpus: Gpus, setting: Optional[str] = None) -> list[models.Change]:
+    def restore(self, gpus: Gpus, setting: Optional[str] = None) -> list[models.ChangeResult]:
         """Withdraws one of your settings, or all of them."""
         return self.run(calls.restore_setting(gpus, setting))
 

@@ -24,7 +24,7 @@ class LeaseBase:
 
     TTL = 120.0  # default: seconds that a lease on another machine outlasts this process
 
-    def __init__(self, request: models.LeaseWish, wait: Optional[float]) -> None:
+    def __init__(self, request: models.LeaseRequest, wait: Optional[float]) -> None:
         self._request = request
         self._wait = wait
         self._record: Optional[models.Lease] = None
@@ -132,7 +132,7 @@ class Lease(LeaseBase):
     record, renew() and release() raise Conflict.
     """
 
-    def __init__(self, client: Client, request: models.LeaseWish, wait: Optional[float]) -> None:
+    def __init__(self, client: Client, request: models.LeaseRequest, wait: Optional[float]) -> None:
         super().__init__(request, wait)
         self._client = client
         self._stop: Optional[threading.Event] = None

@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Any, ClassVar, Mapping, Optional, Union
 
+from . import _deprecated
 from .model import Model, Shape, record
 
 __all__ = [
-    "AcknowledgeWish",
+    "AcknowledgeRequest",
     "Acknowledgement",
-    "AdoptWish",
+    "AdoptRequest",
     "Alert",
     "AlertAnswer",
     "AlertGpu",
@@ -21,29 +22,29 @@ __all__ = [
     "Audit",
     "AuditLine",
     "Bottleneck",
+    "BottleneckSpan",
     "Bottlenecks",
     "Brief",
     "BriefGpus",
     "BriefModel",
     "CauseShare",
-    "Change",
     "ChangeError",
-    "ChangeWish",
-    "Changes",
+    "ChangeOptions",
+    "ChangeResult",
+    "ChangeResults",
     "Claim",
-    "ClearEccWish",
-    "ClocksWish",
-    "ComputeModeWish",
-    "CordonWish",
-    "Cordoned",
+    "ClearEccRequest",
+    "ComputeModeRequest",
+    "CordonRequest",
+    "CordonResult",
     "Detail",
     "Device",
     "DeviceProcesses",
     "DriverInfo",
-    "EnabledWish",
+    "EnableRequest",
     "EnergyReport",
     "EnergyWindow",
-    "EnergyWindowWish",
+    "EnergyWindowRequest",
     "EnergyWindows",
     "ErrorAnswer",
     "ErrorAnswerError",
@@ -62,59 +63,59 @@ __all__ = [
     "HistoryColumns",
     "HistoryPoint",
     "HistorySummary",
-    "JobWish",
     "Lease",
     "LeaseAnswer",
-    "LeasePlace",
     "LeaseQueue",
-    "LeaseUse",
-    "LeaseWish",
+    "LeaseRequest",
+    "LeaseUsage",
     "LeasedGpu",
     "Leases",
     "Load",
+    "LockedClocksRequest",
     "ManagedGpu",
     "ManagedSetting",
     "Management",
-    "MemberWish",
+    "MemberRequest",
     "NewToken",
     "Operation",
     "Operations",
     "Past",
     "PendingAlert",
     "PooledGpu",
-    "PowerLimitWish",
+    "PowerLimitRequest",
     "Process",
-    "ProcessInFull",
+    "ProcessSpan",
+    "ProcessSpans",
+    "ProcessWithArguments",
+    "QueuePosition",
     "Readiness",
     "Readings",
     "ReleaseAnswer",
-    "RenewWish",
+    "RenewRequest",
     "Rule",
     "Rules",
     "Setting",
     "Silence",
-    "SilenceWish",
+    "SilenceRequest",
     "Silences",
     "Sink",
     "SinkTest",
-    "SinkTestWish",
+    "SinkTestRequest",
     "SinkTests",
     "Sinks",
-    "SlurmBegun",
     "SlurmCheck",
     "SlurmGpu",
     "SlurmJob",
+    "SlurmJobRequest",
+    "SlurmJobStarted",
     "SlurmNode",
     "Snapshot",
-    "Spell",
     "Squatter",
-    "Stay",
-    "Stays",
     "Token",
-    "TokenWish",
+    "TokenRequest",
     "Tokens",
-    "Unsignalled",
     "UnsignalledProcess",
+    "UnsignalledProcesses",
     "Usage",
     "UsageRow",
     "WindowGpu",
@@ -612,8 +613,8 @@ class Device(Model):
 
 
 @record
-class ProcessInFull(Model):
-    """ProcessInFull of the API."""
+class ProcessWithArguments(Model):
+    """ProcessWithArguments of the API."""
 
     # PID as seen by the driver; it may differ inside a container.
     pid: int
@@ -690,7 +691,7 @@ class DeviceProcesses(Model):
     uuid: str
     pci_address: str
     # At most the 1024 with the most memory; null if not reported by the driver.
-    processes: Optional[list[ProcessInFull]]
+    processes: Optional[list[ProcessWithArguments]]
     # Why the list is missing; null if it is not.
     missing: Mapping[str, str]
     # Age of the list, milliseconds; it is read every five seconds.
@@ -701,7 +702,7 @@ class DeviceProcesses(Model):
         ("index", "i", "1", False),
         ("uuid", "s", "1", False),
         ("pci_address", "s", "1", False),
-        ("processes", "ProcessInFull", "n", True),
+        ("processes", "ProcessWithArguments", "n", True),
         ("missing", "o", "1", False),
         ("age_ms", "i", "1", True),
     )
@@ -869,8 +870,8 @@ class HistoryColumns(Model):
 
 
 @record
-class Stay(Model):
-    """Stay of the API."""
+class ProcessSpan(Model):
+    """ProcessSpan of the API."""
 
     # NVML index of the GPU; null if no longer present.
     index: Optional[int]
@@ -908,15 +909,15 @@ class Stay(Model):
 
 
 @record
-class Stays(Model):
-    """Stays of the API."""
+class ProcessSpans(Model):
+    """ProcessSpans of the API."""
 
     schema: int
     since: str
     until: str
     # False if there are more entries than the limit.
     complete: bool
-    processes: list[Stay]
+    processes: list[ProcessSpan]
     # Remarks on the data, such as a disk that cannot be read.
     notes: list[str]
 
@@ -925,7 +926,7 @@ class Stays(Model):
         ("since", "s", "1", False),
         ("until", "s", "1", False),
         ("complete", "b", "1", False),
-        ("processes", "Stay", "n", False),
+        ("processes", "ProcessSpan", "n", False),
         ("notes", "s", "n", False),
     )
 
@@ -977,8 +978,8 @@ class Bottleneck(Model):
 
 
 @record
-class Spell(Model):
-    """Spell of the API."""
+class BottleneckSpan(Model):
+    """BottleneckSpan of the API."""
 
     bottleneck: Bottleneck
     began: str
@@ -1008,14 +1009,14 @@ class GpuBottlenecks(Model):
     # Duration of each cause, longest first; empty: no bottleneck.
     shares: list[CauseShare]
     # Newest first.
-    spells: list[Spell]
+    spells: list[BottleneckSpan]
 
     _shape: ClassVar[Shape] = (
         ("index", "i", "1", True),
         ("uuid", "s", "1", False),
         ("known_seconds", "n", "1", False),
         ("shares", "CauseShare", "n", False),
-        ("spells", "Spell", "n", False),
+        ("spells", "BottleneckSpan", "n", False),
     )
 
 
@@ -1324,8 +1325,8 @@ class EnergyWindow(Model):
 
 
 @record
-class EnergyWindowWish(Model):
-    """EnergyWindowWish of the API."""
+class EnergyWindowRequest(Model):
+    """EnergyWindowRequest of the API."""
 
     # Indexes, UUIDs or PCI addresses. Default: all GPUs.
     gpus: Optional[list[Union[str, int]]] = None
@@ -1469,8 +1470,8 @@ class ChangeError(Model):
 
 
 @record
-class Change(Model):
-    """Change of the API."""
+class ChangeResult(Model):
+    """ChangeResult of the API."""
 
     operation: str
     index: Optional[int]
@@ -1507,7 +1508,7 @@ class Operation(Model):
     request_id: str
     asked_at: str
     seconds: Optional[float]
-    change: Change
+    change: ChangeResult
 
     _shape: ClassVar[Shape] = (
         ("state", "s", "1", False),
@@ -1516,7 +1517,7 @@ class Operation(Model):
         ("request_id", "s", "1", False),
         ("asked_at", "s", "1", False),
         ("seconds", "n", "1", True),
-        ("change", "Change", "1", False),
+        ("change", "ChangeResult", "1", False),
     )
 
 
@@ -1582,23 +1583,23 @@ class Audit(Model):
 
 
 @record
-class Changes(Model):
-    """Changes of the API."""
+class ChangeResults(Model):
+    """ChangeResults of the API."""
 
     schema: int
     simulated: bool
-    changes: list[Change]
+    changes: list[ChangeResult]
 
     _shape: ClassVar[Shape] = (
         ("schema", "i", "1", False),
         ("simulated", "b", "1", False),
-        ("changes", "Change", "n", False),
+        ("changes", "ChangeResult", "n", False),
     )
 
 
 @record
-class PowerLimitWish(Model):
-    """PowerLimitWish of the API."""
+class PowerLimitRequest(Model):
+    """PowerLimitRequest of the API."""
 
     atomic: Optional[bool] = None
     force: Optional[bool] = None
@@ -1626,8 +1627,8 @@ class PowerLimitWish(Model):
 
 
 @record
-class ClocksWish(Model):
-    """ClocksWish of the API."""
+class LockedClocksRequest(Model):
+    """LockedClocksRequest of the API."""
 
     atomic: Optional[bool] = None
     force: Optional[bool] = None
@@ -1658,8 +1659,8 @@ class ClocksWish(Model):
 
 
 @record
-class EnabledWish(Model):
-    """EnabledWish of the API."""
+class EnableRequest(Model):
+    """EnableRequest of the API."""
 
     atomic: Optional[bool] = None
     force: Optional[bool] = None
@@ -1686,8 +1687,8 @@ class EnabledWish(Model):
 
 
 @record
-class ComputeModeWish(Model):
-    """ComputeModeWish of the API."""
+class ComputeModeRequest(Model):
+    """ComputeModeRequest of the API."""
 
     atomic: Optional[bool] = None
     force: Optional[bool] = None
@@ -1715,8 +1716,8 @@ class ComputeModeWish(Model):
 
 
 @record
-class ChangeWish(Model):
-    """ChangeWish of the API."""
+class ChangeOptions(Model):
+    """ChangeOptions of the API."""
 
     atomic: Optional[bool] = None
     force: Optional[bool] = None
@@ -1732,8 +1733,8 @@ class ChangeWish(Model):
 
 
 @record
-class ClearEccWish(Model):
-    """ClearEccWish of the API."""
+class ClearEccRequest(Model):
+    """ClearEccRequest of the API."""
 
     atomic: Optional[bool] = None
     force: Optional[bool] = None
@@ -1773,8 +1774,8 @@ class LeasedGpu(Model):
 
 
 @record
-class LeasePlace(Model):
-    """LeasePlace of the API."""
+class QueuePosition(Model):
+    """QueuePosition of the API."""
 
     # Position among claims for the same GPUs; 1 is next.
     position: int
@@ -1792,8 +1793,8 @@ class LeasePlace(Model):
 
 
 @record
-class LeaseUse(Model):
-    """LeaseUse of the API."""
+class LeaseUsage(Model):
+    """LeaseUsage of the API."""
 
     held_s: float
     energy_mj: Optional[int]
@@ -1844,8 +1845,8 @@ class Lease(Model):
     ending: Optional[str]
     why: str
     overdue: bool
-    place: Optional[LeasePlace]
-    use: Optional[LeaseUse]
+    place: Optional[QueuePosition]
+    use: Optional[LeaseUsage]
 
     _shape: ClassVar[Shape] = (
         ("id", "s", "1", False),
@@ -1865,8 +1866,8 @@ class Lease(Model):
         ("ending", "s", "1", True),
         ("why", "s", "1", False),
         ("overdue", "b", "1", False),
-        ("place", "LeasePlace", "1", True),
-        ("use", "LeaseUse", "1", True),
+        ("place", "QueuePosition", "1", True),
+        ("use", "LeaseUsage", "1", True),
     )
 
 
@@ -1901,8 +1902,8 @@ class LeaseAnswer(Model):
 
 
 @record
-class LeaseWish(Model):
-    """LeaseWish of the API."""
+class LeaseRequest(Model):
+    """LeaseRequest of the API."""
 
     # ID chosen by the caller, 16 to 64 letters, digits, '-' and '_', starting with a letter or
     # digit; repeating a claim with the same ID returns the same claim. Omitted: a new ID.
@@ -1951,8 +1952,8 @@ class LeaseWish(Model):
 
 
 @record
-class AdoptWish(Model):
-    """AdoptWish of the API."""
+class AdoptRequest(Model):
+    """AdoptRequest of the API."""
 
     # PID of a process of the caller.
     pid: int
@@ -1983,7 +1984,7 @@ class UnsignalledProcess(Model):
 
 
 @record
-class Unsignalled(Model):
+class UnsignalledProcesses(Model):
     """Processes that did not get the signal of the request; null: there are none, or no signal
     was requested."""
 
@@ -2024,19 +2025,19 @@ class ReleaseAnswer(Model):
     lease: Lease
     # Processes that did not get the signal of the request; null: there are none, or no signal was
     # requested.
-    unsignalled: Optional[Unsignalled]
+    unsignalled: Optional[UnsignalledProcesses]
 
     _shape: ClassVar[Shape] = (
         ("schema", "i", "1", False),
         ("simulated", "b", "1", False),
         ("lease", "Lease", "1", False),
-        ("unsignalled", "Unsignalled", "1", True),
+        ("unsignalled", "UnsignalledProcesses", "1", True),
     )
 
 
 @record
-class RenewWish(Model):
-    """RenewWish of the API."""
+class RenewRequest(Model):
+    """RenewRequest of the API."""
 
     # Seconds from now until the lease expires.
     ttl_s: float
@@ -2050,8 +2051,8 @@ class RenewWish(Model):
 
 
 @record
-class MemberWish(Model):
-    """MemberWish of the API."""
+class MemberRequest(Model):
+    """MemberRequest of the API."""
 
     # PID of a process of the caller.
     pid: int
@@ -2224,8 +2225,8 @@ class Usage(Model):
 
 
 @record
-class Cordoned(Model):
-    """Cordoned of the API."""
+class CordonResult(Model):
+    """CordonResult of the API."""
 
     schema: int
     simulated: bool
@@ -2239,8 +2240,8 @@ class Cordoned(Model):
 
 
 @record
-class CordonWish(Model):
-    """CordonWish of the API."""
+class CordonRequest(Model):
+    """CordonRequest of the API."""
 
     # Reason, visible to waiting users; at most 200 bytes.
     reason: str
@@ -2410,8 +2411,8 @@ class AlertAnswer(Model):
 
 
 @record
-class AcknowledgeWish(Model):
-    """AcknowledgeWish of the API."""
+class AcknowledgeRequest(Model):
+    """AcknowledgeRequest of the API."""
 
     # Note on what is being done; at most 200 bytes.
     note: Optional[str] = None
@@ -2455,8 +2456,8 @@ class SinkTests(Model):
 
 
 @record
-class SinkTestWish(Model):
-    """SinkTestWish of the API."""
+class SinkTestRequest(Model):
+    """SinkTestRequest of the API."""
 
     # Name of a sink; omitted: all sinks.
     sink: Optional[str] = None
@@ -2505,8 +2506,8 @@ class Silences(Model):
 
 
 @record
-class SilenceWish(Model):
-    """SilenceWish of the API."""
+class SilenceRequest(Model):
+    """SilenceRequest of the API."""
 
     # Duration in seconds; at most 30 days.
     for_s: float
@@ -2729,8 +2730,8 @@ class NewToken(Model):
 
 
 @record
-class TokenWish(Model):
-    """TokenWish of the API."""
+class TokenRequest(Model):
+    """TokenRequest of the API."""
 
     # Name, 1 to 64 printable characters; unique among a user's valid tokens.
     name: str
@@ -3010,8 +3011,8 @@ class SlurmCheck(Model):
 
 
 @record
-class SlurmBegun(Model):
-    """SlurmBegun of the API."""
+class SlurmJobStarted(Model):
+    """SlurmJobStarted of the API."""
 
     schema: int
     simulated: bool
@@ -3031,8 +3032,8 @@ class SlurmBegun(Model):
 
 
 @record
-class JobWish(Model):
-    """JobWish of the API."""
+class SlurmJobRequest(Model):
+    """SlurmJobRequest of the API."""
 
     # Owner of the job.
     uid: int
@@ -3095,3 +3096,37 @@ class Readiness(Model):
         ("reads_kernel_log", "b", "1", True),
         ("lacks", "s", "n", True),
     )
+
+
+if TYPE_CHECKING:
+    AcknowledgeWish = AcknowledgeRequest
+    AdoptWish = AdoptRequest
+    Change = ChangeResult
+    ChangeWish = ChangeOptions
+    Changes = ChangeResults
+    ClearEccWish = ClearEccRequest
+    ClocksWish = LockedClocksRequest
+    ComputeModeWish = ComputeModeRequest
+    CordonWish = CordonRequest
+    Cordoned = CordonResult
+    EnabledWish = EnableRequest
+    EnergyWindowWish = EnergyWindowRequest
+    JobWish = SlurmJobRequest
+    LeasePlace = QueuePosition
+    LeaseUse = LeaseUsage
+    LeaseWish = LeaseRequest
+    MemberWish = MemberRequest
+    PowerLimitWish = PowerLimitRequest
+    ProcessInFull = ProcessWithArguments
+    RenewWish = RenewRequest
+    SilenceWish = SilenceRequest
+    SinkTestWish = SinkTestRequest
+    SlurmBegun = SlurmJobStarted
+    Spell = BottleneckSpan
+    Stay = ProcessSpan
+    Stays = ProcessSpans
+    TokenWish = TokenRequest
+    Unsignalled = UnsignalledProcesses
+else:
+    def __getattr__(name: str) -> Any:
+        return _deprecated.find(__name__, name)

@@ -41,6 +41,13 @@ def test_former_class_is_new_class_and_warns_at_its_user():
         gpuyard.Yard("ssh://-x")
 
 
+@pytest.mark.parametrize("former, name", _deprecated._NAMES["gpuyard.models"].items())
+def test_former_record_is_new_record_and_warns_at_its_user(former, name):
+    with pytest.warns(DeprecationWarning, match=f"use gpuyard.models.{name}$") as caught:
+        assert getattr(gpuyard.models, former) is getattr(gpuyard.models, name)
+    assert caught[0].filename == __file__
+
+
 def test_former_function_calls_new_one_and_warns_at_its_user():
     for error in (gpuyard.Unavailable("gone"), gpuyard.Denied("not you")):
         with pytest.warns(DeprecationWarning, match="use gpuyard.errors.is_transient") as caught:

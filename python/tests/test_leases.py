@@ -159,7 +159,7 @@ def test_externally_released_lease_is_reported_lost(yard):
 
 
 def test_the_low_level_functions_do_it_step_by_step(yard):
-    wish = gpuyard.models.LeaseWish(id="a-claim-of-mine-1", gpus=1, binding="detached", ttl_s=60)
+    wish = gpuyard.models.LeaseRequest(id="a-claim-of-mine-1", gpus=1, binding="detached", ttl_s=60)
     held = yard.claim(wish, wait=30)
     assert held.state == "held" and held.id == "a-claim-of-mine-1"
     assert [lease.id for lease in yard.leases()] == [held.id]
@@ -169,7 +169,7 @@ def test_the_low_level_functions_do_it_step_by_step(yard):
     assert yard.release(held.id, held.fence).id == held.id
     with pytest.raises(gpuyard.NotFound):
         yard.find_lease("no-such-lease-at-all")
-    unnamed = yard.claim(gpuyard.models.LeaseWish(gpus=1), wait=30)
+    unnamed = yard.claim(gpuyard.models.LeaseRequest(gpus=1), wait=30)
     assert len(unnamed.id) == 32 and yard.release(unnamed.id).id == unnamed.id
 
 

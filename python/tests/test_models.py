@@ -44,7 +44,7 @@ def test_every_example_of_the_description_is_read_and_written_back(shared):
                 read.add(name)
                 again = type(record).read(record.to_json())
                 assert again == record
-    assert {"LeaseAnswer", "EnergyWindow", "Snapshot", "Alerts", "Changes"} <= read
+    assert {"LeaseAnswer", "EnergyWindow", "Snapshot", "Alerts", "ChangeResults"} <= read
 
 
 def test_a_field_that_only_a_newer_daemon_knows_is_kept():
@@ -85,8 +85,8 @@ def test_a_record_is_a_frozen_dataclass():
 
 
 def test_request_omits_unset_and_rejects_unknown_fields():
-    assert models.LeaseWish(gpus=2).to_json() == {"gpus": 2}
+    assert models.LeaseRequest(gpus=2).to_json() == {"gpus": 2}
     with pytest.raises(TypeError):
-        models.LeaseWish(gpu=2)
+        models.LeaseRequest(gpu=2)
     with pytest.raises(TypeError):
-        models.RenewWish()
+        models.RenewRequest()

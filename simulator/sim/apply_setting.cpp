@@ -12,7 +12,8 @@ constexpr std::uint64_t kComputeModeLast = 3;             // exclusive process
 
 nvml::ReturnCode set_power_limit(Gpu& gpu, std::uint64_t milliwatts) {
   const Model& model = *gpu.model;
-  if (milliwatts < model.cap_min_mw || milliwatts > model.cap_max_mw) return nvml::kInvalidArgument;
+  if (milliwatts < model.power_limit_min_mw || milliwatts > model.power_limit_max_mw)
+    return nvml::kInvalidArgument;
   gpu.settings.power_limit_mw = static_cast<std::uint32_t>(milliwatts);
   return nvml::kSuccess;
 }
@@ -66,13 +67,13 @@ nvml::ReturnCode clear_ecc_counters(Gpu& gpu, std::uint64_t which) {
   return nvml::kSuccess;
 }
 
-bool is_supported(const Model& model, Setting setting) {
+bool is_supported(const Model& model, WriteKind setting) {
   switch (setting) {
-    case Setting::memory_locked_clocks:
-    case Setting::memory_locked_clocks_reset:
+    case WriteKind::memory_locked_clocks:
+    case WriteKind::memory_locked_clocks_reset:
       return model.architecture > kTuringArchitecture;
-    case Setting::ecc_mode:
-    case Setting::clear_ecc_counters:
+    case WriteKind::ecc_mode:
+    case WriteKind::clear_ecc_counters:
       return model.has_ecc;
     default:
       return true;
@@ -84,33 +85,33 @@ bool is_supported(const Model& model, Setting setting) {
 nvml::ReturnCode apply_setting(Gpu& gpu, const SettingWrite& write) {
   if (gpu.fault.lost != 0 || !gpu.plugged) return nvml::kGpuIsLost;
   if (gpu.fault.reset_required != 0) return nvml::kResetRequired;
-  if (!is_supported(*gpu.model, write.setting)) return nvml::kNotSupported;
+  if (!is_supported(*gpu.model, write.kind)) return nvml::kNotSupported;
   Settings& settings = gpu.settings;
   const auto [first, second] = write.values;
-  switch (write.setting) {
-    case Setting::power_limit:
+  switch (write.kind) {
+    case WriteKind::power_limit:
       return set_power_limit(gpu, first);
-    case Setting::gpu_locked_clocks:
+    case WriteKind::gpu_locked_clocks:
       return lock_sm_clocks(gpu, first, second);
-    case Setting::gpu_locked_clocks_reset:
+    case WriteKind::gpu_locked_clocks_reset:
       settings.locked_sm_min_mhz = settings.locked_sm_max_mhz = 0;
       return nvml::kSuccess;
-    case Setting::memory_locked_clocks:
+    case WriteKind::memory_locked_clocks:
       return lock_memory_clocks(gpu, first, second);
-    case Setting::memory_locked_clocks_reset:
+    case WriteKind::memory_locked_clocks_reset:
       settings.locked_memory_min_mhz = settings.locked_memory_max_mhz = 0;
       return nvml::kSuccess;
-    case Setting::persistence_mode:
+    case WriteKind::persistence_mode:
       return set_switch(settings.persistence_mode, first);
-    case Setting::compute_mode:
+    case WriteKind::compute_mode:
       return set_compute_mode(gpu, first);
-    case Setting::ecc_mode:
+    case WriteKind::ecc_mode:
       return set_switch(settings.ecc_mode_pending, first);
-    case Setting::clear_ecc_counters:
+    case WriteKind::clear_ecc_counters:
       return clear_ecc_counters(gpu, first);
-    case Setting::reset:
-    case Setting::driver_unloaded:
-    case Setting::driver_loaded:
+    case WriteKind::reset:
+    case WriteKind::driver_unloaded:
+    case WriteKind::driver_loaded:
       break;  // NVML has no setter for them
   }
   return nvml::kInvalidArgument;
@@ -118,7 +119,7 @@ nvml::ReturnCode apply_setting(Gpu& gpu, const SettingWrite& write) {
 
 void restart(Gpu& gpu) {
   Settings after;
-  after.power_limit_mw = gpu.model->cap_default_mw;
+  after.power_limit_mw = gpu.model->power_limit_default_mw;
   after.persistence_mode = gpu.settings.persistence_mode;
   after.compute_mode = gpu.settings.compute_mode;
   after.ecc_mode = after.ecc_mode_pending = gpu.settings.ecc_mode_pending;

@@ -8,7 +8,7 @@
 
 namespace gpuyard::sim {
 
-Result<WorldSocketAddress> WorldSocketAddress::in(const std::string& directory) {
+Result<WorldSocketAddress> WorldSocketAddress::create(const std::string& directory) {
   UniqueFd opened(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!opened) return system_error("opening " + directory);
   return WorldSocketAddress(std::move(opened));
@@ -17,7 +17,7 @@ Result<WorldSocketAddress> WorldSocketAddress::in(const std::string& directory) 
 WorldSocketAddress::WorldSocketAddress(UniqueFd directory) : directory_(std::move(directory)) {
   address_.sun_family = AF_UNIX;
   std::snprintf(address_.sun_path, sizeof address_.sun_path, "/proc/self/fd/%d/%s",
-                directory_.get(), kKeeperSocket);
+                directory_.get(), kWorldSocket);
 }
 
 }  // namespace gpuyard::sim

@@ -18,7 +18,7 @@
 
 namespace gpuyard::sim {
 
-inline constexpr const char* kKeeperSocket = "keeper.sock";
+inline constexpr const char* kWorldSocket = "keeper.sock";
 inline constexpr std::uint32_t kCommandVersion = 6;
 
 enum class Verb : std::uint32_t {
@@ -76,7 +76,7 @@ static_assert(sizeof(Reply) == 256);
 // while this object lives.
 class WorldSocketAddress {
  public:
-  static Result<WorldSocketAddress> in(const std::string& directory);
+  static Result<WorldSocketAddress> create(const std::string& directory);
 
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address_); }
   socklen_t size() const { return sizeof address_; }

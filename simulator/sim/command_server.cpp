@@ -23,7 +23,7 @@ Peer peer_of(int fd) {
   return {.pid = peer.pid, .uid = peer.uid, .is_owner = peer.uid == 0 || peer.uid == ::geteuid()};
 }
 
-Reply refusal(const char* message) {
+Reply refusal_reply(const char* message) {
   Reply reply = reply_of(Error{Errc::invalid, message});
   reply.nvml_code = nvml::kUnknown;
   return reply;
@@ -51,7 +51,7 @@ Reply reply_of(const Result<void>& result) {
 }
 
 Result<CommandServer> CommandServer::listen(const std::string& directory, Handler handler) {
-  auto address = WorldSocketAddress::in(directory);
+  auto address = WorldSocketAddress::create(directory);
   if (!address) return std::move(address).error();
   UniqueFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!listener) return system_error("creating the simulator's socket");
@@ -75,7 +75,7 @@ CommandServer::~CommandServer() {
   if (listener_ && inode_at(address_.path()) == inode_) ::unlink(address_.path());
 }
 
-void CommandServer::wants(std::vector<pollfd>& out) const {
+void CommandServer::append_descriptors(std::vector<pollfd>& out) const {
   out.push_back({.fd = listener_.get(), .events = POLLIN, .revents = 0});
   for (const Client& client : clients_) {
     out.push_back({.fd = client.fd.get(), .events = POLLIN, .revents = 0});
@@ -86,7 +86,7 @@ void CommandServer::serve(std::span<const pollfd> polled, TimePoint now) {
   for (std::size_t i = 1; i < polled.size(); ++i) {
     Client& client = clients_[i - 1];
     if (polled[i].revents != 0) {
-      client.deadline = answer(client) ? now + kClientDeadline : TimePoint::min();
+      client.deadline = serve_client(client) ? now + kClientTimeout : TimePoint::min();
     }
   }
   std::erase_if(clients_, [&](const Client& client) { return client.deadline <= now; });
@@ -97,10 +97,10 @@ void CommandServer::accept_one(TimePoint now) {
   UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!fd || clients_.size() >= kMaxClients) return;  // closed: the client sees it at once
   const Peer peer = peer_of(fd.get());
-  clients_.push_back({.fd = std::move(fd), .peer = peer, .deadline = now + kClientDeadline});
+  clients_.push_back({.fd = std::move(fd), .peer = peer, .deadline = now + kClientTimeout});
 }
 
-bool CommandServer::answer(Client& client) {
+bool CommandServer::serve_client(Client& client) {
   Command command;
   const ssize_t got = ::recv(client.fd.get(), &command, sizeof command, MSG_DONTWAIT | MSG_TRUNC);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
@@ -111,8 +111,8 @@ bool CommandServer::answer(Client& client) {
 }
 
 Reply CommandServer::execute(const Client& client, const Command& command, std::size_t size) {
-  if (size < sizeof command) return refusal("incomplete command");
-  if (command.version != kCommandVersion) return refusal("unknown command version");
+  if (size < sizeof command) return refusal_reply("incomplete command");
+  if (command.version != kCommandVersion) return refusal_reply("unknown command version");
   return handler_(command, client.peer);
 }
 

@@ -18,7 +18,7 @@
 namespace gpuyard::sim {
 
 inline constexpr std::size_t kMaxClients = 64;
-inline constexpr std::chrono::seconds kClientDeadline{2};  // then a silent client is dropped
+inline constexpr std::chrono::seconds kClientTimeout{2};  // then a silent client is dropped
 
 // The sender of a command, as the kernel reports it.
 struct Peer {
@@ -44,7 +44,7 @@ class CommandServer {
   ~CommandServer();  // removes the socket, if the name is still its own
 
   // Appends the descriptors that serve() will check.
-  void wants(std::vector<pollfd>& out) const;
+  void append_descriptors(std::vector<pollfd>& out) const;
 
   // Accepts, answers and drops clients. `polled` holds the entries that wants() appended.
   void serve(std::span<const pollfd> polled, TimePoint now);
@@ -59,7 +59,7 @@ class CommandServer {
   CommandServer(WorldSocketAddress address, UniqueFd listener, Handler handler);
 
   void accept_one(TimePoint now);
-  bool answer(Client& client);  // false: drop it
+  bool serve_client(Client& client);  // false: drop it
   Reply execute(const Client& client, const Command& command, std::size_t size);
 
   WorldSocketAddress address_;

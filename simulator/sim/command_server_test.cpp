@@ -23,7 +23,7 @@ class Stranger {
  public:
   explicit Stranger(const std::string& directory)
       : fd_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
-    const auto address = WorldSocketAddress::in(directory);
+    const auto address = WorldSocketAddress::create(directory);
     connected_ = ::connect(fd_.get(), address->get(), address->size()) == 0;
     const timeval patience{.tv_sec = 10, .tv_usec = 0};
     ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
@@ -77,7 +77,7 @@ TEST_F(CommandServerTest, ExcessClientIsRefusedAndIdleClientsExpire) {
   EXPECT_EQ(late.hear(), 0);
   EXPECT_EQ(set_load(directory(), 0, {}).error().code, Errc::unavailable);
   EXPECT_TRUE(
-      happens_within(kClientDeadline + 1s, [&] { return set_load(directory(), 0, {}).ok(); }));
+      happens_within(kClientTimeout + 1s, [&] { return set_load(directory(), 0, {}).ok(); }));
   EXPECT_EQ(strangers[0]->hear(), 0);
 }
 

@@ -19,7 +19,7 @@
 namespace gpuyard::sim {
 
 // A world with fewer GPUs has no demo: at least half of the GPUs must stay idle.
-inline constexpr std::size_t kFewestDemoGpus = 4;
+inline constexpr std::size_t kMinDemoGpus = 4;
 
 // The hidden verb of the program that runs a demo's processes.
 inline constexpr const char* kDemoVerb = "sim-demo";
@@ -37,7 +37,7 @@ struct DemoRole {
 // "".
 void make_demo(WorldOptions&, const std::string& daemon = "");
 
-// The roles in a world of this many GPUs, on at most half of them; none below kFewestDemoGpus.
+// The roles in a world of this many GPUs, on at most half of them; none below kMinDemoGpus.
 std::vector<DemoRole> demo_roles(std::size_t gpus);
 
 // Puts the first role's GPU into surroundings that are just hot enough for an alert. Call it after
@@ -53,23 +53,23 @@ class Demo {
   Demo(WorldServer&, const std::string& daemon);
 
   // Gives the processes the load of this moment, and reaps those that ended. Call it once a second.
-  void go_on();
+  void update();
 
  private:
-  struct Player {
+  struct DemoProcess {
     DemoRole role;
     pid_t pid;
     std::uint64_t start_time;
   };
 
-  std::optional<Player> start_player(const DemoRole&) const;
+  std::optional<DemoProcess> start_process(const DemoRole&) const;
   void start_leases(const std::string& daemon) const;
-  bool put_on_its_gpu(const Player&);
+  bool attach_to_gpu(const DemoProcess&);
   // The index of the GPU in this place; empty while it is unplugged.
   std::optional<std::uint32_t> index_of(std::uint32_t place) const;
 
-  WorldServer& keeper_;
-  std::vector<Player> players_;
+  WorldServer& server_;
+  std::vector<DemoProcess> processes_;
 };
 
 // Runs the hidden verb. `words`: those after it.

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 TEST(Demo, AtLeastHalfOfTheGpusStayIdle) {
   for (std::size_t gpus = 1; gpus <= kMaxGpus; ++gpus) {
     const auto roles = demo_roles(gpus);
-    EXPECT_EQ(roles.empty(), gpus < kFewestDemoGpus) << gpus;
+    EXPECT_EQ(roles.empty(), gpus < kMinDemoGpus) << gpus;
     EXPECT_LE(2 * roles.size(), gpus);
     for (const DemoRole& role : roles) EXPECT_LT(role.gpu, gpus);
   }
@@ -65,11 +65,11 @@ TEST(Demo, KeeperArgumentsCarryIt) {
   for (const std::string daemon : {"", "/run/x.sock"}) {
     WorldServerOptions options;
     options.world.demo = daemon;
-    const auto parsed = parse_keeper_arguments(keeper_arguments(options));
+    const auto parsed = parse_world_server_arguments(world_server_arguments(options));
     ASSERT_TRUE(parsed) << parsed.error().message;
     EXPECT_EQ(parsed->world.demo, daemon);
   }
-  EXPECT_FALSE(parse_keeper_arguments(keeper_arguments({}))->world.demo);
+  EXPECT_FALSE(parse_world_server_arguments(world_server_arguments({}))->world.demo);
 }
 
 TEST(Demo, WrongWordsAreRefused) {
@@ -79,7 +79,7 @@ TEST(Demo, WrongWordsAreRefused) {
   }
 }
 
-using DemoKeeperTest = WorldKeeperTest;
+using DemoKeeperTest = WorldServerTest;
 
 TEST_F(DemoKeeperTest, ChangedDemandKeepsTheTimeOfArrival) {
   const pid_t us = ::getpid();

@@ -78,12 +78,12 @@ inline constexpr std::size_t kCallCount = 44;
 std::string_view name_of(Call);
 std::optional<Call> call_from_name(std::string_view);
 
-inline constexpr std::uint32_t kNeverReturns = UINT32_MAX;  // until the fault is cleared
+inline constexpr std::uint32_t kInfiniteLatency = UINT32_MAX;  // until the fault is cleared
 
 struct CallFault {
   Call call = Call::none;        // none: this entry is unused
   std::int32_t code = 0;         // NVML return code; 0: the call works, after its latency
-  std::uint32_t latency_ms = 0;  // kNeverReturns: the call blocks until the fault is cleared
+  std::uint32_t latency_ms = 0;  // kInfiniteLatency: the call blocks until the fault is cleared
   std::uint32_t times = 0;       // how many calls of each client process fail; 0: every one
   std::uint64_t number = 0;      // unique in a world: distinguishes equal faults
 

@@ -98,9 +98,9 @@ struct Model {
 
   std::uint32_t idle_mw = 0;
   std::uint32_t peak_mw = 0;  // draw of full load at the highest clock without a cap
-  std::uint32_t cap_min_mw = 0;
-  std::uint32_t cap_max_mw = 0;
-  std::uint32_t cap_default_mw = 0;
+  std::uint32_t power_limit_min_mw = 0;
+  std::uint32_t power_limit_max_mw = 0;
+  std::uint32_t power_limit_default_mw = 0;
 
   ClockTable clocks;
   TemperatureLimits temperatures;

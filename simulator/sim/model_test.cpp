@@ -24,10 +24,10 @@ TEST(Model, AllSixKeysAreFound) {
 TEST(Model, EveryRowIsOfOnePiece) {
   for (const Model& model : all_models()) {
     SCOPED_TRACE(model.key);
-    EXPECT_LT(model.idle_mw, model.cap_min_mw);
-    EXPECT_LE(model.cap_min_mw, model.cap_default_mw);
-    EXPECT_LE(model.cap_default_mw, model.cap_max_mw);
-    EXPECT_GT(model.peak_mw, model.cap_default_mw);
+    EXPECT_LT(model.idle_mw, model.power_limit_min_mw);
+    EXPECT_LE(model.power_limit_min_mw, model.power_limit_default_mw);
+    EXPECT_LE(model.power_limit_default_mw, model.power_limit_max_mw);
+    EXPECT_GT(model.peak_mw, model.power_limit_default_mw);
     EXPECT_LT(model.memory_reserved_bytes, model.memory_total_bytes / 20);
     const ClockTable& clocks = model.clocks;
     EXPECT_EQ((clocks.max_sm - clocks.min_sm) % clocks.sm_step, 0U);
@@ -39,7 +39,7 @@ TEST(Model, EveryRowIsOfOnePiece) {
     EXPECT_EQ(model.has_ecc, model.memory_repair != MemoryRepair::none);
     EXPECT_EQ(model.has_memory_temperature, model.temperatures.memory_max != 0);
     // The limit is well above the temperature at which a busy GPU settles.
-    const double settled = 30.0 + model.cap_default_mw / 1000.0 * model.thermal_resistance;
+    const double settled = 30.0 + model.power_limit_default_mw / 1000.0 * model.thermal_resistance;
     EXPECT_LT(settled, model.temperatures.gpu_max - 5.0);
   }
 }

@@ -36,7 +36,7 @@ std::optional<PciAddress> parse_pci_address(std::string_view);
 inline std::uint32_t pcie_generation(const Gpu& gpu) {
   const PcieLink& link = gpu.model->pcie;
   const std::uint32_t usual =
-      gpu.idle_for >= kRestsAfter ? link.idle_generation : link.max_generation;
+      gpu.idle_for >= kIdleDelay ? link.idle_generation : link.max_generation;
   const std::uint32_t most = gpu.fault.pcie_generation;
   return most != 0 ? std::min(usual, most) : usual;
 }

@@ -44,8 +44,9 @@ INSTANTIATE_TEST_SUITE_P(Models, PhysicsOf, ::testing::ValuesIn(every_model()), 
 
 TEST_P(PhysicsOf, FullLoadReachesPowerLimitWithinTwoSeconds) {
   for (const std::uint32_t cap_mw :
-       {model().cap_default_mw, (model().cap_default_mw + model().cap_min_mw) / 2,
-        model().cap_min_mw}) {
+       {model().power_limit_default_mw,
+        (model().power_limit_default_mw + model().power_limit_min_mw) / 2,
+        model().power_limit_min_mw}) {
     World world = one_gpu(kFullLoad);
     world.gpus[0].settings.power_limit_mw = cap_mw;
     run_for(world, 2s);
@@ -135,7 +136,7 @@ TEST_P(PhysicsOf, LockedClocksBoundSmClockBusyAndIdle) {
   const std::uint32_t least = most - 10 * model().clocks.sm_step;
   ASSERT_EQ(
       apply_setting(world.gpus[0],
-                    {.setting = Setting::gpu_locked_clocks, .gpu = 0, .values = {least, most}}),
+                    {.kind = WriteKind::gpu_locked_clocks, .gpu = 0, .values = {least, most}}),
       nvml::kSuccess);
   run_for(world, 1s);
   EXPECT_EQ(record_of(world.gpus[0]).sm_clock_mhz, most);
@@ -143,7 +144,7 @@ TEST_P(PhysicsOf, LockedClocksBoundSmClockBusyAndIdle) {
   world.gpus[0].workload = {};
   run_for(world, 1s);
   EXPECT_EQ(record_of(world.gpus[0]).sm_clock_mhz, least);
-  ASSERT_EQ(apply_setting(world.gpus[0], {.setting = Setting::gpu_locked_clocks_reset}),
+  ASSERT_EQ(apply_setting(world.gpus[0], {.kind = WriteKind::gpu_locked_clocks_reset}),
             nvml::kSuccess);
   run_for(world, 1s);
   EXPECT_EQ(record_of(world.gpus[0]).sm_clock_mhz, model().clocks.idle_sm);
@@ -164,7 +165,7 @@ TEST(Physics, LockedMemoryClockHoldsAndLimitsSmClock) {
   World world = make_world(*find_model("l40s"), 1, {.kind = WorkloadKind::steady, .load = 0.5});
   ASSERT_EQ(
       apply_setting(world.gpus[0],
-                    {.setting = Setting::memory_locked_clocks, .gpu = 0, .values = {405, 405}}),
+                    {.kind = WriteKind::memory_locked_clocks, .gpu = 0, .values = {405, 405}}),
       nvml::kSuccess);
   run_for(world, 1s);
   EXPECT_EQ(record_of(world.gpus[0]).memory_clock_mhz, 405U);
@@ -243,8 +244,8 @@ TEST(Physics, DemandsOfProcessesAddToTheWorkloadAndSaturate) {
   World world = make_world(h100(), 1, {.kind = WorkloadKind::steady, .load = 0.5});
   Gpu& gpu = world.gpus[0];
   const std::uint64_t gib = 1ULL << 30;
-  gpu.processes = Processes({{.pid = 1, .memory_bytes = gib, .load_permille = 200},
-                             {.pid = 2, .memory_bytes = 2 * gib, .load_permille = 100}});
+  gpu.processes = ProcessSet({{.pid = 1, .memory_bytes = gib, .load_permille = 200},
+                              {.pid = 2, .memory_bytes = 2 * gib, .load_permille = 100}});
   step(world, kStep);
   GpuRecord record = record_of(gpu);
   EXPECT_EQ(record.gpu_utilization_percent, 80U);
@@ -252,8 +253,8 @@ TEST(Physics, DemandsOfProcessesAddToTheWorkloadAndSaturate) {
   EXPECT_EQ(record.process_count, 2U);
   EXPECT_EQ(record.memory_used_bytes, usable_memory(h100()) / 2 + 3 * gib);
 
-  gpu.processes = Processes({{.pid = 1, .memory_bytes = 60 * gib, .load_permille = 1000},
-                             {.pid = 2, .load_permille = 500}});
+  gpu.processes = ProcessSet({{.pid = 1, .memory_bytes = 60 * gib, .load_permille = 1000},
+                              {.pid = 2, .load_permille = 500}});
   step(world, kStep);
   record = record_of(gpu);
   EXPECT_EQ(record.gpu_utilization_percent, 100U);

@@ -16,9 +16,9 @@
 namespace gpuyard::sim {
 namespace {
 
-constexpr std::size_t kMaxAtOnce = 64;
+constexpr std::size_t kMaxEventsPerPoll = 64;
 
-Error no_process(const ProcessKey& key) {
+Error no_process_error(const ProcessKey& key) {
   return Error{Errc::not_found, fmt::format("process {} not found", key.pid)};
 }
 
@@ -31,7 +31,7 @@ Result<UniqueFd> open_process(const ProcessKey& key) {
                  "the simulator process has no file descriptor left to watch another process"};
   }
   // Opened first, checked second: from here on the pid cannot become another process.
-  if (!process || process_start_time(pid) != key.start_time) return no_process(key);
+  if (!process || process_start_time(pid) != key.start_time) return no_process_error(key);
   return process;
 }
 
@@ -55,9 +55,9 @@ Result<void> ProcessExitMonitor::watch(const ProcessKey& key) {
   return {};
 }
 
-std::vector<ProcessKey> ProcessExitMonitor::take_dead() {
+std::vector<ProcessKey> ProcessExitMonitor::take_exited() {
   std::vector<ProcessKey> dead;
-  std::array<epoll_event, kMaxAtOnce> events{};
+  std::array<epoll_event, kMaxEventsPerPoll> events{};
   const int ready = ::epoll_wait(epoll_.get(), events.data(), events.size(), 0);
   for (int i = 0; i < ready; ++i) {
     const int fd = events[static_cast<std::size_t>(i)].data.fd;

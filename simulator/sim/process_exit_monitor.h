@@ -20,7 +20,7 @@ struct ProcessKey {
   friend auto operator<=>(const ProcessKey&, const ProcessKey&) = default;
 };
 
-// One thread. Never blocks: poll fd() for reading, then call take_dead().
+// One thread. Never blocks: poll fd() for reading, then call take_exited().
 class ProcessExitMonitor {
  public:
   static Result<ProcessExitMonitor> create();
@@ -32,7 +32,7 @@ class ProcessExitMonitor {
   Result<void> watch(const ProcessKey&);
 
   // Returns the processes that ended since the last call, and stops watching them.
-  std::vector<ProcessKey> take_dead();
+  std::vector<ProcessKey> take_exited();
 
  private:
   explicit ProcessExitMonitor(UniqueFd epoll) : epoll_(std::move(epoll)) {}

@@ -13,9 +13,9 @@
 namespace gpuyard::sim {
 namespace {
 
-constexpr std::size_t kMaxFile = std::size_t{1} << 20;
-constexpr double kColdest = -20.0;
-constexpr double kHottest = 60.0;
+constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
+constexpr double kMinAmbient = -20.0;
+constexpr double kMaxAmbient = 60.0;
 
 class ScenarioFile {
  public:
@@ -26,9 +26,9 @@ class ScenarioFile {
     const toml::node* world = top.node("world");
     const toml::node* gpus = top.node("gpu");
     const toml::node* timeline = top.node("at");
-    if (world != nullptr && !world->is_table()) top.wrong("world", "must be a table: [world]");
-    must_be_tables(top, "gpu", gpus);
-    must_be_tables(top, "at", timeline);
+    if (world != nullptr && !world->is_table()) top.add_error("world", "must be a table: [world]");
+    check_tables(top, "gpu", gpus);
+    check_tables(top, "at", timeline);
     if (auto good = top.finish(); !good) return std::move(good).error();
 
     const toml::table none;
@@ -40,11 +40,11 @@ class ScenarioFile {
   }
 
  private:
-  static void must_be_tables(ScenarioTable& top, const char* key, const toml::node* node) {
+  static void check_tables(ScenarioTable& top, const char* key, const toml::node* node) {
     if (node == nullptr) return;
     const auto* list = node->as_array();
     if (list == nullptr || !list->is_homogeneous(toml::node_type::table)) {
-      top.wrong(key, fmt::format("must be tables: [[{}]]", key));
+      top.add_error(key, fmt::format("must be tables: [[{}]]", key));
     }
   }
 
@@ -56,18 +56,19 @@ class ScenarioFile {
       options.gpus = static_cast<int>(*gpus);
     if (gpus_) options.gpus = gpus_;
     if (const auto load = world.parsed("workload", parse_workload)) options.load = *load;
-    if (const auto setters = world.one_of("setters", setters_names())) {
-      options.setters = setters_from_name(*setters).value_or(options.setters);
+    if (const auto setters = world.one_of("setters", setter_access_names())) {
+      options.setters = setter_access_from_name(*setters).value_or(options.setters);
     }
     read_driver(world, options);
     read_time(world, options);
     options.missing = world.texts("missing");
-    scenario_.ambient = world.number("ambient", kColdest, kHottest).value_or(scenario_.ambient);
+    scenario_.ambient =
+        world.number("ambient", kMinAmbient, kMaxAmbient).value_or(scenario_.ambient);
     auto fleet = parse_fleet(options.model, options.gpus);
     if (fleet) {
       fleet_ = *std::move(fleet);
     } else {
-      world.wrong(world.has("model") ? "model" : "gpus", fleet.error().text());
+      world.add_error(world.has("model") ? "model" : "gpus", fleet.error().text());
     }
     scenario_.gpus = fleet_.size();
     return world.finish();
@@ -76,22 +77,22 @@ class ScenarioFile {
   static void read_driver(ScenarioTable& world, WorldOptions& options) {
     if (auto version = world.text("driver_version")) {
       const auto good = check_driver_version(*version);
-      if (!good) world.wrong("driver_version", good.error().text());
+      if (!good) world.add_error("driver_version", good.error().text());
       options.driver_version = *std::move(version);
     }
     if (const auto bytes = world.integer("process_entries", 16, 32)) {
       options.process_entry_bytes = static_cast<std::uint32_t>(*bytes);
-      if (*bytes % 8 != 0) world.wrong("process_entries", "must be 16, 24 or 32 bytes");
+      if (*bytes % 8 != 0) world.add_error("process_entries", "must be 16, 24 or 32 bytes");
     }
   }
 
   void read_time(ScenarioTable& world, WorldOptions& options) {
-    const auto speed = world.number("speed", kLeastSpeed, kMostSpeed);
+    const auto speed = world.number("speed", kMinSpeed, kMaxSpeed);
     options.speed = speed.value_or(1.0);
     options.stepped = world.flag("stepped");
-    if (speed && options.stepped) world.wrong("speed", "not allowed in a stepped world");
+    if (speed && options.stepped) world.add_error("speed", "not allowed in a stepped world");
     scenario_.warm_up = world.parsed("warm_up", parse_time).value_or(scenario_.warm_up);
-    if (scenario_.warm_up > kLongestWarmUp) world.wrong("warm_up", "must be at most 10m");
+    if (scenario_.warm_up > kMaxWarmUp) world.add_error("warm_up", "must be at most 10m");
   }
 
   // Reads the tables of a list, up to the first error.
@@ -106,10 +107,10 @@ class ScenarioFile {
   }
 
   void read_gpu(ScenarioTable& table) {
-    const auto gpus = gpus_named(table, fleet_.size());
+    const auto gpus = read_gpus(table, fleet_.size());
     const auto load = table.parsed("workload", parse_workload);
-    if (!table.has("gpu")) table.wrong("needs gpu = N");
-    if (!table.has("workload")) table.wrong("needs workload = \"...\"");
+    if (!table.has("gpu")) table.add_error("needs gpu = N");
+    if (!table.has("workload")) table.add_error("needs workload = \"...\"");
     if (!load) return;
     for (const std::uint32_t gpu : gpus) {
       scenario_.loads.push_back(load_command(static_cast<int>(gpu), *load));
@@ -132,15 +133,16 @@ class ScenarioFile {
 
   void read_entry(ScenarioTable& entry, bool fixed_places) {
     const auto at = entry.parsed("time", parse_time);
-    if (!entry.has("time")) entry.wrong("needs time = \"10s\"");
+    if (!entry.has("time")) entry.add_error("needs time = \"10s\"");
     auto& timeline = scenario_.timeline;
     for (const Command& command : commands_of(entry, fleet_, fixed_places)) {
       if (at) timeline.push_back({*at, timeline.size(), command});
     }
-    if (timeline.size() > kMostTimelineEntries) entry.wrong("exceeds the maximum number of events");
+    if (timeline.size() > kMaxTimelineEntries)
+      entry.add_error("exceeds the maximum number of events");
   }
 
-  static constexpr std::chrono::minutes kLongestWarmUp{10};
+  static constexpr std::chrono::minutes kMaxWarmUp{10};
 
   const std::string& file_;
   std::optional<int> gpus_;
@@ -158,7 +160,7 @@ Result<Scenario> parse_scenario(std::string_view text, const std::string& file,
 }
 
 Result<Scenario> read_scenario(const std::string& file, std::optional<int> gpus) {
-  const auto text = read_file(file, kMaxFile);
+  const auto text = read_file(file, kMaxFileBytes);
   if (!text) return text.error();
   return parse_scenario(*text, file, gpus);
 }

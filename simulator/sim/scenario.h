@@ -29,7 +29,7 @@ struct Scenario {
   std::vector<TimedCommand> timeline;    // by time; at equal times in the order of the file
 };
 
-inline constexpr std::size_t kMostTimelineEntries = 10'000;
+inline constexpr std::size_t kMaxTimelineEntries = 10'000;
 
 // `file` is the file's name in messages: each is "file:line: what is wrong, what there is". `gpus`,
 // if given, overrides the file's number of GPUs; a mixed fleet must have this number.

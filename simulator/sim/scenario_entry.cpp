@@ -9,8 +9,8 @@
 namespace gpuyard::sim {
 namespace {
 
-constexpr std::int64_t kMostTimes = 1'000'000'000;
-constexpr double kMostHeat = 100.0;
+constexpr std::int64_t kMaxFaultTimes = 1'000'000'000;
+constexpr double kMaxHeat = 100.0;
 
 std::uint32_t small(std::optional<std::int64_t> value) {
   return static_cast<std::uint32_t>(value.value_or(0));
@@ -53,23 +53,23 @@ void put_call(ScenarioTable& entry, CallFault& fault) {
   const auto name = entry.text("call");
   const auto code = entry.integer("code", 1, 999);
   const auto latency = entry.integer("latency_ms", 1, 3'600'000);
-  const auto times = entry.integer("times", 1, kMostTimes);
+  const auto times = entry.integer("times", 1, kMaxFaultTimes);
   const bool never = entry.flag("never_returns");
   if (!name) {
-    if (code || latency || times || never) entry.wrong("needs call = \"...\" for that");
+    if (code || latency || times || never) entry.add_error("needs call = \"...\" for that");
     return;
   }
   const auto call = call_from_name(*name);
   if (!call) {
-    entry.wrong("call", fmt::format("unknown \"{}\"; use one of {}", *name, call_names()));
+    entry.add_error("call", fmt::format("unknown \"{}\"; use one of {}", *name, call_names()));
     return;
   }
   fault = {.call = *call,
            .code = static_cast<std::int32_t>(code.value_or(0)),
-           .latency_ms = never ? kNeverReturns : small(latency),
+           .latency_ms = never ? kInfiniteLatency : small(latency),
            .times = small(times)};
   if (!code && !latency && !never) {
-    entry.wrong("call", "missing fault: code, latency_ms or never_returns");
+    entry.add_error("call", "missing fault: code, latency_ms or never_returns");
   }
 }
 
@@ -78,16 +78,17 @@ void add_fault_command(ScenarioTable& entry, std::vector<Command>& out) {
   put_states(entry, command.fault);
   put_call(entry, command.fault.calls[0]);
   if (command.fault == Fault{}) return;
-  if (const auto good = check_fault(command.fault); !good) entry.wrong(good.error().text());
+  if (const auto good = check_fault(command.fault); !good) entry.add_error(good.error().text());
   out.push_back(command);
 }
 
 void add_memory_errors(ScenarioTable& entry, std::vector<Command>& out) {
-  const auto corrected = entry.integer("ecc_corrected", 1, kMostErrorsAtOnce);
-  const auto uncorrected = entry.integer("ecc_uncorrected", 1, kMostErrorsAtOnce);
+  const auto corrected = entry.integer("ecc_corrected", 1, kMaxErrorsPerCommand);
+  const auto uncorrected = entry.integer("ecc_uncorrected", 1, kMaxErrorsPerCommand);
   const auto where = entry.text("ecc_location");
   const auto location = ecc_location_from_name(where.value_or("device_memory"));
-  if (!location) entry.wrong("ecc_location", fmt::format("unknown memory location \"{}\"", *where));
+  if (!location)
+    entry.add_error("ecc_location", fmt::format("unknown memory location \"{}\"", *where));
   const auto add = [&](std::optional<std::int64_t> count, std::uint32_t is_uncorrected) {
     if (!count || !location) return;
     Command command = command_of(Verb::add_ecc_errors);
@@ -103,7 +104,7 @@ void add_memory_errors(ScenarioTable& entry, std::vector<Command>& out) {
 void add_heat(ScenarioTable& entry, std::vector<Command>& out) {
   for (const auto& [key, verb] :
        {std::pair("heat", Verb::set_heat), std::pair("memory_heat", Verb::set_memory_heat)}) {
-    const auto degrees = entry.number(key, 0.0, kMostHeat);
+    const auto degrees = entry.number(key, 0.0, kMaxHeat);
     if (!degrees) continue;
     Command command = command_of(verb);
     command.load = *degrees;
@@ -137,11 +138,11 @@ void add_driver(ScenarioTable& entry, std::vector<Command>& out) {
   const auto version = entry.text("driver_version");
   if (version) {
     const auto good = check_driver_version(*version);
-    if (!good) entry.wrong("driver_version", good.error().text());
+    if (!good) entry.add_error("driver_version", good.error().text());
   }
-  if (away && what != "reload") entry.wrong("away", "only allowed with driver = \"reload\"");
+  if (away && what != "reload") entry.add_error("away", "only allowed with driver = \"reload\"");
   if (version && (!what || what == "unload")) {
-    entry.wrong("driver_version", "only allowed with driver = \"reload\" or \"load\"");
+    entry.add_error("driver_version", "only allowed with driver = \"reload\" or \"load\"");
   }
   if (!what) return;
   Command command = command_of(what == "unload" ? Verb::unload_driver
@@ -156,7 +157,7 @@ void add_plug(ScenarioTable& entry, const Fleet& fleet, std::vector<Command>& ou
   const auto last = static_cast<std::int64_t>(fleet.size()) - 1;
   const auto which = entry.integer("plug", 0, last);
   const auto index = entry.integer("index", 0, last);
-  if (index && !which) entry.wrong("index", "only allowed with plug = N");
+  if (index && !which) entry.add_error("index", "only allowed with plug = N");
   if (!which) return;
   Command command = command_of(Verb::plug);
   command.gpu = index ? small(index) : kEveryGpu;
@@ -172,14 +173,14 @@ void check_models(ScenarioTable& entry, const Fleet& fleet, const std::vector<Co
     for (std::size_t index = 0; index < fleet.size(); ++index) {
       if (command.gpu != kEveryGpu && command.gpu != index) continue;
       const auto possible = check_fault_on(*fleet[index], command.fault);
-      if (!possible) entry.wrong(possible.error().text());
+      if (!possible) entry.add_error(possible.error().text());
     }
   }
 }
 
 }  // namespace
 
-std::vector<std::uint32_t> gpus_named(ScenarioTable& table, std::size_t gpus) {
+std::vector<std::uint32_t> read_gpus(ScenarioTable& table, std::size_t gpus) {
   const auto last = static_cast<std::int64_t>(gpus) - 1;
   const toml::node* named = table.node("gpu");
   std::vector<std::uint32_t> out;
@@ -198,8 +199,8 @@ std::vector<std::uint32_t> gpus_named(ScenarioTable& table, std::size_t gpus) {
                         ? add(*named)
                         : !list->empty() && std::all_of(list->begin(), list->end(), add);
   if (good) return out;
-  table.wrong("gpu",
-              fmt::format("must be an index from 0 to {}, a list of indexes, or \"all\"", last));
+  table.add_error(
+      "gpu", fmt::format("must be an index from 0 to {}, a list of indexes, or \"all\"", last));
   return {};
 }
 
@@ -208,10 +209,10 @@ std::vector<Command> commands_of(ScenarioTable& entry, const Fleet& fleet, bool 
   add_driver(entry, out);
   add_plug(entry, fleet, out);
   const std::vector<Command> each = commands_on_gpus(entry);
-  const auto gpus = gpus_named(entry, fleet.size());
-  if (!each.empty() && !entry.has("gpu")) entry.wrong("needs gpu = N for that");
-  if (each.empty() && entry.has("gpu")) entry.wrong("names a GPU but no event");
-  if (each.empty() && out.empty() && !entry.has("gpu")) entry.wrong("has no event");
+  const auto gpus = read_gpus(entry, fleet.size());
+  if (!each.empty() && !entry.has("gpu")) entry.add_error("needs gpu = N for that");
+  if (each.empty() && entry.has("gpu")) entry.add_error("names a GPU but no event");
+  if (each.empty() && out.empty() && !entry.has("gpu")) entry.add_error("has no event");
   for (const std::uint32_t gpu : gpus) {
     for (Command command : each) {
       command.gpu = gpu;

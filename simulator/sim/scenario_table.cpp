@@ -12,7 +12,7 @@
 namespace gpuyard::sim {
 
 const toml::node* ScenarioTable::node(std::string_view key) {
-  if (std::ranges::find(known_, key) == known_.end()) known_.push_back(key);
+  if (std::ranges::find(read_keys_, key) == read_keys_.end()) read_keys_.push_back(key);
   return table_.get(key);
 }
 
@@ -24,7 +24,7 @@ std::optional<std::string> ScenarioTable::text(std::string_view key) {
   const toml::node* value = node(key);
   if (value == nullptr) return std::nullopt;
   if (const auto* said = value->as_string()) return said->get();
-  wrong(key, "must be a string");
+  add_error(key, "must be a string");
   return std::nullopt;
 }
 
@@ -34,7 +34,7 @@ std::optional<std::string> ScenarioTable::text_or_number(std::string_view key) {
   if (const auto* said = value->as_string()) return said->get();
   if (const auto* said = value->as_integer()) return fmt::to_string(said->get());
   if (const auto* said = value->as_floating_point()) return fmt::to_string(said->get());
-  wrong(key, "must be a string or a number");
+  add_error(key, "must be a string or a number");
   return std::nullopt;
 }
 
@@ -42,7 +42,7 @@ std::optional<std::string> ScenarioTable::one_of(std::string_view key,
                                                  std::vector<std::string_view> words) {
   auto said = text(key);
   if (said && std::ranges::find(words, *said) == words.end()) {
-    wrong(key, fmt::format("\"{}\" is not one of {}", *said, fmt::join(words, ", ")));
+    add_error(key, fmt::format("\"{}\" is not one of {}", *said, fmt::join(words, ", ")));
     said.reset();
   }
   return said;
@@ -54,7 +54,7 @@ std::optional<std::int64_t> ScenarioTable::integer(std::string_view key, std::in
   if (value == nullptr) return std::nullopt;
   const auto* said = value->as_integer();
   if (said != nullptr && said->get() >= least && said->get() <= most) return said->get();
-  wrong(key, fmt::format("must be an integer from {} to {}", least, most));
+  add_error(key, fmt::format("must be an integer from {} to {}", least, most));
   return std::nullopt;
 }
 
@@ -63,7 +63,7 @@ std::optional<double> ScenarioTable::number(std::string_view key, double least, 
   if (value == nullptr) return std::nullopt;
   const auto said = value->is_number() ? value->value<double>() : std::nullopt;
   if (said && *said >= least && *said <= most) return said;
-  wrong(key, fmt::format("must be a number from {} to {}", least, most));
+  add_error(key, fmt::format("must be a number from {} to {}", least, most));
   return std::nullopt;
 }
 
@@ -71,13 +71,13 @@ std::optional<bool> ScenarioTable::boolean(std::string_view key) {
   const toml::node* value = node(key);
   if (value == nullptr) return std::nullopt;
   if (const auto* said = value->as_boolean()) return said->get();
-  wrong(key, "must be true or false");
+  add_error(key, "must be true or false");
   return std::nullopt;
 }
 
 bool ScenarioTable::flag(std::string_view key) {
   const auto said = boolean(key);
-  if (said && !*said) wrong(key, "can only be true; omit it otherwise");
+  if (said && !*said) add_error(key, "can only be true; omit it otherwise");
   return said.value_or(false);
 }
 
@@ -85,40 +85,41 @@ std::vector<std::string> ScenarioTable::texts(std::string_view key) {
   const toml::node* value = node(key);
   if (value == nullptr) return {};
   auto said = toml_as<std::vector<std::string>>(*value);
-  if (!said) wrong(key, "must be a list of strings: [\"...\"]");
+  if (!said) add_error(key, "must be a list of strings: [\"...\"]");
   return said.value_or(std::vector<std::string>());
 }
 
-void ScenarioTable::wrong(std::string_view key, const std::string& what) {
+void ScenarioTable::add_error(std::string_view key, const std::string& what) {
   const toml::node* value = table_.get(key);
-  complain(value != nullptr ? value->source() : table_.source(), fmt::format("{}: {}", key, what));
+  record_error(value != nullptr ? value->source() : table_.source(),
+               fmt::format("{}: {}", key, what));
 }
 
-void ScenarioTable::wrong(const std::string& what) {
-  if (whole_.empty()) {
-    whole_ = fmt::format("{}:{}: {} {}", file_, table_.source().begin.line, name_, what);
+void ScenarioTable::add_error(const std::string& what) {
+  if (table_error_.empty()) {
+    table_error_ = fmt::format("{}:{}: {} {}", file_, table_.source().begin.line, name_, what);
   }
 }
 
-void ScenarioTable::complain(const toml::source_region& where, const std::string& what) {
+void ScenarioTable::record_error(const toml::source_region& where, const std::string& what) {
   if (line_ && *line_ <= where.begin.line) return;
   line_ = where.begin.line;
-  wrong_ = fmt::format("{}:{}: {} {}", file_, where.begin.line, name_, what);
+  key_error_ = fmt::format("{}:{}: {} {}", file_, where.begin.line, name_, what);
 }
 
-void ScenarioTable::find_unknown() {
-  std::ranges::sort(known_);
+void ScenarioTable::check_unknown_keys() {
+  std::ranges::sort(read_keys_);
   for (const auto& [key, value] : table_) {
-    if (std::ranges::binary_search(known_, key.str())) continue;
-    complain(key.source(), fmt::format("has an unknown key \"{}\"; known keys: {}", key.str(),
-                                       fmt::join(known_, ", ")));
+    if (std::ranges::binary_search(read_keys_, key.str())) continue;
+    record_error(key.source(), fmt::format("has an unknown key \"{}\"; known keys: {}", key.str(),
+                                           fmt::join(read_keys_, ", ")));
   }
 }
 
 Result<void> ScenarioTable::finish() {
-  find_unknown();
-  if (line_) return Error{Errc::invalid, wrong_};
-  if (!whole_.empty()) return Error{Errc::invalid, whole_};
+  check_unknown_keys();
+  if (line_) return Error{Errc::invalid, key_error_};
+  if (!table_error_.empty()) return Error{Errc::invalid, table_error_};
   return {};
 }
 
@@ -139,7 +140,7 @@ Result<std::chrono::milliseconds> parse_time(std::string_view text) {
   const auto number = take_number<double>(unit);
   const auto known = std::find_if(kUnits.begin(), kUnits.end(),
                                   [&](const Unit& each) { return each.name == unit; });
-  const double longest = std::chrono::duration<double, std::milli>(kLongestTime).count();
+  const double longest = std::chrono::duration<double, std::milli>(kMaxSimulatedTime).count();
   const double ms = number && known != kUnits.end() ? *number * known->milliseconds : -1.0;
   if (!(ms >= 0.0 && ms <= longest)) {
     return Error{

@@ -39,7 +39,7 @@ class ScenarioTable {
     if (!said) return std::optional<T>();
     auto value = parse(*said);
     if (!value) {
-      wrong(key, value.error().text());
+      add_error(key, value.error().text());
       return std::optional<T>();
     }
     return std::optional<T>(*std::move(value));
@@ -50,28 +50,28 @@ class ScenarioTable {
 
   // Report an error in the key's value, or in the table as a whole. The latter is shown only if
   // each key is good.
-  void wrong(std::string_view key, const std::string& what);
-  void wrong(const std::string& what);
+  void add_error(std::string_view key, const std::string& what);
+  void add_error(const std::string& what);
 
   Result<void> finish();
 
  private:
   std::optional<std::string> text_or_number(std::string_view key);
-  void complain(const toml::source_region& where, const std::string& what);
-  void find_unknown();
+  void record_error(const toml::source_region& where, const std::string& what);
+  void check_unknown_keys();
 
   const toml::table& table_;
   std::string name_;
   const std::string& file_;
-  std::vector<std::string_view> known_;
+  std::vector<std::string_view> read_keys_;
   std::optional<std::uint32_t> line_;  // of the first error
-  std::string wrong_;
-  std::string whole_;
+  std::string key_error_;
+  std::string table_error_;
 };
 
 // Durations of simulated time, as users write them.
 
-inline constexpr std::chrono::hours kLongestTime{24 * 7};
+inline constexpr std::chrono::hours kMaxSimulatedTime{24 * 7};
 
 // Reads "500ms", "10s", "1.5m", "2h"; a bare number is seconds. Errc::invalid: it is not a whole
 // number of physics steps from 0 to kLongestTime.
@@ -81,7 +81,7 @@ Result<std::chrono::milliseconds> parse_time(std::string_view);
 
 // Returns the indexes that `gpu = 3`, `gpu = [0, 1]` or `gpu = "all"` (kEveryGpu) name; none if the
 // key is missing or wrong, which the table then reports.
-std::vector<std::uint32_t> gpus_named(ScenarioTable&, std::size_t gpus);
+std::vector<std::uint32_t> read_gpus(ScenarioTable&, std::size_t gpus);
 
 // Returns the commands in the order of execution; none if the entry is wrong, which the table then
 // reports. `fixed_places`: no GPU is ever unplugged, so that an index determines the model.

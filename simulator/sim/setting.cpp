@@ -15,19 +15,19 @@
 
 namespace gpuyard::sim {
 
-std::string_view name_of(Setting setting) {
+std::string_view name_of(WriteKind setting) {
   return enum_name(setting);
 }
 
-std::size_t values_of(Setting setting) {
+std::size_t values_of(WriteKind setting) {
   switch (setting) {
-    case Setting::gpu_locked_clocks:
-    case Setting::memory_locked_clocks:
+    case WriteKind::gpu_locked_clocks:
+    case WriteKind::memory_locked_clocks:
       return 2;
-    case Setting::gpu_locked_clocks_reset:
-    case Setting::memory_locked_clocks_reset:
-    case Setting::reset:
-    case Setting::driver_unloaded:
+    case WriteKind::gpu_locked_clocks_reset:
+    case WriteKind::memory_locked_clocks_reset:
+    case WriteKind::reset:
+    case WriteKind::driver_unloaded:
       return 0;
     default:
       return 1;
@@ -36,7 +36,7 @@ std::size_t values_of(Setting setting) {
 
 namespace {
 
-constexpr timeval kSocketPatience{.tv_sec = 2, .tv_usec = 0};
+constexpr timeval kSocketTimeout{.tv_sec = 2, .tv_usec = 0};
 
 // The address goes through an open descriptor of the directory, whose path may be longer than an
 // address allows. WorldSocketAddress does the same, but needs libraries that this one must not
@@ -45,7 +45,7 @@ bool connect_to(const UniqueFd& socket, const UniqueFd& directory) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", directory.get(),
-                kKeeperSocket);
+                kWorldSocket);
   return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
@@ -55,8 +55,8 @@ std::int32_t call_setter(const std::string& directory, const SettingWrite& write
   const UniqueFd opened(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   const UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!opened || !socket) return nvml::kDriverNotLoaded;
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kSocketPatience, sizeof kSocketPatience);
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kSocketPatience, sizeof kSocketPatience);
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kSocketTimeout, sizeof kSocketTimeout);
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kSocketTimeout, sizeof kSocketTimeout);
   if (!connect_to(socket, opened)) {
     return errno == EAGAIN ? nvml::kTimeout : nvml::kDriverNotLoaded;
   }
@@ -75,24 +75,24 @@ std::int32_t call_setter(const std::string& directory, const SettingWrite& write
 
 namespace {
 
-constexpr std::array<std::string_view, 4> kSettersNames{"owner", "everyone", "root", "nobody"};
-static_assert(kSettersNames.size() == static_cast<std::size_t>(SetterAccess::nobody) + 1);
+constexpr std::array<std::string_view, 4> kSetterAccessNames{"owner", "everyone", "root", "nobody"};
+static_assert(kSetterAccessNames.size() == static_cast<std::size_t>(SetterAccess::nobody) + 1);
 
 }  // namespace
 
 std::string_view name_of(SetterAccess setters) {
   const auto index = static_cast<std::size_t>(setters);
-  return index < kSettersNames.size() ? kSettersNames[index] : "unknown";
+  return index < kSetterAccessNames.size() ? kSetterAccessNames[index] : "unknown";
 }
 
-std::optional<SetterAccess> setters_from_name(std::string_view name) {
-  const auto at = std::ranges::find(kSettersNames, name);
-  if (at == kSettersNames.end()) return std::nullopt;
-  return static_cast<SetterAccess>(at - kSettersNames.begin());
+std::optional<SetterAccess> setter_access_from_name(std::string_view name) {
+  const auto at = std::ranges::find(kSetterAccessNames, name);
+  if (at == kSetterAccessNames.end()) return std::nullopt;
+  return static_cast<SetterAccess>(at - kSetterAccessNames.begin());
 }
 
-std::vector<std::string_view> setters_names() {
-  return {kSettersNames.begin(), kSettersNames.end()};
+std::vector<std::string_view> setter_access_names() {
+  return {kSetterAccessNames.begin(), kSetterAccessNames.end()};
 }
 
 }  // namespace gpuyard::sim

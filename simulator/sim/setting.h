@@ -16,7 +16,7 @@ namespace gpuyard::sim {
 // The values of each setting, two at most, are in brackets. Append new ones: the number is in the
 // shared layout. The last three are no setters: they restore settings too, and are logged among the
 // writes so that the order shows. driver_* concern no single GPU: kEveryGpu.
-enum class Setting : std::uint32_t {
+enum class WriteKind : std::uint32_t {
   power_limit,                 // (milliwatts)
   gpu_locked_clocks,           // (lowest MHz, highest MHz)
   gpu_locked_clocks_reset,     // ()
@@ -30,21 +30,21 @@ enum class Setting : std::uint32_t {
   driver_unloaded,             // ()
   driver_loaded,               // (its session)
 };
-BOOST_DESCRIBE_ENUM(Setting, power_limit, gpu_locked_clocks, gpu_locked_clocks_reset,
+BOOST_DESCRIBE_ENUM(WriteKind, power_limit, gpu_locked_clocks, gpu_locked_clocks_reset,
                     memory_locked_clocks, memory_locked_clocks_reset, persistence_mode,
                     compute_mode, ecc_mode, clear_ecc_counters, reset, driver_unloaded,
                     driver_loaded)
 
-std::string_view name_of(Setting);
+std::string_view name_of(WriteKind);
 
 struct SettingWrite {
-  Setting setting{};
+  WriteKind kind{};
   std::uint32_t gpu = 0;
   std::array<std::uint64_t, 2> values{};
 };
 
 // Returns how many of the two values this setting uses.
-std::size_t values_of(Setting);
+std::size_t values_of(WriteKind);
 
 // One write that a keeper applied or refused, in that order.
 struct WriteRecord {
@@ -93,7 +93,7 @@ enum class SetterAccess : std::uint32_t {
 };
 
 std::string_view name_of(SetterAccess);
-std::optional<SetterAccess> setters_from_name(std::string_view);
-std::vector<std::string_view> setters_names();
+std::optional<SetterAccess> setter_access_from_name(std::string_view);
+std::vector<std::string_view> setter_access_names();
 
 }  // namespace gpuyard::sim

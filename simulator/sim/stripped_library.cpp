@@ -10,7 +10,7 @@
 namespace gpuyard::sim {
 namespace {
 
-constexpr std::size_t kLargestLibrary = std::size_t{64} << 20;
+constexpr std::size_t kMaxLibraryBytes = std::size_t{64} << 20;
 
 // Renames a function in the string tables, where a name stands between two zeroes. The function
 // keeps its place in the hash table under its old name: a loader compares the names there and finds
@@ -44,9 +44,9 @@ Result<void> write_file(const std::string& path, const std::string& content) {
 
 }  // namespace
 
-Result<void> write_library_without(const std::vector<std::string>& functions,
-                                   const std::string& library, const std::string& copy) {
-  auto content = read_file(library, kLargestLibrary);
+Result<void> write_stripped_library(const std::vector<std::string>& functions,
+                                    const std::string& library, const std::string& copy) {
+  auto content = read_file(library, kMaxLibraryBytes);
   if (!content) return std::move(content).error();
   for (const std::string& function : functions) {
     if (!function.starts_with("nvml") || !rename(*content, function)) {

@@ -10,7 +10,7 @@
 namespace gpuyard::sim {
 
 // Copies `library` without these functions. Errc::invalid names a function that `library` lacks.
-Result<void> write_library_without(const std::vector<std::string>& functions,
-                                   const std::string& library, const std::string& copy);
+Result<void> write_stripped_library(const std::vector<std::string>& functions,
+                                    const std::string& library, const std::string& copy);
 
 }  // namespace gpuyard::sim

@@ -12,7 +12,7 @@
 namespace gpuyard::sim {
 namespace {
 
-constexpr std::size_t kMaxEnvironment = std::size_t{4} << 20;
+constexpr std::size_t kMaxEnvironmentBytes = std::size_t{4} << 20;
 constexpr std::string_view kVariable = "CUDA_VISIBLE_DEVICES=";
 
 std::optional<int> by_uuid(std::string_view beginning, std::span<const std::string> uuids) {
@@ -25,9 +25,9 @@ std::optional<int> by_uuid(std::string_view beginning, std::span<const std::stri
   return found;
 }
 
-std::optional<int> gpu_named(std::string_view name, std::span<const std::string> uuids) {
+std::optional<int> find_visible_gpu(std::string_view name, std::span<const std::string> uuids) {
   if (name.starts_with("GPU-")) return by_uuid(name, uuids);
-  const auto index = number_in<int>(name);
+  const auto index = parse_number<int>(name);
   const bool known = index && *index >= 0 && static_cast<std::size_t>(*index) < uuids.size();
   return known ? index : std::nullopt;
 }
@@ -37,7 +37,7 @@ std::optional<int> gpu_named(std::string_view name, std::span<const std::string>
 std::vector<int> visible_devices(std::string_view variable, std::span<const std::string> uuids) {
   std::vector<int> visible;
   while (!variable.empty()) {
-    const auto gpu = gpu_named(trimmed(take_until(',', variable), " "), uuids);
+    const auto gpu = find_visible_gpu(trim(take_until(',', variable), " "), uuids);
     if (!gpu) return visible;
     if (std::ranges::find(visible, *gpu) != visible.end()) return {};
     visible.push_back(*gpu);
@@ -47,7 +47,7 @@ std::vector<int> visible_devices(std::string_view variable, std::span<const std:
 
 Result<std::string> cuda_visible_devices_of(pid_t pid) {
   const std::string path = fmt::format("/proc/{}/environ", pid);
-  auto environment = read_file(path, kMaxEnvironment);
+  auto environment = read_file(path, kMaxEnvironmentBytes);
   if (!environment && environment.error().code == Errc::not_found) {
     return Error{Errc::not_found, fmt::format("process {} not found", pid)};
   }

@@ -16,15 +16,15 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kCheckpointEvery = 60s;
-constexpr milliseconds kCheckpointTakes = 4s;
-constexpr milliseconds kBatchTakes = 1500ms;
+constexpr milliseconds kCheckpointInterval = 60s;
+constexpr milliseconds kCheckpointDuration = 4s;
+constexpr milliseconds kBatchDuration = 1500ms;
 constexpr milliseconds kDataWait = 120ms;
 constexpr milliseconds kBurstWindow = 500ms;
-constexpr milliseconds kBatchArrivesEvery = 1s;
+constexpr milliseconds kBatchInterval = 1s;
 constexpr double kBatchShare = 0.15;  // of the period: the rest is waiting
-constexpr double kEffortOfWaiting = 0.1;
-constexpr milliseconds kShortestPeriod = 100ms;
+constexpr double kWaitingEffort = 0.1;
+constexpr milliseconds kMinPeriod = 100ms;
 
 // Offsets each GPU's period: otherwise all GPUs of a training job would checkpoint in the same
 // millisecond.
@@ -38,27 +38,27 @@ milliseconds period_or(const Workload& workload, milliseconds usual) {
 
 double training_load(const Workload& workload, std::uint32_t gpu, milliseconds elapsed) {
   const milliseconds now = elapsed + phase_of(gpu);
-  const milliseconds every = period_or(workload, kCheckpointEvery);
-  const milliseconds takes = kCheckpointTakes * every.count() / kCheckpointEvery.count();
+  const milliseconds every = period_or(workload, kCheckpointInterval);
+  const milliseconds takes = kCheckpointDuration * every.count() / kCheckpointInterval.count();
   if (now % every >= every - takes) return 0.05;
-  return now % kBatchTakes >= kBatchTakes - kDataWait ? 0.45 : 0.97;
+  return now % kBatchDuration >= kBatchDuration - kDataWait ? 0.45 : 0.97;
 }
 
-std::uint64_t scrambled(std::uint64_t value) {  // the finaliser of splitmix64
+std::uint64_t scramble(std::uint64_t value) {  // the finaliser of splitmix64
   value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9U;
   value = (value ^ (value >> 27)) * 0x94D049BB133111EBU;
   return value ^ (value >> 31);
 }
 
 double starved_load(const Workload& workload, std::uint32_t gpu, milliseconds elapsed) {
-  const milliseconds every = period_or(workload, kBatchArrivesEvery);
+  const milliseconds every = period_or(workload, kBatchInterval);
   const auto within = static_cast<double>(((elapsed + phase_of(gpu)) % every).count());
   return within < kBatchShare * static_cast<double>(every.count()) ? 0.9 : 0.0;
 }
 
 double bursty_load(const Workload& workload, std::uint32_t gpu, milliseconds elapsed) {
   const auto window = static_cast<std::uint64_t>(elapsed / period_or(workload, kBurstWindow));
-  const std::uint64_t dice = scrambled(window * 1021 + gpu + 1) % 100;
+  const std::uint64_t dice = scramble(window * 1021 + gpu + 1) % 100;
   if (dice < 35) return 0.0;
   return static_cast<double>(dice) / 100.0;
 }
@@ -94,7 +94,7 @@ double load_of(const Workload& workload, std::uint32_t gpu, milliseconds elapsed
   return 0.0;
 }
 
-double usual_vram_share(WorkloadKind kind) {
+double default_vram_share(WorkloadKind kind) {
   switch (kind) {
     case WorkloadKind::steady:
       return 0.5;
@@ -115,7 +115,7 @@ double usual_vram_share(WorkloadKind kind) {
 
 std::uint64_t leaked(const Workload& workload, milliseconds elapsed) {
   if (workload.kind != WorkloadKind::leak || elapsed <= workload.since) return 0;
-  const auto per_s = workload.leaked_per_s != 0 ? workload.leaked_per_s : kUsualLeak;
+  const auto per_s = workload.leaked_per_s != 0 ? workload.leaked_per_s : kDefaultLeakPerS;
   const auto ms = static_cast<double>((elapsed - workload.since).count());
   return static_cast<std::uint64_t>(std::min(1e18, static_cast<double>(per_s) / 1000.0 * ms));
 }
@@ -125,7 +125,7 @@ bool has_period(WorkloadKind kind) {
          kind == WorkloadKind::starved;
 }
 
-Result<void> take_detail(Workload& workload, std::string_view text) {
+Result<void> parse_detail(Workload& workload, std::string_view text) {
   if (workload.kind == WorkloadKind::leak) {
     const auto bytes = parse_bytes(text);
     if (!bytes || *bytes == 0) {
@@ -142,7 +142,7 @@ Result<void> take_detail(Workload& workload, std::string_view text) {
   }
   const auto period = parse_time(text);
   if (!period) return period.error();
-  if (*period < kShortestPeriod) return Error{Errc::invalid, "a period must be 100ms or longer"};
+  if (*period < kMinPeriod) return Error{Errc::invalid, "a period must be 100ms or longer"};
   workload.period = *period;
   return {};
 }
@@ -150,7 +150,7 @@ Result<void> take_detail(Workload& workload, std::string_view text) {
 }  // namespace
 
 std::optional<double> parse_load(std::string_view text) {
-  const auto load = number_in<double>(text);
+  const auto load = parse_number<double>(text);
   return load && *load >= 0.0 && *load <= 1.0 ? load : std::nullopt;  // false for NaN
 }
 
@@ -160,11 +160,11 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text) {
   if (text.ends_with('M')) shift = 20;
   if (text.ends_with('G')) shift = 30;
   if (shift != 0) text.remove_suffix(1);
-  const auto value = number_in<std::uint64_t>(text);
+  const auto value = parse_number<std::uint64_t>(text);
   return value && *value <= (UINT64_MAX >> shift) ? std::optional(*value << shift) : std::nullopt;
 }
 
-WorkloadKind kind_on(const Workload& workload, std::uint32_t gpu) {
+WorkloadKind resolve_kind(const Workload& workload, std::uint32_t gpu) {
   return workload.kind == WorkloadKind::mixed ? part_of_mix(workload, gpu).kind : workload.kind;
 }
 
@@ -174,14 +174,14 @@ Demand demand_at(const Workload& workload, std::uint32_t gpu, milliseconds elaps
     return demand_at(part_of_mix(workload, gpu), gpu, elapsed, usable_vram_bytes);
   }
   const auto usual = static_cast<std::uint64_t>(static_cast<double>(usable_vram_bytes) *
-                                                usual_vram_share(workload.kind));
+                                                default_vram_share(workload.kind));
   const std::uint64_t wanted = workload.vram_bytes != 0 ? workload.vram_bytes : usual;
   const std::uint64_t at_first = std::min(wanted, usable_vram_bytes);
   const double load = std::clamp(workload.load, 0.0, 1.0) * load_of(workload, gpu, elapsed);
   return {
       .load = load,
       .vram_bytes = at_first + std::min(usable_vram_bytes - at_first, leaked(workload, elapsed)),
-      .effort = workload.kind == WorkloadKind::waiting ? load * kEffortOfWaiting : load};
+      .effort = workload.kind == WorkloadKind::waiting ? load * kWaitingEffort : load};
 }
 
 std::string_view name_of(WorkloadKind kind) {
@@ -210,7 +210,7 @@ Result<Workload> parse_workload(std::string_view text) {
     workload.vram_bytes = *vram;
   }
   if (rest.empty()) return workload;
-  if (auto done = take_detail(workload, rest); !done) return std::move(done).error();
+  if (auto done = parse_detail(workload, rest); !done) return std::move(done).error();
   return workload;
 }
 

@@ -64,7 +64,7 @@ Gpu gpu_at_rest(const Model& model, std::uint32_t index, const World& world,
   gpu.model = &model;
   gpu.identity = make_identity(model, index, machine);
   gpu.workload = workload;
-  gpu.settings.power_limit_mw = model.cap_default_mw;
+  gpu.settings.power_limit_mw = model.power_limit_default_mw;
   gpu.settings.ecc_mode = gpu.settings.ecc_mode_pending = model.has_ecc ? 1 : 0;
   gpu.power_mw = gpu.power_average_mw = static_cast<double>(model.idle_mw);
   gpu.temperature = world.ambient + model.idle_mw / 1000.0 * model.thermal_resistance;
@@ -72,23 +72,24 @@ Gpu gpu_at_rest(const Model& model, std::uint32_t index, const World& world,
   gpu.sm_clock_mhz = model.clocks.idle_sm;
   gpu.memory_clock_mhz = model.clocks.idle_memory;
   gpu.clock_reasons = kReasonIdle;
-  gpu.idle_for = kRestsAfter;
+  gpu.idle_for = kIdleDelay;
   if (model.memory_repair == MemoryRepair::remapped_rows) gpu.memory.rows.banks_max = kBanks;
   return gpu;
 }
 
 }  // namespace
 
-void Processes::sum_up() {
+void ProcessSet::update_sums() {
   load_ = encoder_ = decoder_ = 0;
   memory_bytes_ = 0;
-  most_asked_ = 0;
+  max_load_permille_ = 0;
   for (const ProcessRecord& process : list_) {
     load_ += process.load_permille / kPermille;
     encoder_ += process.encoder_permille / kPermille;
     decoder_ += process.decoder_permille / kPermille;
-    most_asked_ = std::max({most_asked_, process.load_permille, process.memory_load_permille,
-                            process.encoder_permille, process.decoder_permille});
+    max_load_permille_ =
+        std::max({max_load_permille_, process.load_permille, process.memory_load_permille,
+                  process.encoder_permille, process.decoder_permille});
     if (memory_bytes_ && process.memory_bytes <= UINT64_MAX - *memory_bytes_) {
       *memory_bytes_ += process.memory_bytes;
     } else {
@@ -184,7 +185,7 @@ void put_sensors(const Gpu& gpu, GpuRecord& record) {
   record.memory_utilization_percent = percent(gpu.activities.of(Activity::dram));
   record.encoder_utilization_percent = percent(gpu.activities.encoder);
   record.decoder_utilization_percent = percent(gpu.activities.decoder);
-  const bool rests = gpu.idle_for >= kRestsAfter;
+  const bool rests = gpu.idle_for >= kIdleDelay;
   record.performance_state = rests ? model.idle_performance_state : model.busy_performance_state;
   record.pcie_generation = pcie_generation(gpu);
   record.pcie_width = pcie_width(gpu);
@@ -218,7 +219,7 @@ GpuRecord record_of(const Gpu& gpu) {
   record.workload_kind = static_cast<std::uint32_t>(gpu.workload.kind);
   record.process_count = static_cast<std::uint32_t>(gpu.processes.list().size());
   record.process_share_permille = rounded(gpu.process_share * 1000.0);
-  record.plugs = gpu.plugs;
+  record.plug_count = gpu.plug_count;
   record.plugged = gpu.plugged ? 1 : 0;
   record.fault = gpu.fault;
   return record;
@@ -247,7 +248,7 @@ DriverRecord driver_record_of(const World& world) {
 
 namespace {
 
-constexpr int kMostGpus = static_cast<int>(kMaxGpus);
+constexpr int kMaxGpuCount = static_cast<int>(kMaxGpus);
 
 struct Part {
   const Model* model = nullptr;
@@ -262,8 +263,8 @@ std::string known_models() {
   return names;
 }
 
-Error bad_count(std::string_view text) {
-  return Error{Errc::invalid, fmt::format("\"{}\": the count must be 1 to {}", text, kMostGpus)};
+Error count_error(std::string_view text) {
+  return Error{Errc::invalid, fmt::format("\"{}\": the count must be 1 to {}", text, kMaxGpuCount)};
 }
 
 Result<Part> parse_part(std::string_view text) {
@@ -275,8 +276,8 @@ Result<Part> parse_part(std::string_view text) {
                                             known_models())};
   }
   if (colon == std::string_view::npos) return part;
-  part.count = number_in<int>(text.substr(colon + 1));
-  if (!part.count || *part.count < 1 || *part.count > kMostGpus) return bad_count(text);
+  part.count = parse_number<int>(text.substr(colon + 1));
+  if (!part.count || *part.count < 1 || *part.count > kMaxGpuCount) return count_error(text);
   return part;
 }
 
@@ -296,26 +297,26 @@ Result<std::vector<Part>> parse_parts(std::string_view text) {
   }
 }
 
-Error bad_size(int gpus) {
+Error fleet_size_error(int gpus) {
   return Error{Errc::invalid,
-               fmt::format("the number of GPUs must be 1 to {}, not {}", kMostGpus, gpus)};
+               fmt::format("the number of GPUs must be 1 to {}, not {}", kMaxGpuCount, gpus)};
 }
 
 }  // namespace
 
 Result<Fleet> parse_fleet(std::string_view models, std::optional<int> gpus) {
-  if (gpus && (*gpus < 1 || *gpus > kMostGpus)) return bad_size(*gpus);
+  if (gpus && (*gpus < 1 || *gpus > kMaxGpuCount)) return fleet_size_error(*gpus);
   auto parts = parse_parts(models);
   if (!parts) return std::move(parts).error();
   if (parts->size() == 1 && !parts->front().count) {
-    return Fleet(static_cast<std::size_t>(gpus.value_or(kUsualGpus)), parts->front().model);
+    return Fleet(static_cast<std::size_t>(gpus.value_or(kDefaultGpus)), parts->front().model);
   }
   Fleet fleet;
   for (const Part& part : *parts) {
     fleet.insert(fleet.end(), static_cast<std::size_t>(part.count.value_or(1)), part.model);
   }
   const int total = static_cast<int>(fleet.size());
-  if (total > kMostGpus) return bad_size(total);
+  if (total > kMaxGpuCount) return fleet_size_error(total);
   if (gpus && *gpus != total) {
     return Error{Errc::invalid, fmt::format("\"{}\" is {} GPUs, not {}", models, total, *gpus)};
   }

@@ -59,10 +59,10 @@ struct Counters {
 };
 
 // The processes on one GPU, with cached sums, as there may be thousands of them.
-class Processes {
+class ProcessSet {
  public:
-  Processes() = default;
-  explicit Processes(std::vector<ProcessRecord> list) : list_(std::move(list)) { sum_up(); }
+  ProcessSet() = default;
+  explicit ProcessSet(std::vector<ProcessRecord> list) : list_(std::move(list)) { update_sums(); }
 
   const std::vector<ProcessRecord>& list() const { return list_; }
 
@@ -73,33 +73,35 @@ class Processes {
 
   // The sum of their memory; empty if it overflows.
   std::optional<std::uint64_t> memory_bytes() const { return memory_bytes_; }
-  std::uint32_t most_asked() const { return most_asked_; }  // permille: the highest single load
+  std::uint32_t max_load_permille() const {
+    return max_load_permille_;
+  }  // permille: the highest single load
 
   template <class Which>
   void erase_if(Which&& which) {
-    if (std::erase_if(list_, which) != 0) sum_up();
+    if (std::erase_if(list_, which) != 0) update_sums();
   }
 
  private:
-  void sum_up();
+  void update_sums();
 
   std::vector<ProcessRecord> list_;
   double load_ = 0;
   double encoder_ = 0;
   double decoder_ = 0;
   std::optional<std::uint64_t> memory_bytes_ = 0;
-  std::uint32_t most_asked_ = 0;
+  std::uint32_t max_load_permille_ = 0;
 };
 
 struct Gpu {
   const Model* model = nullptr;
   Identity identity;
   bool plugged = true;
-  std::uint32_t plugs = 1;  // how often it was plugged in
+  std::uint32_t plug_count = 1;  // how often it was plugged in
 
   // Its work.
   Workload workload;
-  Processes processes;
+  ProcessSet processes;
   Settings settings;
   Fault fault;
   double extra_heat = 0;  // degrees C by which its surroundings are hotter than the world's
@@ -126,15 +128,16 @@ inline constexpr double kAmbientCelsius = 30.0;
 
 // How long a GPU is without work before it lowers its memory clock, link speed and performance
 // state.
-inline constexpr std::chrono::milliseconds kRestsAfter{2'000};
+inline constexpr std::chrono::milliseconds kIdleDelay{2'000};
 
 // The driver of all GPUs.
 struct Driver {
   std::uint64_t session = 1;
   bool loaded = true;
-  std::string version{kUsualDriver};
-  std::optional<std::chrono::milliseconds> back_at;  // World::elapsed at which it is loaded again
-  std::string next_version;                          // its version from then on
+  std::string version{kDefaultDriver};
+  std::optional<std::chrono::milliseconds>
+      load_due_at;           // World::elapsed at which it is loaded again
+  std::string next_version;  // its version from then on
 };
 
 // How the world's time runs, as its readers see it.
@@ -151,7 +154,7 @@ struct World {
   std::vector<std::uint32_t> order;  // by index: the place of a GPU that is plugged in
   Driver driver;
   Fault fault;  // of calls, for every GPU; has no states
-  std::uint64_t faults_made = 0;
+  std::uint64_t fault_count = 0;
   TimeFlow time;
   SetterAccess setters = SetterAccess::owner;
   std::uint32_t process_entry_bytes = 24;
@@ -181,7 +184,7 @@ std::uint64_t usable_memory(const Model&);
 // The GPUs of a world, as users write them.
 
 // The number of GPUs of a single model without a count.
-inline constexpr int kUsualGpus = 8;
+inline constexpr int kDefaultGpus = 8;
 
 // Reads "h100" with the number in `gpus`, or "a100:2,h100:4,t4" in the order of their indices,
 // where a model without a count is one GPU. For a list, `gpus`, if given, must be its sum.

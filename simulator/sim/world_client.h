@@ -28,7 +28,7 @@ struct WorldOptions {
   std::string machine = {};  // worlds of different machines have different UUIDs and serials
   SetterAccess setters = SetterAccess::owner;
   Workload load{.kind = WorkloadKind::mixed};
-  std::string driver_version = {};         // empty: kUsualDriver
+  std::string driver_version = {};         // empty: kDefaultDriver
   std::uint32_t process_entry_bytes = 24;  // of the newest process lists: 16, 24 or 32
   std::vector<std::string> missing = {};   // functions that its NVML lacks
   double speed = 1.0;                      // simulated seconds in a real one
@@ -60,24 +60,24 @@ class [[nodiscard]] RunningWorld {
   ~RunningWorld();
 
   const std::string& directory() const { return directory_; }
-  pid_t keeper_pid() const { return keeper_; }
+  pid_t server_pid() const { return server_pid_; }
 
  private:
   std::string directory_;
-  pid_t keeper_;
+  pid_t server_pid_;
   UniqueFd lifeline_;  // the keeper watches the other end; empty for an independent keeper
 };
 
 // Returns once clients can read the world, at the latest after 5 s. Errc::conflict names the pid of
 // a keeper that already runs there. The files of a dead keeper are taken over.
-Result<RunningWorld> start_keeper(const WorldOptions&, WorldLifetime);
+Result<RunningWorld> start_world(const WorldOptions&, WorldLifetime);
 
 // Asks the keeper to stop, waits up to 2 s, then kills it. Errc::not_found if no keeper runs there;
 // then only the files of a dead keeper are removed. Errc::denied: the world is another user's.
-Result<void> stop_keeper(const std::string& directory);
+Result<void> stop_world(const std::string& directory);
 
-inline constexpr double kLeastSpeed = 0.01;
-inline constexpr double kMostSpeed = 1000.0;
+inline constexpr double kMinSpeed = 0.01;
+inline constexpr double kMaxSpeed = 1000.0;
 
 // Changes are in force when these functions return. A GPU is named by its index, or kEveryGpu.
 // Errc::not_found: no such GPU. Errc::denied: the keeper is another user's. Errc::unsupported: a
@@ -136,8 +136,8 @@ Result<void> raise_xid(const std::string& directory, int gpu, std::uint32_t xid)
 
 // A test may always reset; a driver refuses while a program has it open, and for a user who may not
 // change settings. For both see reset_gpu() in apply_setting.h.
-enum class ResetAs { test, driver };
+enum class ResetMode { test, driver };
 
-Result<void> reset_gpu(const std::string& directory, int gpu, ResetAs as = ResetAs::test);
+Result<void> reset_gpu(const std::string& directory, int gpu, ResetMode as = ResetMode::test);
 
 }  // namespace gpuyard::sim

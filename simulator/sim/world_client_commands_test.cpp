@@ -16,7 +16,7 @@ using KeeperCommandsTest = KeeperTest;
 
 TEST_F(KeeperCommandsTest, FaultsAndLoadsApplyBeforeCallReturns) {
   const auto world = start();
-  Fault fault = failing(Call::utilization_rates, 999, kNeverReturns);
+  Fault fault = failing(Call::utilization_rates, 999, kInfiniteLatency);
   fault.lost = 1;
   ASSERT_TRUE(inject(directory(), 2, fault));
   ASSERT_TRUE(set_load(directory(), 1, {.kind = WorkloadKind::bursty, .load = 0.5}));
@@ -46,7 +46,7 @@ TEST_F(KeeperCommandsTest, ASetterCallIsAnsweredWithNvmlsCode) {
   const auto world = start();
   const auto limit = [&](std::uint64_t milliwatts) {
     return call_setter(directory(),
-                       {.setting = Setting::power_limit, .gpu = 1, .values = {milliwatts, 0}});
+                       {.kind = WriteKind::power_limit, .gpu = 1, .values = {milliwatts, 0}});
   };
   EXPECT_EQ(limit(350'000), nvml::kSuccess);
   EXPECT_EQ(limit(350), nvml::kInvalidArgument);
@@ -62,11 +62,11 @@ TEST_F(KeeperCommandsTest, ASetterCallIsAnsweredWithNvmlsCode) {
 
 TEST_F(KeeperCommandsTest, StoppedOrDeadServerFailsSetterCallPromptly) {
   const auto world = start(WorldLifetime::independent);
-  const SettingWrite write{.setting = Setting::persistence_mode, .gpu = 0, .values = {1, 0}};
+  const SettingWrite write{.kind = WriteKind::persistence_mode, .gpu = 0, .values = {1, 0}};
   const TimePoint before = BootClock::now();
-  ::kill(world->keeper_pid(), SIGSTOP);
+  ::kill(world->server_pid(), SIGSTOP);
   EXPECT_EQ(call_setter(directory(), write), nvml::kTimeout);
-  ::kill(world->keeper_pid(), SIGKILL);
+  ::kill(world->server_pid(), SIGKILL);
   EXPECT_EQ(call_setter(directory(), write), nvml::kDriverNotLoaded);
   EXPECT_EQ(call_setter("/no/such/place", write), nvml::kDriverNotLoaded);
   EXPECT_LT(to_milliseconds(BootClock::now() - before), 5000);
@@ -106,7 +106,7 @@ TEST_F(KeeperCommandsTest, UnknownGpuOrInvalidLoadIsRefused) {
 
 TEST_F(KeeperCommandsTest, CommandsWithoutAKeeperAreNotFound) {
   EXPECT_EQ(inject(directory(), 0, {}).error().code, Errc::not_found);
-  EXPECT_EQ(stop_keeper(directory()).error().code, Errc::not_found);
+  EXPECT_EQ(stop_world(directory()).error().code, Errc::not_found);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace gpuyard::sim {
 
 class KeeperTest : public ::testing::Test {
  public:
-  ~KeeperTest() override { (void)stop_keeper(directory()).ok(); }
+  ~KeeperTest() override { (void)stop_world(directory()).ok(); }
 
  protected:
   WorldOptions options() const {
@@ -18,7 +18,7 @@ class KeeperTest : public ::testing::Test {
   std::string directory() const { return options().directory; }
 
   Result<RunningWorld> start(WorldLifetime lifetime = WorldLifetime::with_creator) const {
-    return start_keeper(options(), lifetime);
+    return start_world(options(), lifetime);
   }
 
  private:

@@ -24,38 +24,38 @@
 namespace gpuyard::sim {
 namespace {
 
-constexpr std::chrono::seconds kPatience{2};
-constexpr std::uint64_t kStepsAtOnce = 1'000;  // leaves the keeper time for its other clients
+constexpr std::chrono::seconds kReplyTimeout{2};
+constexpr std::uint64_t kStepBatch = 1'000;  // leaves the keeper time for its other clients
 
-Error no_keeper(const std::string& directory) {
+Error no_world_error(const std::string& directory) {
   return Error{Errc::not_found, "no simulated world is running in " + directory};
 }
 
-Error silent(const std::string& directory) {
+Error no_reply_error(const std::string& directory) {
   return Error{Errc::unavailable, "the simulator process of " + directory + " does not respond"};
 }
 
 // The socket's own timeouts bound connecting and each transfer.
 Result<UniqueFd> connect_to(const std::string& directory) {
-  const auto address = WorldSocketAddress::in(directory);
-  if (!address) return no_keeper(directory);
+  const auto address = WorldSocketAddress::create(directory);
+  if (!address) return no_world_error(directory);
   UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  const timeval patience{.tv_sec = kPatience.count(), .tv_usec = 0};
+  const timeval patience{.tv_sec = kReplyTimeout.count(), .tv_usec = 0};
   ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   if (::connect(fd.get(), address->get(), address->size()) == 0) return fd;
-  if (errno == ENOENT || errno == ECONNREFUSED) return no_keeper(directory);
-  if (errno == EAGAIN) return silent(directory);
+  if (errno == ENOENT || errno == ECONNREFUSED) return no_world_error(directory);
+  if (errno == EAGAIN) return no_reply_error(directory);
   return system_error("connecting to the simulator process of " + directory);
 }
 
-Result<void> ask(const std::string& directory, const Command& command) {
+Result<void> send_command(const std::string& directory, const Command& command) {
   const auto fd = connect_to(directory);
   if (!fd) return fd.error();
   Reply reply;
   if (::send(fd->get(), &command, sizeof command, MSG_NOSIGNAL) != ssize_t{sizeof command} ||
       ::recv(fd->get(), &reply, sizeof reply, 0) != ssize_t{sizeof reply}) {
-    return silent(directory);
+    return no_reply_error(directory);
   }
   if (reply.failed == 0) return {};
   const std::string message(reply.message, ::strnlen(reply.message, sizeof reply.message));
@@ -71,7 +71,7 @@ UniqueFd open_process(const LockOwner& keeper) {
   return process;
 }
 
-bool ended_within(const UniqueFd& process, Duration patience) {
+bool wait_for_exit(const UniqueFd& process, Duration patience) {
   const TimePoint deadline = BootClock::now() + patience;
   for (;;) {
     pollfd waiting{process.get(), POLLIN, 0};
@@ -86,7 +86,7 @@ Result<void> kill_process(const UniqueFd& process, const std::string& directory)
     if (errno == ESRCH) return {};
     return system_error("killing the simulator process of " + directory);
   }
-  return ended_within(process, kPatience) ? Result<void>() : silent(directory);
+  return wait_for_exit(process, kReplyTimeout) ? Result<void>() : no_reply_error(directory);
 }
 
 // `text` is cut to the size of its field; the keeper then finds nothing of that name.
@@ -114,25 +114,25 @@ Result<ProcessRecord> record_of(const ProcessDemand& demand) {
       .memory_load_permille = static_cast<std::uint32_t>(std::lround(permille * kMemoryShare))};
 }
 
-Result<void> stop_keeper(const std::string& directory) {
+Result<void> stop_world(const std::string& directory) {
   auto lock = WorldLock::open(directory);
-  if (!lock && lock.error().code == Errc::not_found) return no_keeper(directory);
+  if (!lock && lock.error().code == Errc::not_found) return no_world_error(directory);
   if (!lock) return std::move(lock).error();
-  if (lock->take()) {
+  if (lock->try_acquire()) {
     remove_leftovers(directory);
-    return no_keeper(directory);
+    return no_world_error(directory);
   }
-  const auto keeper = lock->keeper();
+  const auto keeper = lock->owner();
   const UniqueFd process = keeper ? open_process(*keeper) : UniqueFd();
   // The keeper is starting or ending, or lives in another PID namespace.
-  if (!process) return silent(directory);
-  const TimePoint deadline = BootClock::now() + kPatience;
-  auto asked = ask(directory, command_for(Verb::stop, 0));
+  if (!process) return no_reply_error(directory);
+  const TimePoint deadline = BootClock::now() + kReplyTimeout;
+  auto asked = send_command(directory, command_for(Verb::stop, 0));
   if (!asked && asked.error().code == Errc::denied) return asked;
   const Duration left = asked ? deadline - BootClock::now() : Duration::zero();
-  if (!ended_within(process, left)) {
+  if (!wait_for_exit(process, left)) {
     if (auto killed = kill_process(process, directory); !killed) return killed;
-    if (lock->take()) remove_leftovers(directory);
+    if (lock->try_acquire()) remove_leftovers(directory);
   }
   ::waitpid(keeper->pid, nullptr, WNOHANG);  // in case it was this process's child
   return {};
@@ -141,51 +141,51 @@ Result<void> stop_keeper(const std::string& directory) {
 Result<void> inject(const std::string& directory, int gpu, const Fault& fault) {
   Command command = command_for(Verb::inject, gpu);
   command.fault = fault;
-  return ask(directory, command);
+  return send_command(directory, command);
 }
 
 Result<void> clear_faults(const std::string& directory, int gpu) {
-  return ask(directory, command_for(Verb::clear_faults, gpu));
+  return send_command(directory, command_for(Verb::clear_faults, gpu));
 }
 
 Result<void> set_load(const std::string& directory, int gpu, const Workload& load) {
-  return ask(directory, load_command(gpu, load));
+  return send_command(directory, load_command(gpu, load));
 }
 
 Result<void> set_heat(const std::string& directory, int gpu, double degrees) {
   Command command = command_for(Verb::set_heat, gpu);
   command.load = degrees;
-  return ask(directory, command);
+  return send_command(directory, command);
 }
 
 Result<void> set_memory_heat(const std::string& directory, int gpu, double degrees) {
   Command command = command_for(Verb::set_memory_heat, gpu);
   command.load = degrees;
-  return ask(directory, command);
+  return send_command(directory, command);
 }
 
 Result<void> unload_driver(const std::string& directory) {
-  return ask(directory, command_for(Verb::unload_driver, 0));
+  return send_command(directory, command_for(Verb::unload_driver, 0));
 }
 
 Result<void> load_driver(const std::string& directory, const std::string& version) {
-  return ask(directory, command_for(Verb::load_driver, 0, version));
+  return send_command(directory, command_for(Verb::load_driver, 0, version));
 }
 
 Result<void> reload_driver(const std::string& directory, std::chrono::milliseconds away,
                            const std::string& version) {
   Command command = command_for(Verb::reload_driver, 0, version);
   command.load = std::chrono::duration<double>(away).count();
-  return ask(directory, command);
+  return send_command(directory, command);
 }
 
 Result<void> unplug_gpu(const std::string& directory, int gpu) {
-  return ask(directory, command_for(Verb::unplug, gpu));
+  return send_command(directory, command_for(Verb::unplug, gpu));
 }
 
 Result<void> plug_gpu(const std::string& directory, const std::string& uuid,
                       std::optional<int> index) {
-  return ask(directory, command_for(Verb::plug, index.value_or(kEveryGpu), uuid));
+  return send_command(directory, command_for(Verb::plug, index.value_or(kEveryGpu), uuid));
 }
 
 Result<void> step_world(const std::string& directory, std::chrono::milliseconds duration) {
@@ -193,8 +193,8 @@ Result<void> step_world(const std::string& directory, std::chrono::milliseconds 
     return Error{Errc::invalid, "the time to advance must be at least one step of 10ms"};
   Command command = command_for(Verb::step, 0);
   for (auto left = duration / kStep; left > 0;) {
-    command.count = std::min<std::uint64_t>(static_cast<std::uint64_t>(left), kStepsAtOnce);
-    if (auto done = ask(directory, command); !done) return done;
+    command.count = std::min<std::uint64_t>(static_cast<std::uint64_t>(left), kStepBatch);
+    if (auto done = send_command(directory, command); !done) return done;
     left -= static_cast<std::int64_t>(command.count);
   }
   return {};
@@ -210,7 +210,7 @@ Result<void> attach_process(const std::string& directory, int gpu, pid_t pid,
   command.process = *process;
   command.process.pid = static_cast<std::uint32_t>(pid);
   command.process.start_time = *start_time;
-  return ask(directory, command);
+  return send_command(directory, command);
 }
 
 Result<void> set_synthetic_processes(const std::string& directory, int gpu, int count,
@@ -220,7 +220,7 @@ Result<void> set_synthetic_processes(const std::string& directory, int gpu, int 
   Command command = command_for(Verb::set_synthetic, gpu);
   command.process = *process;
   command.count = static_cast<std::uint64_t>(count);  // a negative one is too many
-  return ask(directory, command);
+  return send_command(directory, command);
 }
 
 Result<void> add_ecc_errors(const std::string& directory, int gpu, const MemoryErrors& errors) {
@@ -228,19 +228,19 @@ Result<void> add_ecc_errors(const std::string& directory, int gpu, const MemoryE
   command.location = errors.location;
   command.uncorrected = errors.uncorrected ? 1 : 0;
   command.count = errors.count;
-  return ask(directory, command);
+  return send_command(directory, command);
 }
 
 Result<void> raise_xid(const std::string& directory, int gpu, std::uint32_t xid) {
   Command command = command_for(Verb::raise_event, gpu);
   command.count = xid;
-  return ask(directory, command);
+  return send_command(directory, command);
 }
 
-Result<void> reset_gpu(const std::string& directory, int gpu, ResetAs as) {
+Result<void> reset_gpu(const std::string& directory, int gpu, ResetMode as) {
   Command command = command_for(Verb::reset, gpu);
-  command.count = as == ResetAs::driver ? 1 : 0;
-  return ask(directory, command);
+  command.count = as == ResetMode::driver ? 1 : 0;
+  return send_command(directory, command);
 }
 
 }  // namespace gpuyard::sim

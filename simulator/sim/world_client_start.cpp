@@ -21,10 +21,10 @@
 namespace gpuyard::sim {
 namespace {
 
-constexpr std::chrono::seconds kReadyDeadline{5};
-constexpr std::chrono::seconds kLeaveDeadline{1};
-constexpr std::chrono::seconds kKillDeadline{1};
-constexpr std::size_t kMaxReadyText = 1024;
+constexpr std::chrono::seconds kReadyTimeout{5};
+constexpr std::chrono::seconds kStopTimeout{1};
+constexpr std::chrono::seconds kKillTimeout{1};
+constexpr std::size_t kMaxReadyBytes = 1024;
 
 struct Pipe {
   UniqueFd read;
@@ -51,25 +51,25 @@ Result<std::string> prepare_directory(const std::string& directory) {
   return std::string(absolute.data());
 }
 
-Result<pid_t> spawn_keeper(const WorldServerOptions& options, const UniqueFd& ready,
+Result<pid_t> spawn_server(const WorldServerOptions& options, const UniqueFd& ready,
                            const UniqueFd& lifeline) {
   // A session of its own: a Ctrl-C for the creator must not end the keeper first.
   SpawnOptions plan{.program = options.world.program,
-                    .arguments = keeper_arguments(options),
-                    .given = {ready.get()},
-                    .keeps_stderr = options.creator != 0,
-                    .own_session = true};
+                    .arguments = world_server_arguments(options),
+                    .passed_fds = {ready.get()},
+                    .inherit_stderr = options.creator != 0,
+                    .new_session = true};
   plan.arguments.insert(plan.arguments.begin(), "sim-keeper");
-  if (options.creator != 0) plan.given.push_back(lifeline.get());
+  if (options.creator != 0) plan.passed_fds.push_back(lifeline.get());
   return spawn(plan);
 }
 
 // Reads the keeper's message until the keeper closes the pipe.
 Result<std::string> read_ready(const UniqueFd& ready) {
-  const TimePoint deadline = BootClock::now() + kReadyDeadline;
+  const TimePoint deadline = BootClock::now() + kReadyTimeout;
   std::string text;
   std::array<char, 256> chunk{};
-  while (text.size() < kMaxReadyText) {
+  while (text.size() < kMaxReadyBytes) {
     pollfd waiting{ready.get(), POLLIN, 0};
     const auto left = std::max<std::int64_t>(0, to_milliseconds(deadline - BootClock::now()));
     const int polled = ::poll(&waiting, 1, static_cast<int>(left));
@@ -97,7 +97,7 @@ Result<void> wait_until_ready(const UniqueFd& ready) {
   return text ? parse_ready(*text) : Result<void>(std::move(text).error());
 }
 
-bool reaped_within(pid_t child, Duration patience) {
+bool reap_within(pid_t child, Duration patience) {
   const TimePoint deadline = BootClock::now() + patience;
   while (::waitpid(child, nullptr, WNOHANG) == 0) {
     if (BootClock::now() >= deadline) return false;
@@ -109,14 +109,14 @@ bool reaped_within(pid_t child, Duration patience) {
 // Ends a child process that has been told to end, and reaps it. A child that the kernel cannot end,
 // because of a disk that hangs, is left behind.
 void end_child(pid_t child, Duration patience) {
-  if (reaped_within(child, patience)) return;
+  if (reap_within(child, patience)) return;
   ::kill(child, SIGKILL);
-  static_cast<void>(reaped_within(child, kKillDeadline));
+  static_cast<void>(reap_within(child, kKillTimeout));
 }
 
 }  // namespace
 
-Result<RunningWorld> start_keeper(const WorldOptions& options, WorldLifetime lifetime) {
+Result<RunningWorld> start_world(const WorldOptions& options, WorldLifetime lifetime) {
   auto directory = prepare_directory(options.directory);
   if (!directory) return std::move(directory).error();
   WorldServerOptions keeper{.world = options,
@@ -126,7 +126,7 @@ Result<RunningWorld> start_keeper(const WorldOptions& options, WorldLifetime lif
   auto lifeline = make_pipe();
   if (!ready || !lifeline) return std::move(ready ? lifeline : ready).error();
 
-  const auto child = spawn_keeper(keeper, ready->write, lifeline->read);
+  const auto child = spawn_server(keeper, ready->write, lifeline->read);
   if (!child) return child.error();
   ready->write.reset();
   lifeline->read.reset();
@@ -139,26 +139,27 @@ Result<RunningWorld> start_keeper(const WorldOptions& options, WorldLifetime lif
 }
 
 RunningWorld::RunningWorld(std::string directory, pid_t keeper, UniqueFd lifeline)
-    : directory_(std::move(directory)), keeper_(keeper), lifeline_(std::move(lifeline)) {}
+    : directory_(std::move(directory)), server_pid_(keeper), lifeline_(std::move(lifeline)) {}
 
 RunningWorld::RunningWorld(RunningWorld&& other) noexcept = default;
 
 RunningWorld::~RunningWorld() {
   if (!lifeline_) return;  // independent, or moved from
   lifeline_.reset();
-  end_child(keeper_, kLeaveDeadline);
+  end_child(server_pid_, kStopTimeout);
 }
 
 // The command line between a keeper's creator and its keeper.
 namespace {
 
 Result<int> parse_int(const std::string& name, const std::string& text) {
-  if (const auto value = number_in<int>(text)) return *value;
+  if (const auto value = parse_number<int>(text)) return *value;
   return Error{Errc::invalid, fmt::format("{}: \"{}\" is not a number", name, text)};
 }
 
-Result<void> take_time(WorldOptions& world, const std::string& name, const std::string& value) {
-  const auto number = number_in<double>(value);
+Result<void> parse_time_argument(WorldOptions& world, const std::string& name,
+                                 const std::string& value) {
+  const auto number = parse_number<double>(value);
   if (!number) {
     return Error{Errc::invalid, fmt::format("{}: \"{}\" is not a number", name, value)};
   }
@@ -167,7 +168,8 @@ Result<void> take_time(WorldOptions& world, const std::string& name, const std::
   return {};
 }
 
-Result<void> take(WorldServerOptions& options, const std::string& name, const std::string& value) {
+Result<void> parse_argument(WorldServerOptions& options, const std::string& name,
+                            const std::string& value) {
   if (name == "--directory") {
     options.world.directory = value;
   } else if (name == "--model") {
@@ -181,7 +183,7 @@ Result<void> take(WorldServerOptions& options, const std::string& name, const st
     if (name == "--creator") options.creator = *number;
     if (name == "--private") options.world.private_directory = *number != 0;
   } else if (name == "--setters") {
-    const auto setters = setters_from_name(value);
+    const auto setters = setter_access_from_name(value);
     if (!setters) return Error{Errc::invalid, fmt::format("unknown setters \"{}\"", value)};
     options.world.setters = *setters;
   } else if (name == "--load") {
@@ -202,7 +204,7 @@ Result<void> take(WorldServerOptions& options, const std::string& name, const st
     if (!bytes) return bytes.error();
     options.world.process_entry_bytes = static_cast<std::uint32_t>(*bytes);
   } else if (name == "--speed" || name == "--stepped") {
-    return take_time(options.world, name, value);
+    return parse_time_argument(options.world, name, value);
   } else {
     return Error{Errc::invalid, fmt::format("unknown argument {}", name)};
   }
@@ -211,7 +213,7 @@ Result<void> take(WorldServerOptions& options, const std::string& name, const st
 
 }  // namespace
 
-std::vector<std::string> keeper_arguments(const WorldServerOptions& options) {
+std::vector<std::string> world_server_arguments(const WorldServerOptions& options) {
   const WorldOptions& world = options.world;
   std::vector<std::string> arguments;
   const auto give = [&](const char* name, std::string value) {
@@ -235,13 +237,13 @@ std::vector<std::string> keeper_arguments(const WorldServerOptions& options) {
   return arguments;
 }
 
-Result<WorldServerOptions> parse_keeper_arguments(std::span<const std::string> arguments) {
+Result<WorldServerOptions> parse_world_server_arguments(std::span<const std::string> arguments) {
   WorldServerOptions options;
   for (std::size_t i = 0; i < arguments.size(); i += 2) {
     if (i + 1 == arguments.size()) {
       return Error{Errc::invalid, fmt::format("{} needs a value", arguments[i])};
     }
-    if (auto taken = take(options, arguments[i], arguments[i + 1]); !taken) {
+    if (auto taken = parse_argument(options, arguments[i], arguments[i + 1]); !taken) {
       return std::move(taken).error();
     }
   }

@@ -32,7 +32,7 @@ TEST_F(KeeperTest, AStartedWorldIsPublishedAndMovesOn) {
   ASSERT_TRUE(world) << world.error().message;
   const auto status = world_status(directory());
   ASSERT_TRUE(status) << status.error().message;
-  EXPECT_EQ(status->keeper_pid, world->keeper_pid());
+  EXPECT_EQ(status->keeper_pid, world->server_pid());
   ASSERT_EQ(status->gpus.size(), 4U);
   EXPECT_EQ(status->gpus[3].index, 3);
   EXPECT_EQ(status->gpus[3].name, "NVIDIA H100 80GB HBM3");
@@ -56,10 +56,10 @@ TEST_F(KeeperTest, IndependentServerRunsUntilStopped) {
   {
     const auto world = start(WorldLifetime::independent);
     ASSERT_TRUE(world) << world.error().message;
-    keeper = world->keeper_pid();
+    keeper = world->server_pid();
   }
   EXPECT_TRUE(world_status(directory()));
-  EXPECT_TRUE(stop_keeper(directory()));
+  EXPECT_TRUE(stop_world(directory()));
   EXPECT_TRUE(is_gone(keeper));
   EXPECT_EQ(world_status(directory()).error().code, Errc::not_found);
   EXPECT_FALSE(std::filesystem::exists(directory() + "/keeper.sock"));
@@ -69,7 +69,7 @@ TEST_F(KeeperTest, AKeeperEndsWithTheRunningWorldThatOwnsIt) {
   pid_t keeper = 0;
   {
     const auto world = start();
-    keeper = world->keeper_pid();
+    keeper = world->server_pid();
   }
   EXPECT_TRUE(is_gone(keeper));
   EXPECT_EQ(world_status(directory()).error().code, Errc::not_found);
@@ -81,37 +81,37 @@ TEST_F(KeeperTest, SecondServerInDirectoryConflictsNamingFirstPid) {
   const auto second = start();
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, Errc::conflict);
-  EXPECT_NE(second.error().message.find(std::to_string(first->keeper_pid())), std::string::npos)
+  EXPECT_NE(second.error().message.find(std::to_string(first->server_pid())), std::string::npos)
       << second.error().message;
   EXPECT_TRUE(world_status(directory()));
 }
 
 TEST_F(KeeperTest, NewServerTakesOverFilesOfKilledServer) {
   const auto first = start();
-  ::kill(first->keeper_pid(), SIGKILL);
+  ::kill(first->server_pid(), SIGKILL);
   ASSERT_TRUE(happens_within(1s, [&] { return start().ok(); }));
   const auto second = start();
   ASSERT_TRUE(second) << second.error().message;
-  EXPECT_EQ(world_status(directory())->keeper_pid, second->keeper_pid());
+  EXPECT_EQ(world_status(directory())->keeper_pid, second->server_pid());
 }
 
 TEST_F(KeeperTest, KilledServerMakesWorldUnavailable) {
   const auto world = start();
   const auto reader = WorldReader::open(directory());
-  ::kill(world->keeper_pid(), SIGKILL);
-  EXPECT_TRUE(happens_within(2500ms, [&] { return !reader->alive(); }));
+  ::kill(world->server_pid(), SIGKILL);
+  EXPECT_TRUE(happens_within(2500ms, [&] { return !reader->is_alive(); }));
   EXPECT_FALSE(reader->record(0));
   EXPECT_EQ(world_status(directory()).error().code, Errc::unavailable);
 }
 
 TEST_F(KeeperTest, AStoppedKeeperIsUnavailableAndStillEnds) {
   const auto world = start(WorldLifetime::independent);
-  ::kill(world->keeper_pid(), SIGSTOP);
+  ::kill(world->server_pid(), SIGSTOP);
   EXPECT_EQ(set_load(directory(), 0, {}).error().code, Errc::unavailable);
   const TimePoint before = BootClock::now();
-  EXPECT_TRUE(stop_keeper(directory()));
+  EXPECT_TRUE(stop_world(directory()));
   EXPECT_LT(to_milliseconds(BootClock::now() - before), 3000);
-  EXPECT_TRUE(is_gone(world->keeper_pid()));
+  EXPECT_TRUE(is_gone(world->server_pid()));
   EXPECT_EQ(world_status(directory()).error().code, Errc::not_found);
 }
 
@@ -125,8 +125,8 @@ class KilledCreator {
     UniqueFd writing(ends[1]);
     // Its stdout is /dev/null, so it writes the keeper's pid to this descriptor.
     arguments.insert(arguments.begin(), "create");
-    creator_ =
-        *spawn({.program = SIM_KEEPER_PROGRAM, .arguments = arguments, .given = {writing.get()}});
+    creator_ = *spawn(
+        {.program = SIM_KEEPER_PROGRAM, .arguments = arguments, .passed_fds = {writing.get()}});
     writing.reset();
     std::array<char, 32> text{};
     EXPECT_GT(::read(reading.get(), text.data(), text.size() - 1), 0);
@@ -166,7 +166,7 @@ TEST_F(KeeperTest, APrivateDirectoryWithSomethingElseInItStays) {
   auto private_options = options();
   private_options.private_directory = true;
   {
-    const auto world = start_keeper(private_options, WorldLifetime::with_creator);
+    const auto world = start_world(private_options, WorldLifetime::with_creator);
     ASSERT_TRUE(world) << world.error().message;
     std::ofstream(directory() + "/thesis") << "x";
   }
@@ -177,36 +177,36 @@ TEST_F(KeeperTest, ServerEndsAfterDirectoryRemoval) {
   const auto world = start();
   std::filesystem::remove_all(directory());
   EXPECT_TRUE(happens_within(
-      3s, [&] { return ::waitpid(world->keeper_pid(), nullptr, WNOHANG) == world->keeper_pid(); }));
+      3s, [&] { return ::waitpid(world->server_pid(), nullptr, WNOHANG) == world->server_pid(); }));
 }
 
 TEST_F(KeeperTest, TerminationRemovesTheWorldsFiles) {
   const auto world = start();
-  ::kill(world->keeper_pid(), SIGTERM);
+  ::kill(world->server_pid(), SIGTERM);
   EXPECT_TRUE(happens_within(1s, [&] { return !std::filesystem::exists(directory() + "/state"); }));
 }
 
 TEST_F(KeeperTest, InvalidModelGpuCountOrProgramIsRefused) {
   auto wrong = options();
   wrong.model = "h9000";
-  EXPECT_EQ(start_keeper(wrong, WorldLifetime::with_creator).error().code, Errc::invalid);
+  EXPECT_EQ(start_world(wrong, WorldLifetime::with_creator).error().code, Errc::invalid);
   wrong = options();
   wrong.gpus = 65;
-  EXPECT_EQ(start_keeper(wrong, WorldLifetime::with_creator).error().code, Errc::invalid);
+  EXPECT_EQ(start_world(wrong, WorldLifetime::with_creator).error().code, Errc::invalid);
   wrong.gpus = 0;
-  EXPECT_EQ(start_keeper(wrong, WorldLifetime::with_creator).error().code, Errc::invalid);
+  EXPECT_EQ(start_world(wrong, WorldLifetime::with_creator).error().code, Errc::invalid);
   wrong = options();
   wrong.program = "/bin/true";
-  EXPECT_EQ(start_keeper(wrong, WorldLifetime::with_creator).error().code, Errc::internal);
+  EXPECT_EQ(start_world(wrong, WorldLifetime::with_creator).error().code, Errc::internal);
   wrong.program = "/no/such/program";
-  EXPECT_EQ(start_keeper(wrong, WorldLifetime::with_creator).error().code, Errc::not_found);
+  EXPECT_EQ(start_world(wrong, WorldLifetime::with_creator).error().code, Errc::not_found);
 }
 
 TEST_F(KeeperTest, AMixedFleetIsStartedAsItIsNamed) {
   auto mixed = options();
   mixed.model = "t4,rtx4090:2,h200";
   mixed.gpus = std::nullopt;
-  const auto world = start_keeper(mixed, WorldLifetime::with_creator);
+  const auto world = start_world(mixed, WorldLifetime::with_creator);
   ASSERT_TRUE(world) << world.error().message;
   const auto status = world_status(directory());
   ASSERT_EQ(status->gpus.size(), 4U);
@@ -230,7 +230,7 @@ TEST(KeeperArguments, SurviveTheCommandLine) {
                                              .scenario = "/a c.toml",
                                              .private_directory = true},
                                    .creator = 42};
-  const auto parsed = parse_keeper_arguments(keeper_arguments(options));
+  const auto parsed = parse_world_server_arguments(world_server_arguments(options));
   ASSERT_TRUE(parsed) << parsed.error().message;
   EXPECT_EQ(parsed->world.directory, "/a b");
   EXPECT_EQ(parsed->world.gpus, 3);
@@ -249,7 +249,7 @@ TEST(KeeperArguments, SurviveTheCommandLine) {
                             {"--fleet", "3"},
                             {"--setters", "somebody"},
                             {"--load", "heavy"}}) {
-    EXPECT_FALSE(parse_keeper_arguments(wrong));
+    EXPECT_FALSE(parse_world_server_arguments(wrong));
   }
 }
 

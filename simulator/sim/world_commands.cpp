@@ -15,10 +15,10 @@
 namespace gpuyard::sim {
 namespace {
 
-constexpr double kMostExtraHeat = 100.0;
+constexpr double kMaxExtraHeat = 100.0;
 
 Result<void> set_heat(double& heat, double degrees) {
-  if (!(degrees >= 0.0 && degrees <= kMostExtraHeat)) {
+  if (!(degrees >= 0.0 && degrees <= kMaxExtraHeat)) {
     return Error{Errc::invalid, "extra heat must be 0 to 100 degrees"};
   }
   heat = degrees;
@@ -50,7 +50,7 @@ Command load_command(int gpu, const Workload& load) {
 Result<void> set_load(Gpu& gpu, const Command& command, std::chrono::milliseconds now) {
   const bool known = command.workload_kind <= WorkloadKind::waiting;
   const bool in_range = command.load >= 0.0 && command.load <= 1.0;
-  const std::chrono::milliseconds longest = kLongestTime;
+  const std::chrono::milliseconds longest = kMaxSimulatedTime;
   if (!known || !in_range || command.period_ms > static_cast<std::uint64_t>(longest.count())) {
     return Error{Errc::invalid, "not a workload"};
   }
@@ -104,16 +104,16 @@ bool has_name(const Identity& identity, std::string_view name) {
 
 }  // namespace
 
-Result<int> gpu_named(const std::string& directory, std::string_view name) {
+Result<int> find_gpu_index(const std::string& directory, std::string_view name) {
   if (name == "all") return kEveryGpu;
-  if (const auto index = number_in<int>(name); index && *index >= 0) return *index;
+  if (const auto index = parse_number<int>(name); index && *index >= 0) return *index;
   const auto world = WorldReader::open(directory);
   if (!world) return world.error();
   const auto driver = world->driver();
   if (!driver) {
     return Error{Errc::unavailable,
                  fmt::format("the simulator process of {} (PID {}) is dead or stopped", directory,
-                             world->keeper_pid())};
+                             world->server_pid())};
   }
   const auto gpus = std::min(driver->gpu_count, world->gpu_count());
   for (std::uint32_t index = 0; index < gpus; ++index) {
@@ -132,7 +132,7 @@ namespace {
 
 // Initialises a GPU as a loading driver does: all settings return to their defaults, except those
 // that the board stores.
-void take_up(Gpu& gpu) {
+void restart_with_driver(Gpu& gpu) {
   restart(gpu);
   gpu.settings.persistence_mode = 0;
   gpu.settings.compute_mode = 0;
@@ -142,12 +142,12 @@ void take_up(Gpu& gpu) {
 
 Result<void> check_driver_version(std::string_view version) {
   const bool plausible =
-      !version.empty() && version.size() <= kLongestVersion &&
+      !version.empty() && version.size() <= kMaxVersionLength &&
       std::ranges::all_of(version, [](unsigned char c) { return std::isdigit(c) || c == '.'; }) &&
       std::isdigit(static_cast<unsigned char>(version.front()));
   if (plausible) return {};
   return Error{Errc::invalid,
-               fmt::format("\"{}\" is not a driver version such as {}", version, kUsualDriver)};
+               fmt::format("\"{}\" is not a driver version such as {}", version, kDefaultDriver)};
 }
 
 Result<void> unload_driver(World& world) {
@@ -163,30 +163,30 @@ Result<void> load_driver(World& world, const std::string& version) {
     if (auto good = check_driver_version(version); !good) return good;
     world.driver.version = version;
   }
-  for (Gpu& gpu : world.gpus) take_up(gpu);
+  for (Gpu& gpu : world.gpus) restart_with_driver(gpu);
   ++world.driver.session;
   world.driver.loaded = true;
-  world.driver.back_at.reset();
+  world.driver.load_due_at.reset();
   return {};
 }
 
 Result<void> reload_driver(World& world, std::chrono::milliseconds away,
                            const std::string& version) {
-  if (away < std::chrono::milliseconds{0} || away > kLongestReload) {
+  if (away < std::chrono::milliseconds{0} || away > kMaxReloadTime) {
     return Error{Errc::invalid, "the driver can be unloaded for up to an hour"};
   }
   if (!version.empty()) {
     if (auto good = check_driver_version(version); !good) return good;
   }
   if (auto done = unload_driver(world); !done) return done;
-  world.driver.back_at = world.elapsed + away;
+  world.driver.load_due_at = world.elapsed + away;
   world.driver.next_version = version;
   load_due_driver(world);
   return {};
 }
 
 void load_due_driver(World& world) {
-  if (!world.driver.back_at || world.elapsed < *world.driver.back_at) return;
+  if (!world.driver.load_due_at || world.elapsed < *world.driver.load_due_at) return;
   static_cast<void>(load_driver(world, world.driver.next_version).ok());
 }
 
@@ -214,21 +214,21 @@ Result<void> plug(World& world, std::string_view uuid, std::optional<std::uint32
   world.order.insert(index ? world.order.begin() + *index : usual, *found);
   Gpu& gpu = world.gpus[*found];
   gpu.plugged = true;
-  ++gpu.plugs;
+  ++gpu.plug_count;
   gpu.fault.lost = gpu.fault.reset_required = 0;
-  take_up(gpu);
+  restart_with_driver(gpu);
   return {};
 }
 
 namespace {
 
-constexpr std::uint32_t kMostRemappedRows = 512;
-constexpr std::uint32_t kMostRetiredPages = 64;
+constexpr std::uint32_t kMaxRemappedRows = 512;
+constexpr std::uint32_t kMaxRetiredPages = 64;
 
 // Remaps rows. Each takes a spare row from a bank of its own; without a spare row the remapping
 // fails.
 void remap_rows(RowRemapping& rows, std::uint32_t count) {
-  const std::uint32_t room = kMostRemappedRows - rows.uncorrected_rows;
+  const std::uint32_t room = kMaxRemappedRows - rows.uncorrected_rows;
   const std::uint32_t done = std::min(count, room);
   rows.uncorrected_rows += done;
   const std::uint32_t banks = std::min(done, rows.banks_max);
@@ -245,7 +245,7 @@ void repair(Gpu& gpu, std::uint32_t count) {
       return remap_rows(memory.rows, count);
     case MemoryRepair::retired_pages:
       memory.retired_pages_double_bit =
-          std::min(kMostRetiredPages, memory.retired_pages_double_bit + count);
+          std::min(kMaxRetiredPages, memory.retired_pages_double_bit + count);
       memory.retired_pages_pending = 1;
       return;
     case MemoryRepair::none:
@@ -261,7 +261,7 @@ std::optional<EccLocation> ecc_location_from_name(std::string_view name) {
 
 Result<void> add_memory_errors(Gpu& gpu, const MemoryErrors& errors) {
   const auto place = static_cast<std::size_t>(errors.location);
-  if (place >= kEccLocations || errors.count < 1 || errors.count > kMostErrorsAtOnce) {
+  if (place >= kEccLocations || errors.count < 1 || errors.count > kMaxErrorsPerCommand) {
     return Error{Errc::invalid, "invalid memory errors"};
   }
   if (!gpu.model->has_ecc) {

@@ -30,13 +30,13 @@ Result<void> change_gpu(Gpu&, const Command&);
 // Returns the index of the GPU with this index, UUID, or PCI address in either spelling; kEveryGpu
 // for "all". Errc::not_found: there is no such GPU, or it is unplugged. Only the keeper checks that
 // an index is in use.
-Result<int> gpu_named(const std::string& directory, std::string_view name);
+Result<int> find_gpu_index(const std::string& directory, std::string_view name);
 
 // Changes of the driver itself and of the GPUs that it drives: unloading, loading, reloading,
 // unplugging, plugging in. Pure: the functions change the world alone.
 
-inline constexpr std::size_t kLongestVersion = 31;
-inline constexpr std::chrono::hours kLongestReload{1};
+inline constexpr std::size_t kMaxVersionLength = 31;
+inline constexpr std::chrono::hours kMaxReloadTime{1};
 
 // Checks a version such as "550.54.15"; Errc::invalid says what is wrong.
 Result<void> check_driver_version(std::string_view);
@@ -71,7 +71,7 @@ struct MemoryErrors {
 // Reads a name such as "device_memory"; empty for an unknown one.
 std::optional<EccLocation> ecc_location_from_name(std::string_view);
 
-inline constexpr std::uint32_t kMostErrorsAtOnce = 1'000'000;
+inline constexpr std::uint32_t kMaxErrorsPerCommand = 1'000'000;
 
 // Adds the errors to the volatile and aggregate counters. Each uncorrected error of the device
 // memory also remaps a row or retires a page, which is pending until a reset. Errc::unsupported:

@@ -22,7 +22,7 @@ TEST(DriverChanges, ReloadStartsSessionWithResetCountersAndSettings) {
   world.gpus[1].settings.persistence_mode = 1;
   world.gpus[1].settings.ecc_mode_pending = 0;
   world.gpus[1].memory.aggregate_uncorrected[2] = 7;
-  world.gpus[1].processes = Processes(std::vector{ProcessRecord{.pid = 77}});
+  world.gpus[1].processes = ProcessSet(std::vector{ProcessRecord{.pid = 77}});
   ASSERT_GT(world.gpus[1].counters.energy_uj, 0U);
   ASSERT_TRUE(reload_driver(world, 0ms, "550.54.15"));
   EXPECT_EQ(world.driver.session, 2U);
@@ -80,7 +80,7 @@ TEST(DriverChanges, UnpluggedGpuShiftsLaterIndexes) {
   EXPECT_EQ(world.gpus[1].counters.energy_uj, energy);  // it is switched off
   ASSERT_TRUE(plug(world, "", std::nullopt));
   EXPECT_EQ(world.order, (Places{0, 1, 2, 3}));
-  EXPECT_EQ(world.gpus[1].plugs, 2U);
+  EXPECT_EQ(world.gpus[1].plug_count, 2U);
   EXPECT_EQ(world.gpus[1].counters.energy_uj, 0U);
 }
 

@@ -43,7 +43,7 @@ std::string from_environment(const char* name) {
 
 // Whether the file is of that kind, and only root and this user can replace it. A link is refused:
 // it could lead anywhere.
-bool is_ours_alone(const std::string& path, mode_t kind) {
+bool is_private_file(const std::string& path, mode_t kind) {
   struct stat info{};
   if (::lstat(path.c_str(), &info) != 0 || (info.st_mode & S_IFMT) != kind) return false;
   constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
@@ -67,21 +67,21 @@ std::string default_world_directory() {
   return "/tmp/gpuyard-sim-" + std::to_string(::geteuid());
 }
 
-std::string own_nvml_path(const std::string& directory) {
+std::string stripped_nvml_path(const std::string& directory) {
   return directory + "/" + kLibrary;
 }
 
 std::string nvml_path_of(const std::string& directory) {
-  std::string own = own_nvml_path(directory);
-  const bool trusted = is_ours_alone(directory, S_IFDIR) && is_ours_alone(own, S_IFREG);
-  return trusted ? own : whole_nvml_path();
+  std::string own = stripped_nvml_path(directory);
+  const bool trusted = is_private_file(directory, S_IFDIR) && is_private_file(own, S_IFREG);
+  return trusted ? own : full_nvml_path();
 }
 
 std::string simulated_nvml_path() {
   return nvml_path_of(default_world_directory());
 }
 
-std::string whole_nvml_path() {
+std::string full_nvml_path() {
   const std::string here = own_directory();
   std::string in_build_tree = here + "/sim/" + kLibrary;
   if (::access(in_build_tree.c_str(), R_OK) == 0) return in_build_tree;

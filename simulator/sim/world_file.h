@@ -34,7 +34,7 @@ struct WorldHeader {
   std::uint32_t gpu_count = 0;
   std::uint64_t file_size = 0;
   char boot_id[40] = {};
-  std::int32_t keeper_pid = 0;  // as the keeper's PID namespace sees it
+  std::int32_t server_pid = 0;  // as the keeper's PID namespace sees it
   std::uint32_t reserved = 0;
   std::uint64_t padding[7] = {};
 };
@@ -65,8 +65,8 @@ struct WorldLog {
   std::array<Words, kSlots> entries{};
 };
 
-inline constexpr std::size_t kWritesKept = 16'384;
-inline constexpr std::size_t kEventsKept = 256;
+inline constexpr std::size_t kMaxWrites = 16'384;
+inline constexpr std::size_t kMaxEvents = 256;
 
 struct WorldFile {
   WorldHeader header;
@@ -75,8 +75,8 @@ struct WorldFile {
   std::uint64_t padding[6] = {};
   std::array<Identity, kMaxGpus> identities{};
   std::array<WorldSlot, 2> slots{};
-  WorldLog<WriteRecord, kWritesKept> writes;
-  WorldLog<EventRecord, kEventsKept> events;
+  WorldLog<WriteRecord, kMaxWrites> writes;
+  WorldLog<EventRecord, kMaxEvents> events;
   std::array<ProcessTable, 2> processes{};
 };
 static_assert(offsetof(WorldFile, generation) == 128);
@@ -106,12 +106,12 @@ std::string default_world_directory();
 
 // The simulated libnvidia-ml.so.1 beside the running program: sim/ in a build tree, else
 // ../lib/gpuyard/sim/ of an installation. If neither exists, returns the second.
-std::string whole_nvml_path();
+std::string full_nvml_path();
 
 // The library for the world in this directory: the world's own one that lacks functions, if there
 // is one and only root or this user can write to it and to the directory; else the whole one.
 std::string nvml_path_of(const std::string& directory);
-std::string own_nvml_path(const std::string& directory);
+std::string stripped_nvml_path(const std::string& directory);
 
 // The library for the default world.
 std::string simulated_nvml_path();

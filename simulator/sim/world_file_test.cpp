@@ -50,7 +50,7 @@ TEST_F(WorldFileTest, ReaderSeesPublishedWorld) {
   const auto reader = WorldReader::open(directory_.path());
   ASSERT_TRUE(reader) << reader.error().message;
   EXPECT_EQ(reader->gpu_count(), 4U);
-  EXPECT_EQ(reader->keeper_pid(), ::getpid());
+  EXPECT_EQ(reader->server_pid(), ::getpid());
   EXPECT_STREQ(reader->identity(3).uuid, world_.gpus[3].identity.uuid);
   EXPECT_EQ(reader->model(3).name, "NVIDIA H100 80GB HBM3");
 
@@ -94,9 +94,9 @@ TEST_F(WorldFileTest, AFileThatIsMadeShorterIsADeadWorld) {
   const auto record = *reader->record(0);
   for (const std::uintmax_t length : {sizeof(WorldFile) - 1, std::size_t{4096}, std::size_t{0}}) {
     std::filesystem::resize_file(path(), length);
-    EXPECT_FALSE(reader->alive());
+    EXPECT_FALSE(reader->is_alive());
     EXPECT_FALSE(reader->record(0));
-    EXPECT_FALSE(reader->moment(0));
+    EXPECT_FALSE(reader->record_pair(0));
     EXPECT_FALSE(reader->processes(0, record));
     EXPECT_TRUE(reader->writes().empty());
     EXPECT_EQ(reader->event_count(), 0U);
@@ -145,23 +145,23 @@ TEST_F(WorldFileTest, FifoIsRefusedWithoutBlocking) {
 
 TEST_F(WorldFileTest, AWorldNotPublishedForTwoSecondsIsDead) {
   const auto reader = WorldReader::open(directory_.path());
-  ASSERT_TRUE(reader->alive());
+  ASSERT_TRUE(reader->is_alive());
   ASSERT_TRUE(reader->record(0));
   const std::uint64_t two_seconds_ago = boot_time_ns() - 2'000'000'000U;
   overwrite(offsetof(WorldFile, slots) + sizeof(WorldSlot), two_seconds_ago);  // generation 1
-  EXPECT_FALSE(reader->alive());
+  EXPECT_FALSE(reader->is_alive());
   EXPECT_FALSE(reader->record(0));
 }
 
 TEST_F(WorldFileTest, ReplacedWriterLeavesNewFileInPlace) {
-  EXPECT_TRUE(writer_.still_named());
+  EXPECT_TRUE(writer_.is_linked());
   {
     const auto replacing = WorldWriter::create(directory_.path(), world_);
-    EXPECT_FALSE(writer_.still_named());
+    EXPECT_FALSE(writer_.is_linked());
     {
       const WorldWriter replaced = std::move(writer_);
     }
-    EXPECT_TRUE(replacing->still_named());
+    EXPECT_TRUE(replacing->is_linked());
   }
   EXPECT_FALSE(std::filesystem::exists(path()));
 }
@@ -219,7 +219,7 @@ TEST(WorldFileStress, AReaderNeverSeesATornRecord) {
 World processes_at(std::uint32_t n) {
   World world = make_world(*find_model("h100"), 2, {});
   for (Gpu& gpu : world.gpus) {
-    gpu.processes = Processes(std::vector<ProcessRecord>(
+    gpu.processes = ProcessSet(std::vector<ProcessRecord>(
         n, {.pid = n, .memory_bytes = n, .start_time = n, .since_ns = n}));
   }
   return world;

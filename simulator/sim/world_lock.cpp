@@ -19,14 +19,14 @@
 namespace gpuyard::sim {
 namespace {
 
-constexpr std::size_t kMaxLockText = 64;
+constexpr std::size_t kMaxLockBytes = 64;
 
 std::string lock_path(const std::string& directory) {
   return directory + "/lock";
 }
 
 // "<pid> <start time>"
-std::optional<LockOwner> parse_identity(std::string_view text) {
+std::optional<LockOwner> parse_lock_owner(std::string_view text) {
   const auto pid = take_number<pid_t>(text);
   if (!pid || *pid <= 0 || text.empty()) return std::nullopt;
   text.remove_prefix(1);
@@ -34,9 +34,9 @@ std::optional<LockOwner> parse_identity(std::string_view text) {
   return start ? std::optional(LockOwner{*pid, *start}) : std::nullopt;
 }
 
-Error already_kept(const std::string& directory) {
+Error already_running_error(const std::string& directory) {
   const auto lock = WorldLock::open(directory);
-  const auto keeper = lock ? lock->keeper() : std::nullopt;
+  const auto keeper = lock ? lock->owner() : std::nullopt;
   const std::string who = keeper ? fmt::format(" (PID {})", keeper->pid) : "";
   return Error{Errc::conflict,
                fmt::format("a simulated world{} is already running in {}", who, directory)};
@@ -44,9 +44,9 @@ Error already_kept(const std::string& directory) {
 
 }  // namespace
 
-Result<UniqueFd> take_keeper_lock(const std::string& directory) {
+Result<UniqueFd> acquire_world_lock(const std::string& directory) {
   auto file = lock_file(lock_path(directory));
-  if (!file && file.error().code == Errc::conflict) return already_kept(directory);
+  if (!file && file.error().code == Errc::conflict) return already_running_error(directory);
   if (!file) return std::move(file).error();
   const std::string text =
       fmt::format("{} {}\n", ::getpid(), process_start_time(::getpid()).value_or(0));
@@ -57,7 +57,7 @@ Result<UniqueFd> take_keeper_lock(const std::string& directory) {
   return file;
 }
 
-void remove_keeper_lock(const std::string& directory) {
+void remove_world_lock(const std::string& directory) {
   ::unlink(lock_path(directory).c_str());
 }
 
@@ -73,15 +73,15 @@ Result<WorldLock> WorldLock::open(const std::string& directory) {
   return WorldLock(std::move(file));
 }
 
-bool WorldLock::take() {
+bool WorldLock::try_acquire() {
   return ::flock(file_.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
-std::optional<LockOwner> WorldLock::keeper() const {
-  std::array<char, kMaxLockText> text{};
+std::optional<LockOwner> WorldLock::owner() const {
+  std::array<char, kMaxLockBytes> text{};
   const ssize_t got = ::pread(file_.get(), text.data(), text.size(), 0);
   if (got <= 0) return std::nullopt;
-  return parse_identity({text.data(), static_cast<std::size_t>(got)});
+  return parse_lock_owner({text.data(), static_cast<std::size_t>(got)});
 }
 
 namespace {
@@ -105,10 +105,10 @@ bool is_of_kind(const std::string& path, mode_t kind) {
 
 void remove_leftovers(const std::string& directory) {
   const std::string state = directory + "/" + kStateFile;
-  const std::string socket = directory + "/" + kKeeperSocket;
+  const std::string socket = directory + "/" + kWorldSocket;
   if (is_world(state)) ::unlink(state.c_str());
   if (is_of_kind(socket, S_IFSOCK)) ::unlink(socket.c_str());
-  const std::string library = own_nvml_path(directory);
+  const std::string library = stripped_nvml_path(directory);
   if (is_of_kind(library, S_IFREG)) ::unlink(library.c_str());
 }
 

@@ -21,9 +21,9 @@ struct LockOwner {
 // Locks the directory for this process until the descriptor closes. Errc::conflict names the pid of
 // the keeper that holds it. The lock file is never renamed, and removed only with its directory:
 // otherwise two keepers could hold a lock.
-Result<UniqueFd> take_keeper_lock(const std::string& directory);
+Result<UniqueFd> acquire_world_lock(const std::string& directory);
 
-void remove_keeper_lock(const std::string& directory);
+void remove_world_lock(const std::string& directory);
 
 // A lock file as seen by a process other than its keeper.
 class WorldLock {
@@ -33,10 +33,10 @@ class WorldLock {
   static Result<WorldLock> open(const std::string& directory);
 
   // Takes the lock. True: no keeper runs, and none can start while this object exists.
-  bool take();
+  bool try_acquire();
 
   // The keeper that last held the lock. Trustworthy only if take() fails.
-  std::optional<LockOwner> keeper() const;
+  std::optional<LockOwner> owner() const;
 
  private:
   explicit WorldLock(UniqueFd file) : file_(std::move(file)) {}

@@ -52,7 +52,7 @@ class StopKeeper : public KeeperTest {
 TEST_F(StopKeeper, ProcessNamedInUnheldLockIsSpared) {
   const Victim victim;
   write("lock", victim.lock_text());
-  EXPECT_EQ(stop_keeper(directory()).error().code, Errc::not_found);
+  EXPECT_EQ(stop_world(directory()).error().code, Errc::not_found);
   EXPECT_TRUE(victim.lives());
 }
 
@@ -64,7 +64,7 @@ TEST_F(StopKeeper, LockOwnedByAnotherUserIsDenied) {
   const UniqueFd held(::open(path("lock").c_str(), O_RDONLY | O_CLOEXEC));
   ASSERT_EQ(::flock(held.get(), LOCK_EX), 0);
   write("state", "GPUYSIM");
-  const auto stopped = stop_keeper(directory());
+  const auto stopped = stop_world(directory());
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code, Errc::denied);
   EXPECT_NE(stopped.error().message.find("another user"), std::string::npos);
@@ -76,13 +76,13 @@ TEST_F(StopKeeper, ALockThatIsALinkIsNotFollowed) {
   const Victim victim;
   write("elsewhere", victim.lock_text());
   std::filesystem::create_symlink("elsewhere", path("lock"));
-  EXPECT_FALSE(stop_keeper(directory()));
+  EXPECT_FALSE(stop_world(directory()));
   EXPECT_TRUE(victim.lives());
 }
 
 TEST_F(StopKeeper, MissingLockLeavesStateFileInPlace) {
   write("state", std::string("GPUYSIM\0", 8));
-  EXPECT_EQ(stop_keeper(directory()).error().code, Errc::not_found);
+  EXPECT_EQ(stop_world(directory()).error().code, Errc::not_found);
   EXPECT_TRUE(exists("state"));
 }
 
@@ -90,7 +90,7 @@ TEST_F(StopKeeper, ForeignFilesWithWorldNamesAreKept) {
   write("lock", "");
   write("state", "my thesis, all of it");
   write("keeper.sock", "no socket");
-  EXPECT_EQ(stop_keeper(directory()).error().code, Errc::not_found);
+  EXPECT_EQ(stop_world(directory()).error().code, Errc::not_found);
   EXPECT_TRUE(exists("state"));
   EXPECT_TRUE(exists("keeper.sock"));
 }
@@ -98,9 +98,9 @@ TEST_F(StopKeeper, ForeignFilesWithWorldNamesAreKept) {
 TEST_F(StopKeeper, FilesOfKilledServerAreDeleted) {
   const auto world = start();
   ASSERT_TRUE(world) << world.error().message;
-  ::kill(world->keeper_pid(), SIGKILL);
+  ::kill(world->server_pid(), SIGKILL);
   EXPECT_TRUE(happens_within(std::chrono::seconds(1), [&] {
-    return stop_keeper(directory()).error().code == Errc::not_found;
+    return stop_world(directory()).error().code == Errc::not_found;
   }));
   EXPECT_FALSE(exists("state"));
   EXPECT_FALSE(exists("keeper.sock"));

@@ -22,24 +22,26 @@ std::string_view text_of(const char (&buffer)[N]) {
   return {buffer, ::strnlen(buffer, N)};
 }
 
-Error invalid(const std::string& path, const std::string& what) {
+Error invalid_world_error(const std::string& path, const std::string& what) {
   return Error{Errc::invalid, path + ": " + what};
 }
 
-Error cannot_open(const std::string& path) {
+Error open_error(const std::string& path) {
   if (errno == ENOENT) return Error{Errc::not_found, "no simulated world at " + path};
   const Errc code = errno == EACCES ? Errc::denied : Errc::internal;
   return Error{code, "opening " + path + " failed with errno " + std::to_string(errno)};
 }
 
-Result<void> check(const WorldHeader& header, const std::string& path) {
-  if (header.magic != kWorldMagic) return invalid(path, "not a simulated world (wrong magic)");
+Result<void> check_header(const WorldHeader& header, const std::string& path) {
+  if (header.magic != kWorldMagic)
+    return invalid_world_error(path, "not a simulated world (wrong magic)");
   if (header.layout_version != kLayoutVersion) {
-    return invalid(path, "world layout " + std::to_string(header.layout_version) +
-                             ", this program reads " + std::to_string(kLayoutVersion));
+    return invalid_world_error(path, "world layout " + std::to_string(header.layout_version) +
+                                         ", this program reads " + std::to_string(kLayoutVersion));
   }
-  if (header.file_size != sizeof(WorldFile)) return invalid(path, "unexpected world size");
-  if (header.gpu_count > kMaxGpus) return invalid(path, "impossible number of GPUs");
+  if (header.file_size != sizeof(WorldFile))
+    return invalid_world_error(path, "unexpected world size");
+  if (header.gpu_count > kMaxGpus) return invalid_world_error(path, "impossible number of GPUs");
   if (text_of(header.boot_id) != current_boot_id()) {
     return Error{Errc::unavailable, path + ": the world is from another boot"};
   }
@@ -49,7 +51,7 @@ Result<void> check(const WorldHeader& header, const std::string& path) {
 // Takes the lock by which the keeper sees that a program has the driver open. The lock ends with
 // its descriptor, however the process ends. The keeper tests it by taking a lock for an instant; a
 // process that holds such a lock on purpose keeps no client from reading.
-void hold(const UniqueFd& file) {
+void lock_driver(const UniqueFd& file) {
   constexpr int kAttempts = 20;
   constexpr useconds_t kPause = 500;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -67,14 +69,14 @@ T copy_of(const Words& words) {
 
 }  // namespace
 
-Result<WorldReader> WorldReader::open(const std::string& directory, Opens opens) {
+Result<WorldReader> WorldReader::open(const std::string& directory, OpenMode opens) {
   const std::string path = directory + "/" + kStateFile;
   // Non-blocking, in case the file is a FIFO.
   UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file) return cannot_open(path);
+  if (!file) return open_error(path);
   struct stat info{};
   if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
-    return invalid(path, "not a regular file");
+    return invalid_world_error(path, "not a regular file");
   }
   if (info.st_uid != 0 && info.st_uid != ::geteuid()) {
     return Error{Errc::denied,
@@ -82,21 +84,21 @@ Result<WorldReader> WorldReader::open(const std::string& directory, Opens opens)
                      ", who could crash every reader; a world must belong to root or to you"};
   }
   if (static_cast<std::uint64_t>(info.st_size) < sizeof(WorldHeader)) {
-    return invalid(path, "truncated: no complete header");
+    return invalid_world_error(path, "truncated: no complete header");
   }
   WorldHeader header;
   if (::pread(file.get(), &header, sizeof header, 0) != ssize_t{sizeof header}) {
-    return invalid(path, "truncated: no complete header");
+    return invalid_world_error(path, "truncated: no complete header");
   }
-  if (auto good = check(header, path); !good) return std::move(good).error();
+  if (auto good = check_header(header, path); !good) return std::move(good).error();
   if (static_cast<std::uint64_t>(info.st_size) < sizeof(WorldFile)) {
-    return invalid(path, "truncated");
+    return invalid_world_error(path, "truncated");
   }
   const void* mapped = ::mmap(nullptr, sizeof(WorldFile), PROT_READ, MAP_SHARED, file.get(), 0);
-  if (mapped == MAP_FAILED) return cannot_open(path);
+  if (mapped == MAP_FAILED) return open_error(path);
   WorldReader reader(directory, std::move(file), static_cast<const WorldFile*>(mapped), header);
   if (auto known = reader.resolve_models(); !known) return std::move(known).error().in(path);
-  if (opens == Opens::the_driver) hold(reader.fd_);
+  if (opens == OpenMode::driver) lock_driver(reader.fd_);
   return reader;
 }
 
@@ -115,7 +117,7 @@ WorldReader::WorldReader(WorldReader&& other) noexcept
       fd_(std::move(other.fd_)),
       file_(std::exchange(other.file_, nullptr)),
       gpu_count_(other.gpu_count_),
-      keeper_pid_(other.keeper_pid_),
+      server_pid_(other.server_pid_),
       identities_(other.identities_),
       models_(other.models_) {}
 
@@ -129,7 +131,7 @@ bool WorldReader::is_whole() const {
          static_cast<std::uint64_t>(info.st_size) >= sizeof(WorldFile);
 }
 
-bool WorldReader::alive() const {
+bool WorldReader::is_alive() const {
   if (!is_whole()) return false;
   const std::uint64_t published = load_word(file_->slots[generation() & 1].published_ns);
   const std::uint64_t now = boot_time_ns();
@@ -166,9 +168,9 @@ std::optional<DriverRecord> WorldReader::driver() const {
       [&](const WorldSlot& slot) { return copy_of<DriverRecord>(slot.driver); });
 }
 
-std::optional<Moment> WorldReader::moment(std::uint32_t gpu) const {
-  return copy_slot<Moment>([&](const WorldSlot& slot) {
-    return Moment{copy_of<DriverRecord>(slot.driver), copy_of<GpuRecord>(slot.gpus[gpu])};
+std::optional<RecordPair> WorldReader::record_pair(std::uint32_t gpu) const {
+  return copy_slot<RecordPair>([&](const WorldSlot& slot) {
+    return RecordPair{copy_of<DriverRecord>(slot.driver), copy_of<GpuRecord>(slot.gpus[gpu])};
   });
 }
 

@@ -14,13 +14,13 @@
 namespace gpuyard::sim {
 
 // The driver and one of its GPUs at the same moment.
-struct Moment {
+struct RecordPair {
   DriverRecord driver;
   GpuRecord gpu;
 };
 
 // Whether the driver counts as open while the reader lives: a driver's reset is refused meanwhile.
-enum class Opens { the_file, the_driver };
+enum class OpenMode { file, driver };
 
 // A GPU is named by its place, which it keeps for the world's life, plugged in or not;
 // DriverRecord::order has its index in the driver. Any number of threads and processes may read one
@@ -33,18 +33,18 @@ class WorldReader {
   // another boot; Errc::invalid: this program does not understand it. Only alive() says whether its
   // keeper still lives. A file that is truncated later counts as a dead world (but truncating it
   // during a read kills the reader; only its owner can do that).
-  static Result<WorldReader> open(const std::string& directory, Opens opens = Opens::the_file);
+  static Result<WorldReader> open(const std::string& directory, OpenMode opens = OpenMode::file);
 
   WorldReader(WorldReader&& other) noexcept;
   WorldReader& operator=(WorldReader&&) = delete;
   ~WorldReader();
 
   std::uint32_t gpu_count() const { return gpu_count_; }
-  std::int32_t keeper_pid() const { return keeper_pid_; }
+  std::int32_t server_pid() const { return server_pid_; }
   std::uint64_t generation() const { return is_whole() ? load_word(file_->generation) : 0; }
 
   // The keeper published within the last 2 s.
-  bool alive() const;
+  bool is_alive() const;
 
   // `gpu` < gpu_count(), which counts the unplugged ones too.
   const Identity& identity(std::uint32_t gpu) const { return identities_[gpu]; }
@@ -56,14 +56,14 @@ class WorldReader {
   // One GPU as it is now; empty if the keeper is dead or stopped.
   std::optional<GpuRecord> record(std::uint32_t gpu) const;
   std::optional<DriverRecord> driver() const;
-  std::optional<Moment> moment(std::uint32_t gpu) const;
+  std::optional<RecordPair> record_pair(std::uint32_t gpu) const;
 
   // The processes of the GPU whose record was just read, in the order in which they came. Empty,
   // not an empty list, if the keeper kept changing the table. Allocates.
   std::optional<std::vector<ProcessUse>> processes(std::uint32_t gpu, const GpuRecord&) const;
 
   // Setter calls, resets and driver changes of all GPUs, the oldest first. writes() returns at most
-  // the last kWritesKept of write_count().
+  // the last kMaxWrites of write_count().
   std::uint64_t write_count() const { return is_whole() ? load_word(file_->writes.count) : 0; }
   std::vector<WriteRecord> writes() const;
 
@@ -81,7 +81,7 @@ class WorldReader {
         fd_(std::move(fd)),
         file_(file),
         gpu_count_(header.gpu_count),
-        keeper_pid_(header.keeper_pid) {}
+        server_pid_(header.server_pid) {}
   Result<void> resolve_models();
   // Whether the file still has its size: reading a mapping beyond the file's end is a SIGBUS.
   bool is_whole() const;
@@ -93,7 +93,7 @@ class WorldReader {
   UniqueFd fd_;  // open while the driver is, and holds the lock that shows it
   const WorldFile* file_;
   std::uint32_t gpu_count_;
-  std::int32_t keeper_pid_;
+  std::int32_t server_pid_;
   std::array<Identity, kMaxGpus> identities_{};
   std::array<const Model*, kMaxGpus> models_{};
 };

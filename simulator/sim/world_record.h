@@ -20,7 +20,7 @@ inline constexpr std::uint32_t kMaxGpus = 64;
 inline constexpr std::int32_t kEveryGpu = INT32_MAX;
 inline constexpr std::uint32_t kMaxFans = 2;
 inline constexpr std::uint32_t kMaxNvLinks = 18;
-inline constexpr const char* kUsualDriver = "535.104.05";
+inline constexpr const char* kDefaultDriver = "535.104.05";
 
 // Fixed for the life of a world.
 struct Identity {
@@ -156,7 +156,7 @@ struct GpuRecord {
   // How much of its requested share each process gets: 1000 while all shares fit the GPU.
   std::uint32_t process_share_permille = 1000;
   // How often it was plugged in. A handle is valid only for the number with which it was made.
-  std::uint32_t plugs = 1;
+  std::uint32_t plug_count = 1;
   std::uint32_t plugged = 1;
   Fault fault;
 };
@@ -199,7 +199,7 @@ inline constexpr std::uint32_t kMaxProcesses = 16'384;
 enum class ProcessKind : std::uint32_t { compute, graphics };
 
 struct ProcessRecord {
-  std::uint32_t pid = 0;  // as the keeper's PID namespace sees it; above kLastRealPid: synthetic
+  std::uint32_t pid = 0;  // as the keeper's PID namespace sees it; above kMaxRealPid: synthetic
   ProcessKind kind = ProcessKind::compute;
   std::uint64_t memory_bytes = 0;
   std::uint64_t start_time = 0;  // clock ticks since boot, as /proc/<pid>/stat has it; 0: synthetic
@@ -214,7 +214,7 @@ struct ProcessRecord {
 static_assert(sizeof(ProcessRecord) == 48);
 
 // The kernel gives no pid above this (PID_MAX_LIMIT).
-inline constexpr std::uint32_t kLastRealPid = 4'194'304;
+inline constexpr std::uint32_t kMaxRealPid = 4'194'304;
 
 using ProcessWords = std::array<std::uint64_t, sizeof(ProcessRecord) / sizeof(std::uint64_t)>;
 

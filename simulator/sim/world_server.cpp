@@ -13,11 +13,11 @@ namespace gpuyard::sim {
 namespace {
 
 // The most steps that a delayed keeper catches up; further time is skipped.
-constexpr std::uint64_t kMaxStepsAtOnce = 200;  // of real time
+constexpr std::uint64_t kMaxCatchUpSteps = 200;  // of real time
 
 constexpr std::uint64_t kXidDoubleBitEcc = 48;
 
-constexpr std::uint64_t kMaxStepsAsked = 10'000;  // a command must be answered within 2 s
+constexpr std::uint64_t kMaxStepsPerCommand = 10'000;  // a command must be answered within 2 s
 
 std::string text_of(const Command& command) {
   return {command.text, ::strnlen(command.text, sizeof command.text)};
@@ -28,56 +28,56 @@ std::string text_of(const Command& command) {
 WorldServer::WorldServer(World world, WorldWriter writer, ProcessExitMonitor watch)
     : world_(std::move(world)),
       writer_(std::move(writer)),
-      watch_(std::move(watch)),
-      asking_(own_peer()),
+      exit_monitor_(std::move(watch)),
+      sender_(own_peer()),
       logged_session_(world_.driver.session),
       logged_loaded_(world_.driver.loaded) {}
 
 void WorldServer::advance(std::uint64_t steps) {
   if (world_.time.mode != TimeMode::stepped) {
-    const auto real = static_cast<double>(std::min(steps, kMaxStepsAtOnce));
-    owed_steps_ += real * world_.time.speed;
-    const auto whole = static_cast<std::uint64_t>(owed_steps_);
-    owed_steps_ -= static_cast<double>(whole);
-    move_on(whole);
+    const auto real = static_cast<double>(std::min(steps, kMaxCatchUpSteps));
+    step_remainder_ += real * world_.time.speed;
+    const auto whole = static_cast<std::uint64_t>(step_remainder_);
+    step_remainder_ -= static_cast<double>(whole);
+    run_steps(whole);
   }
   writer_.publish(world_);
 }
 
-void WorldServer::move_on(std::uint64_t steps) {
+void WorldServer::run_steps(std::uint64_t steps) {
   for (std::uint64_t i = 0; i < steps; ++i) {
     step(world_, kStep);
     load_due_driver(world_);
     log_driver_changes();
-    do_what_is_due();
+    run_due_commands();
   }
 }
 
-void WorldServer::follow(std::vector<TimedCommand> timeline) {
+void WorldServer::set_timeline(std::vector<TimedCommand> timeline) {
   timeline_ = std::move(timeline);
   world_.timeline_entries = static_cast<std::uint32_t>(timeline_.size());
-  do_what_is_due();
+  run_due_commands();
   writer_.publish(world_);
 }
 
 // Executes the timeline's commands that are due. Some are refused only now: a reset while processes
 // run, a GPU that is unplugged.
-void WorldServer::do_what_is_due() {
+void WorldServer::run_due_commands() {
   while (world_.timeline_done < timeline_.size() &&
          timeline_[world_.timeline_done].at <= world_.age()) {
-    const auto done = obey(timeline_[world_.timeline_done].command);
+    const auto done = execute_checked(timeline_[world_.timeline_done].command);
     ++world_.timeline_done;
     if (!done) ++world_.timeline_refused;
   }
 }
 
-Result<void> WorldServer::take_steps(std::uint64_t count) {
+Result<void> WorldServer::execute_step(std::uint64_t count) {
   if (world_.time.mode != TimeMode::stepped) {
     return Error{Errc::conflict, "this world's time runs by itself", "",
                  "gpuyard sim start --stepped"};
   }
-  if (count > kMaxStepsAsked) return Error{Errc::invalid, "too many steps at once"};
-  move_on(count);
+  if (count > kMaxStepsPerCommand) return Error{Errc::invalid, "too many steps at once"};
+  run_steps(count);
   return {};
 }
 
@@ -85,20 +85,20 @@ Reply WorldServer::execute(const Command& command, const Peer& peer) {
   if (command.verb != Verb::set && !peer.is_owner) {
     return reply_of(Error{Errc::denied, "this simulated world belongs to another user"});
   }
-  asking_ = peer;
-  const Reply reply = command.verb == Verb::set ? set(command) : reply_of(obey(command));
-  asking_ = own_peer();
+  sender_ = peer;
+  const Reply reply = command.verb == Verb::set ? set(command) : reply_of(execute_checked(command));
+  sender_ = own_peer();
   writer_.publish(world_);
   return reply;
 }
 
-Result<void> WorldServer::obey(const Command& command) {
+Result<void> WorldServer::execute_checked(const Command& command) {
   switch (command.verb) {
     case Verb::stop:
       stopping_ = true;
       return {};
     case Verb::step:
-      return take_steps(command.count);
+      return execute_step(command.count);
     case Verb::unload_driver:
     case Verb::load_driver:
     case Verb::reload_driver:
@@ -107,7 +107,7 @@ Result<void> WorldServer::obey(const Command& command) {
     default:
       break;
   }
-  if (command.gpu == kEveryGpu) return change_each(command);
+  if (command.gpu == kEveryGpu) return change_all(command);
   if (command.gpu >= world_.order.size()) {
     return Error{Errc::not_found, fmt::format("the simulated world has no GPU {}", command.gpu)};
   }
@@ -135,8 +135,8 @@ Result<void> WorldServer::change_world(const Command& command) {
 }
 
 // Changes every GPU, and stops at the first that fails.
-Result<void> WorldServer::change_each(const Command& command) {
-  if (command.verb == Verb::inject) return inject_everywhere(command.fault);
+Result<void> WorldServer::change_all(const Command& command) {
+  if (command.verb == Verb::inject) return inject_all(command.fault);
   if (command.verb == Verb::clear_faults) world_.fault = {};
   const std::vector<std::uint32_t> places = world_.order;
   for (const std::uint32_t place : places) {
@@ -147,14 +147,14 @@ Result<void> WorldServer::change_each(const Command& command) {
 
 // States are added to each GPU; failing calls are added to the driver, as they fail before the
 // driver looks for the GPU.
-Result<void> WorldServer::inject_everywhere(Fault fault) {
+Result<void> WorldServer::inject_all(Fault fault) {
   if (auto plausible = check_fault(fault); !plausible) return plausible;
   for (const std::uint32_t place : world_.order) {
     if (auto possible = check_fault_on(*world_.gpus[place].model, fault); !possible) {
       return possible;
     }
   }
-  number_calls(fault, world_.faults_made);
+  number_calls(fault, world_.fault_count);
   Fault calls;
   std::swap(calls.calls, fault.calls);
   if (auto added = add_fault(world_.fault, calls); !added) return added;
@@ -182,7 +182,7 @@ Result<void> WorldServer::change(std::uint32_t place, const Command& command) {
       writer_.publish_processes(world_);
       return {};
     case Verb::inject:
-      return inject(gpu, command.fault, world_.faults_made);
+      return inject(gpu, command.fault, world_.fault_count);
     case Verb::reset:
       return reset(place, command.count != 0);
     case Verb::set_load:
@@ -210,14 +210,14 @@ void WorldServer::log_event(std::uint32_t place, std::uint64_t type, std::uint64
 // A keeper and the processes on its GPUs.
 namespace {
 
-constexpr std::uint32_t kWhole = 1000;  // permille
+constexpr std::uint32_t kFullPermille = 1000;  // permille
 
 bool is_synthetic(const ProcessRecord& process) {
-  return process.pid > kLastRealPid;
+  return process.pid > kMaxRealPid;
 }
 
 // nvmlComputeMode_t says how many processes may compute.
-Result<void> admits(const Gpu& gpu, std::size_t processes_after) {
+Result<void> check_compute_mode(const Gpu& gpu, std::size_t processes_after) {
   constexpr std::uint32_t kProhibited = 2;
   constexpr std::uint32_t kExclusiveProcess = 3;
   const std::uint32_t mode = gpu.settings.compute_mode;
@@ -246,7 +246,8 @@ Result<void> WorldServer::attach(Gpu& gpu, const ProcessRecord& asked) {
     after.erase(before);
   }
   after.push_back(process);
-  if (auto watched = watch_.watch({process.pid, process.start_time}); !watched) return watched;
+  if (auto watched = exit_monitor_.watch({process.pid, process.start_time}); !watched)
+    return watched;
   return put_processes(gpu, std::move(after));
 }
 
@@ -260,7 +261,7 @@ Result<void> WorldServer::set_synthetic(Gpu& gpu, std::uint64_t count, const Pro
   ProcessRecord process = each;
   process.start_time = 0;
   process.since_ns = boot_time_ns();
-  process.pid = kLastRealPid + gpu.identity.minor_number * kMaxProcesses;
+  process.pid = kMaxRealPid + gpu.identity.minor_number * kMaxProcesses;
   for (std::uint64_t i = 0; i < count; ++i) {
     ++process.pid;
     after.push_back(process);
@@ -277,9 +278,10 @@ Result<void> WorldServer::put_processes(Gpu& gpu, std::vector<ProcessRecord> lis
     return Error{Errc::busy,
                  fmt::format("a simulated world holds at most {} processes", kMaxProcesses)};
   }
-  if (auto admitted = admits(gpu, list.size()); !admitted) return admitted;
-  Processes after(std::move(list));
-  if (after.most_asked() > kWhole) return Error{Errc::invalid, "the load must be 0 to 1"};
+  if (auto admitted = check_compute_mode(gpu, list.size()); !admitted) return admitted;
+  ProcessSet after(std::move(list));
+  if (after.max_load_permille() > kFullPermille)
+    return Error{Errc::invalid, "the load must be 0 to 1"};
   if (!after.memory_bytes() || *after.memory_bytes() > usable_memory(*gpu.model)) {
     return Error{Errc::conflict, "out of memory: the processes would use more than this GPU has"};
   }
@@ -288,8 +290,8 @@ Result<void> WorldServer::put_processes(Gpu& gpu, std::vector<ProcessRecord> lis
   return {};
 }
 
-void WorldServer::remove_dead() {
-  const std::vector<ProcessKey> dead = watch_.take_dead();
+void WorldServer::remove_exited() {
+  const std::vector<ProcessKey> dead = exit_monitor_.take_exited();
   if (dead.empty()) return;
   for (Gpu& gpu : world_.gpus) {
     gpu.processes.erase_if([&](const ProcessRecord& process) {

@@ -14,16 +14,16 @@ namespace gpuyard::sim {
 inline constexpr Peer kOwner{.pid = 11, .uid = 0, .is_owner = true};
 inline constexpr Peer kStranger{.pid = 22, .uid = 1234, .is_owner = false};
 // A keeper without a process: its commands and what readers then see.
-class WorldKeeperTest : public ::testing::Test {
+class WorldServerTest : public ::testing::Test {
  protected:
-  explicit WorldKeeperTest(SetterAccess setters = SetterAccess::owner)
+  explicit WorldServerTest(SetterAccess setters = SetterAccess::owner)
       : keeper_(make_keeper(setters)), reader_(*WorldReader::open(directory_.path())) {}
 
   Reply say(Command command, const Peer& peer = kOwner) { return keeper_.execute(command, peer); }
-  std::int32_t set(Setting setting, std::uint64_t value, const Peer& peer = kOwner,
+  std::int32_t set(WriteKind setting, std::uint64_t value, const Peer& peer = kOwner,
                    std::uint32_t gpu = 0) {
     Command command{.verb = Verb::set, .gpu = gpu};
-    command.write = {.setting = setting, .gpu = gpu, .values = {value, 0}};
+    command.write = {.kind = setting, .gpu = gpu, .values = {value, 0}};
     return say(command, peer).nvml_code;
   }
   Reply attach(std::uint32_t gpu, pid_t pid, std::uint64_t memory = kGiB,

@@ -28,7 +28,7 @@
 namespace gpuyard::sim {
 namespace {
 
-constexpr std::chrono::seconds kLookAround{1};
+constexpr std::chrono::seconds kHousekeepingInterval{1};
 // Simulated time before a world begins, so that its first reader sees GPUs at work.
 constexpr std::chrono::seconds kWarmUp{72};
 
@@ -42,7 +42,7 @@ class PrivateDirectory {
   PrivateDirectory& operator=(const PrivateDirectory&) = delete;
   ~PrivateDirectory() {
     if (path_.empty()) return;
-    remove_keeper_lock(path_);
+    remove_world_lock(path_);
     ::rmdir(path_.c_str());
   }
 
@@ -62,7 +62,7 @@ UniqueFd catch_signals() {
   return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-UniqueFd every(std::chrono::milliseconds period) {
+UniqueFd make_timer(std::chrono::milliseconds period) {
   // Not CLOCK_BOOTTIME: the GPUs of a suspended machine are suspended too.
   UniqueFd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
   const timespec length{.tv_sec = 0, .tv_nsec = static_cast<long>(period.count()) * 1'000'000};
@@ -71,10 +71,10 @@ UniqueFd every(std::chrono::milliseconds period) {
   return timer;
 }
 
-Result<void> check(const WorldOptions& options) {
-  if (!(options.speed >= kLeastSpeed && options.speed <= kMostSpeed)) {
-    return Error{Errc::invalid, fmt::format("the speed must be {} to {}, not {}", kLeastSpeed,
-                                            kMostSpeed, options.speed)};
+Result<void> check_world_options(const WorldOptions& options) {
+  if (!(options.speed >= kMinSpeed && options.speed <= kMaxSpeed)) {
+    return Error{Errc::invalid, fmt::format("the speed must be {} to {}, not {}", kMinSpeed,
+                                            kMaxSpeed, options.speed)};
   }
   if (options.stepped && options.speed != 1.0) {
     return Error{Errc::invalid, "a stepped world cannot have a speed"};
@@ -89,7 +89,7 @@ Result<void> check(const WorldOptions& options) {
 // Reads the scenario file; without one, makes a scenario of the options alone.
 Result<Scenario> scenario_of(const WorldOptions& options) {
   if (!options.scenario.empty()) return read_scenario(options.scenario, options.gpus);
-  if (auto good = check(options); !good) return std::move(good).error();
+  if (auto good = check_world_options(options); !good) return std::move(good).error();
   Scenario scenario;
   scenario.world = options;
   scenario.warm_up = kWarmUp;
@@ -105,18 +105,18 @@ Result<Scenario> scenario_of(const WorldOptions& options) {
 
 // Writes the world's own library, if it needs one. A dead keeper's library is removed: it is not
 // for this world.
-class OwnLibrary {
+class WorldLibrary {
  public:
-  explicit OwnLibrary(const std::string& directory) : path_(own_nvml_path(directory)) {
+  explicit WorldLibrary(const std::string& directory) : path_(stripped_nvml_path(directory)) {
     ::unlink(path_.c_str());
   }
-  OwnLibrary(const OwnLibrary&) = delete;
-  OwnLibrary& operator=(const OwnLibrary&) = delete;
-  ~OwnLibrary() { ::unlink(path_.c_str()); }
+  WorldLibrary(const WorldLibrary&) = delete;
+  WorldLibrary& operator=(const WorldLibrary&) = delete;
+  ~WorldLibrary() { ::unlink(path_.c_str()); }
 
-  Result<void> write_without(const std::vector<std::string>& functions) const {
+  Result<void> write(const std::vector<std::string>& functions) const {
     if (functions.empty()) return {};
-    return write_library_without(functions, whole_nvml_path(), path_);
+    return write_stripped_library(functions, full_nvml_path(), path_);
   }
 
  private:
@@ -149,7 +149,7 @@ Result<World> world_of(const Scenario& scenario) {
 }
 
 // Each process on a GPU costs a descriptor.
-void allow_many_descriptors() {
+void raise_descriptor_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, kMaxProcesses + 1024);
@@ -162,12 +162,12 @@ class ReadyPipe {
  public:
   ReadyPipe() : fd_(::fcntl(kReadyFd, F_GETFD) >= 0 ? kReadyFd : -1) {}
 
-  void tell(const std::string& text) {
+  void report(const std::string& text) {
     [[maybe_unused]] const auto told = ::write(fd_.get(), text.data(), text.size());
     fd_.reset();
   }
-  int refuse(const Error& error) {
-    tell(fmt::format("{} {}", static_cast<int>(error.code), error.text()));
+  int report_error(const Error& error) {
+    report(fmt::format("{} {}", static_cast<int>(error.code), error.text()));
     return exit_code_of(error.code);
   }
 
@@ -177,33 +177,33 @@ class ReadyPipe {
 
 // Checks two signs, because another process may hold the lifeline's far end open. PR_SET_PDEATHSIG
 // would be no third one: it fires when the creating *thread* ends.
-bool creator_is_gone(pid_t creator, short lifeline_events) {
+bool is_creator_gone(pid_t creator, short lifeline_events) {
   return creator != 0 && (lifeline_events != 0 || ::getppid() != creator);
 }
 
-void keep(WorldServer& keeper, CommandServer& server, std::optional<Demo>& demo,
-          const UniqueFd& signals, pid_t creator) {
-  const UniqueFd timer = every(kStep);
-  TimePoint look_around = BootClock::now() + kLookAround;
+void run_loop(WorldServer& keeper, CommandServer& server, std::optional<Demo>& demo,
+              const UniqueFd& signals, pid_t creator) {
+  const UniqueFd timer = make_timer(kStep);
+  TimePoint look_around = BootClock::now() + kHousekeepingInterval;
   std::vector<pollfd> polled;
-  while (!keeper.stopping()) {
+  while (!keeper.is_stopping()) {
     polled.assign({{timer.get(), POLLIN, 0},
                    {signals.get(), POLLIN, 0},
                    {creator != 0 ? kLifelineFd : -1, 0, 0},
-                   {keeper.watch_fd(), POLLIN, 0}});
+                   {keeper.exit_fd(), POLLIN, 0}});
     const std::size_t own = polled.size();
-    server.wants(polled);
+    server.append_descriptors(polled);
     if (::poll(polled.data(), polled.size(), -1) < 0) continue;  // EINTR
-    if (polled[1].revents != 0 || creator_is_gone(creator, polled[2].revents)) return;
-    if (polled[3].revents != 0) keeper.remove_dead();
+    if (polled[1].revents != 0 || is_creator_gone(creator, polled[2].revents)) return;
+    if (polled[3].revents != 0) keeper.remove_exited();
     std::uint64_t steps = 0;
     if (::read(timer.get(), &steps, sizeof steps) == ssize_t{sizeof steps}) keeper.advance(steps);
     const TimePoint now = BootClock::now();
     server.serve(std::span(polled).subspan(own), now);
     if (now < look_around) continue;
-    if (!keeper.can_be_found()) return;
-    if (demo) demo->go_on();
-    look_around = now + kLookAround;
+    if (!keeper.is_reachable()) return;
+    if (demo) demo->update();
+    look_around = now + kHousekeepingInterval;
   }
 }
 
@@ -213,41 +213,41 @@ Result<void> run(const WorldServerOptions& options, ReadyPipe& ready) {
   if (!scenario) return std::move(scenario).error();
   auto world = world_of(*scenario);
   if (!world) return std::move(world).error();
-  const auto lock = take_keeper_lock(options.world.directory);
+  const auto lock = acquire_world_lock(options.world.directory);
   if (!lock) return lock.error();
   const PrivateDirectory directory(options.world);  // removed after the files in it
-  const OwnLibrary library(options.world.directory);
-  if (auto done = library.write_without(scenario->world.missing); !done) return done;
+  const WorldLibrary library(options.world.directory);
+  if (auto done = library.write(scenario->world.missing); !done) return done;
   auto writer = WorldWriter::create(options.world.directory, *world);
   if (!writer) return std::move(writer).error();
   auto watch = ProcessExitMonitor::create();
   if (!watch) return std::move(watch).error();
   WorldServer keeper(*std::move(world), *std::move(writer), *std::move(watch));
-  keeper.follow(std::move(scenario->timeline));
+  keeper.set_timeline(std::move(scenario->timeline));
   auto server = CommandServer::listen(
       options.world.directory,
       [&](const Command& command, const Peer& peer) { return keeper.execute(command, peer); });
   if (!server) return std::move(server).error();
   std::optional<Demo> demo;
   if (options.world.demo) demo.emplace(keeper, *options.world.demo);
-  ready.tell("ready");
-  keep(keeper, *server, demo, signals, options.creator);
+  ready.report("ready");
+  run_loop(keeper, *server, demo, signals, options.creator);
   return {};
 }
 
 }  // namespace
 
-int run_keeper(const WorldServerOptions& options) {
+int run_world_server(const WorldServerOptions& options) {
   ::prctl(PR_SET_NAME, "gpuyard-keeper");  // started as /proc/self/exe, it would be called "exe"
   ReadyPipe ready;
-  allow_many_descriptors();
+  raise_descriptor_limit();
   const auto done = run(options, ready);
-  return done ? 0 : ready.refuse(done.error());
+  return done ? 0 : ready.report_error(done.error());
 }
 
-int keeper_main(std::span<const std::string> arguments) {
-  const auto options = parse_keeper_arguments(arguments);
-  return options ? run_keeper(*options) : ReadyPipe().refuse(options.error());
+int world_server_main(std::span<const std::string> arguments) {
+  const auto options = parse_world_server_arguments(arguments);
+  return options ? run_world_server(*options) : ReadyPipe().report_error(options.error());
 }
 
 }  // namespace gpuyard::sim

@@ -15,9 +15,9 @@ namespace gpuyard::sim {
 
 // A keeper inherits descriptors under these two numbers; all others are closed. To this one it
 // writes once "ready", or "<number of the Errc> <message>".
-inline constexpr int kReadyFd = kFirstGivenFd;
+inline constexpr int kReadyFd = kFirstPassedFd;
 // The other end closes when the creator ends; only with_creator.
-inline constexpr int kLifelineFd = kFirstGivenFd + 1;
+inline constexpr int kLifelineFd = kFirstPassedFd + 1;
 
 struct WorldServerOptions {
   WorldOptions world;
@@ -25,14 +25,14 @@ struct WorldServerOptions {
 };
 
 // The arguments after `sim-keeper` on the command line, written and read.
-std::vector<std::string> keeper_arguments(const WorldServerOptions&);
-Result<WorldServerOptions> parse_keeper_arguments(std::span<const std::string>);
+std::vector<std::string> world_server_arguments(const WorldServerOptions&);
+Result<WorldServerOptions> parse_world_server_arguments(std::span<const std::string>);
 
 // Runs until it is told to stop; returns the exit code. Takes over the process's signals: call it
 // from main and do nothing after it.
-int run_keeper(const WorldServerOptions&);
+int run_world_server(const WorldServerOptions&);
 
 // Parses `arguments`, those after `sim-keeper`, and runs the keeper.
-int keeper_main(std::span<const std::string> arguments);
+int world_server_main(std::span<const std::string> arguments);
 
 }  // namespace gpuyard::sim

@@ -29,30 +29,30 @@ class Child {
   pid_t pid_;
 };
 
-TEST_F(WorldKeeperTest, ASettingIsInForceForReadersWhenItReturns) {
-  EXPECT_EQ(set(Setting::power_limit, 350'000), nvml::kSuccess);
+TEST_F(WorldServerTest, ASettingIsInForceForReadersWhenItReturns) {
+  EXPECT_EQ(set(WriteKind::power_limit, 350'000), nvml::kSuccess);
   EXPECT_EQ(reader_.record(0)->power_limit_mw, 350'000U);
   EXPECT_EQ(reader_.record(1)->power_limit_mw, 700'000U);
 }
 
-TEST_F(WorldKeeperTest, AGpuHasThreeKindsOfNames) {
+TEST_F(WorldServerTest, AGpuHasThreeKindsOfNames) {
   const GpuStatus gpu = world_status(directory_.path())->gpus[2];
   for (const std::string& name :
        {std::string("2"), gpu.uuid, gpu.pci_address, gpu.pci_address.substr(4)}) {
-    const auto index = gpu_named(directory_.path(), name);
+    const auto index = find_gpu_index(directory_.path(), name);
     ASSERT_TRUE(index) << name;
     EXPECT_EQ(*index, 2) << name;
   }
-  EXPECT_EQ(*gpu_named(directory_.path(), "all"), kEveryGpu);
-  EXPECT_EQ(*gpu_named(directory_.path(), "77"), 77);  // for the keeper to refuse
+  EXPECT_EQ(*find_gpu_index(directory_.path(), "all"), kEveryGpu);
+  EXPECT_EQ(*find_gpu_index(directory_.path(), "77"), 77);  // for the keeper to refuse
   for (const char* name : {"", "-1", "GPU-", "1x", "0000:ff:00.0"}) {
-    EXPECT_EQ(gpu_named(directory_.path(), name).error().code, Errc::not_found) << name;
+    EXPECT_EQ(find_gpu_index(directory_.path(), name).error().code, Errc::not_found) << name;
   }
   ASSERT_EQ(say({.verb = Verb::unplug, .gpu = 0}).failed, 0U);
-  EXPECT_EQ(*gpu_named(directory_.path(), gpu.uuid), 1);
+  EXPECT_EQ(*find_gpu_index(directory_.path(), gpu.uuid), 1);
 }
 
-TEST_F(WorldKeeperTest, ARealProcessIsOnItsGpuUntilItDies) {
+TEST_F(WorldServerTest, ARealProcessIsOnItsGpuUntilItDies) {
   Child child;
   ASSERT_EQ(attach(1, child.pid(), 3 * kGiB).failed, 0U);
   keeper_.advance(1);
@@ -63,14 +63,14 @@ TEST_F(WorldKeeperTest, ARealProcessIsOnItsGpuUntilItDies) {
   EXPECT_EQ(reader_.record(1)->gpu_utilization_percent, 50U);
   EXPECT_TRUE(processes(0).empty());
   child.end();
-  keeper_.remove_dead();
+  keeper_.remove_exited();
   keeper_.advance(1);
   EXPECT_TRUE(processes(1).empty());
   EXPECT_EQ(reader_.record(1)->gpu_utilization_percent, 0U);
   EXPECT_EQ(reader_.record(1)->memory_used_bytes, 0U);
 }
 
-TEST_F(WorldKeeperTest, ReattachReplacesMemoryAndAllowsSeveralGpus) {
+TEST_F(WorldServerTest, ReattachReplacesMemoryAndAllowsSeveralGpus) {
   const Child child;
   ASSERT_EQ(attach(0, child.pid(), kGiB).failed, 0U);
   ASSERT_EQ(attach(0, child.pid(), 2 * kGiB).failed, 0U);
@@ -80,16 +80,16 @@ TEST_F(WorldKeeperTest, ReattachReplacesMemoryAndAllowsSeveralGpus) {
   EXPECT_EQ(processes(2)[0].memory_bytes, 3 * kGiB);
 }
 
-TEST_F(WorldKeeperTest, ReusedOrImpossiblePidIsRefused) {
+TEST_F(WorldServerTest, ReusedOrImpossiblePidIsRefused) {
   Command command{.verb = Verb::attach};
   command.process = {.pid = static_cast<std::uint32_t>(::getpid()), .start_time = 1};
   EXPECT_EQ(errc_from_number(say(command).errc), Errc::not_found);  // a pid used again
-  command.process.pid = kLastRealPid + 5;
+  command.process.pid = kMaxRealPid + 5;
   EXPECT_EQ(errc_from_number(say(command).errc), Errc::invalid);
   EXPECT_TRUE(processes(0).empty());
 }
 
-TEST_F(WorldKeeperTest, ProcessExceedingMemoryIsRefusedWithoutChange) {
+TEST_F(WorldServerTest, ProcessExceedingMemoryIsRefusedWithoutChange) {
   const Child first;
   const Child second;
   ASSERT_EQ(attach(0, first.pid(), 60 * kGiB).failed, 0U);
@@ -99,21 +99,21 @@ TEST_F(WorldKeeperTest, ProcessExceedingMemoryIsRefusedWithoutChange) {
   EXPECT_EQ(processes(0).size(), 1U);
 }
 
-TEST_F(WorldKeeperTest, TheComputeModeAdmitsOneProcessOrNone) {
+TEST_F(WorldServerTest, TheComputeModeAdmitsOneProcessOrNone) {
   const Child first;
   const Child second;
-  ASSERT_EQ(set(Setting::compute_mode, 3), nvml::kSuccess);
+  ASSERT_EQ(set(WriteKind::compute_mode, 3), nvml::kSuccess);
   EXPECT_EQ(attach(0, first.pid()).failed, 0U);
   EXPECT_EQ(errc_from_number(attach(0, second.pid()).errc), Errc::conflict);
-  ASSERT_EQ(set(Setting::compute_mode, 2, kOwner, 1), nvml::kSuccess);
+  ASSERT_EQ(set(WriteKind::compute_mode, 2, kOwner, 1), nvml::kSuccess);
   EXPECT_EQ(errc_from_number(attach(1, second.pid()).errc), Errc::conflict);
 }
 
-TEST_F(WorldKeeperTest, TenThousandProcessesFitOnOneGpu) {
+TEST_F(WorldServerTest, TenThousandProcessesFitOnOneGpu) {
   ASSERT_EQ(synthetic(1, 10'000).failed, 0U);
   ASSERT_EQ(processes(1).size(), 10'000U);
-  EXPECT_EQ(processes(1)[0].pid, kLastRealPid + kMaxProcesses + 1);
-  EXPECT_EQ(processes(1)[9'999].pid, kLastRealPid + kMaxProcesses + 10'000);
+  EXPECT_EQ(processes(1)[0].pid, kMaxRealPid + kMaxProcesses + 1);
+  EXPECT_EQ(processes(1)[9'999].pid, kMaxRealPid + kMaxProcesses + 10'000);
   EXPECT_EQ(errc_from_number(synthetic(2, 6'385).errc), Errc::busy);
   EXPECT_EQ(synthetic(2, 6'384).failed, 0U);
   EXPECT_EQ(processes(2).size(), 6'384U);
@@ -123,7 +123,7 @@ TEST_F(WorldKeeperTest, TenThousandProcessesFitOnOneGpu) {
   EXPECT_EQ(processes(2).size(), 6'384U);
 }
 
-TEST_F(WorldKeeperTest, SyntheticProcessesLeaveRealOnesAlone) {
+TEST_F(WorldServerTest, SyntheticProcessesLeaveRealOnesAlone) {
   const Child child;
   ASSERT_EQ(attach(0, child.pid()).failed, 0U);
   ASSERT_EQ(synthetic(0, 5).failed, 0U);
@@ -132,7 +132,7 @@ TEST_F(WorldKeeperTest, SyntheticProcessesLeaveRealOnesAlone) {
   EXPECT_EQ(processes(0)[0].pid, static_cast<std::uint32_t>(child.pid()));
 }
 
-TEST_F(WorldKeeperTest, MemoryErrorsAndXidsBecomeEvents) {
+TEST_F(WorldServerTest, MemoryErrorsAndXidsBecomeEvents) {
   Command errors{.verb = Verb::add_ecc_errors, .gpu = 1};
   errors.location = EccLocation::device_memory;
   errors.count = 2;
@@ -161,18 +161,18 @@ TEST_F(WorldKeeperTest, MemoryErrorsAndXidsBecomeEvents) {
   EXPECT_EQ(record.rows.uncorrected_rows, 2U);
 }
 
-TEST_F(WorldKeeperTest, OnlyTheLast256EventsAreKept) {
+TEST_F(WorldServerTest, OnlyTheLast256EventsAreKept) {
   Command xid{.verb = Verb::raise_event};
   for (std::uint64_t i = 0; i < 300; ++i) {
     xid.count = i;
     say(xid);
   }
   const auto events = reader_.events_after(10);
-  ASSERT_EQ(events.size(), kEventsKept);
+  ASSERT_EQ(events.size(), kMaxEvents);
   EXPECT_EQ(events.back().data, 299U);
 }
 
-TEST_F(WorldKeeperTest, ImplausibleFaultsAreRefused) {
+TEST_F(WorldServerTest, ImplausibleFaultsAreRefused) {
   Command command{.verb = Verb::inject};
   for (const std::int32_t code : {-1, 31, 998, 1000}) {
     command.fault = failing(Call::temperature, code);

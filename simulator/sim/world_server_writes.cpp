@@ -40,14 +40,14 @@ nvml::ReturnCode code_of(Errc code) {
 
 }  // namespace
 
-bool WorldServer::may_set() const {
+bool WorldServer::can_set() const {
   switch (world_.setters) {
     case SetterAccess::owner:
-      return asking_.is_owner;
+      return sender_.is_owner;
     case SetterAccess::everyone:
       return true;
     case SetterAccess::root:
-      return asking_.uid == 0;
+      return sender_.uid == 0;
     case SetterAccess::nobody:
       break;
   }
@@ -61,35 +61,35 @@ Reply WorldServer::set(const Command& command) {
   nvml::ReturnCode code = nvml::kInvalidArgument;
   if (command.gpu < world_.gpus.size()) {
     code = !world_.driver.loaded ? nvml::kDriverNotLoaded
-           : may_set()           ? apply_setting(world_.gpus[command.gpu], write)
+           : can_set()           ? apply_setting(world_.gpus[command.gpu], write)
                                  : nvml::kNoPermission;
   }
   log_write(write, code);
   if (code == nvml::kSuccess) return {};
   Reply reply =
-      reply_of(Error{errc_of(code), fmt::format("{}: NVML code {}", name_of(write.setting), code)});
+      reply_of(Error{errc_of(code), fmt::format("{}: NVML code {}", name_of(write.kind), code)});
   reply.nvml_code = code;
   return reply;
 }
 
 // Checks the reasons for which a real driver refuses a reset, except for processes on the GPU.
-Result<void> WorldServer::check_reset_of_driver() const {
+Result<void> WorldServer::check_driver_reset() const {
   if (!world_.driver.loaded) return Error{Errc::unavailable, "the driver is not loaded"};
-  if (!may_set()) {
+  if (!can_set()) {
     return Error{Errc::denied,
                  fmt::format("in this world, settings and resets are allowed for {} only",
                              name_of(world_.setters))};
   }
-  if (!writer_.driver_is_open()) return {};
+  if (!writer_.is_driver_open()) return {};
   return Error{
       Errc::conflict,
       "a program has the driver open; a reset must wait until all programs have closed NVML"};
 }
 
 Result<void> WorldServer::reset(std::uint32_t place, bool as_driver) {
-  auto done = as_driver ? check_reset_of_driver() : Result<void>();
+  auto done = as_driver ? check_driver_reset() : Result<void>();
   if (done) done = reset_gpu(world_.gpus[place]);
-  log_write({.setting = Setting::reset, .gpu = place},
+  log_write({.kind = WriteKind::reset, .gpu = place},
             done ? nvml::kSuccess : code_of(done.error().code));
   return done;
 }
@@ -97,8 +97,8 @@ Result<void> WorldServer::reset(std::uint32_t place, bool as_driver) {
 void WorldServer::log_write(const SettingWrite& write, std::int32_t nvml_code) {
   writer_.log_write({.write = write,
                      .nvml_code = nvml_code,
-                     .peer_pid = static_cast<std::uint32_t>(asking_.pid),
-                     .peer_uid = asking_.uid});
+                     .peer_pid = static_cast<std::uint32_t>(sender_.pid),
+                     .peer_uid = sender_.uid});
 }
 
 // Logs driver changes of every origin: a command, a scenario, or a reload that fell due.
@@ -106,10 +106,10 @@ void WorldServer::log_driver_changes() {
   const Driver& driver = world_.driver;
   const bool another = driver.session != logged_session_;
   if (logged_loaded_ && (another || !driver.loaded)) {
-    log_write({.setting = Setting::driver_unloaded, .gpu = kEveryGpu}, nvml::kSuccess);
+    log_write({.kind = WriteKind::driver_unloaded, .gpu = kEveryGpu}, nvml::kSuccess);
   }
   if (another) {
-    log_write({.setting = Setting::driver_loaded, .gpu = kEveryGpu, .values = {driver.session, 0}},
+    log_write({.kind = WriteKind::driver_loaded, .gpu = kEveryGpu, .values = {driver.session, 0}},
               nvml::kSuccess);
   }
   logged_session_ = driver.session;

@@ -9,140 +9,141 @@
 namespace gpuyard::sim {
 namespace {
 
-constexpr Command kResetOfADriver{.verb = Verb::reset, .count = 1};
+constexpr Command kDriverReset{.verb = Verb::reset, .count = 1};
 
-class OpenWorldKeeperTest : public WorldKeeperTest {
+class OpenWorldServerTest : public WorldServerTest {
  protected:
-  OpenWorldKeeperTest() : WorldKeeperTest(SetterAccess::everyone) {}
+  OpenWorldServerTest() : WorldServerTest(SetterAccess::everyone) {}
 };
 
-class RootsWorldKeeperTest : public WorldKeeperTest {
+class RootsWorldServerTest : public WorldServerTest {
  protected:
-  RootsWorldKeeperTest() : WorldKeeperTest(SetterAccess::root) {}
+  RootsWorldServerTest() : WorldServerTest(SetterAccess::root) {}
 };
 
-class ClosedWorldKeeperTest : public WorldKeeperTest {
+class ClosedWorldServerTest : public WorldServerTest {
  protected:
-  ClosedWorldKeeperTest() : WorldKeeperTest(SetterAccess::nobody) {}
+  ClosedWorldServerTest() : WorldServerTest(SetterAccess::nobody) {}
 };
 
-TEST_F(WorldKeeperTest, StrangerCannotWriteSettings) {
-  EXPECT_EQ(set(Setting::power_limit, 350'000, kStranger), nvml::kNoPermission);
+TEST_F(WorldServerTest, StrangerCannotWriteSettings) {
+  EXPECT_EQ(set(WriteKind::power_limit, 350'000, kStranger), nvml::kNoPermission);
   EXPECT_EQ(reader_.record(0)->power_limit_mw, 700'000U);
 }
 
-TEST_F(OpenWorldKeeperTest, UnlessTheWorldIsOpenToEveryone) {
-  EXPECT_EQ(set(Setting::power_limit, 350'000, kStranger), nvml::kSuccess);
+TEST_F(OpenWorldServerTest, UnlessTheWorldIsOpenToEveryone) {
+  EXPECT_EQ(set(WriteKind::power_limit, 350'000, kStranger), nvml::kSuccess);
   const Reply reply = say({.verb = Verb::clear_faults}, kStranger);
   EXPECT_EQ(errc_from_number(reply.errc), Errc::denied);
-  EXPECT_FALSE(keeper_.stopping());
+  EXPECT_FALSE(keeper_.is_stopping());
 }
 
-TEST_F(RootsWorldKeeperTest, NonRootOwnerCannotWriteSettings) {
+TEST_F(RootsWorldServerTest, NonRootOwnerCannotWriteSettings) {
   constexpr Peer kUser{.pid = 33, .uid = 1000, .is_owner = true};
-  EXPECT_EQ(set(Setting::power_limit, 350'000, kUser), nvml::kNoPermission);
-  EXPECT_EQ(set(Setting::power_limit, 350'000, kOwner), nvml::kSuccess);
+  EXPECT_EQ(set(WriteKind::power_limit, 350'000, kUser), nvml::kNoPermission);
+  EXPECT_EQ(set(WriteKind::power_limit, 350'000, kOwner), nvml::kSuccess);
   EXPECT_EQ(say({.verb = Verb::reset}, kUser).failed, 0U);  // as a test
-  EXPECT_EQ(errc_from_number(say(kResetOfADriver, kUser).errc), Errc::denied);
+  EXPECT_EQ(errc_from_number(say(kDriverReset, kUser).errc), Errc::denied);
 }
 
-TEST_F(ClosedWorldKeeperTest, WritesAreDeniedButOwnerCommandsWork) {
-  EXPECT_EQ(set(Setting::power_limit, 350'000), nvml::kNoPermission);
-  EXPECT_EQ(set(Setting::gpu_locked_clocks_reset, 0), nvml::kNoPermission);
+TEST_F(ClosedWorldServerTest, WritesAreDeniedButOwnerCommandsWork) {
+  EXPECT_EQ(set(WriteKind::power_limit, 350'000), nvml::kNoPermission);
+  EXPECT_EQ(set(WriteKind::gpu_locked_clocks_reset, 0), nvml::kNoPermission);
   EXPECT_EQ(say({.verb = Verb::clear_faults}).failed, 0U);
-  EXPECT_EQ(errc_from_number(say(kResetOfADriver).errc), Errc::denied);
+  EXPECT_EQ(errc_from_number(say(kDriverReset).errc), Errc::denied);
   EXPECT_EQ(reader_.record(0)->power_limit_mw, 700'000U);
   EXPECT_EQ(reader_.driver()->setters, SetterAccess::nobody);
 }
 
 // A logged write: setting, place, code.
-using Logged = std::tuple<Setting, std::uint32_t, std::int32_t>;
+using Logged = std::tuple<WriteKind, std::uint32_t, std::int32_t>;
 
 std::vector<Logged> logged(const WorldReader& reader) {
   std::vector<Logged> out;
   for (const WriteRecord& write : reader.writes()) {
-    out.emplace_back(write.write.setting, write.write.gpu, write.nvml_code);
+    out.emplace_back(write.write.kind, write.write.gpu, write.nvml_code);
   }
   return out;
 }
 
-TEST_F(WorldKeeperTest, OpenDriverBlocksResetAndAttemptIsLogged) {
-  set(Setting::power_limit, 350'000);
+TEST_F(WorldServerTest, OpenDriverBlocksResetAndAttemptIsLogged) {
+  set(WriteKind::power_limit, 350'000);
   {
-    const auto client = *WorldReader::open(directory_.path(), Opens::the_driver);
-    const Reply refused = say(kResetOfADriver);
+    const auto client = *WorldReader::open(directory_.path(), OpenMode::driver);
+    const Reply refused = say(kDriverReset);
     EXPECT_EQ(errc_from_number(refused.errc), Errc::conflict);
     EXPECT_THAT(refused.message, testing::HasSubstr("a program has the driver open"));
     EXPECT_EQ(reader_.record(0)->power_limit_mw, 350'000U);
   }
-  EXPECT_EQ(say(kResetOfADriver).failed, 0U);
+  EXPECT_EQ(say(kDriverReset).failed, 0U);
   EXPECT_EQ(reader_.record(0)->power_limit_mw, 700'000U);
-  EXPECT_THAT(logged(reader_), testing::ElementsAre(Logged(Setting::power_limit, 0, 0),
-                                                    Logged(Setting::reset, 0, nvml::kInUse),
-                                                    Logged(Setting::reset, 0, nvml::kSuccess)));
+  EXPECT_THAT(logged(reader_), testing::ElementsAre(Logged(WriteKind::power_limit, 0, 0),
+                                                    Logged(WriteKind::reset, 0, nvml::kInUse),
+                                                    Logged(WriteKind::reset, 0, nvml::kSuccess)));
   EXPECT_EQ(reader_.writes()[1].peer_pid, 11U);
 }
 
-TEST_F(WorldKeeperTest, NorWhileProcessesUseTheGpuNorWithoutADriver) {
+TEST_F(WorldServerTest, NorWhileProcessesUseTheGpuNorWithoutADriver) {
   ASSERT_EQ(synthetic(0, 1).failed, 0U);
-  EXPECT_EQ(errc_from_number(say(kResetOfADriver).errc), Errc::conflict);
+  EXPECT_EQ(errc_from_number(say(kDriverReset).errc), Errc::conflict);
   ASSERT_EQ(say({.verb = Verb::unload_driver}).failed, 0U);
-  EXPECT_EQ(errc_from_number(say(kResetOfADriver).errc), Errc::unavailable);
+  EXPECT_EQ(errc_from_number(say(kDriverReset).errc), Errc::unavailable);
 }
 
-TEST_F(WorldKeeperTest, OneRemainingClientBlocksDriverReset) {
-  auto first = WorldReader::open(directory_.path(), Opens::the_driver);
-  std::optional<WorldReader> second(*WorldReader::open(directory_.path(), Opens::the_driver));
+TEST_F(WorldServerTest, OneRemainingClientBlocksDriverReset) {
+  auto first = WorldReader::open(directory_.path(), OpenMode::driver);
+  std::optional<WorldReader> second(*WorldReader::open(directory_.path(), OpenMode::driver));
   second.reset();
-  EXPECT_EQ(errc_from_number(say(kResetOfADriver).errc), Errc::conflict);
+  EXPECT_EQ(errc_from_number(say(kDriverReset).errc), Errc::conflict);
   EXPECT_EQ(say({.verb = Verb::reset}).failed, 0U);  // a reset by the test
 }
 
-TEST_F(WorldKeeperTest, ResetsAndDriverReloadsAreLoggedInOrder) {
-  set(Setting::power_limit, 350'000, kOwner, 1);
-  set(Setting::ecc_mode, 0, kOwner, 1);
+TEST_F(WorldServerTest, ResetsAndDriverReloadsAreLoggedInOrder) {
+  set(WriteKind::power_limit, 350'000, kOwner, 1);
+  set(WriteKind::ecc_mode, 0, kOwner, 1);
   ASSERT_EQ(say({.verb = Verb::reset, .gpu = 1}).failed, 0U);
   EXPECT_EQ(reader_.record(1)->power_limit_mw, 700'000U);
   EXPECT_EQ(reader_.record(1)->ecc_mode, 0U);
-  set(Setting::gpu_locked_clocks_reset, 0, kOwner, 2);
+  set(WriteKind::gpu_locked_clocks_reset, 0, kOwner, 2);
   ASSERT_EQ(say({.verb = Verb::reload_driver}).failed, 0U);
-  set(Setting::power_limit, 300'000);
-  EXPECT_THAT(logged(reader_),
-              testing::ElementsAre(Logged(Setting::power_limit, 1, 0),
-                                   Logged(Setting::ecc_mode, 1, 0), Logged(Setting::reset, 1, 0),
-                                   Logged(Setting::gpu_locked_clocks_reset, 2, 0),
-                                   Logged(Setting::driver_unloaded, kEveryGpu, 0),
-                                   Logged(Setting::driver_loaded, kEveryGpu, 0),
-                                   Logged(Setting::power_limit, 0, 0)));
+  set(WriteKind::power_limit, 300'000);
+  EXPECT_THAT(
+      logged(reader_),
+      testing::ElementsAre(
+          Logged(WriteKind::power_limit, 1, 0), Logged(WriteKind::ecc_mode, 1, 0),
+          Logged(WriteKind::reset, 1, 0), Logged(WriteKind::gpu_locked_clocks_reset, 2, 0),
+          Logged(WriteKind::driver_unloaded, kEveryGpu, 0),
+          Logged(WriteKind::driver_loaded, kEveryGpu, 0), Logged(WriteKind::power_limit, 0, 0)));
   EXPECT_EQ(reader_.writes()[5].write.values[0], 2U);  // the session
 }
 
-TEST_F(WorldKeeperTest, DelayedDriverReloadIsLoggedOnLoad) {
+TEST_F(WorldServerTest, DelayedDriverReloadIsLoggedOnLoad) {
   Command away{.verb = Verb::reload_driver};
   away.load = 0.02;
   ASSERT_EQ(say(away).failed, 0U);
-  EXPECT_EQ(set(Setting::power_limit, 350'000), nvml::kDriverNotLoaded);
+  EXPECT_EQ(set(WriteKind::power_limit, 350'000), nvml::kDriverNotLoaded);
   keeper_.advance(2);
   EXPECT_THAT(logged(reader_),
-              testing::ElementsAre(Logged(Setting::driver_unloaded, kEveryGpu, 0),
-                                   Logged(Setting::power_limit, 0, nvml::kDriverNotLoaded),
-                                   Logged(Setting::driver_loaded, kEveryGpu, 0)));
+              testing::ElementsAre(Logged(WriteKind::driver_unloaded, kEveryGpu, 0),
+                                   Logged(WriteKind::power_limit, 0, nvml::kDriverNotLoaded),
+                                   Logged(WriteKind::driver_loaded, kEveryGpu, 0)));
   EXPECT_EQ(reader_.writes()[0].peer_pid, 11U);
   EXPECT_EQ(reader_.writes()[2].peer_pid, static_cast<std::uint32_t>(::getpid()));
 }
 
-TEST_F(WorldKeeperTest, NoClientCanLogAResetByASetter) {
-  for (const Setting setting : {Setting::reset, Setting::driver_unloaded, Setting::driver_loaded}) {
+TEST_F(WorldServerTest, NoClientCanLogAResetByASetter) {
+  for (const WriteKind setting :
+       {WriteKind::reset, WriteKind::driver_unloaded, WriteKind::driver_loaded}) {
     EXPECT_EQ(set(setting, 7), nvml::kInvalidArgument);
   }
   EXPECT_EQ(reader_.record(0)->power_limit_mw, 700'000U);
 }
 
-TEST_F(WorldKeeperTest, EveryWriteIsLoggedInOrderTakenOrRefused) {
-  set(Setting::power_limit, 350'000);
-  set(Setting::power_limit, 1, kOwner, 2);
-  set(Setting::persistence_mode, 1, kStranger, 1);
-  set(Setting::power_limit, 350'000, kOwner, 77);
+TEST_F(WorldServerTest, EveryWriteIsLoggedInOrderTakenOrRefused) {
+  set(WriteKind::power_limit, 350'000);
+  set(WriteKind::power_limit, 1, kOwner, 2);
+  set(WriteKind::persistence_mode, 1, kStranger, 1);
+  set(WriteKind::power_limit, 350'000, kOwner, 77);
   const auto writes = reader_.writes();
   ASSERT_EQ(writes.size(), 4U);
   for (std::uint64_t i = 0; i < 4; ++i) EXPECT_EQ(writes[i].sequence, i + 1);
@@ -151,22 +152,22 @@ TEST_F(WorldKeeperTest, EveryWriteIsLoggedInOrderTakenOrRefused) {
   EXPECT_EQ(writes[1].nvml_code, nvml::kInvalidArgument);
   EXPECT_EQ(writes[1].write.gpu, 2U);
   EXPECT_EQ(writes[2].nvml_code, nvml::kNoPermission);
-  EXPECT_EQ(writes[2].write.setting, Setting::persistence_mode);
+  EXPECT_EQ(writes[2].write.kind, WriteKind::persistence_mode);
   EXPECT_EQ(writes[2].peer_pid, 22U);
   EXPECT_EQ(writes[2].peer_uid, 1234U);
   EXPECT_EQ(writes[3].nvml_code, nvml::kInvalidArgument);
 }
 
-TEST_F(WorldKeeperTest, FullWriteLogDropsAndCountsOldest) {
-  constexpr std::uint64_t kMade = kWritesKept + 100;
-  for (std::uint64_t i = 0; i < kMade; ++i) set(Setting::power_limit, i);
+TEST_F(WorldServerTest, FullWriteLogDropsAndCountsOldest) {
+  constexpr std::uint64_t kMade = kMaxWrites + 100;
+  for (std::uint64_t i = 0; i < kMade; ++i) set(WriteKind::power_limit, i);
   const auto writes = reader_.writes();
-  ASSERT_EQ(writes.size(), kWritesKept);
-  EXPECT_EQ(writes.front().write.values[0], kMade - kWritesKept);
+  ASSERT_EQ(writes.size(), kMaxWrites);
+  EXPECT_EQ(writes.front().write.values[0], kMade - kMaxWrites);
   EXPECT_EQ(writes.back().write.values[0], kMade - 1);
   const auto status = world_status(directory_.path());
   EXPECT_EQ(status->writes_dropped, 100U);
-  EXPECT_EQ(status->writes.size(), kWritesKept);
+  EXPECT_EQ(status->writes.size(), kMaxWrites);
   EXPECT_GT(status->writes.front().at_boot_ms, 0U);
 }
 

@@ -18,11 +18,11 @@ namespace {
 
 std::string describe(const CallFault& fault) {
   std::string text = std::string(name_of(fault.call)) + ":";
-  if (fault.latency_ms == kNeverReturns) text += " never returns";
-  if (fault.latency_ms != kNeverReturns && fault.code != 0) {
+  if (fault.latency_ms == kInfiniteLatency) text += " never returns";
+  if (fault.latency_ms != kInfiniteLatency && fault.code != 0) {
     text += fmt::format(" code {}", fault.code);
   }
-  if (fault.latency_ms != kNeverReturns && fault.latency_ms != 0) {
+  if (fault.latency_ms != kInfiniteLatency && fault.latency_ms != 0) {
     text += fmt::format(" after {} ms", fault.latency_ms);
   }
   if (fault.times != 0) text += fmt::format(", {} times", fault.times);
@@ -126,7 +126,7 @@ GpuStatus status_of(const WorldReader& world, std::uint32_t place, const GpuReco
 
 ProcessStatus status_of(const ProcessUse& process) {
   return {.pid = process.pid,
-          .synthetic = process.pid > kLastRealPid,
+          .synthetic = process.pid > kMaxRealPid,
           .kind = process.kind == ProcessKind::compute ? "compute" : "graphics",
           .memory_bytes = process.memory_bytes,
           .sm_percent = process.sm_percent};
@@ -146,8 +146,8 @@ WriteStatus status_of(const WriteRecord& record) {
   WriteStatus status;
   status.sequence = record.sequence;
   status.at_boot_ms = record.at_ns / 1'000'000;
-  status.setting = name_of(record.write.setting);
-  const auto count = static_cast<std::ptrdiff_t>(values_of(record.write.setting));
+  status.setting = name_of(record.write.kind);
+  const auto count = static_cast<std::ptrdiff_t>(values_of(record.write.kind));
   status.values.assign(record.write.values.begin(), record.write.values.begin() + count);
   status.nvml_code = record.nvml_code;
   status.pid = record.peer_pid;
@@ -181,7 +181,7 @@ DriverStatus status_of(const DriverRecord& driver) {
           .faults = describe(driver.calls)};
 }
 
-Error keeper_is_dead(const std::string& directory, pid_t keeper) {
+Error server_dead_error(const std::string& directory, pid_t keeper) {
   return {Errc::unavailable, fmt::format("the simulator process of {} (PID {}) is dead or stopped",
                                          directory, keeper)};
 }
@@ -201,10 +201,10 @@ Result<WorldStatus> world_status(const std::string& directory) {
   if (!world) return world.error();
   WorldStatus status;
   status.directory = directory;
-  status.keeper_pid = world->keeper_pid();
+  status.keeper_pid = world->server_pid();
   status.generation = world->generation();
   const auto driver = world->driver();
-  if (!driver) return keeper_is_dead(directory, status.keeper_pid);
+  if (!driver) return server_dead_error(directory, status.keeper_pid);
   status.time = time_of(*driver);
   status.driver = status_of(*driver);
   status.timeline = {driver->timeline_entries, driver->timeline_done, driver->timeline_refused};
@@ -212,7 +212,7 @@ Result<WorldStatus> world_status(const std::string& directory) {
   for (std::uint32_t place = 0; place < world->gpu_count(); ++place) {
     const auto record = world->record(place);
     const auto processes = record ? world->processes(place, *record) : std::nullopt;
-    if (!processes) return keeper_is_dead(directory, status.keeper_pid);
+    if (!processes) return server_dead_error(directory, status.keeper_pid);
     status.gpus.push_back(status_of(*world, place, *record));
     status.gpus.back().index = indexes[place];
     for (const ProcessUse& process : *processes) {

@@ -23,7 +23,7 @@ WorldHeader make_header(const World& world) {
   header.file_size = sizeof(WorldFile);
   const std::string boot = current_boot_id();
   boot.copy(header.boot_id, sizeof header.boot_id - 1);
-  header.keeper_pid = ::getpid();
+  header.server_pid = ::getpid();
   return header;
 }
 
@@ -95,7 +95,7 @@ WorldWriter::WorldWriter(WorldWriter&& other) noexcept
 
 WorldWriter::~WorldWriter() {
   if (file_ == nullptr) return;
-  if (still_named()) ::unlink(path_.c_str());
+  if (is_linked()) ::unlink(path_.c_str());
   ::munmap(file_, sizeof(WorldFile));
 }
 
@@ -130,13 +130,13 @@ void WorldWriter::log_event(EventRecord record) {
   append(file_->events, record);
 }
 
-bool WorldWriter::driver_is_open() const {
+bool WorldWriter::is_driver_open() const {
   if (::flock(descriptor_.get(), LOCK_EX | LOCK_NB) != 0) return errno == EWOULDBLOCK;
   ::flock(descriptor_.get(), LOCK_UN);
   return false;
 }
 
-bool WorldWriter::still_named() const {
+bool WorldWriter::is_linked() const {
   struct stat info{};
   return ::stat(path_.c_str(), &info) == 0 && info.st_ino == inode_;
 }

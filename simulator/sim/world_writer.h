@@ -31,10 +31,10 @@ class WorldWriter {
   void log_event(EventRecord);
 
   // Whether a program has initialised NVML in this world, and neither shut it down nor ended.
-  bool driver_is_open() const;
+  bool is_driver_open() const;
 
   // False once the file was removed or replaced: no client can find this world any more.
-  bool still_named() const;
+  bool is_linked() const;
 
  private:
   WorldWriter(std::string path, WorldFile* file, UniqueFd descriptor, std::uint64_t inode)

@@ -142,7 +142,7 @@ class AbiTest : public ::testing::Test {
         std::make_unique<sim::WorldWriter>(*sim::WorldWriter::create(directory_.path(), world_));
   }
   void put_processes(unsigned index, std::vector<sim::ProcessRecord> processes) {
-    world_.gpus[index].processes = sim::Processes(std::move(processes));
+    world_.gpus[index].processes = sim::ProcessSet(std::move(processes));
     sim::step(world_, sim::kStep);
     writer_->publish_processes(world_);
     writer_->publish(world_);

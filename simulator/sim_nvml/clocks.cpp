@@ -42,7 +42,7 @@ std::optional<std::uint32_t> clock_of(const Device& d, unsigned type, unsigned i
   if (!has_application_clocks(d)) return std::nullopt;
   if (id == kClockIdCustomerBoostMax) return highest_clocks(d)[type];
   const std::uint32_t mhz = application_clocks(d)[type];
-  return when(mhz != 0, mhz);
+  return optional_if(mhz != 0, mhz);
 }
 
 // `known`: the caller's numbers are valid.
@@ -186,13 +186,13 @@ SIM_NVML_ENTRY nvmlDeviceGetEnforcedPowerLimit(DeviceHandle handle, unsigned* mi
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetPowerManagementDefaultLimit(DeviceHandle handle, unsigned* milliwatts) {
-  return read_one(Call::power_limits, handle, milliwatts, &sim::Model::cap_default_mw);
+  return read_one(Call::power_limits, handle, milliwatts, &sim::Model::power_limit_default_mw);
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetPowerManagementLimitConstraints(DeviceHandle handle, unsigned* least,
                                                             unsigned* most) {
   return read_two(Call::power_limits, handle, least, most, [](const Device& d) {
-    return std::optional(std::pair(d.model.cap_min_mw, d.model.cap_max_mw));
+    return std::optional(std::pair(d.model.power_limit_min_mw, d.model.power_limit_max_mw));
   });
 }
 

@@ -52,16 +52,16 @@ nvml::ReturnCode put_text(std::string_view text, char* out, unsigned size) {
 
 namespace {
 
-constexpr std::uint32_t kLookAgainAfterMs = 10;  // a world does not change more often
+constexpr std::uint32_t kFaultPollMs = 10;  // a world does not change more often
 
 // Counts how often each fault with limited `times` was applied in this process. Any thread.
-class TimesObeyed {
+class FaultCounts {
  public:
   // False: the fault was applied often enough.
   bool count(std::uint32_t whose, std::size_t entry, const sim::CallFault& fault) {
     if (fault.times == 0) return true;
     const std::lock_guard lock(mutex_);
-    Obeyed& obeyed = of_[whose * sim::kMaxCallFaults + entry];
+    AppliedFault& obeyed = applied_[whose * sim::kMaxCallFaults + entry];
     if (obeyed.number != fault.number) obeyed = {.number = fault.number, .times = 0};
     if (obeyed.times >= fault.times) return false;
     ++obeyed.times;
@@ -69,17 +69,17 @@ class TimesObeyed {
   }
 
  private:
-  struct Obeyed {
+  struct AppliedFault {
     std::uint64_t number = 0;
     std::uint32_t times = 0;
   };
 
   std::mutex mutex_;
-  std::array<Obeyed, (sim::kMaxGpus + 1) * sim::kMaxCallFaults> of_{};
+  std::array<AppliedFault, (sim::kMaxGpus + 1) * sim::kMaxCallFaults> applied_{};
 };
 
-TimesObeyed& times_obeyed() {
-  static TimesObeyed& only = *new TimesObeyed;  // never destroyed, like the session
+FaultCounts& fault_counts() {
+  static FaultCounts& only = *new FaultCounts;  // never destroyed, like the session
   return only;
 }
 
@@ -99,21 +99,21 @@ std::uint64_t monotonic_us() {
          static_cast<std::uint64_t>(now.tv_nsec) / 1'000;
 }
 
-nvml::ReturnCode obey(const CallsNow& calls_now, std::uint32_t whose, sim::Call call) {
+nvml::ReturnCode apply_fault(const FaultSource& calls_now, std::uint32_t whose, sim::Call call) {
   auto calls = calls_now();
   if (!calls) return nvml::kDriverNotLoaded;
   const auto entry = sim::fault_of(*calls, call);
   if (!entry) return nvml::kSuccess;
   const sim::CallFault fault = (*calls)[*entry];
-  if (!times_obeyed().count(whose, *entry, fault)) return nvml::kSuccess;
+  if (!fault_counts().count(whose, *entry, fault)) return nvml::kSuccess;
 
   const std::uint64_t until = monotonic_us() + std::uint64_t{fault.latency_ms} * 1000;
   for (;;) {
     const std::uint64_t now = monotonic_us();
-    const bool for_ever = fault.latency_ms == sim::kNeverReturns;
+    const bool for_ever = fault.latency_ms == sim::kInfiniteLatency;
     if (!for_ever && now >= until) return fault.code;
-    const std::uint64_t left_ms = for_ever ? kLookAgainAfterMs : (until - now + 999) / 1000;
-    sleep_for(static_cast<std::uint32_t>(std::min<std::uint64_t>(left_ms, kLookAgainAfterMs)));
+    const std::uint64_t left_ms = for_ever ? kFaultPollMs : (until - now + 999) / 1000;
+    sleep_for(static_cast<std::uint32_t>(std::min<std::uint64_t>(left_ms, kFaultPollMs)));
     calls = calls_now();
     if (!calls) return nvml::kDriverNotLoaded;
     if ((*calls)[*entry] != fault) return nvml::kSuccess;

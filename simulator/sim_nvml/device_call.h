@@ -45,7 +45,7 @@ nvml::ReturnCode put_text(std::string_view text, char* out, unsigned size);
 template <class Answer>
 nvml::ReturnCode on_gpu(const OpenedDriver& driver, std::uint32_t place, sim::Call call,
                         Answer&& answer) {
-  sim::Moment now;
+  sim::RecordPair now;
   if (const auto code = driver.read(place, call, now); code != nvml::kSuccess) return code;
   const sim::WorldReader& world = driver.world();
   return answer(Device{driver, place, world.identity(place), world.model(place), now.gpu});
@@ -73,7 +73,7 @@ nvml::ReturnCode on_device(sim::Call call, nvml::DeviceHandle handle, bool argum
 
 // Returns a value that only some models have; empty, which means "not supported", on the others.
 template <class T>
-std::optional<T> when(bool there, T value) {
+std::optional<T> optional_if(bool there, T value) {
   return there ? std::optional<T>(value) : std::nullopt;
 }
 
@@ -139,15 +139,15 @@ inline bool is_list(const unsigned* count, const void* out) {
 // The effect of a fault on one call, inside the calling program: a wait, a code, or both.
 
 // Instead of a GPU's place: the faults of the driver.
-inline constexpr std::uint32_t kOfTheDriver = sim::kMaxGpus;
+inline constexpr std::uint32_t kDriverPlace = sim::kMaxGpus;
 
 // Returns the current faults; empty: the world is dead.
-using CallsNow = std::function<std::optional<sim::CallFaults>()>;
+using FaultSource = std::function<std::optional<sim::CallFaults>()>;
 
 // Applies the fault of this call: waits as long as it says, and returns the answer. That is the
 // fault's code; success, if there is no fault, it has failed its number of calls in this process,
 // or it was cleared meanwhile; driver not loaded, if the world died.
-nvml::ReturnCode obey(const CallsNow&, std::uint32_t whose, sim::Call);
+nvml::ReturnCode apply_fault(const FaultSource&, std::uint32_t whose, sim::Call);
 
 // Sleeps without a busy wait, and is not cut short by a signal.
 void sleep_for(std::uint32_t milliseconds);

@@ -13,17 +13,17 @@ using namespace gpuyard::nvml;
 using namespace gpuyard::sim_nvml;
 using sim::Call;
 
-constexpr std::size_t kMostSets = 256;  // at a time, of one client
+constexpr std::size_t kMaxEventSets = 256;  // at a time, of one client
 // How long a wait sleeps between two looks. A real driver sleeps until an event; looking as often
 // as a world changes would cost a waiting client 0.3 % of a core.
-constexpr std::uint32_t kLookAgainAfterMs = 50;
+constexpr std::uint32_t kEventPollMs = 50;
 
-struct Registered {
+struct Registration {
   std::array<unsigned long long, sim::kMaxGpus> types{};  // by place
   std::uint64_t seen = 0;  // sequence number of the last event reported or skipped
 };
 
-using EventSets = HandleTable<EventSet, Registered, kMostSets>;
+using EventSets = HandleTable<EventSet, Registration, kMaxEventSets>;
 
 EventSets& event_sets() {
   static EventSets& only = *new EventSets;  // never destroyed, like the session
@@ -37,7 +37,7 @@ unsigned long long supported_types(const Device& device) {
 // Returns the next event for which the set is registered, and counts it as reported.
 std::optional<sim::EventRecord> next_event(const sim::WorldReader& world, EventSet set) {
   std::optional<sim::EventRecord> found;
-  (void)event_sets().change(set, [&](Registered& registered) {
+  (void)event_sets().change(set, [&](Registration& registered) {
     for (const sim::EventRecord& event : world.events_after(registered.seen)) {
       registered.seen = event.sequence;
       if (event.gpu >= sim::kMaxGpus || (registered.types[event.gpu] & event.type) == 0) continue;
@@ -49,8 +49,8 @@ std::optional<sim::EventRecord> next_event(const sim::WorldReader& world, EventS
 }
 
 // A lost GPU of the set, or a driver that is gone, makes every wait return at once.
-ReturnCode health_of(const OpenedDriver& driver, const Registered& registered) {
-  sim::Moment now;
+ReturnCode health_of(const OpenedDriver& driver, const Registration& registered) {
+  sim::RecordPair now;
   for (std::uint32_t index = 0; index < driver.gpu_count(); ++index) {
     const std::uint32_t place = driver.place_of(index);
     if (registered.types[place] == 0) continue;
@@ -75,7 +75,7 @@ ReturnCode wait_for(EventSet set, std::uint32_t timeout_ms, EventData& out) {
     const std::uint64_t now = monotonic_us();
     if (now >= deadline) return kTimeout;
     const std::uint64_t left_ms = (deadline - now + 999) / 1000;
-    sleep_for(static_cast<std::uint32_t>(std::min<std::uint64_t>(left_ms, kLookAgainAfterMs)));
+    sleep_for(static_cast<std::uint32_t>(std::min<std::uint64_t>(left_ms, kEventPollMs)));
   }
 }
 
@@ -104,7 +104,7 @@ SIM_NVML_ENTRY nvmlDeviceRegisterEvents(DeviceHandle handle, unsigned long long 
       Call::events, handle, event_sets().get(set).has_value(), [&](const Device& device) {
         if ((types & ~supported_types(device)) != 0) return kNotSupported;
         const bool there = event_sets().change(
-            set, [&](Registered& registered) { registered.types[device.place] |= types; });
+            set, [&](Registration& registered) { registered.types[device.place] |= types; });
         return there ? kSuccess : kInvalidArgument;
       });
 }

@@ -72,7 +72,7 @@ TEST_F(FaultTest, LatencyIsSpentInTheCallerBeforeTheAnswer) {
 TEST_F(FaultTest, HangingCallDoesNotBlockCallsOrShutdown) {
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
   const DeviceHandle gpu = device(0);
-  break_gpu(0, sim::failing(sim::Call::power_usage, kSuccess, sim::kNeverReturns));
+  break_gpu(0, sim::failing(sim::Call::power_usage, kSuccess, sim::kInfiniteLatency));
   std::thread([gpu] {
     unsigned number = 0;
     (void)nvmlDeviceGetPowerUsage(gpu, &number);
@@ -87,7 +87,7 @@ TEST_F(FaultTest, HangingCallDoesNotBlockCallsOrShutdown) {
 TEST_F(FaultTest, ClearedFaultReleasesHangingCallWithResult) {
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
   const DeviceHandle gpu = device(0);
-  break_gpu(0, sim::failing(sim::Call::power_usage, kUnknown, sim::kNeverReturns));
+  break_gpu(0, sim::failing(sim::Call::power_usage, kUnknown, sim::kInfiniteLatency));
   std::atomic<bool> returned{false};
   unsigned milliwatts = 0;
   ReturnCode code = kTimeout;

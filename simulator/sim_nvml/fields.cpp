@@ -26,7 +26,7 @@ struct Field {
   unsigned value_type = kValueUnsigned;
 };
 
-constexpr int kMostValues = 1024;       // of one call; NVML knows some 270 ids
+constexpr int kMaxFieldValues = 1024;   // of one call; NVML knows some 270 ids
 constexpr unsigned kLastKnownId = 199;  // of the simulated library
 
 std::uint64_t sum(const sim::EccCounts& counts) {
@@ -34,19 +34,19 @@ std::uint64_t sum(const sim::EccCounts& counts) {
 }
 
 Number ecc(const Device& d, const sim::EccCounts& counts) {
-  return when(d.model.has_ecc && d.record.ecc_mode != 0, sum(counts));
+  return optional_if(d.model.has_ecc && d.record.ecc_mode != 0, sum(counts));
 }
 
 Number pages(const Device& d, std::uint64_t count) {
-  return when(d.model.memory_repair == MemoryRepair::retired_pages, count);
+  return optional_if(d.model.memory_repair == MemoryRepair::retired_pages, count);
 }
 
 Number rows(const Device& d, std::uint64_t count) {
-  return when(d.model.memory_repair == MemoryRepair::remapped_rows, count);
+  return optional_if(d.model.memory_repair == MemoryRepair::remapped_rows, count);
 }
 
 Number links(const Device& d, std::uint64_t value) {
-  return when(d.model.nvlink.links != 0, value);
+  return optional_if(d.model.nvlink.links != 0, value);
 }
 
 // The bytes of one link, or of all links together, in KiB.
@@ -55,12 +55,12 @@ Number link_kib(const Device& d, const std::array<std::uint64_t, sim::kMaxNvLink
   if (scope == kScopeAllLinks) {
     return links(d, std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0}) / 1024);
   }
-  return when(scope < d.model.nvlink.links,
-              bytes[std::min<std::size_t>(scope, bytes.size() - 1)] / 1024);
+  return optional_if(scope < d.model.nvlink.links,
+                     bytes[std::min<std::size_t>(scope, bytes.size() - 1)] / 1024);
 }
 
 Number of_gpu(unsigned scope, std::uint64_t value) {
-  return when(scope == kScopeGpu, value);
+  return optional_if(scope == kScopeGpu, value);
 }
 
 // Makes a field's reader of one expression of a device `d` and a scope.
@@ -68,8 +68,9 @@ Number of_gpu(unsigned scope, std::uint64_t value) {
   [](const Device& d, [[maybe_unused]] unsigned scope) -> Number { return expression; }
 
 constexpr std::array kFields{
-    Field{kFieldEccMode, SIM_NVML_FIELD(when(d.model.has_ecc, d.record.ecc_mode))},
-    Field{kFieldEccModePending, SIM_NVML_FIELD(when(d.model.has_ecc, d.record.ecc_mode_pending))},
+    Field{kFieldEccMode, SIM_NVML_FIELD(optional_if(d.model.has_ecc, d.record.ecc_mode))},
+    Field{kFieldEccModePending,
+          SIM_NVML_FIELD(optional_if(d.model.has_ecc, d.record.ecc_mode_pending))},
     Field{kFieldEccVolatileCorrected, SIM_NVML_FIELD(ecc(d, d.record.ecc_volatile_corrected)),
           kValueUnsignedLongLong},
     Field{kFieldEccVolatileUncorrected, SIM_NVML_FIELD(ecc(d, d.record.ecc_volatile_uncorrected)),
@@ -85,8 +86,9 @@ constexpr std::array kFields{
     Field{kFieldViolationThermal,
           SIM_NVML_FIELD(d.record.software_thermal_ns + d.record.hardware_thermal_ns),
           kValueUnsignedLongLong},
-    Field{kFieldMemoryTemperature, SIM_NVML_FIELD(when(d.model.has_memory_temperature,
-                                                       d.record.memory_temperature_celsius))},
+    Field{kFieldMemoryTemperature,
+          SIM_NVML_FIELD(
+              optional_if(d.model.has_memory_temperature, d.record.memory_temperature_celsius))},
     Field{kFieldTotalEnergy, SIM_NVML_FIELD(d.record.energy_mj), kValueUnsignedLongLong},
     Field{kFieldNvlinkSpeedCommon, SIM_NVML_FIELD(links(d, d.model.nvlink.link_mb_per_s))},
     Field{kFieldNvlinkCount, SIM_NVML_FIELD(links(d, d.model.nvlink.links))},
@@ -100,12 +102,12 @@ constexpr std::array kFields{
     Field{kFieldRemappedPending, SIM_NVML_FIELD(rows(d, d.record.rows.pending))},
     Field{kFieldRemappedFailure, SIM_NVML_FIELD(rows(d, d.record.rows.failed))},
     Field{kFieldNvlinkSpeed,
-          SIM_NVML_FIELD(when(scope < d.model.nvlink.links, d.model.nvlink.link_mb_per_s))},
+          SIM_NVML_FIELD(optional_if(scope < d.model.nvlink.links, d.model.nvlink.link_mb_per_s))},
     Field{kFieldPowerAverage, SIM_NVML_FIELD(of_gpu(scope, d.record.power_average_mw))},
     Field{kFieldPowerInstant, SIM_NVML_FIELD(of_gpu(scope, d.record.power_mw))},
-    Field{kFieldPowerLimitMin, SIM_NVML_FIELD(of_gpu(scope, d.model.cap_min_mw))},
-    Field{kFieldPowerLimitMax, SIM_NVML_FIELD(of_gpu(scope, d.model.cap_max_mw))},
-    Field{kFieldPowerLimitDefault, SIM_NVML_FIELD(of_gpu(scope, d.model.cap_default_mw))},
+    Field{kFieldPowerLimitMin, SIM_NVML_FIELD(of_gpu(scope, d.model.power_limit_min_mw))},
+    Field{kFieldPowerLimitMax, SIM_NVML_FIELD(of_gpu(scope, d.model.power_limit_max_mw))},
+    Field{kFieldPowerLimitDefault, SIM_NVML_FIELD(of_gpu(scope, d.model.power_limit_default_mw))},
     Field{kFieldPowerLimitCurrent, SIM_NVML_FIELD(of_gpu(scope, d.record.power_limit_mw))},
     Field{kFieldPowerLimitRequested, SIM_NVML_FIELD(of_gpu(scope, d.record.power_limit_mw))},
 };
@@ -139,7 +141,7 @@ void answer(const Device& device, FieldValue& value) {
 }  // namespace
 
 SIM_NVML_ENTRY nvmlDeviceGetFieldValues(DeviceHandle handle, int count, FieldValue* values) {
-  const bool given = values != nullptr && count > 0 && count <= kMostValues;
+  const bool given = values != nullptr && count > 0 && count <= kMaxFieldValues;
   return on_device(sim::Call::field_values, handle, given, [&](const Device& device) {
     for (int i = 0; i < count; ++i) answer(device, values[i]);
     return kSuccess;

@@ -14,8 +14,9 @@ using namespace gpuyard::sim_nvml;
 using sim::Activity;
 using sim::Call;
 
-constexpr std::size_t kMostGpmSamples = 4096;     // at a time, of one client
-constexpr std::uint64_t kLeastApartUs = 100'000;  // the counters are not refreshed more often
+constexpr std::size_t kMaxGpmSamples = 4096;  // at a time, of one client
+constexpr std::uint64_t kMinSampleIntervalUs =
+    100'000;  // the counters are not refreshed more often
 constexpr unsigned kNoGpu = ~0U;
 
 // GPM's structs have the bare version 1, but NVIDIA's own Go bindings add a struct size to it,
@@ -50,7 +51,7 @@ Counters counters_of(const Device& d) {
           .nvlink_rx = sum(d.record.nvlink_rx_bytes)};
 }
 
-using Samples = HandleTable<GpmSample, Counters, kMostGpmSamples>;
+using Samples = HandleTable<GpmSample, Counters, kMaxGpmSamples>;
 
 Samples& samples() {
   static Samples& only = *new Samples;  // never destroyed, like the session
@@ -104,11 +105,11 @@ void answer(const Interval& interval, GpmMetric& out) {
   const auto metric = std::ranges::find(kMetrics, out.id, &Metric::id);
   out.value = 0;
   out.short_name = out.long_name = out.unit = nullptr;
-  out.code = out.id == 0 || out.id > kGpmMetricsMost ? kInvalidArgument : kNotSupported;
+  out.code = out.id == 0 || out.id > kGpmMetricMax ? kInvalidArgument : kNotSupported;
   if (metric == kMetrics.end()) return;
   out.short_name = out.long_name = metric->name;
   out.unit = metric->id < kGpmPcieTx ? "%" : "MiB/s";
-  out.code = interval.us() < kLeastApartUs ? kNoData : kSuccess;
+  out.code = interval.us() < kMinSampleIntervalUs ? kNoData : kSuccess;
   if (out.code == kSuccess) out.value = metric->read(interval);
 }
 
@@ -150,7 +151,7 @@ SIM_NVML_ENTRY nvmlGpmMetricsGet(GpmMetricsGet* out) {
   if (!is_version_1(out->version)) return kArgumentVersionMismatch;
   const auto older = samples().get(out->sample1);
   const auto newer = samples().get(out->sample2);
-  if (!older || !newer || out->count > kGpmMetricsMost) return kInvalidArgument;
+  if (!older || !newer || out->count > kGpmMetricMax) return kInvalidArgument;
   const bool a_pair =
       older->gpu != kNoGpu && older->gpu == newer->gpu && older->elapsed_us <= newer->elapsed_us;
   if (!a_pair) return kInvalidArgument;

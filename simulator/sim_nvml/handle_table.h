@@ -19,7 +19,7 @@ class HandleTable {
   Handle make(const T& value) {
     const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < N; ++i) {
-      Place& place = places_[i];
+      Slot& place = slots_[i];
       if (place.value) continue;
       place.value = value;
       place.number = ++made_ * N + i;
@@ -53,20 +53,20 @@ class HandleTable {
   }
 
  private:
-  struct Place {
+  struct Slot {
     std::uintptr_t number = 0;  // the handle; modulo N it is the place
     std::optional<T> value;
   };
 
   std::optional<T>* find(Handle handle) {
     const auto number = reinterpret_cast<std::uintptr_t>(handle);
-    Place& place = places_[number % N];
+    Slot& place = slots_[number % N];
     return place.value && place.number == number ? &place.value : nullptr;
   }
 
   std::mutex mutex_;
   std::uintptr_t made_ = 0;
-  std::array<Place, N> places_;
+  std::array<Slot, N> slots_;
 };
 
 }  // namespace gpuyard::sim_nvml

@@ -188,7 +188,7 @@ SIM_NVML_ENTRY nvmlDeviceGetInforomVersion(DeviceHandle handle, unsigned object,
 
 SIM_NVML_ENTRY nvmlDeviceGetInforomConfigurationChecksum(DeviceHandle handle, unsigned* out) {
   return read_one(Call::firmware, handle, out, [](const Device& d) {
-    return when(!d.model.inforom.image.empty(), checksum_of(d.model.inforom));
+    return optional_if(!d.model.inforom.image.empty(), checksum_of(d.model.inforom));
   });
 }
 

@@ -94,23 +94,23 @@ bool counts_errors(const Device& device) {
 
 SIM_NVML_ENTRY nvmlDeviceGetEccMode(DeviceHandle handle, unsigned* current, unsigned* pending) {
   return read_two(Call::modes, handle, current, pending, [](const Device& d) {
-    return when(d.model.has_ecc, std::pair(d.record.ecc_mode, d.record.ecc_mode_pending));
+    return optional_if(d.model.has_ecc, std::pair(d.record.ecc_mode, d.record.ecc_mode_pending));
   });
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetDefaultEccMode(DeviceHandle handle, unsigned* mode) {
   return read_one(Call::modes, handle, mode,
-                  [](const Device& d) { return when(d.model.has_ecc, kOn); });
+                  [](const Device& d) { return optional_if(d.model.has_ecc, kOn); });
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetTotalEccErrors(DeviceHandle handle, unsigned error, unsigned counter,
                                            unsigned long long* out) {
-  return read_one(Call::ecc_errors, handle, is_counter(error, counter) ? out : nullptr,
-                  [&](const Device& d) {
-                    const sim::EccCounts& counts = counts_of(d.record, error, counter);
-                    return when(counts_errors(d),
-                                std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}));
-                  });
+  return read_one(
+      Call::ecc_errors, handle, is_counter(error, counter) ? out : nullptr, [&](const Device& d) {
+        const sim::EccCounts& counts = counts_of(d.record, error, counter);
+        return optional_if(counts_errors(d),
+                           std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}));
+      });
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetMemoryErrorCounter(DeviceHandle handle, unsigned error,
@@ -118,7 +118,7 @@ SIM_NVML_ENTRY nvmlDeviceGetMemoryErrorCounter(DeviceHandle handle, unsigned err
                                                unsigned long long* out) {
   const bool known = is_counter(error, counter) && location < kEccLocations;
   return read_one(Call::ecc_errors, handle, known ? out : nullptr, [&](const Device& d) {
-    return when(counts_errors(d), counts_of(d.record, error, counter)[location]);
+    return optional_if(counts_errors(d), counts_of(d.record, error, counter)[location]);
   });
 }
 
@@ -187,7 +187,7 @@ SIM_NVML_ENTRY nvmlDeviceGetRetiredPages_v2(DeviceHandle handle, unsigned cause,
 
 SIM_NVML_ENTRY nvmlDeviceGetRetiredPagesPendingStatus(DeviceHandle handle, unsigned* pending) {
   return read_one(Call::retired_pages, handle, pending, [](const Device& d) {
-    return when(retires_pages(d), d.record.retired_pages_pending);
+    return optional_if(retires_pages(d), d.record.retired_pages_pending);
   });
 }
 

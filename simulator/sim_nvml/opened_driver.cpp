@@ -32,7 +32,7 @@ sim::DriverRecord checked(sim::DriverRecord driver, std::uint32_t places) {
 std::shared_ptr<const OpenedDriver> OpenedDriver::open(const std::string& directory,
                                                        nvml::ReturnCode& code) {
   code = nvml::kDriverNotLoaded;
-  auto world = sim::WorldReader::open(directory, sim::Opens::the_driver);
+  auto world = sim::WorldReader::open(directory, sim::OpenMode::driver);
   if (!world) return nullptr;
   const std::shared_ptr<OpenedDriver> driver(new OpenedDriver(*std::move(world)));
   // GPUs are looked up twice: the driver may be reloaded while read() waits for a fault.
@@ -46,33 +46,33 @@ std::shared_ptr<const OpenedDriver> OpenedDriver::open(const std::string& direct
 bool OpenedDriver::find_gpus() {
   const auto now = world_.driver();
   if (!now) return false;
-  found_ = checked(*now, world_.gpu_count());
-  for (std::uint32_t index = 0; index < found_.gpu_count; ++index) {
-    const auto record = world_.record(found_.order[index]);
-    if (record) plugs_[found_.order[index]] = record->plugs;
+  initial_ = checked(*now, world_.gpu_count());
+  for (std::uint32_t index = 0; index < initial_.gpu_count; ++index) {
+    const auto record = world_.record(initial_.order[index]);
+    if (record) plug_counts_[initial_.order[index]] = record->plug_count;
   }
   return true;
 }
 
 std::string_view OpenedDriver::version() const {
-  return {found_.version, ::strnlen(found_.version, sizeof found_.version)};
+  return {initial_.version, ::strnlen(initial_.version, sizeof initial_.version)};
 }
 
 std::optional<std::uint32_t> OpenedDriver::index_of(std::uint32_t place) const {
-  const auto end = found_.order.begin() + found_.gpu_count;
-  const auto at = std::find(found_.order.begin(), end, place);
+  const auto end = initial_.order.begin() + initial_.gpu_count;
+  const auto at = std::find(initial_.order.begin(), end, place);
   if (at == end) return std::nullopt;
-  return static_cast<std::uint32_t>(at - found_.order.begin());
+  return static_cast<std::uint32_t>(at - initial_.order.begin());
 }
 
-nvml::ReturnCode OpenedDriver::standing(const sim::DriverRecord& now) const {
+nvml::ReturnCode OpenedDriver::check_state(const sim::DriverRecord& now) const {
   if (now.loaded == 0) return nvml::kDriverNotLoaded;
-  return now.session != found_.session ? nvml::kLibRmVersionMismatch : nvml::kSuccess;
+  return now.session != initial_.session ? nvml::kLibRmVersionMismatch : nvml::kSuccess;
 }
 
-nvml::ReturnCode OpenedDriver::standing(std::uint32_t place, Call call,
-                                        const sim::GpuRecord& now) const {
-  const bool same_gpu = now.plugged != 0 && now.plugs == plugs_[place];
+nvml::ReturnCode OpenedDriver::check_state(std::uint32_t place, Call call,
+                                           const sim::GpuRecord& now) const {
+  const bool same_gpu = now.plugged != 0 && now.plug_count == plug_counts_[place];
   if (!same_gpu || now.fault.lost != 0) return nvml::kGpuIsLost;
   const bool waits_for_reset = now.fault.reset_required != 0 && !is_about_identity(call);
   return waits_for_reset ? nvml::kResetRequired : nvml::kSuccess;
@@ -84,7 +84,7 @@ nvml::ReturnCode OpenedDriver::read() const {
     const auto driver = world_.driver();
     if (!driver) return nvml::kDriverNotLoaded;  // no keeper simulates it any more
     now = *driver;
-    return standing(now);
+    return check_state(now);
   };
   if (const auto code = look(); code != nvml::kSuccess) return code;
   if (!sim::fault_of(now.calls, Call::driver)) return nvml::kSuccess;
@@ -92,34 +92,36 @@ nvml::ReturnCode OpenedDriver::read() const {
     const auto driver = world_.driver();
     return driver ? std::optional(driver->calls) : std::nullopt;
   };
-  const auto code = obey(calls, kOfTheDriver, Call::driver);
+  const auto code = apply_fault(calls, kDriverPlace, Call::driver);
   return code != nvml::kSuccess ? code : look();
 }
 
 // The driver's faults come first: every call reaches its GPU through the driver.
-nvml::ReturnCode OpenedDriver::read(std::uint32_t place, Call call, sim::Moment& now) const {
+nvml::ReturnCode OpenedDriver::read(std::uint32_t place, Call call, sim::RecordPair& now) const {
   const auto look = [&] {
-    const auto moment = world_.moment(place);
+    const auto moment = world_.record_pair(place);
     if (!moment) return nvml::kDriverNotLoaded;
     now = *moment;
-    return standing(now.driver);
+    return check_state(now.driver);
   };
-  const auto calls_of = [&](auto&& part) -> CallsNow {
+  const auto calls_of = [&](auto&& part) -> FaultSource {
     return [this, place, part]() -> std::optional<CallFaults> {
-      const auto moment = world_.moment(place);
+      const auto moment = world_.record_pair(place);
       return moment ? std::optional(part(*moment)) : std::nullopt;
     };
   };
   auto code = look();
   if (code == nvml::kSuccess && sim::fault_of(now.driver.calls, call)) {
-    code = obey(calls_of([](const sim::Moment& m) { return m.driver.calls; }), kOfTheDriver, call);
+    code = apply_fault(calls_of([](const sim::RecordPair& m) { return m.driver.calls; }),
+                       kDriverPlace, call);
     if (code == nvml::kSuccess) code = look();
   }
-  if (code == nvml::kSuccess) code = standing(place, call, now.gpu);
+  if (code == nvml::kSuccess) code = check_state(place, call, now.gpu);
   if (code == nvml::kSuccess && sim::fault_of(now.gpu.fault.calls, call)) {
-    code = obey(calls_of([](const sim::Moment& m) { return m.gpu.fault.calls; }), place, call);
+    code = apply_fault(calls_of([](const sim::RecordPair& m) { return m.gpu.fault.calls; }), place,
+                       call);
     if (code == nvml::kSuccess) code = look();
-    if (code == nvml::kSuccess) code = standing(place, call, now.gpu);
+    if (code == nvml::kSuccess) code = check_state(place, call, now.gpu);
   }
   return code;
 }

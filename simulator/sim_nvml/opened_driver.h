@@ -24,13 +24,13 @@ class OpenedDriver {
                                                   nvml::ReturnCode& code);
 
   const sim::WorldReader& world() const { return world_; }
-  std::uint32_t gpu_count() const { return found_.gpu_count; }
+  std::uint32_t gpu_count() const { return initial_.gpu_count; }
   std::string_view version() const;
-  std::uint32_t process_entry_bytes() const { return found_.process_entry_bytes; }
-  bool has_own_time() const { return found_.time_mode != sim::TimeMode::real; }
+  std::uint32_t process_entry_bytes() const { return initial_.process_entry_bytes; }
+  bool has_own_time() const { return initial_.time_mode != sim::TimeMode::real; }
 
   // GPUs are named by place; an index is valid for this initialisation. `index` < gpu_count().
-  std::uint32_t place_of(std::uint32_t index) const { return found_.order[index]; }
+  std::uint32_t place_of(std::uint32_t index) const { return initial_.order[index]; }
   std::optional<std::uint32_t> index_of(std::uint32_t place) const;
 
   // For calls about no GPU: returns success, or why the driver does not answer.
@@ -38,17 +38,17 @@ class OpenedDriver {
 
   // For calls about a GPU that has an index: the same, also for faults of the GPU. Fills `now` on
   // success.
-  nvml::ReturnCode read(std::uint32_t place, sim::Call, sim::Moment& now) const;
+  nvml::ReturnCode read(std::uint32_t place, sim::Call, sim::RecordPair& now) const;
 
  private:
   explicit OpenedDriver(sim::WorldReader world) : world_(std::move(world)) {}
   bool find_gpus();  // false: the world is dead
-  nvml::ReturnCode standing(const sim::DriverRecord&) const;
-  nvml::ReturnCode standing(std::uint32_t place, sim::Call, const sim::GpuRecord&) const;
+  nvml::ReturnCode check_state(const sim::DriverRecord&) const;
+  nvml::ReturnCode check_state(std::uint32_t place, sim::Call, const sim::GpuRecord&) const;
 
   sim::WorldReader world_;
-  sim::DriverRecord found_;
-  std::array<std::uint32_t, sim::kMaxGpus> plugs_{};  // by place; 0: it was not plugged in
+  sim::DriverRecord initial_;
+  std::array<std::uint32_t, sim::kMaxGpus> plug_counts_{};  // by place; 0: it was not plugged in
 };
 
 // Values that follow from the version of the simulated driver. Features newer than the usual 535

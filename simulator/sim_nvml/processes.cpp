@@ -108,7 +108,7 @@ namespace {
 
 // The driver keeps one sample per process, and takes them about six times a second.
 constexpr std::uint64_t kSamplePeriodUs = 166'667;
-constexpr unsigned kMostUtilizationSamples = 100;
+constexpr unsigned kMaxUtilizationSamples = 100;
 
 bool busy(const ProcessUse& process) {
   return (process.sm_percent | process.memory_percent | process.encoder_percent |
@@ -126,7 +126,7 @@ SIM_NVML_ENTRY nvmlDeviceGetProcessUtilization(DeviceHandle handle, ProcessUtili
     if (!processes) return kUnknown;
     std::erase_if(*processes, [](const ProcessUse& process) { return !busy(process); });
     if (out == nullptr) {
-      *count = std::max(kMostUtilizationSamples, static_cast<unsigned>(processes->size()));
+      *count = std::max(kMaxUtilizationSamples, static_cast<unsigned>(processes->size()));
       return kInsufficientSize;
     }
     const std::uint64_t taken = wall_clock_us() / kSamplePeriodUs * kSamplePeriodUs;

@@ -11,7 +11,7 @@ using sim::Call;
 constexpr unsigned kTemperatureV1Version = TemperatureV1{}.version;
 constexpr unsigned kThresholds = 8;           // nvmlTemperatureThresholds_t has this many
 constexpr unsigned kVideoPeriodUs = 167'000;  // the driver averages the video engines over it
-constexpr unsigned kSlowestFan = 30;          // percent
+constexpr unsigned kMinFanSpeedPercent = 30;  // percent
 constexpr unsigned kFanByTemperature = 0;     // NVML_FAN_POLICY_TEMPERATURE_CONTINOUS_SW
 
 std::optional<unsigned> threshold_of(const sim::TemperatureLimits& limits, unsigned kind) {
@@ -20,7 +20,7 @@ std::optional<unsigned> threshold_of(const sim::TemperatureLimits& limits, unsig
   if (kind == kThresholdSlowdown) celsius = limits.slowdown;
   if (kind == kThresholdMemoryMax) celsius = limits.memory_max;
   if (kind == kThresholdGpuMax) celsius = limits.gpu_max;
-  return when(celsius != 0, celsius);
+  return optional_if(celsius != 0, celsius);
 }
 
 template <class Read>
@@ -84,7 +84,7 @@ SIM_NVML_ENTRY nvmlDeviceGetTemperatureThreshold(DeviceHandle handle, unsigned k
 
 SIM_NVML_ENTRY nvmlDeviceGetNumFans(DeviceHandle handle, unsigned* count) {
   return read_one(Call::fan_speed, handle, count,
-                  [](const Device& d) { return when(d.model.fans != 0, d.model.fans); });
+                  [](const Device& d) { return optional_if(d.model.fans != 0, d.model.fans); });
 }
 
 SIM_NVML_ENTRY nvmlDeviceGetFanSpeed_v2(DeviceHandle handle, unsigned fan, unsigned* percent) {
@@ -104,7 +104,7 @@ SIM_NVML_ENTRY nvmlDeviceGetTargetFanSpeed(DeviceHandle handle, unsigned fan, un
 
 SIM_NVML_ENTRY nvmlDeviceGetMinMaxFanSpeed(DeviceHandle handle, unsigned* least, unsigned* most) {
   return read_two(Call::fan_speed, handle, least, most, [](const Device& d) {
-    return when(d.model.fans != 0, std::pair(kSlowestFan, 100U));
+    return optional_if(d.model.fans != 0, std::pair(kMinFanSpeedPercent, 100U));
   });
 }
 

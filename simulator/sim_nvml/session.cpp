@@ -151,6 +151,6 @@ SIM_NVML_ENTRY nvmlSystemGetCudaDriverVersion_v2(int* out) {
 SIM_NVML_ENTRY nvmlSystemGetCudaDriverVersion(int* out) {
   if (out == nullptr) return kInvalidArgument;
   if (session().driver() != nullptr) return nvmlSystemGetCudaDriverVersion_v2(out);
-  *out = cuda_version_of(sim::kUsualDriver);
+  *out = cuda_version_of(sim::kDefaultDriver);
   return kSuccess;
 }

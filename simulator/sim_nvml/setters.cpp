@@ -9,27 +9,27 @@ using namespace gpuyard;
 using namespace gpuyard::nvml;
 using namespace gpuyard::sim_nvml;
 using sim::Call;
-using sim::Setting;
+using sim::WriteKind;
 
 constexpr unsigned kModes = 2;         // nvmlEnableState_t
 constexpr unsigned kComputeModes = 4;  // nvmlComputeMode_t
 
-ReturnCode set(Call call, DeviceHandle handle, bool arguments_given, Setting setting,
+ReturnCode set(Call call, DeviceHandle handle, bool arguments_given, WriteKind setting,
                std::uint64_t first = 0, std::uint64_t second = 0) {
   return on_device(call, handle, arguments_given, [&](const Device& device) {
     return sim::call_setter(device.driver.world().directory(),
-                            {.setting = setting, .gpu = device.place, .values = {first, second}});
+                            {.kind = setting, .gpu = device.place, .values = {first, second}});
   });
 }
 
 }  // namespace
 
 SIM_NVML_ENTRY nvmlDeviceSetPowerManagementLimit(DeviceHandle handle, unsigned milliwatts) {
-  return set(Call::set_power_limit, handle, true, Setting::power_limit, milliwatts);
+  return set(Call::set_power_limit, handle, true, WriteKind::power_limit, milliwatts);
 }
 
 SIM_NVML_ENTRY nvmlDeviceSetPowerManagementLimit_v2(DeviceHandle handle, PowerLimitV2* limit) {
-  if (limit == nullptr) return set(Call::set_power_limit, handle, false, Setting::power_limit);
+  if (limit == nullptr) return set(Call::set_power_limit, handle, false, WriteKind::power_limit);
   const bool known = limit->version == PowerLimitV2{}.version;
   if (known && limit->scope == kScopeGpu) {
     return nvmlDeviceSetPowerManagementLimit(handle, limit->milliwatts);
@@ -39,43 +39,43 @@ SIM_NVML_ENTRY nvmlDeviceSetPowerManagementLimit_v2(DeviceHandle handle, PowerLi
 }
 
 SIM_NVML_ENTRY nvmlDeviceSetGpuLockedClocks(DeviceHandle handle, unsigned least, unsigned most) {
-  return set(Call::set_gpu_clocks, handle, true, Setting::gpu_locked_clocks, least, most);
+  return set(Call::set_gpu_clocks, handle, true, WriteKind::gpu_locked_clocks, least, most);
 }
 
 SIM_NVML_ENTRY nvmlDeviceResetGpuLockedClocks(DeviceHandle handle) {
-  return set(Call::set_gpu_clocks, handle, true, Setting::gpu_locked_clocks_reset);
+  return set(Call::set_gpu_clocks, handle, true, WriteKind::gpu_locked_clocks_reset);
 }
 
 SIM_NVML_ENTRY nvmlDeviceSetMemoryLockedClocks(DeviceHandle handle, unsigned least, unsigned most) {
-  return set(Call::set_memory_clocks, handle, true, Setting::memory_locked_clocks, least, most);
+  return set(Call::set_memory_clocks, handle, true, WriteKind::memory_locked_clocks, least, most);
 }
 
 SIM_NVML_ENTRY nvmlDeviceResetMemoryLockedClocks(DeviceHandle handle) {
-  return set(Call::set_memory_clocks, handle, true, Setting::memory_locked_clocks_reset);
+  return set(Call::set_memory_clocks, handle, true, WriteKind::memory_locked_clocks_reset);
 }
 
 SIM_NVML_ENTRY nvmlDeviceSetPersistenceMode(DeviceHandle handle, unsigned mode) {
-  return set(Call::set_persistence_mode, handle, mode < kModes, Setting::persistence_mode, mode);
+  return set(Call::set_persistence_mode, handle, mode < kModes, WriteKind::persistence_mode, mode);
 }
 
 SIM_NVML_ENTRY nvmlDeviceSetComputeMode(DeviceHandle handle, unsigned mode) {
-  return set(Call::set_compute_mode, handle, mode < kComputeModes, Setting::compute_mode, mode);
+  return set(Call::set_compute_mode, handle, mode < kComputeModes, WriteKind::compute_mode, mode);
 }
 
 SIM_NVML_ENTRY nvmlDeviceSetEccMode(DeviceHandle handle, unsigned mode) {
-  return set(Call::set_ecc_mode, handle, mode < kModes, Setting::ecc_mode, mode);
+  return set(Call::set_ecc_mode, handle, mode < kModes, WriteKind::ecc_mode, mode);
 }
 
 SIM_NVML_ENTRY nvmlDeviceClearEccErrorCounts(DeviceHandle handle, unsigned counter) {
   return set(Call::clear_ecc_counters, handle, counter <= kEccAggregate,
-             Setting::clear_ecc_counters, counter);
+             WriteKind::clear_ecc_counters, counter);
 }
 
 // Reading a GPU's settings.
 namespace {
 
 constexpr unsigned kOff = 0;
-constexpr unsigned kMostMigDevices = 7;
+constexpr unsigned kMaxMigDevices = 7;
 
 }  // namespace
 
@@ -89,7 +89,7 @@ SIM_NVML_ENTRY nvmlDeviceGetComputeMode(DeviceHandle handle, unsigned* mode) {
 
 SIM_NVML_ENTRY nvmlDeviceGetMigMode(DeviceHandle handle, unsigned* current, unsigned* pending) {
   return read_two(Call::modes, handle, current, pending, [](const Device& d) {
-    return when(d.model.has_mig, std::pair(d.record.mig_mode, d.record.mig_mode));
+    return optional_if(d.model.has_mig, std::pair(d.record.mig_mode, d.record.mig_mode));
   });
 }
 
@@ -100,7 +100,7 @@ SIM_NVML_ENTRY nvmlDeviceIsMigDeviceHandle(DeviceHandle handle, unsigned* is_mig
 // Zero if MIG is not supported or off.
 SIM_NVML_ENTRY nvmlDeviceGetMaxMigDeviceCount(DeviceHandle handle, unsigned* count) {
   return read_one(Call::modes, handle, count,
-                  [](const Device& d) { return d.record.mig_mode != kOff ? kMostMigDevices : 0; });
+                  [](const Device& d) { return d.record.mig_mode != kOff ? kMaxMigDevices : 0; });
 }
 
 // No simulated GPU drives a display; some boards could.

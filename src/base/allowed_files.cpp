@@ -27,9 +27,9 @@ constexpr Rights kWriteFile = LANDLOCK_ACCESS_FS_WRITE_FILE | kTruncate;
 constexpr Rights kMake = LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_DIR |
                          LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_REMOVE_FILE |
                          LANDLOCK_ACCESS_FS_REMOVE_DIR;
-constexpr Rights kNever = LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK |
-                          LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_SYM;
-constexpr Rights kOfFiles = kReadFile | kWriteFile | kControlDevice;
+constexpr Rights kUnusedRights = LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK |
+                                 LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_SYM;
+constexpr Rights kFileRights = kReadFile | kWriteFile | kControlDevice;
 
 // The rights that this version of Landlock knows: asking for another is an error.
 Rights known_rights(long version) {
@@ -69,7 +69,7 @@ class Ruleset {
     const UniqueFd place(::open(path.c_str(), O_PATH | O_CLOEXEC));
     struct stat info{};
     if (!place || ::fstat(place.get(), &info) != 0) return {};
-    if (!S_ISDIR(info.st_mode)) rights &= kOfFiles;
+    if (!S_ISDIR(info.st_mode)) rights &= kFileRights;
     const landlock_path_beneath_attr rule{.allowed_access = rights & handled_,
                                           .parent_fd = place.get()};
     if (::syscall(SYS_landlock_add_rule, fd_.get(), LANDLOCK_RULE_PATH_BENEATH, &rule, 0) == 0) {
@@ -92,7 +92,7 @@ Result<void> allow_only_files(const AllowedFiles& files) {
     error.code = Errc::unavailable;
     return error;
   }
-  const Rights everything = kRead | kWriteFile | kMake | kNever | kControlDevice;
+  const Rights everything = kRead | kWriteFile | kMake | kUnusedRights | kControlDevice;
   Ruleset rules(everything & known_rights(version));
   if (!rules) return system_error("making a Landlock ruleset");
   auto done = rules.allow(files.readable, kRead);

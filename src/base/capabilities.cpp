@@ -90,7 +90,7 @@ void keep_only_capabilities(std::uint64_t kept) {
   static_cast<void>(set_own_capabilities(sets).ok());
 }
 
-Result<void> keep_only_capabilities_for_good(std::uint64_t kept) {
+Result<void> keep_only_capabilities_permanently(std::uint64_t kept) {
   const CapabilitySets before = own_capabilities();
   const CapabilitySets after{before.permitted & kept, before.permitted & kept, 0};
   // As under a unit that gives no others, whose filter of system calls refuses any change.

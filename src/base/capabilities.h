@@ -24,7 +24,7 @@ bool has_privileges();
 void keep_only_capabilities(std::uint64_t kept);
 
 // The same for a process that starts no program: root's gives them up too, and none can come back.
-Result<void> keep_only_capabilities_for_good(std::uint64_t kept);
+Result<void> keep_only_capabilities_permanently(std::uint64_t kept);
 
 // While this object lives, children of this thread inherit the capabilities in `kept` that it has,
 // and no others. A service manager that starts us without root gives our capabilities as ambient

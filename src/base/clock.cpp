@@ -101,7 +101,7 @@ std::optional<ProcessStat> parse_process_stat(std::string_view text) {
   return whole ? std::optional(std::move(stat)) : std::nullopt;
 }
 
-std::string short_length(std::int64_t seconds) {
+std::string short_duration(std::int64_t seconds) {
   constexpr std::int64_t kMinute = 60;
   constexpr std::int64_t kHour = 60 * kMinute;
   constexpr std::int64_t kDay = 24 * kHour;

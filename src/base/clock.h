@@ -34,7 +34,7 @@ inline std::int64_t to_unix_ms(WallTime time) {
 }
 
 // "12s", "41m", "3h12", "2d01h": at most six columns below 10,000 days.
-std::string short_length(std::int64_t seconds);
+std::string short_duration(std::int64_t seconds);
 
 // "2026-01-31T12:00:00.250Z"
 std::string to_rfc3339(WallTime);

@@ -43,7 +43,7 @@ struct RequestHead {
 
 constexpr std::size_t kStandardFds = 3;
 // The command host of this process, one for all threads.
-class HostInUse {
+class CommandHostHandle {
  public:
   void set(UniqueFd socket, pid_t pid) {
     const std::lock_guard lock(mutex_);
@@ -75,8 +75,8 @@ class HostInUse {
   pid_t pid_ = 0;
 };
 
-HostInUse& host_in_use() {
-  static HostInUse host;
+CommandHostHandle& command_host_handle() {
+  static CommandHostHandle host;
   return host;
 }
 
@@ -95,17 +95,17 @@ std::string request_of(const ExecTexts& texts, bool own_session) {
 
 // Returns the descriptors for 0, 1, 2, ... of the child; `null` stands for /dev/null.
 std::vector<int> descriptors_for(const SpawnOptions& plan, int null) {
-  const bool keeps_stderr = plan.keeps_stderr && ::fcntl(STDERR_FILENO, F_GETFD) >= 0;
+  const bool keeps_stderr = plan.inherit_stderr && ::fcntl(STDERR_FILENO, F_GETFD) >= 0;
   const int in_and_out = plan.connection.value_or(null);
   std::vector<int> fds = {
       in_and_out, plan.output.value_or(in_and_out),
       plan.output.value_or(plan.errors.value_or(keeps_stderr ? STDERR_FILENO : null))};
-  fds.insert(fds.end(), plan.given.begin(), plan.given.end());
+  fds.insert(fds.end(), plan.passed_fds.begin(), plan.passed_fds.end());
   return fds;
 }
 
 // Returns nothing if the pipe was closed instead, or the time is over.
-std::optional<std::int32_t> number_from(int pipe, std::optional<Duration> patience) {
+std::optional<std::int32_t> receive_number(int pipe, std::optional<Duration> patience) {
   const int timeout =
       patience ? static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(*patience).count())
                : -1;
@@ -120,37 +120,37 @@ std::optional<std::int32_t> number_from(int pipe, std::optional<Duration> patien
 }
 
 // Asks the command host for the child. Returns nothing if it has ended or is not responding.
-std::optional<Result<pid_t>> ask_host(const std::shared_ptr<const UniqueFd>& host,
-                                      const SpawnOptions& plan) {
+std::optional<Result<pid_t>> request_spawn(const std::shared_ptr<const UniqueFd>& host,
+                                           const SpawnOptions& plan) {
   const auto texts = exec_texts(plan);
   if (!texts) return texts.error();
-  const std::string bytes = request_of(*texts, plan.own_session);
-  if (bytes.size() > kMostOfCommand) {
+  const std::string bytes = request_of(*texts, plan.new_session);
+  if (bytes.size() > kMaxCommandBytes) {
     errno = E2BIG;
-    return not_started(plan);
+    return spawn_error(plan);
   }
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   std::array<int, 2> ends{};
-  if (!null || ::pipe2(ends.data(), O_CLOEXEC) != 0) return not_started(plan);
+  if (!null || ::pipe2(ends.data(), O_CLOEXEC) != 0) return spawn_error(plan);
   const UniqueFd reads(ends[0]);
   UniqueFd writes(ends[1]);
   std::vector<int> fds = descriptors_for(plan, null.get());
   fds.insert(fds.begin(), writes.get());
   if (send_with_fds(host->get(), bytes, fds) != static_cast<ssize_t>(bytes.size())) {
     // A descriptor that is not open is a mistake of the plan.
-    if (errno == EBADF || errno == EMFILE || errno == ETOOMANYREFS) return not_started(plan);
+    if (errno == EBADF || errno == EMFILE || errno == ETOOMANYREFS) return spawn_error(plan);
     return std::nullopt;
   }
   writes.reset();
-  auto pid = number_from(reads.get(), kCommandHostPatience);
+  auto pid = receive_number(reads.get(), kCommandHostTimeout);
   if (!pid) {
-    host_in_use().end(host);
-    pid = number_from(reads.get(), kCommandHostPatience);  // of a child that had just begun
+    command_host_handle().end(host);
+    pid = receive_number(reads.get(), kCommandHostTimeout);  // of a child that had just begun
     if (!pid) return std::nullopt;
   }
   if (*pid > 0) {
     // Waits for exec, which may wait for a file system.
-    const auto failed = number_from(reads.get(), std::nullopt);
+    const auto failed = receive_number(reads.get(), std::nullopt);
     if (!failed) return *pid;
     ::waitpid(*pid, nullptr, 0);
     errno = *failed;
@@ -159,15 +159,15 @@ std::optional<Result<pid_t>> ask_host(const std::shared_ptr<const UniqueFd>& hos
   } else {
     return std::nullopt;  // a kernel or a container without CLONE_PARENT
   }
-  return not_started(plan);
+  return spawn_error(plan);
 }
 
 }  // namespace
 
-void use_command_host(UniqueFd socket, pid_t pid) {
-  const timeval patience{kCommandHostPatience / std::chrono::seconds(1), 0};
+void set_command_host(UniqueFd socket, pid_t pid) {
+  const timeval patience{kCommandHostTimeout / std::chrono::seconds(1), 0};
   ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-  host_in_use().set(std::move(socket), pid);
+  command_host_handle().set(std::move(socket), pid);
 }
 
 Result<void> start_command_host() {
@@ -178,16 +178,16 @@ Result<void> start_command_host() {
   UniqueFd ours(ends[0]);
   const UniqueFd theirs(ends[1]);
   const auto pid =
-      spawn({.arguments = {"command-host"}, .given = {theirs.get()}, .own_session = true});
+      spawn({.arguments = {"command-host"}, .passed_fds = {theirs.get()}, .new_session = true});
   if (!pid) return pid.error();
-  use_command_host(std::move(ours), *pid);
+  set_command_host(std::move(ours), *pid);
   return {};
 }
 
-Result<pid_t> spawn_free(const SpawnOptions& plan) {
-  if (const auto host = host_in_use().socket()) {
-    if (auto child = ask_host(host, plan)) return *std::move(child);
-    host_in_use().end(host);
+Result<pid_t> spawn_unconfined(const SpawnOptions& plan) {
+  if (const auto host = command_host_handle().socket()) {
+    if (auto child = request_spawn(host, plan)) return *std::move(child);
+    command_host_handle().end(host);
   }
   return spawn(plan);
 }
@@ -206,7 +206,7 @@ std::optional<ReceivedRequest> receive_request(int socket, std::vector<char>& bu
   DatagramWithFds received = receive_with_fds(socket, buffer);
   ended = received.size == 0 ||
           (received.size < 0 && errno != EINTR && errno != ENOMEM && errno != ENOBUFS);
-  if (received.size <= 0 || received.cut) return std::nullopt;
+  if (received.size <= 0 || received.truncated) return std::nullopt;
   ReceivedRequest request{{}, {}, std::move(received.fds)};
   const auto size = static_cast<std::size_t>(received.size);
   if (size <= sizeof request.head || buffer[size - 1] != '\0' ||
@@ -235,7 +235,7 @@ void reset_signals() {
 }
 
 // Puts each descriptor into its place. All others close by themselves at exec.
-bool put_in_place(std::vector<UniqueFd>& fds) {
+bool renumber_descriptors(std::vector<UniqueFd>& fds) {
   const int free = static_cast<int>(fds.size());
   for (UniqueFd& fd : fds) {
     const int copy = ::fcntl(fd.get(), F_DUPFD_CLOEXEC, free);
@@ -249,11 +249,11 @@ bool put_in_place(std::vector<UniqueFd>& fds) {
 }
 
 // Becomes the command, in a process that was just made for it.
-[[noreturn]] void become(ReceivedRequest request) {
+[[noreturn]] void exec_request(ReceivedRequest request) {
   report(request.fds.front(), static_cast<std::int32_t>(::getpid()));
   reset_signals();
   if (request.head.own_session != 0) ::setsid();
-  if (put_in_place(request.fds)) {
+  if (renumber_descriptors(request.fds)) {
     std::vector<char*>& texts = request.texts;
     const auto arguments = std::next(texts.begin());
     const auto variables = arguments + static_cast<std::ptrdiff_t>(request.head.arguments);
@@ -277,14 +277,14 @@ void run_command_host(int socket) {
     log::error("command-host is started by `gpuyard serve` and must not be run by hand");
     ::_exit(2);
   }
-  std::vector<char> buffer(kMostOfCommand);
+  std::vector<char> buffer(kMaxCommandBytes);
   for (bool ended = false; !ended;) {
     auto request = receive_request(socket, buffer, ended);
     if (!request) continue;
     // CLONE_PARENT: the child is the daemon's, which waits for it and knows its pid. Nothing runs
     // beside this thread, so the child may use all that it may.
     const long child = ::syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, 0);
-    if (child == 0) become(*std::move(request));
+    if (child == 0) exec_request(*std::move(request));
     if (child < 0) report(request->fds.front(), -errno);
   }
   ::_exit(0);

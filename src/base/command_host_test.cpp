@@ -31,10 +31,10 @@ class CommandHost : public testing::Test {
       run_command_host(ends[1]);
     }
     ::close(ends[1]);
-    use_command_host(UniqueFd(ends[0]), pid_);
+    set_command_host(UniqueFd(ends[0]), pid_);
   }
   ~CommandHost() override {
-    use_command_host(UniqueFd(), 0);  // closes the socket, so the host ends
+    set_command_host(UniqueFd(), 0);  // closes the socket, so the host ends
     ::waitpid(pid_, nullptr, 0);
   }
   CommandHost(const CommandHost&) = delete;
@@ -71,7 +71,7 @@ std::string words_of(pid_t pid) {
 TEST_F(CommandHost, StartsAChildOfThisProcess) {
   auto plan = shell("echo $PPID $0 $1; echo errors >&2; exit 7");
   plan.arguments.insert(plan.arguments.end(), {"name", "one two"});
-  EXPECT_EQ(end_of(spawn_free(plan)), 7);
+  EXPECT_EQ(end_of(spawn_unconfined(plan)), 7);
   EXPECT_EQ(out(), std::to_string(::getpid()) + " name one two\nerrors\n");
 }
 
@@ -79,16 +79,16 @@ TEST_F(CommandHost, PassesEnvironmentAndDescriptors) {
   const UniqueFd given(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
   auto plan = shell(R"(echo "$ONE $HOME"; for n in 0 3; do readlink /proc/$$/fd/$n; done)");
   plan.environment = {{"ONE", "1"}, {"HOME", "/at home"}};
-  plan.given = {given.get()};
-  EXPECT_EQ(end_of(spawn_free(plan)), 0);
+  plan.passed_fds = {given.get()};
+  EXPECT_EQ(end_of(spawn_unconfined(plan)), 0);
   EXPECT_EQ(out(), "1 /at home\n/dev/null\n/dev/zero\n");
 }
 
 TEST_F(CommandHost, SessionStartsOnlyIfRequested) {
   for (const bool own : {false, true}) {
     auto plan = shell("sleep 60");
-    plan.own_session = own;
-    const auto child = spawn_free(plan);
+    plan.new_session = own;
+    const auto child = spawn_unconfined(plan);
     ASSERT_TRUE(child);
     EXPECT_EQ(::getsid(*child) == *child, own);
     ::kill(*child, SIGKILL);
@@ -98,19 +98,19 @@ TEST_F(CommandHost, SessionStartsOnlyIfRequested) {
 
 TEST_F(CommandHost, ReportsWhyAProgramCannotBeStarted) {
   const SpawnOptions missing{.program = "/nowhere/x"};
-  EXPECT_EQ(spawn_free(missing).error(),
+  EXPECT_EQ(spawn_unconfined(missing).error(),
             (Error{Errc::not_found, "starting /nowhere/x: No such file or directory"}));
-  const SpawnOptions closed{.program = "/bin/true", .given = {-1}};
-  EXPECT_FALSE(spawn_free(closed));
+  const SpawnOptions closed{.program = "/bin/true", .passed_fds = {-1}};
+  EXPECT_FALSE(spawn_unconfined(closed));
   auto long_one = shell("true");
-  long_one.arguments.push_back(std::string(kMostOfCommand, 'x'));
-  EXPECT_NE(spawn_free(long_one).error().message.find("too long"), std::string::npos);
+  long_one.arguments.push_back(std::string(kMaxCommandBytes, 'x'));
+  EXPECT_NE(spawn_unconfined(long_one).error().message.find("too long"), std::string::npos);
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), 0) << "no child is left but the host";
-  EXPECT_EQ(end_of(spawn_free(shell("exit 3"))), 3) << "it still starts others";
+  EXPECT_EQ(end_of(spawn_unconfined(shell("exit 3"))), 3) << "it still starts others";
 }
 
 TEST_F(CommandHost, ResetsTheSignalsThatItIgnores) {
-  EXPECT_EQ(end_of(spawn_free(shell("grep -E 'Sig(Ign|Blk)' /proc/self/status"))), 0);
+  EXPECT_EQ(end_of(spawn_unconfined(shell("grep -E 'Sig(Ign|Blk)' /proc/self/status"))), 0);
   EXPECT_EQ(out(), "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
 }
 
@@ -134,15 +134,15 @@ TEST_F(CommandHost, SurvivesOthersDatagrams) {
 TEST_F(CommandHost, IsReplacedByThisProcessIfKilled) {
   const CapturedLog log;
   ::kill(pid_, SIGKILL);
-  EXPECT_EQ(end_of(spawn_free(shell("exit 5"))), 5);
-  EXPECT_EQ(end_of(spawn_free(shell("exit 6"))), 6);
+  EXPECT_EQ(end_of(spawn_unconfined(shell("exit 5"))), 5);
+  EXPECT_EQ(end_of(spawn_unconfined(shell("exit 6"))), 6);
   EXPECT_EQ(log.lines().size(), 1U);
 }
 
 TEST_F(CommandHost, IsReplacedByThisProcessIfStopped) {
   const CapturedLog log;
   ::kill(pid_, SIGSTOP);
-  EXPECT_EQ(end_of(spawn_free(shell("echo once"))), 0);
+  EXPECT_EQ(end_of(spawn_unconfined(shell("echo once"))), 0);
   EXPECT_EQ(out(), "once\n");
   EXPECT_EQ(words_of(pid_), "") << "it was ended, so it makes no second child";
   EXPECT_EQ(log.lines().size(), 1U);

@@ -25,23 +25,24 @@
 namespace gpuyard {
 namespace {
 
-constexpr std::size_t kReadAtOnce = std::size_t{64} << 10;
-constexpr std::size_t kFlood = std::size_t{16} << 10;  // bytes in one read that start a pause
-constexpr Duration kPauseOfFlood = std::chrono::milliseconds(10);
-constexpr Duration kKillPatience = std::chrono::seconds(1);
-constexpr int kReadsAtTheEnd = 16;  // enough for all that a pipe can hold
+constexpr std::size_t kReadBufferSize = std::size_t{64} << 10;
+constexpr std::size_t kFloodThreshold = std::size_t{16}
+                                        << 10;  // bytes in one read that start a pause
+constexpr Duration kFloodPause = std::chrono::milliseconds(10);
+constexpr Duration kKillTimeout = std::chrono::seconds(1);
+constexpr int kMaxFinalReads = 16;  // enough for all that a pipe can hold
 
 // Keeps the last bytes of a text without end.
-class Tail {
+class OutputTail {
  public:
   void add(std::string_view bytes) {
-    text_.append(bytes.substr(bytes.size() - std::min(bytes.size(), kCommandOutputKept)));
-    cut_ = cut_ || bytes.size() > kCommandOutputKept || text_.size() > kCommandOutputKept;
-    if (text_.size() > kCommandOutputKept) text_.erase(0, text_.size() - kCommandOutputKept);
+    text_.append(bytes.substr(bytes.size() - std::min(bytes.size(), kMaxCommandOutput)));
+    cut_ = cut_ || bytes.size() > kMaxCommandOutput || text_.size() > kMaxCommandOutput;
+    if (text_.size() > kMaxCommandOutput) text_.erase(0, text_.size() - kMaxCommandOutput);
   }
   void move_to(CommandOutcome& outcome) {
     outcome.output = std::move(text_);
-    outcome.output_cut = cut_;
+    outcome.output_truncated = cut_;
   }
 
  private:
@@ -54,37 +55,37 @@ UniqueFd open_pidfd(pid_t pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
 
-SpawnOptions spawn_plan(const CommandOptions& plan, int output) {
+SpawnOptions spawn_options(const CommandOptions& plan, int output) {
   return {.program = plan.argv.front(),
           .arguments = {plan.argv.begin() + 1, plan.argv.end()},
-          .looks_in_path = true,
+          .search_path = true,
           .environment = plan.environment,
           .output = output,
-          .own_session = true};
+          .new_session = true};
 }
 
-// Takes one of CommandRun::kMostStarting places while it lives.
-class Place {
+// Takes one of CommandRun::kMaxStarting places while it lives.
+class StartSlot {
  public:
-  Place() { ++taken_; }
-  ~Place() { --taken_; }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-  static bool none_left() { return taken_ >= CommandRun::kMostStarting; }
+  StartSlot() { ++taken_; }
+  ~StartSlot() { --taken_; }
+  StartSlot(const StartSlot&) = delete;
+  StartSlot& operator=(const StartSlot&) = delete;
+  static bool is_exhausted() { return taken_ >= CommandRun::kMaxStarting; }
 
  private:
   static inline std::atomic<int> taken_ = 0;
 };
 
 // A command that is being started, shared by the thread that starts it and the loop that waits.
-class Start {
+class PendingStart {
  public:
   // Called by the thread. Returns false, and kills the child, if nobody waits any more.
-  bool hand_over(const Result<pid_t>& child) {
+  bool deliver(const Result<pid_t>& child) {
     {
       const std::lock_guard lock(mutex_);
       child_ = child;
-      if (!given_up_) return true;
+      if (!cancelled_) return true;
     }
     if (child) {
       ::kill(-*child, SIGKILL);
@@ -93,9 +94,9 @@ class Start {
     return false;
   }
   // Returns the child, if it was already started.
-  std::optional<pid_t> give_up() {
+  std::optional<pid_t> cancel() {
     const std::lock_guard lock(mutex_);
-    given_up_ = true;
+    cancelled_ = true;
     return child_ && *child_ ? std::optional(**child_) : std::nullopt;
   }
   Result<pid_t> take() {
@@ -106,7 +107,7 @@ class Start {
  private:
   std::mutex mutex_;
   std::optional<Result<pid_t>> child_;
-  bool given_up_ = false;
+  bool cancelled_ = false;
 };
 
 }  // namespace
@@ -114,7 +115,8 @@ class Start {
 // Lives as long as its CommandRun, or until its process is reaped.
 class CommandRun::Process : public std::enable_shared_from_this<Process> {
  public:
-  Process(Loop& loop, Ended ended) : loop_(loop), ended_(std::move(ended)), began_(loop.now()) {}
+  Process(Loop& loop, OnEnd ended)
+      : loop_(loop), on_end_(std::move(ended)), began_at_(loop.now()) {}
 
   void start(const CommandOptions& plan) {
     if (auto started = try_start(plan); !started) {
@@ -125,34 +127,34 @@ class CommandRun::Process : public std::enable_shared_from_this<Process> {
   }
 
   void abandon() {
-    ended_ = nullptr;
-    give_up_starting();
-    leave_behind();
+    on_end_ = nullptr;
+    cancel_start();
+    detach();
     if (pidfd_) ::kill(-pid_, SIGKILL);
   }
 
  private:
   Result<void> try_start(const CommandOptions& plan);
   void on_started(Duration deadline, Duration grace);
-  void on_never_started();
-  void give_up_starting();
+  void on_start_timeout();
+  void cancel_start();
   void read_some();
   std::size_t read_once();
   void on_deadline(Duration grace);
   void on_kill();
   void on_exit();
   void end(CommandOutcome outcome);
-  void leave_behind();
+  void detach();
 
   Loop& loop_;
-  Ended ended_;
-  TimePoint began_;
+  OnEnd on_end_;
+  TimePoint began_at_;
   std::optional<ThreadWorker> starter_;
-  std::shared_ptr<Start> start_;  // set while the command is being started
+  std::shared_ptr<PendingStart> start_;  // set while the command is being started
   pid_t pid_ = 0;
   UniqueFd pidfd_;  // empty: nothing runs
   UniqueFd output_;
-  Tail tail_;
+  OutputTail tail_;
   bool timed_out_ = false;
   Subscription readable_;
   Subscription exited_;
@@ -162,11 +164,11 @@ class CommandRun::Process : public std::enable_shared_from_this<Process> {
 
 Result<void> CommandRun::Process::try_start(const CommandOptions& plan) {
   if (plan.argv.empty()) return Error{Errc::invalid, "no command given"};
-  if (Place::none_left()) {
+  if (StartSlot::is_exhausted()) {
     return Error{
         Errc::busy,
         fmt::format("{} commands are waiting to start; check that their file system is available",
-                    kMostStarting)};
+                    kMaxStarting)};
   }
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("creating a pipe");
@@ -178,30 +180,30 @@ Result<void> CommandRun::Process::try_start(const CommandOptions& plan) {
   } catch (const std::system_error& error) {  // too many threads
     return Error{Errc::unavailable, error.what()};
   }
-  start_ = std::make_shared<Start>();
-  starter_->post([weak = weak_from_this(), start = start_, place = std::make_shared<Place>(),
-                  theirs, plan]() -> Worker::Afterwards {
-    if (!start->hand_over(spawn_free(spawn_plan(plan, theirs->get())))) return nullptr;
-    return [weak, deadline = plan.deadline, grace = plan.grace] {
+  start_ = std::make_shared<PendingStart>();
+  starter_->post([weak = weak_from_this(), start = start_, place = std::make_shared<StartSlot>(),
+                  theirs, plan]() -> Worker::Completion {
+    if (!start->deliver(spawn_unconfined(spawn_options(plan, theirs->get())))) return nullptr;
+    return [weak, deadline = plan.timeout, grace = plan.grace_period] {
       if (const auto self = weak.lock()) self->on_started(deadline, grace);
     };
   });
-  timer_ = loop_.call_after(plan.start_within, [this] { on_never_started(); });
+  timer_ = loop_.call_after(plan.start_timeout, [this] { on_start_timeout(); });
   return {};
 }
 
-void CommandRun::Process::on_never_started() {
-  give_up_starting();
-  leave_behind();
+void CommandRun::Process::on_start_timeout() {
+  cancel_start();
+  detach();
   if (pidfd_) ::kill(-pid_, SIGKILL);
   end({.end = CommandOutcome::End::not_started,
        .why = "its file could not be read in time; check that its file system is available"});
 }
 
 // The thread kills a child that starts after this; the caller kills one that has started already.
-void CommandRun::Process::give_up_starting() {
+void CommandRun::Process::cancel_start() {
   const auto start = std::exchange(start_, nullptr);
-  const auto child = start ? start->give_up() : std::nullopt;
+  const auto child = start ? start->cancel() : std::nullopt;
   if (!child) return;
   pid_ = *child;
   pidfd_ = open_pidfd(pid_);
@@ -231,7 +233,7 @@ void CommandRun::Process::on_started(Duration deadline, Duration grace) {
 
 // Returns 0 if there is nothing more, or nothing now.
 std::size_t CommandRun::Process::read_once() {
-  std::array<char, kReadAtOnce> bytes;
+  std::array<char, kReadBufferSize> bytes;
   const ssize_t got = ::read(output_.get(), bytes.data(), bytes.size());
   if (got == 0) readable_.reset();  // all writers closed it; the process may still run
   if (got <= 0) return 0;
@@ -240,10 +242,10 @@ std::size_t CommandRun::Process::read_once() {
 }
 
 void CommandRun::Process::read_some() {
-  if (read_once() < kFlood) return;
+  if (read_once() < kFloodThreshold) return;
   readable_.reset();
   pause_ = loop_.call_after(
-      kPauseOfFlood, [this] { readable_ = loop_.watch(output_.get(), [this] { read_some(); }); });
+      kFloodPause, [this] { readable_ = loop_.watch(output_.get(), [this] { read_some(); }); });
 }
 
 void CommandRun::Process::on_deadline(Duration grace) {
@@ -254,8 +256,8 @@ void CommandRun::Process::on_deadline(Duration grace) {
 
 void CommandRun::Process::on_kill() {
   ::kill(-pid_, SIGKILL);
-  timer_ = loop_.call_after(kKillPatience, [this] {
-    leave_behind();
+  timer_ = loop_.call_after(kKillTimeout, [this] {
+    detach();
     end({.end = CommandOutcome::End::timed_out, .why = "it does not end, even after SIGKILL"});
   });
 }
@@ -268,7 +270,7 @@ void CommandRun::Process::on_exit() {
   int status = 0;
   ::waitpid(pid_, &status, WNOHANG);
   pidfd_.reset();
-  for (int i = 0; i < kReadsAtTheEnd && output_ && read_once() > 0; ++i) {
+  for (int i = 0; i < kMaxFinalReads && output_ && read_once() > 0; ++i) {
   }
   using End = CommandOutcome::End;
   if (timed_out_) return end({.end = End::timed_out});
@@ -281,13 +283,13 @@ void CommandRun::Process::end(CommandOutcome outcome) {
   timer_.reset();
   readable_.reset();
   pause_.reset();
-  outcome.took = loop_.now() - began_;
+  outcome.duration = loop_.now() - began_at_;
   tail_.move_to(outcome);
-  if (const auto ended = std::exchange(ended_, nullptr)) ended(outcome);
+  if (const auto ended = std::exchange(on_end_, nullptr)) ended(outcome);
 }
 
 // Makes the loop the only owner, until the process can be reaped.
-void CommandRun::Process::leave_behind() {
+void CommandRun::Process::detach() {
   timer_.reset();
   readable_.reset();
   pause_.reset();
@@ -297,7 +299,7 @@ void CommandRun::Process::leave_behind() {
   exited_ = loop_.watch(pidfd_.get(), [self = shared_from_this()] { self->on_exit(); });
 }
 
-CommandRun::CommandRun(Loop& loop, const CommandOptions& plan, Ended ended)
+CommandRun::CommandRun(Loop& loop, const CommandOptions& plan, OnEnd ended)
     : process_(std::make_shared<Process>(loop, std::move(ended))) {
   process_->start(plan);
 }
@@ -307,7 +309,7 @@ CommandRun::~CommandRun() {
 }
 
 std::string CommandOutcome::text() const {
-  const double seconds = std::chrono::duration<double>(took).count();
+  const double seconds = std::chrono::duration<double>(duration).count();
   switch (end) {
     case End::exited:
       return fmt::format("exited with status {}", number);

@@ -14,7 +14,7 @@
 
 namespace gpuyard {
 
-inline constexpr std::size_t kCommandOutputKept = 4096;  // bytes; the last ones are kept
+inline constexpr std::size_t kMaxCommandOutput = 4096;  // bytes; the last ones are kept
 
 struct CommandOptions {
   std::vector<std::string> argv;  // the program first: a path, or a name in PATH
@@ -22,10 +22,10 @@ struct CommandOptions {
   std::vector<std::pair<std::string, std::string>> environment = {};
   // The run fails if the command has not started within this time. A command that starts later is
   // killed.
-  Duration start_within = shares::kStart;
-  Duration deadline = std::chrono::seconds(60);  // counted from the start
+  Duration start_timeout = limits::kCommandStartTimeout;
+  Duration timeout = std::chrono::seconds(60);  // counted from the start
   // The time from SIGTERM, which is sent at the deadline, to SIGKILL.
-  Duration grace = std::chrono::seconds(2);
+  Duration grace_period = std::chrono::seconds(2);
 };
 
 struct CommandOutcome {
@@ -37,9 +37,9 @@ struct CommandOutcome {
   };
   End end = End::not_started;
   int number = 0;           // exited: the exit status; signalled: the signal's number
-  std::string output = {};  // stdout and stderr, as they came; the last kCommandOutputKept bytes
-  bool output_cut = false;
-  Duration took{};
+  std::string output = {};  // stdout and stderr, as they came; the last kMaxCommandOutput bytes
+  bool output_truncated = false;
+  Duration duration{};
   std::string why = {};
 
   bool succeeded() const { return end == End::exited && number == 0; }
@@ -52,16 +52,16 @@ struct CommandOutcome {
 // the kernel releases it. A command that floods its output is slowed down.
 class [[nodiscard]] CommandRun {
  public:
-  using Ended = std::function<void(const CommandOutcome&)>;
+  using OnEnd = std::function<void(const CommandOutcome&)>;
 
   // The most commands of this process that may wait for a file system to let them start. Beyond it
   // a command is not started.
-  static constexpr int kMostStarting = shares::kStarting;
+  static constexpr int kMaxStarting = limits::kMaxStartingCommands;
 
   // `ended` runs once, on the loop, unless this object is destroyed first; it may destroy the
   // object itself. It runs at the latest one second after the sum of the plan's times: a process
   // that survives SIGKILL is left behind.
-  CommandRun(Loop& loop, const CommandOptions& plan, Ended ended);
+  CommandRun(Loop& loop, const CommandOptions& plan, OnEnd ended);
   CommandRun(CommandRun&&) noexcept = default;
   CommandRun& operator=(CommandRun&&) = delete;
   ~CommandRun();

@@ -43,9 +43,9 @@ std::vector<SystemCallAbi> abis_of_kernel() {
 #endif
 }
 
-void refuse_if(SeccompProgram& program, std::uint32_t value) {
+void deny_if(SeccompProgram& program, std::uint32_t value) {
   program.skip_unless(value, 1);
-  program.refuse();
+  program.deny();
 }
 
 // The kernel reads 32 bits of a request, so a filter must not compare the others.
@@ -53,7 +53,7 @@ SeccompProgram program_of_ioctl() {
   SeccompProgram program;
   program.load_argument(1);
   for (const unsigned request : {unsigned{TIOCSTI}, unsigned{TIOCLINUX}, unsigned{TIOCCONS}}) {
-    refuse_if(program, request);
+    deny_if(program, request);
   }
   program.allow();
   return program;
@@ -62,8 +62,8 @@ SeccompProgram program_of_ioctl() {
 SeccompProgram program_of(const SystemCallAbi& abi) {
   SeccompProgram program;
   program.load_number();
-  program.keep(abi.number_bits);
-  for (const std::uint32_t number : abi.denied) refuse_if(program, number);
+  program.mask(abi.number_bits);
+  for (const std::uint32_t number : abi.denied) deny_if(program, number);
   const SeccompProgram of_ioctl = program_of_ioctl();
   for (const std::uint32_t number : abi.ioctls) {
     program.skip_unless(number, of_ioctl.size());
@@ -89,7 +89,8 @@ SeccompProgram whole_program() {
 
 Result<void> deny_unused_calls(NewPrivileges privileges) {
   auto done = whole_program().install();
-  if (done || done.error().code != Errc::denied || privileges == NewPrivileges::stay) return done;
+  if (done || done.error().code != Errc::denied || privileges == NewPrivileges::required)
+    return done;
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return system_error("setting no_new_privs");
   return whole_program().install();
 }

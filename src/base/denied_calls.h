@@ -7,9 +7,9 @@
 namespace gpuyard {
 
 enum class NewPrivileges {
-  may_go,  // no_new_privs is set if the kernel asks for it: children gain nothing by setuid
-           // programs
-  stay,    // Errc::denied instead
+  droppable,  // no_new_privs is set if the kernel asks for it: children gain nothing by setuid
+              // programs
+  required,   // Errc::denied instead
 };
 
 // Makes these calls fail with EPERM, for good, in each thread of this process and each child that

@@ -56,14 +56,14 @@ const std::vector<DeniedCall>& denied_calls() {
 TEST(DeniedCalls, FailWithAnErrorAndOthersAreMade) {
   for (const DeniedCall& call : denied_calls()) {
     EXPECT_EQ(in_own_process([&] {
-                if (!deny_unused_calls(NewPrivileges::may_go)) return kNoFilter;
+                if (!deny_unused_calls(NewPrivileges::droppable)) return kNoFilter;
                 return call.make() == -1 ? errno : kNotDenied;
               }),
               EPERM)
         << call.name;
   }
   EXPECT_EQ(in_own_process([] {
-              if (!deny_unused_calls(NewPrivileges::may_go)) return kNoFilter;
+              if (!deny_unused_calls(NewPrivileges::droppable)) return kNoFilter;
               return made(SYS_ioctl, -1, TIOCGWINSZ) == -1 ? errno : kNotDenied;
             }),
             EBADF);
@@ -80,7 +80,7 @@ TEST(DeniedCalls, AreDeniedToThreadsThatRanBefore) {
                 went = static_cast<int>(::read(pipe[0], &ignored, 1));
                 if (made(SYS_ioctl, -1, TIOCSTI) == -1) result = errno;
               });
-              const bool done = deny_unused_calls(NewPrivileges::may_go).ok();
+              const bool done = deny_unused_calls(NewPrivileges::droppable).ok();
               if (::write(pipe[1], "", 1) != 1) return kNotDenied;
               before.join();
               return done && went == 1 ? result : kNoFilter;
@@ -99,7 +99,7 @@ int ioctl_of_i386() {
 TEST(DeniedCalls, AreDeniedToThe32BitAbi) {
   if (in_own_process(ioctl_of_i386) != EBADF) GTEST_SKIP() << "this kernel has no 32-bit calls";
   EXPECT_EQ(in_own_process([] {
-              if (!deny_unused_calls(NewPrivileges::may_go)) return kNoFilter;
+              if (!deny_unused_calls(NewPrivileges::droppable)) return kNoFilter;
               return ioctl_of_i386();
             }),
             EPERM);
@@ -115,21 +115,21 @@ TEST(DeniedCalls, CostNoNewPrivsOnlyWithoutCapability) {
   };
   const int before = ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);
   if (::geteuid() == 0) {
-    EXPECT_EQ(no_new_privs(NewPrivileges::may_go), before);
+    EXPECT_EQ(no_new_privs(NewPrivileges::droppable), before);
     EXPECT_EQ(in_own_process([] {
                 if (::setresuid(65534, 65534, 65534) != 0) return kDiedInTest;
-                const auto done = deny_unused_calls(NewPrivileges::stay);
+                const auto done = deny_unused_calls(NewPrivileges::required);
                 return done ? kNotDenied : ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);
               }),
               before == 0 ? 0 : kNotDenied);
     EXPECT_EQ(in_own_process([] {
                 if (::setresuid(65534, 65534, 65534) != 0) return kDiedInTest;
-                const auto done = deny_unused_calls(NewPrivileges::may_go);
+                const auto done = deny_unused_calls(NewPrivileges::droppable);
                 return done ? ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) : kNoFilter;
               }),
               1);
   } else {
-    EXPECT_EQ(no_new_privs(NewPrivileges::may_go), 1);
+    EXPECT_EQ(no_new_privs(NewPrivileges::droppable), 1);
   }
 }
 

@@ -15,26 +15,26 @@ namespace gpuyard {
 template <class What>
 class EndWatch {
  public:
-  static constexpr Duration kLook = std::chrono::milliseconds(250);
+  static constexpr Duration kPollInterval = std::chrono::milliseconds(250);
 
   // `good`: whether it has not ended yet. The loop outlives the watch.
   EndWatch(Loop& loop, std::function<bool(const What&)> good)
-      : loop_(loop), good_(std::move(good)) {}
+      : loop_(loop), is_valid_(std::move(good)) {}
   EndWatch(const EndWatch&) = delete;
   EndWatch& operator=(const EndWatch&) = delete;
 
   // Calls `ended` once: inside tell_ended(), or within kLook, also if the clock jumps.
-  Subscription on_end(What what, std::function<void()> ended) {
+  Subscription subscribe(What what, std::function<void()> ended) {
     const std::uint64_t number = ++next_;
     watchers_.emplace(number, Watcher{std::move(what), std::move(ended)});
-    look_later();
-    return Subscription(here_.guard([this, number] { watchers_.erase(number); }));
+    schedule_poll();
+    return Subscription(lifetime_.guard([this, number] { watchers_.erase(number); }));
   }
 
-  void tell_ended() {
+  void notify_ended() {
     std::vector<std::function<void()>> told;
     std::erase_if(watchers_, [&](auto& one) {
-      if (good_(one.second.what)) return false;
+      if (is_valid_(one.second.what)) return false;
       told.push_back(std::move(one.second.ended));
       return true;
     });
@@ -47,21 +47,21 @@ class EndWatch {
     std::function<void()> ended;
   };
 
-  void look_later() {
-    if (look_ || watchers_.empty()) return;
-    look_ = loop_.call_after(kLook, [this] {
-      look_.reset();
-      tell_ended();
-      look_later();
+  void schedule_poll() {
+    if (poll_timer_ || watchers_.empty()) return;
+    poll_timer_ = loop_.call_after(kPollInterval, [this] {
+      poll_timer_.reset();
+      notify_ended();
+      schedule_poll();
     });
   }
 
   Loop& loop_;
-  const std::function<bool(const What&)> good_;
+  const std::function<bool(const What&)> is_valid_;
   std::map<std::uint64_t, Watcher> watchers_;
   std::uint64_t next_ = 0;
-  Subscription look_;
-  Lifetime here_;
+  Subscription poll_timer_;
+  Lifetime lifetime_;
 };
 
 }  // namespace gpuyard

@@ -19,7 +19,7 @@ namespace gpuyard {
 // itself; the items of one party keep their order. Every second turn is reserved for privileged
 // parties, so that their delay does not grow with the number of other parties.
 template <class Party, class Item>
-class Rotation {
+class RoundRobinQueue {
  public:
   bool empty() const { return rounds_[0].turns.empty() && rounds_[1].turns.empty(); }
   std::size_t size_of(const Party& party, bool privileged) const {
@@ -34,8 +34,8 @@ class Rotation {
     line->second.push_back(std::move(item));
   }
   Item pop() {
-    kept_turn_ = rounds_[0].turns.empty() || (!kept_turn_ && !rounds_[1].turns.empty());
-    Round& round = rounds_[kept_turn_ ? 1 : 0];
+    privileged_turn_ = rounds_[0].turns.empty() || (!privileged_turn_ && !rounds_[1].turns.empty());
+    Round& round = rounds_[privileged_turn_ ? 1 : 0];
     const auto line = round.turns.front();
     round.turns.pop_front();
     Item item = std::move(line->second.front());
@@ -55,8 +55,8 @@ class Rotation {
     std::deque<typename Items::iterator> turns;
   };
 
-  std::array<Round, 2> rounds_;  // [1]: privileged parties
-  bool kept_turn_ = false;       // the last turn went to a privileged party
+  std::array<Round, 2> rounds_;   // [1]: privileged parties
+  bool privileged_turn_ = false;  // the last turn went to a privileged party
 };
 
 // Queues work of which little can be done at a time and serves the parties in turn.
@@ -73,34 +73,35 @@ class FairQueue {
   FairQueue& operator=(const FairQueue&) = delete;
 
   // Returns false, and drops the work, if too much work of this party is waiting.
-  bool enter(const Requester& by, Work work) {
-    if (state_->waiting.size_of(by.party, by.privileged) >= state_->most_of_one) return false;
-    state_->waiting.push(by.party, by.privileged, std::move(work));
-    go(state_);
+  bool try_enqueue(const Requester& by, Work work) {
+    if (state_->waiting.size_of(by.quota_group, by.privileged) >= state_->max_per_group)
+      return false;
+    state_->waiting.push(by.quota_group, by.privileged, std::move(work));
+    start_next(state_);
     return true;
   }
 
  private:
   struct State {
-    std::size_t at_once = 0;
-    std::size_t most_of_one = 0;
+    std::size_t max_running = 0;
+    std::size_t max_per_group = 0;
     std::size_t running = 0;
-    bool going = false;  // work that ends in its own call starts no other work inside it
-    Rotation<std::string, Work> waiting = {};
+    bool starting = false;  // work that ends in its own call starts no other work inside it
+    RoundRobinQueue<std::string, Work> waiting = {};
   };
 
-  static void go(const std::shared_ptr<State>& state) {
-    if (std::exchange(state->going, true)) return;
-    while (state->running < state->at_once && !state->waiting.empty()) {
+  static void start_next(const std::shared_ptr<State>& state) {
+    if (std::exchange(state->starting, true)) return;
+    while (state->running < state->max_running && !state->waiting.empty()) {
       const Work work = state->waiting.pop();
       ++state->running;
       work([state, ended = false]() mutable {
         if (std::exchange(ended, true) || state->running == 0) return;
         --state->running;
-        go(state);
+        start_next(state);
       });
     }
-    state->going = false;
+    state->starting = false;
   }
 
   std::shared_ptr<State> state_;

@@ -11,10 +11,10 @@
 namespace gpuyard {
 namespace {
 
-class FairLineTest : public ::testing::Test {
+class FairQueueTest : public ::testing::Test {
  protected:
   bool enter(const std::string& party, const std::string& what, bool privileged = false) {
-    return line_->enter({party, privileged}, [this, what](std::function<void()> ended) {
+    return line_->try_enqueue({party, privileged}, [this, what](std::function<void()> ended) {
       began_.push_back(what);
       ended_.push_back(std::move(ended));
     });
@@ -30,7 +30,7 @@ class FairLineTest : public ::testing::Test {
   std::vector<std::function<void()>> ended_;
 };
 
-TEST_F(FairLineTest, LongBacklogYieldsTurnToOtherParty) {
+TEST_F(FairQueueTest, LongBacklogYieldsTurnToOtherParty) {
   for (const char* what : {"a1", "a2", "a3", "a4", "a5"}) EXPECT_TRUE(enter("a", what));
   EXPECT_FALSE(enter("a", "a6")) << "three of his wait";
   EXPECT_TRUE(enter("b", "b1"));
@@ -39,7 +39,7 @@ TEST_F(FairLineTest, LongBacklogYieldsTurnToOtherParty) {
   EXPECT_EQ(began_, (std::vector<std::string>{"a1", "a2", "a3", "b1", "a4", "a5"}));
 }
 
-TEST_F(FairLineTest, PrivilegedWorkIsServedEverySecondTurn) {
+TEST_F(FairQueueTest, PrivilegedWorkIsServedEverySecondTurn) {
   for (int i = 0; i < 100; ++i) enter(std::to_string(i), "user");
   enter("uid 0", "root", true);
   enter("uid 0", "root again", true);
@@ -50,7 +50,7 @@ TEST_F(FairLineTest, PrivilegedWorkIsServedEverySecondTurn) {
   EXPECT_EQ(began_.back(), "root again");
 }
 
-TEST_F(FairLineTest, UnusedTurnsGoToTheOtherParties) {
+TEST_F(FairQueueTest, UnusedTurnsGoToTheOtherParties) {
   for (const char* what : {"r1", "r2", "r3"}) enter("uid 0", what, true);
   for (const char* what : {"r4", "r5"}) enter("uid 0", what, true);
   EXPECT_FALSE(enter("uid 0", "r6", true)) << "three of its requests are waiting";
@@ -60,14 +60,14 @@ TEST_F(FairLineTest, UnusedTurnsGoToTheOtherParties) {
   EXPECT_EQ(began_, (std::vector<std::string>{"r1", "r2", "a1", "r3", "a2", "r4", "r5"}));
 }
 
-TEST_F(FairLineTest, SynchronousCompletionDoesNotStartNextRecursively) {
+TEST_F(FairQueueTest, SynchronousCompletionDoesNotStartNextRecursively) {
   enter("a", "a1");
   enter("a", "a2");
   int inside = 0;
   int deepest = 0;
   int done = 0;
   for (int i = 0; i < 3; ++i) {
-    line_->enter({.party = "b"}, [&](const std::function<void()>& ended) {
+    line_->try_enqueue({.quota_group = "b"}, [&](const std::function<void()>& ended) {
       deepest = std::max(deepest, ++inside);
       ended();
       --inside;
@@ -79,7 +79,7 @@ TEST_F(FairLineTest, SynchronousCompletionDoesNotStartNextRecursively) {
   EXPECT_EQ(deepest, 1);
 }
 
-TEST_F(FairLineTest, CompletionAfterDestructionIsIgnored) {
+TEST_F(FairQueueTest, CompletionAfterDestructionIsIgnored) {
   enter("a", "a1");
   enter("a", "a2");
   enter("a", "a3");

@@ -64,8 +64,8 @@ Error system_error(std::string_view doing) {
 
 namespace {
 
-OpenDenied& open_denied() {
-  static OpenDenied instance;
+DeniedFileOpener& denied_file_opener() {
+  static DeniedFileOpener instance;
   return instance;
 }
 
@@ -75,8 +75,8 @@ bool is_denied(int error) {
 
 }  // namespace
 
-void open_denied_files_by(OpenDenied open) {
-  open_denied() = std::move(open);
+void set_denied_file_opener(DeniedFileOpener open) {
+  denied_file_opener() = std::move(open);
 }
 
 Result<UniqueFd> open_to_read(const std::string& path, int flags) {
@@ -84,18 +84,18 @@ Result<UniqueFd> open_to_read(const std::string& path, int flags) {
   if (file) return file;
   const bool denied = is_denied(errno);
   const Error error = system_error("opening " + path);
-  if (!denied || !open_denied()) return error;
-  auto given = open_denied()(path);
+  if (!denied || !denied_file_opener()) return error;
+  auto given = denied_file_opener()(path);
   return given ? std::move(given) : Result<UniqueFd>(error);
 }
 
-Result<struct stat> status_of_file(const std::string& path) {
+Result<struct stat> stat_file(const std::string& path) {
   struct stat info{};
   if (::stat(path.c_str(), &info) == 0) return info;
   const bool denied = is_denied(errno);
   const Error error = system_error("opening " + path);
-  if (!denied || !open_denied()) return error;
-  const auto given = open_denied()(path);
+  if (!denied || !denied_file_opener()) return error;
+  const auto given = denied_file_opener()(path);
   if (!given || ::fstat(given->get(), &info) != 0) return error;
   return info;
 }
@@ -185,10 +185,10 @@ Result<UniqueFd> lock_file(const std::string& path) {
 
 namespace {
 
-constexpr int kMostLinks = 40;  // the kernel's own limit
+constexpr int kMaxSymlinks = 40;  // the kernel's own limit
 
 // The remaining steps of a path, the next one last.
-class Way {
+class PathSteps {
  public:
   void prepend(const std::filesystem::path& path) {
     std::vector<std::string> steps;
@@ -247,7 +247,7 @@ std::optional<Fault> fault_of(const std::string& place, const struct stat& info,
       fmt::format("{}mode {:04o}", file ? "" : fmt::format("a {}, ", kind_of(info.st_mode)),
                   info.st_mode & 07777U);
   const auto hint = [&](std::string_view command) {
-    return file ? fmt::format("{} {}", command, shell_word(place)) : "";
+    return file ? fmt::format("{} {}", command, quote_shell_word(place)) : "";
   };
   if (std::ranges::count(trust.owners, info.st_uid) == 0) {
     return Fault{fmt::format("{} belongs to UID {} ({})", place, info.st_uid, mode),
@@ -277,7 +277,7 @@ Result<void> check_trusted(const Trust& trust, const std::string& path, std::str
   std::error_code failed;
   const auto absolute = std::filesystem::absolute(path, failed);
   if (failed) return Error{Errc::not_found, path + " is not a path"};
-  Way way;
+  PathSteps way;
   way.prepend(absolute);
   std::string place = "/";
   for (int links = 0; !way.empty();) {
@@ -299,7 +299,7 @@ Result<void> check_trusted(const Trust& trust, const std::string& path, std::str
     }
     if (!S_ISLNK(info.st_mode)) {
       place = next;
-    } else if (++links <= kMostLinks) {
+    } else if (++links <= kMaxSymlinks) {
       way.prepend(std::filesystem::read_symlink(next, failed));
     } else {
       return Error{Errc::not_found, path + " has too many links"};

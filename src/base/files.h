@@ -22,11 +22,11 @@ Result<UniqueFd> open_to_read(const std::string& path, int flags = 0);
 
 // Opens files that this user may not open, for the whole process; empty: they stay closed. It is
 // called on any thread. Set it before threads start.
-using OpenDenied = std::function<Result<UniqueFd>(const std::string& path)>;
-void open_denied_files_by(OpenDenied);
+using DeniedFileOpener = std::function<Result<UniqueFd>(const std::string& path)>;
+void set_denied_file_opener(DeniedFileOpener);
 
 // Returns the result of stat(), also for a file that only the function above can open.
-Result<struct stat> status_of_file(const std::string& path);
+Result<struct stat> stat_file(const std::string& path);
 
 // Reads a file of at most `limit` bytes; a longer file is an error.
 Result<std::string> read_file(const std::string& path, std::size_t limit);

@@ -15,7 +15,7 @@ namespace gpuyard {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n";
-constexpr std::string_view kNoWord = " \t\r\n&|()!<>=~\"";
+constexpr std::string_view kNonWordCharacters = " \t\r\n&|()!<>=~\"";
 constexpr std::array<std::string_view, 13> kSigns = {"==", "!=", ">=", "<=", "!~", "<", ">",
                                                      "~",  "&",  "|",  "(",  ")",  "!"};
 
@@ -31,7 +31,7 @@ std::size_t column_of(std::string_view text, std::size_t byte) {
   return 1 + static_cast<std::size_t>(std::ranges::count_if(text.substr(0, byte), begins));
 }
 
-Error wrong(std::size_t column, std::string_view what) {
+Error filter_error(std::size_t column, std::string_view what) {
   return {Errc::invalid, fmt::format("column {}: {}", column, what)};
 }
 
@@ -55,8 +55,8 @@ Result<std::vector<Token>> tokens_of(std::string_view text) {
       at += closed + 1;
       continue;
     }
-    const std::string_view word = rest.substr(0, rest.find_first_of(kNoWord));
-    if (word.empty()) return wrong(column, fmt::format("unexpected \"{}\"", rest.front()));
+    const std::string_view word = rest.substr(0, rest.find_first_of(kNonWordCharacters));
+    if (word.empty()) return filter_error(column, fmt::format("unexpected \"{}\"", rest.front()));
     tokens.push_back({{}, word, true, column});
     at += word.size();
   }
@@ -70,17 +70,17 @@ std::string text_of(const FilterValue& value) {
   return {};
 }
 
-bool known(const FilterValue& value) {
+bool is_known(const FilterValue& value) {
   return !std::holds_alternative<std::monostate>(value);
 }
 
 bool contains(const FilterValue& value, std::string_view word) {
-  return known(value) && text_of(value).find(word) != std::string::npos;
+  return is_known(value) && text_of(value).find(word) != std::string::npos;
 }
 
-bool present(const FilterValue& value) {
+bool is_present(const FilterValue& value) {
   const double* const number = std::get_if<double>(&value);
-  return number != nullptr ? *number != 0 : known(value) && !text_of(value).empty();
+  return number != nullptr ? *number != 0 : is_known(value) && !text_of(value).empty();
 }
 
 }  // namespace
@@ -91,95 +91,97 @@ class Filter::Parser {
          std::span<const std::string_view> numbers)
       : tokens_(std::move(tokens)), fields_(fields), numbers_(numbers) {}
 
-  Result<std::vector<Step>> whole() {
-    if (auto done = any(); !done) return std::move(done).error();
-    if (now().sign != "end") return wrong(now().column, "missing \"&\" or \"|\"");
+  Result<std::vector<Step>> parse_whole() {
+    if (auto done = parse_any(); !done) return std::move(done).error();
+    if (current().sign != "end") return filter_error(current().column, "missing \"&\" or \"|\"");
     return std::move(steps_);
   }
 
  private:
-  const Token& now() const { return tokens_[next_]; }
-  bool take(std::string_view sign) {
-    const bool there = now().sign == sign;
+  const Token& current() const { return tokens_[next_]; }
+  bool accept(std::string_view sign) {
+    const bool there = current().sign == sign;
     next_ += there ? 1 : 0;
     return there;
   }
 
-  Result<void> any() {
-    return chain("|", What::any, [this] { return all(); });
+  Result<void> parse_any() {
+    return parse_chain("|", StepKind::any, [this] { return parse_all(); });
   }
-  Result<void> all() {
-    return chain("&", What::both, [this] { return one(); });
+  Result<void> parse_all() {
+    return parse_chain("&", StepKind::both, [this] { return parse_one(); });
   }
   template <class Part>
-  Result<void> chain(std::string_view sign, What joined, Part part) {
+  Result<void> parse_chain(std::string_view sign, StepKind joined, Part part) {
     if (auto done = part(); !done) return done;
-    while (take(sign)) {
+    while (accept(sign)) {
       if (auto done = part(); !done) return done;
       steps_.push_back({joined});
     }
     return {};
   }
 
-  Result<void> one() {
-    if (take("!")) {
-      auto done = one();
-      steps_.push_back({What::negate});
+  Result<void> parse_one() {
+    if (accept("!")) {
+      auto done = parse_one();
+      steps_.push_back({StepKind::negate});
       return done;
     }
-    if (take("(")) {
-      if (auto done = any(); !done) return done;
-      if (!take(")")) return wrong(now().column, "missing \")\"");
+    if (accept("(")) {
+      if (auto done = parse_any(); !done) return done;
+      if (!accept(")")) return filter_error(current().column, "missing \")\"");
       return {};
     }
-    return test();
+    return parse_test();
   }
 
-  Result<void> test() {
-    const Token word = now();
+  Result<void> parse_test() {
+    const Token word = current();
     if (!word.is_word) {
-      return wrong(word.column, word.sign == "end"
-                                    ? "the filter ends too early"
-                                    : fmt::format("nothing before \"{}\"", word.sign));
+      return filter_error(word.column, word.sign == "end"
+                                           ? "the filter ends too early"
+                                           : fmt::format("nothing before \"{}\"", word.sign));
     }
     ++next_;
     const auto found = std::ranges::find(fields_, word.word);
     const auto field = static_cast<std::size_t>(found - fields_.begin());
-    Step step{What::compare, {}, field, to_lower(word.word)};
-    if (!compares(step)) {
-      step.what = found != fields_.end() ? What::present : What::anywhere;
+    Step step{StepKind::compare, {}, field, to_lower(word.word)};
+    if (!parse_comparison(step)) {
+      step.kind = found != fields_.end() ? StepKind::present : StepKind::anywhere;
       steps_.push_back(std::move(step));
       return {};
     }
     if (found == fields_.end()) {
-      return wrong(word.column,
-                   unknown_word("field", word.word, {fields_.begin(), fields_.end()},
-                                fmt::format("; fields are {}", fmt::join(fields_, ", "))));
+      return filter_error(word.column,
+                          unknown_word("field", word.word, {fields_.begin(), fields_.end()},
+                                       fmt::format("; fields are {}", fmt::join(fields_, ", "))));
     }
-    const std::string_view sign = now().sign;
+    const std::string_view sign = current().sign;
     ++next_;
-    if (!now().is_word) return wrong(now().column, fmt::format("\"{}\" needs a value", sign));
-    const bool number = step.what == What::compare && std::ranges::count(numbers_, word.word) > 0;
-    if (number && !number_in<double>(now().word)) {
-      return wrong(now().column,
-                   fmt::format("expected a number such as 80; got \"{}\"", now().word));
+    if (!current().is_word)
+      return filter_error(current().column, fmt::format("\"{}\" needs a value", sign));
+    const bool number =
+        step.kind == StepKind::compare && std::ranges::count(numbers_, word.word) > 0;
+    if (number && !parse_number<double>(current().word)) {
+      return filter_error(current().column,
+                          fmt::format("expected a number such as 80; got \"{}\"", current().word));
     }
-    step.word = to_lower(now().word);
+    step.word = to_lower(current().word);
     ++next_;
     steps_.push_back(std::move(step));
     return {};
   }
 
   // Whether a comparison follows, and which.
-  bool compares(Step& step) const {
+  bool parse_comparison(Step& step) const {
     constexpr std::array<std::string_view, 6> kOrders = {"==", "!=", ">=", "<=", ">", "<"};
-    const std::string_view sign = now().sign;
+    const std::string_view sign = current().sign;
     if (sign == "~" || sign == "!~") {
-      step.what = sign == "~" ? What::contains : What::lacks;
+      step.kind = sign == "~" ? StepKind::contains : StepKind::lacks;
       return true;
     }
     const auto* const order = std::ranges::find(kOrders, sign);
-    step.order = static_cast<Order>(order - kOrders.begin());
+    step.comparison = static_cast<Comparison>(order - kOrders.begin());
     return order != kOrders.end();
   }
 
@@ -192,13 +194,13 @@ class Filter::Parser {
 
 Result<Filter> Filter::parse(std::string_view text, std::span<const std::string_view> fields,
                              std::span<const std::string_view> numbers) {
-  if (text.size() > kLongest) {
-    return Error{Errc::invalid, fmt::format("a filter must be at most {} bytes", kLongest)};
+  if (text.size() > kMaxLength) {
+    return Error{Errc::invalid, fmt::format("a filter must be at most {} bytes", kMaxLength)};
   }
-  if (trimmed(text).empty()) return Filter();
+  if (trim(text).empty()) return Filter();
   auto tokens = tokens_of(text);
   if (!tokens) return std::move(tokens).error();
-  auto steps = Parser(*std::move(tokens), fields, numbers).whole();
+  auto steps = Parser(*std::move(tokens), fields, numbers).parse_whole();
   if (!steps) return std::move(steps).error();
   Filter filter;
   filter.steps_ = *std::move(steps);
@@ -206,39 +208,39 @@ Result<Filter> Filter::parse(std::string_view text, std::span<const std::string_
 }
 
 bool Filter::test(const Step& step, std::span<const FilterValue> row) {
-  if (step.what == What::anywhere) {
+  if (step.kind == StepKind::anywhere) {
     return std::ranges::any_of(row, [&](const auto& value) { return contains(value, step.word); });
   }
   const FilterValue& value = row[step.field];
-  if (step.what == What::contains) return contains(value, step.word);
-  if (step.what == What::lacks) return known(value) && !contains(value, step.word);
-  if (step.what == What::present) return present(value);
-  if (!known(value)) return false;
+  if (step.kind == StepKind::contains) return contains(value, step.word);
+  if (step.kind == StepKind::lacks) return is_known(value) && !contains(value, step.word);
+  if (step.kind == StepKind::present) return is_present(value);
+  if (!is_known(value)) return false;
   const auto holds = [&](const auto& a, const auto& b) {
-    switch (step.order) {
-      case Order::equal:
+    switch (step.comparison) {
+      case Comparison::equal:
         return a == b;
-      case Order::unequal:
+      case Comparison::unequal:
         return a != b;
-      case Order::at_least:
+      case Comparison::at_least:
         return a >= b;
-      case Order::at_most:
+      case Comparison::at_most:
         return a <= b;
-      case Order::more:
+      case Comparison::more:
         return a > b;
-      case Order::less:
+      case Comparison::less:
         return a < b;
     }
     return false;
   };
   if (const double* const number = std::get_if<double>(&value)) {
-    const auto wanted = number_in<double>(step.word);
+    const auto wanted = parse_number<double>(step.word);
     return wanted && std::isfinite(*wanted) && holds(*number, *wanted);
   }
   return holds(text_of(value), step.word);
 }
 
-bool Filter::passes(std::span<const FilterValue> row) const {
+bool Filter::matches(std::span<const FilterValue> row) const {
   std::vector<bool> results;
   const auto take = [&] {
     const bool last = results.back();
@@ -246,12 +248,12 @@ bool Filter::passes(std::span<const FilterValue> row) const {
     return last;
   };
   for (const Step& step : steps_) {
-    if (step.what == What::negate) {
+    if (step.kind == StepKind::negate) {
       results.back() = !results.back();
-    } else if (step.what == What::both || step.what == What::any) {
+    } else if (step.kind == StepKind::both || step.kind == StepKind::any) {
       const bool second = take();
       const bool first = take();
-      results.push_back(step.what == What::both ? first && second : first || second);
+      results.push_back(step.kind == StepKind::both ? first && second : first || second);
     } else {
       results.push_back(test(step, row));
     }

@@ -26,7 +26,7 @@ using FilterValue = std::variant<std::monostate, double, std::string>;
 
 class Filter {
  public:
-  static constexpr std::size_t kLongest = 1000;  // bytes
+  static constexpr std::size_t kMaxLength = 1000;  // bytes
 
   // Lets every row pass.
   Filter() = default;
@@ -36,17 +36,26 @@ class Filter {
                               std::span<const std::string_view> numbers = {});
 
   // `row` has one value for each field, in the order of parse().
-  bool passes(std::span<const FilterValue> row) const;
+  bool matches(std::span<const FilterValue> row) const;
   bool empty() const { return steps_.empty(); }
 
  private:
   class Parser;
-  enum class What : std::uint8_t { compare, contains, lacks, present, anywhere, negate, both, any };
-  enum class Order : std::uint8_t { equal, unequal, at_least, at_most, more, less };
+  enum class StepKind : std::uint8_t {
+    compare,
+    contains,
+    lacks,
+    present,
+    anywhere,
+    negate,
+    both,
+    any
+  };
+  enum class Comparison : std::uint8_t { equal, unequal, at_least, at_most, more, less };
   // In the order in which they are carried out: a step takes the results of those before it.
   struct Step {
-    What what{};
-    Order order{};
+    StepKind kind{};
+    Comparison comparison{};
     std::size_t field = 0;
     std::string word = {};
   };

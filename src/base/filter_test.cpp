@@ -46,7 +46,7 @@ TEST(Filter, LetsTheRowsPassThatThePageLetsPass) {
     ASSERT_TRUE(filter.ok()) << text << ": " << filter.error().message;
     std::vector<std::size_t> passing;
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (filter->passes(rows[i])) passing.push_back(i);
+      if (filter->matches(rows[i])) passing.push_back(i);
     }
     std::vector<std::size_t> wanted;
     for (const auto& row : one.at("rows").as_array()) {
@@ -73,9 +73,9 @@ TEST(Filter, ErrorsNameTheColumn) {
 TEST(Filter, IsBounded) {
   const std::string_view field = "gpu";
   const std::span fields(&field, 1);
-  EXPECT_FALSE(Filter::parse(std::string(Filter::kLongest + 1, ' '), fields).ok());
-  EXPECT_FALSE(Filter::parse(std::string(Filter::kLongest, '('), fields).ok());
-  EXPECT_TRUE(Filter::parse(std::string(Filter::kLongest - 1, '!') + "x", fields).ok());
+  EXPECT_FALSE(Filter::parse(std::string(Filter::kMaxLength + 1, ' '), fields).ok());
+  EXPECT_FALSE(Filter::parse(std::string(Filter::kMaxLength, '('), fields).ok());
+  EXPECT_TRUE(Filter::parse(std::string(Filter::kMaxLength - 1, '!') + "x", fields).ok());
 }
 
 }  // namespace

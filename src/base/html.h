@@ -7,7 +7,7 @@
 namespace gpuyard {
 
 // Escapes the three characters that mean something there.
-inline std::string in_html(std::string_view text) {
+inline std::string escape_html(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c == '&') {

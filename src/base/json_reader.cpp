@@ -49,9 +49,9 @@ class Reader {
     std::size_t length_;
   };
 
-  void complain(std::string_view what) { problems_.add(path_, what); }
-  void complain(std::string_view expected, const boost::json::value& got) {
-    complain(fmt::format("expected {}; got {}", expected, value_text(got)));
+  void add_problem(std::string_view what) { problems_.add(path_, what); }
+  void add_problem(std::string_view expected, const boost::json::value& got) {
+    add_problem(fmt::format("expected {}; got {}", expected, value_text(got)));
   }
 
   template <class T>
@@ -77,7 +77,7 @@ void Reader::read_boolean(const boost::json::value& from, bool& to) {
   if (const auto* value = from.if_bool()) {
     to = *value;
   } else {
-    complain("true or false", from);
+    add_problem("true or false", from);
   }
 }
 
@@ -87,10 +87,10 @@ void Reader::read_integer(const boost::json::value& from, void* to) {
   const T value = from.to_number<T>(failed);
   if (failed || from.is_double()) {
     using Limits = std::numeric_limits<T>;
-    complain(from.is_number() && !from.is_double()
-                 ? fmt::format("an integer from {} to {}", Limits::min(), Limits::max())
-                 : "an integer",
-             from);
+    add_problem(from.is_number() && !from.is_double()
+                    ? fmt::format("an integer from {} to {}", Limits::min(), Limits::max())
+                    : "an integer",
+                from);
   } else {
     *static_cast<T*>(to) = value;
   }
@@ -99,9 +99,9 @@ void Reader::read_integer(const boost::json::value& from, void* to) {
 void Reader::read_number(const boost::json::value& from, double& to) {
   // The parser turns a number that no double can hold into infinity.
   if (!from.is_number()) {
-    complain("a number", from);
+    add_problem("a number", from);
   } else if (to = from.to_number<double>(); !std::isfinite(to)) {
-    complain("out of range");
+    add_problem("out of range");
   }
 }
 
@@ -109,7 +109,7 @@ void Reader::read_text(const boost::json::value& from, std::string& to) {
   if (const auto* value = from.if_string()) {
     to = std::string_view(*value);
   } else {
-    complain("a string", from);
+    add_problem("a string", from);
   }
 }
 
@@ -121,7 +121,7 @@ void Reader::read_word(const boost::json::value& from, const Shape& shape, void*
   if (word != shape.words.end()) {
     shape.set_word(to, word->value);
   } else {
-    complain(any_word_of(shape), from);
+    add_problem(allowed_words(shape), from);
   }
 }
 
@@ -135,7 +135,7 @@ void Reader::read_optional(const boost::json::value& from, const Shape& shape, v
 
 void Reader::read_list(const boost::json::value& from, const Shape& shape, void* to) {
   const auto* values = from.if_array();
-  if (values == nullptr) return complain("an array", from);
+  if (values == nullptr) return add_problem("an array", from);
   if (shape.add == nullptr) throw std::logic_error("this list is write-only");
   shape.clear(to);
   std::size_t index = 0;
@@ -147,7 +147,7 @@ void Reader::read_list(const boost::json::value& from, const Shape& shape, void*
 
 void Reader::read_map(const boost::json::value& from, const Shape& shape, void* to) {
   const auto* object = from.if_object();
-  if (object == nullptr) return complain("an object", from);
+  if (object == nullptr) return add_problem("an object", from);
   shape.clear(to);
   for (const auto& entry : *object) {
     const Step step(path_, entry.key());
@@ -157,7 +157,7 @@ void Reader::read_map(const boost::json::value& from, const Shape& shape, void* 
 
 void Reader::read_record(const boost::json::value& from, const Shape& shape, void* to) {
   const auto* object = from.if_object();
-  if (object == nullptr) return complain("an object", from);
+  if (object == nullptr) return add_problem("an object", from);
   std::size_t known = 0;
   for (const Field& field : shape.fields) {
     const Step step(path_, field.name);
@@ -165,7 +165,7 @@ void Reader::read_record(const boost::json::value& from, const Shape& shape, voi
       ++known;
       read_field(*value, field, field.in(to));
     } else if (field.shape->kind != Kind::optional) {
-      complain("required");
+      add_problem("required");
     }
   }
   if (unknown_ == UnknownFields::refuse && known < object->size()) refuse_unknown(*object, shape);
@@ -189,13 +189,13 @@ void Reader::read_field(const boost::json::value& from, const Field& field, void
 void Reader::check_bounds(const boost::json::value& from, double least, double most) {
   std::string fault;
   if (const auto* text = from.if_string()) {
-    fault = beyond_bounds(Kind::text, static_cast<double>(text->size()), least, most);
+    fault = bounds_violation(Kind::text, static_cast<double>(text->size()), least, most);
   } else if (const auto* list = from.if_array()) {
-    fault = beyond_bounds(Kind::list, static_cast<double>(list->size()), least, most);
+    fault = bounds_violation(Kind::list, static_cast<double>(list->size()), least, most);
   } else if (from.is_number()) {
-    fault = beyond_bounds(Kind::number, from.to_number<double>(), least, most);
+    fault = bounds_violation(Kind::number, from.to_number<double>(), least, most);
   }
-  if (!fault.empty()) complain(fault);
+  if (!fault.empty()) add_problem(fault);
 }
 
 void Reader::refuse_unknown(const boost::json::object& from, const Shape& shape) {
@@ -205,7 +205,7 @@ void Reader::refuse_unknown(const boost::json::object& from, const Shape& shape)
       continue;
     }
     const Step step(path_, entry.key());
-    complain("unknown field");
+    add_problem("unknown field");
   }
 }
 
@@ -251,7 +251,7 @@ void Reader::read(const boost::json::value& from, const Shape& shape, void* to) 
 
 }  // namespace
 
-std::string beyond_bounds(Kind kind, double measure, double least, double most) {
+std::string bounds_violation(Kind kind, double measure, double least, double most) {
   if (measure >= least && measure <= most) return {};
   const bool length = kind == Kind::text || kind == Kind::list;
   const bool below = std::isfinite(least) && !(length && least <= 0);
@@ -265,10 +265,10 @@ std::string beyond_bounds(Kind kind, double measure, double least, double most) 
                      measure);
 }
 
-std::string any_word_of(const Shape& shape) {
+std::string allowed_words(const Shape& shape) {
   std::vector<std::string_view> words;
   for (const Word& word : shape.words) words.push_back(word.text);
-  return any_of_words(words);
+  return join_with_or(words);
 }
 
 void Problems::add(const std::string& path, std::string_view what) {

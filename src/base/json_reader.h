@@ -16,10 +16,10 @@ enum class UnknownFields { refuse, ignore };
 // Returns how a value is out of its bounds, e.g. "expected 1 to 8; got 9", or "". `measure`: the
 // number, the bytes of the text, or the entries of the list. This one function checks the bounds of
 // both bodies and parameters.
-std::string beyond_bounds(Kind, double measure, double least, double most);
+std::string bounds_violation(Kind, double measure, double least, double most);
 
 // Returns "user, day or gpu" for a shape of kind word.
-std::string any_word_of(const Shape&);
+std::string allowed_words(const Shape&);
 
 inline constexpr std::size_t kMaxDepth = 16;
 

@@ -281,7 +281,8 @@ TEST(JsonReader, ResponseOutsideTheBoundsIsAccepted) {
 }
 
 TEST(JsonSchema, SchemaHasTheBoundsOfFields) {
-  const auto properties = schema(shape_of<Bounded>, Use::request).at("properties").as_object();
+  const auto properties =
+      schema(shape_of<Bounded>, SchemaUse::request).at("properties").as_object();
   EXPECT_EQ(properties.at("length"),
             *parse(R"({"type": ["number", "null"], "minimum": 0.5, "maximum": 10})"));
   EXPECT_EQ(properties.at("count"), *parse(R"({"type": ["integer", "null"], "minimum": 1})"));

@@ -143,7 +143,7 @@ void put(std::string& out, const Shape& shape, const void* from) {
 
 namespace {
 
-boost::json::object schema_of_optional(const Shape& inner, Use use) {
+boost::json::object schema_of_optional(const Shape& inner, SchemaUse use) {
   auto made = schema(inner, use);
   made.erase("title");  // with null added, it is not the schema of that name any more
   if (auto* type = made.if_contains("type")) *type = boost::json::array{*type, "null"};
@@ -167,7 +167,7 @@ void put_bounds(boost::json::object& made, const Shape& shape, double least, dou
   if (std::isfinite(most)) made[fmt::format("max{}", of)] = bound(most);
 }
 
-boost::json::object schema_of_record(const Shape& shape, Use use) {
+boost::json::object schema_of_record(const Shape& shape, SchemaUse use) {
   boost::json::object properties;
   boost::json::array required;
   for (const Field& field : shape.fields) {
@@ -180,7 +180,7 @@ boost::json::object schema_of_record(const Shape& shape, Use use) {
       put_bounds(each->as_object(), *list.inner, about.each_least, about.each_most);
     }
     properties[field.name] = std::move(made);
-    if (use == Use::answer || field.shape->kind != Kind::optional) {
+    if (use == SchemaUse::response || field.shape->kind != Kind::optional) {
       required.emplace_back(field.name);
     }
   }
@@ -192,7 +192,7 @@ boost::json::object schema_of_record(const Shape& shape, Use use) {
 
 }  // namespace
 
-boost::json::object schema(const Shape& shape, Use use) {
+boost::json::object schema(const Shape& shape, SchemaUse use) {
   switch (shape.kind) {
     case Kind::boolean:
       return {{"type", "boolean"}};

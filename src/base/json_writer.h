@@ -27,9 +27,9 @@ std::string to_json(const T& value) {
 // JSON Schema (2020-12, as OpenAPI 3.1 uses it) from the same shapes as the JSON itself.
 
 // An answer has every field and writes nulls out; a request may omit optional fields.
-enum class Use { answer, request };
+enum class SchemaUse { response, request };
 
 // For callers that include <boost/json.hpp> themselves.
-boost::json::object schema(const Shape&, Use = Use::answer);
+boost::json::object schema(const Shape&, SchemaUse = SchemaUse::response);
 
 }  // namespace gpuyard::json

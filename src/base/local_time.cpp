@@ -99,8 +99,8 @@ std::optional<TimeParts> take_time(std::string_view& text) {
 struct Zone {
   std::optional<std::chrono::minutes> offset;  // without one: local
 };
-std::optional<Zone> zone_in(std::string_view text) {
-  text = trimmed(text, " ");
+std::optional<Zone> parse_zone(std::string_view text) {
+  text = trim(text, " ");
   if (text.empty()) return Zone{};
   if (equals_ignoring_case(text, "Z") || text == "UTC") return Zone{std::chrono::minutes(0)};
   const bool west = text.front() == '-';
@@ -173,7 +173,7 @@ std::optional<WallTime> date_and_time(std::string_view text) {
   if (text.empty()) return moment_of(date, {}, {});
   if (!take_one_of(text, "Tt ")) return std::nullopt;
   const auto time = take_time(text);
-  const auto zone = time ? zone_in(text) : std::nullopt;
+  const auto zone = time ? parse_zone(text) : std::nullopt;
   return zone ? std::optional(moment_of(date, *time, *zone)) : std::nullopt;
 }
 
@@ -194,12 +194,12 @@ std::string zone_name(WallTime when) {
   return number || name.empty() ? "UTC" + name : name;
 }
 
-std::string with_zone(std::string_view heading, WallTime when) {
+std::string heading_with_zone(std::string_view heading, WallTime when) {
   return fmt::format("{} ({})", heading, zone_name(when));
 }
 
-std::optional<WallTime> moment_in(std::string_view text, WallTime now) {
-  text = trimmed(text);
+std::optional<WallTime> parse_time(std::string_view text, WallTime now) {
+  text = trim(text);
   if (const auto at = date_and_time(text)) return at;
   if (const auto at = time_of_day(text, now)) return at;
   return day_of_year(text, now);

@@ -19,7 +19,7 @@ std::string local_time(WallTime, TimeDetail);
 std::string zone_name(WallTime);
 
 // "SINCE (JST)": the heading of a column of local times.
-std::string with_zone(std::string_view heading, WallTime);
+std::string heading_with_zone(std::string_view heading, WallTime);
 
 // Reads a moment in each form that we print:
 //   2026-01-31T12:00:00.250Z, 2026-01-31 12:00, 2026-01-31, 2026/01/31 12:00:00.250
@@ -27,6 +27,6 @@ std::string with_zone(std::string_view heading, WallTime);
 //   01-31 12:00: the last time that the calendar showed this
 // Z, UTC, +09:00, +0900 or +09 may follow a time that has a whole date. Without one, the time is
 // local. Nothing for any other text.
-std::optional<WallTime> moment_in(std::string_view text, WallTime now);
+std::optional<WallTime> parse_time(std::string_view text, WallTime now);
 
 }  // namespace gpuyard

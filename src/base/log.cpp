@@ -44,18 +44,18 @@ spdlog::level::level_enum spdlog_level(Level level) {
 
 // stderr may be a pipe whose reader has stopped, and the io thread must not wait for it. A line
 // that does not fit now is lost; the next one that fits says how many were lost.
-class NeverWaiting final : public spdlog::sinks::base_sink<std::mutex> {
+class NonBlockingSink final : public spdlog::sinks::base_sink<std::mutex> {
  private:
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
-    std::string_view text(line.data(), std::min(line.size(), kMostThatFits));
+    std::string_view text(line.data(), std::min(line.size(), kMaxLineBytes));
     std::string with_losses;
-    if (lost_ > 0) {
-      with_losses = fmt::format("({} log lines were lost)\n", lost_).append(text);
+    if (lost_lines_ > 0) {
+      with_losses = fmt::format("({} log lines were lost)\n", lost_lines_).append(text);
       text = with_losses;
     }
-    lost_ = put(text) ? 0 : lost_ + 1;
+    lost_lines_ = put(text) ? 0 : lost_lines_ + 1;
   }
   void flush_() override {}
 
@@ -67,13 +67,13 @@ class NeverWaiting final : public spdlog::sinks::base_sink<std::mutex> {
     return ::write(STDERR_FILENO, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   }
 
-  static constexpr std::size_t kMostThatFits = PIPE_BUF - 64;
-  std::uint64_t lost_ = 0;
+  static constexpr std::size_t kMaxLineBytes = PIPE_BUF - 64;
+  std::uint64_t lost_lines_ = 0;
 };
 
 spdlog::logger& logger() {
   static spdlog::logger instance = [] {
-    spdlog::logger made("gpuyard", std::make_shared<NeverWaiting>());
+    spdlog::logger made("gpuyard", std::make_shared<NonBlockingSink>());
     made.set_level(spdlog::level::trace);
     made.set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v");
     return made;
@@ -86,7 +86,7 @@ spdlog::logger& logger() {
 void set_level(Level level) {
   g_level = level;
 }
-bool enabled(Level level) {
+bool is_enabled(Level level) {
   return level >= g_level.load(std::memory_order_relaxed);
 }
 void capture(Capture capture) {
@@ -94,7 +94,7 @@ void capture(Capture capture) {
 }
 
 void write(Level level, std::string_view text) {
-  if (!enabled(level)) return;
+  if (!is_enabled(level)) return;
   const std::string shown = printable(text);
   if (const Capture capture = g_capture) return capture(level, shown);
   logger().log(spdlog_level(level), spdlog::string_view_t(shown.data(), shown.size()));

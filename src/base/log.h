@@ -12,7 +12,7 @@ enum class Level { debug, info, warning, error };
 
 // Any thread may call these. set_level is for start-up; the default is info.
 void set_level(Level);
-bool enabled(Level);
+bool is_enabled(Level);
 void write(Level, std::string_view text);
 
 // Sends lines to this function instead, for tests; nullptr restores stderr.
@@ -21,11 +21,12 @@ void capture(Capture);
 
 template <class... Args>
 void debug(fmt::format_string<Args...> format, Args&&... args) {
-  if (enabled(Level::debug)) write(Level::debug, fmt::format(format, std::forward<Args>(args)...));
+  if (is_enabled(Level::debug))
+    write(Level::debug, fmt::format(format, std::forward<Args>(args)...));
 }
 template <class... Args>
 void info(fmt::format_string<Args...> format, Args&&... args) {
-  if (enabled(Level::info)) write(Level::info, fmt::format(format, std::forward<Args>(args)...));
+  if (is_enabled(Level::info)) write(Level::info, fmt::format(format, std::forward<Args>(args)...));
 }
 template <class... Args>
 void warning(fmt::format_string<Args...> format, Args&&... args) {

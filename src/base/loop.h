@@ -65,12 +65,12 @@ class Lifetime {
  public:
   template <class Callback>
   auto guard(Callback callback) const {
-    return [alive = watch(), callback = std::move(callback)](auto&&... told) {
+    return [alive = weak_token(), callback = std::move(callback)](auto&&... told) {
       if (!alive.expired()) callback(std::forward<decltype(told)>(told)...);
     };
   }
   // The pointer expires with the owner; for callbacks of which only a part needs the owner.
-  std::weak_ptr<const char> watch() const { return token_; }
+  std::weak_ptr<const char> weak_token() const { return token_; }
   // Disables the callbacks before the owner ends.
   void end() { token_.reset(); }
 
@@ -95,19 +95,19 @@ class Histogram {
 
   void add(Duration value) {
     for (std::size_t i = 0; i < kBounds.size(); ++i) {
-      if (value <= kBounds.at(i)) ++up_to_.at(i);
+      if (value <= kBounds.at(i)) ++cumulative_counts_.at(i);
     }
     ++count_;
     sum_ += value;
   }
 
   // Returns how many durations were at most kBounds[bucket].
-  std::uint64_t up_to(std::size_t bucket) const { return up_to_.at(bucket); }
+  std::uint64_t cumulative_count(std::size_t bucket) const { return cumulative_counts_.at(bucket); }
   std::uint64_t count() const { return count_; }
   Duration sum() const { return sum_; }
 
  private:
-  std::array<std::uint64_t, kBounds.size()> up_to_{};
+  std::array<std::uint64_t, kBounds.size()> cumulative_counts_{};
   std::uint64_t count_ = 0;
   Duration sum_{0};
 };
@@ -115,26 +115,26 @@ class Histogram {
 // Asks to be called at fixed moments and records how much later each call comes. Lives on the loop.
 class LoopLag {
  public:
-  explicit LoopLag(Loop& loop) : loop_(loop) { expect(); }
+  explicit LoopLag(Loop& loop) : loop_(loop) { schedule(); }
 
   const Histogram& histogram() const { return histogram_; }
 
   // The time between two measurements. Four wake-ups a second cost nothing that can be measured,
   // and no stall longer than this is missed.
-  static constexpr Duration kPeriod = std::chrono::milliseconds(250);
+  static constexpr Duration kInterval = std::chrono::milliseconds(250);
 
  private:
-  void expect() {
-    const TimePoint due = loop_.now() + kPeriod;
-    beat_ = loop_.call_at(due, [this, due] {
+  void schedule() {
+    const TimePoint due = loop_.now() + kInterval;
+    timer_ = loop_.call_at(due, [this, due] {
       histogram_.add(loop_.now() - due);
-      expect();
+      schedule();
     });
   }
 
   Loop& loop_;
   Histogram histogram_;
-  Subscription beat_;
+  Subscription timer_;
 };
 
 }  // namespace gpuyard

@@ -14,10 +14,10 @@ TEST(Histogram, CountsUpToAndIncludingEachBound) {
   histogram.add(milliseconds(5));
   histogram.add(std::chrono::microseconds(5'001));
   histogram.add(std::chrono::hours(1));
-  EXPECT_EQ(histogram.up_to(2), 0U);
-  EXPECT_EQ(histogram.up_to(3), 1U);  // 5 ms
-  EXPECT_EQ(histogram.up_to(4), 2U);  // 10 ms
-  EXPECT_EQ(histogram.up_to(Histogram::kBounds.size() - 1), 2U);
+  EXPECT_EQ(histogram.cumulative_count(2), 0U);
+  EXPECT_EQ(histogram.cumulative_count(3), 1U);  // 5 ms
+  EXPECT_EQ(histogram.cumulative_count(4), 2U);  // 10 ms
+  EXPECT_EQ(histogram.cumulative_count(Histogram::kBounds.size() - 1), 2U);
   EXPECT_EQ(histogram.count(), 3U);
 }
 
@@ -26,7 +26,7 @@ TEST(LoopLag, ALoopThatKeepsUpHasNone) {
   const LoopLag lag(loop);
   loop.advance(std::chrono::seconds(10));
   EXPECT_EQ(lag.histogram().count(), 40U);
-  EXPECT_EQ(lag.histogram().up_to(0), 40U);
+  EXPECT_EQ(lag.histogram().cumulative_count(0), 40U);
   EXPECT_EQ(lag.histogram().sum(), Duration::zero());
 }
 

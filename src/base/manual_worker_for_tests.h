@@ -10,27 +10,27 @@ namespace gpuyard {
 
 class ManualWorker final : public Worker {
  public:
-  bool post(Job job) override {
+  bool post(Task job) override {
     if (full) return false;
-    jobs_.push_back(std::move(job));
+    tasks_.push_back(std::move(job));
     return true;
   }
 
   // Runs all waiting jobs and the work they return; also jobs posted meanwhile.
   void run_all() {
-    while (!jobs_.empty()) run_one();
+    while (!tasks_.empty()) run_one();
   }
   void run_one() {
-    const Job job = std::move(jobs_.front());
-    jobs_.pop_front();
-    if (const Afterwards afterwards = job()) afterwards();
+    const Task job = std::move(tasks_.front());
+    tasks_.pop_front();
+    if (const Completion afterwards = job()) afterwards();
   }
-  std::size_t waiting() const { return jobs_.size(); }
+  std::size_t waiting() const { return tasks_.size(); }
 
   bool full = false;
 
  private:
-  std::deque<Job> jobs_;
+  std::deque<Task> tasks_;
 };
 
 }  // namespace gpuyard

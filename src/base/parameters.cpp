@@ -17,7 +17,7 @@ using json::Shape;
 
 template <class T>
 bool read_number(const std::string& text, void* to) {
-  const auto value = number_in<T>(text);
+  const auto value = parse_number<T>(text);
   if (!value) return false;
   if constexpr (std::is_floating_point_v<T>) {
     if (!std::isfinite(*value)) return false;  // "nan"
@@ -51,7 +51,7 @@ bool read_number(Kind kind, const std::string& text, void* to) {
   }
 }
 
-Error unexpected(const std::string& name, std::string_view expected, const std::string& got) {
+Error parameter_error(const std::string& name, std::string_view expected, const std::string& got) {
   return {Errc::invalid,
           fmt::format("parameter {}: expected {}; got \"{}\"", name, expected, printable(got))};
 }
@@ -67,22 +67,22 @@ Result<void> read_parameter(const std::string& name, const std::string& text, co
       return {};
     case Kind::boolean:
       if (text != "true" && text != "false") {
-        return unexpected(name, "true or false", text);
+        return parameter_error(name, "true or false", text);
       }
       *static_cast<bool*>(to) = text == "true";
       return {};
     case Kind::word: {
       const auto word = std::ranges::find(shape.words, text, &json::Word::text);
       if (word == shape.words.end()) {
-        return unexpected(name, json::any_word_of(shape), text);
+        return parameter_error(name, json::allowed_words(shape), text);
       }
       shape.set_word(to, word->value);
       return {};
     }
     default:
       if (read_number(shape.kind, text, to)) return {};
-      return unexpected(name, shape.kind == Kind::number ? "a number" : "a whole number in range",
-                        text);
+      return parameter_error(
+          name, shape.kind == Kind::number ? "a number" : "a whole number in range", text);
   }
 }
 
@@ -92,7 +92,7 @@ Result<void> check_bounds(const std::string& name, const std::string& text, Kind
   if (kind == Kind::word || kind == Kind::boolean) return {};
   double measure = static_cast<double>(text.size());
   if (kind != Kind::text) read_number<double>(text, &measure);
-  const std::string fault = json::beyond_bounds(kind, measure, about.least, about.most);
+  const std::string fault = json::bounds_violation(kind, measure, about.least, about.most);
   if (fault.empty()) return {};
   return Error{Errc::invalid, fmt::format("parameter {}: {}", name, fault)};
 }
@@ -150,7 +150,7 @@ NamedValues named_values(const Shape& shape, const void* from) {
   return out;
 }
 
-std::string base64(std::string_view bytes) {
+std::string encode_base64(std::string_view bytes) {
   constexpr std::string_view kDigits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string text;

@@ -33,6 +33,6 @@ NamedValues named_values(const T& record) {
 }
 
 // With padding (RFC 4648, section 4).
-std::string base64(std::string_view bytes);
+std::string encode_base64(std::string_view bytes);
 
 }  // namespace gpuyard

@@ -120,10 +120,10 @@ TEST(Parameters, NamedValuesRoundTrip) {
 }
 
 TEST(Base64, IsTheOneOfRfc4648) {
-  EXPECT_EQ(base64(""), "");
-  EXPECT_EQ(base64("f"), "Zg==");
-  EXPECT_EQ(base64("foob"), "Zm9vYg==");
-  EXPECT_EQ(base64("foobar"), "Zm9vYmFy");
+  EXPECT_EQ(encode_base64(""), "");
+  EXPECT_EQ(encode_base64("f"), "Zg==");
+  EXPECT_EQ(encode_base64("foob"), "Zm9vYg==");
+  EXPECT_EQ(encode_base64("foobar"), "Zm9vYmFy");
 }
 
 }  // namespace

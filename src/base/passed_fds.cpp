@@ -10,13 +10,13 @@ namespace gpuyard {
 namespace {
 
 struct ControlMessages {
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMostPassedFds)> bytes{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxPassedFds)> bytes{};
 };
 
 }  // namespace
 
 ssize_t send_with_fds(int socket, std::string_view bytes, std::span<const int> fds, int flags) {
-  if (fds.size() > kMostPassedFds) {
+  if (fds.size() > kMaxPassedFds) {
     errno = ETOOMANYREFS;
     return -1;
   }
@@ -48,7 +48,7 @@ DatagramWithFds receive_with_fds(int socket, std::span<char> room, int flags) {
   DatagramWithFds received;
   received.size = ::recvmsg(socket, &message, MSG_TRUNC | MSG_CMSG_CLOEXEC | flags);
   if (received.size < 0) return received;
-  received.cut = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;
+  received.truncated = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;
   for (cmsghdr* one = CMSG_FIRSTHDR(&message); one != nullptr; one = CMSG_NXTHDR(&message, one)) {
     if (one->cmsg_level != SOL_SOCKET || one->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t count = (one->cmsg_len - CMSG_LEN(0)) / sizeof(int);

@@ -13,14 +13,14 @@
 
 namespace gpuyard {
 
-inline constexpr std::size_t kMostPassedFds = 16;
+inline constexpr std::size_t kMaxPassedFds = 16;
 
 // As sendmsg(): returns -1 and errno if it fails. Never raises SIGPIPE.
 ssize_t send_with_fds(int socket, std::string_view bytes, std::span<const int> fds, int flags = 0);
 
 struct DatagramWithFds {
-  ssize_t size = -1;  // as it was sent, which may be more than there is room for; -1 and errno
-  bool cut = false;   // bytes or descriptors were lost
+  ssize_t size = -1;       // as it was sent, which may be more than there is room for; -1 and errno
+  bool truncated = false;  // bytes or descriptors were lost
   std::vector<UniqueFd> fds;
 };
 

@@ -33,7 +33,7 @@ TEST_F(PassedFdsTest, ArriveWithDataAndCloseOnExec) {
   ASSERT_EQ(send_with_fds(a_.get(), "text", fds), 4);
   const auto received = receive_with_fds(b_.get(), room_);
   EXPECT_EQ(received.size, 4);
-  EXPECT_FALSE(received.cut);
+  EXPECT_FALSE(received.truncated);
   ASSERT_EQ(received.fds.size(), 2U);
   EXPECT_EQ(::fcntl(received.fds[1].get(), F_GETFD), FD_CLOEXEC);
 }
@@ -42,11 +42,11 @@ TEST_F(PassedFdsTest, OversizedDatagramIsMarkedAsCut) {
   ASSERT_EQ(send_with_fds(a_.get(), "longer than the room", {}), 20);
   const auto received = receive_with_fds(b_.get(), room_);
   EXPECT_EQ(received.size, 20);
-  EXPECT_TRUE(received.cut);
+  EXPECT_TRUE(received.truncated);
 }
 
 TEST_F(PassedFdsTest, MoreThanMaxAreNotSent) {
-  const std::vector<int> fds(kMostPassedFds + 1, STDERR_FILENO);
+  const std::vector<int> fds(kMaxPassedFds + 1, STDERR_FILENO);
   EXPECT_EQ(send_with_fds(a_.get(), "text", fds), -1);
   EXPECT_EQ(errno, ETOOMANYREFS);
 }

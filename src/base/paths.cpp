@@ -33,19 +33,19 @@ std::string directory_of_service(const char* name) {
 
 std::string runtime_directory(const Environment& environment) {
   if (!environment.service_runtime.empty()) return environment.service_runtime;
-  if (environment.root()) return kSystemRuntime;
+  if (environment.is_root()) return kSystemRuntime;
   if (!environment.xdg_runtime_dir.empty()) return environment.xdg_runtime_dir + "/gpuyard";
   return fallback_directory(environment);
 }
 
 }  // namespace
 
-Environment Environment::of_process() {
+Environment Environment::current() {
   const std::string home = variable("HOME");
   // A shell replaces ~; a service manager, a container and a cron table do not.
   const auto path = [&](const char* name) {
     const std::string value = variable(name);
-    return path_at_home(value, home).value_or(value);
+    return expand_home(value, home).value_or(value);
   };
   return {::geteuid(),
           home,
@@ -62,7 +62,7 @@ Environment Environment::of_process() {
           environment_variable("GPUYARD_SYSTEM_SERVICE") == "1"};
 }
 
-std::optional<std::string> path_at_home(std::string_view path, std::string_view home) {
+std::optional<std::string> expand_home(std::string_view path, std::string_view home) {
   const bool at_home = path == "~" || path.starts_with("~/");
   if (!at_home || home.empty()) return std::nullopt;
   return std::string(home) + std::string(path.substr(1));
@@ -70,7 +70,7 @@ std::optional<std::string> path_at_home(std::string_view path, std::string_view 
 
 Result<std::string> absolute_path(std::string_view path, std::string_view home) {
   if (path.starts_with('/')) return std::string(path);
-  if (auto there = path_at_home(path, home)) return *std::move(there);
+  if (auto there = expand_home(path, home)) return *std::move(there);
   if (path == "~" || path.starts_with("~/")) {
     return Error{
         Errc::invalid,
@@ -82,7 +82,7 @@ Result<std::string> absolute_path(std::string_view path, std::string_view home) 
       fmt::format("\"{}\" is not an absolute path; it must begin with / or ~/", printable(path))};
 }
 
-std::vector<std::string> default_files(const Environment& environment) {
+std::vector<std::string> default_config_files(const Environment& environment) {
   if (!environment.service_configuration.empty()) {
     return {environment.service_configuration + "/gpuyard.toml"};
   }
@@ -96,7 +96,7 @@ std::vector<std::string> default_files(const Environment& environment) {
 }
 
 std::string hosts_file(const Environment& environment) {
-  return parent_directory(default_files(environment).back()) + "/hosts.toml";
+  return parent_directory(default_config_files(environment).back()) + "/hosts.toml";
 }
 
 std::string default_socket(const Environment& environment) {
@@ -106,7 +106,7 @@ std::string default_socket(const Environment& environment) {
 
 std::string default_state_directory(const Environment& environment) {
   if (!environment.service_state.empty()) return environment.service_state;
-  if (environment.root()) return "/var/lib/gpuyard";
+  if (environment.is_root()) return "/var/lib/gpuyard";
   if (!environment.xdg_state_home.empty()) return environment.xdg_state_home + "/gpuyard";
   if (!environment.home.empty()) return environment.home + "/.local/state/gpuyard";
   return runtime_directory(environment) + "/state";
@@ -116,12 +116,12 @@ std::string fallback_directory(const Environment& environment) {
   return "/tmp/gpuyard-" + std::to_string(environment.uid);
 }
 
-bool in_fallback_directory(const Environment& environment, const std::string& path) {
+bool is_in_fallback_directory(const Environment& environment, const std::string& path) {
   const std::string fallback = fallback_directory(environment);
   return path == fallback || path.starts_with(fallback + "/");
 }
 
-std::vector<std::string> sockets_to_try(const Environment& environment) {
+std::vector<std::string> candidate_sockets(const Environment& environment) {
   if (!environment.gpuyard_socket.empty()) return {environment.gpuyard_socket};
   std::vector<std::string> sockets = {std::string(kSystemRuntime) + kSocket};
   const std::string own = runtime_directory(environment) + kSocket;

@@ -31,14 +31,14 @@ struct Environment {
   // Set by the package's unit: the daemon's user is no person and no administrator.
   bool system_service = false;
 
-  bool root() const { return uid == 0; }
+  bool is_root() const { return uid == 0; }
 
-  static Environment of_process();
+  static Environment current();
 };
 
 // Returns "~" and "~/..." with the home directory in the place of ~; nothing for any other path, or
 // if there is no home.
-std::optional<std::string> path_at_home(std::string_view path, std::string_view home);
+std::optional<std::string> expand_home(std::string_view path, std::string_view home);
 
 // Returns a path of a configuration file as an absolute one: ~ is `home`. Errc::invalid for a
 // relative path, which would depend on where the program was started, and for ~ where there is no
@@ -46,7 +46,7 @@ std::optional<std::string> path_at_home(std::string_view path, std::string_view 
 Result<std::string> absolute_path(std::string_view path, std::string_view home);
 
 // Returns the system's and the user's configuration files, in the order in which they are read.
-std::vector<std::string> default_files(const Environment&);
+std::vector<std::string> default_config_files(const Environment&);
 
 // Returns the user's file of names of hosts, beside the last configuration file.
 std::string hosts_file(const Environment&);
@@ -62,9 +62,9 @@ std::string default_state_directory(const Environment&);
 std::string fallback_directory(const Environment&);
 
 // Whether `path` is the fallback directory or in it.
-bool in_fallback_directory(const Environment&, const std::string& path);
+bool is_in_fallback_directory(const Environment&, const std::string& path);
 
 // Returns the sockets on which a client looks for a daemon, best first.
-std::vector<std::string> sockets_to_try(const Environment&);
+std::vector<std::string> candidate_sockets(const Environment&);
 
 }  // namespace gpuyard

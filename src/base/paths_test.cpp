@@ -33,10 +33,10 @@ TEST(Places, ServiceUsesManagerProvidedDirectories) {
     service.service_configuration = "/etc/c";
     service.service_runtime = "/run/r";
     service.service_state = "/var/lib/s";
-    EXPECT_EQ(default_files(service), (Strings{"/etc/c/gpuyard.toml"}));
+    EXPECT_EQ(default_config_files(service), (Strings{"/etc/c/gpuyard.toml"}));
     EXPECT_EQ(default_socket(service), "/run/r/gpuyard.sock");
     EXPECT_EQ(default_state_directory(service), "/var/lib/s");
-    EXPECT_EQ(sockets_to_try(service),
+    EXPECT_EQ(candidate_sockets(service),
               (Strings{"/run/gpuyard/gpuyard.sock", "/run/r/gpuyard.sock"}));
   }
 }
@@ -48,40 +48,40 @@ TEST(Places, MissingRuntimeDirectoryFallsBackToTmp) {
   EXPECT_EQ(default_socket(bare), "/tmp/gpuyard-7/gpuyard.sock");
   EXPECT_EQ(default_state_directory(bare), "/tmp/gpuyard-7/state");
   for (const std::string& place : {default_socket(bare), default_state_directory(bare)}) {
-    EXPECT_TRUE(in_fallback_directory(bare, place)) << place;
-    EXPECT_FALSE(in_fallback_directory(user(), user().xdg_runtime_dir + place)) << place;
+    EXPECT_TRUE(is_in_fallback_directory(bare, place)) << place;
+    EXPECT_FALSE(is_in_fallback_directory(user(), user().xdg_runtime_dir + place)) << place;
   }
-  EXPECT_FALSE(in_fallback_directory(bare, "/tmp/gpuyard-77/gpuyard.sock"));
+  EXPECT_FALSE(is_in_fallback_directory(bare, "/tmp/gpuyard-77/gpuyard.sock"));
 }
 
 TEST(Places, TheUsersFileIsReadAfterTheSystemsAndWins) {
-  EXPECT_EQ(default_files(user()),
+  EXPECT_EQ(default_config_files(user()),
             (Strings{"/etc/gpuyard/gpuyard.toml", "/home/u/.config/gpuyard/gpuyard.toml"}));
   EXPECT_EQ(hosts_file(user()), "/home/u/.config/gpuyard/hosts.toml");
   Environment environment = user();
   environment.xdg_config_home = "/c";
-  EXPECT_EQ(default_files(environment).back(), "/c/gpuyard/gpuyard.toml");
+  EXPECT_EQ(default_config_files(environment).back(), "/c/gpuyard/gpuyard.toml");
   EXPECT_EQ(hosts_file(environment), "/c/gpuyard/hosts.toml");
 }
 
 TEST(Places, AClientTriesTheSystemsDaemonBeforeTheUsersOwn) {
-  EXPECT_EQ(sockets_to_try(user()),
+  EXPECT_EQ(candidate_sockets(user()),
             (Strings{"/run/gpuyard/gpuyard.sock", "/run/user/7/gpuyard/gpuyard.sock"}));
 }
 
 TEST(Places, AClientFindsTheDaemonOfTheSameUser) {
   for (const Environment& environment : {user(), root()}) {
-    EXPECT_EQ(sockets_to_try(environment).back(), default_socket(environment));
+    EXPECT_EQ(candidate_sockets(environment).back(), default_socket(environment));
   }
 }
 
 TEST(PathAtHome, TildeIsTheHomeDirectory) {
-  EXPECT_EQ(path_at_home("~/a", "/home/u"), "/home/u/a");
-  EXPECT_EQ(path_at_home("~", "/home/u"), "/home/u");
+  EXPECT_EQ(expand_home("~/a", "/home/u"), "/home/u/a");
+  EXPECT_EQ(expand_home("~", "/home/u"), "/home/u");
   for (const char* other : {"/a", "a", "", "~bob/a", "a/~", "./~/a"}) {
-    EXPECT_EQ(path_at_home(other, "/home/u"), std::nullopt) << other;
+    EXPECT_EQ(expand_home(other, "/home/u"), std::nullopt) << other;
   }
-  EXPECT_EQ(path_at_home("~/a", ""), std::nullopt);
+  EXPECT_EQ(expand_home("~/a", ""), std::nullopt);
 }
 
 TEST(AbsolutePath, RelativePathIsRefused) {
@@ -99,7 +99,7 @@ TEST(Environment, TildeInAVariableIsTheHomeDirectory) {
   ::setenv("HOME", "/home/u", 1);
   ::setenv("GPUYARD_SOCKET", "~/s.sock", 1);
   ::setenv("GPUYARD_TOKEN_FILE", "~/token", 1);
-  const Environment environment = Environment::of_process();
+  const Environment environment = Environment::current();
   ::unsetenv("GPUYARD_SOCKET");
   ::unsetenv("GPUYARD_TOKEN_FILE");
   EXPECT_EQ(environment.gpuyard_socket, "/home/u/s.sock");
@@ -109,10 +109,10 @@ TEST(Environment, TildeInAVariableIsTheHomeDirectory) {
 TEST(Places, SystemServiceFollowsEnvironmentVariable) {
   for (const auto& [value, expected] : {std::pair("1", true), {"0", false}, {"", false}}) {
     ::setenv("GPUYARD_SYSTEM_SERVICE", value, 1);
-    EXPECT_EQ(Environment::of_process().system_service, expected) << value;
+    EXPECT_EQ(Environment::current().system_service, expected) << value;
   }
   ::unsetenv("GPUYARD_SYSTEM_SERVICE");
-  EXPECT_FALSE(Environment::of_process().system_service);
+  EXPECT_FALSE(Environment::current().system_service);
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ class PollLoop final : public Loop {
 
  private:
   using Key = std::pair<TimePoint, std::uint64_t>;
-  static constexpr Duration kLookAgain = std::chrono::milliseconds(5);
+  static constexpr Duration kPollInterval = std::chrono::milliseconds(5);
 
   struct State {
     std::map<Key, std::function<void()>> timers;
@@ -71,9 +71,9 @@ class PollLoop final : public Loop {
       fds.push_back({.fd = watch.first, .events = POLLIN, .revents = 0});
       ids.push_back(id);
     }
-    end = std::min(end, now() + kLookAgain);
+    end = std::min(end, now() + kPollInterval);
     if (!state_->timers.empty()) end = std::min(end, state_->timers.begin()->first.first);
-    const auto left = std::max<std::int64_t>(0, to_milliseconds(end - now() + kLookAgain / 5));
+    const auto left = std::max<std::int64_t>(0, to_milliseconds(end - now() + kPollInterval / 5));
     ::poll(fds.data(), fds.size(), static_cast<int>(left));
     for (std::size_t i = 0; i < fds.size(); ++i) {
       const auto watch = state_->watches.find(ids[i]);

@@ -12,7 +12,7 @@ constexpr TimePoint kBegin{std::chrono::hours(1)};
 
 TEST(RepeatedLine, FirstOccurrenceIsLoggedAtOnce) {
   RepeatedLine line;
-  EXPECT_EQ(line.said(kBegin), 0U);
+  EXPECT_EQ(line.admit(kBegin), 0U);
 }
 
 TEST(RepeatedLine, RepetitionsWithinAMinuteAreCounted) {
@@ -22,17 +22,17 @@ TEST(RepeatedLine, RepetitionsWithinAMinuteAreCounted) {
     line.write(log::Level::error, kBegin + std::chrono::milliseconds(i), "write failed");
   }
   EXPECT_EQ(log.lines().size(), 1U);
-  line.write(log::Level::error, kBegin + RepeatedLine::kPause, "write failed");
+  line.write(log::Level::error, kBegin + RepeatedLine::kMinInterval, "write failed");
   ASSERT_EQ(log.lines().size(), 2U);
   EXPECT_THAT(log.lines().back(), ::testing::HasSubstr("write failed (and 999 more"));
 }
 
 TEST(RepeatedLine, CountRestartsWithEachLoggedLine) {
   RepeatedLine line;
-  EXPECT_TRUE(line.said(kBegin));
-  EXPECT_FALSE(line.said(kBegin + std::chrono::seconds(1)));
-  EXPECT_EQ(line.said(kBegin + RepeatedLine::kPause), 1U);
-  EXPECT_EQ(line.said(kBegin + 2 * RepeatedLine::kPause), 0U);
+  EXPECT_TRUE(line.admit(kBegin));
+  EXPECT_FALSE(line.admit(kBegin + std::chrono::seconds(1)));
+  EXPECT_EQ(line.admit(kBegin + RepeatedLine::kMinInterval), 1U);
+  EXPECT_EQ(line.admit(kBegin + 2 * RepeatedLine::kMinInterval), 0U);
 }
 
 }  // namespace

@@ -9,17 +9,17 @@
 namespace gpuyard {
 namespace {
 
-const std::vector<Errc> kEveryCode = {
+const std::vector<Errc> kAllCodes = {
     Errc::unsupported, Errc::not_found,   Errc::denied,      Errc::conflict,  Errc::invalid,
     Errc::busy,        Errc::unavailable, Errc::device_lost, Errc::timed_out, Errc::internal};
 
 TEST(Error, EveryCodeHasANameOfItsOwn) {
   std::set<std::string_view> names;
-  for (const Errc code : kEveryCode) EXPECT_TRUE(names.insert(name_of(code)).second);
+  for (const Errc code : kAllCodes) EXPECT_TRUE(names.insert(name_of(code)).second);
 }
 
 TEST(Error, EveryCodeSurvivesTheWayThroughANumber) {
-  for (const Errc code : kEveryCode) {
+  for (const Errc code : kAllCodes) {
     EXPECT_EQ(errc_from_number(static_cast<std::uint32_t>(code)), code) << name_of(code);
   }
 }
@@ -32,7 +32,7 @@ TEST(Error, ANumberThatIsNoCodeIsInternal) {
 }
 
 TEST(Error, EveryCodeLeavesTheProgramAsAFailure) {
-  for (const Errc code : kEveryCode) {
+  for (const Errc code : kAllCodes) {
     EXPECT_GE(http_status_of(code), 400) << name_of(code);
     EXPECT_LT(http_status_of(code), 600) << name_of(code);
     EXPECT_GT(exit_code_of(code), 0) << name_of(code);

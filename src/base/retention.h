@@ -17,51 +17,52 @@ template <class Time>
 class Retention {
  public:
   void add(std::uint32_t whose, std::string name, Time ended) {
-    Line& all = of_[whose];
+    Items& all = by_owner_[whose];
     // At the end, unless the clock was set back.
-    all.insert(std::ranges::upper_bound(all, ended, {}, &One::ended), {std::move(name), ended});
+    all.insert(std::ranges::upper_bound(all, ended, {}, &Item::ended_at), {std::move(name), ended});
     ++size_;
   }
 
   void remove(const std::set<std::string>& names) {
-    for (auto& [whose, all] : of_) {
-      size_ -= std::erase_if(all, [&](const One& one) { return names.contains(one.name); });
+    for (auto& [whose, all] : by_owner_) {
+      size_ -= std::erase_if(all, [&](const Item& one) { return names.contains(one.name); });
     }
-    drop_empty_lines();
+    remove_empty_owners();
   }
 
   // Forgets items that ended before `horizon` and items above `most`; returns their names.
-  std::vector<std::string> take_old(Time horizon, std::size_t most) {
+  std::vector<std::string> evict(Time horizon, std::size_t most) {
     std::vector<std::string> old;
-    for (auto& [whose, all] : of_) {
-      while (!all.empty() && all.front().ended < horizon) take_first(all, old);
+    for (auto& [whose, all] : by_owner_) {
+      while (!all.empty() && all.front().ended_at < horizon) evict_first(all, old);
     }
-    while (size_ > most) take_first(of_most(), old);
-    drop_empty_lines();
+    while (size_ > most) evict_first(largest_owner(), old);
+    remove_empty_owners();
     return old;
   }
 
  private:
-  struct One {
+  struct Item {
     std::string name;
-    Time ended;
+    Time ended_at;
   };
-  using Line = std::deque<One>;  // in the order of their ends
+  using Items = std::deque<Item>;  // in the order of their ends
 
-  Line& of_most() {
-    return std::ranges::max_element(of_, {}, [](const auto& one) { return one.second.size(); })
+  Items& largest_owner() {
+    return std::ranges::max_element(by_owner_, {},
+                                    [](const auto& one) { return one.second.size(); })
         ->second;
   }
-  void drop_empty_lines() {
-    std::erase_if(of_, [](const auto& one) { return one.second.empty(); });
+  void remove_empty_owners() {
+    std::erase_if(by_owner_, [](const auto& one) { return one.second.empty(); });
   }
-  void take_first(Line& all, std::vector<std::string>& old) {
+  void evict_first(Items& all, std::vector<std::string>& old) {
     old.push_back(std::move(all.front().name));
     all.pop_front();
     --size_;
   }
 
-  std::map<std::uint32_t, Line> of_;
+  std::map<std::uint32_t, Items> by_owner_;
   std::size_t size_ = 0;
 };
 

@@ -11,7 +11,7 @@ namespace gpuyard {
 
 // Drops the fraction.
 template <std::integral Integer>
-constexpr Integer whole_of(double value) {
+constexpr Integer saturated_cast(double value) {
   using Limits = std::numeric_limits<Integer>;
   // The largest integer may have no exact double, and the nearest one would overflow.
   if (value >= static_cast<double>(Limits::max())) return Limits::max();
@@ -19,8 +19,8 @@ constexpr Integer whole_of(double value) {
   return value == value ? static_cast<Integer>(value) : 0;
 }
 
-constexpr Duration length_of_seconds(double seconds) {
-  return Duration(whole_of<Duration::rep>(seconds * 1e9));
+constexpr Duration duration_from_seconds(double seconds) {
+  return Duration(saturated_cast<Duration::rep>(seconds * 1e9));
 }
 
 }  // namespace gpuyard

@@ -29,7 +29,7 @@ void SeccompProgram::load_argument(std::size_t number) {
   load(offsetof(seccomp_data, args) + number * sizeof(std::uint64_t));
 }
 
-void SeccompProgram::keep(std::uint32_t bits) {
+void SeccompProgram::mask(std::uint32_t bits) {
   code_.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, bits));
 }
 
@@ -47,7 +47,7 @@ void SeccompProgram::allow() {
   code_.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
 }
 
-void SeccompProgram::refuse() {
+void SeccompProgram::deny() {
   code_.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
 }
 

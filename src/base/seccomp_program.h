@@ -19,7 +19,7 @@ class SeccompProgram {
   // Loads the lower 32 bits of an argument, from 0.
   void load_argument(std::size_t number);
   // Keeps these bits of what was loaded.
-  void keep(std::uint32_t bits);
+  void mask(std::uint32_t bits);
 
   // Skips that many instructions, at most 255, unless the loaded value is this one.
   void skip_unless(std::uint32_t value, std::size_t instructions);
@@ -27,7 +27,7 @@ class SeccompProgram {
   void skip_if_any(std::uint32_t bits, std::size_t instructions);
 
   void allow();
-  void refuse();  // the call fails with EPERM
+  void deny();  // the call fails with EPERM
 
   void append(const SeccompProgram&);
   std::size_t size() const { return code_.size(); }

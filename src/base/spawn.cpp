@@ -37,10 +37,10 @@ class Actions {
   Actions(const Actions&) = delete;
   Actions& operator=(const Actions&) = delete;
 
-  void null(int fd, int mode) {
+  void open_null(int fd, int mode) {
     ::posix_spawn_file_actions_addopen(&actions_, fd, "/dev/null", mode, 0);
   }
-  void give(int from, int to) { ::posix_spawn_file_actions_adddup2(&actions_, from, to); }
+  void duplicate(int from, int to) { ::posix_spawn_file_actions_adddup2(&actions_, from, to); }
   void close_from(int fd) { ::posix_spawn_file_actions_addclosefrom_np(&actions_, fd); }
   const posix_spawn_file_actions_t* get() const { return &actions_; }
 
@@ -77,8 +77,8 @@ bool is_open(int fd) {
 
 // Copies the descriptors above every number that the child uses. Putting one in its place then
 // overwrites no other, and none is in its place already (dup2 onto itself would keep CLOEXEC).
-Result<std::vector<UniqueFd>> lifted(const std::vector<int>& given) {
-  const int free = kFirstGivenFd + static_cast<int>(given.size());
+Result<std::vector<UniqueFd>> copy_above_passed(const std::vector<int>& given) {
+  const int free = kFirstPassedFd + static_cast<int>(given.size());
   std::vector<UniqueFd> copies;
   for (const int fd : given) {
     copies.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, free));
@@ -88,14 +88,14 @@ Result<std::vector<UniqueFd>> lifted(const std::vector<int>& given) {
 }
 
 // Texts in the form that exec wants; they live as long as this object.
-class Words {
+class ArgumentVector {
  public:
-  explicit Words(std::vector<std::string> texts) : texts_(std::move(texts)) {
+  explicit ArgumentVector(std::vector<std::string> texts) : texts_(std::move(texts)) {
     for (std::string& text : texts_) pointers_.push_back(text.data());
     pointers_.push_back(nullptr);
   }
-  Words(const Words&) = delete;
-  Words& operator=(const Words&) = delete;
+  ArgumentVector(const ArgumentVector&) = delete;
+  ArgumentVector& operator=(const ArgumentVector&) = delete;
 
   char* const* get() const { return pointers_.data(); }
 
@@ -109,12 +109,12 @@ std::string path_of(const SpawnOptions& plan) {
 }
 
 std::vector<std::string> command_line(const SpawnOptions& plan) {
-  std::vector<std::string> words = {plan.shown_as.empty() ? path_of(plan) : plan.shown_as};
+  std::vector<std::string> words = {plan.display_name.empty() ? path_of(plan) : plan.display_name};
   words.insert(words.end(), plan.arguments.begin(), plan.arguments.end());
   return words;
 }
 
-bool names(std::string_view variable, std::string_view name) {
+bool is_variable_named(std::string_view variable, std::string_view name) {
   return variable.size() > name.size() && variable.starts_with(name) &&
          variable[name.size()] == '=';
 }
@@ -122,7 +122,7 @@ bool names(std::string_view variable, std::string_view name) {
 std::vector<std::string> environment_of(const SpawnOptions& plan) {
   std::vector<std::string> variables;
   for (char* const* ours = environ; *ours != nullptr; ++ours) {
-    const auto replaced = [&](const auto& added) { return names(*ours, added.first); };
+    const auto replaced = [&](const auto& added) { return is_variable_named(*ours, added.first); };
     if (std::ranges::none_of(plan.environment, replaced)) variables.emplace_back(*ours);
   }
   for (const auto& [name, value] : plan.environment) {
@@ -133,17 +133,17 @@ std::vector<std::string> environment_of(const SpawnOptions& plan) {
 }
 
 // Our copies for the standard descriptors, each above every number the child uses; -1: none.
-struct Standard {
+struct StandardStreams {
   int output = -1;
   int connection = -1;
   int errors = -1;
 };
 
 // Takes the copies from `next` on, in the order of extra_descriptors().
-Standard standard_of(const SpawnOptions& plan, const std::vector<UniqueFd>& copies,
-                     std::size_t next) {
+StandardStreams standard_streams_of(const SpawnOptions& plan, const std::vector<UniqueFd>& copies,
+                                    std::size_t next) {
   const auto take = [&](const std::optional<int>& fd) { return fd ? copies[next++].get() : -1; };
-  Standard standard;
+  StandardStreams standard;
   standard.output = take(plan.output);
   standard.connection = take(plan.connection);
   standard.errors = take(plan.errors);
@@ -158,23 +158,24 @@ std::vector<int> extra_descriptors(const SpawnOptions& plan) {
   return extra;
 }
 
-void add_standard(Actions& actions, const SpawnOptions& plan, const Standard& standard) {
+void add_standard_streams(Actions& actions, const SpawnOptions& plan,
+                          const StandardStreams& standard) {
   const int out = standard.output >= 0 ? standard.output : standard.connection;
   const int errors = standard.output >= 0 ? standard.output : standard.errors;
   if (standard.connection >= 0) {
-    actions.give(standard.connection, STDIN_FILENO);
+    actions.duplicate(standard.connection, STDIN_FILENO);
   } else {
-    actions.null(STDIN_FILENO, O_RDONLY);
+    actions.open_null(STDIN_FILENO, O_RDONLY);
   }
   if (out >= 0) {
-    actions.give(out, STDOUT_FILENO);
+    actions.duplicate(out, STDOUT_FILENO);
   } else {
-    actions.null(STDOUT_FILENO, O_WRONLY);
+    actions.open_null(STDOUT_FILENO, O_WRONLY);
   }
   if (errors >= 0) {
-    actions.give(errors, STDERR_FILENO);
-  } else if (!plan.keeps_stderr || !is_open(STDERR_FILENO)) {
-    actions.null(STDERR_FILENO, O_WRONLY);
+    actions.duplicate(errors, STDERR_FILENO);
+  } else if (!plan.inherit_stderr || !is_open(STDERR_FILENO)) {
+    actions.open_null(STDERR_FILENO, O_WRONLY);
   }
 }
 
@@ -210,14 +211,14 @@ Result<std::string> find_program(const std::string& name) {
   return system_error("starting " + name);
 }
 
-Error not_started(const SpawnOptions& plan) {
+Error spawn_error(const SpawnOptions& plan) {
   return system_error("starting " + path_of(plan));
 }
 
 Result<ExecTexts> exec_texts(const SpawnOptions& plan) {
   ExecTexts texts{plan.program.empty() ? kThisProgram : plan.program, command_line(plan),
                   environment_of(plan)};
-  if (plan.looks_in_path && !plan.program.empty()) {
+  if (plan.search_path && !plan.program.empty()) {
     auto found = find_program(texts.program);
     if (!found) return std::move(found).error();
     texts.program = *std::move(found);
@@ -228,25 +229,26 @@ Result<ExecTexts> exec_texts(const SpawnOptions& plan) {
 Result<pid_t> spawn(const SpawnOptions& plan) {
   auto texts = exec_texts(plan);
   if (!texts) return std::move(texts).error();
-  std::vector<int> given = plan.given;
+  std::vector<int> given = plan.passed_fds;
   const std::vector<int> extra = extra_descriptors(plan);
   given.insert(given.end(), extra.begin(), extra.end());
-  const auto copies = lifted(given);
+  const auto copies = copy_above_passed(given);
   if (!copies) return copies.error();
   Actions actions;
-  add_standard(actions, plan, standard_of(plan, *copies, plan.given.size()));
-  int next = kFirstGivenFd;
-  for (std::size_t i = 0; i < plan.given.size(); ++i) actions.give((*copies)[i].get(), next++);
+  add_standard_streams(actions, plan, standard_streams_of(plan, *copies, plan.passed_fds.size()));
+  int next = kFirstPassedFd;
+  for (std::size_t i = 0; i < plan.passed_fds.size(); ++i)
+    actions.duplicate((*copies)[i].get(), next++);
   actions.close_from(next);
 
-  const Words words(std::move(texts->arguments));
-  const Words variables(std::move(texts->variables));
-  const Attributes attributes(plan.own_session);
+  const ArgumentVector words(std::move(texts->arguments));
+  const ArgumentVector variables(std::move(texts->variables));
+  const Attributes attributes(plan.new_session);
   const ChildCapabilities capabilities(plan.capabilities);
   pid_t child = 0;
   errno = ::posix_spawn(&child, texts->program.c_str(), actions.get(), attributes.get(),
                         words.get(), variables.get());
-  if (errno != 0) return not_started(plan);
+  if (errno != 0) return spawn_error(plan);
   return child;
 }
 
@@ -261,20 +263,20 @@ std::string read_until(int fd, TimePoint deadline) {
     if (left.count() <= 0 || ::poll(&polled, 1, static_cast<int>(left.count())) <= 0) return text;
     const ssize_t got = ::read(fd, chunk.data(), chunk.size());
     if (got <= 0) return text;
-    if (text.size() < kRunOutputKept) text.append(chunk.data(), static_cast<std::size_t>(got));
+    if (text.size() < kMaxRunOutput) text.append(chunk.data(), static_cast<std::size_t>(got));
   }
 }
 
 }  // namespace
 
-Result<std::string> run_within(SpawnOptions plan, Duration patience) {
+Result<std::string> run_with_timeout(SpawnOptions plan, Duration patience) {
   const TimePoint deadline = BootClock::now() + patience;
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("a pipe");
   const UniqueFd reads(ends[0]);
   UniqueFd writes(ends[1]);
   plan.output = writes.get();
-  plan.own_session = true;
+  plan.new_session = true;
   const auto child = spawn(plan);
   if (!child) return child.error();
   writes = UniqueFd();
@@ -291,7 +293,7 @@ Result<std::string> run_within(SpawnOptions plan, Duration patience) {
   const bool gone = !late || ::poll(&ended, 1, kLast) > 0;
   int status = 0;
   if (gone) ::waitpid(*child, &status, 0);
-  text = trimmed(text);
+  text = trim(text);
   if (gone && WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
   if (late) text += fmt::format(" (no response for {:g} s)", to_seconds(patience));
   return Error{late ? Errc::timed_out : Errc::unavailable,

@@ -15,22 +15,22 @@
 
 namespace gpuyard {
 
-inline constexpr int kFirstGivenFd = 3;
+inline constexpr int kFirstPassedFd = 3;
 
 struct SpawnOptions {
   // Empty: the running program itself, even if its file was replaced or removed after the start.
   std::string program = {};
-  std::string shown_as = {};                // the name in `ps`; empty: the path of the program
+  std::string display_name = {};            // the name in `ps`; empty: the path of the program
   std::vector<std::string> arguments = {};  // without the program's own name
-  bool looks_in_path = false;               // like find_program()
+  bool search_path = false;                 // like find_program()
   // Added to our own environment; replaces a variable that exists.
   std::vector<std::pair<std::string, std::string>> environment = {};
-  std::vector<int> given = {};         // our descriptors; the child has them as 3, 4, ...
+  std::vector<int> passed_fds = {};    // our descriptors; the child has them as 3, 4, ...
   std::optional<int> output = {};      // our descriptor for its stdout and stderr
   std::optional<int> connection = {};  // our descriptor for its stdin and stdout, without output
   std::optional<int> errors = {};      // our descriptor for its stderr, without output
-  bool keeps_stderr = true;  // else /dev/null, as are stdin and stdout that have no descriptor
-  bool own_session = false;  // a Ctrl-C meant for us does not reach the child
+  bool inherit_stderr = true;  // else /dev/null, as are stdin and stdout that have no descriptor
+  bool new_session = false;    // a Ctrl-C meant for us does not reach the child
   // The capabilities of ours that the child keeps, as in base/capabilities.h. Root's child has all.
   std::uint64_t capabilities = 0;
 };
@@ -57,17 +57,17 @@ struct ExecTexts {
 Result<ExecTexts> exec_texts(const SpawnOptions&);
 
 // Makes the error of a child that could not be started, from errno.
-Error not_started(const SpawnOptions&);
+Error spawn_error(const SpawnOptions&);
 
 // Starts the child. Closes every other descriptor in it and resets its signals to those of a fresh
 // process, whatever we block or ignore. The caller waits for the child. Any thread may call it.
 Result<pid_t> spawn(const SpawnOptions&);
 
-inline constexpr std::size_t kRunOutputKept = std::size_t{1} << 20;  // bytes; the rest is dropped
+inline constexpr std::size_t kMaxRunOutput = std::size_t{1} << 20;  // bytes; the rest is dropped
 
 // Starts the child in a session of its own, waits for its end, and returns what it wrote to stdout
 // and stderr. Kills its session's processes once `patience` is over. Errc::timed_out: it was
 // killed; Errc::unavailable: it failed; both with what it wrote.
-Result<std::string> run_within(SpawnOptions plan, Duration patience);
+Result<std::string> run_with_timeout(SpawnOptions plan, Duration patience);
 
 }  // namespace gpuyard

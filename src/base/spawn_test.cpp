@@ -85,7 +85,7 @@ unsigned long long own_bits(const std::string& name) {
 
 SpawnOptions giving(std::vector<int> given) {
   SpawnOptions plan;
-  plan.given = std::move(given);
+  plan.passed_fds = std::move(given);
   return plan;
 }
 
@@ -103,7 +103,7 @@ TEST(Spawn, ChildInheritsOnlyStandardAndGivenDescriptors) {
 
 TEST(Spawn, StderrIsNobodysWhereThePlanSaysSo) {
   SpawnOptions plan;
-  plan.keeps_stderr = false;
+  plan.inherit_stderr = false;
   EXPECT_EQ(Sleeper(plan).descriptors(),
             (Descriptors{{0, "/dev/null"}, {1, "/dev/null"}, {2, "/dev/null"}}));
 }
@@ -148,7 +148,7 @@ TEST(Spawn, SignalsAreAsInAFreshProcess) {
 
 TEST(Spawn, OwnSessionOptionMakesChildSessionLeader) {
   SpawnOptions plan;
-  plan.own_session = true;
+  plan.new_session = true;
   const Sleeper leader(plan);
   EXPECT_EQ(::getsid(leader.pid()), leader.pid());
   const Sleeper follower;
@@ -232,14 +232,14 @@ TEST_F(ProgramSearch, SkipsTheWorkingDirectory) {
     set_path(path);
     EXPECT_FALSE(find_program("helper")) << path;
     EXPECT_TRUE(find_program("sh")) << "the usual directories are searched: " << path;
-    EXPECT_FALSE(spawn({.program = "helper", .looks_in_path = true})) << path;
+    EXPECT_FALSE(spawn({.program = "helper", .search_path = true})) << path;
   }
 }
 
 TEST_F(ProgramSearch, IsSkippedForTheRunningProgram) {
   set_path(directory_.in("bin"));
-  const auto text = run_within({.arguments = {"--gtest_filter=None.None"}, .looks_in_path = true},
-                               std::chrono::seconds(20));
+  const auto text = run_with_timeout(
+      {.arguments = {"--gtest_filter=None.None"}, .search_path = true}, std::chrono::seconds(20));
   ASSERT_TRUE(text) << text.error().message;
   EXPECT_NE(text->find("Running 0 tests"), std::string::npos);
 }

@@ -49,7 +49,7 @@ std::string printable(std::string_view text) {
   return out;
 }
 
-std::string shell_word(std::string_view word) {
+std::string quote_shell_word(std::string_view word) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+=:,@%/";
   if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return std::string(word);
@@ -63,7 +63,7 @@ namespace {
 
 // Returns how many letters are to be inserted, removed, changed or swapped with the next, ignoring
 // case.
-std::size_t distance(std::string_view a, std::string_view b) {
+std::size_t edit_distance(std::string_view a, std::string_view b) {
   const auto same = [&](std::size_t i, std::size_t j) {
     return to_lower(a[i - 1]) == to_lower(b[j - 1]);
   };
@@ -84,14 +84,15 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates) {
+std::string_view nearest_word(std::string_view word,
+                              const std::vector<std::string_view>& candidates) {
   // With more changes, it would often be a word of another meaning.
   constexpr std::size_t kMostChanges = 2;
   constexpr std::size_t kShortestBeginning = 3;
   std::string_view best;
   std::size_t fewest = std::min(kMostChanges, word.size() / 3) + 1;
   for (const std::string_view candidate : candidates) {
-    const std::size_t changes = distance(word, candidate);
+    const std::size_t changes = edit_distance(word, candidate);
     if (changes < fewest) {
       fewest = changes;
       best = candidate;
@@ -106,7 +107,7 @@ std::string_view nearest(std::string_view word, const std::vector<std::string_vi
 std::string unknown_word(std::string_view kind, std::string_view word,
                          const std::vector<std::string_view>& known, std::string_view otherwise,
                          std::string_view prefix) {
-  const std::string_view near = nearest(word, known);
+  const std::string_view near = nearest_word(word, known);
   return fmt::format("unknown {} \"{}{}\"{}", kind, prefix, word,
                      near.empty() ? std::string(otherwise)
                                   : fmt::format(" (did you mean \"{}{}\"?)", prefix, near));
@@ -118,7 +119,7 @@ constexpr std::array<std::string_view, 8> kBars = {"▁", "▂", "▃", "▄", "
 constexpr std::array<double, 8> kLowerBounds = {0, 13, 25, 50, 63, 78, 85, 90};
 
 template <class Height>
-std::string line(std::span<const double> values, Height height) {
+std::string render_sparkline(std::span<const double> values, Height height) {
   std::string out;
   for (const double value : values) {
     out += std::isnan(value) ? std::string_view(" ") : kBars[height(value)];
@@ -129,7 +130,7 @@ std::string line(std::span<const double> values, Height height) {
 }  // namespace
 
 std::string v0::sparkline(std::span<const double> percentages) {
-  return line(percentages, [](double percent) -> std::size_t {
+  return render_sparkline(percentages, [](double percent) -> std::size_t {
     const auto above = std::ranges::upper_bound(kLowerBounds, percent);
     const auto reached = above - kLowerBounds.begin();
     return reached > 0 ? static_cast<std::size_t>(reached - 1) : 0;
@@ -137,7 +138,7 @@ std::string v0::sparkline(std::span<const double> percentages) {
 }
 
 std::string v0::sparkline(std::span<const double> values, double max) {
-  return line(values, [&](double value) -> std::size_t {
+  return render_sparkline(values, [&](double value) -> std::size_t {
     if (!(max > 0)) return 0;
     // Clamped before the conversion to an integer, because it may be infinite.
     const double height = std::clamp(value / max * kBars.size(), 0.0, kBars.size() - 1.0);

@@ -27,7 +27,7 @@ constexpr bool equals_ignoring_case(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](char x, char y) { return to_lower(x) == to_lower(y); });
 }
 
-inline std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r\n") {
+inline std::string_view trim(std::string_view text, std::string_view blanks = " \t\r\n") {
   const std::size_t first = text.find_first_not_of(blanks);
   if (first == text.npos) return {};
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
@@ -55,7 +55,7 @@ std::optional<Number> take_number(std::string_view& text) {
 
 // Returns the number if the text is a number and nothing else.
 template <class Number>
-std::optional<Number> number_in(std::string_view text) {
+std::optional<Number> parse_number(std::string_view text) {
   const auto number = take_number<Number>(text);
   return text.empty() ? number : std::nullopt;
 }
@@ -109,11 +109,11 @@ constexpr std::uint32_t utf8_code_point(std::string_view sequence) {
 std::string printable(std::string_view text);
 
 // Quotes a word for a shell: in single quotes, unless it needs none.
-std::string shell_word(std::string_view word);
+std::string quote_shell_word(std::string_view word);
 
 // Returns "a, b or c".
 template <class Words>
-std::string any_of_words(const Words& words) {
+std::string join_with_or(const Words& words) {
   std::string text;
   std::size_t left = words.size();
   for (const auto& word : words) {
@@ -127,7 +127,8 @@ std::string any_of_words(const Words& words) {
 
 // Returns the candidate with the fewest letters to change, at most two and a third of the word,
 // else the first that begins with the word; empty if there is none.
-std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates);
+std::string_view nearest_word(std::string_view word,
+                              const std::vector<std::string_view>& candidates);
 
 // Returns `unknown metric "powr" (did you mean "power"?)`; if no known word is near, `otherwise`
 // replaces the question. Both words are printed behind `prefix`, which is not compared.

@@ -57,11 +57,11 @@ namespace {
 
 TEST(Nearest, IsTheOneWithTheFewestLettersToChange) {
   const std::vector<std::string_view> names = {"memory.total", "memory.used", "name"};
-  EXPECT_EQ(nearest("memory.totl", names), "memory.total");
-  EXPECT_EQ(nearest("Name", names), "name");
-  EXPECT_EQ(nearest("anme", names), "name");
-  EXPECT_EQ(nearest("mem", names), "memory.total");
-  EXPECT_EQ(nearest("zzzz", names), "");
+  EXPECT_EQ(nearest_word("memory.totl", names), "memory.total");
+  EXPECT_EQ(nearest_word("Name", names), "name");
+  EXPECT_EQ(nearest_word("anme", names), "name");
+  EXPECT_EQ(nearest_word("mem", names), "memory.total");
+  EXPECT_EQ(nearest_word("zzzz", names), "");
 }
 
 }  // namespace
@@ -79,11 +79,11 @@ std::string linear(std::vector<double> values, double max) {
 }
 
 TEST(ShellWord, IsQuotedUnlessPlain) {
-  EXPECT_EQ(shell_word("/etc/gpuyard/x.toml"), "/etc/gpuyard/x.toml");
-  EXPECT_EQ(shell_word("a b"), "'a b'");
-  EXPECT_EQ(shell_word("$(id)"), "'$(id)'");
-  EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
-  EXPECT_EQ(shell_word(""), "''");
+  EXPECT_EQ(quote_shell_word("/etc/gpuyard/x.toml"), "/etc/gpuyard/x.toml");
+  EXPECT_EQ(quote_shell_word("a b"), "'a b'");
+  EXPECT_EQ(quote_shell_word("$(id)"), "'$(id)'");
+  EXPECT_EQ(quote_shell_word("it's"), "'it'\\''s'");
+  EXPECT_EQ(quote_shell_word(""), "''");
 }
 
 TEST(UnknownWord, SuggestsTheNearest) {

@@ -6,7 +6,7 @@
 
 namespace gpuyard {
 
-Error error_at(const std::string& file, const toml::source_region& where, std::string_view what) {
+Error toml_error(const std::string& file, const toml::source_region& where, std::string_view what) {
   return {Errc::invalid, fmt::format("{}:{}: {}", file, where.begin.line, what)};
 }
 
@@ -31,7 +31,7 @@ std::string toml_text(const toml::node& node) {
 
 Result<toml::table> parse_toml(std::string_view text, const std::string& file) {
   toml::parse_result parsed = toml::parse(text, file);
-  if (!parsed) return error_at(file, parsed.error().source(), parsed.error().description());
+  if (!parsed) return toml_error(file, parsed.error().source(), parsed.error().description());
   return std::move(parsed).table();
 }
 

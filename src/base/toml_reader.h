@@ -17,7 +17,7 @@
 namespace gpuyard {
 
 // Errc::invalid: "FILE:LINE: what".
-Error error_at(const std::string& file, const toml::source_region&, std::string_view what);
+Error toml_error(const std::string& file, const toml::source_region&, std::string_view what);
 
 Result<toml::table> parse_toml(std::string_view text, const std::string& file);
 

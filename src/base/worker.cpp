@@ -14,11 +14,11 @@ class ThreadWorker::Queue {
  public:
   explicit Queue(Loop& loop) : loop_(loop) {}
 
-  bool push(Job job) {
+  bool push(Task job) {
     {
       const std::lock_guard lock(mutex_);
-      if (jobs_.size() >= kMaxQueued) return false;
-      jobs_.push_back(std::move(job));
+      if (tasks_.size() >= kMaxQueued) return false;
+      tasks_.push_back(std::move(job));
     }
     changed_.notify_all();
     return true;
@@ -27,12 +27,12 @@ class ThreadWorker::Queue {
   void run() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      changed_.wait(lock, [&] { return closing_ || !jobs_.empty(); });
-      if (jobs_.empty() || abandoned_) break;
-      Job job = std::move(jobs_.front());
-      jobs_.pop_front();
+      changed_.wait(lock, [&] { return closing_ || !tasks_.empty(); });
+      if (tasks_.empty() || abandoned_) break;
+      Task job = std::move(tasks_.front());
+      tasks_.pop_front();
       lock.unlock();
-      Afterwards afterwards = job();
+      Completion afterwards = job();
       job = nullptr;  // destroys what it owns here, outside the lock
       lock.lock();
       if (afterwards && !abandoned_) loop_.post(std::move(afterwards));
@@ -54,24 +54,24 @@ class ThreadWorker::Queue {
   Loop& loop_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Job> jobs_;
+  std::deque<Task> tasks_;
   bool closing_ = false;
   bool abandoned_ = false;
   bool ended_ = false;
 };
 
 ThreadWorker::ThreadWorker(Loop& loop, const std::string& name, Duration farewell)
-    : queue_(std::make_shared<Queue>(loop)), farewell_(farewell) {
+    : queue_(std::make_shared<Queue>(loop)), shutdown_grace_(farewell) {
   std::thread thread([queue = queue_] { queue->run(); });
   ::pthread_setname_np(thread.native_handle(), name.c_str());
   thread.detach();
 }
 
 ThreadWorker::~ThreadWorker() {
-  queue_->close(farewell_);
+  queue_->close(shutdown_grace_);
 }
 
-bool ThreadWorker::post(Job job) {
+bool ThreadWorker::post(Task job) {
   return queue_->push(std::move(job));
 }
 

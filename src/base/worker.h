@@ -17,16 +17,16 @@ namespace gpuyard {
 // afterwards, or nullptr.
 class Worker {
  public:
-  using Afterwards = std::function<void()>;
-  using Job = std::function<Afterwards()>;
+  using Completion = std::function<void()>;
+  using Task = std::function<Completion()>;
   virtual ~Worker() = default;
   // Returns false, and drops the job, if too many jobs are waiting.
-  virtual bool post(Job) = 0;
+  virtual bool post(Task) = 0;
 };
 
 // Runs ask() on the worker, then hear(answer) on the loop. Returns false as Worker::post() does.
 template <class Ask, class Hear>
-bool ask_worker(Worker& worker, Ask ask, Hear hear) {
+bool run_on_worker(Worker& worker, Ask ask, Hear hear) {
   return worker.post([ask = std::move(ask), hear = std::move(hear)]() mutable {
     auto answer = std::make_shared<decltype(ask())>(ask());
     return [answer, hear = std::move(hear)]() mutable { hear(std::move(*answer)); };
@@ -37,22 +37,22 @@ bool ask_worker(Worker& worker, Ask ask, Hear hear) {
 class ThreadWorker final : public Worker {
  public:
   // `name`, of at most 15 characters, is what `top -H` shows.
-  ThreadWorker(Loop&, const std::string& name, Duration farewell = kFarewell);
+  ThreadWorker(Loop&, const std::string& name, Duration farewell = kShutdownGrace);
 
   // Runs the jobs that still wait, for `farewell` in all. Leaves a job that does not return behind.
   ~ThreadWorker() override;
   ThreadWorker(const ThreadWorker&) = delete;
   ThreadWorker& operator=(const ThreadWorker&) = delete;
 
-  bool post(Job) override;
+  bool post(Task) override;
 
   static constexpr std::size_t kMaxQueued = 256;
-  static constexpr Duration kFarewell = std::chrono::seconds(2);
+  static constexpr Duration kShutdownGrace = std::chrono::seconds(2);
 
  private:
   class Queue;
   std::shared_ptr<Queue> queue_;
-  Duration farewell_;
+  Duration shutdown_grace_;
 };
 
 // One immutable value, handed from the thread that makes it to the threads that read it.

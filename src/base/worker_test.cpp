@@ -54,7 +54,7 @@ TEST(ThreadWorker, TaskRunsOffLoopAndCompletesOnLoop) {
   const auto here = std::this_thread::get_id();
   std::thread::id heard_on;
   std::thread::id asked_on;
-  ASSERT_TRUE(ask_worker(
+  ASSERT_TRUE(run_on_worker(
       worker, [] { return std::this_thread::get_id(); },
       [&](std::thread::id id) {
         asked_on = id;
@@ -71,7 +71,7 @@ TEST(ThreadWorker, RunsJobsInOrder) {
   std::vector<int> order;
   for (int i = 0; i < 100; ++i) {
     ASSERT_TRUE(
-        ask_worker(worker, [i] { return i; }, [&](int number) { order.push_back(number); }));
+        run_on_worker(worker, [i] { return i; }, [&](int number) { order.push_back(number); }));
   }
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(loop.run_one());
   for (int i = 0; i < 100; ++i) EXPECT_EQ(order.at(static_cast<std::size_t>(i)), i);
@@ -82,13 +82,13 @@ TEST(ThreadWorker, RefusesMoreThanItsQueueHolds) {
   std::promise<void> release;
   std::promise<void> begun;
   ThreadWorker worker(loop, "test");
-  ASSERT_TRUE(worker.post([&]() -> Worker::Afterwards {
+  ASSERT_TRUE(worker.post([&]() -> Worker::Completion {
     begun.set_value();
     release.get_future().wait();
     return nullptr;
   }));
   begun.get_future().wait();
-  const auto nothing = []() -> Worker::Afterwards { return nullptr; };
+  const auto nothing = []() -> Worker::Completion { return nullptr; };
   for (std::size_t i = 0; i < ThreadWorker::kMaxQueued; ++i) ASSERT_TRUE(worker.post(nothing));
   EXPECT_FALSE(worker.post(nothing));
   release.set_value();
@@ -100,7 +100,7 @@ TEST(ThreadWorker, DestructionRunsQueuedTasks) {
   {
     ThreadWorker worker(loop, "test");
     for (int i = 0; i < 50; ++i) {
-      ASSERT_TRUE(worker.post([&ran]() -> Worker::Afterwards {
+      ASSERT_TRUE(worker.post([&ran]() -> Worker::Completion {
         ++ran;
         return nullptr;
       }));
@@ -115,7 +115,7 @@ TEST(ThreadWorker, DestructionAbandonsHungTaskAndDropsCompletion) {
   const auto finished = std::make_shared<std::promise<void>>();
   {
     ThreadWorker worker(loop, "test");
-    ASSERT_TRUE(worker.post([release, finished]() -> Worker::Afterwards {
+    ASSERT_TRUE(worker.post([release, finished]() -> Worker::Completion {
       release->get_future().wait();
       return [finished] { FAIL() << "nobody is there to hear it"; };
     }));
@@ -127,7 +127,7 @@ TEST(ThreadWorker, DestructionAbandonsHungTaskAndDropsCompletion) {
 TEST(ManualWorker, QueuedTaskRunsOnlyOnRunAll) {
   ManualWorker worker;
   int heard = 0;
-  ASSERT_TRUE(ask_worker(worker, [] { return 7; }, [&](int number) { heard = number; }));
+  ASSERT_TRUE(run_on_worker(worker, [] { return 7; }, [&](int number) { heard = number; }));
   EXPECT_EQ(heard, 0);
   worker.run_all();
   EXPECT_EQ(heard, 7);

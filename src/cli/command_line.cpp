@@ -43,8 +43,8 @@ class VerbList {
     Verb& verb = verbs_.emplace_back(std::in_place_type<AnyVerb>);
     options_.push_back(add_to(program_, std::get<AnyVerb>(verb)).group(heading));
     // Every verb knows -H, so that it can say why it has no use for it; only some show it.
-    const bool asks = reach_of(verb) == Reach::asks;
-    for (const Options& below : options_.back().with_all_below()) add_host(below, asks);
+    const bool asks = scope_of(verb) == VerbScope::asks;
+    for (const Options& below : options_.back().subtree()) add_host(below, asks);
   }
 
   void add_host(const Options& verb, bool shown) {
@@ -96,13 +96,13 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   }
   if (const auto code = program.parse(argc, argv)) return *code;
   Verb& given = verbs.given();
-  const auto aimed = aim(given, {hosts, {argv + 1, argv + argc}, Environment::of_process()});
-  if (!aimed) return complain(aimed.error());
+  const auto aimed = select_daemon(given, {hosts, {argv + 1, argv + argc}, Environment::current()});
+  if (!aimed) return print_error(aimed.error());
   std::visit(
       [&](auto& verb) {
         if constexpr (requires { verb.line; }) {
           verb.line = "gpuyard";
-          for (int i = 1; i < argc; ++i) verb.line += " " + shell_word(argv[i]);
+          for (int i = 1; i < argc; ++i) verb.line += " " + quote_shell_word(argv[i]);
         }
       },
       given);

@@ -17,7 +17,7 @@ namespace gpuyard::cli {
 std::variant<Verb, int> parse_command_line(int argc, const char* const* argv);
 
 // Which daemon the user means, from the words of the command line.
-struct Aim {
+struct DaemonSelection {
   std::vector<std::string> hosts;  // each value of -H
   std::vector<std::string> words;  // all, without the program's own name
   Environment environment;
@@ -26,7 +26,7 @@ struct Aim {
 // Puts the daemon that -H or GPUYARD_HOST names into the verb, where --socket would. Errors say
 // what to run instead: Errc::invalid if the verb can not be of another machine, if two options name
 // two daemons, or if a host is no host; not_found if hosts.toml does not have its name.
-Result<void> aim(Verb&, const Aim&);
+Result<void> select_daemon(Verb&, const DaemonSelection&);
 
 // The program's version, from CMakeLists.txt.
 

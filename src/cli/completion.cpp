@@ -154,7 +154,7 @@ int run(const CompletionVerb& verb) {
   }
   for (const ManualPage& page : manual_of(verb.program)) {
     const auto written = replace_file(verb.manual + "/" + page.file, page.text, 0644);
-    if (!written) return complain(written.error());
+    if (!written) return print_error(written.error());
   }
   return 0;
 }

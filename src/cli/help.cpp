@@ -12,7 +12,7 @@ namespace gpuyard::cli {
 namespace {
 
 constexpr std::string_view kOtherOptions = "Options";
-constexpr std::size_t kWidestNames = 30;  // columns; longer names have a line of their own
+constexpr std::size_t kMaxNameWidth = 30;  // columns; longer names have a line of their own
 
 struct HelpRow {
   std::string left;
@@ -63,7 +63,7 @@ std::string rows_of(std::span<const HelpRow> rows, std::size_t left, std::size_t
 std::size_t left_width(std::span<const HelpRow> rows) {
   std::size_t width = 0;
   for (const HelpRow& row : rows) {
-    if (row.left.size() <= kWidestNames) width = std::max(width, row.left.size());
+    if (row.left.size() <= kMaxNameWidth) width = std::max(width, row.left.size());
   }
   return width;
 }

@@ -43,7 +43,7 @@ int run(int argc, char** argv) {
   if (verb == "setter") {
     daemon::run_setter(words, sim::simulated_nvml_path(), std::string(cli::kVersion));
   }
-  if (verb == "sim-keeper") return sim::keeper_main(words);
+  if (verb == "sim-keeper") return sim::world_server_main(words);
   if (verb == sim::kDemoVerb) return sim::demo_main(words);
   if (verb == client::kWithParent) return cli::run_with_parent(words);
   // The program alone shows the GPUs, if somebody looks. A script that forgot the verb hears so.
@@ -64,6 +64,6 @@ int main(int argc, char** argv) {
     return run(argc, argv);
   } catch (const std::exception& error) {
     // A bug, no memory, or no descriptors left for the loop itself.
-    return cli::complain({Errc::internal, error.what()});
+    return cli::print_error({Errc::internal, error.what()});
   }
 }

@@ -42,7 +42,7 @@ std::string text_line(std::string_view text) {
 }
 
 std::string date() {
-  const auto given = number_in<std::int64_t>(environment_variable("SOURCE_DATE_EPOCH"));
+  const auto given = parse_number<std::int64_t>(environment_variable("SOURCE_DATE_EPOCH"));
   const std::time_t when = given ? static_cast<std::time_t>(*given) : std::time(nullptr);
   std::tm utc{};
   ::gmtime_r(&when, &utc);
@@ -146,7 +146,7 @@ void add_synopses(std::string& out, const std::string& path, const VerbText& ver
       const std::string_view command = take_until('\t', rest);
       const std::string_view name = command.starts_with(path) ? std::string_view(path) : command;
       out += fmt::format(".Nm {}\n", name);
-      const std::string_view words = trimmed(command.substr(name.size()), " ");
+      const std::string_view words = trim(command.substr(name.size()), " ");
       if (!words.empty()) out += ".Li \"" + unbroken(words) + "\"\n";
     }
   }

@@ -107,7 +107,7 @@ constexpr char kProtected = '\x01';
 std::string with_home(const OptionText& option, const std::string& value) {
   constexpr std::array<std::string_view, 4> kPaths = {"FILE", "DIR", "PATH", "ADDRESS"};
   if (std::ranges::count(kPaths, option.metavar) == 0) return value;
-  return path_at_home(value, environment_variable("HOME")).value_or(value);
+  return expand_home(value, environment_variable("HOME")).value_or(value);
 }
 
 // Changes a value's text before it is read. CLI11's own transform adds a text to the help.
@@ -121,7 +121,7 @@ CLI::Option* transform(CLI::Option* option, Change&& change) {
 }
 
 // Checks as CLI11's rule does, and says in our words what was expected.
-CLI::Validator saying(CLI::Validator rule, std::string expected) {
+CLI::Validator with_expectation(CLI::Validator rule, std::string expected) {
   const auto check = [rule = std::move(rule), expected = std::move(expected)](std::string& text) {
     const std::string given = text;
     if (rule(text).empty()) return std::string();
@@ -136,22 +136,22 @@ std::string name_of(const OptionRecord& option) {
 }
 
 // The verbs that were given, from the program on.
-struct Given {
-  std::vector<const Command*> chain;
+struct VerbChain {
+  std::vector<const Command*> commands;
 
-  const Command& verb() const { return *chain.back(); }
-  const Command& program() const { return *chain.front(); }
+  const Command& verb() const { return *commands.back(); }
+  const Command& program() const { return *commands.front(); }
   std::vector<std::string> below_program() const {
     std::vector<std::string> names;
-    for (const Command* verb : std::span(chain).subspan(1)) names.push_back(verb->text.name);
+    for (const Command* verb : std::span(commands).subspan(1)) names.push_back(verb->text.name);
     return names;
   }
   std::string path() const {  // "gpuyard lease take"
-    std::string path = chain.front()->text.name;
+    std::string path = commands.front()->text.name;
     for (const std::string& name : below_program()) path += " " + name;
     return path;
   }
-  Error wrong(std::string message) const {
+  Error usage_error(std::string message) const {
     return {Errc::invalid, std::move(message), "", path() + " --help"};
   }
 };
@@ -164,46 +164,46 @@ class WordReader {
  public:
   WordReader(const Command& program, const std::vector<std::string>& words)
       : words_(words),
-        ours_(static_cast<std::size_t>(std::ranges::find(words, "--") - words.begin())),
-        given_{{&program}} {}
+        own_words_(static_cast<std::size_t>(std::ranges::find(words, "--") - words.begin())),
+        chain_{{&program}} {}
 
   // Returns the words for CLI11.
   Result<std::vector<std::string>> read() {
-    while (at_ < ours_) read_word(words_[at_++]);
-    if (!wrong_ && ours_ < words_.size() && command_at_) {
-      wrong_ = given_.wrong(
+    while (position_ < own_words_) read_word(words_[position_++]);
+    if (!error_ && own_words_ < words_.size() && command_at_) {
+      error_ = chain_.usage_error(
           fmt::format("unexpected argument \"{}\" before --", printable(words_[*command_at_])));
     }
-    if (wrong_) return *wrong_;
-    for (std::size_t i = ours_; i < words_.size(); ++i) {
+    if (error_) return *error_;
+    for (std::size_t i = own_words_; i < words_.size(); ++i) {
       read_.push_back(words_[i].starts_with('[') ? kProtected + words_[i] : words_[i]);
     }
     return read_;
   }
 
-  const Given& given() const { return given_; }
+  const VerbChain& given() const { return chain_; }
   // -h or --version, if it was given: it is an answer, whatever else was said.
   const OptionRecord* answer() const { return answer_; }
 
   // The option's name as the user wrote it: "-n", not "--num-gpus".
-  std::string written(const OptionRecord& option) const {
+  std::string written_name(const OptionRecord& option) const {
     const auto name = names_.find(&option);
     return name != names_.end() ? name->second : name_of(option);
   }
 
   // Says what CLI11 says, in our words.
-  std::string in_our_words(const CLI::ParseError& error) const {
+  std::string translate_error(const CLI::ParseError& error) const {
     std::string said = error.what();
-    for (const Command* verb : given_.chain) {
+    for (const Command* verb : chain_.commands) {
       for (const OptionRecord& option : verb->options) {
         if (option.parsed == nullptr) continue;
         const std::string name = option.parsed->get_name();
         constexpr std::string_view kNotRead = "Could not convert: ";
         if (const auto begin = fmt::format("{}{} = ", kNotRead, name); said.starts_with(begin)) {
-          return fmt::format("{}: expected a number; got \"{}\"", written(option),
+          return fmt::format("{}: expected a number; got \"{}\"", written_name(option),
                              printable(said.substr(begin.size())));
         }
-        if (said.starts_with(name + ": ")) return written(option) + said.substr(name.size());
+        if (said.starts_with(name + ": ")) return written_name(option) + said.substr(name.size());
       }
     }
     return said;
@@ -211,49 +211,51 @@ class WordReader {
 
   // Checks what CLI11 does not.
   Result<void> check_rules() const {
-    for (const Command* verb : given_.chain) {
+    for (const Command* verb : chain_.commands) {
       if (auto good = check_rules_of(*verb); !good) return good;
     }
-    if (given_.verb().text.needs_verb) return needs("a command");
+    if (chain_.verb().text.needs_verb) return missing_error("a command");
     return {};
   }
 
   // For a word that CLI11 has left over.
-  Error unexpected(const std::string& word) const {
-    return given_.wrong(fmt::format("unexpected argument \"{}\"", printable(word)));
+  Error unexpected_error(const std::string& word) const {
+    return chain_.usage_error(fmt::format("unexpected argument \"{}\"", printable(word)));
   }
 
  private:
-  void found_wrong(Error error) {
-    if (!wrong_) wrong_ = std::move(error);
+  void record_error(Error error) {
+    if (!error_) error_ = std::move(error);
   }
-  void found_wrong(std::string message) { found_wrong(given_.wrong(std::move(message))); }
+  void record_error(std::string message) { record_error(chain_.usage_error(std::move(message))); }
 
-  static Error empty_argument() {
+  static Error empty_argument_error() {
     return {Errc::invalid, "an argument is empty", "probably a variable that is not set"};
   }
 
-  Error needs(std::string_view what) const {
-    const auto names = given_.below_program();
-    if (names.empty()) return given_.wrong("no command given");
-    return given_.wrong(fmt::format("{} needs {}", fmt::join(names, " "), what));
+  Error missing_error(std::string_view what) const {
+    const auto names = chain_.below_program();
+    if (names.empty()) return chain_.usage_error("no command given");
+    return chain_.usage_error(fmt::format("{} needs {}", fmt::join(names, " "), what));
   }
 
   Result<void> check_rules_of(const Command& verb) const {
     for (const OptionRecord& option : verb.options) {
       if (!option.given()) {
-        if (option.text.required) return needs(required_text(option.text));
+        if (option.text.required) return missing_error(required_text(option.text));
         continue;
       }
       if (!option.text.command && std::ranges::count(option.parsed->results(), "") != 0) {
-        return empty_argument();  // an unset shell variable must not silently mean the default
+        return empty_argument_error();  // an unset shell variable must not silently mean the
+                                        // default
       }
       for (const OptionRecord* other : option.excludes) {
-        if (other->given()) return exclude_each_other(option, *other);
+        if (other->given()) return exclusion_error(option, *other);
       }
       for (const OptionRecord* other : option.needs) {
         if (!other->given()) {
-          return given_.wrong(fmt::format("{} needs {}", written(option), name_of(*other)));
+          return chain_.usage_error(
+              fmt::format("{} needs {}", written_name(option), name_of(*other)));
         }
       }
     }
@@ -265,8 +267,9 @@ class WordReader {
     return option.argument ? option.metavar : option.names.back() + " " + option.metavar;
   }
 
-  Error exclude_each_other(const OptionRecord& one, const OptionRecord& other) const {
-    return given_.wrong(fmt::format("{} cannot be used with {}", written(one), written(other)));
+  Error exclusion_error(const OptionRecord& one, const OptionRecord& other) const {
+    return chain_.usage_error(
+        fmt::format("{} cannot be used with {}", written_name(one), written_name(other)));
   }
 
   Result<void> check_alternatives(std::span<const OptionRecord* const> alternatives) const {
@@ -275,18 +278,18 @@ class WordReader {
     for (const OptionRecord* option : alternatives) {
       names.push_back(name_of(*option));
       if (!option->given()) continue;
-      if (chosen != nullptr) return exclude_each_other(*chosen, *option);
+      if (chosen != nullptr) return exclusion_error(*chosen, *option);
       chosen = option;
     }
-    if (chosen == nullptr && !names.empty()) return needs(any_of_words(names));
+    if (chosen == nullptr && !names.empty()) return missing_error(join_with_or(names));
     return {};
   }
 
   void read_word(const std::string& word) {
     const bool number = word.size() > 1 && word[1] >= '0' && word[1] <= '9';
     if (word.size() > 1 && word.starts_with('-') && !number) return read_option(word);
-    if (const Command* const below = given_.verb().verb_called(word)) {
-      given_.chain.push_back(below);
+    if (const Command* const below = chain_.verb().verb_called(word)) {
+      chain_.commands.push_back(below);
       read_.push_back(below->text.name);
     } else {
       read_argument(word);
@@ -296,43 +299,43 @@ class WordReader {
   // A word that is no option: another program's command has the rest of the line.
   void read_argument(const std::string& word) {
     read_.push_back(word);
-    const auto& options = given_.verb().options;
+    const auto& options = chain_.verb().options;
     const auto text = &OptionRecord::text;
     if (std::ranges::any_of(options, &OptionText::command, text)) {
-      if (!command_at_) command_at_ = at_ - 1;
-    } else if (!given_.verb().verbs.empty() &&
+      if (!command_at_) command_at_ = position_ - 1;
+    } else if (!chain_.verb().verbs.empty() &&
                std::ranges::none_of(options, &OptionText::argument, text)) {
-      found_wrong(unknown("command", word));
+      record_error(unknown_error("command", word));
     } else if (std::ranges::none_of(options, &OptionText::argument, text)) {
-      found_wrong(unexpected(word));
+      record_error(unexpected_error(word));
     } else if (word.empty()) {
-      found_wrong(empty_argument());
+      record_error(empty_argument_error());
     }
   }
 
   void read_option(const std::string& word) {
     if (command_at_) {
-      return found_wrong(Error{Errc::invalid,
-                               fmt::format("{} follows the command {}", printable(word),
-                                           printable(words_[*command_at_])),
-                               "options of the command stand after --", line_with_dashes()});
+      return record_error(Error{Errc::invalid,
+                                fmt::format("{} follows the command {}", printable(word),
+                                            printable(words_[*command_at_])),
+                                "options of the command stand after --", line_with_dashes()});
     }
     const bool is_long = word.starts_with("--");
     const std::size_t name_end = is_long ? std::min(word.find('='), word.size()) : 2;
     const std::string name = word.substr(0, name_end);
-    const OptionRecord* const option = given_.verb().find(name);
-    if (option == nullptr) return found_wrong(unknown("option", name));
+    const OptionRecord* const option = chain_.verb().find(name);
+    if (option == nullptr) return record_error(unknown_error("option", name));
     const bool again = !names_.try_emplace(option, name).second;
     std::string value = word.substr(std::min(name_end + (is_long ? 1 : 0), word.size()));
     if (option->text.metavar.empty()) return read_flag(*option, word, value, again);
     if (again && option->parsed != nullptr && option->parsed->get_items_expected_max() == 1) {
-      return found_wrong(name + ": given more than once");
+      return record_error(name + ": given more than once");
     }
     if (name_end == word.size()) {
-      if (at_ == ours_) return found_wrong(name + ": a value is missing");
-      value = words_[at_++];
+      if (position_ == own_words_) return record_error(name + ": a value is missing");
+      value = words_[position_++];
     }
-    if (value.empty()) return found_wrong(name + ": the value is empty");
+    if (value.empty()) return record_error(name + ": the value is empty");
     // In one word, because the value may begin with a dash.
     const bool assigned = option->parsed_name.starts_with("--");
     read_.push_back(option->parsed_name + (assigned ? "=" : "") + with_home(option->text, value));
@@ -342,29 +345,29 @@ class WordReader {
                  bool again) {
     if (flag.parsed == nullptr && answer_ == nullptr) answer_ = &flag;
     const bool is_long = word.starts_with("--");
-    if (is_long && word.ends_with('=')) return found_wrong(names_[&flag] + ": the value is empty");
-    if (is_long && !value.empty()) return found_wrong(names_[&flag] + ": takes no value");
+    if (is_long && word.ends_with('=')) return record_error(names_[&flag] + ": the value is empty");
+    if (is_long && !value.empty()) return record_error(names_[&flag] + ": takes no value");
     if (flag.parsed != nullptr && !again) read_.push_back(flag.parsed_name);
     if (!is_long && !value.empty()) read_option("-" + value);
   }
 
-  static bool knows(const Command& verb, const std::string& option) {
+  static bool has_option(const Command& verb, const std::string& option) {
     return verb.find(option) != nullptr ||
            std::ranges::any_of(verb.verbs,
-                               [&](const Command& below) { return knows(below, option); });
+                               [&](const Command& below) { return has_option(below, option); });
   }
 
   // Says that an option of commands stands before the command, and writes the line with what is
   // before the command behind it.
-  Error misplaced(const std::string& option) const {
-    Error error = given_.wrong(option + " must come after the command");
-    for (std::size_t i = at_; i < ours_; ++i) {
-      const Command* const verb = given_.program().verb_called(words_[i]);
+  Error misplaced_error(const std::string& option) const {
+    Error error = chain_.usage_error(option + " must come after the command");
+    for (std::size_t i = position_; i < own_words_; ++i) {
+      const Command* const verb = chain_.program().verb_called(words_[i]);
       if (verb == nullptr) continue;
-      if (!knows(*verb, option)) break;
+      if (!has_option(*verb, option)) break;
       std::vector<std::string> line = words_;
       const auto at = [&](std::size_t n) { return line.begin() + static_cast<std::ptrdiff_t>(n); };
-      std::rotate(at(at_ - 1), at(i), at(ours_));
+      std::rotate(at(position_ - 1), at(i), at(own_words_));
       error.hint = line_of(line);
       break;
     }
@@ -372,30 +375,30 @@ class WordReader {
   }
 
   // Says that a word is not known, and writes the line with the word that may be meant.
-  Error unknown(std::string_view what, const std::string& word) const {
+  Error unknown_error(std::string_view what, const std::string& word) const {
     const bool is_option = what == "option";
-    if (is_option && given_.chain.size() == 1 && knows(given_.program(), word)) {
-      return misplaced(word);
+    if (is_option && chain_.commands.size() == 1 && has_option(chain_.program(), word)) {
+      return misplaced_error(word);
     }
     const std::string_view dashes = is_option ? "--" : "";
     std::vector<std::string_view> known;
-    for (const OptionRecord& option : given_.verb().options) {
+    for (const OptionRecord& option : chain_.verb().options) {
       for (const std::string_view name : option.text.names) {
         // Nobody is led to override others by a mistyped word.
         const bool offered = option.text.shown && name.starts_with("--") && name != "--force";
         if (is_option && offered) known.push_back(name.substr(dashes.size()));
       }
     }
-    for (const Command& verb : given_.verb().verbs) {
+    for (const Command& verb : chain_.verb().verbs) {
       if (!is_option) known.push_back(verb.text.name);
     }
-    Error error = given_.wrong(fmt::format("unknown {} \"{}\"", what, printable(word)));
+    Error error = chain_.usage_error(fmt::format("unknown {} \"{}\"", what, printable(word)));
     const std::string_view meant =
-        word.starts_with(dashes) ? nearest(std::string_view(word).substr(dashes.size()), known)
+        word.starts_with(dashes) ? nearest_word(std::string_view(word).substr(dashes.size()), known)
                                  : std::string_view();
     if (meant.empty()) return error;
     std::vector<std::string> line = words_;
-    line[at_ - 1].replace(dashes.size(), word.size() - dashes.size(), meant);
+    line[position_ - 1].replace(dashes.size(), word.size() - dashes.size(), meant);
     error.hint = line_of(line);
     return error;
   }
@@ -407,19 +410,19 @@ class WordReader {
   }
 
   std::string line_of(const std::vector<std::string>& words) const {
-    std::string line = given_.chain.front()->text.name;
-    for (const std::string& word : words) line += " " + shell_word(word);
+    std::string line = chain_.commands.front()->text.name;
+    for (const std::string& word : words) line += " " + quote_shell_word(word);
     return line;
   }
 
   const std::vector<std::string>& words_;
-  const std::size_t ours_;  // how many stand before a lone --
-  std::size_t at_ = 0;      // of the next word
-  Given given_;
+  const std::size_t own_words_;  // how many stand before a lone --
+  std::size_t position_ = 0;     // of the next word
+  VerbChain chain_;
   std::vector<std::string> read_;
   std::optional<std::size_t> command_at_;  // of another program's command that has no --
   const OptionRecord* answer_ = nullptr;
-  std::optional<Error> wrong_;
+  std::optional<Error> error_;
   std::map<const OptionRecord*, std::string> names_;
 };
 
@@ -484,8 +487,8 @@ Option Option::excludes(Option other) const {
 }
 
 Option Option::range(int least, int most) const {
-  record_->parsed->check(
-      saying(CLI::Range(least, most), fmt::format("a whole number from {} to {}", least, most)));
+  record_->parsed->check(with_expectation(
+      CLI::Range(least, most), fmt::format("a whole number from {} to {}", least, most)));
   return *this;
 }
 
@@ -496,29 +499,29 @@ Option Option::range(double least, double most) const {
     return text.find_first_of("nN") == text.npos ? range(text) : std::string("not a number");
   };
   record_->parsed->check(
-      saying({within, "", ""}, fmt::format("a number from {} to {}", least, most)));
+      with_expectation({within, "", ""}, fmt::format("a number from {} to {}", least, most)));
   return *this;
 }
 
 Option Option::positive() const {
   const auto above = [](std::string& text) {
-    const auto number = number_in<std::uint64_t>(text);
+    const auto number = parse_number<std::uint64_t>(text);
     return std::string(number && *number > 0 ? "" : "no");
   };
-  record_->parsed->check(saying({above, "", ""}, "a whole number of at least 1"));
+  record_->parsed->check(with_expectation({above, "", ""}, "a whole number of at least 1"));
   return *this;
 }
 
 Option Option::one_of(std::vector<std::string> words) const {
-  const std::string expected = any_of_words(words);
-  record_->parsed->check(saying(CLI::IsMember(std::move(words)), expected));
+  const std::string expected = join_with_or(words);
+  record_->parsed->check(with_expectation(CLI::IsMember(std::move(words)), expected));
   return *this;
 }
 
 Option Option::one_of(std::initializer_list<int> numbers) const {
   std::vector<std::string> words;
   for (const int number : numbers) words.push_back(std::to_string(number));
-  record_->parsed->check(saying(CLI::IsMember(numbers), any_of_words(words)));
+  record_->parsed->check(with_expectation(CLI::IsMember(numbers), join_with_or(words)));
   return *this;
 }
 
@@ -526,7 +529,7 @@ Option Option::moment() const {
   const auto read = [](std::string& text) {
     const auto moment = parse_moment(text, wall_now());
     if (!moment) return moment.error().text();
-    text = moment->for_daemon();
+    text = moment->api_text();
     return std::string();
   };
   record_->parsed->transform(CLI::Validator(read, "", ""));
@@ -699,7 +702,7 @@ Option Options::number_option(const char* names, const std::function<void(int)>&
   for (const auto& [word, number] : words) expected.push_back(word);
   return with_value(add(names, help, [&](const std::string& parsed) {
     return command_->app->add_option_function<int>(parsed, set)
-        ->transform(saying(CLI::CheckedTransformer(numbers), any_of_words(expected)));
+        ->transform(with_expectation(CLI::CheckedTransformer(numbers), join_with_or(expected)));
   }));
 }
 
@@ -722,10 +725,10 @@ Option Options::find(const char* name) const {
   }));
 }
 
-std::vector<Options> Options::with_all_below() const {
+std::vector<Options> Options::subtree() const {
   std::vector<Options> verbs = {*this};
   for (Command& below : command_->verbs) {
-    std::ranges::move(Options(&below).with_all_below(), std::back_inserter(verbs));
+    std::ranges::move(Options(&below).subtree(), std::back_inserter(verbs));
   }
   return verbs;
 }
@@ -759,18 +762,18 @@ std::optional<int> Program::parse(int argc, const char* const* argv) {
                                   : help_of(text(), reader.given().below_program(), help_width()));
     return 0;
   }
-  if (!words) return complain(words.error());
+  if (!words) return print_error(words.error());
   std::ranges::reverse(*words);
   try {
     root_->app->parse(*std::move(words));
   } catch (const CLI::ExtrasError&) {
     auto surplus = root_->app->remaining(true);
     std::erase(surplus, "--");
-    return complain(reader.unexpected(surplus.empty() ? "--" : surplus.front()));
+    return print_error(reader.unexpected_error(surplus.empty() ? "--" : surplus.front()));
   } catch (const CLI::ParseError& error) {
-    return complain({Errc::invalid, reader.in_our_words(error)});
+    return print_error({Errc::invalid, reader.translate_error(error)});
   }
-  if (const auto good = reader.check_rules(); !good) return complain(good.error());
+  if (const auto good = reader.check_rules(); !good) return print_error(good.error());
   return std::nullopt;
 }
 

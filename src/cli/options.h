@@ -132,7 +132,7 @@ class Options {
   Option find(const char* name) const;  // an option that was added, or an argument
 
   // Returns this verb and all that are below it by now.
-  std::vector<Options> with_all_below() const;
+  std::vector<Options> subtree() const;
 
  private:
   Options calls(std::function<void()> then) const;

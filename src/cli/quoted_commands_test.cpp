@@ -34,10 +34,10 @@ std::string joined_source(string_view source, string_view comment) {
   std::string text;
   for (string_view rest = source; !rest.empty();) {
     const string_view line = take_until('\n', rest);
-    const string_view code = trimmed(line.substr(0, line.find(fmt::format("  {} ", comment))));
+    const string_view code = trim(line.substr(0, line.find(fmt::format("  {} ", comment))));
     if (code.starts_with(comment)) continue;
     const string_view literal = code.substr(code.starts_with("f\"") ? 1 : 0);
-    if (literal.starts_with('"') && trimmed(text).ends_with('"')) {
+    if (literal.starts_with('"') && trim(text).ends_with('"')) {
       text.erase(text.find_last_of('"'));
       text += literal.substr(1);
     } else {

@@ -29,7 +29,7 @@ namespace {
 
 // JSON for people and for diffs: two blanks for each level, short things on one line.
 
-constexpr std::size_t kLine = 100;
+constexpr std::size_t kMaxLineWidth = 100;
 
 void put(std::string& out, const boost::json::value& value, std::size_t depth);
 
@@ -49,7 +49,7 @@ void put_items(std::string& out, const Items& items, const char* brackets, std::
 
 void put(std::string& out, const boost::json::value& value, std::size_t depth) {
   const std::string short_form = boost::json::serialize(value);
-  const bool is_short = short_form.size() + 2 * depth < kLine / 2;
+  const bool is_short = short_form.size() + 2 * depth < kMaxLineWidth / 2;
   if (is_short || value.is_primitive()) {
     out += short_form;
   } else if (const auto* object = value.if_object()) {
@@ -83,9 +83,9 @@ constexpr std::array kSchemas = {
     Schema{"audit", "gpuyard audit --json", &json::shape_of<protocol::Audit>},
     Schema{"bottlenecks", "gpuyard why --since ... --json", &json::shape_of<protocol::Bottlenecks>},
     Schema{"changes", "gpuyard power, clocks, ... --json, when changing settings",
-           &json::shape_of<protocol::Changes>},
+           &json::shape_of<protocol::ChangeResults>},
     Schema{"config", "gpuyard config show --json", nullptr},
-    Schema{"cordon", "gpuyard cordon, uncordon --json", &json::shape_of<protocol::Cordoned>},
+    Schema{"cordon", "gpuyard cordon, uncordon --json", &json::shape_of<protocol::CordonResult>},
     Schema{"devices", "gpuyard devices --json; each line of gpuyard watch --json",
            &json::shape_of<protocol::Snapshot>},
     Schema{"doctor", "gpuyard doctor --json", &json::shape_of<DoctorAnswer>},
@@ -124,7 +124,8 @@ constexpr std::array kSchemas = {
     Schema{"sink-tests", "gpuyard alerts test --json", &json::shape_of<protocol::SinkTests>},
     Schema{"sinks", "gpuyard alerts sinks --json", &json::shape_of<protocol::Sinks>},
     Schema{"slurm", "gpuyard slurm status --json", &json::shape_of<protocol::SlurmNode>},
-    Schema{"stays", "gpuyard processes --since ... --json", &json::shape_of<protocol::Stays>},
+    Schema{"stays", "gpuyard processes --since ... --json",
+           &json::shape_of<protocol::ProcessSpans>},
     Schema{"tls", "gpuyard tls show, init --json", &json::shape_of<TlsAnswer>},
     Schema{"token", "gpuyard token create --json", &json::shape_of<protocol::NewToken>},
     Schema{"tokens", "gpuyard token list, revoke --json", &json::shape_of<protocol::Tokens>},
@@ -163,7 +164,7 @@ int run(const SchemaVerb& verb) {
   if (schema == kSchemas.end()) {
     std::vector<std::string_view> known;
     for (const Schema& one : kSchemas) known.push_back(one.name);
-    return complain(
+    return print_error(
         {Errc::not_found, unknown_word("schema", verb.name, known), "", "gpuyard schema"});
   }
   print(Printable::lines(text_of(*schema)));

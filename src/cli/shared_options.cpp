@@ -14,7 +14,7 @@
 namespace gpuyard::cli {
 namespace {
 
-constexpr int kMostGpusOfLease = 256;
+constexpr int kMaxLeaseGpus = 256;
 
 }  // namespace
 
@@ -43,7 +43,7 @@ Option add_socket(Options verb, std::string& socket) {
 Option add_simulate(Options verb, std::optional<int>& gpus) {
   return verb.option("--simulate", gpus, "Use N simulated GPUs, 1 to 64")
       .metavar("N")
-      .range(1, kMostGpus);
+      .range(1, kMaxGpus);
 }
 
 Option add_model(Options verb, std::string& model) {
@@ -54,7 +54,7 @@ Option add_model(Options verb, std::string& model) {
       .default_is("h100");
 }
 
-void add_showing(Options verb, std::string& socket, bool& json, ColorMode& wish) {
+void add_output_options(Options verb, std::string& socket, bool& json, ColorMode& wish) {
   add_socket(verb, socket);
   add_json(verb, json);
   add_color(verb, wish);
@@ -73,8 +73,8 @@ void add_source(Options verb, SourceFlags& flags) {
   nvml.excludes(simulate);
 }
 
-void add_position(Options verb, const char* from_name, std::string& from, const char* speed_name,
-                  double& speed, Option file) {
+void add_replay_position(Options verb, const char* from_name, std::string& from,
+                         const char* speed_name, double& speed, Option file) {
   verb.option(from_name, from, "Start this far into the recording, e.g. 90s or 10m")
       .metavar("DURATION")
       .default_is("0s")
@@ -82,25 +82,25 @@ void add_position(Options verb, const char* from_name, std::string& from, const 
   verb.option(speed_name, speed, "Playback speed factor, 0.01 to 1000")
       .metavar("FACTOR")
       .default_is("1")
-      .range(recording::kSlowest, recording::kFastest)
+      .range(recording::kMinSpeed, recording::kMaxSpeed)
       .needs(file);
 }
 
-void add_wanted(Options verb, LeaseFilters& wanted) {
+void add_claim_options(Options verb, LeaseFilters& wanted) {
   const Options gpus = verb.heading("GPUs");
   gpus.option("-n,--num-gpus", wanted.gpus, "Number of GPUs, 1 to 256")
       .metavar("N")
       .default_is("1")
       .formerly("--gpus")
-      .range(1, kMostGpusOfLease);
+      .range(1, kMaxLeaseGpus);
   gpus.option("--min-free", wanted.min_free, "Require this much free memory on each GPU, e.g. 20G")
       .metavar("SIZE");
   gpus.option("--model", wanted.model, "Require this text in the GPU name, e.g. H100")
       .metavar("TEXT");
 }
 
-void add_filters(Options verb, LeaseFilters& wanted) {
-  add_wanted(verb, wanted);
+void add_lease_filters(Options verb, LeaseFilters& wanted) {
+  add_claim_options(verb, wanted);
   verb.heading("GPUs")
       .option("--among", wanted.among,
               "Choose only from these GPUs: indexes, UUIDs or PCI addresses")
@@ -139,16 +139,16 @@ struct UnitOfTime {
   std::string_view name;
   double seconds;
 };
-constexpr std::array kAllUnits = {UnitOfTime{"", 1},     UnitOfTime{"ms", 1e-3},
-                                  UnitOfTime{"s", 1},    UnitOfTime{"m", 60},
-                                  UnitOfTime{"h", 3600}, UnitOfTime{"d", 86400}};
+constexpr std::array kTimeUnits = {UnitOfTime{"", 1},     UnitOfTime{"ms", 1e-3},
+                                   UnitOfTime{"s", 1},    UnitOfTime{"m", 60},
+                                   UnitOfTime{"h", 3600}, UnitOfTime{"d", 86400}};
 
 using Units = std::span<const UnitOfTime>;
-constexpr Units kWithoutDays = Units(kAllUnits).first(kAllUnits.size() - 1);
+constexpr Units kUnitsWithoutDays = Units(kTimeUnits).first(kTimeUnits.size() - 1);
 
 // `what` begins the error for a text that is no time, or not from `shortest` to `longest`.
-Result<Duration> time_within(std::string_view text, Units units, Duration shortest,
-                             Duration longest, std::string_view what) {
+Result<Duration> parse_duration_within(std::string_view text, Units units, Duration shortest,
+                                       Duration longest, std::string_view what) {
   std::string_view name = text;
   const auto value = take_number<double>(name);
   const auto unit = std::ranges::find(units, name, &UnitOfTime::name);
@@ -167,7 +167,7 @@ std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
   while (true) {
     const std::size_t end = std::min(text.find(separator), text.size());
-    parts.emplace_back(trimmed(text.substr(0, end), " "));
+    parts.emplace_back(trim(text.substr(0, end), " "));
     if (end == text.size()) return parts;
     text.remove_prefix(end + 1);
   }
@@ -179,40 +179,41 @@ std::vector<std::string> split_all(const std::vector<std::string>& texts) {
   return parts;
 }
 
-std::optional<std::string> if_given(const std::string& text) {
+std::optional<std::string> non_empty(const std::string& text) {
   return text.empty() ? std::nullopt : std::optional(text);
 }
 
 Result<Duration> parse_interval(std::string_view text, Duration shortest) {
-  return time_within(text, kWithoutDays, shortest, kLongestInterval,
-                     fmt::format("expected a duration such as 500ms, 2s or 1m, from {} to 24h",
-                                 shortest > Duration(0) ? "100ms" : "0s"));
+  return parse_duration_within(
+      text, kUnitsWithoutDays, shortest, kMaxInterval,
+      fmt::format("expected a duration such as 500ms, 2s or 1m, from {} to 24h",
+                  shortest > Duration(0) ? "100ms" : "0s"));
 }
 
 Result<Duration> parse_lifetime(std::string_view text) {
-  return time_within(text, kAllUnits, kShortestLifetime, kLongestLifetime,
-                     "expected a duration such as 90s, 30m, 8h or 2d, from 1s to 365d");
+  return parse_duration_within(text, kTimeUnits, kMinLifetime, kMaxLifetime,
+                               "expected a duration such as 90s, 30m, 8h or 2d, from 1s to 365d");
 }
 
 namespace {
 
-constexpr std::array kUnitsBefore = {UnitOfTime{"ms", 1e-3}, UnitOfTime{"s", 1},
-                                     UnitOfTime{"m", 60},    UnitOfTime{"h", 3600},
-                                     UnitOfTime{"d", 86400}, UnitOfTime{"w", 7 * 86400}};
+constexpr std::array kRelativeUnits = {UnitOfTime{"ms", 1e-3}, UnitOfTime{"s", 1},
+                                       UnitOfTime{"m", 60},    UnitOfTime{"h", 3600},
+                                       UnitOfTime{"d", 86400}, UnitOfTime{"w", 7 * 86400}};
 
 // Reads "5m", "5m ago" or "-5m".
-std::optional<Moment> moment_before(std::string_view text, WallTime now) {
+std::optional<Moment> parse_relative_moment(std::string_view text, WallTime now) {
   constexpr std::string_view kAgo = " ago";
   constexpr double kLongest = 100.0 * 365 * 86400;  // s
   if (text.ends_with(kAgo)) {
-    text = trimmed(text.substr(0, text.size() - kAgo.size()), " ");
+    text = trim(text.substr(0, text.size() - kAgo.size()), " ");
   } else if (text.starts_with('-')) {
     text.remove_prefix(1);
   }
   std::string_view unit_name = text;
   const auto value = take_number<double>(unit_name);
-  const auto unit = std::ranges::find(kUnitsBefore, unit_name, &UnitOfTime::name);
-  if (!value || unit == kUnitsBefore.end()) return std::nullopt;
+  const auto unit = std::ranges::find(kRelativeUnits, unit_name, &UnitOfTime::name);
+  if (!value || unit == kRelativeUnits.end()) return std::nullopt;
   const double seconds = *value * unit->seconds;
   // The condition also refuses not-a-number.
   if (!(seconds >= 0 && seconds <= kLongest)) return std::nullopt;
@@ -223,26 +224,26 @@ std::optional<Moment> moment_before(std::string_view text, WallTime now) {
 
 // A number of seconds since 1970 has ten digits since 2001. Fewer are most likely a length of time
 // without its unit.
-std::optional<Moment> moment_since_1970(std::string_view text) {
+std::optional<Moment> parse_unix_moment(std::string_view text) {
   constexpr std::int64_t kLeast = 1'000'000'000;
   constexpr std::int64_t kMost = 9'999'999'999;
-  const auto seconds = number_in<std::int64_t>(text);
+  const auto seconds = parse_number<std::int64_t>(text);
   if (!seconds || *seconds < kLeast || *seconds > kMost) return std::nullopt;
   return Moment{WallTime(std::chrono::seconds(*seconds))};
 }
 
 }  // namespace
 
-std::string Moment::for_daemon() const {
+std::string Moment::api_text() const {
   return length.empty() ? to_rfc3339(at) : length;
 }
 
 Result<Moment> parse_moment(std::string_view text, WallTime now) {
-  const std::string_view said = trimmed(text);
+  const std::string_view said = trim(text);
   if (said == "now") return Moment{now, "0s"};
-  if (auto before = moment_before(said, now)) return *std::move(before);
-  if (const auto at = moment_in(said, now)) return Moment{*at};
-  if (auto at = moment_since_1970(said)) return *std::move(at);
+  if (auto before = parse_relative_moment(said, now)) return *std::move(before);
+  if (const auto at = parse_time(said, now)) return Moment{*at};
+  if (auto at = parse_unix_moment(said)) return *std::move(at);
   return Error{Errc::invalid,
                fmt::format("expected a time before now such as 90s, 2h or 7d, or a moment such as "
                            "02:10, 2026-01-31 12:00 or 2026-01-31T12:00:00Z; got \"{}\"",
@@ -254,7 +255,7 @@ Result<double> seconds_since(std::string_view text) {
   const auto moment = parse_moment(text, now);
   if (!moment) return Error(moment.error()).in("--since");
   const double seconds = to_seconds(now - moment->at);
-  if (seconds >= to_seconds(kShortestLifetime) && seconds <= to_seconds(kLongestLifetime)) {
+  if (seconds >= to_seconds(kMinLifetime) && seconds <= to_seconds(kMaxLifetime)) {
     return seconds;
   }
   return Error{Errc::invalid, fmt::format("--since: expected a time from 1s to 365d before now; "

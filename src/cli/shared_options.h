@@ -13,30 +13,30 @@
 
 namespace gpuyard::cli {
 
-inline constexpr int kMostGpus = 64;
+inline constexpr int kMaxGpus = 64;
 
 // The global options: those that many verbs have, and the program's help describes.
 Option add_color(Options verb, ColorMode& wish);
 Option add_json(Options verb, bool& json);
 Option add_socket(Options verb, std::string& socket);
 // Adds what verbs have that show the daemon's answer: --socket, --json and --color.
-void add_showing(Options verb, std::string& socket, bool& json, ColorMode& wish);
+void add_output_options(Options verb, std::string& socket, bool& json, ColorMode& wish);
 void add_source(Options verb, SourceFlags& flags);
 
 Option add_simulate(Options verb, std::optional<int>& gpus);
 Option add_model(Options verb, std::string& model);
 
 // Adds options for where in the recording `file` to begin, and how fast to play it.
-void add_position(Options verb, const char* from_name, std::string& from, const char* speed_name,
-                  double& speed, Option file);
+void add_replay_position(Options verb, const char* from_name, std::string& from,
+                         const char* speed_name, double& speed, Option file);
 
 // Reads that position: `from` is "0s", "90s", "10m", the value of `option`. The replay begins now.
 Result<recording::Replay> replay_from(const std::string& file, const std::string& from,
                                       double speed, std::string_view option);
 
 // Adds the options for the GPUs of a lease: how many and of which kind, or all that a claim has.
-void add_wanted(Options verb, LeaseFilters& wanted);
-void add_filters(Options verb, LeaseFilters& wanted);
+void add_claim_options(Options verb, LeaseFilters& wanted);
+void add_lease_filters(Options verb, LeaseFilters& wanted);
 // Adds the GPUs as arguments and as --gpu, or as --gpu alone: indexes, UUIDs or PCI addresses with
 // commas or blanks.
 Option add_gpus(Options verb, std::string& gpus, const char* help);
@@ -52,18 +52,18 @@ std::vector<std::string> split(std::string_view text, char separator);
 std::vector<std::string> split_all(const std::vector<std::string>& texts);
 
 // Empty if the text is empty.
-std::optional<std::string> if_given(const std::string& text);
+std::optional<std::string> non_empty(const std::string& text);
 
 // Reads "500ms", "2s", "1m"; a bare number is seconds, "0.5" too. Errc::invalid outside of
 // `shortest`..kLongestInterval.
-inline constexpr Duration kShortestInterval = std::chrono::milliseconds(100);
-inline constexpr Duration kLongestInterval = std::chrono::hours(24);
-Result<Duration> parse_interval(std::string_view text, Duration shortest = kShortestInterval);
+inline constexpr Duration kMinInterval = std::chrono::milliseconds(100);
+inline constexpr Duration kMaxInterval = std::chrono::hours(24);
+Result<Duration> parse_interval(std::string_view text, Duration shortest = kMinInterval);
 
 // Reads how long something lasts: "90s", "30m", "8h", "2d"; a bare number is seconds. Errc::invalid
-// outside of kShortestLifetime..kLongestLifetime.
-inline constexpr Duration kShortestLifetime = std::chrono::seconds(1);
-inline constexpr Duration kLongestLifetime = std::chrono::days(365);
+// outside of kMinLifetime..kLongestLifetime.
+inline constexpr Duration kMinLifetime = std::chrono::seconds(1);
+inline constexpr Duration kMaxLifetime = std::chrono::days(365);
 Result<Duration> parse_lifetime(std::string_view text);
 
 // Times that the user gave.
@@ -74,16 +74,16 @@ struct Moment {
   std::string length = {};  // "90s", of the clock of the one who is asked; empty: `at` alone counts
 
   // As the API takes it: "90s" or "2026-01-31T12:00:00.000Z".
-  std::string for_daemon() const;
+  std::string api_text() const;
 };
 
-// Reads "90s", "2h", "7d", "5m ago", "now", or what moment_in() reads; seconds since 1970 if they
+// Reads "90s", "2h", "7d", "5m ago", "now", or what parse_time() reads; seconds since 1970 if they
 // are too many for a length of time. Errc::invalid, with these forms, for anything else: a bare
 // number, too.
 Result<Moment> parse_moment(std::string_view text, WallTime now);
 
 // Returns the seconds from that moment until now, for answers that are of so many seconds.
-// Errc::invalid also outside of kShortestLifetime..kLongestLifetime; names --since.
+// Errc::invalid also outside of kMinLifetime..kLongestLifetime; names --since.
 Result<double> seconds_since(std::string_view text);
 
 }  // namespace gpuyard::cli

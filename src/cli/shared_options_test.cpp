@@ -53,15 +53,14 @@ TEST(Moment, LengthIsBeforeNow) {
     const auto moment = parse_moment(text, now);
     ASSERT_TRUE(moment) << text;
     EXPECT_EQ(now - moment->at, before) << text;
-    EXPECT_EQ(moment->for_daemon(), length);
+    EXPECT_EQ(moment->api_text(), length);
   }
 }
 
 TEST(Moment, CalendarTimeIsSentInUtc) {
   const WallTime now = *from_rfc3339("2026-11-26T07:00:00Z");
-  EXPECT_EQ(parse_moment("2026-11-26T15:54:38+09:00", now)->for_daemon(),
-            "2026-11-26T06:54:38.000Z");
-  EXPECT_EQ(parse_moment("1767225600", now)->for_daemon(), "2026-01-01T00:00:00.000Z");
+  EXPECT_EQ(parse_moment("2026-11-26T15:54:38+09:00", now)->api_text(), "2026-11-26T06:54:38.000Z");
+  EXPECT_EQ(parse_moment("1767225600", now)->api_text(), "2026-01-01T00:00:00.000Z");
 }
 
 TEST(Moment, InvalidTextNamesExpectedForms) {

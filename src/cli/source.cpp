@@ -5,7 +5,7 @@
 
 #include "core/processes/process_cache.h"
 #include "faces/client/daemon_client.h"
-#include "faces/client/local.h"
+#include "faces/client/local_daemon.h"
 #include "faces/library/energy_window.h"
 #include "faces/library/monitor.h"
 #include "faces/protocol/routes.h"
@@ -13,19 +13,19 @@
 namespace gpuyard::cli {
 namespace {
 
-class DaemonMeasuring final : public Measuring {
+class DaemonMeasurement final : public SourceMeasurement {
  public:
-  DaemonMeasuring(http::Endpoint daemon, std::string id)
+  DaemonMeasurement(http::Endpoint daemon, std::string id)
       : daemon_(std::move(daemon)), id_(std::move(id)) {}
   // Without end() the daemon would keep the window until its time is over.
-  ~DaemonMeasuring() override {
-    if (!id_.empty()) static_cast<void>(end().ok());
+  ~DaemonMeasurement() override {
+    if (!id_.empty()) static_cast<void>(finish().ok());
   }
-  DaemonMeasuring(const DaemonMeasuring&) = delete;
-  DaemonMeasuring& operator=(const DaemonMeasuring&) = delete;
+  DaemonMeasurement(const DaemonMeasurement&) = delete;
+  DaemonMeasurement& operator=(const DaemonMeasurement&) = delete;
 
-  Result<protocol::EnergyWindow> end() override {
-    return client::insist(daemon_, protocol::kEndEnergyWindow, {std::exchange(id_, "")});
+  Result<protocol::EnergyWindow> finish() override {
+    return client::call_with_retry(daemon_, protocol::kEndEnergyWindow, {std::exchange(id_, "")});
   }
 
  private:
@@ -33,12 +33,12 @@ class DaemonMeasuring final : public Measuring {
   std::string id_;
 };
 
-class LocalMeasuring final : public Measuring {
+class LocalMeasurement final : public SourceMeasurement {
  public:
-  explicit LocalMeasuring(library::EnergyWindow window) : window_(std::move(window)) {}
-  Result<protocol::EnergyWindow> end() override {
+  explicit LocalMeasurement(library::EnergyWindow window) : window_(std::move(window)) {}
+  Result<protocol::EnergyWindow> finish() override {
     const library::EnergyMark mark = window_.mark();
-    return protocol::energy_window_of(mark.used, mark.seen);
+    return protocol::energy_window_of(mark.used, mark.snapshot);
   }
 
  private:
@@ -50,13 +50,13 @@ class DaemonSource final : public Source {
   explicit DaemonSource(http::Endpoint daemon) : daemon_(std::move(daemon)) {}
 
   // A daemon that has just started is given time to ask the driver.
-  Result<protocol::Snapshot> snapshot(ProbeSet, Owners) override {
-    const TimePoint until = BootClock::now() + kDriverStarts;
+  Result<protocol::Snapshot> snapshot(ProbeSet, OwnerLookup) override {
+    const TimePoint until = BootClock::now() + kDriverStartTimeout;
     while (true) {
       auto told = client::call(daemon_, protocol::kSnapshot);
       const bool asked = !told || told->driver_initialised || told->generation > 0;
       if (asked || BootClock::now() >= until) return told;
-      std::this_thread::sleep_for(kBetweenLooks);
+      std::this_thread::sleep_for(kPollInterval);
     }
   }
   const http::Endpoint* daemon() const override { return &daemon_; }
@@ -72,31 +72,33 @@ class DaemonSource final : public Source {
     if (!ready) return ready.error();
     return ready->simulated;
   }
-  std::optional<Error> unusable() override {
+  std::optional<Error> unusable_error() override {
     const auto ready = client::call(daemon_, protocol::kReady);
     if (!ready) return ready.error();
     if (ready->ready) return std::nullopt;
     return Error{Errc::unavailable, ready->reason};
   }
   Result<protocol::EnergyReport> energy() override {
-    return client::insist(daemon_, protocol::kEnergy);
+    return client::call_with_retry(daemon_, protocol::kEnergy);
   }
-  Result<std::unique_ptr<Measuring>> measure(const protocol::EnergyWindowWish& wish) override {
-    auto window = client::insist(daemon_, protocol::kBeginEnergyWindow, {}, wish);
+  Result<std::unique_ptr<SourceMeasurement>> begin_measurement(
+      const protocol::EnergyWindowRequest& wish) override {
+    auto window = client::call_with_retry(daemon_, protocol::kBeginEnergyWindow, {}, wish);
     if (!window) return std::move(window).error();
-    return std::unique_ptr<Measuring>(std::make_unique<DaemonMeasuring>(daemon_, window->id));
+    return std::unique_ptr<SourceMeasurement>(
+        std::make_unique<DaemonMeasurement>(daemon_, window->id));
   }
   std::string name() const override { return "the daemon at " + daemon_.text(); }
 
  private:
-  static constexpr Duration kDriverStarts = std::chrono::seconds(10);
-  static constexpr Duration kBetweenLooks = std::chrono::milliseconds(20);
+  static constexpr Duration kDriverStartTimeout = std::chrono::seconds(10);
+  static constexpr Duration kPollInterval = std::chrono::milliseconds(20);
 
   http::Endpoint daemon_;
 };
 
 Error in_words(Error error) {
-  error.message = client::in_words(error.message);
+  error.message = client::readable_message(error.message);
   return error;
 }
 
@@ -105,19 +107,19 @@ class LocalSource final : public Source {
   LocalSource(library::Monitor monitor, bool recorded)
       : monitor_(std::move(monitor)), recorded_(recorded) {}
 
-  Result<protocol::Snapshot> snapshot(ProbeSet wanted, Owners owners) override {
-    last_ = monitor_.inventory(kDeadline, wanted);
-    owners_.reset();
-    if (owners == Owners::looked_up) {
-      owners_ = processes::look_up_all(processes::listed_in(last_), numbers());
+  Result<protocol::Snapshot> snapshot(ProbeSet wanted, OwnerLookup owners) override {
+    last_ = monitor_.inventory(kReadTimeout, wanted);
+    process_directory_.reset();
+    if (owners == OwnerLookup::looked_up) {
+      process_directory_ = processes::look_up_all(processes::list_times_of(last_), pid_origin());
     }
-    return protocol::snapshot_of(last_, owners_.get());
+    return protocol::snapshot_of(last_, process_directory_.get());
   }
   Result<protocol::DeviceProcesses> processes(std::uint32_t index) override {
     const auto device = find_device(last_, std::to_string(index));
     if (!device) return device.error();
     // Arguments that this user may not see could not be read anyway.
-    return protocol::device_processes_of(**device, last_.taken, owners_.get(),
+    return protocol::device_processes_of(**device, last_.taken, process_directory_.get(),
                                          [](const ProcessMetadata&) { return true; });
   }
   Result<protocol::DriverInfo> driver() override {
@@ -130,28 +132,30 @@ class LocalSource final : public Source {
                  client::start_command() +
                      "\ngpuyard query --fields index,energy_total_j  # the counters of the GPUs"};
   }
-  Result<std::unique_ptr<Measuring>> measure(const protocol::EnergyWindowWish& wish) override {
-    const auto plain = protocol::window_wish_of(wish, ::geteuid());
+  Result<std::unique_ptr<SourceMeasurement>> begin_measurement(
+      const protocol::EnergyWindowRequest& wish) override {
+    const auto plain = protocol::window_request_of(wish, ::geteuid());
     if (!plain) return in_words(plain.error());
     auto window = library::EnergyWindow::begin(monitor_, *plain);
     if (!window) return in_words(window.error());
-    return std::unique_ptr<Measuring>(std::make_unique<LocalMeasuring>(*std::move(window)));
+    return std::unique_ptr<SourceMeasurement>(
+        std::make_unique<LocalMeasurement>(*std::move(window)));
   }
   std::string name() const override { return "the driver"; }
 
  private:
-  static constexpr Duration kDeadline = library::Monitor::kDefaultDeadline;
+  static constexpr Duration kReadTimeout = library::Monitor::kDefaultDeadline;
 
-  processes::Numbers numbers() const {
-    using enum processes::Numbers;
-    if (recorded_) return of_a_recording;
-    return monitor_.driver().simulated ? of_simulation : of_a_driver;
+  processes::PidOrigin pid_origin() const {
+    using enum processes::PidOrigin;
+    if (recorded_) return recording;
+    return monitor_.driver().simulated ? simulation : driver;
   }
 
   library::Monitor monitor_;
   bool recorded_;
   gpuyard::Snapshot last_;
-  std::unique_ptr<ProcessDirectory> owners_;
+  std::unique_ptr<ProcessDirectory> process_directory_;
 };
 
 Result<std::unique_ptr<Source>> open_local(const library::DriverChoice& choice) {
@@ -165,17 +169,17 @@ Result<std::unique_ptr<Source>> open_local(const library::DriverChoice& choice) 
 
 }  // namespace
 
-Result<http::Endpoint> daemon_named(const SourceOptions& options) {
-  auto endpoint = client::daemon_called(options.socket, options.keys);
+Result<http::Endpoint> resolve_daemon(const SourceOptions& options) {
+  auto endpoint = client::parse_daemon_address(options.socket, options.keys);
   // The error of a daemon elsewhere names its URL, hosts.toml or the file of a token itself.
-  if (endpoint || client::is_elsewhere(options.socket)) return endpoint;
+  if (endpoint || client::is_remote_address(options.socket)) return endpoint;
   return std::move(endpoint).error().in(options.named_by);
 }
 
 Result<std::unique_ptr<Source>> open_source(const SourceOptions& options) {
   if (options.local) return open_local(options.driver);
   if (!options.socket.empty()) {
-    auto endpoint = daemon_named(options);
+    auto endpoint = resolve_daemon(options);
     if (!endpoint) return std::move(endpoint).error();
     return std::unique_ptr<Source>(std::make_unique<DaemonSource>(*std::move(endpoint)));
   }

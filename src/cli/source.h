@@ -17,13 +17,13 @@
 namespace gpuyard::cli {
 
 // Whether processes are looked up, or only counted. Looking up a user's name may take a while.
-enum class Owners { not_needed, looked_up };
+enum class OwnerLookup { not_needed, looked_up };
 
 // Measures the energy of GPUs until end() or the destructor.
-class Measuring {
+class SourceMeasurement {
  public:
-  virtual ~Measuring() = default;
-  virtual Result<protocol::EnergyWindow> end() = 0;
+  virtual ~SourceMeasurement() = default;
+  virtual Result<protocol::EnergyWindow> finish() = 0;
 };
 
 class Source {
@@ -32,7 +32,7 @@ class Source {
   // Returns what `wanted` fills, as fresh as the source has it. The local driver is asked for
   // nothing else (everything takes it 40 ms and more). A daemon always tells everything, owners
   // included.
-  virtual Result<protocol::Snapshot> snapshot(ProbeSet wanted, Owners) = 0;
+  virtual Result<protocol::Snapshot> snapshot(ProbeSet wanted, OwnerLookup) = 0;
   // Returns the processes of one GPU of the last snapshot() with owners, with the arguments that
   // this user may see.
   virtual Result<protocol::DeviceProcesses> processes(std::uint32_t index) = 0;
@@ -41,11 +41,12 @@ class Source {
   virtual Result<bool> simulated() = 0;
   // Why no GPU can be used although there is a driver; nothing if one can, or if that is not known
   // after one query.
-  virtual std::optional<Error> unusable() { return std::nullopt; }
+  virtual std::optional<Error> unusable_error() { return std::nullopt; }
   // Returns what the GPUs have used so far. Errc::unavailable: nothing has counted it.
   virtual Result<protocol::EnergyReport> energy() = 0;
   // The result must end before the source.
-  virtual Result<std::unique_ptr<Measuring>> measure(const protocol::EnergyWindowWish&) = 0;
+  virtual Result<std::unique_ptr<SourceMeasurement>> begin_measurement(
+      const protocol::EnergyWindowRequest&) = 0;
   // The daemon that it asks; null: it asks none.
   virtual const http::Endpoint* daemon() const { return nullptr; }
   // "the daemon at /run/gpuyard/gpuyard.sock", "the driver"
@@ -57,12 +58,12 @@ struct SourceOptions {
   std::vector<std::string> sockets;   // else the first of these that answers
   bool local = false;                 // never a daemon
   library::DriverChoice driver;       // for the local GPUs
-  client::Keys keys = {};             // for a daemon elsewhere
+  client::Credentials keys = {};      // for a daemon elsewhere
   std::string named_by = "--socket";  // or the variable that names `socket`
 };
 
 // Returns the daemon that `socket` names. Errors name what named it.
-Result<http::Endpoint> daemon_named(const SourceOptions&);
+Result<http::Endpoint> resolve_daemon(const SourceOptions&);
 
 // A daemon that is silent for 2 s is an error (timed_out). The local driver does not replace it.
 Result<std::unique_ptr<Source>> open_source(const SourceOptions&);

@@ -43,7 +43,7 @@ TEST(OpenSource, MissingNamedDaemonIsUnavailable) {
   options.socket = "/nowhere/gpuyard.sock";
   auto source = open_source(options);
   ASSERT_TRUE(source.ok());
-  const auto snapshot = (*source)->snapshot(ProbeSet::all(), Owners::looked_up);
+  const auto snapshot = (*source)->snapshot(ProbeSet::all(), OwnerLookup::looked_up);
   ASSERT_FALSE(snapshot.ok());
   EXPECT_EQ(snapshot.error().code, Errc::unavailable);
   EXPECT_NE(snapshot.error().message.find("/nowhere/gpuyard.sock"), std::string::npos);

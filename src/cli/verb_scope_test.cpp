@@ -14,11 +14,11 @@ using Line = std::vector<std::string>;
 // For each verb the shortest command lines that can be run, and what -H means to them.
 struct Example {
   Line words;
-  Reach reach;
+  VerbScope reach;
 };
 
 const std::vector<Example>& examples() {
-  using enum Reach;
+  using enum VerbScope;
   static const std::vector<Example> kExamples = {
       {{"devices"}, asks},
       {{"top"}, asks},
@@ -123,13 +123,13 @@ std::string text_of(const Line& line) {
   return text;
 }
 
-TEST(Reach, HasAnExampleOfEveryVerb) {
+TEST(VerbScope, HasAnExampleOfEveryVerb) {
   std::set<std::size_t> seen;
   std::set<std::string> names;
   for (const Example& example : examples()) {
     const auto verb = parse_line(example.words);
     ASSERT_TRUE(std::holds_alternative<Verb>(verb)) << text_of(example.words);
-    EXPECT_EQ(reach_of(std::get<Verb>(verb)), example.reach) << text_of(example.words);
+    EXPECT_EQ(scope_of(std::get<Verb>(verb)), example.reach) << text_of(example.words);
     seen.insert(std::get<Verb>(verb).index());
     names.insert(example.words.front());
   }
@@ -144,9 +144,9 @@ TEST(Reach, HasAnExampleOfEveryVerb) {
   }
 }
 
-TEST(Reach, DaemonVerbUsesDaemonOfHost) {
+TEST(VerbScope, DaemonVerbUsesDaemonOfHost) {
   for (const Example& example : examples()) {
-    if (example.reach != Reach::asks) continue;
+    if (example.reach != VerbScope::asks) continue;
     for (const bool at_the_end : {false, true}) {
       const auto line = with_host(example.words, "ssh://alice@lab", at_the_end);
       const auto verb = parse_line(line);
@@ -156,9 +156,9 @@ TEST(Reach, DaemonVerbUsesDaemonOfHost) {
   }
 }
 
-TEST(Reach, StartingVerbPrintsSshCommand) {
+TEST(VerbScope, StartingVerbPrintsSshCommand) {
   for (const Example& example : examples()) {
-    if (example.reach != Reach::starts) continue;
+    if (example.reach != VerbScope::starts) continue;
     for (const bool at_the_end : {false, true}) {
       const auto ended = end_of_line(with_host(example.words, "ssh://alice@lab:22", at_the_end));
       EXPECT_EQ(ended.code, 2);
@@ -169,9 +169,9 @@ TEST(Reach, StartingVerbPrintsSshCommand) {
   }
 }
 
-TEST(Reach, LocalVerbPrintsSshOrFleetCommand) {
+TEST(VerbScope, LocalVerbPrintsSshOrFleetCommand) {
   for (const Example& example : examples()) {
-    if (example.reach != Reach::here) continue;
+    if (example.reach != VerbScope::here) continue;
     for (const bool at_the_end : {false, true}) {
       const auto ended = end_of_line(with_host(example.words, "ssh://lab", at_the_end));
       EXPECT_EQ(ended.code, 2) << text_of(example.words);
@@ -183,7 +183,7 @@ TEST(Reach, LocalVerbPrintsSshOrFleetCommand) {
   }
 }
 
-TEST(Reach, SourceOptionWithHostIsUsageError) {
+TEST(VerbScope, SourceOptionWithHostIsUsageError) {
   for (const Line& line :
        {Line{"devices", "--local"}, Line{"devices", "--nvml", "/x.so"},
         Line{"devices", "--simulate", "2"}, Line{"devices", "--socket", "/x"},
@@ -195,7 +195,7 @@ TEST(Reach, SourceOptionWithHostIsUsageError) {
   }
 }
 
-TEST(Reach, OneHostIsNamedAndOnce) {
+TEST(VerbScope, OneHostIsNamedAndOnce) {
   EXPECT_EQ(end_of({"-H", "ssh://a", "devices", "-H", "ssh://b"}).code, 2);
   EXPECT_EQ(end_of({"devices", "-H", ""}).code, 2);
   EXPECT_EQ(end_of({"devices", "-H", "ssh://-oProxyCommand=x"}).code, 2);
@@ -204,7 +204,7 @@ TEST(Reach, OneHostIsNamedAndOnce) {
   EXPECT_NE(socket.err.find("gpuyard -H ssh://lab"), std::string::npos) << socket.err;
 }
 
-TEST(Reach, ASocketOfThisMachineIsAHostToo) {
+TEST(VerbScope, ASocketOfThisMachineIsAHostToo) {
   EXPECT_EQ(verb_of<RunVerb>({"-H", "unix:///run/x.sock", "run", "--", "true"}).socket,
             "/run/x.sock");
   const auto ended = end_of({"serve", "-H", "unix:///run/x.sock"});
@@ -212,7 +212,7 @@ TEST(Reach, ASocketOfThisMachineIsAHostToo) {
   EXPECT_NE(ended.err.find("takes no -H"), std::string::npos) << ended.err;
 }
 
-TEST(Reach, TheLineForThereHasTheUsersOwnWords) {
+TEST(VerbScope, TheLineForThereHasTheUsersOwnWords) {
   const auto plain = end_of(
       {"run", "-n", "2", "--host=ssh://lab/opt/gpuyard", "--", "./train.sh", "-H", "ssh://x"});
   EXPECT_NE(plain.err.find("ssh lab /opt/gpuyard run -n 2 -- ./train.sh -H ssh://x"),
@@ -223,19 +223,19 @@ TEST(Reach, TheLineForThereHasTheUsersOwnWords) {
       << "two shells would read it: " << quoted.err;
 }
 
-TEST(Reach, HelpOmitsHostOptionForLocalVerbs) {
+TEST(VerbScope, HelpOmitsHostOptionForLocalVerbs) {
   EXPECT_NE(end_of({"--help"}).out.find("-H, --host HOST"), std::string::npos);
   EXPECT_NE(end_of({"lease", "show", "--help"}).out.find("Global options: -H,"), std::string::npos);
   EXPECT_EQ(end_of({"serve", "--help"}).out.find("-H"), std::string::npos);
 }
 
 // What the environment says.
-class ByEnvironment : public testing::Test {
+class HostFromEnvironment : public testing::Test {
  protected:
-  ByEnvironment() { environment_.xdg_config_home = directory_.path(); }
+  HostFromEnvironment() { environment_.xdg_config_home = directory_.path(); }
 
   Result<std::string> aimed(Verb verb, std::vector<std::string> hosts = {}) {
-    auto done = aim(verb, {std::move(hosts), {"verb"}, environment_});
+    auto done = select_daemon(verb, {std::move(hosts), {"verb"}, environment_});
     if (!done) return std::move(done).error();
     return address_of_daemon(verb);
   }
@@ -249,7 +249,7 @@ class ByEnvironment : public testing::Test {
   Environment environment_;
 };
 
-TEST_F(ByEnvironment, NamesTheHostUnlessTheCommandLineDoes) {
+TEST_F(HostFromEnvironment, NamesTheHostUnlessTheCommandLineDoes) {
   EXPECT_EQ(*aimed(DevicesVerb()), "");
   environment_.gpuyard_host = "ssh://lab";
   EXPECT_EQ(*aimed(DevicesVerb()), "ssh://lab");
@@ -260,7 +260,7 @@ TEST_F(ByEnvironment, NamesTheHostUnlessTheCommandLineDoes) {
   EXPECT_EQ(*aimed(local), "");
 }
 
-TEST_F(ByEnvironment, IsOfNoConcernToAVerbOfThisMachine) {
+TEST_F(HostFromEnvironment, IsOfNoConcernToAVerbOfThisMachine) {
   environment_.gpuyard_host = "ssh://lab";
   environment_.gpuyard_socket = "/x.sock";
   EXPECT_TRUE(aimed(ServeVerb()));
@@ -268,7 +268,7 @@ TEST_F(ByEnvironment, IsOfNoConcernToAVerbOfThisMachine) {
   EXPECT_TRUE(aimed(DialStdioVerb()));
 }
 
-TEST_F(ByEnvironment, DoesNotMoveACommandToAnotherMachine) {
+TEST_F(HostFromEnvironment, DoesNotMoveACommandToAnotherMachine) {
   environment_.gpuyard_host = "ssh://lab";
   const auto run = aimed(RunVerb());
   ASSERT_FALSE(run);
@@ -276,7 +276,7 @@ TEST_F(ByEnvironment, DoesNotMoveACommandToAnotherMachine) {
   EXPECT_NE(run.error().message.find("GPUYARD_HOST selects"), std::string::npos);
 }
 
-TEST_F(ByEnvironment, ThatNamesTwoDaemonsIsRefused) {
+TEST_F(HostFromEnvironment, ThatNamesTwoDaemonsIsRefused) {
   environment_.gpuyard_host = "ssh://lab";
   environment_.gpuyard_socket = "/x.sock";
   const auto both = aimed(DevicesVerb());
@@ -287,14 +287,14 @@ TEST_F(ByEnvironment, ThatNamesTwoDaemonsIsRefused) {
   EXPECT_EQ(*aimed(DevicesVerb()), "/x.sock") << "they say the same";
 }
 
-TEST_F(ByEnvironment, ASocketDoesNotLeadElsewhere) {
+TEST_F(HostFromEnvironment, ASocketDoesNotLeadElsewhere) {
   environment_.gpuyard_socket = "ssh://lab";
   EXPECT_FALSE(aimed(DevicesVerb()));
   EXPECT_FALSE(aimed(RunVerb()));
   EXPECT_TRUE(aimed(VersionVerb()));
 }
 
-TEST_F(ByEnvironment, AHostMayHaveAName) {
+TEST_F(HostFromEnvironment, AHostMayHaveAName) {
   directory_.write("gpuyard/hosts.toml", "[lab]\nurl = \"ssh://alice@lab.example.org\"\n");
   EXPECT_EQ(*aimed(DevicesVerb(), {"lab"}), "ssh://alice@lab.example.org");
   environment_.gpuyard_host = "bal";

@@ -491,12 +491,12 @@ using Verb =
                  CompletionVerb, SimVerb, DialStdioVerb>;
 
 // What a verb does, and so whether it can be of another machine's daemon: what -H means to it.
-enum class Reach : std::uint8_t {
+enum class VerbScope : std::uint8_t {
   asks,    // a daemon, wherever that is
   starts,  // something on this machine, which the daemon must see
   here,    // something of this machine or of the program itself
 };
-Reach reach_of(const Verb&);
+VerbScope scope_of(const Verb&);
 
 int run(const ServeVerb&);
 int run(const DevicesVerb&);

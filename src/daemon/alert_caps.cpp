@@ -8,44 +8,45 @@
 
 namespace gpuyard::daemon {
 
-std::map<DeviceId, AlertCaps::Caps> AlertCaps::wanted() const {
+std::map<DeviceId, AlertCaps::Caps> AlertCaps::requested_caps() const {
   std::map<DeviceId, Caps> caps;
-  for (const andon::Alert& alert : board_.engine().firing()) {
-    const andon::Rule* const rule = find_rule(board_.engine().rules(), alert.rule);
+  for (const andon::Alert& alert : alerts_.engine().firing_alerts()) {
+    const andon::Rule* const rule = find_rule(alerts_.engine().rules(), alert.rule);
     if (rule == nullptr || !rule->cap_w) continue;
     caps[alert.gpu][andon::owner_of_cap(rule->name)] = std::llround(*rule->cap_w * 1000);
   }
   return caps;
 }
 
-AlertCaps::Caps AlertCaps::claimed(const DeviceId& gpu) const {
+AlertCaps::Caps AlertCaps::claimed_caps(const DeviceId& gpu) const {
   Caps caps;
-  const control::Holding* const holding = control_.holding(gpu, SettingKind::power_limit);
+  const control::ManagedSetting* const holding =
+      control_.managed_setting(gpu, SettingKind::power_limit);
   if (holding == nullptr) return caps;
-  for (const control::Claim& claim : holding->claims) {
-    if (!andon::rule_of_owner(claim.owner).empty()) caps[claim.owner] = claim.wanted.highest;
+  for (const control::SettingClaim& claim : holding->claims) {
+    if (!andon::rule_of_owner(claim.owner).empty()) caps[claim.owner] = claim.value.highest;
   }
   return caps;
 }
 
-void AlertCaps::look(const Snapshot& snapshot) {
-  if (!board_.looking() || !control_.policy().enabled) return;
-  const Owed owed = owed_now(snapshot);
+void AlertCaps::update(const Snapshot& snapshot) {
+  if (!alerts_.is_open() || !control_.policy().enabled) return;
+  const Owed owed = owed_caps(snapshot);
   // A limit with a new value has not failed yet.
-  std::erase_if(patience_, [&](const auto& one) {
+  std::erase_if(back_offs_, [&](const auto& one) {
     const auto now = owed.find(one.first);
     return now == owed.end() || now->second != one.second.owed;
   });
-  for (const auto& [key, cap] : owed) ask(key, cap);
+  for (const auto& [key, cap] : owed) submit(key, cap);
 }
 
-AlertCaps::Owed AlertCaps::owed_now(const Snapshot& snapshot) const {
+AlertCaps::Owed AlertCaps::owed_caps(const Snapshot& snapshot) const {
   Owed owed;
-  auto all = wanted();
+  auto all = requested_caps();
   for (const DeviceState& device : snapshot.devices) {
     const DeviceId& gpu = device.info.id;
     const Caps& wanted_now = all[gpu];
-    const Caps claimed_now = claimed(gpu);
+    const Caps claimed_now = claimed_caps(gpu);
     for (const auto& [owner, milliwatts] : wanted_now) {
       const auto claim = claimed_now.find(owner);
       if (claim != claimed_now.end() && claim->second == milliwatts) continue;
@@ -58,30 +59,32 @@ AlertCaps::Owed AlertCaps::owed_now(const Snapshot& snapshot) const {
   return owed;
 }
 
-void AlertCaps::ask(const Key& key, const Cap& cap) {
-  const auto patience = patience_.find(key);
-  if (patience != patience_.end() && loop_.now() < patience->second.until) return;
-  if (!under_way_.insert(key).second) return;
-  const control::Action action = cap ? control::Action(control::Put{power_limit(*cap)})
-                                     : control::Restore{SettingKind::power_limit};
-  control::Asker asker;
+void AlertCaps::submit(const Key& key, const Cap& cap) {
+  const auto patience = back_offs_.find(key);
+  if (patience != back_offs_.end() && loop_.now() < patience->second.retry_at) return;
+  if (!pending_.insert(key).second) return;
+  const control::ChangeAction action =
+      cap ? control::ChangeAction(control::SetValue{power_limit(*cap)})
+          : control::Restore{SettingKind::power_limit};
+  control::ChangeRequester asker;
   asker.owner = key.second;
   asker.received = loop_.now();
-  asker.ours = true;
-  control_.ask({asker, {key.first}, action}, here_.guard([this, key, cap](const auto& changes) {
-    under_way_.erase(key);
-    const auto why = error_of(changes);
-    if (!why) {
-      patience_.erase(key);
-      return;
-    }
-    Patience& again = patience_[key];
-    again.owed = cap;
-    again.until = loop_.now() + again.next;
-    again.next = std::min(2 * again.next, kLongest);
-    log::warning("{} {} for {} failed and will be retried: {}",
-                 cap ? "capping" : "removing the cap of", key.first, key.second, why->text());
-  }));
+  asker.internal = true;
+  control_.submit(
+      {asker, {key.first}, action}, lifetime_.guard([this, key, cap](const auto& changes) {
+        pending_.erase(key);
+        const auto why = first_error_of(changes);
+        if (!why) {
+          back_offs_.erase(key);
+          return;
+        }
+        BackOff& again = back_offs_[key];
+        again.owed = cap;
+        again.retry_at = loop_.now() + again.delay;
+        again.delay = std::min(2 * again.delay, kMaxRetryDelay);
+        log::warning("{} {} for {} failed and will be retried: {}",
+                     cap ? "capping" : "removing the cap of", key.first, key.second, why->text());
+      }));
 }
 
 }  // namespace gpuyard::daemon

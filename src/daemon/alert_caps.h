@@ -19,40 +19,40 @@ namespace gpuyard::daemon {
 class AlertCaps {
  public:
   // How long after a failure a limit is set again; the wait doubles each time, up to kLongest.
-  static constexpr Duration kAgain = std::chrono::seconds(10);
-  static constexpr Duration kLongest = std::chrono::minutes(10);
+  static constexpr Duration kMinRetryDelay = std::chrono::seconds(10);
+  static constexpr Duration kMaxRetryDelay = std::chrono::minutes(10);
 
   // The references outlive it.
-  AlertCaps(Loop& loop, control::Control& control, const andon::Board& board)
-      : loop_(loop), control_(control), board_(board) {}
+  AlertCaps(Loop& loop, control::SettingController& control, const andon::AlertService& board)
+      : loop_(loop), control_(control), alerts_(board) {}
   AlertCaps(const AlertCaps&) = delete;
   AlertCaps& operator=(const AlertCaps&) = delete;
 
   // Called at each reading, once the alerts are known.
-  void look(const Snapshot&);
+  void update(const Snapshot&);
 
  private:
   using Key = std::pair<DeviceId, std::string>;      // the GPU and the owner
   using Caps = std::map<std::string, std::int64_t>;  // milliwatts, by owner
   using Cap = std::optional<std::int64_t>;           // milliwatts; empty: the limit is to be lifted
   using Owed = std::map<Key, Cap>;
-  struct Patience {
+  struct BackOff {
     Cap owed;
-    TimePoint until;
-    Duration next = kAgain;
+    TimePoint retry_at;
+    Duration delay = kMinRetryDelay;
   };
 
-  std::map<DeviceId, Caps> wanted() const;
-  Caps claimed(const DeviceId&) const;
-  Owed owed_now(const Snapshot&) const;
-  void ask(const Key&, const Cap&);
+  std::map<DeviceId, Caps> requested_caps() const;
+  Caps claimed_caps(const DeviceId&) const;
+  Owed owed_caps(const Snapshot&) const;
+  void submit(const Key&, const Cap&);
 
   Loop& loop_;
-  control::Control& control_;
-  const andon::Board& board_;
-  std::set<Key> under_way_;
-  std::map<Key, Patience> patience_;
-  Lifetime here_;
+  control::SettingController& control_;
+  const andon::AlertService& alerts_;
+  std::set<Key> pending_;
+  std::map<Key, BackOff> back_offs_;
+  Lifetime lifetime_;
 };
 
 }  // namespace gpuyard::daemon

@@ -28,17 +28,17 @@ class AlertCapsTest : public ::testing::Test {
     for (int i = 0; i < seconds; ++i) {
       daemon_.pass(std::chrono::seconds(1));
       board_.tick(andon::at_temperature(celsius));
-      caps_.look(snapshot_);
+      caps_.update(snapshot_);
       daemon_.settle();
     }
   }
   std::int64_t limit() { return world_.power("GPU-0").highest; }
 
-  control::World world_ = control::World::with_gpus(1);
+  control::ControlFixture world_ = control::ControlFixture::with_gpus(1);
   control::Daemon daemon_{world_};
   andon::FakeArchive disk_{daemon_.loop};
   andon::FakeMessenger messenger_;
-  andon::Board board_{daemon_.loop, disk_, messenger_, {capping(300)}};
+  andon::AlertService board_{daemon_.loop, disk_, messenger_, {capping(300)}};
   AlertCaps caps_{daemon_.loop, daemon_.control(), board_};
   Snapshot snapshot_;
 };

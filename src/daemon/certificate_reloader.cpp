@@ -19,7 +19,7 @@
 namespace gpuyard::daemon {
 namespace {
 
-constexpr std::size_t kMostOfFile = std::size_t{256} * 1024;
+constexpr std::size_t kMaxCertificateFile = std::size_t{256} * 1024;
 
 using Identity = std::shared_ptr<const http::ServerIdentity>;
 
@@ -28,10 +28,11 @@ bool is_due(const http::CertificateFacts& facts, WallTime now) {
   return now >= facts.not_before + (facts.not_after - facts.not_before) / 3 * 2;
 }
 
-Result<void> renew(const http::IdentityFiles& files, const CertificateReloader::Dating& dating) {
-  const auto old = read_file(files.certificate, kMostOfFile);
+Result<void> renew(const http::IdentityFiles& files,
+                   const CertificateReloader::RenewalPolicy& dating) {
+  const auto old = read_file(files.certificate, kMaxCertificateFile);
   if (!old) return {};  // what is wrong with it is said when it is loaded
-  const auto facts = http::facts_in(*old);
+  const auto facts = http::parse_facts(*old);
   if (!facts) return {};
   const bool from_the_future = facts->not_before > dating.now;
   if (!from_the_future && !is_due(*facts, dating.now)) return {};
@@ -40,11 +41,11 @@ Result<void> renew(const http::IdentityFiles& files, const CertificateReloader::
         Errc::unavailable,
         "this machine's clock is too far from the last time known to be correct; set the clock"};
   }
-  const auto key = read_file(files.key, kMostOfFile);
+  const auto key = read_file(files.key, kMaxCertificateFile);
   if (!key) return key.error();
   std::vector<std::string> names;
   for (const std::string& name : facts->names) names.push_back(name.substr(name.find(':') + 1));
-  const auto made = http::make_self_signed(names, dating.now, http::kCertificateLife, *key);
+  const auto made = http::make_self_signed(names, dating.now, http::kCertificateLifetime, *key);
   if (!made) return made.error();
   auto done = replace_file(files.certificate, made->certificate, 0644);
   if (done) log::info("{} renewed with the same key", files.certificate);
@@ -64,14 +65,14 @@ void watch_directories(const UniqueFd& changes, const http::IdentityFiles& files
   }
 }
 
-Result<Identity> load(const http::IdentityFiles& files, const CertificateReloader::Dating& dating,
-                      const Identity& former) {
+Result<Identity> load(const http::IdentityFiles& files,
+                      const CertificateReloader::RenewalPolicy& dating, const Identity& former) {
   for (const std::string& file : {files.certificate, files.key, files.client_ca}) {
     if (file.empty()) continue;
-    auto own = check_own(file, "it decides whom clients trust");
+    auto own = check_trusted_path(file, "it decides whom clients trust");
     if (!own) return std::move(own).error();
   }
-  const auto renewed = files.is_ours ? renew(files, dating) : Result<void>();
+  const auto renewed = files.is_generated ? renew(files, dating) : Result<void>();
   auto identity = http::load_identity(files, dating.now, former);
   if (renewed) return identity;
   const std::string why =
@@ -100,79 +101,82 @@ CertificateReloader::CertificateReloader(Loop& loop, Worker& worker, const confi
       worker_(worker),
       files_{config.certificate_file(), config.key_file(), config.tls.client_ca,
              config.tls.certificate.empty() && config.tls.key.empty()} {
-  if (const auto written = newest_write(config.state.directory)) known_ = {*written, loop.now()};
+  if (const auto written = newest_write(config.state.directory))
+    trusted_time_ = {*written, loop.now()};
 }
 
 void CertificateReloader::open(std::function<void()> usable) {
-  usable_ = std::move(usable);
-  follow_files();
-  take(load(files_, dating(), nullptr));
+  on_usable_ = std::move(usable);
+  watch_files();
+  on_loaded(load(files_, renewal_policy(), nullptr));
 }
 
-CertificateReloader::Dating CertificateReloader::dating() {
-  Dating dating{.now = loop_.wall()};
-  if (known_) {
+CertificateReloader::RenewalPolicy CertificateReloader::renewal_policy() {
+  RenewalPolicy dating{.now = loop_.wall()};
+  if (trusted_time_) {
     using std::chrono::milliseconds;
-    const WallTime expected =
-        known_->wall + std::chrono::duration_cast<milliseconds>(loop_.now() - known_->at);
-    dating.corrections = dating.now > expected - kFarOff && dating.now < expected + kFarOff;
-    dating.renewals = dating.corrections && dating.now >= expected - kSetBack;
+    const WallTime expected = trusted_time_->wall + std::chrono::duration_cast<milliseconds>(
+                                                        loop_.now() - trusted_time_->at);
+    dating.corrections =
+        dating.now > expected - kMaxClockOffset && dating.now < expected + kMaxClockOffset;
+    dating.renewals = dating.corrections && dating.now >= expected - kMaxClockSetback;
   }
-  if (dating.renewals) known_ = {dating.now, loop_.now()};
+  if (dating.renewals) trusted_time_ = {dating.now, loop_.now()};
   return dating;
 }
 
-void CertificateReloader::follow_files() {
-  changes_ = std::make_shared<const UniqueFd>(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
-  watch_directories(*changes_, files_);
-  if (*changes_) watch_ = loop_.watch(changes_->get(), [this] { on_changes(); });
+void CertificateReloader::watch_files() {
+  inotify_ = std::make_shared<const UniqueFd>(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  watch_directories(*inotify_, files_);
+  if (*inotify_) watch_ = loop_.watch(inotify_->get(), [this] { on_files_changed(); });
 }
 
-void CertificateReloader::on_changes() {
+void CertificateReloader::on_files_changed() {
   std::array<char, 4096> ignored{};
-  while (::read(changes_->get(), ignored.data(), ignored.size()) > 0) {
+  while (::read(inotify_->get(), ignored.data(), ignored.size()) > 0) {
   }
-  settled_ = loop_.call_after(kSettled, [this] { reload(); });
+  settle_timer_ = loop_.call_after(kSettleDelay, [this] { reload(); });
 }
 
 void CertificateReloader::reload() {
-  settled_.reset();
-  again_ = reading_;
+  settle_timer_.reset();
+  reload_pending_ = reading_;
   if (reading_) return;
-  reading_ = ask_worker(
+  reading_ = run_on_worker(
       worker_,
-      [changes = changes_, files = files_, dating = dating(), former = door_->identity()] {
+      [changes = inotify_, files = files_, dating = renewal_policy(),
+       former = identity_source_->identity()] {
         watch_directories(*changes, files);
         return load(files, dating, former);
       },
-      here_.guard([this](const Result<Identity>& identity) {
+      lifetime_.guard([this](const Result<Identity>& identity) {
         reading_ = false;
-        take(identity);
-        if (std::exchange(again_, false)) reload();
+        on_loaded(identity);
+        if (std::exchange(reload_pending_, false)) reload();
       }));
-  if (!reading_) next_ = loop_.call_after(kAgain, [this] { reload(); });
+  if (!reading_) reload_timer_ = loop_.call_after(kRetryDelay, [this] { reload(); });
 }
 
-void CertificateReloader::take(const Result<Identity>& identity) {
-  next_ = loop_.call_after(identity ? kEvery : kAgain, [this] { reload(); });
-  if (!identity) return refuse(identity.error());
+void CertificateReloader::on_loaded(const Result<Identity>& identity) {
+  reload_timer_ = loop_.call_after(identity ? kReloadInterval : kRetryDelay, [this] { reload(); });
+  if (!identity) return record_failure(identity.error());
   const http::CertificateFacts& facts = (*identity)->facts;
-  const Identity& former = door_->identity();
+  const Identity& former = identity_source_->identity();
   if (former == nullptr || facts.fingerprint != former->facts.fingerprint) {
     log::info("using TLS certificate {}, valid until {}, pin {}", files_.certificate,
               to_rfc3339(facts.not_after), facts.pin);
     for (const std::string& warning : (*identity)->warnings) log::warning("{}", warning);
   }
-  figures_.trouble.clear();
-  figures_.expires =
+  tls_metrics_.reload_error.clear();
+  tls_metrics_.expires_at =
       std::chrono::duration_cast<std::chrono::seconds>(facts.not_after.time_since_epoch()).count();
-  door_->show(*identity);
-  if (const auto usable = std::exchange(usable_, nullptr)) usable();
+  identity_source_->set_identity(*identity);
+  if (const auto usable = std::exchange(on_usable_, nullptr)) usable();
 }
 
 // Counts and logs each fault once, however often the files are read.
-void CertificateReloader::refuse(const Error& why) {
-  const Identity& shown = door_->identity();
+void CertificateReloader::record_failure(const Error& why) {
+  const Identity& shown = identity_source_->identity();
   std::string trouble;
   if (shown != nullptr) {
     trouble = fmt::format("the certificate valid until {} stays in use: {}",
@@ -180,15 +184,15 @@ void CertificateReloader::refuse(const Error& why) {
   } else {
     trouble = fmt::format("tls.listen is closed until this is fixed: {}", why.text());
   }
-  if (std::exchange(figures_.trouble, trouble) == trouble) return;
-  ++figures_.reload_failures;
+  if (std::exchange(tls_metrics_.reload_error, trouble) == trouble) return;
+  ++tls_metrics_.reload_failures;
   log::error("{}", trouble);
 }
 
-void CertificateReloader::note(const http::Counters& counters) {
-  figures_.handshakes = counters.handshakes_done;
-  figures_.failed_handshakes = counters.handshakes_failed;
-  figures_.refused_handshakes = counters.handshakes_turned_away;
+void CertificateReloader::update_counters(const http::ServerCounters& counters) {
+  tls_metrics_.handshakes = counters.handshakes_done;
+  tls_metrics_.failed_handshakes = counters.handshakes_failed;
+  tls_metrics_.refused_handshakes = counters.handshakes_rejected;
 }
 
 }  // namespace gpuyard::daemon

@@ -22,15 +22,15 @@ namespace gpuyard::daemon {
 // Lives on the io thread.
 class CertificateReloader {
  public:
-  static constexpr Duration kSettled = std::chrono::milliseconds(100);  // after the last change
-  static constexpr Duration kEvery = std::chrono::hours(1);
-  static constexpr Duration kAgain = std::chrono::seconds(10);  // while the files are unusable
+  static constexpr Duration kSettleDelay = std::chrono::milliseconds(100);  // after the last change
+  static constexpr Duration kReloadInterval = std::chrono::hours(1);
+  static constexpr Duration kRetryDelay = std::chrono::seconds(10);  // while the files are unusable
 
   // A wall clock that is off by more than this dates no certificate, because the certificate would
   // be invalid once the clock is right. A clock should never go back, except for small corrections
   // of a time service.
-  static constexpr std::chrono::days kFarOff{365};
-  static constexpr std::chrono::hours kSetBack{1};
+  static constexpr std::chrono::days kMaxClockOffset{365};
+  static constexpr std::chrono::hours kMaxClockSetback{1};
 
   // The references outlive it.
   CertificateReloader(Loop& loop, Worker& worker, const config::Config& config);
@@ -38,13 +38,13 @@ class CertificateReloader {
   // Reads the files before the loop runs. Calls `usable` once there is a usable certificate: inside
   // this call, or when the files have been fixed.
   void open(std::function<void()> usable);
-  const std::shared_ptr<http::IdentitySource>& door() const { return door_; }
+  const std::shared_ptr<http::IdentitySource>& identity_source() const { return identity_source_; }
   void reload();
-  void note(const http::Counters&);
-  const metrics::TlsMetrics& figures() const { return figures_; }
+  void update_counters(const http::ServerCounters&);
+  const metrics::TlsMetrics& tls_metrics() const { return tls_metrics_; }
 
   // The wall clock at one read of the files, and the certificates that may be dated by it.
-  struct Dating {
+  struct RenewalPolicy {
     WallTime now;
     bool renewals = true;     // of a certificate that expires soon
     bool corrections = true;  // of one that is valid only in the future
@@ -53,33 +53,33 @@ class CertificateReloader {
  private:
   using Identity = std::shared_ptr<const http::ServerIdentity>;
 
-  Dating dating();
-  void follow_files();
-  void on_changes();
-  void take(const Result<Identity>&);
-  void refuse(const Error&);
+  RenewalPolicy renewal_policy();
+  void watch_files();
+  void on_files_changed();
+  void on_loaded(const Result<Identity>&);
+  void record_failure(const Error&);
 
   Loop& loop_;
   Worker& worker_;
   http::IdentityFiles files_;
-  std::shared_ptr<http::IdentitySource> door_ = std::make_shared<http::IdentitySource>();
-  std::function<void()> usable_;
-  metrics::TlsMetrics figures_;
+  std::shared_ptr<http::IdentitySource> identity_source_ = std::make_shared<http::IdentitySource>();
+  std::function<void()> on_usable_;
+  metrics::TlsMetrics tls_metrics_;
   // The last wall time considered right: that of the newest write to the state, then that of each
   // read at which the clock was plausible.
-  struct Known {
+  struct TrustedTime {
     WallTime wall;
     TimePoint at;
   };
-  std::optional<Known> known_;
+  std::optional<TrustedTime> trusted_time_;
   bool reading_ = false;
-  bool again_ = false;  // something changed while it was read
+  bool reload_pending_ = false;  // something changed while it was read
   // The inotify descriptor. The worker shares it while it reads the files.
-  std::shared_ptr<const UniqueFd> changes_;
+  std::shared_ptr<const UniqueFd> inotify_;
   Subscription watch_;
-  Subscription settled_;
-  Subscription next_;
-  Lifetime here_;
+  Subscription settle_timer_;
+  Subscription reload_timer_;
+  Lifetime lifetime_;
 };
 
 }  // namespace gpuyard::daemon

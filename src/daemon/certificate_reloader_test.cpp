@@ -23,9 +23,9 @@ using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class TlsFeedTest : public ::testing::Test {
+class CertificateReloaderTest : public ::testing::Test {
  protected:
-  TlsFeedTest() {
+  CertificateReloaderTest() {
     config_.state.directory = directory_.path();
     write_state();
   }
@@ -40,14 +40,14 @@ class TlsFeedTest : public ::testing::Test {
   // Creates a certificate like `gpuyard tls init`, with a clock that is this far ahead.
   void make(milliseconds ahead = {}) {
     const std::string key = directory_.read("tls/key.pem");
-    const auto made =
-        http::make_self_signed({"localhost"}, loop_.wall() + ahead, http::kCertificateLife, key);
+    const auto made = http::make_self_signed({"localhost"}, loop_.wall() + ahead,
+                                             http::kCertificateLifetime, key);
     ASSERT_TRUE(made) << made.error().message;
     directory_.write("tls/certificate.pem", made->certificate);
     directory_.write("tls/key.pem", made->key);
   }
   http::CertificateFacts in_file() const {
-    const auto facts = http::facts_in(directory_.read("tls/certificate.pem"));
+    const auto facts = http::parse_facts(directory_.read("tls/certificate.pem"));
     EXPECT_TRUE(facts);
     return facts ? *facts : http::CertificateFacts{};
   }
@@ -63,9 +63,9 @@ class TlsFeedTest : public ::testing::Test {
     loop_.advance(time);
     worker_.run_all();
   }
-  const std::string& trouble() const { return feed_->figures().trouble; }
+  const std::string& trouble() const { return feed_->tls_metrics().reload_error; }
   bool shows_file() const {
-    const auto& shown = feed_->door()->identity();
+    const auto& shown = feed_->identity_source()->identity();
     return shown != nullptr && shown->facts.fingerprint == in_file().fingerprint;
   }
 
@@ -78,7 +78,7 @@ class TlsFeedTest : public ::testing::Test {
   std::optional<CertificateReloader> feed_;
 };
 
-TEST_F(TlsFeedTest, ValidCertificateIsUsableAtOnce) {
+TEST_F(CertificateReloaderTest, ValidCertificateIsUsableAtOnce) {
   make();
   start();
   EXPECT_EQ(usable_, 1);
@@ -86,24 +86,24 @@ TEST_F(TlsFeedTest, ValidCertificateIsUsableAtOnce) {
   EXPECT_EQ(trouble(), "");
 }
 
-TEST_F(TlsFeedTest, ListenerStaysClosedUntilACertificateExists) {
+TEST_F(CertificateReloaderTest, ListenerStaysClosedUntilACertificateExists) {
   start();
   EXPECT_EQ(usable_, 0);
-  EXPECT_EQ(feed_->door()->identity(), nullptr);
+  EXPECT_EQ(feed_->identity_source()->identity(), nullptr);
   EXPECT_THAT(trouble(), HasSubstr("tls.listen is closed until this is fixed: "));
   EXPECT_THAT(trouble(), HasSubstr("try `gpuyard tls init`"));
-  EXPECT_FALSE(feed_->figures().expires);
-  pass(CertificateReloader::kAgain);
+  EXPECT_FALSE(feed_->tls_metrics().expires_at);
+  pass(CertificateReloader::kRetryDelay);
   EXPECT_EQ(usable_, 0);
-  EXPECT_EQ(feed_->figures().reload_failures, 1U);  // logged once
+  EXPECT_EQ(feed_->tls_metrics().reload_failures, 1U);  // logged once
   make();
-  pass(CertificateReloader::kAgain);
+  pass(CertificateReloader::kRetryDelay);
   EXPECT_EQ(usable_, 1);
   EXPECT_TRUE(shows_file());
   EXPECT_EQ(trouble(), "");
 }
 
-TEST_F(TlsFeedTest, MissingClientCaIsNamedWithItsKey) {
+TEST_F(CertificateReloaderTest, MissingClientCaIsNamedWithItsKey) {
   make();
   config_.tls.client_ca = directory_.path() + "/ca.pem";
   start();
@@ -111,7 +111,7 @@ TEST_F(TlsFeedTest, MissingClientCaIsNamedWithItsKey) {
   EXPECT_THAT(trouble(), Not(HasSubstr("tls init")));
 }
 
-TEST_F(TlsFeedTest, CertificateStaysInUseIfItsFilesBreak) {
+TEST_F(CertificateReloaderTest, CertificateStaysInUseIfItsFilesBreak) {
   make();
   start();
   directory_.write("tls/key.pem", "no key");
@@ -121,7 +121,7 @@ TEST_F(TlsFeedTest, CertificateStaysInUseIfItsFilesBreak) {
   EXPECT_EQ(usable_, 1);
 }
 
-TEST_F(TlsFeedTest, OwnCertificateIsRenewedAfterTwoThirdsOfItsLifetime) {
+TEST_F(CertificateReloaderTest, OwnCertificateIsRenewedAfterTwoThirdsOfItsLifetime) {
   make();
   start();
   const std::string pin = in_file().pin;
@@ -132,7 +132,7 @@ TEST_F(TlsFeedTest, OwnCertificateIsRenewedAfterTwoThirdsOfItsLifetime) {
   EXPECT_TRUE(shows_file());
 }
 
-TEST_F(TlsFeedTest, ClockFarAheadPreventsRenewal) {
+TEST_F(CertificateReloaderTest, ClockFarAheadPreventsRenewal) {
   make();
   start();
   const auto before = in_file();
@@ -152,11 +152,11 @@ TEST_F(TlsFeedTest, ClockFarAheadPreventsRenewal) {
   EXPECT_EQ(in_file().fingerprint, before.fingerprint);
   EXPECT_EQ(usable_, 0);
   loop_.step_wall(-days(400));
-  pass(CertificateReloader::kAgain);
+  pass(CertificateReloader::kRetryDelay);
   EXPECT_EQ(usable_, 1);
 }
 
-TEST_F(TlsFeedTest, OwnCertificateFromTheFutureIsReplacedWithItsKey) {
+TEST_F(CertificateReloaderTest, OwnCertificateFromTheFutureIsReplacedWithItsKey) {
   make(days(400));
   const auto future = in_file();
   start();
@@ -166,7 +166,7 @@ TEST_F(TlsFeedTest, OwnCertificateFromTheFutureIsReplacedWithItsKey) {
   EXPECT_LT(in_file().not_before, loop_.wall());
 }
 
-TEST_F(TlsFeedTest, BrieflyWrongClockDoesNoHarm) {
+TEST_F(CertificateReloaderTest, BrieflyWrongClockDoesNoHarm) {
   make();
   start();
   loop_.step_wall(days(300));
@@ -182,7 +182,7 @@ TEST_F(TlsFeedTest, BrieflyWrongClockDoesNoHarm) {
   EXPECT_EQ(usable_, 1);
 }
 
-TEST_F(TlsFeedTest, ClockResetToThePastChangesNoFile) {
+TEST_F(CertificateReloaderTest, ClockResetToThePastChangesNoFile) {
   make();
   const auto before = in_file();
   loop_.step_wall(-days(5000));
@@ -191,7 +191,7 @@ TEST_F(TlsFeedTest, ClockResetToThePastChangesNoFile) {
   EXPECT_EQ(in_file().fingerprint, before.fingerprint);
 }
 
-TEST_F(TlsFeedTest, ForeignCertificateIsNotUsedBeforeItIsValid) {
+TEST_F(CertificateReloaderTest, ForeignCertificateIsNotUsedBeforeItIsValid) {
   make(days(400));
   config_.tls.certificate = directory_.in("tls/certificate.pem");
   config_.tls.key = directory_.in("tls/key.pem");
@@ -200,14 +200,14 @@ TEST_F(TlsFeedTest, ForeignCertificateIsNotUsedBeforeItIsValid) {
   EXPECT_THAT(trouble(), HasSubstr("is not valid before"));
 }
 
-TEST_F(TlsFeedTest, TicketKeysAreReplacedDaily) {
+TEST_F(CertificateReloaderTest, TicketKeysAreReplacedDaily) {
   make();
   start();
-  const std::string first = *feed_->door()->identity()->ticket_keys;
-  for (int hour = 0; hour < 23; ++hour) pass(CertificateReloader::kEvery);
-  EXPECT_EQ(*feed_->door()->identity()->ticket_keys, first);
-  pass(CertificateReloader::kEvery);
-  EXPECT_NE(*feed_->door()->identity()->ticket_keys, first);
+  const std::string first = *feed_->identity_source()->identity()->ticket_keys;
+  for (int hour = 0; hour < 23; ++hour) pass(CertificateReloader::kReloadInterval);
+  EXPECT_EQ(*feed_->identity_source()->identity()->ticket_keys, first);
+  pass(CertificateReloader::kReloadInterval);
+  EXPECT_NE(*feed_->identity_source()->identity()->ticket_keys, first);
 }
 
 }  // namespace

@@ -29,39 +29,39 @@ using Subject = std::pair<DeviceId, std::string>;
 
 // The entry of a change is written after the answer of the setter, at most as long after it
 // as a client waits and the disk takes.
-constexpr std::int64_t kLongestMs = 60'000;
-constexpr std::int64_t kClockStepMs = 2000;
+constexpr std::int64_t kMaxEntryDelayMs = 60'000;
+constexpr std::int64_t kMaxClockStepMs = 2000;
 // Entries are written with others: control::ControlStorage::kSoon, and what the disk takes.
-constexpr std::int64_t kUnwrittenMs = 1000;
+constexpr std::int64_t kMaxWriteDelayMs = 1000;
 
 std::int64_t to_ms(std::string_view time) {
   const auto seconds = from_rfc3339(time);
   constexpr std::size_t kFraction = 20;  // behind "2026-01-31T12:00:00."
   const auto fraction = time.size() > kFraction + 3
-                            ? number_in<std::int64_t>(time.substr(kFraction, 3)).value_or(0)
+                            ? parse_number<std::int64_t>(time.substr(kFraction, 3)).value_or(0)
                             : 0;
   return seconds ? to_unix_ms(*seconds) / 1000 * 1000 + fraction : 0;
 }
 
-struct Made {
+struct SetterChange {
   const ChangeLine* line;
-  std::string text;      // the value that was set
-  std::string read;      // the value that was read back
-  bool certain = false;  // the driver did it
-  bool last = false;     // of its setter
+  std::string text;        // the value that was set
+  std::string read;        // the value that was read back
+  bool confirmed = false;  // the driver did it
+  bool last = false;       // of its setter
   bool matched = false;
 };
 
-struct Entry {
+struct AuditEntry {
   const AuditLine* line;
   bool needs_change = false;
-  bool settles = false;  // gpuyard found what became of a change when a daemon had ended
+  bool reconciles = false;  // gpuyard found what became of a change when a daemon had ended
   bool matched = false;
 };
 
-struct Books {
-  std::vector<Made> made;
-  std::vector<Entry> entries;
+struct SubjectRecords {
+  std::vector<SetterChange> changes;
+  std::vector<AuditEntry> entries;
 };
 
 std::string text_of_value(SettingKind kind, const std::optional<SettingValue>& value) {
@@ -78,26 +78,26 @@ std::optional<std::string> setting_in(std::string_view action) {
   return std::nullopt;
 }
 
-bool says_changed(const AuditLine& line) {
+bool has_changed_gpu(const AuditLine& line) {
   constexpr std::array<std::string_view, 6> kChanged = {"applied", "assumed",  "pending_reboot",
                                                         "held",    "restored", "cleared"};
   return std::ranges::find(kChanged, line.outcome) != kChanged.end();
 }
 
-std::map<Subject, Books> books_of(const driver::LoggedChanges& changes,
-                                  const std::vector<AuditLine>& audit) {
-  std::map<Subject, Books> books;
+std::map<Subject, SubjectRecords> records_by_subject(const driver::LoggedChanges& changes,
+                                                     const std::vector<AuditLine>& audit) {
+  std::map<Subject, SubjectRecords> books;
   std::map<std::uint64_t, std::pair<Subject, std::size_t>> open;
   const auto end_of_setter = [&] {
     for (auto& [subject, book] : books) {
-      if (!book.made.empty()) book.made.back().last = true;
+      if (!book.changes.empty()) book.changes.back().last = true;
     }
   };
   for (const ChangeLine& line : changes.lines) {
     if (line.step == ChangeStep::start) end_of_setter();
     if (line.step == ChangeStep::change) {
       const Subject subject{line.gpu, line.setting ? std::string(enum_name(*line.setting)) : ""};
-      auto& made = books[subject].made;
+      auto& made = books[subject].changes;
       open[line.number] = {subject, made.size()};
       made.push_back({&line, line.setting ? text_of_value(*line.setting, line.value) : "", ""});
     }
@@ -105,17 +105,17 @@ std::map<Subject, Books> books_of(const driver::LoggedChanges& changes,
     const auto found = open.extract(line.of);
     if (!found) continue;
     const auto& [subject, place] = found.mapped();
-    Made& made = books[subject].made.at(place);
-    made.certain = line.step == ChangeStep::done;
+    SetterChange& made = books[subject].changes.at(place);
+    made.confirmed = line.step == ChangeStep::done;
     // What the driver refused needs no entry, and an entry of it needs no change.
-    if (!made.certain) made.matched = true;
+    if (!made.confirmed) made.matched = true;
     if (made.line->setting && line.value)
       made.read = text_of_value(*made.line->setting, line.value);
   }
   end_of_setter();
   for (const AuditLine& line : audit) {
     const auto setting = setting_in(line.action);
-    if (!line.uuid || !setting || !says_changed(line)) continue;
+    if (!line.uuid || !setting || !has_changed_gpu(line)) continue;
     books[{*line.uuid, *setting}].entries.push_back(
         {&line, line.outcome == "cleared" || line.before != line.after,
          line.by == "gpuyard" && line.action.starts_with("reconcile")});
@@ -123,23 +123,23 @@ std::map<Subject, Books> books_of(const driver::LoggedChanges& changes,
   return books;
 }
 
-bool same_value(const Made& made, const Entry& entry) {
+bool has_same_value(const SetterChange& made, const AuditEntry& entry) {
   if (!made.line->setting) return entry.line->outcome == "cleared";
   return entry.line->after && (*entry.line->after == made.text || *entry.line->after == made.read);
 }
 
 // Both lists are in the order in which the changes were made.
-void match(Books& book) {
+void match_entries(SubjectRecords& book) {
   std::size_t from = 0;
-  for (Made& made : book.made) {
+  for (SetterChange& made : book.changes) {
     if (made.matched) continue;
     const std::int64_t at = to_ms(made.line->at);
     for (std::size_t i = from; i < book.entries.size(); ++i) {
-      Entry& entry = book.entries[i];
+      AuditEntry& entry = book.entries[i];
       const std::int64_t entered = to_ms(entry.line->at);
       const auto took = static_cast<std::int64_t>(entry.line->seconds * 1000);
-      if (entered > at + kLongestMs + took) break;
-      if (entered < at - kClockStepMs || !same_value(made, entry)) continue;
+      if (entered > at + kMaxEntryDelayMs + took) break;
+      if (entered < at - kMaxClockStepMs || !has_same_value(made, entry)) continue;
       made.matched = entry.matched = true;
       from = i + 1;
       break;
@@ -149,21 +149,21 @@ void match(Books& book) {
 
 // The daemon was killed before it could write the entries of its last moment: the next one has
 // found the last value, and said so, as the value before or after its own change.
-void match_settled(Books& book) {
-  for (std::size_t i = 0; i < book.made.size(); ++i) {
-    Made& made = book.made[i];
+void match_reconciled(SubjectRecords& book) {
+  for (std::size_t i = 0; i < book.changes.size(); ++i) {
+    SetterChange& made = book.changes[i];
     if (made.matched || !made.last) continue;
     const auto next = std::ranges::find_if(
-        book.entries, [&](const Entry& entry) { return entry.line->at >= made.line->at; });
-    if (next == book.entries.end() || !next->settles) continue;
+        book.entries, [&](const AuditEntry& entry) { return entry.line->at >= made.line->at; });
+    if (next == book.entries.end() || !next->reconciles) continue;
     const bool before = next->line->before &&
                         (*next->line->before == made.text || *next->line->before == made.read);
-    if (!before && !same_value(made, *next)) continue;
+    if (!before && !has_same_value(made, *next)) continue;
     if (!before) next->matched = true;
     for (std::size_t j = i + 1; j-- > 0;) {
-      Made& earlier = book.made[j];
+      SetterChange& earlier = book.changes[j];
       if ((j < i && earlier.last) ||
-          to_ms(earlier.line->at) < to_ms(made.line->at) - kUnwrittenMs) {
+          to_ms(earlier.line->at) < to_ms(made.line->at) - kMaxWriteDelayMs) {
         break;
       }
       earlier.matched = true;
@@ -172,7 +172,8 @@ void match_settled(Books& book) {
 }
 
 // The times in which the log could not be written, and what a power cut may have taken of it.
-std::vector<std::pair<std::string, std::string>> gaps_of(const driver::LoggedChanges& changes) {
+std::vector<std::pair<std::string, std::string>> unsynced_gaps(
+    const driver::LoggedChanges& changes) {
   std::vector<std::pair<std::string, std::string>> gaps;
   std::string boot;
   std::string last;
@@ -193,22 +194,22 @@ std::vector<std::pair<std::string, std::string>> gaps_of(const driver::LoggedCha
 
 // The newest changes that the audit has entries of, however many users it names: who forged it
 // could name so many that nothing would be compared.
-constexpr std::size_t kAlwaysCompared = 1000;
+constexpr std::size_t kMinComparedChanges = 1000;
 
 // The number of entries of the audit is limited by kind and user: beyond the smallest limit, older
 // ones may have been removed. Returns the time from which on none was.
-std::string whole_since(const std::vector<AuditLine>& audit) {
-  constexpr auto kSmallest = static_cast<std::size_t>(shares::kLeaseLines);
+std::string audit_complete_since(const std::vector<AuditLine>& audit) {
+  constexpr auto kSmallest = static_cast<std::size_t>(limits::kMaxLeaseAuditLines);
   if (audit.size() < kSmallest) return "";
   std::set<std::string> persons;
   for (const AuditLine& line : audit) persons.insert(line.by);
   return audit[audit.size() - std::max<std::size_t>(kSmallest / persons.size(), 1)].at;
 }
 
-std::string newest_since(const driver::LoggedChanges& changes) {
+std::string compared_since(const driver::LoggedChanges& changes) {
   std::size_t count = 0;
   for (auto line = changes.lines.rbegin(); line != changes.lines.rend(); ++line) {
-    if (line->step == ChangeStep::change && ++count == kAlwaysCompared) return line->at;
+    if (line->step == ChangeStep::change && ++count == kMinComparedChanges) return line->at;
   }
   return "";
 }
@@ -225,19 +226,19 @@ ChangeComparison compare_changes(const driver::LoggedChanges& changes,
   result.differences = changes.faults;
   if (changes.lines.empty()) return result;
   const std::string log_since = changes.lines.front().at;
-  const std::string audit_since = whole_since(audit);
-  result.since = std::max(log_since, std::min(audit_since, newest_since(changes)));
-  const auto gaps = gaps_of(changes);
+  const std::string audit_since = audit_complete_since(audit);
+  result.since = std::max(log_since, std::min(audit_since, compared_since(changes)));
+  const auto gaps = unsynced_gaps(changes);
   std::vector<std::pair<std::string, std::string>> found;  // by time
-  for (auto& [subject, book] : books_of(changes, audit)) {
-    match(book);
-    match_settled(book);
-    for (const Made& made : book.made) {
+  for (auto& [subject, book] : records_by_subject(changes, audit)) {
+    match_entries(book);
+    match_reconciled(book);
+    for (const SetterChange& made : book.changes) {
       if (made.line->at < result.since) ++result.older;
       if (made.line->at < result.since || made.line->at >= until) continue;
       ++result.changes;
       // The last change of a setter that was killed inside it may not have been made.
-      if (made.matched || (!made.certain && made.last)) continue;
+      if (made.matched || (!made.confirmed && made.last)) continue;
       found.emplace_back(
           made.line->at,
           fmt::format("{}: GPU {}: {}{}{} (change {}), of which the audit has no entry",
@@ -245,7 +246,7 @@ ChangeComparison compare_changes(const driver::LoggedChanges& changes,
                       made.text.empty() ? " were cleared" : " was set to ", made.text,
                       made.line->number));
     }
-    for (const Entry& entry : book.entries) {
+    for (const AuditEntry& entry : book.entries) {
       const AuditLine& line = *entry.line;
       if (entry.matched || !entry.needs_change || line.at < log_since || line.at >= until) continue;
       const bool in_gap = std::ranges::any_of(

@@ -32,38 +32,38 @@ std::string sink_of_command(const std::string& rule);
 bool is_sink_of_command(const std::string& sink);
 
 // Errc::invalid: "FILE:LINE: what, and what to do".
-Result<AlertConfig> read_alerts(const config::Config&);
+Result<AlertConfig> read_alert_config(const config::Config&);
 
 // Lives on the io thread.
-class Reload {
+class ConfigReloader {
  public:
-  using Reread = std::function<Result<config::Config>()>;
+  using ReadConfig = std::function<Result<config::Config>()>;
   // A configuration and alerts that were read without any error.
-  struct Fresh {
+  struct LoadedConfig {
     config::Config config;
     AlertConfig alerts;
   };
-  using Hear = std::function<void(Result<Fresh>)>;
+  using OnLoaded = std::function<void(Result<LoadedConfig>)>;
 
   // The worker outlives it. `reread` runs there. `control` is the section in force until the next
   // start, which decides what alerts may do.
-  Reload(Worker&, Reread reread, config::Config::Control control, Hear hear);
-  Reload(const Reload&) = delete;
-  Reload& operator=(const Reload&) = delete;
+  ConfigReloader(Worker&, ReadConfig reread, config::Config::Control control, OnLoaded hear);
+  ConfigReloader(const ConfigReloader&) = delete;
+  ConfigReloader& operator=(const ConfigReloader&) = delete;
 
   // Starts to read. If called while it reads, it reads once more after that.
   void begin();
 
  private:
-  void on_read(Result<Fresh>);
+  void on_read(Result<LoadedConfig>);
 
   Worker& worker_;
-  const Reread reread_;
+  const ReadConfig read_config_;
   const config::Config::Control control_;
-  const Hear hear_;
+  const OnLoaded on_loaded_;
   bool reading_ = false;
-  bool again_ = false;
-  Lifetime here_;
+  bool reload_pending_ = false;
+  Lifetime lifetime_;
 };
 
 }  // namespace gpuyard::daemon

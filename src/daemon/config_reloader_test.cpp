@@ -14,24 +14,25 @@ namespace gpuyard::daemon {
 namespace {
 
 // A configuration that the test reads by hand.
-class ReloadTest : public ::testing::Test {
+class ConfigReloaderTest : public ::testing::Test {
  protected:
-  ReloadTest() { config_->server.socket = "/run/gpuyard.sock"; }
+  ConfigReloaderTest() { config_->server.socket = "/run/gpuyard.sock"; }
 
   ManualWorker worker_;
   int reads_ = 0;
   Result<config::Config> config_{config::Config()};
-  std::vector<Result<Reload::Fresh>> heard_;
-  Reload reload_{worker_,
-                 [this] {
-                   ++reads_;
-                   return config_;
-                 },
-                 config::Config::Control(),
-                 [this](Result<Reload::Fresh> fresh) { heard_.push_back(std::move(fresh)); }};
+  std::vector<Result<ConfigReloader::LoadedConfig>> heard_;
+  ConfigReloader reload_{
+      worker_,
+      [this] {
+        ++reads_;
+        return config_;
+      },
+      config::Config::Control(),
+      [this](Result<ConfigReloader::LoadedConfig> fresh) { heard_.push_back(std::move(fresh)); }};
 };
 
-TEST_F(ReloadTest, ReadsOnWorkerAndNotifiesOnLoop) {
+TEST_F(ConfigReloaderTest, ReadsOnWorkerAndNotifiesOnLoop) {
   reload_.begin();
   EXPECT_EQ(reads_, 0);
   worker_.run_all();
@@ -41,7 +42,7 @@ TEST_F(ReloadTest, ReadsOnWorkerAndNotifiesOnLoop) {
   EXPECT_FALSE(heard_[0]->alerts.rules.empty());
 }
 
-TEST_F(ReloadTest, AskedTwiceWhileItReadsItReadsOnceMore) {
+TEST_F(ConfigReloaderTest, AskedTwiceWhileItReadsItReadsOnceMore) {
   for (int i = 0; i < 3; ++i) reload_.begin();
   worker_.run_all();
   worker_.run_all();
@@ -49,7 +50,7 @@ TEST_F(ReloadTest, AskedTwiceWhileItReadsItReadsOnceMore) {
   EXPECT_EQ(heard_.size(), 2U);
 }
 
-TEST_F(ReloadTest, ValueInvalidAtStartIsRefusedOnReload) {
+TEST_F(ConfigReloaderTest, ValueInvalidAtStartIsRefusedOnReload) {
   config_->metrics.prefix = "0 is no name";
   reload_.begin();
   worker_.run_all();
@@ -58,7 +59,7 @@ TEST_F(ReloadTest, ValueInvalidAtStartIsRefusedOnReload) {
   EXPECT_NE(heard_[0].error().message.find("metrics.prefix"), std::string::npos);
 }
 
-TEST_F(ReloadTest, AWorkerWithoutAPlaceIsSaid) {
+TEST_F(ConfigReloaderTest, AWorkerWithoutAPlaceIsSaid) {
   worker_.full = true;
   reload_.begin();
   ASSERT_EQ(heard_.size(), 1U);
@@ -73,13 +74,13 @@ TEST_F(ReloadTest, AWorkerWithoutAPlaceIsSaid) {
 
 namespace {
 
-class AlertsFileTest : public ::testing::Test {
+class AlertConfigTest : public ::testing::Test {
  protected:
   std::string path() const { return directory_.in("alerts.toml"); }
   Result<AlertConfig> read(const std::string& text) {
     directory_.write("alerts.toml", text);
     config_.alerts.file = path();
-    return read_alerts(config_);
+    return read_alert_config(config_);
   }
   std::string refused(const std::string& text) {
     const auto alerts = read(text);
@@ -90,22 +91,22 @@ class AlertsFileTest : public ::testing::Test {
   config::Config config_;
 };
 
-TEST_F(AlertsFileTest, MissingFileGivesBuiltInLogSink) {
-  const auto alerts = read_alerts({});
+TEST_F(AlertConfigTest, MissingFileGivesBuiltInLogSink) {
+  const auto alerts = read_alert_config({});
   ASSERT_TRUE(alerts) << alerts.error().message;
   ASSERT_EQ(alerts->sinks.size(), 1U);
   EXPECT_EQ(alerts->sinks[0].name, "log");
-  EXPECT_EQ(alerts->sinks[0].min_level, notify::Level::info);
+  EXPECT_EQ(alerts->sinks[0].min_level, notify::NotificationLevel::info);
 }
 
-TEST_F(AlertsFileTest, ConfiguredLogSinkReplacesBuiltIn) {
+TEST_F(AlertConfigTest, ConfiguredLogSinkReplacesBuiltIn) {
   const auto alerts = read("[sink.log]\nkind = 'log'\nmin_level = 'error'\n");
   ASSERT_TRUE(alerts) << alerts.error().message;
   ASSERT_EQ(alerts->sinks.size(), 1U);
-  EXPECT_EQ(alerts->sinks[0].min_level, notify::Level::error);
+  EXPECT_EQ(alerts->sinks[0].min_level, notify::NotificationLevel::error);
 }
 
-TEST_F(AlertsFileTest, RuleCommandBecomesSeparateSink) {
+TEST_F(AlertConfigTest, RuleCommandBecomesSeparateSink) {
   const auto alerts = read("[rule.thermal]\ncommand = ['/bin/true', 'x']\n");
   ASSERT_TRUE(alerts) << alerts.error().message;
   const auto command =
@@ -114,7 +115,7 @@ TEST_F(AlertsFileTest, RuleCommandBecomesSeparateSink) {
   EXPECT_EQ(command->argv, (std::vector<std::string>{"/bin/true", "x"}));
 }
 
-TEST_F(AlertsFileTest, ACapNeedsControl) {
+TEST_F(AlertConfigTest, ACapNeedsControl) {
   EXPECT_NE(refused("[rule.thermal]\ncap_w = 300\n").find("control.enabled is false"),
             std::string::npos);
   EXPECT_EQ(refused("[rule.thermal]\ncap_w = 300\nenabled = false\n"), "it was taken");
@@ -122,14 +123,14 @@ TEST_F(AlertsFileTest, ACapNeedsControl) {
   EXPECT_EQ(refused("[rule.thermal]\ncap_w = 300\n"), "it was taken");
 }
 
-TEST_F(AlertsFileTest, ARuleNamesOnlySinksThatThereAre) {
+TEST_F(AlertConfigTest, ARuleNamesOnlySinksThatThereAre) {
   EXPECT_EQ(refused("[rule.thermal]\nsinks = ['ops']\n"),
             path() + ": rule thermal: unknown sink \"ops\"; known sinks: log");
 }
 
-TEST_F(AlertsFileTest, AFileThatIsNamedMustBeThere) {
+TEST_F(AlertConfigTest, AFileThatIsNamedMustBeThere) {
   config_.alerts.file = "/nonexistent/alerts.toml";
-  const auto alerts = read_alerts(config_);
+  const auto alerts = read_alert_config(config_);
   ASSERT_FALSE(alerts);
   EXPECT_EQ(alerts.error().code, Errc::invalid);
   EXPECT_NE(alerts.error().message.find("/nonexistent/alerts.toml"), std::string::npos);
@@ -142,11 +143,11 @@ TEST(Levels, AreTheSameForRulesAndForSinks) {
   }
 }
 
-TEST_F(AlertsFileTest, MalformedTomlIsRefusedWithItsLine) {
+TEST_F(AlertConfigTest, MalformedTomlIsRefusedWithItsLine) {
   EXPECT_NE(refused("[rule.thermal]\nat = \n").find(path() + ":2: "), std::string::npos);
 }
 
-TEST_F(AlertsFileTest, CommandsCountAmongTheSinks) {
+TEST_F(AlertConfigTest, CommandsCountAmongTheSinks) {
   std::string text;
   for (int i = 0; i < 16; ++i) {
     text += "[rule.r" + std::to_string(i) +

@@ -25,17 +25,17 @@ namespace {
 
 // The name services of the C library read their configuration, load modules, and have caches and
 // sockets; the resolver and OpenSSL have files in /etc and /run.
-constexpr const char* kOfSystem[] = {"/etc",
-                                     "/usr",
-                                     "/lib",
-                                     "/lib64",
-                                     "/nix/store",
-                                     "/run",
-                                     "/var/lib/sss",
-                                     "/var/lib/extrausers",
-                                     "/var/cache/nscd",
-                                     "/proc",
-                                     "/sys"};
+constexpr const char* kSystemPaths[] = {"/etc",
+                                        "/usr",
+                                        "/lib",
+                                        "/lib64",
+                                        "/nix/store",
+                                        "/run",
+                                        "/var/lib/sss",
+                                        "/var/lib/extrausers",
+                                        "/var/cache/nscd",
+                                        "/proc",
+                                        "/sys"};
 
 // With the directory, because what renews a file puts another in its place, and with the directory
 // of what it links to. The root directory would be every file.
@@ -50,7 +50,7 @@ void add_file(std::vector<std::string>& readable, const std::string& file) {
 
 // Those of the driver: the driver-host starts elsewhere, but within this process's limits where the
 // process that starts commands has ended.
-std::vector<std::string> devices() {
+std::vector<std::string> device_files() {
   std::vector<std::string> found = {"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"};
   std::error_code failed;
   for (auto one = std::filesystem::directory_iterator("/dev", failed);
@@ -63,14 +63,14 @@ std::vector<std::string> devices() {
 std::vector<std::string> secrets_of_sinks(const std::string& file) {
   constexpr std::size_t kMost = std::size_t{256} * 1024;
   const auto text = read_file(file, kMost);
-  return text ? notify::files_named_in(*text, file) : std::vector<std::string>();
+  return text ? notify::referenced_files(*text, file) : std::vector<std::string>();
 }
 
 }  // namespace
 
 AllowedFiles files_of_daemon(const config::Config& config, const std::vector<std::string>& files) {
   AllowedFiles allowed;
-  allowed.readable.assign(std::begin(kOfSystem), std::end(kOfSystem));
+  allowed.readable.assign(std::begin(kSystemPaths), std::end(kSystemPaths));
   allowed.readable.push_back(config.processes.proc_root);
   allowed.readable.push_back(config.zeus.rapl_root);
   allowed.readable.push_back(config.events.kernel_log);
@@ -89,7 +89,7 @@ AllowedFiles files_of_daemon(const config::Config& config, const std::vector<std
        {config.server.socket, config::lease_socket_of(config.server), config.zeus.socket}) {
     if (!socket.empty()) allowed.writable.push_back(parent_directory(socket));
   }
-  allowed.devices = devices();
+  allowed.devices = device_files();
   return allowed;
 }
 
@@ -99,9 +99,9 @@ Result<void> allow_own_files(const config::Config& config, const std::vector<std
   const AllowedFiles allowed = files_of_daemon(config, files);
   // A directory that does not exist yet could not be allowed. What is wrong with it is said when it
   // is used.
-  const auto environment = Environment::of_process();
+  const auto environment = Environment::current();
   for (const std::string& directory : allowed.writable) {
-    static_cast<void>(make_place(directory, kAnybodyMayEnter, environment).ok());
+    static_cast<void>(make_daemon_directory(directory, kPublicDirectoryMode, environment).ok());
   }
   return allow_only_files(allowed);
 }
@@ -118,7 +118,7 @@ std::vector<std::string> confine(const config::Config& config,
   if (auto started = start_command_host(); !started) {
     note("commands of alerts and resets have the daemon's own restrictions", started.error());
   }
-  if (auto denied = deny_unused_calls(NewPrivileges::may_go); !denied) {
+  if (auto denied = deny_unused_calls(NewPrivileges::droppable); !denied) {
     note("the daemon runs without a seccomp filter of its own", denied.error());
   }
   if (!has_privileges()) {
@@ -134,7 +134,7 @@ std::vector<std::string> confine(const config::Config& config,
   }
   // Other processes of this user, such as commands of alerts, cannot trace the service. A daemon
   // that a user started can be debugged.
-  if (Environment::of_process().system_service) ::prctl(PR_SET_DUMPABLE, 0);
+  if (Environment::current().system_service) ::prctl(PR_SET_DUMPABLE, 0);
   return lacking;
 }
 

@@ -12,13 +12,13 @@
 namespace gpuyard::daemon {
 namespace {
 
-control::Policy policy_of(const config::Config& config) {
+control::ControlPolicy policy_of(const config::Config& config) {
   return {config.control.enabled,
           config.control.on_stop == config::Config::Control::OnStop::restore,
           config.shares.changes_a_minute};
 }
 
-std::string expanded(std::string text, const DeviceInfo& gpu) {
+std::string expand_placeholders(std::string text, const DeviceInfo& gpu) {
   const std::pair<std::string_view, std::string> names[] = {
       {"{index}", std::to_string(gpu.index)}, {"{uuid}", gpu.uuid}, {"{pci}", gpu.pci_address}};
   for (const auto& [name, value] : names) {
@@ -30,7 +30,7 @@ std::string expanded(std::string text, const DeviceInfo& gpu) {
   return text;
 }
 
-std::string process_numbers(const std::vector<GpuProcess>& processes) {
+std::string pid_list(const std::vector<GpuProcess>& processes) {
   constexpr std::size_t kMostNamed = 5;
   std::string text;
   for (std::size_t i = 0; i < std::min(processes.size(), kMostNamed); ++i) {
@@ -39,10 +39,9 @@ std::string process_numbers(const std::vector<GpuProcess>& processes) {
   return processes.size() > kMostNamed ? text + ", ..." : text;
 }
 
-Error reset_failed(const CommandOutcome& outcome) {
-  return {Errc::internal,
-          fmt::format("the reset command {}: {}", outcome.text(),
-                      outcome.output.empty() ? "no output" : trimmed(outcome.output))};
+Error reset_error(const CommandOutcome& outcome) {
+  return {Errc::internal, fmt::format("the reset command {}: {}", outcome.text(),
+                                      outcome.output.empty() ? "no output" : trim(outcome.output))};
 }
 
 }  // namespace
@@ -55,8 +54,8 @@ ControlAdapter::ControlAdapter(Loop& loop, driver::DriverHostClient& host,
       host_(host),
       telemetry_(telemetry),
       config_(config.control),
-      books_(loop, state),
-      control_(loop, *this, books_, policy_of(config), boot_id(), std::move(epoch)) {
+      db_(loop, state),
+      control_(loop, *this, db_, policy_of(config), boot_id(), std::move(epoch)) {
   if (!config_.enabled) return;
   setter_.emplace(
       loop, std::move(setter), std::move(version),
@@ -70,33 +69,34 @@ void ControlAdapter::start() {
 }
 
 // A command that only reads needs no right, and works where nothing may be set.
-bool ControlAdapter::command(const CommandRequest& request) {
-  if (!is_change(request.command)) return host_.command(request);
-  return setter_ && setter_->command(request);
+bool ControlAdapter::send(const CommandRequest& request) {
+  if (!is_change(request.command)) return host_.send_command(request);
+  return setter_ && setter_->submit(request);
 }
 
-std::optional<Error> ControlAdapter::obstacle() const {
+std::optional<Error> ControlAdapter::change_error() const {
   return setter_ ? setter_->error() : std::nullopt;
 }
 
 std::vector<std::string> ControlAdapter::notes() const {
   std::vector<std::string> notes;
-  if (const auto why = obstacle()) notes.push_back("no GPU can be changed now: " + why->text());
-  for (const auto& [gpu, text] : bounds_) notes.push_back(text);
+  if (const auto why = change_error()) notes.push_back("no GPU can be changed now: " + why->text());
+  for (const auto& [gpu, text] : bounds_errors_) notes.push_back(text);
   return notes;
 }
 
 // A bound that the driver's range does not contain is shown as long as it is configured.
-void ControlAdapter::look_at_bounds(const DeviceInfo& gpu) {
+void ControlAdapter::check_gpu_bounds(const DeviceInfo& gpu) {
   const auto policy = setter_policy(config_);
   if (!setter_ || gpu.fault || (!policy.lowest_mw && !policy.highest_mw)) return;
-  control_.look(gpu.id, SettingKind::power_limit,
-                [this, policy, id = gpu.id, index = gpu.index](const Result<SettingState>& seen) {
-                  if (!seen || !seen->allowed) return;
-                  const std::string text = driver::unusable_bounds(policy, *seen->allowed);
-                  bounds_.erase(id);
-                  if (!text.empty()) bounds_[id] = fmt::format("GPU {}: {}", index, text);
-                });
+  control_.read_setting(
+      gpu.id, SettingKind::power_limit,
+      [this, policy, id = gpu.id, index = gpu.index](const Result<SettingState>& seen) {
+        if (!seen || !seen->allowed) return;
+        const std::string text = driver::unusable_bounds(policy, *seen->allowed);
+        bounds_errors_.erase(id);
+        if (!text.empty()) bounds_errors_[id] = fmt::format("GPU {}: {}", index, text);
+      });
 }
 
 // Simulated GPUs are reset by their own command, unless the user configured another.
@@ -108,7 +108,7 @@ std::vector<std::string> ControlAdapter::reset_command() const {
   return {"/proc/self/exe", "sim", "reset", "--as-driver", "--gpu", "{uuid}"};
 }
 
-Result<void> ControlAdapter::may_reset(const DeviceInfo& gpu) {
+Result<void> ControlAdapter::check_reset(const DeviceInfo& gpu) {
   if (config_.reset_command.empty()) {
     return Error{Errc::unsupported,
                  "no reset_command is configured under [control]: NVML itself cannot reset a GPU"};
@@ -127,10 +127,10 @@ Result<void> ControlAdapter::may_reset(const DeviceInfo& gpu) {
   }
   if (processes->empty()) return {};
   return Error{Errc::conflict, fmt::format("GPU {} cannot be reset", gpu.index),
-               "it is in use by PID " + process_numbers(*processes)};
+               "it is in use by PID " + pid_list(*processes)};
 }
 
-void ControlAdapter::reset(const DeviceInfo& gpu, Done done) {
+void ControlAdapter::reset_gpu(const DeviceInfo& gpu, OnDone done) {
   log::warning("resetting GPU {}; all GPUs are unavailable until it is done", gpu.index);
   close_driver([this, gpu, done = std::move(done)](const Result<void>& closed) {
     if (closed) return run_reset_command(gpu, done);
@@ -141,7 +141,7 @@ void ControlAdapter::reset(const DeviceInfo& gpu, Done done) {
 
 // No process of ours may have a GPU open that is reset.
 void ControlAdapter::close_driver(std::function<void(Result<void>)> closed) {
-  closed_ = true;
+  driver_closed_ = true;
   host_.pause([this, closed = std::move(closed)](const Result<void>& ended) {
     if (!ended || !setter_) return closed(ended);
     setter_->pause(closed);
@@ -149,33 +149,34 @@ void ControlAdapter::close_driver(std::function<void(Result<void>)> closed) {
 }
 
 void ControlAdapter::open_driver() {
-  closed_ = false;
+  driver_closed_ = false;
   host_.resume();
   if (setter_) setter_->resume();
 }
 
-void ControlAdapter::run_reset_command(const DeviceInfo& gpu, const Done& done) {
+void ControlAdapter::run_reset_command(const DeviceInfo& gpu, const OnDone& done) {
   CommandOptions plan;
-  for (const std::string& argument : reset_command()) plan.argv.push_back(expanded(argument, gpu));
-  plan.deadline = std::chrono::seconds(config_.reset_timeout_s);
-  resetting_.emplace(loop_, plan, [this, gpu, done](const CommandOutcome& outcome) {
+  for (const std::string& argument : reset_command())
+    plan.argv.push_back(expand_placeholders(argument, gpu));
+  plan.timeout = std::chrono::seconds(config_.reset_timeout_s);
+  reset_run_.emplace(loop_, plan, [this, gpu, done](const CommandOutcome& outcome) {
     const std::string line = fmt::format("GPU {}: the reset command {}", gpu.index, outcome.text());
     outcome.succeeded() ? log::info("{}", line) : log::warning("{}", line);
     const Result<void> result =
-        outcome.succeeded() ? Result<void>() : Result<void>(reset_failed(outcome));
+        outcome.succeeded() ? Result<void>() : Result<void>(reset_error(outcome));
     // The caller may go on once the GPU is there again.
-    reset_done_ = [done, result] { done(result); };
-    back_deadline_ =
-        loop_.call_after(driver::DriverHostClient::kHelloDeadline, [this] { end_reset(); });
+    on_reset_done_ = [done, result] { done(result); };
+    reset_deadline_ =
+        loop_.call_after(driver::DriverHostClient::kHelloTimeout, [this] { end_reset(); });
     open_driver();
   });
 }
 
-void ControlAdapter::on_fleet(const Fleet& fleet) {
+void ControlAdapter::on_inventory(const Inventory& fleet) {
   // Settings that are put back now should not wait for the setter's next try.
   if (setter_) setter_->hurry();
-  control_.on_fleet(fleet);
-  for (const DeviceInfo& gpu : fleet.devices) look_at_bounds(gpu);
+  control_.on_inventory(fleet);
+  for (const DeviceInfo& gpu : fleet.devices) check_gpu_bounds(gpu);
   end_reset();
 }
 
@@ -183,12 +184,12 @@ void ControlAdapter::on_fleet(const Fleet& fleet) {
 // anew, too.
 void ControlAdapter::on_host_down(const std::string& why) {
   control_.on_host_down();
-  if (setter_ && !closed_) setter_->renew(why);
+  if (setter_ && !driver_closed_) setter_->renew(why);
 }
 
 void ControlAdapter::end_reset() {
-  back_deadline_.reset();
-  if (const auto told = std::exchange(reset_done_, nullptr)) told();
+  reset_deadline_.reset();
+  if (const auto told = std::exchange(on_reset_done_, nullptr)) told();
 }
 
 }  // namespace gpuyard::daemon

@@ -17,7 +17,7 @@
 
 namespace gpuyard::daemon {
 
-class ControlAdapter final : private control::Commander {
+class ControlAdapter final : private control::CommandPort {
  public:
   // The references outlive the feed.
   // `setter`: how to get one; it is started only where control is enabled.
@@ -25,23 +25,23 @@ class ControlAdapter final : private control::Commander {
                  const config::Config&, std::string epoch, driver::DriverHostClient::Spawn setter,
                  std::string version);
 
-  control::Control& control() { return control_; }
+  control::SettingController& control() { return control_; }
   void start();
-  void on_fleet(const Fleet&);
+  void on_inventory(const Inventory&);
   void on_host_down(const std::string& why);
 
  private:
-  using Done = std::function<void(const Result<void>&)>;
+  using OnDone = std::function<void(const Result<void>&)>;
 
-  bool command(const CommandRequest&) override;
-  std::optional<Error> obstacle() const override;
+  bool send(const CommandRequest&) override;
+  std::optional<Error> change_error() const override;
   std::vector<std::string> notes() const override;
-  void look_at_bounds(const DeviceInfo&);
-  Result<void> may_reset(const DeviceInfo&) override;
-  void reset(const DeviceInfo&, Done) override;
+  void check_gpu_bounds(const DeviceInfo&);
+  Result<void> check_reset(const DeviceInfo&) override;
+  void reset_gpu(const DeviceInfo&, OnDone) override;
   void close_driver(std::function<void(Result<void>)> closed);
   void open_driver();
-  void run_reset_command(const DeviceInfo&, const Done&);
+  void run_reset_command(const DeviceInfo&, const OnDone&);
   std::vector<std::string> reset_command() const;
   void end_reset();
 
@@ -49,22 +49,24 @@ class ControlAdapter final : private control::Commander {
   driver::DriverHostClient& host_;
   const telemetry::Telemetry& telemetry_;
   const config::Config::Control& config_;
-  store::ControlDb books_;
-  control::Control control_;
-  std::optional<SetterLink> setter_;        // where control is enabled
-  bool closed_ = false;                     // the driver is closed for a reset
-  std::map<DeviceId, std::string> bounds_;  // what is wrong with the bounds of a GPU's power limit
-  std::optional<CommandRun> resetting_;
-  std::function<void()> reset_done_;  // called when the GPUs are back
-  Subscription back_deadline_;
+  store::ControlDb db_;
+  control::SettingController control_;
+  std::optional<SetterLink> setter_;  // where control is enabled
+  bool driver_closed_ = false;        // the driver is closed for a reset
+  std::map<DeviceId, std::string>
+      bounds_errors_;  // what is wrong with the bounds of a GPU's power limit
+  std::optional<CommandRun> reset_run_;
+  std::function<void()> on_reset_done_;  // called when the GPUs are back
+  Subscription reset_deadline_;
 };
 
 // Errors of changes of settings that no client waits for.
 
 // Returns the error of the request as a whole, or of the first GPU where it failed.
-inline std::optional<Error> error_of(const Result<control::Control::Changes>& changes) {
+inline std::optional<Error> first_error_of(
+    const Result<control::SettingController::Changes>& changes) {
   if (!changes) return changes.error();
-  for (const control::Change& change : *changes) {
+  for (const control::ChangeResult& change : *changes) {
     if (change.error) return change.error;
   }
   return std::nullopt;

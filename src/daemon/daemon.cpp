@@ -22,7 +22,7 @@
 namespace gpuyard::daemon {
 namespace {
 
-constexpr Duration kFarewell = std::chrono::milliseconds(500);
+constexpr Duration kShutdownGrace = std::chrono::milliseconds(500);
 std::vector<std::string> host_arguments(const ServeOptions& options, rlim_t descriptors) {
   auto arguments = library::arguments_of(options.driver);
   arguments.insert(arguments.end(), {"--nofile", std::to_string(descriptors)});
@@ -45,7 +45,7 @@ HealthPolicy health_policy(const config::Config::Health& health) {
   return policy;
 }
 
-bottleneck::Policy bottleneck_policy(const config::Config::Bottleneck& of) {
+bottleneck::BottleneckThresholds bottleneck_policy(const config::Config::Bottleneck& of) {
   return {of.least_share_percent, of.starved_below_percent, of.waiting_power_percent,
           of.idle_after_s, of.memory_full_percent};
 }
@@ -67,9 +67,9 @@ void add_certificates(api::Authority& authority, const config::Config::Tls& tls)
                         : tls.anonymous == metrics ? api::Scope::metrics
                                                    : api::Scope::open;
   for (const std::string& text : tls.clients) {
-    const auto client = config::tls_client_of(text);
+    const auto client = config::certificate_role_of(text);
     if (!client) continue;
-    access::Token grant;
+    auth::Token grant;
     grant.name = client->name;
     grant.uid = client->uid;
     grant.scope = enum_from_name<api::Scope>(client->scope).value_or(api::Scope::open);
@@ -89,7 +89,7 @@ std::set<std::string> revoked_of(const config::Config::Tls& tls) {
 api::Authority authority_of(const config::Config& config) {
   // The user who starts a daemon is its administrator. The user of the packaged service is not,
   // because commands of alerts run as that user.
-  api::Authority authority(Environment::of_process().system_service ? 0 : ::geteuid());
+  api::Authority authority(Environment::current().system_service ? 0 : ::geteuid());
   authority.lease_socket = config::lease_socket_of(config.server);
   add_certificates(authority, config.tls);
   authority.control_group = config.control.group;
@@ -116,8 +116,8 @@ metrics::Dialect dialect_of(config::Config::Metrics::Dialect dialect) {
 
 }  // namespace
 
-Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertConfig alerts,
-           rlim_t driver_descriptors)
+Daemon::Daemon(http::IoLoop& loop, const ServeOptions& options, AlertConfig alerts,
+               rlim_t driver_descriptors)
     : loop_(loop),
       options_(options),
       kernel_log_file_(open_kernel_log(options.config.events.kernel_log)),
@@ -129,60 +129,64 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertConfig alerts,
           },
           *this),
       telemetry_(loop, *this, health_policy(options.config.health)),
-      query_(loop, "query"),
-      names_(loop, "names"),
-      owners_(names_, options.config.processes.proc_root,
-              options.driver.replay ? processes::OwnerWatch::Listed::in_a_recording
-                                    : processes::OwnerWatch::Listed::now),
-      intake_(loop, journal_,
-              {[this](const DeviceEvent& event) {
-                 telemetry_.on_event(event);
-                 andon_.on_event(event);
-               },
-               [this](const DeviceEvent& event) {
-                 telemetry_.on_echo(event);
-                 andon_.on_echo(event);
-               }}),
-      bottlenecks_(bottleneck_policy(options.config.bottleneck)),
-      event_hub_(journal_.epoch(), telemetry_.latest(), &owners_.book()),
-      bottleneck_news_(event_hub_),
-      history_books_(
+      query_worker_(loop, "query"),
+      name_worker_(loop, "names"),
+      process_tracker_(name_worker_, options.config.processes.proc_root,
+                       options.driver.replay ? processes::ProcessTracker::ListSource::recording
+                                             : processes::ProcessTracker::ListSource::live),
+      event_collector_(loop, event_log_,
+                       {[this](const DeviceEvent& event) {
+                          telemetry_.on_event(event);
+                          alerts_.on_event(event);
+                        },
+                        [this](const DeviceEvent& event) {
+                          telemetry_.on_duplicate_event(event);
+                          alerts_.on_duplicate_event(event);
+                        }}),
+      bottleneck_detector_(bottleneck_policy(options.config.bottleneck)),
+      event_hub_(event_log_.epoch(), telemetry_.latest(), &process_tracker_.directory()),
+      bottleneck_publisher_(event_hub_),
+      history_db_(
           std::make_shared<store::HistoryDb>(options.config.state.directory + "/history.db")),
-      history_(loop, query_, history_books_, boot_id()),
-      stays_(query_, history_books_, boot_id()),
-      spells_(query_, history_books_),
-      store_(loop, "store"),
-      state_(store_, query_, options.config.state.directory + "/state.db", store::kStateLayout),
-      memory_(loop, state_, telemetry_, boot_id()),
+      history_(loop, query_worker_, history_db_, boot_id()),
+      process_recorder_(query_worker_, history_db_, boot_id()),
+      bottleneck_recorder_(query_worker_, history_db_),
+      store_worker_(loop, "store"),
+      state_(store_worker_, query_worker_, options.config.state.directory + "/state.db",
+             store::kStateMigrations),
+      machine_memory_(loop, state_, telemetry_, boot_id()),
       energy_(loop, telemetry_, state_),
-      control_(loop, host_, telemetry_, state_, options.config, journal_.epoch(),
-               way_to_setter(options.setter_address, setter_arguments(options, driver_descriptors)),
-               options.version),
+      control_(
+          loop, host_, telemetry_, state_, options.config, event_log_.epoch(),
+          make_setter_spawn(options.setter_address, setter_arguments(options, driver_descriptors)),
+          options.version),
       marks_(connect_marks(options.config)),
-      lease_looks_(loop, "lease"),
-      leases_(loop, lease_looks_, telemetry_, control_.control(), journal_, state_, options.config,
-              subordinate_uids_, options.driver.replay.has_value(), marks_),
-      usage_(loop, "usage"),
-      usage_books_(usage_, usage_, options.config.state.directory + "/usage.db",
-                   store::kUsageLayout),
-      use_(loop, telemetry_, energy_.meter(), usage_books_, leases_.leases()),
-      andon_(loop, query_, state_, control_.control(), leases_.leases(),
-             options.config.state.directory, std::move(alerts)),
-      reload_(query_, options.reread, options.config.control,
-              [this](Result<Reload::Fresh> fresh) { on_reread(std::move(fresh)); }),
-      users_(loop, names_),
-      token_books_(state_),
-      tokens_(loop, token_books_),
-      guesses_(loop),
+      lease_worker_(loop, "lease"),
+      leases_(loop, lease_worker_, telemetry_, control_.control(), event_log_, state_,
+              options.config, subordinate_uids_, options.driver.replay.has_value(), marks_),
+      usage_worker_(loop, "usage"),
+      usage_store_(usage_worker_, usage_worker_, options.config.state.directory + "/usage.db",
+                   store::kUsageMigrations),
+      usage_adapter_(loop, telemetry_, energy_.meter(), usage_store_, leases_.leases()),
+      alerts_(loop, query_worker_, state_, control_.control(), leases_.leases(),
+              options.config.state.directory, std::move(alerts)),
+      config_reloader_(query_worker_, options.read_config, options.config.control,
+                       [this](Result<ConfigReloader::LoadedConfig> fresh) {
+                         on_config_loaded(std::move(fresh));
+                       }),
+      users_(loop, name_worker_),
+      token_db_(state_),
+      tokens_(loop, token_db_),
+      auth_throttle_(loop),
       certificates_(loop, revoked_of(options.config.tls)),
-      alert_news_(event_hub_, andon_.board()),
+      alert_publisher_(event_hub_, alerts_.service()),
       authority_(authority_of(options.config)),
-      group_(loop, names_,
+      group_(loop, name_worker_,
              [gid = authority_.control_gid](uid_t uid) {
                return gid ? processes::look_up_membership(uid, *gid) : Result<bool>(false);
              }),
       context_(api_context()),
-      news_(context_),
+      lease_publisher_(context_),
       router_(context_, authority_),
       server_(
           loop,
@@ -190,34 +194,34 @@ Yard::Yard(http::IoLoop& loop, const ServeOptions& options, AlertConfig alerts,
             router_.handle(std::move(request), std::move(reply));
           },
           limits_of(options.config, descriptor_limit())),
-      doors_(loop, [this](const std::string& place) { on_opened(place); }) {
+      listeners_(loop, [this](const std::string& place) { on_opened(place); }) {
   if (options.config.zeus.on()) {
-    zeus_.emplace(loop, query_, telemetry_, control_.control(), authority_, options.config,
+    zeus_.emplace(loop, query_worker_, telemetry_, control_.control(), authority_, options.config,
                   subordinate_uids_, options.version);
   }
 }
 
-api::Context Yard::api_context() {
+api::Context Daemon::api_context() {
   return {
       .telemetry = telemetry_,
       .events = event_hub_,
-      .processes = owners_.book(),
+      .processes = process_tracker_.directory(),
       .history = history_,
-      .stays = stays_,
-      .spells = spells_,
+      .process_recorder = process_recorder_,
+      .bottleneck_recorder = bottleneck_recorder_,
       .energy = energy_.meter(),
       .control = control_.control(),
       .loop = loop_,
       .leases = leases_.leases(),
-      .use = use_.book(),
-      .alerts = andon_.board(),
-      .alert_sinks = andon_,
-      .alert_news = alert_news_,
+      .usage = usage_adapter_.recorder(),
+      .alerts = alerts_.service(),
+      .alert_sinks = alerts_,
+      .alert_publisher = alert_publisher_,
       .tokens = tokens_,
-      .guesses = guesses_,
+      .auth_throttle = auth_throttle_,
       .certificates = certificates_,
       .loop_lag = loop_lag_.histogram(),
-      .alert_cost = andon_.cost(),
+      .alert_cost = alerts_.evaluation_time(),
       .version = options_.version,
       .configuration = config::section_digests(options_.config),
       .metrics_prefix = options_.config.metrics.prefix,
@@ -225,45 +229,50 @@ api::Context Yard::api_context() {
       .tariff = {options_.config.energy.price_per_kwh, options_.config.energy.currency,
                  options_.config.energy.g_co2_per_kwh},
       .device_table = options_.device_table,
-      .may_signal = &processes::may_signal,
+      .can_signal = &processes::can_signal,
       .reads_kernel_log = [this] { return kernel_log_ && kernel_log_->is_open(); },
       .holders_may_control = options_.config.lease.may_control,
-      .person_behind = [this](std::uint32_t uid) { return subordinate_uids_.person(uid); },
+      .quota_owner = [this](std::uint32_t uid) { return subordinate_uids_.owner_of(uid); },
       .user_name = [this](std::uint32_t uid) { return users_.name_of(uid); },
-      .user_gone = [this](std::uint32_t uid) { return users_.is_gone(uid); },
-      .lease_use =
+      .is_user_gone = [this](std::uint32_t uid) { return users_.is_gone(uid); },
+      .lease_usage =
           [this](const lease::Lease& lease) {
-            const auto use = use_.book().of(lease.id);
-            return use ? std::optional(protocol::lease_use_of(*use)) : std::nullopt;
+            const auto use = usage_adapter_.recorder().usage_of(lease.id);
+            return use ? std::optional(protocol::lease_usage_of(*use)) : std::nullopt;
           },
-      .learn_users = [this](const std::vector<std::uint32_t>& uids,
-                            std::function<void()> done) { users_.learn(uids, std::move(done)); },
-      .ask_member = [this](std::uint32_t uid,
-                           std::function<void(bool)> told) { group_.ask(uid, std::move(told)); },
+      .resolve_user_names =
+          [this](const std::vector<std::uint32_t>& uids, std::function<void()> done) {
+            users_.resolve(uids, std::move(done));
+          },
+      .check_group_member =
+          [this](std::uint32_t uid, std::function<void(bool)> told) {
+            group_.query(uid, std::move(told));
+          },
   };
 }
 
-Result<void> Yard::listen() {
+Result<void> Daemon::listen() {
   const config::Config::Server& server = options_.config.server;
   server_.allow_hosts(server.allowed_hosts);
   // A client that claims GPUs is bound to a process.
-  server_.ask_process_of([](const http::Request& request) {
+  server_.set_process_filter([](const http::Request& request) {
     return request.method == http::Method::post && request.path.starts_with("/api/gpu/leases");
   });
   // On the socket for leases, root may be a container's.
-  server_.share_by([this](uid_t uid) { return subordinate_uids_.person(uid); },
-                   [this](const http::Peer& peer) {
-                     return api::principal_of(peer, authority_).scope == protocol::Scope::admin;
-                   });
+  server_.set_quota_policy([this](uid_t uid) { return subordinate_uids_.owner_of(uid); },
+                           [this](const http::Peer& peer) {
+                             return api::principal_of(peer, authority_).scope ==
+                                    protocol::Scope::admin;
+                           });
   for (const std::string& address : server.listen) {
-    const auto place = listen_at(server_, address);
+    const auto place = listen_on_address(server_, address);
     if (place) {
       on_opened(*place);
     } else if (place.error().code == Errc::unavailable) {
       // An address may appear with its interface later. An address in use belongs to another
       // daemon.
-      doors_.add("server.listen " + address,
-                 [this, address] { return listen_at(server_, address); });
+      listeners_.add("server.listen " + address,
+                     [this, address] { return listen_on_address(server_, address); });
     } else {
       Error error = place.error();
       if (error.code == Errc::conflict) {
@@ -275,31 +284,32 @@ Result<void> Yard::listen() {
   const auto main = listen_on_socket(server_, server.socket, "the directory of the socket");
   if (!main) {
     Error error = main.error();
-    const bool named = Environment::of_process().gpuyard_socket == server.socket;
+    const bool named = Environment::current().gpuyard_socket == server.socket;
     if (named && error.cause.empty()) error.cause = "GPUYARD_SOCKET is set";
     return error;
   }
   on_opened(*main);
   if (const std::string& socket = authority_.lease_socket; !socket.empty()) {
-    doors_.add("server.lease_socket " + socket, [this, socket] {
+    listeners_.add("server.lease_socket " + socket, [this, socket] {
       return listen_on_socket(server_, socket, "the directory of the lease socket");
     });
   }
   listen_tls();
-  if (zeus_) zeus_->listen(doors_);
+  if (zeus_) zeus_->listen(listeners_);
   return {};
 }
 
-void Yard::listen_tls() {
+void Daemon::listen_tls() {
   if (options_.config.tls.listen.empty()) return;
-  tls_.emplace(loop_, query_, options_.config);
-  context_.tls = &tls_->figures();
+  tls_.emplace(loop_, query_worker_, options_.config);
+  context_.tls = &tls_->tls_metrics();
   tls_->open([this] {
     for (const std::string& text : options_.config.tls.listen) {
-      doors_.add("tls.listen " + text, [this, text]() -> Result<std::string> {
+      listeners_.add("tls.listen " + text, [this, text]() -> Result<std::string> {
         const auto endpoint = http::parse_endpoint(text);
         if (!endpoint) return endpoint.error();
-        const auto bound = server_.listen_tls(endpoint->address, endpoint->port, tls_->door());
+        const auto bound =
+            server_.listen_tls(endpoint->address, endpoint->port, tls_->identity_source());
         if (!bound) return bound.error();
         return "https://" + http::Endpoint::tcp(bound->address, bound->port).text();
       });
@@ -307,67 +317,69 @@ void Yard::listen_tls() {
   });
 }
 
-void Yard::on_opened(const std::string& place) {
-  places_.push_back(place);
+void Daemon::on_opened(const std::string& place) {
+  listen_addresses_.push_back(place);
   if (started_) log::info("listening on {}", place);
 }
 
-void Yard::reload() {
-  reload_.begin();
+void Daemon::reload() {
+  config_reloader_.begin();
   if (tls_) tls_->reload();
 }
 
-void Yard::start() {
+void Daemon::start() {
   started_ = true;
-  context_.closed_doors = &doors_.closed();
-  context_.marks_trouble = [this] { return marks_ ? marks_->trouble() : ""; };
-  context_.event_drops = &intake_.drops();
-  journal_.on_added([this](const events::Event& event) { on_added(event); });
-  telemetry_.before_published([this](Snapshot& snapshot) {
-    bottlenecks_.judge(snapshot, [this](const DeviceState& device) { return around(device); });
+  context_.closed_listeners = &listeners_.closed();
+  context_.marks_error = [this] { return marks_ ? marks_->error_text() : ""; };
+  context_.event_drops = &event_collector_.drops();
+  event_log_.set_listener([this](const events::Event& event) { on_event_added(event); });
+  telemetry_.set_annotator([this](Snapshot& snapshot) {
+    bottleneck_detector_.detect(
+        snapshot, [this](const DeviceState& device) { return external_facts(device); });
   });
-  telemetry_.on_published([this](const telemetry::SnapshotPtr& now) { on_snapshot(now); });
+  telemetry_.set_listener([this](const telemetry::SnapshotPtr& now) { on_snapshot(now); });
   energy_.meter().start();
   control_.control().on_operation([this](const control::Operation& operation) {
     event_hub_.publish(protocol::kOperationEvent, json::to_json(protocol::operation_of(operation)),
-                       operation.change.gpu);
-    using enum control::Outcome;
-    const control::Change& change = operation.change;
+                       operation.result.gpu);
+    using enum control::ChangeOutcome;
+    const control::ChangeResult& change = operation.result;
     if (operation.state != control::OperationState::done) return;
     if (change.outcome == reset || change.outcome == cleared) {
       telemetry_.acknowledge_errors(change.gpu);
     }
   });
   control_.start();
-  leases_.on_change([this](const lease::Lease& now, lease::State before) {
-    use_.on_lease(now, before);
-    news_.on_change(now);
-    users_.learn({now.uid}, [] {});
+  leases_.on_change([this](const lease::Lease& now, lease::LeaseState before) {
+    usage_adapter_.on_lease_change(now, before);
+    lease_publisher_.on_change(now);
+    users_.resolve({now.uid}, [] {});
   });
   tokens_.start();
-  users_.follow([this] {
+  users_.refresh_regularly([this] {
     std::vector<std::uint32_t> persons;
     for (const std::uint32_t uid : tokens_.users())
-      persons.push_back(subordinate_uids_.person(uid));
+      persons.push_back(subordinate_uids_.owner_of(uid));
     return persons;
   });
-  andon_.look_at_doors({.tokens = &tokens_,
-                        .tls = tls_ ? &tls_->figures() : nullptr,
-                        .closed = &doors_.closed(),
-                        .slurm_trouble = &context_.slurm_trouble});
+  alerts_.watch_credentials({.tokens = &tokens_,
+                             .tls = tls_ ? &tls_->tls_metrics() : nullptr,
+                             .closed_listeners = &listeners_.closed(),
+                             .slurm_error = &context_.slurm_error});
   leases_.start();
-  news_.start();
-  andon_.board().on_acknowledged(
+  lease_publisher_.start();
+  alerts_.service().set_on_acknowledged(
       [this](const andon::Alert& alert, const andon::Rule& rule) { on_acknowledged(alert, rule); });
-  andon_.board().on_change([this](const andon::Alert& alert) { alert_news_.on_change(alert); });
-  andon_.start();
+  alerts_.service().set_on_change(
+      [this](const andon::Alert& alert) { alert_publisher_.on_change(alert); });
+  alerts_.start();
   if (zeus_) zeus_->start();
   host_.start();
-  manager_.watch(loop_, store_);
+  service_manager_.start_watchdog(loop_, store_worker_);
 }
 
 // The machine's own log tells of its own GPUs. Simulated GPUs have the same addresses.
-void Yard::follow_kernel_log(bool simulated) {
+void Daemon::follow_kernel_log(bool simulated) {
   auto file = std::exchange(kernel_log_file_, std::nullopt);
   const std::string& path = options_.config.events.kernel_log;
   const bool of_others = simulated && path == config::Config::Events{}.kernel_log;
@@ -378,108 +390,114 @@ void Yard::follow_kernel_log(bool simulated) {
   }
   kernel_log_.emplace(
       loop_, *std::move(*file),
-      events::KernelLog::Listener{[this](const events::KernelXid& xid, TimePoint written) {
-                                    intake_.on_kernel_xid(xid, written);
-                                  },
-                                  [this](const std::string& what) { intake_.on_lost(what); }});
+      events::KernelLog::Listener{
+          [this](const events::KernelXid& xid, TimePoint written) {
+            event_collector_.on_kernel_xid(xid, written);
+          },
+          [this](const std::string& what) { event_collector_.on_events_lost(what); }});
 }
 
-void Yard::on_no_driver(const Error& error) {
+void Daemon::on_no_driver(const Error& error) {
   follow_kernel_log(false);
-  fleet_.reset();
+  inventory_.reset();
   telemetry_.on_no_driver(error);
 }
 
-void Yard::on_fleet(const Fleet& fleet) {
-  intake_.on_fleet(fleet);
+void Daemon::on_inventory(const Inventory& fleet) {
+  event_collector_.on_inventory(fleet);
   follow_kernel_log(fleet.driver.simulated);
-  fleet_ = fleet;
-  memory_.recall(machine_of(fleet.driver), [this] { list_gpus(); });
+  inventory_ = fleet;
+  machine_memory_.recall(machine_of(fleet.driver), [this] { publish_inventory(); });
 }
 
 // Simulated boards, recordings and another NVML are another machine.
-std::string Yard::machine_of(const DriverInfo& driver) const {
+std::string Daemon::machine_of(const DriverInfo& driver) const {
   if (options_.driver.replay) return "";
   if (driver.simulated) return kSimulatedMachine + options_.simulated_world();
   return options_.driver.path.empty() ? "this" : "nvml:" + options_.driver.path;
 }
 
-void Yard::list_gpus() {
-  if (!fleet_) return;
-  const Fleet fleet = *std::exchange(fleet_, std::nullopt);
-  telemetry_.on_fleet(fleet);
-  control_.on_fleet(fleet);
+void Daemon::publish_inventory() {
+  if (!inventory_) return;
+  const Inventory fleet = *std::exchange(inventory_, std::nullopt);
+  telemetry_.on_inventory(fleet);
+  control_.on_inventory(fleet);
   // The kernel may tell of a board that the driver does not list. Another board in its slot has
   // taken its address.
-  Fleet missing{fleet.driver, telemetry_.missing_boards()};
+  Inventory missing{fleet.driver, telemetry_.missing_boards()};
   std::erase_if(missing.devices, [&](const DeviceInfo& board) {
     return std::ranges::any_of(fleet.devices, [&](const DeviceInfo& info) {
-      return same_pci_slot(info.pci_address, board.pci_address);
+      return is_same_pci_slot(info.pci_address, board.pci_address);
     });
   });
-  intake_.on_fleet(missing);
+  event_collector_.on_inventory(missing);
 }
 
 // An acknowledgement says that the GPU may be used, or that a missing one was taken out for good.
-void Yard::on_acknowledged(const andon::Alert& alert, const andon::Rule& rule) {
+void Daemon::on_acknowledged(const andon::Alert& alert, const andon::Rule& rule) {
   if (alert.gpu.empty()) return;
   if (is_about_memory_errors(rule, alert)) telemetry_.acknowledge_errors(alert.gpu);
-  if (!is_about_presence(rule) || !telemetry_.take_out(alert.gpu)) return;
+  if (!is_about_presence(rule) || !telemetry_.remove_board(alert.gpu)) return;
   // Not inside the acknowledgement, whose answer has the alert as it fires.
-  loop_.post(here_.guard([this, gpu = alert.gpu] {
-    andon_.board().take_out(gpu, "acknowledged: the GPU was removed from this machine");
+  loop_.post(lifetime_.guard([this, gpu = alert.gpu] {
+    alerts_.service().remove_gpu(gpu, "acknowledged: the GPU was removed from this machine");
   }));
 }
 
-void Yard::on_host_down(const std::string& why) {
-  fleet_.reset();
+void Daemon::on_host_down(const std::string& why) {
+  inventory_.reset();
   telemetry_.on_host_down(why);
   control_.on_host_down(why);
 }
 
-void Yard::on_snapshot(const telemetry::SnapshotPtr& snapshot) {
-  if (tls_) tls_->note(server_.counters());
-  if (const auto why = renewal_.note(*snapshot)) {
-    loop_.post(here_.guard([this, why = *why] { host_.renew(why); }));
+void Daemon::on_snapshot(const telemetry::SnapshotPtr& snapshot) {
+  if (tls_) tls_->update_counters(server_.counters());
+  if (const auto why = renewal_.evaluate(*snapshot)) {
+    loop_.post(lifetime_.guard([this, why = *why] { host_.restart(why); }));
   }
-  event_hub_.show(snapshot);
-  bottleneck_news_.on_snapshot(*snapshot);
-  for (events::Event& change : changes_.note(*snapshot)) journal_.add(std::move(change));
-  for (events::Event& missing : memory_.on_snapshot(*snapshot)) journal_.add(std::move(missing));
-  owners_.on_snapshot(*snapshot);
+  event_hub_.set_snapshot(snapshot);
+  bottleneck_publisher_.on_snapshot(*snapshot);
+  for (events::Event& change : change_detector_.update(*snapshot))
+    event_log_.add(std::move(change));
+  for (events::Event& missing : machine_memory_.on_snapshot(*snapshot))
+    event_log_.add(std::move(missing));
+  process_tracker_.on_snapshot(*snapshot);
   history_.on_snapshot(*snapshot);
-  spells_.on_snapshot(*snapshot);
-  stays_.on_snapshot(*snapshot, owners_.book(), [this](const DeviceId& gpu) {
-    for (const lease::Lease* lease : leases_.leases().with_gpus()) {
-      if (std::ranges::find(lease->gpus, gpu) != lease->gpus.end()) return lease->id;
-    }
-    return std::string();
-  });
+  bottleneck_recorder_.on_snapshot(*snapshot);
+  process_recorder_.on_snapshot(
+      *snapshot, process_tracker_.directory(), [this](const DeviceId& gpu) {
+        for (const lease::Lease* lease : leases_.leases().leases_with_gpus()) {
+          if (std::ranges::find(lease->gpus, gpu) != lease->gpus.end()) return lease->id;
+        }
+        return std::string();
+      });
   energy_.meter().on_snapshot(*snapshot);
   // Runs before leases: a GPU that it quarantines is not granted from this reading on.
-  andon_.on_snapshot(*snapshot);
+  alerts_.on_snapshot(*snapshot);
   leases_.on_snapshot(*snapshot, [this](const DeviceId& gpu) {
-    if (!andon_.board().looking()) return std::string("its stored alerts are still being loaded");
-    const auto quarantine = andon_.board().quarantine(gpu);
+    if (!alerts_.service().is_open())
+      return std::string("its stored alerts are still being loaded");
+    const auto quarantine = alerts_.service().quarantine(gpu);
     return quarantine ? quarantine->text : std::string();
   });
-  use_.on_snapshot(*snapshot);
-  if (std::exchange(told_ready_, true)) return;
+  usage_adapter_.on_snapshot(*snapshot);
+  if (std::exchange(ready_notified_, true)) return;
   const DriverState& driver = snapshot->driver;
-  manager_.ready(driver.initialised ? fmt::format("monitoring {} GPUs", snapshot->devices.size())
+  service_manager_.notify_ready(driver.initialised
+                                    ? fmt::format("monitoring {} GPUs", snapshot->devices.size())
                                     : "no GPU: " + driver.why);
-  if (options_.on_ready) options_.on_ready(*snapshot, places_);
+  if (options_.on_ready) options_.on_ready(*snapshot, listen_addresses_);
 }
 
-bottleneck::Around Yard::around(const DeviceState& device) {
-  bottleneck::Around around;
-  if (!leases_.leases().closed()) around.leased = leases_.leases().leased(device.info.id);
+bottleneck::ExternalFacts Daemon::external_facts(const DeviceState& device) {
+  bottleneck::ExternalFacts around;
+  if (!leases_.leases().grant_error()) around.leased = leases_.leases().is_leased(device.info.id);
   const auto& list = device.sample.processes();
   const auto* const processes = list ? list->processes() : nullptr;
   if (processes == nullptr) return around;
   around.cpu_percent = 0;
   for (const GpuProcess& process : *processes) {
-    const auto facts = owners_.book().find(process.pid);
+    const auto facts = process_tracker_.directory().find(process.pid);
     if (!facts || !(*facts)->cpu_percent) {
       around.cpu_percent.reset();  // that process may be the one
       break;
@@ -489,41 +507,41 @@ bottleneck::Around Yard::around(const DeviceState& device) {
   return around;
 }
 
-void Yard::on_added(const events::Event& event) {
+void Daemon::on_event_added(const events::Event& event) {
   event_hub_.publish(protocol::kDeviceEvent, json::to_json(gpu_event_of(event)), event.device,
                      event.severity);
 }
 
-void Yard::on_reread(Result<Reload::Fresh> fresh) {
+void Daemon::on_config_loaded(Result<ConfigReloader::LoadedConfig> fresh) {
   if (!fresh) return log::error("configuration not reloaded: {}", fresh.error().text());
   const std::string what =
       fmt::format("{} rules, {} sinks{}{}", fresh->alerts.rules.size(), fresh->alerts.sinks.size(),
                   fresh->alerts.file.empty() ? "" : " from ", fresh->alerts.file);
-  if (auto done = andon_.replace(std::move(fresh->alerts)); !done) {
+  if (auto done = alerts_.replace(std::move(fresh->alerts)); !done) {
     return log::error("configuration not reloaded: {}", done.error().text());
   }
-  for (const std::string& key : config::restart_keys_that_differ(options_.config, fresh->config)) {
+  for (const std::string& key : config::changed_restart_keys(options_.config, fresh->config)) {
     log::warning("{} has changed; it takes effect when the daemon restarts", key);
   }
   log::set_level(fresh->config.log.level);
-  certificates_.revoke(revoked_of(fresh->config.tls));
+  certificates_.set_revoked(revoked_of(fresh->config.tls));
   log::info("configuration reloaded: {}", what);
 }
 
-void Yard::stop(std::function<void()> done) {
-  manager_.stopping();
-  doors_.stop();
-  memory_.put_away();
-  history_.put_away();
-  stays_.put_away();
-  spells_.put_away();
+void Daemon::stop(std::function<void()> done) {
+  service_manager_.notify_stopping();
+  listeners_.stop();
+  machine_memory_.flush();
+  history_.flush();
+  process_recorder_.flush();
+  bottleneck_recorder_.flush();
   energy_.meter().stop();
   leases_.leases().stop();
-  use_.book().stop();
+  usage_adapter_.recorder().stop();
   // A client that waits for a command hears how it ended before the connections are closed.
   control_.control().stop([this, done = std::move(done)] {
-    const auto last = [this, done] { server_.shutdown(kFarewell, done); };
-    zeus_ ? zeus_->stop(kFarewell, last) : last();
+    const auto last = [this, done] { server_.shutdown(kShutdownGrace, done); };
+    zeus_ ? zeus_->stop(kShutdownGrace, last) : last();
   });
 }
 

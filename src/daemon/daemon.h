@@ -19,10 +19,10 @@
 #include "daemon/certificate_reloader.h"
 #include "daemon/config_reloader.h"
 #include "daemon/control_adapter.h"
-#include "daemon/doors.h"
 #include "daemon/driver_renewal.h"
 #include "daemon/energy_adapter.h"
 #include "daemon/lease_adapter.h"
+#include "daemon/listener_opener.h"
 #include "daemon/machine_memory.h"
 #include "daemon/mark_link.h"
 #include "daemon/serve.h"
@@ -47,38 +47,40 @@
 namespace gpuyard::daemon {
 
 // Lives on the io thread. The rooms reach each other through its overrides.
-class Yard final : private driver::DriverHostListener, private telemetry::Reader {
+class Daemon final : private driver::DriverHostListener, private telemetry::ReadRequester {
  public:
   // `driver_descriptors`: the soft limit of descriptors for the process that loads the driver.
-  Yard(http::IoLoop&, const ServeOptions&, AlertConfig, rlim_t driver_descriptors);
+  Daemon(http::IoLoop&, const ServeOptions&, AlertConfig, rlim_t driver_descriptors);
 
   Result<void> listen();
   // The restrictions that the daemon could not put on itself.
-  void lacks(std::vector<std::string> restrictions) { context_.lacks = std::move(restrictions); }
+  void set_missing_restrictions(std::vector<std::string> restrictions) {
+    context_.lacks = std::move(restrictions);
+  }
   void start();
   void stop(std::function<void()> done);
   // Reads the configuration again, and applies its live keys: all of them or nothing.
   void reload();
-  const std::vector<std::string>& places() const { return places_; }
+  const std::vector<std::string>& listen_addresses() const { return listen_addresses_; }
 
  private:
   void listen_tls();
   void on_opened(const std::string& place);
-  void on_fleet(const Fleet&) override;
+  void on_inventory(const Inventory&) override;
   void on_no_driver(const Error&) override;
   void on_reply(const ReadReply& reply) override { telemetry_.on_reply(reply); }
   void on_command_reply(const CommandReply& reply) override { control_.control().on_reply(reply); }
-  void on_event(const DeviceEvent& event) override { intake_.on_driver_event(event); }
+  void on_event(const DeviceEvent& event) override { event_collector_.on_driver_event(event); }
   void on_host_down(const std::string& why) override;
   bool read(const ReadRequest& request) override { return host_.read(request); }
   void on_snapshot(const telemetry::SnapshotPtr&);
-  bottleneck::Around around(const DeviceState&);  // for bottlenecks_
-  void on_added(const events::Event&);
-  void on_reread(Result<Reload::Fresh>);
+  bottleneck::ExternalFacts external_facts(const DeviceState&);  // for bottleneck_detector_
+  void on_event_added(const events::Event&);
+  void on_config_loaded(Result<ConfigReloader::LoadedConfig>);
   api::Context api_context();  // refers to the members above context_
   void follow_kernel_log(bool simulated);
   std::string machine_of(const DriverInfo&) const;
-  void list_gpus();
+  void publish_inventory();
   void on_acknowledged(const andon::Alert&, const andon::Rule&);
 
   http::IoLoop& loop_;
@@ -86,62 +88,62 @@ class Yard final : private driver::DriverHostListener, private telemetry::Reader
   // Opened once, before the sockets and while the process has the capability for it. Moved from
   // once it is known whether it is about these GPUs.
   std::optional<Result<UniqueFd>> kernel_log_file_;
-  ServiceManager manager_ = ServiceManager::of_environment();  // before the first worker
+  ServiceManager service_manager_ = ServiceManager::of_environment();  // before the first worker
   LoopLag loop_lag_;
   driver::DriverHostClient host_;
   DriverRenewal renewal_;
   telemetry::Telemetry telemetry_;
-  ThreadWorker query_;
-  ThreadWorker names_;  // separate, so that a slow name service does not delay disk reads
-  processes::OwnerWatch owners_;
-  events::Journal journal_;
-  events::Intake intake_;
-  events::ChangeDetector changes_;
-  bottleneck::Watch bottlenecks_;
+  ThreadWorker query_worker_;
+  ThreadWorker name_worker_;  // separate, so that a slow name service does not delay disk reads
+  processes::ProcessTracker process_tracker_;
+  events::EventLog event_log_;
+  events::EventCollector event_collector_;
+  events::ChangeDetector change_detector_;
+  bottleneck::BottleneckDetector bottleneck_detector_;
   api::EventHub event_hub_;
-  api::BottleneckPublisher bottleneck_news_;
-  std::shared_ptr<store::HistoryDb> history_books_;  // used on the worker query_ only
+  api::BottleneckPublisher bottleneck_publisher_;
+  std::shared_ptr<store::HistoryDb> history_db_;  // used on the worker query_ only
   history::History history_;
-  processes::ProcessRecorder stays_;
-  bottleneck::BottleneckRecorder spells_;
+  processes::ProcessRecorder process_recorder_;
+  bottleneck::BottleneckRecorder bottleneck_recorder_;
   std::optional<events::KernelLog> kernel_log_;
-  ThreadWorker store_;
+  ThreadWorker store_worker_;
   store::StateStore state_;
-  MachineMemory memory_;
-  std::optional<Fleet> fleet_;  // until what is known of it is read
+  MachineMemory machine_memory_;
+  std::optional<Inventory> inventory_;  // until what is known of it is read
   EnergyAdapter energy_;
   ControlAdapter control_;
   // Connected before the daemon listens.
   const std::shared_ptr<processes::MarkClient> marks_;
-  ThreadWorker lease_looks_;  // apart, so that no slow name service delays it
+  ThreadWorker lease_worker_;  // apart, so that no slow name service delays it
   // Asked once, before the loop turns: a name service may be slow.
   const processes::SubordinateUids subordinate_uids_ =
       processes::SubordinateUids::of_this_machine();
   LeaseAdapter leases_;
-  ThreadWorker usage_;
-  store::StateStore usage_books_;
-  UsageAdapter use_;
-  AlertAdapter andon_;
-  Reload reload_;
+  ThreadWorker usage_worker_;
+  store::StateStore usage_store_;
+  UsageAdapter usage_adapter_;
+  AlertAdapter alerts_;
+  ConfigReloader config_reloader_;
   UserDirectory users_;
-  store::TokenDb token_books_;
-  access::Tokens tokens_;
-  access::Guesses guesses_;
+  store::TokenDb token_db_;
+  auth::TokenStore tokens_;
+  auth::AuthThrottle auth_throttle_;
   api::ClientCertificates certificates_;
-  api::AlertPublisher alert_news_;
+  api::AlertPublisher alert_publisher_;
   const api::Authority authority_;
   GroupDirectory group_;
   api::Context context_;
-  api::LeasePublisher news_;
+  api::LeasePublisher lease_publisher_;
   api::Router router_;
   http::Server server_;
   std::optional<CertificateReloader> tls_;
   std::optional<ZeusAdapter> zeus_;
-  std::vector<std::string> places_;
-  Doors doors_;
+  std::vector<std::string> listen_addresses_;
+  ListenerOpener listeners_;
   bool started_ = false;
-  bool told_ready_ = false;
-  Lifetime here_;
+  bool ready_notified_ = false;
+  Lifetime lifetime_;
 };
 
 }  // namespace gpuyard::daemon

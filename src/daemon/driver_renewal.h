@@ -14,14 +14,14 @@ namespace gpuyard::daemon {
 class DriverRenewal {
  public:
   // How long to wait after a new driver-host that changed nothing; doubled each time.
-  static constexpr Duration kFirstDelay = std::chrono::seconds(30);
-  static constexpr Duration kLongestDelay = std::chrono::minutes(10);
+  static constexpr Duration kMinDelay = std::chrono::seconds(30);
+  static constexpr Duration kMaxDelay = std::chrono::minutes(10);
 
   // Returns why the driver-host is to be started again now; nothing if it is to stay.
-  std::optional<std::string> note(const Snapshot&);
+  std::optional<std::string> evaluate(const Snapshot&);
 
  private:
-  Duration delay_ = kFirstDelay;
+  Duration delay_ = kMinDelay;
   std::optional<TimePoint> not_before_;
 };
 

@@ -26,24 +26,24 @@ Snapshot unreadable(int second) {
 TEST(DriverRenewal, OneReadableGpuKeepsTheDriverHost) {
   DriverRenewal renewal;
   const auto half = two_gpus(DeviceCondition::unavailable, DeviceCondition::responsive, 0);
-  EXPECT_FALSE(renewal.note(half));
+  EXPECT_FALSE(renewal.evaluate(half));
 }
 
 TEST(DriverRenewal, AllUnreadableStartsItAgainWithBackOff) {
   DriverRenewal renewal;
-  EXPECT_EQ(renewal.note(unreadable(0)), "no GPU can be read (Unknown Error)");
-  EXPECT_FALSE(renewal.note(unreadable(29)));
-  EXPECT_TRUE(renewal.note(unreadable(30)));
-  EXPECT_FALSE(renewal.note(unreadable(89)));
-  EXPECT_TRUE(renewal.note(unreadable(90)));
+  EXPECT_EQ(renewal.evaluate(unreadable(0)), "no GPU can be read (Unknown Error)");
+  EXPECT_FALSE(renewal.evaluate(unreadable(29)));
+  EXPECT_TRUE(renewal.evaluate(unreadable(30)));
+  EXPECT_FALSE(renewal.evaluate(unreadable(89)));
+  EXPECT_TRUE(renewal.evaluate(unreadable(90)));
 }
 
 TEST(DriverRenewal, AReadingStartsTheBackOffOver) {
   DriverRenewal renewal;
-  renewal.note(unreadable(0));
-  renewal.note(unreadable(30));
-  renewal.note(two_gpus(DeviceCondition::responsive, DeviceCondition::responsive, 40));
-  EXPECT_TRUE(renewal.note(unreadable(80)));
+  renewal.evaluate(unreadable(0));
+  renewal.evaluate(unreadable(30));
+  renewal.evaluate(two_gpus(DeviceCondition::responsive, DeviceCondition::responsive, 40));
+  EXPECT_TRUE(renewal.evaluate(unreadable(80)));
 }
 
 TEST(DriverRenewal, AMissingBoardDoesNotKeepTheDriverHost) {
@@ -52,7 +52,7 @@ TEST(DriverRenewal, AMissingBoardDoesNotKeepTheDriverHost) {
   DeviceState& missing = snapshot.devices.front();
   missing.info.fault = Missing{MissingReason::device_lost, ""};
   missing.info.former_index = 0;
-  EXPECT_TRUE(renewal.note(snapshot));
+  EXPECT_TRUE(renewal.evaluate(snapshot));
 }
 
 TEST(DriverRenewal, ALostGpuIsNoReason) {
@@ -61,7 +61,7 @@ TEST(DriverRenewal, ALostGpuIsNoReason) {
   for (DeviceState& device : lost.devices) {
     device.info.fault = Missing{MissingReason::device_lost, ""};
   }
-  EXPECT_FALSE(renewal.note(lost));
+  EXPECT_FALSE(renewal.evaluate(lost));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 namespace gpuyard::daemon {
 
-class EnergyAdapter final : private energy::FreshReads {
+class EnergyAdapter final : private energy::FreshReader {
  public:
   // The references outlive the feed.
   EnergyAdapter(Loop&, telemetry::Telemetry&, store::StateStore&);
@@ -18,10 +18,10 @@ class EnergyAdapter final : private energy::FreshReads {
   energy::Meter& meter() { return meter_; }
 
  private:
-  void fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) override;
+  void read_fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) override;
 
   telemetry::Telemetry& telemetry_;
-  store::EnergyDb books_;
+  store::EnergyDb db_;
   energy::Meter meter_;
 };
 
@@ -32,26 +32,26 @@ class UsageAdapter final : private usage::UsageReader {
  public:
   // The references outlive the feed.
   UsageAdapter(Loop&, telemetry::Telemetry&, energy::Meter&, store::StateStore&,
-               const lease::Leases&);
+               const lease::LeaseManager&);
 
-  usage::UsageRecorder& book() { return book_; }
+  usage::UsageRecorder& recorder() { return recorder_; }
   // Called after the meter has had the snapshot.
   void on_snapshot(const Snapshot&);
   // Called for each change that Leases::on_change() tells.
-  void on_lease(const lease::Lease& now, lease::State before);
+  void on_lease_change(const lease::Lease& now, lease::LeaseState before);
 
  private:
-  void fresh(std::function<void(const usage::UseReadings&)> done) override;
-  usage::UseReadings readings_of(const Snapshot&) const;
-  void open(const Snapshot&);
-  usage::Holding holding_of(const lease::Lease&) const;
+  void read_fresh(std::function<void(const usage::UsageSnapshot&)> done) override;
+  usage::UsageSnapshot readings_of(const Snapshot&) const;
+  void open_recorder(const Snapshot&);
+  usage::LeaseGrant grant_of(const lease::Lease&) const;
 
   Loop& loop_;
   telemetry::Telemetry& telemetry_;
   energy::Meter& meter_;
-  const lease::Leases& leases_;
-  store::UsageDb books_;
-  usage::UsageRecorder book_;
+  const lease::LeaseManager& leases_;
+  store::UsageDb db_;
+  usage::UsageRecorder recorder_;
 };
 
 }  // namespace gpuyard::daemon

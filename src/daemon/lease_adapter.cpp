@@ -20,23 +20,23 @@
 namespace gpuyard::daemon {
 namespace {
 
-lease::Policy policy_of(const config::Config& whole, const processes::SubordinateUids& uids) {
+lease::LeasePolicy policy_of(const config::Config& whole, const processes::SubordinateUids& uids) {
   const config::Config::Lease& config = whole.lease;
-  lease::Policy policy;
+  lease::LeasePolicy policy;
   using Mode = config::Config::Lease::Mode;
-  policy.mode = config.mode == Mode::grant     ? lease::Mode::grant
-                : config.mode == Mode::observe ? lease::Mode::observe
-                                               : lease::Mode::automatic;
-  policy.shares = whole.shares;
-  policy.most_waiting = most_waiting_claims(descriptor_limit());
-  policy.person = [&uids](std::uint32_t uid) { return uids.person(uid); };
+  policy.mode = config.mode == Mode::grant     ? lease::GrantMode::grant
+                : config.mode == Mode::observe ? lease::GrantMode::observe
+                                               : lease::GrantMode::automatic;
+  policy.quotas = whole.shares;
+  policy.max_waiting_claims = max_waiting_claims(descriptor_limit());
+  policy.quota_owner = [&uids](std::uint32_t uid) { return uids.owner_of(uid); };
   policy.fairness.strict = config.fair == config::Config::Lease::Fair::strict;
-  policy.fairness.most_gpus_of_owner = static_cast<unsigned>(config.most_gpus_per_user);
+  policy.fairness.max_gpus_per_owner = static_cast<unsigned>(config.most_gpus_per_user);
   policy.end_overdue = config.end_overdue;
   return policy;
 }
 
-TimePoint newest_list(const Snapshot& snapshot) {
+TimePoint newest_list_time(const Snapshot& snapshot) {
   TimePoint newest{};
   for (const DeviceState& device : snapshot.devices) {
     const auto& list = device.sample.processes();
@@ -48,32 +48,35 @@ TimePoint newest_list(const Snapshot& snapshot) {
 }  // namespace
 
 LeaseAdapter::LeaseAdapter(Loop& loop, Worker& query, telemetry::Telemetry& telemetry,
-                           control::Control& control, events::Journal& journal,
+                           control::SettingController& control, events::EventLog& journal,
                            store::StateStore& state, const config::Config& config,
                            const processes::SubordinateUids& uids, bool recorded,
                            std::shared_ptr<processes::MarkClient> marks)
     : loop_(loop),
       telemetry_(telemetry),
-      journal_(journal),
+      event_log_(journal),
       observer_(loop, query, telemetry,
                 {.proc_root = config.processes.proc_root,
                  .recorded = recorded,
-                 .person = [all = std::make_shared<const processes::SubordinateUids>(uids)](
-                               std::uint32_t uid) { return all->person(uid); },
+                 .quota_owner = [all = std::make_shared<const processes::SubordinateUids>(uids)](
+                                    std::uint32_t uid) { return all->owner_of(uid); },
                  .marks = std::move(marks)}),
-      books_(loop, state),
-      leases_(loop, observer_, books_, policy_of(config, uids), boot_id()),
-      settings_(loop, control, leases_) {
-  leases_.on_change([this](const lease::Lease& now, lease::State before) {
-    if (before == lease::State::held && now.state != lease::State::held) settings_.look();
-    if (told_) told_(now, before);
+      db_(loop, state),
+      leases_(loop, observer_, db_, policy_of(config, uids), boot_id()),
+      settings_restorer_(loop, control, leases_) {
+  leases_.on_change([this](const lease::Lease& now, lease::LeaseState before) {
+    if (before == lease::LeaseState::held && now.state != lease::LeaseState::held)
+      settings_restorer_.restore_ended();
+    if (on_change_) on_change_(now, before);
   });
-  leases_.on_drained([this](const lease::Lease& lease) { return settings_.left(lease); });
-  leases_.on_squatter(
-      [this](const DeviceId& gpu, const lease::Seen& one) { tell_of_squatter(gpu, one); });
+  leases_.set_drain_check(
+      [this](const lease::Lease& lease) { return settings_restorer_.unrestored(lease); });
+  leases_.on_unleased_process([this](const DeviceId& gpu, const lease::ObservedProcess& one) {
+    record_unleased_process(gpu, one);
+  });
 }
 
-void LeaseAdapter::on_snapshot(const Snapshot& snapshot, const Quarantined& quarantined) {
+void LeaseAdapter::on_snapshot(const Snapshot& snapshot, const QuarantineReason& quarantined) {
   if (!snapshot.driver.initialised) return;
   auto gpus = pool_gpus(snapshot);
   for (lease::PoolGpu& gpu : gpus) {
@@ -82,12 +85,12 @@ void LeaseAdapter::on_snapshot(const Snapshot& snapshot, const Quarantined& quar
     if (!gpu.text.empty()) gpu.withheld = "quarantined";
   }
   leases_.on_gpus(gpus);
-  const TimePoint newest = newest_list(snapshot);
-  if (std::exchange(newest_list_, newest) != newest) leases_.on_processes();
-  settings_.look();
+  const TimePoint newest = newest_list_time(snapshot);
+  if (std::exchange(newest_list_at_, newest) != newest) leases_.on_processes();
+  settings_restorer_.restore_ended();
 }
 
-void LeaseAdapter::tell_of_squatter(const DeviceId& gpu, const lease::Seen& one) {
+void LeaseAdapter::record_unleased_process(const DeviceId& gpu, const lease::ObservedProcess& one) {
   const auto known = leases_.gpus().gpus().find(gpu);
   events::Event event;
   event.at = loop_.now();
@@ -95,19 +98,19 @@ void LeaseAdapter::tell_of_squatter(const DeviceId& gpu, const lease::Seen& one)
   event.device = gpu;
   if (known != leases_.gpus().gpus().end()) event.index = known->second.info.index;
   event.kind = "squatter";
-  event.severity = Severity::warn;
+  event.severity = EventSeverity::warn;
   event.text = fmt::format(
       "PID {} ({}) of UID {} uses the GPU without a lease{}; to lease the GPU: "
       "`gpuyard lease adopt --pid {}`",
       one.pid, one.command, one.uid,
-      one.memory_bytes ? fmt::format(", with {:.1f} GiB", lease::in_gib(*one.memory_bytes)) : "",
+      one.memory_bytes ? fmt::format(", with {:.1f} GiB", lease::to_gib(*one.memory_bytes)) : "",
       one.pid);
-  journal_.add(std::move(event));
+  event_log_.add(std::move(event));
 }
 
 namespace {
 
-std::optional<std::int64_t> number(const DeviceState& device, Metric metric) {
+std::optional<std::int64_t> integer_reading(const DeviceState& device, Metric metric) {
   const std::int64_t* const value = device.sample.number(metric);
   return value != nullptr ? std::optional(*value) : std::nullopt;
 }
@@ -116,7 +119,7 @@ std::optional<std::int64_t> number(const DeviceState& device, Metric metric) {
 // An idle GPU is at 0 % but for what monitors ask of it, and draws far less than half of its
 // default limit, also at its highest clocks.
 constexpr std::int64_t kBusyPercent = 10;
-constexpr std::int64_t kBusyPartOfLimit = 2;
+constexpr std::int64_t kBusyLimitDivisor = 2;
 
 // Returns the newest reading of the GPU's activity. Returns nothing if a listed process accounts
 // for it, or if nothing tells how busy the GPU is.
@@ -125,18 +128,18 @@ std::optional<lease::Activity> activity_of(const DeviceState& device) {
   const auto* const processes = list ? list->processes() : nullptr;
   if (device.condition != DeviceCondition::responsive) return std::nullopt;
   if (processes != nullptr && !processes->empty()) return std::nullopt;
-  if (const auto percent = number(device, Metric::utilization_gpu)) {
+  if (const auto percent = integer_reading(device, Metric::utilization_gpu)) {
     return lease::Activity{device.sample.find(Metric::utilization_gpu)->taken,
                            *percent >= kBusyPercent, fmt::format("{} % utilisation", *percent)};
   }
-  const auto power = number(device, Metric::power_draw);
-  const auto limit = number(device, Metric::power_limit_default);
+  const auto power = integer_reading(device, Metric::power_draw);
+  const auto limit = integer_reading(device, Metric::power_limit_default);
   if (!power || !limit || *limit <= 0) return std::nullopt;
   return lease::Activity{device.sample.find(Metric::power_draw)->taken,
-                         *power >= *limit / kBusyPartOfLimit, fmt::format("{} W", *power / 1000)};
+                         *power >= *limit / kBusyLimitDivisor, fmt::format("{} W", *power / 1000)};
 }
 
-bool lacks(const DeviceState& device, Metric metric) {
+bool is_unsupported(const DeviceState& device, Metric metric) {
   const Reading* const reading = device.sample.find(metric);
   const Missing* const missing = reading != nullptr ? reading->missing() : nullptr;
   return missing != nullptr && missing->reason == MissingReason::not_supported;
@@ -156,16 +159,17 @@ lease::PoolGpu pool_gpu(const DeviceState& device, std::optional<unsigned> cliqu
       gpu.withheld = std::move(fitness.word);
       gpu.text = std::move(fitness.why);
   }
-  gpu.reports_memory = !lacks(device, Metric::memory_total) && !lacks(device, Metric::memory_free);
+  gpu.reports_memory =
+      !is_unsupported(device, Metric::memory_total) && !is_unsupported(device, Metric::memory_free);
   const auto& list = device.sample.processes();
   const auto* const no_list = list ? std::get_if<Missing>(&list->value) : nullptr;
   gpu.lists_processes = no_list == nullptr || no_list->reason != MissingReason::not_supported;
   gpu.activity = activity_of(device);
-  gpu.total_bytes = number(device, Metric::memory_total);
-  gpu.free_bytes = number(device, Metric::memory_free);
-  gpu.drawing_bytes = drawing_bytes(device);
-  gpu.temperature_c = number(device, Metric::temperature_core);
-  const auto node = number(device, Metric::numa_node);
+  gpu.total_bytes = integer_reading(device, Metric::memory_total);
+  gpu.free_bytes = integer_reading(device, Metric::memory_free);
+  gpu.graphics_bytes = drawing_bytes(device);
+  gpu.temperature_c = integer_reading(device, Metric::temperature_core);
+  const auto node = integer_reading(device, Metric::numa_node);
   if (node && *node >= 0) gpu.numa_node = static_cast<unsigned>(*node);
   return gpu;
 }
@@ -191,73 +195,75 @@ std::int64_t drawing_bytes(const DeviceState& device) {
   for (const GpuProcess& process : *processes) {
     if (process.kind == ProcessKind::graphics) bytes += process.memory_bytes.value_or(0);
   }
-  const auto total = number(device, Metric::memory_total);
-  return std::min(bytes, total.value_or(0) / lease::GpuPool::kIdlePart);
+  const auto total = integer_reading(device, Metric::memory_total);
+  return std::min(bytes, total.value_or(0) / lease::GpuPool::kIdleMemoryDivisor);
 }
 
 namespace {
 
 template <typename Told>
-void each_holding(const control::Control& control, const DeviceId& gpu, Told told) {
+void for_each_managed_setting(const control::SettingController& control, const DeviceId& gpu,
+                              Told told) {
   boost::mp11::mp_for_each<boost::describe::describe_enumerators<SettingKind>>([&](auto kind) {
-    if (const control::Holding* holding = control.holding(gpu, kind.value)) told(*holding);
+    if (const control::ManagedSetting* holding = control.managed_setting(gpu, kind.value))
+      told(*holding);
   });
 }
 
 }  // namespace
 
 // Returns the owners of claims whose lease is not held any more.
-std::set<std::string> LeaseSettingsRestorer::orphans(const DeviceId& gpu) const {
+std::set<std::string> LeaseSettingsRestorer::orphaned_owners(const DeviceId& gpu) const {
   std::set<std::string> found;
-  each_holding(control_, gpu, [&](const control::Holding& holding) {
-    for (const control::Claim& claim : holding.claims) {
+  for_each_managed_setting(control_, gpu, [&](const control::ManagedSetting& holding) {
+    for (const control::SettingClaim& claim : holding.claims) {
       const std::string_view id = lease::lease_of(claim.owner);
       if (id.empty()) continue;
       const lease::Lease* lease = leases_.find(id);
-      if (lease == nullptr || lease->state != lease::State::held) found.insert(claim.owner);
+      if (lease == nullptr || lease->state != lease::LeaseState::held) found.insert(claim.owner);
     }
   });
   return found;
 }
 
 // If control is switched off, it restores nothing, and a drain does not wait for it.
-std::optional<std::string> LeaseSettingsRestorer::left(const lease::Lease& lease) const {
+std::optional<std::string> LeaseSettingsRestorer::unrestored(const lease::Lease& lease) const {
   if (!control_.policy().enabled) return std::nullopt;
-  if (!control_.loaded()) return "the settings of its GPUs have not been read yet";
+  if (!control_.is_loaded()) return "the settings of its GPUs have not been read yet";
   const std::string owner = lease::owner_of(lease.id);
   std::optional<std::string> left;
   for (const DeviceId& gpu : lease.gpus) {
-    if (leases_.gpus().lost(gpu)) continue;
-    each_holding(control_, gpu, [&](const control::Holding& holding) {
+    if (leases_.gpus().is_lost(gpu)) continue;
+    for_each_managed_setting(control_, gpu, [&](const control::ManagedSetting& holding) {
       if (control::find_claim(holding, owner) == nullptr) return;
-      left = fmt::format("the {} of {} has not been restored yet", words_of(holding.kind), gpu);
+      left = fmt::format("the {} of {} has not been restored yet", display_name(holding.kind), gpu);
     });
   }
   return left;
 }
 
-void LeaseSettingsRestorer::look() {
-  control_.drop_lapsed();
-  if (loop_.now() < not_before_ || leases_.closed()) return;
+void LeaseSettingsRestorer::restore_ended() {
+  control_.refuse_unauthorized();
+  if (loop_.now() < not_before_ || leases_.grant_error()) return;
   for (const auto& [gpu, slot] : leases_.gpus().slots()) {
-    for (const std::string& owner : orphans(gpu)) put_back(gpu, owner);
+    for (const std::string& owner : orphaned_owners(gpu)) restore(gpu, owner);
   }
 }
 
-void LeaseSettingsRestorer::put_back(const DeviceId& gpu, const std::string& owner) {
-  if (!under_way_.emplace(gpu, owner).second) return;
-  control::Asker asker;
+void LeaseSettingsRestorer::restore(const DeviceId& gpu, const std::string& owner) {
+  if (!pending_.emplace(gpu, owner).second) return;
+  control::ChangeRequester asker;
   asker.owner = owner;
   asker.received = loop_.now();
   if (const lease::Lease* lease = leases_.find(lease::lease_of(owner))) {
-    asker.person = fmt::format("uid {}", leases_.person(lease->uid));
+    asker.quota_owner = fmt::format("uid {}", leases_.quota_owner(lease->uid));
   }
-  control_.ask({asker, {gpu}, control::Restore{}}, here_.guard([this, gpu,
-                                                                owner](const auto& changes) {
-    under_way_.erase({gpu, owner});
-    const auto why = error_of(changes);
+  control_.submit({asker, {gpu}, control::Restore{}}, lifetime_.guard([this, gpu,
+                                                                       owner](const auto& changes) {
+    pending_.erase({gpu, owner});
+    const auto why = first_error_of(changes);
     if (!why) return;
-    not_before_ = loop_.now() + kAgain;
+    not_before_ = loop_.now() + kRetryDelay;
     log::warning("settings of {} by {} have not been restored yet: {}", gpu, owner, why->text());
   }));
 }

@@ -29,59 +29,61 @@ namespace gpuyard::daemon {
 class LeaseSettingsRestorer {
  public:
   // How long after a failure settings are restored again.
-  static constexpr Duration kAgain = std::chrono::seconds(10);
+  static constexpr Duration kRetryDelay = std::chrono::seconds(10);
 
   // The references outlive it.
-  LeaseSettingsRestorer(Loop& loop, control::Control& control, const lease::Leases& leases)
+  LeaseSettingsRestorer(Loop& loop, control::SettingController& control,
+                        const lease::LeaseManager& leases)
       : loop_(loop), control_(control), leases_(leases) {}
 
   // Restores the settings of leases that are over. Cheap: called at each reading.
-  void look();
+  void restore_ended();
   // Returns what is still set of the GPUs of a draining lease, for people; nothing: all is
   // restored.
-  std::optional<std::string> left(const lease::Lease&) const;
+  std::optional<std::string> unrestored(const lease::Lease&) const;
 
  private:
-  std::set<std::string> orphans(const DeviceId&) const;
-  void put_back(const DeviceId&, const std::string& owner);
+  std::set<std::string> orphaned_owners(const DeviceId&) const;
+  void restore(const DeviceId&, const std::string& owner);
 
   Loop& loop_;
-  control::Control& control_;
-  const lease::Leases& leases_;
-  std::set<std::pair<DeviceId, std::string>> under_way_;
+  control::SettingController& control_;
+  const lease::LeaseManager& leases_;
+  std::set<std::pair<DeviceId, std::string>> pending_;
   TimePoint not_before_{};
-  Lifetime here_;
+  Lifetime lifetime_;
 };
 
 class LeaseAdapter {
  public:
   // The references outlive the feed. `recorded`: the driver's lists come from a recording.
-  LeaseAdapter(Loop&, Worker& query, telemetry::Telemetry&, control::Control&, events::Journal&,
-               store::StateStore&, const config::Config&, const processes::SubordinateUids&,
-               bool recorded, std::shared_ptr<processes::MarkClient> marks);
+  LeaseAdapter(Loop&, Worker& query, telemetry::Telemetry&, control::SettingController&,
+               events::EventLog&, store::StateStore&, const config::Config&,
+               const processes::SubordinateUids&, bool recorded,
+               std::shared_ptr<processes::MarkClient> marks);
 
-  lease::Leases& leases() { return leases_; }
+  lease::LeaseManager& leases() { return leases_; }
   void start() { leases_.start(); }
   // Returns why a GPU that is fit gets no new work, or "" if it does.
-  using Quarantined = std::function<std::string(const DeviceId&)>;
-  void on_snapshot(const Snapshot&, const Quarantined& quarantined);
+  using QuarantineReason = std::function<std::string(const DeviceId&)>;
+  void on_snapshot(const Snapshot&, const QuarantineReason& quarantined);
   // One listener, told of a change after the settings of the lease were looked at.
-  void on_change(std::function<void(const lease::Lease& now, lease::State before)> told) {
-    told_ = std::move(told);
+  void on_change(std::function<void(const lease::Lease& now, lease::LeaseState before)> told) {
+    on_change_ = std::move(told);
   }
 
  private:
-  void tell_of_squatter(const DeviceId&, const lease::Seen&);
+  void record_unleased_process(const DeviceId&, const lease::ObservedProcess&);
 
   Loop& loop_;
   telemetry::Telemetry& telemetry_;
-  events::Journal& journal_;
+  events::EventLog& event_log_;
   LeaseObserver observer_;
-  store::LeaseDb books_;
-  lease::Leases leases_;
-  LeaseSettingsRestorer settings_;
-  std::function<void(const lease::Lease&, lease::State)> told_;
-  TimePoint newest_list_{};
+  store::LeaseDb db_;
+  lease::LeaseManager leases_;
+  LeaseSettingsRestorer settings_restorer_;
+  std::function<void(const lease::Lease&, lease::LeaseState)> on_change_;
+  TimePoint newest_list_at_{};
 };
 
 // The GPUs of a snapshot, as leasing sees them: which may be handed out, and how they are linked.

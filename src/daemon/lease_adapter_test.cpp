@@ -72,7 +72,7 @@ TEST(PoolGpus, UtilisationWithoutAProcessIsActivity) {
   const auto activity = pooled(device).activity;
   ASSERT_TRUE(activity);
   EXPECT_TRUE(activity->busy);
-  EXPECT_EQ(activity->taken, TimePoint{Duration(7)});
+  EXPECT_EQ(activity->taken_at, TimePoint{Duration(7)});
   EXPECT_EQ(activity->text, "97 % utilisation");
   put(device, Metric::utilization_gpu, 2);
   EXPECT_FALSE(pooled(device).activity->busy) << "what monitors cause";
@@ -97,15 +97,15 @@ TEST(PoolGpus, AListedProcessAccountsForTheActivity) {
 
 TEST(PoolGpus, GraphicsMemoryIsSeparateAndBounded) {
   auto device = gpu();
-  EXPECT_EQ(pooled(device).drawing_bytes, 0);
+  EXPECT_EQ(pooled(device).graphics_bytes, 0);
   device.sample.set(ProcessList{{},
                                 std::vector<GpuProcess>{{7, ProcessKind::graphics, 300, {}},
                                                         {8, ProcessKind::graphics, {}, {}},
                                                         {9, ProcessKind::compute, 5'000, {}}}});
-  EXPECT_EQ(pooled(device).drawing_bytes, 300);
+  EXPECT_EQ(pooled(device).graphics_bytes, 300);
   device.sample.set(
       ProcessList{{}, std::vector<GpuProcess>{{7, ProcessKind::graphics, 60'000, {}}}});
-  EXPECT_EQ(pooled(device).drawing_bytes, 8'000) << "no screen needs so much";
+  EXPECT_EQ(pooled(device).graphics_bytes, 8'000) << "no screen needs so much";
 }
 
 TEST(PoolGpus, OneWithoutANumaNodeHasNone) {

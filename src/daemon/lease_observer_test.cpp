@@ -16,22 +16,22 @@
 namespace gpuyard::daemon {
 namespace {
 
-using lease::Seen;
+using lease::ObservedProcess;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 // The clock of these tests stands at one hour after the boot.
 constexpr std::uint64_t kStartTicks = 6000;
-class ObserverTest : public ::testing::Test, protected telemetry::Reader {
+class LeaseObserverTest : public ::testing::Test, protected telemetry::ReadRequester {
  protected:
-  ObserverTest() {
+  LeaseObserverTest() {
     proc_.put({.pid = 1, .parent = 0});
     proc_.put({.pid = 10, .start_ticks = kStartTicks});
     proc_.put({.pid = 11, .start_ticks = kStartTicks, .parent = 10});
-    Fleet fleet;
+    Inventory fleet;
     fleet.driver.simulated = true;
     fleet.devices.push_back({"G0", 0, "G0", "", "H100", {}});
-    telemetry_.on_fleet(fleet);
+    telemetry_.on_inventory(fleet);
     answer();
     loop_.run_posted();
   }
@@ -58,16 +58,17 @@ class ObserverTest : public ::testing::Test, protected telemetry::Reader {
     }
   }
   void look(bool fresh) {
-    observer_.look({{.lease = "a",
-                     .uid = 5,
-                     .gpus = {"G0"},
-                     .processes = {{10, TimePoint{std::chrono::minutes(1)}}}}},
-                   {"G0"}, fresh,
-                   [this](lease::Sight sight) { sights_.push_back(std::move(sight)); });
+    observer_.observe({{.lease = "a",
+                        .uid = 5,
+                        .gpus = {"G0"},
+                        .processes = {{10, TimePoint{std::chrono::minutes(1)}}}}},
+                      {"G0"}, fresh,
+                      [this](lease::Observation sight) { sights_.push_back(std::move(sight)); });
   }
-  static std::vector<std::uint32_t> alive_in(const lease::Sight& sight) {
+  static std::vector<std::uint32_t> alive_in(const lease::Observation& sight) {
     std::vector<std::uint32_t> pids;
-    for (const lease::Process& process : sight.alive.at("a")) pids.push_back(process.pid);
+    for (const lease::ProcessKey& process : sight.alive_by_lease.at("a"))
+      pids.push_back(process.pid);
     return pids;
   }
 
@@ -83,22 +84,23 @@ class ObserverTest : public ::testing::Test, protected telemetry::Reader {
       loop_, worker_, telemetry_, {proc_.root(), proc_.root(), false, [](std::uint32_t uid) {
                                      return uid == kSubordinate ? ::getuid() : uid;
                                    }}};
-  std::vector<lease::Sight> sights_;
+  std::vector<lease::Observation> sights_;
 };
 
-TEST_F(ObserverTest, UsesNewestListsWithoutDriverQuery) {
+TEST_F(LeaseObserverTest, UsesNewestListsWithoutDriverQuery) {
   look(false);
   EXPECT_TRUE(requests_.empty()) << "the driver is not asked";
   EXPECT_THAT(sights_, IsEmpty()) << "never inside the call";
   worker_.run_all();
   ASSERT_EQ(sights_.size(), 1U);
-  EXPECT_EQ(sights_[0].on_gpus.at("G0")->front().verdict, Seen::Verdict::member);
+  EXPECT_EQ(sights_[0].processes_by_gpu.at("G0")->front().attribution,
+            ObservedProcess::Attribution::member);
   EXPECT_THAT(alive_in(sights_[0]), ElementsAre(10, 11));
-  loop_.advance(LeaseObserver::kDeadline);
+  loop_.advance(LeaseObserver::kReplyTimeout);
   EXPECT_EQ(sights_.size(), 1U) << "once";
 }
 
-TEST_F(ObserverTest, FreshObservationUsesListsTakenAfterRequest) {
+TEST_F(LeaseObserverTest, FreshObservationUsesListsTakenAfterRequest) {
   loop_.advance(std::chrono::milliseconds(500));
   answer();
   const TimePoint asked = loop_.now();
@@ -108,26 +110,26 @@ TEST_F(ObserverTest, FreshObservationUsesListsTakenAfterRequest) {
   answer();
   worker_.run_all();
   ASSERT_EQ(sights_.size(), 1U);
-  EXPECT_GE(sights_[0].taken, asked);
-  EXPECT_EQ(sights_[0].on_gpus.at("G0")->size(), 1U);
+  EXPECT_GE(sights_[0].taken_at, asked);
+  EXPECT_EQ(sights_[0].processes_by_gpu.at("G0")->size(), 1U);
 }
 
-TEST_F(ObserverTest, AGpuThatDoesNotAnswerHasNoList) {
+TEST_F(LeaseObserverTest, AGpuThatDoesNotAnswerHasNoList) {
   loop_.advance(std::chrono::milliseconds(500));
   look(true);
-  loop_.advance(telemetry::kFreshDeadline);
+  loop_.advance(telemetry::kFreshReadTimeout);
   worker_.run_all();
   ASSERT_EQ(sights_.size(), 1U);
-  EXPECT_EQ(sights_[0].on_gpus.at("G0"), std::nullopt);
+  EXPECT_EQ(sights_[0].processes_by_gpu.at("G0"), std::nullopt);
   EXPECT_THAT(alive_in(sights_[0]), ElementsAre(10, 11)) << "these are known all the same";
 }
 
-TEST_F(ObserverTest, StuckWorkerReportsProcessesAsAlive) {
+TEST_F(LeaseObserverTest, StuckWorkerReportsProcessesAsAlive) {
   proc_.remove(10);
   look(false);
-  loop_.advance(LeaseObserver::kDeadline);
+  loop_.advance(LeaseObserver::kReplyTimeout);
   ASSERT_EQ(sights_.size(), 1U);
-  EXPECT_EQ(sights_[0].on_gpus.at("G0"), std::nullopt);
+  EXPECT_EQ(sights_[0].processes_by_gpu.at("G0"), std::nullopt);
   EXPECT_THAT(alive_in(sights_[0]), ElementsAre(10));
 
   look(false);
@@ -144,20 +146,21 @@ TEST_F(ObserverTest, StuckWorkerReportsProcessesAsAlive) {
   EXPECT_THAT(alive_in(sights_[2]), IsEmpty()) << "it answers again";
 }
 
-TEST_F(ObserverTest, TheWorkerIsNotAskedForTooMuch) {
-  for (std::size_t i = 0; i < LeaseObserver::kMostAsked + 3; ++i) look(false);
-  EXPECT_EQ(worker_.waiting(), LeaseObserver::kMostAsked);
+TEST_F(LeaseObserverTest, TheWorkerIsNotAskedForTooMuch) {
+  for (std::size_t i = 0; i < LeaseObserver::kMaxPendingRequests + 3; ++i) look(false);
+  EXPECT_EQ(worker_.waiting(), LeaseObserver::kMaxPendingRequests);
   loop_.run_posted();
   EXPECT_EQ(sights_.size(), 3U);
   worker_.run_all();
-  EXPECT_EQ(sights_.size(), LeaseObserver::kMostAsked + 3);
+  EXPECT_EQ(sights_.size(), LeaseObserver::kMaxPendingRequests + 3);
 }
 
-TEST_F(ObserverTest, FullWorkerQueueReportsUnavailable) {
+TEST_F(LeaseObserverTest, FullWorkerQueueReportsUnavailable) {
   worker_.full = true;
   look(false);
   Errc code = {};
-  observer_.identify(1, [&](const Result<lease::Identity>& who) { code = who.error().code; });
+  observer_.identify(1,
+                     [&](const Result<lease::ProcessIdentity>& who) { code = who.error().code; });
   EXPECT_EQ(sights_.size(), 0U);
   EXPECT_EQ(code, Errc{});
   loop_.run_posted();
@@ -165,42 +168,44 @@ TEST_F(ObserverTest, FullWorkerQueueReportsUnavailable) {
   EXPECT_EQ(code, Errc::unavailable);
 }
 
-TEST_F(ObserverTest, TheProcessesOfARecordingAreNobodys) {
+TEST_F(LeaseObserverTest, TheProcessesOfARecordingAreNobodys) {
   LeaseObserver observer(loop_, worker_, telemetry_, {proc_.root(), proc_.root(), true});
-  observer.look({}, {"G0"}, false,
-                [this](lease::Sight sight) { sights_.push_back(std::move(sight)); });
+  observer.observe({}, {"G0"}, false,
+                   [this](lease::Observation sight) { sights_.push_back(std::move(sight)); });
   worker_.run_all();
-  EXPECT_EQ(sights_.at(0).on_gpus.at("G0")->front().verdict, Seen::Verdict::unknown);
+  EXPECT_EQ(sights_.at(0).processes_by_gpu.at("G0")->front().attribution,
+            ObservedProcess::Attribution::unknown);
 }
 
-TEST_F(ObserverTest, IdentifiesAProcess) {
-  std::optional<Result<lease::Identity>> who;
+TEST_F(LeaseObserverTest, IdentifiesAProcess) {
+  std::optional<Result<lease::ProcessIdentity>> who;
   const auto pid = static_cast<std::uint32_t>(::getpid());
-  observer_.identify(pid, [&](Result<lease::Identity> found) { who = std::move(found); });
+  observer_.identify(pid, [&](Result<lease::ProcessIdentity> found) { who = std::move(found); });
   EXPECT_FALSE(who);
   worker_.run_all();
   ASSERT_TRUE(who && *who);
-  EXPECT_EQ((*who)->process.pid, pid);
+  EXPECT_EQ((*who)->key.pid, pid);
   EXPECT_EQ((*who)->command, "daemon_test");
   EXPECT_TRUE(*(*who)->fd);
-  loop_.advance(LeaseObserver::kDeadline);
+  loop_.advance(LeaseObserver::kReplyTimeout);
   EXPECT_TRUE(*who) << "the deadline comes to nothing";
 }
 
 // A process that cannot be identified in time does not count as gone.
-TEST_F(ObserverTest, IdentifyTimeoutIsUnavailable) {
+TEST_F(LeaseObserverTest, IdentifyTimeoutIsUnavailable) {
   Errc code = {};
-  observer_.identify(1, [&](const Result<lease::Identity>& who) { code = who.error().code; });
-  loop_.advance(LeaseObserver::kDeadline);
+  observer_.identify(1,
+                     [&](const Result<lease::ProcessIdentity>& who) { code = who.error().code; });
+  loop_.advance(LeaseObserver::kReplyTimeout);
   EXPECT_EQ(code, Errc::unavailable);
 }
 
-class Signals : public ObserverTest {
+class Signals : public LeaseObserverTest {
  protected:
   Signals() : child_(::fork()) {
     while (child_ == 0) ::pause();
     observer_.identify(static_cast<std::uint32_t>(child_),
-                       [this](Result<lease::Identity> found) { process_ = found->process; });
+                       [this](Result<lease::ProcessIdentity> found) { process_ = found->key; });
     worker_.run_all();
   }
   ~Signals() override {
@@ -213,15 +218,15 @@ class Signals : public ObserverTest {
            info.si_status == SIGTERM;
   }
   void send(std::optional<std::uint32_t> only_of) {
-    observer_.signal({process_}, SIGTERM, only_of, [this](std::vector<lease::Unsignalled> left) {
+    observer_.signal({process_}, SIGTERM, only_of, [this](std::vector<lease::SignalFailure> left) {
       left_ = std::move(left);
       ++answers_;
     });
   }
 
   pid_t child_;
-  lease::Process process_;
-  std::optional<std::vector<lease::Unsignalled>> left_;
+  lease::ProcessKey process_;
+  std::optional<std::vector<lease::SignalFailure>> left_;
   int answers_ = 0;
 };
 
@@ -232,7 +237,7 @@ TEST_F(Signals, GoOutFromTheWorker) {
   worker_.run_all();
   EXPECT_TRUE(ends());
   EXPECT_THAT(*left_, IsEmpty());
-  loop_.advance(LeaseObserver::kDeadline);
+  loop_.advance(LeaseObserver::kReplyTimeout);
   EXPECT_EQ(answers_, 1);
 }
 
@@ -242,7 +247,7 @@ TEST_F(Signals, ReachProcessesOfSubordinateUids) {
   EXPECT_EQ(::waitpid(child_, nullptr, WNOHANG), 0) << "the signal of another user";
   ASSERT_EQ(left_->size(), 1U);
   EXPECT_EQ(left_->front().process, process_);
-  EXPECT_EQ(left_->front().why.code, Errc::denied);
+  EXPECT_EQ(left_->front().error.code, Errc::denied);
   send(kSubordinate);
   worker_.run_all();
   EXPECT_TRUE(ends());
@@ -250,7 +255,7 @@ TEST_F(Signals, ReachProcessesOfSubordinateUids) {
 
 TEST_F(Signals, DoNotWaitForAWorkerThatIsStuck) {
   look(false);
-  loop_.advance(LeaseObserver::kDeadline);
+  loop_.advance(LeaseObserver::kReplyTimeout);
   send({});
   EXPECT_TRUE(ends());
   EXPECT_FALSE(left_) << "never inside the call";
@@ -260,9 +265,9 @@ TEST_F(Signals, DoNotWaitForAWorkerThatIsStuck) {
 
 TEST_F(Signals, AnswerWithEveryProcessAfterTheDeadline) {
   send({});
-  loop_.advance(LeaseObserver::kDeadline);
+  loop_.advance(LeaseObserver::kReplyTimeout);
   ASSERT_TRUE(left_ && left_->size() == 1);
-  EXPECT_EQ(left_->front().why.code, Errc::unavailable);
+  EXPECT_EQ(left_->front().error.code, Errc::unavailable);
   worker_.run_all();
   EXPECT_TRUE(ends()) << "the worker sends it all the same";
   EXPECT_EQ(answers_, 1);
@@ -280,7 +285,7 @@ TEST_F(Signals, ToAnEndedProcessAreNotLeft) {
 
 namespace {
 
-using lease::Seen;
+using lease::ObservedProcess;
 using processes::GpuUser;
 using processes::ProcessRow;
 using processes::ProcessTable;
@@ -288,8 +293,8 @@ using ::testing::ElementsAre;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
-constexpr TimePoint kAsked{std::chrono::hours(1)};
-constexpr TimePoint kStarted{std::chrono::minutes(10)};
+constexpr TimePoint kAskedAt{std::chrono::hours(1)};
+constexpr TimePoint kStartedAt{std::chrono::minutes(10)};
 constexpr std::uint32_t kAnna = 1000;
 constexpr std::uint32_t kBen = 1001;
 
@@ -297,7 +302,7 @@ GpuProcess process(std::uint32_t pid, ProcessKind kind = ProcessKind::compute) {
   return {pid, kind, pid * 1000, {}};
 }
 
-DeviceState gpu(const DeviceId& id, std::vector<GpuProcess> processes, TimePoint taken = kAsked) {
+DeviceState gpu(const DeviceId& id, std::vector<GpuProcess> processes, TimePoint taken = kAskedAt) {
   DeviceState device;
   device.info.id = id;
   device.sample.set(ProcessList{taken, std::move(processes)});
@@ -314,129 +319,134 @@ Snapshot snapshot_of(std::vector<DeviceState> devices) {
 }
 
 GpuUser user(std::uint32_t pid, std::uint32_t parent, std::uint32_t uid) {
-  return {{pid, kStarted}, parent, "python3", {.uid = uid}};
+  return {{pid, kStartedAt}, parent, "python3", {.uid = uid}};
 }
 
-TEST(Lists, OnlyComputeProcessesAreListed) {
+TEST(GpuLists, OnlyComputeProcessesAreListed) {
   const auto snapshot = snapshot_of({gpu("G0", {process(7), process(8, ProcessKind::graphics),
                                                 process(9, ProcessKind::compute_and_graphics)})});
-  const auto lists = lists_in(snapshot, {"G0"}, kAsked);
+  const auto lists = gpu_lists_of(snapshot, {"G0"}, kAskedAt);
   EXPECT_THAT(*lists.computing.at("G0"),
               ElementsAre(process(7), process(9, ProcessKind::compute_and_graphics)));
-  EXPECT_THAT(lists.listed, ElementsAre(Pair(7, kAsked), Pair(9, kAsked)));
+  EXPECT_THAT(lists.listed, ElementsAre(Pair(7, kAskedAt), Pair(9, kAskedAt)));
   EXPECT_EQ(lists.used_bytes.at("G0"), 5'000'000 - 8'000) << "but for what is drawn";
 }
 
-TEST(Lists, AListThatCannotBeHadIsNotEmpty) {
+TEST(GpuLists, AListThatCannotBeHadIsNotEmpty) {
   DeviceState never_read;
   never_read.info.id = "G0";
   DeviceState refused = never_read;
   refused.info.id = "G1";
-  refused.sample.set(ProcessList{kAsked, Missing{MissingReason::timed_out, "no answer"}});
+  refused.sample.set(ProcessList{kAskedAt, Missing{MissingReason::timed_out, "no answer"}});
   DeviceState hangs = gpu("G2", {process(7)});
   hangs.condition = DeviceCondition::unresponsive;
   const auto snapshot = snapshot_of({never_read, refused, hangs});
-  const auto lists = lists_in(snapshot, {"G0", "G1", "G2", "G3"}, kAsked);
+  const auto lists = gpu_lists_of(snapshot, {"G0", "G1", "G2", "G3"}, kAskedAt);
   for (const DeviceId id : {"G0", "G1", "G2", "G3"}) {
     EXPECT_EQ(lists.computing.at(id), std::nullopt) << id;
     EXPECT_EQ(lists.used_bytes.at(id), std::nullopt) << id;
   }
 }
 
-TEST(Lists, WithoutADriverThereAreNone) {
+TEST(GpuLists, WithoutADriverThereAreNone) {
   auto snapshot = snapshot_of({gpu("G0", {process(7)})});
   snapshot.driver.initialised = false;
-  EXPECT_EQ(lists_in(snapshot, {"G0"}, kAsked).computing.at("G0"), std::nullopt);
+  EXPECT_EQ(gpu_lists_of(snapshot, {"G0"}, kAskedAt).computing.at("G0"), std::nullopt);
 }
 
-TEST(Lists, AreAsOldAsTheOldestOfThem) {
-  const auto old = kAsked - std::chrono::seconds(4);
+TEST(GpuLists, AreAsOldAsTheOldestOfThem) {
+  const auto old = kAskedAt - std::chrono::seconds(4);
   const auto snapshot = snapshot_of({gpu("G0", {process(7)}), gpu("G1", {process(7)}, old),
                                      gpu("G2", {}, old - std::chrono::hours(1))});
-  const auto lists = lists_in(snapshot, {"G0", "G1"}, kAsked);
-  EXPECT_EQ(lists.taken, old);
-  EXPECT_THAT(lists.listed, ElementsAre(Pair(7, kAsked))) << "the newest list with it";
+  const auto lists = gpu_lists_of(snapshot, {"G0", "G1"}, kAskedAt);
+  EXPECT_EQ(lists.taken_at, old);
+  EXPECT_THAT(lists.listed, ElementsAre(Pair(7, kAskedAt))) << "the newest list with it";
 }
 
-class SightTest : public ::testing::Test {
+class ObservationTest : public ::testing::Test {
  protected:
-  SightTest() {
+  ObservationTest() {
     evidence_.table = ProcessTable{{ProcessRow{.process = {1, TimePoint()}},
-                                    ProcessRow{.process = {10, kStarted}, .parent = 1},
-                                    ProcessRow{.process = {11, kStarted}, .parent = 10},
-                                    ProcessRow{.process = {20, kStarted}, .parent = 1}}};
+                                    ProcessRow{.process = {10, kStartedAt}, .parent = 1},
+                                    ProcessRow{.process = {11, kStartedAt}, .parent = 10},
+                                    ProcessRow{.process = {20, kStartedAt}, .parent = 1}}};
     evidence_.gpu_users.emplace(11, user(11, 10, kAnna));
     evidence_.gpu_users.emplace(20, user(20, 1, kBen));
     evidence_.gpu_users.emplace(30, Error{Errc::not_found, "not visible"});
   }
-  lease::Sight sight(const Snapshot& snapshot) const {
-    return sight_of(lists_in(snapshot, {"G0", "G1"}, kAsked), suspects_, lessees_of(suspects_),
-                    evidence_);
+  lease::Observation sight(const Snapshot& snapshot) const {
+    return make_observation(gpu_lists_of(snapshot, {"G0", "G1"}, kAskedAt), suspects_,
+                            lease_processes_of(suspects_), evidence_);
   }
 
-  std::vector<lease::Suspect> suspects_{
-      {.lease = "a", .uid = kAnna, .gpus = {"G0"}, .processes = {{10, kStarted}}}};
+  std::vector<lease::ObservedLease> suspects_{
+      {.lease = "a", .uid = kAnna, .gpus = {"G0"}, .processes = {{10, kStartedAt}}}};
   processes::Evidence evidence_;
 };
 
-TEST_F(SightTest, ProcessesAreMemberUnleasedOrUnknown) {
+TEST_F(ObservationTest, ProcessesAreMemberUnleasedOrUnknown) {
   const auto seen = sight(snapshot_of({gpu("G0", {process(11), process(20), process(30)})}));
-  const Seen member{.pid = 11,
-                    .verdict = Seen::Verdict::member,
-                    .started = kStarted,
-                    .lease = "a",
-                    .uid = kAnna,
-                    .command = "python3",
-                    .memory_bytes = 11'000};
-  const Seen outsider{.pid = 20,
-                      .verdict = Seen::Verdict::outsider,
-                      .started = kStarted,
-                      .uid = kBen,
-                      .command = "python3",
-                      .memory_bytes = 20'000};
-  const Seen unknown{.pid = 30, .verdict = Seen::Verdict::unknown, .memory_bytes = 30'000};
-  EXPECT_THAT(*seen.on_gpus.at("G0"), ElementsAre(member, outsider, unknown));
-  EXPECT_EQ(seen.on_gpus.at("G1"), std::nullopt);
+  const ObservedProcess member{.pid = 11,
+                               .attribution = ObservedProcess::Attribution::member,
+                               .started = kStartedAt,
+                               .lease = "a",
+                               .uid = kAnna,
+                               .command = "python3",
+                               .memory_bytes = 11'000};
+  const ObservedProcess outsider{.pid = 20,
+                                 .attribution = ObservedProcess::Attribution::outsider,
+                                 .started = kStartedAt,
+                                 .uid = kBen,
+                                 .command = "python3",
+                                 .memory_bytes = 20'000};
+  const ObservedProcess unknown{
+      .pid = 30, .attribution = ObservedProcess::Attribution::unknown, .memory_bytes = 30'000};
+  EXPECT_THAT(*seen.processes_by_gpu.at("G0"), ElementsAre(member, outsider, unknown));
+  EXPECT_EQ(seen.processes_by_gpu.at("G1"), std::nullopt);
   EXPECT_EQ(seen.used_bytes.at("G0"), 5'000'000);
 }
 
-TEST_F(SightTest, MemberOnGpuOutsideLeaseIsUnleased) {
+TEST_F(ObservationTest, MemberOnGpuOutsideLeaseIsUnleased) {
   const auto seen = sight(snapshot_of({gpu("G1", {process(11)})}));
-  EXPECT_EQ(seen.on_gpus.at("G1")->front().verdict, Seen::Verdict::outsider);
-  EXPECT_EQ(seen.on_gpus.at("G1")->front().lease, "");
+  EXPECT_EQ(seen.processes_by_gpu.at("G1")->front().attribution,
+            ObservedProcess::Attribution::outsider);
+  EXPECT_EQ(seen.processes_by_gpu.at("G1")->front().lease, "");
 }
 
-TEST_F(SightTest, HasEveryLivingProcessOfALease) {
-  EXPECT_THAT(sight(snapshot_of({})).alive,
-              ElementsAre(Pair("a", UnorderedElementsAre(lease::Process{10, kStarted},
-                                                         lease::Process{11, kStarted}))));
+TEST_F(ObservationTest, HasEveryLivingProcessOfALease) {
+  EXPECT_THAT(sight(snapshot_of({})).alive_by_lease,
+              ElementsAre(Pair("a", UnorderedElementsAre(lease::ProcessKey{10, kStartedAt},
+                                                         lease::ProcessKey{11, kStartedAt}))));
 }
 
-TEST_F(SightTest, ListsProcessesOwnedOnlyByAContainer) {
+TEST_F(ObservationTest, ListsProcessesOwnedOnlyByAContainer) {
   const processes::Container container{.group = {"", "/docker/c"}, .maker = 0};
-  evidence_.table->rows.push_back({.process = {30, kStarted}, .parent = 1});
-  evidence_.traces = {
-      {10, {.uid = kAnna, .marked = "a", .container = container, .leads_container = true}},
-      {30, {.uid = kBen, .marked = "a", .container = container}}};
+  evidence_.table->rows.push_back({.process = {30, kStartedAt}, .parent = 1});
+  evidence_.traits = {
+      {10, {.uid = kAnna, .marked_lease = "a", .container = container, .is_container_init = true}},
+      {30, {.uid = kBen, .marked_lease = "a", .container = container}}};
   EXPECT_THAT(sight(snapshot_of({})).by_container,
-              ElementsAre(Pair("a", ElementsAre(lease::Process{30, kStarted}))));
+              ElementsAre(Pair("a", ElementsAre(lease::ProcessKey{30, kStartedAt}))));
 }
 
-TEST_F(SightTest, OneThatCannotBeJudgedIsNoOutsider) {
+TEST_F(ObservationTest, OneThatCannotBeJudgedIsNoOutsider) {
   evidence_.table = Error{Errc::unavailable, "no /proc"};
-  suspects_[0].processes = {{10, kStarted}};
+  suspects_[0].processes = {{10, kStartedAt}};
   const auto seen = sight(snapshot_of({gpu("G0", {process(11)}), gpu("G1", {process(20)})}));
-  EXPECT_EQ(seen.on_gpus.at("G0")->front().verdict, Seen::Verdict::unknown);
-  EXPECT_EQ(seen.on_gpus.at("G1")->front().verdict, Seen::Verdict::outsider) << "nobody has it";
-  EXPECT_THAT(seen.alive.at("a"), ElementsAre(lease::Process{10, kStarted}));
+  EXPECT_EQ(seen.processes_by_gpu.at("G0")->front().attribution,
+            ObservedProcess::Attribution::unknown);
+  EXPECT_EQ(seen.processes_by_gpu.at("G1")->front().attribution,
+            ObservedProcess::Attribution::outsider)
+      << "nobody has it";
+  EXPECT_THAT(seen.alive_by_lease.at("a"), ElementsAre(lease::ProcessKey{10, kStartedAt}));
 }
 
-TEST_F(SightTest, FailedObservationKeepsProcessesAliveAndListsUnknown) {
-  const auto seen = blind_sight(suspects_, {"G0"}, kAsked);
-  EXPECT_EQ(seen.taken, kAsked);
-  EXPECT_EQ(seen.on_gpus.at("G0"), std::nullopt);
+TEST_F(ObservationTest, FailedObservationKeepsProcessesAliveAndListsUnknown) {
+  const auto seen = failed_observation(suspects_, {"G0"}, kAskedAt);
+  EXPECT_EQ(seen.taken_at, kAskedAt);
+  EXPECT_EQ(seen.processes_by_gpu.at("G0"), std::nullopt);
   EXPECT_EQ(seen.used_bytes.at("G0"), std::nullopt);
-  EXPECT_THAT(seen.alive.at("a"), ElementsAre(lease::Process{10, kStarted}));
+  EXPECT_THAT(seen.alive_by_lease.at("a"), ElementsAre(lease::ProcessKey{10, kStartedAt}));
 }
 
 }  // namespace

@@ -15,9 +15,9 @@ bool differs_only_in_time(KnownBoard one, const KnownBoard& other) {
   return one == other;
 }
 
-bool is_old(const KnownBoard& stored, const KnownBoard& now) {
+bool is_seen_time_outdated(const KnownBoard& stored, const KnownBoard& now) {
   const Duration age = now.last_seen - stored.last_seen;
-  return age >= MachineMemory::kSeenEvery || age < -MachineMemory::kSeenEvery;
+  return age >= MachineMemory::kSeenSaveInterval || age < -MachineMemory::kSeenSaveInterval;
 }
 
 events::Event missing_event(const DeviceInfo& info, const std::string& why, const Snapshot& at) {
@@ -27,7 +27,7 @@ events::Event missing_event(const DeviceInfo& info, const std::string& why, cons
   event.device = info.id;
   event.index = own_index(info);
   event.kind = "gpu_missing";
-  event.severity = Severity::stop;
+  event.severity = EventSeverity::stop;
   event.text =
       fmt::format("GPU {} is missing: {}",
                   spoken_name(info.id, info.former_index, own_index(info).has_value()), why);
@@ -38,7 +38,7 @@ events::Event missing_event(const DeviceInfo& info, const std::string& why, cons
 
 MachineMemory::MachineMemory(Loop& loop, store::StateStore& state, telemetry::Telemetry& telemetry,
                              std::string boot)
-    : loop_(loop), telemetry_(telemetry), books_(state), boot_(std::move(boot)) {}
+    : loop_(loop), telemetry_(telemetry), db_(state), boot_(std::move(boot)) {}
 
 void MachineMemory::recall(const std::string& machine, std::function<void()> ready) {
   // A simulated world that takes the place of another one is known from now on.
@@ -49,44 +49,44 @@ void MachineMemory::recall(const std::string& machine, std::function<void()> rea
   }
   const bool first = machine_.empty();
   machine_ = machine;
-  ready_ = std::move(ready);
+  on_ready_ = std::move(ready);
   if (!first) return;
-  patience_timer_ = loop_.call_after(kPatience, [this] {
+  recall_timer_ = loop_.call_after(kRecallTimeout, [this] {
     log::warning("the disk is not responding: missing GPUs are not known yet");
-    be_ready();
+    finish_recall();
   });
   load();
 }
 
 void MachineMemory::load() {
   const bool asked =
-      books_.load(machine_, here_.guard([this](Result<std::vector<KnownBoard>> boards) {
+      db_.load(machine_, lifetime_.guard([this](Result<std::vector<KnownBoard>> boards) {
         on_loaded(std::move(boards));
       }));
-  if (!asked) load_timer_ = loop_.call_after(kAgain, [this] { load(); });
+  if (!asked) load_timer_ = loop_.call_after(kRetryDelay, [this] { load(); });
 }
 
 void MachineMemory::on_loaded(Result<std::vector<KnownBoard>> boards) {
   if (!boards) {
     log::error("the records of this machine's GPUs cannot be read: {}", boards.error().text());
-    load_timer_ = loop_.call_after(kAgain, [this] { load(); });
-    return be_ready();
+    load_timer_ = loop_.call_after(kRetryDelay, [this] { load(); });
+    return finish_recall();
   }
   loaded_ = true;
-  tells_missing_ = true;
+  reports_missing_ = true;
   for (const KnownBoard& board : *boards) stored_.emplace(board.uuid, board);
   telemetry_.restore(*boards, boot_);
-  be_ready();
+  finish_recall();
 }
 
-void MachineMemory::be_ready() {
-  patience_timer_.reset();
+void MachineMemory::finish_recall() {
+  recall_timer_.reset();
   recalled_ = true;
-  if (const auto ready = std::exchange(ready_, nullptr)) ready();
+  if (const auto ready = std::exchange(on_ready_, nullptr)) ready();
 }
 
-store::MachineChanges MachineMemory::changes(bool with_times) const {
-  store::MachineChanges changes{machine_};
+store::MachineTransaction MachineMemory::unsaved_changes(bool with_times) const {
+  store::MachineTransaction changes{machine_};
   if (machine_.starts_with(kSimulatedMachine)) changes.replaces = kSimulatedMachine;
   std::map<std::string, KnownBoard> gone = stored_;
   for (KnownBoard& board : telemetry_.known_boards()) {
@@ -96,7 +96,7 @@ store::MachineChanges MachineMemory::changes(bool with_times) const {
       const KnownBoard& before = stored.mapped();
       board.first_seen = before.first_seen;
       const bool same = differs_only_in_time(board, before);
-      if (same && !with_times && !is_old(before, board)) continue;
+      if (same && !with_times && !is_seen_time_outdated(before, board)) continue;
     }
     changes.boards.push_back(std::move(board));
   }
@@ -107,15 +107,15 @@ store::MachineChanges MachineMemory::changes(bool with_times) const {
 std::vector<events::Event> MachineMemory::on_snapshot(const Snapshot& snapshot) {
   std::vector<events::Event> missing;
   if (!snapshot.driver.initialised || machine_.empty() || !loaded_) return missing;
-  if (std::exchange(tells_missing_, false)) {
+  if (std::exchange(reports_missing_, false)) {
     for (const DeviceState& device : snapshot.devices) {
       if (!is_missing(device.info)) continue;
       missing.push_back(missing_event(device.info, device.why, snapshot));
       log::warning("{}", missing.back().text);
     }
   }
-  if (saving_ || loop_.now() < not_before_) return missing;
-  const auto changed = changes(false);
+  if (saving_ || loop_.now() < next_save_at_) return missing;
+  const auto changed = unsaved_changes(false);
   if (changed.boards.empty() && changed.taken_out.empty()) return missing;
   const bool only_times =
       changed.taken_out.empty() && std::ranges::all_of(changed.boards, [&](const auto& board) {
@@ -126,30 +126,30 @@ std::vector<events::Event> MachineMemory::on_snapshot(const Snapshot& snapshot) 
   return missing;
 }
 
-void MachineMemory::put_away() {
+void MachineMemory::flush() {
   if (!loaded_ || machine_.empty() || !telemetry_.latest()->driver.initialised) return;
-  const auto all = changes(true);
+  const auto all = unsaved_changes(true);
   if (!all.boards.empty() || !all.taken_out.empty()) save(all, false);
 }
 
 // What is stored is compared with; what was not is stored with the next reading after kAgain.
-void MachineMemory::save(const store::MachineChanges& changed, bool only_times) {
+void MachineMemory::save(const store::MachineTransaction& changed, bool only_times) {
   const auto durability = only_times ? store::Durability::normal : store::Durability::full;
   saving_ = true;
   const auto failed = [this] {
     saving_ = false;
-    not_before_ = loop_.now() + kAgain;
+    next_save_at_ = loop_.now() + kRetryDelay;
   };
-  const bool taken = books_.save(changed, durability,
-                                 here_.guard([this, changed, failed](const Result<void>& saved) {
-                                   if (!saved) return failed();
-                                   saving_ = false;
-                                   if (changed.machine != machine_) return;
-                                   for (const KnownBoard& board : changed.boards)
-                                     stored_[board.uuid] = board;
-                                   for (const std::string& uuid : changed.taken_out)
-                                     stored_.erase(uuid);
-                                 }));
+  const bool taken = db_.save(changed, durability,
+                              lifetime_.guard([this, changed, failed](const Result<void>& saved) {
+                                if (!saved) return failed();
+                                saving_ = false;
+                                if (changed.machine != machine_) return;
+                                for (const KnownBoard& board : changed.boards)
+                                  stored_[board.uuid] = board;
+                                for (const std::string& uuid : changed.taken_out)
+                                  stored_.erase(uuid);
+                              }));
   if (!taken) failed();
 }
 

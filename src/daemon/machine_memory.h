@@ -24,10 +24,10 @@ inline constexpr const char* kSimulatedMachine = "simulated:";
 class MachineMemory {
  public:
   // How long the first reading waits for the disk.
-  static constexpr Duration kPatience = std::chrono::seconds(2);
-  static constexpr Duration kAgain = std::chrono::seconds(5);
+  static constexpr Duration kRecallTimeout = std::chrono::seconds(2);
+  static constexpr Duration kRetryDelay = std::chrono::seconds(5);
   // How old the stored time of a board that is there may be: a daemon that is killed loses it.
-  static constexpr Duration kSeenEvery = std::chrono::hours(1);
+  static constexpr Duration kSeenSaveInterval = std::chrono::hours(1);
 
   // The references outlive it. `boot`: the boot id of now.
   MachineMemory(Loop&, store::StateStore&, telemetry::Telemetry&, std::string boot);
@@ -40,30 +40,30 @@ class MachineMemory {
   // when the daemon started.
   std::vector<events::Event> on_snapshot(const Snapshot&);
   // Stores when each board was last seen.
-  void put_away();
+  void flush();
 
  private:
   void load();
   void on_loaded(Result<std::vector<KnownBoard>>);
-  void be_ready();
-  store::MachineChanges changes(bool with_times) const;
-  void save(const store::MachineChanges&, bool only_times);
+  void finish_recall();
+  store::MachineTransaction unsaved_changes(bool with_times) const;
+  void save(const store::MachineTransaction&, bool only_times);
 
   Loop& loop_;
   telemetry::Telemetry& telemetry_;
-  store::MachineDb books_;
+  store::MachineDb db_;
   const std::string boot_;
   std::string machine_;
   bool loaded_ = false;
   bool recalled_ = false;                     // the first reading has waited long enough
-  bool tells_missing_ = false;                // of boards that an earlier daemon knew
+  bool reports_missing_ = false;              // of boards that an earlier daemon knew
   std::map<std::string, KnownBoard> stored_;  // by UUID
   bool saving_ = false;
-  TimePoint not_before_{};
-  std::function<void()> ready_;
+  TimePoint next_save_at_{};
+  std::function<void()> on_ready_;
   Subscription load_timer_;
-  Subscription patience_timer_;
-  Lifetime here_;
+  Subscription recall_timer_;
+  Lifetime lifetime_;
 };
 
 }  // namespace gpuyard::daemon

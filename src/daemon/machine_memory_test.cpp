@@ -22,13 +22,13 @@ using ::testing::HasSubstr;
 constexpr const char* kMachine = "this";
 
 // One life of a daemon, over a disk that outlives it.
-class MemoryLife : private telemetry::Reader {
+class MemoryLife : private telemetry::ReadRequester {
  public:
   MemoryLife(ManualLoop& loop, const std::string& path, const std::string& boot = "boot")
       : loop_(loop),
-        store_(worker, worker, path, store::kStateLayout),
+        store_(worker, worker, path, store::kStateMigrations),
         memory(loop, store_, telemetry, boot) {
-    telemetry.on_published([this](const telemetry::SnapshotPtr& snapshot) {
+    telemetry.set_listener([this](const telemetry::SnapshotPtr& snapshot) {
       for (events::Event& event : memory.on_snapshot(*snapshot)) {
         events.push_back(std::move(event.text));
       }
@@ -36,12 +36,12 @@ class MemoryLife : private telemetry::Reader {
   }
 
   void list(const std::vector<std::string>& uuids, const std::string& machine = kMachine) {
-    Fleet fleet;
+    Inventory fleet;
     for (std::uint32_t i = 0; i < uuids.size(); ++i) {
       fleet.devices.push_back({uuids[i], i, uuids[i], "", "H100", {}});
     }
     memory.recall(machine, [this, fleet] {
-      telemetry.on_fleet(fleet);
+      telemetry.on_inventory(fleet);
       answer();
     });
   }
@@ -53,7 +53,7 @@ class MemoryLife : private telemetry::Reader {
     }
   }
   void stop() {
-    memory.put_away();
+    memory.flush();
     worker.run_all();
   }
   HealthReport health(std::size_t place) const {
@@ -130,7 +130,7 @@ TEST_F(MachineMemoryTest, AMissingBoardStaysMissingUntilTakenOut) {
     again.list({"GPU-a"});
     again.pass();
     EXPECT_EQ(again.events.size(), 1U);
-    EXPECT_TRUE(restart == 0 || again.telemetry.take_out("GPU-b"));
+    EXPECT_TRUE(restart == 0 || again.telemetry.remove_board("GPU-b"));
     again.pass();
   }
   MemoryLife last(loop_, path());
@@ -210,7 +210,7 @@ TEST_F(MachineMemoryTest, ASlowDiskDelaysTheFirstReading) {
   }
   MemoryLife after(loop_, path());
   after.list({"GPU-a"});
-  loop_.advance(MachineMemory::kPatience - std::chrono::milliseconds(1));
+  loop_.advance(MachineMemory::kRecallTimeout - std::chrono::milliseconds(1));
   EXPECT_EQ(after.telemetry.latest()->generation, 0U);
   loop_.advance(std::chrono::seconds(1));
   EXPECT_EQ(after.telemetry.latest()->devices.size(), 1U);

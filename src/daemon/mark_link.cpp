@@ -29,11 +29,11 @@
 namespace gpuyard::daemon {
 namespace {
 
-constexpr std::uint64_t kReadsEnvironments =
+constexpr std::uint64_t kEnvironmentCapabilities =
     capability_bit(CAP_SYS_PTRACE) | capability_bit(CAP_DAC_READ_SEARCH);
 
-bool may_read_environments() {
-  return (effective_capabilities() & kReadsEnvironments) == kReadsEnvironments;
+bool can_read_environments() {
+  return (effective_capabilities() & kEnvironmentCapabilities) == kEnvironmentCapabilities;
 }
 
 // Starts it with the capabilities of this process that it needs; without any, where it was started
@@ -46,9 +46,9 @@ Result<processes::MarkLink> start_marks(const std::string& proc_root) {
   UniqueFd ours(ends[0]);
   const UniqueFd theirs(ends[1]);
   const SpawnOptions plan{.arguments = {std::string(kMarksVerb), proc_root},
-                          .given = {theirs.get()},  // stderr is its log
-                          .capabilities = kReadsEnvironments};
-  const auto child = may_read_environments() ? spawn(plan) : spawn_free(plan);
+                          .passed_fds = {theirs.get()},  // stderr is its log
+                          .capabilities = kEnvironmentCapabilities};
+  const auto child = can_read_environments() ? spawn(plan) : spawn_unconfined(plan);
   if (!child) return Error(child.error()).in("gpuyard-marks");
   return processes::MarkLink{std::move(ours), *child};
 }
@@ -63,60 +63,60 @@ Result<processes::MarkLink> connect_to_marks(const std::string& path) {
   return processes::MarkLink{std::move(socket)};
 }
 
-std::string proc_root_of_configuration() {
-  const auto config = config::load(Environment::of_process(), "");
+std::string configured_proc_root() {
+  const auto config = config::load(Environment::current(), "");
   if (config) return config->processes.proc_root;
   log::warning("gpuyard-marks uses its defaults: {}", config.error().text());
   return config::Config{}.processes.proc_root;
 }
 
 void add_energy_counters(const std::string& root, std::vector<std::string>& files) {
-  for (std::uint32_t package = 0; package < cpu::Rapl::kMostPackages; ++package) {
+  for (std::uint32_t package = 0; package < cpu::Rapl::kMaxPackages; ++package) {
     const std::string zone = fmt::format("{}/intel-rapl:{}", root, package);
     files.push_back(zone + "/energy_uj");
-    for (std::uint32_t part = 0; part < cpu::Rapl::kMostSubzones; ++part) {
+    for (std::uint32_t part = 0; part < cpu::Rapl::kMaxSubzones; ++part) {
       files.push_back(fmt::format("{}/intel-rapl:{}:{}/energy_uj", zone, package, part));
     }
   }
 }
 
 // Whoever is refused a file asks again soon, at each reading perhaps.
-class Refusals {
+class RecentRefusals {
  public:
-  static constexpr Duration kPause = std::chrono::seconds(5);
+  static constexpr Duration kRetryDelay = std::chrono::seconds(5);
 
-  bool recent(const std::string& path) {
+  bool is_recent(const std::string& path) {
     const std::lock_guard lock(mutex_);
-    const auto last = last_.find(path);
-    return last != last_.end() && BootClock::now() - last->second < kPause;
+    const auto last = refused_at_.find(path);
+    return last != refused_at_.end() && BootClock::now() - last->second < kRetryDelay;
   }
-  void note(const std::string& path) {
+  void record(const std::string& path) {
     constexpr std::size_t kMost = 1024;
     const std::lock_guard lock(mutex_);
-    if (last_.size() >= kMost) last_.clear();
-    last_[path] = BootClock::now();
+    if (refused_at_.size() >= kMost) refused_at_.clear();
+    refused_at_[path] = BootClock::now();
   }
 
  private:
   std::mutex mutex_;
-  std::map<std::string, TimePoint> last_;
+  std::map<std::string, TimePoint> refused_at_;
 };
 
 }  // namespace
 
 void open_files_by_marks(const std::string& marks_socket) {
-  open_denied_files_by([marks_socket, refusals = std::make_shared<Refusals>()](
-                           const std::string& path) -> Result<UniqueFd> {
-    if (refusals->recent(path)) return Error{Errc::denied, "it was refused a moment ago"};
-    auto file = processes::ask_for_file([&] { return connect_to_marks(marks_socket); }, path);
-    if (!file) refusals->note(path);
+  set_denied_file_opener([marks_socket, refusals = std::make_shared<RecentRefusals>()](
+                             const std::string& path) -> Result<UniqueFd> {
+    if (refusals->is_recent(path)) return Error{Errc::denied, "it was refused a moment ago"};
+    auto file = processes::request_file([&] { return connect_to_marks(marks_socket); }, path);
+    if (!file) refusals->record(path);
     return file;
   });
 }
 
-std::vector<std::string> files_of_root(const Environment& environment) {
+std::vector<std::string> files_opened_by_marks(const Environment& environment) {
   constexpr std::size_t kMostOfAlerts = std::size_t{256} * 1024;
-  std::vector<std::string> files = default_files(environment);
+  std::vector<std::string> files = default_config_files(environment);
   const auto is_roots = [](const std::string& file) {
     const auto checked = check_only_root_can_change(file);
     return checked || checked.error().code == Errc::not_found;
@@ -127,7 +127,7 @@ std::vector<std::string> files_of_root(const Environment& environment) {
   files.push_back(config->alerts.file);
   const auto alerts = read_file(config->alerts.file, kMostOfAlerts);
   if (alerts && is_roots(config->alerts.file)) {
-    const auto secrets = notify::files_named_in(*alerts, config->alerts.file);
+    const auto secrets = notify::referenced_files(*alerts, config->alerts.file);
     files.insert(files.end(), secrets.begin(), secrets.end());
   }
   files.insert(files.end(), {config->tls.certificate, config->tls.key, config->tls.client_ca,
@@ -138,10 +138,10 @@ std::vector<std::string> files_of_root(const Environment& environment) {
 }
 
 std::shared_ptr<processes::MarkClient> connect_marks(const config::Config& config) {
-  processes::MarkClient::Open open = [root = config.processes.proc_root,
-                                      path = config.processes.marks_socket,
-                                      service = Environment::of_process().system_service] {
-    if (may_read_environments()) return start_marks(root);
+  processes::MarkClient::Connector open = [root = config.processes.proc_root,
+                                           path = config.processes.marks_socket,
+                                           service = Environment::current().system_service] {
+    if (can_read_environments()) return start_marks(root);
     auto link = connect_to_marks(path);
     // The daemon of a user can do without the service: its leases are of this user.
     return link || service ? std::move(link) : start_marks(root);
@@ -153,12 +153,12 @@ std::shared_ptr<processes::MarkClient> connect_marks(const config::Config& confi
 
 void run_marks(const std::vector<std::string>& arguments) {
   ::prctl(PR_SET_NAME, "gpuyard-marks");
-  UniqueFd socket(processes::kMarkSocket);
+  UniqueFd socket(processes::kMarkSocketFd);
   if (::fcntl(socket.get(), F_SETFD, FD_CLOEXEC) != 0) {
     log::error("gpuyard-marks is started by `gpuyard serve` or by its unit, not by hand");
     ::_exit(2);
   }
-  if (!processes::may_ask(socket.get())) {
+  if (!processes::is_authorized_peer(socket.get())) {
     log::error("gpuyard-marks answers only the daemon's user, who owns the socket, and root");
     ::_exit(2);
   }
@@ -169,9 +169,10 @@ void run_marks(const std::vector<std::string>& arguments) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   }
   const processes::MarkRoots roots{std::string(processes::kProcRoot),
-                                   child ? arguments.front() : proc_root_of_configuration()};
+                                   child ? arguments.front() : configured_proc_root()};
   // A daemon with capabilities opens its files itself.
-  const auto files = child ? std::vector<std::string>() : files_of_root(Environment::of_process());
+  const auto files =
+      child ? std::vector<std::string>() : files_opened_by_marks(Environment::current());
   processes::confine_marks(!child);
   processes::serve_marks(std::move(socket), roots, files);
   ::_exit(0);

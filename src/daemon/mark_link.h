@@ -25,7 +25,7 @@ void open_files_by_marks(const std::string& marks_socket);
 // The files that the service hands over: the configuration, certificates and keys, the secrets of
 // alert sinks, the kernel log, and the counters of CPU energy. What is named in a file that others
 // than root can change is left out.
-std::vector<std::string> files_of_root(const Environment&);
+std::vector<std::string> files_opened_by_marks(const Environment&);
 
 // The hidden verb `marks`. `arguments`: none for the service, which reads root's configuration; the
 // daemon's child gets the /proc with the driver's numbers.

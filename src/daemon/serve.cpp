@@ -27,8 +27,8 @@
 namespace gpuyard::daemon {
 namespace {
 
-constexpr unsigned kPrivate = 0700;
-constexpr const char* kPackagedUser = "_gpuyard";
+constexpr unsigned kPrivateDirectoryMode = 0700;
+constexpr const char* kPackageUser = "_gpuyard";
 
 // When a terminal is closed, its processes lose it and get SIGHUP.
 bool has_terminal() {
@@ -48,9 +48,9 @@ rlim_t raise_descriptor_limit() {
 
 }  // namespace
 
-Result<void> make_place(const std::string& directory, unsigned mode,
-                        const Environment& environment) {
-  if (in_fallback_directory(environment, directory)) {
+Result<void> make_daemon_directory(const std::string& directory, unsigned mode,
+                                   const Environment& environment) {
+  if (is_in_fallback_directory(environment, directory)) {
     if (auto own = make_private_directory(fallback_directory(environment)); !own) {
       Error error = std::move(own).error();
       error.message += "; set XDG_RUNTIME_DIR, or choose other paths with --socket and --state";
@@ -60,17 +60,17 @@ Result<void> make_place(const std::string& directory, unsigned mode,
   return make_directories(directory, mode);
 }
 
-Result<void> check_own(const std::string& path, std::string_view why) {
+Result<void> check_trusted_path(const std::string& path, std::string_view why) {
   std::vector<uid_t> owners = {0, ::geteuid()};
   auto trusted = check_trusted_by(owners, path, why);
   if (trusted) return trusted;
-  const auto packaged = processes::look_up_uid(kPackagedUser);
+  const auto packaged = processes::look_up_uid(kPackageUser);
   if (!packaged) return trusted;
   owners.push_back(*packaged);
   return check_trusted_by(owners, path, why);
 }
 
-Result<std::string> listen_at(http::Server& server, const std::string& address) {
+Result<std::string> listen_on_address(http::Server& server, const std::string& address) {
   const auto endpoint = http::parse_endpoint(address);
   if (!endpoint) return endpoint.error();
   const auto bound = server.listen_tcp(endpoint->address, endpoint->port);
@@ -80,19 +80,20 @@ Result<std::string> listen_at(http::Server& server, const std::string& address) 
 
 Result<std::string> listen_on_socket(http::Server& server, const std::string& socket,
                                      std::string_view directory) {
-  auto made = make_place(parent_directory(socket), kAnybodyMayEnter, Environment::of_process());
-  if (made) made = check_own(parent_directory(socket), "clients trust the socket in it");
+  auto made =
+      make_daemon_directory(parent_directory(socket), kPublicDirectoryMode, Environment::current());
+  if (made) made = check_trusted_path(parent_directory(socket), "clients trust the socket in it");
   if (!made) return std::move(made).error().in(directory);
   if (auto done = server.listen_unix(socket); !done) return std::move(done).error();
   return socket;
 }
 
 Result<UniqueFd> lock_state(const std::string& directory) {
-  const auto environment = Environment::of_process();
-  if (auto made = make_place(directory, kPrivate, environment); !made) {
+  const auto environment = Environment::current();
+  if (auto made = make_daemon_directory(directory, kPrivateDirectoryMode, environment); !made) {
     return std::move(made).error().in("the state directory");
   }
-  if (auto own = check_own(directory, "it has tokens and leases"); !own) {
+  if (auto own = check_trusted_path(directory, "it has tokens and leases"); !own) {
     return std::move(own).error().in("the state directory");
   }
   auto lock = lock_file(directory + "/lock");
@@ -108,7 +109,7 @@ Result<UniqueFd> lock_state(const std::string& directory) {
         Errc::denied, "permission denied: state directory " + directory, lock.error().text(),
         fmt::format("sudo chown --reference={0} {0}/lock {0}/*.db*  # if root ran the daemon "
                     "here",
-                    shell_word(directory))};
+                    quote_shell_word(directory))};
   }
   if (!lock) return lock;
   // The pid is for the error of another daemon. On a full disk that one must do without it.
@@ -138,7 +139,7 @@ Result<void> check_power_bounds(const config::Config& config) {
   const auto& [lowest, highest] = std::pair(config.control.lowest_w, config.control.highest_w);
   if (lowest == 0 || highest == 0 || lowest <= highest) return {};
   return Error{Errc::invalid, fmt::format("{}: {} W is above control.highest_w, {} W",
-                                          config.place_of("control.lowest_w"), lowest, highest)};
+                                          config.location_of("control.lowest_w"), lowest, highest)};
 }
 
 // Checks the addresses of one section.
@@ -146,12 +147,12 @@ Result<void> check_addresses(const config::Config& config, const std::string& se
                              const std::vector<std::string>& listen) {
   for (const std::string& text : listen) {
     const auto endpoint = http::parse_endpoint(text);
-    if (!endpoint) return Error(endpoint.error()).in(config.place_of(section + ".listen"));
+    if (!endpoint) return Error(endpoint.error()).in(config.location_of(section + ".listen"));
     if (endpoint->kind != http::Endpoint::Kind::tcp) {
       return Error{
           Errc::invalid,
           fmt::format("{}: expected an address and port such as 127.0.0.1:9410; got \"{}\"",
-                      config.place_of(section + ".listen"), printable(text)),
+                      config.location_of(section + ".listen"), printable(text)),
           fmt::format("a Unix socket belongs in {}.socket", section == "tls" ? "server" : section)};
     }
   }
@@ -160,9 +161,9 @@ Result<void> check_addresses(const config::Config& config, const std::string& se
 
 // What is not encrypted is of this machine alone, unless somebody says of an address that it is
 // meant so: peers that listen everywhere by habit are found by strangers within the hour.
-Result<void> check_plain(const config::Config& config, const std::string& section,
-                         const std::vector<std::string>& listen,
-                         const std::vector<std::string>& meant) {
+Result<void> check_plain_tcp(const config::Config& config, const std::string& section,
+                             const std::vector<std::string>& listen,
+                             const std::vector<std::string>& meant) {
   for (const std::string& text : listen) {
     if (http::is_loopback(http::parse_endpoint(text)->address) ||
         std::ranges::count(meant, text) > 0) {
@@ -171,7 +172,7 @@ Result<void> check_plain(const config::Config& config, const std::string& sectio
     return Error{
         Errc::invalid,
         fmt::format("{}: \"{}\" is a network address, without encryption or authentication: {}",
-                    config.place_of(section + ".listen"), text,
+                    config.location_of(section + ".listen"), text,
                     section == "zeus"
                         ? "zeusd's protocol has no TLS; use 127.0.0.1 or a Unix socket"
                         : "use tls.listen or ssh; to let anyone on the network read, also add this "
@@ -188,18 +189,18 @@ Result<void> check_tls(const config::Config& config) {
   for (const std::string& text : config.server.insecure_read_only) {
     if (is_meant(text)) continue;
     return Error{Errc::invalid, fmt::format("{}: server.listen does not contain \"{}\"",
-                                            config.place_of("server.insecure_read_only"), text)};
+                                            config.location_of("server.insecure_read_only"), text)};
   }
   for (const std::string& text : config.tls.revoked) {
     if (auto known = http::to_fingerprint(text); !known) {
-      return Error(known.error()).in(config.place_of("tls.revoked"));
+      return Error(known.error()).in(config.location_of("tls.revoked"));
     }
   }
   if (config.tls.client_ca.empty() && !config.tls.clients.empty()) {
     return Error{
         Errc::invalid,
         fmt::format("{}: requires tls.client_ca, the authority that signs client certificates",
-                    config.place_of("tls.clients"))};
+                    config.location_of("tls.clients"))};
   }
   return {};
 }
@@ -233,7 +234,7 @@ Result<void> check_zeus(const config::Config& config) {
   }
   auto valid =
       check_listeners(config, "zeus", config.zeus.listen, socket.empty() ? "/none" : socket);
-  return valid ? check_plain(config, "zeus", config.zeus.listen, {}) : valid;
+  return valid ? check_plain_tcp(config, "zeus", config.zeus.listen, {}) : valid;
 }
 
 }  // namespace
@@ -245,10 +246,10 @@ Result<void> check_library(const std::string& path) {
   return trusted ? trusted : std::move(trusted).error().in("driver.nvml");
 }
 
-Result<void> check(const config::Config& config) {
+Result<void> check_config(const config::Config& config) {
   const config::Config::Server& server = config.server;
   auto valid = check_listeners(config, "server", server.listen, server.socket);
-  if (valid) valid = check_plain(config, "server", server.listen, server.insecure_read_only);
+  if (valid) valid = check_plain_tcp(config, "server", server.listen, server.insecure_read_only);
   if (valid) valid = check_tls(config);
   if (!valid) return valid;
   if (valid = check_lease_socket(config); !valid) return valid;
@@ -257,13 +258,13 @@ Result<void> check(const config::Config& config) {
     return std::move(prefix).error().in("metrics.prefix");
   }
   if (auto library = check_library(config.driver.nvml); !library) return library;
-  if (auto alerts = read_alerts(config); !alerts) return std::move(alerts).error();
+  if (auto alerts = read_alert_config(config); !alerts) return std::move(alerts).error();
   if (auto bounds = check_power_bounds(config); !bounds) return bounds;
   return check_temperatures(config.health);
 }
 
 Result<void> serve(const ServeOptions& options) {
-  if (auto valid = check(options.config); !valid) return valid;
+  if (auto valid = check_config(options.config); !valid) return valid;
   const rlim_t usual_descriptors = raise_descriptor_limit();
   if (auto enough = check_descriptors(descriptor_limit()); !enough) return enough;
   // SIGXFSZ: a write over the file size limit fails as it does on a full disk.
@@ -274,38 +275,38 @@ Result<void> serve(const ServeOptions& options) {
   std::vector<std::string> lacking = confine(options.config, options.files);
 
   http::IoLoop loop;
-  auto alerts = read_alerts(options.config);
+  auto alerts = read_alert_config(options.config);
   if (!alerts) return std::move(alerts).error();
-  Yard yard(loop, options, *std::move(alerts), usual_descriptors);
-  yard.lacks(std::move(lacking));
+  Daemon yard(loop, options, *std::move(alerts), usual_descriptors);
+  yard.set_missing_restrictions(std::move(lacking));
   if (auto listening = yard.listen(); !listening) return listening;
   const bool had_terminal = has_terminal();
   bool stopping = false;
-  const Subscription signals = loop.signals({SIGTERM, SIGINT, SIGHUP}, [&](int number) {
+  const Subscription signals = loop.watch_signals({SIGTERM, SIGINT, SIGHUP}, [&](int number) {
     if (number == SIGHUP && (!had_terminal || has_terminal())) return yard.reload();
     if (std::exchange(stopping, true)) return loop.stop();  // asked twice: at once
     log::info("stopping");
     yard.stop([&loop] { loop.stop(); });
   });
   yard.start();
-  for (const std::string& place : yard.places()) log::info("listening on {}", place);
+  for (const std::string& place : yard.listen_addresses()) log::info("listening on {}", place);
   loop.run();
   return {};
 }
 
 namespace {
 
-constexpr rlim_t kForConnections = 2;  // divisors of the descriptors
-constexpr rlim_t kForHandshakes = 4;   // of those for connections, where TLS is spoken
-constexpr rlim_t kForClaims = 4;
-constexpr rlim_t kOfClaim = 2;       // its process, and what watches the process
-constexpr std::size_t kFewest = 16;  // connections of one listener, if descriptors allow
+constexpr rlim_t kConnectionDivisor = 2;  // divisors of the descriptors
+constexpr rlim_t kHandshakeDivisor = 4;   // of those for connections, where TLS is spoken
+constexpr rlim_t kClaimDivisor = 4;
+constexpr rlim_t kDescriptorsPerClaim = 2;   // its process, and what watches the process
+constexpr std::size_t kMinConnections = 16;  // connections of one listener, if descriptors allow
 
 // Returns the number of listeners, with the Unix sockets of the API, of leases and of Zeus. Before
 // Linux 6.5 a Unix socket counts twice, because each connection keeps a descriptor of its peer too.
-std::size_t doors_of(const config::Config& config) {
+std::size_t listener_weight(const config::Config& config) {
   constexpr std::size_t kUnixSockets = 3;
-  const std::size_t weight = http::knows_peer_process() ? 1 : 2;
+  const std::size_t weight = http::has_peer_pidfd() ? 1 : 2;
   return config.server.listen.size() + config.tls.listen.size() + config.zeus.listen.size() +
          kUnixSockets * weight;
 }
@@ -318,33 +319,35 @@ rlim_t descriptor_limit() {
 }
 
 Result<void> check_descriptors(rlim_t descriptors) {
-  if (descriptors >= kFewestDescriptors) return {};
+  if (descriptors >= kMinDescriptors) return {};
   return Error{Errc::invalid,
                fmt::format("the daemon may open only {} files and connections and needs at least "
                            "{}; raise `ulimit -n`, or LimitNOFILE in its unit",
-                           descriptors, kFewestDescriptors)};
+                           descriptors, kMinDescriptors)};
 }
 
 http::Limits limits_of(const config::Config& config, rlim_t descriptors) {
   http::Limits limits;
-  limits.connections_of_one = static_cast<std::size_t>(config.shares.connections);
-  limits.streams_of_one = static_cast<std::size_t>(config.shares.streams);
-  rlim_t for_connections = descriptors / kForConnections;
+  limits.connections_per_group = static_cast<std::size_t>(config.shares.connections);
+  limits.streams_per_group = static_cast<std::size_t>(config.shares.streams);
+  rlim_t for_connections = descriptors / kConnectionDivisor;
   if (!config.tls.listen.empty()) {
-    limits.handshakes = std::min<std::size_t>(limits.handshakes, for_connections / kForHandshakes);
+    limits.handshakes =
+        std::min<std::size_t>(limits.handshakes, for_connections / kHandshakeDivisor);
     for_connections -= limits.handshakes;
   }
-  const rlim_t each = for_connections / doors_of(config);
-  const rlim_t room = each > limits.kept_places ? each - limits.kept_places : 0;
+  const rlim_t each = for_connections / listener_weight(config);
+  const rlim_t room = each > limits.reserved_slots ? each - limits.reserved_slots : 0;
   // Limited so that the connections of all listeners leave root a descriptor.
-  const rlim_t fewest = std::clamp<rlim_t>(each, 1, kFewest);
+  const rlim_t fewest = std::clamp<rlim_t>(each, 1, kMinConnections);
   limits.connections = std::clamp<std::size_t>(room, fewest, limits.connections);
   limits.streams = std::min(limits.streams, limits.connections * 2 / 3);
   return limits;
 }
 
-std::size_t most_waiting_claims(rlim_t descriptors) {
-  return std::min<std::size_t>(descriptors / kForClaims / kOfClaim, shares::kWaitingClaims);
+std::size_t max_waiting_claims(rlim_t descriptors) {
+  return std::min<std::size_t>(descriptors / kClaimDivisor / kDescriptorsPerClaim,
+                               limits::kMaxWaitingClaims);
 }
 
 }  // namespace gpuyard::daemon

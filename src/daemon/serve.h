@@ -30,7 +30,7 @@ struct ServeOptions {
   // The files that the configuration was read from, whether they exist or not.
   std::vector<std::string> files = {};
   // Reads the configuration again; called on any thread. Null: the configuration stays.
-  std::function<Result<config::Config>()> reread;
+  std::function<Result<config::Config>()> read_config;
   // Renders the table of GPUs for `GET /`.
   std::function<std::string(const protocol::Snapshot&)> device_table =
       [](const protocol::Snapshot&) { return std::string(); };
@@ -42,16 +42,16 @@ struct ServeOptions {
 
 // Creates a directory of the daemon with its parents. Errc::denied if it is in config's fallback
 // directory in /tmp and another user made that directory.
-inline constexpr unsigned kAnybodyMayEnter = 0755;
-Result<void> make_place(const std::string& directory, unsigned mode, const Environment&);
+inline constexpr unsigned kPublicDirectoryMode = 0755;
+Result<void> make_daemon_directory(const std::string& directory, unsigned mode, const Environment&);
 
 // Checks the same of files and directories of the daemon's own as check_trusted_by_root() does of a
 // configuration: only root, this process's user and the package's may change them. In a container
 // root serves from directories of the package's user. May ask a name service.
-Result<void> check_own(const std::string& path, std::string_view why);
+Result<void> check_trusted_path(const std::string& path, std::string_view why);
 
 // Binds an address, and returns its URL.
-Result<std::string> listen_at(http::Server&, const std::string& address);
+Result<std::string> listen_on_address(http::Server&, const std::string& address);
 // Binds a socket, creates its directory if needed, and returns the socket. `directory` is the name
 // of that directory in an error.
 Result<std::string> listen_on_socket(http::Server&, const std::string& socket,
@@ -63,7 +63,7 @@ Result<void> check_library(const std::string& path);
 
 // Checks everything of a configuration that can be checked without starting: addresses, prefix,
 // socket path.
-Result<void> check(const config::Config&);
+Result<void> check_config(const config::Config&);
 
 // Locks the state directory for one daemon, for as long as the descriptor lives. Errc::conflict
 // names the pid of the other daemon.
@@ -80,7 +80,7 @@ Result<void> serve(const ServeOptions&);
 // else must go on when clients have used up their parts.
 
 // With fewer, the connections of one user would leave none for root, so the daemon does not start.
-inline constexpr rlim_t kFewestDescriptors = 64;
+inline constexpr rlim_t kMinDescriptors = 64;
 Result<void> check_descriptors(rlim_t descriptors);
 
 // Returns how many descriptors this process may have open now.
@@ -90,6 +90,6 @@ rlim_t descriptor_limit();
 http::Limits limits_of(const config::Config&, rlim_t descriptors);
 
 // Returns how many claims may wait, of all users together.
-std::size_t most_waiting_claims(rlim_t descriptors);
+std::size_t max_waiting_claims(rlim_t descriptors);
 
 }  // namespace gpuyard::daemon

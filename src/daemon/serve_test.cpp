@@ -25,13 +25,13 @@ config::Config valid() {
 }
 
 TEST(Check, TheDefaultsAreValid) {
-  EXPECT_TRUE(check(valid()).ok());
+  EXPECT_TRUE(check_config(valid()).ok());
 }
 
 TEST(Check, AnAddressThatIsNoneIsNamedWithItsKey) {
   auto config = valid();
   config.server.listen = {"localhost"};
-  const auto result = check(config);
+  const auto result = check_config(config);
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().code, Errc::invalid);
   EXPECT_EQ(result.error().message.find("server.listen"), 0U);
@@ -40,44 +40,44 @@ TEST(Check, AnAddressThatIsNoneIsNamedWithItsKey) {
 TEST(Check, ASocketPathDoesNotBelongAmongTheTcpAddresses) {
   auto config = valid();
   config.server.listen = {"/tmp/x.sock"};
-  EXPECT_NE(check(config).error().cause.find("server.socket"), std::string::npos);
+  EXPECT_NE(check_config(config).error().cause.find("server.socket"), std::string::npos);
 }
 
 TEST(Check, ASocketPathTheKernelCannotHoldIsRefused) {
   auto config = valid();
   config.server.socket = "/" + std::string(200, 'x');
-  EXPECT_EQ(check(config).error().message.find("server.socket"), 0U);
+  EXPECT_EQ(check_config(config).error().message.find("server.socket"), 0U);
 }
 
 TEST(Check, WhereZeusListensIsCheckedAsWell) {
   auto config = valid();
   config.zeus.socket = "/tmp/zeusd.sock";
   config.zeus.listen = {"127.0.0.1:0"};
-  EXPECT_TRUE(check(config).ok());
+  EXPECT_TRUE(check_config(config).ok());
   config.zeus.socket = "/" + std::string(200, 'x');
-  EXPECT_EQ(check(config).error().message.find("zeus.socket"), 0U);
+  EXPECT_EQ(check_config(config).error().message.find("zeus.socket"), 0U);
   config.zeus.socket = config.server.socket;
-  EXPECT_EQ(check(config).error().message.find("zeus.socket"), 0U);
+  EXPECT_EQ(check_config(config).error().message.find("zeus.socket"), 0U);
   config.zeus.socket = "";
   config.zeus.listen = {"/tmp/x.sock"};
-  EXPECT_NE(check(config).error().cause.find("zeus.socket"), std::string::npos);
+  EXPECT_NE(check_config(config).error().cause.find("zeus.socket"), std::string::npos);
   config.zeus.listen = {"localhost:1"};
-  EXPECT_EQ(check(config).error().message.find("zeus.listen"), 0U);
+  EXPECT_EQ(check_config(config).error().message.find("zeus.listen"), 0U);
 }
 
 TEST(Check, AMetricPrefixMustStartAName) {
   auto config = valid();
   config.metrics.prefix = "9lives";
-  EXPECT_EQ(check(config).error().message.find("metrics.prefix"), 0U);
+  EXPECT_EQ(check_config(config).error().message.find("metrics.prefix"), 0U);
 }
 
 TEST(Check, AGpuMustBeDegradedBeforeItIsUnhealthy) {
   auto config = valid();
   config.health.common = {85, 75};
-  EXPECT_EQ(check(config).error().message.find("health: "), 0U);
+  EXPECT_EQ(check_config(config).error().message.find("health: "), 0U);
   config = valid();
   config.health.of_gpu["3"] = {85, 75};
-  EXPECT_EQ(check(config).error().message.find("health.temperatures_of 3: "), 0U);
+  EXPECT_EQ(check_config(config).error().message.find("health.temperatures_of 3: "), 0U);
 }
 
 TEST_F(StateDirectory, IsCreatedWithItsParents) {
@@ -118,15 +118,15 @@ unsigned mode_of(const std::string& path) {
 }
 
 TEST_F(FallbackDirectory, IsMadeForItsUserAlone) {
-  ASSERT_TRUE(make_place(path(), 0755, environment_).ok());
+  ASSERT_TRUE(make_daemon_directory(path(), 0755, environment_).ok());
   EXPECT_EQ(mode_of(path()), 0700U);
-  ASSERT_TRUE(make_place(path() + "/state", 0700, environment_).ok());
+  ASSERT_TRUE(make_daemon_directory(path() + "/state", 0700, environment_).ok());
   EXPECT_EQ(mode_of(path() + "/state"), 0700U);
 }
 
 TEST_F(FallbackDirectory, SymlinkedPathIsDeniedWithAdvice) {
   std::filesystem::create_directory_symlink("/tmp", path());
-  const auto made = make_place(path() + "/state", 0700, environment_);
+  const auto made = make_daemon_directory(path() + "/state", 0700, environment_);
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().code, Errc::denied);
   for (const char* advice : {"XDG_RUNTIME_DIR", "--socket", "--state"}) {
@@ -136,7 +136,7 @@ TEST_F(FallbackDirectory, SymlinkedPathIsDeniedWithAdvice) {
 
 TEST_F(StateDirectory, StrictUmaskKeepsSocketDirectoryAccessible) {
   const mode_t before = ::umask(077);
-  const auto made = make_place(directory_.in("run"), 0755, Environment{});
+  const auto made = make_daemon_directory(directory_.in("run"), 0755, Environment{});
   ::umask(before);
   EXPECT_TRUE(made.ok());
   EXPECT_EQ(mode_of(directory_.in("run")), 0755U);
@@ -156,8 +156,8 @@ TEST(DescriptorBudget, ConnectionsAndClaimsLeaveDescriptorsForTheRest) {
   for (const rlim_t descriptors : {1024U, 4096U, 20'000U}) {
     const auto limits = limits_of(config, descriptors);
     const std::size_t doors = config.server.listen.size() + 2;
-    const std::size_t taken = doors * (limits.connections + limits.kept_places);
-    EXPECT_LE(taken + 2 * most_waiting_claims(descriptors), descriptors * 3 / 4) << descriptors;
+    const std::size_t taken = doors * (limits.connections + limits.reserved_slots);
+    EXPECT_LE(taken + 2 * max_waiting_claims(descriptors), descriptors * 3 / 4) << descriptors;
     EXPECT_LT(limits.streams, limits.connections);
   }
 }
@@ -166,16 +166,16 @@ TEST(DescriptorBudget, UsersTakeHalfOfTheFewestDescriptors) {
   for (const std::size_t listeners : {1U, 4U, 12U}) {
     config::Config config;
     config.server.listen.assign(listeners, "127.0.0.1:0");
-    const auto limits = limits_of(config, kFewestDescriptors);
+    const auto limits = limits_of(config, kMinDescriptors);
     EXPECT_GE(limits.connections, 1U);
-    EXPECT_LE((listeners + 3) * limits.connections, kFewestDescriptors / 2) << listeners;
+    EXPECT_LE((listeners + 3) * limits.connections, kMinDescriptors / 2) << listeners;
   }
 }
 
 TEST(DescriptorBudget, TooFewDescriptorsAreRefusedWithAdvice) {
-  EXPECT_TRUE(check_descriptors(kFewestDescriptors).ok());
+  EXPECT_TRUE(check_descriptors(kMinDescriptors).ok());
   EXPECT_TRUE(check_descriptors(RLIM_INFINITY).ok());
-  const auto few = check_descriptors(kFewestDescriptors - 1);
+  const auto few = check_descriptors(kMinDescriptors - 1);
   ASSERT_FALSE(few.ok());
   EXPECT_EQ(few.error().code, Errc::invalid);
   for (const char* advice : {"63", "64", "ulimit -n", "LimitNOFILE"}) {
@@ -187,7 +187,7 @@ TEST(DescriptorBudget, InfiniteRlimitKeepsDefaults) {
   const auto limits = limits_of({}, RLIM_INFINITY);
   EXPECT_EQ(limits.connections, http::Limits{}.connections);
   EXPECT_EQ(limits.streams, http::Limits{}.streams);
-  EXPECT_EQ(most_waiting_claims(RLIM_INFINITY), shares::kWaitingClaims);
+  EXPECT_EQ(max_waiting_claims(RLIM_INFINITY), limits::kMaxWaitingClaims);
 }
 
 TEST(DescriptorBudget, ConfigSetsLimitsPerQuotaGroup) {
@@ -195,8 +195,8 @@ TEST(DescriptorBudget, ConfigSetsLimitsPerQuotaGroup) {
   config.shares.connections = 7;
   config.shares.streams = 3;
   const auto limits = limits_of(config, RLIM_INFINITY);
-  EXPECT_EQ(limits.connections_of_one, 7U);
-  EXPECT_EQ(limits.streams_of_one, 3U);
+  EXPECT_EQ(limits.connections_per_group, 7U);
+  EXPECT_EQ(limits.streams_per_group, 3U);
 }
 
 }  // namespace

@@ -17,20 +17,20 @@
 namespace gpuyard::daemon {
 namespace {
 
-constexpr int kSignsInPatience = 4;
+constexpr int kPingsPerTimeout = 4;
 // In microseconds. Whoever asks for a sign more often, or less than once a day, means something
 // else.
-constexpr std::uint64_t kLeastPatience = 100'000;
-constexpr std::uint64_t kMostPatience = 86'400'000'000;
+constexpr std::uint64_t kMinWatchdogUs = 100'000;
+constexpr std::uint64_t kMaxWatchdogUs = 86'400'000'000;
 
-std::string taken_variable(const char* name) {
+std::string take_variable(const char* name) {
   const char* value = std::getenv(name);
   std::string text = value != nullptr ? value : "";
   ::unsetenv(name);
   return text;
 }
 
-UniqueFd connected_to(const std::string& path) {
+UniqueFd connect_to_manager(const std::string& path) {
   sockaddr_un address{};
   if (path.empty()) return UniqueFd();
   // An abstract name ends with the address, a path with a zero.
@@ -55,41 +55,42 @@ UniqueFd connected_to(const std::string& path) {
 }  // namespace
 
 ServiceManager ServiceManager::of_environment() {
-  const std::string socket = taken_variable("NOTIFY_SOCKET");
-  const auto patience = number_in<std::uint64_t>(taken_variable("WATCHDOG_USEC"));
-  const std::string whose = taken_variable("WATCHDOG_PID");
+  const std::string socket = take_variable("NOTIFY_SOCKET");
+  const auto patience = parse_number<std::uint64_t>(take_variable("WATCHDOG_USEC"));
+  const std::string whose = take_variable("WATCHDOG_PID");
   const bool ours = whose.empty() || whose == std::to_string(::getpid());
-  const bool sensible = patience && *patience >= kLeastPatience && *patience <= kMostPatience;
+  const bool sensible = patience && *patience >= kMinWatchdogUs && *patience <= kMaxWatchdogUs;
   if (!sensible || !ours) return ServiceManager(socket);
   return ServiceManager(socket, std::chrono::microseconds(*patience));
 }
 
 ServiceManager::ServiceManager(const std::string& socket, std::optional<Duration> watchdog)
-    : socket_(connected_to(socket)), patience_(watchdog) {}
+    : socket_(connect_to_manager(socket)), watchdog_timeout_(watchdog) {}
 
 void ServiceManager::send(const std::string& text) const {
   if (socket_) static_cast<void>(::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL));
 }
 
-void ServiceManager::ready(const std::string& status) const {
+void ServiceManager::notify_ready(const std::string& status) const {
   send("READY=1\nSTATUS=" + status);
 }
 
-void ServiceManager::stopping() const {
+void ServiceManager::notify_stopping() const {
   send("STOPPING=1\nSTATUS=shutting down: clients have half a second to finish");
 }
 
-void ServiceManager::watch(Loop& loop, Worker& worker) {
-  if (!socket_ || !patience_) return;
+void ServiceManager::start_watchdog(Loop& loop, Worker& worker) {
+  if (!socket_ || !watchdog_timeout_) return;
   send("WATCHDOG=1");
-  expect_turn(loop, worker);
+  schedule_watchdog_ping(loop, worker);
 }
 
-void ServiceManager::expect_turn(Loop& loop, Worker& worker) {
-  next_ = loop.call_after(*patience_ / kSignsInPatience, [this, &loop, &worker] {
-    const auto seen = here_.guard([this, &loop, &worker] { watch(loop, worker); });
+void ServiceManager::schedule_watchdog_ping(Loop& loop, Worker& worker) {
+  ping_timer_ = loop.call_after(*watchdog_timeout_ / kPingsPerTimeout, [this, &loop, &worker] {
+    const auto seen = lifetime_.guard([this, &loop, &worker] { start_watchdog(loop, worker); });
     // A full queue is no progress; it may have moved when we ask again.
-    if (!worker.post([seen] { return Worker::Afterwards(seen); })) expect_turn(loop, worker);
+    if (!worker.post([seen] { return Worker::Completion(seen); }))
+      schedule_watchdog_ping(loop, worker);
   });
 }
 

@@ -23,23 +23,23 @@ class ServiceManager {
   explicit ServiceManager(const std::string& socket, std::optional<Duration> watchdog = {});
 
   // `status` is a line for people, which `systemctl status` shows.
-  void ready(const std::string& status) const;
-  void stopping() const;
+  void notify_ready(const std::string& status) const;
+  void notify_stopping() const;
 
   // Gives signs of life, four in the manager's patience. Each is a turn of the loop that has also
   // seen a turn of the worker, which writes what must survive: if either hangs there is none. The
   // loop turns no more once the worker has ended. The manager's clock runs from the start, so call
   // it before the loop turns.
-  void watch(Loop& loop, Worker& worker);
+  void start_watchdog(Loop& loop, Worker& worker);
 
  private:
   void send(const std::string& text) const;
-  void expect_turn(Loop& loop, Worker& worker);
+  void schedule_watchdog_ping(Loop& loop, Worker& worker);
 
   UniqueFd socket_;
-  std::optional<Duration> patience_;
-  Subscription next_;
-  Lifetime here_;
+  std::optional<Duration> watchdog_timeout_;
+  Subscription ping_timer_;
+  Lifetime lifetime_;
 };
 
 }  // namespace gpuyard::daemon

@@ -22,7 +22,7 @@ class MoodyWorker final : public Worker {
  public:
   explicit MoodyWorker(Loop& loop) : loop_(loop) {}
 
-  bool post(Job job) override {
+  bool post(Task job) override {
     if (full) return false;
     if (!hangs) loop_.post(job());
     return true;
@@ -62,10 +62,10 @@ class Manager {
   UniqueFd fd_;
 };
 
-class WatchedDaemon : public testing::Test {
+class Watchdog : public testing::Test {
  protected:
-  WatchedDaemon() {
-    told_.watch(loop_, worker_);
+  Watchdog() {
+    told_.start_watchdog(loop_, worker_);
     EXPECT_EQ(manager_.heard(), "WATCHDOG=1");
   }
 
@@ -78,26 +78,26 @@ class WatchedDaemon : public testing::Test {
 TEST(ServiceManager, HearsThatTheDaemonIsReadyAndThatItEnds) {
   Manager manager;
   const ServiceManager told(manager.path());
-  told.ready("8 GPUs");
+  told.notify_ready("8 GPUs");
   EXPECT_EQ(manager.heard(), "READY=1\nSTATUS=8 GPUs");
-  told.stopping();
+  told.notify_stopping();
   EXPECT_TRUE(manager.heard().starts_with("STOPPING=1\n"));
 }
 
-TEST_F(WatchedDaemon, PingsFourTimesPerWatchdogTimeout) {
+TEST_F(Watchdog, PingsFourTimesPerWatchdogTimeout) {
   loop_.advance(seconds(9));
   EXPECT_EQ(manager_.heard(), "");
   loop_.advance(seconds(21));
   EXPECT_EQ(manager_.heard(), "WATCHDOG=1 WATCHDOG=1 WATCHDOG=1");
 }
 
-TEST_F(WatchedDaemon, GivesNoneWhileTheThreadThatWritesHangs) {
+TEST_F(Watchdog, GivesNoneWhileTheThreadThatWritesHangs) {
   worker_.hangs = true;
   loop_.advance(seconds(100));
   EXPECT_EQ(manager_.heard(), "");
 }
 
-TEST_F(WatchedDaemon, GivesOneAgainWhenAFullQueueIsWorkedOff) {
+TEST_F(Watchdog, GivesOneAgainWhenAFullQueueIsWorkedOff) {
   worker_.full = true;
   loop_.advance(seconds(20));
   EXPECT_EQ(manager_.heard(), "");
@@ -117,8 +117,8 @@ TEST(ServiceManager, IsKnownByTheEnvironmentWhichChildrenDoNotInherit) {
   for (const char* name : {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"}) {
     EXPECT_EQ(std::getenv(name), nullptr) << name;
   }
-  told.watch(loop, worker);
-  told.ready("x");
+  told.start_watchdog(loop, worker);
+  told.notify_ready("x");
   EXPECT_EQ(manager.heard(), "READY=1\nSTATUS=x");
 }
 
@@ -127,10 +127,10 @@ TEST(ServiceManager, ThatIsNotThereIsNoTrouble) {
   MoodyWorker worker(loop);
   for (const std::string socket : {"", "/nowhere/notify", "@gpuyard-test-nobody"}) {
     ServiceManager nobody(socket, seconds(40));
-    nobody.ready("x");
-    nobody.watch(loop, worker);
+    nobody.notify_ready("x");
+    nobody.start_watchdog(loop, worker);
     loop.advance(seconds(100));
-    nobody.stopping();
+    nobody.notify_stopping();
   }
 }
 

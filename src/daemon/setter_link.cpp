@@ -28,76 +28,78 @@ namespace gpuyard::daemon {
 SetterLink::SetterLink(Loop& loop, driver::DriverHostClient::Spawn spawn, std::string version,
                        SetterListener listener)
     : listener_(std::move(listener)),
-      client_(loop, [this, spawn = std::move(spawn)] { return reach(spawn); }, *this,
+      client_(loop, [this, spawn = std::move(spawn)] { return connect(spawn); }, *this,
               {"setter", true, std::move(version)}) {}
 
-Result<driver::DriverHostProcess> SetterLink::reach(const driver::DriverHostClient::Spawn& spawn) {
+Result<driver::DriverHostProcess> SetterLink::connect(
+    const driver::DriverHostClient::Spawn& spawn) {
   auto process = spawn();
   refusal_ = process ? std::nullopt : std::optional(process.error());
   return process;
 }
 
-bool SetterLink::command(const CommandRequest& request) {
-  if (there_) return send(request);
+bool SetterLink::submit(const CommandRequest& request) {
+  if (available_) return send(request);
   if (error()) return false;
   waiting_.push_back(request);
   return true;
 }
 
 bool SetterLink::send(const CommandRequest& request) {
-  if (!client_.command(request)) return false;
-  sent_[request.id] = request;
+  if (!client_.send_command(request)) return false;
+  in_flight_[request.id] = request;
   return true;
 }
 
 std::optional<Error> SetterLink::error() const {
-  if (there_) return std::nullopt;
+  if (available_) return std::nullopt;
   if (refusal_) return refusal_;
-  if (client_.is_coming()) return std::nullopt;
+  if (client_.is_available_soon()) return std::nullopt;
   return Error{Errc::unavailable, "the setter is restarting; nothing was changed, try again"};
 }
 
 void SetterLink::refuse_waiting(const Error& why) {
   for (const CommandRequest& request : std::exchange(waiting_, {})) {
-    listener_.answered(driver::refusal(request, why));
+    listener_.on_reply(driver::refused_reply(request, why));
   }
 }
 
-void SetterLink::on_fleet(const Fleet& fleet) {
+void SetterLink::on_inventory(const Inventory& fleet) {
   indexes_.clear();
   for (const DeviceInfo& device : fleet.devices) indexes_[device.id] = device.index;
-  said_.clear();
-  if (std::exchange(there_, true)) return;
+  logged_error_.clear();
+  if (std::exchange(available_, true)) return;
   const Error busy{Errc::busy, "the setter is too busy; nothing was changed, try again"};
   for (const CommandRequest& request : std::exchange(waiting_, {})) {
-    if (!send(request)) listener_.answered(driver::refusal(request, busy));
+    if (!send(request)) listener_.on_reply(driver::refused_reply(request, busy));
   }
-  listener_.came();
+  listener_.on_up();
 }
 
 void SetterLink::on_no_driver(const Error& error) {
   refusal_ = error;
-  if (std::exchange(said_, error.text()) != error.text()) {
+  if (std::exchange(logged_error_, error.text()) != error.text()) {
     log::warning("no GPU can be changed: {}", error.text());
   }
   refuse_waiting(error);
 }
 
 void SetterLink::on_command_reply(const CommandReply& reply) {
-  const auto found = sent_.extract(reply.id);
-  listener_.answered(reply);
+  const auto found = in_flight_.extract(reply.id);
+  listener_.on_reply(reply);
   if (!found) return;
   const auto index = indexes_.find(reply.device);
   driver::log_command(index == indexes_.end() ? 0 : index->second, found.mapped(), reply);
 }
 
 void SetterLink::on_host_down(const std::string& why) {
-  there_ = false;
-  sent_.clear();
-  if (std::exchange(said_, why) != why) log::warning("no GPU can be changed for now: {}", why);
+  available_ = false;
+  in_flight_.clear();
+  if (std::exchange(logged_error_, why) != why)
+    log::warning("no GPU can be changed for now: {}", why);
   refuse_waiting(refusal_.value_or(
       Error{Errc::unavailable, "the setter is unavailable; nothing was changed, try again"}));
-  listener_.went();
+  listener_.on_down();
 }
 
 namespace {
@@ -151,7 +153,7 @@ struct SetterArguments {
   std::string state;
 };
 
-SetterArguments arguments_of(const std::vector<std::string>& words) {
+SetterArguments parse_setter_arguments(const std::vector<std::string>& words) {
   SetterArguments arguments;
   for (std::size_t i = 0; i + 1 < words.size(); i += 2) {
     if (words[i] == "--config") arguments.config = words[i + 1];
@@ -161,7 +163,7 @@ SetterArguments arguments_of(const std::vector<std::string>& words) {
 }
 
 // A service manager names the directory of the setter's own user.
-std::string log_of(const SetterArguments& arguments, const config::Config& config) {
+std::string change_log_path(const SetterArguments& arguments, const config::Config& config) {
   std::string directory = arguments.state;
   if (const char* const own = std::getenv("STATE_DIRECTORY"); directory.empty() && own != nullptr) {
     directory = own;
@@ -171,10 +173,10 @@ std::string log_of(const SetterArguments& arguments, const config::Config& confi
 
 void serve_daemon(UniqueFd socket, const std::vector<std::string>& words,
                   const std::string& simulated_library, const std::string& version) {
-  const auto refuse = [&](const Error& why) { driver::refuse_to_set(socket.get(), why, version); };
+  const auto refuse = [&](const Error& why) { driver::send_refusal(socket.get(), why, version); };
   if (auto known = check_daemon(socket.get()); !known) return refuse(known.error());
-  const SetterArguments arguments = arguments_of(words);
-  const auto config = config::load(Environment::of_process(), arguments.config);
+  const SetterArguments arguments = parse_setter_arguments(words);
+  const auto config = config::load(Environment::current(), arguments.config);
   if (!config) {
     return refuse({Errc::denied, "the setter's configuration: " + config.error().text()});
   }
@@ -189,8 +191,9 @@ void serve_daemon(UniqueFd socket, const std::vector<std::string>& words,
   if (choice.path.empty() && arguments.state.empty()) {
     choice = library::choose_nvml(config->driver.nvml, simulated_library);
   }
-  driver::serve_setter(std::move(socket), [&] { return library::open_driver(choice); },
-                       {setter_policy(config->control), log_of(arguments, *config), version});
+  driver::serve_setter(
+      std::move(socket), [&] { return library::open_driver(choice); },
+      {setter_policy(config->control), change_log_path(arguments, *config), version});
 }
 
 }  // namespace
@@ -204,8 +207,8 @@ driver::SetterPolicy setter_policy(const config::Config::Control& control) {
   return policy;
 }
 
-driver::DriverHostClient::Spawn way_to_setter(std::string address,
-                                              std::vector<std::string> arguments) {
+driver::DriverHostClient::Spawn make_setter_spawn(std::string address,
+                                                  std::vector<std::string> arguments) {
   if (!address.empty()) {
     return [address = std::move(address)] { return connect_to_setter(address); };
   }

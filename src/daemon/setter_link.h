@@ -15,9 +15,9 @@
 namespace gpuyard::daemon {
 
 struct SetterListener {
-  std::function<void(const CommandReply&)> answered;
-  std::function<void()> came;  // it can change GPUs, after it could not
-  std::function<void()> went;  // answers that were not given are lost
+  std::function<void(const CommandReply&)> on_reply;
+  std::function<void()> on_up;    // it can change GPUs, after it could not
+  std::function<void()> on_down;  // answers that were not given are lost
 };
 
 class SetterLink final : private driver::DriverHostListener {
@@ -26,7 +26,7 @@ class SetterLink final : private driver::DriverHostListener {
 
   void start() { client_.start(); }
   // Returns false if the setter is not there, or is too busy: error() says why.
-  bool command(const CommandRequest&);
+  bool submit(const CommandRequest&);
   // Why the setter takes no changes, if it takes none. Errc::denied: it cannot be reached, or may
   // not set.
   std::optional<Error> error() const;
@@ -34,14 +34,14 @@ class SetterLink final : private driver::DriverHostListener {
   // See DriverHostClient.
   void pause(std::function<void(Result<void>)> ended) { client_.pause(std::move(ended)); }
   void resume() { client_.resume(); }
-  void renew(const std::string& why) { client_.renew(why); }
-  void hurry() { client_.hurry(); }
+  void renew(const std::string& why) { client_.restart(why); }
+  void hurry() { client_.start_now(); }
 
  private:
-  Result<driver::DriverHostProcess> reach(const driver::DriverHostClient::Spawn&);
+  Result<driver::DriverHostProcess> connect(const driver::DriverHostClient::Spawn&);
   bool send(const CommandRequest&);
   void refuse_waiting(const Error&);
-  void on_fleet(const Fleet&) override;
+  void on_inventory(const Inventory&) override;
   void on_no_driver(const Error&) override;
   void on_reply(const ReadReply&) override {}
   void on_event(const DeviceEvent&) override {}
@@ -49,19 +49,19 @@ class SetterLink final : private driver::DriverHostListener {
   void on_host_down(const std::string& why) override;
 
   const SetterListener listener_;
-  bool there_ = false;
+  bool available_ = false;
   std::optional<Error> refusal_;         // it cannot be reached, or it said that it cannot set
-  std::string said_;                     // in the log
+  std::string logged_error_;             // in the log
   std::vector<CommandRequest> waiting_;  // for the setter's first word; one of each GPU at most
-  std::map<std::uint64_t, CommandRequest> sent_;
+  std::map<std::uint64_t, CommandRequest> in_flight_;
   std::map<DeviceId, std::uint32_t> indexes_;
   driver::DriverHostClient client_;
 };
 
 // Returns how to get a setter: over the socket at `address`, or, without one, by starting a child
 // with these arguments.
-driver::DriverHostClient::Spawn way_to_setter(std::string address,
-                                              std::vector<std::string> arguments);
+driver::DriverHostClient::Spawn make_setter_spawn(std::string address,
+                                                  std::vector<std::string> arguments);
 
 // Returns what a setter with this configuration refuses.
 driver::SetterPolicy setter_policy(const config::Config::Control&);

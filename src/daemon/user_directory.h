@@ -21,18 +21,18 @@ namespace gpuyard::daemon {
 class UserDirectory {
  public:
   // How many names are kept, and for how long; after that they are looked up again.
-  static constexpr std::size_t kMost = 1024;
-  static constexpr Duration kKept = std::chrono::minutes(10);
+  static constexpr std::size_t kMaxNames = 1024;
+  static constexpr Duration kNameRetention = std::chrono::minutes(10);
   // A failed look-up leaves the user unknown and is retried after this time.
-  static constexpr Duration kFailureKept = processes::UserNames::kFailureKept;
+  static constexpr Duration kFailureRetention = processes::UserNames::kFailureRetention;
   // How often follow() checks for unknown and outdated names.
-  static constexpr Duration kFollowed = std::chrono::minutes(1);
+  static constexpr Duration kRefreshInterval = std::chrono::minutes(1);
   // How long learn() waits for names.
-  static constexpr Duration kPatience = std::chrono::milliseconds(300);
+  static constexpr Duration kResolveTimeout = std::chrono::milliseconds(300);
 
   // The references outlive it.
   UserDirectory(Loop& loop, Worker& worker,
-                processes::UserNames::LookUp look_up = processes::look_up_user);
+                processes::UserNames::NameLookup look_up = processes::look_up_user);
 
   // Returns nothing if the name is not known yet, or if the system has none. It looks up an unknown
   // name.
@@ -40,78 +40,78 @@ class UserDirectory {
   // Returns whether the system reported that the user does not exist. False if unknown.
   bool is_gone(std::uint32_t uid);
   // Looks up the users returned by `users`, and again whenever a name is outdated.
-  void follow(const std::function<std::vector<std::uint32_t>()>& users);
+  void refresh_regularly(const std::function<std::vector<std::uint32_t>()>& users);
   // Calls `done` once all of them were looked up, or kPatience is over; never inside the call.
-  void learn(const std::vector<std::uint32_t>& uids, std::function<void()> done);
+  void resolve(const std::vector<std::uint32_t>& uids, std::function<void()> done);
 
  private:
-  struct Known {
+  struct CachedName {
     std::optional<std::string> name;
     bool gone = false;
-    TimePoint until;
+    TimePoint expires_at;
   };
-  struct Waiting {  // for learn()
+  struct PendingResolve {  // for learn()
     std::set<std::uint32_t> unknown;
-    std::function<void()> done;
-    Subscription patience;
+    std::function<void()> on_done;
+    Subscription deadline;
   };
 
   bool is_fresh(std::uint32_t uid) const;
   void refresh(const std::vector<std::uint32_t>& uids);
-  bool want(std::uint32_t uid, bool urgent);
-  bool look_up_next();
-  void take(std::uint32_t uid, const Result<std::string>& name);
-  void tell(std::uint64_t who);
+  bool enqueue(std::uint32_t uid, bool urgent);
+  bool start_next();
+  void on_looked_up(std::uint32_t uid, const Result<std::string>& name);
+  void finish_resolve(std::uint64_t who);
 
   Loop& loop_;
   Worker& worker_;
-  processes::UserNames::LookUp look_up_;  // called on the worker
-  std::map<std::uint32_t, Known> known_;
+  processes::UserNames::NameLookup look_up_;  // called on the worker
+  std::map<std::uint32_t, CachedName> cache_;
   // Uids to look up, one a job, so that a slow name service delays other work of the worker by one
   // look-up only.
-  std::deque<std::uint32_t> line_;
-  std::set<std::uint32_t> asked_;  // queued or running; at most kMost
-  bool looking_ = false;
-  std::map<std::uint64_t, Waiting> waiting_;
+  std::deque<std::uint32_t> queue_;
+  std::set<std::uint32_t> requested_;  // queued or running; at most kMost
+  bool lookup_running_ = false;
+  std::map<std::uint64_t, PendingResolve> waiting_;
   std::uint64_t next_waiting_ = 0;
-  Subscription follow_;
-  Lifetime here_;
+  Subscription refresh_timer_;
+  Lifetime lifetime_;
 };
 
 // The members of one group, likewise. Lives on the io thread.
 class GroupDirectory {
  public:
   using LookUp = std::function<Result<bool>(uid_t)>;
-  using Told = std::function<void(bool)>;
+  using OnMember = std::function<void(bool)>;
 
-  static constexpr std::size_t kMost = 1024;
+  static constexpr std::size_t kMaxUsers = 1024;
   // For so long a user who has left the group still counts as a member.
-  static constexpr Duration kKept = std::chrono::seconds(30);
+  static constexpr Duration kMembershipRetention = std::chrono::seconds(30);
   // Who is not known to be a member by then is none.
-  static constexpr Duration kPatience = std::chrono::seconds(2);
+  static constexpr Duration kLookUpTimeout = std::chrono::seconds(2);
 
   // The references outlive it.
   GroupDirectory(Loop& loop, Worker& worker, LookUp look_up)
       : loop_(loop), worker_(worker), look_up_(std::move(look_up)) {}
 
   // Calls `told` once: inside the call if it is known.
-  void ask(std::uint32_t uid, Told told);
+  void query(std::uint32_t uid, OnMember told);
 
  private:
-  struct Known {
+  struct CachedMembership {
     bool member = false;
-    TimePoint until;
+    TimePoint expires_at;
   };
 
-  void answer(std::uint32_t uid, bool member);
+  void on_looked_up(std::uint32_t uid, bool member);
 
   Loop& loop_;
   Worker& worker_;
   LookUp look_up_;
-  std::map<std::uint32_t, Known> known_;
-  std::map<std::uint32_t, std::vector<Told>> asked_;
-  std::map<std::uint32_t, Subscription> patience_;
-  Lifetime here_;
+  std::map<std::uint32_t, CachedMembership> cache_;
+  std::map<std::uint32_t, std::vector<OnMember>> waiting_;
+  std::map<std::uint32_t, Subscription> deadlines_;
+  Lifetime lifetime_;
 };
 
 }  // namespace gpuyard::daemon

@@ -29,25 +29,25 @@ TEST_F(UserDirectoryTest, NameResolvesOnWorkerAndStaysDuringRefresh) {
   worker_.run_all();
   EXPECT_EQ(directory_.name_of(1000), "user1000");
   EXPECT_EQ(worker_.waiting(), 0U);
-  loop_.advance(UserDirectory::kKept);
+  loop_.advance(UserDirectory::kNameRetention);
   EXPECT_EQ(directory_.name_of(1000), "user1000") << "while it is asked for again";
   EXPECT_EQ(worker_.waiting(), 1U);
 }
 
 TEST_F(UserDirectoryTest, WaitForNamesEndsOnResultOrTimeout) {
   int done = 0;
-  directory_.learn({1000, 7}, [&] { ++done; });
+  directory_.resolve({1000, 7}, [&] { ++done; });
   EXPECT_EQ(done, 0);
   worker_.run_all();
   EXPECT_EQ(done, 1);
   EXPECT_EQ(directory_.name_of(1000), "user1000");
   EXPECT_FALSE(directory_.name_of(7)) << "there is none";
   EXPECT_EQ(asked_, 2);
-  directory_.learn({1000, 7}, [&] { ++done; });
+  directory_.resolve({1000, 7}, [&] { ++done; });
   loop_.run_posted();
   EXPECT_EQ(done, 2) << "known already";
-  directory_.learn({1001}, [&] { ++done; });
-  loop_.advance(UserDirectory::kPatience);
+  directory_.resolve({1001}, [&] { ++done; });
+  loop_.advance(UserDirectory::kResolveTimeout);
   EXPECT_EQ(done, 3) << "the name service hangs";
   worker_.run_all();
   EXPECT_EQ(done, 3);
@@ -64,26 +64,26 @@ TEST_F(UserDirectoryTest, OnlyUsersUnknownToTheSystemAreGone) {
 }
 
 TEST_F(UserDirectoryTest, FailedLookupKeepsKnownName) {
-  directory_.learn({1000}, [] {});
+  directory_.resolve({1000}, [] {});
   worker_.run_all();
   fails_ = true;
-  loop_.advance(UserDirectory::kKept);
+  loop_.advance(UserDirectory::kNameRetention);
   EXPECT_EQ(directory_.name_of(1000), "user1000");
   worker_.run_all();
   EXPECT_EQ(directory_.name_of(1000), "user1000");
   EXPECT_FALSE(directory_.is_gone(1000));
   EXPECT_EQ(worker_.waiting(), 0U);
-  loop_.advance(UserDirectory::kFailureKept);
+  loop_.advance(UserDirectory::kFailureRetention);
   directory_.name_of(1000);
   EXPECT_EQ(worker_.waiting(), 1U) << "retried sooner than a name expires";
 }
 
 TEST_F(UserDirectoryTest, FollowedUsersResolveInBackground) {
   std::vector<std::uint32_t> users = {7};
-  directory_.follow([&] { return users; });
-  loop_.advance(UserDirectory::kFollowed);
+  directory_.refresh_regularly([&] { return users; });
+  loop_.advance(UserDirectory::kRefreshInterval);
   users.push_back(1000);
-  loop_.advance(10 * UserDirectory::kFollowed);
+  loop_.advance(10 * UserDirectory::kRefreshInterval);
   EXPECT_EQ(worker_.waiting(), 1U) << "one at a time, while the name service hangs";
   worker_.run_all();
   EXPECT_EQ(asked_, 2);
@@ -94,13 +94,13 @@ TEST_F(UserDirectoryTest, FollowedUsersResolveInBackground) {
 
 TEST_F(UserDirectoryTest, UrgentLookupsPrecedeBackgroundAsSeparateTasks) {
   std::vector<std::uint32_t> many;
-  for (std::uint32_t uid = 1; uid < 2 * UserDirectory::kMost; ++uid) many.push_back(uid);
-  directory_.follow([&] { return many; });
-  loop_.advance(UserDirectory::kFollowed);
+  for (std::uint32_t uid = 1; uid < 2 * UserDirectory::kMaxNames; ++uid) many.push_back(uid);
+  directory_.refresh_regularly([&] { return many; });
+  loop_.advance(UserDirectory::kRefreshInterval);
   EXPECT_EQ(worker_.waiting(), 1U);
   int done = 0;
-  directory_.learn({900}, [&] { ++done; });
-  directory_.learn({5000}, [&] { ++done; });
+  directory_.resolve({900}, [&] { ++done; });
+  directory_.resolve({5000}, [&] { ++done; });
   loop_.run_posted();
   EXPECT_EQ(done, 1) << "5000 is one too many";
   worker_.run_one();
@@ -115,7 +115,7 @@ TEST_F(UserDirectoryTest, UrgentLookupsPrecedeBackgroundAsSeparateTasks) {
 TEST_F(UserDirectoryTest, AFullWorkerIsNoReasonToWait) {
   worker_.full = true;
   int done = 0;
-  directory_.learn({1000}, [&] { ++done; });
+  directory_.resolve({1000}, [&] { ++done; });
   loop_.run_posted();
   EXPECT_EQ(done, 1);
   EXPECT_FALSE(directory_.name_of(1000));
@@ -127,11 +127,12 @@ TEST_F(UserDirectoryTest, AFullWorkerIsNoReasonToWait) {
 
 TEST_F(UserDirectoryTest, KnowsABoundedNumber) {
   std::vector<std::uint32_t> many;
-  for (std::uint32_t uid = 10'000; many.size() < UserDirectory::kMost; ++uid) many.push_back(uid);
-  directory_.learn({1}, [] {});
+  for (std::uint32_t uid = 10'000; many.size() < UserDirectory::kMaxNames; ++uid)
+    many.push_back(uid);
+  directory_.resolve({1}, [] {});
   worker_.run_all();
   loop_.advance(std::chrono::seconds(1));
-  directory_.learn(many, [] {});
+  directory_.resolve(many, [] {});
   worker_.run_all();
   EXPECT_EQ(directory_.name_of(10'000), "user10000");
   EXPECT_FALSE(directory_.name_of(1)) << "the oldest has made room";

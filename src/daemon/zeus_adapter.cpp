@@ -9,25 +9,25 @@
 namespace gpuyard::daemon {
 namespace {
 
-http::Limits limits(const config::Config& config) {
+http::Limits zeus_limits(const config::Config& config) {
   http::Limits limits = limits_of(config, descriptor_limit());
-  limits.heartbeat = zeus::kHeartbeat;
+  limits.heartbeat = zeus::kHeartbeatInterval;
   return limits;
 }
 
 // An error of the whole order is an error of each GPU. A reset of what neither this user nor
 // anybody else has set is no error to clients of zeusd: they begin with it.
-std::vector<zeus::Outcome> outcomes_of(const zeus::Order& order,
-                                       const Result<control::Control::Changes>& changes) {
-  std::vector<zeus::Outcome> outcomes;
+std::vector<zeus::GpuOutcome> outcomes_of(
+    const zeus::SettingOrder& order, const Result<control::SettingController::Changes>& changes) {
+  std::vector<zeus::GpuOutcome> outcomes;
   for (const DeviceInfo& gpu : order.gpus) {
     outcomes.push_back({gpu.index, changes ? Result<void>() : Result<void>(changes.error())});
     if (!changes) continue;
-    for (const control::Change& change : *changes) {
+    for (const control::ChangeResult& change : *changes) {
       if (change.gpu != gpu.id || !change.error) continue;
       const bool resets = !order.setting;
       if (resets && change.error->code == Errc::not_found) continue;
-      outcomes.back().done = *change.error;
+      outcomes.back().result = *change.error;
     }
   }
   return outcomes;
@@ -36,7 +36,7 @@ std::vector<zeus::Outcome> outcomes_of(const zeus::Order& order,
 }  // namespace
 
 ZeusAdapter::ZeusAdapter(http::IoLoop& loop, Worker& query, telemetry::Telemetry& telemetry,
-                         control::Control& control, const api::Authority& authority,
+                         control::SettingController& control, const api::Authority& authority,
                          const config::Config& config, const processes::SubordinateUids& uids,
                          const std::string& version)
     : telemetry_(telemetry),
@@ -52,19 +52,19 @@ ZeusAdapter::ZeusAdapter(http::IoLoop& loop, Worker& query, telemetry::Telemetry
           [this](http::Request request, http::Reply reply) {
             facade_.handle(std::move(request), std::move(reply));
           },
-          limits(config)) {}
+          zeus_limits(config)) {}
 
-void ZeusAdapter::listen(Doors& doors) {
+void ZeusAdapter::listen(ListenerOpener& doors) {
   server_.allow_hosts(config_.server.allowed_hosts);
-  server_.ask_process_of([](const http::Request&) { return false; });
-  server_.share_by([this](uid_t uid) { return uids_.person(uid); });
+  server_.set_process_filter([](const http::Request&) { return false; });
+  server_.set_quota_policy([this](uid_t uid) { return uids_.owner_of(uid); });
   const auto for_zeus = [](Result<std::string> place) {
     if (place) *place += " for Zeus";
     return place;
   };
   for (const std::string& address : config_.zeus.listen) {
     doors.add("zeus.listen " + address,
-              [this, address, for_zeus] { return for_zeus(listen_at(server_, address)); });
+              [this, address, for_zeus] { return for_zeus(listen_on_address(server_, address)); });
   }
   if (config_.zeus.socket.empty()) return;
   doors.add("zeus.socket " + config_.zeus.socket, [this, for_zeus] {
@@ -76,17 +76,17 @@ void ZeusAdapter::stop(Duration grace, std::function<void()> done) {
   server_.shutdown(grace, std::move(done));
 }
 
-void ZeusAdapter::fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) {
-  telemetry_.fresh(probes,
-                   [done = std::move(done)](const telemetry::SnapshotPtr& read) { done(*read); });
+void ZeusAdapter::read_fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) {
+  telemetry_.read_fresh(
+      probes, [done = std::move(done)](const telemetry::SnapshotPtr& read) { done(*read); });
 }
 
-Subscription ZeusAdapter::listen_power(const DeviceId& id, Duration period,
-                                       std::function<void(const Reading&)> heard) {
-  return telemetry_.listen_power(id, period, std::move(heard));
+Subscription ZeusAdapter::subscribe_power(const DeviceId& id, Duration period,
+                                          std::function<void(const Reading&)> heard) {
+  return telemetry_.subscribe_power(id, period, std::move(heard));
 }
 
-Result<void> ZeusAdapter::enabled() const {
+Result<void> ZeusAdapter::check_enabled() const {
   if (control_.policy().enabled) return {};
   return Error{
       Errc::denied,
@@ -94,7 +94,7 @@ Result<void> ZeusAdapter::enabled() const {
 }
 
 // The same permissions as on the API's own socket.
-Result<void> ZeusAdapter::permits(const http::Request& request) {
+Result<void> ZeusAdapter::check_access(const http::Request& request) {
   protocol::RouteInfo route;
   route.method = http::name_of(request.method);
   route.pattern = request.path;
@@ -102,34 +102,35 @@ Result<void> ZeusAdapter::permits(const http::Request& request) {
   const api::Principal principal = api::principal_of(request.peer, authority_);
   auto permitted = api::authorise(principal, route, authority_);
   if (!permitted) {
-    control::Asker asker{principal.name(), false, std::to_string(request.id), request.received};
+    control::ChangeRequester asker{principal.name(), false, std::to_string(request.id),
+                                   request.received_at};
     asker.over_tcp = !principal.uid;
-    if (principal.uid) asker.person = fmt::format("uid {}", uids_.person(*principal.uid));
-    control_.note_refusal(asker, fmt::format("{} {}", route.method, route.pattern),
-                          permitted.error());
+    if (principal.uid) asker.quota_owner = fmt::format("uid {}", uids_.owner_of(*principal.uid));
+    control_.record_refusal(asker, fmt::format("{} {}", route.method, route.pattern),
+                            permitted.error());
   }
   return permitted;
 }
 
 // Refused beside another owner's value, even where both could apply: zeusd's clients take what they
 // set for what is in force. A later owner may still ask for less by the API.
-void ZeusAdapter::order(zeus::Order order,
-                        std::function<void(const std::vector<zeus::Outcome>&)> done) {
-  control::Request request;
-  request.asker = {fmt::format("zeus:{}", order.uid), false, std::to_string(order.request),
-                   order.received};
-  request.asker.person = fmt::format("uid {}", uids_.person(order.uid));
-  request.asker.member = true;  // see permits()
+void ZeusAdapter::submit(zeus::SettingOrder order,
+                         std::function<void(const std::vector<zeus::GpuOutcome>&)> done) {
+  control::ChangeRequest request;
+  request.requester = {fmt::format("zeus:{}", order.uid), false, std::to_string(order.request),
+                       order.received};
+  request.requester.quota_owner = fmt::format("uid {}", uids_.owner_of(order.uid));
+  request.requester.member = true;  // see permits()
   for (const DeviceInfo& gpu : order.gpus) request.gpus.push_back(gpu.id);
   request.exclusive = true;
   if (order.setting) {
-    request.action = control::Put{*order.setting};
+    request.action = control::SetValue{*order.setting};
   } else {
     request.action = control::Restore{order.kind};
   }
-  if (!order.wait) return done(outcomes_of(order, control_.send(request)));
-  control_.ask(request, [order = std::move(order),
-                         done = std::move(done)](const Result<control::Control::Changes>& changes) {
+  if (!order.wait) return done(outcomes_of(order, control_.submit_async(request)));
+  control_.submit(request, [order = std::move(order), done = std::move(done)](
+                               const Result<control::SettingController::Changes>& changes) {
     done(outcomes_of(order, changes));
   });
 }

@@ -9,7 +9,7 @@
 #include "core/control/setting_controller.h"
 #include "core/processes/users.h"
 #include "daemon/config/config.h"
-#include "daemon/doors.h"
+#include "daemon/listener_opener.h"
 #include "faces/api/principal.h"
 #include "faces/cpu/rapl.h"
 #include "faces/zeus/facade.h"
@@ -19,34 +19,35 @@
 
 namespace gpuyard::daemon {
 
-class ZeusAdapter final : private zeus::Gpus, private zeus::Setter {
+class ZeusAdapter final : private zeus::GpuSource, private zeus::SettingWriter {
  public:
   // The references outlive the feed.
-  ZeusAdapter(http::IoLoop&, Worker& query, telemetry::Telemetry&, control::Control&,
+  ZeusAdapter(http::IoLoop&, Worker& query, telemetry::Telemetry&, control::SettingController&,
               const api::Authority&, const config::Config&, const processes::SubordinateUids&,
               const std::string& version);
 
   // Its address and its socket are separate listeners.
-  void listen(Doors&);
+  void listen(ListenerOpener&);
   void start() { cpus_.start(); }
   void stop(Duration grace, std::function<void()> done);
 
  private:
   std::shared_ptr<const Snapshot> latest() const override { return telemetry_.latest(); }
-  void fresh(ProbeSet, std::function<void(const Snapshot&)> done) override;
-  Subscription listen_power(const DeviceId&, Duration period,
-                            std::function<void(const Reading&)> heard) override;
-  Result<void> enabled() const override;
-  Result<void> permits(const http::Request&) override;
-  void order(zeus::Order, std::function<void(const std::vector<zeus::Outcome>&)> done) override;
+  void read_fresh(ProbeSet, std::function<void(const Snapshot&)> done) override;
+  Subscription subscribe_power(const DeviceId&, Duration period,
+                               std::function<void(const Reading&)> heard) override;
+  Result<void> check_enabled() const override;
+  Result<void> check_access(const http::Request&) override;
+  void submit(zeus::SettingOrder,
+              std::function<void(const std::vector<zeus::GpuOutcome>&)> done) override;
 
   telemetry::Telemetry& telemetry_;
-  control::Control& control_;
+  control::SettingController& control_;
   const api::Authority authority_;
   const config::Config& config_;
   const processes::SubordinateUids& uids_;
-  cpu::Watch cpus_;
-  zeus::CoarseCpus coarse_cpus_;
+  cpu::CpuEnergyMonitor cpus_;
+  zeus::CoarseEnergyMonitor coarse_cpus_;
   zeus::Facade facade_;
   http::Server server_;
 };

@@ -24,7 +24,7 @@ class Lease(LeaseBase):
     record, renew() and release() raise Conflict.
     """
 
-    def __init__(self, client: Client, request: models.LeaseWish, wait: Optional[float]) -> None:
+    def __init__(self, client: Client, request: models.LeaseRequest, wait: Optional[float]) -> None:
         super().__init__(request, wait)
         self._client = client
         self._renewals: Optional[asyncio.Task[None]] = None

@@ -22,27 +22,27 @@ namespace {
 
 using AlertsAction = AlertsVerb::Action;
 
-constexpr int kUnmet = 7;  // exit code: a sink's test failed
+constexpr int kExitSinkTestFailed = 7;  // exit code: a sink's test failed
 
 // Prints the answer as JSON, or as `text` has it.
 template <class Answer, class Text>
 int show(const AlertsVerb& verb, const Result<Answer>& answer, Text&& text) {
   if (!answer) {
-    return complain_about_control(answer.error(), client::is_elsewhere(verb.socket),
-                                  "changing alerts");
+    return print_control_error(answer.error(), client::is_remote_address(verb.socket),
+                               "changing alerts");
   }
   print(verb.json
             ? json_line(*answer)
-            : place_text(verb.socket) + text(*answer, wall_now(), Screen::of_stdout(verb.color)));
+            : host_heading(verb.socket) + text(*answer, wall_now(), Screen::of_stdout(verb.color)));
   return 0;
 }
 
 int history(const AlertsVerb& verb, const http::Endpoint& daemon) {
   protocol::AlertHistoryQuery query;
-  query.rule = if_given(verb.rule);
-  query.gpu = if_given(verb.gpus);
+  query.rule = non_empty(verb.rule);
+  query.gpu = non_empty(verb.gpus);
   query.limit = verb.limit;
-  return show(verb, client::insist(daemon, protocol::kAlertHistory, query), history_text);
+  return show(verb, client::call_with_retry(daemon, protocol::kAlertHistory, query), history_text);
 }
 
 // Silences with the indexes that GPUs have now in place of their UUIDs, for people.
@@ -59,13 +59,13 @@ Printable silences_with_indexes(const http::Endpoint& daemon, protocol::Silences
 }
 
 // Makes one silence for each GPU, because a silence is of one GPU or of all; shows them together.
-int silence_each(const AlertsVerb& verb, const http::Endpoint& daemon, protocol::SilenceWish wish,
-                 const std::vector<std::string>& gpus) {
+int silence_each(const AlertsVerb& verb, const http::Endpoint& daemon,
+                 protocol::SilenceRequest wish, const std::vector<std::string>& gpus) {
   std::set<std::string> made;
   std::optional<Error> failed;
   for (const std::string& gpu : gpus) {
     wish.gpu = gpu;
-    const auto one = client::insist(daemon, protocol::kSilence, {}, wish);
+    const auto one = client::call_with_retry(daemon, protocol::kSilence, {}, wish);
     if (!one) {
       failed = one.error();
       break;
@@ -73,7 +73,7 @@ int silence_each(const AlertsVerb& verb, const http::Endpoint& daemon, protocol:
     made.insert(one->id);
   }
   if (!made.empty()) {
-    auto all = client::insist(daemon, protocol::kSilencesNow);
+    auto all = client::call_with_retry(daemon, protocol::kActiveSilences);
     if (all) std::erase_if(all->silences, [&](const auto& one) { return !made.contains(one.id); });
     const auto as_text = [&](const protocol::Silences& ones, WallTime now, const Screen& screen) {
       return silences_with_indexes(daemon, ones, now, screen);
@@ -87,46 +87,48 @@ int silence_each(const AlertsVerb& verb, const http::Endpoint& daemon, protocol:
 
 int silence(const AlertsVerb& verb, const http::Endpoint& daemon) {
   const auto length =
-      seconds_of(verb.length, "--for", kShortestLifetime, gpuyard::andon::SilenceTable::kLongest);
-  if (!length) return complain(length.error());
-  protocol::SilenceWish wish;
+      seconds_of(verb.length, "--for", kMinLifetime, gpuyard::andon::SilenceTable::kMaxDuration);
+  if (!length) return print_error(length.error());
+  protocol::SilenceRequest wish;
   wish.for_s = *length;
-  wish.rule = if_given(verb.rule);
-  wish.comment = if_given(verb.note);
+  wish.rule = non_empty(verb.rule);
+  wish.comment = non_empty(verb.note);
   const auto gpus = split(verb.gpus, ',');
   if (!verb.gpus.empty() && std::ranges::count(gpus, "") > 0) {
-    return complain({Errc::invalid, "--gpu: the list contains an empty name"});
+    return print_error({Errc::invalid, "--gpu: the list contains an empty name"});
   }
   if (gpus.size() > 1) return silence_each(verb, daemon, std::move(wish), gpus);
-  wish.gpu = if_given(verb.gpus);
-  return show(verb, client::insist(daemon, protocol::kSilence, {}, wish),
+  wish.gpu = non_empty(verb.gpus);
+  return show(verb, client::call_with_retry(daemon, protocol::kSilence, {}, wish),
               [&](const protocol::Silence& one, WallTime now, const Screen& screen) {
                 return silences_with_indexes(daemon, {1, false, {one}}, now, screen);
               });
 }
 
 int acknowledge(const AlertsVerb& verb, const http::Endpoint& daemon) {
-  const auto number = number_in<std::uint64_t>(verb.alert);
+  const auto number = parse_number<std::uint64_t>(verb.alert);
   if (!number) {
-    return complain({Errc::invalid,
-                     fmt::format("N: expected the number of an alert; got \"{}\"", verb.alert), "",
-                     "gpuyard alerts"});
+    return print_error({Errc::invalid,
+                        fmt::format("N: expected the number of an alert; got \"{}\"", verb.alert),
+                        "", "gpuyard alerts"});
   }
-  return show(verb,
-              client::insist(daemon, protocol::kAcknowledge, {*number}, {if_given(verb.note)}),
-              [](const protocol::AlertAnswer& answer, auto&&...) {
-                return formatted("Acknowledged alert {}.\n", name_text(answer.alert));
-              });
+  return show(
+      verb,
+      client::call_with_retry(daemon, protocol::kAcknowledge, {*number}, {non_empty(verb.note)}),
+      [](const protocol::AlertAnswer& answer, auto&&...) {
+        return formatted("Acknowledged alert {}.\n", name_text(answer.alert));
+      });
 }
 
 int test(const AlertsVerb& verb, const http::Endpoint& daemon) {
-  const auto answer = client::insist(daemon, protocol::kTestSinks, {}, {if_given(verb.sink)},
-                                     protocol::kSinkTestPatience + client::kAnswerDeadline);
+  const auto answer =
+      client::call_with_retry(daemon, protocol::kTestSinks, {}, {non_empty(verb.sink)},
+                              protocol::kSinkTestTimeout + client::kReplyTimeout);
   const int shown =
       show(verb, answer, [](const auto& tests, auto&&...) { return sink_tests_text(tests); });
   if (shown != 0) return shown;
   const bool all = std::ranges::all_of(answer->sinks, &protocol::SinkTest::delivered);
-  return all ? 0 : kUnmet;
+  return all ? 0 : kExitSinkTestFailed;
 }
 
 void add_subject(Options sub, AlertsVerb& verb) {
@@ -146,10 +148,10 @@ Options add_alerts(Options program, AlertsVerb& verb) {
       .example("gpuyard alerts ack 17 --note \"fan ordered\"")
       .example("gpuyard alerts silence --gpu 3 --for 2h")
       .example("gpuyard alerts rules --toml > alerts.toml");
-  add_showing(alerts, verb.socket, verb.json, verb.color);
+  add_output_options(alerts, verb.socket, verb.json, verb.color);
   const auto action = [&](AlertsAction what, const char* name, const char* summary) {
     const Options sub = alerts.verb(name, summary).sets(verb.action, what);
-    add_showing(sub, verb.socket, verb.json, verb.color);
+    add_output_options(sub, verb.socket, verb.json, verb.color);
     return sub;
   };
   const Options history =
@@ -199,14 +201,14 @@ int run(const AlertsVerb& verb) {
     return 0;
   }
   const auto daemon =
-      daemon_at(verb.socket, "alerts need a daemon, and none is running on this machine");
-  if (!daemon) return complain_about_source(daemon.error());
+      require_daemon(verb.socket, "alerts need a daemon, and none is running on this machine");
+  if (!daemon) return print_source_error(daemon.error());
   const auto as_text = [&](const protocol::Silences& all, WallTime now, const Screen& screen) {
     return silences_with_indexes(*daemon, all, now, screen);
   };
   switch (verb.action) {
     case AlertsAction::list:
-      return show(verb, client::insist(*daemon, protocol::kAlerts), alerts_text);
+      return show(verb, client::call_with_retry(*daemon, protocol::kAlerts), alerts_text);
     case AlertsAction::history:
       return history(verb, *daemon);
     case AlertsAction::acknowledge:
@@ -214,9 +216,9 @@ int run(const AlertsVerb& verb) {
     case AlertsAction::silence:
       return silence(verb, *daemon);
     case AlertsAction::silences:
-      return show(verb, client::insist(*daemon, protocol::kSilencesNow), as_text);
+      return show(verb, client::call_with_retry(*daemon, protocol::kActiveSilences), as_text);
     case AlertsAction::unsilence: {
-      auto left = client::insist(*daemon, protocol::kUnsilence, {verb.id});
+      auto left = client::call_with_retry(*daemon, protocol::kUnsilence, {verb.id});
       if (!left && left.error().code == Errc::not_found) {
         Error error = left.error();
         error.hint = "gpuyard alerts silences";
@@ -225,12 +227,12 @@ int run(const AlertsVerb& verb) {
       return show(verb, left, [&](auto&&...) { return formatted("Ended silence {}.\n", verb.id); });
     }
     case AlertsAction::rules:
-      return show(verb, client::insist(*daemon, protocol::kRules),
+      return show(verb, client::call_with_retry(*daemon, protocol::kRules),
                   [](const protocol::Rules& all, WallTime, const Screen& screen) {
                     return rules_text(all, screen);
                   });
     case AlertsAction::sinks:
-      return show(verb, client::insist(*daemon, protocol::kSinks), sinks_text);
+      return show(verb, client::call_with_retry(*daemon, protocol::kSinks), sinks_text);
     case AlertsAction::test:
       break;
   }

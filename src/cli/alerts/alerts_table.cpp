@@ -29,7 +29,7 @@ std::string gpu_text(const std::optional<protocol::AlertGpu>& gpu) {
 }
 
 // Says what is special about a firing alert.
-std::string standing_text(const Alert& alert) {
+std::string state_text(const Alert& alert) {
   std::vector<std::string> words;
   if (alert.quarantines) words.push_back(fmt::format("GPU {} is quarantined", gpu_text(alert.gpu)));
   if (alert.acknowledged) words.push_back("acknowledged by " + alert.acknowledged->by);
@@ -69,7 +69,7 @@ Printable alerts_text(const protocol::Alerts& alerts, WallTime now, const Screen
                      {"LEVEL"},
                      {"SEVERITY", true},
                      {"GPU", true},
-                     {with_zone("SINCE", now), false, AlertColumn::since},
+                     {heading_with_zone("SINCE", now), false, AlertColumn::since},
                      {"RULE", false, AlertColumn::rule_names},
                      {"MESSAGE"}}};
   for (const Alert& alert : alerts.alerts) {
@@ -87,7 +87,7 @@ Printable alerts_text(const protocol::Alerts& alerts, WallTime now, const Screen
                    : all_is_known         ? Printable("No alerts are firing.\n")
                                   : "No alerts are firing, but some conditions are unknown.\n";
   for (const Alert& alert : alerts.alerts) {
-    const std::string standing = standing_text(alert);
+    const std::string standing = state_text(alert);
     if (!standing.empty()) text += formatted("{}: {}\n", alert.number, standing);
     if (!alert.advice.empty() && !alert.acknowledged) {
       text += formatted("{}: {}\n", alert.number, alert.advice);
@@ -102,8 +102,8 @@ Printable history_text(const protocol::AlertHistory& history, WallTime now, cons
   FittedTable table{{{"ALERT", true},
                      {"LEVEL"},
                      {"GPU", true},
-                     {with_zone("FROM", now), false, AlertColumn::since},
-                     {with_zone("UNTIL", now)},
+                     {heading_with_zone("FROM", now), false, AlertColumn::since},
+                     {heading_with_zone("UNTIL", now)},
                      {"RULE", false, AlertColumn::rule_names},
                      {"MESSAGE"},
                      {"END REASON", false, AlertColumn::endings}}};
@@ -127,7 +127,7 @@ Printable silences_text(const protocol::Silences& silences, WallTime now, const 
   FittedTable table{{{"ID"},
                      {"RULE"},
                      {"GPU"},
-                     {with_zone("UNTIL", now)},
+                     {heading_with_zone("UNTIL", now)},
                      {"BY", false, AlertColumn::since},
                      {"NOTE"}}};
   for (const protocol::Silence& one : silences.silences) {

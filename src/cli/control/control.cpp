@@ -25,24 +25,24 @@
 namespace gpuyard::cli {
 namespace {
 
-using protocol::Change;
-using protocol::Changes;
+using protocol::ChangeResult;
+using protocol::ChangeResults;
 using protocol::Management;
 using Requests = std::vector<ControlRequest>;
 
 // The result of one request, or of its dry run.
-struct Answer {
+struct RequestOutcome {
   std::string what;
-  Changes changes;
+  ChangeResults changes;
 };
 
-struct Answers {
-  std::vector<Answer> given;
-  std::optional<Error> refused;  // the next request, refused as a whole
+struct RequestOutcomes {
+  std::vector<RequestOutcome> completed;
+  std::optional<Error> refusal;  // the next request, refused as a whole
 
-  Changes together() const {
-    Changes all;
-    for (const Answer& answer : given) {
+  ChangeResults all_changes() const {
+    ChangeResults all;
+    for (const RequestOutcome& answer : completed) {
       all.simulated = answer.changes.simulated;
       all.changes.insert(all.changes.end(), answer.changes.changes.begin(),
                          answer.changes.changes.end());
@@ -51,44 +51,47 @@ struct Answers {
   }
   // Calls tell(answer, change) for changes that succeeded, or for those that failed.
   template <class Tell>
-  void each(bool success, Tell&& tell) const {
-    for (const Answer& answer : given) {
-      for (const Change& change : answer.changes.changes) {
-        if (succeeded(change) == success) tell(answer, change);
+  void for_each_change(bool success, Tell&& tell) const {
+    for (const RequestOutcome& answer : completed) {
+      for (const ChangeResult& change : answer.changes.changes) {
+        if (has_succeeded(change) == success) tell(answer, change);
       }
     }
   }
 };
 
 // How long to wait for the settings. The daemon itself waits 2 s for GPUs that do not answer.
-constexpr Duration kLookDeadline = std::chrono::seconds(5);
+constexpr Duration kSettingsReadTimeout = std::chrono::seconds(5);
 
 Result<Management> management_of(const http::Endpoint& daemon, const std::string& gpus) {
-  if (gpus.empty()) return client::insist(daemon, protocol::kManagement, {}, {}, kLookDeadline);
-  return client::insist(daemon, protocol::kManagementOf, {gpus}, {}, kLookDeadline);
+  if (gpus.empty())
+    return client::call_with_retry(daemon, protocol::kManagement, {}, {}, kSettingsReadTimeout);
+  return client::call_with_retry(daemon, protocol::kGpuManagement, {gpus}, {},
+                                 kSettingsReadTimeout);
 }
 
 // Who the user is on another machine is not known here: no claim there is called "you".
 ControlReader reader_of(const http::Endpoint& daemon) {
   auto reader = ControlReader::of_process();
-  if (daemon.elsewhere()) reader.name.clear();
+  if (daemon.is_remote()) reader.name.clear();
   return reader;
 }
 
 int show(const ControlVerb& verb) {
   const auto daemon = control_daemon(verb.socket);
-  if (!daemon) return complain_about_source(daemon.error());
+  if (!daemon) return print_source_error(daemon.error());
   auto management = management_of(*daemon, verb.gpus);
-  if (!management) return complain_about_control(management.error(), daemon->elsewhere());
+  if (!management) return print_control_error(management.error(), daemon->is_remote());
   keep_only(*management, settings_of(verb.subject));
   if (verb.json) print(json_line(*management));
-  for (const std::string& note : management->notes) say("note: " + note);
+  for (const std::string& note : management->notes) print_note("note: " + note);
   if (management->gpus.empty()) {
-    return complain({Errc::unavailable, "the daemon reports no GPUs", "", "gpuyard doctor"});
+    return print_error({Errc::unavailable, "the daemon reports no GPUs", "", "gpuyard doctor"});
   }
   if (verb.json) return 0;
   if (!management->enabled) {
-    say("note: changing GPUs is disabled: [control] enabled is false in the daemon's "
+    print_note(
+        "note: changing GPUs is disabled: [control] enabled is false in the daemon's "
         "configuration");
   }
   print(control_table(*management, reader_of(*daemon), Screen::of_stdout(verb.color)));
@@ -96,26 +99,27 @@ int show(const ControlVerb& verb) {
 }
 
 // Makes the requests until the daemon refuses one as a whole.
-Answers ask_all(const Requests& requests, const http::Endpoint& daemon, bool dry_run) {
-  Answers answers;
+RequestOutcomes submit_all(const Requests& requests, const http::Endpoint& daemon, bool dry_run) {
+  RequestOutcomes answers;
   for (const ControlRequest& request : requests) {
-    auto changes = request.ask(daemon, dry_run);
+    auto changes = request.submit(daemon, dry_run);
     if (!changes) {
-      answers.refused = std::move(changes).error();
+      answers.refusal = std::move(changes).error();
       break;
     }
-    answers.given.push_back({request.what, *std::move(changes)});
+    answers.completed.push_back({request.what, *std::move(changes)});
   }
   return answers;
 }
 
 // Says what failed; returns the exit code.
-int say_errors(const Answers& answers, const http::Endpoint& daemon, const ControlReader& reader) {
-  answers.each(false, [&](const Answer& answer, const Change& change) {
-    say(result_line(change, answer.what, reader));
+int print_errors(const RequestOutcomes& answers, const http::Endpoint& daemon,
+                 const ControlReader& reader) {
+  answers.for_each_change(false, [&](const RequestOutcome& answer, const ChangeResult& change) {
+    print_note(result_line(change, answer.what, reader));
   });
-  if (answers.refused) return complain_about_control(*answers.refused, daemon.elsewhere());
-  return worst_exit_code(answers.together());
+  if (answers.refusal) return print_control_error(*answers.refusal, daemon.is_remote());
+  return worst_exit_code(answers.all_changes());
 }
 
 using Names = std::map<std::string, std::string>;  // of GPUs, by UUID
@@ -129,109 +133,110 @@ Names names_of(const http::Endpoint& daemon, const std::string& gpus) {
   return names;
 }
 
-Printable plan_text(const Answers& answers, const ControlReader& reader,
+Printable plan_text(const RequestOutcomes& answers, const ControlReader& reader,
                     const http::Endpoint& daemon, const std::string& gpus) {
   const Names names = names_of(daemon, gpus);
   Printable text;
-  answers.each(true, [&](const Answer& answer, const Change& change) {
+  answers.for_each_change(true, [&](const RequestOutcome& answer, const ChangeResult& change) {
     const auto name = names.find(change.uuid);
     text += formatted(
         "{}\n", plan_line(change, answer.what, name != names.end() ? name->second : "", reader));
   });
-  if (!text.empty()) text = place_text(daemon.text()) + text;
-  if (answers.together().simulated) text += "These GPUs are simulated.\n";
+  if (!text.empty()) text = host_heading(daemon.text()) + text;
+  if (answers.all_changes().simulated) text += "These GPUs are simulated.\n";
   return text;
 }
 
 // Says what would happen and changes nothing.
 int plan(const ControlVerb& verb, const Requests& requests, const http::Endpoint& daemon) {
   const auto reader = reader_of(daemon);
-  const Answers answers = ask_all(requests, daemon, true);
+  const RequestOutcomes answers = submit_all(requests, daemon, true);
   if (verb.json) {
-    if (!answers.given.empty()) print(json_line(answers.together()));
+    if (!answers.completed.empty()) print(json_line(answers.all_changes()));
   } else {
     print(plan_text(answers, reader, daemon, verb.gpus));
   }
-  return say_errors(answers, daemon, reader);
+  return print_errors(answers, daemon, reader);
 }
 
 // Asks the user. Empty: the user agreed; else the exit code.
-std::optional<int> not_agreed(const ControlVerb& verb, const Requests& requests,
-                              const http::Endpoint& daemon) {
+std::optional<int> check_confirmation(const ControlVerb& verb, const Requests& requests,
+                                      const http::Endpoint& daemon) {
   const auto reader = reader_of(daemon);
-  const Answers answers = ask_all(requests, daemon, true);
-  const int code = say_errors(answers, daemon, reader);
-  const Changes all = answers.together();
-  const bool possible = std::ranges::any_of(all.changes, succeeded);
-  if (answers.refused || !possible || (verb.atomic && code != 0)) {
-    say(all.changes.empty() && code == 0 ? "nothing to change" : "nothing was changed");
+  const RequestOutcomes answers = submit_all(requests, daemon, true);
+  const int code = print_errors(answers, daemon, reader);
+  const ChangeResults all = answers.all_changes();
+  const bool possible = std::ranges::any_of(all.changes, has_succeeded);
+  if (answers.refusal || !possible || (verb.atomic && code != 0)) {
+    print_note(all.changes.empty() && code == 0 ? "nothing to change" : "nothing was changed");
     return code;
   }
   Printable text = plan_text(answers, reader, daemon, verb.gpus);
   if (verb.subject == ControlVerb::Subject::reset) {
     text += formatted("During the reset, all GPUs of {} machine are unavailable for a moment.\n",
-                      place_text(daemon.text()).empty() ? "this" : "that");
+                      host_heading(daemon.text()).empty() ? "this" : "that");
   }
-  print_error(text);
-  if (consents("Apply?")) return std::nullopt;
-  say("nothing was changed");
+  print_stderr(text);
+  if (confirm("Apply?")) return std::nullopt;
+  print_note("nothing was changed");
   return exit_code_of(Errc::internal);
 }
 
-int carry_out(const ControlVerb& verb, const Requests& requests, const http::Endpoint& daemon) {
-  const Answers answers = ask_all(requests, daemon, false);
+int apply_changes(const ControlVerb& verb, const Requests& requests, const http::Endpoint& daemon) {
+  const RequestOutcomes answers = submit_all(requests, daemon, false);
   const auto reader = reader_of(daemon);
-  const Changes all = answers.together();
-  if (verb.json && !answers.given.empty()) print(json_line(all));
+  const ChangeResults all = answers.all_changes();
+  if (verb.json && !answers.completed.empty()) print(json_line(all));
   if (!verb.json) {
-    if (std::ranges::any_of(all.changes, succeeded)) print(place_text(daemon.text()));
-    answers.each(true, [&](const Answer& answer, const Change& change) {
+    if (std::ranges::any_of(all.changes, has_succeeded)) print(host_heading(daemon.text()));
+    answers.for_each_change(true, [&](const RequestOutcome& answer, const ChangeResult& change) {
       print(formatted("{}\n", result_line(change, answer.what, reader)));
     });
-    if (all.changes.empty() && !answers.refused) say("nothing to change");
-    if (all.simulated && std::ranges::any_of(all.changes, succeeded)) {
-      print_error("These GPUs are simulated.\n");  // stdout has a line for each change, for scripts
+    if (all.changes.empty() && !answers.refusal) print_note("nothing to change");
+    if (all.simulated && std::ranges::any_of(all.changes, has_succeeded)) {
+      print_stderr(
+          "These GPUs are simulated.\n");  // stdout has a line for each change, for scripts
     }
   }
-  return say_errors(answers, daemon, reader);
+  return print_errors(answers, daemon, reader);
 }
 
 }  // namespace
 
 int run(const ControlVerb& verb) {
   const auto requests = requests_of(verb);
-  if (!requests) return complain(requests.error());
+  if (!requests) return print_error(requests.error());
   if (requests->empty()) return show(verb);
   const bool to_be_asked = !verb.yes && !verb.dry_run;
-  if (to_be_asked && !can_be_asked()) {
-    return complain({Errc::invalid, "nothing was changed", "confirmation needs a terminal",
-                     fmt::format("{0} --dry-run  # previews the change\n{0} --yes", verb.line)});
+  if (to_be_asked && !is_interactive()) {
+    return print_error({Errc::invalid, "nothing was changed", "confirmation needs a terminal",
+                        fmt::format("{0} --dry-run  # previews the change\n{0} --yes", verb.line)});
   }
   const auto daemon = control_daemon(verb.socket);
-  if (!daemon) return complain_about_source(daemon.error());
+  if (!daemon) return print_source_error(daemon.error());
   if (verb.dry_run) return plan(verb, *requests, *daemon);
   if (to_be_asked) {
-    if (const auto code = not_agreed(verb, *requests, *daemon)) return *code;
+    if (const auto code = check_confirmation(verb, *requests, *daemon)) return *code;
   }
-  return carry_out(verb, *requests, *daemon);
+  return apply_changes(verb, *requests, *daemon);
 }
 
 // gpuyard audit and gpuyard operations: what was asked of the GPUs, by whom, and the results.
 namespace {
 
-constexpr int kMostAuditLines = 1000;
+constexpr int kMaxAuditLines = 1000;
 
 }  // namespace
 
 Options add_audit(Options program, AuditVerb& verb) {
   const Options audit =
       program.verb("audit", "Show the audit log of GPU changes and refused requests");
-  add_showing(audit, verb.socket, verb.json, verb.color);
+  add_output_options(audit, verb.socket, verb.json, verb.color);
   add_gpus(audit, verb.gpus, "Only these GPUs: indexes, UUIDs or PCI addresses").default_is("all");
   audit.option("-n,--limit", verb.limit, "Show the newest N entries, 1 to 1000")
       .metavar("N")
       .default_is("50")
-      .range(1, kMostAuditLines);
+      .range(1, kMaxAuditLines);
   const Option verify = audit.flag(
       "--verify", verb.verify, "Compare the audit log with the setter's own log of its changes");
   audit.option("--log", verb.log, "Log of the setter")
@@ -247,7 +252,7 @@ Options add_audit(Options program, AuditVerb& verb) {
 Options add_operations(Options program, OperationsVerb& verb) {
   const Options operations =
       program.verb("operations", "List queued, running and recently finished changes");
-  add_showing(operations, verb.socket, verb.json, verb.color);
+  add_output_options(operations, verb.socket, verb.json, verb.color);
   operations.option("id", verb.id, "Show only this operation").metavar("ID");
   return operations.example("gpuyard operations").example("gpuyard operations 17 --json");
 }
@@ -255,19 +260,19 @@ Options add_operations(Options program, OperationsVerb& verb) {
 namespace {
 
 // Changes and entries of this long ago are complete on both sides.
-constexpr std::chrono::milliseconds kInProgress{500};
+constexpr std::chrono::milliseconds kInProgressWindow{500};
 
 // The daemon is not trusted here: it may send lines without end.
-Result<std::vector<protocol::AuditLine>> whole_audit(const http::Endpoint& daemon) {
+Result<std::vector<protocol::AuditLine>> fetch_audit(const http::Endpoint& daemon) {
   constexpr std::size_t kMost = 200'000;
   std::vector<protocol::AuditLine> lines;
   protocol::AuditQuery query;
-  query.limit = kMostAuditLines;
+  query.limit = kMaxAuditLines;
   for (;;) {
-    const auto page = client::insist(daemon, protocol::kAudit, query);
+    const auto page = client::call_with_retry(daemon, protocol::kAudit, query);
     if (!page) return page.error();
     lines.insert(lines.begin(), page->entries.begin(), page->entries.end());
-    if (page->entries.size() < static_cast<std::size_t>(kMostAuditLines)) return lines;
+    if (page->entries.size() < static_cast<std::size_t>(kMaxAuditLines)) return lines;
     const auto first = page->entries.front().number;
     if ((query.before && first >= *query.before) || lines.size() > kMost) {
       return Error{Errc::conflict, "the daemon sent more audit entries than it can have"};
@@ -277,22 +282,22 @@ Result<std::vector<protocol::AuditLine>> whole_audit(const http::Endpoint& daemo
 }
 
 int verify_audit(const AuditVerb& verb, const http::Endpoint& daemon) {
-  if (daemon.elsewhere() || verb.json || !verb.gpus.empty()) {
-    return complain(
+  if (daemon.is_remote() || verb.json || !verb.gpus.empty()) {
+    return print_error(
         {Errc::invalid, "--verify compares the whole audit of this machine, and prints no JSON"});
   }
-  const auto config = config::load(Environment::of_process(), "");
-  if (!config) return complain(config.error());
+  const auto config = config::load(Environment::current(), "");
+  if (!config) return print_error(config.error());
   const std::string until = to_rfc3339(wall_now());
-  std::this_thread::sleep_for(kInProgress);
-  const auto audit = whole_audit(daemon);
+  std::this_thread::sleep_for(kInProgressWindow);
+  const auto audit = fetch_audit(daemon);
   if (!audit) {
-    return complain_about_control(audit.error(), daemon.elsewhere(), "reading the audit log");
+    return print_control_error(audit.error(), daemon.is_remote(), "reading the audit log");
   }
   const std::string log =
       verb.log.empty() ? daemon::change_log_of(config->state.directory, daemon.path) : verb.log;
   const auto compared = daemon::compare_with_log(log, *audit, until);
-  if (!compared) return complain(compared.error());
+  if (!compared) return print_error(compared.error());
   for (const std::string& difference : compared->differences) {
     print(formatted("{}\n", difference));
   }
@@ -319,14 +324,14 @@ int verify_audit(const AuditVerb& verb, const http::Endpoint& daemon) {
 
 int run(const AuditVerb& verb) {
   const auto daemon = control_daemon(verb.socket, "the audit log needs");
-  if (!daemon) return complain_about_source(daemon.error());
+  if (!daemon) return print_source_error(daemon.error());
   if (verb.verify) return verify_audit(verb, *daemon);
   protocol::AuditQuery query;
-  query.gpu = if_given(verb.gpus);
+  query.gpu = non_empty(verb.gpus);
   query.limit = verb.limit;
-  const auto audit = client::insist(*daemon, protocol::kAudit, query);
+  const auto audit = client::call_with_retry(*daemon, protocol::kAudit, query);
   if (!audit) {
-    return complain_about_control(audit.error(), daemon->elsewhere(), "reading the audit log");
+    return print_control_error(audit.error(), daemon->is_remote(), "reading the audit log");
   }
   print(verb.json ? json_line(*audit) : audit_table(*audit, Screen::of_stdout(verb.color)));
   return 0;
@@ -334,15 +339,15 @@ int run(const AuditVerb& verb) {
 
 int run(const OperationsVerb& verb) {
   const auto daemon = control_daemon(verb.socket, "operations need");
-  if (!daemon) return complain_about_source(daemon.error());
+  if (!daemon) return print_source_error(daemon.error());
   protocol::Operations operations;
   if (verb.id.empty()) {
-    auto all = client::insist(*daemon, protocol::kOperations);
-    if (!all) return complain_about_control(all.error(), daemon->elsewhere());
+    auto all = client::call_with_retry(*daemon, protocol::kOperations);
+    if (!all) return print_control_error(all.error(), daemon->is_remote());
     operations = *std::move(all);
   } else {
-    auto one = client::insist(*daemon, protocol::kOperation, {verb.id});
-    if (!one) return complain_about_control(one.error(), daemon->elsewhere());
+    auto one = client::call_with_retry(*daemon, protocol::kOperation, {verb.id});
+    if (!one) return print_control_error(one.error(), daemon->is_remote());
     operations.operations.push_back(*std::move(one));
   }
   print(verb.json ? json_line(operations)

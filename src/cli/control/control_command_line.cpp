@@ -13,20 +13,20 @@ struct AddedVerb {
 };
 
 // If a value follows the GPUs, `power 0 1` is GPU 0 at 1 W: such verbs take only commas.
-enum class Followed : bool { by_nothing, by_a_value };
+enum class ValueArgument : bool { by_nothing, by_a_value };
 
 constexpr const char* kChange = "Change";
 constexpr const char* kGpus = "GPUs: indexes, UUIDs or PCI addresses, or all";
 
 AddedVerb add_verb(Options program, ControlVerb& verb, ControlSubject subject, const char* summary,
-                   Followed followed = Followed::by_nothing) {
+                   ValueArgument followed = ValueArgument::by_nothing) {
   verb.subject = subject;
   const Options sub = program.verb(std::string(name_of(subject)), summary);
-  add_showing(sub, verb.socket, verb.json, verb.color);
+  add_output_options(sub, verb.socket, verb.json, verb.color);
   // Beside --gpu-clocks, --gpu would invite mistakes: it is the former name of that.
   const bool clocks = subject == ControlSubject::clocks;
   const char* const names = clocks ? "gpus,--gpus" : "gpus,--gpu";
-  const Option gpus = followed == Followed::by_a_value
+  const Option gpus = followed == ValueArgument::by_a_value
                           ? sub.option(names, verb.gpus, kGpus).metavar("GPU,...")
                           : sub.list(names, verb.gpus, kGpus).metavar("GPU,...");
   if (!clocks) gpus.formerly("--gpus");
@@ -44,8 +44,9 @@ void add_confirmation(Options change, ControlVerb& verb) {
 }
 
 // Flags for changes that others may oppose.
-void add_manner(Options change, ControlVerb& verb,
-                const char* force = "Override other users' settings (administrators only)") {
+void add_change_options(
+    Options change, ControlVerb& verb,
+    const char* force = "Override other users' settings (administrators only)") {
   change.flag("--force", verb.force, force);
   change.flag("--atomic", verb.atomic, "Change all of the GPUs or none of them");
   add_confirmation(change, verb);
@@ -66,12 +67,12 @@ constexpr const char* kPermission =
 // Adds a verb whose setting has one value.
 Options add_setting(Options program, ControlVerb& verb, ControlSubject subject, const char* summary,
                     const char* value_name, const char* value_help) {
-  const Options sub = add_verb(program, verb, subject, summary, Followed::by_a_value).options;
+  const Options sub = add_verb(program, verb, subject, summary, ValueArgument::by_a_value).options;
   const Options change = sub.heading(kChange);
   const Option value = sub.option("value", verb.value, value_help).metavar(value_name);
   add_lifetime(change, verb).needs(value);
   change.flag("--restore", verb.restore, "Withdraw your setting").excludes(value);
-  add_manner(change, verb);
+  add_change_options(change, verb);
   return sub;
 }
 
@@ -113,7 +114,7 @@ Options add_clocks(Options program, ControlVerb& verb) {
       .excludes(gpu)
       .excludes(memory)
       .excludes(lifetime);
-  add_manner(change, verb);
+  add_change_options(change, verb);
   return clocks.explain(kPermission)
       .usage({"gpuyard clocks [GPU,...]\tShow clocks, ranges and settings",
               "gpuyard clocks GPU,... --gpu-clocks MIN,MAX [OPTIONS]\tLock the clocks",
@@ -180,7 +181,7 @@ Options add_restore(Options program, ControlVerb& verb) {
       add_verb(program, verb, ControlSubject::restore,
                "Withdraw all your settings; with --force, those of all users");
   restore.flag("--all", verb.gpus, "all", "Withdraw your settings on all GPUs").excludes(gpus);
-  add_manner(restore, verb, "Withdraw other users' settings, too (administrators only)");
+  add_change_options(restore, verb, "Withdraw other users' settings, too (administrators only)");
   return restore
       .usage({"gpuyard restore GPU,... [OPTIONS]\tWithdraw your settings on these GPUs",
               "gpuyard restore --all [OPTIONS]\tWithdraw your settings on all GPUs"})

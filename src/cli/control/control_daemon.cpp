@@ -28,7 +28,7 @@ bool has_group(gid_t wanted) {
   return ::getegid() == wanted || std::ranges::find(groups, wanted) != groups.end();
 }
 
-bool lists(const group& entry, std::string_view user) {
+bool has_member(const group& entry, std::string_view user) {
   for (char** member = entry.gr_mem; *member != nullptr; ++member) {
     if (*member == user) return true;
   }
@@ -36,59 +36,61 @@ bool lists(const group& entry, std::string_view user) {
 }
 
 // Empty if our UID has no name, as in a container.
-std::string own_name() {
+std::string current_user_name() {
   const passwd* const us = ::getpwuid(::geteuid());
   return us != nullptr ? us->pw_name : "";
 }
 
-constexpr std::string_view kJoin = "usermod -aG ";
-constexpr std::string_view kJoiner = " USER";
-constexpr std::string_view kCreate = "groupadd --system ";
+constexpr std::string_view kJoinCommand = "usermod -aG ";
+constexpr std::string_view kJoinSuffix = " USER";
+constexpr std::string_view kCreateCommand = "groupadd --system ";
 
 // Returns the group that a refusal asks the user to join; empty if it names none.
 std::string group_to_join(std::string_view message) {
-  const std::size_t at = message.find(kJoin);
-  const std::size_t end = at == message.npos ? at : message.find(kJoiner, at);
+  const std::size_t at = message.find(kJoinCommand);
+  const std::size_t end = at == message.npos ? at : message.find(kJoinSuffix, at);
   if (end == message.npos) return "";
-  return std::string(message.substr(at + kJoin.size(), end - at - kJoin.size()));
+  return std::string(message.substr(at + kJoinCommand.size(), end - at - kJoinCommand.size()));
 }
 
 // Returns the group that does not exist on this machine; empty if a refusal names none.
 std::string group_to_create(std::string_view message) {
-  const std::size_t at = message.find(kCreate);
+  const std::size_t at = message.find(kCreateCommand);
   if (at == message.npos) return "";
-  message.remove_prefix(at + kCreate.size());
+  message.remove_prefix(at + kCreateCommand.size());
   return std::string(message.substr(0, message.find_first_of(" `")));
 }
 
 // A user added to a group has it only from the next login on; only this process knows its own.
 bool has_group_from_next_login(const std::string& name, std::string_view user) {
   const group* const entry = ::getgrnam(name.c_str());
-  return entry != nullptr && !has_group(entry->gr_gid) && lists(*entry, user);
+  return entry != nullptr && !has_group(entry->gr_gid) && has_member(*entry, user);
 }
 
 }  // namespace
 
 Result<http::Endpoint> control_daemon(const std::string& socket, std::string_view what) {
-  return daemon_at(socket, fmt::format("{} a daemon, and none is running on this machine", what));
+  return require_daemon(socket,
+                        fmt::format("{} a daemon, and none is running on this machine", what));
 }
 
-int complain_about_control(Error error, bool elsewhere, std::string_view act) {
+int print_control_error(Error error, bool elsewhere, std::string_view act) {
   // Who the user is there, and in which groups, is not known here.
-  if (elsewhere) return complain(error);
+  if (elsewhere) return print_error(error);
   if (error.code == Errc::timed_out) error.hint = "gpuyard operations";
-  return error.code == Errc::denied ? complain(addressed(std::move(error), own_name(), act))
-                                    : complain_about_source(error);
+  return error.code == Errc::denied
+             ? print_error(with_group_advice(std::move(error), current_user_name(), act))
+             : print_source_error(error);
 }
 
-Error addressed(Error error, std::string_view user, std::string_view act) {
+Error with_group_advice(Error error, std::string_view user, std::string_view act) {
   const std::string group = group_to_join(error.text());
   const std::string absent = group_to_create(error.text());
   if (group.empty() && absent.empty()) return error;
   error.message = fmt::format("permission denied: {} needs the scope \"control\"", act);
   if (!absent.empty()) {
     error.cause = fmt::format("the group {} does not exist on this machine", absent);
-    error.hint = fmt::format("sudo {}{}  # then restart the daemon", kCreate, absent);
+    error.hint = fmt::format("sudo {}{}  # then restart the daemon", kCreateCommand, absent);
   } else if (user.empty()) {
     error.cause =
         fmt::format("UID {} has no user name, and is not in the group {}", ::geteuid(), group);
@@ -98,40 +100,43 @@ Error addressed(Error error, std::string_view user, std::string_view act) {
     error.hint = fmt::format("newgrp {}  # or log in again", group);
   } else {
     error.cause = fmt::format("user {} is not in the group {}", user, group);
-    error.hint = fmt::format("sudo {}{} {}  # then log in again", kJoin, group, user);
+    error.hint = fmt::format("sudo {}{} {}  # then log in again", kJoinCommand, group, user);
   }
   return error;
 }
 
 namespace {
 
-using protocol::Changes;
+using protocol::ChangeResults;
 
 // How long to wait for a reset: the longest time that the configuration can give its command.
-constexpr Duration kResetDeadline =
-    std::chrono::seconds(config::Config::Control::kLongestReset) + kChangeDeadline;
-constexpr Duration kLookAgain = std::chrono::milliseconds(200);
+constexpr Duration kResetTimeout =
+    std::chrono::seconds(config::Config::Control::kMaxReset) + kChangeTimeout;
+constexpr Duration kResetPollInterval = std::chrono::milliseconds(200);
 
-Result<protocol::Change> end_of(const http::Endpoint& daemon, const std::string& operation) {
-  const TimePoint deadline = BootClock::now() + kResetDeadline;
+Result<protocol::ChangeResult> wait_for_operation(const http::Endpoint& daemon,
+                                                  const std::string& operation) {
+  const TimePoint deadline = BootClock::now() + kResetTimeout;
   while (BootClock::now() < deadline) {
-    auto now = client::insist(daemon, protocol::kOperation, {operation});
+    auto now = client::call_with_retry(daemon, protocol::kOperation, {operation});
     if (!now) return std::move(now).error();
     using enum protocol::OperationState;
     if (now->state == done || now->state == failed) return std::move(now->change);
-    std::this_thread::sleep_for(kLookAgain);
+    std::this_thread::sleep_for(kResetPollInterval);
   }
   return Error{Errc::timed_out, "operation " + operation + " has not finished"};
 }
 
-Result<Changes> reset(const ControlVerb& verb, const http::Endpoint& daemon, bool dry_run) {
-  protocol::ChangeWish wish;
-  say_how(wish, verb, dry_run);
+Result<ChangeResults> submit_reset(const ControlVerb& verb, const http::Endpoint& daemon,
+                                   bool dry_run) {
+  protocol::ChangeOptions wish;
+  set_change_flags(wish, verb, dry_run);
   if (!dry_run) wish.wait = false;
-  auto changes = client::insist(daemon, protocol::kResetGpu, {verb.gpus}, wish, kChangeDeadline);
+  auto changes =
+      client::call_with_retry(daemon, protocol::kResetGpu, {verb.gpus}, wish, kChangeTimeout);
   if (!changes || dry_run || verb.detach) return changes;
-  for (protocol::Change& change : changes->changes) {
-    auto over = end_of(daemon, change.operation);
+  for (protocol::ChangeResult& change : changes->changes) {
+    auto over = wait_for_operation(daemon, change.operation);
     if (!over) return std::move(over).error();
     change = *std::move(over);
   }
@@ -140,28 +145,30 @@ Result<Changes> reset(const ControlVerb& verb, const http::Endpoint& daemon, boo
 
 }  // namespace
 
-ControlRequest give_up(SettingKind kind, const RestoreRoute& route, const ControlVerb& verb) {
-  return {std::string(words_of(kind)), [&route, verb](const http::Endpoint& daemon, bool dry_run) {
+ControlRequest make_restore_request(SettingKind kind, const RestoreRoute& route,
+                                    const ControlVerb& verb) {
+  return {std::string(display_name(kind)),
+          [&route, verb](const http::Endpoint& daemon, bool dry_run) {
             protocol::RestoreQuery query;
             query.id = verb.gpus;
-            say_how(query, verb, dry_run);
-            return client::insist(daemon, route, query, {}, kChangeDeadline);
+            set_change_flags(query, verb, dry_run);
+            return client::call_with_retry(daemon, route, query, {}, kChangeTimeout);
           }};
 }
 
-ControlRequest reset_gpu(const ControlVerb& verb) {
+ControlRequest make_reset_request(const ControlVerb& verb) {
   return {"reset", [verb](const http::Endpoint& daemon, bool dry_run) {
-            return reset(verb, daemon, dry_run);
+            return submit_reset(verb, daemon, dry_run);
           }};
 }
 
 namespace {
 
-constexpr std::size_t kLongestAnswer = 64;
+constexpr std::size_t kMaxAnswerBytes = 64;
 
 // Reads once: a terminal gives a whole line.
-std::string answer_from_stdin() {
-  std::array<char, kLongestAnswer> line{};
+std::string read_answer() {
+  std::array<char, kMaxAnswerBytes> line{};
   ssize_t count = 0;
   do {
     count = ::read(STDIN_FILENO, line.data(), line.size());
@@ -169,19 +176,19 @@ std::string answer_from_stdin() {
   std::string answer(line.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
   std::erase_if(answer, [](char c) { return c == ' ' || c == '\n' || c == '\r'; });
   // At the end of the input no Enter has ended the line of the question.
-  if (count <= 0) print_error("\n");
+  if (count <= 0) print_stderr("\n");
   return to_lower(answer);
 }
 
 }  // namespace
 
-bool can_be_asked() {
+bool is_interactive() {
   return ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
 }
 
-bool consents(std::string_view question) {
-  print_error(formatted("{} [y/N] ", question));
-  const std::string answer = answer_from_stdin();
+bool confirm(std::string_view question) {
+  print_stderr(formatted("{} [y/N] ", question));
+  const std::string answer = read_answer();
   return answer == "y" || answer == "yes";
 }
 

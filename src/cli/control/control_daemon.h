@@ -19,23 +19,23 @@ Result<http::Endpoint> control_daemon(const std::string& socket,
 
 // Complains of the daemon's error, or that it did not answer, with advice; returns the exit code.
 // `act` is what the scope "control" allows. `elsewhere`: the daemon is on another machine.
-int complain_about_control(Error, bool elsewhere, std::string_view act = "changing GPUs");
+int print_control_error(Error, bool elsewhere, std::string_view act = "changing GPUs");
 
 // Returns a daemon's refusal that names a group to join or to create, for this user.
-Error addressed(Error, std::string_view user, std::string_view act = "changing GPUs");
+Error with_group_advice(Error, std::string_view user, std::string_view act = "changing GPUs");
 
 // Requests for a change: the flags that every change has, and the time limit of an answer.
 
-using RestoreRoute = protocol::Route<protocol::RestoreQuery, protocol::Changes>;
+using RestoreRoute = protocol::Route<protocol::RestoreQuery, protocol::ChangeResults>;
 template <class Wish>
-using SetRoute = protocol::Route<protocol::ManagedGpus, protocol::Changes, Wish>;
+using SetRoute = protocol::Route<protocol::ManagedGpus, protocol::ChangeResults, Wish>;
 
 // How long to wait for a change. The daemon itself answers after 20 s, whatever the GPU does.
-inline constexpr Duration kChangeDeadline = std::chrono::seconds(30);
+inline constexpr Duration kChangeTimeout = std::chrono::seconds(30);
 
 // Copies the common flags into a body, or into the parameters of a DELETE.
 template <class Wish>
-void say_how(Wish& wish, const ControlVerb& verb, bool dry_run) {
+void set_change_flags(Wish& wish, const ControlVerb& verb, bool dry_run) {
   const auto if_true = [](bool flag) { return flag ? std::optional(true) : std::nullopt; };
   wish.atomic = if_true(verb.atomic);
   wish.force = if_true(verb.force);
@@ -44,28 +44,28 @@ void say_how(Wish& wish, const ControlVerb& verb, bool dry_run) {
 }
 
 template <class Wish>
-ControlRequest ask_for(std::string_view what, const SetRoute<Wish>& route, const ControlVerb& verb,
-                       Wish wish) {
+ControlRequest make_set_request(std::string_view what, const SetRoute<Wish>& route,
+                                const ControlVerb& verb, Wish wish) {
   return {std::string(what),
           [&route, verb, wish](const http::Endpoint& daemon, bool dry_run) mutable {
-            say_how(wish, verb, dry_run);
-            return client::call(daemon, route, {verb.gpus}, wish, kChangeDeadline);
+            set_change_flags(wish, verb, dry_run);
+            return client::call(daemon, route, {verb.gpus}, wish, kChangeTimeout);
           }};
 }
 
-ControlRequest give_up(SettingKind, const RestoreRoute&, const ControlVerb&);
+ControlRequest make_restore_request(SettingKind, const RestoreRoute&, const ControlVerb&);
 
 // Waits for the end of the reset itself, which may take longer than the daemon's limit for an
 // answer.
-ControlRequest reset_gpu(const ControlVerb&);
+ControlRequest make_reset_request(const ControlVerb&);
 
 // Questions to the user before a change.
 
 // Whether the user sees a question and can answer it: stdin and stderr are a terminal.
-bool can_be_asked();
+bool is_interactive();
 
 // Asks "Change it? [y/N] " on stderr and reads a line from stdin. Only yes is yes; the end of the
 // input is no.
-bool consents(std::string_view question);
+bool confirm(std::string_view question);
 
 }  // namespace gpuyard::cli

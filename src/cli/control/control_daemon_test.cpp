@@ -13,18 +13,18 @@ constexpr const char* kAddressed =
 TEST(Refusal, NamesTheUserAndTheGroup) {
   const Error error{Errc::denied, "PUT /p needs more", "it is the group's",
                     "usermod -aG gpuyard-none USER  # as root"};
-  EXPECT_EQ(addressed(error, "alice").text(), kAddressed);
+  EXPECT_EQ(with_group_advice(error, "alice").text(), kAddressed);
 }
 
 TEST(Refusal, FromOlderDaemonNamesTheUser) {
   const Error error{Errc::denied,
                     "it: an administrator can run `usermod -aG gpuyard-none USER`; then"};
-  EXPECT_EQ(addressed(error, "alice").text(), kAddressed);
+  EXPECT_EQ(with_group_advice(error, "alice").text(), kAddressed);
 }
 
 TEST(Refusal, UidWithoutNameHasNoHint) {
   const Error error{Errc::denied, "no", "it is the group's", "usermod -aG gpuyard-none USER"};
-  EXPECT_THAT(addressed(error, "").text(),
+  EXPECT_THAT(with_group_advice(error, "").text(),
               testing::MatchesRegex("permission denied.*: UID [0-9]+ has no user name, and is not "
                                     "in the group gpuyard-none"));
 }
@@ -33,7 +33,7 @@ TEST(Refusal, MissingGroupHintCreatesIt) {
   const Error error{Errc::denied, "no", "it does not exist",
                     "groupadd --system gpuyard  # as root; then restart gpuyard"};
   EXPECT_EQ(
-      addressed(error, "alice", "reading the audit log").text(),
+      with_group_advice(error, "alice", "reading the audit log").text(),
       "permission denied: reading the audit log needs the scope \"control\": the group gpuyard "
       "does not exist on this machine; try `sudo groupadd --system gpuyard` (then restart the "
       "daemon)");
@@ -41,7 +41,7 @@ TEST(Refusal, MissingGroupHintCreatesIt) {
 
 TEST(Refusal, WithoutAGroupToJoinIsUnchanged) {
   for (const char* text : {"", "no", "USER", "usermod -aG gpuyard"}) {
-    EXPECT_EQ(addressed({Errc::denied, text}, "alice").text(), text);
+    EXPECT_EQ(with_group_advice({Errc::denied, text}, "alice").text(), text);
   }
 }
 

@@ -25,16 +25,17 @@ Result<Requests> set(SettingKind kind, const SetRoute<Wish>& route, const Contro
     if (!length) return Error(length.error()).in("--for");
     wish.for_s = std::chrono::duration<double>(*length).count();
   }
-  return Requests{ask_for(words_of(kind), route, verb, std::move(wish))};
+  return Requests{make_set_request(display_name(kind), route, verb, std::move(wish))};
 }
 
 Result<Requests> power(const ControlVerb& verb) {
   if (verb.restore) {
-    return Requests{give_up(SettingKind::power_limit, protocol::kRestorePowerLimit, verb)};
+    return Requests{
+        make_restore_request(SettingKind::power_limit, protocol::kRestorePowerLimit, verb)};
   }
   const auto limit = parse_watts(verb.value);
   if (!limit) return Error(limit.error()).in("WATTS");
-  protocol::PowerLimitWish wish;
+  protocol::PowerLimitRequest wish;
   wish.power_limit_mw = *limit;
   return set(SettingKind::power_limit, protocol::kSetPowerLimit, verb, wish);
 }
@@ -43,10 +44,12 @@ Result<Requests> unlock(const ControlVerb& verb) {
   const std::string& which = verb.restored_clocks;
   Requests requests;
   if (which != "memory") {
-    requests.push_back(give_up(SettingKind::gpu_clocks, protocol::kRestoreGpuClocks, verb));
+    requests.push_back(
+        make_restore_request(SettingKind::gpu_clocks, protocol::kRestoreGpuClocks, verb));
   }
   if (which != "gpu") {
-    requests.push_back(give_up(SettingKind::memory_clocks, protocol::kRestoreMemoryClocks, verb));
+    requests.push_back(
+        make_restore_request(SettingKind::memory_clocks, protocol::kRestoreMemoryClocks, verb));
   }
   return requests;
 }
@@ -54,12 +57,12 @@ Result<Requests> unlock(const ControlVerb& verb) {
 Result<Requests> clocks(const ControlVerb& verb) {
   if (!verb.restored_clocks.empty()) return unlock(verb);
   Requests requests;
-  const auto lock = [&](SettingKind kind, const SetRoute<protocol::ClocksWish>& route,
+  const auto lock = [&](SettingKind kind, const SetRoute<protocol::LockedClocksRequest>& route,
                         const std::string& range, std::string_view flag) -> Result<void> {
     if (range.empty()) return {};
     const auto clocks = parse_clocks(range);
     if (!clocks) return Error(clocks.error()).in(flag);
-    protocol::ClocksWish wish;
+    protocol::LockedClocksRequest wish;
     wish.min_clock_mhz = clocks->lowest_mhz;
     wish.max_clock_mhz = clocks->highest_mhz;
     auto made = set(kind, route, verb, wish);
@@ -81,20 +84,21 @@ Result<Requests> clocks(const ControlVerb& verb) {
   return requests;
 }
 
-Result<Requests> switched(SettingKind kind, const SetRoute<protocol::EnabledWish>& route,
-                          const RestoreRoute& restore, const ControlVerb& verb) {
-  if (verb.restore) return Requests{give_up(kind, restore, verb)};
+Result<Requests> on_off_requests(SettingKind kind, const SetRoute<protocol::EnableRequest>& route,
+                                 const RestoreRoute& restore, const ControlVerb& verb) {
+  if (verb.restore) return Requests{make_restore_request(kind, restore, verb)};
   const auto enabled = parse_on_off(verb.value);
   if (!enabled) return Error(enabled.error()).in("on|off");
-  protocol::EnabledWish wish;
+  protocol::EnableRequest wish;
   wish.enabled = *enabled;
   return set(kind, route, verb, wish);
 }
 
 Result<Requests> compute_mode(const ControlVerb& verb) {
   constexpr auto kKind = SettingKind::compute_mode;
-  if (verb.restore) return Requests{give_up(kKind, protocol::kRestoreComputeMode, verb)};
-  protocol::ComputeModeWish wish;
+  if (verb.restore)
+    return Requests{make_restore_request(kKind, protocol::kRestoreComputeMode, verb)};
+  protocol::ComputeModeRequest wish;
   wish.compute_mode = to_lower(verb.value);
   std::ranges::replace(wish.compute_mode, '-', '_');
   if (!protocol::setting_of(wish)) {
@@ -107,36 +111,37 @@ Result<Requests> compute_mode(const ControlVerb& verb) {
 
 Result<Requests> ecc(const ControlVerb& verb) {
   if (verb.cleared_errors.empty()) {
-    return switched(SettingKind::ecc, protocol::kSetEccMode, protocol::kRestoreEccMode, verb);
+    return on_off_requests(SettingKind::ecc, protocol::kSetEccMode, protocol::kRestoreEccMode,
+                           verb);
   }
-  protocol::ClearEccWish wish;
+  protocol::ClearEccRequest wish;
   wish.counter = verb.cleared_errors;
-  return Requests{ask_for(fmt::format("clear {} ECC error counters", wish.counter),
-                          protocol::kClearEcc, verb, wish)};
+  return Requests{make_set_request(fmt::format("clear {} ECC error counters", wish.counter),
+                                   protocol::kClearEcc, verb, wish)};
 }
 
-struct AboutSubject {
+struct SubjectInfo {
   std::string_view name;
   std::vector<SettingKind> settings;
   std::string_view value;  // the argument or the options with the value to set
 };
 
-const AboutSubject& about(ControlSubject subject) {
+const SubjectInfo& subject_info_of(ControlSubject subject) {
   using enum SettingKind;
   // In the order of the subjects.
   static const std::array kSubjects = {
-      AboutSubject{"power", {power_limit}, "WATTS"},
-      AboutSubject{"clocks", {gpu_clocks, memory_clocks}, "--gpu-clocks or --memory-clocks"},
-      AboutSubject{"persistence", {persistence}, "on|off"},
-      AboutSubject{"compute-mode", {compute_mode}, "MODE"},
-      AboutSubject{"ecc", {ecc}, "on|off"},
-      AboutSubject{"reset", {}, ""},
-      AboutSubject{"restore", {}, ""},
+      SubjectInfo{"power", {power_limit}, "WATTS"},
+      SubjectInfo{"clocks", {gpu_clocks, memory_clocks}, "--gpu-clocks or --memory-clocks"},
+      SubjectInfo{"persistence", {persistence}, "on|off"},
+      SubjectInfo{"compute-mode", {compute_mode}, "MODE"},
+      SubjectInfo{"ecc", {ecc}, "on|off"},
+      SubjectInfo{"reset", {}, ""},
+      SubjectInfo{"restore", {}, ""},
   };
   return kSubjects.at(static_cast<std::size_t>(subject));
 }
 
-bool wants_change(const ControlVerb& verb) {
+bool has_change(const ControlVerb& verb) {
   return verb.subject == ControlSubject::reset || verb.subject == ControlSubject::restore ||
          verb.restore || !verb.value.empty() || !verb.gpu_clocks.empty() ||
          !verb.memory_clocks.empty() || !verb.restored_clocks.empty() ||
@@ -144,8 +149,8 @@ bool wants_change(const ControlVerb& verb) {
 }
 
 // "300W" alone names no GPU, and a verb that only shows takes no --yes.
-Result<void> check_nothing_wanted(const ControlVerb& verb) {
-  const std::string_view name = about(verb.subject).name;
+Result<void> check_no_change(const ControlVerb& verb) {
+  const std::string_view name = subject_info_of(verb.subject).name;
   const bool value = verb.subject == ControlSubject::power
                          ? verb.gpus.ends_with('W') || verb.gpus.ends_with('w')
                          : parse_on_off(verb.gpus).ok();
@@ -158,7 +163,8 @@ Result<void> check_nothing_wanted(const ControlVerb& verb) {
   if (!changes) return {};
   const bool watts = verb.subject == ControlSubject::power && parse_watts(verb.gpus);
   return Error{Errc::invalid,
-               fmt::format("{} needs GPU,... and {}", name, about(verb.subject).value), "",
+               fmt::format("{} needs GPU,... and {}", name, subject_info_of(verb.subject).value),
+               "",
                watts ? fmt::format("gpuyard power all {} --yes", verb.gpus)
                      : fmt::format("gpuyard {} --help", name)};
 }
@@ -166,8 +172,8 @@ Result<void> check_nothing_wanted(const ControlVerb& verb) {
 }  // namespace
 
 Result<Requests> requests_of(const ControlVerb& verb) {
-  if (!wants_change(verb)) {
-    if (auto right = check_nothing_wanted(verb); !right) return std::move(right).error();
+  if (!has_change(verb)) {
+    if (auto right = check_no_change(verb); !right) return std::move(right).error();
     return Requests{};
   }
   if (verb.gpus.empty()) {
@@ -183,32 +189,33 @@ Result<Requests> requests_of(const ControlVerb& verb) {
     case ControlSubject::clocks:
       return clocks(verb);
     case ControlSubject::persistence:
-      return switched(SettingKind::persistence, protocol::kSetPersistence,
-                      protocol::kRestorePersistence, verb);
+      return on_off_requests(SettingKind::persistence, protocol::kSetPersistence,
+                             protocol::kRestorePersistence, verb);
     case ControlSubject::compute_mode:
       return compute_mode(verb);
     case ControlSubject::ecc:
       return ecc(verb);
     case ControlSubject::reset:
-      return Requests{reset_gpu(verb)};
+      return Requests{make_reset_request(verb)};
     case ControlSubject::restore:
       break;
   }
-  return Requests{ask_for("settings", protocol::kRestoreAll, verb, protocol::ChangeWish{})};
+  return Requests{
+      make_set_request("settings", protocol::kRestoreAll, verb, protocol::ChangeOptions{})};
 }
 
 std::vector<SettingKind> settings_of(ControlSubject subject) {
-  return about(subject).settings;
+  return subject_info_of(subject).settings;
 }
 
 std::string_view name_of(ControlSubject subject) {
-  return about(subject).name;
+  return subject_info_of(subject).name;
 }
 
 namespace {
 
-constexpr double kMostWatts = 1e6;
-constexpr std::int64_t kMostMhz = 1'000'000;
+constexpr double kMaxWatts = 1e6;
+constexpr std::int64_t kMaxMhz = 1'000'000;
 
 // Reads the number before `unit`. The unit may be missing or stand apart.
 template <class Number>
@@ -220,7 +227,7 @@ std::optional<Number> number_of(std::string_view text, std::string_view unit) {
 
 std::optional<std::int64_t> megahertz_of(std::string_view text) {
   const auto clock = number_of<std::int64_t>(text, "MHz");
-  return clock && *clock > 0 && *clock <= kMostMhz ? clock : std::nullopt;
+  return clock && *clock > 0 && *clock <= kMaxMhz ? clock : std::nullopt;
 }
 
 }  // namespace
@@ -228,7 +235,7 @@ std::optional<std::int64_t> megahertz_of(std::string_view text) {
 Result<std::int64_t> parse_watts(std::string_view text) {
   const auto watts = number_of<double>(text, "W");
   // The condition also refuses not-a-number.
-  if (!watts || !(*watts > 0 && *watts <= kMostWatts)) {
+  if (!watts || !(*watts > 0 && *watts <= kMaxWatts)) {
     return Error{
         Errc::invalid,
         fmt::format("expected a power limit in watts, such as 300, 300W or 287.5; got \"{}\"",

@@ -19,7 +19,7 @@ namespace gpuyard::cli {
 // `ask` makes the change, or with dry_run only asks what would happen.
 struct ControlRequest {
   std::string what;  // "power limit", "reset"
-  std::function<Result<protocol::Changes>(const http::Endpoint&, bool dry_run)> ask;
+  std::function<Result<protocol::ChangeResults>(const http::Endpoint&, bool dry_run)> submit;
 };
 
 // Empty: nothing is to be changed. Errc::invalid says what would be right.

@@ -16,8 +16,8 @@ namespace {
 
 using protocol::ManagedSetting;
 using protocol::Management;
+using protocol::SettingStatus;
 using protocol::SettingView;
-using protocol::Standing;
 
 // The order in which columns are dropped where there is not room for all; the last goes first.
 struct ControlColumn {
@@ -44,38 +44,39 @@ std::string range_of(const ManagedSetting& setting) {
   return range_text(*kind, {*lowest, *highest});
 }
 
-std::string wish_text(const protocol::ClaimView& claim, const ControlReader& reader) {
+std::string setting_claim_text(const protocol::SettingClaimView& claim,
+                               const ControlReader& reader) {
   std::string text =
       fmt::format("{} by {}", claim.wanted.text, claim.owner == reader.name ? "you" : claim.owner);
   if (claim.until) text += " until " + zoned_moment(*claim.until, reader.now);
   return text;
 }
 
-std::string_view remark_on(Standing standing) {
+std::string_view status_remark(SettingStatus standing) {
   switch (standing) {
-    case Standing::free:
-    case Standing::applied:
+    case SettingStatus::free:
+    case SettingStatus::applied:
       return "";
-    case Standing::assumed:
+    case SettingStatus::assumed:
       return "assumed";
-    case Standing::pending_reboot:
+    case SettingStatus::pending_reboot:
       return "takes effect at the next reset or reboot";
-    case Standing::drifted:
+    case SettingStatus::drifted:
       return "changed outside gpuyard";
-    case Standing::owed:
+    case SettingStatus::owed:
       break;
   }
   return "not applied yet";
 }
 
-std::string words_for(const std::string& setting) {
+std::string display_setting(const std::string& setting) {
   const auto kind = enum_from_name<SettingKind>(setting);
-  return kind ? std::string(words_of(*kind)) : setting;
+  return kind ? std::string(display_name(*kind)) : setting;
 }
 
-class Rows {
+class SettingTable {
  public:
-  Rows(const ControlReader& reader, bool several) : reader_(reader), several_(several) {
+  SettingTable(const ControlReader& reader, bool several) : reader_(reader), several_(several) {
     table_.columns = {{"GPU", true}, {"NAME", false, ControlColumn::names}};
     if (several) table_.columns.push_back({"SETTING"});
     table_.columns.insert(table_.columns.end(), {{"NOW"},
@@ -89,14 +90,14 @@ class Rows {
     const auto& claims = setting.claims;
     add_row({{gpu.index ? std::to_string(*gpu.index) : std::string(kNothing)},
              {short_name(gpu.name)},
-             {words_for(setting.setting)},
+             {display_setting(setting.setting)},
              {view_text(setting.now)},
              {range_of(setting)},
              {view_text(setting.by_default)},
-             {claims.empty() ? std::string(kNothing) : wish_text(claims.front(), reader_)},
-             {std::string(remark_on(setting.standing))}});
+             {claims.empty() ? std::string(kNothing) : setting_claim_text(claims.front(), reader_)},
+             {std::string(status_remark(setting.standing))}});
     for (std::size_t i = 1; i < claims.size(); ++i) {
-      add_row({{}, {}, {}, {}, {}, {}, {wish_text(claims[i], reader_)}, {}});
+      add_row({{}, {}, {}, {}, {}, {}, {setting_claim_text(claims[i], reader_)}, {}});
     }
   }
 
@@ -129,7 +130,7 @@ Printable reasons(const Management& management) {
   for (const protocol::ManagedGpu& gpu : management.gpus) {
     for (const ManagedSetting& setting : gpu.settings) {
       if (setting.now || !setting.why) continue;
-      settings_by_reason[*setting.why].insert(words_for(setting.setting));
+      settings_by_reason[*setting.why].insert(display_setting(setting.setting));
     }
   }
   Printable text;
@@ -154,7 +155,7 @@ Printable control_table(const Management& management, const ControlReader& reade
                         const Screen& screen) {
   const bool several = std::ranges::any_of(
       management.gpus, [](const protocol::ManagedGpu& gpu) { return gpu.settings.size() > 1; });
-  Rows rows(reader, several);
+  SettingTable rows(reader, several);
   for (const protocol::ManagedGpu& gpu : management.gpus) {
     for (const ManagedSetting& setting : gpu.settings) rows.add(gpu, setting);
   }
@@ -181,11 +182,11 @@ std::string gpu_text(const std::optional<std::uint32_t>& index, std::string_view
   return uuid.empty() ? std::string(kNothing) : std::string(uuid);
 }
 
-std::string or_nothing(const std::optional<std::string>& text) {
+std::string text_or_dash(const std::optional<std::string>& text) {
   return text ? *text : std::string(kNothing);
 }
 
-std::string words(std::string_view name) {
+std::string spaced_words(std::string_view name) {
   std::string text(name);
   std::ranges::replace(text, '_', ' ');
   return text;
@@ -201,7 +202,7 @@ std::string_view brief_error(std::string_view error) {
 
 std::string outcome_text(std::string_view outcome, const std::optional<std::string>& error,
                          bool forced) {
-  std::string text = words(outcome);
+  std::string text = spaced_words(outcome);
   if (forced) text += ", forced";
   if (error) text += fmt::format(": {}", brief_error(*error));
   return text;
@@ -214,7 +215,7 @@ std::string took_text(double seconds) {
 }
 
 std::vector<Column> log_columns() {
-  return {{with_zone("TIME", wall_now()), false, LogColumn::when},
+  return {{heading_with_zone("TIME", wall_now()), false, LogColumn::when},
           {"BY", false, LogColumn::who},
           {"GPU", true},
           {"ACTION"},
@@ -234,8 +235,8 @@ Printable audit_table(const protocol::Audit& audit, const Screen& screen) {
                {line.by},
                {gpu_text(line.index, line.uuid.value_or(""))},
                {action_text(line.action)},
-               {or_nothing(line.before)},
-               {or_nothing(line.after)},
+               {text_or_dash(line.before)},
+               {text_or_dash(line.after)},
                {took_text(line.seconds)},
                {outcome_text(line.outcome, line.error, line.forced)}});
   }
@@ -248,7 +249,7 @@ Printable operations_table(const protocol::Operations& operations, const Screen&
   FittedTable table{{{"ID", true}, {"STATE"}}};
   std::ranges::move(log_columns(), std::back_inserter(table.columns));
   for (const protocol::Operation& one : operations.operations) {
-    const protocol::Change& change = one.change;
+    const protocol::ChangeResult& change = one.change;
     const auto error = change.error ? std::optional(change.error->message) : std::nullopt;
     table.add({{change.operation},
                {std::string(enum_name(one.state))},

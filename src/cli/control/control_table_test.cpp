@@ -7,7 +7,7 @@
 namespace gpuyard::cli {
 namespace {
 
-protocol::ManagedSetting power(const protocol::Standing standing) {
+protocol::ManagedSetting power(const protocol::SettingStatus standing) {
   protocol::ManagedSetting setting;
   setting.setting = "power_limit";
   setting.standing = standing;
@@ -25,7 +25,7 @@ protocol::Management management(std::vector<protocol::ManagedSetting> settings) 
 }
 
 TEST(ControlTable, RowHasValueRangeDefaultAndClaims) {
-  auto wanted = power(protocol::Standing::applied);
+  auto wanted = power(protocol::SettingStatus::applied);
   wanted.claims = {{"uid 1000", protocol::view_of(power_limit(300'000)), "", {}},
                    {"uid 1001", protocol::view_of(power_limit(400'000)), "", {}}};
   EXPECT_EQ(control_table(management({wanted}), kMe, {}),
@@ -36,9 +36,9 @@ TEST(ControlTable, RowHasValueRangeDefaultAndClaims) {
 
 TEST(ControlTable, DriftedOwedAndPendingStatusHaveRemarks) {
   for (const auto& [standing, words] :
-       {std::pair{protocol::Standing::drifted, "changed outside gpuyard"},
-        std::pair{protocol::Standing::owed, "not applied yet"},
-        std::pair{protocol::Standing::pending_reboot,
+       {std::pair{protocol::SettingStatus::drifted, "changed outside gpuyard"},
+        std::pair{protocol::SettingStatus::owed, "not applied yet"},
+        std::pair{protocol::SettingStatus::pending_reboot,
                   "takes effect at the next reset or reboot"}}) {
     EXPECT_NE(control_table(management({power(standing)}), kMe, {}).str().find(words),
               std::string::npos);
@@ -60,7 +60,7 @@ TEST(ControlTable, UnreadableSettingsShareOneReason) {
 }
 
 TEST(ControlTable, SaysThatGpusAreSimulated) {
-  auto simulated = management({power(protocol::Standing::free)});
+  auto simulated = management({power(protocol::SettingStatus::free)});
   simulated.simulated = true;
   EXPECT_TRUE(control_table(simulated, kMe, {}).str().ends_with("\nThese GPUs are simulated.\n"));
 }
@@ -68,7 +68,7 @@ TEST(ControlTable, SaysThatGpusAreSimulated) {
 TEST(KeepOnly, LeavesTheSettingsOfOneVerb) {
   protocol::ManagedSetting tomorrow;
   tomorrow.setting = "a_setting_of_tomorrow";
-  auto all = management({power(protocol::Standing::free), tomorrow});
+  auto all = management({power(protocol::SettingStatus::free), tomorrow});
   keep_only(all, {SettingKind::power_limit});
   ASSERT_EQ(all.gpus[0].settings.size(), 1U);
   EXPECT_EQ(all.gpus[0].settings[0].setting, "power_limit");

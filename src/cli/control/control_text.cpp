@@ -16,24 +16,24 @@
 namespace gpuyard::cli {
 namespace {
 
-using protocol::Change;
 using protocol::ChangeOutcome;
+using protocol::ChangeResult;
 
 // Worst first: broken, away, not allowed, something in the way, not possible.
-constexpr std::array kWorstFirst = {
+constexpr std::array kErrorsBySeverity = {
     Errc::internal, Errc::busy,     Errc::unavailable, Errc::device_lost, Errc::timed_out,
     Errc::denied,   Errc::conflict, Errc::unsupported, Errc::not_found,   Errc::invalid};
 
-std::string gpu_text(const Change& change) {
+std::string gpu_text(const ChangeResult& change) {
   return change.index ? fmt::format("GPU {}", *change.index) : printable(change.uuid);
 }
 
-std::optional<SettingKind> kind_of(const Change& change) {
+std::optional<SettingKind> kind_of(const ChangeResult& change) {
   return change.setting ? enum_from_name<SettingKind>(*change.setting) : std::nullopt;
 }
 
-std::string subject_of(const Change& change, std::string_view what) {
-  if (const auto kind = kind_of(change)) return std::string(words_of(*kind));
+std::string subject_of(const ChangeResult& change, std::string_view what) {
+  if (const auto kind = kind_of(change)) return std::string(display_name(*kind));
   return change.setting ? printable(*change.setting) : std::string(what);
 }
 
@@ -41,11 +41,11 @@ std::string value_text(const std::optional<protocol::SettingView>& value) {
   return value ? printable(value->text) : "unknown";
 }
 
-bool is_same(const Change& change) {
+bool is_same(const ChangeResult& change) {
   return change.before && change.after && change.before->text == change.after->text;
 }
 
-std::string lasting_text(const Change& change, const ControlReader& reader) {
+std::string lasting_text(const ChangeResult& change, const ControlReader& reader) {
   std::string text;
   if (change.owner && *change.owner != reader.name) {
     text = fmt::format(", set by {}", printable(*change.owner));
@@ -55,14 +55,14 @@ std::string lasting_text(const Change& change, const ControlReader& reader) {
 }
 
 // "300 W (was 700 W)"
-std::string value_and_before(const Change& change) {
+std::string value_and_before(const ChangeResult& change) {
   if (!change.before) return value_text(change.after);
   if (is_same(change)) return value_text(change.after) + " (unchanged)";
   return fmt::format("{} (was {})", value_text(change.after), value_text(change.before));
 }
 
 // Puts the message on one line: a command's output may have several.
-std::string error_text(const Change& change) {
+std::string error_text(const ChangeResult& change) {
   if (!change.error) return "failed for an unknown reason";
   std::string text = change.error->message;
   text.erase(text.find_last_not_of(" \n") + 1);
@@ -70,7 +70,7 @@ std::string error_text(const Change& change) {
   return printable(text);
 }
 
-std::string outcome_text(const Change& change, const std::string& subject,
+std::string outcome_text(const ChangeResult& change, const std::string& subject,
                          const ControlReader& reader) {
   const auto now = [&](std::string_view remark) {
     return fmt::format("{} {}{}{}", subject, value_and_before(change), lasting_text(change, reader),
@@ -117,11 +117,11 @@ ControlReader ControlReader::of_process() {
   return {fmt::format("uid {}", ::geteuid()), wall_now()};
 }
 
-bool succeeded(const Change& change) {
+bool has_succeeded(const ChangeResult& change) {
   return change.outcome != ChangeOutcome::failed && change.outcome != ChangeOutcome::rolled_back;
 }
 
-std::string plan_line(const Change& change, std::string_view what, std::string_view gpu_name,
+std::string plan_line(const ChangeResult& change, std::string_view what, std::string_view gpu_name,
                       const ControlReader& reader) {
   std::string line = gpu_text(change);
   if (!gpu_name.empty()) line += " " + std::string(gpu_name);
@@ -137,28 +137,29 @@ std::string plan_line(const Change& change, std::string_view what, std::string_v
   return line;
 }
 
-std::string result_line(const Change& change, std::string_view what, const ControlReader& reader) {
+std::string result_line(const ChangeResult& change, std::string_view what,
+                        const ControlReader& reader) {
   return fmt::format("{}: {}", gpu_text(change),
                      outcome_text(change, subject_of(change, what), reader));
 }
 
-int worst_exit_code(const protocol::Changes& changes) {
-  std::size_t worst = kWorstFirst.size();
-  for (const Change& change : changes.changes) {
-    if (succeeded(change)) continue;
+int worst_exit_code(const protocol::ChangeResults& changes) {
+  std::size_t worst = kErrorsBySeverity.size();
+  for (const ChangeResult& change : changes.changes) {
+    if (has_succeeded(change)) continue;
     const auto code = change.error ? enum_from_name<Errc>(change.error->code) : std::nullopt;
     // A rolled-back change has no error of its own; the GPU that failed has it.
     if (!code && change.outcome == ChangeOutcome::rolled_back) continue;
-    const auto at = std::ranges::find(kWorstFirst, code.value_or(Errc::internal));
-    worst = std::min(worst, static_cast<std::size_t>(at - kWorstFirst.begin()));
+    const auto at = std::ranges::find(kErrorsBySeverity, code.value_or(Errc::internal));
+    worst = std::min(worst, static_cast<std::size_t>(at - kErrorsBySeverity.begin()));
   }
-  return worst < kWorstFirst.size() ? exit_code_of(kWorstFirst[worst]) : 0;
+  return worst < kErrorsBySeverity.size() ? exit_code_of(kErrorsBySeverity[worst]) : 0;
 }
 
 std::string action_text(std::string_view action) {
   std::string text;
   for (std::string word : split(action, ' ')) {
-    if (const auto kind = enum_from_name<SettingKind>(word)) word = words_of(*kind);
+    if (const auto kind = enum_from_name<SettingKind>(word)) word = display_name(*kind);
     text += (text.empty() ? "" : " ") + word;
   }
   return printable(text);

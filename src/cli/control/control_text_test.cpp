@@ -8,11 +8,11 @@
 namespace gpuyard::cli {
 namespace {
 
-using protocol::Change;
 using protocol::ChangeOutcome;
+using protocol::ChangeResult;
 
-Change change(ChangeOutcome outcome) {
-  Change change;
+ChangeResult change(ChangeOutcome outcome) {
+  ChangeResult change;
   change.operation = "17";
   change.index = 0;
   change.uuid = "GPU-0";
@@ -24,40 +24,40 @@ Change change(ChangeOutcome outcome) {
   return change;
 }
 
-std::string told(const Change& change) {
+std::string told(const ChangeResult& change) {
   return result_line(change, "settings", kMe);
 }
 
 TEST(ResultLine, AppliedChangeShowsPreviousValueOrUnchanged) {
   EXPECT_EQ(told(change(ChangeOutcome::applied)), "GPU 0: power limit 300 W (was 700 W)");
-  Change same = change(ChangeOutcome::applied);
+  ChangeResult same = change(ChangeOutcome::applied);
   same.before = same.after;
   EXPECT_EQ(told(same), "GPU 0: power limit 300 W (unchanged)");
 }
 
 TEST(ResultLine, SaysUntilWhen) {
-  Change lasting = change(ChangeOutcome::applied);
+  ChangeResult lasting = change(ChangeOutcome::applied);
   lasting.until = "2031-01-01T00:00:00Z";
   EXPECT_TRUE(told(lasting).starts_with("GPU 0: power limit 300 W (was 700 W), until 20"))
       << told(lasting);
 }
 
 TEST(ResultLine, OtherOwnerOfValueIsNamed) {
-  Change held = change(ChangeOutcome::held);
+  ChangeResult held = change(ChangeOutcome::held);
   held.owner = "uid 1001";
   EXPECT_EQ(
       told(held),
       "GPU 0: power limit stays at 300 W, set by uid 1001; your setting is on hold behind it");
-  Change others = change(ChangeOutcome::applied);
+  ChangeResult others = change(ChangeOutcome::applied);
   others.owner = "zeus:1001";
   EXPECT_EQ(told(others), "GPU 0: power limit 300 W (was 700 W), set by zeus:1001");
 }
 
 TEST(ResultLine, RestoredSettingShowsValueAndRemainingOwner) {
-  Change restored = change(ChangeOutcome::restored);
+  ChangeResult restored = change(ChangeOutcome::restored);
   restored.owner.reset();
   EXPECT_EQ(told(restored), "GPU 0: power limit 300 W (was 700 W), restored");
-  Change mode = restored;
+  ChangeResult mode = restored;
   mode.setting = "ecc";
   mode.before = protocol::view_of(ecc(false));
   mode.after = protocol::view_of(ecc(true));
@@ -67,14 +67,14 @@ TEST(ResultLine, RestoredSettingShowsValueAndRemainingOwner) {
 }
 
 TEST(ResultLine, AssumedPendingAndDriftedChangesAreExplained) {
-  Change locked = change(ChangeOutcome::assumed);
+  ChangeResult locked = change(ChangeOutcome::assumed);
   locked.setting = "gpu_clocks";
   locked.before.reset();
   locked.after = protocol::view_of(gpu_clocks(1200, 1500));
   EXPECT_EQ(told(locked),
             "GPU 0: GPU clocks [1200, 1500] MHz; accepted by the driver, which does not report the "
             "value in effect");
-  Change mode = change(ChangeOutcome::pending_reboot);
+  ChangeResult mode = change(ChangeOutcome::pending_reboot);
   mode.setting = "ecc";
   mode.before = protocol::view_of(ecc(true));
   mode.after = protocol::view_of(ecc(false));
@@ -89,21 +89,21 @@ TEST(ResultLine, QueuedChangeNamesOperation) {
 }
 
 TEST(ResultLine, OfAGpuWithoutAnIndexHasItsUuid) {
-  Change gone = change(ChangeOutcome::failed);
+  ChangeResult gone = change(ChangeOutcome::failed);
   gone.index.reset();
   gone.error = {"device_lost", "GPU is lost"};
   EXPECT_EQ(told(gone), "GPU-0: power limit: GPU is lost");
 }
 
 TEST(ResultLine, MultilineErrorBecomesOneLine) {
-  Change reset = change(ChangeOutcome::failed);
+  ChangeResult reset = change(ChangeOutcome::failed);
   reset.setting.reset();
   reset.error = {"internal", "it said: no\nsuch GPU\n"};
   EXPECT_EQ(result_line(reset, "reset", kMe), "GPU 0: reset: it said: no such GPU");
 }
 
 TEST(ResultLine, AnEscapeSequenceDoesNotReachTheTerminal) {
-  Change odd = change(ChangeOutcome::applied);
+  ChangeResult odd = change(ChangeOutcome::applied);
   odd.owner = "uid \x1b[31m";
   odd.after->text = "\x1b]0;x\x07";
   EXPECT_EQ(told(odd).find('\x1b'), std::string::npos);
@@ -112,13 +112,13 @@ TEST(ResultLine, AnEscapeSequenceDoesNotReachTheTerminal) {
 TEST(PlanLine, HasTheGpusName) {
   EXPECT_EQ(plan_line(change(ChangeOutcome::planned), "", "H100", kMe),
             "GPU 0 H100: power limit 700 W -> 300 W");
-  Change same = change(ChangeOutcome::planned);
+  ChangeResult same = change(ChangeOutcome::planned);
   same.after = same.before;
   EXPECT_EQ(plan_line(same, "", "", kMe), "GPU 0: power limit stays 700 W");
 }
 
 TEST(PlanLine, ResetWithoutSettingShowsAction) {
-  Change reset = change(ChangeOutcome::planned);
+  ChangeResult reset = change(ChangeOutcome::planned);
   reset.setting.reset();
   reset.before.reset();
   reset.after.reset();
@@ -134,8 +134,8 @@ TEST(ActionText, HasWordsForNames) {
   EXPECT_EQ(action_text(""), "");
 }
 
-protocol::Changes failed_with(const std::vector<const char*>& codes) {
-  protocol::Changes changes;
+protocol::ChangeResults failed_with(const std::vector<const char*>& codes) {
+  protocol::ChangeResults changes;
   changes.changes.push_back(change(ChangeOutcome::applied));
   for (const char* code : codes) {
     changes.changes.push_back(change(ChangeOutcome::failed));

@@ -16,7 +16,7 @@
 #include "cli/lease/lease_text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
-#include "faces/client/local.h"
+#include "faces/client/local_daemon.h"
 #include "faces/fleet/ssh_masters.h"
 #include "faces/fleet/view.h"
 #include "faces/protocol/routes.h"
@@ -25,45 +25,45 @@ namespace gpuyard::cli {
 namespace {
 
 using Action = FleetVerb::Action;
-using fleet::HeardAll;
-using fleet::Manner;
-using fleet::WithBrief;
+using fleet::FanOutOptions;
+using fleet::HostReplies;
+using fleet::ReplyWithBrief;
 
 // The machines that the user means, and how they are reached.
-struct Yards {
+struct FleetTarget {
   std::vector<fleet::Host> hosts;
-  Manner manner;
+  FanOutOptions options;
 };
 
-Result<Yards> yards_of(const FleetVerb& verb) {
-  const auto environment = Environment::of_process();
+Result<FleetTarget> fleet_target_of(const FleetVerb& verb) {
+  const auto environment = Environment::current();
   const auto patience = parse_interval(verb.timeout);
   if (!patience) return Error(patience.error()).in("--timeout");
-  Yards yards;
-  yards.manner.keys = client::keys_of(environment);
-  yards.manner.keys.ssh = {.guarded = true, .patience = *patience};
-  yards.manner.answer = std::min(yards.manner.answer, *patience);
+  FleetTarget yards;
+  yards.options.credentials = client::credentials_of(environment);
+  yards.options.credentials.ssh = {.guarded = true, .login_timeout = *patience};
+  yards.options.reply_timeout = std::min(yards.options.reply_timeout, *patience);
   std::vector<std::string> words = verb.hosts;
   const std::string usual(environment_variable("GPUYARD_HOSTS"));
   if (words.empty() && !usual.empty()) words = {usual};
-  auto hosts = fleet::hosts_of(words, hosts_file(environment));
+  auto hosts = fleet::resolve_hosts(words, hosts_file(environment));
   if (!hosts) return std::move(hosts).error();
   yards.hosts = *std::move(hosts);
   if (verb.no_master) return yards;
-  auto masters = fleet::masters_directory(environment);
+  auto masters = fleet::make_masters_directory(environment);
   if (masters) {
-    yards.manner.keys.ssh.masters = *std::move(masters);
+    yards.options.credentials.ssh.masters_directory = *std::move(masters);
   } else {
-    say("note: ssh connections are not kept for reuse: " + masters.error().text());
+    print_note("note: ssh connections are not kept for reuse: " + masters.error().text());
   }
   return yards;
 }
 
 // "98 of 100 have answered; waiting for n7, n9"
 template <class Answer>
-std::string waiting_text(const fleet::Survey<Answer>& survey, std::size_t done, std::size_t all) {
+std::string waiting_text(const fleet::FanOut<Answer>& survey, std::size_t done, std::size_t all) {
   constexpr std::size_t kMostNamed = 3;
-  const auto names = survey.waited_for(kMostNamed);
+  const auto names = survey.pending_hosts(kMostNamed);
   const std::size_t more = all - done - std::min(names.size(), all - done);
   return fmt::format(
       "{} of {} machines have answered; waiting for {}{}. Press Ctrl-C for partial results", done,
@@ -73,42 +73,43 @@ std::string waiting_text(const fleet::Survey<Answer>& survey, std::size_t done, 
 // What was heard, and the signal that ended the wait for the rest. The threads of the survey may
 // then wait for seconds yet: they and their ssh end with this process, before this object does.
 template <class Answer>
-struct Gathered {
-  std::unique_ptr<fleet::Survey<Answer>> survey;
-  HeardAll<Answer> heard;
-  std::optional<JobSignal> ended_by;
+struct FanOutResult {
+  std::unique_ptr<fleet::FanOut<Answer>> fan_out;
+  HostReplies<Answer> replies;
+  std::optional<JobSignal> end_signal;
 };
 
 template <class Answer>
-Gathered<Answer> gather(const Yards& yards, typename fleet::Survey<Answer>::Question question) {
+FanOutResult<Answer> fan_out_query(const FleetTarget& yards,
+                                   typename fleet::FanOut<Answer>::Call question) {
   constexpr auto kSilence = std::chrono::seconds(1);  // until the line says who is waited for
   const JobSignals signals;                           // before any thread
   const TimePoint begin = BootClock::now();
   auto survey =
-      std::make_unique<fleet::Survey<Answer>>(yards.hosts, yards.manner, std::move(question));
+      std::make_unique<fleet::FanOut<Answer>>(yards.hosts, yards.options, std::move(question));
   ProgressLine line(false);
   while (true) {
-    const std::size_t done = survey->crew().done();
-    const auto signal = signals.take_end(Duration::zero());
+    const std::size_t done = survey->pool().completed_count();
+    const auto signal = signals.take_termination(Duration::zero());
     if (signal || done == yards.hosts.size()) {
-      auto heard = survey->heard();
+      auto heard = survey->replies();
       return {std::move(survey), std::move(heard), signal};
     }
     if (BootClock::now() - begin >= kSilence) {
       line.show(waiting_text(*survey, done, yards.hosts.size()));
     }
-    std::array<pollfd, 2> polled{pollfd{survey->crew().bell(), POLLIN, 0},
+    std::array<pollfd, 2> polled{pollfd{survey->pool().descriptor(), POLLIN, 0},
                                  pollfd{signals.descriptor(), POLLIN, 0}};
     ::poll(polled.data(), polled.size(), std::chrono::milliseconds(kSilence).count());
   }
 }
 
-int end_by(const JobSignal& signal) {
-  if (signal.number == SIGINT) end_as_interrupted(false);
-  std::_Exit(kSignalled + signal.number);
+int exit_by_signal(const JobSignal& signal) {
+  if (signal.number == SIGINT) exit_by_sigint(false);
+  std::_Exit(kExitSignalBase + signal.number);
 }
 
-bool any_answered(const fleet::FleetAnswer& answer) {
+bool has_answer(const fleet::FleetAnswer& answer) {
   return std::ranges::any_of(answer.hosts, [](const auto& host) { return !host.problem; });
 }
 
@@ -116,113 +117,117 @@ bool any_answered(const fleet::FleetAnswer& answer) {
 template <class View>
 int show(const FleetVerb& verb, const View& view, const Printable& text,
          const std::optional<JobSignal>& ended_by) {
-  print(verb.json ? json_line(view) : any_answered(view) ? text : Printable());
-  if (!verb.json) print_error(problems_text(view));
-  if (ended_by) return end_by(*ended_by);
-  return any_answered(view) ? 0 : exit_code_of(Errc::unavailable);
+  print(verb.json ? json_line(view) : has_answer(view) ? text : Printable());
+  if (!verb.json) print_stderr(problems_text(view));
+  if (ended_by) return exit_by_signal(*ended_by);
+  return has_answer(view) ? 0 : exit_code_of(Errc::unavailable);
 }
 
-int show_nodes(const FleetVerb& verb, const Yards& yards, const Screen& screen) {
-  const auto got = gather<fleet::Brief>(
-      yards, [&](const auto& daemon) { return fleet::ask_brief(daemon, yards.manner); });
+int show_nodes(const FleetVerb& verb, const FleetTarget& yards, const Screen& screen) {
+  const auto got = fan_out_query<fleet::Brief>(
+      yards, [&](const auto& daemon) { return fleet::fetch_brief(daemon, yards.options); });
   if (verb.action == Action::nodes) {
-    const auto view = fleet::nodes_of(got.heard);
-    return show(verb, view, nodes_text(view, screen), got.ended_by);
+    const auto view = fleet::nodes_of(got.replies);
+    return show(verb, view, nodes_text(view, screen), got.end_signal);
   }
-  const auto gpus = fleet::gpus_of(got.heard);
-  if (verb.action == Action::gpus) return show(verb, gpus, gpus_text(gpus, screen), got.ended_by);
+  const auto gpus = fleet::gpus_of(got.replies);
+  if (verb.action == Action::gpus) return show(verb, gpus, gpus_text(gpus, screen), got.end_signal);
   const auto users = fleet::users_of(gpus);
-  return show(verb, users, users_text(users, screen), got.ended_by);
+  return show(verb, users, users_text(users, screen), got.end_signal);
 }
 
 // Asks each machine one more thing than its brief.
 template <class Params, class Answer>
-Gathered<WithBrief<Answer>> gather_also(const Yards& yards,
-                                        const protocol::Route<Params, Answer>& route,
-                                        const Params& parameters = {}) {
-  return gather<WithBrief<Answer>>(yards, [&yards, &route, parameters](const auto& daemon) {
-    return fleet::ask_with_brief(daemon, yards.manner, route, parameters);
-  });
+FanOutResult<ReplyWithBrief<Answer>> fan_out_with_brief(
+    const FleetTarget& yards, const protocol::Route<Params, Answer>& route,
+    const Params& parameters = {}) {
+  return fan_out_query<ReplyWithBrief<Answer>>(
+      yards, [&yards, &route, parameters](const auto& daemon) {
+        return fleet::fetch_with_brief(daemon, yards.options, route, parameters);
+      });
 }
 
 // How to take the best offer.
-std::string advice_on(const fleet::FleetOffer& best, const LeaseFilters& wanted) {
+std::string offer_advice(const fleet::FleetOffer& best, const LeaseFilters& wanted) {
   std::string claim = std::to_string(wanted.gpus);
   if (!wanted.model.empty()) claim += fmt::format(" --model '{}'", wanted.model);
   if (!wanted.min_free.empty()) claim += fmt::format(" --min-free '{}'", wanted.min_free);
   if (const auto host = client::parse_ssh_url(best.url)) {
-    return fmt::format("`ssh {} {} run -n {} -- COMMAND`", host->for_people(),
+    return fmt::format("`ssh {} {} run -n {} -- COMMAND`", host->ssh_arguments(),
                        host->program.empty() ? "gpuyard" : host->program, claim);
   }
   return fmt::format("`gpuyard -H {}{} lease take -n {} --for DURATION`",
                      best.url.starts_with('/') ? "unix://" : "", best.url, claim);
 }
 
-int show_offers(const FleetVerb& verb, const Yards& yards, const Screen& screen) {
+int show_offers(const FleetVerb& verb, const FleetTarget& yards, const Screen& screen) {
   const auto query = free_query_of(verb.wanted);
-  if (!query) return complain(query.error());
-  const auto got = gather_also(yards, protocol::kFree, *query);
-  const auto view = fleet::offers_of(got.heard);
-  const int code = show(verb, view, offers_text(view, screen), got.ended_by);
+  if (!query) return print_error(query.error());
+  const auto got = fan_out_with_brief(yards, protocol::kFree, *query);
+  const auto view = fleet::offers_of(got.replies);
+  const int code = show(verb, view, offers_text(view, screen), got.end_signal);
   if (code == 0 && !view.offers.empty() && screen.terminal && !verb.json) {
-    say(advice_on(view.offers.front(), verb.wanted) + " leases the first offer");
+    print_note(offer_advice(view.offers.front(), verb.wanted) + " leases the first offer");
   }
   if (code != 0 || !view.offers.empty()) return code;
-  return complain({Errc::conflict,
-                   fmt::format("no machine can lease {} matching GPU{} now", verb.wanted.gpus,
-                               verb.wanted.gpus == 1 ? "" : "s"),
-                   "", "gpuyard fleet gpus\ngpuyard fleet queue"});
+  return print_error({Errc::conflict,
+                      fmt::format("no machine can lease {} matching GPU{} now", verb.wanted.gpus,
+                                  verb.wanted.gpus == 1 ? "" : "s"),
+                      "", "gpuyard fleet gpus\ngpuyard fleet queue"});
 }
 
-int show_usage(const FleetVerb& verb, const Yards& yards, const Screen& screen) {
+int show_usage(const FleetVerb& verb, const FleetTarget& yards, const Screen& screen) {
   const auto since = seconds_since(verb.since);
-  if (!since) return complain(since.error());
+  if (!since) return print_error(since.error());
   protocol::UsageQuery query;
   query.since_s = *since;
   const bool by_host = verb.by == "host";
-  query.by = use_by(by_host ? "user" : verb.by);
-  const auto got = gather_also(yards, protocol::kUsage, query);
-  const auto view = fleet::usage_of(got.heard, by_host);
-  return show(verb, view, usage_table(view.usage, screen), got.ended_by);
+  query.by = usage_grouping_of(by_host ? "user" : verb.by);
+  const auto got = fan_out_with_brief(yards, protocol::kUsage, query);
+  const auto view = fleet::usage_of(got.replies, by_host);
+  return show(verb, view, usage_table(view.usage, screen), got.end_signal);
 }
 
-Result<WithBrief<fleet::Examined>> examine(const http::Endpoint& daemon, const Manner& manner) {
-  auto brief = fleet::ask_brief(daemon, manner);
+Result<ReplyWithBrief<fleet::DoctorReply>> run_doctor(const http::Endpoint& daemon,
+                                                      const FanOutOptions& manner) {
+  auto brief = fleet::fetch_brief(daemon, manner);
   if (!brief) return std::move(brief).error();
-  fleet::Examined examined;
-  examined.asked = wall_now();
-  auto ready = client::call(daemon, protocol::kReady, {}, {}, manner.answer, fleet::kMostAnswer);
-  examined.answered = wall_now();
+  fleet::DoctorReply examined;
+  examined.requested_at = wall_now();
+  auto ready =
+      client::call(daemon, protocol::kReady, {}, {}, manner.reply_timeout, fleet::kMaxReplyBytes);
+  examined.replied_at = wall_now();
   if (ready) {
-    examined.ready = *std::move(ready);
+    examined.readiness = *std::move(ready);
   } else {
-    examined.ready.reason = ready.error().text();
+    examined.readiness.reason = ready.error().text();
   }
-  return WithBrief<fleet::Examined>{*std::move(brief), std::move(examined)};
+  return ReplyWithBrief<fleet::DoctorReply>{*std::move(brief), std::move(examined)};
 }
 
-int show_diagnosis(const FleetVerb& verb, const Yards& yards, const Screen& screen) {
-  const auto got = gather<WithBrief<fleet::Examined>>(
-      yards, [&](const auto& daemon) { return examine(daemon, yards.manner); });
-  const auto view = fleet::diagnosis_of(got.heard);
+int show_diagnosis(const FleetVerb& verb, const FleetTarget& yards, const Screen& screen) {
+  const auto got = fan_out_query<ReplyWithBrief<fleet::DoctorReply>>(
+      yards, [&](const auto& daemon) { return run_doctor(daemon, yards.options); });
+  const auto view = fleet::diagnosis_of(got.replies);
   print(verb.json ? json_line(view) : diagnosis_text(view, screen));
-  if (got.ended_by) return end_by(*got.ended_by);
+  if (got.end_signal) return exit_by_signal(*got.end_signal);
   return view.healthy ? 0 : exit_code_of(Errc::unavailable);
 }
 
-int hang_up() {
+int disconnect_hosts() {
   fleet::ClosedMasters done;
-  for (const std::string& directory : fleet::masters_directories(Environment::of_process())) {
-    fleet::ClosedMasters here = fleet::hang_up(directory);
-    done.ended += here.ended;
-    done.left.insert(done.left.end(), here.left.begin(), here.left.end());
+  for (const std::string& directory : fleet::masters_directories(Environment::current())) {
+    fleet::ClosedMasters here = fleet::close_masters(directory);
+    done.closed += here.closed;
+    done.remaining.insert(done.remaining.end(), here.remaining.begin(), here.remaining.end());
   }
-  print(formatted("{} connection{} closed.\n", done.ended, done.ended == 1 ? "" : "s"));
-  if (done.left.empty()) return 0;
-  return complain({Errc::timed_out, fmt::format("{} did not close", fmt::join(done.left, ", ")),
-                   "its ssh process may be stopped",
-                   fmt::format("pkill -KILL -f {}  # kills all connections in that directory",
-                               shell_word(parent_directory(done.left.front())))});
+  print(formatted("{} connection{} closed.\n", done.closed, done.closed == 1 ? "" : "s"));
+  if (done.remaining.empty()) return 0;
+  return print_error({Errc::timed_out,
+                      fmt::format("{} did not close", fmt::join(done.remaining, ", ")),
+                      "its ssh process may be stopped",
+                      fmt::format("pkill -KILL -f {}  # kills all connections in that directory",
+                                  quote_shell_word(parent_directory(done.remaining.front())))});
 }
 
 }  // namespace
@@ -269,7 +274,7 @@ Options add_fleet(Options program, FleetVerb& verb) {
       .example("gpuyard fleet users");
   const Options free =
       action(Action::free, "free", "List machines that can lease you GPUs now, best first");
-  add_wanted(free, verb.wanted);
+  add_claim_options(free, verb.wanted);
   free.example("gpuyard fleet free -n 2 --model H100")
       .exit_codes("Exit code 7: no machine can lease these GPUs now");
   action(Action::queue, "queue", "List waiting claims of all machines")
@@ -298,9 +303,9 @@ Options add_fleet(Options program, FleetVerb& verb) {
 }
 
 int run(const FleetVerb& verb) {
-  if (verb.action == Action::disconnect) return hang_up();
-  const auto yards = yards_of(verb);
-  if (!yards) return complain(yards.error());
+  if (verb.action == Action::disconnect) return disconnect_hosts();
+  const auto yards = fleet_target_of(verb);
+  if (!yards) return print_error(yards.error());
   const Screen screen = Screen::of_stdout(verb.color);
   switch (verb.action) {
     case Action::nodes:
@@ -311,21 +316,21 @@ int run(const FleetVerb& verb) {
     case Action::free:
       return show_offers(verb, *yards, screen);
     case Action::queue: {
-      const auto got = gather_also(*yards, protocol::kQueue);
-      const auto view = fleet::queue_of(got.heard);
-      return show(verb, view, claims_text(view, wall_now(), screen), got.ended_by);
+      const auto got = fan_out_with_brief(*yards, protocol::kQueue);
+      const auto view = fleet::queue_of(got.replies);
+      return show(verb, view, claims_text(view, wall_now(), screen), got.end_signal);
     }
     case Action::alerts: {
-      const auto got = gather_also(*yards, protocol::kAlerts);
-      const auto view = fleet::alerts_of(got.heard);
-      return show(verb, view, firing_text(view, wall_now(), screen), got.ended_by);
+      const auto got = fan_out_with_brief(*yards, protocol::kAlerts);
+      const auto view = fleet::alerts_of(got.replies);
+      return show(verb, view, firing_text(view, wall_now(), screen), got.end_signal);
     }
     case Action::usage:
       return show_usage(verb, *yards, screen);
     case Action::doctor:
       return show_diagnosis(verb, *yards, screen);
     case Action::top:
-      return fleet_top(yards->hosts, yards->manner, verb.color);
+      return fleet_top(yards->hosts, yards->options, verb.color);
   }
   return show_nodes(verb, *yards, screen);
 }

@@ -18,7 +18,7 @@ using protocol::GpuUse;
 using Number = std::optional<std::int64_t>;
 
 constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
-const Cell kNotKnown{std::string(kNothing), Tone::faint};
+const Cell kUnknownCell{std::string(kNothing), Tone::faint};
 
 // The order in which columns are dropped where there is not room for all; the last goes first.
 struct FleetColumn {
@@ -26,19 +26,19 @@ struct FleetColumn {
 };
 
 Cell number_cell(const Number& number, std::string_view unit, Tone tone = Tone::plain) {
-  if (!number) return kNotKnown;
+  if (!number) return kUnknownCell;
   return {fmt::format("{}{}{}", *number, unit.empty() ? "" : " ", unit), tone};
 }
 
 Cell memory_cell(const Number& mebibytes) {
-  if (!mebibytes) return kNotKnown;
+  if (!mebibytes) return kUnknownCell;
   // A broken answer may hold any number.
   return {bytes_text(std::clamp<std::int64_t>(*mebibytes, 0, INT64_MAX / kMebibyte) * kMebibyte)};
 }
 
 // A sum with a + where it lacks some GPUs: at least that.
 Cell at_least(Cell sum, std::int64_t unknown) {
-  if (unknown > 0 && sum.text != kNotKnown.text) sum.text += "+";
+  if (unknown > 0 && sum.text != kUnknownCell.text) sum.text += "+";
   return sum;
 }
 
@@ -74,7 +74,7 @@ Tone tone_of(const std::optional<AlertLevel>& worst) {
 }
 
 // What a person should look at.
-Cell remarks_on(const FleetNode& node) {
+Cell node_remarks_cell(const FleetNode& node) {
   std::vector<std::string> parts;
   if (node.driver_error) parts.push_back(*node.driver_error);
   if (node.unwell > 0) parts.push_back(fmt::format("{} degraded or unhealthy", node.unwell));
@@ -84,8 +84,8 @@ Cell remarks_on(const FleetNode& node) {
   return {fmt::format("{}", fmt::join(parts, ", ")), tone};
 }
 
-void add_silent(FittedTable& table, const FleetHost& host) {
-  std::vector<Cell> row(table.columns.size(), kNotKnown);
+void add_silent_host(FittedTable& table, const FleetHost& host) {
+  std::vector<Cell> row(table.columns.size(), kUnknownCell);
   row.front() = {host.host};
   row.back() = {host.same_as ? "same daemon as " + *host.same_as : "unreachable",
                 host.same_as ? Tone::faint : Tone::bad};
@@ -109,7 +109,7 @@ Cell use_cell(const FleetGpu& gpu) {
 }
 
 Cell health_cell(const std::optional<Health>& health) {
-  if (!health) return kNotKnown;
+  if (!health) return kUnknownCell;
   const Tone tone = *health == Health::healthy    ? Tone::plain
                     : *health == Health::degraded ? Tone::warning
                                                   : Tone::bad;
@@ -136,7 +136,7 @@ Printable totals_text(const FleetNodes& view) {
 
 // The UUID names a GPU whose index another one has.
 Cell alert_gpu_cell(const protocol::Alert& alert) {
-  if (!alert.gpu) return kNotKnown;
+  if (!alert.gpu) return kUnknownCell;
   return {alert.gpu->index ? std::to_string(*alert.gpu->index) : alert.gpu->uuid};
 }
 
@@ -157,7 +157,7 @@ Printable nodes_text(const FleetNodes& view, const Screen& screen) {
   auto node = view.nodes.begin();
   for (const FleetHost& host : view.hosts) {
     if (host.problem || host.same_as) {
-      add_silent(table, host);
+      add_silent_host(table, host);
       continue;
     }
     table.add({{node->host},
@@ -170,7 +170,7 @@ Printable nodes_text(const FleetNodes& view, const Screen& screen) {
                count_cell(node->waiting),
                count_cell(node->alerts, tone_of(node->worst_alert)),
                {fleet_models_text(node->models)},
-               remarks_on(*node)});
+               node_remarks_cell(*node)});
     ++node;
   }
   return table.text(screen) + totals_text(view) + "\n" + simulated_text(view);
@@ -193,7 +193,7 @@ Printable gpus_text(const FleetGpus& view, const Screen& screen) {
                {std::to_string(gpu.index)},
                {short_name(gpu.name)},
                use_cell(gpu),
-               gpu.user ? Cell{*gpu.user} : kNotKnown,
+               gpu.user ? Cell{*gpu.user} : kUnknownCell,
                number_cell(gpu.utilization_percent, "%"),
                memory_cell(gpu.memory_free_mib),
                temperature_cell(gpu.temperature_c, screen),
@@ -248,7 +248,7 @@ Printable offers_text(const FleetOffers& view, const Screen& screen) {
                {std::to_string(offer.free)},
                memory_cell(least),
                temperature_cell(hottest, screen),
-               offer.linked ? Cell{"NVLink"} : kNotKnown,
+               offer.linked ? Cell{"NVLink"} : kUnknownCell,
                {one_name_of(names)}});
   }
   return table.text(screen);
@@ -260,18 +260,18 @@ Printable claims_text(const FleetQueue& view, WallTime now, const Screen& screen
                      {"POSITION", true},
                      {"USER"},
                      {"GPUS", true},
-                     {with_zone("SINCE", now)},
+                     {heading_with_zone("SINCE", now)},
                      {"EXPECTED WAIT", true, FleetColumn::waiting},
                      {"REASON"}}};
   for (const FleetClaim& claim : view.waiting) {
     const protocol::Lease& lease = claim.lease;
     const auto& place = lease.place;
     table.add({{claim.host},
-               place ? Cell{std::to_string(place->position)} : kNotKnown,
+               place ? Cell{std::to_string(place->position)} : kUnknownCell,
                {lease.user ? *lease.user : fmt::format("uid {}", lease.uid)},
                {std::to_string(lease.wanted_gpus)},
                {local_moment(lease.asked, now)},
-               place && place->expected_s ? Cell{length_text(*place->expected_s)} : kNotKnown,
+               place && place->expected_s ? Cell{length_text(*place->expected_s)} : kUnknownCell,
                {place ? place->text : ""}});
   }
   return table.text(screen) + simulated_text(view);
@@ -283,7 +283,7 @@ Printable firing_text(const FleetAlerts& view, WallTime now, const Screen& scree
                      {"ALERT", true},
                      {"LEVEL"},
                      {"GPU", true},
-                     {with_zone("SINCE", now)},
+                     {heading_with_zone("SINCE", now)},
                      {"MESSAGE"}}};
   for (const FleetAlert& one : view.alerts) {
     const protocol::Alert& alert = one.alert;

@@ -34,7 +34,7 @@ struct FleetViewState {
 };
 
 // Changes the look by a key, as the terminal sends it; false: the user wants to leave.
-bool press(FleetViewState&, std::string_view key, std::size_t page);
+bool handle_key(FleetViewState&, std::string_view key, std::size_t page);
 
 // The screen: the machines as they were last heard of, and below it who does not answer and since
 // when. Scrolls no further than to the last line.
@@ -42,6 +42,6 @@ Printable fleet_screen(std::vector<fleet::HostStatus>, FleetViewState&, TimePoin
                        const Screen&);
 
 // Shows it until the user leaves; returns the exit code.
-int fleet_top(const std::vector<fleet::Host>&, const fleet::Manner&, ColorMode);
+int fleet_top(const std::vector<fleet::Host>&, const fleet::FanOutOptions&, ColorMode);
 
 }  // namespace gpuyard::cli

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-using Briefs = fleet::HeardAll<fleet::Brief>;
+using Briefs = fleet::HostReplies<fleet::Brief>;
 
 fleet::Brief brief(const std::string& instance, std::size_t gpus) {
   fleet::Brief brief;
@@ -32,10 +32,10 @@ fleet::Brief brief(const std::string& instance, std::size_t gpus) {
   return brief;
 }
 
-fleet::Heard<fleet::Brief> heard(const std::string& name, fleet::Brief brief) {
+fleet::HostReply<fleet::Brief> heard(const std::string& name, fleet::Brief brief) {
   return {{name, "ssh://" + name}, std::nullopt, std::chrono::milliseconds(5), std::move(brief)};
 }
-fleet::Heard<fleet::Brief> silent(const std::string& name) {
+fleet::HostReply<fleet::Brief> silent(const std::string& name) {
   return {{name, "ssh://" + name},
           Error{Errc::timed_out, "no answer in time"},
           std::chrono::seconds(3),
@@ -122,35 +122,35 @@ TEST_F(FleetTop, FitsTheScreenHoweverManyMachinesThereAre) {
 }
 
 TEST_F(FleetTop, ScrollsToTheLastLineAndNoFurther) {
-  for (int i = 0; i < 500; ++i) press(look_, "j", 6);
+  for (int i = 0; i < 500; ++i) handle_key(look_, "j", 6);
   const std::string text = fleet_screen(words(100), look_, kNow, screen_);
   EXPECT_THAT(text, HasSubstr("100 machines"));
-  for (int i = 0; i < 500; ++i) press(look_, "k", 6);
+  for (int i = 0; i < 500; ++i) handle_key(look_, "k", 6);
   EXPECT_THAT(fleet_screen(words(100), look_, kNow, screen_), HasSubstr("\nn0 "));
 }
 
 TEST_F(FleetTop, UnreachableHostIsNamedWithLastReply) {
   auto all = words(2);
-  all[1].heard.problem = Error{Errc::timed_out, "no answer in time"};
-  all[1].came = kNow - std::chrono::seconds(12);
+  all[1].reply.problem = Error{Errc::timed_out, "no answer in time"};
+  all[1].replied_at = kNow - std::chrono::seconds(12);
   const std::string text = fleet_screen(all, look_, kNow, screen_);
   EXPECT_THAT(text, HasSubstr("n1: last answer 12s ago: no answer in time"));
   EXPECT_THAT(text, HasSubstr("\nn1          2     1"));
 }
 
 TEST_F(FleetTop, SortKeyOrdersByFreeGpus) {
-  press(look_, "s", 6);  // free first
+  handle_key(look_, "s", 6);  // free first
   const std::string text = fleet_screen(words(3), look_, kNow, screen_);
   EXPECT_LT(text.find("\nn2 "), text.find("\nn0 "));
 }
 
 TEST_F(FleetTop, KeysSwitchPaneAndQuit) {
-  EXPECT_TRUE(press(look_, "\t", 6));
+  EXPECT_TRUE(handle_key(look_, "\t", 6));
   EXPECT_EQ(look_.pane, FleetViewState::Pane::gpus);
   EXPECT_THAT(fleet_screen(words(2), look_, kNow, screen_), StartsWith("gpuyard fleet  GPUs"));
-  EXPECT_TRUE(press(look_, "x", 6));
-  EXPECT_TRUE(press(look_, "\x1b[5~", 6));
-  EXPECT_FALSE(press(look_, "q", 6));
+  EXPECT_TRUE(handle_key(look_, "x", 6));
+  EXPECT_TRUE(handle_key(look_, "\x1b[5~", 6));
+  EXPECT_FALSE(handle_key(look_, "q", 6));
 }
 
 }  // namespace

@@ -45,13 +45,13 @@ std::int64_t rank_of(const fleet::FleetNode& node, Order order) {
   return 0;
 }
 
-void put_in_order(std::vector<HostStatus>& words, Order order) {
+void sort_statuses(std::vector<HostStatus>& words, Order order) {
   if (order == Order::named) return;
   std::vector<std::pair<std::int64_t, std::size_t>> ranks;  // the least goes first
   for (std::size_t i = 0; i < words.size(); ++i) {
     std::int64_t rank = INT64_MAX;
-    if (words[i].came) {
-      auto heard = words[i].heard;
+    if (words[i].replied_at) {
+      auto heard = words[i].reply;
       heard.problem.reset();
       rank = -rank_of(fleet::nodes_of({std::move(heard)}).nodes.front(), order);
     }
@@ -63,31 +63,31 @@ void put_in_order(std::vector<HostStatus>& words, Order order) {
   words = std::move(sorted);
 }
 
-Printable text_of(const fleet::HeardAll<fleet::Brief>& heard, Pane pane, const Screen& screen) {
+Printable text_of(const fleet::HostReplies<fleet::Brief>& heard, Pane pane, const Screen& screen) {
   if (pane == Pane::nodes) return nodes_text(fleet::nodes_of(heard), screen);
   const auto gpus = fleet::gpus_of(heard);
   return pane == Pane::gpus ? gpus_text(gpus, screen) : users_text(fleet::users_of(gpus), screen);
 }
 
-bool was_asked(const HostStatus& word) {
-  return word.heard.took > Duration::zero();
+bool has_been_polled(const HostStatus& word) {
+  return word.reply.took > Duration::zero();
 }
 
 // "n7: last answer 12s ago: it did not respond in time"
-std::vector<std::string> silences_in(const std::vector<HostStatus>& words, TimePoint now) {
+std::vector<std::string> silent_host_lines(const std::vector<HostStatus>& words, TimePoint now) {
   std::vector<std::string> lines;
   for (const HostStatus& word : words) {
-    if (!word.heard.problem) continue;
-    const bool asked = was_asked(word);
+    if (!word.reply.problem) continue;
+    const bool asked = has_been_polled(word);
     const std::string since =
-        !word.came
+        !word.replied_at
             ? asked ? "no answer yet" : "connecting"
-            : fmt::format(
-                  "last answer {} ago",
-                  short_length(
-                      std::chrono::duration_cast<std::chrono::seconds>(now - *word.came).count()));
-    lines.push_back(fmt::format("{}: {}{}", word.heard.host.name, since,
-                                asked ? ": " + word.heard.problem->text() : ""));
+            : fmt::format("last answer {} ago",
+                          short_duration(std::chrono::duration_cast<std::chrono::seconds>(
+                                             now - *word.replied_at)
+                                             .count()));
+    lines.push_back(fmt::format("{}: {}{}", word.reply.host.name, since,
+                                asked ? ": " + word.reply.problem->text() : ""));
   }
   return lines;
 }
@@ -108,20 +108,20 @@ std::string_view take_key(std::string_view& keys) {
 }
 
 // Presses all keys that have come. Returns false: the user wants to leave, or the terminal is gone.
-bool press_all(FleetViewState& look, std::size_t page) {
+bool handle_keys(FleetViewState& look, std::size_t page) {
   std::array<char, 256> space{};
   const ssize_t got = ::read(STDIN_FILENO, space.data(), space.size());
   if (got <= 0) return false;
   std::string_view keys(space.data(), static_cast<std::size_t>(got));
   while (!keys.empty()) {
-    if (!press(look, take_key(keys), page)) return false;
+    if (!handle_key(look, take_key(keys), page)) return false;
   }
   return true;
 }
 
 }  // namespace
 
-bool press(FleetViewState& look, std::string_view key, std::size_t page) {
+bool handle_key(FleetViewState& look, std::string_view key, std::size_t page) {
   const auto scroll = [&](std::ptrdiff_t by) {
     const auto wanted = static_cast<std::ptrdiff_t>(look.scrolled) + by;
     look.scrolled = static_cast<std::size_t>(std::max<std::ptrdiff_t>(wanted, 0));
@@ -142,13 +142,14 @@ bool press(FleetViewState& look, std::string_view key, std::size_t page) {
 
 Printable fleet_screen(std::vector<HostStatus> words, FleetViewState& look, TimePoint now,
                        const Screen& screen) {
-  put_in_order(words, look.order);
-  std::vector<std::string> silent = silences_in(words, now);
-  fleet::HeardAll<fleet::Brief> heard;
+  sort_statuses(words, look.order);
+  std::vector<std::string> silent = silent_host_lines(words, now);
+  fleet::HostReplies<fleet::Brief> heard;
   for (HostStatus& word : words) {
-    if (!was_asked(word)) continue;
-    if (word.came) word.heard.problem.reset();  // the last word counts, and its age is said below
-    heard.push_back(std::move(word.heard));
+    if (!has_been_polled(word)) continue;
+    if (word.replied_at)
+      word.reply.problem.reset();  // the last word counts, and its age is said below
+    heard.push_back(std::move(word.reply));
   }
   const std::vector<Printable> lines = text_of(heard, look.pane, screen).split();
   const std::string head =
@@ -167,24 +168,28 @@ Printable fleet_screen(std::vector<HostStatus> words, FleetViewState& look, Time
   const std::size_t room = screen.rows > fixed ? screen.rows - fixed : 1;
   const std::size_t rows = lines.empty() ? 0 : lines.size() - 1;
   look.scrolled = std::min(look.scrolled, rows > room ? rows - room : 0);
-  Printable text = painted(screen, Tone::faint, cut_to(head, screen.columns, screen.utf8)) + "\n";
+  Printable text =
+      painted(screen, Tone::faint, truncate_text(head, screen.columns, screen.utf8)) + "\n";
   if (!lines.empty()) text += lines.front() + "\n";
   for (std::size_t i = 0; i < std::min(room, rows); ++i) {
     text += lines[1 + look.scrolled + i] + "\n";
   }
   for (const std::string& line : silent) {
-    text += painted(screen, Tone::bad, cut_to(printable(line), screen.columns, screen.utf8)) + "\n";
+    text +=
+        painted(screen, Tone::bad, truncate_text(printable(line), screen.columns, screen.utf8)) +
+        "\n";
   }
   return text;
 }
 
-int fleet_top(const std::vector<fleet::Host>& hosts, const fleet::Manner& manner, ColorMode color) {
+int fleet_top(const std::vector<fleet::Host>& hosts, const fleet::FanOutOptions& manner,
+              ColorMode color) {
   if (!Screen::of_stdout().terminal || ::isatty(STDIN_FILENO) != 1) {
-    return complain(
+    return print_error(
         {Errc::invalid, "fleet top needs a terminal", "", "gpuyard fleet  # prints a table"});
   }
-  Interruptions interruptions;  // before any thread
-  fleet::Watch watch(hosts, manner);
+  SignalWaiter interruptions;  // before any thread
+  fleet::FleetPoller watch(hosts, manner);
   {
     const RawTerminal raw;
     const LiveScreen live;
@@ -192,8 +197,8 @@ int fleet_top(const std::vector<fleet::Host>& hosts, const fleet::Manner& manner
     const std::array<int, 1> readable = {STDIN_FILENO};
     while (true) {
       const Screen screen = Screen::of_stdout(color);
-      LiveScreen::draw(fleet_screen(watch.words(), look, BootClock::now(), screen), screen.rows);
-      using Cause = Interruptions::Cause;
+      LiveScreen::draw(fleet_screen(watch.statuses(), look, BootClock::now(), screen), screen.rows);
+      using Cause = SignalWaiter::Cause;
       constexpr auto kRedraw = std::chrono::milliseconds(500);
       const Cause cause = interruptions.wait(BootClock::now() + kRedraw, readable);
       if (cause == Cause::ended) break;
@@ -203,7 +208,7 @@ int fleet_top(const std::vector<fleet::Host>& hosts, const fleet::Manner& manner
         raw.enter();
       }
       const std::size_t page = screen.rows > 4 ? screen.rows - 4 : 1;
-      if (cause == Cause::readable && !press_all(look, page)) break;
+      if (cause == Cause::readable && !handle_keys(look, page)) break;
     }
   }
   // The threads may wait for seconds yet. They and their ssh end with this process.

@@ -17,12 +17,13 @@
 namespace gpuyard::cli {
 namespace {
 
-using State = gpuyard::lease::State;
-using NewsKind = client::ClaimEvent::Kind;
+using State = gpuyard::lease::LeaseState;
+using ClaimEventKind = client::ClaimEvent::Kind;
 
-constexpr Duration kSayAfter = std::chrono::seconds(10);  // until the one line without a terminal
-constexpr Duration kLook = std::chrono::seconds(1);       // between looks at the clock
-constexpr char kBeginOfLine[] = "\r\x1b[K";
+constexpr Duration kFirstMessageDelay =
+    std::chrono::seconds(10);  // until the one line without a terminal
+constexpr Duration kClockPollInterval = std::chrono::seconds(1);  // between looks at the clock
+constexpr char kClearLineStart[] = "\r\x1b[K";
 
 std::size_t columns_of_stderr() {
   constexpr std::size_t kUsual = 80;
@@ -34,7 +35,7 @@ std::size_t columns_of_stderr() {
 }  // namespace
 
 ProgressLine::ProgressLine(bool quiet)
-    : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1), began_(BootClock::now()) {}
+    : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1), began_at_(BootClock::now()) {}
 
 // In the background the terminal belongs to another job: a shell's, an editor's.
 bool ProgressLine::has_terminal() const {
@@ -46,119 +47,120 @@ void ProgressLine::show(const std::string& text) {
   if (has_terminal()) {
     const bool utf8 = Screen::of_stdout().utf8;
     // The last column stays free: a character there would begin a new line.
-    print_error(kBeginOfLine +
-                Printable(cut_to(printable("gpuyard: " + text), columns_of_stderr() - 1, utf8)));
+    print_stderr(kClearLineStart + Printable(truncate_text(printable("gpuyard: " + text),
+                                                           columns_of_stderr() - 1, utf8)));
     shown_ = true;
-  } else if (!terminal_ && !shown_ && BootClock::now() - began_ >= kSayAfter) {
-    say(text);
+  } else if (!terminal_ && !shown_ && BootClock::now() - began_at_ >= kFirstMessageDelay) {
+    print_note(text);
     shown_ = true;
   }
 }
 
 void ProgressLine::clear() {
-  if (has_terminal() && std::exchange(shown_, false)) print_error(kBeginOfLine);
+  if (has_terminal() && std::exchange(shown_, false)) print_stderr(kClearLineStart);
 }
 
-std::optional<TimePoint> ProgressLine::due() const {
+std::optional<TimePoint> ProgressLine::next_redraw() const {
   if (quiet_ || terminal_ || shown_) return std::nullopt;
-  return began_ + kSayAfter;
+  return began_at_ + kFirstMessageDelay;
 }
 
-Claiming::Claiming(const http::Endpoint& daemon, protocol::LeaseWish wish, std::string in_queue,
-                   const JobSignals& signals, bool quiet)
+ClaimWaiter::ClaimWaiter(const http::Endpoint& daemon, protocol::LeaseRequest wish,
+                         std::string in_queue, const JobSignals& signals, bool quiet)
     : daemon_(daemon),
-      wish_(std::move(wish)),
-      in_queue_(std::move(in_queue)),
+      request_(std::move(wish)),
+      queue_command_(std::move(in_queue)),
       signals_(signals),
-      began_(BootClock::now()),
-      line_(quiet),
-      feed_(daemon_, wish_) {}
+      began_at_(BootClock::now()),
+      progress_line_(quiet),
+      follower_(daemon_, request_) {}
 
-Claimed Claiming::wait() {
+ClaimResult ClaimWaiter::wait() {
   for (;;) {
-    if (auto end = take_signals()) return *std::move(end);
-    for (client::ClaimEvent& news : feed_.take()) {
-      if (auto end = hear(std::move(news))) return *std::move(end);
+    if (auto end = handle_signals()) return *std::move(end);
+    for (client::ClaimEvent& news : follower_.pop_events()) {
+      if (auto end = on_event(std::move(news))) return *std::move(end);
     }
-    if (ran_out()) return fail(*away_);
+    if (has_timed_out()) return fail(*disconnect_error_);
     redraw();
     std::array<pollfd, 2> polled{pollfd{signals_.descriptor(), POLLIN, 0},
-                                 pollfd{feed_.descriptor(), POLLIN, 0}};
-    const bool clock_matters = line_.due() || (away_ && wish_.wait_s);
+                                 pollfd{follower_.descriptor(), POLLIN, 0}};
+    const bool clock_matters =
+        progress_line_.next_redraw() || (disconnect_error_ && request_.wait_s);
     ::poll(polled.data(), polled.size(),
-           clock_matters ? static_cast<int>(to_milliseconds(kLook)) : -1);
+           clock_matters ? static_cast<int>(to_milliseconds(kClockPollInterval)) : -1);
   }
 }
 
-std::optional<Claimed> Claiming::hear(client::ClaimEvent news) {
+std::optional<ClaimResult> ClaimWaiter::on_event(client::ClaimEvent news) {
   switch (news.kind) {
-    case NewsKind::away:
-      away_ = std::move(news.error);
+    case ClaimEventKind::away:
+      disconnect_error_ = std::move(news.error);
       return std::nullopt;
-    case NewsKind::back:
-      away_.reset();
+    case ClaimEventKind::back:
+      disconnect_error_.reset();
       return std::nullopt;
-    case NewsKind::alert:
+    case ClaimEventKind::alert:
       return std::nullopt;  // about GPUs whose grant is not heard yet
-    case NewsKind::refused:
+    case ClaimEventKind::refused:
       return fail(news.error);
-    case NewsKind::anew:
-      line_.clear();
-      say("the daemon lost this claim; it was submitted again and is now last in the queue");
+    case ClaimEventKind::resubmitted:
+      progress_line_.clear();
+      print_note("the daemon lost this claim; it was submitted again and is now last in the queue");
       return std::nullopt;
-    case NewsKind::changed:
+    case ClaimEventKind::changed:
       break;
   }
-  if (news.lease.place) place_ = news.lease.place;
+  if (news.lease.place) position_ = news.lease.place;
   last_ = std::move(news.lease);
   if (last_->state == State::waiting) return std::nullopt;
-  line_.clear();
+  progress_line_.clear();
   if (last_->state == State::held) return *last_;
-  return complain(unmet(*last_, place_, in_queue_));
+  return print_error(claim_error(*last_, position_, queue_command_));
 }
 
-std::optional<Claimed> Claiming::take_signals() {
+std::optional<ClaimResult> ClaimWaiter::handle_signals() {
   while (const auto signal = signals_.take()) {
-    if (asks_to_end(signal->number)) return cancel(*signal);
+    if (is_termination_signal(signal->number)) return cancel(*signal);
     if (signal->number == SIGTSTP) {
-      line_.clear();
-      stop_as_terminal_does(false);  // the terminal told the rest of the job itself
+      progress_line_.clear();
+      suspend_job(false);  // the terminal told the rest of the job itself
     }
   }
   return std::nullopt;
 }
 
-Claimed Claiming::cancel(const JobSignal& signal) {
-  line_.clear();
+ClaimResult ClaimWaiter::cancel(const JobSignal& signal) {
+  progress_line_.clear();
   protocol::ReleaseQuery query;
-  query.lease = wish_.id.value_or("");
+  query.lease = request_.id.value_or("");
   const auto answer = client::call(daemon_, protocol::kRelease, query);
   // Not found: the daemon had not heard of the claim yet, or the claim is over.
   if (!answer && answer.error().code != Errc::not_found) {
-    complain(Error(answer.error()).in("cancelling the claim"));
-    say("the daemon will cancel it by itself shortly");
+    print_error(Error(answer.error()).in("cancelling the claim"));
+    print_note("the daemon will cancel it by itself shortly");
   }
-  if (signal.number == SIGINT && signal.from_terminal) end_as_interrupted(false);
-  return kSignalled + signal.number;
+  if (signal.number == SIGINT && signal.from_terminal) exit_by_sigint(false);
+  return kExitSignalBase + signal.number;
 }
 
-Claimed Claiming::fail(const Error& error) {
-  line_.clear();
-  return complain_about_source(error);
+ClaimResult ClaimWaiter::fail(const Error& error) {
+  progress_line_.clear();
+  return print_source_error(error);
 }
 
-void Claiming::redraw() {
-  if (away_) {
-    line_.show(away_->message + "; retrying");
+void ClaimWaiter::redraw() {
+  if (disconnect_error_) {
+    progress_line_.show(disconnect_error_->message + "; retrying");
   } else if (last_) {
-    line_.show(waiting_text(*last_));
+    progress_line_.show(waiting_text(*last_));
   }
 }
 
 // While the daemon is there, it counts the time itself.
-bool Claiming::ran_out() const {
-  if (!away_ || !wish_.wait_s) return false;
-  return BootClock::now() - began_ > std::chrono::duration<double>(*wish_.wait_s);
+bool ClaimWaiter::has_timed_out() const {
+  if (!disconnect_error_ || !request_.wait_s) return false;
+  return BootClock::now() - began_at_ > std::chrono::duration<double>(*request_.wait_s);
 }
 
 }  // namespace gpuyard::cli

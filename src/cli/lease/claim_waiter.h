@@ -24,7 +24,7 @@ class ProgressLine {
   void show(const std::string& text);
   void clear();
   // When to call show() again without news; empty: never.
-  std::optional<TimePoint> due() const;
+  std::optional<TimePoint> next_redraw() const;
 
  private:
   bool has_terminal() const;
@@ -32,42 +32,42 @@ class ProgressLine {
   bool quiet_;
   bool terminal_;
   bool shown_ = false;
-  TimePoint began_;
+  TimePoint began_at_;
 };
 
 // The lease that is held, or the exit code after the reason was printed.
-using Claimed = std::variant<protocol::Lease, int>;
+using ClaimResult = std::variant<protocol::Lease, int>;
 
-class Claiming {
+class ClaimWaiter {
  public:
   // `wish` has an id; `in_queue` is a command that makes the same claim and waits. The references
   // outlive this object.
-  Claiming(const http::Endpoint&, protocol::LeaseWish wish, std::string in_queue, const JobSignals&,
-           bool quiet);
+  ClaimWaiter(const http::Endpoint&, protocol::LeaseRequest wish, std::string in_queue,
+              const JobSignals&, bool quiet);
 
   // Waits for the grant. A signal that asks to end gives up the claim and waits for the answer.
-  Claimed wait();
+  ClaimResult wait();
   // The feed goes on after the grant: it tells what becomes of the lease.
-  client::ClaimFollower& feed() { return feed_; }
+  client::ClaimFollower& follower() { return follower_; }
 
  private:
-  std::optional<Claimed> hear(client::ClaimEvent);
-  std::optional<Claimed> take_signals();
-  Claimed cancel(const JobSignal&);
-  Claimed fail(const Error&);
+  std::optional<ClaimResult> on_event(client::ClaimEvent);
+  std::optional<ClaimResult> handle_signals();
+  ClaimResult cancel(const JobSignal&);
+  ClaimResult fail(const Error&);
   void redraw();
-  bool ran_out() const;
+  bool has_timed_out() const;
 
   const http::Endpoint& daemon_;
-  protocol::LeaseWish wish_;
-  std::string in_queue_;
+  protocol::LeaseRequest request_;
+  std::string queue_command_;
   const JobSignals& signals_;
-  TimePoint began_;
+  TimePoint began_at_;
   std::optional<protocol::Lease> last_;
-  std::optional<protocol::LeasePlace> place_;
-  std::optional<Error> away_;
-  ProgressLine line_;
-  client::ClaimFollower feed_;
+  std::optional<protocol::QueuePosition> position_;
+  std::optional<Error> disconnect_error_;
+  ProgressLine progress_line_;
+  client::ClaimFollower follower_;
 };
 
 }  // namespace gpuyard::cli

@@ -37,25 +37,25 @@ class JobSignals {
   int descriptor() const { return fd_.get(); }
   std::optional<JobSignal> take() const;
   // Waits this long for the first signal that asks to end; other signals stay to be taken.
-  std::optional<JobSignal> take_end(Duration at_most) const;
+  std::optional<JobSignal> take_termination(Duration at_most) const;
   // The signal mask that a command starts with.
-  const sigset_t& before() const { return before_; }
+  const sigset_t& original_mask() const { return original_mask_; }
 
  private:
-  sigset_t before_{};
-  sigset_t ends_{};
+  sigset_t original_mask_{};
+  sigset_t termination_set_{};
   UniqueFd fd_;
 };
 
 // Whether the signal asks a program to end.
-bool asks_to_end(int number);
+bool is_termination_signal(int number);
 
 // Stops this process, or all of its job, as Ctrl-Z does; returns when it is continued. A job
 // without a shell above it is not stopped, because nobody could continue it.
-void stop_as_terminal_does(bool whole_job);
+void suspend_job(bool whole_job);
 
 // Ends as Ctrl-C does, so that a shell ends its loop, too.
-[[noreturn]] void end_as_interrupted(bool whole_job);
+[[noreturn]] void exit_by_sigint(bool whole_job);
 
 // Our controlling terminal, and which job has it.
 
@@ -66,15 +66,15 @@ class JobTerminal {
 
   bool exists() const { return static_cast<bool>(fd_); }
   // Whether our job gets what the user types.
-  bool is_ours() const;
+  bool is_foreground() const;
   // Whether it is ours, and no other process of a pipeline, a script or a make needs it.
-  bool is_ours_alone() const;
+  bool is_exclusive() const;
   // Whether a command of ours may be a job of its own.
-  bool allows_own_job() const;
+  bool can_start_own_job() const;
   // Gives the terminal to `job`. The caller has SIGTTOU blocked.
   void give_to(pid_t job) const;
   // Takes it back from `job`, or from a process group that got it from `job` and is gone.
-  void take_back_from(pid_t job) const;
+  void reclaim_from(pid_t job) const;
 
  private:
   UniqueFd fd_;
@@ -90,51 +90,51 @@ struct OrphanProcess {
   std::string name;
 };
 
-class Job {
+class ForegroundJob {
  public:
   using Variables = std::vector<std::pair<std::string, std::string>>;
 
   // Starts the command, but no instruction of it runs before let_go(). If we end before that, it
   // never runs. `variables` are set in its environment.
-  static Result<Job> start_held(const std::vector<std::string>& words, const Variables& variables,
-                                const JobSignals&);
-  Job(Job&&) noexcept = default;
-  Job& operator=(Job&&) = delete;
-  ~Job() = default;
+  static Result<ForegroundJob> start_held(const std::vector<std::string>& words,
+                                          const Variables& variables, const JobSignals&);
+  ForegroundJob(ForegroundJob&&) noexcept = default;
+  ForegroundJob& operator=(ForegroundJob&&) = delete;
+  ~ForegroundJob() = default;
 
   pid_t pid() const { return pid_; }
   // Lets it run. 127: there is no such command; 126: it cannot be run; both after a complaint.
-  std::optional<int> let_go();
+  std::optional<int> resume();
   // Ends the process without running the command.
-  void give_up();
-  void pass_on(const JobSignal&);
+  void abandon();
+  void forward(const JobSignal&);
   // Whether it is a job of its own; else it is in our job, like others of a pipeline.
-  bool is_apart() const { return own_job_; }
+  bool has_own_group() const { return own_job_; }
   // Returns the command's end; call it after each SIGCHLD. Stops us when the command is stopped.
-  std::optional<JobEnd> look();
+  std::optional<JobEnd> reap();
 
  private:
-  Job(pid_t pid, bool own_job, std::string command, UniqueFd hold, UniqueFd fate)
+  ForegroundJob(pid_t pid, bool own_job, std::string command, UniqueFd hold, UniqueFd fate)
       : pid_(pid),
         own_job_(own_job),
         command_(std::move(command)),
-        hold_(std::move(hold)),
-        fate_(std::move(fate)) {}
+        start_pipe_(std::move(hold)),
+        exec_status_(std::move(fate)) {}
 
-  void stopped(int by) const;
-  void continue_it() const;
-  JobEnd ended(int status) const;
+  void on_stopped(int by) const;
+  void send_continue() const;
+  JobEnd on_ended(int status) const;
 
   pid_t pid_;
   bool own_job_;
-  bool told_to_end_ = false;  // by a SIGINT that did not come from the terminal
+  bool interrupt_forwarded_ = false;  // by a SIGINT that did not come from the terminal
   std::string command_;
-  UniqueFd hold_;  // a byte in it starts the command; closing it ends the process
-  UniqueFd fate_;  // gives the errno of an exec that failed
+  UniqueFd start_pipe_;   // a byte in it starts the command; closing it ends the process
+  UniqueFd exec_status_;  // gives the errno of an exec that failed
   JobTerminal terminal_;
 };
 
 // Returns the running processes that the job left behind.
-std::vector<OrphanProcess> left_behind();
+std::vector<OrphanProcess> find_orphans();
 
 }  // namespace gpuyard::cli

@@ -41,12 +41,12 @@ Printable environment_text(const LeaseVerb& verb, const protocol::Lease& lease,
   return text;
 }
 
-int tell(const Result<LeaseAnswer>& answer, const LeaseVerb& verb) {
-  if (!answer) return complain_about_source(answer.error());
+int print_lease(const Result<LeaseAnswer>& answer, const LeaseVerb& verb) {
+  if (!answer) return print_source_error(answer.error());
   if (verb.json) {
     print(json_line(*answer));
   } else {
-    print(place_text(verb.socket) + lease_page(answer->lease, wall_now()));
+    print(host_heading(verb.socket) + lease_page(answer->lease, wall_now()));
     if (answer->simulated) print("These GPUs are simulated.\n");
   }
   return 0;
@@ -56,7 +56,7 @@ int tell(const Result<LeaseAnswer>& answer, const LeaseVerb& verb) {
 Result<Printable> taken_text(const LeaseVerb& verb, const http::Endpoint& daemon,
                              const protocol::Lease& lease) {
   if (verb.json) {  // the daemon knows more than the claim's answer says
-    const auto answer = client::insist(daemon, protocol::kLease, {lease.id});
+    const auto answer = client::call_with_retry(daemon, protocol::kLease, {lease.id});
     if (!answer) return answer.error();
     return json_line(*answer);
   }
@@ -64,8 +64,8 @@ Result<Printable> taken_text(const LeaseVerb& verb, const http::Endpoint& daemon
   return verb.exported ? environment : formatted("{}\n", lease.id) + environment;
 }
 
-Result<void> tell_taken(const LeaseVerb& verb, const http::Endpoint& daemon,
-                        const protocol::Lease& lease) {
+Result<void> print_taken(const LeaseVerb& verb, const http::Endpoint& daemon,
+                         const protocol::Lease& lease) {
   const auto text = taken_text(verb, daemon, lease);
   if (!text) return text.error();
   const auto printed = try_print(*text);
@@ -76,66 +76,67 @@ Result<void> tell_taken(const LeaseVerb& verb, const http::Endpoint& daemon,
 }
 
 // Releases a lease whose id was not printed: nobody would end it before its time.
-void give_back(const http::Endpoint& daemon, const protocol::Lease& lease) {
+void return_lease(const http::Endpoint& daemon, const protocol::Lease& lease) {
   protocol::ReleaseQuery query;
   query.lease = lease.id;
   query.fence = lease.fence;
   const auto answer = client::call(daemon, protocol::kRelease, query);
-  if (!answer) complain(Error(answer.error()).in("releasing lease " + lease.id));
+  if (!answer) print_error(Error(answer.error()).in("releasing lease " + lease.id));
 }
 
-int hand_over(const LeaseVerb& verb, const http::Endpoint& daemon, const protocol::Lease& lease) {
-  if (const auto told = tell_taken(verb, daemon, lease); !told) {
-    give_back(daemon, lease);
-    return complain(Error(told.error()).in("no GPUs were leased"));
+int deliver_lease(const LeaseVerb& verb, const http::Endpoint& daemon,
+                  const protocol::Lease& lease) {
+  if (const auto told = print_taken(verb, daemon, lease); !told) {
+    return_lease(daemon, lease);
+    return print_error(Error(told.error()).in("no GPUs were leased"));
   }
   if (verb.quiet || verb.json) return 0;
-  const bool far = daemon.elsewhere();
-  say(fmt::format("leased {}{}{}; to release: `gpuyard{} lease release {}`", gpus_text(lease.gpus),
-                  far ? " on " + daemon.text() : "",
-                  lease.until ? " until " + zoned_moment(*lease.until, wall_now()) : "",
-                  far ? " -H " + daemon.text() : "", lease.id));
+  const bool far = daemon.is_remote();
+  print_note(fmt::format("leased {}{}{}; to release: `gpuyard{} lease release {}`",
+                         gpus_text(lease.gpus), far ? " on " + daemon.text() : "",
+                         lease.until ? " until " + zoned_moment(*lease.until, wall_now()) : "",
+                         far ? " -H " + daemon.text() : "", lease.id));
   return 0;
 }
 
 int take(const LeaseVerb& verb, const http::Endpoint& daemon) {
-  auto wish = wish_of(verb.wanted);
-  if (!wish) return complain(wish.error());
-  const auto ttl =
-      seconds_of(verb.ttl, "--for", gpuyard::lease::kShortestTtl, gpuyard::lease::kLongestTtl);
-  if (!ttl) return complain(ttl.error());
+  auto wish = lease_request_of(verb.wanted);
+  if (!wish) return print_error(wish.error());
+  const auto ttl = seconds_of(verb.ttl, "--for", gpuyard::lease::kMinTtl, gpuyard::lease::kMaxTtl);
+  if (!ttl) return print_error(ttl.error());
   wish->binding = "detached";
   wish->ttl_s = *ttl;
   const JobSignals signals;  // before any thread
-  const auto claimed = Claiming(daemon, *std::move(wish),
-                                fmt::format("gpuyard lease take -n {} --for {}",
-                                            waiting_words(verb.wanted), shell_word(verb.ttl)),
-                                signals, verb.quiet)
-                           .wait();
+  const auto claimed =
+      ClaimWaiter(daemon, *std::move(wish),
+                  fmt::format("gpuyard lease take -n {} --for {}", waiting_words(verb.wanted),
+                              quote_shell_word(verb.ttl)),
+                  signals, verb.quiet)
+          .wait();
   if (const int* code = std::get_if<int>(&claimed)) return *code;
   const auto& lease = std::get<protocol::Lease>(claimed);
-  if (const auto signal = signals.take_end(Duration::zero())) {
-    give_back(daemon, lease);
-    if (signal->number == SIGINT && signal->from_terminal) end_as_interrupted(false);
-    return kSignalled + signal->number;
+  if (const auto signal = signals.take_termination(Duration::zero())) {
+    return_lease(daemon, lease);
+    if (signal->number == SIGINT && signal->from_terminal) exit_by_sigint(false);
+    return kExitSignalBase + signal->number;
   }
-  return hand_over(verb, daemon, lease);
+  return deliver_lease(verb, daemon, lease);
 }
 
 int renew(const LeaseVerb& verb, const http::Endpoint& daemon, const NamedLease& named) {
-  const auto ttl =
-      seconds_of(verb.ttl, "--for", gpuyard::lease::kShortestTtl, gpuyard::lease::kLongestTtl);
-  if (!ttl) return complain(ttl.error());
-  return tell(client::insist(daemon, protocol::kRenew, {named.id}, {*ttl, named.fence}), verb);
+  const auto ttl = seconds_of(verb.ttl, "--for", gpuyard::lease::kMinTtl, gpuyard::lease::kMaxTtl);
+  if (!ttl) return print_error(ttl.error());
+  return print_lease(
+      client::call_with_retry(daemon, protocol::kRenew, {named.id}, {*ttl, named.fence}), verb);
 }
 
-int tell_released(const Result<protocol::ReleaseAnswer>& answer, const LeaseVerb& verb) {
-  if (!answer) return tell(answer.error(), verb);
-  return tell(LeaseAnswer{answer->schema, answer->simulated, answer->lease}, verb);
+int print_released(const Result<protocol::ReleaseAnswer>& answer, const LeaseVerb& verb) {
+  if (!answer) return print_lease(answer.error(), verb);
+  return print_lease(LeaseAnswer{answer->schema, answer->simulated, answer->lease}, verb);
 }
 
 // The daemon looks for the processes before it answers.
-constexpr Duration kSignalDeadline = std::chrono::seconds(5);
+constexpr Duration kSignalTimeout = std::chrono::seconds(5);
 
 int release(const LeaseVerb& verb, const http::Endpoint& daemon, const NamedLease& named) {
   protocol::ReleaseQuery query;
@@ -147,23 +148,24 @@ int release(const LeaseVerb& verb, const http::Endpoint& daemon, const NamedLeas
     query.fence = named.fence;
   }
   if (verb.signal.empty()) {
-    return tell_released(client::insist(daemon, protocol::kRelease, query), verb);
+    return print_released(client::call_with_retry(daemon, protocol::kRelease, query), verb);
   }
   query.signal = verb.signal;
-  const auto answer = client::insist(daemon, protocol::kRelease, query, {}, kSignalDeadline);
-  if (!answer || !answer->unsignalled) return tell_released(answer, verb);
+  const auto answer =
+      client::call_with_retry(daemon, protocol::kRelease, query, {}, kSignalTimeout);
+  if (!answer || !answer->unsignalled) return print_released(answer, verb);
   const std::string& id = answer->lease.id;
   const auto sent = send_remaining_signals(daemon, *answer->unsignalled, id);
   const auto now = client::call(daemon, protocol::kLease, {id});
-  const int code = now ? tell(now, verb) : tell_released(answer, verb);
-  return sent ? code : complain(sent.error());
+  const int code = now ? print_lease(now, verb) : print_released(answer, verb);
+  return sent ? code : print_error(sent.error());
 }
 
 int adopt(const LeaseVerb& verb, const http::Endpoint& daemon) {
-  protocol::AdoptWish wish;
+  protocol::AdoptRequest wish;
   wish.pid = verb.pid;
   if (!verb.wanted.note.empty()) wish.note = verb.wanted.note;
-  return tell(client::insist(daemon, protocol::kAdopt, {}, wish), verb);
+  return print_lease(client::call_with_retry(daemon, protocol::kAdopt, {}, wish), verb);
 }
 
 constexpr const char* kLeasesSummary = "List leases and their holders";
@@ -205,7 +207,7 @@ void add_take(Options lease, LeaseVerb& verb) {
   const Options own = take.heading("Lease");
   add_ttl(own, verb);
   add_note(own, verb.wanted.note);
-  add_filters(take, verb.wanted);
+  add_lease_filters(take, verb.wanted);
   const Options output = take.heading("Output");
   output.flag("--export", verb.exported, "Print export statements for a shell's eval")
       .excludes(take.find("--json"));
@@ -251,7 +253,7 @@ Options add_lease(Options program, LeaseVerb& verb) {
       .example("gpuyard lease renew --for 4h")
       .example("gpuyard lease release");
   const Options list = lease.verb("list", kLeasesSummary).sets(verb.action, LeaseAction::list);
-  add_showing(list, verb.socket, verb.json, verb.color);
+  add_output_options(list, verb.socket, verb.json, verb.color);
   list.example("gpuyard lease list");
   add_take(lease, verb);
   add_renew(lease, verb);
@@ -274,14 +276,14 @@ int run(const LeaseVerb& verb) {
     return run(LeasesVerb{.socket = verb.socket, .json = verb.json, .color = verb.color});
   }
   const auto daemon = lease_daemon(verb.socket);
-  if (!daemon) return complain_about_source(daemon.error());
+  if (!daemon) return print_source_error(daemon.error());
   if (verb.action == LeaseAction::take) return take(verb, *daemon);
   if (verb.action == LeaseAction::adopt) return adopt(verb, *daemon);
   const auto named = named_lease(verb.id);
-  if (!named) return complain(named.error());
+  if (!named) return print_error(named.error());
   if (verb.action == LeaseAction::renew) return renew(verb, *daemon, *named);
   if (verb.action == LeaseAction::release) return release(verb, *daemon, *named);
-  return tell(client::insist(*daemon, protocol::kLease, {named->id}), verb);
+  return print_lease(client::call_with_retry(*daemon, protocol::kLease, {named->id}), verb);
 }
 
 // gpuyard leases, queue, usage, cordon and uncordon.
@@ -291,10 +293,10 @@ namespace {
 template <class AnyVerb, class Ask, class Table>
 int show(const AnyVerb& verb, std::string_view what, Ask&& ask, Table&& table) {
   const auto daemon = lease_daemon(verb.socket, what);
-  if (!daemon) return complain_about_source(daemon.error());
+  if (!daemon) return print_source_error(daemon.error());
   const auto answer = ask(*daemon);
-  if (!answer) return complain_about_control(answer.error(), daemon->elsewhere());
-  print(verb.json ? json_line(*answer) : place_text(verb.socket) + table(*answer));
+  if (!answer) return print_control_error(answer.error(), daemon->is_remote());
+  print(verb.json ? json_line(*answer) : host_heading(verb.socket) + table(*answer));
   return 0;
 }
 
@@ -303,7 +305,7 @@ Result<protocol::UsageQuery> query_of(const UsageVerb& verb) {
   if (!since) return since.error();
   protocol::UsageQuery query;
   query.since_s = *since;
-  query.by = use_by(verb.by);
+  query.by = usage_grouping_of(verb.by);
   if (verb.csv) query.format = protocol::TextFormat::csv;
   return query;
 }
@@ -313,10 +315,10 @@ constexpr std::string_view kUsageNeeds = "usage needs";
 // Prints the daemon's CSV unchanged.
 int print_csv(const http::Endpoint& daemon, const protocol::UsageQuery& query) {
   const auto& route = protocol::kUsage;
-  const auto text =
-      client::exchange(daemon, route, client::target_of(route.pattern, named_values(query)), "",
-                       client::kAnswerDeadline, http::kDefaultMaxBody, client::Patience::insists);
-  if (!text) return complain_about_source(text.error());
+  const auto text = client::exchange(
+      daemon, route, client::target_of(route.pattern, named_values(query)), "",
+      client::kReplyTimeout, http::kDefaultMaxBodyBytes, client::RetryPolicy::while_loading);
+  if (!text) return print_source_error(text.error());
   print(Printable::lines(*text));
   return 0;
 }
@@ -333,14 +335,14 @@ Options add_cordoning(Options program, CordonVerb& verb, const char* name, const
 
 Options add_leases(Options program, LeasesVerb& verb) {
   const Options leases = program.verb("leases", kLeasesSummary);
-  add_showing(leases, verb.socket, verb.json, verb.color);
+  add_output_options(leases, verb.socket, verb.json, verb.color);
   leases.example("gpuyard leases").example("gpuyard leases --json");
   return leases;
 }
 
 Options add_queue(Options program, QueueVerb& verb) {
   const Options queue = program.verb("queue", "List waiting claims and why they wait");
-  add_showing(queue, verb.socket, verb.json, verb.color);
+  add_output_options(queue, verb.socket, verb.json, verb.color);
   queue.example("gpuyard queue").example("gpuyard queue --json");
   return queue;
 }
@@ -350,7 +352,7 @@ Options add_free(Options program, FreeVerb& verb) {
       program.verb("free", "List GPUs you could lease now; exit code 7 if too few");
   add_socket(free, verb.socket);
   add_json(free, verb.json);
-  add_wanted(free, verb.wanted);
+  add_claim_options(free, verb.wanted);
   free.example("gpuyard free")
       .example("gpuyard free -n 4 --min-free 40G")
       .example("gpuyard free -n 2 --model H100 && ./submit.sh")
@@ -386,7 +388,7 @@ Options add_uncordon(Options program, CordonVerb& verb) {
 
 Options add_usage(Options program, UsageVerb& verb) {
   const Options usage = program.verb("usage", "Show GPU-hours and energy by user");
-  add_showing(usage, verb.socket, verb.json, verb.color);
+  add_output_options(usage, verb.socket, verb.json, verb.color);
   usage.option("--since", verb.since, "Start: 7d (ago), 02:10 or 2026-01-31 12:00")
       .metavar("TIME")
       .default_is("7d");
@@ -404,7 +406,7 @@ Options add_usage(Options program, UsageVerb& verb) {
 int run(const LeasesVerb& verb) {
   return show(
       verb, "leases need",
-      [](const auto& daemon) { return client::insist(daemon, protocol::kLeases); },
+      [](const auto& daemon) { return client::call_with_retry(daemon, protocol::kLeases); },
       [&](const protocol::Leases& leases) {
         return lease_table(leases, wall_now(), Screen::of_stdout(verb.color));
       });
@@ -413,7 +415,7 @@ int run(const LeasesVerb& verb) {
 int run(const QueueVerb& verb) {
   return show(
       verb, "the queue needs",
-      [](const auto& daemon) { return client::insist(daemon, protocol::kQueue); },
+      [](const auto& daemon) { return client::call_with_retry(daemon, protocol::kQueue); },
       [&](const protocol::Queue& queue) {
         return queue_text(queue, wall_now(), Screen::of_stdout(verb.color));
       });
@@ -431,11 +433,11 @@ std::string waiting_claims(std::int64_t count) {
 
 int run(const FreeVerb& verb) {
   const auto query = free_query_of(verb.wanted);
-  if (!query) return complain(query.error());
+  if (!query) return print_error(query.error());
   const auto daemon = lease_daemon(verb.socket, "finding free GPUs needs");
-  if (!daemon) return complain_about_source(daemon.error());
-  const auto answer = client::insist(*daemon, protocol::kFree, *query);
-  if (!answer) return complain_about_source(answer.error());
+  if (!daemon) return print_source_error(daemon.error());
+  const auto answer = client::call_with_retry(*daemon, protocol::kFree, *query);
+  if (!answer) return print_source_error(answer.error());
   std::vector<std::uint32_t> free;
   for (const protocol::FreeGpu& gpu : answer->gpus) free.push_back(gpu.index);
   if (verb.json) {
@@ -446,7 +448,7 @@ int run(const FreeVerb& verb) {
   if (answer->enough) return 0;
   // The daemon would refuse the claim that is advised below.
   if (const auto slurm = client::call(*daemon, protocol::kSlurm); slurm && slurm->observes) {
-    return complain(
+    return print_error(
         {.code = Errc::conflict,
          .message = "Slurm allocates the GPUs of this machine, and gpuyard only observes them",
          .hint = fmt::format("srun --gres=gpu:{} --pty bash  # or a job with sbatch",
@@ -462,22 +464,22 @@ int run(const FreeVerb& verb) {
     error.cause = fmt::format("{}{}", kNoneMatches, filter_words(verb.wanted));
   } else if (answer->why.find(" requested, but ") == std::string::npos) {
     const std::string words = waiting_words(verb.wanted);
-    error.hint = daemon->elsewhere() ? fmt::format("gpuyard lease take -n {} --for 1h", words)
+    error.hint = daemon->is_remote() ? fmt::format("gpuyard lease take -n {} --for 1h", words)
                                      : fmt::format("gpuyard run -n {} -- COMMAND", words);
   }
-  return complain(error);
+  return print_error(error);
 }
 
 int run(const UsageVerb& verb) {
   const auto query = query_of(verb);
-  if (!query) return complain(query.error());
+  if (!query) return print_error(query.error());
   if (verb.csv) {
     const auto daemon = lease_daemon(verb.socket, kUsageNeeds);
-    return daemon ? print_csv(*daemon, *query) : complain_about_source(daemon.error());
+    return daemon ? print_csv(*daemon, *query) : print_source_error(daemon.error());
   }
   return show(
       verb, kUsageNeeds,
-      [&](const auto& daemon) { return client::insist(daemon, protocol::kUsage, *query); },
+      [&](const auto& daemon) { return client::call_with_retry(daemon, protocol::kUsage, *query); },
       [&](const protocol::Usage& usage) {
         return usage_table(usage, Screen::of_stdout(verb.color));
       });
@@ -486,12 +488,13 @@ int run(const UsageVerb& verb) {
 int run(const CordonVerb& verb) {
   const auto ask = [&](const http::Endpoint& daemon) {
     if (verb.force) {
-      return client::insist(daemon, protocol::kOverrideWithholding, {verb.gpus}, {verb.reason});
+      return client::call_with_retry(daemon, protocol::kOverrideWithholding, {verb.gpus},
+                                     {verb.reason});
     }
-    if (verb.lift) return client::insist(daemon, protocol::kUncordon, {verb.gpus});
-    return client::insist(daemon, protocol::kCordon, {verb.gpus}, {verb.reason});
+    if (verb.lift) return client::call_with_retry(daemon, protocol::kUncordon, {verb.gpus});
+    return client::call_with_retry(daemon, protocol::kCordon, {verb.gpus}, {verb.reason});
   };
-  return show(verb, "cordoning needs", ask, [&](const protocol::Cordoned& cordoned) {
+  return show(verb, "cordoning needs", ask, [&](const protocol::CordonResult& cordoned) {
     const Printable text = withheld_text(cordoned.withheld, wall_now());
     return text.empty() ? "These GPUs are not withheld from leasing.\n" : text;
   });

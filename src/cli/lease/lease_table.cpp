@@ -24,15 +24,15 @@ std::string kwh_text(double kwh) {
   return joules_text(kwh * kJoulesInKwh);
 }
 
-bool is_listed_as_squatted(const protocol::Withheld& withheld, const protocol::Queue& queue) {
+bool is_listed_as_unleased(const protocol::WithheldGpu& withheld, const protocol::Queue& queue) {
   return withheld.why == "squatted" &&
-         std::ranges::count(queue.squatters, withheld.uuid, &protocol::Squatter::uuid) > 0;
+         std::ranges::count(queue.squatters, withheld.uuid, &protocol::UnleasedProcess::uuid) > 0;
 }
 
 namespace {
 
 using protocol::Lease;
-using State = gpuyard::lease::State;
+using State = gpuyard::lease::LeaseState;
 
 // The order in which columns are dropped where there is not room for all; the last goes first.
 struct LeaseColumn {
@@ -53,7 +53,7 @@ std::string moment_text(const std::optional<std::string>& moment, WallTime now) 
   return moment ? local_moment(*moment, now) : kUnknown;
 }
 
-std::string energy_text(const std::optional<protocol::LeaseUse>& use) {
+std::string energy_text(const std::optional<protocol::LeaseUsage>& use) {
   if (!use || !use->energy_mj) return kUnknown;
   constexpr double kMillijoules = 1000;
   return (use->energy_estimated ? "~" : "") +
@@ -71,7 +71,7 @@ std::string utilization_text(const Lease& lease) {
   return fmt::format("{} %", sum / static_cast<std::int64_t>(lease.gpus.size()));
 }
 
-std::string idle_text(const std::optional<protocol::LeaseUse>& use) {
+std::string idle_text(const std::optional<protocol::LeaseUsage>& use) {
   if (!use || !use->idle_s) return kUnknown;
   return *use->idle_s > 0 ? length_text(*use->idle_s) : "0 s";
 }
@@ -92,7 +92,7 @@ std::string percent_text(const std::optional<double>& percent) {
   return percent ? fmt::format("{:.0f} %", *percent) : kUnknown;
 }
 
-std::string remarks_on(const protocol::UsageRow& row) {
+std::string usage_remarks(const protocol::UsageRow& row) {
   constexpr double kNoticeable = 0.01;
   std::string text = protocol::text_of(row.estimate);
   if (row.energy_estimated) text += text.empty() ? "energy estimated" : ", energy estimated";
@@ -110,7 +110,7 @@ void add_usage(FittedTable& table, const protocol::UsageRow& row, const std::str
              {row.energy_kwh ? kwh_text(*row.energy_kwh) : kUnknown},
              {percent_text(row.mean_utilization_percent)},
              {row.peak_memory_bytes ? bytes_text(*row.peak_memory_bytes) : kUnknown},
-             {remarks_on(row)}});
+             {usage_remarks(row)}});
 }
 
 }  // namespace
@@ -121,8 +121,8 @@ Printable lease_table(const protocol::Leases& leases, WallTime now, const Screen
                      {"USER"},
                      {"PID", true, LeaseColumn::pids},
                      {"STATE"},
-                     {with_zone("SINCE", now)},
-                     {with_zone("UNTIL", now)},
+                     {heading_with_zone("SINCE", now)},
+                     {heading_with_zone("UNTIL", now)},
                      {"UTIL", true, LeaseColumn::use},
                      {"IDLE", true, LeaseColumn::idle},
                      {"ENERGY", true, LeaseColumn::energy},
@@ -210,7 +210,7 @@ Printable waiting_table(const std::vector<protocol::Lease>& waiting, WallTime no
   FittedTable table{{{"POSITION", true},
                      {"USER"},
                      {"REQUESTS"},
-                     {with_zone("SINCE", now), false, QueueColumn::since},
+                     {heading_with_zone("SINCE", now), false, QueueColumn::since},
                      {"EXPECTED WAIT", true, QueueColumn::expected},
                      {"REASON"},
                      {"NOTE", false, QueueColumn::comments},
@@ -229,7 +229,7 @@ Printable waiting_table(const std::vector<protocol::Lease>& waiting, WallTime no
   return table.text(screen);
 }
 
-Printable squatter_text(const protocol::Squatter& one) {
+Printable unleased_process_text(const protocol::UnleasedProcess& one) {
   std::string text =
       fmt::format("GPU {} is used without a lease by process {} ({}) of {}", one.index, one.pid,
                   one.command, one.user ? *one.user : fmt::format("uid {}", one.uid));
@@ -240,9 +240,9 @@ Printable squatter_text(const protocol::Squatter& one) {
 
 }  // namespace
 
-Printable withheld_text(const std::vector<protocol::Withheld>& withheld, WallTime now) {
+Printable withheld_text(const std::vector<protocol::WithheldGpu>& withheld, WallTime now) {
   Printable text;
-  for (const protocol::Withheld& one : withheld) {
+  for (const protocol::WithheldGpu& one : withheld) {
     text += formatted("GPU {} is withheld from leasing: {}{}\n", one.index,
                       one.text.empty() ? one.why : one.text,
                       one.since ? " (since " + local_moment(*one.since, now) + ")" : "");
@@ -257,9 +257,9 @@ Printable queue_text(const protocol::Queue& queue, WallTime now, const Screen& s
   if (queue.pending_claimers > shown && shown > 0) {
     text += formatted("{} more waiting.\n", queue.pending_claimers - shown);
   }
-  for (const protocol::Squatter& one : queue.squatters) text += squatter_text(one);
+  for (const protocol::UnleasedProcess& one : queue.squatters) text += unleased_process_text(one);
   auto withheld = queue.withheld;
-  std::erase_if(withheld, [&](const auto& one) { return is_listed_as_squatted(one, queue); });
+  std::erase_if(withheld, [&](const auto& one) { return is_listed_as_unleased(one, queue); });
   text += withheld_text(withheld, now);
   for (const std::string& note : queue.notes) text += formatted("{}\n", note);
   return text + simulated_text(queue.simulated);

@@ -23,10 +23,10 @@ std::string kwh_text(double kwh);
 // The queue: who waits for GPUs, who uses some without a lease, and which are not handed out.
 
 // Whether the queue names the processes for which the GPU is withheld.
-bool is_listed_as_squatted(const protocol::Withheld&, const protocol::Queue&);
+bool is_listed_as_unleased(const protocol::WithheldGpu&, const protocol::Queue&);
 Printable queue_text(const protocol::Queue&, WallTime now, const Screen&);
 
 // One sentence for each GPU that is not handed out.
-Printable withheld_text(const std::vector<protocol::Withheld>&, WallTime now);
+Printable withheld_text(const std::vector<protocol::WithheldGpu>&, WallTime now);
 
 }  // namespace gpuyard::cli

@@ -12,7 +12,7 @@ namespace {
 protocol::Lease lease_of_two_gpus() {
   protocol::Lease lease;
   lease.id = "a1";
-  lease.state = gpuyard::lease::State::held;
+  lease.state = gpuyard::lease::LeaseState::held;
   lease.user = "alice";
   lease.pid = 4711;
   lease.note = "train";
@@ -47,7 +47,7 @@ TEST(LeaseTable, WithoutLeasesIsASentence) {
 TEST(LeaseTable, OneThatDrainsSaysWhy) {
   protocol::Leases leases;
   leases.leases = {lease_of_two_gpus()};
-  leases.leases[0].state = gpuyard::lease::State::draining;
+  leases.leases[0].state = gpuyard::lease::LeaseState::draining;
   leases.leases[0].why = "process 4712 is still there";
   EXPECT_NE(lease_table(leases, kNow, {}).str().find("draining"), std::string::npos);
   EXPECT_NE(lease_table(leases, kNow, {}).str().find("train; process 4712 is still there"),

@@ -19,7 +19,7 @@
 namespace gpuyard::cli {
 namespace {
 
-using gpuyard::lease::Ending;
+using gpuyard::lease::EndReason;
 using protocol::Lease;
 
 constexpr double kMillijoules = 1000;
@@ -28,7 +28,7 @@ std::string gpus_wanted(const Lease& lease) {
   return lease.wanted_gpus == 1 ? "a GPU" : fmt::format("{} GPUs", lease.wanted_gpus);
 }
 
-std::string with_why(const std::string& text, const std::string& why) {
+std::string with_reason(const std::string& text, const std::string& why) {
   return why.empty() ? text : text + ": " + printable(why);
 }
 
@@ -39,7 +39,7 @@ std::string clause(const std::string& sentence) {
   return text;
 }
 
-std::string energy_text(const protocol::LeaseUse& use) {
+std::string energy_text(const protocol::LeaseUsage& use) {
   if (!use.energy_mj) return "energy unknown";
   std::string text = joules_text(static_cast<double>(*use.energy_mj) / kMillijoules);
   if (use.energy_estimated) text += " (estimated)";
@@ -76,7 +76,7 @@ std::string length_text(double seconds) {
   constexpr std::int64_t kDay = 24 * kHour;
   constexpr double kShort = 9.95;
   if (seconds < kShort) return fmt::format("{:.1f} s", std::max(seconds, 0.0));
-  const auto whole = whole_of<std::int64_t>(std::round(seconds));
+  const auto whole = saturated_cast<std::int64_t>(std::round(seconds));
   if (whole < 2 * kMinute) return fmt::format("{} s", whole);
   if (whole < 2 * kHour) return fmt::format("{} min", (whole + kMinute / 2) / kMinute);
   if (whole < 2 * kDay) {
@@ -100,7 +100,7 @@ std::string number_of_gpus(std::int64_t count) {
 namespace {
 
 std::string option_words(const char* option, const std::string& value) {
-  return value.empty() ? "" : fmt::format(" {} {}", option, shell_word(value));
+  return value.empty() ? "" : fmt::format(" {} {}", option, quote_shell_word(value));
 }
 
 }  // namespace
@@ -115,16 +115,16 @@ std::string waiting_words(const LeaseFilters& wanted) {
                      option_words("--max-time", wanted.max_time));
 }
 
-Error unmet(const Lease& lease, const std::optional<protocol::LeasePlace>& place,
-            const std::string& in_queue) {
+Error claim_error(const Lease& lease, const std::optional<protocol::QueuePosition>& place,
+                  const std::string& in_queue) {
   const std::string why = !lease.why.empty() ? lease.why : place ? clause(place->text) : "";
-  switch (lease.ending.value_or(Ending::cancelled)) {
-    case Ending::none_free:
+  switch (lease.ending.value_or(EndReason::cancelled)) {
+    case EndReason::none_free:
       return {Errc::conflict, gpus_wanted(lease) + " cannot be leased now", why, in_queue};
-    case Ending::gave_up:
+    case EndReason::gave_up:
       return {Errc::conflict, "timed out waiting for " + gpus_wanted(lease), why};
-    case Ending::node_reboot:
-    case Ending::unreachable:
+    case EndReason::node_reboot:
+    case EndReason::unreachable:
       return {Errc::conflict, "the claim lost its position in the queue", why};
     default:
       return {Errc::conflict, "the claim was cancelled", why};
@@ -132,16 +132,16 @@ Error unmet(const Lease& lease, const std::optional<protocol::LeasePlace>& place
 }
 
 std::string ending_text(const Lease& lease) {
-  switch (lease.ending.value_or(Ending::released)) {
-    case Ending::forced:
-      return with_why("an administrator ended the lease", lease.why);
-    case Ending::expired:
-      return with_why("the lease expired", lease.why);
-    case Ending::released:
-    case Ending::cancelled:
-      return with_why("the lease was released", lease.why);
+  switch (lease.ending.value_or(EndReason::released)) {
+    case EndReason::forced:
+      return with_reason("an administrator ended the lease", lease.why);
+    case EndReason::expired:
+      return with_reason("the lease expired", lease.why);
+    case EndReason::released:
+    case EndReason::cancelled:
+      return with_reason("the lease was released", lease.why);
     default:
-      return with_why("the lease has ended", lease.why);
+      return with_reason("the lease has ended", lease.why);
   }
 }
 
@@ -180,7 +180,7 @@ std::string note_of(std::string_view text) {
   while (!text.empty()) {
     const std::size_t length = utf8_sequence_length(text);
     const std::string_view next = length > 0 ? text.substr(0, length) : kReplacementCharacter;
-    if (note.size() + next.size() > protocol::kLongestNote) break;
+    if (note.size() + next.size() > protocol::kMaxNoteBytes) break;
     note += next;
     text.remove_prefix(std::max<std::size_t>(length, 1));
   }
@@ -201,12 +201,12 @@ Result<double> seconds_of(const std::string& text, std::string_view flag, Durati
   return std::chrono::duration<double>(*length).count();
 }
 
-Result<protocol::LeaseWish> wish_of(const LeaseFilters& wanted) {
-  protocol::LeaseWish wish;
+Result<protocol::LeaseRequest> lease_request_of(const LeaseFilters& wanted) {
+  protocol::LeaseRequest wish;
   wish.id = new_id();
   wish.gpus = wanted.gpus;
-  wish.model = if_given(wanted.model);
-  wish.note = if_given(wanted.note);
+  wish.model = non_empty(wanted.model);
+  wish.note = non_empty(wanted.note);
   if (!wanted.min_free.empty()) {
     const auto bytes = bytes_of(wanted.min_free);
     if (!bytes) return bytes.error();
@@ -231,7 +231,7 @@ Result<protocol::LeaseWish> wish_of(const LeaseFilters& wanted) {
 }
 
 Result<protocol::FreeQuery> free_query_of(const LeaseFilters& wanted) {
-  const auto wish = wish_of(wanted);
+  const auto wish = lease_request_of(wanted);
   if (!wish) return wish.error();
   return protocol::FreeQuery{wish->gpus, wish->min_free_bytes, wish->model};
 }
@@ -245,17 +245,18 @@ Result<NamedLease> named_lease(const std::string& id) {
   }
   if (auto valid = gpuyard::lease::check_name(named.id); !valid) return std::move(valid).error();
   if (named.id == own)
-    named.fence = number_in<std::uint64_t>(environment_variable("GPUYARD_FENCE"));
+    named.fence = parse_number<std::uint64_t>(environment_variable("GPUYARD_FENCE"));
   return named;
 }
 
-std::optional<gpuyard::usage::UsageGrouping> use_by(std::string by) {
+std::optional<gpuyard::usage::UsageGrouping> usage_grouping_of(std::string by) {
   std::ranges::replace(by, '-', '_');
   return enum_from_name<gpuyard::usage::UsageGrouping>(by);
 }
 
 Result<http::Endpoint> lease_daemon(const std::string& socket, std::string_view what) {
-  return daemon_at(socket, fmt::format("{} a daemon, and none is running on this machine", what));
+  return require_daemon(socket,
+                        fmt::format("{} a daemon, and none is running on this machine", what));
 }
 
 }  // namespace gpuyard::cli

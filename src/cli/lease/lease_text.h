@@ -42,8 +42,8 @@ std::string number_of_gpus(std::int64_t count);
 
 // Says why a claim got no GPUs, as an error whose code gives the exit code. `place` is the last
 // position in the queue that the daemon reported, `in_queue` the command that waits for the GPUs.
-Error unmet(const protocol::Lease&, const std::optional<protocol::LeasePlace>& place,
-            const std::string& in_queue);
+Error claim_error(const protocol::Lease&, const std::optional<protocol::QueuePosition>& place,
+                  const std::string& in_queue);
 
 // Says how a lease ended if its holder did not end it.
 std::string ending_text(const protocol::Lease&);
@@ -55,7 +55,7 @@ std::string summary_text(const protocol::Lease&, double seconds);
 // Requests about leases from what the user said, and the error if no daemon runs.
 
 // Makes a claim without a binding. Errc::invalid names the wrong flag and what would be right.
-Result<protocol::LeaseWish> wish_of(const LeaseFilters&);
+Result<protocol::LeaseRequest> lease_request_of(const LeaseFilters&);
 // What would be free for such a claim.
 Result<protocol::FreeQuery> free_query_of(const LeaseFilters&);
 
@@ -64,11 +64,10 @@ std::string note_of(std::string_view text);
 
 // Returns "30m" as seconds. Errors name the flag.
 Result<double> seconds_of(const std::string& text, std::string_view flag,
-                          Duration shortest = kShortestLifetime,
-                          Duration longest = kLongestLifetime);
+                          Duration shortest = kMinLifetime, Duration longest = kMaxLifetime);
 
 // Returns what --by means: the API has "_" where people write "-".
-std::optional<gpuyard::usage::UsageGrouping> use_by(std::string by);
+std::optional<gpuyard::usage::UsageGrouping> usage_grouping_of(std::string by);
 
 // The lease that the user means. `fence` is set if this process runs under that lease.
 struct NamedLease {

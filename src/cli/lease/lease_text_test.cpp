@@ -13,11 +13,11 @@
 namespace gpuyard::cli {
 namespace {
 
-using gpuyard::lease::Ending;
+using gpuyard::lease::EndReason;
 
 protocol::Lease lease_of_one_gpu() {
   protocol::Lease lease;
-  lease.state = gpuyard::lease::State::held;
+  lease.state = gpuyard::lease::LeaseState::held;
   lease.gpus = {{3, "GPU-3", "0000:03:00.0", "NVIDIA H100", {}, {}}};
   return lease;
 }
@@ -51,24 +51,25 @@ TEST(LeaseText, WaitingClaimShowsPositionReasonAndEstimate) {
 
 TEST(LeaseText, EndReasonMapsToConditionExitCode) {
   protocol::Lease lease;
-  for (const Ending ending : {Ending::none_free, Ending::gave_up, Ending::cancelled, Ending::forced,
-                              Ending::unreachable, Ending::node_reboot}) {
+  for (const EndReason ending :
+       {EndReason::none_free, EndReason::gave_up, EndReason::cancelled, EndReason::forced,
+        EndReason::unreachable, EndReason::node_reboot}) {
     lease.ending = ending;
-    EXPECT_EQ(exit_code_of(unmet(lease, {}, "").code), 7) << enum_name(ending);
+    EXPECT_EQ(exit_code_of(claim_error(lease, {}, "").code), 7) << enum_name(ending);
   }
 }
 
 TEST(LeaseText, NoWaitHintIsTheWaitingCommand) {
   protocol::Lease lease;
   lease.wanted_gpus = 2;
-  lease.ending = Ending::none_free;
+  lease.ending = EndReason::none_free;
   lease.why = "alice holds GPU 0";
   LeaseFilters wanted;
   wanted.gpus = 2;
   wanted.model = "H100 80GB";
   wanted.no_wait = true;
   EXPECT_EQ(
-      unmet(lease, {}, "gpuyard run -n " + waiting_words(wanted) + " -- ./train.sh").text(),
+      claim_error(lease, {}, "gpuyard run -n " + waiting_words(wanted) + " -- ./train.sh").text(),
       "2 GPUs cannot be leased now: alice holds GPU 0; try `gpuyard run -n 2 --model 'H100 80GB' "
       "--wait 1h -- ./train.sh`");
 }
@@ -93,7 +94,7 @@ TEST(LeaseText, UnmeasuredUsageIsUnknownNotZero) {
 
 TEST(LeaseText, EscapeSequencesAreRemoved) {
   protocol::Lease lease = lease_of_one_gpu();
-  lease.ending = Ending::forced;
+  lease.ending = EndReason::forced;
   lease.why = "\x1b[2J";
   lease.gpus[0].name = "\x1b[2J";
   EXPECT_EQ(ending_text(lease).find('\x1b'), std::string::npos);
@@ -105,7 +106,7 @@ TEST(LeaseText, EscapeSequencesAreRemoved) {
 namespace {
 
 TEST(LeaseRequest, NoFiltersLeaveOptionalFieldsUnset) {
-  const auto wish = wish_of(LeaseFilters{});
+  const auto wish = lease_request_of(LeaseFilters{});
   ASSERT_TRUE(wish.ok());
   EXPECT_FALSE(wish->id->empty());
   EXPECT_EQ(wish->gpus, 1);
@@ -114,14 +115,14 @@ TEST(LeaseRequest, NoFiltersLeaveOptionalFieldsUnset) {
 }
 
 TEST(LeaseRequest, EveryClaimHasAnIdOfItsOwn) {
-  EXPECT_NE(wish_of(LeaseFilters{})->id, wish_of(LeaseFilters{})->id);
+  EXPECT_NE(lease_request_of(LeaseFilters{})->id, lease_request_of(LeaseFilters{})->id);
 }
 
 TEST(LeaseRequest, MemoryIsAsPeopleWriteIt) {
   const auto bytes = [](const char* text) {
     LeaseFilters wanted;
     wanted.min_free = text;
-    const auto wish = wish_of(wanted);
+    const auto wish = lease_request_of(wanted);
     return wish ? wish->min_free_bytes.value_or(0) : -1;
   };
   EXPECT_EQ(bytes("20G"), std::int64_t{20} << 30);
@@ -133,16 +134,16 @@ TEST(LeaseRequest, MemoryIsAsPeopleWriteIt) {
 TEST(LeaseRequest, NotToWaitIsToWaitForNoTime) {
   LeaseFilters wanted;
   wanted.no_wait = true;
-  EXPECT_EQ(wish_of(wanted)->wait_s, 0.0);
+  EXPECT_EQ(lease_request_of(wanted)->wait_s, 0.0);
   wanted = {};
   wanted.wait = "90s";
-  EXPECT_EQ(wish_of(wanted)->wait_s, 90.0);
+  EXPECT_EQ(lease_request_of(wanted)->wait_s, 90.0);
 }
 
 TEST(LeaseRequest, AnErrorNamesItsFlag) {
   LeaseFilters wanted;
   wanted.max_time = "soon";
-  const auto wish = wish_of(wanted);
+  const auto wish = lease_request_of(wanted);
   ASSERT_FALSE(wish.ok());
   EXPECT_EQ(wish.error().code, Errc::invalid);
   EXPECT_TRUE(wish.error().message.starts_with("--max-time"));
@@ -150,13 +151,13 @@ TEST(LeaseRequest, AnErrorNamesItsFlag) {
 
 TEST(LeaseRequest, ANoteIsCutBetweenCharacters) {
   EXPECT_EQ(note_of("train.py"), "train.py");
-  const std::string full(protocol::kLongestNote - 1, 'a');
+  const std::string full(protocol::kMaxNoteBytes - 1, 'a');
   EXPECT_EQ(note_of(full + "bc"), full + "b");
   EXPECT_EQ(note_of(full + "\u00e4"), full) << "there is room for half of it";
   EXPECT_EQ(note_of("a\xe4"
                     "b"),
             "a\uFFFDb");
-  EXPECT_LE(note_of(std::string(protocol::kLongestNote, '\xff')).size(), protocol::kLongestNote);
+  EXPECT_LE(note_of(std::string(protocol::kMaxNoteBytes, '\xff')).size(), protocol::kMaxNoteBytes);
 }
 
 TEST(LeaseRequest, EnvironmentFenceAppliesOnlyToEnvironmentLease) {
@@ -195,7 +196,7 @@ TEST(LeasedRun, TheSocketIsNamedAlsoWhereTheDirectoryIsGone) {
 TEST(LeasedRun, RemoteDaemonSetsHostAndClearsSocket) {
   using testing::Contains;
   using testing::Pair;
-  const auto lab = client::daemon_called("ssh://lab");
+  const auto lab = client::parse_daemon_address("ssh://lab");
   ASSERT_TRUE(lab);
   ::unsetenv("GPUYARD_SOCKET");
   const auto alone = variables_of({}, *lab);
@@ -213,7 +214,7 @@ TEST(LeasedRun, RemoteDaemonSetsHostAndClearsSocket) {
 TEST(LeasedRun, TheCommandsWordsCanNameItsGpus) {
   const std::vector<protocol::LeasedGpu> gpus = {{1, "GPU-b", "", "", {}, {}},
                                                  {4, "GPU-a", "", "", {}, {}}};
-  EXPECT_EQ(with_gpus({"x{uuids}y", "{indices},{indices}", "{other}"}, gpus),
+  EXPECT_EQ(substitute_gpus({"x{uuids}y", "{indices},{indices}", "{other}"}, gpus),
             (std::vector<std::string>{"xGPU-b,GPU-ay", "1,4,1,4", "{other}"}));
 }
 

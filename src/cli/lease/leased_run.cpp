@@ -22,15 +22,15 @@
 namespace gpuyard::cli {
 namespace {
 
-using State = gpuyard::lease::State;
-using NewsKind = client::ClaimEvent::Kind;
+using State = gpuyard::lease::LeaseState;
+using ClaimEventKind = client::ClaimEvent::Kind;
 
 // How long a daemon that is away is asked again. A daemon that restarts is back by then.
-constexpr Duration kInsists = std::chrono::seconds(30);
-constexpr Duration kAskAgain = std::chrono::milliseconds(500);
+constexpr Duration kRetryTimeout = std::chrono::seconds(30);
+constexpr Duration kRetryDelay = std::chrono::milliseconds(500);
 // How long to wait for the final use. The daemon counts it at most 5 s after the lease's end.
-constexpr Duration kSettles = std::chrono::seconds(6);
-constexpr Duration kLooksAgain = std::chrono::milliseconds(25);
+constexpr Duration kUsageTimeout = std::chrono::seconds(6);
+constexpr Duration kUsagePollInterval = std::chrono::milliseconds(25);
 
 void replace_all(std::string& text, std::string_view what, const std::string& with) {
   for (std::size_t at = 0; (at = text.find(what, at)) != text.npos; at += with.size()) {
@@ -43,7 +43,7 @@ std::string uuids_of(const std::vector<protocol::LeasedGpu>& gpus) {
                      fmt::join(gpus | std::views::transform(&protocol::LeasedGpu::uuid), ","));
 }
 
-std::string left_text(const std::vector<OrphanProcess>& left, const protocol::Lease& lease) {
+std::string orphans_text(const std::vector<OrphanProcess>& left, const protocol::Lease& lease) {
   constexpr std::size_t kMostNamed = 3;
   std::string names;
   for (std::size_t i = 0; i < left.size() && i < kMostNamed; ++i) {
@@ -58,8 +58,8 @@ std::string left_text(const std::vector<OrphanProcess>& left, const protocol::Le
 
 }  // namespace
 
-std::vector<std::string> with_gpus(std::vector<std::string> words,
-                                   const std::vector<protocol::LeasedGpu>& gpus) {
+std::vector<std::string> substitute_gpus(std::vector<std::string> words,
+                                         const std::vector<protocol::LeasedGpu>& gpus) {
   for (std::string& word : words) {
     replace_all(word, "{uuids}", uuids_of(gpus));
     replace_all(word, "{indices}", indexes_text(gpus));
@@ -67,19 +67,20 @@ std::vector<std::string> with_gpus(std::vector<std::string> words,
   return words;
 }
 
-Job::Variables variables_of(const protocol::Lease& lease, const http::Endpoint& daemon) {
+ForegroundJob::Variables variables_of(const protocol::Lease& lease, const http::Endpoint& daemon) {
   std::string place = daemon.text();
   if (daemon.kind == http::Endpoint::Kind::unix_socket) {
     std::error_code failed;  // our directory may be gone: then the path stays as given
     const auto path = std::filesystem::absolute(daemon.path, failed);
     place = failed ? daemon.path : path.string();
   }
-  const bool far = daemon.elsewhere();
-  Job::Variables variables = {{"CUDA_VISIBLE_DEVICES", uuids_of(lease.gpus)},
-                              {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
-                              {"GPUYARD_LEASE", lease.id},
-                              {"GPUYARD_FENCE", std::to_string(lease.fence.value_or(0))},
-                              {far ? "GPUYARD_HOST" : "GPUYARD_SOCKET", std::move(place)}};
+  const bool far = daemon.is_remote();
+  ForegroundJob::Variables variables = {
+      {"CUDA_VISIBLE_DEVICES", uuids_of(lease.gpus)},
+      {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
+      {"GPUYARD_LEASE", lease.id},
+      {"GPUYARD_FENCE", std::to_string(lease.fence.value_or(0))},
+      {far ? "GPUYARD_HOST" : "GPUYARD_SOCKET", std::move(place)}};
   // One that is set and says something else would be a second daemon.
   const char* const other = far ? "GPUYARD_SOCKET" : "GPUYARD_HOST";
   if (!environment_variable(other).empty()) variables.emplace_back(other, "");
@@ -91,66 +92,67 @@ LeasedRun::LeasedRun(const RunVerb& verb, const http::Endpoint& daemon, const Jo
     : verb_(verb),
       daemon_(daemon),
       signals_(signals),
-      feed_(feed),
+      follower_(feed),
       lease_(std::move(lease)),
       summary_(summary),
-      began_(BootClock::now()) {}
+      began_at_(BootClock::now()) {}
 
 int LeasedRun::run() {
   if (const auto failed = start()) {
     release();
     write_summary(*failed);
-    if (told_to_end_ && told_to_end_->number == SIGINT && told_to_end_->from_terminal) {
-      end_as_interrupted(false);
+    if (end_signal_ && end_signal_->number == SIGINT && end_signal_->from_terminal) {
+      exit_by_sigint(false);
     }
     return *failed;
   }
   const JobEnd end = wait();
-  seconds_ = std::chrono::duration<double>(BootClock::now() - began_).count();
-  left_ = left_behind();  // before the release: they are our children only until we end
+  seconds_ = std::chrono::duration<double>(BootClock::now() - began_at_).count();
+  orphans_ = find_orphans();  // before the release: they are our children only until we end
   release();
-  say_summary();
+  print_summary();
   write_summary(end.exit_code);
-  if (end.interrupted) end_as_interrupted(job_->is_apart());
+  if (end.interrupted) exit_by_sigint(job_->has_own_group());
   return end.exit_code;
 }
 
 std::optional<int> LeasedRun::start() {
   if (auto limited = limit_power(); !limited) {
-    complain(std::move(limited).error().in("the command was not started: setting its power limit"));
+    print_error(
+        std::move(limited).error().in("the command was not started: setting its power limit"));
     return exit_code_of(Errc::denied);
   }
-  auto job = Job::start_held(with_gpus(verb_.command, lease_.gpus), variables_of(lease_, daemon_),
-                             signals_);
-  if (!job) return complain(job.error());
+  auto job = ForegroundJob::start_held(substitute_gpus(verb_.command, lease_.gpus),
+                                       variables_of(lease_, daemon_), signals_);
+  if (!job) return print_error(job.error());
   job_.emplace(*std::move(job));
-  auto known = insist([this] { return register_command(); });
-  if (!told_to_end_) told_to_end_ = signals_.take_end(Duration::zero());
-  if (told_to_end_) {
-    job_->give_up();
-    return kSignalled + told_to_end_->number;
+  auto known = retry_while_away([this] { return register_command(); });
+  if (!end_signal_) end_signal_ = signals_.take_termination(Duration::zero());
+  if (end_signal_) {
+    job_->abandon();
+    return kExitSignalBase + end_signal_->number;
   }
   if (!known) {
-    job_->give_up();
-    return complain(std::move(known).error().in("the command was not started"));
+    job_->abandon();
+    return print_error(std::move(known).error().in("the command was not started"));
   }
-  began_ = BootClock::now();
-  return job_->let_go();
+  began_at_ = BootClock::now();
+  return job_->resume();
 }
 
 Result<void> LeasedRun::limit_power() {
   if (verb_.power_limit.empty()) return {};
   const auto watts = parse_watts(verb_.power_limit);
   if (!watts) return watts.error();
-  protocol::PowerLimitWish wish;
+  protocol::PowerLimitRequest wish;
   wish.power_limit_mw = *watts;
   wish.atomic = true;
   wish.lease = lease_.id;  // so that the limit ends with the lease
   wish.fence = lease_.fence;
   const auto changes = client::call(daemon_, protocol::kSetPowerLimit, {uuids_of(lease_.gpus)},
-                                    wish, kChangeDeadline);
+                                    wish, kChangeTimeout);
   if (!changes) return changes.error();
-  for (const protocol::Change& change : changes->changes) {
+  for (const protocol::ChangeResult& change : changes->changes) {
     if (change.error) {
       return Error{Errc::denied, fmt::format("GPU {}: {}", change.index.value_or(0),
                                              printable(change.error->message))};
@@ -160,24 +162,24 @@ Result<void> LeasedRun::limit_power() {
 }
 
 template <class Ask>
-auto LeasedRun::insist(Ask ask) -> decltype(ask()) {
-  const TimePoint until = BootClock::now() + kInsists;
+auto LeasedRun::retry_while_away(Ask ask) -> decltype(ask()) {
+  const TimePoint until = BootClock::now() + kRetryTimeout;
   for (bool said = false;; said = true) {
     auto answer = ask();
-    if (answer || !client::passes(answer.error()) || BootClock::now() >= until) return answer;
+    if (answer || !client::is_transient(answer.error()) || BootClock::now() >= until) return answer;
     if (!said) {
-      remark(fmt::format("{}; retrying for {} s", answer.error().text(),
-                         std::chrono::floor<std::chrono::seconds>(kInsists).count()));
+      add_note(fmt::format("{}; retrying for {} s", answer.error().text(),
+                           std::chrono::floor<std::chrono::seconds>(kRetryTimeout).count()));
     }
-    if (const auto told = signals_.take_end(kAskAgain)) {
-      told_to_end_ = told;
+    if (const auto told = signals_.take_termination(kRetryDelay)) {
+      end_signal_ = told;
       return answer;
     }
   }
 }
 
 Result<void> LeasedRun::register_command() {
-  protocol::MemberWish wish;
+  protocol::MemberRequest wish;
   wish.pid = static_cast<std::uint32_t>(job_->pid());
   wish.fence = lease_.fence;
   const auto answer = client::call(daemon_, protocol::kAddMember, {lease_.id}, wish);
@@ -187,57 +189,58 @@ Result<void> LeasedRun::register_command() {
 }
 
 JobEnd LeasedRun::wait() {
-  if (const auto end = job_->look()) return *end;  // it may have ended before it was let go
+  if (const auto end = job_->reap()) return *end;  // it may have ended before it was let go
   for (;;) {
     while (const auto signal = signals_.take()) {
       if (signal->number != SIGCHLD) {
-        job_->pass_on(*signal);
-      } else if (const auto end = job_->look()) {
+        job_->forward(*signal);
+      } else if (const auto end = job_->reap()) {
         return *end;
       }
     }
-    for (const client::ClaimEvent& news : feed_.take()) hear(news);
+    for (const client::ClaimEvent& news : follower_.pop_events()) on_event(news);
     std::array<pollfd, 2> polled{pollfd{signals_.descriptor(), POLLIN, 0},
-                                 pollfd{feed_.descriptor(), POLLIN, 0}};
+                                 pollfd{follower_.descriptor(), POLLIN, 0}};
     ::poll(polled.data(), polled.size(), -1);
   }
 }
 
-void LeasedRun::hear(const client::ClaimEvent& news) {
+void LeasedRun::on_event(const client::ClaimEvent& news) {
   switch (news.kind) {
-    case NewsKind::away:
-      return remark(news.error.message + "; the command keeps running, reconnecting to the daemon");
-    case NewsKind::back:
-      return remark("reconnected to the daemon");
-    case NewsKind::alert:
-      return remark_alert(news.alert);
-    case NewsKind::anew:
+    case ClaimEventKind::away:
+      return add_note(news.error.message +
+                      "; the command keeps running, reconnecting to the daemon");
+    case ClaimEventKind::back:
+      return add_note("reconnected to the daemon");
+    case ClaimEventKind::alert:
+      return add_alert_note(news.alert);
+    case ClaimEventKind::resubmitted:
       return;  // only of a claim that waits
-    case NewsKind::refused:
-      lost_ = true;
-      return remark(news.error.text() +
-                    "; the command keeps running, but its GPUs may be leased to others");
-    case NewsKind::changed:
+    case ClaimEventKind::refused:
+      lease_lost_ = true;
+      return add_note(news.error.text() +
+                      "; the command keeps running, but its GPUs may be leased to others");
+    case ClaimEventKind::changed:
       break;
   }
   const bool overdue = news.lease.overdue && !lease_.overdue;
-  const bool ended = !lost_ && news.lease.state != State::held;
+  const bool ended = !lease_lost_ && news.lease.state != State::held;
   lease_ = news.lease;
-  if (overdue) remark("the command has exceeded --max-time");
+  if (overdue) add_note("the command has exceeded --max-time");
   if (!ended) return;
-  lost_ = true;
-  remark(ending_text(lease_) +
-         "; the command keeps running, and its GPUs stay reserved until it exits");
+  lease_lost_ = true;
+  add_note(ending_text(lease_) +
+           "; the command keeps running, and its GPUs stay reserved until it exits");
 }
 
-void LeasedRun::remark_alert(const protocol::Alert& alert) {
+void LeasedRun::add_alert_note(const protocol::Alert& alert) {
   const std::string message = printable(alert.message);
-  if (alert.state == andon::State::resolved) return remark("resolved: " + message);
+  if (alert.state == andon::AlertState::resolved) return add_note("resolved: " + message);
   if (alert.acknowledged) {
-    return remark(
+    return add_note(
         fmt::format("acknowledged by {}: {}", printable(alert.acknowledged->by), message));
   }
-  remark(
+  add_note(
       fmt::format("ALERT [severity {}]: {}. {}", alert.severity, message, printable(alert.advice)));
 }
 
@@ -246,41 +249,42 @@ void LeasedRun::release() {
   query.lease = lease_.id;
   query.fence = lease_.fence;
   const auto ask = [&] { return client::call(daemon_, protocol::kRelease, query); };
-  auto answer = lost_ ? ask() : insist(ask);
+  auto answer = lease_lost_ ? ask() : retry_while_away(ask);
   if (answer) {
     lease_ = std::move(answer->lease);
     simulated_ = answer->simulated;
-    using gpuyard::lease::Ending;
-    const auto ending = lease_.ending.value_or(Ending::released);
+    using gpuyard::lease::EndReason;
+    const auto ending = lease_.ending.value_or(EndReason::released);
     // The command's end may be seen before the news of why the lease ended.
-    const bool by_others = ending == Ending::forced || ending == Ending::expired;
-    if (by_others && !std::exchange(lost_, true)) remark(ending_text(lease_));
+    const bool by_others = ending == EndReason::forced || ending == EndReason::expired;
+    if (by_others && !std::exchange(lease_lost_, true)) add_note(ending_text(lease_));
     // Processes left behind may use the GPUs for long: their use is not waited for.
-    if (left_.empty()) wait_for_its_use();
+    if (orphans_.empty()) wait_for_usage();
     return;
   }
   lease_.use.reset();  // it is from an earlier moment
-  if (!lost_) {
+  if (!lease_lost_) {
     notes_.push_back(printable(answer.error().text()));
-    complain(std::move(answer).error().in("releasing the lease"));
-    say("the daemon will notice by itself that the command has ended");
+    print_error(std::move(answer).error().in("releasing the lease"));
+    print_note("the daemon will notice by itself that the command has ended");
   }
 }
 
-void LeasedRun::wait_for_its_use() {
-  const TimePoint until = BootClock::now() + kSettles;
+void LeasedRun::wait_for_usage() {
+  const TimePoint until = BootClock::now() + kUsageTimeout;
   while (lease_.use && !lease_.use->settled && BootClock::now() < until) {
-    if (signals_.take_end(kLooksAgain)) return;  // the command is over: only the figure is missing
+    if (signals_.take_termination(kUsagePollInterval))
+      return;  // the command is over: only the figure is missing
     auto answer = client::call(daemon_, protocol::kLease, {lease_.id});
     if (!answer || !answer->lease.use) return;
     lease_.use = answer->lease.use;
   }
 }
 
-void LeasedRun::say_summary() const {
+void LeasedRun::print_summary() const {
   if (verb_.quiet) return;
-  say(summary_text(lease_, seconds_));
-  if (!left_.empty()) say(left_text(left_, lease_));
+  print_note(summary_text(lease_, seconds_));
+  if (!orphans_.empty()) print_note(orphans_text(orphans_, lease_));
 }
 
 void LeasedRun::write_summary(int exit_code) const {
@@ -292,16 +296,16 @@ void LeasedRun::write_summary(int exit_code) const {
                    .lease = lease_,
                    .left_behind = {},
                    .notes = notes_};
-  for (const OrphanProcess& one : left_) {
+  for (const OrphanProcess& one : orphans_) {
     answer.left_behind.push_back({static_cast<std::uint32_t>(one.pid), one.name});
   }
   const auto written = write_all(summary_, "the summary", json_line(answer));
-  if (!written) complain(Error(written.error()).in("--report"));
+  if (!written) print_error(Error(written.error()).in("--report"));
 }
 
-void LeasedRun::remark(const std::string& text) {
+void LeasedRun::add_note(const std::string& text) {
   notes_.push_back(printable(text));
-  say(printable(text));
+  print_note(printable(text));
 }
 
 }  // namespace gpuyard::cli

@@ -14,11 +14,11 @@
 namespace gpuyard::cli {
 
 // Replaces `{uuids}` and `{indices}` by the lease's GPUs.
-std::vector<std::string> with_gpus(std::vector<std::string> words,
-                                   const std::vector<protocol::LeasedGpu>&);
+std::vector<std::string> substitute_gpus(std::vector<std::string> words,
+                                         const std::vector<protocol::LeasedGpu>&);
 
 // Returns the variables that the command finds in its environment.
-Job::Variables variables_of(const protocol::Lease&, const http::Endpoint&);
+ForegroundJob::Variables variables_of(const protocol::Lease&, const http::Endpoint&);
 
 class LeasedRun {
  public:
@@ -35,32 +35,32 @@ class LeasedRun {
   Result<void> limit_power();
   // Repeats `ask` for 30 s while the daemon is away, or until a signal asks us to end.
   template <class Ask>
-  auto insist(Ask ask) -> decltype(ask());
+  auto retry_while_away(Ask ask) -> decltype(ask());
   Result<void> register_command();
   JobEnd wait();
-  void hear(const client::ClaimEvent&);
-  void remark_alert(const protocol::Alert&);
+  void on_event(const client::ClaimEvent&);
+  void add_alert_note(const protocol::Alert&);
   // Releases the lease and keeps it as it was at its end, if the daemon tells.
   void release();
   // Waits until the lease's use is final, for 6 s at most.
-  void wait_for_its_use();
-  void say_summary() const;
+  void wait_for_usage();
+  void print_summary() const;
   void write_summary(int exit_code) const;
-  void remark(const std::string&);
+  void add_note(const std::string&);
 
   const RunVerb& verb_;
   const http::Endpoint& daemon_;
   const JobSignals& signals_;
-  client::ClaimFollower& feed_;
+  client::ClaimFollower& follower_;
   protocol::Lease lease_;
   const UniqueFd& summary_;
   bool simulated_ = false;
-  bool lost_ = false;                     // it ended, and not by us
-  std::optional<JobSignal> told_to_end_;  // the signal asked us to end, not the command
-  std::optional<Job> job_;
-  TimePoint began_;
+  bool lease_lost_ = false;              // it ended, and not by us
+  std::optional<JobSignal> end_signal_;  // the signal asked us to end, not the command
+  std::optional<ForegroundJob> job_;
+  TimePoint began_at_;
   double seconds_ = 0;
-  std::vector<OrphanProcess> left_;
+  std::vector<OrphanProcess> orphans_;
   std::vector<std::string> notes_;
 };
 

@@ -20,12 +20,12 @@ std::string note_of_command(const std::string& command) {
   return note_of(std::string_view(command).substr(command.rfind('/') + 1));
 }
 
-Result<protocol::LeaseWish> wish_of(const RunVerb& verb) {
+Result<protocol::LeaseRequest> run_request_of(const RunVerb& verb) {
   if (!verb.power_limit.empty()) {
     const auto watts = parse_watts(verb.power_limit);
     if (!watts) return Error(watts.error()).in("--power-limit");
   }
-  auto wish = wish_of(verb.wanted);
+  auto wish = lease_request_of(verb.wanted);
   if (!wish) return wish;
   wish->binding = "run";
   wish->stream = true;
@@ -60,7 +60,7 @@ Options add_run(Options program, RunVerb& verb) {
   add_socket(run, verb.socket);
   run.command(verb.command, "Command to run; {uuids} and {indices} are replaced with its GPUs")
       .required();
-  add_filters(run, verb.wanted);
+  add_lease_filters(run, verb.wanted);
   const Options own = run.heading("Run");
   own.option("--power-limit", verb.power_limit,
              "Power limit for each GPU, for the duration of the lease")
@@ -74,22 +74,22 @@ Options add_run(Options program, RunVerb& verb) {
 }
 
 int run(const RunVerb& verb) {
-  auto wish = wish_of(verb);
-  if (!wish) return complain(wish.error());
+  auto wish = run_request_of(verb);
+  if (!wish) return print_error(wish.error());
   const auto report = open_run_report(verb.report);
-  if (!report) return complain(report.error());
+  if (!report) return print_error(report.error());
   const auto daemon = lease_daemon(verb.socket);
-  if (!daemon) return complain_about_source(daemon.error());
+  if (!daemon) return print_source_error(daemon.error());
   const JobSignals signals;  // before any thread
   std::string command;
-  for (const std::string& word : verb.command) command += shell_word(word) + " ";
-  Claiming claiming(
+  for (const std::string& word : verb.command) command += quote_shell_word(word) + " ";
+  ClaimWaiter claiming(
       *daemon, *std::move(wish),
-      fmt::format("gpuyard run -n {} -- {}", waiting_words(verb.wanted), trimmed(command)), signals,
+      fmt::format("gpuyard run -n {} -- {}", waiting_words(verb.wanted), trim(command)), signals,
       verb.quiet);
   auto claimed = claiming.wait();
   if (const int* code = std::get_if<int>(&claimed)) return *code;
-  return LeasedRun(verb, *daemon, signals, claiming.feed(),
+  return LeasedRun(verb, *daemon, signals, claiming.follower(),
                    std::get<protocol::Lease>(std::move(claimed)), *report)
       .run();
 }

@@ -21,26 +21,26 @@
 namespace gpuyard::cli {
 namespace {
 
-using protocol::Unsignalled;
 using protocol::UnsignalledProcess;
+using protocol::UnsignalledProcesses;
 using Processes = std::vector<UnsignalledProcess>;
 
-constexpr std::size_t kMostListBytes = std::size_t{1} << 20;
-constexpr Duration kPatienceThere = std::chrono::seconds(10);
+constexpr std::size_t kMaxListBytes = std::size_t{1} << 20;
+constexpr Duration kRemoteTimeout = std::chrono::seconds(10);
 // More is no start of a process, and would overflow a duration.
-constexpr std::int64_t kLatestStartMs = std::int64_t{1} << 42;
+constexpr std::int64_t kMaxStartMs = std::int64_t{1} << 42;
 
 std::optional<processes::ProcessKey> key_of(const UnsignalledProcess& process) {
-  if (process.started_after_boot_ms < 0 || process.started_after_boot_ms > kLatestStartMs) {
+  if (process.started_after_boot_ms < 0 || process.started_after_boot_ms > kMaxStartMs) {
     return std::nullopt;
   }
   return processes::ProcessKey{process.pid,
                                TimePoint(std::chrono::milliseconds(process.started_after_boot_ms))};
 }
 
-Result<void> check_numbering(const Unsignalled& left) {
-  const auto own = processes::own_numbering();
-  if (own.same_as({left.boot_id, left.pid_namespace})) return {};
+Result<void> check_numbering(const UnsignalledProcesses& left) {
+  const auto own = processes::own_pid_namespace();
+  if (own.matches({left.boot_id, left.pid_namespace})) return {};
   return Error{Errc::denied,
                own.boot_id == left.boot_id
                    ? "this process is in another PID namespace than the daemon, such as that of a "
@@ -52,23 +52,24 @@ Result<void> check_numbering(const Unsignalled& left) {
 // name of whoever runs this program. No other is, whatever the daemon says of it.
 Result<void> check_mark(const UnsignalledProcess& process, const std::string& lease) {
   const auto environment =
-      read_file(fmt::format("/proc/{}/environ", process.pid), processes::kMostEnvironmentBytes);
+      read_file(fmt::format("/proc/{}/environ", process.pid), processes::kMaxEnvironmentBytes);
   if (!environment && environment.error().code == Errc::denied) {
     return Error{Errc::denied, fmt::format("process {} runs as another user", process.pid)};
   }
   if (!environment && environment.error().code == Errc::not_found) return {};  // it has ended
   if (!environment) return environment.error();
-  if (!lease.empty() && processes::mark_in(*environment) == lease) return {};
+  if (!lease.empty() && processes::lease_in_environment(*environment) == lease) return {};
   return Error{Errc::denied,
                fmt::format("process {} does not name the lease in its environment", process.pid)};
 }
 
-Result<Processes> send_signals_there(const http::Carrier& carrier, const Unsignalled& left) {
+Result<Processes> send_signals_over_ssh(const http::Tunnel& carrier,
+                                        const UnsignalledProcesses& left) {
   const auto line = carrier.open({"--send-signals"});
   if (!line) return line.error();
-  const auto answer = (*line)->ask(json::to_json(left), kPatienceThere, kMostListBytes);
+  const auto answer = (*line)->exchange(json::to_json(left), kRemoteTimeout, kMaxListBytes);
   if (!answer) return answer.error();
-  auto rest = json::from_json<Unsignalled>(*answer, json::UnknownFields::ignore);
+  auto rest = json::from_json<UnsignalledProcesses>(*answer, json::UnknownFields::ignore);
   if (!rest) {
     return Error{Errc::denied,
                  "the program on that machine does not send signals; the ssh key may only run "
@@ -80,7 +81,7 @@ Result<Processes> send_signals_there(const http::Carrier& carrier, const Unsigna
 
 }  // namespace
 
-Result<Processes> send_signals(const Unsignalled& left) {
+Result<Processes> send_signals(const UnsignalledProcesses& left) {
   const auto number = protocol::signal_of(left.signal);
   if (!number) return number.error();
   if (auto same = check_numbering(left); !same) return same.error();
@@ -95,7 +96,7 @@ Result<Processes> send_signals(const Unsignalled& left) {
   return rest;
 }
 
-Result<void> send_remaining_signals(const http::Endpoint& daemon, const Unsignalled& left,
+Result<void> send_remaining_signals(const http::Endpoint& daemon, const UnsignalledProcesses& left,
                                     const std::string& lease) {
   const std::string verb = fmt::format("lease release {} --signal {}", lease, left.signal);
   Error error{Errc::denied,
@@ -107,13 +108,13 @@ Result<void> send_remaining_signals(const http::Endpoint& daemon, const Unsignal
     error.hint = fmt::format("gpuyard {}{}", verb, over_tls ? "  # on the daemon's machine" : "");
     return error;
   }
-  const bool carried = daemon.kind == http::Endpoint::Kind::carried;
+  const bool carried = daemon.kind == http::Endpoint::Kind::tunnel;
   if (!carried && daemon.kind != http::Endpoint::Kind::unix_socket) {
     error.cause = "the daemon was asked over the network";
     error.hint = fmt::format("gpuyard {}  # on the daemon's machine", verb);
     return error;
   }
-  const auto rest = carried ? send_signals_there(*daemon.carrier, left) : send_signals(left);
+  const auto rest = carried ? send_signals_over_ssh(*daemon.tunnel, left) : send_signals(left);
   if (!rest) {
     error.code = rest.error().code;
     error.cause = rest.error().text();
@@ -149,9 +150,9 @@ Result<void> relay_signals() {
     if (got < 0) return system_error("reading stdin");
     if (got == 0) break;
     text.append(chunk.data(), static_cast<std::size_t>(got));
-    if (text.size() > kMostListBytes) return Error{Errc::invalid, "the list on stdin is too long"};
+    if (text.size() > kMaxListBytes) return Error{Errc::invalid, "the list on stdin is too long"};
   }
-  auto left = json::from_json<Unsignalled>(text, json::UnknownFields::ignore);
+  auto left = json::from_json<UnsignalledProcesses>(text, json::UnknownFields::ignore);
   if (!left) return std::move(left).error().in("the list on stdin");
   auto rest = send_signals(*left);
   left->why = rest ? "" : rest.error().text();

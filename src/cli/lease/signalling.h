@@ -14,10 +14,12 @@ namespace gpuyard::cli {
 // Sends the signals on this machine, each to the very process that the daemon means. Returns the
 // processes that run and did not get it. Errc::denied: they are not of this machine, or have other
 // numbers in this PID namespace; none was signalled.
-Result<std::vector<protocol::UnsignalledProcess>> send_signals(const protocol::Unsignalled&);
+Result<std::vector<protocol::UnsignalledProcess>> send_signals(
+    const protocol::UnsignalledProcesses&);
 
 // The same on the daemon's machine, if ssh leads to it. The error says what to do.
-Result<void> send_remaining_signals(const http::Endpoint& daemon, const protocol::Unsignalled&,
+Result<void> send_remaining_signals(const http::Endpoint& daemon,
+                                    const protocol::UnsignalledProcesses&,
                                     const std::string& lease);
 
 // The far end of that: reads the list from stdin until its end, and prints what is left of it.

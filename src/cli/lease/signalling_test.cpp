@@ -28,9 +28,9 @@ class SendingSignals : public ::testing::Test {
       ::_exit(127);
     }
     while (!has_begun()) ::usleep(1000);
-    const auto numbering = processes::own_numbering();
+    const auto numbering = processes::own_pid_namespace();
     left_ = {"3f2a", "TERM", numbering.boot_id, numbering.pid_namespace, {}, 0, ""};
-    const auto who = processes::identify(static_cast<std::uint32_t>(child_));
+    const auto who = processes::identify_process(static_cast<std::uint32_t>(child_));
     EXPECT_TRUE(who);
     left_.processes.push_back(
         {who->process.pid, to_milliseconds(who->process.started.time_since_epoch()), "why"});
@@ -62,7 +62,7 @@ class SendingSignals : public ::testing::Test {
 
   static inline const auto kSocket = http::Endpoint::unix_socket("/run/gpuyard/gpuyard.sock");
   pid_t child_;
-  protocol::Unsignalled left_;
+  protocol::UnsignalledProcesses left_;
 };
 
 TEST_F(SendingSignals, ReachesTheProcess) {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kIndent = 2;
 
-std::string label_of(const Group& group, const Row& row) {
+std::string label_of(const Group& group, const MetricRow& row) {
   std::string_view key = row.key;
   if (key.starts_with(group.prefix)) key.remove_prefix(group.prefix.size());
   std::string label(key);
@@ -31,7 +31,7 @@ bool is_missing(std::span<const Reading> readings) {
 }
 
 // Such rows are left out: the total above them says as much.
-bool is_zero_everywhere(const Row& row, std::span<const Reading> readings) {
+bool is_zero_everywhere(const MetricRow& row, std::span<const Reading> readings) {
   return row.dimension == Dimension::location &&
          std::ranges::all_of(readings, [](const Reading& r) {
            return r.missing() != nullptr || (r.number() != nullptr && *r.number() == 0);
@@ -44,7 +44,7 @@ struct Line {
   Tone tone = Tone::plain;
 };
 
-Tone tone_of(const Row& row, std::span<const Reading> readings) {
+Tone tone_of(const MetricRow& row, std::span<const Reading> readings) {
   const std::int64_t* number = readings.front().number();
   if (number == nullptr) return Tone::plain;
   if (row.metric == Metric::temperature_core) return temperature_tone(*number);
@@ -59,7 +59,7 @@ std::vector<Line> lines_of(const Group& group, const protocol::Device& device,
                            const Screen& screen) {
   std::vector<Line> lines;
   for (const Metric metric : group.metrics) {
-    const Row& row = row_of(metric);
+    const MetricRow& row = row_of(metric);
     const auto readings = device.readings.sample.all(metric);
     if (is_missing(readings) || is_zero_everywhere(row, readings)) continue;
     lines.push_back(
@@ -78,7 +78,7 @@ void put(Block& block, const Screen& screen, const Line& line, std::size_t label
   const std::size_t room = width > margin ? width - margin : line.value.size();
   Printable start = formatted("{:{}}{}{:{}}", "", kIndent, painted(screen, Tone::faint, line.label),
                               "", label_width + 2 - width_of(line.label));
-  for (const std::string& part : wrapped(line.value, room)) {
+  for (const std::string& part : wrap_text(line.value, room)) {
     block.push_back(start + painted(screen, line.tone, part));
     start = formatted("{:{}}", "", margin);
   }
@@ -103,11 +103,11 @@ std::vector<Block> blocks_of(const protocol::Device& device, const Screen& scree
   return blocks;
 }
 
-constexpr std::size_t kTwoColumns = 110;  // of the screen, at least
+constexpr std::size_t kMinTwoColumnWidth = 110;  // of the screen, at least
 
 // Puts groups one under the other; on a wide terminal in two columns of about the same height.
 Printable groups_text(const protocol::Device& device, const Screen& screen) {
-  const bool two = screen.columns >= kTwoColumns;
+  const bool two = screen.columns >= kMinTwoColumnWidth;
   const std::size_t width = two ? screen.columns / 2 - 2 : screen.columns;
   const auto blocks = blocks_of(device, screen, width);
   std::size_t height = 0;
@@ -150,7 +150,7 @@ Printable process_table(const protocol::Device& device, const Screen& screen) {
   return table.text(screen);
 }
 
-std::string reason_of(const Row& row, const protocol::Device& device) {
+std::string reason_of(const MetricRow& row, const protocol::Device& device) {
   const auto reason = device.missing.find(json_key(row));
   return reason != device.missing.end() ? reason->second : describe({});
 }
@@ -164,7 +164,7 @@ Printable missing_text(const protocol::Device& device, const Screen& screen) {
   };
   for (const Group& group : groups()) {
     for (const Metric metric : group.metrics) {
-      const Row& row = row_of(metric);
+      const MetricRow& row = row_of(metric);
       if (is_missing(device.readings.sample.all(metric))) add(row.key, reason_of(row, device));
     }
   }
@@ -298,8 +298,8 @@ std::vector<Group> all_groups() {
   };
   std::set<Metric> placed;
   for (const Group& group : groups) placed.insert(group.metrics.begin(), group.metrics.end());
-  for (const Row& row : catalog()) {
-    if (row.subject != Subject::device || placed.contains(row.metric)) continue;
+  for (const MetricRow& row : catalog()) {
+    if (row.subject != MetricSubject::device || placed.contains(row.metric)) continue;
     const auto home = std::ranges::find_if(groups, [&](const Group& group) {
       return !group.prefix.empty() && row.key.starts_with(group.prefix);
     });

@@ -23,8 +23,8 @@ TEST(DevicePage, EveryRowOfADeviceStandsInOneGroup) {
   for (const Group& group : groups()) {
     for (const Metric metric : group.metrics) ++times[metric];
   }
-  for (const Row& row : catalog()) {
-    EXPECT_EQ(times[row.metric], row.subject == Subject::device ? 1 : 0) << row.key;
+  for (const MetricRow& row : catalog()) {
+    EXPECT_EQ(times[row.metric], row.subject == MetricSubject::device ? 1 : 0) << row.key;
   }
 }
 

@@ -20,18 +20,18 @@ namespace gpuyard::cli {
 namespace {
 
 // A missing driver is an answer too: scripts get valid JSON with an empty list, and exit code 5.
-int show_nothing(const DevicesVerb& verb, const Error& error) {
+int print_no_devices(const DevicesVerb& verb, const Error& error) {
   if (verb.json) {
     protocol::Snapshot empty;
     empty.taken_at = to_rfc3339(wall_now());
     empty.driver_error = init_failure_reason(error);
     print(json_line(empty));
   }
-  return complain_about_source(error);
+  return print_source_error(error);
 }
 
 // Whether some readings are not ready: the driver measures them between two reads.
-bool wants_a_second_look(const protocol::Snapshot& snapshot) {
+bool needs_second_read(const protocol::Snapshot& snapshot) {
   return std::ranges::any_of(snapshot.devices, [](const protocol::Device& device) {
     const auto reason = device.missing.find(json_key(row_of(Metric::gpm_sm)));
     return reason != device.missing.end() && is_not_ready(reason->second);
@@ -39,18 +39,18 @@ bool wants_a_second_look(const protocol::Snapshot& snapshot) {
 }
 
 // Reads everything, for one GPU in full.
-Result<protocol::Snapshot> look_closely(Source& source) {
-  auto snapshot = source.snapshot(ProbeSet::all(), Owners::looked_up);
-  if (!snapshot || !wants_a_second_look(*snapshot)) return snapshot;
+Result<protocol::Snapshot> read_closely(Source& source) {
+  auto snapshot = source.snapshot(ProbeSet::all(), OwnerLookup::looked_up);
+  if (!snapshot || !needs_second_read(*snapshot)) return snapshot;
   constexpr auto kBetween = std::chrono::milliseconds(110);  // the counters need at least 100
   std::this_thread::sleep_for(kBetween);
-  return source.snapshot(ProbeSet::all(), Owners::looked_up);
+  return source.snapshot(ProbeSet::all(), OwnerLookup::looked_up);
 }
 
-Result<protocol::Snapshot> ask(const DevicesVerb& verb, Source& source) {
-  if (verb.json) return source.snapshot(ProbeSet::all(), Owners::looked_up);
-  return verb.gpus.empty() ? source.snapshot(kTableProbes, Owners::not_needed)
-                           : look_closely(source);
+Result<protocol::Snapshot> read_devices(const DevicesVerb& verb, Source& source) {
+  if (verb.json) return source.snapshot(ProbeSet::all(), OwnerLookup::looked_up);
+  return verb.gpus.empty() ? source.snapshot(kTableProbes, OwnerLookup::not_needed)
+                           : read_closely(source);
 }
 
 Printable text_of(const DevicesVerb& verb, const protocol::Snapshot& snapshot) {
@@ -82,17 +82,17 @@ Options add_devices(Options program, DevicesVerb& verb) {
 
 int run(const DevicesVerb& verb) {
   auto open = open_source(verb.source);
-  if (!open) return show_nothing(verb, open.error());
-  auto snapshot = ask(verb, *open->source);
-  if (!snapshot) return show_nothing(verb, snapshot.error());
+  if (!open) return print_no_devices(verb, open.error());
+  auto snapshot = read_devices(verb, *open->source);
+  if (!snapshot) return print_no_devices(verb, snapshot.error());
   if (!verb.gpus.empty() && snapshot->driver_initialised) {
     const auto kept = keep_only(*snapshot, verb.gpus, source_words(verb.source));
-    if (!kept) return complain(kept.error());
+    if (!kept) return print_error(kept.error());
   }
   if (verb.json) print(json_line(*snapshot));
-  if (!snapshot->driver_initialised) return complain_about_source(no_driver(*snapshot));
+  if (!snapshot->driver_initialised) return print_source_error(no_driver_error(*snapshot));
   if (snapshot->devices.empty()) {
-    return complain(
+    return print_error(
         {Errc::unavailable, "the driver is loaded but reports no GPUs", "", "gpuyard doctor"});
   }
   if (!verb.json) print(text_of(verb, *snapshot));
@@ -127,11 +127,11 @@ struct DeviceColumn {
   };
 };
 
-const Cell kMissing{std::string(kNothing), Tone::faint};
+const Cell kMissingCell{std::string(kNothing), Tone::faint};
 
 Cell number_cell(const Device& device, Metric metric, const Screen& screen) {
   const Reading* reading = device.readings.sample.find(metric);
-  if (reading == nullptr || reading->missing() != nullptr) return kMissing;
+  if (reading == nullptr || reading->missing() != nullptr) return kMissingCell;
   return {value_text(row_of(metric), *reading, screen)};
 }
 
@@ -147,7 +147,7 @@ Cell utilization_cell(const Device& device, const Screen& screen) {
 Cell memory_cell(const Device& device, const Screen& screen) {
   const auto used = device.readings.get(Metric::memory_used);
   const auto total = device.readings.get(Metric::memory_total);
-  if (!used || !total) return kMissing;
+  if (!used || !total) return kMissingCell;
   Cell cell{fmt::format("{:.1f}/{:.1f} GiB", static_cast<double>(*used) / kGibibyte,
                         static_cast<double>(*total) / kGibibyte)};
   constexpr double kNearlyFull = 0.9;
@@ -169,7 +169,7 @@ Cell temperature_cell(const Device& device, const Screen& screen) {
 Cell power_cell(const Device& device) {
   const auto draw = device.readings.get(Metric::power_draw);
   const auto limit = device.readings.get(Metric::power_limit);
-  if (!draw) return kMissing;
+  if (!draw) return kMissingCell;
   const double watts = static_cast<double>(*draw) / kMilli;
   if (!limit) return {fmt::format("{:.0f} W", watts)};
   return {fmt::format("{:.0f}/{:.0f} W", watts, static_cast<double>(*limit) / kMilli)};
@@ -177,22 +177,22 @@ Cell power_cell(const Device& device) {
 
 Cell throttle_cell(const Device& device) {
   const auto reasons = device.readings.get(Metric::throttle_reasons);
-  if (!reasons) return kMissing;
+  if (!reasons) return kMissingCell;
   return {throttle_text(*reasons), throttle_tone(*reasons)};
 }
 
 Cell processes_cell(const Device& device) {
-  if (!device.processes) return kMissing;
+  if (!device.processes) return kMissingCell;
   return {std::to_string(device.processes->size()),
           device.processes->empty() ? Tone::faint : Tone::plain};
 }
 
 Cell text_cell(const std::string& text, Tone tone = Tone::plain) {
-  return text.empty() ? kMissing : Cell{text, tone};
+  return text.empty() ? kMissingCell : Cell{text, tone};
 }
 
 Cell bottleneck_cell(const Device& device) {
-  if (!device.bottleneck) return kMissing;
+  if (!device.bottleneck) return kMissingCell;
   using enum BottleneckCause;
   const BottleneckCause cause = device.bottleneck->cause;
   const Tone tone = cause == none || cause == not_known ? Tone::faint
@@ -215,7 +215,8 @@ void add_errors(FittedTable& table, const protocol::Snapshot& snapshot) {
     const auto errors = uncorrected_errors(device);
     any = any || errors.value_or(0) > 0;
     column.cells.push_back(
-        errors ? Cell{std::to_string(*errors), *errors > 0 ? Tone::bad : Tone::faint} : kMissing);
+        errors ? Cell{std::to_string(*errors), *errors > 0 ? Tone::bad : Tone::faint}
+               : kMissingCell);
   }
   if (any) table.columns.push_back(std::move(column));
 }

@@ -145,14 +145,14 @@ TEST(DeviceTable, ANameFromTheDriverCannotDriveTheTerminal) {
 
 TEST(Complaint, GoesToStderrAndGivesTheExitCode) {
   testing::internal::CaptureStderr();
-  EXPECT_EQ(complain({Errc::unavailable, "no driver"}), 5);
+  EXPECT_EQ(print_error({Errc::unavailable, "no driver"}), 5);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "gpuyard: no driver\n");
 }
 
 TEST(Complaint, PrintsCauseAndEachHintOnItsLine) {
   testing::internal::CaptureStderr();
-  complain({Errc::denied, "permission denied", "alice is not\nin the group g",
-            "usermod -aG g alice  # then log in again\ngpuyard power"});
+  print_error({Errc::denied, "permission denied", "alice is not\nin the group g",
+               "usermod -aG g alice  # then log in again\ngpuyard power"});
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "gpuyard: permission denied\n"
             "  cause: alice is not\n"
@@ -163,7 +163,7 @@ TEST(Complaint, PrintsCauseAndEachHintOnItsLine) {
 
 TEST(Complaint, DaemonHintCannotControlTheTerminal) {
   testing::internal::CaptureStderr();
-  complain({Errc::denied, "no", "a\x1b[2J", "b\x1b[2J"});
+  print_error({Errc::denied, "no", "a\x1b[2J", "b\x1b[2J"});
   EXPECT_EQ(testing::internal::GetCapturedStderr().find('\x1b'), std::string::npos);
 }
 

@@ -11,7 +11,7 @@
 #include "cli/shared_options.h"
 #include "cli/token/gone_users.h"
 #include "faces/client/daemon_client.h"
-#include "faces/client/local.h"
+#include "faces/client/local_daemon.h"
 #include "faces/library/monitor.h"
 #include "faces/protocol/routes.h"
 #include "gpu/device/error.h"
@@ -49,7 +49,7 @@ std::string without_hint(Error error) {
   return error.text();
 }
 
-void ask_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {
+void query_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {
   answer.daemon.address = daemon.text();
   const auto health = client::call(daemon, protocol::kHealth);
   if (!health) {
@@ -57,7 +57,7 @@ void ask_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {
     return;
   }
   answer.daemon.reachable = true;
-  answer.advice = gone_users_at(daemon);
+  answer.advice = fetch_gone_user_warnings(daemon);
   answer.daemon.version = health->version;
   const auto ready = client::call(daemon, protocol::kReady);
   answer.daemon.ready = ready.ok();
@@ -70,15 +70,15 @@ void ask_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {
   answer.healthy = answer.healthy || ready->cuda_available;
 }
 
-void ask_local_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {
-  ask_daemon(daemon, answer);
+void query_local_daemon(const http::Endpoint& daemon, DoctorAnswer& answer) {
+  query_daemon(daemon, answer);
   if (answer.daemon.reachable && daemon.kind == http::Endpoint::Kind::unix_socket) {
-    answer.daemon.user = user_at(daemon.path);
+    answer.daemon.user = listener_user(daemon.path);
   }
 }
 
 // Only its daemon knows the driver of another machine.
-void ask_about_driver(const http::Endpoint& daemon, DoctorAnswer& answer) {
+void query_driver(const http::Endpoint& daemon, DoctorAnswer& answer) {
   const auto seen = client::call(daemon, protocol::kSnapshot);
   if (!seen) {
     answer.driver.error = seen.error().text();
@@ -91,17 +91,17 @@ void ask_about_driver(const http::Endpoint& daemon, DoctorAnswer& answer) {
   answer.cuda_available = answer.healthy = answer.driver.gpus > 0;
 }
 
-void examine_elsewhere(const SourceFlags& flags, DoctorAnswer& answer) {
+void examine_remote(const SourceFlags& flags, DoctorAnswer& answer) {
   const std::string& address = flags.socket;
-  const auto daemon = client::daemon_called(address, source_options(flags).keys);
+  const auto daemon = client::parse_daemon_address(address, source_options(flags).keys);
   if (!daemon) {
     answer.daemon.address = address;
     answer.daemon.message = daemon.error().text();
     return;
   }
-  ask_daemon(*daemon, answer);
+  query_daemon(*daemon, answer);
   if (answer.daemon.reachable) {
-    ask_about_driver(*daemon, answer);
+    query_driver(*daemon, answer);
   } else {
     answer.driver.error = fmt::format("unknown: the daemon at {} could not be reached", address);
   }
@@ -111,13 +111,13 @@ void examine_daemon(const SourceFlags& flags, DoctorAnswer& answer) {
   const auto options = source_options(flags);
   if (!options.socket.empty()) {
     const auto named = http::parse_endpoint(options.socket);
-    if (named) return ask_local_daemon(*named, answer);
+    if (named) return query_local_daemon(*named, answer);
     answer.daemon.address = options.socket;
     answer.daemon.message = named.error().text();
     return;
   }
   if (const auto daemon = client::find_daemon(options.sockets)) {
-    return ask_local_daemon(*daemon, answer);
+    return query_local_daemon(*daemon, answer);
   }
   if (!options.sockets.empty()) answer.daemon.address = options.sockets.front();
   answer.daemon.message = fmt::format("not running; start one with `{}`", client::start_command());
@@ -125,8 +125,8 @@ void examine_daemon(const SourceFlags& flags, DoctorAnswer& answer) {
 
 DoctorAnswer examine(const SourceFlags& flags) {
   DoctorAnswer answer;
-  if (client::is_elsewhere(flags.socket)) {
-    examine_elsewhere(flags, answer);
+  if (client::is_remote_address(flags.socket)) {
+    examine_remote(flags, answer);
     return answer;
   }
   examine_driver(flags, answer);
@@ -230,11 +230,11 @@ int run(const DoctorVerb& verb) {
   std::optional<PrivateWorld> world;
   if (verb.source.simulate) {
     auto started = PrivateWorld::start(*verb.source.simulate);
-    if (!started) return complain(started.error());
+    if (!started) return print_error(started.error());
     world.emplace(*std::move(started));
   }
   const DoctorAnswer answer = examine(verb.source);
-  const bool elsewhere = client::is_elsewhere(verb.source.socket);
+  const bool elsewhere = client::is_remote_address(verb.source.socket);
   print(verb.json ? json_line(answer) : text_of(answer, Screen::of_stdout(), elsewhere));
   return answer.healthy ? 0 : exit_code_of(Errc::unavailable);
 }
@@ -242,7 +242,7 @@ int run(const DoctorVerb& verb) {
 // gpuyard driver
 namespace {
 
-Result<DriverAnswer> ask(Source& source) {
+Result<DriverAnswer> read_driver_answer(Source& source) {
   const auto driver = source.driver();
   if (!driver) return driver.error();
   const auto simulated = source.simulated();
@@ -251,9 +251,9 @@ Result<DriverAnswer> ask(Source& source) {
                       driver->nvml_version, *simulated};
 }
 
-int show_nothing(const DriverVerb& verb, const Error& error) {
+int print_no_driver(const DriverVerb& verb, const Error& error) {
   if (verb.json) print(json_line(DriverAnswer{}));
-  return complain_about_source(error);
+  return print_source_error(error);
 }
 
 }  // namespace
@@ -268,12 +268,12 @@ Options add_driver(Options program, DriverVerb& verb) {
 
 int run(const DriverVerb& verb) {
   auto open = open_source(verb.source);
-  if (!open) return show_nothing(verb, open.error());
-  const auto answer = ask(*open->source);
-  if (!answer) return show_nothing(verb, answer.error());
+  if (!open) return print_no_driver(verb, open.error());
+  const auto answer = read_driver_answer(*open->source);
+  if (!answer) return print_no_driver(verb, answer.error());
   // A probe of a container runs this command: a driver of which no GPU can be used is no driver.
-  const auto unusable = open->source->unusable();
-  const auto end = [&] { return unusable ? complain_about_source(*unusable) : 0; };
+  const auto unusable = open->source->unusable_error();
+  const auto end = [&] { return unusable ? print_source_error(*unusable) : 0; };
   if (verb.json) {
     print(json_line(*answer));
     return end();

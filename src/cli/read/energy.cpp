@@ -28,8 +28,8 @@ namespace gpuyard::cli {
 namespace {
 
 // How long the daemon keeps a window at most, in seconds, whatever becomes of us.
-constexpr std::int64_t kMostSeconds = std::int64_t{30} * 24 * 3600;
-constexpr std::size_t kLongestName = 64;
+constexpr std::int64_t kMaxMeasureSeconds = std::int64_t{30} * 24 * 3600;
+constexpr std::size_t kMaxCommandName = 64;
 
 // The command's GPUs: those that the user named, or those that CUDA shows it.
 struct CommandGpus {
@@ -43,8 +43,8 @@ std::optional<std::string> visible_variable() {
   return variable != nullptr ? std::optional<std::string>(variable) : std::nullopt;
 }
 
-Result<CommandGpus> gpus_shown(const std::string& variable, Source& source) {
-  const auto snapshot = source.snapshot({Probe::modes}, Owners::not_needed);
+Result<CommandGpus> visible_command_gpus(const std::string& variable, Source& source) {
+  const auto snapshot = source.snapshot({Probe::modes}, OwnerLookup::not_needed);
   if (!snapshot) return snapshot.error();
   std::vector<BoardName> boards;
   for (const protocol::Device& device : snapshot->devices) {
@@ -57,16 +57,16 @@ Result<CommandGpus> gpus_shown(const std::string& variable, Source& source) {
   return subject;
 }
 
-Result<CommandGpus> subject_of(const EnergyVerb& verb, Source& source) {
+Result<CommandGpus> command_gpus_of(const EnergyVerb& verb, Source& source) {
   const auto variable = visible_variable();
-  if (verb.gpus.empty()) return variable ? gpus_shown(*variable, source) : CommandGpus();
+  if (verb.gpus.empty()) return variable ? visible_command_gpus(*variable, source) : CommandGpus();
   CommandGpus subject{std::vector<protocol::GpuName>(), "", true};
   for (std::string& name : split(verb.gpus, ',')) subject.gpus->push_back({std::move(name)});
   return subject;
 }
 
 // A job without GPUs runs its command also where there is neither a daemon nor a driver.
-std::optional<std::string> no_gpu(const EnergyVerb& verb) {
+std::optional<std::string> no_gpu_reason(const EnergyVerb& verb) {
   const auto variable = visible_variable();
   if (!verb.gpus.empty() || !variable || !names_no_gpu(*variable)) return std::nullopt;
   return visible_gpus(*variable, {}).note;
@@ -74,22 +74,24 @@ std::optional<std::string> no_gpu(const EnergyVerb& verb) {
 
 // Leaves out the command's arguments: their words are private to the user.
 std::string program_of(const std::string& command) {
-  return command.substr(command.rfind('/') + 1).substr(0, kLongestName);
+  return command.substr(command.rfind('/') + 1).substr(0, kMaxCommandName);
 }
 
 // The command's GPUs, and the measurement of them; null: there are none, or they are not known.
-struct Begun {
+struct BegunMeasurement {
   CommandGpus subject;
-  std::unique_ptr<Measuring> measuring;
+  std::unique_ptr<SourceMeasurement> measurement;
 };
 
-Result<Begun> begin(const EnergyVerb& verb, Source& source) {
-  auto subject = subject_of(verb, source);
+Result<BegunMeasurement> begin_measurement(const EnergyVerb& verb, Source& source) {
+  auto subject = command_gpus_of(verb, source);
   if (!subject) return subject.error();
-  if (subject->gpus && subject->gpus->empty()) return Begun{*std::move(subject), nullptr};
-  auto measuring = source.measure({subject->gpus, program_of(verb.command[0]), kMostSeconds});
+  if (subject->gpus && subject->gpus->empty())
+    return BegunMeasurement{*std::move(subject), nullptr};
+  auto measuring =
+      source.begin_measurement({subject->gpus, program_of(verb.command[0]), kMaxMeasureSeconds});
   if (!measuring) return std::move(measuring).error();
-  return Begun{*std::move(subject), *std::move(measuring)};
+  return BegunMeasurement{*std::move(subject), *std::move(measuring)};
 }
 
 // Opened before the command runs: a missing directory is reported now, not after hours.
@@ -101,18 +103,19 @@ Result<UniqueFd> open_report(const std::string& path) {
   return file;
 }
 
-void tell(const EnergyVerb& verb, const MeasuredCommand& measured, const UniqueFd& report) {
+void print_measurement(const EnergyVerb& verb, const MeasuredCommand& measured,
+                       const UniqueFd& report) {
   const Printable text = json_line(measured);
   if (report) {
     if (const auto written = write_all(report, "the report", text); !written) {
-      static_cast<void>(complain(Error(written.error()).in(verb.report)));
+      static_cast<void>(print_error(Error(written.error()).in(verb.report)));
     }
   }
-  print_error(verb.json ? text : energy_summary(measured));
+  print_stderr(verb.json ? text : energy_summary(measured));
 }
 
 // Runs the command, and returns what is known of it without any measurement.
-MeasuredCommand run_it(const EnergyVerb& verb, const ForegroundCommand& foreground) {
+MeasuredCommand run_measured(const EnergyVerb& verb, const ForegroundCommand& foreground) {
   MeasuredCommand measured;
   measured.command = verb.command;
   const TimePoint began = BootClock::now();
@@ -123,17 +126,17 @@ MeasuredCommand run_it(const EnergyVerb& verb, const ForegroundCommand& foregrou
 
 int run_without_gpu(const EnergyVerb& verb, const ForegroundCommand& foreground,
                     const UniqueFd& report, const std::string& note) {
-  MeasuredCommand measured = run_it(verb, foreground);
+  MeasuredCommand measured = run_measured(verb, foreground);
   measured.joules = 0;
   measured.notes = {note + ", so it used no GPU energy"};
-  tell(verb, measured, report);
+  print_measurement(verb, measured, report);
   return measured.exit_code;
 }
 
 // Adds what was measured, or why nothing was.
-void add_window(MeasuredCommand& measured, const Begun& begun) {
-  const auto window = begun.measuring != nullptr
-                          ? begun.measuring->end()
+void add_window(MeasuredCommand& measured, const BegunMeasurement& begun) {
+  const auto window = begun.measurement != nullptr
+                          ? begun.measurement->finish()
                           : Error{Errc::not_found, begun.subject.note + "; name it with --gpu"};
   if (!window) {
     measured.notes = {"its energy use is unknown: " + window.error().text()};
@@ -150,27 +153,28 @@ void add_window(MeasuredCommand& measured, const Begun& begun) {
 int measure(const EnergyVerb& verb) {
   const ForegroundCommand foreground;  // before any thread
   const auto report = open_report(verb.report);
-  if (!report) return complain(report.error());
-  if (const auto note = no_gpu(verb)) return run_without_gpu(verb, foreground, *report, *note);
+  if (!report) return print_error(report.error());
+  if (const auto note = no_gpu_reason(verb))
+    return run_without_gpu(verb, foreground, *report, *note);
   auto open = open_source(verb.source);
-  if (!open) return complain_about_source(open.error());
-  const auto begun = begin(verb, *open->source);
-  if (!begun) return complain_about_source(begun.error());
-  if (begun->measuring == nullptr && begun->subject.known) {
+  if (!open) return print_source_error(open.error());
+  const auto begun = begin_measurement(verb, *open->source);
+  if (!begun) return print_source_error(begun.error());
+  if (begun->measurement == nullptr && begun->subject.known) {
     return run_without_gpu(verb, foreground, *report, begun->subject.note);
   }
   // The command's exit code counts, even if its energy is not known.
-  MeasuredCommand measured = run_it(verb, foreground);
+  MeasuredCommand measured = run_measured(verb, foreground);
   add_window(measured, *begun);
-  tell(verb, measured, *report);
+  print_measurement(verb, measured, *report);
   return measured.exit_code;
 }
 
 int show(const EnergyVerb& verb) {
   auto open = open_source(verb.source);
-  if (!open) return complain_about_source(open.error());
+  if (!open) return print_source_error(open.error());
   const auto report = open->source->energy();
-  if (!report) return complain(report.error());
+  if (!report) return print_error(report.error());
   print(verb.json ? json_line(*report) : energy_table(*report));
   return 0;
 }
@@ -213,22 +217,22 @@ std::string watts_text(const std::optional<double>& watts) {
   return watts ? fmt::format("{:.0f} W", *watts) : std::string(kNothing);
 }
 
-void remark(std::string& to, bool applies, std::string_view what) {
+void append_remark(std::string& to, bool applies, std::string_view what) {
   if (!applies) return;
   if (!to.empty()) to += ", ";
   to += what;
 }
 
-std::string remarks_on(const protocol::WindowGpu& gpu) {
+std::string window_remarks(const protocol::WindowGpu& gpu) {
   // In seconds: readings lag behind the edges by their own duration anyway.
   constexpr double kNoticeable = 1;
   std::string text;
-  remark(text, gpu.estimated, "estimated");
-  remark(text, gpu.interrupted, "interrupted by a reset");
-  remark(text, gpu.unknown_seconds >= kNoticeable,
-         fmt::format("{:.0f} s not measured", gpu.unknown_seconds));
-  remark(text, gpu.age_seconds >= kNoticeable,
-         fmt::format("no reading for {:.0f} s", gpu.age_seconds));
+  append_remark(text, gpu.estimated, "estimated");
+  append_remark(text, gpu.interrupted, "interrupted by a reset");
+  append_remark(text, gpu.unknown_seconds >= kNoticeable,
+                fmt::format("{:.0f} s not measured", gpu.unknown_seconds));
+  append_remark(text, gpu.age_seconds >= kNoticeable,
+                fmt::format("no reading for {:.0f} s", gpu.age_seconds));
   return text;
 }
 
@@ -255,7 +259,7 @@ Printable energy_table(const protocol::EnergyReport& report) {
                      {"ENERGY", true},
                      {"CURRENT EPOCH", true},
                      {"WHILE DAEMON DOWN", true},
-                     {with_zone("SINCE", wall_now())},
+                     {heading_with_zone("SINCE", wall_now())},
                      {"UUID"},
                      {"REMARKS"}}};
   const auto joules = [](const std::optional<double>& value) {
@@ -265,14 +269,14 @@ Printable energy_table(const protocol::EnergyReport& report) {
     std::string remarks;
     const std::string first = gpu.since.value_or(std::string(kNothing));
     const auto since = from_rfc3339(first);
-    remark(remarks, gpu.estimate.has_value(), protocol::text_of(gpu.estimate));
-    remark(remarks, !gpu.index, "not present");
-    remark(remarks, gpu.estimated, "estimated");
-    remark(remarks, gpu.epoch && gpu.epoch->number > 1,
-           fmt::format("epoch {}", gpu.epoch ? gpu.epoch->number : 1));
-    remark(remarks, gpu.unknown_seconds >= 1,
-           fmt::format("{:.0f} s not fully measured", gpu.unknown_seconds));
-    remark(remarks, gpu.index && gpu.why, "cannot be read now: " + gpu.why.value_or(""));
+    append_remark(remarks, gpu.estimate.has_value(), protocol::text_of(gpu.estimate));
+    append_remark(remarks, !gpu.index, "not present");
+    append_remark(remarks, gpu.estimated, "estimated");
+    append_remark(remarks, gpu.epoch && gpu.epoch->number > 1,
+                  fmt::format("epoch {}", gpu.epoch ? gpu.epoch->number : 1));
+    append_remark(remarks, gpu.unknown_seconds >= 1,
+                  fmt::format("{:.0f} s not fully measured", gpu.unknown_seconds));
+    append_remark(remarks, gpu.index && gpu.why, "cannot be read now: " + gpu.why.value_or(""));
     table.add(
         {{index_text(gpu.index)},
          {joules(gpu.joules)},
@@ -306,7 +310,7 @@ Printable energy_summary(const MeasuredCommand& measured) {
       formatted("gpuyard: {} in {:.1f} s{}\n", sum_text(measured.joules, measured.partial),
                 measured.seconds, measured.joules ? watts_of("mean", mean) : "");
   for (const protocol::WindowGpu& gpu : measured.gpus) {
-    const std::string remarks = remarks_on(gpu);
+    const std::string remarks = window_remarks(gpu);
     text += formatted("  GPU {}: {}{}{}{}\n", index_text(gpu.index),
                       gpu.joules ? joules_text(*gpu.joules) : "energy unknown",
                       gpu.joules ? watts_of("mean", gpu.mean_w) : "",
@@ -318,7 +322,7 @@ Printable energy_summary(const MeasuredCommand& measured) {
 
 namespace {
 
-sigset_t ours() {
+sigset_t handled_signals() {
   return signal_set({SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
 }
 
@@ -337,7 +341,7 @@ int start(const std::vector<std::string>& words, const sigset_t& mask, pid_t& ch
 std::optional<int> exit_code_of_ended(pid_t child) {
   int status = 0;
   if (::waitpid(child, &status, WNOHANG) != child) return std::nullopt;
-  return WIFSIGNALED(status) ? kSignalled + WTERMSIG(status) : WEXITSTATUS(status);
+  return WIFSIGNALED(status) ? kExitSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 }  // namespace
@@ -345,20 +349,20 @@ std::optional<int> exit_code_of_ended(pid_t child) {
 ForegroundCommand::ForegroundCommand() {
   // Inherited as "ignored", SIGCHLD would hide the command's end from us.
   ::signal(SIGCHLD, SIG_DFL);
-  const sigset_t set = ours();
-  ::pthread_sigmask(SIG_BLOCK, &set, &before_);
+  const sigset_t set = handled_signals();
+  ::pthread_sigmask(SIG_BLOCK, &set, &original_mask_);
 }
 
 ForegroundCommand::~ForegroundCommand() {
-  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &original_mask_, nullptr);
 }
 
 int ForegroundCommand::run(const std::vector<std::string>& words) const {
   pid_t child = 0;
-  if (const int failed = start(words, before_, child); failed != 0) {
-    return cannot_run(words[0], failed);
+  if (const int failed = start(words, original_mask_, child); failed != 0) {
+    return print_exec_error(words[0], failed);
   }
-  const sigset_t set = ours();
+  const sigset_t set = handled_signals();
   for (;;) {
     if (const auto code = exit_code_of_ended(child)) return *code;
     siginfo_t told{};

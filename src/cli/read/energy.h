@@ -33,7 +33,7 @@ class ForegroundCommand {
   int run(const std::vector<std::string>& words) const;
 
  private:
-  sigset_t before_{};
+  sigset_t original_mask_{};
 };
 
 }  // namespace gpuyard::cli

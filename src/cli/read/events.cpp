@@ -12,7 +12,7 @@
 namespace gpuyard::cli {
 namespace {
 
-constexpr Duration kPatience = std::chrono::minutes(1);
+constexpr Duration kEventPollTimeout = std::chrono::minutes(1);
 
 Printable line_of(const protocol::GpuEvent& event, const std::string& id) {
   const EventAnswer answer{
@@ -28,9 +28,9 @@ std::string sentence_of(const protocol::GpuEvent& event) {
 }
 
 // The words of alerts, which the JSON of events does not use.
-std::string_view level_of(Severity severity) {
-  if (severity == Severity::note) return "info";
-  return severity == Severity::warn ? "warning" : "critical";
+std::string_view level_of(EventSeverity severity) {
+  if (severity == EventSeverity::note) return "info";
+  return severity == EventSeverity::warn ? "warning" : "critical";
 }
 
 Printable text_line(const protocol::GpuEvent& event, const Screen& screen) {
@@ -40,16 +40,16 @@ Printable text_line(const protocol::GpuEvent& event, const Screen& screen) {
 }
 
 // Where to begin: behind an event, or at a time.
-struct Beginning {
+struct StartPoint {
   std::optional<std::string> event;
   std::optional<WallTime> time;
 };
 
-Result<Beginning> beginning_of(const std::string& since) {
-  if (since.empty()) return Beginning{};
+Result<StartPoint> start_point_of(const std::string& since) {
+  if (since.empty()) return StartPoint{};
   const auto moment = parse_moment(since, wall_now());
-  if (moment) return Beginning{{}, moment->at};
-  if (since == protocol::kOldest || protocol::parse_event_id(since)) return Beginning{since, {}};
+  if (moment) return StartPoint{{}, moment->at};
+  if (since == protocol::kOldest || protocol::parse_event_id(since)) return StartPoint{since, {}};
   return Error{
       Errc::invalid,
       fmt::format("--since: expected a time before now such as 90s, 2h or 7d, a moment such "
@@ -58,65 +58,65 @@ Result<Beginning> beginning_of(const std::string& since) {
 }
 
 // Prints the events of a daemon, and goes on after it restarts.
-class Follower {
+class EventPrinter {
  public:
-  Follower(const EventsVerb& verb, const Beginning& beginning, const http::Endpoint& daemon)
+  EventPrinter(const EventsVerb& verb, const StartPoint& beginning, const http::Endpoint& daemon)
       : verb_(verb),
         from_(beginning.time),
-        place_(daemon.text()),
-        feed_(daemon, request_of(verb, beginning)) {}
+        position_(daemon.text()),
+        follower_(daemon, request_of(verb, beginning)) {}
 
   // Runs until there is nothing more to tell; returns the exit code.
   int run() {
     for (;;) {
-      const std::string last = feed_.last();
-      const auto news = feed_.next(kPatience);
-      if (!news) return complain(news.error());
+      const std::string last = follower_.last_event_id();
+      const auto news = follower_.next(kEventPollTimeout);
+      if (!news) return print_error(news.error());
       if (!*news) continue;
-      if ((*news)->kind == News::ended) {
+      if ((*news)->kind == FollowerEventKind::ended) {
         if (!printed_ && !verb_.json) print("No events.\n");
         return 0;
       }
-      if (auto told = tell(**news, last); !told) return complain(told.error());
+      if (auto told = on_event(**news, last); !told) return print_error(told.error());
     }
   }
 
  private:
-  using News = client::FollowerEvent::Kind;
+  using FollowerEventKind = client::FollowerEvent::Kind;
 
-  static protocol::EventsRequest request_of(const EventsVerb& verb, const Beginning& beginning) {
+  static protocol::EventsRequest request_of(const EventsVerb& verb, const StartPoint& beginning) {
     protocol::EventsRequest request;
     request.samples = protocol::SampleDetail::none;
     request.follow = verb.follow;
     request.since = beginning.event.value_or(std::string(protocol::kOldest));
-    request.gpus = if_given(verb.gpus);
+    request.gpus = non_empty(verb.gpus);
     return request;
   }
 
-  Result<void> tell(const client::FollowerEvent& news, const std::string& last) {
+  Result<void> on_event(const client::FollowerEvent& news, const std::string& last) {
     switch (news.kind) {
-      case News::event:
-        return news.event.name == protocol::kDeviceEvent ? show(news.event) : Result<void>();
-      case News::away:
-        complain({Errc::unavailable, news.error.message + "; retrying", news.error.cause,
-                  news.error.hint});
+      case FollowerEventKind::event:
+        return news.event.name == protocol::kDeviceEvent ? print_event(news.event) : Result<void>();
+      case FollowerEventKind::away:
+        print_error({Errc::unavailable, news.error.message + "; retrying", news.error.cause,
+                     news.error.hint});
         return {};
-      case News::back:
-        complain({Errc::unavailable, "the daemon at " + place_ + " is reachable again"});
+      case FollowerEventKind::back:
+        print_error({Errc::unavailable, "the daemon at " + position_ + " is reachable again"});
         return {};
-      case News::lost:
-        complain({Errc::not_found, fmt::format("the daemon no longer has the events after {}; "
-                                               "showing all events that it still has",
-                                               last)});
+      case FollowerEventKind::lost:
+        print_error({Errc::not_found, fmt::format("the daemon no longer has the events after {}; "
+                                                  "showing all events that it still has",
+                                                  last)});
         return {};
-      case News::ended:
+      case FollowerEventKind::ended:
         break;
     }
     return {};
   }
 
-  Result<void> show(const http::ServerEvent& told) {
-    const auto event = client::answer_from<protocol::GpuEvent>(place_, told.data);
+  Result<void> print_event(const http::ServerEvent& told) {
+    const auto event = client::parse_reply<protocol::GpuEvent>(position_, told.data);
     if (!event) return event.error();
     const auto at = from_ ? from_rfc3339(event->at) : std::nullopt;
     if (at && *at < std::chrono::floor<std::chrono::seconds>(*from_)) return {};
@@ -128,9 +128,9 @@ class Follower {
 
   const EventsVerb& verb_;
   std::optional<WallTime> from_;  // earlier events are not printed
-  std::string place_;
+  std::string position_;
   bool printed_ = false;
-  client::EventFollower feed_;
+  client::EventFollower follower_;
 };
 
 }  // namespace
@@ -156,12 +156,12 @@ Options add_events(Options program, EventsVerb& verb) {
 }
 
 int run(const EventsVerb& verb) {
-  const auto beginning = beginning_of(verb.since);
-  if (!beginning) return complain(beginning.error());
-  auto daemon =
-      daemon_at(verb.source.socket, "events need a daemon, and none is running on this machine");
-  if (!daemon) return complain(daemon.error());
-  return Follower(verb, *beginning, *daemon).run();
+  const auto beginning = start_point_of(verb.since);
+  if (!beginning) return print_error(beginning.error());
+  auto daemon = require_daemon(verb.source.socket,
+                               "events need a daemon, and none is running on this machine");
+  if (!daemon) return print_error(daemon.error());
+  return EventPrinter(verb, *beginning, *daemon).run();
 }
 
 }  // namespace gpuyard::cli

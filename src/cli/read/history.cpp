@@ -28,7 +28,7 @@ Result<std::vector<std::string>> gpus_of(const HistoryVerb& verb, const http::En
     if (!device.uuid.empty()) gpus.push_back(device.uuid);
   }
   if (!gpus.empty()) return gpus;
-  if (!snapshot->driver_initialised) return no_driver(*snapshot);
+  if (!snapshot->driver_initialised) return no_driver_error(*snapshot);
   return Error{Errc::unavailable, "the driver is loaded but reports no GPUs"};
 }
 
@@ -41,17 +41,17 @@ std::optional<std::uint64_t> points_of(const HistoryVerb& verb, const Screen& sc
   return 4 * kSparkColumns;
 }
 
-Result<std::vector<History>> ask(const HistoryVerb& verb, const http::Endpoint& daemon,
-                                 const std::vector<std::string>& gpus, const std::string& metric,
-                                 const Screen& screen) {
+Result<std::vector<History>> fetch_history(const HistoryVerb& verb, const http::Endpoint& daemon,
+                                           const std::vector<std::string>& gpus,
+                                           const std::string& metric, const Screen& screen) {
   std::vector<History> all;
   for (const std::string& gpu : gpus) {
     const protocol::HistoryQuery query{gpu,
                                        metric,
-                                       if_given(verb.element),
-                                       if_given(verb.since),
-                                       if_given(verb.until),
-                                       if_given(verb.step),
+                                       non_empty(verb.element),
+                                       non_empty(verb.since),
+                                       non_empty(verb.until),
+                                       non_empty(verb.step),
                                        points_of(verb, screen),
                                        {}};
     auto answer = client::call(daemon, protocol::kHistory, query);
@@ -132,17 +132,17 @@ std::string to_the_second(std::string text) {
 }
 
 // Says notes on stderr, each once.
-void say_notes(const std::vector<std::vector<History>>& all) {
+void print_notes(const std::vector<std::vector<History>>& all) {
   std::set<std::string> said;
   bool simulated = false;
   for (const History& one : all | std::views::join) {
     simulated = simulated || one.simulated;
     for (const std::string& note : one.notes) {
       const std::string text = to_the_second(note);
-      if (said.insert(text).second) say("note: " + text);
+      if (said.insert(text).second) print_note("note: " + text);
     }
   }
-  if (simulated) say("note: these GPUs are simulated");
+  if (simulated) print_note("note: these GPUs are simulated");
 }
 
 }  // namespace
@@ -192,18 +192,18 @@ Options add_history(Options program, HistoryVerb& verb) {
 
 int run(const HistoryVerb& verb) {
   const auto daemon =
-      daemon_at(verb.socket, "history needs a daemon, and none is running on this machine");
-  if (!daemon) return complain_about_source(daemon.error());
+      require_daemon(verb.socket, "history needs a daemon, and none is running on this machine");
+  if (!daemon) return print_source_error(daemon.error());
   const auto gpus = gpus_of(verb, *daemon);
-  if (!gpus) return complain_about_source(gpus.error());
+  if (!gpus) return print_source_error(gpus.error());
   const Screen screen = Screen::of_stdout(verb.color);
   std::vector<std::vector<History>> all;
   for (const std::string& metric : split_all(verb.metrics)) {
-    auto answers = ask(verb, *daemon, *gpus, metric, screen);
-    if (!answers) return complain_about_source(answers.error());
+    auto answers = fetch_history(verb, *daemon, *gpus, metric, screen);
+    if (!answers) return print_source_error(answers.error());
     all.push_back(*std::move(answers));
   }
-  if (!verb.json) say_notes(all);
+  if (!verb.json) print_notes(all);
   if (verb.json) {
     print(json_text(std::move(all)));
   } else {

@@ -23,7 +23,7 @@ using protocol::History;
 constexpr double kBlank = std::numeric_limits<double>::quiet_NaN();
 
 // Draws the eight heights in ASCII.
-std::string in_ascii(std::string_view line) {
+std::string to_ascii(std::string_view line) {
   constexpr std::array<std::string_view, 8> kBars = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   constexpr std::string_view kSigns = "_.:-=+*#";
   std::string out;
@@ -77,7 +77,7 @@ std::vector<std::string> shapes(const std::vector<History>& all, bool ascii) {
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const bool percent = all[i].unit == "%";
     const std::string line = percent ? sparkline(lines[i]) : sparkline(lines[i], most);
-    out.push_back(ascii ? in_ascii(line) : line);
+    out.push_back(ascii ? to_ascii(line) : line);
   }
   return out;
 }
@@ -109,7 +109,8 @@ std::vector<double> columns_of(const History& history, std::int64_t from_ms, std
     const std::int64_t end_ms = last ? until_ms : history.points[i + 1].t_ms;
     const auto column = [&](std::int64_t at_ms) {
       const double share = (static_cast<double>(at_ms) - static_cast<double>(from_ms)) / length;
-      return std::min(whole_of<std::size_t>(share * static_cast<double>(columns)), columns - 1);
+      return std::min(saturated_cast<std::size_t>(share * static_cast<double>(columns)),
+                      columns - 1);
     };
     for (std::size_t at = column(point.t_ms); at <= column(std::max(end_ms - 1, point.t_ms));
          ++at) {
@@ -123,7 +124,7 @@ std::vector<double> columns_of(const History& history, std::int64_t from_ms, std
 
 std::string amount_text(double value, const std::string& unit) {
   if (unit == "B" || unit == "B/s") {
-    return bytes_text(whole_of<std::int64_t>(value)) + (unit == "B/s" ? "/s" : "");
+    return bytes_text(saturated_cast<std::int64_t>(value)) + (unit == "B/s" ? "/s" : "");
   }
   const double size = std::abs(value);
   const int digits = size >= 1000 || value == std::floor(value) ? 0 : size >= 100 ? 1 : 2;
@@ -156,10 +157,10 @@ Printable history_table(const std::vector<History>& all, const Screen& screen, b
 
 namespace {
 
+using protocol::BottleneckSpan;
 using protocol::GpuBottlenecks;
-using protocol::Spell;
 
-constexpr double kShortUnknown = 60;  // s: a daemon that has begun knows nothing yet
+constexpr double kMinUnknownSeconds = 60;  // s: a daemon that has begun knows nothing yet
 
 std::string gpu_text(const GpuBottlenecks& gpu) {
   return gpu.index ? std::to_string(*gpu.index) : gpu.uuid;
@@ -181,15 +182,15 @@ std::string shares_text(const GpuBottlenecks& gpu) {
   return text.empty() ? std::string(kNothing) : text;
 }
 
-double lasted(const Spell& spell) {
+double duration_of(const BottleneckSpan& spell) {
   const auto began = from_rfc3339(spell.began);
   const auto ended = from_rfc3339(spell.ended);
   return began && ended ? std::chrono::duration<double>(*ended - *began).count() : 0;
 }
 
-bool is_slow(const Spell& spell) {
+bool is_slow(const BottleneckSpan& spell) {
   const BottleneckCause cause = spell.bottleneck.cause;
-  if (cause == BottleneckCause::not_known) return lasted(spell) >= kShortUnknown;
+  if (cause == BottleneckCause::not_known) return duration_of(spell) >= kMinUnknownSeconds;
   return cause != BottleneckCause::none;
 }
 
@@ -198,19 +199,20 @@ bool is_slow(const Spell& spell) {
 Printable bottleneck_tables(const protocol::Bottlenecks& told, const Screen& screen, WallTime now) {
   FittedTable shares{{{"GPU"}, {"COVERAGE", true}, {"BOTTLENECKS BY SHARE OF COVERED TIME"}}};
   FittedTable spells{{{"GPU"},
-                      {with_zone("FROM", now)},
-                      {with_zone("UNTIL", now)},
+                      {heading_with_zone("FROM", now)},
+                      {heading_with_zone("UNTIL", now)},
                       {"DURATION", true},
                       {"BOTTLENECK"},
                       {"AT ITS PEAK", false, 1}}};
   for (const GpuBottlenecks& gpu : told.gpus) {
     const double known = told.seconds > 0 ? gpu.known_seconds / told.seconds : 0;
     shares.add({{gpu_text(gpu)}, {fmt::format("{:.0f} %", known * 100)}, {shares_text(gpu)}});
-    for (const Spell& spell : gpu.spells | std::views::reverse | std::views::filter(is_slow)) {
+    for (const BottleneckSpan& spell :
+         gpu.spells | std::views::reverse | std::views::filter(is_slow)) {
       spells.add({{gpu_text(gpu)},
                   {local_moment(spell.began, now)},
                   {spell.on ? "now" : local_moment(spell.ended, now)},
-                  {short_length(std::llround(lasted(spell)))},
+                  {short_duration(std::llround(duration_of(spell)))},
                   {spell.bottleneck.brief},
                   {spell.bottleneck.text}});
     }

@@ -77,9 +77,9 @@ TEST(AmountText, HasAboutFourDigits) {
   EXPECT_EQ(amount_text(77'031'643'545, "B"), "71.7 GiB");
 }
 
-protocol::Spell spell(BottleneckCause cause, const char* brief, const char* began,
-                      const char* ended, bool on = false) {
-  protocol::Spell spell{{}, began, ended, on};
+protocol::BottleneckSpan spell(BottleneckCause cause, const char* brief, const char* began,
+                               const char* ended, bool on = false) {
+  protocol::BottleneckSpan spell{{}, began, ended, on};
   spell.bottleneck.cause = cause;
   spell.bottleneck.brief = brief;
   spell.bottleneck.text = "is as it is";

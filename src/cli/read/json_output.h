@@ -156,7 +156,7 @@ struct EventAnswer {
   std::optional<std::string> device;
   std::optional<std::uint32_t> index;
   std::string kind;
-  Severity severity = Severity::note;
+  EventSeverity severity = EventSeverity::note;
   std::optional<std::uint32_t> xid;
   std::string text;
 };

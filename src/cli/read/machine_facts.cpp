@@ -34,15 +34,15 @@ std::vector<std::string> names_in(const std::string& directory) {
   return names;
 }
 
-bool is_there(const std::string& path) {
+bool exists(const std::string& path) {
   std::error_code failed;
   return fs::exists(path, failed);
 }
 
 // Container engines leave one of these files.
 bool in_container(const std::string& root) {
-  return is_there(root + "/.dockerenv") || is_there(root + "/run/.containerenv") ||
-         is_there(root + "/run/systemd/container");
+  return exists(root + "/.dockerenv") || exists(root + "/run/.containerenv") ||
+         exists(root + "/run/systemd/container");
 }
 
 // "535.104.05": the first word of the file that begins with a digit.
@@ -79,19 +79,20 @@ std::size_t gpus_on_pci(const std::string& root) {
   return count;
 }
 
-constexpr std::string_view kContainer =
+constexpr std::string_view kContainerAdvice =
     "This container has no access to the GPUs: start it with `docker run --gpus all`, with the "
     "NVIDIA Container Toolkit installed on the host.";
-constexpr std::string_view kPod =
+constexpr std::string_view kPodAdvice =
     "This pod has no access to the GPUs: set runtimeClassName: nvidia and "
     "NVIDIA_VISIBLE_DEVICES=all. Do not request nvidia.com/gpu, which would take a GPU away from "
     "other workloads.";
-constexpr std::string_view kSimulate = "To try gpuyard without a GPU: gpuyard devices --simulate 4";
+constexpr std::string_view kSimulateAdvice =
+    "To try gpuyard without a GPU: gpuyard devices --simulate 4";
 
-constexpr std::string_view kNoGpu = "No NVIDIA GPU found on the PCI bus of this machine.";
+constexpr std::string_view kNoGpuAdvice = "No NVIDIA GPU found on the PCI bus of this machine.";
 
 std::string advice_in_container(const MachineFacts& facts) {
-  return std::string(facts.in_pod ? kPod : kContainer);
+  return std::string(facts.in_pod ? kPodAdvice : kContainerAdvice);
 }
 
 std::string advice_without_library(const MachineFacts& facts) {
@@ -101,7 +102,7 @@ std::string advice_without_library(const MachineFacts& facts) {
            "of version " +
            *facts.module_version + ", or pass its path with --nvml PATH.";
   }
-  if (facts.gpus_on_pci == 0) return std::string(kNoGpu);
+  if (facts.gpus_on_pci == 0) return std::string(kNoGpuAdvice);
   const bool one = facts.gpus_on_pci == 1;
   return fmt::format(
       "There {} {} NVIDIA GPU{} on the PCI bus but no driver: install the NVIDIA driver.",
@@ -150,7 +151,7 @@ std::string likeliest_advice(std::string_view reason, const MachineFacts& facts)
   if (facts.in_container) return advice_in_container(facts);
   if (facts.gpus_on_pci == 0) {
     return fmt::format("{} The library is here, but its kernel module has nothing to drive.",
-                       kNoGpu);
+                       kNoGpuAdvice);
   }
   return "Load the kernel module: modprobe nvidia. If that fails, dmesg shows why (Secure Boot "
          "requires a signed module).";
@@ -163,10 +164,10 @@ MachineFacts machine_facts(const std::string& root) {
   const bool pod = !environment_variable("KUBERNETES_SERVICE_HOST").empty();
   return {pod || in_container(root), pod,
           module_version(root),      closed_nodes(root),
-          gpus_on_pci(root),         if_given(world)};
+          gpus_on_pci(root),         non_empty(world)};
 }
 
-std::optional<std::string> user_at(const std::string& socket) {
+std::optional<std::string> listener_user(const std::string& socket) {
   const auto address = http::to_socket_address(http::Endpoint::unix_socket(socket));
   const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   ucred peer{};
@@ -180,7 +181,7 @@ std::optional<std::string> user_at(const std::string& socket) {
 }
 
 std::vector<std::string> advice_for(std::string_view reason, const MachineFacts& facts) {
-  return {likeliest_advice(reason, facts), std::string(kSimulate)};
+  return {likeliest_advice(reason, facts), std::string(kSimulateAdvice)};
 }
 
 std::vector<std::string> advice_without_gpus(const MachineFacts& facts) {
@@ -189,7 +190,7 @@ std::vector<std::string> advice_without_gpus(const MachineFacts& facts) {
     return {
         "An NVIDIA GPU on the PCI bus is not listed by the driver. Check dmesg for the reason."};
   }
-  return {std::string(kNoGpu)};
+  return {std::string(kNoGpuAdvice)};
 }
 
 }  // namespace gpuyard::cli

@@ -28,6 +28,6 @@ std::vector<std::string> advice_without_gpus(const MachineFacts&);
 
 // Returns the user of the process that listens at a Unix socket; nothing for root's, and if it is
 // not known.
-std::optional<std::string> user_at(const std::string& socket);
+std::optional<std::string> listener_user(const std::string& socket);
 
 }  // namespace gpuyard::cli

@@ -8,12 +8,12 @@
 namespace gpuyard::cli {
 namespace {
 
-class AMachine : public testing::Test {
+class MachineFactsTest : public testing::Test {
  protected:
   const ScratchDirectory root_;
 };
 
-TEST_F(AMachine, EmptyRootHasNoFacts) {
+TEST_F(MachineFactsTest, EmptyRootHasNoFacts) {
   const MachineFacts facts = machine_facts(root_.path());
   EXPECT_FALSE(facts.in_container);
   EXPECT_EQ(facts.module_version, std::nullopt);
@@ -21,14 +21,14 @@ TEST_F(AMachine, EmptyRootHasNoFacts) {
   EXPECT_EQ(facts.gpus_on_pci, 0U);
 }
 
-TEST_F(AMachine, KernelModuleVersionIsRead) {
+TEST_F(MachineFactsTest, KernelModuleVersionIsRead) {
   root_.write(
       "proc/driver/nvidia/version",
       "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC\n");
   EXPECT_EQ(machine_facts(root_.path()).module_version, "535.104.05");
 }
 
-TEST_F(AMachine, CountsGpusNotEveryNvidiaDevice) {
+TEST_F(MachineFactsTest, CountsGpusNotEveryNvidiaDevice) {
   root_.write("sys/bus/pci/devices/0000:01:00.0/vendor", "0x10de\n");
   root_.write("sys/bus/pci/devices/0000:01:00.0/class", "0x030200\n");
   root_.write("sys/bus/pci/devices/0000:01:00.1/vendor", "0x10de\n");
@@ -36,7 +36,7 @@ TEST_F(AMachine, CountsGpusNotEveryNvidiaDevice) {
   EXPECT_EQ(machine_facts(root_.path()).gpus_on_pci, 1U);
 }
 
-TEST_F(AMachine, IsAContainerIfItsEngineLeftAMark) {
+TEST_F(MachineFactsTest, IsAContainerIfItsEngineLeftAMark) {
   root_.write(".dockerenv", "");
   EXPECT_TRUE(machine_facts(root_.path()).in_container);
 }

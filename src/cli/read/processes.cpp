@@ -59,7 +59,7 @@ std::string user_text(const protocol::Process& process) {
   return process.uid ? std::to_string(*process.uid) : std::string(kNothing);
 }
 
-std::string place_text(const protocol::Process& process) {
+std::string location_text(const protocol::Process& process) {
   if (process.slurm_job) {
     return "slurm " + *process.slurm_job + (process.slurm_step ? "." + *process.slurm_step : "");
   }
@@ -72,7 +72,7 @@ std::string place_text(const protocol::Process& process) {
   return process.unit ? *process.unit : std::string(kNothing);
 }
 
-std::string command_text(const protocol::ProcessInFull& process) {
+std::string command_text(const protocol::ProcessWithArguments& process) {
   if (!process.arguments || process.arguments->empty()) {
     return process.command.value_or(std::string(kNothing));
   }
@@ -86,7 +86,7 @@ Printable process_table(const ProcessAnswer& answer, const Screen& screen) {
                      {"KIND", false, ProcessColumn::kinds},
                      {"SM", true, ProcessColumn::shares},
                      {"MEMORY", true},
-                     {with_zone("SINCE", wall_now()), false, ProcessColumn::times},
+                     {heading_with_zone("SINCE", wall_now()), false, ProcessColumn::times},
                      {"UNIT, CONTAINER OR JOB", false, ProcessColumn::places},
                      {"COMMAND"}}};
   for (const ListedProcess& process : answer.processes) {
@@ -98,7 +98,7 @@ Printable process_table(const ProcessAnswer& answer, const Screen& screen) {
          {process.sm_percent ? fmt::format("{} %", *process.sm_percent) : std::string(kNothing)},
          {process.memory_bytes ? bytes_text(*process.memory_bytes) : std::string(kNothing)},
          {since_text(process)},
-         {place_text(process)},
+         {location_text(process)},
          {command_text(process)}});
   }
   return (answer.processes.empty() ? Printable() : table.text(screen)) + notes(answer, screen);
@@ -106,24 +106,24 @@ Printable process_table(const ProcessAnswer& answer, const Screen& screen) {
 
 namespace {
 
-ListedProcess listed(const protocol::Device& device, protocol::ProcessInFull process) {
+ListedProcess listed(const protocol::Device& device, protocol::ProcessWithArguments process) {
   ListedProcess out{std::move(process), device.index, device.uuid, device.pci_address, {}};
   out.name = program_of(out);
   return out;
 }
 
-std::vector<protocol::ProcessInFull> processes_of(const protocol::Device& device,
-                                                  const DetailsByGpu& in_full) {
+std::vector<protocol::ProcessWithArguments> processes_of(const protocol::Device& device,
+                                                         const DetailsByGpu& in_full) {
   const auto found = in_full.find(device.index);
   if (found != in_full.end() && found->second.processes) return *found->second.processes;
-  std::vector<protocol::ProcessInFull> processes;
+  std::vector<protocol::ProcessWithArguments> processes;
   for (const protocol::Process& process : *device.processes) processes.push_back({process, {}});
   return processes;
 }
 
 }  // namespace
 
-std::optional<std::string> program_of(const protocol::ProcessInFull& process) {
+std::optional<std::string> program_of(const protocol::ProcessWithArguments& process) {
   if (process.arguments && !process.arguments->empty() && !process.arguments->front().empty()) {
     return process.arguments->front();
   }
@@ -145,7 +145,7 @@ ProcessAnswer process_answer(const protocol::Snapshot& snapshot, const DetailsBy
   return answer;
 }
 
-Result<ProcessAnswer> ask_processes(Source& source, const protocol::Snapshot& snapshot) {
+Result<ProcessAnswer> read_process_answer(Source& source, const protocol::Snapshot& snapshot) {
   DetailsByGpu in_full;
   for (const protocol::Device& device : snapshot.devices) {
     if (!device.processes || device.processes->empty()) continue;
@@ -161,9 +161,9 @@ Result<ProcessAnswer> ask_processes(Source& source, const protocol::Snapshot& sn
 
 namespace {
 
-constexpr std::array<std::string_view, 8> kNames = {"timestamp",    "gpu_name",       "gpu_bus_id",
-                                                    "gpu_serial",   "gpu_uuid",       "pid",
-                                                    "process_name", "used_gpu_memory"};
+constexpr std::array<std::string_view, 8> kProcessFields = {
+    "timestamp", "gpu_name", "gpu_bus_id",   "gpu_serial",
+    "gpu_uuid",  "pid",      "process_name", "used_gpu_memory"};
 
 std::string canonical(const std::string& name) {
   if (name == "name") return "process_name";
@@ -179,7 +179,7 @@ std::string memory_cell(const ListedProcess& process, bool units) {
   return fmt::format("{}{}", mebibytes(*process.memory_bytes), units ? " MiB" : "");
 }
 
-std::string cell(const std::string& field, const ListedProcess& process, const Queried& queried,
+std::string cell(const std::string& field, const ListedProcess& process, const QueryInput& queried,
                  bool units) {
   if (field == "pid") return std::to_string(process.pid);
   if (field == "used_gpu_memory") return memory_cell(process, units);
@@ -203,15 +203,15 @@ Result<std::vector<std::string>> parse_process_fields(const std::vector<std::str
   std::vector<std::string> fields;
   for (const std::string& name : split_all(names)) {
     fields.push_back(canonical(name));
-    if (std::ranges::find(kNames, fields.back()) != kNames.end()) continue;
+    if (std::ranges::find(kProcessFields, fields.back()) != kProcessFields.end()) continue;
     return Error{Errc::invalid, fmt::format("unknown process field \"{}\"; valid fields: {}", name,
-                                            fmt::join(kNames, ", "))};
+                                            fmt::join(kProcessFields, ", "))};
   }
   return fields;
 }
 
 Printable process_csv(const std::vector<std::string>& fields, const ProcessAnswer& answer,
-                      const Queried& queried, CsvStyle style) {
+                      const QueryInput& queried, CsvStyle style) {
   Printable out;
   if (style.header) {
     std::vector<std::string> names = fields;
@@ -227,17 +227,18 @@ Printable process_csv(const std::vector<std::string>& fields, const ProcessAnswe
   return out;
 }
 
-Printable stays_table(const protocol::Stays& stays, const Screen& screen, WallTime now) {
+Printable process_span_table(const protocol::ProcessSpans& stays, const Screen& screen,
+                             WallTime now) {
   FittedTable table{{{"GPU", true},
                      {"PID", true},
                      {"USER"},
                      {"PEAK MEMORY", true, 1},
-                     {with_zone("FROM", now)},
-                     {with_zone("UNTIL", now)},
+                     {heading_with_zone("FROM", now)},
+                     {heading_with_zone("UNTIL", now)},
                      {"LEASE", false, 2},
                      {"COMMAND"}}};
   const std::string nothing(kNothing);
-  for (const protocol::Stay& stay : stays.processes) {
+  for (const protocol::ProcessSpan& stay : stays.processes) {
     const std::string uid = stay.uid ? std::to_string(*stay.uid) : nothing;
     table.add({{stay.index ? std::to_string(*stay.index) : stay.uuid},
                {std::to_string(stay.pid)},
@@ -258,53 +259,54 @@ Printable stays_table(const protocol::Stays& stays, const Screen& screen, WallTi
 namespace {
 
 template <class AnyProcess>
-bool is_of(const AnyProcess& process, const std::string& user) {
+bool matches_user(const AnyProcess& process, const std::string& user) {
   const bool by_number = process.uid && std::to_string(*process.uid) == user;
   return by_number || (process.user && (process.user == user || printable(*process.user) == user));
 }
 
-Result<ProcessAnswer> ask(Source& source, const ProcessesVerb& verb) {
-  const auto snapshot =
-      look_at(source, verb.gpus, {Probe::processes}, Owners::looked_up, source_words(verb.source));
+Result<ProcessAnswer> read_processes(Source& source, const ProcessesVerb& verb) {
+  const auto snapshot = read_gpus(source, verb.gpus, {Probe::processes}, OwnerLookup::looked_up,
+                                  source_words(verb.source));
   if (!snapshot) return snapshot.error();
-  auto answer = ask_processes(source, *snapshot);
+  auto answer = read_process_answer(source, *snapshot);
   if (answer && !verb.user.empty()) {
     std::erase_if(answer->processes,
-                  [&](const ListedProcess& process) { return !is_of(process, verb.user); });
+                  [&](const ListedProcess& process) { return !matches_user(process, verb.user); });
   }
   return answer;
 }
 
 // A missing driver is an answer too: scripts get valid JSON with an empty list.
-int show_nothing(const ProcessesVerb& verb, const Error& error) {
+int print_no_processes(const ProcessesVerb& verb, const Error& error) {
   if (verb.json) {
     ProcessAnswer nothing;
     nothing.taken_at = to_rfc3339(wall_now());
     print(json_line(nothing));
   }
-  return complain_about_source(error);
+  return print_source_error(error);
 }
 
-Printable none_of(const std::string& user) {
+Printable no_process_text(const std::string& user) {
   return user.empty() ? Printable("No processes.\n")
                       : formatted("No processes of user \"{}\".\n", user);
 }
 
 int show_past(const ProcessesVerb& verb) {
-  const auto daemon = daemon_at(
+  const auto daemon = require_daemon(
       verb.source.socket, "past processes need a daemon, and none is running on this machine");
-  if (!daemon) return complain_about_source(daemon.error());
-  const protocol::StaysQuery query{
-      if_given(verb.gpus), if_given(verb.since), if_given(verb.until), {}};
-  auto stays = client::insist(*daemon, protocol::kStays, query);
-  if (!stays) return complain_about_source(stays.error());
+  if (!daemon) return print_source_error(daemon.error());
+  const protocol::ProcessSpansQuery query{
+      non_empty(verb.gpus), non_empty(verb.since), non_empty(verb.until), {}};
+  auto stays = client::call_with_retry(*daemon, protocol::kProcessSpans, query);
+  if (!stays) return print_source_error(stays.error());
   if (!verb.user.empty()) {
-    std::erase_if(stays->processes,
-                  [&](const protocol::Stay& stay) { return !is_of(stay, verb.user); });
+    std::erase_if(stays->processes, [&](const protocol::ProcessSpan& stay) {
+      return !matches_user(stay, verb.user);
+    });
   }
   print(verb.json ? json_line(*stays)
-                  : (stays->processes.empty() ? none_of(verb.user) : Printable()) +
-                        stays_table(*stays, Screen::of_stdout(verb.color), wall_now()));
+                  : (stays->processes.empty() ? no_process_text(verb.user) : Printable()) +
+                        process_span_table(*stays, Screen::of_stdout(verb.color), wall_now()));
   return 0;
 }
 
@@ -339,16 +341,17 @@ Options add_processes(Options program, ProcessesVerb& verb) {
 int run(const ProcessesVerb& verb) {
   const SourceFlags& source = verb.source;
   if (!verb.since.empty() && (source.local || source.simulate || !source.nvml.empty())) {
-    return complain({Errc::invalid, "--since needs a daemon: the driver keeps no process history"});
+    return print_error(
+        {Errc::invalid, "--since needs a daemon: the driver keeps no process history"});
   }
   if (!verb.since.empty()) return show_past(verb);
   auto open = open_source(verb.source);
-  if (!open) return show_nothing(verb, open.error());
-  const auto answer = ask(*open->source, verb);
-  if (!answer) return show_nothing(verb, answer.error());
+  if (!open) return print_no_processes(verb, open.error());
+  const auto answer = read_processes(*open->source, verb);
+  if (!answer) return print_no_processes(verb, answer.error());
   const bool nothing = answer->processes.empty() && answer->missing.empty();
   print(verb.json ? json_line(*answer)
-                  : (nothing ? none_of(verb.user) : Printable()) +
+                  : (nothing ? no_process_text(verb.user) : Printable()) +
                         process_table(*answer, Screen::of_stdout(verb.color)));
   return 0;
 }

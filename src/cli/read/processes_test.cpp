@@ -59,17 +59,17 @@ TEST(ProcessTable, AUserWithoutANameIsANumber) {
 
 TEST(ProcessTable, ThePlaceThatSaysMostIsShown) {
   ListedProcess process = alices();
-  EXPECT_EQ(place_text(process), "session-3.scope");
+  EXPECT_EQ(location_text(process), "session-3.scope");
   process.container = std::string(64, 'a');
-  EXPECT_EQ(place_text(process), "container aaaaaaaaaaaa");
+  EXPECT_EQ(location_text(process), "container aaaaaaaaaaaa");
   process.container_runtime = "docker";
-  EXPECT_EQ(place_text(process), "docker aaaaaaaaaaaa");
+  EXPECT_EQ(location_text(process), "docker aaaaaaaaaaaa");
   process.pod = "8dbc5577-d0e2-4706-8787-57d52c03ddf2";
-  EXPECT_EQ(place_text(process), "pod 8dbc5577-d0e2-4706-8787-57d52c03ddf2");
+  EXPECT_EQ(location_text(process), "pod 8dbc5577-d0e2-4706-8787-57d52c03ddf2");
   process.slurm_job = "123";
-  EXPECT_EQ(place_text(process), "slurm 123");
+  EXPECT_EQ(location_text(process), "slurm 123");
   process.slurm_step = "batch";
-  EXPECT_EQ(place_text(process), "slurm 123.batch");
+  EXPECT_EQ(location_text(process), "slurm 123.batch");
 }
 
 TEST(ProcessTable, NoEscapeSequenceReachesTheTerminal) {
@@ -130,7 +130,7 @@ TEST(ProcessQuery, ANameIsTheProgramWhereThatMayBeSeen) {
   EXPECT_EQ(csv({"name"}, snapshot), "process_name\n[Not Found]\n");
   snapshot.devices.front().processes->front().command = "python3";
   EXPECT_EQ(csv({"name"}, snapshot), "process_name\npython3\n");
-  protocol::ProcessInFull process{snapshot.devices.front().processes->front(), {}};
+  protocol::ProcessWithArguments process{snapshot.devices.front().processes->front(), {}};
   process.arguments = std::vector<std::string>{"/usr/bin/py,thon\x1b", "a.py"};
   protocol::DeviceProcesses full;
   full.processes = std::vector{process};
@@ -150,7 +150,7 @@ TEST(ProcessQuery, UnknownListHasReasonInJson) {
 }
 
 TEST(StaysTable, SpanHasUserAndEndOrNow) {
-  protocol::Stays stays;
+  protocol::ProcessSpans stays;
   stays.processes.push_back({.index = 3,
                              .uuid = "GPU-1",
                              .pid = 4711,
@@ -163,13 +163,13 @@ TEST(StaysTable, SpanHasUserAndEndOrNow) {
                              .first_seen = "2026-01-31T12:00:00.000Z",
                              .last_seen = "2026-01-31T12:30:00.000Z",
                              .there = true});
-  const std::string now = stays_table(stays, {}, {});
+  const std::string now = process_span_table(stays, {}, {});
   EXPECT_NE(now.find("  3  4711  alice     10.0 GiB"), std::string::npos) << now;
   EXPECT_NE(now.find("now          -      python3\n"), std::string::npos) << now;
   stays.processes[0].there = false;
   stays.complete = false;
-  EXPECT_EQ(stays_table(stays, {}, {}).str().find(" now "), std::string::npos);
-  EXPECT_NE(stays_table(stays, {}, {}).str().find("Only the newest"), std::string::npos);
+  EXPECT_EQ(process_span_table(stays, {}, {}).str().find(" now "), std::string::npos);
+  EXPECT_NE(process_span_table(stays, {}, {}).str().find("Only the newest"), std::string::npos);
 }
 
 }  // namespace

@@ -56,11 +56,11 @@ struct Query {
   ProbeSet wanted;
 };
 
-void add_what_filter_reads(Query& query) {
+void add_filter_probes(Query& query) {
   if (!query.where.empty()) query.wanted = query.wanted | probes_of_filter();
 }
 
-Result<Query> understood(const QueryVerb& verb) {
+Result<Query> parse_query(const QueryVerb& verb) {
   Query query;
   auto format = parse_format(verb.format);
   if (!format) return std::move(format).error();
@@ -77,7 +77,7 @@ Result<Query> understood(const QueryVerb& verb) {
     if (!fields) return std::move(fields).error();
     query.process_fields = *std::move(fields);
     query.wanted = {Probe::processes, Probe::inventory};
-    add_what_filter_reads(query);
+    add_filter_probes(query);
     return query;
   }
   if (verb.fields.empty()) {
@@ -91,36 +91,37 @@ Result<Query> understood(const QueryVerb& verb) {
   if (!fields) return std::move(fields).error();
   query.fields = *std::move(fields);
   query.wanted = probes_of_fields(query.fields);
-  add_what_filter_reads(query);
+  add_filter_probes(query);
   return query;
 }
 
 // Takes out the GPUs that the filter does not let pass.
-Result<void> filter(protocol::Snapshot& snapshot, const Filter& where, const Source& source) {
+Result<void> apply_filter(protocol::Snapshot& snapshot, const Filter& where, const Source& source) {
   if (where.empty()) return {};
   std::optional<protocol::Leases> leases;
   if (const http::Endpoint* const daemon = source.daemon()) {
-    auto told = client::insist(*daemon, protocol::kLeases);
+    auto told = client::call_with_retry(*daemon, protocol::kLeases);
     if (!told) return std::move(told).error();
     leases = *std::move(told);
   }
   std::erase_if(snapshot.devices, [&](const protocol::Device& device) {
-    return !where.passes(filter_values(device, leases ? &*leases : nullptr));
+    return !where.matches(filter_values(device, leases ? &*leases : nullptr));
   });
   return {};
 }
 
-Result<Printable> ask(Source& source, const QueryVerb& verb, const Query& query, bool first) {
+Result<Printable> run_query(Source& source, const QueryVerb& verb, const Query& query, bool first) {
   const bool who = verb.action == QueryVerb::Action::processes;
-  const auto owners = who ? Owners::looked_up : Owners::not_needed;
-  auto snapshot = look_at(source, verb.gpus, query.wanted, owners, source_words(verb.source));
+  const auto owners = who ? OwnerLookup::looked_up : OwnerLookup::not_needed;
+  auto snapshot = read_gpus(source, verb.gpus, query.wanted, owners, source_words(verb.source));
   if (!snapshot) return std::move(snapshot).error();
-  if (auto done = filter(*snapshot, query.where, source); !done) return std::move(done).error();
-  const Queried queried{*std::move(snapshot)};
+  if (auto done = apply_filter(*snapshot, query.where, source); !done)
+    return std::move(done).error();
+  const QueryInput queried{*std::move(snapshot)};
   CsvStyle csv = query.format.csv;
   csv.header = csv.header && first;
   if (who) {
-    const auto answer = ask_processes(source, queried.snapshot);
+    const auto answer = read_process_answer(source, queried.snapshot);
     if (!answer) return answer.error();
     return query.format.json ? json_line(*answer)
                              : process_csv(query.process_fields, *answer, queried, csv);
@@ -148,13 +149,13 @@ int list_fields() {
 
 // Repeats the query at the interval until a signal or an error ends it.
 int repeat(const QueryVerb& verb, const Query& query, Duration interval) {
-  Interruptions interruptions;  // before the driver's threads
+  SignalWaiter interruptions;  // before the driver's threads
   auto open = open_source(verb.source);
-  if (!open) return complain_about_source(open.error());
+  if (!open) return print_source_error(open.error());
   TimePoint next = BootClock::now();
   for (std::uint64_t answered = 0;;) {
-    const auto answer = ask(*open->source, verb, query, answered == 0);
-    if (!answer) return complain_about_source(answer.error());
+    const auto answer = run_query(*open->source, verb, query, answered == 0);
+    if (!answer) return print_source_error(answer.error());
     print(*answer);
     if (++answered == verb.count) return 0;
     next = std::max(next + interval, BootClock::now());
@@ -230,17 +231,17 @@ Options add_smi(Options program, QueryVerb& verb) {
 
 int run(const QueryVerb& verb) {
   if (verb.action == QueryVerb::Action::list) return list_fields();
-  const auto query = understood(verb);
-  if (!query) return complain(query.error());
+  const auto query = parse_query(verb);
+  if (!query) return print_error(query.error());
   if (!verb.interval.empty()) {
     const auto interval = parse_interval(verb.interval);
     if (interval) return repeat(verb, *query, *interval);
-    return complain(Error(interval.error()).in(verb.smi ? "--loop" : "--interval"));
+    return print_error(Error(interval.error()).in(verb.smi ? "--loop" : "--interval"));
   }
   auto open = open_source(verb.source);
-  if (!open) return complain_about_source(open.error());
-  const auto answer = ask(*open->source, verb, *query, true);
-  if (!answer) return complain_about_source(answer.error());
+  if (!open) return print_source_error(open.error());
+  const auto answer = run_query(*open->source, verb, *query, true);
+  if (!answer) return print_source_error(answer.error());
   print(*answer);
   return 0;
 }
@@ -268,9 +269,10 @@ void schema_of(std::type_identity<Values>, boost::json::object& out) {
 
 namespace {
 
-boost::json::value json_value(const Field& field, const Queried& queried, const Device& device,
+boost::json::value json_value(const Field& field, const QueryInput& queried, const Device& device,
                               const boost::json::object& readings) {
-  const bool reading = field.what <= What::word && row_of(field.metric).subject == Subject::device;
+  const bool reading =
+      field.what <= What::word && row_of(field.metric).subject == MetricSubject::device;
   if (!reading) {
     if (field.what == What::index) return device.index;
     if (field.what == What::count) return queried.gpu_count;
@@ -301,7 +303,7 @@ void put(Values& values, const std::string& name, std::string text) {
 
 }  // namespace
 
-QueryAnswer query_answer(const std::vector<Field>& fields, const Queried& queried) {
+QueryAnswer query_answer(const std::vector<Field>& fields, const QueryInput& queried) {
   const protocol::Snapshot& snapshot = queried.snapshot;
   QueryAnswer answer{protocol::kSchemaVersion, snapshot.simulated, snapshot.taken_at, {}};
   for (const Device& device : snapshot.devices) {
@@ -323,7 +325,7 @@ QueryAnswer query_answer(const std::vector<Field>& fields, const Queried& querie
   return answer;
 }
 
-std::string query_json(const std::vector<Field>& fields, const Queried& queried) {
+std::string query_json(const std::vector<Field>& fields, const QueryInput& queried) {
   return json::to_json(query_answer(fields, queried));
 }
 

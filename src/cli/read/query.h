@@ -41,7 +41,7 @@ struct QueryAnswer {
 };
 BOOST_DESCRIBE_STRUCT(QueryAnswer, (), (schema, simulated, taken_at, devices))
 
-QueryAnswer query_answer(const std::vector<Field>&, const Queried&);
-std::string query_json(const std::vector<Field>&, const Queried&);
+QueryAnswer query_answer(const std::vector<Field>&, const QueryInput&);
+std::string query_json(const std::vector<Field>&, const QueryInput&);
 
 }  // namespace gpuyard::cli

@@ -19,7 +19,7 @@ namespace gpuyard::cli {
 using protocol::Device;
 using What = Field::What;
 
-Printable query_csv(const std::vector<Field>& fields, const Queried& queried, CsvStyle style) {
+Printable query_csv(const std::vector<Field>& fields, const QueryInput& queried, CsvStyle style) {
   Printable out;
   const auto add_line = [&](auto cell_of) {
     for (std::size_t i = 0; i < fields.size(); ++i) {
@@ -40,7 +40,7 @@ Printable query_csv(const std::vector<Field>& fields, const Queried& queried, Cs
   return out;
 }
 
-Printable field_table(const std::vector<Field>& fields, const Queried& queried,
+Printable field_table(const std::vector<Field>& fields, const QueryInput& queried,
                       const Screen& screen) {
   FittedTable table;
   table.columns.push_back({"GPU", true});
@@ -49,7 +49,8 @@ Printable field_table(const std::vector<Field>& fields, const Queried& queried,
   }
   for (const Field& field : fields) {
     const bool row = field.what == What::row;
-    const bool text = field.what == What::word || (row && row_of(field.metric).kind == Kind::text);
+    const bool text =
+        field.what == What::word || (row && row_of(field.metric).kind == MetricKind::text);
     Column column{field.name, !text};
     for (const Device& device : queried.snapshot.devices) {
       const std::string cell = csv_cell(field, queried, device, true);
@@ -82,8 +83,8 @@ std::string with_unit(std::string text, const Field& field, bool units) {
   return units && !unit.empty() ? text.append(" ").append(unit) : text;
 }
 
-std::string state_word(const Row& row, std::int64_t number) {
-  const auto word = std::ranges::find(row.words, number, &Word::value);
+std::string state_word(const MetricRow& row, std::int64_t number) {
+  const auto word = std::ranges::find(row.words, number, &MetricWord::value);
   if (word == row.words.end()) return missing_word("Unknown Error");
   // nvidia-smi writes "exclusive_process" as Exclusive_Process.
   std::string text(word->text);
@@ -96,11 +97,11 @@ std::string state_word(const Row& row, std::int64_t number) {
 }
 
 std::string number_cell(const Field& field, std::int64_t number, const Device& device) {
-  const Row& row = row_of(field.metric);
+  const MetricRow& row = row_of(field.metric);
   if (field.what == What::word) return (number & field.bit) != 0 ? "Active" : "Not Active";
-  if (row.kind == Kind::flags)
+  if (row.kind == MetricKind::flags)
     return fmt::format("0x{:016X}", std::bit_cast<std::uint64_t>(number));
-  if (row.kind == Kind::state) return state_word(row, number);
+  if (row.kind == MetricKind::state) return state_word(row, number);
   if (row.metric == Metric::performance_state) return fmt::format("P{}", number);
   if (row.metric == Metric::memory_used) {
     number -= device.readings.get(Metric::memory_reserved).value_or(0);
@@ -204,7 +205,7 @@ std::string reading_cell(const Field& field, const Device& device, bool units) {
 }  // namespace
 
 std::string reason_of(const Field& field, const Device& device) {
-  const Row& row = row_of(field.metric);
+  const MetricRow& row = row_of(field.metric);
   for (const std::uint16_t index : {field.of, std::uint16_t{0}}) {
     const auto reason = device.missing.find(protocol::json_key(row, index));
     if (reason != device.missing.end()) return reason->second;
@@ -250,7 +251,8 @@ std::string long_pci_address(std::string_view address) {
   return out;
 }
 
-std::string csv_cell(const Field& field, const Queried& queried, const Device& device, bool units) {
+std::string csv_cell(const Field& field, const QueryInput& queried, const Device& device,
+                     bool units) {
   switch (field.what) {
     case What::timestamp:
       return timestamp();
@@ -267,7 +269,7 @@ std::string csv_cell(const Field& field, const Queried& queried, const Device& d
     case What::word:
       break;
   }
-  if (row_of(field.metric).subject != Subject::device) {
+  if (row_of(field.metric).subject != MetricSubject::device) {
     return identity_cell(field, queried.snapshot, device);
   }
   return reading_cell(field, device, units);

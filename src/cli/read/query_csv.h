@@ -17,13 +17,13 @@ namespace gpuyard::cli {
 // missing values are those of nvidia-smi 580 on an H200.
 
 // The GPUs that the user asked for, and how many GPUs there are.
-struct Queried {
+struct QueryInput {
   protocol::Snapshot snapshot;
   std::size_t gpu_count = snapshot.devices.size();
 };
 
 // Returns one cell, also for a missing value: "[N/A]", "[GPU is lost]".
-std::string csv_cell(const Field&, const Queried&, const protocol::Device&, bool units);
+std::string csv_cell(const Field&, const QueryInput&, const protocol::Device&, bool units);
 
 // Says why the field has no value; empty if the reason is not known.
 std::string reason_of(const Field&, const protocol::Device&);
@@ -45,8 +45,8 @@ struct CsvStyle {
   bool units = true;
 };
 
-Printable query_csv(const std::vector<Field>&, const Queried&, CsvStyle);
+Printable query_csv(const std::vector<Field>&, const QueryInput&, CsvStyle);
 
-Printable field_table(const std::vector<Field>&, const Queried&, const Screen&);
+Printable field_table(const std::vector<Field>&, const QueryInput&, const Screen&);
 
 }  // namespace gpuyard::cli

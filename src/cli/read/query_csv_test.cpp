@@ -110,7 +110,7 @@ TEST(QueryCsv, AMaskHasAll64Bits) {
 }
 
 TEST(QueryCsv, CountIsOfAllGpusWhicheverAreShown) {
-  const Queried queried{snapshot_with({busy(1)}), 8};
+  const QueryInput queried{snapshot_with({busy(1)}), 8};
   EXPECT_EQ(query_csv(fields("count"), queried, {.header = false}), "8\n");
 }
 

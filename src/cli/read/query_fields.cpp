@@ -11,44 +11,44 @@
 namespace gpuyard::cli {
 namespace {
 
-struct Renamed {
+struct FieldAlias {
   std::string_view from;
   std::string_view to;
 };
 
 // Names that users may give, and the names in nvidia-smi's header.
 constexpr std::array kSpellings = {
-    Renamed{"gpu_name", "name"},
-    Renamed{"gpu_serial", "serial"},
-    Renamed{"gpu_uuid", "uuid"},
-    Renamed{"gpu_bus_id", "pci.bus_id"},
-    Renamed{"inforom.image", "inforom.img"},
-    Renamed{"clocks.gr", "clocks.current.graphics"},
-    Renamed{"clocks.sm", "clocks.current.sm"},
-    Renamed{"clocks.mem", "clocks.current.memory"},
-    Renamed{"clocks.video", "clocks.current.video"},
-    Renamed{"clocks.max.gr", "clocks.max.graphics"},
-    Renamed{"clocks.max.mem", "clocks.max.memory"},
-    Renamed{"retired_pages.sbe", "retired_pages.single_bit_ecc.count"},
-    Renamed{"retired_pages.dbe", "retired_pages.double_bit.count"},
-    Renamed{"remapped_rows.sbe", "remapped_rows.correctable"},
-    Renamed{"remapped_rows.dbe", "remapped_rows.uncorrectable"},
-    Renamed{"gpu.power.draw.average", "power.draw.average"},
-    Renamed{"gpu.power.draw.instant", "power.draw.instant"},
-    Renamed{"gpu.power.requested_limit", "power.limit"},
-    Renamed{"gpu.power.current_limit", "enforced.power.limit"},
-    Renamed{"gpu.power.default_limit", "power.default_limit"},
-    Renamed{"gpu.power.min_limit", "power.min_limit"},
-    Renamed{"gpu.power.max_limit", "power.max_limit"},
+    FieldAlias{"gpu_name", "name"},
+    FieldAlias{"gpu_serial", "serial"},
+    FieldAlias{"gpu_uuid", "uuid"},
+    FieldAlias{"gpu_bus_id", "pci.bus_id"},
+    FieldAlias{"inforom.image", "inforom.img"},
+    FieldAlias{"clocks.gr", "clocks.current.graphics"},
+    FieldAlias{"clocks.sm", "clocks.current.sm"},
+    FieldAlias{"clocks.mem", "clocks.current.memory"},
+    FieldAlias{"clocks.video", "clocks.current.video"},
+    FieldAlias{"clocks.max.gr", "clocks.max.graphics"},
+    FieldAlias{"clocks.max.mem", "clocks.max.memory"},
+    FieldAlias{"retired_pages.sbe", "retired_pages.single_bit_ecc.count"},
+    FieldAlias{"retired_pages.dbe", "retired_pages.double_bit.count"},
+    FieldAlias{"remapped_rows.sbe", "remapped_rows.correctable"},
+    FieldAlias{"remapped_rows.dbe", "remapped_rows.uncorrectable"},
+    FieldAlias{"gpu.power.draw.average", "power.draw.average"},
+    FieldAlias{"gpu.power.draw.instant", "power.draw.instant"},
+    FieldAlias{"gpu.power.requested_limit", "power.limit"},
+    FieldAlias{"gpu.power.current_limit", "enforced.power.limit"},
+    FieldAlias{"gpu.power.default_limit", "power.default_limit"},
+    FieldAlias{"gpu.power.min_limit", "power.min_limit"},
+    FieldAlias{"gpu.power.max_limit", "power.max_limit"},
 };
-constexpr std::string_view kOldThrottling = "clocks_throttle_reasons.";
-constexpr std::string_view kThrottling = "clocks_event_reasons.";
+constexpr std::string_view kOldThrottlePrefix = "clocks_throttle_reasons.";
+constexpr std::string_view kThrottlePrefix = "clocks_event_reasons.";
 
 std::string canonical(std::string_view name) {
-  if (name.starts_with(kOldThrottling)) {
-    return std::string(kThrottling).append(name.substr(kOldThrottling.size()));
+  if (name.starts_with(kOldThrottlePrefix)) {
+    return std::string(kThrottlePrefix).append(name.substr(kOldThrottlePrefix.size()));
   }
-  const auto renamed = std::ranges::find(kSpellings, name, &Renamed::from);
+  const auto renamed = std::ranges::find(kSpellings, name, &FieldAlias::from);
   return std::string(renamed != kSpellings.end() ? renamed->to : name);
 }
 
@@ -57,7 +57,7 @@ struct NamedMetric {
   Metric metric;
 };
 // Further names for rows, beside the catalog's own.
-constexpr std::array kFurther = {
+constexpr std::array kExtraFields = {
     NamedMetric{"pcie.link.gen.current", Metric::pcie_generation},
     NamedMetric{"remapped_rows.correctable", Metric::rows_remapped_corrected},
     NamedMetric{"remapped_rows.uncorrectable", Metric::rows_remapped_uncorrected},
@@ -75,21 +75,21 @@ struct NamedBit {
   std::string_view name;
   std::int64_t bit;
 };
-constexpr std::array kReasons = {NamedBit{"gpu_idle", 0x1},
-                                 NamedBit{"applications_clocks_setting", 0x2},
-                                 NamedBit{"sw_power_cap", 0x4},
-                                 NamedBit{"hw_slowdown", 0x8},
-                                 NamedBit{"sync_boost", 0x10},
-                                 NamedBit{"sw_thermal_slowdown", 0x20},
-                                 NamedBit{"hw_thermal_slowdown", 0x40},
-                                 NamedBit{"hw_power_brake_slowdown", 0x80}};
+constexpr std::array kThrottleBits = {NamedBit{"gpu_idle", 0x1},
+                                      NamedBit{"applications_clocks_setting", 0x2},
+                                      NamedBit{"sw_power_cap", 0x4},
+                                      NamedBit{"hw_slowdown", 0x8},
+                                      NamedBit{"sync_boost", 0x10},
+                                      NamedBit{"sw_thermal_slowdown", 0x20},
+                                      NamedBit{"hw_thermal_slowdown", 0x40},
+                                      NamedBit{"hw_power_brake_slowdown", 0x80}};
 
 struct NamedWhat {
   std::string_view name;
   Field::What what;
   std::string_view help;
 };
-constexpr std::array kOfTheQuery = {
+constexpr std::array kQueryFields = {
     NamedWhat{"timestamp", Field::What::timestamp, "Time of the query, in local time."},
     NamedWhat{"count", Field::What::count, "Number of GPUs the driver reports."},
     NamedWhat{"index", Field::What::index, "NVML index of the GPU; may change at a reboot."},
@@ -99,7 +99,7 @@ constexpr std::array kOfTheQuery = {
 };
 
 // Adds "ecc.errors.corrected.volatile.*" once for each place.
-void add_places(std::vector<Field>& fields, const Row& row) {
+void add_elements(std::vector<Field>& fields, const MetricRow& row) {
   const std::string_view start = row.nvidia_smi.substr(0, row.nvidia_smi.size() - 1);
   const auto add = [&](std::uint16_t index, const std::string& place) {
     fields.push_back(
@@ -113,13 +113,13 @@ void add_places(std::vector<Field>& fields, const Row& row) {
 }
 
 void add_nvidia_smi(std::vector<Field>& fields) {
-  for (const NamedWhat& named : kOfTheQuery) {
+  for (const NamedWhat& named : kQueryFields) {
     fields.push_back({named.what, {}, 0, 0, std::string(named.name), true});
   }
-  for (const Row& row : catalog()) {
+  for (const MetricRow& row : catalog()) {
     if (row.nvidia_smi.empty()) continue;
     if (row.nvidia_smi.ends_with('*')) {
-      add_places(fields, row);
+      add_elements(fields, row);
     } else {
       // nvidia-smi tells only the first of several fans.
       const bool first = row.dimension != Dimension::none;
@@ -127,12 +127,12 @@ void add_nvidia_smi(std::vector<Field>& fields) {
                         canonical(row.nvidia_smi), true});
     }
   }
-  for (const NamedMetric& named : kFurther) {
+  for (const NamedMetric& named : kExtraFields) {
     fields.push_back({Field::What::row, named.metric, 0, 0, std::string(named.name), true});
   }
-  for (const NamedBit& named : kReasons) {
+  for (const NamedBit& named : kThrottleBits) {
     fields.push_back({Field::What::word, Metric::throttle_reasons, 0, named.bit,
-                      std::string(kThrottling).append(named.name), true});
+                      std::string(kThrottlePrefix).append(named.name), true});
   }
 }
 
@@ -158,14 +158,14 @@ std::string_view unit_of(const Field& field) {
 }
 
 std::string_view help_of(const Field& field) {
-  const auto named = std::ranges::find(kOfTheQuery, field.what, &NamedWhat::what);
-  return named != kOfTheQuery.end() ? named->help : row_of(field.metric).help;
+  const auto named = std::ranges::find(kQueryFields, field.what, &NamedWhat::what);
+  return named != kQueryFields.end() ? named->help : row_of(field.metric).help;
 }
 
 std::vector<Field> known_fields() {
   std::vector<Field> fields;
   add_nvidia_smi(fields);
-  for (const Row& row : catalog()) {
+  for (const MetricRow& row : catalog()) {
     const std::string key = json_key(row);
     if (std::ranges::find(fields, key, &Field::name) != fields.end()) continue;
     fields.push_back({Field::What::row, row.metric, 0, 0, key, false});
@@ -181,7 +181,7 @@ Result<Field> parse_field(std::string_view name) {
   }
   std::vector<std::string_view> names;
   for (const Field& field : fields) names.push_back(field.name);
-  for (const Renamed& spelling : kSpellings) names.push_back(spelling.from);
+  for (const FieldAlias& spelling : kSpellings) names.push_back(spelling.from);
   return Error{Errc::invalid, unknown_word("field", name, names), "", "gpuyard query --list"};
 }
 

@@ -19,11 +19,11 @@ TEST(QueryFields, EveryNameIsThereOnceAndIsFound) {
 }
 
 TEST(QueryFields, EveryCatalogKeyIsQueryable) {
-  for (const Row& row : catalog()) EXPECT_TRUE(parse_field(json_key(row)).ok()) << row.key;
+  for (const MetricRow& row : catalog()) EXPECT_TRUE(parse_field(json_key(row)).ok()) << row.key;
 }
 
 TEST(QueryFields, NvidiaSmisNamesOfTheCatalogAreItsFields) {
-  for (const Row& row : catalog()) {
+  for (const MetricRow& row : catalog()) {
     if (row.nvidia_smi.empty() || row.nvidia_smi.ends_with('*')) continue;
     const auto field = parse_field(row.nvidia_smi);
     ASSERT_TRUE(field.ok()) << row.nvidia_smi;

@@ -16,8 +16,8 @@
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "cli/verbs.h"
-#include "faces/recording/line.h"
 #include "faces/recording/player.h"
+#include "faces/recording/recording_line.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -37,52 +37,52 @@ Result<UniqueFd> create(const RecordVerb& verb) {
   return system_error("creating " + verb.file);
 }
 
-struct Looked {
-  std::uint64_t looks = 0;
+struct RecordingStats {
+  std::uint64_t polls = 0;
   std::uint64_t missed = 0;  // got no answer
   std::uint64_t bytes = 0;
   Duration length{0};
 };
 
-void sum_up(const RecordVerb& verb, const Looked& looked) {
+void print_record_summary(const RecordVerb& verb, const RecordingStats& looked) {
   Printable text =
       formatted("{}: {:.1f} s in {} samples, {} bytes\n", verb.file == "-" ? "stdout" : verb.file,
-                to_seconds(looked.length), looked.looks, looked.bytes);
+                to_seconds(looked.length), looked.polls, looked.bytes);
   if (looked.missed > 0) text += formatted("{} samples failed\n", looked.missed);
   if (verb.file != "-") text += formatted("Replay it: gpuyard replay {}\n", verb.file);
-  print_error(text);
+  print_stderr(text);
 }
 
 // Records until a signal, the end of the time or a full disk.
-Result<void> record(const RecordVerb& verb, Source& source, Interruptions& interruptions,
+Result<void> record(const RecordVerb& verb, Source& source, SignalWaiter& interruptions,
                     Duration interval, Duration length) {
   auto file = create(verb);
   if (!file) return std::move(file).error();
-  recording::Recorder recorder;
-  Looked looked;
+  recording::RecordingEncoder recorder;
+  RecordingStats looked;
   std::optional<TimePoint> began;  // the first look is at 0
   for (TimePoint next = BootClock::now();;) {
-    const auto snapshot = source.snapshot(ProbeSet::all(), Owners::not_needed);
+    const auto snapshot = source.snapshot(ProbeSet::all(), OwnerLookup::not_needed);
     if (snapshot) {
       const TimePoint now = BootClock::now();
       looked.length = now - began.emplace(began.value_or(now));
       // Whole lines, so that the file can be replayed whatever happens next.
-      const auto lines = Printable::json(recorder.lines_of(*snapshot, looked.length));
+      const auto lines = Printable::json(recorder.encode(*snapshot, looked.length));
       const bool to_stdout = verb.file == "-";
       if (auto done = write_all(*file, to_stdout ? "stdout" : verb.file, lines); !done) {
-        const bool replays = !to_stdout && looked.looks > 0;
+        const bool replays = !to_stdout && looked.polls > 0;
         return Error(done.error())
             .in(replays ? "the recording ends early, but can be replayed" : "recording stopped");
       }
       looked.bytes += lines.str().size();
-      ++looked.looks;
+      ++looked.polls;
     } else {
       ++looked.missed;
     }
     next = std::max(next + interval, BootClock::now());
     if (next - began.value_or(next) > length || !wait_for_tick(interruptions, next)) break;
   }
-  sum_up(verb, looked);
+  print_record_summary(verb, looked);
   return {};
 }
 
@@ -106,27 +106,28 @@ Options add_record(Options program, RecordVerb& verb) {
 
 int run(const RecordVerb& verb) {
   const auto interval = parse_interval(verb.interval);
-  if (!interval) return complain(Error(interval.error()).in("--interval"));
+  if (!interval) return print_error(Error(interval.error()).in("--interval"));
   const auto length =
       verb.length.empty() ? Result<Duration>(Duration::max()) : parse_interval(verb.length);
-  if (!length) return complain(Error(length.error()).in("--for"));
-  Interruptions interruptions;  // before the driver's threads
+  if (!length) return print_error(Error(length.error()).in("--for"));
+  SignalWaiter interruptions;  // before the driver's threads
   auto open = open_source(verb.source);
-  if (!open) return complain_about_source(open.error());
-  const auto first = open->source->snapshot({}, Owners::not_needed);
-  if (!first) return complain_about_source(first.error());
-  if (!first->driver_initialised) return complain_about_source(no_driver(*first));
-  return exit_code_after(record(verb, *open->source, interruptions, *interval, *length));
+  if (!open) return print_source_error(open.error());
+  const auto first = open->source->snapshot({}, OwnerLookup::not_needed);
+  if (!first) return print_source_error(first.error());
+  if (!first->driver_initialised) return print_source_error(no_driver_error(*first));
+  return report_result(record(verb, *open->source, interruptions, *interval, *length));
 }
 
 // gpuyard replay
 namespace {
 
-void warn_of_cut(const recording::Player& player, const std::string& file) {
-  if (player.cut() == 0) return;
-  complain({Errc::invalid,
-            fmt::format("{}:{}: the recording is cut off in this line; playing the part before it",
-                        file, player.cut())});
+void warn_truncated(const recording::Player& player, const std::string& file) {
+  if (player.truncated_line() == 0) return;
+  print_error(
+      {Errc::invalid,
+       fmt::format("{}:{}: the recording is cut off in this line; playing the part before it", file,
+                   player.truncated_line())});
 }
 
 Printable info(const recording::Player& player) {
@@ -143,8 +144,8 @@ Printable info(const recording::Player& player) {
 }
 
 // Counts the looks until the recording ends.
-std::uint64_t looks_left(const recording::Player& player, const recording::Replay& replay,
-                         const std::string& interval) {
+std::uint64_t remaining_polls(const recording::Player& player, const recording::Replay& replay,
+                              const std::string& interval) {
   const auto between = parse_interval(interval);
   if (!between) return 0;  // the verb that looks reports it
   const double seconds = to_seconds(player.length() - replay.from) / replay.speed;
@@ -172,7 +173,7 @@ Options add_replay(Options program, ReplayVerb& verb) {
   const Options replay = program.verb("replay", "Play back a recording, in the format of `watch`");
   const Option file =
       replay.option("file", verb.file, "Recording to play").required().metavar("FILE");
-  add_position(replay, "--from", verb.from, "--speed", verb.speed, file);
+  add_replay_position(replay, "--from", verb.from, "--speed", verb.speed, file);
   replay.option("--interval", verb.watch.interval, "Time between samples, e.g. 500ms, 2s or 1m")
       .metavar("DURATION")
       .default_is("1s");
@@ -188,16 +189,16 @@ Options add_replay(Options program, ReplayVerb& verb) {
 
 int run(const ReplayVerb& verb) {
   const auto player = recording::Player::open(verb.file);
-  if (!player) return complain(player.error());
-  warn_of_cut(*player, verb.file);
+  if (!player) return print_error(player.error());
+  warn_truncated(*player, verb.file);
   if (verb.info) {
     print(info(*player));
     return 0;
   }
   auto replay = replay_from(verb.file, verb.from, verb.speed, "--from");
-  if (!replay) return complain(replay.error());
+  if (!replay) return print_error(replay.error());
   WatchVerb watch = verb.watch;
-  if (watch.count == 0) watch.count = looks_left(*player, *replay, watch.interval);
+  if (watch.count == 0) watch.count = remaining_polls(*player, *replay, watch.interval);
   watch.source.replay = *std::move(replay);
   return run(watch);
 }

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
-#include "faces/client/local.h"
+#include "faces/client/local_daemon.h"
 #include "gpu/device/device.h"
 #include "gpu/device/error.h"
 #include "sim/demo.h"
@@ -23,7 +23,7 @@ namespace gpuyard::cli {
 namespace {
 
 // Returns TMPDIR if it is short enough for the name of a Unix socket in it.
-std::string place_of_worlds() {
+std::string worlds_directory() {
   constexpr std::size_t kLongest = 60;
   std::error_code failed;
   std::string place = std::filesystem::temp_directory_path(failed).string();
@@ -33,7 +33,7 @@ std::string place_of_worlds() {
 }  // namespace
 
 Result<TemporaryDirectory> TemporaryDirectory::make() {
-  std::string path = place_of_worlds() + "/gpuyard-world-XXXXXX";
+  std::string path = worlds_directory() + "/gpuyard-world-XXXXXX";
   if (::mkdtemp(path.data()) == nullptr) return system_error("creating " + path);
   return TemporaryDirectory(std::move(path));
 }
@@ -43,25 +43,25 @@ TemporaryDirectory::~TemporaryDirectory() {
   if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
 }
 
-Result<PrivateWorld> PrivateWorld::start(int gpus, Simulated what) {
+Result<PrivateWorld> PrivateWorld::start(int gpus, SimulatedLoad what) {
   auto directory = TemporaryDirectory::make();
   if (!directory) return std::move(directory).error();
   sim::WorldOptions options{
       .directory = directory->path(), .gpus = gpus, .private_directory = true};
-  if (what == Simulated::demo) sim::make_demo(options);
-  auto world = sim::start_keeper(options, sim::WorldLifetime::with_creator);
+  if (what == SimulatedLoad::demo) sim::make_demo(options);
+  auto world = sim::start_world(options, sim::WorldLifetime::with_creator);
   if (!world) return std::move(world).error().in("simulating");
   ::setenv("GPUYARD_SIM_WORLD", directory->path().c_str(), 1);
   return PrivateWorld(*std::move(directory), *std::move(world));
 }
 
 SourceOptions source_options(const SourceFlags& flags) {
-  const auto environment = Environment::of_process();
+  const auto environment = Environment::current();
   SourceOptions options;
   options.socket = flags.socket.empty() ? environment.gpuyard_socket : flags.socket;
   if (flags.socket.empty()) options.named_by = "GPUYARD_SOCKET";
-  options.sockets = client::sockets_to_believe(environment);
-  options.keys = client::keys_of(environment);
+  options.sockets = client::trusted_sockets(environment);
+  options.keys = client::credentials_of(environment);
   options.keys.ssh.guarded = true;
   options.local = flags.local || flags.simulate || flags.replay || !flags.nvml.empty();
   options.driver =
@@ -70,7 +70,7 @@ SourceOptions source_options(const SourceFlags& flags) {
   return options;
 }
 
-Result<OpenSource> open_source(const SourceFlags& flags, Simulated what) {
+Result<OpenSource> open_source(const SourceFlags& flags, SimulatedLoad what) {
   OpenSource open;
   if (flags.simulate) {
     auto world = PrivateWorld::start(*flags.simulate, what);
@@ -83,11 +83,11 @@ Result<OpenSource> open_source(const SourceFlags& flags, Simulated what) {
   return open;
 }
 
-Result<http::Endpoint> daemon_at(const std::string& socket, std::string_view if_none) {
+Result<http::Endpoint> require_daemon(const std::string& socket, std::string_view if_none) {
   SourceFlags flags;
   flags.socket = socket;
   const SourceOptions options = source_options(flags);
-  if (!options.socket.empty()) return daemon_named(options);
+  if (!options.socket.empty()) return resolve_daemon(options);
   if (auto found = client::find_daemon(options.sockets)) return *std::move(found);
   return Error{Errc::unavailable, std::string(if_none), "", client::start_command()};
 }
@@ -95,15 +95,15 @@ Result<http::Endpoint> daemon_at(const std::string& socket, std::string_view if_
 namespace {
 
 // The error of a driver of this machine, with what is known of such errors.
-Error explained(Error error) {
+Error explain_error(Error error) {
   if (const auto world = environment_variable("GPUYARD_SIM_WORLD"); !world.empty()) {
     error.cause = fmt::format("GPUYARD_SIM_WORLD points to the simulated world in {}", world);
     error.hint = "gpuyard sim status";
     return error;
   }
   const std::string_view reason = init_failure_reason(error);
-  const bool library = is_about_library(reason);
-  if (!library) error.cause = advice_on_driver(reason, "");
+  const bool library = is_library_error(reason);
+  if (!library) error.cause = driver_advice(reason, "");
   // Another reason names the library, with the path that was set for it.
   if (reason.find("Shared Library Not Found") != reason.npos) {
     error.cause =
@@ -117,28 +117,28 @@ Error explained(Error error) {
 
 }  // namespace
 
-Printable place_text(const std::string& socket) {
-  return client::is_elsewhere(socket) ? formatted("On {}:\n", socket) : "";
+Printable host_heading(const std::string& socket) {
+  return client::is_remote_address(socket) ? formatted("On {}:\n", socket) : "";
 }
 
 std::string source_words(const SourceFlags& flags) {
   if (flags.simulate) return fmt::format(" --simulate {}", *flags.simulate);
-  if (!flags.nvml.empty()) return " --nvml " + shell_word(flags.nvml);
+  if (!flags.nvml.empty()) return " --nvml " + quote_shell_word(flags.nvml);
   if (flags.local) return " --local";
   if (flags.socket.empty()) return "";
-  return fmt::format(" {} {}", client::is_elsewhere(flags.socket) ? "-H" : "--socket",
-                     shell_word(flags.socket));
+  return fmt::format(" {} {}", client::is_remote_address(flags.socket) ? "-H" : "--socket",
+                     quote_shell_word(flags.socket));
 }
 
-Result<protocol::Snapshot> look_at(Source& source, std::string_view gpus, ProbeSet wanted,
-                                   Owners owners, std::string_view words) {
+Result<protocol::Snapshot> read_gpus(Source& source, std::string_view gpus, ProbeSet wanted,
+                                     OwnerLookup owners, std::string_view words) {
   auto snapshot = source.snapshot(wanted, owners);
   if (!snapshot) return snapshot;
   if (!snapshot->driver_initialised) {
     const std::string asked = source.name();
     // Advice on drivers is about this machine's.
-    return client::mentions_elsewhere(asked) ? no_driver(*snapshot).in(asked)
-                                             : no_driver(*snapshot);
+    return client::mentions_remote_address(asked) ? no_driver_error(*snapshot).in(asked)
+                                                  : no_driver_error(*snapshot);
   }
   if (snapshot->devices.empty()) {
     return Error{Errc::unavailable, "the driver is loaded but reports no GPUs", "",
@@ -149,33 +149,33 @@ Result<protocol::Snapshot> look_at(Source& source, std::string_view gpus, ProbeS
   return snapshot;
 }
 
-Error no_driver(const protocol::Snapshot& snapshot) {
-  return init_failed(snapshot.driver_error.value_or("unknown reason"));
+Error no_driver_error(const protocol::Snapshot& snapshot) {
+  return init_error(snapshot.driver_error.value_or("unknown reason"));
 }
 
 // A daemon names the driver's reason alone, without the words before it.
-bool is_of_driver(const Error& error) {
+bool is_driver_error(const Error& error) {
   const std::string_view reason = init_failure_reason(error);
-  return reason != error.message || !advice_on_driver(reason, "").empty();
+  return reason != error.message || !driver_advice(reason, "").empty();
 }
 
-int complain_about_source(const Error& error) {
-  const bool of_driver_here = error.code == Errc::unavailable && is_of_driver(error) &&
-                              !client::mentions_elsewhere(error.message);
-  return complain(of_driver_here ? explained(error) : error);
+int print_source_error(const Error& error) {
+  const bool of_driver_here = error.code == Errc::unavailable && is_driver_error(error) &&
+                              !client::mentions_remote_address(error.message);
+  return print_error(of_driver_here ? explain_error(error) : error);
 }
 
 namespace {
 
 using protocol::Device;
 
-bool is_called(const Device& device, std::string_view name) {
+bool matches_name(const Device& device, std::string_view name) {
   if (name == std::to_string(device.index)) return true;
   if (!device.uuid.empty() && equals_ignoring_case(device.uuid, name)) return true;
   return !device.pci_address.empty() && device.pci_address == short_pci_address(name);
 }
 
-Error nobody_called(std::string_view name, std::size_t gpus, std::string_view words) {
+Error unknown_gpu_error(std::string_view name, std::size_t gpus, std::string_view words) {
   return {Errc::not_found,
           fmt::format("GPU \"{}\" not found; there {} {}, named by index, UUID or PCI address",
                       name, gpus == 1 ? "is" : "are", gpus),
@@ -189,9 +189,9 @@ Result<void> keep_only(protocol::Snapshot& snapshot, std::string_view names,
   std::vector<Device> kept;
   for (const std::string& name : split(names, ',')) {
     const auto found = std::ranges::find_if(
-        snapshot.devices, [&](const Device& device) { return is_called(device, name); });
+        snapshot.devices, [&](const Device& device) { return matches_name(device, name); });
     if (found == snapshot.devices.end()) {
-      return nobody_called(name, snapshot.devices.size(), words);
+      return unknown_gpu_error(name, snapshot.devices.size(), words);
     }
     kept.push_back(*found);
   }

@@ -35,13 +35,13 @@ class TemporaryDirectory {
 
 // The load of the GPUs of --simulate. A command that runs until it is stopped shows a demo
 // (sim/demo.h), from four GPUs on; one that ends at once starts no further process.
-enum class Simulated { load, demo };
+enum class SimulatedLoad { load, demo };
 
 // A simulated world for one command, in a directory of its own; the destructor ends both. If the
 // command ends without unwinding (Ctrl-C, a closed pipe, SIGKILL), the world's keeper removes them.
 class PrivateWorld {
  public:
-  static Result<PrivateWorld> start(int gpus, Simulated what = Simulated::load);
+  static Result<PrivateWorld> start(int gpus, SimulatedLoad what = SimulatedLoad::load);
 
  private:
   PrivateWorld(TemporaryDirectory directory, sim::RunningWorld world)
@@ -60,32 +60,32 @@ struct OpenSource {
 // Returns where the flags and the environment say to ask. With --simulate the world must run.
 SourceOptions source_options(const SourceFlags&);
 
-Result<OpenSource> open_source(const SourceFlags&, Simulated what = Simulated::load);
+Result<OpenSource> open_source(const SourceFlags&, SimulatedLoad what = SimulatedLoad::load);
 
 // Returns the daemon, if only a daemon will do: the one that `socket` or the environment names, or
 // else the first that runs here. Errc::unavailable, in the words of `if_none`: none runs.
-Result<http::Endpoint> daemon_at(const std::string& socket, std::string_view if_none);
+Result<http::Endpoint> require_daemon(const std::string& socket, std::string_view if_none);
 
 // Returns "On ssh://lab:\n", which stands before what people read of another machine, because
 // terminals look alike; "" if `socket` is one of this machine.
-Printable place_text(const std::string& socket);
+Printable host_heading(const std::string& socket);
 
 // Returns " --simulate 4" or " -H ssh://lab", as another command for the same GPUs would have it.
 std::string source_words(const SourceFlags&);
 
 // Reads what `wanted` fills of the GPUs in `gpus`, or of all. Errors: no driver, or no GPU. Advice
 // has `words` of the source.
-Result<protocol::Snapshot> look_at(Source&, std::string_view gpus, ProbeSet wanted, Owners,
-                                   std::string_view words = "");
+Result<protocol::Snapshot> read_gpus(Source&, std::string_view gpus, ProbeSet wanted, OwnerLookup,
+                                     std::string_view words = "");
 
 // Returns the error for a snapshot whose driver could not be initialised.
-Error no_driver(const protocol::Snapshot&);
+Error no_driver_error(const protocol::Snapshot&);
 
 // Returns whether an error, also one of a daemon, means that there is no driver.
-bool is_of_driver(const Error&);
+bool is_driver_error(const Error&);
 
 // Complains, with advice if the driver of this machine is the cause; returns the exit code.
-int complain_about_source(const Error&);
+int print_source_error(const Error&);
 
 // The GPUs that the user named.
 

@@ -17,7 +17,7 @@
 namespace gpuyard::cli {
 namespace {
 
-using Queries = Result<Queried>;
+using ReadResult = Result<QueryInput>;
 
 // "12:00:01" of "2026-01-31T12:00:01.250Z"
 std::string_view time_of_day(std::string_view rfc3339) {
@@ -41,14 +41,14 @@ std::string display_line(const protocol::Device& device) {
 }
 
 // Shows one answer after the other.
-class View {
+class WatchView {
  public:
-  View(const WatchVerb& verb, const Source& source, std::vector<Field> fields)
+  WatchView(const WatchVerb& verb, const Source& source, std::vector<Field> fields)
       : verb_(verb), source_(source), fields_(std::move(fields)) {}
-  virtual ~View() = default;
-  virtual void show(const Queries&) = 0;
-  virtual void resized() {}
-  virtual void suspend() { stop_as_asked(); }
+  virtual ~WatchView() = default;
+  virtual void show(const ReadResult&) = 0;
+  virtual void on_resized() {}
+  virtual void suspend() { suspend_self(); }
 
  protected:
   const WatchVerb& verb_;
@@ -57,15 +57,15 @@ class View {
 };
 
 // Says on stderr, once each, that the daemon or driver is away or back.
-class Complaints {
+class ErrorReporter {
  public:
-  void hear(const Source& source, const Queries& answer) {
+  void report(const Source& source, const ReadResult& answer) {
     const bool failed = !answer;
     if (failed && !failing_) {
       const Error& error = answer.error();
-      complain({Errc::unavailable, error.message + "; retrying", error.cause, error.hint});
+      print_error({Errc::unavailable, error.message + "; retrying", error.cause, error.hint});
     } else if (!failed && failing_) {
-      complain({Errc::unavailable, source.name() + " is reachable again"});
+      print_error({Errc::unavailable, source.name() + " is reachable again"});
     }
     failing_ = failed;
   }
@@ -75,18 +75,18 @@ class Complaints {
 };
 
 // Appends lines: for a file, a pipe or a log.
-class LineView final : public View {
+class LineView final : public WatchView {
  public:
-  using View::View;
+  using WatchView::WatchView;
 
-  void show(const Queries& answer) override {
-    complaints_.hear(source_, answer);
+  void show(const ReadResult& answer) override {
+    error_reporter_.report(source_, answer);
     if (!answer) return;
     if (verb_.json) {
       print(fields_.empty() ? json_line(answer->snapshot)
                             : json_line(query_answer(fields_, *answer)));
     } else if (!fields_.empty()) {
-      print(query_csv(fields_, *answer, {.header = !std::exchange(headed_, true)}));
+      print(query_csv(fields_, *answer, {.header = !std::exchange(header_printed_, true)}));
     } else {
       for (const auto& device : answer->snapshot.devices) {
         print(formatted("{} {}\n", answer->snapshot.taken_at, display_line(device)));
@@ -95,21 +95,21 @@ class LineView final : public View {
   }
 
  private:
-  Complaints complaints_;
-  bool headed_ = false;
+  ErrorReporter error_reporter_;
+  bool header_printed_ = false;
 };
 
 // Redraws in place, on a terminal.
-class TerminalView final : public View {
+class TerminalView final : public WatchView {
  public:
-  using View::View;
+  using WatchView::WatchView;
 
-  void show(const Queries& answer) override {
+  void show(const ReadResult& answer) override {
     if (answer) last_ = *answer;
     failure_ = answer ? "" : answer.error().text();
     draw();
   }
-  void resized() override { draw(); }
+  void on_resized() override { draw(); }
   void suspend() override {
     LiveScreen::suspend();
     draw();
@@ -121,7 +121,7 @@ class TerminalView final : public View {
         fmt::format("{}  every {}  Ctrl-C quits", source_.name(), verb_.interval);
     const std::string time(last_ ? time_of_day(last_->snapshot.taken_at) : "");
     const std::string line =
-        cut_to(time + (time.empty() ? "" : " UTC  ") + ends, screen.columns, screen.utf8);
+        truncate_text(time + (time.empty() ? "" : " UTC  ") + ends, screen.columns, screen.utf8);
     Printable out = painted(screen, Tone::faint, line) + "\n";
     if (!failure_.empty()) {
       const std::string text = failure_ + "; retrying" + (last_ ? ". Last readings:" : "");
@@ -138,26 +138,26 @@ class TerminalView final : public View {
     LiveScreen::draw(text, screen.rows);
   }
 
-  std::optional<Queried> last_;
+  std::optional<QueryInput> last_;
   std::string failure_;
   LiveScreen live_;
 };
 
-Queries ask(Source& source, const WatchVerb& verb, ProbeSet wanted) {
+ReadResult read_fields(Source& source, const WatchVerb& verb, ProbeSet wanted) {
   const bool all = wanted == ProbeSet::all();
-  using enum Owners;
+  using enum OwnerLookup;
   auto snapshot = source.snapshot(wanted, all ? looked_up : not_needed);
   if (!snapshot) return std::move(snapshot).error();
-  if (!snapshot->driver_initialised) return no_driver(*snapshot);
-  Queried queried{*std::move(snapshot)};
+  if (!snapshot->driver_initialised) return no_driver_error(*snapshot);
+  QueryInput queried{*std::move(snapshot)};
   if (verb.gpus.empty()) return queried;
   auto kept = keep_only(queried.snapshot, verb.gpus, source_words(verb.source));
   if (!kept) return std::move(kept).error();
   return queried;
 }
 
-std::unique_ptr<View> view_of(const WatchVerb& verb, const Source& source,
-                              std::vector<Field> fields) {
+std::unique_ptr<WatchView> view_of(const WatchVerb& verb, const Source& source,
+                                   std::vector<Field> fields) {
   const bool in_place = !verb.json && Screen::of_stdout().terminal;
   if (in_place) return std::make_unique<TerminalView>(verb, source, std::move(fields));
   return std::make_unique<LineView>(verb, source, std::move(fields));
@@ -189,16 +189,16 @@ Options add_watch(Options program, WatchVerb& verb) {
 
 int run(const WatchVerb& verb) {
   const auto interval = parse_interval(verb.interval);
-  if (!interval) return complain(Error(interval.error()).in("--interval"));
+  if (!interval) return print_error(Error(interval.error()).in("--interval"));
   auto fields = parse_fields(verb.fields);
-  if (!fields) return complain(fields.error());
+  if (!fields) return print_error(fields.error());
   ProbeSet wanted = verb.json && fields->empty() ? ProbeSet::all() : kTableProbes;
   if (!fields->empty()) wanted = probes_of_fields(*fields);
-  Interruptions interruptions;  // before the driver's threads
-  auto open = open_source(verb.source, verb.count > 0 ? Simulated::load : Simulated::demo);
-  if (!open) return complain_about_source(open.error());
-  Queries answer = ask(*open->source, verb, wanted);
-  if (!answer) return complain_about_source(answer.error());  // a first failure is no interruption
+  SignalWaiter interruptions;  // before the driver's threads
+  auto open = open_source(verb.source, verb.count > 0 ? SimulatedLoad::load : SimulatedLoad::demo);
+  if (!open) return print_source_error(open.error());
+  ReadResult answer = read_fields(*open->source, verb, wanted);
+  if (!answer) return print_source_error(answer.error());  // a first failure is no interruption
   const auto view = view_of(verb, *open->source, *std::move(fields));
   TimePoint next = BootClock::now();
   for (std::uint64_t shown = 0;;) {
@@ -206,10 +206,10 @@ int run(const WatchVerb& verb) {
     if (++shown == verb.count) return 0;
     // Keeps the rhythm. Looks that were missed while nothing answered are not made up for.
     next = std::max(next + *interval, BootClock::now());
-    const auto on_resize = [&] { view->resized(); };
+    const auto on_resize = [&] { view->on_resized(); };
     const auto on_suspend = [&] { view->suspend(); };
     if (!wait_for_tick(interruptions, next, on_resize, on_suspend)) return 0;
-    answer = ask(*open->source, verb, wanted);
+    answer = read_fields(*open->source, verb, wanted);
   }
 }
 

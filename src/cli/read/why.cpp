@@ -37,13 +37,13 @@ Printable text_of(const protocol::Snapshot& snapshot, const Screen& screen) {
 
 int show_now(const WhyVerb& verb, const http::Endpoint& daemon) {
   auto snapshot = client::call(daemon, protocol::kSnapshot);
-  if (!snapshot) return complain_about_source(snapshot.error());
-  if (!snapshot->driver_initialised) return complain_about_source(no_driver(*snapshot));
+  if (!snapshot) return print_source_error(snapshot.error());
+  if (!snapshot->driver_initialised) return print_source_error(no_driver_error(*snapshot));
   if (!verb.gpus.empty()) {
     SourceFlags flags;
     flags.socket = verb.socket;
     const auto kept = keep_only(*snapshot, verb.gpus, source_words(flags));
-    if (!kept) return complain(kept.error());
+    if (!kept) return print_error(kept.error());
   }
   print(verb.json ? json_line(answer_of(*snapshot))
                   : text_of(*snapshot, Screen::of_stdout(verb.color)));
@@ -52,9 +52,9 @@ int show_now(const WhyVerb& verb, const http::Endpoint& daemon) {
 
 int show_past(const WhyVerb& verb, const http::Endpoint& daemon) {
   const protocol::BottlenecksQuery query{
-      if_given(verb.gpus), if_given(verb.since), if_given(verb.until), {}};
+      non_empty(verb.gpus), non_empty(verb.since), non_empty(verb.until), {}};
   const auto told = client::call(daemon, protocol::kBottlenecks, query);
-  if (!told) return complain_about_source(told.error());
+  if (!told) return print_source_error(told.error());
   print(verb.json ? json_line(*told)
                   : bottleneck_tables(*told, Screen::of_stdout(verb.color), wall_now()));
   return 0;
@@ -75,7 +75,7 @@ Options add_why(Options program, WhyVerb& verb) {
       .default_is("now")
       .needs(since)
       .moment();
-  add_showing(why, verb.socket, verb.json, verb.color);
+  add_output_options(why, verb.socket, verb.json, verb.color);
   why.example("gpuyard why")
       .example("gpuyard why 0 --since 2h")
       .example("gpuyard why --since 02:10 --until 03:00");
@@ -84,8 +84,8 @@ Options add_why(Options program, WhyVerb& verb) {
 
 int run(const WhyVerb& verb) {
   const auto daemon =
-      daemon_at(verb.socket, "bottlenecks need a daemon, and none is running on this machine");
-  if (!daemon) return complain_about_source(daemon.error());
+      require_daemon(verb.socket, "bottlenecks need a daemon, and none is running on this machine");
+  if (!daemon) return print_source_error(daemon.error());
   return verb.since.empty() ? show_now(verb, *daemon) : show_past(verb, *daemon);
 }
 

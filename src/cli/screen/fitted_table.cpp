@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kGap = 2;
 
 // A column as it is shown, with or without its bars.
-struct Shown {
+struct ShownColumn {
   const Column* column;
   std::size_t bar_width;
   std::size_t text_width;
@@ -23,8 +23,8 @@ struct Shown {
   std::size_t width() const { return bar_width + (bar_width > 0 ? 1 : 0) + text_width; }
 };
 
-Shown whole(const Column& column) {
-  Shown shown{&column, 0, 0};
+ShownColumn full_column(const Column& column) {
+  ShownColumn shown{&column, 0, 0};
   for (const Cell& cell : column.cells) {
     shown.text_width = std::max(shown.text_width, width_of(printable(cell.text)));
     shown.bar_width = std::max(shown.bar_width, visible_width(cell.bar));
@@ -35,20 +35,20 @@ Shown whole(const Column& column) {
   return shown;
 }
 
-void drop_bars(Shown& shown) {
+void drop_bars(ShownColumn& shown) {
   shown.bar_width = 0;
   shown.text_width = std::max(shown.text_width, width_of(printable(shown.column->heading)));
 }
 
-std::size_t total(const std::vector<Shown>& columns) {
+std::size_t total(const std::vector<ShownColumn>& columns) {
   std::size_t width = columns.empty() ? 0 : kGap * (columns.size() - 1);
-  for (const Shown& shown : columns) width += shown.width();
+  for (const ShownColumn& shown : columns) width += shown.width();
   return width;
 }
 
 // Drops the column or the bars that go first; false: everything left stays.
-bool drop_one(std::vector<Shown>& columns) {
-  const auto urgency = [](const Shown& shown) {
+bool drop_next(std::vector<ShownColumn>& columns) {
+  const auto urgency = [](const ShownColumn& shown) {
     return std::max(shown.column->drops, shown.bar_width > 0 ? shown.column->bar_drops : 0);
   };
   const auto next = std::ranges::max_element(columns, {}, urgency);
@@ -78,7 +78,7 @@ class LineOfCells {
   // Adds the text, and pads for the blanks at its ends.
   void add(Tone tone, std::string_view text) {
     const std::size_t first = std::min(text.find_first_not_of(' '), text.size());
-    const std::string_view inner = trimmed(text, " ");
+    const std::string_view inner = trim(text, " ");
     pad(first);
     add(painted(screen_, tone, inner));
     pad(text.size() - first - inner.size());
@@ -91,7 +91,7 @@ class LineOfCells {
   std::size_t blanks_ = 0;
 };
 
-void add_cell(LineOfCells& line, const Screen& screen, const Shown& shown, const Cell& cell,
+void add_cell(LineOfCells& line, const Screen& screen, const ShownColumn& shown, const Cell& cell,
               std::size_t room) {
   if (shown.bar_width > 0) {
     line.add(cell.bar);
@@ -99,18 +99,18 @@ void add_cell(LineOfCells& line, const Screen& screen, const Shown& shown, const
     room -= std::min(room, shown.bar_width + 1);
   }
   const std::size_t width = std::min(room, shown.text_width);
-  const std::string text = cut_to(printable(cell.text), width, screen.utf8);
+  const std::string text = truncate_text(printable(cell.text), width, screen.utf8);
   const std::size_t rest = width - std::min(width, width_of(text));
   if (shown.column->right) line.pad(rest);
   line.add(cell.tone, text);
   if (!shown.column->right) line.pad(rest);
 }
 
-Printable line_of(const Screen& screen, const std::vector<Shown>& columns,
+Printable line_of(const Screen& screen, const std::vector<ShownColumn>& columns,
                   std::optional<std::size_t> row) {
   LineOfCells line(screen);
   std::size_t used = 0;
-  for (const Shown& shown : columns) {
+  for (const ShownColumn& shown : columns) {
     if (used > 0) line.pad(kGap);
     used += used > 0 ? kGap : 0;
     const std::size_t room = screen.columns == 0     ? std::string::npos
@@ -121,7 +121,7 @@ Printable line_of(const Screen& screen, const std::vector<Shown>& columns,
     } else {
       // Above bars a heading stands at the left, like the bars.
       const std::size_t width = std::min(room, shown.width());
-      const std::string text = cut_to(printable(shown.column->heading), width, screen.utf8);
+      const std::string text = truncate_text(printable(shown.column->heading), width, screen.utf8);
       const std::size_t rest = width - width_of(text);
       const bool right = shown.column->right && shown.bar_width == 0;
       if (right) line.pad(rest);
@@ -140,9 +140,9 @@ void FittedTable::add(std::vector<Cell> cells) {
 }
 
 Printable FittedTable::text(const Screen& screen) const {
-  std::vector<Shown> shown;
-  for (const Column& column : columns) shown.push_back(whole(column));
-  while (!screen.holds(total(shown)) && drop_one(shown)) continue;
+  std::vector<ShownColumn> shown;
+  for (const Column& column : columns) shown.push_back(full_column(column));
+  while (!screen.holds(total(shown)) && drop_next(shown)) continue;
   Printable out = line_of(screen, shown, std::nullopt);
   const std::size_t rows = columns.empty() ? 0 : columns.front().cells.size();
   for (std::size_t row = 0; row < rows; ++row) out += line_of(screen, shown, row);
@@ -169,10 +169,10 @@ struct CodePoints {
 
 // Characters of Unicode 15 that terminals draw over the character before them, and those that they
 // draw two columns wide. Whole blocks: enough for names of processes and users.
-constexpr std::array kNone = {CodePoints{0x0300, 0x036F}, CodePoints{0x200B, 0x200F},
-                              CodePoints{0x20D0, 0x20FF}, CodePoints{0xFE00, 0xFE0F},
-                              CodePoints{0xFE20, 0xFE2F}};
-constexpr std::array kTwo = {
+constexpr std::array kZeroWidth = {CodePoints{0x0300, 0x036F}, CodePoints{0x200B, 0x200F},
+                                   CodePoints{0x20D0, 0x20FF}, CodePoints{0xFE00, 0xFE0F},
+                                   CodePoints{0xFE20, 0xFE2F}};
+constexpr std::array kDoubleWidth = {
     CodePoints{0x1100, 0x115F},   CodePoints{0x2E80, 0x303E},  CodePoints{0x3041, 0xA4CF},
     CodePoints{0xAC00, 0xD7A3},   CodePoints{0xF900, 0xFAFF},  CodePoints{0xFE30, 0xFE6F},
     CodePoints{0xFF00, 0xFF60},   CodePoints{0xFFE0, 0xFFE6},  CodePoints{0x1F300, 0x1F64F},
@@ -183,16 +183,16 @@ std::size_t width_of_character(std::string_view sequence) {
   const auto within = [&](const CodePoints& range) {
     return code >= range.first && code <= range.last;
   };
-  if (std::ranges::any_of(kNone, within)) return 0;
-  return std::ranges::any_of(kTwo, within) ? 2 : 1;
+  if (std::ranges::any_of(kZeroWidth, within)) return 0;
+  return std::ranges::any_of(kDoubleWidth, within) ? 2 : 1;
 }
 
 // The next character, or one byte that is not UTF-8, and its width.
-struct Step {
+struct CharacterSize {
   std::size_t bytes;
   std::size_t columns;
 };
-Step step_of(std::string_view text) {
+CharacterSize character_size(std::string_view text) {
   const std::size_t length = utf8_sequence_length(text);
   if (length == 0) return {1, 1};
   return {length, width_of_character(text.substr(0, length))};
@@ -203,7 +203,7 @@ std::size_t bytes_within(std::string_view text, std::size_t width) {
   std::size_t bytes = 0;
   std::size_t used = 0;
   while (bytes < text.size()) {
-    const Step step = step_of(text.substr(bytes));
+    const CharacterSize step = character_size(text.substr(bytes));
     if (used + step.columns > width) break;
     used += step.columns;
     bytes += step.bytes;
@@ -216,7 +216,7 @@ std::size_t bytes_within(std::string_view text, std::size_t width) {
 std::size_t width_of(std::string_view text) {
   std::size_t width = 0;
   while (!text.empty()) {
-    const Step step = step_of(text);
+    const CharacterSize step = character_size(text);
     width += step.columns;
     text.remove_prefix(step.bytes);
   }
@@ -236,7 +236,7 @@ std::size_t visible_width(std::string_view painted_text) {
   return width_of(plain);
 }
 
-std::string cut_to(std::string_view text, std::size_t width, bool utf8) {
+std::string truncate_text(std::string_view text, std::size_t width, bool utf8) {
   if (width_of(text) <= width) return std::string(text);
   const std::string_view sign = utf8 ? "\u2026" : "...";
   const std::size_t sign_width = utf8 ? 1 : 3;
@@ -244,7 +244,7 @@ std::string cut_to(std::string_view text, std::size_t width, bool utf8) {
   return std::string(text.substr(0, bytes_within(text, width - sign_width))).append(sign);
 }
 
-std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
+std::vector<std::string> wrap_text(std::string_view text, std::size_t width) {
   width = std::max<std::size_t>(width, 1);
   std::vector<std::string> lines;
   while (width_of(text) > width) {
@@ -263,7 +263,7 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
 Printable paragraph(const Screen& screen, Tone tone, std::string_view text) {
   const std::size_t width = screen.columns > 0 ? screen.columns : text.size();
   Printable out;
-  for (const std::string& line : wrapped(printable(text), width))
+  for (const std::string& line : wrap_text(printable(text), width))
     out += painted(screen, tone, line) + "\n";
   return out;
 }

@@ -48,10 +48,10 @@ std::size_t visible_width(std::string_view painted_text);
 
 // Cuts a longer text to `width` columns, the last of them "..." (one sign where the terminal shows
 // UTF-8).
-std::string cut_to(std::string_view text, std::size_t width, bool utf8);
+std::string truncate_text(std::string_view text, std::size_t width, bool utf8);
 
 // Breaks the text at blanks into lines of at most `width` columns. Cuts a longer word in pieces.
-std::vector<std::string> wrapped(std::string_view text, std::size_t width);
+std::vector<std::string> wrap_text(std::string_view text, std::size_t width);
 
 // Returns such lines in a tone, as wide as the screen, each with its newline.
 Printable paragraph(const Screen&, Tone, std::string_view text);

@@ -101,26 +101,26 @@ TEST(Width, ColoursTakeNoRoom) {
 }
 
 TEST(Cut, OverlongTextIsShortenedToWidth) {
-  EXPECT_EQ(cut_to("H100", 4, true), "H100");
-  EXPECT_EQ(cut_to("H100 80GB", 6, true), "H100 \u2026");
-  EXPECT_EQ(cut_to("H100 80GB", 6, false), "H10...");
-  EXPECT_EQ(cut_to("H100", 2, false), "H1");
-  EXPECT_EQ(cut_to("H100", 0, true), "");
+  EXPECT_EQ(truncate_text("H100", 4, true), "H100");
+  EXPECT_EQ(truncate_text("H100 80GB", 6, true), "H100 \u2026");
+  EXPECT_EQ(truncate_text("H100 80GB", 6, false), "H10...");
+  EXPECT_EQ(truncate_text("H100", 2, false), "H1");
+  EXPECT_EQ(truncate_text("H100", 0, true), "");
 }
 
 TEST(Cut, NeverHalvesACharacter) {
-  EXPECT_EQ(cut_to("\u6f22\u5b57\u6f22", 4, true), "\u6f22\u2026");
+  EXPECT_EQ(truncate_text("\u6f22\u5b57\u6f22", 4, true), "\u6f22\u2026");
 }
 
 TEST(Wrapped, BreaksAtBlanks) {
-  EXPECT_EQ(wrapped("the driver did not answer", 10), (Lines{"the driver", "did not", "answer"}));
-  EXPECT_EQ(wrapped("short", 10), Lines{"short"});
-  EXPECT_EQ(wrapped("", 10), Lines{""});
+  EXPECT_EQ(wrap_text("the driver did not answer", 10), (Lines{"the driver", "did not", "answer"}));
+  EXPECT_EQ(wrap_text("short", 10), Lines{"short"});
+  EXPECT_EQ(wrap_text("", 10), Lines{""});
 }
 
 TEST(Wrapped, AWordThatIsTooLongIsCutInPieces) {
-  EXPECT_EQ(wrapped("abcdefgh", 3), (Lines{"abc", "def", "gh"}));
-  EXPECT_EQ(wrapped("\u6f22\u5b57", 1), (Lines{"\xe6", "\xbc", "\xa2", "\xe5", "\xad", "\x97"}));
+  EXPECT_EQ(wrap_text("abcdefgh", 3), (Lines{"abc", "def", "gh"}));
+  EXPECT_EQ(wrap_text("\u6f22\u5b57", 1), (Lines{"\xe6", "\xbc", "\xa2", "\xe5", "\xad", "\x97"}));
 }
 
 TEST(FittedTable, AHeadingIsNotCutForItsPadding) {

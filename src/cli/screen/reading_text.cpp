@@ -37,12 +37,12 @@ constexpr std::array kBytesPerSecond = {Scale{1e9, "GB/s"}, Scale{1e6, "MB/s"}, 
 constexpr std::array kJoules = {Scale{1e9, "GJ"}, Scale{1e6, "MJ"}, Scale{1e3, "kJ"},
                                 Scale{1.0, "J"}};
 
-std::string words_text(const Row& row, std::int64_t number) {
-  const auto word = std::ranges::find(row.words, number, &Word::value);
+std::string words_text(const MetricRow& row, std::int64_t number) {
+  const auto word = std::ranges::find(row.words, number, &MetricWord::value);
   return word != row.words.end() ? std::string(word->text) : std::to_string(number);
 }
 
-std::string number_text(const Row& row, std::int64_t number, const Screen& screen) {
+std::string number_text(const MetricRow& row, std::int64_t number, const Screen& screen) {
   const auto value =
       static_cast<double>(number) / static_cast<double>(unit_info(row.unit).json_divisor);
   switch (row.unit) {
@@ -68,7 +68,7 @@ std::string number_text(const Row& row, std::int64_t number, const Screen& scree
   }
   if (row.metric == Metric::throttle_reasons) return throttle_text(number);
   if (row.metric == Metric::performance_state) return fmt::format("P{}", number);
-  return row.kind == Kind::state ? words_text(row, number) : std::to_string(number);
+  return row.kind == MetricKind::state ? words_text(row, number) : std::to_string(number);
 }
 
 }  // namespace
@@ -81,7 +81,7 @@ std::string joules_text(double joules) {
   return scaled(joules, kJoules);
 }
 
-std::string value_text(const Row& row, const Reading& reading, const Screen& screen) {
+std::string value_text(const MetricRow& row, const Reading& reading, const Screen& screen) {
   if (const std::string* text = reading.text()) return printable(*text);
   if (const std::int64_t* number = reading.number()) return number_text(row, *number, screen);
   return std::string(kNothing);
@@ -106,8 +106,10 @@ std::string links_text(std::span<const Reading> links) {
 
 }  // namespace
 
-std::string row_text(const Row& row, std::span<const Reading> readings, const Screen& screen) {
-  if (row.dimension == Dimension::link && row.kind == Kind::state) return links_text(readings);
+std::string row_text(const MetricRow& row, std::span<const Reading> readings,
+                     const Screen& screen) {
+  if (row.dimension == Dimension::link && row.kind == MetricKind::state)
+    return links_text(readings);
   std::string out;
   for (const Reading& reading : readings) {
     if (!out.empty()) out += ", ";
@@ -128,7 +130,7 @@ std::string throttle_text(std::int64_t reasons) {
   // The driver sets this flag together with the flag of its reason.
   if ((reasons & (kHwThermal | kPowerBrake)) != 0) reasons &= ~kHwSlowdown;
   std::string out;
-  for (const Word& word : row_of(Metric::throttle_reasons).words) {
+  for (const MetricWord& word : row_of(Metric::throttle_reasons).words) {
     if ((reasons & word.value) == 0) continue;
     if (!out.empty()) out += ", ";
     out += word.text;
@@ -217,9 +219,9 @@ std::string gpus_text(std::size_t count) {
   return count == 1 ? "1 GPU" : fmt::format("{} GPUs", count);
 }
 
-Tone severity_tone(Severity severity) {
-  if (severity == Severity::note) return Tone::plain;
-  return severity == Severity::warn ? Tone::warning : Tone::bad;
+Tone severity_tone(EventSeverity severity) {
+  if (severity == EventSeverity::note) return Tone::plain;
+  return severity == EventSeverity::warn ? Tone::warning : Tone::bad;
 }
 
 Tone temperature_tone(std::int64_t celsius) {

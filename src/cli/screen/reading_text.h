@@ -23,10 +23,10 @@ std::string bytes_text(std::int64_t bytes);
 std::string joules_text(double joules);
 
 // One value of a row with its unit: "66 \u00b0C", "605 W", "enabled", "45.2 kJ".
-std::string value_text(const Row&, const Reading&, const Screen&);
+std::string value_text(const MetricRow&, const Reading&, const Screen&);
 
 // All readings of a row: "30 %, 31 %" or "l2_cache 1, sram 0" if the row has a dimension.
-std::string row_text(const Row&, std::span<const Reading>, const Screen&);
+std::string row_text(const MetricRow&, std::span<const Reading>, const Screen&);
 
 // "sw power cap, hw thermal"; "none" if nothing holds the clocks down.
 std::string throttle_text(std::int64_t reasons);
@@ -48,7 +48,7 @@ std::string models_text(const std::vector<std::string>& product_names);
 // "8 GPUs", "1 GPU"
 std::string gpus_text(std::size_t count);
 
-Tone severity_tone(Severity);
+Tone severity_tone(EventSeverity);
 
 // Uses the default thresholds of the health verdict. A daemon's own thresholds show in its verdict.
 Tone temperature_tone(std::int64_t celsius);
@@ -72,8 +72,8 @@ std::string zoned_moment(std::string_view rfc3339, WallTime now);
 
 // Turns "2026-01-31T12:00:01.250Z" into "2026-01-31 12:00". `length_of_time` counts the characters
 // of the time. Empty if the text is too short.
-inline constexpr std::size_t kToTheMinute = 5;
-inline constexpr std::size_t kToTheSecond = 8;
+inline constexpr std::size_t kMinutePrecision = 5;
+inline constexpr std::size_t kSecondPrecision = 8;
 std::optional<std::string> utc_text(std::string_view rfc3339, std::size_t length_of_time);
 
 }  // namespace gpuyard::cli

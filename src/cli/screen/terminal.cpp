@@ -22,7 +22,7 @@
 namespace gpuyard::cli {
 namespace {
 
-constexpr std::string_view kOutput = "the output";
+constexpr std::string_view kOutputName = "the output";
 
 Result<void> write_to(int fd, std::string_view name, std::string_view text) {
   while (!text.empty()) {
@@ -42,18 +42,18 @@ Result<void> write_all(const UniqueFd& file, std::string_view name, const Printa
 }
 
 Result<void> try_print(const Printable& text) {
-  return write_to(STDOUT_FILENO, kOutput, text);
+  return write_to(STDOUT_FILENO, kOutputName, text);
 }
 
-void print_error(const Printable& text) {
-  static_cast<void>(write_to(STDERR_FILENO, kOutput, text).ok());
+void print_stderr(const Printable& text) {
+  static_cast<void>(write_to(STDERR_FILENO, kOutputName, text).ok());
 }
 
 void print(const Printable& text) {
-  const auto printed = write_to(STDOUT_FILENO, kOutput, text);
+  const auto printed = write_to(STDOUT_FILENO, kOutputName, text);
   if (printed) return;
   if (printed.error().code == Errc::unavailable) std::_Exit(0);
-  std::_Exit(complain(printed.error()));
+  std::_Exit(print_error(printed.error()));
 }
 
 namespace {
@@ -70,7 +70,7 @@ Printable indented(std::string_view text, const Printable& by = "  ") {
 
 }  // namespace
 
-Printable lines_of(const Error& error) {
+Printable error_lines(const Error& error) {
   const Printable below = "         ";
   Printable text = formatted("gpuyard: {}\n", indented(error.message));
   if (!error.cause.empty()) text += formatted("  cause: {}\n", indented(error.cause, below));
@@ -78,17 +78,17 @@ Printable lines_of(const Error& error) {
   return text;
 }
 
-int complain(const Error& error) {
-  print_error(lines_of(error));
+int print_error(const Error& error) {
+  print_stderr(error_lines(error));
   return exit_code_of(error.code);
 }
 
-void say(std::string_view text) {
-  print_error(formatted("gpuyard: {}\n", indented(text)));
+void print_note(std::string_view text) {
+  print_stderr(formatted("gpuyard: {}\n", indented(text)));
 }
 
-int exit_code_after(const Result<void>& done) {
-  return done ? 0 : complain(done.error());
+int report_result(const Result<void>& done) {
+  return done ? 0 : print_error(done.error());
 }
 
 std::vector<char*> pointers_to(const std::vector<std::string>& words) {
@@ -98,10 +98,10 @@ std::vector<char*> pointers_to(const std::vector<std::string>& words) {
   return pointers;
 }
 
-int cannot_run(const std::string& command, int failed) {
+int print_exec_error(const std::string& command, int failed) {
   errno = failed;
-  static_cast<void>(complain(system_error("running " + command)));
-  return failed == ENOENT ? kNoSuchCommand : kCannotRun;
+  static_cast<void>(print_error(system_error("running " + command)));
+  return failed == ENOENT ? kExitCommandNotFound : kExitCannotRun;
 }
 
 sigset_t signal_set(std::initializer_list<int> numbers) {
@@ -150,7 +150,7 @@ bool wants_color(ColorMode wish, bool terminal) {
 }
 
 // In the order of the tones.
-constexpr std::array<std::string_view, 7> kCodes = {"", "1", "2", "32", "36", "33", "1;31"};
+constexpr std::array<std::string_view, 7> kToneCodes = {"", "1", "2", "32", "36", "33", "1;31"};
 
 }  // namespace
 
@@ -175,26 +175,26 @@ Printable painted(const Screen& screen, Tone tone, std::string_view text) {
 
 Printable painted_lines(const Screen& screen, Tone tone, const Printable& text) {
   if (!screen.color || tone == Tone::plain || text.empty()) return text;
-  return formatted("\x1b[{}m{}\x1b[0m", kCodes[static_cast<std::size_t>(tone)], text);
+  return formatted("\x1b[{}m{}\x1b[0m", kToneCodes[static_cast<std::size_t>(tone)], text);
 }
 
 namespace {
 
-constexpr char kEnter[] = "\x1b[?1049h\x1b[?25l";  // other screen, no cursor
-constexpr char kLeave[] = "\x1b[?25h\x1b[?1049l";
-constexpr char kHome[] = "\x1b[H";
+constexpr char kEnterScreen[] = "\x1b[?1049h\x1b[?25l";  // other screen, no cursor
+constexpr char kLeaveScreen[] = "\x1b[?25h\x1b[?1049l";
+constexpr char kCursorHome[] = "\x1b[H";
 constexpr char kClearLine[] = "\x1b[K";
 constexpr char kClearBelow[] = "\x1b[J";
 
 }  // namespace
 
-Interruptions::Interruptions() {
+SignalWaiter::SignalWaiter() {
   const sigset_t set = signal_set({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP});
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signals_ = UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-Interruptions::Cause Interruptions::wait(TimePoint deadline, std::span<const int> also) {
+SignalWaiter::Cause SignalWaiter::wait(TimePoint deadline, std::span<const int> also) {
   while (true) {
     signalfd_siginfo info{};
     if (::read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
@@ -218,24 +218,24 @@ Interruptions::Cause Interruptions::wait(TimePoint deadline, std::span<const int
   }
 }
 
-void stop_as_asked() {
+void suspend_self() {
   ::raise(SIGSTOP);
 }
 
-bool wait_for_tick(Interruptions& interruptions, TimePoint next,
+bool wait_for_tick(SignalWaiter& interruptions, TimePoint next,
                    const std::function<void()>& on_resize,
                    const std::function<void()>& on_suspend) {
   while (true) {
     switch (interruptions.wait(next)) {
-      case Interruptions::Cause::time_passed:
-      case Interruptions::Cause::readable:
+      case SignalWaiter::Cause::time_passed:
+      case SignalWaiter::Cause::readable:
         return true;
-      case Interruptions::Cause::ended:
+      case SignalWaiter::Cause::ended:
         return false;
-      case Interruptions::Cause::resized:
+      case SignalWaiter::Cause::resized:
         on_resize();
         break;
-      case Interruptions::Cause::suspended:
+      case SignalWaiter::Cause::suspended:
         on_suspend();
         break;
     }
@@ -244,16 +244,16 @@ bool wait_for_tick(Interruptions& interruptions, TimePoint next,
 
 LiveScreen::LiveScreen() {
   log::set_level(log::Level::error);  // a line of it would stay on the screen
-  print(kEnter);
+  print(kEnterScreen);
 }
 
 LiveScreen::~LiveScreen() {
-  static_cast<void>(try_print(kLeave).ok());  // the terminal may be gone
+  static_cast<void>(try_print(kLeaveScreen).ok());  // the terminal may be gone
 }
 
 void LiveScreen::draw(const Printable& text, std::size_t rows) {
   const std::vector<Printable> lines = text.split();
-  Printable out = kHome;
+  Printable out = kCursorHome;
   for (std::size_t row = 0; row < std::min(rows, lines.size()); ++row) {
     out += lines[row] + kClearLine;
     // A newline at the end of the last row would scroll.
@@ -263,16 +263,16 @@ void LiveScreen::draw(const Printable& text, std::size_t rows) {
 }
 
 void LiveScreen::leave() {
-  print(kLeave);
+  print(kLeaveScreen);
 }
 
 void LiveScreen::enter() {
-  print(kEnter);
+  print(kEnterScreen);
 }
 
 void LiveScreen::suspend() {
   leave();
-  stop_as_asked();
+  suspend_self();
   enter();
 }
 
@@ -295,7 +295,7 @@ void RawTerminal::leave() const {
 }
 
 Printable clipboard_bytes(std::string_view text) {
-  return formatted("\x1b]52;c;{}\x07", base64(text));
+  return formatted("\x1b]52;c;{}\x07", encode_base64(text));
 }
 
 }  // namespace gpuyard::cli

@@ -21,30 +21,30 @@
 namespace gpuyard::cli {
 
 // Exit codes of a command, as a shell says them.
-inline constexpr int kCannotRun = 126;
-inline constexpr int kNoSuchCommand = 127;
-inline constexpr int kSignalled = 128;  // plus the number of the signal that ended it
+inline constexpr int kExitCannotRun = 126;
+inline constexpr int kExitCommandNotFound = 127;
+inline constexpr int kExitSignalBase = 128;  // plus the number of the signal that ended it
 
 // Writes to stdout. A closed pipe ends the program quietly, a full disk with an error.
 void print(const Printable& text);
 // The same, but never ends the program.
 Result<void> try_print(const Printable& text);
 // Writes to stderr, if it can: there is nowhere else to report a failure.
-void print_error(const Printable& text);
+void print_stderr(const Printable& text);
 
 // Writes to a file of the user. Errc::unavailable: the other end is closed.
 Result<void> write_all(const UniqueFd& file, std::string_view name, const Printable& text);
 
 // Returns what complain() writes.
-Printable lines_of(const Error&);
+Printable error_lines(const Error&);
 // Writes "gpuyard: <message>" to stderr, then "  cause: <cause>" and "  try:   <command>", each if
 // there is one; returns the exit code of the error. Further commands stand below the first.
-int complain(const Error&);
+int print_error(const Error&);
 // Complains of an error, if there is one; returns the exit code.
-int exit_code_after(const Result<void>& done);
+int report_result(const Result<void>& done);
 // Writes "gpuyard: <text>" to stderr, where nothing went wrong. Lines after the first are indented,
 // so that text of another program cannot imitate a line of gpuyard.
-void say(std::string_view text);
+void print_note(std::string_view text);
 
 // Helpers for starting commands.
 
@@ -52,7 +52,7 @@ void say(std::string_view text);
 std::vector<char*> pointers_to(const std::vector<std::string>& words);
 
 // Complains of the errno `failed`; returns the exit code, as a shell says it.
-int cannot_run(const std::string& command, int failed);
+int print_exec_error(const std::string& command, int failed);
 
 sigset_t signal_set(std::initializer_list<int> numbers);
 
@@ -85,12 +85,12 @@ Printable painted(const Screen& screen, Tone tone, const Text& text) {
 
 // Blocks signals that end the program; wait() returns them instead. Construct it before any thread
 // starts, because threads inherit the mask.
-class Interruptions {
+class SignalWaiter {
  public:
   enum class Cause { time_passed, ended, resized, suspended, readable };
 
-  Interruptions();
-  Interruptions(Interruptions&&) = delete;
+  SignalWaiter();
+  SignalWaiter(SignalWaiter&&) = delete;
 
   // Waits until `deadline` or a signal: SIGINT, SIGTERM, SIGHUP and SIGQUIT end, SIGWINCH resizes,
   // SIGTSTP suspends. A signal that is already there is told even after the deadline.
@@ -102,12 +102,12 @@ class Interruptions {
 };
 
 // Stops this process, as SIGTSTP does where it is not blocked.
-void stop_as_asked();
+void suspend_self();
 
 // Waits for the next tick, and resizes or suspends meanwhile; false: a signal asked to end.
 bool wait_for_tick(
-    Interruptions&, TimePoint next, const std::function<void()>& on_resize = [] {},
-    const std::function<void()>& on_suspend = stop_as_asked);
+    SignalWaiter&, TimePoint next, const std::function<void()>& on_resize = [] {},
+    const std::function<void()>& on_suspend = suspend_self);
 
 // Draws on the terminal's other screen. The destructor brings the user's own screen back.
 class LiveScreen {

@@ -41,25 +41,25 @@ Options add_config(Options program, ConfigVerb& verb) {
 }
 
 int run(const ConfigVerb& verb) {
-  const auto environment = Environment::of_process();
+  const auto environment = Environment::current();
   if (verb.action == ConfigVerb::Action::path) {
-    for (const std::string& file : config::files_read(environment, verb.file))
+    for (const std::string& file : config::config_files(environment, verb.file))
       print(formatted("{}\n", file));
     return 0;
   }
   if (verb.action == ConfigVerb::Action::init) {
-    const auto defaults = config::with_places({}, environment);
+    const auto defaults = config::with_default_paths({}, environment);
     print(Printable::lines(config::render(defaults, config::Style::commented_template)));
     return 0;
   }
   const auto loaded = config::load(environment, verb.file);
-  if (!loaded) return complain(loaded.error());
-  if (const auto valid = daemon::check(*loaded); !valid) return complain(valid.error());
+  if (!loaded) return print_error(loaded.error());
+  if (const auto valid = daemon::check_config(*loaded); !valid) return print_error(valid.error());
   if (verb.action == ConfigVerb::Action::validate) {
-    const auto alerts = daemon::read_alerts(*loaded);
-    if (!alerts) return complain(alerts.error());
+    const auto alerts = daemon::read_alert_config(*loaded);
+    if (!alerts) return print_error(alerts.error());
     for (const auto& sink : alerts->sinks) {
-      if (!sink.trouble.empty()) return complain({Errc::invalid, sink.trouble});
+      if (!sink.unusable_reason.empty()) return print_error({Errc::invalid, sink.unusable_reason});
     }
   }
   if (verb.action == ConfigVerb::Action::show) {

@@ -21,22 +21,22 @@
 namespace gpuyard::cli {
 namespace {
 
-constexpr std::size_t kMostOfHosts = std::size_t{64} * 1024;
-constexpr Duration kPinDeadline = std::chrono::seconds(10);
+constexpr std::size_t kMaxHostsBytes = std::size_t{64} * 1024;
+constexpr Duration kPinTimeout = std::chrono::seconds(10);
 
-Printable shown_text(const std::string& url, const http::PresentedCertificate& shown) {
+Printable certificate_text(const std::string& url, const http::PresentedCertificate& shown) {
   return formatted(
       "{} presents a certificate for {}, valid until {}, with the pin\n  {}\nCompare it with the "
       "pin that `gpuyard tls show` prints on that machine; if they differ, the connection may be "
       "intercepted.{}\n",
       url, fmt::join(shown.facts.names, ", "),
       zoned_moment(to_rfc3339(shown.facts.not_after), wall_now()), shown.facts.pin,
-      shown.distrust.empty() ? " It is signed by an authority this machine trusts." : "");
+      shown.distrust_reason.empty() ? " It is signed by an authority this machine trusts." : "");
 }
 
 // The pin to write down: the one that the user gave, or has seen and agreed to.
-Result<std::string> agreed_pin(const HostVerb& verb, const std::string& url,
-                               const http::PresentedCertificate& shown) {
+Result<std::string> confirm_pin(const HostVerb& verb, const std::string& url,
+                                const http::PresentedCertificate& shown) {
   if (!verb.pin.empty()) {
     if (verb.pin == shown.facts.pin) return verb.pin;
     return Error{Errc::denied,
@@ -44,15 +44,15 @@ Result<std::string> agreed_pin(const HostVerb& verb, const std::string& url,
                  "the connection may be intercepted, or the machine has a new key; ask its "
                  "administrator"};
   }
-  print_error(shown_text(url, shown));
-  if (!can_be_asked()) {
+  print_stderr(certificate_text(url, shown));
+  if (!is_interactive()) {
     return Error{
         Errc::denied, "cannot ask you to compare the pin without a terminal", "",
         fmt::format("gpuyard host add {} {} --pin {}  # if gpuyard tls show prints this pin "
                     "on that machine",
-                    shell_word(verb.name), url, shown.facts.pin)};
+                    quote_shell_word(verb.name), url, shown.facts.pin)};
   }
-  if (!consents("Do the pins match?")) return Error{Errc::denied, "nothing was written"};
+  if (!confirm("Do the pins match?")) return Error{Errc::denied, "nothing was written"};
   return shown.facts.pin;
 }
 
@@ -66,75 +66,77 @@ std::string entry_text(const std::string& name, const std::string& url, const st
 
 // Empty if there is no file.
 Result<std::string> hosts_text(const std::string& file) {
-  auto text = read_file(file, kMostOfHosts);
+  auto text = read_file(file, kMaxHostsBytes);
   if (!text && text.error().code == Errc::not_found) return std::string();
   return text;
 }
 
 int add(const HostVerb& verb, const std::string& file) {
   const auto origin = client::parse_https_url(verb.url);
-  if (!origin) return complain(Error(origin.error()).in("URL"));
+  if (!origin) return print_error(Error(origin.error()).in("URL"));
   const std::string url = http::HttpsEndpoint{*origin}.url();
   if (!client::is_host_name(verb.name)) {
-    return complain(
+    return print_error(
         {Errc::invalid, fmt::format("NAME: expected a name such as dgx1; got \"{}\"", verb.name)});
   }
   // Also says what is wrong with the file.
-  const auto known = client::address_of(verb.name, file);
+  const auto known = client::resolve_address(verb.name, file);
   if (known) {
-    return complain({Errc::conflict,
-                     fmt::format("{} already uses the name {} for {}", file, verb.name, *known), "",
-                     fmt::format("gpuyard host remove {}", verb.name)});
+    return print_error({Errc::conflict,
+                        fmt::format("{} already uses the name {} for {}", file, verb.name, *known),
+                        "", fmt::format("gpuyard host remove {}", verb.name)});
   }
-  if (known.error().code != Errc::not_found) return complain(known.error());
+  if (known.error().code != Errc::not_found) return print_error(known.error());
   std::string token_file;
   if (!verb.token_file.empty()) token_file = std::filesystem::absolute(verb.token_file);
   if (token_file.find_first_of("\"\\\n") != token_file.npos) {
-    return complain({Errc::invalid,
-                     "--token-file: the path must not contain quotes, backslashes or line breaks"});
+    return print_error(
+        {Errc::invalid,
+         "--token-file: the path must not contain quotes, backslashes or line breaks"});
   }
   std::error_code unknown;
   if (!token_file.empty() && !std::filesystem::is_regular_file(token_file, unknown)) {
-    return complain({Errc::invalid, fmt::format("--token-file: expected a regular file; got \"{}\"",
-                                                verb.token_file)});
+    return print_error(
+        {Errc::invalid,
+         fmt::format("--token-file: expected a regular file; got \"{}\"", verb.token_file)});
   }
-  const auto shown = http::look_at(*origin, kPinDeadline);
-  if (!shown) return complain(shown.error());
-  const auto pin = agreed_pin(verb, url, *shown);
-  if (!pin) return complain(pin.error());
+  const auto shown = http::fetch_certificate(*origin, kPinTimeout);
+  if (!shown) return print_error(shown.error());
+  const auto pin = confirm_pin(verb, url, *shown);
+  if (!pin) return print_error(pin.error());
   const auto old = hosts_text(file);
-  if (!old) return complain(old.error());
+  if (!old) return print_error(old.error());
   std::string text = *old;
   if (!text.empty()) text += text.ends_with('\n') ? "\n" : "\n\n";
   text += entry_text(verb.name, url, *pin, token_file);
   if (auto good = client::check_hosts(text, file); !good) {
-    return complain(Error(good.error()).in("nothing was written"));
+    return print_error(Error(good.error()).in("nothing was written"));
   }
   if (auto made = make_directories(parent_directory(file), 0700); !made) {
-    return complain(made.error());
+    return print_error(made.error());
   }
-  if (auto done = replace_file(file, text, 0600); !done) return complain(done.error());
+  if (auto done = replace_file(file, text, 0600); !done) return print_error(done.error());
   print(formatted("{} added to {}. Try it: gpuyard -H {} devices\n", verb.name, file, verb.name));
   return 0;
 }
 
 int remove_host(const HostVerb& verb, const std::string& file) {
   const auto old = hosts_text(file);
-  if (!old) return complain(old.error());
-  const auto left = client::without_host(*old, verb.name, file);
+  if (!old) return print_error(old.error());
+  const auto left = client::remove_host(*old, verb.name, file);
   if (!left) {
     Error error = left.error();
     if (error.code == Errc::not_found) error.hint = "gpuyard host list";
-    return complain(error);
+    return print_error(error);
   }
-  if (auto done = replace_file(file, *left, 0600); !done) return complain(done.error());
+  if (auto done = replace_file(file, *left, 0600); !done) return print_error(done.error());
   print(formatted("{} removed from {}\n", verb.name, file));
   return 0;
 }
 
 int list_hosts(const HostVerb& verb, const std::string& file) {
-  const auto hosts = client::hosts_named_in(file);
-  if (!hosts && hosts.error().code != Errc::not_found) return complain(hosts.error());
+  const auto hosts = client::read_hosts_file(file);
+  if (!hosts && hosts.error().code != Errc::not_found) return print_error(hosts.error());
   if (verb.json) {
     HostsAnswer answer;
     for (std::size_t i = 0; hosts && i < hosts->size(); ++i) {
@@ -187,7 +189,7 @@ Options add_named_host(Options program, HostVerb& verb) {
 }
 
 int run(const HostVerb& verb) {
-  const std::string file = hosts_file(Environment::of_process());
+  const std::string file = hosts_file(Environment::current());
   switch (verb.action) {
     case HostVerb::Action::list:
       return list_hosts(verb, file);

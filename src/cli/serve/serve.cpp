@@ -36,11 +36,11 @@ namespace {
 
 // Flags override files and the environment.
 Result<config::Config> configuration(const ServeVerb& verb) {
-  auto loaded = config::load(Environment::of_process(), verb.config_file);
+  auto loaded = config::load(Environment::current(), verb.config_file);
   if (!loaded) return loaded;
   if (!verb.listen.empty()) {
     loaded->server.listen = verb.listen;
-    loaded->said_at["server.listen"] = "--listen";
+    loaded->set_at["server.listen"] = "--listen";
   }
   if (!verb.socket.empty()) loaded->server.socket = verb.socket;
   if (!verb.state.empty()) loaded->state.directory = verb.state;
@@ -78,7 +78,7 @@ Result<sim::RunningWorld> start_world(const config::Config& config, const ServeV
   } else if (verb.scenario.empty()) {
     sim::make_demo(options, config.server.socket);
   }
-  auto world = sim::start_keeper(options, sim::WorldLifetime::with_creator);
+  auto world = sim::start_world(options, sim::WorldLifetime::with_creator);
   if (!world) return std::move(world).error().in("simulating");
   ::setenv("GPUYARD_SIM_WORLD", options.directory.c_str(), 1);
   return world;
@@ -88,7 +88,7 @@ Result<sim::RunningWorld> start_world(const config::Config& config, const ServeV
 std::string world_name() {
   const std::string directory = sim::default_world_directory();
   const auto world = sim::WorldReader::open(directory);
-  return world ? fmt::format("{} {}", directory, world->keeper_pid()) : directory;
+  return world ? fmt::format("{} {}", directory, world->server_pid()) : directory;
 }
 
 // Refuses a recording that cannot be played, so that no daemon starts without GPUs.
@@ -105,7 +105,7 @@ Result<std::optional<recording::Replay>> replay_of(const ServeVerb& verb) {
 Printable no_gpu(const protocol::Snapshot& shown) {
   const std::string reason = shown.driver_error.value_or("unknown");
   return formatted("No GPU found: {}\n", reason) +
-         Printable::lines(advice_on_driver(reason, "--nvml PATH, or nvml under [driver]")) + "\n";
+         Printable::lines(driver_advice(reason, "--nvml PATH, or nvml under [driver]")) + "\n";
 }
 
 void greet(const Snapshot& snapshot, const std::vector<std::string>& places) {
@@ -176,8 +176,8 @@ void add_served_gpus(Options gpus, ServeVerb& verb) {
                             .metavar("FILE")
                             .excludes(nvml)
                             .excludes(simulate);
-  add_position(gpus, "--replay-from", verb.replay_from, "--replay-speed", verb.replay_speed,
-               replay);
+  add_replay_position(gpus, "--replay-from", verb.replay_from, "--replay-speed", verb.replay_speed,
+                      replay);
 }
 
 }  // namespace
@@ -208,19 +208,19 @@ int run(const ServeVerb& verb) {
   // The configuration itself may be among the files that only root may read.
   daemon::open_files_by_marks(config::Config{}.processes.marks_socket);
   auto config = configuration(verb);
-  if (!config) return complain(config.error());
+  if (!config) return print_error(config.error());
   daemon::open_files_by_marks(config->processes.marks_socket);
   log::set_level(config->log.level);
-  if (const auto valid = daemon::check(*config); !valid) return complain(valid.error());
+  if (const auto valid = daemon::check_config(*config); !valid) return print_error(valid.error());
   auto replay = replay_of(verb);
-  if (!replay) return complain(replay.error());
+  if (!replay) return print_error(replay.error());
   const auto lock = daemon::lock_state(config->state.directory);
-  if (!lock) return complain(lock.error());
+  if (!lock) return print_error(lock.error());
 
   std::optional<sim::RunningWorld> world;
   if (verb.simulate) {
     auto started = start_world(*config, verb);
-    if (!started) return complain(started.error());
+    if (!started) return print_error(started.error());
     world.emplace(*std::move(started));
   }
   // The library in the configuration file is for the real GPUs.
@@ -237,14 +237,14 @@ int run(const ServeVerb& verb) {
   if (!verb.config_file.empty()) {
     options.setter_arguments.insert(options.setter_arguments.end(), {"--config", verb.config_file});
   }
-  options.files = config::files_read(Environment::of_process(), verb.config_file);
-  options.reread = [&verb] { return configuration(verb); };
+  options.files = config::config_files(Environment::current(), verb.config_file);
+  options.read_config = [&verb] { return configuration(verb); };
   options.device_table = [](const protocol::Snapshot& snapshot) {
     return device_table(snapshot, Screen{.utf8 = true});
   };
   options.simulated_world = world_name;
   if (verb.greet) options.on_ready = greet;
-  return exit_code_after(daemon::serve(options));
+  return report_result(daemon::serve(options));
 }
 
 // gpuyard dial-stdio, and the child at the other end of ssh
@@ -253,7 +253,7 @@ namespace {
 // There is no option that names another socket: a key that may only run this leads to the daemon
 // and nowhere else. The kernel tells the daemon who connects, which is whom ssh has let in.
 Result<http::Endpoint> socket_to_dial(const DialStdioVerb& verb) {
-  auto daemon = daemon_at("", "no daemon is running on this machine");
+  auto daemon = require_daemon("", "no daemon is running on this machine");
   if (!daemon) return daemon;
   if (daemon->kind != http::Endpoint::Kind::unix_socket) {
     return Error{Errc::invalid, fmt::format("GPUYARD_SOCKET is {} on this machine; the daemon can "
@@ -286,27 +286,28 @@ int run(const DialStdioVerb& verb) {
   if (verb.send_signals) {
     constexpr unsigned kLongestSeconds = 60;
     ::alarm(kLongestSeconds);  // ends this process if ssh does not
-    return exit_code_after(relay_signals());
+    return report_result(relay_signals());
   }
   const auto socket = socket_to_dial(verb);
-  if (!socket) return complain(socket.error());
+  if (!socket) return print_error(socket.error());
   ::signal(SIGPIPE, SIG_IGN);  // the end of a pipe is an end like others
-  return exit_code_after(http::relay(*socket, STDIN_FILENO, STDOUT_FILENO));
+  return report_result(http::relay(*socket, STDIN_FILENO, STDOUT_FILENO));
 }
 
 // A killed client cannot end its ssh, and an ssh that is still logging in sees no end of its stdin.
 int run_with_parent(const std::vector<std::string>& words) {
-  if (words.size() < 2) return client::kNotStarted;
+  if (words.size() < 2) return client::kStartFailedExitCode;
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (std::to_string(::getppid()) != words.front()) return client::kNotStarted;  // it is gone
+  if (std::to_string(::getppid()) != words.front())
+    return client::kStartFailedExitCode;  // it is gone
   std::vector<std::string> texts(words.begin() + 1, words.end());
   std::vector<char*> pointers;
   for (std::string& text : texts) pointers.push_back(text.data());
   pointers.push_back(nullptr);
   const auto program = find_program(texts.front());
   if (program) ::execv(program->c_str(), pointers.data());
-  complain(program ? system_error("starting " + texts.front()) : program.error());
-  return client::kNotStarted;
+  print_error(program ? system_error("starting " + texts.front()) : program.error());
+  return client::kStartFailedExitCode;
 }
 
 }  // namespace gpuyard::cli

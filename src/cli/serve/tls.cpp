@@ -21,10 +21,10 @@
 namespace gpuyard::cli {
 namespace {
 
-constexpr std::size_t kMostOfPem = std::size_t{256} * 1024;
+constexpr std::size_t kMaxPemBytes = std::size_t{256} * 1024;
 
 Result<config::Config> configuration(const TlsVerb& verb) {
-  auto loaded = config::load(Environment::of_process(), verb.config_file);
+  auto loaded = config::load(Environment::current(), verb.config_file);
   if (loaded && !verb.state.empty()) loaded->state.directory = verb.state;
   return loaded;
 }
@@ -36,18 +36,19 @@ std::vector<std::string> names_of(const TlsVerb& verb) {
 }
 
 int show(const TlsVerb& verb, const config::Config& config) {
-  const auto pem = read_file(config.certificate_file(), kMostOfPem);
+  const auto pem = read_file(config.certificate_file(), kMaxPemBytes);
   if (!pem) {
     Error error = pem.error();
     if (error.code == Errc::not_found) {
       error.hint = "gpuyard tls init";
-      if (!verb.config_file.empty()) error.hint += " --config " + shell_word(verb.config_file);
-      if (!verb.state.empty()) error.hint += " --state " + shell_word(verb.state);
+      if (!verb.config_file.empty())
+        error.hint += " --config " + quote_shell_word(verb.config_file);
+      if (!verb.state.empty()) error.hint += " --state " + quote_shell_word(verb.state);
     }
-    return complain(error);
+    return print_error(error);
   }
-  const auto facts = http::facts_in(*pem);
-  if (!facts) return complain(Error(facts.error()).in(config.certificate_file()));
+  const auto facts = http::parse_facts(*pem);
+  if (!facts) return print_error(Error(facts.error()).in(config.certificate_file()));
   const TlsAnswer answer{1,
                          config.certificate_file(),
                          config.key_file(),
@@ -77,24 +78,24 @@ int show(const TlsVerb& verb, const config::Config& config) {
 int init(const TlsVerb& verb, const config::Config& config) {
   const std::string certificate = config.certificate_file();
   const std::string key = config.key_file();
-  const auto old_key = read_file(key, kMostOfPem);
-  if (!old_key && old_key.error().code != Errc::not_found) return complain(old_key.error());
+  const auto old_key = read_file(key, kMaxPemBytes);
+  if (!old_key && old_key.error().code != Errc::not_found) return print_error(old_key.error());
   const bool there = ::access(certificate.c_str(), F_OK) == 0;
   // Another's certificate is not ours to replace.
   if (there && !config.tls.certificate.empty()) {
-    return complain({Errc::conflict,
-                     fmt::format("{} already exists and is set as tls.certificate", certificate),
-                     "renew it where it was issued, or move it away"});
+    return print_error({Errc::conflict,
+                        fmt::format("{} already exists and is set as tls.certificate", certificate),
+                        "renew it where it was issued, or move it away"});
   }
-  const auto made = http::make_self_signed(names_of(verb), wall_now(), http::kCertificateLife,
+  const auto made = http::make_self_signed(names_of(verb), wall_now(), http::kCertificateLifetime,
                                            old_key ? *old_key : "");
-  if (!made) return complain(made.error());
+  if (!made) return print_error(made.error());
   if (auto place = make_directories(parent_directory(key), 0700); !place) {
-    return complain(place.error());
+    return print_error(place.error());
   }
   auto done = old_key ? Result<void>() : replace_file(key, made->key, 0600);
   if (done) done = replace_file(certificate, made->certificate, 0644);
-  return done ? show(verb, config) : complain(done.error());
+  return done ? show(verb, config) : print_error(done.error());
 }
 
 // What root makes here the daemon must be able to read, and root must not write where the daemon's
@@ -138,10 +139,11 @@ Options add_tls(Options program, TlsVerb& verb) {
 
 int run(const TlsVerb& verb) {
   const auto config = configuration(verb);
-  if (!config) return complain(config.error());
+  if (!config) return print_error(config.error());
   const bool own_place = config->key_file().starts_with(config->state.directory + "/");
   if (own_place) {
-    if (auto done = become_owner_of(config->state.directory); !done) return complain(done.error());
+    if (auto done = become_owner_of(config->state.directory); !done)
+      return print_error(done.error());
   }
   return verb.action == TlsVerb::Action::init ? init(verb, *config) : show(verb, *config);
 }

@@ -36,7 +36,7 @@ Result<std::size_t> gpus_of(const SimVerb& verb) {
 
 int validate(const SimVerb& verb) {
   const auto scenario = sim::read_scenario(verb.scenario);
-  if (!scenario) return complain(scenario.error());
+  if (!scenario) return print_error(scenario.error());
   const auto last =
       scenario->timeline.empty() ? std::chrono::milliseconds{0} : scenario->timeline.back().at;
   print(formatted("{} is valid: {} GPUs, {} events until {:.2f} s\n", verb.scenario, scenario->gpus,
@@ -46,28 +46,28 @@ int validate(const SimVerb& verb) {
 
 int start(const SimVerb& verb) {
   const auto load = sim::parse_workload(verb.load);
-  if (!load) return complain(Error(load.error()).in("--load"));
+  if (!load) return print_error(Error(load.error()).in("--load"));
   const auto gpus = gpus_of(verb);
-  if (!gpus) return complain(gpus.error());
+  if (!gpus) return print_error(gpus.error());
   sim::WorldOptions options;
   options.directory = world_of(verb);
   options.model = verb.model;
   options.gpus = verb.gpus;
   options.machine = verb.machine;
   options.load = *load;
-  options.setters = sim::setters_from_name(verb.setters).value_or(options.setters);
+  options.setters = sim::setter_access_from_name(verb.setters).value_or(options.setters);
   options.driver_version = verb.driver_version;
   options.process_entry_bytes = verb.process_entry_bytes;
   options.speed = verb.speed;
   options.stepped = verb.stepped;
   options.missing = verb.missing;
   if (!verb.scenario.empty()) options.scenario = std::filesystem::absolute(verb.scenario);
-  const auto world = sim::start_keeper(options, sim::WorldLifetime::independent);
-  if (!world) return complain(world.error());
+  const auto world = sim::start_world(options, sim::WorldLifetime::independent);
+  if (!world) return print_error(world.error());
   print(
       formatted("{} simulated GPUs in {} (simulator process {})\nTo use them: export "
                 "GPUYARD_SIM_WORLD={} LD_LIBRARY_PATH={}\n",
-                *gpus, world->directory(), world->keeper_pid(), world->directory(),
+                *gpus, world->directory(), world->server_pid(), world->directory(),
                 parent_directory(sim::nvml_path_of(world->directory()))));
   return 0;
 }
@@ -115,7 +115,7 @@ Printable status_table(const WorldStatus& status) {
 
 int status(const SimVerb& verb) {
   const auto world = sim::world_status(world_of(verb));
-  if (!world) return complain(world.error());
+  if (!world) return print_error(world.error());
   print(verb.json ? json_line(*world) : status_table(*world));
   return 0;
 }
@@ -127,10 +127,10 @@ Result<void> load(const SimVerb& verb) {
 }
 
 Result<void> reset(const SimVerb& verb) {
-  const auto gpu = sim::gpu_named(world_of(verb), verb.gpu_name);
+  const auto gpu = sim::find_gpu_index(world_of(verb), verb.gpu_name);
   if (!gpu) return gpu.error();
   return sim::reset_gpu(world_of(verb), *gpu,
-                        verb.as_driver ? sim::ResetAs::driver : sim::ResetAs::test);
+                        verb.as_driver ? sim::ResetMode::driver : sim::ResetMode::test);
 }
 
 Result<void> step(const SimVerb& verb) {
@@ -166,7 +166,7 @@ std::string world_of(const SimVerb& verb) {
       status || status.error().code != Errc::not_found) {
     return usual;
   }
-  const auto config = config::load(Environment::of_process(), "");
+  const auto config = config::load(Environment::current(), "");
   std::string of_daemon = config ? config->state.directory + "/world" : usual;
   return sim::world_status(of_daemon) ? of_daemon : usual;
 }
@@ -178,29 +178,29 @@ int run(const SimVerb& verb) {
     case SimVerb::Action::status:
       return status(verb);
     case SimVerb::Action::stop:
-      return exit_code_after(sim::stop_keeper(world_of(verb)));
+      return report_result(sim::stop_world(world_of(verb)));
     case SimVerb::Action::load:
-      return exit_code_after(load(verb));
+      return report_result(load(verb));
     case SimVerb::Action::inject:
-      return exit_code_after(sim_inject(verb));
+      return report_result(sim_inject(verb));
     case SimVerb::Action::reset:
-      return exit_code_after(reset(verb));
+      return report_result(reset(verb));
     case SimVerb::Action::run:
       return sim_run(verb);
     case SimVerb::Action::attach:
-      return exit_code_after(sim_attach(verb));
+      return report_result(sim_attach(verb));
     case SimVerb::Action::unplug:
-      return exit_code_after(sim::unplug_gpu(world_of(verb), verb.gpu));
+      return report_result(sim::unplug_gpu(world_of(verb), verb.gpu));
     case SimVerb::Action::plug:
-      return exit_code_after(sim::plug_gpu(world_of(verb), verb.uuid, verb.index));
+      return report_result(sim::plug_gpu(world_of(verb), verb.uuid, verb.index));
     case SimVerb::Action::step:
-      return exit_code_after(step(verb));
+      return report_result(step(verb));
     case SimVerb::Action::validate:
       return validate(verb);
     case SimVerb::Action::driver_reload:
     case SimVerb::Action::driver_unload:
     case SimVerb::Action::driver_load:
-      return exit_code_after(change_driver(verb));
+      return report_result(change_driver(verb));
   }
   return exit_code_of(Errc::internal);
 }
@@ -208,7 +208,7 @@ int run(const SimVerb& verb) {
 // The options of `gpuyard sim`, apart because a world has as many words as all other verbs.
 namespace {
 
-constexpr int kMostTimes = 1'000'000'000;
+constexpr int kMaxFaultTimes = 1'000'000'000;
 
 void add_broken_call(Options inject, SimVerb& verb, Option clear) {
   const Options broken = inject.heading("Driver calls");
@@ -224,7 +224,7 @@ void add_broken_call(Options inject, SimVerb& verb, Option clear) {
   broken.option("--times", verb.times, "Affect only the first N calls in each program")
       .metavar("N")
       .default_is("all")
-      .range(1, kMostTimes)
+      .range(1, kMaxFaultTimes)
       .needs(call);
   clear.excludes(call);
 }
@@ -357,7 +357,7 @@ void add_start(Options start, SimVerb& verb) {
   own(fleet.option("--gpus", verb.gpus, "Number of GPUs"))
       .metavar("N")
       .default_is("8, unless --model gives counts")
-      .range(1, kMostGpus);
+      .range(1, kMaxGpus);
   own(add_model(fleet, verb.model));
   own(fleet.option("--machine", verb.machine,
                    "Machine name; each gives the GPUs other UUIDs and serial numbers"))
@@ -370,7 +370,7 @@ void add_start(Options start, SimVerb& verb) {
           "Workload of each GPU, as KIND[:LOAD[:VRAM]], with KIND idle, steady, training, "
           "bursty or mixed, e.g. training:0.9:40G.");
   const Options driver = start.heading("Driver");
-  const auto setters = sim::setters_names();
+  const auto setters = sim::setter_access_names();
   own(driver.option("--setters", verb.setters,
                     "Users allowed to change settings: owner (and root), everyone, root or nobody"))
       .metavar("NAME")
@@ -465,7 +465,7 @@ Options add_sim(Options program, SimVerb& verb) {
   plugged.option("--index", verb.index, "Index for the GPU")
       .metavar("N")
       .default_is("its previous index")
-      .range(0, kMostGpus - 1);
+      .range(0, kMaxGpus - 1);
   plugged.example("gpuyard sim plug");
   const Options stepped = action("step", step, "Advance the time of a stepped world");
   stepped.option("time", verb.time, "Simulated time to advance by, e.g. 10ms, 10s, 2m or 1h")

@@ -16,14 +16,14 @@
 namespace gpuyard::cli {
 namespace {
 
-bool breaks_something(const SimVerb& verb) {
+bool has_call_fault(const SimVerb& verb) {
   return verb.lost || verb.reset_required || verb.power_brake || !verb.row_remap.empty() ||
          verb.fan || verb.pcie_generation || verb.pcie_width || verb.nvlink_down ||
          !verb.call.empty();
 }
 
-bool says_nothing(const SimVerb& verb) {
-  return !breaks_something(verb) && !verb.clear && !verb.xid && !verb.ecc_corrected &&
+bool has_no_effect(const SimVerb& verb) {
+  return !has_call_fault(verb) && !verb.clear && !verb.xid && !verb.ecc_corrected &&
          !verb.ecc_uncorrected && !verb.heat && !verb.memory_heat;
 }
 
@@ -58,7 +58,7 @@ Result<sim::CallFault> broken_call_of(const SimVerb& verb) {
   return sim::CallFault{
       .call = *call,
       .code = verb.code.value_or(0),
-      .latency_ms = verb.never_returns ? sim::kNeverReturns : verb.latency_ms.value_or(0),
+      .latency_ms = verb.never_returns ? sim::kInfiniteLatency : verb.latency_ms.value_or(0),
       .times = verb.times};
 }
 
@@ -85,14 +85,14 @@ Result<void> inject_errors(const SimVerb& verb, bool uncorrected, std::uint32_t 
 }  // namespace
 
 Result<void> sim_inject(const SimVerb& verb) {
-  if (says_nothing(verb)) {
+  if (has_no_effect(verb)) {
     return Error{Errc::invalid, "no fault given", "",
                  "gpuyard sim inject --help  # lists the faults"};
   }
   const std::string world = world_of(verb);
   Result<void> done;
   if (verb.clear) done = sim::clear_faults(world, verb.gpu);
-  if (done && breaks_something(verb)) {
+  if (done && has_call_fault(verb)) {
     const auto fault = fault_of(verb);
     if (!fault) return fault.error();
     done = sim::inject(world, verb.gpu, *fault);
@@ -168,10 +168,10 @@ Result<void> become_user_of(const SimVerb& verb) {
 }  // namespace
 
 int sim_run(const SimVerb& verb) {
-  if (const auto ready = become_user_of(verb); !ready) return complain(ready.error());
+  if (const auto ready = become_user_of(verb); !ready) return print_error(ready.error());
   const std::vector<char*> words = pointers_to(verb.command);
   ::execvp(words[0], words.data());
-  return cannot_run(verb.command[0], errno);
+  return print_exec_error(verb.command[0], errno);
 }
 
 Result<void> sim_attach(const SimVerb& verb) {

@@ -11,7 +11,7 @@
 #include "cli/slurm/controller.h"
 #include "cli/slurm/hooks.h"
 #include "cli/source.h"
-#include "faces/client/local.h"
+#include "faces/client/local_daemon.h"
 #include "faces/fleet/fan_out.h"
 #include "faces/protocol/routes.h"
 
@@ -19,24 +19,24 @@ namespace gpuyard::cli::slurm {
 namespace {
 
 // How long the nodes may take until a job is over there, and all of it is counted.
-constexpr Duration kSettles = std::chrono::seconds(30);
+constexpr Duration kUsageTimeout = std::chrono::seconds(30);
 
 // What a job used on one node, or on all.
-struct JobUse {
+struct JobUsage {
   std::size_t gpus = 0;
   std::optional<double> joules;  // of the GPUs of which they are known; empty: of none
   double busy = 0;               // percent x GPU-seconds
   double seconds = 0;
   std::int64_t peak_bytes = 0;
-  bool whole = true;  // all of it was counted
+  bool complete = true;  // all of it was counted
 
-  void add(const JobUse& more) {
+  void add(const JobUsage& more) {
     gpus += more.gpus;
     if (more.joules) joules = joules.value_or(0) + *more.joules;
     busy += more.busy;
     seconds += more.seconds;
     peak_bytes += more.peak_bytes;
-    whole = whole && more.whole;
+    complete = complete && more.complete;
   }
 };
 
@@ -47,18 +47,18 @@ bool is_of_earlier_run(const protocol::Lease& lease, WallTime began) {
   return ended && *ended + kOtherClock < began;
 }
 
-JobUse use_of(const protocol::Lease& lease, WallTime began) {
+JobUsage lease_usage_of(const protocol::Lease& lease, WallTime began) {
   constexpr double kMillijoules = 1000;
-  JobUse use;
+  JobUsage use;
   if (is_of_earlier_run(lease, began)) {
-    use.whole = false;
+    use.complete = false;
     return use;
   }
   use.gpus = lease.gpus.size();
   // A daemon that is restarted in between misses some milliseconds.
   constexpr double kMissed = 1;
-  use.whole = lease.use && lease.use->settled && lease.use->energy_mj &&
-              lease.use->energy_unknown_s < kMissed;
+  use.complete = lease.use && lease.use->settled && lease.use->energy_mj &&
+                 lease.use->energy_unknown_s < kMissed;
   if (!lease.use) return use;
   if (lease.use->energy_mj) {
     use.joules = static_cast<double>(*lease.use->energy_mj) / kMillijoules;
@@ -71,22 +71,22 @@ JobUse use_of(const protocol::Lease& lease, WallTime began) {
 
 // A node without a lease of the job has had no GPU for it. A daemon that cannot be asked is given
 // up soon: until then the job is shown as completing.
-Result<JobUse> ask_use(const http::Endpoint& daemon, const std::string& job, WallTime began) {
+Result<JobUsage> fetch_usage(const http::Endpoint& daemon, const std::string& job, WallTime began) {
   constexpr auto kLook = std::chrono::milliseconds(500);
   const TimePoint begin = BootClock::now();
   while (true) {
     const auto answer = client::call(daemon, protocol::kSlurmJob, {job});
     const Duration waited = BootClock::now() - begin;
     const bool settled = answer && answer->lease.use && answer->lease.use->settled;
-    if (settled || (answer && waited >= kSettles)) return use_of(answer->lease, began);
-    if (!answer && answer.error().code == Errc::not_found) return JobUse{};
-    if (!answer && waited >= kPatience) return answer.error();
+    if (settled || (answer && waited >= kUsageTimeout)) return lease_usage_of(answer->lease, began);
+    if (!answer && answer.error().code == Errc::not_found) return JobUsage{};
+    if (!answer && waited >= kCommandTimeout) return answer.error();
     std::this_thread::sleep_for(kLook);
   }
 }
 
 // YAML, and JSON but for the quotes: sacctmgr makes backticks of those.
-std::string text_of(const JobUse& use) {
+std::string text_of(const JobUsage& use) {
   std::string text =
       fmt::format("{{gpuyard: {{joules: {}, gpus: {}",
                   use.joules ? fmt::format("{:.1f}", *use.joules) : "null", use.gpus);
@@ -94,12 +94,12 @@ std::string text_of(const JobUse& use) {
     text += fmt::format(", mean_utilization_percent: {:.1f}", use.busy / use.seconds);
   }
   text += fmt::format(", peak_memory_bytes: {}", use.peak_bytes);
-  return text + (use.whole ? "}}" : ", incomplete: true}}");
+  return text + (use.complete ? "}}" : ", incomplete: true}}");
 }
 
 Result<std::vector<fleet::Host>> hosts_of_nodes(const SlurmVerb& verb,
                                                 const std::vector<std::string>& nodes) {
-  if (verb.url.empty()) return fleet::hosts_of(nodes, hosts_file(Environment::of_process()));
+  if (verb.url.empty()) return fleet::resolve_hosts(nodes, hosts_file(Environment::current()));
   std::vector<fleet::Host> hosts;
   for (const std::string& node : nodes) {
     std::string url = verb.url;
@@ -120,64 +120,65 @@ std::string selector() {
   return array + "_" + task;
 }
 
-Result<JobUse> ask_all(const SlurmVerb& verb, const std::string& job) {
+Result<JobUsage> fetch_total_usage(const SlurmVerb& verb, const std::string& job) {
   const WallTime began = wall_now();
-  const auto nodes = hosts_in(std::string(environment_variable("SLURM_JOB_NODELIST")));
+  const auto nodes = expand_hosts(std::string(environment_variable("SLURM_JOB_NODELIST")));
   if (!nodes) return nodes.error();
   const auto hosts = hosts_of_nodes(verb, *nodes);
   if (!hosts) return hosts.error();
-  fleet::Manner manner;
-  manner.keys = client::keys_of(Environment::of_process());
-  manner.keys.ssh = {.guarded = true, .patience = kPatience};
-  fleet::Survey<JobUse> survey(*hosts, manner,
-                               [&](const auto& daemon) { return ask_use(daemon, job, began); });
-  survey.crew().finish();
-  JobUse sum;
-  for (const auto& heard : survey.heard()) {
+  fleet::FanOutOptions manner;
+  manner.credentials = client::credentials_of(Environment::current());
+  manner.credentials.ssh = {.guarded = true, .login_timeout = kCommandTimeout};
+  fleet::FanOut<JobUsage> survey(
+      *hosts, manner, [&](const auto& daemon) { return fetch_usage(daemon, job, began); });
+  survey.pool().finish();
+  JobUsage sum;
+  for (const auto& heard : survey.replies()) {
     sum.add(heard.answer);
     if (!heard.problem) continue;
-    sum.whole = false;
-    say(fmt::format("job {}: {}: {}", job, heard.host.name, heard.problem->text()));
+    sum.complete = false;
+    print_note(fmt::format("job {}: {}: {}", job, heard.host.name, heard.problem->text()));
   }
   return sum;
 }
 
 // What the accounting has of a job: how many GPUs it had, if it counts them, and the comment.
-struct Accounted {
+struct AccountingRecord {
   std::optional<std::size_t> gpus = {};
   std::string comment = {};
 };
 
-Result<Accounted> ask_accounting() {
+Result<AccountingRecord> read_accounting() {
   constexpr std::string_view kGpus = "gres/gpu=";
-  const auto text =
-      ask_slurm({"sacct", "-X", "-n", "-P", "-o", "AllocTRES,AdminComment", "-j", selector()});
+  const auto text = run_slurm_command(
+      {"sacct", "-X", "-n", "-P", "-o", "AllocTRES,AdminComment", "-j", selector()});
   if (!text) return text.error();
   const std::size_t bar = text->find('|');
-  if (bar == std::string::npos) return Accounted{};
-  Accounted known{{}, std::string(trimmed(std::string_view(*text).substr(bar + 1)))};
+  if (bar == std::string::npos) return AccountingRecord{};
+  AccountingRecord known{{}, std::string(trim(std::string_view(*text).substr(bar + 1)))};
   for (const std::string& word : split(text->substr(0, bar), ',')) {
     if (!word.starts_with(kGpus)) continue;
-    known.gpus = number_in<std::size_t>(std::string_view(word).substr(kGpus.size()));
+    known.gpus = parse_number<std::size_t>(std::string_view(word).substr(kGpus.size()));
   }
   return known;
 }
 
 // Writes the comment, unless the job has one of somebody else's. slurmdbd may hear of the job later
 // than we do, as it does of the tasks of an array.
-Result<void> write_comment(JobUse use) {
+Result<void> write_comment(JobUsage use) {
   constexpr auto kAgain = std::chrono::milliseconds(500);
-  const TimePoint end = BootClock::now() + kSettles;
+  const TimePoint end = BootClock::now() + kUsageTimeout;
   while (true) {
-    if (const auto known = ask_accounting()) {
+    if (const auto known = read_accounting()) {
       if (!known->comment.empty() && !known->comment.starts_with("{gpuyard:")) {
         return Error{Errc::conflict, "it already has an AdminComment, which is kept"};
       }
       // A node that has not heard of the job in time knows nothing of it.
-      use.whole = use.whole && use.gpus >= known->gpus.value_or(use.gpus);
+      use.complete = use.complete && use.gpus >= known->gpus.value_or(use.gpus);
     }
-    const auto done = ask_slurm({"sacctmgr", "-i", "modify", "job", "where", "jobid=" + selector(),
-                                 "set", "AdminComment=" + text_of(use)});
+    const auto done =
+        run_slurm_command({"sacctmgr", "-i", "modify", "job", "where", "jobid=" + selector(), "set",
+                           "AdminComment=" + text_of(use)});
     if (done) return {};
     const bool unheard = done.error().message.find("Nothing modified") != std::string::npos;
     if (!unheard || BootClock::now() >= end) return done.error();
@@ -191,18 +192,19 @@ Result<void> write_comment(JobUse use) {
 int comment(const SlurmVerb& verb) {
   const std::string job(environment_variable("SLURM_JOB_ID"));
   if (job.empty()) {
-    return complain({Errc::invalid,
-                     "SLURM_JOB_ID is not set; Slurm runs this command as its EpilogSlurmctld, see "
-                     "docs/slurm.md"});
+    return print_error(
+        {Errc::invalid,
+         "SLURM_JOB_ID is not set; Slurm runs this command as its EpilogSlurmctld, see "
+         "docs/slurm.md"});
   }
-  const auto use = ask_all(verb, job);
+  const auto use = fetch_total_usage(verb, job);
   if (!use) {
-    say(fmt::format("job {}: {}", job, use.error().text()));
+    print_note(fmt::format("job {}: {}", job, use.error().text()));
     return 0;
   }
   if (use->gpus == 0) return 0;
   if (const auto written = write_comment(*use); !written) {
-    say(fmt::format("job {}: {}; it used {}", job, written.error().text(), text_of(*use)));
+    print_note(fmt::format("job {}: {}; it used {}", job, written.error().text(), text_of(*use)));
   }
   return 0;
 }

@@ -19,7 +19,7 @@ namespace {
 
 // Calls visit(line) for each line of a text.
 template <class Visit>
-void each_line(std::string_view text, Visit&& visit) {
+void for_each_line(std::string_view text, Visit&& visit) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     visit(text.substr(0, end));
@@ -29,7 +29,7 @@ void each_line(std::string_view text, Visit&& visit) {
 
 // Calls visit(part) for each part between commas that are in no brackets: "a[1,2],b".
 template <class Visit>
-void each_part(std::string_view text, Visit&& visit) {
+void for_each_part(std::string_view text, Visit&& visit) {
   int depth = 0;
   std::size_t begin = 0;
   for (std::size_t i = 0; i <= text.size(); ++i) {
@@ -51,10 +51,11 @@ std::string_view word_after(std::string_view line, std::string_view key) {
 // Adds the numbers of "0", "0-3" or "3,1,5-7".
 void add_ranges(std::string_view text, std::vector<std::int64_t>& numbers) {
   constexpr std::int64_t kMost = 256;
-  each_part(text, [&](std::string_view part) {
+  for_each_part(text, [&](std::string_view part) {
     const std::size_t dash = part.find('-');
-    const auto first = number_in<std::uint32_t>(part.substr(0, dash));
-    const auto last = dash == part.npos ? first : number_in<std::uint32_t>(part.substr(dash + 1));
+    const auto first = parse_number<std::uint32_t>(part.substr(0, dash));
+    const auto last =
+        dash == part.npos ? first : parse_number<std::uint32_t>(part.substr(dash + 1));
     if (!first || !last) return;
     for (std::int64_t n = *first; n <= *last && n < *first + kMost; ++n) numbers.push_back(n);
   });
@@ -64,7 +65,7 @@ void add_ranges(std::string_view text, std::vector<std::int64_t>& numbers) {
 std::vector<std::int64_t> numbers_of(std::string_view files) {
   constexpr std::string_view kNvidia = "nvidia";
   std::vector<std::int64_t> numbers;
-  each_part(files, [&](std::string_view file) {
+  for_each_part(files, [&](std::string_view file) {
     std::string_view name = file.substr(file.rfind('/') + 1);
     if (!name.starts_with(kNvidia)) return;
     name.remove_prefix(kNvidia.size());
@@ -76,9 +77,9 @@ std::vector<std::int64_t> numbers_of(std::string_view files) {
 
 }  // namespace
 
-std::vector<std::string> trusted_usual_folders() {
+std::vector<std::string> trusted_default_folders() {
   std::vector<std::string> folders;
-  for (const std::string_view usual : kUsualFolders) {
+  for (const std::string_view usual : kDefaultFolders) {
     std::string folder(usual);
     const bool there = ::access(folder.c_str(), F_OK) == 0;
     if (there && check_trusted_by_root(folder)) folders.push_back(std::move(folder));
@@ -86,27 +87,27 @@ std::vector<std::string> trusted_usual_folders() {
   return folders;
 }
 
-void complete_path() {
+void extend_path() {
   std::vector<std::string> folders = absolute_folders(environment_variable("PATH"));
-  for (std::string& usual : trusted_usual_folders()) folders.push_back(std::move(usual));
+  for (std::string& usual : trusted_default_folders()) folders.push_back(std::move(usual));
   ::setenv("PATH", fmt::format("{}", fmt::join(folders, ":")).c_str(), 1);
 }
 
-Result<std::string> ask_slurm(const std::vector<std::string>& words, Duration patience) {
+Result<std::string> run_slurm_command(const std::vector<std::string>& words, Duration patience) {
   const std::string& name = words.front();
-  const auto text = run_within(
-      {.program = name, .arguments = {words.begin() + 1, words.end()}, .looks_in_path = true},
+  const auto text = run_with_timeout(
+      {.program = name, .arguments = {words.begin() + 1, words.end()}, .search_path = true},
       patience);
   if (!text) {
     // The last line is the one that says it; those before are of a log.
     const std::string all = text.error().text();
     const std::size_t line = all.rfind('\n');
-    return Error{text.error().code,
-                 fmt::format("{}: {}", name,
-                             printable(trimmed(all.substr(line == all.npos ? 0 : line + 1))))};
+    return Error{
+        text.error().code,
+        fmt::format("{}: {}", name, printable(trim(all.substr(line == all.npos ? 0 : line + 1))))};
   }
   std::string kept;
-  each_line(*text, [&](std::string_view line) {
+  for_each_line(*text, [&](std::string_view line) {
     if (!line.starts_with(name + ": ")) kept.append(line) += '\n';
   });
   return kept;
@@ -116,57 +117,57 @@ bool NodeState::has(std::string_view flag) const {
   return fmt::format("+{}", flags).find(fmt::format("+{}", flag)) != std::string::npos;
 }
 
-bool NodeState::out_otherwise() const {
+bool NodeState::is_otherwise_unavailable() const {
   return has("down") || has("fail") || has("inval") || has("reboot") || has("power");
 }
 
-Result<NodeState> node_state_in(std::string_view text) {
+Result<NodeState> parse_node_state(std::string_view text) {
   std::optional<NodeState> found;
-  each_line(text, [&](std::string_view line) {
-    if (line.size() <= kFlagsWide || found) return;
-    found = NodeState{std::string(trimmed(line.substr(0, kFlagsWide))),
-                      std::string(trimmed(line.substr(kFlagsWide)))};
+  for_each_line(text, [&](std::string_view line) {
+    if (line.size() <= kFlagsWidth || found) return;
+    found = NodeState{std::string(trim(line.substr(0, kFlagsWidth))),
+                      std::string(trim(line.substr(kFlagsWidth)))};
   });
   if (found) return *std::move(found);
   return Error{Errc::not_found, "sinfo: unknown node"};
 }
 
-Result<NodeState> ask_node(const std::string& node) {
-  const auto text = ask_slurm({"sinfo", "-h", "-N", "-n", node, "-O",
-                               fmt::format("StateComplete:{},Reason:1000", kFlagsWide)});
+Result<NodeState> query_node(const std::string& node) {
+  const auto text = run_slurm_command({"sinfo", "-h", "-N", "-n", node, "-O",
+                                       fmt::format("StateComplete:{},Reason:1000", kFlagsWidth)});
   if (!text) return text.error();
-  return node_state_in(*text);
+  return parse_node_state(*text);
 }
 
-Result<void> drain(const std::string& node, const std::string& reason) {
-  const auto done =
-      ask_slurm({"scontrol", "update", "NodeName=" + node, "State=DRAIN", "Reason=" + reason});
+Result<void> drain_node(const std::string& node, const std::string& reason) {
+  const auto done = run_slurm_command(
+      {"scontrol", "update", "NodeName=" + node, "State=DRAIN", "Reason=" + reason});
   if (!done) return done.error();
   return {};
 }
 
-Result<void> resume(const std::string& node) {
-  const auto done = ask_slurm({"scontrol", "update", "NodeName=" + node, "State=RESUME"});
+Result<void> resume_node(const std::string& node) {
+  const auto done = run_slurm_command({"scontrol", "update", "NodeName=" + node, "State=RESUME"});
   if (!done) return done.error();
   return {};
 }
 
 // Asked for one job, a controller need not send all that it has.
 Result<bool> is_running(const std::string& job) {
-  const auto text = ask_slurm({"squeue", "-h", "-j", job, "-o", "%T"});
+  const auto text = run_slurm_command({"squeue", "-h", "-j", job, "-o", "%T"});
   if (!text && text.error().message.find("Invalid job id") != std::string::npos) return false;
   if (!text) return text.error();
-  const std::string_view state = trimmed(*text);
+  const std::string_view state = trim(*text);
   return !state.empty() && state != "PENDING";
 }
 
-std::vector<std::int64_t> minors_in(std::string_view text) {
+std::vector<std::int64_t> parse_minors(std::string_view text) {
   std::vector<std::int64_t> minors;
-  each_line(text, [&](std::string_view line) {
+  for_each_line(text, [&](std::string_view line) {
     constexpr std::int64_t kMost = 256;
     if (line.find("Gres Name=gpu ") == line.npos || line.find("File") == line.npos) return;
     const auto count = std::clamp<std::int64_t>(
-        number_in<std::int64_t>(word_after(line, " Count=")).value_or(1), 0, kMost);
+        parse_number<std::int64_t>(word_after(line, " Count=")).value_or(1), 0, kMost);
     auto numbers = numbers_of(word_after(line, " File="));
     if (std::ssize(numbers) != count) numbers.assign(static_cast<std::size_t>(count), kNoGpu);
     minors.insert(minors.end(), numbers.begin(), numbers.end());
@@ -174,21 +175,21 @@ std::vector<std::int64_t> minors_in(std::string_view text) {
   return minors;
 }
 
-Result<std::vector<std::int64_t>> ask_minors(const std::string& node, const std::string& file,
-                                             Duration patience) {
+Result<std::vector<std::int64_t>> query_minors(const std::string& node, const std::string& file,
+                                               Duration patience) {
   std::vector<std::string> words = {"-G", "-N", node};
   if (!file.empty()) words.insert(words.end(), {"-f", file});
-  const auto text = run_within(
-      {.program = "slurmd", .arguments = std::move(words), .looks_in_path = true}, patience);
+  const auto text = run_with_timeout(
+      {.program = "slurmd", .arguments = std::move(words), .search_path = true}, patience);
   if (!text) return Error(text.error()).in("slurmd -G");
-  return minors_in(*text);
+  return parse_minors(*text);
 }
 
-Result<std::vector<std::string>> hosts_in(const std::string& nodes) {
-  const auto text = ask_slurm({"scontrol", "show", "hostnames", nodes});
+Result<std::vector<std::string>> expand_hosts(const std::string& nodes) {
+  const auto text = run_slurm_command({"scontrol", "show", "hostnames", nodes});
   if (!text) return text.error();
   std::vector<std::string> hosts;
-  each_line(*text, [&](std::string_view line) { hosts.emplace_back(line); });
+  for_each_line(*text, [&](std::string_view line) { hosts.emplace_back(line); });
   return hosts;
 }
 

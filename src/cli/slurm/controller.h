@@ -13,42 +13,43 @@
 
 namespace gpuyard::cli::slurm {
 
-inline constexpr Duration kPatience = std::chrono::seconds(5);
+inline constexpr Duration kCommandTimeout = std::chrono::seconds(5);
 
 // The usual folders of Slurm's commands.
-inline constexpr std::array<std::string_view, 8> kUsualFolders = {
+inline constexpr std::array<std::string_view, 8> kDefaultFolders = {
     "/usr/local/sbin", "/usr/local/bin", "/usr/sbin",       "/usr/bin",
     "/sbin",           "/bin",           "/opt/slurm/sbin", "/opt/slurm/bin"};
 
 // Returns the existing ones that only root can change; all existing ones if the program does not
 // run as root.
-std::vector<std::string> trusted_usual_folders();
+std::vector<std::string> trusted_default_folders();
 
 // Adds the trusted usual folders of Slurm's commands to PATH, because Slurm gives its hooks none.
 // Leaves out the working directory.
-void complete_path();
+void extend_path();
 
 // Runs one of Slurm's commands; returns what it printed, without what it remarked under its own
 // name. The error begins with that name.
-Result<std::string> ask_slurm(const std::vector<std::string>& words, Duration patience = kPatience);
+Result<std::string> run_slurm_command(const std::vector<std::string>& words,
+                                      Duration patience = kCommandTimeout);
 
 struct NodeState {
   std::string flags;   // "idle", "mixed+drain", "down+not_responding", ...
   std::string reason;  // "none": there is none
 
   bool has(std::string_view flag) const;  // one that begins so
-  bool drained() const { return has("drain"); }
+  bool is_drained() const { return has("drain"); }
   // Whether more than a drain keeps the node out, which is nobody's to undo but who did that.
-  bool out_otherwise() const;
+  bool is_otherwise_unavailable() const;
   friend bool operator==(const NodeState&, const NodeState&) = default;
 };
 
-// Reads a line of sinfo: the flags in kFlagsWide columns, then the reason.
-inline constexpr std::size_t kFlagsWide = 100;
-Result<NodeState> node_state_in(std::string_view text);
-Result<NodeState> ask_node(const std::string& node);
-Result<void> drain(const std::string& node, const std::string& reason);
-Result<void> resume(const std::string& node);
+// Reads a line of sinfo: the flags in kFlagsWidth columns, then the reason.
+inline constexpr std::size_t kFlagsWidth = 100;
+Result<NodeState> parse_node_state(std::string_view text);
+Result<NodeState> query_node(const std::string& node);
+Result<void> drain_node(const std::string& node, const std::string& reason);
+Result<void> resume_node(const std::string& node);
 
 // Whether Slurm still has the job, and not only in its queue.
 Result<bool> is_running(const std::string& job);
@@ -58,12 +59,12 @@ inline constexpr std::int64_t kNoGpu = -1;
 
 // Reads what `slurmd -G` prints: the device files of the GPUs, in the order in which
 // SLURM_JOB_GPUS counts them. Returns the numbers in their names; empty: Slurm has no files.
-std::vector<std::int64_t> minors_in(std::string_view text);
+std::vector<std::int64_t> parse_minors(std::string_view text);
 // `file`: slurm.conf; empty: where Slurm looks for it.
-Result<std::vector<std::int64_t>> ask_minors(const std::string& node, const std::string& file,
-                                             Duration patience);
+Result<std::vector<std::int64_t>> query_minors(const std::string& node, const std::string& file,
+                                               Duration patience);
 
 // "n[1-3]" as names.
-Result<std::vector<std::string>> hosts_in(const std::string& nodes);
+Result<std::vector<std::string>> expand_hosts(const std::string& nodes);
 
 }  // namespace gpuyard::cli::slurm

@@ -27,11 +27,11 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // How long the daemon may take. It answers from memory, also while a driver hangs.
-constexpr Duration kAnswer = milliseconds(200);
+constexpr Duration kReplyTimeout = milliseconds(200);
 
 // slurmd shows nobody what a hook prints.
 void report(const std::string& text) {
-  say(text);
+  print_note(text);
   ::openlog("gpuyard-slurm", LOG_PID, LOG_DAEMON);
   ::syslog(LOG_ALERT, "%s", text.c_str());
 }
@@ -54,34 +54,34 @@ class Hook {
   const Spool& spool() const { return spool_; }
 
   template <class Params, class Answer, class Body = protocol::NoBody>
-  Result<Answer> ask(const protocol::Route<Params, Answer, Body>& route,
-                     const Params& parameters = {}, const Body& body = {}) {
+  Result<Answer> call_daemon(const protocol::Route<Params, Answer, Body>& route,
+                             const Params& parameters = {}, const Body& body = {}) {
     if (!daemon_) {
       auto found = lease_daemon(socket_);
       if (!found) return std::move(found).error();
       daemon_ = *std::move(found);
     }
-    return client::call(*daemon_, route, parameters, body, kAnswer);
+    return client::call(*daemon_, route, parameters, body, kReplyTimeout);
   }
 
   // Tells the daemon what keeps us from our work, so that an alert fires until a check goes well.
-  void tell_trouble(const std::string& text) {
+  void report_trouble(const std::string& text) {
     report(text);
-    Told told = spool_.told().value_or(Told{});
-    told.trouble = text.substr(0, protocol::kLongestNote);
-    spool_.tell(told);
-    static_cast<void>(ask(protocol::kCheckSlurm, {}, {told.trouble}).ok());
+    NodeReport told = spool_.node_report().value_or(NodeReport{});
+    told.trouble = text.substr(0, protocol::kMaxNoteBytes);
+    spool_.save_node_report(told);
+    static_cast<void>(call_daemon(protocol::kCheckSlurm, {}, {told.trouble}).ok());
   }
 
   enum class Age : std::uint8_t { any, young };
   Result<std::vector<std::int64_t>> minors(Duration patience, Age);
-  Result<protocol::SlurmBegun> tell_begin(const std::string& job, const JobNote&,
-                                          Duration patience);
-  std::optional<std::string> review(const protocol::SlurmNode&, bool anew);
-  std::optional<std::string> deliver();
-  bool tell_end(const std::string& job);
-  bool tell_noted_end(const std::string& job);
-  void end_forgotten(const protocol::SlurmNode&);
+  Result<protocol::SlurmJobStarted> send_begin(const std::string& job, const JobNote&,
+                                               Duration patience);
+  std::optional<std::string> reconcile_node(const protocol::SlurmNode&, bool anew);
+  std::optional<std::string> deliver_saved();
+  bool send_end(const std::string& job);
+  bool send_saved_end(const std::string& job);
+  void end_missed_jobs(const protocol::SlurmNode&);
 
  private:
   Spool spool_;
@@ -101,7 +101,7 @@ std::string configuration_file(const std::optional<Devices>& known) {
   return "";
 }
 
-std::string times_of(const std::string& file) {
+std::string modification_times(const std::string& file) {
   std::string text;
   for (const std::string& one : {file, parent_directory(file) + "/gres.conf"}) {
     struct stat facts{};
@@ -116,144 +116,145 @@ Result<std::vector<std::int64_t>> Hook::minors(Duration patience, Age age) {
   constexpr std::int64_t kYoung = 600;  // seconds
   const auto known = spool_.devices();
   const std::string file = configuration_file(known);
-  const std::string changed = times_of(file);
+  const std::string changed = modification_times(file);
   const bool same = known && known->file == file && known->changed == changed;
   if (same && (age == Age::any || unix_now() - known->asked_at < kYoung)) return known->minors;
-  auto found = ask_minors(node_, file, patience);
-  if (found) spool_.keep({file, changed, unix_now(), *found});
+  auto found = query_minors(node_, file, patience);
+  if (found) spool_.save_devices({file, changed, unix_now(), *found});
   return found;
 }
 
 // Errc::unavailable: the daemon is to be told again; so it is after Errc::conflict, which somebody
 // has to look at.
-Result<protocol::SlurmBegun> Hook::tell_begin(const std::string& job, const JobNote& note,
-                                              Duration patience) {
+Result<protocol::SlurmJobStarted> Hook::send_begin(const std::string& job, const JobNote& note,
+                                                   Duration patience) {
   const auto minors = this->minors(patience, Age::any);
   if (!minors) return Error{Errc::unavailable, minors.error().text()};
-  protocol::JobWish wish{note.uid, {}, note.note};
+  protocol::SlurmJobRequest wish{note.uid, {}, note.note};
   for (const std::uint32_t place : note.places) {
     if (!minors->empty() && place >= minors->size()) {
-      spool_.keep({});  // Slurm's list is another by now
+      spool_.save_devices({});  // Slurm's list is another by now
       return Error{Errc::conflict, fmt::format("GPU {} is not in Slurm's list", place)};
     }
     // Without device files in its configuration Slurm counts as the driver does.
     const std::int64_t minor = minors->empty() ? place : (*minors)[place];
     if (minor != kNoGpu) wish.minors.push_back(minor);
   }
-  if (wish.minors.empty()) return protocol::SlurmBegun{};  // instances of MIG alone
-  return ask(protocol::kBeginJob, {job}, wish);
+  if (wish.minors.empty()) return protocol::SlurmJobStarted{};  // instances of MIG alone
+  return call_daemon(protocol::kBeginJob, {job}, wish);
 }
 
 // Drains or resumes the node if that is due. `anew`: asks Slurm although it was told already.
 // Returns what went wrong.
-std::optional<std::string> Hook::review(const protocol::SlurmNode& node, bool anew) {
+std::optional<std::string> Hook::reconcile_node(const protocol::SlurmNode& node, bool anew) {
   constexpr Duration kPatient = seconds(2);
   const auto minors = this->minors(kPatient, Age::young);
-  const std::string reason = reason_for(node, minors ? *minors : std::vector<std::int64_t>());
+  const std::string reason = drain_reason(node, minors ? *minors : std::vector<std::int64_t>());
   const std::string trouble = minors ? "" : minors.error().text();
   const auto wrong = [](const std::string& what) {
     return what.empty() ? std::nullopt : std::optional(what);
   };
-  Told told = spool_.told().value_or(Told{});
+  NodeReport told = spool_.node_report().value_or(NodeReport{});
   if (told.reason == reason && !anew) return wrong(trouble);
-  const auto now = ask_node(node_);
+  const auto now = query_node(node_);
   if (!now) return now.error().text();
-  const Step step = step_for(*now, reason, told.refused);
+  const NodeAction step = action_for(*now, reason, told.refused);
   // A controller may do it after we have given up waiting: until it has answered, Slurm is asked
   // anew each time.
   told.trouble = "Slurm has not responded";
-  if (step != Step::nothing) spool_.tell(told);
+  if (step != NodeAction::nothing) spool_.save_node_report(told);
   Result<void> done;
-  if (step == Step::drain) done = drain(node_, reason);
-  if (step == Step::resume) done = resume(node_);
+  if (step == NodeAction::drain) done = drain_node(node_, reason);
+  if (step == NodeAction::resume) done = resume_node(node_);
   if (!done) return done.error().text();
   told.trouble = trouble;
-  told.reason = is_ours(*now, step) ? reason : "";
-  told.refused = told.refused && step == Step::nothing && !reason.empty();
-  spool_.tell(told);
-  if (step == Step::drain) report(fmt::format("{} drained: {}", node_, reason));
-  if (step == Step::resume) report(fmt::format("{} resumed: its GPUs are healthy", node_));
+  told.reason = has_own_reason(*now, step) ? reason : "";
+  told.refused = told.refused && step == NodeAction::nothing && !reason.empty();
+  spool_.save_node_report(told);
+  if (step == NodeAction::drain) report(fmt::format("{} drained: {}", node_, reason));
+  if (step == NodeAction::resume) report(fmt::format("{} resumed: its GPUs are healthy", node_));
   return wrong(trouble);
 }
 
-bool is_to_be_told_again(const Error& error) {
-  return client::passes(error) || error.code == Errc::conflict;
+bool needs_resend(const Error& error) {
+  return client::is_transient(error) || error.code == Errc::conflict;
 }
 
 // Reports the end of a job. Returns false if it must be reported again, as to a daemon that is
 // reading its leases.
-bool Hook::tell_end(const std::string& job) {
-  const auto over = ask(protocol::kEndJob, {job});
-  return over || !client::passes(over.error());
+bool Hook::send_end(const std::string& job) {
+  const auto over = call_daemon(protocol::kEndJob, {job});
+  return over || !client::is_transient(over.error());
 }
 
 // Reports the stored end of a job, if there is one. It stays stored until the report succeeds.
-bool Hook::tell_noted_end(const std::string& job) {
-  const auto noted = spool_.ended();
+bool Hook::send_saved_end(const std::string& job) {
+  const auto noted = spool_.saved_ends();
   if (std::ranges::find(noted, job) == noted.end()) return true;
-  if (!tell_end(job)) return false;
-  spool_.drop_end(job);
+  if (!send_end(job)) return false;
+  spool_.remove_end(job);
   return true;
 }
 
 // Tells the daemon of jobs that it could not hear of earlier: first of those that are over. Returns
 // why one of them cannot be counted.
-std::optional<std::string> Hook::deliver() {
+std::optional<std::string> Hook::deliver_saved() {
   constexpr Duration kPatient = seconds(2);
   std::optional<std::string> wrong;
-  for (const std::string& job : spool_.ended()) {
-    if (!tell_noted_end(job)) return wrong;
+  for (const std::string& job : spool_.saved_ends()) {
+    if (!send_saved_end(job)) return wrong;
   }
-  for (const std::string& job : spool_.begun()) {
-    const auto note = spool_.begin_of(job);
-    const auto heard = tell_begin(job, note.value_or(JobNote{}), kPatient);
+  for (const std::string& job : spool_.saved_begins()) {
+    const auto note = spool_.find_begin(job);
+    const auto heard = send_begin(job, note.value_or(JobNote{}), kPatient);
     if (!heard && heard.error().code == Errc::conflict) {
       wrong = fmt::format("job {} not recorded: {}", job, heard.error().text());
     }
-    if (!heard && is_to_be_told_again(heard.error())) continue;
+    if (!heard && needs_resend(heard.error())) continue;
     // Its epilog may have run meanwhile, and have found no lease.
-    if (!spool_.drop_begin(job) && heard && !tell_end(job)) spool_.note_end(job);
+    if (!spool_.remove_begin(job) && heard && !send_end(job)) spool_.save_end(job);
   }
   return wrong;
 }
 
 // Ends the leases of jobs that Slurm does not run any more: their epilog never ran. It is asked
 // ever more rarely.
-void Hook::end_forgotten(const protocol::SlurmNode& node) {
+void Hook::end_missed_jobs(const protocol::SlurmNode& node) {
   constexpr std::int64_t kIdle = 600;  // seconds; also the shortest time between questions
   constexpr std::int64_t kRarely = 7200;
   const auto may_be_over = [](const protocol::SlurmJob& job) {
-    return job.state == lease::State::held && job.idle_s.value_or(0) >= kIdle;
+    return job.state == lease::LeaseState::held && job.idle_s.value_or(0) >= kIdle;
   };
-  Told told = spool_.told().value_or(Told{});
+  NodeReport told = spool_.node_report().value_or(NodeReport{});
   const std::int64_t now = unix_now();
   const bool any = std::ranges::any_of(node.jobs, may_be_over);
   if (!any && told.jobs_again_s > 0) {
     told.jobs_again_s = 0;
-    spool_.tell(told);
+    spool_.save_node_report(told);
   }
   if (!any || now - told.jobs_asked_at < told.jobs_again_s) return;
   for (const protocol::SlurmJob& job : node.jobs) {
     if (!may_be_over(job)) continue;
     const auto running = is_running(job.job);
     if (!running) return;  // the controller is away; the next time is soon enough
-    if (!*running) static_cast<void>(ask(protocol::kEndJob, {job.job}).ok());
+    if (!*running) static_cast<void>(call_daemon(protocol::kEndJob, {job.job}).ok());
   }
   told.jobs_asked_at = now;
   told.jobs_again_s = std::clamp(2 * told.jobs_again_s, kIdle, kRarely);
-  spool_.tell(told);
+  spool_.save_node_report(told);
 }
 
 std::optional<std::string> job_of_hook() {
   std::string job = variable("SLURM_JOB_ID");
   if (!job.empty()) return job;
-  complain({Errc::invalid, "SLURM_JOB_ID is not set; Slurm runs this command, see docs/slurm.md"});
+  print_error(
+      {Errc::invalid, "SLURM_JOB_ID is not set; Slurm runs this command, see docs/slurm.md"});
   return std::nullopt;
 }
 
 Result<JobNote> note_of_job() {
   const auto number_of = [](const std::string& text, const char* name) -> Result<std::uint32_t> {
-    if (const auto number = number_in<std::uint32_t>(text)) return *number;
+    if (const auto number = parse_number<std::uint32_t>(text)) return *number;
     return Error{Errc::invalid,
                  fmt::format("{} is \"{}\", expected a number", name, printable(text))};
   };
@@ -273,12 +274,12 @@ Result<JobNote> note_of_job() {
 }
 
 // Beginnings that wait for the daemon are of jobs before this one, if they have a GPU of it.
-void forget_earlier(const Spool& spool, const std::string& job, const JobNote& note) {
-  for (const std::string& other : spool.begun()) {
-    const auto before = spool.begin_of(other);
+void remove_earlier_notes(const Spool& spool, const std::string& job, const JobNote& note) {
+  for (const std::string& other : spool.saved_begins()) {
+    const auto before = spool.find_begin(other);
     const bool shares =
         before && std::ranges::find_first_of(before->places, note.places) != before->places.end();
-    if (other == job || !before || shares) spool.drop_begin(other);
+    if (other == job || !before || shares) spool.remove_begin(other);
   }
 }
 
@@ -289,13 +290,13 @@ std::string wait_until_gone(Hook& hook, const std::string& job) {
   auto look = milliseconds(1);
   const TimePoint begin = BootClock::now();
   while (true) {
-    const auto node = hook.ask(protocol::kSlurm);
+    const auto node = hook.call_daemon(protocol::kSlurm);
     if (!node) return "";
     const auto same = std::ranges::find(node->jobs, job, &protocol::SlurmJob::job);
-    if (same == node->jobs.end() || same->state != lease::State::draining) return "";
+    if (same == node->jobs.end() || same->state != lease::LeaseState::draining) return "";
     const Duration waited = BootClock::now() - begin;
-    if (same->draining_s.value_or(0) >= to_seconds(kLeaves)) return same->left;
-    if (waited >= 2 * kLeaves || (waited >= kUsual && same->left.empty())) return "";
+    if (same->draining_s.value_or(0) >= to_seconds(kExitGrace)) return same->left;
+    if (waited >= 2 * kExitGrace || (waited >= kUsual && same->left.empty())) return "";
     std::this_thread::sleep_for(look);
     look = std::min(2 * look, milliseconds(50));
   }
@@ -303,19 +304,19 @@ std::string wait_until_gone(Hook& hook, const std::string& job) {
 
 // The GPU for which the job must not begin. A driver that hangs drains the node at the next check;
 // that is no reason to hold a job, whose GPU may answer in a moment.
-const protocol::SlurmGpu* bar_to(const protocol::SlurmBegun& begun) {
+const protocol::SlurmGpu* find_blocking_gpu(const protocol::SlurmJobStarted& begun) {
   const auto bars = [](const auto& gpu) { return gpu.rule != "gpu-unresponsive"; };
   const auto found = std::ranges::find_if(begun.sick, bars);
   return found == begun.sick.end() ? nullptr : &*found;
 }
 
 // Drains the node, if nobody else looks after it just now.
-void review_at_once(Hook& hook) {
+void reconcile_now(Hook& hook) {
   const auto lock = hook.spool().lock(seconds(1));
   if (!lock) return;  // a health check runs; the next one will see what this one does not
-  const auto node = hook.ask(protocol::kSlurm);
+  const auto node = hook.call_daemon(protocol::kSlurm);
   if (!node) return;
-  if (const auto trouble = hook.review(*node, true)) hook.tell_trouble(*trouble);
+  if (const auto trouble = hook.reconcile_node(*node, true)) hook.report_trouble(*trouble);
 }
 
 }  // namespace
@@ -323,31 +324,31 @@ void review_at_once(Hook& hook) {
 int health(const SlurmVerb& verb) {
   Hook hook(verb);
   if (hook.node().empty()) {
-    return complain({Errc::invalid,
-                     "SLURMD_NODENAME is not set; Slurm runs this command as its "
-                     "HealthCheckProgram, see docs/slurm.md"});
+    return print_error({Errc::invalid,
+                        "SLURMD_NODENAME is not set; Slurm runs this command as its "
+                        "HealthCheckProgram, see docs/slurm.md"});
   }
   // Slurm begins the next check though the last has not ended.
   const auto lock = hook.spool().lock(Duration::zero());
   if (!lock && lock.error().code == Errc::conflict) return 0;
-  const auto before = hook.spool().told();
-  const auto node = hook.ask(protocol::kCheckSlurm);
+  const auto before = hook.spool().node_report();
+  const auto node = hook.call_daemon(protocol::kCheckSlurm);
   if (!node) {
     report("node not checked: " + node.error().text());
     return 0;
   }
-  const auto undelivered = hook.deliver();
-  auto trouble = hook.review(*node, !before || !before->trouble.empty() || before->refused);
-  hook.end_forgotten(*node);
+  const auto undelivered = hook.deliver_saved();
+  auto trouble = hook.reconcile_node(*node, !before || !before->trouble.empty() || before->refused);
+  hook.end_missed_jobs(*node);
   if (!trouble) trouble = undelivered;
   if (!lock) trouble = lock.error().text();
   if (trouble) {
-    hook.tell_trouble(*trouble);
+    hook.report_trouble(*trouble);
   } else if (!node->trouble.empty() || (before && !before->trouble.empty())) {
-    Told told = hook.spool().told().value_or(Told{});
+    NodeReport told = hook.spool().node_report().value_or(NodeReport{});
     told.trouble.clear();
-    hook.spool().tell(told);
-    static_cast<void>(hook.ask(protocol::kCheckSlurm, {}, {""}).ok());
+    hook.spool().save_node_report(told);
+    static_cast<void>(hook.call_daemon(protocol::kCheckSlurm, {}, {""}).ok());
   }
   return 0;
 }
@@ -359,40 +360,40 @@ int prolog(const SlurmVerb& verb) {
   Hook hook(verb);
   const auto note = note_of_job();
   if (!note) {
-    hook.tell_trouble(fmt::format("job {} not recorded: {}", *job, note.error().text()));
+    hook.report_trouble(fmt::format("job {} not recorded: {}", *job, note.error().text()));
     return 0;
   }
   // A stored end is that of the job's previous run. It is reported first: the daemon would
   // otherwise take this run for the previous one.
-  const bool in_order = hook.tell_noted_end(*job);
-  forget_earlier(hook.spool(), *job, *note);
+  const bool in_order = hook.send_saved_end(*job);
+  remove_earlier_notes(hook.spool(), *job, *note);
   const auto begun =
-      in_order ? hook.tell_begin(*job, *note, kShort)
-               : Result<protocol::SlurmBegun>(Error{
+      in_order ? hook.send_begin(*job, *note, kShort)
+               : Result<protocol::SlurmJobStarted>(Error{
                      Errc::unavailable, "the end of the job's previous run is not reported yet"});
-  if (!begun && is_to_be_told_again(begun.error())) {
-    hook.spool().note_begin(*job, *note);
+  if (!begun && needs_resend(begun.error())) {
+    hook.spool().save_begin(*job, *note);
     const std::string text = fmt::format("job {} not recorded yet: {}", *job, begun.error().text());
     if (begun.error().code == Errc::conflict) {
-      hook.tell_trouble(text);
+      hook.report_trouble(text);
     } else {
       report(text);
     }
     return 0;
   }
   if (!begun || !begun->unknown.empty()) {
-    hook.tell_trouble(begun
-                          ? fmt::format("job {} has /dev/nvidia{}, but the driver has no such GPU",
-                                        *job, begun->unknown.front())
-                          : fmt::format("job {} not recorded: {}", *job, begun.error().text()));
+    hook.report_trouble(
+        begun ? fmt::format("job {} has /dev/nvidia{}, but the driver has no such GPU", *job,
+                            begun->unknown.front())
+              : fmt::format("job {} not recorded: {}", *job, begun.error().text()));
   }
-  const protocol::SlurmGpu* const sick = begun ? bar_to(*begun) : nullptr;
+  const protocol::SlurmGpu* const sick = begun ? find_blocking_gpu(*begun) : nullptr;
   if (sick == nullptr) return 0;
-  report(fmt::format("job {} not started: {}", *job, sick_text(*sick)));
-  Told told = hook.spool().told().value_or(Told{});
+  report(fmt::format("job {} not started: {}", *job, unhealthy_text(*sick)));
+  NodeReport told = hook.spool().node_report().value_or(NodeReport{});
   told.refused = true;
-  hook.spool().tell(told);
-  review_at_once(hook);
+  hook.spool().save_node_report(told);
+  reconcile_now(hook);
   return 1;
 }
 
@@ -401,15 +402,15 @@ int epilog(const SlurmVerb& verb) {
   const auto job = job_of_hook();
   if (!job) return 0;
   Hook hook(verb);
-  hook.spool().drop_begin(*job);
-  const auto over = hook.ask(protocol::kEndJob, {*job});
-  if (!over && client::passes(over.error())) {
-    hook.spool().note_end(*job);
+  hook.spool().remove_begin(*job);
+  const auto over = hook.call_daemon(protocol::kEndJob, {*job});
+  if (!over && client::is_transient(over.error())) {
+    hook.spool().save_end(*job);
     report(fmt::format("end of job {} not delivered yet: {}", *job, over.error().text()));
   } else if (!over && over.error().code != Errc::not_found) {
-    hook.tell_trouble(fmt::format("job {} not ended: {}", *job, over.error().text()));
+    hook.report_trouble(fmt::format("job {} not ended: {}", *job, over.error().text()));
   } else if (over && !wait_until_gone(hook, *job).empty()) {
-    review_at_once(hook);
+    reconcile_now(hook);
   }
   return 0;
 }

@@ -22,7 +22,7 @@
 namespace gpuyard::cli::slurm {
 namespace {
 
-constexpr std::string_view kUsualPlace = "/etc/gpuyard/slurm";
+constexpr std::string_view kDefaultDirectory = "/etc/gpuyard/slurm";
 
 struct Script {
   std::string_view name;
@@ -42,11 +42,11 @@ constexpr std::array kScripts = {
 constexpr std::array kSlurmPrograms = {"scontrol", "sinfo",    "squeue",
                                        "sacct",    "sacctmgr", "slurmd"};
 
-constexpr std::string_view kRuns = "Slurm's hooks run it as root";
+constexpr std::string_view kTrustReason = "Slurm's hooks run it as root";
 
 // Returns what to do about a program of Slurm that another user could change. If Slurm has a folder
 // of its own that belongs to another user, such as SlurmUser, root can take it over.
-std::string mend_of_slurm(const std::string& program) {
+std::string slurm_path_advice(const std::string& program) {
   constexpr std::array<std::string_view, 3> kShared = {"/", "/usr", "/usr/local"};
   std::error_code failed;
   const std::filesystem::path real = std::filesystem::canonical(program, failed);
@@ -61,14 +61,14 @@ std::string mend_of_slurm(const std::string& program) {
   return fmt::format(
       "if {0} holds Slurm's programs and nothing else, give it to root, as slurmd runs as root, "
       "too: `chown -R root:root {0} && chmod -R go-w {0}`",
-      shell_word(folder.string()));
+      quote_shell_word(folder.string()));
 }
 
 // Returns the path of a program of Slurm, even if it is not run because another user could change
 // it.
-std::optional<std::string> place_of(const char* name) {
+std::optional<std::string> hook_program_path(const char* name) {
   if (const auto found = find_program(name)) return *found;
-  for (const std::string_view folder : kUsualFolders) {
+  for (const std::string_view folder : kDefaultFolders) {
     std::string path = fmt::format("{}/{}", folder, name);
     if (::access(path.c_str(), X_OK) == 0) return path;
   }
@@ -83,13 +83,13 @@ Result<std::string> path_of_hooks() {
     if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(folder);
   };
   for (const char* const name : kSlurmPrograms) {
-    const auto program = place_of(name);
+    const auto program = hook_program_path(name);
     if (!program) continue;
-    auto trusted = check_trusted_by_root(*program, kRuns, mend_of_slurm(*program));
+    auto trusted = check_trusted_by_root(*program, kTrustReason, slurm_path_advice(*program));
     if (!trusted) return std::move(trusted).error();
     add(parent_directory(*program));
   }
-  for (const std::string& usual : trusted_usual_folders()) add(usual);
+  for (const std::string& usual : trusted_default_folders()) add(usual);
   return fmt::format("{}", fmt::join(folders, ":"));
 }
 
@@ -100,8 +100,8 @@ Result<std::string> program_of_hooks() {
   const std::string mend = fmt::format(
       "install the package, or `install -m 755 {} /usr/bin/gpuyard` and run `/usr/bin/gpuyard "
       "slurm install`",
-      shell_word(program));
-  if (auto trusted = check_trusted_by_root(program, kRuns, mend); !trusted) {
+      quote_shell_word(program));
+  if (auto trusted = check_trusted_by_root(program, kTrustReason, mend); !trusted) {
     return std::move(trusted).error();
   }
   return program;
@@ -118,12 +118,12 @@ std::string text_of(const Script& script, const std::string& program, const std:
       "export PATH\n"
       "[ -x {0} ] || exit 0\n"
       "exec {0} slurm {2}\n",
-      shell_word(program), shell_word(path), script.written);
+      quote_shell_word(program), quote_shell_word(path), script.written);
 }
 
-Result<void> check_place(const std::string& directory) {
+Result<void> check_directory(const std::string& directory) {
   return check_trusted_by_root(directory, "root runs the hooks in it",
-                               fmt::format("{} is the usual folder", kUsualPlace));
+                               fmt::format("{} is the usual folder", kDefaultDirectory));
 }
 
 Result<void> write_scripts(const std::string& directory) {
@@ -133,9 +133,9 @@ Result<void> write_scripts(const std::string& directory) {
   const auto path = path_of_hooks();
   if (!path) return path.error();
   // Checked before anything is created there, and again once it exists.
-  if (auto fine = check_place(directory); !fine) return fine;
+  if (auto fine = check_directory(directory); !fine) return fine;
   if (auto made = make_directories(directory, kForAll); !made) return made;
-  if (auto fine = check_place(directory); !fine) return fine;
+  if (auto fine = check_directory(directory); !fine) return fine;
   for (const Script& script : kScripts) {
     auto done = replace_file(fmt::format("{}/{}", directory, script.name),
                              text_of(script, *program, *path), kForAll);
@@ -151,8 +151,8 @@ std::vector<std::string> values_of(std::string_view config, std::string_view key
     const std::size_t equals = line.find('=');
     if (!line.starts_with(key) || equals == std::string::npos) continue;
     const std::string_view rest =
-        trimmed(std::string_view(line).substr(key.size(), equals - key.size()));
-    const std::string value(trimmed(std::string_view(line).substr(equals + 1)));
+        trim(std::string_view(line).substr(key.size(), equals - key.size()));
+    const std::string value(trim(std::string_view(line).substr(equals + 1)));
     if ((rest.empty() || rest.starts_with('[')) && value != "(null)") values.push_back(value);
   }
   return values;
@@ -203,7 +203,7 @@ bool is_verb_of(const Script& script, std::string_view word) {
 }
 
 // Also finds the call in a word that is another shell's line, as in sh -c 'gpuyard slurm prolog'.
-bool calls(std::string_view line, const Script& script) {
+bool has_call(std::string_view line, const Script& script) {
   constexpr std::string_view kCall = "slurm ";
   for (auto at = line.find(kCall); at != line.npos; at = line.find(kCall, at + 1)) {
     const std::string_view after = line.substr(at + kCall.size());
@@ -215,24 +215,24 @@ bool calls(std::string_view line, const Script& script) {
 
 // Returns whether the hook is one of ours, or a site's own that calls gpuyard or a script of ours.
 // Errors: the called script does not exist, or another user could change what the hook runs.
-Result<bool> runs_ours(const std::string& file, const Script& script, bool follows = true) {
+Result<bool> has_own_hook(const std::string& file, const Script& script, bool follows = true) {
   constexpr std::size_t kMost = std::size_t{256} * 1024;
   const auto text = read_file(file, kMost);
-  const std::string usual = fmt::format("{}/{}", kUsualPlace, script.name);
+  const std::string usual = fmt::format("{}/{}", kDefaultDirectory, script.name);
   if (!text) return file == usual ? Result<bool>(text.error()) : false;
   bool ours = false;
   auto trusted = check_trusted_by_root(file);
   for (const std::string& line : split(*text, '\n')) {
-    if (trimmed(line).starts_with('#')) continue;
-    ours = ours || calls(line, script);
+    if (trim(line).starts_with('#')) continue;
+    ours = ours || has_call(line, script);
     const auto words = words_of_line(line);
     for (std::size_t i = 0; i < words.size() && trusted; ++i) {
       const std::string& word = words[i];
       if (!word.starts_with('/')) continue;
       if (i + 2 < words.size() && words[i + 1] == "slurm" && is_verb_of(script, words[i + 2])) {
-        trusted = check_trusted_by_root(word, kRuns);
+        trusted = check_trusted_by_root(word, kTrustReason);
       } else if (follows && word.ends_with(fmt::format("/{}", script.name))) {
-        const auto called = runs_ours(word, script, false);
+        const auto called = has_own_hook(word, script, false);
         ours = ours || !called || *called;
         if (!called) trusted = called.error();
       }
@@ -242,18 +242,20 @@ Result<bool> runs_ours(const std::string& file, const Script& script, bool follo
   return ours;
 }
 
-struct Checked {
+struct ConfigCheck {
   std::string line;     // as slurm.conf is to have it
   std::string problem;  // "": it is there
   bool needed = true;
 };
 
-Checked check(std::string_view config, const Script& script, const std::string& directory) {
-  Checked checked{fmt::format("{}={}/{}", script.key, directory, script.name), "", script.needed};
+ConfigCheck check_script_line(std::string_view config, const Script& script,
+                              const std::string& directory) {
+  ConfigCheck checked{fmt::format("{}={}/{}", script.key, directory, script.name), "",
+                      script.needed};
   const auto values = values_of(config, script.key);
   for (const std::string& value : values) {
     for (const std::string& file : files_of(value)) {
-      const auto ours = runs_ours(file, script);
+      const auto ours = has_own_hook(file, script);
       if (ours && !*ours) continue;
       checked.line = fmt::format("{}={}", script.key, value);
       if (!ours) checked.problem = ours.error().text();
@@ -274,7 +276,7 @@ std::string value_of(std::string_view config, std::string_view key) {
   return values.empty() ? "" : values.front();
 }
 
-Checked check_interval(std::string_view config) {
+ConfigCheck check_interval(std::string_view config) {
   const std::string value = value_of(config, "HealthCheckInterval");
   if (value.empty() || value.starts_with("0 ")) {
     return {"HealthCheckInterval=30", "is 0, so no check runs"};
@@ -282,7 +284,7 @@ Checked check_interval(std::string_view config) {
   return {"HealthCheckInterval=" + value.substr(0, value.find(' ')), ""};
 }
 
-Checked check_flags(std::string_view config) {
+ConfigCheck check_flags(std::string_view config) {
   const std::string value = value_of(config, "PrologFlags");
   const bool early = value.find("Alloc") != value.npos || value.find("Contain") != value.npos;
   if (early) return {"PrologFlags=" + value, ""};
@@ -290,16 +292,16 @@ Checked check_flags(std::string_view config) {
 }
 
 // The lines without a verdict, because Slurm's configuration could not be read.
-int unchecked(const std::vector<Checked>& lines, const Error& why) {
+int print_unchecked(const std::vector<ConfigCheck>& lines, const Error& why) {
   Printable text = "Lines for slurm.conf, not checked:\n";
-  for (const Checked& line : lines) text += formatted("  {}\n", line.line);
+  for (const ConfigCheck& line : lines) text += formatted("  {}\n", line.line);
   print(text);
   Error reason = why;
   reason.hint.clear();
-  return complain({why.code, "slurm.conf could not be checked", reason.text(), why.hint});
+  return print_error({why.code, "slurm.conf could not be checked", reason.text(), why.hint});
 }
 
-Printable text_of(const Checked& checked) {
+Printable text_of(const ConfigCheck& checked) {
   if (checked.problem.empty()) return formatted("  {:<60} ok\n", checked.line);
   return formatted("  {:<60} {}\n", checked.line, checked.problem);
 }
@@ -308,27 +310,27 @@ Printable text_of(const Checked& checked) {
 
 int install(const SlurmVerb& verb) {
   // Slurm wants whole paths.
-  const std::string directory =
-      std::filesystem::absolute(verb.into.empty() ? kUsualPlace : std::string_view(verb.into));
+  const std::string directory = std::filesystem::absolute(
+      verb.into.empty() ? kDefaultDirectory : std::string_view(verb.into));
   if (!verb.into.empty()) {
-    if (auto written = write_scripts(directory); !written) return complain(written.error());
+    if (auto written = write_scripts(directory); !written) return print_error(written.error());
     print(formatted("Hooks written to {}; every node needs them there.\n", directory));
   }
-  const auto config = ask_slurm({"scontrol", "show", "config"});
-  std::vector<Checked> lines;
+  const auto config = run_slurm_command({"scontrol", "show", "config"});
+  std::vector<ConfigCheck> lines;
   for (const Script& script : kScripts) {
-    lines.push_back(check(config ? *config : "", script, directory));
+    lines.push_back(check_script_line(config ? *config : "", script, directory));
   }
   lines.insert(lines.begin() + 1, check_interval(config ? *config : ""));
   lines.insert(lines.begin() + 2, check_flags(config ? *config : ""));
   if (!config) {
     const auto path = path_of_hooks();
-    return unchecked(lines, path ? config.error() : path.error());
+    return print_unchecked(lines, path ? config.error() : path.error());
   }
   Printable text = "Checked lines of slurm.conf:\n";
-  for (const Checked& line : lines) text += text_of(line);
+  for (const ConfigCheck& line : lines) text += text_of(line);
   const bool all = std::ranges::all_of(
-      lines, [](const Checked& line) { return line.problem.empty() || !line.needed; });
+      lines, [](const ConfigCheck& line) { return line.problem.empty() || !line.needed; });
   const auto written = [&](const Script& script) {
     return ::access(fmt::format("{}/{}", directory, script.name).c_str(), X_OK) == 0;
   };

@@ -11,7 +11,7 @@
 
 namespace gpuyard::cli::slurm {
 
-std::string sick_text(const protocol::SlurmGpu& gpu) {
+std::string unhealthy_text(const protocol::SlurmGpu& gpu) {
   return fmt::format("{}{} {}", gpu.why, gpu.why.ends_with('.') ? "" : ".", gpu.advice);
 }
 
@@ -43,7 +43,7 @@ std::vector<std::string> missing_files(const protocol::SlurmNode& node, const Mi
 }
 
 // A sentence for each rule that has tripped, and how many GPUs are well.
-std::vector<std::string> sick_texts(const protocol::SlurmNode& node, const Minors& minors) {
+std::vector<std::string> unhealthy_texts(const protocol::SlurmNode& node, const Minors& minors) {
   std::map<std::string, std::vector<const protocol::SlurmGpu*>> sick;
   std::size_t all = 0;
   std::size_t well = 0;
@@ -61,7 +61,7 @@ std::vector<std::string> sick_texts(const protocol::SlurmNode& node, const Minor
   }
   std::vector<std::string> texts;
   for (const auto& [rule, gpus] : sick) {
-    texts.push_back(sick_text(*gpus.front()));
+    texts.push_back(unhealthy_text(*gpus.front()));
     std::vector<std::uint32_t> others;
     for (std::size_t i = 1; i < gpus.size(); ++i) others.push_back(gpus[i]->index);
     if (others.empty()) continue;
@@ -75,8 +75,8 @@ std::vector<std::string> sick_texts(const protocol::SlurmNode& node, const Minor
 
 }  // namespace
 
-std::string reason_for(const protocol::SlurmNode& node, const Minors& minors) {
-  std::vector<std::string> reasons = sick_texts(node, minors);
+std::string drain_reason(const protocol::SlurmNode& node, const Minors& minors) {
+  std::vector<std::string> reasons = unhealthy_texts(node, minors);
   if (node.driver_down && !minors.empty()) {
     reasons.push_back("no driver: " + node.driver_error.value_or("it does not respond"));
   } else if (!node.driver_error) {
@@ -87,31 +87,34 @@ std::string reason_for(const protocol::SlurmNode& node, const Minors& minors) {
     }
   }
   for (const protocol::SlurmJob& job : node.jobs) {
-    if (job.left.empty() || job.draining_s.value_or(0) < to_seconds(kLeaves)) continue;
+    if (job.left.empty() || job.draining_s.value_or(0) < to_seconds(kExitGrace)) continue;
     reasons.push_back(fmt::format("job {} of {} has ended, but {}", job.job,
                                   job.user.value_or(fmt::format("uid {}", job.uid)), job.left));
   }
   if (reasons.empty()) return "";
-  std::string text(kOurs);
+  std::string text(kReasonPrefix);
   for (const std::string& one : reasons) {
-    if (text.size() > kOurs.size()) text += text.ends_with('.') ? " " : "; ";
+    if (text.size() > kReasonPrefix.size()) text += text.ends_with('.') ? " " : "; ";
     text += one;
   }
-  return printable(text.substr(0, kLongestReason));
+  return printable(text.substr(0, kMaxReasonBytes));
 }
 
-Step step_for(const NodeState& now, std::string_view reason, bool refused) {
-  const bool ours = now.reason.starts_with(kOurs);
+NodeAction action_for(const NodeState& now, std::string_view reason, bool refused) {
+  const bool ours = now.reason.starts_with(kReasonPrefix);
   if (reason.empty()) {
-    return now.drained() && ours && !now.out_otherwise() ? Step::resume : Step::nothing;
+    return now.is_drained() && ours && !now.is_otherwise_unavailable() ? NodeAction::resume
+                                                                       : NodeAction::nothing;
   }
-  if (!now.drained()) return now.out_otherwise() ? Step::nothing : Step::drain;
+  if (!now.is_drained())
+    return now.is_otherwise_unavailable() ? NodeAction::nothing : NodeAction::drain;
   const bool of_our_prolog = refused && now.reason == "Prolog error";
-  return of_our_prolog || (ours && now.reason != reason) ? Step::drain : Step::nothing;
+  return of_our_prolog || (ours && now.reason != reason) ? NodeAction::drain : NodeAction::nothing;
 }
 
-bool is_ours(const NodeState& before, Step step) {
-  return step == Step::drain || (before.drained() && before.reason.starts_with(kOurs));
+bool has_own_reason(const NodeState& before, NodeAction step) {
+  return step == NodeAction::drain ||
+         (before.is_drained() && before.reason.starts_with(kReasonPrefix));
 }
 
 }  // namespace gpuyard::cli::slurm

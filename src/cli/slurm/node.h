@@ -13,23 +13,23 @@
 namespace gpuyard::cli::slurm {
 
 // A reason that begins like this is ours: nobody else's drain is changed or undone.
-inline constexpr std::string_view kOurs = "gpuyard: ";
-inline constexpr std::size_t kLongestReason = 400;  // bytes
+inline constexpr std::string_view kReasonPrefix = "gpuyard: ";
+inline constexpr std::size_t kMaxReasonBytes = 400;  // bytes
 // How long what a job has left may take to go, before it is a reason.
-inline constexpr Duration kLeaves = std::chrono::seconds(2);
+inline constexpr Duration kExitGrace = std::chrono::seconds(2);
 
 // "GPU 2: Xid 79. Reset it."
-std::string sick_text(const protocol::SlurmGpu&);
+std::string unhealthy_text(const protocol::SlurmGpu&);
 
 // Why the node gets no new job; "": it is well. `minors`: of the GPUs that Slurm hands out; empty:
 // not known. Others are not Slurm's concern.
-std::string reason_for(const protocol::SlurmNode&, const std::vector<std::int64_t>& minors);
+std::string drain_reason(const protocol::SlurmNode&, const std::vector<std::int64_t>& minors);
 
-enum class Step : std::uint8_t { nothing, drain, resume };
+enum class NodeAction : std::uint8_t { nothing, drain, resume };
 
 // `refused`: a prolog of ours has failed, so that Slurm has drained the node for that.
-Step step_for(const NodeState& now, std::string_view reason, bool refused);
+NodeAction action_for(const NodeState& now, std::string_view reason, bool refused);
 // Whether Slurm has our reason after that step.
-bool is_ours(const NodeState& before, Step);
+bool has_own_reason(const NodeState& before, NodeAction);
 
 }  // namespace gpuyard::cli::slurm

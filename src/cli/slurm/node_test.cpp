@@ -27,16 +27,16 @@ protocol::SlurmNode node_with(unsigned gpus) {
 
 TEST(SlurmNode, ReasonNamesGpuFaultAndAdvice) {
   auto node = node_with(4);
-  EXPECT_EQ(reason_for(node, {0, 1, 2, 3}), "");
-  EXPECT_EQ(reason_for(node, {}), "") << "what Slurm hands out is not known";
+  EXPECT_EQ(drain_reason(node, {0, 1, 2, 3}), "");
+  EXPECT_EQ(drain_reason(node, {}), "") << "what Slurm hands out is not known";
   node.gpus[2].rule = "xid-fatal";
   node.gpus[2].why = "GPU 2: Xid 79.";
   node.gpus[2].advice = "Reset it.";
-  EXPECT_EQ(reason_for(node, {0, 1, 2, 3}),
+  EXPECT_EQ(drain_reason(node, {0, 1, 2, 3}),
             "gpuyard: GPU 2: Xid 79. Reset it. (3 of 4 GPUs are healthy)");
   node.gpus[3].rule = "xid-fatal";
   EXPECT_EQ(
-      reason_for(node, {0, 1, 2, 3}),
+      drain_reason(node, {0, 1, 2, 3}),
       "gpuyard: GPU 2: Xid 79. Reset it. The same applies to GPU 3. (2 of 4 GPUs are healthy)");
 }
 
@@ -44,24 +44,24 @@ TEST(SlurmNode, GpuOutsideSlurmGivesNoReason) {
   auto node = node_with(3);
   node.gpus[2].rule = "memory";
   node.gpus[2].why = "GPU 2: Xid 79.";
-  EXPECT_EQ(reason_for(node, {0, 1}), "");
+  EXPECT_EQ(drain_reason(node, {0, 1}), "");
   node.gpus[2].minor.reset();
-  EXPECT_THAT(reason_for(node, {0, 1}), HasSubstr("Xid 79")) << "it may be one of them";
+  EXPECT_THAT(drain_reason(node, {0, 1}), HasSubstr("Xid 79")) << "it may be one of them";
 }
 
 TEST(SlurmNode, SlurmGpuMissingFromDriverGivesReason) {
   auto node = node_with(3);
-  EXPECT_THAT(reason_for(node, {0, 1, 2, 3}), HasSubstr("/dev/nvidia3"));
-  EXPECT_EQ(reason_for(node, {0, 1}), "") << "it need not hand out all";
-  EXPECT_EQ(reason_for(node, {0, kNoGpu}), "") << "an instance of MIG";
+  EXPECT_THAT(drain_reason(node, {0, 1, 2, 3}), HasSubstr("/dev/nvidia3"));
+  EXPECT_EQ(drain_reason(node, {0, 1}), "") << "it need not hand out all";
+  EXPECT_EQ(drain_reason(node, {0, kNoGpu}), "") << "an instance of MIG";
   node.gpus[1].minor.reset();
-  EXPECT_EQ(reason_for(node, {0, 1, 2, 3}), "") << "which one it is, is not known";
+  EXPECT_EQ(drain_reason(node, {0, 1, 2, 3}), "") << "which one it is, is not known";
   node.driver_error = "not asked yet";
   node.gpus.clear();
-  EXPECT_EQ(reason_for(node, {0, 1}), "") << "it may come yet";
+  EXPECT_EQ(drain_reason(node, {0, 1}), "") << "it may come yet";
   node.driver_down = true;
-  EXPECT_EQ(reason_for(node, {0, 1}), "gpuyard: no driver: not asked yet");
-  EXPECT_EQ(reason_for(node, {}), "") << "a node without GPUs needs no driver";
+  EXPECT_EQ(drain_reason(node, {0, 1}), "gpuyard: no driver: not asked yet");
+  EXPECT_EQ(drain_reason(node, {}), "") << "a node without GPUs needs no driver";
 }
 
 TEST(SlurmNode, JobLeftoverGivesReasonAfterExitGrace) {
@@ -72,9 +72,9 @@ TEST(SlurmNode, JobLeftoverGivesReasonAfterExitGrace) {
   job.left = "PID 4711 (python) still uses GPU-0";
   job.draining_s = 0.5;
   node.jobs = {job};
-  EXPECT_EQ(reason_for(node, {0}), "");
+  EXPECT_EQ(drain_reason(node, {0}), "");
   node.jobs[0].draining_s = 2.5;
-  EXPECT_EQ(reason_for(node, {0}),
+  EXPECT_EQ(drain_reason(node, {0}),
             "gpuyard: job 17 of alice has ended, but PID 4711 (python) still uses GPU-0");
 }
 
@@ -84,86 +84,90 @@ TEST(SlurmNode, OnlyOwnDrainIsChangedOrResumed) {
     NodeState now;
     const char* reason;
     bool refused;
-    Step step;
+    NodeAction step;
   };
   for (const auto& [now, reason, refused, step] : {
-           Case{{"idle", "none"}, "", false, Step::nothing},
-           Case{{"idle", "none"}, kReason, false, Step::drain},
-           Case{{"mixed+not_responding", "none"}, kReason, false, Step::drain},
-           Case{{"idle+drain", kReason}, kReason, false, Step::nothing},
-           Case{{"mixed+drain", "gpuyard: another"}, kReason, false, Step::drain},
-           Case{{"idle+drain", "Prolog error"}, kReason, true, Step::drain},
-           Case{{"idle+drain", "Prolog error"}, kReason, false, Step::nothing},
-           Case{{"idle+drain", "Prolog error"}, "", true, Step::nothing},
-           Case{{"idle+drain", "Epilog error"}, kReason, true, Step::nothing},
-           Case{{"idle+drain", kReason}, "", false, Step::resume},
-           Case{{"idle+drain+not_responding", kReason}, "", false, Step::resume},
-           Case{{"idle+drain", "new fan"}, "", false, Step::nothing},
-           Case{{"idle+drain", "new fan"}, kReason, false, Step::nothing},
-           Case{{"down+not_responding", "Not responding"}, kReason, false, Step::nothing},
-           Case{{"down+drain", kReason}, "", false, Step::nothing},
-           Case{{"idle+fail", "bad fan"}, kReason, false, Step::nothing},
-           Case{{"idle+drain+reboot_requested", kReason}, "", false, Step::nothing},
-           Case{{"inval+drain", "gres/gpu count too low"}, kReason, false, Step::nothing},
-           Case{{"idle", kReason}, "", false, Step::nothing},
+           Case{{"idle", "none"}, "", false, NodeAction::nothing},
+           Case{{"idle", "none"}, kReason, false, NodeAction::drain},
+           Case{{"mixed+not_responding", "none"}, kReason, false, NodeAction::drain},
+           Case{{"idle+drain", kReason}, kReason, false, NodeAction::nothing},
+           Case{{"mixed+drain", "gpuyard: another"}, kReason, false, NodeAction::drain},
+           Case{{"idle+drain", "Prolog error"}, kReason, true, NodeAction::drain},
+           Case{{"idle+drain", "Prolog error"}, kReason, false, NodeAction::nothing},
+           Case{{"idle+drain", "Prolog error"}, "", true, NodeAction::nothing},
+           Case{{"idle+drain", "Epilog error"}, kReason, true, NodeAction::nothing},
+           Case{{"idle+drain", kReason}, "", false, NodeAction::resume},
+           Case{{"idle+drain+not_responding", kReason}, "", false, NodeAction::resume},
+           Case{{"idle+drain", "new fan"}, "", false, NodeAction::nothing},
+           Case{{"idle+drain", "new fan"}, kReason, false, NodeAction::nothing},
+           Case{{"down+not_responding", "Not responding"}, kReason, false, NodeAction::nothing},
+           Case{{"down+drain", kReason}, "", false, NodeAction::nothing},
+           Case{{"idle+fail", "bad fan"}, kReason, false, NodeAction::nothing},
+           Case{{"idle+drain+reboot_requested", kReason}, "", false, NodeAction::nothing},
+           Case{{"inval+drain", "gres/gpu count too low"}, kReason, false, NodeAction::nothing},
+           Case{{"idle", kReason}, "", false, NodeAction::nothing},
        }) {
-    EXPECT_EQ(step_for(now, reason, refused), step)
+    EXPECT_EQ(action_for(now, reason, refused), step)
         << now.flags << " " << now.reason << " / " << reason;
   }
-  EXPECT_TRUE(is_ours({"idle", "none"}, Step::drain));
-  EXPECT_TRUE(is_ours({"idle+drain", kReason}, Step::nothing));
-  EXPECT_FALSE(is_ours({"idle+drain", "new fan"}, Step::nothing));
+  EXPECT_TRUE(has_own_reason({"idle", "none"}, NodeAction::drain));
+  EXPECT_TRUE(has_own_reason({"idle+drain", kReason}, NodeAction::nothing));
+  EXPECT_FALSE(has_own_reason({"idle+drain", "new fan"}, NodeAction::nothing));
 }
 
 TEST(SlurmController, WithoutAPathOnlyTrustedFoldersAreUsed) {
   const std::string before = std::getenv("PATH");
   for (const char* const path : {"", ".", "bin:"}) {
     ::setenv("PATH", path, 1);
-    complete_path();
-    EXPECT_EQ(std::getenv("PATH"), fmt::format("{}", fmt::join(trusted_usual_folders(), ":")));
+    extend_path();
+    EXPECT_EQ(std::getenv("PATH"), fmt::format("{}", fmt::join(trusted_default_folders(), ":")));
   }
   ::setenv("PATH", "/slurm/bin:.", 1);
-  complete_path();
+  extend_path();
   EXPECT_THAT(std::getenv("PATH"), testing::StartsWith("/slurm/bin:/"));
   ::setenv("PATH", before.c_str(), 1);
 }
 
 TEST(SlurmController, ReadsALineOfSinfo) {
   const auto line = [](const std::string& flags, const std::string& reason) {
-    return fmt::format("{:<{}}{}   \n", flags, kFlagsWide, reason);
+    return fmt::format("{:<{}}{}   \n", flags, kFlagsWidth, reason);
   };
-  EXPECT_EQ(node_state_in(line("mixed", "none"))->flags, "mixed");
-  EXPECT_EQ(node_state_in(line("idle+drain", "gpuyard: a | b"))->reason, "gpuyard: a | b");
-  EXPECT_TRUE(node_state_in(line("idle+drain", "x"))->drained());
-  EXPECT_FALSE(node_state_in(line("idle+planned", "x"))->drained());
-  EXPECT_FALSE(node_state_in(""));
-  EXPECT_FALSE(node_state_in("sinfo: error: no controller"));
+  EXPECT_EQ(parse_node_state(line("mixed", "none"))->flags, "mixed");
+  EXPECT_EQ(parse_node_state(line("idle+drain", "gpuyard: a | b"))->reason, "gpuyard: a | b");
+  EXPECT_TRUE(parse_node_state(line("idle+drain", "x"))->is_drained());
+  EXPECT_FALSE(parse_node_state(line("idle+planned", "x"))->is_drained());
+  EXPECT_FALSE(parse_node_state(""));
+  EXPECT_FALSE(parse_node_state("sinfo: error: no controller"));
 }
 
 TEST(SlurmController, ReadsDevicesInTheOrderThatSlurmCountsThem) {
-  EXPECT_THAT(minors_in("slurmd: Gres Name=gpu Type=(null) Count=4 Index=0 ID=7696487 "
-                        "File=/dev/nvidia[0-3] (null)\n"),
+  EXPECT_THAT(parse_minors("slurmd: Gres Name=gpu Type=(null) Count=4 Index=0 ID=7696487 "
+                           "File=/dev/nvidia[0-3] (null)\n"),
               ElementsAre(0, 1, 2, 3));
-  EXPECT_THAT(minors_in("slurmd: Gres Name=gpu Type=a Count=1 Index=3 ID=7 File=/dev/nvidia3 "
-                        "Cores=0-3 CoreCnt=8 (null)\n"
-                        "slurmd: Gres Name=shard Type=a Count=2 Index=0 ID=1 File=/dev/nvidia0\n"
-                        "slurmd: debug2: Gres Name\n"
-                        "slurmd: Gres Name=gpu Type=b Count=3 ID=7 File=/dev/nvidia[5,1-2] (null)"),
-              ElementsAre(3, 5, 1, 2));
-  EXPECT_THAT(minors_in("slurmd: Gres Name=gpu Count=2 ID=7 File=/dev/nvidia0,/dev/nvidia1 (null)"),
-              ElementsAre(0, 1));
-  EXPECT_THAT(minors_in("slurmd: Gres Name=gpu Type=a Count=1 ID=7 File=/dev/nvidia4 (null)\n"
-                        "slurmd: Gres Name=gpu Type=m Count=2 ID=7 "
-                        "File=/dev/nvidia-caps/nvidia-cap[12,15] (null)\n"
-                        "slurmd: Gres Name=gpu Type=a Count=1 ID=7 File=/dev/nvidia5 (null)"),
+  EXPECT_THAT(
+      parse_minors("slurmd: Gres Name=gpu Type=a Count=1 Index=3 ID=7 File=/dev/nvidia3 "
+                   "Cores=0-3 CoreCnt=8 (null)\n"
+                   "slurmd: Gres Name=shard Type=a Count=2 Index=0 ID=1 File=/dev/nvidia0\n"
+                   "slurmd: debug2: Gres Name\n"
+                   "slurmd: Gres Name=gpu Type=b Count=3 ID=7 File=/dev/nvidia[5,1-2] (null)"),
+      ElementsAre(3, 5, 1, 2));
+  EXPECT_THAT(
+      parse_minors("slurmd: Gres Name=gpu Count=2 ID=7 File=/dev/nvidia0,/dev/nvidia1 (null)"),
+      ElementsAre(0, 1));
+  EXPECT_THAT(parse_minors("slurmd: Gres Name=gpu Type=a Count=1 ID=7 File=/dev/nvidia4 (null)\n"
+                           "slurmd: Gres Name=gpu Type=m Count=2 ID=7 "
+                           "File=/dev/nvidia-caps/nvidia-cap[12,15] (null)\n"
+                           "slurmd: Gres Name=gpu Type=a Count=1 ID=7 File=/dev/nvidia5 (null)"),
               ElementsAre(4, kNoGpu, kNoGpu, 5))
       << "an instance of MIG has a place, too";
-  EXPECT_THAT(minors_in("slurmd: Can not stat gres.conf file, using slurm.conf data\n"), IsEmpty());
-  EXPECT_THAT(minors_in("slurmd: Gres Name=gpu Count=1 "
-                        "File=/dev/nvidia[9223372036854775806-9223372036854775807] (null)\n"),
+  EXPECT_THAT(parse_minors("slurmd: Can not stat gres.conf file, using slurm.conf data\n"),
+              IsEmpty());
+  EXPECT_THAT(parse_minors("slurmd: Gres Name=gpu Count=1 "
+                           "File=/dev/nvidia[9223372036854775806-9223372036854775807] (null)\n"),
               ElementsAre(kNoGpu));
-  EXPECT_THAT(minors_in("slurmd: Gres Name=gpu Count=1 File=/dev/x[9999999999999999999] (null)\n"),
-              ElementsAre(kNoGpu));
+  EXPECT_THAT(
+      parse_minors("slurmd: Gres Name=gpu Count=1 File=/dev/x[9999999999999999999] (null)\n"),
+      ElementsAre(kNoGpu));
 }
 
 }  // namespace

@@ -45,18 +45,18 @@ Printable text_of(const protocol::SlurmNode& node, const Screen& screen) {
 
 int show_status(const SlurmVerb& verb) {
   const auto daemon = lease_daemon(verb.socket, "the state of Slurm's jobs needs");
-  if (!daemon) return complain_about_source(daemon.error());
-  const auto node = client::insist(*daemon, protocol::kSlurm);
-  if (!node) return complain_about_source(node.error());
+  if (!daemon) return print_source_error(daemon.error());
+  const auto node = client::call_with_retry(*daemon, protocol::kSlurm);
+  if (!node) return print_source_error(node.error());
   print(verb.json ? json_line(*node) : text_of(*node, Screen::of_stdout()));
   return 0;
 }
 
 int forget(const SlurmVerb& verb) {
   const auto daemon = lease_daemon(verb.socket, "the state of Slurm's jobs needs");
-  if (!daemon) return complain_about_source(daemon.error());
-  const auto node = client::insist(*daemon, protocol::kForgetSlurm);
-  if (!node) return complain_about_source(node.error());
+  if (!daemon) return print_source_error(daemon.error());
+  const auto node = client::call_with_retry(*daemon, protocol::kForgetSlurm);
+  if (!node) return print_source_error(node.error());
   print("gpuyard leases the GPUs of this machine until a Slurm hook runs.\n");
   return 0;
 }
@@ -118,7 +118,7 @@ Options add_slurm(Options program, SlurmVerb& verb) {
 }
 
 int run(const SlurmVerb& verb) {
-  slurm::complete_path();
+  slurm::extend_path();
   switch (verb.action) {
     case Action::status:
       return show_status(verb);

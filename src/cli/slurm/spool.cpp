@@ -38,11 +38,11 @@ void Spool::write(const std::string& name, const std::string& text) const {
   static_cast<void>(replace_file(path(name), text, 0600).ok());
 }
 
-bool Spool::drop(const std::string& name) const {
+bool Spool::remove_note(const std::string& name) const {
   return ::unlink(path(name).c_str()) == 0;
 }
 
-std::vector<std::string> Spool::noted(const std::string& prefix) const {
+std::vector<std::string> Spool::saved_jobs(const std::string& prefix) const {
   std::vector<std::pair<std::filesystem::file_time_type, std::string>> jobs;
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator(directory_, none)) {
@@ -67,11 +67,11 @@ Result<UniqueFd> Spool::lock(Duration patience) const {
   }
 }
 
-std::optional<Told> Spool::told() const {
-  return read_as<Told>(read("told"));
+std::optional<NodeReport> Spool::node_report() const {
+  return read_as<NodeReport>(read("told"));
 }
 
-void Spool::tell(const Told& told) const {
+void Spool::save_node_report(const NodeReport& told) const {
   write("told", json::to_json(told));
 }
 
@@ -79,19 +79,19 @@ std::optional<Devices> Spool::devices() const {
   return read_as<Devices>(read("devices"));
 }
 
-void Spool::keep(const Devices& devices) const {
+void Spool::save_devices(const Devices& devices) const {
   write("devices", json::to_json(devices));
 }
 
-void Spool::note_begin(const std::string& job, const JobNote& note) const {
-  if (begun().size() < kMostNotes) write("begin-" + job, json::to_json(note));
+void Spool::save_begin(const std::string& job, const JobNote& note) const {
+  if (saved_begins().size() < kMaxNotes) write("begin-" + job, json::to_json(note));
 }
 
-void Spool::note_end(const std::string& job) const {
-  if (ended().size() < kMostNotes) write("end-" + job, "");
+void Spool::save_end(const std::string& job) const {
+  if (saved_ends().size() < kMaxNotes) write("end-" + job, "");
 }
 
-std::optional<JobNote> Spool::begin_of(const std::string& job) const {
+std::optional<JobNote> Spool::find_begin(const std::string& job) const {
   return read_as<JobNote>(read("begin-" + job));
 }
 

@@ -17,14 +17,14 @@
 namespace gpuyard::cli::slurm {
 
 // What Slurm was told of the node. Times are Unix seconds.
-struct Told {
+struct NodeReport {
   std::string reason;              // of ours that Slurm has; "": none
   std::string trouble;             // what keeps a check from its work: Slurm is asked anew
   bool refused = false;            // a prolog has failed because of us
   std::int64_t jobs_asked_at = 0;  // when Slurm was last asked which jobs run
   std::int64_t jobs_again_s = 0;   // how long after that it is asked again
 };
-BOOST_DESCRIBE_STRUCT(Told, (), (reason, trouble, refused, jobs_asked_at, jobs_again_s))
+BOOST_DESCRIBE_STRUCT(NodeReport, (), (reason, trouble, refused, jobs_asked_at, jobs_again_s))
 
 // The GPUs that Slurm hands out, in its order.
 struct Devices {
@@ -45,34 +45,34 @@ BOOST_DESCRIBE_STRUCT(JobNote, (), (uid, places, note))
 
 class Spool {
  public:
-  static constexpr std::size_t kMostNotes = 256;  // of beginnings, and of ends; more are lost
+  static constexpr std::size_t kMaxNotes = 256;  // of beginnings, and of ends; more are lost
 
   explicit Spool(std::string directory) : directory_(std::move(directory)) {}
 
   // Held by who changes what Slurm was told. Errc::conflict: another hook has it for so long.
   Result<UniqueFd> lock(Duration patience) const;
 
-  std::optional<Told> told() const;
-  void tell(const Told&) const;
+  std::optional<NodeReport> node_report() const;
+  void save_node_report(const NodeReport&) const;
   std::optional<Devices> devices() const;
-  void keep(const Devices&) const;
+  void save_devices(const Devices&) const;
 
   // The jobs whose beginning, or end, the daemon has not heard of, the oldest first.
-  void note_begin(const std::string& job, const JobNote&) const;
-  void note_end(const std::string& job) const;
-  std::vector<std::string> begun() const { return noted("begin-"); }
-  std::vector<std::string> ended() const { return noted("end-"); }
-  std::optional<JobNote> begin_of(const std::string& job) const;
+  void save_begin(const std::string& job, const JobNote&) const;
+  void save_end(const std::string& job) const;
+  std::vector<std::string> saved_begins() const { return saved_jobs("begin-"); }
+  std::vector<std::string> saved_ends() const { return saved_jobs("end-"); }
+  std::optional<JobNote> find_begin(const std::string& job) const;
   // Each returns whether there was such a note.
-  bool drop_begin(const std::string& job) const { return drop("begin-" + job); }
-  bool drop_end(const std::string& job) const { return drop("end-" + job); }
+  bool remove_begin(const std::string& job) const { return remove_note("begin-" + job); }
+  bool remove_end(const std::string& job) const { return remove_note("end-" + job); }
 
  private:
   std::string path(const std::string& name) const { return directory_ + "/" + name; }
   std::optional<std::string> read(const std::string& name) const;
   void write(const std::string& name, const std::string& text) const;
-  std::vector<std::string> noted(const std::string& prefix) const;
-  bool drop(const std::string& name) const;
+  std::vector<std::string> saved_jobs(const std::string& prefix) const;
+  bool remove_note(const std::string& name) const;
 
   std::string directory_;
 };

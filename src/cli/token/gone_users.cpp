@@ -10,7 +10,7 @@
 
 namespace gpuyard::cli {
 
-std::vector<std::string> about_gone_users(const protocol::Tokens& tokens) {
+std::vector<std::string> gone_user_warnings(const protocol::Tokens& tokens) {
   std::map<std::uint32_t, int> good_of;
   for (const protocol::Token& token : tokens.tokens) {
     if (token.uid && token.user_gone.value_or(false) && token.state == "good") {
@@ -27,11 +27,11 @@ std::vector<std::string> about_gone_users(const protocol::Tokens& tokens) {
   return all;
 }
 
-std::vector<std::string> gone_users_at(const http::Endpoint& daemon) {
+std::vector<std::string> fetch_gone_user_warnings(const http::Endpoint& daemon) {
   using Kind = http::Endpoint::Kind;
-  if (daemon.kind != Kind::unix_socket && daemon.kind != Kind::carried) return {};
+  if (daemon.kind != Kind::unix_socket && daemon.kind != Kind::tunnel) return {};
   const auto tokens = client::call(daemon, protocol::kTokens);
-  return tokens ? about_gone_users(*tokens) : std::vector<std::string>();
+  return tokens ? gone_user_warnings(*tokens) : std::vector<std::string>();
 }
 
 }  // namespace gpuyard::cli

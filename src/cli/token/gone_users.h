@@ -10,10 +10,10 @@
 namespace gpuyard::cli {
 
 // Returns a sentence for each such UID, with the command that revokes its tokens.
-std::vector<std::string> about_gone_users(const protocol::Tokens&);
+std::vector<std::string> gone_user_warnings(const protocol::Tokens&);
 
 // Reads the tokens that the caller may see from the daemon of this machine, or from a remote one
 // through ssh. Returns nothing if tokens are not listed: over TCP, or by an older daemon.
-std::vector<std::string> gone_users_at(const http::Endpoint& daemon);
+std::vector<std::string> fetch_gone_user_warnings(const http::Endpoint& daemon);
 
 }  // namespace gpuyard::cli

@@ -20,7 +20,7 @@ protocol::Token token(std::uint32_t uid, std::optional<bool> gone, const char* s
 TEST(GoneUsers, EachIsNamedOnceWithTheCommand) {
   const protocol::Tokens tokens{
       1, {token(1000, std::nullopt), token(1234, true), token(1234, true), token(1235, true)}};
-  EXPECT_THAT(about_gone_users(tokens),
+  EXPECT_THAT(gone_user_warnings(tokens),
               ElementsAre(testing::AllOf(HasSubstr("UID 1234 has 2 valid tokens but no user"),
                                          HasSubstr("`gpuyard token revoke --user 1234`")),
                           HasSubstr("UID 1235 has 1 valid token but no user")));
@@ -31,7 +31,7 @@ TEST(GoneUsers, EndedAndServiceTokensAreLeftOut) {
   service.uid.reset();
   const protocol::Tokens tokens{
       1, {token(1234, true, "revoked"), token(1234, true, "expired"), token(1235, false), service}};
-  EXPECT_TRUE(about_gone_users(tokens).empty());
+  EXPECT_TRUE(gone_user_warnings(tokens).empty());
 }
 
 }  // namespace

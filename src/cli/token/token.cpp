@@ -32,7 +32,7 @@ using TokenAction = TokenVerb::Action;
 // Which columns go first where there is not room for all.
 enum TokenDrops : int { never, used_from, made, ending };
 
-std::string whose(const protocol::Token& token) {
+std::string token_owner_text(const protocol::Token& token) {
   if (!token.uid) return "a service";
   return token.user ? *token.user : fmt::format("UID {}", *token.uid);
 }
@@ -45,15 +45,15 @@ Printable tokens_text(const protocol::Tokens& tokens, WallTime now, const Screen
                      {"SCOPE"},
                      {"GPUS", true},
                      {"STATE"},
-                     {with_zone("EXPIRES", now), false, TokenDrops::ending},
-                     {with_zone("LAST USED", now), false, TokenDrops::made},
+                     {heading_with_zone("EXPIRES", now), false, TokenDrops::ending},
+                     {heading_with_zone("LAST USED", now), false, TokenDrops::made},
                      {"FROM", false, TokenDrops::used_from}}};
   Printable warnings;
   for (const protocol::Token& token : tokens.tokens) {
     const bool good = token.state == "good";
     table.add({{token.id},
                {token.name},
-               {token.uid ? whose(token) : "service"},
+               {token.uid ? token_owner_text(token) : "service"},
                {std::string(enum_name(token.scope))},
                {token.gpus.empty() ? "all" : std::to_string(token.gpus.size())},
                {(good ? "valid" : token.state) +
@@ -68,7 +68,7 @@ Printable tokens_text(const protocol::Tokens& tokens, WallTime now, const Screen
         "`gpuyard token revoke {}`.\n",
         token.id, token.name, zoned_moment(*token.in_clear, now), token.id);
   }
-  for (const std::string& gone : about_gone_users(tokens)) warnings += formatted("{}\n", gone);
+  for (const std::string& gone : gone_user_warnings(tokens)) warnings += formatted("{}\n", gone);
   return table.text(screen) + warnings;
 }
 
@@ -89,16 +89,16 @@ Result<void> write_secret(const UniqueFd& file, const std::string& path, std::st
 
 // Names are of this machine: the daemon of another knows users by their numbers.
 Result<std::uint32_t> uid_of(const TokenVerb& verb) {
-  if (const auto number = number_in<std::uint32_t>(verb.user)) return *number;
-  if (!place_text(verb.socket).empty()) {
+  if (const auto number = parse_number<std::uint32_t>(verb.user)) return *number;
+  if (!host_heading(verb.socket).empty()) {
     return Error{Errc::invalid, "--user: use the user's UID on that machine", "",
-                 fmt::format("id -u {}  # on that machine", shell_word(verb.user))};
+                 fmt::format("id -u {}  # on that machine", quote_shell_word(verb.user))};
   }
   return processes::look_up_uid(verb.user);
 }
 
-Result<protocol::TokenWish> wish_of(const TokenVerb& verb) {
-  protocol::TokenWish wish;
+Result<protocol::TokenRequest> token_request_of(const TokenVerb& verb) {
+  protocol::TokenRequest wish;
   wish.name = verb.name;
   wish.scope = verb.scope;
   if (!verb.gpus.empty()) {
@@ -121,24 +121,24 @@ Result<protocol::TokenWish> wish_of(const TokenVerb& verb) {
 }
 
 int create(const TokenVerb& verb, const http::Endpoint& daemon) {
-  const auto wish = wish_of(verb);
-  if (!wish) return complain(wish.error());
+  const auto wish = token_request_of(verb);
+  if (!wish) return print_error(wish.error());
   // First, so that no token is made that has nowhere to go.
   UniqueFd file;
   if (!verb.out.empty()) {
     auto made = new_secret_file(verb.out);
-    if (!made) return complain(made.error());
+    if (!made) return print_error(made.error());
     file = *std::move(made);
   }
-  auto token = client::insist(daemon, protocol::kMakeToken, {}, *wish);
+  auto token = client::call_with_retry(daemon, protocol::kMakeToken, {}, *wish);
   const auto kept = !token || !file ? Result<void>() : write_secret(file, verb.out, token->text);
   if (file && (!token || !kept)) ::unlink(verb.out.c_str());
-  if (!token) return complain_about_source(token.error());
+  if (!token) return print_source_error(token.error());
   if (!kept) {
-    const auto revoked = client::insist(daemon, protocol::kRevokeToken, {token->token.id});
+    const auto revoked = client::call_with_retry(daemon, protocol::kRevokeToken, {token->token.id});
     Error error = kept.error();
     if (!revoked) error.hint = fmt::format("gpuyard token revoke {}", token->token.id);
-    return complain(error);
+    return print_error(error);
   }
   if (file) token->text.clear();
   if (verb.json) {
@@ -147,19 +147,19 @@ int create(const TokenVerb& verb, const http::Endpoint& daemon) {
   }
   // Only the token on stdout, so that $(gpuyard token create ...) is it.
   if (!file) print(formatted("{}\n", token->text));
-  print_error(formatted("{}token {} ({}), scope {}, {}{}\n", place_text(verb.socket),
-                        token->token.id, token->token.name, enum_name(token->token.scope),
-                        token->token.expires
-                            ? "expires " + zoned_moment(*token->token.expires, wall_now())
-                            : "never expires",
-                        file ? "; written to " + verb.out : "; it will not be shown again"));
+  print_stderr(formatted("{}token {} ({}), scope {}, {}{}\n", host_heading(verb.socket),
+                         token->token.id, token->token.name, enum_name(token->token.scope),
+                         token->token.expires
+                             ? "expires " + zoned_moment(*token->token.expires, wall_now())
+                             : "never expires",
+                         file ? "; written to " + verb.out : "; it will not be shown again"));
   return 0;
 }
 
 int show(const TokenVerb& verb, const Result<protocol::Tokens>& tokens) {
-  if (!tokens) return complain_about_source(tokens.error());
+  if (!tokens) return print_source_error(tokens.error());
   print(verb.json ? json_line(*tokens)
-                  : place_text(verb.socket) +
+                  : host_heading(verb.socket) +
                         tokens_text(*tokens, wall_now(), Screen::of_stdout(verb.color)));
   return 0;
 }
@@ -174,7 +174,8 @@ Printable revoked_text(const TokenVerb& verb, const protocol::Tokens& before,
   Printable text;
   for (const protocol::Token& token : after.tokens) {
     if (token.state != "revoked" || !open.contains(token.id)) continue;
-    text += formatted("Revoked token {} ({}) of {}.\n", token.id, token.name, whose(token));
+    text +=
+        formatted("Revoked token {} ({}) of {}.\n", token.id, token.name, token_owner_text(token));
   }
   if (!text.empty()) return text;
   return verb.user.empty() ? formatted("Token \"{}\" is already revoked.\n", verb.name)
@@ -183,26 +184,27 @@ Printable revoked_text(const TokenVerb& verb, const protocol::Tokens& before,
 
 int revoke(const TokenVerb& verb, const http::Endpoint& daemon) {
   if (verb.name.empty() == verb.user.empty()) {
-    return complain({Errc::invalid,
-                     verb.name.empty() ? "token revoke needs TOKEN or --user USER"
-                                       : "TOKEN cannot be used with --user",
-                     "", "gpuyard token list"});
+    return print_error({Errc::invalid,
+                        verb.name.empty() ? "token revoke needs TOKEN or --user USER"
+                                          : "TOKEN cannot be used with --user",
+                        "", "gpuyard token list"});
   }
-  const auto before = client::insist(daemon, protocol::kTokens);
-  if (!before) return complain_about_source(before.error());
+  const auto before = client::call_with_retry(daemon, protocol::kTokens);
+  if (!before) return print_source_error(before.error());
   const auto revoked = [&]() -> Result<protocol::Tokens> {
-    if (!verb.name.empty()) return client::insist(daemon, protocol::kRevokeToken, {verb.name});
+    if (!verb.name.empty())
+      return client::call_with_retry(daemon, protocol::kRevokeToken, {verb.name});
     const auto uid = uid_of(verb);
     if (!uid) return Error(uid.error()).in("--user");
-    return client::insist(daemon, protocol::kRevokeTokensOf, {*uid});
+    return client::call_with_retry(daemon, protocol::kRevokeUserTokens, {*uid});
   }();
   if (!revoked && revoked.error().code == Errc::not_found && verb.user.empty()) {
-    return complain({Errc::not_found, fmt::format("token \"{}\" not found", verb.name), "",
-                     "gpuyard token list"});
+    return print_error({Errc::not_found, fmt::format("token \"{}\" not found", verb.name), "",
+                        "gpuyard token list"});
   }
-  if (!revoked) return complain_about_source(revoked.error());
+  if (!revoked) return print_source_error(revoked.error());
   print(verb.json ? json_line(*revoked)
-                  : place_text(verb.socket) + revoked_text(verb, *before, *revoked));
+                  : host_heading(verb.socket) + revoked_text(verb, *before, *revoked));
   return 0;
 }
 
@@ -216,7 +218,7 @@ Options add_token(Options program, TokenVerb& verb) {
       .example("gpuyard token revoke grafana");
   const auto action = [&](TokenAction what, const char* name, const char* summary) {
     const Options sub = token.verb(name, summary).sets(verb.action, what);
-    add_showing(sub, verb.socket, verb.json, verb.color);
+    add_output_options(sub, verb.socket, verb.json, verb.color);
     return sub;
   };
   using enum protocol::TokenScope;
@@ -266,11 +268,11 @@ Options add_token(Options program, TokenVerb& verb) {
 
 int run(const TokenVerb& verb) {
   const auto daemon =
-      daemon_at(verb.socket, "tokens need a daemon, and none is running on this machine");
-  if (!daemon) return complain_about_source(daemon.error());
+      require_daemon(verb.socket, "tokens need a daemon, and none is running on this machine");
+  if (!daemon) return print_source_error(daemon.error());
   if (verb.action == TokenAction::create) return create(verb, *daemon);
   if (verb.action == TokenAction::revoke) return revoke(verb, *daemon);
-  return show(verb, client::insist(*daemon, protocol::kTokens));
+  return show(verb, client::call_with_retry(*daemon, protocol::kTokens));
 }
 
 }  // namespace gpuyard::cli

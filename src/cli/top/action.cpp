@@ -19,17 +19,17 @@ using protocol::Device;
 using protocol::Lease;
 using protocol::Process;
 
-constexpr double kFirstCap = 0.8;  // of the limit as it is: what the dialog offers
+constexpr double kDefaultCapShare = 0.8;  // of the limit as it is: what the dialog offers
 
 // What the chosen row of the pane is about; null where it is not about such a thing.
-struct Chosen {
+struct Selection {
   const Device* device = nullptr;
   const Process* process = nullptr;
   const Lease* lease = nullptr;
   const Alert* alert = nullptr;
 };
 
-const Lease* lease_called(const News& news, std::string_view id) {
+const Lease* find_lease(const ScreenData& news, std::string_view id) {
   const auto is_it = [&](const Lease& lease) { return lease.id == id; };
   if (news.queue) {
     const auto found = std::ranges::find_if(news.queue->waiting, is_it);
@@ -40,38 +40,38 @@ const Lease* lease_called(const News& news, std::string_view id) {
   return found != news.leases->leases.end() ? &*found : nullptr;
 }
 
-Chosen chosen_of(const Model& model) {
-  Chosen chosen;
-  std::string_view name = list_of(model).chosen;
+Selection selection_of(const Model& model) {
+  Selection chosen;
+  std::string_view name = list_of(model).selected;
   const auto take = [&](std::string_view prefix) {
     const bool is = name.starts_with(prefix);
     if (is) name.remove_prefix(prefix.size());
     return is;
   };
-  const auto& devices = model.news.snapshot.devices;
+  const auto& devices = model.data.snapshot.devices;
   const auto device_called = [&](std::string_view called) -> const Device* {
     const auto found = std::ranges::find_if(
         devices, [&](const Device& device) { return name_of(device) == called; });
     return found != devices.end() ? &*found : nullptr;
   };
-  if (take(kOfLease)) {
-    chosen.lease = lease_called(model.news, name);
-  } else if (take(kOfAlert) && model.news.alerts) {
-    const auto& alerts = model.news.alerts->alerts;
-    const auto found = std::ranges::find(alerts, number_in<std::uint64_t>(name), &Alert::number);
+  if (take(kLeasePrefix)) {
+    chosen.lease = find_lease(model.data, name);
+  } else if (take(kAlertPrefix) && model.data.alerts) {
+    const auto& alerts = model.data.alerts->alerts;
+    const auto found = std::ranges::find(alerts, parse_number<std::uint64_t>(name), &Alert::number);
     if (found != alerts.end()) chosen.alert = &*found;
-  } else if (take(kOfProcess)) {
+  } else if (take(kProcessPrefix)) {
     chosen.device = device_called(name.substr(name.rfind(' ') + 1));
     if (chosen.device == nullptr || !chosen.device->processes) return chosen;
     for (const Process& process : *chosen.device->processes) {
-      if (name_of(process, *chosen.device) == list_of(model).chosen) chosen.process = &process;
+      if (name_of(process, *chosen.device) == list_of(model).selected) chosen.process = &process;
     }
   } else {
-    take(kOfHeldBack);
+    take(kWithheldPrefix);
     chosen.device = device_called(name);
   }
-  if (chosen.device != nullptr && chosen.lease == nullptr && model.news.leases) {
-    chosen.lease = cli::lease_of(*model.news.leases, chosen.device->uuid);
+  if (chosen.device != nullptr && chosen.lease == nullptr && model.data.leases) {
+    chosen.lease = cli::lease_of(*model.data.leases, chosen.device->uuid);
   }
   return chosen;
 }
@@ -80,49 +80,50 @@ std::string owner_of(const Lease& lease) {
   return lease.user.value_or(std::to_string(lease.uid));
 }
 
-std::string called(const Device& device) {
+std::string gpu_label(const Device& device) {
   return fmt::format("GPU {}", device.index);
 }
 
-std::string gpus_in_words(std::size_t count) {
+std::string gpu_count_text(std::size_t count) {
   return fmt::format("{} GPU{}", count, count == 1 ? "" : "s");
 }
 
-Result<Action> cap(const Model& model, const Chosen& chosen) {
+Result<Action> cap(const Model& model, const Selection& chosen) {
   if (chosen.device == nullptr) return Error{Errc::not_found, "no GPU selected"};
   const Device& device = *chosen.device;
   const auto limit = device.readings.get(Metric::power_limit);
-  if (!limit) return Error{Errc::unsupported, called(device) + " reports no power limit"};
-  Action action{Command::cap, "Set the power limit of " + called(device)};
+  if (!limit) return Error{Errc::unsupported, gpu_label(device) + " reports no power limit"};
+  Action action{Command::cap, "Set the power limit of " + gpu_label(device)};
   action.subject = device.uuid;
   const double watts = static_cast<double>(*limit) / 1000;
-  action.fields = {{"watts", std::to_string(std::lround(watts * kFirstCap))}, {"for", "30m"}};
+  action.fields = {{"watts", std::to_string(std::lround(watts * kDefaultCapShare))},
+                   {"for", "30m"}};
   action.about = chosen.lease != nullptr ? fmt::format("leased to {}, whose work will run slower",
                                                        owner_of(*chosen.lease))
                                          : "not leased";
   const bool own = chosen.lease != nullptr && model.uid == chosen.lease->uid;
-  if (!own) action.proof = std::to_string(device.index);
+  if (!own) action.confirmation = std::to_string(device.index);
   return action;
 }
 
-Result<Action> cordon(const Model& model, const Chosen& chosen) {
+Result<Action> cordon(const Model& model, const Selection& chosen) {
   if (chosen.device == nullptr) return Error{Errc::not_found, "no GPU selected"};
   const Device& device = *chosen.device;
-  const auto is_it = [&](const protocol::Withheld& one) {
+  const auto is_it = [&](const protocol::WithheldGpu& one) {
     return one.uuid == device.uuid && one.why == "cordoned";
   };
   Action action{Command::cordon, ""};
-  action.lifts = model.news.queue && std::ranges::any_of(model.news.queue->withheld, is_it);
-  action.title = (action.lifts ? "Uncordon " : "Cordon ") + called(device);
+  action.lifts = model.data.queue && std::ranges::any_of(model.data.queue->withheld, is_it);
+  action.title = (action.lifts ? "Uncordon " : "Cordon ") + gpu_label(device);
   action.subject = device.uuid;
   action.about =
       action.lifts ? "the GPU can be leased again" : "no new leases; a current lease continues";
   if (!action.lifts) action.fields = {{"reason"}};
-  action.proof = std::to_string(device.index);
+  action.confirmation = std::to_string(device.index);
   return action;
 }
 
-Result<Action> acknowledge(const Chosen& chosen) {
+Result<Action> acknowledge(const Selection& chosen) {
   if (chosen.alert == nullptr) return Error{Errc::not_found, "no alert selected"};
   Action action{Command::acknowledge, fmt::format("Acknowledge alert {}", chosen.alert->number)};
   action.about = chosen.alert->message + ": no more notifications until it is resolved";
@@ -131,7 +132,7 @@ Result<Action> acknowledge(const Chosen& chosen) {
   return action;
 }
 
-Result<Action> silence(const Chosen& chosen) {
+Result<Action> silence(const Selection& chosen) {
   if (chosen.alert == nullptr) return Error{Errc::not_found, "no alert selected"};
   std::string what = chosen.alert->rule;
   Action action{Command::silence, ""};
@@ -148,7 +149,7 @@ Result<Action> silence(const Chosen& chosen) {
   return action;
 }
 
-Result<Action> release(const Model& model, const Chosen& chosen) {
+Result<Action> release(const Model& model, const Selection& chosen) {
   if (chosen.lease == nullptr) return Error{Errc::not_found, "no lease selected"};
   const Lease& lease = *chosen.lease;
   const bool waits = lease.gpus.empty();
@@ -159,65 +160,67 @@ Result<Action> release(const Model& model, const Chosen& chosen) {
                             owner_of(lease));
   action.subject = lease.id;
   const auto wanted = static_cast<std::size_t>(std::max<std::int64_t>(lease.wanted_gpus, 0));
-  action.about = waits ? "the claim is waiting for " + gpus_in_words(wanted)
-                       : gpus_in_words(lease.gpus.size()) +
+  action.about = waits ? "the claim is waiting for " + gpu_count_text(wanted)
+                       : gpu_count_text(lease.gpus.size()) +
                              " can be leased again once the processes of the lease have exited";
   // On another machine nobody here knows whose it is: the daemon does, and refuses if it must.
   action.forced = model.uid && model.uid != lease.uid;
   if (action.forced) action.fields = {{"reason"}};
-  if (model.uid != lease.uid) action.proof = owner_of(lease);
+  if (model.uid != lease.uid) action.confirmation = owner_of(lease);
   return action;
 }
 
-Result<ProcessName> name_of_chosen(const Chosen& chosen) {
+Result<ProcessKey> selected_process_key(const Selection& chosen) {
   if (chosen.process == nullptr) return Error{Errc::not_found, "no process selected"};
-  return ProcessName{chosen.process->pid, chosen.process->started_after_boot_ms,
-                     chosen.process->uid};
+  return ProcessKey{chosen.process->pid, chosen.process->started_after_boot_ms,
+                    chosen.process->uid};
 }
 
-std::string described(const Process& process) {
+std::string describe_process(const Process& process) {
   return fmt::format("{} of {}", process.command.value_or("?"),
                      process.user.value_or(process.uid ? std::to_string(*process.uid) : "?"));
 }
 
-Result<Action> adopt(const Model& model, const Chosen& chosen) {
-  auto process = name_of_chosen(chosen);
+Result<Action> adopt(const Model& model, const Selection& chosen) {
+  auto process = selected_process_key(chosen);
   if (!process) return std::move(process).error();
-  const auto& queue = model.news.queue;
-  if (queue && std::ranges::count(queue->squatters, process->pid, &protocol::Squatter::pid) == 0) {
+  const auto& queue = model.data.queue;
+  if (queue &&
+      std::ranges::count(queue->squatters, process->pid, &protocol::UnleasedProcess::pid) == 0) {
     return Error{Errc::conflict,
                  fmt::format("process {} uses no GPU without a lease", process->pid)};
   }
   Action action{Command::adopt, fmt::format("Adopt the GPUs of process {}", process->pid)};
-  action.about = described(*chosen.process) + " gets a lease of the GPUs in use by this process";
+  action.about =
+      describe_process(*chosen.process) + " gets a lease of the GPUs in use by this process";
   action.done = fmt::format("Adopted the GPUs of process {}", process->pid);
   action.subject = std::to_string(process->pid);
   action.process = *process;
   return action;
 }
 
-Result<Action> signal_to(const Model& model, const Chosen& chosen) {
-  auto process = name_of_chosen(chosen);
+Result<Action> signal_to(const Model& model, const Selection& chosen) {
+  auto process = selected_process_key(chosen);
   if (!process) return std::move(process).error();
   Action action{Command::signal, fmt::format("Send a signal to process {}", process->pid)};
-  action.about = described(*chosen.process);
+  action.about = describe_process(*chosen.process);
   action.subject = std::to_string(process->pid);
   action.process = *process;
   action.fields = {{"signal", "TERM"}};
-  if (!model.uid || model.uid != process->uid) action.proof = action.subject;
+  if (!model.uid || model.uid != process->uid) action.confirmation = action.subject;
   return action;
 }
 
 Result<Action> undo(const Model& model) {
   if (model.undo.empty()) return Error{Errc::not_found, "nothing to undo"};
   Action action{Command::undo, "Undo the last change"};
-  action.undoes = model.undo;
+  action.undo_command = model.undo;
   return action;
 }
 
 }  // namespace
 
-bool applies(const Model& model, Command command) {
+bool is_applicable(const Model& model, Command command) {
   if (command == Command::undo) return !model.undo.empty();
   if (command == Command::verb) return true;
   const auto is = [&](std::initializer_list<Command> ones) {
@@ -241,7 +244,7 @@ bool applies(const Model& model, Command command) {
 }
 
 Result<Action> action_for(const Model& model, Command command) {
-  const Chosen chosen = chosen_of(model);
+  const Selection chosen = selection_of(model);
   switch (command) {
     case Command::cap:
       return cap(model, chosen);
@@ -287,37 +290,37 @@ std::vector<std::string> words_of(const Action& action) {
     case Command::signal:
       return {"kill", "-" + action.value(0), action.subject};
     case Command::undo:
-      return action.undoes;
+      return action.undo_command;
     default:
       return {};
   }
 }
 
-std::vector<std::string> plan_of(const Action& action) {
+std::vector<std::string> dry_run_words(const Action& action) {
   if (action.command != Command::cap) return {};
   auto words = words_of(action);
   words.emplace_back("--dry-run");
   return words;
 }
 
-std::vector<std::string> deed_of(const Action& action) {
+std::vector<std::string> command_words(const Action& action) {
   auto words = words_of(action);
   if (!words.empty() && words.front() == "power") words.emplace_back("--yes");
   return words;
 }
 
-std::vector<std::string> undo_of(const Action& action) {
+std::vector<std::string> undo_words(const Action& action) {
   if (action.command == Command::cap) return {"power", action.subject, "--restore"};
   if (action.command == Command::cordon && !action.lifts) return {"uncordon", action.subject};
   return {};
 }
 
-std::string line_of(const Action& action, const std::string& host) {
+std::string shell_line(const Action& action, const std::string& host) {
   std::string line;
   const bool signals = action.command == Command::signal;
-  if (!signals) line = host.empty() ? "gpuyard" : "gpuyard -H " + shell_word(host);
-  for (const std::string& word : words_of(action)) line += " " + shell_word(word);
-  return std::string(trimmed(line));
+  if (!signals) line = host.empty() ? "gpuyard" : "gpuyard -H " + quote_shell_word(host);
+  for (const std::string& word : words_of(action)) line += " " + quote_shell_word(word);
+  return std::string(trim(line));
 }
 
 }  // namespace gpuyard::cli::top

@@ -18,14 +18,14 @@ namespace gpuyard::cli::top {
 struct Model;
 
 // A process for ever: a pid alone may be another's later.
-struct ProcessName {
+struct ProcessKey {
   std::uint32_t pid = 0;
   std::optional<std::int64_t> started_after_boot_ms = {};  // exact to 10 ms
   std::optional<std::uint32_t> uid = {};
 };
 
 // What the user may type before it is done.
-struct Field {
+struct DialogField {
   std::string label;
   std::string value = {};
   bool optional = false;
@@ -37,15 +37,15 @@ struct Action {
   std::string about = {};    // what it does to whom
   std::string done = {};     // the same once it is done; empty: the command's first line
   std::string subject = {};  // a UUID, the id of a lease, a pid, the number of an alert
-  std::vector<Field> fields = {};
+  std::vector<DialogField> fields = {};
   // What has to be typed, because it hits others or cannot be taken back; empty: Enter will do.
-  std::string proof = {};
+  std::string confirmation = {};
   // Of each command's own.
-  std::string rule = {};                 // silence
-  bool lifts = false;                    // cordon: the other way
-  bool forced = false;                   // release: somebody else's
-  ProcessName process = {};              // adopt, signal
-  std::vector<std::string> undoes = {};  // undo: the words to run
+  std::string rule = {};                       // silence
+  bool lifts = false;                          // cordon: the other way
+  bool forced = false;                         // release: somebody else's
+  ProcessKey process = {};                     // adopt, signal
+  std::vector<std::string> undo_command = {};  // undo: the words to run
 
   const std::string& value(std::size_t field) const { return fields[field].value; }
 };
@@ -53,33 +53,33 @@ struct Action {
 // The action that a key means for the chosen row. Errors, for people: there is none, and why.
 Result<Action> action_for(const Model&, Command);
 // Whether rows of the pane that is shown have this action.
-bool applies(const Model&, Command);
+bool is_applicable(const Model&, Command);
 
 // The words behind `gpuyard`. Of a signal: those of kill.
 std::vector<std::string> words_of(const Action&);
 // The words that only say what would happen; empty: the verb cannot say.
-std::vector<std::string> plan_of(const Action&);
+std::vector<std::string> dry_run_words(const Action&);
 // The words that run it, without a question.
-std::vector<std::string> deed_of(const Action&);
+std::vector<std::string> command_words(const Action&);
 // The words that take it back; empty: nothing does.
-std::vector<std::string> undo_of(const Action&);
+std::vector<std::string> undo_words(const Action&);
 // The line for a shell. `host`: as -H has it; empty: this machine.
-std::string line_of(const Action&, const std::string& host);
+std::string shell_line(const Action&, const std::string& host);
 
 // The plan on the screen, and what has been typed into it.
 struct Dialog {
   Action action;
-  std::size_t field = 0;     // the one that is typed into; behind the last: the proof
-  std::string proof = {};    // as typed
-  std::string planned = {};  // what would happen, in the daemon's words
-  std::string wrong = {};
-  bool under_way = false;
+  std::size_t field = 0;                // the one that is typed into; behind the last: the proof
+  std::string typed_confirmation = {};  // as typed
+  std::string planned = {};             // what would happen, in the daemon's words
+  std::string error = {};
+  bool in_progress = false;
 };
 
 // Types a sign at the end of a text, or takes one away.
-void edit(std::string& text, const Stroke&);
+void edit_text(std::string& text, const Stroke&);
 // Takes a stroke. True: the user wants it done, and all that it needs is there.
-bool type(Dialog&, const Stroke&);
+bool handle_stroke(Dialog&, const Stroke&);
 
 // How a change is carried out.
 
@@ -89,11 +89,11 @@ Result<std::string> run_verb(const std::vector<std::string>& words);
 // Without the program's name, with which the lines of a command's errors begin.
 std::string without_program_name(std::string_view said);
 // The words of a line, as a shell takes it apart: blanks, and quotes that keep them.
-std::vector<std::string> words_in(std::string_view line);
+std::vector<std::string> split_words(std::string_view line);
 // Sends a signal to a process of this machine, if it still is that process. `signal` is its name,
 // without SIG. Errc::not_found: it has ended, or the pid is another's by now.
-Result<void> send_signal(const ProcessName&, const std::string& signal);
+Result<void> send_signal(const ProcessKey&, const std::string& signal);
 // Errc::not_found: the process has ended, or is not of this machine.
-Result<void> check_process(const ProcessName&);
+Result<void> check_process(const ProcessKey&);
 
 }  // namespace gpuyard::cli::top

@@ -21,26 +21,26 @@ using testing::HasSubstr;
 
 // The words that a row and keys come to; none if nothing is to be done.
 std::vector<std::string> deed(Model& model, const std::string& keys) {
-  if (press_keys(model, keys).what != Effect::What::act) return {};
-  auto words = deed_of(model.dialog->action);
+  if (press_keys(model, keys).what != SessionAction::What::act) return {};
+  auto words = command_words(model.dialog->action);
   model.dialog.reset();
   return words;
 }
 
 TEST(Action, GpuInUseByOthersNeedsNumberConfirmation) {
-  Model model = yard(8);
+  Model model = make_model(8);
   EXPECT_THAT(deed(model, "p\r"),
               ElementsAre("power", "GPU-00000000", "560", "--for", "30m", "--yes"))
       << "alice has it, and asks";
   press_keys(model, "jj");
   EXPECT_THAT(deed(model, "p\r"), ElementsAre()) << "bob has it";
-  EXPECT_THAT(model.dialog->wrong, HasSubstr("enter 2: this affects other users"));
+  EXPECT_THAT(model.dialog->error, HasSubstr("enter 2: this affects other users"));
   EXPECT_THAT(deed(model, "2\r"),
               ElementsAre("power", "GPU-00000002", "560", "--for", "30m", "--yes"));
 }
 
 TEST(Action, EachPaneHasItsOwn) {
-  Model model = yard(8);
+  Model model = make_model(8);
   press_keys(model, "jj");
   EXPECT_THAT(deed(model, "cits fan is loud\t2\r"),
               ElementsAre("cordon", "GPU-00000002", "--reason=its fan is loud"));
@@ -57,7 +57,7 @@ TEST(Action, EachPaneHasItsOwn) {
   model.pane = Pane::processes;
   press_keys(model, "A");
   EXPECT_FALSE(model.dialog) << "it has a lease";
-  EXPECT_THAT(model.said, HasSubstr("process 41229 uses no GPU without a lease"));
+  EXPECT_THAT(model.message, HasSubstr("process 41229 uses no GPU without a lease"));
   EXPECT_THAT(deed(model, "x\r"), ElementsAre());
   EXPECT_THAT(deed(model, "41229\r"), ElementsAre("kill", "-TERM", "41229"));
   press_keys(model, "/user==mallory\r");
@@ -65,43 +65,43 @@ TEST(Action, EachPaneHasItsOwn) {
 }
 
 TEST(Action, ItsResultIsOneSentence) {
-  Model model = yard(8);
+  Model model = make_model(8);
   model.pane = Pane::alerts;
   press_keys(model, "s\r");
-  finish(model, std::string("ID    RULE\n3f2a  gpu-lost\n"));
-  EXPECT_EQ(model.said, "Silenced gpu-lost on GPU 3 for 1h");
+  finish_action(model, std::string("ID    RULE\n3f2a  gpu-lost\n"));
+  EXPECT_EQ(model.message, "Silenced gpu-lost on GPU 3 for 1h");
   model.pane = Pane::overview;
   press_keys(model, "p\r");
-  finish(model,
-         std::string("gpuyard: note: x\nGPU 0: power limit 560 W\nThese GPUs are simulated."));
-  EXPECT_EQ(model.said, "GPU 0: power limit 560 W");
+  finish_action(
+      model, std::string("gpuyard: note: x\nGPU 0: power limit 560 W\nThese GPUs are simulated."));
+  EXPECT_EQ(model.message, "GPU 0: power limit 560 W");
 }
 
 TEST(Action, ACordonedGpuIsUncordoned) {
-  Model model = yard(8);
-  model.news.queue->withheld.push_back({0, "GPU-00000000", "cordoned", "cordoned by root", {}, {}});
+  Model model = make_model(8);
+  model.data.queue->withheld.push_back({0, "GPU-00000000", "cordoned", "cordoned by root", {}, {}});
   EXPECT_THAT(deed(model, "c0\r"), ElementsAre("uncordon", "GPU-00000000"));
 }
 
 TEST(Action, UndoRestoresLastChange) {
-  Model model = yard(8);
-  EXPECT_FALSE(applies(model, Command::undo));
+  Model model = make_model(8);
+  EXPECT_FALSE(is_applicable(model, Command::undo));
   press_keys(model, "u");
-  EXPECT_EQ(model.said, "nothing to undo");
+  EXPECT_EQ(model.message, "nothing to undo");
   press_keys(model, "p\r");
-  finish(model, std::string("GPU 0: power limit 560 W"));
-  EXPECT_EQ(model.said, "GPU 0: power limit 560 W");
+  finish_action(model, std::string("GPU 0: power limit 560 W"));
+  EXPECT_EQ(model.message, "GPU 0: power limit 560 W");
   EXPECT_THAT(deed(model, "u\r"), ElementsAre("power", "GPU-00000000", "--restore", "--yes"));
 }
 
 TEST(Action, FailureShowsErrorAndAddsNoUndo) {
-  Model model = yard(8);
+  Model model = make_model(8);
   press_keys(model, "p\r");
-  EXPECT_TRUE(model.dialog->under_way);
+  EXPECT_TRUE(model.dialog->in_progress);
   press_keys(model, "\r\r\x1b");
   ASSERT_TRUE(model.dialog) << "it is under way: keys do nothing";
-  finish(model, Error{Errc::denied, "gpuyard: only administrators may"});
-  EXPECT_EQ(model.dialog->wrong, "only administrators may");
+  finish_action(model, Error{Errc::denied, "gpuyard: only administrators may"});
+  EXPECT_EQ(model.dialog->error, "only administrators may");
   press_keys(model, "\x1b");
   EXPECT_FALSE(model.dialog);
   EXPECT_TRUE(model.undo.empty());
@@ -111,24 +111,24 @@ TEST(Action, TheLineIsOneForAShell) {
   Action action{Command::cordon, ""};
   action.subject = "GPU-1";
   action.fields = {{"reason", "it's $loud"}};
-  EXPECT_EQ(line_of(action, ""), "gpuyard cordon GPU-1 --reason='it'\\''s $loud'");
-  EXPECT_EQ(line_of(action, "ssh://lab"),
+  EXPECT_EQ(shell_line(action, ""), "gpuyard cordon GPU-1 --reason='it'\\''s $loud'");
+  EXPECT_EQ(shell_line(action, "ssh://lab"),
             "gpuyard -H ssh://lab cordon GPU-1 --reason='it'\\''s $loud'");
 }
 
 TEST(Action, ReadonlyPastReplayOrNoDaemonPreventsChanges) {
   for (const int why : {0, 1, 2, 3}) {
-    Model model = yard(8);
+    Model model = make_model(8);
     model.readonly = why == 0;
-    if (why == 1) model.wish.at = kNow - 1min;
+    if (why == 1) model.query.at = kNow - 1min;
     if (why == 2) model.daemon.clear();
-    model.replays = why == 3;
+    model.is_replay = why == 3;
     model.undo = {"uncordon", "GPU-00000000"};
     for (const Pane pane : kPanes) {
       model.pane = pane;
       for (const KeyRow& row : key_rows()) {
         if (!row.changes || (why == 2 && row.command == Command::signal)) continue;
-        EXPECT_EQ(press_keys(model, std::string(1, row.keys[0])).what, Effect::What::none);
+        EXPECT_EQ(press_keys(model, std::string(1, row.keys[0])).what, SessionAction::What::none);
         EXPECT_FALSE(model.dialog) << row.keys << enum_name(pane);
         EXPECT_FALSE(model.prompt) << row.keys;
       }
@@ -138,7 +138,7 @@ TEST(Action, ReadonlyPastReplayOrNoDaemonPreventsChanges) {
 
 // Over ssh one's own lease needs no right of administrators.
 TEST(Action, ALeaseOfAnotherMachineIsReleasedWithoutForce) {
-  Model model = yard(8);
+  Model model = make_model(8);
   model.uid.reset();
   EXPECT_THAT(deed(model, "r\r"), ElementsAre()) << "the user's name comes first";
   EXPECT_THAT(deed(model, "alice\r"), ElementsAre("lease", "release", "7f3a000000000000"));
@@ -146,12 +146,12 @@ TEST(Action, ALeaseOfAnotherMachineIsReleasedWithoutForce) {
 
 // A daemon of another machine: a pid there is nobody's here.
 TEST(Action, RemoteProcessShowsKillCommandWithoutSignal) {
-  Model model = yard(8);
+  Model model = make_model(8);
   model.uid.reset();
   model.pane = Pane::processes;
   press_keys(model, "x");
   EXPECT_FALSE(model.dialog);
-  EXPECT_THAT(model.said, HasSubstr("kill -TERM 41229"));
+  EXPECT_THAT(model.message, HasSubstr("kill -TERM 41229"));
 }
 
 TEST(Signal, ReachesTheProcessThatWasMeantAndNoOther) {
@@ -178,7 +178,7 @@ void change_the_world(Model& model, std::mt19937& chance) {
   const auto any = [&](std::size_t below) {
     return std::uniform_int_distribution<std::size_t>(0, below - 1)(chance);
   };
-  auto& devices = model.news.snapshot.devices;
+  auto& devices = model.data.snapshot.devices;
   auto& processes = devices[any(devices.size())].processes;
   switch (any(6)) {
     case 0:  // other figures, another order
@@ -196,8 +196,8 @@ void change_the_world(Model& model, std::mt19937& chance) {
       if (processes && !processes->empty()) processes->erase(processes->begin());
       break;
     case 3:  // a lease is another's
-      if (!model.news.leases->leases.empty()) {
-        auto& lease = model.news.leases->leases[any(model.news.leases->leases.size())];
+      if (!model.data.leases->leases.empty()) {
+        auto& lease = model.data.leases->leases[any(model.data.leases->leases.size())];
         lease.id = fmt::format("{:016x}", any(1'000'000));
         lease.user = "nobody";
         lease.uid = 7;
@@ -212,7 +212,7 @@ void change_the_world(Model& model, std::mt19937& chance) {
     default:
       model.now += 10s;
   }
-  arrange(model);
+  sort_lists(model);
 }
 
 TEST(Action, ConfirmedTargetSurvivesScreenUpdates) {
@@ -222,16 +222,16 @@ TEST(Action, ConfirmedTargetSurvivesScreenUpdates) {
   };
   int done = 0;
   for (int round = 0; round < 300; ++round) {
-    Model model = yard(8);
+    Model model = make_model(8);
     model.pane = kPanes.at(any(3));
     press_keys(model, std::string(any(8), 'j'));
     change_the_world(model, chance);
     press_keys(model, std::string(1, "pcrAx"[any(5)]));
     if (!model.dialog) continue;
     const std::string title = model.dialog->action.title;
-    const auto words = deed_of(model.dialog->action);
+    const auto words = command_words(model.dialog->action);
     const std::string subject = model.dialog->action.subject;
-    const ProcessName process = model.dialog->action.process;
+    const ProcessKey process = model.dialog->action.process;
     const std::string drawn = render(model, {200, 60}, Charset::ascii).text();
     EXPECT_THAT(drawn, HasSubstr(title)) << "the user has seen what it is about";
     for (std::size_t i = any(4); i > 0; --i) change_the_world(model, chance);
@@ -239,14 +239,14 @@ TEST(Action, ConfirmedTargetSurvivesScreenUpdates) {
     if (!dialog.action.fields.empty() && dialog.action.fields[0].value.empty()) {
       dialog.action.fields[0].value = "why";
     }
-    dialog.proof = dialog.action.proof;
-    ASSERT_EQ(press_keys(model, "\r").what, Effect::What::act) << dialog.wrong;
+    dialog.typed_confirmation = dialog.action.confirmation;
+    ASSERT_EQ(press_keys(model, "\r").what, SessionAction::What::act) << dialog.error;
     ++done;
     EXPECT_EQ(model.dialog->action.title, title);
     EXPECT_EQ(model.dialog->action.subject, subject);
     EXPECT_EQ(model.dialog->action.process.pid, process.pid);
     EXPECT_EQ(model.dialog->action.process.started_after_boot_ms, process.started_after_boot_ms);
-    EXPECT_THAT(deed_of(model.dialog->action), testing::Contains(subject));
+    EXPECT_THAT(command_words(model.dialog->action), testing::Contains(subject));
   }
   EXPECT_GT(done, 90);
 }

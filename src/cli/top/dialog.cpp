@@ -15,7 +15,7 @@
 
 namespace gpuyard::cli::top {
 
-void edit(std::string& text, const Stroke& stroke) {
+void edit_text(std::string& text, const Stroke& stroke) {
   constexpr std::size_t kLongest = 1000;  // bytes
   const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; };
   if (stroke.what == Stroke::What::backspace) {
@@ -28,32 +28,32 @@ void edit(std::string& text, const Stroke& stroke) {
   if (shown && text.size() < kLongest) text += stroke.sign;
 }
 
-bool type(Dialog& dialog, const Stroke& stroke) {
+bool handle_stroke(Dialog& dialog, const Stroke& stroke) {
   using What = Stroke::What;
   Action& action = dialog.action;
-  const std::size_t places = action.fields.size() + (action.proof.empty() ? 0 : 1);
-  dialog.wrong.clear();
+  const std::size_t places = action.fields.size() + (action.confirmation.empty() ? 0 : 1);
+  dialog.error.clear();
   if (places > 0) {
     if (stroke.what == What::tab || stroke.what == What::down) {
       dialog.field = (dialog.field + 1) % places;
     }
     if (stroke.what == What::up) dialog.field = (dialog.field + places - 1) % places;
-    std::string& text =
-        dialog.field < action.fields.size() ? action.fields[dialog.field].value : dialog.proof;
-    edit(text, stroke);
+    std::string& text = dialog.field < action.fields.size() ? action.fields[dialog.field].value
+                                                            : dialog.typed_confirmation;
+    edit_text(text, stroke);
   }
   if (stroke.what != What::enter) return false;
-  for (const Field& field : action.fields) {
-    if (field.value.empty() && !field.optional) dialog.wrong = field.label + " is required";
+  for (const DialogField& field : action.fields) {
+    if (field.value.empty() && !field.optional) dialog.error = field.label + " is required";
   }
-  if (dialog.wrong.empty() && dialog.proof != action.proof) {
-    dialog.wrong = fmt::format("enter {}: this affects other users", action.proof);
+  if (dialog.error.empty() && dialog.typed_confirmation != action.confirmation) {
+    dialog.error = fmt::format("enter {}: this affects other users", action.confirmation);
     dialog.field = action.fields.size();
   }
-  return dialog.wrong.empty();
+  return dialog.error.empty();
 }
 
-std::vector<std::string> words_in(std::string_view line) {
+std::vector<std::string> split_words(std::string_view line) {
   std::vector<std::string> words;
   bool inside = false;
   char quote = 0;
@@ -75,7 +75,7 @@ std::vector<std::string> words_in(std::string_view line) {
   return words;
 }
 
-Result<void> check_process(const ProcessName& process) {
+Result<void> check_process(const ProcessKey& process) {
   constexpr std::int64_t kTick = 10;  // milliseconds
   const auto ticks = process_start_time(static_cast<pid_t>(process.pid));
   if (!process.started_after_boot_ms) {
@@ -91,7 +91,7 @@ Result<void> check_process(const ProcessName& process) {
                fmt::format("process {} has exited, or is not on this machine", process.pid)};
 }
 
-Result<void> send_signal(const ProcessName& process, const std::string& signal) {
+Result<void> send_signal(const ProcessKey& process, const std::string& signal) {
   const auto number = protocol::signal_of(signal);
   if (!number) return number.error();
   // Opened before the check: afterwards it can only mean the process that was checked.
@@ -116,7 +116,7 @@ std::string without_program_name(std::string_view said) {
 
 Result<std::string> run_verb(const std::vector<std::string>& words) {
   constexpr Duration kPatience = std::chrono::seconds(20);
-  return run_within({.arguments = words}, kPatience);
+  return run_with_timeout({.arguments = words}, kPatience);
 }
 
 }  // namespace gpuyard::cli::top

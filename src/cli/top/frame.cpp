@@ -18,29 +18,30 @@ std::string_view sign_of(const KeyRow& row) {
 }
 
 // Whether the key does something in this pane, to the row that is selected.
-bool does_something(const Model& model, const KeyRow& row) {
+bool is_active_key(const Model& model, const KeyRow& row) {
   const bool rows = model.pane != Pane::usage && model.pane != Pane::help;
   switch (row.command) {
     case Command::earlier:
-      return model.knows_past;
+      return model.has_history;
     case Command::filter:
       return model.pane == Pane::overview || model.pane == Pane::processes;
     case Command::copy:
-      return rows && !list_of(model).chosen.empty();
+      return rows && !list_of(model).selected.empty();
     case Command::verb:
-      return may_change(model, row.command).ok();
+      return check_can_change(model, row.command).ok();
     default:
-      return !row.changes || (applies(model, row.command) && may_change(model, row.command) &&
-                              action_for(model, row.command));
+      return !row.changes ||
+             (is_applicable(model, row.command) && check_can_change(model, row.command) &&
+              action_for(model, row.command));
   }
 }
 
 // As "p limit".
-std::vector<std::string> keys_here(const Model& model) {
+std::vector<std::string> active_keys(const Model& model) {
   std::vector<std::string> keys;
   for (const KeyRow& row : key_rows()) {
     if (row.brief.empty() || row.command == Command::quit) continue;
-    if (!does_something(model, row)) continue;
+    if (!is_active_key(model, row)) continue;
     keys.push_back(fmt::format("{} {}", sign_of(row), row.brief));
   }
   return keys;
@@ -56,8 +57,8 @@ void draw_prompt(Grid& grid, std::size_t row, const Prompt& prompt) {
                                 : prompt.what == Prompt::What::time
                                     ? "02:10, 3h (ago), 2026-01-31T02:10:00Z"
                                     : "Enter: run  Esc: cancel";
-  const bool wrong = !prompt.wrong.empty();
-  grid.put(column + 2, row, wrong ? prompt.wrong : hint, {wrong ? Tone::bad : Tone::faint});
+  const bool wrong = !prompt.error.empty();
+  grid.put(column + 2, row, wrong ? prompt.error : hint, {wrong ? Tone::bad : Tone::faint});
 }
 
 }  // namespace
@@ -67,8 +68,8 @@ void draw_footer(Grid& grid, const Model& model) {
   if (rows < 2) return;
   const std::size_t row = rows - 1;
   if (model.prompt) return draw_prompt(grid, row, *model.prompt);
-  if (!model.said.empty()) {
-    grid.put(1, row, model.said, {model.said_wrong ? Tone::bad : Tone::good});
+  if (!model.message.empty()) {
+    grid.put(1, row, model.message, {model.message_is_error ? Tone::bad : Tone::good});
     return;
   }
   if (!model.failure.empty()) {
@@ -79,7 +80,7 @@ void draw_footer(Grid& grid, const Model& model) {
   const std::size_t width = grid.size().columns;
   const std::size_t room = width > kQuit.size() + 3 ? width - kQuit.size() - 2 : 0;
   std::size_t column = 1;
-  for (const std::string& key : keys_here(model)) {
+  for (const std::string& key : active_keys(model)) {
     if (column + key.size() + 1 > room) break;
     column = grid.put(column, row, key, {Tone::faint}) + 2;
   }
@@ -116,7 +117,7 @@ void draw_time(Grid& grid, std::size_t row, const Model& model) {
   if (width < kEnds + 4) return;
   const std::size_t cells = width - kEnds;
   const WallTime until = model.now;
-  const WallTime since = until - kSpans.at(model.span);
+  const WallTime since = until - kTimeSpans.at(model.span);
   const auto place = [&](WallTime at) -> std::optional<std::size_t> {
     if (at < since || at > until) return std::nullopt;
     const double share =
@@ -124,11 +125,11 @@ void draw_time(Grid& grid, std::size_t row, const Model& model) {
     return std::min(cells - 1, static_cast<std::size_t>(share * static_cast<double>(cells)));
   };
   std::string line(cells, '-');
-  for (const Mark& mark : model.news.marks) {
+  for (const TimelineMark& mark : model.data.marks) {
     if (const auto cell = place(mark.at)) line[*cell] = mark.sign;
   }
   grid.put(1, row, "|" + line + "| now", {Tone::busy});
-  if (const auto cell = place(moment_of(model))) {
+  if (const auto cell = place(shown_moment(model))) {
     grid.put(2 + *cell, row, "#", {Tone::strong, true});
   }
 }
@@ -141,7 +142,7 @@ void draw_dialog(Grid& grid, const Dialog& dialog, const std::string& line) {
   std::vector<std::pair<std::string, Tone>> lines;
   const auto add = [&](std::string_view text, Tone tone) {
     while (!text.empty()) {
-      for (const std::string& part : wrapped(printable(take_until('\n', text)), inner)) {
+      for (const std::string& part : wrap_text(printable(take_until('\n', text)), inner)) {
         lines.emplace_back(part, tone);
       }
     }
@@ -157,14 +158,14 @@ void draw_dialog(Grid& grid, const Dialog& dialog, const std::string& line) {
   if (!fields.empty()) add(fields, Tone::strong);
   if (!dialog.planned.empty()) add(dialog.planned, Tone::plain);
   add("= " + line, Tone::busy);
-  if (!action.proof.empty()) {
-    add(fmt::format("enter {} to confirm  {}", action.proof,
-                    box(action.fields.size(), dialog.proof)),
+  if (!action.confirmation.empty()) {
+    add(fmt::format("enter {} to confirm  {}", action.confirmation,
+                    box(action.fields.size(), dialog.typed_confirmation)),
         Tone::warning);
   }
-  if (!dialog.wrong.empty()) add(dialog.wrong, Tone::bad);
-  add(dialog.under_way ? "in progress ..."
-                       : "Enter: apply  Esc: cancel  Tab: next field  ^Y: copy command",
+  if (!dialog.error.empty()) add(dialog.error, Tone::bad);
+  add(dialog.in_progress ? "in progress ..."
+                         : "Enter: apply  Esc: cancel  Tab: next field  ^Y: copy command",
       Tone::faint);
   const std::size_t height = std::min(lines.size() + 2, grid.size().rows);
   std::size_t row = grid.size().rows - height;

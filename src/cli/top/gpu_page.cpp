@@ -87,7 +87,7 @@ Plot plot_of(const protocol::HistoryColumns& charts, const protocol::HistoryColu
 
 std::vector<Plot> plots_of(const Model& model, const Device& device, std::size_t signs) {
   std::vector<Plot> plots;
-  const auto& charts = model.news.charts;
+  const auto& charts = model.data.charts;
   for (const protocol::HistoryColumn& column : charts.series) {
     if (column.uuid != device.uuid) continue;
     const bool power = column.unit == "W";
@@ -99,18 +99,18 @@ std::vector<Plot> plots_of(const Model& model, const Device& device, std::size_t
     plots.push_back(plot_of(charts, column, power ? "W" : "SM%", full, power ? "W" : "%", signs));
   }
   if (!plots.empty()) return plots;
-  const auto recent = model.recent.find(device.uuid);
-  if (recent == model.recent.end()) return plots;
+  const auto recent = model.utilization.find(device.uuid);
+  if (recent == model.utilization.end()) return plots;
   return {{"SM%", "100%", "", {recent->second.begin(), recent->second.end()}}};
 }
 
 // What happened to the GPU, below its charts and on the same line of time.
 void draw_marks(Grid& grid, std::size_t row, const Model& model, const Device& device) {
-  const auto& charts = model.news.charts;
+  const auto& charts = model.data.charts;
   const std::size_t width = plot_width(grid);
   if (width == 0 || charts.until_ms <= charts.since_ms) return;
   std::string line(width, '.');
-  for (const Mark& mark : model.news.marks) {
+  for (const TimelineMark& mark : model.data.marks) {
     const std::int64_t since = to_unix_ms(mark.at) - charts.since_ms;
     const std::int64_t length = charts.until_ms - charts.since_ms;
     if (mark.gpu != device.uuid || since < 0 || since >= length) continue;
@@ -167,7 +167,7 @@ std::size_t draw_gpu_page(Grid& grid, Rows rows, const Model& model, Charset cha
     draw_plot(grid, {rows.first, rows.first + height}, plot, charset);
     rows.first += height;
   }
-  if (!model.news.charts.series.empty() && rows.count() > 2) {
+  if (!model.data.charts.series.empty() && rows.count() > 2) {
     draw_marks(grid, rows.first, model, device);
     rows.first += 2;
   }

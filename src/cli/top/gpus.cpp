@@ -20,7 +20,7 @@ using protocol::Device;
 
 constexpr double kGibibyte = 1024.0 * 1024 * 1024;
 constexpr std::int64_t kWatt = 1000;  // milliwatts
-constexpr std::size_t kFewestProcesses = 8;
+constexpr std::size_t kMinProcesses = 8;
 
 std::optional<double> share_of(const Device& device, Metric part, Metric whole) {
   const auto some = device.readings.get(part);
@@ -34,14 +34,14 @@ std::optional<double> use_of(const Device& device) {
   return use ? std::optional(static_cast<double>(*use) / 100) : std::nullopt;
 }
 
-bool answers(const Device& device) {
+bool is_responsive(const Device& device) {
   return device.condition == DeviceCondition::responsive;
 }
 
-std::string held_for(const Model& model, const Device& device) {
+std::string hold_time_text(const Model& model, const Device& device) {
   const protocol::Lease* const lease = lease_of(model, device);
   if (lease == nullptr || !lease->use) return "-";
-  return short_length(whole_of<std::int64_t>(lease->use->held_s));
+  return short_duration(saturated_cast<std::int64_t>(lease->use->held_s));
 }
 
 // Where each column begins. What a wider screen has more goes to the line of the past and to why.
@@ -84,9 +84,9 @@ void draw_heading(Grid& grid, std::size_t row, const Columns& at, Charset charse
   grid.put(at.why, row, "why", style);
 }
 
-std::vector<double> past_of(const Model& model, const Device& device) {
-  const auto known = model.recent.find(device.uuid);
-  if (known == model.recent.end()) return {};
+std::vector<double> utilization_of(const Model& model, const Device& device) {
+  const auto known = model.utilization.find(device.uuid);
+  if (known == model.utilization.end()) return {};
   return {known->second.begin(), known->second.end()};
 }
 
@@ -97,7 +97,8 @@ void draw_numbers(Grid& grid, std::size_t row, const Columns& at, const Model& m
   } else {
     grid.put_right(at.use + 4, row, "-", {Tone::faint});
   }
-  grid.put(at.past, row, sparkline(past_of(model, device), at.past_width, charset), {Tone::good});
+  grid.put(at.past, row, sparkline(utilization_of(model, device), at.past_width, charset),
+           {Tone::good});
   if (const auto used = device.readings.get(Metric::memory_used)) {
     grid.put_right(at.memory + 5, row,
                    fmt::format("{:.1f}", static_cast<double>(*used) / kGibibyte));
@@ -125,7 +126,7 @@ void draw_line(Grid& grid, std::size_t row, const Columns& at, const Model& mode
   grid.mark(row, 0, grid.size().columns, name_of(device));
   grid.put(0, row, pointed ? ">" : " ", {Tone::strong});
   grid.put_right(2, row, std::to_string(device.index), {tone});
-  if (answers(device)) {
+  if (is_responsive(device)) {
     draw_numbers(grid, row, at, model, device, charset);
   } else {
     const bool is_lost = device.bottleneck && device.bottleneck->cause == BottleneckCause::lost;
@@ -134,13 +135,13 @@ void draw_line(Grid& grid, std::size_t row, const Columns& at, const Model& mode
              at.who - at.past - 1);
   }
   grid.put(at.who, row, holder_of(model, device), {}, 8);
-  grid.put_right(at.since + 5, row, held_for(model, device));
+  grid.put_right(at.since + 5, row, hold_time_text(model, device));
   grid.put(at.why, row, reason_of(device), {tone});
 }
 
 // One sign for why, "P" for the power limit.
 char letter_of(const Device& device) {
-  if (!answers(device)) return 'X';
+  if (!is_responsive(device)) return 'X';
   if (!device.bottleneck) return '.';
   using enum BottleneckCause;
   switch (device.bottleneck->cause) {
@@ -178,9 +179,9 @@ struct HeatRow {
 template <auto Share>
 void draw_share(Grid& grid, std::size_t column, std::size_t row, const Model&, const Device& device,
                 Charset charset) {
-  const auto share = answers(device) ? Share(device) : std::nullopt;
-  grid.put(column, row, answers(device) ? level(share.value_or(kNoValue), charset) : "X",
-           {answers(device) ? Tone::good : Tone::bad});
+  const auto share = is_responsive(device) ? Share(device) : std::nullopt;
+  grid.put(column, row, is_responsive(device) ? level(share.value_or(kNoValue), charset) : "X",
+           {is_responsive(device) ? Tone::good : Tone::bad});
 }
 
 std::optional<double> power_share(const Device& device) {
@@ -194,12 +195,12 @@ std::optional<double> memory_share(const Device& device) {
 void draw_heat(Grid& grid, std::size_t column, std::size_t row, const Model&, const Device& device,
                Charset) {
   const auto celsius = device.readings.get(Metric::temperature_core);
-  if (!answers(device) || !celsius) return;
+  if (!is_responsive(device) || !celsius) return;
   grid.put(column, row, std::to_string(std::clamp<std::int64_t>(*celsius / 10, 0, 9)));
 }
 
-void draw_who(Grid& grid, std::size_t column, std::size_t row, const Model& model,
-              const Device& device, Charset) {
+void draw_holder(Grid& grid, std::size_t column, std::size_t row, const Model& model,
+                 const Device& device, Charset) {
   const std::string who = holder_of(model, device);
   grid.put(column, row, who == "-" ? "." : who, {}, 1);
 }
@@ -214,13 +215,13 @@ constexpr std::array kHeatRows = {
     HeatRow{"power", &draw_share<&power_share>},
     HeatRow{"VRAM", &draw_share<&memory_share>},
     HeatRow{"temp", &draw_heat},
-    HeatRow{"user", &draw_who},
+    HeatRow{"user", &draw_holder},
     HeatRow{"why", &draw_why},
 };
 constexpr std::size_t kHeatColumn = 8;
 
 // The GPUs from the worst: lost ones, those that something holds back, those in use.
-std::vector<const Device*> worst_first(std::vector<const Device*> devices) {
+std::vector<const Device*> sort_by_severity(std::vector<const Device*> devices) {
   const auto key = [](const Device* device) {
     const auto& found = device->bottleneck;
     return std::pair(found ? found->cause : BottleneckCause::none, device->index);
@@ -231,7 +232,7 @@ std::vector<const Device*> worst_first(std::vector<const Device*> devices) {
 
 std::size_t draw_columns(Grid& grid, Rows rows, const Model& model, Charset charset) {
   const auto devices = gpus_of(model);
-  const std::size_t place = list_of(model).place;
+  const std::size_t place = list_of(model).position;
   const std::size_t width = grid.size().columns;
   const std::size_t each = width > kHeatColumn + 1 ? width - kHeatColumn - 1 : 1;
   for (std::size_t from = 0; from < devices.size() && rows.count() > kHeatRows.size();
@@ -266,7 +267,7 @@ std::size_t draw_columns(Grid& grid, Rows rows, const Model& model, Charset char
   const Columns at(width);
   constexpr std::size_t kWorst = 4;
   const std::size_t until = std::min(rows.until, rows.first + kWorst);
-  for (const Device* const device : worst_first(devices)) {
+  for (const Device* const device : sort_by_severity(devices)) {
     if (rows.first >= until) break;
     draw_line(grid, rows.first++, at, model, *device, device == device_of(model), charset);
   }
@@ -279,8 +280,8 @@ std::string holder_of(const Model& model, const Device& device) {
   if (const protocol::Lease* lease = lease_of(model, device)) {
     return lease->user.value_or(std::to_string(lease->uid));
   }
-  if (model.news.queue) {
-    for (const protocol::Squatter& one : model.news.queue->squatters) {
+  if (model.data.queue) {
+    for (const protocol::UnleasedProcess& one : model.data.queue->squatters) {
       if (one.uuid == device.uuid) return one.user.value_or(std::to_string(one.uid)) + "!";
     }
   }
@@ -293,7 +294,7 @@ std::string reason_of(const Device& device) {
   if (device.bottleneck && device.bottleneck->cause != BottleneckCause::none) {
     return device.bottleneck->brief;
   }
-  if (!answers(device)) return device.why.value_or("not responding");
+  if (!is_responsive(device)) return device.why.value_or("not responding");
   return device.bottleneck ? "" : "-";
 }
 
@@ -306,15 +307,15 @@ std::size_t draw_gpus(Grid& grid, Rows rows, const Model& model, Charset charset
   }
   const auto shown = model.lists.find(Pane::processes);
   const std::size_t processes = shown != model.lists.end() ? shown->second.names.size() : 0;
-  const std::size_t others = std::min(processes, kFewestProcesses) + 3;
+  const std::size_t others = std::min(processes, kMinProcesses) + 3;
   const bool fits = devices.size() + 1 + others <= rows.count() || devices.size() <= 8;
   if (!model.detailed || !fits) return draw_columns(grid, rows, model, charset);
   const Columns at(grid.size().columns);
   if (rows.count() > 0) draw_heading(grid, rows.first++, at, charset);
   const std::size_t count = rows.count();
-  for (std::size_t i = list.place < count ? 0 : list.place + 1 - count;
+  for (std::size_t i = list.position < count ? 0 : list.position + 1 - count;
        i < devices.size() && rows.first < rows.until; ++i) {
-    draw_line(grid, rows.first++, at, model, *devices[i], i == list.place, charset);
+    draw_line(grid, rows.first++, at, model, *devices[i], i == list.position, charset);
   }
   return rows.first;
 }
@@ -328,7 +329,7 @@ std::size_t draw_reason(Grid& grid, Rows rows, const Model& model) {
   std::string text = fmt::format("GPU {} {}.", device.index, device.bottleneck->text);
   if (!device.bottleneck->advice.empty()) text += " " + device.bottleneck->advice;
   constexpr std::size_t kMostLines = 3;
-  const auto lines = wrapped(text, width - 2);
+  const auto lines = wrap_text(text, width - 2);
   for (std::size_t i = 0; i < lines.size() && i < kMostLines; ++i) {
     grid.put(1, rows.first++, lines[i], {tone_of(device)});
   }

@@ -23,16 +23,16 @@ constexpr std::array<std::string_view, 7> kTrueColor = {"",
                                                         "38;2;86;180;233",
                                                         "38;2;230;159;0",
                                                         "1;38;2;240;110;60"};
-constexpr std::array<std::string_view, 7> kOf256 = {"",        "1",        "38;5;246",  "38;5;36",
-                                                    "38;5;74", "38;5;214", "1;38;5;209"};
-constexpr std::array<std::string_view, 7> kOf16 = {"", "1", "90", "32", "36", "33", "1;31"};
-constexpr std::array<std::string_view, 7> kMono = {"", "1", "", "", "", "1", "1"};
+constexpr std::array<std::string_view, 7> k256Colors = {
+    "", "1", "38;5;246", "38;5;36", "38;5;74", "38;5;214", "1;38;5;209"};
+constexpr std::array<std::string_view, 7> k16Colors = {"", "1", "90", "32", "36", "33", "1;31"};
+constexpr std::array<std::string_view, 7> kNoColors = {"", "1", "", "", "", "1", "1"};
 
 Printable code_of(Style style, Palette palette) {
   const auto& codes = palette == Palette::true_color ? kTrueColor
-                      : palette == Palette::of_256   ? kOf256
-                      : palette == Palette::of_16    ? kOf16
-                                                     : kMono;
+                      : palette == Palette::of_256   ? k256Colors
+                      : palette == Palette::of_16    ? k16Colors
+                                                     : kNoColors;
   std::string code(codes.at(static_cast<std::size_t>(style.tone)));
   if (style.reversed) code += code.empty() ? "7" : ";7";
   return code.empty() ? kReset : formatted("\x1b[0;{}m", code);
@@ -113,7 +113,7 @@ Printable Grid::text() const {
   return out;
 }
 
-Printable Grid::bytes_after(const Grid& before, Palette palette) const {
+Printable Grid::diff_bytes(const Grid& before, Palette palette) const {
   const bool anew = before.size_ != size_;
   Printable out = anew ? kReset + Printable("\x1b[2J") : Printable();
   Style now;
@@ -150,14 +150,14 @@ namespace {
 constexpr std::array<std::string_view, 9> kBlocks = {"·", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr std::array<std::string_view, 9> kLetters = {".", "_", ",", "-", "=", "+", "*", "%", "#"};
 
-double at_most_one(double share) {
+double clamp_share(double share) {
   return std::clamp(share, 0.0, 1.0);
 }
 
 // A value of a gap is below 0.
 std::size_t step_of(double share, std::size_t steps) {
   if (share <= 0) return 0;
-  const double step = std::ceil(at_most_one(share) * static_cast<double>(steps));
+  const double step = std::ceil(clamp_share(share) * static_cast<double>(steps));
   return static_cast<std::size_t>(step);
 }
 
@@ -198,7 +198,7 @@ std::string sparkline(const std::vector<double>& values, std::size_t width, Char
 
 std::string meter(double share, std::size_t width, Charset charset) {
   const auto filled =
-      static_cast<std::size_t>(std::lround(at_most_one(share) * static_cast<double>(width)));
+      static_cast<std::size_t>(std::lround(clamp_share(share) * static_cast<double>(width)));
   std::string out;
   for (std::size_t i = 0; i < width; ++i) {
     const bool full = i < filled;

@@ -57,7 +57,7 @@ class Grid {
 
   // Brings a terminal that shows `before` to show this grid; the whole of it if `before` has
   // another size.
-  Printable bytes_after(const Grid& before, Palette palette) const;
+  Printable diff_bytes(const Grid& before, Palette palette) const;
 
  private:
   // A wide sign has its text in its first cell; the next one is a part of it.

@@ -16,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// A terminal that knows what bytes_after() sends: moves, colours and signs.
+// A terminal that knows what diff_bytes() sends: moves, colours and signs.
 class FakeTerminal {
  public:
   explicit FakeTerminal(Size size)
@@ -112,19 +112,19 @@ TEST(Grid, OnlyChangedCellsAreSent) {
   Grid before({40, 3});
   before.put(0, 1, "power 612 W");
   Grid after = before;
-  EXPECT_EQ(after.bytes_after(before, Palette::of_16), "");
+  EXPECT_EQ(after.diff_bytes(before, Palette::of_16), "");
   after.put(6, 1, "613");
-  EXPECT_EQ(after.bytes_after(before, Palette::of_16), "\x1b[2;9H\x1b[0m3\x1b[0m");
+  EXPECT_EQ(after.diff_bytes(before, Palette::of_16), "\x1b[2;9H\x1b[0m3\x1b[0m");
 }
 
 TEST(Grid, ColorsFollowTerminalPalette) {
   Grid grid({4, 1});
   grid.put(0, 0, "x", {Tone::good});
   const Grid none({0, 0});
-  EXPECT_THAT(grid.bytes_after(none, Palette::true_color), HasSubstr("38;2;"));
-  EXPECT_THAT(grid.bytes_after(none, Palette::of_256), HasSubstr("38;5;"));
-  EXPECT_THAT(grid.bytes_after(none, Palette::of_16), HasSubstr("\x1b[0;32m"));
-  EXPECT_THAT(grid.bytes_after(none, Palette::mono), Not(HasSubstr("3")));
+  EXPECT_THAT(grid.diff_bytes(none, Palette::true_color), HasSubstr("38;2;"));
+  EXPECT_THAT(grid.diff_bytes(none, Palette::of_256), HasSubstr("38;5;"));
+  EXPECT_THAT(grid.diff_bytes(none, Palette::of_16), HasSubstr("\x1b[0;32m"));
+  EXPECT_THAT(grid.diff_bytes(none, Palette::mono), Not(HasSubstr("3")));
 }
 
 TEST(Grid, ThePaletteNeedsNoTerminfo) {
@@ -150,7 +150,7 @@ TEST(Grid, DifferencesAddUpToTheWhole) {
     };
     grid.put(any(size.columns), any(size.rows), words[any(words.size() - 1)],
              {static_cast<Tone>(any(6)), any(1) == 1});
-    terminal.take(grid.bytes_after(before, Palette::of_256));
+    terminal.take(grid.diff_bytes(before, Palette::of_256));
     before = grid;
     ASSERT_EQ(terminal.text(), grid.text()) << round;
   }

@@ -13,18 +13,18 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kStill = 3s;  // the order stays for so long after a move
+constexpr auto kOrderFreeze = 3s;  // the order stays for so long after a move
 
-List& list_in(Model& model) {
+List& current_list(Model& model) {
   return model.lists[model.pane == Pane::gpu ? Pane::overview : model.pane];
 }
 
 void move(Model& model, std::int64_t by) {
-  List& list = list_in(model);
+  List& list = current_list(model);
   const auto last = static_cast<std::int64_t>(std::max<std::size_t>(list.names.size(), 1)) - 1;
-  const auto place = static_cast<std::int64_t>(list.place);
-  choose(list, static_cast<std::size_t>(std::clamp<std::int64_t>(place + by, 0, last)));
-  model.still_until = model.now + kStill;
+  const auto place = static_cast<std::int64_t>(list.position);
+  select_row(list, static_cast<std::size_t>(std::clamp<std::int64_t>(place + by, 0, last)));
+  model.order_frozen_until = model.now + kOrderFreeze;
 }
 
 // A page: of the overview's processes, or of the list.
@@ -39,7 +39,7 @@ void turn_page(Model& model, std::int64_t by, Size size) {
 }
 
 void show(Model& model, Pane pane) {
-  model.pane = model.wish.pane = pane;
+  model.pane = model.query.pane = pane;
   model.scrolled = 0;
 }
 
@@ -48,9 +48,9 @@ void next_pane(Model& model) {
   show(model, now == kPanes.end() || now + 1 == kPanes.end() ? kPanes.front() : *(now + 1));
 }
 
-void say(Model& model, const std::string& text, bool wrong = false) {
-  model.said = text;
-  model.said_wrong = wrong;
+void set_message(Model& model, const std::string& text, bool wrong = false) {
+  model.message = text;
+  model.message_is_error = wrong;
 }
 
 Order& order_of(Model& model) {
@@ -64,45 +64,45 @@ void change_order(Model& model, std::int64_t by) {
   Order& order = order_of(model);
   const auto next = static_cast<std::int64_t>(order.field) + by + fields;
   order.field = static_cast<std::size_t>(next % fields);
-  model.still_until = {};
-  say(model, fmt::format("sorted by {}", kFields.at(order.field)));
+  model.order_frozen_until = {};
+  set_message(model, fmt::format("sorted by {}", kFields.at(order.field)));
 }
 
 // Time.
 
 // What was asked for, though the answer may still be under way.
 WallTime shown_time(const Model& model) {
-  return model.wish.at.value_or(moment_of(model));
+  return model.query.at.value_or(shown_moment(model));
 }
 
-void travel(Model& model, WallTime to) {
-  if (!model.knows_past) return say(model, needs_daemon("history"), true);
-  const bool live = !model.replays && to >= model.now;
-  model.wish.at = live ? std::nullopt : std::optional(to);
+void go_to_time(Model& model, WallTime to) {
+  if (!model.has_history) return set_message(model, needs_daemon_text("history"), true);
+  const bool live = !model.is_replay && to >= model.now;
+  model.query.at = live ? std::nullopt : std::optional(to);
 }
 
 std::chrono::seconds step_of(const Model& model) {
-  return kSpans.at(model.span) / 60;
+  return kTimeSpans.at(model.span) / 60;
 }
 
-void travel_to_mark(Model& model, bool before) {
+void go_to_mark(Model& model, bool before) {
   const WallTime from = shown_time(model);
   std::optional<WallTime> found;
-  for (const Mark& mark : model.news.marks) {
+  for (const TimelineMark& mark : model.data.marks) {
     if (before ? mark.at < from : (mark.at > from && !found)) found = mark.at;
   }
-  if (!found) return say(model, before ? "no earlier event" : "no later event");
-  travel(model, *found);
+  if (!found) return set_message(model, before ? "no earlier event" : "no later event");
+  go_to_time(model, *found);
 }
 
-Effect begin_action(Model& model, Command command) {
+SessionAction begin_action(Model& model, Command command) {
   if (command == Command::undo && model.undo.empty()) {
-    say(model, "nothing to undo");
+    set_message(model, "nothing to undo");
     return {};
   }
-  if (!applies(model, command)) return {};
-  if (const auto may = may_change(model, command); !may) {
-    say(model, may.error().text(), true);
+  if (!is_applicable(model, command)) return {};
+  if (const auto may = check_can_change(model, command); !may) {
+    set_message(model, may.error().text(), true);
     return {};
   }
   if (command == Command::verb) {
@@ -111,21 +111,22 @@ Effect begin_action(Model& model, Command command) {
   }
   auto action = action_for(model, command);
   if (!action) {
-    say(model, action.error().text(), true);
+    set_message(model, action.error().text(), true);
     return {};
   }
   if (command == Command::signal && !model.uid) {
-    say(model, fmt::format("run it on that machine: {}", line_of(*action, "")), true);
+    set_message(model, fmt::format("run it on that machine: {}", shell_line(*action, "")), true);
     return {};
   }
   model.dialog = Dialog{*std::move(action)};
   return {};
 }
 
-std::string copied(const Model& model) {
+std::string copied_text(const Model& model) {
   if (model.pane == Pane::usage || model.pane == Pane::help) return "";
-  std::string name = list_of(model).chosen;
-  for (const std::string_view prefix : {kOfLease, kOfProcess, kOfHeldBack, kOfAlert}) {
+  std::string name = list_of(model).selected;
+  for (const std::string_view prefix :
+       {kLeasePrefix, kProcessPrefix, kWithheldPrefix, kAlertPrefix}) {
     if (name.starts_with(prefix)) name.erase(0, prefix.size());
   }
   return name.substr(0, name.find(' '));
@@ -133,15 +134,15 @@ std::string copied(const Model& model) {
 
 void filter_by(Model& model, const std::string& text) {
   auto filter = Filter::parse(text, kFields);
-  if (model.prompt) model.prompt->wrong = filter ? "" : filter.error().text();
+  if (model.prompt) model.prompt->error = filter ? "" : filter.error().text();
   if (!filter) return;
   model.filter = *std::move(filter);
   model.filter_text = text;
 }
 
-constexpr std::int64_t kToTheEnd = INT32_MAX;
+constexpr std::int64_t kMoveToEnd = INT32_MAX;
 
-bool obey_move(Model& model, Command command, Size size) {
+bool handle_move(Model& model, Command command, Size size) {
   switch (command) {
     case Command::up:
       move(model, -1);
@@ -150,10 +151,10 @@ bool obey_move(Model& model, Command command, Size size) {
       move(model, 1);
       return true;
     case Command::first:
-      move(model, -kToTheEnd);
+      move(model, -kMoveToEnd);
       return true;
     case Command::last:
-      move(model, kToTheEnd);
+      move(model, kMoveToEnd);
       return true;
     case Command::page_up:
       turn_page(model, -1, size);
@@ -166,7 +167,7 @@ bool obey_move(Model& model, Command command, Size size) {
   }
 }
 
-bool obey_pane(Model& model, Command command) {
+bool handle_pane(Model& model, Command command) {
   constexpr std::array kOpens = {
       std::pair{Command::overview, Pane::overview},   std::pair{Command::back, Pane::overview},
       std::pair{Command::processes, Pane::processes}, std::pair{Command::queue, Pane::queue},
@@ -193,7 +194,7 @@ bool obey_pane(Model& model, Command command) {
   }
 }
 
-bool obey_rows(Model& model, Command command) {
+bool handle_rows(Model& model, Command command) {
   switch (command) {
     case Command::filter:
       model.prompt = Prompt{Prompt::What::filter, model.filter_text};
@@ -209,104 +210,105 @@ bool obey_rows(Model& model, Command command) {
       return true;
     case Command::turn_order:
       order_of(model).descending = !order_of(model).descending;
-      model.still_until = {};
+      model.order_frozen_until = {};
       return true;
     case Command::freeze:
       model.frozen = !model.frozen;
-      say(model, model.frozen ? "order frozen" : "order follows the values");
+      set_message(model, model.frozen ? "order frozen" : "order follows the values");
       return true;
     default:
       return false;
   }
 }
 
-bool obey_time(Model& model, Command command) {
+bool handle_time(Model& model, Command command) {
   switch (command) {
     case Command::earlier:
-      travel(model, shown_time(model) - step_of(model));
+      go_to_time(model, shown_time(model) - step_of(model));
       return true;
     case Command::later:
-      if (model.wish.at) travel(model, shown_time(model) + step_of(model));
+      if (model.query.at) go_to_time(model, shown_time(model) + step_of(model));
       return true;
     case Command::mark_before:
-      travel_to_mark(model, true);
+      go_to_mark(model, true);
       return true;
     case Command::mark_after:
-      travel_to_mark(model, false);
+      go_to_mark(model, false);
       return true;
     case Command::ask_time:
       model.prompt = Prompt{Prompt::What::time};
       return true;
     case Command::live:
-      model.wish.at.reset();
+      model.query.at.reset();
       return true;
     case Command::closer:
       model.span -= model.span > 0 ? 1 : 0;
       return true;
     case Command::wider:
-      model.span += model.span + 1 < kSpans.size() ? 1 : 0;
+      model.span += model.span + 1 < kTimeSpans.size() ? 1 : 0;
       return true;
     default:
       return false;
   }
 }
 
-Effect obey(Model& model, Command command, const Grid& shown) {
-  if (obey_move(model, command, shown.size()) || obey_pane(model, command) ||
-      obey_rows(model, command) || obey_time(model, command)) {
+SessionAction handle_command(Model& model, Command command, const Grid& shown) {
+  if (handle_move(model, command, shown.size()) || handle_pane(model, command) ||
+      handle_rows(model, command) || handle_time(model, command)) {
     return {};
   }
   switch (command) {
     case Command::none:
       return {};
     case Command::quit:
-      return {Effect::What::leave};
+      return {SessionAction::What::leave};
     case Command::copy:
-      return {Effect::What::copy, copied(model)};
+      return {SessionAction::What::copy, copied_text(model)};
     case Command::copy_screen:
-      return {Effect::What::copy, shown.text()};
+      return {SessionAction::What::copy, shown.text()};
     case Command::mouse:
       model.mouse = !model.mouse;
-      say(model,
-          model.mouse ? "mouse on: a click selects a row" : "mouse off: left to the terminal");
-      return {Effect::What::mouse};
+      set_message(model, model.mouse ? "mouse on: a click selects a row"
+                                     : "mouse off: left to the terminal");
+      return {SessionAction::What::mouse};
     default:
       return begin_action(model, command);
   }
 }
 
-Effect press_in_dialog(Model& model, const Stroke& stroke) {
+SessionAction handle_dialog_key(Model& model, const Stroke& stroke) {
   Dialog& dialog = *model.dialog;
-  if (stroke.sign == "\x03") return {Effect::What::leave};
-  if (stroke.sign == "\x19") return {Effect::What::copy, line_of(dialog.action, model.elsewhere)};
-  if (stroke.what == Stroke::What::escape && !dialog.under_way) {
+  if (stroke.sign == "\x03") return {SessionAction::What::leave};
+  if (stroke.sign == "\x19")
+    return {SessionAction::What::copy, shell_line(dialog.action, model.remote_daemon)};
+  if (stroke.what == Stroke::What::escape && !dialog.in_progress) {
     model.dialog.reset();
     return {};
   }
-  if (dialog.under_way || !type(dialog, stroke)) return {};
-  dialog.under_way = true;
-  return {Effect::What::act};
+  if (dialog.in_progress || !handle_stroke(dialog, stroke)) return {};
+  dialog.in_progress = true;
+  return {SessionAction::What::act};
 }
 
-Effect press_in_prompt(Model& model, const Stroke& stroke) {
+SessionAction handle_prompt_key(Model& model, const Stroke& stroke) {
   Prompt& prompt = *model.prompt;
-  if (stroke.sign == "\x03") return {Effect::What::leave};
+  if (stroke.sign == "\x03") return {SessionAction::What::leave};
   if (stroke.what == Stroke::What::escape) {
     if (prompt.what == Prompt::What::filter) filter_by(model, "");
     model.prompt.reset();
     return {};
   }
-  edit(prompt.text, stroke);
+  edit_text(prompt.text, stroke);
   if (prompt.what == Prompt::What::filter) filter_by(model, prompt.text);
-  if (stroke.what != Stroke::What::enter || !prompt.wrong.empty()) {
-    if (prompt.what == Prompt::What::time) prompt.wrong.clear();
+  if (stroke.what != Stroke::What::enter || !prompt.error.empty()) {
+    if (prompt.what == Prompt::What::time) prompt.error.clear();
     return {};
   }
   const Prompt done = *std::exchange(model.prompt, std::nullopt);
-  if (done.what == Prompt::What::verb) return {Effect::What::verb, done.text};
+  if (done.what == Prompt::What::verb) return {SessionAction::What::verb, done.text};
   if (done.what == Prompt::What::time) {
-    const auto time = time_in(done.text, model.replays ? shown_time(model) : model.now);
-    if (time) travel(model, *time);
+    const auto time = parse_time(done.text, model.is_replay ? shown_time(model) : model.now);
+    if (time) go_to_time(model, *time);
     if (!time) model.prompt = Prompt{done.what, done.text, time.error().text()};
   }
   return {};
@@ -314,29 +316,29 @@ Effect press_in_prompt(Model& model, const Stroke& stroke) {
 
 }  // namespace
 
-Effect press(Model& model, const Stroke& stroke, const Grid& shown) {
+SessionAction handle_key(Model& model, const Stroke& stroke, const Grid& shown) {
   if (stroke.what == Stroke::What::none) return {};
-  if (model.dialog) return press_in_dialog(model, stroke);
+  if (model.dialog) return handle_dialog_key(model, stroke);
   if (model.prompt) {
-    Effect effect = press_in_prompt(model, stroke);
-    arrange(model);
+    SessionAction effect = handle_prompt_key(model, stroke);
+    sort_lists(model);
     return effect;
   }
-  model.said.clear();
+  model.message.clear();
   if (stroke.what == Stroke::What::click) {
-    List& list = list_in(model);
+    List& list = current_list(model);
     const auto found = std::ranges::find(list.names, shown.about(stroke.column, stroke.row));
     if (found != list.names.end()) {
-      move(model, (found - list.names.begin()) - static_cast<std::int64_t>(list.place));
+      move(model, (found - list.names.begin()) - static_cast<std::int64_t>(list.position));
     }
     return {};
   }
-  Effect effect = obey(model, command_of(stroke), shown);
-  arrange(model);
+  SessionAction effect = handle_command(model, command_of(stroke), shown);
+  sort_lists(model);
   return effect;
 }
 
-Result<WallTime> time_in(std::string_view text, WallTime now) {
+Result<WallTime> parse_time(std::string_view text, WallTime now) {
   const auto moment = parse_moment(text, now);
   if (!moment) return moment.error();
   return moment->at;

@@ -147,7 +147,7 @@ std::span<const KeyRow> key_rows() {
   return kKeys;
 }
 
-const KeyRow& row_of(Command command) {
+const KeyRow& key_row_of(Command command) {
   return *std::ranges::find(kKeys, command, &KeyRow::command);
 }
 

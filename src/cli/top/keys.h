@@ -100,7 +100,7 @@ struct KeyRow {
   bool changes = false;  // something outside this screen: never with --read-only or in the past
 };
 std::span<const KeyRow> key_rows();
-const KeyRow& row_of(Command);
+const KeyRow& key_row_of(Command);
 
 // What a stroke asks for where no text is being typed.
 Command command_of(const Stroke&);

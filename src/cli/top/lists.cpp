@@ -8,7 +8,7 @@
 #include "cli/screen/fitted_table.h"
 #include "cli/screen/reading_text.h"
 #include "cli/top/render.h"
-#include "faces/client/local.h"
+#include "faces/client/local_daemon.h"
 
 namespace gpuyard::cli::top {
 namespace {
@@ -16,29 +16,29 @@ namespace {
 using protocol::Process;
 
 // Which columns end where; the command takes the rest.
-constexpr std::size_t kPid = 8;
-constexpr std::size_t kUser = 9;
-constexpr std::size_t kGpu = 22;
-constexpr std::size_t kUse = 27;
-constexpr std::size_t kMemory = 33;
-constexpr std::size_t kCpu = 39;
-constexpr std::size_t kHost = 45;
-constexpr std::size_t kTime = 52;
-constexpr std::size_t kLease = 53;
-constexpr std::size_t kCommand = 62;
+constexpr std::size_t kPidColumn = 8;
+constexpr std::size_t kUserColumn = 9;
+constexpr std::size_t kGpuColumn = 22;
+constexpr std::size_t kUseColumn = 27;
+constexpr std::size_t kMemoryColumn = 33;
+constexpr std::size_t kCpuColumn = 39;
+constexpr std::size_t kHostColumn = 45;
+constexpr std::size_t kTimeColumn = 52;
+constexpr std::size_t kLeaseColumn = 53;
+constexpr std::size_t kCommandColumn = 62;
 
 void draw_process_heading(Grid& grid, std::size_t row) {
   const Style style{Tone::faint};
-  grid.put_right(kPid, row, "PID", style);
-  grid.put(kUser, row, "USER", style);
-  grid.put_right(kGpu, row, "GPU", style);
-  grid.put_right(kUse, row, "SM%", style);
-  grid.put_right(kMemory, row, "VRAM", style);
-  grid.put_right(kCpu, row, "CPU", style);
-  grid.put_right(kHost, row, "HOST", style);
-  grid.put_right(kTime, row, "TIME", style);
-  grid.put(kLease, row, "LEASE", style);
-  grid.put(kCommand, row, "COMMAND", style);
+  grid.put_right(kPidColumn, row, "PID", style);
+  grid.put(kUserColumn, row, "USER", style);
+  grid.put_right(kGpuColumn, row, "GPU", style);
+  grid.put_right(kUseColumn, row, "SM%", style);
+  grid.put_right(kMemoryColumn, row, "VRAM", style);
+  grid.put_right(kCpuColumn, row, "CPU", style);
+  grid.put_right(kHostColumn, row, "HOST", style);
+  grid.put_right(kTimeColumn, row, "TIME", style);
+  grid.put(kLeaseColumn, row, "LEASE", style);
+  grid.put(kCommandColumn, row, "COMMAND", style);
 }
 
 void draw_process(Grid& grid, std::size_t row, const ProcessRow& one, const Model& model) {
@@ -46,21 +46,21 @@ void draw_process(Grid& grid, std::size_t row, const ProcessRow& one, const Mode
   const auto percent = [](const auto& number) {
     return number ? fmt::format("{:.0f}", static_cast<double>(*number)) : std::string("-");
   };
-  grid.put_right(kPid, row, std::to_string(process.pid));
+  grid.put_right(kPidColumn, row, std::to_string(process.pid));
   const std::string uid = process.uid ? std::to_string(*process.uid) : "?";
-  grid.put(kUser, row, process.user.value_or(uid), {}, 9);
-  grid.put_right(kGpu, row, std::to_string(one.device->index));
-  grid.put_right(kUse, row, percent(process.sm_percent));
-  grid.put_right(kMemory, row, short_bytes(process.memory_bytes));
-  grid.put_right(kCpu, row, process.cpu_percent ? percent(process.cpu_percent) + "%" : "-");
-  grid.put_right(kHost, row, short_bytes(process.host_memory_bytes));
-  grid.put_right(kTime, row, age_of(process.started_at, moment_of(model)));
+  grid.put(kUserColumn, row, process.user.value_or(uid), {}, 9);
+  grid.put_right(kGpuColumn, row, std::to_string(one.device->index));
+  grid.put_right(kUseColumn, row, percent(process.sm_percent));
+  grid.put_right(kMemoryColumn, row, short_bytes(process.memory_bytes));
+  grid.put_right(kCpuColumn, row, process.cpu_percent ? percent(process.cpu_percent) + "%" : "-");
+  grid.put_right(kHostColumn, row, short_bytes(process.host_memory_bytes));
+  grid.put_right(kTimeColumn, row, age_of(process.started_at, shown_moment(model)));
   const protocol::Lease* const lease = lease_of(model, *one.device);
-  grid.put(kLease, row, lease != nullptr ? lease->id : "-", {Tone::faint}, 8);
+  grid.put(kLeaseColumn, row, lease != nullptr ? lease->id : "-", {Tone::faint}, 8);
   std::string command = process.command.value_or("?");
   if (process.pod) command += " (pod)";
   if (process.slurm_job) command += " (job " + *process.slurm_job + ")";
-  grid.put(kCommand, row, command);
+  grid.put(kCommandColumn, row, command);
 }
 
 // The first row to draw, so that the chosen one is on the screen.
@@ -68,25 +68,25 @@ std::size_t first_of(std::size_t chosen, std::size_t rows) {
   return chosen < rows ? 0 : chosen + 1 - rows;
 }
 
-constexpr const char* kOnlyOfNow = "Not recorded for the past. Press L to return to live.";
+constexpr const char* kLiveOnlyText = "Not recorded for the past. Press L to return to live.";
 
-struct Text {
+struct PaneText {
   const char* heading;
   std::vector<TextRow> rows;
-  bool told;
+  bool known;
 };
 
-Text text_of(const Model& model) {
+PaneText text_of(const Model& model) {
   switch (model.pane) {
     case Pane::queue:
-      return {"  # USER         GPUS     WAIT           REASON", queue_rows(model.news),
-              model.news.queue.has_value()};
+      return {"  # USER         GPUS     WAIT           REASON", queue_rows(model.data),
+              model.data.queue.has_value()};
     case Pane::alerts:
-      return {"   # LEVEL    GPU RULE               STATE   MESSAGE", alert_rows(model.news),
-              model.news.alerts.has_value()};
+      return {"   # LEVEL    GPU RULE               STATE   MESSAGE", alert_rows(model.data),
+              model.data.alerts.has_value()};
     default:
-      return {"last 7 days  GPU-HOURS     ENERGY   UTIL LEASES", usage_rows(model.news),
-              model.news.usage.has_value()};
+      return {"last 7 days  GPU-HOURS     ENERGY   UTIL LEASES", usage_rows(model.data),
+              model.data.usage.has_value()};
   }
 }
 
@@ -106,7 +106,7 @@ std::size_t draw_processes(Grid& grid, Rows rows, const Model& model) {
     return rows.first + 1;
   }
   const bool pointed = model.pane == Pane::processes;
-  const std::size_t chosen = pointed ? list_of(model).place : 0;
+  const std::size_t chosen = pointed ? list_of(model).position : 0;
   std::size_t next = pointed ? first_of(chosen, rows.count() - 1)
                              : std::min(of_one ? 0 : model.scrolled, all.size() - 1);
   while (next < all.size() && rows.count() > 0) {
@@ -124,21 +124,21 @@ std::size_t draw_processes(Grid& grid, Rows rows, const Model& model) {
 }
 
 std::size_t draw_list(Grid& grid, Rows rows, const Model& model) {
-  const Text text = text_of(model);
-  if (!text.told) {
-    const bool past = model.wish.at || model.replays;
+  const PaneText text = text_of(model);
+  if (!text.known) {
+    const bool past = model.query.at || model.is_replay;
     if (past || !model.daemon.empty()) {
-      grid.put(1, rows.first++, past ? kOnlyOfNow : "No data from the daemon yet.",
+      grid.put(1, rows.first++, past ? kLiveOnlyText : "No data from the daemon yet.",
                {Tone::warning});
       return rows.first;
     }
-    grid.put(1, rows.first++, needs_daemon("this pane"), {Tone::warning});
+    grid.put(1, rows.first++, needs_daemon_text("this pane"), {Tone::warning});
     if (rows.count() > 0) grid.put(1, rows.first++, client::start_command(), {Tone::warning});
     return rows.first;
   }
   if (rows.count() > 0) grid.put(1, rows.first++, text.heading, {Tone::faint});
   const auto chosen = std::ranges::find_if(text.rows, [&](const TextRow& row) {
-    return !row.name.empty() && row.name == list_of(model).chosen;
+    return !row.name.empty() && row.name == list_of(model).selected;
   });
   const auto place = static_cast<std::size_t>(chosen - text.rows.begin());
   const bool pointed = chosen != text.rows.end();

@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 #include "cli/read/gpu_filter.h"
-#include "faces/client/local.h"
+#include "faces/client/local_daemon.h"
 
 namespace gpuyard::cli::top {
 namespace {
@@ -16,11 +16,11 @@ namespace {
 // The names of the rows that pass, by the first order, where that does not tell by the next, and at
 // last as they were told.
 template <class Row>
-std::vector<std::string> ordered(const std::vector<Row>& rows, const Filter& filter,
-                                 std::initializer_list<Order> orders) {
+std::vector<std::string> sorted_names(const std::vector<Row>& rows, const Filter& filter,
+                                      std::initializer_list<Order> orders) {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (filter.passes(rows[i].values)) places.push_back(i);
+    if (filter.matches(rows[i].values)) places.push_back(i);
   }
   std::ranges::sort(places, [&](std::size_t a, std::size_t b) {
     for (const Order& order : orders) {
@@ -47,22 +47,22 @@ std::vector<std::string> names_in(const std::vector<TextRow>& rows) {
 std::vector<std::string> names_of(const Model& model, Pane pane) {
   switch (pane) {
     case Pane::overview:
-      return ordered(gpu_rows(model.news), model.filter, {model.gpu_order});
+      return sorted_names(gpu_rows(model.data), model.filter, {model.gpu_order});
     case Pane::processes:
-      return ordered(process_rows(model.news), model.filter,
-                     {model.process_order, {field_called("vram"), true}});
+      return sorted_names(process_rows(model.data), model.filter,
+                          {model.process_order, {field_index("vram"), true}});
     case Pane::queue:
-      return names_in(queue_rows(model.news));
+      return names_in(queue_rows(model.data));
     case Pane::alerts:
-      return names_in(alert_rows(model.news));
+      return names_in(alert_rows(model.data));
     default:
       return {};
   }
 }
 
 // The rows that are still there as they stood, and the new ones behind them.
-std::vector<std::string> as_before(const std::vector<std::string>& before,
-                                   std::vector<std::string> now) {
+std::vector<std::string> keep_order(const std::vector<std::string>& before,
+                                    std::vector<std::string> now) {
   std::set<std::string> left(now.begin(), now.end());
   std::vector<std::string> names;
   for (const std::string& name : before) {
@@ -84,8 +84,8 @@ const List& list_of(const Model& model) {
 const protocol::Device* device_of(const Model& model) {
   const auto found = model.lists.find(Pane::overview);
   if (found == model.lists.end()) return nullptr;
-  for (const protocol::Device& device : model.news.snapshot.devices) {
-    if (name_of(device) == found->second.chosen) return &device;
+  for (const protocol::Device& device : model.data.snapshot.devices) {
+    if (name_of(device) == found->second.selected) return &device;
   }
   return nullptr;
 }
@@ -94,7 +94,7 @@ namespace {
 
 // The rows that the list of the pane names, in its order.
 template <class Row>
-std::vector<Row> as_listed(const Model& model, Pane pane, std::vector<Row> rows) {
+std::vector<Row> in_list_order(const Model& model, Pane pane, std::vector<Row> rows) {
   std::map<std::string_view, Row*> called;
   for (Row& row : rows) called.emplace(row.name, &row);
   std::vector<Row> listed;
@@ -112,66 +112,68 @@ std::vector<Row> as_listed(const Model& model, Pane pane, std::vector<Row> rows)
 
 std::vector<const protocol::Device*> gpus_of(const Model& model) {
   std::vector<const protocol::Device*> gpus;
-  for (const GpuRow& row : as_listed(model, Pane::overview, gpu_rows(model.news))) {
+  for (const GpuRow& row : in_list_order(model, Pane::overview, gpu_rows(model.data))) {
     gpus.push_back(row.device);
   }
   return gpus;
 }
 
 std::vector<ProcessRow> processes_of(const Model& model) {
-  return as_listed(model, Pane::processes, process_rows(model.news));
+  return in_list_order(model, Pane::processes, process_rows(model.data));
 }
 
 const protocol::Lease* lease_of(const Model& model, const protocol::Device& device) {
-  return model.news.leases ? cli::lease_of(*model.news.leases, device.uuid) : nullptr;
+  return model.data.leases ? cli::lease_of(*model.data.leases, device.uuid) : nullptr;
 }
 
-WallTime moment_of(const Model& model) {
-  return model.news.at.value_or(model.now);
+WallTime shown_moment(const Model& model) {
+  return model.data.at.value_or(model.now);
 }
 
-std::string needs_daemon(std::string_view what) {
+std::string needs_daemon_text(std::string_view what) {
   return fmt::format("{} needs a daemon, and none is running on this machine", what);
 }
 
-Result<void> may_change(const Model& model, Command command) {
+Result<void> check_can_change(const Model& model, Command command) {
   if (model.readonly) return Error{Errc::denied, "changes are disabled by --read-only"};
-  if (model.replays) return Error{Errc::denied, "a recording cannot be changed"};
-  if (model.wish.at)
+  if (model.is_replay) return Error{Errc::denied, "a recording cannot be changed"};
+  if (model.query.at)
     return Error{Errc::denied, "the past cannot be changed; press L to return to live"};
   if (model.daemon.empty() && command != Command::signal) {
-    return Error{Errc::unavailable, needs_daemon("a change"), "", client::start_command()};
+    return Error{Errc::unavailable, needs_daemon_text("a change"), "", client::start_command()};
   }
   return {};
 }
 
-void choose(List& list, std::size_t place) {
-  list.place = list.names.empty() ? 0 : std::min(place, list.names.size() - 1);
-  list.chosen = list.names.empty() ? "" : list.names[list.place];
+void select_row(List& list, std::size_t place) {
+  list.position = list.names.empty() ? 0 : std::min(place, list.names.size() - 1);
+  list.selected = list.names.empty() ? "" : list.names[list.position];
 }
 
-void hear(Model& model, News news) {
-  const bool went_back = model.replays && news.at < model.news.at;
-  model.news = std::move(news);
+void update(Model& model, ScreenData news) {
+  const bool went_back = model.is_replay && news.at < model.data.at;
+  model.data = std::move(news);
   // Of a past moment of which nothing is kept, nothing is drawn.
-  const bool past = model.news.at && !model.replays;
-  if (past || went_back || !model.news.before.empty()) model.recent = model.news.before;
-  if (!model.news.at || model.replays) note(model.recent, model.news.snapshot);
+  const bool past = model.data.at && !model.is_replay;
+  if (past || went_back || !model.data.past_utilization.empty())
+    model.utilization = model.data.past_utilization;
+  if (!model.data.at || model.is_replay) append_utilization(model.utilization, model.data.snapshot);
 }
 
-void arrange(Model& model) {
-  const bool still = model.frozen || model.now < model.still_until || model.dialog;
+void sort_lists(Model& model) {
+  const bool still = model.frozen || model.now < model.order_frozen_until || model.dialog;
   for (const Pane pane : kPanes) {
     List& list = model.lists[pane];
     auto names = names_of(model, pane);
-    list.names = still ? as_before(list.names, std::move(names)) : std::move(names);
-    const auto found = std::ranges::find(list.names, list.chosen);
-    choose(list, found != list.names.end() ? static_cast<std::size_t>(found - list.names.begin())
-                                           : list.place);
+    list.names = still ? keep_order(list.names, std::move(names)) : std::move(names);
+    const auto found = std::ranges::find(list.names, list.selected);
+    select_row(list, found != list.names.end()
+                         ? static_cast<std::size_t>(found - list.names.begin())
+                         : list.position);
   }
   const protocol::Device* const device = model.pane == Pane::gpu ? device_of(model) : nullptr;
-  model.wish.charts_of = device != nullptr ? device->uuid : "";
-  model.wish.span = kSpans.at(model.span);
+  model.query.charts_gpu = device != nullptr ? device->uuid : "";
+  model.query.span = kTimeSpans.at(model.span);
 }
 
 namespace {
@@ -193,17 +195,17 @@ std::string result_of(const Action& action, const std::string& printed) {
 
 }  // namespace
 
-void finish(Model& model, const Result<std::string>& done) {
+void finish_action(Model& model, const Result<std::string>& done) {
   if (!model.dialog) return;
   if (!done) {
-    model.dialog->under_way = false;
-    model.dialog->wrong = without_program_name(done.error().text());
+    model.dialog->in_progress = false;
+    model.dialog->error = without_program_name(done.error().text());
     return;
   }
-  ++model.wish.changes;
-  model.undo = undo_of(model.dialog->action);
-  model.said = result_of(model.dialog->action, *done);
-  model.said_wrong = false;
+  ++model.query.change_count;
+  model.undo = undo_words(model.dialog->action);
+  model.message = result_of(model.dialog->action, *done);
+  model.message_is_error = false;
   model.dialog.reset();
 }
 

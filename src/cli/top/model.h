@@ -24,8 +24,8 @@ namespace gpuyard::cli::top {
 // wherever that goes.
 struct List {
   std::vector<std::string> names;
-  std::string chosen;
-  std::size_t place = 0;  // of the chosen one; where it was, once it is gone
+  std::string selected;
+  std::size_t position = 0;  // of the chosen one; where it was, once it is gone
 };
 
 struct Order {
@@ -38,29 +38,29 @@ struct Prompt {
   enum class What : std::uint8_t { filter, time, verb };
   What what{};
   std::string text = {};
-  std::string wrong = {};
+  std::string error = {};
 };
 
 // How far the line of time reaches back. A step is a sixtieth of it.
-inline constexpr std::array<std::chrono::seconds, 6> kSpans = {
+inline constexpr std::array<std::chrono::seconds, 6> kTimeSpans = {
     std::chrono::minutes(15), std::chrono::hours(1),      std::chrono::hours(6),
     std::chrono::hours(24),   std::chrono::hours(24 * 7), std::chrono::hours(24 * 30)};
 
 struct Model {
-  News news;
-  Recent recent;
+  ScreenData data;
+  UtilizationHistory utilization;
   std::string host;
   std::string failure = {};  // why the news are old; "": they are not
   WallTime now = {};
 
   // What may be done from here.
   std::string daemon = {};                // as -H has it; "" for none
-  std::string elsewhere = {};             // the same of another machine's daemon, for lines of it
+  std::string remote_daemon = {};         // the same of another machine's daemon, for lines of it
   std::optional<std::uint32_t> uid = {};  // the user's, where the processes are this machine's
   std::string user = {};
   bool readonly = false;
-  bool knows_past = false;
-  bool replays = false;
+  bool has_history = false;
+  bool is_replay = false;
 
   Pane pane = Pane::overview;
   std::map<Pane, List> lists = {};
@@ -69,23 +69,23 @@ struct Model {
   std::string filter_text = {};
   Filter filter = {};
   Order gpu_order = {0, false};
-  Order process_order = {field_called("sm"), true};
-  bool frozen = false;        // the order stays
-  WallTime still_until = {};  // it also stays for a moment after each move
+  Order process_order = {field_index("sm"), true};
+  bool frozen = false;               // the order stays
+  WallTime order_frozen_until = {};  // it also stays for a moment after each move
   bool mouse = true;
 
-  Wish wish = {};
+  ScreenQuery query = {};
   std::size_t span = 1;  // of kSpans
 
   std::optional<Prompt> prompt = {};
   std::optional<Dialog> dialog = {};
   std::vector<std::string> undo = {};  // the words that take the last change back
-  std::string said = {};               // what came of it
-  bool said_wrong = false;
+  std::string message = {};            // what came of it
+  bool message_is_error = false;
 };
 
 // What a stroke asks of the session, beyond the model.
-struct Effect {
+struct SessionAction {
   enum class What : std::uint8_t {
     none,
     leave,
@@ -108,26 +108,26 @@ std::vector<ProcessRow> processes_of(const Model&);
 // The lease that has a GPU; null: none, or nobody told.
 const protocol::Lease* lease_of(const Model&, const protocol::Device&);
 // The moment that is shown: now, a past one, or that of a recording.
-WallTime moment_of(const Model&);
+WallTime shown_moment(const Model&);
 // "history needs a daemon, and none is running on this machine"
-std::string needs_daemon(std::string_view what);
+std::string needs_daemon_text(std::string_view what);
 // Whether this command may change something now; if not, why not.
-Result<void> may_change(const Model&, Command);
+Result<void> check_can_change(const Model&, Command);
 
 // The panes that Tab goes through.
 inline constexpr std::array kPanes = {Pane::overview, Pane::processes, Pane::queue, Pane::alerts,
                                       Pane::usage};
-void choose(List&, std::size_t place);
+void select_row(List&, std::size_t place);
 
 // Takes what the source said.
-void hear(Model&, News);
+void update(Model&, ScreenData);
 // Puts the rows of all lists in order; after news and keys.
-void arrange(Model&);
-Effect press(Model&, const Stroke&, const Grid& shown);
+void sort_lists(Model&);
+SessionAction handle_key(Model&, const Stroke&, const Grid& shown);
 // What the dialog's action came to.
-void finish(Model&, const Result<std::string>& done);
+void finish_action(Model&, const Result<std::string>& done);
 
 // A time as people type it: "02:10", "3h" (ago), or RFC 3339. Errc::invalid.
-Result<WallTime> time_in(std::string_view text, WallTime now);
+Result<WallTime> parse_time(std::string_view text, WallTime now);
 
 }  // namespace gpuyard::cli::top

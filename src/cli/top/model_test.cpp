@@ -16,14 +16,14 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::string chosen(const Model& model) {
-  return list_of(model).chosen;
+  return list_of(model).selected;
 }
 
 TEST(Model, PointsAtAGpuThatIsThere) {
   Model none;
   press_keys(none, "j");
   EXPECT_EQ(device_of(none), nullptr);
-  Model model = yard(3);
+  Model model = make_model(3);
   press_keys(model, "G");
   EXPECT_EQ(device_of(model)->index, 2U);
   press_keys(model, "j");
@@ -33,7 +33,7 @@ TEST(Model, PointsAtAGpuThatIsThere) {
 }
 
 TEST(Model, KNeverKills) {
-  Model model = yard(3);
+  Model model = make_model(3);
   press_keys(model, "Gk");
   EXPECT_EQ(device_of(model)->index, 1U);
   model.pane = Pane::processes;
@@ -42,16 +42,16 @@ TEST(Model, KNeverKills) {
 }
 
 TEST(Model, EscapeGoesBackAndNeverQuits) {
-  Model model = yard(2);
+  Model model = make_model(2);
   model.pane = Pane::gpu;
-  EXPECT_EQ(press_keys(model, "\x1b").what, Effect::What::none);
+  EXPECT_EQ(press_keys(model, "\x1b").what, SessionAction::What::none);
   EXPECT_EQ(model.pane, Pane::overview);
-  EXPECT_EQ(press_keys(model, "\x1b").what, Effect::What::none);
-  EXPECT_EQ(press_keys(model, "q").what, Effect::What::leave);
+  EXPECT_EQ(press_keys(model, "\x1b").what, SessionAction::What::none);
+  EXPECT_EQ(press_keys(model, "q").what, SessionAction::What::leave);
 }
 
 TEST(Model, EachPaneIsReachedByTab) {
-  Model model = yard(2);
+  Model model = make_model(2);
   for (const Pane pane :
        {Pane::processes, Pane::queue, Pane::alerts, Pane::usage, Pane::overview}) {
     press_keys(model, "\t");
@@ -62,43 +62,43 @@ TEST(Model, EachPaneIsReachedByTab) {
 }
 
 TEST(Model, TheChosenRowStaysChosenWhereverItGoes) {
-  Model model = yard(8);
+  Model model = make_model(8);
   model.pane = Pane::processes;
   press_keys(model, "jj");
   const std::string before = chosen(model);
-  for (protocol::Device& device : model.news.snapshot.devices) {
+  for (protocol::Device& device : model.data.snapshot.devices) {
     if (!device.processes) continue;
     for (protocol::Process& process : *device.processes) {
       process.sm_percent = 100 - process.sm_percent.value_or(0);
     }
   }
   model.now += 1min;
-  arrange(model);
+  sort_lists(model);
   EXPECT_EQ(chosen(model), before);
-  EXPECT_NE(list_of(model).place, 2U) << "it has moved";
+  EXPECT_NE(list_of(model).position, 2U) << "it has moved";
 }
 
 TEST(Model, TheOrderStandsStillForThreeSecondsAfterAMove) {
-  Model model = yard(8);
+  Model model = make_model(8);
   model.pane = Pane::processes;
   press_keys(model, "j");
   const auto before = list_of(model).names;
-  model.news.snapshot.devices[2].processes->at(0).sm_percent = 1;
+  model.data.snapshot.devices[2].processes->at(0).sm_percent = 1;
   model.now += 2s;
-  arrange(model);
+  sort_lists(model);
   EXPECT_EQ(list_of(model).names, before);
   model.now += 2s;
-  arrange(model);
+  sort_lists(model);
   EXPECT_NE(list_of(model).names, before);
 }
 
 TEST(Model, AFilterLeavesTheRowsThatPass) {
-  Model model = yard(8);
+  Model model = make_model(8);
   press_keys(model, "/user==alice\r");
   EXPECT_THAT(list_of(model).names, ElementsAre("GPU-00000000", "GPU-00000001"));
   press_keys(model, "/\x15temp>\r");
   ASSERT_TRUE(model.prompt);
-  EXPECT_THAT(model.prompt->wrong, HasSubstr("column 6"));
+  EXPECT_THAT(model.prompt->error, HasSubstr("column 6"));
   press_keys(model, "\x1b");
   EXPECT_EQ(list_of(model).names.size(), 8U);
   press_keys(model, "f");
@@ -106,7 +106,7 @@ TEST(Model, AFilterLeavesTheRowsThatPass) {
 }
 
 TEST(Model, RowsAreOrderedByAnyField) {
-  Model model = yard(8);
+  Model model = make_model(8);
   while (kFields.at(model.gpu_order.field) != "power") press_keys(model, ">");
   EXPECT_EQ(list_of(model).names.back(), "GPU-00000003") << "what is not known comes last";
   EXPECT_EQ(list_of(model).names.front(), "GPU-00000006");
@@ -116,56 +116,56 @@ TEST(Model, RowsAreOrderedByAnyField) {
 }
 
 TEST(Model, TravelsInTimeAndBack) {
-  Model model = yard(8);
-  model.news.marks = {{kNow - 50min, '*', "", "one"}, {kNow - 20min, '*', "", "two"}};
+  Model model = make_model(8);
+  model.data.marks = {{kNow - 50min, '*', "", "one"}, {kNow - 20min, '*', "", "two"}};
   press_keys(model, "[[");
-  EXPECT_EQ(model.wish.at, kNow - 2min);
+  EXPECT_EQ(model.query.at, kNow - 2min);
   press_keys(model, "{");
-  EXPECT_EQ(model.wish.at, kNow - 20min);
+  EXPECT_EQ(model.query.at, kNow - 20min);
   press_keys(model, "{");
-  EXPECT_EQ(model.wish.at, kNow - 50min);
+  EXPECT_EQ(model.query.at, kNow - 50min);
   press_keys(model, "}");
-  EXPECT_EQ(model.wish.at, kNow - 20min);
+  EXPECT_EQ(model.query.at, kNow - 20min);
   press_keys(model, "@3h\r");
-  EXPECT_EQ(model.wish.at, kNow - 3h);
+  EXPECT_EQ(model.query.at, kNow - 3h);
   press_keys(model, "p");
   EXPECT_FALSE(model.dialog);
-  EXPECT_THAT(model.said, HasSubstr("the past cannot be changed"));
+  EXPECT_THAT(model.message, HasSubstr("the past cannot be changed"));
   press_keys(model, "L");
-  EXPECT_FALSE(model.wish.at);
-  model.knows_past = false;
+  EXPECT_FALSE(model.query.at);
+  model.has_history = false;
   press_keys(model, "[");
-  EXPECT_FALSE(model.wish.at);
+  EXPECT_FALSE(model.query.at);
 }
 
 TEST(Model, ATimeIsTypedInManyWays) {
-  EXPECT_EQ(*time_in("90s", kNow), kNow - 90s);
-  EXPECT_EQ(*time_in("-2d", kNow), kNow - 48h);
-  EXPECT_EQ(*time_in("2026-01-30T01:00:00Z", kNow), *from_rfc3339("2026-01-30T01:00:00Z"));
-  const auto clock = time_in("12:00", kNow);
+  EXPECT_EQ(*parse_time("90s", kNow), kNow - 90s);
+  EXPECT_EQ(*parse_time("-2d", kNow), kNow - 48h);
+  EXPECT_EQ(*parse_time("2026-01-30T01:00:00Z", kNow), *from_rfc3339("2026-01-30T01:00:00Z"));
+  const auto clock = parse_time("12:00", kNow);
   ASSERT_TRUE(clock.ok());
   EXPECT_LE(*clock, kNow);
   EXPECT_GT(*clock, kNow - 24h);
   for (const char* wrong : {"", "25:00", "12:61", "soon", "12:0x"}) {
-    EXPECT_FALSE(time_in(wrong, kNow).ok()) << wrong;
+    EXPECT_FALSE(parse_time(wrong, kNow).ok()) << wrong;
   }
 }
 
 TEST(Model, AClickChoosesTheRowBelowIt) {
-  Model model = yard(8);
+  Model model = make_model(8);
   const Grid shown = render(model, {80, 24}, Charset::block);
-  press(model, {Stroke::What::click, "", 40, 5}, shown);
+  handle_key(model, {Stroke::What::click, "", 40, 5}, shown);
   EXPECT_EQ(device_of(model)->index, 3U);
-  press(model, {Stroke::What::click, "", 40, 20}, shown);
+  handle_key(model, {Stroke::What::click, "", 40, 20}, shown);
   EXPECT_EQ(device_of(model)->index, 3U) << "nothing that could be chosen is there";
 }
 
 TEST(Model, CopyKeyYieldsIdOfSelectedRow) {
-  Model model = yard(8);
+  Model model = make_model(8);
   EXPECT_EQ(press_keys(model, "y").text, "GPU-00000000");
   model.pane = Pane::processes;
-  const Effect pid = press_keys(model, "y");
-  EXPECT_EQ(pid.what, Effect::What::copy);
+  const SessionAction pid = press_keys(model, "y");
+  EXPECT_EQ(pid.what, SessionAction::What::copy);
   EXPECT_EQ(pid.text, "41229") << "the busiest";
   model.pane = Pane::alerts;
   EXPECT_EQ(press_keys(model, "y").text, "17");
@@ -174,38 +174,38 @@ TEST(Model, CopyKeyYieldsIdOfSelectedRow) {
 
 // The line of the last seconds is of the moment that is shown.
 TEST(Model, PastHistoryIsNotContinuedLive) {
-  Model model = yard(1);
-  News past = model.news;
+  Model model = make_model(1);
+  ScreenData past = model.data;
   past.at = kNow - 1h;
-  past.before["GPU-00000000"] = {0.25, 0.5};
-  hear(model, past);
-  EXPECT_THAT(model.recent["GPU-00000000"], ElementsAre(0.25, 0.5));
-  past.before.clear();
-  hear(model, past);
-  EXPECT_TRUE(model.recent.empty()) << "nothing is kept of it";
-  News live = model.news;
+  past.past_utilization["GPU-00000000"] = {0.25, 0.5};
+  update(model, past);
+  EXPECT_THAT(model.utilization["GPU-00000000"], ElementsAre(0.25, 0.5));
+  past.past_utilization.clear();
+  update(model, past);
+  EXPECT_TRUE(model.utilization.empty()) << "nothing is kept of it";
+  ScreenData live = model.data;
   live.at.reset();
-  live.before["GPU-00000000"] = {0.75};
-  hear(model, live);
-  EXPECT_THAT(model.recent["GPU-00000000"], ElementsAre(0.75, 0.96));
-  live.before.clear();
-  hear(model, live);
-  EXPECT_THAT(model.recent["GPU-00000000"], ElementsAre(0.75, 0.96, 0.96));
+  live.past_utilization["GPU-00000000"] = {0.75};
+  update(model, live);
+  EXPECT_THAT(model.utilization["GPU-00000000"], ElementsAre(0.75, 0.96));
+  live.past_utilization.clear();
+  update(model, live);
+  EXPECT_THAT(model.utilization["GPU-00000000"], ElementsAre(0.75, 0.96, 0.96));
 }
 
-TEST(Recent, KeepsTwoMinutesOfTheGpusThatAreThere) {
-  Recent recent;
+TEST(UtilizationHistory, KeepsTwoMinutesOfTheGpusThatAreThere) {
+  UtilizationHistory recent;
   protocol::Snapshot snapshot;
   snapshot.devices.resize(2);
   snapshot.devices[0].uuid = "GPU-0";
   snapshot.devices[1].uuid = "GPU-1";
   snapshot.devices[0].readings.sample.set({Metric::utilization_gpu, 0, {}, std::int64_t{50}});
-  for (int i = 0; i < 200; ++i) note(recent, snapshot);
-  EXPECT_EQ(recent.at("GPU-0").size(), kRecent);
+  for (int i = 0; i < 200; ++i) append_utilization(recent, snapshot);
+  EXPECT_EQ(recent.at("GPU-0").size(), kUtilizationSamples);
   EXPECT_EQ(recent.at("GPU-0").back(), 0.5);
   EXPECT_EQ(recent.at("GPU-1").back(), kNoValue);
   snapshot.devices.resize(1);
-  note(recent, snapshot);
+  append_utilization(recent, snapshot);
   EXPECT_EQ(recent.size(), 1U);
 }
 

@@ -26,7 +26,7 @@ std::string kilowatts_of_all(const Model& model, Metric metric) {
   std::int64_t sum = 0;
   bool all = true;
   bool some = false;
-  for (const Device& device : model.news.snapshot.devices) {
+  for (const Device& device : model.data.snapshot.devices) {
     const auto milliwatts = device.readings.get(metric);
     all = all && milliwatts;
     some = some || milliwatts;
@@ -43,18 +43,18 @@ std::string power_of_all(const Model& model) {
 }
 
 std::string leases_of_all(const Model& model) {
-  const auto& devices = model.news.snapshot.devices;
-  if (!model.news.leases) return "";
+  const auto& devices = model.data.snapshot.devices;
+  if (!model.data.leases) return "";
   const auto leased = std::ranges::count_if(
       devices, [&](const Device& device) { return lease_of(model, device) != nullptr; });
   std::string text = fmt::format("  leased {}/{}", leased, devices.size());
-  if (model.news.queue) text += fmt::format(" queue {}", model.news.queue->pending_claimers);
+  if (model.data.queue) text += fmt::format(" queue {}", model.data.queue->pending_claimers);
   return text;
 }
 
 std::string alerts_of_all(const Model& model) {
-  if (!model.news.alerts) return "";
-  const auto& alerts = model.news.alerts->alerts;
+  if (!model.data.alerts) return "";
+  const auto& alerts = model.data.alerts->alerts;
   const auto severe = std::ranges::count_if(
       alerts, [](const protocol::Alert& alert) { return alert.level >= AlertLevel::error; });
   return fmt::format("  !{} *{}", severe, static_cast<std::ptrdiff_t>(alerts.size()) - severe);
@@ -62,14 +62,14 @@ std::string alerts_of_all(const Model& model) {
 
 // "PAST 11:58:40, 28m ago, means of 10 s"
 std::string past_text(const Model& model) {
-  const WallTime at = moment_of(model);
+  const WallTime at = shown_moment(model);
   constexpr std::size_t kDate = std::string_view("2026-01-31 ").size();
   const std::string clock = local_time(at, TimeDetail::second).substr(kDate);
-  if (model.replays) return fmt::format("REPLAY {}", clock);
+  if (model.is_replay) return fmt::format("REPLAY {}", clock);
   const auto age = std::chrono::duration_cast<std::chrono::seconds>(model.now - at);
-  std::string text = fmt::format("PAST {}, {} ago", clock, short_length(age.count()));
-  if (!model.news.snapshot.past) return text;
-  switch (model.news.snapshot.past->resolution) {
+  std::string text = fmt::format("PAST {}, {} ago", clock, short_duration(age.count()));
+  if (!model.data.snapshot.past) return text;
+  switch (model.data.snapshot.past->resolution) {
     case protocol::PastResolution::nothing:
       return text + ", no data";
     case protocol::PastResolution::reading:
@@ -84,18 +84,19 @@ std::string past_text(const Model& model) {
 
 std::string state_of(const Model& model) {
   if (!model.failure.empty()) {
-    const auto age = std::chrono::duration_cast<std::chrono::seconds>(model.now - model.news.heard);
-    return "STALE " + short_length(age.count());
+    const auto age =
+        std::chrono::duration_cast<std::chrono::seconds>(model.now - model.data.fetched_at);
+    return "STALE " + short_duration(age.count());
   }
-  if (model.news.at) return past_text(model);
+  if (model.data.at) return past_text(model);
   const std::string filter = model.filter_text.empty() ? "" : "FILTER ";
-  return filter + (model.news.snapshot.simulated ? "SIMULATED" : "LIVE");
+  return filter + (model.data.snapshot.simulated ? "SIMULATED" : "LIVE");
 }
 
 void draw_header(Grid& grid, const Model& model) {
   std::vector<std::string> names;
-  for (const Device& device : model.news.snapshot.devices) names.push_back(device.name);
-  const std::string today = model.news.today.empty() ? "" : "  " + model.news.today;
+  for (const Device& device : model.data.snapshot.devices) names.push_back(device.name);
+  const std::string today = model.data.today.empty() ? "" : "  " + model.data.today;
   const auto with = [&](const std::string& gpus) {
     return fmt::format(" {} {}  {}{}{}{}", model.host, gpus, power_of_all(model),
                        leases_of_all(model), alerts_of_all(model), today);
@@ -108,16 +109,16 @@ void draw_header(Grid& grid, const Model& model) {
   // Then without its last parts: a number that is cut would be another.
   while (width_of(text) > room && text.find("  ") != text.npos) text.resize(text.rfind("  "));
   grid.put(0, 0, text, {Tone::strong}, room);
-  const Tone tone = !model.failure.empty() ? Tone::bad : model.news.at ? Tone::warning : Tone::good;
-  grid.put_right(width > 0 ? width - 1 : 0, 0, state, {tone, model.news.at.has_value()});
+  const Tone tone = !model.failure.empty() ? Tone::bad : model.data.at ? Tone::warning : Tone::good;
+  grid.put_right(width > 0 ? width - 1 : 0, 0, state, {tone, model.data.at.has_value()});
 }
 
 // The newest alert or, without one, nothing.
 void draw_ticker(Grid& grid, const Model& model, Charset charset) {
   const std::size_t rows = grid.size().rows;
-  if (rows < 3 || !model.news.alerts || model.news.alerts->alerts.empty()) return;
+  if (rows < 3 || !model.data.alerts || model.data.alerts->alerts.empty()) return;
   std::size_t column = 1;
-  for (const protocol::Alert& alert : model.news.alerts->alerts) {
+  for (const protocol::Alert& alert : model.data.alerts->alerts) {
     const bool severe = alert.level >= AlertLevel::error;
     const std::string gpu =
         alert.gpu && alert.gpu->index ? fmt::format("GPU {}", *alert.gpu->index) : "";
@@ -126,7 +127,7 @@ void draw_ticker(Grid& grid, const Model& model, Charset charset) {
     const std::string text = printable(
         fmt::format("{} {}{}", severe ? "!" : "*", named ? "" : gpu + " ", alert.message));
     const std::size_t room = grid.size().columns - std::min(column, grid.size().columns);
-    column = grid.put(column, rows - 2, cut_to(text, room, charset != Charset::ascii),
+    column = grid.put(column, rows - 2, truncate_text(text, room, charset != Charset::ascii),
                       {severe ? Tone::bad : Tone::warning}) +
              2;
   }
@@ -176,10 +177,10 @@ Grid render(const Model& model, Size size, Charset charset) {
   Grid grid(size);
   if (size.columns == 0 || size.rows == 0) return grid;
   draw_header(grid, model);
-  const bool ticker = model.news.alerts && !model.news.alerts->alerts.empty();
+  const bool ticker = model.data.alerts && !model.data.alerts->alerts.empty();
   const std::size_t below = ticker ? 2 : 1;
   Rows rows{1, size.rows > below ? size.rows - below : 0};
-  if (model.wish.at && !model.replays && rows.count() > 4) draw_time(grid, rows.first++, model);
+  if (model.query.at && !model.is_replay && rows.count() > 4) draw_time(grid, rows.first++, model);
   switch (model.pane) {
     case Pane::overview:
       draw_overview(grid, rows, model, charset);
@@ -202,7 +203,7 @@ Grid render(const Model& model, Size size, Charset charset) {
   draw_ticker(grid, model, charset);
   draw_footer(grid, model);
   if (model.dialog)
-    draw_dialog(grid, *model.dialog, line_of(model.dialog->action, model.elsewhere));
+    draw_dialog(grid, *model.dialog, shell_line(model.dialog->action, model.remote_daemon));
   return grid;
 }
 
@@ -210,8 +211,8 @@ std::vector<std::string> plain_lines(const Model& model) {
   if (!model.failure.empty()) return {model.failure};  // what was heard before is old
   std::vector<std::string> lines;
   for (const Device* const device : gpus_of(model)) lines.push_back(plain_line(model, *device));
-  if (!model.news.alerts) return lines;
-  for (const protocol::Alert& alert : model.news.alerts->alerts) {
+  if (!model.data.alerts) return lines;
+  for (const protocol::Alert& alert : model.data.alerts->alerts) {
     lines.push_back(
         fmt::format("alert {}, {}: {}", alert.number, enum_name(alert.level), alert.message));
   }

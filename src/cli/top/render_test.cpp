@@ -36,7 +36,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 TEST(Screen, EightGpusWithProcessesFit80By24) {
-  const auto lines = lines_of(drawn(yard(8), {80, 24}));
+  const auto lines = lines_of(drawn(make_model(8), {80, 24}));
   ASSERT_EQ(lines.size(), 24U);
   for (std::size_t gpu = 0; gpu < 8; ++gpu) {
     EXPECT_EQ(lines[2 + gpu].substr(1, 2), fmt::format("{:>1} ", gpu)) << lines[2 + gpu];
@@ -50,7 +50,7 @@ TEST(Screen, EightGpusWithProcessesFit80By24) {
 }
 
 TEST(Screen, SixtyFourGpusGetOneCellEach) {
-  const std::string text = drawn(yard(64), {80, 24});
+  const std::string text = drawn(make_model(64), {80, 24});
   const auto lines = lines_of(text);
   const auto why =
       std::ranges::find_if(lines, [](const std::string& line) { return line.starts_with(" why"); });
@@ -61,8 +61,8 @@ TEST(Screen, SixtyFourGpusGetOneCellEach) {
 }
 
 TEST(Screen, DifferentBoardsAreNamedOrCounted) {
-  Model model = yard(6);
-  auto& devices = model.news.snapshot.devices;
+  Model model = make_model(6);
+  auto& devices = model.data.snapshot.devices;
   devices[0].name = devices[1].name = "NVIDIA GeForce RTX 4090";
   devices[4].name = "NVIDIA A100-SXM4-80GB";
   devices[5].name = "Tesla T4";
@@ -74,8 +74,8 @@ TEST(Screen, DifferentBoardsAreNamedOrCounted) {
 }
 
 TEST(Screen, NarrowHeaderDropsCompleteParts) {
-  Model model = yard(8);
-  model.news.today = "31.2kWh 7.80EUR today";
+  Model model = make_model(8);
+  model.data.today = "31.2kWh 7.80EUR today";
   for (std::size_t columns = 30; columns < 120; ++columns) {
     const std::string head = lines_of(drawn(model, {columns, 24})).front();
     EXPECT_EQ(head.find("31.2") != head.npos, head.find("EUR today") != head.npos) << head;
@@ -84,8 +84,8 @@ TEST(Screen, NarrowHeaderDropsCompleteParts) {
 }
 
 TEST(Screen, TheTickerNamesAGpuOnce) {
-  Model model = yard(8);
-  auto& alert = model.news.alerts->alerts.front();
+  Model model = make_model(8);
+  auto& alert = model.data.alerts->alerts.front();
   for (const char* message : {"GPU 3: Xid 79. Fell off the bus.", "GPU 3 is lost"}) {
     alert.message = message;
     EXPECT_THAT(lines_of(drawn(model, {80, 24})).at(22), HasSubstr(std::string("! ") + message));
@@ -95,9 +95,9 @@ TEST(Screen, TheTickerNamesAGpuOnce) {
 }
 
 TEST(Screen, AStateOfAnAlertHasSevenColumns) {
-  Model model = yard(8);
-  auto& alert = model.news.alerts->alerts.front();
-  const auto at = [&] { return alert_rows(model.news).front().text.find(alert.message); };
+  Model model = make_model(8);
+  auto& alert = model.data.alerts->alerts.front();
+  const auto at = [&] { return alert_rows(model.data).front().text.find(alert.message); };
   const std::size_t firing = at();
   alert.silenced = true;
   EXPECT_EQ(at(), firing);
@@ -107,9 +107,9 @@ TEST(Screen, AStateOfAnAlertHasSevenColumns) {
 
 // A PID that is cut would be another's.
 TEST(Screen, CommandIsNeverTruncated) {
-  Model model = yard(8);
+  Model model = make_model(8);
   model.pane = Pane::queue;
-  const std::string command = model.news.queue->squatters.front().resolve;
+  const std::string command = model.data.queue->squatters.front().resolve;
   for (std::size_t columns = 40; columns < 100; ++columns) {
     const std::string text = drawn(model, {columns, 24});
     EXPECT_EQ(text.find("gpuyard lease") != text.npos, text.find(command) != text.npos) << text;
@@ -117,11 +117,11 @@ TEST(Screen, CommandIsNeverTruncated) {
 }
 
 TEST(Screen, DrawsTheSameTwice) {
-  EXPECT_EQ(drawn(yard(8), {80, 24}), drawn(yard(8), {80, 24}));
+  EXPECT_EQ(drawn(make_model(8), {80, 24}), drawn(make_model(8), {80, 24}));
 }
 
 TEST(Screen, OldNewsSayHowOldAndWhy) {
-  Model model = yard(2);
+  Model model = make_model(2);
   model.failure = "retrying: nothing is listening at /run/gpuyard.sock";
   model.now = kNow + std::chrono::seconds(75);
   const std::string text = drawn(model, {80, 24});
@@ -130,10 +130,10 @@ TEST(Screen, OldNewsSayHowOldAndWhy) {
 }
 
 TEST(Screen, MissingDaemonIsStatedInDependentPanes) {
-  Model model = yard(2);
-  model.news.leases.reset();
-  model.news.queue.reset();
-  model.news.alerts.reset();
+  Model model = make_model(2);
+  model.data.leases.reset();
+  model.data.queue.reset();
+  model.data.alerts.reset();
   for (const Pane pane : {Pane::queue, Pane::alerts, Pane::usage}) {
     model.pane = pane;
     model.daemon.clear();
@@ -145,15 +145,15 @@ TEST(Screen, MissingDaemonIsStatedInDependentPanes) {
 
 // Names of strangers: wide signs, marks, escape sequences, and all sizes.
 TEST(Screen, NoLineIsWiderThanTheScreen) {
-  Model model = yard(9);
+  Model model = make_model(9);
   model.host = "\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587";
   const std::array<std::string, 4> names = {"\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587",
                                             "e\u0301e\u0301e\u0301", "\x1b[2J\x1b]0;x\x07",
                                             std::string(4096, 'w')};
   model.undo = {"cordon", names[0], names[2]};
-  model.news.marks = {{kNow - std::chrono::seconds(90), '!', "", names[2]}};
+  model.data.marks = {{kNow - std::chrono::seconds(90), '!', "", names[2]}};
   std::size_t next = 0;
-  for (protocol::Device& one : model.news.snapshot.devices) {
+  for (protocol::Device& one : model.data.snapshot.devices) {
     one.name = names[next++ % names.size()];
     if (one.bottleneck) one.bottleneck->text = names[next % names.size()];
     if (!one.processes) continue;
@@ -171,12 +171,12 @@ TEST(Screen, NoLineIsWiderThanTheScreen) {
                                        1U + static_cast<unsigned>(round) / 3}
                                 : Size{any(300), any(100)};
     model.pane = static_cast<Pane>(round % 7);
-    choose(model.lists[Pane::overview], any(9) - 1);
+    select_row(model.lists[Pane::overview], any(9) - 1);
     model.scrolled = any(30);
     model.detailed = round % 2 == 0;
     model.dialog.reset();
     if (round % 5 == 0) model.dialog = Dialog{*action_for(model, Command::undo)};
-    model.wish.at = round % 3 == 0 ? std::optional(kNow - std::chrono::minutes(1)) : std::nullopt;
+    model.query.at = round % 3 == 0 ? std::optional(kNow - std::chrono::minutes(1)) : std::nullopt;
     if (round % 11 == 0) model.prompt = Prompt{Prompt::What::filter, names[next++ % names.size()]};
     const auto charset = static_cast<Charset>(round % 3);
     const auto lines = lines_of(drawn(model, size, charset));
@@ -189,25 +189,25 @@ TEST(Screen, NoLineIsWiderThanTheScreen) {
 }
 
 TEST(Screen, AsciiCharsetDrawsOnlyAscii) {
-  const std::string text = drawn(yard(8), {80, 24}, Charset::ascii);
+  const std::string text = drawn(make_model(8), {80, 24}, Charset::ascii);
   EXPECT_TRUE(
       std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; }));
 }
 
 // Little is sent when little happens.
 TEST(Screen, ASecondOfEightGpusIsFewBytes) {
-  Model model = yard(8);
+  Model model = make_model(8);
   const Grid before = render(model, {80, 24}, Charset::block);
-  EXPECT_EQ(before.bytes_after(before, Palette::of_256), "") << "nothing has changed";
-  for (protocol::Device& one : model.news.snapshot.devices) {
+  EXPECT_EQ(before.diff_bytes(before, Palette::of_256), "") << "nothing has changed";
+  for (protocol::Device& one : model.data.snapshot.devices) {
     if (one.readings.get(Metric::power_draw)) {
       one.readings.sample.set({Metric::power_draw, 0, {}, std::int64_t{613'000}});
       one.readings.sample.set({Metric::utilization_gpu, 0, {}, std::int64_t{93}});
     }
   }
-  note(model.recent, model.news.snapshot);
+  append_utilization(model.utilization, model.data.snapshot);
   const Grid after = render(model, {80, 24}, Charset::block);
-  EXPECT_LE(after.bytes_after(before, Palette::of_256).str().size(), 2048U);
+  EXPECT_LE(after.diff_bytes(before, Palette::of_256).str().size(), 2048U);
 }
 
 std::string shown(const std::string& title, const Model& model, Size size,
@@ -226,14 +226,14 @@ std::uint64_t sum_of(std::string_view bytes) {
 std::string sums() {
   std::string text;
   for (const std::size_t gpus : {1U, 2U, 8U, 16U, 64U}) {
-    const Model model = yard(gpus);
+    const Model model = make_model(gpus);
     for (const Size size : {Size{80, 24}, Size{120, 40}, Size{200, 60}}) {
       for (const Charset charset : {Charset::braille, Charset::block, Charset::ascii}) {
         const Grid grid = render(model, size, charset);
         text += fmt::format("{:>2} {:>3}x{}", gpus, size.columns, size.rows);
         for (const Palette palette :
              {Palette::true_color, Palette::of_256, Palette::of_16, Palette::mono}) {
-          text += fmt::format(" {:016x}", sum_of(grid.bytes_after(Grid({0, 0}), palette)));
+          text += fmt::format(" {:016x}", sum_of(grid.diff_bytes(Grid({0, 0}), palette)));
         }
         text += "\n";
       }
@@ -243,20 +243,20 @@ std::string sums() {
 }
 
 Model in_the_past() {
-  Model model = yard(8);
-  model.wish.at = model.news.at = kNow - std::chrono::seconds(1706);
-  model.news.snapshot.past =
-      protocol::Past{to_rfc3339(*model.wish.at), protocol::PastResolution::ten_seconds, {}};
-  model.news.leases.reset();
-  model.news.queue.reset();
-  model.news.marks = {{kNow - std::chrono::minutes(48), '*', "", "memory is nearly full"},
+  Model model = make_model(8);
+  model.query.at = model.data.at = kNow - std::chrono::seconds(1706);
+  model.data.snapshot.past =
+      protocol::Past{to_rfc3339(*model.query.at), protocol::PastResolution::ten_seconds, {}};
+  model.data.leases.reset();
+  model.data.queue.reset();
+  model.data.marks = {{kNow - std::chrono::minutes(48), '*', "", "memory is nearly full"},
                       {kNow - std::chrono::minutes(36), 'X', "GPU-00000003", "Xid 79"}};
-  arrange(model);
+  sort_lists(model);
   return model;
 }
 
 void add_charts(Model& model) {
-  auto& charts = model.news.charts;
+  auto& charts = model.data.charts;
   charts.until_ms = to_unix_ms(kNow);
   charts.since_ms = charts.until_ms - 3'600'000;
   for (const char* unit : {"%", "W"}) {
@@ -272,31 +272,31 @@ void add_charts(Model& model) {
     }
     charts.series.push_back(std::move(column));
   }
-  model.news.marks = {{kNow - std::chrono::minutes(20), '*', "GPU-00000000", "hot"}};
+  model.data.marks = {{kNow - std::chrono::minutes(20), '*', "GPU-00000000", "hot"}};
 }
 
 std::string shown_actions() {
-  Model model = yard(8);
+  Model model = make_model(8);
   press_keys(model, "p");
   model.dialog->planned = "GPU 0 H100 80GB HBM3: power limit 700 W -> 560 W, until 12:57";
   std::string text = shown("The plan before a change", model, {80, 24});
-  model = yard(8);
+  model = make_model(8);
   press_keys(model, "/temp>60");
   text += shown("A filter that is being typed", model, {80, 24});
-  model = yard(8);
+  model = make_model(8);
   model.pane = Pane::gpu;
   add_charts(model);
   text += shown("One GPU with its last hour", model, {80, 24}, Charset::braille);
-  model = yard(8);
+  model = make_model(8);
   model.pane = Pane::usage;
-  model.news.usage.emplace();
+  model.data.usage.emplace();
   protocol::UsageRow row;
   row.key = "alice";
   row.gpu_hours = 76.8;
   row.energy_kwh = 31.2;
   row.mean_utilization_percent = 91;
   row.leases = 3;
-  model.news.usage->rows = {row};
+  model.data.usage->rows = {row};
   return text + shown("Usage", model, {80, 24});
 }
 
@@ -307,13 +307,14 @@ TEST(Screen, DocumentMatchesRendering) {
       "# The screens of `gpuyard top`\n\nDrawn by `GPUYARD_WRITE_GOLDEN=1 cli_test`; the test "
       "compares this file with what is drawn.\n\n";
   for (const std::size_t gpus : {1U, 2U, 8U, 16U, 64U}) {
-    text += shown(fmt::format("{} GPU{}, 80x24", gpus, gpus == 1 ? "" : "s"), yard(gpus), {80, 24});
+    text += shown(fmt::format("{} GPU{}, 80x24", gpus, gpus == 1 ? "" : "s"), make_model(gpus),
+                  {80, 24});
   }
-  text += shown("8 GPUs, 120x40", yard(8), {120, 40});
-  text += shown("64 GPUs, 120x40", yard(64), {120, 40});
-  text += shown("8 GPUs in braille", yard(8), {80, 24}, Charset::braille);
-  text += shown("8 GPUs in ASCII", yard(8), {80, 24}, Charset::ascii);
-  Model model = yard(8);
+  text += shown("8 GPUs, 120x40", make_model(8), {120, 40});
+  text += shown("64 GPUs, 120x40", make_model(64), {120, 40});
+  text += shown("8 GPUs in braille", make_model(8), {80, 24}, Charset::braille);
+  text += shown("8 GPUs in ASCII", make_model(8), {80, 24}, Charset::ascii);
+  Model model = make_model(8);
   for (const auto& [title, pane] : {std::pair{"One GPU", Pane::gpu},
                                     {"Processes", Pane::processes},
                                     {"The queue", Pane::queue},
@@ -325,7 +326,7 @@ TEST(Screen, DocumentMatchesRendering) {
   text += shown_actions();
   text += shown("The past", in_the_past(), {80, 24});
   text += "## As sentences (`--plain`)\n\n```\n";
-  for (const std::string& line : plain_lines(yard(8))) text += line + "\n";
+  for (const std::string& line : plain_lines(make_model(8))) text += line + "\n";
   text +=
       "```\n\n## Sums of other sizes, signs and colours\n\nGPUs and size, then a sum of the "
       "bytes in 24-bit colour, 256 colours, 16, and none; a line each for braille, blocks and "
@@ -336,7 +337,7 @@ TEST(Screen, DocumentMatchesRendering) {
 
 TEST(Screen, MissingPastReadingsShowUnknown) {
   Model model = in_the_past();
-  for (protocol::Device& one : model.news.snapshot.devices) one.readings = {};
+  for (protocol::Device& one : model.data.snapshot.devices) one.readings = {};
   const std::string text = drawn(model, {80, 24});
   EXPECT_THAT(text, HasSubstr("power unknown"));
   EXPECT_THAT(text, HasSubstr("PAST"));
@@ -344,13 +345,13 @@ TEST(Screen, MissingPastReadingsShowUnknown) {
 }
 
 TEST(Screen, PlainModeReportsConnectionFailure) {
-  Model model = yard(2);
+  Model model = make_model(2);
   model.failure = "retrying: nothing is listening";
   EXPECT_THAT(plain_lines(model), testing::ElementsAre("retrying: nothing is listening"));
 }
 
 TEST(Screen, TheFootNamesTheKeysThatMeanSomethingHere) {
-  Model model = yard(8);
+  Model model = make_model(8);
   EXPECT_THAT(lines_of(drawn(model, {120, 24})).back(), HasSubstr("p limit"));
   model.pane = Pane::alerts;
   EXPECT_THAT(lines_of(drawn(model, {120, 24})).back(), HasSubstr("a ack"));

@@ -19,7 +19,7 @@ using protocol::Process;
 
 static_assert(std::ranges::equal(kGpuFields, std::span(kFields).first<kGpuFields.size()>()));
 
-const protocol::Leases* leases_of(const News& news) {
+const protocol::Leases* leases_of(const ScreenData& news) {
   return news.leases ? &*news.leases : nullptr;
 }
 
@@ -41,7 +41,7 @@ std::vector<FilterValue> values_of(const Process& process, const std::vector<Fil
   constexpr double kGibi = 1024.0 * 1024 * 1024;
   std::vector<FilterValue> values = of_gpu;
   if (process.user || process.uid) {
-    values[field_called("user")] = owner_of(process.user, process.uid.value_or(0));
+    values[field_index("user")] = owner_of(process.user, process.uid.value_or(0));
   }
   const std::vector<FilterValue> own = {static_cast<double>(process.pid),
                                         word(process.command),
@@ -58,7 +58,7 @@ std::vector<FilterValue> values_of(const Process& process, const std::vector<Fil
 TextRow row_of_waiting(const Lease& lease) {
   const auto& place = lease.place;
   return {
-      fmt::format("{}{}", kOfLease, lease.id),
+      fmt::format("{}{}", kLeasePrefix, lease.id),
       fmt::format("{:>3} {:9} {:>7}     {:14} {}", place ? std::to_string(place->position) : "?",
                   owner_of(lease.user, lease.uid), lease.wanted_gpus,
                   place && place->expected_s ? "about " + length_text(*place->expected_s) : "-",
@@ -73,7 +73,7 @@ TextRow row_of_holder(const Lease& lease) {
   }
   std::string text = fmt::format("    {:9} GPU {}", owner_of(lease.user, lease.uid), gpus);
   if (lease.use) {
-    text += ", for " + short_length(whole_of<std::int64_t>(lease.use->held_s));
+    text += ", for " + short_duration(saturated_cast<std::int64_t>(lease.use->held_s));
     if (lease.use->energy_mj) {
       text += ", " + joules_text(static_cast<double>(*lease.use->energy_mj) / 1000);
     }
@@ -81,12 +81,12 @@ TextRow row_of_holder(const Lease& lease) {
   }
   if (lease.overdue) text += ", overdue";
   if (!lease.why.empty()) text += ": " + lease.why;
-  return {fmt::format("{}{}", kOfLease, lease.id), text,
+  return {fmt::format("{}{}", kLeasePrefix, lease.id), text,
           lease.overdue ? Tone::warning : Tone::plain};
 }
 
 // That of its process: the squatter's own record does not have the start.
-std::string name_of(const protocol::Squatter& squatter, const News& news) {
+std::string name_of(const protocol::UnleasedProcess& squatter, const ScreenData& news) {
   for (const Device& device : news.snapshot.devices) {
     if (device.uuid != squatter.uuid || !device.processes) continue;
     const auto found = std::ranges::find(*device.processes, squatter.pid, &Process::pid);
@@ -102,7 +102,7 @@ std::string index_of(const std::optional<protocol::AlertGpu>& gpu) {
 
 }  // namespace
 
-std::size_t field_called(std::string_view name) {
+std::size_t field_index(std::string_view name) {
   return static_cast<std::size_t>(std::ranges::find(kFields, name) - kFields.begin());
 }
 
@@ -112,11 +112,11 @@ std::string name_of(const Device& device) {
 }
 
 std::string name_of(const Process& process, const Device& device) {
-  return fmt::format("{}{} {} {}", kOfProcess, process.pid,
+  return fmt::format("{}{} {} {}", kProcessPrefix, process.pid,
                      process.started_after_boot_ms.value_or(-1), name_of(device));
 }
 
-std::vector<GpuRow> gpu_rows(const News& news) {
+std::vector<GpuRow> gpu_rows(const ScreenData& news) {
   std::vector<GpuRow> rows;
   for (const Device& device : news.snapshot.devices) {
     auto values = filter_values(device, leases_of(news));
@@ -126,7 +126,7 @@ std::vector<GpuRow> gpu_rows(const News& news) {
   return rows;
 }
 
-std::vector<ProcessRow> process_rows(const News& news) {
+std::vector<ProcessRow> process_rows(const ScreenData& news) {
   std::vector<ProcessRow> rows;
   for (const Device& device : news.snapshot.devices) {
     if (!device.processes) continue;
@@ -140,7 +140,7 @@ std::vector<ProcessRow> process_rows(const News& news) {
   return rows;
 }
 
-std::vector<TextRow> queue_rows(const News& news) {
+std::vector<TextRow> queue_rows(const ScreenData& news) {
   std::vector<TextRow> rows;
   if (!news.queue) return rows;
   for (const Lease& lease : news.queue->waiting) rows.push_back(row_of_waiting(lease));
@@ -149,18 +149,18 @@ std::vector<TextRow> queue_rows(const News& news) {
     rows.push_back({"", "leases", Tone::faint});
     for (const Lease& lease : news.leases->leases) rows.push_back(row_of_holder(lease));
   }
-  if (!std::ranges::all_of(news.queue->withheld, [&](const protocol::Withheld& one) {
-        return is_listed_as_squatted(one, *news.queue);
+  if (!std::ranges::all_of(news.queue->withheld, [&](const protocol::WithheldGpu& one) {
+        return is_listed_as_unleased(one, *news.queue);
       })) {
     rows.push_back({"", "withheld", Tone::faint});
   }
-  for (const protocol::Withheld& one : news.queue->withheld) {
-    if (is_listed_as_squatted(one, *news.queue)) continue;
-    rows.push_back({fmt::format("{}{}", kOfHeldBack, one.uuid),
+  for (const protocol::WithheldGpu& one : news.queue->withheld) {
+    if (is_listed_as_unleased(one, *news.queue)) continue;
+    rows.push_back({fmt::format("{}{}", kWithheldPrefix, one.uuid),
                     fmt::format("    GPU {}: {}", one.index, one.text), Tone::warning});
   }
   if (!news.queue->squatters.empty()) rows.push_back({"", "no lease", Tone::faint});
-  for (const protocol::Squatter& one : news.queue->squatters) {
+  for (const protocol::UnleasedProcess& one : news.queue->squatters) {
     rows.push_back({name_of(one, news),
                     fmt::format("    {:9} GPU {} PID {} {} {}", owner_of(one.user, one.uid),
                                 one.index, one.pid, short_bytes(one.memory_bytes), one.command),
@@ -170,14 +170,14 @@ std::vector<TextRow> queue_rows(const News& news) {
   return rows;
 }
 
-std::vector<TextRow> alert_rows(const News& news) {
+std::vector<TextRow> alert_rows(const ScreenData& news) {
   std::vector<TextRow> rows;
   if (!news.alerts) return rows;
   for (const protocol::Alert& alert : news.alerts->alerts) {
     const bool severe = alert.level >= AlertLevel::error;
     const std::string state = alert.acknowledged ? "acked" : alert.silenced ? "muted" : "firing";
     rows.push_back(
-        {fmt::format("{}{}", kOfAlert, alert.number),
+        {fmt::format("{}{}", kAlertPrefix, alert.number),
          fmt::format("{:>4} {:8} {:>3} {:18} {:7} {}", alert.number, enum_name(alert.level),
                      index_of(alert.gpu), alert.rule, state, alert.message),
          severe ? Tone::bad : Tone::warning});
@@ -191,7 +191,7 @@ std::vector<TextRow> alert_rows(const News& news) {
   return rows;
 }
 
-std::vector<TextRow> usage_rows(const News& news) {
+std::vector<TextRow> usage_rows(const ScreenData& news) {
   std::vector<TextRow> rows;
   if (!news.usage) return rows;
   const auto add = [&](const protocol::UsageRow& row, const std::string& who, Tone tone) {
@@ -221,7 +221,7 @@ bool comes_before(const FilterValue& a, const FilterValue& b, bool descending) {
 std::string age_of(const std::optional<std::string>& since, WallTime now) {
   const auto began = since ? from_rfc3339(*since) : std::nullopt;
   if (!began) return std::string(kNothing);
-  return short_length(std::chrono::duration_cast<std::chrono::seconds>(now - *began).count());
+  return short_duration(std::chrono::duration_cast<std::chrono::seconds>(now - *began).count());
 }
 
 std::string short_bytes(const std::optional<std::int64_t>& bytes) {

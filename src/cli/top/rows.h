@@ -19,7 +19,7 @@ inline constexpr std::array<std::string_view, 18> kFields = {
     "gpu",    "model", "util",    "mem", "temp", "power", "clock", "user", "why",
     "health", "pid",   "command", "sm",  "vram", "cpu",   "lease", "pod",  "job"};
 
-std::size_t field_called(std::string_view name);
+std::size_t field_index(std::string_view name);
 
 struct GpuRow {
   const protocol::Device* device = nullptr;
@@ -43,17 +43,17 @@ struct TextRow {
 };
 
 // In the order in which they are told. They point into the news.
-std::vector<GpuRow> gpu_rows(const News&);
-std::vector<ProcessRow> process_rows(const News&);
-std::vector<TextRow> queue_rows(const News&);
-std::vector<TextRow> alert_rows(const News&);
-std::vector<TextRow> usage_rows(const News&);
+std::vector<GpuRow> gpu_rows(const ScreenData&);
+std::vector<ProcessRow> process_rows(const ScreenData&);
+std::vector<TextRow> queue_rows(const ScreenData&);
+std::vector<TextRow> alert_rows(const ScreenData&);
+std::vector<TextRow> usage_rows(const ScreenData&);
 
 // How the name of a row begins, and what follows.
-inline constexpr std::string_view kOfLease = "lease ";
-inline constexpr std::string_view kOfProcess = "process ";
-inline constexpr std::string_view kOfHeldBack = "held ";
-inline constexpr std::string_view kOfAlert = "alert ";
+inline constexpr std::string_view kLeasePrefix = "lease ";
+inline constexpr std::string_view kProcessPrefix = "process ";
+inline constexpr std::string_view kWithheldPrefix = "held ";
+inline constexpr std::string_view kAlertPrefix = "alert ";
 
 std::string name_of(const protocol::Device&);
 std::string name_of(const protocol::Process&, const protocol::Device&);

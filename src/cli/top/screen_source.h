@@ -19,15 +19,15 @@
 namespace gpuyard::cli::top {
 
 // The newest utilisation of each GPU, by UUID, one value a second, from 0 to 1 or kNoValue.
-inline constexpr std::size_t kRecent = 120;
-using Recent = std::map<std::string, std::deque<double>>;
-void note(Recent&, const protocol::Snapshot&);
+inline constexpr std::size_t kUtilizationSamples = 120;
+using UtilizationHistory = std::map<std::string, std::deque<double>>;
+void append_utilization(UtilizationHistory&, const protocol::Snapshot&);
 
 enum class Pane : std::uint8_t { overview, gpu, processes, queue, alerts, usage, help };
 BOOST_DESCRIBE_ENUM(Pane, overview, gpu, processes, queue, alerts, usage, help)
 
 // Something that happened, on the line of time.
-struct Mark {
+struct TimelineMark {
   WallTime at{};
   char sign = '*';       // '*' an alert, '!' a severe one, 'X' an Xid
   std::string gpu = {};  // its UUID; empty: the machine
@@ -35,7 +35,7 @@ struct Mark {
 };
 
 // What a source knows at one moment.
-struct News {
+struct ScreenData {
   protocol::Snapshot snapshot = {};
   // Of a daemon only; empty: there is none, or it did not tell.
   std::optional<protocol::Leases> leases = {};
@@ -43,40 +43,41 @@ struct News {
   std::optional<protocol::Alerts> alerts = {};
   std::optional<protocol::Usage> usage = {};
   std::string today = {};                // "31.2kWh 7.80EUR today"; empty: not known
-  std::vector<Mark> marks = {};          // oldest first
+  std::vector<TimelineMark> marks = {};  // oldest first
   protocol::HistoryColumns charts = {};  // of the GPU that the wish names
-  Recent before = {};  // of a past moment, and of the first after it: the two minutes before
+  UtilizationHistory past_utilization =
+      {};  // of a past moment, and of the first after it: the two minutes before
   std::optional<WallTime> at = {};  // of a past moment, and of a recording
-  WallTime heard = {};
+  WallTime fetched_at = {};
 };
 
 // What the screen wants to be told of.
-struct Wish {
+struct ScreenQuery {
   std::optional<WallTime> at = {};  // nothing: of now
   Pane pane = Pane::overview;
-  std::size_t changes = 0;      // that were made from the screen: what they changed is asked anew
-  std::string charts_of = {};   // a UUID; empty: none
-  std::chrono::seconds span{};  // of the charts, which end at that moment
+  std::size_t change_count = 0;  // that were made from the screen: what they changed is asked anew
+  std::string charts_gpu = {};   // a UUID; empty: none
+  std::chrono::seconds span{};   // of the charts, which end at that moment
 
-  friend bool operator==(const Wish&, const Wish&) = default;
+  friend bool operator==(const ScreenQuery&, const ScreenQuery&) = default;
 };
 
-class Teller {
+class ScreenSource {
  public:
-  virtual ~Teller() = default;
-  virtual Result<News> tell(const Wish&) = 0;
+  virtual ~ScreenSource() = default;
+  virtual Result<ScreenData> fetch(const ScreenQuery&) = 0;
   // The last minutes, with which the first screen begins.
-  virtual Recent recent() { return {}; }
+  virtual UtilizationHistory recent_utilization() { return {}; }
   // Null: no daemon is asked.
   virtual const http::Endpoint* daemon() const { return nullptr; }
-  virtual bool knows_past() const { return daemon() != nullptr; }
-  virtual bool replays() const { return false; }
+  virtual bool has_history() const { return daemon() != nullptr; }
+  virtual bool is_replay() const { return false; }
 };
 
 // The source must outlive it.
-std::unique_ptr<Teller> teller_of(Source& source);
+std::unique_ptr<ScreenSource> make_screen_source(Source& source);
 // Plays the file from `from` at this speed; 0: stands still there.
-Result<std::unique_ptr<Teller>> teller_of_recording(const std::string& file, Duration from,
-                                                    double speed);
+Result<std::unique_ptr<ScreenSource>> make_recording_source(const std::string& file, Duration from,
+                                                            double speed);
 
 }  // namespace gpuyard::cli::top

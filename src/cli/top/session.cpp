@@ -23,24 +23,24 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kBetweenLooks = 1s;
-constexpr Duration kEscapeAlone = 50ms;
+constexpr Duration kPollInterval = 1s;
+constexpr Duration kEscapeDelay = 50ms;
 
-class Bell {
+class Wakeup {
  public:
-  int fd() const { return fd_.get(); }
-  void ring() const {
+  int descriptor() const { return fd_.get(); }
+  void notify() const {
     constexpr std::uint64_t kOne = 1;
     static_cast<void>(::write(fd_.get(), &kOne, sizeof kOne));  // full: it rings already
   }
-  bool rung() const {
+  bool consume() const {
     std::uint64_t times = 0;
     return ::read(fd_.get(), &times, sizeof times) == sizeof times;
   }
   void wait(Duration at_most) const {
     pollfd polled{fd_.get(), POLLIN, 0};
     ::poll(&polled, 1, static_cast<int>(std::max<std::int64_t>(to_milliseconds(at_most), 0)));
-    rung();
+    consume();
   }
 
  private:
@@ -48,71 +48,71 @@ class Bell {
 };
 
 // What a verb that was started for a dialog came to.
-struct Outcome {
+struct VerbOutcome {
   std::vector<std::string> words;
   Result<std::string> text;
 };
 
 // What the other threads share with the screen. They may be inside a call when the program ends.
-struct Shared {
-  explicit Shared(std::shared_ptr<Teller> asked) : teller(std::move(asked)) {}
+struct SharedState {
+  explicit SharedState(std::shared_ptr<ScreenSource> asked) : source(std::move(asked)) {}
 
-  std::shared_ptr<Teller> teller;
-  Published<News> news;
+  std::shared_ptr<ScreenSource> source;
+  Published<ScreenData> data;
   Published<Error> failure;  // of the newest look; null: it went well
-  Published<Outcome> outcome;
-  Published<Wish> wish;
-  Bell bell;    // something is new
-  Bell wanted;  // another wish
+  Published<VerbOutcome> outcome;
+  Published<ScreenQuery> query;
+  Wakeup updated;        // something is new
+  Wakeup query_changed;  // another wish
 };
 
-void ask_again_and_again(const std::shared_ptr<Shared>& shared) {
+void poll_source(const std::shared_ptr<SharedState>& shared) {
   while (true) {
-    const TimePoint next = BootClock::now() + kBetweenLooks;
-    const auto wish = shared->wish.load();
-    auto news = shared->teller->tell(wish ? *wish : Wish{});
+    const TimePoint next = BootClock::now() + kPollInterval;
+    const auto wish = shared->query.load();
+    auto news = shared->source->fetch(wish ? *wish : ScreenQuery{});
     if (news) {
       shared->failure.store(nullptr);
-      shared->news.store(std::make_shared<const News>(*std::move(news)));
+      shared->data.store(std::make_shared<const ScreenData>(*std::move(news)));
     } else {
       shared->failure.store(std::make_shared<const Error>(std::move(news).error()));
     }
-    shared->bell.ring();
-    shared->wanted.wait(next - BootClock::now());
+    shared->updated.notify();
+    shared->query_changed.wait(next - BootClock::now());
   }
 }
 
 class Session {
  public:
-  Session(std::shared_ptr<Shared> shared, Model model, const Look& look)
-      : shared_(std::move(shared)), model_(std::move(model)), look_(look) {}
+  Session(std::shared_ptr<SharedState> shared, Model model, const DisplayOptions& look)
+      : shared_(std::move(shared)), model_(std::move(model)), options_(look) {}
 
-  void go(Interruptions& interruptions) {
+  void run(SignalWaiter& interruptions) {
     const RawTerminal raw;
     raw_ = &raw;
-    interruptions_ = &interruptions;
+    signals_ = &interruptions;
     LiveScreen live;
     use_mouse(true);
     draw();
-    const std::array fds = {STDIN_FILENO, shared_->bell.fd()};
+    const std::array fds = {STDIN_FILENO, shared_->updated.descriptor()};
     bool stays = true;
     while (stays) {
-      const Duration patience = bytes_.empty() ? kBetweenLooks : kEscapeAlone;
+      const Duration patience = bytes_.empty() ? kPollInterval : kEscapeDelay;
       switch (interruptions.wait(BootClock::now() + patience, fds)) {
-        case Interruptions::Cause::ended:
+        case SignalWaiter::Cause::ended:
           stays = false;
           break;
-        case Interruptions::Cause::suspended:
+        case SignalWaiter::Cause::suspended:
           suspend();
           break;
-        case Interruptions::Cause::resized:
+        case SignalWaiter::Cause::resized:
           shown_ = Grid(Size{0, 0});
           break;
-        case Interruptions::Cause::readable:
+        case SignalWaiter::Cause::readable:
           stays = read_keys();
-          listen();
+          on_wakeup();
           break;
-        case Interruptions::Cause::time_passed:
+        case SignalWaiter::Cause::time_passed:
           stays = press_keys(true);
           break;
       }
@@ -152,123 +152,124 @@ class Session {
     model_.now = wall_now();
     while (!bytes_.empty()) {
       const std::size_t before = bytes_.size();
-      const Effect effect = press(model_, take_stroke(bytes_, ended), shown_);
-      if (effect.what == Effect::What::leave) return false;
-      carry_out(effect);
+      const SessionAction effect = handle_key(model_, take_stroke(bytes_, ended), shown_);
+      if (effect.what == SessionAction::What::leave) return false;
+      perform(effect);
       if (bytes_.size() == before) break;  // the rest of a sequence is still to come
     }
-    tell_wish();
-    plan();
+    publish_query();
+    start_dry_run();
     return true;
   }
 
-  void carry_out(const Effect& effect) {
+  void perform(const SessionAction& effect) {
     switch (effect.what) {
-      case Effect::What::act:
-        act();
+      case SessionAction::What::act:
+        run_action();
         break;
-      case Effect::What::verb:
-        run_on_terminal(words_in(effect.text));
+      case SessionAction::What::verb:
+        run_on_terminal(split_words(effect.text));
         break;
-      case Effect::What::copy:
+      case SessionAction::What::copy:
         if (!effect.text.empty()) print(clipboard_bytes(effect.text));
-        model_.said = effect.text.empty() ? "nothing to copy" : "copied";
+        model_.message = effect.text.empty() ? "nothing to copy" : "copied";
         break;
-      case Effect::What::mouse:
+      case SessionAction::What::mouse:
         print(model_.mouse ? Printable(kMouseOn) : kMouseOff);
         break;
-      case Effect::What::none:
-      case Effect::What::leave:
+      case SessionAction::What::none:
+      case SessionAction::What::leave:
         break;
     }
   }
 
-  void tell_wish() {
-    if (wished_ == model_.wish) return;
-    wished_ = model_.wish;
-    shared_->wish.store(std::make_shared<const Wish>(model_.wish));
-    shared_->wanted.ring();
+  void publish_query() {
+    if (published_query_ == model_.query) return;
+    published_query_ = model_.query;
+    shared_->query.store(std::make_shared<const ScreenQuery>(model_.query));
+    shared_->query_changed.notify();
   }
 
-  std::vector<std::string> asked_of_daemon(std::vector<std::string> words) const {
+  std::vector<std::string> with_daemon_socket(std::vector<std::string> words) const {
     words.insert(words.end(), {"--socket", model_.daemon});
     return words;
   }
 
   // One verb at a time; what it says comes by listen().
-  void start(std::vector<std::string> words) {
+  void start_verb(std::vector<std::string> words) {
     running_ = words;
     std::thread([shared = shared_, words = std::move(words)] {
-      shared->outcome.store(std::make_shared<const Outcome>(Outcome{words, run_verb(words)}));
-      shared->bell.ring();
+      shared->outcome.store(
+          std::make_shared<const VerbOutcome>(VerbOutcome{words, run_verb(words)}));
+      shared->updated.notify();
     }).detach();
   }
 
   // What the action would do, as the daemon says: asked anew when something else was typed.
-  void plan() {
+  void start_dry_run() {
     if (!model_.dialog) planned_.clear();
-    if (!model_.dialog || model_.dialog->under_way || !running_.empty()) return;
-    const auto words = plan_of(model_.dialog->action);
+    if (!model_.dialog || model_.dialog->in_progress || !running_.empty()) return;
+    const auto words = dry_run_words(model_.dialog->action);
     if (words.empty() || words == planned_) return;
     planned_ = words;
-    start(asked_of_daemon(words));
+    start_verb(with_daemon_socket(words));
   }
 
-  void act() {
+  void run_action() {
     const Action& action = model_.dialog->action;
     if (action.command == Command::adopt || action.command == Command::signal) {
       if (auto known = check_process(action.process); !known) {
-        return finish(model_, std::move(known).error());
+        return finish_action(model_, std::move(known).error());
       }
     }
     if (action.command == Command::signal) {
       const auto sent = send_signal(action.process, action.value(0));
       const std::string text =
           fmt::format("SIG{} sent to process {}", action.value(0), action.subject);
-      return finish(model_, sent ? Result<std::string>(text) : sent.error());
+      return finish_action(model_, sent ? Result<std::string>(text) : sent.error());
     }
-    if (running_.empty()) start(asked_of_daemon(deed_of(action)));
+    if (running_.empty()) start_verb(with_daemon_socket(command_words(action)));
   }
 
-  void hear_outcome() {
+  void on_outcome() {
     const auto outcome = shared_->outcome.load();
     if (!outcome || outcome == outcome_) return;
     outcome_ = outcome;
     running_.clear();
     if (!model_.dialog) return;
     Dialog& dialog = *model_.dialog;
-    const auto deed = asked_of_daemon(deed_of(dialog.action));
-    if (dialog.under_way && outcome->words == deed) return finish(model_, outcome->text);
-    if (dialog.under_way) return start(deed);  // a plan was still under way
+    const auto deed = with_daemon_socket(command_words(dialog.action));
+    if (dialog.in_progress && outcome->words == deed) return finish_action(model_, outcome->text);
+    if (dialog.in_progress) return start_verb(deed);  // a plan was still under way
     // It may be the plan of a dialog that was closed, or of what was typed before.
-    const bool of_this = outcome->words == asked_of_daemon(plan_of(dialog.action));
+    const bool of_this = outcome->words == with_daemon_socket(dry_run_words(dialog.action));
     if (of_this) {
       dialog.planned =
           without_program_name(outcome->text ? *outcome->text : outcome->text.error().text());
     }
-    plan();
+    start_dry_run();
   }
 
-  void listen() {
-    if (!shared_->bell.rung()) return;
+  void on_wakeup() {
+    if (!shared_->updated.consume()) return;
     model_.now = wall_now();
-    hear_outcome();
-    tell_wish();
+    on_outcome();
+    publish_query();
     const auto failure = shared_->failure.load();
     model_.failure = failure ? "retrying: " + failure->message : "";
-    const auto news = shared_->news.load();
-    if (news && news != heard_) {
-      heard_ = news;
-      hear(model_, *news);
+    const auto news = shared_->data.load();
+    if (news && news != data_) {
+      data_ = news;
+      update(model_, *news);
     }
-    arrange(model_);
+    sort_lists(model_);
   }
 
   // Waits as a shell does: a verb that is stopped stops us, too, until both go on. What the
   // terminal sent meanwhile was the verb's; another signal that ends us does so afterwards.
   static void wait_for_verb(pid_t child) {
     int status = 0;
-    while (::waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status)) stop_as_asked();
+    while (::waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status)) suspend_self();
     const sigset_t of_terminal = signal_set({SIGINT, SIGQUIT, SIGTSTP});
     const timespec at_once{};
     while (::sigtimedwait(&of_terminal, nullptr, &at_once) > 0) {
@@ -291,43 +292,43 @@ class Session {
     if (child) wait_for_verb(*child);
     print("\nPress Enter to return to top. ");
     const std::array fds = {STDIN_FILENO};
-    auto cause = Interruptions::Cause::time_passed;
-    while (cause != Interruptions::Cause::readable && cause != Interruptions::Cause::ended) {
-      cause = interruptions_->wait(BootClock::now() + kBetweenLooks, fds);
+    auto cause = SignalWaiter::Cause::time_passed;
+    while (cause != SignalWaiter::Cause::readable && cause != SignalWaiter::Cause::ended) {
+      cause = signals_->wait(BootClock::now() + kPollInterval, fds);
     }
-    ended_ = cause == Interruptions::Cause::ended;
+    ended_ = cause == SignalWaiter::Cause::ended;
     std::array<char, 64> line{};
     if (!ended_ && ::read(STDIN_FILENO, line.data(), line.size()) <= 0) ended_ = true;
     LiveScreen::enter();
     raw_->enter();
     use_mouse(true);
     shown_ = Grid(Size{0, 0});
-    ++model_.wish.changes;  // perhaps
+    ++model_.query.change_count;  // perhaps
   }
 
-  Size size() const { return look_.size.value_or(size_of(Screen::of_stdout(look_.color))); }
+  Size size() const { return options_.size.value_or(size_of(Screen::of_stdout(options_.color))); }
 
   void draw() {
     model_.now = wall_now();
-    Grid grid = render(model_, size(), look_.charset);
-    const Printable bytes = grid.bytes_after(shown_, look_.palette);
+    Grid grid = render(model_, size(), options_.charset);
+    const Printable bytes = grid.diff_bytes(shown_, options_.palette);
     if (!bytes.empty()) print(bytes);
     shown_ = std::move(grid);
   }
 
-  std::shared_ptr<Shared> shared_;
+  std::shared_ptr<SharedState> shared_;
   Model model_;
-  Look look_;
+  DisplayOptions options_;
   const RawTerminal* raw_ = nullptr;
-  Interruptions* interruptions_ = nullptr;
+  SignalWaiter* signals_ = nullptr;
   bool ended_ = false;  // while a verb had the terminal
   Grid shown_{Size{0, 0}};
   std::string bytes_;
-  Wish wished_;
+  ScreenQuery published_query_;
   std::vector<std::string> running_;  // the words of the verb that is under way
   std::vector<std::string> planned_;  // the plan that was asked for last
-  std::shared_ptr<const News> heard_;
-  std::shared_ptr<const Outcome> outcome_;
+  std::shared_ptr<const ScreenData> data_;
+  std::shared_ptr<const VerbOutcome> outcome_;
 };
 
 // Without its figures, which change all the time.
@@ -345,31 +346,31 @@ Size size_of(const Screen& screen) {
                          : Size{};
 }
 
-void show_until_left(Interruptions& interruptions, std::shared_ptr<Teller> teller, Model model,
-                     const Look& look) {
-  const auto shared = std::make_shared<Shared>(std::move(teller));
-  shared->wish.store(std::make_shared<const Wish>(model.wish));
-  std::thread([shared] { ask_again_and_again(shared); }).detach();
-  Session(shared, std::move(model), look).go(interruptions);
+void run_interactive(SignalWaiter& interruptions, std::shared_ptr<ScreenSource> teller, Model model,
+                     const DisplayOptions& look) {
+  const auto shared = std::make_shared<SharedState>(std::move(teller));
+  shared->query.store(std::make_shared<const ScreenQuery>(model.query));
+  std::thread([shared] { poll_source(shared); }).detach();
+  Session(shared, std::move(model), look).run(interruptions);
 }
 
-void tell_until_ended(Interruptions& interruptions, Teller& teller, Model model) {
+void run_plain(SignalWaiter& interruptions, ScreenSource& teller, Model model) {
   std::set<std::string> told;
   TimePoint next = BootClock::now();
   do {
-    arrange(model);
+    sort_lists(model);
     std::set<std::string> now;
     for (const std::string& line : plain_lines(model)) {
       if (!told.contains(in_words(line))) print(formatted("{}\n", line));
       now.insert(in_words(line));
     }
     told = std::move(now);
-    next = std::max(next + kBetweenLooks, BootClock::now());
+    next = std::max(next + kPollInterval, BootClock::now());
     if (!wait_for_tick(interruptions, next)) return;
-    auto news = teller.tell(model.wish);
+    auto news = teller.fetch(model.query);
     model.now = wall_now();
     model.failure = news ? "" : "retrying: " + news.error().text();
-    if (news) hear(model, *std::move(news));
+    if (news) update(model, *std::move(news));
   } while (true);
 }
 

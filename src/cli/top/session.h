@@ -13,7 +13,7 @@
 
 namespace gpuyard::cli::top {
 
-struct Look {
+struct DisplayOptions {
   Charset charset = Charset::block;
   Palette palette = Palette::mono;
   ColorMode color = ColorMode::automatic;
@@ -22,10 +22,10 @@ struct Look {
 
 // Shows the model until the user leaves or a signal ends it. The teller may be inside a call that
 // never returns: the asking thread is left behind, and keeps the teller.
-void show_until_left(Interruptions&, std::shared_ptr<Teller>, Model, const Look&);
+void run_interactive(SignalWaiter&, std::shared_ptr<ScreenSource>, Model, const DisplayOptions&);
 
 // Prints the lines of the model, and then those that change in words, until a signal ends it.
-void tell_until_ended(Interruptions&, Teller&, Model);
+void run_plain(SignalWaiter&, ScreenSource&, Model);
 
 // The size of the terminal, within bounds.
 Size size_of(const Screen&);

@@ -22,8 +22,8 @@ using namespace top;
 
 namespace {
 
-Result<Look> look_of(const TopVerb& verb, const Screen& screen) {
-  Look look;
+Result<DisplayOptions> display_options_of(const TopVerb& verb, const Screen& screen) {
+  DisplayOptions look;
   look.color = verb.color;
   look.palette =
       palette_of(environment_variable("TERM"), environment_variable("COLORTERM"), screen.color);
@@ -41,7 +41,7 @@ Result<Look> look_of(const TopVerb& verb, const Screen& screen) {
   return look;
 }
 
-Result<std::optional<Size>> size_in(const std::string& wish) {
+Result<std::optional<Size>> parse_size(const std::string& wish) {
   constexpr std::size_t kMost = 1000;
   constexpr Size kLeast{40, 8};  // less has no room for the rows of GPUs
   if (wish.empty()) return std::optional<Size>();
@@ -49,7 +49,7 @@ Result<std::optional<Size>> size_in(const std::string& wish) {
   const auto columns = take_number<std::size_t>(text);
   const bool cross = text.starts_with('x');
   if (cross) text.remove_prefix(1);
-  const auto rows = number_in<std::size_t>(text);
+  const auto rows = parse_number<std::size_t>(text);
   if (!columns || !cross || !rows || *columns < kLeast.columns || *rows < kLeast.rows ||
       *columns > kMost || *rows > kMost) {
     return Error{Errc::invalid,
@@ -60,7 +60,7 @@ Result<std::optional<Size>> size_in(const std::string& wish) {
 }
 
 // Where the model begins: what the options say.
-Result<void> begin(Model& model, const TopVerb& verb) {
+Result<void> set_start_view(Model& model, const TopVerb& verb) {
   auto filter = Filter::parse(verb.filter, kFields, kGpuNumbers);
   if (!filter) return std::move(filter).error().in("--filter");
   model.filter = *std::move(filter);
@@ -76,44 +76,44 @@ Result<void> begin(Model& model, const TopVerb& verb) {
                       "\"{}\"",
                       verb.pane)};
     }
-    model.pane = model.wish.pane = *pane;
+    model.pane = model.query.pane = *pane;
   }
   if (verb.at.empty() || !verb.replay.empty()) return {};
-  const auto at = time_in(verb.at, wall_now());
+  const auto at = parse_time(verb.at, wall_now());
   if (!at) return Error(at.error()).in("--at");
-  model.wish.at = *at;
+  model.query.at = *at;
   return {};
 }
 
-Result<void> choose_gpu(Model& model, const std::string& name, std::string_view words) {
+Result<void> select_gpu(Model& model, const std::string& name, std::string_view words) {
   if (name.empty()) return {};
-  protocol::Snapshot snapshot = model.news.snapshot;
+  protocol::Snapshot snapshot = model.data.snapshot;
   if (auto kept = keep_only(snapshot, name, words); !kept)
     return std::move(kept).error().in("--gpu");
   List& list = model.lists[Pane::overview];
-  list.chosen = name_of(snapshot.devices.front());
+  list.selected = name_of(snapshot.devices.front());
   return {};
 }
 
 // The source of a verb, and who tells of it.
-struct Told {
+struct SourceWithScreen {
   OpenSource open;
-  std::unique_ptr<Teller> teller;
+  std::unique_ptr<ScreenSource> screen;
 };
 
-Result<std::shared_ptr<Told>> tellers_of(const TopVerb& verb) {
+Result<std::shared_ptr<SourceWithScreen>> open_screen_source(const TopVerb& verb) {
   if (!verb.replay.empty()) {
     const bool at_the_start = verb.at.empty() || verb.at == "0" || verb.at == "0s";
     const auto from = at_the_start ? Result<Duration>(Duration(0)) : parse_lifetime(verb.at);
     if (!from) return Error(from.error()).in("--at");
-    auto teller = teller_of_recording(verb.replay, *from, verb.once ? 0 : verb.speed);
+    auto teller = make_recording_source(verb.replay, *from, verb.once ? 0 : verb.speed);
     if (!teller) return std::move(teller).error();
-    return std::make_shared<Told>(Told{{}, *std::move(teller)});
+    return std::make_shared<SourceWithScreen>(SourceWithScreen{{}, *std::move(teller)});
   }
-  auto open = open_source(verb.source, verb.once ? Simulated::load : Simulated::demo);
+  auto open = open_source(verb.source, verb.once ? SimulatedLoad::load : SimulatedLoad::demo);
   if (!open) return std::move(open).error();
-  auto told = std::make_shared<Told>(Told{*std::move(open), nullptr});
-  told->teller = teller_of(*told->open.source);
+  auto told = std::make_shared<SourceWithScreen>(SourceWithScreen{*std::move(open), nullptr});
+  told->screen = make_screen_source(*told->open.source);
   return told;
 }
 
@@ -123,17 +123,17 @@ std::string user_name() {
 }
 
 // Who the user is to the daemon, and what can be done through it.
-void introduce(Model& model, const TopVerb& verb, const Teller& teller) {
+void describe_session(Model& model, const TopVerb& verb, const ScreenSource& teller) {
   model.host = verb.replay.empty() ? host_name() : verb.replay;
-  model.knows_past = teller.knows_past();
-  model.replays = teller.replays();
+  model.has_history = teller.has_history();
+  model.is_replay = teller.is_replay();
   const http::Endpoint* const daemon = teller.daemon();
-  const bool elsewhere = daemon != nullptr && daemon->elsewhere();
+  const bool elsewhere = daemon != nullptr && daemon->is_remote();
   if (daemon != nullptr) {
     model.daemon = verb.source.socket.empty() ? daemon->text() : verb.source.socket;
-    if (elsewhere) model.elsewhere = model.host = model.daemon;
+    if (elsewhere) model.remote_daemon = model.host = model.daemon;
   }
-  if (!elsewhere && !model.replays) model.uid = ::geteuid();
+  if (!elsewhere && !model.is_replay) model.uid = ::geteuid();
   model.user = user_name();
 }
 
@@ -172,7 +172,7 @@ Options add_top(Options program, TopVerb& verb) {
   past.option("--speed", verb.speed, "Playback speed factor, 0.01 to 1000")
       .metavar("FACTOR")
       .default_is("1")
-      .range(recording::kSlowest, recording::kFastest)
+      .range(recording::kMinSpeed, recording::kMaxSpeed)
       .needs(replay);
   const Options output = top.heading("Output");
   output.flag("--once", verb.once, "Print one screen as text and exit");
@@ -189,32 +189,32 @@ Options add_top(Options program, TopVerb& verb) {
 
 int run(const TopVerb& verb) {
   const Screen screen = Screen::of_stdout(verb.color);
-  auto look = look_of(verb, screen);
-  if (!look) return complain(look.error());
-  const auto size = size_in(verb.size);
-  if (!size) return complain(size.error());
+  auto look = display_options_of(verb, screen);
+  if (!look) return print_error(look.error());
+  const auto size = parse_size(verb.size);
+  if (!size) return print_error(size.error());
   look->size = *size;
   Model model;
-  if (const auto begun = begin(model, verb); !begun) return complain(begun.error());
+  if (const auto begun = set_start_view(model, verb); !begun) return print_error(begun.error());
   const bool interactive = screen.terminal && ::isatty(STDIN_FILENO) == 1;
   if (!verb.once && !verb.plain && !interactive) {
-    return complain(
+    return print_error(
         {Errc::invalid, "top needs a terminal", "",
          fmt::format("{0} --once  # prints one screen\n{0} --plain  # prints lines", verb.line)});
   }
-  Interruptions interruptions;  // before any thread
-  auto told = tellers_of(verb);
-  if (!told) return complain_about_source(told.error());
-  Teller& teller = *(*told)->teller;
-  introduce(model, verb, teller);
-  auto first = teller.tell(model.wish);
-  if (!first) return complain_about_source(first.error());  // a first failure is no interruption
-  model.recent = teller.recent();
-  model.now = first->at && model.replays ? *first->at : wall_now();
-  hear(model, *std::move(first));
-  if (const auto chosen = choose_gpu(model, verb.gpu, source_words(verb.source)); !chosen)
-    return complain(chosen.error());
-  arrange(model);
+  SignalWaiter interruptions;  // before any thread
+  auto told = open_screen_source(verb);
+  if (!told) return print_source_error(told.error());
+  ScreenSource& teller = *(*told)->screen;
+  describe_session(model, verb, teller);
+  auto first = teller.fetch(model.query);
+  if (!first) return print_source_error(first.error());  // a first failure is no interruption
+  model.utilization = teller.recent_utilization();
+  model.now = first->at && model.is_replay ? *first->at : wall_now();
+  update(model, *std::move(first));
+  if (const auto chosen = select_gpu(model, verb.gpu, source_words(verb.source)); !chosen)
+    return print_error(chosen.error());
+  sort_lists(model);
   if (verb.once) {
     if (verb.plain) {
       for (const std::string& line : plain_lines(model)) print(formatted("{}\n", line));
@@ -224,11 +224,12 @@ int run(const TopVerb& verb) {
     return 0;
   }
   if (verb.plain) {
-    tell_until_ended(interruptions, teller, std::move(model));
+    run_plain(interruptions, teller, std::move(model));
     return 0;
   }
   // The asking thread keeps the source, too.
-  show_until_left(interruptions, std::shared_ptr<Teller>(*told, &teller), std::move(model), *look);
+  run_interactive(interruptions, std::shared_ptr<ScreenSource>(*told, &teller), std::move(model),
+                  *look);
   // It may be inside a call that never returns. A simulated world ends with us.
   (*told)->open.world.reset();
   std::_Exit(0);

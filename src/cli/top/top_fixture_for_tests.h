@@ -16,17 +16,17 @@ inline constexpr std::int64_t kWatt = 1000;
 inline const WallTime kNow = *from_rfc3339("2026-01-31T12:27:01Z");
 
 // What one of eight GPUs does, over and over.
-struct Life {
+struct GpuFixture {
   std::int64_t use;
   std::int64_t memory_gib;
   std::int64_t celsius;
   std::int64_t watts;
   const char* user;  // of its lease; "": none
-  const char* squatter;
+  const char* unleased_user;
   Bottleneck why;
 };
 
-inline const std::array<Life, 8> kLives = {{
+inline const std::array<GpuFixture, 8> kGpuFixtures = {{
     {96,
      61,
      74,
@@ -119,7 +119,7 @@ inline protocol::Process process(std::uint32_t pid, const std::string& user, std
   return one;
 }
 
-inline protocol::Device device(std::uint32_t index, const Life& life) {
+inline protocol::Device device(std::uint32_t index, const GpuFixture& life) {
   protocol::Device out;
   out.index = index;
   out.uuid = fmt::format("GPU-{:08x}", index);
@@ -145,7 +145,7 @@ inline protocol::Device device(std::uint32_t index, const Life& life) {
   set(Metric::power_limit, 700 * kWatt);
   set(Metric::clock_sm, 1590);
   set(Metric::clock_sm_max, 1980);
-  const std::string user = *life.user != '\0' ? life.user : life.squatter;
+  const std::string user = *life.user != '\0' ? life.user : life.unleased_user;
   out.processes.emplace();
   if (!user.empty()) {
     out.processes->push_back(
@@ -155,20 +155,20 @@ inline protocol::Device device(std::uint32_t index, const Life& life) {
   return out;
 }
 
-inline Model yard(std::size_t gpus) {
+inline Model make_model(std::size_t gpus) {
   Model model;
   model.host = "node7";
-  model.now = model.news.heard = kNow;
-  model.news.leases.emplace();
-  model.news.queue.emplace();
-  model.news.queue->pending_claimers = 2;
+  model.now = model.data.fetched_at = kNow;
+  model.data.leases.emplace();
+  model.data.queue.emplace();
+  model.data.queue->pending_claimers = 2;
   for (std::uint32_t index = 0; index < gpus; ++index) {
-    const Life& life = kLives[index % kLives.size()];
-    model.news.snapshot.devices.push_back(device(index, life));
-    const protocol::Device& made = model.news.snapshot.devices.back();
-    for (std::size_t second = 0; second < kRecent; ++second) {
+    const GpuFixture& life = kGpuFixtures[index % kGpuFixtures.size()];
+    model.data.snapshot.devices.push_back(device(index, life));
+    const protocol::Device& made = model.data.snapshot.devices.back();
+    for (std::size_t second = 0; second < kUtilizationSamples; ++second) {
       const double wave = static_cast<double>((second * 7 + index) % 10) / 40;
-      model.recent[made.uuid].push_back(
+      model.utilization[made.uuid].push_back(
           life.use < 0 ? kNoValue : std::max(0.0, static_cast<double>(life.use) / 100 - wave));
     }
     if (*life.user != '\0') {
@@ -178,12 +178,12 @@ inline Model yard(std::size_t gpus) {
       lease.uid = lease.user == "alice" ? 1000 : 1001;
       lease.gpus.push_back({index, made.uuid, made.pci_address, made.name, {}, {}});
       lease.use.emplace().held_s = 3.2 * 3600;
-      model.news.leases->leases.push_back(std::move(lease));
+      model.data.leases->leases.push_back(std::move(lease));
     }
-    if (*life.squatter != '\0') {
+    if (*life.unleased_user != '\0') {
       const std::uint32_t pid = 41'207 + 11 * index;
-      model.news.queue->squatters.push_back({pid, index, made.uuid, 1007, life.squatter, "python",
-                                             6 * kGibibyte, 4800,
+      model.data.queue->squatters.push_back({pid, index, made.uuid, 1007, life.unleased_user,
+                                             "python", 6 * kGibibyte, 4800,
                                              fmt::format("gpuyard lease adopt --pid {}", pid)});
     }
   }
@@ -192,8 +192,8 @@ inline Model yard(std::size_t gpus) {
   waiting.uid = 1002;
   waiting.user = "gina";
   waiting.wanted_gpus = 2;
-  waiting.place = protocol::LeasePlace{1, "busy", "1 of the 2 GPUs is free", 1080.0};
-  model.news.queue->waiting.push_back(waiting);
+  waiting.place = protocol::QueuePosition{1, "busy", "1 of the 2 GPUs is free", 1080.0};
+  model.data.queue->waiting.push_back(waiting);
   protocol::Alert alert;
   alert.number = 17;
   alert.rule = "gpu-lost";
@@ -203,21 +203,21 @@ inline Model yard(std::size_t gpus) {
   alert.gpu->uuid = "GPU-00000003";
   alert.message = "fell off the bus (Xid 79)";
   alert.advice = "gpuyard reset 3, or replace it.";
-  model.news.alerts.emplace();
-  if (gpus > 3) model.news.alerts->alerts.push_back(alert);
+  model.data.alerts.emplace();
+  if (gpus > 3) model.data.alerts->alerts.push_back(alert);
   model.daemon = "/run/gpuyard/gpuyard.sock";
-  model.knows_past = true;
+  model.has_history = true;
   model.uid = 1000;
   model.user = "alice";
-  arrange(model);
+  sort_lists(model);
   return model;
 }
 
 // Presses the keys that a terminal would send so; returns what the last one asked for.
-inline Effect press_keys(Model& model, std::string bytes) {
-  Effect effect;
+inline SessionAction press_keys(Model& model, std::string bytes) {
+  SessionAction effect;
   const Grid shown = render(model, {80, 24}, Charset::block);
-  while (!bytes.empty()) effect = press(model, take_stroke(bytes, true), shown);
+  while (!bytes.empty()) effect = handle_key(model, take_stroke(bytes, true), shown);
   return effect;
 }
 

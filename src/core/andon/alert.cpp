@@ -6,12 +6,12 @@
 namespace gpuyard::andon {
 namespace {
 
-constexpr std::string_view kOwner = "andon:";
+constexpr std::string_view kOwnerPrefix = "andon:";
 
 }  // namespace
 
 int worst_severity(const Alert& alert) {
-  return std::max(alert.severity, alert.told.value_or(0));
+  return std::max(alert.severity, alert.notified_severity.value_or(0));
 }
 
 std::string key_of(const Alert& alert) {
@@ -19,11 +19,11 @@ std::string key_of(const Alert& alert) {
 }
 
 std::string owner_of_cap(std::string_view rule) {
-  return std::string(kOwner) + std::string(rule);
+  return std::string(kOwnerPrefix) + std::string(rule);
 }
 
 std::string_view rule_of_owner(std::string_view owner) {
-  return owner.starts_with(kOwner) ? owner.substr(kOwner.size()) : std::string_view{};
+  return owner.starts_with(kOwnerPrefix) ? owner.substr(kOwnerPrefix.size()) : std::string_view{};
 }
 
 int thermal_severity(double celsius, double threshold) {
@@ -54,7 +54,7 @@ AlertLevel level_of(int severity) {
   return severity >= 40 ? AlertLevel::warning : AlertLevel::info;
 }
 
-bool Silence::covers(const Alert& alert) const {
+bool Silence::matches(const Alert& alert) const {
   return (rule.empty() || rule == alert.rule) && (gpu.empty() || gpu == alert.gpu);
 }
 
@@ -62,37 +62,38 @@ void SilenceTable::put(Silence silence, TimePoint now, WallTime wall) {
   // If the wall clock is behind, as after a boot without a clock, no silence gets longer than it
   // was.
   const Duration whole =
-      std::clamp<Duration>(silence.until - silence.since, Duration::zero(), kLongest);
+      std::clamp<Duration>(silence.until - silence.since, Duration::zero(), kMaxDuration);
   const auto left = std::clamp<Duration>(silence.until - wall, Duration::zero(), whole);
   const std::string id = silence.id;
-  book_.insert_or_assign(id, Silenced{std::move(silence), now + left});
+  entries_.insert_or_assign(id, Entry{std::move(silence), now + left});
 }
 
-std::optional<std::string> SilenceTable::named(std::string_view name) const {
-  const auto first = book_.lower_bound(std::string(name));
-  if (name.empty() || first == book_.end() || !first->first.starts_with(name)) return std::nullopt;
+std::optional<std::string> SilenceTable::find_id(std::string_view name) const {
+  const auto first = entries_.lower_bound(std::string(name));
+  if (name.empty() || first == entries_.end() || !first->first.starts_with(name))
+    return std::nullopt;
   const auto next = std::next(first);
-  const bool only = next == book_.end() || !next->first.starts_with(name);
+  const bool only = next == entries_.end() || !next->first.starts_with(name);
   return only || first->first == name ? std::optional(first->first) : std::nullopt;
 }
 
 std::vector<std::string> SilenceTable::expire(TimePoint now) {
   std::vector<std::string> over;
-  for (const auto& [id, entry] : book_) {
+  for (const auto& [id, entry] : entries_) {
     if (entry.until <= now) over.push_back(id);
   }
-  for (const std::string& id : over) book_.erase(id);
+  for (const std::string& id : over) entries_.erase(id);
   return over;
 }
 
-bool SilenceTable::covers(const Alert& alert) const {
-  return std::ranges::any_of(book_,
-                             [&](const auto& one) { return one.second.silence.covers(alert); });
+bool SilenceTable::is_silenced(const Alert& alert) const {
+  return std::ranges::any_of(entries_,
+                             [&](const auto& one) { return one.second.silence.matches(alert); });
 }
 
 std::vector<Silence> SilenceTable::all() const {
   std::vector<Silence> all;
-  for (const auto& [id, entry] : book_) all.push_back(entry.silence);
+  for (const auto& [id, entry] : entries_) all.push_back(entry.silence);
   std::ranges::sort(all, {}, &Silence::until);
   return all;
 }

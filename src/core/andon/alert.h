@@ -19,11 +19,11 @@
 
 namespace gpuyard::andon {
 
-enum class State : std::uint8_t {
+enum class AlertState : std::uint8_t {
   firing,
   resolved,
 };
-BOOST_DESCRIBE_ENUM(State, firing, resolved)
+BOOST_DESCRIBE_ENUM(AlertState, firing, resolved)
 
 struct Acknowledgement {
   std::string by;
@@ -40,20 +40,21 @@ struct Alert {
   std::optional<std::uint32_t> index = {};  // of the GPU, when it was last seen
   std::string gpu_name = {};
   std::string pci_address = {};
-  State state = State::firing;
+  AlertState state = AlertState::firing;
   int severity = 0;  // of its current value
   double value = 0;
   std::string message = {};
   std::string advice = {};
   std::optional<std::uint32_t> xid = {};
-  std::string words = {};  // the driver's own about that Xid; on the disk only as part of `message`
+  std::string driver_text =
+      {};  // the driver's own about that Xid; on the disk only as part of `message`
   WallTime fired{};
   std::optional<WallTime> resolved = {};
-  std::string ending = {};  // why it ended, unless it cleared
+  std::string end_reason = {};  // why it ended, unless it cleared
   std::optional<Acknowledgement> acknowledged = {};
   // The highest severity that sinks were told; empty if none was told.
-  std::optional<int> told = {};
-  std::vector<std::string> heard_by = {};  // sinks that will be told of its end
+  std::optional<int> notified_severity = {};
+  std::vector<std::string> notified_sinks = {};  // sinks that will be told of its end
   bool simulated = false;
 
   friend bool operator==(const Alert&, const Alert&) = default;
@@ -108,48 +109,48 @@ struct Silence {
   WallTime since{};
   WallTime until{};
 
-  bool covers(const Alert&) const;
+  bool matches(const Alert&) const;
 
   friend bool operator==(const Silence&, const Silence&) = default;
 };
 
 class SilenceTable {
  public:
-  static constexpr std::size_t kMost = 256;
-  static constexpr std::size_t kKeptForAdmins = 64;  // of these
-  static constexpr Duration kLongest = std::chrono::hours(24 * 30);
+  static constexpr std::size_t kMaxSilences = 256;
+  static constexpr std::size_t kReservedForAdmins = 64;  // of these
+  static constexpr Duration kMaxDuration = std::chrono::hours(24 * 30);
 
   // The silence ends after the time that it has left at `wall`. Setting the wall clock later
   // changes nothing.
   void put(Silence, TimePoint now, WallTime wall);
-  bool remove(const std::string& id) { return book_.erase(id) > 0; }
+  bool remove(const std::string& id) { return entries_.erase(id) > 0; }
   // The id that is this name, or the only one that begins with it.
-  std::optional<std::string> named(std::string_view name) const;
+  std::optional<std::string> find_id(std::string_view name) const;
   // Removes the silences whose time is over, and returns their ids.
   std::vector<std::string> expire(TimePoint now);
 
-  bool covers(const Alert&) const;
+  bool is_silenced(const Alert&) const;
   std::vector<Silence> all() const;
-  std::size_t size() const { return book_.size(); }
+  std::size_t size() const { return entries_.size(); }
 
  private:
-  struct Silenced {
+  struct Entry {
     Silence silence;
     TimePoint until;
   };
-  std::map<std::string, Silenced> book_;
+  std::map<std::string, Entry> entries_;
 };
 
 // The state of alerts that survives a killed daemon, and the archive that keeps it.
 
 // A message that one sink is told once. It is kept until the sink has taken it.
-struct Outgoing {
+struct OutboxMessage {
   std::string id;           // the same at each try, and after a restart
   std::string sink;         // by its name
   std::string body;         // for the code that delivers it
   std::uint64_t order = 0;  // messages go out in this order, lowest first
 
-  friend bool operator==(const Outgoing&, const Outgoing&) = default;
+  friend bool operator==(const OutboxMessage&, const OutboxMessage&) = default;
 };
 
 // One transaction: all of it is kept, or nothing.
@@ -158,24 +159,24 @@ struct AlertTransaction {
   std::vector<Alert> alerts = {};  // each replaces its kept copy
   std::vector<Silence> silences = {};
   std::vector<std::string> unsilenced = {};  // ids
-  std::vector<Outgoing> outgoing = {};
+  std::vector<OutboxMessage> messages = {};
   std::vector<std::string> delivered = {};  // ids of messages that are not outgoing any more
   Requester requester = Requester::daemon();
 
   bool empty() const {
     return !everything && alerts.empty() && silences.empty() && unsilenced.empty() &&
-           outgoing.empty() && delivered.empty();
+           messages.empty() && delivered.empty();
   }
 };
 
-struct Kept {
+struct SavedAlerts {
   std::vector<Alert> firing;
   std::vector<Silence> silences;
-  std::vector<Outgoing> outgoing;  // in the order in which they were given to save()
-  std::uint64_t last_number = 0;   // the highest that any alert ever had
+  std::vector<OutboxMessage> messages;  // in the order in which they were given to save()
+  std::uint64_t last_number = 0;        // the highest that any alert ever had
 };
 
-struct HistoryQuestion {
+struct AlertHistoryQuery {
   std::string rule = {};                     // empty: any
   std::string gpus = {};                     // ids, separated by commas; empty: any
   std::optional<std::uint64_t> before = {};  // numbers below this one
@@ -187,20 +188,21 @@ struct HistoryQuestion {
 // requests wait already. A callback never runs inside the call it was given to.
 class AlertStorage {
  public:
-  using Saved = std::function<void(const Result<void>&)>;
+  using OnSaved = std::function<void(const Result<void>&)>;
 
   virtual ~AlertStorage() = default;
-  virtual bool load(std::function<void(Result<Kept>)> loaded) = 0;
-  virtual bool save(AlertTransaction, Saved kept) = 0;
+  virtual bool load(std::function<void(Result<SavedAlerts>)> loaded) = 0;
+  virtual bool save(AlertTransaction, OnSaved kept) = 0;
   // Whether save() would accept an entry of this requester now.
-  virtual bool has_room(const Requester&) const { return true; }
+  virtual bool has_queue_space(const Requester&) const { return true; }
   // Tells firing and resolved alerts, the newest first.
-  virtual bool history(HistoryQuestion, std::function<void(Result<std::vector<Alert>>)>) = 0;
+  virtual bool query_history(AlertHistoryQuery,
+                             std::function<void(Result<std::vector<Alert>>)>) = 0;
   // Returns what is wrong with the archive, for people; empty when all is well.
   virtual std::vector<std::string> notes() const = 0;
 
   // How many resolved alerts are kept.
-  static constexpr std::int64_t kAlertsKept = 10'000;
+  static constexpr std::int64_t kMaxResolvedAlerts = 10'000;
 };
 
 }  // namespace gpuyard::andon

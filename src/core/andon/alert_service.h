@@ -24,19 +24,19 @@
 namespace gpuyard::andon {
 
 // Carries messages to sinks.
-class Messenger {
+class AlertNotifier {
  public:
-  virtual ~Messenger() = default;
+  virtual ~AlertNotifier() = default;
   // Returns the sinks that are told that the alert fires: those that its rule names, or else all
   // that want alerts of its level.
   virtual std::vector<std::string> sinks_for(const Alert&, const Rule&) = 0;
   // Returns the sink that runs the rule's command, or "" if the rule has none.
   virtual std::string command_of(const Rule&) = 0;
   // Builds the message to a sink about an alert, firing or resolved. Sends nothing.
-  virtual Outgoing words_for(const Alert&, const std::string& sink) = 0;
+  virtual OutboxMessage make_message(const Alert&, const std::string& sink) = 0;
   // Sends the message, now or when the sink can take it. Board::delivered() is called then, never
   // inside this call.
-  virtual void send(const Outgoing&) = 0;
+  virtual void send(const OutboxMessage&) = 0;
 };
 
 // Why a GPU gets no new work.
@@ -48,25 +48,26 @@ struct Quarantine {
   std::string advice;
 };
 
-class Board {
+class AlertService {
  public:
-  using Answer = std::function<void(Result<Alert>)>;
-  using Silenced = std::function<void(Result<Silence>)>;
-  using Done = std::function<void(const Result<void>&)>;
+  using OnAlert = std::function<void(Result<Alert>)>;
+  using OnSilence = std::function<void(Result<Silence>)>;
+  using OnDone = std::function<void(const Result<void>&)>;
 
-  static constexpr Duration kLoadAgain = std::chrono::seconds(1);
+  static constexpr Duration kLoadRetryDelay = std::chrono::seconds(1);
   // How long alerts wait for the disk to be read at the start. After that they fire without it.
-  static constexpr Duration kLoadPatience = std::chrono::seconds(10);
-  static constexpr Duration kSaveAgain = std::chrono::seconds(5);
+  static constexpr Duration kLoadTimeout = std::chrono::seconds(10);
+  static constexpr Duration kSaveRetryDelay = std::chrono::seconds(5);
   // How long a message waits for its write to the disk. After that it is sent all the same.
-  static constexpr Duration kSavePatience = std::chrono::seconds(5);
-  static constexpr std::size_t kMostOutgoing = 8192;  // messages kept on disk; more are only sent
-  static constexpr std::size_t kMostOver = 1024;      // resolved alerts not yet on disk
+  static constexpr Duration kSaveTimeout = std::chrono::seconds(5);
+  static constexpr std::size_t kMaxOutboxMessages =
+      8192;  // messages kept on disk; more are only sent
+  static constexpr std::size_t kMaxUnsavedResolved = 1024;  // resolved alerts not yet on disk
 
   // The references outlive the board.
-  Board(Loop&, AlertStorage&, Messenger&, Rules);
-  Board(const Board&) = delete;
-  Board& operator=(const Board&) = delete;
+  AlertService(Loop&, AlertStorage&, AlertNotifier&, Rules);
+  AlertService(const AlertService&) = delete;
+  AlertService& operator=(const AlertService&) = delete;
 
   // Reads what was kept. No rule is evaluated before that is done.
   void start();
@@ -77,98 +78,101 @@ class Board {
   // Evaluates these rules from now on.
   void replace(Rules);
   // Forgets a message that its sink has taken, or never will take.
-  void delivered(const std::string& outgoing);
+  void mark_delivered(const std::string& outgoing);
 
   // Each answers once the change is on the disk, never inside the call. Errors: not_found, conflict
   // (the alert is resolved), unavailable (in effect, but not stored), busy (too many silences, or
   // this requester's share of the disk queue is full; nothing is changed).
-  void acknowledge(std::uint64_t number, Acknowledgement, const Answer&,
+  void acknowledge(std::uint64_t number, Acknowledgement, const OnAlert&,
                    const Requester& = Requester::daemon());
-  void silence(Silence, const Silenced&, const Requester& = Requester::daemon());
-  void unsilence(const std::string& name, const Done&, const Requester& = Requester::daemon());
+  void silence(Silence, const OnSilence&, const Requester& = Requester::daemon());
+  void unsilence(const std::string& name, const OnDone&, const Requester& = Requester::daemon());
   // Returns an alert that fires, or that is over but not kept yet; null: only history() may know
   // it.
   const Alert* find(std::uint64_t number) const;
-  bool history(HistoryQuestion question, std::function<void(Result<std::vector<Alert>>)> answered) {
-    return archive_.history(std::move(question), std::move(answered));
+  bool query_history(AlertHistoryQuery question,
+                     std::function<void(Result<std::vector<Alert>>)> answered) {
+    return storage_.query_history(std::move(question), std::move(answered));
   }
 
   // One listener, told at once of every alert that fires, gets worse, is acknowledged or is over.
-  void on_change(std::function<void(const Alert&)> told) { told_ = std::move(told); }
+  void set_on_change(std::function<void(const Alert&)> told) { on_change_ = std::move(told); }
 
   // One listener, told of an alert that a user acknowledges, before it is kept.
-  void on_acknowledged(std::function<void(const Alert&, const Rule&)> told) {
-    acknowledged_ = std::move(told);
+  void set_on_acknowledged(std::function<void(const Alert&, const Rule&)> told) {
+    on_acknowledged_ = std::move(told);
   }
   // Ends all alerts about a GPU that was taken out of the machine.
-  void take_out(const DeviceId&, const std::string& why);
+  void remove_gpu(const DeviceId&, const std::string& why);
 
-  const Engine& engine() const { return engine_; }
+  const RuleEngine& engine() const { return engine_; }
   const SilenceTable& silences() const { return silences_; }
   std::optional<Quarantine> quarantine(const DeviceId&) const;
-  const std::map<std::string, Outgoing>& outgoing() const { return outgoing_; }
-  bool looking() const { return open_; }
+  const std::map<std::string, OutboxMessage>& outbox() const { return outbox_; }
+  bool is_open() const { return open_; }
   // Whether the stored alerts have been read.
-  bool loaded() const { return loaded_; }
+  bool is_loaded() const { return loaded_; }
   // Whether the stored alerts are still being read, even if alerts fire without them already. False
   // once a read has failed.
-  bool reading() const { return !open_ || (!loaded_ && !load_failed_); }
-  std::optional<Error> trouble() const { return trouble_; }
+  bool is_loading() const { return !open_ || (!loaded_ && !load_failed_); }
+  std::optional<Error> storage_error() const { return storage_error_; }
 
  private:
-  using Kept = std::function<void(const Result<void>&)>;
+  using OnSaved = std::function<void(const Result<void>&)>;
 
   // An entry that is being kept, and the messages to send once it is kept.
-  struct Keeping {
-    AlertTransaction entry;
-    std::vector<Outgoing> words;
-    bool said = false;
-    Kept kept;
+  struct PendingSave {
+    AlertTransaction transaction;
+    std::vector<OutboxMessage> messages;
+    bool sent = false;
+    OnSaved on_saved;
   };
-  using KeepingPtr = std::shared_ptr<Keeping>;
+  using PendingSavePtr = std::shared_ptr<PendingSave>;
 
   void load();
-  void on_loaded(Result<andon::Kept>);
-  void merge(const andon::Kept&);
-  void open_without_what_was_kept();
+  void on_loaded(Result<andon::SavedAlerts>);
+  void merge(const andon::SavedAlerts&);
+  void open_without_saved_state();
   void open();
-  void take(const std::vector<Change>&);
-  void tell_of_firing();
-  void tell_new_sinks();
+  void apply_transitions(const std::vector<AlertTransition>&);
+  void notify_firing();
+  void notify_new_sinks();
   void run_command(const Alert&);
-  void tell(const Alert&, const std::vector<std::string>& sinks);
-  void quarantine_anew();
-  void keep(Alert);
-  void flush(Kept kept = nullptr, const Requester& = Requester::daemon());
-  void save(const KeepingPtr&);
-  void say(Keeping&);
-  void fail(const Error&);
-  void on_kept(const KeepingPtr&, const Result<void>&);
-  AlertTransaction everything() const;
+  void enqueue_messages(const Alert&, const std::vector<std::string>& sinks);
+  void update_quarantine();
+  void stage(Alert);
+  void flush(OnSaved kept = nullptr, const Requester& = Requester::daemon());
+  void save(const PendingSavePtr&);
+  void send_messages(PendingSave&);
+  void record_storage_error(const Error&);
+  void on_saved(const PendingSavePtr&, const Result<void>&);
+  AlertTransaction full_transaction() const;
 
   Loop& loop_;
-  AlertStorage& archive_;
-  Messenger& messenger_;
-  Engine engine_;
+  AlertStorage& storage_;
+  AlertNotifier& notifier_;
+  RuleEngine engine_;
   SilenceTable silences_;
-  std::map<std::string, Outgoing> outgoing_;
-  std::map<DeviceId, Quarantine> quarantined_;
-  AlertTransaction entry_;               // the next one to be kept
-  std::uint64_t next_order_ = 1;         // of the next message
-  std::map<std::uint64_t, Alert> over_;  // resolved, and not kept yet
-  std::function<void(const Alert&)> told_ = [](const Alert&) {};
-  std::function<void(const Alert&, const Rule&)> acknowledged_ = [](const Alert&, const Rule&) {};
+  std::map<std::string, OutboxMessage> outbox_;
+  std::map<DeviceId, Quarantine> quarantines_;
+  AlertTransaction transaction_;                     // the next one to be kept
+  std::uint64_t next_order_ = 1;                     // of the next message
+  std::map<std::uint64_t, Alert> unsaved_resolved_;  // resolved, and not kept yet
+  std::function<void(const Alert&)> on_change_ = [](const Alert&) {};
+  std::function<void(const Alert&, const Rule&)> on_acknowledged_ = [](const Alert&, const Rule&) {
+  };
   bool open_ = false;
   bool loaded_ = false;           // the kept state has been read
   bool load_failed_ = false;      // at least once
-  bool owes_everything_ = false;  // the disk lacks something that it was given
-  std::uint64_t next_keeping_ = 0;
-  std::map<std::uint64_t, Subscription> patience_;  // one timer for each save that is not answered
-  std::optional<Error> trouble_;
+  bool needs_full_save_ = false;  // the disk lacks something that it was given
+  std::uint64_t next_save_ = 0;
+  std::map<std::uint64_t, Subscription>
+      save_timeouts_;  // one timer for each save that is not answered
+  std::optional<Error> storage_error_;
   Subscription load_timer_;
   Subscription open_timer_;
   Subscription save_timer_;
-  Lifetime here_;
+  Lifetime lifetime_;
 };
 
 }  // namespace gpuyard::andon

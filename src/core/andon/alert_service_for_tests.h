@@ -62,22 +62,22 @@ class EngineRun {
  public:
   explicit EngineRun(Rules rules) : engine(std::move(rules)) {}
 
-  std::vector<Change> tick(const Facts& facts) {
+  std::vector<AlertTransition> tick(const Facts& facts) {
     now += std::chrono::seconds(1);
     return engine.tick(facts, now,
                        kWall + std::chrono::duration_cast<WallTime::duration>(now - kStart));
   }
   // Ticks `seconds` times with the same facts, and returns all changes.
-  std::vector<Change> stay(const Facts& facts, int seconds) {
-    std::vector<Change> all;
+  std::vector<AlertTransition> stay(const Facts& facts, int seconds) {
+    std::vector<AlertTransition> all;
     for (int i = 0; i < seconds; ++i) {
-      for (Change& change : tick(facts)) all.push_back(std::move(change));
+      for (AlertTransition& change : tick(facts)) all.push_back(std::move(change));
     }
     return all;
   }
 
   TimePoint now = kStart;
-  Engine engine;
+  RuleEngine engine;
 };
 
 }  // namespace gpuyard::andon

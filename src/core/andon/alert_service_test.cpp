@@ -7,17 +7,17 @@
 namespace gpuyard::andon {
 namespace {
 
-TEST_F(BoardTest, FiringAndResolvedAreNotifiedOnce) {
-  Life life(loop_, disk_);
+TEST_F(AlertServiceTest, FiringAndResolvedAreNotifiedOnce) {
+  AlertServiceFixture life(loop_, disk_);
   life.stay(85, 600);
   EXPECT_EQ(life.said(), kFired);
   life.stay(60, 600);
   EXPECT_EQ(life.said(), (Said{"firing GPU 0 is at 85 C", "resolved GPU 0 is at 85 C"}));
-  EXPECT_EQ(disk_.alerts.at(1).state, State::resolved);
+  EXPECT_EQ(disk_.alerts.at(1).state, AlertState::resolved);
 }
 
-TEST_F(BoardTest, HigherAlertLevelNotifiesAgainOnce) {
-  Life life(loop_, disk_);
+TEST_F(AlertServiceTest, HigherAlertLevelNotifiesAgainOnce) {
+  AlertServiceFixture life(loop_, disk_);
   life.stay(81, 11);
   life.stay(89, 5);
   life.stay(95, 5);
@@ -26,12 +26,12 @@ TEST_F(BoardTest, HigherAlertLevelNotifiesAgainOnce) {
   EXPECT_EQ(life.said(), (Said{"firing GPU 0 is at 81 C", "firing GPU 0 is at 95 C"}));
 }
 
-TEST_F(BoardTest, AcknowledgedAlertNotifiesOnlyWhenResolved) {
-  Life life(loop_, disk_);
+TEST_F(AlertServiceTest, AcknowledgedAlertNotifiesOnlyWhenResolved) {
+  AlertServiceFixture life(loop_, disk_);
   life.stay(81, 11);
   int taken = 0;
-  life.board.acknowledge(1, {"uid 0", "on it", kWall},
-                         [&](const auto& got) { taken += got ? 1 : 0; });
+  life.service.acknowledge(1, {"uid 0", "on it", kWall},
+                           [&](const auto& got) { taken += got ? 1 : 0; });
   EXPECT_EQ(taken, 0);
   loop_.run_posted();
   EXPECT_EQ(taken, 1);
@@ -42,134 +42,134 @@ TEST_F(BoardTest, AcknowledgedAlertNotifiesOnlyWhenResolved) {
   EXPECT_EQ(life.said().size(), 2U);
 }
 
-TEST_F(BoardTest, AcknowledgementCallsSubscriberOnce) {
-  Life life(loop_, disk_);
+TEST_F(AlertServiceTest, AcknowledgementCallsSubscriberOnce) {
+  AlertServiceFixture life(loop_, disk_);
   std::vector<std::string> told;
-  life.board.on_acknowledged(
+  life.service.set_on_acknowledged(
       [&](const Alert& alert, const Rule& rule) { told.push_back(rule.name + " " + alert.gpu); });
   life.stay(81, 11);
   EXPECT_TRUE(told.empty());
-  life.board.acknowledge(1, {"uid 0", "", kWall}, [](const auto&) {});
+  life.service.acknowledge(1, {"uid 0", "", kWall}, [](const auto&) {});
   loop_.run_posted();
   life.stay(95, 11);
   EXPECT_EQ(told, std::vector<std::string>{"hot GPU-0"});
 }
 
-TEST_F(BoardTest, AlertsOfARemovedGpuEnd) {
-  Life life(loop_, disk_);
+TEST_F(AlertServiceTest, AlertsOfARemovedGpuEnd) {
+  AlertServiceFixture life(loop_, disk_);
   life.stay(85, 11);
-  life.board.take_out("GPU-0", "taken out");
+  life.service.remove_gpu("GPU-0", "taken out");
   loop_.run_posted();
   EXPECT_EQ(life.said().back(), "resolved GPU 0 is at 85 C");
-  EXPECT_EQ(disk_.alerts.at(1).ending, "taken out");
-  EXPECT_TRUE(life.board.engine().firing().empty());
+  EXPECT_EQ(disk_.alerts.at(1).end_reason, "taken out");
+  EXPECT_TRUE(life.service.engine().firing_alerts().empty());
 }
 
-TEST_F(BoardTest, AcknowledgingUnknownOrResolvedAlertFails) {
-  Life life(loop_, disk_);
+TEST_F(AlertServiceTest, AcknowledgingUnknownOrResolvedAlertFails) {
+  AlertServiceFixture life(loop_, disk_);
   std::vector<Errc> codes;
   const auto note = [&](const Result<Alert>& got) { codes.push_back(got.error().code); };
-  life.board.acknowledge(1, {}, note);
+  life.service.acknowledge(1, {}, note);
   loop_.run_posted();
   life.stay(85, 11);
   life.stay(60, 60);
-  life.board.acknowledge(1, {}, note);
+  life.service.acknowledge(1, {}, note);
   loop_.run_posted();
   EXPECT_EQ(codes, (std::vector{Errc::not_found, Errc::conflict}));
 }
 
-TEST_F(BoardTest, SilenceDefersFiringNotificationUntilExpiry) {
-  Life life(loop_, disk_);
-  life.board.silence({.id = "s",
-                      .rule = "hot",
-                      .by = "uid 0",
-                      .comment = "",
-                      .since = loop_.wall(),
-                      .until = loop_.wall() + std::chrono::minutes(5)},
-                     [](const auto&) {});
+TEST_F(AlertServiceTest, SilenceDefersFiringNotificationUntilExpiry) {
+  AlertServiceFixture life(loop_, disk_);
+  life.service.silence({.id = "s",
+                        .rule = "hot",
+                        .by = "uid 0",
+                        .comment = "",
+                        .since = loop_.wall(),
+                        .until = loop_.wall() + std::chrono::minutes(5)},
+                       [](const auto&) {});
   life.stay(85, 200);
   EXPECT_TRUE(life.said().empty());
-  EXPECT_EQ(life.board.engine().firing().size(), 1U);
+  EXPECT_EQ(life.service.engine().firing_alerts().size(), 1U);
   life.stay(85, 200);
   EXPECT_EQ(life.said(), kFired);
   EXPECT_TRUE(disk_.silences.empty());
 }
 
-TEST_F(BoardTest, SomeSilencesAreReservedForAdministrators) {
-  Life life(loop_, disk_);
+TEST_F(AlertServiceTest, SomeSilencesAreReservedForAdministrators) {
+  AlertServiceFixture life(loop_, disk_);
   const WallTime until = loop_.wall() + std::chrono::hours(1);
   std::size_t put = 0;
   const auto silence = [&](const Requester& by) {
-    life.board.silence(
+    life.service.silence(
         {.id = std::to_string(put), .by = "", .comment = "", .until = until},
         [&](const auto& done) { put += done.ok() ? 1 : 0; }, by);
     loop_.run_posted();
   };
-  for (std::size_t i = 0; i < SilenceTable::kMost; ++i) silence({"uid 1001"});
-  EXPECT_EQ(put, SilenceTable::kMost - SilenceTable::kKeptForAdmins);
-  for (std::size_t i = 0; i < SilenceTable::kMost; ++i) silence({"uid 0", true});
-  EXPECT_EQ(put, SilenceTable::kMost);
+  for (std::size_t i = 0; i < SilenceTable::kMaxSilences; ++i) silence({"uid 1001"});
+  EXPECT_EQ(put, SilenceTable::kMaxSilences - SilenceTable::kReservedForAdmins);
+  for (std::size_t i = 0; i < SilenceTable::kMaxSilences; ++i) silence({"uid 0", true});
+  EXPECT_EQ(put, SilenceTable::kMaxSilences);
 }
 
-TEST_F(BoardTest, FullShareOfTheDiskQueueRefusesChanges) {
-  Life life(loop_, disk_);
+TEST_F(AlertServiceTest, FullShareOfTheDiskQueueRefusesChanges) {
+  AlertServiceFixture life(loop_, disk_);
   life.stay(85, 11);
   const int saves = disk_.saves;
   disk_.crowded = true;
   const Requester user{"uid 1001"};
   std::vector<Errc> codes;
   const auto note = [&](const auto& got) { codes.push_back(got.error().code); };
-  life.board.acknowledge(1, {"uid 1001", "", kWall}, note, user);
-  life.board.silence({.id = "s", .by = "uid 1001", .comment = ""}, note, user);
-  life.board.unsilence("s", note, user);
+  life.service.acknowledge(1, {"uid 1001", "", kWall}, note, user);
+  life.service.silence({.id = "s", .by = "uid 1001", .comment = ""}, note, user);
+  life.service.unsilence("s", note, user);
   loop_.run_posted();
   EXPECT_EQ(codes, std::vector(3, Errc::busy));
   EXPECT_EQ(disk_.saves, saves);
-  EXPECT_FALSE(life.board.trouble());
-  EXPECT_FALSE(life.board.find(1)->acknowledged);
-  EXPECT_EQ(life.board.silences().size(), 0U);
+  EXPECT_FALSE(life.service.storage_error());
+  EXPECT_FALSE(life.service.find(1)->acknowledged);
+  EXPECT_EQ(life.service.silences().size(), 0U);
 }
 
-TEST_F(BoardTest, SilencedAlertResolvesWithoutNotification) {
-  Life life(loop_, disk_);
-  life.board.silence({.id = "s",
-                      .by = "uid 0",
-                      .comment = "",
-                      .since = loop_.wall(),
-                      .until = loop_.wall() + std::chrono::hours(5)},
-                     [](const auto&) {});
+TEST_F(AlertServiceTest, SilencedAlertResolvesWithoutNotification) {
+  AlertServiceFixture life(loop_, disk_);
+  life.service.silence({.id = "s",
+                        .by = "uid 0",
+                        .comment = "",
+                        .since = loop_.wall(),
+                        .until = loop_.wall() + std::chrono::hours(5)},
+                       [](const auto&) {});
   life.stay(85, 60);
   life.stay(60, 60);
   EXPECT_TRUE(life.said().empty());
-  EXPECT_EQ(disk_.alerts.at(1).state, State::resolved);
+  EXPECT_EQ(disk_.alerts.at(1).state, AlertState::resolved);
 }
 
-TEST_F(BoardTest, ReloadNotifiesNewSinkOfFiringAlert) {
-  Life life(loop_, disk_);
+TEST_F(AlertServiceTest, ReloadNotifiesNewSinkOfFiringAlert) {
+  AlertServiceFixture life(loop_, disk_);
   life.stay(85, 11);
   life.messenger.sinks = {"log", "ops"};
   life.stay(85, 11);
   EXPECT_EQ(life.said(), kFired);
-  life.board.replace({hot_rule()});
+  life.service.replace({hot_rule()});
   loop_.run_posted();
   EXPECT_EQ(life.said(), (Said{"firing GPU 0 is at 85 C", "ops: firing GPU 0 is at 85 C"}));
 }
 
-TEST_F(BoardTest, ResolvedGoesOnlyToNotifiedSinks) {
-  Life life(loop_, disk_);
+TEST_F(AlertServiceTest, ResolvedGoesOnlyToNotifiedSinks) {
+  AlertServiceFixture life(loop_, disk_);
   life.messenger.sinks = {"ops"};
   life.stay(85, 11);
   life.messenger.sinks = {"others"};
-  life.board.replace({});
+  life.service.replace({});
   loop_.run_posted();
   EXPECT_EQ(life.said(), (Said{"ops: firing GPU 0 is at 85 C", "ops: resolved GPU 0 is at 85 C"}));
 }
 
-TEST_F(BoardTest, CommandRunsOncePerTransitionWithNotifyOff) {
+TEST_F(AlertServiceTest, CommandRunsOncePerTransitionWithNotifyOff) {
   Rule rule = hot_rule();
   rule.command = {"/bin/true"};
   rule.notify = false;
-  Life life(loop_, disk_, {rule});
+  AlertServiceFixture life(loop_, disk_, {rule});
   life.stay(81, 11);
   life.stay(99, 11);
   life.stay(60, 60);
@@ -177,21 +177,22 @@ TEST_F(BoardTest, CommandRunsOncePerTransitionWithNotifyOff) {
                                "command:hot: resolved GPU 0 is at 99 C"}));
 }
 
-TEST_F(BoardTest, AQuarantineLastsUntilTheAlertIsOverOrAcknowledged) {
-  Life life(loop_, disk_, {quarantining()});
+TEST_F(AlertServiceTest, AQuarantineLastsUntilTheAlertIsOverOrAcknowledged) {
+  AlertServiceFixture life(loop_, disk_, {quarantining()});
   life.stay(85, 10);
-  EXPECT_FALSE(life.board.quarantine("GPU-0"));
+  EXPECT_FALSE(life.service.quarantine("GPU-0"));
   life.stay(85, 1);
-  ASSERT_TRUE(life.board.quarantine("GPU-0"));
-  EXPECT_EQ(life.board.quarantine("GPU-0")->text, "quarantined by alert 1 (hot): GPU 0 is at 85 C");
+  ASSERT_TRUE(life.service.quarantine("GPU-0"));
+  EXPECT_EQ(life.service.quarantine("GPU-0")->text,
+            "quarantined by alert 1 (hot): GPU 0 is at 85 C");
   life.stay(60, 20);
-  EXPECT_TRUE(life.board.quarantine("GPU-0"));
+  EXPECT_TRUE(life.service.quarantine("GPU-0"));
   life.stay(60, 1);
-  EXPECT_FALSE(life.board.quarantine("GPU-0"));
+  EXPECT_FALSE(life.service.quarantine("GPU-0"));
   life.stay(85, 11);
-  EXPECT_TRUE(life.board.quarantine("GPU-0"));
-  life.board.acknowledge(2, {}, [](const auto&) {});
-  EXPECT_FALSE(life.board.quarantine("GPU-0"));
+  EXPECT_TRUE(life.service.quarantine("GPU-0"));
+  life.service.acknowledge(2, {}, [](const auto&) {});
+  EXPECT_FALSE(life.service.quarantine("GPU-0"));
 }
 
 }  // namespace
@@ -199,175 +200,176 @@ TEST_F(BoardTest, AQuarantineLastsUntilTheAlertIsOverOrAcknowledged) {
 // The board and its disk, over several lives of a daemon.
 namespace {
 
-TEST_F(BoardTest, NotificationWaitsForCommit) {
-  Life life(loop_, disk_);
+TEST_F(AlertServiceTest, NotificationWaitsForCommit) {
+  AlertServiceFixture life(loop_, disk_);
   life.stay(85, 10);
   loop_.advance(std::chrono::seconds(1));
-  life.board.tick(at_temperature(85));
+  life.service.tick(at_temperature(85));
   EXPECT_TRUE(life.said().empty());
   loop_.run_posted();
   EXPECT_EQ(disk_.outgoing.size(), 1U);
   EXPECT_EQ(life.said(), kFired);
 }
 
-TEST_F(BoardTest, RestartResendsOnlyUndeliveredMessages) {
+TEST_F(AlertServiceTest, RestartResendsOnlyUndeliveredMessages) {
   {
-    Life life(loop_, disk_);
+    AlertServiceFixture life(loop_, disk_);
     life.stay(85, 11);
-    life.board.delivered(life.messenger.said[0].id);
+    life.service.mark_delivered(life.messenger.said[0].id);
     loop_.run_posted();
   }
   {
-    Life life(loop_, disk_);
+    AlertServiceFixture life(loop_, disk_);
     life.stay(85, 60);
     EXPECT_TRUE(life.said().empty());
     life.stay(60, 60);
     EXPECT_EQ(life.said(), Said{"resolved GPU 0 is at 85 C"});
   }
-  Life life(loop_, disk_);  // the sink has not taken the last message
+  AlertServiceFixture life(loop_, disk_);  // the sink has not taken the last message
   EXPECT_EQ(life.said(), Said{"resolved GPU 0 is at 85 C"});
   life.stay(85, 11);
-  EXPECT_EQ(life.board.engine().firing().at(0).number, 2U);
+  EXPECT_EQ(life.service.engine().firing_alerts().at(0).number, 2U);
 }
 
-TEST_F(BoardTest, CrashBeforeCommitFiresAgainAfterRestart) {
+TEST_F(AlertServiceTest, CrashBeforeCommitFiresAgainAfterRestart) {
   {
-    Life life(loop_, disk_);
+    AlertServiceFixture life(loop_, disk_);
     life.stay(85, 10);
     disk_.failing = true;  // what it writes now is lost with it
     loop_.advance(std::chrono::seconds(1));
-    life.board.tick(at_temperature(85));
+    life.service.tick(at_temperature(85));
   }
   loop_.run_posted();
   disk_.failing = false;
-  Life life(loop_, disk_);
+  AlertServiceFixture life(loop_, disk_);
   life.stay(85, 11);
   EXPECT_EQ(life.said(), kFired);
 }
 
-TEST_F(BoardTest, FailedSaveStillNotifiesAndIsRetried) {
-  Life life(loop_, disk_);
+TEST_F(AlertServiceTest, FailedSaveStillNotifiesAndIsRetried) {
+  AlertServiceFixture life(loop_, disk_);
   disk_.failing = true;
   life.stay(85, 60);
   EXPECT_EQ(life.said(), kFired);
-  EXPECT_TRUE(life.board.trouble().has_value());
+  EXPECT_TRUE(life.service.storage_error().has_value());
   life.stay(60, 60);
   EXPECT_EQ(life.said().size(), 2U);
   disk_.failing = false;
   life.stay(60, 10);
-  EXPECT_FALSE(life.board.trouble().has_value());
-  EXPECT_EQ(disk_.alerts.at(1).state, State::resolved);
+  EXPECT_FALSE(life.service.storage_error().has_value());
+  EXPECT_EQ(disk_.alerts.at(1).state, AlertState::resolved);
   EXPECT_EQ(disk_.outgoing.size(), 2U);
 }
 
-TEST_F(BoardTest, UnreadableStorageDelaysAlertsOnlyBriefly) {
+TEST_F(AlertServiceTest, UnreadableStorageDelaysAlertsOnlyBriefly) {
   disk_.failing = true;
-  Life life(loop_, disk_);
+  AlertServiceFixture life(loop_, disk_);
   life.stay(85, 40);
   EXPECT_EQ(life.said(), kFired);
 }
 
-TEST_F(BoardTest, SilencesSurviveARestart) {
+TEST_F(AlertServiceTest, SilencesSurviveARestart) {
   {
-    Life life(loop_, disk_);
-    life.board.silence({.id = "s",
-                        .by = "uid 0",
-                        .comment = "",
-                        .since = loop_.wall(),
-                        .until = loop_.wall() + std::chrono::minutes(5)},
-                       [](const auto&) {});
+    AlertServiceFixture life(loop_, disk_);
+    life.service.silence({.id = "s",
+                          .by = "uid 0",
+                          .comment = "",
+                          .since = loop_.wall(),
+                          .until = loop_.wall() + std::chrono::minutes(5)},
+                         [](const auto&) {});
     loop_.run_posted();
   }
-  Life life(loop_, disk_);
+  AlertServiceFixture life(loop_, disk_);
   life.stay(85, 200);
   EXPECT_TRUE(life.said().empty());
   life.stay(85, 200);
   EXPECT_EQ(life.said(), kFired);
 }
 
-TEST_F(BoardTest, ADiskThatNeverAnswersHoldsUpNoAlert) {
+TEST_F(AlertServiceTest, ADiskThatNeverAnswersHoldsUpNoAlert) {
   disk_.hanging = true;
-  Life life(loop_, disk_);
+  AlertServiceFixture life(loop_, disk_);
   life.stay(85, 40);
   EXPECT_EQ(life.said(), kFired);
-  EXPECT_TRUE(life.board.trouble().has_value());
-  EXPECT_TRUE(life.board.looking());
-  EXPECT_TRUE(life.board.reading()) << "an empty list would be wrong";
+  EXPECT_TRUE(life.service.storage_error().has_value());
+  EXPECT_TRUE(life.service.is_open());
+  EXPECT_TRUE(life.service.is_loading()) << "an empty list would be wrong";
 }
 
-TEST_F(BoardTest, ADiskThatStopsAnsweringHoldsUpNoAlert) {
-  Life life(loop_, disk_);
+TEST_F(AlertServiceTest, ADiskThatStopsAnsweringHoldsUpNoAlert) {
+  AlertServiceFixture life(loop_, disk_);
   disk_.hanging = true;
   life.stay(85, 11);
   EXPECT_TRUE(life.said().empty());
   life.stay(85, 6);
   EXPECT_EQ(life.said(), kFired);
-  EXPECT_TRUE(life.board.trouble().has_value());
+  EXPECT_TRUE(life.service.storage_error().has_value());
 }
 
-TEST_F(BoardTest, LateLoadMergesSavedAlertsAndSilences) {
+TEST_F(AlertServiceTest, LateLoadMergesSavedAlertsAndSilences) {
   {
-    Life life(loop_, disk_);
+    AlertServiceFixture life(loop_, disk_);
     life.stay(85, 11);  // no sink takes a message
-    life.board.silence({.id = "s",
-                        .rule = "cold",
-                        .by = "uid 0",
-                        .comment = "",
-                        .since = loop_.wall(),
-                        .until = loop_.wall() + std::chrono::hours(1)},
-                       [](const auto&) {});
+    life.service.silence({.id = "s",
+                          .rule = "cold",
+                          .by = "uid 0",
+                          .comment = "",
+                          .since = loop_.wall(),
+                          .until = loop_.wall() + std::chrono::hours(1)},
+                         [](const auto&) {});
     loop_.run_posted();
   }
   disk_.failing = true;
-  Life life(loop_, disk_);
+  AlertServiceFixture life(loop_, disk_);
   life.stay(85, 30);
   EXPECT_EQ(life.said(), kFired);
-  const std::uint64_t anew = life.board.engine().firing().at(0).number;
+  const std::uint64_t anew = life.service.engine().firing_alerts().at(0).number;
   EXPECT_GT(anew, 1U);
   disk_.failing = false;
   life.stay(85, 10);
   EXPECT_EQ(life.said().size(), 2U);  // messages that were not taken before are sent now
-  EXPECT_EQ(disk_.alerts.at(1).state, State::resolved);
-  EXPECT_EQ(disk_.alerts.at(anew).state, State::firing);
+  EXPECT_EQ(disk_.alerts.at(1).state, AlertState::resolved);
+  EXPECT_EQ(disk_.alerts.at(anew).state, AlertState::firing);
   EXPECT_EQ(disk_.silences.size(), 1U);
   EXPECT_EQ(disk_.outgoing.size(), 2U);
 }
 
-TEST_F(BoardTest, LateLoadRestoresQuarantineAndResolvesRemovedRules) {
+TEST_F(AlertServiceTest, LateLoadRestoresQuarantineAndResolvesRemovedRules) {
   Rule cold = hot_rule();
   cold.name = "cold";
   {
-    Life life(loop_, disk_, {quarantining(), cold});
+    AlertServiceFixture life(loop_, disk_, {quarantining(), cold});
     life.stay(85, 11);
-    for (const Outgoing& one : life.messenger.said) life.board.delivered(one.id);
+    for (const OutboxMessage& one : life.messenger.said) life.service.mark_delivered(one.id);
     loop_.run_posted();
   }
   disk_.failing = true;
-  Life life(loop_, disk_, {quarantining()});
+  AlertServiceFixture life(loop_, disk_, {quarantining()});
   life.stay({}, 12);
-  ASSERT_TRUE(life.board.looking());
-  EXPECT_FALSE(life.board.reading()) << "a read that failed is not waited for";
-  EXPECT_FALSE(life.board.quarantine("GPU-0"));
+  ASSERT_TRUE(life.service.is_open());
+  EXPECT_FALSE(life.service.is_loading()) << "a read that failed is not waited for";
+  EXPECT_FALSE(life.service.quarantine("GPU-0"));
   disk_.failing = false;
   life.stay({}, 10);
-  EXPECT_TRUE(life.board.quarantine("GPU-0"));
+  EXPECT_TRUE(life.service.quarantine("GPU-0"));
   EXPECT_EQ(life.said(), Said{"resolved GPU 0 is at 85 C"});
-  ASSERT_EQ(life.board.engine().firing().size(), 1U);
-  EXPECT_EQ(life.board.engine().firing()[0].rule, "hot");
+  ASSERT_EQ(life.service.engine().firing_alerts().size(), 1U);
+  EXPECT_EQ(life.service.engine().firing_alerts()[0].rule, "hot");
 }
 
-TEST_F(BoardTest, RestartNotifiesNewSinkOfFiringAlert) {
+TEST_F(AlertServiceTest, RestartNotifiesNewSinkOfFiringAlert) {
   {
-    Life life(loop_, disk_);
+    AlertServiceFixture life(loop_, disk_);
     life.stay(85, 11);
     EXPECT_EQ(life.said(), kFired);
   }
-  Life next(loop_, disk_, {hot_rule()}, {"log", "ops"});  // the log has not taken its message yet
+  AlertServiceFixture next(loop_, disk_, {hot_rule()},
+                           {"log", "ops"});  // the log has not taken its message yet
   EXPECT_EQ(next.said(), (Said{"firing GPU 0 is at 85 C", "ops: firing GPU 0 is at 85 C"}));
 }
 
-TEST_F(BoardTest, OutboxPreservesMessageOrder) {
-  Life life(loop_, disk_);
+TEST_F(AlertServiceTest, OutboxPreservesMessageOrder) {
+  AlertServiceFixture life(loop_, disk_);
   life.stay(85, 11);
   life.stay(60, 60);
   std::map<std::uint64_t, std::string> by_order;
@@ -376,25 +378,25 @@ TEST_F(BoardTest, OutboxPreservesMessageOrder) {
   EXPECT_TRUE(by_order.begin()->second.starts_with("firing"));
 }
 
-TEST_F(BoardTest, AQuarantineIsBackAfterARestartBeforeAnyReading) {
+TEST_F(AlertServiceTest, AQuarantineIsBackAfterARestartBeforeAnyReading) {
   {
-    Life life(loop_, disk_, {quarantining()});
+    AlertServiceFixture life(loop_, disk_, {quarantining()});
     life.stay(85, 11);
   }
-  Life life(loop_, disk_, {quarantining()});
-  EXPECT_TRUE(life.board.quarantine("GPU-0"));
+  AlertServiceFixture life(loop_, disk_, {quarantining()});
+  EXPECT_TRUE(life.service.quarantine("GPU-0"));
 }
 
-TEST_F(BoardTest, RestartResolvesAlertOfRemovedRule) {
+TEST_F(AlertServiceTest, RestartResolvesAlertOfRemovedRule) {
   {
-    Life life(loop_, disk_);
+    AlertServiceFixture life(loop_, disk_);
     life.stay(85, 11);
-    life.board.delivered(life.messenger.said[0].id);
+    life.service.mark_delivered(life.messenger.said[0].id);
     loop_.run_posted();
   }
-  Life life(loop_, disk_, {});
+  AlertServiceFixture life(loop_, disk_, {});
   EXPECT_EQ(life.said(), Said{"resolved GPU 0 is at 85 C"});
-  EXPECT_EQ(disk_.alerts.at(1).ending, "its rule was removed");
+  EXPECT_EQ(disk_.alerts.at(1).end_reason, "its rule was removed");
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ constexpr std::int64_t kHwPowerBrake = 0x80;
 
 constexpr std::string_view kCorruptedInforom = "Corrupted infoROM";  // NVML's words for its code 14
 
-constexpr std::int64_t kHot = 70;   // C: a fan should turn
-constexpr std::int64_t kBusy = 50;  // %: an idle GPU lowers its link to save power
+constexpr std::int64_t kHotCelsius = 70;   // C: a fan should turn
+constexpr std::int64_t kBusyPercent = 50;  // %: an idle GPU lowers its link to save power
 
 using Number = std::optional<double>;
 
@@ -28,7 +28,7 @@ Number number(const Sample& sample, Metric metric) {
   return value != nullptr ? Number(static_cast<double>(*value)) : std::nullopt;
 }
 
-Number yes(bool is) {
+Number bool_signal(bool is) {
   return is ? 1.0 : 0.0;
 }
 
@@ -39,7 +39,7 @@ Number percent_of(Number part, Number whole) {
 
 Number flag(const Sample& sample, std::int64_t bit) {
   const std::int64_t* const flags = sample.number(Metric::throttle_reasons);
-  return flags != nullptr ? yes((*flags & bit) != 0) : std::nullopt;
+  return flags != nullptr ? bool_signal((*flags & bit) != 0) : std::nullopt;
 }
 
 Number margin(const Sample& sample) {
@@ -58,7 +58,7 @@ Number fan_stopped(const Sample& sample) {
     stopped = stopped || *fan.number() == 0;
   }
   if (!known || !temperature) return std::nullopt;
-  return yes(stopped && *temperature >= static_cast<double>(kHot));
+  return bool_signal(stopped && *temperature >= static_cast<double>(kHotCelsius));
 }
 
 // Returns nothing while the GPU is idle, because a slow link means nothing then.
@@ -68,24 +68,24 @@ Number pcie_degraded(const Sample& sample) {
   const Number width_max = number(sample, Metric::pcie_width_max);
   const Number generation = number(sample, Metric::pcie_generation);
   const Number generation_max = number(sample, Metric::pcie_generation_max);
-  if (!use || *use < static_cast<double>(kBusy)) return std::nullopt;
+  if (!use || *use < static_cast<double>(kBusyPercent)) return std::nullopt;
   if (!width || !width_max || !generation || !generation_max) return std::nullopt;
-  return yes(*width < *width_max || *generation < *generation_max);
+  return bool_signal(*width < *width_max || *generation < *generation_max);
 }
 
 // Returns nothing for a GPU that lacks one of the two, because nothing can be compared.
-Number contradict(const DeviceState& device) {
-  if (!device.contradiction.empty()) return yes(true);
+Number contradiction(const DeviceState& device) {
+  if (!device.contradiction.empty()) return bool_signal(true);
   const bool both = device.sample.number(Metric::power_draw) != nullptr &&
                     device.sample.number(Metric::energy_total) != nullptr;
-  return both ? yes(false) : std::nullopt;
+  return both ? bool_signal(false) : std::nullopt;
 }
 
 Number health(const DeviceState& device) {
   return device.health.verdict ? Number(static_cast<double>(*device.health.verdict)) : std::nullopt;
 }
 
-std::string why_of(const DeviceState& device) {
+std::string reason_of(const DeviceState& device) {
   if (!device.why.empty()) return device.why;
   return fmt::format("{}", fmt::join(device.health.reasons, "; "));
 }
@@ -95,10 +95,10 @@ Number inforom_corrupted(const DeviceState& device) {
   const auto says = [](const Missing* why) {
     return why != nullptr && why->detail == kCorruptedInforom;
   };
-  if (device.info.fault && says(&*device.info.fault)) return yes(true);
+  if (device.info.fault && says(&*device.info.fault)) return bool_signal(true);
   const auto& readings = device.sample.readings();
   if (readings.empty()) return std::nullopt;
-  return yes(
+  return bool_signal(
       std::ranges::any_of(readings, [&](const Reading& one) { return says(one.missing()); }));
 }
 
@@ -121,7 +121,7 @@ Number stale(const DeviceState& device, TimePoint now) {
 }
 
 // Whether any process computes on the GPU; nothing if its list is not known.
-std::optional<bool> in_use(const DeviceState& device) {
+std::optional<bool> is_in_use(const DeviceState& device) {
   const auto& list = device.sample.processes();
   const auto* const processes = list ? list->processes() : nullptr;
   if (processes == nullptr) return std::nullopt;
@@ -129,53 +129,54 @@ std::optional<bool> in_use(const DeviceState& device) {
       *processes, [](const GpuProcess& one) { return one.kind != ProcessKind::graphics; });
 }
 
-std::optional<bool> both(std::optional<bool> one, std::optional<bool> other) {
+std::optional<bool> logical_and(std::optional<bool> one, std::optional<bool> other) {
   if (one == false || other == false) return false;
   return one && other ? std::optional(true) : std::nullopt;
 }
 
 }  // namespace
 
-Number FactCollector::Lasting::note(std::optional<bool> is, TimePoint now) {
+Number FactCollector::DurationTracker::update(std::optional<bool> is, TimePoint now) {
   if (!is || !*is) {
-    last_.reset();
-    if (is) so_far_ = {};
+    last_true_at_.reset();
+    if (is) elapsed_ = {};
     return is ? Number(0.0) : std::nullopt;
   }
-  if (last_) so_far_ += std::max(now - *last_, Duration::zero());
-  last_ = now;
-  return std::chrono::duration<double>(so_far_).count();
+  if (last_true_at_) elapsed_ += std::max(now - *last_true_at_, Duration::zero());
+  last_true_at_ = now;
+  return std::chrono::duration<double>(elapsed_).count();
 }
 
-void FactCollector::note_idle(const DeviceState& device, const LeaseFacts& lease, Signals& signals,
-                              TimePoint now) {
+void FactCollector::update_idle(const DeviceState& device, const LeaseFacts& lease,
+                                Signals& signals, TimePoint now) {
   const bool answers = device.condition == DeviceCondition::responsive;
   const Number use = answers ? number(device.sample, Metric::utilization_gpu) : std::nullopt;
   const std::optional<bool> idle = use ? std::optional(*use == 0) : std::nullopt;
-  const auto used = answers ? in_use(device) : std::nullopt;
+  const auto used = answers ? is_in_use(device) : std::nullopt;
   Idle& book = idle_[device.info.id];
-  signals[Signal::idle] = book.in_use.note(both(idle, used), now);
-  signals[Signal::reserved_idle] = book.leased.note(both(idle, lease.leased), now);
+  signals[Signal::idle] = book.in_use.update(logical_and(idle, used), now);
+  signals[Signal::reserved_idle] = book.leased.update(logical_and(idle, lease.leased), now);
 }
 
-GpuFacts FactCollector::note_gpu(const DeviceState& device, const LeaseFacts& lease,
-                                 TimePoint now) {
+GpuFacts FactCollector::collect_gpu(const DeviceState& device, const LeaseFacts& lease,
+                                    TimePoint now) {
   GpuFacts gpu;
   gpu.info = device.info;
-  gpu.why = why_of(device);
+  gpu.why = reason_of(device);
   Signals& signals = gpu.signals;
   signals[Signal::health] = health(device);
-  signals[Signal::lost] = yes(is_lost(device) && !is_missing(device.info));
-  signals[Signal::missing] = yes(is_missing(device.info));
-  signals[Signal::unresponsive] = yes(device.condition == DeviceCondition::unresponsive);
+  signals[Signal::lost] = bool_signal(is_lost(device) && !is_missing(device.info));
+  signals[Signal::missing] = bool_signal(is_missing(device.info));
+  signals[Signal::unresponsive] = bool_signal(device.condition == DeviceCondition::unresponsive);
   signals[Signal::inforom_corrupted] = inforom_corrupted(device);
   signals[Signal::unreadable] =
-      yes(device.condition == DeviceCondition::unavailable && !is_lost(device));
+      bool_signal(device.condition == DeviceCondition::unavailable && !is_lost(device));
   signals[Signal::stale] = stale(device, now);
   // A GPU that is split into instances is never leased, so nobody squats on it.
   const bool split = number(device.sample, Metric::mig_mode).value_or(0) != 0;
-  if (lease.squatters && !split) signals[Signal::squatters] = static_cast<double>(*lease.squatters);
-  note_idle(device, lease, signals, now);
+  if (lease.unleased_processes && !split)
+    signals[Signal::unleased_processes] = static_cast<double>(*lease.unleased_processes);
+  update_idle(device, lease, signals, now);
   if (device.condition != DeviceCondition::responsive) return gpu;
   const Sample& sample = device.sample;
   gpu.sample = &sample;
@@ -189,18 +190,18 @@ GpuFacts FactCollector::note_gpu(const DeviceState& device, const LeaseFacts& le
   signals[Signal::power_brake] = flag(sample, kHwPowerBrake);
   signals[Signal::fan_stopped] = fan_stopped(sample);
   signals[Signal::pcie_degraded] = pcie_degraded(sample);
-  if (const auto links = nvlinks_[device.info.id].note(device, now)) {
+  if (const auto links = nvlink_trackers_[device.info.id].update(device, now)) {
     signals[Signal::nvlinks_down] = static_cast<double>(links->down.size());
   }
-  signals[Signal::readings_contradict] = contradict(device);
+  signals[Signal::readings_contradict] = contradiction(device);
   return gpu;
 }
 
-Facts FactCollector::note(const Snapshot& snapshot, const std::map<DeviceId, LeaseFacts>& leases,
-                          TimePoint now) {
+Facts FactCollector::collect(const Snapshot& snapshot, const std::map<DeviceId, LeaseFacts>& leases,
+                             TimePoint now) {
   Facts facts;
   facts.simulated = snapshot.driver.info.simulated;
-  facts.node[Signal::driver_down] = yes(!snapshot.driver.initialised);
+  facts.node[Signal::driver_down] = bool_signal(!snapshot.driver.initialised);
   if (snapshot.driver.initialised) {
     const auto missing = std::ranges::count_if(
         snapshot.devices, [](const DeviceState& device) { return is_missing(device.info); });
@@ -214,15 +215,15 @@ Facts FactCollector::note(const Snapshot& snapshot, const std::map<DeviceId, Lea
     const bool known = snapshot.driver.initialised;
     if (known) {
       facts.gpus.push_back(
-          note_gpu(device, lease != leases.end() ? lease->second : LeaseFacts{}, now));
+          collect_gpu(device, lease != leases.end() ? lease->second : LeaseFacts{}, now));
     } else {
-      idle_[device.info.id].in_use.note(std::nullopt, now);
-      idle_[device.info.id].leased.note(std::nullopt, now);
+      idle_[device.info.id].in_use.update(std::nullopt, now);
+      idle_[device.info.id].leased.update(std::nullopt, now);
       facts.gpus.push_back({device.info, {}, {}, nullptr});  // the GPU was not asked
     }
   }
   std::erase_if(idle_, [&](const auto& one) { return there.count(one.first) == 0; });
-  std::erase_if(nvlinks_, [&](const auto& one) { return there.count(one.first) == 0; });
+  std::erase_if(nvlink_trackers_, [&](const auto& one) { return there.count(one.first) == 0; });
   return facts;
 }
 
@@ -230,7 +231,7 @@ namespace {
 
 constexpr bool kOfNode = true;
 
-constexpr std::array kRows = {
+constexpr std::array kSignalRows = {
     SignalRow{Signal::temperature, "temperature_c", false, "Core temperature, degrees Celsius."},
     SignalRow{Signal::slowdown_margin, "slowdown_margin_c", false,
               "Degrees Celsius below the slowdown temperature."},
@@ -271,7 +272,7 @@ constexpr std::array kRows = {
     SignalRow{Signal::readings_contradict, "readings_contradict", false,
               "1 while the power reading and the energy counter contradict each other: one is at "
               "least 3 times the other and 100 W above it."},
-    SignalRow{Signal::squatters, "squatters", false,
+    SignalRow{Signal::unleased_processes, "squatters", false,
               "Processes on the GPU that belong to no lease of it; unknown while leasing is "
               "unavailable."},
     SignalRow{Signal::driver_down, "driver_down", kOfNode, "1 while no driver is available."},
@@ -297,24 +298,24 @@ constexpr std::array kRows = {
               "Days until the next expiry among tokens created for four weeks or more."},
     SignalRow{Signal::slurm_trouble, "slurm_trouble", kOfNode, "1 while a Slurm hook is failing."},
 };
-static_assert(kRows.size() == kSignals);
+static_assert(kSignalRows.size() == kSignalCount);
 
-constexpr bool in_order() {
-  for (std::size_t i = 0; i < kRows.size(); ++i) {
-    if (static_cast<std::size_t>(kRows[i].signal) != i) return false;
+constexpr bool is_ordered() {
+  for (std::size_t i = 0; i < kSignalRows.size(); ++i) {
+    if (static_cast<std::size_t>(kSignalRows[i].signal) != i) return false;
   }
   return true;
 }
-static_assert(in_order());
+static_assert(is_ordered());
 
 }  // namespace
 
 std::span<const SignalRow> signals() {
-  return kRows;
+  return kSignalRows;
 }
 
 const SignalRow& row_of(Signal signal) {
-  return kRows.at(static_cast<std::size_t>(signal));
+  return kSignalRows.at(static_cast<std::size_t>(signal));
 }
 
 }  // namespace gpuyard::andon

@@ -41,7 +41,7 @@ enum class Signal : std::uint8_t {
   pcie_degraded,
   nvlinks_down,
   readings_contradict,
-  squatters,
+  unleased_processes,
   // Signals of the machine.
   driver_down,
   gpus,
@@ -55,7 +55,7 @@ enum class Signal : std::uint8_t {
   token_days,
   slurm_trouble,
 };
-inline constexpr std::size_t kSignals = 31;
+inline constexpr std::size_t kSignalCount = 31;
 
 struct SignalRow {
   Signal signal;
@@ -79,7 +79,7 @@ class Signals {
   }
 
  private:
-  std::array<std::optional<double>, kSignals> values_;
+  std::array<std::optional<double>, kSignalCount> values_;
 };
 
 struct GpuFacts {
@@ -100,7 +100,7 @@ struct Facts {
 // The facts that leasing knows of a GPU.
 struct LeaseFacts {
   std::optional<bool> leased = {};
-  std::optional<std::size_t> squatters = {};
+  std::optional<std::size_t> unleased_processes = {};
 };
 
 // Remembers what one snapshot cannot tell: since when a GPU is idle, and which of its NVLinks were
@@ -109,30 +109,30 @@ struct LeaseFacts {
 class FactCollector {
  public:
   // `leases`: by GPU; a GPU that is not in it is not known.
-  Facts note(const Snapshot&, const std::map<DeviceId, LeaseFacts>& leases, TimePoint now);
+  Facts collect(const Snapshot&, const std::map<DeviceId, LeaseFacts>& leases, TimePoint now);
 
  private:
   // Measures how long something has lasted. Time in which it is not known whether it lasts does not
   // count.
-  class Lasting {
+  class DurationTracker {
    public:
     // Returns seconds: 0 if it does not last now, nothing if that is not known.
-    std::optional<double> note(std::optional<bool> is, TimePoint now);
+    std::optional<double> update(std::optional<bool> is, TimePoint now);
 
    private:
-    std::optional<TimePoint> last_;  // the last time it held; empty after anything else
-    Duration so_far_{};
+    std::optional<TimePoint> last_true_at_;  // the last time it held; empty after anything else
+    Duration elapsed_{};
   };
   struct Idle {
-    Lasting in_use;
-    Lasting leased;
+    DurationTracker in_use;
+    DurationTracker leased;
   };
 
-  GpuFacts note_gpu(const DeviceState&, const LeaseFacts&, TimePoint now);
-  void note_idle(const DeviceState&, const LeaseFacts&, Signals&, TimePoint now);
+  GpuFacts collect_gpu(const DeviceState&, const LeaseFacts&, TimePoint now);
+  void update_idle(const DeviceState&, const LeaseFacts&, Signals&, TimePoint now);
 
   std::map<DeviceId, Idle> idle_;
-  std::map<DeviceId, NvlinkMemory> nvlinks_;
+  std::map<DeviceId, NvlinkTracker> nvlink_trackers_;
 };
 
 }  // namespace gpuyard::andon

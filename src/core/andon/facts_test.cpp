@@ -7,9 +7,9 @@
 namespace gpuyard::andon {
 namespace {
 
-class FactBookTest : public testing::Test {
+class FactCollectorTest : public testing::Test {
  protected:
-  FactBookTest() {
+  FactCollectorTest() {
     snapshot_.driver.initialised = true;
     snapshot_.devices.emplace_back().info = gpu_info(0);
   }
@@ -27,7 +27,7 @@ class FactBookTest : public testing::Test {
     gpu().sample.set(std::move(list));
   }
   std::optional<double> look(Signal signal) {
-    const Facts facts = book_.note(snapshot_, {{"GPU-0", lease_}}, now_);
+    const Facts facts = book_.collect(snapshot_, {{"GPU-0", lease_}}, now_);
     return facts.gpus.at(0).signals[signal];
   }
 
@@ -37,7 +37,7 @@ class FactBookTest : public testing::Test {
   FactCollector book_;
 };
 
-TEST_F(FactBookTest, UnreadMetricYieldsNoSignal) {
+TEST_F(FactCollectorTest, UnreadMetricYieldsNoSignal) {
   for (const SignalRow& row : signals()) {
     if (row.of_node || row.signal == Signal::lost || row.signal == Signal::missing ||
         row.signal == Signal::unresponsive || row.signal == Signal::unreadable)
@@ -46,7 +46,7 @@ TEST_F(FactBookTest, UnreadMetricYieldsNoSignal) {
   }
 }
 
-TEST_F(FactBookTest, UsageIsPercentOfTotalOrUnknown) {
+TEST_F(FactCollectorTest, UsageIsPercentOfTotalOrUnknown) {
   set(Metric::memory_used, 90);
   set(Metric::memory_total, 120);
   set(Metric::power_draw, 330'000);
@@ -57,7 +57,7 @@ TEST_F(FactBookTest, UsageIsPercentOfTotalOrUnknown) {
   EXPECT_EQ(look(Signal::memory_used), std::nullopt);
 }
 
-TEST_F(FactBookTest, IdleIsExactly0WhileProcessesCompute) {
+TEST_F(FactCollectorTest, IdleIsExactly0WhileProcessesCompute) {
   RecordProperty("contract", "C8");
   set(Metric::utilization_gpu, 0);
   EXPECT_EQ(look(Signal::idle), std::nullopt);  // no list of its users
@@ -76,7 +76,7 @@ TEST_F(FactBookTest, IdleIsExactly0WhileProcessesCompute) {
   EXPECT_EQ(look(Signal::idle), 0);
 }
 
-TEST_F(FactBookTest, LeasedGpuWithoutLoadIsReservedIdle) {
+TEST_F(FactCollectorTest, LeasedGpuWithoutLoadIsReservedIdle) {
   set(Metric::utilization_gpu, 0);
   EXPECT_EQ(look(Signal::reserved_idle), std::nullopt);
   lease_.leased = true;
@@ -87,7 +87,7 @@ TEST_F(FactBookTest, LeasedGpuWithoutLoadIsReservedIdle) {
   EXPECT_EQ(look(Signal::reserved_idle), 0);
 }
 
-TEST_F(FactBookTest, UnknownIntervalPausesIdleTime) {
+TEST_F(FactCollectorTest, UnknownIntervalPausesIdleTime) {
   set(Metric::utilization_gpu, 0);
   list({ProcessKind::compute});
   lease_.leased = true;
@@ -118,7 +118,7 @@ TEST_F(FactBookTest, UnknownIntervalPausesIdleTime) {
   EXPECT_EQ(look(Signal::reserved_idle), 110);
 }
 
-TEST_F(FactBookTest, UnresponsiveGpuYieldsOnlyConditionSignals) {
+TEST_F(FactCollectorTest, UnresponsiveGpuYieldsOnlyConditionSignals) {
   set(Metric::temperature_core, 90);
   gpu().condition = DeviceCondition::unresponsive;
   EXPECT_EQ(look(Signal::temperature), std::nullopt);
@@ -132,7 +132,7 @@ TEST_F(FactBookTest, UnresponsiveGpuYieldsOnlyConditionSignals) {
   EXPECT_EQ(look(Signal::unresponsive), 0);
 }
 
-TEST_F(FactBookTest, GpuOpenFailureIsUnreadableNotUnresponsive) {
+TEST_F(FactCollectorTest, GpuOpenFailureIsUnreadableNotUnresponsive) {
   gpu().condition = DeviceCondition::unavailable;
   gpu().info.fault = Missing{MissingReason::failed, "Unknown Error"};
   gpu().why = "Unknown Error";
@@ -144,7 +144,7 @@ TEST_F(FactBookTest, GpuOpenFailureIsUnreadableNotUnresponsive) {
   EXPECT_EQ(look(Signal::unresponsive), 1);
 }
 
-TEST_F(FactBookTest, ACorruptedInforomIsKnownByOneReading) {
+TEST_F(FactCollectorTest, ACorruptedInforomIsKnownByOneReading) {
   set(Metric::temperature_core, 40);
   EXPECT_EQ(look(Signal::inforom_corrupted), 0);
   gpu().sample.set(
@@ -153,7 +153,7 @@ TEST_F(FactBookTest, ACorruptedInforomIsKnownByOneReading) {
   EXPECT_EQ(look(Signal::unreadable), 0);
 }
 
-TEST_F(FactBookTest, CorruptedInforomSetsInforomAndUnreadableSignals) {
+TEST_F(FactCollectorTest, CorruptedInforomSetsInforomAndUnreadableSignals) {
   gpu().condition = DeviceCondition::unavailable;
   gpu().info.fault = Missing{MissingReason::failed, "Corrupted infoROM"};
   gpu().why = "Corrupted infoROM";
@@ -161,15 +161,15 @@ TEST_F(FactBookTest, CorruptedInforomSetsInforomAndUnreadableSignals) {
   EXPECT_EQ(look(Signal::unreadable), 1) << "it cannot be used";
 }
 
-TEST_F(FactBookTest, DriverDownLeavesGpuSignalsUnknown) {
+TEST_F(FactCollectorTest, DriverDownLeavesGpuSignalsUnknown) {
   set(Metric::temperature_core, 90);
   snapshot_.driver.initialised = false;
   EXPECT_EQ(look(Signal::temperature), std::nullopt);
   EXPECT_EQ(look(Signal::unresponsive), std::nullopt);
-  EXPECT_EQ(book_.note(snapshot_, {}, now_).node[Signal::driver_down], 1);
+  EXPECT_EQ(book_.collect(snapshot_, {}, now_).node[Signal::driver_down], 1);
 }
 
-TEST_F(FactBookTest, ASlowLinkCountsOnlyWhileTheGpuWorks) {
+TEST_F(FactCollectorTest, ASlowLinkCountsOnlyWhileTheGpuWorks) {
   set(Metric::pcie_width, 8);
   set(Metric::pcie_width_max, 16);
   set(Metric::pcie_generation, 5);
@@ -182,14 +182,14 @@ TEST_F(FactBookTest, ASlowLinkCountsOnlyWhileTheGpuWorks) {
   EXPECT_EQ(look(Signal::pcie_degraded), 0);
 }
 
-TEST_F(FactBookTest, AnUnknownReasonHidesNoHeat) {
+TEST_F(FactCollectorTest, AnUnknownReasonHidesNoHeat) {
   set(Metric::throttle_reasons, INT64_MIN | 0x40);
   EXPECT_EQ(look(Signal::thermal_slowdown), 1);
   set(Metric::throttle_reasons, INT64_MIN);
   EXPECT_EQ(look(Signal::thermal_slowdown), 0);
 }
 
-TEST_F(FactBookTest, ContradictingReadingsAreKnownOnlyOfTwoSources) {
+TEST_F(FactCollectorTest, ContradictingReadingsAreKnownOnlyOfTwoSources) {
   set(Metric::power_draw, 70'000);
   EXPECT_EQ(look(Signal::readings_contradict), std::nullopt);
   set(Metric::energy_total, 1);
@@ -198,7 +198,7 @@ TEST_F(FactBookTest, ContradictingReadingsAreKnownOnlyOfTwoSources) {
   EXPECT_EQ(look(Signal::readings_contradict), 1);
 }
 
-TEST_F(FactBookTest, NvlinksThatWereUpAndAreDownAreCounted) {
+TEST_F(FactCollectorTest, NvlinksThatWereUpAndAreDownAreCounted) {
   const auto link = [&](std::uint16_t number, std::int64_t up) {
     gpu().sample.set({Metric::nvlink_active, number, {}, up});
   };
@@ -214,7 +214,7 @@ TEST_F(FactBookTest, NvlinksThatWereUpAndAreDownAreCounted) {
   EXPECT_EQ(look(Signal::nvlinks_down), 0);
 }
 
-TEST_F(FactBookTest, ThrottleReasonsAndFans) {
+TEST_F(FactCollectorTest, ThrottleReasonsAndFans) {
   set(Metric::throttle_reasons, 0x40);
   EXPECT_EQ(look(Signal::thermal_slowdown), 1);
   EXPECT_EQ(look(Signal::power_brake), 0);
@@ -230,14 +230,14 @@ TEST_F(FactBookTest, ThrottleReasonsAndFans) {
   EXPECT_EQ(look(Signal::slowdown_margin), 47);
 }
 
-TEST_F(FactBookTest, AMissingGpuIsNotLost) {
+TEST_F(FactCollectorTest, AMissingGpuIsNotLost) {
   DeviceState& missing = snapshot_.devices.emplace_back();
   missing.info = gpu_info(1);
   missing.info.former_index = 1;
   missing.info.fault = Missing{MissingReason::device_lost, "the driver does not list it"};
   missing.condition = DeviceCondition::unavailable;
   missing.why = missing.info.fault->detail;
-  const Facts facts = book_.note(snapshot_, {}, now_);
+  const Facts facts = book_.collect(snapshot_, {}, now_);
   EXPECT_EQ(facts.node[Signal::gpus], 1);
   EXPECT_EQ(facts.node[Signal::gpus_missing], 1);
   EXPECT_EQ(facts.gpus[0].signals[Signal::missing], 0);
@@ -245,7 +245,7 @@ TEST_F(FactBookTest, AMissingGpuIsNotLost) {
   EXPECT_EQ(facts.gpus[1].signals[Signal::lost], 0);
   EXPECT_EQ(facts.gpus[1].signals[Signal::unresponsive], 0);
   snapshot_.driver.initialised = false;
-  EXPECT_EQ(book_.note(snapshot_, {}, now_).node[Signal::gpus], std::nullopt);
+  EXPECT_EQ(book_.collect(snapshot_, {}, now_).node[Signal::gpus], std::nullopt);
 }
 
 }  // namespace

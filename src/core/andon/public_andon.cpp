@@ -17,7 +17,7 @@ namespace gpuyard {
 namespace {
 
 // Formats a reading for a message: "87", "95.2".
-std::string shown(double value) {
+std::string rounded_text(double value) {
   constexpr double kTenths = 10;
   return fmt::format("{}", std::round(value * kTenths) / kTenths);
 }
@@ -37,16 +37,16 @@ int severity_of(const GpuIdle& idle) {
 }
 
 std::string message_of(const ThermalThrottling& hot) {
-  return fmt::format("GPU {}: temperature is {} C, threshold {} C", hot.device, shown(hot.temp),
-                     hot.threshold);
+  return fmt::format("GPU {}: temperature is {} C, threshold {} C", hot.device,
+                     rounded_text(hot.temp), hot.threshold);
 }
 std::string message_of(const MemoryPressure& full) {
   return fmt::format("GPU {}: memory is {} % used, threshold {} %", full.device,
-                     shown(full.used_percent), full.threshold);
+                     rounded_text(full.used_percent), full.threshold);
 }
 std::string message_of(const PowerLimitReached& power) {
   return fmt::format("GPU {}: power is {} % of its limit, threshold {} %", power.device,
-                     shown(power.power_percent), power.threshold);
+                     rounded_text(power.power_percent), power.threshold);
 }
 std::string message_of(const GpuIdle& idle) {
   return fmt::format("GPU {}: idle for {} s, threshold {} s: possible hang", idle.device,
@@ -95,19 +95,19 @@ bool is_idle(const GpuMetrics& gpu) {
 }
 
 // A missing value reaches nothing, and neither does NaN.
-bool reaches(std::optional<double> value, double threshold) {
+bool is_reached(std::optional<double> value, double threshold) {
   return value && *value >= threshold;
 }
 
 void check_now(const GpuMetrics& gpu, const AndonThresholds& at, std::vector<Alert>& alerts) {
   const std::uint32_t device = gpu.device_id;
-  if (const auto celsius = gpu.temperature_celsius; reaches(celsius, at.thermal_threshold)) {
+  if (const auto celsius = gpu.temperature_celsius; is_reached(celsius, at.thermal_threshold)) {
     alerts.push_back({ThermalThrottling{device, *celsius, at.thermal_threshold}});
   }
-  if (const auto used = gpu.memory_percent(); reaches(used, at.memory_threshold)) {
+  if (const auto used = gpu.memory_percent(); is_reached(used, at.memory_threshold)) {
     alerts.push_back({MemoryPressure{device, *used, at.memory_threshold}});
   }
-  if (const auto power = gpu.power_percent(); reaches(power, at.power_threshold)) {
+  if (const auto power = gpu.power_percent(); is_reached(power, at.power_threshold)) {
     alerts.push_back({PowerLimitReached{device, *power, at.power_threshold}});
   }
 }

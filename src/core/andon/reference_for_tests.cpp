@@ -50,20 +50,20 @@ std::string_view help_of(EventKind kind) {
 
 std::string_view help_of(const Rule& rule) {
   if (const auto* const signal = std::get_if<Signal>(&rule.source)) return row_of(*signal).help;
-  if (const auto* const event = std::get_if<EventSource>(&rule.source)) {
+  if (const auto* const event = std::get_if<EventCondition>(&rule.source)) {
     return help_of(event->kind);
   }
   return row_of(std::get<MetricSource>(rule.source).metric).help;
 }
 
 std::string looks_at(const Rule& rule) {
-  const auto* const event = std::get_if<EventSource>(&rule.source);
+  const auto* const event = std::get_if<EventCondition>(&rule.source);
   if (event == nullptr || event->kind != EventKind::xid) {
     return fmt::format("`{}`: {}", rule.on, help_of(rule));
   }
   if (event->xids.empty()) return "`xid`: Xids that no other rule names.";
   std::vector<std::string_view> severities;
-  for (const Severity one : event->severities) severities.push_back(enum_name(one));
+  for (const EventSeverity one : event->severities) severities.push_back(enum_name(one));
   const std::string only =
       severities.empty() ? "" : fmt::format(" that are {}", fmt::join(severities, " or "));
   return fmt::format("`xid`: {} {}{}.", event->xids.size() == 1 ? "Xid" : "Xids",
@@ -73,7 +73,7 @@ std::string looks_at(const Rule& rule) {
 std::string trips_at(const Rule& rule) {
   std::string at = fmt::format("{} or {}", rule.at, rule.below ? "less" : "more");
   if (!rule.over) return at;
-  const bool events = std::holds_alternative<EventSource>(rule.source);
+  const bool events = std::holds_alternative<EventCondition>(rule.source);
   return fmt::format("{}{} within {}", events ? "" : "growth of ", at, length(*rule.over));
 }
 
@@ -161,15 +161,15 @@ std::string sayings() {
 std::string rules_of_xid(std::uint32_t xid) {
   std::string other;
   std::vector<std::string> found;
-  std::set<Severity> left = {Severity::note, Severity::warn, Severity::stop};
+  std::set<EventSeverity> left = {EventSeverity::note, EventSeverity::warn, EventSeverity::stop};
   for (const Rule& rule : built_in_rules()) {
-    const auto* const events = std::get_if<EventSource>(&rule.source);
+    const auto* const events = std::get_if<EventCondition>(&rule.source);
     if (events == nullptr || events->kind != EventKind::xid) continue;
     if (events->xids.empty()) other = rule.name;
     if (std::ranges::find(events->xids, xid) == events->xids.end()) continue;
     found.push_back(fmt::format("`{}`", rule.name));
     if (events->severities.empty()) left.clear();
-    for (const Severity one : events->severities) left.erase(one);
+    for (const EventSeverity one : events->severities) left.erase(one);
   }
   if (!left.empty()) found.push_back(fmt::format("`{}`", other));
   return fmt::format("{}", fmt::join(found, " or "));
@@ -243,8 +243,9 @@ std::string_view help_of_placeholder(std::string_view name) {
 std::string placeholders() {
   Rule rule;
   rule.at = 300;
-  const Telling moment{"3", "NVIDIA H100 80GB HBM3",       432.5,
-                       149, "its driver does not respond", "NETIR_LINK_DOWN Fatal XC0 i0 Link 14"};
+  const MessageValues moment{
+      "3", "NVIDIA H100 80GB HBM3",       432.5,
+      149, "its driver does not respond", "NETIR_LINK_DOWN Fatal XC0 i0 Link 14"};
   std::string text = "| in a message | example | meaning |\n|---|---|---|\n";
   for (const std::string_view name : kPlaceholders) {
     rule.message = fmt::format("{{{}}}", name);
@@ -257,12 +258,12 @@ std::string placeholders() {
 }  // namespace
 
 std::string reference() {
-  const std::string limits = fmt::format(fmt::runtime(prose::kLimits), Rule{}.severity, kMostRules,
-                                         kMostText, kMostListed);
+  const std::string limits = fmt::format(fmt::runtime(prose::kLimits), Rule{}.severity, kMaxRules,
+                                         kMaxTextLength, kMaxListLength);
   return prose::kBeginning + levels() + prose::kCurves + curves() + prose::kRules + built_in() +
-         prose::kSayings + sayings() + prose::kXids + xids() + prose::kSources + sources() +
+         prose::kMessages + sayings() + prose::kXids + xids() + prose::kSources + sources() +
          prose::kKeys + keys() + limits + placeholders() + prose::kExamples + prose::kActions +
-         prose::kLater;
+         prose::kReloadAndRestart;
 }
 
 }  // namespace gpuyard::andon

@@ -82,7 +82,7 @@ curve = "idle"
 
 )";
 
-inline constexpr const char* kSayings = R"(
+inline constexpr const char* kMessages = R"(
 `memory` and `power` only go to the log: a busy GPU must not page anyone.
 
 Their messages and advice:
@@ -209,7 +209,7 @@ fails.
 
 )";
 
-inline constexpr const char* kLater = R"(## Change rules while the daemon runs
+inline constexpr const char* kReloadAndRestart = R"(## Change rules while the daemon runs
 
 `kill -HUP` makes the daemon read its configuration again. If a file has an error, or if the next start would refuse anything,
 nothing changes, and the log has the file, the line and what to do. Rules, sinks, the log level and `tls.revoked` apply at once.

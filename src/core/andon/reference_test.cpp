@@ -34,22 +34,22 @@ TEST(AndonReference, EveryExampleOfAFileIsTaken) {
   const auto examples = examples_of(reference());
   ASSERT_EQ(examples.size(), 4U);
   for (const std::string& example : examples) {
-    const auto rules = with_rules(built_in_rules(), example, "alerts.toml");
+    const auto rules = apply_rules(built_in_rules(), example, "alerts.toml");
     EXPECT_TRUE(rules) << (rules ? "" : rules.error().message) << "\n" << example;
   }
 }
 
 // The numbers are those of the third example's text.
 TEST(AndonReference, CustomRuleExampleMatchesDescription) {
-  const auto rules = with_rules(built_in_rules(), examples_of(reference()).at(2), "alerts.toml");
+  const auto rules = apply_rules(built_in_rules(), examples_of(reference()).at(2), "alerts.toml");
   ASSERT_TRUE(rules) << rules.error().message;
   const Rule* const rule = find_rule(*rules, "memory-hot");
   ASSERT_NE(rule, nullptr);
   EXPECT_TRUE(std::holds_alternative<MetricSource>(rule->source));
   EXPECT_TRUE(rule->quarantine);
   EXPECT_EQ(rule->cap_w, 300);
-  EXPECT_TRUE(rule->reached(95) && !rule->reached(94));
-  EXPECT_TRUE(rule->clear(87) && !rule->clear(88));
+  EXPECT_TRUE(rule->is_reached(95) && !rule->is_reached(94));
+  EXPECT_TRUE(rule->is_clear(87) && !rule->is_clear(88));
 }
 
 TEST(AndonReference, ItNamesEveryRuleAndEverySignal) {

@@ -26,11 +26,12 @@ std::string duration(double seconds) {
   return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
 }
 
-std::string meaning_of(const Telling& telling) {
+std::string meaning_of(const MessageValues& telling) {
   return telling.xid ? std::string(xid_row(*telling.xid).meaning) : "Its meaning is unknown.";
 }
 
-std::string replaced(std::string_view word, const Rule& rule, const Telling& telling) {
+std::string placeholder_text(std::string_view word, const Rule& rule,
+                             const MessageValues& telling) {
   if (word == "gpu") return telling.gpu;
   if (word == "name") return telling.name;
   if (word == "value") return number(telling.value);
@@ -42,15 +43,15 @@ std::string replaced(std::string_view word, const Rule& rule, const Telling& tel
   if (word == "meaning") return meaning_of(telling);
   // Words that only repeat the meaning say nothing.
   if (word == "text") {
-    const bool new_words = meaning_of(telling).find(telling.words) == std::string::npos;
-    return new_words ? fmt::format("({})", telling.words) : "";
+    const bool new_words = meaning_of(telling).find(telling.driver_text) == std::string::npos;
+    return new_words ? fmt::format("({})", telling.driver_text) : "";
   }
   return fmt::format("{{{}}}", word);
 }
 
 // Calls word(text) for each {text}, and plain(text) for what is between.
 template <class Plain, class Word>
-void each_part(std::string_view message, Plain plain, Word word) {
+void for_each_part(std::string_view message, Plain plain, Word word) {
   while (!message.empty()) {
     const std::size_t open = std::min(message.find('{'), message.size());
     plain(message.substr(0, open));
@@ -65,13 +66,13 @@ void each_part(std::string_view message, Plain plain, Word word) {
 
 }  // namespace
 
-bool Rule::of_node() const {
+bool Rule::is_of_node() const {
   const auto* const signal = std::get_if<Signal>(&source);
   return signal != nullptr && row_of(*signal).of_node;
 }
 
-bool Rule::clear(double value) const {
-  if (!clear_at) return !reached(value);
+bool Rule::is_clear(double value) const {
+  if (!clear_at) return !is_reached(value);
   return below ? value > *clear_at : value < *clear_at;
 }
 
@@ -83,7 +84,7 @@ bool is_about_memory_errors(const Rule& rule, const Alert& alert) {
     return counter->metric == Metric::ecc_uncorrected_volatile ||
            counter->metric == Metric::ecc_uncorrected_aggregate;
   }
-  const EventKind kind = std::get<EventSource>(rule.source).kind;
+  const EventKind kind = std::get<EventCondition>(rule.source).kind;
   if (kind != EventKind::xid) return kind == EventKind::ecc_uncorrected;
   // NVIDIA's list of Xid errors: double-bit errors, and errors contained, not contained, escaped.
   constexpr std::array<std::uint32_t, 4> kMemoryErrors = {48, 94, 95, 140};
@@ -116,18 +117,18 @@ const Rule* find_rule(const Rules& rules, std::string_view name) {
   return found != rules.end() ? &*found : nullptr;
 }
 
-std::string message_of(const Rule& rule, const Telling& telling) {
+std::string message_of(const Rule& rule, const MessageValues& telling) {
   std::string out;
-  each_part(
+  for_each_part(
       rule.message, [&](std::string_view text) { out += text; },
-      [&](std::string_view word) { out += replaced(word, rule, telling); });
+      [&](std::string_view word) { out += placeholder_text(word, rule, telling); });
   out.resize(out.find_last_not_of(' ') + 1);  // a word that stands for nothing leaves its blank
   return out;
 }
 
 std::optional<std::string> unknown_placeholder(std::string_view message) {
   std::optional<std::string> unknown;
-  each_part(
+  for_each_part(
       message, [](std::string_view) {},
       [&](std::string_view word) {
         const bool known = std::ranges::find(kPlaceholders, word) != kPlaceholders.end();

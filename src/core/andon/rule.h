@@ -26,13 +26,13 @@ struct MetricSource {
 };
 
 // Events of a GPU; for Xids, only those of these numbers.
-struct EventSource {
+struct EventCondition {
   EventKind kind = EventKind::xid;
-  std::vector<std::uint32_t> xids = {};   // empty: those that no other rule names
-  std::vector<Severity> severities = {};  // as severity_of() has them; empty: all
+  std::vector<std::uint32_t> xids = {};        // empty: those that no other rule names
+  std::vector<EventSeverity> severities = {};  // as severity_of() has them; empty: all
 };
 
-using Source = std::variant<Signal, MetricSource, EventSource>;
+using RuleSource = std::variant<Signal, MetricSource, EventCondition>;
 
 // The formula that makes a severity of a value; the formulas are in alert.h.
 enum class Curve : std::uint8_t { none, thermal, memory, power, idle };
@@ -41,7 +41,7 @@ BOOST_DESCRIBE_ENUM(Curve, none, thermal, memory, power, idle)
 struct Rule {
   std::string name;
   std::string on;  // what it looks at, as it was written
-  Source source = Signal::temperature;
+  RuleSource source = Signal::temperature;
   bool enabled = true;
   bool below = false;              // trips at or below `at`, instead of at or above
   double at = 0;                   // trips when this is reached
@@ -64,11 +64,11 @@ struct Rule {
   std::string message;                    // {gpu}, {value}, {at}, ... see kPlaceholders
   std::string advice;                     // one plain sentence
 
-  bool of_node() const;
-  bool reached(double value) const { return below ? value <= at : value >= at; }
+  bool is_of_node() const;
+  bool is_reached(double value) const { return below ? value <= at : value >= at; }
   // Whether the value is far enough on the good side to clear. Between `at` and `clear_at` nothing
   // changes.
-  bool clear(double value) const;
+  bool is_clear(double value) const;
   // Returns 0 to 100.
   int severity_of(double value) const;
 };
@@ -93,15 +93,15 @@ bool is_about_presence(const Rule&);
 const Rule* find_rule(const Rules&, std::string_view name);
 
 // The values that fill in a message at one moment.
-struct Telling {
+struct MessageValues {
   std::string gpu;   // "3"
   std::string name;  // "NVIDIA H100 80GB HBM3"
   double value = 0;
   std::optional<std::uint32_t> xid;  // the last
   std::string why = {};              // the reason for the GPU's health or condition
-  std::string words = {};            // the driver's own about the last Xid, if it has any
+  std::string driver_text = {};      // the driver's own about the last Xid, if it has any
 };
-std::string message_of(const Rule&, const Telling&);
+std::string message_of(const Rule&, const MessageValues&);
 // Returns the first word in braces that is not in kPlaceholders.
 std::optional<std::string> unknown_placeholder(std::string_view message);
 

@@ -22,34 +22,34 @@ namespace gpuyard::andon {
 // Sliding windows: how often something happened, and how much a counter grew.
 
 // The times of events.
-class Occurrences {
+class EventWindow {
  public:
-  static constexpr std::size_t kMost = 1024;  // beyond it the oldest is forgotten
+  static constexpr std::size_t kMaxEvents = 1024;  // beyond it the oldest is forgotten
 
   // `words`: the driver's own about the Xid, or "".
   void add(TimePoint at, std::optional<std::uint32_t> xid, std::string words);
   // The driver's words about the last Xid, which came later than the Xid itself.
-  void put_words(std::string words) { last_words_ = std::move(words); }
+  void set_last_text(std::string words) { last_text_ = std::move(words); }
   // Returns how many are younger than `over`.
   double count(Duration over, TimePoint now);
   const std::optional<std::uint32_t>& last_xid() const { return last_xid_; }
-  const std::string& last_words() const { return last_words_; }
+  const std::string& last_text() const { return last_text_; }
 
  private:
   std::deque<TimePoint> times_;
   std::optional<std::uint32_t> last_xid_;
-  std::string last_words_;
+  std::string last_text_;
 };
 
 // The growth of a counter that is read again and again.
-class Growth {
+class CounterWindow {
  public:
   // The number of parts of a window. It bounds what is remembered; the answer is off by one part.
   static constexpr int kParts = 60;
 
   // Returns the growth in the last `over`, or nothing before there are two values. A counter that
   // went back begins anew, because its GPU was reset.
-  std::optional<double> note(double counter, Duration over, TimePoint now);
+  std::optional<double> add(double counter, Duration over, TimePoint now);
 
  private:
   struct Point {
@@ -61,116 +61,118 @@ class Growth {
 
 // A change that a tick made. A firing alert whose value only moves is no change; one that reaches a
 // worse level is.
-struct Change {
+struct AlertTransition {
   enum class Kind : std::uint8_t { fired, worse, resolved };
   Kind kind = Kind::fired;
   Alert alert;
 };
 
-struct Pending {
+struct PendingAlert {
   std::string rule;
   DeviceId gpu;
   std::uint32_t index = 0;
   double value = 0;
-  Duration for_so_long{};
+  Duration pending_duration{};
   Duration hold{};
 };
 
-class Engine {
+class RuleEngine {
  public:
   // How long an alert outlives the disappearance of its GPU.
-  static constexpr Duration kForgetAfter = std::chrono::hours(24);
-  static constexpr Duration kForgetEvery = std::chrono::seconds(60);
+  static constexpr Duration kAbsentRetention = std::chrono::hours(24);
+  static constexpr Duration kEvictionInterval = std::chrono::seconds(60);
   // Between two ticks. Beyond it an event that is more than a note takes the place of a note.
-  static constexpr std::size_t kMostEvents = 4096;
-  static constexpr std::size_t kMostWords = 256;  // bytes of the driver's words about an Xid
+  static constexpr std::size_t kMaxEvents = 4096;
+  static constexpr std::size_t kMaxTextBytes = 256;  // bytes of the driver's words about an Xid
 
-  explicit Engine(Rules rules) { take(std::move(rules)); }
+  explicit RuleEngine(Rules rules) { set_rules(std::move(rules)); }
 
   // Takes over what fired before the daemon started. It goes on firing until its rule clears it.
   void restore(const std::vector<Alert>& firing, std::uint64_t last_number, TimePoint now);
   // Replaces the rules. Alerts of a rule that is gone or switched off are over.
-  std::vector<Change> replace(Rules, WallTime wall);
+  std::vector<AlertTransition> replace(Rules, WallTime wall);
 
   void on_event(const DeviceEvent&);
   // The second account of an event that on_event() got. It may have the driver's words, and by them
   // the event may be worse.
   void on_echo(const DeviceEvent&);
   // How many events were dropped, since the daemon started.
-  std::uint64_t dropped() const { return dropped_; }
-  std::vector<Change> tick(const Facts&, TimePoint now, WallTime wall);
+  std::uint64_t dropped_events() const { return dropped_events_; }
+  std::vector<AlertTransition> tick(const Facts&, TimePoint now, WallTime wall);
 
   // Acknowledges a firing alert; leaves others as they are.
   void acknowledge(std::uint64_t number, Acknowledgement);
   // Records which sinks hear of the alert, and the severity that people were told, if any.
-  void note_told(std::uint64_t number, std::optional<int> severity,
-                 const std::vector<std::string>& sinks);
+  void record_notified(std::uint64_t number, std::optional<int> severity,
+                       const std::vector<std::string>& sinks);
 
   const Rules& rules() const { return rules_; }
-  std::vector<Alert> firing() const;  // by number, with current values
+  std::vector<Alert> firing_alerts() const;  // by number, with current values
   const Alert* find(std::uint64_t number) const;
-  std::vector<Pending> pending(TimePoint now) const;
+  std::vector<PendingAlert> pending_alerts(TimePoint now) const;
   // Returns the rule that keeps this one quiet on this GPU, or "".
   std::string inhibitor(const std::string& rule, const DeviceId& gpu) const;
   std::uint64_t last_number() const { return last_number_; }
   // Returns true if another GPU has the index that the alert's GPU had: the index does not name it
   // any more.
-  bool index_is_anothers(const Alert&) const;
+  bool is_index_reused(const Alert&) const;
   // Ends all alerts about a GPU that is no longer in the machine.
-  std::vector<Change> take_out(const DeviceId&, const std::string& why, WallTime wall);
+  std::vector<AlertTransition> remove_gpu(const DeviceId&, const std::string& why, WallTime wall);
 
  private:
   // The state of one rule for one GPU.
-  struct Track {
-    std::optional<TimePoint> reached;  // since when `at` is reached
-    std::optional<TimePoint> clear;    // since when it is clear
-    std::optional<TimePoint> unseen;   // since when the GPU is not there
+  struct RuleState {
+    std::optional<TimePoint> reached_since;  // since when `at` is reached
+    std::optional<TimePoint> clear_since;    // since when it is clear
+    std::optional<TimePoint> absent_since;   // since when the GPU is not there
     std::uint32_t index = 0;
     double value = 0;
     std::optional<Alert> alert;                 // firing
     std::optional<TimePoint> not_clear_before;  // restored: its earlier growth is not known
     std::set<std::uint32_t> xids;               // of the alert
-    bool renewed = false;                       // the alert is to be told again
-    bool reworded = false;                      // the driver's words came after the alert
-    bool displaced = false;                     // index_is_anothers(), as the message has it
-    Growth growth;
-    Occurrences occurrences;
+    bool renotify = false;                      // the alert is to be told again
+    bool text_changed = false;                  // the driver's words came after the alert
+    bool index_reused = false;                  // is_index_reused(), as the message has it
+    CounterWindow counter_window;
+    EventWindow event_window;
   };
-  using Tracks = std::map<DeviceId, Track>;
+  using RuleStates = std::map<DeviceId, RuleState>;
 
-  void take(Rules);
-  void put(std::vector<DeviceEvent>& waiting, const DeviceEvent&);
+  void set_rules(Rules);
+  void enqueue_event(std::vector<DeviceEvent>& waiting, const DeviceEvent&);
   void count_events();
   void count_echoes();
-  void note_quiet_gpus();
-  void look_at_all(const Rule&, const Facts&, TimePoint now, WallTime wall, std::vector<Change>&);
-  void look(const Rule&, Tracks&, const GpuFacts*, const Facts&, TimePoint now, WallTime wall,
-            std::vector<Change>&);
-  static void step(const Rule&, Track&, std::optional<double> value, TimePoint now);
-  static std::optional<double> value_of(const Rule&, Track&, const GpuFacts*, const Facts&,
+  void update_inhibited();
+  void evaluate_all(const Rule&, const Facts&, TimePoint now, WallTime wall,
+                    std::vector<AlertTransition>&);
+  void evaluate(const Rule&, RuleStates&, const GpuFacts*, const Facts&, TimePoint now,
+                WallTime wall, std::vector<AlertTransition>&);
+  static void step(const Rule&, RuleState&, std::optional<double> value, TimePoint now);
+  static std::optional<double> value_of(const Rule&, RuleState&, const GpuFacts*, const Facts&,
                                         TimePoint now);
-  void fire(const Rule&, Track&, const GpuFacts*, bool simulated, WallTime wall,
-            std::vector<Change>&);
-  static void count(Track&, const DeviceEvent&);
-  void end_elsewhere(Tracks&, const DeviceId&, WallTime wall, std::vector<Change>&);
-  void refresh(const Rule&, Track&, const GpuFacts*, std::vector<Change>&);
-  void name_again(const Facts&);
-  static void resolve(Track&, WallTime wall, std::string why, std::vector<Change>&);
-  static void forget(Tracks&, const std::set<DeviceId>& there, TimePoint now, WallTime wall,
-                     std::vector<Change>&);
-  Track* track_of(std::uint64_t number);
+  void fire(const Rule&, RuleState&, const GpuFacts*, bool simulated, WallTime wall,
+            std::vector<AlertTransition>&);
+  static void count(RuleState&, const DeviceEvent&);
+  void resolve_uncovered(RuleStates&, const DeviceId&, WallTime wall,
+                         std::vector<AlertTransition>&);
+  void refresh(const Rule&, RuleState&, const GpuFacts*, std::vector<AlertTransition>&);
+  void refresh_names(const Facts&);
+  static void resolve(RuleState&, WallTime wall, std::string why, std::vector<AlertTransition>&);
+  static void evict_absent(RuleStates&, const std::set<DeviceId>& there, TimePoint now,
+                           WallTime wall, std::vector<AlertTransition>&);
+  RuleState* state_of(std::uint64_t number);
   const Alert* alert_of(const std::string& rule, const DeviceId& gpu) const;
 
   Rules rules_;
-  std::vector<std::size_t> inhibiting_;                // places of the rules that keep others quiet
-  std::set<DeviceId> quiet_gpus_;                      // GPUs for which one of them fires
-  std::map<std::uint32_t, DeviceId> indexes_;          // of the GPUs that the driver lists now
-  std::map<std::string, Tracks, std::less<>> tracks_;  // by rule
-  std::vector<DeviceEvent> events_;                    // since the last tick
-  std::vector<DeviceEvent> echoes_;                    // the same
-  std::uint64_t dropped_ = 0;
+  std::vector<std::size_t> inhibiting_rules_;  // places of the rules that keep others quiet
+  std::set<DeviceId> inhibited_gpus_;          // GPUs for which one of them fires
+  std::map<std::uint32_t, DeviceId> indexes_;  // of the GPUs that the driver lists now
+  std::map<std::string, RuleStates, std::less<>> states_;  // by rule
+  std::vector<DeviceEvent> events_;                        // since the last tick
+  std::vector<DeviceEvent> echoes_;                        // the same
+  std::uint64_t dropped_events_ = 0;
   std::uint64_t last_number_ = 0;
-  TimePoint forget_at_{};
+  TimePoint evict_at_{};
 };
 
 }  // namespace gpuyard::andon

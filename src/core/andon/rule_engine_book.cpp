@@ -10,19 +10,19 @@ namespace gpuyard::andon {
 namespace {
 
 // Whether both rules look at the same value, over the same window.
-bool looks_alike(const Rule& one, const Rule& other) {
+bool has_same_source(const Rule& one, const Rule& other) {
   return one.on == other.on && one.over == other.over;
 }
 
 // Whether both rules also judge the value in the same way.
-bool judges_alike(const Rule& one, const Rule& other) {
-  return looks_alike(one, other) && one.at == other.at && one.below == other.below &&
+bool has_same_condition(const Rule& one, const Rule& other) {
+  return has_same_source(one, other) && one.at == other.at && one.below == other.below &&
          one.clear_at == other.clear_at && one.enabled == other.enabled;
 }
 
 // Returns the driver's words, which stand behind the meaning in the messages of the built-in rules;
 // "" if there are none.
-std::string words_in(const Alert& alert) {
+std::string driver_text_in(const Alert& alert) {
   const std::string_view meaning = alert.xid ? xid_row(*alert.xid).meaning : std::string_view();
   const std::size_t at = meaning.empty() ? std::string::npos : alert.message.find(meaning);
   if (at == std::string::npos) return "";
@@ -33,43 +33,44 @@ std::string words_in(const Alert& alert) {
 
 }  // namespace
 
-void Engine::restore(const std::vector<Alert>& firing, std::uint64_t last_number, TimePoint now) {
+void RuleEngine::restore(const std::vector<Alert>& firing, std::uint64_t last_number,
+                         TimePoint now) {
   last_number_ = std::max(last_number_, last_number);
   for (const Alert& alert : firing) {
-    Track& track = tracks_[alert.rule][alert.gpu];
+    RuleState& track = states_[alert.rule][alert.gpu];
     track.alert = alert;
     track.value = alert.value;
     track.index = alert.index.value_or(0);
     // The times of the events were not kept: they count as if they came now.
     if (alert.xid) track.xids.insert(*alert.xid);
-    const std::string words = words_in(alert);
-    track.alert->words = words;
+    const std::string words = driver_text_in(alert);
+    track.alert->driver_text = words;
     const Rule* const rule = find_rule(rules_, alert.rule);
     if (rule == nullptr || !rule->over) continue;
     track.not_clear_before = now + *rule->over;
-    if (!std::holds_alternative<EventSource>(rule->source)) continue;
-    for (int n = 0; n < std::min(rule->at, 1.0 * Occurrences::kMost); ++n) {
-      track.occurrences.add(now, alert.xid, words);
+    if (!std::holds_alternative<EventCondition>(rule->source)) continue;
+    for (int n = 0; n < std::min(rule->at, 1.0 * EventWindow::kMaxEvents); ++n) {
+      track.event_window.add(now, alert.xid, words);
     }
   }
 }
 
-std::vector<Change> Engine::replace(Rules rules, WallTime wall) {
+std::vector<AlertTransition> RuleEngine::replace(Rules rules, WallTime wall) {
   const Rules before = std::exchange(rules_, {});
-  take(std::move(rules));
-  std::vector<Change> changes;
-  for (auto& [name, tracks] : tracks_) {
+  set_rules(std::move(rules));
+  std::vector<AlertTransition> changes;
+  for (auto& [name, tracks] : states_) {
     const Rule* const rule = find_rule(rules_, name);
     const Rule* const was = find_rule(before, name);
     const bool goes_on = rule != nullptr && rule->enabled;
     const bool both = rule != nullptr && was != nullptr;
     for (auto& [gpu, track] : tracks) {
-      if (both && goes_on && judges_alike(*rule, *was)) continue;
-      track.reached.reset();
-      track.clear.reset();
-      if (!both || !looks_alike(*rule, *was)) {
-        track.growth = {};
-        track.occurrences = {};
+      if (both && goes_on && has_same_condition(*rule, *was)) continue;
+      track.reached_since.reset();
+      track.clear_since.reset();
+      if (!both || !has_same_source(*rule, *was)) {
+        track.counter_window = {};
+        track.event_window = {};
       }
       if (!goes_on && track.alert) {
         resolve(track, wall, rule != nullptr ? "its rule was disabled" : "its rule was removed",
@@ -77,13 +78,14 @@ std::vector<Change> Engine::replace(Rules rules, WallTime wall) {
       }
     }
   }
-  std::erase_if(tracks_, [&](const auto& one) { return find_rule(rules_, one.first) == nullptr; });
+  std::erase_if(states_, [&](const auto& one) { return find_rule(rules_, one.first) == nullptr; });
   return changes;
 }
 
-std::vector<Change> Engine::take_out(const DeviceId& gpu, const std::string& why, WallTime wall) {
-  std::vector<Change> changes;
-  for (auto& [rule, tracks] : tracks_) {
+std::vector<AlertTransition> RuleEngine::remove_gpu(const DeviceId& gpu, const std::string& why,
+                                                    WallTime wall) {
+  std::vector<AlertTransition> changes;
+  for (auto& [rule, tracks] : states_) {
     const auto track = tracks.find(gpu);
     if (gpu.empty() || track == tracks.end()) continue;
     if (track->second.alert) resolve(track->second, wall, why, changes);
@@ -92,25 +94,25 @@ std::vector<Change> Engine::take_out(const DeviceId& gpu, const std::string& why
   return changes;
 }
 
-void Engine::acknowledge(std::uint64_t number, Acknowledgement by) {
-  if (Track* const track = track_of(number)) track->alert->acknowledged = std::move(by);
+void RuleEngine::acknowledge(std::uint64_t number, Acknowledgement by) {
+  if (RuleState* const track = state_of(number)) track->alert->acknowledged = std::move(by);
 }
 
-void Engine::note_told(std::uint64_t number, std::optional<int> severity,
-                       const std::vector<std::string>& sinks) {
-  Track* const track = track_of(number);
+void RuleEngine::record_notified(std::uint64_t number, std::optional<int> severity,
+                                 const std::vector<std::string>& sinks) {
+  RuleState* const track = state_of(number);
   if (track == nullptr) return;
   Alert& alert = *track->alert;
-  if (severity) alert.told = std::max(*severity, alert.told.value_or(0));
+  if (severity) alert.notified_severity = std::max(*severity, alert.notified_severity.value_or(0));
   for (const std::string& sink : sinks) {
-    if (std::ranges::find(alert.heard_by, sink) == alert.heard_by.end()) {
-      alert.heard_by.push_back(sink);
+    if (std::ranges::find(alert.notified_sinks, sink) == alert.notified_sinks.end()) {
+      alert.notified_sinks.push_back(sink);
     }
   }
 }
 
-Engine::Track* Engine::track_of(std::uint64_t number) {
-  for (auto& [rule, tracks] : tracks_) {
+RuleEngine::RuleState* RuleEngine::state_of(std::uint64_t number) {
+  for (auto& [rule, tracks] : states_) {
     for (auto& [gpu, track] : tracks) {
       if (track.alert && track.alert->number == number) return &track;
     }
@@ -118,8 +120,8 @@ Engine::Track* Engine::track_of(std::uint64_t number) {
   return nullptr;
 }
 
-const Alert* Engine::find(std::uint64_t number) const {
-  for (const auto& [rule, tracks] : tracks_) {
+const Alert* RuleEngine::find(std::uint64_t number) const {
+  for (const auto& [rule, tracks] : states_) {
     for (const auto& [gpu, track] : tracks) {
       if (track.alert && track.alert->number == number) return &*track.alert;
     }
@@ -127,9 +129,9 @@ const Alert* Engine::find(std::uint64_t number) const {
   return nullptr;
 }
 
-std::vector<Alert> Engine::firing() const {
+std::vector<Alert> RuleEngine::firing_alerts() const {
   std::vector<Alert> all;
-  for (const auto& [rule, tracks] : tracks_) {
+  for (const auto& [rule, tracks] : states_) {
     for (const auto& [gpu, track] : tracks) {
       if (track.alert) all.push_back(*track.alert);
     }
@@ -138,14 +140,15 @@ std::vector<Alert> Engine::firing() const {
   return all;
 }
 
-std::vector<Pending> Engine::pending(TimePoint now) const {
-  std::vector<Pending> all;
+std::vector<PendingAlert> RuleEngine::pending_alerts(TimePoint now) const {
+  std::vector<PendingAlert> all;
   for (const Rule& rule : rules_) {
-    const auto tracks = tracks_.find(rule.name);
-    if (tracks == tracks_.end()) continue;
+    const auto tracks = states_.find(rule.name);
+    if (tracks == states_.end()) continue;
     for (const auto& [gpu, track] : tracks->second) {
-      if (track.alert || !track.reached) continue;
-      all.push_back({rule.name, gpu, track.index, track.value, now - *track.reached, rule.hold});
+      if (track.alert || !track.reached_since) continue;
+      all.push_back(
+          {rule.name, gpu, track.index, track.value, now - *track.reached_since, rule.hold});
     }
   }
   return all;
@@ -153,11 +156,11 @@ std::vector<Pending> Engine::pending(TimePoint now) const {
 
 // Among rules that keep each other quiet, the first to fire is not kept quiet; otherwise none would
 // ever end.
-std::string Engine::inhibitor(const std::string& rule, const DeviceId& gpu) const {
+std::string RuleEngine::inhibitor(const std::string& rule, const DeviceId& gpu) const {
   const Rule* const self = find_rule(rules_, rule);
   const bool inhibits = self != nullptr && !self->inhibits.empty();
   const Alert* const own = inhibits ? alert_of(rule, gpu) : nullptr;
-  for (const std::size_t place : inhibiting_) {
+  for (const std::size_t place : inhibiting_rules_) {
     const Rule& other = rules_[place];
     if (other.name == rule) continue;
     const bool meant = std::ranges::any_of(
@@ -168,9 +171,9 @@ std::string Engine::inhibitor(const std::string& rule, const DeviceId& gpu) cons
   return {};
 }
 
-const Alert* Engine::alert_of(const std::string& rule, const DeviceId& gpu) const {
-  const auto tracks = tracks_.find(rule);
-  if (tracks == tracks_.end()) return nullptr;
+const Alert* RuleEngine::alert_of(const std::string& rule, const DeviceId& gpu) const {
+  const auto tracks = states_.find(rule);
+  if (tracks == states_.end()) return nullptr;
   const auto track = tracks->second.find(gpu);
   return track != tracks->second.end() && track->second.alert ? &*track->second.alert : nullptr;
 }

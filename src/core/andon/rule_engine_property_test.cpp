@@ -11,7 +11,7 @@
 namespace gpuyard::andon {
 namespace {
 
-using Kind = Change::Kind;
+using Kind = AlertTransition::Kind;
 
 // Half-degrees around both levels, or nothing.
 rc::Gen<std::optional<double>> some_temperature() {
@@ -20,8 +20,8 @@ rc::Gen<std::optional<double>> some_temperature() {
   });
 }
 
-RC_GTEST_PROP(EngineProperty, NoBuiltInRuleFiresOnMissingData, (int seconds)) {
-  Engine engine(built_in_rules());
+RC_GTEST_PROP(RuleEngineProperty, NoBuiltInRuleFiresOnMissingData, (int seconds)) {
+  RuleEngine engine(built_in_rules());
   Facts facts;
   for (std::uint32_t index = 0; index < 4; ++index) facts.gpus.push_back(gpu_facts(index));
   const Sample empty;
@@ -31,12 +31,12 @@ RC_GTEST_PROP(EngineProperty, NoBuiltInRuleFiresOnMissingData, (int seconds)) {
     now += std::chrono::seconds(seconds % 4000);
     RC_ASSERT(engine.tick(facts, now, kWall).empty());
   }
-  RC_ASSERT(engine.firing().empty());
+  RC_ASSERT(engine.firing_alerts().empty());
 }
 
 // The rule in other words: it fires when all values within the hold reached `at`, and clears when
 // all values within the clear hold were clear.
-RC_GTEST_PROP(EngineProperty, FiresAndClearsExactlyByItsRule, ()) {
+RC_GTEST_PROP(RuleEngineProperty, FiresAndClearsExactlyByItsRule, ()) {
   const Rule rule = hot_rule();
   EngineRun run({rule});
   const auto runs = *rc::gen::container<std::vector<std::pair<std::optional<double>, int>>>(
@@ -51,26 +51,28 @@ RC_GTEST_PROP(EngineProperty, FiresAndClearsExactlyByItsRule, ()) {
       const auto changes = run.tick(at_temperature(value));
       const bool fires = !firing && reached > 10;
       const bool clears = firing && clear > 20;
-      RC_ASSERT(std::ranges::count(changes, Kind::fired, &Change::kind) == (fires ? 1 : 0));
-      RC_ASSERT(std::ranges::count(changes, Kind::resolved, &Change::kind) == (clears ? 1 : 0));
+      RC_ASSERT(std::ranges::count(changes, Kind::fired, &AlertTransition::kind) ==
+                (fires ? 1 : 0));
+      RC_ASSERT(std::ranges::count(changes, Kind::resolved, &AlertTransition::kind) ==
+                (clears ? 1 : 0));
       firing = (firing || fires) && !clears;
       if (fires) reached = 0;
       if (clears) reached = 0, clear = 0;
-      RC_ASSERT(run.engine.firing().size() == (firing ? 1U : 0U));
+      RC_ASSERT(run.engine.firing_alerts().size() == (firing ? 1U : 0U));
     }
   }
 }
 
-RC_GTEST_PROP(EngineProperty, FlappingWithinBandKeepsState, (bool fired_before)) {
+RC_GTEST_PROP(RuleEngineProperty, FlappingWithinBandKeepsState, (bool fired_before)) {
   EngineRun run({hot_rule()});
   if (fired_before) run.stay(at_temperature(85), 11);
   for (const int steps : *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 50))) {
     RC_ASSERT(run.tick(at_temperature(75 + steps * 0.1)).empty());
   }
-  RC_ASSERT(run.engine.firing().size() == (fired_before ? 1U : 0U));
+  RC_ASSERT(run.engine.firing_alerts().size() == (fired_before ? 1U : 0U));
 }
 
-RC_GTEST_PROP(EngineProperty, SeverityIsFrom0To100AndRisesWithTheExcess, ()) {
+RC_GTEST_PROP(RuleEngineProperty, SeverityIsFrom0To100AndRisesWithTheExcess, ()) {
   for (const Rule& rule : built_in_rules()) {
     const double at = rule.at;
     const double less = *rc::gen::map(rc::gen::inRange(0, 4000), [](int n) { return n * 0.25; });
@@ -84,7 +86,7 @@ RC_GTEST_PROP(EngineProperty, SeverityIsFrom0To100AndRisesWithTheExcess, ()) {
 }
 
 // A clock that jumps ahead counts as time with the last value; one that goes back begins anew.
-RC_GTEST_PROP(EngineProperty, ClockJumpNeverFiresOrResolvesWrongly, ()) {
+RC_GTEST_PROP(RuleEngineProperty, ClockJumpNeverFiresOrResolvesWrongly, ()) {
   const bool hot = *rc::gen::arbitrary<bool>();
   EngineRun run({hot_rule()});
   if (hot) run.stay(at_temperature(85), 11);
@@ -95,16 +97,16 @@ RC_GTEST_PROP(EngineProperty, ClockJumpNeverFiresOrResolvesWrongly, ()) {
   }
 }
 
-RC_GTEST_PROP(EngineProperty, GrowthWithinWindowIsAlwaysDetected, ()) {
+RC_GTEST_PROP(RuleEngineProperty, GrowthWithinWindowIsAlwaysDetected, ()) {
   constexpr Duration kOver = std::chrono::seconds(120);
-  Growth growth;
+  CounterWindow growth;
   std::vector<std::pair<TimePoint, double>> all;
   TimePoint now = kStart;
   double counter = 0;
   for (int i = 0; i < 200; ++i) {
     now += std::chrono::seconds(*rc::gen::inRange(1, 10));
     counter += *rc::gen::inRange(0, 3);
-    const auto grown = growth.note(counter, kOver, now);
+    const auto grown = growth.add(counter, kOver, now);
     RC_ASSERT(grown.has_value() == !all.empty());
     all.emplace_back(now, counter);
     if (!grown) continue;

@@ -8,14 +8,14 @@
 namespace gpuyard::andon {
 namespace {
 
-using Kind = Change::Kind;
+using Kind = AlertTransition::Kind;
 
-TEST(Engine, ThresholdReachedForHoldTimeFires) {
+TEST(RuleEngine, ThresholdReachedForHoldTimeFires) {
   RecordProperty("contract", "C8");
   EngineRun run({hot_rule()});
   EXPECT_TRUE(run.stay(at_temperature(80), 10).empty());
-  ASSERT_EQ(run.engine.pending(run.now).size(), 1U);
-  EXPECT_EQ(run.engine.pending(run.now)[0].for_so_long, std::chrono::seconds(9));
+  ASSERT_EQ(run.engine.pending_alerts(run.now).size(), 1U);
+  EXPECT_EQ(run.engine.pending_alerts(run.now)[0].pending_duration, std::chrono::seconds(9));
   const auto changes = run.tick(at_temperature(80));
   ASSERT_EQ(changes.size(), 1U);
   EXPECT_EQ(changes[0].kind, Kind::fired);
@@ -24,7 +24,7 @@ TEST(Engine, ThresholdReachedForHoldTimeFires) {
   EXPECT_EQ(key_of(changes[0].alert), "hot/GPU-0");
 }
 
-TEST(Engine, DipBelowThresholdRestartsHold) {
+TEST(RuleEngine, DipBelowThresholdRestartsHold) {
   EngineRun run({hot_rule()});
   run.stay(at_temperature(85), 9);
   run.tick(at_temperature(79.9));
@@ -32,7 +32,7 @@ TEST(Engine, DipBelowThresholdRestartsHold) {
   EXPECT_EQ(run.tick(at_temperature(85)).size(), 1U);
 }
 
-TEST(Engine, BackwardClockStepRestartsHold) {
+TEST(RuleEngine, BackwardClockStepRestartsHold) {
   EngineRun run({hot_rule()});
   run.stay(at_temperature(85), 5);
   run.now -= std::chrono::minutes(30);
@@ -40,21 +40,21 @@ TEST(Engine, BackwardClockStepRestartsHold) {
   EXPECT_EQ(run.tick(at_temperature(85)).size(), 1U);
 }
 
-TEST(Engine, MissingReadingNeitherFiresNorResolves) {
+TEST(RuleEngine, MissingReadingNeitherFiresNorResolves) {
   EngineRun run({hot_rule()});
   run.stay(at_temperature(85), 9);
   EXPECT_TRUE(run.stay(at_temperature({}), 60).empty());
   run.stay(at_temperature(85), 11);
-  ASSERT_EQ(run.engine.firing().size(), 1U);
+  ASSERT_EQ(run.engine.firing_alerts().size(), 1U);
   EXPECT_TRUE(run.stay(at_temperature({}), 3600).empty());
-  EXPECT_EQ(run.engine.firing().size(), 1U);
+  EXPECT_EQ(run.engine.firing_alerts().size(), 1U);
   run.stay(at_temperature(60), 19);
   run.tick(at_temperature({}));  // so it was not clear for twenty seconds
   EXPECT_TRUE(run.stay(at_temperature(60), 20).empty());
   EXPECT_EQ(run.tick(at_temperature(60)).size(), 1U);
 }
 
-TEST(Engine, ResolvesAfterClearHoldBeyondClearThreshold) {
+TEST(RuleEngine, ResolvesAfterClearHoldBeyondClearThreshold) {
   EngineRun run({hot_rule()});
   run.stay(at_temperature(85), 11);
   EXPECT_TRUE(run.stay(at_temperature(76), 600).empty());
@@ -63,30 +63,30 @@ TEST(Engine, ResolvesAfterClearHoldBeyondClearThreshold) {
   const auto changes = run.tick(at_temperature(74.9));
   ASSERT_EQ(changes.size(), 1U);
   EXPECT_EQ(changes[0].kind, Kind::resolved);
-  EXPECT_EQ(changes[0].alert.state, State::resolved);
-  EXPECT_EQ(changes[0].alert.ending, "");
-  EXPECT_TRUE(run.engine.firing().empty());
+  EXPECT_EQ(changes[0].alert.state, AlertState::resolved);
+  EXPECT_EQ(changes[0].alert.end_reason, "");
+  EXPECT_TRUE(run.engine.firing_alerts().empty());
 }
 
-TEST(Engine, OnlyAWorseLevelIsAChange) {
+TEST(RuleEngine, OnlyAWorseLevelIsAChange) {
   EngineRun run({hot_rule()});
   run.stay(at_temperature(81), 11);
   EXPECT_TRUE(run.tick(at_temperature(85)).empty());
-  EXPECT_EQ(run.engine.firing()[0].severity, 55);
+  EXPECT_EQ(run.engine.firing_alerts()[0].severity, 55);
   const auto changes = run.tick(at_temperature(91));
   ASSERT_EQ(changes.size(), 1U);
   EXPECT_EQ(changes[0].kind, Kind::worse);
   EXPECT_EQ(changes[0].alert.severity, 61);
 }
 
-TEST(Engine, ClearingAlertKeepsLastFiringMessage) {
+TEST(RuleEngine, ClearingAlertKeepsLastFiringMessage) {
   EngineRun run({hot_rule()});
   run.stay(at_temperature(90), 11);
   run.stay(at_temperature(60), 10);
-  EXPECT_EQ(run.engine.firing()[0].message, "GPU 0 is at 90 C");
+  EXPECT_EQ(run.engine.firing_alerts()[0].message, "GPU 0 is at 90 C");
 }
 
-TEST(Engine, LostGpuInhibitsOnlyAlertsOfSameGpu) {
+TEST(RuleEngine, LostGpuInhibitsOnlyAlertsOfSameGpu) {
   EngineRun run({hot_rule(), lost_rule()});
   Facts facts = at_temperature(90);
   facts.gpus.push_back(gpu_facts(1));
@@ -101,7 +101,7 @@ TEST(Engine, LostGpuInhibitsOnlyAlertsOfSameGpu) {
   EXPECT_EQ(run.engine.inhibitor("hot", "GPU-1"), "");
 }
 
-TEST(Engine, InhibitionAppliesWithinSameReading) {
+TEST(RuleEngine, InhibitionAppliesWithinSameReading) {
   Rule hot = hot_rule();
   hot.hold = {};
   EngineRun run({hot, lost_rule()});
@@ -112,11 +112,11 @@ TEST(Engine, InhibitionAppliesWithinSameReading) {
   EXPECT_EQ(changes[0].alert.rule, "lost");
 }
 
-TEST(Engine, RestoredAlertContinuesWithoutFiringAgain) {
+TEST(RuleEngine, RestoredAlertContinuesWithoutFiringAgain) {
   EngineRun before({hot_rule()});
   before.stay(at_temperature(85), 11);
   EngineRun run({hot_rule()});
-  run.engine.restore(before.engine.firing(), 7, run.now);
+  run.engine.restore(before.engine.firing_alerts(), 7, run.now);
   EXPECT_TRUE(run.stay(at_temperature({}), 30).empty());
   EXPECT_TRUE(run.stay(at_temperature(85), 30).empty());
   const auto changes = run.stay(at_temperature(60), 30);
@@ -124,25 +124,25 @@ TEST(Engine, RestoredAlertContinuesWithoutFiringAgain) {
   EXPECT_EQ(changes[0].kind, Kind::resolved);
   EXPECT_EQ(changes[0].alert.number, 1U);
   run.stay(at_temperature(85), 11);
-  EXPECT_EQ(run.engine.firing()[0].number, 8U);
+  EXPECT_EQ(run.engine.firing_alerts()[0].number, 8U);
 }
 
-TEST(Engine, RemovedOrDisabledRuleResolvesAlerts) {
+TEST(RuleEngine, RemovedOrDisabledRuleResolvesAlerts) {
   EngineRun run({hot_rule()});
   run.stay(at_temperature(85), 11);
   Rule off = hot_rule();
   off.enabled = false;
   auto changes = run.engine.replace({off}, kWall);
   ASSERT_EQ(changes.size(), 1U);
-  EXPECT_EQ(changes[0].alert.ending, "its rule was disabled");
+  EXPECT_EQ(changes[0].alert.end_reason, "its rule was disabled");
   run.engine.replace({hot_rule()}, kWall);
   run.stay(at_temperature(85), 11);
   changes = run.engine.replace({}, kWall);
   ASSERT_EQ(changes.size(), 1U);
-  EXPECT_EQ(changes[0].alert.ending, "its rule was removed");
+  EXPECT_EQ(changes[0].alert.end_reason, "its rule was removed");
 }
 
-TEST(Engine, AlertOfAbsentGpuResolvesAfterDay) {
+TEST(RuleEngine, AlertOfAbsentGpuResolvesAfterDay) {
   EngineRun run({hot_rule()});
   run.stay(at_temperature(85), 11);
   const Facts none;
@@ -152,10 +152,10 @@ TEST(Engine, AlertOfAbsentGpuResolvesAfterDay) {
   run.now += std::chrono::hours(1);
   const auto changes = run.stay(none, 100);
   ASSERT_EQ(changes.size(), 1U);
-  EXPECT_EQ(changes[0].alert.ending, "the GPU is no longer in this machine");
+  EXPECT_EQ(changes[0].alert.end_reason, "the GPU is no longer in this machine");
 }
 
-TEST(Engine, ReloadRestartsHoldOnlyOfChangedRules) {
+TEST(RuleEngine, ReloadRestartsHoldOnlyOfChangedRules) {
   EngineRun run({hot_rule()});
   run.stay(at_temperature(85), 8);
   run.engine.replace({hot_rule()}, kWall);
@@ -169,7 +169,7 @@ TEST(Engine, ReloadRestartsHoldOnlyOfChangedRules) {
   EXPECT_TRUE(run.stay(at_temperature(85), 10).empty());
 }
 
-TEST(Engine, AnAlertEndsWhenItsRuleIsAboutOtherGpus) {
+TEST(RuleEngine, AnAlertEndsWhenItsRuleIsAboutOtherGpus) {
   Rule rule = hot_rule();
   EngineRun run({rule});
   run.stay(at_temperature(85), 11);
@@ -177,32 +177,32 @@ TEST(Engine, AnAlertEndsWhenItsRuleIsAboutOtherGpus) {
   run.engine.replace({rule}, kWall);
   const auto changes = run.tick(at_temperature(85));
   ASSERT_EQ(changes.size(), 1U);
-  EXPECT_EQ(changes[0].alert.ending, "its rule now applies to other GPUs");
-  EXPECT_TRUE(run.engine.firing().empty());
+  EXPECT_EQ(changes[0].alert.end_reason, "its rule now applies to other GPUs");
+  EXPECT_TRUE(run.engine.firing_alerts().empty());
 }
 
-TEST(Engine, AnAlertFollowsItsGpuToAnotherIndex) {
+TEST(RuleEngine, AnAlertFollowsItsGpuToAnotherIndex) {
   EngineRun run({hot_rule()});
   run.stay(at_temperature(85), 11);
   Facts facts = at_temperature(85);
   facts.gpus[0].info.index = 5;
   run.tick(facts);
-  EXPECT_EQ(run.engine.firing()[0].message, "GPU 5 is at 85 C");
+  EXPECT_EQ(run.engine.firing_alerts()[0].message, "GPU 5 is at 85 C");
 }
 
-TEST(Engine, TwoThatKeepEachOtherQuietStillEnd) {
+TEST(RuleEngine, TwoThatKeepEachOtherQuietStillEnd) {
   Rule one = hot_rule();
   one.inhibits = {"*"};
   Rule other = one;
   other.name = "hotter";
   EngineRun run({one, other});
   run.stay(at_temperature(85), 11);
-  EXPECT_EQ(run.engine.firing().size(), 2U);
+  EXPECT_EQ(run.engine.firing_alerts().size(), 2U);
   run.stay(at_temperature(60), 60);
-  EXPECT_TRUE(run.engine.firing().empty());
+  EXPECT_TRUE(run.engine.firing_alerts().empty());
 }
 
-TEST(Engine, RuleWithGpuListIgnoresOtherGpus) {
+TEST(RuleEngine, RuleWithGpuListIgnoresOtherGpus) {
   Rule rule = hot_rule();
   rule.gpus = {"1"};
   EngineRun run({rule});
@@ -214,7 +214,7 @@ TEST(Engine, RuleWithGpuListIgnoresOtherGpus) {
   EXPECT_EQ(changes[0].alert.gpu, "GPU-1");
 }
 
-TEST(Engine, NodeSignalYieldsSingleAlert) {
+TEST(RuleEngine, NodeSignalYieldsSingleAlert) {
   Rule rule;
   rule.name = "disk";
   rule.source = Signal::disk_free;
@@ -252,53 +252,53 @@ Facts hot_fleet(const std::vector<std::string>& uuids, std::optional<std::uint32
   return facts;
 }
 
-std::vector<std::string> messages(const Engine& engine) {
+std::vector<std::string> messages(const RuleEngine& engine) {
   std::vector<std::string> all;
-  for (const Alert& alert : engine.firing()) all.push_back(alert.message);
+  for (const Alert& alert : engine.firing_alerts()) all.push_back(alert.message);
   return all;
 }
 
-TEST(Engine, AnIndexThatAnotherGpuHasNamesNoGpu) {
+TEST(RuleEngine, AnIndexThatAnotherGpuHasNamesNoGpu) {
   Rule rule = hot_rule();
   rule.gpus = {"GPU-b"};
   EngineRun run({rule});
   run.stay(hot_fleet({"GPU-a", "GPU-b", "GPU-c"}), 11);
   ASSERT_EQ(messages(run.engine), std::vector<std::string>{"GPU 1 is at 85 C"});
-  EXPECT_FALSE(run.engine.index_is_anothers(run.engine.firing()[0]));
+  EXPECT_FALSE(run.engine.is_index_reused(run.engine.firing_alerts()[0]));
   run.tick(hot_fleet({"GPU-a", "GPU-c", "GPU-b"}, 1));
   EXPECT_EQ(messages(run.engine), std::vector<std::string>{"GPU GPU-b (was 1) is at 85 C"});
-  EXPECT_EQ(run.engine.firing()[0].index, 1U);
-  EXPECT_TRUE(run.engine.index_is_anothers(run.engine.firing()[0]));
+  EXPECT_EQ(run.engine.firing_alerts()[0].index, 1U);
+  EXPECT_TRUE(run.engine.is_index_reused(run.engine.firing_alerts()[0]));
   run.tick(hot_fleet({"GPU-a", "GPU-c"}));
   EXPECT_EQ(messages(run.engine), std::vector<std::string>{"GPU GPU-b (was 1) is at 85 C"});
   run.tick(hot_fleet({"GPU-a", "GPU-c", "GPU-b"}));
   EXPECT_EQ(messages(run.engine), std::vector<std::string>{"GPU 2 is at 85 C"});
 }
 
-TEST(Engine, ARestoredAlertIsNotNamedByAnothersIndex) {
+TEST(RuleEngine, ARestoredAlertIsNotNamedByAnothersIndex) {
   EngineRun first({hot_rule()});
   first.stay(hot_fleet({"GPU-a", "GPU-b"}), 11);
   EngineRun next({hot_rule()});
-  next.engine.restore(first.engine.firing(), 2, next.now);
+  next.engine.restore(first.engine.firing_alerts(), 2, next.now);
   next.tick(hot_fleet({"GPU-b"}));
   EXPECT_EQ(messages(next.engine),
             (std::vector<std::string>{"GPU GPU-a (was 0) is at 85 C", "GPU 0 is at 85 C"}));
 }
 
-TEST(Engine, MissingGpuFiresUntilTakenOut) {
+TEST(RuleEngine, MissingGpuFiresUntilTakenOut) {
   EngineRun run(built_in_rules());
   run.tick(hot_fleet({"GPU-a", "GPU-c", "GPU-b"}, 1));
   ASSERT_EQ(messages(run.engine),
             std::vector<std::string>{"GPU GPU-b (was 1) is missing: not listed"});
-  EXPECT_EQ(run.engine.firing()[0].rule, "gpu-missing");
-  const auto changes = run.engine.take_out("GPU-b", "taken out", kWall);
+  EXPECT_EQ(run.engine.firing_alerts()[0].rule, "gpu-missing");
+  const auto changes = run.engine.remove_gpu("GPU-b", "taken out", kWall);
   ASSERT_EQ(changes.size(), 1U);
   EXPECT_EQ(changes[0].kind, Kind::resolved);
-  EXPECT_EQ(changes[0].alert.ending, "taken out");
-  EXPECT_TRUE(run.engine.firing().empty());
+  EXPECT_EQ(changes[0].alert.end_reason, "taken out");
+  EXPECT_TRUE(run.engine.firing_alerts().empty());
 }
 
-TEST(Engine, AMemoryErrorAfterAnAcknowledgementIsNews) {
+TEST(RuleEngine, AMemoryErrorAfterAnAcknowledgementIsNews) {
   for (const Metric metric : {Metric::ecc_uncorrected_volatile, Metric::ecc_corrected_volatile}) {
     Rule rule = hot_rule();
     rule.source = MetricSource{metric, 1};
@@ -322,7 +322,7 @@ TEST(Engine, AMemoryErrorAfterAnAcknowledgementIsNews) {
     EXPECT_TRUE(count(1).empty());
     const bool news = metric == Metric::ecc_uncorrected_volatile;
     EXPECT_EQ(count(2).size(), news ? 1U : 0U);
-    EXPECT_EQ(run.engine.firing()[0].acknowledged.has_value(), !news);
+    EXPECT_EQ(run.engine.firing_alerts()[0].acknowledged.has_value(), !news);
   }
 }
 

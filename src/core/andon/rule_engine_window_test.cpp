@@ -10,12 +10,12 @@
 namespace gpuyard::andon {
 namespace {
 
-using Kind = Change::Kind;
+using Kind = AlertTransition::Kind;
 
 Rule xid_rule(std::string name, std::vector<std::uint32_t> xids) {
   Rule rule;
   rule.name = std::move(name);
-  rule.source = EventSource{EventKind::xid, std::move(xids)};
+  rule.source = EventCondition{EventKind::xid, std::move(xids)};
   rule.at = 1;
   rule.over = std::chrono::seconds(60);
   rule.message = "GPU {gpu}: Xid {xid}. {meaning}";
@@ -30,7 +30,7 @@ DeviceEvent xid_event(std::uint32_t number, TimePoint at) {
   return event;
 }
 
-TEST(Engine, XidAlertResolvesAfterWindowWithoutXids) {
+TEST(RuleEngine, XidAlertResolvesAfterWindowWithoutXids) {
   EngineRun run({xid_rule("fatal", {79}), xid_rule("other", {})});
   run.engine.on_event(xid_event(79, run.now));
   const auto changes = run.tick(at_temperature({}));
@@ -56,7 +56,7 @@ EngineRun with_built_in_rules() {
 constexpr const char* kFatalLine = "NETIR_LINK_DOWN Fatal XC0 i0 Link 14";
 constexpr const char* kNonfatalLine = "RLW_SRC_TRACK Nonfatal XC1 i0 Link 17";
 
-TEST(Engine, FatalXidLineQuarantinesAndIsQuoted) {
+TEST(RuleEngine, FatalXidLineQuarantinesAndIsQuoted) {
   EngineRun run = with_built_in_rules();
   run.engine.on_event(line_event(149, run.now, kFatalLine));
   const auto changes = run.tick(at_temperature({}));
@@ -69,7 +69,7 @@ TEST(Engine, FatalXidLineQuarantinesAndIsQuoted) {
   EXPECT_TRUE(find_rule(built_in_rules(), changes[0].alert.rule)->quarantine);
 }
 
-TEST(Engine, ALineThatSaysNonfatalIsAWarning) {
+TEST(RuleEngine, ALineThatSaysNonfatalIsAWarning) {
   EngineRun run = with_built_in_rules();
   run.engine.on_event(line_event(145, run.now, kNonfatalLine));
   const auto changes = run.tick(at_temperature({}));
@@ -80,7 +80,7 @@ TEST(Engine, ALineThatSaysNonfatalIsAWarning) {
       "GPU 0: Xid 145. An NVLink error in the RLW unit. (RLW_SRC_TRACK Nonfatal XC1 i0 Link 17)");
 }
 
-TEST(Engine, ALineThatFollowsTheDriversEventDecides) {
+TEST(RuleEngine, ALineThatFollowsTheDriversEventDecides) {
   EngineRun run = with_built_in_rules();
   run.engine.on_event(xid_event(149, run.now));
   run.engine.on_echo(line_event(149, run.now, kFatalLine));
@@ -93,12 +93,12 @@ TEST(Engine, ALineThatFollowsTheDriversEventDecides) {
   EXPECT_EQ(changes[0].alert.value, 1);
   run.engine.on_echo(line_event(31, run.now, "Ch 00000008"));
   EXPECT_TRUE(run.tick(at_temperature({})).empty()) << "words are no news";
-  EXPECT_EQ(run.engine.firing()[1].message,
+  EXPECT_EQ(run.engine.firing_alerts()[1].message,
             "GPU 0: Xid 31. A program accessed an unmapped GPU memory address. (Ch 00000008)");
-  EXPECT_EQ(run.engine.firing()[1].value, 1);
+  EXPECT_EQ(run.engine.firing_alerts()[1].value, 1);
 }
 
-TEST(Engine, WordsThatRepeatTheMeaningAreLeftOut) {
+TEST(RuleEngine, WordsThatRepeatTheMeaningAreLeftOut) {
   EngineRun run = with_built_in_rules();
   run.engine.on_event(line_event(79, run.now, "GPU has fallen off the bus."));
   const auto changes = run.tick(at_temperature({}));
@@ -106,37 +106,37 @@ TEST(Engine, WordsThatRepeatTheMeaningAreLeftOut) {
   EXPECT_EQ(changes[0].alert.message, "GPU 0: Xid 79. The GPU has fallen off the bus.");
 }
 
-TEST(Engine, TheWordsOfAnAlertSurviveARestart) {
+TEST(RuleEngine, TheWordsOfAnAlertSurviveARestart) {
   EngineRun before = with_built_in_rules();
   for (int i = 0; i < 3; ++i) before.engine.on_event(line_event(149, before.now, kFatalLine));
   before.tick(at_temperature({}));
-  auto firing = before.engine.firing();
+  auto firing = before.engine.firing_alerts();
   ASSERT_EQ(firing.size(), 1U);
   const std::string message = firing[0].message;
-  firing[0].words.clear();  // not on the disk
+  firing[0].driver_text.clear();  // not on the disk
   EngineRun run = with_built_in_rules();
   run.engine.restore(firing, 1, run.now);
   run.stay(at_temperature({}), 3);
-  EXPECT_EQ(run.engine.firing()[0].message, message);
-  EXPECT_EQ(run.engine.firing()[0].value, 1) << "it was described again";
+  EXPECT_EQ(run.engine.firing_alerts()[0].message, message);
+  EXPECT_EQ(run.engine.firing_alerts()[0].value, 1) << "it was described again";
 }
 
-TEST(Engine, FullWindowEvictsNotesBeforeStopEvents) {
+TEST(RuleEngine, FullWindowEvictsNotesBeforeStopEvents) {
   EngineRun run = with_built_in_rules();
-  for (std::size_t i = 0; i < Engine::kMostEvents; ++i) {
+  for (std::size_t i = 0; i < RuleEngine::kMaxEvents; ++i) {
     run.engine.on_event(xid_event(31, run.now));
   }
-  EXPECT_EQ(run.engine.dropped(), 0U);
+  EXPECT_EQ(run.engine.dropped_events(), 0U);
   run.engine.on_event(xid_event(79, run.now));
   run.engine.on_event(xid_event(13, run.now));
-  EXPECT_EQ(run.engine.dropped(), 2U);
+  EXPECT_EQ(run.engine.dropped_events(), 2U);
   const auto changes = run.tick(at_temperature({}));
   ASSERT_EQ(changes.size(), 2U);
   EXPECT_EQ(changes[0].alert.rule, "xid-fatal");
   EXPECT_EQ(changes[1].alert.rule, "xid-program");
 }
 
-TEST(Engine, UnlistedXidMatchesCatchAllRule) {
+TEST(RuleEngine, UnlistedXidMatchesCatchAllRule) {
   EngineRun run({xid_rule("fatal", {79}), xid_rule("other", {})});
   run.engine.on_event(xid_event(31, run.now));
   const auto changes = run.tick(at_temperature({}));
@@ -144,7 +144,7 @@ TEST(Engine, UnlistedXidMatchesCatchAllRule) {
   EXPECT_EQ(changes[0].alert.rule, "other");
 }
 
-TEST(Engine, CounterGrowthFiresAndResetDoesNot) {
+TEST(RuleEngine, CounterGrowthFiresAndResetDoesNot) {
   Rule rule;
   rule.name = "replays";
   rule.source = MetricSource{Metric::pcie_replays, 1};
@@ -166,37 +166,37 @@ TEST(Engine, CounterGrowthFiresAndResetDoesNot) {
   EXPECT_EQ(counted(15, 1).size(), 1U);  // by the new count
 }
 
-TEST(Engine, AnXidBeforeARestartCountsFromTheRestart) {
+TEST(RuleEngine, AnXidBeforeARestartCountsFromTheRestart) {
   EngineRun before({xid_rule("fatal", {79})});
   before.engine.on_event(xid_event(79, before.now));
   before.tick(at_temperature({}));
   EngineRun run({xid_rule("fatal", {79})});
-  run.engine.restore(before.engine.firing(), 1, run.now);
+  run.engine.restore(before.engine.firing_alerts(), 1, run.now);
   EXPECT_TRUE(run.stay(at_temperature({}), 59).empty());
   EXPECT_EQ(run.stay(at_temperature({}), 2).size(), 1U);
 }
 
-TEST(Engine, AnotherFaultAfterAnAcknowledgementIsNews) {
+TEST(RuleEngine, AnotherFaultAfterAnAcknowledgementIsNews) {
   EngineRun run({xid_rule("fatal", {48, 62})});
   run.engine.on_event(xid_event(62, run.now));
   run.tick(at_temperature({}));
   run.engine.acknowledge(1, {"uid 0", "", kWall});
-  run.engine.note_told(1, 90, {"ops"});
+  run.engine.record_notified(1, 90, {"ops"});
   run.engine.on_event(xid_event(62, run.now));
   const auto changes = run.tick(at_temperature({}));
   ASSERT_EQ(changes.size(), 1U);
   EXPECT_EQ(changes[0].kind, Kind::worse);
   EXPECT_FALSE(changes[0].alert.acknowledged);
-  EXPECT_FALSE(changes[0].alert.told);
-  EXPECT_EQ(changes[0].alert.heard_by, std::vector<std::string>{"ops"});
+  EXPECT_FALSE(changes[0].alert.notified_severity);
+  EXPECT_EQ(changes[0].alert.notified_sinks, std::vector<std::string>{"ops"});
   run.engine.on_event(xid_event(62, run.now));
   EXPECT_TRUE(run.tick(at_temperature({})).empty());
   run.engine.on_event(xid_event(48, run.now));
   EXPECT_EQ(run.tick(at_temperature({})).size(), 1U);
-  EXPECT_EQ(run.engine.firing()[0].xid, 48U);
+  EXPECT_EQ(run.engine.firing_alerts()[0].xid, 48U);
 }
 
-TEST(Engine, NewXidDuringInhibitionIsReportedAfterward) {
+TEST(RuleEngine, NewXidDuringInhibitionIsReportedAfterward) {
   EngineRun run({xid_rule("fatal", {48, 79}), lost_rule()});
   const auto look = [&run](double is_lost) {
     Facts facts = at_temperature({});
@@ -206,21 +206,21 @@ TEST(Engine, NewXidDuringInhibitionIsReportedAfterward) {
   run.engine.on_event(xid_event(48, run.now));
   look(0);
   run.engine.acknowledge(1, {"uid 0", "", kWall});
-  run.engine.note_told(1, 90, {"ops"});
+  run.engine.record_notified(1, 90, {"ops"});
   run.engine.on_event(xid_event(79, run.now));
   ASSERT_EQ(look(1).size(), 1U);  // the rule for a lost GPU
   ASSERT_NE(run.engine.find(1), nullptr);
-  EXPECT_TRUE(run.engine.find(1)->told);
+  EXPECT_TRUE(run.engine.find(1)->notified_severity);
   EXPECT_TRUE(run.engine.find(1)->acknowledged);
   const auto changes = look(0);
-  const auto news = std::ranges::find(changes, Kind::worse, &Change::kind);
+  const auto news = std::ranges::find(changes, Kind::worse, &AlertTransition::kind);
   ASSERT_NE(news, changes.end());
   EXPECT_EQ(news->alert.xid, 79U);
-  EXPECT_FALSE(news->alert.told);
+  EXPECT_FALSE(news->alert.notified_severity);
   EXPECT_FALSE(news->alert.acknowledged);
 }
 
-TEST(Engine, XidOfDisabledRuleSkipsCatchAllRule) {
+TEST(RuleEngine, XidOfDisabledRuleSkipsCatchAllRule) {
   Rule off = xid_rule("program", {13, 31});
   off.enabled = false;
   EngineRun run({off, xid_rule("other", {})});
@@ -232,7 +232,7 @@ TEST(Engine, XidOfDisabledRuleSkipsCatchAllRule) {
 
 // The growth before a restart is not known, so a restored alert cannot resolve until a full window
 // has passed.
-TEST(Engine, RestoredCounterAlertResolvesAfterFullWindow) {
+TEST(RuleEngine, RestoredCounterAlertResolvesAfterFullWindow) {
   Rule rule;
   rule.name = "ecc";
   rule.source = MetricSource{Metric::ecc_uncorrected_volatile, 1};
@@ -253,7 +253,7 @@ TEST(Engine, RestoredCounterAlertResolvesAfterFullWindow) {
   EXPECT_EQ(run.stay(facts, 2).size(), 1U);
 }
 
-TEST(Engine, AnotherCounterDoesNotGrowFromTheFormerOne) {
+TEST(RuleEngine, AnotherCounterDoesNotGrowFromTheFormerOne) {
   Rule rule;
   rule.name = "replays";
   rule.on = "pcie_replays";

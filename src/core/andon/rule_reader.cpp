@@ -13,19 +13,19 @@
 namespace gpuyard::andon {
 namespace {
 
-constexpr std::size_t kMostName = 48;
+constexpr std::size_t kMaxRuleNameLength = 48;
 
 // A name becomes part of a URL, of a metric's label and of a line on a terminal.
 bool is_name(std::string_view name) {
   const auto fits = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
   };
-  return !name.empty() && name.size() <= kMostName && std::ranges::all_of(name, fits);
+  return !name.empty() && name.size() <= kMaxRuleNameLength && std::ranges::all_of(name, fits);
 }
 
-class Reader {
+class RuleReader {
  public:
-  Reader(const std::string& file, Rules rules) : file_(file), rules_(std::move(rules)) {}
+  RuleReader(const std::string& file, Rules rules) : file_(file), rules_(std::move(rules)) {}
 
   Result<Rules> read(const toml::table& document) {
     for (const auto& [name, node] : document) {
@@ -45,7 +45,7 @@ class Reader {
 
  private:
   Error at(const toml::source_region& where, const std::string& what) const {
-    return error_at(file_, where, what);
+    return toml_error(file_, where, what);
   }
 
   Result<void> check_inhibits() const {
@@ -68,7 +68,7 @@ class Reader {
       if (!is_name(name.str())) {
         return at(name.source(),
                   fmt::format("invalid rule name \"{}\": use 1 to {} of a-z, 0-9, '-' and '_'",
-                              name.str(), kMostName));
+                              name.str(), kMaxRuleNameLength));
       }
       if (auto done = read_rule(std::string(name.str()), *table, name.source()); !done) {
         return done;
@@ -86,13 +86,13 @@ class Reader {
     if (known == rules_.end() && !table.contains("at")) {
       return at(where, fmt::format("rule {}: missing key at (the threshold)", name));
     }
-    if (const std::string fault = fault_of(rule); !fault.empty()) {
+    if (const std::string fault = rule_error(rule); !fault.empty()) {
       return at(where, fmt::format("rule {}: {}", name, fault));
     }
     if (known != rules_.end()) {
       *known = std::move(rule);
-    } else if (rules_.size() == kMostRules) {
-      return at(where, fmt::format("more than {} rules", kMostRules));
+    } else if (rules_.size() == kMaxRules) {
+      return at(where, fmt::format("more than {} rules", kMaxRules));
     } else {
       rules_.push_back(std::move(rule));
     }
@@ -107,7 +107,7 @@ class Reader {
     for (const RuleKey& key : rule_keys()) {
       const toml::node* const node = table.get(key.name);
       if (node == nullptr) continue;
-      const Wrong wrong = key.take(rule, *node);
+      const ValueError wrong = key.read(rule, *node);
       if (!wrong) continue;
       const std::string fault =
           !wrong->empty() ? *wrong
@@ -132,15 +132,15 @@ class Reader {
 
 }  // namespace
 
-Result<Rules> with_rules(Rules rules, std::string_view text, const std::string& file) {
+Result<Rules> apply_rules(Rules rules, std::string_view text, const std::string& file) {
   const auto document = parse_toml(text, file);
   if (!document) return document.error();
-  return Reader(file, std::move(rules)).read(*document);
+  return RuleReader(file, std::move(rules)).read(*document);
 }
 
 const Rules& built_in_rules() {
   static const Rules rules = [] {
-    auto read = with_rules({}, built_in_text(), "built-in rules");
+    auto read = apply_rules({}, built_in_text(), "built-in rules");
     return read ? *std::move(read) : Rules{};  // a test reads them
   }();
   return rules;
@@ -149,129 +149,129 @@ const Rules& built_in_rules() {
 // The keys of a rule, one row each.
 namespace {
 
-constexpr double kLongest = 30.0 * 24 * 3600;  // seconds
-constexpr double kLargest = 1e15;
-constexpr double kMostWatts = 100'000;
-constexpr std::string_view kText = "a string of at most 512 characters";
-constexpr std::string_view kTexts = "a list of at most 64 strings";
-constexpr std::string_view kSeconds = "a number of seconds from 0 to 2592000";
-constexpr std::string_view kYesOrNo = "true or false";
-constexpr std::string_view kNumber = "a number from -1e15 to 1e15";
-constexpr const char* kAsSaid = "";  // `must_be` says it all
+constexpr double kMaxSeconds = 30.0 * 24 * 3600;  // seconds
+constexpr double kMaxNumber = 1e15;
+constexpr double kMaxWatts = 100'000;
+constexpr std::string_view kTextExpected = "a string of at most 512 characters";
+constexpr std::string_view kTextsExpected = "a list of at most 64 strings";
+constexpr std::string_view kSecondsExpected = "a number of seconds from 0 to 2592000";
+constexpr std::string_view kFlagExpected = "true or false";
+constexpr std::string_view kNumberExpected = "a number from -1e15 to 1e15";
+constexpr const char* kDefaultMessage = "";  // `must_be` says it all
 
 std::optional<double> number_of(const toml::node& node) {
   const auto value = node.is_number() ? node.value<double>() : std::nullopt;
-  return value && std::isfinite(*value) && std::abs(*value) <= kLargest ? value : std::nullopt;
+  return value && std::isfinite(*value) && std::abs(*value) <= kMaxNumber ? value : std::nullopt;
 }
 
 std::optional<std::string> text_of(const toml::node& node) {
   auto text = toml_as<std::string>(node);
-  return text && text->size() <= kMostText ? std::move(text) : std::nullopt;
+  return text && text->size() <= kMaxTextLength ? std::move(text) : std::nullopt;
 }
 
 template <auto Member>
-Wrong take_text(Rule& rule, const toml::node& node) {
+ValueError read_text(Rule& rule, const toml::node& node) {
   auto text = text_of(node);
-  if (!text) return kAsSaid;
+  if (!text) return kDefaultMessage;
   rule.*Member = *std::move(text);
   return {};
 }
 
 template <auto Member>
-Wrong take_texts(Rule& rule, const toml::node& node) {
+ValueError read_texts(Rule& rule, const toml::node& node) {
   auto texts = toml_as<std::vector<std::string>>(node);
-  if (!texts || texts->size() > kMostListed) return kAsSaid;
-  const auto too_long = [](const std::string& text) { return text.size() > kMostText; };
-  if (std::ranges::any_of(*texts, too_long)) return kAsSaid;
+  if (!texts || texts->size() > kMaxListLength) return kDefaultMessage;
+  const auto too_long = [](const std::string& text) { return text.size() > kMaxTextLength; };
+  if (std::ranges::any_of(*texts, too_long)) return kDefaultMessage;
   rule.*Member = *std::move(texts);
   return {};
 }
 
 template <auto Member>
-Wrong take_flag(Rule& rule, const toml::node& node) {
+ValueError read_flag(Rule& rule, const toml::node& node) {
   const auto flag = toml_as<bool>(node);
-  if (!flag) return kAsSaid;
+  if (!flag) return kDefaultMessage;
   rule.*Member = *flag;
   return {};
 }
 
 template <auto Member>
-Wrong take_number(Rule& rule, const toml::node& node) {
+ValueError read_number(Rule& rule, const toml::node& node) {
   const auto value = number_of(node);
-  if (!value) return kAsSaid;
+  if (!value) return kDefaultMessage;
   const double number = *value;  // the member may be an optional itself
   rule.*Member = number;
   return {};
 }
 
 template <auto Member>
-Wrong take_seconds(Rule& rule, const toml::node& node) {
+ValueError read_seconds(Rule& rule, const toml::node& node) {
   const auto value = number_of(node);
-  if (!value || *value < 0 || *value > kLongest) return kAsSaid;
+  if (!value || *value < 0 || *value > kMaxSeconds) return kDefaultMessage;
   rule.*Member = Duration(static_cast<Duration::rep>(*value * 1e9));
   return {};
 }
 
-Wrong take_on(Rule& rule, const toml::node& node) {
+ValueError read_on(Rule& rule, const toml::node& node) {
   const auto name = text_of(node);
-  if (!name) return kAsSaid;
-  const auto source = source_named(*name);
-  if (!source) return fmt::format("unknown name \"{}\"; known names:{}", *name, sources_known());
+  if (!name) return kDefaultMessage;
+  const auto source = find_source(*name);
+  if (!source) return fmt::format("unknown name \"{}\"; known names:{}", *name, known_sources());
   rule.on = *name;
   rule.source = *source;
   return {};
 }
 
-Wrong take_xids(Rule& rule, const toml::node& node) {
+ValueError read_xids(Rule& rule, const toml::node& node) {
   const auto* list = node.as_array();
-  auto* const events = std::get_if<EventSource>(&rule.source);
-  if (list == nullptr || list->size() > kMostListed) return kAsSaid;
+  auto* const events = std::get_if<EventCondition>(&rule.source);
+  if (list == nullptr || list->size() > kMaxListLength) return kDefaultMessage;
   if (events == nullptr || events->kind != EventKind::xid) {
     return "only allowed with on = \"xid\"";
   }
   std::vector<std::uint32_t> xids;
   for (const auto& element : *list) {
     const auto number = toml_as<std::int64_t>(element);
-    if (!number || *number < 0 || *number > 0xFFFF) return kAsSaid;
+    if (!number || *number < 0 || *number > 0xFFFF) return kDefaultMessage;
     xids.push_back(static_cast<std::uint32_t>(*number));
   }
   events->xids = std::move(xids);
   return {};
 }
 
-Wrong take_event_severity(Rule& rule, const toml::node& node) {
+ValueError read_event_severity(Rule& rule, const toml::node& node) {
   const auto names = toml_as<std::vector<std::string>>(node);
-  auto* const events = std::get_if<EventSource>(&rule.source);
-  if (!names) return kAsSaid;
+  auto* const events = std::get_if<EventCondition>(&rule.source);
+  if (!names) return kDefaultMessage;
   if (events == nullptr) return "only allowed in a rule on events";
-  std::vector<Severity> severities;
+  std::vector<EventSeverity> severities;
   for (const std::string& name : *names) {
-    const auto severity = enum_from_name<Severity>(name);
-    if (!severity) return kAsSaid;
+    const auto severity = enum_from_name<EventSeverity>(name);
+    if (!severity) return kDefaultMessage;
     severities.push_back(*severity);
   }
   events->severities = std::move(severities);
   return {};
 }
 
-Wrong take_severity(Rule& rule, const toml::node& node) {
+ValueError read_severity(Rule& rule, const toml::node& node) {
   const auto number = toml_as<std::int64_t>(node);
-  if (!number || *number < 0 || *number > 100) return kAsSaid;
+  if (!number || *number < 0 || *number > 100) return kDefaultMessage;
   rule.severity = static_cast<int>(*number);
   rule.curve = Curve::none;
   return {};
 }
 
-Wrong take_curve(Rule& rule, const toml::node& node) {
+ValueError read_curve(Rule& rule, const toml::node& node) {
   const auto curve = enum_from_name<Curve>(toml_as<std::string>(node).value_or(""));
-  if (!curve) return kAsSaid;
+  if (!curve) return kDefaultMessage;
   rule.curve = *curve;
   return {};
 }
 
-Wrong take_message(Rule& rule, const toml::node& node) {
+ValueError read_message(Rule& rule, const toml::node& node) {
   auto text = text_of(node);
-  if (!text || text->empty()) return kAsSaid;
+  if (!text || text->empty()) return kDefaultMessage;
   if (const auto unknown = unknown_placeholder(*text)) {
     std::string known;
     for (const std::string_view one : kPlaceholders) known += fmt::format(" {{{}}}", one);
@@ -286,68 +286,68 @@ Wrong take_message(Rule& rule, const toml::node& node) {
 // `on` comes first, because the other keys of a rule depend on it.
 const std::vector<RuleKey>& rule_keys() {
   static const std::vector<RuleKey> keys = {
-      {"on", "the name of a signal, an event or a metric", &take_on,
+      {"on", "the name of a signal, an event or a metric", &read_on,
        "The signal, event or metric to watch. Required for a new rule."},
-      {"enabled", kYesOrNo, &take_flag<&Rule::enabled>, "false disables the rule."},
-      {"at", kNumber, &take_number<&Rule::at>,
+      {"enabled", kFlagExpected, &read_flag<&Rule::enabled>, "false disables the rule."},
+      {"at", kNumberExpected, &read_number<&Rule::at>,
        "Threshold at which the rule triggers. Required for a new rule."},
-      {"below", kYesOrNo, &take_flag<&Rule::below>,
+      {"below", kFlagExpected, &read_flag<&Rule::below>,
        "true: triggers at or below `at` instead of at or above."},
-      {"clear_at", kNumber, &take_number<&Rule::clear_at>,
+      {"clear_at", kNumberExpected, &read_number<&Rule::clear_at>,
        "Clears beyond this value. Default: as soon as `at` is no longer reached."},
-      {"hold_s", kSeconds, &take_seconds<&Rule::hold>,
+      {"hold_s", kSecondsExpected, &read_seconds<&Rule::hold>,
        "Seconds for which `at` must stay reached before the rule fires."},
-      {"clear_hold_s", kSeconds, &take_seconds<&Rule::clear_hold>,
+      {"clear_hold_s", kSecondsExpected, &read_seconds<&Rule::clear_hold>,
        "Seconds for which it must stay clear before the alert ends."},
-      {"over_s", kSeconds, &take_seconds<&Rule::over>,
+      {"over_s", kSecondsExpected, &read_seconds<&Rule::over>,
        "Time window in seconds: counts the events in it, or the growth of a metric."},
-      {"xids", "a list of at most 64 numbers from 0 to 65535", &take_xids,
+      {"xids", "a list of at most 64 numbers from 0 to 65535", &read_xids,
        "With on = \"xid\": the Xid numbers. Default: those that no other rule names."},
-      {"event_severity", "a list of \"note\", \"warn\" and \"stop\"", &take_event_severity,
+      {"event_severity", "a list of \"note\", \"warn\" and \"stop\"", &read_event_severity,
        "With events: only those of these severities. Default: all."},
-      {"severity", "an integer from 0 to 100", &take_severity,
+      {"severity", "an integer from 0 to 100", &read_severity,
        "Fixed severity, independent of the value."},
-      {"curve", "\"none\", \"thermal\", \"memory\", \"power\" or \"idle\"", &take_curve,
+      {"curve", "\"none\", \"thermal\", \"memory\", \"power\" or \"idle\"", &read_curve,
        "Severity that depends on the value, instead of `severity`."},
-      {"gpus", kTexts, &take_texts<&Rule::gpus>,
+      {"gpus", kTextsExpected, &read_texts<&Rule::gpus>,
        "Only these GPUs, by index, UUID or PCI address. Default: all."},
-      {"inhibits", kTexts, &take_texts<&Rule::inhibits>,
+      {"inhibits", kTextsExpected, &read_texts<&Rule::inhibits>,
        "Rules that neither trigger nor clear for the GPU while this one fires; \"*\" for all."},
-      {"notify", kYesOrNo, &take_flag<&Rule::notify>,
+      {"notify", kFlagExpected, &read_flag<&Rule::notify>,
        "false: no sink is notified; `command` still runs."},
-      {"sinks", kTexts, &take_texts<&Rule::sinks>,
+      {"sinks", kTextsExpected, &read_texts<&Rule::sinks>,
        "Sinks to notify, whatever the level. Default: all sinks whose min_level is reached."},
-      {"quarantine", kYesOrNo, &take_flag<&Rule::quarantine>,
+      {"quarantine", kFlagExpected, &read_flag<&Rule::quarantine>,
        "true: withholds the GPU from new leases until the alert ends or is acknowledged."},
-      {"cap_w", "a number of watts", &take_number<&Rule::cap_w>,
+      {"cap_w", "a number of watts", &read_number<&Rule::cap_w>,
        "Power limit for the GPU while the alert fires."},
-      {"command", kTexts, &take_texts<&Rule::command>,
+      {"command", kTextsExpected, &read_texts<&Rule::command>,
        "Program and arguments (no shell), run when the alert fires and when it ends."},
-      {"message", kText, &take_message,
+      {"message", kTextExpected, &read_message,
        "Message of the alert; placeholders in braces are filled in. Required for a new rule."},
-      {"advice", kText, &take_text<&Rule::advice>,
+      {"advice", kTextExpected, &read_text<&Rule::advice>,
        "What to do, in one sentence; {gpu} is replaced."},
   };
   return keys;
 }
 
-std::optional<Source> source_named(std::string_view name) {
+std::optional<RuleSource> find_source(std::string_view name) {
   for (const SignalRow& row : signals()) {
     if (row.name == name) return row.signal;
   }
   if (name != "events_lost") {
-    if (const auto kind = enum_from_name<EventKind>(name)) return EventSource{*kind, {}, {}};
+    if (const auto kind = enum_from_name<EventKind>(name)) return EventCondition{*kind, {}, {}};
   }
-  for (const Row& row : catalog()) {
-    const bool measured =
-        row.subject == Subject::device && row.kind != Kind::text && row.kind != Kind::flags;
+  for (const MetricRow& row : catalog()) {
+    const bool measured = row.subject == MetricSubject::device && row.kind != MetricKind::text &&
+                          row.kind != MetricKind::flags;
     if (!measured || json_key(row) != name) continue;
     return MetricSource{row.metric, static_cast<double>(unit_info(row.unit).json_divisor)};
   }
   return std::nullopt;
 }
 
-std::string sources_known() {
+std::string known_sources() {
   std::string known;
   for (const SignalRow& row : signals()) known += fmt::format(" {}", row.name);
   boost::mp11::mp_for_each<boost::describe::describe_enumerators<EventKind>>([&](auto kind) {
@@ -356,10 +356,10 @@ std::string sources_known() {
   return known + ", and the keys of docs/metrics.md";
 }
 
-std::string fault_of(const Rule& rule) {
+std::string rule_error(const Rule& rule) {
   if (rule.on.empty()) return "missing key on, for example on = \"temperature_c\"";
   if (rule.message.empty()) return "missing key message";
-  const bool on_events = std::holds_alternative<EventSource>(rule.source);
+  const bool on_events = std::holds_alternative<EventCondition>(rule.source);
   const bool on_signal = std::holds_alternative<Signal>(rule.source);
   if (on_events && !rule.over) return "a rule on events needs over_s, the time window";
   if (rule.over && (on_signal || *rule.over <= Duration::zero())) {
@@ -368,13 +368,13 @@ std::string fault_of(const Rule& rule) {
   if (rule.clear_at && (rule.below ? *rule.clear_at < rule.at : *rule.clear_at > rule.at)) {
     return "clear_at is on the wrong side of at: the rule would clear while at is reached";
   }
-  if (rule.of_node() && (rule.quarantine || rule.cap_w || !rule.gpus.empty())) {
+  if (rule.is_of_node() && (rule.quarantine || rule.cap_w || !rule.gpus.empty())) {
     return "it is about the machine, so it has no GPU to quarantine, cap or select";
   }
-  if (rule.cap_w && (*rule.cap_w <= 0 || *rule.cap_w > kMostWatts)) {
+  if (rule.cap_w && (*rule.cap_w <= 0 || *rule.cap_w > kMaxWatts)) {
     return "cap_w must be above 0 and at most 100000";
   }
-  if (on_events && (rule.below || rule.at < 1 || rule.at > 1.0 * Occurrences::kMost)) {
+  if (on_events && (rule.below || rule.at < 1 || rule.at > 1.0 * EventWindow::kMaxEvents)) {
     return "at must be 1 to 1024 for a rule on events";
   }
   if (!rule.command.empty() && rule.command.front().empty()) return "command is empty";

@@ -14,14 +14,15 @@
 
 namespace gpuyard::andon {
 
-inline constexpr std::size_t kMostRules = 256;
-inline constexpr std::size_t kMostText = 512;  // bytes of a message, an advice, a name in a list
-inline constexpr std::size_t kMostListed = 64;
+inline constexpr std::size_t kMaxRules = 256;
+inline constexpr std::size_t kMaxTextLength =
+    512;  // bytes of a message, an advice, a name in a list
+inline constexpr std::size_t kMaxListLength = 64;
 
 // Applies the tables [rule.NAME] of `text` to `rules`: changes the given keys of a rule that
 // exists, or adds a new one. Ignores tables [sink.NAME]. Errc::invalid: "alerts.toml:3: ...", and
 // what is known or allowed.
-Result<Rules> with_rules(Rules rules, std::string_view text, const std::string& file);
+Result<Rules> apply_rules(Rules rules, std::string_view text, const std::string& file);
 
 // The built-in set, as a user may read it.
 std::string_view built_in_text();
@@ -31,22 +32,22 @@ const Rules& built_in_rules();
 // rule_reader.cpp and, for the help of the keys, by reference.cpp.
 
 // Why a value is refused, as the end of a sentence; "": it is not what the key's `must_be` says.
-using Wrong = std::optional<std::string>;
+using ValueError = std::optional<std::string>;
 
 struct RuleKey {
   std::string_view name;
   std::string_view must_be;
-  Wrong (*take)(Rule&, const toml::node&);
+  ValueError (*read)(Rule&, const toml::node&);
   std::string_view help;  // one line
 };
 
 const std::vector<RuleKey>& rule_keys();
 
 // Returns the signal, metric or event that `on` names.
-std::optional<Source> source_named(std::string_view name);
-std::string sources_known();
+std::optional<RuleSource> find_source(std::string_view name);
+std::string known_sources();
 
 // Returns what is wrong with a rule as a whole, or "".
-std::string fault_of(const Rule&);
+std::string rule_error(const Rule&);
 
 }  // namespace gpuyard::andon

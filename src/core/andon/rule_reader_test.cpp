@@ -8,7 +8,7 @@ namespace gpuyard::andon {
 namespace {
 
 Result<Rules> read(std::string_view text) {
-  return with_rules(built_in_rules(), text, "alerts.toml");
+  return apply_rules(built_in_rules(), text, "alerts.toml");
 }
 
 std::string refused(std::string_view text) {
@@ -17,13 +17,13 @@ std::string refused(std::string_view text) {
 }
 
 TEST(RuleReader, BuiltInRulesParseAndHaveAdvice) {
-  const auto rules = with_rules({}, built_in_text(), "built-in");
+  const auto rules = apply_rules({}, built_in_text(), "built-in");
   ASSERT_TRUE(rules) << rules.error().message;
   EXPECT_GE(rules->size(), 25U);
   for (const Rule& rule : *rules) {
     EXPECT_FALSE(rule.advice.empty()) << rule.name;
     EXPECT_TRUE(rule.advice.ends_with('.')) << rule.name;
-    EXPECT_TRUE(rule.of_node() || rule.message.find("{gpu}") != std::string::npos) << rule.name;
+    EXPECT_TRUE(rule.is_of_node() || rule.message.find("{gpu}") != std::string::npos) << rule.name;
   }
 }
 
@@ -42,9 +42,9 @@ TEST(RuleReader, QuarantineRuleListsAllStopXids) {
   EXPECT_TRUE(fatal->quarantine);
   std::vector<std::uint32_t> stops;
   for (const XidRow& row : xid_table()) {
-    if (row.severity == Severity::stop) stops.push_back(row.number);
+    if (row.severity == EventSeverity::stop) stops.push_back(row.number);
   }
-  EXPECT_EQ(std::get<EventSource>(fatal->source).xids, stops);
+  EXPECT_EQ(std::get<EventCondition>(fatal->source).xids, stops);
 }
 
 TEST(RuleReader, AnIdleGpuIsNotCriticalByTimeAlone) {
@@ -63,8 +63,8 @@ TEST(RuleReader, EventSeverityIsAcceptedOnlyInEventRules) {
       "[rule.mine]\non = 'xid'\nxids = [149]\nevent_severity = ['warn', 'stop']\nat = 1\n"
       "over_s = 60\nmessage = 'GPU {gpu}: {text}'\n");
   ASSERT_TRUE(rules) << rules.error().message;
-  EXPECT_EQ(std::get<EventSource>(find_rule(*rules, "mine")->source).severities,
-            (std::vector<Severity>{Severity::warn, Severity::stop}));
+  EXPECT_EQ(std::get<EventCondition>(find_rule(*rules, "mine")->source).severities,
+            (std::vector<EventSeverity>{EventSeverity::warn, EventSeverity::stop}));
   EXPECT_EQ(refused("[rule.xid-fatal]\nevent_severity = ['bad']\n"),
             "alerts.toml:2: rule xid-fatal: event_severity: expected a list of \"note\", \"warn\" "
             "and \"stop\"; got [\"bad\"]");

@@ -10,7 +10,7 @@
 #include "base/manual_loop_for_tests.h"
 #include "core/auth/token_store.h"
 
-namespace gpuyard::access {
+namespace gpuyard::auth {
 
 class FakeTokenArchive final : public TokenStorage {
  public:
@@ -26,14 +26,14 @@ class FakeTokenArchive final : public TokenStorage {
     return true;
   }
   bool save(TokenTransaction changes, std::function<void(const Result<void>&)> saved) override {
-    if (full || (!changes.requester.privileged && changes.requester.party == full_for))
+    if (full || (!changes.requester.privileged && changes.requester.quota_group == full_for))
       return false;
     ++saves;
     requesters.push_back(changes.requester);
     loop_.post([this, changes = std::move(changes), saved = std::move(saved)] {
       if (broken) return saved(*broken);
-      for (const Token& token : changes.put) kept[token.id] = token;
-      for (const std::string& id : changes.forget) kept.erase(id);
+      for (const Token& token : changes.tokens) kept[token.id] = token;
+      for (const std::string& id : changes.removed_ids) kept.erase(id);
       saved({});
     });
     return true;
@@ -50,4 +50,4 @@ class FakeTokenArchive final : public TokenStorage {
   ManualLoop& loop_;
 };
 
-}  // namespace gpuyard::access
+}  // namespace gpuyard::auth

@@ -12,44 +12,46 @@
 #include "base/clock.h"
 #include "base/loop.h"
 
-namespace gpuyard::access {
+namespace gpuyard::auth {
 
-class Guesses {
+class AuthThrottle {
  public:
-  static constexpr int kFree = 5;  // are answered at once
-  static constexpr Duration kShortest = std::chrono::milliseconds(100);
-  static constexpr Duration kLongest = std::chrono::seconds(5);
-  static constexpr std::size_t kWaiting = 64;      // answers that are held back, of all addresses
-  static constexpr std::size_t kAddresses = 1024;  // that are remembered
-  static constexpr Duration kForgotten = std::chrono::minutes(10);  // after the last failure
-  static constexpr Duration kNotedEvery = std::chrono::minutes(1);
+  static constexpr int kMaxUndelayedFailures = 5;  // are answered at once
+  static constexpr Duration kMinDelay = std::chrono::milliseconds(100);
+  static constexpr Duration kMaxDelay = std::chrono::seconds(5);
+  static constexpr std::size_t kMaxDelayedReplies =
+      64;  // answers that are held back, of all addresses
+  static constexpr std::size_t kMaxAddresses = 1024;                       // that are remembered
+  static constexpr Duration kFailureRetention = std::chrono::minutes(10);  // after the last failure
+  static constexpr Duration kLogInterval = std::chrono::minutes(1);
 
   // What is to be written down of a failure: nothing, or how many there were since the last line.
-  using Note = std::function<void(std::uint64_t since_the_last)>;
+  using OnLogDue = std::function<void(std::uint64_t since_the_last)>;
 
-  explicit Guesses(Loop& loop) : loop_(loop) {}
+  explicit AuthThrottle(Loop& loop) : loop_(loop) {}
 
   // Calls `answer` now or later; false, without calling it, if too many wait already. Calls `note`
-  // at an address's first failure and then at most once in kNotedEvery.
-  bool failed(const std::string& address, const Note& note, std::function<void()> answer);
+  // at an address's first failure and then at most once in kLogInterval.
+  bool record_failure(const std::string& address, const OnLogDue& note,
+                      std::function<void()> answer);
 
-  std::size_t waiting() const { return waiting_.size(); }
+  std::size_t delayed_count() const { return delayed_replies_.size(); }
 
  private:
   struct Address {
     int failures = 0;
-    TimePoint last{};
-    TimePoint noted{};
-    std::uint64_t unnoted = 0;
+    TimePoint last_failure_at{};
+    TimePoint logged_at{};
+    std::uint64_t unlogged_failures = 0;
   };
 
-  Address& known(const std::string& address);
+  Address& find_or_add(const std::string& address);
   Duration delay_of(const Address&) const;
 
   Loop& loop_;
   std::map<std::string, Address> addresses_;
-  std::map<std::uint64_t, Subscription> waiting_;
-  std::uint64_t next_ = 0;
+  std::map<std::uint64_t, Subscription> delayed_replies_;
+  std::uint64_t next_reply_ = 0;
 };
 
-}  // namespace gpuyard::access
+}  // namespace gpuyard::auth

@@ -4,19 +4,19 @@
 
 #include "base/manual_loop_for_tests.h"
 
-namespace gpuyard::access {
+namespace gpuyard::auth {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-class GuessesTest : public ::testing::Test {
+class AuthThrottleTest : public ::testing::Test {
  protected:
   // Returns how long the answer took; nothing if it was refused.
   std::optional<Duration> guess(const std::string& from = "192.0.2.7") {
     bool answered = false;
-    const bool taken = guesses_.failed(
+    const bool taken = guesses_.record_failure(
         from, [this](std::uint64_t count) { noted_.push_back(count); }, [&] { answered = true; });
     if (!taken) return std::nullopt;
     Duration waited{};
@@ -28,42 +28,45 @@ class GuessesTest : public ::testing::Test {
   }
 
   ManualLoop loop_;
-  Guesses guesses_{loop_};
+  AuthThrottle guesses_{loop_};
   std::vector<std::uint64_t> noted_;
 };
 
-TEST_F(GuessesTest, DelayDoublesAfterFreeAttemptsUpToMax) {
-  for (int i = 0; i < Guesses::kFree; ++i) EXPECT_EQ(guess(), Duration::zero());
+TEST_F(AuthThrottleTest, DelayDoublesAfterFreeAttemptsUpToMax) {
+  for (int i = 0; i < AuthThrottle::kMaxUndelayedFailures; ++i)
+    EXPECT_EQ(guess(), Duration::zero());
   EXPECT_EQ(guess(), milliseconds(100));
   EXPECT_EQ(guess(), milliseconds(200));
   EXPECT_EQ(guess(), milliseconds(400));
   for (int i = 0; i < 10; ++i) guess();
-  EXPECT_EQ(guess(), Guesses::kLongest);
+  EXPECT_EQ(guess(), AuthThrottle::kMaxDelay);
 }
 
-TEST_F(GuessesTest, DelayIsPerAddress) {
+TEST_F(AuthThrottleTest, DelayIsPerAddress) {
   for (int i = 0; i < 10; ++i) guess();
   EXPECT_EQ(guess("192.0.2.8"), Duration::zero());
 }
 
-TEST_F(GuessesTest, AfterAWhileItIsForgotten) {
+TEST_F(AuthThrottleTest, AfterAWhileItIsForgotten) {
   for (int i = 0; i < 10; ++i) guess();
-  loop_.advance(Guesses::kForgotten);
+  loop_.advance(AuthThrottle::kFailureRetention);
   EXPECT_EQ(guess(), Duration::zero());
 }
 
-TEST_F(GuessesTest, NoMoreThan64Wait) {
+TEST_F(AuthThrottleTest, NoMoreThan64Wait) {
   int taken = 0;
-  for (int i = 0; i < 200; ++i) taken += guesses_.failed("x", [](auto) {}, [] {}) ? 1 : 0;
-  EXPECT_EQ(guesses_.waiting(), Guesses::kWaiting);
-  EXPECT_EQ(taken, static_cast<int>(Guesses::kWaiting) + Guesses::kFree);
+  for (int i = 0; i < 200; ++i) taken += guesses_.record_failure("x", [](auto) {}, [] {}) ? 1 : 0;
+  EXPECT_EQ(guesses_.delayed_count(), AuthThrottle::kMaxDelayedReplies);
+  EXPECT_EQ(taken, static_cast<int>(AuthThrottle::kMaxDelayedReplies) +
+                       AuthThrottle::kMaxUndelayedFailures);
   loop_.advance(seconds(6));
-  EXPECT_EQ(guesses_.waiting(), 0U);
+  EXPECT_EQ(guesses_.delayed_count(), 0U);
 }
 
-TEST_F(GuessesTest, AnHourOfThemIsALineAMinute) {
+TEST_F(AuthThrottleTest, AnHourOfThemIsALineAMinute) {
   for (int i = 0; i < 10'000; ++i) {
-    guesses_.failed("192.0.2.7", [this](std::uint64_t count) { noted_.push_back(count); }, [] {});
+    guesses_.record_failure(
+        "192.0.2.7", [this](std::uint64_t count) { noted_.push_back(count); }, [] {});
     loop_.advance(milliseconds(360));
   }
   EXPECT_LE(noted_.size(), 61U);
@@ -71,12 +74,12 @@ TEST_F(GuessesTest, AnHourOfThemIsALineAMinute) {
   EXPECT_EQ(noted_.front(), 1U);
 }
 
-TEST_F(GuessesTest, ManyAddressesAreNotAllRemembered) {
-  for (std::size_t i = 0; i < 3 * Guesses::kAddresses; ++i) {
+TEST_F(AuthThrottleTest, ManyAddressesAreNotAllRemembered) {
+  for (std::size_t i = 0; i < 3 * AuthThrottle::kMaxAddresses; ++i) {
     EXPECT_EQ(guess("192.0.2." + std::to_string(i)), Duration::zero());
   }
-  EXPECT_EQ(noted_.size(), 3 * Guesses::kAddresses);
+  EXPECT_EQ(noted_.size(), 3 * AuthThrottle::kMaxAddresses);
 }
 
 }  // namespace
-}  // namespace gpuyard::access
+}  // namespace gpuyard::auth

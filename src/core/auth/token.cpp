@@ -12,7 +12,7 @@
 
 #include "base/files.h"
 
-namespace gpuyard::access {
+namespace gpuyard::auth {
 namespace {
 
 constexpr std::string_view kHex = "0123456789abcdef";
@@ -45,7 +45,7 @@ std::string checksum_of(std::string_view text) {
   return sum;
 }
 
-bool is_of(std::string_view text, std::string_view alphabet) {
+bool contains_only(std::string_view text, std::string_view alphabet) {
   return text.find_first_not_of(alphabet) == text.npos;
 }
 
@@ -72,7 +72,7 @@ Result<TokenText> TokenText::parse(std::string_view text) {
   const std::string_view summed = text.substr(0, kLength - kChecksumLength);
   const std::string_view id = summed.substr(kPrefix.size(), kIdLength);
   const std::string_view secret = summed.substr(kPrefix.size() + kIdLength);
-  const bool good_letters = is_of(id, kBase32) && is_of(secret, kBase62);
+  const bool good_letters = contains_only(id, kBase32) && contains_only(secret, kBase62);
   if (!good_letters || text.substr(summed.size()) != checksum_of(summed)) {
     return Error{Errc::invalid, "mistyped token: its checksum does not match"};
   }
@@ -96,7 +96,7 @@ std::string TokenText::digest() const {
   return hex;
 }
 
-bool same_digest(std::string_view one, std::string_view other) {
+bool is_same_digest(std::string_view one, std::string_view other) {
   return one.size() == other.size() && ::CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
 }
 
@@ -104,4 +104,4 @@ std::string Token::owner() const {
   return uid ? fmt::format("uid {}", *uid) : fmt::format("service {}", name);
 }
 
-}  // namespace gpuyard::access
+}  // namespace gpuyard::auth

@@ -14,7 +14,7 @@
 #include "base/result.h"
 #include "gpu/device/device.h"
 
-namespace gpuyard::access {
+namespace gpuyard::auth {
 
 // The right to do something. Each includes the ones before it.
 enum class Scope : std::uint8_t { open, metrics, read, lease, control, admin };
@@ -46,11 +46,11 @@ struct TokenText {
 
 // The shortest and longest lifetime of a token. Only an administrator can create a token that never
 // expires.
-inline constexpr std::chrono::seconds kShortestLife{1};
-inline constexpr std::chrono::seconds kLongestLife = std::chrono::days(3650);
+inline constexpr std::chrono::seconds kMinTokenLifetime{1};
+inline constexpr std::chrono::seconds kMaxTokenLifetime = std::chrono::days(3650);
 
 // Compares in the same time wherever they differ.
-bool same_digest(std::string_view one, std::string_view other);
+bool is_same_digest(std::string_view one, std::string_view other);
 
 // What is kept of a token. Its rights are the least of its own scope and of what its user may now.
 struct Token {
@@ -69,9 +69,9 @@ struct Token {
   std::optional<WallTime> revoked = {};
   std::string revoked_by = {};
 
-  bool live(WallTime now) const { return !revoked && (!expires || now < *expires); }
+  bool is_valid(WallTime now) const { return !revoked && (!expires || now < *expires); }
   // "service grafana" or "uid 1000".
   std::string owner() const;
 };
 
-}  // namespace gpuyard::access
+}  // namespace gpuyard::auth

@@ -5,7 +5,7 @@
 
 #include "core/auth/archive_for_tests.h"
 
-namespace gpuyard::access {
+namespace gpuyard::auth {
 namespace {
 
 using std::chrono::hours;
@@ -13,27 +13,28 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using testing::HasSubstr;
 
-class TokensTest : public ::testing::Test {
+class TokenStoreTest : public ::testing::Test {
  protected:
-  TokensTest() {
+  TokenStoreTest() {
     tokens_.start();
     loop_.run_posted();
   }
 
-  static TokenWish wish(const std::string& name, std::uint32_t uid = 1000) {
+  static TokenRequest wish(const std::string& name, std::uint32_t uid = 1000) {
     return {.name = name,
             .uid = uid,
             .scope = Scope::lease,
             .gpus = {},
-            .lasts = hours(1),
+            .lifetime = hours(1),
             .made_by = "uid 1000"};
   }
-  Result<Tokens::Made> make(TokenWish wanted) {
-    std::optional<Result<Tokens::Made>> answer;
-    tokens_.make(std::move(wanted), [&](Result<Tokens::Made> made) { answer = std::move(made); });
+  Result<TokenStore::CreatedToken> make(TokenRequest wanted) {
+    std::optional<Result<TokenStore::CreatedToken>> answer;
+    tokens_.create(std::move(wanted),
+                   [&](Result<TokenStore::CreatedToken> made) { answer = std::move(made); });
     loop_.run_posted();
     EXPECT_TRUE(answer);
-    return answer ? *answer : Result<Tokens::Made>(Error{Errc::internal, "no answer"});
+    return answer ? *answer : Result<TokenStore::CreatedToken>(Error{Errc::internal, "no answer"});
   }
   Result<void> revoke(const std::vector<std::string>& ids,
                       Requester requester = Requester::daemon()) {
@@ -45,7 +46,7 @@ class TokensTest : public ::testing::Test {
     return answer.value_or(Error{Errc::internal, "no answer"});
   }
   std::string refusal(const std::string& text) {
-    const auto checked = tokens_.check(text);
+    const auto checked = tokens_.authenticate(text);
     EXPECT_FALSE(checked);
     return checked ? "" : checked.error().message;
   }
@@ -53,17 +54,17 @@ class TokensTest : public ::testing::Test {
   ManualLoop loop_;
   // As after a restart.
   std::string refusal_by_next(const std::string& text) {
-    Tokens next(loop_, archive_);
+    TokenStore next(loop_, archive_);
     next.start();
     loop_.run_posted();
-    const auto checked = next.check(text);
+    const auto checked = next.authenticate(text);
     return checked ? "" : checked.error().message;
   }
   // Creates this many tokens of several users, which expire in an hour.
-  std::vector<Tokens::Made> make_many(std::size_t count) {
-    std::vector<Tokens::Made> all;
+  std::vector<TokenStore::CreatedToken> make_many(std::size_t count) {
+    std::vector<TokenStore::CreatedToken> all;
     for (std::size_t i = 0; i < count; ++i) {
-      const auto uid = static_cast<std::uint32_t>(5000 + i / Tokens::kMostOfOne);
+      const auto uid = static_cast<std::uint32_t>(5000 + i / TokenStore::kMaxTokensPerUser);
       const auto made = make(wish(std::to_string(i), uid));
       if (made) all.push_back(*made);
     }
@@ -72,20 +73,20 @@ class TokensTest : public ::testing::Test {
   }
 
   FakeTokenArchive archive_{loop_};
-  Tokens tokens_{loop_, archive_};
+  TokenStore tokens_{loop_, archive_};
   std::vector<std::string> changed_;  // by the last revoke()
 };
 
-TEST_F(TokensTest, ValidTextIdentifiesOwner) {
+TEST_F(TokenStoreTest, ValidTextIdentifiesOwner) {
   const auto made = make(wish("ci"));
   ASSERT_TRUE(made);
-  const auto found = tokens_.check(made->text);
+  const auto found = tokens_.authenticate(made->text);
   ASSERT_TRUE(found);
   EXPECT_EQ((*found)->name, "ci");
   EXPECT_EQ((*found)->uid, 1000U);
 }
 
-TEST_F(TokensTest, TheSecretIsKeptNowhere) {
+TEST_F(TokenStoreTest, TheSecretIsKeptNowhere) {
   const auto made = make(wish("ci"));
   ASSERT_TRUE(made);
   const std::string secret = TokenText::parse(made->text)->secret;
@@ -96,15 +97,15 @@ TEST_F(TokensTest, TheSecretIsKeptNowhere) {
   }
 }
 
-TEST_F(TokensTest, WrongSecretAndUnknownIdErrorsMatch) {
+TEST_F(TokenStoreTest, WrongSecretAndUnknownIdErrorsMatch) {
   const auto made = make(wish("ci"));
   const TokenText other = *TokenText::draw();
   const std::string wrong = TokenText{made->token.id, other.secret}.text();
   EXPECT_EQ(refusal(wrong), refusal(other.text()));
-  EXPECT_EQ(tokens_.check(wrong).error().code, Errc::denied);
+  EXPECT_EQ(tokens_.authenticate(wrong).error().code, Errc::denied);
 }
 
-TEST_F(TokensTest, BadChecksumIsRefusedAsMistyped) {
+TEST_F(TokenStoreTest, BadChecksumIsRefusedAsMistyped) {
   const auto made = make(wish("ci"));
   std::string text = made->text;
   std::swap(text[20], text[21]);
@@ -112,51 +113,51 @@ TEST_F(TokensTest, BadChecksumIsRefusedAsMistyped) {
   EXPECT_THAT(refusal(text), HasSubstr("mistyped"));
 }
 
-TEST_F(TokensTest, ExpiresByTheWallClockAlsoIfThatJumps) {
+TEST_F(TokenStoreTest, ExpiresByTheWallClockAlsoIfThatJumps) {
   const auto made = make(wish("ci"));
-  EXPECT_TRUE(tokens_.check(made->text));
+  EXPECT_TRUE(tokens_.authenticate(made->text));
   loop_.step_wall(hours(1));
   EXPECT_THAT(refusal(made->text), HasSubstr("expired at"));
   loop_.step_wall(-hours(1));
-  EXPECT_TRUE(tokens_.check(made->text));
+  EXPECT_TRUE(tokens_.authenticate(made->text));
 }
 
-TEST_F(TokensTest, UnsavedRevocationTakesEffectAndIsRetried) {
+TEST_F(TokenStoreTest, UnsavedRevocationTakesEffectAndIsRetried) {
   const auto made = make(wish("ci"));
   archive_.full = true;
   const auto done = revoke({made->token.id});
   ASSERT_FALSE(done);
   EXPECT_THAT(done.error().message, HasSubstr("gpuyard retries"));
   EXPECT_THAT(refusal(made->text), HasSubstr("was revoked"));
-  EXPECT_TRUE(tokens_.owes(made->token.id));
+  EXPECT_TRUE(tokens_.has_unsaved_revocation(made->token.id));
 }
 
-TEST_F(TokensTest, UnsavedRevocationIsSavedOnceTheDiskWorks) {
+TEST_F(TokenStoreTest, UnsavedRevocationIsSavedOnceTheDiskWorks) {
   const auto made = make(wish("ci"));
   archive_.broken = Error{Errc::unavailable, "the disk is full"};
   ASSERT_FALSE(revoke({made->token.id}));
   loop_.advance(minutes(10));
   archive_.broken.reset();
   EXPECT_EQ(refusal_by_next(made->text), "") << "not stored yet";
-  loop_.advance(Tokens::kKeepAgain);
-  EXPECT_FALSE(tokens_.owes(made->token.id));
+  loop_.advance(TokenStore::kSaveRetryDelay);
+  EXPECT_FALSE(tokens_.has_unsaved_revocation(made->token.id));
   EXPECT_THAT(refusal_by_next(made->text), HasSubstr("was revoked at"));
   const int before = archive_.saves;
   loop_.advance(minutes(10));
   EXPECT_EQ(archive_.saves, before) << "it retries although nothing is pending";
 }
 
-TEST_F(TokensTest, UnsavedRevocationIsSavedAfterTheNextChange) {
+TEST_F(TokenStoreTest, UnsavedRevocationIsSavedAfterTheNextChange) {
   const auto made = make(wish("ci"));
   archive_.full = true;
   ASSERT_FALSE(revoke({made->token.id}));
   archive_.full = false;
   ASSERT_TRUE(make(wish("other")));
-  EXPECT_FALSE(tokens_.owes(made->token.id));
+  EXPECT_FALSE(tokens_.has_unsaved_revocation(made->token.id));
   EXPECT_THAT(refusal_by_next(made->text), HasSubstr("was revoked at"));
 }
 
-TEST_F(TokensTest, UnsavedRevocationCanBeRepeated) {
+TEST_F(TokenStoreTest, UnsavedRevocationCanBeRepeated) {
   const auto made = make(wish("ci"));
   archive_.full = true;
   ASSERT_FALSE(revoke({made->token.id}));
@@ -167,12 +168,12 @@ TEST_F(TokensTest, UnsavedRevocationCanBeRepeated) {
   EXPECT_THAT(refusal_by_next(made->text), HasSubstr("was revoked at"));
 }
 
-TEST_F(TokensTest, UnsavedRevocationIsSavedAtShutdown) {
-  std::optional<Tokens> tokens(std::in_place, loop_, archive_);
+TEST_F(TokenStoreTest, UnsavedRevocationIsSavedAtShutdown) {
+  std::optional<TokenStore> tokens(std::in_place, loop_, archive_);
   tokens->start();
   loop_.run_posted();
-  std::optional<Tokens::Made> made;
-  tokens->make(wish("ci"), [&](const Result<Tokens::Made>& one) { made = *one; });
+  std::optional<TokenStore::CreatedToken> made;
+  tokens->create(wish("ci"), [&](const Result<TokenStore::CreatedToken>& one) { made = *one; });
   loop_.run_posted();
   archive_.full = true;
   tokens->revoke({made->token.id}, "uid 0", [](const Result<void>&) {});
@@ -183,20 +184,20 @@ TEST_F(TokensTest, UnsavedRevocationIsSavedAtShutdown) {
   EXPECT_THAT(refusal_by_next(made->text), HasSubstr("was revoked at"));
 }
 
-TEST_F(TokensTest, FullShareOfAUserDelaysNoRevocation) {
+TEST_F(TokenStoreTest, FullShareOfAUserDelaysNoRevocation) {
   const auto made = make(wish("ci"));
   archive_.full_for = "uid 1000";
-  TokenWish more = wish("more");
-  more.party = "uid 1000";
+  TokenRequest more = wish("more");
+  more.quota_group = "uid 1000";
   EXPECT_EQ(make(more).error().code, Errc::busy);
   EXPECT_EQ(revoke({made->token.id}, {"uid 1000", false}).error().code, Errc::busy);
   EXPECT_THAT(refusal(made->text), HasSubstr("was revoked"));
-  loop_.advance(Tokens::kKeepAgain);
-  EXPECT_FALSE(tokens_.owes(made->token.id)) << "the daemon stores it on its own";
+  loop_.advance(TokenStore::kSaveRetryDelay);
+  EXPECT_FALSE(tokens_.has_unsaved_revocation(made->token.id)) << "the daemon stores it on its own";
   EXPECT_THAT(refusal_by_next(made->text), HasSubstr("was revoked at"));
 }
 
-TEST_F(TokensTest, RepeatedRevocationSkipsSave) {
+TEST_F(TokenStoreTest, RepeatedRevocationSkipsSave) {
   const auto made = make(wish("ci"));
   ASSERT_TRUE(revoke({made->token.id}));
   EXPECT_EQ(changed_, std::vector{made->token.id});
@@ -210,7 +211,7 @@ TEST_F(TokensTest, RepeatedRevocationSkipsSave) {
   EXPECT_TRUE(revoke({made->token.id}));
 }
 
-TEST_F(TokensTest, ChangesAreLimitedPerMinuteExceptForAdministrators) {
+TEST_F(TokenStoreTest, ChangesAreLimitedPerMinuteExceptForAdministrators) {
   const Requester alice{"uid 1000", false};
   for (int i = 0; i < 60; ++i) ASSERT_FALSE(tokens_.count_change(alice)) << i;
   EXPECT_EQ(tokens_.count_change(alice), std::chrono::seconds(1));
@@ -220,18 +221,19 @@ TEST_F(TokensTest, ChangesAreLimitedPerMinuteExceptForAdministrators) {
   EXPECT_FALSE(tokens_.count_change(alice));
 }
 
-TEST_F(TokensTest, LifetimeIsFromOneSecondToTenYears) {
-  TokenWish wanted = wish("ci");
-  for (const Duration bad : {Duration(0), Duration(-1), Duration::min(), Duration::max(),
-                             Duration(kLongestLife) + Duration(1), Duration(milliseconds(999))}) {
-    wanted.lasts = bad;
+TEST_F(TokenStoreTest, LifetimeIsFromOneSecondToTenYears) {
+  TokenRequest wanted = wish("ci");
+  for (const Duration bad :
+       {Duration(0), Duration(-1), Duration::min(), Duration::max(),
+        Duration(kMaxTokenLifetime) + Duration(1), Duration(milliseconds(999))}) {
+    wanted.lifetime = bad;
     const auto made = make(wanted);
     ASSERT_FALSE(made) << bad.count();
     EXPECT_EQ(made.error().code, Errc::invalid);
     EXPECT_THAT(made.error().message, HasSubstr("315360000"));
   }
-  for (const Duration good : {Duration(kShortestLife), Duration(kLongestLife)}) {
-    wanted.lasts = good;
+  for (const Duration good : {Duration(kMinTokenLifetime), Duration(kMaxTokenLifetime)}) {
+    wanted.lifetime = good;
     wanted.name = std::to_string(good.count());
     const auto made = make(wanted);
     ASSERT_TRUE(made);
@@ -239,7 +241,7 @@ TEST_F(TokensTest, LifetimeIsFromOneSecondToTenYears) {
   }
 }
 
-TEST_F(TokensTest, OneThatCannotBeKeptIsNotMade) {
+TEST_F(TokenStoreTest, OneThatCannotBeKeptIsNotMade) {
   archive_.broken = Error{Errc::unavailable, "the disk is full"};
   const auto made = make(wish("ci"));
   ASSERT_FALSE(made);
@@ -247,31 +249,31 @@ TEST_F(TokensTest, OneThatCannotBeKeptIsNotMade) {
   EXPECT_TRUE(tokens_.all().empty());
 }
 
-TEST_F(TokensTest, RestartRestoresValidAndRevokedState) {
+TEST_F(TokenStoreTest, RestartRestoresValidAndRevokedState) {
   const auto made = make(wish("ci"));
   const auto gone = make(wish("old"));
   ASSERT_TRUE(revoke({gone->token.id}));
-  Tokens next(loop_, archive_);
-  EXPECT_EQ(next.check(made->text).error().code, Errc::unavailable);
+  TokenStore next(loop_, archive_);
+  EXPECT_EQ(next.authenticate(made->text).error().code, Errc::unavailable);
   next.start();
   loop_.run_posted();
-  EXPECT_TRUE(next.check(made->text));
-  EXPECT_THAT(next.check(gone->text).error().message, HasSubstr("was revoked at"));
+  EXPECT_TRUE(next.authenticate(made->text));
+  EXPECT_THAT(next.authenticate(gone->text).error().message, HasSubstr("was revoked at"));
 }
 
-TEST_F(TokensTest, CheckIsUnavailableUntilLoad) {
+TEST_F(TokenStoreTest, CheckIsUnavailableUntilLoad) {
   const auto made = make(wish("ci"));
   archive_.broken = Error{Errc::unavailable, "the disk is away"};
-  Tokens next(loop_, archive_);
+  TokenStore next(loop_, archive_);
   next.start();
   loop_.run_posted();
-  EXPECT_EQ(next.check(made->text).error().code, Errc::unavailable);
+  EXPECT_EQ(next.authenticate(made->text).error().code, Errc::unavailable);
   archive_.broken.reset();
   loop_.advance(std::chrono::seconds(6));
-  EXPECT_TRUE(next.check(made->text));
+  EXPECT_TRUE(next.authenticate(made->text));
 }
 
-TEST_F(TokensTest, AUserHasNoTwoGoodOnesOfOneName) {
+TEST_F(TokenStoreTest, AUserHasNoTwoGoodOnesOfOneName) {
   const auto first = make(wish("ci"));
   EXPECT_EQ(make(wish("ci")).error().code, Errc::conflict);
   EXPECT_TRUE(make(wish("ci", 1001)));
@@ -279,38 +281,39 @@ TEST_F(TokensTest, AUserHasNoTwoGoodOnesOfOneName) {
   EXPECT_TRUE(make(wish("ci")));
 }
 
-TEST_F(TokensTest, UserLimitIsEnforcedAndAdminSlotsReserved) {
-  for (std::size_t i = 0; i < Tokens::kMostOfOne; ++i) ASSERT_TRUE(make(wish(std::to_string(i))));
+TEST_F(TokenStoreTest, UserLimitIsEnforcedAndAdminSlotsReserved) {
+  for (std::size_t i = 0; i < TokenStore::kMaxTokensPerUser; ++i)
+    ASSERT_TRUE(make(wish(std::to_string(i))));
   EXPECT_EQ(make(wish("more")).error().code, Errc::busy);
-  for (std::uint32_t uid = 2000; tokens_.all().size() < Tokens::kMost - Tokens::kKeptForAdmins;
-       ++uid) {
+  for (std::uint32_t uid = 2000;
+       tokens_.all().size() < TokenStore::kMaxTokens - TokenStore::kReservedForAdmins; ++uid) {
     ASSERT_TRUE(make(wish("ci", uid)));
   }
   EXPECT_EQ(make(wish("ci", 9000)).error().code, Errc::busy);
-  TokenWish of_root = wish("ci", 0);
+  TokenRequest of_root = wish("ci", 0);
   of_root.by_admin = true;
   EXPECT_TRUE(make(of_root));
 }
 
-TEST_F(TokensTest, EndedBeyondMaxEvictsOldest) {
+TEST_F(TokenStoreTest, EndedBeyondMaxEvictsOldest) {
   std::vector<std::string> ids;
-  for (std::uint32_t uid = 0; uid < Tokens::kMostEnded + 20; ++uid) {
+  for (std::uint32_t uid = 0; uid < TokenStore::kMaxEndedTokens + 20; ++uid) {
     ids.push_back(make(wish("ci", uid))->token.id);
     loop_.advance(milliseconds(1));
   }
   ASSERT_TRUE(revoke(ids));
   ASSERT_TRUE(make(wish("one more")));
-  EXPECT_EQ(tokens_.all().size(), Tokens::kMostEnded + 1);
+  EXPECT_EQ(tokens_.all().size(), TokenStore::kMaxEndedTokens + 1);
   EXPECT_EQ(tokens_.find(ids.front()), nullptr);
   EXPECT_NE(tokens_.find(ids.back()), nullptr);
   EXPECT_EQ(archive_.kept.size(), tokens_.all().size());
 }
 
-TEST_F(TokensTest, EvictionPrefersUserWithMostEnded) {
+TEST_F(TokenStoreTest, EvictionPrefersUserWithMostEnded) {
   const auto other = make(wish("ci", 1));
   ASSERT_TRUE(revoke({other->token.id}));
   std::vector<std::string> ids;
-  for (std::size_t i = 0; i < 2 * Tokens::kMostEnded; ++i) {
+  for (std::size_t i = 0; i < 2 * TokenStore::kMaxEndedTokens; ++i) {
     loop_.advance(milliseconds(1));
     ids.push_back(make(wish("ci", 2))->token.id);
     ASSERT_TRUE(revoke({ids.back()}));
@@ -318,10 +321,10 @@ TEST_F(TokensTest, EvictionPrefersUserWithMostEnded) {
   ASSERT_TRUE(make(wish("one more")));
   EXPECT_NE(tokens_.find(other->token.id), nullptr);
   EXPECT_EQ(tokens_.find(ids.front()), nullptr);
-  EXPECT_EQ(tokens_.all().size(), Tokens::kMostEnded + 1);
+  EXPECT_EQ(tokens_.all().size(), TokenStore::kMaxEndedTokens + 1);
 }
 
-TEST_F(TokensTest, AWrongClockDeletesNoToken) {
+TEST_F(TokenStoreTest, AWrongClockDeletesNoToken) {
   const auto all = make_many(300);
   for (const hours wrong : {hours(400 * 24), hours(-400 * 24)}) {
     const std::string name = std::to_string(wrong.count());
@@ -331,11 +334,11 @@ TEST_F(TokensTest, AWrongClockDeletesNoToken) {
     EXPECT_TRUE(make(wish(name + " a day later")));
     loop_.step_wall(-wrong - hours(23));
     EXPECT_EQ(archive_.kept.size(), tokens_.all().size());
-    for (const auto& one : all) ASSERT_TRUE(tokens_.check(one.text));
+    for (const auto& one : all) ASSERT_TRUE(tokens_.authenticate(one.text));
   }
 }
 
-TEST_F(TokensTest, IntermittentlyWrongClockDeletesNoToken) {
+TEST_F(TokenStoreTest, IntermittentlyWrongClockDeletesNoToken) {
   const auto all = make_many(300);
   for (int day = 0; day < 3; ++day) {
     loop_.step_wall(hours(400 * 24));
@@ -346,24 +349,24 @@ TEST_F(TokensTest, IntermittentlyWrongClockDeletesNoToken) {
   loop_.step_wall(hours(400 * 24));
   ASSERT_TRUE(make(wish("one more")));
   loop_.step_wall(-hours(400 * 24));
-  for (const auto& one : all) ASSERT_TRUE(tokens_.check(one.text));
+  for (const auto& one : all) ASSERT_TRUE(tokens_.authenticate(one.text));
 }
 
-TEST_F(TokensTest, ExpiredTokensAreForgottenAfterADay) {
+TEST_F(TokenStoreTest, ExpiredTokensAreForgottenAfterADay) {
   make_many(300);
   loop_.advance(hours(2));
   ASSERT_TRUE(make(wish("the same day")));
   EXPECT_EQ(tokens_.all().size(), 301U);
-  loop_.advance(Tokens::kSurelyOver);
+  loop_.advance(TokenStore::kExpiredRetention);
   ASSERT_TRUE(make(wish("the next day", 1001)));
-  EXPECT_EQ(tokens_.all().size(), Tokens::kMostEnded + 1);
+  EXPECT_EQ(tokens_.all().size(), TokenStore::kMaxEndedTokens + 1);
   EXPECT_EQ(archive_.kept.size(), tokens_.all().size());
 }
 
-TEST_F(TokensTest, ExcessExpiredCountTowardUserLimit) {
-  const std::string own = make_many(5 * Tokens::kMostOfOne).front().token.id;
+TEST_F(TokenStoreTest, ExcessExpiredCountTowardUserLimit) {
+  const std::string own = make_many(5 * TokenStore::kMaxTokensPerUser).front().token.id;
   loop_.advance(hours(1));
-  for (std::size_t i = 0; i < Tokens::kMostOfOne; ++i) {
+  for (std::size_t i = 0; i < TokenStore::kMaxTokensPerUser; ++i) {
     ASSERT_TRUE(make(wish("again " + std::to_string(i), 5000)));
   }
   loop_.advance(hours(1));
@@ -374,7 +377,7 @@ TEST_F(TokensTest, ExcessExpiredCountTowardUserLimit) {
   EXPECT_TRUE(make(wish("more", 5000))) << "a revoked token does not count";
 }
 
-TEST_F(TokensTest, UnsavedRevocationIsNotForgotten) {
+TEST_F(TokenStoreTest, UnsavedRevocationIsNotForgotten) {
   std::vector<std::string> ids;
   for (const auto& one : make_many(300)) ids.push_back(one.token.id);
   archive_.full = true;
@@ -383,11 +386,11 @@ TEST_F(TokensTest, UnsavedRevocationIsNotForgotten) {
   ASSERT_TRUE(make(wish("one more")));
   EXPECT_EQ(tokens_.all().size(), 301U) << "they are still valid on the disk";
   ASSERT_TRUE(make(wish("and another")));
-  EXPECT_EQ(archive_.kept.size(), Tokens::kMostEnded + 2);
+  EXPECT_EQ(archive_.kept.size(), TokenStore::kMaxEndedTokens + 2);
   for (const auto& [id, token] : archive_.kept) EXPECT_TRUE(token.revoked || token.uid == 1000U);
 }
 
-TEST_F(TokensTest, UsersAreTheOwnersOfValidTokens) {
+TEST_F(TokenStoreTest, UsersAreTheOwnersOfValidTokens) {
   const auto ended = make(wish("ci", 1003));
   for (const std::uint32_t uid : {1002U, 1001U}) ASSERT_TRUE(make(wish("ci", uid)));
   ASSERT_TRUE(make(wish("cd", 1002)));
@@ -395,13 +398,13 @@ TEST_F(TokensTest, UsersAreTheOwnersOfValidTokens) {
   EXPECT_EQ(tokens_.users(), (std::vector<std::uint32_t>{1001, 1002}));
 }
 
-TEST_F(TokensTest, RevocationNotifiesMatchingSubscriberOnce) {
+TEST_F(TokenStoreTest, RevocationNotifiesMatchingSubscriberOnce) {
   const auto made = make(wish("ci"));
   const auto other = make(wish("cd"));
   int ended = 0;
   int others = 0;
-  const auto watch = tokens_.on_end(made->token.id, [&] { ++ended; });
-  const auto watch_other = tokens_.on_end(other->token.id, [&] { ++others; });
+  const auto watch = tokens_.subscribe_to_end(made->token.id, [&] { ++ended; });
+  const auto watch_other = tokens_.subscribe_to_end(other->token.id, [&] { ++others; });
   tokens_.revoke({made->token.id}, "uid 0", [](const Result<void>&) {});
   EXPECT_EQ(ended, 1);
   loop_.advance(minutes(1));
@@ -409,10 +412,10 @@ TEST_F(TokensTest, RevocationNotifiesMatchingSubscriberOnce) {
   EXPECT_EQ(others, 0);
 }
 
-TEST_F(TokensTest, ExpiryNotifiesWithinSecondAfterClockJump) {
+TEST_F(TokenStoreTest, ExpiryNotifiesWithinSecondAfterClockJump) {
   const auto made = make(wish("ci"));
   bool ended = false;
-  const auto watch = tokens_.on_end(made->token.id, [&] { ended = true; });
+  const auto watch = tokens_.subscribe_to_end(made->token.id, [&] { ended = true; });
   loop_.advance(minutes(59));
   EXPECT_FALSE(ended);
   loop_.step_wall(minutes(1));
@@ -420,61 +423,61 @@ TEST_F(TokensTest, ExpiryNotifiesWithinSecondAfterClockJump) {
   EXPECT_TRUE(ended);
 }
 
-TEST_F(TokensTest, CancelledSubscriptionIsNotNotified) {
+TEST_F(TokenStoreTest, CancelledSubscriptionIsNotNotified) {
   const auto made = make(wish("ci"));
   bool ended = false;
   {
-    const auto watch = tokens_.on_end(made->token.id, [&] { ended = true; });
+    const auto watch = tokens_.subscribe_to_end(made->token.id, [&] { ended = true; });
   }
   ASSERT_TRUE(revoke({made->token.id}));
   EXPECT_FALSE(ended);
 }
 
-TEST_F(TokensTest, FirstExpiryIgnoresShortLived) {
-  EXPECT_EQ(tokens_.first_end(hours(24)), std::nullopt);
+TEST_F(TokenStoreTest, FirstExpiryIgnoresShortLived) {
+  EXPECT_EQ(tokens_.next_expiry(hours(24)), std::nullopt);
   ASSERT_TRUE(make(wish("short")).ok());
-  EXPECT_EQ(tokens_.first_end(hours(24)), std::nullopt);
+  EXPECT_EQ(tokens_.next_expiry(hours(24)), std::nullopt);
   auto lasting = wish("long");
-  lasting.lasts = hours(48);
+  lasting.lifetime = hours(48);
   const auto longer = make(lasting);
   lasting.name = "shorter";
-  lasting.lasts = hours(24);
+  lasting.lifetime = hours(24);
   const auto first = make(lasting);
   ASSERT_TRUE(longer.ok() && first.ok());
-  EXPECT_EQ(tokens_.first_end(hours(24)), first->token.expires);
+  EXPECT_EQ(tokens_.next_expiry(hours(24)), first->token.expires);
   ASSERT_TRUE(revoke({first->token.id}).ok());
-  EXPECT_EQ(tokens_.first_end(hours(24)), longer->token.expires);
+  EXPECT_EQ(tokens_.next_expiry(hours(24)), longer->token.expires);
 }
 
-TEST_F(TokensTest, LastUseIsSavedOncePerMinute) {
+TEST_F(TokenStoreTest, LastUseIsSavedOncePerMinute) {
   const auto made = make(wish("ci"));
   const int before = archive_.saves;
   for (int i = 0; i < 600; ++i) {
-    tokens_.used(made->token.id, "192.0.2.7");
+    tokens_.record_use(made->token.id, "192.0.2.7");
     loop_.advance(milliseconds(100));
   }
   EXPECT_LE(archive_.saves - before, 1);
   loop_.advance(minutes(1));
   EXPECT_EQ(archive_.kept.at(made->token.id).last_from, "192.0.2.7");
   EXPECT_FALSE(archive_.kept.at(made->token.id).in_clear);
-  tokens_.used(made->token.id, "192.0.2.7", true);
+  tokens_.record_use(made->token.id, "192.0.2.7", true);
   loop_.advance(minutes(1));
   EXPECT_TRUE(archive_.kept.at(made->token.id).in_clear);
 }
 
-TEST_F(TokensTest, UnsavedUseIsRetried) {
+TEST_F(TokenStoreTest, UnsavedUseIsRetried) {
   const auto made = make(wish("ci"));
-  tokens_.used(made->token.id, "192.0.2.7", true);
+  tokens_.record_use(made->token.id, "192.0.2.7", true);
   archive_.full = true;
-  loop_.advance(Tokens::kUseKept);
+  loop_.advance(TokenStore::kUseSaveDelay);
   archive_.full = false;
   archive_.broken = Error{Errc::unavailable, "the disk is full"};
-  loop_.advance(Tokens::kUseKept);
+  loop_.advance(TokenStore::kUseSaveDelay);
   archive_.broken.reset();
   EXPECT_FALSE(archive_.kept.at(made->token.id).in_clear);
-  loop_.advance(Tokens::kUseKept);
+  loop_.advance(TokenStore::kUseSaveDelay);
   EXPECT_TRUE(archive_.kept.at(made->token.id).in_clear);
 }
 
 }  // namespace
-}  // namespace gpuyard::access
+}  // namespace gpuyard::auth

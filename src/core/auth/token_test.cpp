@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace gpuyard::access {
+namespace gpuyard::auth {
 namespace {
 
 TokenText drawn() {
@@ -104,21 +104,21 @@ TEST(TokenText, HasTheChecksumThatItIsDocumentedToHave) {
 TEST(TokenText, KeepsOfItsSecretTheSha256) {
   const TokenText token{"abcdefgh", "abc"};
   EXPECT_EQ(token.digest(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-  EXPECT_TRUE(same_digest(token.digest(), token.digest()));
-  EXPECT_FALSE(same_digest(token.digest(), std::string(64, '0')));
-  EXPECT_FALSE(same_digest(token.digest(), ""));
+  EXPECT_TRUE(is_same_digest(token.digest(), token.digest()));
+  EXPECT_FALSE(is_same_digest(token.digest(), std::string(64, '0')));
+  EXPECT_FALSE(is_same_digest(token.digest(), ""));
 }
 
 TEST(Token, IsGoodUntilItExpiresOrIsRevoked) {
   Token token;
   const WallTime now{std::chrono::seconds(1'000'000)};
-  EXPECT_TRUE(token.live(now));
+  EXPECT_TRUE(token.is_valid(now));
   token.expires = now;
-  EXPECT_FALSE(token.live(now));
-  EXPECT_TRUE(token.live(now - std::chrono::milliseconds(1)));
+  EXPECT_FALSE(token.is_valid(now));
+  EXPECT_TRUE(token.is_valid(now - std::chrono::milliseconds(1)));
   token.revoked = now;
-  EXPECT_FALSE(token.live(now - std::chrono::milliseconds(1)));
+  EXPECT_FALSE(token.is_valid(now - std::chrono::milliseconds(1)));
 }
 
 }  // namespace
-}  // namespace gpuyard::access
+}  // namespace gpuyard::auth

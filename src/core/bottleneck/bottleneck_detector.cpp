@@ -15,10 +15,10 @@
 namespace gpuyard::bottleneck {
 namespace {
 
-constexpr std::int64_t kBusy = 50;        // %: below, a GPU may rest, and lowers its link
-constexpr std::int64_t kFewSms = 20'000;  // of SMs active, in thousandths of a percent
-constexpr double kWholeCore = 95;         // % of a core: a thread that never waits
-constexpr double kLinkFull = 80;          // % of what PCIe carries, without its headers
+constexpr std::int64_t kBusyPercent = 50;        // %: below, a GPU may rest, and lowers its link
+constexpr std::int64_t kLowSmActivity = 20'000;  // of SMs active, in thousandths of a percent
+constexpr double kFullCorePercent = 95;          // % of a core: a thread that never waits
+constexpr double kFullLinkPercent = 80;          // % of what PCIe carries, without its headers
 
 // "PCIe 3 of 5, 8 of 16 lanes"; "" if there is nothing wrong with it.
 std::string pcie_fault(const Sample& sample) {
@@ -55,49 +55,49 @@ std::optional<double> pcie_capacity(const Sample& sample) {
   return kLane.at(row) * static_cast<double>(*width);
 }
 
-std::string why_missing(const Sample& sample, Metric metric) {
+std::string missing_reason(const Sample& sample, Metric metric) {
   const Reading* const reading = sample.find(metric);
   if (reading == nullptr) return "not read";
   return reading->missing() != nullptr ? describe(*reading->missing()) : "not read";
 }
 
-std::string in_short(Duration length) {
-  return short_length(std::chrono::duration_cast<std::chrono::seconds>(length).count());
+std::string duration_text(Duration length) {
+  return short_duration(std::chrono::duration_cast<std::chrono::seconds>(length).count());
 }
 
 }  // namespace
 
 // Judges one GPU by its past and its newest readings.
-class Watch::Judge {
+class BottleneckDetector::Classifier {
  public:
-  Judge(const Policy& policy, const Minute& past, const DeviceState& device, const Around& around,
-        TimePoint now)
-      : policy_(policy),
-        past_(past),
+  Classifier(const BottleneckThresholds& policy, const ReadingWindow& past,
+             const DeviceState& device, const ExternalFacts& around, TimePoint now)
+      : thresholds_(policy),
+        window_(past),
         device_(device),
         sample_(device.sample),
-        around_(around),
+        external_(around),
         now_(now) {}
 
-  Bottleneck verdict() {
+  Bottleneck classify() {
     const bool named = lost() || stale() || heat() || power_brake() || power_cap() ||
                        lost_nvlinks() || narrow_link() || starved() || waiting() || leased_idle() ||
                        memory_full();
     if (!named) none();
-    return std::move(found_);
+    return std::move(bottleneck_);
   }
 
  private:
   bool name(BottleneckCause cause, std::string brief, std::string text, std::string advice) {
-    found_.cause = cause;
-    found_.brief = std::move(brief);
-    found_.text = std::move(text);
-    found_.advice = std::move(advice);
+    bottleneck_.cause = cause;
+    bottleneck_.brief = std::move(brief);
+    bottleneck_.text = std::move(text);
+    bottleneck_.advice = std::move(advice);
     return true;
   }
 
   bool lost() {
-    const auto why = lost_because(device_);
+    const auto why = loss_reason(device_);
     if (!why) return false;
     return name(BottleneckCause::lost, "lost " + silent_for(),
                 fmt::format("has been lost for {}: {}", silent_for(), describe(*why)),
@@ -112,41 +112,42 @@ class Watch::Judge {
   }
 
   bool heat() {
-    auto share =
-        past_.share_of(kSwThermal | kHwThermal, {&Second::sw_heat_ns, &Second::hw_heat_ns});
-    const auto bare = past_.bare_slowdown();
+    auto share = window_.share_of(kSwThermal | kHwThermal,
+                                  {&WindowSample::sw_heat_ns, &WindowSample::hw_heat_ns});
+    const auto bare = window_.unexplained_slowdown_share();
     if (!share && !bare) return unknown("heat", Metric::throttle_reasons);
-    found_.inferred = share.value_or(0) < policy_.least_share_percent;
-    if (found_.inferred) share = bare;
-    if (share.value_or(0) < policy_.least_share_percent) return found_.inferred = false;
-    found_.share_percent = share;
-    return name(BottleneckCause::heat, fmt::format("heat {}%", *share),
-                fmt::format("is {}throttled by heat, {}{}{}", probably(), past_.in_words(*share),
-                            clocks(kSwThermal | kHwThermal | kHwSlowdown), temperature(", ", "")),
-                "Check its fans, airflow and neighbouring cards, or lower its power limit.");
+    bottleneck_.inferred = share.value_or(0) < thresholds_.min_share_percent;
+    if (bottleneck_.inferred) share = bare;
+    if (share.value_or(0) < thresholds_.min_share_percent) return bottleneck_.inferred = false;
+    bottleneck_.share_percent = share;
+    return name(
+        BottleneckCause::heat, fmt::format("heat {}%", *share),
+        fmt::format("is {}throttled by heat, {}{}{}", probably(), window_.share_text(*share),
+                    clocks(kSwThermal | kHwThermal | kHwSlowdown), temperature(", ", "")),
+        "Check its fans, airflow and neighbouring cards, or lower its power limit.");
   }
 
   bool power_brake() {
-    const auto share = past_.share_of(kHwPowerBrake, {&Second::brake_ns});
+    const auto share = window_.share_of(kHwPowerBrake, {&WindowSample::brake_ns});
     if (!share) return unknown("power brake", Metric::throttle_reasons);
-    if (*share < policy_.least_share_percent) return false;
-    found_.share_percent = share;
+    if (*share < thresholds_.min_share_percent) return false;
+    bottleneck_.share_percent = share;
     return name(BottleneckCause::power_brake, fmt::format("power brake {}%", *share),
                 fmt::format("is throttled by the power supply (power brake), {}{}",
-                            past_.in_words(*share), clocks(kHwPowerBrake)),
+                            window_.share_text(*share), clocks(kHwPowerBrake)),
                 "The power supply or the rack provides too little power: check both.");
   }
 
   bool power_cap() {
-    const auto share = past_.share_of(kSwPowerCap);
+    const auto share = window_.share_of(kSwPowerCap);
     if (!share) return unknown("power cap", Metric::throttle_reasons);
-    if (*share < policy_.least_share_percent) return false;
-    found_.share_percent = share;
+    if (*share < thresholds_.min_share_percent) return false;
+    bottleneck_.share_percent = share;
     const auto limit = number(sample_, Metric::power_limit);
     const auto highest = number(sample_, Metric::power_limit_max);
     return name(
         BottleneckCause::power_cap, fmt::format("power cap {}%", *share),
-        fmt::format("is limited by its power limit, {}{}{}", past_.in_words(*share),
+        fmt::format("is limited by its power limit, {}{}{}", window_.share_text(*share),
                     clocks(kSwPowerCap), temperature(", not by heat (", ")")),
         limit && highest ? advice_on_limit(*limit, *highest) : "Spread the work over more GPUs.");
   }
@@ -161,22 +162,22 @@ class Watch::Judge {
 
   // Links that were up and are down count at any load: what waits for them may look idle.
   bool lost_nvlinks() {
-    const auto& links = past_.nvlinks();
+    const auto& links = window_.nvlinks();
     if (!links || links->down.empty()) return false;
     return name(BottleneckCause::narrow_link, "NVLink down",
                 fmt::format("has only {}: {} {} up until {} ago", nvlink_fault(links),
-                            text_of_links(links->down), links->down.size() == 1 ? "was" : "were",
-                            in_short(now_ - *links->since)),
+                            format_links(links->down), links->down.size() == 1 ? "was" : "were",
+                            duration_text(now_ - *links->since)),
                 "Check its NVLink bridge or switch and the kernel log; resetting the GPU may bring "
                 "it back up.");
   }
 
   bool narrow_link() {
-    const auto use = past_.mean_use();
+    const auto use = window_.mean_utilization();
     const auto now = number(sample_, Metric::utilization_gpu);
-    if (!use || *use < kBusy || now.value_or(0) < kBusy) return false;
+    if (!use || *use < kBusyPercent || now.value_or(0) < kBusyPercent) return false;
     std::string fault = pcie_fault(sample_);
-    const std::string nvlink = nvlink_fault(past_.nvlinks());
+    const std::string nvlink = nvlink_fault(window_.nvlinks());
     if (!nvlink.empty()) fault += (fault.empty() ? "" : ", ") + nvlink;
     if (fault.empty()) return false;
     return name(BottleneckCause::narrow_link,
@@ -186,26 +187,28 @@ class Watch::Judge {
   }
 
   bool starved() {
-    const auto use = past_.mean_use();
+    const auto use = window_.mean_utilization();
     if (!use) return unknown("starved", Metric::utilization_gpu);
-    if (*use < 1 || *use >= static_cast<double>(policy_.starved_below_percent)) return false;
+    if (*use < 1 || *use >= static_cast<double>(thresholds_.starved_below_percent)) return false;
     const auto capacity = pcie_capacity(sample_);
     const auto received = number(sample_, Metric::pcie_rx);
-    const auto link = capacity && received
-                          ? std::optional(static_cast<double>(*received) / *capacity * kWhole)
-                          : std::nullopt;
-    const bool by_link = link && *link >= kLinkFull;
-    const bool by_cpu = around_.cpu_percent && *around_.cpu_percent >= kWholeCore;
+    const auto link =
+        capacity && received
+            ? std::optional(static_cast<double>(*received) / *capacity * kHundredPercent)
+            : std::nullopt;
+    const bool by_link = link && *link >= kFullLinkPercent;
+    const bool by_cpu = external_.cpu_percent && *external_.cpu_percent >= kFullCorePercent;
     if (!by_link && !by_cpu) {
-      if (!around_.cpu_percent) {
-        found_.not_known.emplace_back("starved: CPU use of its processes unknown");
+      if (!external_.cpu_percent) {
+        bottleneck_.not_known.emplace_back("starved: CPU use of its processes unknown");
       }
       if (!link)
-        found_.not_known.push_back("starved: PCIe: " + why_missing(sample_, Metric::pcie_rx));
+        bottleneck_.not_known.push_back("starved: PCIe: " +
+                                        missing_reason(sample_, Metric::pcie_rx));
       return false;
     }
-    found_.inferred = true;
-    const double cores = around_.cpu_percent.value_or(0) / kWhole;
+    bottleneck_.inferred = true;
+    const double cores = external_.cpu_percent.value_or(0) / kHundredPercent;
     return name(BottleneckCause::starved,
                 by_link ? std::string("starved: PCIe") : fmt::format("starved: CPU {:.1f}", cores),
                 by_link ? fmt::format("is probably waiting for PCIe: {:.0f}% busy, with {:.0f}% of "
@@ -219,12 +222,14 @@ class Watch::Judge {
   }
 
   bool waiting() {
-    const auto power = past_.busy_at(static_cast<double>(policy_.waiting_power_percent), now_);
+    const auto power =
+        window_.busy_power_percent(static_cast<double>(thresholds_.waiting_power_percent), now_);
     if (!power) return false;
     const auto sms = number(sample_, Metric::gpm_sm);
-    if (sms && *sms >= kFewSms) return false;
-    if (!sms) found_.not_known.push_back("SMs active: " + why_missing(sample_, Metric::gpm_sm));
-    found_.inferred = true;
+    if (sms && *sms >= kLowSmActivity) return false;
+    if (!sms)
+      bottleneck_.not_known.push_back("SMs active: " + missing_reason(sample_, Metric::gpm_sm));
+    bottleneck_.inferred = true;
     return name(
         BottleneckCause::waiting, fmt::format("busy at {:.0f}% W: waits", *power),
         fmt::format("is probably waiting: busy all the time at only {:.0f}% of its power limit{}",
@@ -233,11 +238,11 @@ class Watch::Judge {
   }
 
   bool leased_idle() {
-    if (around_.leased != true || !past_.idle_since()) return false;
-    const Duration idle = now_ - *past_.idle_since();
-    if (idle < std::chrono::seconds(policy_.idle_after_s)) return false;
-    return name(BottleneckCause::leased_idle, "leased, idle " + in_short(idle),
-                "is leased but has been idle for " + in_short(idle),
+    if (external_.leased != true || !window_.idle_since()) return false;
+    const Duration idle = now_ - *window_.idle_since();
+    if (idle < std::chrono::seconds(thresholds_.idle_after_s)) return false;
+    return name(BottleneckCause::leased_idle, "leased, idle " + duration_text(idle),
+                "is leased but has been idle for " + duration_text(idle),
                 "Ask the holder to release it.");
   }
 
@@ -245,67 +250,70 @@ class Watch::Judge {
     const auto used =
         percent_of(number(sample_, Metric::memory_used), number(sample_, Metric::memory_total));
     if (!used) return unknown("memory full", Metric::memory_used);
-    if (*used < static_cast<double>(policy_.memory_full_percent)) return false;
+    if (*used < static_cast<double>(thresholds_.memory_full_percent)) return false;
     return name(BottleneckCause::memory_full, fmt::format("memory {:.0f}% full", *used),
                 fmt::format("has {:.0f}% of its memory in use", *used),
                 "The next allocation may fail: use smaller batches, or another GPU.");
   }
 
   void none() {
-    const bool blind = !past_.share_of(0) || !past_.mean_use();
+    const bool blind = !window_.share_of(0) || !window_.mean_utilization();
     if (!blind) {
       name(BottleneckCause::none, "none", "has no bottleneck", "");
       return;
     }
-    std::string first = found_.not_known.empty() ? "too few samples" : found_.not_known.front();
+    std::string first =
+        bottleneck_.not_known.empty() ? "too few samples" : bottleneck_.not_known.front();
     name(BottleneckCause::not_known, "unknown", "could not be assessed (" + first + ")", "");
   }
 
   bool unknown(std::string_view what, Metric metric) {
     if (sample_.number(metric) != nullptr) return false;  // too few samples so far
-    found_.not_known.push_back(fmt::format("{}: {}", what, why_missing(sample_, metric)));
+    bottleneck_.not_known.push_back(fmt::format("{}: {}", what, missing_reason(sample_, metric)));
     return false;
   }
 
   std::string silent_for() const {
-    return past_.silent_since() ? in_short(now_ - *past_.silent_since()) : "0s";
+    return window_.unresponsive_since() ? duration_text(now_ - *window_.unresponsive_since())
+                                        : "0s";
   }
-  std::string_view probably() const { return found_.inferred ? "probably " : ""; }
+  std::string_view probably() const { return bottleneck_.inferred ? "probably " : ""; }
   // ": then at 1410 of 1980 MHz": the mean clock of the samples with one of these flags. The share
   // is of a minute, and so is this; the clock of the moment may be the highest again.
   std::string clocks(std::int64_t flags) const {
-    const auto then = past_.clock_under(flags);
+    const auto then = window_.mean_clock(flags);
     const auto most = number(sample_, Metric::clock_sm_max);
     if (!then || !most) return "";
     return fmt::format(": then at {} of {} MHz", *then, *most);
   }
   std::string temperature(std::string_view before, std::string_view after) const {
-    const auto hottest = past_.hottest();
+    const auto hottest = window_.max_temperature();
     const auto most = number(sample_, Metric::temperature_slowdown);
     if (!hottest || !most) return "";
     return fmt::format("{}at most {} of {} C{}", before, *hottest, *most, after);
   }
 
-  const Policy& policy_;
-  const Minute& past_;
+  const BottleneckThresholds& thresholds_;
+  const ReadingWindow& window_;
   const DeviceState& device_;
   const Sample& sample_;
-  const Around& around_;
+  const ExternalFacts& external_;
   TimePoint now_;
-  Bottleneck found_;
+  Bottleneck bottleneck_;
 };
 
-void Watch::judge(Snapshot& snapshot, const std::function<Around(const DeviceState&)>& around) {
+void BottleneckDetector::detect(Snapshot& snapshot,
+                                const std::function<ExternalFacts(const DeviceState&)>& around) {
   std::set<DeviceId> there;
   for (DeviceState& device : snapshot.devices) {
     there.insert(device.info.id);
-    Minute& past = gpus_[device.info.id];
-    past.note(device, snapshot.taken);
-    const Around known = around(device);
-    if (known.leased != true) past.begin_idle_anew();
-    device.bottleneck = Judge(policy_, past, device, known, snapshot.taken).verdict();
+    ReadingWindow& past = windows_[device.info.id];
+    past.add(device, snapshot.taken);
+    const ExternalFacts known = around(device);
+    if (known.leased != true) past.restart_idle();
+    device.bottleneck = Classifier(thresholds_, past, device, known, snapshot.taken).classify();
   }
-  std::erase_if(gpus_, [&](const auto& one) { return !there.contains(one.first); });
+  std::erase_if(windows_, [&](const auto& one) { return !there.contains(one.first); });
 }
 
 }  // namespace gpuyard::bottleneck

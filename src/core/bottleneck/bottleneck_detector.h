@@ -16,9 +16,9 @@
 
 namespace gpuyard::bottleneck {
 
-struct Policy {
+struct BottleneckThresholds {
   // Heat, brake and power limit are named from this share of the last minute on.
-  std::int64_t least_share_percent = 10;
+  std::int64_t min_share_percent = 10;
   // A GPU in use below this utilisation may be starved.
   std::int64_t starved_below_percent = 40;
   // A GPU that is always busy with no more than this share of its power limit waits.
@@ -29,24 +29,24 @@ struct Policy {
 };
 
 // What others know of a GPU; empty: not known.
-struct Around {
+struct ExternalFacts {
   std::optional<bool> leased = {};
   // The most CPU that one of its processes uses, in percent of a core; 0 without processes.
   std::optional<double> cpu_percent = {};
 };
 
-class Watch {
+class BottleneckDetector {
  public:
-  explicit Watch(Policy policy = {}) : policy_(policy) {}
+  explicit BottleneckDetector(BottleneckThresholds policy = {}) : thresholds_(policy) {}
 
   // Adds the readings of a snapshot, and fills Bottleneck of each of its GPUs.
-  void judge(Snapshot&, const std::function<Around(const DeviceState&)>&);
+  void detect(Snapshot&, const std::function<ExternalFacts(const DeviceState&)>&);
 
  private:
-  class Judge;
+  class Classifier;
 
-  Policy policy_;
-  std::map<DeviceId, Minute> gpus_;
+  BottleneckThresholds thresholds_;
+  std::map<DeviceId, ReadingWindow> windows_;
 };
 
 }  // namespace gpuyard::bottleneck

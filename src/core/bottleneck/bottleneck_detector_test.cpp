@@ -51,7 +51,7 @@ DeviceState healthy() {
   return gpu;
 }
 
-class WatchTest : public ::testing::Test {
+class BottleneckDetectorTest : public ::testing::Test {
  protected:
   // Lets the GPU be like this for so many seconds, and returns the last verdict.
   Bottleneck after(int length, const DeviceState& gpu) {
@@ -61,18 +61,18 @@ class WatchTest : public ::testing::Test {
       Snapshot snapshot;
       snapshot.taken = now_;
       snapshot.devices = {gpu};
-      watch_.judge(snapshot, [this](const DeviceState&) { return around_; });
+      watch_.detect(snapshot, [this](const DeviceState&) { return around_; });
       last = *snapshot.devices.front().bottleneck;
     }
     return last;
   }
 
-  Watch watch_;
-  Around around_{false, 20.0};
+  BottleneckDetector watch_;
+  ExternalFacts around_{false, 20.0};
   TimePoint now_{seconds(1000)};
 };
 
-TEST_F(WatchTest, HealthyGpuHasNoBottleneck) {
+TEST_F(BottleneckDetectorTest, HealthyGpuHasNoBottleneck) {
   const Bottleneck found = after(60, healthy());
   EXPECT_EQ(found.cause, none);
   EXPECT_EQ(found.brief, "none");
@@ -80,7 +80,7 @@ TEST_F(WatchTest, HealthyGpuHasNoBottleneck) {
   EXPECT_TRUE(found.not_known.empty());
 }
 
-TEST_F(WatchTest, ADayOfWorkWithShortLimitsIsFine) {
+TEST_F(BottleneckDetectorTest, ADayOfWorkWithShortLimitsIsFine) {
   DeviceState gpu = healthy();
   after(60, gpu);
   for (int minute = 0; minute < 24 * 60; ++minute) {
@@ -91,7 +91,7 @@ TEST_F(WatchTest, ADayOfWorkWithShortLimitsIsFine) {
   }
 }
 
-TEST_F(WatchTest, PowerLimitIsReportedWithShareAndAdvice) {
+TEST_F(BottleneckDetectorTest, PowerLimitIsReportedWithShareAndAdvice) {
   DeviceState gpu = healthy();
   after(37, gpu);
   set(gpu, Metric::throttle_reasons, kPowerCap);
@@ -107,7 +107,7 @@ TEST_F(WatchTest, PowerLimitIsReportedWithShareAndAdvice) {
   EXPECT_EQ(after(1, gpu).advice, "To raise the limit to the maximum: gpuyard power 0 700");
 }
 
-TEST_F(WatchTest, ReportedClockCoversOnlyThrottledTime) {
+TEST_F(BottleneckDetectorTest, ReportedClockCoversOnlyThrottledTime) {
   DeviceState gpu = healthy();
   set(gpu, Metric::clock_sm, 1980);
   after(40, gpu);
@@ -121,21 +121,21 @@ TEST_F(WatchTest, ReportedClockCoversOnlyThrottledTime) {
             "by heat (at most 70 of 90 C)");
 }
 
-TEST_F(WatchTest, ALimitThatCostsNearlyNoClockIsNoReason) {
+TEST_F(BottleneckDetectorTest, ALimitThatCostsNearlyNoClockIsNoReason) {
   DeviceState gpu = healthy();
   set(gpu, Metric::throttle_reasons, kPowerCap);
   set(gpu, Metric::clock_sm, 1965);
   EXPECT_EQ(after(60, gpu).cause, none);
 }
 
-TEST_F(WatchTest, SaysOfHowLongItKnows) {
+TEST_F(BottleneckDetectorTest, SaysOfHowLongItKnows) {
   DeviceState gpu = healthy();
   set(gpu, Metric::throttle_reasons, kPowerCap);
   EXPECT_EQ(after(9, gpu).cause, not_known) << "nine samples are too few";
   EXPECT_NE(after(3, gpu).text.find("100% of the last 12 s"), std::string::npos);
 }
 
-TEST_F(WatchTest, HeatComesBeforeTheBrakeAndTheLimit) {
+TEST_F(BottleneckDetectorTest, HeatComesBeforeTheBrakeAndTheLimit) {
   DeviceState gpu = healthy();
   set(gpu, Metric::throttle_reasons, kPowerCap | kBrake | kHwSlowdown);
   EXPECT_EQ(after(20, gpu).cause, power_brake);
@@ -146,7 +146,7 @@ TEST_F(WatchTest, HeatComesBeforeTheBrakeAndTheLimit) {
   EXPECT_FALSE(found.inferred);
 }
 
-TEST_F(WatchTest, ASlowdownWithoutItsReasonIsProbablyHeat) {
+TEST_F(BottleneckDetectorTest, ASlowdownWithoutItsReasonIsProbablyHeat) {
   DeviceState gpu = healthy();
   set(gpu, Metric::throttle_reasons, kHwSlowdown);
   const Bottleneck found = after(60, gpu);
@@ -155,7 +155,7 @@ TEST_F(WatchTest, ASlowdownWithoutItsReasonIsProbablyHeat) {
   EXPECT_TRUE(found.text.starts_with("is probably throttled by heat, 100%")) << found.text;
 }
 
-TEST_F(WatchTest, CountersTellOfHeatBetweenTheSamples) {
+TEST_F(BottleneckDetectorTest, CountersTellOfHeatBetweenTheSamples) {
   DeviceState gpu = healthy();
   Bottleneck found;
   for (std::int64_t i = 0; i < 60; ++i) {
@@ -166,7 +166,7 @@ TEST_F(WatchTest, CountersTellOfHeatBetweenTheSamples) {
   EXPECT_EQ(found.brief, "heat 30%");
 }
 
-TEST_F(WatchTest, ALostGpuIsLostForSoLong) {
+TEST_F(BottleneckDetectorTest, ALostGpuIsLostForSoLong) {
   DeviceState gpu = healthy();
   after(20, gpu);
   gpu.condition = DeviceCondition::unavailable;
@@ -178,7 +178,7 @@ TEST_F(WatchTest, ALostGpuIsLostForSoLong) {
   EXPECT_EQ(after(20, healthy()).cause, none) << "the readings from before count no more";
 }
 
-TEST_F(WatchTest, AGpuThatDoesNotAnswerIsStale) {
+TEST_F(BottleneckDetectorTest, AGpuThatDoesNotAnswerIsStale) {
   DeviceState gpu = healthy();
   gpu.condition = DeviceCondition::unresponsive;
   gpu.why = "a driver call is overdue";
@@ -186,7 +186,7 @@ TEST_F(WatchTest, AGpuThatDoesNotAnswerIsStale) {
   EXPECT_EQ(after(1, gpu).cause, stale);
 }
 
-TEST_F(WatchTest, ANarrowLinkCountsOnlyUnderLoad) {
+TEST_F(BottleneckDetectorTest, ANarrowLinkCountsOnlyUnderLoad) {
   DeviceState gpu = healthy();
   set(gpu, Metric::pcie_width, 8);
   set(gpu, Metric::pcie_generation, 3);
@@ -196,7 +196,7 @@ TEST_F(WatchTest, ANarrowLinkCountsOnlyUnderLoad) {
   EXPECT_EQ(after(60, gpu).cause, none);
 }
 
-TEST_F(WatchTest, NvlinkDownAfterUpIsReported) {
+TEST_F(BottleneckDetectorTest, NvlinkDownAfterUpIsReported) {
   DeviceState gpu = healthy();
   for (std::uint16_t link = 0; link < 18; ++link) set(gpu, Metric::nvlink_active, 1, link);
   EXPECT_EQ(after(60, gpu).cause, none);
@@ -213,13 +213,13 @@ TEST_F(WatchTest, NvlinkDownAfterUpIsReported) {
 }
 
 // A board without an NVLink bridge has links that never come up.
-TEST_F(WatchTest, NvlinksNeverUpAreIgnored) {
+TEST_F(BottleneckDetectorTest, NvlinksNeverUpAreIgnored) {
   DeviceState gpu = healthy();
   for (std::uint16_t link = 0; link < 18; ++link) set(gpu, Metric::nvlink_active, 0, link);
   EXPECT_EQ(after(60, gpu).cause, none);
 }
 
-TEST_F(WatchTest, AnNvlinkThatNeverWasUpIsNamedUnderLoad) {
+TEST_F(BottleneckDetectorTest, AnNvlinkThatNeverWasUpIsNamedUnderLoad) {
   DeviceState gpu = healthy();
   for (std::uint16_t link = 0; link < 18; ++link) {
     set(gpu, Metric::nvlink_active, link == 3 ? 0 : 1, link);
@@ -229,7 +229,7 @@ TEST_F(WatchTest, AnNvlinkThatNeverWasUpIsNamedUnderLoad) {
   EXPECT_EQ(after(1, gpu).cause, none);
 }
 
-TEST_F(WatchTest, SaturatedCpuCoreSuggestsStarvedGpu) {
+TEST_F(BottleneckDetectorTest, SaturatedCpuCoreSuggestsStarvedGpu) {
   DeviceState gpu = healthy();
   set(gpu, Metric::utilization_gpu, 25);
   around_.cpu_percent = 99.6;
@@ -242,14 +242,14 @@ TEST_F(WatchTest, SaturatedCpuCoreSuggestsStarvedGpu) {
   EXPECT_EQ(after(60, gpu).cause, none);
 }
 
-TEST_F(WatchTest, AFullLinkStarvesAGpu) {
+TEST_F(BottleneckDetectorTest, AFullLinkStarvesAGpu) {
   DeviceState gpu = healthy();
   set(gpu, Metric::utilization_gpu, 25);
   set(gpu, Metric::pcie_rx, 52'000'000'000);  // of 63
   EXPECT_EQ(after(60, gpu).brief, "starved: PCIe");
 }
 
-TEST_F(WatchTest, WithoutTheCpuUseItSaysSo) {
+TEST_F(BottleneckDetectorTest, WithoutTheCpuUseItSaysSo) {
   DeviceState gpu = healthy();
   set(gpu, Metric::utilization_gpu, 25);
   around_.cpu_percent.reset();
@@ -259,7 +259,7 @@ TEST_F(WatchTest, WithoutTheCpuUseItSaysSo) {
   EXPECT_EQ(found.not_known[0], "starved: CPU use of its processes unknown");
 }
 
-TEST_F(WatchTest, MissingPcieTrafficIsUnknownNotZero) {
+TEST_F(BottleneckDetectorTest, MissingPcieTrafficIsUnknownNotZero) {
   DeviceState gpu = healthy();
   set(gpu, Metric::utilization_gpu, 25);
   gpu.sample.set({Metric::pcie_rx, 0, {}, Missing{MissingReason::not_supported, ""}});
@@ -269,7 +269,7 @@ TEST_F(WatchTest, MissingPcieTrafficIsUnknownNotZero) {
   EXPECT_EQ(found.not_known[0], "starved: PCIe: not supported by this GPU or driver");
 }
 
-TEST_F(WatchTest, BusyAtLowPowerSuggestsWaiting) {
+TEST_F(BottleneckDetectorTest, BusyAtLowPowerSuggestsWaiting) {
   DeviceState gpu = healthy();
   set(gpu, Metric::utilization_gpu, 100);
   set(gpu, Metric::power_draw, 119 * kWatt);
@@ -283,7 +283,7 @@ TEST_F(WatchTest, BusyAtLowPowerSuggestsWaiting) {
   EXPECT_EQ(after(60, gpu).cause, none) << "its SMs are active";
 }
 
-TEST_F(WatchTest, WaitingIsDetectedWithoutGpm) {
+TEST_F(BottleneckDetectorTest, WaitingIsDetectedWithoutGpm) {
   DeviceState gpu = healthy();
   set(gpu, Metric::utilization_gpu, 100);
   set(gpu, Metric::power_draw, 119 * kWatt);
@@ -294,7 +294,7 @@ TEST_F(WatchTest, WaitingIsDetectedWithoutGpm) {
   EXPECT_EQ(found.not_known[0], "SMs active: not supported by this GPU or driver");
 }
 
-TEST_F(WatchTest, LeasedIdleTimeStartsWithLease) {
+TEST_F(BottleneckDetectorTest, LeasedIdleTimeStartsWithLease) {
   DeviceState gpu = healthy();
   set(gpu, Metric::utilization_gpu, 0);
   set(gpu, Metric::throttle_reasons, kGpu);
@@ -306,7 +306,7 @@ TEST_F(WatchTest, LeasedIdleTimeStartsWithLease) {
   EXPECT_EQ(after(1, gpu).cause, none);
 }
 
-TEST_F(WatchTest, AFullMemoryIsNamedLast) {
+TEST_F(BottleneckDetectorTest, AFullMemoryIsNamedLast) {
   DeviceState gpu = healthy();
   set(gpu, Metric::memory_used, 79 * kGibibyte);
   EXPECT_EQ(after(60, gpu).brief, "memory 99% full");
@@ -314,7 +314,7 @@ TEST_F(WatchTest, AFullMemoryIsNamedLast) {
   EXPECT_EQ(after(60, gpu).cause, heat);
 }
 
-TEST_F(WatchTest, WithoutTheReasonsOfTheDriverItIsNotKnown) {
+TEST_F(BottleneckDetectorTest, WithoutTheReasonsOfTheDriverItIsNotKnown) {
   DeviceState gpu = healthy();
   gpu.sample.set({Metric::throttle_reasons, 0, {}, Missing{MissingReason::not_supported, ""}});
   const Bottleneck found = after(60, gpu);
@@ -323,7 +323,7 @@ TEST_F(WatchTest, WithoutTheReasonsOfTheDriverItIsNotKnown) {
   EXPECT_EQ(found.not_known.size(), 3U);
 }
 
-TEST_F(WatchTest, NeverHoldsMoreThanItsWindow) {
+TEST_F(BottleneckDetectorTest, NeverHoldsMoreThanItsWindow) {
   DeviceState gpu = healthy();
   set(gpu, Metric::throttle_reasons, kPowerCap);
   after(600, gpu);
@@ -335,42 +335,46 @@ TEST_F(WatchTest, NeverHoldsMoreThanItsWindow) {
 // A cause, and what makes it.
 struct Scenario {
   BottleneckCause cause;
-  void (*make)(DeviceState&, Around&);
+  void (*make)(DeviceState&, ExternalFacts&);
 };
 
 const std::vector<Scenario> kScenarios = {
-    {heat, [](DeviceState& gpu, Around&) { set(gpu, Metric::throttle_reasons, kHwThermal); }},
-    {power_brake, [](DeviceState& gpu, Around&) { set(gpu, Metric::throttle_reasons, kBrake); }},
-    {power_cap, [](DeviceState& gpu, Around&) { set(gpu, Metric::throttle_reasons, kPowerCap); }},
-    {narrow_link, [](DeviceState& gpu, Around&) { set(gpu, Metric::pcie_width, 4); }},
+    {heat,
+     [](DeviceState& gpu, ExternalFacts&) { set(gpu, Metric::throttle_reasons, kHwThermal); }},
+    {power_brake,
+     [](DeviceState& gpu, ExternalFacts&) { set(gpu, Metric::throttle_reasons, kBrake); }},
+    {power_cap,
+     [](DeviceState& gpu, ExternalFacts&) { set(gpu, Metric::throttle_reasons, kPowerCap); }},
+    {narrow_link, [](DeviceState& gpu, ExternalFacts&) { set(gpu, Metric::pcie_width, 4); }},
     {starved,
-     [](DeviceState& gpu, Around& around) {
+     [](DeviceState& gpu, ExternalFacts& around) {
        set(gpu, Metric::utilization_gpu, 20);
        around.cpu_percent = 100;
      }},
     {waiting,
-     [](DeviceState& gpu, Around&) {
+     [](DeviceState& gpu, ExternalFacts&) {
        set(gpu, Metric::utilization_gpu, 100);
        set(gpu, Metric::power_draw, 100 * kWatt);
        set(gpu, Metric::gpm_sm, 1'000);
      }},
     {leased_idle,
-     [](DeviceState& gpu, Around& around) {
+     [](DeviceState& gpu, ExternalFacts& around) {
        set(gpu, Metric::utilization_gpu, 0);
        around.leased = true;
      }},
-    {memory_full, [](DeviceState& gpu, Around&) { set(gpu, Metric::memory_used, 80 * kGibibyte); }},
+    {memory_full,
+     [](DeviceState& gpu, ExternalFacts&) { set(gpu, Metric::memory_used, 80 * kGibibyte); }},
 };
 
 // What a mixture of two causes is called: one of the two, in a line that fits.
-class MixtureTest : public WatchTest {
+class MixtureTest : public BottleneckDetectorTest {
  protected:
   void expect_one_of(const Bottleneck& found, std::size_t one, std::size_t other) {
     EXPECT_TRUE(found.cause == kScenarios[one].cause || found.cause == kScenarios[other].cause)
         << one << " with " << other << " is " << found.brief;
     EXPECT_FALSE(found.brief.empty());
     EXPECT_FALSE(found.advice.empty());
-    EXPECT_LE(found.brief.size(), kBriefWidth);
+    EXPECT_LE(found.brief.size(), kMaxBriefWidth);
   }
   DeviceState with(std::initializer_list<std::size_t> causes) {
     DeviceState gpu = healthy();

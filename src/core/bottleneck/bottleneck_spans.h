@@ -17,62 +17,61 @@
 namespace gpuyard::bottleneck {
 
 // Wall times are as the clock was when they were taken.
-struct Spell {
+struct BottleneckSpan {
   DeviceId gpu;
   // As it was at its worst: with its greatest share, or the longest.
-  Bottleneck what = {};
+  Bottleneck bottleneck = {};
   WallTime first_seen = {};
   WallTime last_seen = {};  // its end, or the last moment at which it is known
   bool over = false;
 
   auto name() const { return std::tuple(gpu, first_seen); }
-  friend bool operator==(const Spell&, const Spell&) = default;
+  friend bool operator==(const BottleneckSpan&, const BottleneckSpan&) = default;
 };
 
-using BottleneckSpanQuery = RecordQuery<Spell>;
-using SpellArchive = Archive<Spell>;
+using BottleneckSpanQuery = RecordQuery<BottleneckSpan>;
+using BottleneckSpanArchive = RecordArchive<BottleneckSpan>;
 
 class BottleneckRecorder {
  public:
   // A spell lasts so long at least. A cause that is found within is taken afterwards, if it is
   // still there: one that comes and goes makes no more than 8640 spells a day.
-  static constexpr auto kShortest = std::chrono::seconds(10);
+  static constexpr auto kMinSpanDuration = std::chrono::seconds(10);
   // Between two snapshots. A spell does not go on over a longer time: nobody knows what was.
-  static constexpr auto kLongestGap = std::chrono::seconds(10);
+  static constexpr auto kMaxGap = std::chrono::seconds(10);
   // How often those that are on are written, so that a daemon that is killed loses no more.
-  static constexpr Duration kPutEvery = std::chrono::minutes(1);
+  static constexpr Duration kSaveInterval = std::chrono::minutes(1);
 
-  BottleneckRecorder(Worker& worker, std::shared_ptr<SpellArchive> archive)
-      : archive_(std::move(archive)), puts_(worker, archive_) {}
+  BottleneckRecorder(Worker& worker, std::shared_ptr<BottleneckSpanArchive> archive)
+      : archive_(std::move(archive)), writer_(worker, archive_) {}
 
   // Takes what Watch::judge() has found.
   void on_snapshot(const Snapshot&);
 
-  // For a job on the worker, with archive(): kept_and_here().
-  std::vector<Spell> here() const;
-  const std::shared_ptr<SpellArchive>& archive() const { return archive_; }
+  // For a job on the worker, with archive(): merge_open_records().
+  std::vector<BottleneckSpan> open_spans() const;
+  const std::shared_ptr<BottleneckSpanArchive>& archive() const { return archive_; }
 
   // Gives the worker all that is not on disk yet; called before the end.
-  void put_away();
+  void flush();
 
  private:
-  void note(const DeviceState&, WallTime);
-  void end(Spell&);
+  void update_span(const DeviceState&, WallTime);
+  void end_span(BottleneckSpan&);
 
-  std::shared_ptr<SpellArchive> archive_;
-  std::map<DeviceId, Spell> on_;
-  ArchiveWriter<Spell> puts_;
-  TimePoint all_put_;
+  std::shared_ptr<BottleneckSpanArchive> archive_;
+  std::map<DeviceId, BottleneckSpan> open_spans_;
+  ArchiveWriter<BottleneckSpan> writer_;
+  TimePoint last_save_at_;
 };
 
 // Returns the spell of a GPU at a moment, of the newest first; null: it is not known what was. The
 // moment of a change belongs to the spell that begins, even if nothing was read after it.
-const Spell* spell_at(const std::vector<Spell>&, const DeviceId&, WallTime at);
+const BottleneckSpan* span_at(const std::vector<BottleneckSpan>&, const DeviceId&, WallTime at);
 
 // How long each cause lasted within [from, until), of the spells of a GPU, the newest first.
 // Moments that two spells have, because the clock was set back, count once.
-std::map<BottleneckCause, std::chrono::milliseconds> lengths_of(const std::vector<Spell>&,
-                                                                const DeviceId&, WallTime from,
-                                                                WallTime until);
+std::map<BottleneckCause, std::chrono::milliseconds> duration_by_cause(
+    const std::vector<BottleneckSpan>&, const DeviceId&, WallTime from, WallTime until);
 
 }  // namespace gpuyard::bottleneck

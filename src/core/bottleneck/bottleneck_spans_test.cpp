@@ -49,20 +49,22 @@ class SpellsTest : public ::testing::Test {
     book_.on_snapshot(snapshot);
     worker_.run_all();
   }
-  std::vector<Spell> ask(WallTime from, WallTime until) {
-    auto got = kept_and_here<Spell>({from, until, {}, 1000}, *archive_, book_.here());
+  std::vector<BottleneckSpan> ask(WallTime from, WallTime until) {
+    auto got =
+        merge_open_records<BottleneckSpan>({from, until, {}, 1000}, *archive_, book_.open_spans());
     EXPECT_TRUE(got);
-    return got ? *std::move(got) : std::vector<Spell>{};
+    return got ? *std::move(got) : std::vector<BottleneckSpan>{};
   }
-  std::vector<Spell> all() {
+  std::vector<BottleneckSpan> all() {
     return ask(kBegin - std::chrono::hours(1), kBegin + std::chrono::hours(24));
   }
-  static seconds length(const Spell& spell) {
+  static seconds length(const BottleneckSpan& spell) {
     return std::chrono::duration_cast<seconds>(spell.last_seen - spell.first_seen);
   }
 
   ManualWorker worker_;
-  std::shared_ptr<FakeArchiveOf<Spell>> archive_ = std::make_shared<FakeArchiveOf<Spell>>();
+  std::shared_ptr<FakeArchiveOf<BottleneckSpan>> archive_ =
+      std::make_shared<FakeArchiveOf<BottleneckSpan>>();
   BottleneckRecorder book_{worker_, archive_};
   TimePoint now_{seconds(1000)};
   seconds set_by_{0};
@@ -73,9 +75,9 @@ TEST_F(SpellsTest, ASpellLastsUntilTheNextCauseIsFound) {
   see(because(none), 15);
   const auto spells = all();
   ASSERT_THAT(spells, SizeIs(2));
-  EXPECT_EQ(spells[0].what.cause, none);
+  EXPECT_EQ(spells[0].bottleneck.cause, none);
   EXPECT_FALSE(spells[0].over);
-  EXPECT_EQ(spells[1].what.cause, heat);
+  EXPECT_EQ(spells[1].bottleneck.cause, heat);
   EXPECT_TRUE(spells[1].over);
   EXPECT_EQ(length(spells[1]), seconds(30));
   EXPECT_EQ(spells[1].last_seen, spells[0].first_seen) << "no time between them is lost";
@@ -85,7 +87,7 @@ TEST_F(SpellsTest, KeepsItsWorstSecond) {
   see(because(heat, 20), 5);
   see(because(heat, 61));
   see(because(heat, 15), 5);
-  EXPECT_EQ(all().at(0).what.text, "held back 61%");
+  EXPECT_EQ(all().at(0).bottleneck.text, "held back 61%");
 }
 
 TEST_F(SpellsTest, OfAStateItKeepsTheNewest) {
@@ -93,7 +95,7 @@ TEST_F(SpellsTest, OfAStateItKeepsTheNewest) {
   Bottleneck longer = because(lost);
   longer.text = "is lost for 2h";
   see(longer);
-  EXPECT_EQ(all().at(0).what.text, "is lost for 2h");
+  EXPECT_EQ(all().at(0).bottleneck.text, "is lost for 2h");
 }
 
 TEST_F(SpellsTest, FlappingCauseRespectsMinSpanLength) {
@@ -104,8 +106,8 @@ TEST_F(SpellsTest, FlappingCauseRespectsMinSpanLength) {
   }
   const auto spells = all();
   EXPECT_LE(spells.size(), static_cast<std::size_t>(kHour / 10));
-  for (const Spell& spell : spells) {
-    EXPECT_TRUE(!spell.over || length(spell) >= BottleneckRecorder::kShortest);
+  for (const BottleneckSpan& spell : spells) {
+    EXPECT_TRUE(!spell.over || length(spell) >= BottleneckRecorder::kMinSpanDuration);
   }
   EXPECT_THAT(archive_->kept, SizeIs(spells.size()));
 }
@@ -115,8 +117,8 @@ TEST_F(SpellsTest, AShortOneIsTakenIfItIsStillThere) {
   see(because(lost), 20);
   const auto spells = all();
   ASSERT_THAT(spells, SizeIs(2));
-  EXPECT_EQ(length(spells[1]), BottleneckRecorder::kShortest);
-  EXPECT_EQ(spells[0].what.cause, lost);
+  EXPECT_EQ(length(spells[1]), BottleneckRecorder::kMinSpanDuration);
+  EXPECT_EQ(spells[0].bottleneck.cause, lost);
 }
 
 TEST_F(SpellsTest, OverAGapItDoesNotGoOn) {
@@ -136,7 +138,7 @@ TEST_F(SpellsTest, AClockThatIsSetBackEndsItToo) {
   see(because(none), 100);
   const auto spells = all();
   ASSERT_THAT(spells, SizeIs(2));
-  EXPECT_THAT(lengths_of(spells, "GPU-1", kBegin, kBegin + seconds(5000)),
+  EXPECT_THAT(duration_by_cause(spells, "GPU-1", kBegin, kBegin + seconds(5000)),
               ElementsAre(Pair(none, seconds(139))))
       << "what both have counts once";
 }
@@ -145,7 +147,8 @@ TEST_F(SpellsTest, AGpuThatIsGoneEndsItsOwn) {
   now_ += seconds(1);
   look({{"GPU-1", because(none)}, {"GPU-2", because(heat, 20)}});
   see(because(none));
-  for (const Spell& spell : all()) EXPECT_EQ(spell.over, spell.gpu == "GPU-2") << spell.gpu;
+  for (const BottleneckSpan& spell : all())
+    EXPECT_EQ(spell.over, spell.gpu == "GPU-2") << spell.gpu;
 }
 
 TEST_F(SpellsTest, StartIsWrittenImmediatelyAndEndEveryMinute) {
@@ -161,13 +164,13 @@ TEST_F(SpellsTest, SpanOfKilledDaemonEndsAtLastPut) {
   archive_->kept.push_back({"GPU-1", because(heat, 20), kBegin, kBegin + seconds(60), false});
   const auto spells = all();
   EXPECT_TRUE(spells.at(0).over);
-  EXPECT_NE(spell_at(spells, "GPU-1", kBegin + seconds(59)), nullptr);
-  EXPECT_EQ(spell_at(spells, "GPU-1", kBegin + seconds(60)), nullptr);
+  EXPECT_NE(span_at(spells, "GPU-1", kBegin + seconds(59)), nullptr);
+  EXPECT_EQ(span_at(spells, "GPU-1", kBegin + seconds(60)), nullptr);
 }
 
 TEST_F(SpellsTest, FlushWritesOpenSpan) {
   see(because(heat, 20), 20);
-  book_.put_away();
+  book_.flush();
   worker_.run_all();
   EXPECT_EQ(length(archive_->kept.at(0)), seconds(19));
 }
@@ -177,12 +180,13 @@ TEST_F(SpellsTest, AMomentHasTheSpellThatIsNewest) {
   see(because(none), 20);
   const auto spells = all();
   const WallTime change = spells.at(0).first_seen;
-  EXPECT_EQ(spell_at(spells, "GPU-1", change)->what.cause, none);
-  EXPECT_EQ(spell_at(spells, "GPU-1", change - milliseconds(1))->what.cause, heat);
-  EXPECT_EQ(spell_at(spells, "GPU-1", spells[0].last_seen + milliseconds(900))->what.cause, none)
+  EXPECT_EQ(span_at(spells, "GPU-1", change)->bottleneck.cause, none);
+  EXPECT_EQ(span_at(spells, "GPU-1", change - milliseconds(1))->bottleneck.cause, heat);
+  EXPECT_EQ(span_at(spells, "GPU-1", spells[0].last_seen + milliseconds(900))->bottleneck.cause,
+            none)
       << "between two snapshots";
-  EXPECT_EQ(spell_at(spells, "GPU-1", spells[1].first_seen - milliseconds(1)), nullptr);
-  EXPECT_EQ(spell_at(spells, "GPU-2", change), nullptr);
+  EXPECT_EQ(span_at(spells, "GPU-1", spells[1].first_seen - milliseconds(1)), nullptr);
+  EXPECT_EQ(span_at(spells, "GPU-2", change), nullptr);
 }
 
 // A daemon that is killed right after a change leaves a spell without a length.
@@ -190,9 +194,9 @@ TEST_F(SpellsTest, SpellWithoutLengthHasItsOwnMoment) {
   archive_->kept.push_back({"GPU-1", because(none), kBegin, kBegin, false});
   archive_->kept.push_back({"GPU-1", because(heat, 20), kBegin - seconds(60), kBegin, true});
   const auto spells = all();
-  EXPECT_EQ(spell_at(spells, "GPU-1", kBegin)->what.cause, none);
-  EXPECT_EQ(spell_at(spells, "GPU-1", kBegin - milliseconds(1))->what.cause, heat);
-  EXPECT_EQ(spell_at(spells, "GPU-1", kBegin + milliseconds(1)), nullptr);
+  EXPECT_EQ(span_at(spells, "GPU-1", kBegin)->bottleneck.cause, none);
+  EXPECT_EQ(span_at(spells, "GPU-1", kBegin - milliseconds(1))->bottleneck.cause, heat);
+  EXPECT_EQ(span_at(spells, "GPU-1", kBegin + milliseconds(1)), nullptr);
 }
 
 TEST_F(SpellsTest, LengthsAreOfTheRangeThatIsAskedFor) {
@@ -200,9 +204,9 @@ TEST_F(SpellsTest, LengthsAreOfTheRangeThatIsAskedFor) {
   see(because(none), 20);
   const WallTime change = all().at(0).first_seen;
   const auto spells = ask(change - seconds(5), change + seconds(8));
-  EXPECT_THAT(lengths_of(spells, "GPU-1", change - seconds(5), change + seconds(8)),
+  EXPECT_THAT(duration_by_cause(spells, "GPU-1", change - seconds(5), change + seconds(8)),
               ElementsAre(Pair(heat, seconds(5)), Pair(none, seconds(8))));
-  EXPECT_THAT(lengths_of({}, "GPU-1", kBegin, kBegin + seconds(5)), IsEmpty());
+  EXPECT_THAT(duration_by_cause({}, "GPU-1", kBegin, kBegin + seconds(5)), IsEmpty());
 }
 
 }  // namespace

@@ -10,20 +10,20 @@
 namespace gpuyard::bottleneck {
 namespace {
 
-constexpr double kNearlyAll = 97;         // % of the highest clock: what is lost above is no reason
-constexpr std::int64_t kAlwaysBusy = 95;  // %
-constexpr Duration kBusyFor = std::chrono::seconds(30);
-constexpr std::size_t kBusySamples = 20;  // of them
+constexpr double kFullClockPercent = 97;  // % of the highest clock: what is lost above is no reason
+constexpr std::int64_t kAlwaysBusyPercent = 95;  // %
+constexpr Duration kMinBusyTime = std::chrono::seconds(30);
+constexpr std::size_t kMinBusySamples = 20;  // of them
 
-double part(std::size_t some, std::size_t all) {
-  return static_cast<double>(some) / static_cast<double>(all) * kWhole;
+double percentage_of(std::size_t some, std::size_t all) {
+  return static_cast<double>(some) / static_cast<double>(all) * kHundredPercent;
 }
 
 std::int64_t rounded(double value) {
   return std::llround(value);
 }
 
-Second second_of(const DeviceState& device, TimePoint now) {
+WindowSample window_sample_of(const DeviceState& device, TimePoint now) {
   const Sample& sample = device.sample;
   const auto clock =
       percent_of(number(sample, Metric::clock_sm), number(sample, Metric::clock_sm_max));
@@ -31,7 +31,7 @@ Second second_of(const DeviceState& device, TimePoint now) {
           number(sample, Metric::throttle_reasons),
           number(sample, Metric::utilization_gpu),
           percent_of(number(sample, Metric::power_draw), number(sample, Metric::power_limit)),
-          clock.value_or(0) < kNearlyAll,
+          clock.value_or(0) < kFullClockPercent,
           number(sample, Metric::clock_sm),
           number(sample, Metric::temperature_core),
           number(sample, Metric::throttle_time_sw_thermal),
@@ -49,37 +49,37 @@ std::optional<std::int64_t> number(const Sample& sample, Metric metric) {
 std::optional<double> percent_of(std::optional<std::int64_t> part,
                                  std::optional<std::int64_t> whole) {
   if (!part || !whole || *whole <= 0) return std::nullopt;
-  return static_cast<double>(*part) / static_cast<double>(*whole) * kWhole;
+  return static_cast<double>(*part) / static_cast<double>(*whole) * kHundredPercent;
 }
 
-void Minute::note(const DeviceState& device, TimePoint now) {
-  nvlinks_ = nvlink_memory_.note(device, now);
-  while (!seconds_.empty() && now - seconds_.front().at >= kWindow) seconds_.pop_front();
+void ReadingWindow::add(const DeviceState& device, TimePoint now) {
+  nvlinks_ = nvlink_tracker_.update(device, now);
+  while (!samples_.empty() && now - samples_.front().at >= kWindow) samples_.pop_front();
   if (device.condition != DeviceCondition::responsive || is_lost(device)) {
-    if (!silent_since_) silent_since_ = now;
+    if (!unresponsive_since_) unresponsive_since_ = now;
     idle_since_.reset();
     return;
   }
-  silent_since_.reset();
-  seconds_.push_back(second_of(device, now));
-  const auto use = seconds_.back().use;
+  unresponsive_since_.reset();
+  samples_.push_back(window_sample_of(device, now));
+  const auto use = samples_.back().utilization_percent;
   if (use != 0) idle_since_.reset();
   if (use == 0 && !idle_since_) idle_since_ = now;
 }
 
-std::optional<std::int64_t> Minute::share_of(std::int64_t flags,
-                                             std::initializer_list<Counter> counters) const {
+std::optional<std::int64_t> ReadingWindow::share_of(std::int64_t flags,
+                                                    std::initializer_list<Counter> counters) const {
   std::size_t known = 0;
   std::size_t with = 0;
-  for (const Second& second : seconds_) {
+  for (const WindowSample& second : samples_) {
     if (!second.flags) continue;
     ++known;
     with += second.slowed && (*second.flags & flags) != 0 ? 1 : 0;
   }
   std::optional<std::int64_t> share;
-  if (known >= kFewestSamples) share = rounded(part(with, known));
+  if (known >= kMinSamples) share = rounded(percentage_of(with, known));
   for (const Counter counter : counters) {
-    if (const auto counted = share_counted(counter)) {
+    if (const auto counted = counter_share(counter)) {
       share = std::max(share.value_or(0), *counted);
     }
   }
@@ -87,10 +87,10 @@ std::optional<std::int64_t> Minute::share_of(std::int64_t flags,
 }
 
 // The counters are read every few seconds: nothing over less than half of the window.
-std::optional<std::int64_t> Minute::share_counted(Counter counter) const {
-  const Second* first = nullptr;
-  const Second* last = nullptr;
-  for (const Second& second : seconds_) {
+std::optional<std::int64_t> ReadingWindow::counter_share(Counter counter) const {
+  const WindowSample* first = nullptr;
+  const WindowSample* last = nullptr;
+  for (const WindowSample& second : samples_) {
     if (!(second.*counter)) continue;
     if (first == nullptr) first = &second;
     last = &second;
@@ -98,26 +98,26 @@ std::optional<std::int64_t> Minute::share_counted(Counter counter) const {
   if (first == nullptr || last->at - first->at < kWindow / 2) return std::nullopt;
   const auto grown = static_cast<double>(*(last->*counter) - *(first->*counter));
   const auto passed = static_cast<double>(std::chrono::nanoseconds(last->at - first->at).count());
-  return rounded(std::clamp(grown / passed, 0.0, 1.0) * kWhole);
+  return rounded(std::clamp(grown / passed, 0.0, 1.0) * kHundredPercent);
 }
 
-std::optional<std::int64_t> Minute::bare_slowdown() const {
+std::optional<std::int64_t> ReadingWindow::unexplained_slowdown_share() const {
   std::size_t known = 0;
   std::size_t bare = 0;
-  for (const Second& second : seconds_) {
+  for (const WindowSample& second : samples_) {
     if (!second.flags) continue;
     ++known;
     const bool told = (*second.flags & (kHwThermal | kHwPowerBrake)) != 0;
     bare += !told && (*second.flags & kHwSlowdown) != 0 ? 1 : 0;
   }
-  if (known < kFewestSamples) return std::nullopt;
-  return rounded(part(bare, known));
+  if (known < kMinSamples) return std::nullopt;
+  return rounded(percentage_of(bare, known));
 }
 
-std::optional<std::int64_t> Minute::clock_under(std::int64_t flags) const {
+std::optional<std::int64_t> ReadingWindow::mean_clock(std::int64_t flags) const {
   double sum = 0;
   std::size_t samples = 0;
-  for (const Second& second : seconds_) {
+  for (const WindowSample& second : samples_) {
     if (!second.flags || !second.clock_mhz || !second.slowed || (*second.flags & flags) == 0) {
       continue;
     }
@@ -128,42 +128,44 @@ std::optional<std::int64_t> Minute::clock_under(std::int64_t flags) const {
   return rounded(sum / static_cast<double>(samples));
 }
 
-std::optional<std::int64_t> Minute::hottest() const {
+std::optional<std::int64_t> ReadingWindow::max_temperature() const {
   std::optional<std::int64_t> hottest;
-  for (const Second& second : seconds_) hottest = std::max(hottest, second.temperature);
+  for (const WindowSample& second : samples_) hottest = std::max(hottest, second.temperature);
   return hottest;
 }
 
-std::optional<double> Minute::mean_use() const {
+std::optional<double> ReadingWindow::mean_utilization() const {
   std::size_t known = 0;
   double sum = 0;
-  for (const Second& second : seconds_) {
-    if (!second.use) continue;
+  for (const WindowSample& second : samples_) {
+    if (!second.utilization_percent) continue;
     ++known;
-    sum += static_cast<double>(*second.use);
+    sum += static_cast<double>(*second.utilization_percent);
   }
-  if (known < kFewestSamples) return std::nullopt;
+  if (known < kMinSamples) return std::nullopt;
   return sum / static_cast<double>(known);
 }
 
-std::optional<double> Minute::busy_at(double most, TimePoint now) const {
+std::optional<double> ReadingWindow::busy_power_percent(double most, TimePoint now) const {
   std::size_t samples = 0;
   double power = 0;
-  for (const Second& second : seconds_) {
-    if (now - second.at > kBusyFor || !second.use || !second.power_percent) continue;
-    if (*second.use < kAlwaysBusy || *second.power_percent > most) return std::nullopt;
+  for (const WindowSample& second : samples_) {
+    if (now - second.at > kMinBusyTime || !second.utilization_percent || !second.power_percent)
+      continue;
+    if (*second.utilization_percent < kAlwaysBusyPercent || *second.power_percent > most)
+      return std::nullopt;
     ++samples;
     power += *second.power_percent;
   }
-  if (samples < kBusySamples) return std::nullopt;
+  if (samples < kMinBusySamples) return std::nullopt;
   return power / static_cast<double>(samples);
 }
 
-std::string Minute::in_words(std::int64_t share) const {
-  const Duration seen = seconds_.back().at - seconds_.front().at;
+std::string ReadingWindow::share_text(std::int64_t share) const {
+  const Duration seen = samples_.back().at - samples_.front().at;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(seen).count() + 1;
-  return seen + kFastPeriod >= kWindow ? fmt::format("{}% of the last minute", share)
-                                       : fmt::format("{}% of the last {} s", share, seconds);
+  return seen + kFastInterval >= kWindow ? fmt::format("{}% of the last minute", share)
+                                         : fmt::format("{}% of the last {} s", share, seconds);
 }
 
 }  // namespace gpuyard::bottleneck

@@ -21,19 +21,19 @@ inline constexpr std::int64_t kHwPowerBrake = 0x80;
 
 // How much of the past is judged, and from how many samples on.
 inline constexpr Duration kWindow = std::chrono::seconds(60);
-inline constexpr std::size_t kFewestSamples = 10;
+inline constexpr std::size_t kMinSamples = 10;
 
-inline constexpr double kWhole = 100;  // percent
+inline constexpr double kHundredPercent = 100;  // percent
 
 std::optional<std::int64_t> number(const Sample&, Metric);
 std::optional<double> percent_of(std::optional<std::int64_t> part,
                                  std::optional<std::int64_t> whole);
 
 // What is needed later of one snapshot's readings.
-struct Second {
+struct WindowSample {
   TimePoint at;
   std::optional<std::int64_t> flags;
-  std::optional<std::int64_t> use;
+  std::optional<std::int64_t> utilization_percent;
   std::optional<double> power_percent;  // of the limit
   bool slowed = true;                   // its clock is visibly below the highest, or not known
   std::optional<std::int64_t> clock_mhz;
@@ -44,12 +44,12 @@ struct Second {
   std::optional<std::int64_t> brake_ns;
 };
 
-class Minute {
+class ReadingWindow {
  public:
-  using Counter = std::optional<std::int64_t> Second::*;
+  using Counter = std::optional<std::int64_t> WindowSample::*;
 
   // Adds a sample, and forgets what is older than the window. A GPU that does not answer adds none.
-  void note(const DeviceState&, TimePoint now);
+  void add(const DeviceState&, TimePoint now);
 
   // The results of all that follow are empty with too few samples.
 
@@ -58,33 +58,33 @@ class Minute {
   std::optional<std::int64_t> share_of(std::int64_t flags,
                                        std::initializer_list<Counter> counters = {}) const;
   // The percentage of the samples with a slowdown of which the GPU does not tell the reason.
-  std::optional<std::int64_t> bare_slowdown() const;
+  std::optional<std::int64_t> unexplained_slowdown_share() const;
   // The mean clock over the samples with one of these flags; nothing if there is none.
-  std::optional<std::int64_t> clock_under(std::int64_t flags) const;
-  std::optional<std::int64_t> hottest() const;  // the highest temperature of all samples
-  std::optional<double> mean_use() const;
+  std::optional<std::int64_t> mean_clock(std::int64_t flags) const;
+  std::optional<std::int64_t> max_temperature() const;  // the highest temperature of all samples
+  std::optional<double> mean_utilization() const;
   // The mean share of the power limit, if the GPU was always busy for half a minute and always at
   // no more than `most`.
-  std::optional<double> busy_at(double most, TimePoint now) const;
+  std::optional<double> busy_power_percent(double most, TimePoint now) const;
 
   std::optional<TimePoint> idle_since() const { return idle_since_; }
   // What it idled before a lease is not the holder's.
-  void begin_idle_anew() { idle_since_.reset(); }
+  void restart_idle() { idle_since_.reset(); }
   // What is known of its NVLinks by the last sample; empty: not known.
   const std::optional<LostNvlinks>& nvlinks() const { return nvlinks_; }
   // When it was first found not to answer, or lost.
-  std::optional<TimePoint> silent_since() const { return silent_since_; }
+  std::optional<TimePoint> unresponsive_since() const { return unresponsive_since_; }
 
   // "38% of the last minute"; says so where less than a minute is known. There are samples.
-  std::string in_words(std::int64_t share) const;
+  std::string share_text(std::int64_t share) const;
 
  private:
-  std::optional<std::int64_t> share_counted(Counter) const;
+  std::optional<std::int64_t> counter_share(Counter) const;
 
-  std::deque<Second> seconds_;
+  std::deque<WindowSample> samples_;
   std::optional<TimePoint> idle_since_;
-  std::optional<TimePoint> silent_since_;
-  NvlinkMemory nvlink_memory_;
+  std::optional<TimePoint> unresponsive_since_;
+  NvlinkTracker nvlink_tracker_;
   std::optional<LostNvlinks> nvlinks_;
 };
 

@@ -11,37 +11,37 @@
 namespace gpuyard::control {
 namespace {
 
-constexpr std::size_t kMostText = 512;
+constexpr std::size_t kMaxTextBytes = 512;
 
-std::optional<std::string> words(const std::optional<Setting>& setting) {
+std::optional<std::string> setting_text(const std::optional<Setting>& setting) {
   return setting ? std::optional(text_of(*setting)) : std::nullopt;
 }
 
 // Message and cause: the audit log does not store hints.
-std::string what_happened(Error why) {
+std::string audit_text(Error why) {
   why.hint.clear();
   return why.text();
 }
 
-AuditEntry::Source source_of(const Asker& asker) {
+AuditEntry::Source source_of(const ChangeRequester& asker) {
   using Source = AuditEntry::Source;
-  if (asker.ours) return Source::gpuyard;
+  if (asker.internal) return Source::gpuyard;
   if (asker.admin) return Source::administrator;
   if (asker.owner.starts_with("lease:")) return Source::lease;
   return asker.member ? Source::user : Source::ordinary;
 }
 
-AuditEntry::Source source_of_refusal(const Asker& asker) {
+AuditEntry::Source source_of_refusal(const ChangeRequester& asker) {
   using Source = AuditEntry::Source;
-  if (asker.admin || asker.ours) return Source::administrator;
+  if (asker.admin || asker.internal) return Source::administrator;
   if (asker.over_tcp) return Source::refused_over_tcp;
   return asker.member ? Source::user : Source::refused;
 }
 
 // Cuts the text to kMostText bytes, between two characters.
-void cut(std::string& text) {
-  if (text.size() <= kMostText) return;
-  std::size_t end = kMostText;
+void truncate_text(std::string& text) {
+  if (text.size() <= kMaxTextBytes) return;
+  std::size_t end = kMaxTextBytes;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
   text.resize(end);
 }
@@ -56,49 +56,51 @@ bool admit(const std::optional<std::uint64_t>& left_out, std::string_view what, 
 
 }  // namespace
 
-std::optional<std::uint64_t> EntriesOfEach::take(const std::string& person, int limit,
-                                                 TimePoint now) {
-  if (now - minute_ >= std::chrono::minutes(1)) {
-    minute_ = now;
+std::optional<std::uint64_t> AuditRateLimiter::try_record(const std::string& person, int limit,
+                                                          TimePoint now) {
+  if (now - minute_began_at_ >= std::chrono::minutes(1)) {
+    minute_began_at_ = now;
     // Entries dropped from the shared count are reported with the next entry of any person.
-    if (const auto shared = persons_.extract(std::string())) carried_ += shared.mapped().left_out;
+    if (const auto shared = counts_by_group_.extract(std::string()))
+      carried_dropped_ += shared.mapped().dropped;
     // A person with dropped entries stays for one more minute, so that their number can still be
     // recorded.
-    std::erase_if(persons_, [](const auto& one) {
-      return one.second.left_out == 0 || one.second.noted == 0;
+    std::erase_if(counts_by_group_, [](const auto& one) {
+      return one.second.dropped == 0 || one.second.recorded == 0;
     });
-    for (auto& [name, minute] : persons_) minute.noted = 0;
+    for (auto& [name, minute] : counts_by_group_) minute.recorded = 0;
   }
-  const bool alone = persons_.size() < most_ || persons_.contains(person);
-  Minute& minute = persons_[alone ? person : std::string()];
-  if (minute.noted >= (alone ? limit : std::min(limit, shared_))) {
-    ++minute.left_out;
+  const bool alone = counts_by_group_.size() < max_groups_ || counts_by_group_.contains(person);
+  EntryCounts& minute = counts_by_group_[alone ? person : std::string()];
+  if (minute.recorded >= (alone ? limit : std::min(limit, shared_limit_))) {
+    ++minute.dropped;
     return std::nullopt;
   }
-  ++minute.noted;
-  return std::exchange(minute.left_out, 0) + std::exchange(carried_, 0);
+  ++minute.recorded;
+  return std::exchange(minute.dropped, 0) + std::exchange(carried_dropped_, 0);
 }
 
-void AuditTrail::note(const DeviceInfo& gpu, const QueuedChange& order, const Change& change,
-                      TimePoint began) {
+void AuditTrail::record_change(const DeviceInfo& gpu, const QueuedChange& order,
+                               const ChangeResult& change, TimePoint began) {
   AuditEntry entry;
-  if (change.error) entry.error = what_happened(*change.error);
-  if (entry.error && !admit_refusal(order.asker, *entry.error)) return;
-  entry.source = source_of(order.asker);
-  entry.action = text_of(order.job);
+  if (change.error) entry.error = audit_text(*change.error);
+  if (entry.error && !admit_refusal(order.requester, *entry.error)) return;
+  entry.source = source_of(order.requester);
+  entry.action = text_of(order.task);
   entry.gpu = gpu.id;
   entry.index = gpu.index;
-  entry.before = words(change.before);
-  entry.after = words(change.after);
+  entry.before = setting_text(change.before);
+  entry.after = setting_text(change.after);
   entry.outcome = enum_name(change.outcome);
   entry.forced = order.force;
   entry.took = loop_.now() - began;
-  save(order.asker, std::move(entry));
+  save(order.requester, std::move(entry));
 }
 
-void AuditTrail::note_refusal(const Asker& asker, const std::string& action, const Error& why) {
+void AuditTrail::record_refusal(const ChangeRequester& asker, const std::string& action,
+                                const Error& why) {
   AuditEntry entry;
-  entry.error = what_happened(why);
+  entry.error = audit_text(why);
   if (!admit_refusal(asker, *entry.error)) return;
   entry.source = source_of_refusal(asker);
   entry.action = action;
@@ -106,11 +108,11 @@ void AuditTrail::note_refusal(const Asker& asker, const std::string& action, con
   save(asker, std::move(entry));
 }
 
-void AuditTrail::note_done(const Asker& asker, const Deed& deed) {
+void AuditTrail::record_action(const ChangeRequester& asker, const AuditedAction& deed) {
   AuditEntry entry;
   entry.action = deed.action;
-  cut(entry.action);
-  if (!admit_deed(asker, entry.action)) return;
+  truncate_text(entry.action);
+  if (!admit_action(asker, entry.action)) return;
   entry.source = source_of(asker);
   entry.gpu = deed.gpu;
   entry.index = deed.index;
@@ -120,38 +122,40 @@ void AuditTrail::note_done(const Asker& asker, const Deed& deed) {
   save(asker, std::move(entry));
 }
 
-bool AuditTrail::admit_refusal(const Asker& asker, std::string& text) {
+bool AuditTrail::admit_refusal(const ChangeRequester& asker, std::string& text) {
   if (asker.admin) return true;
-  EntriesOfEach& counts = asker.over_tcp ? refusals_by_address_ : refusals_;
-  return admit(counts.take(asker.counted(), kRefusals, loop_.now()), "refusals", text);
+  AuditRateLimiter& counts = asker.over_tcp ? refusals_by_address_ : refusals_;
+  return admit(counts.try_record(asker.quota_group(), kMaxRefusalsPerMinute, loop_.now()),
+               "refusals", text);
 }
 
-bool AuditTrail::admit_deed(const Asker& asker, std::string& text) {
+bool AuditTrail::admit_action(const ChangeRequester& asker, std::string& text) {
   if (asker.admin) return true;
-  const int limit = asker.member ? kMembersDeeds : kRefusals;
-  return admit(deeds_.take(asker.counted(), limit, loop_.now()), "entries", text);
+  const int limit = asker.member ? kMaxActionsPerMinute : kMaxRefusalsPerMinute;
+  return admit(actions_.try_record(asker.quota_group(), limit, loop_.now()), "entries", text);
 }
 
-void AuditTrail::save(const Asker& asker, AuditEntry entry) {
+void AuditTrail::save(const ChangeRequester& asker, AuditEntry entry) {
   entry.at = loop_.wall();
   entry.by = asker.name();
   entry.request_id = asker.request_id;
-  entry.person = asker.counted();
-  for (std::string* text : {&entry.by, &entry.request_id, &entry.action, &entry.person}) {
-    cut(*text);
+  entry.quota_group = asker.quota_group();
+  for (std::string* text : {&entry.by, &entry.request_id, &entry.action, &entry.quota_group}) {
+    truncate_text(*text);
   }
-  if (entry.error) cut(*entry.error);
+  if (entry.error) truncate_text(*entry.error);
   const std::string line = fmt::format("{} by {}: {}", entry.action, entry.by, entry.outcome);
   ControlTransaction kept;
   kept.audit = std::move(entry);
-  kept.requester = asker.requester();
-  const auto lost = [line, lost = lost_, &loop = loop_] {
+  kept.requester = asker.queue_requester();
+  const auto lost = [line, lost = loss_log_, &loop = loop_] {
     lost->write(log::Level::error, loop.now(),
                 fmt::format("audit entry could not be stored: {}", line));
   };
-  const bool taken = archive_.save(std::move(kept), When::soon, [lost](const Result<void>& done) {
-    if (!done) lost();
-  });
+  const bool taken =
+      storage_.save(std::move(kept), CommitTiming::soon, [lost](const Result<void>& done) {
+        if (!done) lost();
+      });
   if (!taken) lost();
 }
 

@@ -57,12 +57,12 @@ struct AuditEntry {
                              refused_over_tcp)
   Source source = Source::user;
   // The user or address that the entry counts for: Asker::counted().
-  std::string person = {};
+  std::string quota_group = {};
 
   friend bool operator==(const AuditEntry&, const AuditEntry&) = default;
 };
 
-struct AuditQuestion {
+struct AuditQuery {
   std::string gpus = {};  // ids, separated by commas; empty: all
   std::int64_t limit = 100;
   std::optional<std::int64_t> before = {};  // only entries with a lower number
@@ -70,15 +70,15 @@ struct AuditQuestion {
 
 // One transaction of the archive: all of it is kept, or nothing.
 struct ControlTransaction {
-  std::optional<Holding> put;      // replaces an earlier one of that GPU and kind
-  std::optional<Holding> removed;  // only its GPU and kind matter
+  std::optional<ManagedSetting> put;      // replaces an earlier one of that GPU and kind
+  std::optional<ManagedSetting> removed;  // only its GPU and kind matter
   std::optional<AuditEntry> audit;
   Requester requester = Requester::daemon();
 };
 
 // When an entry is kept. Either kind outlives this program once its callback has run; a power cut
 // may lose entries that are younger than ControlStorage::kSoon.
-enum class When : std::uint8_t {
+enum class CommitTiming : std::uint8_t {
   now,
   soon,  // with others, within kSoon
 };
@@ -88,33 +88,33 @@ enum class When : std::uint8_t {
 // waits already. A callback never runs inside the call it was given to.
 class ControlStorage {
  public:
-  using Kept = std::function<void(const Result<void>&)>;
+  using OnSaved = std::function<void(const Result<void>&)>;
 
   virtual ~ControlStorage() = default;
-  virtual bool load(std::function<void(Result<std::vector<Holding>>)> loaded) = 0;
+  virtual bool load(std::function<void(Result<std::vector<ManagedSetting>>)> loaded) = 0;
   // Tells when the entry is kept, or why not: then the archive is unchanged. A holding that is kept
   // now replaces an entry of the same holding that waits for kSoon; both callbacks then run.
-  virtual bool save(ControlTransaction, When, Kept) = 0;
-  virtual bool audit(AuditQuestion,
-                     std::function<void(Result<std::vector<AuditEntry>>)> answered) = 0;
+  virtual bool save(ControlTransaction, CommitTiming, OnSaved) = 0;
+  virtual bool query_audit(AuditQuery,
+                           std::function<void(Result<std::vector<AuditEntry>>)> answered) = 0;
   // Describes what is wrong with the archive, for people; empty when all is well.
   virtual std::vector<std::string> notes() const = 0;
 
-  static constexpr Duration kSoon = std::chrono::milliseconds(100);
+  static constexpr Duration kMaxCommitDelay = std::chrono::milliseconds(100);
   // Audit entries stored for each source. Beyond this number, the oldest entries of the person with
   // the most are deleted first.
-  static constexpr std::int64_t kAuditKept = shares::kAuditLines;
-  static constexpr std::int64_t kOrdinaryKept = shares::kOrdinaryLines;
-  static constexpr std::int64_t kLeaseChangesKept = shares::kLeaseLines;
-  static constexpr std::int64_t kRefusalsKept = shares::kRefusalLines;
-  // How long the entries of administrators are kept, up to kMostOfAdministrators of them. A clock
-  // that is wrong removes none of the newest kAuditKept.
-  static constexpr std::chrono::days kAdministratorsKept = shares::kAdministratorsLines;
-  static constexpr std::int64_t kMostOfAdministrators = 10 * kAuditKept;
+  static constexpr std::int64_t kMaxAuditEntries = limits::kMaxAuditLines;
+  static constexpr std::int64_t kMaxOrdinaryEntries = limits::kMaxUserAuditLines;
+  static constexpr std::int64_t kMaxLeaseEntries = limits::kMaxLeaseAuditLines;
+  static constexpr std::int64_t kMaxRefusalEntries = limits::kMaxRefusalAuditLines;
+  // How long the entries of administrators are kept, up to kMaxAdministratorEntries of them. A
+  // clock that is wrong removes none of the newest kMaxAuditEntries.
+  static constexpr std::chrono::days kAdministratorRetention = limits::kAdministratorAuditRetention;
+  static constexpr std::int64_t kMaxAdministratorEntries = 10 * kMaxAuditEntries;
 };
 
 // An action other than a change of a setting.
-struct Deed {
+struct AuditedAction {
   std::string action;  // "cordon: its fan is replaced"
   DeviceId gpu = {};   // empty: no GPU
   std::optional<std::uint32_t> index = {};
@@ -122,63 +122,63 @@ struct Deed {
 };
 
 // Limits the entries of each person a minute. Pure state.
-class EntriesOfEach {
+class AuditRateLimiter {
  public:
   // Persons beyond `most` share one count of `shared` entries.
-  EntriesOfEach(std::size_t most, int shared) : most_(most), shared_(shared) {}
+  AuditRateLimiter(std::size_t most, int shared) : max_groups_(most), shared_limit_(shared) {}
 
   // Returns how many entries of the person, or of the shared count, were dropped before this one;
   // nothing if this one is dropped, because `limit` entries were recorded in this minute.
-  std::optional<std::uint64_t> take(const std::string& person, int limit, TimePoint now);
+  std::optional<std::uint64_t> try_record(const std::string& person, int limit, TimePoint now);
 
  private:
-  struct Minute {
-    int noted = 0;
-    std::uint64_t left_out = 0;
+  struct EntryCounts {
+    int recorded = 0;
+    std::uint64_t dropped = 0;
   };
 
-  std::size_t most_;
-  int shared_;
-  TimePoint minute_{};
-  std::map<std::string, Minute, std::less<>> persons_;  // "": the shared count
-  std::uint64_t carried_ = 0;
+  std::size_t max_groups_;
+  int shared_limit_;
+  TimePoint minute_began_at_{};
+  std::map<std::string, EntryCounts, std::less<>> counts_by_group_;  // "": the shared count
+  std::uint64_t carried_dropped_ = 0;
 };
 
 // Writes the audit, and limits how much goes into it. Lives on the io thread.
 class AuditTrail {
  public:
-  AuditTrail(Loop& loop, ControlStorage& archive) : loop_(loop), archive_(archive) {}
+  AuditTrail(Loop& loop, ControlStorage& archive) : loop_(loop), storage_(archive) {}
 
-  void note(const DeviceInfo&, const QueuedChange&, const Change&, TimePoint began);
+  void record_change(const DeviceInfo&, const QueuedChange&, const ChangeResult&, TimePoint began);
   // Records a request that was refused before it became a change.
-  void note_refusal(const Asker&, const std::string& action, const Error&);
+  void record_refusal(const ChangeRequester&, const std::string& action, const Error&);
   // Records an action other than a change of a setting, e.g. a cordon.
-  void note_done(const Asker&, const Deed&);
+  void record_action(const ChangeRequester&, const AuditedAction&);
 
   // Refusals and failures of one user recorded a minute, and also actions of a user who may only
   // lease. Further ones are only counted, so that no user can fill the disk or hide among others.
   // Actions of administrators are always recorded.
-  static constexpr int kRefusals = shares::kRefusalsAMinute;
-  static constexpr int kMembersDeeds = shares::kMembersDeedsAMinute;
+  static constexpr int kMaxRefusalsPerMinute = limits::kMaxRefusalsPerMinute;
+  static constexpr int kMaxActionsPerMinute = limits::kMemberActionsPerMinute;
   // Users and addresses counted separately in a minute. Further users share one count; further
   // addresses, which one client can have in any number, share one entry.
-  static constexpr std::size_t kMostPersons = 1024;
-  static constexpr std::size_t kMostAddresses = shares::kRefusedAddresses;
+  static constexpr std::size_t kMaxQuotaGroups = 1024;
+  static constexpr std::size_t kMaxAddresses = limits::kMaxRefusedAddresses;
 
  private:
   // Returns false if this entry exceeds the asker's rate. Otherwise adds to `text` how many were
   // dropped.
-  bool admit_refusal(const Asker&, std::string& text);
-  bool admit_deed(const Asker&, std::string& text);
-  void save(const Asker&, AuditEntry);
+  bool admit_refusal(const ChangeRequester&, std::string& text);
+  bool admit_action(const ChangeRequester&, std::string& text);
+  void save(const ChangeRequester&, AuditEntry);
 
   Loop& loop_;
-  ControlStorage& archive_;
-  EntriesOfEach refusals_{kMostPersons, kRefusals};
-  EntriesOfEach refusals_by_address_{kMostAddresses, 1};
-  EntriesOfEach deeds_{kMostPersons, kRefusals};
+  ControlStorage& storage_;
+  AuditRateLimiter refusals_{kMaxQuotaGroups, kMaxRefusalsPerMinute};
+  AuditRateLimiter refusals_by_address_{kMaxAddresses, 1};
+  AuditRateLimiter actions_{kMaxQuotaGroups, kMaxRefusalsPerMinute};
   // Shared with callbacks that may run after the destructor.
-  std::shared_ptr<RepeatedLine> lost_ = std::make_shared<RepeatedLine>();
+  std::shared_ptr<RepeatedLine> loss_log_ = std::make_shared<RepeatedLine>();
 };
 
 }  // namespace gpuyard::control

@@ -22,36 +22,36 @@
 namespace gpuyard::control {
 
 // The user or the lease that makes a request. A new claim replaces the earlier one of its owner.
-struct Asker {
+struct ChangeRequester {
   std::string owner;   // "uid 1000", "zeus:1000", "lease:ID"
   bool admin = false;  // may say `force`
   std::string request_id = {};
   TimePoint received{};
   // For a request under a lease: the asking user and the lease's user, "uid 0" and "uid 1002".
   std::string principal = {};
-  std::string lessee = {};
+  std::string lease_holder = {};
   // The person behind the asking user, where several users share one quota.
-  std::string person = {};
+  std::string quota_owner = {};
   bool over_tcp = false;        // the user's identity is not proven
   std::string credential = {};  // "token k3m5q7ab", if one was shown
   bool member = false;          // has control rights, but is not an administrator
-  bool ours = false;            // requested by gpuyard itself: for a rule or an expiry
+  bool internal = false;        // requested by gpuyard itself: for a rule or an expiry
 
   // Returns the name for the audit: "uid 0 under lease ID of uid 1002".
   std::string name() const;
   // Returns the name under which the user's requests are counted.
-  const std::string& counted() const {
-    return !person.empty() ? person : !principal.empty() ? principal : owner;
+  const std::string& quota_group() const {
+    return !quota_owner.empty() ? quota_owner : !principal.empty() ? principal : owner;
   }
-  Requester requester() const { return {counted(), admin || ours}; }
+  Requester queue_requester() const { return {quota_group(), admin || internal}; }
 };
 
 // Tells whether the asker may still change that GPU. Empty: the right does not end.
-using Right = std::function<Result<void>(const DeviceId&)>;
+using AuthorizationCheck = std::function<Result<void>(const DeviceId&)>;
 
-struct Put {
+struct SetValue {
   Setting setting;
-  std::optional<Duration> lasts = {};  // empty: until its owner restores it
+  std::optional<Duration> duration = {};  // empty: until its owner restores it
 };
 
 // Gives up the asker's claim: the claims of others come in force, or the baseline.
@@ -62,21 +62,21 @@ struct Restore {
 // Resets the GPU, which no process may be using. All GPUs are away while it lasts.
 struct Reset {};
 
-using Action = std::variant<Put, Restore, ClearEcc, Reset>;
+using ChangeAction = std::variant<SetValue, Restore, ClearEcc, Reset>;
 
-struct Request {
-  Asker asker;
+struct ChangeRequest {
+  ChangeRequester requester;
   std::vector<DeviceId> gpus;  // each once
-  Action action;
+  ChangeAction action;
   bool force = false;      // also against other owners; needs an admin
   bool atomic = false;     // changes all of the GPUs, or none
   bool dry_run = false;    // only says what would happen
   bool exclusive = false;  // not beside other owners, even where a setting can be shared
   // Checked again right before the driver is called, because the change may have waited.
-  Right right = {};
+  AuthorizationCheck authorization_check = {};
 };
 
-enum class Outcome : std::uint8_t {
+enum class ChangeOutcome : std::uint8_t {
   applied,         // and read back
   assumed,         // the driver took it; it cannot be read back
   pending_reboot,  // in force from the next reset or reboot on
@@ -90,16 +90,16 @@ enum class Outcome : std::uint8_t {
   rolled_back,     // it worked here, but not on another GPU
   failed,          // `error` says why
 };
-BOOST_DESCRIBE_ENUM(Outcome, applied, assumed, pending_reboot, held, restored, drifted, cleared,
-                    reset, planned, queued, rolled_back, failed)
+BOOST_DESCRIBE_ENUM(ChangeOutcome, applied, assumed, pending_reboot, held, restored, drifted,
+                    cleared, reset, planned, queued, rolled_back, failed)
 
 // The result of one change of one GPU.
-struct Change {
+struct ChangeResult {
   DeviceId gpu;
   std::optional<std::uint32_t> index = {};
-  std::string operation = {};            // its id
+  std::string operation_id = {};         // its id
   std::optional<SettingKind> kind = {};  // empty for clearing and resetting
-  Outcome outcome = Outcome::failed;
+  ChangeOutcome outcome = ChangeOutcome::failed;
   std::optional<Setting> before = {};
   std::optional<Setting> after = {};      // in force now; for a dry run, what would be
   std::optional<std::string> owner = {};  // of the claim in force
@@ -111,7 +111,7 @@ struct Change {
 struct Expire {  // ends the claims that have expired
   SettingKind kind{};
 };
-struct Settle {  // checks what has become of the setting: reconcile()
+struct ReconcileSetting {  // checks what has become of the setting: reconcile()
   SettingKind kind{};
 };
 struct Suspend {  // puts the baseline back, and keeps the claims for the next start
@@ -119,48 +119,50 @@ struct Suspend {  // puts the baseline back, and keeps the claims for the next s
 };
 // Takes back the asker's change, because it failed on another GPU. Claims that were changed since
 // stay.
-struct Reinstate {
+struct RollBackChange {
   SettingKind kind{};
-  std::vector<Claim> before;         // the earlier claims of all owners
-  std::optional<SettingValue> made;  // the asker's claim since the change; empty: none
-  bool forced = false;               // the change took away the claims of others
+  std::vector<SettingClaim> previous_claims;  // the earlier claims of all owners
+  std::optional<SettingValue> new_value;      // the asker's claim since the change; empty: none
+  bool forced = false;                        // the change took away the claims of others
 };
 
-using Job = std::variant<Put, Restore, ClearEcc, Reset, Expire, Settle, Suspend, Reinstate>;
+using ChangeTask = std::variant<SetValue, Restore, ClearEcc, Reset, Expire, ReconcileSetting,
+                                Suspend, RollBackChange>;
 
 // Returns the job's setting; empty for ClearEcc, Reset, and Restore of every kind.
-std::optional<SettingKind> kind_of(const Job&);
+std::optional<SettingKind> kind_of(const ChangeTask&);
 // "set power_limit to 300 W"
-std::string text_of(const Job&);
+std::string text_of(const ChangeTask&);
 
 struct QueuedChange {
-  Asker asker;
-  Job job;
+  ChangeRequester requester;
+  ChangeTask task;
   bool force = false;
   bool dry_run = false;
   bool exclusive = false;
-  Right right = {};
-  std::string operation = {};
+  AuthorizationCheck authorization_check = {};
+  std::string operation_id = {};
   // Called once, with the claims before the change; may be empty.
-  std::function<void(const Change&, std::vector<Claim> claims_before)> done = {};
+  std::function<void(const ChangeResult&, std::vector<SettingClaim> claims_before)> on_done = {};
 };
 
 // The owner of the jobs that control gives itself.
-inline constexpr const char* kOurselves = "gpuyard";
+inline constexpr const char* kDaemonOwner = "gpuyard";
 
-inline constexpr std::size_t kMostGpus = 64;  // of one request
+inline constexpr std::size_t kMaxGpus = 64;  // of one request
 // The longest time after which a claim may expire.
-inline constexpr Duration kLongest = std::chrono::hours(24 * 366);
+inline constexpr Duration kMaxClaimDuration = std::chrono::hours(24 * 366);
 
 // Returns Errc::invalid for a request that is wrong for any GPU. Pure.
-Result<void> check_request(const Request&);
+Result<void> check_request(const ChangeRequest&);
 
 // Returns the job that carries out the action on one GPU.
-Job job_of(const Action&);
+ChangeTask task_of(const ChangeAction&);
 
 // Returns the changes that a request makes to one GPU: one, or to restore everything one for each
 // setting that the asker holds. `holdings` are the GPU's. Pure.
-std::vector<QueuedChange> orders_of(const Request&, const std::map<SettingKind, Holding>& holdings);
+std::vector<QueuedChange> expand(const ChangeRequest&,
+                                 const std::map<SettingKind, ManagedSetting>& holdings);
 
 // One moment on both clocks.
 struct Moment {
@@ -170,6 +172,6 @@ struct Moment {
 
 // Changes the claims of `holding` as the change says. Errors: conflict, which names the owner in
 // the way and until when; not_found, the asker has no claim; busy, too many owners have one. Pure.
-Result<void> change_claims(Holding& holding, const QueuedChange&, const DeviceInfo&, Moment);
+Result<void> change_claims(ManagedSetting& holding, const QueuedChange&, const DeviceInfo&, Moment);
 
 }  // namespace gpuyard::control

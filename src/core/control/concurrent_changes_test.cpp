@@ -9,20 +9,21 @@ namespace {
 using std::chrono::seconds;
 using Writes = std::vector<std::string>;
 
-class Together : public ::testing::Test {
+class ConcurrentChanges : public ::testing::Test {
  protected:
-  Together() { daemon.greet(); }
+  ConcurrentChanges() { daemon.greet(); }
 
-  Request all(const std::string& owner, Action action) {
-    Request request{{owner, true, "r", daemon.loop.now()}, {"GPU-0", "GPU-1"}, action};
+  ChangeRequest all(const std::string& owner, ChangeAction action) {
+    ChangeRequest request{{owner, true, "r", daemon.loop.now()}, {"GPU-0", "GPU-1"}, action};
     request.atomic = true;
     return request;
   }
   // Begins a request; its result may come later or never.
-  std::shared_ptr<std::optional<Result<Control::Changes>>> begin(const Request& request) {
-    auto told = std::make_shared<std::optional<Result<Control::Changes>>>();
-    daemon.control().ask(request,
-                         [told](const Result<Control::Changes>& heard) { told->emplace(heard); });
+  std::shared_ptr<std::optional<Result<SettingController::Changes>>> begin(
+      const ChangeRequest& request) {
+    auto told = std::make_shared<std::optional<Result<SettingController::Changes>>>();
+    daemon.control().submit(
+        request, [told](const Result<SettingController::Changes>& heard) { told->emplace(heard); });
     daemon.settle();
     return told;
   }
@@ -30,72 +31,72 @@ class Together : public ::testing::Test {
     world.driver_fails = Error{Errc::internal, "broken"};
     world.fails_only = "GPU-1";
   }
-  std::vector<Claim> claims(const DeviceId& gpu) {
-    const Holding* held = daemon.control().holding(gpu, SettingKind::power_limit);
-    return held == nullptr ? std::vector<Claim>() : held->claims;
+  std::vector<SettingClaim> claims(const DeviceId& gpu) {
+    const ManagedSetting* held = daemon.control().managed_setting(gpu, SettingKind::power_limit);
+    return held == nullptr ? std::vector<SettingClaim>() : held->claims;
   }
 
-  World world = World::with_gpus(2);
+  ControlFixture world = ControlFixture::with_gpus(2);
   Daemon daemon{world};
 };
 
-TEST_F(Together, TwoResetsAtOnceAreBothAnswered) {
-  Request first{{"root", true, "r", daemon.loop.now()}, {"GPU-0"}, Reset{}};
-  Request second = first;
+TEST_F(ConcurrentChanges, TwoResetsAtOnceAreBothAnswered) {
+  ChangeRequest first{{"root", true, "r", daemon.loop.now()}, {"GPU-0"}, Reset{}};
+  ChangeRequest second = first;
   second.gpus = {"GPU-1"};
   first.dry_run = second.dry_run = true;
-  std::vector<Outcome> outcomes;
-  for (const Request& request : {first, second}) {
-    daemon.control().ask(request, [&](const Result<Control::Changes>& heard) {
+  std::vector<ChangeOutcome> outcomes;
+  for (const ChangeRequest& request : {first, second}) {
+    daemon.control().submit(request, [&](const Result<SettingController::Changes>& heard) {
       outcomes.push_back(heard->front().outcome);
     });
   }
   daemon.settle();
-  EXPECT_EQ(outcomes, (std::vector{Outcome::planned, Outcome::planned}));
+  EXPECT_EQ(outcomes, (std::vector{ChangeOutcome::planned, ChangeOutcome::planned}));
 }
 
-TEST_F(Together, RollbackKeepsConcurrentClaimOfOtherOwner) {
+TEST_F(ConcurrentChanges, RollbackKeepsConcurrentClaimOfOtherOwner) {
   fail_second_gpu();
   daemon.hold_replies = true;
   daemon.hold_only = "GPU-1";
-  const auto told = begin(all("root", Put{power_limit(400'000), {}}));
-  EXPECT_EQ(daemon.put("a", power_limit(300'000)).outcome, Outcome::applied);
+  const auto told = begin(all("root", SetValue{power_limit(400'000), {}}));
+  EXPECT_EQ(daemon.put("a", power_limit(300'000)).outcome, ChangeOutcome::applied);
   daemon.release_replies();
   ASSERT_TRUE(*told && **told);
-  EXPECT_EQ((**told)->front().outcome, Outcome::rolled_back);
+  EXPECT_EQ((**told)->front().outcome, ChangeOutcome::rolled_back);
   ASSERT_EQ(claims("GPU-0").size(), 1U);
   EXPECT_EQ(claims("GPU-0")[0].owner, "a");
   EXPECT_EQ(world.power("GPU-0").lowest, 300'000);
 }
 
-TEST_F(Together, RollbackDoesNotReviveWithdrawnClaim) {
+TEST_F(ConcurrentChanges, RollbackDoesNotReviveWithdrawnClaim) {
   daemon.put("a", power_limit(300'000));
   fail_second_gpu();
   daemon.hold_replies = true;
   daemon.hold_only = "GPU-1";
-  begin(all("root", Put{power_limit(250'000), {}}));
+  begin(all("root", SetValue{power_limit(250'000), {}}));
   daemon.restore("a");
   daemon.release_replies();
   EXPECT_TRUE(claims("GPU-0").empty());
   EXPECT_EQ(world.power("GPU-0").lowest, 700'000);
 }
 
-TEST_F(Together, FailedAtomicRestoreIsRolledBack) {
+TEST_F(ConcurrentChanges, FailedAtomicRestoreIsRolledBack) {
   daemon.put("a", power_limit(300'000));
   const auto told = begin(all("a", Restore{SettingKind::power_limit}));
   ASSERT_TRUE(*told && **told);
-  EXPECT_EQ((**told)->at(0).outcome, Outcome::rolled_back);
+  EXPECT_EQ((**told)->at(0).outcome, ChangeOutcome::rolled_back);
   EXPECT_EQ((**told)->at(1).error->code, Errc::not_found);
   ASSERT_EQ(claims("GPU-0").size(), 1U);
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W", "GPU-0 300 W"}));
 }
 
-TEST_F(Together, AtomicChangeRollsBackAfterRequestTimeout) {
+TEST_F(ConcurrentChanges, AtomicChangeRollsBackAfterRequestTimeout) {
   fail_second_gpu();
   daemon.hold_replies = true;
   daemon.hold_only = "GPU-1";
-  const auto told = begin(all("a", Put{power_limit(400'000), {}}));
-  daemon.pass(Control::kPatience);
+  const auto told = begin(all("a", SetValue{power_limit(400'000), {}}));
+  daemon.pass(SettingController::kRequestTimeout);
   ASSERT_TRUE(*told);
   EXPECT_EQ((*told)->error().code, Errc::timed_out);
   daemon.release_replies();
@@ -103,38 +104,38 @@ TEST_F(Together, AtomicChangeRollsBackAfterRequestTimeout) {
   EXPECT_EQ(world.power("GPU-0").lowest, 700'000);
 }
 
-TEST_F(Together, ARollbackThatFailsIsSaidToHaveFailed) {
+TEST_F(ConcurrentChanges, ARollbackThatFailsIsSaidToHaveFailed) {
   daemon.hold_replies = true;
   daemon.hold_only = "GPU-1";
-  const auto told = begin(all("a", Put{power_limit(400'000), {}}));
+  const auto told = begin(all("a", SetValue{power_limit(400'000), {}}));
   world.driver_fails = Error{Errc::internal, "broken"};
   daemon.release_replies();
   ASSERT_TRUE(*told && **told);
-  EXPECT_EQ((**told)->at(0).outcome, Outcome::failed);
+  EXPECT_EQ((**told)->at(0).outcome, ChangeOutcome::failed);
   EXPECT_NE((**told)->at(0).error->message.find("could not be rolled back"), std::string::npos);
 }
 
-TEST_F(Together, ExpiryRetriesWithDelayOnFullDisk) {
+TEST_F(ConcurrentChanges, ExpiryRetriesWithDelayOnFullDisk) {
   daemon.put("a", power_limit(300'000), seconds(3));
   world.disk_fails = Error{Errc::unavailable, "disk full"};
   const std::size_t before = daemon.saves;
   daemon.pass(seconds(4));
   EXPECT_LT(daemon.saves - before, 5U);
   world.disk_fails.reset();
-  daemon.pass(GpuQueue::kTryAgain);
+  daemon.pass(GpuQueue::kReconcileDelay);
   EXPECT_EQ(world.power("GPU-0").lowest, 700'000);
 }
 
-TEST_F(Together, HeldClaimReappliesDriftedEffectiveClaim) {
+TEST_F(ConcurrentChanges, HeldClaimReappliesDriftedEffectiveClaim) {
   daemon.put("a", power_limit(300'000));
   world.power("GPU-0") = {500'000, 500'000};
   daemon.lose_host();
   daemon.greet();
-  EXPECT_EQ(daemon.put("b", power_limit(400'000)).outcome, Outcome::held);
+  EXPECT_EQ(daemon.put("b", power_limit(400'000)).outcome, ChangeOutcome::held);
   EXPECT_EQ(world.power("GPU-0").lowest, 300'000);
 }
 
-TEST_F(Together, ReplacedDriftedValueBecomesBaseline) {
+TEST_F(ConcurrentChanges, ReplacedDriftedValueBecomesBaseline) {
   daemon.put("a", power_limit(300'000));
   world.power("GPU-0") = {500'000, 500'000};
   daemon.put("a", power_limit(400'000));
@@ -142,8 +143,8 @@ TEST_F(Together, ReplacedDriftedValueBecomesBaseline) {
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 400 W", "GPU-0 500 W"}));
 }
 
-TEST(TogetherAtTheEnd, OwedSettingIsRestored) {
-  World world = World::with_gpus(1);
+TEST(ConcurrentChangesAtStop, OwedSettingIsRestored) {
+  ControlFixture world = ControlFixture::with_gpus(1);
   {
     Daemon daemon(world, {true, true});
     daemon.greet();

@@ -28,11 +28,11 @@ struct Key {
 // The driver and the disk, which exist whether a daemon runs or not. They do one thing at a time: a
 // command of the driver, or a commit to the disk. `commits_left` counts down to the moment when the
 // daemon is killed.
-struct World {
+struct ControlFixture {
   std::map<Key, SettingValue> values;  // of the driver
   SettingValue allowed{100'000, 700'000};
   std::vector<std::string> writes;  // all that reached the driver, in order: "GPU-0 300 W"
-  std::map<Key, Holding> disk;
+  std::map<Key, ManagedSetting> disk;
   std::vector<AuditEntry> audit;
 
   std::optional<Error> driver_fails = {};  // the error of every write
@@ -47,8 +47,8 @@ struct World {
   bool fatal_commit_counts = false;
   bool killed = false;
 
-  static World with_gpus(int count) {
-    World world;
+  static ControlFixture with_gpus(int count) {
+    ControlFixture world;
     for (int i = 0; i < count; ++i) world.add("GPU-" + std::to_string(i));
     return world;
   }
@@ -84,7 +84,7 @@ struct World {
     CommandReply reply;
     reply.id = request.id;
     reply.device = request.device;
-    if (const auto* look_at = std::get_if<Look>(&request.command)) {
+    if (const auto* look_at = std::get_if<ReadSetting>(&request.command)) {
       reply.before = look(request.device, look_at->kind);
     } else if (const auto* apply = std::get_if<Apply>(&request.command)) {
       write(*apply, reply);
@@ -98,7 +98,8 @@ struct World {
     const auto fail = [&](const Error& why) {
       reply.failure = CommandFailure{why.code, why.text()};
     };
-    if (auto possible = check(setting, *reply.before); !possible) return fail(possible.error());
+    if (auto possible = check_setting(setting, *reply.before); !possible)
+      return fail(possible.error());
     const bool other =
         reply.before->now && !apply.expected.empty() &&
         std::ranges::find(apply.expected, *reply.before->now) == apply.expected.end();
@@ -127,9 +128,10 @@ struct World {
 };
 
 // One run of a daemon.
-class Daemon final : private Commander, private ControlStorage {
+class Daemon final : private CommandPort, private ControlStorage {
  public:
-  explicit Daemon(World& world, Policy policy = {true, false}, std::string boot = kBoot)
+  explicit Daemon(ControlFixture& world, ControlPolicy policy = {true, false},
+                  std::string boot = kBoot)
       : world_(world), control_(loop, *this, *this, policy, std::move(boot), "e") {
     world_.killed = false;
     control_.start();
@@ -138,7 +140,7 @@ class Daemon final : private Commander, private ControlStorage {
 
   // Starts a driver-host, which greets with all GPUs.
   void greet() {
-    Fleet fleet;
+    Inventory fleet;
     for (const auto& [key, value] : world_.values) {
       if (!fleet.devices.empty() && fleet.devices.back().id == key.gpu) continue;
       DeviceInfo device;
@@ -147,7 +149,7 @@ class Daemon final : private Commander, private ControlStorage {
       fleet.devices.push_back(device);
     }
     there_ = true;
-    control_.on_fleet(fleet);
+    control_.on_inventory(fleet);
     settle();
   }
   void lose_host() {
@@ -167,20 +169,22 @@ class Daemon final : private Commander, private ControlStorage {
     settle();
   }
 
-  std::vector<Change> ask(const Request& request) {
+  std::vector<ChangeResult> ask(const ChangeRequest& request) {
     // Shared: the callback of a daemon that is killed never runs, or only at its end.
-    const auto told = std::make_shared<Result<Control::Changes>>(Control::Changes());
-    control_.ask(request, [told](const Result<Control::Changes>& heard) { *told = heard; });
+    const auto told =
+        std::make_shared<Result<SettingController::Changes>>(SettingController::Changes());
+    control_.submit(request,
+                    [told](const Result<SettingController::Changes>& heard) { *told = heard; });
     settle();
     error = *told ? std::nullopt : std::optional(told->error());
-    return *told ? **told : Control::Changes();
+    return *told ? **told : SettingController::Changes();
   }
-  Change put(const std::string& owner, const Setting& setting, std::optional<Duration> lasts = {},
-             const DeviceId& gpu = "GPU-0") {
-    return only(ask({{owner, false, "r", loop.now()}, {gpu}, Put{setting, lasts}}));
+  ChangeResult put(const std::string& owner, const Setting& setting,
+                   std::optional<Duration> lasts = {}, const DeviceId& gpu = "GPU-0") {
+    return only(ask({{owner, false, "r", loop.now()}, {gpu}, SetValue{setting, lasts}}));
   }
-  Change restore(const std::string& owner, SettingKind kind = SettingKind::power_limit,
-                 const DeviceId& gpu = "GPU-0") {
+  ChangeResult restore(const std::string& owner, SettingKind kind = SettingKind::power_limit,
+                       const DeviceId& gpu = "GPU-0") {
     return only(ask({{owner, false, "r", loop.now()}, {gpu}, Restore{kind}}));
   }
   void stop() {
@@ -189,7 +193,7 @@ class Daemon final : private Commander, private ControlStorage {
     for (int i = 0; i < 20 && !*done && !world_.killed; ++i) pass(std::chrono::milliseconds(100));
   }
 
-  Control& control() { return control_; }
+  SettingController& control() { return control_; }
   std::optional<Error> error;  // of the last request as a whole
   bool hold_replies = false;   // the driver answers at release_replies()
   DeviceId hold_only = {};     // only this GPU is held, if not empty
@@ -205,11 +209,11 @@ class Daemon final : private Commander, private ControlStorage {
   ManualLoop loop;
 
  private:
-  static Change only(const std::vector<Change>& changes) {
-    return changes.empty() ? Change{} : changes.front();
+  static ChangeResult only(const std::vector<ChangeResult>& changes) {
+    return changes.empty() ? ChangeResult{} : changes.front();
   }
 
-  bool command(const CommandRequest& request) override {
+  bool send(const CommandRequest& request) override {
     if (!there_) return false;
     if (hold_replies && (hold_only.empty() || hold_only == request.device)) {
       waiting_.push_back(request);
@@ -224,8 +228,8 @@ class Daemon final : private Commander, private ControlStorage {
       if (there_ && !world_.killed) control_.on_reply(reply);
     });
   }
-  Result<void> may_reset(const DeviceInfo&) override { return resettable; }
-  void reset(const DeviceInfo& gpu, std::function<void(const Result<void>&)> done) override {
+  Result<void> check_reset(const DeviceInfo&) override { return resettable; }
+  void reset_gpu(const DeviceInfo& gpu, std::function<void(const Result<void>&)> done) override {
     resets.push_back(gpu.id);
     lose_host();
     world_.power(gpu.id) = {700'000, 700'000};
@@ -235,10 +239,10 @@ class Daemon final : private Commander, private ControlStorage {
     });
   }
 
-  bool load(std::function<void(Result<std::vector<Holding>>)> loaded) override {
+  bool load(std::function<void(Result<std::vector<ManagedSetting>>)> loaded) override {
     auto read = [this, loaded = std::move(loaded)] {
       if (!world_.disk_reads) return loaded(Error{Errc::unavailable, "no disk"});
-      std::vector<Holding> all;
+      std::vector<ManagedSetting> all;
       for (const auto& [key, holding] : world_.disk) all.push_back(holding);
       loaded(all);
     };
@@ -249,7 +253,7 @@ class Daemon final : private Commander, private ControlStorage {
     }
     return true;
   }
-  bool save(ControlTransaction entry, When, Kept kept) override {
+  bool save(ControlTransaction entry, CommitTiming, OnSaved kept) override {
     ++saves;
     loop.post([this, entry = std::move(entry), kept] {
       if (world_.killed) return;
@@ -258,15 +262,15 @@ class Daemon final : private Commander, private ControlStorage {
     });
     return true;
   }
-  bool audit(AuditQuestion, std::function<void(Result<std::vector<AuditEntry>>)>) override {
+  bool query_audit(AuditQuery, std::function<void(Result<std::vector<AuditEntry>>)>) override {
     return false;
   }
   std::vector<std::string> notes() const override { return {}; }
 
-  World& world_;
+  ControlFixture& world_;
   bool there_ = false;
   std::deque<CommandRequest> waiting_;
-  Control control_;
+  SettingController control_;
 };
 
 }  // namespace gpuyard::control

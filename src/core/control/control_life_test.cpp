@@ -11,8 +11,8 @@ namespace {
 using std::chrono::seconds;
 using Writes = std::vector<std::string>;
 
-TEST(Control, SettingsOutliveTheDaemon) {
-  World world = World::with_gpus(1);
+TEST(SettingController, SettingsOutliveTheDaemon) {
+  ControlFixture world = ControlFixture::with_gpus(1);
   {
     Daemon first(world);
     first.greet();
@@ -26,15 +26,15 @@ TEST(Control, SettingsOutliveTheDaemon) {
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W"}));
 }
 
-TEST(Control, StopCompletesQueueAndRefusesNewChanges) {
+TEST(SettingController, StopCompletesQueueAndRefusesNewChanges) {
   RecordProperty("contract", "B8");
-  World world = World::with_gpus(1);
+  ControlFixture world = ControlFixture::with_gpus(1);
   Daemon daemon(world);
   daemon.greet();
   daemon.hold_replies = true;
   for (const std::int64_t milliwatts : {300'000, 200'000}) {
-    const auto sent = daemon.control().send(
-        {{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, Put{power_limit(milliwatts), {}}});
+    const auto sent = daemon.control().submit_async(
+        {{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, SetValue{power_limit(milliwatts), {}}});
     ASSERT_TRUE(sent.ok());
   }
   daemon.settle();
@@ -48,27 +48,27 @@ TEST(Control, StopCompletesQueueAndRefusesNewChanges) {
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 200 W"}));
 }
 
-TEST(Control, StopAbandonsHungGpuAfterGrace) {
+TEST(SettingController, StopAbandonsHungGpuAfterGrace) {
   RecordProperty("contract", "B8");
-  World world = World::with_gpus(1);
+  ControlFixture world = ControlFixture::with_gpus(1);
   Daemon daemon(world);
   daemon.greet();
   daemon.hold_replies = true;
   std::optional<Error> error;
-  daemon.control().ask(
-      {{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, Put{power_limit(300'000), {}}},
-      [&](const Result<Control::Changes>& heard) { error = heard->front().error; });
+  daemon.control().submit(
+      {{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, SetValue{power_limit(300'000), {}}},
+      [&](const Result<SettingController::Changes>& heard) { error = heard->front().error; });
   daemon.settle();
   bool done = false;
   daemon.control().stop([&] { done = true; });
-  daemon.pass(Control::kFarewell);
+  daemon.pass(SettingController::kShutdownGrace);
   EXPECT_TRUE(done);
   ASSERT_TRUE(error);
   EXPECT_EQ(error->message, "GPU management task for GPU 0 terminated");
 }
 
-TEST(Control, StoppingMayPutEverythingBackUntilTheNextStart) {
-  World world = World::with_gpus(1);
+TEST(SettingController, StoppingMayPutEverythingBackUntilTheNextStart) {
+  ControlFixture world = ControlFixture::with_gpus(1);
   {
     Daemon first(world, {true, true});
     first.greet();
@@ -81,8 +81,8 @@ TEST(Control, StoppingMayPutEverythingBackUntilTheNextStart) {
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W", "GPU-0 300 W"}));
 }
 
-TEST(Control, TimeThatPassesWithoutADaemonCounts) {
-  World world = World::with_gpus(1);
+TEST(SettingController, TimeThatPassesWithoutADaemonCounts) {
+  ControlFixture world = ControlFixture::with_gpus(1);
   {
     Daemon first(world);
     first.greet();
@@ -95,8 +95,8 @@ TEST(Control, TimeThatPassesWithoutADaemonCounts) {
   EXPECT_TRUE(world.disk.empty());
 }
 
-TEST(Control, AnotherBootTakesANewBaseline) {
-  World world = World::with_gpus(1);
+TEST(SettingController, AnotherBootTakesANewBaseline) {
+  ControlFixture world = ControlFixture::with_gpus(1);
   {
     Daemon first(world);
     first.greet();
@@ -109,8 +109,8 @@ TEST(Control, AnotherBootTakesANewBaseline) {
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 300 W", "GPU-0 600 W"}));
 }
 
-TEST(Control, ChangesAreRefusedUntilLoadSucceeds) {
-  World world = World::with_gpus(1);
+TEST(SettingController, ChangesAreRefusedUntilLoadSucceeds) {
+  ControlFixture world = ControlFixture::with_gpus(1);
   world.disk_reads = false;
   Daemon daemon(world);
   daemon.greet();
@@ -119,7 +119,7 @@ TEST(Control, ChangesAreRefusedUntilLoadSucceeds) {
   EXPECT_EQ(daemon.error->code, Errc::unavailable);
   world.disk_reads = true;
   daemon.pass(seconds(5));
-  EXPECT_EQ(daemon.put("a", power_limit(300'000)).outcome, Outcome::applied);
+  EXPECT_EQ(daemon.put("a", power_limit(300'000)).outcome, ChangeOutcome::applied);
 }
 
 // A request that comes before the disk has told the kept state.
@@ -128,28 +128,28 @@ struct Early {
     world.disk_is_slow = true;
     daemon.emplace(world);
     daemon->greet();
-    daemon->control().ask(
-        {{"a", false, "r", daemon->loop.now()}, {"GPU-0"}, Put{power_limit(300'000)}},
-        [this](const Result<Control::Changes>& changes) { heard = changes; });
+    daemon->control().submit(
+        {{"a", false, "r", daemon->loop.now()}, {"GPU-0"}, SetValue{power_limit(300'000)}},
+        [this](const Result<SettingController::Changes>& changes) { heard = changes; });
     daemon->settle();
   }
 
-  World world = World::with_gpus(1);
+  ControlFixture world = ControlFixture::with_gpus(1);
   std::optional<Daemon> daemon;
-  std::optional<Result<Control::Changes>> heard;
+  std::optional<Result<SettingController::Changes>> heard;
 };
 
-TEST(Control, EarlyRequestWaitsForLoad) {
+TEST(SettingController, EarlyRequestWaitsForLoad) {
   Early early;
   EXPECT_FALSE(early.heard);
   early.world.read_now();
   early.daemon->settle();
   ASSERT_TRUE(early.heard && *early.heard);
-  EXPECT_EQ((**early.heard)[0].outcome, Outcome::applied);
+  EXPECT_EQ((**early.heard)[0].outcome, ChangeOutcome::applied);
   EXPECT_EQ(early.world.writes, Writes{"GPU-0 300 W"});
 }
 
-TEST(Control, EarlyRequestTimesOutOnHungLoad) {
+TEST(SettingController, EarlyRequestTimesOutOnHungLoad) {
   Early early;
   early.daemon->pass(seconds(4));
   EXPECT_FALSE(early.heard);
@@ -160,7 +160,7 @@ TEST(Control, EarlyRequestTimesOutOnHungLoad) {
   EXPECT_TRUE(early.daemon->error);
 }
 
-TEST(Control, StopFailsRequestsWaitingForLoad) {
+TEST(SettingController, StopFailsRequestsWaitingForLoad) {
   Early early;
   early.daemon->stop();
   ASSERT_TRUE(early.heard);

@@ -14,53 +14,53 @@ using std::chrono::seconds;
 
 struct Scenario {
   const char* name;
-  void (*run)(World&, Daemon&);
-  Policy policy = {true, false};
+  void (*run)(ControlFixture&, Daemon&);
+  ControlPolicy policy = {true, false};
 };
 
-Request of(Daemon& daemon, const std::string& owner, Action action) {
+ChangeRequest of(Daemon& daemon, const std::string& owner, ChangeAction action) {
   return {{owner, true, "r", daemon.loop.now()}, {"GPU-0", "GPU-1"}, action};
 }
 
 const std::vector<Scenario> kScenarios = {
     {"One owner sets a power limit",
-     [](World&, Daemon& daemon) { daemon.put("a", power_limit(300'000)); }},
+     [](ControlFixture&, Daemon& daemon) { daemon.put("a", power_limit(300'000)); }},
     {"One owner sets a limit twice and restores it",
-     [](World&, Daemon& daemon) {
+     [](ControlFixture&, Daemon& daemon) {
        daemon.put("a", power_limit(300'000));
        daemon.put("a", power_limit(250'000));
        daemon.restore("a");
      }},
     {"Two owners, and the lower limit is restored first",
-     [](World&, Daemon& daemon) {
+     [](ControlFixture&, Daemon& daemon) {
        daemon.put("a", power_limit(300'000));
        daemon.put("b", power_limit(200'000));
        daemon.restore("b");
        daemon.restore("a");
      }},
     {"A limit for a minute",
-     [](World&, Daemon& daemon) {
+     [](ControlFixture&, Daemon& daemon) {
        daemon.put("a", power_limit(300'000), seconds(60));
        daemon.pass(seconds(61));
      }},
     {"Clocks, which cannot be read back",
-     [](World&, Daemon& daemon) {
+     [](ControlFixture&, Daemon& daemon) {
        daemon.put("a", gpu_clocks(1200, 1500));
        daemon.restore("a", SettingKind::gpu_clocks);
      }},
     {"Persistence mode on and back",
-     [](World&, Daemon& daemon) {
+     [](ControlFixture&, Daemon& daemon) {
        daemon.put("a", persistence(true));
        daemon.restore("a", SettingKind::persistence);
      }},
     {"A change outside gpuyard, then a restore",
-     [](World& world, Daemon& daemon) {
+     [](ControlFixture& world, Daemon& daemon) {
        daemon.put("a", power_limit(300'000));
        if (!world.killed) world.power("GPU-0") = {420'000, 420'000};
        daemon.restore("a");
      }},
     {"The driver is reloaded",
-     [](World& world, Daemon& daemon) {
+     [](ControlFixture& world, Daemon& daemon) {
        daemon.put("a", power_limit(300'000));
        if (world.killed) return;
        daemon.lose_host();
@@ -69,29 +69,29 @@ const std::vector<Scenario> kScenarios = {
        daemon.restore("a");
      }},
     {"An atomic change of two GPUs, one set by another owner",
-     [](World&, Daemon& daemon) {
+     [](ControlFixture&, Daemon& daemon) {
        daemon.put("b", gpu_clocks(1000, 1000), {}, "GPU-1");
-       Request request = of(daemon, "a", Put{gpu_clocks(1200, 1500), {}});
+       ChangeRequest request = of(daemon, "a", SetValue{gpu_clocks(1200, 1500), {}});
        request.atomic = true;
        daemon.ask(request);
      }},
     {"An administrator overrides a setting",
-     [](World&, Daemon& daemon) {
+     [](ControlFixture&, Daemon& daemon) {
        daemon.put("a", gpu_clocks(1200, 1500));
-       Request request = of(daemon, "root", Put{gpu_clocks(900, 900), {}});
+       ChangeRequest request = of(daemon, "root", SetValue{gpu_clocks(900, 900), {}});
        request.gpus = {"GPU-0"};
        request.force = true;
        daemon.ask(request);
      }},
     {"The GPU is reset",
-     [](World&, Daemon& daemon) {
+     [](ControlFixture&, Daemon& daemon) {
        daemon.put("a", power_limit(300'000));
-       Request request = of(daemon, "root", Reset{});
+       ChangeRequest request = of(daemon, "root", Reset{});
        request.gpus = {"GPU-0"};
        daemon.ask(request);
      }},
     {"The daemon exits and restores everything",
-     [](World&, Daemon& daemon) {
+     [](ControlFixture&, Daemon& daemon) {
        daemon.put("a", power_limit(300'000));
        daemon.stop();
      },
@@ -105,7 +105,7 @@ std::string joined(const std::vector<std::string>& writes, std::size_t from, std
 }
 
 struct Ran {
-  World world = World::with_gpus(2);
+  ControlFixture world = ControlFixture::with_gpus(2);
   std::size_t commits = 0;
   std::size_t writes_before = 0;  // writes before the kill
 };
@@ -130,24 +130,24 @@ Ran run(const Scenario& scenario, int fatal_commit, bool it_counts) {
 }
 
 // Expects the driver to have what the claims on the disk say, and all else to be unchanged.
-void expect_consistent(const World& world, const World& untouched, bool drifts) {
+void expect_consistent(const ControlFixture& world, const ControlFixture& untouched, bool drifts) {
   for (const auto& [key, value] : world.values) {
     const auto held = world.disk.find(key);
     if (held == world.disk.end()) {
       EXPECT_TRUE(drifts || value == untouched.values.at(key)) << enum_name(key.kind);
       continue;
     }
-    const Holding& holding = held->second;
+    const ManagedSetting& holding = held->second;
     EXPECT_FALSE(holding.claims.empty());
     EXPECT_FALSE(holding.replaced);
-    if (holding.standing == Standing::drifted) continue;
-    EXPECT_EQ(value, wanted(holding)->value) << enum_name(key.kind);
+    if (holding.status == SettingStatus::drifted) continue;
+    EXPECT_EQ(value, effective_setting(holding)->value) << enum_name(key.kind);
   }
 }
 
 // Starts the daemon once more, and then lets every owner give up its claims.
-std::string recover(World& world, std::size_t writes_before, bool drifts) {
-  const World untouched = World::with_gpus(2);
+std::string recover(ControlFixture& world, std::size_t writes_before, bool drifts) {
+  const ControlFixture untouched = ControlFixture::with_gpus(2);
   std::string row;
   {
     Daemon next(world);
@@ -156,7 +156,7 @@ std::string recover(World& world, std::size_t writes_before, bool drifts) {
     next.settle();
     row = joined(world.writes, writes_before, world.writes.size());
     expect_consistent(world, untouched, drifts);
-    Request everything = of(next, "root", Restore{});
+    ChangeRequest everything = of(next, "root", Restore{});
     everything.force = true;
     next.ask(everything);
     next.settle();

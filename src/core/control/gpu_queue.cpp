@@ -9,23 +9,24 @@ namespace gpuyard::control {
 namespace {
 
 // A job that repeats or takes back what was accepted before.
-bool puts_back(const QueuedChange& order) {
-  return order.asker.ours || std::holds_alternative<Restore>(order.job) ||
-         std::holds_alternative<Reinstate>(order.job);
+bool is_restoration(const QueuedChange& order) {
+  return order.requester.internal || std::holds_alternative<Restore>(order.task) ||
+         std::holds_alternative<RollBackChange>(order.task);
 }
 
 }  // namespace
 
-Error terminated(const DeviceInfo& gpu) {
+Error terminated_error(const DeviceInfo& gpu) {
   return {Errc::unavailable, fmt::format("GPU management task for GPU {} terminated", gpu.index)};
 }
 
 // Guards a callback of the archive or of a reset, which may come when the plan that waits for it,
 // or the queue, is gone.
-ControlStorage::Kept GpuQueue::in_this_turn(ControlStorage::Kept then) {
-  return here_.guard([this, then = std::move(then), turn = plans_](const Result<void>& done) {
-    if (plan_ && turn == plans_) then(done);
-  });
+ControlStorage::OnSaved GpuQueue::guard_callback(ControlStorage::OnSaved then) {
+  return lifetime_.guard(
+      [this, then = std::move(then), turn = generation_](const Result<void>& done) {
+        if (executor_ && turn == generation_) then(done);
+      });
 }
 
 void GpuQueue::submit(QueuedChange order) {
@@ -33,42 +34,43 @@ void GpuQueue::submit(QueuedChange order) {
     return refuse(order,
                   {Errc::unavailable, "gpuyard is shutting down and accepts no more commands"});
   }
-  const bool undoes = std::holds_alternative<Reinstate>(order.job);
-  if (queue_.size() >= kMostWaiting && !undoes) {
+  const bool undoes = std::holds_alternative<RollBackChange>(order.task);
+  if (queue_.size() >= kMaxQueuedChanges && !undoes) {
     return refuse(order, {Errc::busy,
                           fmt::format("{} commands are already queued for GPU {}; try again later",
-                                      kMostWaiting, gpu_.index)});
+                                      kMaxQueuedChanges, gpu_.index)});
   }
   queue_.push_back(std::move(order));
-  go_on();
+  start_next();
 }
 
 void GpuQueue::refuse(const QueuedChange& order, Error why) {
-  const Change change{.gpu = gpu_.id,
-                      .index = gpu_.index,
-                      .operation = order.operation,
-                      .kind = kind_of(order.job),
-                      .error = std::move(why)};
-  environment_.told_over(gpu_, order, change, environment_.loop.now());
-  if (order.done) order.done(change, {});
+  const ChangeResult change{.gpu = gpu_.id,
+                            .index = gpu_.index,
+                            .operation_id = order.operation_id,
+                            .kind = kind_of(order.task),
+                            .error = std::move(why)};
+  environment_.on_finished(gpu_, order, change, environment_.loop.now());
+  if (order.on_done) order.on_done(change, {});
 }
 
-void GpuQueue::take_own(Job job) {
+void GpuQueue::enqueue_internal(ChangeTask job) {
   const auto same = [&](const QueuedChange& one) {
-    return one.job.index() == job.index() && kind_of(one.job) == kind_of(job);
+    return one.task.index() == job.index() && kind_of(one.task) == kind_of(job);
   };
-  if (!std::holds_alternative<Reinstate>(job) && std::ranges::any_of(queue_, same)) return;
-  Asker ourselves{kOurselves, true, "", environment_.loop.now()};
-  ourselves.ours = true;
+  if (!std::holds_alternative<RollBackChange>(job) && std::ranges::any_of(queue_, same)) return;
+  ChangeRequester ourselves{kDaemonOwner, true, "", environment_.loop.now()};
+  ourselves.internal = true;
   queue_.push_back({std::move(ourselves), std::move(job)});
-  go_on();
+  start_next();
 }
 
-void GpuQueue::drop_lapsed() {
+void GpuQueue::refuse_unauthorized() {
   std::vector<std::pair<QueuedChange, Error>> lapsed;
   std::deque<QueuedChange> kept;
   for (QueuedChange& order : queue_) {
-    const auto right = order.right ? order.right(gpu_.id) : Result<void>();
+    const auto right =
+        order.authorization_check ? order.authorization_check(gpu_.id) : Result<void>();
     if (right) {
       kept.push_back(std::move(order));
     } else {
@@ -80,165 +82,174 @@ void GpuQueue::drop_lapsed() {
   for (const auto& [order, why] : lapsed) refuse(order, why);
 }
 
-void GpuQueue::go_on() {
-  if (plan_ || queue_.empty() || !environment_.may_begin(queue_.front())) return;
-  pending_ = std::move(queue_.front());
+void GpuQueue::start_next() {
+  if (executor_ || queue_.empty() || !environment_.try_start(queue_.front())) return;
+  current_ = std::move(queue_.front());
   queue_.pop_front();
-  began_ = environment_.loop.now();
-  const auto kind = kind_of(pending_->job);
-  const Holding* kept = kind ? holding(*kind) : nullptr;
-  claims_before_ = kept != nullptr ? kept->claims : std::vector<Claim>();
-  ++plans_;
-  plan_ = make_plan(*this, *pending_);
+  started_at_ = environment_.loop.now();
+  const auto kind = kind_of(current_->task);
+  const ManagedSetting* kept = kind ? managed_setting(*kind) : nullptr;
+  claims_before_ = kept != nullptr ? kept->claims : std::vector<SettingClaim>();
+  ++generation_;
+  executor_ = make_executor(*this, *current_);
   // Not inside the call that submitted the change: the result may come at once.
-  begin_soon_ = environment_.loop.call_at(began_, [this] { plan_->begin(); });
+  start_timer_ = environment_.loop.call_at(started_at_, [this] { executor_->start(); });
 }
 
-void GpuQueue::over(std::optional<Change> change) {
-  const auto turn = std::move(plan_);
-  const QueuedChange order = *std::exchange(pending_, std::nullopt);
-  then_ = nullptr;
+void GpuQueue::finish(std::optional<ChangeResult> change) {
+  const auto turn = std::move(executor_);
+  const QueuedChange order = *std::exchange(current_, std::nullopt);
+  on_completion_ = nullptr;
   // Taken now, because the listeners below may begin the next plan.
-  const std::vector<Claim> claims_before = std::exchange(claims_before_, {});
+  const std::vector<SettingClaim> claims_before = std::exchange(claims_before_, {});
   if (change) {
     change->gpu = gpu_.id;
     change->index = gpu_.index;
-    change->operation = order.operation;
+    change->operation_id = order.operation_id;
   }
-  environment_.told_over(gpu_, order, change, began_);
-  if (order.done) order.done(change.value_or(Change{}), claims_before);
-  go_on();
+  environment_.on_finished(gpu_, order, change, started_at_);
+  if (order.on_done) order.on_done(change.value_or(ChangeResult{}), claims_before);
+  start_next();
 }
 
-const Holding* GpuQueue::holding(SettingKind kind) const {
-  const auto found = holdings_.find(kind);
-  return found == holdings_.end() ? nullptr : &found->second;
+const ManagedSetting* GpuQueue::managed_setting(SettingKind kind) const {
+  const auto found = managed_settings_.find(kind);
+  return found == managed_settings_.end() ? nullptr : &found->second;
 }
 
-void GpuQueue::command(Command command, std::function<void(const Heard&)> then) {
-  asked_ = {++environment_.last_command, gpu_.id,
-            std::move(command),          pending_->asker.request_id,
-            pending_->asker.received,    puts_back(*pending_)};
-  then_ = std::move(then);
-  auto why = obstacle(asked_.command);
-  sent_ = !why && environment_.commander.command(asked_);
+void GpuQueue::send_command(Command command, std::function<void(const CommandCompletion&)> then) {
+  command_request_ = {++environment_.last_command_id,
+                      gpu_.id,
+                      std::move(command),
+                      current_->requester.request_id,
+                      current_->requester.received,
+                      is_restoration(*current_)};
+  on_completion_ = std::move(then);
+  auto why = authorization_error(command_request_.command);
+  sent_ = !why && environment_.command_port.send(command_request_);
   if (sent_) return;
   if (!why) {
-    why = is_change(asked_.command) ? environment_.commander.obstacle() : std::nullopt;
+    why = is_change(command_request_.command) ? environment_.command_port.change_error()
+                                              : std::nullopt;
   }
   if (!why) {
     why = {Errc::unavailable, "the driver-host is unavailable; nothing was changed, try again"};
   }
   CommandReply refused;
-  refused.id = asked_.id;
+  refused.id = command_request_.id;
   refused.failure = CommandFailure{why->code, why->text()};
-  begin_soon_ = environment_.loop.call_at(environment_.loop.now(), [this, refused] {
-    if (then_ && refused.id == asked_.id) hear({refused});
+  start_timer_ = environment_.loop.call_at(environment_.loop.now(), [this, refused] {
+    if (on_completion_ && refused.id == command_request_.id) on_command_done({refused});
   });
 }
 
 // Returns an error if the right ended while the disk was written. A Restore needs no right.
-std::optional<Error> GpuQueue::obstacle(const Command& command) const {
-  const bool takes =
-      !std::holds_alternative<Look>(command) && !std::holds_alternative<Restore>(pending_->job);
-  if (!pending_->right || !takes) return std::nullopt;
-  const auto right = pending_->right(gpu_.id);
+std::optional<Error> GpuQueue::authorization_error(const Command& command) const {
+  const bool takes = !std::holds_alternative<ReadSetting>(command) &&
+                     !std::holds_alternative<Restore>(current_->task);
+  if (!current_->authorization_check || !takes) return std::nullopt;
+  const auto right = current_->authorization_check(gpu_.id);
   return right ? std::nullopt : std::optional(right.error());
 }
 
 void GpuQueue::on_reply(const CommandReply& reply) {
-  if (then_ && reply.id == asked_.id) hear({reply});
+  if (on_completion_ && reply.id == command_request_.id) on_command_done({reply});
 }
 
-void GpuQueue::lose(bool changes) {
-  if (!then_ || !sent_ || is_change(asked_.command) != changes) return;
+void GpuQueue::fail_sent_command(bool changes) {
+  if (!on_completion_ || !sent_ || is_change(command_request_.command) != changes) return;
   CommandReply lost;
-  lost.id = asked_.id;
-  lost.failure = CommandFailure{Errc::unavailable, terminated(gpu_).text()};
-  hear({lost, false});
+  lost.id = command_request_.id;
+  lost.failure = CommandFailure{Errc::unavailable, terminated_error(gpu_).text()};
+  on_command_done({lost, false});
 }
 
-void GpuQueue::hear(const Heard& heard) {
-  if (const auto then = std::exchange(then_, nullptr)) then(heard);
+void GpuQueue::on_command_done(const CommandCompletion& heard) {
+  if (const auto then = std::exchange(on_completion_, nullptr)) then(heard);
 }
 
-void GpuQueue::hold(const Holding& holding, std::function<void(const Result<void>&)> then) {
-  const auto kept = in_this_turn([this, holding, then = std::move(then)](const Result<void>& done) {
+void GpuQueue::persist(const ManagedSetting& holding,
+                       std::function<void(const Result<void>&)> then) {
+  const auto kept = guard_callback([this, holding,
+                                    then = std::move(then)](const Result<void>& done) {
     if (!done) {
       return then(Error{Errc::unavailable,
                         "nothing was changed, because the change could not be recorded first: " +
                             done.error().text()});
     }
-    holdings_[holding.kind] = holding;
+    managed_settings_[holding.kind] = holding;
     then(done);
   });
   ControlTransaction entry;
   entry.put = holding;
-  if (environment_.archive.save(std::move(entry), When::now, kept)) return;
-  begin_soon_ = environment_.loop.call_at(
+  if (environment_.storage.save(std::move(entry), CommitTiming::now, kept)) return;
+  start_timer_ = environment_.loop.call_at(
       environment_.loop.now(), [kept] { kept(Error{Errc::busy, "the disk queue is full"}); });
 }
 
-void GpuQueue::note(const Holding& holding, When when) {
-  holdings_[holding.kind] = holding;
-  keep(holding.kind, when);
+void GpuQueue::record(const ManagedSetting& holding, CommitTiming when) {
+  managed_settings_[holding.kind] = holding;
+  save(holding.kind, when);
 }
 
-void GpuQueue::forget(SettingKind kind) {
-  if (holdings_.erase(kind) > 0) keep(kind, When::now);
+void GpuQueue::remove(SettingKind kind) {
+  if (managed_settings_.erase(kind) > 0) save(kind, CommitTiming::now);
 }
 
-void GpuQueue::keep(SettingKind kind, When when) {
+void GpuQueue::save(SettingKind kind, CommitTiming when) {
   ControlTransaction entry;
-  if (const Holding* holding = this->holding(kind)) {
+  if (const ManagedSetting* holding = this->managed_setting(kind)) {
     entry.put = *holding;
   } else {
-    entry.removed = Holding{gpu_.id, kind};
+    entry.removed = ManagedSetting{gpu_.id, kind};
   }
-  const auto kept = here_.guard([this, kind](const Result<void>& done) {
-    if (!done) keep_later(kind);
+  const auto kept = lifetime_.guard([this, kind](const Result<void>& done) {
+    if (!done) save_later(kind);
   });
-  if (!environment_.archive.save(std::move(entry), when, kept)) keep_later(kind);
+  if (!environment_.storage.save(std::move(entry), when, kept)) save_later(kind);
 }
 
-void GpuQueue::keep_later(SettingKind kind) {
-  unkept_.insert(kind);
-  keep_timer_ = environment_.loop.call_after(kTryAgain, [this] {
-    for (const SettingKind one : std::exchange(unkept_, {})) keep(one, When::now);
+void GpuQueue::save_later(SettingKind kind) {
+  unsaved_.insert(kind);
+  save_timer_ = environment_.loop.call_after(kReconcileDelay, [this] {
+    for (const SettingKind one : std::exchange(unsaved_, {})) save(one, CommitTiming::now);
   });
 }
 
-void GpuQueue::settle_later(SettingKind kind) {
-  unsettled_.insert(kind);
-  settle_timer_ = environment_.loop.call_after(kTryAgain, [this] {
-    for (const SettingKind one : std::exchange(unsettled_, {})) take_own(Settle{one});
+void GpuQueue::reconcile_later(SettingKind kind) {
+  unreconciled_.insert(kind);
+  reconcile_timer_ = environment_.loop.call_after(kReconcileDelay, [this] {
+    for (const SettingKind one : std::exchange(unreconciled_, {}))
+      enqueue_internal(ReconcileSetting{one});
   });
 }
 
 void GpuQueue::on_setter_back() {
-  settle_timer_.reset();
-  for (const SettingKind one : std::exchange(unsettled_, {})) take_own(Settle{one});
+  reconcile_timer_.reset();
+  for (const SettingKind one : std::exchange(unreconciled_, {}))
+    enqueue_internal(ReconcileSetting{one});
 }
 
 void GpuQueue::on_driver_back() {
-  for (const auto& [kind, holding] : holdings_) take_own(Settle{kind});
+  for (const auto& [kind, holding] : managed_settings_) enqueue_internal(ReconcileSetting{kind});
 }
 
 void GpuQueue::suspend() {
-  for (const auto& [kind, holding] : holdings_) take_own(Suspend{kind});
+  for (const auto& [kind, holding] : managed_settings_) enqueue_internal(Suspend{kind});
 }
 
-void GpuQueue::reset(bool dry_run, std::function<void(const Result<void>&)> then) {
-  environment_.reset(gpu_, dry_run, in_this_turn(std::move(then)));
+void GpuQueue::reset_gpu(bool dry_run, std::function<void(const Result<void>&)> then) {
+  environment_.reset_gpu(gpu_, dry_run, guard_callback(std::move(then)));
 }
 
 void GpuQueue::abandon() {
   closed_ = true;
-  begin_soon_.reset();
-  then_ = nullptr;
-  plan_ = nullptr;
-  if (const auto order = std::exchange(pending_, std::nullopt)) refuse(*order, terminated(gpu_));
-  for (const QueuedChange& order : std::exchange(queue_, {})) refuse(order, terminated(gpu_));
+  start_timer_.reset();
+  on_completion_ = nullptr;
+  executor_ = nullptr;
+  if (const auto order = std::exchange(current_, std::nullopt))
+    refuse(*order, terminated_error(gpu_));
+  for (const QueuedChange& order : std::exchange(queue_, {})) refuse(order, terminated_error(gpu_));
 }
 
 }  // namespace gpuyard::control

@@ -15,19 +15,19 @@ namespace gpuyard::control {
 // The parts that all queues share.
 struct QueueEnvironment {
   Loop& loop;
-  Commander& commander;
-  ControlStorage& archive;
+  CommandPort& command_port;
+  ControlStorage& storage;
   std::string boot_id;
-  std::uint64_t last_command = 0;
+  std::uint64_t last_command_id = 0;
   // Asked before each plan begins.
-  std::function<bool(const QueuedChange&)> may_begin;
+  std::function<bool(const QueuedChange&)> try_start;
   // Told at the end of each change, also of a refused one. Without a Change there is no result.
-  std::function<void(const DeviceInfo&, const QueuedChange&, const std::optional<Change>&,
+  std::function<void(const DeviceInfo&, const QueuedChange&, const std::optional<ChangeResult>&,
                      TimePoint began)>
-      told_over;
+      on_finished;
   // Resets a GPU, when no other GPU has a plan under way.
   std::function<void(const DeviceInfo&, bool dry_run, std::function<void(const Result<void>&)>)>
-      reset;
+      reset_gpu;
 };
 
 class GpuQueue final : private ExecutorContext {
@@ -39,27 +39,31 @@ class GpuQueue final : private ExecutorContext {
   GpuQueue& operator=(const GpuQueue&) = delete;
 
   // Takes over a holding that an earlier daemon kept.
-  void adopt(Holding holding) { holdings_[holding.kind] = std::move(holding); }
-  const std::map<SettingKind, Holding>& holdings() const { return holdings_; }
-  const Holding* holding(SettingKind) const override;
+  void recover_setting(ManagedSetting holding) {
+    managed_settings_[holding.kind] = std::move(holding);
+  }
+  const std::map<SettingKind, ManagedSetting>& managed_settings() const {
+    return managed_settings_;
+  }
+  const ManagedSetting* managed_setting(SettingKind) const override;
   const DeviceInfo& device() const { return gpu_; }
-  void rename(DeviceInfo gpu) { gpu_ = std::move(gpu); }
+  void update_device(DeviceInfo gpu) { gpu_ = std::move(gpu); }
 
   // Queues a change. Refuses it at once if kMostWaiting wait already (busy), or if the queue is
   // closed (unavailable).
   void submit(QueuedChange);
   // Queues a job of the daemon itself, unless the same job waits already.
-  void take_own(Job);
+  void enqueue_internal(ChangeTask);
   // Refuses the waiting changes whose right has ended.
-  void drop_lapsed();
+  void refuse_unauthorized();
   // Begins the next waiting change, if one may begin now.
-  void go_on();
-  bool idle() const { return plan_ == nullptr; }
-  bool empty() const { return idle() && queue_.empty(); }
+  void start_next();
+  bool is_idle() const { return executor_ == nullptr; }
+  bool empty() const { return is_idle() && queue_.empty(); }
 
   void on_reply(const CommandReply&);
-  void on_host_down() { lose(false); }
-  void on_setter_down() { lose(true); }
+  void on_host_down() { fail_sent_command(false); }
+  void on_setter_down() { fail_sent_command(true); }
   // Tries the settings again that could not be written.
   void on_setter_back();
   // The driver is back, and this GPU is open: checks every setting that is held.
@@ -70,53 +74,53 @@ class GpuQueue final : private ExecutorContext {
   void close() { closed_ = true; }
   void abandon();
 
-  static constexpr std::size_t kMostWaiting = shares::kChangesOfGpu;
-  static constexpr Duration kTryAgain = std::chrono::seconds(10);
+  static constexpr std::size_t kMaxQueuedChanges = limits::kMaxQueuedGpuChanges;
+  static constexpr Duration kReconcileDelay = std::chrono::seconds(10);
 
  private:
   Loop& loop() override { return environment_.loop; }
   const std::string& boot_id() const override { return environment_.boot_id; }
   const DeviceInfo& gpu() const override { return gpu_; }
-  void command(Command, std::function<void(const Heard&)> then) override;
-  void hold(const Holding&, std::function<void(const Result<void>&)> then) override;
-  void note(const Holding&, When) override;
-  void forget(SettingKind) override;
-  void settle_later(SettingKind) override;
-  void reset(bool dry_run, std::function<void(const Result<void>&)> then) override;
-  void over(std::optional<Change>) override;
+  void send_command(Command, std::function<void(const CommandCompletion&)> then) override;
+  void persist(const ManagedSetting&, std::function<void(const Result<void>&)> then) override;
+  void record(const ManagedSetting&, CommitTiming) override;
+  void remove(SettingKind) override;
+  void reconcile_later(SettingKind) override;
+  void reset_gpu(bool dry_run, std::function<void(const Result<void>&)> then) override;
+  void finish(std::optional<ChangeResult>) override;
 
-  std::optional<Error> obstacle(const Command&) const;
-  void lose(bool changes);
-  void hear(const Heard&);
-  void keep(SettingKind, When);
-  void keep_later(SettingKind);
+  std::optional<Error> authorization_error(const Command&) const;
+  void fail_sent_command(bool changes);
+  void on_command_done(const CommandCompletion&);
+  void save(SettingKind, CommitTiming);
+  void save_later(SettingKind);
   void refuse(const QueuedChange&, Error);
-  ControlStorage::Kept in_this_turn(ControlStorage::Kept then);
+  ControlStorage::OnSaved guard_callback(ControlStorage::OnSaved then);
 
   QueueEnvironment& environment_;
   DeviceInfo gpu_;
-  std::map<SettingKind, Holding> holdings_;
+  std::map<SettingKind, ManagedSetting> managed_settings_;
   std::deque<QueuedChange> queue_;
   bool closed_ = false;
 
-  std::optional<QueuedChange> pending_;  // under way
-  std::vector<Claim> claims_before_;
-  std::unique_ptr<Plan> plan_;
-  TimePoint began_;
-  std::uint64_t plans_ = 0;
-  CommandRequest asked_;  // under way while then_ is set
-  bool sent_ = false;     // to the driver-host or the setter
-  std::function<void(const Heard&)> then_;
+  std::optional<QueuedChange> current_;  // under way
+  std::vector<SettingClaim> claims_before_;
+  std::unique_ptr<ChangeExecutor> executor_;
+  TimePoint started_at_;
+  std::uint64_t generation_ = 0;
+  CommandRequest command_request_;  // under way while then_ is set
+  bool sent_ = false;               // to the driver-host or the setter
+  std::function<void(const CommandCompletion&)> on_completion_;
 
-  std::set<SettingKind> unkept_;  // changed in memory, but not yet on the disk
-  std::set<SettingKind> unsettled_;
-  Subscription keep_timer_;
-  Subscription settle_timer_;
-  Subscription begin_soon_;
-  Lifetime here_;
+  std::set<SettingKind> unsaved_;  // changed in memory, but not yet on the disk
+  std::set<SettingKind> unreconciled_;
+  Subscription save_timer_;
+  Subscription reconcile_timer_;
+  Subscription start_timer_;
+  Lifetime lifetime_;
 };
 
 // "GPU management task for GPU {index} terminated"
-Error terminated(const DeviceInfo&);
+Error terminated_error(const DeviceInfo&);
 
 }  // namespace gpuyard::control

@@ -18,28 +18,28 @@
 namespace gpuyard::control {
 
 // One owner has at most one claim on a setting.
-struct Claim {
+struct SettingClaim {
   std::string owner;  // "uid 1000"
-  SettingValue wanted;
+  SettingValue value;
   WallTime since{};
   std::optional<TimePoint> until = {};  // ends by itself then; empty: when its owner ends it
   std::optional<WallTime> until_wall = {};
 
-  friend bool operator==(const Claim&, const Claim&) = default;
+  friend bool operator==(const SettingClaim&, const SettingClaim&) = default;
 };
 
-enum class Standing : std::uint8_t {
+enum class SettingStatus : std::uint8_t {
   applied,
   assumed,         // written, but cannot be read back
   pending_reboot,  // written, in force from the next reset on
   drifted,         // changed since, and not by gpuyard
   owed,            // still to be written or read: the GPU or its driver was away
 };
-BOOST_DESCRIBE_ENUM(Standing, applied, assumed, pending_reboot, drifted, owed)
+BOOST_DESCRIBE_ENUM(SettingStatus, applied, assumed, pending_reboot, drifted, owed)
 
 // The state of one setting that gpuyard has changed. Exists from just before the first write until
 // the baseline is back. It is on the disk before the driver is told to write.
-struct Holding {
+struct ManagedSetting {
   DeviceId gpu;
   SettingKind kind{};
   std::string boot_id = {};              // the boot of the times and values below
@@ -47,10 +47,10 @@ struct Holding {
   std::optional<Setting> written = {};   // our last write, or the one under way
   // The value that `written` replaces, while it is not known whether the write has arrived.
   std::optional<Setting> replaced = {};
-  std::vector<Claim> claims = {};  // oldest first
-  Standing standing = Standing::owed;
+  std::vector<SettingClaim> claims = {};  // oldest first
+  SettingStatus status = SettingStatus::owed;
 
-  friend bool operator==(const Holding&, const Holding&) = default;
+  friend bool operator==(const ManagedSetting&, const ManagedSetting&) = default;
 };
 
 // A power limit may have several claims, of which the lowest is in force. Other settings have one.
@@ -58,47 +58,47 @@ constexpr bool is_shared(SettingKind kind) {
   return kind == SettingKind::power_limit;
 }
 
-inline constexpr std::size_t kMostClaims = 64;
+inline constexpr std::size_t kMaxClaims = 64;
 
 // Returns the setting that the claims ask for; empty without any.
-std::optional<Setting> wanted(const Holding&);
+std::optional<Setting> effective_setting(const ManagedSetting&);
 // Returns the claim that is in force: the oldest of the lowest.
-const Claim* claim_in_force(const Holding&);
+const SettingClaim* effective_claim(const ManagedSetting&);
 
-const Claim* find_claim(const Holding&, std::string_view owner);
+const SettingClaim* find_claim(const ManagedSetting&, std::string_view owner);
 // Replaces the owner's earlier claim, if there is one.
-void place_claim(Holding&, Claim);
-bool remove_claim(Holding&, std::string_view owner);
+void set_claim(ManagedSetting&, SettingClaim);
+bool remove_claim(ManagedSetting&, std::string_view owner);
 // Returns whether any claim had expired.
-bool remove_expired(Holding&, TimePoint now);
-std::optional<TimePoint> next_expiry(const Holding&);
+bool remove_expired(ManagedSetting&, TimePoint now);
+std::optional<TimePoint> next_expiry(const ManagedSetting&);
 
 // Moves a holding of an earlier boot into this one. Its values were lost with that boot, and so was
 // its clock: they are cleared, and the wall clock tells how much of each claim's time is left.
-void carry_into_boot(Holding&, const std::string& boot_id, TimePoint now, WallTime wall);
+void rebase_to_boot(ManagedSetting&, const std::string& boot_id, TimePoint now, WallTime wall);
 
 // The result of looking at a setting again, after the daemon, the driver or the GPU was away.
-enum class Finding : std::uint8_t {
+enum class ReconcileResult : std::uint8_t {
   in_force,  // as it should be
   to_write,  // `target` has to be written
   drifted,   // not changed by gpuyard: leave it alone
   nothing,   // there is nothing to put back, and no claim
 };
 
-struct Reconciled {
-  Finding finding{};
+struct Reconciliation {
+  ReconcileResult result{};
   std::optional<Setting> target = {};  // for to_write and in_force
   // The baseline for our next write, if the driver has been loaded anew since.
   std::optional<Setting> new_baseline = {};
 };
 
 // Returns whether we wrote or replaced this value.
-bool is_ours(const Holding&, const SettingValue&);
+bool is_own_value(const ManagedSetting&, const SettingValue&);
 
 // Compares the value that was seen with the claims. Our last write, the value it replaced, the
 // baseline and the driver's default may be written over: writes get lost when a daemon is killed
 // and when a driver is loaded anew. Another program has chosen any other value, which has drifted.
 // A setting that cannot be read back is written again.
-Reconciled reconcile(const Holding&, const SettingState& seen);
+Reconciliation reconcile(const ManagedSetting&, const SettingState& seen);
 
 }  // namespace gpuyard::control

@@ -8,58 +8,59 @@ namespace {
 using std::chrono::hours;
 using std::chrono::minutes;
 
-Holding power(std::vector<Claim> claims) {
-  Holding holding{"GPU-0", SettingKind::power_limit};
+ManagedSetting power(std::vector<SettingClaim> claims) {
+  ManagedSetting holding{"GPU-0", SettingKind::power_limit};
   holding.boot_id = "boot-1";
   holding.claims = std::move(claims);
   return holding;
 }
 
-Claim claim(const std::string& owner, std::int64_t milliwatts) {
+SettingClaim claim(const std::string& owner, std::int64_t milliwatts) {
   return {owner, {milliwatts, milliwatts}};
 }
 
-TEST(Holding, TheLowestPowerLimitIsInForce) {
-  const Holding holding = power({claim("a", 400'000), claim("b", 250'000), claim("c", 300'000)});
-  EXPECT_EQ(wanted(holding), power_limit(250'000));
-  EXPECT_EQ(claim_in_force(holding)->owner, "b");
-  EXPECT_EQ(wanted(power({})), std::nullopt);
+TEST(ManagedSetting, TheLowestPowerLimitIsInForce) {
+  const ManagedSetting holding =
+      power({claim("a", 400'000), claim("b", 250'000), claim("c", 300'000)});
+  EXPECT_EQ(effective_setting(holding), power_limit(250'000));
+  EXPECT_EQ(effective_claim(holding)->owner, "b");
+  EXPECT_EQ(effective_setting(power({})), std::nullopt);
 }
 
-TEST(Holding, OfEqualLimitsTheOldestIsInForce) {
-  const Holding holding = power({claim("a", 250'000), claim("b", 250'000)});
-  EXPECT_EQ(claim_in_force(holding)->owner, "a");
+TEST(ManagedSetting, OfEqualLimitsTheOldestIsInForce) {
+  const ManagedSetting holding = power({claim("a", 250'000), claim("b", 250'000)});
+  EXPECT_EQ(effective_claim(holding)->owner, "a");
 }
 
-TEST(Holding, AnOwnerHasOneClaim) {
-  Holding holding = power({claim("a", 400'000)});
-  place_claim(holding, claim("a", 300'000));
+TEST(ManagedSetting, AnOwnerHasOneClaim) {
+  ManagedSetting holding = power({claim("a", 400'000)});
+  set_claim(holding, claim("a", 300'000));
   ASSERT_EQ(holding.claims.size(), 1U);
-  EXPECT_EQ(wanted(holding), power_limit(300'000));
+  EXPECT_EQ(effective_setting(holding), power_limit(300'000));
 }
 
-TEST(Holding, AClaimEndsAtItsMoment) {
+TEST(ManagedSetting, AClaimEndsAtItsMoment) {
   const TimePoint now{hours(1)};
-  Holding holding = power({claim("a", 400'000), claim("b", 300'000)});
+  ManagedSetting holding = power({claim("a", 400'000), claim("b", 300'000)});
   holding.claims[1].until = now + minutes(5);
   EXPECT_EQ(next_expiry(holding), now + minutes(5));
   EXPECT_FALSE(remove_expired(holding, now + minutes(5) - Duration(1)));
   EXPECT_TRUE(remove_expired(holding, now + minutes(5)));
-  EXPECT_EQ(wanted(holding), power_limit(400'000));
+  EXPECT_EQ(effective_setting(holding), power_limit(400'000));
   EXPECT_EQ(next_expiry(holding), std::nullopt);
 }
 
-TEST(Holding, NewBootClearsValuesAndKeepsClaimExpiry) {
+TEST(ManagedSetting, NewBootClearsValuesAndKeepsClaimExpiry) {
   const TimePoint now{minutes(2)};
   const WallTime wall{hours(1000)};
-  Holding holding = power({claim("a", 400'000)});
+  ManagedSetting holding = power({claim("a", 400'000)});
   holding.baseline = power_limit(700'000);
   holding.written = holding.replaced = power_limit(400'000);
   holding.claims[0].until = TimePoint{hours(50)};
   holding.claims[0].until_wall = wall + minutes(10);
-  carry_into_boot(holding, "boot-2", now, wall);
+  rebase_to_boot(holding, "boot-2", now, wall);
   EXPECT_FALSE(holding.baseline || holding.written || holding.replaced);
-  EXPECT_EQ(holding.standing, Standing::owed);
+  EXPECT_EQ(holding.status, SettingStatus::owed);
   EXPECT_EQ(holding.claims[0].until, now + minutes(10));
 }
 
@@ -74,66 +75,66 @@ SettingState seen(std::int64_t milliwatts) {
 }
 
 // A claim on 300 W over a baseline of 650 W.
-Holding settled() {
-  Holding holding{"GPU-0", SettingKind::power_limit};
+ManagedSetting settled() {
+  ManagedSetting holding{"GPU-0", SettingKind::power_limit};
   holding.baseline = power_limit(650'000);
   holding.written = power_limit(300'000);
   holding.claims = {{"a", {300'000, 300'000}}};
-  holding.standing = Standing::applied;
+  holding.status = SettingStatus::applied;
   return holding;
 }
 
 TEST(Reconcile, MatchingValueIsInForce) {
-  EXPECT_EQ(reconcile(settled(), seen(300'000)).finding, Finding::in_force);
+  EXPECT_EQ(reconcile(settled(), seen(300'000)).result, ReconcileResult::in_force);
 }
 
 TEST(Reconcile, ALostWriteIsWrittenAgain) {
-  Holding holding = settled();
-  holding.claims[0].wanted = {250'000, 250'000};
+  ManagedSetting holding = settled();
+  holding.claims[0].value = {250'000, 250'000};
   holding.written = power_limit(250'000);
   holding.replaced = power_limit(300'000);
   for (const std::int64_t there : {300'000, 650'000}) {
-    const Reconciled found = reconcile(holding, seen(there));
-    EXPECT_EQ(found.finding, Finding::to_write) << there;
+    const Reconciliation found = reconcile(holding, seen(there));
+    EXPECT_EQ(found.result, ReconcileResult::to_write) << there;
     EXPECT_EQ(found.target, power_limit(250'000));
     EXPECT_FALSE(found.new_baseline);
   }
 }
 
 TEST(Reconcile, ForeignValueIsDrifted) {
-  EXPECT_EQ(reconcile(settled(), seen(420'000)).finding, Finding::drifted);
+  EXPECT_EQ(reconcile(settled(), seen(420'000)).result, ReconcileResult::drifted);
 }
 
 // The driver's own default means that the driver was reloaded, not that a user changed the value.
 TEST(Reconcile, DriverDefaultIsRewrittenAndBecomesBaseline) {
-  const Reconciled found = reconcile(settled(), seen(700'000));
-  EXPECT_EQ(found.finding, Finding::to_write);
+  const Reconciliation found = reconcile(settled(), seen(700'000));
+  EXPECT_EQ(found.result, ReconcileResult::to_write);
   EXPECT_EQ(found.target, power_limit(300'000));
   EXPECT_EQ(found.new_baseline, power_limit(700'000));
 }
 
 TEST(Reconcile, WithoutClaimsTheBaselineComesBack) {
-  Holding holding = settled();
+  ManagedSetting holding = settled();
   holding.claims.clear();
-  const Reconciled found = reconcile(holding, seen(300'000));
-  EXPECT_EQ(found.finding, Finding::to_write);
+  const Reconciliation found = reconcile(holding, seen(300'000));
+  EXPECT_EQ(found.result, ReconcileResult::to_write);
   EXPECT_EQ(found.target, power_limit(650'000));
-  EXPECT_EQ(reconcile(holding, seen(650'000)).finding, Finding::in_force);
-  EXPECT_EQ(reconcile(holding, seen(420'000)).finding, Finding::drifted);
+  EXPECT_EQ(reconcile(holding, seen(650'000)).result, ReconcileResult::in_force);
+  EXPECT_EQ(reconcile(holding, seen(420'000)).result, ReconcileResult::drifted);
 }
 
 TEST(Reconcile, NewBootTakesCurrentValueAsBaseline) {
-  Holding holding = settled();
-  carry_into_boot(holding, "boot-2", {}, {});
-  const Reconciled found = reconcile(holding, seen(680'000));
-  EXPECT_EQ(found.finding, Finding::to_write);
+  ManagedSetting holding = settled();
+  rebase_to_boot(holding, "boot-2", {}, {});
+  const Reconciliation found = reconcile(holding, seen(680'000));
+  EXPECT_EQ(found.result, ReconcileResult::to_write);
   EXPECT_EQ(found.new_baseline, power_limit(680'000));
   holding.claims.clear();
-  EXPECT_EQ(reconcile(holding, seen(680'000)).finding, Finding::nothing);
+  EXPECT_EQ(reconcile(holding, seen(680'000)).result, ReconcileResult::nothing);
 }
 
 TEST(Reconcile, UnreadableSettingIsRewritten) {
-  Holding holding{"GPU-0", SettingKind::gpu_clocks};
+  ManagedSetting holding{"GPU-0", SettingKind::gpu_clocks};
   holding.baseline = unlocked(SettingKind::gpu_clocks);
   holding.written = gpu_clocks(1200, 1500);
   holding.claims = {{"a", {1200, 1500}}};
@@ -141,7 +142,7 @@ TEST(Reconcile, UnreadableSettingIsRewritten) {
   holding.claims.clear();
   EXPECT_EQ(reconcile(holding, {}).target, unlocked(SettingKind::gpu_clocks));
   holding.written.reset();
-  EXPECT_EQ(reconcile(holding, {}).finding, Finding::nothing);
+  EXPECT_EQ(reconcile(holding, {}).result, ReconcileResult::nothing);
 }
 
 }  // namespace

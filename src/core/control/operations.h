@@ -23,36 +23,36 @@ struct Operation {
   OperationState state = OperationState::queued;
   std::string id = {};
   std::string action;
-  std::string asked_by;
+  std::string requested_by;
   std::string request_id;
   TimePoint received{};
-  WallTime asked_at{};
+  WallTime requested_at{};
   std::optional<Duration> took = {};
-  Change change = {};
+  ChangeResult result = {};
 };
 
-class Operations {
+class OperationLog {
  public:
   // An id is valid for one run of the daemon: it contains `epoch`.
-  explicit Operations(std::string epoch) : epoch_(std::move(epoch)) {}
+  explicit OperationLog(std::string epoch) : epoch_(std::move(epoch)) {}
 
   // Adds a queued operation, and gives it an id.
   const Operation& add(Operation);
-  void running(std::string_view id);
-  void over(std::string_view id, const Change&, TimePoint now);
+  void start(std::string_view id);
+  void finish(std::string_view id, const ChangeResult&, TimePoint now);
 
   const Operation* find(std::string_view id) const;
   const std::deque<Operation>& all() const { return operations_; }
 
   // How many operations are kept. Fewer can be under way for all GPUs at once, so that a dropped
   // operation is always over.
-  static constexpr std::size_t kKept = 8192;
+  static constexpr std::size_t kMaxOperations = 8192;
 
  private:
-  Operation* find_mine(std::string_view id);
+  Operation* find_mutable(std::string_view id);
 
   std::string epoch_;
-  std::uint64_t last_ = 0;
+  std::uint64_t last_number_ = 0;
   std::deque<Operation> operations_;
 };
 
@@ -60,38 +60,40 @@ class Operations {
 // waited long enough.
 class ChangeCollector : public std::enable_shared_from_this<ChangeCollector> {
  public:
-  using Changes = std::vector<Change>;
-  using Heard = std::function<void(const Result<Changes>&)>;
+  using Changes = std::vector<ChangeResult>;
+  using OnChanges = std::function<void(const Result<Changes>&)>;
   // Takes back one change that worked, restores the claims of `before`, and tells how that ended.
-  using TakeBack = std::function<void(const Change&, std::vector<Claim> before,
-                                      std::function<void(const Change&)> done)>;
+  using Rollback = std::function<void(const ChangeResult&, std::vector<SettingClaim> before,
+                                      std::function<void(const ChangeResult&)> done)>;
 
   // `take_back` is set for an atomic request. Calls `heard` once, never inside a call from outside.
-  ChangeCollector(Loop&, std::size_t changes, TakeBack take_back, Heard heard);
+  ChangeCollector(Loop&, std::size_t changes, Rollback take_back, OnChanges heard);
 
   // Returns QueuedChange::done for the change at this place.
-  std::function<void(const Change&, std::vector<Claim>)> place(std::size_t index);
+  std::function<void(const ChangeResult&, std::vector<SettingClaim>)> result_callback(
+      std::size_t index);
   // Answers the caller with Errc::timed_out after `patience` from now.
-  void wait(Duration patience);
+  void set_timeout(Duration patience);
 
  private:
-  struct Place {
-    std::optional<Change> change;
-    std::vector<Claim> claims_before;
+  struct Slot {
+    std::optional<ChangeResult> result;
+    std::vector<SettingClaim> claims_before;
   };
 
-  void on_over(std::size_t index, const Change&, std::vector<Claim> claims_before);
-  void on_taken_back(std::size_t index, const Change&);
+  void on_change_done(std::size_t index, const ChangeResult&,
+                      std::vector<SettingClaim> claims_before);
+  void on_rolled_back(std::size_t index, const ChangeResult&);
   void roll_back();
-  void tell();
-  void give_up();
+  void report_changes();
+  void on_timeout();
 
   Loop& loop_;
-  std::vector<Place> places_;
-  TakeBack take_back_;
-  Heard heard_;
+  std::vector<Slot> slots_;
+  Rollback rollback_;
+  OnChanges on_changes_;
   std::size_t missing_;
-  Subscription patience_;
+  Subscription timeout_timer_;
 };
 
 }  // namespace gpuyard::control

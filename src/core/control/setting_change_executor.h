@@ -8,42 +8,42 @@
 
 namespace gpuyard::control {
 
-class SettingChangeExecutor final : public Plan {
+class SettingChangeExecutor final : public ChangeExecutor {
  public:
   SettingChangeExecutor(ExecutorContext&, const QueuedChange&, SettingKind);
 
-  void begin() override;
+  void start() override;
 
  private:
-  bool must_look() const;
-  bool is_known() const;   // the present value
-  bool is_outbid() const;  // by a lower claim
-  void on_look(const Heard&);
-  void plan(const SettingState& seen);
-  void settle(const SettingState& seen);
-  void end_found(const SettingState& seen, Outcome);
-  void go_on();
+  bool needs_read() const;
+  bool is_value_known() const;  // the present value
+  bool is_outbid() const;       // by a lower claim
+  void on_value_read(const CommandCompletion&);
+  void prepare_write(const SettingState& seen);
+  void reconcile_setting(const SettingState& seen);
+  void finish_without_write(const SettingState& seen, ChangeOutcome);
+  void apply_target();
   void write(const Setting& target, const std::vector<SettingValue>& expected);
-  void on_written(const Heard&);
-  void note_what_was_replaced(const CommandReply&);
-  void on_failed(const Heard&);
+  void on_written(const CommandCompletion&);
+  void record_replaced_value(const CommandReply&);
+  void on_write_failed(const CommandCompletion&);
   void on_drifted();
-  void keep_or_forget();
+  void record_or_remove();
   void fail(Error);
-  void tell(Outcome);
+  void finish(ChangeOutcome);
 
-  bool is_put() const { return std::holds_alternative<Put>(pending_.job); }
-  bool is_settling() const { return std::holds_alternative<Settle>(pending_.job); }
-  bool is_reinstating() const { return std::holds_alternative<Reinstate>(pending_.job); }
-  bool is_suspending() const { return std::holds_alternative<Suspend>(pending_.job); }
+  bool is_set_value() const { return std::holds_alternative<SetValue>(change_.task); }
+  bool is_reconciling() const { return std::holds_alternative<ReconcileSetting>(change_.task); }
+  bool is_rolling_back() const { return std::holds_alternative<RollBackChange>(change_.task); }
+  bool is_suspending() const { return std::holds_alternative<Suspend>(change_.task); }
 
   ExecutorContext& context_;
-  const QueuedChange& pending_;
+  const QueuedChange& change_;
   const SettingKind kind_;
-  std::optional<Holding> before_;  // as it is kept
-  Holding next_;
-  bool may_drift_ = false;  // the write under way replaces only values that we know
-  Change change_;
+  std::optional<ManagedSetting> before_;  // as it is kept
+  ManagedSetting next_;
+  bool can_drift_ = false;  // the write under way replaces only values that we know
+  ChangeResult result_;
 };
 
 }  // namespace gpuyard::control

@@ -8,149 +8,150 @@
 
 namespace gpuyard::control {
 
-Control::Control(Loop& loop, Commander& commander, ControlStorage& archive, Policy policy,
-                 std::string boot_id, std::string epoch)
+SettingController::SettingController(Loop& loop, CommandPort& commander, ControlStorage& archive,
+                                     ControlPolicy policy, std::string boot_id, std::string epoch)
     : loop_(loop),
-      commander_(commander),
-      archive_(archive),
+      command_port_(commander),
+      storage_(archive),
       policy_(policy),
       environment_{loop,
                    commander,
                    archive,
                    std::move(boot_id),
                    0,
-                   [this](const QueuedChange& order) { return begins(order); },
+                   [this](const QueuedChange& order) { return try_start(order); },
                    [this](const DeviceInfo& gpu, const QueuedChange& order,
-                          const std::optional<Change>& change,
-                          TimePoint began) { on_over(gpu, order, change, began); },
-                   [this](const DeviceInfo& gpu, bool dry_run, Resetting::Then then) {
-                     resetting_.begin(
-                         gpu, dry_run, [this, id = gpu.id] { return quiet_but_for(id); },
+                          const std::optional<ChangeResult>& change,
+                          TimePoint began) { on_finished(gpu, order, change, began); },
+                   [this](const DeviceInfo& gpu, bool dry_run, GpuResetter::OnDone then) {
+                     resetter_.begin(
+                         gpu, dry_run, [this, id = gpu.id] { return others_idle(id); },
                          std::move(then));
                    }},
       trail_(loop, archive),
-      changes_of_(static_cast<double>(policy.changes_a_minute)),
+      change_limiter_(static_cast<double>(policy.changes_a_minute)),
       operations_(std::move(epoch)),
-      resetting_(loop, commander) {}
+      resetter_(loop, commander) {}
 
-void Control::start() {
-  early_timer_ = loop_.call_after(kLoadPatience, [this] { answer_early(); });
+void SettingController::start() {
+  early_timer_ = loop_.call_after(kLoadTimeout, [this] { submit_early_requests(); });
   load();
 }
 
-void Control::load() {
-  const bool asked = archive_.load(
-      here_.guard([this](Result<std::vector<Holding>> kept) { on_loaded(std::move(kept)); }));
-  if (!asked) load_timer_ = loop_.call_after(kLoadAgain, [this] { load(); });
+void SettingController::load() {
+  const bool asked = storage_.load(lifetime_.guard(
+      [this](Result<std::vector<ManagedSetting>> kept) { on_loaded(std::move(kept)); }));
+  if (!asked) load_timer_ = loop_.call_after(kLoadRetryDelay, [this] { load(); });
 }
 
-void Control::on_loaded(Result<std::vector<Holding>> kept) {
+void SettingController::on_loaded(Result<std::vector<ManagedSetting>> kept) {
   if (kept) {
-    unloaded_.reset();
+    load_error_.reset();
     loaded_ = true;
-    for (Holding& holding : *kept) adopt(std::move(holding));
-    expire_in_time();
+    for (ManagedSetting& holding : *kept) recover_setting(std::move(holding));
+    schedule_expiry();
   } else {
-    unloaded_ = kept.error();
-    load_timer_ = loop_.call_after(kLoadAgain, [this] { load(); });
+    load_error_ = kept.error();
+    load_timer_ = loop_.call_after(kLoadRetryDelay, [this] { load(); });
   }
-  answer_early();
+  submit_early_requests();
 }
 
 // Answers the early requests. Later ones no longer wait for the disk.
-void Control::answer_early() {
+void SettingController::submit_early_requests() {
   early_timer_.reset();
-  early_wait_ = false;
-  for (const auto& [request, heard] : std::exchange(early_, {})) ask(request, heard);
+  is_waiting_for_load_ = false;
+  for (const auto& [request, heard] : std::exchange(early_requests_, {})) submit(request, heard);
 }
 
-void Control::adopt(Holding holding) {
-  carry_into_boot(holding, environment_.boot_id, loop_.now(), loop_.wall());
+void SettingController::recover_setting(ManagedSetting holding) {
+  rebase_to_boot(holding, environment_.boot_id, loop_.now(), loop_.wall());
   // The value may have been written or not: a look has to tell.
-  if (holding.replaced) holding.standing = Standing::owed;
+  if (holding.replaced) holding.status = SettingStatus::owed;
   const auto queue = queues_.find(holding.gpu);
-  if (queue == queues_.end()) return homeless_[holding.gpu].push_back(std::move(holding));
+  if (queue == queues_.end()) return absent_settings_[holding.gpu].push_back(std::move(holding));
   const SettingKind kind = holding.kind;
-  queue->second->adopt(std::move(holding));
-  if (settled_.contains(queue->first) && policy_.enabled) queue->second->take_own(Settle{kind});
+  queue->second->recover_setting(std::move(holding));
+  if (open_gpus_.contains(queue->first) && policy_.enabled)
+    queue->second->enqueue_internal(ReconcileSetting{kind});
 }
 
-void Control::on_fleet(const Fleet& fleet) {
+void SettingController::on_inventory(const Inventory& fleet) {
   for (const DeviceInfo& device : fleet.devices) {
     if (device.uuid.empty()) continue;
     auto& queue = queues_[device.id];
     if (queue) {
-      queue->rename(device);
+      queue->update_device(device);
     } else {
       queue = std::make_unique<GpuQueue>(environment_, device);
-      if (stopped_) queue->close();
+      if (on_stopped_) queue->close();
     }
-    if (auto home = homeless_.extract(device.id)) {
-      for (Holding& holding : home.mapped()) queue->adopt(std::move(holding));
+    if (auto home = absent_settings_.extract(device.id)) {
+      for (ManagedSetting& holding : home.mapped()) queue->recover_setting(std::move(holding));
     }
     if (device.fault) {
-      settled_.erase(device.id);
-    } else if (settled_.insert(device.id).second && policy_.enabled) {
+      open_gpus_.erase(device.id);
+    } else if (open_gpus_.insert(device.id).second && policy_.enabled) {
       queue->on_driver_back();
     }
   }
-  expire_in_time();
+  schedule_expiry();
 }
 
-void Control::drop_lapsed() {
-  for (const auto& [id, queue] : queues_) queue->drop_lapsed();
+void SettingController::refuse_unauthorized() {
+  for (const auto& [id, queue] : queues_) queue->refuse_unauthorized();
 }
 
-void Control::on_reply(const CommandReply& reply) {
-  if (auto look = looks_.extract(reply.id)) {
+void SettingController::on_reply(const CommandReply& reply) {
+  if (auto look = pending_reads_.extract(reply.id)) {
     const auto seen = reply.failure ? Result<SettingState>(reply.failure->error())
                                     : Result<SettingState>(reply.before.value_or(SettingState{}));
-    for (const Seen& told : look.mapped().seen) told(seen);
+    for (const OnSettingRead& told : look.mapped().callbacks) told(seen);
     return;
   }
   const auto queue = queues_.find(reply.device);
   if (queue != queues_.end()) queue->second->on_reply(reply);
 }
 
-void Control::on_host_down() {
-  settled_.clear();
-  for (const auto& [id, look] : std::exchange(looks_, {})) {
-    for (const Seen& told : look.seen) {
+void SettingController::on_host_down() {
+  open_gpus_.clear();
+  for (const auto& [id, look] : std::exchange(pending_reads_, {})) {
+    for (const OnSettingRead& told : look.callbacks) {
       told(Error{Errc::unavailable, "the driver-host exited before responding"});
     }
   }
   for (const auto& [id, queue] : queues_) queue->on_host_down();
 }
 
-void Control::on_setter_down() {
+void SettingController::on_setter_down() {
   for (const auto& [id, queue] : queues_) queue->on_setter_down();
 }
 
-void Control::on_setter_back() {
+void SettingController::on_setter_back() {
   for (const auto& [id, queue] : queues_) queue->on_setter_back();
 }
 
 // A look that finds the same one under way shares its answer, so that looks cannot fill a GPU's
 // queue.
-void Control::look(const DeviceId& gpu, SettingKind kind, Seen seen) {
-  for (auto& [id, look] : looks_) {
+void SettingController::read_setting(const DeviceId& gpu, SettingKind kind, OnSettingRead seen) {
+  for (auto& [id, look] : pending_reads_) {
     if (look.gpu != gpu || look.kind != kind) continue;
-    if (look.seen.size() >= kMostLooks)
+    if (look.callbacks.size() >= kMaxReadCallers)
       return seen(Error{Errc::busy, "too many requests for this setting"});
-    return look.seen.push_back(std::move(seen));
+    return look.callbacks.push_back(std::move(seen));
   }
-  const std::uint64_t id = ++environment_.last_command;
-  const bool asked = commander_.command({id, gpu, Look{kind}, "", loop_.now()});
+  const std::uint64_t id = ++environment_.last_command_id;
+  const bool asked = command_port_.send({id, gpu, ReadSetting{kind}, "", loop_.now()});
   if (!asked) return seen(Error{Errc::busy, "the driver-host is unavailable or too busy"});
-  looks_[id] = {gpu, kind, {std::move(seen)}};
+  pending_reads_[id] = {gpu, kind, {std::move(seen)}};
 }
 
-Result<void> Control::may_ask(const Request& request) {
+Result<void> SettingController::check_submission(const ChangeRequest& request) {
   if (!policy_.enabled) {
     return Error{Errc::denied, "changing GPUs is disabled",
                  "[control] enabled is false in the daemon's configuration"};
   }
-  if (request.force && !request.asker.admin) {
+  if (request.force && !request.requester.admin) {
     return Error{Errc::denied,
                  "force is only for administrators: root, or the user gpuyard runs as"};
   }
@@ -158,11 +159,11 @@ Result<void> Control::may_ask(const Request& request) {
   const bool puts_back = std::holds_alternative<Restore>(request.action);
   const bool sets =
       !puts_back && !request.dry_run && !std::holds_alternative<Reset>(request.action);
-  const auto obstacle = commander_.obstacle();
+  const auto obstacle = command_port_.change_error();
   if (sets && obstacle && obstacle->code == Errc::denied) return *obstacle;
-  const auto wait = request.asker.admin || puts_back
+  const auto wait = request.requester.admin || puts_back
                         ? std::nullopt
-                        : changes_of_.take(request.asker.counted(), loop_.now());
+                        : change_limiter_.take(request.requester.quota_group(), loop_.now());
   if (wait) {
     return Error{Errc::busy,
                  fmt::format("the limit is {} changes per user per minute; try again in {} s",
@@ -170,16 +171,17 @@ Result<void> Control::may_ask(const Request& request) {
                              std::chrono::ceil<std::chrono::seconds>(*wait).count())};
   }
   if (!loaded_) {
-    return Error{Errc::unavailable, unloaded_
-                                        ? "the stored settings cannot be read: " + unloaded_->text()
-                                        : "gpuyard is still starting; try again in a second"};
+    return Error{Errc::unavailable,
+                 load_error_ ? "the stored settings cannot be read: " + load_error_->text()
+                             : "gpuyard is still starting; try again in a second"};
   }
   return {};
 }
 
-Result<Control::Prepared> Control::prepare(const Request& request) {
-  auto refused = may_ask(request);
-  Prepared prepared;
+Result<SettingController::PreparedChanges> SettingController::prepare(
+    const ChangeRequest& request) {
+  auto refused = check_submission(request);
+  PreparedChanges prepared;
   for (const DeviceId& gpu : request.gpus) {
     if (!refused) break;
     const auto queue = queues_.find(gpu);
@@ -187,7 +189,7 @@ Result<Control::Prepared> Control::prepare(const Request& request) {
       refused = Error{Errc::not_found, fmt::format("GPU {} not found", gpu)};
       break;
     }
-    for (QueuedChange& order : orders_of(request, queue->second->holdings())) {
+    for (QueuedChange& order : expand(request, queue->second->managed_settings())) {
       prepared.emplace_back(queue->second.get(), std::move(order));
     }
   }
@@ -195,26 +197,26 @@ Result<Control::Prepared> Control::prepare(const Request& request) {
     refused = Error{Errc::not_found, "you have no settings on these GPUs"};
   }
   if (!refused) {
-    trail_.note_refusal(request.asker, text_of(job_of(request.action)), refused.error());
+    trail_.record_refusal(request.requester, text_of(task_of(request.action)), refused.error());
     return std::move(refused).error();
   }
   for (auto& [queue, order] : prepared) {
-    Operation operation{
-        .action = text_of(order.job),
-        .asked_by = order.asker.owner,
-        .request_id = order.asker.request_id,
-        .received = order.asker.received,
-        .asked_at = loop_.wall(),
-        .change = {
-            .gpu = queue->device().id, .index = queue->device().index, .kind = kind_of(order.job)}};
-    order.operation = operations_.add(std::move(operation)).id;
+    Operation operation{.action = text_of(order.task),
+                        .requested_by = order.requester.owner,
+                        .request_id = order.requester.request_id,
+                        .received = order.requester.received,
+                        .requested_at = loop_.wall(),
+                        .result = {.gpu = queue->device().id,
+                                   .index = queue->device().index,
+                                   .kind = kind_of(order.task)}};
+    order.operation_id = operations_.add(std::move(operation)).id;
   }
   return prepared;
 }
 
-void Control::ask(const Request& request, const Heard& heard) {
-  if (early_wait_ && policy_.enabled && early_.size() < kMostEarly) {
-    early_.emplace_back(request, heard);
+void SettingController::submit(const ChangeRequest& request, const OnChanges& heard) {
+  if (is_waiting_for_load_ && policy_.enabled && early_requests_.size() < kMaxEarlyRequests) {
+    early_requests_.emplace_back(request, heard);
     return;
   }
   auto prepared = prepare(request);
@@ -222,23 +224,24 @@ void Control::ask(const Request& request, const Heard& heard) {
     loop_.post([heard, error = prepared.error()] { heard(error); });
     return;
   }
-  ChangeCollector::TakeBack back;
+  ChangeCollector::Rollback back;
   if (request.atomic) {
-    back = here_.guard([this, request](const Change& change, std::vector<Claim> before,
-                                       const std::function<void(const Change&)>& done) {
-      take_back(request, change, std::move(before), done);
+    back = lifetime_.guard([this, request](const ChangeResult& change,
+                                           std::vector<SettingClaim> before,
+                                           const std::function<void(const ChangeResult&)>& done) {
+      roll_back(request, change, std::move(before), done);
     });
   }
   const auto collector = std::make_shared<ChangeCollector>(loop_, prepared->size(), back, heard);
-  collector->wait(kPatience);
+  collector->set_timeout(kRequestTimeout);
   std::size_t index = 0;
   for (auto& [queue, order] : *prepared) {
-    order.done = collector->place(index++);
+    order.on_done = collector->result_callback(index++);
     queue->submit(std::move(order));
   }
 }
 
-Result<Control::Changes> Control::send(const Request& request) {
+Result<SettingController::Changes> SettingController::submit_async(const ChangeRequest& request) {
   if (request.atomic) {
     return Error{Errc::invalid, "an atomic change needs a client that waits for the result"};
   }
@@ -246,105 +249,109 @@ Result<Control::Changes> Control::send(const Request& request) {
   if (!prepared) return std::move(prepared).error();
   Changes changes;
   for (auto& [queue, order] : *prepared) {
-    const std::string operation = order.operation;
+    const std::string operation = order.operation_id;
     queue->submit(std::move(order));
-    changes.push_back(operations_.find(operation)->change);
+    changes.push_back(operations_.find(operation)->result);
   }
   return changes;
 }
 
-void Control::take_back(const Request& request, const Change& change, std::vector<Claim> before,
-                        const std::function<void(const Change&)>& done) {
+void SettingController::roll_back(const ChangeRequest& request, const ChangeResult& change,
+                                  std::vector<SettingClaim> before,
+                                  const std::function<void(const ChangeResult&)>& done) {
   const auto queue = queues_.find(change.gpu);
   if (queue == queues_.end() || !change.kind) return done(change);
-  Reinstate reinstate{*change.kind, std::move(before), std::nullopt, request.force};
-  if (const auto* put = std::get_if<Put>(&request.action)) reinstate.made = put->setting.value;
-  queue->second->submit(
-      {.asker = request.asker,
-       .job = std::move(reinstate),
-       .done = [done](const Change& back, const std::vector<Claim>&) { done(back); }});
+  RollBackChange reinstate{*change.kind, std::move(before), std::nullopt, request.force};
+  if (const auto* put = std::get_if<SetValue>(&request.action))
+    reinstate.new_value = put->setting.value;
+  queue->second->submit({.requester = request.requester,
+                         .task = std::move(reinstate),
+                         .on_done = [done](const ChangeResult& back,
+                                           const std::vector<SettingClaim>&) { done(back); }});
 }
 
-bool Control::begins(const QueuedChange& order) {
-  if (resetting_.under_way()) return false;
-  operations_.running(order.operation);
+bool SettingController::try_start(const QueuedChange& order) {
+  if (resetter_.is_active()) return false;
+  operations_.start(order.operation_id);
   return true;
 }
 
-void Control::on_over(const DeviceInfo& gpu, const QueuedChange& order,
-                      const std::optional<Change>& change, TimePoint began) {
+void SettingController::on_finished(const DeviceInfo& gpu, const QueuedChange& order,
+                                    const std::optional<ChangeResult>& change, TimePoint began) {
   if (change) {
-    operations_.over(order.operation, *change, loop_.now());
-    const Operation* operation = operations_.find(order.operation);
-    if (told_ && operation != nullptr) told_(*operation);
-    if (change->outcome != Outcome::planned) trail_.note(gpu, order, *change, began);
+    operations_.finish(order.operation_id, *change, loop_.now());
+    const Operation* operation = operations_.find(order.operation_id);
+    if (on_operation_ && operation != nullptr) on_operation_(*operation);
+    if (change->outcome != ChangeOutcome::planned) trail_.record_change(gpu, order, *change, began);
     // The disk may be full, for example: expiry is not tried again at once.
-    const bool late = std::holds_alternative<Expire>(order.job) && change->error;
-    if (late) expire_from_ = loop_.now() + GpuQueue::kTryAgain;
+    const bool late = std::holds_alternative<Expire>(order.task) && change->error;
+    if (late) earliest_expiry_at_ = loop_.now() + GpuQueue::kReconcileDelay;
   }
-  resetting_.go_on();
-  if (std::holds_alternative<Reset>(order.job)) {
-    for (const auto& [id, queue] : queues_) queue->go_on();
+  resetter_.retry();
+  if (std::holds_alternative<Reset>(order.task)) {
+    for (const auto& [id, queue] : queues_) queue->start_next();
   }
-  expire_in_time();
-  if (stopped_ && quiet_but_for("")) farewell_ = loop_.call_at(loop_.now(), stopped_);
+  schedule_expiry();
+  if (on_stopped_ && others_idle("")) shutdown_timer_ = loop_.call_at(loop_.now(), on_stopped_);
 }
 
-bool Control::quiet_but_for(const DeviceId& gpu) const {
+bool SettingController::others_idle(const DeviceId& gpu) const {
   return std::ranges::all_of(queues_, [&](const auto& one) {
-    return one.first == gpu || (stopped_ ? one.second->empty() : one.second->idle());
+    return one.first == gpu || (on_stopped_ ? one.second->empty() : one.second->is_idle());
   });
 }
 
 // Where control is off nothing can be set: what was set stays until it is on again.
-void Control::expire_in_time() {
+void SettingController::schedule_expiry() {
   if (!policy_.enabled) return;
   std::optional<TimePoint> first;
   for (const auto& [id, queue] : queues_) {
-    for (const auto& [kind, holding] : queue->holdings()) {
+    for (const auto& [kind, holding] : queue->managed_settings()) {
       const auto next = next_expiry(holding);
       if (next && (!first || *next < *first)) first = next;
     }
   }
-  if (first) first = std::max(*first, expire_from_);
-  expiry_ = first ? loop_.call_at(*first, [this] { expire(); }) : Subscription();
+  if (first) first = std::max(*first, earliest_expiry_at_);
+  expiry_timer_ = first ? loop_.call_at(*first, [this] { expire_claims(); }) : Subscription();
 }
 
-void Control::expire() {
+void SettingController::expire_claims() {
   const TimePoint now = loop_.now();
   for (const auto& [id, queue] : queues_) {
-    for (const auto& [kind, holding] : queue->holdings()) {
+    for (const auto& [kind, holding] : queue->managed_settings()) {
       const auto next = next_expiry(holding);
-      if (next && *next <= now) queue->take_own(Expire{kind});
+      if (next && *next <= now) queue->enqueue_internal(Expire{kind});
     }
   }
 }
 
-void Control::stop(std::function<void()> done) {
-  stopped_ = [this, done = std::move(done)] {
-    const bool first = std::exchange(stopped_, nullptr) != nullptr;
-    farewell_.reset();
+void SettingController::stop(std::function<void()> done) {
+  on_stopped_ = [this, done = std::move(done)] {
+    const bool first = std::exchange(on_stopped_, nullptr) != nullptr;
+    shutdown_timer_.reset();
     for (const auto& [id, queue] : queues_) queue->abandon();
     if (first) done();
   };
-  answer_early();
-  resetting_.close();
+  submit_early_requests();
+  resetter_.close();
   for (const auto& [id, queue] : queues_) {
     if (policy_.enabled && policy_.restore_on_stop) queue->suspend();
     queue->close();
   }
-  farewell_ = loop_.call_at(loop_.now() + (quiet_but_for("") ? Duration(0) : kFarewell), stopped_);
+  shutdown_timer_ =
+      loop_.call_at(loop_.now() + (others_idle("") ? Duration(0) : kShutdownGrace), on_stopped_);
 }
 
-const Holding* Control::holding(const DeviceId& gpu, SettingKind kind) const {
+const ManagedSetting* SettingController::managed_setting(const DeviceId& gpu,
+                                                         SettingKind kind) const {
   const auto queue = queues_.find(gpu);
-  return queue == queues_.end() ? nullptr : queue->second->holding(kind);
+  return queue == queues_.end() ? nullptr : queue->second->managed_setting(kind);
 }
 
-std::vector<std::string> Control::notes() const {
-  auto notes = archive_.notes();
-  for (std::string& note : commander_.notes()) notes.push_back(std::move(note));
-  if (unloaded_) notes.push_back("the stored settings cannot be read: " + unloaded_->text());
+std::vector<std::string> SettingController::notes() const {
+  auto notes = storage_.notes();
+  for (std::string& note : command_port_.notes()) notes.push_back(std::move(note));
+  if (load_error_) notes.push_back("the stored settings cannot be read: " + load_error_->text());
   return notes;
 }
 

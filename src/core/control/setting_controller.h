@@ -32,34 +32,37 @@
 
 namespace gpuyard::control {
 
-struct Policy {
+struct ControlPolicy {
   bool enabled = false;
   bool restore_on_stop = false;  // false: settings stay in force while no daemon runs
-  std::int64_t changes_a_minute = Shares().changes_a_minute;  // per user; not for administrators
+  std::int64_t changes_a_minute =
+      UserQuotas().changes_a_minute;  // per user; not for administrators
 };
 
-class Control {
+class SettingController {
  public:
   // How long a caller waits for its answer. The change then goes on, and its operation tells how it
   // ends.
-  static constexpr Duration kPatience = std::chrono::seconds(20);
-  static constexpr Duration kFarewell = std::chrono::seconds(1);
-  static constexpr Duration kLoadAgain = std::chrono::seconds(5);
+  static constexpr Duration kRequestTimeout = std::chrono::seconds(20);
+  static constexpr Duration kShutdownGrace = std::chrono::seconds(1);
+  static constexpr Duration kLoadRetryDelay = std::chrono::seconds(5);
   // How long requests right after the start wait for the kept state, and how many may wait.
-  static constexpr Duration kLoadPatience = std::chrono::seconds(5);
-  static constexpr std::size_t kMostEarly = 64;
+  static constexpr Duration kLoadTimeout = std::chrono::seconds(5);
+  static constexpr std::size_t kMaxEarlyRequests = 64;
   // Callers that share one answer. More than one server has connections, and each user has a share
   // of these.
-  static constexpr std::size_t kMostLooks = 4 * (shares::kConnections + shares::kKeptPlaces);
+  static constexpr std::size_t kMaxReadCallers =
+      4 * (limits::kMaxConnections + limits::kReservedSlots);
 
   using Changes = ChangeCollector::Changes;
-  using Heard = ChangeCollector::Heard;
-  using Seen = std::function<void(const Result<SettingState>&)>;
+  using OnChanges = ChangeCollector::OnChanges;
+  using OnSettingRead = std::function<void(const Result<SettingState>&)>;
 
   // The loop, the commander and the archive outlive it.
-  Control(Loop&, Commander&, ControlStorage&, Policy, std::string boot_id, std::string epoch);
-  Control(const Control&) = delete;
-  Control& operator=(const Control&) = delete;
+  SettingController(Loop&, CommandPort&, ControlStorage&, ControlPolicy, std::string boot_id,
+                    std::string epoch);
+  SettingController(const SettingController&) = delete;
+  SettingController& operator=(const SettingController&) = delete;
 
   // Reads the kept state. Until then no change is made, and requests wait.
   void start();
@@ -70,95 +73,98 @@ class Control {
   // Tells one change for each GPU, or one for each of its settings, in the order of the request.
   // Errors of the request as a whole: denied (control is off, or force without being an admin),
   // invalid, not_found, unavailable. Heard once, never inside the call.
-  void ask(const Request&, const Heard&);
+  void submit(const ChangeRequest&, const OnChanges&);
   // Does the same, but returns as soon as the changes are queued.
-  Result<Changes> send(const Request&);
+  Result<Changes> submit_async(const ChangeRequest&);
 
   // Tells what the driver says of a setting now. Changes nothing, and works while control is
   // switched off. Waits behind the commands of that GPU, for ever if the driver never answers.
-  void look(const DeviceId&, SettingKind, Seen);
+  void read_setting(const DeviceId&, SettingKind, OnSettingRead);
 
   // Audits actions other than changes of settings, and requests that were refused before they
   // reached control.
-  void note_done(const Asker& asker, const Deed& deed) { trail_.note_done(asker, deed); }
-  void note_done(const Asker& asker, const std::string& action) {
-    trail_.note_done(asker, {.action = action});
+  void record_action(const ChangeRequester& asker, const AuditedAction& deed) {
+    trail_.record_action(asker, deed);
   }
-  void note_refusal(const Asker& asker, const std::string& action, const Error& why) {
-    trail_.note_refusal(asker, action, why);
+  void record_action(const ChangeRequester& asker, const std::string& action) {
+    trail_.record_action(asker, {.action = action});
+  }
+  void record_refusal(const ChangeRequester& asker, const std::string& action, const Error& why) {
+    trail_.record_refusal(asker, action, why);
   }
 
   // Sets the one listener that is told of every operation that is over.
-  void on_operation(std::function<void(const Operation&)> told) { told_ = std::move(told); }
+  void on_operation(std::function<void(const Operation&)> told) { on_operation_ = std::move(told); }
 
   // Refuses the waiting changes whose right has ended.
-  void drop_lapsed();
+  void refuse_unauthorized();
 
-  void on_fleet(const Fleet&);
+  void on_inventory(const Inventory&);
   void on_reply(const CommandReply&);
   void on_host_down();
   void on_setter_down();
   void on_setter_back();
 
-  const Policy& policy() const { return policy_; }
+  const ControlPolicy& policy() const { return policy_; }
   // False: the kept state is not read yet.
-  bool loaded() const { return loaded_; }
+  bool is_loaded() const { return loaded_; }
   // True until the stored state has been read or a read has failed.
-  bool reading() const { return !loaded_ && !unloaded_; }
-  const Holding* holding(const DeviceId&, SettingKind) const;
-  const Operations& operations() const { return operations_; }
-  ControlStorage& archive() { return archive_; }
+  bool is_loading() const { return !loaded_ && !load_error_; }
+  const ManagedSetting* managed_setting(const DeviceId&, SettingKind) const;
+  const OperationLog& operations() const { return operations_; }
+  ControlStorage& storage() { return storage_; }
   // Describes present problems, for people.
   std::vector<std::string> notes() const;
 
  private:
-  struct Looking {
+  struct PendingRead {
     DeviceId gpu;
     SettingKind kind{};
-    std::vector<Seen> seen;
+    std::vector<OnSettingRead> callbacks;
   };
-  using Prepared = std::vector<std::pair<GpuQueue*, QueuedChange>>;
+  using PreparedChanges = std::vector<std::pair<GpuQueue*, QueuedChange>>;
 
-  Result<Prepared> prepare(const Request&);
-  Result<void> may_ask(const Request&);
+  Result<PreparedChanges> prepare(const ChangeRequest&);
+  Result<void> check_submission(const ChangeRequest&);
   void load();
-  void on_loaded(Result<std::vector<Holding>>);
-  void answer_early();
-  void adopt(Holding);
-  bool begins(const QueuedChange&);
-  void on_over(const DeviceInfo&, const QueuedChange&, const std::optional<Change>&,
-               TimePoint began);
-  void take_back(const Request&, const Change&, std::vector<Claim> before,
-                 const std::function<void(const Change&)>& done);
-  void expire_in_time();
-  void expire();
-  bool quiet_but_for(const DeviceId&) const;
+  void on_loaded(Result<std::vector<ManagedSetting>>);
+  void submit_early_requests();
+  void recover_setting(ManagedSetting);
+  bool try_start(const QueuedChange&);
+  void on_finished(const DeviceInfo&, const QueuedChange&, const std::optional<ChangeResult>&,
+                   TimePoint began);
+  void roll_back(const ChangeRequest&, const ChangeResult&, std::vector<SettingClaim> before,
+                 const std::function<void(const ChangeResult&)>& done);
+  void schedule_expiry();
+  void expire_claims();
+  bool others_idle(const DeviceId&) const;
 
   Loop& loop_;
-  Commander& commander_;
-  ControlStorage& archive_;
-  const Policy policy_;
+  CommandPort& command_port_;
+  ControlStorage& storage_;
+  const ControlPolicy policy_;
   QueueEnvironment environment_;
   AuditTrail trail_;
-  KeyedRateLimiter<std::string> changes_of_;  // by person
-  Operations operations_;
-  std::function<void(const Operation&)> told_;
-  Resetting resetting_;
+  KeyedRateLimiter<std::string> change_limiter_;  // by person
+  OperationLog operations_;
+  std::function<void(const Operation&)> on_operation_;
+  GpuResetter resetter_;
   std::map<DeviceId, std::unique_ptr<GpuQueue>> queues_;
-  std::map<DeviceId, std::vector<Holding>> homeless_;  // of absent GPUs
-  std::map<std::uint64_t, Looking> looks_;
-  std::set<DeviceId> settled_;  // GPUs that are open since the driver-host greeted
+  std::map<DeviceId, std::vector<ManagedSetting>> absent_settings_;  // of absent GPUs
+  std::map<std::uint64_t, PendingRead> pending_reads_;
+  std::set<DeviceId> open_gpus_;  // GPUs that are open since the driver-host greeted
   bool loaded_ = false;
-  std::optional<Error> unloaded_;
-  std::vector<std::pair<Request, Heard>> early_;  // requests from before the state was loaded
-  bool early_wait_ = true;
+  std::optional<Error> load_error_;
+  std::vector<std::pair<ChangeRequest, OnChanges>>
+      early_requests_;  // requests from before the state was loaded
+  bool is_waiting_for_load_ = true;
   Subscription early_timer_;
-  std::function<void()> stopped_;
-  Subscription expiry_;
-  TimePoint expire_from_{};
+  std::function<void()> on_stopped_;
+  Subscription expiry_timer_;
+  TimePoint earliest_expiry_at_{};
   Subscription load_timer_;
-  Subscription farewell_;
-  Lifetime here_;
+  Subscription shutdown_timer_;
+  Lifetime lifetime_;
 };
 
 }  // namespace gpuyard::control

@@ -10,29 +10,29 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 using Writes = std::vector<std::string>;
 
-class ControlTest : public ::testing::Test {
+class SettingControllerTest : public ::testing::Test {
  protected:
-  ControlTest() { daemon.greet(); }
+  SettingControllerTest() { daemon.greet(); }
 
-  World world = World::with_gpus(2);
+  ControlFixture world = ControlFixture::with_gpus(2);
   Daemon daemon{world};
 };
 
-TEST_F(ControlTest, SetsAndPutsBack) {
-  const Change set = daemon.put("a", power_limit(300'000));
-  EXPECT_EQ(set.outcome, Outcome::applied);
+TEST_F(SettingControllerTest, SetsAndPutsBack) {
+  const ChangeResult set = daemon.put("a", power_limit(300'000));
+  EXPECT_EQ(set.outcome, ChangeOutcome::applied);
   EXPECT_EQ(set.before, power_limit(700'000));
   EXPECT_EQ(set.after, power_limit(300'000));
   EXPECT_EQ(set.owner, "a");
-  EXPECT_EQ(daemon.restore("a").outcome, Outcome::restored);
+  EXPECT_EQ(daemon.restore("a").outcome, ChangeOutcome::restored);
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W"}));
   EXPECT_TRUE(world.disk.empty());
 }
 
-TEST_F(ControlTest, TheLowestOfTwoPowerLimitsIsInForce) {
+TEST_F(SettingControllerTest, TheLowestOfTwoPowerLimitsIsInForce) {
   daemon.put("a", power_limit(300'000));
-  const Change held = daemon.put("b", power_limit(400'000));
-  EXPECT_EQ(held.outcome, Outcome::held);
+  const ChangeResult held = daemon.put("b", power_limit(400'000));
+  EXPECT_EQ(held.outcome, ChangeOutcome::held);
   EXPECT_EQ(held.after, power_limit(300'000));
   EXPECT_EQ(held.owner, "a");
   EXPECT_EQ(daemon.restore("a").after, power_limit(400'000));
@@ -42,9 +42,9 @@ TEST_F(ControlTest, TheLowestOfTwoPowerLimitsIsInForce) {
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 400 W", "GPU-0 200 W", "GPU-0 700 W"}));
 }
 
-TEST_F(ControlTest, OtherSettingsHaveOneOwner) {
-  EXPECT_EQ(daemon.put("a", gpu_clocks(1200, 1500), minutes(30)).outcome, Outcome::assumed);
-  const Change refused = daemon.put("b", gpu_clocks(900, 900));
+TEST_F(SettingControllerTest, OtherSettingsHaveOneOwner) {
+  EXPECT_EQ(daemon.put("a", gpu_clocks(1200, 1500), minutes(30)).outcome, ChangeOutcome::assumed);
+  const ChangeResult refused = daemon.put("b", gpu_clocks(900, 900));
   ASSERT_TRUE(refused.error);
   EXPECT_EQ(refused.error->code, Errc::conflict);
   EXPECT_EQ(refused.error->message,
@@ -54,14 +54,15 @@ TEST_F(ControlTest, OtherSettingsHaveOneOwner) {
   EXPECT_EQ(world.writes, (Writes{"GPU-0 [1200, 1500] MHz"}));
 }
 
-TEST_F(ControlTest, ForceIsForAdministratorsAndIsInTheAudit) {
+TEST_F(SettingControllerTest, ForceIsForAdministratorsAndIsInTheAudit) {
   daemon.put("a", gpu_clocks(1200, 1500));
-  Request request{{"b", false, "r", daemon.loop.now()}, {"GPU-0"}, Put{gpu_clocks(900, 900), {}}};
+  ChangeRequest request{
+      {"b", false, "r", daemon.loop.now()}, {"GPU-0"}, SetValue{gpu_clocks(900, 900), {}}};
   request.force = true;
   daemon.ask(request);
   ASSERT_TRUE(daemon.error);
   EXPECT_EQ(daemon.error->code, Errc::denied);
-  request.asker.admin = true;
+  request.requester.admin = true;
   EXPECT_EQ(daemon.ask(request).front().owner, "b");
   ASSERT_FALSE(world.audit.empty());
   EXPECT_TRUE(world.audit.back().forced);
@@ -69,22 +70,22 @@ TEST_F(ControlTest, ForceIsForAdministratorsAndIsInTheAudit) {
   EXPECT_EQ(daemon.restore("a", SettingKind::gpu_clocks).error->code, Errc::conflict);
 }
 
-TEST_F(ControlTest, OutOfRangeValueIsRefusedWithoutWrite) {
-  const Change refused = daemon.put("a", power_limit(900'000));
+TEST_F(SettingControllerTest, OutOfRangeValueIsRefusedWithoutWrite) {
+  const ChangeResult refused = daemon.put("a", power_limit(900'000));
   ASSERT_TRUE(refused.error);
   EXPECT_EQ(refused.error->code, Errc::invalid);
   EXPECT_NE(refused.error->message.find("100 W to 700 W"), std::string::npos);
   EXPECT_TRUE(world.writes.empty());
   EXPECT_TRUE(world.disk.empty());
-  EXPECT_EQ(daemon.control().holding("GPU-0", SettingKind::power_limit), nullptr);
+  EXPECT_EQ(daemon.control().managed_setting("GPU-0", SettingKind::power_limit), nullptr);
 }
 
-TEST_F(ControlTest, OutOfRangeHeldClaimIsRefused) {
+TEST_F(SettingControllerTest, OutOfRangeHeldClaimIsRefused) {
   daemon.put("a", power_limit(300'000));
-  const Change refused = daemon.put("b", power_limit(900'000));
+  const ChangeResult refused = daemon.put("b", power_limit(900'000));
   ASSERT_TRUE(refused.error);
   EXPECT_EQ(refused.error->code, Errc::invalid);
-  EXPECT_EQ(daemon.put("b", power_limit(400'000)).outcome, Outcome::held);
+  EXPECT_EQ(daemon.put("b", power_limit(400'000)).outcome, ChangeOutcome::held);
   // Nor may an owner raise a claim beyond the range, even if another owner's comes in force by it.
   EXPECT_EQ(daemon.put("a", power_limit(900'000)).error->code, Errc::invalid);
   EXPECT_EQ(daemon.restore("a").after, power_limit(400'000));
@@ -92,19 +93,19 @@ TEST_F(ControlTest, OutOfRangeHeldClaimIsRefused) {
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 400 W", "GPU-0 700 W"}));
 }
 
-TEST_F(ControlTest, FailedWriteKeepsPreviousClaim) {
+TEST_F(SettingControllerTest, FailedWriteKeepsPreviousClaim) {
   daemon.put("a", power_limit(300'000));
   world.driver_fails = Error{Errc::denied, "no permission"};
-  const Change failed = daemon.put("a", power_limit(200'000));
+  const ChangeResult failed = daemon.put("a", power_limit(200'000));
   ASSERT_TRUE(failed.error);
   EXPECT_EQ(failed.error->code, Errc::denied);
   world.driver_fails.reset();
-  EXPECT_EQ(wanted(*daemon.control().holding("GPU-0", SettingKind::power_limit)),
+  EXPECT_EQ(effective_setting(*daemon.control().managed_setting("GPU-0", SettingKind::power_limit)),
             power_limit(300'000));
   EXPECT_EQ(daemon.restore("a").after, power_limit(700'000));
 }
 
-TEST_F(ControlTest, ASettingEndsWithItsTime) {
+TEST_F(SettingControllerTest, ASettingEndsWithItsTime) {
   daemon.put("a", power_limit(300'000), seconds(60));
   daemon.pass(seconds(59));
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W"}));
@@ -113,10 +114,10 @@ TEST_F(ControlTest, ASettingEndsWithItsTime) {
   EXPECT_EQ(world.audit.back().by, "gpuyard");
 }
 
-TEST_F(ControlTest, RestoreLeavesDriftedValueAlone) {
+TEST_F(SettingControllerTest, RestoreLeavesDriftedValueAlone) {
   daemon.put("a", power_limit(300'000));
   world.power("GPU-0") = {420'000, 420'000};
-  EXPECT_EQ(daemon.restore("a").outcome, Outcome::drifted);
+  EXPECT_EQ(daemon.restore("a").outcome, ChangeOutcome::drifted);
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W"}));
   EXPECT_TRUE(world.disk.empty());
   // The drifted value is the baseline of the next claim.
@@ -125,59 +126,61 @@ TEST_F(ControlTest, RestoreLeavesDriftedValueAlone) {
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 350 W", "GPU-0 420 W"}));
 }
 
-TEST_F(ControlTest, FailedPersistPreventsDriverWrite) {
+TEST_F(SettingControllerTest, FailedPersistPreventsDriverWrite) {
   world.disk_fails = Error{Errc::unavailable, "disk full"};
-  const Change failed = daemon.put("a", power_limit(300'000));
+  const ChangeResult failed = daemon.put("a", power_limit(300'000));
   ASSERT_TRUE(failed.error);
   EXPECT_EQ(failed.error->code, Errc::unavailable);
   EXPECT_TRUE(world.writes.empty());
   world.disk_fails.reset();
-  EXPECT_EQ(daemon.put("a", power_limit(300'000)).outcome, Outcome::applied);
+  EXPECT_EQ(daemon.put("a", power_limit(300'000)).outcome, ChangeOutcome::applied);
 }
 
-TEST_F(ControlTest, ARestoreThatTheGpuRefusesIsTriedAgain) {
+TEST_F(SettingControllerTest, ARestoreThatTheGpuRefusesIsTriedAgain) {
   daemon.put("a", power_limit(300'000));
   world.driver_fails = Error{Errc::device_lost, "lost"};
-  EXPECT_EQ(daemon.restore("a").outcome, Outcome::failed);
+  EXPECT_EQ(daemon.restore("a").outcome, ChangeOutcome::failed);
   world.driver_fails.reset();
-  daemon.pass(GpuQueue::kTryAgain);
+  daemon.pass(GpuQueue::kReconcileDelay);
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W"}));
   EXPECT_TRUE(world.disk.empty());
 }
 
-TEST_F(ControlTest, AllOrNoneRollsBack) {
+TEST_F(SettingControllerTest, AllOrNoneRollsBack) {
   daemon.put("a", power_limit(500'000));
   daemon.put("a", gpu_clocks(1000, 1000), {}, "GPU-1");
-  Request request{
-      {"b", true, "r", daemon.loop.now()}, {"GPU-0", "GPU-1"}, Put{gpu_clocks(1200, 1500), {}}};
+  ChangeRequest request{{"b", true, "r", daemon.loop.now()},
+                        {"GPU-0", "GPU-1"},
+                        SetValue{gpu_clocks(1200, 1500), {}}};
   request.atomic = true;
   const auto changes = daemon.ask(request);
   ASSERT_EQ(changes.size(), 2U);
-  EXPECT_EQ(changes[0].outcome, Outcome::rolled_back);
-  EXPECT_EQ(changes[1].outcome, Outcome::failed);
+  EXPECT_EQ(changes[0].outcome, ChangeOutcome::rolled_back);
+  EXPECT_EQ(changes[1].outcome, ChangeOutcome::failed);
   EXPECT_EQ(world.writes, (Writes{"GPU-0 500 W", "GPU-1 [1000, 1000] MHz", "GPU-0 [1200, 1500] MHz",
                                   "GPU-0 not locked"}));
 }
 
-TEST_F(ControlTest, DryRunPlansWithoutWriting) {
-  Request request{{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, Put{power_limit(300'000), {}}};
+TEST_F(SettingControllerTest, DryRunPlansWithoutWriting) {
+  ChangeRequest request{
+      {"a", false, "r", daemon.loop.now()}, {"GPU-0"}, SetValue{power_limit(300'000), {}}};
   request.dry_run = true;
-  const Change planned = daemon.ask(request).front();
-  EXPECT_EQ(planned.outcome, Outcome::planned);
+  const ChangeResult planned = daemon.ask(request).front();
+  EXPECT_EQ(planned.outcome, ChangeOutcome::planned);
   EXPECT_EQ(planned.before, power_limit(700'000));
   EXPECT_EQ(planned.after, power_limit(300'000));
   EXPECT_TRUE(world.writes.empty());
   EXPECT_TRUE(world.disk.empty());
 }
 
-TEST_F(ControlTest, CommandsAreSerializedPerGpu) {
+TEST_F(SettingControllerTest, CommandsAreSerializedPerGpu) {
   RecordProperty("contract", "B13");
   daemon.hold_replies = true;
   std::vector<std::string> heard;
   const auto ask = [&](const DeviceId& gpu, std::int64_t milliwatts) {
-    daemon.control().ask(
-        {{"a", false, "r", daemon.loop.now()}, {gpu}, Put{power_limit(milliwatts), {}}},
-        [&heard, gpu](const Result<Control::Changes>&) { heard.push_back(gpu); });
+    daemon.control().submit(
+        {{"a", false, "r", daemon.loop.now()}, {gpu}, SetValue{power_limit(milliwatts), {}}},
+        [&heard, gpu](const Result<SettingController::Changes>&) { heard.push_back(gpu); });
   };
   ask("GPU-0", 300'000);
   ask("GPU-0", 200'000);
@@ -190,13 +193,13 @@ TEST_F(ControlTest, CommandsAreSerializedPerGpu) {
   EXPECT_EQ(std::ranges::count(world.writes, "GPU-0 300 W"), 1);
 }
 
-TEST_F(ControlTest, AFullQueueSaysBusy) {
+TEST_F(SettingControllerTest, AFullQueueSaysBusy) {
   RecordProperty("contract", "B18");
   daemon.hold_replies = true;
   std::size_t busy = 0;
-  for (std::size_t i = 0; i < GpuQueue::kMostWaiting + 3; ++i) {
-    const auto sent = daemon.control().send(
-        {{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, Put{power_limit(300'000), {}}});
+  for (std::size_t i = 0; i < GpuQueue::kMaxQueuedChanges + 3; ++i) {
+    const auto sent = daemon.control().submit_async(
+        {{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, SetValue{power_limit(300'000), {}}});
     ASSERT_TRUE(sent.ok());
     if (sent->front().error) {
       EXPECT_EQ(sent->front().error->code, Errc::busy);
@@ -205,16 +208,16 @@ TEST_F(ControlTest, AFullQueueSaysBusy) {
   }
   EXPECT_EQ(busy, 2U);  // one change is under way
   daemon.release_replies();
-  EXPECT_EQ(world.writes.size(), GpuQueue::kMostWaiting + 1);
+  EXPECT_EQ(world.writes.size(), GpuQueue::kMaxQueuedChanges + 1);
 }
 
 // Changes under a lease that ends meanwhile.
-class LapsingTest : public ControlTest {
+class AuthorizationExpiryTest : public SettingControllerTest {
  protected:
-  Request wish(std::int64_t milliwatts) {
-    Asker asker{"lease:x", false, "r", daemon.loop.now(), "uid 7", "uid 7"};
-    Request request{asker, {"GPU-0"}, Put{power_limit(milliwatts), {}}};
-    request.right = [this](const DeviceId&) -> Result<void> {
+  ChangeRequest wish(std::int64_t milliwatts) {
+    ChangeRequester asker{"lease:x", false, "r", daemon.loop.now(), "uid 7", "uid 7"};
+    ChangeRequest request{asker, {"GPU-0"}, SetValue{power_limit(milliwatts), {}}};
+    request.authorization_check = [this](const DeviceId&) -> Result<void> {
       if (held) return {};
       return Error{Errc::conflict, "the lease x is over"};
     };
@@ -224,26 +227,26 @@ class LapsingTest : public ControlTest {
   bool held = true;
 };
 
-TEST_F(LapsingTest, QueuedChangeWithLapsedAuthorizationIsRefused) {
+TEST_F(AuthorizationExpiryTest, QueuedChangeWithLapsedAuthorizationIsRefused) {
   daemon.hold_replies = true;
   for (const int watts : {300, 310, 320}) {
-    ASSERT_TRUE(daemon.control().send(wish(std::int64_t{watts} * 1000)).ok());
+    ASSERT_TRUE(daemon.control().submit_async(wish(std::int64_t{watts} * 1000)).ok());
   }
   daemon.settle();
   held = false;
-  daemon.control().drop_lapsed();
+  daemon.control().refuse_unauthorized();
   const auto all = daemon.control().operations().all();
   const auto lapsed = [](const Operation& one) {
-    return one.change.error && one.change.error->code == Errc::conflict;
+    return one.result.error && one.result.error->code == Errc::conflict;
   };
   EXPECT_EQ(std::ranges::count_if(all, lapsed), 2);
   daemon.release_replies();
   EXPECT_TRUE(world.writes.empty());
 }
 
-TEST_F(LapsingTest, TheRightIsAskedForRightBeforeTheDriverIs) {
+TEST_F(AuthorizationExpiryTest, TheRightIsAskedForRightBeforeTheDriverIs) {
   daemon.hold_replies = true;  // of the look that comes first
-  ASSERT_TRUE(daemon.control().send(wish(300'000)).ok());
+  ASSERT_TRUE(daemon.control().submit_async(wish(300'000)).ok());
   daemon.settle();
   held = false;
   daemon.release_replies();
@@ -254,27 +257,27 @@ TEST_F(LapsingTest, TheRightIsAskedForRightBeforeTheDriverIs) {
   EXPECT_EQ(world.audit.back().error, "the lease x is over");
 }
 
-TEST_F(LapsingTest, RestoreSucceedsAfterAuthorizationLapses) {
-  ASSERT_TRUE(daemon.control().send(wish(300'000)).ok());
+TEST_F(AuthorizationExpiryTest, RestoreSucceedsAfterAuthorizationLapses) {
+  ASSERT_TRUE(daemon.control().submit_async(wish(300'000)).ok());
   daemon.settle();
   ASSERT_EQ(world.power("GPU-0").lowest, 300'000);
   daemon.hold_replies = true;
-  Request back = wish(0);
+  ChangeRequest back = wish(0);
   back.action = Restore{SettingKind::power_limit};
-  ASSERT_TRUE(daemon.control().send(back).ok());
+  ASSERT_TRUE(daemon.control().submit_async(back).ok());
   daemon.settle();
   held = false;
   daemon.release_replies();
   EXPECT_EQ(world.power("GPU-0").lowest, 700'000);
 }
 
-TEST_F(ControlTest, DriverHostExitFailsRunningChange) {
+TEST_F(SettingControllerTest, DriverHostExitFailsRunningChange) {
   RecordProperty("contract", "B12");
   daemon.hold_replies = true;
   std::optional<Error> error;
-  daemon.control().ask(
-      {{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, Put{power_limit(300'000), {}}},
-      [&](const Result<Control::Changes>& heard) { error = heard->front().error; });
+  daemon.control().submit(
+      {{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, SetValue{power_limit(300'000), {}}},
+      [&](const Result<SettingController::Changes>& heard) { error = heard->front().error; });
   daemon.settle();
   daemon.lose_host();
   ASSERT_TRUE(error);
@@ -284,7 +287,7 @@ TEST_F(ControlTest, DriverHostExitFailsRunningChange) {
   EXPECT_TRUE(world.writes.empty());
 }
 
-TEST_F(ControlTest, AnUnknownGpuIsAnErrorBeforeAnythingIsQueued) {
+TEST_F(SettingControllerTest, AnUnknownGpuIsAnErrorBeforeAnythingIsQueued) {
   RecordProperty("contract", "B11");
   daemon.put("a", power_limit(300'000), {}, "GPU-9");
   ASSERT_TRUE(daemon.error);
@@ -292,20 +295,20 @@ TEST_F(ControlTest, AnUnknownGpuIsAnErrorBeforeAnythingIsQueued) {
   EXPECT_TRUE(daemon.control().operations().all().empty());
 }
 
-TEST_F(ControlTest, AsyncChangeIsFoundAsOperation) {
+TEST_F(SettingControllerTest, AsyncChangeIsFoundAsOperation) {
   RecordProperty("contract", "B9");
-  const auto sent = daemon.control().send(
-      {{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, Put{power_limit(300'000), {}}});
+  const auto sent = daemon.control().submit_async(
+      {{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, SetValue{power_limit(300'000), {}}});
   ASSERT_TRUE(sent.ok());
-  EXPECT_EQ(sent->front().outcome, Outcome::queued);
+  EXPECT_EQ(sent->front().outcome, ChangeOutcome::queued);
   daemon.settle();
-  const Operation* operation = daemon.control().operations().find(sent->front().operation);
+  const Operation* operation = daemon.control().operations().find(sent->front().operation_id);
   ASSERT_NE(operation, nullptr);
   EXPECT_EQ(operation->state, OperationState::done);
-  EXPECT_EQ(operation->change.outcome, Outcome::applied);
+  EXPECT_EQ(operation->result.outcome, ChangeOutcome::applied);
 }
 
-TEST_F(ControlTest, AReloadedDriverIsSetAgain) {
+TEST_F(SettingControllerTest, AReloadedDriverIsSetAgain) {
   daemon.put("a", power_limit(300'000));
   daemon.put("a", gpu_clocks(1200, 1500), {}, "GPU-1");
   daemon.lose_host();
@@ -315,18 +318,18 @@ TEST_F(ControlTest, AReloadedDriverIsSetAgain) {
                                   "GPU-1 [1200, 1500] MHz"}));
 }
 
-TEST_F(ControlTest, ResetRefusesBusyGpuAndReappliesSettings) {
+TEST_F(SettingControllerTest, ResetRefusesBusyGpuAndReappliesSettings) {
   daemon.put("a", power_limit(300'000));
-  Request request{{"root", true, "r", daemon.loop.now()}, {"GPU-0"}, Reset{}};
+  ChangeRequest request{{"root", true, "r", daemon.loop.now()}, {"GPU-0"}, Reset{}};
   daemon.resettable = Error{Errc::conflict, "in use"};
   EXPECT_EQ(daemon.ask(request).front().error->code, Errc::conflict);
   daemon.resettable = {};
-  EXPECT_EQ(daemon.ask(request).front().outcome, Outcome::reset);
+  EXPECT_EQ(daemon.ask(request).front().outcome, ChangeOutcome::reset);
   EXPECT_EQ(daemon.resets, std::vector<DeviceId>{"GPU-0"});
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 300 W"}));
 }
 
-TEST_F(ControlTest, RestoringEverythingIsOneChangeForEachSetting) {
+TEST_F(SettingControllerTest, RestoringEverythingIsOneChangeForEachSetting) {
   daemon.put("a", power_limit(300'000));
   daemon.put("a", persistence(true));
   const auto changes = daemon.ask({{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, Restore{}});
@@ -337,9 +340,9 @@ TEST_F(ControlTest, RestoringEverythingIsOneChangeForEachSetting) {
   EXPECT_EQ(daemon.error->code, Errc::not_found);
 }
 
-TEST(Control, IsOffUnlessSwitchedOn) {
-  World world = World::with_gpus(1);
-  Daemon daemon(world, Policy{});
+TEST(SettingController, IsOffUnlessSwitchedOn) {
+  ControlFixture world = ControlFixture::with_gpus(1);
+  Daemon daemon(world, ControlPolicy{});
   daemon.greet();
   daemon.put("a", power_limit(300'000));
   ASSERT_TRUE(daemon.error);
@@ -348,54 +351,54 @@ TEST(Control, IsOffUnlessSwitchedOn) {
   EXPECT_TRUE(world.writes.empty());
 }
 
-TEST(Control, RefusalsAreNotedAFewAMinute) {
-  World world = World::with_gpus(1);
+TEST(SettingController, RefusalsAreNotedAFewAMinute) {
+  ControlFixture world = ControlFixture::with_gpus(1);
   Daemon daemon(world);
   daemon.greet();
   for (int i = 0; i < 100; ++i) daemon.put("a", power_limit(300'000), {}, "GPU-9");
-  EXPECT_EQ(world.audit.size(), static_cast<std::size_t>(AuditTrail::kRefusals));
+  EXPECT_EQ(world.audit.size(), static_cast<std::size_t>(AuditTrail::kMaxRefusalsPerMinute));
   daemon.pass(minutes(1));
   daemon.put("a", power_limit(300'000), {}, "GPU-9");
   EXPECT_NE(world.audit.back().error->find("70 earlier refusals"), std::string::npos);
 }
 
-TEST(Control, AuditRefusalLimitIsPerRequester) {
-  World world = World::with_gpus(1);
+TEST(SettingController, AuditRefusalLimitIsPerRequester) {
+  ControlFixture world = ControlFixture::with_gpus(1);
   Daemon daemon(world);
   daemon.greet();
   for (int i = 0; i < 100; ++i) daemon.put("a", power_limit(300'000), {}, "GPU-9");
   daemon.put("b", power_limit(300'000), {}, "GPU-9");
-  EXPECT_EQ(world.audit.size(), AuditTrail::kRefusals + 1U);
+  EXPECT_EQ(world.audit.size(), AuditTrail::kMaxRefusalsPerMinute + 1U);
   EXPECT_EQ(world.audit.back().by, "b");
   EXPECT_EQ(world.audit.back().source, AuditEntry::Source::refused);
 }
 
-TEST(Control, FailedChangeAuditIsLimitedExceptForAdministrators) {
-  World world = World::with_gpus(1);
+TEST(SettingController, FailedChangeAuditIsLimitedExceptForAdministrators) {
+  ControlFixture world = ControlFixture::with_gpus(1);
   Daemon daemon(world);
   daemon.greet();
-  const auto fail = [&](const Asker& asker) {
+  const auto fail = [&](const ChangeRequester& asker) {
     for (int i = 0; i < 100; ++i) {
-      daemon.ask({asker, {"GPU-0"}, Put{power_limit(1'000), {}}});
+      daemon.ask({asker, {"GPU-0"}, SetValue{power_limit(1'000), {}}});
     }
     return std::exchange(world.audit, {}).size();
   };
-  const Asker tenant{"lease:x", false, "r", {}, "uid 7", "uid 7"};
-  EXPECT_EQ(fail(tenant), static_cast<std::size_t>(AuditTrail::kRefusals));
+  const ChangeRequester tenant{"lease:x", false, "r", {}, "uid 7", "uid 7"};
+  EXPECT_EQ(fail(tenant), static_cast<std::size_t>(AuditTrail::kMaxRefusalsPerMinute));
   EXPECT_EQ(fail({"uid 7"}), 0U);  // the limit holds with and without a lease
   EXPECT_EQ(fail({"uid 0", true}), 100U);
 }
 
-TEST(Control, AuditSourceReflectsRequesterRole) {
-  World world = World::with_gpus(1);
+TEST(SettingController, AuditSourceReflectsRequesterRole) {
+  ControlFixture world = ControlFixture::with_gpus(1);
   Daemon daemon(world);
   daemon.greet();
   using Source = AuditEntry::Source;
-  const auto source = [&](const Asker& asker, const char* gpu = "GPU-0") {
-    daemon.ask({asker, {gpu}, Put{power_limit(300'000), {}}});
+  const auto source = [&](const ChangeRequester& asker, const char* gpu = "GPU-0") {
+    daemon.ask({asker, {gpu}, SetValue{power_limit(300'000), {}}});
     return world.audit.back().source;
   };
-  Asker member{"uid 7"};
+  ChangeRequester member{"uid 7"};
   member.member = true;
   EXPECT_EQ(source(member), Source::user);
   EXPECT_EQ(source(member, "GPU-9"), Source::user);
@@ -404,42 +407,44 @@ TEST(Control, AuditSourceReflectsRequesterRole) {
   EXPECT_EQ(source({"uid 0", true}), Source::administrator);
   EXPECT_EQ(source({"uid 0", true}, "GPU-9"), Source::administrator);
   EXPECT_EQ(source({"lease:x", false, "", {}, "uid 7", "uid 7"}), Source::lease);
-  EXPECT_EQ(world.audit.back().person, "uid 7");
+  EXPECT_EQ(world.audit.back().quota_group, "uid 7");
   EXPECT_EQ(source({"lease:x", true, "", {}, "uid 0", "uid 7"}), Source::administrator);
-  Asker stranger{"anonymous over TCP"};
+  ChangeRequester stranger{"anonymous over TCP"};
   stranger.over_tcp = true;
   EXPECT_EQ(source(stranger, "GPU-9"), Source::refused_over_tcp);
 }
 
-TEST(Control, ExpiryIsAuditedAsTheDaemons) {
-  World world = World::with_gpus(1);
+TEST(SettingController, ExpiryIsAuditedAsTheDaemons) {
+  ControlFixture world = ControlFixture::with_gpus(1);
   Daemon daemon(world);
   daemon.greet();
   daemon.put("uid 7", power_limit(300'000), seconds(1));
   daemon.pass(seconds(2));
-  EXPECT_EQ(world.audit.back().by, kOurselves);
+  EXPECT_EQ(world.audit.back().by, kDaemonOwner);
   EXPECT_EQ(world.audit.back().source, AuditEntry::Source::gpuyard);
 }
 
-class DeedTest : public ::testing::Test {
+class AuditedActionTest : public ::testing::Test {
  protected:
   // Returns the entries written for this many actions of the asker.
-  std::vector<AuditEntry> deeds_of(const Asker& asker, int count) {
+  std::vector<AuditEntry> deeds_of(const ChangeRequester& asker, int count) {
     world.audit.clear();
-    for (int i = 0; i < count; ++i) daemon.control().note_done(asker, "an action");
+    for (int i = 0; i < count; ++i) daemon.control().record_action(asker, "an action");
     daemon.settle();
     return world.audit;
   }
 
-  World world;
+  ControlFixture world;
   Daemon daemon{world};
 };
 
-TEST_F(DeedTest, AuditIsLimitedPerMinuteExceptForAdministrators) {
-  EXPECT_EQ(deeds_of({"uid 7"}, 100).size(), static_cast<std::size_t>(AuditTrail::kRefusals));
-  Asker member{"uid 8"};
+TEST_F(AuditedActionTest, AuditIsLimitedPerMinuteExceptForAdministrators) {
+  EXPECT_EQ(deeds_of({"uid 7"}, 100).size(),
+            static_cast<std::size_t>(AuditTrail::kMaxRefusalsPerMinute));
+  ChangeRequester member{"uid 8"};
   member.member = true;
-  EXPECT_EQ(deeds_of(member, 300).size(), static_cast<std::size_t>(AuditTrail::kMembersDeeds));
+  EXPECT_EQ(deeds_of(member, 300).size(),
+            static_cast<std::size_t>(AuditTrail::kMaxActionsPerMinute));
   EXPECT_EQ(deeds_of({"uid 0", true}, 300).size(), 300U);
   daemon.pass(minutes(1));
   const auto later = deeds_of({"uid 7"}, 1);
@@ -447,15 +452,15 @@ TEST_F(DeedTest, AuditIsLimitedPerMinuteExceptForAdministrators) {
   EXPECT_EQ(later[0].action, "an action (70 earlier entries were not recorded)");
 }
 
-TEST_F(DeedTest, RefusalsTakeNoShareOfTheUsersActions) {
-  const Asker user{"uid 7"};
+TEST_F(AuditedActionTest, RefusalsTakeNoShareOfTheUsersActions) {
+  const ChangeRequester user{"uid 7"};
   for (int i = 0; i < 100; ++i) {
-    daemon.control().note_refusal(user, "an attempt", {Errc::denied, "no"});
+    daemon.control().record_refusal(user, "an attempt", {Errc::denied, "no"});
   }
-  EXPECT_EQ(deeds_of(user, 1).size(), 1U + AuditTrail::kRefusals);
+  EXPECT_EQ(deeds_of(user, 1).size(), 1U + AuditTrail::kMaxRefusalsPerMinute);
 }
 
-TEST_F(DeedTest, FailedAuditWriteIsLoggedOnceAMinute) {
+TEST_F(AuditedActionTest, FailedAuditWriteIsLoggedOnceAMinute) {
   CapturedLog log;
   world.disk_fails = Error{Errc::unavailable, "disk full"};
   for (int minute = 0; minute < 2; ++minute) {
@@ -469,27 +474,27 @@ TEST_F(DeedTest, FailedAuditWriteIsLoggedOnceAMinute) {
 }
 
 TEST(Refusals, ManyAddressesShareOneEntryAMinute) {
-  World world;
+  ControlFixture world;
   Daemon daemon(world);
   const auto refuse = [&](const std::string& address) {
-    Asker asker{address};
+    ChangeRequester asker{address};
     asker.over_tcp = true;
-    daemon.control().note_refusal(asker, "invalid token", {Errc::denied, "unknown"});
+    daemon.control().record_refusal(asker, "invalid token", {Errc::denied, "unknown"});
     daemon.settle();
   };
   for (int i = 0; i < 1000; ++i) refuse("192.0.2." + std::to_string(i));
-  EXPECT_EQ(world.audit.size(), AuditTrail::kMostAddresses + 1);
+  EXPECT_EQ(world.audit.size(), AuditTrail::kMaxAddresses + 1);
   // Local users are counted separately.
-  daemon.control().note_refusal({"uid 7"}, "an attempt", {Errc::denied, "no"});
+  daemon.control().record_refusal({"uid 7"}, "an attempt", {Errc::denied, "no"});
   daemon.settle();
   EXPECT_EQ(world.audit.back().by, "uid 7");
 }
 
 TEST(Asking, CountsForThePersonBehindTheUid) {
-  Asker asker{"uid 100007"};
-  asker.person = "uid 7";
-  EXPECT_EQ(asker.requester(), (Requester{"uid 7", false}));
-  EXPECT_EQ((Asker{"uid 0", true}.requester()), (Requester{"uid 0", true}));
+  ChangeRequester asker{"uid 100007"};
+  asker.quota_owner = "uid 7";
+  EXPECT_EQ(asker.queue_requester(), (Requester{"uid 7", false}));
+  EXPECT_EQ((ChangeRequester{"uid 0", true}.queue_requester()), (Requester{"uid 0", true}));
 }
 
 }  // namespace

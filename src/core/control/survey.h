@@ -9,15 +9,15 @@
 
 namespace gpuyard::control {
 
-struct Surveyed {
+struct SettingReading {
   DeviceId gpu;
   SettingKind kind{};
-  Result<SettingState> seen = Error{Errc::timed_out, "the GPU did not respond in time"};
+  Result<SettingState> state = Error{Errc::timed_out, "the GPU did not respond in time"};
 };
 
 // Tells the settings by GPU and kind, in their order. A setting without an answer after `patience`
 // is told as Errc::timed_out. Told once, never inside the call.
-void survey(Loop&, Control&, const std::vector<DeviceId>&, Duration patience,
-            std::function<void(const std::vector<Surveyed>&)> told);
+void read_settings(Loop&, SettingController&, const std::vector<DeviceId>&, Duration patience,
+                   std::function<void(const std::vector<SettingReading>&)> told);
 
 }  // namespace gpuyard::control

@@ -13,7 +13,7 @@
 namespace gpuyard::energy {
 
 // The readings of one GPU at one moment.
-struct Observation {
+struct EnergyReading {
   TimePoint taken;
   std::optional<std::int64_t> counter_mj;  // since the driver was loaded or the GPU reset
   bool has_counter = true;  // false: the GPU says that it has none, and only power is left
@@ -22,9 +22,9 @@ struct Observation {
 };
 
 // Returns nothing if the sample has neither counter nor power.
-std::optional<Observation> observation_of(const Sample&);
+std::optional<EnergyReading> energy_reading_of(const Sample&);
 // Says why it has neither; "" if it has one of them.
-std::string why_no_energy(const Sample&);
+std::string missing_energy_reason(const Sample&);
 
 // Within one session a counter does not start over, unless the GPU is reset or the same driver is
 // loaded anew: the drop of the counter shows both.
@@ -55,8 +55,8 @@ struct AccountState {
   WallTime first_seen{};
   WallTime epoch_since{};
   std::int64_t epoch_start_mj = 0;  // Amounts::device_mj() at that time
-  TimePoint last = {};              // the last reading
-  WallTime last_wall{};
+  TimePoint last_reading_at = {};   // the last reading
+  WallTime last_reading_wall{};
   std::optional<std::int64_t> counter_mj = {};  // at that reading; empty: power is integrated
   Amounts amounts = {};
 
@@ -64,51 +64,51 @@ struct AccountState {
 };
 
 // An account at the edge of a window.
-struct Mark {
+struct AccountMark {
   std::int64_t device_mj = 0;
   std::int64_t estimated_mj = 0;
   Duration unknown{};
   std::uint64_t epoch = 1;
   TimePoint taken;  // of the account's last reading
 
-  friend bool operator==(const Mark&, const Mark&) = default;
+  friend bool operator==(const AccountMark&, const AccountMark&) = default;
 };
 
 class Account {
  public:
   // The longest step between two readings over which power is integrated. The energy of a longer
   // one is unknown.
-  static constexpr Duration kLongestStep = std::chrono::seconds(5);
+  static constexpr Duration kMaxStep = std::chrono::seconds(5);
   // A counter that grows faster than this has jumped, and a power beyond it is not integrated: no
   // GPU draws more. The counters of simulated GPUs are exempt, because their time may run fast.
-  static constexpr std::int64_t kMostWatts = kMostBoardWatts;
+  static constexpr std::int64_t kMaxWatts = kMaxBoardWatts;
   // How far a counter may lag behind, and then catch up at once.
-  static constexpr Duration kCounterLag = std::chrono::seconds(1);
+  static constexpr Duration kMaxCounterLag = std::chrono::seconds(1);
 
   // Begins the account of a new GPU: only the growth of its counter from now on is booked.
-  Account(const Observation& first, Session, WallTime);
+  Account(const EnergyReading& first, Session, WallTime);
   // Continues the account of an earlier daemon. The growth of the counter until the first reading
   // is booked as daemon_down_mj.
   explicit Account(AccountState earlier) : state_(std::move(earlier)), resumed_(true) {}
 
   // Readings that are not newer than the last are ignored.
-  void observe(const Observation&, const Session&, WallTime);
+  void record(const EnergyReading&, const Session&, WallTime);
   // Puts another account of the same GPU, whose readings are all older, before this one.
-  void precede(const AccountState& earlier);
+  void prepend(const AccountState& earlier);
 
   const AccountState& state() const { return state_; }
-  Mark mark() const;
+  AccountMark mark() const;
 
  private:
-  bool waits_for_counter(const Observation&) const;
+  bool is_awaiting_counter(const EnergyReading&) const;
   void count(std::int64_t growth_mj, Duration step, WallTime);
-  void integrate(const Observation&, Duration step);
+  void integrate(const EnergyReading&, Duration step);
   void book(std::int64_t energy_mj);
   void begin_epoch(WallTime);
 
   AccountState state_;
   std::optional<std::int64_t> power_mw_;  // at the last reading
-  std::int64_t carry_ = 0;                // integrated rest of less than a millijoule
+  std::int64_t remainder_ = 0;            // integrated rest of less than a millijoule
   bool resumed_ = false;                  // no reading of this daemon's life yet
 };
 

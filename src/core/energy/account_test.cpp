@@ -16,20 +16,20 @@ const Session kSession{"boot-a", "535"};
 TimePoint at(double s) {
   return kStart + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(s));
 }
-Observation counted(double s, std::int64_t mj) {
+EnergyReading counted(double s, std::int64_t mj) {
   return {at(s), mj, true, 100'000};
 }
-Observation powered(double s, std::int64_t mw) {
+EnergyReading powered(double s, std::int64_t mw) {
   return {at(s), std::nullopt, false, mw};
 }
-Observation silent(double s) {
+EnergyReading silent(double s) {
   return {at(s), std::nullopt, true, 100'000};
 }
 
 class AccountTest : public ::testing::Test {
  protected:
-  void observe(const Observation& now, const Session& session = kSession) {
-    account_.observe(now, session, kWall + milliseconds(to_milliseconds(now.taken - kStart)));
+  void observe(const EnergyReading& now, const Session& session = kSession) {
+    account_.record(now, session, kWall + milliseconds(to_milliseconds(now.taken - kStart)));
   }
   const Amounts& amounts() const { return account_.state().amounts; }
 
@@ -81,9 +81,9 @@ TEST_F(AccountTest, ACounterThatJumpsIsNotBelieved) {
 
 TEST_F(AccountTest, StrayZeroReadingAddsNoEnergy) {
   Account busy(counted(0, 5'000'000'000), kSession, kWall);
-  busy.observe(counted(1, 5'000'000'250), kSession, kWall);
-  busy.observe(counted(2, 0), kSession, kWall);
-  busy.observe(counted(3, 5'000'000'750), kSession, kWall);
+  busy.record(counted(1, 5'000'000'250), kSession, kWall);
+  busy.record(counted(2, 0), kSession, kWall);
+  busy.record(counted(3, 5'000'000'750), kSession, kWall);
   EXPECT_EQ(busy.state().amounts.device_mj(), 250);
   EXPECT_EQ(busy.state().epoch, 3U);
 }
@@ -91,9 +91,9 @@ TEST_F(AccountTest, StrayZeroReadingAddsNoEnergy) {
 TEST_F(AccountTest, AnImpossiblePowerIsUnknownAndNotBooked) {
   for (const std::int64_t mw : {std::int64_t{4'000'000'000}, std::int64_t{-1}}) {
     Account t4(powered(0, 60'000), kSession, kWall);
-    t4.observe(powered(1, mw), kSession, kWall);
-    t4.observe(powered(2, 60'000), kSession, kWall);
-    t4.observe(powered(3, 60'000), kSession, kWall);
+    t4.record(powered(1, mw), kSession, kWall);
+    t4.record(powered(2, 60'000), kSession, kWall);
+    t4.record(powered(3, 60'000), kSession, kWall);
     EXPECT_EQ(t4.state().amounts.device_mj(), 60'000);
     EXPECT_EQ(t4.state().amounts.unknown, seconds(2)) << "the steps to and from that reading";
   }
@@ -101,7 +101,7 @@ TEST_F(AccountTest, AnImpossiblePowerIsUnknownAndNotBooked) {
 
 TEST_F(AccountTest, ContradictedReadingIsUnknown) {
   observe(counted(1, 5'000'250));
-  Observation contradicted = counted(2, 5'900'250);
+  EnergyReading contradicted = counted(2, 5'900'250);
   contradicted.contradicted = true;
   observe(contradicted);
   EXPECT_EQ(amounts().device_mj(), 250);
@@ -118,8 +118,8 @@ TEST_F(AccountTest, ACounterThatCatchesUpIsBelieved) {
 
 TEST_F(AccountTest, PowerIsIntegratedWithoutCounter) {
   Account t4(powered(0, 60'000), kSession, kWall);
-  t4.observe(powered(1, 70'000), kSession, kWall);
-  t4.observe(powered(3, 50'000), kSession, kWall);
+  t4.record(powered(1, 70'000), kSession, kWall);
+  t4.record(powered(3, 50'000), kSession, kWall);
   EXPECT_EQ(t4.state().amounts.device_mj(), 65'000 + 120'000);
   EXPECT_EQ(t4.state().amounts.estimated_mj, 185'000);
   EXPECT_EQ(t4.state().amounts.unknown, Duration::zero());
@@ -127,13 +127,13 @@ TEST_F(AccountTest, PowerIsIntegratedWithoutCounter) {
 
 TEST_F(AccountTest, SmallStepsLoseNoMillijoules) {
   Account t4(powered(0, 333), kSession, kWall);
-  for (int i = 1; i <= 10'000; ++i) t4.observe(powered(i * 0.001, 333), kSession, kWall);
+  for (int i = 1; i <= 10'000; ++i) t4.record(powered(i * 0.001, 333), kSession, kWall);
   EXPECT_NEAR(static_cast<double>(t4.state().amounts.device_mj()), 3330, 1);
 }
 
 TEST_F(AccountTest, AGapWithoutPowerIsUnknownAndNotInvented) {
   Account t4(powered(0, 60'000), kSession, kWall);
-  t4.observe(powered(60, 60'000), kSession, kWall);
+  t4.record(powered(60, 60'000), kSession, kWall);
   EXPECT_EQ(t4.state().amounts.device_mj(), 0);
   EXPECT_EQ(t4.state().amounts.unknown, seconds(60));
 }
@@ -151,17 +151,17 @@ TEST_F(AccountTest, AnEstimateStandsWhenTheCounterIsBack) {
 TEST_F(AccountTest, GrowthDuringDaemonDowntimeIsBookedSeparately) {
   observe(counted(1, 5'000'250));
   Account again(account_.state());
-  again.observe(counted(3600, 5'400'250), kSession, kWall);
+  again.record(counted(3600, 5'400'250), kSession, kWall);
   EXPECT_EQ(again.state().amounts.daemon_down_mj, 400'000);
   EXPECT_EQ(again.state().epoch, 1U);
-  again.observe(counted(3601, 5'400'350), kSession, kWall);
+  again.record(counted(3601, 5'400'350), kSession, kWall);
   EXPECT_EQ(again.state().amounts.unattributed_mj, 350);
   EXPECT_EQ(again.state().amounts.daemon_down_mj, 400'000);
 }
 
 TEST_F(AccountTest, AnotherBootIsAnotherEpochHoweverHighItsCounter) {
   Account again(account_.state());
-  again.observe(counted(3600, 6'000'000), {"boot-b", "535"}, kWall);
+  again.record(counted(3600, 6'000'000), {"boot-b", "535"}, kWall);
   EXPECT_EQ(again.state().epoch, 2U);
   EXPECT_EQ(again.state().amounts.daemon_down_mj, 6'000'000) << "all of it since that boot";
   EXPECT_EQ(again.state().amounts.unknown, seconds(3600));
@@ -171,7 +171,7 @@ TEST_F(AccountTest, AnotherBootIsAnotherEpochHoweverHighItsCounter) {
 TEST_F(AccountTest, DowntimeWithoutCounterIsUnknown) {
   Account t4(powered(0, 60'000), kSession, kWall);
   Account again(t4.state());
-  again.observe(powered(2, 60'000), kSession, kWall);
+  again.record(powered(2, 60'000), kSession, kWall);
   EXPECT_EQ(again.state().amounts.device_mj(), 0);
   EXPECT_EQ(again.state().amounts.unknown, seconds(2));
 }
@@ -183,7 +183,7 @@ TEST_F(AccountTest, AnEarlierAccountComesBefore) {
   earlier.first_seen = kWall - std::chrono::hours(1);
   earlier.epoch = 4;
   earlier.amounts = {1'000, 50, 20, seconds(7)};
-  account_.precede(earlier);
+  account_.prepend(earlier);
   const AccountState& state = account_.state();
   EXPECT_EQ(state.epoch, 5U);
   EXPECT_EQ(state.first_seen, earlier.first_seen);
@@ -194,12 +194,12 @@ TEST_F(AccountTest, AnEarlierAccountComesBefore) {
 TEST(ObservationOf, AnImpossiblePowerIsNone) {
   Sample sample;
   sample.set({Metric::power_draw, 0, kStart, std::int64_t{4'000'000'000}});
-  EXPECT_FALSE(observation_of(sample));
+  EXPECT_FALSE(energy_reading_of(sample));
 }
 
 TEST(ObservationOf, SampleWithoutEnergyAndPowerIsEmpty) {
-  EXPECT_FALSE(observation_of(Sample{}));
-  EXPECT_FALSE(observation_of(
+  EXPECT_FALSE(energy_reading_of(Sample{}));
+  EXPECT_FALSE(energy_reading_of(
       missing_sample({Probe::energy, Probe::power}, {MissingReason::timed_out, ""}, kStart)));
 }
 
@@ -208,7 +208,7 @@ TEST(ObservationOf, OnlyAGpuThatSaysSoHasNoCounter) {
                             MissingReason::failed, MissingReason::timed_out}) {
     Sample sample = missing_sample({Probe::energy}, {reason, ""}, kStart);
     sample.set({Metric::power_draw, 0, kStart, std::int64_t{60'000}});
-    const auto seen = observation_of(sample);
+    const auto seen = energy_reading_of(sample);
     ASSERT_TRUE(seen);
     EXPECT_EQ(seen->power_mw, 60'000);
     const bool none =

@@ -17,36 +17,36 @@ namespace gpuyard::energy {
 // An archive in memory, which answers when the test says so.
 class FakeArchive final : public EnergyStorage {
  public:
-  bool load(std::function<void(Result<Books>)> loaded) override {
+  bool load(std::function<void(Result<LedgerState>)> loaded) override {
     ++loads;
     loaded_ = std::move(loaded);
     return true;
   }
-  bool save(Changes changes, std::function<void(const Result<void>&)> saved) override {
+  bool save(EnergyTransaction changes, std::function<void(const Result<void>&)> saved) override {
     saves.push_back(std::move(changes));
     saved_.push_back(std::move(saved));
     return true;
   }
   std::vector<std::string> notes() const override { return notes_; }
 
-  void answer_load(Result<Books> books) { std::exchange(loaded_, nullptr)(std::move(books)); }
+  void answer_load(Result<LedgerState> books) { std::exchange(loaded_, nullptr)(std::move(books)); }
   void answer_saves(const Result<void>& done = {}) {
     for (const auto& saved : std::exchange(saved_, {})) saved(done);
   }
 
   int loads = 0;
-  std::vector<Changes> saves;
+  std::vector<EnergyTransaction> saves;
   std::vector<std::string> notes_;
 
  private:
-  std::function<void(Result<Books>)> loaded_;
+  std::function<void(Result<LedgerState>)> loaded_;
   std::vector<std::function<void(const Result<void>&)>> saved_;
 };
 
-class FakeReads final : public FreshReads {
+class FakeReads final : public FreshReader {
  public:
   explicit FakeReads(ManualLoop& loop) : loop_(loop) {}
-  void fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) override {
+  void read_fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) override {
     EXPECT_EQ(probes, kEnergyProbes);
     loop_.post([this, done = std::move(done)] { done(now()); });
   }

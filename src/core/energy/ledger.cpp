@@ -16,44 +16,44 @@ bool is_plain(std::string_view name) {
   });
 }
 
-Error no_window(std::string_view id) {
+Error unknown_window_error(std::string_view id) {
   return {Errc::not_found,
           fmt::format("no open energy window \"{}\"; it was ended, or its time ran out", id)};
 }
 
 // Returns how far a moment of another boot has to be shifted onto this boot's clock.
-Duration onto_this_boot(TimePoint then, WallTime then_wall, TimePoint now, WallTime now_wall) {
+Duration boot_clock_shift(TimePoint then, WallTime then_wall, TimePoint now, WallTime now_wall) {
   const Duration ago = std::max<Duration>(now_wall - then_wall, Duration::zero());
   return now - ago - then;
 }
 
 }  // namespace
 
-std::size_t Ledger::place_of(std::string_view uuid, bool simulated) const {
+std::size_t Ledger::entry_index_of(std::string_view uuid, bool simulated) const {
   const auto found = std::ranges::find_if(entries_, [&](const Entry& entry) {
     return entry.account.state().session.simulated == simulated && entry.uuid == uuid;
   });
   return found != entries_.end() ? static_cast<std::size_t>(found - entries_.begin()) : kNoEntry;
 }
 
-void Ledger::observe(const Snapshot& snapshot) {
+void Ledger::record(const Snapshot& snapshot) {
   if (!snapshot.driver.initialised) return;
   const gpuyard::DriverInfo& driver = snapshot.driver.info;
   const Session session{boot_id_, driver.driver_version.value_or(""), driver.simulated};
-  for (const DeviceState& device : snapshot.devices) observe(device, session, snapshot.wall);
-  if (!windows_.empty()) note_peaks();
+  for (const DeviceState& device : snapshot.devices) record(device, session, snapshot.wall);
+  if (!windows_.empty()) update_peaks();
 }
 
-void Ledger::observe(const DeviceState& device, const Session& session, WallTime wall) {
-  auto seen = device.info.uuid.empty() ? std::nullopt : observation_of(device.sample);
+void Ledger::record(const DeviceState& device, const Session& session, WallTime wall) {
+  auto seen = device.info.uuid.empty() ? std::nullopt : energy_reading_of(device.sample);
   if (!seen) return;
   seen->contradicted = !device.contradiction.empty();
-  std::size_t place = place_of(device.info.uuid, session.simulated);
+  std::size_t place = entry_index_of(device.info.uuid, session.simulated);
   if (place != kNoEntry) {
-    entries_[place].account.observe(*seen, session, wall);
-  } else if (entries_.size() < kMostAccounts) {
-    std::optional<First> first;
-    if (!adopted_) first = First{*seen, session, wall};
+    entries_[place].account.record(*seen, session, wall);
+  } else if (entries_.size() < kMaxAccounts) {
+    std::optional<FirstReading> first;
+    if (!restored_) first = FirstReading{*seen, session, wall};
     place = entries_.size();
     entries_.push_back({device.info.uuid, Account(*seen, session, wall), std::move(first)});
     join_windows(place);
@@ -64,14 +64,15 @@ void Ledger::observe(const DeviceState& device, const Session& session, WallTime
   entry.power_mw = seen->contradicted ? std::nullopt : seen->power_mw;
   entry.power_taken = seen->taken;
   const AccountState& state = entry.account.state();
-  if (!entry.before && state.last == seen->taken) entry.before = state.amounts;
+  if (!entry.initial_amounts && state.last_reading_at == seen->taken)
+    entry.initial_amounts = state.amounts;
 }
 
 // Gives windows that began before its first reading what is known of a GPU from now on. The time
 // until then stays unknown.
 void Ledger::join_windows(std::size_t place) {
   const Entry& entry = entries_[place];
-  const Mark now = entry.account.mark();
+  const AccountMark now = entry.account.mark();
   for (auto& [id, open] : windows_) {
     if (open.window.simulated != entry.account.state().session.simulated) continue;
     for (std::size_t i = 0; i < open.entries.size(); ++i) {
@@ -87,7 +88,7 @@ void Ledger::join_windows(std::size_t place) {
   }
 }
 
-void Ledger::note_peaks() {
+void Ledger::update_peaks() {
   for (auto& [id, open] : windows_) {
     for (std::size_t i = 0; i < open.entries.size(); ++i) {
       if (open.entries[i] == kNoEntry) continue;
@@ -101,22 +102,24 @@ void Ledger::note_peaks() {
   }
 }
 
-Result<void> Ledger::check(const WindowRequest& wish) const {
-  if (wish.most < kShortestWindow || wish.most > kLongestWindow) {
-    return Error{Errc::invalid,
-                 fmt::format("/most_seconds: expected 1 to 2592000 (30 days); got {}",
-                             std::chrono::duration_cast<std::chrono::seconds>(wish.most).count())};
+Result<void> Ledger::check_request(const WindowRequest& wish) const {
+  if (wish.max_duration < kMinWindowDuration || wish.max_duration > kMaxWindowDuration) {
+    return Error{
+        Errc::invalid,
+        fmt::format("/most_seconds: expected 1 to 2592000 (30 days); got {}",
+                    std::chrono::duration_cast<std::chrono::seconds>(wish.max_duration).count())};
   }
-  if (wish.name.size() > kLongestName || !is_plain(wish.name)) {
+  if (wish.name.size() > kMaxNameLength || !is_plain(wish.name)) {
     return Error{
         Errc::invalid,
         fmt::format("/name: expected at most {} bytes, without control characters; got {} bytes",
-                    kLongestName, wish.name.size())};
+                    kMaxNameLength, wish.name.size())};
   }
   const auto of_owner = std::ranges::count_if(
       windows_, [&](const auto& one) { return one.second.window.owner == wish.owner; });
-  const bool too_many = !wish.privileged && static_cast<std::size_t>(of_owner) >= kMostWindowsOfOne;
-  const std::size_t most = kMostWindows + (wish.privileged ? kKeptWindows : 0);
+  const bool too_many =
+      !wish.privileged && static_cast<std::size_t>(of_owner) >= kMaxWindowsPerOwner;
+  const std::size_t most = kMaxWindows + (wish.privileged ? kReservedForAdmins : 0);
   if (!too_many && windows_.size() < most) return {};
   return Error{Errc::busy,
                fmt::format("{} windows are open{}; end some with DELETE "
@@ -143,7 +146,8 @@ Result<std::vector<const DeviceState*>> Ledger::gpus_of(const WindowRequest& wis
   if (!gpus.empty()) return gpus;
   for (const DeviceState& device : edge.devices) {
     if (device.info.uuid.empty()) continue;
-    const bool has_account = place_of(device.info.uuid, edge.driver.info.simulated) != kNoEntry;
+    const bool has_account =
+        entry_index_of(device.info.uuid, edge.driver.info.simulated) != kNoEntry;
     if (has_account || !is_lost(device)) gpus.push_back(&device);
   }
   if (!gpus.empty()) return gpus;
@@ -151,39 +155,39 @@ Result<std::vector<const DeviceState*>> Ledger::gpus_of(const WindowRequest& wis
 }
 
 Result<std::string> Ledger::begin(const WindowRequest& wish, const Snapshot& edge) {
-  observe(edge);
-  if (const auto good = check(wish); !good) return good.error();
+  record(edge);
+  if (const auto good = check_request(wish); !good) return good.error();
   const auto gpus = gpus_of(wish, edge);
   if (!gpus) return gpus.error();
-  Window window{new_id(),   wish.name, wish.owner, boot_id_, edge.driver.info.simulated,
-                edge.taken, edge.wall, wish.most,  {}};
+  Window window{new_id(),   wish.name, wish.owner,        boot_id_, edge.driver.info.simulated,
+                edge.taken, edge.wall, wish.max_duration, {}};
   std::vector<std::size_t> places;
   for (const DeviceState* const gpu : *gpus) {
-    const std::size_t place = place_of(gpu->info.uuid, window.simulated);
+    const std::size_t place = entry_index_of(gpu->info.uuid, window.simulated);
     const bool there = place != kNoEntry;
     places.push_back(place);
-    Mark begin;
+    AccountMark begin;
     begin.taken = edge.taken;
     window.gpus.push_back({gpu->info.uuid, there ? entries_[place].account.mark() : begin, {}});
   }
   std::string id = window.id;
-  windows_.insert_or_assign(id, Open{std::move(window), std::move(places)});
-  note_peaks();
+  windows_.insert_or_assign(id, OpenWindow{std::move(window), std::move(places)});
+  update_peaks();
   return id;
 }
 
 Result<const Window*> Ledger::find(std::string_view id) const {
   const auto found = windows_.find(id);
-  if (found == windows_.end()) return no_window(id);
+  if (found == windows_.end()) return unknown_window_error(id);
   return &found->second.window;
 }
 
-WindowResult Ledger::result_of_open(const Open& open, TimePoint now) const {
-  WindowResult result{open.window, now - open.window.began, {}};
+WindowResult Ledger::result_of_open(const OpenWindow& open, TimePoint now) const {
+  WindowResult result{open.window, now - open.window.began_at, {}};
   for (std::size_t i = 0; i < open.entries.size(); ++i) {
     const WindowGpu& gpu = open.window.gpus[i];
     const std::size_t place = open.entries[i];
-    const Mark end = place != kNoEntry ? entries_[place].account.mark() : gpu.begin;
+    const AccountMark end = place != kNoEntry ? entries_[place].account.mark() : gpu.begin;
     result.gpus.push_back(result_of(gpu, end, now));
     if (place == kNoEntry) result.gpus.back().known = false;
   }
@@ -192,7 +196,7 @@ WindowResult Ledger::result_of_open(const Open& open, TimePoint now) const {
 
 Result<WindowResult> Ledger::result(std::string_view id, TimePoint now) const {
   const auto found = windows_.find(id);
-  if (found == windows_.end()) return no_window(id);
+  if (found == windows_.end()) return unknown_window_error(id);
   return result_of_open(found->second, now);
 }
 
@@ -204,9 +208,9 @@ std::vector<WindowResult> Ledger::results(TimePoint now) const {
 
 Result<WindowResult> Ledger::end(std::string_view id, TimePoint now) {
   const auto found = windows_.find(id);
-  if (found == windows_.end()) return no_window(id);
+  if (found == windows_.end()) return unknown_window_error(id);
   WindowResult result = result_of_open(found->second, now);
-  ended_.push_back(found->first);
+  ended_windows_.push_back(found->first);
   windows_.erase(found);
   return result;
 }
@@ -214,7 +218,7 @@ Result<WindowResult> Ledger::end(std::string_view id, TimePoint now) {
 std::vector<WindowResult> Ledger::end_overdue(TimePoint now) {
   std::vector<std::string> overdue;
   for (const auto& [id, open] : windows_) {
-    if (open.window.ends() <= now) overdue.push_back(id);
+    if (open.window.ends_at() <= now) overdue.push_back(id);
   }
   std::vector<WindowResult> results;
   for (const std::string& id : overdue) results.push_back(*end(id, now));
@@ -230,44 +234,45 @@ std::vector<SavedAccount> Ledger::accounts() const {
   return all;
 }
 
-std::optional<Booked> Ledger::booked(std::string_view uuid, bool simulated) const {
-  const std::size_t place = place_of(uuid, simulated);
-  if (place == kNoEntry || !entries_[place].before) return std::nullopt;
-  const Amounts& before = *entries_[place].before;
+std::optional<BookedEnergy> Ledger::booked_energy(std::string_view uuid, bool simulated) const {
+  const std::size_t place = entry_index_of(uuid, simulated);
+  if (place == kNoEntry || !entries_[place].initial_amounts) return std::nullopt;
+  const Amounts& before = *entries_[place].initial_amounts;
   const AccountState& state = entries_[place].account.state();
-  return Booked{state.amounts.unattributed_mj - before.unattributed_mj,
-                state.amounts.estimated_mj - before.estimated_mj,
-                state.amounts.unknown - before.unknown, state.last};
+  return BookedEnergy{state.amounts.unattributed_mj - before.unattributed_mj,
+                      state.amounts.estimated_mj - before.estimated_mj,
+                      state.amounts.unknown - before.unknown, state.last_reading_at};
 }
 
-void Ledger::adopt(Books books, TimePoint now, WallTime wall) {
+void Ledger::restore(LedgerState books, TimePoint now, WallTime wall) {
   for (SavedAccount& kept : books.accounts) {
     AccountState& state = kept.state;
     if (state.session.boot_id != boot_id_) {
-      state.last += onto_this_boot(state.last, state.last_wall, now, wall);
+      state.last_reading_at +=
+          boot_clock_shift(state.last_reading_at, state.last_reading_wall, now, wall);
     }
-    adopt(std::move(kept));
+    restore(std::move(kept));
   }
   for (Window& window : books.windows) {
     if (window.boot_id != boot_id_) {
-      const Duration shift = onto_this_boot(window.began, window.began_wall, now, wall);
+      const Duration shift = boot_clock_shift(window.began_at, window.began_wall, now, wall);
       window.boot_id = boot_id_;
-      window.began += shift;
+      window.began_at += shift;
       for (WindowGpu& gpu : window.gpus) gpu.begin.taken += shift;
     }
-    Open open;
+    OpenWindow open;
     for (const WindowGpu& gpu : window.gpus) {
-      open.entries.push_back(place_of(gpu.uuid, window.simulated));
+      open.entries.push_back(entry_index_of(gpu.uuid, window.simulated));
     }
     open.window = std::move(window);
     windows_.insert_or_assign(open.window.id, std::move(open));
   }
   for (Entry& entry : entries_) entry.first.reset();
-  adopted_ = true;
+  restored_ = true;
 }
 
-void Ledger::adopt(SavedAccount kept) {
-  const std::size_t place = place_of(kept.uuid, kept.state.session.simulated);
+void Ledger::restore(SavedAccount kept) {
+  const std::size_t place = entry_index_of(kept.uuid, kept.state.session.simulated);
   if (place == kNoEntry) {
     entries_.push_back({std::move(kept.uuid), Account(std::move(kept.state)), std::nullopt});
     return;
@@ -275,11 +280,11 @@ void Ledger::adopt(SavedAccount kept) {
   Entry& entry = entries_[place];
   Account earlier(std::move(kept.state));
   if (entry.first) {
-    earlier.observe(entry.first->observation, entry.first->session, entry.first->wall);
+    earlier.record(entry.first->reading, entry.first->session, entry.first->wall);
   }
-  entry.account.precede(earlier.state());
+  entry.account.prepend(earlier.state());
   // All that is here already was counted in this run.
-  entry.before = earlier.state().amounts;
+  entry.initial_amounts = earlier.state().amounts;
   shift_marks(place, earlier.state());
 }
 
@@ -288,7 +293,7 @@ void Ledger::shift_marks(std::size_t entry, const AccountState& earlier) {
   for (auto& [id, open] : windows_) {
     for (std::size_t i = 0; i < open.entries.size(); ++i) {
       if (open.entries[i] != entry) continue;
-      Mark& mark = open.window.gpus[i].begin;
+      AccountMark& mark = open.window.gpus[i].begin;
       mark.device_mj += earlier.amounts.device_mj();
       mark.estimated_mj += earlier.amounts.estimated_mj;
       mark.unknown += earlier.amounts.unknown;
@@ -297,16 +302,16 @@ void Ledger::shift_marks(std::size_t entry, const AccountState& earlier) {
   }
 }
 
-Changes Ledger::take_changes() {
-  Changes changes;
-  changes.everything = std::exchange(everything_, false);
-  changes.now.accounts = accounts();
+EnergyTransaction Ledger::take_transaction() {
+  EnergyTransaction changes;
+  changes.everything = std::exchange(all_changed_, false);
+  changes.state.accounts = accounts();
   for (auto& [id, open] : windows_) {
     if (std::exchange(open.changed, false) || changes.everything) {
-      changes.now.windows.push_back(open.window);
+      changes.state.windows.push_back(open.window);
     }
   }
-  changes.ended = std::exchange(ended_, {});
+  changes.ended_windows = std::exchange(ended_windows_, {});
   return changes;
 }
 
@@ -316,21 +321,21 @@ std::int64_t WindowResult::energy_mj() const {
   return all;
 }
 
-bool GpuResult::partial() const {
-  return !known || unknown >= kNoticeable || age >= kNoticeable || epochs_crossed > 0;
+bool GpuResult::is_partial() const {
+  return !known || unknown >= kMinNoticeableGap || age >= kMinNoticeableGap || epochs_crossed > 0;
 }
 
-bool WindowResult::known() const {
+bool WindowResult::is_known() const {
   return std::ranges::any_of(gpus, &GpuResult::known);
 }
 
-bool WindowResult::partial() const {
-  return std::ranges::any_of(gpus, &GpuResult::partial);
+bool WindowResult::is_partial() const {
+  return std::ranges::any_of(gpus, &GpuResult::is_partial);
 }
 
 std::optional<double> mean_watts(const GpuResult& result) {
   const Duration known = result.length - result.unknown;
-  if (known < kShortestMean) return std::nullopt;
+  if (known < kMinMeanDuration) return std::nullopt;
   return joules_of(result.energy_mj) / to_seconds(known);
 }
 
@@ -339,7 +344,7 @@ std::optional<double> peak_watts(const GpuResult& result) {
   return static_cast<double>(*result.peak_mw) / 1000.0;
 }
 
-GpuResult result_of(const WindowGpu& gpu, const Mark& end, TimePoint now) {
+GpuResult result_of(const WindowGpu& gpu, const AccountMark& end, TimePoint now) {
   GpuResult result{gpu.uuid,
                    end.device_mj - gpu.begin.device_mj,
                    end.taken - gpu.begin.taken,
@@ -351,7 +356,7 @@ GpuResult result_of(const WindowGpu& gpu, const Mark& end, TimePoint now) {
   // Without a second reading there is no growth, and 0 would be invented; a window that has only
   // just begun has used nothing that could be told.
   result.known = result.energy_mj != 0 || result.length > result.unknown ||
-                 now - gpu.begin.taken < kNoticeable;
+                 now - gpu.begin.taken < kMinNoticeableGap;
   return result;
 }
 

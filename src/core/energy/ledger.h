@@ -22,7 +22,7 @@ namespace gpuyard::energy {
 
 struct WindowGpu {
   std::string uuid;
-  Mark begin;
+  AccountMark begin;
   std::optional<std::int64_t> peak_mw;  // the highest power reading since
 
   friend bool operator==(const WindowGpu&, const WindowGpu&) = default;
@@ -34,14 +34,14 @@ struct Window {
   uid_t owner = 0;
   std::string boot_id;
   bool simulated = false;  // the window is of simulated GPUs
-  TimePoint began;
+  TimePoint began_at;
   WallTime began_wall{};
-  Duration most{};  // the window is ended after this time, if not before
+  Duration max_duration{};  // the window is ended after this time, if not before
   std::vector<WindowGpu> gpus;
 
-  TimePoint ends() const { return began + most; }
-  WallTime ends_wall() const {
-    return began_wall + std::chrono::duration_cast<std::chrono::milliseconds>(most);
+  TimePoint ends_at() const { return began_at + max_duration; }
+  WallTime ends_at_wall() const {
+    return began_wall + std::chrono::duration_cast<std::chrono::milliseconds>(max_duration);
   }
   friend bool operator==(const Window&, const Window&) = default;
 };
@@ -67,7 +67,7 @@ struct GpuResult {
   bool known = true;  // false: nothing is known of its energy, which is not 0 then
 
   // Whether the energy is of a part of the window only, or not known at all.
-  bool partial() const;
+  bool is_partial() const;
 };
 
 struct WindowResult {
@@ -76,22 +76,22 @@ struct WindowResult {
   std::vector<GpuResult> gpus;
 
   std::int64_t energy_mj() const;  // of those of these GPUs of which something is known
-  bool known() const;              // of one of them at least
-  bool partial() const;            // whether one of them is
+  bool is_known() const;           // of one of them at least
+  bool is_partial() const;         // whether one of them is
 };
 
 // Time without a reading that is worth a word. Readings lag behind the edges of a window anyway.
-inline constexpr Duration kNoticeable = std::chrono::seconds(1);
+inline constexpr Duration kMinNoticeableGap = std::chrono::seconds(1);
 
 // The shortest time over which a mean power is told. A driver counts energy in steps of 20 to
 // 100 ms: a mean over less time would show the step.
-inline constexpr Duration kShortestMean = std::chrono::milliseconds(500);
+inline constexpr Duration kMinMeanDuration = std::chrono::milliseconds(500);
 
-// Returns the mean power over the known time; nothing if that is shorter than kShortestMean.
+// Returns the mean power over the known time; nothing if that is shorter than kMinMeanDuration.
 std::optional<double> mean_watts(const GpuResult&);
 std::optional<double> peak_watts(const GpuResult&);
 
-GpuResult result_of(const WindowGpu&, const Mark& end, TimePoint now);
+GpuResult result_of(const WindowGpu&, const AccountMark& end, TimePoint now);
 
 // One account as it is kept between two runs of the daemon.
 struct SavedAccount {
@@ -101,18 +101,18 @@ struct SavedAccount {
   friend bool operator==(const SavedAccount&, const SavedAccount&) = default;
 };
 
-struct Books {
+struct LedgerState {
   std::vector<SavedAccount> accounts;
   std::vector<Window> windows;
 
-  friend bool operator==(const Books&, const Books&) = default;
+  friend bool operator==(const LedgerState&, const LedgerState&) = default;
 };
 
 // The changes since the books were last kept.
-struct Changes {
+struct EnergyTransaction {
   bool everything = false;  // true: windows that are not among `now` are gone
-  Books now;
-  std::vector<std::string> ended;  // ids of windows
+  LedgerState state;
+  std::vector<std::string> ended_windows;  // ids of windows
 };
 
 // Keeps the books on the disk. Lives on the io thread, works on another, and serves calls in their
@@ -121,9 +121,9 @@ struct Changes {
 class EnergyStorage {
  public:
   virtual ~EnergyStorage() = default;
-  virtual bool load(std::function<void(Result<Books>)> loaded) = 0;
+  virtual bool load(std::function<void(Result<LedgerState>)> loaded) = 0;
   // Tells when the changes are on the disk, or why not.
-  virtual bool save(Changes, std::function<void(const Result<void>&)> saved) = 0;
+  virtual bool save(EnergyTransaction, std::function<void(const Result<void>&)> saved) = 0;
   // Describes what is wrong with the archive, for people; empty when all is well.
   virtual std::vector<std::string> notes() const = 0;
 };
@@ -137,35 +137,35 @@ struct WindowRequest {
   std::vector<std::string> gpus = {};
   std::string name = {};
   uid_t owner = 0;
-  Duration most = std::chrono::hours(24);
+  Duration max_duration = std::chrono::hours(24);
   bool privileged = false;  // of an administrator
 };
 
 // The energy booked for one GPU since its first reading in this run of the daemon. Only grows, also
 // when the books of an earlier daemon are adopted.
-struct Booked {
+struct BookedEnergy {
   std::int64_t energy_mj = 0;
   std::int64_t estimated_mj = 0;
   Duration unknown{};
   TimePoint taken;  // of the account's last reading
 
-  friend bool operator==(const Booked&, const Booked&) = default;
+  friend bool operator==(const BookedEnergy&, const BookedEnergy&) = default;
 };
 
 class Ledger {
  public:
-  static constexpr std::size_t kMostWindows = 256;
-  static constexpr std::size_t kMostWindowsOfOne = 64;
-  static constexpr std::size_t kKeptWindows = 32;     // in addition, reserved for administrators
-  static constexpr std::size_t kMostAccounts = 1024;  // GPUs come and go over the years
-  static constexpr std::size_t kLongestName = 64;
-  static constexpr Duration kShortestWindow = std::chrono::seconds(1);
-  static constexpr Duration kLongestWindow = std::chrono::hours(30 * 24);
+  static constexpr std::size_t kMaxWindows = 256;
+  static constexpr std::size_t kMaxWindowsPerOwner = 64;
+  static constexpr std::size_t kReservedForAdmins = 32;  // in addition, reserved for administrators
+  static constexpr std::size_t kMaxAccounts = 1024;      // GPUs come and go over the years
+  static constexpr std::size_t kMaxNameLength = 64;
+  static constexpr Duration kMinWindowDuration = std::chrono::seconds(1);
+  static constexpr Duration kMaxWindowDuration = std::chrono::hours(30 * 24);
 
   explicit Ledger(std::string boot_id) : boot_id_(std::move(boot_id)) {}
 
   // Books the newer readings of a snapshot that has the rows of kEnergyProbes.
-  void observe(const Snapshot&);
+  void record(const Snapshot&);
 
   // Errors: invalid, not_found, busy (too many), unavailable (no GPU, no driver).
   Result<std::string> begin(const WindowRequest&, const Snapshot& edge);
@@ -181,29 +181,30 @@ class Ledger {
   std::vector<SavedAccount> accounts() const;
 
   // Returns nothing if the GPU was not read yet.
-  std::optional<Booked> booked(std::string_view uuid, bool simulated) const;
+  std::optional<BookedEnergy> booked_energy(std::string_view uuid, bool simulated) const;
 
   // Puts the books of an earlier daemon before what is here already.
-  void adopt(Books, TimePoint now, WallTime);
-  // Returns the changes since the last call; after keep_everything(), all there is.
-  Changes take_changes();
-  void keep_everything() { everything_ = true; }
+  void restore(LedgerState, TimePoint now, WallTime);
+  // Returns the changes since the last call; after mark_all_changed(), all there is.
+  EnergyTransaction take_transaction();
+  void mark_all_changed() { all_changed_ = true; }
 
  private:
-  struct First {
-    Observation observation;
+  struct FirstReading {
+    EnergyReading reading;
     Session session;
     WallTime wall;
   };
   struct Entry {
     std::string uuid;
     Account account;
-    std::optional<First> first;  // of this run; empty once the books are adopted
+    std::optional<FirstReading> first;  // of this run; empty once the books are adopted
     std::optional<std::int64_t> power_mw = {};
     TimePoint power_taken = {};
-    std::optional<Amounts> before = {};  // at its first reading in this run; empty: none yet
+    std::optional<Amounts> initial_amounts =
+        {};  // at its first reading in this run; empty: none yet
   };
-  struct Open {
+  struct OpenWindow {
     Window window;
     std::vector<std::size_t>
         entries;  // of window.gpus, in the same order; kNoEntry: no reading yet
@@ -213,21 +214,21 @@ class Ledger {
   static constexpr std::size_t kNoEntry = SIZE_MAX;
 
   void join_windows(std::size_t entry);
-  std::size_t place_of(std::string_view uuid, bool simulated) const;  // kNoEntry: none
-  void observe(const DeviceState&, const Session&, WallTime);
-  void note_peaks();
-  Result<void> check(const WindowRequest&) const;
+  std::size_t entry_index_of(std::string_view uuid, bool simulated) const;  // kNoEntry: none
+  void record(const DeviceState&, const Session&, WallTime);
+  void update_peaks();
+  Result<void> check_request(const WindowRequest&) const;
   Result<std::vector<const DeviceState*>> gpus_of(const WindowRequest&, const Snapshot&) const;
-  WindowResult result_of_open(const Open&, TimePoint now) const;
-  void adopt(SavedAccount);
+  WindowResult result_of_open(const OpenWindow&, TimePoint now) const;
+  void restore(SavedAccount);
   void shift_marks(std::size_t entry, const AccountState& earlier);
 
   std::string boot_id_;
   std::vector<Entry> entries_;  // never removed
-  std::map<std::string, Open, std::less<>> windows_;
-  std::vector<std::string> ended_;
-  bool everything_ = false;
-  bool adopted_ = false;
+  std::map<std::string, OpenWindow, std::less<>> windows_;
+  std::vector<std::string> ended_windows_;
+  bool all_changed_ = false;
+  bool restored_ = false;
 };
 
 }  // namespace gpuyard::energy

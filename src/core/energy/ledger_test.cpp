@@ -27,7 +27,7 @@ class LedgerTest : public ::testing::Test {
   Snapshot snapshot() const { return snapshot_of(gpus_, now_, wall()); }
   void tick(int for_seconds = 1) {
     pass(for_seconds);
-    ledger_.observe(snapshot());
+    ledger_.record(snapshot());
   }
   std::string begin(const WindowRequest& wish = {}) {
     const auto id = ledger_.begin(wish, snapshot());
@@ -40,14 +40,14 @@ class LedgerTest : public ::testing::Test {
     return id ? Error{} : id.error();
   }
   // Returns the kept books, as another daemon finds them.
-  Books kept() {
-    ledger_.keep_everything();
-    return ledger_.take_changes().now;
+  LedgerState kept() {
+    ledger_.mark_all_changed();
+    return ledger_.take_transaction().state;
   }
   void restart(const std::string& boot_id = "boot-a") {
-    Books books = kept();
+    LedgerState books = kept();
     ledger_ = Ledger(boot_id);
-    ledger_.adopt(std::move(books), now_, wall());
+    ledger_.restore(std::move(books), now_, wall());
   }
 
   TimePoint now_{std::chrono::hours(1)};
@@ -124,13 +124,13 @@ TEST_F(LedgerTest, WindowAcrossRebootKeepsWallTimeLength) {
   tick();
   const auto id = begin({.gpus = {"1"}});
   tick(5);
-  Books books = kept();
+  LedgerState books = kept();
   ledger_ = Ledger("boot-b");
   const WallTime later = wall() + seconds(100);  // the boot clock began anew, the wall clock not
   now_ = TimePoint(seconds(40));
   gpus_[1].counter_mj = 3'000'000;
-  ledger_.adopt(std::move(books), now_, later);
-  ledger_.observe(snapshot_of(gpus_, now_, later));
+  ledger_.restore(std::move(books), now_, later);
+  ledger_.record(snapshot_of(gpus_, now_, later));
   const auto result = ledger_.result(id, now_);
   ASSERT_TRUE(result);
   EXPECT_EQ(result->length, seconds(105));
@@ -143,13 +143,13 @@ TEST_F(LedgerTest, LateLoadMergesSavedAndCurrentEnergy) {
   tick();
   tick(5);
   const auto old = begin({.gpus = {"0"}});
-  Books books = kept();
+  LedgerState books = kept();
   ledger_ = Ledger("boot-a");
   tick(10);  // while no daemon ran
   tick(2);
   const auto young = begin({.gpus = {"0"}});
   tick(3);
-  ledger_.adopt(std::move(books), now_, wall());
+  ledger_.restore(std::move(books), now_, wall());
   tick(1);
   const Amounts amounts = ledger_.accounts()[0].state.amounts;
   EXPECT_EQ(amounts.unattributed_mj, 500'000 + 600'000);
@@ -161,32 +161,32 @@ TEST_F(LedgerTest, LateLoadMergesSavedAndCurrentEnergy) {
 TEST_F(LedgerTest, BookedEnergyExcludesEarlierDaemonRuns) {
   tick();
   tick(10);
-  EXPECT_EQ(ledger_.booked("GPU-0", false)->energy_mj, 1'000'000);
-  EXPECT_FALSE(ledger_.booked("GPU-9", false));
-  EXPECT_FALSE(ledger_.booked("GPU-0", true));
+  EXPECT_EQ(ledger_.booked_energy("GPU-0", false)->energy_mj, 1'000'000);
+  EXPECT_FALSE(ledger_.booked_energy("GPU-9", false));
+  EXPECT_FALSE(ledger_.booked_energy("GPU-0", true));
   restart();
-  EXPECT_FALSE(ledger_.booked("GPU-0", false)) << "nothing of this life yet";
+  EXPECT_FALSE(ledger_.booked_energy("GPU-0", false)) << "nothing of this life yet";
   tick(60);  // the first reading of this daemon; the energy before it is of the down time
-  EXPECT_EQ(ledger_.booked("GPU-0", false), (Booked{0, 0, seconds(0), now_}));
+  EXPECT_EQ(ledger_.booked_energy("GPU-0", false), (BookedEnergy{0, 0, seconds(0), now_}));
   tick(10);
-  EXPECT_EQ(ledger_.booked("GPU-0", false)->energy_mj, 1'000'000);
+  EXPECT_EQ(ledger_.booked_energy("GPU-0", false)->energy_mj, 1'000'000);
 }
 
 TEST_F(LedgerTest, LateLoadKeepsBookedEnergyOfCurrentRun) {
   tick();
   tick(10);
-  Books books{ledger_.accounts(), {}};
+  LedgerState books{ledger_.accounts(), {}};
   ledger_ = Ledger("boot-a");
   pass(60);
   tick(1);
   tick(5);
-  const auto before = ledger_.booked("GPU-0", false);
-  ledger_.adopt(std::move(books), now_, wall());
-  EXPECT_EQ(ledger_.booked("GPU-0", false), before);
+  const auto before = ledger_.booked_energy("GPU-0", false);
+  ledger_.restore(std::move(books), now_, wall());
+  EXPECT_EQ(ledger_.booked_energy("GPU-0", false), before);
   EXPECT_EQ(before->energy_mj, 500'000);
   gpus_[0].counter_mj = 0;  // reset
   tick(3);
-  EXPECT_EQ(ledger_.booked("GPU-0", false)->unknown, seconds(3));
+  EXPECT_EQ(ledger_.booked_energy("GPU-0", false)->unknown, seconds(3));
 }
 
 TEST_F(LedgerTest, ASimulatedGpuOfTheSameUuidIsAnotherGpu) {
@@ -194,13 +194,13 @@ TEST_F(LedgerTest, ASimulatedGpuOfTheSameUuidIsAnotherGpu) {
   tick(5);
   Snapshot simulated = snapshot();
   simulated.driver.info.simulated = true;
-  ledger_.observe(simulated);
+  ledger_.record(simulated);
   const auto id = ledger_.begin({}, simulated);
   now_ += seconds(1);
   *gpus_[0].counter_mj += 7;
   simulated = snapshot();
   simulated.driver.info.simulated = true;
-  ledger_.observe(simulated);
+  ledger_.record(simulated);
   EXPECT_EQ(ledger_.end(*id, now_)->gpus[0].energy_mj, 7);
   ASSERT_EQ(ledger_.accounts().size(), 6U);
   EXPECT_EQ(ledger_.accounts()[0].state.amounts.device_mj(), 500'000);
@@ -209,7 +209,7 @@ TEST_F(LedgerTest, ASimulatedGpuOfTheSameUuidIsAnotherGpu) {
 
 TEST_F(LedgerTest, WindowExpiresAtMaxDuration) {
   tick();
-  const auto id = begin({.most = seconds(10)});
+  const auto id = begin({.max_duration = seconds(10)});
   tick(9);
   EXPECT_TRUE(ledger_.end_overdue(now_).empty());
   tick(1);
@@ -224,8 +224,8 @@ TEST_F(LedgerTest, AWishThatCannotBeGrantedSaysWhy) {
   EXPECT_EQ(refused({.gpus = {"0", "9"}}).message, "/gpus/1: GPU index 9 is out of range");
   EXPECT_EQ(refused({.name = std::string(65, 'x')}).code, Errc::invalid);
   EXPECT_EQ(refused({.name = "a\nb"}).code, Errc::invalid);
-  EXPECT_EQ(refused({.most = Duration::zero()}).code, Errc::invalid);
-  EXPECT_EQ(refused({.most = std::chrono::hours(24 * 31)}).code, Errc::invalid);
+  EXPECT_EQ(refused({.max_duration = Duration::zero()}).code, Errc::invalid);
+  EXPECT_EQ(refused({.max_duration = std::chrono::hours(24 * 31)}).code, Errc::invalid);
 }
 
 TEST_F(LedgerTest, GpuWithoutReadingIsUnknownNotZero) {
@@ -237,14 +237,15 @@ TEST_F(LedgerTest, GpuWithoutReadingIsUnknownNotZero) {
   const auto alone = ledger_.result(one, now_);
   ASSERT_EQ(alone->gpus.size(), 1U);
   EXPECT_FALSE(alone->gpus[0].known);
-  EXPECT_FALSE(alone->known());
+  EXPECT_FALSE(alone->is_known());
   EXPECT_EQ(mean_watts(alone->gpus[0]), std::nullopt);
   const auto together = ledger_.result(all, now_);
   ASSERT_EQ(together->gpus.size(), 3U);
-  EXPECT_TRUE(together->known());
-  EXPECT_TRUE(together->partial()) << "it lacks a GPU";
+  EXPECT_TRUE(together->is_known());
+  EXPECT_TRUE(together->is_partial()) << "it lacks a GPU";
   EXPECT_EQ(together->energy_mj(), 2'000'000);
-  EXPECT_TRUE(ledger_.result(begin({.gpus = {"0"}}), now_)->known()) << "0 J, as it has just begun";
+  EXPECT_TRUE(ledger_.result(begin({.gpus = {"0"}}), now_)->is_known())
+      << "0 J, as it has just begun";
 }
 
 TEST_F(LedgerTest, GpuReadLaterYieldsPartialResult) {
@@ -261,7 +262,7 @@ TEST_F(LedgerTest, GpuReadLaterYieldsPartialResult) {
   EXPECT_EQ(result->gpus[0].energy_mj, 400'000);
   EXPECT_EQ(result->gpus[0].length, seconds(11));
   EXPECT_EQ(result->gpus[0].unknown, seconds(7));
-  EXPECT_TRUE(result->partial());
+  EXPECT_TRUE(result->is_partial());
 }
 
 TEST_F(LedgerTest, LostReadingsMakeWindowPartialOrUnknown) {
@@ -273,10 +274,10 @@ TEST_F(LedgerTest, LostReadingsMakeWindowPartialOrUnknown) {
   tick(10);
   const auto part = ledger_.result(before, now_);
   EXPECT_EQ(part->energy_mj(), 400'000);
-  EXPECT_TRUE(part->known());
-  EXPECT_TRUE(part->partial());
+  EXPECT_TRUE(part->is_known());
+  EXPECT_TRUE(part->is_partial());
   EXPECT_EQ(part->gpus[0].age, seconds(10));
-  EXPECT_FALSE(ledger_.result(after, now_)->known()) << "nothing was read in it";
+  EXPECT_FALSE(ledger_.result(after, now_)->is_known()) << "nothing was read in it";
 }
 
 TEST_F(LedgerTest, AWindowOfAnUnknownGpuOutlivesARestart) {
@@ -297,29 +298,30 @@ TEST_F(LedgerTest, AWindowOfAnUnknownGpuOutlivesARestart) {
 TEST_F(LedgerTest, WindowsAreBoundedForOneAndForAll) {
   tick();
   const auto fill = [&](uid_t owner) {
-    for (std::size_t i = 0; i < Ledger::kMostWindowsOfOne; ++i) begin({.owner = owner});
+    for (std::size_t i = 0; i < Ledger::kMaxWindowsPerOwner; ++i) begin({.owner = owner});
   };
   fill(1);
   EXPECT_EQ(refused({.owner = 1}).code, Errc::busy);
   for (const uid_t owner : {2U, 3U, 4U}) fill(owner);
   EXPECT_EQ(refused({.owner = 5}).code, Errc::busy);
-  EXPECT_EQ(ledger_.results(now_).size(), Ledger::kMostWindows);
-  for (std::size_t i = 0; i < Ledger::kKeptWindows; ++i) begin({.owner = 0, .privileged = true});
+  EXPECT_EQ(ledger_.results(now_).size(), Ledger::kMaxWindows);
+  for (std::size_t i = 0; i < Ledger::kReservedForAdmins; ++i)
+    begin({.owner = 0, .privileged = true});
   EXPECT_EQ(refused({.owner = 0, .privileged = true}).code, Errc::busy);
 }
 
 TEST_F(LedgerTest, TransactionContainsOnlyChangedWindows) {
   tick();
   const auto id = begin();
-  EXPECT_EQ(ledger_.take_changes().now.windows.size(), 1U);
+  EXPECT_EQ(ledger_.take_transaction().state.windows.size(), 1U);
   tick();
-  EXPECT_TRUE(ledger_.take_changes().now.windows.empty());
+  EXPECT_TRUE(ledger_.take_transaction().state.windows.empty());
   gpus_[0].power_mw = 300'000;
   tick();
-  EXPECT_EQ(ledger_.take_changes().now.windows.size(), 1U);
+  EXPECT_EQ(ledger_.take_transaction().state.windows.size(), 1U);
   ASSERT_TRUE(ledger_.end(id, now_));
-  EXPECT_EQ(ledger_.take_changes().ended, std::vector<std::string>{id});
-  EXPECT_TRUE(ledger_.take_changes().ended.empty());
+  EXPECT_EQ(ledger_.take_transaction().ended_windows, std::vector<std::string>{id});
+  EXPECT_TRUE(ledger_.take_transaction().ended_windows.empty());
 }
 
 // The true use of one GPU, and the part that cannot be known: the model that the ledger is held to.
@@ -335,7 +337,7 @@ struct Truth {
 // millijoule that a GPU used is booked once, or was lost to a reset between two readings.
 class Conservation : public LedgerTest, public ::testing::WithParamInterface<unsigned> {
  protected:
-  static constexpr unsigned kMostOfAStep = 700'000;
+  static constexpr unsigned kMaxStepMj = 700'000;
 
   void use(TestGpu& gpu, Truth& truth, std::int64_t energy_mj) {
     *gpu.counter_mj += energy_mj;
@@ -359,7 +361,7 @@ class Conservation : public LedgerTest, public ::testing::WithParamInterface<uns
       const auto id = ledger_.begin({}, snapshot());
       if (id) open_.emplace_back(*id, booked());
     } else {
-      ledger_.observe(snapshot());
+      ledger_.record(snapshot());
     }
   }
   std::vector<std::int64_t> booked() const {
@@ -412,10 +414,10 @@ TEST_P(Conservation, EveryMillijouleIsBookedOnce) {
   for (int step = 0; step < 1000; ++step) {
     now_ += std::chrono::milliseconds(1 + random(3000));
     for (std::size_t i = 0; i < gpus_.size(); ++i) {
-      use(gpus_[i], truths_[i], random(kMostOfAStep));
+      use(gpus_[i], truths_[i], random(kMaxStepMj));
       // A reset cannot be seen if the counter is beyond its last reading again when it is next
       // read. The last reading therefore has to be high.
-      const bool tells = truths_[i].counter_mj > 10LL * kMostOfAStep;
+      const bool tells = truths_[i].counter_mj > 10LL * kMaxStepMj;
       if (tells && random(20) == 0) reset(gpus_[i], truths_[i]);
     }
     if (random(50) == 0) {

@@ -15,37 +15,37 @@
 namespace gpuyard::energy {
 
 // Reads the GPUs at this moment. The answer always comes, and never inside the call.
-class FreshReads {
+class FreshReader {
  public:
-  virtual ~FreshReads() = default;
-  virtual void fresh(ProbeSet, std::function<void(const Snapshot&)> done) = 0;
+  virtual ~FreshReader() = default;
+  virtual void read_fresh(ProbeSet, std::function<void(const Snapshot&)> done) = 0;
 };
 
 class Meter {
  public:
   // How often the books are saved. A daemon that is killed loses at most this much of the peaks and
   // of the energy of GPUs without a counter. The growth of a counter is found again.
-  static constexpr Duration kSaveEvery = std::chrono::seconds(10);
+  static constexpr Duration kSaveInterval = std::chrono::seconds(10);
   // How long the answer to the begin or the end of a window waits for the disk.
-  static constexpr Duration kDiskPatience = std::chrono::seconds(1);
+  static constexpr Duration kDiskTimeout = std::chrono::seconds(1);
 
   // The number of answers that may wait for the next save.
-  static constexpr std::size_t kMostWaiting = 1024;
+  static constexpr std::size_t kMaxWaitingReplies = 1024;
 
-  using Answer = std::function<void(Result<WindowResult>)>;
+  using OnWindow = std::function<void(Result<WindowResult>)>;
 
   // The loop, the reads and the archive outlive the meter.
-  Meter(Loop&, FreshReads&, EnergyStorage&, std::string boot_id);
+  Meter(Loop&, FreshReader&, EnergyStorage&, std::string boot_id);
 
   void start();
-  void on_snapshot(const Snapshot& published) { ledger_.observe(published); }
+  void on_snapshot(const Snapshot& published) { ledger_.record(published); }
   // Saves once more.
   void stop();
 
   // Each takes fresh readings first; the answer comes later.
-  void begin(WindowRequest, Answer);
-  void look(std::string id, Answer);
-  void end(std::string id, Answer);
+  void begin(WindowRequest, OnWindow);
+  void measure(std::string id, OnWindow);
+  void end(std::string id, OnWindow);
 
   const Ledger& ledger() const { return ledger_; }
   // Returns an open window. Errc::not_found; unavailable until earlier windows have been read.
@@ -53,28 +53,28 @@ class Meter {
   // Describes present problems, for people.
   std::vector<std::string> notes() const;
   // True until the stored books have been read or a read has failed.
-  bool reading() const { return !adopted_ && !failed_; }
+  bool is_loading() const { return !restored_ && !load_failed_; }
 
  private:
   void load();
   void tick();
   void save(std::function<void()> saved);
   void save_next();
-  void answer_when_kept(WindowResult, Answer);
+  void reply_when_committed(WindowResult, OnWindow);
 
   Loop& loop_;
-  FreshReads& reads_;
-  EnergyStorage& archive_;
+  FreshReader& reader_;
+  EnergyStorage& storage_;
   Ledger ledger_;
-  bool adopted_ = false;
-  bool failed_ = false;  // the last attempt to read the books
+  bool restored_ = false;
+  bool load_failed_ = false;  // the last attempt to read the books
   bool loading_ = false;
   bool saving_ = false;
-  std::vector<std::function<void()>> waiting_;  // for the next save
-  RepeatedLine over_;
+  std::vector<std::function<void()>> save_waiters_;  // for the next save
+  RepeatedLine ended_log_;
   Subscription timer_;
   // Keeps callbacks from running after the meter has gone.
-  Lifetime here_;
+  Lifetime lifetime_;
 };
 
 }  // namespace gpuyard::energy

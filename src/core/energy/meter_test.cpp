@@ -22,7 +22,7 @@ class MeterTest : public ::testing::Test {
       meter_.on_snapshot(reads_.now());
     }
   }
-  Meter::Answer into(std::optional<Result<WindowResult>>& told) {
+  Meter::OnWindow into(std::optional<Result<WindowResult>>& told) {
     return [&told](Result<WindowResult> result) { told.emplace(std::move(result)); };
   }
   std::string begin() {
@@ -41,14 +41,14 @@ class MeterTest : public ::testing::Test {
 };
 
 TEST_F(MeterTest, BeginReadsFreshAndAnswersAfterCommit) {
-  archive_.answer_load(Books{});
+  archive_.answer_load(LedgerState{});
   tick();
   std::optional<Result<WindowResult>> told;
   meter_.begin({.name = "x"}, into(told));
   EXPECT_TRUE(archive_.saves.empty()) << "nothing before the reading";
   loop_.run_posted();
   ASSERT_EQ(archive_.saves.size(), 1U);
-  EXPECT_EQ(archive_.saves[0].now.windows.size(), 1U);
+  EXPECT_EQ(archive_.saves[0].state.windows.size(), 1U);
   EXPECT_FALSE(told);
   archive_.answer_saves();
   ASSERT_TRUE(told && *told);
@@ -56,13 +56,13 @@ TEST_F(MeterTest, BeginReadsFreshAndAnswersAfterCommit) {
 }
 
 TEST_F(MeterTest, ADiskThatIsSlowIsNotWaitedFor) {
-  archive_.answer_load(Books{});
+  archive_.answer_load(LedgerState{});
   tick();
   std::optional<Result<WindowResult>> told;
   meter_.begin({}, into(told));
   loop_.run_posted();
   EXPECT_FALSE(told);
-  loop_.advance(Meter::kDiskPatience);
+  loop_.advance(Meter::kDiskTimeout);
   ASSERT_TRUE(told && *told);
   told.reset();
   archive_.answer_saves();
@@ -70,14 +70,14 @@ TEST_F(MeterTest, ADiskThatIsSlowIsNotWaitedFor) {
 }
 
 TEST_F(MeterTest, AWindowRunsUntilItIsEnded) {
-  archive_.answer_load(Books{});
+  archive_.answer_load(LedgerState{});
   tick();
   const std::string id = begin();
   tick(10);
   *reads_.gpus[0].counter_mj += 5;  // since the last tick: only a fresh reading sees it
   loop_.advance(std::chrono::milliseconds(1));
   std::optional<Result<WindowResult>> told;
-  meter_.look(id, into(told));
+  meter_.measure(id, into(told));
   loop_.run_posted();
   ASSERT_TRUE(told && *told);
   EXPECT_EQ((*told)->gpus[0].energy_mj, 1'000'005);
@@ -85,24 +85,24 @@ TEST_F(MeterTest, AWindowRunsUntilItIsEnded) {
   loop_.run_posted();
   archive_.answer_saves();
   EXPECT_EQ((*told)->gpus[0].energy_mj, 1'000'005);
-  EXPECT_EQ(archive_.saves.back().ended, std::vector<std::string>{id});
-  meter_.look(id, into(told));
+  EXPECT_EQ(archive_.saves.back().ended_windows, std::vector<std::string>{id});
+  meter_.measure(id, into(told));
   EXPECT_EQ(told->error().code, Errc::not_found);
 }
 
 TEST_F(MeterTest, StateIsSavedPeriodicallyAndAtStop) {
-  archive_.answer_load(Books{});
+  archive_.answer_load(LedgerState{});
   tick(11);
   archive_.answer_saves();
   tick(10);
   EXPECT_EQ(archive_.saves.size(), 2U);
   meter_.stop();
   ASSERT_EQ(archive_.saves.size(), 3U);
-  EXPECT_EQ(archive_.saves[2].now.accounts[0].state.amounts.device_mj(), 2'000'000);
+  EXPECT_EQ(archive_.saves[2].state.accounts[0].state.amounts.device_mj(), 2'000'000);
 }
 
 TEST_F(MeterTest, ConcurrentWindowsShareTwoSaves) {
-  archive_.answer_load(Books{});
+  archive_.answer_load(LedgerState{});
   tick();
   int answered = 0;
   for (std::uint32_t user = 1; user <= 200; ++user) {
@@ -118,7 +118,7 @@ TEST_F(MeterTest, ConcurrentWindowsShareTwoSaves) {
 }
 
 TEST_F(MeterTest, FailedSaveIsFollowedByFullSave) {
-  archive_.answer_load(Books{});
+  archive_.answer_load(LedgerState{});
   tick();
   begin();
   tick(10);
@@ -128,7 +128,7 @@ TEST_F(MeterTest, FailedSaveIsFollowedByFullSave) {
   archive_.answer_saves(Error{Errc::unavailable, "disk full"});
   tick(10);
   EXPECT_TRUE(archive_.saves.back().everything);
-  EXPECT_EQ(archive_.saves.back().now.windows.size(), 1U);
+  EXPECT_EQ(archive_.saves.back().state.windows.size(), 1U);
 }
 
 TEST_F(MeterTest, FailedLoadIsRetriedBeforeAnySave) {
@@ -142,24 +142,24 @@ TEST_F(MeterTest, FailedLoadIsRetriedBeforeAnySave) {
   EXPECT_TRUE(archive_.saves.empty());
   ASSERT_EQ(archive_.loads, 2);
 
-  Books books;
+  LedgerState books;
   books.accounts = {{"GPU-0", {.session = {"boot-a", "535"}, .amounts = {.unattributed_mj = 7}}}};
-  books.accounts[0].state.last = loop_.now() - std::chrono::hours(1);
+  books.accounts[0].state.last_reading_at = loop_.now() - std::chrono::hours(1);
   archive_.notes_.clear();
   archive_.answer_load(books);
   EXPECT_TRUE(meter_.notes().empty());
   tick(10);
   ASSERT_EQ(archive_.saves.size(), 1U);
   EXPECT_TRUE(archive_.saves[0].everything);
-  EXPECT_EQ(archive_.saves[0].now.accounts[0].state.amounts.unattributed_mj, 7 + 1'800'000)
+  EXPECT_EQ(archive_.saves[0].state.accounts[0].state.amounts.unattributed_mj, 7 + 1'800'000)
       << "from its first reading to the last before it was stored";
 }
 
 TEST_F(MeterTest, ExpiredWindowIsLogged) {
-  archive_.answer_load(Books{});
+  archive_.answer_load(LedgerState{});
   tick();
   std::optional<Result<WindowResult>> told;
-  meter_.begin({.name = "short", .owner = 1000, .most = seconds(5)}, into(told));
+  meter_.begin({.name = "short", .owner = 1000, .max_duration = seconds(5)}, into(told));
   loop_.run_posted();
   archive_.answer_saves();
   tick(20);
@@ -168,7 +168,7 @@ TEST_F(MeterTest, ExpiredWindowIsLogged) {
 }
 
 TEST_F(MeterTest, ReplyAfterDestructionIsIgnored) {
-  archive_.answer_load(Books{});
+  archive_.answer_load(LedgerState{});
   tick();
   {
     Meter other(loop_, reads_, archive_, "boot-a");
@@ -176,7 +176,7 @@ TEST_F(MeterTest, ReplyAfterDestructionIsIgnored) {
     other.begin({}, [](const Result<WindowResult>&) { FAIL(); });
   }
   loop_.run_posted();
-  archive_.answer_load(Books{});
+  archive_.answer_load(LedgerState{});
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ std::optional<std::vector<std::uint64_t>> get_steps(ColumnReader& reader, std::s
 
 std::optional<std::vector<std::int64_t>> get_times(ColumnReader& reader) {
   const std::uint64_t count = reader.varint();
-  if (count == 0 || count > kBlockPoints) return std::nullopt;
+  if (count == 0 || count > kMaxBlockPoints) return std::nullopt;
   std::vector<std::int64_t> times = {reader.signed_varint()};
   const auto steps = get_steps(reader, count - 1);
   if (!steps) return std::nullopt;
@@ -78,7 +78,7 @@ std::optional<std::vector<std::int64_t>> get_times(ColumnReader& reader) {
 
 // Puts a column of the numbers that `of` returns for each point.
 template <class P, class Of>
-void put_each(std::string& out, std::span<const P> points, Of of) {
+void put_column_of(std::string& out, std::span<const P> points, Of of) {
   std::vector<std::int64_t> values;
   values.reserve(points.size());
   for (const P& point : points) values.push_back(static_cast<std::int64_t>(of(point)));
@@ -86,7 +86,7 @@ void put_each(std::string& out, std::span<const P> points, Of of) {
 }
 
 template <class P>
-std::string with_times(std::span<const P> points) {
+std::string encode_times(std::span<const P> points) {
   std::string out;
   std::vector<std::int64_t> times;
   times.reserve(points.size());
@@ -98,17 +98,18 @@ std::string with_times(std::span<const P> points) {
 }  // namespace
 
 std::string encode(std::span<const Point> points) {
-  std::string out = with_times(points);
-  put_each(out, points, [](const Point& point) { return point.value; });
+  std::string out = encode_times(points);
+  put_column_of(out, points, [](const Point& point) { return point.value; });
   return out;
 }
 
 std::string encode(std::span<const Bucket> buckets) {
-  std::string out = with_times(buckets);
-  put_each(out, buckets, [](const Bucket& one) { return one.of.min; });
-  put_each(out, buckets, [](const Bucket& one) { return distance(one.of.min, one.of.max); });
-  put_each(out, buckets, [](const Bucket& one) { return one.of.excess; });
-  put_each(out, buckets, [](const Bucket& one) { return one.of.count; });
+  std::string out = encode_times(buckets);
+  put_column_of(out, buckets, [](const Bucket& one) { return one.aggregate.min; });
+  put_column_of(out, buckets,
+                [](const Bucket& one) { return distance(one.aggregate.min, one.aggregate.max); });
+  put_column_of(out, buckets, [](const Bucket& one) { return one.aggregate.excess; });
+  put_column_of(out, buckets, [](const Bucket& one) { return one.aggregate.count; });
   return out;
 }
 
@@ -181,27 +182,27 @@ Words differences(const Words& values) {
 }
 
 // The start values of a coding and the values that it packs.
-struct Coded {
+struct EncodedColumn {
   std::string starts;
-  std::int64_t least = 0;
+  std::int64_t min = 0;
   unsigned width = 0;
   Words values;
 
   std::size_t bits() const { return starts.size() * 8 + values.size() * width; }
 };
 
-Coded coded(Words values, Coding coding) {
-  Coded out;
+EncodedColumn encode_column(Words values, Coding coding) {
+  EncodedColumn out;
   for (int level = static_cast<int>(coding); level > 0 && !values.empty(); --level) {
     put_signed(out.starts, static_cast<std::int64_t>(values.front()));
     values = differences(values);
   }
   if (values.empty()) return out;
   const auto as_signed = [](std::uint64_t word) { return static_cast<std::int64_t>(word); };
-  out.least = as_signed(*std::ranges::min_element(values, {}, as_signed));
+  out.min = as_signed(*std::ranges::min_element(values, {}, as_signed));
   std::uint64_t all = 0;
-  for (std::uint64_t& value : values) all |= value -= static_cast<std::uint64_t>(out.least);
-  put_signed(out.starts, out.least);
+  for (std::uint64_t& value : values) all |= value -= static_cast<std::uint64_t>(out.min);
+  put_signed(out.starts, out.min);
   out.width = static_cast<unsigned>(std::bit_width(all));
   out.values = std::move(values);
   return out;
@@ -218,18 +219,18 @@ class BitWriter {
       value >>= kHalf;
       width -= kHalf;
     }
-    held_ |= value << bits_;
-    for (bits_ += width; bits_ >= 8; bits_ -= 8, held_ >>= 8U) {
-      out_ += static_cast<char>(held_ & 0xffU);
+    pending_ |= value << bits_;
+    for (bits_ += width; bits_ >= 8; bits_ -= 8, pending_ >>= 8U) {
+      out_ += static_cast<char>(pending_ & 0xffU);
     }
   }
   void finish() {
-    if (bits_ > 0) out_ += static_cast<char>(held_);
+    if (bits_ > 0) out_ += static_cast<char>(pending_);
   }
 
  private:
   std::string& out_;
-  std::uint64_t held_ = 0;
+  std::uint64_t pending_ = 0;
   unsigned bits_ = 0;
 };
 
@@ -247,10 +248,10 @@ void put_signed(std::string& out, std::int64_t value) {
 void put_column(std::string& out, std::span<const std::int64_t> values) {
   const Words words(values.begin(), values.end());
   Coding best = Coding::offset;
-  Coded shortest = coded(words, best);
+  EncodedColumn shortest = encode_column(words, best);
   for (const Coding coding : {Coding::delta, Coding::delta_of_delta}) {
     if (shortest.width == 0) break;  // equal values: nothing is shorter
-    Coded other = coded(words, coding);
+    EncodedColumn other = encode_column(words, coding);
     if (other.bits() >= shortest.bits()) continue;
     best = coding;
     shortest = std::move(other);

@@ -86,12 +86,12 @@ struct Point {
 // All readings of a span that begins at at_ms.
 struct Bucket {
   std::int64_t at_ms = 0;
-  Aggregate of;
+  Aggregate aggregate;
 
   friend bool operator==(const Bucket&, const Bucket&) = default;
 };
 
-inline constexpr std::size_t kBlockPoints = 300;
+inline constexpr std::size_t kMaxBlockPoints = 300;
 
 // Takes 1 to kBlockPoints points, each later than the one before. A missing point is left out: the
 // times show the gap.

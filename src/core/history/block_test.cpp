@@ -9,8 +9,8 @@
 namespace gpuyard::history {
 namespace {
 
-constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
-constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMinValue = std::numeric_limits<std::int64_t>::min();
+constexpr std::int64_t kMaxValue = std::numeric_limits<std::int64_t>::max();
 
 std::vector<std::int64_t> through_a_column(const std::vector<std::int64_t>& values) {
   std::string bytes;
@@ -35,7 +35,8 @@ RC_GTEST_PROP(Column, AnyNumbersComeBack, (const std::vector<std::int64_t>& valu
 }
 
 TEST(Column, TheWidestNumbersComeBack) {
-  const std::vector<std::int64_t> values = {kLeast, kMost, 0, -1, kMost, kLeast, kLeast, 1};
+  const std::vector<std::int64_t> values = {kMinValue, kMaxValue, 0,         -1,
+                                            kMaxValue, kMinValue, kMinValue, 1};
   EXPECT_EQ(through_a_column(values), values);
 }
 
@@ -56,7 +57,7 @@ std::vector<Point> any_points() {
       rc::gen::container<std::vector<std::int64_t>>(rc::gen::arbitrary<std::int64_t>()));
   std::vector<Point> points;
   std::int64_t at_ms = *rc::gen::inRange<std::int64_t>(-1'000'000, 1'000'000'000'000);
-  for (std::size_t i = 0; i < std::min(values.size(), kBlockPoints); ++i) {
+  for (std::size_t i = 0; i < std::min(values.size(), kMaxBlockPoints); ++i) {
     points.push_back({at_ms, values[i]});
     at_ms += *rc::gen::oneOf(rc::gen::just<std::int64_t>(1000),
                              rc::gen::inRange<std::int64_t>(1, 100'000'000));
@@ -75,8 +76,8 @@ RC_GTEST_PROP(Block, AnyBucketsComeBack, ()) {
   std::vector<Bucket> buckets;
   for (const Point& point : any_points()) {
     Bucket bucket{point.at_ms, {}};
-    bucket.of.add(point.value);
-    bucket.of.add(*rc::gen::arbitrary<std::int64_t>());
+    bucket.aggregate.add(point.value);
+    bucket.aggregate.add(*rc::gen::arbitrary<std::int64_t>());
     buckets.push_back(bucket);
   }
   const auto back = decode<Bucket>(encode(buckets));
@@ -85,7 +86,7 @@ RC_GTEST_PROP(Block, AnyBucketsComeBack, ()) {
 }
 
 TEST(Block, RegularConstantSeriesFitsSixteenBytes) {
-  const std::string bytes = encode(regular(std::vector<std::int64_t>(kBlockPoints, 7)));
+  const std::string bytes = encode(regular(std::vector<std::int64_t>(kMaxBlockPoints, 7)));
   EXPECT_LE(bytes.size(), 16U);
 }
 
@@ -98,9 +99,9 @@ TEST(Block, AMissingReadingIsATimeThatIsNotThere) {
 TEST(Block, NoisySeriesCostsOnlyNoiseBits) {
   std::mt19937 random(1);
   std::vector<std::int64_t> values;
-  for (std::size_t i = 0; i < kBlockPoints; ++i)
+  for (std::size_t i = 0; i < kMaxBlockPoints; ++i)
     values.push_back(300'000 + static_cast<std::int64_t>(random() % 16'384));
-  EXPECT_LE(encode(regular(values)).size(), kBlockPoints * 14 / 8 + 32);
+  EXPECT_LE(encode(regular(values)).size(), kMaxBlockPoints * 14 / 8 + 32);
 }
 
 TEST(Block, TruncatedOrExtendedBytesAreRefused) {
@@ -113,7 +114,7 @@ TEST(Block, TruncatedOrExtendedBytesAreRefused) {
 
 TEST(Block, MorePointsThanABlockHasAreRefused) {
   std::string bytes;
-  put_varint(bytes, kBlockPoints + 1);
+  put_varint(bytes, kMaxBlockPoints + 1);
   EXPECT_FALSE(decode<Point>(bytes + std::string(100, '\0')));
   bytes.clear();
   put_varint(bytes, UINT64_MAX);
@@ -132,12 +133,12 @@ TEST(Block, StalledOrOverflowingTimestampsAreRefused) {
   };
   EXPECT_TRUE(decode<Point>(with_step(0, 1)));
   EXPECT_FALSE(decode<Point>(with_step(0, 0)));
-  EXPECT_FALSE(decode<Point>(with_step(kMost - 1, 1)));
+  EXPECT_FALSE(decode<Point>(with_step(kMaxValue - 1, 1)));
   EXPECT_FALSE(decode<Point>(with_step(0, UINT64_MAX)));
 }
 
 TEST(Block, ASpanOfTimeBeyondItsTypeComesBack) {
-  const std::vector<Point> points = {{-31, 1}, {kMost - 30, 2}, {kMost, 3}};
+  const std::vector<Point> points = {{-31, 1}, {kMaxValue - 30, 2}, {kMaxValue, 3}};
   EXPECT_EQ(decode<Point>(encode(std::span<const Point>(points))), points);
 }
 
@@ -147,7 +148,7 @@ TEST(Block, AMaxBelowItsMinIsRefused) {
   put_signed(bytes, 0);
   put_varint(bytes, 0);
   put_varint(bytes, 0);
-  for (const std::int64_t value : {kMost, std::int64_t{1}, std::int64_t{0}, std::int64_t{1}}) {
+  for (const std::int64_t value : {kMaxValue, std::int64_t{1}, std::int64_t{0}, std::int64_t{1}}) {
     put_column(bytes, std::vector<std::int64_t>{value});
   }
   EXPECT_FALSE(decode<Bucket>(bytes));
@@ -166,7 +167,7 @@ RC_GTEST_PROP(Block, ADamagedByteIsNoCrash, ()) {
   const auto at = *rc::gen::inRange<std::size_t>(0, bytes.size());
   bytes[at] = *rc::gen::arbitrary<char>();
   if (const auto points = decode<Point>(bytes)) {
-    RC_ASSERT(points->size() <= kBlockPoints);
+    RC_ASSERT(points->size() <= kMaxBlockPoints);
     for (std::size_t i = 1; i < points->size(); ++i)
       RC_ASSERT((*points)[i - 1].at_ms < (*points)[i].at_ms);
   }
@@ -195,13 +196,13 @@ RC_GTEST_PROP(Aggregate, StatisticsAreExactForAnySplit, (const std::vector<std::
 TEST(Aggregate, ASumBeyondItsTypeStaysBetweenMinAndMax) {
   Aggregate all;
   for (int i = 0; i < 5; ++i) {
-    all.add(kLeast);
-    all.add(kMost);
+    all.add(kMinValue);
+    all.add(kMaxValue);
   }
-  EXPECT_EQ(all.min, kLeast);
-  EXPECT_EQ(all.max, kMost);
-  EXPECT_GE(all.mean(), static_cast<double>(kLeast));
-  EXPECT_LE(all.mean(), static_cast<double>(kMost));
+  EXPECT_EQ(all.min, kMinValue);
+  EXPECT_EQ(all.max, kMaxValue);
+  EXPECT_GE(all.mean(), static_cast<double>(kMinValue));
+  EXPECT_LE(all.mean(), static_cast<double>(kMaxValue));
 }
 
 }  // namespace

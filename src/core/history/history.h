@@ -27,12 +27,12 @@
 namespace gpuyard::history {
 
 // How often a GPU's new minutes go to disk, in ms. A daemon that is killed loses at most this much.
-inline constexpr std::int64_t kPutEveryMs = 5 * kMinuteMs;
+inline constexpr std::int64_t kSaveIntervalMs = 5 * kMinuteMs;
 
 class History {
  public:
   // Only the worker's jobs touch `store`.
-  History(Loop&, Worker&, std::shared_ptr<Store> store, std::string boot_id);
+  History(Loop&, Worker&, std::shared_ptr<MinuteStorage> store, std::string boot_id);
 
   void on_snapshot(const Snapshot&);
 
@@ -40,18 +40,18 @@ class History {
   std::int64_t now_ms() const;
 
   // Takes the answers to all questions, in their order; it runs on the worker.
-  using Render = std::function<Result<std::string>(const std::vector<Answer>&)>;
-  using Done = std::function<void(Result<std::string>)>;
+  using Render = std::function<Result<std::string>(const std::vector<QueryResult>&)>;
+  using OnDone = std::function<void(Result<std::string>)>;
   // done() runs on the loop. Errc::busy: the worker has no room.
-  void ask(const std::vector<Question>&, Render render, Done done);
+  void query(const std::vector<Query>&, Render render, OnDone done);
 
   // The questions whose answers have a GPU's values at one moment (value_at()): one for each of its
   // series that are remembered, of those in `now` too.
-  std::vector<Question> questions_at(const std::string& uuid, const Sample& now,
-                                     std::int64_t at_ms) const;
+  std::vector<Query> queries_at(const std::string& uuid, const Sample& now,
+                                std::int64_t at_ms) const;
 
   // Gives the worker all that is not on disk yet; called before the end.
-  void put_away();
+  void flush();
 
   const Rings& rings() const { return rings_; }
 
@@ -61,17 +61,18 @@ class History {
     std::map<std::string, std::int64_t> stored_hour_ms;  // by UUID: all hours before are on disk
   };
 
-  void put_one_that_is_due();
-  bool put(const std::string& uuid, const Rings::Gpu&);
-  Lookup lookup(const Question&) const;
+  void flush_next_due();
+  bool save(const std::string& uuid, const Rings::Gpu&);
+  PreparedQuery prepare_query(const Query&) const;
 
   Loop& loop_;
   Worker& worker_;
-  std::shared_ptr<Store> store_;
+  std::shared_ptr<MinuteStorage> storage_;
   WallClock clock_;
   Rings rings_;
   std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
-  std::map<std::string, std::int64_t> put_ms_;  // by UUID: time of the last put, or of first sight
+  std::map<std::string, std::int64_t>
+      saved_at_ms_;  // by UUID: time of the last put, or of first sight
 };
 
 }  // namespace gpuyard::history

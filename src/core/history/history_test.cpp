@@ -39,14 +39,14 @@ class HistoryTest : public ::testing::Test {
     return snapshot;
   }
 
-  Answer ask(std::chrono::milliseconds since, const std::string& uuid = "GPU-1") {
-    Question question{uuid, &row_of(Metric::power_draw), 0, history_.now_ms() - since.count(),
-                      history_.now_ms() + 1};
+  QueryResult ask(std::chrono::milliseconds since, const std::string& uuid = "GPU-1") {
+    Query question{uuid, &row_of(Metric::power_draw), 0, history_.now_ms() - since.count(),
+                   history_.now_ms() + 1};
     question.points = kMaxPoints;
-    Answer got;
-    history_.ask(
+    QueryResult got;
+    history_.query(
         {question},
-        [&](const std::vector<Answer>& answers) {
+        [&](const std::vector<QueryResult>& answers) {
           got = answers.at(0);
           return std::string("rendered");
         },
@@ -55,17 +55,17 @@ class HistoryTest : public ::testing::Test {
     return got;
   }
 
-  static std::vector<std::int64_t> values(const Answer& answer) {
+  static std::vector<std::int64_t> values(const QueryResult& answer) {
     std::vector<std::int64_t> out;
     for (const TimelinePoint& point : answer.points) {
-      if (point.of.count > 0) out.push_back(point.of.min);
+      if (point.aggregate.count > 0) out.push_back(point.aggregate.min);
     }
     return out;
   }
-  static std::size_t gaps(const Answer& answer) {
+  static std::size_t gaps(const QueryResult& answer) {
     return answer.points.size() - values(answer).size();
   }
-  static bool in_order(const Answer& answer) {
+  static bool in_order(const QueryResult& answer) {
     for (std::size_t i = 1; i < answer.points.size(); ++i) {
       if (answer.points[i - 1].wall_ms >= answer.points[i].wall_ms) return false;
     }
@@ -84,7 +84,7 @@ TEST_F(HistoryTest, AClockSetForwardNeitherDoublesNorReordersPoints) {
   run_for(100s);
   loop_.step_wall(1h);
   run_for(100s);
-  const Answer answer = ask(300s);
+  const QueryResult answer = ask(300s);
   EXPECT_EQ(values(answer).size(), 200U);
   EXPECT_EQ(gaps(answer), 0U);
   EXPECT_TRUE(in_order(answer));
@@ -95,7 +95,7 @@ TEST_F(HistoryTest, AClockSetBackNeitherDoublesNorReordersPoints) {
   run_for(100s);
   loop_.step_wall(-1h);
   run_for(100s);
-  const Answer answer = ask(300s);
+  const QueryResult answer = ask(300s);
   EXPECT_EQ(values(answer).size(), 200U);
   EXPECT_EQ(gaps(answer), 0U);
   EXPECT_TRUE(in_order(answer));
@@ -105,7 +105,7 @@ TEST_F(HistoryTest, SuspendIsAGap) {
   run_for(50s);
   sleep_for(1800s);
   run_for(50s);
-  const Answer answer = ask(3000s);
+  const QueryResult answer = ask(3000s);
   EXPECT_EQ(values(answer).size(), 100U);
   EXPECT_EQ(gaps(answer), 1U);
   EXPECT_TRUE(in_order(answer));
@@ -118,7 +118,7 @@ TEST_F(HistoryTest, GpuReturningUnderNewIndexHasGap) {
   run_for(30s);
   uuids_ = {"GPU-2", "GPU-1"};
   run_for(30s);
-  const Answer answer = ask(100s);
+  const QueryResult answer = ask(100s);
   EXPECT_EQ(values(answer).size(), 60U);
   EXPECT_EQ(gaps(answer), 1U);
   EXPECT_EQ(gaps(ask(100s, "GPU-2")), 0U);
@@ -130,9 +130,9 @@ TEST_F(HistoryTest, NewMinutesAreStoredEveryFiveMinutes) {
   run_for(3s);
   EXPECT_EQ(store_->puts, 1);
   ASSERT_EQ(store_->stored.size(), 1U);
-  EXPECT_EQ(store_->stored[0].of, (SeriesKey{"GPU-1", "power_draw_w", 0}));
+  EXPECT_EQ(store_->stored[0].key, (SeriesKey{"GPU-1", "power_draw_w", 0}));
   EXPECT_EQ(store_->stored[0].buckets.size(), 6U);
-  EXPECT_EQ(store_->stored[0].buckets[1].of.count, 60U);
+  EXPECT_EQ(store_->stored[0].buckets[1].aggregate.count, 60U);
   EXPECT_EQ(store_->run.boot_id, "boot");
 }
 
@@ -168,18 +168,18 @@ TEST_F(HistoryTest, GpusArePutOneAtATime) {
 TEST_F(HistoryTest, AtTheEndEverythingIsPut) {
   uuids_ = {"A", "B"};
   run_for(30s);
-  history_.put_away();
+  history_.flush();
   worker_.run_all();
   EXPECT_EQ(store_->puts, 2);
 }
 
 TEST_F(HistoryTest, AWorkerThatHasNoRoomIsSaid) {
   run_for(10s);
-  const Question question{"GPU-1", &row_of(Metric::power_draw), 0, 0, history_.now_ms()};
+  const Query question{"GPU-1", &row_of(Metric::power_draw), 0, 0, history_.now_ms()};
   worker_.full = true;
   std::optional<Errc> said;
-  history_.ask(
-      {question}, [](const std::vector<Answer>&) { return std::string(); },
+  history_.query(
+      {question}, [](const std::vector<QueryResult>&) { return std::string(); },
       [&](const Result<std::string>& text) { said = text.error().code; });
   EXPECT_EQ(said, Errc::busy);
 }

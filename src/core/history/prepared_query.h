@@ -15,7 +15,7 @@
 namespace gpuyard::history {
 
 inline constexpr std::int64_t kHourMs = 60 * kMinuteMs;
-inline constexpr std::int64_t kMinutesKeptMs = std::int64_t{30} * 24 * kHourMs;
+inline constexpr std::int64_t kMinuteRetentionMs = std::int64_t{30} * 24 * kHourMs;
 
 struct SeriesKey {
   std::string uuid;
@@ -25,13 +25,13 @@ struct SeriesKey {
   friend bool operator==(const SeriesKey&, const SeriesKey&) = default;
 };
 
-struct Minutes {
-  SeriesKey of;
+struct SeriesMinutes {
+  SeriesKey key;
   std::vector<Bucket> buckets;  // of whole hours up to the newest; they replace earlier puts
 };
 
 // The minutes that one run has put of a series, on the wall clock of its boot.
-struct Past {
+struct RunMinutes {
   DaemonRun run;
   bool present = false;  // true: the run that asks
   std::vector<Bucket> buckets;
@@ -39,42 +39,43 @@ struct Past {
 
 // Keeps minutes on a disk, for a month. If it is lost, the rings go on without it. All calls come
 // from one worker's thread, and may block it.
-class Store {
+class MinuteStorage {
  public:
-  virtual ~Store() = default;
+  virtual ~MinuteStorage() = default;
 
   // Keeps all of it or nothing. `present` is the calling run, always the same but for its clock.
-  virtual Result<void> put(const DaemonRun& present, const std::vector<Minutes>&) = 0;
+  virtual Result<void> put(const DaemonRun& present, const std::vector<SeriesMinutes>&) = 0;
 
   // Returns runs from the oldest to the newest, settled (settle()), with their minutes in
   // [from, until) of the wall clock and a minute around it.
-  virtual Result<std::vector<Past>> get(const DaemonRun& present, const SeriesKey&,
-                                        std::int64_t from_wall_ms, std::int64_t until_wall_ms) = 0;
+  virtual Result<std::vector<RunMinutes>> get(const DaemonRun& present, const SeriesKey&,
+                                              std::int64_t from_wall_ms,
+                                              std::int64_t until_wall_ms) = 0;
 
   // Returns notes for the readers of any answer: "history.db was damaged and began anew".
   virtual std::vector<std::string> notes() const = 0;
 };
 
-struct Lookup {
-  Question question;
+struct PreparedQuery {
+  Query query;
   std::int64_t cadence_ms = 0;
   DaemonRun run;  // the present one
   View<Point> readings;
-  View<Bucket> tens;
+  View<Bucket> ten_second_buckets;
   // Boot times from which memory has all there is.
   std::int64_t readings_since_ms = 0;
-  std::int64_t tens_since_ms = 0;
+  std::int64_t ten_seconds_since_ms = 0;
   std::int64_t minutes_since_ms = 0;
 };
 
 // Answers in the finest resolution that reaches back to the question's begin. If only the store
 // reaches back, that is minutes, the newest of them from memory. A failure of the store is a note.
-Answer answer(const Lookup&, Store&);
+QueryResult execute_query(const PreparedQuery&, MinuteStorage&);
 
 // How far before a moment its value may have been read, however coarsely it is kept.
-std::int64_t reach_of(std::int64_t cadence_ms);
+std::int64_t max_age_of(std::int64_t cadence_ms);
 // Returns the value at the end of an answer: its newest reading, or the mean of the newest step (of
 // a counter its end), if that is as near as its resolution allows. Nothing: a gap, or nothing kept.
-std::optional<std::int64_t> value_at(const Answer&, std::int64_t at_ms);
+std::optional<std::int64_t> value_at(const QueryResult&, std::int64_t at_ms);
 
 }  // namespace gpuyard::history

@@ -22,7 +22,7 @@ constexpr std::array kUnits = {UnitOfTime{"ms", 1},           UnitOfTime{"s", 10
                                UnitOfTime{"m", 60'000},       UnitOfTime{"h", kHourMs},
                                UnitOfTime{"d", 24 * kHourMs}, UnitOfTime{"w", kHourMs * 24 * 7}};
 
-constexpr std::int64_t kLongestMs = kHourMs * 24 * 365 * 100;
+constexpr std::int64_t kMaxDurationMs = kHourMs * 24 * 365 * 100;
 
 // Reads a decimal number; `rest` is the text after it.
 std::optional<double> number(std::string_view text, std::string_view& rest) {
@@ -40,11 +40,11 @@ std::optional<std::int64_t> length_of(std::string_view text, std::string_view pl
   const auto unit = std::ranges::find(kUnits, rest.empty() ? plain_unit : rest, &UnitOfTime::name);
   if (!value || unit == kUnits.end()) return std::nullopt;
   const double ms = *value * static_cast<double>(unit->ms);
-  if (!(ms >= 0 && ms <= static_cast<double>(kLongestMs))) return std::nullopt;
+  if (!(ms >= 0 && ms <= static_cast<double>(kMaxDurationMs))) return std::nullopt;
   return static_cast<std::int64_t>(ms);
 }
 
-std::optional<int> digits(std::string_view text, std::size_t at, std::size_t count) {
+std::optional<int> parse_digits(std::string_view text, std::size_t at, std::size_t count) {
   int value = 0;
   if (text.size() < at + count) return std::nullopt;
   for (const char c : text.substr(at, count)) {
@@ -59,16 +59,16 @@ std::optional<double> seconds_of(std::string_view text) {
   if (text.ends_with('Z') || text.ends_with('z')) text.remove_suffix(1);
   if (text.empty()) return 0.0;
   std::string_view rest;
-  if (!text.starts_with(':') || !digits(text, 1, 2)) return std::nullopt;
+  if (!text.starts_with(':') || !parse_digits(text, 1, 2)) return std::nullopt;
   const auto value = number(text.substr(1), rest);
   return value && rest.empty() && *value < 61 ? value : std::nullopt;
 }
 
 // Reads RFC 3339 in UTC. Seconds and the Z may be left out, and a blank may replace the T.
-std::optional<std::int64_t> date_time(std::string_view text) {
-  const auto year = digits(text, 0, 4);
-  const auto month = digits(text, 5, 2);
-  const auto day = digits(text, 8, 2);
+std::optional<std::int64_t> parse_date_time(std::string_view text) {
+  const auto year = parse_digits(text, 0, 4);
+  const auto month = parse_digits(text, 5, 2);
+  const auto day = parse_digits(text, 8, 2);
   if (!year || !month || !day || text[4] != '-' || text[7] != '-') return std::nullopt;
   const std::chrono::year_month_day date{std::chrono::year(*year),
                                          std::chrono::month(static_cast<unsigned>(*month)),
@@ -76,8 +76,8 @@ std::optional<std::int64_t> date_time(std::string_view text) {
   if (!date.ok()) return std::nullopt;
   const std::chrono::milliseconds begin = std::chrono::sys_days(date).time_since_epoch();
   if (text.size() == 10) return begin.count();
-  const auto hour = digits(text, 11, 2);
-  const auto minute = digits(text, 14, 2);
+  const auto hour = parse_digits(text, 11, 2);
+  const auto minute = parse_digits(text, 14, 2);
   if (!hour || !minute || *hour > 23 || *minute > 59 || text[13] != ':') return std::nullopt;
   if (text[10] != 'T' && text[10] != 't' && text[10] != ' ') return std::nullopt;
   const auto seconds = seconds_of(text.substr(16));
@@ -107,7 +107,7 @@ Result<std::int64_t> parse_length(std::string_view text, std::string_view what) 
 Result<std::int64_t> parse_moment(std::string_view text, std::string_view what,
                                   std::int64_t now_ms) {
   if (text == "now") return now_ms;
-  if (const auto moment = date_time(text)) return *moment;
+  if (const auto moment = parse_date_time(text)) return *moment;
   if (const auto ago = length_of(text, "")) return now_ms - *ago;
   if (const auto seconds = length_of(text, "s")) return *seconds;
   return Error{Errc::invalid,
@@ -135,7 +135,7 @@ std::int64_t step_for(std::int64_t range_ms, std::uint64_t points) {
   return round_step((range_ms - 1) / static_cast<std::int64_t>(points) + 1);
 }
 
-Result<void> set_times(Question& question, const Wish& wish, std::int64_t now_ms) {
+Result<void> set_times(Query& question, const QueryParameters& wish, std::int64_t now_ms) {
   const auto from = parse_moment(wish.since, "since", now_ms);
   if (!from) return from.error();
   const auto until = parse_moment(wish.until, "until", now_ms);
@@ -152,7 +152,7 @@ Result<void> set_times(Question& question, const Wish& wish, std::int64_t now_ms
   const auto step = parse_length(*wish.step, "step");
   if (!step) return step.error();
   // Minutes are kept no longer, so that a longer range has no more points.
-  const std::int64_t range = std::min(question.until_ms - question.from_ms, kMinutesKeptMs);
+  const std::int64_t range = std::min(question.until_ms - question.from_ms, kMinuteRetentionMs);
   const std::int64_t least = range / static_cast<std::int64_t>(kMaxPoints) + 1;
   if (*step < std::max<std::int64_t>(least, 1000)) {
     const std::int64_t enough = (std::max<std::int64_t>(least, 1000) + 999) / 1000 * 1000;
@@ -182,13 +182,13 @@ constexpr std::array kShortNames = {
 };
 
 Duration period_of(Tier tier) {
-  if (tier == Tier::fast) return kFastPeriod;
-  return tier == Tier::slow ? kSlowPeriod : kRarePeriod;
+  if (tier == Tier::fast) return kFastInterval;
+  return tier == Tier::slow ? kSlowInterval : kRareInterval;
 }
 
-bool is_remembered(const Row& row, Tier tier) {
-  if (row.subject != Subject::device) return false;
-  return row.kind == Kind::counter || (row.kind == Kind::gauge && tier != Tier::rare);
+bool is_recorded(const MetricRow& row, Tier tier) {
+  if (row.subject != MetricSubject::device) return false;
+  return row.kind == MetricKind::counter || (row.kind == MetricKind::gauge && tier != Tier::rare);
 }
 
 using Cadences = std::array<std::int64_t, kMetricCount>;
@@ -197,27 +197,27 @@ Cadences cadences() {
   Cadences all{};
   for (const ProbeRow& probe : probes()) {
     for (const Metric metric : probe.fills) {
-      if (!is_remembered(row_of(metric), probe.tier)) continue;
+      if (!is_recorded(row_of(metric), probe.tier)) continue;
       all[static_cast<std::size_t>(metric)] = to_milliseconds(period_of(probe.tier));
     }
   }
   return all;
 }
 
-bool is_called(const Row& row, std::string_view name) {
+bool matches_name(const MetricRow& row, std::string_view name) {
   return name == row.key || name == json_key(row) || (!name.empty() && name == row.nvidia_smi);
 }
 
-Error unknown(std::string_view name) {
+Error unknown_metric_error(std::string_view name) {
   std::vector<std::string> keys;
-  for (const Row* row : remembered_rows()) {
+  for (const MetricRow* row : recorded_rows()) {
     keys.push_back(json_key(*row));
     keys.emplace_back(row->key);
     keys.emplace_back(row->nvidia_smi);
   }
   for (const ShortName& one : kShortNames) keys.emplace_back(one.name);
-  const auto known =
-      std::ranges::find_if(catalog(), [&](const Row& row) { return is_called(row, name); });
+  const auto known = std::ranges::find_if(
+      catalog(), [&](const MetricRow& row) { return matches_name(row, name); });
   if (known != catalog().end()) {
     return {
         Errc::invalid,
@@ -228,9 +228,9 @@ Error unknown(std::string_view name) {
           "gpuyard query --list"};
 }
 
-Error ambiguous(std::string_view name, const std::vector<const Row*>& rows) {
+Error ambiguous_metric_error(std::string_view name, const std::vector<const MetricRow*>& rows) {
   std::vector<std::string> keys;
-  for (const Row* row : rows) keys.push_back(json_key(*row));
+  for (const MetricRow* row : rows) keys.push_back(json_key(*row));
   return {Errc::invalid,
           fmt::format("\"{}\" is ambiguous; it matches {}", name, fmt::join(keys, ", "))};
 }
@@ -242,31 +242,31 @@ std::int64_t cadence_of(Metric metric) {
   return all[static_cast<std::size_t>(metric)];
 }
 
-std::vector<const Row*> remembered_rows() {
-  std::vector<const Row*> rows;
-  for (const Row& row : catalog()) {
+std::vector<const MetricRow*> recorded_rows() {
+  std::vector<const MetricRow*> rows;
+  for (const MetricRow& row : catalog()) {
     if (cadence_of(row.metric) > 0) rows.push_back(&row);
   }
   return rows;
 }
 
-Result<const Row*> find_row(std::string_view given) {
+Result<const MetricRow*> find_row(std::string_view given) {
   const std::string name = to_lower(given);
-  const auto rows = remembered_rows();
+  const auto rows = recorded_rows();
   const auto exact =
-      std::ranges::find_if(rows, [&](const Row* row) { return is_called(*row, name); });
+      std::ranges::find_if(rows, [&](const MetricRow* row) { return matches_name(*row, name); });
   if (exact != rows.end()) return *exact;
   const auto alias = std::ranges::find(kShortNames, name, &ShortName::name);
   if (alias != kShortNames.end()) return &row_of(alias->metric);
-  std::vector<const Row*> begun;
+  std::vector<const MetricRow*> begun;
   std::ranges::copy_if(rows, std::back_inserter(begun),
-                       [&](const Row* row) { return row->key.starts_with(name); });
-  if (name.empty() || begun.empty()) return unknown(given);
-  if (begun.size() > 1) return ambiguous(given, begun);
+                       [&](const MetricRow* row) { return row->key.starts_with(name); });
+  if (name.empty() || begun.empty()) return unknown_metric_error(given);
+  if (begun.size() > 1) return ambiguous_metric_error(given, begun);
   return begun.front();
 }
 
-Result<std::uint16_t> find_element(const Row& row, std::string_view name) {
+Result<std::uint16_t> find_element(const MetricRow& row, std::string_view name) {
   if (row.dimension == Dimension::none) {
     return Error{Errc::invalid,
                  fmt::format("there is one {} per GPU: omit the element", json_key(row))};

@@ -18,16 +18,16 @@ inline constexpr std::uint64_t kDefaultPoints = 1000;
 inline constexpr std::uint64_t kMaxPoints = 20'000;
 
 // A question as a person wrote it.
-struct Wish {
+struct QueryParameters {
   std::string since = "1h";
   std::string until = "0s";
   std::optional<std::string> step;
   std::optional<std::uint64_t> points;
 };
 
-struct Question {
+struct Query {
   std::string uuid;
-  const Row* row = nullptr;
+  const MetricRow* row = nullptr;
   std::uint16_t element = 0;
   std::int64_t from_ms = 0;
   std::int64_t until_ms = 0;
@@ -38,12 +38,12 @@ struct Question {
 enum class Resolution : std::uint8_t { reading, ten_seconds, minute };
 BOOST_DESCRIBE_ENUM(Resolution, reading, ten_seconds, minute)
 
-struct Answer {
-  Question question;
+struct QueryResult {
+  Query query;
   Resolution resolution = Resolution::reading;  // of the data behind the points
   std::int64_t step_ms = 0;                     // 0: each point is a reading
   std::int64_t covers_since_ms = 0;             // nothing of this resolution is kept before
-  Aggregate all;                                // of the data behind the points
+  Aggregate aggregate;                          // of the data behind the points
   std::optional<double> last;
   std::vector<TimelinePoint> points;
   std::vector<std::string> notes;
@@ -58,7 +58,7 @@ Result<std::int64_t> parse_length(std::string_view text, std::string_view what);
 
 // Sets the times of a question. Errc::invalid: `since` is not before `until`, or there would be
 // more than kMaxPoints.
-Result<void> set_times(Question&, const Wish&, std::int64_t now_ms);
+Result<void> set_times(Query&, const QueryParameters&, std::int64_t now_ms);
 
 // Returns the milliseconds between two readings; 0: the metric has no history. Counters and gauges
 // of the GPU itself have one, except gauges that change only with a new driver or setting.
@@ -70,13 +70,13 @@ std::int64_t step_for(std::int64_t range_ms, std::uint64_t points);
 // Returns the shortest round length that is no less than this; itself beyond a day.
 std::int64_t round_step(std::int64_t least_ms);
 
-std::vector<const Row*> remembered_rows();
+std::vector<const MetricRow*> recorded_rows();
 
 // Finds a row by its JSON key with or without the unit, nvidia-smi's name, a short name ("power"),
 // or the beginning of only one key. Errc::invalid names the nearest row, or all that may be meant.
-Result<const Row*> find_row(std::string_view name);
+Result<const MetricRow*> find_row(std::string_view name);
 
 // Finds the element "0" or "device_memory" of a row that has several.
-Result<std::uint16_t> find_element(const Row&, std::string_view name);
+Result<std::uint16_t> find_element(const MetricRow&, std::string_view name);
 
 }  // namespace gpuyard::history

@@ -13,7 +13,7 @@ std::int64_t moment(std::string_view text) {
   return parsed ? *parsed : -1;
 }
 
-TEST(Moment, IsBeforeNowOrATimeOfTheCalendar) {
+TEST(ParseMoment, IsBeforeNowOrATimeOfTheCalendar) {
   EXPECT_EQ(moment("2h"), kNow - 7'200'000);
   EXPECT_EQ(moment("0.5h"), kNow - 1'800'000);
   EXPECT_EQ(moment("7d"), kNow - 7 * 86'400'000LL);
@@ -25,7 +25,7 @@ TEST(Moment, IsBeforeNowOrATimeOfTheCalendar) {
   EXPECT_EQ(moment("1767225600"), kNow);
 }
 
-TEST(Moment, InvalidTextErrorGivesExample) {
+TEST(ParseMoment, InvalidTextErrorGivesExample) {
   for (const char* text : {"", "yesterday", "-2h", "2y", "h", "2026-13-01", "2026-02-30",
                            "2026-01-01T25:00:00Z", "2026-01-01T00:00:00+01:00", "nan", "inf", "1e9",
                            "99999999999999999999d", "2026-01-01T00:00:0", "2 h"}) {
@@ -36,12 +36,12 @@ TEST(Moment, InvalidTextErrorGivesExample) {
   }
 }
 
-Result<void> times(const Wish& wish) {
-  Question question;
+Result<void> times(const QueryParameters& wish) {
+  Query question;
   return set_times(question, wish, kNow);
 }
 
-TEST(Times, InvalidRangeOrStepIsRefusedWithSuggestion) {
+TEST(SetTimes, InvalidRangeOrStepIsRefusedWithSuggestion) {
   EXPECT_TRUE(times({"1h", "0s", "1s", {}}));
   EXPECT_TRUE(times({"30d", "0s", "10m", {}}));
   EXPECT_TRUE(times({"100d", "0s", "10m", {}})) << "no more than a month is kept";
@@ -104,7 +104,7 @@ TEST(FindElement, IsCalledAsInJson) {
   EXPECT_FALSE(find_element(row_of(Metric::power_draw), "0"));
 }
 
-TEST(Remembered, StaticOrStateMetricsHaveZeroCadence) {
+TEST(RecordedRows, StaticOrStateMetricsHaveZeroCadence) {
   EXPECT_EQ(cadence_of(Metric::power_draw), 1000);
   EXPECT_EQ(cadence_of(Metric::pcie_tx), 5000);
   EXPECT_EQ(cadence_of(Metric::ecc_corrected_volatile_at), 60'000) << "a rare counter";

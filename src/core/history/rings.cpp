@@ -32,20 +32,20 @@ const Series* Rings::Gpu::find(Metric metric, std::uint16_t element) const {
   return found != series.end() && key_of(*found) == wanted ? &*found : nullptr;
 }
 
-void Rings::feed(const Snapshot& snapshot) {
+void Rings::append(const Snapshot& snapshot) {
   const std::int64_t now_ms = in_ms(snapshot.taken);
   for (const DeviceState& device : snapshot.devices) {
     if (device.info.uuid.empty()) continue;
-    feed(gpus_[device.info.uuid], device.sample, now_ms);
+    append(gpus_[device.info.uuid], device.sample, now_ms);
   }
-  if (swept_ms_ == INT64_MIN) swept_ms_ = now_ms;
-  if (now_ms - swept_ms_ < kMinuteMs && gpus_.size() <= kMaxGpus) return;
-  swept_ms_ = now_ms;
-  forget(now_ms);
+  if (last_eviction_ms_ == INT64_MIN) last_eviction_ms_ = now_ms;
+  if (now_ms - last_eviction_ms_ < kMinuteMs && gpus_.size() <= kMaxGpus) return;
+  last_eviction_ms_ = now_ms;
+  evict_expired(now_ms);
 }
 
 // Readings and series have the same order, so that one pass goes over both.
-void Rings::feed(Gpu& gpu, const Sample& sample, std::int64_t now_ms) {
+void Rings::append(Gpu& gpu, const Sample& sample, std::int64_t now_ms) {
   std::size_t at = 0;
   bool grew = false;
   for (const Reading& reading : sample.readings()) {
@@ -60,14 +60,14 @@ void Rings::feed(Gpu& gpu, const Sample& sample, std::int64_t now_ms) {
     }
     Series& series = gpu.series[at];
     const std::size_t before = series.bytes();
-    if (!series.feed(in_ms(reading.taken), *number)) continue;
-    gpu.fed_ms = now_ms;
+    if (!series.append(in_ms(reading.taken), *number)) continue;
+    gpu.last_append_ms = now_ms;
     grew = grew || series.bytes() != before;
   }
-  if (grew) hold_limit(gpu);
+  if (grew) enforce_limit(gpu);
 }
 
-void Rings::hold_limit(Gpu& gpu) const {
+void Rings::enforce_limit(Gpu& gpu) const {
   for (gpu.bytes = bytes_of(gpu); gpu.bytes > max_bytes_; gpu.bytes = bytes_of(gpu)) {
     const auto oldest = std::ranges::min_element(gpu.series, {}, [](const Series& series) {
       return series.oldest_block_ms().value_or(INT64_MAX);
@@ -76,15 +76,15 @@ void Rings::hold_limit(Gpu& gpu) const {
   }
 }
 
-void Rings::forget(std::int64_t now_ms) {
+void Rings::evict_expired(std::int64_t now_ms) {
   for (auto& [uuid, gpu] : gpus_) {
-    for (Series& series : gpu.series) series.forget(now_ms);
+    for (Series& series : gpu.series) series.evict_expired(now_ms);
     std::erase_if(gpu.series, [](const Series& series) { return series.empty(); });
   }
   std::erase_if(gpus_, [](const auto& entry) { return entry.second.series.empty(); });
   while (gpus_.size() > kMaxGpus) {
-    gpus_.erase(
-        std::ranges::min_element(gpus_, {}, [](const auto& entry) { return entry.second.fed_ms; }));
+    gpus_.erase(std::ranges::min_element(
+        gpus_, {}, [](const auto& entry) { return entry.second.last_append_ms; }));
   }
 }
 
@@ -99,30 +99,30 @@ std::size_t Rings::bytes() const {
   return bytes;
 }
 
-bool Series::feed(std::int64_t taken_ms, std::int64_t value) {
+bool Series::append(std::int64_t taken_ms, std::int64_t value) {
   if (taken_ms <= taken_ms_) return false;
   const bool first = taken_ms_ == INT64_MIN;
   taken_ms_ = taken_ms;
-  if (first) born_ms_ = taken_ms;
-  const std::int64_t due_ms = first ? taken_ms : kept_ms_ + cadence_ms_;
-  const bool on_time = std::abs(taken_ms - due_ms) <= kJitterMs;
+  if (first) first_reading_ms_ = taken_ms;
+  const std::int64_t due_ms = first ? taken_ms : stored_ms_ + cadence_ms_;
+  const bool on_time = std::abs(taken_ms - due_ms) <= kMaxJitterMs;
   // A point that is kept as of its due time may be later than the next reading.
-  kept_ms_ = on_time || first ? due_ms : std::max(taken_ms, kept_ms_ + 1);
-  readings_.push({kept_ms_, value});
-  const std::int64_t begin_ms = span_begin(kept_ms_, kTensMs);
-  if (open_.of.count > 0 && open_.at_ms != begin_ms) {
-    tens_.push(open_);
-    open_.of = {};
+  stored_ms_ = on_time || first ? due_ms : std::max(taken_ms, stored_ms_ + 1);
+  readings_.push({stored_ms_, value});
+  const std::int64_t begin_ms = span_begin(stored_ms_, kTenSecondsMs);
+  if (open_bucket_.aggregate.count > 0 && open_bucket_.at_ms != begin_ms) {
+    ten_second_buckets_.push(open_bucket_);
+    open_bucket_.aggregate = {};
   }
-  open_.at_ms = begin_ms;
-  open_.of.add(value);
+  open_bucket_.at_ms = begin_ms;
+  open_bucket_.aggregate.add(value);
   return true;
 }
 
-void Series::forget(std::int64_t now_ms) {
-  readings_.drop_before(now_ms - kReadingsKeptMs);
-  tens_.drop_before(now_ms - kTensKeptMs);
-  if (open_.at_ms < now_ms - kTensKeptMs) open_.of = {};
+void Series::evict_expired(std::int64_t now_ms) {
+  readings_.drop_before(now_ms - kReadingRetentionMs);
+  ten_second_buckets_.drop_before(now_ms - kTenSecondRetentionMs);
+  if (open_bucket_.at_ms < now_ms - kTenSecondRetentionMs) open_bucket_.aggregate = {};
 }
 
 // Returns the older of the two rings' first times: mostly that of the tens, which cover a day.
@@ -133,20 +133,21 @@ std::optional<std::int64_t> Series::oldest_block_ms() const {
     oldest = std::min(oldest.value_or(INT64_MAX), *ring.first_ms());
   };
   consider(readings_);
-  consider(tens_);
+  consider(ten_second_buckets_);
   return oldest;
 }
 
 bool Series::drop_oldest_block() {
   const auto oldest = oldest_block_ms();
   if (!oldest) return false;
-  if (tens_.block_count() > 0 && tens_.first_ms() == oldest) return tens_.drop_oldest();
+  if (ten_second_buckets_.block_count() > 0 && ten_second_buckets_.first_ms() == oldest)
+    return ten_second_buckets_.drop_oldest();
   return readings_.drop_oldest();
 }
 
-View<Bucket> Series::tens(std::int64_t from_ms, std::int64_t until_ms) const {
-  View<Bucket> view = tens_.view(from_ms, until_ms);
-  if (open_.of.count > 0) view.tail.push_back(open_);
+View<Bucket> Series::ten_second_buckets(std::int64_t from_ms, std::int64_t until_ms) const {
+  View<Bucket> view = ten_second_buckets_.view(from_ms, until_ms);
+  if (open_bucket_.aggregate.count > 0) view.tail.push_back(open_bucket_);
   return view;
 }
 

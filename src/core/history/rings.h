@@ -101,7 +101,7 @@ class Ring {
  private:
   // A longer tail costs more memory for each series; a shorter one packs its block more often.
   static constexpr std::size_t kTailPoints = 30;
-  static_assert(kBlockPoints % kTailPoints == 0);
+  static_assert(kMaxBlockPoints % kTailPoints == 0);
 
   static std::size_t cost_of(const Block& block) {
     constexpr std::size_t kOfAnAllocation = 32;
@@ -110,7 +110,7 @@ class Ring {
 
   void close_tail() {
     std::vector<P> points;
-    if (!blocks_.empty() && blocks_.back().points + tail_.size() <= kBlockPoints) {
+    if (!blocks_.empty() && blocks_.back().points + tail_.size() <= kMaxBlockPoints) {
       if (auto before = decode<P>(blocks_.back().text())) points = *std::move(before);
       block_bytes_ -= cost_of(blocks_.back());
       blocks_.pop_back();
@@ -131,9 +131,9 @@ class Ring {
   std::int64_t complete_since_ms_ = INT64_MIN;
 };
 
-inline constexpr std::int64_t kReadingsKeptMs = std::int64_t{60} * 60 * 1000;
-inline constexpr std::int64_t kTensMs = 10'000;
-inline constexpr std::int64_t kTensKeptMs = 24 * kReadingsKeptMs;
+inline constexpr std::int64_t kReadingRetentionMs = std::int64_t{60} * 60 * 1000;
+inline constexpr std::int64_t kTenSecondsMs = 10'000;
+inline constexpr std::int64_t kTenSecondRetentionMs = 24 * kReadingRetentionMs;
 inline constexpr std::int64_t kMinuteMs = 60'000;
 
 // Returns the begin of the span of `length_ms` that holds `at_ms`, whatever the sign.
@@ -144,7 +144,7 @@ constexpr std::int64_t span_begin(std::int64_t at_ms, std::int64_t length_ms) {
 
 // A reading that comes this near to its due time is kept as of that time: the loop's jitter of a
 // few milliseconds would take more bytes than the values.
-inline constexpr std::int64_t kJitterMs = 50;
+inline constexpr std::int64_t kMaxJitterMs = 50;
 
 // One metric of one GPU over time, in memory: each reading for an hour, and aggregates of ten
 // seconds for a day.
@@ -157,14 +157,19 @@ class Series {
   std::uint16_t element() const { return element_; }
 
   // Returns false, and changes nothing, if the reading is not newer than the last, which is usual.
-  bool feed(std::int64_t taken_ms, std::int64_t value);
+  bool append(std::int64_t taken_ms, std::int64_t value);
   // Drops what is too old at this moment.
-  void forget(std::int64_t now_ms);
+  void evict_expired(std::int64_t now_ms);
   // Returns false if there is no block.
   bool drop_oldest_block();
 
-  bool empty() const { return !readings_.first_ms() && !tens_.first_ms() && open_.of.count == 0; }
-  std::size_t bytes() const { return sizeof(Series) + readings_.bytes() + tens_.bytes(); }
+  bool empty() const {
+    return !readings_.first_ms() && !ten_second_buckets_.first_ms() &&
+           open_bucket_.aggregate.count == 0;
+  }
+  std::size_t bytes() const {
+    return sizeof(Series) + readings_.bytes() + ten_second_buckets_.bytes();
+  }
   // Returns the begin of the block that drop_oldest_block() would drop; nothing if there is none.
   std::optional<std::int64_t> oldest_block_ms() const;
 
@@ -172,28 +177,32 @@ class Series {
     return readings_.view(from_ms, until_ms);
   }
   // Includes the bucket that is still open.
-  View<Bucket> tens(std::int64_t from_ms, std::int64_t until_ms = INT64_MAX) const;
+  View<Bucket> ten_second_buckets(std::int64_t from_ms, std::int64_t until_ms = INT64_MAX) const;
   // Times from which each ring holds all that came: the first reading, or the last drop.
   std::int64_t readings_since_ms() const {
-    return std::max(born_ms_, readings_.complete_since_ms());
+    return std::max(first_reading_ms_, readings_.complete_since_ms());
   }
-  std::int64_t tens_since_ms() const { return std::max(born_ms_, tens_.complete_since_ms()); }
+  std::int64_t ten_seconds_since_ms() const {
+    return std::max(first_reading_ms_, ten_second_buckets_.complete_since_ms());
+  }
   // The same for the minutes that can be made of tens. The store has the minutes that began before.
   std::int64_t minutes_since_ms() const {
-    const bool all = tens_.complete_since_ms() <= born_ms_;
-    return span_begin(all ? born_ms_ : tens_.complete_since_ms() + kMinuteMs - 1, kMinuteMs);
+    const bool all = ten_second_buckets_.complete_since_ms() <= first_reading_ms_;
+    return span_begin(
+        all ? first_reading_ms_ : ten_second_buckets_.complete_since_ms() + kMinuteMs - 1,
+        kMinuteMs);
   }
 
  private:
   Metric metric_;
   std::uint16_t element_;
   std::int64_t cadence_ms_;
-  std::int64_t born_ms_ = INT64_MIN;   // the first reading
-  std::int64_t taken_ms_ = INT64_MIN;  // of the newest reading
-  std::int64_t kept_ms_ = INT64_MIN;   // of the same reading, as it is kept
+  std::int64_t first_reading_ms_ = INT64_MIN;  // the first reading
+  std::int64_t taken_ms_ = INT64_MIN;          // of the newest reading
+  std::int64_t stored_ms_ = INT64_MIN;         // of the same reading, as it is kept
   Ring<Point> readings_;
-  Ring<Bucket> tens_;
-  Bucket open_;
+  Ring<Bucket> ten_second_buckets_;
+  Bucket open_bucket_;
 };
 
 // The most heap of one GPU's history, in bytes. A day of an H100 takes a seventh of it
@@ -208,7 +217,7 @@ class Rings {
   struct Gpu {
     std::vector<Series> series;  // by metric and element
     std::size_t bytes = 0;
-    std::int64_t fed_ms = 0;
+    std::int64_t last_append_ms = 0;
 
     const Series* find(Metric, std::uint16_t element) const;
   };
@@ -217,7 +226,7 @@ class Rings {
 
   // Adds the readings that are newer than the last of their series. A GPU that does not answer adds
   // nothing.
-  void feed(const Snapshot&);
+  void append(const Snapshot&);
 
   // Finds a GPU by its UUID; nullptr if nothing is known of it.
   const Gpu* find(const std::string& uuid) const;
@@ -225,13 +234,13 @@ class Rings {
   std::size_t bytes() const;
 
  private:
-  void feed(Gpu&, const Sample&, std::int64_t now_ms);
-  void hold_limit(Gpu&) const;
-  void forget(std::int64_t now_ms);
+  void append(Gpu&, const Sample&, std::int64_t now_ms);
+  void enforce_limit(Gpu&) const;
+  void evict_expired(std::int64_t now_ms);
 
   std::size_t max_bytes_;
   std::map<std::string, Gpu> gpus_;
-  std::int64_t swept_ms_ = INT64_MIN;
+  std::int64_t last_eviction_ms_ = INT64_MIN;
 };
 
 }  // namespace gpuyard::history

@@ -38,26 +38,26 @@ std::size_t readings_of(const Rings& rings, const std::string& uuid) {
 
 TEST(Rings, AStaleReadingIsNoPoint) {
   Rings rings;
-  rings.feed(at(kStart, {gpu("A", kStart, 1)}));
-  rings.feed(at(kStart + 1s, {gpu("A", kStart, 1)}));
-  rings.feed(at(kStart + 2s, {gpu("A", kStart + 2s, 2)}));
+  rings.append(at(kStart, {gpu("A", kStart, 1)}));
+  rings.append(at(kStart + 1s, {gpu("A", kStart, 1)}));
+  rings.append(at(kStart + 2s, {gpu("A", kStart + 2s, 2)}));
   EXPECT_EQ(readings_of(rings, "A"), 2U);
 }
 
 TEST(Rings, AMissingReadingIsNoPoint) {
   Rings rings;
-  rings.feed(at(kStart, {gpu("A", kStart, 1)}));
+  rings.append(at(kStart, {gpu("A", kStart, 1)}));
   DeviceState lost = gpu("A", kStart, 1);
   lost.sample.set({Metric::power_draw, 0, kStart + 1s, Missing{MissingReason::device_lost, ""}});
-  rings.feed(at(kStart + 1s, {lost}));
+  rings.append(at(kStart + 1s, {lost}));
   EXPECT_EQ(readings_of(rings, "A"), 1U);
 }
 
 TEST(Rings, AGpuThatReturnsUnderAnotherIndexGoesOn) {
   Rings rings;
-  rings.feed(at(kStart, {gpu("A", kStart, 1, 0), gpu("B", kStart, 1, 1)}));
-  rings.feed(at(kStart + 1s, {gpu("B", kStart + 1s, 1, 0)}));
-  rings.feed(at(kStart + 2s, {gpu("B", kStart + 2s, 1, 0), gpu("A", kStart + 2s, 1, 1)}));
+  rings.append(at(kStart, {gpu("A", kStart, 1, 0), gpu("B", kStart, 1, 1)}));
+  rings.append(at(kStart + 1s, {gpu("B", kStart + 1s, 1, 0)}));
+  rings.append(at(kStart + 2s, {gpu("B", kStart + 2s, 1, 0), gpu("A", kStart + 2s, 1, 1)}));
   EXPECT_EQ(readings_of(rings, "A"), 2U);
   EXPECT_EQ(readings_of(rings, "B"), 3U);
 }
@@ -65,7 +65,7 @@ TEST(Rings, AGpuThatReturnsUnderAnotherIndexGoesOn) {
 TEST(Rings, AGpuThatWouldNotOpenIsNotKnown) {
   Rings rings;
   DeviceState closed = gpu("", kStart, 1);
-  rings.feed(at(kStart, {closed}));
+  rings.append(at(kStart, {closed}));
   EXPECT_TRUE(rings.gpus().empty());
 }
 
@@ -77,7 +77,7 @@ TEST(Rings, InventoryAndWordsAreNotRemembered) {
   state.sample.set({Metric::ecc_mode, 0, kStart, 1});
   state.sample.set({Metric::serial, 0, kStart, std::string("1")});
   state.sample.set({Metric::fan_speed, 1, kStart, 30});
-  rings.feed(at(kStart, {state}));
+  rings.append(at(kStart, {state}));
   ASSERT_EQ(rings.find("A")->series.size(), 2U);
   EXPECT_NE(rings.find("A")->find(Metric::fan_speed, 1), nullptr);
   EXPECT_EQ(rings.find("A")->find(Metric::fan_speed, 0), nullptr);
@@ -85,8 +85,9 @@ TEST(Rings, InventoryAndWordsAreNotRemembered) {
 
 TEST(Rings, AGpuThatIsGoneForADayIsForgotten) {
   Rings rings;
-  rings.feed(at(kStart, {gpu("A", kStart, 1), gpu("B", kStart, 1)}));
-  for (auto now = kStart; now < kStart + 26h; now += 1min) rings.feed(at(now, {gpu("B", now, 1)}));
+  rings.append(at(kStart, {gpu("A", kStart, 1), gpu("B", kStart, 1)}));
+  for (auto now = kStart; now < kStart + 26h; now += 1min)
+    rings.append(at(now, {gpu("B", now, 1)}));
   EXPECT_EQ(rings.find("A"), nullptr);
   EXPECT_NE(rings.find("B"), nullptr);
 }
@@ -95,7 +96,7 @@ TEST(Rings, OfTooManyGpusTheLongestGoneAreForgotten) {
   Rings rings;
   for (std::size_t i = 0; i < kMaxGpus + 10; ++i) {
     const auto now = kStart + std::chrono::seconds(i);
-    rings.feed(at(now, {gpu("GPU-" + std::to_string(i), now, 1)}));
+    rings.append(at(now, {gpu("GPU-" + std::to_string(i), now, 1)}));
   }
   EXPECT_EQ(rings.gpus().size(), kMaxGpus);
   EXPECT_EQ(rings.find("GPU-0"), nullptr);
@@ -111,11 +112,11 @@ TEST(Rings, ByteLimitHoldsForIncompressibleData) {
   for (int second = 0; second < 4000; ++second) {
     const auto now = kStart + std::chrono::seconds(second);
     DeviceState state = gpu("A", now, static_cast<std::int64_t>(random()));
-    for (const Row* row : remembered_rows()) {
+    for (const MetricRow* row : recorded_rows()) {
       if (row->dimension != Dimension::none) continue;
       state.sample.set({row->metric, 0, now, static_cast<std::int64_t>(random())});
     }
-    rings.feed(at(now, {std::move(state)}));
+    rings.append(at(now, {std::move(state)}));
     most = std::max(most, rings.bytes());
   }
   EXPECT_LE(most, kLimit + std::size_t{64} * 1024) << "one round of closing blocks is over it";
@@ -135,10 +136,10 @@ Series one(std::int64_t cadence_ms = kSecond) {
 
 TEST(Series, AReadingThatIsNotNewerIsNoPoint) {
   Series series = one();
-  EXPECT_TRUE(series.feed(5000, 1));
-  EXPECT_FALSE(series.feed(5000, 1));
-  EXPECT_FALSE(series.feed(4000, 2));
-  EXPECT_TRUE(series.feed(6000, 3));
+  EXPECT_TRUE(series.append(5000, 1));
+  EXPECT_FALSE(series.append(5000, 1));
+  EXPECT_FALSE(series.append(4000, 2));
+  EXPECT_TRUE(series.append(6000, 3));
   EXPECT_EQ(series.readings(0).points(0, INT64_MAX), (std::vector<Point>{{5000, 1}, {6000, 3}}));
 }
 
@@ -150,14 +151,14 @@ RC_GTEST_PROP(Series, ReadValuesEqualWrittenValues, (const std::vector<std::int6
     const std::int64_t late =
         *rc::gen::elementOf(std::vector<std::int64_t>{0, 0, 0, 3, 700, 5000, 3600000});
     const std::int64_t at_ms = (fed.empty() ? 100'000 : fed.back().at_ms + kSecond) + late;
-    RC_ASSERT(series.feed(at_ms, values[i]));
+    RC_ASSERT(series.append(at_ms, values[i]));
     fed.push_back({at_ms, values[i]});
   }
   const auto back = series.readings(0).points(0, INT64_MAX);
   RC_ASSERT(back.size() == fed.size());
   for (std::size_t i = 0; i < fed.size(); ++i) {
     RC_ASSERT(back[i].value == fed[i].value);
-    RC_ASSERT(std::abs(back[i].at_ms - fed[i].at_ms) <= kJitterMs);
+    RC_ASSERT(std::abs(back[i].at_ms - fed[i].at_ms) <= kMaxJitterMs);
     if (i > 0) RC_ASSERT(back[i - 1].at_ms < back[i].at_ms);
   }
 }
@@ -167,19 +168,19 @@ RC_GTEST_PROP(Series, AggregatesMatchTheirReadingsExactly,
   Series series = one();
   std::int64_t at_ms = 7'123;
   for (const std::int16_t value : values) {
-    series.feed(at_ms, value);
+    series.append(at_ms, value);
     at_ms += *rc::gen::elementOf(
         std::vector<std::int64_t>{kSecond, kSecond, 9 * kSecond, 200 * kSecond});
   }
-  const auto readings = as_buckets(series.readings(0).points(0, INT64_MAX));
-  const auto tens = series.tens(0).points(0, INT64_MAX);
-  RC_ASSERT(coarser(readings, kTensMs) == tens);
-  RC_ASSERT(coarser(readings, kMinuteMs) == coarser(tens, kMinuteMs));
+  const auto readings = to_buckets(series.readings(0).points(0, INT64_MAX));
+  const auto tens = series.ten_second_buckets(0).points(0, INT64_MAX);
+  RC_ASSERT(downsample(readings, kTenSecondsMs) == tens);
+  RC_ASSERT(downsample(readings, kMinuteMs) == downsample(tens, kMinuteMs));
 }
 
 TEST(Series, JitterOfMillisecondsIsNotKept) {
   Series series = one();
-  for (const std::int64_t at_ms : {10'000, 11'003, 11'998, 13'001, 14'060}) series.feed(at_ms, 1);
+  for (const std::int64_t at_ms : {10'000, 11'003, 11'998, 13'001, 14'060}) series.append(at_ms, 1);
   const auto points = series.readings(0).points(0, INT64_MAX);
   EXPECT_EQ(points[3].at_ms, 13'000);
   EXPECT_EQ(points[4].at_ms, 14'060) << "beyond jitter it is its own time";
@@ -187,9 +188,9 @@ TEST(Series, JitterOfMillisecondsIsNotKept) {
 
 TEST(Series, ALateReadingAndTheNextAreBothKept) {
   Series series = one();
-  series.feed(10'000, 1);
-  series.feed(10'960, 2);  // kept as of 11'000
-  series.feed(10'970, 3);
+  series.append(10'000, 1);
+  series.append(10'960, 2);  // kept as of 11'000
+  series.append(10'970, 3);
   const auto points = series.readings(0).points(0, INT64_MAX);
   EXPECT_EQ(points, (std::vector<Point>{{10'000, 1}, {11'000, 2}, {11'001, 3}}));
 }
@@ -200,24 +201,24 @@ TEST(Series, EvictionKeepsHourOfReadingsDayOfBuckets) {
   constexpr std::int64_t kDay = 24 * kHour;
   const std::int64_t start = 1'000'000;
   for (std::int64_t i = 0; i < kDay + 2 * kHour; ++i) {
-    series.feed(start + i * kSecond, i % 90);
-    if (i % 60 == 0) series.forget(start + i * kSecond);
+    series.append(start + i * kSecond, i % 90);
+    if (i % 60 == 0) series.evict_expired(start + i * kSecond);
   }
   const std::int64_t now = start + (kDay + 2 * kHour) * kSecond;
   const auto readings = series.readings(0).points(0, INT64_MAX);
   EXPECT_GE(readings.size(), 3600U);
-  EXPECT_LE(readings.size(), 3600U + 2 * kBlockPoints);
+  EXPECT_LE(readings.size(), 3600U + 2 * kMaxBlockPoints);
   EXPECT_EQ(series.readings_since_ms(), readings.front().at_ms - kSecond + 1);
-  const auto tens = series.tens(0).points(0, INT64_MAX);
+  const auto tens = series.ten_second_buckets(0).points(0, INT64_MAX);
   EXPECT_GE(tens.size(), 8640U);
-  EXPECT_LE(tens.size(), 8640U + 2 * kBlockPoints);
-  EXPECT_LE(series.tens_since_ms(), now - kTensKeptMs);
-  EXPECT_GT(series.tens_since_ms(), start);
+  EXPECT_LE(tens.size(), 8640U + 2 * kMaxBlockPoints);
+  EXPECT_LE(series.ten_seconds_since_ms(), now - kTenSecondRetentionMs);
+  EXPECT_GT(series.ten_seconds_since_ms(), start);
 }
 
 TEST(Series, MinutesStartAtMinuteOfFirstReading) {
   Series series = one();
-  series.feed(3 * kMinuteMs + 20'000, 1);
+  series.append(3 * kMinuteMs + 20'000, 1);
   EXPECT_EQ(series.minutes_since_ms(), 3 * kMinuteMs);
 }
 
@@ -226,14 +227,14 @@ TEST(Series, ACounterIsKeptLikeAnythingElse) {
   std::vector<std::int64_t> joules;
   for (int i = 0; i < 400; ++i) {
     joules.push_back(45'000'000'000 + i * 612'345LL + i % 7);
-    series.feed(1'000'000 + i * kSecond, joules.back());
+    series.append(1'000'000 + i * kSecond, joules.back());
   }
   const auto points = series.readings(0).points(0, INT64_MAX);
   ASSERT_EQ(points.size(), joules.size());
   for (std::size_t i = 0; i < joules.size(); ++i) EXPECT_EQ(points[i].value, joules[i]);
-  const auto tens = series.tens(0).points(0, INT64_MAX);
-  EXPECT_EQ(tens.front().of.min, joules.front());
-  EXPECT_EQ(tens.back().of.max, joules.back());
+  const auto tens = series.ten_second_buckets(0).points(0, INT64_MAX);
+  EXPECT_EQ(tens.front().aggregate.min, joules.front());
+  EXPECT_EQ(tens.back().aggregate.max, joules.back());
 }
 
 }  // namespace

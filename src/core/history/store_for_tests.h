@@ -9,17 +9,17 @@
 
 namespace gpuyard::history {
 
-class FakeStore final : public Store {
+class FakeStore final : public MinuteStorage {
  public:
-  Result<void> put(const DaemonRun& present, const std::vector<Minutes>& minutes) override {
+  Result<void> put(const DaemonRun& present, const std::vector<SeriesMinutes>& minutes) override {
     ++puts;
     if (broken) return *broken;
     run = present;
-    for (const Minutes& some : minutes) stored.push_back(some);
+    for (const SeriesMinutes& some : minutes) stored.push_back(some);
     return {};
   }
-  Result<std::vector<Past>> get(const DaemonRun&, const SeriesKey& key, std::int64_t,
-                                std::int64_t) override {
+  Result<std::vector<RunMinutes>> get(const DaemonRun&, const SeriesKey& key, std::int64_t,
+                                      std::int64_t) override {
     if (broken) return *broken;
     asked = key;
     return past;
@@ -29,9 +29,9 @@ class FakeStore final : public Store {
   std::optional<Error> broken;
   int puts = 0;
   DaemonRun run;
-  std::vector<Minutes> stored;
+  std::vector<SeriesMinutes> stored;
   SeriesKey asked;
-  std::vector<Past> past;
+  std::vector<RunMinutes> past;
   std::vector<std::string> said;
 };
 

@@ -12,7 +12,7 @@
 namespace gpuyard::history {
 
 // A part of a series with one boot clock.
-struct Stretch {
+struct BootSegment {
   std::string boot_id;
   std::int64_t wall_offset_ms = 0;
   std::vector<Bucket> buckets;
@@ -20,7 +20,7 @@ struct Stretch {
 
 struct TimelinePoint {
   std::int64_t wall_ms = 0;  // the begin of its step
-  Aggregate of;              // count 0: a gap begins here
+  Aggregate aggregate;       // count 0: a gap begins here
 
   friend bool operator==(const TimelinePoint&, const TimelinePoint&) = default;
 };
@@ -32,13 +32,13 @@ struct Grain {
 };
 
 // Turns readings into buckets of one value.
-std::vector<Bucket> as_buckets(const std::vector<Point>&);
+std::vector<Bucket> to_buckets(const std::vector<Point>&);
 // Merges the buckets that begin in the same span of `length_ms`.
-std::vector<Bucket> coarser(const std::vector<Bucket>&, std::int64_t length_ms);
+std::vector<Bucket> downsample(const std::vector<Bucket>&, std::int64_t length_ms);
 
 // Returns points in the order of the stretches, and of the boot clock in each. One point of count 0
 // stands for each gap in which at least one reading is known to be missing, and between two boots.
-std::vector<TimelinePoint> timeline(const std::vector<Stretch>&, const Grain&);
+std::vector<TimelinePoint> timeline(const std::vector<BootSegment>&, const Grain&);
 
 // One time at which the clock was set.
 struct ClockStep {
@@ -52,7 +52,7 @@ struct ClockStep {
 struct DaemonRun {
   std::string boot_id;
   std::int64_t wall_offset_ms = 0;  // wall time less boot time
-  std::vector<ClockStep> steps;
+  std::vector<ClockStep> clock_steps;
   std::int64_t first_ms = 0;  // boot time of its first data
   std::int64_t last_ms = 0;
 
@@ -67,19 +67,19 @@ class WallClock {
   explicit WallClock(std::string boot_id) { run_.boot_id = std::move(boot_id); }
 
   // Takes both clocks of one moment.
-  void note(TimePoint now, WallTime wall);
+  void update(TimePoint now, WallTime wall);
   // Returns the present run; `first_ms` and `last_ms` are of the noted moments.
   const DaemonRun& run() const { return run_; }
 
  private:
   DaemonRun run_;
-  bool noted_ = false;
+  bool has_offset_ = false;
 };
 
 inline constexpr std::size_t kMaxClockSteps = 16;
 
 // Takes runs from the oldest to the newest. Gives all runs of one boot its newest offset. A boot
 // that seems to end after the next one began, because its clock was wrong, is moved before it.
-void settle(std::vector<DaemonRun>& runs);
+void align_runs(std::vector<DaemonRun>& runs);
 
 }  // namespace gpuyard::history

@@ -11,7 +11,7 @@ namespace gpuyard::history {
 namespace {
 
 constexpr Grain kReadings{1000, 0, 0};
-constexpr Grain kTens{1000, kTensMs, kTensMs};
+constexpr Grain kTens{1000, kTenSecondsMs, kTenSecondsMs};
 
 Bucket bucket(std::int64_t at_ms, std::int64_t value = 1) {
   return {at_ms, Aggregate::of(value)};
@@ -19,7 +19,7 @@ Bucket bucket(std::int64_t at_ms, std::int64_t value = 1) {
 std::vector<std::int64_t> times(const std::vector<TimelinePoint>& points) {
   std::vector<std::int64_t> out;
   for (const TimelinePoint& point : points) {
-    out.push_back(point.of.count > 0 ? point.wall_ms : -point.wall_ms);
+    out.push_back(point.aggregate.count > 0 ? point.wall_ms : -point.wall_ms);
   }
   return out;  // a gap is negative
 }
@@ -68,18 +68,18 @@ TEST(Timeline, TwoRunsInOneMinuteAreOnePoint) {
   const auto points =
       timeline({{"a", 0, {bucket(60'000, 10)}}, {"a", 0, {bucket(60'000, 30)}}}, minutes);
   ASSERT_EQ(points.size(), 1U);
-  EXPECT_EQ(points[0].of.count, 2U);
-  EXPECT_EQ(points[0].of.mean(), 20);
+  EXPECT_EQ(points[0].aggregate.count, 2U);
+  EXPECT_EQ(points[0].aggregate.mean(), 20);
 }
 
 TEST(Timeline, LongerStepsBeginAtRoundTimesOfTheWall) {
-  const Grain grain{1000, kTensMs, kMinuteMs};
+  const Grain grain{1000, kTenSecondsMs, kMinuteMs};
   std::vector<Bucket> buckets;
-  for (int i = 0; i < 12; ++i) buckets.push_back(bucket(1'000'000 + i * kTensMs, i));
+  for (int i = 0; i < 12; ++i) buckets.push_back(bucket(1'000'000 + i * kTenSecondsMs, i));
   const auto points = timeline({{"a", 7'000, std::move(buckets)}}, grain);
   for (const TimelinePoint& point : points) EXPECT_EQ(point.wall_ms % kMinuteMs, 0);
   std::uint32_t count = 0;
-  for (const TimelinePoint& point : points) count += point.of.count;
+  for (const TimelinePoint& point : points) count += point.aggregate.count;
   EXPECT_EQ(count, 12U) << "each is in one step";
 }
 
@@ -94,32 +94,32 @@ using ::testing::IsEmpty;
 constexpr std::int64_t kOffset = 1'700'000'000'000;
 constexpr std::int64_t kBoot = 100 * kHourMs;  // when the daemon began
 
-class LookupTest : public ::testing::Test {
+class PreparedQueryTest : public ::testing::Test {
  protected:
   // Returns a lookup after this run time, in which the power counted up.
-  Lookup after(std::int64_t seconds, std::int64_t since_s) {
+  PreparedQuery after(std::int64_t seconds, std::int64_t since_s) {
     Series series(Metric::power_draw, 0, 1000);
     for (std::int64_t i = 0; i < seconds; ++i) {
-      series.feed(kBoot + i * 1000, i);
-      if (i % 60 == 0) series.forget(kBoot + i * 1000);
+      series.append(kBoot + i * 1000, i);
+      if (i % 60 == 0) series.evict_expired(kBoot + i * 1000);
     }
     now_ = kBoot + seconds * 1000;
-    Lookup lookup;
-    lookup.question = {"GPU-1", &row_of(Metric::power_draw), 0, wall(now_ - since_s * 1000),
-                       wall(now_)};
+    PreparedQuery lookup;
+    lookup.query = {"GPU-1", &row_of(Metric::power_draw), 0, wall(now_ - since_s * 1000),
+                    wall(now_)};
     lookup.cadence_ms = 1000;
     lookup.run = {"boot", kOffset, {}, kBoot, now_};
     lookup.readings = series.readings(0);
-    lookup.tens = series.tens(0);
+    lookup.ten_second_buckets = series.ten_second_buckets(0);
     lookup.readings_since_ms = series.readings_since_ms();
-    lookup.tens_since_ms = series.tens_since_ms();
+    lookup.ten_seconds_since_ms = series.ten_seconds_since_ms();
     lookup.minutes_since_ms = series.minutes_since_ms();
     return lookup;
   }
   static std::int64_t wall(std::int64_t at_ms) { return at_ms + kOffset; }
-  static std::uint64_t readings_in(const Answer& answer) {
+  static std::uint64_t readings_in(const QueryResult& answer) {
     std::uint64_t count = 0;
-    for (const TimelinePoint& point : answer.points) count += point.of.count;
+    for (const TimelinePoint& point : answer.points) count += point.aggregate.count;
     return count;
   }
 
@@ -127,47 +127,47 @@ class LookupTest : public ::testing::Test {
   FakeStore store_;
 };
 
-TEST_F(LookupTest, TheLastMinutesAreReadings) {
-  const Answer answer = history::answer(after(1800, 600), store_);
+TEST_F(PreparedQueryTest, TheLastMinutesAreReadings) {
+  const QueryResult answer = history::execute_query(after(1800, 600), store_);
   EXPECT_EQ(answer.resolution, Resolution::reading);
   EXPECT_EQ(answer.step_ms, 0);
   ASSERT_EQ(answer.points.size(), 600U);
   EXPECT_EQ(answer.points.front().wall_ms, wall(now_ - 600'000));
-  EXPECT_EQ(answer.points.back().of, Aggregate::of(1799));
+  EXPECT_EQ(answer.points.back().aggregate, Aggregate::of(1799));
   EXPECT_THAT(answer.notes, IsEmpty());
 }
 
-TEST_F(LookupTest, MorePointsThanWantedBecomeStepsOfARoundLength) {
-  Lookup lookup = after(3500, 3400);
-  lookup.question.points = 100;
-  const Answer answer = history::answer(lookup, store_);
+TEST_F(PreparedQueryTest, MorePointsThanWantedBecomeStepsOfARoundLength) {
+  PreparedQuery lookup = after(3500, 3400);
+  lookup.query.points = 100;
+  const QueryResult answer = history::execute_query(lookup, store_);
   EXPECT_EQ(answer.step_ms, 60'000);
   EXPECT_LE(answer.points.size(), 100U);
   EXPECT_EQ(readings_in(answer), 3400U);
 }
 
-TEST_F(LookupTest, SomeHoursAreTens) {
-  const Answer answer = history::answer(after(5LL * 3600, 2LL * 3600), store_);
+TEST_F(PreparedQueryTest, SomeHoursAreTens) {
+  const QueryResult answer = history::execute_query(after(5LL * 3600, 2LL * 3600), store_);
   EXPECT_EQ(answer.resolution, Resolution::ten_seconds);
-  EXPECT_EQ(answer.step_ms, kTensMs);
+  EXPECT_EQ(answer.step_ms, kTenSecondsMs);
   EXPECT_NEAR(static_cast<double>(answer.points.size()), 720, 1);
 }
 
-TEST_F(LookupTest, YoungDaemonWithoutStorageAnswersWithReadings) {
-  const Answer answer = history::answer(after(300, 7200), store_);
+TEST_F(PreparedQueryTest, YoungDaemonWithoutStorageAnswersWithReadings) {
+  const QueryResult answer = history::execute_query(after(300, 7200), store_);
   EXPECT_EQ(answer.resolution, Resolution::reading);
   EXPECT_EQ(answer.points.size(), 300U);
   EXPECT_EQ(answer.covers_since_ms, wall(kBoot));
   EXPECT_THAT(answer.notes, Contains(HasSubstr("no data before")));
 }
 
-TEST_F(LookupTest, RestartContinuesWithMinutesOfEarlierRun) {
+TEST_F(PreparedQueryTest, RestartContinuesWithMinutesOfEarlierRun) {
   std::vector<Bucket> before;
   for (std::int64_t minute = -60; minute < 0; ++minute) {
     before.push_back({kBoot + minute * kMinuteMs, {5, 5, 0, 60}});
   }
   store_.past = {{{"boot", kOffset, {}, kBoot - kHourMs, kBoot - 1}, false, before}};
-  const Answer answer = history::answer(after(300, 7200), store_);
+  const QueryResult answer = history::execute_query(after(300, 7200), store_);
   EXPECT_EQ(store_.asked, (SeriesKey{"GPU-1", "power_draw_w", 0}));
   EXPECT_EQ(answer.resolution, Resolution::minute);
   EXPECT_EQ(answer.points.size(), 65U);
@@ -177,8 +177,8 @@ TEST_F(LookupTest, RestartContinuesWithMinutesOfEarlierRun) {
       << "the finer ones began with the daemon";
 }
 
-TEST_F(LookupTest, MinutesOnDiskAndInMemoryCountOnce) {
-  const Lookup lookup = after(300, 7200);
+TEST_F(PreparedQueryTest, MinutesOnDiskAndInMemoryCountOnce) {
+  const PreparedQuery lookup = after(300, 7200);
   std::vector<Bucket> same;
   for (std::int64_t minute = 0; minute < 4; ++minute) {
     same.push_back({kBoot + minute * kMinuteMs, {0, 0, 0, 60}});
@@ -187,30 +187,30 @@ TEST_F(LookupTest, MinutesOnDiskAndInMemoryCountOnce) {
                   false,
                   {{kBoot - kHourMs, Aggregate::of(1)}}},
                  {lookup.run, true, same}};
-  EXPECT_EQ(readings_in(history::answer(lookup, store_)), 301U);
+  EXPECT_EQ(readings_in(history::execute_query(lookup, store_)), 301U);
 }
 
-TEST_F(LookupTest, AStoreThatFailsIsANoteAndMemoryAnswers) {
+TEST_F(PreparedQueryTest, AStoreThatFailsIsANoteAndMemoryAnswers) {
   store_.broken = Error{Errc::unavailable, "disk I/O error"};
   store_.said = {"history.db began anew"};
-  const Answer answer = history::answer(after(300, 7200), store_);
+  const QueryResult answer = history::execute_query(after(300, 7200), store_);
   EXPECT_EQ(answer.points.size(), 300U);
   EXPECT_THAT(answer.notes, Contains(HasSubstr("disk I/O error")));
   EXPECT_THAT(answer.notes, Contains("history.db began anew"));
 }
 
-TEST_F(LookupTest, ClockStepIsNotedWithoutRegroupingPoints) {
-  Lookup lookup = after(1800, 600);
-  const auto before = history::answer(lookup, store_).points;
+TEST_F(PreparedQueryTest, ClockStepIsNotedWithoutRegroupingPoints) {
+  PreparedQuery lookup = after(1800, 600);
+  const auto before = history::execute_query(lookup, store_).points;
   lookup.run.wall_offset_ms -= kHourMs;
-  lookup.run.steps = {{now_ - 60'000, -kHourMs}};
-  lookup.question.from_ms -= kHourMs;
-  lookup.question.until_ms -= kHourMs;
-  const Answer after_step = history::answer(lookup, store_);
+  lookup.run.clock_steps = {{now_ - 60'000, -kHourMs}};
+  lookup.query.from_ms -= kHourMs;
+  lookup.query.until_ms -= kHourMs;
+  const QueryResult after_step = history::execute_query(lookup, store_);
   ASSERT_EQ(after_step.points.size(), before.size());
   for (std::size_t i = 0; i < before.size(); ++i) {
     EXPECT_EQ(after_step.points[i].wall_ms, before[i].wall_ms - kHourMs);
-    EXPECT_EQ(after_step.points[i].of, before[i].of);
+    EXPECT_EQ(after_step.points[i].aggregate, before[i].aggregate);
   }
   EXPECT_THAT(after_step.notes, Contains(HasSubstr("set back by 3600 s")));
 }
@@ -232,36 +232,36 @@ WallTime wall(std::int64_t ms) {
 
 TEST(WallClock, AStepMovesTheWholeBootAndIsRemembered) {
   WallClock clock("boot");
-  clock.note(boot(1000), wall(500'000));
+  clock.update(boot(1000), wall(500'000));
   EXPECT_EQ(clock.run().wall_offset_ms, 499'000);
-  clock.note(boot(2000), wall(501'000 + kHour));
+  clock.update(boot(2000), wall(501'000 + kHour));
   EXPECT_EQ(clock.run().wall_offset_ms, 499'000 + kHour);
-  clock.note(boot(3000), wall(502'000));
+  clock.update(boot(3000), wall(502'000));
   EXPECT_EQ(clock.run().wall_offset_ms, 499'000);
-  EXPECT_EQ(clock.run().steps, (std::vector<ClockStep>{{2000, kHour}, {3000, -kHour}}));
+  EXPECT_EQ(clock.run().clock_steps, (std::vector<ClockStep>{{2000, kHour}, {3000, -kHour}}));
   EXPECT_EQ(clock.run().first_ms, 1000);
   EXPECT_EQ(clock.run().last_ms, 3000);
 }
 
 TEST(WallClock, JitterIsIgnoredWhileSlewIsFollowed) {
   WallClock clock("boot");
-  clock.note(boot(1000), wall(500'000));
-  clock.note(boot(2000), wall(501'020));
+  clock.update(boot(1000), wall(500'000));
+  clock.update(boot(2000), wall(501'020));
   EXPECT_EQ(clock.run().wall_offset_ms, 499'000);
-  clock.note(boot(3000), wall(502'300));
+  clock.update(boot(3000), wall(502'300));
   EXPECT_EQ(clock.run().wall_offset_ms, 499'300) << "a slewed clock is followed";
-  EXPECT_TRUE(clock.run().steps.empty());
+  EXPECT_TRUE(clock.run().clock_steps.empty());
 }
 
 TEST(WallClock, RepeatedStepsAreBounded) {
   WallClock clock("boot");
-  for (int i = 0; i < 100; ++i) clock.note(boot(i * 1000LL), wall(i % 2 == 0 ? 0 : 10 * kHour));
-  EXPECT_EQ(clock.run().steps.size(), kMaxClockSteps);
+  for (int i = 0; i < 100; ++i) clock.update(boot(i * 1000LL), wall(i % 2 == 0 ? 0 : 10 * kHour));
+  EXPECT_EQ(clock.run().clock_steps.size(), kMaxClockSteps);
 }
 
 TEST(Settle, RunsOfSameBootUseNewestOffset) {
   std::vector<DaemonRun> runs = {{"a", 100, {}, 0, 10}, {"a", 900, {}, 20, 30}};
-  settle(runs);
+  align_runs(runs);
   EXPECT_EQ(runs[0].wall_offset_ms, 900);
   EXPECT_EQ(runs[1].wall_offset_ms, 900);
 }
@@ -270,7 +270,7 @@ TEST(Settle, OverlappingBootIsShiftedBeforeNextBoot) {
   // The first boot ran from 10'000 to 11'000, but the next one began at 5'000.
   std::vector<DaemonRun> runs = {
       {"a", 10'000, {}, 0, 500}, {"a", 10'000, {}, 600, 1000}, {"b", 5'000, {}, 0, 100}};
-  settle(runs);
+  align_runs(runs);
   EXPECT_EQ(runs[2].wall_offset_ms, 5'000);
   EXPECT_EQ(runs[1].last_ms + runs[1].wall_offset_ms, 4'999);
   EXPECT_EQ(runs[0].wall_offset_ms, runs[1].wall_offset_ms);
@@ -279,7 +279,7 @@ TEST(Settle, OverlappingBootIsShiftedBeforeNextBoot) {
 TEST(Settle, OrderedBootsStayUnchanged) {
   const std::vector<DaemonRun> runs = {{"a", 1000, {}, 0, 500}, {"b", 2000, {}, 0, 100}};
   std::vector<DaemonRun> settled = runs;
-  settle(settled);
+  align_runs(settled);
   EXPECT_EQ(settled, runs);
 }
 

@@ -6,7 +6,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "core/lease/scheduler.h"
-#include "core/lease/scheduler_for_tests.h"
+#include "core/lease/scheduler_fixture_for_tests.h"
 
 namespace gpuyard::lease {
 namespace {
@@ -14,13 +14,14 @@ namespace {
 using Tickets = std::vector<Ticket>;
 
 // Two GPUs: one is held for `holds`, and the first waiting claim wants both.
-struct Crowd : Desk {
-  explicit Crowd(std::optional<Duration> holds, Fairness fairness = {}) : Desk(2, fairness) {
+struct BackfillFixture : SchedulerFixture {
+  explicit BackfillFixture(std::optional<Duration> holds, Fairness fairness = {})
+      : SchedulerFixture(2, fairness) {
     holder = claim(terms_of(7, 1, holds));
     head = claim(2);
   }
-  Terms terms_of(std::uint32_t owner, unsigned count, std::optional<Duration> longest) const {
-    Terms terms = want(count, longest);
+  GpuRequest terms_of(std::uint32_t owner, unsigned count, std::optional<Duration> longest) const {
+    GpuRequest terms = want(count, longest);
     terms.owner = owner;
     return terms;
   }
@@ -29,19 +30,19 @@ struct Crowd : Desk {
 };
 
 TEST(Backfill, ClaimEndingBeforeHeadStartOvertakes) {
-  Crowd crowd(10 * kMinute);
+  BackfillFixture crowd(10 * kMinute);
   EXPECT_TRUE(crowd.held(crowd.claim(1, 10 * kMinute)));
-  EXPECT_EQ(crowd.core.find(crowd.head)->passed, 0U) << "it costs the first nothing";
+  EXPECT_EQ(crowd.core.find(crowd.head)->overtakes, 0U) << "it costs the first nothing";
 }
 
 TEST(Backfill, ClaimEndingAfterHeadStartWaits) {
-  Crowd crowd(10 * kMinute);
+  BackfillFixture crowd(10 * kMinute);
   EXPECT_TRUE(crowd.waits(crowd.claim(1, 11 * kMinute)));
   EXPECT_TRUE(crowd.waits(crowd.claim(1))) << "nor who does not say";
 }
 
 TEST(Backfill, OvertakenHeadStartsOnTime) {
-  Crowd crowd(10 * kMinute);
+  BackfillFixture crowd(10 * kMinute);
   const Ticket passer = crowd.claim(1, 10 * kMinute);
   crowd.now += 10 * kMinute;
   crowd.release(passer);
@@ -49,11 +50,11 @@ TEST(Backfill, OvertakenHeadStartsOnTime) {
 }
 
 TEST(Backfill, UnknownHoldTimeAllowsSixteenOvertakes) {
-  Crowd crowd(std::nullopt);
-  for (unsigned i = 1; i <= Core::kPasses; ++i) {
+  BackfillFixture crowd(std::nullopt);
+  for (unsigned i = 1; i <= Scheduler::kMaxOvertakes; ++i) {
     const Ticket passer = crowd.claim(1);
     ASSERT_TRUE(crowd.held(passer)) << i;
-    EXPECT_EQ(crowd.core.find(crowd.head)->passed, i);
+    EXPECT_EQ(crowd.core.find(crowd.head)->overtakes, i);
     crowd.release(passer);
   }
   EXPECT_TRUE(crowd.waits(crowd.claim(1)));
@@ -62,16 +63,16 @@ TEST(Backfill, UnknownHoldTimeAllowsSixteenOvertakes) {
 }
 
 TEST(Backfill, OvertakeIsReportedInEffects) {
-  Crowd crowd(std::nullopt);
+  BackfillFixture crowd(std::nullopt);
   Effects effects;
   crowd.core.claim(crowd.want(1), crowd.now, effects);
-  EXPECT_EQ(effects.passed, Tickets{crowd.head});
+  EXPECT_EQ(effects.overtaken, Tickets{crowd.head});
 }
 
 // A claim of one GPU allows no counted overtakes, so none may overtake it while its start is
 // unknown.
 TEST(Backfill, SingleGpuClaimIsNotOvertaken) {
-  Crowd crowd(10 * kMinute);
+  BackfillFixture crowd(10 * kMinute);
   const Ticket single = crowd.claim(crowd.only(slots({1})));
   EXPECT_TRUE(crowd.waits(single)) << "the first is to begin in ten minutes";
   EXPECT_TRUE(crowd.waits(crowd.claim(1, kMinute))) << "who could pass the first, but not this one";
@@ -80,32 +81,32 @@ TEST(Backfill, SingleGpuClaimIsNotOvertaken) {
 }
 
 TEST(Backfill, StrictModeAllowsNoOvertake) {
-  Crowd timed(10 * kMinute, {.strict = true});
+  BackfillFixture timed(10 * kMinute, {.strict = true});
   EXPECT_TRUE(timed.waits(timed.claim(1, kMinute)));
-  Crowd untimed(std::nullopt, {.strict = true});
+  BackfillFixture untimed(std::nullopt, {.strict = true});
   EXPECT_TRUE(untimed.waits(untimed.claim(1)));
 }
 
 TEST(Backfill, GpuUselessToHeadIsNoOvertake) {
-  Desk desk(3, {.strict = true});
+  SchedulerFixture desk(3, {.strict = true});
   desk.claim(desk.only(slots({0})));
   const Ticket head = desk.claim(desk.only(slots({0, 1}), 2));
   EXPECT_TRUE(desk.held(desk.claim(desk.only(slots({2})))));
-  EXPECT_EQ(desk.core.find(head)->passed, 0U);
+  EXPECT_EQ(desk.core.find(head)->overtakes, 0U);
 }
 
 // Passes are few, so none is spent without need.
 TEST(Backfill, UnwantedGpuIsPreferredToOvertaking) {
-  Desk desk(3);
+  SchedulerFixture desk(3);
   desk.claim(desk.only(slots({0})));
   const Ticket head = desk.claim(desk.only(slots({0, 1}), 2));
   const Ticket any = desk.claim(1);
   EXPECT_EQ(desk.gpus(any), slots({2}));
-  EXPECT_EQ(desk.core.find(head)->passed, 0U);
+  EXPECT_EQ(desk.core.find(head)->overtakes, 0U);
 }
 
 TEST(Backfill, HoldBeyondMaxIsReportedOnce) {
-  Crowd crowd(10 * kMinute);
+  BackfillFixture crowd(10 * kMinute);
   EXPECT_EQ(crowd.core.next_due(), TimePoint{} + 10 * kMinute);
   EXPECT_TRUE(crowd.pass(9 * kMinute).overdue.empty());
   EXPECT_EQ(crowd.pass(kMinute).overdue, Tickets{crowd.holder});
@@ -114,16 +115,16 @@ TEST(Backfill, HoldBeyondMaxIsReportedOnce) {
 }
 
 TEST(Backfill, OverdueHolderAllowsCountedOvertakes) {
-  Crowd crowd(10 * kMinute);
+  BackfillFixture crowd(10 * kMinute);
   const Ticket waits = crowd.claim(1);
   EXPECT_TRUE(crowd.waits(waits));
   EXPECT_EQ(crowd.pass(10 * kMinute).granted, Tickets{waits});
-  EXPECT_EQ(crowd.core.find(crowd.head)->passed, 1U);
+  EXPECT_EQ(crowd.core.find(crowd.head)->overtakes, 1U);
 }
 
 TEST(Backfill, OverdueOwnerCannotOvertakeForADay) {
-  Crowd crowd(std::chrono::hours(30));
-  Desk& desk = crowd;
+  BackfillFixture crowd(std::chrono::hours(30));
+  SchedulerFixture& desk = crowd;
   const Ticket late = desk.claim(crowd.terms_of(1, 1, kMinute));
   desk.pass(kMinute);
   desk.release(late);
@@ -132,48 +133,48 @@ TEST(Backfill, OverdueOwnerCannotOvertakeForADay) {
   EXPECT_TRUE(desk.waits(mistrusted));
   EXPECT_TRUE(desk.held(trusted));
   desk.release(trusted);
-  EXPECT_EQ(desk.core.next_due(), TimePoint{} + kMinute + Core::kTrustLost);
-  EXPECT_EQ(desk.pass(Core::kTrustLost).granted, Tickets{mistrusted});
+  EXPECT_EQ(desk.core.next_due(), TimePoint{} + kMinute + Scheduler::kOverduePenalty);
+  EXPECT_EQ(desk.pass(Scheduler::kOverduePenalty).granted, Tickets{mistrusted});
 }
 
 // Otherwise a claim that comes in the second in which a lease drains could keep the first waiting
 // for days.
 TEST(Backfill, TheFirstKeepsItsReservationWhileALeaseDrains) {
-  Crowd crowd(10 * kMinute, {.drains = true});
+  BackfillFixture crowd(10 * kMinute, {.drains = true});
   crowd.release(crowd.holder);
   EXPECT_TRUE(crowd.waits(crowd.claim(1)));
   EXPECT_TRUE(crowd.held(crowd.claim(1, kMinute)));
 }
 
 TEST(Backfill, OverdueDrainAllowsCountedOvertakes) {
-  Crowd crowd(10 * kMinute, {.drains = true});
+  BackfillFixture crowd(10 * kMinute, {.drains = true});
   crowd.release(crowd.holder);
   const Ticket waits = crowd.claim(1);
   EXPECT_EQ(crowd.pass(10 * kMinute).granted, Tickets{waits});
-  EXPECT_EQ(crowd.core.find(crowd.head)->passed, 1U);
+  EXPECT_EQ(crowd.core.find(crowd.head)->overtakes, 1U);
   EXPECT_EQ(crowd.core.next_due(), std::nullopt) << "its owner is not to blame";
 }
 
 TEST(Backfill, MistrustOutlivesARestart) {
-  Desk desk(1);
+  SchedulerFixture desk(1);
   const Ticket late = desk.claim(1, kMinute);
   desk.pass(kMinute);
-  Core again;
+  Scheduler again;
   ASSERT_TRUE(again.add(gpu_named("GPU-0")));
   again.restore(*desk.core.find(late));
   again.restore_counters(desk.core.last_ticket(), desk.core.last_fence());
   EXPECT_EQ(again, desk.core);
-  EXPECT_EQ(again.next_due(), TimePoint{} + kMinute + Core::kTrustLost);
+  EXPECT_EQ(again.next_due(), TimePoint{} + kMinute + Scheduler::kOverduePenalty);
 }
 
 TEST(Backfill, ATimeTooLongForTheClockIsForEver) {
-  Crowd crowd(Duration::max());
+  BackfillFixture crowd(Duration::max());
   EXPECT_TRUE(crowd.held(crowd.claim(1, Duration::max()))) << "both end with time itself";
 }
 
 // Returns a claim on GPU 0 and on another.
-Terms two_of(const Desk& desk, Slot other, std::uint32_t owner) {
-  Terms terms = desk.only(slots({0, other}), 2);
+GpuRequest two_of(const SchedulerFixture& desk, Slot other, std::uint32_t owner) {
+  GpuRequest terms = desk.only(slots({0, other}), 2);
   terms.owner = owner;
   return terms;
 }
@@ -181,47 +182,47 @@ Terms two_of(const Desk& desk, Slot other, std::uint32_t owner) {
 // Only 64 classes are protected side by side; GPUs that a further class could use go to no later
 // claim.
 TEST(Backfill, SixtyFifthClassReservesItsGpus) {
-  Desk desk(80);
+  SchedulerFixture desk(80);
   const Ticket all = desk.claim(desk.only(slots({0})));
-  for (Slot slot = 1; slot <= Core::kMostHeads; ++slot) {
+  for (Slot slot = 1; slot <= Scheduler::kMaxHeads; ++slot) {
     EXPECT_TRUE(desk.waits(desk.claim(two_of(desk, slot, static_cast<std::uint32_t>(slot)))));
   }
   EXPECT_TRUE(desk.held(desk.claim(desk.only(slots({1}))))) << "64 classes may be passed";
   EXPECT_TRUE(desk.waits(desk.claim(two_of(desk, 71, 71))));
   const Ticket behind = desk.claim(desk.only(slots({71})));
   EXPECT_TRUE(desk.waits(behind));
-  EXPECT_EQ(desk.outlook(behind).why, Hindrance::behind_earlier);
+  EXPECT_EQ(desk.outlook(behind).reason, WaitReason::behind_earlier);
   EXPECT_TRUE(desk.held(desk.claim(desk.only(slots({72}))))) << "nobody before it could use it";
   desk.release(all);
   EXPECT_TRUE(desk.held(behind));
 }
 
 TEST(Backfill, OneUserKeepsBackForEightClassesAtMost) {
-  Desk desk(20);
+  SchedulerFixture desk(20);
   desk.claim(desk.only(slots({0})));
   constexpr std::uint32_t kGreedy = 7;
-  for (Slot slot = 1; slot <= Core::kMostHeadsOfOwner; ++slot)
+  for (Slot slot = 1; slot <= Scheduler::kMaxHeadsPerOwner; ++slot)
     desk.claim(two_of(desk, slot, kGreedy));
   const Ticket ninth = desk.claim(two_of(desk, 9, kGreedy));
-  for (unsigned i = 0; i < 2 * Core::kPasses; ++i) {
+  for (unsigned i = 0; i < 2 * Scheduler::kMaxOvertakes; ++i) {
     const Ticket other = desk.claim(desk.only(slots({9})));
     EXPECT_TRUE(desk.held(other));
     desk.release(other);
   }
-  EXPECT_EQ(desk.core.find(ninth)->passed, 0U);
+  EXPECT_EQ(desk.core.find(ninth)->overtakes, 0U);
 }
 
 RC_GTEST_PROP(Backfill, DisjointClaimIsGrantedAtOnce, (unsigned seed)) {
   constexpr unsigned kGpus = 70;
-  Desk desk(kGpus);
+  SchedulerFixture desk(kGpus);
   std::mt19937 chance(seed);
   for (int i = 0; i < 160; ++i) {
     const Slot first = chance() % kGpus;
     const Slot second = chance() % kGpus;
-    Terms terms = desk.only(slots({first, second}), first == second ? 1 : 2);
+    GpuRequest terms = desk.only(slots({first, second}), first == second ? 1 : 2);
     terms.owner = static_cast<std::uint32_t>(chance() % 100);
     GpuSet others;
-    for (const auto& [ticket, claim] : desk.core.waiting()) others |= claim.terms.eligible;
+    for (const auto& [ticket, claim] : desk.core.waiting_claims()) others |= claim.request.eligible;
     const bool free = !desk.core.holder(first) && !desk.core.holder(second);
     const Ticket ticket = desk.claim(terms);
     if (free && (terms.eligible & others).none()) RC_ASSERT(desk.held(ticket));
@@ -229,7 +230,7 @@ RC_GTEST_PROP(Backfill, DisjointClaimIsGrantedAtOnce, (unsigned seed)) {
 }
 
 TEST(Backfill, UnstartableHeadDoesNotBlockTryClaim) {
-  Desk desk(2);
+  SchedulerFixture desk(2);
   desk.in_service(1, false);
   EXPECT_TRUE(desk.waits(desk.claim(2)));
   EXPECT_TRUE(desk.try_claim(1));

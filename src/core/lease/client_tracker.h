@@ -15,53 +15,55 @@
 
 namespace gpuyard::lease {
 
-enum class Attendance : std::uint8_t {
+enum class PresenceKind : std::uint8_t {
   poll,    // its end means nothing: the client asks again
   stream,  // its end ends the lease, unless the client returns soon
 };
 
-class Clients {
+class ClientTracker {
  public:
-  explicit Clients(const Loop& loop) : loop_(loop) {}
-  Clients(const Clients&) = delete;
-  Clients& operator=(const Clients&) = delete;
+  explicit ClientTracker(const Loop& loop) : loop_(loop) {}
+  ClientTracker(const ClientTracker&) = delete;
+  ClientTracker& operator=(const ClientTracker&) = delete;
 
   // Marks a client as present for as long as the subscription lives.
-  Subscription attend(const std::string& lease, Attendance);
+  Subscription mark_present(const std::string& lease, PresenceKind);
   // Returns since when no client is there, but not before `since`; nothing while one is there.
   std::optional<TimePoint> away_since(const std::string& lease, TimePoint since) const;
   // The same for streams; nothing, too, if there never was one.
   std::optional<TimePoint> stream_gone_since(const std::string& lease) const;
 
   // Takes a grant, which counts as unheard until heard() unless a client is there.
-  void granted(const Lease&);
-  void heard(const std::string& lease) { unheard_.erase(lease); }
-  bool has_heard(const std::string& lease) const { return unheard_.count(lease) == 0; }
-  void forget_grants() { unheard_.clear(); }
+  void record_grant(const Lease&);
+  void acknowledge_grant(const std::string& lease) { unacknowledged_.erase(lease); }
+  bool is_grant_acknowledged(const std::string& lease) const {
+    return unacknowledged_.count(lease) == 0;
+  }
+  void clear_grants() { unacknowledged_.clear(); }
 
   // Tells each change of one lease, until the subscription ends.
-  Subscription watch(const std::string& lease, std::function<void(const Lease&)> told);
-  void tell(const Lease&);
+  Subscription subscribe(const std::string& lease, std::function<void(const Lease&)> told);
+  void notify(const Lease&);
 
   // Forgets who is there for a lease that is over. Its watchers stay.
-  void forget(const std::string& lease);
+  void remove(const std::string& lease);
 
  private:
-  struct Seat {
+  struct ClientPresence {
     unsigned polls = 0;
     unsigned streams = 0;
-    std::optional<TimePoint> last_left = {};
-    std::optional<TimePoint> last_stream_left = {};
+    std::optional<TimePoint> last_left_at = {};
+    std::optional<TimePoint> last_stream_left_at = {};
   };
 
-  void leave(const std::string& lease, Attendance);
+  void mark_absent(const std::string& lease, PresenceKind);
 
   const Loop& loop_;
-  std::map<std::string, Seat> seats_;
-  std::set<std::string> unheard_;
-  std::map<std::string, std::map<std::uint64_t, std::function<void(const Lease&)>>> watchers_;
-  std::uint64_t next_watcher_ = 0;
-  Lifetime here_;
+  std::map<std::string, ClientPresence> presences_;
+  std::set<std::string> unacknowledged_;
+  std::map<std::string, std::map<std::uint64_t, std::function<void(const Lease&)>>> subscribers_;
+  std::uint64_t last_subscriber_ = 0;
+  Lifetime lifetime_;
 };
 
 }  // namespace gpuyard::lease

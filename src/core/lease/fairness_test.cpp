@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "core/lease/scheduler.h"
-#include "core/lease/scheduler_for_tests.h"
+#include "core/lease/scheduler_fixture_for_tests.h"
 
 namespace gpuyard::lease {
 namespace {
@@ -104,7 +104,7 @@ class Simulation {
           std::chrono::duration<double, std::ratio<60>>(desk_.now - asked.at).count();
       all_.push_back(minutes);
       if (asked.gpus == kGpus) eight_.push_back(minutes);
-      most_passed_ = std::max(most_passed_, desk_.core.find(ticket)->passed);
+      most_passed_ = std::max(most_passed_, desk_.core.find(ticket)->overtakes);
       ends_.emplace(desk_.now + asked.holds, ticket);
     }
     desk_.granted.clear();
@@ -121,7 +121,7 @@ class Simulation {
     return {mean(all_), mean(eight_), eight_[eight_.size() * 99 / 100], most_passed_};
   }
 
-  Desk desk_;
+  SchedulerFixture desk_;
   bool they_say_;
   std::map<Ticket, const Asked*> asked_;
   std::multimap<TimePoint, Ticket> ends_;
@@ -150,7 +150,7 @@ TEST(Fairness, BackfillShortensWaitsAlsoForLargeClaims) {
     EXPECT_EQ(strict.most_passed, 0U);
     EXPECT_EQ(timed.most_passed, 0U) << "when it begins is always known";
     EXPECT_GT(untimed.most_passed, 0U);
-    EXPECT_LE(untimed.most_passed, Core::kPasses);
+    EXPECT_LE(untimed.most_passed, Scheduler::kMaxOvertakes);
   }
 }
 

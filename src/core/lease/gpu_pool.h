@@ -33,32 +33,32 @@ struct PoolGpu {
   std::string text = {};  // the same as a sentence
   std::optional<std::int64_t> total_bytes = {};
   std::optional<std::int64_t> free_bytes = {};
-  bool reports_memory = true;      // false: the board has no such reading
-  bool lists_processes = true;     // false: the board has no such list
-  std::int64_t drawing_bytes = 0;  // used by processes that only draw on a screen
+  bool reports_memory = true;       // false: the board has no such reading
+  bool lists_processes = true;      // false: the board has no such list
+  std::int64_t graphics_bytes = 0;  // used by processes that only draw on a screen
   // The newest reading of its activity; nothing if a listed process accounts for it.
   std::optional<Activity> activity = {};
   std::optional<std::int64_t> temperature_c = {};
 };
 
 // A word and a sentence.
-using Withholding = std::pair<std::string, std::string>;
+using WithheldReason = std::pair<std::string, std::string>;
 
 class GpuPool {
  public:
   // A driver itself uses less than a GPU's memory divided by this. More memory, beyond drawing,
   // means a process, listed or not: a container does not see its neighbours' processes.
-  static constexpr std::int64_t kIdlePart = 10;
+  static constexpr std::int64_t kIdleMemoryDivisor = 10;
 
-  explicit GpuPool(Core& core) : core_(core) {}
+  explicit GpuPool(Scheduler& core) : scheduler_(core) {}
 
   // How old a reading of a GPU may be when it arrives.
-  static constexpr Duration kStale = std::chrono::seconds(2);
+  static constexpr Duration kMaxReadingAge = std::chrono::seconds(2);
 
   // Takes all GPUs that there are. Forgets one that is gone and in no lease.
-  void know(const std::vector<PoolGpu>&, TimePoint now);
+  void update_gpus(const std::vector<PoolGpu>&, TimePoint now);
   // Whether the GPUs that claims can use changed since the last call.
-  bool fleet_changed();
+  bool has_inventory_changed();
   // Returns the slot of a GPU that a lease has, even before know() has named the GPU.
   std::optional<Slot> slot_of(const DeviceId&);
   void cordon(Cordon);
@@ -68,83 +68,86 @@ class GpuPool {
   // Returns the GPU's own cordon merged with that of all GPUs.
   std::optional<Cordon> cordon_of(const DeviceId&) const;
   // Why a withholding of the GPU cannot be overridden: it is withheld for something that is known.
-  std::optional<Error> bar_to_overriding(const DeviceId& gpu) const;
+  std::optional<Error> override_error(const DeviceId& gpu) const;
   // Leases the GPU although it is withheld for this word, kUnknown or kInUse, until it is withheld
   // for no reason or for another one.
   void override_withholding(const DeviceId& gpu, const std::string& word);
   // Hands no GPU out from now on, and calls nobody an outsider: Slurm hands them out.
   void observe_only();
-  bool observes_only() const { return observes_only_; }
+  bool is_observe_only() const { return is_observe_only_; }
   // Each GPU must have its processes checked before it is in service again.
   void stop_observing();
   // Takes what was seen of a GPU. Nobody gets it before that. Returns the known processes that use
   // it outside any lease and were not there before.
-  std::vector<Seen> see(const DeviceId&, const Sight&, TimePoint now);
+  std::vector<ObservedProcess> observe(const DeviceId&, const Observation&, TimePoint now);
   // Records that a lease of this GPU has ended: what was read of it before is old.
-  void freed(const DeviceId& gpu, TimePoint now) { freed_at_[gpu] = now; }
+  void mark_freed(const DeviceId& gpu, TimePoint now) { freed_at_[gpu] = now; }
   // Returns the fit GPUs that were not looked at yet.
-  std::vector<DeviceId> not_looked_at() const;
+  std::vector<DeviceId> unobserved() const;
   // Whether the GPU is known, and nothing of its own withholds it.
-  bool fit(const DeviceId&) const;
+  bool is_fit(const DeviceId&) const;
   // Whether the GPU is gone or unreachable. Such a GPU holds nobody's memory, and nobody gets it.
-  bool lost(const DeviceId&) const;
-  bool leased(const DeviceId&) const;
+  bool is_lost(const DeviceId&) const;
+  bool is_leased(const DeviceId&) const;
   // Returns how much memory was used while no process used the GPU; nothing: not known.
   std::optional<std::int64_t> idle_bytes(const DeviceId&) const;
   // Returns since when this process is known to use the GPU; nothing if it was not seen yet. A
   // process that was there at the first look counts from its start. The time in which the GPU was
   // leased does not count.
-  std::optional<TimePoint> outside_since(const DeviceId&, const Process&) const;
+  std::optional<TimePoint> unleased_since(const DeviceId&, const ProcessKey&) const;
   // Starts over with a new core: every GPU gets a new slot, and cordons have to be told again.
-  void start_over();
+  void reassign_slots();
 
-  Condition condition(const DeviceId&) const;
-  GpuSet eligible(const Wish&) const;
-  std::vector<DeviceId> names(const GpuSet&) const;  // in the order of their indexes
-  std::optional<Withholding> withheld(const DeviceId&) const;
+  GpuAvailability availability(const DeviceId&) const;
+  GpuSet eligible_gpus(const LeaseSpec&) const;
+  std::vector<DeviceId> ids_of(const GpuSet&) const;  // in the order of their indexes
+  std::optional<WithheldReason> withheld_reason(const DeviceId&) const;
 
   const std::map<DeviceId, Slot>& slots() const { return slots_; }
   std::vector<DeviceId> ids() const;  // GPUs that have a slot
   const std::map<DeviceId, PoolGpu>& gpus() const { return gpus_; }
-  const std::map<DeviceId, std::vector<Seen>>& outside() const { return outside_; }
-  bool complete() const { return complete_; }  // know() was called
+  const std::map<DeviceId, std::vector<ObservedProcess>>& unleased_processes() const {
+    return unleased_processes_;
+  }
+  bool is_complete() const { return is_complete_; }  // know() was called
 
  private:
   // How long a process may be missing from the lists and still count as there.
-  static constexpr Duration kMissed = std::chrono::seconds(10);
-  struct Stay {
+  static constexpr Duration kMissingGrace = std::chrono::seconds(10);
+  struct UnleasedUse {
     TimePoint since;
-    TimePoint seen;  // last
+    TimePoint last_seen_at;  // last
   };
 
-  void place(const PoolGpu&);
+  void assign_slot(const PoolGpu&);
   // Takes the used memory, drawing excluded, which may be newer than what know() was told.
-  void use(const DeviceId&, std::int64_t used_bytes);
-  std::vector<Seen> note_outside(const DeviceId&, std::vector<Seen> outside, TimePoint now);
-  void note_activity(const PoolGpu&);
+  void update_used_bytes(const DeviceId&, std::int64_t used_bytes);
+  std::vector<ObservedProcess> update_unleased(const DeviceId&,
+                                               std::vector<ObservedProcess> outside, TimePoint now);
+  void update_activity(const PoolGpu&);
   std::optional<std::int64_t> hidden_bytes(const DeviceId&) const;
   // Why it is withheld, whatever was overridden: by what is known of the GPU itself, or by its use.
-  std::optional<Withholding> own_withholding(const PoolGpu&) const;
-  std::optional<Withholding> hidden_use(const DeviceId&) const;
-  bool overridden(const DeviceId&, std::string_view word) const;
-  void drop_override_unless_needed(const DeviceId&);
+  std::optional<WithheldReason> own_withheld_reason(const PoolGpu&) const;
+  std::optional<WithheldReason> hidden_use(const DeviceId&) const;
+  bool is_overridden(const DeviceId&, std::string_view word) const;
+  void drop_unneeded_override(const DeviceId&);
 
-  Core& core_;
+  Scheduler& scheduler_;
   std::map<DeviceId, Slot> slots_;
   std::map<DeviceId, PoolGpu> gpus_;
   std::map<DeviceId, Cordon> cordons_;
-  std::map<DeviceId, std::vector<Seen>> outside_;
-  std::set<DeviceId> looked_at_;
-  std::set<DeviceId> seen_;  // GPUs whose list was read at least once
-  std::map<DeviceId, std::map<Process, Stay>> outside_since_;
+  std::map<DeviceId, std::vector<ObservedProcess>> unleased_processes_;
+  std::set<DeviceId> observed_;
+  std::set<DeviceId> listed_;  // GPUs whose list was read at least once
+  std::map<DeviceId, std::map<ProcessKey, UnleasedUse>> unleased_uses_;
   std::map<DeviceId, TimePoint> freed_at_;
   std::map<DeviceId, std::int64_t> idle_bytes_;
   std::map<DeviceId, HiddenWork> hidden_work_;
   // The words that each was withheld for.
-  std::map<DeviceId, std::set<std::string, std::less<>>> overridden_;
-  std::vector<std::string> fleet_;  // at the last fleet_changed()
-  bool complete_ = false;
-  bool observes_only_ = false;
+  std::map<DeviceId, std::set<std::string, std::less<>>> overrides_;
+  std::vector<std::string> inventory_;  // at the last has_inventory_changed()
+  bool is_complete_ = false;
+  bool is_observe_only_ = false;
 };
 
 }  // namespace gpuyard::lease

@@ -4,26 +4,27 @@
 
 namespace gpuyard::lease {
 
-void HiddenWork::note(const Activity& reading) {
-  if (last_ && reading.taken <= *last_) return;
-  const bool first = !last_;
-  last_ = reading.taken;
+void HiddenWork::update(const Activity& reading) {
+  if (last_reading_at_ && reading.taken_at <= *last_reading_at_) return;
+  const bool first = !last_reading_at_;
+  last_reading_at_ = reading.taken_at;
   if (reading.busy) {
-    in_a_row_ = first ? kReadings : std::min(in_a_row_ + 1, kReadings);
-    last_busy_ = reading.taken;
+    busy_readings_ = first ? kMinBusyReadings : std::min(busy_readings_ + 1, kMinBusyReadings);
+    last_busy_at_ = reading.taken_at;
     text_ = reading.text;
-  } else if (in_a_row_ < kReadings || reading.taken - last_busy_ >= kIdle) {
-    in_a_row_ = 0;
+  } else if (busy_readings_ < kMinBusyReadings ||
+             reading.taken_at - last_busy_at_ >= kIdleTimeout) {
+    busy_readings_ = 0;
   }
 }
 
-void HiddenWork::accounted_for() {
-  in_a_row_ = 0;
-  last_ = last_.value_or(TimePoint::min());
+void HiddenWork::mark_accounted() {
+  busy_readings_ = 0;
+  last_reading_at_ = last_reading_at_.value_or(TimePoint::min());
 }
 
-std::optional<std::string> HiddenWork::found() const {
-  return in_a_row_ >= kReadings ? std::optional(text_) : std::nullopt;
+std::optional<std::string> HiddenWork::evidence() const {
+  return busy_readings_ >= kMinBusyReadings ? std::optional(text_) : std::nullopt;
 }
 
 }  // namespace gpuyard::lease

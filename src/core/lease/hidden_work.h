@@ -12,7 +12,7 @@ namespace gpuyard::lease {
 
 // One reading of how busy a GPU is.
 struct Activity {
-  TimePoint taken;
+  TimePoint taken_at;
   bool busy = false;
   std::string text = {};  // the reading that shows it: "97 % utilisation"
 };
@@ -20,23 +20,23 @@ struct Activity {
 class HiddenWork {
  public:
   // Fewer busy readings in a row than this may be the end of known work, or a monitor's query.
-  static constexpr unsigned kReadings = 3;
+  static constexpr unsigned kMinBusyReadings = 3;
   // The GPU is idle again after this time without a busy reading. Shorter gaps are pauses of the
   // same work.
-  static constexpr Duration kIdle = std::chrono::seconds(10);
+  static constexpr Duration kIdleTimeout = std::chrono::seconds(10);
 
   // Takes a reading of a GPU that is in no lease. The same reading twice counts once. If the first
   // reading of all is busy, it is enough: what began before cannot be known.
-  void note(const Activity&);
+  void update(const Activity&);
   // The GPU is leased, or a listed process uses it: its activity is accounted for.
-  void accounted_for();
+  void mark_accounted();
   // Returns the reading that showed the use; nothing if there is none.
-  std::optional<std::string> found() const;
+  std::optional<std::string> evidence() const;
 
  private:
-  std::optional<TimePoint> last_;
-  TimePoint last_busy_{};
-  unsigned in_a_row_ = 0;
+  std::optional<TimePoint> last_reading_at_;
+  TimePoint last_busy_at_{};
+  unsigned busy_readings_ = 0;
   std::string text_;
 };
 

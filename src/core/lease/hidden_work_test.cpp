@@ -21,54 +21,54 @@ Activity idle(int second) {
 
 TEST(HiddenWork, IsFoundAfterThreeBusyReadingsInARow) {
   HiddenWork work;
-  work.note(idle(0));
-  work.note(busy(1));
-  work.note(busy(2));
-  EXPECT_FALSE(work.found());
-  work.note(busy(3));
-  EXPECT_EQ(work.found(), "97 % utilisation");
+  work.update(idle(0));
+  work.update(busy(1));
+  work.update(busy(2));
+  EXPECT_FALSE(work.evidence());
+  work.update(busy(3));
+  EXPECT_EQ(work.evidence(), "97 % utilisation");
 }
 
 TEST(HiddenWork, OneReadingNotedTwiceCountsOnce) {
   HiddenWork work;
-  work.note(idle(0));
-  for (int i = 0; i < 5; ++i) work.note(busy(1));
-  EXPECT_FALSE(work.found());
+  work.update(idle(0));
+  for (int i = 0; i < 5; ++i) work.update(busy(1));
+  EXPECT_FALSE(work.evidence());
 }
 
 TEST(HiddenWork, AnIdleReadingBetweenBusyOnesStartsOver) {
   HiddenWork work;
   for (int second = 0; second < 12; ++second) {
-    work.note(second % 3 == 0 ? idle(second) : busy(second));
-    EXPECT_FALSE(work.found()) << second;
+    work.update(second % 3 == 0 ? idle(second) : busy(second));
+    EXPECT_FALSE(work.evidence()) << second;
   }
 }
 
 TEST(HiddenWork, ABusyFirstReadingIsEnough) {
   HiddenWork work;
-  work.note(busy(0));
-  EXPECT_TRUE(work.found());
+  work.update(busy(0));
+  EXPECT_TRUE(work.evidence());
 }
 
 TEST(HiddenWork, LastsUntilTheGpuWasIdleForTenSeconds) {
   HiddenWork work;
-  work.note(busy(0));
-  work.note(idle(9));
-  EXPECT_TRUE(work.found());
-  work.note(idle(10));
-  EXPECT_FALSE(work.found());
+  work.update(busy(0));
+  work.update(idle(9));
+  EXPECT_TRUE(work.evidence());
+  work.update(idle(10));
+  EXPECT_FALSE(work.evidence());
 }
 
 TEST(HiddenWork, WorkThatIsAccountedForIsNotHidden) {
   HiddenWork work;
-  work.note(busy(0));
-  work.accounted_for();
-  EXPECT_FALSE(work.found());
-  work.note(busy(1));
-  work.note(busy(2));
-  EXPECT_FALSE(work.found());
-  work.note(busy(3));
-  EXPECT_TRUE(work.found());
+  work.update(busy(0));
+  work.mark_accounted();
+  EXPECT_FALSE(work.evidence());
+  work.update(busy(1));
+  work.update(busy(2));
+  EXPECT_FALSE(work.evidence());
+  work.update(busy(3));
+  EXPECT_TRUE(work.evidence());
 }
 
 }  // namespace

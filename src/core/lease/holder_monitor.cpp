@@ -6,124 +6,130 @@
 
 namespace gpuyard::lease {
 
-void Holders::identify(std::uint32_t pid, const Found& found) {
-  if (const auto known = known_.find(pid); known != known_.end()) {
+void HolderMonitor::identify(std::uint32_t pid, const OnIdentified& found) {
+  if (const auto known = known_processes_.find(pid); known != known_processes_.end()) {
     return found(known->second.identity);
   }
-  observer_.identify(
-      pid, here_.guard([found](Result<Identity> identity) { found(std::move(identity)); }));
+  observer_.identify(pid, lifetime_.guard([found](Result<ProcessIdentity> identity) {
+    found(std::move(identity));
+  }));
 }
 
-void Holders::bind(const std::string& lease, const Identity& identity) {
-  if (identity.fd) keep(identity).leases.insert(lease);
+void HolderMonitor::bind(const std::string& lease, const ProcessIdentity& identity) {
+  if (identity.fd) track(identity).leases.insert(lease);
 }
 
-void Holders::release(const std::string& lease, const std::vector<Process>& of) {
-  for (const Process& process : of) {
-    const auto found = known_.find(process.pid);
-    if (found != known_.end()) found->second.leases.erase(lease);
+void HolderMonitor::release(const std::string& lease, const std::vector<ProcessKey>& of) {
+  for (const ProcessKey& process : of) {
+    const auto found = known_processes_.find(process.pid);
+    if (found != known_processes_.end()) found->second.leases.erase(lease);
   }
 }
 
-void Holders::clear() {
-  for (auto& [pid, known] : known_) known.leases.clear();
+void HolderMonitor::clear() {
+  for (auto& [pid, known] : known_processes_) known.leases.clear();
 }
 
-Holders::Known& Holders::keep(const Identity& identity) {
-  const std::uint32_t pid = identity.process.pid;
-  const auto there = known_.find(pid);
-  if (there != known_.end() && there->second.identity.process == identity.process) {
+HolderMonitor::KnownProcess& HolderMonitor::track(const ProcessIdentity& identity) {
+  const std::uint32_t pid = identity.key.pid;
+  const auto there = known_processes_.find(pid);
+  if (there != known_processes_.end() && there->second.identity.key == identity.key) {
     return there->second;
   }
-  if (there != known_.end()) on_gone(pid);
-  make_room();
-  Known& known = known_.insert_or_assign(pid, Known{identity}).first->second;
-  known.gone = loop_.watch(identity.fd->get(), [this, pid] { on_gone(pid); });
+  if (there != known_processes_.end()) on_gone(pid);
+  evict_unbound();
+  KnownProcess& known =
+      known_processes_.insert_or_assign(pid, KnownProcess{identity}).first->second;
+  known.exit_subscription = loop_.watch(identity.fd->get(), [this, pid] { on_gone(pid); });
   return known;
 }
 
-void Holders::on_gone(std::uint32_t pid) {
-  const auto found = known_.find(pid);
-  if (found == known_.end()) return;
-  const Known known = std::move(found->second);
-  known_.erase(found);
-  for (const std::string& lease : known.leases) gone_(lease, known.identity.process);
+void HolderMonitor::on_gone(std::uint32_t pid) {
+  const auto found = known_processes_.find(pid);
+  if (found == known_processes_.end()) return;
+  const KnownProcess known = std::move(found->second);
+  known_processes_.erase(found);
+  for (const std::string& lease : known.leases) on_gone_(lease, known.identity.key);
 }
 
-void Holders::make_room() {
-  if (known_.size() < most_known_) return;
-  std::erase_if(known_, [](const auto& one) { return one.second.leases.empty(); });
+void HolderMonitor::evict_unbound() {
+  if (known_processes_.size() < max_known_) return;
+  std::erase_if(known_processes_, [](const auto& one) { return one.second.leases.empty(); });
 }
 
 namespace {
 
-bool may_begin_again(const Lease& lease, const Process& process) {
+bool can_reuse_gpu(const Lease& lease, const ProcessKey& process) {
   const bool holder = !lease.processes.empty() && lease.processes.front() == process;
-  if (lease.wish.binding == Binding::run) return !holder;
-  return lease.wish.binding == Binding::process && lease.ending == Ending::exited;
+  if (lease.spec.binding == Binding::run) return !holder;
+  return lease.spec.binding == Binding::process && lease.end_reason == EndReason::exited;
 }
 
-bool is_member(const Seen& one, const Lease& lease) {
-  return one.verdict == Seen::Verdict::member && one.lease == lease.id;
+bool is_member(const ObservedProcess& one, const Lease& lease) {
+  return one.attribution == ObservedProcess::Attribution::member && one.lease == lease.id;
 }
 
-std::optional<Left> member_on(const Lease& lease, const DeviceId& gpu, const Sight& sight) {
-  const auto list = sight.on_gpus.find(gpu);
-  if (list == sight.on_gpus.end() || !list->second) {
-    return Left{"the processes on " + gpu + " cannot be read now"};
+std::optional<Leftover> leftover_process(const Lease& lease, const DeviceId& gpu,
+                                         const Observation& sight) {
+  const auto list = sight.processes_by_gpu.find(gpu);
+  if (list == sight.processes_by_gpu.end() || !list->second) {
+    return Leftover{"the processes on " + gpu + " cannot be read now"};
   }
-  const auto member =
-      std::ranges::find_if(*list->second, [&](const Seen& one) { return is_member(one, lease); });
+  const auto member = std::ranges::find_if(
+      *list->second, [&](const ObservedProcess& one) { return is_member(one, lease); });
   if (member == list->second->end()) return std::nullopt;
-  return Left{fmt::format("PID {} ({}) still uses {}", member->pid, member->command, gpu), true};
+  return Leftover{fmt::format("PID {} ({}) still uses {}", member->pid, member->command, gpu),
+                  true};
 }
 
 // Other processes may have memory there; only memory of no process is left over.
-std::optional<Left> memory_on(const DeviceId& gpu, const Sight& sight,
-                              std::optional<std::int64_t> idle_bytes) {
+std::optional<Leftover> leftover_memory(const DeviceId& gpu, const Observation& sight,
+                                        std::optional<std::int64_t> idle_bytes) {
   const auto used = sight.used_bytes.find(gpu);
-  if (!sight.on_gpus.at(gpu)->empty() || used == sight.used_bytes.end() || !used->second ||
+  if (!sight.processes_by_gpu.at(gpu)->empty() || used == sight.used_bytes.end() || !used->second ||
       !idle_bytes || *used->second <= *idle_bytes + kSlackBytes) {
     return std::nullopt;
   }
-  return Left{fmt::format("no process is left, but {:.1f} GiB of memory on {} is still in use",
-                          in_gib(*used->second), gpu),
-              true};
+  return Leftover{fmt::format("no process is left, but {:.1f} GiB of memory on {} is still in use",
+                              to_gib(*used->second), gpu),
+                  true};
 }
 
 }  // namespace
 
-std::vector<Process> remaining_processes(const Lease& lease, const Sight& sight) {
-  std::set<Process> all;
-  if (const auto alive = sight.alive.find(lease.id); alive != sight.alive.end()) {
+std::vector<ProcessKey> remaining_processes(const Lease& lease, const Observation& sight) {
+  std::set<ProcessKey> all;
+  if (const auto alive = sight.alive_by_lease.find(lease.id); alive != sight.alive_by_lease.end()) {
     std::ranges::copy_if(alive->second, std::inserter(all, all.end()),
-                         [&](const Process& one) { return may_begin_again(lease, one); });
+                         [&](const ProcessKey& one) { return can_reuse_gpu(lease, one); });
   }
   for (const DeviceId& gpu : lease.gpus) {
-    const auto list = sight.on_gpus.find(gpu);
-    if (list == sight.on_gpus.end() || !list->second) continue;
-    for (const Seen& one : *list->second) {
+    const auto list = sight.processes_by_gpu.find(gpu);
+    if (list == sight.processes_by_gpu.end() || !list->second) continue;
+    for (const ObservedProcess& one : *list->second) {
       if (is_member(one, lease) && one.started) all.insert({one.pid, *one.started});
     }
   }
   return {all.begin(), all.end()};
 }
 
-std::optional<Left> left_of(const Lease& lease, const Sight& sight, const GpuPool& gpus) {
-  if (sight.alive.count(lease.id) == 0) return Left{"its processes could not be checked"};
-  std::optional<Left> left;
+std::optional<Leftover> find_leftover(const Lease& lease, const Observation& sight,
+                                      const GpuPool& gpus) {
+  if (sight.alive_by_lease.count(lease.id) == 0)
+    return Leftover{"its processes could not be checked"};
+  std::optional<Leftover> left;
   for (const DeviceId& gpu : lease.gpus) {
-    if (gpus.lost(gpu)) continue;
-    auto found = member_on(lease, gpu, sight);
-    if (!found) found = memory_on(gpu, sight, gpus.idle_bytes(gpu));
-    if (found && (!left || (found->seen && !left->seen))) left = std::move(found);
+    if (gpus.is_lost(gpu)) continue;
+    auto found = leftover_process(lease, gpu, sight);
+    if (!found) found = leftover_memory(gpu, sight, gpus.idle_bytes(gpu));
+    if (found && (!left || (found->is_observed && !left->is_observed))) left = std::move(found);
   }
-  if (left && left->seen) return left;
+  if (left && left->is_observed) return left;
   if (const auto all = remaining_processes(lease, sight); !all.empty()) {
-    return Left{all.size() == 1 ? fmt::format("PID {} is still running", all.front().pid)
-                                : fmt::format("PID {} and {} more are still running",
-                                              all.front().pid, all.size() - 1),
-                true};
+    return Leftover{all.size() == 1 ? fmt::format("PID {} is still running", all.front().pid)
+                                    : fmt::format("PID {} and {} more are still running",
+                                                  all.front().pid, all.size() - 1),
+                    true};
   }
   return left;
 }

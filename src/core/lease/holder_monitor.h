@@ -17,42 +17,43 @@
 
 namespace gpuyard::lease {
 
-class Holders {
+class HolderMonitor {
  public:
-  using Gone = std::function<void(const std::string& lease, const Process&)>;
-  using Found = std::function<void(Result<Identity>)>;
+  using OnGone = std::function<void(const std::string& lease, const ProcessKey&)>;
+  using OnIdentified = std::function<void(Result<ProcessIdentity>)>;
 
   // `loop` and `observer` outlive it. Each known process takes two descriptors. Above `most_known`
   // processes, those without a lease are forgotten.
-  Holders(Loop& loop, Observer& observer, std::size_t most_known, Gone gone)
-      : loop_(loop), observer_(observer), most_known_(most_known), gone_(std::move(gone)) {}
+  HolderMonitor(Loop& loop, ProcessObserver& observer, std::size_t most_known, OnGone gone)
+      : loop_(loop), observer_(observer), max_known_(most_known), on_gone_(std::move(gone)) {}
 
   // Finds the process that has this number now. For one that has had a lease, `found` is called
   // inside the call. A process that only asks is not kept.
-  void identify(std::uint32_t pid, const Found&);
+  void identify(std::uint32_t pid, const OnIdentified&);
   // Calls gone() once when the process is gone, never inside this call. That also holds for a
   // process that is gone already: its descriptor tells.
-  void bind(const std::string& lease, const Identity&);
-  void release(const std::string& lease, const std::vector<Process>& of);
+  void bind(const std::string& lease, const ProcessIdentity&);
+  void release(const std::string& lease, const std::vector<ProcessKey>& of);
   void clear();
 
  private:
-  struct Known {
-    Identity identity;
+  struct KnownProcess {
+    ProcessIdentity identity;
     std::set<std::string> leases = {};
-    Subscription gone = {};
+    Subscription exit_subscription = {};
   };
 
-  Known& keep(const Identity&);
+  KnownProcess& track(const ProcessIdentity&);
   void on_gone(std::uint32_t pid);
-  void make_room();
+  void evict_unbound();
 
   Loop& loop_;
-  Observer& observer_;
-  const std::size_t most_known_;
-  Gone gone_;
-  std::map<std::uint32_t, Known> known_;  // by pid, which is not reused before the process is gone
-  Lifetime here_;
+  ProcessObserver& observer_;
+  const std::size_t max_known_;
+  OnGone on_gone_;
+  std::map<std::uint32_t, KnownProcess>
+      known_processes_;  // by pid, which is not reused before the process is gone
+  Lifetime lifetime_;
 };
 
 // What is still left of a lease that was given up: none of its processes may live, none may be on
@@ -63,13 +64,13 @@ inline constexpr std::int64_t kSlackBytes = std::int64_t{512} << 20;
 
 // Returns the processes of the lease that have to go: those on its GPUs, and those that may still
 // begin to use them. The holder that gave up its lease itself may live on.
-std::vector<Process> remaining_processes(const Lease&, const Sight&);
-struct Left {
-  std::string text;   // for people
-  bool seen = false;  // if not, it could not be told whether anything is left
+std::vector<ProcessKey> remaining_processes(const Lease&, const Observation&);
+struct Leftover {
+  std::string text;          // for people
+  bool is_observed = false;  // if not, it could not be told whether anything is left
 };
 
 // Returns nothing if all is gone.
-std::optional<Left> left_of(const Lease&, const Sight&, const GpuPool&);
+std::optional<Leftover> find_leftover(const Lease&, const Observation&, const GpuPool&);
 
 }  // namespace gpuyard::lease

@@ -6,22 +6,22 @@
 
 namespace gpuyard::lease {
 
-Result<void> check(const Wish& wish) {
+Result<void> check_spec(const LeaseSpec& wish) {
   if (wish.gpus == 0) return Error{Errc::invalid, "a lease needs at least one GPU"};
   if (wish.min_free_bytes < 0) return Error{Errc::invalid, "the requested memory is negative"};
-  if (wish.longest && *wish.longest <= Duration::zero()) {
+  if (wish.max_hold_time && *wish.max_hold_time <= Duration::zero()) {
     return Error{Errc::invalid, "the longest time must be above 0"};
   }
-  if (wish.patience && *wish.patience < Duration::zero()) {
+  if (wish.wait_timeout && *wish.wait_timeout < Duration::zero()) {
     return Error{Errc::invalid, "the time to wait is negative"};
   }
   if (wish.binding != Binding::detached) return {};
-  if (wish.ttl < kShortestTtl || wish.ttl > kLongestTtl) {
+  if (wish.ttl < kMinTtl || wish.ttl > kMaxTtl) {
     using std::chrono::seconds;
     return Error{Errc::invalid,
                  fmt::format("the duration of a detached lease must be {} to {} seconds",
-                             std::chrono::duration_cast<seconds>(kShortestTtl).count(),
-                             std::chrono::duration_cast<seconds>(kLongestTtl).count())};
+                             std::chrono::duration_cast<seconds>(kMinTtl).count(),
+                             std::chrono::duration_cast<seconds>(kMaxTtl).count())};
   }
   return {};
 }
@@ -39,14 +39,14 @@ Result<void> check_name(std::string_view name) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
   };
   const auto fits = [&](char c) { return plain(c) || c == '-' || c == '_'; };
-  const bool sized = !name.empty() && name.size() <= kLongestId;
+  const bool sized = !name.empty() && name.size() <= kMaxIdLength;
   if (sized && plain(name.front()) && std::all_of(name.begin(), name.end(), fits)) return {};
   return Error{Errc::invalid, fmt::format("a lease is named by 1 to {} letters, digits, '-' and "
                                           "'_', starting with a letter or digit",
-                                          kLongestId)};
+                                          kMaxIdLength)};
 }
 
-Result<std::string> job_named(std::string_view number) {
+Result<std::string> make_job_name(std::string_view number) {
   constexpr std::size_t kMostDigits = 20;
   const bool digits = std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
   if (digits && !number.empty() && number.size() <= kMostDigits) {
@@ -56,7 +56,7 @@ Result<std::string> job_named(std::string_view number) {
 }
 
 std::string_view job_of(const Lease& lease) {
-  if (lease.wish.binding != Binding::job) return {};
+  if (lease.spec.binding != Binding::job) return {};
   return std::string_view(lease.id).substr(0, lease.id.rfind('-'));
 }
 
@@ -65,20 +65,21 @@ Result<void> check_id(std::string_view id) {
     return Error{Errc::invalid,
                  fmt::format("IDs that begin with \"{}\" are reserved for Slurm jobs", kJobPrefix)};
   }
-  if (id.size() >= kShortestId && check_name(id)) return {};
+  if (id.size() >= kMinIdLength && check_name(id)) return {};
   return Error{
       Errc::invalid,
       fmt::format(
           "a lease ID has {} to {} letters, digits, '-' and '_', starting with a letter or digit",
-          kShortestId, kLongestId)};
+          kMinIdLength, kMaxIdLength)};
 }
 
-Error not_held(const Lease& lease) {
-  return {Errc::conflict, fmt::format("lease {} {}", lease.id,
-                                      lease.state == State::ended ? "has ended" : "is not held")};
+Error not_held_error(const Lease& lease) {
+  return {Errc::conflict,
+          fmt::format("lease {} {}", lease.id,
+                      lease.state == LeaseState::ended ? "has ended" : "is not held")};
 }
 
-Error no_such_lease(std::string_view id) {
+Error unknown_lease_error(std::string_view id) {
   return {Errc::not_found,
           fmt::format("lease \"{}\" not found; ended leases are forgotten after a day", id)};
 }

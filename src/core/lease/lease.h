@@ -27,19 +27,19 @@ enum class Binding : std::uint8_t {
 };
 BOOST_DESCRIBE_ENUM(Binding, run, process, detached, job)
 
-enum class State : std::uint8_t {
+enum class LeaseState : std::uint8_t {
   waiting,
   held,
   draining,  // given up, but its processes were not seen gone yet
   ended,
 };
-BOOST_DESCRIBE_ENUM(State, waiting, held, draining, ended)
-inline bool has_gpus(State state) {
-  return state == State::held || state == State::draining;
+BOOST_DESCRIBE_ENUM(LeaseState, waiting, held, draining, ended)
+inline bool has_gpus(LeaseState state) {
+  return state == LeaseState::held || state == LeaseState::draining;
 }
 
 // Why a lease is over, or drains.
-enum class Ending : std::uint8_t {
+enum class EndReason : std::uint8_t {
   released,     // by its holder
   exited,       // the process or the command is gone
   expired,      // its time was up, and nobody renewed it
@@ -51,63 +51,64 @@ enum class Ending : std::uint8_t {
   node_reboot,
   taken_over,  // Slurm gave a GPU of it to another job
 };
-BOOST_DESCRIBE_ENUM(Ending, released, exited, expired, cancelled, gave_up, none_free, unreachable,
-                    forced, node_reboot, taken_over)
+BOOST_DESCRIBE_ENUM(EndReason, released, exited, expired, cancelled, gave_up, none_free,
+                    unreachable, forced, node_reboot, taken_over)
 
 // A pid and when it started, which name one process for ever, within a boot.
-struct Process {
+struct ProcessKey {
   std::uint32_t pid = 0;
   TimePoint started;  // exact to 10 ms
 
-  friend auto operator<=>(const Process&, const Process&) = default;
+  friend auto operator<=>(const ProcessKey&, const ProcessKey&) = default;
 };
 
 // The terms of a claim. The same wish under the same id is the same call made again.
-struct Wish {
+struct LeaseSpec {
   unsigned gpus = 1;
-  std::int64_t min_free_bytes = 0;        // on each
-  std::string model = {};                 // part of the GPU's name, in any case; "": any
-  std::vector<DeviceId> among = {};       // only these; empty: all
-  std::optional<Duration> longest = {};   // how long it says to hold the GPUs
-  std::optional<Duration> patience = {};  // how long it waits; empty: for ever; zero: not at all
+  std::int64_t min_free_bytes = 0;             // on each
+  std::string model = {};                      // part of the GPU's name, in any case; "": any
+  std::vector<DeviceId> allowed_gpus = {};     // only these; empty: all
+  std::optional<Duration> max_hold_time = {};  // how long it says to hold the GPUs
+  std::optional<Duration> wait_timeout =
+      {};  // how long it waits; empty: for ever; zero: not at all
   Binding binding = Binding::process;
   Duration ttl = {};      // detached: how long it lasts without renewal
   std::string note = {};  // for people: the command, the purpose
 
-  friend bool operator==(const Wish&, const Wish&) = default;
+  friend bool operator==(const LeaseSpec&, const LeaseSpec&) = default;
 };
 
 struct Lease {
   std::string id;         // chosen by the caller, or by the daemon
   std::uint32_t uid = 0;  // of its user
-  Wish wish;
-  State state = State::waiting;
+  LeaseSpec spec;
+  LeaseState state = LeaseState::waiting;
   Ticket ticket = 0;
   Fence fence = 0;  // set by the grant
-  unsigned passed = 0;
+  unsigned overtakes = 0;
   bool overdue = false;
   std::vector<DeviceId> gpus = {};  // set by the grant; kept when it is over
   // The processes it is bound to, the one that asked first; then others seen of it that may be
   // left.
-  std::vector<Process> processes = {};
+  std::vector<ProcessKey> processes = {};
   std::string boot_id = {};  // the boot in which the times below were taken
-  TimePoint asked = {};
-  TimePoint granted = {};
-  std::optional<TimePoint> until = {};  // detached: when it ends
-  WallTime asked_wall = {};
+  TimePoint requested_at = {};
+  TimePoint granted_at = {};
+  std::optional<TimePoint> expires_at = {};  // detached: when it ends
+  WallTime requested_wall = {};
   std::optional<WallTime> granted_wall = {};
-  std::optional<WallTime> let_go_wall = {};  // when it began to drain
+  std::optional<WallTime> drain_started_wall = {};  // when it began to drain
   std::optional<WallTime> ended_wall = {};
-  std::optional<Ending> ending = {};
+  std::optional<EndReason> end_reason = {};
   // An administrator's reason, why it still drains, or which processes its adoption left out.
-  std::string why = {};
+  std::string detail = {};
 
   friend bool operator==(const Lease&, const Lease&) = default;
 };
 
 // A job of Slurm on this machine. Its lease has an id that nobody can choose: the name, '-' and
 // when it began.
-struct Job {
+struct SlurmJob {
   std::string name;       // "slurm-4711"
   std::uint32_t uid = 0;  // of its user
   std::vector<DeviceId> gpus = {};
@@ -116,15 +117,15 @@ struct Job {
 
 inline constexpr std::string_view kJobPrefix = "slurm-";
 // Returns the name of a job by its number, which has digits only. Errc::not_found.
-Result<std::string> job_named(std::string_view number);
+Result<std::string> make_job_name(std::string_view number);
 // Returns the name of the job that a lease is of; "" for other leases.
 std::string_view job_of(const Lease&);
 
 // Detached leases.
-inline constexpr Duration kLongestTtl = std::chrono::hours(24 * 7);
-inline constexpr Duration kShortestTtl = std::chrono::seconds(10);
+inline constexpr Duration kMaxTtl = std::chrono::hours(24 * 7);
+inline constexpr Duration kMinTtl = std::chrono::seconds(10);
 // The longest time of a detached lease from its grant on, however often it is renewed.
-inline constexpr Duration kLongestDetached = std::chrono::hours(24 * 30);
+inline constexpr Duration kMaxDetachedTime = std::chrono::hours(24 * 30);
 
 // Returns the owner of settings that end with a lease, and back; "" for other owners.
 inline constexpr std::string_view kOwnerPrefix = "lease:";
@@ -132,11 +133,11 @@ std::string owner_of(std::string_view lease);
 std::string_view lease_of(std::string_view owner);
 
 // Returns why a wish makes no sense whatever GPUs there are.
-Result<void> check(const Wish&);
-Error no_such_lease(std::string_view id);
-Error not_held(const Lease&);
+Result<void> check_spec(const LeaseSpec&);
+Error unknown_lease_error(std::string_view id);
+Error not_held_error(const Lease&);
 
-constexpr double in_gib(std::int64_t bytes) {
+constexpr double to_gib(std::int64_t bytes) {
   return static_cast<double>(bytes) / (1 << 30);
 }
 
@@ -146,7 +147,7 @@ Result<void> check_name(std::string_view name);
 // Checks an id chosen by a caller: it must be too long to be mistaken for the short name of a
 // lease.
 Result<void> check_id(std::string_view id);
-inline constexpr std::size_t kShortestId = 16;
-inline constexpr std::size_t kLongestId = 64;
+inline constexpr std::size_t kMinIdLength = 16;
+inline constexpr std::size_t kMaxIdLength = 64;
 
 }  // namespace gpuyard::lease

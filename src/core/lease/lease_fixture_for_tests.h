@@ -22,10 +22,10 @@ class FakeDisk final : public LeaseStorage {
  public:
   explicit FakeDisk(Loop& loop) : loop_(loop) {}
 
-  bool load(std::function<void(Result<Kept>)> loaded) override {
+  bool load(std::function<void(Result<SavedLeases>)> loaded) override {
     loop_.post([this, loaded] {
       if (fails) return loaded(*fails);
-      Kept kept;
+      SavedLeases kept;
       for (const auto& [id, lease] : leases) kept.leases.push_back(lease);
       for (const auto& [gpu, cordon] : cordons) kept.cordons.push_back(cordon);
       kept.last_ticket = last_ticket;
@@ -60,8 +60,8 @@ class FakeDisk final : public LeaseStorage {
   std::vector<std::string> notes() const override { return {}; }
 
   void keep(const LeaseTransaction& entry) {
-    for (const Event& event : entry.events) events.push_back(event);
-    for (const std::string& id : entry.forgotten) leases.erase(id);
+    for (const LeaseEvent& event : entry.events) events.push_back(event);
+    for (const std::string& id : entry.removed) leases.erase(id);
     for (const Lease& lease : entry.leases) leases.insert_or_assign(lease.id, lease);
     for (const Cordon& cordon : entry.cordoned) cordons.insert_or_assign(cordon.gpu, cordon);
     for (const DeviceId& gpu : entry.uncordoned) cordons.erase(gpu);
@@ -73,7 +73,7 @@ class FakeDisk final : public LeaseStorage {
   bool stuck = false;  // never answers
   bool slow = false;   // answers at finish()
   std::vector<std::function<void()>> waiting;
-  std::vector<Event> events;
+  std::vector<LeaseEvent> events;
   std::map<std::string, Lease> leases;
   std::map<DeviceId, Cordon> cordons;
   Ticket last_ticket = 0;
@@ -84,27 +84,27 @@ class FakeDisk final : public LeaseStorage {
 };
 
 // A machine full of processes, of which some use GPUs.
-class FakeObserver final : public Observer {
+class FakeObserver final : public ProcessObserver {
  public:
   explicit FakeObserver(ManualLoop& loop) : loop_(loop) {}
 
   struct Running {
-    Identity identity;
+    ProcessIdentity identity;
     std::string lease;          // named in its environment
     std::set<DeviceId> gpus;    // used by it
     bool visible = true;        // if not, in another PID namespace
     bool by_container = false;  // only its container names the lease
   };
 
-  Process start(std::uint32_t pid, std::uint32_t uid = 1000, std::uint32_t parent = 0) {
+  ProcessKey start(std::uint32_t pid, std::uint32_t uid = 1000, std::uint32_t parent = 0) {
     Running one;
-    one.identity.process = {pid, loop_.now()};
+    one.identity.key = {pid, loop_.now()};
     one.identity.uid = uid;
     one.identity.parent = parent;
     one.identity.command = "python";
     one.identity.fd = std::make_shared<const UniqueFd>(::eventfd(0, EFD_CLOEXEC));
     running.insert_or_assign(pid, one);
-    return one.identity.process;
+    return one.identity.key;
   }
 
   void stop(std::uint32_t pid) {
@@ -118,7 +118,7 @@ class FakeObserver final : public Observer {
     return {one.identity.uid, one.identity.uid == 0, pid, nullptr};
   }
 
-  void identify(std::uint32_t pid, std::function<void(Result<Identity>)> found) override {
+  void identify(std::uint32_t pid, std::function<void(Result<ProcessIdentity>)> found) override {
     loop_.post([this, pid, found] {
       if (slow) return found(Error{Errc::timed_out, "could not be found out in time"});
       const auto one = running.find(pid);
@@ -127,17 +127,17 @@ class FakeObserver final : public Observer {
     });
   }
 
-  void look(std::vector<Suspect> suspects, std::vector<DeviceId> gpus, bool,
-            std::function<void(Sight)> seen) override {
+  void observe(std::vector<ObservedLease> suspects, std::vector<DeviceId> gpus, bool,
+               std::function<void(Observation)> seen) override {
     ++looks;
     if (blind) return;
     loop_.post([this, suspects, gpus, seen] { seen(sight(suspects, gpus)); });
   }
 
-  void signal(std::vector<Process> to, int number, std::optional<std::uint32_t> only_of,
-              std::function<void(std::vector<Unsignalled>)> done) override {
-    std::vector<Unsignalled> left;
-    for (const Process& one : to) {
+  void signal(std::vector<ProcessKey> to, int number, std::optional<std::uint32_t> only_of,
+              std::function<void(std::vector<SignalFailure>)> done) override {
+    std::vector<SignalFailure> left;
+    for (const ProcessKey& one : to) {
       const auto found = running.find(one.pid);
       const bool his =
           found != running.end() && (!only_of || found->second.identity.uid == *only_of);
@@ -150,27 +150,28 @@ class FakeObserver final : public Observer {
     loop_.post([done, left] { done(left); });
   }
 
-  Sight sight(const std::vector<Suspect>& suspects, const std::vector<DeviceId>& gpus) const {
-    Sight sight;
-    sight.taken = loop_.now();
-    for (const Suspect& suspect : suspects) {
-      auto& alive = sight.alive[suspect.lease];
+  Observation sight(const std::vector<ObservedLease>& suspects,
+                    const std::vector<DeviceId>& gpus) const {
+    Observation sight;
+    sight.taken_at = loop_.now();
+    for (const ObservedLease& suspect : suspects) {
+      auto& alive = sight.alive_by_lease[suspect.lease];
       for (const auto& [pid, one] : running) {
         if (!is_of(one, suspect)) continue;
-        alive.push_back(one.identity.process);
-        const bool known = std::ranges::count(suspect.processes, one.identity.process) > 0;
+        alive.push_back(one.identity.key);
+        const bool known = std::ranges::count(suspect.processes, one.identity.key) > 0;
         if (one.by_container && !known) {
-          sight.by_container[suspect.lease].push_back(one.identity.process);
+          sight.by_container[suspect.lease].push_back(one.identity.key);
         }
       }
     }
     for (const DeviceId& gpu : gpus) {
       sight.used_bytes[gpu] = used_bytes;
       if (unreadable.count(gpu) > 0) {
-        sight.on_gpus[gpu] = std::nullopt;
+        sight.processes_by_gpu[gpu] = std::nullopt;
         continue;
       }
-      auto& list = sight.on_gpus[gpu].emplace();
+      auto& list = sight.processes_by_gpu[gpu].emplace();
       for (const auto& [pid, one] : running) {
         if (one.gpus.count(gpu) > 0) list.push_back(seen(one, gpu, suspects));
       }
@@ -188,28 +189,29 @@ class FakeObserver final : public Observer {
   std::vector<std::pair<std::uint32_t, int>> signals;
 
  private:
-  bool is_of(const Running& one, const Suspect& suspect) const {
-    for (const Process& process : suspect.processes) {
-      if (process == one.identity.process) return true;
+  bool is_of(const Running& one, const ObservedLease& suspect) const {
+    for (const ProcessKey& process : suspect.processes) {
+      if (process == one.identity.key) return true;
     }
     if (one.lease == suspect.lease) return true;
     const auto parent = running.find(one.identity.parent);
     return parent != running.end() && is_of(parent->second, suspect);
   }
 
-  Seen seen(const Running& one, const DeviceId& gpu, const std::vector<Suspect>& suspects) const {
-    Seen seen;
-    seen.pid = one.identity.process.pid;
+  ObservedProcess seen(const Running& one, const DeviceId& gpu,
+                       const std::vector<ObservedLease>& suspects) const {
+    ObservedProcess seen;
+    seen.pid = one.identity.key.pid;
     if (!one.visible) return seen;
-    seen.verdict = Seen::Verdict::outsider;
-    seen.started = one.identity.process.started;
+    seen.attribution = ObservedProcess::Attribution::outsider;
+    seen.started = one.identity.key.started;
     seen.uid = one.identity.uid;
     seen.command = one.identity.command;
-    for (const Suspect& suspect : suspects) {
+    for (const ObservedLease& suspect : suspects) {
       const bool on_its_gpu = std::count(suspect.gpus.begin(), suspect.gpus.end(), gpu) > 0;
       const bool users = suspect.whole_user && suspect.uid == seen.uid;
       if (!on_its_gpu || !(users || is_of(one, suspect))) continue;
-      seen.verdict = Seen::Verdict::member;
+      seen.attribution = ObservedProcess::Attribution::member;
       seen.lease = suspect.lease;
     }
     return seen;
@@ -219,9 +221,10 @@ class FakeObserver final : public Observer {
 };
 
 // A daemon's leases over both. A test may kill it and start another over the same disk.
-class World {
+class LeaseFixture {
  public:
-  explicit World(unsigned gpus, Policy its_policy = {}) : policy(std::move(its_policy)) {
+  explicit LeaseFixture(unsigned gpus, LeasePolicy its_policy = {})
+      : policy(std::move(its_policy)) {
     for (unsigned i = 0; i < gpus; ++i) {
       PoolGpu gpu;
       gpu.info.id = gpu.info.uuid = "GPU-" + std::to_string(i);
@@ -242,20 +245,21 @@ class World {
   void kill() { leases.reset(); }
 
   // Claims, and runs everything that follows at once.
-  Result<Lease> claim(std::uint32_t pid, const std::string& id, Wish wish = {}) {
-    return heard(
-        [&](const Leases::Answer& answer) { leases->claim(ground.caller(pid), id, wish, answer); });
+  Result<Lease> claim(std::uint32_t pid, const std::string& id, LeaseSpec wish = {}) {
+    return heard([&](const LeaseManager::OnLease& answer) {
+      leases->claim(ground.caller(pid), id, wish, answer);
+    });
   }
-  Result<Lease> release(std::uint32_t pid, const std::string& id, Release how = {}) {
-    return heard([&](const Leases::Answer& answer) {
+  Result<Lease> release(std::uint32_t pid, const std::string& id, ReleaseOptions how = {}) {
+    return heard([&](const LeaseManager::OnLease& answer) {
       leases->release(ground.caller(pid), id, how, answer);
     });
   }
 
-  Result<Signalled> signal(std::uint32_t pid, const std::string& id, int number) {
-    std::optional<Result<Signalled>> answer;
+  Result<SignalResult> signal(std::uint32_t pid, const std::string& id, int number) {
+    std::optional<Result<SignalResult>> answer;
     leases->signal(ground.caller(pid), id, number,
-                   [&](Result<Signalled> result) { answer = std::move(result); });
+                   [&](Result<SignalResult> result) { answer = std::move(result); });
     loop.run_posted();
     if (!answer) return Error{Errc::timed_out, "no answer"};
     return *std::move(answer);
@@ -270,17 +274,17 @@ class World {
     return *std::move(answer);
   }
 
-  State state(const std::string& id) const {
+  LeaseState state(const std::string& id) const {
     const Lease* lease = leases->find(id);
-    return lease ? lease->state : State::ended;
+    return lease ? lease->state : LeaseState::ended;
   }
 
   ManualLoop loop;
   FakeDisk disk{loop};
   FakeObserver ground{loop};
   std::vector<PoolGpu> fleet;
-  Policy policy;  // of the next life
-  std::optional<Leases> leases;
+  LeasePolicy policy;  // of the next life
+  std::optional<LeaseManager> leases;
 };
 
 }  // namespace gpuyard::lease

@@ -14,8 +14,8 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-TEST(Leases, ForcedEndTurnsLeftoversIntoUnleasedProcesses) {
-  World world(1);
+TEST(LeaseManager, ForcedEndTurnsLeftoversIntoUnleasedProcesses) {
+  LeaseFixture world(1);
   world.ground.start(1, 0);
   for (std::uint32_t pid : {10U, 11U, 12U}) world.ground.start(pid);
   ASSERT_TRUE(world.claim(10, "a"));
@@ -24,15 +24,15 @@ TEST(Leases, ForcedEndTurnsLeftoversIntoUnleasedProcesses) {
   world.ground.running.at(12).gpus = {"GPU-0"};
   world.ground.stop(10);
   world.loop.advance(seconds(1));
-  ASSERT_EQ(world.state("a"), State::draining);
+  ASSERT_EQ(world.state("a"), LeaseState::draining);
   ASSERT_TRUE(world.release(1, "a", {{}, true, "it hangs"}));
-  EXPECT_EQ(world.leases->find("a")->why, "it hangs");
-  EXPECT_EQ(world.state("b"), State::waiting);
-  EXPECT_EQ(world.leases->gpus().withheld("GPU-0")->first, "squatted");
+  EXPECT_EQ(world.leases->find("a")->detail, "it hangs");
+  EXPECT_EQ(world.state("b"), LeaseState::waiting);
+  EXPECT_EQ(world.leases->gpus().withheld_reason("GPU-0")->first, "squatted");
 }
 
-TEST(Leases, UnleasedProcessWithholdsGpu) {
-  World world(1);
+TEST(LeaseManager, UnleasedProcessWithholdsGpu) {
+  LeaseFixture world(1);
   world.ground.start(10);
   world.ground.start(66, 2000);
   world.ground.running.at(66).gpus = {"GPU-0"};
@@ -40,31 +40,31 @@ TEST(Leases, UnleasedProcessWithholdsGpu) {
   world.loop.run_posted();
   const auto waits = world.claim(10, "a");
   ASSERT_TRUE(waits);
-  EXPECT_EQ(waits->state, State::waiting);
-  ASSERT_EQ(world.leases->outlooks(10).size(), 1U);
-  EXPECT_EQ(world.leases->outlooks(10).front().outlook.why, Hindrance::squatted);
-  EXPECT_EQ(world.leases->gpus().withheld("GPU-0")->first, "squatted");
+  EXPECT_EQ(waits->state, LeaseState::waiting);
+  ASSERT_EQ(world.leases->queue_entries(10).size(), 1U);
+  EXPECT_EQ(world.leases->queue_entries(10).front().queue_position.reason, WaitReason::squatted);
+  EXPECT_EQ(world.leases->gpus().withheld_reason("GPU-0")->first, "squatted");
   world.ground.stop(66);
   world.leases->on_processes();
   world.loop.run_posted();
-  EXPECT_EQ(world.state("a"), State::held);
+  EXPECT_EQ(world.state("a"), LeaseState::held);
 }
 
-TEST(Leases, UnattributedMemoryUseWithholdsGpu) {
-  World world(1);
+TEST(LeaseManager, UnattributedMemoryUseWithholdsGpu) {
+  LeaseFixture world(1);
   world.ground.start(10);
   world.fleet[0].free_bytes = std::int64_t{20} << 30;
   world.leases->on_gpus(world.fleet);
-  EXPECT_EQ(world.claim(10, "a")->state, State::waiting);
-  EXPECT_EQ(world.leases->gpus().withheld("GPU-0")->first, "in_use");
+  EXPECT_EQ(world.claim(10, "a")->state, LeaseState::waiting);
+  EXPECT_EQ(world.leases->gpus().withheld_reason("GPU-0")->first, "in_use");
   world.fleet[0].free_bytes = world.fleet[0].total_bytes;
   world.leases->on_gpus(world.fleet);
   world.loop.run_posted();
-  EXPECT_EQ(world.state("a"), State::held);
+  EXPECT_EQ(world.state("a"), LeaseState::held);
 }
 
 // Gives the GPU one reading of its activity a second.
-void read_activity(World& world, bool busy, int readings) {
+void read_activity(LeaseFixture& world, bool busy, int readings) {
   for (int i = 0; i < readings; ++i) {
     world.loop.advance(seconds(1));
     world.fleet[0].activity = Activity{world.loop.now(), busy, "97 % utilisation"};
@@ -73,60 +73,60 @@ void read_activity(World& world, bool busy, int readings) {
   }
 }
 
-TEST(Leases, UnattributedActivityWithholdsGpu) {
-  World world(1);
+TEST(LeaseManager, UnattributedActivityWithholdsGpu) {
+  LeaseFixture world(1);
   world.ground.start(10);
   read_activity(world, false, 1);
   read_activity(world, true, 3);
-  EXPECT_EQ(world.claim(10, "a")->state, State::waiting);
+  EXPECT_EQ(world.claim(10, "a")->state, LeaseState::waiting);
   EXPECT_EQ(
-      world.leases->gpus().withheld("GPU-0"),
-      Withholding("in_use",
-                  "busy (97 % utilisation), although no lease and no listed process uses it"));
-  EXPECT_EQ(world.leases->outlooks(10).front().outlook.why, Hindrance::squatted);
+      world.leases->gpus().withheld_reason("GPU-0"),
+      WithheldReason("in_use",
+                     "busy (97 % utilisation), although no lease and no listed process uses it"));
+  EXPECT_EQ(world.leases->queue_entries(10).front().queue_position.reason, WaitReason::squatted);
   read_activity(world, false, 10);
-  EXPECT_EQ(world.state("a"), State::held);
+  EXPECT_EQ(world.state("a"), LeaseState::held);
 }
 
-TEST(Leases, ActivityUnderALeaseIsNotHiddenUse) {
-  World world(1);
+TEST(LeaseManager, ActivityUnderALeaseIsNotHiddenUse) {
+  LeaseFixture world(1);
   world.ground.start(10);
-  ASSERT_EQ(world.claim(10, "a")->state, State::held);
+  ASSERT_EQ(world.claim(10, "a")->state, LeaseState::held);
   read_activity(world, true, 5);
   ASSERT_TRUE(world.release(10, "a"));
   read_activity(world, true, 2);
   world.ground.start(11);
-  EXPECT_EQ(world.claim(11, "b")->state, State::held) << "a reading may lag behind its end";
+  EXPECT_EQ(world.claim(11, "b")->state, LeaseState::held) << "a reading may lag behind its end";
 }
 
-TEST(Leases, UnknownGpuIsGrantedOnceKnownAndObserved) {
-  World world(1);
+TEST(LeaseManager, UnknownGpuIsGrantedOnceKnownAndObserved) {
+  LeaseFixture world(1);
   world.ground.start(10);
   world.fleet[0].withheld = std::string(kUnknown);
   world.leases->on_gpus(world.fleet);
-  EXPECT_EQ(world.claim(10, "a")->state, State::waiting);
+  EXPECT_EQ(world.claim(10, "a")->state, LeaseState::waiting);
   world.fleet[0].withheld.clear();
   world.leases->on_gpus(world.fleet);
   world.loop.run_posted();
-  EXPECT_EQ(world.state("a"), State::held);
+  EXPECT_EQ(world.state("a"), LeaseState::held);
 }
 
-TEST(Leases, NewlyKnownGpuIsWithheldForUnleasedProcess) {
-  World world(1);
+TEST(LeaseManager, NewlyKnownGpuIsWithheldForUnleasedProcess) {
+  LeaseFixture world(1);
   world.ground.start(10);
   world.fleet[0].withheld = std::string(kUnknown);
   world.leases->on_gpus(world.fleet);
-  EXPECT_EQ(world.claim(10, "a")->state, State::waiting);
+  EXPECT_EQ(world.claim(10, "a")->state, LeaseState::waiting);
   world.ground.start(66);
   world.ground.running.at(66).gpus = {"GPU-0"};
   world.fleet[0].withheld.clear();
   world.leases->on_gpus(world.fleet);
   world.loop.run_posted();
-  EXPECT_EQ(world.state("a"), State::waiting);
-  EXPECT_EQ(world.leases->gpus().withheld("GPU-0")->first, "squatted");
+  EXPECT_EQ(world.state("a"), LeaseState::waiting);
+  EXPECT_EQ(world.leases->gpus().withheld_reason("GPU-0")->first, "squatted");
 }
 
-std::optional<Error> override_withholding(World& world) {
+std::optional<Error> override_withholding(LeaseFixture& world) {
   std::optional<Result<void>> answer;
   world.leases->override_withholding(world.ground.caller(1), {"GPU-0"}, "its sensor is broken",
                                      [&](const Result<void>& done) { answer = done; });
@@ -135,65 +135,66 @@ std::optional<Error> override_withholding(World& world) {
   return *answer ? std::nullopt : std::optional(answer->error());
 }
 
-TEST(Leases, AnOverriddenUnknownGpuIsLeasedUntilItsReasonChanges) {
-  World world(1);
+TEST(LeaseManager, AnOverriddenUnknownGpuIsLeasedUntilItsReasonChanges) {
+  LeaseFixture world(1);
   world.ground.start(1, 0);
   world.ground.start(10);
   world.fleet[0].withheld = std::string(kUnknown);
   world.leases->on_gpus(world.fleet);
   ASSERT_TRUE(world.claim(10, "a"));
   ASSERT_FALSE(override_withholding(world));
-  EXPECT_EQ(world.state("a"), State::held);
+  EXPECT_EQ(world.state("a"), LeaseState::held);
   ASSERT_TRUE(world.release(10, "a"));
   world.fleet[0].withheld.clear();
   world.leases->on_gpus(world.fleet);
   world.fleet[0].withheld = std::string(kUnknown);
   world.leases->on_gpus(world.fleet);
-  EXPECT_EQ(world.leases->gpus().withheld("GPU-0")->first, kUnknown) << "it was known between";
+  EXPECT_EQ(world.leases->gpus().withheld_reason("GPU-0")->first, kUnknown)
+      << "it was known between";
 }
 
-TEST(Leases, AnOverriddenBusyGpuIsLeasedUntilItIsIdle) {
-  World world(1);
+TEST(LeaseManager, AnOverriddenBusyGpuIsLeasedUntilItIsIdle) {
+  LeaseFixture world(1);
   world.ground.start(1, 0);
   world.ground.start(10);
   read_activity(world, true, 3);
   ASSERT_TRUE(world.claim(10, "a"));
-  ASSERT_EQ(world.state("a"), State::waiting);
+  ASSERT_EQ(world.state("a"), LeaseState::waiting);
   ASSERT_FALSE(override_withholding(world));
-  EXPECT_EQ(world.state("a"), State::held);
+  EXPECT_EQ(world.state("a"), LeaseState::held);
   ASSERT_TRUE(world.release(10, "a"));
   read_activity(world, false, 11);
   read_activity(world, true, 3);
-  EXPECT_EQ(world.leases->gpus().withheld("GPU-0")->first, kInUse);
+  EXPECT_EQ(world.leases->gpus().withheld_reason("GPU-0")->first, kInUse);
 }
 
-TEST(Leases, AnOverrideOutlastsTheLeasesThatItAllowed) {
-  World world(1);
+TEST(LeaseManager, AnOverrideOutlastsTheLeasesThatItAllowed) {
+  LeaseFixture world(1);
   world.ground.start(1, 0);
   world.ground.start(10);
   read_activity(world, true, 3);
   ASSERT_FALSE(override_withholding(world));
-  ASSERT_EQ(world.claim(10, "a")->state, State::held);
+  ASSERT_EQ(world.claim(10, "a")->state, LeaseState::held);
   read_activity(world, true, 2);
   ASSERT_TRUE(world.release(10, "a"));
   read_activity(world, true, 5);
-  EXPECT_FALSE(world.leases->gpus().withheld("GPU-0")) << "its counter is still stuck";
+  EXPECT_FALSE(world.leases->gpus().withheld_reason("GPU-0")) << "its counter is still stuck";
 }
 
-TEST(Leases, BothReasonsOfAGpuCanBeOverridden) {
-  World world(1);
+TEST(LeaseManager, BothReasonsOfAGpuCanBeOverridden) {
+  LeaseFixture world(1);
   world.ground.start(1, 0);
   read_activity(world, true, 3);
   world.fleet[0].withheld = std::string(kUnknown);
   world.leases->on_gpus(world.fleet);
   ASSERT_FALSE(override_withholding(world));
-  EXPECT_EQ(world.leases->gpus().withheld("GPU-0")->first, kInUse);
+  EXPECT_EQ(world.leases->gpus().withheld_reason("GPU-0")->first, kInUse);
   ASSERT_FALSE(override_withholding(world));
-  EXPECT_FALSE(world.leases->gpus().withheld("GPU-0"));
+  EXPECT_FALSE(world.leases->gpus().withheld_reason("GPU-0"));
 }
 
-TEST(Leases, AStallDoesNotForgetHiddenWork) {
-  World world(1);
+TEST(LeaseManager, AStallDoesNotForgetHiddenWork) {
+  LeaseFixture world(1);
   world.ground.start(10);
   read_activity(world, true, 3);
   world.fleet[0].activity.reset();
@@ -201,58 +202,58 @@ TEST(Leases, AStallDoesNotForgetHiddenWork) {
   world.leases->on_gpus(world.fleet);
   world.fleet[0].withheld.clear();
   read_activity(world, true, 1);
-  EXPECT_EQ(world.claim(10, "a")->state, State::waiting);
+  EXPECT_EQ(world.claim(10, "a")->state, LeaseState::waiting);
 }
 
-TEST(Leases, AKnownReasonCannotBeOverridden) {
-  World world(1);
+TEST(LeaseManager, AKnownReasonCannotBeOverridden) {
+  LeaseFixture world(1);
   world.ground.start(1, 0);
   world.fleet[0].withheld = "unhealthy";
   world.leases->on_gpus(world.fleet);
   EXPECT_EQ(override_withholding(world)->code, Errc::conflict);
 }
 
-TEST(Leases, FreeMemoryThatIsNotKnownIsNotEnough) {
-  World world(1);
+TEST(LeaseManager, FreeMemoryThatIsNotKnownIsNotEnough) {
+  LeaseFixture world(1);
   world.ground.start(10);
   world.fleet[0].free_bytes.reset();
   world.leases->on_gpus(world.fleet);
-  Wish large;
+  LeaseSpec large;
   large.min_free_bytes = std::int64_t{10} << 30;
-  EXPECT_EQ(world.claim(10, "a", large)->state, State::waiting);
-  EXPECT_EQ(world.leases->outlooks(10).front().outlook.why, Hindrance::memory);
+  EXPECT_EQ(world.claim(10, "a", large)->state, LeaseState::waiting);
+  EXPECT_EQ(world.leases->queue_entries(10).front().queue_position.reason, WaitReason::memory);
   world.ground.start(11);
-  EXPECT_EQ(world.claim(11, "b")->state, State::held) << "it asks for no memory";
+  EXPECT_EQ(world.claim(11, "b")->state, LeaseState::held) << "it asks for no memory";
 }
 
-TEST(Leases, MemoryRequestWithoutMemoryReportingIsInvalid) {
-  World world(1);
+TEST(LeaseManager, MemoryRequestWithoutMemoryReportingIsInvalid) {
+  LeaseFixture world(1);
   world.ground.start(10);
   world.fleet[0].total_bytes.reset();
   world.fleet[0].free_bytes.reset();
   world.fleet[0].reports_memory = false;
   world.leases->on_gpus(world.fleet);
-  Wish large;
+  LeaseSpec large;
   large.min_free_bytes = 1;
   EXPECT_EQ(world.claim(10, "a", large).error().code, Errc::invalid);
-  EXPECT_EQ(world.claim(10, "b")->state, State::held);
+  EXPECT_EQ(world.claim(10, "b")->state, LeaseState::held);
 }
 
-TEST(Leases, AGpuThatDrawsAScreenIsHandedOut) {
-  World world(1);
+TEST(LeaseManager, AGpuThatDrawsAScreenIsHandedOut) {
+  LeaseFixture world(1);
   world.ground.start(10);
   world.fleet[0].free_bytes = std::int64_t{70} << 30;
-  world.fleet[0].drawing_bytes = std::int64_t{9} << 30;
+  world.fleet[0].graphics_bytes = std::int64_t{9} << 30;
   world.leases->on_gpus(world.fleet);
-  EXPECT_EQ(world.claim(10, "a")->state, State::held);
+  EXPECT_EQ(world.claim(10, "a")->state, LeaseState::held);
 }
 
-TEST(Leases, NewGpuIsObservedBeforeFirstGrant) {
-  World world(1);
+TEST(LeaseManager, NewGpuIsObservedBeforeFirstGrant) {
+  LeaseFixture world(1);
   world.ground.start(10);
   world.ground.start(66);
   world.ground.running.at(66).gpus = {"GPU-1"};
-  Wish both;
+  LeaseSpec both;
   both.gpus = 2;
   both.binding = Binding::detached;  // a detached claim is decided at once
   both.ttl = seconds(60);
@@ -261,22 +262,22 @@ TEST(Leases, NewGpuIsObservedBeforeFirstGrant) {
   later.info.index = 1;
   world.fleet.push_back(later);
   world.leases->on_gpus(world.fleet);
-  EXPECT_EQ(world.leases->gpus().withheld("GPU-1")->first, "new");
-  EXPECT_EQ(world.claim(10, "a", both)->state, State::waiting);
-  EXPECT_EQ(world.leases->gpus().withheld("GPU-1")->first, "squatted");
+  EXPECT_EQ(world.leases->gpus().withheld_reason("GPU-1")->first, "new");
+  EXPECT_EQ(world.claim(10, "a", both)->state, LeaseState::waiting);
+  EXPECT_EQ(world.leases->gpus().withheld_reason("GPU-1")->first, "squatted");
   world.ground.stop(66);
   world.leases->on_processes();
   world.loop.run_posted();
-  EXPECT_EQ(world.state("a"), State::held);
+  EXPECT_EQ(world.state("a"), LeaseState::held);
 }
 
-TEST(Leases, UnleasedProcessIsAdoptableBySameUserOnly) {
-  World world(2);
+TEST(LeaseManager, UnleasedProcessIsAdoptableBySameUserOnly) {
+  LeaseFixture world(2);
   world.ground.start(10, 2000);
   world.ground.start(66);
   world.ground.running.at(66).gpus = {"GPU-1"};
   const auto adopt = [&](std::uint32_t caller) {
-    return world.heard([&](const Leases::Answer& answer) {
+    return world.heard([&](const LeaseManager::OnLease& answer) {
       world.leases->adopt(world.ground.caller(caller), 66, "", answer);
     });
   };
@@ -284,68 +285,68 @@ TEST(Leases, UnleasedProcessIsAdoptableBySameUserOnly) {
   const auto lease = adopt(66);
   ASSERT_TRUE(lease);
   EXPECT_EQ(lease->gpus, std::vector<DeviceId>{"GPU-1"});
-  EXPECT_EQ(lease->state, State::held);
+  EXPECT_EQ(lease->state, LeaseState::held);
   EXPECT_EQ(adopt(66).error().code, Errc::conflict);
   world.ground.stop(66);
   world.loop.advance(seconds(1));
-  EXPECT_EQ(world.state(lease->id), State::ended);
+  EXPECT_EQ(world.state(lease->id), LeaseState::ended);
 }
 
-TEST(Leases, FailedDrainCheckKeepsLeaseDraining) {
-  World world(1);
+TEST(LeaseManager, FailedDrainCheckKeepsLeaseDraining) {
+  LeaseFixture world(1);
   world.ground.start(10);
   world.ground.start(11, 2000);
   std::optional<std::string> left = "the power_limit of GPU-0 has not been restored yet";
-  world.leases->on_drained([&](const Lease&) { return left; });
-  ASSERT_EQ(world.claim(10, "a")->state, State::held);
-  ASSERT_EQ(world.claim(11, "b")->state, State::waiting);
+  world.leases->set_drain_check([&](const Lease&) { return left; });
+  ASSERT_EQ(world.claim(10, "a")->state, LeaseState::held);
+  ASSERT_EQ(world.claim(11, "b")->state, LeaseState::waiting);
   ASSERT_TRUE(world.release(10, "a"));
   world.ground.stop(10);
   world.loop.advance(seconds(5));
-  EXPECT_EQ(world.state("a"), State::draining);
-  EXPECT_EQ(world.state("b"), State::waiting);
+  EXPECT_EQ(world.state("a"), LeaseState::draining);
+  EXPECT_EQ(world.state("b"), LeaseState::waiting);
   left.reset();
   world.loop.advance(seconds(1));
-  EXPECT_EQ(world.state("a"), State::ended);
-  EXPECT_EQ(world.state("b"), State::held);
+  EXPECT_EQ(world.state("a"), LeaseState::ended);
+  EXPECT_EQ(world.state("b"), LeaseState::held);
 }
 
-TEST(Leases, SubordinateUidsShareOwnerQuota) {
-  Policy policy;
-  policy.fairness.most_gpus_of_owner = 1;
-  policy.person = [](std::uint32_t uid) { return uid >= 100'000 ? 1000U : uid; };
-  World world(2, policy);
+TEST(LeaseManager, SubordinateUidsShareOwnerQuota) {
+  LeasePolicy policy;
+  policy.fairness.max_gpus_per_owner = 1;
+  policy.quota_owner = [](std::uint32_t uid) { return uid >= 100'000 ? 1000U : uid; };
+  LeaseFixture world(2, policy);
   world.ground.start(10, 1000);
   world.ground.start(11, 100'001);
   world.ground.start(12, 2000);
-  EXPECT_EQ(world.claim(10, "a")->state, State::held);
-  EXPECT_EQ(world.claim(11, "b")->state, State::waiting);
-  EXPECT_EQ(world.claim(12, "c")->state, State::held);
-  EXPECT_EQ(world.leases->outlooks(1).at(0).outlook.why, Hindrance::quota);
+  EXPECT_EQ(world.claim(10, "a")->state, LeaseState::held);
+  EXPECT_EQ(world.claim(11, "b")->state, LeaseState::waiting);
+  EXPECT_EQ(world.claim(12, "c")->state, LeaseState::held);
+  EXPECT_EQ(world.leases->queue_entries(1).at(0).queue_position.reason, WaitReason::quota);
   EXPECT_EQ(world.leases->find("b")->uid, 100'001U) << "he is who he is, and counts with the other";
 }
 
-class Adopting : public ::testing::Test {
+class Adoption : public ::testing::Test {
  protected:
-  static constexpr std::uint32_t kSquatter = 66;
+  static constexpr std::uint32_t kUnleasedPid = 66;
 
-  Adopting() { world.ground.start(10, 2000); }
+  Adoption() { world.ground.start(10, 2000); }
   void squat(const DeviceId& gpu) {
-    world.ground.start(kSquatter);
-    world.ground.running.at(kSquatter).gpus = {gpu};
+    world.ground.start(kUnleasedPid);
+    world.ground.running.at(kUnleasedPid).gpus = {gpu};
     world.leases->on_processes();
     world.loop.run_posted();
   }
   Result<Lease> adopt() {
-    return world.heard([&](const Leases::Answer& answer) {
-      world.leases->adopt(world.ground.caller(kSquatter), kSquatter, "", answer);
+    return world.heard([&](const LeaseManager::OnLease& answer) {
+      world.leases->adopt(world.ground.caller(kUnleasedPid), kUnleasedPid, "", answer);
     });
   }
 
-  World world{2};
+  LeaseFixture world{2};
 };
 
-TEST_F(Adopting, TakesNoGpuThatIsNotHandedOut) {
+TEST_F(Adoption, TakesNoGpuThatIsNotHandedOut) {
   squat("GPU-1");
   world.leases->cordon({0, true}, {"GPU-1"}, "broken fan", [](const Result<void>&) {});
   const auto cordoned = adopt();
@@ -360,18 +361,18 @@ TEST_F(Adopting, TakesNoGpuThatIsNotHandedOut) {
   EXPECT_NE(quarantined.error().message.find("alert 7"), std::string::npos);
 }
 
-TEST_F(Adopting, ProcessStartedAfterWaitingClaimIsRefused) {
+TEST_F(Adoption, ProcessStartedAfterWaitingClaimIsRefused) {
   world.ground.start(11, 2000);
-  Wish both;
+  LeaseSpec both;
   both.gpus = 2;
-  ASSERT_EQ(world.claim(10, "a", both)->state, State::held);
-  ASSERT_EQ(world.claim(11, "b", both)->state, State::waiting);
+  ASSERT_EQ(world.claim(10, "a", both)->state, LeaseState::held);
+  ASSERT_EQ(world.claim(11, "b", both)->state, LeaseState::waiting);
   world.loop.advance(seconds(1));
   squat("GPU-1");  // as soon as it is free
   ASSERT_TRUE(world.release(10, "a"));
   world.ground.stop(10);
   world.loop.advance(seconds(1));
-  ASSERT_EQ(world.state("a"), State::ended);
+  ASSERT_EQ(world.state("a"), LeaseState::ended);
   const auto passed = adopt();
   ASSERT_FALSE(passed);
   EXPECT_NE(passed.error().message.find("UID 2000 was waiting"), std::string::npos);
@@ -380,18 +381,18 @@ TEST_F(Adopting, ProcessStartedAfterWaitingClaimIsRefused) {
 }
 
 // The process is older than the waiting claim: the start of its GPU use counts.
-TEST_F(Adopting, GpuUseStartedAfterWaitingClaimIsRefused) {
+TEST_F(Adoption, GpuUseStartedAfterWaitingClaimIsRefused) {
   world.leases->on_processes();
   world.loop.run_posted();
-  world.ground.start(kSquatter);  // long before, on no GPU
+  world.ground.start(kUnleasedPid);  // long before, on no GPU
   world.ground.start(11, 2000);
-  Wish both;
+  LeaseSpec both;
   both.gpus = 2;
-  ASSERT_EQ(world.claim(10, "a", both)->state, State::held);
+  ASSERT_EQ(world.claim(10, "a", both)->state, LeaseState::held);
   world.loop.advance(seconds(1));
-  ASSERT_EQ(world.claim(11, "b", both)->state, State::waiting);
+  ASSERT_EQ(world.claim(11, "b", both)->state, LeaseState::waiting);
   world.loop.advance(seconds(1));
-  world.ground.running.at(kSquatter).gpus = {"GPU-1"};
+  world.ground.running.at(kUnleasedPid).gpus = {"GPU-1"};
   world.leases->on_processes();
   world.loop.advance(seconds(1));
   ASSERT_TRUE(world.release(10, "a"));
@@ -403,33 +404,33 @@ TEST_F(Adopting, GpuUseStartedAfterWaitingClaimIsRefused) {
       << passed.error().message;
 }
 
-TEST_F(Adopting, GpuUseBeforeWaitingClaimIsAllowed) {
+TEST_F(Adoption, GpuUseBeforeWaitingClaimIsAllowed) {
   world.leases->on_processes();
   world.loop.run_posted();
   squat("GPU-1");
   world.leases->on_processes();
   world.loop.advance(seconds(1));
   world.ground.start(11, 2000);
-  Wish both;
+  LeaseSpec both;
   both.gpus = 2;
-  ASSERT_EQ(world.claim(11, "b", both)->state, State::waiting);
+  ASSERT_EQ(world.claim(11, "b", both)->state, LeaseState::waiting);
   world.loop.advance(seconds(1));
   world.leases->on_processes();
   world.loop.advance(seconds(1));
   EXPECT_TRUE(adopt());
 }
 
-TEST_F(Adopting, ObservationGapPreservesGpuUseStart) {
-  ASSERT_EQ(world.claim(10, "a")->state, State::held);
+TEST_F(Adoption, ObservationGapPreservesGpuUseStart) {
+  ASSERT_EQ(world.claim(10, "a")->state, LeaseState::held);
   squat("GPU-1");
   world.leases->on_processes();
   world.loop.advance(seconds(1));
   world.ground.start(11, 2000);
-  Wish both;
+  LeaseSpec both;
   both.gpus = 2;
-  ASSERT_EQ(world.claim(11, "b", both)->state, State::waiting);
+  ASSERT_EQ(world.claim(11, "b", both)->state, LeaseState::waiting);
   for (const bool listed : {false, true}) {
-    auto& gpus = world.ground.running.at(kSquatter).gpus;
+    auto& gpus = world.ground.running.at(kUnleasedPid).gpus;
     gpus.clear();
     if (listed) gpus.insert("GPU-1");
     world.leases->on_processes();
@@ -440,15 +441,15 @@ TEST_F(Adopting, ObservationGapPreservesGpuUseStart) {
 
 // The GPU was leased to another user when the process began to use it, so the use does not count as
 // older than the waiting claim.
-TEST_F(Adopting, UseOfLeasedGpuGivesNoPrecedence) {
-  Wish both;
+TEST_F(Adoption, UseOfLeasedGpuGivesNoPrecedence) {
+  LeaseSpec both;
   both.gpus = 2;
-  ASSERT_EQ(world.claim(10, "a", both)->state, State::held);
+  ASSERT_EQ(world.claim(10, "a", both)->state, LeaseState::held);
   squat("GPU-1");
   world.leases->on_processes();
   world.loop.advance(seconds(1));
   world.ground.start(11, 2000);
-  ASSERT_EQ(world.claim(11, "b", both)->state, State::waiting);
+  ASSERT_EQ(world.claim(11, "b", both)->state, LeaseState::waiting);
   world.loop.advance(seconds(5));
   world.leases->on_processes();
   world.loop.run_posted();
@@ -478,7 +479,7 @@ class AdoptingATree : public ::testing::Test {
   Result<Lease> adopt(std::uint32_t pid = kLauncher) {
     world.leases->on_processes();
     world.loop.run_posted();
-    return world.heard([&](const Leases::Answer& answer) {
+    return world.heard([&](const LeaseManager::OnLease& answer) {
       world.leases->adopt(world.ground.caller(pid), pid, "", answer);
     });
   }
@@ -488,13 +489,13 @@ class AdoptingATree : public ::testing::Test {
     world.leases->on_processes();
     world.loop.run_posted();
     std::vector<std::uint32_t> pids;
-    const auto seen = world.leases->gpus().outside().find(gpu);
-    if (seen == world.leases->gpus().outside().end()) return pids;
-    for (const Seen& one : seen->second) pids.push_back(one.pid);
+    const auto seen = world.leases->gpus().unleased_processes().find(gpu);
+    if (seen == world.leases->gpus().unleased_processes().end()) return pids;
+    for (const ObservedProcess& one : seen->second) pids.push_back(one.pid);
     return pids;
   }
 
-  World world{4};
+  LeaseFixture world{4};
 };
 
 TEST_F(AdoptingATree, MakesOneLeaseOfTheWholeTree) {
@@ -503,12 +504,12 @@ TEST_F(AdoptingATree, MakesOneLeaseOfTheWholeTree) {
   EXPECT_EQ(lease->gpus, (std::vector<DeviceId>{"GPU-0", "GPU-1"}));
   EXPECT_EQ(lease->processes.front().pid, kLauncher) << "the lease lasts as long as this one";
   EXPECT_EQ(lease->processes.size(), 3U);
-  EXPECT_EQ(lease->why, "");
+  EXPECT_EQ(lease->detail, "");
   EXPECT_TRUE(outside("GPU-0").empty());
   EXPECT_TRUE(outside("GPU-1").empty());
   for (const std::uint32_t pid : {51U, 53U, 52U, kLauncher}) world.ground.stop(pid);
   world.loop.advance(seconds(1));
-  EXPECT_EQ(world.state(lease->id), State::ended);
+  EXPECT_EQ(world.state(lease->id), LeaseState::ended);
 }
 
 TEST_F(AdoptingATree, LeavesOtherUsersProcessesOutAndNamesThem) {
@@ -517,7 +518,7 @@ TEST_F(AdoptingATree, LeavesOtherUsersProcessesOutAndNamesThem) {
   const auto lease = adopt();
   ASSERT_TRUE(lease) << lease.error().message;
   EXPECT_EQ(lease->gpus, (std::vector<DeviceId>{"GPU-0", "GPU-1"}));
-  EXPECT_EQ(lease->why,
+  EXPECT_EQ(lease->detail,
             "not adopted: PID 55 (python) of UID 2000 uses GPU-1, PID 54 (python) of UID 2000 "
             "uses GPU-2");
   EXPECT_EQ(outside("GPU-2"), std::vector<std::uint32_t>{54});
@@ -542,9 +543,9 @@ TEST_F(AdoptingATree, TakesNoSiblingAndNoParent) {
 
 TEST_F(AdoptingATree, TakesNoGpuOfAnotherLease) {
   world.ground.start(10, 2000);
-  Wish wish;
-  wish.among = {"GPU-2"};
-  ASSERT_EQ(world.claim(10, "a", wish)->state, State::held);
+  LeaseSpec wish;
+  wish.allowed_gpus = {"GPU-2"};
+  ASSERT_EQ(world.claim(10, "a", wish)->state, LeaseState::held);
   worker(54, kLauncher, "GPU-2");
   const auto lease = adopt();
   ASSERT_TRUE(lease) << lease.error().message;
@@ -552,11 +553,11 @@ TEST_F(AdoptingATree, TakesNoGpuOfAnotherLease) {
 }
 
 TEST_F(AdoptingATree, TakesNoMoreGpusThanTheQuotaAllows) {
-  Policy policy;
-  policy.fairness.most_gpus_of_owner = 1;
-  World narrow(2, policy);
+  LeasePolicy policy;
+  policy.fairness.max_gpus_per_owner = 1;
+  LeaseFixture narrow(2, policy);
   narrow.ground.running = world.ground.running;
-  const auto lease = narrow.heard([&](const Leases::Answer& answer) {
+  const auto lease = narrow.heard([&](const LeaseManager::OnLease& answer) {
     narrow.leases->adopt(narrow.ground.caller(kLauncher), kLauncher, "", answer);
   });
   ASSERT_FALSE(lease);
@@ -565,11 +566,11 @@ TEST_F(AdoptingATree, TakesNoMoreGpusThanTheQuotaAllows) {
 
 TEST_F(AdoptingATree, APassedOverClaimBarsTheWholeTree) {
   world.ground.start(11, 2000);
-  Wish all;
+  LeaseSpec all;
   all.gpus = 4;
   world.ground.start(10, 2000);
-  ASSERT_EQ(world.claim(10, "a")->state, State::held);
-  ASSERT_EQ(world.claim(11, "b", all)->state, State::waiting);
+  ASSERT_EQ(world.claim(10, "a")->state, LeaseState::held);
+  ASSERT_EQ(world.claim(11, "b", all)->state, LeaseState::waiting);
   world.loop.advance(seconds(1));
   worker(54, kLauncher, "GPU-3");  // after the claim
   const auto lease = adopt();
@@ -577,13 +578,13 @@ TEST_F(AdoptingATree, APassedOverClaimBarsTheWholeTree) {
   EXPECT_NE(lease.error().message.find("UID 2000 was waiting"), std::string::npos);
 }
 
-TEST_F(Adopting, RequestFloodIsBoundedAndSharesObservations) {
+TEST_F(Adoption, RequestFloodIsBoundedAndSharesObservations) {
   squat("GPU-1");
   std::size_t answered = 0;
   std::size_t busy = 0;
   const std::size_t looks_before = world.ground.looks;
   for (int i = 0; i < 100; ++i) {
-    world.leases->adopt(world.ground.caller(kSquatter), kSquatter, "",
+    world.leases->adopt(world.ground.caller(kUnleasedPid), kUnleasedPid, "",
                         [&](const Result<Lease>& lease) {
                           ++answered;
                           if (!lease && lease.error().code == Errc::busy) ++busy;
@@ -591,12 +592,12 @@ TEST_F(Adopting, RequestFloodIsBoundedAndSharesObservations) {
   }
   world.loop.run_posted();
   EXPECT_EQ(answered, 100U);
-  EXPECT_EQ(busy, 100 - shares::kAdopting);
+  EXPECT_EQ(busy, 100 - limits::kMaxAdoptionsPerUser);
   EXPECT_LE(world.ground.looks - looks_before, 2U);
 }
 
-TEST(Leases, UnreadableNewGpuIsObservedOnceReadable) {
-  World world(2);
+TEST(LeaseManager, UnreadableNewGpuIsObservedOnceReadable) {
+  LeaseFixture world(2);
   world.ground.start(10);
   world.ground.start(66);
   world.ground.running.at(66).gpus = {"GPU-2"};
@@ -613,12 +614,12 @@ TEST(Leases, UnreadableNewGpuIsObservedOnceReadable) {
   world.ground.unreadable.clear();
   world.fleet.back().withheld.clear();
   world.leases->on_gpus(world.fleet);
-  Wish all;
+  LeaseSpec all;
   all.gpus = 3;
   all.binding = Binding::detached;
   all.ttl = seconds(60);
-  EXPECT_EQ(world.claim(10, "a", all)->state, State::waiting);
-  EXPECT_EQ(world.leases->gpus().withheld("GPU-2")->first, "squatted");
+  EXPECT_EQ(world.claim(10, "a", all)->state, LeaseState::waiting);
+  EXPECT_EQ(world.leases->gpus().withheld_reason("GPU-2")->first, "squatted");
 }
 
 }  // namespace

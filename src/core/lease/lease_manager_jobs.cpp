@@ -9,26 +9,26 @@
 #include "core/lease/lease_manager.h"
 
 namespace gpuyard::lease {
-void Leases::observe_only() {
-  if (policy_.mode == Mode::grant || gpus_.observes_only()) return;
+void LeaseManager::observe_only() {
+  if (policy_.mode == GrantMode::grant || gpus_.is_observe_only()) return;
   gpus_.observe_only();
   log::info("leases: Slurm allocates the GPUs of this machine; gpuyard only observes them");
-  end_waiting();
+  cancel_waiting();
   for (const DeviceId& gpu : gpus_.ids()) refresh(gpu);
 }
 
 // Ended jobs are forgotten, because a job in the journal makes the next start observe only.
-void Leases::stop_observing(const Done& done) {
+void LeaseManager::stop_observing(const OnDone& done) {
   const auto refuse_to = [&](const Error& why) { loop_.post([done, why] { done(why); }); };
-  if (auto why = closed_to_changes()) return refuse_to(*why);
-  if (policy_.mode == Mode::observe) {
+  if (auto why = change_error()) return refuse_to(*why);
+  if (policy_.mode == GrantMode::observe) {
     return refuse_to({Errc::conflict,
                       "Slurm allocates the GPUs of this machine: the configuration has lease.mode "
                       "= \"observe\""});
   }
-  for (const auto& [ticket, claim] : core_.live()) {
-    const Lease& lease = *journal_.find(by_ticket_.at(ticket));
-    if (lease.wish.binding != Binding::job) continue;
+  for (const auto& [ticket, claim] : scheduler_.live_claims()) {
+    const Lease& lease = *store_.find_latest(ids_by_ticket_.at(ticket));
+    if (lease.spec.binding != Binding::job) continue;
     return refuse_to({.code = Errc::conflict,
                       .message = fmt::format("lease {} of a Slurm job holds GPUs", lease.id),
                       .cause = "gpuyard can lease the GPUs again when the job has ended",
@@ -37,47 +37,48 @@ void Leases::stop_observing(const Done& done) {
                           "Slurm no longer runs it",
                           lease.id)});
   }
-  if (gpus_.observes_only()) {
+  if (gpus_.is_observe_only()) {
     gpus_.stop_observing();
     log::info("leases: gpuyard leases the GPUs of this machine again");
     for (const DeviceId& gpu : gpus_.ids()) refresh(gpu);
-    look_at_new();
+    observe_new_gpus();
   }
   // The end of the last job must be on the disk first.
-  journal_.after(here_.guard([this, done](const Result<void>& kept) {
+  store_.when_committed(lifetime_.guard([this, done](const Result<void>& kept) {
     if (!kept) return done(kept);
-    journal_.forget_jobs();
-    journal_.after(done);
+    store_.prune_ended_jobs();
+    store_.when_committed(done);
   }));
 }
 
-void Leases::end_waiting() {
+void LeaseManager::cancel_waiting() {
   std::vector<std::string> waiting;
-  for (const auto& [ticket, claim] : core_.waiting()) waiting.push_back(by_ticket_.at(ticket));
+  for (const auto& [ticket, claim] : scheduler_.waiting_claims())
+    waiting.push_back(ids_by_ticket_.at(ticket));
   for (const std::string& id : waiting) {
-    end(*journal_.find(id), Ending::cancelled, "Slurm", observed()->text());
+    end(*store_.find_latest(id), EndReason::cancelled, "Slurm", observe_only_error()->text());
   }
 }
 
-std::optional<Error> Leases::observed(std::size_t gpus) const {
-  if (!gpus_.observes_only()) return std::nullopt;
+std::optional<Error> LeaseManager::observe_only_error(std::size_t gpus) const {
+  if (!gpus_.is_observe_only()) return std::nullopt;
   return Error{Errc::conflict,
                "Slurm allocates the GPUs of this machine, and gpuyard only observes them", "",
                gpus > 0 ? fmt::format("srun --gres=gpu:{} COMMAND", gpus) : ""};
 }
 
 // Job numbers come again. The time makes each beginning another lease, the later one the greater.
-std::string Leases::new_job_id(const std::string& name) const {
+std::string LeaseManager::new_job_id(const std::string& name) const {
   constexpr auto kMake = [](const std::string& job, std::int64_t then) {
     return fmt::format("{}-{:011x}", job, then);
   };
   std::int64_t now = loop_.wall().time_since_epoch() / std::chrono::milliseconds(1);
-  while (journal_.find(kMake(name, now)) != nullptr) ++now;
+  while (store_.find_latest(kMake(name, now)) != nullptr) ++now;
   return kMake(name, now);
 }
 
-void Leases::begin_job(const Caller& caller, const Job& job, const Answer& answer) {
-  if (auto why = closed_to_claims()) return refuse(*why, answer);
+void LeaseManager::begin_job(const Caller& caller, const SlurmJob& job, const OnLease& answer) {
+  if (auto why = claim_error()) return refuse(*why, answer);
   observe_only();
   GpuSet wanted;
   for (const DeviceId& gpu : job.gpus) {
@@ -85,14 +86,14 @@ void Leases::begin_job(const Caller& caller, const Job& job, const Answer& answe
   }
   if (wanted.none()) return refuse({Errc::invalid, "a job without a GPU has no lease"}, answer);
   std::vector<std::string> over;  // whose end nobody told
-  for (const auto& [ticket, claim] : core_.live()) {
-    const Lease& lease = *journal_.find(by_ticket_.at(ticket));
+  for (const auto& [ticket, claim] : scheduler_.live_claims()) {
+    const Lease& lease = *store_.find_latest(ids_by_ticket_.at(ticket));
     const bool same = job_of(lease) == job.name;
     if (!same && (claim.gpus & wanted).none()) continue;
-    if (same && lease.state == State::held && claim.gpus == wanted && lease.uid == job.uid) {
-      return answer_when_kept(lease.id, answer);
+    if (same && lease.state == LeaseState::held && claim.gpus == wanted && lease.uid == job.uid) {
+      return answer_when_committed(lease.id, answer);
     }
-    if (lease.wish.binding != Binding::job) {
+    if (lease.spec.binding != Binding::job) {
       return refuse({Errc::conflict,
                      fmt::format("lease {} of UID {} has a GPU that Slurm allocated to another job",
                                  lease.id, lease.uid)},
@@ -102,44 +103,45 @@ void Leases::begin_job(const Caller& caller, const Job& job, const Answer& answe
   }
   for (const std::string& id : over) {
     const std::string why = fmt::format("its GPUs now belong to {}", job.name);
-    if (journal_.find(id)->state == State::held) {
-      let_go(*journal_.find(id), Ending::taken_over, caller.name(), why);
+    if (store_.find_latest(id)->state == LeaseState::held) {
+      begin_drain(*store_.find_latest(id), EndReason::taken_over, caller.name(), why);
     }
-    end(*journal_.find(id), Ending::taken_over, caller.name(), why);
+    end(*store_.find_latest(id), EndReason::taken_over, caller.name(), why);
   }
-  const auto ticket = core_.adopt(person(job.uid), wanted, loop_.now());
+  const auto ticket = scheduler_.adopt(quota_owner(job.uid), wanted, loop_.now());
   if (!ticket)
     return refuse({Errc::conflict, "one of the GPUs was leased to another user first"}, answer);
   Lease lease;
   lease.id = new_job_id(job.name);
   lease.uid = job.uid;
-  lease.wish.binding = Binding::job;
-  lease.wish.gpus = static_cast<unsigned>(wanted.count());
-  lease.wish.among = gpus_.names(wanted);
-  lease.wish.note = job.note;
+  lease.spec.binding = Binding::job;
+  lease.spec.gpus = static_cast<unsigned>(wanted.count());
+  lease.spec.allowed_gpus = gpus_.ids_of(wanted);
+  lease.spec.note = job.note;
   lease.ticket = *ticket;
   lease.boot_id = boot_id_;
-  lease.asked = loop_.now();
-  lease.asked_wall = loop_.wall();
-  by_ticket_[lease.ticket] = lease.id;
-  limits_.waits(lease.uid);
-  journal_.put(lease, "begins " + job.name, caller.name());
-  on_granted(*core_.find(*ticket));
-  journal_.after([this, id = lease.id](const Result<void>&) { clients_.heard(id); });
-  answer_when_kept(lease.id, answer);
+  lease.requested_at = loop_.now();
+  lease.requested_wall = loop_.wall();
+  ids_by_ticket_[lease.ticket] = lease.id;
+  quotas_.add_waiting(lease.uid);
+  store_.stage(lease, "begins " + job.name, caller.name());
+  grant(*scheduler_.find(*ticket));
+  store_.when_committed(
+      [this, id = lease.id](const Result<void>&) { clients_.acknowledge_grant(id); });
+  answer_when_committed(lease.id, answer);
 }
 
-void Leases::end_job(const Caller& caller, const std::string& name, const Answer& answer) {
-  if (auto why = closed_to_changes()) return refuse(*why, answer);
-  for (const auto& [ticket, id] : by_ticket_) {
-    const Lease* const lease = journal_.find(id);
+void LeaseManager::end_job(const Caller& caller, const std::string& name, const OnLease& answer) {
+  if (auto why = change_error()) return refuse(*why, answer);
+  for (const auto& [ticket, id] : ids_by_ticket_) {
+    const Lease* const lease = store_.find_latest(id);
     if (lease && job_of(*lease) == name) return release(caller, std::string(id), {}, answer);
   }
   refuse({Errc::not_found, fmt::format("job {} has no lease on this machine", name)}, answer);
 }
 
-const Lease* Leases::find_job(std::string_view name) const {
-  const auto& all = journal_.kept();
+const Lease* LeaseManager::find_job(std::string_view name) const {
+  const auto& all = store_.committed();
   const Lease* last = nullptr;
   const std::string begin = fmt::format("{}-", name);
   for (auto next = all.lower_bound(begin); next != all.end() && next->first.starts_with(begin);

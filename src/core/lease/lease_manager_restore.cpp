@@ -10,211 +10,216 @@
 
 namespace gpuyard::lease {
 
-void Leases::start() {
+void LeaseManager::start() {
   load();
 }
 
-void Leases::stop() {
-  standing_ = Standing::idle;
-  core_.close();
+void LeaseManager::stop() {
+  startup_phase_ = StartupPhase::idle;
+  scheduler_.close();
   tick_timer_.reset();
   drain_timer_.reset();
   load_timer_.reset();
-  restoring_.timer.reset();
+  recovery_.timer.reset();
 }
 
-void Leases::load() {
-  standing_ = Standing::loading;
-  journal_.load([this](Result<Kept> kept) { on_loaded(std::move(kept)); });
+void LeaseManager::load() {
+  startup_phase_ = StartupPhase::loading;
+  store_.load([this](Result<SavedLeases> kept) { on_loaded(std::move(kept)); });
 }
 
-void Leases::on_lost(const Error& why) {
-  if (!trouble_) log::error("leases: no lease can be granted now: {}", why.text());
-  trouble_ = why;
-  ++life_;
-  core_.close();
-  if (standing_ == Standing::idle) return;
-  standing_ = Standing::loading;
-  load_timer_ = loop_.call_after(kLoadAgain, [this] { load(); });
+void LeaseManager::on_store_failed(const Error& why) {
+  if (!store_error_) log::error("leases: no lease can be granted now: {}", why.text());
+  store_error_ = why;
+  ++generation_;
+  scheduler_.close();
+  if (startup_phase_ == StartupPhase::idle) return;
+  startup_phase_ = StartupPhase::loading;
+  load_timer_ = loop_.call_after(kLoadRetryDelay, [this] { load(); });
 }
 
-void Leases::on_loaded(Result<Kept> kept) {
-  if (standing_ == Standing::idle) return;
-  if (!kept) return on_lost(kept.error());
-  ++life_;
-  const Fairness fairness = core_.fairness();
-  core_ = Core(fairness);
-  core_.close();
-  gpus_.start_over();
-  core_.restore_counters(kept->last_ticket, kept->last_fence);
-  by_ticket_.clear();
-  limits_.nobody_waits();
+void LeaseManager::on_loaded(Result<SavedLeases> kept) {
+  if (startup_phase_ == StartupPhase::idle) return;
+  if (!kept) return on_store_failed(kept.error());
+  ++generation_;
+  const Fairness fairness = scheduler_.fairness();
+  scheduler_ = Scheduler(fairness);
+  scheduler_.close();
+  gpus_.reassign_slots();
+  scheduler_.restore_counters(kept->last_ticket, kept->last_fence);
+  ids_by_ticket_.clear();
+  quotas_.clear_waiting();
   holders_.clear();
-  alive_.clear();
-  leftover_.clear();
-  looking_ = looking_at_new_ = drain_looking_ = false;
-  restoring_ = {};
-  restoring_.to_rebind = 1;  // all leases are restored before anything follows
+  alive_processes_.clear();
+  with_leftover_.clear();
+  is_observing_ = is_observing_new_gpus_ = is_polling_drains_ = false;
+  recovery_ = {};
+  recovery_.pending_rebinds = 1;  // all leases are restored before anything follows
   while (!signals_.empty()) drop_signals(std::string(signals_.begin()->first), false);
-  clients_.forget_grants();
+  clients_.clear_grants();
   for (const Cordon& cordon : kept->cordons) gpus_.cordon(cordon);
-  journal_.take(kept->leases);
-  journal_.forget_old();
-  standing_ = Standing::adopting;
+  store_.accept_loaded(kept->leases);
+  store_.prune_ended();
+  startup_phase_ = StartupPhase::recovering;
   for (const Lease& lease : kept->leases) {
-    if (lease.wish.binding == Binding::job) observe_only();
-    if (lease.state != State::ended) {
+    if (lease.spec.binding == Binding::job) observe_only();
+    if (lease.state != LeaseState::ended) {
       restore(lease);
     } else if (lease.overdue && lease.ended_wall) {
       const Duration ago = loop_.wall() - *lease.ended_wall;
-      core_.restore_mistrust(person(lease.uid), loop_.now() + Core::kTrustLost - ago);
+      scheduler_.restore_penalty(quota_owner(lease.uid),
+                                 loop_.now() + Scheduler::kOverduePenalty - ago);
     }
   }
   first_load_ = false;
-  --restoring_.to_rebind;
-  if (gpus_.complete()) reach_anew();
+  --recovery_.pending_rebinds;
+  if (gpus_.is_complete()) recompute_eligibility();
   open_if_ready();
 }
 
-void Leases::restore(const Lease& kept) {
+void LeaseManager::restore(const Lease& kept) {
   Lease lease = kept;
   if (lease.boot_id != boot_id_) {
-    lease.state = State::ended;
-    lease.ending = Ending::node_reboot;
+    lease.state = LeaseState::ended;
+    lease.end_reason = EndReason::node_reboot;
     lease.ended_wall = loop_.wall();
-    return journal_.put(lease, "ended", "the machine was rebooted");
+    return store_.stage(lease, "ended", "the machine was rebooted");
   }
-  by_ticket_[lease.ticket] = lease.id;
-  if (lease.state == State::waiting) limits_.waits(lease.uid);
-  restore_in_core(lease);
-  if (lease.until && first_load_ && lease.state == State::held) {
-    lease.until = std::max(*lease.until, loop_.now() + kLeastAfterRestart);
-    journal_.put_silently(lease);
+  ids_by_ticket_[lease.ticket] = lease.id;
+  if (lease.state == LeaseState::waiting) quotas_.add_waiting(lease.uid);
+  restore_in_scheduler(lease);
+  if (lease.expires_at && first_load_ && lease.state == LeaseState::held) {
+    lease.expires_at = std::max(*lease.expires_at, loop_.now() + kMinTimeAfterRestart);
+    store_.stage_without_event(lease);
   }
-  wake_by(loop_.now() + kTick);
-  if (lease.state == State::draining) return;
-  if (lease.wish.binding == Binding::detached || lease.wish.binding == Binding::job) return;
-  for (const Process& process : lease.processes) rebind(lease.id, process);
+  schedule_tick(loop_.now() + kTickInterval);
+  if (lease.state == LeaseState::draining) return;
+  if (lease.spec.binding == Binding::detached || lease.spec.binding == Binding::job) return;
+  for (const ProcessKey& process : lease.processes) rebind(lease.id, process);
 }
 
-void Leases::restore_in_core(const Lease& lease) {
+void LeaseManager::restore_in_scheduler(const Lease& lease) {
   Claim claim;
   claim.ticket = lease.ticket;
-  claim.terms = terms_of(lease.uid, lease.wish);
+  claim.request = gpu_request_of(lease.uid, lease.spec);
   claim.fence = lease.fence;
-  claim.granted = lease.granted;
-  claim.passed = lease.passed;
+  claim.granted_at = lease.granted_at;
+  claim.overtakes = lease.overtakes;
   claim.overdue = lease.overdue;
-  if (lease.state == State::held) claim.stage = Claim::Stage::held;
-  if (lease.state == State::draining) claim.stage = Claim::Stage::draining;
+  if (lease.state == LeaseState::held) claim.stage = Claim::Stage::held;
+  if (lease.state == LeaseState::draining) claim.stage = Claim::Stage::draining;
   for (const DeviceId& gpu : lease.gpus) {
     if (const auto slot = gpus_.slot_of(gpu)) claim.gpus.set(*slot);
   }
-  core_.restore(claim);
+  scheduler_.restore(claim);
 }
 
 // Checks whether a process that is bound to a lease is still the same one.
-void Leases::rebind(const std::string& id, const Process& process) {
-  ++restoring_.to_rebind;
-  holders_.identify(process.pid, [this, id, process, life = life_](const Result<Identity>& found) {
-    if (life != life_) return;
-    if (!found && found.error().code != Errc::not_found) {  // this says nothing of the process
-      restoring_.rebind_later.emplace_back(id, process);
-      if (restoring_.rebind_later.size() == 1) {
-        restoring_.timer = loop_.call_after(kAskAgain, [this] { rebind_again(); });
-      }
-      return;
-    }
-    --restoring_.to_rebind;
-    if (found && found->process == process) {
-      holders_.bind(id, *found);
-    } else {
-      on_gone(id, process);
-    }
-    open_if_ready();
-  });
+void LeaseManager::rebind(const std::string& id, const ProcessKey& process) {
+  ++recovery_.pending_rebinds;
+  holders_.identify(
+      process.pid, [this, id, process, life = generation_](const Result<ProcessIdentity>& found) {
+        if (life != generation_) return;
+        if (!found && found.error().code != Errc::not_found) {  // this says nothing of the process
+          recovery_.failed_rebinds.emplace_back(id, process);
+          if (recovery_.failed_rebinds.size() == 1) {
+            recovery_.timer = loop_.call_after(kRecoveryRetryDelay, [this] { retry_rebind(); });
+          }
+          return;
+        }
+        --recovery_.pending_rebinds;
+        if (found && found->key == process) {
+          holders_.bind(id, *found);
+        } else {
+          on_gone(id, process);
+        }
+        open_if_ready();
+      });
 }
 
-void Leases::rebind_again() {
-  for (const auto& [id, process] : std::exchange(restoring_.rebind_later, {})) {
-    --restoring_.to_rebind;
+void LeaseManager::retry_rebind() {
+  for (const auto& [id, process] : std::exchange(recovery_.failed_rebinds, {})) {
+    --recovery_.pending_rebinds;
     rebind(id, process);
   }
 }
 
 // Nothing is granted before the users of the GPUs are known.
-void Leases::look_at_restored() {
-  if (std::exchange(restoring_.looking, true)) return;
-  observer_.look(suspects(false), gpus_.ids(), true,
-                 here_.guard([this, life = life_](const Sight& sight) {
-                   if (life_ == life) on_restored_seen(sight);
-                 }));
+void LeaseManager::observe_restored() {
+  if (std::exchange(recovery_.is_observing, true)) return;
+  observer_.observe(observed_leases(false), gpus_.ids(), true,
+                    lifetime_.guard([this, life = generation_](const Observation& sight) {
+                      if (generation_ == life) on_restored_observed(sight);
+                    }));
 }
 
-void Leases::on_restored_seen(const Sight& sight) {
-  const bool blind = !sight.on_gpus.empty() && !sight.lists_any();
-  restoring_.looking = false;
+void LeaseManager::on_restored_observed(const Observation& sight) {
+  const bool blind = !sight.processes_by_gpu.empty() && !sight.has_any_list();
+  recovery_.is_observing = false;
   if (blind) {
-    restoring_.timer = loop_.call_after(kAskAgain, [this] { look_at_restored(); });
+    recovery_.timer = loop_.call_after(kRecoveryRetryDelay, [this] { observe_restored(); });
     return;
   }
-  restoring_.seen = true;
-  look_outside(sight);
+  recovery_.is_observed = true;
+  update_unleased(sight);
   open_if_ready();
 }
 
-void Leases::open_if_ready() {
-  if (standing_ != Standing::adopting || restoring_.to_rebind > 0 || !gpus_.complete()) return;
-  if (!restoring_.seen) return look_at_restored();
-  standing_ = Standing::open;
-  opened_ = loop_.now();
-  if (trouble_) log::info("leases: the journal can be read and written again");
-  trouble_.reset();
-  if (gpus_.observes_only()) end_waiting();
-  follow(core_.open(loop_.now()));
-  look_at_new();
-  drain();
+void LeaseManager::open_if_ready() {
+  if (startup_phase_ != StartupPhase::recovering || recovery_.pending_rebinds > 0 ||
+      !gpus_.is_complete())
+    return;
+  if (!recovery_.is_observed) return observe_restored();
+  startup_phase_ = StartupPhase::open;
+  opened_at_ = loop_.now();
+  if (store_error_) log::info("leases: the journal can be read and written again");
+  store_error_.reset();
+  if (gpus_.is_observe_only()) cancel_waiting();
+  apply_effects(scheduler_.open(loop_.now()));
+  observe_new_gpus();
+  poll_drains();
 }
 
-std::optional<Error> Leases::closed() const {
-  if (trouble_) {
+std::optional<Error> LeaseManager::grant_error() const {
+  if (store_error_) {
     return Error{Errc::unavailable,
                  fmt::format("leases cannot be granted or changed now, because the journal cannot "
                              "be written: {}; held leases stay held",
-                             trouble_->text())};
+                             store_error_->text())};
   }
-  if (standing_ == Standing::open) return std::nullopt;
+  if (startup_phase_ == StartupPhase::open) return std::nullopt;
   // The leases are checked once the GPUs are listed.
-  if (standing_ == Standing::adopting && !gpus_.complete()) return closed_to_claims();
+  if (startup_phase_ == StartupPhase::recovering && !gpus_.is_complete()) return claim_error();
   return Error{
       Errc::unavailable,
-      standing_ == Standing::idle
+      startup_phase_ == StartupPhase::idle
           ? "the daemon is shutting down"
           : "the leases from before the restart are still being checked; try again in a moment"};
 }
 
 // Kept leases may change before it is known which of their processes still live.
-std::optional<Error> Leases::closed_to_changes() const {
-  return standing_ == Standing::adopting ? std::nullopt : closed();
+std::optional<Error> LeaseManager::change_error() const {
+  return startup_phase_ == StartupPhase::recovering ? std::nullopt : grant_error();
 }
 
-std::optional<Error> Leases::closed_to_claims() const {
-  if (auto why = closed_to_changes()) return why;
-  if (gpus_.complete()) return std::nullopt;
+std::optional<Error> LeaseManager::claim_error() const {
+  if (auto why = change_error()) return why;
+  if (gpus_.is_complete()) return std::nullopt;
   return Error{Errc::unavailable,
                "the GPUs are not known yet, or the driver is missing (run gpuyard doctor)"};
 }
 
-std::vector<std::string> Leases::notes() const {
+std::vector<std::string> LeaseManager::notes() const {
   std::vector<std::string> notes;
-  if (const auto why = closed(); why && standing_ != Standing::idle) notes.push_back(why->text());
-  if (!trouble_) std::ranges::copy(journal_.notes(), std::back_inserter(notes));
-  for (const auto& [ticket, id] : by_ticket_) {
+  if (const auto why = grant_error(); why && startup_phase_ != StartupPhase::idle)
+    notes.push_back(why->text());
+  if (!store_error_) std::ranges::copy(store_.notes(), std::back_inserter(notes));
+  for (const auto& [ticket, id] : ids_by_ticket_) {
     const Lease* lease = find(id);
-    if (!lease || lease->state != State::draining || !lease->let_go_wall) continue;
-    if (loop_.wall() - *lease->let_go_wall < kLongDrain) continue;
+    if (!lease || lease->state != LeaseState::draining || !lease->drain_started_wall) continue;
+    if (loop_.wall() - *lease->drain_started_wall < kLongDrainThreshold) continue;
     notes.push_back(fmt::format("lease {} has been draining since {}: {}", id,
-                                to_rfc3339(*lease->let_go_wall), lease->why));
+                                to_rfc3339(*lease->drain_started_wall), lease->detail));
   }
   return notes;
 }

@@ -10,8 +10,8 @@ namespace {
 using std::chrono::hours;
 using std::chrono::seconds;
 
-TEST(LeasesKept, UncommittedClaimIsNeitherAnsweredNorVisible) {
-  World world(1);
+TEST(LeaseRecovery, UncommittedClaimIsNeitherAnsweredNorVisible) {
+  LeaseFixture world(1);
   world.ground.start(10);
   world.disk.stuck = true;
   const auto unheard = world.claim(10, "a");
@@ -20,8 +20,8 @@ TEST(LeasesKept, UncommittedClaimIsNeitherAnsweredNorVisible) {
   EXPECT_EQ(world.leases->find("a"), nullptr);
 }
 
-TEST(LeasesKept, RestartKeepsLeaseAndFence) {
-  World world(2);
+TEST(LeaseRecovery, RestartKeepsLeaseAndFence) {
+  LeaseFixture world(2);
   world.ground.start(10);
   world.ground.start(11);
   const auto held = world.claim(10, "a");
@@ -29,7 +29,7 @@ TEST(LeasesKept, RestartKeepsLeaseAndFence) {
   world.kill();
   world.loop.advance(seconds(5));
   world.begin();
-  EXPECT_EQ(world.state("a"), State::held);
+  EXPECT_EQ(world.state("a"), LeaseState::held);
   EXPECT_EQ(world.leases->find("a")->fence, held->fence);
   const auto next = world.claim(11, "b");
   ASSERT_TRUE(next);
@@ -37,8 +37,8 @@ TEST(LeasesKept, RestartKeepsLeaseAndFence) {
   EXPECT_GT(next->fence, held->fence);
 }
 
-TEST(LeasesKept, CordonOfAllGpusIsLiftedPerGpu) {
-  World world(2);
+TEST(LeaseRecovery, CordonOfAllGpusIsLiftedPerGpu) {
+  LeaseFixture world(2);
   world.kill();
   world.disk.cordons["*"] = {kEveryGpu, "gpuyard", "a lease could not be read", {}};
   world.disk.cordons["GPU-1"] = {"GPU-1", "uid 0", "new fan", {}};
@@ -47,10 +47,10 @@ TEST(LeasesKept, CordonOfAllGpusIsLiftedPerGpu) {
   EXPECT_EQ(gpus.cordon_of("GPU-0")->reason, "a lease could not be read");
   EXPECT_EQ(gpus.cordon_of("GPU-1")->reason, "new fan; and: a lease could not be read");
   world.ground.start(10);
-  EXPECT_EQ(world.claim(10, "a")->state, State::waiting);
+  EXPECT_EQ(world.claim(10, "a")->state, LeaseState::waiting);
   world.leases->uncordon({0, true}, {"GPU-0"}, [](const auto&) {});
   world.loop.run_posted();
-  EXPECT_EQ(world.state("a"), State::held);
+  EXPECT_EQ(world.state("a"), LeaseState::held);
   world.kill();
   world.begin();
   EXPECT_FALSE(world.leases->gpus().cordon_of("GPU-0"));
@@ -62,8 +62,8 @@ TEST(LeasesKept, CordonOfAllGpusIsLiftedPerGpu) {
   EXPECT_EQ(world.leases->gpus().cordon_of("GPU-1")->reason, "new fan");
 }
 
-TEST(LeasesKept, CordonOfAllGpusAppliesToNewGpus) {
-  World world(2);
+TEST(LeaseRecovery, CordonOfAllGpusAppliesToNewGpus) {
+  LeaseFixture world(2);
   world.kill();
   world.disk.cordons["*"] = {kEveryGpu, "gpuyard", "a lease could not be read", {}};
   const auto fleet = world.fleet;
@@ -76,12 +76,12 @@ TEST(LeasesKept, CordonOfAllGpusAppliesToNewGpus) {
   ASSERT_TRUE(world.claim(10, "a"));
   world.leases->on_gpus(fleet);
   world.loop.run_posted();
-  EXPECT_EQ(world.claim(11, "b")->state, State::waiting);
-  EXPECT_EQ(world.leases->gpus().withheld("GPU-1")->first, "cordoned");
+  EXPECT_EQ(world.claim(11, "b")->state, LeaseState::waiting);
+  EXPECT_EQ(world.leases->gpus().withheld_reason("GPU-1")->first, "cordoned");
 }
 
-TEST(LeasesKept, CordonOfAllGpusAppliesToLateInventory) {
-  World world(1);
+TEST(LeaseRecovery, CordonOfAllGpusAppliesToLateInventory) {
+  LeaseFixture world(1);
   world.kill();
   world.disk.cordons["*"] = {kEveryGpu, "gpuyard", "a lease could not be read", {}};
   const auto fleet = std::exchange(world.fleet, {});
@@ -89,67 +89,67 @@ TEST(LeasesKept, CordonOfAllGpusAppliesToLateInventory) {
   world.leases->on_gpus(fleet);
   world.loop.run_posted();
   world.ground.start(10);
-  EXPECT_EQ(world.claim(10, "a")->state, State::waiting);
+  EXPECT_EQ(world.claim(10, "a")->state, LeaseState::waiting);
 }
 
-TEST(LeasesKept, RequestsAreUnavailableBeforeLoad) {
-  World world(1);
+TEST(LeaseRecovery, RequestsAreUnavailableBeforeLoad) {
+  LeaseFixture world(1);
   world.ground.start(10);
   ASSERT_TRUE(world.claim(10, "a"));
   world.leases.emplace(world.loop, world.ground, world.disk, world.policy, "boot-1");
   world.leases->start();
-  EXPECT_FALSE(world.leases->were_read());
-  EXPECT_EQ(world.leases->may_use("a", 1, "GPU-0").error().code, Errc::unavailable);
+  EXPECT_FALSE(world.leases->has_loaded());
+  EXPECT_EQ(world.leases->check_holds_gpu("a", 1, "GPU-0").error().code, Errc::unavailable);
   std::optional<Errc> end;
   world.leases->end_job({0, true}, "slurm-17", [&](const auto& done) { end = done.error().code; });
   world.loop.run_posted();
   EXPECT_EQ(end, Errc::unavailable);
-  EXPECT_TRUE(world.leases->were_read());
-  EXPECT_TRUE(world.leases->may_use("a", 1, "GPU-0"));
+  EXPECT_TRUE(world.leases->has_loaded());
+  EXPECT_TRUE(world.leases->check_holds_gpu("a", 1, "GPU-0"));
 }
 
-TEST(LeasesKept, OverdueLeaseExpiresOnceEndOverdueIsEnabled) {
-  World world(1);
+TEST(LeaseRecovery, OverdueLeaseExpiresOnceEndOverdueIsEnabled) {
+  LeaseFixture world(1);
   world.ground.start(10);
-  Wish wish;
-  wish.longest = seconds(60);
+  LeaseSpec wish;
+  wish.max_hold_time = seconds(60);
   ASSERT_TRUE(world.claim(10, "a", wish));
   world.loop.advance(seconds(70));
   EXPECT_TRUE(world.leases->find("a")->overdue);
-  EXPECT_EQ(world.state("a"), State::held);
+  EXPECT_EQ(world.state("a"), LeaseState::held);
   world.kill();
   world.policy.end_overdue = true;
   world.begin();
   world.loop.advance(seconds(10));
-  EXPECT_NE(world.state("a"), State::held);
-  EXPECT_EQ(world.leases->find("a")->ending, Ending::expired);
+  EXPECT_NE(world.state("a"), LeaseState::held);
+  EXPECT_EQ(world.leases->find("a")->end_reason, EndReason::expired);
 }
 
-TEST(LeasesKept, EndOverdueExpiresLeaseAfterHoldTime) {
-  World world(1, {.fairness = {}, .end_overdue = true});
+TEST(LeaseRecovery, EndOverdueExpiresLeaseAfterHoldTime) {
+  LeaseFixture world(1, {.fairness = {}, .end_overdue = true});
   world.ground.start(10);
-  Wish wish;
-  wish.longest = seconds(60);
+  LeaseSpec wish;
+  wish.max_hold_time = seconds(60);
   ASSERT_TRUE(world.claim(10, "a", wish));
   world.loop.advance(seconds(50));
-  EXPECT_EQ(world.state("a"), State::held);
+  EXPECT_EQ(world.state("a"), LeaseState::held);
   world.loop.advance(seconds(20));
-  EXPECT_EQ(world.leases->find("a")->ending, Ending::expired);
+  EXPECT_EQ(world.leases->find("a")->end_reason, EndReason::expired);
 }
 
-TEST(LeasesKept, HolderExitDuringDowntimeEndsLease) {
-  World world(1);
+TEST(LeaseRecovery, HolderExitDuringDowntimeEndsLease) {
+  LeaseFixture world(1);
   world.ground.start(10);
   ASSERT_TRUE(world.claim(10, "a"));
   world.kill();
   world.ground.stop(10);
   world.begin();
   world.loop.run_posted();
-  EXPECT_EQ(world.state("a"), State::ended);
+  EXPECT_EQ(world.state("a"), LeaseState::ended);
 }
 
-TEST(LeasesKept, AnotherProcessWithTheSameNumberIsNotTheHolder) {
-  World world(1);
+TEST(LeaseRecovery, AnotherProcessWithTheSameNumberIsNotTheHolder) {
+  LeaseFixture world(1);
   world.ground.start(10);
   ASSERT_TRUE(world.claim(10, "a"));
   world.kill();
@@ -158,11 +158,11 @@ TEST(LeasesKept, AnotherProcessWithTheSameNumberIsNotTheHolder) {
   world.ground.start(10);
   world.begin();
   world.loop.run_posted();
-  EXPECT_EQ(world.state("a"), State::ended);
+  EXPECT_EQ(world.state("a"), LeaseState::ended);
 }
 
-TEST(LeasesKept, EndedLeaseIsPrunedFromDiskAfterRetention) {
-  World world(2);
+TEST(LeaseRecovery, EndedLeaseIsPrunedFromDiskAfterRetention) {
+  LeaseFixture world(2);
   world.ground.start(10);
   world.ground.start(11);
   ASSERT_TRUE(world.claim(10, "a"));
@@ -175,17 +175,17 @@ TEST(LeasesKept, EndedLeaseIsPrunedFromDiskAfterRetention) {
   EXPECT_EQ(world.disk.leases.size(), 1U);
 }
 
-TEST(LeasesKept, ARebootEndsThemAll) {
-  World world(1);
+TEST(LeaseRecovery, ARebootEndsThemAll) {
+  LeaseFixture world(1);
   world.ground.start(10);
   ASSERT_TRUE(world.claim(10, "a"));
   world.kill();
   world.begin("boot-2");
-  EXPECT_EQ(world.leases->find("a")->ending, Ending::node_reboot);
+  EXPECT_EQ(world.leases->find("a")->end_reason, EndReason::node_reboot);
 }
 
-TEST(LeasesKept, RestartKeepsQueueOrder) {
-  World world(1);
+TEST(LeaseRecovery, RestartKeepsQueueOrder) {
+  LeaseFixture world(1);
   for (std::uint32_t pid : {10U, 11U, 12U}) world.ground.start(pid);
   ASSERT_TRUE(world.claim(10, "a"));
   ASSERT_TRUE(world.claim(11, "b"));
@@ -195,12 +195,12 @@ TEST(LeasesKept, RestartKeepsQueueOrder) {
   ASSERT_TRUE(world.claim(11, "b"));
   ASSERT_TRUE(world.release(10, "a"));
   world.loop.advance(seconds(1));
-  EXPECT_EQ(world.state("b"), State::held);
-  EXPECT_EQ(world.state("c"), State::waiting);
+  EXPECT_EQ(world.state("b"), LeaseState::held);
+  EXPECT_EQ(world.state("c"), LeaseState::waiting);
 }
 
-TEST(LeasesKept, FullDiskRefusesClaimButKeepsHeldLease) {
-  World world(2);
+TEST(LeaseRecovery, FullDiskRefusesClaimButKeepsHeldLease) {
+  LeaseFixture world(2);
   world.ground.start(10);
   world.ground.start(11);
   ASSERT_TRUE(world.claim(10, "a"));
@@ -214,54 +214,54 @@ TEST(LeasesKept, FullDiskRefusesClaimButKeepsHeldLease) {
   EXPECT_EQ(world.claim(11, "b").error().code, Errc::unavailable);
   world.disk.fails.reset();
   world.loop.advance(seconds(10));
-  EXPECT_EQ(world.state("a"), State::held);
+  EXPECT_EQ(world.state("a"), LeaseState::held);
   const auto granted = world.claim(11, "b");
   ASSERT_TRUE(granted);
-  EXPECT_EQ(granted->state, State::held);
+  EXPECT_EQ(granted->state, LeaseState::held);
 }
 
-TEST(LeasesKept, UnidentifiedHolderCountsAsAliveAndBlocksGrants) {
-  World world(1);
+TEST(LeaseRecovery, UnidentifiedHolderCountsAsAliveAndBlocksGrants) {
+  LeaseFixture world(1);
   world.ground.start(10);
   ASSERT_TRUE(world.claim(10, "a"));
   world.kill();
   world.ground.slow = true;
   world.begin();
   world.loop.advance(seconds(5));
-  EXPECT_EQ(world.state("a"), State::held);
-  EXPECT_TRUE(world.leases->closed());
+  EXPECT_EQ(world.state("a"), LeaseState::held);
+  EXPECT_TRUE(world.leases->grant_error());
   world.ground.slow = false;
   world.loop.advance(seconds(1));
-  EXPECT_FALSE(world.leases->closed());
-  EXPECT_EQ(world.state("a"), State::held);
+  EXPECT_FALSE(world.leases->grant_error());
+  EXPECT_EQ(world.state("a"), LeaseState::held);
 }
 
-TEST(LeasesKept, HolderExitIsRedetectedAfterFailedCommit) {
-  World world(1);
+TEST(LeaseRecovery, HolderExitIsRedetectedAfterFailedCommit) {
+  LeaseFixture world(1);
   world.ground.start(10);
   ASSERT_TRUE(world.claim(10, "a"));
   world.disk.fails = Error{Errc::unavailable, "the disk is full"};
   world.ground.stop(10);
   world.loop.advance(seconds(10));
-  EXPECT_NE(world.disk.leases.at("a").state, State::ended);
+  EXPECT_NE(world.disk.leases.at("a").state, LeaseState::ended);
   world.disk.fails.reset();
   world.loop.advance(seconds(10));
-  EXPECT_EQ(world.state("a"), State::ended);
+  EXPECT_EQ(world.state("a"), LeaseState::ended);
 }
 
-TEST(LeasesKept, CordonSurvivesRestart) {
-  World world(1);
+TEST(LeaseRecovery, CordonSurvivesRestart) {
+  LeaseFixture world(1);
   world.ground.start(1, 0);
   world.ground.start(10);
   world.leases->cordon(world.ground.caller(1), {"GPU-0"}, "fan rattles", [](const auto&) {});
   world.loop.run_posted();
   world.kill();
   world.begin();
-  EXPECT_EQ(world.claim(10, "a")->state, State::waiting);
-  EXPECT_EQ(world.leases->gpus().withheld("GPU-0")->first, "cordoned");
+  EXPECT_EQ(world.claim(10, "a")->state, LeaseState::waiting);
+  EXPECT_EQ(world.leases->gpus().withheld_reason("GPU-0")->first, "cordoned");
   world.leases->uncordon(world.ground.caller(1), {"GPU-0"}, [](const auto&) {});
   world.loop.run_posted();
-  EXPECT_EQ(world.state("a"), State::held);
+  EXPECT_EQ(world.state("a"), LeaseState::held);
 }
 
 }  // namespace

@@ -13,53 +13,53 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-Wish detached(Duration ttl, unsigned gpus = 1) {
-  Wish wish;
+LeaseSpec detached(Duration ttl, unsigned gpus = 1) {
+  LeaseSpec wish;
   wish.gpus = gpus;
   wish.binding = Binding::detached;
   wish.ttl = ttl;
   return wish;
 }
 
-Wish at_once() {
-  Wish wish;
-  wish.patience = Duration::zero();
+LeaseSpec at_once() {
+  LeaseSpec wish;
+  wish.wait_timeout = Duration::zero();
   return wish;
 }
 
-TEST(Leases, ReleasedGpuGoesToNextWaitingClaim) {
+TEST(LeaseManager, ReleasedGpuGoesToNextWaitingClaim) {
   RecordProperty("contract", "D2");
-  World world(1);
+  LeaseFixture world(1);
   world.ground.start(10);
   world.ground.start(11);
   const auto first = world.claim(10, "a");
   ASSERT_TRUE(first);
-  EXPECT_EQ(first->state, State::held);
+  EXPECT_EQ(first->state, LeaseState::held);
   EXPECT_EQ(first->gpus, std::vector<DeviceId>{"GPU-0"});
   const auto second = world.claim(11, "b");
   ASSERT_TRUE(second);
-  EXPECT_EQ(second->state, State::waiting);
-  EXPECT_EQ(world.leases->pending_claimers(), 1U);
+  EXPECT_EQ(second->state, LeaseState::waiting);
+  EXPECT_EQ(world.leases->waiting_claim_count(), 1U);
   ASSERT_TRUE(world.release(10, "a"));
   world.loop.advance(seconds(1));
-  EXPECT_EQ(world.state("a"), State::ended);
-  EXPECT_EQ(world.state("b"), State::held);
+  EXPECT_EQ(world.state("a"), LeaseState::ended);
+  EXPECT_EQ(world.state("b"), LeaseState::held);
   EXPECT_GT(world.leases->find("b")->fence, first->fence);
 }
 
-TEST(Leases, ZeroWaitClaimEndsAsNoneFree) {
+TEST(LeaseManager, ZeroWaitClaimEndsAsNoneFree) {
   RecordProperty("contract", "D3");
-  World world(1);
+  LeaseFixture world(1);
   world.ground.start(10);
   ASSERT_TRUE(world.claim(10, "a"));
   const auto none = world.claim(10, "b", at_once());
   ASSERT_TRUE(none);
-  EXPECT_EQ(none->ending, Ending::none_free);
-  EXPECT_EQ(world.leases->pending_claimers(), 0U);
+  EXPECT_EQ(none->end_reason, EndReason::none_free);
+  EXPECT_EQ(world.leases->waiting_claim_count(), 0U);
 }
 
-TEST(Leases, TheSameCallOnceMoreIsNoSecondClaim) {
-  World world(2);
+TEST(LeaseManager, TheSameCallOnceMoreIsNoSecondClaim) {
+  LeaseFixture world(2);
   world.ground.start(10);
   const auto once = world.claim(10, "a");
   const auto again = world.claim(10, "a");
@@ -68,21 +68,21 @@ TEST(Leases, TheSameCallOnceMoreIsNoSecondClaim) {
   EXPECT_EQ(world.leases->leases().size(), 1U);
 }
 
-TEST(Leases, AnIdIsOneBodysAndOneUsers) {
-  World world(2);
+TEST(LeaseManager, AnIdIsOneBodysAndOneUsers) {
+  LeaseFixture world(2);
   world.ground.start(10);
   world.ground.start(11, 2000);
   ASSERT_TRUE(world.claim(10, "a"));
-  Wish other;
+  LeaseSpec other;
   other.gpus = 2;
   EXPECT_EQ(world.claim(10, "a", other).error().code, Errc::conflict);
   EXPECT_EQ(world.claim(11, "a").error().code, Errc::conflict);
 }
 
-TEST(Leases, UnsatisfiableClaimIsInvalid) {
-  World world(2);
+TEST(LeaseManager, UnsatisfiableClaimIsInvalid) {
+  LeaseFixture world(2);
   world.ground.start(10);
-  Wish wish;
+  LeaseSpec wish;
   wish.gpus = 3;
   const auto refused = world.claim(10, "a", wish);
   ASSERT_FALSE(refused);
@@ -92,18 +92,18 @@ TEST(Leases, UnsatisfiableClaimIsInvalid) {
   EXPECT_EQ(world.claim(10, "b", wish).error().code, Errc::invalid);
 }
 
-TEST(Leases, HolderExitEndsLease) {
-  World world(1);
+TEST(LeaseManager, HolderExitEndsLease) {
+  LeaseFixture world(1);
   world.ground.start(10);
   ASSERT_TRUE(world.claim(10, "a"));
   world.ground.stop(10);
   world.loop.run_posted();
-  EXPECT_EQ(world.state("a"), State::ended);
-  EXPECT_EQ(world.leases->find("a")->ending, Ending::exited);
+  EXPECT_EQ(world.state("a"), LeaseState::ended);
+  EXPECT_EQ(world.leases->find("a")->end_reason, EndReason::exited);
 }
 
-TEST(Leases, LeftoverProcessKeepsLeaseDraining) {
-  World world(1);
+TEST(LeaseManager, LeftoverProcessKeepsLeaseDraining) {
+  LeaseFixture world(1);
   world.ground.start(10);
   world.ground.start(11);
   ASSERT_TRUE(world.claim(10, "a"));
@@ -113,31 +113,31 @@ TEST(Leases, LeftoverProcessKeepsLeaseDraining) {
   world.ground.running.at(12).gpus = {"GPU-0"};
   world.ground.stop(10);
   world.loop.advance(hours(1));
-  EXPECT_EQ(world.state("a"), State::draining);
-  EXPECT_NE(world.leases->find("a")->why.find("12"), std::string::npos);
+  EXPECT_EQ(world.state("a"), LeaseState::draining);
+  EXPECT_NE(world.leases->find("a")->detail.find("12"), std::string::npos);
   // Keeps the waiting claim from being cancelled.
-  const auto there = world.leases->attend("b", Attendance::poll);
+  const auto there = world.leases->mark_present("b", PresenceKind::poll);
   EXPECT_FALSE(world.leases->notes().empty());
   world.ground.stop(12);
   world.loop.advance(seconds(2));
-  EXPECT_EQ(world.state("a"), State::ended);
+  EXPECT_EQ(world.state("a"), LeaseState::ended);
 }
 
-TEST(Leases, UnreadableProcessListKeepsLeaseDraining) {
-  World world(1);
+TEST(LeaseManager, UnreadableProcessListKeepsLeaseDraining) {
+  LeaseFixture world(1);
   world.ground.start(10);
   ASSERT_TRUE(world.claim(10, "a"));
   world.ground.unreadable.insert("GPU-0");
   ASSERT_TRUE(world.release(10, "a"));
   world.loop.advance(hours(1));
-  EXPECT_EQ(world.state("a"), State::draining);
+  EXPECT_EQ(world.state("a"), LeaseState::draining);
   world.ground.unreadable.clear();
   world.loop.advance(seconds(2));
-  EXPECT_EQ(world.state("a"), State::ended);
+  EXPECT_EQ(world.state("a"), LeaseState::ended);
 }
 
-TEST(Leases, LeftoverMemoryKeepsLeaseDraining) {
-  World world(1);
+TEST(LeaseManager, LeftoverMemoryKeepsLeaseDraining) {
+  LeaseFixture world(1);
   world.ground.start(10);
   world.leases->on_processes();
   world.loop.run_posted();
@@ -145,52 +145,52 @@ TEST(Leases, LeftoverMemoryKeepsLeaseDraining) {
   world.ground.used_bytes = std::int64_t{4} << 30;
   ASSERT_TRUE(world.release(10, "a"));
   world.loop.advance(seconds(10));
-  EXPECT_EQ(world.state("a"), State::draining);
+  EXPECT_EQ(world.state("a"), LeaseState::draining);
   world.ground.used_bytes = 0;
   world.loop.advance(seconds(2));
-  EXPECT_EQ(world.state("a"), State::ended);
+  EXPECT_EQ(world.state("a"), LeaseState::ended);
 }
 
-TEST(Leases, ForcedEndOfDrainRequiresAdministrator) {
-  World world(1);
+TEST(LeaseManager, ForcedEndOfDrainRequiresAdministrator) {
+  LeaseFixture world(1);
   world.ground.start(1, 0);
   world.ground.start(10);
   ASSERT_TRUE(world.claim(10, "a"));
   world.ground.unreadable.insert("GPU-0");
   ASSERT_TRUE(world.release(10, "a"));
-  Release force{{}, true, "the GPU was replaced"};
+  ReleaseOptions force{{}, true, "the GPU was replaced"};
   EXPECT_EQ(world.release(10, "a", force).error().code, Errc::denied);
   const auto ended = world.release(1, "a", force);
   ASSERT_TRUE(ended);
-  EXPECT_EQ(ended->state, State::ended);
-  EXPECT_EQ(ended->ending, Ending::forced);
+  EXPECT_EQ(ended->state, LeaseState::ended);
+  EXPECT_EQ(ended->end_reason, EndReason::forced);
 }
 
-TEST(Leases, ADetachedOneEndsUnlessItIsRenewed) {
-  World world(1);
+TEST(LeaseManager, ADetachedOneEndsUnlessItIsRenewed) {
+  LeaseFixture world(1);
   world.ground.start(10);
   ASSERT_TRUE(world.claim(10, "a", detached(seconds(60))));
   world.loop.advance(seconds(50));
-  const auto renewed = world.heard([&](const Leases::Answer& answer) {
+  const auto renewed = world.heard([&](const LeaseManager::OnLease& answer) {
     world.leases->renew(world.ground.caller(10), "a", seconds(60), std::nullopt, answer);
   });
   ASSERT_TRUE(renewed);
   world.loop.advance(seconds(50));
-  EXPECT_EQ(world.state("a"), State::held);
+  EXPECT_EQ(world.state("a"), LeaseState::held);
   world.loop.advance(seconds(15));
-  EXPECT_EQ(world.state("a"), State::ended);
-  EXPECT_EQ(world.leases->find("a")->ending, Ending::expired);
+  EXPECT_EQ(world.state("a"), LeaseState::ended);
+  EXPECT_EQ(world.leases->find("a")->end_reason, EndReason::expired);
 }
 
 // Renewals have a rate limit of their own, which exempts those that change nothing and those of a
 // lease that would end soon.
-TEST(Leases, ExhaustedClaimRateStillAllowsDueRenewal) {
-  Policy policy;
-  policy.shares.claims_a_minute = 2;
-  World world(1, policy);
+TEST(LeaseManager, ExhaustedClaimRateStillAllowsDueRenewal) {
+  LeasePolicy policy;
+  policy.quotas.claims_a_minute = 2;
+  LeaseFixture world(1, policy);
   world.ground.start(10);
   const auto renew = [&](Duration ttl) {
-    return world.heard([&](const Leases::Answer& answer) {
+    return world.heard([&](const LeaseManager::OnLease& answer) {
       world.leases->renew(world.ground.caller(10), "a", ttl, std::nullopt, answer);
     });
   };
@@ -207,10 +207,10 @@ TEST(Leases, ExhaustedClaimRateStillAllowsDueRenewal) {
 
 // One user may have a quarter of the queue, but only a few slots of its last eighth; some slots
 // beyond the limit are for administrators alone.
-TEST(Leases, NearlyFullQueueLimitsUsersAndAdmitsAdministrators) {
-  Policy policy;
-  policy.most_waiting = 40;
-  World world(1, policy);
+TEST(LeaseManager, NearlyFullQueueLimitsUsersAndAdmitsAdministrators) {
+  LeasePolicy policy;
+  policy.max_waiting_claims = 40;
+  LeaseFixture world(1, policy);
   std::uint32_t number = 0;
   // Returns how many claims of a user are taken, one after the other.
   const auto taken = [&](std::uint32_t uid, bool admin = false) {
@@ -219,7 +219,7 @@ TEST(Leases, NearlyFullQueueLimitsUsersAndAdmitsAdministrators) {
     caller.admin = admin;
     std::size_t count = 0;
     for (Errc told = Errc::timed_out; told == Errc::timed_out; ++count) {
-      const auto answer = world.heard([&](const Leases::Answer& heard) {
+      const auto answer = world.heard([&](const LeaseManager::OnLease& heard) {
         world.leases->claim(caller, std::to_string(++number), detached(hours(1)), heard);
       });
       told = answer ? Errc::timed_out : answer.error().code;
@@ -232,41 +232,41 @@ TEST(Leases, NearlyFullQueueLimitsUsersAndAdmitsAdministrators) {
   EXPECT_EQ(taken(4000), 8U) << "of the last eighth";
   EXPECT_EQ(taken(5000), 2U) << "all there are";
   EXPECT_EQ(taken(6000), 0U);
-  EXPECT_EQ(taken(0, true), shares::kKeptPlaces);
+  EXPECT_EQ(taken(0, true), limits::kReservedSlots);
 }
 
-TEST(Leases, AStaleFenceIsRefused) {
-  World world(1);
+TEST(LeaseManager, AStaleFenceIsRefused) {
+  LeaseFixture world(1);
   world.ground.start(10);
   const auto lease = world.claim(10, "a");
   ASSERT_TRUE(lease);
-  Release stale;
+  ReleaseOptions stale;
   stale.fence = lease->fence + 1;
   EXPECT_EQ(world.release(10, "a", stale).error().code, Errc::conflict);
-  EXPECT_TRUE(world.leases->may_use("a", lease->fence, "GPU-0"));
-  EXPECT_FALSE(world.leases->may_use("a", lease->fence - 1, "GPU-0"));
+  EXPECT_TRUE(world.leases->check_holds_gpu("a", lease->fence, "GPU-0"));
+  EXPECT_FALSE(world.leases->check_holds_gpu("a", lease->fence - 1, "GPU-0"));
 }
 
-TEST(Leases, AbsentClientEndsWaitingClaimAsUnreachable) {
+TEST(LeaseManager, AbsentClientEndsWaitingClaimAsUnreachable) {
   RecordProperty("contract", "D6");
-  World world(1);
+  LeaseFixture world(1);
   world.ground.start(10);
   world.ground.start(11);
   ASSERT_TRUE(world.claim(10, "a"));
   ASSERT_TRUE(world.claim(11, "b"));
-  auto there = world.leases->attend("b", Attendance::poll);
+  auto there = world.leases->mark_present("b", PresenceKind::poll);
   world.loop.advance(seconds(100));
-  EXPECT_EQ(world.state("b"), State::waiting);
+  EXPECT_EQ(world.state("b"), LeaseState::waiting);
   there.reset();
   world.loop.advance(seconds(29));
-  EXPECT_EQ(world.state("b"), State::waiting);
+  EXPECT_EQ(world.state("b"), LeaseState::waiting);
   world.loop.advance(seconds(2));
-  EXPECT_EQ(world.leases->find("b")->ending, Ending::unreachable);
-  EXPECT_EQ(world.leases->pending_claimers(), 0U);
+  EXPECT_EQ(world.leases->find("b")->end_reason, EndReason::unreachable);
+  EXPECT_EQ(world.leases->waiting_claim_count(), 0U);
 }
 
-TEST(Leases, ACancelledOneIsGoneBeforeTheNextGrant) {
-  World world(1);
+TEST(LeaseManager, ACancelledOneIsGoneBeforeTheNextGrant) {
+  LeaseFixture world(1);
   for (std::uint32_t pid : {10U, 11U, 12U}) world.ground.start(pid);
   ASSERT_TRUE(world.claim(10, "a"));
   ASSERT_TRUE(world.claim(11, "b"));
@@ -274,12 +274,12 @@ TEST(Leases, ACancelledOneIsGoneBeforeTheNextGrant) {
   ASSERT_TRUE(world.release(11, "b"));
   ASSERT_TRUE(world.release(10, "a"));
   world.loop.advance(seconds(1));
-  EXPECT_EQ(world.leases->find("b")->ending, Ending::cancelled);
-  EXPECT_EQ(world.state("c"), State::held);
+  EXPECT_EQ(world.leases->find("b")->end_reason, EndReason::cancelled);
+  EXPECT_EQ(world.state("c"), LeaseState::held);
 }
 
-TEST(Leases, UnacknowledgedGrantIsRevoked) {
-  World world(1);
+TEST(LeaseManager, UnacknowledgedGrantIsRevoked) {
+  LeaseFixture world(1);
   world.ground.start(10);
   world.ground.start(11);
   ASSERT_TRUE(world.claim(10, "a"));
@@ -287,13 +287,13 @@ TEST(Leases, UnacknowledgedGrantIsRevoked) {
   world.loop.advance(seconds(1));
   ASSERT_TRUE(world.release(10, "a"));
   world.loop.advance(seconds(10));
-  EXPECT_EQ(world.state("b"), State::held);
+  EXPECT_EQ(world.state("b"), LeaseState::held);
   world.loop.advance(seconds(25));
-  EXPECT_EQ(world.leases->find("b")->ending, Ending::unreachable);
+  EXPECT_EQ(world.leases->find("b")->end_reason, EndReason::unreachable);
 }
 
-TEST(Leases, RepeatedClaimAcknowledgesGrant) {
-  World world(1);
+TEST(LeaseManager, RepeatedClaimAcknowledgesGrant) {
+  LeaseFixture world(1);
   world.ground.start(10);
   world.ground.start(11);
   ASSERT_TRUE(world.claim(10, "a"));
@@ -303,23 +303,23 @@ TEST(Leases, RepeatedClaimAcknowledgesGrant) {
   world.loop.advance(seconds(10));
   ASSERT_TRUE(world.claim(11, "b", detached(hours(8))));
   world.loop.advance(hours(1));
-  EXPECT_EQ(world.state("b"), State::held);
+  EXPECT_EQ(world.state("b"), LeaseState::held);
 }
 
-TEST(Leases, AddMemberAcceptsOnlyHolderChildren) {
-  World world(1);
+TEST(LeaseManager, AddMemberAcceptsOnlyHolderChildren) {
+  LeaseFixture world(1);
   world.ground.start(10);
   world.ground.start(12);
   ASSERT_TRUE(world.claim(10, "a"));
   const auto count = [&] {
-    return world.heard([&](const Leases::Answer& answer) {
+    return world.heard([&](const LeaseManager::OnLease& answer) {
       world.leases->add_member(world.ground.caller(10), "a", 12, std::nullopt, answer);
     });
   };
   EXPECT_EQ(count().error().code, Errc::denied);
   world.ground.start(13);
   world.ground.running.at(13).identity.parent = 10;
-  const auto counted = world.heard([&](const Leases::Answer& answer) {
+  const auto counted = world.heard([&](const LeaseManager::OnLease& answer) {
     world.leases->add_member(world.ground.caller(10), "a", 13, std::nullopt, answer);
   });
   ASSERT_TRUE(counted);
@@ -327,25 +327,25 @@ TEST(Leases, AddMemberAcceptsOnlyHolderChildren) {
 }
 
 // The lease ends although the process of its holder still runs.
-TEST(Leases, ClosedStreamEndsLeaseAfterGracePeriod) {
-  World world(1);
+TEST(LeaseManager, ClosedStreamEndsLeaseAfterGracePeriod) {
+  LeaseFixture world(1);
   world.ground.start(10);
   ASSERT_TRUE(world.claim(10, "a"));
-  auto stream = world.leases->attend("a", Attendance::stream);
+  auto stream = world.leases->mark_present("a", PresenceKind::stream);
   stream.reset();
   world.loop.advance(seconds(3));
-  EXPECT_EQ(world.state("a"), State::held);
+  EXPECT_EQ(world.state("a"), LeaseState::held);
   world.loop.advance(seconds(5));
-  EXPECT_EQ(world.state("a"), State::ended);
+  EXPECT_EQ(world.state("a"), LeaseState::ended);
 }
 
-TEST(Leases, ReleaseByAnotherUserIsDenied) {
-  World world(1);
+TEST(LeaseManager, ReleaseByAnotherUserIsDenied) {
+  LeaseFixture world(1);
   world.ground.start(10);
   world.ground.start(11, 2000);
   ASSERT_TRUE(world.claim(10, "a"));
   EXPECT_EQ(world.release(11, "a").error().code, Errc::denied);
-  EXPECT_EQ(world.state("a"), State::held);
+  EXPECT_EQ(world.state("a"), LeaseState::held);
 }
 
 // A lease of process 10 that was released while process 12 still runs.
@@ -356,21 +356,21 @@ class DrainingLease : public ::testing::Test {
     world_.ground.start(11, 0);
     world_.ground.start(12);
     world_.ground.running.at(12).lease = "a";
-    Wish wish;
+    LeaseSpec wish;
     wish.binding = Binding::run;
     EXPECT_TRUE(world_.claim(10, "a", wish));
   }
   void release() { ASSERT_TRUE(world_.release(10, "a")); }
 
-  World world_{1};
+  LeaseFixture world_{1};
 };
 
 TEST_F(DrainingLease, SignalReachesRemainingProcess) {
   release();
   const auto sent = world_.signal(10, "a", 15);
   ASSERT_TRUE(sent);
-  EXPECT_TRUE(sent->checked && sent->left.empty());
-  EXPECT_EQ(sent->lease.state, State::draining);
+  EXPECT_TRUE(sent->checked && sent->failures.empty());
+  EXPECT_EQ(sent->lease.state, LeaseState::draining);
   const std::vector<std::pair<std::uint32_t, int>> expected{{12, 15}};
   EXPECT_EQ(world_.ground.signals, expected);
 }
@@ -380,27 +380,27 @@ TEST_F(DrainingLease, SignalThatIsRefusedNamesTheProcess) {
   world_.ground.may_signal = false;
   const auto sent = world_.signal(11, "a", 15);
   ASSERT_TRUE(sent);
-  ASSERT_EQ(sent->left.size(), 1U);
-  EXPECT_EQ(sent->left[0].process, world_.ground.running.at(12).identity.process);
-  EXPECT_EQ(sent->left[0].why.code, Errc::denied);
+  ASSERT_EQ(sent->failures.size(), 1U);
+  EXPECT_EQ(sent->failures[0].process, world_.ground.running.at(12).identity.key);
+  EXPECT_EQ(sent->failures[0].error.code, Errc::denied);
 }
 
 TEST_F(DrainingLease, SignalOfItsUserSparesOtherUsers) {
   world_.ground.start(13, 2000);
   world_.ground.running.at(13).lease = "a";
   release();
-  EXPECT_EQ(world_.signal(10, "a", 15)->left.size(), 1U);
-  EXPECT_EQ(world_.signal(11, "a", 9)->left.size(), 0U) << "an administrator's";
+  EXPECT_EQ(world_.signal(10, "a", 15)->failures.size(), 1U);
+  EXPECT_EQ(world_.signal(11, "a", 9)->failures.size(), 0U) << "an administrator's";
 }
 
 TEST_F(DrainingLease, SignalWithoutObservationIsAnsweredUnchecked) {
   release();
   world_.ground.blind = true;
-  world_.loop.advance(Leases::kDrainLook);  // this look is not answered
-  std::optional<Result<Signalled>> sent;
+  world_.loop.advance(LeaseManager::kDrainPollInterval);  // this look is not answered
+  std::optional<Result<SignalResult>> sent;
   world_.leases->signal(world_.ground.caller(10), "a", 15,
-                        [&](Result<Signalled> result) { sent = std::move(result); });
-  world_.loop.advance(Leases::kSignalPatience);
+                        [&](Result<SignalResult> result) { sent = std::move(result); });
+  world_.loop.advance(LeaseManager::kSignalTimeout);
   ASSERT_TRUE(sent && *sent);
   EXPECT_FALSE((*sent)->checked);
 }
@@ -410,8 +410,8 @@ TEST_F(DrainingLease, SignalsAreDroppedWithTheLease) {
   world_.ground.stop(12);
   const auto sent = world_.signal(10, "a", 15);
   ASSERT_TRUE(sent);
-  EXPECT_EQ(sent->lease.state, State::ended);
-  EXPECT_TRUE(sent->checked && sent->left.empty());
+  EXPECT_EQ(sent->lease.state, LeaseState::ended);
+  EXPECT_TRUE(sent->checked && sent->failures.empty());
   EXPECT_TRUE(world_.signal(10, "a", 15)) << "it has ended before";
 }
 
@@ -428,7 +428,7 @@ TEST_F(DrainingLease, DuplicatePendingSignalIsSentOnce) {
   int answers = 0;
   for (const int number : {15, 15, 9}) {
     world_.leases->signal(world_.ground.caller(10), "a", number,
-                          [&](const Result<Signalled>& result) { answers += result ? 1 : 0; });
+                          [&](const Result<SignalResult>& result) { answers += result ? 1 : 0; });
   }
   world_.loop.run_posted();
   EXPECT_EQ(answers, 3);
@@ -439,32 +439,32 @@ TEST_F(DrainingLease, DuplicatePendingSignalIsSentOnce) {
 TEST_F(DrainingLease, HeldLeaseGetsNoSignal) {
   const auto sent = world_.signal(10, "a", 15);
   ASSERT_TRUE(sent);
-  EXPECT_EQ(sent->lease.state, State::held);
+  EXPECT_EQ(sent->lease.state, LeaseState::held);
   EXPECT_TRUE(world_.ground.signals.empty());
 }
 
-TEST(Leases, DrainingLeaseOfAContainerEndsWithIt) {
-  World world(1);
+TEST(LeaseManager, DrainingLeaseOfAContainerEndsWithIt) {
+  LeaseFixture world(1);
   world.ground.start(10);
   world.ground.start(12, 2000);
   world.ground.running.at(12).lease = "a";
   world.ground.running.at(12).by_container = true;
-  Wish wish;
+  LeaseSpec wish;
   wish.binding = Binding::run;
   ASSERT_TRUE(world.claim(10, "a", wish));
   world.leases->on_processes();
   world.loop.run_posted();
   ASSERT_TRUE(world.release(10, "a"));
   world.loop.run_posted();
-  EXPECT_EQ(world.state("a"), State::draining);
+  EXPECT_EQ(world.state("a"), LeaseState::draining);
   world.ground.running.at(12).lease = "";  // the container's first process has exited
   world.loop.advance(std::chrono::seconds(1));
-  EXPECT_EQ(world.state("a"), State::ended);
+  EXPECT_EQ(world.state("a"), LeaseState::ended);
 }
 
 // The claim and its grant are one transaction, so the reply also acknowledges the grant.
-TEST(Leases, GrantDuringSlowCommitIsReturnedInReply) {
-  World world(2);
+TEST(LeaseManager, GrantDuringSlowCommitIsReturnedInReply) {
+  LeaseFixture world(2);
   world.ground.start(10);
   const auto first = world.claim(10, "a");
   ASSERT_TRUE(first);
@@ -481,34 +481,34 @@ TEST(Leases, GrantDuringSlowCommitIsReturnedInReply) {
   world.disk.finish();
   world.loop.advance(seconds(1));
   ASSERT_TRUE(told && *told);
-  EXPECT_EQ((*told)->state, State::held) << "asked and granted are one entry";
+  EXPECT_EQ((*told)->state, LeaseState::held) << "asked and granted are one entry";
   world.loop.advance(hours(1));
-  EXPECT_EQ(world.state("b"), State::held);
+  EXPECT_EQ(world.state("b"), LeaseState::held);
 }
 
-TEST(Leases, ReplyToExitedClientDoesNotAcknowledgeGrant) {
-  World world(1);
+TEST(LeaseManager, ReplyToExitedClientDoesNotAcknowledgeGrant) {
+  LeaseFixture world(1);
   world.ground.start(10);
   Caller caller = world.ground.caller(10);
   caller.process = world.ground.running.at(10).identity.fd;
   world.leases->claim(caller, "a", detached(hours(8)), [](const Result<Lease>&) {});
   ::eventfd_write(caller.process->get(), 1);
   world.loop.run_posted();
-  EXPECT_EQ(world.state("a"), State::held);
-  world.loop.advance(Leases::kReconnect + seconds(10));
-  EXPECT_EQ(world.state("a"), State::ended);
+  EXPECT_EQ(world.state("a"), LeaseState::held);
+  world.loop.advance(LeaseManager::kReconnectTimeout + seconds(10));
+  EXPECT_EQ(world.state("a"), LeaseState::ended);
 }
 
-TEST(Leases, ImmediateGrantCountsAsAcknowledged) {
-  World world(2);
+TEST(LeaseManager, ImmediateGrantCountsAsAcknowledged) {
+  LeaseFixture world(2);
   world.ground.start(10);
   ASSERT_TRUE(world.claim(10, "a", detached(hours(8))));
-  Wish now_or_never = detached(hours(8));
-  now_or_never.patience = Duration::zero();
+  LeaseSpec now_or_never = detached(hours(8));
+  now_or_never.wait_timeout = Duration::zero();
   ASSERT_TRUE(world.claim(10, "b", now_or_never));
   world.loop.advance(hours(1));
-  EXPECT_EQ(world.state("a"), State::held);
-  EXPECT_EQ(world.state("b"), State::held);
+  EXPECT_EQ(world.state("a"), LeaseState::held);
+  EXPECT_EQ(world.state("b"), LeaseState::held);
 }
 
 }  // namespace

@@ -10,24 +10,27 @@
 namespace gpuyard::lease {
 namespace {
 
-constexpr std::string_view kStill = "; still: ";
+constexpr std::string_view kLeftoverSeparator = "; still: ";
 
 // Returns an administrator's reason, without the text of what is left that follows it.
 std::string reason_of(const Lease& lease) {
-  return lease.ending == Ending::forced ? lease.why.substr(0, lease.why.find(kStill)) : "";
+  return lease.end_reason == EndReason::forced
+             ? lease.detail.substr(0, lease.detail.find(kLeftoverSeparator))
+             : "";
 }
 
 // Looks become rarer the longer a drain lasts.
-Duration until_next_look(Duration draining) {
-  return draining < std::chrono::seconds(5) ? Leases::kDrainLook : 4 * Leases::kDrainLook;
+Duration next_poll_delay(Duration draining) {
+  return draining < std::chrono::seconds(5) ? LeaseManager::kDrainPollInterval
+                                            : 4 * LeaseManager::kDrainPollInterval;
 }
 
 // Returns the processes that belong to the lease until they exit.
-std::vector<Process> lasting(const Sight& sight, const std::string& lease) {
-  std::vector<Process> some = sight.alive.at(lease);
+std::vector<ProcessKey> lasting_processes(const Observation& sight, const std::string& lease) {
+  std::vector<ProcessKey> some = sight.alive_by_lease.at(lease);
   const auto others = sight.by_container.find(lease);
   if (others == sight.by_container.end()) return some;
-  std::erase_if(some, [&](const Process& one) {
+  std::erase_if(some, [&](const ProcessKey& one) {
     return std::ranges::find(others->second, one) != others->second.end();
   });
   return some;
@@ -35,101 +38,103 @@ std::vector<Process> lasting(const Sight& sight, const std::string& lease) {
 
 }  // namespace
 
-void Leases::wake_by(TimePoint when) {
-  if (standing_ == Standing::idle || (tick_at_ && *tick_at_ <= when)) return;
+void LeaseManager::schedule_tick(TimePoint when) {
+  if (startup_phase_ == StartupPhase::idle || (tick_at_ && *tick_at_ <= when)) return;
   tick_at_ = when;
   tick_timer_ = loop_.call_at(when, [this] { tick(); });
 }
 
 // The timer stops while there is no lease.
-void Leases::tick() {
+void LeaseManager::tick() {
   tick_at_.reset();
-  if (standing_ == Standing::open) {
+  if (startup_phase_ == StartupPhase::open) {
     std::vector<std::string> live;
-    live.reserve(by_ticket_.size());
-    for (const auto& [ticket, id] : by_ticket_) live.push_back(id);
+    live.reserve(ids_by_ticket_.size());
+    for (const auto& [ticket, id] : ids_by_ticket_) live.push_back(id);
     for (const std::string& id : live) {
-      if (const Lease* lease = journal_.find(id)) tick_lease(*lease);
+      if (const Lease* lease = store_.find_latest(id)) tick_lease(*lease);
     }
-    follow(core_.advance(loop_.now()));
-    journal_.forget_old();
+    apply_effects(scheduler_.advance(loop_.now()));
+    store_.prune_ended();
   }
-  if (!by_ticket_.empty()) wake_by(loop_.now() + kTick);
+  if (!ids_by_ticket_.empty()) schedule_tick(loop_.now() + kTickInterval);
 }
 
-void Leases::tick_lease(const Lease& lease) {
+void LeaseManager::tick_lease(const Lease& lease) {
   const TimePoint now = loop_.now();
-  if (lease.state == State::waiting) {
-    if (lease.wish.patience && now - lease.asked >= *lease.wish.patience) {
-      return end(lease, Ending::gave_up, "its waiting time ran out");
+  if (lease.state == LeaseState::waiting) {
+    if (lease.spec.wait_timeout && now - lease.requested_at >= *lease.spec.wait_timeout) {
+      return end(lease, EndReason::gave_up, "its waiting time ran out");
     }
-    const auto away = clients_.away_since(lease.id, std::max(lease.asked, opened_));
-    if (away && now - *away >= kReconnect) {
-      return end(lease, Ending::unreachable, "its client disconnected");
+    const auto away = clients_.away_since(lease.id, std::max(lease.requested_at, opened_at_));
+    if (away && now - *away >= kReconnectTimeout) {
+      return end(lease, EndReason::unreachable, "its client disconnected");
     }
     return;
   }
-  if (lease.state != State::held) return;
-  if (lease.until && now >= *lease.until) {
-    return let_go(lease, Ending::expired, "its time ran out");
+  if (lease.state != LeaseState::held) return;
+  if (lease.expires_at && now >= *lease.expires_at) {
+    return begin_drain(lease, EndReason::expired, "its time ran out");
   }
   if (lease.overdue && policy_.end_overdue) {  // the setting was switched on after that
-    return let_go(lease, Ending::expired, "its maximum time has passed");
+    return begin_drain(lease, EndReason::expired, "its maximum time has passed");
   }
-  if (!clients_.has_heard(lease.id) && now - lease.granted >= kReconnect) {
-    return let_go(lease, Ending::unreachable, "its client did not receive the grant");
+  if (!clients_.is_grant_acknowledged(lease.id) && now - lease.granted_at >= kReconnectTimeout) {
+    return begin_drain(lease, EndReason::unreachable, "its client did not receive the grant");
   }
-  if (lease.wish.binding != Binding::process) return;
+  if (lease.spec.binding != Binding::process) return;
   const auto gone = clients_.stream_gone_since(lease.id);
-  if (gone && now - *gone >= kGrace) {
-    let_go(lease, Ending::unreachable, "its connection closed");
+  if (gone && now - *gone >= kStreamGrace) {
+    begin_drain(lease, EndReason::unreachable, "its connection closed");
   }
 }
 
-void Leases::on_gpus(const std::vector<PoolGpu>& all) {
-  const bool first = !gpus_.complete();
-  gpus_.know(all, loop_.now());
-  reach_anew();
+void LeaseManager::on_gpus(const std::vector<PoolGpu>& all) {
+  const bool first = !gpus_.is_complete();
+  gpus_.update_gpus(all, loop_.now());
+  recompute_eligibility();
   for (const PoolGpu& gpu : all) refresh(gpu.info.id);
   if (first) open_if_ready();
-  look_at_new();
+  observe_new_gpus();
 }
 
 // Looks at GPUs that were not there when the others were looked at.
-void Leases::look_at_new() {
-  auto gpus = gpus_.not_looked_at();
-  if (standing_ != Standing::open || gpus.empty() || std::exchange(looking_at_new_, true)) return;
-  observer_.look(suspects(false), std::move(gpus), true,
-                 here_.guard([this, life = life_](const Sight& sight) {
-                   if (life_ != life) return;
-                   looking_at_new_ = false;
-                   look_outside(sight);
-                 }));
+void LeaseManager::observe_new_gpus() {
+  auto gpus = gpus_.unobserved();
+  if (startup_phase_ != StartupPhase::open || gpus.empty() ||
+      std::exchange(is_observing_new_gpus_, true))
+    return;
+  observer_.observe(observed_leases(false), std::move(gpus), true,
+                    lifetime_.guard([this, life = generation_](const Observation& sight) {
+                      if (generation_ != life) return;
+                      is_observing_new_gpus_ = false;
+                      update_unleased(sight);
+                    }));
 }
 
 // Waiting claims may be able to use other GPUs than when they came.
-void Leases::reach_anew() {
-  if (!gpus_.fleet_changed()) return;
-  for (const auto& [ticket, id] : by_ticket_) {
-    const Lease* lease = journal_.find(id);
-    if (lease) core_.reach(ticket, gpus_.eligible(lease->wish));
+void LeaseManager::recompute_eligibility() {
+  if (!gpus_.has_inventory_changed()) return;
+  for (const auto& [ticket, id] : ids_by_ticket_) {
+    const Lease* lease = store_.find_latest(id);
+    if (lease) scheduler_.set_eligible(ticket, gpus_.eligible_gpus(lease->spec));
   }
 }
 
-void Leases::refresh(const DeviceId& gpu) {
+void LeaseManager::refresh(const DeviceId& gpu) {
   if (const auto slot = gpus_.slot_of(gpu)) {
-    follow(core_.set(*slot, gpus_.condition(gpu), loop_.now()));
+    apply_effects(scheduler_.set_availability(*slot, gpus_.availability(gpu), loop_.now()));
   }
 }
 
-std::vector<Suspect> Leases::suspects(bool draining_only) const {
-  std::vector<Suspect> all;
-  for (const auto& [ticket, id] : by_ticket_) {
-    const Lease* lease = journal_.find(id);
-    if (!lease || lease->gpus.empty() || lease->state == State::ended) continue;
-    if (draining_only && lease->state != State::draining) continue;
-    std::set<Process> processes(lease->processes.begin(), lease->processes.end());
-    if (const auto known = alive_.find(id); known != alive_.end()) {
+std::vector<ObservedLease> LeaseManager::observed_leases(bool draining_only) const {
+  std::vector<ObservedLease> all;
+  for (const auto& [ticket, id] : ids_by_ticket_) {
+    const Lease* lease = store_.find_latest(id);
+    if (!lease || lease->gpus.empty() || lease->state == LeaseState::ended) continue;
+    if (draining_only && lease->state != LeaseState::draining) continue;
+    std::set<ProcessKey> processes(lease->processes.begin(), lease->processes.end());
+    if (const auto known = alive_processes_.find(id); known != alive_processes_.end()) {
       processes.insert(known->second.begin(), known->second.end());
     }
     all.push_back(
@@ -137,115 +142,118 @@ std::vector<Suspect> Leases::suspects(bool draining_only) const {
          lease->uid,
          lease->gpus,
          {processes.begin(), processes.end()},
-         lease->wish.binding == Binding::detached || lease->wish.binding == Binding::job});
+         lease->spec.binding == Binding::detached || lease->spec.binding == Binding::job});
   }
   return all;
 }
 
-void Leases::on_processes() {
-  if (standing_ != Standing::open || std::exchange(looking_, true)) return;
-  observer_.look(
-      suspects(false), gpus_.ids(), false, here_.guard([this, life = life_](const Sight& sight) {
-        if (life_ != life) return;
-        looking_ = false;
-        for (const auto& [id, alive] : sight.alive) {
-          if (const Lease* lease = journal_.find(id); lease && lease->state == State::held) {
-            alive_[id] = lasting(sight, id);
-          }
-        }
-        look_outside(sight);
-      }));
+void LeaseManager::on_processes() {
+  if (startup_phase_ != StartupPhase::open || std::exchange(is_observing_, true)) return;
+  observer_.observe(observed_leases(false), gpus_.ids(), false,
+                    lifetime_.guard([this, life = generation_](const Observation& sight) {
+                      if (generation_ != life) return;
+                      is_observing_ = false;
+                      for (const auto& [id, alive] : sight.alive_by_lease) {
+                        if (const Lease* lease = store_.find_latest(id);
+                            lease && lease->state == LeaseState::held) {
+                          alive_processes_[id] = lasting_processes(sight, id);
+                        }
+                      }
+                      update_unleased(sight);
+                    }));
 }
 
-void Leases::look_outside(const Sight& sight) {
-  for (const auto& [gpu, list] : sight.on_gpus) {
-    const auto newcomers = gpus_.see(gpu, sight, loop_.now());
-    if (squatter_told_) {
-      for (const Seen& one : newcomers) squatter_told_(gpu, one);
+void LeaseManager::update_unleased(const Observation& sight) {
+  for (const auto& [gpu, list] : sight.processes_by_gpu) {
+    const auto newcomers = gpus_.observe(gpu, sight, loop_.now());
+    if (on_unleased_process_) {
+      for (const ObservedProcess& one : newcomers) on_unleased_process_(gpu, one);
     }
     refresh(gpu);
   }
 }
 
-void Leases::drain() {
-  if (standing_ != Standing::open || drain_looking_) return;
-  auto draining = suspects(true);
+void LeaseManager::poll_drains() {
+  if (startup_phase_ != StartupPhase::open || is_polling_drains_) return;
+  auto draining = observed_leases(true);
   if (draining.empty()) return drain_timer_.reset();
-  if (!drain_timer_) drained_since_ = loop_.now();
-  drain_looking_ = true;
-  drain_again_ = false;
+  if (!drain_timer_) draining_since_ = loop_.now();
+  is_polling_drains_ = true;
+  repeat_drain_poll_ = false;
   std::vector<DeviceId> gpus;
-  for (const Suspect& suspect : draining) {
+  for (const ObservedLease& suspect : draining) {
     gpus.insert(gpus.end(), suspect.gpus.begin(), suspect.gpus.end());
   }
-  observer_.look(std::move(draining), std::move(gpus), true,
-                 here_.guard([this, life = life_](const Sight& sight) {
-                   if (life_ == life) on_drain_seen(sight);
-                 }));
+  observer_.observe(std::move(draining), std::move(gpus), true,
+                    lifetime_.guard([this, life = generation_](const Observation& sight) {
+                      if (generation_ == life) on_drains_observed(sight);
+                    }));
 }
 
-void Leases::on_drain_seen(const Sight& sight) {
-  drain_looking_ = false;
-  look_outside(sight);  // so that no GPU is granted next that is used otherwise
-  for (const auto& [id, alive] : sight.alive) drain_one(id, sight);
+void LeaseManager::on_drains_observed(const Observation& sight) {
+  is_polling_drains_ = false;
+  update_unleased(sight);  // so that no GPU is granted next that is used otherwise
+  for (const auto& [id, alive] : sight.alive_by_lease) check_drain(id, sight);
   const Duration wait =
-      drain_again_ ? Duration::zero() : until_next_look(loop_.now() - drained_since_);
-  drain_timer_ = loop_.call_after(wait, [this] { drain(); });
+      repeat_drain_poll_ ? Duration::zero() : next_poll_delay(loop_.now() - draining_since_);
+  drain_timer_ = loop_.call_after(wait, [this] { poll_drains(); });
 }
 
-void Leases::drain_one(const std::string& id, const Sight& sight) {
-  const Lease* lease = journal_.find(id);
-  if (!lease || lease->state != State::draining) return;
-  alive_[id] = lasting(sight, id);
-  auto left = left_of(*lease, sight, gpus_);
-  if (auto beside = left || !left_beside_ ? std::nullopt : left_beside_(*lease)) {
-    left = Left{*std::move(beside)};
+void LeaseManager::check_drain(const std::string& id, const Observation& sight) {
+  const Lease* lease = store_.find_latest(id);
+  if (!lease || lease->state != LeaseState::draining) return;
+  alive_processes_[id] = lasting_processes(sight, id);
+  auto left = find_leftover(*lease, sight, gpus_);
+  if (auto beside = left || !drain_check_ ? std::nullopt : drain_check_(*lease)) {
+    left = Leftover{*std::move(beside)};
   }
   const std::string reason = reason_of(*lease);
-  if (!left) return end(*lease, lease->ending.value_or(Ending::released), "seen gone", reason);
+  if (!left)
+    return end(*lease, lease->end_reason.value_or(EndReason::released), "seen gone", reason);
   send_signals(*lease, sight);
-  const std::string why = reason.empty() ? left->text : reason + std::string(kStill) + left->text;
-  if (left->seen) {
-    leftover_.insert(id);
+  const std::string why =
+      reason.empty() ? left->text : reason + std::string(kLeftoverSeparator) + left->text;
+  if (left->is_observed) {
+    with_leftover_.insert(id);
   } else {
-    leftover_.erase(id);
+    with_leftover_.erase(id);
   }
-  if (lease->why == why) return;
+  if (lease->detail == why) return;
   Lease waits = *lease;
-  waits.why = why;
-  journal_.put_silently(waits);
+  waits.detail = why;
+  store_.stage_without_event(waits);
 }
 
-void Leases::send_signals(const Lease& lease, const Sight& sight) {
+void LeaseManager::send_signals(const Lease& lease, const Observation& sight) {
   const auto found = signals_.extract(lease.id);
   if (found.empty()) return;
   for (const SignalPtr& signal : found.mapped()) {
     observer_.signal(
-        remaining_processes(lease, sight), signal->number, signal->only_of,
-        here_.guard([this, id = lease.id, signal](const std::vector<Unsignalled>& left) {
+        remaining_processes(lease, sight), signal->number, signal->only_uid,
+        lifetime_.guard([this, id = lease.id, signal](const std::vector<SignalFailure>& left) {
           answer_signal(id, signal, left, true);
         }));
   }
 }
 
-void Leases::answer_signal(const std::string& id, const SignalPtr& signal,
-                           const std::vector<Unsignalled>& left, bool checked) {
-  signal->deadline.reset();
-  const auto waiting = std::exchange(signal->waiting, {});
+void LeaseManager::answer_signal(const std::string& id, const SignalPtr& signal,
+                                 const std::vector<SignalFailure>& left, bool checked) {
+  signal->timeout_timer.reset();
+  const auto waiting = std::exchange(signal->waiters, {});
   if (waiting.empty()) return;
-  answer_when_kept(id, [waiting, left, checked](const Result<Lease>& lease) {
-    for (const SignalAnswer& answer : waiting) {
+  answer_when_committed(id, [waiting, left, checked](const Result<Lease>& lease) {
+    for (const OnSignal& answer : waiting) {
       if (!lease) {
         answer(lease.error());
       } else {
-        answer(Signalled{*lease, left, checked});
+        answer(SignalResult{*lease, left, checked});
       }
     }
   });
 }
 
 // `checked`: the lease has no process left.
-void Leases::drop_signals(const std::string& id, bool checked) {
+void LeaseManager::drop_signals(const std::string& id, bool checked) {
   const auto found = signals_.extract(id);
   if (found.empty()) return;
   for (const SignalPtr& signal : found.mapped()) answer_signal(id, signal, {}, checked);

@@ -15,32 +15,32 @@ bool Caller::is_gone() const {
   return ::poll(&look, 1, 0) > 0;
 }
 
-QuotaTracker::QuotaTracker(const Policy& policy)
+QuotaTracker::QuotaTracker(const LeasePolicy& policy)
     : policy_(policy),
-      claims_of_(static_cast<double>(policy.shares.claims_a_minute)),
-      renewals_of_(static_cast<double>(policy.shares.claims_a_minute)) {}
+      claim_limiter_(static_cast<double>(policy.quotas.claims_a_minute)),
+      renewal_limiter_(static_cast<double>(policy.quotas.claims_a_minute)) {}
 
-std::uint32_t QuotaTracker::person(std::uint32_t uid) const {
-  return policy_.person ? policy_.person(uid) : uid;
+std::uint32_t QuotaTracker::quota_owner(std::uint32_t uid) const {
+  return policy_.quota_owner ? policy_.quota_owner(uid) : uid;
 }
 
-void QuotaTracker::stops_waiting(std::uint32_t uid) {
-  const auto found = waiting_of_.find(person(uid));
-  if (found != waiting_of_.end() && --found->second == 0) waiting_of_.erase(found);
+void QuotaTracker::remove_waiting(std::uint32_t uid) {
+  const auto found = waiting_claims_.find(quota_owner(uid));
+  if (found != waiting_claims_.end() && --found->second == 0) waiting_claims_.erase(found);
 }
 
 // Where few claims may wait, one user has only a part of the places. Of the last eighth, a user
 // gets places only for a few claims, so that early users do not keep out the others.
-Result<void> QuotaTracker::room_to_wait(const Caller& caller, std::size_t waiting) const {
+Result<void> QuotaTracker::check_queue_quota(const Caller& caller, std::size_t waiting) const {
   constexpr std::size_t kParts = 4;
   constexpr std::size_t kLast = 8;  // an eighth
   constexpr std::size_t kFew = 8;
-  const auto found = waiting_of_.find(person(caller.uid));
-  const std::size_t own = found == waiting_of_.end() ? 0 : found->second;
-  const std::size_t most = std::min(policy_.most_waiting, shares::kWaitingClaims);
-  const auto share = static_cast<std::size_t>(policy_.shares.waiting_claims);
+  const auto found = waiting_claims_.find(quota_owner(caller.uid));
+  const std::size_t own = found == waiting_claims_.end() ? 0 : found->second;
+  const std::size_t most = std::min(policy_.max_waiting_claims, limits::kMaxWaitingClaims);
+  const auto share = static_cast<std::size_t>(policy_.quotas.waiting_claims);
   const bool too_many_own = !caller.admin && own >= std::min(share, std::max(most / kParts, kFew));
-  const std::size_t room = caller.admin ? most + shares::kKeptPlaces
+  const std::size_t room = caller.admin ? most + limits::kReservedSlots
                            : own < kFew ? most
                                         : most - most / kLast;
   if (!too_many_own && waiting < room) return {};
@@ -51,35 +51,35 @@ Result<void> QuotaTracker::room_to_wait(const Caller& caller, std::size_t waitin
                .hint = "gpuyard queue"};
 }
 
-Result<void> QuotaTracker::count_claim(const Caller& caller, TimePoint now) {
-  return count(caller, claims_of_, "claims", now);
+Result<void> QuotaTracker::check_claim_rate(const Caller& caller, TimePoint now) {
+  return check_rate(caller, claim_limiter_, "claims", now);
 }
 
-Result<void> QuotaTracker::count_renewal(const Caller& caller, TimePoint now) {
-  return count(caller, renewals_of_, "renewals", now);
+Result<void> QuotaTracker::check_renewal_rate(const Caller& caller, TimePoint now) {
+  return check_rate(caller, renewal_limiter_, "renewals", now);
 }
 
-Result<void> QuotaTracker::count(const Caller& caller, KeyedRateLimiter<std::uint32_t>& rates,
-                                 std::string_view what, TimePoint now) const {
+Result<void> QuotaTracker::check_rate(const Caller& caller, KeyedRateLimiter<std::uint32_t>& rates,
+                                      std::string_view what, TimePoint now) const {
   if (caller.admin) return {};
-  const auto wait = rates.take(person(caller.uid), now);
+  const auto wait = rates.take(quota_owner(caller.uid), now);
   if (!wait) return {};
   return Error{Errc::busy, fmt::format("the limit is {} {} per user per minute; try again in {} s",
-                                       policy_.shares.claims_a_minute, what,
+                                       policy_.quotas.claims_a_minute, what,
                                        std::chrono::ceil<std::chrono::seconds>(*wait).count())};
 }
 
-Result<std::shared_ptr<Subscription>> QuotaTracker::begin_adopting(const Caller& caller) {
-  const std::uint32_t whose = person(caller.uid);
-  if (!caller.admin && adopting_of_[whose] >= shares::kAdopting) {
+Result<std::shared_ptr<Subscription>> QuotaTracker::acquire_adoption_slot(const Caller& caller) {
+  const std::uint32_t whose = quota_owner(caller.uid);
+  if (!caller.admin && adoptions_[whose] >= limits::kMaxAdoptionsPerUser) {
     return Error{
         Errc::busy,
         fmt::format("{} of your processes are already being adopted; try again in a second",
-                    shares::kAdopting)};
+                    limits::kMaxAdoptionsPerUser)};
   }
-  ++adopting_of_[whose];
-  return std::make_shared<Subscription>(here_.guard([this, whose] {
-    if (--adopting_of_[whose] == 0) adopting_of_.erase(whose);
+  ++adoptions_[whose];
+  return std::make_shared<Subscription>(lifetime_.guard([this, whose] {
+    if (--adoptions_[whose] == 0) adoptions_.erase(whose);
   }));
 }
 

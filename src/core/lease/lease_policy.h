@@ -22,21 +22,21 @@
 namespace gpuyard::lease {
 
 // Whether GPUs are handed out here.
-enum class Mode : std::uint8_t {
+enum class GrantMode : std::uint8_t {
   automatic,  // until a hook of Slurm speaks; then Slurm hands them out
   grant,
   observe,  // leases only follow the jobs of Slurm
 };
-BOOST_DESCRIBE_ENUM(Mode, automatic, grant, observe)
+BOOST_DESCRIBE_ENUM(GrantMode, automatic, grant, observe)
 
-struct Policy {
+struct LeasePolicy {
   Fairness fairness;
-  Mode mode = Mode::automatic;
-  Shares shares = {};
+  GrantMode mode = GrantMode::automatic;
+  UserQuotas quotas = {};
   // Returns the user behind a uid; limits for each user count for that one. Empty: the uid itself.
-  std::function<std::uint32_t(std::uint32_t uid)> person = {};
-  std::size_t most_waiting = SIZE_MAX;  // claims of all users; at most shares::kWaitingClaims
-  bool end_overdue = false;             // ends a lease that is held longer than was said
+  std::function<std::uint32_t(std::uint32_t uid)> quota_owner = {};
+  std::size_t max_waiting_claims = SIZE_MAX;  // claims of all users; at most limits::kWaitingClaims
+  bool end_overdue = false;                   // ends a lease that is held longer than was said
 };
 
 // The caller, as the kernel identifies it.
@@ -54,38 +54,38 @@ struct Caller {
 class QuotaTracker {
  public:
   // The policy outlives it.
-  explicit QuotaTracker(const Policy&);
+  explicit QuotaTracker(const LeasePolicy&);
   QuotaTracker(const QuotaTracker&) = delete;
   QuotaTracker& operator=(const QuotaTracker&) = delete;
 
   // Returns the user for whom a uid counts.
-  std::uint32_t person(std::uint32_t uid) const;
+  std::uint32_t quota_owner(std::uint32_t uid) const;
 
-  // Counts one claim that waits, until stops_waiting().
-  void waits(std::uint32_t uid) { ++waiting_of_[person(uid)]; }
-  void stops_waiting(std::uint32_t uid);
-  void nobody_waits() { waiting_of_.clear(); }
+  // Counts one claim that waits, until remove_waiting().
+  void add_waiting(std::uint32_t uid) { ++waiting_claims_[quota_owner(uid)]; }
+  void remove_waiting(std::uint32_t uid);
+  void clear_waiting() { waiting_claims_.clear(); }
   // Whether one more claim may wait; `waiting`: the claims of all users.
-  Result<void> room_to_wait(const Caller&, std::size_t waiting) const;
+  Result<void> check_queue_quota(const Caller&, std::size_t waiting) const;
 
   // Each counts a call whose rate in a minute is limited.
-  Result<void> count_claim(const Caller&, TimePoint now);
-  Result<void> count_renewal(const Caller&, TimePoint now);
+  Result<void> check_claim_rate(const Caller&, TimePoint now);
+  Result<void> check_renewal_rate(const Caller&, TimePoint now);
 
   // Counts an adoption until the subscription ends.
-  Result<std::shared_ptr<Subscription>> begin_adopting(const Caller&);
+  Result<std::shared_ptr<Subscription>> acquire_adoption_slot(const Caller&);
 
  private:
-  Result<void> count(const Caller&, KeyedRateLimiter<std::uint32_t>&, std::string_view what,
-                     TimePoint now) const;
+  Result<void> check_rate(const Caller&, KeyedRateLimiter<std::uint32_t>&, std::string_view what,
+                          TimePoint now) const;
 
-  const Policy& policy_;
-  std::map<std::uint32_t, std::size_t> waiting_of_;  // these maps are by person
-  std::map<std::uint32_t, std::size_t> adopting_of_;
-  KeyedRateLimiter<std::uint32_t> claims_of_;
+  const LeasePolicy& policy_;
+  std::map<std::uint32_t, std::size_t> waiting_claims_;  // these maps are by person
+  std::map<std::uint32_t, std::size_t> adoptions_;
+  KeyedRateLimiter<std::uint32_t> claim_limiter_;
   KeyedRateLimiter<std::uint32_t>
-      renewals_of_;  // apart, so that a flood of claims loses no user a lease
-  Lifetime here_;
+      renewal_limiter_;  // apart, so that a flood of claims loses no user a lease
+  Lifetime lifetime_;
 };
 
 }  // namespace gpuyard::lease

@@ -11,14 +11,14 @@
 namespace gpuyard::lease {
 
 // One line of the journal.
-struct Event {
+struct LeaseEvent {
   std::string lease;  // "" where it is about a GPU alone
   WallTime at{};
   std::string what;     // "asked", "granted", "released", "draining", "ended", "renewed", ...
   std::string by = {};  // "uid 1000", "PID 4711 exited"
   DeviceId gpu = {};
 
-  friend bool operator==(const Event&, const Event&) = default;
+  friend bool operator==(const LeaseEvent&, const LeaseEvent&) = default;
 };
 
 // A GPU that is not handed out until an administrator uncordons it.
@@ -37,16 +37,16 @@ inline constexpr const char* kEveryGpu = "*";
 
 // One transaction: all of it is kept, or nothing.
 struct LeaseTransaction {
-  std::vector<Event> events = {};
-  std::vector<Lease> leases = {};           // each replaces its kept copy
-  std::vector<std::string> forgotten = {};  // ids of ended leases, deleted before `leases` are kept
-  Ticket last_ticket = 0;                   // the highest ever; 0: unchanged
-  Fence last_fence = 0;                     // the same
+  std::vector<LeaseEvent> events = {};
+  std::vector<Lease> leases = {};         // each replaces its kept copy
+  std::vector<std::string> removed = {};  // ids of ended leases, deleted before `leases` are kept
+  Ticket last_ticket = 0;                 // the highest ever; 0: unchanged
+  Fence last_fence = 0;                   // the same
   std::vector<Cordon> cordoned = {};
   std::vector<DeviceId> uncordoned = {};
 };
 
-struct Kept {
+struct SavedLeases {
   std::vector<Lease> leases;  // all that are not forgotten
   std::vector<Cordon> cordons;
   Ticket last_ticket = 0;
@@ -59,16 +59,16 @@ struct Kept {
 class LeaseStorage {
  public:
   virtual ~LeaseStorage() = default;
-  virtual bool load(std::function<void(Result<Kept>)> loaded) = 0;
+  virtual bool load(std::function<void(Result<SavedLeases>)> loaded) = 0;
   // After an error it is not known whether the entry was kept; load() tells.
   virtual bool save(LeaseTransaction, std::function<void(const Result<void>&)> kept) = 0;
   // Returns what is wrong with the archive, for people; empty when all is well.
   virtual std::vector<std::string> notes() const = 0;
 
   // How long an ended lease is still known. Until then, asking again with its id is no new claim.
-  static constexpr Duration kKeptFor = std::chrono::hours(24);
+  static constexpr Duration kEndedRetention = std::chrono::hours(24);
   // How many lines of the journal are kept.
-  static constexpr std::int64_t kEventsKept = 100'000;
+  static constexpr std::int64_t kMaxEvents = 100'000;
 };
 
 }  // namespace gpuyard::lease

@@ -4,194 +4,199 @@
 
 namespace gpuyard::lease {
 
-bool Journal::Batch::empty() const {
-  return after.empty() && entry.events.empty() && entry.leases.empty() && entry.cordoned.empty() &&
-         entry.uncordoned.empty() && entry.forgotten.empty();
+bool LeaseStore::Batch::empty() const {
+  return on_committed.empty() && transaction.events.empty() && transaction.leases.empty() &&
+         transaction.cordoned.empty() && transaction.uncordoned.empty() &&
+         transaction.removed.empty();
 }
 
-void Journal::load(std::function<void(Result<Kept>)> loaded) {
-  ++life_;
-  under_way_.reset();
-  next_ = {};
-  auto heard = here_.guard([this, life = life_, loaded = std::move(loaded)](Result<Kept> kept) {
-    if (life_ == life) loaded(std::move(kept));
-  });
-  if (archive_.load(heard)) return;
+void LeaseStore::load(std::function<void(Result<SavedLeases>)> loaded) {
+  ++generation_;
+  batch_in_flight_.reset();
+  next_batch_ = {};
+  auto heard = lifetime_.guard(
+      [this, life = generation_, loaded = std::move(loaded)](Result<SavedLeases> kept) {
+        if (generation_ == life) loaded(std::move(kept));
+      });
+  if (storage_.load(heard)) return;
   loop_.post([heard] { heard(Error{Errc::unavailable, "the disk queue is full"}); });
 }
 
-void Journal::take(std::vector<Lease> leases) {
-  const auto before = std::exchange(kept_, {});
-  decided_.clear();
-  over_ = {};
-  with_gpus_.clear();
+void LeaseStore::accept_loaded(std::vector<Lease> leases) {
+  const auto before = std::exchange(committed_, {});
+  latest_.clear();
+  ended_ = {};
+  ids_with_gpus_.clear();
   std::ranges::sort(leases, {}, &Lease::ended_wall);
   for (Lease& lease : leases) {
-    index(lease, State::waiting);
+    update_indexes(lease, LeaseState::waiting);
     const std::string id = lease.id;
-    decided_.insert_or_assign(id, lease);
-    kept_.insert_or_assign(id, std::move(lease));
+    latest_.insert_or_assign(id, lease);
+    committed_.insert_or_assign(id, std::move(lease));
   }
-  tell_what_changed(before);
+  notify_changes(before);
 }
 
 // Tells what changed since leases were last told. A change decided before the disk failed may be
 // there all the same.
-void Journal::tell_what_changed(const std::map<std::string, Lease, std::less<>>& before) {
+void LeaseStore::notify_changes(const std::map<std::string, Lease, std::less<>>& before) {
   for (const auto& [id, known] : before) {
-    const auto now = kept_.find(id);
-    if (now == kept_.end() || now->second.state == known.state) continue;
-    loop_.post(here_.guard(
-        [this, lease = now->second, state = known.state] { listener_.changed(lease, state); }));
+    const auto now = committed_.find(id);
+    if (now == committed_.end() || now->second.state == known.state) continue;
+    loop_.post(lifetime_.guard(
+        [this, lease = now->second, state = known.state] { callbacks_.on_changed(lease, state); }));
   }
 }
 
-void Journal::put_silently(const Lease& lease) {
-  decided_.insert_or_assign(lease.id, lease);
-  auto& leases = next_.entry.leases;
-  const auto [place, added] = next_.place.emplace(lease.id, leases.size());
+void LeaseStore::stage_without_event(const Lease& lease) {
+  latest_.insert_or_assign(lease.id, lease);
+  auto& leases = next_batch_.transaction.leases;
+  const auto [place, added] = next_batch_.positions.emplace(lease.id, leases.size());
   if (added) {
     leases.push_back(lease);
   } else {
     leases[place->second] = lease;
   }
-  touch();
+  schedule_save();
 }
 
-void Journal::put(const Lease& lease, std::string what, std::string by) {
-  next_.entry.events.push_back({lease.id, loop_.wall(), std::move(what), std::move(by), {}});
-  put_silently(lease);
+void LeaseStore::stage(const Lease& lease, std::string what, std::string by) {
+  next_batch_.transaction.events.push_back(
+      {lease.id, loop_.wall(), std::move(what), std::move(by), {}});
+  stage_without_event(lease);
 }
 
-void Journal::counters(Ticket last_ticket, Fence last_fence) {
-  next_.entry.last_ticket = last_ticket;
-  next_.entry.last_fence = last_fence;
+void LeaseStore::stage_counters(Ticket last_ticket, Fence last_fence) {
+  next_batch_.transaction.last_ticket = last_ticket;
+  next_batch_.transaction.last_fence = last_fence;
 }
 
-void Journal::cordon(const Cordon& cordon) {
-  next_.entry.events.push_back(
+void LeaseStore::stage_cordon(const Cordon& cordon) {
+  next_batch_.transaction.events.push_back(
       {{}, cordon.since, "cordoned: " + cordon.reason, cordon.by, cordon.gpu});
-  cordon_silently(cordon);
+  stage_cordon_without_event(cordon);
 }
 
-void Journal::cordon_silently(const Cordon& cordon) {
-  std::erase(next_.entry.uncordoned, cordon.gpu);
-  next_.entry.cordoned.push_back(cordon);
-  touch();
+void LeaseStore::stage_cordon_without_event(const Cordon& cordon) {
+  std::erase(next_batch_.transaction.uncordoned, cordon.gpu);
+  next_batch_.transaction.cordoned.push_back(cordon);
+  schedule_save();
 }
 
-void Journal::note(const DeviceId& gpu, std::string what, const std::string& by) {
-  next_.entry.events.push_back({{}, loop_.wall(), std::move(what), by, gpu});
-  touch();
+void LeaseStore::stage_gpu_event(const DeviceId& gpu, std::string what, const std::string& by) {
+  next_batch_.transaction.events.push_back({{}, loop_.wall(), std::move(what), by, gpu});
+  schedule_save();
 }
 
-void Journal::uncordon(const DeviceId& gpu, const std::string& by) {
-  next_.entry.events.push_back({{}, loop_.wall(), "uncordoned", by, gpu});
-  std::erase_if(next_.entry.cordoned, [&](const Cordon& cordon) { return cordon.gpu == gpu; });
-  next_.entry.uncordoned.push_back(gpu);
-  touch();
+void LeaseStore::stage_uncordon(const DeviceId& gpu, const std::string& by) {
+  next_batch_.transaction.events.push_back({{}, loop_.wall(), "uncordoned", by, gpu});
+  std::erase_if(next_batch_.transaction.cordoned,
+                [&](const Cordon& cordon) { return cordon.gpu == gpu; });
+  next_batch_.transaction.uncordoned.push_back(gpu);
+  schedule_save();
 }
 
-void Journal::after(Done done) {
-  next_.after.push_back(std::move(done));
-  touch();
+void LeaseStore::when_committed(OnDone done) {
+  next_batch_.on_committed.push_back(std::move(done));
+  schedule_save();
 }
 
-std::vector<const Lease*> Journal::with_gpus() const {
+std::vector<const Lease*> LeaseStore::leases_with_gpus() const {
   std::vector<const Lease*> leases;
-  for (const std::string& id : with_gpus_) leases.push_back(&kept_.find(id)->second);
+  for (const std::string& id : ids_with_gpus_) leases.push_back(&committed_.find(id)->second);
   return leases;
 }
 
-const Lease* Journal::find(std::string_view id) const {
-  const auto found = decided_.find(id);
-  return found == decided_.end() ? nullptr : &found->second;
+const Lease* LeaseStore::find_latest(std::string_view id) const {
+  const auto found = latest_.find(id);
+  return found == latest_.end() ? nullptr : &found->second;
 }
 
 // Collects all that is decided in this turn of the loop into one entry.
-void Journal::touch() {
-  if (std::exchange(due_, true)) return;
-  loop_.post(here_.guard([this] {
-    due_ = false;
+void LeaseStore::schedule_save() {
+  if (std::exchange(save_scheduled_, true)) return;
+  loop_.post(lifetime_.guard([this] {
+    save_scheduled_ = false;
     save();
   }));
 }
 
-void Journal::save() {
-  if (under_way_ || next_.empty()) return;
-  const auto batch = std::make_shared<Batch>(std::exchange(next_, {}));
-  under_way_ = batch;
-  const auto heard = here_.guard([this, batch, life = life_](const Result<void>& done) {
-    if (life_ == life) on_saved(batch, done);
+void LeaseStore::save() {
+  if (batch_in_flight_ || next_batch_.empty()) return;
+  const auto batch = std::make_shared<Batch>(std::exchange(next_batch_, {}));
+  batch_in_flight_ = batch;
+  const auto heard = lifetime_.guard([this, batch, life = generation_](const Result<void>& done) {
+    if (generation_ == life) on_saved(batch, done);
   });
-  const LeaseTransaction& entry = batch->entry;
-  if (entry.events.empty() && entry.leases.empty() && entry.forgotten.empty()) {
+  const LeaseTransaction& entry = batch->transaction;
+  if (entry.events.empty() && entry.leases.empty() && entry.removed.empty()) {
     loop_.post([heard] { heard(Result<void>()); });  // the caller waits for what is kept already
     return;
   }
-  if (archive_.save(entry, heard)) return;
+  if (storage_.save(entry, heard)) return;
   loop_.post([heard] { heard(Error{Errc::unavailable, "the disk queue is full"}); });
 }
 
-void Journal::on_saved(const std::shared_ptr<Batch>& batch, const Result<void>& done) {
-  if (!done) return lose(done.error());
-  under_way_.reset();
-  std::vector<std::pair<Lease, State>> changes;
-  for (const Lease& lease : batch->entry.leases) {
-    const auto found = kept_.find(lease.id);
-    const State before = found == kept_.end() ? State::waiting : found->second.state;
-    index(lease, before);
+void LeaseStore::on_saved(const std::shared_ptr<Batch>& batch, const Result<void>& done) {
+  if (!done) return discard_uncommitted(done.error());
+  batch_in_flight_.reset();
+  std::vector<std::pair<Lease, LeaseState>> changes;
+  for (const Lease& lease : batch->transaction.leases) {
+    const auto found = committed_.find(lease.id);
+    const LeaseState before = found == committed_.end() ? LeaseState::waiting : found->second.state;
+    update_indexes(lease, before);
     changes.emplace_back(lease, before);
-    kept_.insert_or_assign(lease.id, lease);
+    committed_.insert_or_assign(lease.id, lease);
   }
-  const std::uint64_t life = life_;
-  for (const auto& [lease, before] : changes) listener_.changed(lease, before);
-  for (const Done& tell : batch->after) tell({});
-  if (life == life_) save();
+  const std::uint64_t life = generation_;
+  for (const auto& [lease, before] : changes) callbacks_.on_changed(lease, before);
+  for (const OnDone& tell : batch->on_committed) tell({});
+  if (life == generation_) save();
 }
 
-void Journal::lose(const Error& why) {
-  std::vector<Done> unheard = std::move(under_way_->after);
-  std::move(next_.after.begin(), next_.after.end(), std::back_inserter(unheard));
-  ++life_;
-  under_way_.reset();
-  next_ = {};
-  listener_.lost(why);
-  for (const Done& tell : unheard) tell(why);
+void LeaseStore::discard_uncommitted(const Error& why) {
+  std::vector<OnDone> unheard = std::move(batch_in_flight_->on_committed);
+  std::move(next_batch_.on_committed.begin(), next_batch_.on_committed.end(),
+            std::back_inserter(unheard));
+  ++generation_;
+  batch_in_flight_.reset();
+  next_batch_ = {};
+  callbacks_.on_lost(why);
+  for (const OnDone& tell : unheard) tell(why);
 }
 
 // Updates the indexes of kept_ after a change of the lease.
-void Journal::index(const Lease& lease, State before) {
+void LeaseStore::update_indexes(const Lease& lease, LeaseState before) {
   if (has_gpus(lease.state)) {
-    with_gpus_.insert(lease.id);
+    ids_with_gpus_.insert(lease.id);
   } else {
-    with_gpus_.erase(lease.id);
+    ids_with_gpus_.erase(lease.id);
   }
-  if (lease.state == State::ended && before != State::ended) {
-    over_.add(person_(lease.uid), lease.id, lease.ended_wall.value_or(WallTime{}));
+  if (lease.state == LeaseState::ended && before != LeaseState::ended) {
+    ended_.add(quota_owner_(lease.uid), lease.id, lease.ended_wall.value_or(WallTime{}));
   }
 }
 
-void Journal::forget_jobs() {
+void LeaseStore::prune_ended_jobs() {
   std::set<std::string> jobs;
-  for (const auto& [id, lease] : kept_) {
-    if (lease.wish.binding == Binding::job && lease.state == State::ended) jobs.insert(id);
+  for (const auto& [id, lease] : committed_) {
+    if (lease.spec.binding == Binding::job && lease.state == LeaseState::ended) jobs.insert(id);
   }
-  over_.remove(jobs);
-  for (const std::string& id : jobs) forget(id);
+  ended_.remove(jobs);
+  for (const std::string& id : jobs) prune(id);
 }
 
-void Journal::forget(std::string id) {
-  decided_.erase(id);
-  kept_.erase(id);
-  next_.entry.forgotten.push_back(std::move(id));
-  touch();
+void LeaseStore::prune(std::string id) {
+  latest_.erase(id);
+  committed_.erase(id);
+  next_batch_.transaction.removed.push_back(std::move(id));
+  schedule_save();
 }
 
-void Journal::forget_old() {
-  const WallTime horizon =
-      loop_.wall() - std::chrono::duration_cast<std::chrono::milliseconds>(LeaseStorage::kKeptFor);
-  for (std::string& id : over_.take_old(horizon, kMostEnded)) forget(std::move(id));
+void LeaseStore::prune_ended() {
+  const WallTime horizon = loop_.wall() - std::chrono::duration_cast<std::chrono::milliseconds>(
+                                              LeaseStorage::kEndedRetention);
+  for (std::string& id : ended_.evict(horizon, kMaxEndedLeases)) prune(std::move(id));
 }
 
 }  // namespace gpuyard::lease

@@ -19,87 +19,87 @@
 
 namespace gpuyard::lease {
 
-class Journal {
+class LeaseStore {
  public:
-  using Done = std::function<void(const Result<void>&)>;
-  struct Listener {
-    std::function<void(const Lease& now, State before)> changed;  // on the disk, in order
+  using OnDone = std::function<void(const Result<void>&)>;
+  struct Callbacks {
+    std::function<void(const Lease& now, LeaseState before)> on_changed;  // on the disk, in order
     // Called when it is not known what the disk holds. Decisions since the last answer are void,
     // and load() tells what holds.
-    std::function<void(const Error&)> lost;
+    std::function<void(const Error&)> on_lost;
   };
 
   // `loop` and `archive` outlive it. `person` returns the user behind a uid.
-  Journal(Loop& loop, LeaseStorage& archive, std::function<std::uint32_t(std::uint32_t)> person,
-          Listener listener)
+  LeaseStore(Loop& loop, LeaseStorage& archive, std::function<std::uint32_t(std::uint32_t)> person,
+             Callbacks listener)
       : loop_(loop),
-        archive_(archive),
-        person_(std::move(person)),
-        listener_(std::move(listener)) {}
-  Journal(const Journal&) = delete;
-  Journal& operator=(const Journal&) = delete;
+        storage_(archive),
+        quota_owner_(std::move(person)),
+        callbacks_(std::move(listener)) {}
+  LeaseStore(const LeaseStore&) = delete;
+  LeaseStore& operator=(const LeaseStore&) = delete;
 
   // Forgets everything, and tells what the disk holds.
-  void load(std::function<void(Result<Kept>)> loaded);
+  void load(std::function<void(Result<SavedLeases>)> loaded);
   // Takes the leases that load() told.
-  void take(std::vector<Lease>);
+  void accept_loaded(std::vector<Lease>);
 
-  void put(const Lease&, std::string what, std::string by = {});
-  void put_silently(const Lease&);  // without a line in the journal
-  void counters(Ticket last_ticket, Fence last_fence);
-  void cordon(const Cordon&);
-  void cordon_silently(const Cordon&);
+  void stage(const Lease&, std::string what, std::string by = {});
+  void stage_without_event(const Lease&);  // without a line in the journal
+  void stage_counters(Ticket last_ticket, Fence last_fence);
+  void stage_cordon(const Cordon&);
+  void stage_cordon_without_event(const Cordon&);
   // Notes what was decided about a GPU.
-  void note(const DeviceId& gpu, std::string what, const std::string& by);
-  void uncordon(const DeviceId&, const std::string& by);
+  void stage_gpu_event(const DeviceId& gpu, std::string what, const std::string& by);
+  void stage_uncordon(const DeviceId&, const std::string& by);
   // Calls back when all entries so far are on the disk, or are lost; never inside the call.
-  void after(Done);
+  void when_committed(OnDone);
 
   // Leases as they are on the disk.
-  const std::map<std::string, Lease, std::less<>>& kept() const { return kept_; }
+  const std::map<std::string, Lease, std::less<>>& committed() const { return committed_; }
   // Returns the lease as it is decided, perhaps not kept yet.
-  const Lease* find(std::string_view id) const;
+  const Lease* find_latest(std::string_view id) const;
   // Returns the leases on the disk that have GPUs, held or draining.
-  std::vector<const Lease*> with_gpus() const;
+  std::vector<const Lease*> leases_with_gpus() const;
   // Returns messages about faults of the archive.
-  std::vector<std::string> notes() const { return archive_.notes(); }
+  std::vector<std::string> notes() const { return storage_.notes(); }
 
   // Forgets ended leases that are so old that asking again is a new claim.
-  void forget_old();
+  void prune_ended();
   // Forgets the ended leases of jobs.
-  void forget_jobs();
+  void prune_ended_jobs();
   // How many ended leases are known at most.
-  static constexpr std::size_t kMostEnded = shares::kOver;
+  static constexpr std::size_t kMaxEndedLeases = limits::kMaxEndedLeases;
 
  private:
   struct Batch {
-    LeaseTransaction entry;
-    std::map<std::string, std::size_t> place = {};  // of each lease in the entry
-    std::vector<Done> after = {};
+    LeaseTransaction transaction;
+    std::map<std::string, std::size_t> positions = {};  // of each lease in the entry
+    std::vector<OnDone> on_committed = {};
     bool empty() const;
   };
 
-  void touch();
-  void index(const Lease&, State before);
-  void forget(std::string id);
-  void tell_what_changed(const std::map<std::string, Lease, std::less<>>& before);
+  void schedule_save();
+  void update_indexes(const Lease&, LeaseState before);
+  void prune(std::string id);
+  void notify_changes(const std::map<std::string, Lease, std::less<>>& before);
   void save();
   void on_saved(const std::shared_ptr<Batch>&, const Result<void>&);
-  void lose(const Error&);
+  void discard_uncommitted(const Error&);
 
   Loop& loop_;
-  LeaseStorage& archive_;
-  const std::function<std::uint32_t(std::uint32_t)> person_;
-  Listener listener_;
-  std::map<std::string, Lease, std::less<>> decided_;
-  std::map<std::string, Lease, std::less<>> kept_;
-  std::set<std::string, std::less<>> with_gpus_;  // ids in kept_
-  Retention<WallTime> over_;                      // ended leases in kept_
-  Batch next_;
-  std::shared_ptr<Batch> under_way_;
-  bool due_ = false;
-  std::uint64_t life_ = 0;  // an answer to an earlier life is ignored
-  Lifetime here_;
+  LeaseStorage& storage_;
+  const std::function<std::uint32_t(std::uint32_t)> quota_owner_;
+  Callbacks callbacks_;
+  std::map<std::string, Lease, std::less<>> latest_;
+  std::map<std::string, Lease, std::less<>> committed_;
+  std::set<std::string, std::less<>> ids_with_gpus_;  // ids in kept_
+  Retention<WallTime> ended_;                         // ended leases in kept_
+  Batch next_batch_;
+  std::shared_ptr<Batch> batch_in_flight_;
+  bool save_scheduled_ = false;
+  std::uint64_t generation_ = 0;  // an answer to an earlier life is ignored
+  Lifetime lifetime_;
 };
 
 }  // namespace gpuyard::lease

@@ -19,70 +19,70 @@
 
 namespace gpuyard::lease {
 
-inline constexpr std::size_t kMostGpus = 256;
+inline constexpr std::size_t kMaxGpus = 256;
 
-using Slot = std::size_t;               // of a GPU, as long as the core knows it
-using GpuSet = std::bitset<kMostGpus>;  // of slots
-using Ticket = std::uint64_t;           // the order of arrival; names a claim while it lives
-using Fence = std::uint64_t;            // the order of grants; never used twice
+using Slot = std::size_t;              // of a GPU, as long as the core knows it
+using GpuSet = std::bitset<kMaxGpus>;  // of slots
+using Ticket = std::uint64_t;          // the order of arrival; names a claim while it lives
+using Fence = std::uint64_t;           // the order of grants; never used twice
 
 // Returns `from + by`, or the end of time where that would overflow.
-inline TimePoint later(TimePoint from, Duration by) {
+inline TimePoint saturating_add(TimePoint from, Duration by) {
   return by > TimePoint::max() - from ? TimePoint::max() : from + by;
 }
 
 // The known condition of a GPU now.
-struct Condition {
+struct GpuAvailability {
   bool in_service = true;                  // if not, it is not handed out: cordoned, lost, ...
-  bool squatted = false;                   // used outside any lease
+  bool in_unleased_use = false;            // used outside any lease
   std::optional<std::int64_t> free_bytes;  // empty: not known, which is never enough
   std::optional<std::int64_t> temperature_c;
 
-  friend bool operator==(const Condition&, const Condition&) = default;
+  friend bool operator==(const GpuAvailability&, const GpuAvailability&) = default;
 };
 
 struct Gpu {
   std::string key;                      // breaks ties, by its order
   std::optional<unsigned> clique = {};  // a set of GPUs that are all linked with each other
   std::optional<unsigned> numa_node = {};
-  Condition now = {};
+  GpuAvailability availability = {};
   bool known = true;  // if not, the slot is free
 
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
 // The terms that a claim asks for.
-struct Terms {
+struct GpuRequest {
   std::uint32_t owner = 0;  // a user
   unsigned count = 1;
-  GpuSet eligible;                       // GPUs that it could ever use
-  std::int64_t min_free_bytes = 0;       // on each
-  std::optional<Duration> longest = {};  // how long it says to hold its GPUs at most
+  GpuSet eligible;                             // GPUs that it could ever use
+  std::int64_t min_free_bytes = 0;             // on each
+  std::optional<Duration> max_hold_time = {};  // how long it says to hold its GPUs at most
 
-  friend bool operator==(const Terms&, const Terms&) = default;
+  friend bool operator==(const GpuRequest&, const GpuRequest&) = default;
 };
 
 struct Claim {
   enum class Stage : std::uint8_t { waiting, held, draining };
   Ticket ticket = 0;
-  Terms terms;
+  GpuRequest request;
   Stage stage = Stage::waiting;
   GpuSet gpus = {};
   Fence fence = 0;
-  TimePoint granted = {};
-  unsigned passed = 0;   // later claims that passed it by (c), up to kPasses
-  bool overdue = false;  // held longer than its owner said
-  bool late = false;     // drains, and was expected to be over by now
+  TimePoint granted_at = {};
+  unsigned overtakes = 0;  // later claims that passed it by (c), up to kPasses
+  bool overdue = false;    // held longer than its owner said
+  bool late = false;       // drains, and was expected to be over by now
 
   // Returns when the claim is over at the latest, if its owner keeps to what was said.
-  std::optional<TimePoint> ends() const;
+  std::optional<TimePoint> expected_end() const;
   friend bool operator==(const Claim&, const Claim&) = default;
 };
 
 struct Fairness {
   // No claim passes an earlier one that wants the same GPUs.
   bool strict = false;
-  unsigned most_gpus_of_owner = 0;  // at a time; 0: no limit
+  unsigned max_gpus_per_owner = 0;  // at a time; 0: no limit
   // A released claim drains: its GPUs are free only once its processes were seen gone
   // (Core::freed).
   bool drains = false;
@@ -94,14 +94,14 @@ struct Fairness {
 struct Effects {
   std::vector<Ticket> granted;  // in this order
   std::vector<Ticket> overdue;
-  std::vector<Ticket> passed;  // their count has changed
+  std::vector<Ticket> overtaken;  // their count has changed
 
-  bool empty() const { return granted.empty() && overdue.empty() && passed.empty(); }
+  bool empty() const { return granted.empty() && overdue.empty() && overtaken.empty(); }
   friend bool operator==(const Effects&, const Effects&) = default;
 };
 
 // Why a claim waits.
-enum class Hindrance : std::uint8_t {
+enum class WaitReason : std::uint8_t {
   busy,            // other claims have the GPUs
   behind_earlier,  // free GPUs are kept for an earlier claim
   quota,           // its owner has as many GPUs as a user may have
@@ -110,16 +110,16 @@ enum class Hindrance : std::uint8_t {
   memory,          // too little memory is free
   not_open,        // nothing is granted now
 };
-BOOST_DESCRIBE_ENUM(Hindrance, busy, behind_earlier, quota, out_of_service, squatted, memory,
+BOOST_DESCRIBE_ENUM(WaitReason, busy, behind_earlier, quota, out_of_service, squatted, memory,
                     not_open)
 
-struct Outlook {
+struct QueuePosition {
   Ticket ticket = 0;
   std::size_t position = 0;  // 1 is next, among claims that want the same GPUs
-  Hindrance why = Hindrance::busy;
-  std::optional<TimePoint> expected = {};  // if every holder keeps to what was said
+  WaitReason reason = WaitReason::busy;
+  std::optional<TimePoint> expected_start = {};  // if every holder keeps to what was said
 
-  friend bool operator==(const Outlook&, const Outlook&) = default;
+  friend bool operator==(const QueuePosition&, const QueuePosition&) = default;
 };
 
 // A claim gets all its GPUs at once or none. Claims are served in the order in which they came. A
@@ -131,28 +131,28 @@ struct Outlook {
 // (c) that time is not known, the earlier one wants more than one GPU, and fewer than kPasses
 //     claims have passed it this way.
 // The rule protects the first waiting claim of each class. A class is a set of GPUs that a claim
-// could use and the memory it wants free. Only the first kMostHeadsOfOwner classes of an owner are
+// could use and the memory it wants free. Only the first kMaxHeadsPerOwner classes of an owner are
 // protected, so that nobody stops the others by wanting many things at once. Passing by (b) does
 // not make the earlier claim wait longer.
-class Core {
+class Scheduler {
  public:
-  static constexpr unsigned kPasses = 16;
+  static constexpr unsigned kMaxOvertakes = 16;
   // How long an owner's claims pass no other by (b) after one of them was held longer than said.
-  static constexpr Duration kTrustLost = std::chrono::hours(24);
+  static constexpr Duration kOverduePenalty = std::chrono::hours(24);
   // How many classes are protected side by side. GPUs that claims of further classes could use go
   // to no later claim.
-  static constexpr std::size_t kMostHeads = shares::kHeads;
-  static constexpr std::size_t kMostHeadsOfOwner = shares::kHeadsOfOwner;
+  static constexpr std::size_t kMaxHeads = limits::kMaxHeads;
+  static constexpr std::size_t kMaxHeadsPerOwner = limits::kMaxHeadsPerOwner;
 
-  explicit Core(Fairness fairness = {}) : fairness_(fairness) {}
+  explicit Scheduler(Fairness fairness = {}) : fairness_(fairness) {}
 
   // Adds a GPU. Errc::busy: no slot is left.
   Result<Slot> add(Gpu);
   // Removes a GPU that nobody holds. Claims that could use it wait for others. What follows for
   // other claims happens at the next event, as it does after try_claim(), adopt() and reach().
   void remove(Slot);
-  void locate(Slot, std::optional<unsigned> clique, std::optional<unsigned> numa_node);
-  Effects set(Slot, Condition, TimePoint now);
+  void set_topology(Slot, std::optional<unsigned> clique, std::optional<unsigned> numa_node);
+  Effects set_availability(Slot, GpuAvailability, TimePoint now);
 
   // Grants nothing until open(), while the core is made from what was kept.
   void close() { open_ = false; }
@@ -161,46 +161,46 @@ class Core {
   void restore(Claim);
   void restore_counters(Ticket last_ticket, Fence last_fence);
   // Takes over the mistrust of an owner whose overdue lease is no longer here.
-  void restore_mistrust(std::uint32_t owner, TimePoint until);
+  void restore_penalty(std::uint32_t owner, TimePoint until);
 
   // Errc::invalid: the claim can never be granted, and why.
-  Result<void> possible(const Terms&) const;
+  Result<void> check_satisfiable(const GpuRequest&) const;
   // Puts a claim in the queue, and perhaps grants its GPUs. `terms` must be possible().
-  Ticket claim(const Terms& terms, TimePoint now, Effects&);
+  Ticket claim(const GpuRequest& terms, TimePoint now, Effects&);
   // Returns the GPUs of which a claim that does not wait gets its own now: none if that is too few,
   // and so nothing. Such a claim passes no other by (b) or (c).
-  GpuSet available(const Terms&) const;
+  GpuSet available_gpus(const GpuRequest&) const;
   // Claims without waiting.
-  std::optional<Ticket> try_claim(const Terms& terms, TimePoint now);
+  std::optional<Ticket> try_claim(const GpuRequest& terms, TimePoint now);
   // Grants exactly these GPUs, in any condition and past all waiting claims, because a process uses
   // them already. Returns nothing if one of them is taken.
   std::optional<Ticket> adopt(std::uint32_t owner, const GpuSet& gpus, TimePoint now);
   // Sets anew what a waiting claim could use, because the GPUs have changed.
-  void reach(Ticket, const GpuSet& eligible);
+  void set_eligible(Ticket, const GpuSet& eligible);
   // Ends a waiting claim. Does nothing for any other.
   Effects cancel(Ticket, TimePoint now);
   // Ends a held claim: its GPUs are free, or drain.
   Effects release(Ticket, TimePoint now);
   // Ends a draining claim: its processes were seen gone.
-  Effects freed(Ticket, TimePoint now);
+  Effects finish_drain(Ticket, TimePoint now);
   // Lets time pass. The next change by time alone is due at next_due().
   Effects advance(TimePoint now);
   std::optional<TimePoint> next_due() const;
 
-  const std::map<Ticket, Claim>& waiting() const { return waiting_; }
-  const std::map<Ticket, Claim>& live() const { return live_; }  // held and draining
+  const std::map<Ticket, Claim>& waiting_claims() const { return waiting_; }
+  const std::map<Ticket, Claim>& live_claims() const { return live_; }  // held and draining
   const Claim* find(Ticket) const;
   const std::vector<Gpu>& gpus() const { return gpus_; }
-  GpuSet known() const { return known_; }
+  GpuSet known_gpus() const { return known_; }
   // Returns the claim that has the GPU.
   std::optional<Ticket> holder(Slot) const;
   Ticket last_ticket() const { return last_ticket_; }
   Fence last_fence() const { return last_fence_; }
   const Fairness& fairness() const { return fairness_; }
   // Returns the outlooks of the first `most` waiting claims, in order.
-  std::vector<Outlook> outlooks(TimePoint now, std::size_t most = SIZE_MAX) const;
+  std::vector<QueuePosition> queue_positions(TimePoint now, std::size_t most = SIZE_MAX) const;
 
-  friend bool operator==(const Core&, const Core&) = default;
+  friend bool operator==(const Scheduler&, const Scheduler&) = default;
 
  private:
   using Claims = std::map<Ticket, Claim>;
@@ -209,29 +209,29 @@ class Core {
   struct Forecast;  // what waiting claims may expect
 
   // The GPUs (scheduler.cpp).
-  GpuSet in_service() const;
+  GpuSet gpus_in_service() const;
   GpuSet open_gpus() const;
-  GpuSet usable(const Terms&, GpuSet of) const;
-  GpuSet attainable(const Terms&, const GpuSet& open, const GpuSet& in_service) const;
-  bool over_quota(const Terms&) const;
+  GpuSet usable_gpus(const GpuRequest&, GpuSet of) const;
+  GpuSet attainable_gpus(const GpuRequest&, const GpuSet& open, const GpuSet& in_service) const;
+  bool is_over_quota(const GpuRequest&) const;
   Claim& grant(Claims::node_type, const GpuSet& gpus, TimePoint now);
-  Ticket grant_new(const Terms&, const GpuSet& gpus, TimePoint now);
-  void let_go(Claims::iterator);
+  Ticket grant_new(const GpuRequest&, const GpuSet& gpus, TimePoint now);
+  void free_gpus(Claims::iterator);
   // The order (scheduler_backfill.cpp).
   void schedule(TimePoint now, Effects&);
-  bool serve_next(TimePoint now, Effects&);
-  GpuSet choose(const Claim&, const Round&) const;
-  bool may_begin(const Terms&, const GpuSet& open, const GpuSet& in_service) const;
-  void wait(Claim&, Round&) const;
-  static void note_passes(const GpuSet&, const Round&, Effects&);
-  bool may_pass(const Claim&, const Head&, TimePoint now) const;
-  bool shut(const Head&) const;
-  bool trusted(std::uint32_t owner, TimePoint now) const;
+  bool grant_next(TimePoint now, Effects&);
+  GpuSet choose_gpus(const Claim&, const Round&) const;
+  bool can_start(const GpuRequest&, const GpuSet& open, const GpuSet& in_service) const;
+  void add_head(Claim&, Round&) const;
+  static void record_overtakes(const GpuSet&, const Round&, Effects&);
+  bool can_overtake(const Claim&, const Head&, TimePoint now) const;
+  bool is_blocking_head(const Head&) const;
+  bool is_trusted(std::uint32_t owner, TimePoint now) const;
   std::optional<TimePoint> reservation(const Claim&, const GpuSet& usable_now) const;
   // The outlooks (scheduler_backfill.cpp).
-  Hindrance hindrance(const Claim&, const Forecast&) const;
+  WaitReason wait_reason(const Claim&, const Forecast&) const;
   std::vector<TimePoint> free_times(TimePoint now) const;
-  std::optional<TimePoint> begin_of(const Claim&, Forecast&) const;
+  std::optional<TimePoint> expected_start(const Claim&, Forecast&) const;
 
   Fairness fairness_;
   bool open_ = true;
@@ -240,20 +240,20 @@ class Core {
   GpuSet taken_;  // held or draining
   Claims waiting_;
   Claims live_;
-  bool unsettled_ = false;                         // the queue was not looked at since a change
-  std::map<std::uint32_t, unsigned> held_by_;      // number of GPUs, by owner
-  std::map<std::uint32_t, TimePoint> mistrusted_;  // by owner, until when
+  bool needs_scheduling_ = false;                    // the queue was not looked at since a change
+  std::map<std::uint32_t, unsigned> gpus_by_owner_;  // number of GPUs, by owner
+  std::map<std::uint32_t, TimePoint> penalized_until_;  // by owner, until when
   Ticket last_ticket_ = 0;
   Fence last_fence_ = 0;
 };
 
 // Returns `count` GPUs of `usable`, which has enough: whole cliques first, of one NUMA node, then
 // the coolest.
-GpuSet place(const std::vector<Gpu>&, const GpuSet& usable, unsigned count);
+GpuSet choose_placement(const std::vector<Gpu>&, const GpuSet& usable, unsigned count);
 
 // Calls visit(slot) for each slot of the set, in order.
 template <class Visit>
-void each_slot(const GpuSet& set, Visit&& visit) {
+void for_each_slot(const GpuSet& set, Visit&& visit) {
   for (Slot slot = set._Find_first(); slot < set.size(); slot = set._Find_next(slot)) visit(slot);
 }
 

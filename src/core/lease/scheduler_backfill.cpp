@@ -11,149 +11,154 @@
 
 namespace gpuyard::lease {
 
-struct Core::Head {
+struct Scheduler::Head {
   Claim* claim;
-  GpuSet reach;                       // free GPUs that it could use while it waits for more
-  std::optional<TimePoint> reserved;  // when it could begin, if all keep to what they said
+  GpuSet usable_gpus;                       // free GPUs that it could use while it waits for more
+  std::optional<TimePoint> reserved_start;  // when it could begin, if all keep to what they said
 };
 
-struct Core::Round {
+struct Scheduler::Round {
   TimePoint now;
   GpuSet open;  // free, and may be handed out
   GpuSet in_service;
-  GpuSet kept;  // kept for heads that no claim may pass
+  GpuSet reserved_gpus;  // kept for heads that no claim may pass
   std::vector<Head> heads;
-  GpuSet beyond;  // what classes beyond kMostHeads could use: no later claim gets it
+  GpuSet overflow_gpus;  // what classes beyond kMaxHeads could use: no later claim gets it
 };
 
-GpuSet Core::available(const Terms& terms) const {
-  if (!open_ || !possible(terms) || over_quota(terms)) return {};
+GpuSet Scheduler::available_gpus(const GpuRequest& terms) const {
+  if (!open_ || !check_satisfiable(terms) || is_over_quota(terms)) return {};
   const GpuSet free = open_gpus();
-  const GpuSet in_service_now = in_service();
-  GpuSet left = usable(terms, free);
+  const GpuSet in_service_now = gpus_in_service();
+  GpuSet left = usable_gpus(terms, free);
   for (const auto& [ticket, earlier] : waiting_) {
     if (left.count() < terms.count) return {};
-    if (may_begin(earlier.terms, free, in_service_now)) left &= ~usable(earlier.terms, free);
+    if (can_start(earlier.request, free, in_service_now))
+      left &= ~usable_gpus(earlier.request, free);
   }
   return left.count() < terms.count ? GpuSet{} : left;
 }
 
-std::optional<Ticket> Core::try_claim(const Terms& terms, TimePoint now) {
-  const GpuSet left = available(terms);
+std::optional<Ticket> Scheduler::try_claim(const GpuRequest& terms, TimePoint now) {
+  const GpuSet left = available_gpus(terms);
   if (left.none()) return std::nullopt;
-  return grant_new(terms, place(gpus_, left, terms.count), now);
+  return grant_new(terms, choose_placement(gpus_, left, terms.count), now);
 }
 
 // Each grant may change what others keep back, so the queue is looked at anew: an owner at the
 // quota keeps nothing, and a claim that passes another may make known when that one begins.
-void Core::schedule(TimePoint now, Effects& effects) {
+void Scheduler::schedule(TimePoint now, Effects& effects) {
   if (!open_) return;
-  unsettled_ = false;
-  while (!waiting_.empty() && serve_next(now, effects)) {
+  needs_scheduling_ = false;
+  while (!waiting_.empty() && grant_next(now, effects)) {
   }
 }
 
 // Grants GPUs to the first claim in the queue that may have some. Returns whether there was one.
-bool Core::serve_next(TimePoint now, Effects& effects) {
-  Round round{now, open_gpus(), in_service(), {}, {}, {}};
+bool Scheduler::grant_next(TimePoint now, Effects& effects) {
+  Round round{now, open_gpus(), gpus_in_service(), {}, {}, {}};
   for (auto here = waiting_.begin(); here != waiting_.end(); ++here) {
-    if ((round.open & ~round.kept).none()) return false;
+    if ((round.open & ~round.reserved_gpus).none()) return false;
     Claim& claim = here->second;
-    if (over_quota(claim.terms)) continue;
-    const GpuSet gpus = choose(claim, round);
+    if (is_over_quota(claim.request)) continue;
+    const GpuSet gpus = choose_gpus(claim, round);
     if (gpus.any()) {
-      note_passes(gpus, round, effects);
+      record_overtakes(gpus, round, effects);
       effects.granted.push_back(claim.ticket);
       grant(waiting_.extract(here), gpus, now);
       return true;
     }
-    wait(claim, round);
+    add_head(claim, round);
   }
   return false;
 }
 
 // Counts the pass for each head that waits with one of these GPUs, and is passed by (c).
-void Core::note_passes(const GpuSet& gpus, const Round& round, Effects& effects) {
+void Scheduler::record_overtakes(const GpuSet& gpus, const Round& round, Effects& effects) {
   for (const Head& head : round.heads) {
-    if (head.reserved || (head.reach & gpus).none()) continue;
-    ++head.claim->passed;
+    if (head.reserved_start || (head.usable_gpus & gpus).none()) continue;
+    ++head.claim->overtakes;
     const Ticket passed = head.claim->ticket;
-    if (std::ranges::find(effects.passed, passed) == effects.passed.end()) {
-      effects.passed.push_back(passed);
+    if (std::ranges::find(effects.overtaken, passed) == effects.overtaken.end()) {
+      effects.overtaken.push_back(passed);
     }
   }
 }
 
 // Returns the GPUs that the claim gets now; none if it has to wait. Prefers GPUs that no head waits
 // with.
-GpuSet Core::choose(const Claim& claim, const Round& round) const {
-  const GpuSet reach = usable(claim.terms, round.open) & ~round.beyond;
-  if (reach.count() < claim.terms.count) return {};
+GpuSet Scheduler::choose_gpus(const Claim& claim, const Round& round) const {
+  const GpuSet reach = usable_gpus(claim.request, round.open) & ~round.overflow_gpus;
+  if (reach.count() < claim.request.count) return {};
   GpuSet untouched = reach;
   GpuSet mine = reach;
   for (const Head& head : round.heads) {
-    untouched &= ~head.reach;
-    if (!may_pass(claim, head, round.now)) mine &= ~head.reach;
+    untouched &= ~head.usable_gpus;
+    if (!can_overtake(claim, head, round.now)) mine &= ~head.usable_gpus;
   }
-  const GpuSet& from = untouched.count() >= claim.terms.count ? untouched : mine;
-  return from.count() < claim.terms.count ? GpuSet{} : place(gpus_, from, claim.terms.count);
+  const GpuSet& from = untouched.count() >= claim.request.count ? untouched : mine;
+  return from.count() < claim.request.count ? GpuSet{}
+                                            : choose_placement(gpus_, from, claim.request.count);
 }
 
 // Whether the claim would have its GPUs if everything were released.
-bool Core::may_begin(const Terms& terms, const GpuSet& open, const GpuSet& in_service) const {
-  return !over_quota(terms) && attainable(terms, open, in_service).count() >= terms.count;
+bool Scheduler::can_start(const GpuRequest& terms, const GpuSet& open,
+                          const GpuSet& in_service) const {
+  return !is_over_quota(terms) && attainable_gpus(terms, open, in_service).count() >= terms.count;
 }
 
 // The claim keeps back what it could use, if it is the first of its class, could begin at all, and
 // its owner does not keep back enough already.
-void Core::wait(Claim& claim, Round& round) const {
-  const Terms& terms = claim.terms;
+void Scheduler::add_head(Claim& claim, Round& round) const {
+  const GpuRequest& terms = claim.request;
   std::size_t of_owner = 0;
   for (const Head& head : round.heads) {
-    const Terms& other = head.claim->terms;
+    const GpuRequest& other = head.claim->request;
     if (other.eligible == terms.eligible && other.min_free_bytes == terms.min_free_bytes) return;
     if (other.owner == terms.owner) ++of_owner;
   }
-  if (of_owner >= kMostHeadsOfOwner) return;
-  if (!may_begin(terms, round.open, round.in_service)) return;
-  const GpuSet reach = usable(terms, round.open);
-  if (round.heads.size() == kMostHeads) {
-    round.beyond |= reach;
-    round.kept |= reach;
+  if (of_owner >= kMaxHeadsPerOwner) return;
+  if (!can_start(terms, round.open, round.in_service)) return;
+  const GpuSet reach = usable_gpus(terms, round.open);
+  if (round.heads.size() == kMaxHeads) {
+    round.overflow_gpus |= reach;
+    round.reserved_gpus |= reach;
     return;
   }
   const bool enough = reach.count() >= terms.count;
   round.heads.push_back({&claim, reach, enough ? std::nullopt : reservation(claim, reach)});
-  if (shut(round.heads.back())) round.kept |= reach;
+  if (is_blocking_head(round.heads.back())) round.reserved_gpus |= reach;
 }
 
-bool Core::may_pass(const Claim& claim, const Head& head, TimePoint now) const {
-  if (shut(head)) return false;
-  if (!head.reserved) return true;
-  return claim.terms.longest && later(now, *claim.terms.longest) <= *head.reserved &&
-         trusted(claim.terms.owner, now);
+bool Scheduler::can_overtake(const Claim& claim, const Head& head, TimePoint now) const {
+  if (is_blocking_head(head)) return false;
+  if (!head.reserved_start) return true;
+  return claim.request.max_hold_time &&
+         saturating_add(now, *claim.request.max_hold_time) <= *head.reserved_start &&
+         is_trusted(claim.request.owner, now);
 }
 
 // Whether no claim at all may pass this one.
-bool Core::shut(const Head& head) const {
+bool Scheduler::is_blocking_head(const Head& head) const {
   if (fairness_.strict) return true;
-  return !head.reserved && (head.claim->terms.count == 1 || head.claim->passed >= kPasses);
+  return !head.reserved_start &&
+         (head.claim->request.count == 1 || head.claim->overtakes >= kMaxOvertakes);
 }
 
-bool Core::trusted(std::uint32_t owner, TimePoint now) const {
-  const auto found = mistrusted_.find(owner);
-  return found == mistrusted_.end() || found->second <= now;
+bool Scheduler::is_trusted(std::uint32_t owner, TimePoint now) const {
+  const auto found = penalized_until_.find(owner);
+  return found == penalized_until_.end() || found->second <= now;
 }
 
 // Returns when the claim could begin, if all holders who said how long they hold keep to it.
-std::optional<TimePoint> Core::reservation(const Claim& head, const GpuSet& usable_now) const {
-  const std::size_t missing = head.terms.count - usable_now.count();
+std::optional<TimePoint> Scheduler::reservation(const Claim& head, const GpuSet& usable_now) const {
+  const std::size_t missing = head.request.count - usable_now.count();
   std::vector<TimePoint> ends;
   for (const auto& [ticket, claim] : live_) {
-    const auto end = claim.ends();
+    const auto end = claim.expected_end();
     if (!end) continue;
-    each_slot(claim.gpus & head.terms.eligible, [&](Slot slot) {
-      if (gpus_[slot].now.in_service) ends.push_back(*end);
+    for_each_slot(claim.gpus & head.request.eligible, [&](Slot slot) {
+      if (gpus_[slot].availability.in_service) ends.push_back(*end);
     });
   }
   if (ends.size() < missing) return std::nullopt;
@@ -168,12 +173,12 @@ constexpr TimePoint kNever = TimePoint::max();
 
 }  // namespace
 
-struct Core::Forecast {
+struct Scheduler::Forecast {
   GpuSet open;
   GpuSet in_service;
   std::vector<TimePoint> free_at;  // when each GPU is free next
   // The number of earlier claims for each set of GPUs that they could use.
-  std::vector<std::pair<GpuSet, std::size_t>> before = {};
+  std::vector<std::pair<GpuSet, std::size_t>> earlier_claims = {};
   std::vector<Slot> soonest = {};
 
   std::size_t position(const GpuSet& eligible);
@@ -181,44 +186,44 @@ struct Core::Forecast {
 
 // Returns the place of a claim among those that want some of the same GPUs, and counts it for later
 // ones.
-std::size_t Core::Forecast::position(const GpuSet& eligible) {
+std::size_t Scheduler::Forecast::position(const GpuSet& eligible) {
   std::size_t place = 1;
   bool counted = false;
-  for (auto& [others, claims] : before) {
+  for (auto& [others, claims] : earlier_claims) {
     if ((others & eligible).any()) place += claims;
     if (others != eligible) continue;
     counted = true;
     ++claims;
   }
-  if (!counted) before.emplace_back(eligible, 1);
+  if (!counted) earlier_claims.emplace_back(eligible, 1);
   return place;
 }
 
-Hindrance Core::hindrance(const Claim& claim, const Forecast& forecast) const {
-  const Terms& terms = claim.terms;
-  if (!open_) return Hindrance::not_open;
-  if (over_quota(terms)) return Hindrance::quota;
+WaitReason Scheduler::wait_reason(const Claim& claim, const Forecast& forecast) const {
+  const GpuRequest& terms = claim.request;
+  if (!open_) return WaitReason::not_open;
+  if (is_over_quota(terms)) return WaitReason::quota;
   const GpuSet in_service = forecast.in_service & terms.eligible;
-  if (in_service.count() < terms.count) return Hindrance::out_of_service;
-  if (usable(terms, forecast.open).count() >= terms.count) return Hindrance::behind_earlier;
+  if (in_service.count() < terms.count) return WaitReason::out_of_service;
+  if (usable_gpus(terms, forecast.open).count() >= terms.count) return WaitReason::behind_earlier;
   const GpuSet open = forecast.open & terms.eligible;
-  if (open.count() >= terms.count) return Hindrance::memory;
+  if (open.count() >= terms.count) return WaitReason::memory;
   GpuSet squatted = in_service & ~taken_;
-  each_slot(squatted, [&](Slot slot) {
-    if (!gpus_[slot].now.squatted) squatted.reset(slot);
+  for_each_slot(squatted, [&](Slot slot) {
+    if (!gpus_[slot].availability.in_unleased_use) squatted.reset(slot);
   });
-  return (open | squatted).count() >= terms.count ? Hindrance::squatted : Hindrance::busy;
+  return (open | squatted).count() >= terms.count ? WaitReason::squatted : WaitReason::busy;
 }
 
 // Returns when each GPU is free, if all holders keep to what they said.
-std::vector<TimePoint> Core::free_times(TimePoint now) const {
+std::vector<TimePoint> Scheduler::free_times(TimePoint now) const {
   std::vector<TimePoint> free_at(gpus_.size(), kNever);
-  each_slot(open_gpus(), [&](Slot slot) { free_at[slot] = now; });
+  for_each_slot(open_gpus(), [&](Slot slot) { free_at[slot] = now; });
   for (const auto& [ticket, claim] : live_) {
-    const auto end = claim.ends();
+    const auto end = claim.expected_end();
     if (!end) continue;
-    each_slot(claim.gpus, [&](Slot slot) {
-      if (gpus_[slot].now.in_service) free_at[slot] = std::max(*end, now);
+    for_each_slot(claim.gpus, [&](Slot slot) {
+      if (gpus_[slot].availability.in_service) free_at[slot] = std::max(*end, now);
     });
   }
   return free_at;
@@ -226,32 +231,33 @@ std::vector<TimePoint> Core::free_times(TimePoint now) const {
 
 // Assumes that no claim passes another. The claim takes the GPUs that are free soonest, until it
 // ends; one that could not begin with everything released takes none.
-std::optional<TimePoint> Core::begin_of(const Claim& claim, Forecast& forecast) const {
-  const Terms& terms = claim.terms;
-  const GpuSet within = attainable(terms, forecast.open, forecast.in_service);
-  if (over_quota(terms) || within.count() < terms.count) return std::nullopt;
+std::optional<TimePoint> Scheduler::expected_start(const Claim& claim, Forecast& forecast) const {
+  const GpuRequest& terms = claim.request;
+  const GpuSet within = attainable_gpus(terms, forecast.open, forecast.in_service);
+  if (is_over_quota(terms) || within.count() < terms.count) return std::nullopt;
   std::vector<Slot>& soonest = forecast.soonest;
   soonest.clear();
-  each_slot(within, [&](Slot slot) { soonest.push_back(slot); });
+  for_each_slot(within, [&](Slot slot) { soonest.push_back(slot); });
   std::ranges::sort(soonest, {},
                     [&](Slot slot) { return std::pair(forecast.free_at[slot], slot); });
   soonest.resize(terms.count);
   const TimePoint begin = forecast.free_at[soonest.back()];
-  const TimePoint end = begin != kNever && terms.longest ? later(begin, *terms.longest) : kNever;
+  const TimePoint end =
+      begin != kNever && terms.max_hold_time ? saturating_add(begin, *terms.max_hold_time) : kNever;
   for (const Slot slot : soonest) forecast.free_at[slot] = end;
   return begin == kNever ? std::nullopt : std::optional(begin);
 }
 
-std::vector<Outlook> Core::outlooks(TimePoint now, std::size_t most) const {
-  Forecast forecast{open_gpus(), in_service(), free_times(now)};
-  std::vector<Outlook> all;
+std::vector<QueuePosition> Scheduler::queue_positions(TimePoint now, std::size_t most) const {
+  Forecast forecast{open_gpus(), gpus_in_service(), free_times(now)};
+  std::vector<QueuePosition> all;
   for (auto here = waiting_.begin(); here != waiting_.end() && all.size() < most; ++here) {
     const Claim& claim = here->second;
-    Outlook outlook;
+    QueuePosition outlook;
     outlook.ticket = claim.ticket;
-    outlook.position = forecast.position(claim.terms.eligible);
-    outlook.why = hindrance(claim, forecast);
-    outlook.expected = begin_of(claim, forecast);
+    outlook.position = forecast.position(claim.request.eligible);
+    outlook.reason = wait_reason(claim, forecast);
+    outlook.expected_start = expected_start(claim, forecast);
     all.push_back(outlook);
   }
   return all;
@@ -270,13 +276,13 @@ std::optional<unsigned> group(const Gpu& gpu, Nearness nearness) {
 }
 
 auto heat(const Gpu& gpu) {
-  return std::tuple(gpu.now.temperature_c.value_or(INT64_MAX), std::string_view(gpu.key));
+  return std::tuple(gpu.availability.temperature_c.value_or(INT64_MAX), std::string_view(gpu.key));
 }
 
 Slot coolest(const Gpus& gpus, const GpuSet& set) {
   Slot best = set._Find_first();
   auto lowest = heat(gpus[best]);
-  each_slot(set, [&](Slot slot) {
+  for_each_slot(set, [&](Slot slot) {
     const auto its = heat(gpus[slot]);
     if (its >= lowest) return;
     lowest = its;
@@ -288,9 +294,9 @@ Slot coolest(const Gpus& gpus, const GpuSet& set) {
 // Visits groups of near GPUs, one after the other. A GPU whose group is not known is alone, if the
 // group of another is known. If none is known, all GPUs are one group.
 template <class Visit>
-void each_part(const Gpus& gpus, GpuSet rest, Nearness nearness, Visit&& visit) {
+void for_each_part(const Gpus& gpus, GpuSet rest, Nearness nearness, Visit&& visit) {
   bool any_known = false;
-  each_slot(rest, [&](Slot slot) { any_known = any_known || group(gpus[slot], nearness); });
+  for_each_slot(rest, [&](Slot slot) { any_known = any_known || group(gpus[slot], nearness); });
   if (!any_known) return visit(rest);
   while (rest.any()) {
     const Slot first = rest._Find_first();
@@ -298,7 +304,7 @@ void each_part(const Gpus& gpus, GpuSet rest, Nearness nearness, Visit&& visit) 
     GpuSet part;
     part.set(first);
     if (name) {
-      each_slot(rest, [&](Slot slot) { part.set(slot, group(gpus[slot], nearness) == name); });
+      for_each_slot(rest, [&](Slot slot) { part.set(slot, group(gpus[slot], nearness) == name); });
     }
     rest &= ~part;
     visit(part);
@@ -315,7 +321,7 @@ GpuSet best_part(const Gpus& gpus, const GpuSet& usable, std::size_t count, Near
   };
   GpuSet best;
   std::optional<decltype(rank(best))> lowest;
-  each_part(gpus, usable, nearness, [&](const GpuSet& part) {
+  for_each_part(gpus, usable, nearness, [&](const GpuSet& part) {
     const auto its = rank(part);
     if (lowest && its >= *lowest) return;
     lowest = its;
@@ -324,7 +330,7 @@ GpuSet best_part(const Gpus& gpus, const GpuSet& usable, std::size_t count, Near
   return best;
 }
 
-GpuSet pick(const Gpus& gpus, GpuSet usable, std::size_t count, Nearness nearness) {
+GpuSet pick_gpus(const Gpus& gpus, GpuSet usable, std::size_t count, Nearness nearness) {
   GpuSet picked;
   while (usable.count() > count) {
     if (nearness == Nearness::heat) {
@@ -337,7 +343,7 @@ GpuSet pick(const Gpus& gpus, GpuSet usable, std::size_t count, Nearness nearnes
     const GpuSet best = best_part(gpus, usable, count, nearness);
     if (best.count() >= count) {
       const Nearness below = nearness == Nearness::clique ? Nearness::numa_node : Nearness::heat;
-      return picked | pick(gpus, best, count, below);
+      return picked | pick_gpus(gpus, best, count, below);
     }
     picked |= best;
     usable &= ~best;
@@ -348,8 +354,8 @@ GpuSet pick(const Gpus& gpus, GpuSet usable, std::size_t count, Nearness nearnes
 
 }  // namespace
 
-GpuSet place(const Gpus& gpus, const GpuSet& usable, unsigned count) {
-  return pick(gpus, usable, count, Nearness::clique);
+GpuSet choose_placement(const Gpus& gpus, const GpuSet& usable, unsigned count) {
+  return pick_gpus(gpus, usable, count, Nearness::clique);
 }
 
 }  // namespace gpuyard::lease

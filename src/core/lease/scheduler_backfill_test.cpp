@@ -4,13 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "core/lease/scheduler.h"
-#include "core/lease/scheduler_for_tests.h"
+#include "core/lease/scheduler_fixture_for_tests.h"
 
 namespace gpuyard::lease {
 namespace {
 
-TEST(Outlook, PositionCountsClaimsSharingEligibleGpus) {
-  Desk desk(3);
+TEST(QueuePosition, PositionCountsClaimsSharingEligibleGpus) {
+  SchedulerFixture desk(3);
   desk.claim(3);
   const Ticket first = desk.claim(desk.only(slots({0, 1})));
   const Ticket other = desk.claim(desk.only(slots({2})));
@@ -22,104 +22,104 @@ TEST(Outlook, PositionCountsClaimsSharingEligibleGpus) {
   EXPECT_EQ(desk.outlook(last).position, 4U);
 }
 
-TEST(Outlook, ResultIsLimitedToRequestedCount) {
-  Desk desk(1);
+TEST(QueuePosition, ResultIsLimitedToRequestedCount) {
+  SchedulerFixture desk(1);
   for (int i = 0; i < 4; ++i) desk.claim(1);
-  EXPECT_EQ(desk.core.outlooks(desk.now, 2).size(), 2U);
+  EXPECT_EQ(desk.core.queue_positions(desk.now, 2).size(), 2U);
 }
 
-TEST(Outlook, OthersHaveTheGpus) {
-  Desk desk(1);
+TEST(QueuePosition, OthersHaveTheGpus) {
+  SchedulerFixture desk(1);
   desk.claim(1);
-  EXPECT_EQ(desk.outlook(desk.claim(1)).why, Hindrance::busy);
+  EXPECT_EQ(desk.outlook(desk.claim(1)).reason, WaitReason::busy);
 }
 
-TEST(Outlook, GpuReservedForHeadGivesReasonBehindEarlier) {
-  Desk desk(2, {.strict = true});
+TEST(QueuePosition, GpuReservedForHeadGivesReasonBehindEarlier) {
+  SchedulerFixture desk(2, {.strict = true});
   desk.claim(1);
   const Ticket head = desk.claim(2);
   const Ticket behind = desk.claim(1);
-  EXPECT_EQ(desk.outlook(head).why, Hindrance::busy);
-  EXPECT_EQ(desk.outlook(behind).why, Hindrance::behind_earlier);
+  EXPECT_EQ(desk.outlook(head).reason, WaitReason::busy);
+  EXPECT_EQ(desk.outlook(behind).reason, WaitReason::behind_earlier);
 }
 
-TEST(Outlook, ItsOwnerHasAsManyAsOneMayHave) {
-  Desk desk(4, {.most_gpus_of_owner = 1});
+TEST(QueuePosition, ItsOwnerHasAsManyAsOneMayHave) {
+  SchedulerFixture desk(4, {.max_gpus_per_owner = 1});
   desk.claim(1);
   const Ticket waits = desk.claim(1);
-  EXPECT_EQ(desk.outlook(waits).why, Hindrance::quota);
-  EXPECT_EQ(desk.outlook(waits).expected, std::nullopt) << "three are free, which is no help";
+  EXPECT_EQ(desk.outlook(waits).reason, WaitReason::quota);
+  EXPECT_EQ(desk.outlook(waits).expected_start, std::nullopt) << "three are free, which is no help";
 }
 
-TEST(Outlook, TooFewAreInService) {
-  Desk desk(2);
+TEST(QueuePosition, TooFewAreInService) {
+  SchedulerFixture desk(2);
   desk.in_service(0, false);
-  EXPECT_EQ(desk.outlook(desk.claim(2)).why, Hindrance::out_of_service);
+  EXPECT_EQ(desk.outlook(desk.claim(2)).reason, WaitReason::out_of_service);
 }
 
-TEST(Outlook, UnleasedProcessGivesSquattedReasonWithoutExpectedStart) {
-  Desk desk(2);
+TEST(QueuePosition, UnleasedProcessGivesSquattedReasonWithoutExpectedStart) {
+  SchedulerFixture desk(2);
   desk.squatted(0, true);
   const Ticket waits = desk.claim(2);
-  EXPECT_EQ(desk.outlook(waits).why, Hindrance::squatted);
-  EXPECT_EQ(desk.outlook(waits).expected, std::nullopt);
+  EXPECT_EQ(desk.outlook(waits).reason, WaitReason::squatted);
+  EXPECT_EQ(desk.outlook(waits).expected_start, std::nullopt);
 }
 
-TEST(Outlook, TooLittleMemoryIsFree) {
-  Desk desk(1);
+TEST(QueuePosition, TooLittleMemoryIsFree) {
+  SchedulerFixture desk(1);
   desk.free_bytes(0, 1);
-  Terms large = desk.want(1);
+  GpuRequest large = desk.want(1);
   large.min_free_bytes = 2;
   const Ticket waits = desk.claim(large);
-  EXPECT_EQ(desk.outlook(waits).why, Hindrance::memory);
-  EXPECT_EQ(desk.outlook(waits).expected, std::nullopt);
+  EXPECT_EQ(desk.outlook(waits).reason, WaitReason::memory);
+  EXPECT_EQ(desk.outlook(waits).expected_start, std::nullopt);
 }
 
-TEST(Outlook, ClosedSchedulerGivesReasonNotOpen) {
-  Desk desk(1);
+TEST(QueuePosition, ClosedSchedulerGivesReasonNotOpen) {
+  SchedulerFixture desk(1);
   desk.core.close();
-  EXPECT_EQ(desk.outlook(desk.claim(1)).why, Hindrance::not_open);
+  EXPECT_EQ(desk.outlook(desk.claim(1)).reason, WaitReason::not_open);
 }
 
-TEST(Outlook, ExpectedStartFollowsDeclaredHoldTimes) {
-  Desk desk(2);
+TEST(QueuePosition, ExpectedStartFollowsDeclaredHoldTimes) {
+  SchedulerFixture desk(2);
   desk.claim(1, 10 * kMinute);
   desk.claim(1, 30 * kMinute);
   const Ticket one = desk.claim(1, 5 * kMinute);
   const Ticket two = desk.claim(2);
   const Ticket three = desk.claim(1);
-  EXPECT_EQ(desk.outlook(one).expected, TimePoint{} + 10 * kMinute);
-  EXPECT_EQ(desk.outlook(two).expected, TimePoint{} + 30 * kMinute);
-  EXPECT_EQ(desk.outlook(three).expected, std::nullopt) << "the one before does not say";
+  EXPECT_EQ(desk.outlook(one).expected_start, TimePoint{} + 10 * kMinute);
+  EXPECT_EQ(desk.outlook(two).expected_start, TimePoint{} + 30 * kMinute);
+  EXPECT_EQ(desk.outlook(three).expected_start, std::nullopt) << "the one before does not say";
 }
 
-TEST(Outlook, OverdueOrUndeclaredHoldTimeLeavesStartUnknown) {
-  Desk desk(1);
+TEST(QueuePosition, OverdueOrUndeclaredHoldTimeLeavesStartUnknown) {
+  SchedulerFixture desk(1);
   const Ticket holder = desk.claim(1, kMinute);
   const Ticket waits = desk.claim(1);
-  EXPECT_TRUE(desk.outlook(waits).expected);
+  EXPECT_TRUE(desk.outlook(waits).expected_start);
   desk.pass(kMinute);
-  EXPECT_EQ(desk.outlook(waits).expected, std::nullopt);
+  EXPECT_EQ(desk.outlook(waits).expected_start, std::nullopt);
   desk.release(holder);
-  EXPECT_EQ(desk.outlook(desk.claim(1)).expected, std::nullopt);
+  EXPECT_EQ(desk.outlook(desk.claim(1)).expected_start, std::nullopt);
 }
 
-TEST(Outlook, DrainKeepsExpectedStartUntilHoldTimeEnds) {
-  Desk desk(1, {.drains = true});
+TEST(QueuePosition, DrainKeepsExpectedStartUntilHoldTimeEnds) {
+  SchedulerFixture desk(1, {.drains = true});
   desk.release(desk.claim(1, kMinute));
   const Ticket waits = desk.claim(1);
-  EXPECT_EQ(desk.outlook(waits).expected, TimePoint{} + kMinute);
+  EXPECT_EQ(desk.outlook(waits).expected_start, TimePoint{} + kMinute);
   EXPECT_TRUE(desk.pass(kMinute).overdue.empty()) << "he let go in time";
-  EXPECT_EQ(desk.outlook(waits).expected, std::nullopt);
+  EXPECT_EQ(desk.outlook(waits).expected_start, std::nullopt);
 }
 
-TEST(Outlook, UnstartableClaimDoesNotDelayExpectedStart) {
-  Desk desk(2);
+TEST(QueuePosition, UnstartableClaimDoesNotDelayExpectedStart) {
+  SchedulerFixture desk(2);
   desk.in_service(1, false);
   desk.claim(1, kMinute);
   desk.claim(2);
   const Ticket behind = desk.claim(1);
-  EXPECT_EQ(desk.outlook(behind).expected, TimePoint{} + kMinute);
+  EXPECT_EQ(desk.outlook(behind).expected_start, TimePoint{} + kMinute);
 }
 
 }  // namespace
@@ -139,7 +139,7 @@ std::vector<Gpu> node(const std::vector<Where>& places) {
     Gpu gpu = gpu_named("GPU-" + std::to_string(gpus.size()));
     gpu.clique = where.clique;
     gpu.numa_node = where.numa_node;
-    gpu.now.temperature_c = where.temperature_c;
+    gpu.availability.temperature_c = where.temperature_c;
     gpus.push_back(gpu);
   }
   return gpus;
@@ -151,66 +151,66 @@ GpuSet all(const std::vector<Gpu>& gpus) {
   return set;
 }
 
-TEST(Place, TheCoolestComeFirst) {
+TEST(Placement, TheCoolestComeFirst) {
   const auto gpus = node({{{}, {}, 60}, {{}, {}, 40}, {{}, {}, 50}});
-  EXPECT_EQ(place(gpus, all(gpus), 1), slots({1}));
-  EXPECT_EQ(place(gpus, all(gpus), 2), slots({1, 2}));
+  EXPECT_EQ(choose_placement(gpus, all(gpus), 1), slots({1}));
+  EXPECT_EQ(choose_placement(gpus, all(gpus), 2), slots({1, 2}));
 }
 
-TEST(Place, UnknownTemperatureComesLast) {
+TEST(Placement, UnknownTemperatureComesLast) {
   const auto gpus = node({{}, {{}, {}, 90}});
-  EXPECT_EQ(place(gpus, all(gpus), 1), slots({1}));
+  EXPECT_EQ(choose_placement(gpus, all(gpus), 1), slots({1}));
 }
 
-TEST(Place, AmongEqualsTheKeyDecidesNotTheSlot) {
+TEST(Placement, AmongEqualsTheKeyDecidesNotTheSlot) {
   auto gpus = node({{}, {}, {}});
   std::swap(gpus[0].key, gpus[2].key);
-  EXPECT_EQ(place(gpus, all(gpus), 1), slots({2}));
+  EXPECT_EQ(choose_placement(gpus, all(gpus), 1), slots({2}));
 }
 
-TEST(Place, AWholeCliqueIsTakenRatherThanPartsOfTwo) {
+TEST(Placement, AWholeCliqueIsTakenRatherThanPartsOfTwo) {
   const auto gpus = node({{0, {}, 30}, {1, {}, 60}, {1, {}, 60}, {0, {}, 60}});
-  EXPECT_EQ(place(gpus, all(gpus) & ~slots({3}), 2), slots({1, 2}));
+  EXPECT_EQ(choose_placement(gpus, all(gpus) & ~slots({3}), 2), slots({1, 2}));
 }
 
-TEST(Place, TheSmallestCliqueThatIsEnoughLeavesLargerOnesWhole) {
+TEST(Placement, TheSmallestCliqueThatIsEnoughLeavesLargerOnesWhole) {
   const auto gpus = node({{0}, {0}, {0}, {0}, {1}, {1}});
-  EXPECT_EQ(place(gpus, all(gpus), 2), slots({4, 5}));
-  EXPECT_EQ(place(gpus, all(gpus), 1), slots({4}));
-  EXPECT_EQ(place(gpus, all(gpus), 3), slots({0, 1, 2}));
+  EXPECT_EQ(choose_placement(gpus, all(gpus), 2), slots({4, 5}));
+  EXPECT_EQ(choose_placement(gpus, all(gpus), 1), slots({4}));
+  EXPECT_EQ(choose_placement(gpus, all(gpus), 3), slots({0, 1, 2}));
 }
 
-TEST(Place, WhereNoCliqueIsEnoughTheLargestIsTakenWhole) {
+TEST(Placement, WhereNoCliqueIsEnoughTheLargestIsTakenWhole) {
   const auto gpus = node({{0}, {0}, {1}, {1}, {1}, {2}});
-  EXPECT_EQ(place(gpus, all(gpus), 4), slots({2, 3, 4, 5}));
+  EXPECT_EQ(choose_placement(gpus, all(gpus), 4), slots({2, 3, 4, 5}));
 }
 
-TEST(Place, WithinACliqueOneNumaNodeIsPreferred) {
+TEST(Placement, WithinACliqueOneNumaNodeIsPreferred) {
   const auto gpus = node({{0, 0}, {0, 1}, {0, 1}, {0, 0, 20}});
-  EXPECT_EQ(place(gpus, all(gpus) & ~slots({0}), 2), slots({1, 2}));
+  EXPECT_EQ(choose_placement(gpus, all(gpus) & ~slots({0}), 2), slots({1, 2}));
 }
 
-TEST(Place, WithoutLinksOneNumaNodeIsPreferred) {
+TEST(Placement, WithoutLinksOneNumaNodeIsPreferred) {
   const auto gpus = node({{{}, 0, 20}, {{}, 1, 60}, {{}, 1, 60}});
-  EXPECT_EQ(place(gpus, all(gpus), 2), slots({1, 2}));
+  EXPECT_EQ(choose_placement(gpus, all(gpus), 2), slots({1, 2}));
 }
 
-TEST(Place, GpusWithUnknownTopologyFormSeparateGroups) {
+TEST(Placement, GpusWithUnknownTopologyFormSeparateGroups) {
   const auto gpus = node({{{}}, {{}}, {0}, {0}});
-  EXPECT_EQ(place(gpus, all(gpus), 2), slots({2, 3}));
+  EXPECT_EQ(choose_placement(gpus, all(gpus), 2), slots({2, 3}));
 }
 
-TEST(Place, AllThatIsUsableIsTakenWhenAllIsWanted) {
+TEST(Placement, AllThatIsUsableIsTakenWhenAllIsWanted) {
   const auto gpus = node({{0}, {1}, {}});
-  EXPECT_EQ(place(gpus, all(gpus), 3), all(gpus));
+  EXPECT_EQ(choose_placement(gpus, all(gpus), 3), all(gpus));
 }
 
-TEST(Place, EveryUsableSetYieldsRequestedCount) {
+TEST(Placement, EveryUsableSetYieldsRequestedCount) {
   const auto gpus = node({{0, 0, 1}, {0, 1, 2}, {1, 1, {}}, {}, {1, {}, 4}, {{}, 0, 4}, {2, 2, 9}});
   for (unsigned bits = 1; bits < 1U << gpus.size(); ++bits) {
     const GpuSet usable(bits);
     for (unsigned count = 1; count <= usable.count(); ++count) {
-      const GpuSet placed = place(gpus, usable, count);
+      const GpuSet placed = choose_placement(gpus, usable, count);
       ASSERT_EQ(placed.count(), count) << bits;
       ASSERT_EQ(placed & ~usable, GpuSet()) << bits;
     }

@@ -23,12 +23,12 @@ struct Moment {
   std::map<Ticket, Claim> live;
   Mistrust mistrust;
 
-  Moment(const Core& core, TimePoint at, Mistrust distrusted)
+  Moment(const Scheduler& core, TimePoint at, Mistrust distrusted)
       : fairness(core.fairness()),
         now(at),
         gpus(core.gpus()),
-        waiting(core.waiting()),
-        live(core.live()),
+        waiting(core.waiting_claims()),
+        live(core.live_claims()),
         mistrust(std::move(distrusted)) {}
 
   const Claim* holder(Slot slot) const {
@@ -37,48 +37,48 @@ struct Moment {
     }
     return nullptr;
   }
-  bool fits(const Terms& terms, Slot slot) const {
+  bool fits(const GpuRequest& terms, Slot slot) const {
     const Gpu& gpu = gpus[slot];
-    return gpu.known && gpu.now.in_service && terms.eligible[slot];
+    return gpu.known && gpu.availability.in_service && terms.eligible[slot];
   }
-  bool usable_now(const Terms& terms, Slot slot) const {
-    const Condition& now_ = gpus[slot].now;
-    return fits(terms, slot) && holder(slot) == nullptr && !now_.squatted &&
+  bool usable_now(const GpuRequest& terms, Slot slot) const {
+    const GpuAvailability& now_ = gpus[slot].availability;
+    return fits(terms, slot) && holder(slot) == nullptr && !now_.in_unleased_use &&
            (terms.min_free_bytes == 0 ||
             (now_.free_bytes && *now_.free_bytes >= terms.min_free_bytes));
   }
-  GpuSet usable(const Terms& terms) const {
+  GpuSet usable(const GpuRequest& terms) const {
     GpuSet set;
     for (Slot slot = 0; slot < gpus.size(); ++slot) set.set(slot, usable_now(terms, slot));
     return set;
   }
-  bool could_begin_if_all_let_go(const Terms& terms) const {
+  bool could_begin_if_all_let_go(const GpuRequest& terms) const {
     unsigned most = 0;
     for (Slot slot = 0; slot < gpus.size(); ++slot) {
       if (usable_now(terms, slot) || (fits(terms, slot) && holder(slot) != nullptr)) ++most;
     }
     return most >= terms.count;
   }
-  bool too_much_for_owner(const Terms& terms) const {
+  bool too_much_for_owner(const GpuRequest& terms) const {
     unsigned has = terms.count;
     for (const auto& [ticket, claim] : live) {
-      if (claim.terms.owner == terms.owner) has += static_cast<unsigned>(claim.gpus.count());
+      if (claim.request.owner == terms.owner) has += static_cast<unsigned>(claim.gpus.count());
     }
-    return fairness.most_gpus_of_owner > 0 && has > fairness.most_gpus_of_owner;
+    return fairness.max_gpus_per_owner > 0 && has > fairness.max_gpus_per_owner;
   }
   bool keeps_back(const Claim& claim) const {
-    return !too_much_for_owner(claim.terms) && could_begin_if_all_let_go(claim.terms);
+    return !too_much_for_owner(claim.request) && could_begin_if_all_let_go(claim.request);
   }
 
   // Returns how many GPUs the claim could have at a time, if all keep to what they said.
-  unsigned usable_at(const Terms& terms, TimePoint time) const {
+  unsigned usable_at(const GpuRequest& terms, TimePoint time) const {
     unsigned count = 0;
     for (Slot slot = 0; slot < gpus.size(); ++slot) {
       const Claim* by = holder(slot);
       if (by == nullptr) {
         count += usable_now(terms, slot) ? 1 : 0;
-      } else if (by->terms.longest && !by->overdue && !by->late) {
-        count += fits(terms, slot) && by->granted + *by->terms.longest <= time ? 1 : 0;
+      } else if (by->request.max_hold_time && !by->overdue && !by->late) {
+        count += fits(terms, slot) && by->granted_at + *by->request.max_hold_time <= time ? 1 : 0;
       }
     }
     return count;
@@ -86,12 +86,12 @@ struct Moment {
   // Returns nothing if the time is not known, or if the claim could begin now and others keep it
   // back.
   std::optional<TimePoint> begins(const Claim& claim) const {
-    if (usable(claim.terms).count() >= claim.terms.count) return std::nullopt;
+    if (usable(claim.request).count() >= claim.request.count) return std::nullopt;
     std::optional<TimePoint> soonest;
     for (const auto& [ticket, other] : live) {
-      if (!other.terms.longest) continue;
-      const TimePoint end = other.granted + *other.terms.longest;
-      if (usable_at(claim.terms, end) < claim.terms.count) continue;
+      if (!other.request.max_hold_time) continue;
+      const TimePoint end = other.granted_at + *other.request.max_hold_time;
+      if (usable_at(claim.request, end) < claim.request.count) continue;
       soonest = std::min(soonest.value_or(end), end);
     }
     return soonest;
@@ -102,12 +102,12 @@ struct Moment {
     if (fairness.strict) return Pass::no;
     const auto begin = begins(early);
     if (begin) {
-      const auto doubt = mistrust.find(late.terms.owner);
+      const auto doubt = mistrust.find(late.request.owner);
       const bool trusted = doubt == mistrust.end() || doubt->second <= now;
-      const bool done = late.terms.longest && now + *late.terms.longest <= *begin;
+      const bool done = late.request.max_hold_time && now + *late.request.max_hold_time <= *begin;
       return trusted && done ? Pass::by_time : Pass::no;
     }
-    const bool patient = early.terms.count > 1 && early.passed < 16;
+    const bool patient = early.request.count > 1 && early.overtakes < 16;
     return patient ? Pass::by_patience : Pass::no;
   }
 
@@ -117,13 +117,13 @@ struct Moment {
     std::vector<Ticket> firsts;
     for (const auto& [earlier, claim] : waiting) {
       if (earlier >= ticket || !keeps_back(claim)) continue;
-      const Terms& terms = claim.terms;
+      const GpuRequest& terms = claim.request;
       const bool first = std::ranges::none_of(firsts, [&](Ticket other) {
-        const Terms& others = waiting.at(other).terms;
+        const GpuRequest& others = waiting.at(other).request;
         return others.eligible == terms.eligible && others.min_free_bytes == terms.min_free_bytes;
       });
       const auto of_owner = std::ranges::count_if(
-          firsts, [&](Ticket other) { return waiting.at(other).terms.owner == terms.owner; });
+          firsts, [&](Ticket other) { return waiting.at(other).request.owner == terms.owner; });
       if (first && of_owner < 8) firsts.push_back(earlier);
     }
     return firsts;
@@ -133,15 +133,15 @@ struct Moment {
   std::string grant(Ticket ticket, const Claim& granted) {
     const Claim late = waiting.at(ticket);
     const GpuSet& gpus_of = granted.gpus;
-    if (gpus_of.count() != late.terms.count) return "not all it wanted, or more";
-    if ((gpus_of & ~usable(late.terms)).any()) return "a GPU that it could not use";
-    if (too_much_for_owner(late.terms)) return "more than one user may have";
+    if (gpus_of.count() != late.request.count) return "not all it wanted, or more";
+    if ((gpus_of & ~usable(late.request)).any()) return "a GPU that it could not use";
+    if (too_much_for_owner(late.request)) return "more than one user may have";
     for (const Ticket earlier : firsts_before(ticket)) {
       Claim& early = waiting.at(earlier);
-      if ((usable(early.terms) & gpus_of).none()) continue;
+      if ((usable(early.request) & gpus_of).none()) continue;
       const Pass pass = may_pass(late, early);
       if (pass == Pass::no) return "passed " + std::to_string(earlier);
-      if (pass == Pass::by_patience) ++early.passed;
+      if (pass == Pass::by_patience) ++early.overtakes;
     }
     waiting.erase(ticket);
     live[ticket] = granted;
@@ -151,22 +151,22 @@ struct Moment {
   // Returns a waiting claim that may have GPUs now.
   std::optional<Ticket> forgotten() const {
     for (const auto& [ticket, claim] : waiting) {
-      if (too_much_for_owner(claim.terms)) continue;
-      GpuSet left = usable(claim.terms);
+      if (too_much_for_owner(claim.request)) continue;
+      GpuSet left = usable(claim.request);
       for (const Ticket earlier : firsts_before(ticket)) {
         const Claim& early = waiting.at(earlier);
-        if (may_pass(claim, early) == Pass::no) left &= ~usable(early.terms);
+        if (may_pass(claim, early) == Pass::no) left &= ~usable(early.request);
       }
-      if (left.count() >= claim.terms.count) return ticket;
+      if (left.count() >= claim.request.count) return ticket;
     }
     return std::nullopt;
   }
 
   // Returns the GPUs that a claim without waiting may take.
-  GpuSet left_by_all_who_wait(const Terms& terms) const {
+  GpuSet left_by_all_who_wait(const GpuRequest& terms) const {
     GpuSet left = usable(terms);
     for (const auto& [ticket, claim] : waiting) {
-      if (keeps_back(claim)) left &= ~usable(claim.terms);
+      if (keeps_back(claim)) left &= ~usable(claim.request);
     }
     return left;
   }

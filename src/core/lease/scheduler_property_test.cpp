@@ -12,7 +12,7 @@
 #include <rapidcheck/state.h>
 
 #include "core/lease/scheduler.h"
-#include "core/lease/scheduler_for_tests.h"
+#include "core/lease/scheduler_fixture_for_tests.h"
 #include "core/lease/scheduler_judge_for_tests.h"
 
 namespace gpuyard::lease {
@@ -29,18 +29,18 @@ class Node {
   // Checks the effects of any event but a grant.
   void check(const Effects& effects) {
     for (const Ticket ticket : effects.overdue) {
-      mistrust_[core.find(ticket)->terms.owner] = now + Core::kTrustLost;
+      mistrust_[core.find(ticket)->request.owner] = now + Scheduler::kOverduePenalty;
     }
     replay(effects);
     hold_apart();
-    RC_ASSERT(tickets(core.waiting()) == waiting_);
-    RC_ASSERT(tickets(core.live()) == live_);
+    RC_ASSERT(tickets(core.waiting_claims()) == waiting_);
+    RC_ASSERT(tickets(core.live_claims()) == live_);
     const auto forgotten = Moment(core, now, mistrust_).forgotten();
     if (forgotten) RC_FAIL("nobody served " + std::to_string(*forgotten));
   }
 
-  void claim(const Terms& terms) {
-    if (!core.possible(terms)) return;
+  void claim(const GpuRequest& terms) {
+    if (!core.check_satisfiable(terms)) return;
     Effects effects;
     const Ticket ticket = core.claim(terms, now, effects);
     RC_ASSERT(ticket > last_ticket_);
@@ -49,12 +49,12 @@ class Node {
     check(effects);
   }
 
-  void try_claim(const Terms& terms) {
+  void try_claim(const GpuRequest& terms) {
     const Moment before(core, now, mistrust_);
     const GpuSet left = before.left_by_all_who_wait(terms);
-    const bool may = core.possible(terms).ok() && !before.too_much_for_owner(terms) &&
+    const bool may = core.check_satisfiable(terms).ok() && !before.too_much_for_owner(terms) &&
                      left.count() >= terms.count;
-    RC_ASSERT(core.available(terms) == (may ? left : GpuSet{}));
+    RC_ASSERT(core.available_gpus(terms) == (may ? left : GpuSet{}));
     const auto ticket = core.try_claim(terms, now);
     RC_ASSERT(ticket.has_value() == may);
     if (!ticket) return;
@@ -78,7 +78,7 @@ class Node {
     const Ticket ticket = *std::next(live_.begin(), static_cast<long>(nth % live_.size()));
     const bool drains = core.find(ticket)->stage == Claim::Stage::draining;
     if (seen_gone == drains && (drains || !core.fairness().drains)) live_.erase(ticket);
-    check(seen_gone ? core.freed(ticket, now) : core.release(ticket, now));
+    check(seen_gone ? core.finish_drain(ticket, now) : core.release(ticket, now));
   }
 
   void pass(Duration time) {
@@ -95,23 +95,23 @@ class Node {
 
   // Kills the core, and makes it again from what a journal keeps.
   void crash() {
-    Core again(core.fairness());
+    Scheduler again(core.fairness());
     again.close();
     for (const Gpu& gpu : core.gpus()) (void)*again.add(gpu);
     for (Slot slot = 0; slot < core.gpus().size(); ++slot) {
       if (!core.gpus()[slot].known) again.remove(slot);
     }
-    for (const auto& [ticket, claim] : core.waiting()) again.restore(claim);
-    for (const auto& [ticket, claim] : core.live()) again.restore(claim);
+    for (const auto& [ticket, claim] : core.waiting_claims()) again.restore(claim);
+    for (const auto& [ticket, claim] : core.live_claims()) again.restore(claim);
     again.restore_counters(core.last_ticket(), core.last_fence());
-    for (const auto& [owner, until] : mistrust_) again.restore_mistrust(owner, until);
+    for (const auto& [owner, until] : mistrust_) again.restore_penalty(owner, until);
     check(core.open(now));
     RC_ASSERT(again.open(now).empty());
     RC_ASSERT(again == core);
     core = again;
   }
 
-  Core core;
+  Scheduler core;
   TimePoint now{};
 
  private:
@@ -124,7 +124,7 @@ class Node {
   void note_grant(const Claim& claim) {
     RC_ASSERT(claim.fence > last_fence_);
     last_fence_ = claim.fence;
-    RC_ASSERT(claim.granted == now);
+    RC_ASSERT(claim.granted_at == now);
     live_.insert(claim.ticket);
     waiting_.erase(claim.ticket);
   }
@@ -138,30 +138,30 @@ class Node {
       claim.gpus.reset();
       moment.waiting.emplace(ticket, claim);
     }
-    for (auto& [ticket, claim] : moment.waiting) claim.passed = passed_[ticket];
+    for (auto& [ticket, claim] : moment.waiting) claim.overtakes = passed_[ticket];
     for (const Ticket ticket : effects.granted) {
       const Claim& claim = *core.find(ticket);
       const std::string wrong = moment.grant(ticket, claim);
       if (!wrong.empty()) RC_FAIL(std::to_string(ticket) + ": " + wrong);
       note_grant(claim);
     }
-    for (const auto& [ticket, claim] : core.waiting()) {
-      RC_ASSERT(claim.passed == moment.waiting.at(ticket).passed);
-      RC_ASSERT(claim.passed <= (claim.terms.count == 1 ? 0U : Core::kPasses));
-      passed_[ticket] = claim.passed;
+    for (const auto& [ticket, claim] : core.waiting_claims()) {
+      RC_ASSERT(claim.overtakes == moment.waiting.at(ticket).overtakes);
+      RC_ASSERT(claim.overtakes <= (claim.request.count == 1 ? 0U : Scheduler::kMaxOvertakes));
+      passed_[ticket] = claim.overtakes;
     }
   }
 
   // Checks that a GPU is in one lease, a lease has all it wanted, and a waiting claim has nothing.
   void hold_apart() const {
     GpuSet taken;
-    for (const auto& [ticket, claim] : core.live()) {
+    for (const auto& [ticket, claim] : core.live_claims()) {
       RC_ASSERT((claim.gpus & taken).none());
-      RC_ASSERT(claim.gpus.count() == claim.terms.count);
-      RC_ASSERT((claim.gpus & ~core.known()).none());
+      RC_ASSERT(claim.gpus.count() == claim.request.count);
+      RC_ASSERT((claim.gpus & ~core.known_gpus()).none());
       taken |= claim.gpus;
     }
-    for (const auto& [ticket, claim] : core.waiting()) RC_ASSERT(claim.gpus.none());
+    for (const auto& [ticket, claim] : core.waiting_claims()) RC_ASSERT(claim.gpus.none());
   }
 
   std::set<Ticket> waiting_;
@@ -188,7 +188,7 @@ struct Add : Happening {
     gpu.numa_node = one_of<std::optional<unsigned>>({std::nullopt, 0, 1});
   }
   void run(const Nothing&, Node& node) const override {
-    if (node.core.known().count() < kSlots) (void)*node.core.add(gpu);
+    if (node.core.known_gpus().count() < kSlots) (void)*node.core.add(gpu);
   }
   void show(std::ostream& os) const override { os << "add " << gpu.key; }
 };
@@ -201,31 +201,32 @@ struct Remove : Happening {
 
 struct Change : Happening {
   Slot slot = *rc::gen::inRange<Slot>(0, kSlots);
-  Condition condition;
+  GpuAvailability condition;
   Change() {
     condition.in_service = one_of<bool>({true, true, true, false});
-    condition.squatted = one_of<bool>({false, false, false, true});
+    condition.in_unleased_use = one_of<bool>({false, false, false, true});
     condition.free_bytes = one_of<std::optional<std::int64_t>>({std::nullopt, 10, 20});
     condition.temperature_c = one_of<std::optional<std::int64_t>>({std::nullopt, 40, 60});
   }
   void run(const Nothing&, Node& node) const override {
-    node.check(node.core.set(slot, condition, node.now));
+    node.check(node.core.set_availability(slot, condition, node.now));
   }
   void show(std::ostream& os) const override {
     os << "GPU " << slot << (condition.in_service ? "" : " out of service")
-       << (condition.squatted ? " squatted" : "") << " free " << condition.free_bytes.value_or(-1);
+       << (condition.in_unleased_use ? " squatted" : "") << " free "
+       << condition.free_bytes.value_or(-1);
   }
 };
 
 struct Claims : Happening {
   bool waits = *rc::gen::weightedElement<bool>({{4, true}, {1, false}});
-  Terms terms;
+  GpuRequest terms;
   Claims() {
     terms.owner = *rc::gen::inRange<std::uint32_t>(1, 4);
     terms.count = one_of<unsigned>({1, 1, 1, 2, 3, 4});
     terms.eligible = GpuSet(one_of<unsigned>({63, 63, 63, 7, 56, 30, *rc::gen::inRange(1U, 64U)}));
     terms.min_free_bytes = one_of<std::int64_t>({0, 0, 0, 15});
-    terms.longest = one_of<std::optional<Duration>>(
+    terms.max_hold_time = one_of<std::optional<Duration>>(
         {std::nullopt, std::nullopt, *rc::gen::inRange(1, 60) * kMinute});
   }
   void run(const Nothing&, Node& node) const override {
@@ -234,7 +235,7 @@ struct Claims : Happening {
   void show(std::ostream& os) const override {
     os << (waits ? "claim " : "try ") << terms.count << " of " << terms.eligible.to_ulong()
        << " owner " << terms.owner << " free " << terms.min_free_bytes << " for "
-       << (terms.longest ? *terms.longest / kMinute : -1);
+       << (terms.max_hold_time ? *terms.max_hold_time / kMinute : -1);
   }
 };
 
@@ -252,7 +253,8 @@ struct LetGo : Happening {
 };
 
 struct Pass : Happening {
-  Duration time = one_of<Duration>({kMinute, 10 * kMinute, 60 * kMinute, Core::kTrustLost});
+  Duration time =
+      one_of<Duration>({kMinute, 10 * kMinute, 60 * kMinute, Scheduler::kOverduePenalty});
   void run(const Nothing&, Node& node) const override { node.pass(time); }
   void show(std::ostream& os) const override { os << "pass " << time / kMinute << " min"; }
 };
@@ -288,21 +290,21 @@ void hold(const Fairness& fairness) {
   }
 }
 
-TEST(CoreProperty, BackfillKeepsItsRules) {
+TEST(SchedulerProperty, BackfillKeepsItsRules) {
   RecordProperty("contract", "D4");
   hold({});
 }
 
-TEST(CoreProperty, StrictKeepsItsRules) {
+TEST(SchedulerProperty, StrictKeepsItsRules) {
   hold({.strict = true});
 }
 
-TEST(CoreProperty, DrainingKeepsInvariants) {
+TEST(SchedulerProperty, DrainingKeepsInvariants) {
   hold({.drains = true});
 }
 
-TEST(CoreProperty, UserQuotaWithDrainingKeepsInvariants) {
-  hold({.most_gpus_of_owner = 4, .drains = true});
+TEST(SchedulerProperty, UserQuotaWithDrainingKeepsInvariants) {
+  hold({.max_gpus_per_owner = 4, .drains = true});
 }
 
 }  // namespace

@@ -17,8 +17,8 @@ struct Line {
   std::string_view controllers;
   std::string_view path;
 
-  bool unified() const { return controllers.empty(); }
-  bool of_systemd() const { return unified() || controllers == "name=systemd"; }
+  bool is_unified() const { return controllers.empty(); }
+  bool is_systemd() const { return is_unified() || controllers == "name=systemd"; }
 };
 
 std::string_view without_suffix(std::string_view text, std::string_view suffix) {
@@ -38,84 +38,88 @@ std::vector<Line> lines_of(std::string_view text) {
     const std::string_view controllers = take_until(':', line);
     if (!line.starts_with('/')) continue;
     const Line one{controllers, without_suffix(line, " (deleted)")};
-    (one.of_systemd() ? first : others).push_back(one);
+    (one.is_systemd() ? first : others).push_back(one);
   }
   first.insert(first.end(), others.begin(), others.end());
   return first;
 }
 
-struct Found {
-  Placement placement;
+struct DescentResult {
+  CgroupInfo info;
   std::optional<Group> container;
 };
 
-constexpr int kDeepest = 64;
+constexpr int kMaxCgroupDepth = 64;
 
 // Walks down one path, group by group.
 class Descent {
  public:
-  Descent(const Line& line, const MakerOf& maker_of) : line_(line), maker_of_(maker_of) {}
+  Descent(const Line& line, const MakerLookup& maker_of) : line_(line), maker_of_(maker_of) {}
 
-  Found along() {
+  DescentResult walk() {
     std::string_view path = line_.path;
-    for (int depth = 0; depth < kDeepest && !path.empty() && !found_.container; ++depth) {
+    for (int depth = 0; depth < kMaxCgroupDepth && !path.empty() && !result_.container; ++depth) {
       const std::string_view name = take_until('/', path);
       if (name.empty()) continue;
-      here_ = line_.path.substr(
+      current_path_ = line_.path.substr(
           0, static_cast<std::size_t>(name.data() + name.size() - line_.path.data()));
       if (name != "..") enter(name);  // ".." leads out of a control group namespace
       grandparent_ = parent_;
       parent_ = name;
     }
-    return std::move(found_);
+    return std::move(result_);
   }
 
  private:
   void enter(std::string_view name) {
-    if (line_.of_systemd()) note_unit(name);
+    if (line_.is_systemd()) record_unit(name);
     const auto pod = pod_of(name, parent_);
-    if (pod && !is_users()) placement().pod = *pod;
-    note_job(name);
+    if (pod && !is_user_made()) info().pod = *pod;
+    record_job(name);
     if (auto container = container_of(name, parent_)) {
-      placement().container = std::move(container->id);
-      placement().container_runtime = std::move(container->runtime);
-      found_.container = here();
+      info().container = std::move(container->id);
+      info().container_runtime = std::move(container->runtime);
+      result_.container = current_group();
     }
     below_manager_ = below_manager_ || is_user_manager(name);
   }
 
-  Placement& placement() { return found_.placement; }
-  Group here() const { return {std::string(line_.controllers), std::string(here_)}; }
-  bool is_users() const { return maker_of_ && maker_of_(here()).value_or(kRoot) != kRoot; }
-
-  void note_unit(std::string_view name) {
-    if (is_slice(name) && !below_manager_) placement().slice = unit_name(name);
-    if (!is_unit(name)) return;
-    const bool managers_own = below_manager_ && name == "init.scope";
-    const bool systemds = below_manager_ || !is_users();
-    if (systemds && !managers_own) placement().unit = unit_name(name);
+  CgroupInfo& info() { return result_.info; }
+  Group current_group() const {
+    return {std::string(line_.controllers), std::string(current_path_)};
+  }
+  bool is_user_made() const {
+    return maker_of_ && maker_of_(current_group()).value_or(kRootUid) != kRootUid;
   }
 
-  void note_job(std::string_view name) {
-    Placement& known = placement();
+  void record_unit(std::string_view name) {
+    if (is_slice(name) && !below_manager_) info().slice = unit_name(name);
+    if (!is_unit(name)) return;
+    const bool managers_own = below_manager_ && name == "init.scope";
+    const bool systemds = below_manager_ || !is_user_made();
+    if (systemds && !managers_own) info().unit = unit_name(name);
+  }
+
+  void record_job(std::string_view name) {
+    CgroupInfo& known = info();
     if (const auto job = slurm_job_of(name, parent_, grandparent_)) {
-      if (!is_users()) known.slurm_job = *job;
+      if (!is_user_made()) known.slurm_job = *job;
     } else if (known.slurm_job && !known.slurm_step && parent_.starts_with("job_")) {
       known.slurm_step = slurm_step_of(name);
     }
   }
 
   const Line& line_;
-  const MakerOf& maker_of_;
-  std::string_view here_;  // the path of the current group
+  const MakerLookup& maker_of_;
+  std::string_view current_path_;  // the path of the current group
   bool below_manager_ = false;
   std::string_view parent_;
   std::string_view grandparent_;
-  Found found_;
+  DescentResult result_;
 };
 
 // Adds to `known` what only `more` has.
-void complete(Placement& known, Placement more) {
+void fill_missing(CgroupInfo& known, CgroupInfo more) {
   if (!known.container) {
     known.container = std::move(more.container);
     known.container_runtime = std::move(more.container_runtime);
@@ -131,17 +135,17 @@ void complete(Placement& known, Placement more) {
 
 }  // namespace
 
-Placement placement_of(std::string_view text, const MakerOf& maker_of) {
-  Placement placement;
+CgroupInfo cgroup_info_of(std::string_view text, const MakerLookup& maker_of) {
+  CgroupInfo placement;
   for (const Line& line : lines_of(text)) {
-    complete(placement, Descent(line, maker_of).along().placement);
+    fill_missing(placement, Descent(line, maker_of).walk().info);
   }
   return placement;
 }
 
 std::optional<Group> container_group_of(std::string_view text) {
   for (const Line& line : lines_of(text)) {
-    if (auto found = Descent(line, {}).along().container) return found;
+    if (auto found = Descent(line, {}).walk().container) return found;
   }
   return std::nullopt;
 }
@@ -150,7 +154,7 @@ namespace {
 
 // Groups that systemd and container runtimes create at the root and below, and never delegate to a
 // user. Services and scopes may be delegated (Delegate=).
-bool is_roots_place(std::string_view name, std::string_view parent) {
+bool is_root_managed(std::string_view name, std::string_view parent) {
   constexpr std::array<std::string_view, 8> kNames = {
       "..", "docker", "kubepods", "burstable", "besteffort", "lxc", "lxc.payload", "libpod_parent"};
   return is_slice(name) || std::ranges::find(kNames, name) != kNames.end() ||
@@ -159,15 +163,15 @@ bool is_roots_place(std::string_view name, std::string_view parent) {
 
 }  // namespace
 
-std::optional<std::uint32_t> maker_by_place(const Group& group) {
+std::optional<std::uint32_t> maker_by_path(const Group& group) {
   std::string_view above = std::string_view(group.path).substr(0, group.path.rfind('/'));
   std::string_view parent;
-  for (int depth = 0; depth < kDeepest; ++depth) {
-    if (above.empty()) return kRoot;
+  for (int depth = 0; depth < kMaxCgroupDepth; ++depth) {
+    if (above.empty()) return kRootUid;
     const std::string_view name = take_until('/', above);
     if (name.empty()) continue;
     if (const auto user = user_of_manager(name)) return user;
-    if (!is_roots_place(name, parent)) return std::nullopt;
+    if (!is_root_managed(name, parent)) return std::nullopt;
     parent = name;
   }
   return std::nullopt;
@@ -175,20 +179,20 @@ std::optional<std::uint32_t> maker_by_place(const Group& group) {
 
 namespace {
 
-constexpr std::size_t kLongestName = 255;  // bytes of a unit's or a directory's name
+constexpr std::size_t kMaxNameLength = 255;  // bytes of a unit's or a directory's name
 
 bool is_hex(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
 }
 
-constexpr std::size_t kIdLength = 64;  // of docker, containerd, CRI-O and podman alike
+constexpr std::size_t kContainerIdLength = 64;  // of docker, containerd, CRI-O and podman alike
 
 bool is_id(std::string_view text) {
-  return text.size() == kIdLength && std::ranges::all_of(text, is_hex);
+  return text.size() == kContainerIdLength && std::ranges::all_of(text, is_hex);
 }
 
-std::optional<std::string_view> between(std::string_view text, std::string_view before,
-                                        std::string_view after) {
+std::optional<std::string_view> strip_affixes(std::string_view text, std::string_view before,
+                                              std::string_view after) {
   if (text.size() <= before.size() + after.size()) return std::nullopt;
   if (!text.starts_with(before) || !text.ends_with(after)) return std::nullopt;
   text.remove_prefix(before.size());
@@ -207,7 +211,7 @@ constexpr std::array kPrefixes = {
     Prefix{"libpod-payload-", "podman"}, Prefix{"libpod-", "podman"}};
 
 // Names like "libpod-conmon-ID" are the container's monitor on the host: no id follows the prefix.
-std::optional<ContainerName> prefixed(std::string_view name) {
+std::optional<ContainerName> parse_prefixed_id(std::string_view name) {
   name = without_suffix(name, ".scope");
   for (const Prefix& prefix : kPrefixes) {
     if (!name.starts_with(prefix.text)) continue;
@@ -218,7 +222,7 @@ std::optional<ContainerName> prefixed(std::string_view name) {
 }
 
 // Reads "SLICE:cri-containerd:ID", from a runtime that makes directories but was given a slice.
-std::optional<ContainerName> with_colons(std::string_view name) {
+std::optional<ContainerName> parse_colon_id(std::string_view name) {
   const std::size_t last = name.rfind(':');
   if (last == std::string_view::npos || !is_id(name.substr(last + 1))) return std::nullopt;
   const std::string_view before = name.substr(0, last);
@@ -231,38 +235,38 @@ std::optional<ContainerName> with_colons(std::string_view name) {
 }
 
 // A bare id in a directory. The kubelet's directories are the same for every runtime.
-std::optional<ContainerName> bare(std::string_view name, std::string_view parent) {
+std::optional<ContainerName> parse_bare_id(std::string_view name, std::string_view parent) {
   if (!is_id(name)) return std::nullopt;
   return ContainerName{std::string(name),
                        parent == "docker" ? std::optional<std::string>("docker") : std::nullopt};
 }
 
-std::optional<ContainerName> of_lxc(std::string_view name, std::string_view parent) {
+std::optional<ContainerName> parse_lxc_name(std::string_view name, std::string_view parent) {
   const auto named = [](std::string_view text) {
-    return ContainerName{valid_text(text, kLongestName), "lxc"};
+    return ContainerName{valid_text(text, kMaxNameLength), "lxc"};
   };
   if (parent == "lxc" || parent == "lxc.payload") return named(name);
-  if (const auto payload = between(name, "lxc.payload.", "")) return named(*payload);
+  if (const auto payload = strip_affixes(name, "lxc.payload.", "")) return named(*payload);
   return std::nullopt;
 }
 
 // systemd escapes "-" in the name of a machine as "\x2d".
-std::string unescaped(std::string_view name) {
+std::string unescape_machine_name(std::string_view name) {
   constexpr std::string_view kDash = "\\x2d";
-  std::string text = valid_text(name, kLongestName);
+  std::string text = valid_text(name, kMaxNameLength);
   for (std::size_t at = 0; (at = text.find(kDash, at)) != std::string::npos; ++at) {
     text.replace(at, kDash.size(), "-");
   }
   return text;
 }
 
-std::optional<ContainerName> of_nspawn(std::string_view name, std::string_view parent) {
+std::optional<ContainerName> parse_nspawn_name(std::string_view name, std::string_view parent) {
   if (parent != "machine.slice") return std::nullopt;
-  auto machine = between(name, "systemd-nspawn@", ".service");
-  if (!machine) machine = between(name, "machine-", ".scope");
+  auto machine = strip_affixes(name, "systemd-nspawn@", ".service");
+  if (!machine) machine = strip_affixes(name, "machine-", ".scope");
   // Virtual machines of libvirt are in the same slice.
   if (!machine || machine->starts_with("qemu\\x2d")) return std::nullopt;
-  return ContainerName{unescaped(*machine), "systemd-nspawn"};
+  return ContainerName{unescape_machine_name(*machine), "systemd-nspawn"};
 }
 
 // A pod has a UID, or the hash of its file if it is static.
@@ -273,9 +277,9 @@ bool is_pod_uid(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return is_hex(c) || c == '-'; });
 }
 
-std::optional<std::string> numbered(std::string_view name, std::string_view before) {
+std::optional<std::string> parse_numbered(std::string_view name, std::string_view before) {
   constexpr std::size_t kLongest = 64;
-  const auto number = between(name, before, "");
+  const auto number = strip_affixes(name, before, "");
   const auto usual = [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '+' ||
            c == '_' || c == '.';
@@ -289,11 +293,11 @@ std::optional<std::string> numbered(std::string_view name, std::string_view befo
 }  // namespace
 
 std::optional<ContainerName> container_of(std::string_view name, std::string_view parent) {
-  if (auto found = prefixed(name)) return found;
-  if (auto found = with_colons(name)) return found;
-  if (auto found = bare(name, parent)) return found;
-  if (auto found = of_lxc(name, parent)) return found;
-  return of_nspawn(name, parent);
+  if (auto found = parse_prefixed_id(name)) return found;
+  if (auto found = parse_colon_id(name)) return found;
+  if (auto found = parse_bare_id(name, parent)) return found;
+  if (auto found = parse_lxc_name(name, parent)) return found;
+  return parse_nspawn_name(name, parent);
 }
 
 // With systemd "kubepods-burstable-podUID.slice", the UID's dashes as "_". Without it
@@ -320,33 +324,33 @@ std::optional<std::string> slurm_job_of(std::string_view name, std::string_view 
   const bool unified = parent == "slurmstepd.scope" || parent.ends_with("_slurmstepd.scope");
   const bool legacy =
       parent.starts_with("uid_") && (grandparent == "slurm" || grandparent.starts_with("slurm_"));
-  return unified || legacy ? numbered(name, "job_") : std::nullopt;
+  return unified || legacy ? parse_numbered(name, "job_") : std::nullopt;
 }
 
 std::optional<std::string> slurm_step_of(std::string_view name) {
-  return numbered(name, "step_");
+  return parse_numbered(name, "step_");
 }
 
 bool is_unit(std::string_view name) {
-  return between(name, "", ".service") || between(name, "", ".scope");
+  return strip_affixes(name, "", ".service") || strip_affixes(name, "", ".scope");
 }
 
 bool is_slice(std::string_view name) {
-  return between(name, "", ".slice").has_value();
+  return strip_affixes(name, "", ".slice").has_value();
 }
 
 bool is_user_manager(std::string_view name) {
-  return between(name, "user@", ".service").has_value();
+  return strip_affixes(name, "user@", ".service").has_value();
 }
 
 std::optional<std::uint32_t> user_of_manager(std::string_view name) {
-  const auto number = between(name, "user@", ".service");
-  return number ? number_in<std::uint32_t>(*number) : std::nullopt;
+  const auto number = strip_affixes(name, "user@", ".service");
+  return number ? parse_number<std::uint32_t>(*number) : std::nullopt;
 }
 
 std::string unit_name(std::string_view name) {
   if (name.starts_with('_')) name.remove_prefix(1);
-  return valid_text(name, kLongestName);
+  return valid_text(name, kMaxNameLength);
 }
 
 }  // namespace gpuyard::processes

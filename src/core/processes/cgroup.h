@@ -13,7 +13,7 @@
 
 namespace gpuyard::processes {
 
-inline constexpr std::uint32_t kRoot = 0;
+inline constexpr std::uint32_t kRootUid = 0;
 
 // A control group, as this process sees it in /proc/<pid>/cgroup.
 struct Group {
@@ -24,17 +24,17 @@ struct Group {
 };
 
 // Returns the user who created a group and thereby chose its name; nothing if unknown.
-using MakerOf = std::function<std::optional<std::uint32_t>(const Group&)>;
+using MakerLookup = std::function<std::optional<std::uint32_t>(const Group&)>;
 
 // Decides by the path alone. Groups below user@UID.service are that user's; groups directly below
 // slices and those of container runtimes are root's. Other groups are unknown.
-std::optional<std::uint32_t> maker_by_place(const Group&);
+std::optional<std::uint32_t> maker_by_path(const Group&);
 
 // `text` is that of /proc/<pid>/cgroup, of cgroups v1, v2 or both at once.
 //
 // Returns the outermost container. Its own processes name the groups below it. The names of pods,
 // jobs and units are ignored in groups that a user created, except units below user@UID.service.
-Placement placement_of(std::string_view text, const MakerOf& = maker_by_place);
+CgroupInfo cgroup_info_of(std::string_view text, const MakerLookup& = maker_by_path);
 
 // Returns the group of the outermost container. Its path is unique on the machine, but any user may
 // use a container's id as the name of another group.

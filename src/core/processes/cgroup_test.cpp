@@ -13,11 +13,11 @@ const std::string kId = "3f1c0f9f9bd0a4d5a6c9a5f3c6f9f2a7d1e0b4c8a7f6e5d4c3b2a19
 const std::string kUid = "8dbc5577-d0e2-4706-8787-57d52c03ddf2";
 const std::string kUidOfSlice = "8dbc5577_d0e2_4706_8787_57d52c03ddf2";
 
-Placement unified(const std::string& path) {
-  return placement_of("0::" + path + "\n");
+CgroupInfo unified(const std::string& path) {
+  return cgroup_info_of("0::" + path + "\n");
 }
 
-void expect_container(const Placement& placement, const std::string& id,
+void expect_container(const CgroupInfo& placement, const std::string& id,
                       const std::optional<std::string>& runtime) {
   EXPECT_EQ(placement.container, id);
   EXPECT_EQ(placement.container_runtime, runtime);
@@ -47,8 +47,8 @@ TEST(Cgroup, UserServiceIsUnitInUserSlice) {
 }
 
 TEST(Cgroup, TheRootIsNowhere) {
-  EXPECT_EQ(unified("/"), Placement{});
-  EXPECT_EQ(placement_of(""), Placement{});
+  EXPECT_EQ(unified("/"), CgroupInfo{});
+  EXPECT_EQ(cgroup_info_of(""), CgroupInfo{});
 }
 
 TEST(Cgroup, DockerWithSystemdNamesAScope) {
@@ -64,8 +64,8 @@ TEST(Cgroup, DockerWithoutSystemdNamesADirectory) {
 
 TEST(Cgroup, DockerOnCgroupsV1IsInEveryHierarchy) {
   const auto placement =
-      placement_of("12:pids:/docker/" + kId + "\n11:devices:/docker/" + kId +
-                   "\n1:name=systemd:/docker/" + kId + "\n0::/system.slice/containerd.service\n");
+      cgroup_info_of("12:pids:/docker/" + kId + "\n11:devices:/docker/" + kId +
+                     "\n1:name=systemd:/docker/" + kId + "\n0::/system.slice/containerd.service\n");
   expect_container(placement, kId, "docker");
   EXPECT_EQ(placement.unit, "containerd.service");  // of the unified hierarchy in hybrid mode
 }
@@ -115,8 +115,8 @@ TEST(Cgroup, APodOfTheCgroupfsDriver) {
 // is one directory.
 TEST(Cgroup, SliceNameAsDirectoryIdentifiesPod) {
   const auto placement =
-      placement_of("11:memory:/system.slice/containerd.service/kubepods-burstable-pod" +
-                   kUidOfSlice + ".slice:cri-containerd:" + kId + "\n");
+      cgroup_info_of("11:memory:/system.slice/containerd.service/kubepods-burstable-pod" +
+                     kUidOfSlice + ".slice:cri-containerd:" + kId + "\n");
   EXPECT_EQ(placement.pod, kUid);
   expect_container(placement, kId, "containerd");
 }
@@ -141,14 +141,14 @@ TEST(Cgroup, ASlurmJobOnCgroupsV2) {
 }
 
 TEST(Cgroup, ASlurmJobOnCgroupsV1) {
-  const auto placement = placement_of(
+  const auto placement = cgroup_info_of(
       "9:freezer:/slurm/uid_1000/job_123/step_extern\n"
       "4:memory:/slurm/uid_1000/job_123/step_extern/task_0\n"
       "1:name=systemd:/system.slice/slurmd.service\n");
   EXPECT_EQ(placement.slurm_job, "123");
   EXPECT_EQ(placement.slurm_step, "extern");
   EXPECT_EQ(placement.unit, "slurmd.service");
-  EXPECT_EQ(placement_of("4:memory:/slurm_node7/uid_0/job_5\n").slurm_job, "5");
+  EXPECT_EQ(cgroup_info_of("4:memory:/slurm_node7/uid_0/job_5\n").slurm_job, "5");
 }
 
 TEST(Cgroup, AContainerInASlurmJobIsBoth) {
@@ -161,7 +161,7 @@ TEST(Cgroup, AContainerInASlurmJobIsBoth) {
 TEST(Cgroup, LxcNamesTheContainerAndNotItsMonitor) {
   expect_container(unified("/lxc.payload.web-1/system.slice/a.service"), "web-1", "lxc");
   expect_container(unified("/lxc.payload/web-1"), "web-1", "lxc");
-  expect_container(placement_of("3:cpuset:/lxc/101/ns\n"), "101", "lxc");
+  expect_container(cgroup_info_of("3:cpuset:/lxc/101/ns\n"), "101", "lxc");
   EXPECT_EQ(unified("/lxc.monitor.web-1").container, std::nullopt);
 }
 
@@ -185,15 +185,15 @@ TEST(Cgroup, JobPodOrUnitRequiresRootMadeGroup) {
   const std::string service = "/system.slice/delegated.service";
   const std::string job = service + "/slurmstepd.scope/job_1/step_0";
   const std::string pod = service + "/kubepods/pod" + kUid + "/" + kId;
-  const MakerOf user = [](const Group&) { return 1000; };
-  const MakerOf root = [](const Group&) { return 0; };
-  EXPECT_EQ(placement_of("0::" + job, user).slurm_job, std::nullopt);
-  EXPECT_EQ(placement_of("0::" + job, user).slurm_step, std::nullopt);
-  EXPECT_EQ(placement_of("0::" + job, root).slurm_step, "0");
-  EXPECT_EQ(placement_of("0::" + pod, user).pod, std::nullopt);
-  EXPECT_EQ(placement_of("0::" + pod, root).pod, kUid);
-  const MakerOf inside = [&](const Group& group) { return group.path == service ? 0 : 1000; };
-  EXPECT_EQ(placement_of("0::" + service + "/ollama.service", inside).unit, "delegated.service");
+  const MakerLookup user = [](const Group&) { return 1000; };
+  const MakerLookup root = [](const Group&) { return 0; };
+  EXPECT_EQ(cgroup_info_of("0::" + job, user).slurm_job, std::nullopt);
+  EXPECT_EQ(cgroup_info_of("0::" + job, user).slurm_step, std::nullopt);
+  EXPECT_EQ(cgroup_info_of("0::" + job, root).slurm_step, "0");
+  EXPECT_EQ(cgroup_info_of("0::" + pod, user).pod, std::nullopt);
+  EXPECT_EQ(cgroup_info_of("0::" + pod, root).pod, kUid);
+  const MakerLookup inside = [&](const Group& group) { return group.path == service ? 0 : 1000; };
+  EXPECT_EQ(cgroup_info_of("0::" + service + "/ollama.service", inside).unit, "delegated.service");
 }
 
 TEST(Cgroup, GroupOfAContainerIsTheOutermost) {
@@ -207,7 +207,7 @@ TEST(Cgroup, GroupOfAContainerIsTheOutermost) {
 }
 
 std::optional<std::uint32_t> maker(const std::string& path) {
-  return maker_by_place({"", path});
+  return maker_by_path({"", path});
 }
 
 TEST(Cgroup, GroupsBelowSlicesAndRuntimesAreRoots) {
@@ -274,10 +274,10 @@ TEST(Cgroup, HostileTextIsBoundedAndValid) {
   EXPECT_TRUE(unit->starts_with("\uFFFD\uFFFD"));
   std::string deep = "0::";
   for (int i = 0; i < 100'000; ++i) deep += "/a.slice";
-  EXPECT_EQ(placement_of(deep).slice, "a.slice");
+  EXPECT_EQ(cgroup_info_of(deep).slice, "a.slice");
   for (const std::string& text : {std::string("::::"), std::string("0"), std::string("\n\n:\n"),
                                   std::string("0::relative"), std::string(5000, ':'), strange}) {
-    EXPECT_EQ(placement_of(text).container, std::nullopt);
+    EXPECT_EQ(cgroup_info_of(text).container, std::nullopt);
   }
 }
 

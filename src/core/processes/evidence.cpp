@@ -18,25 +18,25 @@ namespace {
 
 // Returns the earliest start of any lease's process: no process of a lease is older than its known
 // ones. A lease without known processes may have processes of any age.
-TimePoint oldest_of(const std::vector<Lessee>& lessees) {
+TimePoint earliest_start(const std::vector<LeaseProcesses>& lessees) {
   TimePoint oldest = TimePoint::max();
-  for (const Lessee& lessee : lessees) {
+  for (const LeaseProcesses& lessee : lessees) {
     const auto first = std::ranges::min_element(lessee.known, {}, &ProcessKey::started);
     oldest = std::min(oldest, first == lessee.known.end() ? TimePoint::min() : first->started);
   }
   return oldest;
 }
 
-std::vector<std::string> ids_of(const std::vector<Lessee>& lessees) {
+std::vector<std::string> lease_ids_of(const std::vector<LeaseProcesses>& lessees) {
   std::vector<std::string> ids;
-  for (const Lessee& lessee : lessees) ids.push_back(lessee.lease);
+  for (const LeaseProcesses& lessee : lessees) ids.push_back(lessee.lease);
   return ids;
 }
 
 // Adds the known processes that exist, but are hidden from the table.
-void note_hidden(const std::vector<Lessee>& lessees, ProcessTable& table) {
+void add_hidden(const std::vector<LeaseProcesses>& lessees, ProcessTable& table) {
   if (table.complete) return;
-  for (const Lessee& lessee : lessees) {
+  for (const LeaseProcesses& lessee : lessees) {
     for (const ProcessKey& process : lessee.known) {
       if (table.find(process.pid) == nullptr && process_exists(process.pid)) {
         table.unreadable.insert(process.pid);
@@ -46,14 +46,14 @@ void note_hidden(const std::vector<Lessee>& lessees, ProcessTable& table) {
 }
 
 // Returns whether this process has the same number there.
-bool has_our_numbers(const std::string& proc_root) {
+bool has_same_pids(const std::string& proc_root) {
   std::array<char, 32> link{};
   const ssize_t length = ::readlink((proc_root + "/self").c_str(), link.data(), link.size());
   return length > 0 && std::string_view(link.data(), static_cast<std::size_t>(length)) ==
                            std::to_string(::getpid());
 }
 
-Result<GpuUser> as_listed(Result<GpuUser> user, TimePoint listed) {
+Result<GpuUser> check_pid_not_reused(Result<GpuUser> user, TimePoint listed) {
   if (user && user->process.started > listed) {
     return Error{Errc::conflict, "its process has exited, and its PID was reused"};
   }
@@ -62,77 +62,78 @@ Result<GpuUser> as_listed(Result<GpuUser> user, TimePoint listed) {
 
 }  // namespace
 
-EvidenceReader::EvidenceReader(std::string proc_root, std::string own_root, Person person,
-                               MakerOf maker_of, const std::shared_ptr<MarkClient>& marks)
+EvidenceReader::EvidenceReader(std::string proc_root, std::string own_root, OwnerLookup person,
+                               MakerLookup maker_of, const std::shared_ptr<MarkClient>& marks)
     : proc_root_(std::move(proc_root)),
       own_root_(std::move(own_root)),
-      person_(std::move(person)),
+      quota_owner_(std::move(person)),
       maker_of_(std::move(maker_of)),
-      client_(marks),
-      table_marks_(own_root_, PidSpace::ours, marks),
-      user_marks_(proc_root_, PidSpace::drivers, marks) {}
+      mark_client_(marks),
+      table_scanner_(own_root_, PidSpace::ours, marks),
+      gpu_user_scanner_(proc_root_, PidSpace::drivers, marks) {}
 
-void EvidenceReader::read_table(const std::vector<Lessee>& lessees, TimePoint now,
+void EvidenceReader::read_table(const std::vector<LeaseProcesses>& lessees, TimePoint now,
                                 Evidence& evidence) {
   evidence.table = read_process_table(own_root_);
   if (!evidence.table) return;
-  if (!evidence.table->complete && client_ && hides_processes(own_root_)) {
-    if (auto all = client_->table()) evidence.table = *std::move(all);
+  if (!evidence.table->complete && mark_client_ && hides_processes(own_root_)) {
+    if (auto all = mark_client_->table()) evidence.table = *std::move(all);
   }
-  note_hidden(lessees, *evidence.table);
-  const TimePoint since = oldest_of(lessees);
-  std::vector<Asked> asked;
+  add_hidden(lessees, *evidence.table);
+  const TimePoint since = earliest_start(lessees);
+  std::vector<ScanTarget> asked;
   for (const ProcessRow& row : evidence.table->rows) {
     if (row.ended || row.in_kernel || row.process.started < since) continue;
     asked.push_back({row.process, program_of(row.command)});
   }
-  const auto marks = table_marks_.read(asked, ids_of(lessees), now);
+  const auto marks = table_scanner_.read(asked, lease_ids_of(lessees), now);
   for (std::size_t i = 0; i < asked.size(); ++i) {
     if (marks[i].lease.empty()) continue;
     const ProcessKey& process = asked[i].process;
     auto user = read_user(own_root_, PidSpace::ours, process.pid);
     if (!user || user->process != process) continue;
-    user->traces.marked = marks[i].lease;
-    evidence.traces.emplace(process.pid, std::move(user->traces));
+    user->traits.marked_lease = marks[i].lease;
+    evidence.traits.emplace(process.pid, std::move(user->traits));
   }
 }
 
 Result<GpuUser> EvidenceReader::read_user(const std::string& proc_root, PidSpace numbering,
                                           std::uint32_t pid) {
   auto user = read_gpu_user(proc_root, pid, maker_of_);
-  if (user || !client_ || !hides_processes(proc_root)) return user;
-  auto view = client_->view(numbering, pid);
-  return view ? user_of(*std::move(view), maker_of_) : std::move(user);
+  if (user || !mark_client_ || !hides_processes(proc_root)) return user;
+  auto view = mark_client_->view(numbering, pid);
+  return view ? gpu_user_of(*std::move(view), maker_of_) : std::move(user);
 }
 
 // Their environments are read anew at each look: they decide who uses a GPU.
-void EvidenceReader::read_marks_of_users(const std::vector<Lessee>& lessees, TimePoint now,
+void EvidenceReader::read_marks_of_users(const std::vector<LeaseProcesses>& lessees, TimePoint now,
                                          Evidence& evidence) {
-  std::vector<Asked> asked;
+  std::vector<ScanTarget> asked;
   for (const auto& [pid, user] : evidence.gpu_users) {
     if (!user || user->in_kernel) continue;
     asked.push_back({user->process, program_of(user->command), true});
   }
-  const auto marks = user_marks_.read(asked, ids_of(lessees), now);
+  const auto marks = gpu_user_scanner_.read(asked, lease_ids_of(lessees), now);
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    Traces& traces = evidence.gpu_users.at(asked[i].process.pid)->traces;
-    traces.marked = marks[i].lease;
+    ProcessTraits& traces = evidence.gpu_users.at(asked[i].process.pid)->traits;
+    traces.marked_lease = marks[i].lease;
     traces.mark_known = marks[i].known;
   }
 }
 
-Evidence EvidenceReader::read(const std::vector<Lessee>& lessees, const Owners::Listed& gpu_users,
-                              Numbers numbers, TimePoint now) {
+Evidence EvidenceReader::read(const std::vector<LeaseProcesses>& lessees,
+                              const ProcessCache::ListTimes& gpu_users, PidOrigin numbers,
+                              TimePoint now) {
   Evidence evidence;
-  evidence.person = person_;
-  evidence.same_numbers = proc_root_ == own_root_ || has_our_numbers(proc_root_);
-  const Result<void> visible = check_numbers(numbers, proc_root_);
+  evidence.quota_owner = quota_owner_;
+  evidence.same_pids = proc_root_ == own_root_ || has_same_pids(proc_root_);
+  const Result<void> visible = check_pid_origin(numbers, proc_root_);
   // The table is younger than the GPUs' lists, so that a row that took over a parent's number is
   // younger than the child.
   if (!lessees.empty()) read_table(lessees, now, evidence);
   for (const auto& [pid, listed] : gpu_users) {
     evidence.gpu_users.emplace(
-        pid, visible ? as_listed(read_user(proc_root_, PidSpace::drivers, pid), listed)
+        pid, visible ? check_pid_not_reused(read_user(proc_root_, PidSpace::drivers, pid), listed)
                      : visible.error());
   }
   read_marks_of_users(lessees, now, evidence);

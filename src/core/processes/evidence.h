@@ -23,29 +23,29 @@ namespace gpuyard::processes {
 
 class EvidenceReader {
  public:
-  using Person = std::function<std::uint32_t(std::uint32_t uid)>;
+  using OwnerLookup = std::function<std::uint32_t(std::uint32_t uid)>;
   // `proc_root`: the /proc with the driver's numbers. `own_root`: the /proc of this PID namespace.
   // `person`: see Evidence. `marks`: who reads environments; null: this process does.
   explicit EvidenceReader(std::string proc_root, std::string own_root = std::string(kProcRoot),
-                          Person person = {}, MakerOf = GroupMakers::of_this_machine(),
+                          OwnerLookup person = {}, MakerLookup = GroupMakers::of_this_machine(),
                           const std::shared_ptr<MarkClient>& marks = nullptr);
 
   // `gpu_users`: the processes that the driver lists, and when the newest list with each was made.
-  Evidence read(const std::vector<Lessee>&, const Owners::Listed& gpu_users, Numbers,
-                TimePoint now);
+  Evidence read(const std::vector<LeaseProcesses>&, const ProcessCache::ListTimes& gpu_users,
+                PidOrigin, TimePoint now);
 
  private:
-  void read_table(const std::vector<Lessee>&, TimePoint now, Evidence&);
+  void read_table(const std::vector<LeaseProcesses>&, TimePoint now, Evidence&);
   Result<GpuUser> read_user(const std::string& proc_root, PidSpace, std::uint32_t pid);
-  void read_marks_of_users(const std::vector<Lessee>&, TimePoint now, Evidence&);
+  void read_marks_of_users(const std::vector<LeaseProcesses>&, TimePoint now, Evidence&);
 
   std::string proc_root_;
   std::string own_root_;
-  Person person_;
-  MakerOf maker_of_;
-  std::shared_ptr<MarkClient> client_;
-  Marks table_marks_;
-  Marks user_marks_;
+  OwnerLookup quota_owner_;
+  MakerLookup maker_of_;
+  std::shared_ptr<MarkClient> mark_client_;
+  EnvironmentScanner table_scanner_;
+  EnvironmentScanner gpu_user_scanner_;
 };
 
 }  // namespace gpuyard::processes

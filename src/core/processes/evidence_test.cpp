@@ -19,7 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr TimePoint kNow{std::chrono::hours(1)};
-constexpr std::uint64_t kAWhileAgo = 100'000;  // 1000 s after the boot
+constexpr std::uint64_t kEarlyStartTicks = 100'000;  // 1000 s after the boot
 
 TimePoint started(std::uint64_t ticks) {
   return TimePoint(std::chrono::milliseconds(ticks * 10));
@@ -31,50 +31,50 @@ std::vector<std::uint32_t> pids_of(const std::vector<ProcessKey>& processes) {
   return pids;
 }
 
-class Whose : public ::testing::Test {
+class EvidenceReaderTest : public ::testing::Test {
  protected:
-  Whose() { proc_.put({.pid = 1, .command = "init", .parent = 0, .uid = 0}); }
+  EvidenceReaderTest() { proc_.put({.pid = 1, .command = "init", .parent = 0, .uid = 0}); }
 
   void put(std::uint32_t pid, std::uint32_t parent, std::string environment = "PATH=/bin",
            std::uint32_t uid = kAnna) {
     proc_.put({.pid = pid,
-               .start_ticks = kAWhileAgo + pid,
+               .start_ticks = kEarlyStartTicks + pid,
                .parent = parent,
                .real_uid = uid,
                .uid = uid,
                .environment = std::move(environment)});
   }
   // Returns the places in `lessees` of the leases that the process belongs to; -1: not known.
-  std::vector<int> whose(std::uint32_t pid, Numbers numbers = Numbers::of_simulation) {
+  std::vector<int> whose(std::uint32_t pid, PidOrigin numbers = PidOrigin::simulation) {
     const Evidence evidence = reader_.read(lessees_, {{pid, kNow}}, numbers, kNow);
     const Membership membership(lessees_, evidence);
     std::vector<int> of;
     for (std::size_t i = 0; i < lessees_.size(); ++i) {
-      const auto has = membership.has(i, evidence.gpu_users.at(pid));
+      const auto has = membership.contains(i, evidence.gpu_users.at(pid));
       if (!has) return {-1};
       if (*has) of.push_back(static_cast<int>(i));
     }
     return of;
   }
   std::vector<std::uint32_t> alive() {
-    const Evidence evidence = reader_.read(lessees_, {}, Numbers::of_simulation, kNow);
-    return pids_of(Membership(lessees_, evidence).alive(0));
+    const Evidence evidence = reader_.read(lessees_, {}, PidOrigin::simulation, kNow);
+    return pids_of(Membership(lessees_, evidence).live_processes(0));
   }
   // A process of the lease that has no environment yet.
   static ProcTree::Process loading() {
     return {.pid = 10,
-            .start_ticks = kAWhileAgo,
+            .start_ticks = kEarlyStartTicks,
             .environment = "GPUYARD_LEASE=lease-a",
             .loading = true};
   }
-  static ProcessKey known(std::uint32_t pid) { return {pid, started(kAWhileAgo + pid)}; }
+  static ProcessKey known(std::uint32_t pid) { return {pid, started(kEarlyStartTicks + pid)}; }
 
   ProcTree proc_;
   EvidenceReader reader_{proc_.root(), proc_.root()};
-  std::vector<Lessee> lessees_{{.lease = "lease-a", .uid = kAnna}};
+  std::vector<LeaseProcesses> lessees_{{.lease = "lease-a", .uid = kAnna}};
 };
 
-TEST_F(Whose, ChildrenOfAKnownProcessAreItsLeases) {
+TEST_F(EvidenceReaderTest, ChildrenOfAKnownProcessAreItsLeases) {
   lessees_[0].known = {known(10)};
   put(10, 1);
   put(11, 10);
@@ -85,7 +85,7 @@ TEST_F(Whose, ChildrenOfAKnownProcessAreItsLeases) {
   EXPECT_THAT(alive(), ElementsAre(10, 11, 12));
 }
 
-TEST_F(Whose, AnEnvironmentNamesTheLease) {
+TEST_F(EvidenceReaderTest, AnEnvironmentNamesTheLease) {
   put(10, 1, std::string("A=GPUYARD_LEASE=x\0GPUYARD_LEASE=lease-a\0B=1", 43));
   put(11, 10, "");
   put(12, 1, "GPUYARD_LEASE_OLD=lease-a");
@@ -98,45 +98,45 @@ TEST_F(Whose, AnEnvironmentNamesTheLease) {
 }
 
 // A `su` that waits for a password has the environment of the user who started it.
-TEST_F(Whose, SetuidProcessEnvironmentIsIgnored) {
+TEST_F(EvidenceReaderTest, SetuidProcessEnvironmentIsIgnored) {
   proc_.put({.pid = 10,
-             .start_ticks = kAWhileAgo,
+             .start_ticks = kEarlyStartTicks,
              .real_uid = kBen,
              .uid = 0,
              .environment = "GPUYARD_LEASE=lease-a"});
   proc_.put({.pid = 11,
-             .start_ticks = kAWhileAgo,
+             .start_ticks = kEarlyStartTicks,
              .real_uid = kBen,
              .uid = kAnna,
              .environment = "GPUYARD_LEASE=lease-a"});
   EXPECT_THAT(alive(), IsEmpty());
 }
 
-TEST_F(Whose, MuchOfAnEnvironmentIsReadAndNotAll) {
-  put(10, 1, "A=" + std::string(kMostEnvironmentBytes / 2, 'x') + '\0' + "GPUYARD_LEASE=lease-a");
-  put(11, 1, "A=" + std::string(kMostEnvironmentBytes, 'x') + '\0' + "GPUYARD_LEASE=lease-a");
+TEST_F(EvidenceReaderTest, MuchOfAnEnvironmentIsReadAndNotAll) {
+  put(10, 1, "A=" + std::string(kMaxEnvironmentBytes / 2, 'x') + '\0' + "GPUYARD_LEASE=lease-a");
+  put(11, 1, "A=" + std::string(kMaxEnvironmentBytes, 'x') + '\0' + "GPUYARD_LEASE=lease-a");
   EXPECT_THAT(whose(10), ElementsAre(0));
   EXPECT_THAT(whose(11), IsEmpty());
 }
 
-TEST_F(Whose, UninterruptibleProcessEnvironmentIsNotRead) {
+TEST_F(EvidenceReaderTest, UninterruptibleProcessEnvironmentIsNotRead) {
   put(10, 1);
   proc_.put({.pid = 10, .state = 'D', .environment = "GPUYARD_LEASE=lease-a"});
   EXPECT_THAT(whose(10), IsEmpty());
 }
 
 // The earlier program's environment was read already; the new program's has to be read too.
-TEST_F(Whose, ANewProgramHasANewEnvironment) {
-  proc_.put({.pid = 10, .start_ticks = kAWhileAgo, .command = "runc"});
+TEST_F(EvidenceReaderTest, ANewProgramHasANewEnvironment) {
+  proc_.put({.pid = 10, .start_ticks = kEarlyStartTicks, .command = "runc"});
   EXPECT_THAT(alive(), IsEmpty());
   proc_.put({.pid = 10,
-             .start_ticks = kAWhileAgo,
+             .start_ticks = kEarlyStartTicks,
              .command = "python3",
              .environment = "GPUYARD_LEASE=lease-a"});
   EXPECT_THAT(alive(), ElementsAre(10));
 }
 
-TEST_F(Whose, AProgramThatIsBeingLoadedIsWaitedFor) {
+TEST_F(EvidenceReaderTest, AProgramThatIsBeingLoadedIsWaitedFor) {
   ProcTree::Process process = loading();
   proc_.put(process);
   process.loading = false;
@@ -147,7 +147,7 @@ TEST_F(Whose, AProgramThatIsBeingLoadedIsWaitedFor) {
   EXPECT_THAT(alive(), ElementsAre(10));
 }
 
-TEST_F(Whose, LoadingTimeoutIsRetriedOnNextRead) {
+TEST_F(EvidenceReaderTest, LoadingTimeoutIsRetriedOnNextRead) {
   ProcTree::Process process = loading();
   proc_.put(process);
   EXPECT_THAT(alive(), IsEmpty());
@@ -156,7 +156,7 @@ TEST_F(Whose, LoadingTimeoutIsRetriedOnNextRead) {
   EXPECT_THAT(alive(), ElementsAre(10));
 }
 
-TEST_F(Whose, ProcessWithoutLeaseIsRereadOnlyOnGpu) {
+TEST_F(EvidenceReaderTest, ProcessWithoutLeaseIsRereadOnlyOnGpu) {
   put(10, 1);
   EXPECT_THAT(alive(), IsEmpty());
   put(10, 1, "GPUYARD_LEASE=lease-a");
@@ -164,20 +164,20 @@ TEST_F(Whose, ProcessWithoutLeaseIsRereadOnlyOnGpu) {
   EXPECT_THAT(whose(10), ElementsAre(0)) << "whoever is on a GPU is";
 }
 
-TEST_F(Whose, TheFirstOfAContainerSpeaksForAllInIt) {
+TEST_F(EvidenceReaderTest, TheFirstOfAContainerSpeaksForAllInIt) {
   const std::string id(64, 'c');
   const std::string group = "0::/system.slice/docker-" + id + ".scope\n";
   proc_.put({.pid = 50,
-             .start_ticks = kAWhileAgo,
+             .start_ticks = kEarlyStartTicks,
              .uid = 0,
              .cgroup = group,
              .environment = "GPUYARD_LEASE=lease-a",
              .numbers = "50\t1"});
-  proc_.put({.pid = 60, .start_ticks = kAWhileAgo, .uid = kBen, .cgroup = group});
+  proc_.put({.pid = 60, .start_ticks = kEarlyStartTicks, .uid = kBen, .cgroup = group});
   EXPECT_THAT(whose(60), ElementsAre(0));
   EXPECT_THAT(alive(), IsEmpty()) << "root says so, on no GPU of the lease";
   proc_.put({.pid = 50,
-             .start_ticks = kAWhileAgo,
+             .start_ticks = kEarlyStartTicks,
              .command = "bash",
              .uid = 0,
              .cgroup = group,
@@ -190,12 +190,12 @@ const std::string kContainer = "docker-" + std::string(64, 'c') + ".scope";
 const std::string kBensManager = "0::/user.slice/user-1001.slice/user@1001.service/";
 const std::string kAnnasManager = "0::/user.slice/user-1000.slice/user@1000.service/";
 
-class InAContainer : public Whose {
+class InAContainer : public EvidenceReaderTest {
  protected:
   void put_in(const std::string& group, std::uint32_t pid, std::uint32_t uid,
               std::string environment = "GPUYARD_LEASE=lease-a", std::string numbers = {}) {
     proc_.put({.pid = pid,
-               .start_ticks = kAWhileAgo + pid,
+               .start_ticks = kEarlyStartTicks + pid,
                .real_uid = uid,
                .uid = uid,
                .cgroup = group + kContainer + "\n",
@@ -265,7 +265,7 @@ TEST_F(InAContainer, NestedPidNamespaceDoesNotMarkTheContainer) {
   EXPECT_THAT(whose(60), IsEmpty());
 }
 
-TEST_F(Whose, SubordinateUidsBelongToOwner) {
+TEST_F(EvidenceReaderTest, SubordinateUidsBelongToOwner) {
   reader_ = EvidenceReader(proc_.root(), proc_.root(), [](std::uint32_t uid) {
     return uid >= 100'000 && uid < 165'536 ? kAnna : uid;
   });
@@ -276,26 +276,26 @@ TEST_F(Whose, SubordinateUidsBelongToOwner) {
   EXPECT_THAT(alive(), ElementsAre(10));
 }
 
-TEST_F(Whose, RecordedOrInvisiblePidIsUndecided) {
+TEST_F(EvidenceReaderTest, RecordedOrInvisiblePidIsUndecided) {
   lessees_[0].known = {known(10)};
   put(10, 1);
-  EXPECT_THAT(whose(10, Numbers::of_a_recording), ElementsAre(-1));
+  EXPECT_THAT(whose(10, PidOrigin::recording), ElementsAre(-1));
   EXPECT_THAT(whose(99), ElementsAre(-1)) << "not visible";
 }
 
-TEST_F(Whose, ProcessYoungerThanListIsConflict) {
+TEST_F(EvidenceReaderTest, ProcessYoungerThanListIsConflict) {
   lessees_[0].known = {known(10)};
   put(10, 1);
-  const auto listed = started(kAWhileAgo + 10) - std::chrono::milliseconds(10);
-  const auto evidence = reader_.read(lessees_, {{10, listed}}, Numbers::of_simulation, kNow);
+  const auto listed = started(kEarlyStartTicks + 10) - std::chrono::milliseconds(10);
+  const auto evidence = reader_.read(lessees_, {{10, listed}}, PidOrigin::simulation, kNow);
   EXPECT_EQ(evidence.gpu_users.at(10).error().code, Errc::conflict);
 }
 
 // The driver's numbers are the host's; ours are those of a container.
-TEST_F(Whose, AnotherProcNamesOthersByTheSameNumber) {
+TEST_F(EvidenceReaderTest, AnotherProcNamesOthersByTheSameNumber) {
   ProcTree own;
   own.put({.pid = 1, .parent = 0});
-  own.put({.pid = 10, .start_ticks = kAWhileAgo + 10});
+  own.put({.pid = 10, .start_ticks = kEarlyStartTicks + 10});
   put(10, 1);
   put(11, 1, "GPUYARD_LEASE=lease-a");
   lessees_[0].known = {known(10)};
@@ -309,19 +309,19 @@ TEST_F(Whose, AnotherProcNamesOthersByTheSameNumber) {
 }
 
 // The kernel, not this /proc, says whether a known process still exists.
-TEST_F(Whose, IncompleteProcTableKeepsOnlyExistingProcessAlive) {
+TEST_F(EvidenceReaderTest, IncompleteProcTableKeepsOnlyExistingProcessAlive) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
   ::waitpid(child, nullptr, 0);
-  const ProcessKey here{static_cast<std::uint32_t>(::getpid()), started(kAWhileAgo)};
-  const ProcessKey gone{static_cast<std::uint32_t>(child), started(kAWhileAgo)};
+  const ProcessKey here{static_cast<std::uint32_t>(::getpid()), started(kEarlyStartTicks)};
+  const ProcessKey gone{static_cast<std::uint32_t>(child), started(kEarlyStartTicks)};
   lessees_[0].known = {here, gone};
   EXPECT_THAT(alive(), IsEmpty()) << "everybody is seen, and they are not";
   proc_.remove(1);
   EXPECT_THAT(alive(), ElementsAre(here.pid));
 }
 
-TEST_F(Whose, UnreadableProcKeepsKnownProcessAlive) {
+TEST_F(EvidenceReaderTest, UnreadableProcKeepsKnownProcessAlive) {
   lessees_[0].known = {known(10)};
   reader_ = EvidenceReader("/nowhere/proc", "/nowhere/proc");
   EXPECT_THAT(alive(), ElementsAre(10));
@@ -329,12 +329,14 @@ TEST_F(Whose, UnreadableProcKeepsKnownProcessAlive) {
 }
 
 TEST(Mark, IsTheFirstThatIsSet) {
-  EXPECT_EQ(mark_in(std::string_view("A=1\0GPUYARD_LEASE=x\0GPUYARD_LEASE=y\0", 36)), "x");
-  EXPECT_EQ(mark_in("GPUYARD_LEASE="), "");
-  EXPECT_EQ(mark_in("GPUYARD_LEASE"), "");
-  EXPECT_EQ(mark_in("XGPUYARD_LEASE=x"), "");
-  EXPECT_EQ(mark_in("GPUYARD_LEASE=" + std::string(65, 'x')), "") << "no lease is called so";
-  EXPECT_EQ(mark_in(""), "");
+  EXPECT_EQ(lease_in_environment(std::string_view("A=1\0GPUYARD_LEASE=x\0GPUYARD_LEASE=y\0", 36)),
+            "x");
+  EXPECT_EQ(lease_in_environment("GPUYARD_LEASE="), "");
+  EXPECT_EQ(lease_in_environment("GPUYARD_LEASE"), "");
+  EXPECT_EQ(lease_in_environment("XGPUYARD_LEASE=x"), "");
+  EXPECT_EQ(lease_in_environment("GPUYARD_LEASE=" + std::string(65, 'x')), "")
+      << "no lease is called so";
+  EXPECT_EQ(lease_in_environment(""), "");
 }
 
 }  // namespace
@@ -342,15 +344,15 @@ TEST(Mark, IsTheFirstThatIsSet) {
 namespace {
 
 // Process 7 is ordinary, 8 is like `su` waiting for a password, and 9 has given up root for now.
-TEST(Traces, OfWhomeverItMayBecomeAProcessIsNotAlone) {
+TEST(ProcessTraits, OfWhomeverItMayBecomeAProcessIsNotAlone) {
   ProcTree proc;
   const std::string marked = "GPUYARD_LEASE=0123456789abcdef";
   proc.put({.pid = 7, .start_ticks = 1, .environment = marked});
-  proc.put({.pid = 8, .start_ticks = 1, .uid = kRoot, .environment = marked});
-  proc.put({.pid = 9, .start_ticks = 1, .saved_uid = kRoot, .environment = marked});
-  EXPECT_TRUE(read_gpu_user(proc.root(), 7)->traces.one_user);
-  EXPECT_FALSE(read_gpu_user(proc.root(), 8)->traces.one_user);
-  EXPECT_FALSE(read_gpu_user(proc.root(), 9)->traces.one_user);
+  proc.put({.pid = 8, .start_ticks = 1, .uid = kRootUid, .environment = marked});
+  proc.put({.pid = 9, .start_ticks = 1, .saved_uid = kRootUid, .environment = marked});
+  EXPECT_TRUE(read_gpu_user(proc.root(), 7)->traits.one_user);
+  EXPECT_FALSE(read_gpu_user(proc.root(), 8)->traits.one_user);
+  EXPECT_FALSE(read_gpu_user(proc.root(), 9)->traits.one_user);
 }
 
 }  // namespace

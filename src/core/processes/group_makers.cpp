@@ -9,17 +9,17 @@
 namespace gpuyard::processes {
 namespace {
 
-constexpr const char* kMountInfo = "/proc/self/mountinfo";
-constexpr std::size_t kMostMountInfo = std::size_t{4} << 20U;
+constexpr const char* kMountInfoPath = "/proc/self/mountinfo";
+constexpr std::size_t kMaxMountInfoBytes = std::size_t{4} << 20U;
 
-bool has(std::string_view list, std::string_view word) {
+bool contains_word(std::string_view list, std::string_view word) {
   while (!list.empty()) {
     if (take_until(',', list) == word) return true;
   }
   return false;
 }
 
-bool leads_up(std::string_view path) {
+bool contains_dot_dot(std::string_view path) {
   while (!path.empty()) {
     if (take_until('/', path) == "..") return true;
   }
@@ -56,7 +56,7 @@ GroupMakers GroupMakers::parse(std::string_view mountinfo) {
 }
 
 GroupMakers GroupMakers::of_this_machine() {
-  const auto text = read_file(kMountInfo, kMostMountInfo);
+  const auto text = read_file(kMountInfoPath, kMaxMountInfoBytes);
   if (text) return parse(*text);
   log::debug("the makers of control groups are inferred from their paths: {}", text.error().text());
   return {};
@@ -64,29 +64,29 @@ GroupMakers GroupMakers::of_this_machine() {
 
 // Root may delegate a whole service to a user, and a runtime delegates a container's own group to
 // the users inside. The parent directory of both is root's, and only root can create groups there.
-std::optional<std::uint32_t> GroupMakers::by_owner(const Group& group) const {
+std::optional<std::uint32_t> GroupMakers::maker_by_owner(const Group& group) const {
   std::string_view controllers = group.hierarchy;
   const std::string_view first = take_until(',', controllers);
   for (const Mount& mount : mounts_) {
     if (mount.controllers.empty() != first.empty()) continue;
-    if (!first.empty() && !has(mount.controllers, first)) continue;
+    if (!first.empty() && !contains_word(mount.controllers, first)) continue;
     std::string_view below = group.path;
     if (!below.starts_with(mount.root)) continue;
     below.remove_prefix(mount.root.size());
-    if (below.empty() || below.front() != '/' || leads_up(below)) continue;
-    const std::string directory = mount.place + std::string(below);
+    if (below.empty() || below.front() != '/' || contains_dot_dot(below)) continue;
+    const std::string directory = mount.mount_point + std::string(below);
     const auto owner = owner_of_directory(directory);
     const auto above = owner_of_directory(parent_directory(directory));
     if (!owner || !above) continue;
-    return *owner == kRoot ? kRoot : *above;
+    return *owner == kRootUid ? kRootUid : *above;
   }
   return std::nullopt;
 }
 
 std::optional<std::uint32_t> GroupMakers::operator()(const Group& group) const {
-  const auto by_place = maker_by_place(group);
-  if (by_place && *by_place != kRoot) return by_place;
-  const auto owner = by_owner(group);
+  const auto by_place = maker_by_path(group);
+  if (by_place && *by_place != kRootUid) return by_place;
+  const auto owner = maker_by_owner(group);
   return owner ? owner : by_place;
 }
 

@@ -30,11 +30,11 @@ class GroupMakers {
  private:
   struct Mount {
     std::string root;         // the mounted group
-    std::string place;        // the mount point
+    std::string mount_point;  // the mount point
     std::string controllers;  // among other options; "": the unified hierarchy
   };
 
-  std::optional<std::uint32_t> by_owner(const Group&) const;
+  std::optional<std::uint32_t> maker_by_owner(const Group&) const;
 
   std::vector<Mount> mounts_;
 };

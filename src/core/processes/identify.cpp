@@ -18,7 +18,7 @@
 namespace gpuyard::processes {
 namespace {
 
-Error no_such(std::uint32_t pid) {
+Error process_not_found_error(std::uint32_t pid) {
   return {Errc::not_found, fmt::format("process {} not found", pid)};
 }
 
@@ -39,7 +39,7 @@ Result<UniqueFd> open_handle(std::uint32_t pid) {
     case ESRCH:
     case EINVAL:
     case ENOENT:
-      return no_such(pid);
+      return process_not_found_error(pid);
     case ENOSYS:
       return Error{
           Errc::unsupported,
@@ -58,15 +58,16 @@ bool has_ended(const UniqueFd& handle) {
 
 // Reads between opening the handle and seeing that the process still lives: its number could not be
 // given anew meanwhile.
-Result<IdentifiedProcess> identify(std::uint32_t pid, const ViewHidden& view_hidden) {
+Result<IdentifiedProcess> identify_process(std::uint32_t pid,
+                                           const HiddenProcessViewer& view_hidden) {
   auto handle = open_handle(pid);
   if (!handle) return handle.error();
   const std::string root(kProcRoot);
   auto view = view_process(root, pid);
   if (!view && view_hidden && hides_processes(root)) view = view_hidden(pid);
   if (!view) return view.error();
-  if (has_ended(*handle)) return no_such(pid);
-  return IdentifiedProcess{view->process, view->owner.effective, view->parent,
+  if (has_ended(*handle)) return process_not_found_error(pid);
+  return IdentifiedProcess{view->process, view->uids.effective, view->parent,
                            std::move(view->command), *std::move(handle)};
 }
 
@@ -84,26 +85,26 @@ Result<void> send_signal(const ProcessKey& process, int number,
   const auto start = start_of(*stat);
   if (!start) return start.error();
   // With the same start, the handle is of this process, or of one that is gone and gets nothing.
-  if (*start != process.started) return no_such(process.pid);
+  if (*start != process.started) return process_not_found_error(process.pid);
   if (may_be_of) {
     const auto status = read_status(*directory);
     if (!status) return status.error();
-    const auto owner = owner_in(*status);
+    const auto owner = uids_in(*status);
     if (!owner || !may_be_of(owner->effective) || !may_be_of(owner->real)) {
       return Error{Errc::denied, fmt::format("process {} runs as another user", process.pid)};
     }
   }
   if (pidfd_send_signal(*handle, number)) return {};
-  if (errno == ESRCH) return no_such(process.pid);
+  if (errno == ESRCH) return process_not_found_error(process.pid);
   return system_error(fmt::format("sending signal {} to process {}", number, process.pid));
 }
 
-bool may_signal(std::uint32_t uid) {
+bool can_signal(std::uint32_t uid) {
   if (uid == ::getuid() || uid == ::geteuid()) return true;
   return (effective_capabilities() & capability_bit(CAP_KILL)) != 0;
 }
 
-Numbering own_numbering() {
+PidNamespaceId own_pid_namespace() {
   std::array<char, 64> link{};
   const ssize_t length = ::readlink("/proc/self/ns/pid", link.data(), link.size());
   return {gpuyard::boot_id(),
@@ -111,13 +112,13 @@ Numbering own_numbering() {
 }
 
 // The kernel gives the first namespace this inode number since Linux 3.8, which added the links.
-bool is_first_pid_namespace(std::string_view link) {
+bool is_initial_pid_namespace(std::string_view link) {
   return link == "pid:[4026531836]";
 }
 
 Result<void> check_pid_namespace(const std::string& proc_root) {
   if (proc_root != kProcRoot) return {};
-  if (is_first_pid_namespace(own_numbering().pid_namespace)) return {};
+  if (is_initial_pid_namespace(own_pid_namespace().pid_namespace)) return {};
   return Error{Errc::unsupported,
                "in a container its PID may belong to another process here; mount the host's /proc "
                "and set processes.proc_root"};

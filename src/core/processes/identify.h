@@ -26,8 +26,9 @@ struct IdentifiedProcess {
 // Errc::denied: it is hidden; Errc::unsupported: this kernel has no such handles (before 5.3).
 //
 // `view_hidden`: who sees a process that /proc hides from this one; empty: nobody.
-using ViewHidden = std::function<Result<ProcessView>(std::uint32_t pid)>;
-Result<IdentifiedProcess> identify(std::uint32_t pid, const ViewHidden& view_hidden = {});
+using HiddenProcessViewer = std::function<Result<ProcessView>(std::uint32_t pid)>;
+Result<IdentifiedProcess> identify_process(std::uint32_t pid,
+                                           const HiddenProcessViewer& view_hidden = {});
 
 // Errors as above; not_found also if another process has the number by now. Errc::denied if the
 // kernel refuses, or if `may_be_of` rejects the user of the process, even if this program runs as
@@ -37,21 +38,21 @@ Result<void> send_signal(const ProcessKey&, int number,
 
 // Returns whether the kernel lets this process signal those of the user: its own, or with CAP_KILL
 // all.
-bool may_signal(std::uint32_t uid);
+bool can_signal(std::uint32_t uid);
 
 // Where process numbers have the same meaning: one PID namespace of one boot of one machine.
-struct Numbering {
+struct PidNamespaceId {
   std::string boot_id;        // "": unknown
   std::string pid_namespace;  // "pid:[4026531836]"; "": unknown
 
   // An unknown numbering is the same as none.
-  bool same_as(const Numbering& other) const {
+  bool matches(const PidNamespaceId& other) const {
     return !boot_id.empty() && !pid_namespace.empty() && boot_id == other.boot_id &&
            pid_namespace == other.pid_namespace;
   }
 };
 // Returns the numbering of this process.
-Numbering own_numbering();
+PidNamespaceId own_pid_namespace();
 
 // Checks that a number from the driver names the same process here. Drivers number processes as the
 // host does, or as the caller's namespace does, depending on the driver. Outside of containers both
@@ -60,6 +61,6 @@ Numbering own_numbering();
 Result<void> check_pid_namespace(const std::string& proc_root);
 
 // Takes the target of the link /proc/self/ns/pid.
-bool is_first_pid_namespace(std::string_view link);
+bool is_initial_pid_namespace(std::string_view link);
 
 }  // namespace gpuyard::processes

@@ -39,7 +39,7 @@ class Child {
 
 TEST(Identify, RunningChildYieldsPidUidParentAndCommand) {
   const Child child;
-  const auto who = identify(child.pid());
+  const auto who = identify_process(child.pid());
   ASSERT_TRUE(who) << who.error().message;
   EXPECT_EQ(who->process.pid, child.pid());
   EXPECT_EQ(who->uid, ::geteuid());
@@ -51,7 +51,7 @@ TEST(Identify, RunningChildYieldsPidUidParentAndCommand) {
 
 TEST(Identify, ItsHandleSaysWhenItIsGone) {
   Child child;
-  const auto who = identify(child.pid());
+  const auto who = identify_process(child.pid());
   ASSERT_TRUE(who);
   pollfd poll{who->handle.get(), POLLIN, 0};
   EXPECT_EQ(::poll(&poll, 1, 0), 0);
@@ -63,10 +63,11 @@ TEST(Identify, ExitedOrInvalidPidIsNotFound) {
   Child child;
   const std::uint32_t pid = child.pid();
   child.end();
-  EXPECT_EQ(identify(pid).error().code, Errc::not_found);
-  EXPECT_EQ(identify(0).error().code, Errc::not_found);
-  EXPECT_EQ(identify(UINT32_MAX).error().code, Errc::not_found);
-  EXPECT_EQ(identify(4'194'305).error().code, Errc::not_found) << "no process has such a number";
+  EXPECT_EQ(identify_process(pid).error().code, Errc::not_found);
+  EXPECT_EQ(identify_process(0).error().code, Errc::not_found);
+  EXPECT_EQ(identify_process(UINT32_MAX).error().code, Errc::not_found);
+  EXPECT_EQ(identify_process(4'194'305).error().code, Errc::not_found)
+      << "no process has such a number";
 }
 
 TEST(Identify, ZombieIsNotFound) {
@@ -74,12 +75,12 @@ TEST(Identify, ZombieIsNotFound) {
   child.kill();
   siginfo_t info{};
   ASSERT_EQ(::waitid(P_PID, child.pid(), &info, WEXITED | WNOWAIT), 0);
-  EXPECT_EQ(identify(child.pid()).error().code, Errc::not_found);
+  EXPECT_EQ(identify_process(child.pid()).error().code, Errc::not_found);
 }
 
 TEST(SendSignal, ReachesTheProcess) {
   Child child;
-  const auto who = identify(child.pid());
+  const auto who = identify_process(child.pid());
   ASSERT_TRUE(who);
   EXPECT_TRUE(send_signal(who->process, SIGTERM));
   const int status = child.wait();
@@ -89,7 +90,7 @@ TEST(SendSignal, ReachesTheProcess) {
 
 TEST(SendSignal, DoesNotReachARefusedUser) {
   const Child child;
-  const auto who = identify(child.pid());
+  const auto who = identify_process(child.pid());
   ASSERT_TRUE(who);
   const auto refused = [](std::uint32_t) { return false; };
   EXPECT_EQ(send_signal(who->process, SIGKILL, refused).error().code, Errc::denied);
@@ -99,7 +100,7 @@ TEST(SendSignal, DoesNotReachARefusedUser) {
 
 TEST(SendSignal, NeverReachesAnotherProcessWithTheNumber) {
   const Child child;
-  auto who = identify(child.pid());
+  auto who = identify_process(child.pid());
   ASSERT_TRUE(who);
   who->process.started -= std::chrono::milliseconds(10);
   EXPECT_EQ(send_signal(who->process, SIGKILL).error().code, Errc::not_found);
@@ -109,14 +110,14 @@ TEST(SendSignal, NeverReachesAnotherProcessWithTheNumber) {
 TEST(SendSignal, IsLeftToTheKernelWithoutAPredicate) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   const Child child;
-  const auto who = identify(child.pid());
+  const auto who = identify_process(child.pid());
   ASSERT_TRUE(who);
   const pid_t stranger = ::fork();
   if (stranger == 0) {
     constexpr uid_t kNobody = 65534;
-    const bool might = may_signal(0) && may_signal(kNobody) && may_signal(1000);
+    const bool might = can_signal(0) && can_signal(kNobody) && can_signal(1000);
     if (::setresuid(kNobody, kNobody, kNobody) != 0) ::_exit(2);
-    const bool may = may_signal(kNobody) && !may_signal(0) && !may_signal(1000);
+    const bool may = can_signal(kNobody) && !can_signal(0) && !can_signal(1000);
     const bool refused = send_signal(who->process, SIGKILL).error().code == Errc::denied;
     ::_exit(might && may && refused ? 0 : 1);
   }
@@ -127,18 +128,18 @@ TEST(SendSignal, IsLeftToTheKernelWithoutAPredicate) {
 }
 
 TEST(Numbering, IsTheSameOnlyIfItIsKnown) {
-  const Numbering own = own_numbering();
-  EXPECT_TRUE(own.same_as(own));
+  const PidNamespaceId own = own_pid_namespace();
+  EXPECT_TRUE(own.matches(own));
   EXPECT_TRUE(own.pid_namespace.starts_with("pid:[")) << own.pid_namespace;
-  EXPECT_FALSE(own.same_as({own.boot_id, "pid:[1]"}));
-  EXPECT_FALSE(own.same_as({"another", own.pid_namespace}));
-  EXPECT_FALSE((Numbering{"", "pid:[1]"}.same_as({"", "pid:[1]"})));
-  EXPECT_FALSE((Numbering{"boot", ""}.same_as({"boot", ""})));
+  EXPECT_FALSE(own.matches({own.boot_id, "pid:[1]"}));
+  EXPECT_FALSE(own.matches({"another", own.pid_namespace}));
+  EXPECT_FALSE((PidNamespaceId{"", "pid:[1]"}.matches({"", "pid:[1]"})));
+  EXPECT_FALSE((PidNamespaceId{"boot", ""}.matches({"boot", ""})));
 }
 
 TEST(SendSignal, ToOneThatIsGoneIsNotFound) {
   Child child;
-  const auto who = identify(child.pid());
+  const auto who = identify_process(child.pid());
   ASSERT_TRUE(who);
   child.end();
   EXPECT_EQ(send_signal(who->process, SIGTERM).error().code, Errc::not_found);

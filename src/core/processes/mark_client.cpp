@@ -23,12 +23,12 @@
 namespace gpuyard::processes {
 namespace {
 
-Error silent() {
+Error reply_timeout_error() {
   return {Errc::timed_out, "it did not respond in time"};
 }
 
 template <class Answer>
-Answer no_answer() {
+Answer no_reply() {
   if constexpr (std::is_same_v<Answer, Result<ProcessView>>) {
     return Error{Errc::unavailable, "gpuyard-marks is not responding"};
   } else {
@@ -36,11 +36,11 @@ Answer no_answer() {
   }
 }
 
-bool is_answer(const Result<ProcessView>& answer) {
+bool is_reply(const Result<ProcessView>& answer) {
   return answer || answer.error().code == Errc::not_found;
 }
 template <class Answer>
-bool is_answer(const std::optional<Answer>& answer) {
+bool is_reply(const std::optional<Answer>& answer) {
   return answer.has_value();
 }
 
@@ -59,80 +59,81 @@ bool wait_for(int socket, short what, TimePoint until) {
 }  // namespace
 
 MarkClient::~MarkClient() {
-  end_link();
+  close_link();
   reap();
 }
 
-std::string MarkClient::trouble() const {
+std::string MarkClient::error_text() const {
   const std::lock_guard lock(mutex_);
-  return trouble_;
+  return error_text_;
 }
 
 void MarkClient::connect() {
   if (!link_.socket) open_link();
 }
 
-void MarkClient::fail(const std::string& why) {
-  end_link();
-  not_before_ = BootClock::now() + pause_;
-  pause_ = std::min(pause_ * 2, kLongestPause);
+void MarkClient::record_failure(const std::string& why) {
+  close_link();
+  retry_at_ = BootClock::now() + retry_delay_;
+  retry_delay_ = std::min(retry_delay_ * 2, kMaxRetryDelay);
   const std::lock_guard lock(mutex_);
-  if (std::exchange(trouble_, why).empty()) {
+  if (std::exchange(error_text_, why).empty()) {
     // For a daemon that somebody runs without the service, that is as it should be.
-    log::write(answered_ ? log::Level::warning : log::Level::info,
+    log::write(replied_ ? log::Level::warning : log::Level::info,
                fmt::format("gpuyard-marks is not available: {}. Until it is, the lease of another "
                            "user's process is found only by its parents",
                            why));
   }
 }
 
-void MarkClient::succeed() {
-  fresh_ = false;
-  answered_ = true;
-  pause_ = kFirstPause;
+void MarkClient::record_success() {
+  new_link_ = false;
+  replied_ = true;
+  retry_delay_ = kMinRetryDelay;
   const std::lock_guard lock(mutex_);
-  if (!std::exchange(trouble_, "").empty()) log::info("gpuyard-marks answers again");
+  if (!std::exchange(error_text_, "").empty()) log::info("gpuyard-marks answers again");
 }
 
 bool MarkClient::open_link() {
   reap();
-  if (departing_.size() >= kMostDeparting) {
-    fail("killed gpuyard-marks processes have not exited");
+  if (killed_children_.size() >= kMaxKilledChildren) {
+    record_failure("killed gpuyard-marks processes have not exited");
     return false;
   }
-  auto link = open_();
+  auto link = connector_();
   if (!link) {
-    fail(link.error().text());
+    record_failure(link.error().text());
     return false;
   }
   link_ = *std::move(link);
-  fresh_ = true;
-  if (link_.child > 0) answered_ = true;
+  new_link_ = true;
+  if (link_.child > 0) replied_ = true;
   return true;
 }
 
-void MarkClient::end_link() {
+void MarkClient::close_link() {
   link_.socket.reset();
   const pid_t child = std::exchange(link_.child, -1);
   if (child <= 0) return;
   ::kill(child, SIGKILL);
-  departing_.push_back(child);
+  killed_children_.push_back(child);
 }
 
 // One that hangs inside the kernel stays behind; it holds nothing of ours.
 void MarkClient::reap() {
-  std::erase_if(departing_, [](pid_t child) { return ::waitpid(child, nullptr, WNOHANG) != 0; });
+  std::erase_if(killed_children_,
+                [](pid_t child) { return ::waitpid(child, nullptr, WNOHANG) != 0; });
 }
 
 Result<std::string> MarkClient::exchange(const std::string& bytes, Duration patience) {
   const int socket = link_.socket.get();
   const TimePoint until = BootClock::now() + patience;
-  if (!wait_for(socket, POLLOUT, until)) return silent();
+  if (!wait_for(socket, POLLOUT, until)) return reply_timeout_error();
   if (::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
     return system_error("sending");
   }
-  std::string answer(kMostMarkBytes, '\0');
-  if (!wait_for(socket, POLLIN, until)) return silent();
+  std::string answer(kMaxMarkBytes, '\0');
+  if (!wait_for(socket, POLLIN, until)) return reply_timeout_error();
   const ssize_t got = ::recv(socket, answer.data(), answer.size(), MSG_DONTWAIT | MSG_TRUNC);
   if (got < 0) return system_error("receiving");
   if (got == 0) return Error{Errc::unavailable, "it closed the connection"};
@@ -147,50 +148,51 @@ Result<std::string> MarkClient::exchange(const std::string& bytes, Duration pati
 // later. So that neither a kill nor a stop of the other end costs a look, the first failure of a
 // connection that has worked opens another at once.
 template <class Question>
-auto MarkClient::ask_once(const Question& question)
-    -> decltype(answer_in(std::string_view(), Question())) {
-  using Answer = decltype(answer_in(std::string_view(), question));
+auto MarkClient::fetch(const Question& question)
+    -> decltype(parse_reply(std::string_view(), Question())) {
+  using Answer = decltype(parse_reply(std::string_view(), question));
   const std::string bytes = bytes_of(question);
   for (;;) {
     if (!link_.socket) {
-      if (BootClock::now() < not_before_ || !open_link()) return no_answer<Answer>();
+      if (BootClock::now() < retry_at_ || !open_link()) return no_reply<Answer>();
     }
-    const bool was_fresh = fresh_;
-    const auto received = exchange(bytes, was_fresh ? kFirstPatience : kPatience);
+    const bool was_fresh = new_link_;
+    const auto received = exchange(bytes, was_fresh ? kFirstReplyTimeout : kReplyTimeout);
     if (received) {
-      if (auto answer = answer_in(*received, question); is_answer(answer)) {
-        succeed();
+      if (auto answer = parse_reply(*received, question); is_reply(answer)) {
+        record_success();
         return answer;
       }
     }
     if (was_fresh) {
-      fail(received ? "its answer is not understood; it may be of another version"
-                    : received.error().text());
-      return no_answer<Answer>();
+      record_failure(received ? "its answer is not understood; it may be of another version"
+                              : received.error().text());
+      return no_reply<Answer>();
     }
-    end_link();
+    close_link();
   }
 }
 
 // Each question is within the limits: all processes, for one part of the leases after the other.
-MarkClient::Places MarkClient::ask_all(PidSpace numbering, std::span<const Asked> processes,
-                                       std::span<const std::string> leases) {
-  std::vector<MarkPlace> all(processes.size(), kMarkUnreadable);
-  for (std::size_t from = 0; from < processes.size(); from += MarkQuestion::kMostProcesses) {
+MarkClient::MarkIndexes MarkClient::fetch_all_marks(PidSpace numbering,
+                                                    std::span<const ScanTarget> processes,
+                                                    std::span<const std::string> leases) {
+  std::vector<MarkIndex> all(processes.size(), kMarkUnreadable);
+  for (std::size_t from = 0; from < processes.size(); from += MarkRequest::kMaxProcesses) {
     const auto some =
-        processes.subspan(from, std::min(MarkQuestion::kMostProcesses, processes.size() - from));
-    for (std::size_t first = 0; first < leases.size(); first += MarkQuestion::kMostLeases) {
+        processes.subspan(from, std::min(MarkRequest::kMaxProcesses, processes.size() - from));
+    for (std::size_t first = 0; first < leases.size(); first += MarkRequest::kMaxLeases) {
       const auto part =
-          leases.subspan(first, std::min(MarkQuestion::kMostLeases, leases.size() - first));
-      const auto places = ask_once(MarkQuestion{.number = next_++,
-                                                .look = look_,
-                                                .numbering = numbering,
-                                                .processes = {some.begin(), some.end()},
-                                                .leases = {part.begin(), part.end()}});
+          leases.subspan(first, std::min(MarkRequest::kMaxLeases, leases.size() - first));
+      const auto places = fetch(MarkRequest{.number = next_number_++,
+                                            .scan = scan_,
+                                            .pid_space = numbering,
+                                            .processes = {some.begin(), some.end()},
+                                            .leases = {part.begin(), part.end()}});
       if (!places) return std::nullopt;
       for (std::size_t i = 0; i < some.size(); ++i) {
-        MarkPlace& place = all[from + i];
-        if ((*places)[i] >= 0) place = (*places)[i] + static_cast<MarkPlace>(first);
+        MarkIndex& place = all[from + i];
+        if ((*places)[i] >= 0) place = (*places)[i] + static_cast<MarkIndex>(first);
         if ((*places)[i] == kNoMark && place == kMarkUnreadable) place = kNoMark;
       }
     }
@@ -198,29 +200,29 @@ MarkClient::Places MarkClient::ask_all(PidSpace numbering, std::span<const Asked
   return all;
 }
 
-std::optional<std::vector<MarkPlace>> MarkClient::ask(PidSpace numbering,
-                                                      std::span<const Asked> processes,
-                                                      std::span<const std::string> leases) {
+std::optional<std::vector<MarkIndex>> MarkClient::fetch_marks(PidSpace numbering,
+                                                              std::span<const ScanTarget> processes,
+                                                              std::span<const std::string> leases) {
   if (processes.empty() || leases.empty()) {
-    return std::vector<MarkPlace>(processes.size(), kNoMark);
+    return std::vector<MarkIndex>(processes.size(), kNoMark);
   }
-  ++look_;
-  return ask_all(numbering, processes, leases);
+  ++scan_;
+  return fetch_all_marks(numbering, processes, leases);
 }
 
 Result<ProcessView> MarkClient::view(PidSpace numbering, std::uint32_t pid) {
-  return ask_once(ViewQuestion{.number = next_++, .numbering = numbering, .pid = pid});
+  return fetch(ViewRequest{.number = next_number_++, .pid_space = numbering, .pid = pid});
 }
 
 std::optional<ProcessTable> MarkClient::table() {
   ProcessTable table;
   for (std::uint32_t from = 0;;) {
-    auto rows = ask_once(TableQuestion{.number = next_++, .from = from});
+    auto rows = fetch(TableRequest{.number = next_number_++, .from = from});
     if (!rows) return std::nullopt;
-    const bool last = rows->size() < TableQuestion::kMostRows;
+    const bool last = rows->size() < TableRequest::kMaxRows;
     std::ranges::move(*rows, std::back_inserter(table.rows));
     if (last) return table;
-    if (table.rows.size() >= ProcessTable::kMost) {
+    if (table.rows.size() >= ProcessTable::kMaxRows) {
       table.complete = false;
       return table;
     }
@@ -230,12 +232,13 @@ std::optional<ProcessTable> MarkClient::table() {
 
 namespace {
 
-Result<UniqueFd> receive_file(int socket, const FileQuestion& question) {
+Result<UniqueFd> receive_file(int socket, const FileRequest& question) {
   std::array<char, 64> answer{};
   DatagramWithFds received = receive_with_fds(socket, answer, MSG_DONTWAIT);
   if (received.size < 0) return system_error("receiving");
-  const auto given = answer_in(
-      received.cut ? "" : std::string_view(answer.data(), static_cast<std::size_t>(received.size)),
+  const auto given = parse_reply(
+      received.truncated ? ""
+                         : std::string_view(answer.data(), static_cast<std::size_t>(received.size)),
       question);
   if (!given) return Error{Errc::invalid, "its answer is not understood"};
   if (!*given || received.fds.empty()) {
@@ -246,18 +249,18 @@ Result<UniqueFd> receive_file(int socket, const FileQuestion& question) {
 
 }  // namespace
 
-Result<UniqueFd> ask_for_file(const MarkClient::Open& open, const std::string& path) {
+Result<UniqueFd> request_file(const MarkClient::Connector& open, const std::string& path) {
   const auto link = open();
   if (!link) return link.error();
   const int socket = link->socket.get();
-  const TimePoint until = BootClock::now() + MarkClient::kFirstPatience;
-  const FileQuestion question{.number = 1, .digest = digest_of(path)};
+  const TimePoint until = BootClock::now() + MarkClient::kFirstReplyTimeout;
+  const FileRequest question{.number = 1, .digest = digest_of(path)};
   const std::string bytes = bytes_of(question);
-  if (!wait_for(socket, POLLOUT, until)) return silent();
+  if (!wait_for(socket, POLLOUT, until)) return reply_timeout_error();
   if (::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
     return system_error("sending");
   }
-  if (!wait_for(socket, POLLIN, until)) return silent();
+  if (!wait_for(socket, POLLIN, until)) return reply_timeout_error();
   return receive_file(socket, question);
 }
 

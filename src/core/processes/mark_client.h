@@ -27,17 +27,17 @@ struct MarkLink {
 
 class MarkClient {
  public:
-  using Open = std::function<Result<MarkLink>()>;
+  using Connector = std::function<Result<MarkLink>()>;
 
-  static constexpr Duration kPatience = std::chrono::milliseconds(400);
+  static constexpr Duration kReplyTimeout = std::chrono::milliseconds(400);
   // The timeout of the first question on a connection, which may start the process.
-  static constexpr Duration kFirstPatience = std::chrono::milliseconds(900);
-  static constexpr Duration kFirstPause = std::chrono::seconds(1);
-  static constexpr Duration kLongestPause = std::chrono::seconds(30);
+  static constexpr Duration kFirstReplyTimeout = std::chrono::milliseconds(900);
+  static constexpr Duration kMinRetryDelay = std::chrono::seconds(1);
+  static constexpr Duration kMaxRetryDelay = std::chrono::seconds(30);
   // The maximum number of killed children that have not exited. No more are started.
-  static constexpr std::size_t kMostDeparting = 4;
+  static constexpr std::size_t kMaxKilledChildren = 4;
 
-  explicit MarkClient(Open open) : open_(std::move(open)) {}
+  explicit MarkClient(Connector open) : connector_(std::move(open)) {}
   ~MarkClient();
   MarkClient(const MarkClient&) = delete;
   MarkClient& operator=(const MarkClient&) = delete;
@@ -47,8 +47,8 @@ class MarkClient {
 
   // Returns one place for each process; nothing if there is no answer now. A connection that fails
   // is replaced once within the call, and then only after a pause that grows.
-  std::optional<std::vector<MarkPlace>> ask(PidSpace, std::span<const Asked>,
-                                            std::span<const std::string> leases);
+  std::optional<std::vector<MarkIndex>> fetch_marks(PidSpace, std::span<const ScanTarget>,
+                                                    std::span<const std::string> leases);
 
   // What /proc would show of a process, and of all in this PID namespace, if it hid none.
   // Errc::not_found: there is no such process; Errc::unavailable: there is no answer now.
@@ -56,38 +56,39 @@ class MarkClient {
   std::optional<ProcessTable> table();
 
   // Whether it has ever answered, or was started as a child, which will answer.
-  bool has_answered() const { return answered_; }
+  bool has_replied() const { return replied_; }
   // Why it does not answer now; "" if it does, or was not asked yet. Any thread may call it.
-  std::string trouble() const;
+  std::string error_text() const;
 
  private:
-  using Places = std::optional<std::vector<MarkPlace>>;
+  using MarkIndexes = std::optional<std::vector<MarkIndex>>;
 
-  Places ask_all(PidSpace, std::span<const Asked>, std::span<const std::string> leases);
+  MarkIndexes fetch_all_marks(PidSpace, std::span<const ScanTarget>,
+                              std::span<const std::string> leases);
   template <class Question>
-  auto ask_once(const Question&) -> decltype(answer_in(std::string_view(), Question()));
+  auto fetch(const Question&) -> decltype(parse_reply(std::string_view(), Question()));
   Result<std::string> exchange(const std::string& bytes, Duration patience);
   bool open_link();
-  void end_link();
+  void close_link();
   void reap();
-  void fail(const std::string& why);
-  void succeed();
+  void record_failure(const std::string& why);
+  void record_success();
 
-  const Open open_;
+  const Connector connector_;
   MarkLink link_;
-  bool fresh_ = true;  // nothing was answered on this connection yet
-  std::uint32_t next_ = 1;
-  std::uint32_t look_ = 0;
-  TimePoint not_before_{};
-  Duration pause_ = kFirstPause;
-  std::vector<pid_t> departing_;
-  std::atomic<bool> answered_ = false;
+  bool new_link_ = true;  // nothing was answered on this connection yet
+  std::uint32_t next_number_ = 1;
+  std::uint32_t scan_ = 0;
+  TimePoint retry_at_{};
+  Duration retry_delay_ = kMinRetryDelay;
+  std::vector<pid_t> killed_children_;
+  std::atomic<bool> replied_ = false;
   mutable std::mutex mutex_;
-  std::string trouble_;
+  std::string error_text_;
 };
 
 // Asks `gpuyard marks`, on a connection of its own, for a file that this user may not open. Blocks
-// up to kFirstPatience; any thread may call it. Errc::denied: it does not hand this file over.
-Result<UniqueFd> ask_for_file(const MarkClient::Open&, const std::string& path);
+// up to kFirstReplyTimeout; any thread may call it. Errc::denied: it does not hand this file over.
+Result<UniqueFd> request_file(const MarkClient::Connector&, const std::string& path);
 
 }  // namespace gpuyard::processes

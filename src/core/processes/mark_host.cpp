@@ -48,14 +48,14 @@ UniqueFd open_listed(const std::vector<std::string>& files, std::uint64_t digest
 }
 
 // These return false if the other end is gone.
-bool say(int socket, const std::string& answer) {
+bool send_reply(int socket, const std::string& answer) {
   return ::send(socket, answer.data(), answer.size(), MSG_NOSIGNAL) >= 0;
 }
 
-bool hand_over(int socket, const FileQuestion& question, const UniqueFd& file) {
+bool send_file(int socket, const FileRequest& question, const UniqueFd& file) {
   const int fd = file.get();
   const std::span<const int> fds(&fd, file ? 1 : 0);
-  return send_with_fds(socket, answer_to(question, static_cast<bool>(file)), fds) >= 0;
+  return send_with_fds(socket, encode_reply(question, static_cast<bool>(file)), fds) >= 0;
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ bool hand_over(int socket, const FileQuestion& question, const UniqueFd& file) {
 void serve_marks(UniqueFd socket, const MarkRoots& roots, const std::vector<std::string>& files) {
   MarkReader ours(roots.ours);
   MarkReader drivers(roots.drivers);
-  std::string bytes(kMostMarkBytes, '\0');
+  std::string bytes(kMaxMarkBytes, '\0');
   std::uint32_t look = 0;
   TimePoint until{};
   Result<ProcessTable> table = ProcessTable{};
@@ -72,34 +72,34 @@ void serve_marks(UniqueFd socket, const MarkRoots& roots, const std::vector<std:
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0 || static_cast<std::size_t>(got) > bytes.size()) return;
     const std::string_view received(bytes.data(), static_cast<std::size_t>(got));
-    if (const auto wanted = file_question_in(received)) {
-      if (!hand_over(socket.get(), *wanted, open_listed(files, wanted->digest))) return;
+    if (const auto wanted = parse_file_request(received)) {
+      if (!send_file(socket.get(), *wanted, open_listed(files, wanted->digest))) return;
       continue;
     }
-    if (const auto looked = view_question_in(received)) {
-      const std::string& root = looked->numbering == PidSpace::drivers ? roots.drivers : roots.ours;
-      if (!say(socket.get(), answer_to(*looked, view_process(root, looked->pid)))) return;
+    if (const auto looked = parse_view_request(received)) {
+      const std::string& root = looked->pid_space == PidSpace::drivers ? roots.drivers : roots.ours;
+      if (!send_reply(socket.get(), encode_reply(*looked, view_process(root, looked->pid)))) return;
       continue;
     }
-    if (const auto listed = table_question_in(received)) {
+    if (const auto listed = parse_table_request(received)) {
       // One table for all its parts, so that no row is in two of them.
       if (listed->from == 0) table = read_process_table(roots.ours);
-      if (!table || !say(socket.get(), answer_to(*listed, *table))) return;
+      if (!table || !send_reply(socket.get(), encode_reply(*listed, *table))) return;
       continue;
     }
-    const auto question = question_in(received);
+    const auto question = parse_mark_request(received);
     if (!question) return;
     const TimePoint now = BootClock::now();
-    if (until == TimePoint{} || question->look != look) until = now + MarkReader::kLongestLoading;
-    look = question->look;
-    MarkReader& reader = question->numbering == PidSpace::drivers ? drivers : ours;
+    if (until == TimePoint{} || question->scan != look) until = now + MarkReader::kLoadTimeout;
+    look = question->scan;
+    MarkReader& reader = question->pid_space == PidSpace::drivers ? drivers : ours;
     const std::string answer =
-        answer_to(*question, reader.read(question->processes, question->leases, now, until));
-    if (!say(socket.get(), answer)) return;
+        encode_reply(*question, reader.read(question->processes, question->leases, now, until));
+    if (!send_reply(socket.get(), answer)) return;
   }
 }
 
-bool may_ask(int socket) {
+bool is_authorized_peer(int socket) {
   ucred peer{};
   socklen_t size = sizeof peer;
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
@@ -120,15 +120,15 @@ bool may_ask(int socket) {
 namespace {
 
 #if defined(__x86_64__)
-constexpr std::uint32_t kMachine = AUDIT_ARCH_X86_64;
+constexpr std::uint32_t kAuditArch = AUDIT_ARCH_X86_64;
 #elif defined(__aarch64__)
-constexpr std::uint32_t kMachine = AUDIT_ARCH_AARCH64;
+constexpr std::uint32_t kAuditArch = AUDIT_ARCH_AARCH64;
 #endif
 
 // Refuses every system call but those that are named.
-class AllowedCalls {
+class CallFilter {
  public:
-  AllowedCalls() { program_.load_number(); }
+  CallFilter() { program_.load_number(); }
 
   void allow(long call) {
     program_.skip_unless(static_cast<std::uint32_t>(call), 1);
@@ -150,23 +150,23 @@ class AllowedCalls {
   Result<void> install() const {
     SeccompProgram whole;
     whole.load_architecture();
-    whole.skip_unless(kMachine, program_.size());
+    whole.skip_unless(kAuditArch, program_.size());
     whole.append(program_);
-    whole.refuse();
+    whole.deny();
     if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return system_error("setting no_new_privs");
     return whole.install();
   }
 
  private:
-  static constexpr std::size_t kOfCondition = 4;  // instructions
+  static constexpr std::size_t kConditionLength = 4;  // instructions
 
   void begin_condition(long call, std::size_t argument) {
-    program_.skip_unless(static_cast<std::uint32_t>(call), kOfCondition);
+    program_.skip_unless(static_cast<std::uint32_t>(call), kConditionLength);
     program_.load_argument(argument);
   }
   void end_condition() {
     program_.allow();
-    program_.refuse();
+    program_.deny();
   }
 
   SeccompProgram program_;
@@ -174,8 +174,8 @@ class AllowedCalls {
 
 // Opens files to read them alone, writes to its log alone, and makes no memory executable. What is
 // missing here matters most: no socket, no other process, no program, no file is made or changed.
-Result<void> allow_few_calls() {
-  AllowedCalls calls;
+Result<void> install_call_filter() {
+  CallFilter calls;
   for (const long call :
        {SYS_recvfrom,        SYS_sendto,        SYS_sendmsg, SYS_read,         SYS_close,
         SYS_clock_nanosleep, SYS_clock_gettime, SYS_munmap,  SYS_brk,          SYS_mremap,
@@ -200,11 +200,11 @@ void confine_marks(bool reads_kernel_log) {
   ::prctl(PR_SET_DUMPABLE, 0);
   std::uint64_t needed = capability_bit(CAP_SYS_PTRACE) | capability_bit(CAP_DAC_READ_SEARCH);
   if (reads_kernel_log) needed |= capability_bit(CAP_SYSLOG);
-  if (auto kept = keep_only_capabilities_for_good(needed); !kept) {
+  if (auto kept = keep_only_capabilities_permanently(needed); !kept) {
     log::warning("gpuyard-marks keeps the capabilities that it was started with: {}",
                  kept.error().text());
   }
-  if (auto done = allow_few_calls(); !done) {
+  if (auto done = install_call_filter(); !done) {
     log::warning("gpuyard-marks runs without a filter of system calls: {}", done.error().text());
   }
 }

@@ -12,7 +12,7 @@
 namespace gpuyard::processes {
 
 // The descriptor on which a child of the daemon, and a unit of systemd, has its connection.
-inline constexpr int kMarkSocket = kFirstGivenFd;
+inline constexpr int kMarkSocketFd = kFirstPassedFd;
 
 struct MarkRoots {
   std::string ours;     // the /proc of this PID namespace
@@ -26,7 +26,7 @@ void serve_marks(UniqueFd socket, const MarkRoots&, const std::vector<std::strin
 
 // Returns whether the other end may ask: this process's parent if the daemon made the connection,
 // or else root and the owner of the socket's file.
-bool may_ask(int socket);
+bool is_authorized_peer(int socket);
 
 // Gives up every capability and every system call that reading environments does not take. Logs
 // what this kernel or container does not support, and goes on.

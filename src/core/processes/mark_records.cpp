@@ -10,25 +10,25 @@ namespace gpuyard::processes {
 namespace {
 
 // Both ends run on one machine, so the order of bytes is its own. Another layout gets another tag.
-constexpr std::uint32_t kQuestionTag = 0x31515947;  // "GYQ1"
-constexpr std::uint32_t kAnswerTag = 0x31415947;    // "GYA1"
+constexpr std::uint32_t kMarkRequestTag = 0x31515947;  // "GYQ1"
+constexpr std::uint32_t kMarkReplyTag = 0x31415947;    // "GYA1"
 
-constexpr std::uint32_t kFileTag = 0x31465947;   // "GYF1"
-constexpr std::uint32_t kGivenTag = 0x31475947;  // "GYG1"
+constexpr std::uint32_t kFileRequestTag = 0x31465947;  // "GYF1"
+constexpr std::uint32_t kFileReplyTag = 0x31475947;    // "GYG1"
 
-constexpr std::uint32_t kViewTag = 0x31565947;   // "GYV1"
-constexpr std::uint32_t kSeenTag = 0x31535947;   // "GYS1"
-constexpr std::uint32_t kTableTag = 0x31545947;  // "GYT1"
-constexpr std::uint32_t kRowsTag = 0x31525947;   // "GYR1"
+constexpr std::uint32_t kViewRequestTag = 0x31565947;   // "GYV1"
+constexpr std::uint32_t kViewReplyTag = 0x31535947;     // "GYS1"
+constexpr std::uint32_t kTableRequestTag = 0x31545947;  // "GYT1"
+constexpr std::uint32_t kTableReplyTag = 0x31525947;    // "GYR1"
 
 struct ViewRecord {
   std::uint32_t tag;
   std::uint32_t number;
-  std::uint32_t numbering;
+  std::uint32_t pid_space;
   std::uint32_t pid;
 };
 // The text of the control group follows.
-struct SeenRecord {
+struct ViewReplyRecord {
   std::uint32_t tag;
   std::uint32_t number;
   std::uint32_t found;
@@ -40,7 +40,7 @@ struct SeenRecord {
   std::uint32_t effective;
   std::uint32_t saved;
   std::uint32_t leads;
-  std::array<char, kMostCommandBytes> command;  // the rest is 0
+  std::array<char, kMaxCommandBytes> command;  // the rest is 0
 };
 struct TableRecord {
   std::uint32_t tag;
@@ -60,27 +60,27 @@ struct FileRecord {
   std::uint32_t number;
   std::uint64_t digest;
 };
-struct GivenRecord {
+struct FileReplyRecord {
   std::uint32_t tag;
   std::uint32_t number;
   std::uint32_t given;
 };
-struct QuestionHead {
+struct MarkRequestHeader {
   std::uint32_t tag;
   std::uint32_t number;
-  std::uint32_t look;
-  std::uint32_t numbering;
+  std::uint32_t scan;
+  std::uint32_t pid_space;
   std::uint32_t leases;
   std::uint32_t processes;
 };
-using LeaseRecord = std::array<char, kLongestLease>;  // the rest is 0
+using LeaseRecord = std::array<char, kMaxLeaseIdLength>;  // the rest is 0
 struct ProcessRecord {
   std::uint32_t pid;
   std::uint32_t program;
   std::int64_t started_ns;
-  std::uint64_t again;
+  std::uint64_t reread;
 };
-struct AnswerHead {
+struct MarkReplyHeader {
   std::uint32_t tag;
   std::uint32_t number;
   std::uint32_t count;
@@ -105,40 +105,41 @@ Record take_record(std::string_view& bytes) {
 
 }  // namespace
 
-const std::size_t kMostMarkBytes = sizeof(QuestionHead) +
-                                   MarkQuestion::kMostLeases * sizeof(LeaseRecord) +
-                                   MarkQuestion::kMostProcesses * sizeof(ProcessRecord);
+const std::size_t kMaxMarkBytes = sizeof(MarkRequestHeader) +
+                                  MarkRequest::kMaxLeases * sizeof(LeaseRecord) +
+                                  MarkRequest::kMaxProcesses * sizeof(ProcessRecord);
 
-std::string bytes_of(const MarkQuestion& question) {
+std::string bytes_of(const MarkRequest& question) {
   std::string bytes;
-  append_record(bytes, QuestionHead{kQuestionTag, question.number, question.look,
-                                    static_cast<std::uint32_t>(question.numbering),
-                                    static_cast<std::uint32_t>(question.leases.size()),
-                                    static_cast<std::uint32_t>(question.processes.size())});
+  append_record(bytes, MarkRequestHeader{kMarkRequestTag, question.number, question.scan,
+                                         static_cast<std::uint32_t>(question.pid_space),
+                                         static_cast<std::uint32_t>(question.leases.size()),
+                                         static_cast<std::uint32_t>(question.processes.size())});
   for (const std::string& lease : question.leases) {
     LeaseRecord record{};
     // No environment names a longer one, so it is sent as one that no environment names.
     if (lease.size() <= record.size()) std::ranges::copy(lease, record.begin());
     append_record(bytes, record);
   }
-  for (const Asked& asked : question.processes) {
+  for (const ScanTarget& asked : question.processes) {
     append_record(bytes, ProcessRecord{asked.process.pid, asked.program,
                                        asked.process.started.time_since_epoch().count(),
-                                       asked.again ? 1U : 0U});
+                                       asked.reread ? 1U : 0U});
   }
   return bytes;
 }
 
-std::optional<MarkQuestion> question_in(std::string_view bytes) {
-  if (bytes.size() < sizeof(QuestionHead)) return std::nullopt;
-  const auto head = take_record<QuestionHead>(bytes);
+std::optional<MarkRequest> parse_mark_request(std::string_view bytes) {
+  if (bytes.size() < sizeof(MarkRequestHeader)) return std::nullopt;
+  const auto head = take_record<MarkRequestHeader>(bytes);
   const bool good =
-      head.tag == kQuestionTag && head.numbering <= static_cast<std::uint32_t>(PidSpace::drivers) &&
-      head.leases <= MarkQuestion::kMostLeases && head.processes <= MarkQuestion::kMostProcesses &&
+      head.tag == kMarkRequestTag &&
+      head.pid_space <= static_cast<std::uint32_t>(PidSpace::drivers) &&
+      head.leases <= MarkRequest::kMaxLeases && head.processes <= MarkRequest::kMaxProcesses &&
       bytes.size() == head.leases * sizeof(LeaseRecord) + head.processes * sizeof(ProcessRecord);
   if (!good) return std::nullopt;
-  MarkQuestion question{
-      .number = head.number, .look = head.look, .numbering = PidSpace{head.numbering}};
+  MarkRequest question{
+      .number = head.number, .scan = head.scan, .pid_space = PidSpace{head.pid_space}};
   for (std::uint32_t i = 0; i < head.leases; ++i) {
     const auto record = take_record<LeaseRecord>(bytes);
     question.leases.emplace_back(record.begin(), std::ranges::find(record, '\0'));
@@ -146,7 +147,7 @@ std::optional<MarkQuestion> question_in(std::string_view bytes) {
   for (std::uint32_t i = 0; i < head.processes; ++i) {
     const auto record = take_record<ProcessRecord>(bytes);
     question.processes.push_back(
-        {{record.pid, TimePoint(Duration(record.started_ns))}, record.program, record.again != 0});
+        {{record.pid, TimePoint(Duration(record.started_ns))}, record.program, record.reread != 0});
   }
   return question;
 }
@@ -158,53 +159,54 @@ std::uint64_t digest_of(std::string_view path) {
   return digest;
 }
 
-std::string bytes_of(const FileQuestion& question) {
+std::string bytes_of(const FileRequest& question) {
   std::string bytes;
-  append_record(bytes, FileRecord{kFileTag, question.number, question.digest});
+  append_record(bytes, FileRecord{kFileRequestTag, question.number, question.digest});
   return bytes;
 }
 
-std::optional<FileQuestion> file_question_in(std::string_view bytes) {
+std::optional<FileRequest> parse_file_request(std::string_view bytes) {
   if (bytes.size() != sizeof(FileRecord)) return std::nullopt;
   const auto record = take_record<FileRecord>(bytes);
-  if (record.tag != kFileTag) return std::nullopt;
-  return FileQuestion{record.number, record.digest};
+  if (record.tag != kFileRequestTag) return std::nullopt;
+  return FileRequest{record.number, record.digest};
 }
 
-std::string answer_to(const FileQuestion& question, bool given) {
+std::string encode_reply(const FileRequest& question, bool given) {
   std::string bytes;
-  append_record(bytes, GivenRecord{kGivenTag, question.number, given ? 1U : 0U});
+  append_record(bytes, FileReplyRecord{kFileReplyTag, question.number, given ? 1U : 0U});
   return bytes;
 }
 
-std::optional<bool> answer_in(std::string_view bytes, const FileQuestion& question) {
-  if (bytes.size() != sizeof(GivenRecord)) return std::nullopt;
-  const auto record = take_record<GivenRecord>(bytes);
-  if (record.tag != kGivenTag || record.number != question.number || record.given > 1) {
+std::optional<bool> parse_reply(std::string_view bytes, const FileRequest& question) {
+  if (bytes.size() != sizeof(FileReplyRecord)) return std::nullopt;
+  const auto record = take_record<FileReplyRecord>(bytes);
+  if (record.tag != kFileReplyTag || record.number != question.number || record.given > 1) {
     return std::nullopt;
   }
   return record.given == 1;
 }
 
-std::string bytes_of(const ViewQuestion& question) {
+std::string bytes_of(const ViewRequest& question) {
   std::string bytes;
-  append_record(bytes, ViewRecord{kViewTag, question.number,
-                                  static_cast<std::uint32_t>(question.numbering), question.pid});
+  append_record(bytes, ViewRecord{kViewRequestTag, question.number,
+                                  static_cast<std::uint32_t>(question.pid_space), question.pid});
   return bytes;
 }
 
-std::optional<ViewQuestion> view_question_in(std::string_view bytes) {
+std::optional<ViewRequest> parse_view_request(std::string_view bytes) {
   if (bytes.size() != sizeof(ViewRecord)) return std::nullopt;
   const auto record = take_record<ViewRecord>(bytes);
-  if (record.tag != kViewTag || record.numbering > static_cast<std::uint32_t>(PidSpace::drivers)) {
+  if (record.tag != kViewRequestTag ||
+      record.pid_space > static_cast<std::uint32_t>(PidSpace::drivers)) {
     return std::nullopt;
   }
-  return ViewQuestion{record.number, PidSpace{record.numbering}, record.pid};
+  return ViewRequest{record.number, PidSpace{record.pid_space}, record.pid};
 }
 
-std::string answer_to(const ViewQuestion& question, const Result<ProcessView>& view) {
-  SeenRecord record{};
-  record.tag = kSeenTag;
+std::string encode_reply(const ViewRequest& question, const Result<ProcessView>& view) {
+  ViewReplyRecord record{};
+  record.tag = kViewReplyTag;
   record.number = question.number;
   std::string bytes;
   if (view) {
@@ -213,23 +215,23 @@ std::string answer_to(const ViewQuestion& question, const Result<ProcessView>& v
     record.started_ns = view->process.started.time_since_epoch().count();
     record.parent = view->parent;
     record.in_kernel = view->in_kernel ? 1 : 0;
-    record.real = view->owner.real;
-    record.effective = view->owner.effective;
-    record.saved = view->owner.saved;
-    record.leads = view->leads_namespace ? 1 : 0;
+    record.real = view->uids.real;
+    record.effective = view->uids.effective;
+    record.saved = view->uids.saved;
+    record.leads = view->is_namespace_init ? 1 : 0;
     std::ranges::copy(std::string_view(view->command).substr(0, record.command.size()),
                       record.command.begin());
   }
   append_record(bytes, record);
-  if (view) bytes += std::string_view(view->cgroup).substr(0, kMostMarkBytes - bytes.size());
+  if (view) bytes += std::string_view(view->cgroup).substr(0, kMaxMarkBytes - bytes.size());
   return bytes;
 }
 
-Result<ProcessView> answer_in(std::string_view bytes, const ViewQuestion& question) {
+Result<ProcessView> parse_reply(std::string_view bytes, const ViewRequest& question) {
   const Error wrong{Errc::invalid, "the answer is not understood"};
-  if (bytes.size() < sizeof(SeenRecord)) return wrong;
-  const auto record = take_record<SeenRecord>(bytes);
-  if (record.tag != kSeenTag || record.number != question.number) return wrong;
+  if (bytes.size() < sizeof(ViewReplyRecord)) return wrong;
+  const auto record = take_record<ViewReplyRecord>(bytes);
+  if (record.tag != kViewReplyTag || record.number != question.number) return wrong;
   if (record.found == 0) return Error{Errc::not_found, "process not found"};
   if (record.pid != question.pid) return wrong;
   const std::string_view command(record.command.data(), record.command.size());
@@ -238,29 +240,29 @@ Result<ProcessView> answer_in(std::string_view bytes, const ViewQuestion& questi
                      record.in_kernel != 0,
                      {record.real, record.effective, record.saved},
                      record.leads != 0,
-                     valid_text(command.substr(0, command.find('\0')), kMostCommandBytes),
+                     valid_text(command.substr(0, command.find('\0')), kMaxCommandBytes),
                      std::string(bytes)};
 }
 
-std::string bytes_of(const TableQuestion& question) {
+std::string bytes_of(const TableRequest& question) {
   std::string bytes;
-  append_record(bytes, TableRecord{kTableTag, question.number, question.from});
+  append_record(bytes, TableRecord{kTableRequestTag, question.number, question.from});
   return bytes;
 }
 
-std::optional<TableQuestion> table_question_in(std::string_view bytes) {
+std::optional<TableRequest> parse_table_request(std::string_view bytes) {
   if (bytes.size() != sizeof(TableRecord)) return std::nullopt;
   const auto record = take_record<TableRecord>(bytes);
-  if (record.tag != kTableTag) return std::nullopt;
-  return TableQuestion{record.number, record.from};
+  if (record.tag != kTableRequestTag) return std::nullopt;
+  return TableRequest{record.number, record.from};
 }
 
-std::string answer_to(const TableQuestion& question, const ProcessTable& table) {
+std::string encode_reply(const TableRequest& question, const ProcessTable& table) {
   std::string bytes;
-  append_record(bytes, TableRecord{kRowsTag, question.number, question.from});
+  append_record(bytes, TableRecord{kTableReplyTag, question.number, question.from});
   auto row = std::ranges::lower_bound(table.rows, question.from, {},
                                       [](const ProcessRow& one) { return one.process.pid; });
-  for (std::size_t i = 0; i < TableQuestion::kMostRows && row != table.rows.end(); ++i, ++row) {
+  for (std::size_t i = 0; i < TableRequest::kMaxRows && row != table.rows.end(); ++i, ++row) {
     append_record(
         bytes,
         RowRecord{row->process.pid, row->parent, row->process.started.time_since_epoch().count(),
@@ -269,13 +271,13 @@ std::string answer_to(const TableQuestion& question, const ProcessTable& table) 
   return bytes;
 }
 
-std::optional<std::vector<ProcessRow>> answer_in(std::string_view bytes,
-                                                 const TableQuestion& question) {
+std::optional<std::vector<ProcessRow>> parse_reply(std::string_view bytes,
+                                                   const TableRequest& question) {
   if (bytes.size() < sizeof(TableRecord)) return std::nullopt;
   const auto head = take_record<TableRecord>(bytes);
-  if (head.tag != kRowsTag || head.number != question.number || head.from != question.from ||
+  if (head.tag != kTableReplyTag || head.number != question.number || head.from != question.from ||
       bytes.size() % sizeof(RowRecord) != 0 ||
-      bytes.size() / sizeof(RowRecord) > TableQuestion::kMostRows) {
+      bytes.size() / sizeof(RowRecord) > TableRequest::kMaxRows) {
     return std::nullopt;
   }
   std::vector<ProcessRow> rows;
@@ -293,30 +295,30 @@ std::optional<std::vector<ProcessRow>> answer_in(std::string_view bytes,
   return rows;
 }
 
-std::string answer_to(const MarkQuestion& question, const std::vector<MarkPlace>& places) {
+std::string encode_reply(const MarkRequest& question, const std::vector<MarkIndex>& places) {
   std::string bytes;
-  append_record(bytes, AnswerHead{kAnswerTag, question.number,
-                                  static_cast<std::uint32_t>(question.processes.size())});
-  const auto most = static_cast<MarkPlace>(question.leases.size());
+  append_record(bytes, MarkReplyHeader{kMarkReplyTag, question.number,
+                                       static_cast<std::uint32_t>(question.processes.size())});
+  const auto most = static_cast<MarkIndex>(question.leases.size());
   for (std::size_t i = 0; i < question.processes.size(); ++i) {
-    const MarkPlace place = i < places.size() ? places[i] : kMarkUnreadable;
+    const MarkIndex place = i < places.size() ? places[i] : kMarkUnreadable;
     append_record(bytes, place >= kMarkUnreadable && place < most ? place : kMarkUnreadable);
   }
   return bytes;
 }
 
-std::optional<std::vector<MarkPlace>> answer_in(std::string_view bytes,
-                                                const MarkQuestion& question) {
-  if (bytes.size() < sizeof(AnswerHead)) return std::nullopt;
-  const auto head = take_record<AnswerHead>(bytes);
-  const bool good = head.tag == kAnswerTag && head.number == question.number &&
+std::optional<std::vector<MarkIndex>> parse_reply(std::string_view bytes,
+                                                  const MarkRequest& question) {
+  if (bytes.size() < sizeof(MarkReplyHeader)) return std::nullopt;
+  const auto head = take_record<MarkReplyHeader>(bytes);
+  const bool good = head.tag == kMarkReplyTag && head.number == question.number &&
                     head.count == question.processes.size() &&
-                    bytes.size() == head.count * sizeof(MarkPlace);
+                    bytes.size() == head.count * sizeof(MarkIndex);
   if (!good) return std::nullopt;
-  std::vector<MarkPlace> places;
-  const auto most = static_cast<MarkPlace>(question.leases.size());
+  std::vector<MarkIndex> places;
+  const auto most = static_cast<MarkIndex>(question.leases.size());
   for (std::uint32_t i = 0; i < head.count; ++i) {
-    const auto place = take_record<MarkPlace>(bytes);
+    const auto place = take_record<MarkIndex>(bytes);
     if (place < kMarkUnreadable || place >= most) return std::nullopt;
     places.push_back(place);
   }

@@ -35,25 +35,25 @@ std::optional<std::string> read_mark(const std::string& proc_root, const Process
   if (!stat || stat->state == 'D') return std::nullopt;
   const auto start = start_of(*stat);
   if (!start || *start != key.started) return std::nullopt;
-  auto environment = beginning_of(*process, "environ", kMostEnvironmentBytes);
+  auto environment = read_beginning(*process, "environ", kMaxEnvironmentBytes);
   if (environment && environment->empty()) {
     if (!wait_until_loaded(*process, until)) return std::nullopt;
-    environment = beginning_of(*process, "environ", kMostEnvironmentBytes);
+    environment = read_beginning(*process, "environ", kMaxEnvironmentBytes);
   }
   if (!environment) return std::nullopt;
-  return mark_in(*environment);
+  return lease_in_environment(*environment);
 }
 
 }  // namespace
 
-std::string mark_in(std::string_view environment) {
+std::string lease_in_environment(std::string_view environment) {
   while (!environment.empty()) {
     std::string_view entry = take_until('\0', environment);
     if (!entry.starts_with(kLeaseVariable)) continue;
     entry.remove_prefix(kLeaseVariable.size());
     if (!entry.starts_with('=')) continue;
     entry.remove_prefix(1);
-    return entry.size() <= kLongestLease ? std::string(entry) : "";
+    return entry.size() <= kMaxLeaseIdLength ? std::string(entry) : "";
   }
   return "";
 }
@@ -66,28 +66,29 @@ std::uint32_t program_of(std::string_view command) {
   return digest;
 }
 
-const std::string* MarkReader::mark_of(const Asked& asked, TimePoint now, TimePoint until) {
-  const auto known = known_.find(asked.process.pid);
-  const bool same = known != known_.end() && known->second.asked.process == asked.process &&
-                    known->second.asked.program == asked.program;
-  if (same && !asked.again && asked.process.started + kYoung < now) return &known->second.mark;
+const std::string* MarkReader::mark_of(const ScanTarget& asked, TimePoint now, TimePoint until) {
+  const auto known = cache_.find(asked.process.pid);
+  const bool same = known != cache_.end() && known->second.target.process == asked.process &&
+                    known->second.target.program == asked.program;
+  if (same && !asked.reread && asked.process.started + kStartupPeriod < now)
+    return &known->second.mark;
   auto mark = read_mark(proc_root_, asked.process, until);
   if (!mark) return nullptr;
-  if (known_.size() >= kMostKnown) known_.clear();
-  return &known_.insert_or_assign(asked.process.pid, Known{asked, *std::move(mark)})
+  if (cache_.size() >= kMaxCachedMarks) cache_.clear();
+  return &cache_.insert_or_assign(asked.process.pid, CachedMark{asked, *std::move(mark)})
               .first->second.mark;
 }
 
-std::vector<MarkPlace> MarkReader::read(std::span<const Asked> processes,
+std::vector<MarkIndex> MarkReader::read(std::span<const ScanTarget> processes,
                                         std::span<const std::string> leases, TimePoint now,
                                         TimePoint until) {
-  std::map<std::string_view, MarkPlace> places;
+  std::map<std::string_view, MarkIndex> places;
   for (std::size_t i = 0; i < leases.size(); ++i) {
-    if (!leases[i].empty()) places.emplace(leases[i], static_cast<MarkPlace>(i));
+    if (!leases[i].empty()) places.emplace(leases[i], static_cast<MarkIndex>(i));
   }
-  std::vector<MarkPlace> answer;
+  std::vector<MarkIndex> answer;
   answer.reserve(processes.size());
-  for (const Asked& asked : processes) {
+  for (const ScanTarget& asked : processes) {
     const std::string* const mark = mark_of(asked, now, until);
     const auto place = mark != nullptr ? places.find(*mark) : places.end();
     answer.push_back(mark == nullptr         ? kMarkUnreadable
@@ -97,24 +98,25 @@ std::vector<MarkPlace> MarkReader::read(std::span<const Asked> processes,
   return answer;
 }
 
-std::vector<Marks::Mark> Marks::read(const std::vector<Asked>& processes,
-                                     const std::vector<std::string>& leases, TimePoint now) {
-  auto places = client_ ? client_->ask(numbering_, processes, leases) : std::nullopt;
-  const bool lost = client_ && !places && client_->has_answered();
+std::vector<EnvironmentScanner::Mark> EnvironmentScanner::read(
+    const std::vector<ScanTarget>& processes, const std::vector<std::string>& leases,
+    TimePoint now) {
+  auto places = client_ ? client_->fetch_marks(pid_space_, processes, leases) : std::nullopt;
+  const bool lost = client_ && !places && client_->has_replied();
   if (!places) {
-    places = own_.read(processes, leases, now, BootClock::now() + MarkReader::kLongestLoading);
+    places = reader_.read(processes, leases, now, BootClock::now() + MarkReader::kLoadTimeout);
   }
   std::vector<Mark> marks;
-  std::map<std::uint32_t, Seen> seen;
+  std::map<std::uint32_t, LastMark> seen;
   for (std::size_t i = 0; i < processes.size(); ++i) {
-    const Asked& asked = processes[i];
-    const MarkPlace place = (*places)[i];
+    const ScanTarget& asked = processes[i];
+    const MarkIndex place = (*places)[i];
     Mark mark;
     if (place >= 0) {
       mark.lease = leases[static_cast<std::size_t>(place)];
     } else if (place == kMarkUnreadable) {
-      const auto last = seen_.find(asked.process.pid);
-      if (last != seen_.end() && last->second.process == asked.process &&
+      const auto last = last_marks_.find(asked.process.pid);
+      if (last != last_marks_.end() && last->second.process == asked.process &&
           last->second.program == asked.program) {
         mark.lease = last->second.lease;
       } else {
@@ -122,11 +124,11 @@ std::vector<Marks::Mark> Marks::read(const std::vector<Asked>& processes,
       }
     }
     if (!mark.lease.empty()) {
-      seen.insert_or_assign(asked.process.pid, Seen{asked.process, asked.program, mark.lease});
+      seen.insert_or_assign(asked.process.pid, LastMark{asked.process, asked.program, mark.lease});
     }
     marks.push_back(std::move(mark));
   }
-  seen_ = std::move(seen);
+  last_marks_ = std::move(seen);
   return marks;
 }
 

@@ -21,62 +21,62 @@ class MarkClient;
 // The variable that says for which lease a process runs.
 inline constexpr std::string_view kLeaseVariable = "GPUYARD_LEASE";
 // How many bytes of an environment are read.
-inline constexpr std::size_t kMostEnvironmentBytes = std::size_t{256} * 1024;
-inline constexpr std::size_t kLongestLease = 64;  // bytes of a lease's id
+inline constexpr std::size_t kMaxEnvironmentBytes = std::size_t{256} * 1024;
+inline constexpr std::size_t kMaxLeaseIdLength = 64;  // bytes of a lease's id
 
 // Returns the lease that an environment names; "" if it names none.
-std::string mark_in(std::string_view environment);
+std::string lease_in_environment(std::string_view environment);
 
 // Whose process numbers: those of this PID namespace, or those of the driver.
 enum class PidSpace : std::uint32_t { ours, drivers };
 
-struct Asked {
+struct ScanTarget {
   ProcessKey process;
   // Differs between programs: a process gets a new environment with a new program.
   std::uint32_t program = 0;
-  bool again = false;  // its environment is read even if it is remembered
+  bool reread = false;  // its environment is read even if it is remembered
 
-  friend bool operator==(const Asked&, const Asked&) = default;
+  friend bool operator==(const ScanTarget&, const ScanTarget&) = default;
 };
 
 std::uint32_t program_of(std::string_view command);
 
 // An index into the list of leases that was asked about, or one of the two below.
-using MarkPlace = std::int32_t;
-inline constexpr MarkPlace kNoMark = -1;
-inline constexpr MarkPlace kMarkUnreadable = -2;
+using MarkIndex = std::int32_t;
+inline constexpr MarkIndex kNoMark = -1;
+inline constexpr MarkIndex kMarkUnreadable = -2;
 
 // Reads environments. Blocks on /proc. Remembers what was read, so that asking often costs little.
 class MarkReader {
  public:
   // How long after a process's start its environment is read anew. A process gets a new environment
   // with a new program; after this time that is seen by its command.
-  static constexpr Duration kYoung = std::chrono::seconds(10);
+  static constexpr Duration kStartupPeriod = std::chrono::seconds(10);
   // How long the processes of one look are waited for while they load their programs. Loading takes
   // microseconds on an idle core.
-  static constexpr Duration kLongestLoading = std::chrono::milliseconds(100);
+  static constexpr Duration kLoadTimeout = std::chrono::milliseconds(100);
 
   explicit MarkReader(std::string proc_root) : proc_root_(std::move(proc_root)) {}
 
   // Returns one place for each process. `until`: when it stops waiting for processes that load.
-  std::vector<MarkPlace> read(std::span<const Asked>, std::span<const std::string> leases,
+  std::vector<MarkIndex> read(std::span<const ScanTarget>, std::span<const std::string> leases,
                               TimePoint now, TimePoint until);
 
  private:
-  struct Known {
-    Asked asked;
+  struct CachedMark {
+    ScanTarget target;
     std::string mark;
   };
-  static constexpr std::size_t kMostKnown = 2 * ProcessTable::kMost;
+  static constexpr std::size_t kMaxCachedMarks = 2 * ProcessTable::kMaxRows;
 
-  const std::string* mark_of(const Asked&, TimePoint now, TimePoint until);
+  const std::string* mark_of(const ScanTarget&, TimePoint now, TimePoint until);
 
   std::string proc_root_;
-  std::map<std::uint32_t, Known> known_;
+  std::map<std::uint32_t, CachedMark> cache_;
 };
 
 // The marks of processes, by `gpuyard marks` if it answers.
-class Marks {
+class EnvironmentScanner {
  public:
   struct Mark {
     std::string lease;  // "" if it names none of those that were asked about
@@ -84,23 +84,24 @@ class Marks {
   };
 
   // Without a client every mark is read directly.
-  Marks(std::string proc_root, PidSpace numbering, std::shared_ptr<MarkClient> client)
-      : own_(std::move(proc_root)), numbering_(numbering), client_(std::move(client)) {}
+  EnvironmentScanner(std::string proc_root, PidSpace numbering, std::shared_ptr<MarkClient> client)
+      : reader_(std::move(proc_root)), pid_space_(numbering), client_(std::move(client)) {}
 
-  std::vector<Mark> read(const std::vector<Asked>&, const std::vector<std::string>& leases,
+  std::vector<Mark> read(const std::vector<ScanTarget>&, const std::vector<std::string>& leases,
                          TimePoint now);
 
  private:
-  struct Seen {
+  struct LastMark {
     ProcessKey process;
     std::uint32_t program = 0;
     std::string lease;
   };
 
-  MarkReader own_;
-  PidSpace numbering_;
+  MarkReader reader_;
+  PidSpace pid_space_;
   std::shared_ptr<MarkClient> client_;
-  std::map<std::uint32_t, Seen> seen_;  // what stays known while `gpuyard marks` does not answer
+  std::map<std::uint32_t, LastMark>
+      last_marks_;  // what stays known while `gpuyard marks` does not answer
 };
 
 }  // namespace gpuyard::processes

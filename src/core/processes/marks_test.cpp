@@ -32,7 +32,7 @@ using ::testing::HasSubstr;
 using ::testing::Lt;
 using ::testing::SizeIs;
 
-constexpr TimePoint kLongAfter{std::chrono::hours(1)};
+constexpr TimePoint kAfterStartup{std::chrono::hours(1)};
 
 ProcessKey key(std::uint32_t pid) {
   return {pid, TimePoint(std::chrono::seconds(pid))};
@@ -44,16 +44,16 @@ std::array<UniqueFd, 2> pair_of_sockets() {
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-class MarksTest : public ::testing::Test {
+class EnvironmentScannerTest : public ::testing::Test {
  protected:
   void put(std::uint32_t pid, const std::string& environment) {
     proc_.put({.pid = pid, .start_ticks = std::uint64_t{100} * pid, .environment = environment});
   }
-  std::vector<MarkPlace> read(const std::vector<Asked>& asked) {
-    return reader_.read(asked, leases_, kLongAfter, TimePoint{});
+  std::vector<MarkIndex> read(const std::vector<ScanTarget>& asked) {
+    return reader_.read(asked, leases_, kAfterStartup, TimePoint{});
   }
   // Serves one connection on a thread, as the child of a daemon does.
-  MarkClient::Open helper() {
+  MarkClient::Connector helper() {
     return [this]() -> Result<MarkLink> {
       ++opened_;
       auto ends = pair_of_sockets();
@@ -73,7 +73,7 @@ class MarksTest : public ::testing::Test {
   std::vector<std::jthread> threads_;
 };
 
-TEST_F(MarksTest, ReaderAnswersWithPlacesInTheList) {
+TEST_F(EnvironmentScannerTest, ReaderAnswersWithPlacesInTheList) {
   put(10, "GPUYARD_LEASE=lease-b");
   put(11, "GPUYARD_LEASE=lease-z");
   put(12, "PATH=/bin");
@@ -83,7 +83,7 @@ TEST_F(MarksTest, ReaderAnswersWithPlacesInTheList) {
               ElementsAre(1, kNoMark, kNoMark, kMarkUnreadable, kMarkUnreadable, kMarkUnreadable));
 }
 
-TEST_F(MarksTest, ReaderRemembersUntilTheProgramChanges) {
+TEST_F(EnvironmentScannerTest, ReaderRemembersUntilTheProgramChanges) {
   put(10, "GPUYARD_LEASE=lease-a");
   EXPECT_THAT(read({{key(10), 1}}), ElementsAre(0));
   put(10, "GPUYARD_LEASE=lease-b");
@@ -94,48 +94,49 @@ TEST_F(MarksTest, ReaderRemembersUntilTheProgramChanges) {
 }
 
 TEST(MarkRecords, QuestionSurvivesTheWay) {
-  const MarkQuestion question{.number = 7,
-                              .look = 3,
-                              .numbering = PidSpace::drivers,
-                              .processes = {{key(10), 5, true}, {key(11), 6}},
-                              .leases = {"a", std::string(kLongestLease, 'x'), ""}};
-  EXPECT_EQ(question_in(bytes_of(question)), question);
-  const auto places = answer_in(answer_to(question, {2, kNoMark}), question);
+  const MarkRequest question{.number = 7,
+                             .scan = 3,
+                             .pid_space = PidSpace::drivers,
+                             .processes = {{key(10), 5, true}, {key(11), 6}},
+                             .leases = {"a", std::string(kMaxLeaseIdLength, 'x'), ""}};
+  EXPECT_EQ(parse_mark_request(bytes_of(question)), question);
+  const auto places = parse_reply(encode_reply(question, {2, kNoMark}), question);
   ASSERT_TRUE(places);
   EXPECT_THAT(*places, ElementsAre(2, kNoMark));
 }
 
 TEST(MarkRecords, LeaseThatNoEnvironmentCanNameMatchesNone) {
-  const MarkQuestion question{.leases = {std::string(kLongestLease + 1, 'x')}};
-  EXPECT_THAT(question_in(bytes_of(question))->leases, ElementsAre(""));
+  const MarkRequest question{.leases = {std::string(kMaxLeaseIdLength + 1, 'x')}};
+  EXPECT_THAT(parse_mark_request(bytes_of(question))->leases, ElementsAre(""));
 }
 
 TEST(MarkRecords, AnswersBeyondTheListAreRefused) {
-  const MarkQuestion asked{.number = 1, .processes = {{key(10)}}, .leases = {"a"}};
-  MarkQuestion wider = asked;
+  const MarkRequest asked{.number = 1, .processes = {{key(10)}}, .leases = {"a"}};
+  MarkRequest wider = asked;
   wider.leases = {"a", "b", "c"};
-  EXPECT_FALSE(answer_in(answer_to(wider, {2}), asked)) << "a place that the list does not have";
-  EXPECT_THAT(*answer_in(answer_to(asked, {2}), asked), ElementsAre(kMarkUnreadable))
+  EXPECT_FALSE(parse_reply(encode_reply(wider, {2}), asked))
+      << "a place that the list does not have";
+  EXPECT_THAT(*parse_reply(encode_reply(asked, {2}), asked), ElementsAre(kMarkUnreadable))
       << "nor is one sent";
-  EXPECT_THAT(*answer_in(answer_to(asked, {-100}), asked), ElementsAre(kMarkUnreadable));
-  MarkQuestion other = asked;
+  EXPECT_THAT(*parse_reply(encode_reply(asked, {-100}), asked), ElementsAre(kMarkUnreadable));
+  MarkRequest other = asked;
   other.number = 2;
-  EXPECT_FALSE(answer_in(answer_to(other, {0}), asked)) << "of another question";
-  EXPECT_FALSE(answer_in(answer_to(asked, {0}) + "x", asked));
-  EXPECT_FALSE(answer_in("", asked));
+  EXPECT_FALSE(parse_reply(encode_reply(other, {0}), asked)) << "of another question";
+  EXPECT_FALSE(parse_reply(encode_reply(asked, {0}) + "x", asked));
+  EXPECT_FALSE(parse_reply("", asked));
 }
 
 TEST(MarkRecords, EveryCutOrGrownQuestionIsRefused) {
   const std::string whole = bytes_of({.processes = {{key(10)}}, .leases = {"a"}});
   for (std::size_t length = 0; length < whole.size(); ++length) {
-    EXPECT_FALSE(question_in(std::string_view(whole).substr(0, length))) << length;
+    EXPECT_FALSE(parse_mark_request(std::string_view(whole).substr(0, length))) << length;
   }
-  EXPECT_FALSE(question_in(whole + '\0'));
+  EXPECT_FALSE(parse_mark_request(whole + '\0'));
 }
 
 // Whatever is sent, the answer is one number for each process, within the list, or the connection
 // ends: no byte of an environment, of which each has a secret here.
-TEST_F(MarksTest, FuzzedQuestionsAreAnsweredWithNumbersOfTheListAlone) {
+TEST_F(EnvironmentScannerTest, FuzzedQuestionsAreAnsweredWithNumbersOfTheListAlone) {
   for (std::uint32_t pid = 1; pid < 40; ++pid) put(pid, "SECRET=s3cr3t-value");
   put(10, std::string("SECRET=s3cr3t-value\0GPUYARD_LEASE=lease-a", 41));
   std::mt19937 random(41);  // NOLINT(cert-msc51-cpp): the same questions each time
@@ -150,7 +151,7 @@ TEST_F(MarksTest, FuzzedQuestionsAreAnsweredWithNumbersOfTheListAlone) {
       serve_marks(std::move(socket), {proc_.root(), proc_.root()});
     });
     for (int packet = 0; packet < 4; ++packet) {
-      MarkQuestion question{.number = any(9), .look = any(2), .numbering = PidSpace{any(2)}};
+      MarkRequest question{.number = any(9), .scan = any(2), .pid_space = PidSpace{any(2)}};
       for (std::uint32_t i = any(50); i > 0; --i) {
         question.processes.push_back({key(any(50)), any(3), any(2) == 0});
       }
@@ -159,10 +160,10 @@ TEST_F(MarksTest, FuzzedQuestionsAreAnsweredWithNumbersOfTheListAlone) {
       for (std::uint32_t i = any(4); i > 0; --i)
         bytes[random() % bytes.size()] = static_cast<char>(random());
       if (any(8) == 0) bytes.resize(any(200));
-      const auto meant = question_in(bytes);
+      const auto meant = parse_mark_request(bytes);
       if (bytes.empty() || ::send(ends[0].get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0)
         break;
-      std::string answer(kMostMarkBytes, '\0');
+      std::string answer(kMaxMarkBytes, '\0');
       const ssize_t got = ::recv(ends[0].get(), answer.data(), answer.size(), 0);
       if (!meant) {
         EXPECT_LE(got, 0);
@@ -171,9 +172,9 @@ TEST_F(MarksTest, FuzzedQuestionsAreAnsweredWithNumbersOfTheListAlone) {
       }
       ASSERT_GT(got, 0);
       answer.resize(static_cast<std::size_t>(got));
-      const auto places = answer_in(answer, *meant);
+      const auto places = parse_reply(answer, *meant);
       ASSERT_TRUE(places);
-      const auto most = static_cast<MarkPlace>(meant->leases.size());
+      const auto most = static_cast<MarkIndex>(meant->leases.size());
       EXPECT_THAT(*places, AllOf(SizeIs(meant->processes.size()),
                                  Each(AllOf(Ge(kMarkUnreadable), Lt(most)))));
       EXPECT_EQ(answer.find("s3cr3t"), answer.npos);
@@ -185,7 +186,7 @@ TEST_F(MarksTest, FuzzedQuestionsAreAnsweredWithNumbersOfTheListAlone) {
   EXPECT_GT(ended, 100);
 }
 
-TEST_F(MarksTest, HiddenProcessViewMatchesProc) {
+TEST_F(EnvironmentScannerTest, HiddenProcessViewMatchesProc) {
   proc_.put({.pid = 10, .start_ticks = 1000, .uid = kBen, .numbers = "10\t1"});
   proc_.put({.pid = 11, .start_ticks = 1100, .state = 'D', .parent = 10});
   MarkClient client(helper());
@@ -198,8 +199,8 @@ TEST_F(MarksTest, HiddenProcessViewMatchesProc) {
   EXPECT_EQ(opened_, 1);
 }
 
-TEST_F(MarksTest, TableOfHiddenProcessesHasAllParts) {
-  const std::uint32_t most = TableQuestion::kMostRows + 7;
+TEST_F(EnvironmentScannerTest, TableOfHiddenProcessesHasAllParts) {
+  const std::uint32_t most = TableRequest::kMaxRows + 7;
   for (std::uint32_t pid = 1; pid <= most; ++pid) {
     proc_.put({.pid = pid, .start_ticks = pid, .state = pid == 9 ? 'Z' : 'S', .parent = pid - 1});
   }
@@ -217,26 +218,26 @@ TEST_F(MarksTest, TableOfHiddenProcessesHasAllParts) {
 }
 
 // The /proc of the daemon shows its own processes alone.
-TEST_F(MarksTest, HiddenProcessesAreJudgedByTheHelpersViews) {
+TEST_F(EnvironmentScannerTest, HiddenProcessesAreJudgedByTheHelpersViews) {
   ProcTree hides;
   proc_.put({.pid = 1, .parent = 0, .uid = 0});
   proc_.put({.pid = 10, .start_ticks = 1000, .environment = "GPUYARD_LEASE=lease-a"});
   proc_.put({.pid = 11, .start_ticks = 1100, .parent = 10});
   proc_.put({.pid = 12, .start_ticks = 1200, .real_uid = kBen, .uid = kBen});
-  EvidenceReader reader(hides.root(), hides.root(), {}, maker_by_place,
+  EvidenceReader reader(hides.root(), hides.root(), {}, maker_by_path,
                         std::make_shared<MarkClient>(helper()));
-  const std::vector<Lessee> lessees = {{.lease = "lease-a", .uid = kAnna}};
-  const auto evidence = reader.read(lessees, {{11, kLongAfter}, {12, kLongAfter}},
-                                    Numbers::of_simulation, kLongAfter);
+  const std::vector<LeaseProcesses> lessees = {{.lease = "lease-a", .uid = kAnna}};
+  const auto evidence = reader.read(lessees, {{11, kAfterStartup}, {12, kAfterStartup}},
+                                    PidOrigin::simulation, kAfterStartup);
   const Membership membership(lessees, evidence);
-  EXPECT_EQ(membership.alive(0),
+  EXPECT_EQ(membership.live_processes(0),
             (std::vector{ProcessKey{10, TimePoint(std::chrono::seconds(10))},
                          ProcessKey{11, TimePoint(std::chrono::seconds(11))}}));
-  EXPECT_EQ(membership.has(0, evidence.gpu_users.at(11)), true);
-  EXPECT_EQ(membership.has(0, evidence.gpu_users.at(12)), false);
+  EXPECT_EQ(membership.contains(0, evidence.gpu_users.at(11)), true);
+  EXPECT_EQ(membership.contains(0, evidence.gpu_users.at(12)), false);
 }
 
-TEST_F(MarksTest, FilesOfTheListAloneAreHandedOver) {
+TEST_F(EnvironmentScannerTest, FilesOfTheListAloneAreHandedOver) {
   const ScratchDirectory place;
   place.write("listed", "secret");
   place.write("other", "shadow");
@@ -249,7 +250,7 @@ TEST_F(MarksTest, FilesOfTheListAloneAreHandedOver) {
     });
     return MarkLink{std::move(ends[0])};
   };
-  const auto listed = ask_for_file(open, place.in("listed"));
+  const auto listed = request_file(open, place.in("listed"));
   if (::geteuid() == 0) {
     ASSERT_TRUE(listed) << listed.error().text();
     std::array<char, 16> bytes{};
@@ -257,13 +258,13 @@ TEST_F(MarksTest, FilesOfTheListAloneAreHandedOver) {
   } else {
     EXPECT_EQ(listed.error().code, Errc::denied) << "others than root can change it";
   }
-  EXPECT_EQ(ask_for_file(open, place.in("other")).error().code, Errc::denied);
-  EXPECT_EQ(ask_for_file(open, place.in("link")).error().code, Errc::denied);
-  EXPECT_EQ(ask_for_file(open, place.path()).error().code, Errc::denied) << "a folder";
+  EXPECT_EQ(request_file(open, place.in("other")).error().code, Errc::denied);
+  EXPECT_EQ(request_file(open, place.in("link")).error().code, Errc::denied);
+  EXPECT_EQ(request_file(open, place.path()).error().code, Errc::denied) << "a folder";
   threads_.clear();
 }
 
-TEST_F(MarksTest, FileThatOthersCanChangeIsNotHandedOver) {
+TEST_F(EnvironmentScannerTest, FileThatOthersCanChangeIsNotHandedOver) {
   const ScratchDirectory place;
   place.write("listed", "secret");
   ASSERT_EQ(::chmod(place.in("listed").c_str(), 0666), 0);
@@ -274,39 +275,39 @@ TEST_F(MarksTest, FileThatOthersCanChangeIsNotHandedOver) {
     });
     return MarkLink{std::move(ends[0])};
   };
-  EXPECT_EQ(ask_for_file(open, place.in("listed")).error().code, Errc::denied);
+  EXPECT_EQ(request_file(open, place.in("listed")).error().code, Errc::denied);
 }
 
-TEST_F(MarksTest, ClientAsksForMoreThanOneQuestionHolds) {
-  std::vector<Asked> asked;
-  for (std::uint32_t pid = 1; pid <= MarkQuestion::kMostProcesses + 2; ++pid)
+TEST_F(EnvironmentScannerTest, ClientAsksForMoreThanOneQuestionHolds) {
+  std::vector<ScanTarget> asked;
+  for (std::uint32_t pid = 1; pid <= MarkRequest::kMaxProcesses + 2; ++pid)
     asked.push_back({key(pid)});
   const auto last = static_cast<std::uint32_t>(asked.size());
   put(1, "GPUYARD_LEASE=first");
   put(last, "GPUYARD_LEASE=last");
-  leases_.assign(MarkQuestion::kMostLeases + 1, "other");
+  leases_.assign(MarkRequest::kMaxLeases + 1, "other");
   leases_.front() = "first";
   leases_.back() = "last";
   MarkClient client(helper());
-  const auto places = client.ask(PidSpace::ours, asked, leases_);
+  const auto places = client.fetch_marks(PidSpace::ours, asked, leases_);
   ASSERT_TRUE(places);
   EXPECT_EQ(places->front(), 0);
-  EXPECT_EQ(places->back(), static_cast<MarkPlace>(MarkQuestion::kMostLeases));
+  EXPECT_EQ(places->back(), static_cast<MarkIndex>(MarkRequest::kMaxLeases));
   EXPECT_EQ(places->at(1), kMarkUnreadable) << "no such process";
 }
 
-TEST_F(MarksTest, ClientReplacesAConnectionThatEnded) {
+TEST_F(EnvironmentScannerTest, ClientReplacesAConnectionThatEnded) {
   put(10, "GPUYARD_LEASE=lease-a");
   MarkClient client(helper());
-  const std::vector<Asked> asked = {{key(10)}};
-  EXPECT_THAT(*client.ask(PidSpace::ours, asked, leases_), ElementsAre(0));
+  const std::vector<ScanTarget> asked = {{key(10)}};
+  EXPECT_THAT(*client.fetch_marks(PidSpace::ours, asked, leases_), ElementsAre(0));
   ::shutdown(served_, SHUT_RDWR);
-  EXPECT_THAT(*client.ask(PidSpace::ours, asked, leases_), ElementsAre(0));
+  EXPECT_THAT(*client.fetch_marks(PidSpace::ours, asked, leases_), ElementsAre(0));
   EXPECT_EQ(opened_, 2);
-  EXPECT_EQ(client.trouble(), "");
+  EXPECT_EQ(client.error_text(), "");
 }
 
-TEST_F(MarksTest, ClientWaitsForASilentHelperOnceAndThenPauses) {
+TEST_F(EnvironmentScannerTest, ClientWaitsForASilentHelperOnceAndThenPauses) {
   const CapturedLog log;
   std::vector<UniqueFd> silent;
   MarkClient client([&]() -> Result<MarkLink> {
@@ -314,17 +315,17 @@ TEST_F(MarksTest, ClientWaitsForASilentHelperOnceAndThenPauses) {
     silent.push_back(std::move(ends[1]));
     return MarkLink{std::move(ends[0])};
   });
-  const std::vector<Asked> asked = {{key(10)}};
+  const std::vector<ScanTarget> asked = {{key(10)}};
   const TimePoint began = BootClock::now();
-  EXPECT_FALSE(client.ask(PidSpace::ours, asked, leases_));
-  EXPECT_FALSE(client.ask(PidSpace::ours, asked, leases_));
-  EXPECT_LT(BootClock::now() - began, 2 * MarkClient::kFirstPatience);
+  EXPECT_FALSE(client.fetch_marks(PidSpace::ours, asked, leases_));
+  EXPECT_FALSE(client.fetch_marks(PidSpace::ours, asked, leases_));
+  EXPECT_LT(BootClock::now() - began, 2 * MarkClient::kFirstReplyTimeout);
   EXPECT_THAT(silent, SizeIs(1));
-  EXPECT_THAT(client.trouble(), HasSubstr("did not respond in time"));
-  EXPECT_FALSE(client.has_answered());
+  EXPECT_THAT(client.error_text(), HasSubstr("did not respond in time"));
+  EXPECT_FALSE(client.has_replied());
 }
 
-TEST_F(MarksTest, KnownMarkStaysWhileTheHelperIsGone) {
+TEST_F(EnvironmentScannerTest, KnownMarkStaysWhileTheHelperIsGone) {
   put(10, "GPUYARD_LEASE=lease-a");
   bool there = true;
   const auto open = helper();
@@ -332,20 +333,21 @@ TEST_F(MarksTest, KnownMarkStaysWhileTheHelperIsGone) {
     if (!there) return Error{Errc::unavailable, "no such socket"};
     return open();
   });
-  Marks marks("/nowhere/proc", PidSpace::ours, client);  // this process can read none itself
-  EXPECT_EQ(marks.read({{key(10)}}, leases_, kLongAfter)[0].lease, "lease-a");
+  EnvironmentScanner marks("/nowhere/proc", PidSpace::ours,
+                           client);  // this process can read none itself
+  EXPECT_EQ(marks.read({{key(10)}}, leases_, kAfterStartup)[0].lease, "lease-a");
   there = false;
   ::shutdown(served_, SHUT_RDWR);
-  const auto later = marks.read({{key(10)}, {key(11)}}, leases_, kLongAfter);
+  const auto later = marks.read({{key(10)}, {key(11)}}, leases_, kAfterStartup);
   EXPECT_EQ(later[0].lease, "lease-a");
   EXPECT_TRUE(later[0].known);
   EXPECT_FALSE(later[1].known) << "it may name a lease";
-  EXPECT_THAT(client->trouble(), HasSubstr("no such socket"));
+  EXPECT_THAT(client->error_text(), HasSubstr("no such socket"));
 }
 
-TEST_F(MarksTest, HiddenMarksAreNoneWithoutAHelper) {
-  Marks marks("/nowhere/proc", PidSpace::ours, nullptr);
-  EXPECT_TRUE(marks.read({{key(10)}}, leases_, kLongAfter)[0].known);
+TEST_F(EnvironmentScannerTest, HiddenMarksAreNoneWithoutAHelper) {
+  EnvironmentScanner marks("/nowhere/proc", PidSpace::ours, nullptr);
+  EXPECT_TRUE(marks.read({{key(10)}}, leases_, kAfterStartup)[0].known);
 }
 
 TEST(MayAsk, OnlyTheOwnerOfTheSocketAndRoot) {
@@ -360,13 +362,14 @@ TEST(MayAsk, OnlyTheOwnerOfTheSocketAndRoot) {
   const UniqueFd client(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   ASSERT_EQ(::connect(client.get(), generic, sizeof address), 0);
   const UniqueFd accepted(::accept(listener.get(), nullptr, nullptr));
-  EXPECT_TRUE(may_ask(accepted.get()));
+  EXPECT_TRUE(is_authorized_peer(accepted.get()));
   if (::geteuid() != 0) {
     ::unlink(address.sun_path);
-    EXPECT_FALSE(may_ask(accepted.get())) << "whose socket it was is not known any more";
+    EXPECT_FALSE(is_authorized_peer(accepted.get())) << "whose socket it was is not known any more";
   }
   const auto ends = pair_of_sockets();
-  EXPECT_FALSE(may_ask(ends[1].get())) << "made by this process, which is not its own parent";
+  EXPECT_FALSE(is_authorized_peer(ends[1].get()))
+      << "made by this process, which is not its own parent";
 }
 
 }  // namespace

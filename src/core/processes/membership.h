@@ -48,19 +48,19 @@ struct Container {
 };
 
 // The signs of a process's lease, beside its parents: its environment, its user, its container.
-struct Traces {
+struct ProcessTraits {
   std::uint32_t uid = 0;  // the effective one
   // The real and saved ones are the same. If not, its environment may be that of another user.
   bool one_user = true;
   // The lease that its environment named when it began to run its program. Also "" if the
   // environment is hidden, as it is from all but root and the process's own user, and if its
   // program takes too long to load.
-  std::string marked = {};
+  std::string marked_lease = {};
   bool mark_known = true;  // false: it may name a lease, and that cannot be read now
   std::optional<Container> container = {};
-  bool leads_container = false;  // it is the container's first process
+  bool is_container_init = false;  // it is the container's first process
 
-  friend bool operator==(const Traces&, const Traces&) = default;
+  friend bool operator==(const ProcessTraits&, const ProcessTraits&) = default;
 };
 
 // A process that a driver lists.
@@ -68,20 +68,20 @@ struct GpuUser {
   ProcessKey process;
   std::uint32_t parent = 0;
   std::string command = {};
-  Traces traces = {};      // without its mark, until that is read
-  bool in_kernel = false;  // waits inside the kernel, and its memory cannot be read
+  ProcessTraits traits = {};  // without its mark, until that is read
+  bool in_kernel = false;     // waits inside the kernel, and its memory cannot be read
 
   friend bool operator==(const GpuUser&, const GpuUser&) = default;
 };
 
-GpuUser user_of(ProcessView, const MakerOf&);
+GpuUser gpu_user_of(ProcessView, const MakerLookup&);
 
 // Errors as view_process().
 Result<GpuUser> read_gpu_user(const std::string& proc_root, std::uint32_t pid,
-                              const MakerOf& = maker_by_place);
+                              const MakerLookup& = maker_by_path);
 
 // The part of a lease that membership needs.
-struct Lessee {
+struct LeaseProcesses {
   std::string lease;
   std::uint32_t uid = 0;
   std::vector<ProcessKey> known = {};
@@ -93,58 +93,59 @@ struct Evidence {
   // The processes of this PID namespace, which the known processes of leases are of too.
   Result<ProcessTable> table = Error{Errc::unavailable, "not read yet"};
   // The traces of processes in the table whose environment names a lease.
-  std::map<std::uint32_t, Traces> traces = {};
+  std::map<std::uint32_t, ProcessTraits> traits = {};
   // The processes that a driver lists, by its numbers; an error if nothing can be known of one.
   std::map<std::uint32_t, Result<GpuUser>> gpu_users = {};
-  bool same_numbers = true;  // the driver's numbers are those of this namespace
+  bool same_pids = true;  // the driver's numbers are those of this namespace
   // Maps a uid to its user, who may own several uids; if empty, each uid is its own user.
-  std::function<std::uint32_t(std::uint32_t uid)> person = {};
+  std::function<std::uint32_t(std::uint32_t uid)> quota_owner = {};
 };
 
 class Membership {
  public:
   // The longest chain of parents that is followed.
-  static constexpr std::size_t kDeepest = 1024;
+  static constexpr std::size_t kMaxParentDepth = 1024;
 
   // The lessees and the evidence outlive it.
-  Membership(const std::vector<Lessee>&, const Evidence&);
+  Membership(const std::vector<LeaseProcesses>&, const Evidence&);
 
   // Returns the lease's living processes, and its known ones of which nothing can be read.
-  std::vector<ProcessKey> alive(std::size_t lessee) const;
+  std::vector<ProcessKey> live_processes(std::size_t lessee) const;
   // Returns the processes among these that belong to the lease only because the first process of
   // their container does, and their descendants. They belong to it only while that process lives.
-  std::vector<ProcessKey> alive_by_container(std::size_t lessee) const;
+  std::vector<ProcessKey> live_by_container(std::size_t lessee) const;
 
   // Returns whether a process on a GPU of the lease belongs to it; nothing if that is not known.
-  std::optional<bool> has(std::size_t lessee, const Result<GpuUser>&) const;
+  std::optional<bool> contains(std::size_t lessee, const Result<GpuUser>&) const;
 
  private:
-  using Lessees = std::vector<bool>;  // by place
-  using ByPid = std::map<std::uint32_t, Lessees>;
+  using LeaseSet = std::vector<bool>;  // by place
+  using ByPid = std::map<std::uint32_t, LeaseSet>;
 
-  void settle();
-  void settle_chain(const ProcessRow& lowest);
-  void settle_containers();
-  void add_known(const ProcessKey&, Lessees&) const;
-  enum class Where : std::uint8_t { anywhere, on_its_gpu };
-  void add_marked(const Traces&, Where, Lessees&) const;
-  bool same_person(std::uint32_t uid, std::uint32_t other) const;
-  bool mark_counts(const Traces&, Where, const Lessee&) const;
-  std::optional<bool> may_be_of(const Container&, const Lessee&) const;
-  bool may_be_marked(const Traces&, const Lessee&) const;
-  bool is_undecided(const Traces&, std::size_t lessee) const;
-  const Lessees& of(std::uint32_t pid) const { return find(own_, pid); }
-  const Lessees& find(const ByPid&, std::uint32_t pid) const;
-  Lessees of_parent(std::uint32_t parent, const ProcessKey& child) const;
+  void resolve();
+  void resolve_chain(const ProcessRow& lowest);
+  void resolve_containers();
+  void add_known(const ProcessKey&, LeaseSet&) const;
+  enum class ProcessLocation : std::uint8_t { anywhere, on_lease_gpu };
+  void add_marked(const ProcessTraits&, ProcessLocation, LeaseSet&) const;
+  bool is_same_owner(std::uint32_t uid, std::uint32_t other) const;
+  bool is_mark_valid(const ProcessTraits&, ProcessLocation, const LeaseProcesses&) const;
+  std::optional<bool> can_belong_to(const Container&, const LeaseProcesses&) const;
+  bool can_be_marked(const ProcessTraits&, const LeaseProcesses&) const;
+  bool is_undecided(const ProcessTraits&, std::size_t lessee) const;
+  const LeaseSet& leases_of(std::uint32_t pid) const { return find(leases_by_pid_, pid); }
+  const LeaseSet& find(const ByPid&, std::uint32_t pid) const;
+  LeaseSet leases_of_parent(std::uint32_t parent, const ProcessKey& child) const;
 
-  const std::vector<Lessee>& lessees_;
+  const std::vector<LeaseProcesses>& leases_;
   const Evidence& evidence_;
-  const Lessees none_;
-  std::map<ProcessKey, Lessees> known_;
-  ByPid own_;                                     // of processes in the table
-  ByPid without_containers_;                      // the same, ignoring containers
-  std::map<Group, Lessees> of_containers_;        // of the first processes, by container
-  std::map<Group, Lessees> named_by_containers_;  // and the leases named in their environments
+  const LeaseSet no_leases_;
+  std::map<ProcessKey, LeaseSet> known_processes_;
+  ByPid leases_by_pid_;                             // of processes in the table
+  ByPid leases_without_containers_;                 // the same, ignoring containers
+  std::map<Group, LeaseSet> leases_of_containers_;  // of the first processes, by container
+  std::map<Group, LeaseSet>
+      leases_named_by_containers_;  // and the leases named in their environments
 };
 
 }  // namespace gpuyard::processes

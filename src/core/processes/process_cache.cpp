@@ -12,43 +12,43 @@
 
 namespace gpuyard::processes {
 
-void Owners::listed(const Listed& newest) {
+void ProcessCache::update_lists(const ListTimes& newest) {
   const auto gone = [&](const auto& entry) { return !newest.contains(entry.first); };
   if (std::erase_if(entries_, gone) > 0) ++revision_;
   for (const auto& [pid, when] : newest) {
     const auto known = entries_.find(pid);
     if (known != entries_.end()) {
-      known->second.listed = when;
-    } else if (entries_.size() < kMost) {
+      known->second.listed_at = when;
+    } else if (entries_.size() < kMaxProcesses) {
       entries_.try_emplace(pid, Entry{when, when});
     }
   }
 }
 
-std::vector<Question> Owners::questions() const {
-  std::vector<Question> questions;
+std::vector<ProcessQuery> ProcessCache::queries() const {
+  std::vector<ProcessQuery> questions;
   for (const auto& [pid, entry] : entries_) {
-    Question question{pid, {}};
-    const bool trusted = entry.facts && entry.listed - entry.looked_at < kTrustedFor;
+    ProcessQuery question{pid, {}};
+    const bool trusted = entry.facts && entry.listed_at - entry.facts_listed_at < kMaxFactAge;
     const auto busy = [](const ProcessMetadata& facts) {
       return !facts.arguments && facts.arguments.error().code == Errc::busy;
     };
     if (trusted && !busy(*entry.facts)) {
-      question.known = Glance{entry.facts->started, entry.facts->command};
+      question.known = StatSummary{entry.facts->started, entry.facts->command};
     }
     questions.push_back(std::move(question));
   }
   return questions;
 }
 
-void Owners::found(std::vector<Finding> findings) {
-  for (Finding& finding : findings) {
+void ProcessCache::update_facts(std::vector<ProcessLookup> findings) {
+  for (ProcessLookup& finding : findings) {
     const auto entry = entries_.find(finding.pid);
     if (entry == entries_.end()) continue;
     if (finding.facts) {
-      take(entry->second, *std::move(finding.facts));
+      accept_facts(entry->second, *std::move(finding.facts));
     } else if (finding.use && entry->second.facts) {
-      note_use(*entry->second.facts, *finding.use);
+      update_usage(*entry->second.facts, *finding.use);
     } else {
       continue;
     }
@@ -58,8 +58,8 @@ void Owners::found(std::vector<Finding> findings) {
 
 // A process that has ended is still the listed one, until a newer list comes. A process that
 // started after the list was made never is.
-void Owners::take(Entry& entry, Result<ProcessMetadata> facts) {
-  if (facts && facts->started > entry.listed) {
+void ProcessCache::accept_facts(Entry& entry, Result<ProcessMetadata> facts) {
+  if (facts && facts->started > entry.listed_at) {
     facts = Error{Errc::conflict, "its process has exited, and its PID was reused"};
   }
   if (!facts && entry.facts) return;
@@ -68,14 +68,14 @@ void Owners::take(Entry& entry, Result<ProcessMetadata> facts) {
     if (facts->uid == entry.facts->uid) facts->user = entry.facts->user;
     const HostUse now = std::exchange(facts->use, entry.facts->use);
     facts->cpu_percent = entry.facts->cpu_percent;
-    note_use(*facts, now);
+    update_usage(*facts, now);
   }
   entry.facts = std::move(facts);
-  entry.looked_at = entry.listed;
+  entry.facts_listed_at = entry.listed_at;
 }
 
 // Two looks within this time tell too little: the kernel counts in ticks of 10 ms.
-void Owners::note_use(ProcessMetadata& facts, const HostUse& now) {
+void ProcessCache::update_usage(ProcessMetadata& facts, const HostUse& now) {
   constexpr Duration kShortest = std::chrono::milliseconds(500);
   const Duration passed = now.at - facts.use.at;
   if (passed < kShortest) return;
@@ -85,7 +85,7 @@ void Owners::note_use(ProcessMetadata& facts, const HostUse& now) {
   facts.use = now;
 }
 
-std::vector<std::uint32_t> Owners::nameless_users() const {
+std::vector<std::uint32_t> ProcessCache::unnamed_users() const {
   std::set<std::uint32_t> users;
   for (const auto& [pid, entry] : entries_) {
     if (entry.facts && !entry.facts->user) users.insert(entry.facts->uid);
@@ -93,7 +93,7 @@ std::vector<std::uint32_t> Owners::nameless_users() const {
   return {users.begin(), users.end()};
 }
 
-void Owners::named(std::uint32_t uid, const Result<std::string>& name) {
+void ProcessCache::set_user_name(std::uint32_t uid, const Result<std::string>& name) {
   for (auto& [pid, entry] : entries_) {
     if (!entry.facts || entry.facts->uid != uid) continue;
     entry.facts->user = name;
@@ -101,20 +101,20 @@ void Owners::named(std::uint32_t uid, const Result<std::string>& name) {
   }
 }
 
-Result<const ProcessMetadata*> Owners::find(std::uint32_t pid) const {
+Result<const ProcessMetadata*> ProcessCache::find(std::uint32_t pid) const {
   const auto entry = entries_.find(pid);
   if (entry != entries_.end()) {
     if (!entry->second.facts) return entry->second.facts.error();
     return &*entry->second.facts;
   }
-  if (entries_.size() < kMost) return Error{Errc::unavailable, "not looked up yet"};
-  return Error{
-      Errc::busy,
-      fmt::format("not looked up: at most {} listed processes are looked up at a time", kMost)};
+  if (entries_.size() < kMaxProcesses) return Error{Errc::unavailable, "not looked up yet"};
+  return Error{Errc::busy,
+               fmt::format("not looked up: at most {} listed processes are looked up at a time",
+                           kMaxProcesses)};
 }
 
-Owners::Listed listed_in(const Snapshot& snapshot) {
-  Owners::Listed listed;
+ProcessCache::ListTimes list_times_of(const Snapshot& snapshot) {
+  ProcessCache::ListTimes listed;
   for (const DeviceState& device : snapshot.devices) {
     const auto& list = device.sample.processes();
     if (!list || list->processes() == nullptr) continue;
@@ -126,102 +126,105 @@ Owners::Listed listed_in(const Snapshot& snapshot) {
   return listed;
 }
 
-struct OwnerWatch::Desk {
+struct ProcessTracker::WorkerState {
   ProcessReader reader;
   UserNames names;  // used only on the worker's thread
 };
 
-OwnerWatch::OwnerWatch(Worker& worker, std::string proc_root, Listed when)
+ProcessTracker::ProcessTracker(Worker& worker, std::string proc_root, ListSource when)
     : worker_(worker),
-      when_(when),
-      desk_(new Desk{ProcessReader(std::move(proc_root)), UserNames()}) {}
+      list_source_(when),
+      worker_state_(new WorkerState{ProcessReader(std::move(proc_root)), UserNames()}) {}
 
-OwnerWatch::~OwnerWatch() = default;
+ProcessTracker::~ProcessTracker() = default;
 
-void OwnerWatch::on_snapshot(const Snapshot& snapshot) {
-  auto listed = listed_in(snapshot);
+void ProcessTracker::on_snapshot(const Snapshot& snapshot) {
+  auto listed = list_times_of(snapshot);
   simulated_ = snapshot.driver.info.simulated;
-  if (listed != listed_) {  // lists are made every few seconds, snapshots every second
-    listed_ = std::move(listed);
-    owners_.listed(listed_);
-    wanted_ = true;
+  if (listed != list_times_) {  // lists are made every few seconds, snapshots every second
+    list_times_ = std::move(listed);
+    cache_.update_lists(list_times_);
+    needs_refresh_ = true;
   }
-  if (wanted_ && !facts_asked_) ask_facts();
+  if (needs_refresh_ && !facts_requested_) request_facts();
 }
 
-void OwnerWatch::ask_facts() {
-  const Numbers numbers = when_ == Listed::in_a_recording ? Numbers::of_a_recording
-                          : simulated_                    ? Numbers::of_simulation
-                                                          : Numbers::of_a_driver;
-  facts_asked_ = ask_worker(
+void ProcessTracker::request_facts() {
+  const PidOrigin numbers = list_source_ == ListSource::recording ? PidOrigin::recording
+                            : simulated_                          ? PidOrigin::simulation
+                                                                  : PidOrigin::driver;
+  facts_requested_ = run_on_worker(
       worker_,
-      [desk = desk_, questions = owners_.questions(), numbers] {
-        return look_up(desk->reader, questions, numbers);
+      [desk = worker_state_, questions = cache_.queries(), numbers] {
+        return look_up_processes(desk->reader, questions, numbers);
       },
-      [this](std::vector<Finding> findings) {
-        facts_asked_ = false;
-        owners_.found(std::move(findings));
-        ask_names();
+      [this](std::vector<ProcessLookup> findings) {
+        facts_requested_ = false;
+        cache_.update_facts(std::move(findings));
+        request_names();
       });
-  if (facts_asked_) wanted_ = false;
+  if (facts_requested_) needs_refresh_ = false;
 }
 
-void OwnerWatch::ask_names() {
-  auto users = owners_.nameless_users();
-  if (users.empty() || names_asked_) return;
+void ProcessTracker::request_names() {
+  auto users = cache_.unnamed_users();
+  if (users.empty() || names_requested_) return;
   using Names = std::vector<std::pair<std::uint32_t, Result<std::string>>>;
-  names_asked_ = ask_worker(
+  names_requested_ = run_on_worker(
       worker_,
-      [desk = desk_, users = std::move(users)] {
+      [desk = worker_state_, users = std::move(users)] {
         Names names;
         for (const std::uint32_t uid : users) {
-          names.emplace_back(uid, desk->names.of(uid, BootClock::now()));
+          names.emplace_back(uid, desk->names.name_of(uid, BootClock::now()));
         }
         return names;
       },
       [this](const Names& names) {
-        names_asked_ = false;
-        for (const auto& [uid, name] : names) owners_.named(uid, name);
+        names_requested_ = false;
+        for (const auto& [uid, name] : names) cache_.set_user_name(uid, name);
       });
 }
 
 namespace {
 
-Finding answer(const ProcessReader& reader, const Question& question) {
+ProcessLookup look_up_process(const ProcessReader& reader, const ProcessQuery& question) {
   if (question.known) {
-    const auto seen = reader.glance(question.pid);
+    const auto seen = reader.read_stat_summary(question.pid);
     if (!seen) return {question.pid, Result<ProcessMetadata>(seen.error())};
-    if (seen->same_as(*question.known)) return {question.pid, std::nullopt, seen->use};
+    if (seen->matches(*question.known)) return {question.pid, std::nullopt, seen->use};
   }
   return {question.pid, reader.read(question.pid)};
 }
 
 }  // namespace
 
-Result<void> check_numbers(Numbers numbers, const std::string& proc_root) {
-  if (numbers == Numbers::of_simulation) return {};
-  if (numbers == Numbers::of_a_driver) return check_pid_namespace(proc_root);
+Result<void> check_pid_origin(PidOrigin numbers, const std::string& proc_root) {
+  if (numbers == PidOrigin::simulation) return {};
+  if (numbers == PidOrigin::driver) return check_pid_namespace(proc_root);
   return Error{Errc::unsupported, "not part of the recording"};
 }
 
-std::vector<Finding> look_up(const ProcessReader& reader, const std::vector<Question>& questions,
-                             Numbers numbers) {
-  const Result<void> same_numbers = check_numbers(numbers, reader.proc_root());
-  std::vector<Finding> findings;
+std::vector<ProcessLookup> look_up_processes(const ProcessReader& reader,
+                                             const std::vector<ProcessQuery>& questions,
+                                             PidOrigin numbers) {
+  const Result<void> same_numbers = check_pid_origin(numbers, reader.proc_root());
+  std::vector<ProcessLookup> findings;
   findings.reserve(questions.size());
-  for (const Question& question : questions) {
-    findings.push_back(same_numbers
-                           ? answer(reader, question)
-                           : Finding{question.pid, Result<ProcessMetadata>(same_numbers.error())});
+  for (const ProcessQuery& question : questions) {
+    findings.push_back(
+        same_numbers ? look_up_process(reader, question)
+                     : ProcessLookup{question.pid, Result<ProcessMetadata>(same_numbers.error())});
   }
   return findings;
 }
 
-std::unique_ptr<ProcessDirectory> look_up_all(const Owners::Listed& listed, Numbers numbers) {
-  auto owners = std::make_unique<Owners>();
-  owners->listed(listed);
-  owners->found(look_up(ProcessReader(), owners->questions(), numbers));
-  for (const std::uint32_t uid : owners->nameless_users()) owners->named(uid, look_up_user(uid));
+std::unique_ptr<ProcessDirectory> look_up_all(const ProcessCache::ListTimes& listed,
+                                              PidOrigin numbers) {
+  auto owners = std::make_unique<ProcessCache>();
+  owners->update_lists(listed);
+  owners->update_facts(look_up_processes(ProcessReader(), owners->queries(), numbers));
+  for (const std::uint32_t uid : owners->unnamed_users())
+    owners->set_user_name(uid, look_up_user(uid));
   return owners;
 }
 

@@ -23,101 +23,102 @@
 namespace gpuyard::processes {
 
 // One process to look up.
-struct Question {
+struct ProcessQuery {
   std::uint32_t pid = 0;
-  std::optional<Glance> known;  // a process that still looks like this is not read again
+  std::optional<StatSummary> known;  // a process that still looks like this is not read again
 };
 
-struct Finding {
+struct ProcessLookup {
   std::uint32_t pid = 0;
   std::optional<Result<ProcessMetadata>> facts;  // empty: the process looks as before
   std::optional<HostUse> use = {};               // of a process that looks as before
 };
 
-class Owners final : public ProcessDirectory {
+class ProcessCache final : public ProcessDirectory {
  public:
   // How many processes are looked up. Further ones stay unknown.
-  static constexpr std::size_t kMost = 4096;
+  static constexpr std::size_t kMaxProcesses = 4096;
   // How long facts are trusted before all are read anew: the control group and the user of a
   // process may change without a sign.
-  static constexpr Duration kTrustedFor = std::chrono::minutes(1);
+  static constexpr Duration kMaxFactAge = std::chrono::minutes(1);
 
   // For each process number, when the newest list with it was made.
-  using Listed = std::map<std::uint32_t, TimePoint>;
+  using ListTimes = std::map<std::uint32_t, TimePoint>;
   // Takes the newest lists, and forgets the processes that are in none.
-  void listed(const Listed&);
+  void update_lists(const ListTimes&);
 
-  std::vector<Question> questions() const;
-  void found(std::vector<Finding>);
+  std::vector<ProcessQuery> queries() const;
+  void update_facts(std::vector<ProcessLookup>);
 
   // Returns the users of known processes whose names are not known yet, each once.
-  std::vector<std::uint32_t> nameless_users() const;
-  void named(std::uint32_t uid, const Result<std::string>& name);
+  std::vector<std::uint32_t> unnamed_users() const;
+  void set_user_name(std::uint32_t uid, const Result<std::string>& name);
 
   Result<const ProcessMetadata*> find(std::uint32_t pid) const override;
   std::uint64_t revision() const override { return revision_; }
 
  private:
   struct Entry {
-    TimePoint listed;
-    TimePoint looked_at;  // time of the list that the facts are of
+    TimePoint listed_at;
+    TimePoint facts_listed_at;  // time of the list that the facts are of
     Result<ProcessMetadata> facts = Error{Errc::unavailable, "not looked up yet"};
   };
 
-  static void take(Entry&, Result<ProcessMetadata>);
-  static void note_use(ProcessMetadata&, const HostUse& now);
+  static void accept_facts(Entry&, Result<ProcessMetadata>);
+  static void update_usage(ProcessMetadata&, const HostUse& now);
 
   std::map<std::uint32_t, Entry> entries_;
   std::uint64_t revision_ = 0;
 };
 
 // Returns the processes in the GPUs' lists, and when the newest list with each was made.
-Owners::Listed listed_in(const Snapshot&);
+ProcessCache::ListTimes list_times_of(const Snapshot&);
 
 // Keeps the book of the processes on the GPUs, from the process lists in snapshots, through a
 // worker that reads /proc. Lives on the io thread. If the worker is slow or stuck, the book says
 // "not looked up yet" of new processes, and keeps the facts it has.
-class OwnerWatch {
+class ProcessTracker {
  public:
-  enum class Listed { now, in_a_recording };
+  enum class ListSource { live, recording };
   // The worker outlives this, and runs nothing afterwards.
-  OwnerWatch(Worker&, std::string proc_root, Listed);
-  ~OwnerWatch();
+  ProcessTracker(Worker&, std::string proc_root, ListSource);
+  ~ProcessTracker();
 
   void on_snapshot(const Snapshot&);
-  const ProcessDirectory& book() const { return owners_; }
+  const ProcessDirectory& directory() const { return cache_; }
 
  private:
-  struct Desk;  // the state that the worker's jobs use
+  struct WorkerState;  // the state that the worker's jobs use
 
-  void ask_facts();
-  void ask_names();
+  void request_facts();
+  void request_names();
 
   Worker& worker_;
-  const Listed when_;
-  std::shared_ptr<Desk> desk_;
-  Owners owners_;
-  Owners::Listed listed_;
+  const ListSource list_source_;
+  std::shared_ptr<WorkerState> worker_state_;
+  ProcessCache cache_;
+  ProcessCache::ListTimes list_times_;
   bool simulated_ = false;
-  bool wanted_ = false;       // there are questions for the worker
-  bool facts_asked_ = false;  // the worker has not answered yet
-  bool names_asked_ = false;
+  bool needs_refresh_ = false;    // there are questions for the worker
+  bool facts_requested_ = false;  // the worker has not answered yet
+  bool names_requested_ = false;
 };
 
 // The origin of process numbers.
-enum class Numbers {
-  of_a_driver,     // a container may have other numbers for the same processes
-  of_simulation,   // always of this PID namespace
-  of_a_recording,  // other processes may have them by now
+enum class PidOrigin {
+  driver,      // a container may have other numbers for the same processes
+  simulation,  // always of this PID namespace
+  recording,   // other processes may have them by now
 };
 
 // Returns an error if the numbers name no processes in this /proc.
-Result<void> check_numbers(Numbers, const std::string& proc_root);
+Result<void> check_pid_origin(PidOrigin, const std::string& proc_root);
 
 // Answers the questions; for a worker. Blocks on /proc.
-std::vector<Finding> look_up(const ProcessReader&, const std::vector<Question>&, Numbers);
+std::vector<ProcessLookup> look_up_processes(const ProcessReader&, const std::vector<ProcessQuery>&,
+                                             PidOrigin);
 
 // Reads everything of these processes at once, users' names too: for a program that may wait.
-std::unique_ptr<ProcessDirectory> look_up_all(const Owners::Listed&, Numbers);
+std::unique_ptr<ProcessDirectory> look_up_all(const ProcessCache::ListTimes&, PidOrigin);
 
 }  // namespace gpuyard::processes

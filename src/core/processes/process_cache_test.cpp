@@ -27,129 +27,129 @@ ProcessMetadata facts(std::uint32_t pid, TimePoint started, std::string command 
   return facts;
 }
 
-std::vector<Finding> of(ProcessMetadata facts) {
-  std::vector<Finding> findings(1);
+std::vector<ProcessLookup> of(ProcessMetadata facts) {
+  std::vector<ProcessLookup> findings(1);
   findings.front().pid = facts.pid;
   findings.front().facts.emplace(std::move(facts));
   return findings;
 }
-std::vector<Finding> of(std::uint32_t pid, const Error& error) {
+std::vector<ProcessLookup> of(std::uint32_t pid, const Error& error) {
   return {{pid, error}};
 }
 
-TEST(Owners, AreAskedForOnceAndThenGlancedAt) {
-  Owners owners;
-  owners.listed({{7, at(100)}});
-  ASSERT_EQ(owners.questions().size(), 1U);
-  EXPECT_FALSE(owners.questions().front().known);
+TEST(ProcessCache, AreAskedForOnceAndThenGlancedAt) {
+  ProcessCache owners;
+  owners.update_lists({{7, at(100)}});
+  ASSERT_EQ(owners.queries().size(), 1U);
+  EXPECT_FALSE(owners.queries().front().known);
   EXPECT_EQ(owners.find(7).error().message, "not looked up yet");
-  owners.found(of(facts(7, at(50))));
+  owners.update_facts(of(facts(7, at(50))));
   EXPECT_EQ((*owners.find(7))->command, "python3");
-  EXPECT_TRUE(owners.questions().front().known->same_as({at(50), "python3"}));
+  EXPECT_TRUE(owners.queries().front().known->matches({at(50), "python3"}));
 }
 
-TEST(Owners, AProcessThatLeavesTheListsIsForgotten) {
-  Owners owners;
-  owners.listed({{7, at(100)}});
-  owners.found(of(facts(7, at(50))));
+TEST(ProcessCache, AProcessThatLeavesTheListsIsForgotten) {
+  ProcessCache owners;
+  owners.update_lists({{7, at(100)}});
+  owners.update_facts(of(facts(7, at(50))));
   const auto before = owners.revision();
-  owners.listed({});
+  owners.update_lists({});
   EXPECT_GT(owners.revision(), before);
   EXPECT_FALSE(owners.find(7));
-  EXPECT_THAT(owners.questions(), IsEmpty());
+  EXPECT_THAT(owners.queries(), IsEmpty());
 }
 
-TEST(Owners, ReusedPidGetsNewFacts) {
-  Owners owners;
-  owners.listed({{7, at(100)}});
-  owners.found(of(facts(7, at(50), "old")));
-  owners.named(1000, std::string("alice"));
-  owners.listed({{7, at(105)}});
-  owners.found(of(facts(7, at(103), "new")));
+TEST(ProcessCache, ReusedPidGetsNewFacts) {
+  ProcessCache owners;
+  owners.update_lists({{7, at(100)}});
+  owners.update_facts(of(facts(7, at(50), "old")));
+  owners.set_user_name(1000, std::string("alice"));
+  owners.update_lists({{7, at(105)}});
+  owners.update_facts(of(facts(7, at(103), "new")));
   EXPECT_EQ((*owners.find(7))->command, "new");
   EXPECT_EQ((*owners.find(7))->started, at(103));
 }
 
-TEST(Owners, ProcessStartedAfterListIsConflict) {
-  Owners owners;
-  owners.listed({{7, at(100)}});
-  owners.found(of(facts(7, at(101), "stranger")));
+TEST(ProcessCache, ProcessStartedAfterListIsConflict) {
+  ProcessCache owners;
+  owners.update_lists({{7, at(100)}});
+  owners.update_facts(of(facts(7, at(101), "stranger")));
   ASSERT_FALSE(owners.find(7));
   EXPECT_EQ(owners.find(7).error().code, Errc::conflict);
 }
 
-TEST(Owners, EndedProcessKeepsFactsUntilNextList) {
-  Owners owners;
-  owners.listed({{7, at(100)}});
-  owners.found(of(facts(7, at(50), "old")));
-  owners.found(of(7, {Errc::not_found, "gone"}));
+TEST(ProcessCache, EndedProcessKeepsFactsUntilNextList) {
+  ProcessCache owners;
+  owners.update_lists({{7, at(100)}});
+  owners.update_facts(of(facts(7, at(50), "old")));
+  owners.update_facts(of(7, {Errc::not_found, "gone"}));
   EXPECT_EQ((*owners.find(7))->command, "old");
-  owners.found(of(facts(7, at(101), "stranger")));
+  owners.update_facts(of(facts(7, at(101), "stranger")));
   EXPECT_EQ((*owners.find(7))->command, "old");
 }
 
-TEST(Owners, InvisibleProcessKeepsErrorAndIsRequeried) {
-  Owners owners;
-  owners.listed({{7, at(100)}});
-  owners.found(of(7, {Errc::not_found, "no such number here"}));
+TEST(ProcessCache, InvisibleProcessKeepsErrorAndIsRequeried) {
+  ProcessCache owners;
+  owners.update_lists({{7, at(100)}});
+  owners.update_facts(of(7, {Errc::not_found, "no such number here"}));
   EXPECT_EQ(owners.find(7).error().message, "no such number here");
-  EXPECT_FALSE(owners.questions().front().known);
+  EXPECT_FALSE(owners.queries().front().known);
 }
 
-TEST(Owners, FactsExpireAfterAMinute) {
-  Owners owners;
-  owners.listed({{7, at(100)}});
-  owners.found(of(facts(7, at(50))));
-  owners.listed({{7, at(159)}});
-  EXPECT_TRUE(owners.questions().front().known);
-  owners.listed({{7, at(160)}});
-  EXPECT_FALSE(owners.questions().front().known);
+TEST(ProcessCache, FactsExpireAfterAMinute) {
+  ProcessCache owners;
+  owners.update_lists({{7, at(100)}});
+  owners.update_facts(of(facts(7, at(50))));
+  owners.update_lists({{7, at(159)}});
+  EXPECT_TRUE(owners.queries().front().known);
+  owners.update_lists({{7, at(160)}});
+  EXPECT_FALSE(owners.queries().front().known);
 }
 
-TEST(Owners, ArgumentsThatCouldNotBeReadAreAskedForAgain) {
-  Owners owners;
-  owners.listed({{7, at(100)}});
+TEST(ProcessCache, ArgumentsThatCouldNotBeReadAreAskedForAgain) {
+  ProcessCache owners;
+  owners.update_lists({{7, at(100)}});
   auto stuck = facts(7, at(50));
   stuck.arguments = Error{Errc::busy, "waits"};
-  owners.found(of(stuck));
-  EXPECT_FALSE(owners.questions().front().known);
+  owners.update_facts(of(stuck));
+  EXPECT_FALSE(owners.queries().front().known);
 }
 
-TEST(Owners, RefreshKeepsNameOfSameUser) {
-  Owners owners;
-  owners.listed({{7, at(100)}});
-  owners.found(of(facts(7, at(50))));
-  EXPECT_THAT(owners.nameless_users(), ElementsAre(1000U));
-  owners.named(1000, std::string("alice"));
-  EXPECT_THAT(owners.nameless_users(), IsEmpty());
+TEST(ProcessCache, RefreshKeepsNameOfSameUser) {
+  ProcessCache owners;
+  owners.update_lists({{7, at(100)}});
+  owners.update_facts(of(facts(7, at(50))));
+  EXPECT_THAT(owners.unnamed_users(), ElementsAre(1000U));
+  owners.set_user_name(1000, std::string("alice"));
+  EXPECT_THAT(owners.unnamed_users(), IsEmpty());
   auto again = facts(7, at(50));
   again.started_at += std::chrono::milliseconds(3);  // the wall clock was set
-  owners.found(of(again));
+  owners.update_facts(of(again));
   EXPECT_EQ(*(*owners.find(7))->user, "alice");
   EXPECT_EQ((*owners.find(7))->started_at, WallTime{});
   auto another = facts(7, at(50));
   another.uid = 0;
-  owners.found(of(another));
+  owners.update_facts(of(another));
   EXPECT_FALSE((*owners.find(7))->user);
 }
 
-TEST(Owners, HaveALimit) {
-  Owners owners;
-  Owners::Listed listed;
-  for (std::uint32_t pid = 1; pid <= Owners::kMost + 5; ++pid) listed[pid] = at(100);
-  owners.listed(listed);
-  EXPECT_EQ(owners.questions().size(), Owners::kMost);
-  EXPECT_EQ(owners.find(Owners::kMost + 5).error().code, Errc::busy);
+TEST(ProcessCache, HaveALimit) {
+  ProcessCache owners;
+  ProcessCache::ListTimes listed;
+  for (std::uint32_t pid = 1; pid <= ProcessCache::kMaxProcesses + 5; ++pid) listed[pid] = at(100);
+  owners.update_lists(listed);
+  EXPECT_EQ(owners.queries().size(), ProcessCache::kMaxProcesses);
+  EXPECT_EQ(owners.find(ProcessCache::kMaxProcesses + 5).error().code, Errc::busy);
   listed.erase(1);
-  owners.listed(listed);
-  EXPECT_EQ(owners.questions().size(), Owners::kMost);
+  owners.update_lists(listed);
+  EXPECT_EQ(owners.queries().size(), ProcessCache::kMaxProcesses);
 }
 
-TEST(Owners, LateResultIsDropped) {
-  Owners owners;
-  owners.listed({{7, at(100)}});
-  owners.listed({{8, at(105)}});
-  owners.found(of(facts(7, at(50))));
+TEST(ProcessCache, LateResultIsDropped) {
+  ProcessCache owners;
+  owners.update_lists({{7, at(100)}});
+  owners.update_lists({{8, at(105)}});
+  owners.update_facts(of(facts(7, at(50))));
   EXPECT_FALSE(owners.find(7));
 }
 
@@ -170,29 +170,29 @@ Snapshot listing(std::initializer_list<std::uint32_t> pids, TimePoint taken = kT
   return snapshot;
 }
 
-class Watch : public ::testing::Test {
+class ProcessTrackerTest : public ::testing::Test {
  protected:
   std::string command_of(std::uint32_t pid) {
-    const auto facts = watch_.book().find(pid);
+    const auto facts = watch_.directory().find(pid);
     return facts ? (*facts)->command : "?";
   }
 
   ProcTree proc_;
   ManualWorker worker_;
-  OwnerWatch watch_{worker_, proc_.root(), OwnerWatch::Listed::now};
+  ProcessTracker watch_{worker_, proc_.root(), ProcessTracker::ListSource::live};
 };
 
-TEST_F(Watch, ListedProcessIsResolvedByWorker) {
+TEST_F(ProcessTrackerTest, ListedProcessIsResolvedByWorker) {
   proc_.put({.pid = 7, .real_uid = 0, .uid = 0});
   watch_.on_snapshot(listing({7, 8}));
-  EXPECT_EQ(watch_.book().find(7).error().message, "not looked up yet");
+  EXPECT_EQ(watch_.directory().find(7).error().message, "not looked up yet");
   worker_.run_all();
   EXPECT_EQ(command_of(7), "python3");
-  EXPECT_EQ(*(*watch_.book().find(7))->user, "root");
-  EXPECT_EQ(watch_.book().find(8).error().code, Errc::not_found);
+  EXPECT_EQ(*(*watch_.directory().find(7))->user, "root");
+  EXPECT_EQ(watch_.directory().find(8).error().code, Errc::not_found);
 }
 
-TEST_F(Watch, AsksOnlyWhenThereIsANewList) {
+TEST_F(ProcessTrackerTest, AsksOnlyWhenThereIsANewList) {
   proc_.put({.pid = 7});
   watch_.on_snapshot(listing({7}));
   worker_.run_all();
@@ -202,17 +202,17 @@ TEST_F(Watch, AsksOnlyWhenThereIsANewList) {
   EXPECT_EQ(worker_.waiting(), 1U);
 }
 
-TEST_F(Watch, ReusedPidIsDetected) {
+TEST_F(ProcessTrackerTest, ReusedPidIsDetected) {
   proc_.put({.pid = 7, .start_ticks = 100, .command = "first"});
   watch_.on_snapshot(listing({7}));
   worker_.run_all();
   proc_.put({.pid = 7, .start_ticks = 200, .command = "first", .real_uid = 5, .uid = 5});
   watch_.on_snapshot(listing({7}, kTaken + std::chrono::seconds(5)));
   worker_.run_all();
-  EXPECT_EQ((*watch_.book().find(7))->uid, 5U);
+  EXPECT_EQ((*watch_.directory().find(7))->uid, 5U);
 }
 
-TEST_F(Watch, AProgramThatBecomesAnotherIsNoticed) {
+TEST_F(ProcessTrackerTest, AProgramThatBecomesAnotherIsNoticed) {
   proc_.put({.pid = 7, .start_ticks = 100, .command = "sh"});
   watch_.on_snapshot(listing({7}));
   worker_.run_all();
@@ -222,7 +222,7 @@ TEST_F(Watch, AProgramThatBecomesAnotherIsNoticed) {
   EXPECT_EQ(command_of(7), "python3");
 }
 
-TEST_F(Watch, AStuckWorkerIsNotAskedTwice) {
+TEST_F(ProcessTrackerTest, AStuckWorkerIsNotAskedTwice) {
   watch_.on_snapshot(listing({7}));
   watch_.on_snapshot(listing({7, 8}, kTaken + std::chrono::seconds(5)));
   EXPECT_EQ(worker_.waiting(), 1U);
@@ -234,7 +234,7 @@ TEST_F(Watch, AStuckWorkerIsNotAskedTwice) {
   EXPECT_EQ(command_of(8), "python3");
 }
 
-TEST_F(Watch, FullWorkerIsRetriedOnNextSnapshot) {
+TEST_F(ProcessTrackerTest, FullWorkerIsRetriedOnNextSnapshot) {
   proc_.put({.pid = 7});
   worker_.full = true;
   watch_.on_snapshot(listing({7}));
@@ -244,13 +244,14 @@ TEST_F(Watch, FullWorkerIsRetriedOnNextSnapshot) {
   EXPECT_EQ(command_of(7), "python3");
 }
 
-TEST_F(Watch, ProcessOnSeveralGpusIsListedOnce) {
+TEST_F(ProcessTrackerTest, ProcessOnSeveralGpusIsListedOnce) {
   auto snapshot = listing({7});
   snapshot.devices.push_back(listing({7}, kTaken + std::chrono::seconds(1)).devices.front());
-  EXPECT_EQ(listed_in(snapshot), (Owners::Listed{{7, kTaken + std::chrono::seconds(1)}}));
+  EXPECT_EQ(list_times_of(snapshot),
+            (ProcessCache::ListTimes{{7, kTaken + std::chrono::seconds(1)}}));
 }
 
-TEST_F(Watch, ThousandsOfProcessesAreQueried) {
+TEST_F(ProcessTrackerTest, ThousandsOfProcessesAreQueried) {
   Snapshot snapshot;
   snapshot.driver.info.simulated = true;
   for (std::uint32_t gpu = 0; gpu < 4; ++gpu) {
@@ -264,20 +265,20 @@ TEST_F(Watch, ThousandsOfProcessesAreQueried) {
   watch_.on_snapshot(snapshot);
   worker_.run_all();
   EXPECT_EQ(command_of(30'001), "last");
-  EXPECT_EQ(watch_.book().find(1).error().code, Errc::not_found);
+  EXPECT_EQ(watch_.directory().find(1).error().code, Errc::not_found);
 }
 
-TEST_F(Watch, PidFromRecordingIsUnsupported) {
+TEST_F(ProcessTrackerTest, PidFromRecordingIsUnsupported) {
   proc_.put({.pid = 7});
-  OwnerWatch replaying(worker_, proc_.root(), OwnerWatch::Listed::in_a_recording);
+  ProcessTracker replaying(worker_, proc_.root(), ProcessTracker::ListSource::recording);
   replaying.on_snapshot(listing({7}));
   worker_.run_all();
-  EXPECT_EQ(replaying.book().find(7).error().code, Errc::unsupported);
+  EXPECT_EQ(replaying.directory().find(7).error().code, Errc::unsupported);
 }
 
 TEST(LookUpAll, IsForAProgramThatMayWait) {
   const auto own = static_cast<std::uint32_t>(::getpid());
-  const auto book = look_up_all({{own, BootClock::now()}}, Numbers::of_simulation);
+  const auto book = look_up_all({{own, BootClock::now()}}, PidOrigin::simulation);
   const auto facts = book->find(own);
   ASSERT_TRUE(facts) << facts.error().message;
   EXPECT_EQ((*facts)->command, "core_test");

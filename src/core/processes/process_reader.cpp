@@ -26,14 +26,14 @@ namespace {
 Result<std::vector<std::string>> read_arguments(const UniqueFd& process, char state) {
   if (state == 'D') return Error{Errc::busy, "not read: the process is blocked in the kernel"};
   if (state == 'Z') return Error{Errc::not_found, "the process has exited"};
-  const auto bytes = beginning_of(process, "cmdline", kMostArgumentBytes + 1);
+  const auto bytes = read_beginning(process, "cmdline", kMaxArgumentBytes + 1);
   if (!bytes) return bytes.error();
-  const bool cut = bytes->size() > kMostArgumentBytes;
-  return arguments_of(std::string_view(*bytes).substr(0, kMostArgumentBytes), cut);
+  const bool cut = bytes->size() > kMaxArgumentBytes;
+  return arguments_of(std::string_view(*bytes).substr(0, kMaxArgumentBytes), cut);
 }
 
 Result<ProcessMetadata> facts_of(std::uint32_t pid, const UniqueFd& process,
-                                 const ProcessStat& stat, const MakerOf& maker_of) {
+                                 const ProcessStat& stat, const MakerLookup& maker_of) {
   ProcessMetadata facts;
   facts.pid = pid;
   const auto start = start_of(stat);
@@ -42,30 +42,30 @@ Result<ProcessMetadata> facts_of(std::uint32_t pid, const UniqueFd& process,
   facts.use = use_of(stat, BootClock::now());
   facts.started_at =
       wall_now() - std::chrono::duration_cast<std::chrono::milliseconds>(BootClock::now() - *start);
-  facts.command = valid_text(stat.command, kMostCommandBytes);
+  facts.command = valid_text(stat.command, kMaxCommandBytes);
   const auto status = read_status(process);
   if (!status) return status.error();
-  const auto owner = owner_in(*status);
+  const auto owner = uids_in(*status);
   if (!owner) return Error{Errc::invalid, "its status file names no user"};
   facts.uid = owner->effective;
   facts.real_uid = owner->real;
   const auto groups = read_cgroup(process);
-  facts.placement = groups ? placement_of(*groups, maker_of) : Result<Placement>(groups.error());
+  facts.cgroup = groups ? cgroup_info_of(*groups, maker_of) : Result<CgroupInfo>(groups.error());
   facts.arguments = read_arguments(process, stat.state);
   return facts;
 }
 
 }  // namespace
 
-Result<Glance> ProcessReader::glance(std::uint32_t pid) const {
+Result<StatSummary> ProcessReader::read_stat_summary(std::uint32_t pid) const {
   const auto process = open_process(proc_root_, pid);
   if (!process) return process.error();
   const auto stat = read_stat(*process);
   if (!stat) return stat.error();
   const auto start = start_of(*stat);
   if (!start) return start.error();
-  return Glance{*start, valid_text(stat->command, kMostCommandBytes),
-                use_of(*stat, BootClock::now())};
+  return StatSummary{*start, valid_text(stat->command, kMaxCommandBytes),
+                     use_of(*stat, BootClock::now())};
 }
 
 // The open directory stays the same process's, even when the number is given anew. The second look
@@ -98,7 +98,7 @@ std::vector<std::string> arguments_of(std::string_view bytes, bool cut) {
   }
   for (;;) {
     const std::size_t end = std::min(bytes.find('\0'), bytes.size());
-    arguments.push_back(valid_text(bytes.substr(0, end), kMostArgumentBytes));
+    arguments.push_back(valid_text(bytes.substr(0, end), kMaxArgumentBytes));
     if (end == bytes.size()) break;
     bytes.remove_prefix(end + 1);
   }
@@ -108,23 +108,23 @@ std::vector<std::string> arguments_of(std::string_view bytes, bool cut) {
 
 namespace {
 
-constexpr std::size_t kMostStatBytes = 4096;
-constexpr std::size_t kMostStatusBytes = 4096;  // all useful lines come first
-constexpr std::size_t kMostCgroupBytes = std::size_t{64} * 1024;
+constexpr std::size_t kMaxStatBytes = 4096;
+constexpr std::size_t kMaxStatusBytes = 4096;  // all useful lines come first
+constexpr std::size_t kMaxCgroupBytes = std::size_t{64} * 1024;
 
-Error nobody() {
+Error no_such_process() {
   return {Errc::not_found,
           "no process with this PID is visible: it has exited, is hidden, or has another PID in "
           "this namespace"};
 }
 
 // Turns errno into an error, after a failure in a process's directory.
-Error cannot(std::string_view what) {
+Error read_error(std::string_view what) {
   switch (errno) {
     case ENOENT:
     case ESRCH:
     case ENOTDIR:
-      return nobody();
+      return no_such_process();
     case EACCES:
     case EPERM:
       return {Errc::denied, fmt::format("its {} is hidden from this user", what)};
@@ -148,22 +148,22 @@ Result<UniqueFd> open_process(const std::string& proc_root, std::uint32_t pid) {
   UniqueFd process(::open(fmt::format("{}/{}", proc_root, pid).c_str(),
                           O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (process) return process;
-  const Error error = cannot("directory");
+  const Error error = read_error("directory");
   const UniqueFd root(::open(proc_root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!root) return system_error("opening " + proc_root);
   return error;
 }
 
-Result<std::string> beginning_of(const UniqueFd& directory, const char* name, std::size_t most) {
+Result<std::string> read_beginning(const UniqueFd& directory, const char* name, std::size_t most) {
   const UniqueFd file(::openat(directory.get(), name, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file) return cannot(name);
+  if (!file) return read_error(name);
   std::string text;
   std::array<char, 4096> chunk{};
   while (text.size() < most) {
     const std::size_t wanted = std::min(chunk.size(), most - text.size());
     const ssize_t got = ::read(file.get(), chunk.data(), wanted);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return cannot(name);
+    if (got < 0) return read_error(name);
     if (got == 0) break;
     text.append(chunk.data(), static_cast<std::size_t>(got));
   }
@@ -171,7 +171,7 @@ Result<std::string> beginning_of(const UniqueFd& directory, const char* name, st
 }
 
 Result<ProcessStat> read_stat(const UniqueFd& directory, const char* name) {
-  const auto text = beginning_of(directory, name, kMostStatBytes);
+  const auto text = read_beginning(directory, name, kMaxStatBytes);
   if (!text) return text.error();
   auto stat = parse_process_stat(*text);
   if (!stat) return Error{Errc::invalid, "its stat file is malformed"};
@@ -205,17 +205,17 @@ HostUse use_of(const ProcessStat& stat, TimePoint at) {
 }
 
 Result<std::string> read_status(const UniqueFd& process) {
-  return beginning_of(process, "status", kMostStatusBytes);
+  return read_beginning(process, "status", kMaxStatusBytes);
 }
 
 Result<std::string> read_cgroup(const UniqueFd& process) {
-  return beginning_of(process, "cgroup", kMostCgroupBytes);
+  return read_beginning(process, "cgroup", kMaxCgroupBytes);
 }
 
 // The line has the real user, the effective, the saved, and that of the file system.
-std::optional<Owner> owner_in(std::string_view status) {
+std::optional<ProcessUids> uids_in(std::string_view status) {
   std::string_view line = line_of(status, "\nUid:\t");
-  Owner owner;
+  ProcessUids owner;
   for (std::uint32_t* const uid : {&owner.real, &owner.effective, &owner.saved}) {
     const auto number = take_number<std::uint32_t>(line);
     if (!number || !line.starts_with('\t')) return std::nullopt;
@@ -226,7 +226,7 @@ std::optional<Owner> owner_in(std::string_view status) {
 }
 
 // The line has the process's number in each of its namespaces, from the reader's inwards.
-bool leads_pid_namespace(std::string_view status) {
+bool is_pid_namespace_init(std::string_view status) {
   std::string_view numbers = line_of(status, "\nNSpid:\t");
   take_until('\t', numbers);
   return numbers == "1";
@@ -241,7 +241,7 @@ bool has_ended(const ProcessStat& stat) {
   return stat.state == 'X' || (stat.state == 'Z' && stat.threads <= 1);
 }
 
-void add(ProcessTable& table, std::uint32_t pid, const UniqueFd& root) {
+void add_row(ProcessTable& table, std::uint32_t pid, const UniqueFd& root) {
   const auto stat = read_stat(root, (std::to_string(pid) + "/stat").c_str());
   if (!stat && stat.error().code == Errc::not_found) return;
   const auto start = stat ? start_of(*stat) : Result<TimePoint>(stat.error());
@@ -253,7 +253,7 @@ void add(ProcessTable& table, std::uint32_t pid, const UniqueFd& root) {
                         .parent = stat->parent,
                         .ended = has_ended(*stat),
                         .in_kernel = stat->state == 'D',
-                        .command = valid_text(stat->command, kMostCommandBytes)});
+                        .command = valid_text(stat->command, kMaxCommandBytes)});
 }
 
 }  // namespace
@@ -275,13 +275,13 @@ Result<ProcessTable> read_process_table(const std::string& proc_root) {
     const dirent* const entry = ::readdir(directory.get());
     if (entry == nullptr && errno != 0) return system_error("listing " + proc_root);
     if (entry == nullptr) break;
-    const std::uint32_t pid = number_in<std::uint32_t>(entry->d_name).value_or(0);
+    const std::uint32_t pid = parse_number<std::uint32_t>(entry->d_name).value_or(0);
     if (pid == 0) continue;
-    if (table.rows.size() + table.unreadable.size() >= ProcessTable::kMost) {
+    if (table.rows.size() + table.unreadable.size() >= ProcessTable::kMaxRows) {
       table.complete = false;
       break;
     }
-    add(table, pid, root);
+    add_row(table, pid, root);
   }
   std::ranges::sort(table.rows, {}, &ProcessRow::process);
   // There is always a process 1: if it is hidden, others are hidden too (hidepid).
@@ -300,7 +300,7 @@ Result<ProcessView> view_process(const std::string& proc_root, std::uint32_t pid
   if (!start) return start.error();
   const auto status = read_status(*process);
   if (!status) return status.error();
-  const auto owner = owner_in(*status);
+  const auto owner = uids_in(*status);
   if (!owner) return Error{Errc::invalid, "its status file names no user"};
   auto cgroup = read_cgroup(*process);
   const auto after = read_stat(*process);
@@ -311,8 +311,8 @@ Result<ProcessView> view_process(const std::string& proc_root, std::uint32_t pid
                      stat->parent,
                      stat->state == 'D',
                      *owner,
-                     leads_pid_namespace(*status),
-                     valid_text(stat->command, kMostCommandBytes),
+                     is_pid_namespace_init(*status),
+                     valid_text(stat->command, kMaxCommandBytes),
                      cgroup ? *std::move(cgroup) : ""};
 }
 

@@ -25,16 +25,16 @@ inline constexpr std::string_view kProcRoot = "/proc";
 
 // How many bytes of a process's arguments are told; the last one told then ends with "…". A process
 // may have megabytes of them.
-inline constexpr std::size_t kMostArgumentBytes = 4096;
+inline constexpr std::size_t kMaxArgumentBytes = 4096;
 
 // The facts of a process that cost least to read: one file.
-struct Glance {
+struct StatSummary {
   TimePoint started;
   std::string command;
   HostUse use = {};
 
   // Whether both are of one process, and of one program in it.
-  bool same_as(const Glance& other) const {
+  bool matches(const StatSummary& other) const {
     return started == other.started && command == other.command;
   }
 };
@@ -44,11 +44,11 @@ class ProcessReader {
  public:
   // `proc_root`: the mount of the /proc with the driver's process numbers.
   explicit ProcessReader(std::string proc_root = std::string(kProcRoot),
-                         MakerOf maker_of = GroupMakers::of_this_machine())
+                         MakerLookup maker_of = GroupMakers::of_this_machine())
       : proc_root_(std::move(proc_root)), maker_of_(std::move(maker_of)) {}
 
   // Errc::not_found: no such process is visible there; Errc::denied: it is hidden.
-  Result<Glance> glance(std::uint32_t pid) const;
+  Result<StatSummary> read_stat_summary(std::uint32_t pid) const;
 
   // Reads all facts but the user's name. They are of one process, even if its number is given anew
   // meanwhile. Errors as above.
@@ -58,7 +58,7 @@ class ProcessReader {
 
  private:
   std::string proc_root_;
-  MakerOf maker_of_;
+  MakerLookup maker_of_;
 };
 
 // Splits the beginning of /proc/<pid>/cmdline into arguments; `cut`: the file went on.
@@ -68,13 +68,13 @@ std::vector<std::string> arguments_of(std::string_view bytes, bool cut);
 // is for a worker's thread. Errc::not_found: the process is gone; Errc::denied: it is hidden from
 // this user.
 
-inline constexpr std::size_t kMostCommandBytes = 64;  // the kernel's own threads have more than 15
+inline constexpr std::size_t kMaxCommandBytes = 64;  // the kernel's own threads have more than 15
 
 // Opens the directory, which stays the same process's, even when the number is given anew.
 Result<UniqueFd> open_process(const std::string& proc_root, std::uint32_t pid);
 
 // Reads at most the first `most` bytes of a file, whose name is relative to `directory`.
-Result<std::string> beginning_of(const UniqueFd& directory, const char* name, std::size_t most);
+Result<std::string> read_beginning(const UniqueFd& directory, const char* name, std::size_t most);
 
 // `name`: "stat" in the process's directory, "7/stat" in /proc.
 Result<ProcessStat> read_stat(const UniqueFd& directory, const char* name = "stat");
@@ -84,19 +84,19 @@ HostUse use_of(const ProcessStat&, TimePoint at);
 Result<std::string> read_status(const UniqueFd& process);
 Result<std::string> read_cgroup(const UniqueFd& process);
 
-struct Owner {
+struct ProcessUids {
   std::uint32_t real = 0;
   std::uint32_t effective = 0;
   std::uint32_t saved = 0;
 
-  friend bool operator==(const Owner&, const Owner&) = default;
+  friend bool operator==(const ProcessUids&, const ProcessUids&) = default;
 };
 
 // These take the text of a status file.
-std::optional<Owner> owner_in(std::string_view status);
+std::optional<ProcessUids> uids_in(std::string_view status);
 // Returns whether it is the first process of a PID namespace directly below the reader's, like a
 // container's first process. Users inside a container may create further namespaces.
-bool leads_pid_namespace(std::string_view status);
+bool is_pid_namespace_init(std::string_view status);
 
 // Turns untrusted bytes into text that may be stored, shown and sent. Takes at most `most` bytes;
 // bytes that are not UTF-8 become U+FFFD, which may make the text longer.
@@ -136,7 +136,7 @@ struct ProcessRow {
 // All processes and their parents. One file of each is read.
 struct ProcessTable {
   // How many processes are listed. Further ones are left out.
-  static constexpr std::size_t kMost = 65'536;
+  static constexpr std::size_t kMaxRows = 65'536;
 
   std::vector<ProcessRow> rows;  // by number
   // Processes that exist, but cannot be read.
@@ -155,8 +155,8 @@ struct ProcessView {
   ProcessKey process;
   std::uint32_t parent = 0;
   bool in_kernel = false;  // waits inside the kernel, and its memory cannot be read
-  Owner owner = {};
-  bool leads_namespace = false;  // see leads_pid_namespace()
+  ProcessUids uids = {};
+  bool is_namespace_init = false;  // see is_pid_namespace_init()
   std::string command = {};
   std::string cgroup = {};  // the text of its file; "" if that cannot be read
 

@@ -32,7 +32,7 @@ TEST_F(Reader, ProcessFilesYieldFactsWithoutUserName) {
   EXPECT_EQ(facts->uid, 1001U);
   EXPECT_EQ(facts->command, "python3");
   EXPECT_THAT(*facts->arguments, ElementsAre("python3", "train.py"));
-  EXPECT_EQ(facts->placement->unit, "session-3.scope");
+  EXPECT_EQ(facts->cgroup->unit, "session-3.scope");
   EXPECT_FALSE(facts->user) << "that may wait for a directory service";
 }
 
@@ -45,7 +45,7 @@ TEST_F(Reader, OwnProcessIsReadFromRealProc) {
   EXPECT_LE(facts->started, BootClock::now());
   EXPECT_LE(facts->started_at, wall_now());
   EXPECT_GT(facts->started_at, wall_now() - std::chrono::hours(1));
-  EXPECT_TRUE(facts->placement);
+  EXPECT_TRUE(facts->cgroup);
 }
 
 TEST_F(Reader, CommandWithStatDelimitersIsReadWhole) {
@@ -58,7 +58,7 @@ TEST_F(Reader, MissingProcessErrorMentionsPidNamespace) {
   ASSERT_FALSE(facts);
   EXPECT_EQ(facts.error().code, Errc::not_found);
   EXPECT_NE(facts.error().message.find("another PID in this namespace"), std::string::npos);
-  EXPECT_EQ(reader_.glance(7).error().code, Errc::not_found);
+  EXPECT_EQ(reader_.read_stat_summary(7).error().code, Errc::not_found);
 }
 
 TEST_F(Reader, AProcThatIsNotMountedIsNamed) {
@@ -108,8 +108,8 @@ TEST_F(Reader, FactsNeverMixTwoProcesses) {
   ASSERT_TRUE(facts) << facts.error().message;
   EXPECT_EQ(facts->command, "second");
   EXPECT_EQ(facts->started, TimePoint(std::chrono::seconds(2)));
-  ASSERT_TRUE(facts->placement) << facts->placement.error().message;
-  EXPECT_EQ(facts->placement->slice, "second.slice");
+  ASSERT_TRUE(facts->cgroup) << facts->cgroup.error().message;
+  EXPECT_EQ(facts->cgroup->slice, "second.slice");
 }
 
 TEST_F(Reader, AThreadOfTheKernelHasNoArguments) {
@@ -139,7 +139,7 @@ TEST_F(Reader, AMissingControlGroupLeavesTheRest) {
   std::filesystem::remove(proc_.at(7) + "/cgroup");
   const auto facts = reader_.read(7);
   ASSERT_TRUE(facts);
-  EXPECT_FALSE(facts->placement);
+  EXPECT_FALSE(facts->cgroup);
   EXPECT_EQ(facts->command, "python3");
 }
 
@@ -186,7 +186,7 @@ TEST_F(Reader, HostileArgumentsAreBoundedAndValid) {
   EXPECT_EQ(facts->command, "\uFFFD\uFFFD\uFFFD");
   ASSERT_EQ(facts->arguments->size(), 2U);
   EXPECT_EQ(facts->arguments->front(), "\x1b[2J\uFFFD\uFFFD");
-  EXPECT_LE(facts->arguments->back().size(), kMostArgumentBytes + 3);
+  EXPECT_LE(facts->arguments->back().size(), kMaxArgumentBytes + 3);
   EXPECT_TRUE(facts->arguments->back().ends_with("\u2026"));
 }
 
@@ -204,9 +204,9 @@ TEST(ValidText, IsCutBetweenCharacters) {
 }
 
 TEST(PidNamespace, OnlyTheFirstOneCountsAsTheDriverDoes) {
-  EXPECT_TRUE(is_first_pid_namespace("pid:[4026531836]"));
-  EXPECT_FALSE(is_first_pid_namespace("pid:[4026532836]"));
-  EXPECT_FALSE(is_first_pid_namespace(""));
+  EXPECT_TRUE(is_initial_pid_namespace("pid:[4026531836]"));
+  EXPECT_FALSE(is_initial_pid_namespace("pid:[4026532836]"));
+  EXPECT_FALSE(is_initial_pid_namespace(""));
 }
 
 // A user who names another /proc is trusted to know which PIDs it shows.
@@ -287,12 +287,12 @@ TEST_F(Table, WithoutTheFirstProcessItIsNotWhole) {
 
 TEST_F(Table, ItsLimitIsSaid) {
   // Links to one directory cost less than directories.
-  for (std::size_t i = 0; i < ProcessTable::kMost; ++i) {
+  for (std::size_t i = 0; i < ProcessTable::kMaxRows; ++i) {
     ASSERT_EQ(::symlink("1", proc_.at(static_cast<std::uint32_t>(i) + 2).c_str()), 0);
   }
   const auto table = read();
   EXPECT_FALSE(table.complete);
-  EXPECT_EQ(table.rows.size(), ProcessTable::kMost);
+  EXPECT_EQ(table.rows.size(), ProcessTable::kMaxRows);
 }
 
 TEST_F(Table, AProcThatIsNotMountedIsAnError) {

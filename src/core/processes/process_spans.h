@@ -19,7 +19,7 @@
 namespace gpuyard::processes {
 
 // One process on one GPU. Wall times are as the clock was when they were taken.
-struct Stay {
+struct ProcessSpan {
   DeviceId gpu;
   std::uint32_t pid = 0;
   // With the pid it names one process of a boot: milliseconds from the boot to its start. 0: nobody
@@ -37,51 +37,51 @@ struct Stay {
   bool over = false;
 
   auto name() const { return std::tuple(gpu, boot_id, pid, started_boot_ms); }
-  friend bool operator==(const Stay&, const Stay&) = default;
+  friend bool operator==(const ProcessSpan&, const ProcessSpan&) = default;
 };
 
-using ProcessSpanQuery = RecordQuery<Stay>;
-using StayArchive = Archive<Stay>;
+using ProcessSpanQuery = RecordQuery<ProcessSpan>;
+using ProcessSpanArchive = RecordArchive<ProcessSpan>;
 
 class ProcessRecorder {
  public:
   // How many processes are followed at a time. Further ones are not kept.
-  static constexpr std::size_t kMostOpen = 4096;
+  static constexpr std::size_t kMaxOpenSpans = 4096;
   // How often those that are there are written, so that a daemon that is killed loses no more.
-  static constexpr Duration kPutEvery = std::chrono::minutes(5);
+  static constexpr Duration kSaveInterval = std::chrono::minutes(5);
 
-  ProcessRecorder(Worker& worker, std::shared_ptr<StayArchive> archive, std::string boot_id)
-      : archive_(std::move(archive)), boot_id_(std::move(boot_id)), puts_(worker, archive_) {}
+  ProcessRecorder(Worker& worker, std::shared_ptr<ProcessSpanArchive> archive, std::string boot_id)
+      : archive_(std::move(archive)), boot_id_(std::move(boot_id)), writer_(worker, archive_) {}
 
   // Returns the lease that has a GPU; "": none.
-  using LeaseOf = std::function<std::string(const DeviceId&)>;
-  void on_snapshot(const Snapshot&, const ProcessDirectory&, const LeaseOf&);
+  using LeaseLookup = std::function<std::string(const DeviceId&)>;
+  void on_snapshot(const Snapshot&, const ProcessDirectory&, const LeaseLookup&);
 
-  // For a job on the worker, with archive(): kept_and_here().
-  std::vector<Stay> here() const;
-  const std::shared_ptr<StayArchive>& archive() const { return archive_; }
+  // For a job on the worker, with archive(): merge_open_records().
+  std::vector<ProcessSpan> open_spans() const;
+  const std::shared_ptr<ProcessSpanArchive>& archive() const { return archive_; }
 
   // Gives the worker all that is not on disk yet; called before the end.
-  void put_away();
+  void flush();
 
  private:
   // Names a process while it is there: a number that is given anew in between has another start.
   using Key = std::tuple<DeviceId, std::uint32_t>;
-  struct Open {
-    Stay stay;
-    bool written = false;
+  struct OpenSpan {
+    ProcessSpan span;
+    bool saved = false;
   };
 
-  void note(const DeviceState&, const ProcessList&, const Snapshot&, const ProcessDirectory&,
-            const LeaseOf&);
-  void end(Open&);
+  void update_spans(const DeviceState&, const ProcessList&, const Snapshot&,
+                    const ProcessDirectory&, const LeaseLookup&);
+  void end_span(OpenSpan&);
 
-  std::shared_ptr<StayArchive> archive_;
+  std::shared_ptr<ProcessSpanArchive> archive_;
   std::string boot_id_;
-  std::map<Key, Open> open_;
-  std::map<DeviceId, TimePoint> listed_;  // the newest list that was noted
-  ArchiveWriter<Stay> puts_;
-  TimePoint all_put_;
+  std::map<Key, OpenSpan> open_spans_;
+  std::map<DeviceId, TimePoint> listed_at_;  // the newest list that was noted
+  ArchiveWriter<ProcessSpan> writer_;
+  TimePoint last_save_at_;
 };
 
 }  // namespace gpuyard::processes

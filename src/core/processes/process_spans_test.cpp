@@ -30,7 +30,7 @@ class FactsBook final : public ProcessDirectory {
   std::map<std::uint32_t, ProcessMetadata> facts;
 };
 
-class StaysTest : public ::testing::Test {
+class ProcessRecorderTest : public ::testing::Test {
  protected:
   void know(std::uint32_t pid, seconds started, const std::string& command = "python3") {
     ProcessMetadata facts;
@@ -63,16 +63,18 @@ class StaysTest : public ::testing::Test {
   static GpuProcess process(std::uint32_t pid, std::int64_t gibibytes = 1) {
     return {pid, ProcessKind::compute, gibibytes * kGibibyte, {}};
   }
-  std::vector<Stay> ask(WallTime from, WallTime until, std::size_t most = 100) {
-    auto got = kept_and_here<Stay>({from, until, {}, most}, *archive_, stays_.here());
+  std::vector<ProcessSpan> ask(WallTime from, WallTime until, std::size_t most = 100) {
+    auto got =
+        merge_open_records<ProcessSpan>({from, until, {}, most}, *archive_, stays_.open_spans());
     EXPECT_TRUE(got);
-    return got ? *std::move(got) : std::vector<Stay>{};
+    return got ? *std::move(got) : std::vector<ProcessSpan>{};
   }
-  std::vector<Stay> all() { return ask(kBegin, kBegin + std::chrono::hours(24)); }
+  std::vector<ProcessSpan> all() { return ask(kBegin, kBegin + std::chrono::hours(24)); }
 
   FactsBook book_;
   ManualWorker worker_;
-  std::shared_ptr<FakeArchiveOf<Stay>> archive_ = std::make_shared<FakeArchiveOf<Stay>>();
+  std::shared_ptr<FakeArchiveOf<ProcessSpan>> archive_ =
+      std::make_shared<FakeArchiveOf<ProcessSpan>>();
   ProcessRecorder stays_{worker_, archive_, "boot"};
   TimePoint now_{seconds(1000)};
   TimePoint listed_;
@@ -80,7 +82,7 @@ class StaysTest : public ::testing::Test {
   std::string lease_ = "L-1";
 };
 
-TEST_F(StaysTest, AStayIsFromTheFirstListToTheLast) {
+TEST_F(ProcessRecorderTest, AStayIsFromTheFirstListToTheLast) {
   know(7, seconds(990));
   list({process(7, 2)});
   list({process(7, 9)});
@@ -90,7 +92,7 @@ TEST_F(StaysTest, AStayIsFromTheFirstListToTheLast) {
   list({});
   const auto stays = all();
   ASSERT_THAT(stays, SizeIs(1));
-  const Stay& stay = stays[0];
+  const ProcessSpan& stay = stays[0];
   EXPECT_TRUE(stay.over);
   EXPECT_EQ(stay.first_seen, kBegin + seconds(1005));
   EXPECT_EQ(stay.last_seen, kBegin + seconds(1015));
@@ -102,7 +104,7 @@ TEST_F(StaysTest, AStayIsFromTheFirstListToTheLast) {
   EXPECT_EQ(archive_->kept, stays);
 }
 
-TEST_F(StaysTest, AStartIsWrittenAtOnceAndThePeakLater) {
+TEST_F(ProcessRecorderTest, AStartIsWrittenAtOnceAndThePeakLater) {
   know(7, seconds(990));
   list({process(7, 2)});
   EXPECT_EQ(archive_->kept.at(0).peak_memory_bytes, 2 * kGibibyte);
@@ -111,7 +113,7 @@ TEST_F(StaysTest, AStartIsWrittenAtOnceAndThePeakLater) {
   EXPECT_EQ(archive_->puts, 2) << "once at its start, once after five minutes";
 }
 
-TEST_F(StaysTest, LateFactsAreSavedUnderProcessStart) {
+TEST_F(ProcessRecorderTest, LateFactsAreSavedUnderProcessStart) {
   list({process(7)});
   EXPECT_EQ(archive_->puts, 0);
   know(7, seconds(990));
@@ -120,7 +122,7 @@ TEST_F(StaysTest, LateFactsAreSavedUnderProcessStart) {
   EXPECT_EQ(archive_->kept.at(0).first_seen, kBegin + seconds(1005));
 }
 
-TEST_F(StaysTest, ShortUnidentifiedProcessesAreSavedSeparately) {
+TEST_F(ProcessRecorderTest, ShortUnidentifiedProcessesAreSavedSeparately) {
   list({process(7)});
   list({});
   list({process(7)});
@@ -130,7 +132,7 @@ TEST_F(StaysTest, ShortUnidentifiedProcessesAreSavedSeparately) {
   EXPECT_FALSE(archive_->kept[0].started);
 }
 
-TEST_F(StaysTest, ReusedPidStartsNewSpan) {
+TEST_F(ProcessRecorderTest, ReusedPidStartsNewSpan) {
   know(7, seconds(990));
   list({process(7, 8)});
   know(7, seconds(1006), "bash");
@@ -142,7 +144,7 @@ TEST_F(StaysTest, ReusedPidStartsNewSpan) {
   EXPECT_TRUE(stays[1].over);
 }
 
-TEST_F(StaysTest, FailedSaveIsRetried) {
+TEST_F(ProcessRecorderTest, FailedSaveIsRetried) {
   know(7, seconds(990));
   archive_->broken = Error{Errc::unavailable, "disk full"};
   list({process(7)});
@@ -154,7 +156,7 @@ TEST_F(StaysTest, FailedSaveIsRetried) {
   EXPECT_TRUE(archive_->kept[0].over);
 }
 
-TEST_F(StaysTest, FullWorkerLosesNoSpan) {
+TEST_F(ProcessRecorderTest, FullWorkerLosesNoSpan) {
   know(7, seconds(990));
   worker_.full = true;
   list({process(7)});
@@ -163,7 +165,7 @@ TEST_F(StaysTest, FullWorkerLosesNoSpan) {
   EXPECT_THAT(archive_->kept, SizeIs(1));
 }
 
-TEST_F(StaysTest, QueryReturnsOverlappingSpansNewestFirst) {
+TEST_F(ProcessRecorderTest, QueryReturnsOverlappingSpansNewestFirst) {
   know(7, seconds(990));
   know(8, seconds(1010));
   list({process(7)});
@@ -177,17 +179,17 @@ TEST_F(StaysTest, QueryReturnsOverlappingSpansNewestFirst) {
   EXPECT_THAT(ask(kBegin, kBegin + seconds(2000), 1), SizeIs(2)) << "one more than asked for";
 }
 
-TEST_F(StaysTest, SpanFromKilledDaemonIsOver) {
+TEST_F(ProcessRecorderTest, SpanFromKilledDaemonIsOver) {
   archive_->kept.push_back(
       {.gpu = "GPU-1", .pid = 3, .started_boot_ms = 5, .first_seen = kBegin, .last_seen = kBegin});
   EXPECT_TRUE(all().at(0).over);
 }
 
-TEST_F(StaysTest, FlushSavesOpenSpans) {
+TEST_F(ProcessRecorderTest, FlushSavesOpenSpans) {
   know(7, seconds(990));
   list({process(7, 1)});
   list({process(7, 6)});
-  stays_.put_away();
+  stays_.flush();
   worker_.run_all();
   EXPECT_EQ(archive_->kept.at(0).peak_memory_bytes, 6 * kGibibyte);
 }

@@ -85,56 +85,57 @@ Result<gid_t> look_up_group(const std::string& name) {
                     [](const group& entry) { return entry.gr_gid; });
 }
 
-Result<std::string> UserNames::of(uid_t uid, TimePoint now) {
-  const auto known = known_.find(uid);
-  if (known != known_.end() && now < known->second.until) return known->second.name;
-  if (known_.size() >= kMost) {
-    std::erase_if(known_, [&](const auto& entry) { return entry.second.until <= now; });
-    if (known_.size() >= kMost) known_.clear();
+Result<std::string> UserNames::name_of(uid_t uid, TimePoint now) {
+  const auto known = cache_.find(uid);
+  if (known != cache_.end() && now < known->second.expires_at) return known->second.name;
+  if (cache_.size() >= kMaxNames) {
+    std::erase_if(cache_, [&](const auto& entry) { return entry.second.expires_at <= now; });
+    if (cache_.size() >= kMaxNames) cache_.clear();
   }
   auto name = look_up_(uid);
-  known_.insert_or_assign(uid, Known{name, now + (name ? kKept : kFailureKept)});
+  cache_.insert_or_assign(uid, CachedName{name, now + (name ? kNameRetention : kFailureRetention)});
   return name;
 }
 
 namespace {
 
-constexpr const char* kFile = "/etc/subuid";
-constexpr std::size_t kMostBytes = std::size_t{4} << 20U;
+constexpr const char* kSubuidPath = "/etc/subuid";
+constexpr std::size_t kMaxSubuidBytes = std::size_t{4} << 20U;
 
-std::optional<uid_t> owner_of(std::string_view name, const SubordinateUids::LookUp& uid_of) {
-  if (const auto uid = number_in<uid_t>(name)) return uid;
+std::optional<uid_t> resolve_owner(std::string_view name,
+                                   const SubordinateUids::UidLookup& uid_of) {
+  if (const auto uid = parse_number<uid_t>(name)) return uid;
   const auto uid = uid_of(std::string(name));
   return uid ? std::optional(*uid) : std::nullopt;
 }
 
 }  // namespace
 
-SubordinateUids SubordinateUids::parse(std::string_view text, const LookUp& uid_of) {
+SubordinateUids SubordinateUids::parse(std::string_view text, const UidLookup& uid_of) {
   SubordinateUids all;
   while (!text.empty()) {
     std::string_view line = take_until('\n', text);
     const std::string_view name = take_until(':', line);
-    const auto first = number_in<uid_t>(take_until(':', line));
-    const auto count = number_in<uid_t>(line);
+    const auto first = parse_number<uid_t>(take_until(':', line));
+    const auto count = parse_number<uid_t>(line);
     if (name.empty() || !first || !count || *count == 0 || *first == 0) continue;
     const uid_t last = *count - 1 > std::numeric_limits<uid_t>::max() - *first
                            ? std::numeric_limits<uid_t>::max()
                            : *first + (*count - 1);
-    const uid_t owner = owner_of(name, uid_of).value_or(0);
+    const uid_t owner = resolve_owner(name, uid_of).value_or(0);
     all.ranges_.insert_or_assign(*first, Range{last, owner == 0 ? *first : owner});
   }
   return all;
 }
 
 SubordinateUids SubordinateUids::of_this_machine() {
-  const auto text = read_file(kFile, kMostBytes);
+  const auto text = read_file(kSubuidPath, kMaxSubuidBytes);
   if (text) return parse(*text, look_up_uid);
   log::debug("the owners of subordinate UIDs are unknown: {}", text.error().text());
   return {};
 }
 
-uid_t SubordinateUids::person(uid_t uid) const {
+uid_t SubordinateUids::owner_of(uid_t uid) const {
   const auto after = ranges_.upper_bound(uid);
   if (after == ranges_.begin()) return uid;
   const auto& range = std::prev(after)->second;

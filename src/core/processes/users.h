@@ -32,43 +32,43 @@ Result<bool> look_up_membership(uid_t, gid_t);
 // Lives on one thread. May wait for the network.
 class UserNames {
  public:
-  using LookUp = std::function<Result<std::string>(uid_t)>;
+  using NameLookup = std::function<Result<std::string>(uid_t)>;
 
-  static constexpr std::size_t kMost = 1024;
-  static constexpr Duration kKept = std::chrono::minutes(10);
-  static constexpr Duration kFailureKept = std::chrono::minutes(1);
+  static constexpr std::size_t kMaxNames = 1024;
+  static constexpr Duration kNameRetention = std::chrono::minutes(10);
+  static constexpr Duration kFailureRetention = std::chrono::minutes(1);
 
-  explicit UserNames(LookUp look_up = look_up_user) : look_up_(std::move(look_up)) {}
+  explicit UserNames(NameLookup look_up = look_up_user) : look_up_(std::move(look_up)) {}
 
-  Result<std::string> of(uid_t, TimePoint now);
+  Result<std::string> name_of(uid_t, TimePoint now);
 
  private:
-  struct Known {
+  struct CachedName {
     Result<std::string> name;
-    TimePoint until;
+    TimePoint expires_at;
   };
 
-  LookUp look_up_;
-  std::map<uid_t, Known> known_;
+  NameLookup look_up_;
+  std::map<uid_t, CachedName> cache_;
 };
 
 // The uids that a user may take beside the own one, in containers without root for example. The
 // kernel treats each as a user; shares are counted for the one user who has them all.
 class SubordinateUids {
  public:
-  using LookUp = std::function<Result<uid_t>(const std::string& name)>;
+  using UidLookup = std::function<Result<uid_t>(const std::string& name)>;
 
   // No user has subordinate uids.
   SubordinateUids() = default;
   // Reads lines like those of /etc/subuid, `NAME-OR-UID:FIRST:COUNT` (subuid(5)). Other lines are
   // left out. Where ranges overlap, the one that begins last counts.
-  static SubordinateUids parse(std::string_view text, const LookUp& uid_of);
+  static SubordinateUids parse(std::string_view text, const UidLookup& uid_of);
   // Reads this machine's file, if it has one. May wait for the network.
   static SubordinateUids of_this_machine();
 
   // Returns the user in whose range the uid lies, or the uid itself. A range of root's, or of an
   // unknown name, is a person of its own: its uids get none of root's rights.
-  uid_t person(uid_t) const;
+  uid_t owner_of(uid_t) const;
 
  private:
   struct Range {

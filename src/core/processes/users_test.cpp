@@ -5,7 +5,7 @@
 namespace gpuyard::processes {
 namespace {
 
-constexpr TimePoint kAsked{std::chrono::hours(1)};
+constexpr TimePoint kQueryTime{std::chrono::hours(1)};
 
 TEST(UserNames, RootHasANameEverywhere) {
   EXPECT_EQ(*look_up_user(0), "root");
@@ -22,9 +22,9 @@ TEST(UserNames, AreAskedForOnceInAWhile) {
   UserNames names([&](uid_t uid) -> Result<std::string> {
     return "user" + std::to_string(uid) + "." + std::to_string(++asked);
   });
-  EXPECT_EQ(*names.of(5, kAsked), "user5.1");
-  EXPECT_EQ(*names.of(5, kAsked + UserNames::kKept - Duration(1)), "user5.1");
-  EXPECT_EQ(*names.of(5, kAsked + UserNames::kKept), "user5.2");
+  EXPECT_EQ(*names.name_of(5, kQueryTime), "user5.1");
+  EXPECT_EQ(*names.name_of(5, kQueryTime + UserNames::kNameRetention - Duration(1)), "user5.1");
+  EXPECT_EQ(*names.name_of(5, kQueryTime + UserNames::kNameRetention), "user5.2");
 }
 
 TEST(UserNames, AFailureIsForgottenSooner) {
@@ -33,10 +33,10 @@ TEST(UserNames, AFailureIsForgottenSooner) {
     ++asked;
     return Error{Errc::unavailable, "no network"};
   });
-  EXPECT_FALSE(names.of(5, kAsked));
-  EXPECT_FALSE(names.of(5, kAsked + std::chrono::seconds(59)));
+  EXPECT_FALSE(names.name_of(5, kQueryTime));
+  EXPECT_FALSE(names.name_of(5, kQueryTime + std::chrono::seconds(59)));
   EXPECT_EQ(asked, 1);
-  EXPECT_FALSE(names.of(5, kAsked + UserNames::kFailureKept));
+  EXPECT_FALSE(names.name_of(5, kQueryTime + UserNames::kFailureRetention));
   EXPECT_EQ(asked, 2);
 }
 
@@ -46,11 +46,11 @@ TEST(UserNames, HaveALimit) {
     ++asked;
     return std::string("somebody");
   });
-  for (uid_t uid = 0; uid <= UserNames::kMost; ++uid) (void)names.of(uid, kAsked).ok();
+  for (uid_t uid = 0; uid <= UserNames::kMaxNames; ++uid) (void)names.name_of(uid, kQueryTime).ok();
   const std::size_t before = asked;
-  EXPECT_TRUE(names.of(UserNames::kMost, kAsked));
+  EXPECT_TRUE(names.name_of(UserNames::kMaxNames, kQueryTime));
   EXPECT_EQ(asked, before) << "the newest is known";
-  EXPECT_TRUE(names.of(0, kAsked));
+  EXPECT_TRUE(names.name_of(0, kQueryTime));
   EXPECT_EQ(asked, before + 1) << "the first had to go";
 }
 
@@ -68,29 +68,29 @@ SubordinateUids parse(std::string_view text) {
 
 TEST(SubordinateUids, ARangeIsItsOwners) {
   const auto uids = parse("alice:100000:65536\n1001:165536:65536\n");
-  EXPECT_EQ(uids.person(99'999), 99'999U);
-  EXPECT_EQ(uids.person(100'000), 1000U);
-  EXPECT_EQ(uids.person(165'535), 1000U);
-  EXPECT_EQ(uids.person(165'536), 1001U);
-  EXPECT_EQ(uids.person(231'072), 231'072U);
-  EXPECT_EQ(uids.person(1000), 1000U);
+  EXPECT_EQ(uids.owner_of(99'999), 99'999U);
+  EXPECT_EQ(uids.owner_of(100'000), 1000U);
+  EXPECT_EQ(uids.owner_of(165'535), 1000U);
+  EXPECT_EQ(uids.owner_of(165'536), 1001U);
+  EXPECT_EQ(uids.owner_of(231'072), 231'072U);
+  EXPECT_EQ(uids.owner_of(1000), 1000U);
 }
 
 TEST(SubordinateUids, RootOrUnknownUserRangeIsSeparateOwner) {
   const auto uids = parse("root:100000:1000\nnobody-knows:200000:1000");
-  EXPECT_EQ(uids.person(100'999), 100'000U);
-  EXPECT_EQ(uids.person(200'999), 200'000U);
+  EXPECT_EQ(uids.owner_of(100'999), 100'000U);
+  EXPECT_EQ(uids.owner_of(200'999), 200'000U);
 }
 
 TEST(SubordinateUids, MalformedRangeIsIgnored) {
   const auto uids = parse(
       "\n# a comment\nalice\nalice:\nalice:1\nalice:x:5\nalice:7:x\nalice:7:0\nalice:0:9\n:7:7\n"
       "alice:-7:7\nalice:99999999999:7\nalice:300000:5:1\nalice:400000:4294967295\n");
-  EXPECT_EQ(uids.person(0), 0U);
-  EXPECT_EQ(uids.person(7), 7U);
-  EXPECT_EQ(uids.person(300'001), 300'001U);
-  EXPECT_EQ(uids.person(399'999), 399'999U);
-  EXPECT_EQ(uids.person(4'294'967'294), 1000U) << "a range that ends beyond the last uid";
+  EXPECT_EQ(uids.owner_of(0), 0U);
+  EXPECT_EQ(uids.owner_of(7), 7U);
+  EXPECT_EQ(uids.owner_of(300'001), 300'001U);
+  EXPECT_EQ(uids.owner_of(399'999), 399'999U);
+  EXPECT_EQ(uids.owner_of(4'294'967'294), 1000U) << "a range that ends beyond the last uid";
 }
 
 }  // namespace

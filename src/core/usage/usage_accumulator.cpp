@@ -11,20 +11,20 @@ using SystemTime = std::chrono::system_clock::time_point;
 
 // Returns the part of a growth, even over `step`, up to `time`. Differences of such parts add up to
 // the whole.
-std::int64_t grown(std::int64_t growth, Duration time, Duration step) {
+std::int64_t interpolate(std::int64_t growth, Duration time, Duration step) {
   const double share = static_cast<double>(time.count()) / static_cast<double>(step.count());
   return std::llround(static_cast<double>(growth) * share);
 }
 
 // How many days of use under no lease stay in memory. A clock that is set back by less adds to the
 // days that were counted there.
-constexpr std::chrono::days kDaysOfNobody{8};
+constexpr std::chrono::days kMaxUnleasedDays{8};
 
-Use summary_of(const std::vector<Tally>& of_gpus) {
-  Use use;
+LeaseUsage summary_of(const std::vector<UsageCounters>& of_gpus) {
+  LeaseUsage use;
   Duration watched{};
   double busy = 0;
-  for (const Tally& tally : of_gpus) {
+  for (const UsageCounters& tally : of_gpus) {
     use.held = std::max(use.held, tally.held);
     use.unknown += std::max(tally.held - tally.counted, Duration::zero());
     if (tally.counted > Duration::zero() || tally.energy_mj > 0) {
@@ -49,7 +49,7 @@ Day UsageAccumulator::day_of(TimePoint then) const {
 
 // Calls visit(day, from, to) for the part of from..to in each day.
 template <class Visit>
-void UsageAccumulator::each_day(TimePoint from, TimePoint to, Visit&& visit) const {
+void UsageAccumulator::for_each_day(TimePoint from, TimePoint to, Visit&& visit) const {
   while (from < to) {
     const Day day = day_of(from);
     const TimePoint midnight = now_ + (SystemTime(day + std::chrono::days(1)) - SystemTime(wall_));
@@ -59,36 +59,36 @@ void UsageAccumulator::each_day(TimePoint from, TimePoint to, Visit&& visit) con
   }
 }
 
-void UsageAccumulator::open(const std::vector<Holding>& found, bool simulated) {
+void UsageAccumulator::open(const std::vector<LeaseGrant>& found, bool simulated) {
   open_ = true;
   simulated_ = simulated;
-  for (const Holding& holding : found) {
+  for (const LeaseGrant& holding : found) {
     begin(holding);
-    for (auto& [gpu, share] : holders_.find(holding.lease)->second.shares) share.held_until.reset();
+    for (auto& [gpu, share] : holders_.find(holding.lease)->second.gpus) share.held_until.reset();
   }
 }
 
 // Takes the fence from leases whose rows are all from before fences were kept.
-void UsageAccumulator::go_on_without_fences(const std::vector<UseRow>& rows) {
+void UsageAccumulator::clear_unrecorded_fences(const std::vector<UsageRow>& rows) {
   std::set<std::string_view> with;
-  for (const UseRow& row : rows) {
+  for (const UsageRow& row : rows) {
     if (row.fence != 0) with.insert(row.lease);
   }
-  for (const UseRow& row : rows) {
+  for (const UsageRow& row : rows) {
     const auto holder = holders_.find(row.lease);
     if (holder != holders_.end() && !with.contains(row.lease)) holder->second.fence = 0;
   }
 }
 
-void UsageAccumulator::restore(const std::vector<UseRow>& rows) {
+void UsageAccumulator::restore(const std::vector<UsageRow>& rows) {
   struct Over {
     std::uint64_t fence = 0;
     std::uint32_t uid = 0;
-    std::map<DeviceId, Tally> gpus = {};
+    std::map<DeviceId, UsageCounters> gpus = {};
   };
   std::map<std::string, Over> over;
-  go_on_without_fences(rows);
-  for (const UseRow& row : rows) {
+  clear_unrecorded_fences(rows);
+  for (const UsageRow& row : rows) {
     if (row.simulated != simulated_) continue;
     const auto holder = holders_.find(row.lease);
     if (holder != holders_.end() && row.fence != holder->second.fence) continue;  // another lease's
@@ -98,103 +98,105 @@ void UsageAccumulator::restore(const std::vector<UseRow>& rows) {
       if (row.fence < last.fence) continue;
       last.fence = row.fence;
       last.uid = row.uid;
-      last.gpus[row.gpu].add(row.tally);
+      last.gpus[row.gpu].add(row.counters);
     } else {
-      holder->second.shares[row.gpu].days[row.day].tally.add(row.tally);
+      holder->second.gpus[row.gpu].days[row.day].counters.add(row.counters);
     }
   }
   for (const auto& [lease, last] : over) {
-    std::vector<Tally> tallies;
+    std::vector<UsageCounters> tallies;
     for (const auto& [gpu, tally] : last.gpus) tallies.push_back(tally);
-    remember(lease, last.uid, summary_of(tallies));
+    store_ended_usage(lease, last.uid, summary_of(tallies));
   }
   for (auto& [lease, holder] : holders_) {
-    for (auto& [gpu, share] : holder.shares) {
+    for (auto& [gpu, share] : holder.gpus) {
       if (lease.empty() || share.held_until) continue;
-      share.held_until = holder.granted + total(share).held;
+      share.held_until = holder.granted_at + total(share).held;
     }
   }
 }
 
-void UsageAccumulator::begin(const Holding& holding) {
+void UsageAccumulator::begin(const LeaseGrant& holding) {
   const auto [place, added] = holders_.try_emplace(holding.lease);
   if (!added) return;
   Holder& holder = place->second;
   holder.uid = holding.uid;
   holder.fence = holding.fence;
-  holder.granted = holding.granted;
+  holder.granted_at = holding.granted_at;
   for (const DeviceId& id : holding.gpus) {
-    holder.shares[id].held_until = holding.granted;
+    holder.gpus[id].held_until = holding.granted_at;
     Gpu& gpu = gpus_[id];
-    gpu.stretches.push_back({std::max(holding.granted, gpu.stretches.back().from), holding.lease});
+    gpu.spans.push_back({std::max(holding.granted_at, gpu.spans.back().from), holding.lease});
   }
 }
 
 void UsageAccumulator::end(std::string_view lease, TimePoint at) {
   const auto found = holders_.find(lease);
-  if (lease.empty() || found == holders_.end() || found->second.ended) return;
-  found->second.ended = std::max(at, found->second.granted);
-  for (const auto& [id, share] : found->second.shares) {
+  if (lease.empty() || found == holders_.end() || found->second.ended_at) return;
+  found->second.ended_at = std::max(at, found->second.granted_at);
+  for (const auto& [id, share] : found->second.gpus) {
     Gpu& gpu = gpus_[id];
-    if (gpu.stretches.back().lease != lease) continue;
-    gpu.stretches.push_back({std::max(at, gpu.stretches.back().from), ""});
+    if (gpu.spans.back().lease != lease) continue;
+    gpu.spans.push_back({std::max(at, gpu.spans.back().from), ""});
   }
 }
 
-void UsageAccumulator::observe(const UseReadings& readings) {
+void UsageAccumulator::record(const UsageSnapshot& readings) {
   if (readings.now >= now_) {
     now_ = readings.now;
     wall_ = readings.wall;
   }
   for (const UsageSample& reading : readings.gpus) {
     Gpu& gpu = gpus_[reading.gpu];
-    if (open_ && reading.utilization_percent) watch(reading.gpu, gpu, *reading.utilization_percent);
-    if (open_ && reading.memory_bytes) note_memory(reading.gpu, gpu, *reading.memory_bytes);
+    if (open_ && reading.utilization_percent)
+      count_utilization(reading.gpu, gpu, *reading.utilization_percent);
+    if (open_ && reading.memory_bytes) update_peak_memory(reading.gpu, gpu, *reading.memory_bytes);
     if (open_) count_unleased(reading.gpu, gpu, reading.energy);
     if (!reading.energy) continue;
-    if (!gpu.last) {
-      gpu.last = reading.energy;
+    if (!gpu.last_energy) {
+      gpu.last_energy = reading.energy;
     } else if (open_) {
-      count(reading.gpu, gpu, *reading.energy);
+      count_energy(reading.gpu, gpu, *reading.energy);
     }
   }
   if (!open_) return;
   close_all();
-  for (const std::string& lease : past_.take_old(now_ - kRemembered, kMostRemembered)) {
-    remembered_.erase(lease);
+  for (const std::string& lease : ended_retention_.evict(now_ - kEndedRetention, kMaxEndedLeases)) {
+    ended_usage_.erase(lease);
   }
 }
 
-void UsageAccumulator::count(const DeviceId& id, Gpu& gpu, const Counted& now) {
-  const Counted before = *gpu.last;
+void UsageAccumulator::count_energy(const DeviceId& id, Gpu& gpu, const EnergyTotal& now) {
+  const EnergyTotal before = *gpu.last_energy;
   if (now.taken <= before.taken || now.energy_mj < before.energy_mj) return;
-  auto& stretches = gpu.stretches;
+  auto& stretches = gpu.spans;
   const bool shared = stretches.size() > 1 && stretches[1].from < now.taken;
-  const bool roughly = shared && now.taken - before.taken > kLongestStep;
+  const bool roughly = shared && now.taken - before.taken > kMaxStep;
   for (std::size_t i = 0; i < stretches.size(); ++i) {
     const TimePoint from = std::max(stretches[i].from, before.taken);
     const bool last = i + 1 == stretches.size();
     const TimePoint to = last ? now.taken : std::min(stretches[i + 1].from, now.taken);
     if (from < to) book(stretches[i].lease, id, {from, to, before, now, roughly});
   }
-  gpu.last = now;
+  gpu.last_energy = now;
   while (stretches.size() > 1 && stretches[1].from <= now.taken) stretches.pop_front();
 }
 
-void UsageAccumulator::book(const std::string& lease, const DeviceId& gpu, const Growth& growth) {
+void UsageAccumulator::book(const std::string& lease, const DeviceId& gpu,
+                            const CounterStep& growth) {
   const Duration step = growth.now.taken - growth.before.taken;
   const std::int64_t energy = growth.now.energy_mj - growth.before.energy_mj;
   const std::int64_t estimated =
-      growth.roughly ? energy : growth.now.estimated_mj - growth.before.estimated_mj;
+      growth.estimated ? energy : growth.now.estimated_mj - growth.before.estimated_mj;
   const std::int64_t unknown =
       std::clamp(growth.now.unknown - growth.before.unknown, Duration::zero(), step).count();
-  Share& share = share_of(lease, gpu);
-  each_day(growth.from, growth.to, [&](Day day, TimePoint from, TimePoint to) {
+  GpuUsage& share = gpu_usage_of(lease, gpu);
+  for_each_day(growth.from, growth.to, [&](Day day, TimePoint from, TimePoint to) {
     const auto part = [&](std::int64_t whole) {
-      return grown(whole, to - growth.before.taken, step) -
-             grown(whole, from - growth.before.taken, step);
+      return interpolate(whole, to - growth.before.taken, step) -
+             interpolate(whole, from - growth.before.taken, step);
     };
-    Tally& tally = share.changing(day);
+    UsageCounters& tally = share.mutable_counters(day);
     tally.energy_mj += part(energy);
     tally.estimated_mj += part(estimated);
     tally.counted += std::max(to - from - Duration(part(unknown)), Duration::zero());
@@ -202,95 +204,97 @@ void UsageAccumulator::book(const std::string& lease, const DeviceId& gpu, const
 }
 
 // Counts a utilisation for the time right before it was read.
-void UsageAccumulator::watch(const DeviceId& id, Gpu& gpu, const Level& utilization) {
+void UsageAccumulator::count_utilization(const DeviceId& id, Gpu& gpu,
+                                         const GaugeValue& utilization) {
   const TimePoint taken = utilization.taken;
-  if (taken <= gpu.watched) return;
-  const TimePoint before = std::exchange(gpu.watched, taken);
-  const Stretch* const stretch = stretch_at(gpu, taken);
+  if (taken <= gpu.utilization_at) return;
+  const TimePoint before = std::exchange(gpu.utilization_at, taken);
+  const HoldSpan* const stretch = span_at(gpu, taken);
   if (stretch == nullptr) return;
-  Share& share = share_of(stretch->lease, id);
+  GpuUsage& share = gpu_usage_of(stretch->lease, id);
   const TimePoint from = std::max(before, stretch->from);
-  if (taken - from <= kLongestStep) {
-    each_day(from, taken, [&](Day day, TimePoint begin, TimePoint end) {
-      Tally& tally = share.changing(day);
+  if (taken - from <= kMaxStep) {
+    for_each_day(from, taken, [&](Day day, TimePoint begin, TimePoint end) {
+      UsageCounters& tally = share.mutable_counters(day);
       tally.watched += end - begin;
       tally.busy_ns += utilization.value * (end - begin).count();
     });
   }
   if (utilization.value > 0) {
     share.idle_since.reset();
-  } else if (!share.idle_since || taken - share.watched > kLongestStep) {
+  } else if (!share.idle_since || taken - share.utilization_at > kMaxStep) {
     share.idle_since = taken;
   }
-  share.watched = taken;
+  share.utilization_at = taken;
 }
 
-void UsageAccumulator::note_memory(const DeviceId& id, const Gpu& gpu, const Level& memory) {
-  const Stretch* const stretch = stretch_at(gpu, memory.taken);
+void UsageAccumulator::update_peak_memory(const DeviceId& id, const Gpu& gpu,
+                                          const GaugeValue& memory) {
+  const HoldSpan* const stretch = span_at(gpu, memory.taken);
   if (stretch == nullptr) return;
-  Line& line = share_of(stretch->lease, id).days[day_of(memory.taken)];
-  if (line.tally.peak_bytes >= std::optional(memory.value)) return;
-  line.tally.peak_bytes = memory.value;
+  DayCounters& line = gpu_usage_of(stretch->lease, id).days[day_of(memory.taken)];
+  if (line.counters.peak_bytes >= std::optional(memory.value)) return;
+  line.counters.peak_bytes = memory.value;
   line.changed = true;
 }
 
 // Returns the share of no lease, if the lease is not known any more.
-UsageAccumulator::Share& UsageAccumulator::share_of(const std::string& lease, const DeviceId& gpu) {
+UsageAccumulator::GpuUsage& UsageAccumulator::gpu_usage_of(const std::string& lease,
+                                                           const DeviceId& gpu) {
   const auto holder = holders_.find(lease);
-  return (holder != holders_.end() ? holder : holders_.find(""))->second.shares[gpu];
+  return (holder != holders_.end() ? holder : holders_.find(""))->second.gpus[gpu];
 }
 
-const UsageAccumulator::Stretch* UsageAccumulator::stretch_at(const Gpu& gpu,
-                                                              TimePoint then) const {
-  const auto after = std::ranges::upper_bound(gpu.stretches, then, {}, &Stretch::from);
-  return after == gpu.stretches.begin() ? nullptr : &*std::prev(after);
+const UsageAccumulator::HoldSpan* UsageAccumulator::span_at(const Gpu& gpu, TimePoint then) const {
+  const auto after = std::ranges::upper_bound(gpu.spans, then, {}, &HoldSpan::from);
+  return after == gpu.spans.begin() ? nullptr : &*std::prev(after);
 }
 
-// Adds held time up to the last reading. If readings stop, it follows the clock by kLongestStep.
-void UsageAccumulator::hold(Holder& holder) {
-  for (auto& [id, share] : holder.shares) {
-    const auto& last = gpus_[id].last;
+// Adds held time up to the last reading. If readings stop, it follows the clock by kMaxStep.
+void UsageAccumulator::count_held_time(Holder& holder) {
+  for (auto& [id, share] : holder.gpus) {
+    const auto& last = gpus_[id].last_energy;
     const TimePoint read = last ? std::min(last->taken, now_) : TimePoint{};
-    const TimePoint until = holder.ended.value_or(std::max(read, now_ - kLongestStep));
+    const TimePoint until = holder.ended_at.value_or(std::max(read, now_ - kMaxStep));
     if (!share.held_until || until <= *share.held_until) continue;
     const auto add = [&](Day day, TimePoint from, TimePoint to) {
-      share.changing(day).held += to - from;
+      share.mutable_counters(day).held += to - from;
     };
-    each_day(*std::exchange(share.held_until, until), until, add);
+    for_each_day(*std::exchange(share.held_until, until), until, add);
   }
 }
 
 // Adds the time of a GPU under no lease, as hold() does for a lease: also while its energy cannot
 // be read, so that the sum says how much of it is not known.
 void UsageAccumulator::count_unleased(const DeviceId& id, Gpu& gpu,
-                                      const std::optional<Counted>& read) {
+                                      const std::optional<EnergyTotal>& read) {
   if (!gpu.unleased_until) {
-    const auto& first = gpu.last ? gpu.last : read;
+    const auto& first = gpu.last_energy ? gpu.last_energy : read;
     gpu.unleased_until = first ? std::min(first->taken, now_) : now_;
   }
   const TimePoint until =
-      std::max(read ? std::min(read->taken, now_) : TimePoint{}, now_ - kLongestStep);
+      std::max(read ? std::min(read->taken, now_) : TimePoint{}, now_ - kMaxStep);
   if (until <= *gpu.unleased_until) return;
   const TimePoint since = *std::exchange(gpu.unleased_until, until);
-  for (std::size_t i = 0; i < gpu.stretches.size(); ++i) {
-    const Stretch& stretch = gpu.stretches[i];
+  for (std::size_t i = 0; i < gpu.spans.size(); ++i) {
+    const HoldSpan& stretch = gpu.spans[i];
     if (!stretch.lease.empty()) continue;
-    const bool last = i + 1 == gpu.stretches.size();
+    const bool last = i + 1 == gpu.spans.size();
     const TimePoint from = std::max(stretch.from, since);
-    const TimePoint to = last ? until : std::min(gpu.stretches[i + 1].from, until);
-    each_day(from, to, [&](Day day, TimePoint begin, TimePoint end) {
-      share_of("", id).changing(day).held += end - begin;
+    const TimePoint to = last ? until : std::min(gpu.spans[i + 1].from, until);
+    for_each_day(from, to, [&](Day day, TimePoint begin, TimePoint end) {
+      gpu_usage_of("", id).mutable_counters(day).held += end - begin;
     });
   }
 }
 
 // Returns whether more may still be counted for a lease that is over.
-bool UsageAccumulator::waits(const std::string& lease, const Holder& holder) const {
-  for (const auto& [id, share] : holder.shares) {
+bool UsageAccumulator::needs_final_reading(const std::string& lease, const Holder& holder) const {
+  for (const auto& [id, share] : holder.gpus) {
     if (!share.held_until) return true;
-    if (now_ - *holder.ended >= kPatience) continue;
-    const auto& stretches = gpus_.at(id).stretches;
-    if (std::ranges::find(stretches, lease, &Stretch::lease) != stretches.end()) return true;
+    if (now_ - *holder.ended_at >= kFinalReadingTimeout) continue;
+    const auto& stretches = gpus_.at(id).spans;
+    if (std::ranges::find(stretches, lease, &HoldSpan::lease) != stretches.end()) return true;
   }
   return false;
 }
@@ -300,55 +304,56 @@ void UsageAccumulator::close_all() {
     const auto place = next++;
     auto& [lease, holder] = *place;
     if (lease.empty()) continue;
-    hold(holder);
-    if (!holder.ended || waits(lease, holder)) continue;
+    count_held_time(holder);
+    if (!holder.ended_at || needs_final_reading(lease, holder)) continue;
     close(lease, holder);
     holders_.erase(place);
   }
 }
 
 void UsageAccumulator::close(const std::string& lease, Holder& holder) {
-  std::vector<Tally> tallies;
-  for (auto& [id, share] : holder.shares) {
-    auto& stretches = gpus_[id].stretches;
-    for (Stretch& stretch : stretches) {
+  std::vector<UsageCounters> tallies;
+  for (auto& [id, share] : holder.gpus) {
+    auto& stretches = gpus_[id].spans;
+    for (HoldSpan& stretch : stretches) {
       if (stretch.lease == lease) stretch.lease.clear();
     }
-    const auto same = std::ranges::unique(stretches, {}, &Stretch::lease);
+    const auto same = std::ranges::unique(stretches, {}, &HoldSpan::lease);
     stretches.erase(same.begin(), same.end());
     // A lease that lasted no time has a row too.
-    if (share.days.empty()) share.changing(day_of(*holder.ended));
+    if (share.days.empty()) share.mutable_counters(day_of(*holder.ended_at));
     tallies.push_back(total(share));
   }
-  const Use use = summary_of(tallies);
-  const bool small = use.held < kSmallHeld && use.energy_mj.value_or(0) < kSmallEnergyMj;
-  if (small) mark_all(holder, true);
-  const std::size_t first = over_rows_.size();
-  put_changed(lease, holder, over_rows_);
-  for (std::size_t i = first; small && i < over_rows_.size(); ++i) {
-    over_rows_[i].folds_as = i == first ? 1 : 0;
+  const LeaseUsage use = summary_of(tallies);
+  const bool small = use.held < kMinHeldTime && use.energy_mj.value_or(0) < kMinEnergyMj;
+  if (small) set_changed(holder, true);
+  const std::size_t first = ended_rows_.size();
+  append_changed_rows(lease, holder, ended_rows_);
+  for (std::size_t i = first; small && i < ended_rows_.size(); ++i) {
+    ended_rows_[i].compacted_leases = i == first ? 1 : 0;
   }
-  remember(lease, holder.uid, use);
+  store_ended_usage(lease, holder.uid, use);
 }
 
 // Marks all rows as changed, to be kept again, or as kept.
-void UsageAccumulator::mark_all(Holder& holder, bool changed) {
-  for (auto& [id, share] : holder.shares) {
+void UsageAccumulator::set_changed(Holder& holder, bool changed) {
+  for (auto& [id, share] : holder.gpus) {
     for (auto& [day, line] : share.days) line.changed = changed;
   }
 }
 
-void UsageAccumulator::remember(const std::string& lease, std::uint32_t uid, Use use) {
+void UsageAccumulator::store_ended_usage(const std::string& lease, std::uint32_t uid,
+                                         LeaseUsage use) {
   use.settled = true;
-  if (remembered_.insert_or_assign(lease, use).second) past_.add(uid, lease, now_);
+  if (ended_usage_.insert_or_assign(lease, use).second) ended_retention_.add(uid, lease, now_);
 }
 
-void UsageAccumulator::put_changed(const std::string& lease, const Holder& holder,
-                                   std::vector<UseRow>& rows) const {
-  for (const auto& [id, share] : holder.shares) {
+void UsageAccumulator::append_changed_rows(const std::string& lease, const Holder& holder,
+                                           std::vector<UsageRow>& rows) const {
+  for (const auto& [id, share] : holder.gpus) {
     for (const auto& [day, line] : share.days) {
       if (!line.changed) continue;
-      rows.push_back({day, lease, id, holder.uid, simulated_, line.tally, holder.fence});
+      rows.push_back({day, lease, id, holder.uid, simulated_, line.counters, holder.fence});
     }
   }
 }
@@ -359,36 +364,36 @@ std::set<std::string> UsageAccumulator::leases() const {
   return all;
 }
 
-std::vector<UseRow> UsageAccumulator::changed() const {
-  std::vector<UseRow> rows;
-  for (const auto& [lease, holder] : holders_) put_changed(lease, holder, rows);
+std::vector<UsageRow> UsageAccumulator::changed_rows() const {
+  std::vector<UsageRow> rows;
+  for (const auto& [lease, holder] : holders_) append_changed_rows(lease, holder, rows);
   return rows;
 }
 
-std::vector<UseRow> UsageAccumulator::take_changed() {
-  std::vector<UseRow> rows = changed();
-  for (auto& [lease, holder] : holders_) mark_all(holder, false);
+std::vector<UsageRow> UsageAccumulator::take_changed_rows() {
+  std::vector<UsageRow> rows = changed_rows();
+  for (auto& [lease, holder] : holders_) set_changed(holder, false);
   // A lease's sum needs all of its days. Of no lease, only days that may still change stay.
-  for (auto& [id, share] : holders_.find("")->second.shares) {
-    const auto& last = gpus_[id].last;
-    const Day oldest = day_of(last ? std::min(last->taken, now_) : now_) - kDaysOfNobody;
+  for (auto& [id, share] : holders_.find("")->second.gpus) {
+    const auto& last = gpus_[id].last_energy;
+    const Day oldest = day_of(last ? std::min(last->taken, now_) : now_) - kMaxUnleasedDays;
     std::erase_if(share.days, [&](const auto& line) { return line.first < oldest; });
   }
   return rows;
 }
 
-Tally UsageAccumulator::total(const Share& share) {
-  Tally all;
-  for (const auto& [day, line] : share.days) all.add(line.tally);
+UsageCounters UsageAccumulator::total(const GpuUsage& share) {
+  UsageCounters all;
+  for (const auto& [day, line] : share.days) all.add(line.counters);
   return all;
 }
 
 std::optional<Duration> UsageAccumulator::idle_of(const Holder& holder, TimePoint now) {
-  if (holder.ended) return std::nullopt;
+  if (holder.ended_at) return std::nullopt;
   bool known = true;
   TimePoint since{};
-  for (const auto& [id, share] : holder.shares) {
-    const bool watched = now - share.watched <= kLongestStep;
+  for (const auto& [id, share] : holder.gpus) {
+    const bool watched = now - share.utilization_at <= kMaxStep;
     known = known && watched;
     if (watched && !share.idle_since) return Duration::zero();
     if (watched) since = std::max(since, *share.idle_since);
@@ -396,17 +401,17 @@ std::optional<Duration> UsageAccumulator::idle_of(const Holder& holder, TimePoin
   return known ? std::optional(now - since) : std::nullopt;
 }
 
-std::optional<Use> UsageAccumulator::of(std::string_view lease, TimePoint now) const {
+std::optional<LeaseUsage> UsageAccumulator::usage_of(std::string_view lease, TimePoint now) const {
   const auto found = holders_.find(lease);
   if (lease.empty() || found == holders_.end()) {
-    const auto over = remembered_.find(lease);
-    return over == remembered_.end() ? std::nullopt : std::optional(over->second);
+    const auto over = ended_usage_.find(lease);
+    return over == ended_usage_.end() ? std::nullopt : std::optional(over->second);
   }
   const Holder& holder = found->second;
-  std::vector<Tally> tallies;
-  for (const auto& [id, share] : holder.shares) tallies.push_back(total(share));
-  Use use = summary_of(tallies);
-  use.held = holder.ended.value_or(now) - holder.granted;
+  std::vector<UsageCounters> tallies;
+  for (const auto& [id, share] : holder.gpus) tallies.push_back(total(share));
+  LeaseUsage use = summary_of(tallies);
+  use.held = holder.ended_at.value_or(now) - holder.granted_at;
   use.idle = idle_of(holder, now);
   return use;
 }

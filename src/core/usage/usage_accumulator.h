@@ -18,16 +18,16 @@
 namespace gpuyard::usage {
 
 // The energy of a GPU since this daemon first read it. Only grows.
-struct Counted {
+struct EnergyTotal {
   TimePoint taken;
   std::int64_t energy_mj = 0;
   std::int64_t estimated_mj = 0;
   Duration unknown{};  // time whose energy is not, or not wholly, known
 
-  friend bool operator==(const Counted&, const Counted&) = default;
+  friend bool operator==(const EnergyTotal&, const EnergyTotal&) = default;
 };
 
-struct Level {
+struct GaugeValue {
   TimePoint taken;
   std::int64_t value = 0;
 };
@@ -35,28 +35,28 @@ struct Level {
 // The readings of one GPU. An empty one cannot be read now.
 struct UsageSample {
   DeviceId gpu;
-  std::optional<Counted> energy = {};
-  std::optional<Level> utilization_percent = {};
-  std::optional<Level> memory_bytes = {};
+  std::optional<EnergyTotal> energy = {};
+  std::optional<GaugeValue> utilization_percent = {};
+  std::optional<GaugeValue> memory_bytes = {};
 };
 
 // The readings of all GPUs. Old readings among them are not counted again.
-struct UseReadings {
+struct UsageSnapshot {
   TimePoint now;
   WallTime wall;
   std::vector<UsageSample> gpus = {};
 };
 
-struct Holding {
+struct LeaseGrant {
   std::string lease;
   std::uint32_t uid = 0;  // of the person, not of one of the person's containers
   std::vector<DeviceId> gpus = {};
-  TimePoint granted;
+  TimePoint granted_at;
   std::uint64_t fence = 0;
 };
 
 // The use under one lease, until now or in all.
-struct Use {
+struct LeaseUsage {
   Duration held{};
   std::optional<std::int64_t> energy_mj = {};  // empty: none of it was measured
   bool estimated = false;
@@ -67,111 +67,111 @@ struct Use {
   std::optional<Duration> idle = {};
   bool settled = false;  // the lease is over, and all of its use was counted
 
-  friend bool operator==(const Use&, const Use&) = default;
+  friend bool operator==(const LeaseUsage&, const LeaseUsage&) = default;
 };
 
 class UsageAccumulator {
  public:
   // How far back a reading tells of the time before it. Energy that is split between two holders
   // over a longer time is an estimate.
-  static constexpr Duration kLongestStep = std::chrono::seconds(5);
+  static constexpr Duration kMaxStep = std::chrono::seconds(5);
   // How long a lease that is over waits for a reading from after its end. If the energy of its last
   // moments is told later, it is of no lease.
-  static constexpr Duration kPatience = std::chrono::seconds(5);
+  static constexpr Duration kFinalReadingTimeout = std::chrono::seconds(5);
   // A lease that was held for less time, and used less energy, gets no row of its own.
-  static constexpr Duration kSmallHeld = std::chrono::seconds(10);
-  static constexpr std::int64_t kSmallEnergyMj = 1000;
+  static constexpr Duration kMinHeldTime = std::chrono::seconds(10);
+  static constexpr std::int64_t kMinEnergyMj = 1000;
   // How long leases that are over are remembered, and how many of them.
-  static constexpr Duration kRemembered = std::chrono::hours(24);
-  static constexpr std::size_t kMostRemembered = shares::kOver;
+  static constexpr Duration kEndedRetention = std::chrono::hours(24);
+  static constexpr std::size_t kMaxEndedLeases = limits::kMaxEndedLeases;
 
   // Begins to count. Earlier readings only set where counting begins, because the holders are not
   // known before. `found`: leases that began before this, perhaps before this daemon.
-  void open(const std::vector<Holding>& found, bool simulated);
+  void open(const std::vector<LeaseGrant>& found, bool simulated);
   bool is_open() const { return open_; }
   // Takes the rows of an earlier daemon: of leases that were found, of ended ones, and of none.
-  void restore(const std::vector<UseRow>&);
+  void restore(const std::vector<UsageRow>&);
 
   // Beginning a known lease changes nothing, nor does ending an unknown one.
-  void begin(const Holding&);
+  void begin(const LeaseGrant&);
   void end(std::string_view lease, TimePoint at);
-  void observe(const UseReadings&);
+  void record(const UsageSnapshot&);
 
-  std::optional<Use> of(std::string_view lease, TimePoint now) const;
-  // Return changed rows, whole. Those of take_over() are of leases that are over, and final.
-  std::vector<UseRow> take_over() { return std::exchange(over_rows_, {}); }
-  std::vector<UseRow> take_changed();
-  std::vector<UseRow> changed() const;
+  std::optional<LeaseUsage> usage_of(std::string_view lease, TimePoint now) const;
+  // Return changed rows, whole. Those of take_ended_rows() are of leases that are over, and final.
+  std::vector<UsageRow> take_ended_rows() { return std::exchange(ended_rows_, {}); }
+  std::vector<UsageRow> take_changed_rows();
+  std::vector<UsageRow> changed_rows() const;
   // Returns the leases that may get more rows.
   std::set<std::string> leases() const;
 
  private:
-  struct Line {
-    Tally tally;
+  struct DayCounters {
+    UsageCounters counters;
     bool changed = false;
   };
   // One GPU under one lease.
-  struct Share {
-    std::map<Day, Line> days;
+  struct GpuUsage {
+    std::map<Day, DayCounters> days;
     std::optional<TimePoint> held_until;  // empty: its kept rows are not known yet
     std::optional<TimePoint> idle_since;
-    TimePoint watched{};  // time of its last utilisation
+    TimePoint utilization_at{};  // time of its last utilisation
 
     // Returns a day's tally to add to, and marks it to be kept again.
-    Tally& changing(Day day) {
-      Line& line = days[day];
+    UsageCounters& mutable_counters(Day day) {
+      DayCounters& line = days[day];
       line.changed = true;
-      return line.tally;
+      return line.counters;
     }
   };
   struct Holder {
     std::uint32_t uid = 0;
     std::uint64_t fence = 0;  // of its rows
-    TimePoint granted;
-    std::optional<TimePoint> ended;
-    std::map<DeviceId, Share> shares;
+    TimePoint granted_at;
+    std::optional<TimePoint> ended_at;
+    std::map<DeviceId, GpuUsage> gpus;
   };
   // The lease that has a GPU from a moment on. "": none.
-  struct Stretch {
+  struct HoldSpan {
     TimePoint from;
     std::string lease;
   };
   struct Gpu {
-    std::optional<Counted> last;
-    TimePoint watched{};
+    std::optional<EnergyTotal> last_energy;
+    TimePoint utilization_at{};
     std::optional<TimePoint> unleased_until;  // time without a lease is counted up to here
     // The stretch of the last reading, and all later ones.
-    std::deque<Stretch> stretches{{TimePoint::min(), ""}};
+    std::deque<HoldSpan> spans{{TimePoint::min(), ""}};
   };
   // The part from..to of a GPU's growth between two readings.
-  struct Growth {
+  struct CounterStep {
     TimePoint from;
     TimePoint to;
-    Counted before;
-    Counted now;
-    bool roughly = false;  // the shared time is over kLongestStep, and the parts are estimates
+    EnergyTotal before;
+    EnergyTotal now;
+    bool estimated = false;  // the shared time is over kMaxStep, and the parts are estimates
   };
 
-  void count(const DeviceId&, Gpu&, const Counted&);
-  void book(const std::string& lease, const DeviceId&, const Growth&);
-  void watch(const DeviceId&, Gpu&, const Level& utilization);
-  void note_memory(const DeviceId&, const Gpu&, const Level& memory);
-  Share& share_of(const std::string& lease, const DeviceId&);
-  const Stretch* stretch_at(const Gpu&, TimePoint) const;
-  void hold(Holder&);
-  void count_unleased(const DeviceId&, Gpu&, const std::optional<Counted>& read);
-  bool waits(const std::string& lease, const Holder&) const;
+  void count_energy(const DeviceId&, Gpu&, const EnergyTotal&);
+  void book(const std::string& lease, const DeviceId&, const CounterStep&);
+  void count_utilization(const DeviceId&, Gpu&, const GaugeValue& utilization);
+  void update_peak_memory(const DeviceId&, const Gpu&, const GaugeValue& memory);
+  GpuUsage& gpu_usage_of(const std::string& lease, const DeviceId&);
+  const HoldSpan* span_at(const Gpu&, TimePoint) const;
+  void count_held_time(Holder&);
+  void count_unleased(const DeviceId&, Gpu&, const std::optional<EnergyTotal>& read);
+  bool needs_final_reading(const std::string& lease, const Holder&) const;
   void close(const std::string& lease, Holder&);
   void close_all();
-  void go_on_without_fences(const std::vector<UseRow>&);
-  static void mark_all(Holder&, bool changed);
-  void remember(const std::string& lease, std::uint32_t uid, Use);
-  void put_changed(const std::string& lease, const Holder&, std::vector<UseRow>&) const;
+  void clear_unrecorded_fences(const std::vector<UsageRow>&);
+  static void set_changed(Holder&, bool changed);
+  void store_ended_usage(const std::string& lease, std::uint32_t uid, LeaseUsage);
+  void append_changed_rows(const std::string& lease, const Holder&, std::vector<UsageRow>&) const;
   Day day_of(TimePoint) const;
-  static Tally total(const Share&);
+  static UsageCounters total(const GpuUsage&);
   static std::optional<Duration> idle_of(const Holder&, TimePoint now);
   template <class Visit>
-  void each_day(TimePoint from, TimePoint to, Visit&& visit) const;
+  void for_each_day(TimePoint from, TimePoint to, Visit&& visit) const;
 
   bool open_ = false;
   bool simulated_ = false;
@@ -179,9 +179,9 @@ class UsageAccumulator {
   WallTime wall_{};
   std::map<DeviceId, Gpu> gpus_;
   std::map<std::string, Holder, std::less<>> holders_{{"", {}}};
-  std::map<std::string, Use, std::less<>> remembered_;
-  Retention<TimePoint> past_;  // of remembered_
-  std::vector<UseRow> over_rows_;
+  std::map<std::string, LeaseUsage, std::less<>> ended_usage_;
+  Retention<TimePoint> ended_retention_;  // of remembered_
+  std::vector<UsageRow> ended_rows_;
 };
 
 }  // namespace gpuyard::usage

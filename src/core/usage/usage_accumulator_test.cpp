@@ -23,61 +23,61 @@ WallTime wall(TimePoint now) {
   return kNoon + std::chrono::floor<milliseconds>(now - kStart);
 }
 
-using Rows = std::map<std::tuple<Day, std::string, DeviceId>, UseRow>;
+using Rows = std::map<std::tuple<Day, std::string, DeviceId>, UsageRow>;
 
 // Keeps the rows as the books would.
 void keep(UsageAccumulator& count, Rows& rows) {
-  for (const auto& some : {count.take_over(), count.take_changed()}) {
-    for (const UseRow& row : some) rows.insert_or_assign({row.day, row.lease, row.gpu}, row);
+  for (const auto& some : {count.take_ended_rows(), count.take_changed_rows()}) {
+    for (const UsageRow& row : some) rows.insert_or_assign({row.day, row.lease, row.gpu}, row);
   }
 }
 
-std::vector<UseRow> values(const Rows& rows) {
-  std::vector<UseRow> all;
+std::vector<UsageRow> values(const Rows& rows) {
+  std::vector<UsageRow> all;
   for (const auto& [key, row] : rows) all.push_back(row);
   return all;
 }
 
-Tally sum(const Rows& rows, const std::string& lease) {
-  Tally all;
+UsageCounters sum(const Rows& rows, const std::string& lease) {
+  UsageCounters all;
   for (const auto& [key, row] : rows) {
-    if (row.lease == lease) all.add(row.tally);
+    if (row.lease == lease) all.add(row.counters);
   }
   return all;
 }
 
 // One GPU that uses 100 W.
-class UseCountTest : public ::testing::Test {
+class UsageAccumulatorTest : public ::testing::Test {
  protected:
-  UseCountTest() {
+  UsageAccumulatorTest() {
     count_.open({}, false);
     tick(0);
   }
   static UsageSample reading(double second, std::int64_t percent = 50) {
     const TimePoint taken = at(second);
-    return {"GPU-0", Counted{taken, static_cast<std::int64_t>(second * 100'000), 0, {}},
-            Level{taken, percent}, Level{taken, static_cast<std::int64_t>(1e9)}};
+    return {"GPU-0", EnergyTotal{taken, static_cast<std::int64_t>(second * 100'000), 0, {}},
+            GaugeValue{taken, percent}, GaugeValue{taken, static_cast<std::int64_t>(1e9)}};
   }
   void tick(double second, std::int64_t percent = 50) {
-    count_.observe({at(second), wall(at(second)), {reading(second, percent)}});
+    count_.record({at(second), wall(at(second)), {reading(second, percent)}});
   }
   void ticks(double from, double until) {
     for (int i = 0; from + i <= until; ++i) tick(from + i);
   }
-  void pass(double second) { count_.observe({at(second), wall(at(second))}); }
-  Use use(double second, const std::string& lease = "a") {
-    return count_.of(lease, at(second)).value_or(Use{});
+  void pass(double second) { count_.record({at(second), wall(at(second))}); }
+  LeaseUsage use(double second, const std::string& lease = "a") {
+    return count_.usage_of(lease, at(second)).value_or(LeaseUsage{});
   }
 
   UsageAccumulator count_;
-  const Holding a_{"a", 1000, {"GPU-0"}, at(10.5)};
+  const LeaseGrant a_{"a", 1000, {"GPU-0"}, at(10.5)};
 };
 
-TEST_F(UseCountTest, UsageIsCountedFromGrantOn) {
+TEST_F(UsageAccumulatorTest, UsageIsCountedFromGrantOn) {
   ticks(1, 10);
   count_.begin(a_);
   ticks(11, 20);
-  const Use use = this->use(20);
+  const LeaseUsage use = this->use(20);
   EXPECT_EQ(use.held, milliseconds(9500));
   EXPECT_EQ(use.energy_mj, 950'000);
   EXPECT_FALSE(use.estimated);
@@ -87,7 +87,7 @@ TEST_F(UseCountTest, UsageIsCountedFromGrantOn) {
   EXPECT_EQ(use.idle, seconds(0));
 }
 
-TEST_F(UseCountTest, UnleasedUsageGoesToEmptyLeaseRow) {
+TEST_F(UsageAccumulatorTest, UnleasedUsageGoesToEmptyLeaseRow) {
   ticks(1, 10);
   count_.begin(a_);
   ticks(11, 20);
@@ -102,13 +102,13 @@ TEST_F(UseCountTest, UnleasedUsageGoesToEmptyLeaseRow) {
   EXPECT_FALSE(use(30).idle);
 }
 
-TEST_F(UseCountTest, UnleasedTimeCountsWithoutEnergyReadings) {
+TEST_F(UsageAccumulatorTest, UnleasedTimeCountsWithoutEnergyReadings) {
   UsageAccumulator count;
   count.open({}, false);
   for (int second = 0; second <= 30; ++second) {
     UsageSample blind = reading(second);
     blind.energy.reset();
-    count.observe({at(second), wall(at(second)), {blind}});
+    count.record({at(second), wall(at(second)), {blind}});
   }
   Rows rows;
   keep(count, rows);
@@ -117,12 +117,12 @@ TEST_F(UseCountTest, UnleasedTimeCountsWithoutEnergyReadings) {
   EXPECT_EQ(sum(rows, "").energy_mj, 0);
 }
 
-TEST_F(UseCountTest, UnleasedTimeCountsAfterEnergyReadingsStop) {
+TEST_F(UsageAccumulatorTest, UnleasedTimeCountsAfterEnergyReadingsStop) {
   ticks(1, 10);
   for (int second = 11; second <= 40; ++second) {
     UsageSample old = reading(second);
     old.energy = reading(10).energy;
-    count_.observe({at(second), wall(at(second)), {old}});
+    count_.record({at(second), wall(at(second)), {old}});
   }
   tick(41);
   Rows rows;
@@ -130,7 +130,7 @@ TEST_F(UseCountTest, UnleasedTimeCountsAfterEnergyReadingsStop) {
   EXPECT_EQ(sum(rows, "").held, seconds(41)) << "no second counts twice";
 }
 
-TEST_F(UseCountTest, EnergyBetweenReadingsIsSplitByTime) {
+TEST_F(UsageAccumulatorTest, EnergyBetweenReadingsIsSplitByTime) {
   tick(1);
   count_.begin({"a", 1000, {"GPU-0"}, at(1.25)});
   count_.end("a", at(1.5));
@@ -141,7 +141,7 @@ TEST_F(UseCountTest, EnergyBetweenReadingsIsSplitByTime) {
   EXPECT_FALSE(use(2, "a").estimated);
 }
 
-TEST_F(UseCountTest, SharesOfALongTimeAreEstimates) {
+TEST_F(UsageAccumulatorTest, SharesOfALongTimeAreEstimates) {
   tick(1);
   count_.begin({"a", 1000, {"GPU-0"}, at(3)});
   tick(11);
@@ -149,7 +149,7 @@ TEST_F(UseCountTest, SharesOfALongTimeAreEstimates) {
   EXPECT_TRUE(use(11).estimated);
 }
 
-TEST_F(UseCountTest, UnmeasuredEnergyIsUnknownNotZero) {
+TEST_F(UsageAccumulatorTest, UnmeasuredEnergyIsUnknownNotZero) {
   count_.begin({"a", 1000, {"GPU-7"}, at(1)});
   ticks(1, 20);
   EXPECT_FALSE(use(20).energy_mj);
@@ -163,7 +163,7 @@ TEST_F(UseCountTest, UnmeasuredEnergyIsUnknownNotZero) {
   EXPECT_EQ(use(30).held, seconds(20));
 }
 
-TEST_F(UseCountTest, LostGpuSettlesLeaseLateEnergyIsUnleased) {
+TEST_F(UsageAccumulatorTest, LostGpuSettlesLeaseLateEnergyIsUnleased) {
   ticks(1, 10);
   count_.begin({"a", 1000, {"GPU-0"}, at(10)});
   ticks(11, 20);
@@ -179,7 +179,7 @@ TEST_F(UseCountTest, LostGpuSettlesLeaseLateEnergyIsUnleased) {
   EXPECT_EQ(sum(rows, "").energy_mj, 9'000'000);
 }
 
-TEST_F(UseCountTest, GpuReturningDuringLeaseFillsUnknownTime) {
+TEST_F(UsageAccumulatorTest, GpuReturningDuringLeaseFillsUnknownTime) {
   count_.begin({"a", 1000, {"GPU-0"}, at(0)});
   ticks(1, 10);
   pass(40);
@@ -190,7 +190,7 @@ TEST_F(UseCountTest, GpuReturningDuringLeaseFillsUnknownTime) {
   EXPECT_FALSE(use(100).estimated) << "the counter counted it";
 }
 
-TEST_F(UseCountTest, TimeWithoutAReadingIsNoUtilisationOfZero) {
+TEST_F(UsageAccumulatorTest, TimeWithoutAReadingIsNoUtilisationOfZero) {
   count_.begin({"a", 1000, {"GPU-0"}, at(0)});
   for (int second = 1; second <= 10; ++second) tick(second, 80);
   pass(60);
@@ -200,19 +200,19 @@ TEST_F(UseCountTest, TimeWithoutAReadingIsNoUtilisationOfZero) {
   EXPECT_NEAR(use(101).mean_utilization_percent.value_or(0), expected, 0.001);
 }
 
-TEST_F(UseCountTest, UtilisationIsWeightedByTime) {
+TEST_F(UsageAccumulatorTest, UtilisationIsWeightedByTime) {
   count_.begin({"a", 1000, {"GPU-0"}, at(0)});
   tick(1, 100);
   tick(4, 0);
   EXPECT_DOUBLE_EQ(use(4).mean_utilization_percent.value_or(0), 25);
 }
 
-TEST_F(UseCountTest, IdleIsExactlyZeroByTheClockOnEveryGpu) {
+TEST_F(UsageAccumulatorTest, IdleIsExactlyZeroByTheClockOnEveryGpu) {
   count_.begin({"a", 1000, {"GPU-0", "GPU-1"}, at(0)});
   const auto both = [&](double second, std::int64_t first, std::int64_t other) {
     UsageSample more = reading(second, other);
     more.gpu = "GPU-1";
-    count_.observe({at(second), wall(at(second)), {reading(second, first), more}});
+    count_.record({at(second), wall(at(second)), {reading(second, first), more}});
   };
   both(1, 0, 1);
   both(2, 0, 0);
@@ -227,7 +227,7 @@ TEST_F(UseCountTest, IdleIsExactlyZeroByTheClockOnEveryGpu) {
   EXPECT_EQ(use(20).peak_bytes, 2'000'000'000) << "of both";
 }
 
-TEST_F(UseCountTest, NegligibleLeaseIsMarkedForCompaction) {
+TEST_F(UsageAccumulatorTest, NegligibleLeaseIsMarkedForCompaction) {
   ticks(1, 10);
   count_.begin({"tiny", 1000, {"GPU-0", "GPU-1"}, at(10.5)});
   count_.end("tiny", at(10.505));
@@ -239,12 +239,12 @@ TEST_F(UseCountTest, NegligibleLeaseIsMarkedForCompaction) {
   Rows rows;
   keep(count_, rows);
   const Day day = std::chrono::floor<std::chrono::days>(kNoon);
-  EXPECT_EQ(rows.at({day, "tiny", "GPU-0"}).folds_as, 1);
-  EXPECT_EQ(rows.at({day, "tiny", "GPU-1"}).folds_as, 0) << "the same lease";
-  EXPECT_EQ(rows.at({day, "short", "GPU-0"}).folds_as, std::nullopt) << "it used 30 J";
+  EXPECT_EQ(rows.at({day, "tiny", "GPU-0"}).compacted_leases, 1);
+  EXPECT_EQ(rows.at({day, "tiny", "GPU-1"}).compacted_leases, 0) << "the same lease";
+  EXPECT_EQ(rows.at({day, "short", "GPU-0"}).compacted_leases, std::nullopt) << "it used 30 J";
 }
 
-TEST_F(UseCountTest, TenSecondLeaseKeepsOwnRow) {
+TEST_F(UsageAccumulatorTest, TenSecondLeaseKeepsOwnRow) {
   count_.begin({"a", 1000, {"GPU-1"}, at(1)});
   ticks(1, 12);
   count_.end("a", at(11));
@@ -252,10 +252,10 @@ TEST_F(UseCountTest, TenSecondLeaseKeepsOwnRow) {
   Rows rows;
   keep(count_, rows);
   const Day day = std::chrono::floor<std::chrono::days>(kNoon);
-  EXPECT_EQ(rows.at({day, "a", "GPU-1"}).folds_as, std::nullopt);
+  EXPECT_EQ(rows.at({day, "a", "GPU-1"}).compacted_leases, std::nullopt);
 }
 
-TEST_F(UseCountTest, UsageIsSplitAtUtcMidnight) {
+TEST_F(UsageAccumulatorTest, UsageIsSplitAtUtcMidnight) {
   const double midnight = 12 * 3600;
   tick(midnight - 1);
   count_.begin({"a", 1000, {"GPU-0"}, at(midnight - 1)});
@@ -263,8 +263,8 @@ TEST_F(UseCountTest, UsageIsSplitAtUtcMidnight) {
   Rows rows;
   keep(count_, rows);
   const Day day = std::chrono::floor<std::chrono::days>(kNoon);
-  const Tally before = rows.at({day, "a", "GPU-0"}).tally;
-  const Tally after = rows.at({day + std::chrono::days(1), "a", "GPU-0"}).tally;
+  const UsageCounters before = rows.at({day, "a", "GPU-0"}).counters;
+  const UsageCounters after = rows.at({day + std::chrono::days(1), "a", "GPU-0"}).counters;
   EXPECT_EQ(before.energy_mj, 100'000);
   EXPECT_EQ(after.energy_mj, 200'000);
   EXPECT_EQ(before.held, seconds(1));
@@ -272,7 +272,7 @@ TEST_F(UseCountTest, UsageIsSplitAtUtcMidnight) {
   EXPECT_EQ(before.busy_ns + after.busy_ns, 50 * Duration(seconds(3)).count());
 }
 
-TEST_F(UseCountTest, ALeaseThatLastedNoTimeWasThere) {
+TEST_F(UsageAccumulatorTest, ALeaseThatLastedNoTimeWasThere) {
   tick(1);
   count_.begin({"a", 1000, {"GPU-0"}, at(1)});
   count_.end("a", at(1));
@@ -282,14 +282,15 @@ TEST_F(UseCountTest, ALeaseThatLastedNoTimeWasThere) {
   EXPECT_EQ(rows.count({std::chrono::floor<std::chrono::days>(kNoon), "a", "GPU-0"}), 1U);
 }
 
-TEST_F(UseCountTest, CounterStopIsUnknownAndPowerIsEstimated) {
+TEST_F(UsageAccumulatorTest, CounterStopIsUnknownAndPowerIsEstimated) {
   count_.begin({"a", 1000, {"GPU-0"}, at(0)});
   tick(1);
-  count_.observe({at(2), wall(at(2)), {{"GPU-0", Counted{at(2), 100'000, 0, seconds(1)}, {}, {}}}});
+  count_.record(
+      {at(2), wall(at(2)), {{"GPU-0", EnergyTotal{at(2), 100'000, 0, seconds(1)}, {}, {}}}});
   EXPECT_EQ(use(2).unknown, seconds(1));
   EXPECT_FALSE(use(2).estimated);
-  count_.observe(
-      {at(3), wall(at(3)), {{"GPU-0", Counted{at(3), 200'000, 100'000, seconds(1)}, {}, {}}}});
+  count_.record(
+      {at(3), wall(at(3)), {{"GPU-0", EnergyTotal{at(3), 200'000, 100'000, seconds(1)}, {}, {}}}});
   EXPECT_EQ(use(3).energy_mj, 200'000);
   EXPECT_TRUE(use(3).estimated);
 }
@@ -297,95 +298,96 @@ TEST_F(UseCountTest, CounterStopIsUnknownAndPowerIsEstimated) {
 TEST(UsageAccumulator, RestoredLeaseContinuesFromSavedRows) {
   Rows rows;
   const Day day = std::chrono::floor<std::chrono::days>(kNoon);
-  UseRow row{day, "a", "GPU-0", 1000, false, {}};
-  row.tally.held = row.tally.counted = seconds(60);
-  row.tally.energy_mj = 6'000'000;
-  row.tally.watched = seconds(60);
-  row.tally.busy_ns = 80 * Duration(seconds(60)).count();
-  row.tally.peak_bytes = 7;
-  UseRow other = row;
+  UsageRow row{day, "a", "GPU-0", 1000, false, {}};
+  row.counters.held = row.counters.counted = seconds(60);
+  row.counters.energy_mj = 6'000'000;
+  row.counters.watched = seconds(60);
+  row.counters.busy_ns = 80 * Duration(seconds(60)).count();
+  row.counters.peak_bytes = 7;
+  UsageRow other = row;
   other.lease = "over";
-  UseRow unreal = row;
+  UsageRow unreal = row;
   unreal.simulated = true;
 
   UsageAccumulator count;
   const auto see = [&](double second) {
-    count.observe({at(second),
-                   wall(at(second)),
-                   {{"GPU-0", Counted{at(second), static_cast<std::int64_t>(second * 1000), 0, {}},
-                     Level{at(second), 20}, Level{at(second), 5}}}});
+    count.record(
+        {at(second),
+         wall(at(second)),
+         {{"GPU-0", EnergyTotal{at(second), static_cast<std::int64_t>(second * 1000), 0, {}},
+           GaugeValue{at(second), 20}, GaugeValue{at(second), 5}}}});
   };
   see(100);  // the daemon's first reading; the holder of the GPU is found a moment later
   see(101);
   count.open({{"a", 1000, {"GPU-0"}, at(0)}}, false);
   see(102);
-  EXPECT_TRUE(count.take_over().empty());
+  EXPECT_TRUE(count.take_ended_rows().empty());
   count.restore({row, other, unreal});
   see(103);
-  const Use use = *count.of("a", at(103));
+  const LeaseUsage use = *count.usage_of("a", at(103));
   EXPECT_EQ(use.held, seconds(103));
   EXPECT_EQ(use.energy_mj, 6'000'000 + 3000);
   EXPECT_EQ(use.unknown, seconds(40)) << "while the daemon was down";
   EXPECT_EQ(use.peak_bytes, 7);
-  EXPECT_EQ(count.of("over", at(103))->energy_mj, 6'000'000);
+  EXPECT_EQ(count.usage_of("over", at(103))->energy_mj, 6'000'000);
   keep(count, rows);
-  EXPECT_EQ(rows.at({day, "a", "GPU-0"}).tally.held, seconds(103));
+  EXPECT_EQ(rows.at({day, "a", "GPU-0"}).counters.held, seconds(103));
 }
 
 TEST(UsageAccumulator, ReusedIdContinuesFromRowsOfSameFence) {
   const Day day = std::chrono::floor<std::chrono::days>(kNoon);
   const auto row = [&](const std::string& lease, std::uint64_t fence, std::int64_t millijoules) {
-    UseRow out{day, lease, "GPU-0", 1000, false, {}, fence};
-    out.tally.counted = seconds(1);
-    out.tally.energy_mj = millijoules;
+    UsageRow out{day, lease, "GPU-0", 1000, false, {}, fence};
+    out.counters.counted = seconds(1);
+    out.counters.energy_mj = millijoules;
     return out;
   };
   UsageAccumulator count;
-  count.observe({at(0), wall(at(0))});
+  count.record({at(0), wall(at(0))});
   count.open({{"again", 1000, {"GPU-0"}, at(0), 9}, {"old", 1000, {"GPU-1"}, at(0), 8}}, false);
   count.restore({row("again", 9, 1), row("again", 7, 10), row("again", 0, 100), row("old", 0, 1000),
                  row("over", 5, 1), row("over", 6, 2), row("over", 4, 4)});
-  EXPECT_EQ(count.of("again", at(0))->energy_mj, 1);
-  EXPECT_EQ(count.of("old", at(0))->energy_mj, 1000) << "begun before fences were kept";
-  EXPECT_EQ(count.of("over", at(0))->energy_mj, 2) << "the last of this id";
+  EXPECT_EQ(count.usage_of("again", at(0))->energy_mj, 1);
+  EXPECT_EQ(count.usage_of("old", at(0))->energy_mj, 1000) << "begun before fences were kept";
+  EXPECT_EQ(count.usage_of("over", at(0))->energy_mj, 2) << "the last of this id";
 }
 
 TEST(UsageAccumulator, LeaseEndedBeforeLoadWaitsForRows) {
   const Day day = std::chrono::floor<std::chrono::days>(kNoon);
-  UseRow row{day, "a", "GPU-0", 1000, false, {}};
-  row.tally.energy_mj = 5;
+  UsageRow row{day, "a", "GPU-0", 1000, false, {}};
+  row.counters.energy_mj = 5;
   UsageAccumulator count;
   count.open({{"a", 1000, {"GPU-0"}, at(0)}}, false);
   count.end("a", at(1));
-  count.observe({at(100), wall(at(100))});
-  EXPECT_TRUE(count.take_over().empty());
+  count.record({at(100), wall(at(100))});
+  EXPECT_TRUE(count.take_ended_rows().empty());
   count.restore({row});
-  count.observe({at(101), wall(at(101))});
-  const auto over = count.take_over();
+  count.record({at(101), wall(at(101))});
+  const auto over = count.take_ended_rows();
   ASSERT_EQ(over.size(), 1U);
-  EXPECT_EQ(over[0].tally.energy_mj, 5);
-  EXPECT_EQ(over[0].tally.held, seconds(1));
+  EXPECT_EQ(over[0].counters.energy_mj, 5);
+  EXPECT_EQ(over[0].counters.held, seconds(1));
 }
 
 TEST(UsageAccumulator, LeasesThatAreOverAreForgottenInTime) {
   UsageAccumulator count;
   count.open({}, false);
-  count.observe({at(0), wall(at(0))});
+  count.record({at(0), wall(at(0))});
   const auto live = [&](int number) {
     const std::string id = std::to_string(number);
     count.begin({id, 1000, {"GPU-" + id}, at(0)});
     count.end(id, at(0));
   };
   live(-1);
-  count.observe({at(10), wall(at(10))});
-  EXPECT_TRUE(count.of("-1", at(10)));
-  const auto later = at(10) + UsageAccumulator::kRemembered + seconds(1);
-  count.observe({later, wall(later)});
-  EXPECT_FALSE(count.of("-1", later));
-  for (int i = 0; i <= static_cast<int>(UsageAccumulator::kMostRemembered); ++i) live(i);
-  count.observe({later + seconds(10), wall(later + seconds(10))});
-  EXPECT_TRUE(count.of("9999", later));
-  EXPECT_FALSE(count.of("0", later)) << "the first by name";
+  count.record({at(10), wall(at(10))});
+  EXPECT_TRUE(count.usage_of("-1", at(10)));
+  const auto later = at(10) + UsageAccumulator::kEndedRetention + seconds(1);
+  count.record({later, wall(later)});
+  EXPECT_FALSE(count.usage_of("-1", later));
+  for (int i = 0; i <= static_cast<int>(UsageAccumulator::kMaxEndedLeases); ++i) live(i);
+  count.record({later + seconds(10), wall(later + seconds(10))});
+  EXPECT_TRUE(count.usage_of("9999", later));
+  EXPECT_FALSE(count.usage_of("0", later)) << "the first by name";
 }
 
 // Leases come and go on two GPUs, which at times are not read, or only estimated. For each GPU, the
@@ -397,8 +399,8 @@ RC_GTEST_PROP(UsageAccumulator, EachMillijouleIsSomebodysOnce, ()) {
   UsageAccumulator count;
   count.open({}, false);
   count.restore({});
-  std::array<Counted, kBoth> meters{};
-  std::array<Counted, kBoth> first{};
+  std::array<EnergyTotal, kBoth> meters{};
+  std::array<EnergyTotal, kBoth> first{};
   std::array<bool, kBoth> read{};
   std::array<std::string, kBoth> holder;
   std::array<std::int64_t, kBoth> counted{};
@@ -418,9 +420,9 @@ RC_GTEST_PROP(UsageAccumulator, EachMillijouleIsSomebodysOnce, ()) {
     } else if (what == 2) {
       keep(count, rows);
     } else if (what == 3) {
-      count.observe({now, wall(now)});
+      count.record({now, wall(now)});
     } else {
-      Counted& meter = meters[gpu];
+      EnergyTotal& meter = meters[gpu];
       const TimePoint taken = now - milliseconds(pick(5));
       if (taken <= meter.taken) continue;
       const std::int64_t grown = pick(1'000'000);
@@ -428,7 +430,7 @@ RC_GTEST_PROP(UsageAccumulator, EachMillijouleIsSomebodysOnce, ()) {
       meter.estimated_mj += pick(3) == 0 ? grown : 0;
       meter.unknown += pick(5) == 0 ? milliseconds(pick(1000)) : milliseconds(0);
       meter.taken = taken;
-      count.observe({now, wall(now), {{id, meter, Level{meter.taken, pick(101)}, {}}}});
+      count.record({now, wall(now), {{id, meter, GaugeValue{meter.taken, pick(101)}, {}}}});
       if (!std::exchange(read[gpu], true)) first[gpu] = meter;
       counted[gpu] = meter.energy_mj - first[gpu].energy_mj;
     }
@@ -437,15 +439,15 @@ RC_GTEST_PROP(UsageAccumulator, EachMillijouleIsSomebodysOnce, ()) {
   for (std::size_t gpu = 0; gpu < kBoth; ++gpu) {
     std::int64_t booked = 0;
     for (const auto& [key, row] : rows) {
-      if (row.gpu == "GPU-" + std::to_string(gpu)) booked += row.tally.energy_mj;
+      if (row.gpu == "GPU-" + std::to_string(gpu)) booked += row.counters.energy_mj;
     }
     RC_ASSERT(booked == counted[gpu]);
   }
-  for (const UseRow& row : values(rows)) {
-    RC_ASSERT(row.tally.energy_mj >= row.tally.estimated_mj);
-    RC_ASSERT(row.tally.estimated_mj >= 0);
-    RC_ASSERT(row.tally.watched <= hours(24));
-    RC_ASSERT(row.tally.held <= hours(24));
+  for (const UsageRow& row : values(rows)) {
+    RC_ASSERT(row.counters.energy_mj >= row.counters.estimated_mj);
+    RC_ASSERT(row.counters.estimated_mj >= 0);
+    RC_ASSERT(row.counters.watched <= hours(24));
+    RC_ASSERT(row.counters.held <= hours(24));
   }
 }
 

@@ -8,7 +8,7 @@
 
 namespace gpuyard::usage {
 
-void Tally::add(const Tally& more) {
+void UsageCounters::add(const UsageCounters& more) {
   held += more.held;
   counted += more.counted;
   energy_mj += more.energy_mj;
@@ -19,31 +19,33 @@ void Tally::add(const Tally& more) {
 }
 
 UsageRecorder::UsageRecorder(Loop& loop, UsageReader& reads, UsageStorage& archive)
-    : loop_(loop), reads_(reads), archive_(archive) {}
+    : loop_(loop), reader_(reads), storage_(archive) {}
 
-void UsageRecorder::open(Found found) {
+void UsageRecorder::open(InitialLeases found) {
   if (is_open()) return;
-  count_.open(found.held, found.simulated);
-  found_ = std::move(found);
-  timer_ = loop_.call_after(kKeepEvery, [this] { tick(); });
+  accumulator_.open(found.held, found.simulated);
+  initial_leases_ = std::move(found);
+  timer_ = loop_.call_after(kSaveInterval, [this] { tick(); });
   load();
 }
 
 // Loads the kept rows. Rows are saved whole, so that none is saved before the kept ones are known.
 void UsageRecorder::load() {
-  std::set<std::string> leases = found_.over;
-  for (const Holding& holding : found_.held) leases.insert(holding.lease);
-  const auto again = [this] { retry_ = loop_.call_after(kRetry, [this] { load(); }); };
+  std::set<std::string> leases = initial_leases_.ended;
+  for (const LeaseGrant& holding : initial_leases_.held) leases.insert(holding.lease);
+  const auto again = [this] {
+    load_timer_ = loop_.call_after(kLoadRetryDelay, [this] { load(); });
+  };
   const bool asked =
-      archive_.load(found_.since, std::move(leases),
-                    here_.guard([this, again](const Result<std::vector<UseRow>>& rows) {
+      storage_.load(initial_leases_.since, std::move(leases),
+                    lifetime_.guard([this, again](const Result<std::vector<UsageRow>>& rows) {
                       if (!rows) return again();
-                      count_.restore(*rows);
-                      found_.held.clear();
-                      found_.over.clear();
+                      accumulator_.restore(*rows);
+                      initial_leases_.held.clear();
+                      initial_leases_.ended.clear();
                       restored_ = true;
-                      collect(count_.take_over());
-                      keep();
+                      add_unsaved(accumulator_.take_ended_rows());
+                      save();
                     }));
   if (!asked) again();
 }
@@ -51,105 +53,107 @@ void UsageRecorder::load() {
 void UsageRecorder::stop() {
   timer_.reset();
   if (!restored_) return;
-  collect(count_.take_over());
-  collect(count_.take_changed());
-  keeping_ = false;  // the archive does the save under way first, and this one after it
-  keep();
+  add_unsaved(accumulator_.take_ended_rows());
+  add_unsaved(accumulator_.take_changed_rows());
+  saving_ = false;  // the archive does the save under way first, and this one after it
+  save();
 }
 
 void UsageRecorder::tick() {
-  timer_ = loop_.call_after(kKeepEvery, [this] { tick(); });
-  observe({loop_.now(), loop_.wall()});
+  timer_ = loop_.call_after(kSaveInterval, [this] { tick(); });
+  record({loop_.now(), loop_.wall()});
   if (!restored_) return;
-  collect(count_.take_changed());
-  keep();
+  add_unsaved(accumulator_.take_changed_rows());
+  save();
 }
 
-void UsageRecorder::begin(const Holding& holding) {
+void UsageRecorder::begin(const LeaseGrant& holding) {
   if (!is_open()) return;  // open() will be told of it
-  count_.begin(holding);
-  read_edge();
+  accumulator_.begin(holding);
+  request_reading();
 }
 
 void UsageRecorder::end(std::string_view lease, TimePoint at) {
   if (!is_open()) return;
-  count_.end(lease, at);
-  read_edge();
+  accumulator_.end(lease, at);
+  request_reading();
 }
 
-std::optional<Use> UsageRecorder::of(std::string_view lease) const {
-  const bool found = found_.over.contains(std::string(lease)) ||
-                     std::ranges::find(found_.held, lease, &Holding::lease) != found_.held.end();
+std::optional<LeaseUsage> UsageRecorder::usage_of(std::string_view lease) const {
+  const bool found = initial_leases_.ended.contains(std::string(lease)) ||
+                     std::ranges::find(initial_leases_.held, lease, &LeaseGrant::lease) !=
+                         initial_leases_.held.end();
   if (found && !restored_) return std::nullopt;
-  return count_.of(lease, loop_.now());
+  return accumulator_.usage_of(lease, loop_.now());
 }
 
-void UsageRecorder::read_edge() {
-  reads_.fresh(here_.guard([this](const UseReadings& readings) { observe(readings); }));
+void UsageRecorder::request_reading() {
+  reader_.read_fresh(lifetime_.guard([this](const UsageSnapshot& readings) { record(readings); }));
 }
 
-void UsageRecorder::observe(const UseReadings& readings) {
-  count_.observe(readings);
+void UsageRecorder::record(const UsageSnapshot& readings) {
+  accumulator_.record(readings);
   if (!restored_) return;
-  collect(count_.take_over());
-  keep();
+  add_unsaved(accumulator_.take_ended_rows());
+  save();
 }
 
-void UsageRecorder::collect(std::vector<UseRow> rows) {
-  for (UseRow& row : rows) {
+void UsageRecorder::add_unsaved(std::vector<UsageRow> rows) {
+  for (UsageRow& row : rows) {
     Key key{row.day, row.lease, row.fence, row.gpu};
-    unkept_.insert_or_assign(std::move(key), std::move(row));
+    unsaved_rows_.insert_or_assign(std::move(key), std::move(row));
   }
-  for (; unkept_.size() > kMostUnkept; ++lost_) unkept_.erase(unkept_.begin());
+  for (; unsaved_rows_.size() > kMaxUnsavedRows; ++lost_rows_)
+    unsaved_rows_.erase(unsaved_rows_.begin());
 }
 
-std::vector<UseRow> UsageRecorder::unkept() const {
-  std::vector<UseRow> rows;
-  rows.reserve(unkept_.size());
-  for (const auto& [key, row] : unkept_) rows.push_back(row);
+std::vector<UsageRow> UsageRecorder::unsaved_rows() const {
+  std::vector<UsageRow> rows;
+  rows.reserve(unsaved_rows_.size());
+  for (const auto& [key, row] : unsaved_rows_) rows.push_back(row);
   return rows;
 }
 
-void UsageRecorder::keep() {
-  if (keeping_ || unkept_.empty()) return;
+void UsageRecorder::save() {
+  if (saving_ || unsaved_rows_.empty()) return;
   const auto entry = std::make_shared<UsageTransaction>();
-  entry->rows = unkept();
-  entry->folds = std::exchange(to_fold_, {});
-  entry->growing = count_.leases();
-  for (const UseRow& row : entry->rows) entry->growing.insert(row.lease);
-  keeping_ = archive_.save(
-      *entry, here_.guard([this, entry](const Result<void>& kept) { on_kept(*entry, kept); }));
-  if (!keeping_) to_fold_ = std::move(entry->folds);
+  entry->rows = unsaved_rows();
+  entry->rows_to_compact = std::exchange(rows_to_compact_, {});
+  entry->growing_leases = accumulator_.leases();
+  for (const UsageRow& row : entry->rows) entry->growing_leases.insert(row.lease);
+  saving_ = storage_.save(
+      *entry, lifetime_.guard([this, entry](const Result<void>& kept) { on_saved(*entry, kept); }));
+  if (!saving_) rows_to_compact_ = std::move(entry->rows_to_compact);
 }
 
-void UsageRecorder::on_kept(const UsageTransaction& entry, const Result<void>& kept) {
-  keeping_ = false;
-  if (!kept) std::ranges::copy(entry.folds, std::back_inserter(to_fold_));
+void UsageRecorder::on_saved(const UsageTransaction& entry, const Result<void>& kept) {
+  saving_ = false;
+  if (!kept) std::ranges::copy(entry.rows_to_compact, std::back_inserter(rows_to_compact_));
   if (!kept) return;  // the archive's notes say why; the next save tries these rows again
-  for (const UseRow& row : entry.rows) {
-    const auto same = unkept_.find({row.day, row.lease, row.fence, row.gpu});
-    if (same == unkept_.end() || same->second != row) continue;
-    unkept_.erase(same);
-    if (row.folds_as) to_fold_.push_back(row);
+  for (const UsageRow& row : entry.rows) {
+    const auto same = unsaved_rows_.find({row.day, row.lease, row.fence, row.gpu});
+    if (same == unsaved_rows_.end() || same->second != row) continue;
+    unsaved_rows_.erase(same);
+    if (row.compacted_leases) rows_to_compact_.push_back(row);
   }
-  keep();
+  save();
 }
 
-void UsageRecorder::ask(const UseQuestion& question, Answer answer) {
-  const auto shared = std::make_shared<Answer>(std::move(answer));
-  if (asking_ < kMostAsking) {
-    std::vector<UseRow> rows;
+void UsageRecorder::query(const UsageQuery& question, OnReport answer) {
+  const auto shared = std::make_shared<OnReport>(std::move(answer));
+  if (running_queries_ < kMaxConcurrentQueries) {
+    std::vector<UsageRow> rows;
     if (restored_) {
-      rows = unkept();
-      std::ranges::move(count_.changed(), std::back_inserter(rows));
+      rows = unsaved_rows();
+      std::ranges::move(accumulator_.changed_rows(), std::back_inserter(rows));
     }
-    const auto heard = [this, shared, alive = here_.watch()](Result<UsageReport> got) {
-      if (!alive.expired()) --asking_;
+    const auto heard = [this, shared, alive = lifetime_.weak_token()](Result<UsageReport> got) {
+      if (!alive.expired()) --running_queries_;
       (*shared)(std::move(got));
     };
-    ++asking_;
-    if (archive_.ask(question, std::move(rows), heard)) return;
-    --asking_;
+    ++running_queries_;
+    if (storage_.query(question, std::move(rows), heard)) return;
+    --running_queries_;
   }
   loop_.post([shared] {
     (*shared)(Error{Errc::unavailable, "the disk queue is full; try again in a moment"});
@@ -157,10 +161,10 @@ void UsageRecorder::ask(const UseQuestion& question, Answer answer) {
 }
 
 std::vector<std::string> UsageRecorder::notes() const {
-  std::vector<std::string> notes = archive_.notes();
-  if (lost_ > 0) {
+  std::vector<std::string> notes = storage_.notes();
+  if (lost_rows_ > 0) {
     notes.push_back(fmt::format(
-        "{} rows of lease usage were lost: they could not be written for too long", lost_));
+        "{} rows of lease usage were lost: they could not be written for too long", lost_rows_));
   }
   return notes;
 }

@@ -36,28 +36,28 @@ namespace gpuyard::usage {
 class UsageReader {
  public:
   virtual ~UsageReader() = default;
-  virtual void fresh(std::function<void(const UseReadings&)> done) = 0;
+  virtual void read_fresh(std::function<void(const UsageSnapshot&)> done) = 0;
 };
 
 class UsageRecorder {
  public:
   // How often changed rows are saved. A daemon that is killed loses at most this much of the use of
   // running leases, and none of the ended ones.
-  static constexpr Duration kKeepEvery = std::chrono::seconds(60);
+  static constexpr Duration kSaveInterval = std::chrono::seconds(60);
   // How soon books that could not be read are asked for again.
-  static constexpr Duration kRetry = std::chrono::seconds(5);
+  static constexpr Duration kLoadRetryDelay = std::chrono::seconds(5);
   // How many rows wait for a disk that fails. Then the oldest are lost, and notes() says so.
-  static constexpr std::size_t kMostUnkept = 100'000;
+  static constexpr std::size_t kMaxUnsavedRows = 100'000;
   // How many questions are asked at a time: grants wait behind them for the same disk.
-  static constexpr std::size_t kMostAsking = 2;
+  static constexpr std::size_t kMaxConcurrentQueries = 2;
 
-  using Answer = std::function<void(Result<UsageReport>)>;
+  using OnReport = std::function<void(Result<UsageReport>)>;
 
   // The leases that are known at the start.
-  struct Found {
-    std::vector<Holding> held = {};
-    std::set<std::string> over = {};  // ended not long ago
-    Day since;                        // the first day of any of them
+  struct InitialLeases {
+    std::vector<LeaseGrant> held = {};
+    std::set<std::string> ended = {};  // ended not long ago
+    Day since;                         // the first day of any of them
     bool simulated = false;
   };
 
@@ -65,22 +65,22 @@ class UsageRecorder {
   UsageRecorder(Loop&, UsageReader&, UsageStorage&);
 
   // Begins to count. Readings that came before set where counting begins.
-  void open(Found);
-  bool is_open() const { return count_.is_open(); }
+  void open(InitialLeases);
+  bool is_open() const { return accumulator_.is_open(); }
   // Saves all once more.
   void stop();
 
-  void begin(const Holding&);
+  void begin(const LeaseGrant&);
   void end(std::string_view lease, TimePoint at);
-  void observe(const UseReadings&);
+  void record(const UsageSnapshot&);
 
   // Returns nothing for a lease that had no GPUs within the last day, nor for one of an earlier
   // daemon before its kept use is read: what is not known is not 0.
-  std::optional<Use> of(std::string_view lease) const;
+  std::optional<LeaseUsage> usage_of(std::string_view lease) const;
   // Answers over all leases, up to the last reading. Errc::unavailable: the books cannot be read
   // now.
-  void ask(const UseQuestion&, Answer);
-  bool simulated() const { return found_.simulated; }
+  void query(const UsageQuery&, OnReport);
+  bool is_simulated() const { return initial_leases_.simulated; }
   // Describes present problems, for people.
   std::vector<std::string> notes() const;
 
@@ -89,27 +89,27 @@ class UsageRecorder {
 
   void load();
   void tick();
-  void read_edge();
-  void collect(std::vector<UseRow>);
-  void keep();
-  void on_kept(const UsageTransaction&, const Result<void>&);
-  std::vector<UseRow> unkept() const;
+  void request_reading();
+  void add_unsaved(std::vector<UsageRow>);
+  void save();
+  void on_saved(const UsageTransaction&, const Result<void>&);
+  std::vector<UsageRow> unsaved_rows() const;
 
   Loop& loop_;
-  UsageReader& reads_;
-  UsageStorage& archive_;
-  UsageAccumulator count_;
-  Found found_;
+  UsageReader& reader_;
+  UsageStorage& storage_;
+  UsageAccumulator accumulator_;
+  InitialLeases initial_leases_;
   bool restored_ = false;
-  bool keeping_ = false;
-  std::size_t lost_ = 0;
-  std::map<Key, UseRow> unkept_;
-  std::vector<UseRow> to_fold_;  // rows that are kept already
+  bool saving_ = false;
+  std::size_t lost_rows_ = 0;
+  std::map<Key, UsageRow> unsaved_rows_;
+  std::vector<UsageRow> rows_to_compact_;  // rows that are kept already
   Subscription timer_;
-  Subscription retry_;
-  std::size_t asking_ = 0;
+  Subscription load_timer_;
+  std::size_t running_queries_ = 0;
   // Keeps callbacks from running after the book has gone.
-  Lifetime here_;
+  Lifetime lifetime_;
 };
 
 }  // namespace gpuyard::usage

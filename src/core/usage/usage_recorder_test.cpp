@@ -15,12 +15,12 @@ using std::chrono::seconds;
 class FakeReads final : public UsageReader {
  public:
   explicit FakeReads(ManualLoop& loop) : loop_(loop), start_(loop.now()) {}
-  void fresh(std::function<void(const UseReadings&)> done) override {
+  void read_fresh(std::function<void(const UsageSnapshot&)> done) override {
     ++edges;
     loop_.post([this, done = std::move(done)] { done(now()); });
   }
-  UseReadings now() const {
-    const Counted counted{loop_.now(), (loop_.now() - start_) / milliseconds(1) * 100, 0, {}};
+  UsageSnapshot now() const {
+    const EnergyTotal counted{loop_.now(), (loop_.now() - start_) / milliseconds(1) * 100, 0, {}};
     return {loop_.now(), loop_.wall(), {{"GPU-0", counted, {}, {}}}};
   }
 
@@ -31,12 +31,12 @@ class FakeReads final : public UsageReader {
   TimePoint start_;
 };
 
-class UseBookTest : public ::testing::Test {
+class UsageRecorderTest : public ::testing::Test {
  protected:
   void tick(int times = 1) {
     for (int i = 0; i < times; ++i) {
       loop_.advance(seconds(1));
-      book_->observe(reads_.now());
+      book_->record(reads_.now());
     }
     loop_.run_posted();
   }
@@ -55,7 +55,7 @@ class UseBookTest : public ::testing::Test {
   std::optional<UsageRecorder> book_{std::in_place, loop_, reads_, archive_};
 };
 
-TEST_F(UseBookTest, LeaseBoundariesReadFreshAndEndSavesImmediately) {
+TEST_F(UsageRecorderTest, LeaseBoundariesReadFreshAndEndSavesImmediately) {
   book_->open({});
   tick(3);
   loop_.advance(milliseconds(700));
@@ -66,10 +66,10 @@ TEST_F(UseBookTest, LeaseBoundariesReadFreshAndEndSavesImmediately) {
   EXPECT_EQ(reads_.edges, 2);
   EXPECT_EQ(archive_.energy_of("a"), 225'000);
   EXPECT_EQ(archive_.saves, 1);
-  EXPECT_EQ(book_->of("a")->energy_mj, 225'000);
+  EXPECT_EQ(book_->usage_of("a")->energy_mj, 225'000);
 }
 
-TEST_F(UseBookTest, OpenUsageIsSavedPeriodicallyAndAtStop) {
+TEST_F(UsageRecorderTest, OpenUsageIsSavedPeriodicallyAndAtStop) {
   book_->open({});
   begin("a");
   tick(59);
@@ -84,7 +84,7 @@ TEST_F(UseBookTest, OpenUsageIsSavedPeriodicallyAndAtStop) {
   EXPECT_TRUE(archive_.growing.contains("a")) << "nothing of it is folded";
 }
 
-TEST_F(UseBookTest, CrashLosesAtMostLastMinute) {
+TEST_F(UsageRecorderTest, CrashLosesAtMostLastMinute) {
   const TimePoint granted = loop_.now();
   book_->open({});
   begin("a");
@@ -92,11 +92,11 @@ TEST_F(UseBookTest, CrashLosesAtMostLastMinute) {
   book_.reset();
   loop_.advance(seconds(10));
   book_.emplace(loop_, reads_, archive_);
-  book_->observe(reads_.now());
+  book_->record(reads_.now());
   const auto today = std::chrono::floor<std::chrono::days>(loop_.wall());
   book_->open({{{"a", 1000, {"GPU-0"}, granted}}, {}, today, false});
   tick(10);
-  const Use use = *book_->of("a");
+  const LeaseUsage use = *book_->usage_of("a");
   EXPECT_EQ(use.held, seconds(120));
   EXPECT_GE(use.energy_mj, 5'900'000 + 1'000'000);
   EXPECT_LE(use.energy_mj, 6'000'000 + 1'000'000);
@@ -104,27 +104,27 @@ TEST_F(UseBookTest, CrashLosesAtMostLastMinute) {
 }
 
 // A daemon that had just started said 0 J of a lease that had used more.
-TEST_F(UseBookTest, UseOfEarlierDaemonIsUnknownUntilItIsRead) {
+TEST_F(UsageRecorderTest, UseOfEarlierDaemonIsUnknownUntilItIsRead) {
   const TimePoint granted = loop_.now();
   book_->open({});
   begin("a");
   tick(100);
   book_.emplace(loop_, reads_, archive_);
   archive_.trouble = Error{Errc::busy, "locked"};
-  book_->observe(reads_.now());
+  book_->record(reads_.now());
   const auto today = std::chrono::floor<std::chrono::days>(loop_.wall());
   book_->open({{{"a", 1000, {"GPU-0"}, granted}}, {}, today, false});
   begin("b");
   tick(3);
-  EXPECT_FALSE(book_->of("a"));
-  EXPECT_TRUE(book_->of("b")) << "all of it is known";
+  EXPECT_FALSE(book_->usage_of("a"));
+  EXPECT_TRUE(book_->usage_of("b")) << "all of it is known";
   archive_.trouble.reset();
   tick(10);
-  ASSERT_TRUE(book_->of("a"));
-  EXPECT_GE(book_->of("a")->energy_mj, 5'900'000);
+  ASSERT_TRUE(book_->usage_of("a"));
+  EXPECT_GE(book_->usage_of("a")->energy_mj, 5'900'000);
 }
 
-TEST_F(UseBookTest, FailedLoadIsRetriedBeforeAnySave) {
+TEST_F(UsageRecorderTest, FailedLoadIsRetriedBeforeAnySave) {
   archive_.trouble = Error{Errc::busy, "locked"};
   book_->open({});
   begin("a");
@@ -138,7 +138,7 @@ TEST_F(UseBookTest, FailedLoadIsRetriedBeforeAnySave) {
   EXPECT_EQ(archive_.energy_of("a"), 300'000);
 }
 
-TEST_F(UseBookTest, FailedSaveIsRetriedOnce) {
+TEST_F(UsageRecorderTest, FailedSaveIsRetriedOnce) {
   book_->open({});
   tick();
   archive_.trouble = Error{Errc::unavailable, "disk full"};
@@ -155,7 +155,7 @@ TEST_F(UseBookTest, FailedSaveIsRetriedOnce) {
   EXPECT_TRUE(archive_.growing.contains("a")) << "it was not kept before";
 }
 
-TEST_F(UseBookTest, NegligibleLeaseIsCompactedAfterSave) {
+TEST_F(UsageRecorderTest, NegligibleLeaseIsCompactedAfterSave) {
   book_->open({});
   tick(3);
   begin("tiny");
@@ -172,31 +172,31 @@ TEST_F(UseBookTest, NegligibleLeaseIsCompactedAfterSave) {
   EXPECT_EQ(archive_.saves, saves + 1);
 }
 
-TEST_F(UseBookTest, QueryIncludesUnsavedUsageWithoutSaving) {
+TEST_F(UsageRecorderTest, QueryIncludesUnsavedUsageWithoutSaving) {
   book_->open({});
   begin("a");
   tick(10);
   bool answered = false;
-  book_->ask({}, [&](const Result<UsageReport>& got) { answered = got.ok(); });
+  book_->query({}, [&](const Result<UsageReport>& got) { answered = got.ok(); });
   EXPECT_FALSE(answered) << "never inside the call";
   tick(2);
   EXPECT_TRUE(answered);
   ASSERT_EQ(archive_.unkept.size(), 1U);
-  EXPECT_EQ(archive_.unkept[0].tally.energy_mj, 1'000'000);
+  EXPECT_EQ(archive_.unkept[0].counters.energy_mj, 1'000'000);
   EXPECT_EQ(archive_.saves, 0);
 }
 
-TEST_F(UseBookTest, AFullQueueIsSaid) {
+TEST_F(UsageRecorderTest, AFullQueueIsSaid) {
   book_->open({});
   tick();
   archive_.full = true;
   std::optional<Errc> code;
-  book_->ask({}, [&](const Result<UsageReport>& got) { code = got.error().code; });
+  book_->query({}, [&](const Result<UsageReport>& got) { code = got.error().code; });
   loop_.run_posted();
   EXPECT_EQ(code, Errc::unavailable);
 }
 
-TEST_F(UseBookTest, ReplyAfterDestructionIsIgnored) {
+TEST_F(UsageRecorderTest, ReplyAfterDestructionIsIgnored) {
   book_->open({});
   book_->begin({"a", 1000, {"GPU-0"}, loop_.now()});
   book_.reset();

@@ -18,7 +18,7 @@ namespace gpuyard::usage {
 using Day = std::chrono::sys_days;  // in UTC
 
 // The use of one GPU.
-struct Tally {
+struct UsageCounters {
   Duration held{};
   Duration counted{};  // the part of `held` whose energy is known
   std::int64_t energy_mj = 0;
@@ -27,26 +27,26 @@ struct Tally {
   std::int64_t busy_ns = 0;       // utilisation over that time: percent x nanoseconds
   std::optional<std::int64_t> peak_bytes = {};  // of memory
 
-  void add(const Tally&);
-  friend bool operator==(const Tally&, const Tally&) = default;
+  void add(const UsageCounters&);
+  friend bool operator==(const UsageCounters&, const UsageCounters&) = default;
 };
 
-struct UseRow {
+struct UsageRow {
   Day day;
   std::string lease;  // "": no lease
   DeviceId gpu;
   std::uint32_t uid = 0;
   bool simulated = false;
-  Tally tally = {};
+  UsageCounters counters = {};
   // A forgotten id may be given to another lease; a fence never is. 0: a row from before fences
   // were kept, or of no lease.
   std::uint64_t fence = 0;
   // Set for a lease that is over and used next to nothing: once kept, the row becomes part of one
   // row for all such leases of its user. It adds this many leases: 1 for a lease's first row, else
   // 0.
-  std::optional<std::int64_t> folds_as = {};
+  std::optional<std::int64_t> compacted_leases = {};
 
-  friend bool operator==(const UseRow&, const UseRow&) = default;
+  friend bool operator==(const UsageRow&, const UsageRow&) = default;
 };
 
 enum class UsageGrouping : std::uint8_t {
@@ -58,12 +58,12 @@ enum class UsageGrouping : std::uint8_t {
 };
 BOOST_DESCRIBE_ENUM(UsageGrouping, user, day, gpu, lease, slurm_job)
 
-struct UseQuestion {
-  UsageGrouping by = UsageGrouping::user;
+struct UsageQuery {
+  UsageGrouping grouping = UsageGrouping::user;
   Day since;
   bool simulated = false;
 
-  friend bool operator==(const UseQuestion&, const UseQuestion&) = default;
+  friend bool operator==(const UsageQuery&, const UsageQuery&) = default;
 };
 
 struct UsageTotal {
@@ -82,9 +82,9 @@ struct UsageTotal {
 
 struct UsageReport {
   // How many sums are told, of those with the most GPU time. `left_out` counts the rest.
-  static constexpr std::size_t kMost = 10'000;
+  static constexpr std::size_t kMaxTotals = 10'000;
 
-  std::vector<UsageTotal> sums;  // most GPU time first; days in order
+  std::vector<UsageTotal> totals;  // most GPU time first; days in order
   std::int64_t left_out = 0;
   UsageTotal unleased = {};
 
@@ -92,11 +92,12 @@ struct UsageReport {
 };
 
 struct UsageTransaction {
-  std::vector<UseRow> rows = {};  // each replaces the kept row of that day, lease and GPU
+  std::vector<UsageRow> rows = {};  // each replaces the kept row of that day, lease and GPU
   // Kept rows that become part of the row that all small leases of their user share. Folding a row
   // once more changes nothing.
-  std::vector<UseRow> folds = {};
-  std::set<std::string> growing = {};  // leases that may get more rows: none of theirs is folded
+  std::vector<UsageRow> rows_to_compact = {};
+  std::set<std::string> growing_leases =
+      {};  // leases that may get more rows: none of theirs is folded
 };
 
 // Keeps rows on the disk. Lives on the io thread, works on another, and serves calls in their
@@ -108,17 +109,17 @@ class UsageStorage {
 
   // How many days with rows are kept. They are counted, so that a clock that is wrong forgets no
   // more days than it makes.
-  static constexpr std::chrono::days kKeptFor{400};
+  static constexpr std::chrono::days kRowRetention{400};
 
   // Loads the rows of these leases, and of no lease, from a day on.
   virtual bool load(Day since, std::set<std::string> leases,
-                    std::function<void(Result<std::vector<UseRow>>)> loaded) = 0;
+                    std::function<void(Result<std::vector<UsageRow>>)> loaded) = 0;
   // Saves the entry. Also forgets rows that are too old, and, if there are too many, merges old
   // rows of ended leases into one.
   virtual bool save(UsageTransaction, std::function<void(const Result<void>&)> saved) = 0;
   // Answers as if `unkept` were saved, but does not save it.
-  virtual bool ask(UseQuestion, std::vector<UseRow> unkept,
-                   std::function<void(Result<UsageReport>)> answered) = 0;
+  virtual bool query(UsageQuery, std::vector<UsageRow> unkept,
+                     std::function<void(Result<UsageReport>)> answered) = 0;
   // Describes the state of the kept rows, for people, in sentences.
   virtual std::vector<std::string> notes() const = 0;
 };

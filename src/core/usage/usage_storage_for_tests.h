@@ -20,11 +20,11 @@ class FakeUseArchive final : public UsageStorage {
  public:
   explicit FakeUseArchive(ManualLoop& loop) : loop_(loop) {}
   bool load(Day, std::set<std::string> leases,
-            std::function<void(Result<std::vector<UseRow>>)> loaded) override {
+            std::function<void(Result<std::vector<UsageRow>>)> loaded) override {
     ++loads;
     loop_.post([this, leases = std::move(leases), loaded = std::move(loaded)] {
       if (trouble) return loaded(*trouble);
-      std::vector<UseRow> found;
+      std::vector<UsageRow> found;
       for (const auto& [key, row] : rows) {
         if (row.lease.empty() || leases.contains(row.lease)) found.push_back(row);
       }
@@ -37,20 +37,20 @@ class FakeUseArchive final : public UsageStorage {
     ++saves;
     loop_.post([this, entry = std::move(entry), saved = std::move(saved)] {
       if (trouble) return saved(*trouble);
-      growing = entry.growing;
-      for (const UseRow& row : entry.folds) {
+      growing = entry.growing_leases;
+      for (const UsageRow& row : entry.rows_to_compact) {
         if (rows.erase({row.day, row.lease, row.gpu}) == 0) continue;
-        UseRow& shared = rows[{row.day, "folded:" + std::to_string(row.uid), row.gpu}];
-        shared.tally.add(row.tally);
+        UsageRow& shared = rows[{row.day, "folded:" + std::to_string(row.uid), row.gpu}];
+        shared.counters.add(row.counters);
       }
-      for (const UseRow& row : entry.rows)
+      for (const UsageRow& row : entry.rows)
         rows.insert_or_assign({row.day, row.lease, row.gpu}, row);
       saved({});
     });
     return true;
   }
-  bool ask(UseQuestion question, std::vector<UseRow> more,
-           std::function<void(Result<UsageReport>)> answered) override {
+  bool query(UsageQuery question, std::vector<UsageRow> more,
+             std::function<void(Result<UsageReport>)> answered) override {
     if (full) return false;
     asked = question;
     unkept = std::move(more);
@@ -61,7 +61,7 @@ class FakeUseArchive final : public UsageStorage {
   std::int64_t energy_of(const std::string& lease) const {
     std::int64_t energy = 0;
     for (const auto& [key, row] : rows) {
-      if (row.lease == lease) energy += row.tally.energy_mj;
+      if (row.lease == lease) energy += row.counters.energy_mj;
     }
     return energy;
   }
@@ -71,10 +71,10 @@ class FakeUseArchive final : public UsageStorage {
     return all;
   }
 
-  std::map<std::tuple<Day, std::string, DeviceId>, UseRow> rows;
-  std::vector<UseRow> unkept;
+  std::map<std::tuple<Day, std::string, DeviceId>, UsageRow> rows;
+  std::vector<UsageRow> unkept;
   std::set<std::string> growing;  // at the last save
-  std::optional<UseQuestion> asked;
+  std::optional<UsageQuery> asked;
   Result<UsageReport> answer = UsageReport{};
   std::vector<std::string> said{"it began anew"};
   std::optional<Error> trouble;

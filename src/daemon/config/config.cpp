@@ -15,9 +15,9 @@
 
 namespace gpuyard::config {
 
-std::string Config::place_of(const std::string& key) const {
-  const auto said = said_at.find(key);
-  return said == said_at.end() ? key : fmt::format("{}: {}", said->second, key);
+std::string Config::location_of(const std::string& key) const {
+  const auto said = set_at.find(key);
+  return said == set_at.end() ? key : fmt::format("{}: {}", said->second, key);
 }
 
 std::string lease_socket_of(const Config::Server& server) {
@@ -40,11 +40,11 @@ std::string Config::key_file() const {
   return tls.key.empty() ? state.directory + "/tls/key.pem" : tls.key;
 }
 
-Result<TlsClient> tls_client_of(std::string_view text) {
+Result<CertificateRole> certificate_role_of(std::string_view text) {
   const std::size_t equals = text.rfind(" = ");
-  TlsClient client;
-  std::string_view rest = equals == text.npos ? "" : trimmed(text.substr(equals + 3));
-  client.name = trimmed(text.substr(0, equals));
+  CertificateRole client;
+  std::string_view rest = equals == text.npos ? "" : trim(text.substr(equals + 3));
+  client.name = trim(text.substr(0, equals));
   client.scope = take_until(' ', rest);
   const bool named = client.name.starts_with("DNS:") || client.name.starts_with("URI:");
   constexpr std::array<std::string_view, 5> kScopes = {"metrics", "read", "lease", "control",
@@ -52,7 +52,7 @@ Result<TlsClient> tls_client_of(std::string_view text) {
   bool good = named && std::ranges::count(kScopes, client.scope) > 0;
   if (good && !rest.empty()) {
     const bool of_user = take_until(' ', rest) == "uid";
-    client.uid = number_in<std::uint32_t>(rest);
+    client.uid = parse_number<std::uint32_t>(rest);
     good = of_user && client.uid;
   }
   // What is leased or set is a user's.
@@ -70,7 +70,7 @@ namespace {
 constexpr std::size_t kMaxFile = std::size_t{256} * 1024;
 
 // The last of the configuration files wins, and so does the last alerts.toml beside one.
-std::string alerts_beside(const std::vector<std::string>& files) {
+std::string default_alerts_file(const std::vector<std::string>& files) {
   std::string found;
   for (const std::string& file : files) {
     const std::string beside = parent_directory(file) + "/alerts.toml";
@@ -87,9 +87,10 @@ class FileReader {
   Result<void> read(const toml::table& document) {
     for (const auto& [name, node] : document) {
       const auto* section = node.as_table();
-      if (!is_section(name.str())) return unknown("", name, section == nullptr ? "key" : "section");
+      if (!is_section(name.str()))
+        return unknown_key_error("", name, section == nullptr ? "key" : "section");
       if (section == nullptr) {
-        return error_at(
+        return toml_error(
             file_, node.source(),
             fmt::format("{0}: expected a section [{0}]; got {1}", name.str(), toml_text(node)));
       }
@@ -107,15 +108,16 @@ class FileReader {
   }
 
   // `section` is empty if the section itself is unknown.
-  Error unknown(std::string_view section, const toml::key& where, std::string_view what) const {
+  Error unknown_key_error(std::string_view section, const toml::key& where,
+                          std::string_view what) const {
     std::vector<std::string_view> near;
     for (const Key& key : keys()) {
       if (section.empty()) near.push_back(key.section);
       if (key.section == section) near.push_back(key.name);
     }
-    Error error = error_at(file_, where.source(),
-                           unknown_word(what, where.str(), near, "",
-                                        section.empty() ? "" : fmt::format("{}.", section)));
+    Error error = toml_error(file_, where.source(),
+                             unknown_word(what, where.str(), near, "",
+                                          section.empty() ? "" : fmt::format("{}.", section)));
     error.hint = "gpuyard config init  # prints all keys";
     return error;
   }
@@ -124,21 +126,21 @@ class FileReader {
     const auto key = std::find_if(keys().begin(), keys().end(), [&](const Key& candidate) {
       return candidate.section == section && candidate.name == name.str();
     });
-    if (key == keys().end()) return unknown(section, name, "key");
+    if (key == keys().end()) return unknown_key_error(section, name, "key");
     const auto type = static_cast<std::size_t>(key->type);
     auto value = toml_value<Value>(node, type);
     if (!value) {
-      return error_at(file_, node.source(),
-                      fmt::format("{}.{}: expected {}; got {}", section, name.str(),
-                                  kTomlTypes.at(type), toml_text(node)));
+      return toml_error(file_, node.source(),
+                        fmt::format("{}.{}: expected {}; got {}", section, name.str(),
+                                    kTomlTypes.at(type), toml_text(node)));
     }
-    config_.said_at[fmt::format("{}.{}", section, name.str())] =
+    config_.set_at[fmt::format("{}.{}", section, name.str())] =
         fmt::format("{}:{}", file_, node.source().begin.line);
     auto done = make_absolute(*key, *value);
     if (done) done = key->set(config_, *value);
     if (!done) {
-      return error_at(file_, node.source(),
-                      fmt::format("{}.{}: {}", section, name.str(), done.error().text()));
+      return toml_error(file_, node.source(),
+                        fmt::format("{}.{}: {}", section, name.str(), done.error().text()));
     }
     return {};
   }
@@ -171,13 +173,13 @@ Result<void> apply_toml(Config& config, std::string_view text, const std::string
   return {};
 }
 
-std::vector<std::string> files_read(const Environment& environment, const std::string& file) {
-  return file.empty() ? default_files(environment) : std::vector{file};
+std::vector<std::string> config_files(const Environment& environment, const std::string& file) {
+  return file.empty() ? default_config_files(environment) : std::vector{file};
 }
 
 Result<Config> load(const Environment& environment, const std::string& file) {
   Config config;
-  for (const std::string& path : files_read(environment, file)) {
+  for (const std::string& path : config_files(environment, file)) {
     if (struct stat info{}; file.empty() && ::stat(path.c_str(), &info) != 0 && errno == ENOENT) {
       continue;
     }
@@ -189,11 +191,12 @@ Result<Config> load(const Environment& environment, const std::string& file) {
     if (!text) return Error{Errc::invalid, text.error().text()};
     if (auto done = apply_toml(config, *text, path, environment.home); !done) return done.error();
   }
-  if (config.alerts.file.empty()) config.alerts.file = alerts_beside(files_read(environment, file));
-  return with_places(std::move(config), environment);
+  if (config.alerts.file.empty())
+    config.alerts.file = default_alerts_file(config_files(environment, file));
+  return with_default_paths(std::move(config), environment);
 }
 
-Config with_places(Config config, const Environment& environment) {
+Config with_default_paths(Config config, const Environment& environment) {
   // The environment names the socket for daemon and clients alike, so it wins over the files.
   if (config.server.socket.empty() || !environment.gpuyard_socket.empty()) {
     config.server.socket = default_socket(environment);

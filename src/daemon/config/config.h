@@ -68,7 +68,7 @@ struct Config {
     std::int64_t waiting_power_percent = 35;
     std::int64_t idle_after_s = 60;
     std::int64_t memory_full_percent = 98;
-    static constexpr std::int64_t kLongestIdle = 86'400;  // seconds
+    static constexpr std::int64_t kMaxIdle = 86'400;  // seconds
   } bottleneck;
   struct Events {
     std::string kernel_log = "/dev/kmsg";  // empty: the kernel log is not read
@@ -96,11 +96,11 @@ struct Config {
     // Argument vector; {index}, {uuid} and {pci} are replaced by the GPU's. Empty: no resets.
     std::vector<std::string> reset_command = {"nvidia-smi", "--gpu-reset", "-i", "{uuid}"};
     std::int64_t reset_timeout_s = 60;
-    static constexpr std::int64_t kLongestReset = 3600;  // seconds
+    static constexpr std::int64_t kMaxReset = 3600;  // seconds
     // Bounds of the power limit of every GPU, in watts, within the range of the driver; 0: none.
     std::int64_t lowest_w = 0;
     std::int64_t highest_w = 0;
-    static constexpr std::int64_t kMostWatts = 100'000;
+    static constexpr std::int64_t kMaxWatts = 100'000;
     std::int64_t gpu_changes_a_minute = 240;  // of each GPU, by all users
   } control;
   // How GPUs are leased.
@@ -112,9 +112,9 @@ struct Config {
     std::int64_t most_gpus_per_user = 0;  // at a time; 0: no limit
     bool end_overdue = false;             // ends a lease that is held longer than was said
     bool may_control = true;              // holders may set power and clocks of their GPUs
-    static constexpr std::int64_t kMostGpus = 256;
+    static constexpr std::int64_t kMaxGpus = 256;
   } lease;
-  Shares shares = {};
+  UserQuotas shares = {};
   // The file of alert rules and sinks.
   struct Alerts {
     std::string file;  // load() fills an empty one with alerts.toml beside the configuration
@@ -123,10 +123,10 @@ struct Config {
     log::Level level = log::Level::info;
   } log;
   // Where each key was said last, for errors: "server.listen" at "gpuyard.toml:3".
-  std::map<std::string, std::string> said_at = {};
+  std::map<std::string, std::string> set_at = {};
 
   // "gpuyard.toml:3: server.listen", or the key alone where nobody said it.
-  std::string place_of(const std::string& key) const;
+  std::string location_of(const std::string& key) const;
   // The files of the certificate and the key: by default those that `gpuyard tls init` makes.
   std::string certificate_file() const;
   std::string key_file() const;
@@ -147,10 +147,10 @@ Result<void> apply_toml(Config& config, std::string_view text, const std::string
 Result<Config> load(const Environment&, const std::string& file);
 
 // Returns `config` with the places filled in that depend on the user.
-Config with_places(Config config, const Environment&);
+Config with_default_paths(Config config, const Environment&);
 
 // Returns the files that load() would read now, whether they exist or not.
-std::vector<std::string> files_read(const Environment&, const std::string& file);
+std::vector<std::string> config_files(const Environment&, const std::string& file);
 
 // Renders TOML with every key, its meaning and its value; commented out for `config init`.
 enum class Style { values, commented_template };

@@ -341,14 +341,15 @@ TEST(Config, TheEnvironmentNamesOneSocketForDaemonAndClients) {
   Environment environment = user();
   environment.gpuyard_socket = "/tmp/mine.sock";
   EXPECT_EQ(default_socket(environment), "/tmp/mine.sock");
-  EXPECT_EQ(sockets_to_try(environment), Strings{"/tmp/mine.sock"});
-  EXPECT_EQ(with_places(applied("server.socket = \"/file.sock\""), environment).server.socket,
-            "/tmp/mine.sock");
+  EXPECT_EQ(candidate_sockets(environment), Strings{"/tmp/mine.sock"});
+  EXPECT_EQ(
+      with_default_paths(applied("server.socket = \"/file.sock\""), environment).server.socket,
+      "/tmp/mine.sock");
 }
 
 TEST(Config, PlacesThatTheFileNamesAreKept) {
   const Config config =
-      with_places(applied("server.socket = \"/a\"\nstate.directory = \"/b\""), user());
+      with_default_paths(applied("server.socket = \"/a\"\nstate.directory = \"/b\""), user());
   EXPECT_EQ(config.server.socket, "/a");
   EXPECT_EQ(config.state.directory, "/b");
 }
@@ -360,7 +361,7 @@ class ConfigFiles : public testing::Test {
 
 TEST_F(ConfigFiles, AFileThatIsNamedIsTheOnlyOneRead) {
   const std::string file = directory_.write("a.toml", "metrics.prefix = \"mine\"");
-  EXPECT_EQ(files_read(user(), file), Strings{file});
+  EXPECT_EQ(config_files(user(), file), Strings{file});
   const auto config = load(user(), file);
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->metrics.prefix, "mine");

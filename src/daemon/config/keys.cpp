@@ -47,8 +47,8 @@ constexpr Key path(std::string_view section, std::string_view name, std::string_
 
 // The words of each enumeration, in its order.
 constexpr std::array<std::string_view, 2> kOnStop = {"keep", "restore"};
-constexpr std::array<std::string_view, 3> kMode = {"auto", "grant", "observe"};
-constexpr std::array<std::string_view, 2> kFair = {"backfill", "strict"};
+constexpr std::array<std::string_view, 3> kModes = {"auto", "grant", "observe"};
+constexpr std::array<std::string_view, 2> kFairnessModes = {"backfill", "strict"};
 constexpr std::array<std::string_view, 3> kDialects = {"gpuyard", "dcgm-4.8", "both"};
 constexpr std::array<std::string_view, 3> kAnonymous = {"none", "metrics", "read"};
 constexpr std::array<std::string_view, 4> kLevels = {"debug", "info", "warning", "error"};
@@ -64,7 +64,7 @@ Result<void> set_word(Config& config, const Value& value) {
   const auto* const found = std::ranges::find(Words, name);
   if (found == Words.end()) {
     return Error{Errc::invalid,
-                 fmt::format("expected {}; got \"{}\"", any_of_words(Words), printable(name))};
+                 fmt::format("expected {}; got \"{}\"", join_with_or(Words), printable(name))};
   }
   auto& word = config.*Section.*Member;
   word = static_cast<std::remove_reference_t<decltype(word)>>(found - Words.begin());
@@ -101,11 +101,11 @@ Result<void> set_bounded(Config& config, const Value& value) {
   return {};
 }
 
-constexpr std::int64_t kMostShare = 1'000'000;
+constexpr std::int64_t kMaxShare = 1'000'000;
 template <auto Member>
 constexpr Key share(std::string_view name, std::string_view help) {
   return member<&Config::shares, Member>("shares", name, help,
-                                         &set_bounded<&Config::shares, Member, 1, kMostShare>);
+                                         &set_bounded<&Config::shares, Member, 1, kMaxShare>);
 }
 
 // Reads "3 = 80/90".
@@ -113,10 +113,10 @@ std::optional<std::pair<std::string, Temperatures>> temperatures_of(std::string_
   const std::size_t equals = text.find('=');
   const std::size_t slash = text.find('/');
   if (equals == text.npos || slash == text.npos || slash < equals) return std::nullopt;
-  const std::string_view gpu = trimmed(text.substr(0, equals));
+  const std::string_view gpu = trim(text.substr(0, equals));
   const auto degraded =
-      number_in<std::int64_t>(trimmed(text.substr(equals + 1, slash - equals - 1)));
-  const auto unhealthy = number_in<std::int64_t>(trimmed(text.substr(slash + 1)));
+      parse_number<std::int64_t>(trim(text.substr(equals + 1, slash - equals - 1)));
+  const auto unhealthy = parse_number<std::int64_t>(trim(text.substr(slash + 1)));
   if (gpu.empty() || !degraded || !unhealthy) return std::nullopt;
   return std::pair(std::string(gpu), Temperatures{*degraded, *unhealthy});
 }
@@ -207,7 +207,7 @@ constexpr Key bottleneck(std::string_view name, std::string_view help) {
 
 Result<void> set_tls_clients(Config& config, const Value& value) {
   for (const std::string& text : std::get<Strings>(value)) {
-    if (auto client = tls_client_of(text); !client) return std::move(client).error();
+    if (auto client = certificate_role_of(text); !client) return std::move(client).error();
   }
   config.tls.clients = std::get<Strings>(value);
   return {};
@@ -305,7 +305,7 @@ constexpr std::array kKeys = {
         "waiting_power_percent",
         "Share of the power limit, in percent, up to which a constantly busy GPU counts as "
         "waiting."),
-    bottleneck<&Config::Bottleneck::idle_after_s, Config::Bottleneck::kLongestIdle>(
+    bottleneck<&Config::Bottleneck::idle_after_s, Config::Bottleneck::kMaxIdle>(
         "idle_after_s", "Seconds without use after which a leased GPU counts as idle."),
     bottleneck<&Config::Bottleneck::memory_full_percent>(
         "memory_full_percent", "Memory use, in percent, from which the memory counts as full."),
@@ -328,17 +328,19 @@ constexpr std::array kKeys = {
         "zeus", "cpu_over_tcp",
         "Whether TCP clients can read CPU energy, in whole joules and once per second. Finer "
         "values reveal what the CPUs compute and are available only over Unix sockets."),
-    share<&Shares::connections>(
+    share<&UserQuotas::connections>(
         "connections", "Maximum number of open connections per user, or per address on TCP."),
-    share<&Shares::streams>("streams",
-                            "Maximum number of open streams per user, or per address on TCP; they "
-                            "count as connections, too."),
-    share<&Shares::waiting_claims>("waiting_claims", "Maximum number of waiting claims per user."),
-    share<&Shares::claims_a_minute>(
+    share<&UserQuotas::streams>(
+        "streams",
+        "Maximum number of open streams per user, or per address on TCP; they "
+        "count as connections, too."),
+    share<&UserQuotas::waiting_claims>("waiting_claims",
+                                       "Maximum number of waiting claims per user."),
+    share<&UserQuotas::claims_a_minute>(
         "claims_a_minute",
         "Maximum number of claims per user per minute; also applies to renewals."),
-    share<&Shares::changes_a_minute>("changes_a_minute",
-                                     "Maximum number of setting changes per user per minute."),
+    share<&UserQuotas::changes_a_minute>("changes_a_minute",
+                                         "Maximum number of setting changes per user per minute."),
     member<&Config::metrics, &Config::Metrics::prefix>("metrics", "prefix",
                                                        "Prefix of all metric names."),
     word<&Config::metrics, &Config::Metrics::dialect, kDialects>(
@@ -365,27 +367,26 @@ constexpr std::array kKeys = {
     member<&Config::control, &Config::Control::reset_timeout_s>(
         "control", "reset_timeout_s", "Seconds after which reset_command is killed, 1 to 3600.",
         &set_bounded<&Config::control, &Config::Control::reset_timeout_s, 1,
-                     Config::Control::kLongestReset>),
+                     Config::Control::kMaxReset>),
     member<&Config::control, &Config::Control::lowest_w>(
         "control", "lowest_w",
         "Lowest power limit that may be set, in watts, if the driver allows it. 0: the driver's "
         "own.",
-        &set_bounded<&Config::control, &Config::Control::lowest_w, 0, Config::Control::kMostWatts>),
+        &set_bounded<&Config::control, &Config::Control::lowest_w, 0, Config::Control::kMaxWatts>),
     member<&Config::control, &Config::Control::highest_w>(
         "control", "highest_w",
         "Highest power limit that may be set, in watts, if the driver allows it. 0: the driver's "
         "own.",
-        &set_bounded<&Config::control, &Config::Control::highest_w, 0,
-                     Config::Control::kMostWatts>),
+        &set_bounded<&Config::control, &Config::Control::highest_w, 0, Config::Control::kMaxWatts>),
     member<&Config::control, &Config::Control::gpu_changes_a_minute>(
         "control", "gpu_changes_a_minute",
         "Maximum number of changes per GPU and minute. Restored settings wait instead.",
-        &set_bounded<&Config::control, &Config::Control::gpu_changes_a_minute, 1, kMostShare>),
-    word<&Config::lease, &Config::Lease::mode, kMode>(
+        &set_bounded<&Config::control, &Config::Control::gpu_changes_a_minute, 1, kMaxShare>),
+    word<&Config::lease, &Config::Lease::mode, kModes>(
         "lease", "mode",
         "Who allocates the GPUs: \"grant\": gpuyard; \"observe\": Slurm; \"auto\": Slurm once one "
         "of its hooks has run."),
-    word<&Config::lease, &Config::Lease::fair, kFair>(
+    word<&Config::lease, &Config::Lease::fair, kFairnessModes>(
         "lease", "fair",
         "Queue policy: \"backfill\" starts short claims early if that delays no other claim; "
         "\"strict\" "
@@ -393,7 +394,7 @@ constexpr std::array kKeys = {
     member<&Config::lease, &Config::Lease::most_gpus_per_user>(
         "lease", "most_gpus_per_user", "Maximum number of GPUs per user. 0: no limit.",
         &set_bounded<&Config::lease, &Config::Lease::most_gpus_per_user, 0,
-                     Config::Lease::kMostGpus>),
+                     Config::Lease::kMaxGpus>),
     member<&Config::lease, &Config::Lease::end_overdue>(
         "lease", "end_overdue",
         "Whether to end leases that exceed the maximum time their holder announced."),
@@ -424,7 +425,7 @@ std::span<const Key> keys() {
   return kKeys;
 }
 
-std::vector<std::string> restart_keys_that_differ(const Config& one, const Config& other) {
+std::vector<std::string> changed_restart_keys(const Config& one, const Config& other) {
   std::vector<std::string> names;
   for (const Key& key : kKeys) {
     if (key.live || key.get(one) == key.get(other)) continue;

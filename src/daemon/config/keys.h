@@ -48,12 +48,12 @@ struct Key {
 std::span<const Key> keys();
 
 // Who a client certificate is.
-struct TlsClient {
+struct CertificateRole {
   std::string name;   // "DNS:prometheus.lab"
   std::string scope;  // "metrics", "read", "lease", "control", "admin"
   std::optional<std::uint32_t> uid;
 };
-Result<TlsClient> tls_client_of(std::string_view text);
+Result<CertificateRole> certificate_role_of(std::string_view text);
 
 // Sets the level by its name: debug, info, warning, error.
 Result<void> set_level(Config&, const std::string& name);
@@ -62,6 +62,6 @@ Result<void> set_level(Config&, const std::string& name);
 Result<void> set_dialect(Config&, const std::string& name);
 
 // Returns the keys that differ and take effect only at the next start, as "server.listen".
-std::vector<std::string> restart_keys_that_differ(const Config&, const Config&);
+std::vector<std::string> changed_restart_keys(const Config&, const Config&);
 
 }  // namespace gpuyard::config

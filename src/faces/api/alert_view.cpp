@@ -13,8 +13,8 @@ std::optional<std::string> unless_empty(const std::string& text) {
 
 }  // namespace
 
-protocol::Alert alert_view(const andon::Board& board, const andon::Alert& alert) {
-  const bool firing = alert.state == andon::State::firing;
+protocol::Alert alert_view(const andon::AlertService& board, const andon::Alert& alert) {
+  const bool firing = alert.state == andon::AlertState::firing;
   const andon::Rule* const rule = find_rule(board.engine().rules(), alert.rule);
   protocol::Alert view;
   view.number = alert.number;
@@ -23,7 +23,7 @@ protocol::Alert alert_view(const andon::Board& board, const andon::Alert& alert)
   view.severity = alert.severity;
   view.level = andon::level_of(alert.severity);
   if (!alert.gpu.empty()) {
-    const bool displaced = board.engine().index_is_anothers(alert);
+    const bool displaced = board.engine().is_index_reused(alert);
     view.gpu = {displaced ? std::nullopt : alert.index, alert.gpu, alert.pci_address,
                 alert.gpu_name};
   }
@@ -33,14 +33,14 @@ protocol::Alert alert_view(const andon::Board& board, const andon::Alert& alert)
   view.advice = alert.advice;
   view.fired = to_rfc3339(alert.fired);
   if (alert.resolved) view.resolved = to_rfc3339(*alert.resolved);
-  view.ending = alert.ending;
+  view.ending = alert.end_reason;
   if (const auto& by = alert.acknowledged) {
     view.acknowledged = {by->by, by->note, to_rfc3339(by->at)};
   }
-  view.silenced = firing && board.silences().covers(alert);
+  view.silenced = firing && board.silences().is_silenced(alert);
   view.quarantines = firing && rule != nullptr && rule->quarantine && !alert.acknowledged;
   if (firing) view.inhibited_by = unless_empty(board.engine().inhibitor(alert.rule, alert.gpu));
-  view.told = alert.told.has_value();
+  view.told = alert.notified_severity.has_value();
   view.simulated = alert.simulated;
   return view;
 }
@@ -52,7 +52,7 @@ protocol::Silence silence_view(const andon::Silence& silence) {
 
 protocol::Silences silences_of(const Context& context) {
   protocol::Silences all;
-  all.simulated = simulated(context);
+  all.simulated = is_simulated(context);
   for (const andon::Silence& one : context.alerts.silences().all()) {
     all.silences.push_back(silence_view(one));
   }
@@ -72,7 +72,8 @@ protocol::Rule rule_view(const andon::Rule& rule) {
   if (rule.over) view.over_s = to_seconds(*rule.over);
   if (rule.curve == andon::Curve::none) view.severity = rule.severity;
   view.curve = rule.curve;
-  if (const auto* events = std::get_if<andon::EventSource>(&rule.source)) view.xids = events->xids;
+  if (const auto* events = std::get_if<andon::EventCondition>(&rule.source))
+    view.xids = events->xids;
   view.gpus = rule.gpus;
   view.inhibits = rule.inhibits;
   view.notify = rule.notify;
@@ -86,16 +87,16 @@ protocol::Rule rule_view(const andon::Rule& rule) {
 }
 
 void AlertPublisher::on_change(const andon::Alert& alert) {
-  const protocol::Alert view = alert_view(board_, alert);
+  const protocol::Alert view = alert_view(alerts_, alert);
   events_.publish(protocol::kAlertEvent, json::to_json(view), alert.gpu);
-  const auto followers = followers_;  // a callback may unsubscribe
+  const auto followers = subscribers_;  // a callback may unsubscribe
   for (const auto& [number, told] : followers) told(view);
 }
 
-Subscription AlertPublisher::follow(Told told) {
-  const std::uint64_t number = next_++;
-  followers_.emplace(number, std::move(told));
-  return Subscription(here_.guard([this, number] { followers_.erase(number); }));
+Subscription AlertPublisher::subscribe(OnAlert told) {
+  const std::uint64_t number = next_subscriber_++;
+  subscribers_.emplace(number, std::move(told));
+  return Subscription(lifetime_.guard([this, number] { subscribers_.erase(number); }));
 }
 
 }  // namespace gpuyard::api

@@ -17,7 +17,7 @@ namespace gpuyard::api {
 struct Context;
 class EventHub;
 
-protocol::Alert alert_view(const andon::Board&, const andon::Alert&);
+protocol::Alert alert_view(const andon::AlertService&, const andon::Alert&);
 protocol::Silence silence_view(const andon::Silence&);
 protocol::Rule rule_view(const andon::Rule&);
 protocol::Silences silences_of(const Context&);
@@ -27,40 +27,41 @@ protocol::Silences silences_of(const Context&);
 
 class AlertPublisher {
  public:
-  using Told = std::function<void(const protocol::Alert&)>;
+  using OnAlert = std::function<void(const protocol::Alert&)>;
 
   // Both outlive this.
-  AlertPublisher(EventHub& events, const andon::Board& board) : events_(events), board_(board) {}
+  AlertPublisher(EventHub& events, const andon::AlertService& board)
+      : events_(events), alerts_(board) {}
   AlertPublisher(const AlertPublisher&) = delete;
   AlertPublisher& operator=(const AlertPublisher&) = delete;
 
   // For andon::Board::on_change().
   void on_change(const andon::Alert&);
   // Calls `told` at each change of any alert.
-  Subscription follow(Told);
+  Subscription subscribe(OnAlert);
 
  private:
   EventHub& events_;
-  const andon::Board& board_;
-  std::map<std::uint64_t, Told> followers_;
-  std::uint64_t next_ = 0;
+  const andon::AlertService& alerts_;
+  std::map<std::uint64_t, OnAlert> subscribers_;
+  std::uint64_t next_subscriber_ = 0;
   // A stream may outlive this.
-  Lifetime here_;
+  Lifetime lifetime_;
 };
 
 // The API's interface to the component that delivers alerts.
 
 class AlertSinks {
  public:
-  using Tested = std::function<void(Result<std::vector<protocol::SinkTest>>)>;
+  using OnTested = std::function<void(Result<std::vector<protocol::SinkTest>>)>;
 
   virtual ~AlertSinks() = default;
   virtual std::vector<protocol::Sink> sinks() const = 0;
   // Returns the file that rules and sinks were read from; "": there is none.
   virtual std::string file() const = 0;
   // Sends a message that says it is a test to one sink, or to all (""), and answers within
-  // protocol::kSinkTestPatience, never inside the call. Errors: not_found, busy.
-  virtual void test(const std::string& sink, const std::string& by, Tested) = 0;
+  // protocol::kSinkTestTimeout, never inside the call. Errors: not_found, busy.
+  virtual void test(const std::string& sink, const std::string& by, OnTested) = 0;
 };
 
 }  // namespace gpuyard::api

@@ -8,7 +8,7 @@
 #include "faces/api/alert_view.h"
 #include "faces/api/context.h"
 #include "faces/api/devices.h"
-#include "faces/api/disk_question.h"
+#include "faces/api/query_queue.h"
 #include "faces/api/router.h"
 #include "gpu/device/fitness.h"
 
@@ -25,27 +25,27 @@ std::optional<protocol::AlertGpu> gpu_view(const Context& context, const DeviceI
   return protocol::AlertGpu{std::nullopt, id, "", ""};
 }
 
-Result<void> check_sees(const Principal& principal, const DeviceId& gpu) {
-  if (principal.sees(gpu)) return {};
+Result<void> check_visible(const Principal& principal, const DeviceId& gpu) {
+  if (principal.can_see(gpu)) return {};
   return Error{Errc::denied, gpu.empty()
                                  ? "this concerns all GPUs, but the token is limited to some"
                                  : "the token does not include that GPU"};
 }
 
-bool any_uuid(const Context&, const std::string& name) {
+bool is_gpu_uuid(const Context&, const std::string& name) {
   return name.starts_with("GPU-");
 }
 
 bool has_alert(const Context& context, const std::string& name) {
-  return std::ranges::count(context.alerts.engine().firing(), name, &andon::Alert::gpu) > 0;
+  return std::ranges::count(context.alerts.engine().firing_alerts(), name, &andon::Alert::gpu) > 0;
 }
 
 // Returns the GPU of this name; "" names none. A GPU that is gone is found by its UUID, if `known`
 // says that it exists.
-Result<DeviceId> gpu_named(const Context& context, const std::string& name,
-                           bool (*known)(const Context&, const std::string&)) {
+Result<DeviceId> resolve_alert_gpu(const Context& context, const std::string& name,
+                                   bool (*known)(const Context&, const std::string&)) {
   if (name.empty()) return DeviceId{};
-  const auto found = gpus_named(*context.telemetry.latest(), name);
+  const auto found = resolve_gpus(*context.telemetry.latest(), name);
   if (!found) {
     if (known(context, name)) return DeviceId(name);
     return found.error();
@@ -55,12 +55,12 @@ Result<DeviceId> gpu_named(const Context& context, const std::string& name,
 }
 
 // Returns the GPUs' ids with commas, including those of GPUs that are gone.
-Result<std::string> gpus_asked_for(const Context& context, std::string_view names) {
+Result<std::string> resolve_alert_gpus(const Context& context, std::string_view names) {
   std::string ids;
   while (!names.empty()) {
     const std::string_view name = take_until(',', names);
     if (name.empty()) return Error{Errc::invalid, "the list of GPUs contains an empty name"};
-    const auto gpu = gpu_named(context, std::string(name), any_uuid);
+    const auto gpu = resolve_alert_gpu(context, std::string(name), is_gpu_uuid);
     if (!gpu) return gpu.error();
     ids.append(ids.empty() ? "" : ",").append(*gpu);
   }
@@ -68,11 +68,11 @@ Result<std::string> gpus_asked_for(const Context& context, std::string_view name
 }
 
 // To the GPUs that the caller's token is for.
-Result<void> narrow(const Principal& principal, std::string& gpus) {
+Result<void> restrict_to_visible(const Principal& principal, std::string& gpus) {
   if (principal.gpus.empty()) return {};
   if (gpus.empty()) gpus = fmt::format("{}", fmt::join(principal.gpus, ","));
   for (std::string_view rest = gpus; !rest.empty();) {
-    if (auto may = check_sees(principal, DeviceId(take_until(',', rest))); !may) return may;
+    if (auto may = check_visible(principal, DeviceId(take_until(',', rest))); !may) return may;
   }
   return {};
 }
@@ -85,30 +85,31 @@ Result<void> check_rule(const Context& context, const std::string& name) {
   return Error{Errc::not_found, unknown_word("rule", name, known), "", "gpuyard alerts rules"};
 }
 
-Result<andon::Silence> silence_of(const Context& context, const Asked& asked,
-                                  const protocol::SilenceWish& wish) {
+Result<andon::Silence> make_silence(const Context& context, const RouteCall& asked,
+                                    const protocol::SilenceRequest& wish) {
   const std::string comment = wish.comment.value_or("");
   const std::string rule = wish.rule.value_or("");
   if (auto known = check_rule(context, rule); !known) return std::move(known).error();
-  auto gpu = gpu_named(context, wish.gpu.value_or(""), has_alert);
+  auto gpu = resolve_alert_gpu(context, wish.gpu.value_or(""), has_alert);
   if (!gpu) return std::move(gpu).error();
-  if (auto may = check_sees(asked.principal, *gpu); !may) return std::move(may).error();
+  if (auto may = check_visible(asked.principal, *gpu); !may) return std::move(may).error();
   const WallTime now = context.loop.wall();
   const auto length =
-      std::chrono::duration_cast<std::chrono::milliseconds>(length_of_seconds(wish.for_s));
+      std::chrono::duration_cast<std::chrono::milliseconds>(duration_from_seconds(wish.for_s));
   return andon::Silence{new_id(), rule, *gpu, asked.principal.name(), comment, now, now + length};
 }
 
 // Names what no rule can judge now: without it an empty list of alerts would mean more than it
 // says.
-void note_unknown(Context& context, const Principal& principal, std::vector<std::string>& notes) {
+void add_unknown_notes(Context& context, const Principal& principal,
+                       std::vector<std::string>& notes) {
   const telemetry::SnapshotPtr snapshot = context.telemetry.latest();
   if (!snapshot->driver.initialised) {
     notes.push_back("no GPU can be assessed: " + snapshot->driver.why);
     return;
   }
   for (const DeviceState& device : snapshot->devices) {
-    if (!principal.sees(device.info.id)) continue;
+    if (!principal.can_see(device.info.id)) continue;
     const Fitness fitness = fitness_of(device);
     switch (fitness.verdict) {
       case Verdict::good:
@@ -124,110 +125,111 @@ void note_unknown(Context& context, const Principal& principal, std::vector<std:
   }
 }
 
-void get_alerts(Context& context, const Asked& asked, const NoParams&,
+void get_alerts(Context& context, const RouteCall& asked, const NoParams&,
                 const Responder<protocol::Alerts>& respond) {
-  const andon::Board& board = context.alerts;
+  const andon::AlertService& board = context.alerts;
   protocol::Alerts all;
-  all.simulated = simulated(context);
-  for (const andon::Alert& alert : board.engine().firing()) {
-    if (!asked.principal.sees(alert.gpu)) continue;
+  all.simulated = is_simulated(context);
+  for (const andon::Alert& alert : board.engine().firing_alerts()) {
+    if (!asked.principal.can_see(alert.gpu)) continue;
     all.alerts.push_back(alert_view(board, alert));
   }
-  for (const andon::Pending& one : board.engine().pending(context.loop.now())) {
-    if (!asked.principal.sees(one.gpu)) continue;
+  for (const andon::PendingAlert& one : board.engine().pending_alerts(context.loop.now())) {
+    if (!asked.principal.can_see(one.gpu)) continue;
     all.pending.push_back({one.rule, gpu_view(context, one.gpu), one.value,
-                           to_seconds(one.for_so_long), to_seconds(one.hold)});
+                           to_seconds(one.pending_duration), to_seconds(one.hold)});
   }
-  if (const auto trouble = board.trouble()) {
+  if (const auto trouble = board.storage_error()) {
     all.notes.push_back(
         "alerts are sent, but not stored, so they would be lost when gpuyard restarts: " +
         trouble->text());
   }
-  if (!board.looking()) all.notes.emplace_back("stored alerts are still being loaded");
-  note_unknown(context, asked.principal, all.notes);
+  if (!board.is_open()) all.notes.emplace_back("stored alerts are still being loaded");
+  add_unknown_notes(context, asked.principal, all.notes);
   respond(std::move(all));
 }
 
-using KeptAlerts = std::vector<andon::Alert>;
+using StoredAlerts = std::vector<andon::Alert>;
 
-void ask_history(Context& context, const Asked& asked, const auto& respond,
-                 const andon::HistoryQuestion& question,
-                 std::function<void(const Result<KeptAlerts>&)> answered) {
-  const auto ask = [&context, question](std::function<void(Result<KeptAlerts>)> told) {
-    return context.alerts.history(question, std::move(told));
+void query_history(Context& context, const RouteCall& asked, const auto& respond,
+                   const andon::AlertHistoryQuery& question,
+                   std::function<void(const Result<StoredAlerts>&)> answered) {
+  const auto ask = [&context, question](std::function<void(Result<StoredAlerts>)> told) {
+    return context.alerts.query_history(question, std::move(told));
   };
-  ask_in_turn<KeptAlerts>(context, asked, respond, ask, std::move(answered));
+  enqueue_query<StoredAlerts>(context, asked, respond, ask, std::move(answered));
 }
 
-void get_alert_history(Context& context, const Asked& asked,
+void get_alert_history(Context& context, const RouteCall& asked,
                        const protocol::AlertHistoryQuery& query,
                        const Responder<protocol::AlertHistory>& respond) {
-  andon::HistoryQuestion question;
+  andon::AlertHistoryQuery question;
   question.limit = query.limit.value_or(question.limit);
-  auto gpus = gpus_asked_for(context, query.gpu.value_or(""));
+  auto gpus = resolve_alert_gpus(context, query.gpu.value_or(""));
   if (!gpus) return respond(std::move(gpus).error());
   question.gpus = *std::move(gpus);
-  if (auto may = narrow(asked.principal, question.gpus); !may) {
+  if (auto may = restrict_to_visible(asked.principal, question.gpus); !may) {
     return respond(std::move(may).error());
   }
   question.rule = query.rule.value_or("");
   question.before = query.before;
-  const auto answer = [&context, respond, rule = question.rule](const Result<KeptAlerts>& alerts) {
+  const auto answer = [&context, respond,
+                       rule = question.rule](const Result<StoredAlerts>& alerts) {
     if (!alerts) return respond(Error{Errc::unavailable, alerts.error().text()});
     // A rule that was removed may still have a history.
     if (auto known = check_rule(context, rule); !known && alerts->empty()) {
       return respond(std::move(known).error());
     }
-    protocol::AlertHistory history{1, simulated(context), {}};
+    protocol::AlertHistory history{1, is_simulated(context), {}};
     for (const andon::Alert& one : *alerts) {
       history.alerts.push_back(alert_view(context.alerts, one));
     }
     respond(std::move(history));
   };
-  ask_history(context, asked, respond, question, answer);
+  query_history(context, asked, respond, question, answer);
 }
 
-void get_alert(Context& context, const Asked& asked, const protocol::AlertName& name,
+void get_alert(Context& context, const RouteCall& asked, const protocol::AlertName& name,
                const Responder<protocol::AlertAnswer>& respond) {
   const auto answer = [&context, caller = asked.principal, respond](const andon::Alert& alert) {
-    if (auto may = check_sees(caller, alert.gpu); !may) return respond(may.error());
-    respond(protocol::AlertAnswer{1, simulated(context), alert_view(context.alerts, alert)});
+    if (auto may = check_visible(caller, alert.gpu); !may) return respond(may.error());
+    respond(protocol::AlertAnswer{1, is_simulated(context), alert_view(context.alerts, alert)});
   };
   if (const andon::Alert* known = context.alerts.find(name.alert)) return answer(*known);
-  andon::HistoryQuestion question;
+  andon::AlertHistoryQuery question;
   question.limit = 1;
   question.before = name.alert + 1;
-  const auto found = [name, respond, answer](const Result<KeptAlerts>& newest) {
+  const auto found = [name, respond, answer](const Result<StoredAlerts>& newest) {
     if (!newest) return respond(Error{Errc::unavailable, newest.error().text()});
     if (!newest->empty() && newest->front().number == name.alert) return answer(newest->front());
     respond(Error{
         Errc::not_found,
         fmt::format("alert {} not found; it may have been removed from the history", name.alert)});
   };
-  ask_history(context, asked, respond, question, found);
+  query_history(context, asked, respond, question, found);
 }
 
 // What is not kept on the disk is in force all the same.
 template <class T>
-bool in_force(const Result<T>& done) {
+bool is_in_force(const Result<T>& done) {
   return done || done.error().code == Errc::unavailable;
 }
 
 // What is done about a GPU, or about none. Empty: nothing is changed.
-using AlertDeed = std::optional<std::pair<std::string, DeviceId>>;
+using AlertAction = std::optional<std::pair<std::string, DeviceId>>;
 
-void note_deed(const Asked& asked, const AlertDeed& deed) {
-  if (!deed) return asked.changed_nothing();
-  if (deed->second.empty()) return asked.did(deed->first);
-  asked.did(deed->first, std::vector{deed->second});
+void report_alert_action(const RouteCall& asked, const AlertAction& deed) {
+  if (!deed) return asked.report_no_change();
+  if (deed->second.empty()) return asked.report_action(deed->first);
+  asked.report_action(deed->first, std::vector{deed->second});
 }
 
 std::string with_note(std::string action, const std::string& note) {
   return note.empty() ? action : fmt::format("{}: {}", action, note);
 }
 
-AlertDeed deed_of_acknowledging(const Asked& asked, const andon::Alert* alert,
-                                const std::string& note) {
+AlertAction acknowledge_action_of(const RouteCall& asked, const andon::Alert* alert,
+                                  const std::string& note) {
   if (alert == nullptr) return std::nullopt;
   const auto& already = alert->acknowledged;
   if (already && already->by == asked.principal.name() && already->note == note) {
@@ -238,25 +240,26 @@ AlertDeed deed_of_acknowledging(const Asked& asked, const andon::Alert* alert,
 }
 
 // "every alert", or "hot".
-std::string silenced_by(const andon::Silence& silence) {
+std::string silenced_rule(const andon::Silence& silence) {
   return silence.rule.empty() ? "all alerts" : silence.rule;
 }
 
-void acknowledge_alert(Context& context, const Asked& asked, const protocol::AlertName& name,
-                       const protocol::AcknowledgeWish& body,
+void acknowledge_alert(Context& context, const RouteCall& asked, const protocol::AlertName& name,
+                       const protocol::AcknowledgeRequest& body,
                        const Responder<protocol::AlertAnswer>& respond) {
   const std::string note = body.note.value_or("");
   // What is over can no longer be acknowledged, whosever it was.
   const andon::Alert* known = context.alerts.find(name.alert);
-  const auto may = known == nullptr ? Result<void>() : check_sees(asked.principal, known->gpu);
+  const auto may = known == nullptr ? Result<void>() : check_visible(asked.principal, known->gpu);
   if (!may) return respond(may.error());
-  const auto deed = deed_of_acknowledging(asked, known, note);
+  const auto deed = acknowledge_action_of(asked, known, note);
   context.alerts.acknowledge(
       name.alert, {asked.principal.name(), note, context.loop.wall()},
       [&context, asked, deed, respond](const Result<andon::Alert>& alert) {
-        if (in_force(alert)) note_deed(asked, deed);
+        if (is_in_force(alert)) report_alert_action(asked, deed);
         if (!alert) return respond(alert.error());
-        respond(protocol::AlertAnswer{1, simulated(context), alert_view(context.alerts, *alert)});
+        respond(
+            protocol::AlertAnswer{1, is_simulated(context), alert_view(context.alerts, *alert)});
       },
       requester_of(asked));
 }
@@ -265,37 +268,39 @@ void get_silences(Context& context, const NoParams&, const Responder<protocol::S
   respond(silences_of(context));
 }
 
-void put_silence(Context& context, const Asked& asked, const NoParams&,
-                 const protocol::SilenceWish& wish, const Responder<protocol::Silence>& respond) {
-  const auto silence = silence_of(context, asked, wish);
+void put_silence(Context& context, const RouteCall& asked, const NoParams&,
+                 const protocol::SilenceRequest& wish,
+                 const Responder<protocol::Silence>& respond) {
+  const auto silence = make_silence(context, asked, wish);
   if (!silence) return respond(silence.error());
-  const AlertDeed deed = std::pair(
+  const AlertAction deed = std::pair(
       with_note(
-          fmt::format("silence {} until {}", silenced_by(*silence), to_rfc3339(silence->until)),
+          fmt::format("silence {} until {}", silenced_rule(*silence), to_rfc3339(silence->until)),
           silence->comment),
       silence->gpu);
   context.alerts.silence(
       *silence,
       [asked, deed, respond](const Result<andon::Silence>& put) {
-        if (in_force(put)) note_deed(asked, deed);
+        if (is_in_force(put)) report_alert_action(asked, deed);
         if (!put) return respond(put.error());
         respond(silence_view(*put));
       },
       requester_of(asked));
 }
 
-void end_silence(Context& context, const Asked& asked, const protocol::SilenceName& name,
+void end_silence(Context& context, const RouteCall& asked, const protocol::SilenceName& name,
                  const Responder<protocol::Silences>& respond) {
-  AlertDeed deed;
-  const auto id = context.alerts.silences().named(name.silence);
+  AlertAction deed;
+  const auto id = context.alerts.silences().find_id(name.silence);
   for (const andon::Silence& one : context.alerts.silences().all()) {
     if (one.id != id) continue;
-    deed = std::pair(fmt::format("end the silence of {} by {}", silenced_by(one), one.by), one.gpu);
+    deed =
+        std::pair(fmt::format("end the silence of {} by {}", silenced_rule(one), one.by), one.gpu);
   }
   context.alerts.unsilence(
       name.silence,
       [&context, asked, deed, respond](const Result<void>& done) {
-        if (in_force(done)) note_deed(asked, deed);
+        if (is_in_force(done)) report_alert_action(asked, deed);
         if (!done) return respond(done.error());
         respond(silences_of(context));
       },
@@ -303,7 +308,7 @@ void end_silence(Context& context, const Asked& asked, const protocol::SilenceNa
 }
 
 void get_rules(Context& context, const NoParams&, const Responder<protocol::Rules>& respond) {
-  protocol::Rules all{1, simulated(context), context.alert_sinks.file(), {}};
+  protocol::Rules all{1, is_simulated(context), context.alert_sinks.file(), {}};
   for (const andon::Rule& rule : context.alerts.engine().rules()) {
     all.rules.push_back(rule_view(rule));
   }
@@ -311,18 +316,19 @@ void get_rules(Context& context, const NoParams&, const Responder<protocol::Rule
 }
 
 void get_sinks(Context& context, const NoParams&, const Responder<protocol::Sinks>& respond) {
-  respond(protocol::Sinks{1, simulated(context), context.alert_sinks.sinks()});
+  respond(protocol::Sinks{1, is_simulated(context), context.alert_sinks.sinks()});
 }
 
-void test_sinks(Context& context, const Asked& asked, const NoParams&,
-                const protocol::SinkTestWish& wish, const Responder<protocol::SinkTests>& respond) {
+void test_sinks(Context& context, const RouteCall& asked, const NoParams&,
+                const protocol::SinkTestRequest& wish,
+                const Responder<protocol::SinkTests>& respond) {
   const std::string action = wish.sink ? "test sink " + *wish.sink : "test all sinks";
   context.alert_sinks.test(
       wish.sink.value_or(""), asked.principal.name(),
       [&context, asked, action, respond](const Result<std::vector<protocol::SinkTest>>& got) {
         if (!got) return respond(got.error());
-        asked.did(action);
-        respond(protocol::SinkTests{1, simulated(context), *got});
+        asked.report_action(action);
+        respond(protocol::SinkTests{1, is_simulated(context), *got});
       });
 }
 
@@ -332,7 +338,7 @@ std::vector<BoundRoute> alert_routes() {
   return {
       bind(protocol::kAlerts, &get_alerts),    bind(protocol::kAlertHistory, &get_alert_history),
       bind(protocol::kAlert, &get_alert),      bind(protocol::kAcknowledge, &acknowledge_alert),
-      bind(protocol::kTestSinks, &test_sinks), bind(protocol::kSilencesNow, &get_silences),
+      bind(protocol::kTestSinks, &test_sinks), bind(protocol::kActiveSilences, &get_silences),
       bind(protocol::kSilence, &put_silence),  bind(protocol::kUnsilence, &end_silence),
       bind(protocol::kRules, &get_rules),      bind(protocol::kSinks, &get_sinks),
   };

@@ -103,16 +103,16 @@ TEST_F(AlertRoutes, QueriesOfTheDiskTakeTurns) {
     http::Request request;
     request.path = "/api/gpu/alerts/history";
     request.peer = local_user(1001);
-    request.peer.party = party;
+    request.peer.quota_group = party;
     router_.handle(std::move(request), http::Reply([busy](const http::Response& sent) {
                      *busy += sent.status == 503 ? 1 : 0;
                    }));
   };
   for (int i = 0; i < 200; ++i) ask("127.0.0." + std::to_string(i));  // all of the loopback network
-  EXPECT_EQ(alert_archive_.questions, static_cast<int>(shares::kQuestions));
-  EXPECT_EQ(*busy, 200 - static_cast<int>(shares::kQuestions + shares::kQuestionsOfOne));
+  EXPECT_EQ(alert_archive_.questions, static_cast<int>(limits::kMaxRunningQueries));
+  EXPECT_EQ(*busy, 200 - static_cast<int>(limits::kMaxRunningQueries + limits::kMaxQueriesPerUser));
   ask("uid 0");
-  EXPECT_EQ(*busy, 200 - static_cast<int>(shares::kQuestions + shares::kQuestionsOfOne));
+  EXPECT_EQ(*busy, 200 - static_cast<int>(limits::kMaxRunningQueries + limits::kMaxQueriesPerUser));
 }
 
 TEST_F(AlertRoutes, AlertNumberIsFoundInMemoryOrStorage) {
@@ -161,10 +161,10 @@ TEST_F(AlertRoutes, OnlyControlMayAct) {
 }
 
 TEST_F(AlertRoutes, SubscriberIsNotifiedUntilUnsubscribed) {
-  board_.on_change([&](const andon::Alert& alert) { alert_news_.on_change(alert); });
+  board_.set_on_change([&](const andon::Alert& alert) { alert_news_.on_change(alert); });
   std::vector<std::string> heard;
   Subscription following =
-      alert_news_.follow([&](const protocol::Alert& alert) { heard.push_back(alert.message); });
+      alert_news_.subscribe([&](const protocol::Alert& alert) { heard.push_back(alert.message); });
   make_hot();
   EXPECT_EQ(heard, std::vector<std::string>{"GPU 0 is at 91 C"});
   following.reset();

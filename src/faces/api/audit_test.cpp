@@ -115,11 +115,11 @@ const std::map<std::string, Example> kChanges = {
 TEST_F(AuditRoutes, HaveALineForEachChangeThatNeedsControl) {
   make_hot();
   withhold("unknown", "its state is not known");
-  for (const BoundRoute& route : table()) {
+  for (const BoundRoute& route : all_routes()) {
     const auto& info = route.info;
     if (info.method == "GET" || info.scope < Scope::control) continue;
     const std::string name = fmt::format("{} {}", info.method, info.pattern);
-    if (info.audit == protocol::Audited::books) {
+    if (info.audit == protocol::AuditWriter::none) {
       EXPECT_THAT(name, HasSubstr("/api/gpu/slurm/jobs/{job}"));
       continue;
     }
@@ -148,15 +148,16 @@ TEST_F(AuditRoutes, HaveALineForEachChangeThatNeedsControl) {
 
 TEST_F(AuditRoutes, ChangingRoutesAreAuditedByDefault) {
   constexpr protocol::Route<protocol::NoParams, protocol::NoParams> kNew{
-      {"POST", "/api/gpu/new", "GPU", Scope::control, protocol::Gpus::none, "Changes a thing."}};
+      {"POST", "/api/gpu/new", "GPU", Scope::control, protocol::GpuScope::none,
+       "Changes a thing."}};
   EXPECT_TRUE(kNew.is_audited());
-  for (const BoundRoute& route : table()) {
+  for (const BoundRoute& route : all_routes()) {
     const auto& info = route.info;
     const bool changes = info.method != "GET" && info.scope >= Scope::control;
-    EXPECT_EQ(info.is_audited(), changes && info.audit == protocol::Audited::router)
+    EXPECT_EQ(info.is_audited(), changes && info.audit == protocol::AuditWriter::router)
         << info.pattern;
     const bool of_control = changes && info.tag == "Control";
-    EXPECT_EQ(info.audit == protocol::Audited::control, of_control) << info.pattern;
+    EXPECT_EQ(info.audit == protocol::AuditWriter::control, of_control) << info.pattern;
   }
 }
 
@@ -223,7 +224,7 @@ TEST_F(AuditRoutes, KeepClassesOfRightsApart) {
   call("POST", "/api/gpu/manage/0/reset", "", member());
   for (const AuditEntry& one : lines()) {
     EXPECT_EQ(one.source, Source::user) << one.action;
-    EXPECT_EQ(one.person, "uid 1001") << one.action;
+    EXPECT_EQ(one.quota_group, "uid 1001") << one.action;
   }
   call("PUT", "/api/gpu/manage/0/cordon", R"({"reason":"fan"})", process(10));
   const auto refused = lines();
@@ -236,11 +237,11 @@ TEST_F(AuditRoutes, KeepClassesOfRightsApart) {
 }
 
 TEST_F(AuditRoutes, CountLoopbackAddressesAsOneParty) {
-  shown_ = access::TokenText::draw()->text();
+  shown_ = auth::TokenText::draw()->text();
   const auto show = [&](const std::string& party) {
     http::Peer peer;
     peer.encrypted = true;
-    peer.party = party;
+    peer.quota_group = party;
     call("POST", "/api/gpu/leases", "{}", peer);
   };
   show("127.9.9.9");
@@ -249,10 +250,10 @@ TEST_F(AuditRoutes, CountLoopbackAddressesAsOneParty) {
   const auto local = lines();
   ASSERT_EQ(local.size(), 1U);
   EXPECT_EQ(local[0].by, "127.9.9.9");
-  EXPECT_EQ(local[0].person, "this machine over TCP");
+  EXPECT_EQ(local[0].quota_group, "this machine over TCP");
   EXPECT_EQ(local[0].source, Source::refused_over_tcp);
   for (int i = 0; i < 100; ++i) show(fmt::format("2001:db8:0:{:x}::", i));
-  EXPECT_EQ(lines().size(), control::AuditTrail::kMostAddresses);
+  EXPECT_EQ(lines().size(), control::AuditTrail::kMaxAddresses);
   pass(std::chrono::minutes(1));
   control_.pass(std::chrono::minutes(1));
   show("2001:db8:1::");

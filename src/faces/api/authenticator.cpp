@@ -15,64 +15,65 @@
 namespace gpuyard::api {
 namespace {
 
-constexpr std::string_view kField = "Authorization";
+constexpr std::string_view kAuthorizationField = "Authorization";
 
 // The token or certificate that admitted a call. It may end before the answer.
 struct Credential {
   std::function<std::optional<http::Response>()> refusal;  // empty while it is good
-  std::function<Subscription(std::function<void()> ended)> on_end;
+  std::function<Subscription(std::function<void()> ended)> subscribe;
 };
 
 // Ends with its credential, so that a revoked caller receives no more data.
-class EndingFeed final : public http::Feed {
+class CredentialBoundStream final : public http::ResponseStream {
  public:
-  EndingFeed(const Credential& credential, std::shared_ptr<http::Feed> feed)
-      : feed_(std::move(feed)) {
-    feed_->on_more([this] { more(); });
-    end_ = credential.on_end([this] {
+  CredentialBoundStream(const Credential& credential, std::shared_ptr<http::ResponseStream> feed)
+      : stream_(std::move(feed)) {
+    stream_->set_on_more([this] { notify_more(); });
+    end_subscription_ = credential.subscribe([this] {
       ended_ = true;
-      more();
+      notify_more();
     });
   }
-  ~EndingFeed() override { feed_->on_more(nullptr); }
-  EndingFeed(const EndingFeed&) = delete;
-  EndingFeed& operator=(const EndingFeed&) = delete;
+  ~CredentialBoundStream() override { stream_->set_on_more(nullptr); }
+  CredentialBoundStream(const CredentialBoundStream&) = delete;
+  CredentialBoundStream& operator=(const CredentialBoundStream&) = delete;
 
-  http::Chunk next() override { return ended_ ? http::Chunk() : feed_->next(); }
-  bool over() const override { return ended_ || feed_->over(); }
-  bool may_end() const override { return !ended_ && feed_->may_end(); }
+  http::Chunk next() override { return ended_ ? http::Chunk() : stream_->next(); }
+  bool is_over() const override { return ended_ || stream_->is_over(); }
+  bool can_end() const override { return !ended_ && stream_->can_end(); }
 
  private:
-  std::shared_ptr<http::Feed> feed_;
+  std::shared_ptr<http::ResponseStream> stream_;
   bool ended_ = false;
-  Subscription end_;
+  Subscription end_subscription_;
 };
 
 // A delayed answer, such as a claim's, is sent only if the credential is still good.
-http::Reply while_good(Credential credential, http::Reply reply) {
+http::Reply bind_to_credential(Credential credential, http::Reply reply) {
   return http::Reply(
       [credential = std::move(credential),
        reply = std::make_shared<http::Reply>(std::move(reply))](http::Response response) {
         if (auto refusal = credential.refusal()) return (*reply)(*std::move(refusal));
-        if (response.feed) {
-          response.feed = std::make_shared<EndingFeed>(credential, std::move(response.feed));
+        if (response.stream) {
+          response.stream =
+              std::make_shared<CredentialBoundStream>(credential, std::move(response.stream));
         }
         (*reply)(std::move(response));
       });
 }
 
-Error ended_while_waiting() {
+Error credential_ended_error() {
   return {Errc::denied, "the token expired or was revoked while the request was waiting"};
 }
 
 Credential token_credential(Context& context, const std::string& token) {
   return {[&context, token]() -> std::optional<http::Response> {
-            const access::Token* now = context.tokens.find(token);
-            if (now != nullptr && now->live(context.loop.wall())) return std::nullopt;
-            return unauthenticated(ended_while_waiting());
+            const auth::Token* now = context.tokens.find(token);
+            if (now != nullptr && now->is_valid(context.loop.wall())) return std::nullopt;
+            return unauthenticated_response(credential_ended_error());
           },
           [&context, token](std::function<void()> ended) {
-            return context.tokens.on_end(token, std::move(ended));
+            return context.tokens.subscribe_to_end(token, std::move(ended));
           }};
 }
 
@@ -83,28 +84,28 @@ Credential certificate_credential(Context& context, const http::Peer& peer) {
             return http::error_response(good.error());
           },
           [&context, peer](std::function<void()> ended) {
-            return context.certificates.on_end(peer, std::move(ended));
+            return context.certificates.subscribe(peer, std::move(ended));
           }};
 }
 
 // Returns the token in the one Authorization field there may be.
 Result<std::string_view> bearer_of(const http::Request& request) {
   const auto fields = std::ranges::count_if(request.headers, [](const http::Header& one) {
-    return equals_ignoring_case(one.name, kField);
+    return equals_ignoring_case(one.name, kAuthorizationField);
   });
-  const std::string_view value = request.header(kField);
+  const std::string_view value = request.header(kAuthorizationField);
   constexpr std::string_view kScheme = "bearer ";
   if (fields != 1 || !equals_ignoring_case(value.substr(0, kScheme.size()), kScheme)) {
     return Error{Errc::invalid,
                  "expected exactly one Authorization header of the form `Bearer gpy_...`"};
   }
-  return trimmed(value.substr(kScheme.size()));
+  return trim(value.substr(kScheme.size()));
 }
 
 // What a browser shows by itself says nothing of who wanted the request: a page of another site may
 // have made it. Of the changes, a page can send only a POST elsewhere without being asked first,
 // and that not as JSON.
-bool may_be_of_another_page(const http::Request& request) {
+bool can_be_cross_site(const http::Request& request) {
   if (request.method == http::Method::get) return false;
   const std::string_view site = request.header("Sec-Fetch-Site");
   const std::string_view origin = request.header("Origin");
@@ -116,30 +117,31 @@ bool may_be_of_another_page(const http::Request& request) {
 
 }  // namespace
 
-http::Response unauthenticated(const Error& error) {
+http::Response unauthenticated_response(const Error& error) {
   http::Response response = http::error_response(401, "unauthenticated", error.text(), error.hint);
   response.headers.push_back({"WWW-Authenticate", "Bearer realm=\"gpuyard\""});
   return response;
 }
 
-void Admission::ask(const std::shared_ptr<Call>& call, const Admitted& admitted) {
-  if (call->request.header(kField).empty()) {
+void Authenticator::authenticate(const std::shared_ptr<PendingCall>& call,
+                                 const OnAuthenticated& admitted) {
+  if (call->request.header(kAuthorizationField).empty()) {
     const bool certified = !call->request.peer.certificate_fingerprint.empty();
-    if (certified) return show_certificate(call, admitted);
+    if (certified) return check_certificate(call, admitted);
     return admitted(principal_of(call->request.peer, authority_));
   }
   const auto token = bearer_of(call->request);
   if (!token) return call->reply(http::error_response(token.error()));
-  show(call, *token, admitted);
+  check_token(call, *token, admitted);
 }
 
-void Admission::show(const std::shared_ptr<Call>& call, std::string_view text,
-                     const Admitted& admitted) {
+void Authenticator::check_token(const std::shared_ptr<PendingCall>& call, std::string_view text,
+                                const OnAuthenticated& admitted) {
   const http::Peer& peer = call->request.peer;
-  const Way way = way_of(peer, authority_);
-  const auto token = context_.tokens.check(text);
-  if (way == Way::plain_tcp) {
-    if (token) context_.tokens.used((*token)->id, peer.party, true);
+  const Transport way = transport_of(peer, authority_);
+  const auto token = context_.tokens.authenticate(text);
+  if (way == Transport::plain_tcp) {
+    if (token) context_.tokens.record_use((*token)->id, peer.quota_group, true);
     return refuse(call,
                   {Errc::denied,
                    "token refused: it was sent without TLS, where others can read it. Use https:// "
@@ -151,34 +153,35 @@ void Admission::show(const std::shared_ptr<Call>& call, std::string_view text,
   }
   if (!token) return refuse(call, token.error(), 401);
   const std::string id = (*token)->id;
-  context_.tokens.used(id, peer.party);
-  call->reply = while_good(token_credential(context_, id), std::move(call->reply));
+  context_.tokens.record_use(id, peer.quota_group);
+  call->reply = bind_to_credential(token_credential(context_, id), std::move(call->reply));
   const auto go_on = [this, id, way, call, admitted](bool member) {
     // To be asked of the group takes a while.
-    const access::Token* now = context_.tokens.find(id);
-    if (now == nullptr || !now->live(context_.loop.wall())) {
-      return call->reply(unauthenticated(ended_while_waiting()));
+    const auth::Token* now = context_.tokens.find(id);
+    if (now == nullptr || !now->is_valid(context_.loop.wall())) {
+      return call->reply(unauthenticated_response(credential_ended_error()));
     }
     admitted(principal_of(*now, way, member, authority_));
   };
-  when_known(**token, go_on);
+  resolve_membership(**token, go_on);
 }
 
 // Nobody needs the group to read or to lease.
-void Admission::when_known(const access::Token& token, std::function<void(bool)> go_on) {
+void Authenticator::resolve_membership(const auth::Token& token, std::function<void(bool)> go_on) {
   const bool asks_group = token.scope > Scope::lease && token.uid;
   if (!asks_group || authority_.is_admin(*token.uid)) return go_on(false);
-  context_.ask_member(*token.uid, std::move(go_on));
+  context_.check_group_member(*token.uid, std::move(go_on));
 }
 
-void Admission::show_certificate(const std::shared_ptr<Call>& call, const Admitted& admitted) {
+void Authenticator::check_certificate(const std::shared_ptr<PendingCall>& call,
+                                      const OnAuthenticated& admitted) {
   const http::Peer& peer = call->request.peer;
   const auto refuse = [&](std::string why) {
-    note(call, peer.party, why);
+    record_refusal(call, peer.quota_group, why);
     call->reply(http::error_response({Errc::denied, std::move(why)}));
   };
   if (auto good = context_.certificates.check(peer); !good) return refuse(good.error().text());
-  if (may_be_of_another_page(call->request)) {
+  if (can_be_cross_site(call->request)) {
     return refuse(
         "refused, because browsers send client certificates for any page: a change needs "
         "Content-Type: application/json and must come from this origin");
@@ -186,10 +189,11 @@ void Admission::show_certificate(const std::shared_ptr<Call>& call, const Admitt
   for (const std::string& name : peer.certificate_names) {
     const auto known = authority_.certificates.find(name);
     if (known == authority_.certificates.end()) continue;
-    const access::Token& grant = known->second;
-    call->reply = while_good(certificate_credential(context_, peer), std::move(call->reply));
-    return when_known(grant, [this, &grant, admitted](bool member) {
-      admitted(principal_of(grant, Way::tls, member, authority_));
+    const auth::Token& grant = known->second;
+    call->reply =
+        bind_to_credential(certificate_credential(context_, peer), std::move(call->reply));
+    return resolve_membership(grant, [this, &grant, admitted](bool member) {
+      admitted(principal_of(grant, Transport::tls, member, authority_));
     });
   }
   refuse(fmt::format(
@@ -198,27 +202,29 @@ void Admission::show_certificate(const std::shared_ptr<Call>& call, const Admitt
                                      : fmt::format("{}", fmt::join(peer.certificate_names, ", "))));
 }
 
-void Admission::note(const std::shared_ptr<const Call>& call, const std::string& by,
-                     std::string why) const {
+void Authenticator::record_refusal(const std::shared_ptr<const PendingCall>& call,
+                                   const std::string& by, std::string why) const {
   const http::Peer& peer = call->request.peer;
-  control::Asker asker{by, false, call->request_id, call->request.received};
+  control::ChangeRequester asker{by, false, call->request_id, call->request.received_at};
   asker.over_tcp = peer.kind == http::Peer::Kind::tcp;
-  if (asker.over_tcp) asker.person = party_of(peer);
-  context_.control.note_refusal(asker, "invalid token", {Errc::denied, std::move(why)});
+  if (asker.over_tcp) asker.quota_owner = quota_group_of(peer);
+  context_.control.record_refusal(asker, "invalid token", {Errc::denied, std::move(why)});
 }
 
-void Admission::refuse(const std::shared_ptr<Call>& call, const Error& why, int status) {
-  const std::string& from = call->request.peer.party;
+void Authenticator::refuse(const std::shared_ptr<PendingCall>& call, const Error& why, int status) {
+  const std::string& from = call->request.peer.quota_group;
   const auto noted = [&](std::uint64_t count) {
-    note(call, from,
-         count > 1 ? fmt::format("{} ({} attempts since the last line)", why.text(), count)
-                   : why.text());
+    record_refusal(call, from,
+                   count > 1
+                       ? fmt::format("{} ({} attempts since the last line)", why.text(), count)
+                       : why.text());
   };
   const auto answer = [call, status, why] {
-    call->reply(status == 401 ? unauthenticated(why)
+    call->reply(status == 401 ? unauthenticated_response(why)
                               : http::error_response(status, "denied", why.text(), why.hint));
   };
-  if (context_.guesses.failed(party_of(call->request.peer), noted, answer)) return;
+  if (context_.auth_throttle.record_failure(quota_group_of(call->request.peer), noted, answer))
+    return;
   http::Response busy = http::error_response(
       429, "busy", "too many invalid tokens were sent recently; try again in a few seconds");
   busy.headers.push_back({"Retry-After", "5"});

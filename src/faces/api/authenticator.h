@@ -14,36 +14,38 @@ namespace gpuyard::api {
 
 struct Context;
 
-class Admission {
+class Authenticator {
  public:
   // A request that waits to be admitted, with the promise to answer it.
-  struct Call {
+  struct PendingCall {
     http::Request request;
     http::Reply reply;
     std::string request_id;  // in logs and in the audit
   };
-  using Admitted = std::function<void(Principal)>;
+  using OnAuthenticated = std::function<void(Principal)>;
 
   // Both outlive this.
-  Admission(Context& context, const Authority& authority)
+  Authenticator(Context& context, const Authority& authority)
       : context_(context), authority_(authority) {}
 
   // Calls `admitted` now or later; or answers the call itself, and never does.
-  void ask(const std::shared_ptr<Call>&, const Admitted& admitted);
+  void authenticate(const std::shared_ptr<PendingCall>&, const OnAuthenticated& admitted);
 
  private:
-  void show(const std::shared_ptr<Call>&, std::string_view token, const Admitted& admitted);
-  void show_certificate(const std::shared_ptr<Call>&, const Admitted& admitted);
+  void check_token(const std::shared_ptr<PendingCall>&, std::string_view token,
+                   const OnAuthenticated& admitted);
+  void check_certificate(const std::shared_ptr<PendingCall>&, const OnAuthenticated& admitted);
   // Tells whether the user is of the group now, if that matters.
-  void when_known(const access::Token&, std::function<void(bool)> go_on);
-  void refuse(const std::shared_ptr<Call>&, const Error& why, int status);
-  void note(const std::shared_ptr<const Call>&, const std::string& by, std::string why) const;
+  void resolve_membership(const auth::Token&, std::function<void(bool)> go_on);
+  void refuse(const std::shared_ptr<PendingCall>&, const Error& why, int status);
+  void record_refusal(const std::shared_ptr<const PendingCall>&, const std::string& by,
+                      std::string why) const;
 
   Context& context_;
   const Authority& authority_;
 };
 
 // 401 with the field that says how to do better.
-http::Response unauthenticated(const Error&);
+http::Response unauthenticated_response(const Error&);
 
 }  // namespace gpuyard::api

@@ -45,7 +45,7 @@ std::vector<std::string> missing_bounds(const bj::object& schema) {
 }
 
 bj::object fields_of(const json::Shape& shape) {
-  return json::schema(shape, json::Use::request).at("properties").as_object();
+  return json::schema(shape, json::SchemaUse::request).at("properties").as_object();
 }
 
 // Values just beyond the bounds that a schema names.
@@ -89,7 +89,7 @@ std::vector<bj::value> beyond(const bj::object& schema) {
 }
 
 TEST(DescribedBounds, ExistForEveryFieldOfABody) {
-  for (const BoundRoute& route : table()) {
+  for (const BoundRoute& route : all_routes()) {
     if (route.body == nullptr) continue;
     for (const auto& field : fields_of(*route.body)) {
       EXPECT_THAT(missing_bounds(field.value().as_object()), testing::IsEmpty())
@@ -99,7 +99,7 @@ TEST(DescribedBounds, ExistForEveryFieldOfABody) {
 }
 
 TEST(DescribedBounds, ExistForEveryNumberOfAQuery) {
-  for (const BoundRoute& route : table()) {
+  for (const BoundRoute& route : all_routes()) {
     for (const auto& field : fields_of(*route.parameters)) {
       const auto& schema = field.value().as_object();
       if (!is_number(schema)) continue;
@@ -128,7 +128,7 @@ class Bounds : public LeaseRoutes {
 
 TEST_F(Bounds, AreCheckedForEveryBody) {
   std::size_t refused = 0;
-  for (const BoundRoute& route : table()) {
+  for (const BoundRoute& route : all_routes()) {
     if (route.body == nullptr) continue;
     const bj::object& good = examples_.record(route.body->title)->as_object();
     for (const auto& field : fields_of(*route.body)) {

@@ -25,7 +25,7 @@ std::optional<std::int64_t> watts(const std::optional<std::int64_t>& milliwatts)
   return milliwatts ? std::optional((*milliwatts + kWatt / 2) / kWatt) : std::nullopt;
 }
 
-std::uint32_t place_of_model(std::vector<protocol::BriefModel>& models, const DeviceState& gpu) {
+std::uint32_t find_or_add_model(std::vector<protocol::BriefModel>& models, const DeviceState& gpu) {
   const auto memory = mebibytes(number_of(gpu.sample, Metric::memory_total));
   const auto same = [&](const protocol::BriefModel& model) {
     return model.name == gpu.info.name && model.memory_mib == memory;
@@ -37,38 +37,41 @@ std::uint32_t place_of_model(std::vector<protocol::BriefModel>& models, const De
 }
 
 // Who has a GPU, and why it is not handed out.
-struct Having {
+struct Occupancy {
   protocol::GpuUse use = protocol::GpuUse::free;
   std::optional<std::string> user = {};
   std::optional<std::string> why = {};
 };
 
-Having having_of(const Context& context, const DeviceId& id,
-                 const std::map<DeviceId, const lease::Lease*>& holders) {
+Occupancy occupancy_of(const Context& context, const DeviceId& id,
+                       const std::map<DeviceId, const lease::Lease*>& holders) {
   using enum protocol::GpuUse;
   if (const auto held = holders.find(id); held != holders.end()) {
     const lease::Lease& lease = *held->second;
-    return {lease.state == lease::State::draining ? draining : leased, person(context, lease.uid)};
+    return {lease.state == lease::LeaseState::draining ? draining : leased,
+            display_name(context, lease.uid)};
   }
-  const auto& outsiders = context.leases.gpus().outside();
+  const auto& outsiders = context.leases.gpus().unleased_processes();
   if (const auto found = outsiders.find(id); found != outsiders.end() && !found->second.empty()) {
     // Of a process that cannot be seen from here nobody knows whose it is.
     const auto known =
-        std::ranges::find(found->second, lease::Seen::Verdict::outsider, &lease::Seen::verdict);
+        std::ranges::find(found->second, lease::ObservedProcess::Attribution::outsider,
+                          &lease::ObservedProcess::attribution);
     if (known == found->second.end()) return {outside};
-    return {outside, person(context, known->uid)};
+    return {outside, display_name(context, known->uid)};
   }
-  if (auto why = context.leases.gpus().withheld(id)) return {withheld, {}, std::move(why->first)};
+  if (auto why = context.leases.gpus().withheld_reason(id))
+    return {withheld, {}, std::move(why->first)};
   return {};
 }
 
 void add_gpu(const Context& context, const DeviceState& gpu,
              const std::map<DeviceId, const lease::Lease*>& holders, protocol::Brief& brief) {
   protocol::BriefGpus& gpus = brief.gpus;
-  Having having = having_of(context, gpu.info.id, holders);
+  Occupancy having = occupancy_of(context, gpu.info.id, holders);
   gpus.index.push_back(gpu.info.index);
   gpus.uuid.push_back(gpu.info.uuid);
-  gpus.model.push_back(place_of_model(brief.models, gpu));
+  gpus.model.push_back(find_or_add_model(brief.models, gpu));
   gpus.use.push_back(having.use);
   gpus.user.push_back(std::move(having.user));
   gpus.why.push_back(std::move(having.why));
@@ -80,9 +83,9 @@ void add_gpu(const Context& context, const DeviceState& gpu,
 }
 
 void count_alerts(const Context& context, const Principal& caller, protocol::Brief& brief) {
-  for (const andon::Alert& alert : context.alerts.engine().firing()) {
-    if (alert.acknowledged || context.alerts.silences().covers(alert)) continue;
-    if (!caller.gpus.empty() && !caller.sees(alert.gpu)) continue;
+  for (const andon::Alert& alert : context.alerts.engine().firing_alerts()) {
+    if (alert.acknowledged || context.alerts.silences().is_silenced(alert)) continue;
+    if (!caller.gpus.empty() && !caller.can_see(alert.gpu)) continue;
     ++brief.alerts;
     const AlertLevel level = andon::level_of(alert.severity);
     brief.worst_alert = std::max(brief.worst_alert.value_or(level), level);
@@ -100,7 +103,7 @@ std::map<std::string, std::string> configuration_of(const Context& context) {
 }
 
 std::string brief_of(const Context& context, const Principal& caller) {
-  const telemetry::SnapshotPtr snapshot = seen_by(context, caller);
+  const telemetry::SnapshotPtr snapshot = visible_snapshot(context, caller);
   protocol::Brief brief;
   brief.simulated = snapshot->driver.info.simulated;
   brief.host = host_name();
@@ -109,19 +112,19 @@ std::string brief_of(const Context& context, const Principal& caller) {
   brief.driver_version = protocol::driver_info_of(snapshot->driver.info).driver_version;
   if (!snapshot->driver.initialised) brief.driver_error = snapshot->driver.why;
   if (caller.gpus.empty()) {
-    brief.waiting = static_cast<std::int64_t>(context.leases.pending_claimers());
+    brief.waiting = static_cast<std::int64_t>(context.leases.waiting_claim_count());
   }
   count_alerts(context, caller, brief);
   brief.configuration = configuration_of(context);
   std::map<DeviceId, const lease::Lease*> holders;
-  for (const lease::Lease* lease : context.leases.with_gpus()) {
+  for (const lease::Lease* lease : context.leases.leases_with_gpus()) {
     for (const DeviceId& gpu : lease->gpus) holders.insert_or_assign(gpu, lease);
   }
   for (const DeviceState& gpu : snapshot->devices) add_gpu(context, gpu, holders, brief);
   return json::to_json(brief);
 }
 
-void get_brief(Context& context, const Asked& asked, const NoParams&,
+void get_brief(Context& context, const RouteCall& asked, const NoParams&,
                const Responder<protocol::Brief>& respond) {
   const bool whole = asked.principal.gpus.empty();
   // Both numbers only grow, so their sum changes with either.
@@ -131,7 +134,7 @@ void get_brief(Context& context, const Asked& asked, const NoParams&,
       whole ? context.brief.get(state, render) : std::make_shared<const std::string>(render());
   http::Response response{200, "application/json", body};
   response.etag = fmt::format("\"{:016x}\"", std::hash<std::string_view>{}(*body));
-  respond.as_is(std::move(response));
+  respond.send(std::move(response));
 }
 
 protocol::FreeGpu free_gpu_of(const DeviceState& gpu, const std::vector<DeviceId>& chosen) {
@@ -154,16 +157,16 @@ bool are_linked(const lease::GpuPool& gpus, const std::vector<DeviceId>& chosen)
   return first && std::ranges::all_of(chosen, [&](const auto& id) { return clique(id) == first; });
 }
 
-void get_free(Context& context, const Asked& asked, const protocol::FreeQuery& query,
+void get_free(Context& context, const RouteCall& asked, const protocol::FreeQuery& query,
               const Responder<protocol::FreeGpus>& respond) {
-  protocol::LeaseWish body;
+  protocol::LeaseRequest body;
   body.gpus = query.gpus;
   body.min_free_bytes = query.min_free_bytes;
   body.model = query.model;
-  const telemetry::SnapshotPtr snapshot = seen_by(context, asked.principal);
-  auto wish = protocol::wish_of(body, *snapshot);
+  const telemetry::SnapshotPtr snapshot = visible_snapshot(context, asked.principal);
+  auto wish = protocol::lease_spec_of(body, *snapshot);
   if (!wish) return respond(std::move(wish).error().in("query"));
-  wish->among = asked.principal.gpus;
+  wish->allowed_gpus = asked.principal.gpus;
   // Who is not known is at no quota.
   const auto offer =
       context.leases.offer(asked.principal.uid.value_or(static_cast<uid_t>(-1)), *wish);
@@ -171,9 +174,9 @@ void get_free(Context& context, const Asked& asked, const protocol::FreeQuery& q
   protocol::FreeGpus answer;
   answer.simulated = snapshot->driver.info.simulated;
   answer.enough = !offer->chosen.empty();
-  answer.why = offer->why;
+  answer.why = offer->reason;
   if (asked.principal.gpus.empty()) {
-    answer.waiting = static_cast<std::int64_t>(context.leases.pending_claimers());
+    answer.waiting = static_cast<std::int64_t>(context.leases.waiting_claim_count());
   }
   answer.capacity = static_cast<std::int64_t>(snapshot->devices.size());
   answer.linked = are_linked(context.leases.gpus(), offer->chosen);

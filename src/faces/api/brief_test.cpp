@@ -122,10 +122,10 @@ TEST_F(Free, RefusesNonsense) {
 }
 
 // What it names is what a claim that does not wait then gets, whatever was there before.
-class RandomYard : public Free {
+class RandomNode : public Free {
  protected:
   static constexpr unsigned kGpus = 5;
-  RandomYard() : Free(kGpus) {}
+  RandomNode() : Free(kGpus) {}
 
   unsigned below(unsigned bound) { return static_cast<unsigned>(random_() % bound); }
   // Returns the lease of a new claim, which is remembered for let_one_go() unless it is over.
@@ -136,7 +136,7 @@ class RandomYard : public Free {
                           gpus, patience),
               process(user, user))
             ->lease();
-    if (lease.state != lease::State::ended) known_.emplace_back(id, user);
+    if (lease.state != lease::LeaseState::ended) known_.emplace_back(id, user);
     return lease;
   }
   void let_one_go() {
@@ -148,8 +148,8 @@ class RandomYard : public Free {
   void change() {
     const std::uint32_t user = below(2) == 0 ? kAlice : kBob;
     const unsigned what = below(10);
-    if (what == 0) new_claim(user, 1 + below(kGpus), kWaits);
-    if (what == 1 || what == 2) new_claim(user, 1 + below(2), kNow);
+    if (what == 0) new_claim(user, 1 + below(kGpus), kAnswerAtOnce);
+    if (what == 1 || what == 2) new_claim(user, 1 + below(2), kNoWait);
     if (what == 3 || what == 4) {
       ask(what == 3 ? http::Method::put : http::Method::del,
           fmt::format("/api/gpu/manage/{}/cordon", below(kGpus)), R"({"reason":"x"})",
@@ -159,14 +159,14 @@ class RandomYard : public Free {
     pass(seconds(2));
   }
 
-  static constexpr const char* kWaits = R"("answer_within_s":0)";
-  static constexpr const char* kNow = R"("wait_s":0)";
+  static constexpr const char* kAnswerAtOnce = R"("answer_within_s":0)";
+  static constexpr const char* kNoWait = R"("wait_s":0)";
   std::vector<std::pair<std::string, std::uint32_t>> known_;  // that are not over, with their users
   int claims_ = 0;
   std::mt19937 random_{20'261'125};  // the same cases in every run
 };
 
-TEST_F(RandomYard, QueryMatchesFollowingClaim) {
+TEST_F(RandomNode, QueryMatchesFollowingClaim) {
   RecordProperty("contract", "F3");
   constexpr int kRounds = 1000;
   int granted = 0;
@@ -174,8 +174,8 @@ TEST_F(RandomYard, QueryMatchesFollowingClaim) {
     for (unsigned i = below(6); i > 0; --i) change();
     const unsigned wanted = 1 + below(kGpus);
     const auto told = free("?gpus=" + std::to_string(wanted), process(kAlice));
-    const auto lease = new_claim(kAlice, wanted, kNow);
-    ASSERT_EQ(told.enough, lease.state == lease::State::held) << "round " << round << told.why;
+    const auto lease = new_claim(kAlice, wanted, kNoWait);
+    ASSERT_EQ(told.enough, lease.state == lease::LeaseState::held) << "round " << round << told.why;
     std::set<std::string> got;
     for (const auto& gpu : lease.gpus) got.insert(gpu.uuid);
     ASSERT_EQ(chosen(told), got);

@@ -5,7 +5,7 @@
 
 namespace gpuyard::api {
 
-inline constexpr uid_t kDaemon = 990;  // uid of the daemon
+inline constexpr uid_t kDaemonUid = 990;  // uid of the daemon
 
 inline http::Peer local_user(uid_t uid) {
   http::Peer peer;

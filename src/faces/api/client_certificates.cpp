@@ -6,9 +6,9 @@
 
 namespace gpuyard::api {
 
-void ClientCertificates::revoke(std::set<std::string> revoked) {
+void ClientCertificates::set_revoked(std::set<std::string> revoked) {
   revoked_ = std::move(revoked);
-  ends_.tell_ended();
+  ends_.notify_ended();
 }
 
 Result<void> ClientCertificates::check(const http::Peer& peer) const {
@@ -16,10 +16,10 @@ Result<void> ClientCertificates::check(const http::Peer& peer) const {
     return Error{Errc::denied, fmt::format("the client certificate {} is listed in tls.revoked",
                                            peer.certificate_fingerprint)};
   }
-  if (peer.certificate_ends && loop_.wall() >= *peer.certificate_ends) {
-    return Error{Errc::denied,
-                 fmt::format("the client certificate {} expired at {}; renew it",
-                             peer.certificate_fingerprint, to_rfc3339(*peer.certificate_ends))};
+  if (peer.certificate_expires_at && loop_.wall() >= *peer.certificate_expires_at) {
+    return Error{Errc::denied, fmt::format("the client certificate {} expired at {}; renew it",
+                                           peer.certificate_fingerprint,
+                                           to_rfc3339(*peer.certificate_expires_at))};
   }
   return {};
 }

@@ -24,13 +24,13 @@ class ClientCertificates {
   ClientCertificates& operator=(const ClientCertificates&) = delete;
 
   // Replaces the set of revoked certificates.
-  void revoke(std::set<std::string> revoked);
+  void set_revoked(std::set<std::string> revoked);
   // Errc::denied, with the reason, if the peer's certificate is not good now.
   Result<void> check(const http::Peer&) const;
   // Calls `ended` once when the peer's certificate is no longer good: at once when it is revoked,
   // within EndWatch::kLook when it expires, also if the clock jumps.
-  Subscription on_end(http::Peer peer, std::function<void()> ended) {
-    return ends_.on_end(std::move(peer), std::move(ended));
+  Subscription subscribe(http::Peer peer, std::function<void()> ended) {
+    return ends_.subscribe(std::move(peer), std::move(ended));
   }
 
  private:

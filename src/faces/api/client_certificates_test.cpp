@@ -17,7 +17,7 @@ class CertificateRoutes : public LeaseRoutes {
     http::Peer peer = over_tls();
     peer.certificate_names = {"DNS:prometheus.lab"};
     peer.certificate_fingerprint = "0a1b";
-    peer.certificate_ends = ends_;
+    peer.certificate_expires_at = ends_;
     return peer;
   }
 
@@ -38,42 +38,42 @@ TEST_F(CertificateRoutes, AnExpiredOneIsRefusedOnItsOpenConnection) {
 
 TEST_F(CertificateRoutes, ARevokedOneIsRefusedUntilItsRevocationIsRemoved) {
   const http::Peer peer = certified();
-  certificates_.revoke({"0a1b"});
+  certificates_.set_revoked({"0a1b"});
   const auto refused = get("/api/gpu/leases", peer);
   EXPECT_EQ(refused->status(), 403);
   EXPECT_THAT(refused->message(), HasSubstr("tls.revoked"));
-  certificates_.revoke({});
+  certificates_.set_revoked({});
   EXPECT_EQ(get("/api/gpu/leases", peer)->status(), 200);
 }
 
 TEST_F(CertificateRoutes, ItsStreamsEndWithIt) {
   const auto stream = get("/api/gpu/events", certified());
   ASSERT_EQ(stream->status(), 200) << stream->text();
-  ASSERT_NE(stream->answer->feed, nullptr);
+  ASSERT_NE(stream->answer->stream, nullptr);
   bool told = false;
-  stream->answer->feed->on_more([&] { told = true; });
+  stream->answer->stream->set_on_more([&] { told = true; });
   pass(seconds(59));
-  EXPECT_FALSE(stream->answer->feed->over());
-  pass(seconds(1) + EndWatch<http::Peer>::kLook);
-  EXPECT_TRUE(stream->answer->feed->over());
+  EXPECT_FALSE(stream->answer->stream->is_over());
+  pass(seconds(1) + EndWatch<http::Peer>::kPollInterval);
+  EXPECT_TRUE(stream->answer->stream->is_over());
   EXPECT_TRUE(told);
 }
 
 TEST_F(CertificateRoutes, ItsStreamsEndWhenItIsRevoked) {
   const auto stream = get("/api/gpu/events", certified());
-  ASSERT_NE(stream->answer->feed, nullptr);
-  certificates_.revoke({"ffff"});
-  EXPECT_FALSE(stream->answer->feed->over());
-  certificates_.revoke({"0a1b"});
-  EXPECT_TRUE(stream->answer->feed->over());
+  ASSERT_NE(stream->answer->stream, nullptr);
+  certificates_.set_revoked({"ffff"});
+  EXPECT_FALSE(stream->answer->stream->is_over());
+  certificates_.set_revoked({"0a1b"});
+  EXPECT_TRUE(stream->answer->stream->is_over());
 }
 
 class AnonymousCallers : public LeaseRoutes {
  protected:
   AnonymousCallers() {
-    tls_.trouble = "the file /etc/secret/place/tls.pem expired";
+    tls_.reload_error = "the file /etc/secret/place/tls.pem expired";
     context_.tls = &tls_;
-    context_.closed_doors = &closed_;
+    context_.closed_listeners = &closed_;
   }
   metrics::TlsMetrics tls_;
   const std::map<std::string, std::string> closed_{{"tls.listen 192.0.2.9:9411", "is taken"}};

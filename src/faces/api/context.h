@@ -51,7 +51,7 @@ struct RenderCache {
   }
 };
 
-struct Asked;
+struct RouteCall;
 struct BoundRoute;
 struct Principal;
 template <class Answer>
@@ -63,18 +63,18 @@ struct Context {
   EventHub& events;
   const ProcessDirectory& processes;
   history::History& history;
-  processes::ProcessRecorder& stays;
-  bottleneck::BottleneckRecorder& spells;
+  processes::ProcessRecorder& process_recorder;
+  bottleneck::BottleneckRecorder& bottleneck_recorder;
   energy::Meter& energy;
-  control::Control& control;
+  control::SettingController& control;
   Loop& loop;  // of control and leases
-  lease::Leases& leases;
-  usage::UsageRecorder& use;  // of all leases
-  andon::Board& alerts;
+  lease::LeaseManager& leases;
+  usage::UsageRecorder& usage;  // of all leases
+  andon::AlertService& alerts;
   AlertSinks& alert_sinks;
-  AlertPublisher& alert_news;
-  access::Tokens& tokens;
-  access::Guesses& guesses;
+  AlertPublisher& alert_publisher;
+  auth::TokenStore& tokens;
+  auth::AuthThrottle& auth_throttle;
   ClientCertificates& certificates;
   const Histogram& loop_lag;
   const Histogram& alert_cost;  // of evaluating all rules
@@ -89,18 +89,18 @@ struct Context {
   std::function<std::string(const protocol::Snapshot&)> device_table =
       [](const protocol::Snapshot&) { return std::string(); };
   // Returns whether this process may signal those of the user.
-  std::function<bool(std::uint32_t uid)> may_signal = [](std::uint32_t) { return true; };
+  std::function<bool(std::uint32_t uid)> can_signal = [](std::uint32_t) { return true; };
   // Returns whether the kernel's log is being read.
   std::function<bool()> reads_kernel_log = [] { return false; };
   bool holders_may_control = true;  // may set power and clocks of their leases' GPUs
   // Maps a uid to that of the person whose allowance it shares.
-  std::function<std::uint32_t(std::uint32_t uid)> person_behind = std::identity();
+  std::function<std::uint32_t(std::uint32_t uid)> quota_owner = std::identity();
   // The TLS of the daemon; null: it speaks none.
   const metrics::TlsMetrics* tls = nullptr;
   // The addresses and sockets that are closed, and why; null: none can be.
-  const std::map<std::string, std::string>* closed_doors = nullptr;
+  const std::map<std::string, std::string>* closed_listeners = nullptr;
   // Returns why other users' environments cannot be read now; "" if they can.
-  std::function<std::string()> marks_trouble = [] { return std::string(); };
+  std::function<std::string()> marks_error = [] { return std::string(); };
   // The restrictions that the daemon could not put on itself, and why.
   std::vector<std::string> lacks = {};
   // The events that were dropped before the rules; null: they are not counted.
@@ -110,18 +110,18 @@ struct Context {
     return std::nullopt;
   };
   // Returns whether the name service has reported that the user does not exist; never waits.
-  std::function<bool(std::uint32_t uid)> user_gone = [](std::uint32_t) { return false; };
+  std::function<bool(std::uint32_t uid)> is_user_gone = [](std::uint32_t) { return false; };
   // Returns the use under a lease until now; nothing before the grant.
-  std::function<std::optional<protocol::LeaseUse>(const lease::Lease&)> lease_use =
+  std::function<std::optional<protocol::LeaseUsage>(const lease::Lease&)> lease_usage =
       [](const lease::Lease&) { return std::nullopt; };
   // Calls `done` when these users' names are known or cannot be had soon; perhaps inside the call.
   std::function<void(const std::vector<std::uint32_t>& uids, std::function<void()> done)>
-      learn_users = [](const auto&, const auto& done) { done(); };
+      resolve_user_names = [](const auto&, const auto& done) { done(); };
   // Tells, perhaps inside the call, whether a user is now of the group that may control.
-  std::function<void(std::uint32_t uid, std::function<void(bool)> told)> ask_member =
+  std::function<void(std::uint32_t uid, std::function<void(bool)> told)> check_group_member =
       [](std::uint32_t, const auto& told) { told(false); };
   std::uint64_t lease_changes = 0;               // counted by LeasePublisher
-  std::string slurm_trouble = {};                // what keeps a hook of Slurm from its work
+  std::string slurm_error = {};                  // what keeps a hook of Slurm from its work
   std::map<DeviceId, std::int64_t> minors = {};  // as they were last read
   RenderCache metrics = {};
   RenderCache openmetrics = {};
@@ -132,14 +132,15 @@ struct Context {
   RenderCache front_page = {};
   // Queries of the history, the usage records, the alerts and the audit. Their users take turns:
   // see requester_of().
-  FairQueue questions{shares::kQuestions, shares::kQuestionsOfOne};
-  std::shared_ptr<LeaseCache> lease_board = {};    // see board_of()
-  std::shared_ptr<QueueRenderer> queue_text = {};  // made at the first request
+  FairQueue query_queue{limits::kMaxRunningQueries, limits::kMaxQueriesPerUser};
+  std::shared_ptr<LeaseCache> lease_cache = {};        // see lease_cache()
+  std::shared_ptr<QueueRenderer> queue_renderer = {};  // made at the first request
   // The power streams, by GPU, its index and its period; whole milliseconds keep the periods few.
-  http::Channels<std::tuple<DeviceId, std::uint32_t, std::chrono::milliseconds>> power_lines = {};
+  http::ChannelMap<std::tuple<DeviceId, std::uint32_t, std::chrono::milliseconds>> power_channels =
+      {};
 };
 
-inline bool simulated(const Context& context) {
+inline bool is_simulated(const Context& context) {
   return context.telemetry.latest()->driver.info.simulated;
 }
 
@@ -151,7 +152,7 @@ using protocol::Text;
 
 std::vector<BoundRoute> device_routes();
 std::vector<BoundRoute> history_routes();
-std::vector<BoundRoute> past_routes();
+std::vector<BoundRoute> record_routes();
 std::vector<BoundRoute> driver_routes();
 std::vector<BoundRoute> snapshot_routes();
 std::vector<BoundRoute> event_routes();
@@ -159,8 +160,8 @@ std::vector<BoundRoute> power_stream_routes();
 std::vector<BoundRoute> energy_routes();
 std::vector<BoundRoute> control_routes();
 // Returns who asks control, and on whose behalf.
-control::Asker asker_of(const Context&, const Principal&, bool admin, const std::string& request_id,
-                        TimePoint received);
+control::ChangeRequester control_requester_of(const Context&, const Principal&, bool admin,
+                                              const std::string& request_id, TimePoint received);
 std::vector<BoundRoute> lease_list_routes();
 std::vector<BoundRoute> lease_routes();
 std::vector<BoundRoute> queue_routes();
@@ -175,14 +176,14 @@ std::vector<BoundRoute> openapi_routes();
 std::vector<BoundRoute> page_routes();
 
 // The newest snapshot as this caller sees it: for a token of some GPUs as if there were no others.
-telemetry::SnapshotPtr seen_by(const Context&, const Principal&);
+telemetry::SnapshotPtr visible_snapshot(const Context&, const Principal&);
 
 // Answers with all GPUs that this caller sees, as they were at a past moment.
-void respond_with_past(Context&, const Asked&, std::string_view at,
-                       const Responder<protocol::Snapshot>&);
+void respond_with_past_snapshot(Context&, const RouteCall&, std::string_view at,
+                                const Responder<protocol::Snapshot>&);
 
 // The error for a caller with too many questions waiting: see Context::questions.
-inline Error too_many_questions() {
+inline Error too_many_queries() {
   return {Errc::busy, "too many of your requests are waiting for an answer; try again in a second"};
 }
 

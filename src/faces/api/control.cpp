@@ -8,43 +8,46 @@
 #include "core/control/survey.h"
 #include "faces/api/context.h"
 #include "faces/api/devices.h"
-#include "faces/api/disk_question.h"
+#include "faces/api/query_queue.h"
 #include "faces/api/router.h"
 
 namespace gpuyard::api {
 namespace {
 
-using ChangesResponder = Responder<protocol::Changes>;
+using ChangesResponder = Responder<protocol::ChangeResults>;
 
-constexpr Duration kLookPatience = std::chrono::seconds(2);
+constexpr Duration kSettingReadTimeout = std::chrono::seconds(2);
 
-protocol::Changes view_of(const Context& context, const control::Control::Changes& changes) {
-  protocol::Changes view;
-  view.simulated = simulated(context);
-  for (const control::Change& change : changes) view.changes.push_back(protocol::change_of(change));
+protocol::ChangeResults view_of(const Context& context,
+                                const control::SettingController::Changes& changes) {
+  protocol::ChangeResults view;
+  view.simulated = is_simulated(context);
+  for (const control::ChangeResult& change : changes)
+    view.changes.push_back(protocol::change_result_of(change));
   return view;
 }
 
 // Answers with a single change or its error; of several changes, each tells its outcome.
-void answer(const Context& context, const Result<control::Control::Changes>& changes,
-            const ChangesResponder& respond) {
+void respond_with_changes(const Context& context,
+                          const Result<control::SettingController::Changes>& changes,
+                          const ChangesResponder& respond) {
   if (!changes) return respond(changes.error());
   if (changes->size() == 1 && changes->front().error) return respond(*changes->front().error);
   const bool failed = std::ranges::any_of(
-      *changes, [](const control::Change& one) { return one.error.has_value(); });
+      *changes, [](const control::ChangeResult& one) { return one.error.has_value(); });
   auto view = view_of(context, *changes);
   failed ? respond(std::move(view), protocol::kMultiStatus) : respond(std::move(view));
 }
 
 // The lease under which something is to be set.
-struct Under {
+struct LeaseReference {
   std::optional<std::string> lease = {};
   std::optional<std::uint64_t> fence = {};
 };
 
-Result<void> check_lease(const Context& context, const Asked& asked, const Under& under,
-                         const std::vector<DeviceId>& gpus) {
-  if (asked.unless_holder && !context.holders_may_control) {
+Result<void> check_lease(const Context& context, const RouteCall& asked,
+                         const LeaseReference& under, const std::vector<DeviceId>& gpus) {
+  if (asked.scope_error && !context.holders_may_control) {
     return Error{Errc::denied,
                  "lease holders cannot change settings here: lease.may_control is false"};
   }
@@ -56,150 +59,158 @@ Result<void> check_lease(const Context& context, const Asked& asked, const Under
                       asked.principal.scope < protocol::Scope::admin;
   if (others) return Error{Errc::denied, "the lease belongs to another user"};
   for (const DeviceId& gpu : gpus) {
-    if (auto may = context.leases.may_use(*under.lease, under.fence, gpu); !may) return may;
+    if (auto may = context.leases.check_holds_gpu(*under.lease, under.fence, gpu); !may) return may;
   }
   return {};
 }
 
-control::Asker asker_of(const Context& context, const Asked& asked) {
+control::ChangeRequester control_requester_of(const Context& context, const RouteCall& asked) {
   const bool admin = asked.principal.scope >= protocol::Scope::admin;
-  return asker_of(context, asked.principal, admin, asked.request_id, asked.received);
+  return control_requester_of(context, asked.principal, admin, asked.request_id, asked.received);
 }
 
 // Under a lease, the owner of the change is the lease.
-Result<control::Asker> asker_under(Context& context, const Asked& asked, const Under& under,
-                                   const std::vector<DeviceId>& gpus) {
-  control::Asker asker = asker_of(context, asked);
+Result<control::ChangeRequester> lease_requester_of(Context& context, const RouteCall& asked,
+                                                    const LeaseReference& under,
+                                                    const std::vector<DeviceId>& gpus) {
+  control::ChangeRequester asker = control_requester_of(context, asked);
   if (!under.lease) {
-    if (!asked.unless_holder) return asker;
-    context.control.note_refusal(asker, "change GPUs without a lease", *asked.unless_holder);
-    return *asked.unless_holder;
+    if (!asked.scope_error) return asker;
+    context.control.record_refusal(asker, "change GPUs without a lease", *asked.scope_error);
+    return *asked.scope_error;
   }
   if (auto valid = check_lease(context, asked, under, gpus); !valid) {
-    context.control.note_refusal(asker, "change GPUs under lease " + *under.lease, valid.error());
+    context.control.record_refusal(asker, "change GPUs under lease " + *under.lease, valid.error());
     return std::move(valid).error();
   }
   asker.principal = std::exchange(asker.owner, lease::owner_of(*under.lease));
   // Not there for a change of no GPU, which is checked against no lease.
   if (const lease::Lease* lease = context.leases.find(*under.lease)) {
-    asker.lessee = fmt::format("uid {}", lease->uid);
+    asker.lease_holder = fmt::format("uid {}", lease->uid);
   }
   return asker;
 }
 
 // Checks the lease again when the change's turn comes: the lease may have ended by then.
-control::Right right_of(const Context& context, const Under& under) {
+control::AuthorizationCheck authorization_check_of(const Context& context,
+                                                   const LeaseReference& under) {
   if (!under.lease) return {};
   return [&leases = context.leases, under](const DeviceId& gpu) {
-    return leases.may_use(*under.lease, under.fence, gpu);
+    return leases.check_holds_gpu(*under.lease, under.fence, gpu);
   };
 }
 
-void change(Context& context, const Asked& asked, const std::string& gpus,
-            const protocol::ChangeWish& how, const Result<control::Action>& action,
-            const ChangesResponder& respond, const Under& under = {}) {
+void submit_change(Context& context, const RouteCall& asked, const std::string& gpus,
+                   const protocol::ChangeOptions& how, const Result<control::ChangeAction>& action,
+                   const ChangesResponder& respond, const LeaseReference& under = {}) {
   if (!action) return respond(action.error());
-  auto ids = ids_named(*seen_by(context, asked.principal), gpus);
+  auto ids = resolve_gpu_ids(*visible_snapshot(context, asked.principal), gpus);
   if (!ids) return respond(std::move(ids).error());
-  auto asker = asker_under(context, asked, under, *ids);
+  auto asker = lease_requester_of(context, asked, under, *ids);
   if (!asker) return respond(std::move(asker).error());
-  control::Request request{*std::move(asker), *std::move(ids), *action};
+  control::ChangeRequest request{*std::move(asker), *std::move(ids), *action};
   request.force = how.force.value_or(false);
   request.atomic = how.atomic.value_or(false);
   request.dry_run = how.dry_run.value_or(false);
-  request.right = right_of(context, under);
-  if (!how.wait.value_or(true)) return answer(context, context.control.send(request), respond);
-  context.control.ask(
-      request, [&context, respond](const auto& changes) { answer(context, changes, respond); });
+  request.authorization_check = authorization_check_of(context, under);
+  if (!how.wait.value_or(true))
+    return respond_with_changes(context, context.control.submit_async(request), respond);
+  context.control.submit(request, [&context, respond](const auto& changes) {
+    respond_with_changes(context, changes, respond);
+  });
 }
 
-Result<control::Action> put(const Result<Setting>& setting, const protocol::LastingWish& wish) {
+Result<control::ChangeAction> set_value_action(const Result<Setting>& setting,
+                                               const protocol::TimedChangeOptions& wish) {
   if (!setting) return setting.error();
-  return control::Action(control::Put{*setting, protocol::lasting_of(wish)});
+  return control::ChangeAction(control::SetValue{*setting, protocol::duration_of(wish)});
 }
 
-const DeviceInfo* find(const Snapshot& snapshot, const DeviceId& id) {
+const DeviceInfo* find_device_info(const Snapshot& snapshot, const DeviceId& id) {
   for (const auto& device : snapshot.devices) {
     if (device.info.id == id) return &device.info;
   }
   return nullptr;
 }
 
-void manage(Context& context, const Asked& asked, const std::string& names,
-            const Responder<protocol::Management>& respond) {
-  auto ids = ids_named(*seen_by(context, asked.principal), names);
+void respond_with_management(Context& context, const RouteCall& asked, const std::string& names,
+                             const Responder<protocol::Management>& respond) {
+  auto ids = resolve_gpu_ids(*visible_snapshot(context, asked.principal), names);
   if (!ids) return respond(std::move(ids).error());
-  control::survey(context.loop, context.control, *ids, kLookPatience,
-                  [&context, respond](const std::vector<control::Surveyed>& all) {
-                    const auto latest = context.telemetry.latest();
-                    protocol::Management view;
-                    view.simulated = latest->driver.info.simulated;
-                    view.enabled = context.control.policy().enabled;
-                    view.notes = context.control.notes();
-                    for (const control::Surveyed& one : all) {
-                      if (view.gpus.empty() || view.gpus.back().uuid != one.gpu) {
-                        const DeviceInfo* info = find(*latest, one.gpu);
-                        view.gpus.push_back({info ? std::optional(info->index) : std::nullopt,
-                                             one.gpu,
-                                             info ? info->name : "",
-                                             {}});
-                      }
-                      view.gpus.back().settings.push_back(protocol::managed_setting_of(
-                          one.kind, one.seen, context.control.holding(one.gpu, one.kind)));
-                    }
-                    respond(std::move(view));
-                  });
+  control::read_settings(
+      context.loop, context.control, *ids, kSettingReadTimeout,
+      [&context, respond](const std::vector<control::SettingReading>& all) {
+        const auto latest = context.telemetry.latest();
+        protocol::Management view;
+        view.simulated = latest->driver.info.simulated;
+        view.enabled = context.control.policy().enabled;
+        view.notes = context.control.notes();
+        for (const control::SettingReading& one : all) {
+          if (view.gpus.empty() || view.gpus.back().uuid != one.gpu) {
+            const DeviceInfo* info = find_device_info(*latest, one.gpu);
+            view.gpus.push_back({info ? std::optional(info->index) : std::nullopt,
+                                 one.gpu,
+                                 info ? info->name : "",
+                                 {}});
+          }
+          view.gpus.back().settings.push_back(protocol::managed_setting_of(
+              one.kind, one.state, context.control.managed_setting(one.gpu, one.kind)));
+        }
+        respond(std::move(view));
+      });
 }
 
 // Binds a route that sets what `setting_of` makes of the body.
 template <class Wish, class SettingOf>
-BoundRoute setting(const protocol::Route<protocol::ManagedGpus, protocol::Changes, Wish>& route,
-                   SettingOf setting_of) {
-  return bind(route,
-              [setting_of](Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
-                           const Wish& wish, const ChangesResponder& respond) {
-                change(context, asked, gpus.id, wish, put(setting_of(wish), wish), respond,
-                       {wish.lease, wish.fence});
-              });
-}
-
-BoundRoute restoring(const protocol::Route<protocol::RestoreQuery, protocol::Changes>& route,
-                     SettingKind kind) {
-  return bind(route, [kind](Context& context, const Asked& asked,
-                            const protocol::RestoreQuery& query, const ChangesResponder& respond) {
-    const protocol::ChangeWish how{query.atomic, query.force, query.dry_run, query.wait};
-    change(context, asked, query.id, how, control::Action(control::Restore{kind}), respond,
-           {query.lease, query.fence});
+BoundRoute bind_setting(
+    const protocol::Route<protocol::ManagedGpus, protocol::ChangeResults, Wish>& route,
+    SettingOf setting_of) {
+  return bind(route, [setting_of](Context& context, const RouteCall& asked,
+                                  const protocol::ManagedGpus& gpus, const Wish& wish,
+                                  const ChangesResponder& respond) {
+    submit_change(context, asked, gpus.id, wish, set_value_action(setting_of(wish), wish), respond,
+                  {wish.lease, wish.fence});
   });
 }
 
-void restore_all(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
-                 const protocol::ChangeWish& how, const ChangesResponder& respond) {
-  change(context, asked, gpus.id, how, control::Action(control::Restore{}), respond);
+BoundRoute bind_restore(
+    const protocol::Route<protocol::RestoreQuery, protocol::ChangeResults>& route,
+    SettingKind kind) {
+  return bind(route, [kind](Context& context, const RouteCall& asked,
+                            const protocol::RestoreQuery& query, const ChangesResponder& respond) {
+    const protocol::ChangeOptions how{query.atomic, query.force, query.dry_run, query.wait};
+    submit_change(context, asked, query.id, how, control::ChangeAction(control::Restore{kind}),
+                  respond, {query.lease, query.fence});
+  });
 }
 
-void clear_ecc(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
-               const protocol::ClearEccWish& wish, const ChangesResponder& respond) {
+void restore_all(Context& context, const RouteCall& asked, const protocol::ManagedGpus& gpus,
+                 const protocol::ChangeOptions& how, const ChangesResponder& respond) {
+  submit_change(context, asked, gpus.id, how, control::ChangeAction(control::Restore{}), respond);
+}
+
+void clear_ecc(Context& context, const RouteCall& asked, const protocol::ManagedGpus& gpus,
+               const protocol::ClearEccRequest& wish, const ChangesResponder& respond) {
   const auto counter = protocol::counter_of(wish);
-  change(context, asked, gpus.id, wish,
-         counter ? Result<control::Action>(control::Action(ClearEcc{*counter}))
-                 : Result<control::Action>(Error(counter.error()).in("body")),
-         respond);
+  submit_change(context, asked, gpus.id, wish,
+                counter ? Result<control::ChangeAction>(control::ChangeAction(ClearEcc{*counter}))
+                        : Result<control::ChangeAction>(Error(counter.error()).in("body")),
+                respond);
 }
 
-void reset_gpu(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
-               const protocol::ChangeWish& how, const ChangesResponder& respond) {
-  change(context, asked, gpus.id, how, control::Action(control::Reset{}), respond);
+void reset_gpu(Context& context, const RouteCall& asked, const protocol::ManagedGpus& gpus,
+               const protocol::ChangeOptions& how, const ChangesResponder& respond) {
+  submit_change(context, asked, gpus.id, how, control::ChangeAction(control::Reset{}), respond);
 }
 
-void get_management(Context& context, const Asked& asked, const NoParams&,
+void get_management(Context& context, const RouteCall& asked, const NoParams&,
                     const Responder<protocol::Management>& respond) {
-  manage(context, asked, "all", respond);
+  respond_with_management(context, asked, "all", respond);
 }
 
-void get_management_of(Context& context, const Asked& asked, const protocol::ManagedGpus& gpus,
+void get_management_of(Context& context, const RouteCall& asked, const protocol::ManagedGpus& gpus,
                        const Responder<protocol::Management>& respond) {
-  manage(context, asked, gpus.id, respond);
+  respond_with_management(context, asked, gpus.id, respond);
 }
 
 void get_operations(Context& context, const NoParams&,
@@ -221,13 +232,14 @@ void get_operation(Context& context, const protocol::OperationName& name,
   respond(protocol::operation_of(*operation));
 }
 
-void get_audit(Context& context, const Asked& asked, const protocol::AuditQuery& query,
+void get_audit(Context& context, const RouteCall& asked, const protocol::AuditQuery& query,
                const Responder<protocol::Audit>& respond) {
-  control::AuditQuestion question;
+  control::AuditQuery question;
   question.limit = query.limit.value_or(question.limit);
   question.before = query.before;
   if (query.gpu || !asked.principal.gpus.empty()) {
-    auto ids = ids_named(*seen_by(context, asked.principal), query.gpu.value_or("all"));
+    auto ids =
+        resolve_gpu_ids(*visible_snapshot(context, asked.principal), query.gpu.value_or("all"));
     if (!ids) return respond(std::move(ids).error());
     question.gpus = fmt::format("{}", fmt::join(*ids, ","));
   }
@@ -241,21 +253,22 @@ void get_audit(Context& context, const Asked& asked, const protocol::AuditQuery&
   };
   using Entries = std::vector<control::AuditEntry>;
   const auto ask = [&context, question](std::function<void(Result<Entries>)> answered) {
-    return context.control.archive().audit(question, std::move(answered));
+    return context.control.storage().query_audit(question, std::move(answered));
   };
-  ask_in_turn<Entries>(context, asked, respond, ask, told);
+  enqueue_query<Entries>(context, asked, respond, ask, told);
 }
 
 }  // namespace
 
-control::Asker asker_of(const Context& context, const Principal& principal, bool admin,
-                        const std::string& request_id, TimePoint received) {
-  control::Asker asker{principal.name(), admin, request_id, received};
+control::ChangeRequester control_requester_of(const Context& context, const Principal& principal,
+                                              bool admin, const std::string& request_id,
+                                              TimePoint received) {
+  control::ChangeRequester asker{principal.name(), admin, request_id, received};
   asker.over_tcp = !principal.uid;
   asker.credential = principal.credential;
   asker.member = !admin && principal.scope >= protocol::Scope::control;
   if (principal.uid) {
-    asker.person = fmt::format("uid {}", context.person_behind(*principal.uid));
+    asker.quota_owner = fmt::format("uid {}", context.quota_owner(*principal.uid));
   }
   return asker;
 }
@@ -266,25 +279,26 @@ std::vector<BoundRoute> control_routes() {
       bind(protocol::kOperations, &get_operations),
       bind(protocol::kOperation, &get_operation),
       bind(protocol::kAudit, &get_audit),
-      bind(protocol::kManagementOf, &get_management_of),
-      setting(protocol::kSetPowerLimit,
-              [](const auto& wish) { return power_limit(wish.power_limit_mw); }),
-      restoring(protocol::kRestorePowerLimit, SettingKind::power_limit),
-      setting(protocol::kSetGpuClocks,
-              [](const auto& wish) { return gpu_clocks(wish.min_clock_mhz, wish.max_clock_mhz); }),
-      restoring(protocol::kRestoreGpuClocks, SettingKind::gpu_clocks),
-      setting(
+      bind(protocol::kGpuManagement, &get_management_of),
+      bind_setting(protocol::kSetPowerLimit,
+                   [](const auto& wish) { return power_limit(wish.power_limit_mw); }),
+      bind_restore(protocol::kRestorePowerLimit, SettingKind::power_limit),
+      bind_setting(
+          protocol::kSetGpuClocks,
+          [](const auto& wish) { return gpu_clocks(wish.min_clock_mhz, wish.max_clock_mhz); }),
+      bind_restore(protocol::kRestoreGpuClocks, SettingKind::gpu_clocks),
+      bind_setting(
           protocol::kSetMemoryClocks,
           [](const auto& wish) { return memory_clocks(wish.min_clock_mhz, wish.max_clock_mhz); }),
-      restoring(protocol::kRestoreMemoryClocks, SettingKind::memory_clocks),
-      setting(protocol::kSetPersistence,
-              [](const auto& wish) { return persistence(wish.enabled); }),
-      restoring(protocol::kRestorePersistence, SettingKind::persistence),
-      setting(protocol::kSetComputeMode,
-              [](const auto& wish) { return protocol::setting_of(wish); }),
-      restoring(protocol::kRestoreComputeMode, SettingKind::compute_mode),
-      setting(protocol::kSetEccMode, [](const auto& wish) { return ecc(wish.enabled); }),
-      restoring(protocol::kRestoreEccMode, SettingKind::ecc),
+      bind_restore(protocol::kRestoreMemoryClocks, SettingKind::memory_clocks),
+      bind_setting(protocol::kSetPersistence,
+                   [](const auto& wish) { return persistence(wish.enabled); }),
+      bind_restore(protocol::kRestorePersistence, SettingKind::persistence),
+      bind_setting(protocol::kSetComputeMode,
+                   [](const auto& wish) { return protocol::setting_of(wish); }),
+      bind_restore(protocol::kRestoreComputeMode, SettingKind::compute_mode),
+      bind_setting(protocol::kSetEccMode, [](const auto& wish) { return ecc(wish.enabled); }),
+      bind_restore(protocol::kRestoreEccMode, SettingKind::ecc),
       bind(protocol::kRestoreAll, &restore_all),
       bind(protocol::kClearEcc, &clear_ecc),
       bind(protocol::kResetGpu, &reset_gpu),

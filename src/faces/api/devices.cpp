@@ -13,12 +13,12 @@
 namespace gpuyard::api {
 namespace {
 
-void get_gpu_devices(Context& context, const Asked& asked, const NoParams&,
+void get_gpu_devices(Context& context, const RouteCall& asked, const NoParams&,
                      const Responder<protocol::GPUDevicesResponse>& respond) {
   const auto tell = [caller = asked.principal, respond](const telemetry::SnapshotPtr& snapshot) {
     protocol::GPUDevicesResponse response;
     for (const DeviceState& device : snapshot->devices) {
-      if (!caller.sees(device.info.id)) continue;
+      if (!caller.can_see(device.info.id)) continue;
       response.devices.push_back(gpu_device_of(device));
     }
     response.count = response.devices.size();
@@ -27,48 +27,49 @@ void get_gpu_devices(Context& context, const Asked& asked, const NoParams&,
     }
     respond(std::move(response));
   };
-  context.telemetry.fresh(kGpuDeviceProbes, tell);
+  context.telemetry.read_fresh(kGpuDeviceProbes, tell);
 }
 
-Result<const DeviceState*> device_named(const Snapshot& snapshot, const std::string& name) {
+Result<const DeviceState*> find_device_by_name(const Snapshot& snapshot, const std::string& name) {
   if (!snapshot.driver.initialised && snapshot.devices.empty()) {
     return Error{Errc::unavailable, snapshot.driver.why};
   }
   return find_device(snapshot, name);
 }
 
-void get_device(Context& context, const Asked& asked, const protocol::DeviceName& name,
+void get_device(Context& context, const RouteCall& asked, const protocol::DeviceName& name,
                 const Responder<protocol::Device>& respond) {
-  const auto seen = seen_by(context, asked.principal);
+  const auto seen = visible_snapshot(context, asked.principal);
   const Snapshot& snapshot = *seen;
-  const auto device = device_named(snapshot, name.id);
+  const auto device = find_device_by_name(snapshot, name.id);
   if (!device) return respond(device.error());
   respond(protocol::device_of(**device, snapshot.taken, &context.processes));
 }
 
-void get_device_processes(Context& context, const Asked& asked, const protocol::DeviceName& name,
+void get_device_processes(Context& context, const RouteCall& asked,
+                          const protocol::DeviceName& name,
                           const Responder<protocol::DeviceProcesses>& respond) {
-  const auto seen = seen_by(context, asked.principal);
+  const auto seen = visible_snapshot(context, asked.principal);
   const Snapshot& snapshot = *seen;
-  const auto device = device_named(snapshot, name.id);
+  const auto device = find_device_by_name(snapshot, name.id);
   if (!device) return respond(device.error());
   const auto may_see = [&](const ProcessMetadata& facts) {
-    return may_see_arguments(asked.principal, facts);
+    return can_see_arguments(asked.principal, facts);
   };
   respond(protocol::device_processes_of(**device, snapshot.taken, &context.processes, may_see));
 }
 
-void get_snapshot(Context& context, const Asked& asked, const protocol::SnapshotQuery& query,
+void get_snapshot(Context& context, const RouteCall& asked, const protocol::SnapshotQuery& query,
                   const Responder<protocol::Snapshot>& respond) {
-  if (query.at) return respond_with_past(context, asked, *query.at, respond);
-  const auto seen = seen_by(context, asked.principal);
+  if (query.at) return respond_with_past_snapshot(context, asked, *query.at, respond);
+  const auto seen = visible_snapshot(context, asked.principal);
   const Snapshot& snapshot = *seen;
   if (!asked.principal.gpus.empty()) {
     return respond(protocol::snapshot_of(snapshot, &context.processes));
   }
   // Both numbers only grow, so their sum changes with either.
   const std::uint64_t book = context.processes.revision();
-  respond.rendered(context.snapshot.get(snapshot.generation + book, [&] {
+  respond.send_rendered(context.snapshot.get(snapshot.generation + book, [&] {
     return json::to_json(protocol::snapshot_of(snapshot, &context.processes));
   }));
 }
@@ -89,33 +90,33 @@ std::vector<BoundRoute> snapshot_routes() {
 
 // The first cause of a GPU is no news: the first resync has it.
 void BottleneckPublisher::on_snapshot(const Snapshot& snapshot) {
-  std::map<DeviceId, Told> told;
+  std::map<DeviceId, LastPublished> told;
   for (const DeviceState& device : snapshot.devices) {
     if (!device.bottleneck) continue;
-    const Told now{device.bottleneck->cause, snapshot.taken};
-    const auto before = told_.find(device.info.id);
-    const bool first = before == told_.end();
+    const LastPublished now{device.bottleneck->cause, snapshot.taken};
+    const auto before = last_published_.find(device.info.id);
+    const bool first = before == last_published_.end();
     const bool same = !first && before->second.cause == now.cause;
-    const bool too_soon = !first && now.at - before->second.at < kBetween;
+    const bool too_soon = !first && now.at - before->second.at < kMinPublishInterval;
     told[device.info.id] = first || (!same && !too_soon) ? now : before->second;
     if (first || same || too_soon) continue;
     const protocol::BottleneckChange change{to_rfc3339(snapshot.wall), device.info.id,
                                             device.info.index, *device.bottleneck};
     events_.publish(protocol::kBottleneckEvent, json::to_json(change), device.info.id);
   }
-  told_ = std::move(told);
+  last_published_ = std::move(told);
 }
 
-telemetry::SnapshotPtr seen_by(const Context& context, const Principal& principal) {
+telemetry::SnapshotPtr visible_snapshot(const Context& context, const Principal& principal) {
   auto latest = context.telemetry.latest();
   if (principal.gpus.empty()) return latest;
   auto seen = std::make_shared<Snapshot>(*latest);
   std::erase_if(seen->devices,
-                [&](const DeviceState& device) { return !principal.sees(device.info.id); });
+                [&](const DeviceState& device) { return !principal.can_see(device.info.id); });
   return seen;
 }
 
-Result<std::vector<DeviceInfo>> gpus_named(const Snapshot& snapshot, std::string_view names) {
+Result<std::vector<DeviceInfo>> resolve_gpus(const Snapshot& snapshot, std::string_view names) {
   if (!snapshot.driver.initialised) return Error{Errc::unavailable, snapshot.driver.why};
   std::vector<DeviceInfo> gpus;
   if (names.empty()) {
@@ -137,8 +138,8 @@ Result<std::vector<DeviceInfo>> gpus_named(const Snapshot& snapshot, std::string
   return gpus;
 }
 
-Result<std::vector<DeviceId>> ids_named(const Snapshot& snapshot, std::string_view names) {
-  const auto gpus = gpus_named(snapshot, names == "all" ? "" : names);
+Result<std::vector<DeviceId>> resolve_gpu_ids(const Snapshot& snapshot, std::string_view names) {
+  const auto gpus = resolve_gpus(snapshot, names == "all" ? "" : names);
   if (!gpus) return gpus.error();
   std::vector<DeviceId> ids;
   for (const DeviceInfo& gpu : *gpus) ids.push_back(gpu.id);

@@ -16,16 +16,16 @@ class EventHub;
 
 // Returns the GPUs that these names mean, each once; "" means all. Errc::not_found for a name that
 // no GPU has, Errc::invalid for an empty name, Errc::unavailable without a driver.
-Result<std::vector<DeviceInfo>> gpus_named(const Snapshot&, std::string_view names);
+Result<std::vector<DeviceInfo>> resolve_gpus(const Snapshot&, std::string_view names);
 
 // Returns the ids of the named GPUs; here "all" means all, too.
-Result<std::vector<DeviceId>> ids_named(const Snapshot&, std::string_view names);
+Result<std::vector<DeviceId>> resolve_gpu_ids(const Snapshot&, std::string_view names);
 
 // Publishes an event when another cause holds a GPU back; of one GPU at most every kBetween, so
 // that a cause that comes and goes floods nobody. Lives on the io thread.
 class BottleneckPublisher {
  public:
-  static constexpr Duration kBetween = std::chrono::seconds(5);
+  static constexpr Duration kMinPublishInterval = std::chrono::seconds(5);
 
   // `events` outlives this.
   explicit BottleneckPublisher(EventHub& events) : events_(events) {}
@@ -33,13 +33,13 @@ class BottleneckPublisher {
   void on_snapshot(const Snapshot&);
 
  private:
-  struct Told {
+  struct LastPublished {
     BottleneckCause cause{};
     TimePoint at;
   };
 
   EventHub& events_;
-  std::map<DeviceId, Told> told_;
+  std::map<DeviceId, LastPublished> last_published_;
 };
 
 }  // namespace gpuyard::api

@@ -21,7 +21,7 @@ void add_notes(std::vector<std::string>& notes, const std::vector<std::string>& 
 }
 
 // Answers with a window's result once the meter has it.
-energy::Meter::Answer answer_with(Context& context, const WindowResponder& respond) {
+energy::Meter::OnWindow answer_with(Context& context, const WindowResponder& respond) {
   return [&context, respond](const Result<energy::WindowResult>& result) {
     if (!result) return respond(result.error());
     auto window = protocol::energy_window_of(*result, *context.telemetry.latest());
@@ -39,15 +39,17 @@ void get_energy(Context& context, const NoParams&,
   respond(std::move(report));
 }
 
-void begin_energy_window(Context& context, const Asked& asked, const NoParams&,
-                         const protocol::EnergyWindowWish& body, const WindowResponder& respond) {
+void begin_energy_window(Context& context, const RouteCall& asked, const NoParams&,
+                         const protocol::EnergyWindowRequest& body,
+                         const WindowResponder& respond) {
   // The route's scope is above TCP's, so the kernel has given a uid.
-  auto wish = protocol::window_wish_of(body, asked.principal.uid.value_or(0));
+  auto wish = protocol::window_request_of(body, asked.principal.uid.value_or(0));
   if (!wish) return respond(std::move(wish).error());
   wish->privileged = requester_of(asked).privileged;
   if (!asked.principal.gpus.empty()) {
     const std::string names = fmt::format("{}", fmt::join(wish->gpus, ","));
-    auto gpus = ids_named(*seen_by(context, asked.principal), names.empty() ? "all" : names);
+    auto gpus =
+        resolve_gpu_ids(*visible_snapshot(context, asked.principal), names.empty() ? "all" : names);
     if (!gpus) return respond(std::move(gpus).error());
     wish->gpus = *std::move(gpus);
   }
@@ -67,28 +69,28 @@ void get_energy_windows(Context& context, const NoParams&,
 }
 
 // The window, unless it measures GPUs that the caller's token is not for.
-Result<const energy::Window*> window_for(const Context& context, const Asked& asked,
-                                         const std::string& name) {
+Result<const energy::Window*> find_visible_window(const Context& context, const RouteCall& asked,
+                                                  const std::string& name) {
   auto window = context.energy.find(name);
   if (!window) return window;
   for (const energy::WindowGpu& gpu : (*window)->gpus) {
-    if (!asked.principal.sees(gpu.uuid)) {
+    if (!asked.principal.can_see(gpu.uuid)) {
       return Error{Errc::denied, "the window measures GPUs that this token does not include"};
     }
   }
   return window;
 }
 
-void get_energy_window(Context& context, const Asked& asked, const protocol::WindowName& name,
+void get_energy_window(Context& context, const RouteCall& asked, const protocol::WindowName& name,
                        const WindowResponder& respond) {
-  const auto window = window_for(context, asked, name.window);
+  const auto window = find_visible_window(context, asked, name.window);
   if (!window && window.error().code == Errc::denied) return respond(window.error());
-  context.energy.look(name.window, answer_with(context, respond));
+  context.energy.measure(name.window, answer_with(context, respond));
 }
 
-void end_energy_window(Context& context, const Asked& asked, const protocol::WindowName& name,
+void end_energy_window(Context& context, const RouteCall& asked, const protocol::WindowName& name,
                        const WindowResponder& respond) {
-  const auto window = window_for(context, asked, name.window);
+  const auto window = find_visible_window(context, asked, name.window);
   if (!window) return respond(window.error());
   const bool admin = asked.principal.scope >= protocol::Scope::admin;
   if (!admin && asked.principal.uid != (*window)->owner) {
@@ -98,7 +100,8 @@ void end_energy_window(Context& context, const Asked& asked, const protocol::Win
                     (*window)->owner)});
   }
   if (asked.principal.uid != (*window)->owner) {
-    asked.did(fmt::format("end energy window {} of uid {}", name.window, (*window)->owner));
+    asked.report_action(
+        fmt::format("end energy window {} of uid {}", name.window, (*window)->owner));
   }
   context.energy.end(name.window, answer_with(context, respond));
 }
@@ -138,32 +141,35 @@ protocol::PowerSample sample_of(const DeviceInfo& gpu, const Reading& reading,
 }
 
 // Sends each reading of one GPU to the channel.
-Subscription listen(telemetry::Telemetry& telemetry, const DeviceInfo& info, Duration period,
-                    http::Channel& channel) {
+Subscription subscribe_power(telemetry::Telemetry& telemetry, const DeviceInfo& info,
+                             Duration period, http::Channel& channel) {
   const auto gpu = std::make_shared<const DeviceInfo>(info);
-  return telemetry.listen_power(info.id, period, [&telemetry, gpu, &channel](const Reading& now) {
-    channel.put([&telemetry, gpu, now](std::uint64_t skipped) {
-      protocol::PowerSample sample = sample_of(*gpu, now, *telemetry.latest());
-      sample.skipped = skipped;
-      return http::event_chunk(protocol::kPowerEvent, json::to_json(sample));
-    });
-  });
+  return telemetry.subscribe_power(
+      info.id, period, [&telemetry, gpu, &channel](const Reading& now) {
+        channel.publish([&telemetry, gpu, now](std::uint64_t skipped) {
+          protocol::PowerSample sample = sample_of(*gpu, now, *telemetry.latest());
+          sample.skipped = skipped;
+          return http::event_chunk(protocol::kPowerEvent, json::to_json(sample));
+        });
+      });
 }
 
-void get_power_stream(Context& context, const Asked& asked,
+void get_power_stream(Context& context, const RouteCall& asked,
                       const protocol::PowerStreamRequest& request, const Responder<Text>& respond) {
   const double hz = request.hz.value_or(protocol::kDefaultPowerHz);
-  const auto gpus = gpus_named(*seen_by(context, asked.principal), request.gpus.value_or(""));
+  const auto gpus =
+      resolve_gpus(*visible_snapshot(context, asked.principal), request.gpus.value_or(""));
   if (!gpus) return respond(gpus.error());
   const auto period =
       std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(1 / hz));
   std::vector<std::shared_ptr<http::Channel>> lines;
   for (const DeviceInfo& gpu : *gpus) {
-    lines.push_back(context.power_lines.get(
-        {gpu.id, gpu.index, period},
-        [&](http::Channel& channel) { return listen(context.telemetry, gpu, period, channel); }));
+    lines.push_back(
+        context.power_channels.get({gpu.id, gpu.index, period}, [&](http::Channel& channel) {
+          return subscribe_power(context.telemetry, gpu, period, channel);
+        }));
   }
-  respond.as_is(http::event_stream(std::make_shared<http::ChannelStream>(std::move(lines), true)));
+  respond.send(http::event_stream(std::make_shared<http::ChannelStream>(std::move(lines), true)));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ class EnergyRoutes : public Routes {
   EnergyRoutes() {
     reads_.gpus.push_back({"GPU-1", 0});
     meter_.start();
-    energy_archive_.answer_load(energy::Books{});
+    energy_archive_.answer_load(energy::LedgerState{});
     pass(1);
   }
   void pass(int ticks) {

@@ -20,11 +20,11 @@ class EventHub {
  public:
   // How many events, and bytes of them, are kept for listeners that reconnect. A listener that
   // missed more gets a resync.
-  static constexpr std::size_t kKept = 4096;
-  static constexpr std::size_t kKeptBytes = std::size_t{2} * 1024 * 1024;
+  static constexpr std::size_t kMaxEvents = 4096;
+  static constexpr std::size_t kMaxEventBytes = std::size_t{2} * 1024 * 1024;
   // How many events that stop work are kept beyond that, for listeners that want the oldest: a
   // flood of others does not push them out.
-  static constexpr std::size_t kKeptStops = 256;
+  static constexpr std::size_t kMaxStopEvents = 256;
 
   // `epoch`: a word that no other daemon has; sequence numbers are valid only within it.
   // `book`: identifies processes; it outlives the last listener.
@@ -36,16 +36,16 @@ class EventHub {
 
   // Publishes an event with this name and this JSON as data, about this GPU or about none.
   void publish(std::string_view name, std::string_view json, const DeviceId& device = {},
-               Severity severity = Severity::note);
+               EventSeverity severity = EventSeverity::note);
   // Publishes a state as of now under this name: without an id, and only to listeners that want
   // snapshots.
-  void report(std::string_view name, std::string_view json);
+  void publish_state(std::string_view name, std::string_view json);
   // Shows the newest snapshot. To be called before its events are published.
-  void show(std::shared_ptr<const Snapshot>);
+  void set_snapshot(std::shared_ptr<const Snapshot>);
 
   // Returns the stream of one listener, which may outlive the hub. It begins after the event that
   // the request names, or with a resync.
-  std::shared_ptr<http::Feed> listen(const protocol::EventsRequest&);
+  std::shared_ptr<http::ResponseStream> open_stream(const protocol::EventsRequest&);
   std::size_t listeners() const;
 
  private:
@@ -60,49 +60,49 @@ class EventHub {
 class EventView {
  public:
   // The most names in one list: more than there can be GPUs.
-  static constexpr std::size_t kMostNames = 256;
+  static constexpr std::size_t kMaxNames = 256;
   // Returns each name once, sorted.
-  static std::vector<std::string> names_in(std::string_view gpus);
+  static std::vector<std::string> parse_names(std::string_view gpus);
 
   // `gpus`: names with commas; "" means all. A name that no GPU has yet may match one later.
   // `book`: identifies processes; it outlives this.
   EventView(protocol::SampleDetail, std::string_view gpus, const ProcessDirectory* book = nullptr);
 
-  bool wants_samples() const { return detail_ != protocol::SampleDetail::none; }
+  bool needs_samples() const { return detail_ != protocol::SampleDetail::none; }
   // Whether reports are wanted: they have more bytes than columns, and changes have events.
-  bool wants_reports() const { return wants_samples() && !in_columns(); }
+  bool needs_states() const { return needs_samples() && !is_columnar(); }
   // Returns whether an event about this GPU, or about none (""), is for these listeners.
-  bool takes(const DeviceId&) const;
+  bool matches(const DeviceId&) const;
   // Resolves the names to GPUs as of this snapshot. A GPU that is gone keeps its name.
-  void learn(const Snapshot&);
+  void resolve_names(const Snapshot&);
 
   // Returns the `number`th snapshot as an event, after `skipped` that the listener missed.
   http::Chunk sample(const Snapshot&, std::uint64_t number, std::uint64_t skipped);
   // Grows when what only a resync tells has changed; 0 for a view whose samples tell all.
-  std::uint64_t told_once() const { return told_once_; }
+  std::uint64_t static_revision() const { return static_revision_; }
   // Returns the whole state, with the id of the event to continue from.
   http::Chunk resync(const Snapshot&, std::uint64_t number, protocol::ResyncReason,
                      const protocol::EventId&);
 
  private:
-  struct Wanted {
+  struct NamedGpu {
     std::string name;
     DeviceId id;  // empty: not there yet
   };
 
   const std::string& body_of(const Snapshot&, std::uint64_t number);
   std::string render(const Snapshot&) const;
-  std::vector<std::size_t> in_view(const Snapshot&) const;
-  bool in_columns() const { return detail_ == protocol::SampleDetail::columns; }
+  std::vector<std::size_t> matching_devices(const Snapshot&) const;
+  bool is_columnar() const { return detail_ == protocol::SampleDetail::columns; }
 
   protocol::SampleDetail detail_;
-  const ProcessDirectory* book_;
-  std::vector<Wanted> wanted_;  // empty: all
-  std::uint64_t rendered_ = UINT64_MAX;
+  const ProcessDirectory* processes_;
+  std::vector<NamedGpu> gpus_;  // empty: all
+  std::uint64_t rendered_number_ = UINT64_MAX;
   std::string body_;
-  std::uint64_t told_once_ = 0;
-  std::string told_;    // with the newest resync of columns
-  http::Chunk sample_;  // body_ for listeners that skipped none; rendered on first use
+  std::uint64_t static_revision_ = 0;
+  std::string static_columns_;  // with the newest resync of columns
+  http::Chunk sample_;          // body_ for listeners that skipped none; rendered on first use
 };
 
 }  // namespace gpuyard::api

@@ -49,7 +49,7 @@ class Hub : public testing::Test {
     for (int i = 0; i < count; ++i) hub_.publish("device", std::to_string(++published_));
   }
   // Returns the pending events of the listener, one string each.
-  static std::vector<std::string> take(http::Feed& feed) {
+  static std::vector<std::string> take(http::ResponseStream& feed) {
     std::vector<std::string> taken;
     for (auto chunk = feed.next(); chunk; chunk = feed.next()) taken.emplace_back(chunk.text());
     return taken;
@@ -65,7 +65,7 @@ class Hub : public testing::Test {
 
 TEST_F(Hub, NewListenerGetsResyncWithSnapshot) {
   publish(3);
-  const auto feed = hub_.listen(all(SampleDetail::none));
+  const auto feed = hub_.open_stream(all(SampleDetail::none));
   const auto taken = take(*feed);
   ASSERT_EQ(taken.size(), 1U);
   EXPECT_THAT(taken[0],
@@ -75,7 +75,7 @@ TEST_F(Hub, NewListenerGetsResyncWithSnapshot) {
 }
 
 TEST_F(Hub, EachEventIsSentOnceInOrder) {
-  const auto feed = hub_.listen(all(SampleDetail::none));
+  const auto feed = hub_.open_stream(all(SampleDetail::none));
   take(*feed);
   publish(2);
   EXPECT_THAT(take(*feed), ElementsAre(nth(1), nth(2)));
@@ -85,9 +85,10 @@ TEST_F(Hub, EachEventIsSentOnceInOrder) {
 
 TEST_F(Hub, GoesOnAfterTheEventThatAListenerHasSeen) {
   publish(4);
-  EXPECT_THAT(take(*hub_.listen(events_since("e-2"))), ElementsAre(nth(3), nth(4)));
-  EXPECT_THAT(take(*hub_.listen(events_since("e-4"))), IsEmpty());
-  EXPECT_THAT(take(*hub_.listen(events_since("e-0"))), ElementsAre(nth(1), nth(2), nth(3), nth(4)));
+  EXPECT_THAT(take(*hub_.open_stream(events_since("e-2"))), ElementsAre(nth(3), nth(4)));
+  EXPECT_THAT(take(*hub_.open_stream(events_since("e-4"))), IsEmpty());
+  EXPECT_THAT(take(*hub_.open_stream(events_since("e-0"))),
+              ElementsAre(nth(1), nth(2), nth(3), nth(4)));
 }
 
 TEST_F(Hub, LastEventIdOverridesSinceParameter) {
@@ -95,66 +96,66 @@ TEST_F(Hub, LastEventIdOverridesSinceParameter) {
   EventsRequest request;
   request.samples = SampleDetail::none;
   request.since = "e-3";
-  EXPECT_THAT(take(*hub_.listen(request)), ElementsAre(nth(4)));
+  EXPECT_THAT(take(*hub_.open_stream(request)), ElementsAre(nth(4)));
   request.last_event_id = "e-4";  // a browser keeps the address when it comes back
-  EXPECT_THAT(take(*hub_.listen(request)), IsEmpty());
+  EXPECT_THAT(take(*hub_.open_stream(request)), IsEmpty());
 }
 
 TEST_F(Hub, SinceOldestStartsAtOldestKeptEvent) {
-  publish(EventHub::kKept + 2);
+  publish(EventHub::kMaxEvents + 2);
   EventsRequest request = all(SampleDetail::none);
   request.since = "oldest";
-  const auto taken = take(*hub_.listen(request));
-  ASSERT_EQ(taken.size(), EventHub::kKept);
+  const auto taken = take(*hub_.open_stream(request));
+  ASSERT_EQ(taken.size(), EventHub::kMaxEvents);
   EXPECT_EQ(taken[0], nth(3));
 }
 
 TEST_F(Hub, FloodOfNotesKeepsStopEvents) {
   publish(1);
-  hub_.publish("device", "79", "GPU-1", Severity::stop);
-  hub_.publish("device", "95", "GPU-0", Severity::stop);
+  hub_.publish("device", "79", "GPU-1", EventSeverity::stop);
+  hub_.publish("device", "95", "GPU-0", EventSeverity::stop);
   published_ = 3;
-  publish(EventHub::kKept + 2);
+  publish(EventHub::kMaxEvents + 2);
   EventsRequest request = all(SampleDetail::none);
   request.since = "oldest";
   const auto stop = [](int id, int xid) {
     return "id: e-" + std::to_string(id) + "\nevent: device\ndata: " + std::to_string(xid) + "\n\n";
   };
-  auto taken = take(*hub_.listen(request));
-  ASSERT_EQ(taken.size(), EventHub::kKept + 2);
+  auto taken = take(*hub_.open_stream(request));
+  ASSERT_EQ(taken.size(), EventHub::kMaxEvents + 2);
   EXPECT_EQ(taken[0], stop(2, 79));
   EXPECT_EQ(taken[1], stop(3, 95));
   EXPECT_EQ(taken[2], nth(6));
   request.gpus = "1";
-  taken = take(*hub_.listen(request));
+  taken = take(*hub_.open_stream(request));
   EXPECT_EQ(taken[0], stop(2, 79));
   EXPECT_EQ(taken[1], nth(6)) << "an event about no GPU is for everybody";
 }
 
 TEST_F(Hub, ExcessStopEventsEvictOldest) {
-  for (std::size_t i = 0; i < EventHub::kKeptStops + 5; ++i) {
-    hub_.publish("device", "79", "GPU-1", Severity::stop);
+  for (std::size_t i = 0; i < EventHub::kMaxStopEvents + 5; ++i) {
+    hub_.publish("device", "79", "GPU-1", EventSeverity::stop);
   }
-  published_ = static_cast<int>(EventHub::kKeptStops + 5);
-  publish(EventHub::kKept);
+  published_ = static_cast<int>(EventHub::kMaxStopEvents + 5);
+  publish(EventHub::kMaxEvents);
   EventsRequest request = all(SampleDetail::none);
   request.since = "oldest";
-  const auto taken = take(*hub_.listen(request));
-  ASSERT_EQ(taken.size(), EventHub::kKept + EventHub::kKeptStops);
+  const auto taken = take(*hub_.open_stream(request));
+  ASSERT_EQ(taken.size(), EventHub::kMaxEvents + EventHub::kMaxStopEvents);
   EXPECT_THAT(taken[0], StartsWith("id: e-6\n"));
 }
 
 TEST_F(Hub, StreamWithoutFollowEndsAtOnce) {
   EventsRequest request = all(SampleDetail::none);
-  EXPECT_FALSE(hub_.listen(request)->over());
+  EXPECT_FALSE(hub_.open_stream(request)->is_over());
   request.follow = false;
-  EXPECT_TRUE(hub_.listen(request)->over());
+  EXPECT_TRUE(hub_.open_stream(request)->is_over());
 }
 
 TEST_F(Hub, ForeignOrInvalidEventIdResyncs) {
   publish(2);
   for (const char* id : {"f-1", "e-3", "nonsense", "e-", "-1"}) {
-    const auto feed = hub_.listen(events_since(id));
+    const auto feed = hub_.open_stream(events_since(id));
     EXPECT_THAT(take(*feed), ElementsAre(AllOf(StartsWith("id: e-2\nevent: resync\n"),
                                                HasSubstr("\"reason\":\"unknown_id\""))))
         << id;
@@ -163,34 +164,34 @@ TEST_F(Hub, ForeignOrInvalidEventIdResyncs) {
 }
 
 TEST_F(Hub, EvictedEventIdResyncs) {
-  publish(EventHub::kKept + 1);
-  EXPECT_EQ(take(*hub_.listen(events_since("e-1"))).size(), EventHub::kKept);
-  EXPECT_THAT(take(*hub_.listen(events_since("e-0"))),
+  publish(EventHub::kMaxEvents + 1);
+  EXPECT_EQ(take(*hub_.open_stream(events_since("e-1"))).size(), EventHub::kMaxEvents);
+  EXPECT_THAT(take(*hub_.open_stream(events_since("e-0"))),
               ElementsAre(HasSubstr("\"reason\":\"too_old\"")));
 }
 
 TEST_F(Hub, ResyncsAListenerThatFellTooFarBehind) {
-  const auto feed = hub_.listen(all(SampleDetail::none));
+  const auto feed = hub_.open_stream(all(SampleDetail::none));
   take(*feed);
-  publish(EventHub::kKept);
-  EXPECT_EQ(take(*feed).size(), EventHub::kKept);
-  publish(EventHub::kKept + 1);
+  publish(EventHub::kMaxEvents);
+  EXPECT_EQ(take(*feed).size(), EventHub::kMaxEvents);
+  publish(EventHub::kMaxEvents + 1);
   EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("\"reason\":\"too_old\"")));
   publish(1);
   EXPECT_EQ(take(*feed).size(), 1U);
 }
 
 TEST_F(Hub, KeepsNoMoreBytesThanItsLimit) {
-  const std::string large(EventHub::kKeptBytes / 4, 'x');
+  const std::string large(EventHub::kMaxEventBytes / 4, 'x');
   for (int i = 0; i < 10; ++i) hub_.publish("device", large);
-  EXPECT_EQ(take(*hub_.listen(events_since("e-7"))).size(), 3U);
-  EXPECT_THAT(take(*hub_.listen(events_since("e-6"))), ElementsAre(HasSubstr("too_old")));
+  EXPECT_EQ(take(*hub_.open_stream(events_since("e-7"))).size(), 3U);
+  EXPECT_THAT(take(*hub_.open_stream(events_since("e-6"))), ElementsAre(HasSubstr("too_old")));
 }
 
 TEST_F(Hub, ShowsEachSnapshotWithoutAnId) {
-  const auto feed = hub_.listen(all(SampleDetail::summary));
+  const auto feed = hub_.open_stream(all(SampleDetail::summary));
   take(*feed);
-  hub_.show(snapshot(2));
+  hub_.set_snapshot(snapshot(2));
   EXPECT_THAT(take(*feed),
               ElementsAre(AllOf(StartsWith("event: snapshot\ndata: {\"skipped\":0,\"snapshot\":{"),
                                 HasSubstr("\"generation\":2"))));
@@ -198,41 +199,42 @@ TEST_F(Hub, ShowsEachSnapshotWithoutAnId) {
 }
 
 TEST_F(Hub, ShowsASlowListenerTheNewestAndCountsTheOthers) {
-  const auto feed = hub_.listen(all(SampleDetail::summary));
+  const auto feed = hub_.open_stream(all(SampleDetail::summary));
   take(*feed);
-  for (std::uint64_t generation = 2; generation <= 5; ++generation) hub_.show(snapshot(generation));
+  for (std::uint64_t generation = 2; generation <= 5; ++generation)
+    hub_.set_snapshot(snapshot(generation));
   EXPECT_THAT(take(*feed),
               ElementsAre(AllOf(HasSubstr("{\"skipped\":3,"), HasSubstr("\"generation\":5"))));
-  hub_.show(snapshot(6));
+  hub_.set_snapshot(snapshot(6));
   EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("{\"skipped\":0,")));
 }
 
 TEST_F(Hub, SlowListenerGetsAllEventsBeforeSamples) {
-  const auto feed = hub_.listen(all(SampleDetail::summary));
+  const auto feed = hub_.open_stream(all(SampleDetail::summary));
   take(*feed);
-  hub_.show(snapshot(2));
+  hub_.set_snapshot(snapshot(2));
   publish(2);
-  hub_.show(snapshot(3));
+  hub_.set_snapshot(snapshot(3));
   EXPECT_THAT(take(*feed), ElementsAre(nth(1), nth(2), HasSubstr("{\"skipped\":1,")));
 }
 
 TEST_F(Hub, SampleDetailSelectsPayload) {
-  const auto summary = hub_.listen({});
-  const auto full = hub_.listen(all(SampleDetail::full));
-  const auto none = hub_.listen(all(SampleDetail::none));
+  const auto summary = hub_.open_stream({});
+  const auto full = hub_.open_stream(all(SampleDetail::full));
+  const auto none = hub_.open_stream(all(SampleDetail::none));
   for (const auto& feed : {summary, full, none}) take(*feed);
-  hub_.show(snapshot(2));
+  hub_.set_snapshot(snapshot(2));
   EXPECT_THAT(take(*none), IsEmpty());
   EXPECT_THAT(take(*summary), ElementsAre(Not(HasSubstr("readings"))));
   EXPECT_THAT(take(*full), ElementsAre(HasSubstr("\"readings\":{")));
 }
 
 TEST_F(Hub, EqualRequestsShareRenderedBytes) {
-  const auto one = hub_.listen({});
-  const auto two = hub_.listen({});
+  const auto one = hub_.open_stream({});
+  const auto two = hub_.open_stream({});
   take(*one);
   take(*two);
-  hub_.show(snapshot(2));
+  hub_.set_snapshot(snapshot(2));
   EXPECT_EQ(one->next().framed().data(), two->next().framed().data());
   publish(1);
   EXPECT_EQ(one->next().framed().data(), two->next().framed().data());
@@ -242,10 +244,10 @@ TEST_F(Hub, GpuFilterAcceptsIndexUuidOrPciAddress) {
   for (const char* name : {"1", "GPU-1", "0000:02:00.0"}) {
     EventsRequest request;
     request.gpus = name;
-    const auto feed = hub_.listen(request);
+    const auto feed = hub_.open_stream(request);
     EXPECT_THAT(take(*feed),
                 ElementsAre(AllOf(HasSubstr("\"index\":1"), Not(HasSubstr("\"index\":0")))));
-    hub_.show(snapshot(2));
+    hub_.set_snapshot(snapshot(2));
     EXPECT_THAT(take(*feed),
                 ElementsAre(AllOf(HasSubstr("\"index\":1"), Not(HasSubstr("\"index\":0")))));
   }
@@ -254,7 +256,7 @@ TEST_F(Hub, GpuFilterAcceptsIndexUuidOrPciAddress) {
 TEST_F(Hub, GpuFilterPassesNamedAndGlobalEvents) {
   EventsRequest request = all(SampleDetail::none);
   request.gpus = "1";
-  const auto feed = hub_.listen(request);
+  const auto feed = hub_.open_stream(request);
   take(*feed);
   hub_.publish("device", "zero", "GPU-0");
   hub_.publish("device", "one", "GPU-1");
@@ -266,31 +268,31 @@ TEST_F(Hub, KnowsANamedGpuOnceItIsThere) {
   EventHub hub("e", std::make_shared<const Snapshot>());
   EventsRequest request = all(SampleDetail::none);
   request.gpus = "1";
-  const auto feed = hub.listen(request);
+  const auto feed = hub.open_stream(request);
   take(*feed);
-  hub.show(snapshot(1));
+  hub.set_snapshot(snapshot(1));
   hub.publish("device", "zero", "GPU-0");
   hub.publish("device", "one", "GPU-1");
-  hub.show(std::make_shared<const Snapshot>());
+  hub.set_snapshot(std::make_shared<const Snapshot>());
   hub.publish("device", "gone", "GPU-1");
   EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("data: one"), HasSubstr("data: gone")));
 }
 
 TEST_F(Hub, ListenersWakeOnlyForRequestedContent) {
-  const auto events = hub_.listen(all(SampleDetail::none));
-  const auto samples = hub_.listen({});
+  const auto events = hub_.open_stream(all(SampleDetail::none));
+  const auto samples = hub_.open_stream({});
   int woken_events = 0;
   int woken_samples = 0;
-  events->on_more([&] { ++woken_events; });
-  samples->on_more([&] { ++woken_samples; });
-  hub_.show(snapshot(2));
+  events->set_on_more([&] { ++woken_events; });
+  samples->set_on_more([&] { ++woken_samples; });
+  hub_.set_snapshot(snapshot(2));
   publish(1);
   EXPECT_EQ(woken_events, 1);
   EXPECT_EQ(woken_samples, 2);
 }
 
 TEST_F(Hub, ForgetsAListenerThatEnds) {
-  auto feed = hub_.listen({});
+  auto feed = hub_.open_stream({});
   EXPECT_EQ(hub_.listeners(), 1U);
   feed = nullptr;
   EXPECT_EQ(hub_.listeners(), 0U);
@@ -299,7 +301,7 @@ TEST_F(Hub, ForgetsAListenerThatEnds) {
 
 TEST_F(Hub, MayEndBeforeItsListeners) {
   auto hub = std::make_unique<EventHub>("e", snapshot(1));
-  const auto feed = hub->listen({});
+  const auto feed = hub->open_stream({});
   hub = nullptr;
   EXPECT_EQ(take(*feed).size(), 1U);
 }
@@ -309,33 +311,33 @@ TEST_F(Hub, ItsDataFitsItsRecords) {
     const std::size_t begin = event.find("data: ") + 6;
     return event.substr(begin, event.size() - begin - 2);
   };
-  const auto summary = hub_.listen({});
-  const auto full = hub_.listen(all(SampleDetail::full));
+  const auto summary = hub_.open_stream({});
+  const auto full = hub_.open_stream(all(SampleDetail::full));
   EXPECT_TRUE(json::from_json<protocol::SummaryResync>(data(take(*summary).at(0))));
   EXPECT_TRUE(json::from_json<protocol::FullResync>(data(take(*full).at(0))));
-  hub_.show(snapshot(2));
+  hub_.set_snapshot(snapshot(2));
   EXPECT_TRUE(json::from_json<protocol::SummarySample>(data(take(*summary).at(0))));
   EXPECT_TRUE(json::from_json<protocol::FullSample>(data(take(*full).at(0))));
 }
 
 TEST_F(Hub, NewestStateReachesSnapshotListenersOnly) {
-  hub_.report("load", "0");  // before anybody listens
-  const auto feed = hub_.listen(all(SampleDetail::summary));
-  const auto events_only = hub_.listen(events_since("e-0"));
+  hub_.publish_state("load", "0");  // before anybody listens
+  const auto feed = hub_.open_stream(all(SampleDetail::summary));
+  const auto events_only = hub_.open_stream(events_since("e-0"));
   take(*feed);
-  hub_.report("load", "1");
-  hub_.report("load", "2");
+  hub_.publish_state("load", "1");
+  hub_.publish_state("load", "2");
   EXPECT_THAT(take(*feed), ElementsAre("event: load\ndata: 2\n\n"));
   EXPECT_THAT(take(*feed), IsEmpty());
   EXPECT_THAT(take(*events_only), IsEmpty());
-  hub_.report("load", "3");
+  hub_.publish_state("load", "3");
   EXPECT_THAT(take(*feed), ElementsAre("event: load\ndata: 3\n\n"));
 }
 
 TEST_F(Hub, AReportComesAfterTheEventsBeforeIt) {
-  const auto feed = hub_.listen(all(SampleDetail::summary));
+  const auto feed = hub_.open_stream(all(SampleDetail::summary));
   take(*feed);
-  hub_.report("load", "1");
+  hub_.publish_state("load", "1");
   publish(1);
   EXPECT_THAT(take(*feed), ElementsAre(nth(1), "event: load\ndata: 1\n\n"));
 }
@@ -366,88 +368,88 @@ class Columns : public Hub {
 };
 
 TEST_F(Columns, StaticDataIsSentOnceThenValues) {
-  hub_.show(busy(2));
-  const auto feed = hub_.listen(all(SampleDetail::columns));
+  hub_.set_snapshot(busy(2));
+  const auto feed = hub_.open_stream(all(SampleDetail::columns));
   const auto first = take(*feed);
   ASSERT_EQ(first.size(), 1U);
   EXPECT_THAT(first[0], AllOf(StartsWith("id: e-0\nevent: resync\ndata: {\"schema\":1,\"reason\":"
                                          "\"new_listener\""),
                               HasSubstr("\"columns\":[\"utilization_gpu_percent\""),
                               HasSubstr("\"power_limit_w\":700")));
-  hub_.show(busy(3));
+  hub_.set_snapshot(busy(3));
   EXPECT_THAT(take(*feed),
               ElementsAre("event: columns\ndata: {\"t_ms\":1767225603000,\"v\":[[97,97],[70,70],"
                           "[667,667],[1965,1965],[73463,73463],[38,38]]}\n\n"));
 }
 
 TEST_F(Columns, AReadingThatIsMissingOrOldIsNull) {
-  hub_.show(busy(2));
-  const auto feed = hub_.listen(all(SampleDetail::columns));
+  hub_.set_snapshot(busy(2));
+  const auto feed = hub_.open_stream(all(SampleDetail::columns));
   take(*feed);
   auto next = busy(3);
   next->devices[0].sample.set(
       {Metric::power_draw, 0, {}, Missing{MissingReason::not_supported, ""}});
-  hub_.show(next);
+  hub_.set_snapshot(next);
   EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("[null,667]")));
 }
 
 TEST_F(Columns, ChangedGpusOrLimitsCauseResync) {
-  hub_.show(busy(2));
-  const auto feed = hub_.listen(all(SampleDetail::columns));
+  hub_.set_snapshot(busy(2));
+  const auto feed = hub_.open_stream(all(SampleDetail::columns));
   take(*feed);
-  hub_.show(busy(3, 3));
+  hub_.set_snapshot(busy(3, 3));
   EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("\"reason\":\"gpus_changed\"")));
   auto capped = busy(4, 3);
   capped->devices[1].sample.set({Metric::power_limit, 0, {}, std::int64_t{500'000}});
-  hub_.show(capped);
+  hub_.set_snapshot(capped);
   EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("\"power_limit_w\":500")));
   capped = busy(5, 3);
   capped->devices[1].sample.set({Metric::power_limit, 0, {}, std::int64_t{500'000}});
-  hub_.show(capped);
+  hub_.set_snapshot(capped);
   EXPECT_THAT(take(*feed), ElementsAre(StartsWith("event: columns\n")));
 }
 
 TEST_F(Columns, AListenerOfSomeGpusGetsTheirs) {
-  hub_.show(busy(2, 4));
+  hub_.set_snapshot(busy(2, 4));
   auto request = all(SampleDetail::columns);
   request.gpus = "1,3";
-  const auto feed = hub_.listen(request);
+  const auto feed = hub_.open_stream(request);
   EXPECT_THAT(take(*feed).at(0), AllOf(HasSubstr("GPU-3"), Not(HasSubstr("GPU-2"))));
-  hub_.show(busy(3, 4));
+  hub_.set_snapshot(busy(3, 4));
   EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("[97,97],")));
 }
 
 TEST_F(Columns, ReportsAreLeftOut) {
-  hub_.show(busy(2));
-  const auto feed = hub_.listen(all(SampleDetail::columns));
+  hub_.set_snapshot(busy(2));
+  const auto feed = hub_.open_stream(all(SampleDetail::columns));
   take(*feed);
-  hub_.report("load", "{}");
+  hub_.publish_state("load", "{}");
   EXPECT_THAT(take(*feed), IsEmpty());
 }
 
 TEST_F(Columns, AreFewBytes) {
   for (const auto& [gpus, most] : {std::pair<std::size_t, std::size_t>{8, 400}, {64, 2000}}) {
-    hub_.show(busy(2, gpus));
-    const auto feed = hub_.listen(all(SampleDetail::columns));
+    hub_.set_snapshot(busy(2, gpus));
+    const auto feed = hub_.open_stream(all(SampleDetail::columns));
     take(*feed);
-    hub_.show(busy(3, gpus));
+    hub_.set_snapshot(busy(3, gpus));
     EXPECT_LE(take(*feed).at(0).size(), most) << gpus;
   }
 }
 
 TEST_F(Columns, AreRenderedOnceForAllListeners) {
-  hub_.show(busy(2));
-  const auto one = hub_.listen(all(SampleDetail::columns));
-  const auto other = hub_.listen(all(SampleDetail::columns));
+  hub_.set_snapshot(busy(2));
+  const auto one = hub_.open_stream(all(SampleDetail::columns));
+  const auto other = hub_.open_stream(all(SampleDetail::columns));
   take(*one);
   take(*other);
-  hub_.show(busy(3));
+  hub_.set_snapshot(busy(3));
   EXPECT_EQ(one->next().text().data(), other->next().text().data());
 }
 
 TEST_F(Columns, BottleneckChangesPublishEveryFiveSecondsAtMost) {
   BottleneckPublisher news(hub_);
-  const auto feed = hub_.listen(all(SampleDetail::none));
+  const auto feed = hub_.open_stream(all(SampleDetail::none));
   take(*feed);
   const auto show = [&](int second, BottleneckCause cause) {
     auto made = busy(2, 1);

@@ -25,9 +25,10 @@ namespace {
 
 namespace bj = boost::json;
 
-constexpr TimePoint kTaken{std::chrono::hours(1)};
-constexpr WallTime kWall{std::chrono::milliseconds(1'767'225'600'250)};  // the first second of 2026
-constexpr auto kAge = std::chrono::milliseconds(250);
+constexpr TimePoint kSnapshotTime{std::chrono::hours(1)};
+constexpr WallTime kSnapshotWallTime{
+    std::chrono::milliseconds(1'767'225'600'250)};  // the first second of 2026
+constexpr auto kReadingAge = std::chrono::milliseconds(250);
 
 // A number in the row's native unit, or a text.
 struct Value {
@@ -35,7 +36,7 @@ struct Value {
   std::variant<Missing, std::int64_t, std::string> value;
 };
 
-std::vector<Value> of_any_h100() {
+std::vector<Value> common_values() {
   return {{Metric::brand, "NVIDIA"},
           {Metric::architecture, "Hopper"},
           {Metric::compute_capability, "9.0"},
@@ -58,7 +59,7 @@ std::vector<Value> of_any_h100() {
           {Metric::mig_mode_pending, 0}};
 }
 
-std::vector<Value> of_a_busy_one() {
+std::vector<Value> busy_values() {
   constexpr std::int64_t kSwPowerCap = 4;
   return {{Metric::memory_free, 8'489'166'439},
           {Metric::memory_used, 77'031'643'545},
@@ -73,7 +74,7 @@ std::vector<Value> of_a_busy_one() {
           {Metric::throttle_reasons, kSwPowerCap}};
 }
 
-std::vector<Value> of_an_idle_one() {
+std::vector<Value> idle_values() {
   constexpr std::int64_t kIdle = 1;
   return {{Metric::memory_free, 84'891'664'384},
           {Metric::memory_used, 629'145'600},
@@ -90,12 +91,14 @@ std::vector<Value> of_an_idle_one() {
 
 Sample sample_of(const std::vector<Value>& values) {
   Sample sample;
-  for (const Row& row : catalog()) {
-    if (row.subject != Subject::device) continue;
-    sample.set({row.metric, 0, kTaken - kAge, Missing{MissingReason::not_supported, {}}});
+  for (const MetricRow& row : catalog()) {
+    if (row.subject != MetricSubject::device) continue;
+    sample.set(
+        {row.metric, 0, kSnapshotTime - kReadingAge, Missing{MissingReason::not_supported, {}}});
   }
-  for (const std::vector<Value>& some : {of_any_h100(), values}) {
-    for (const Value& one : some) sample.set({one.metric, 0, kTaken - kAge, one.value});
+  for (const std::vector<Value>& some : {common_values(), values}) {
+    for (const Value& one : some)
+      sample.set({one.metric, 0, kSnapshotTime - kReadingAge, one.value});
   }
   return sample;
 }
@@ -104,25 +107,25 @@ gpuyard::DriverInfo driver() {
   return {"535.104.05", "12.2", "12.535.104", "libnvidia-ml.so.1", true};
 }
 
-constexpr std::uint32_t kTrainer = 4711;
+constexpr std::uint32_t kTrainerPid = 4711;
 
 // Knows the only process of the examples.
-class ExampleBook final : public ProcessDirectory {
+class ExampleProcesses final : public ProcessDirectory {
  public:
-  ExampleBook() {
-    facts_.pid = kTrainer;
+  ExampleProcesses() {
+    facts_.pid = kTrainerPid;
     facts_.started = TimePoint(std::chrono::minutes(12));
-    facts_.started_at = kWall - std::chrono::minutes(48);
+    facts_.started_at = kSnapshotWallTime - std::chrono::minutes(48);
     facts_.uid = facts_.real_uid = 1000;
     facts_.command = "python3";
     facts_.user = std::string("alice");
     facts_.arguments = std::vector<std::string>{"python3", "train.py", "--epochs", "90"};
-    Placement placement;
+    CgroupInfo placement;
     placement.slurm_job = "1234";
     placement.slurm_step = "0";
     placement.unit = "slurmstepd.scope";
     placement.slice = "system.slice";
-    facts_.placement = placement;
+    facts_.cgroup = placement;
   }
   Result<const ProcessMetadata*> find(std::uint32_t) const override { return &facts_; }
   std::uint64_t revision() const override { return 0; }
@@ -131,10 +134,11 @@ class ExampleBook final : public ProcessDirectory {
   ProcessMetadata facts_;
 };
 
-ProcessList trainer() {
+ProcessList trainer_process() {
   constexpr std::int64_t kMemory = 76'402'497'945;
   constexpr std::int64_t kShare = 97;
-  return {kTaken - kAge, std::vector{GpuProcess{kTrainer, ProcessKind::compute, kMemory, kShare}}};
+  return {kSnapshotTime - kReadingAge,
+          std::vector{GpuProcess{kTrainerPid, ProcessKind::compute, kMemory, kShare}}};
 }
 
 DeviceState device(std::uint32_t index, const char* uuid, const char* pci_address,
@@ -148,14 +152,15 @@ DeviceState device(std::uint32_t index, const char* uuid, const char* pci_addres
 gpuyard::Snapshot snapshot() {
   gpuyard::Snapshot snapshot;
   snapshot.generation = 42;
-  snapshot.taken = kTaken;
-  snapshot.wall = kWall;
+  snapshot.taken = kSnapshotTime;
+  snapshot.wall = kSnapshotWallTime;
   snapshot.driver = {true, "", driver()};
   snapshot.devices = {
-      device(0, "GPU-ce751ccb-2c51-4ca8-8a5f-e1cbf99717fc", "0000:11:00.0", of_a_busy_one()),
-      device(1, "GPU-605b2143-4b29-4751-859c-a43e91df2009", "0000:14:00.0", of_an_idle_one())};
-  snapshot.devices.front().sample.set(trainer());
-  snapshot.devices.back().sample.set(ProcessList{kTaken - kAge, std::vector<GpuProcess>{}});
+      device(0, "GPU-ce751ccb-2c51-4ca8-8a5f-e1cbf99717fc", "0000:11:00.0", busy_values()),
+      device(1, "GPU-605b2143-4b29-4751-859c-a43e91df2009", "0000:14:00.0", idle_values())};
+  snapshot.devices.front().sample.set(trainer_process());
+  snapshot.devices.back().sample.set(
+      ProcessList{kSnapshotTime - kReadingAge, std::vector<GpuProcess>{}});
   return snapshot;
 }
 
@@ -178,15 +183,15 @@ bj::object all_examples() {
   bj::object& records = all["records"].as_object();
   const gpuyard::Snapshot now = snapshot();
   const DeviceState& busy = now.devices.front();
-  const ExampleBook book;
+  const ExampleProcesses book;
   add(records, gpu_devices());
-  add(records, protocol::device_of(busy, kTaken, &book));
-  add(records, protocol::device_processes_of(busy, kTaken, &book,
+  add(records, protocol::device_of(busy, kSnapshotTime, &book));
+  add(records, protocol::device_processes_of(busy, kSnapshotTime, &book,
                                              [](const ProcessMetadata&) { return true; }));
   add(records, protocol::driver_info_of(driver()));
   add(records, protocol::snapshot_of(now, &book));
   protocol::Readiness ready = protocol::readiness_of(now);
-  ready.now = to_rfc3339(kWall);
+  ready.now = to_rfc3339(kSnapshotWallTime);
   ready.reads_kernel_log = false;
   add(records, ready);
   return all;

@@ -113,7 +113,7 @@ class Description : public Routes {
 
 TEST_F(Description, EveryAnswerHasAnExampleThatItsOwnTypeDecodes) {
   RecordProperty("contract", "E12");
-  for (const BoundRoute& route : table()) {
+  for (const BoundRoute& route : all_routes()) {
     if (route.answer == nullptr) continue;
     const bj::value* const example = examples_.record(route.answer->title);
     ASSERT_NE(example, nullptr) << route.info.pattern << " has no example";
@@ -123,7 +123,7 @@ TEST_F(Description, EveryAnswerHasAnExampleThatItsOwnTypeDecodes) {
 }
 
 TEST_F(Description, EveryParameterHasScalarType) {
-  for (const BoundRoute& route : table()) {
+  for (const BoundRoute& route : all_routes()) {
     for (const json::Field& field : route.parameters->fields) {
       const bool optional = field.shape->kind == json::Kind::optional;
       const json::Kind kind = optional ? field.shape->inner->kind : field.shape->kind;
@@ -163,7 +163,7 @@ TEST_F(Description, EveryExampleFitsItsSchema) {
   RecordProperty("contract", "E12");
   SchemaCheck schemas(document_);
   std::size_t checked = 0;
-  for (const BoundRoute& route : table()) {
+  for (const BoundRoute& route : all_routes()) {
     for (const auto& response : responses_of(route).as_object()) {
       for (const auto& content : response.value().at("content").as_object()) {
         const auto* example = content.value().as_object().if_contains("example");
@@ -174,14 +174,14 @@ TEST_F(Description, EveryExampleFitsItsSchema) {
       }
     }
   }
-  EXPECT_GT(checked, table().size());
+  EXPECT_GT(checked, all_routes().size());
 }
 
 TEST_F(Description, EveryBodyHasAnExampleThatFitsItsSchema) {
   RecordProperty("contract", "E12");
   SchemaCheck schemas(document_);
   std::size_t checked = 0;
-  for (const BoundRoute& route : table()) {
+  for (const BoundRoute& route : all_routes()) {
     const auto& operation =
         document_.at("paths").at(route.info.pattern).at(to_lower(route.info.method)).as_object();
     EXPECT_EQ(operation.contains("requestBody"), route.body != nullptr);
@@ -196,7 +196,7 @@ TEST_F(Description, EveryBodyHasAnExampleThatFitsItsSchema) {
 
 TEST_F(Description, EveryRouteSaysHowItFails) {
   RecordProperty("contract", "E12");
-  for (const BoundRoute& route : table()) {
+  for (const BoundRoute& route : all_routes()) {
     const auto& responses = responses_of(route).as_object();
     for (const std::string& status :
          {std::to_string(route.info.status), std::string("400"), std::string("default")}) {
@@ -207,7 +207,7 @@ TEST_F(Description, EveryRouteSaysHowItFails) {
         (route.body != nullptr && route.info.pattern != protocol::kCheckSlurm.pattern) ||
         route.info.pattern == protocol::kEvents.pattern ||
         route.info.pattern == protocol::kHistoryColumns.pattern ||
-        route.info.pattern == protocol::kStays.pattern ||
+        route.info.pattern == protocol::kProcessSpans.pattern ||
         route.info.pattern == protocol::kBottlenecks.pattern ||
         route.info.pattern == protocol::kPowerStream.pattern ||
         route.info.pattern == protocol::kAudit.pattern ||
@@ -225,7 +225,7 @@ TEST_F(Description, EveryTagIsExplained) {
   for (const auto& tag : document_.at("tags").as_array()) {
     explained.insert(tag.at("name").as_string());
   }
-  for (const BoundRoute& route : table()) EXPECT_TRUE(explained.contains(route.info.tag));
+  for (const BoundRoute& route : all_routes()) EXPECT_TRUE(explained.contains(route.info.tag));
 }
 
 TEST_F(Description, SchemaCheckDetectsInvalidDocuments) {

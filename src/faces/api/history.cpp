@@ -20,26 +20,27 @@
 namespace gpuyard::api {
 namespace {
 
-using history::Answer;
-using history::Question;
+using history::Query;
+using history::QueryResult;
 
 // Rounds to a thousandth of the driver's unit: the readings are no more precise.
-double shown_mean(const history::Aggregate& of, double divisor) {
+double rounded_mean(const history::Aggregate& of, double divisor) {
   return std::round(of.mean() * 1000) / 1000 / divisor;
 }
 
 protocol::HistoryPoint point_of(const history::TimelinePoint& point, double divisor) {
-  if (point.of.count == 0) return {point.wall_ms, {}, {}, {}};
-  return {point.wall_ms, static_cast<double>(point.of.min) / divisor, shown_mean(point.of, divisor),
-          static_cast<double>(point.of.max) / divisor};
+  if (point.aggregate.count == 0) return {point.wall_ms, {}, {}, {}};
+  return {point.wall_ms, static_cast<double>(point.aggregate.min) / divisor,
+          rounded_mean(point.aggregate, divisor),
+          static_cast<double>(point.aggregate.max) / divisor};
 }
 
-protocol::HistorySummary summary_of(const Answer& answer, double divisor) {
+protocol::HistorySummary summary_of(const QueryResult& answer, double divisor) {
   protocol::HistorySummary summary;
-  summary.readings = answer.all.count;
+  summary.readings = answer.aggregate.count;
   if (answer.last) summary.last = *answer.last / divisor;
-  if (answer.all.count == 0) return summary;
-  const protocol::HistoryPoint all = point_of({0, answer.all}, divisor);
+  if (answer.aggregate.count == 0) return summary;
+  const protocol::HistoryPoint all = point_of({0, answer.aggregate}, divisor);
   summary.min = all.min;
   summary.mean = all.mean;
   summary.max = all.max;
@@ -51,14 +52,14 @@ std::string time_text(std::int64_t wall_ms) {
 }
 
 // `about` says which GPU it is.
-protocol::History history_of(const Answer& answer, protocol::History about) {
-  const Question& question = answer.question;
-  const Row& row = *question.row;
+protocol::History history_of(const QueryResult& answer, protocol::History about) {
+  const Query& question = answer.query;
+  const MetricRow& row = *question.row;
   about.uuid = question.uuid;
   about.metric = json_key(row);
   if (row.dimension != Dimension::none) about.element = element_of(row.dimension, question.element);
   about.unit = unit_info(row.unit).symbol;
-  about.counter = row.kind == Kind::counter;
+  about.counter = row.kind == MetricKind::counter;
   about.resolution = enum_from_name<protocol::HistoryResolution>(enum_name(answer.resolution))
                          .value_or(protocol::HistoryResolution::minute);
   about.step_ms = answer.step_ms;
@@ -76,27 +77,28 @@ protocol::History history_of(const Answer& answer, protocol::History about) {
 }
 
 // The GPU's UUID, and its names if it is there now.
-struct Named {
+struct ResolvedGpu {
   std::string uuid;
   protocol::History about;
-  bool known = true;  // false: only the store may know it
-  Sample now = {};    // empty if the GPU is not there
+  bool known = true;   // false: only the store may know it
+  Sample sample = {};  // empty if the GPU is not there
 };
 
-Result<Named> named(const Context& context, const Principal& principal, const std::string& id) {
-  const auto seen = seen_by(context, principal);
+Result<ResolvedGpu> resolve_history_gpu(const Context& context, const Principal& principal,
+                                        const std::string& id) {
+  const auto seen = visible_snapshot(context, principal);
   const Snapshot& snapshot = *seen;
-  Named out;
+  ResolvedGpu out;
   out.about.simulated = snapshot.driver.info.simulated;
   const auto device = find_device(snapshot, id);
   if (device && !(*device)->info.uuid.empty()) {
     out.uuid = (*device)->info.uuid;
     out.about.index = (*device)->info.index;
     out.about.name = (*device)->info.name;
-    out.now = (*device)->sample;
+    out.sample = (*device)->sample;
     return out;
   }
-  if (id.starts_with("GPU-") && principal.sees(id)) {
+  if (id.starts_with("GPU-") && principal.can_see(id)) {
     out.uuid = id;
     out.known = context.history.rings().find(id) != nullptr;
     return out;
@@ -109,8 +111,8 @@ Result<Named> named(const Context& context, const Principal& principal, const st
                "GPU " + id + " could not be opened, so its history can only be found by UUID"};
 }
 
-Result<Question> question_of(const protocol::HistoryQuery& query, std::int64_t now_ms) {
-  Question question;
+Result<Query> history_query_of(const protocol::HistoryQuery& query, std::int64_t now_ms) {
+  Query question;
   const auto row = history::find_row(query.metric);
   if (!row) return row.error();
   question.row = *row;
@@ -119,7 +121,7 @@ Result<Question> question_of(const protocol::HistoryQuery& query, std::int64_t n
     if (!element) return element.error();
     question.element = *element;
   }
-  history::Wish wish;
+  history::QueryParameters wish;
   if (query.since) wish.since = *query.since;
   if (query.until) wish.until = *query.until;
   wish.step = query.step;
@@ -135,80 +137,83 @@ std::optional<double> bound_of(Metric metric, const Sample& now) {
          static_cast<double>(unit_info(row_of(metric).unit).json_divisor);
 }
 
-history::History::Render renderer(Named gpu, bool csv) {
-  return [gpu = std::move(gpu), csv](const std::vector<Answer>& answers) -> Result<std::string> {
-    const Answer& answer = answers.front();
-    if (!gpu.known && answer.points.empty()) {
-      return Error{Errc::not_found, "no history for GPU " + gpu.uuid};
-    }
-    const protocol::History shown = history_of(answer, gpu.about);
-    return csv ? protocol::kHistoryCsvHeader + csv_of(shown) : json::to_json(shown);
-  };
+history::History::Render renderer(ResolvedGpu gpu, bool csv) {
+  return
+      [gpu = std::move(gpu), csv](const std::vector<QueryResult>& answers) -> Result<std::string> {
+        const QueryResult& answer = answers.front();
+        if (!gpu.known && answer.points.empty()) {
+          return Error{Errc::not_found, "no history for GPU " + gpu.uuid};
+        }
+        const protocol::History shown = history_of(answer, gpu.about);
+        return csv ? protocol::kHistoryCsvHeader + csv_of(shown) : json::to_json(shown);
+      };
 }
 
-void get_history(Context& context, const Asked& asked, const protocol::HistoryQuery& query,
+void get_history(Context& context, const RouteCall& asked, const protocol::HistoryQuery& query,
                  const Responder<protocol::History>& respond) {
   const bool csv = query.format == protocol::TextFormat::csv;
-  auto question = question_of(query, context.history.now_ms());
+  auto question = history_query_of(query, context.history.now_ms());
   if (!question) return respond(std::move(question).error());
-  auto gpu = named(context, asked.principal, query.id);
+  auto gpu = resolve_history_gpu(context, asked.principal, query.id);
   if (!gpu) return respond(std::move(gpu).error());
   question->uuid = gpu->uuid;
-  gpu->about.bound = bound_of(question->row->metric, gpu->now);
+  gpu->about.bound = bound_of(question->row->metric, gpu->sample);
   const auto ask = [&context, question = *question, render = renderer(*std::move(gpu), csv),
                     respond, csv](const std::function<void()>& ended) {
-    context.history.ask({question}, render, [respond, csv, ended](Result<std::string> text) {
+    context.history.query({question}, render, [respond, csv, ended](Result<std::string> text) {
       ended();
       if (!text) return respond(std::move(text).error());
       auto body = std::make_shared<const std::string>(*std::move(text));
-      if (!csv) return respond.rendered(std::move(body));
-      respond.as_is({200, "text/csv; charset=utf-8", std::move(body)});
+      if (!csv) return respond.send_rendered(std::move(body));
+      respond.send({200, "text/csv; charset=utf-8", std::move(body)});
     });
   };
-  if (!context.questions.enter(requester_of(asked), ask)) respond(too_many_questions());
+  if (!context.query_queue.try_enqueue(requester_of(asked), ask)) respond(too_many_queries());
 }
 
 // Four digits are finer than a pixel, and need few bytes. A counter's differences matter.
-double shortened(double value, bool counter) {
+double round_to_digits(double value, bool counter) {
   if (counter || value == 0) return value;
   const double scale = std::pow(10, 3 - std::floor(std::log10(std::abs(value))));
   return std::round(value * scale) / scale;
 }
 
-void put_points(protocol::HistoryColumn& column, const Answer& answer) {
-  const std::int64_t cadence = history::cadence_of(answer.question.row->metric);
+void put_points(protocol::HistoryColumn& column, const QueryResult& answer) {
+  const std::int64_t cadence = history::cadence_of(answer.query.row->metric);
   column.step_ms = answer.step_ms > 0 ? answer.step_ms : cadence;
-  const auto divisor = static_cast<double>(unit_info(answer.question.row->unit).json_divisor);
+  const auto divisor = static_cast<double>(unit_info(answer.query.row->unit).json_divisor);
   for (const history::TimelinePoint& point : answer.points) {
-    if (point.of.count == 0) continue;
+    if (point.aggregate.count == 0) continue;
     if (column.mean.empty()) column.first_ms = point.wall_ms;
     const std::int64_t step =
         (point.wall_ms - column.first_ms + column.step_ms / 2) / column.step_ms;
     const auto place = static_cast<std::size_t>(std::max<std::int64_t>(step, 0));
-    if (place >= protocol::kMostColumnPoints) break;  // a clock that was set
+    if (place >= protocol::kMaxColumnPoints) break;  // a clock that was set
     for (auto* values : {&column.min, &column.mean, &column.max}) {
       if (values->size() <= place) values->resize(place + 1);
     }
     const protocol::HistoryPoint shown = point_of(point, divisor);
-    column.min[place] = shortened(*shown.min, column.counter);
-    column.mean[place] = shortened(*shown.mean, column.counter);
-    column.max[place] = shortened(*shown.max, column.counter);
+    column.min[place] = round_to_digits(*shown.min, column.counter);
+    column.mean[place] = round_to_digits(*shown.mean, column.counter);
+    column.max[place] = round_to_digits(*shown.max, column.counter);
   }
 }
 
 // A question for each GPU and metric, and the columns that their answers fill.
-struct ColumnsAsked {
-  std::vector<Question> questions;
+struct ColumnsQuery {
+  std::vector<Query> queries;
   protocol::HistoryColumns about;
 };
 
-Result<ColumnsAsked> columns_asked(const Snapshot& seen, const protocol::HistoryColumnsQuery& query,
-                                   std::int64_t now_ms) {
-  const auto gpus = ids_named(seen, query.gpus.value_or(""));
+Result<ColumnsQuery> columns_query_of(const Snapshot& seen,
+                                      const protocol::HistoryColumnsQuery& query,
+                                      std::int64_t now_ms) {
+  const auto gpus = resolve_gpu_ids(seen, query.gpus.value_or(""));
   if (!gpus) return gpus.error();
-  ColumnsAsked out;
-  Question times;
-  const history::Wish wish{query.since.value_or("15m"), query.until.value_or("0s"), {}, {}};
+  ColumnsQuery out;
+  Query times;
+  const history::QueryParameters wish{
+      query.since.value_or("15m"), query.until.value_or("0s"), {}, {}};
   if (auto set = history::set_times(times, wish, now_ms); !set) return std::move(set).error();
   const std::uint64_t points = query.points.value_or(protocol::kDefaultColumnPoints);
   times.step_ms = history::step_for(times.until_ms - times.from_ms, points);
@@ -220,7 +225,7 @@ Result<ColumnsAsked> columns_asked(const Snapshot& seen, const protocol::History
   out.about.since_ms = times.from_ms;
   out.about.until_ms = times.until_ms;
   out.about.step_ms = times.step_ms;
-  std::string_view metrics = query.metrics ? *query.metrics : protocol::kUsualMetrics;
+  std::string_view metrics = query.metrics ? *query.metrics : protocol::kDefaultMetrics;
   do {
     const auto row = history::find_row(take_until(',', metrics));
     if (!row) return row.error();
@@ -232,24 +237,24 @@ Result<ColumnsAsked> columns_asked(const Snapshot& seen, const protocol::History
       column.uuid = times.uuid = device.info.id;
       column.metric = json_key(**row);
       column.unit = unit_info((*row)->unit).symbol;
-      column.counter = (*row)->kind == Kind::counter;
+      column.counter = (*row)->kind == MetricKind::counter;
       column.bound = bound_of((*row)->metric, device.sample);
-      out.questions.push_back(times);
+      out.queries.push_back(times);
     }
-  } while (!metrics.empty() && out.questions.size() <= protocol::kMostSeries);
+  } while (!metrics.empty() && out.queries.size() <= protocol::kMaxSeries);
   const std::uint64_t steps = static_cast<std::uint64_t>(length / times.step_ms) + 1;
-  if (out.questions.size() > protocol::kMostSeries ||
-      out.questions.size() * steps > protocol::kMostColumnPoints) {
-    return Error{Errc::invalid,
-                 fmt::format("{} series of {} steps exceed the limit of {} series and {} points "
-                             "per answer; request fewer metrics, GPUs or points",
-                             out.questions.size(), steps, protocol::kMostSeries,
-                             protocol::kMostColumnPoints)};
+  if (out.queries.size() > protocol::kMaxSeries ||
+      out.queries.size() * steps > protocol::kMaxColumnPoints) {
+    return Error{
+        Errc::invalid,
+        fmt::format("{} series of {} steps exceed the limit of {} series and {} points "
+                    "per answer; request fewer metrics, GPUs or points",
+                    out.queries.size(), steps, protocol::kMaxSeries, protocol::kMaxColumnPoints)};
   }
   return out;
 }
 
-std::string columns_text(protocol::HistoryColumns about, const std::vector<Answer>& answers) {
+std::string columns_text(protocol::HistoryColumns about, const std::vector<QueryResult>& answers) {
   for (std::size_t i = 0; i < answers.size(); ++i) {
     protocol::HistoryColumn& column = about.series[i];
     column.resolution =
@@ -263,25 +268,27 @@ std::string columns_text(protocol::HistoryColumns about, const std::vector<Answe
   return json::to_json(about);
 }
 
-void get_columns(Context& context, const Asked& asked, const protocol::HistoryColumnsQuery& query,
+void get_columns(Context& context, const RouteCall& asked,
+                 const protocol::HistoryColumnsQuery& query,
                  const Responder<protocol::HistoryColumns>& respond) {
-  auto wanted = columns_asked(*seen_by(context, asked.principal), query, context.history.now_ms());
+  auto wanted = columns_query_of(*visible_snapshot(context, asked.principal), query,
+                                 context.history.now_ms());
   if (!wanted) return respond(std::move(wanted).error());
-  const auto shared = std::make_shared<const ColumnsAsked>(*std::move(wanted));
+  const auto shared = std::make_shared<const ColumnsQuery>(*std::move(wanted));
   const auto ask = [&context, shared, respond](const std::function<void()>& ended) {
-    const auto render = [shared](const std::vector<Answer>& answers) -> Result<std::string> {
+    const auto render = [shared](const std::vector<QueryResult>& answers) -> Result<std::string> {
       return columns_text(shared->about, answers);
     };
-    context.history.ask(shared->questions, render, [respond, ended](Result<std::string> text) {
+    context.history.query(shared->queries, render, [respond, ended](Result<std::string> text) {
       ended();
       if (!text) return respond(std::move(text).error());
       auto body = std::make_shared<const std::string>(*std::move(text));
       http::Response response{200, "application/json", body};
       response.etag = fmt::format("\"{:016x}\"", std::hash<std::string_view>{}(*body));
-      respond.as_is(std::move(response));
+      respond.send(std::move(response));
     });
   };
-  if (!context.questions.enter(requester_of(asked), ask)) respond(too_many_questions());
+  if (!context.query_queue.try_enqueue(requester_of(asked), ask)) respond(too_many_queries());
 }
 
 }  // namespace

@@ -23,8 +23,8 @@ using namespace std::chrono_literals;
 class HistoryRoute : public Routes {
  protected:
   HistoryRoute() {
-    telemetry_.on_fleet(fleet_.fleet());
-    loop_.advance(telemetry::kTickDeadline);
+    telemetry_.on_inventory(fleet_.inventory());
+    loop_.advance(telemetry::kPublishTimeout);
     for (int second = 0; second < 60; ++second) {
       Snapshot snapshot = *telemetry_.latest();
       snapshot.taken = loop_.now();
@@ -85,7 +85,7 @@ TEST_F(HistoryRoute, ReadingsUseUnitOfMetricKey) {
   EXPECT_EQ(told.metric, "power_draw_w");
   EXPECT_EQ(told.unit, "W");
   EXPECT_EQ(told.index, 1U);
-  EXPECT_EQ(told.uuid, fleet_.fleet().devices[1].uuid);
+  EXPECT_EQ(told.uuid, fleet_.inventory().devices[1].uuid);
   EXPECT_EQ(told.resolution, protocol::HistoryResolution::reading);
   ASSERT_EQ(told.points.size(), 60U);
   EXPECT_EQ(told.points[7].mean, 300.007);
@@ -138,8 +138,8 @@ TEST_F(HistoryRoute, InvalidQueryIsRefusedWithReason) {
 }
 
 TEST_F(HistoryRoute, AbsentGpuIsFoundByUuid) {
-  const std::string uuid = fleet_.fleet().devices[1].uuid;
-  telemetry_.on_no_driver(init_failed("Driver Not Loaded"));
+  const std::string uuid = fleet_.inventory().devices[1].uuid;
+  telemetry_.on_no_driver(init_error("Driver Not Loaded"));
   loop_.run_posted();
   EXPECT_EQ(get("1", {{"metric", "power"}}).status, 503);
   const auto told = answer(get(uuid, {{"metric", "power"}}));
@@ -154,13 +154,13 @@ TEST_F(HistoryRoute, ExcessQueriesQueueFairlyThenGet503) {
     http::Request request;
     request.path = "/api/gpu/devices/0/history";
     request.query = {{"metric", "power"}};
-    request.peer.party = party;
+    request.peer.quota_group = party;
     router_.handle(std::move(request), http::Reply([&, party](const http::Response& sent) {
                      busy += sent.status == 503 ? 1 : 0;
                      if (sent.status == 200) answered.push_back(party);
                    }));
   };
-  const std::size_t most = shares::kQuestions + shares::kQuestionsOfOne;
+  const std::size_t most = limits::kMaxRunningQueries + limits::kMaxQueriesPerUser;
   for (std::size_t i = 0; i < most + 3; ++i) ask("uid 1000");
   ask("uid 2000");
   EXPECT_EQ(busy, 3U);
@@ -168,7 +168,7 @@ TEST_F(HistoryRoute, ExcessQueriesQueueFairlyThenGet503) {
   EXPECT_EQ(busy, 3U);
   ASSERT_EQ(answered.size(), most + 1);
   const auto other = std::ranges::find(answered, "uid 2000") - answered.begin();
-  EXPECT_LE(other, static_cast<std::ptrdiff_t>(shares::kQuestions + 1));
+  EXPECT_LE(other, static_cast<std::ptrdiff_t>(limits::kMaxRunningQueries + 1));
 }
 
 TEST_F(HistoryRoute, AStoreThatFailsIsSaidInTheAnswer) {
@@ -274,15 +274,15 @@ TEST_F(HistoryRoute, ProcessesOfThePastAreListed) {
       ProcessList{loop_.now(), std::vector{GpuProcess{7, ProcessKind::compute, 1024, {}}}});
   const auto no_lease = [](const DeviceId&) { return std::string(); };
   stays_.on_snapshot(snapshot, context_.processes, no_lease);
-  const auto told = record<protocol::Stays>(get_path("/api/gpu/processes", {}));
+  const auto told = record<protocol::ProcessSpans>(get_path("/api/gpu/processes", {}));
   ASSERT_EQ(told.processes.size(), 1U);
   EXPECT_EQ(told.processes[0].pid, 7U);
   EXPECT_EQ(told.processes[0].index, 0U);
   EXPECT_EQ(told.processes[0].peak_memory_bytes, 1024);
   EXPECT_TRUE(told.processes[0].there);
   EXPECT_TRUE(told.complete);
-  EXPECT_TRUE(
-      record<protocol::Stays>(get_path("/api/gpu/processes", {{"gpus", "1"}})).processes.empty());
+  EXPECT_TRUE(record<protocol::ProcessSpans>(get_path("/api/gpu/processes", {{"gpus", "1"}}))
+                  .processes.empty());
   EXPECT_EQ(get_path("/api/gpu/processes", {{"gpus", "9"}}).status, 404);
   EXPECT_EQ(get_path("/api/gpu/processes", {{"limit", "0"}}).status, 400);
 }

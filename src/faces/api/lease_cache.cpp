@@ -11,86 +11,86 @@
 
 namespace gpuyard::api {
 
-std::optional<lease::Outlook> LeaseCache::place(const std::string& id) {
-  refresh(kPeriod);
-  auto found = places_.find(id);
-  if (found == places_.end()) {
-    refresh(kLeast);
-    found = places_.find(id);
+std::optional<lease::QueuePosition> LeaseCache::position(const std::string& id) {
+  refresh(kRefreshInterval);
+  auto found = positions_.find(id);
+  if (found == positions_.end()) {
+    refresh(kMinRefreshInterval);
+    found = positions_.find(id);
   }
-  return found == places_.end() ? std::nullopt : std::optional(found->second);
+  return found == positions_.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::optional<std::string> LeaseCache::holder(const DeviceId& gpu) {
-  refresh(kPeriod);
+  refresh(kRefreshInterval);
   const auto found = holders_.find(gpu);
   return found == holders_.end() ? std::nullopt : std::optional(found->second);
 }
 
 void LeaseCache::refresh(Duration oldest) {
-  if (looked_ && loop_.now() - *looked_ < oldest) return;
-  looked_ = loop_.now();
-  places_.clear();
-  for (lease::QueueEntry& one : leases_.outlooks(SIZE_MAX)) {
-    places_.emplace(std::move(one.lease), one.outlook);
+  if (refreshed_at_ && loop_.now() - *refreshed_at_ < oldest) return;
+  refreshed_at_ = loop_.now();
+  positions_.clear();
+  for (lease::QueueEntry& one : leases_.queue_entries(SIZE_MAX)) {
+    positions_.emplace(std::move(one.lease), one.queue_position);
   }
   holders_.clear();
-  for (const lease::Lease* lease : leases_.with_gpus()) {
+  for (const lease::Lease* lease : leases_.leases_with_gpus()) {
     for (const DeviceId& gpu : lease->gpus) holders_.insert_or_assign(gpu, lease->id);
   }
 }
 
-Subscription LeaseCache::follow(std::function<void()> told) {
-  const std::uint64_t number = ++next_;
-  followers_.emplace(number, std::move(told));
-  if (!timer_) timer_ = loop_.call_after(kPeriod, [this] { tick(); });
-  return Subscription([self = shared_from_this(), number] { self->followers_.erase(number); });
+Subscription LeaseCache::subscribe(std::function<void()> told) {
+  const std::uint64_t number = ++last_subscriber_;
+  subscribers_.emplace(number, std::move(told));
+  if (!timer_) timer_ = loop_.call_after(kRefreshInterval, [this] { tick(); });
+  return Subscription([self = shared_from_this(), number] { self->subscribers_.erase(number); });
 }
 
 // Without followers no timer runs.
 void LeaseCache::tick() {
   timer_.reset();
-  if (followers_.empty()) return;
-  timer_ = loop_.call_after(kPeriod, [this] { tick(); });
-  for (const auto& [number, told] : followers_) told();
+  if (subscribers_.empty()) return;
+  timer_ = loop_.call_after(kRefreshInterval, [this] { tick(); });
+  for (const auto& [number, told] : subscribers_) told();
 }
 
 namespace {
 
 // How many GPUs, or users, a sentence names; the rest are counted.
-constexpr std::size_t kMostNamed = 4;
+constexpr std::size_t kMaxNamed = 4;
 
 std::string join(const std::vector<std::string>& parts, std::string_view between) {
-  const std::size_t named = std::min(parts.size(), kMostNamed);
+  const std::size_t named = std::min(parts.size(), kMaxNamed);
   std::string text = fmt::format("{}", fmt::join(std::span(parts).first(named), between));
   if (parts.size() > named) text += fmt::format("{}{} more", between, parts.size() - named);
   return text;
 }
 
-std::string number_of(const Context& context, const DeviceId& id) {
+std::string gpu_label(const Context& context, const DeviceId& id) {
   const DeviceInfo* info = info_of(context, id);
   return info == nullptr ? id : fmt::format("GPU {}", info->index);
 }
 
 // Returns the GPUs that the claim could use if nothing stood against it, by index.
-std::vector<DeviceId> fitting(const Context& context, const lease::Wish& wish) {
+std::vector<DeviceId> eligible_gpus(const Context& context, const lease::LeaseSpec& wish) {
   const lease::GpuPool& gpus = context.leases.gpus();
-  return gpus.names(gpus.eligible(wish));
+  return gpus.ids_of(gpus.eligible_gpus(wish));
 }
 
 // Returns "GPU 0, GPU 1 (alice); GPU 2 (UID 1001, processes still running)".
-std::string holders_of(Context& context, const std::vector<DeviceId>& gpus) {
+std::string holders_text(Context& context, const std::vector<DeviceId>& gpus) {
   std::vector<std::pair<std::string, std::vector<std::string>>> by_holder;
   for (const DeviceId& gpu : gpus) {
-    const auto id = board_of(context).holder(gpu);
+    const auto id = lease_cache(context).holder(gpu);
     const lease::Lease* lease = id ? context.leases.find(*id) : nullptr;
     if (lease == nullptr) continue;
-    const bool drains = lease->state == lease::State::draining;
+    const bool drains = lease->state == lease::LeaseState::draining;
     const std::string who =
-        person(context, lease->uid) + (drains ? ", processes still running" : "");
+        display_name(context, lease->uid) + (drains ? ", processes still running" : "");
     auto known = std::ranges::find(by_holder, who, [](const auto& one) { return one.first; });
     if (known == by_holder.end()) known = by_holder.insert(by_holder.end(), {who, {}});
-    known->second.push_back(number_of(context, gpu));
+    known->second.push_back(gpu_label(context, gpu));
   }
   std::vector<std::string> parts;
   for (const auto& [who, names] : by_holder) {
@@ -99,23 +99,23 @@ std::string holders_of(Context& context, const std::vector<DeviceId>& gpus) {
   return join(parts, "; ");
 }
 
-std::string why_busy(Context& context, const lease::Wish& wish) {
-  const std::vector<DeviceId> gpus = fitting(context, wish);
-  const std::string holders = holders_of(context, gpus);
+std::string busy_reason(Context& context, const lease::LeaseSpec& wish) {
+  const std::vector<DeviceId> gpus = eligible_gpus(context, wish);
+  const std::string holders = holders_text(context, gpus);
   if (holders.empty()) return "the matching GPUs are being leased right now";
   return fmt::format("{} of {} matching GPUs {} needed; leased: {}", wish.gpus, gpus.size(),
                      wish.gpus == 1 ? "is" : "are", holders);
 }
 
 // Returns "GPU 3: cordoned by root: fan (`gpuyard uncordon 3`)".
-std::string why_out_of_service(const Context& context, const lease::Wish& wish) {
+std::string out_of_service_reason(const Context& context, const lease::LeaseSpec& wish) {
   std::vector<std::string> parts;
-  for (const DeviceId& gpu : fitting(context, wish)) {
-    const auto why = withheld_of(context, gpu);
+  for (const DeviceId& gpu : eligible_gpus(context, wish)) {
+    const auto why = withheld_gpu_of(context, gpu);
     if (!why || why->why == "squatted" || why->why == "unknown_process" || why->why == "in_use") {
       continue;
     }
-    std::string part = fmt::format("{}: {}", number_of(context, gpu), why->text);
+    std::string part = fmt::format("{}: {}", gpu_label(context, gpu), why->text);
     if (why->why == "cordoned") part += fmt::format(" (`gpuyard uncordon {}`)", why->index);
     parts.push_back(std::move(part));
   }
@@ -126,89 +126,91 @@ std::string why_out_of_service(const Context& context, const lease::Wish& wish) 
       join(parts, "; "));
 }
 
-std::string squatter_text(const Context& context, const DeviceId& gpu, const lease::Seen& process,
-                          const Viewer& viewer) {
-  if (process.verdict == lease::Seen::Verdict::unknown) {
+std::string unleased_process_text(const Context& context, const DeviceId& gpu,
+                                  const lease::ObservedProcess& process, const Viewer& viewer) {
+  if (process.attribution == lease::ObservedProcess::Attribution::unknown) {
     return fmt::format("{} by PID {}, which is not visible from here: end it where it runs",
-                       number_of(context, gpu), process.pid);
+                       gpu_label(context, gpu), process.pid);
   }
-  return fmt::format("{} by PID {} ({}, {}): to lease its GPU, run `{}`", number_of(context, gpu),
-                     process.pid, process.command, person(context, process.uid),
-                     resolving(context, process, viewer));
+  return fmt::format("{} by PID {} ({}, {}): to lease its GPU, run `{}`", gpu_label(context, gpu),
+                     process.pid, process.command, display_name(context, process.uid),
+                     adopt_command(context, process, viewer));
 }
 
-std::string why_squatted(const Context& context, const lease::Wish& wish, const Viewer& viewer) {
-  const auto& outside = context.leases.gpus().outside();
+std::string unleased_use_reason(const Context& context, const lease::LeaseSpec& wish,
+                                const Viewer& viewer) {
+  const auto& outside = context.leases.gpus().unleased_processes();
   std::vector<std::string> parts;
-  for (const DeviceId& gpu : fitting(context, wish)) {
+  for (const DeviceId& gpu : eligible_gpus(context, wish)) {
     const auto found = outside.find(gpu);
     if (found == outside.end()) {
-      const auto why = context.leases.gpus().withheld(gpu);
+      const auto why = context.leases.gpus().withheld_reason(gpu);
       if (why && why->first == "in_use") {
-        parts.push_back(fmt::format("{}: {}", number_of(context, gpu), why->second));
+        parts.push_back(fmt::format("{}: {}", gpu_label(context, gpu), why->second));
       }
       continue;
     }
-    for (const lease::Seen& process : found->second) {
-      parts.push_back(squatter_text(context, gpu, process, viewer));
+    for (const lease::ObservedProcess& process : found->second) {
+      parts.push_back(unleased_process_text(context, gpu, process, viewer));
     }
   }
   if (parts.empty()) return "matching GPUs were used without a lease until just now";
   return fmt::format("matching GPUs are used without a lease: {}", join(parts, "; "));
 }
 
-std::string why_memory(const Context& context, const lease::Wish& wish) {
+std::string memory_reason(const Context& context, const lease::LeaseSpec& wish) {
   std::vector<std::string> unknown;
   for (const auto& [id, gpu] : context.leases.gpus().gpus()) {
     if (!gpu.free_bytes && !is_missing(gpu.info)) unknown.push_back(label_of(gpu.info));
   }
   return fmt::format(
       "too few of the matching GPUs have {:.1f} GiB of free memory{}; wait, or lower --min-free",
-      lease::in_gib(wish.min_free_bytes),
+      lease::to_gib(wish.min_free_bytes),
       unknown.empty() ? "" : fmt::format(" (GPU {}: unknown)", fmt::join(unknown, ", ")));
 }
 
-std::string text_of(Context& context, const lease::Lease& lease, lease::Hindrance why,
+std::string text_of(Context& context, const lease::Lease& lease, lease::WaitReason why,
                     const Viewer& viewer) {
-  using enum lease::Hindrance;
+  using enum lease::WaitReason;
   switch (why) {
     case busy:
-      return why_busy(context, lease.wish);
+      return busy_reason(context, lease.spec);
     case behind_earlier:
       return "free GPUs are reserved for an earlier claim. See the order with `gpuyard queue`; "
              "claims with a short --max-time may go first";
     case quota:
       return context.leases.limit_text();
     case out_of_service:
-      return why_out_of_service(context, lease.wish);
+      return out_of_service_reason(context, lease.spec);
     case squatted:
-      return why_squatted(context, lease.wish, viewer);
+      return unleased_use_reason(context, lease.spec, viewer);
     case memory:
-      return why_memory(context, lease.wish);
+      return memory_reason(context, lease.spec);
     case not_open:
       break;
   }
-  const auto closed = context.leases.closed();
+  const auto closed = context.leases.grant_error();
   return closed ? closed->text() : "no leases are granted at the moment";
 }
 
 }  // namespace
 
-LeaseCache& board_of(Context& context) {
-  if (!context.lease_board) {
-    context.lease_board = std::make_shared<LeaseCache>(context.loop, context.leases);
+LeaseCache& lease_cache(Context& context) {
+  if (!context.lease_cache) {
+    context.lease_cache = std::make_shared<LeaseCache>(context.loop, context.leases);
   }
-  return *context.lease_board;
+  return *context.lease_cache;
 }
 
-protocol::LeasePlace place_of(Context& context, const lease::Lease& lease,
-                              const lease::Outlook& outlook, const Viewer& viewer) {
-  protocol::LeasePlace place;
+protocol::QueuePosition position_view_of(Context& context, const lease::Lease& lease,
+                                         const lease::QueuePosition& outlook,
+                                         const Viewer& viewer) {
+  protocol::QueuePosition place;
   place.position = static_cast<std::int64_t>(outlook.position);
-  place.why = enum_name(outlook.why);
-  place.text = text_of(context, lease, outlook.why, viewer);
-  if (outlook.expected) {
-    const Duration left = std::max(*outlook.expected - context.loop.now(), Duration::zero());
+  place.why = enum_name(outlook.reason);
+  place.text = text_of(context, lease, outlook.reason, viewer);
+  if (outlook.expected_start) {
+    const Duration left = std::max(*outlook.expected_start - context.loop.now(), Duration::zero());
     place.expected_s = std::chrono::duration<double>(left).count();
   }
   return place;
@@ -216,37 +218,39 @@ protocol::LeasePlace place_of(Context& context, const lease::Lease& lease,
 
 namespace {
 
-std::optional<std::string> why_withheld(const Context& context, const std::vector<DeviceId>& gpus) {
+std::optional<std::string> withheld_text(const Context& context,
+                                         const std::vector<DeviceId>& gpus) {
   std::vector<std::string> parts;
   for (const DeviceId& gpu : gpus) {
-    if (const auto why = withheld_of(context, gpu)) {
+    if (const auto why = withheld_gpu_of(context, gpu)) {
       parts.push_back(
-          fmt::format("{} is withheld from leasing: {}", number_of(context, gpu), why->text));
+          fmt::format("{} is withheld from leasing: {}", gpu_label(context, gpu), why->text));
     }
   }
   return parts.empty() ? std::nullopt : std::optional(join(parts, "; "));
 }
 
 // Says why a claim that does not wait got no GPUs.
-std::string why_none_free(Context& context, const lease::Lease& lease) {
-  const auto offer = context.leases.offer(lease.uid, lease.wish);
+std::string none_free_reason(Context& context, const lease::Lease& lease) {
+  const auto offer = context.leases.offer(lease.uid, lease.spec);
   if (!offer) return offer.error().text();
-  const std::vector<DeviceId> gpus = fitting(context, lease.wish);
-  const std::string holders = holders_of(context, gpus);
-  if (offer->over_limit) return offer->why;
-  if (holders.empty()) return why_withheld(context, gpus).value_or(offer->why);
+  const std::vector<DeviceId> gpus = eligible_gpus(context, lease.spec);
+  const std::string holders = holders_text(context, gpus);
+  if (offer->over_limit) return offer->reason;
+  if (holders.empty()) return withheld_text(context, gpus).value_or(offer->reason);
   return fmt::format("{} of {} matching GPUs {} free; leased: {}", offer->free.size(), gpus.size(),
                      offer->free.size() == 1 ? "is" : "are", holders);
 }
 
 }  // namespace
 
-protocol::Lease placed_view_of(Context& context, const lease::Lease& lease, const Viewer& viewer) {
+protocol::Lease view_with_position(Context& context, const lease::Lease& lease,
+                                   const Viewer& viewer) {
   protocol::Lease view = view_of(context, lease, viewer);
-  if (lease.ending == lease::Ending::none_free) view.why = why_none_free(context, lease);
-  if (lease.state != lease::State::waiting) return view;
-  const auto outlook = board_of(context).place(lease.id);
-  if (outlook) view.place = place_of(context, lease, *outlook, viewer);
+  if (lease.end_reason == lease::EndReason::none_free) view.why = none_free_reason(context, lease);
+  if (lease.state != lease::LeaseState::waiting) return view;
+  const auto outlook = lease_cache(context).position(lease.id);
+  if (outlook) view.place = position_view_of(context, lease, *outlook, viewer);
   return view;
 }
 

@@ -17,44 +17,44 @@ namespace gpuyard::api {
 
 class LeaseCache : public std::enable_shared_from_this<LeaseCache> {
  public:
-  static constexpr Duration kPeriod = std::chrono::seconds(1);
+  static constexpr Duration kRefreshInterval = std::chrono::seconds(1);
   // The least time between lookups for claims that are not on the board yet.
-  static constexpr Duration kLeast = std::chrono::milliseconds(100);
+  static constexpr Duration kMinRefreshInterval = std::chrono::milliseconds(100);
 
   // The leases outlive all callers, but not each listener.
-  LeaseCache(Loop& loop, const lease::Leases& leases) : loop_(loop), leases_(leases) {}
+  LeaseCache(Loop& loop, const lease::LeaseManager& leases) : loop_(loop), leases_(leases) {}
 
   // Returns the place of a waiting claim; nothing: not known yet.
-  std::optional<lease::Outlook> place(const std::string& id);
+  std::optional<lease::QueuePosition> position(const std::string& id);
   // Returns the id of the lease that has the GPU.
   std::optional<std::string> holder(const DeviceId&);
 
   // Calls `told` every kPeriod, for as long as the subscription lives.
-  Subscription follow(std::function<void()> told);
+  Subscription subscribe(std::function<void()> told);
 
  private:
   void refresh(Duration oldest);
   void tick();
 
   Loop& loop_;
-  const lease::Leases& leases_;
-  std::optional<TimePoint> looked_;
-  std::map<std::string, lease::Outlook> places_;
+  const lease::LeaseManager& leases_;
+  std::optional<TimePoint> refreshed_at_;
+  std::map<std::string, lease::QueuePosition> positions_;
   std::map<DeviceId, std::string> holders_;
-  std::map<std::uint64_t, std::function<void()>> followers_;
-  std::uint64_t next_ = 0;
+  std::map<std::uint64_t, std::function<void()>> subscribers_;
+  std::uint64_t last_subscriber_ = 0;
   Subscription timer_;
 };
 
 // Why a claim waits, in words: the reason, its cause, and what to do.
 
 // Returns the board for all streams and answers; made at the first call.
-LeaseCache& board_of(Context&);
+LeaseCache& lease_cache(Context&);
 
-protocol::LeasePlace place_of(Context&, const lease::Lease&, const lease::Outlook&,
-                              const Viewer& = {});
+protocol::QueuePosition position_view_of(Context&, const lease::Lease&, const lease::QueuePosition&,
+                                         const Viewer& = {});
 
 // Returns a lease with its place, if that is known.
-protocol::Lease placed_view_of(Context&, const lease::Lease&, const Viewer& = {});
+protocol::Lease view_with_position(Context&, const lease::Lease&, const Viewer& = {});
 
 }  // namespace gpuyard::api

@@ -19,7 +19,7 @@ double seconds_between(TimePoint earlier, TimePoint later) {
 
 // Returns whether an estimate differs from an earlier one both in its moment and in the time that
 // is left.
-bool another(std::optional<double> before, std::optional<double> now, double passed) {
+bool is_different_estimate(std::optional<double> before, std::optional<double> now, double passed) {
   constexpr double kSame = 1.5;  // seconds
   if (before.has_value() != now.has_value()) return true;
   if (!before) return false;
@@ -29,38 +29,39 @@ bool another(std::optional<double> before, std::optional<double> now, double pas
 }  // namespace
 
 LeaseStream::LeaseStream(Context& context, lease::Lease now, const Viewer& viewer)
-    : context_(context), now_(std::move(now)), viewer_(viewer) {
-  if (now_.state == lease::State::ended) return;
-  attendance_ = context.leases.attend(now_.id, lease::Attendance::stream);
-  watch_ = context.leases.watch(now_.id, [this](const lease::Lease& lease) { on_change(lease); });
-  alert_watch_ =
-      context.alert_news.follow([this](const protocol::Alert& alert) { on_alert(alert); });
-  if (!waits()) return;
-  seconds_ = board_of(context).follow([this] {
-    look_ = true;
-    more();
+    : context_(context), lease_(std::move(now)), viewer_(viewer) {
+  if (lease_.state == lease::LeaseState::ended) return;
+  presence_ = context.leases.mark_present(lease_.id, lease::PresenceKind::stream);
+  lease_subscription_ =
+      context.leases.subscribe(lease_.id, [this](const lease::Lease& lease) { on_change(lease); });
+  alert_subscription_ =
+      context.alert_publisher.subscribe([this](const protocol::Alert& alert) { on_alert(alert); });
+  if (!is_waiting()) return;
+  position_subscription_ = lease_cache(context).subscribe([this] {
+    position_due_ = true;
+    notify_more();
   });
 }
 
 void LeaseStream::on_change(const lease::Lease& lease) {
-  now_ = lease;
+  lease_ = lease;
   changed_ = true;
-  if (!waits()) seconds_.reset();
-  more();
+  if (!is_waiting()) position_subscription_.reset();
+  notify_more();
 }
 
-bool LeaseStream::concerns(const protocol::Alert& alert) const {
-  return now_.state == lease::State::held && alert.gpu &&
-         std::ranges::find(now_.gpus, alert.gpu->uuid) != now_.gpus.end();
+bool LeaseStream::matches(const protocol::Alert& alert) const {
+  return lease_.state == lease::LeaseState::held && alert.gpu &&
+         std::ranges::find(lease_.gpus, alert.gpu->uuid) != lease_.gpus.end();
 }
 
 void LeaseStream::on_alert(const protocol::Alert& alert) {
-  if (!concerns(alert)) return;
+  if (!matches(alert)) return;
   alerts_.push_back({alert.severity, json::to_json(alert)});
-  if (alerts_.size() > kMostAlerts) {
-    alerts_.erase(std::ranges::min_element(alerts_, {}, &Unread::severity));
+  if (alerts_.size() > kMaxAlerts) {
+    alerts_.erase(std::ranges::min_element(alerts_, {}, &UnsentAlert::severity));
   }
-  more();
+  notify_more();
 }
 
 http::Chunk LeaseStream::next() {
@@ -69,61 +70,61 @@ http::Chunk LeaseStream::next() {
     alerts_.pop_front();
     return http::event_chunk(protocol::kAlertEvent, alert);
   }
-  const bool look = std::exchange(look_, false) && waits();
+  const bool look = std::exchange(position_due_, false) && is_waiting();
   if (!changed_ && !look) return {};
-  protocol::Lease view = placed_view_of(context_, now_, viewer_);
-  place_ = view.place;
-  if (!std::exchange(changed_, false) && !moved()) return {};
-  told_ = place_;
-  told_at_ = context_.loop.now();
+  protocol::Lease view = view_with_position(context_, lease_, viewer_);
+  position_ = view.place;
+  if (!std::exchange(changed_, false) && !has_position_changed()) return {};
+  sent_position_ = position_;
+  sent_at_ = context_.loop.now();
   return http::event_chunk(protocol::kLeaseEvent, json::to_json(view));
 }
 
-bool LeaseStream::moved() const {
-  if (!place_ || !told_) return place_.has_value() != told_.has_value();
-  return place_->position != told_->position || place_->why != told_->why ||
-         place_->text != told_->text ||
-         another(told_->expected_s, place_->expected_s,
-                 seconds_between(*told_at_, context_.loop.now()));
+bool LeaseStream::has_position_changed() const {
+  if (!position_ || !sent_position_) return position_.has_value() != sent_position_.has_value();
+  return position_->position != sent_position_->position || position_->why != sent_position_->why ||
+         position_->text != sent_position_->text ||
+         is_different_estimate(sent_position_->expected_s, position_->expected_s,
+                               seconds_between(*sent_at_, context_.loop.now()));
 }
 
 void ClaimWait::begin(Context& context, const lease::Lease& now, Duration at_most,
-                      const std::shared_ptr<http::Presence>& client, Done done) {
-  if (now.state != lease::State::waiting) return done(now);
+                      const std::shared_ptr<http::DisconnectNotifier>& client, OnDone done) {
+  if (now.state != lease::LeaseState::waiting) return done(now);
   const std::shared_ptr<ClaimWait> wait(new ClaimWait(now, std::move(done)));
   wait->start(context, at_most, client);
 }
 
 // The callbacks registered here keep this alive until leave() drops them.
 void ClaimWait::start(Context& context, Duration at_most,
-                      const std::shared_ptr<http::Presence>& client) {
+                      const std::shared_ptr<http::DisconnectNotifier>& client) {
   const auto self = shared_from_this();
-  attendance_ = context.leases.attend(now_.id, lease::Attendance::poll);
-  watch_ = context.leases.watch(now_.id, [self](const lease::Lease& lease) {
-    self->now_ = lease;
-    if (lease.state != lease::State::waiting) self->finish();
+  presence_ = context.leases.mark_present(lease_.id, lease::PresenceKind::poll);
+  lease_subscription_ = context.leases.subscribe(lease_.id, [self](const lease::Lease& lease) {
+    self->lease_ = lease;
+    if (lease.state != lease::LeaseState::waiting) self->finish();
   });
   timer_ = context.loop.call_after(at_most, [self] { self->finish(); });
-  if (client) client->on_gone([self] { self->leave(); });
+  if (client) client->on_disconnect([self] { self->cancel(); });
 }
 
 void ClaimWait::finish() {
   const auto self = shared_from_this();
-  const Done done = std::exchange(done_, nullptr);
-  if (done) done(now_);
-  leave();
+  const OnDone done = std::exchange(on_done_, nullptr);
+  if (done) done(lease_);
+  cancel();
 }
 
-void ClaimWait::leave() {
+void ClaimWait::cancel() {
   const auto self = shared_from_this();
-  done_ = nullptr;
-  attendance_.reset();
-  watch_.reset();
+  on_done_ = nullptr;
+  presence_.reset();
+  lease_subscription_.reset();
   timer_.reset();
 }
 
 void LeasePublisher::start() {
-  timer_ = context_.loop.call_after(kLoadEvery, [this] { report(); });
+  timer_ = context_.loop.call_after(kLoadInterval, [this] { publish_load(); });
 }
 
 void LeasePublisher::on_change(const lease::Lease& now) {
@@ -133,11 +134,11 @@ void LeasePublisher::on_change(const lease::Lease& now) {
   context_.events.publish(protocol::kLeaseEvent, json::to_json(view_of(context_, now)));
 }
 
-void LeasePublisher::report() {
+void LeasePublisher::publish_load() {
   start();
   if (context_.events.listeners() == 0) return;
-  if (!context_.leases.were_read()) return;  // it would call every GPU free
-  context_.events.report(protocol::kLoadEvent, json::to_json(load_of(context_.leases)));
+  if (!context_.leases.has_loaded()) return;  // it would call every GPU free
+  context_.events.publish_state(protocol::kLoadEvent, json::to_json(load_of(context_.leases)));
 }
 
 }  // namespace gpuyard::api

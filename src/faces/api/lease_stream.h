@@ -15,46 +15,46 @@
 
 namespace gpuyard::api {
 
-class LeaseStream final : public http::Feed {
+class LeaseStream final : public http::ResponseStream {
  public:
   // `now`: the lease as the claim was answered. The context outlives all its callbacks.
   LeaseStream(Context&, lease::Lease now, const Viewer&);
 
   http::Chunk next() override;
   // True once the lease has ended and the client was told.
-  bool over() const override {
-    return !changed_ && alerts_.empty() && now_.state == lease::State::ended;
+  bool is_over() const override {
+    return !changed_ && alerts_.empty() && lease_.state == lease::LeaseState::ended;
   }
 
  private:
-  bool waits() const { return now_.state == lease::State::waiting; }
+  bool is_waiting() const { return lease_.state == lease::LeaseState::waiting; }
   void on_change(const lease::Lease&);
   void on_alert(const protocol::Alert&);
   // Returns whether the lease has the GPU of the alert.
-  bool concerns(const protocol::Alert&) const;
+  bool matches(const protocol::Alert&) const;
   // Returns whether the place differs from the one told last.
-  bool moved() const;
+  bool has_position_changed() const;
 
   // Unread by a slow client. Beyond it the oldest of the least severe goes.
-  static constexpr std::size_t kMostAlerts = 64;
+  static constexpr std::size_t kMaxAlerts = 64;
 
   Context& context_;
-  lease::Lease now_;
-  struct Unread {
+  lease::Lease lease_;
+  struct UnsentAlert {
     std::int64_t severity = 0;
     std::string json;
   };
-  std::deque<Unread> alerts_;
+  std::deque<UnsentAlert> alerts_;
   Viewer viewer_;
   bool changed_ = true;
-  bool look_ = false;  // a second has passed
-  std::optional<protocol::LeasePlace> told_;
-  std::optional<TimePoint> told_at_;
-  std::optional<protocol::LeasePlace> place_;
-  Subscription attendance_;
-  Subscription watch_;
-  Subscription alert_watch_;
-  Subscription seconds_;
+  bool position_due_ = false;  // a second has passed
+  std::optional<protocol::QueuePosition> sent_position_;
+  std::optional<TimePoint> sent_at_;
+  std::optional<protocol::QueuePosition> position_;
+  Subscription presence_;
+  Subscription lease_subscription_;
+  Subscription alert_subscription_;
+  Subscription position_subscription_;
 };
 
 // Answers a claim when it is granted, or after a while, so that its caller asks again. Lives on the
@@ -62,23 +62,23 @@ class LeaseStream final : public http::Feed {
 
 class ClaimWait : public std::enable_shared_from_this<ClaimWait> {
  public:
-  using Done = std::function<void(const lease::Lease&)>;
+  using OnDone = std::function<void(const lease::Lease&)>;
 
   // Calls `done` with the lease once it no longer waits, or after `at_most` in its state then;
   // never if the client disconnects before. Until then the claim counts as attended.
   static void begin(Context&, const lease::Lease& now, Duration at_most,
-                    const std::shared_ptr<http::Presence>& client, Done done);
+                    const std::shared_ptr<http::DisconnectNotifier>& client, OnDone done);
 
  private:
-  ClaimWait(const lease::Lease& now, Done done) : now_(now), done_(std::move(done)) {}
-  void start(Context&, Duration at_most, const std::shared_ptr<http::Presence>& client);
+  ClaimWait(const lease::Lease& now, OnDone done) : lease_(now), on_done_(std::move(done)) {}
+  void start(Context&, Duration at_most, const std::shared_ptr<http::DisconnectNotifier>& client);
   void finish();
-  void leave();
+  void cancel();
 
-  lease::Lease now_;
-  Done done_;
-  Subscription attendance_;
-  Subscription watch_;
+  lease::Lease lease_;
+  OnDone on_done_;
+  Subscription presence_;
+  Subscription lease_subscription_;
   Subscription timer_;
 };
 
@@ -87,7 +87,7 @@ class ClaimWait : public std::enable_shared_from_this<ClaimWait> {
 
 class LeasePublisher {
  public:
-  static constexpr Duration kLoadEvery = std::chrono::seconds(5);
+  static constexpr Duration kLoadInterval = std::chrono::seconds(5);
 
   // The context outlives this.
   explicit LeasePublisher(Context& context) : context_(context) {}
@@ -99,7 +99,7 @@ class LeasePublisher {
   void on_change(const lease::Lease& now);
 
  private:
-  void report();
+  void publish_load();
 
   Context& context_;
   Subscription timer_;

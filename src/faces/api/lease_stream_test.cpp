@@ -9,21 +9,21 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-using lease::State;
+using lease::LeaseState;
 
 // One client that claims with a stream and reads all its events.
 class LeaseStreams : public LeaseRoutes {
  protected:
   LeaseStreams() : LeaseRoutes(1) {}
 
-  std::shared_ptr<http::Feed> stream(const std::string& body, http::Peer peer) {
+  std::shared_ptr<http::ResponseStream> stream(const std::string& body, http::Peer peer) {
     const auto call = claim(body, std::move(peer));
     EXPECT_EQ(call->status(), 200) << call->text();
     EXPECT_EQ(call->answer->content_type, "text/event-stream");
-    return call->answer->feed;
+    return call->answer->stream;
   }
   // Returns the lease of the next event; nothing: there is none now.
-  static std::optional<protocol::Lease> next(http::Feed& feed) {
+  static std::optional<protocol::Lease> next(http::ResponseStream& feed) {
     const http::Chunk chunk = feed.next();
     if (!chunk) return std::nullopt;
     const std::string text(chunk.text());
@@ -34,7 +34,7 @@ class LeaseStreams : public LeaseRoutes {
     EXPECT_TRUE(lease) << text;
     return lease ? std::optional(*lease) : std::nullopt;
   }
-  std::size_t events_in(Duration time, http::Feed& feed) {
+  std::size_t events_in(Duration time, http::ResponseStream& feed) {
     std::size_t events = 0;
     for (Duration passed{}; passed < time; passed += milliseconds(100)) {
       pass(milliseconds(100));
@@ -48,10 +48,10 @@ TEST_F(LeaseStreams, LeaseIsSentAtOnceAndOnChange) {
   held(R"({"id":"first-of-many-leases"})", process(10));
   const auto feed = stream(R"({"id":"second-of-many-leases","stream":true})", process(11, kBob));
   int woken = 0;
-  feed->on_more([&] { ++woken; });
+  feed->set_on_more([&] { ++woken; });
   auto lease = next(*feed);
   ASSERT_TRUE(lease);
-  EXPECT_EQ(lease->state, State::waiting);
+  EXPECT_EQ(lease->state, LeaseState::waiting);
   ASSERT_TRUE(lease->place);
   EXPECT_EQ(lease->place->position, 1);
   EXPECT_FALSE(next(*feed));
@@ -61,17 +61,17 @@ TEST_F(LeaseStreams, LeaseIsSentAtOnceAndOnChange) {
   EXPECT_GT(woken, 0);
   lease = next(*feed);
   ASSERT_TRUE(lease);
-  EXPECT_EQ(lease->state, State::held);
+  EXPECT_EQ(lease->state, LeaseState::held);
   EXPECT_FALSE(lease->place);
-  EXPECT_FALSE(feed->over());
+  EXPECT_FALSE(feed->is_over());
 
   del("/api/gpu/leases/second-of-many-leases", process(11, kBob));
   pass(milliseconds(500));
   lease = next(*feed);
   ASSERT_TRUE(lease);
-  EXPECT_EQ(lease->state, State::ended);
+  EXPECT_EQ(lease->state, LeaseState::ended);
   EXPECT_FALSE(next(*feed));
-  EXPECT_TRUE(feed->over());
+  EXPECT_TRUE(feed->is_over());
 }
 
 TEST_F(LeaseStreams, OnlyChangedPositionIsSentAgain) {
@@ -102,7 +102,7 @@ TEST_F(LeaseStreams, FrequentPositionChangesAreSentOncePerSecond) {
 
 TEST_F(LeaseStreams, OneQueueSnapshotServesAllStreams) {
   held(R"({"id":"first-of-many-leases"})", process(10));
-  std::vector<std::shared_ptr<http::Feed>> feeds;
+  std::vector<std::shared_ptr<http::ResponseStream>> feeds;
   for (std::uint32_t pid = 100; pid < 150; ++pid) {
     feeds.push_back(stream(R"({"stream":true})", process(pid, kBob)));
   }
@@ -120,36 +120,36 @@ TEST_F(LeaseStreams, OneQueueSnapshotServesAllStreams) {
 TEST_F(LeaseStreams, OnlyClosedStreamEndsWaitingClaim) {
   held(R"({"id":"first-of-many-leases"})", process(10));
   auto feed = stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
-  pass(10 * lease::Leases::kReconnect);
-  EXPECT_EQ(world_.state("me-of-many-leases"), State::waiting);
+  pass(10 * lease::LeaseManager::kReconnectTimeout);
+  EXPECT_EQ(world_.state("me-of-many-leases"), LeaseState::waiting);
   feed.reset();
-  pass(lease::Leases::kReconnect + seconds(2));
-  EXPECT_EQ(world_.state("me-of-many-leases"), State::ended);
+  pass(lease::LeaseManager::kReconnectTimeout + seconds(2));
+  EXPECT_EQ(world_.state("me-of-many-leases"), LeaseState::ended);
 }
 
 TEST_F(LeaseStreams, ALeaseEndsSoonAfterItsStream) {
   auto feed = stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
-  EXPECT_EQ(next(*feed)->state, State::held);
+  EXPECT_EQ(next(*feed)->state, LeaseState::held);
   pass(seconds(60));
-  EXPECT_EQ(world_.state("me-of-many-leases"), State::held);
+  EXPECT_EQ(world_.state("me-of-many-leases"), LeaseState::held);
   feed.reset();
-  pass(lease::Leases::kGrace + seconds(3));
-  EXPECT_EQ(world_.state("me-of-many-leases"), State::ended);
+  pass(lease::LeaseManager::kStreamGrace + seconds(3));
+  EXPECT_EQ(world_.state("me-of-many-leases"), LeaseState::ended);
 }
 
 TEST_F(LeaseStreams, DisconnectBeforeFirstReplyEndsClaim) {
   const auto call = ask(http::Method::post, kLeases, R"({"id":"me-of-many-leases","stream":true})",
                         process(12, kBob));
   call->answer.reset();  // the session had no client to send it to
-  pass(lease::Leases::kGrace + seconds(3));
-  EXPECT_EQ(world_.state("me-of-many-leases"), State::ended);
+  pass(lease::LeaseManager::kStreamGrace + seconds(3));
+  EXPECT_EQ(world_.state("me-of-many-leases"), LeaseState::ended);
 }
 
 TEST_F(LeaseStreams, NoneFreeWithoutWaitEndsStream) {
   held(R"({"id":"first-of-many-leases"})", process(10));
   const auto feed = stream(R"({"wait_s":0,"stream":true})", process(12, kBob));
-  EXPECT_EQ(next(*feed)->ending, lease::Ending::none_free);
-  EXPECT_TRUE(feed->over());
+  EXPECT_EQ(next(*feed)->ending, lease::EndReason::none_free);
+  EXPECT_TRUE(feed->is_over());
 }
 
 TEST_F(LeaseStreams, ANoteIsInItsOwnersStream) {
@@ -168,7 +168,7 @@ TEST_F(LeaseStreams, OpenStreamMayOutliveLeaseManager) {
 TEST_F(LeaseStreams, InvalidClaimGetsErrorWithoutStream) {
   const auto refused = claim(R"({"gpus":9,"stream":true})", process(12, kBob));
   EXPECT_EQ(refused->status(), 400);
-  EXPECT_EQ(refused->answer->feed, nullptr);
+  EXPECT_EQ(refused->answer->stream, nullptr);
 }
 
 }  // namespace
@@ -181,15 +181,15 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-class News : public LeaseRoutes {
+class LeasePublisherTest : public LeaseRoutes {
  protected:
-  News() {
+  LeasePublisherTest() {
     world_.leases->on_change(
-        [this](const lease::Lease& now, lease::State) { news_.on_change(now); });
+        [this](const lease::Lease& now, lease::LeaseState) { news_.on_change(now); });
     news_.start();
     take(*feed_);
   }
-  static std::vector<std::string> take(http::Feed& feed) {
+  static std::vector<std::string> take(http::ResponseStream& feed) {
     std::vector<std::string> taken;
     for (auto chunk = feed.next(); chunk; chunk = feed.next()) taken.emplace_back(chunk.text());
     return taken;
@@ -204,16 +204,16 @@ class News : public LeaseRoutes {
   }
 
   LeasePublisher news_{context_};
-  std::shared_ptr<http::Feed> feed_ = hub_.listen({});
+  std::shared_ptr<http::ResponseStream> feed_ = hub_.open_stream({});
 };
 
-TEST_F(News, LeaseChangesAreEventsWithoutPrivateFields) {
+TEST_F(LeasePublisherTest, LeaseChangesAreEventsWithoutPrivateFields) {
   held(R"({"id":"train-1-of-many-leases","note":"secret"})", process(10));
   auto told = take(*feed_);
   ASSERT_EQ(told.size(), 1U);  // asked and granted, which went to the disk together
   EXPECT_THAT(told[0], testing::StartsWith("id: 00ff-1\nevent: lease\ndata: "));
   const auto held = data_of<protocol::Lease>(told.back());
-  EXPECT_EQ(held.state, lease::State::held);
+  EXPECT_EQ(held.state, lease::LeaseState::held);
   EXPECT_EQ(held.uid, kAlice);
   EXPECT_THAT(told.back(), Not(HasSubstr("secret")));  // anybody may listen
   EXPECT_EQ(held.pid, std::nullopt);
@@ -221,19 +221,19 @@ TEST_F(News, LeaseChangesAreEventsWithoutPrivateFields) {
   pass(milliseconds(500));
   told = take(*feed_);
   ASSERT_FALSE(told.empty());
-  EXPECT_EQ(data_of<protocol::Lease>(told.back()).state, lease::State::ended);
+  EXPECT_EQ(data_of<protocol::Lease>(told.back()).state, lease::LeaseState::ended);
 }
 
-TEST_F(News, ReconnectReplaysLeaseEvents) {
+TEST_F(LeasePublisherTest, ReconnectReplaysLeaseEvents) {
   held(R"({"id":"train-1-of-many-leases"})", process(10));
   protocol::EventsRequest request;
   request.last_event_id = "00ff-0";
   request.samples = protocol::SampleDetail::none;
-  const auto back = hub_.listen(request);
+  const auto back = hub_.open_stream(request);
   EXPECT_EQ(take(*back).size(), 1U);
 }
 
-TEST_F(News, TheLoadIsReportedEveryFiveSeconds) {
+TEST_F(LeasePublisherTest, TheLoadIsReportedEveryFiveSeconds) {
   RecordProperty("contract", "D10");
   for (int i = 1; i <= 3; ++i) {
     pass(milliseconds(4999));
@@ -250,7 +250,7 @@ TEST_F(News, TheLoadIsReportedEveryFiveSeconds) {
   }
 }
 
-TEST_F(News, TheLoadOfAPoolWithoutGpusIsEmpty) {
+TEST_F(LeasePublisherTest, TheLoadOfAPoolWithoutGpusIsEmpty) {
   world_.leases->on_gpus({});
   pass(seconds(5));
   EXPECT_THAT(take(*feed_),
@@ -259,7 +259,7 @@ TEST_F(News, TheLoadOfAPoolWithoutGpusIsEmpty) {
                                    "\n\n"));
 }
 
-TEST_F(News, MetricsAreOfThisMoment) {
+TEST_F(LeasePublisherTest, MetricsAreOfThisMoment) {
   const auto line = [&](const std::string& name) {
     const std::string text = "\n" + get("/metrics")->text();
     const std::size_t at = text.find("\ngpuyard_" + name + " ");

@@ -49,8 +49,9 @@ std::optional<WallTime> until_of(const lease::Lease& lease) {
   const auto wall_at = [&](Duration held) {
     return *lease.granted_wall + std::chrono::duration_cast<std::chrono::milliseconds>(held);
   };
-  if (lease.until) return wall_at(*lease.until - lease.granted);
-  return lease.wish.longest ? std::optional(wall_at(*lease.wish.longest)) : std::nullopt;
+  if (lease.expires_at) return wall_at(*lease.expires_at - lease.granted_at);
+  return lease.spec.max_hold_time ? std::optional(wall_at(*lease.spec.max_hold_time))
+                                  : std::nullopt;
 }
 
 }  // namespace
@@ -59,7 +60,7 @@ Viewer viewer_of(const Principal& principal) {
   return {principal.uid, principal.scope >= protocol::Scope::admin};
 }
 
-lease::Caller caller_of(const Asked& asked) {
+lease::Caller caller_of(const RouteCall& asked) {
   // Routes that change leases have a scope above TCP's, so the kernel has given a uid.
   return {asked.principal.uid.value_or(static_cast<uid_t>(-1)),
           asked.principal.scope >= protocol::Scope::admin,
@@ -67,7 +68,7 @@ lease::Caller caller_of(const Asked& asked) {
           asked.peer.process ? static_cast<std::uint32_t>(asked.peer.pid) : 0, asked.peer.process};
 }
 
-std::string person(const Context& context, std::uint32_t uid) {
+std::string display_name(const Context& context, std::uint32_t uid) {
   const auto name = context.user_name(uid);
   return name ? *name : fmt::format("UID {}", uid);
 }
@@ -75,11 +76,11 @@ std::string person(const Context& context, std::uint32_t uid) {
 namespace {
 
 // Returns "alice" for the journal's "uid 1000".
-std::string named(const Context& context, const std::string& by) {
+std::string cordon_owner_name(const Context& context, const std::string& by) {
   constexpr std::string_view kUid = "uid ";
   if (!by.starts_with(kUid)) return by;
-  const auto uid = number_in<std::uint32_t>(std::string_view(by).substr(kUid.size()));
-  return uid ? person(context, *uid) : by;
+  const auto uid = parse_number<std::uint32_t>(std::string_view(by).substr(kUid.size()));
+  return uid ? display_name(context, *uid) : by;
 }
 
 }  // namespace
@@ -95,57 +96,59 @@ protocol::Lease view_of(const Context& context, const lease::Lease& lease, const
   protocol::Lease view;
   view.id = lease.id;
   view.state = lease.state;
-  view.binding = lease.wish.binding;
+  view.binding = lease.spec.binding;
   view.uid = lease.uid;
   view.user = context.user_name(lease.uid);
-  if (viewer.local() && !lease.processes.empty()) view.pid = lease.processes.front().pid;
-  if (viewer.owns(lease.uid)) view.note = lease.wish.note;
-  view.wanted_gpus = lease.wish.gpus;
+  if (viewer.is_local() && !lease.processes.empty()) view.pid = lease.processes.front().pid;
+  if (viewer.is_owner_or_admin(lease.uid)) view.note = lease.spec.note;
+  view.wanted_gpus = lease.spec.gpus;
   if (lease.fence != 0) view.fence = lease.fence;
   for (const DeviceId& gpu : lease.gpus) view.gpus.push_back(leased_gpu_of(context, gpu));
-  view.asked = to_rfc3339(lease.asked_wall);
+  view.asked = to_rfc3339(lease.requested_wall);
   view.granted = rfc3339_of(lease.granted_wall);
   view.until = rfc3339_of(until_of(lease));
   view.ended = rfc3339_of(lease.ended_wall);
-  view.ending = lease.ending;
-  view.why = lease.why;
+  view.ending = lease.end_reason;
+  view.why = lease.detail;
   view.overdue = lease.overdue;
-  view.use = context.lease_use(lease);
+  view.use = context.lease_usage(lease);
   return view;
 }
 
 protocol::LeaseAnswer answer_of(const Context& context, protocol::Lease lease) {
-  return {1, simulated(context), std::move(lease)};
+  return {1, is_simulated(context), std::move(lease)};
 }
 
-std::optional<protocol::Withheld> withheld_of(const Context& context, const DeviceId& id) {
+std::optional<protocol::WithheldGpu> withheld_gpu_of(const Context& context, const DeviceId& id) {
   const lease::GpuPool& gpus = context.leases.gpus();
-  auto why = gpus.withheld(id);
+  auto why = gpus.withheld_reason(id);
   if (!why) return std::nullopt;
-  protocol::Withheld view;
+  protocol::WithheldGpu view;
   if (const DeviceInfo* info = info_of(context, id)) view.index = info->index;
   view.uuid = id;
   view.why = std::move(why->first);
   view.text = std::move(why->second);
   if (const auto cordon = gpus.cordon_of(id)) {
     view.by = cordon->by;
-    view.text = fmt::format("cordoned by {}: {}", named(context, cordon->by), cordon->reason);
+    view.text =
+        fmt::format("cordoned by {}: {}", cordon_owner_name(context, cordon->by), cordon->reason);
     view.since = to_rfc3339(cordon->since);
   }
   return view;
 }
 
-std::vector<protocol::Withheld> withheld_among(const Context& context,
-                                               const std::vector<DeviceId>& gpus) {
-  std::vector<protocol::Withheld> all;
+std::vector<protocol::WithheldGpu> withheld_gpus_of(const Context& context,
+                                                    const std::vector<DeviceId>& gpus) {
+  std::vector<protocol::WithheldGpu> all;
   for (const DeviceId& gpu : gpus) {
-    if (auto one = withheld_of(context, gpu)) all.push_back(*std::move(one));
+    if (auto one = withheld_gpu_of(context, gpu)) all.push_back(*std::move(one));
   }
-  std::ranges::sort(all, {}, &protocol::Withheld::index);
+  std::ranges::sort(all, {}, &protocol::WithheldGpu::index);
   return all;
 }
 
-std::string resolving(const Context& context, const lease::Seen& process, const Viewer& viewer) {
+std::string adopt_command(const Context& context, const lease::ObservedProcess& process,
+                          const Viewer& viewer) {
   auto adopt = fmt::format("gpuyard lease adopt --pid {}", process.pid);
   if (viewer.uid == process.uid) return adopt;
   const auto name = context.user_name(process.uid);
@@ -153,9 +156,10 @@ std::string resolving(const Context& context, const lease::Seen& process, const 
               : fmt::format("sudo -u '#{}' {}", process.uid, adopt);
 }
 
-protocol::Squatter squatter_of(const Context& context, const DeviceId& gpu,
-                               const lease::Seen& process, const Viewer& viewer) {
-  protocol::Squatter view;
+protocol::UnleasedProcess unleased_process_of(const Context& context, const DeviceId& gpu,
+                                              const lease::ObservedProcess& process,
+                                              const Viewer& viewer) {
+  protocol::UnleasedProcess view;
   view.pid = process.pid;
   if (const DeviceInfo* info = info_of(context, gpu)) view.index = info->index;
   view.uuid = gpu;
@@ -167,36 +171,37 @@ protocol::Squatter squatter_of(const Context& context, const DeviceId& gpu,
     const Duration age = context.loop.now() - *process.started;
     view.age_s = std::chrono::duration<double>(std::max(age, Duration::zero())).count();
   }
-  view.resolve = resolving(context, process, viewer);
+  view.resolve = adopt_command(context, process, viewer);
   return view;
 }
 
-protocol::Load load_of(const lease::Leases& leases) {
+protocol::Load load_of(const lease::LeaseManager& leases) {
   protocol::Load load;
   for (const auto& [id, gpu] : leases.gpus().gpus()) {
-    load.gpu_pool.push_back({gpu.info.index, gpu.info.name, "NVIDIA", leases.leased(id)});
+    load.gpu_pool.push_back({gpu.info.index, gpu.info.name, "NVIDIA", leases.is_leased(id)});
   }
   std::ranges::sort(load.gpu_pool, {}, &protocol::PooledGpu::index);
-  load.pending_claimers = static_cast<std::int64_t>(leases.pending_claimers());
+  load.pending_claimers = static_cast<std::int64_t>(leases.waiting_claim_count());
   load.capacity = static_cast<std::int64_t>(load.gpu_pool.size());
   return load;
 }
 
 namespace {
 
-constexpr std::size_t kMostLeasesNamed = 5;
+constexpr std::size_t kMaxLeasesNamed = 5;
 
-Error ambiguous(std::string_view name, const std::vector<std::string>& found) {
-  const auto named = std::span(found).first(std::min(found.size(), kMostLeasesNamed));
+Error ambiguous_id_error(std::string_view name, const std::vector<std::string>& found) {
+  const auto named = std::span(found).first(std::min(found.size(), kMaxLeasesNamed));
   return {
       Errc::conflict,
       fmt::format("{} leases begin with \"{}\": {}{}; use a longer part of the ID", found.size(),
-                  name, fmt::join(named, ", "), found.size() > kMostLeasesNamed ? ", ..." : "")};
+                  name, fmt::join(named, ", "), found.size() > kMaxLeasesNamed ? ", ..." : "")};
 }
 
 // The leases whose ids begin with the name, those that have not ended first.
-std::vector<std::string> beginning_with(const lease::Leases& leases, std::string_view name,
-                                        std::optional<std::uint32_t> owner) {
+std::vector<std::string> find_ids_by_prefix(const lease::LeaseManager& leases,
+                                            std::string_view name,
+                                            std::optional<std::uint32_t> owner) {
   std::vector<std::string> live;
   std::vector<std::string> over;
   const auto& all = leases.leases();
@@ -204,24 +209,24 @@ std::vector<std::string> beginning_with(const lease::Leases& leases, std::string
     const auto& [id, lease] = *one;
     if (owner && lease.uid != *owner) continue;
     if (id == name) return {id};
-    (lease.state == lease::State::ended ? over : live).push_back(id);
+    (lease.state == lease::LeaseState::ended ? over : live).push_back(id);
   }
   return live.empty() ? over : live;
 }
 
 }  // namespace
 
-Result<std::string> lease_named(const lease::Leases& leases, std::string_view name,
-                                std::optional<std::uint32_t> owner) {
+Result<std::string> resolve_lease_id(const lease::LeaseManager& leases, std::string_view name,
+                                     std::optional<std::uint32_t> owner) {
   std::vector<std::string> meant;
-  if (name.size() >= kShortestLeaseId) {
-    if (owner) meant = beginning_with(leases, name, owner);
-    if (meant.empty()) meant = beginning_with(leases, name, std::nullopt);
+  if (name.size() >= kMinLeaseIdPrefix) {
+    if (owner) meant = find_ids_by_prefix(leases, name, owner);
+    if (meant.empty()) meant = find_ids_by_prefix(leases, name, std::nullopt);
   }
   if (meant.size() == 1) return meant.front();
-  if (meant.size() > 1) return ambiguous(name, meant);
+  if (meant.size() > 1) return ambiguous_id_error(name, meant);
   // Its claim may not be on the disk yet.
-  if (leases.find_decided(name) != nullptr) return std::string(name);
+  if (leases.find_latest(name) != nullptr) return std::string(name);
   return Error{Errc::not_found, fmt::format("lease \"{}\" not found", name),
                "ended leases are forgotten after a day", "gpuyard leases\ngpuyard queue"};
 }

@@ -16,7 +16,7 @@
 
 namespace gpuyard::api {
 
-struct Asked;
+struct RouteCall;
 struct Context;
 
 // The user to whom something is shown. By default anybody, as over TCP.
@@ -24,8 +24,8 @@ struct Viewer {
   std::optional<uid_t> uid = {};  // from the kernel
   bool admin = false;
 
-  bool owns(uid_t owner) const { return uid && (admin || *uid == owner); }
-  bool local() const { return uid.has_value(); }  // may see process numbers
+  bool is_owner_or_admin(uid_t owner) const { return uid && (admin || *uid == owner); }
+  bool is_local() const { return uid.has_value(); }  // may see process numbers
 };
 
 // Returns RFC 3339, or nothing for no time.
@@ -34,36 +34,36 @@ inline std::optional<std::string> rfc3339_of(const std::optional<WallTime>& when
 }
 
 Viewer viewer_of(const Principal&);
-lease::Caller caller_of(const Asked&);
+lease::Caller caller_of(const RouteCall&);
 
 // Returns "alice", or "uid 1000" if the name is not known.
-std::string person(const Context&, std::uint32_t uid);
+std::string display_name(const Context&, std::uint32_t uid);
 
-// Returns a lease without its place, which changes all the time: see placed_view_of().
+// Returns a lease without its place, which changes all the time: see view_with_position().
 protocol::Lease view_of(const Context&, const lease::Lease&, const Viewer& = {});
 protocol::LeaseAnswer answer_of(const Context&, protocol::Lease);
 
 // Returns null if the GPU is not known now.
 const DeviceInfo* info_of(const Context&, const DeviceId&);
 // Returns why a GPU is not handed out now; nothing if it is.
-std::optional<protocol::Withheld> withheld_of(const Context&, const DeviceId&);
+std::optional<protocol::WithheldGpu> withheld_gpu_of(const Context&, const DeviceId&);
 // The same for several GPUs, by index.
-std::vector<protocol::Withheld> withheld_among(const Context&, const std::vector<DeviceId>&);
-protocol::Squatter squatter_of(const Context&, const DeviceId&, const lease::Seen&,
-                               const Viewer& = {});
+std::vector<protocol::WithheldGpu> withheld_gpus_of(const Context&, const std::vector<DeviceId>&);
+protocol::UnleasedProcess unleased_process_of(const Context&, const DeviceId&,
+                                              const lease::ObservedProcess&, const Viewer& = {});
 // Returns the command that makes a lease of the GPUs that this process uses.
-std::string resolving(const Context&, const lease::Seen&, const Viewer&);
+std::string adopt_command(const Context&, const lease::ObservedProcess&, const Viewer&);
 
-protocol::Load load_of(const lease::Leases&);
+protocol::Load load_of(const lease::LeaseManager&);
 
 // Finds a lease by its id or the beginning of it.
 
-inline constexpr std::size_t kShortestLeaseId = 4;
+inline constexpr std::size_t kMinLeaseIdPrefix = 4;
 
 // Returns the ID equal to `name`, else the only one that begins with it, else the only one of those
 // whose lease has not ended. Leases of `owner` come before those of other users, so that the IDs of
 // other users do not interfere. Errors: not_found, conflict, which names them.
-Result<std::string> lease_named(const lease::Leases&, std::string_view name,
-                                std::optional<std::uint32_t> owner = std::nullopt);
+Result<std::string> resolve_lease_id(const lease::LeaseManager&, std::string_view name,
+                                     std::optional<std::uint32_t> owner = std::nullopt);
 
 }  // namespace gpuyard::api

@@ -22,45 +22,47 @@ namespace {
 using protocol::LeaseAnswer;
 using LeaseResponder = Responder<LeaseAnswer>;
 
-static_assert(protocol::kLatestAnswer + std::chrono::seconds(10) <= http::Limits{}.handler,
+static_assert(protocol::kMaxAnswerTimeout + std::chrono::seconds(10) <= http::Limits{}.handler,
               "the server would answer before a claim does");
 
 // The id of a lease that the caller names. A token of some GPUs is for no lease of others.
-Result<std::string> lease_for(const Context& context, const Asked& asked, std::string_view name) {
+Result<std::string> find_visible_lease_id(const Context& context, const RouteCall& asked,
+                                          std::string_view name) {
   const Viewer viewer = viewer_of(asked.principal);
   // An administrator names the leases of all users.
-  auto id = lease_named(context.leases, name, viewer.admin ? std::nullopt : viewer.uid);
+  auto id = resolve_lease_id(context.leases, name, viewer.admin ? std::nullopt : viewer.uid);
   if (!id || asked.principal.gpus.empty()) return id;
   const lease::Lease* lease = context.leases.find(*id);
-  if (lease == nullptr) return lease::no_such_lease(*id);
-  const std::vector<DeviceId>& gpus = lease->gpus.empty() ? lease->wish.among : lease->gpus;
-  if (!gpus.empty() && asked.principal.sees_all(gpus)) return id;
+  if (lease == nullptr) return lease::unknown_lease_error(*id);
+  const std::vector<DeviceId>& gpus = lease->gpus.empty() ? lease->spec.allowed_gpus : lease->gpus;
+  if (!gpus.empty() && asked.principal.can_see_all(gpus)) return id;
   return Error{Errc::denied, "the lease has GPUs that this token does not include"};
 }
 
 // The lease itself as last decided, which may not be on the disk yet.
-Result<lease::Lease> decided_lease_for(const Context& context, const Asked& asked,
+Result<lease::Lease> find_latest_lease(const Context& context, const RouteCall& asked,
                                        std::string_view name) {
-  const auto id = lease_for(context, asked, name);
+  const auto id = find_visible_lease_id(context, asked, name);
   if (!id) return id.error();
-  const lease::Lease* const decided = context.leases.find_decided(*id);
-  if (decided == nullptr) return lease::no_such_lease(*id);
+  const lease::Lease* const decided = context.leases.find_latest(*id);
+  if (decided == nullptr) return lease::unknown_lease_error(*id);
   return *decided;
 }
 
 // A remote caller is not a process of this machine, so a PID from it has no meaning here.
-Result<void> check_local(const Asked& asked, std::string_view what) {
-  if (!asked.principal.by_credential()) return {};
+Result<void> check_local(const RouteCall& asked, std::string_view what) {
+  if (!asked.principal.has_credential()) return {};
   return Error{Errc::denied, fmt::format("{} needs a process of this machine, which a token does "
                                          "not identify: do it on the machine or over ssh",
                                          what)};
 }
 
 // The claim as the caller may make it.
-Result<lease::Wish> wish_for(const Context& context, const Asked& asked,
-                             const protocol::LeaseWish& body, const lease::Wish* known) {
-  auto wish = protocol::wish_of(body, *seen_by(context, asked.principal), known);
-  const bool from_afar = asked.principal.by_credential() || asked.peer.relayed;
+Result<lease::LeaseSpec> lease_spec_for(const Context& context, const RouteCall& asked,
+                                        const protocol::LeaseRequest& body,
+                                        const lease::LeaseSpec* known) {
+  auto wish = protocol::lease_spec_of(body, *visible_snapshot(context, asked.principal), known);
+  const bool from_afar = asked.principal.has_credential() || asked.peer.relayed;
   if (!wish || !from_afar) return wish;
   if (wish->binding != lease::Binding::detached) {
     return Error{Errc::denied,
@@ -68,82 +70,82 @@ Result<lease::Wish> wish_for(const Context& context, const Asked& asked,
                  "\"detached\" with a ttl_s, or `ssh HOST gpuyard run -- COMMAND`"};
   }
   if (asked.principal.gpus.empty()) return wish;
-  if (wish->among.empty()) wish->among = asked.principal.gpus;
-  std::ranges::sort(wish->among);
-  if (asked.principal.sees_all(wish->among)) return wish;
+  if (wish->allowed_gpus.empty()) wish->allowed_gpus = asked.principal.gpus;
+  std::ranges::sort(wish->allowed_gpus);
+  if (asked.principal.can_see_all(wish->allowed_gpus)) return wish;
   return Error{Errc::denied, "/among: the token does not include all of these GPUs"};
 }
 
-lease::Leases::Answer answer_with(Context& context, const Viewer& viewer,
-                                  const LeaseResponder& respond) {
+lease::LeaseManager::OnLease answer_with(Context& context, const Viewer& viewer,
+                                         const LeaseResponder& respond) {
   return [&context, viewer, respond](const Result<lease::Lease>& lease) {
     if (!lease) return respond(lease.error());
-    respond(answer_of(context, placed_view_of(context, *lease, viewer)));
+    respond(answer_of(context, view_with_position(context, *lease, viewer)));
   };
 }
 
 // The audit's action for a forced change, or for a change by an administrator to another user's
 // lease. Empty for the holder's own changes: they are in the records of leases.
-using LeaseDeed = std::optional<std::string>;
+using LeaseAction = std::optional<std::string>;
 
-LeaseDeed deed_to(const Asked& asked, const lease::Lease& lease, std::string_view what,
-                  bool forced = false) {
+LeaseAction lease_action_of(const RouteCall& asked, const lease::Lease& lease,
+                            std::string_view what, bool forced = false) {
   if (asked.principal.uid == lease.uid && !forced) return std::nullopt;
   return fmt::format("{} lease {} of uid {}", what, lease.id, lease.uid);
 }
 
-void note_deed(const Asked& asked, const LeaseDeed& deed, const std::vector<DeviceId>& gpus,
-               bool forced = false) {
+void report_lease_action(const RouteCall& asked, const LeaseAction& deed,
+                         const std::vector<DeviceId>& gpus, bool forced = false) {
   if (!deed) return;
-  gpus.empty() ? asked.did(*deed) : asked.did(*deed, gpus, forced);
+  gpus.empty() ? asked.report_action(*deed) : asked.report_action(*deed, gpus, forced);
 }
 
-lease::Leases::Answer noting_answer(Context& context, const Asked& asked,
-                                    const lease::Lease& before, const LeaseDeed& deed,
-                                    const LeaseResponder& respond) {
+lease::LeaseManager::OnLease report_and_answer(Context& context, const RouteCall& asked,
+                                               const lease::Lease& before, const LeaseAction& deed,
+                                               const LeaseResponder& respond) {
   return [&context, asked, before, deed, respond](const Result<lease::Lease>& lease) {
     if (!lease) return respond(lease.error());
-    const bool changed =
-        lease->until != before.until || lease->processes.size() != before.processes.size();
-    if (changed) note_deed(asked, deed, lease->gpus);
-    respond(answer_of(context, placed_view_of(context, *lease, viewer_of(asked.principal))));
+    const bool changed = lease->expires_at != before.expires_at ||
+                         lease->processes.size() != before.processes.size();
+    if (changed) report_lease_action(asked, deed, lease->gpus);
+    respond(answer_of(context, view_with_position(context, *lease, viewer_of(asked.principal))));
   };
 }
 
 void answer_claim(Context& context, const lease::Lease& lease, const Viewer& viewer, bool stream,
-                  Duration at_most, const std::shared_ptr<http::Presence>& client,
+                  Duration at_most, const std::shared_ptr<http::DisconnectNotifier>& client,
                   const LeaseResponder& respond) {
   if (stream) {
-    return respond.as_is(http::event_stream(std::make_shared<LeaseStream>(context, lease, viewer)));
+    return respond.send(http::event_stream(std::make_shared<LeaseStream>(context, lease, viewer)));
   }
   ClaimWait::begin(context, lease, at_most, client,
                    [&context, viewer, respond](const lease::Lease& now) {
-                     respond(answer_of(context, placed_view_of(context, now, viewer)));
+                     respond(answer_of(context, view_with_position(context, now, viewer)));
                    });
 }
 
-void claim_lease(Context& context, const Asked& asked, const NoParams&,
-                 const protocol::LeaseWish& body, const LeaseResponder& respond) {
+void claim_lease(Context& context, const RouteCall& asked, const NoParams&,
+                 const protocol::LeaseRequest& body, const LeaseResponder& respond) {
   const lease::Lease* known = context.leases.find(body.id.value_or(""));
-  auto wish = wish_for(context, asked, body, known ? &known->wish : nullptr);
+  auto wish = lease_spec_for(context, asked, body, known ? &known->spec : nullptr);
   if (!wish) {
     // A known lease may not have been read from disk yet.
-    const auto closed = context.leases.closed_to_claims();
+    const auto closed = context.leases.claim_error();
     if (closed && wish.error().code == Errc::not_found) return respond(*closed);
     return respond(std::move(wish).error().in("body"));
   }
   context.leases.claim(
       caller_of(asked), body.id.value_or(""), *wish,
       [&context, viewer = viewer_of(asked.principal), stream = body.stream.value_or(false),
-       at_most = protocol::answer_within_of(body), client = asked.peer.presence,
+       at_most = protocol::answer_timeout_of(body), client = asked.peer.disconnect_notifier,
        respond](const Result<lease::Lease>& lease) {
         if (!lease) return respond(lease.error());
         answer_claim(context, *lease, viewer, stream, at_most, client, respond);
       });
 }
 
-void adopt_lease(Context& context, const Asked& asked, const NoParams&,
-                 const protocol::AdoptWish& body, const LeaseResponder& respond) {
+void adopt_lease(Context& context, const RouteCall& asked, const NoParams&,
+                 const protocol::AdoptRequest& body, const LeaseResponder& respond) {
   if (auto local = check_local(asked, "an adoption"); !local) return respond(local.error());
   if (asked.principal.contained) {
     return respond(Error{Errc::denied,
@@ -155,71 +157,72 @@ void adopt_lease(Context& context, const Asked& asked, const NoParams&,
                        [asked, pid = body.pid, answer](const Result<lease::Lease>& lease) {
                          if (lease) {
                            const auto what = fmt::format("adopt PID {} as", pid);
-                           note_deed(asked, deed_to(asked, *lease, what), lease->gpus);
+                           report_lease_action(asked, lease_action_of(asked, *lease, what),
+                                               lease->gpus);
                          }
                          answer(lease);
                        });
 }
 
-void get_lease(Context& context, const Asked& asked, const protocol::LeaseName& name,
+void get_lease(Context& context, const RouteCall& asked, const protocol::LeaseName& name,
                const LeaseResponder& respond) {
-  const auto id = lease_for(context, asked, name.lease);
+  const auto id = find_visible_lease_id(context, asked, name.lease);
   if (!id) return respond(id.error());
   const lease::Lease* lease = context.leases.find(*id);
-  if (lease == nullptr) return respond(lease::no_such_lease(*id));
-  respond(answer_of(context, placed_view_of(context, *lease, viewer_of(asked.principal))));
+  if (lease == nullptr) return respond(lease::unknown_lease_error(*id));
+  respond(answer_of(context, view_with_position(context, *lease, viewer_of(asked.principal))));
 }
 
 // The processes that are left to the caller. A token does not identify a process of this machine,
 // so its holder gets no numbers.
-protocol::Unsignalled unsignalled_of(const Asked& asked, const std::string& signal,
-                                     const lease::Signalled& done) {
-  auto numbering = processes::own_numbering();
-  protocol::Unsignalled left{done.lease.id,
-                             signal,
-                             std::move(numbering.boot_id),
-                             std::move(numbering.pid_namespace),
-                             {},
-                             0,
-                             ""};
+protocol::UnsignalledProcesses unsignalled_of(const RouteCall& asked, const std::string& signal,
+                                              const lease::SignalResult& done) {
+  auto numbering = processes::own_pid_namespace();
+  protocol::UnsignalledProcesses left{done.lease.id,
+                                      signal,
+                                      std::move(numbering.boot_id),
+                                      std::move(numbering.pid_namespace),
+                                      {},
+                                      0,
+                                      ""};
   if (!done.checked) {
     left.why = "the processes could not be checked in time";
-  } else if (asked.principal.by_credential()) {
+  } else if (asked.principal.has_credential()) {
     left.why = "the daemon may not signal them";
   }
   if (!left.why.empty()) return left;
-  for (const auto& [process, why] : done.left) {
-    if (left.processes.size() == protocol::kMostUnsignalled) break;
+  for (const auto& [process, why] : done.failures) {
+    if (left.processes.size() == protocol::kMaxUnsignalled) break;
     left.processes.push_back(
         {process.pid, to_milliseconds(process.started.time_since_epoch()), why.text()});
   }
-  left.left_out = done.left.size() - left.processes.size();
+  left.left_out = done.failures.size() - left.processes.size();
   return left;
 }
 
 // For clients that do not know the field `unsignalled`.
-std::string note_of(const lease::Signalled& done) {
+std::string note_of(const lease::SignalResult& done) {
   if (!done.checked) return "no signal was sent yet: the processes could not be checked in time";
-  const auto& [process, why] = done.left.front();
+  const auto& [process, why] = done.failures.front();
   const std::string others =
-      done.left.size() == 1 ? "" : fmt::format(" and {} more", done.left.size() - 1);
+      done.failures.size() == 1 ? "" : fmt::format(" and {} more", done.failures.size() - 1);
   if (why.code != Errc::denied) return fmt::format("not signalled: {}{}", why.text(), others);
   return fmt::format("not signalled: process {} runs as another user{}", process.pid, others);
 }
 
-protocol::ReleaseAnswer released_view(Context& context, const Asked& asked,
-                                      const lease::Lease& lease) {
-  auto answer = answer_of(context, placed_view_of(context, lease, viewer_of(asked.principal)));
+protocol::ReleaseAnswer release_view(Context& context, const RouteCall& asked,
+                                     const lease::Lease& lease) {
+  auto answer = answer_of(context, view_with_position(context, lease, viewer_of(asked.principal)));
   return {answer.schema, answer.simulated, std::move(answer.lease), std::nullopt};
 }
 
-void signal_processes(Context& context, const Asked& asked, const std::string& id,
+void signal_processes(Context& context, const RouteCall& asked, const std::string& id,
                       const std::string& signal, int number,
                       const Responder<protocol::ReleaseAnswer>& respond) {
-  const auto answer = [&context, asked, signal, respond](const Result<lease::Signalled>& done) {
+  const auto answer = [&context, asked, signal, respond](const Result<lease::SignalResult>& done) {
     if (!done) return respond(done.error());
-    auto view = released_view(context, asked, done->lease);
-    if (!done->checked || !done->left.empty()) {
+    auto view = release_view(context, asked, done->lease);
+    if (!done->checked || !done->failures.empty()) {
       view.unsignalled = unsignalled_of(asked, signal, *done);
       view.lease.why += (view.lease.why.empty() ? "" : "; ") + note_of(*done);
     }
@@ -230,11 +233,11 @@ void signal_processes(Context& context, const Asked& asked, const std::string& i
 
 // A daemon without CAP_KILL leaves signals to a client on its machine. A token is used from
 // elsewhere, and what it asks for is refused before anything is released.
-Result<void> check_signal(const Context& context, const Asked& asked, const lease::Lease& lease,
+Result<void> check_signal(const Context& context, const RouteCall& asked, const lease::Lease& lease,
                           const std::string& signal) {
   const bool has_processes =
-      lease.state == lease::State::held || lease.state == lease::State::draining;
-  if (!asked.principal.by_credential() || !has_processes || context.may_signal(lease.uid)) {
+      lease.state == lease::LeaseState::held || lease.state == lease::LeaseState::draining;
+  if (!asked.principal.has_credential() || !has_processes || context.can_signal(lease.uid)) {
     return {};
   }
   return Error{Errc::denied,
@@ -244,9 +247,10 @@ Result<void> check_signal(const Context& context, const Asked& asked, const leas
                fmt::format("gpuyard -H ssh://HOST lease release {} --signal {}", lease.id, signal)};
 }
 
-void release_lease(Context& context, const Asked& asked, const protocol::ReleaseQuery& query,
+void release_lease(Context& context, const RouteCall& asked, const protocol::ReleaseQuery& query,
                    const Responder<protocol::ReleaseAnswer>& respond) {
-  const lease::Release how{query.fence, query.force.value_or(false), query.reason.value_or("")};
+  const lease::ReleaseOptions how{query.fence, query.force.value_or(false),
+                                  query.reason.value_or("")};
   int signal = 0;
   if (how.force && how.reason.empty()) {
     return respond(Error{Errc::invalid, "force needs a reason, which is recorded in the journal"});
@@ -256,46 +260,47 @@ void release_lease(Context& context, const Asked& asked, const protocol::Release
     if (!number) return respond(number.error());
     signal = *number;
   }
-  const auto before = decided_lease_for(context, asked, query.lease);
+  const auto before = find_latest_lease(context, asked, query.lease);
   if (!before) return respond(before.error());
   if (signal != 0) {
     if (auto may = check_signal(context, asked, *before, *query.signal); !may) {
       return respond(may.error());
     }
   }
-  const bool ends = before->state == lease::State::waiting || before->state == lease::State::held ||
-                    (before->state == lease::State::draining && how.force);
-  auto deed = ends ? deed_to(asked, *before, "release", how.force) : std::nullopt;
+  const bool ends = before->state == lease::LeaseState::waiting ||
+                    before->state == lease::LeaseState::held ||
+                    (before->state == lease::LeaseState::draining && how.force);
+  auto deed = ends ? lease_action_of(asked, *before, "release", how.force) : std::nullopt;
   if (deed && !how.reason.empty()) *deed += ": " + how.reason;
   context.leases.release(
       caller_of(asked), before->id, how,
       [&context, asked, deed, gpus = before->gpus, force = how.force, signal,
        name = query.signal.value_or(""), respond](const Result<lease::Lease>& lease) {
         if (!lease) return respond(lease.error());
-        note_deed(asked, deed, gpus, force);
-        if (signal == 0) return respond(released_view(context, asked, *lease));
+        report_lease_action(asked, deed, gpus, force);
+        if (signal == 0) return respond(release_view(context, asked, *lease));
         signal_processes(context, asked, lease->id, name, signal, respond);
       });
 }
 
-void renew_lease(Context& context, const Asked& asked, const protocol::LeaseName& name,
-                 const protocol::RenewWish& body, const LeaseResponder& respond) {
-  const auto before = decided_lease_for(context, asked, name.lease);
+void renew_lease(Context& context, const RouteCall& asked, const protocol::LeaseName& name,
+                 const protocol::RenewRequest& body, const LeaseResponder& respond) {
+  const auto before = find_latest_lease(context, asked, name.lease);
   if (!before) return respond(before.error());
-  context.leases.renew(
-      caller_of(asked), before->id, length_of_seconds(body.ttl_s), body.fence,
-      noting_answer(context, asked, *before, deed_to(asked, *before, "renew"), respond));
+  context.leases.renew(caller_of(asked), before->id, duration_from_seconds(body.ttl_s), body.fence,
+                       report_and_answer(context, asked, *before,
+                                         lease_action_of(asked, *before, "renew"), respond));
 }
 
-void add_lease_member(Context& context, const Asked& asked, const protocol::LeaseName& name,
-                      const protocol::MemberWish& body, const LeaseResponder& respond) {
+void add_lease_member(Context& context, const RouteCall& asked, const protocol::LeaseName& name,
+                      const protocol::MemberRequest& body, const LeaseResponder& respond) {
   if (auto local = check_local(asked, "this"); !local) return respond(local.error());
-  const auto before = decided_lease_for(context, asked, name.lease);
+  const auto before = find_latest_lease(context, asked, name.lease);
   if (!before) return respond(before.error());
   const auto what = fmt::format("add PID {} to", body.pid);
   context.leases.add_member(
       caller_of(asked), before->id, body.pid, body.fence,
-      noting_answer(context, asked, *before, deed_to(asked, *before, what), respond));
+      report_and_answer(context, asked, *before, lease_action_of(asked, *before, what), respond));
 }
 
 }  // namespace
@@ -312,23 +317,23 @@ std::vector<BoundRoute> lease_routes() {
 namespace {
 
 using usage::UsageGrouping;
-using usage::UseQuestion;
+using usage::UsageQuery;
 using UsageResponder = Responder<protocol::Usage>;
 
-constexpr double kUsualSeconds = std::chrono::seconds(std::chrono::days(7)).count();
+constexpr double kDefaultUsageSeconds = std::chrono::seconds(std::chrono::days(7)).count();
 
-UseQuestion question_of(const protocol::UsageQuery& query, WallTime now) {
-  UseQuestion question;
-  question.by = query.by.value_or(question.by);
-  const std::chrono::duration<double> since(query.since_s.value_or(kUsualSeconds));
+UsageQuery usage_query_of(const protocol::UsageQuery& query, WallTime now) {
+  UsageQuery question;
+  question.grouping = query.by.value_or(question.grouping);
+  const std::chrono::duration<double> since(query.since_s.value_or(kDefaultUsageSeconds));
   const auto ago = std::chrono::duration_cast<std::chrono::milliseconds>(since);
   question.since = std::chrono::floor<std::chrono::days>(now - ago);
   return question;
 }
 
-protocol::UserNames names_in(const Context& context, const usage::UsageReport& answer) {
+protocol::UserNames user_names_of(const Context& context, const usage::UsageReport& answer) {
   protocol::UserNames names;
-  for (const usage::UsageTotal& sum : answer.sums) {
+  for (const usage::UsageTotal& sum : answer.totals) {
     if (!sum.uid) continue;
     if (auto name = context.user_name(*sum.uid)) names.emplace(*sum.uid, *std::move(name));
   }
@@ -336,40 +341,40 @@ protocol::UserNames names_in(const Context& context, const usage::UsageReport& a
 }
 
 // Calls `then` once the users' names are known, or cannot be had in time.
-void when_named(const Context& context, const UseQuestion& question,
-                const usage::UsageReport& answer, std::function<void()> then) {
-  if (question.by != UsageGrouping::user) return then();
+void resolve_names(const Context& context, const UsageQuery& question,
+                   const usage::UsageReport& answer, std::function<void()> then) {
+  if (question.grouping != UsageGrouping::user) return then();
   std::vector<std::uint32_t> users;
-  for (const usage::UsageTotal& sum : answer.sums) users.push_back(sum.uid.value_or(0));
-  context.learn_users(users, std::move(then));
+  for (const usage::UsageTotal& sum : answer.totals) users.push_back(sum.uid.value_or(0));
+  context.resolve_user_names(users, std::move(then));
 }
 
 void answer_with(const UsageResponder& respond, const protocol::Usage& usage, bool csv) {
   if (!csv) return respond(usage);
   auto body = std::make_shared<const std::string>(protocol::kUsageCsvHeader + csv_of(usage));
-  respond.as_is({200, "text/csv; charset=utf-8", std::move(body)});
+  respond.send({200, "text/csv; charset=utf-8", std::move(body)});
 }
 
-void get_usage(Context& context, const Asked& asked, const protocol::UsageQuery& query,
+void get_usage(Context& context, const RouteCall& asked, const protocol::UsageQuery& query,
                const UsageResponder& respond) {
   const bool csv = query.format == protocol::TextFormat::csv;
-  UseQuestion question = question_of(query, context.loop.wall());
-  question.simulated = simulated(context);
+  UsageQuery question = usage_query_of(query, context.loop.wall());
+  question.simulated = is_simulated(context);
   const auto ask = [&context, respond, question, csv](const std::function<void()>& ended) {
     const auto told = [&context, respond, question, csv, ended](Result<usage::UsageReport> got) {
       ended();
       if (!got) return respond(std::move(got).error());
       const auto answer = std::make_shared<const usage::UsageReport>(*std::move(got));
-      when_named(context, question, *answer, [&context, respond, question, csv, answer] {
-        auto usage = protocol::usage_of(*answer, question, names_in(context, *answer));
-        usage.notes = context.use.notes();
+      resolve_names(context, question, *answer, [&context, respond, question, csv, answer] {
+        auto usage = protocol::usage_of(*answer, question, user_names_of(context, *answer));
+        usage.notes = context.usage.notes();
         protocol::put_estimates(usage, context.tariff);
         answer_with(respond, usage, csv);
       });
     };
-    context.use.ask(question, told);
+    context.usage.query(question, told);
   };
-  if (!context.questions.enter(requester_of(asked), ask)) respond(too_many_questions());
+  if (!context.query_queue.try_enqueue(requester_of(asked), ask)) respond(too_many_queries());
 }
 
 }  // namespace

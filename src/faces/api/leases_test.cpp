@@ -15,7 +15,7 @@ using std::chrono::seconds;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-using lease::State;
+using lease::LeaseState;
 
 class OneGpu : public LeaseRoutes {
  protected:
@@ -100,7 +100,7 @@ TEST_F(OneGpu, AClaimThatWaitsIsAnsweredWhenItIsGranted) {
   EXPECT_EQ(del("/api/gpu/leases/first-of-many-leases", process(10))->status(), 200);
   pass(seconds(1));
   ASSERT_TRUE(second->answered());
-  EXPECT_EQ(second->lease().state, State::held);
+  EXPECT_EQ(second->lease().state, LeaseState::held);
 }
 
 TEST_F(OneGpu, LongWaitReturnsPositionAndAllowsRetry) {
@@ -112,7 +112,7 @@ TEST_F(OneGpu, LongWaitReturnsPositionAndAllowsRetry) {
   pass(milliseconds(1));
   ASSERT_TRUE(second->answered());
   const auto lease = second->lease();
-  EXPECT_EQ(lease.state, State::waiting);
+  EXPECT_EQ(lease.state, LeaseState::waiting);
   ASSERT_TRUE(lease.place);
   EXPECT_EQ(lease.place->position, 1);
   EXPECT_EQ(lease.place->why, "busy");
@@ -131,10 +131,10 @@ TEST_F(OneGpu, LongWaitReturnsPositionAndAllowsRetry) {
 
 TEST_F(LeaseRoutes, RepeatedClaimKeepsOriginallyNamedGpus) {
   const auto first = held(R"({"id":"train-1-of-many-leases","among":[0]})", process(10));
-  Fleet fleet;
+  Inventory fleet;
   fleet.devices.push_back(world_.fleet[1].info);
   fleet.devices[0].index = 0;
-  telemetry_.on_fleet(fleet);
+  telemetry_.on_inventory(fleet);
   pass(milliseconds(300));
   const auto again =
       claim(R"({"id":"train-1-of-many-leases","among":[0]})", process(10));  // another has it now
@@ -149,29 +149,29 @@ TEST_F(OneGpu, WaitingClaimRepliesAtAnswerDeadline) {
   pass(seconds(59));
   EXPECT_FALSE(second->answered());
   pass(seconds(1));
-  EXPECT_EQ(second->lease().state, State::waiting);
+  EXPECT_EQ(second->lease().state, LeaseState::waiting);
 }
 
 TEST_F(OneGpu, DisconnectedClaimEndsAfterReconnectTimeout) {
   held(R"({"id":"first-of-many-leases"})", process(10));
   const auto second = claim(R"({"id":"second-of-many-leases"})", process(11, kBob));
   pass(seconds(10));
-  second->presence->leave();
-  pass(lease::Leases::kReconnect - seconds(1));
-  EXPECT_EQ(world_.state("second-of-many-leases"), State::waiting);
+  second->presence->notify();
+  pass(lease::LeaseManager::kReconnectTimeout - seconds(1));
+  EXPECT_EQ(world_.state("second-of-many-leases"), LeaseState::waiting);
   pass(seconds(3));
-  EXPECT_EQ(world_.state("second-of-many-leases"), State::ended);
+  EXPECT_EQ(world_.state("second-of-many-leases"), LeaseState::ended);
   EXPECT_NE(second->status(), 200);
   EXPECT_EQ(get("/api/gpu/leases/second-of-many-leases")->lease().ending,
-            lease::Ending::unreachable);
+            lease::EndReason::unreachable);
 }
 
 TEST_F(OneGpu, ZeroWaitEndsWithNoneFree) {
   held("{}", process(10));
   const auto none = claim(R"({"wait_s":0})", process(11, kBob));
   EXPECT_EQ(none->status(), 200);
-  EXPECT_EQ(none->lease().state, State::ended);
-  EXPECT_EQ(none->lease().ending, lease::Ending::none_free);
+  EXPECT_EQ(none->lease().state, LeaseState::ended);
+  EXPECT_EQ(none->lease().ending, lease::EndReason::none_free);
 }
 
 TEST_F(LeaseRoutes, AWrongBodyIsRefusedByName) {
@@ -227,7 +227,8 @@ TEST_F(LeaseRoutes, OwnLeasePrefixPrecedesOtherUsersLeases) {
       << "root names the leases of all users";
   EXPECT_EQ(get("/api/gpu/leases/train-pipeline-0", process(12, 0))->lease().uid, kBob);
   EXPECT_EQ(del("/api/gpu/leases/train", process(10))->status(), 200);
-  EXPECT_EQ(get("/api/gpu/leases/train-pipeline-0", process(11, kBob))->lease().state, State::held);
+  EXPECT_EQ(get("/api/gpu/leases/train-pipeline-0", process(11, kBob))->lease().state,
+            LeaseState::held);
 }
 
 TEST_F(LeaseRoutes, ALeaseMayBeNamedByHowItsIdBegins) {
@@ -257,8 +258,8 @@ TEST_F(LeaseRoutes, OnlyItsHolderAndAnAdministratorReleaseALease) {
   EXPECT_EQ(del(path + "?force=true&reason=mine", process(10))->status(), 403);
   const auto given = del(path + "?fence=1&signal=TERM", process(10));
   EXPECT_EQ(given->status(), 200);
-  EXPECT_EQ(given->lease().state, State::ended) << "no process is left to signal";
-  EXPECT_EQ(get(path)->lease().ending, lease::Ending::released);
+  EXPECT_EQ(given->lease().state, LeaseState::ended) << "no process is left to signal";
+  EXPECT_EQ(get(path)->lease().ending, lease::EndReason::released);
   EXPECT_EQ(del(path, process(10))->status(), 200);  // what is over stays so
 }
 
@@ -270,7 +271,7 @@ class UnsignalledLease : public LeaseRoutes {
     process(20);
     world_.ground.running.at(20).lease = "train-1-of-many-leases";
     world_.ground.may_signal = false;
-    context_.may_signal = [](std::uint32_t) { return false; };
+    context_.can_signal = [](std::uint32_t) { return false; };
   }
   Calls ask_release(http::Peer peer) {
     const Calls call = del(kPath + std::string("?signal=TERM"), std::move(peer));
@@ -291,13 +292,13 @@ TEST_F(UnsignalledLease, ReleaseListsItsProcesses) {
   ASSERT_TRUE(answer.unsignalled);
   ASSERT_EQ(answer.unsignalled->processes.size(), 1U);
   const auto& left = answer.unsignalled->processes[0];
-  const auto& known = world_.ground.running.at(20).identity.process;
+  const auto& known = world_.ground.running.at(20).identity.key;
   EXPECT_EQ(left.pid, 20U);
   EXPECT_EQ(left.started_after_boot_ms, to_milliseconds(known.started.time_since_epoch()));
   EXPECT_EQ(answer.unsignalled->signal, "TERM");
   EXPECT_THAT(answer.unsignalled->pid_namespace, testing::StartsWith("pid:["));
   EXPECT_EQ(answer.unsignalled->why, "");
-  EXPECT_EQ(answer.lease.state, State::draining);
+  EXPECT_EQ(answer.lease.state, LeaseState::draining);
   EXPECT_THAT(answer.lease.why, HasSubstr("process 20 runs as another user"))
       << "for clients that do not know the list";
 }
@@ -305,17 +306,17 @@ TEST_F(UnsignalledLease, ReleaseListsItsProcesses) {
 TEST_F(UnsignalledLease, ReleaseWithoutSignalListsNoProcesses) {
   const auto answer = answer_in(del(kPath, process(10)));
   EXPECT_FALSE(answer.unsignalled);
-  EXPECT_EQ(answer.lease.state, State::draining);
+  EXPECT_EQ(answer.lease.state, LeaseState::draining);
 }
 
 TEST_F(UnsignalledLease, LongListIsCut) {
-  for (std::uint32_t pid = 100; pid < 100 + protocol::kMostUnsignalled; ++pid) {
+  for (std::uint32_t pid = 100; pid < 100 + protocol::kMaxUnsignalled; ++pid) {
     process(pid);
     world_.ground.running.at(pid).lease = "train-1-of-many-leases";
   }
   const auto answer = answer_in(ask_release(process(10)));
   ASSERT_TRUE(answer.unsignalled);
-  EXPECT_EQ(answer.unsignalled->processes.size(), protocol::kMostUnsignalled);
+  EXPECT_EQ(answer.unsignalled->processes.size(), protocol::kMaxUnsignalled);
   EXPECT_EQ(answer.unsignalled->left_out, 1U);
 }
 
@@ -324,12 +325,12 @@ TEST_F(UnsignalledLease, SignalWithATokenIsRefusedBeforeTheRelease) {
   const Calls refused = ask_release(over_tls());
   EXPECT_EQ(refused->status(), 403) << refused->text();
   EXPECT_THAT(refused->text(), HasSubstr("gpuyard -H ssh://HOST lease release"));
-  EXPECT_EQ(get(kPath, over_tls())->lease().state, State::held);
-  EXPECT_EQ(del(kPath, over_tls())->lease().state, State::draining) << "without a signal";
+  EXPECT_EQ(get(kPath, over_tls())->lease().state, LeaseState::held);
+  EXPECT_EQ(del(kPath, over_tls())->lease().state, LeaseState::draining) << "without a signal";
 }
 
 TEST_F(UnsignalledLease, TokenHolderGetsNoProcessNumbers) {
-  context_.may_signal = [](std::uint32_t) { return true; };  // the process is another user's
+  context_.can_signal = [](std::uint32_t) { return true; };  // the process is another user's
   shown_ = made({.name = "ci", .uid = kAlice, .scope = Scope::lease, .made_by = "uid 0"}).text;
   const auto answer = answer_in(ask_release(over_tls()));
   ASSERT_TRUE(answer.unsignalled);
@@ -348,7 +349,7 @@ TEST_F(LeaseRoutes, AnAdministratorForcesWithAReason) {
   held(R"({"id":"train-1-of-many-leases"})", process(10));
   const auto forced =
       del("/api/gpu/leases/train-1-of-many-leases?force=true&reason=node%20goes", process(12, 0));
-  EXPECT_EQ(forced->lease().ending, lease::Ending::forced);
+  EXPECT_EQ(forced->lease().ending, lease::EndReason::forced);
 }
 
 TEST_F(LeaseRoutes, ADetachedLeaseIsRenewed) {
@@ -427,8 +428,8 @@ TEST_F(LeaseRoutes, MutatedBodyIsAnsweredWithoutLeakedLeases) {
     if (status == 200) del(kLeases + ("/" + call->lease().id), process(10));
     pass(milliseconds(500));
   }
-  EXPECT_EQ(world_.leases->pending_claimers(), 0U);
-  EXPECT_FALSE(world_.leases->leased("GPU-0") || world_.leases->leased("GPU-1"));
+  EXPECT_EQ(world_.leases->waiting_claim_count(), 0U);
+  EXPECT_FALSE(world_.leases->is_leased("GPU-0") || world_.leases->is_leased("GPU-1"));
 }
 
 }  // namespace
@@ -438,14 +439,14 @@ namespace {
 
 using ::testing::HasSubstr;
 using usage::UsageGrouping;
+using usage::UsageQuery;
 using usage::UsageReport;
-using usage::UseQuestion;
 
 class UsageRoute : public Routes {
  protected:
   UsageRoute() {
     UsageReport answer;
-    answer.sums = {{"1000", 1000, 7200, 7200, 720'000'000, 0, 50.0, 1, 2}};
+    answer.totals = {{"1000", 1000, 7200, 7200, 720'000'000, 0, 50.0, 1, 2}};
     use_archive_.answer = answer;
   }
   http::Response get(std::vector<std::pair<std::string, std::string>> query = {},
@@ -469,7 +470,7 @@ class UsageRoute : public Routes {
 TEST_F(UsageRoute, IsByUserOfTheLastWeekUnlessAskedOtherwise) {
   const auto answer = get();
   EXPECT_EQ(answer.status, 200);
-  EXPECT_EQ(use_archive_.asked, (UseQuestion{UsageGrouping::user, days_ago(7), false}));
+  EXPECT_EQ(use_archive_.asked, (UsageQuery{UsageGrouping::user, days_ago(7), false}));
   const auto body = boost::json::parse(*answer.body);
   EXPECT_EQ(body.at("by"), "user");
   EXPECT_EQ(body.at_pointer("/rows/0/key"), "1000");
@@ -477,9 +478,9 @@ TEST_F(UsageRoute, IsByUserOfTheLastWeekUnlessAskedOtherwise) {
   EXPECT_EQ(body.at_pointer("/rows/0/energy_kwh").to_number<double>(), 0.2);
   EXPECT_TRUE(body.at_pointer("/unleased/energy_kwh").is_null());
   EXPECT_EQ(get({{"by", "gpu"}, {"since_s", "0"}}).status, 200);
-  EXPECT_EQ(use_archive_.asked, (UseQuestion{UsageGrouping::gpu, days_ago(0), false}));
+  EXPECT_EQ(use_archive_.asked, (UsageQuery{UsageGrouping::gpu, days_ago(0), false}));
   EXPECT_EQ(get({{"by", "day"}, {"since_s", "34560000"}}).status, 200);
-  EXPECT_EQ(use_archive_.asked, (UseQuestion{UsageGrouping::day, days_ago(400), false}));
+  EXPECT_EQ(use_archive_.asked, (UsageQuery{UsageGrouping::day, days_ago(400), false}));
 }
 
 TEST_F(UsageRoute, InvalidParameterIsRefusedByName) {
@@ -500,8 +501,8 @@ TEST_F(UsageRoute, UserGroupingResolvesNames) {
   context_.user_name = [&](std::uint32_t) {
     return known ? std::optional<std::string>("alice") : std::nullopt;
   };
-  context_.learn_users = [&](const std::vector<std::uint32_t>& uids,
-                             const std::function<void()>& done) {
+  context_.resolve_user_names = [&](const std::vector<std::uint32_t>& uids,
+                                    const std::function<void()>& done) {
     EXPECT_EQ(uids, std::vector<std::uint32_t>{1000});
     known = true;
     done();

@@ -12,8 +12,8 @@
 #include "base/text.h"
 #include "faces/api/context.h"
 #include "faces/api/examples.h"
-#include "faces/api/kept.h"
 #include "faces/api/router.h"
+#include "faces/api/stored_state.h"
 
 namespace gpuyard::api {
 namespace {
@@ -46,10 +46,10 @@ bj::value refer(bj::value schema, Parts& parts) {
 }
 
 // The pattern of a path segment: printable ASCII, except the two segments that a path resolves.
-constexpr std::string_view kPathWord = R"(^(?!\.{1,2}$)[!-.0-~]+$)";
+constexpr std::string_view kPathPattern = R"(^(?!\.{1,2}$)[!-.0-~]+$)";
 
 // The pattern of a query's value: not empty, no control character.
-constexpr std::string_view kQueryText = R"(^[^\x00-\x1f\x7f]+$)";
+constexpr std::string_view kQueryPattern = R"(^[^\x00-\x1f\x7f]+$)";
 
 bj::array parameters_of(const BoundRoute& route, const Examples& examples) {
   bj::array parameters;
@@ -67,7 +67,7 @@ bj::array parameters_of(const BoundRoute& route, const Examples& examples) {
                          {"required", required}};
     const bj::value& type = field.at("type");
     const bool text = (type.is_array() ? type.as_array().front() : type) == "string";
-    if (text && !field.contains("enum")) field["pattern"] = in_path ? kPathWord : kQueryText;
+    if (text && !field.contains("enum")) field["pattern"] = in_path ? kPathPattern : kQueryPattern;
     if (const auto* description = field.if_contains("description")) {
       parameter["description"] = *description;
       field.erase("description");
@@ -158,7 +158,7 @@ void put_failure(bj::object& responses, const BoundRoute& route, Errc code, Part
                   error_schema_of(route.info.errors, parts), bj::parse(*response.body));
 }
 
-std::string_view also_answers(int status) {
+std::string_view other_status_description(int status) {
   return status == protocol::kMultiStatus
              ? "Some GPUs failed; the response has the result for each GPU."
              : "Not ready; see the response for the reason.";
@@ -174,13 +174,13 @@ bj::object responses_of(const BoundRoute& route, Parts& parts) {
   responses[std::to_string(route.info.status)] = std::move(ok);
   if (route.info.also_answers_with != 0) {
     responses[std::to_string(route.info.also_answers_with)] =
-        response_of(also_answers(route.info.also_answers_with), route.info.produces,
+        response_of(other_status_description(route.info.also_answers_with), route.info.produces,
                     answer_schema_of(route, parts), {});
   }
   put_failure(responses, route, Errc::invalid, parts);
   if (route.info.scope > protocol::Scope::open) put_failure(responses, route, Errc::denied, parts);
   for (const Errc code : route.info.failures) put_failure(responses, route, code, parts);
-  if (is_about_what_is_kept(route.info)) put_failure(responses, route, Errc::unavailable, parts);
+  if (needs_stored_state(route.info)) put_failure(responses, route, Errc::unavailable, parts);
   responses["default"] = response_of(
       "Refused before reaching the route (401, 405, 408, 413, 414, 421, 429, 431), or busy (503).",
       "application/json", error_schema_of(protocol::ErrorShape::standard, parts), {});
@@ -189,7 +189,7 @@ bj::object responses_of(const BoundRoute& route, Parts& parts) {
 
 // A body is optional if all its fields have defaults.
 bj::object request_body_of(const BoundRoute& route, Parts& parts) {
-  bj::object schema = json::schema(*route.body, json::Use::request);
+  bj::object schema = json::schema(*route.body, json::SchemaUse::request);
   const bool required = !schema.at("required").as_array().empty();
   bj::object media{{"schema", refer(std::move(schema), parts)},
                    {"example", *parts.examples.record(route.body->title)}};
@@ -214,7 +214,7 @@ bj::object tag(std::string_view name, std::string_view description) {
 std::string render(const Context& context) {
   bj::object paths;
   Parts parts;
-  for (const BoundRoute& route : table()) {
+  for (const BoundRoute& route : all_routes()) {
     auto& path = paths[route.info.pattern];
     if (!path.is_object()) path = bj::object{};
     path.as_object()[to_lower(route.info.method)] = operation_of(route, parts);

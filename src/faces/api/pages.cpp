@@ -47,7 +47,7 @@ std::shared_ptr<const std::string> body_of(const Asset& asset) {
   return body;
 }
 
-http::Response without_assets(std::string_view why) {
+http::Response missing_assets_response(std::string_view why) {
   http::Response response(
       503, std::string(kHtml),
       fmt::format("<!doctype html><html lang=\"en\"><title>gpuyard</title><h1>Page not "
@@ -59,7 +59,7 @@ http::Response without_assets(std::string_view why) {
   return response;
 }
 
-http::Response file_of(const Assets& assets, std::string_view name, std::string_view policy) {
+http::Response file_response(const Assets& assets, std::string_view name, std::string_view policy) {
   const auto asset = std::ranges::find(assets.files, name, &Asset::name);
   if (asset == assets.files.end()) {
     return http::error_response({Errc::not_found, fmt::format("file {} not found", name)});
@@ -85,16 +85,16 @@ std::string row_of(const protocol::ColumnsDevice& gpu) {
   return fmt::format(
       "<tr><th scope=\"row\"><a href=\"/gpu/{0}\">{0}</a></th><td>{1}</td>{2}{3}{4}{5}<td>{6}</td>"
       "</tr>\n",
-      gpu.index, in_html(gpu.name), cell(gpu.utilization_gpu_percent, "%"),
+      gpu.index, escape_html(gpu.name), cell(gpu.utilization_gpu_percent, "%"),
       cell(gib(gpu.memory_used_bytes), "GiB"), cell(gpu.temperature_core_c, "&deg;C"),
-      cell(gpu.power_draw_w, "W"), in_html(gpu.bottleneck_brief.value_or("")));
+      cell(gpu.power_draw_w, "W"), escape_html(gpu.bottleneck_brief.value_or("")));
 }
 
 // Right without a script, and before the script has run.
 std::string table_of(const Snapshot& snapshot) {
   const auto state = protocol::columns_resync_of(snapshot, protocol::ResyncReason::new_listener);
   if (!state.driver_initialised) {
-    return fmt::format("<p>{}</p>\n", in_html(state.driver_error.value_or("")));
+    return fmt::format("<p>{}</p>\n", escape_html(state.driver_error.value_or("")));
   }
   std::string table =
       "<div class=\"scroll\"><table class=\"gpus\">\n<thead><tr><th scope=\"col\">GPU</th><th "
@@ -107,8 +107,8 @@ std::string table_of(const Snapshot& snapshot) {
 
 std::string document(const Context& context, const Principal& reader, std::string_view content) {
   const Assets& assets = page_assets();
-  const bool known = may_know_machine(reader);
-  const std::string host = known ? in_html(host_name()) : "";
+  const bool known = can_see_machine(reader);
+  const std::string host = known ? escape_html(host_name()) : "";
   const std::string files =
       assets.files.empty() ? "<meta http-equiv=\"refresh\" content=\"5\">"
                            : "<link rel=\"icon\" href=\"/page/icon.svg\">\n"
@@ -119,7 +119,7 @@ std::string document(const Context& context, const Principal& reader, std::strin
                                   ? fmt::format(
                                         "<p>This gpuyard was built without its web page: {}. The "
                                         "table above refreshes automatically.</p>\n",
-                                        in_html(assets.why_missing))
+                                        escape_html(assets.why_missing))
                                   : "";
   return fmt::format(R"(<!doctype html>
 <html lang="en">
@@ -140,21 +140,21 @@ std::string document(const Context& context, const Principal& reader, std::strin
 </body>
 </html>
 )",
-                     host, files, known ? context.version : "", simulated(context), content,
+                     host, files, known ? context.version : "", is_simulated(context), content,
                      missing, known ? " on " + host : "", known ? host + " - " : "",
                      context.instance);
 }
 
-http::Response page_of(std::shared_ptr<const std::string> body) {
+http::Response page_response(std::shared_ptr<const std::string> body) {
   http::Response response(200, std::string(kHtml), std::move(body));
   put_policy(response, kPagePolicy);
   return response;
 }
 
-void get_front(Context& context, const Asked& asked, const protocol::View&,
+void get_front(Context& context, const RouteCall& asked, const protocol::PageParams&,
                const Responder<Text>& respond) {
   const bool html = asked.accept.find("text/html") != std::string::npos;
-  const auto seen = seen_by(context, asked.principal);
+  const auto seen = visible_snapshot(context, asked.principal);
   const auto render = [&] {
     if (html) return document(context, asked.principal, table_of(*seen));
     std::string table = context.device_table(protocol::snapshot_of(*seen, &context.processes));
@@ -165,27 +165,27 @@ void get_front(Context& context, const Asked& asked, const protocol::View&,
   const auto body = asked.principal.gpus.empty() ? rendered.get(state, render)
                                                  : std::make_shared<const std::string>(render());
   http::Response response =
-      html ? page_of(body) : http::Response(200, "text/plain; charset=utf-8", body);
+      html ? page_response(body) : http::Response(200, "text/plain; charset=utf-8", body);
   response.headers.push_back({"Vary", "Accept"});
-  respond.as_is(std::move(response));
+  respond.send(std::move(response));
 }
 
 // The document of the pages whose values the script asks for.
-void get_empty_page(Context& context, const Asked& asked, const Responder<Text>& respond) {
-  respond.as_is(page_of(std::make_shared<const std::string>(
+void get_empty_page(Context& context, const RouteCall& asked, const Responder<Text>& respond) {
+  respond.send(page_response(std::make_shared<const std::string>(
       document(context, asked.principal,
                "<noscript><p>This page needs JavaScript. <a href=\"/\">The table</a> works without "
                "it.</p></noscript>\n"))));
 }
 
-void get_page(Context& context, const Asked& asked, const protocol::View&,
+void get_page(Context& context, const RouteCall& asked, const protocol::PageParams&,
               const Responder<Text>& respond) {
   get_empty_page(context, asked, respond);
 }
 
-void get_gpu_page(Context& context, const Asked& asked, const protocol::GpuView& view,
+void get_gpu_page(Context& context, const RouteCall& asked, const protocol::GpuPageParams& view,
                   const Responder<Text>& respond) {
-  if (!number_in<std::uint32_t>(view.id)) {
+  if (!parse_number<std::uint32_t>(view.id)) {
     return respond(
         Error{Errc::not_found, fmt::format("no page for GPU {}: use its index", view.id)});
   }
@@ -193,31 +193,31 @@ void get_gpu_page(Context& context, const Asked& asked, const protocol::GpuView&
 }
 
 void get_page_asset(Context&, const protocol::AssetName& asset, const Responder<Text>& respond) {
-  respond.as_is(file_of(page_assets(), asset.file, kPagePolicy));
+  respond.send(file_response(page_assets(), asset.file, kPagePolicy));
 }
 
 void get_docs(Context&, const NoParams&, const Responder<Text>& respond) {
-  respond.as_is(docs_response(docs_assets(), kDocsPage));
+  respond.send(docs_response(docs_assets(), kDocsPage));
 }
 
 void get_docs_asset(Context&, const protocol::AssetName& asset, const Responder<Text>& respond) {
-  respond.as_is(docs_response(docs_assets(), asset.file));
+  respond.send(docs_response(docs_assets(), asset.file));
 }
 
 }  // namespace
 
 http::Response docs_response(const Assets& assets, std::string_view name) {
-  return assets.files.empty() ? without_assets(assets.why_missing)
-                              : file_of(assets, name, kDocsPolicy);
+  return assets.files.empty() ? missing_assets_response(assets.why_missing)
+                              : file_response(assets, name, kDocsPolicy);
 }
 
 std::vector<BoundRoute> page_routes() {
   return {
-      bind(protocol::kFront, &get_front),    bind(protocol::kGpuPage, &get_gpu_page),
-      bind(protocol::kQueuePage, &get_page), bind(protocol::kAlertsPage, &get_page),
-      bind(protocol::kUsagePage, &get_page), bind(protocol::kAuditPage, &get_page),
-      bind(protocol::kLoginPage, &get_page), bind(protocol::kPageAsset, &get_page_asset),
-      bind(protocol::kDocs, &get_docs),      bind(protocol::kDocsAsset, &get_docs_asset),
+      bind(protocol::kFrontPage, &get_front), bind(protocol::kGpuPage, &get_gpu_page),
+      bind(protocol::kQueuePage, &get_page),  bind(protocol::kAlertsPage, &get_page),
+      bind(protocol::kUsagePage, &get_page),  bind(protocol::kAuditPage, &get_page),
+      bind(protocol::kLoginPage, &get_page),  bind(protocol::kPageAsset, &get_page_asset),
+      bind(protocol::kDocs, &get_docs),       bind(protocol::kDocsAsset, &get_docs_asset),
   };
 }
 

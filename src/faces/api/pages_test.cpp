@@ -17,11 +17,11 @@ using testing::HasSubstr;
 using testing::Not;
 
 constexpr std::array kFiles = {Asset{"docs.html", "text/html", "\"1\"", "packed"}};
-const Assets kThere{kFiles, ""};
-const Assets kMissing{{}, "npm is not installed"};
+const Assets kAvailableAssets{kFiles, ""};
+const Assets kMissingAssets{{}, "npm is not installed"};
 
 TEST(Docs, FileHasGzipEtagAndStrictPolicy) {
-  const http::Response response = docs_response(kThere, kDocsPage);
+  const http::Response response = docs_response(kAvailableAssets, kDocsPage);
   EXPECT_EQ(response.status, 200);
   EXPECT_EQ(response.content_type, "text/html");
   EXPECT_EQ(*response.body, "packed");
@@ -35,13 +35,13 @@ TEST(Docs, FileHasGzipEtagAndStrictPolicy) {
 }
 
 TEST(Docs, AFileThatIsNotThereIs404) {
-  EXPECT_EQ(docs_response(kThere, "swagger-ui.css.map").status, 404);
-  EXPECT_EQ(docs_response(kThere, "").status, 404);
+  EXPECT_EQ(docs_response(kAvailableAssets, "swagger-ui.css.map").status, 404);
+  EXPECT_EQ(docs_response(kAvailableAssets, "").status, 404);
 }
 
 TEST(Docs, MissingFilesReturn503WithReason) {
   for (const std::string_view name : {kDocsPage, std::string_view("swagger-ui.css")}) {
-    const http::Response response = docs_response(kMissing, name);
+    const http::Response response = docs_response(kMissingAssets, name);
     EXPECT_EQ(response.status, 503);
     EXPECT_EQ(response.content_type, "text/html; charset=utf-8");
     EXPECT_FALSE(response.gzipped);

@@ -13,13 +13,13 @@ namespace {
 void explain(Error& error, const Principal& principal, const protocol::RouteInfo& route,
              const Authority& authority, std::string_view user) {
   const std::string& group = authority.control_group;
-  if (principal.by_credential()) {
+  if (principal.has_credential()) {
     error.cause = fmt::format("the {} is limited by its own scope and by what its {} may do now",
                               principal.credential, principal.uid ? "user" : "service");
     error.hint = fmt::format(
         "gpuyard token create NAME --scope {}  # on the machine itself, or ask an administrator",
         enum_name(route.scope));
-  } else if (principal.way == Way::tls) {
+  } else if (principal.transport == Transport::tls) {
     error.cause = "a token is required, sent as `Authorization: Bearer gpy_...`";
     error.hint = "gpuyard token create NAME  # on the machine itself";
   } else if (!principal.uid) {
@@ -37,11 +37,11 @@ void explain(Error& error, const Principal& principal, const protocol::RouteInfo
   }
 }
 
-Who who_is(const http::Peer& peer, const Authority& authority) {
-  if (peer.kind == http::Peer::Kind::tcp) return Who::nobody;
-  if (authority.is_admin(peer.uid)) return Who::admin;
-  const bool member = authority.control_gid && peer.in_group(*authority.control_gid);
-  return member ? Who::member : Who::user;
+CallerClass caller_class_of(const http::Peer& peer, const Authority& authority) {
+  if (peer.kind == http::Peer::Kind::tcp) return CallerClass::anonymous;
+  if (authority.is_admin(peer.uid)) return CallerClass::admin;
+  const bool member = authority.control_gid && peer.is_in_group(*authority.control_gid);
+  return member ? CallerClass::member : CallerClass::user;
 }
 
 }  // namespace
@@ -51,51 +51,56 @@ std::string Principal::name() const {
   return service.empty() ? "anonymous over TCP" : "service " + service;
 }
 
-bool Principal::sees(const DeviceId& gpu) const {
+bool Principal::can_see(const DeviceId& gpu) const {
   return gpus.empty() || std::ranges::count(gpus, gpu) > 0;
 }
 
-bool Principal::sees_all(const std::vector<DeviceId>& wanted) const {
-  return std::ranges::all_of(wanted, [this](const DeviceId& gpu) { return sees(gpu); });
+bool Principal::can_see_all(const std::vector<DeviceId>& wanted) const {
+  return std::ranges::all_of(wanted, [this](const DeviceId& gpu) { return can_see(gpu); });
 }
 
-Scope Authority::most_of(Way way, Who who) const {
-  if (way == Way::tls && who == Who::nobody) return anonymous;
-  const auto* const grant = std::ranges::find_if(
-      kGrants, [&](const Grant& one) { return one.way == way && one.who == who; });
-  return grant == kGrants.end() ? Scope::open : grant->most;
+Scope Authority::max_scope(Transport way, CallerClass who) const {
+  if (way == Transport::tls && who == CallerClass::anonymous) return anonymous;
+  const auto* const grant = std::ranges::find_if(kScopeGrants, [&](const ScopeGrant& one) {
+    return one.transport == way && one.caller == who;
+  });
+  return grant == kScopeGrants.end() ? Scope::open : grant->max_scope;
 }
 
-Way way_of(const http::Peer& peer, const Authority& authority) {
-  if (peer.kind == http::Peer::Kind::tcp) return peer.encrypted ? Way::tls : Way::plain_tcp;
+Transport transport_of(const http::Peer& peer, const Authority& authority) {
+  if (peer.kind == http::Peer::Kind::tcp)
+    return peer.encrypted ? Transport::tls : Transport::plain_tcp;
   const bool leases = !authority.lease_socket.empty() && peer.listener == authority.lease_socket;
-  return leases ? Way::lease_socket : Way::socket;
+  return leases ? Transport::lease_socket : Transport::socket;
 }
 
 Principal principal_of(const http::Peer& peer, const Authority& authority) {
-  const Way way = way_of(peer, authority);
-  const Who who = who_is(peer, authority);
-  const auto uid = who == Who::nobody ? std::nullopt : std::optional(peer.uid);
-  return {uid, authority.most_of(way, who), way == Way::lease_socket, way};
+  const Transport way = transport_of(peer, authority);
+  const CallerClass who = caller_class_of(peer, authority);
+  const auto uid = who == CallerClass::anonymous ? std::nullopt : std::optional(peer.uid);
+  return {uid, authority.max_scope(way, who), way == Transport::lease_socket, way};
 }
 
-Principal principal_of(const access::Token& token, Way way, bool member,
+Principal principal_of(const auth::Token& token, Transport way, bool member,
                        const Authority& authority) {
-  Principal principal{token.uid, std::min(token.scope, Scope::read), way == Way::lease_socket, way};
+  Principal principal{token.uid, std::min(token.scope, Scope::read), way == Transport::lease_socket,
+                      way};
   principal.credential = token.id.empty() ? "certificate " + token.name : "token " + token.id;
   principal.gpus = token.gpus;
-  if (way == Way::plain_tcp) {
+  if (way == Transport::plain_tcp) {
     principal.scope = Scope::open;
   } else if (token.uid) {
-    const Who who = authority.is_admin(*token.uid) ? Who::admin : member ? Who::member : Who::user;
-    principal.scope = std::min(token.scope, authority.most_of(way, who));
+    const CallerClass who = authority.is_admin(*token.uid) ? CallerClass::admin
+                            : member                       ? CallerClass::member
+                                                           : CallerClass::user;
+    principal.scope = std::min(token.scope, authority.max_scope(way, who));
   } else {
     principal.service = token.name;
   }
   return principal;
 }
 
-bool may_see_arguments(const Principal& principal, const ProcessMetadata& facts) {
+bool can_see_arguments(const Principal& principal, const ProcessMetadata& facts) {
   if (!principal.uid || principal.contained) return false;
   if (principal.scope == Scope::admin) return true;
   return *principal.uid == facts.uid && *principal.uid == facts.real_uid;
@@ -103,7 +108,7 @@ bool may_see_arguments(const Principal& principal, const ProcessMetadata& facts)
 
 Result<void> authorise(const Principal& principal, const protocol::RouteInfo& route,
                        const Authority& authority, std::string_view user) {
-  if (route.local && (principal.way != Way::socket || principal.by_credential())) {
+  if (route.local && (principal.transport != Transport::socket || principal.has_credential())) {
     return Error{Errc::denied, "this request is available only to users of this machine",
                  "send it over the daemon's Unix socket, or over -H ssh://HOST"};
   }
@@ -120,7 +125,7 @@ Result<void> authorise(const Principal& principal, const protocol::RouteInfo& ro
     explain(error, principal, route, authority, who);
     return error;
   }
-  if (!principal.gpus.empty() && route.gpus == protocol::Gpus::whole) {
+  if (!principal.gpus.empty() && route.gpus == protocol::GpuScope::whole) {
     return Error{Errc::denied, "this request concerns all GPUs of the machine",
                  fmt::format("the {} is limited to {} of them; use one created without --gpu",
                              principal.credential, principal.gpus.size())};

@@ -19,10 +19,10 @@
 
 namespace gpuyard::api {
 
-using access::Scope;
+using auth::Scope;
 
 // What a request comes over.
-enum class Way : std::uint8_t {
+enum class Transport : std::uint8_t {
   socket,        // the daemon's Unix socket, also through ssh: the kernel names the peer
   lease_socket,  // the one for containers, where anybody may be root
   plain_tcp,     // nobody names the peer, and others may read along
@@ -30,35 +30,36 @@ enum class Way : std::uint8_t {
 };
 
 // What is known of the one who asks.
-enum class Who : std::uint8_t {
-  nobody,
+enum class CallerClass : std::uint8_t {
+  anonymous,
   user,    // a uid
   member,  // of the group that may control
   admin,   // root, or the user who started the daemon
 };
 
-struct Grant {
-  Way way;
-  Who who;
-  Scope most;
+struct ScopeGrant {
+  Transport transport;
+  CallerClass caller;
+  Scope max_scope;
 };
 
 // A token has the least of its own scope and of what its user may now on the socket; a service's
 // may read. Over plain TCP it is refused: see Router.
-inline constexpr std::array kGrants = {
-    Grant{Way::socket, Who::nobody, Scope::open},
-    Grant{Way::socket, Who::user, Scope::lease},
-    Grant{Way::socket, Who::member, Scope::control},
-    Grant{Way::socket, Who::admin, Scope::admin},
-    Grant{Way::lease_socket, Who::nobody, Scope::open},
-    Grant{Way::lease_socket, Who::user, Scope::lease},
-    Grant{Way::lease_socket, Who::member, Scope::lease},
-    Grant{Way::lease_socket, Who::admin, Scope::lease},
-    Grant{Way::plain_tcp, Who::nobody, Scope::read},
-    Grant{Way::tls, Who::nobody, Scope::open},  // unless Authority::anonymous says more
-    Grant{Way::tls, Who::user, Scope::lease},
-    Grant{Way::tls, Who::member, Scope::control},
-    Grant{Way::tls, Who::admin, Scope::admin},
+inline constexpr std::array kScopeGrants = {
+    ScopeGrant{Transport::socket, CallerClass::anonymous, Scope::open},
+    ScopeGrant{Transport::socket, CallerClass::user, Scope::lease},
+    ScopeGrant{Transport::socket, CallerClass::member, Scope::control},
+    ScopeGrant{Transport::socket, CallerClass::admin, Scope::admin},
+    ScopeGrant{Transport::lease_socket, CallerClass::anonymous, Scope::open},
+    ScopeGrant{Transport::lease_socket, CallerClass::user, Scope::lease},
+    ScopeGrant{Transport::lease_socket, CallerClass::member, Scope::lease},
+    ScopeGrant{Transport::lease_socket, CallerClass::admin, Scope::lease},
+    ScopeGrant{Transport::plain_tcp, CallerClass::anonymous, Scope::read},
+    ScopeGrant{Transport::tls, CallerClass::anonymous,
+               Scope::open},  // unless Authority::anonymous says more
+    ScopeGrant{Transport::tls, CallerClass::user, Scope::lease},
+    ScopeGrant{Transport::tls, CallerClass::member, Scope::control},
+    ScopeGrant{Transport::tls, CallerClass::admin, Scope::admin},
 };
 
 struct Principal {
@@ -67,16 +68,16 @@ struct Principal {
   // True for the containers' socket. A uid there may belong to another user outside: anybody may be
   // root in a container.
   bool contained = false;
-  Way way = Way::socket;
+  Transport transport = Transport::socket;
   std::string credential = {};  // that was shown: "token k3m5q7ab", "certificate DNS:ci"; "": none
   std::string service = {};     // whose token it is, if it is no user's
   std::vector<DeviceId> gpus = {};  // the only ones it sees; empty: all
 
   // "uid 1000", "service grafana", "anonymous over TCP": whose a lease or a setting is.
   std::string name() const;
-  bool by_credential() const { return !credential.empty(); }
-  bool sees(const DeviceId&) const;
-  bool sees_all(const std::vector<DeviceId>& gpus) const;
+  bool has_credential() const { return !credential.empty(); }
+  bool can_see(const DeviceId&) const;
+  bool can_see_all(const std::vector<DeviceId>& gpus) const;
 };
 
 // The users and groups that have more rights than others.
@@ -92,30 +93,30 @@ struct Authority {
   std::string lease_socket = {};          // its clients may at most lease; "": there is none
   Scope anonymous = Scope::open;          // of whoever shows no token over TLS
   // The rights of names in client certificates, as tokens without an ID.
-  std::map<std::string, access::Token> certificates = {};
+  std::map<std::string, auth::Token> certificates = {};
 
   bool is_admin(uid_t uid) const { return uid == 0 || uid == daemon_uid; }
-  Scope most_of(Way, Who) const;
+  Scope max_scope(Transport, CallerClass) const;
 };
 
-Way way_of(const http::Peer&, const Authority&);
+Transport transport_of(const http::Peer&, const Authority&);
 
 // The caller as the connection alone names it.
 Principal principal_of(const http::Peer&, const Authority&);
 
 // The caller who shows a good token. `member`: whether its user is of the group now.
-Principal principal_of(const access::Token&, Way, bool member, const Authority&);
+Principal principal_of(const auth::Token&, Transport, bool member, const Authority&);
 
 // Returns whether the principal may see the machine's name, its workload and its problems. Other
 // callers may only see whether the daemon works.
-inline bool may_know_machine(const Principal& principal) {
+inline bool can_see_machine(const Principal& principal) {
   return principal.scope >= Scope::read;
 }
 
 // Returns whether the principal may see a process's arguments: only its own user and
 // administrators, never a caller whom the kernel does not name. The user of a process that was
 // started by another user may not see them, nor may that other user.
-bool may_see_arguments(const Principal&, const ProcessMetadata&);
+bool can_see_arguments(const Principal&, const ProcessMetadata&);
 
 // Errc::denied, saying what is missing and how to get it.
 // `user`: the name of the principal's user, where it is known without a lookup.

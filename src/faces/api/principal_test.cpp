@@ -12,13 +12,13 @@ using protocol::RouteInfo;
 using protocol::Scope;
 
 constexpr RouteInfo kControl{
-    "POST", "/things", "GPU", Scope::control, protocol::Gpus::some, "Changes a thing."};
+    "POST", "/things", "GPU", Scope::control, protocol::GpuScope::some, "Changes a thing."};
 
 Principal over_tcp() {
-  return principal_of({}, kDaemon);
+  return principal_of({}, kDaemonUid);
 }
 Principal over_unix(uid_t uid) {
-  return principal_of(local_user(uid), kDaemon);
+  return principal_of(local_user(uid), kDaemonUid);
 }
 
 TEST(Principal, PlainTcpIsAnonymousWithReadScope) {
@@ -30,7 +30,7 @@ TEST(Principal, PlainTcpIsAnonymousWithReadScope) {
 TEST(Principal, PlainTcpIgnoresUid) {
   http::Peer peer;
   peer.uid = 0;
-  EXPECT_EQ(principal_of(peer, kDaemon).scope, Scope::read);
+  EXPECT_EQ(principal_of(peer, kDaemonUid).scope, Scope::read);
 }
 
 TEST(Principal, UnixSocketUsesKernelUid) {
@@ -40,7 +40,7 @@ TEST(Principal, UnixSocketUsesKernelUid) {
 
 TEST(Principal, RootAndTheDaemonsOwnUserAreAdmin) {
   EXPECT_EQ(over_unix(0).scope, Scope::admin);
-  EXPECT_EQ(over_unix(kDaemon).scope, Scope::admin);
+  EXPECT_EQ(over_unix(kDaemonUid).scope, Scope::admin);
 }
 
 TEST(Principal, OtherUsersMayReadAndLease) {
@@ -48,11 +48,11 @@ TEST(Principal, OtherUsersMayReadAndLease) {
 }
 
 TEST(Principal, LeaseSocketLimitsScopeToLease) {
-  Authority authority(kDaemon, "gpuyard", 500);
+  Authority authority(kDaemonUid, "gpuyard", 500);
   authority.lease_socket = "/run/gpuyard/lease.sock";
   http::Peer peer = local_user(0);
   peer.groups = {500};
-  for (const uid_t uid : {uid_t{0}, kDaemon, uid_t{1000}}) {
+  for (const uid_t uid : {uid_t{0}, kDaemonUid, uid_t{1000}}) {
     peer.uid = uid;
     peer.listener = "/run/gpuyard/lease.sock";
     const Principal principal = principal_of(peer, authority);
@@ -68,14 +68,14 @@ TEST(Principal, LeaseSocketLimitsScopeToLease) {
 }
 
 TEST(Principal, LeaseSocketHidesArguments) {
-  Authority authority(kDaemon);
+  Authority authority(kDaemonUid);
   authority.lease_socket = "/run/gpuyard/lease.sock";
   http::Peer peer = local_user(0);
   peer.listener = authority.lease_socket;
   const ProcessMetadata of_root{};
-  EXPECT_FALSE(may_see_arguments(principal_of(peer, authority), of_root));
+  EXPECT_FALSE(can_see_arguments(principal_of(peer, authority), of_root));
   peer.listener = "/run/gpuyard/gpuyard.sock";
-  EXPECT_TRUE(may_see_arguments(principal_of(peer, authority), of_root));
+  EXPECT_TRUE(can_see_arguments(principal_of(peer, authority), of_root));
 }
 
 TEST(Principal, NoLeaseSocketKeepsAdminScope) {
@@ -84,11 +84,11 @@ TEST(Principal, NoLeaseSocketKeepsAdminScope) {
 
 TEST(Principal, MembersOfTheGroupMayControl) {
   RecordProperty("contract", "E15");
-  const Authority authority(kDaemon, "gpuyard", 500);
+  const Authority authority(kDaemonUid, "gpuyard", 500);
   http::Peer peer = local_user(1000);
   peer.groups = {100, 500};
   EXPECT_EQ(principal_of(peer, authority).scope, Scope::control);
-  EXPECT_EQ(principal_of(peer, Authority(kDaemon, "gpuyard", std::nullopt)).scope, Scope::lease);
+  EXPECT_EQ(principal_of(peer, Authority(kDaemonUid, "gpuyard", std::nullopt)).scope, Scope::lease);
   peer.kind = http::Peer::Kind::tcp;
   EXPECT_EQ(principal_of(peer, authority).scope, Scope::read);
 }
@@ -98,11 +98,11 @@ TEST(Authority, RefusalNamesGroupAndCommand) {
   const auto refusal = [](const Authority& authority) {
     return authorise(over_unix(1000), kControl, authority).error().text();
   };
-  EXPECT_NE(refusal({kDaemon, "gpuyard", 500}).find("`usermod -aG gpuyard USER`"),
+  EXPECT_NE(refusal({kDaemonUid, "gpuyard", 500}).find("`usermod -aG gpuyard USER`"),
             std::string::npos);
-  EXPECT_NE(refusal({kDaemon, "gpuyard", std::nullopt}).find("`groupadd --system gpuyard`"),
+  EXPECT_NE(refusal({kDaemonUid, "gpuyard", std::nullopt}).find("`groupadd --system gpuyard`"),
             std::string::npos);
-  EXPECT_NE(refusal(kDaemon).find("ask an administrator"), std::string::npos);
+  EXPECT_NE(refusal(kDaemonUid).find("ask an administrator"), std::string::npos);
 }
 
 TEST(Authority, EachScopeIncludesTheOnesBeforeIt) {
@@ -111,13 +111,13 @@ TEST(Authority, EachScopeIncludesTheOnesBeforeIt) {
     for (const Scope needs : scopes) {
       RouteInfo route = kControl;
       route.scope = needs;
-      EXPECT_EQ(authorise({1000, has}, route, kDaemon).ok(), has >= needs);
+      EXPECT_EQ(authorise({1000, has}, route, kDaemonUid).ok(), has >= needs);
     }
   }
 }
 
 TEST(Authority, ARefusalOverTcpPointsToTheUnixSocket) {
-  const auto refused = authorise(over_tcp(), kControl, kDaemon);
+  const auto refused = authorise(over_tcp(), kControl, kDaemonUid);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().text(),
             "this request needs the scope \"control\": TCP without TLS is read-only; use the Unix "
@@ -125,22 +125,23 @@ TEST(Authority, ARefusalOverTcpPointsToTheUnixSocket) {
 }
 
 TEST(Authority, ARefusalOfAUserPointsToAnAdministrator) {
-  const auto refused = authorise(over_unix(1000), kControl, kDaemon);
+  const auto refused = authorise(over_unix(1000), kControl, kDaemonUid);
   ASSERT_FALSE(refused);
   EXPECT_EQ(
       refused.error().text(),
       "this request needs the scope \"control\"; UID 1000 has \"lease\": ask an administrator of "
       "this machine");
-  EXPECT_EQ(authorise(over_unix(1000), kControl, {kDaemon, "gpuyard", 500}, "alice").error().cause,
-            "user alice is not in the group \"gpuyard\"");
+  EXPECT_EQ(
+      authorise(over_unix(1000), kControl, {kDaemonUid, "gpuyard", 500}, "alice").error().cause,
+      "user alice is not in the group \"gpuyard\"");
 }
 
 TEST(Authority, ChangingRoutesExcludeTcpAndAdmitRoot) {
-  for (const BoundRoute& route : table()) {
-    const bool open = authorise(over_tcp(), route.info, kDaemon).ok();
+  for (const BoundRoute& route : all_routes()) {
+    const bool open = authorise(over_tcp(), route.info, kDaemonUid).ok();
     EXPECT_TRUE(!open || route.info.method == "GET") << route.info.pattern;
     EXPECT_EQ(open, route.info.scope <= Scope::read) << route.info.pattern;
-    EXPECT_TRUE(authorise(over_unix(0), route.info, kDaemon)) << route.info.pattern;
+    EXPECT_TRUE(authorise(over_unix(0), route.info, kDaemonUid)) << route.info.pattern;
   }
 }
 
@@ -153,20 +154,20 @@ ProcessMetadata of_user(std::uint32_t real, std::uint32_t effective) {
 
 TEST(Arguments, AreForTheProcesssOwnUserAndAdministrators) {
   const auto alices = of_user(1000, 1000);
-  EXPECT_TRUE(may_see_arguments(over_unix(1000), alices));
-  EXPECT_FALSE(may_see_arguments(over_unix(1001), alices));
-  EXPECT_TRUE(may_see_arguments(over_unix(0), alices));
-  EXPECT_TRUE(may_see_arguments(over_unix(kDaemon), alices));
+  EXPECT_TRUE(can_see_arguments(over_unix(1000), alices));
+  EXPECT_FALSE(can_see_arguments(over_unix(1001), alices));
+  EXPECT_TRUE(can_see_arguments(over_unix(0), alices));
+  EXPECT_TRUE(can_see_arguments(over_unix(kDaemonUid), alices));
 }
 
 TEST(Arguments, CallerWithoutUidSeesNone) {
-  EXPECT_FALSE(may_see_arguments(over_tcp(), of_user(1000, 1000)));
-  EXPECT_FALSE(may_see_arguments({std::nullopt, Scope::admin}, of_user(1000, 1000)));
+  EXPECT_FALSE(can_see_arguments(over_tcp(), of_user(1000, 1000)));
+  EXPECT_FALSE(can_see_arguments({std::nullopt, Scope::admin}, of_user(1000, 1000)));
 }
 
 TEST(Arguments, OfOneThatRunsForAnotherUserAreNeithersBusiness) {
-  EXPECT_FALSE(may_see_arguments(over_unix(1000), of_user(1000, 1001)));
-  EXPECT_FALSE(may_see_arguments(over_unix(1001), of_user(1000, 1001)));
+  EXPECT_FALSE(can_see_arguments(over_unix(1000), of_user(1000, 1001)));
+  EXPECT_FALSE(can_see_arguments(over_unix(1001), of_user(1000, 1001)));
 }
 
 }  // namespace

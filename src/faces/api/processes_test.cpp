@@ -9,7 +9,7 @@ namespace {
 constexpr uid_t kAlice = 1000;
 
 // A driver with one GPU that has one process and no other readings.
-class OneList final : public telemetry::Reader {
+class OneList final : public telemetry::ReadRequester {
  public:
   explicit OneList(ManualLoop& loop) : loop_(loop) {}
 
@@ -38,9 +38,9 @@ class Processes : public Routes {
     process_.facts.uid = process_.facts.real_uid = kAlice;
     process_.facts.command = "python3";
     process_.facts.arguments = std::vector<std::string>{"python3", "--token=secret"};
-    Fleet fleet;
+    Inventory fleet;
     fleet.devices = {{"GPU-0", 0, "GPU-0", "0000:01:00.0", "A GPU", {}}};
-    telemetry_.on_fleet(fleet);
+    telemetry_.on_inventory(fleet);
     loop_.advance(std::chrono::seconds(6));
   }
 
@@ -63,7 +63,7 @@ class Processes : public Routes {
 };
 
 TEST_F(Processes, ArgumentsAreVisibleToOwnerAndAdmin) {
-  for (const uid_t uid : {kAlice, uid_t{0}, kDaemon}) {
+  for (const uid_t uid : {kAlice, uid_t{0}, kDaemonUid}) {
     EXPECT_TRUE(tells(get("/api/gpu/devices/0/processes", uid), "--token=secret")) << uid;
   }
 }

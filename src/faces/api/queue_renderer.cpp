@@ -16,63 +16,66 @@ namespace gpuyard::api {
 namespace {
 
 // An action, the GPUs that the request names and those that it changes.
-struct GpuDeed {
+struct GpuAction {
   std::string action;
   std::vector<DeviceId> named;
   std::vector<DeviceId> changed;
   bool forced = false;
 };
 
-GpuDeed deed_of(std::string action, const std::vector<DeviceId>& named,
-                const std::function<bool(const DeviceId&)>& changes) {
-  GpuDeed deed{std::move(action), named, {}};
+GpuAction gpu_action_of(std::string action, const std::vector<DeviceId>& named,
+                        const std::function<bool(const DeviceId&)>& changes) {
+  GpuAction deed{std::move(action), named, {}};
   std::ranges::copy_if(named, std::back_inserter(deed.changed), changes);
   return deed;
 }
 
 // Answers, once the change is done, with the state of the named GPUs at that time.
-lease::Leases::Done answer_with(Context& context, const Asked& asked, const GpuDeed& deed,
-                                const Responder<protocol::Cordoned>& respond) {
+lease::LeaseManager::OnDone answer_with(Context& context, const RouteCall& asked,
+                                        const GpuAction& deed,
+                                        const Responder<protocol::CordonResult>& respond) {
   return [&context, asked, deed, respond](const Result<void>& done) {
     if (!done) return respond(done.error());
-    asked.did(deed.action, deed.changed, deed.forced);
+    asked.report_action(deed.action, deed.changed, deed.forced);
     const std::vector<DeviceId>& gpus = deed.named;
-    respond(protocol::Cordoned{1, simulated(context), withheld_among(context, gpus)});
+    respond(protocol::CordonResult{1, is_simulated(context), withheld_gpus_of(context, gpus)});
   };
 }
 
-void get_leases(Context& context, const Asked& asked, const NoParams&,
+void get_leases(Context& context, const RouteCall& asked, const NoParams&,
                 const Responder<protocol::Leases>& respond) {
-  auto live = context.leases.with_gpus();
+  auto live = context.leases.leases_with_gpus();
   std::ranges::sort(live, {}, [](const lease::Lease* lease) { return lease->fence; });
   protocol::Leases all;
-  all.simulated = simulated(context);
+  all.simulated = is_simulated(context);
   const Viewer viewer = viewer_of(asked.principal);
   for (const lease::Lease* lease : live) {
     protocol::Lease view = view_of(context, *lease, viewer);
-    std::erase_if(view.gpus, [&](const auto& gpu) { return !asked.principal.sees(gpu.uuid); });
+    std::erase_if(view.gpus, [&](const auto& gpu) { return !asked.principal.can_see(gpu.uuid); });
     if (!view.gpus.empty()) all.leases.push_back(std::move(view));
   }
   respond(std::move(all));
 }
 
-void get_queue(Context& context, const Asked& asked, const NoParams&,
+void get_queue(Context& context, const RouteCall& asked, const NoParams&,
                const Responder<protocol::Queue>& respond) {
-  if (!context.queue_text) context.queue_text = std::make_shared<QueueRenderer>(context);
-  context.queue_text->ask(viewer_of(asked.principal),
-                          [respond](const QueueRenderer::Text& text) { respond.rendered(text); });
+  if (!context.queue_renderer) context.queue_renderer = std::make_shared<QueueRenderer>(context);
+  context.queue_renderer->render(
+      viewer_of(asked.principal),
+      [respond](const QueueRenderer::Text& text) { respond.send_rendered(text); });
 }
 
 void get_load(Context& context, const NoParams&, const Responder<protocol::Load>& respond) {
   respond(load_of(context.leases));
 }
 
-void cordon_gpus(Context& context, const Asked& asked, const protocol::ManagedGpus& named,
-                 const protocol::CordonWish& body, const Responder<protocol::Cordoned>& respond) {
-  const auto gpus = ids_named(*seen_by(context, asked.principal), named.id);
+void cordon_gpus(Context& context, const RouteCall& asked, const protocol::ManagedGpus& named,
+                 const protocol::CordonRequest& body,
+                 const Responder<protocol::CordonResult>& respond) {
+  const auto gpus = resolve_gpu_ids(*visible_snapshot(context, asked.principal), named.id);
   if (!gpus) return respond(gpus.error());
   const lease::Caller caller = caller_of(asked);
-  const GpuDeed deed = deed_of("cordon: " + body.reason, *gpus, [&](const DeviceId& gpu) {
+  const GpuAction deed = gpu_action_of("cordon: " + body.reason, *gpus, [&](const DeviceId& gpu) {
     const auto now = context.leases.gpus().cordon_of(gpu);
     return !now || now->reason != body.reason || now->by != caller.name();
   });
@@ -80,24 +83,24 @@ void cordon_gpus(Context& context, const Asked& asked, const protocol::ManagedGp
                         answer_with(context, asked, deed, respond));
 }
 
-void override_withholding(Context& context, const Asked& asked, const protocol::ManagedGpus& named,
-                          const protocol::CordonWish& body,
-                          const Responder<protocol::Cordoned>& respond) {
-  const auto gpus = ids_named(*seen_by(context, asked.principal), named.id);
+void override_withholding(Context& context, const RouteCall& asked,
+                          const protocol::ManagedGpus& named, const protocol::CordonRequest& body,
+                          const Responder<protocol::CordonResult>& respond) {
+  const auto gpus = resolve_gpu_ids(*visible_snapshot(context, asked.principal), named.id);
   if (!gpus) return respond(gpus.error());
-  GpuDeed deed =
-      deed_of("lease although withheld: " + body.reason, *gpus,
-              [&](const DeviceId& gpu) { return context.leases.gpus().withheld(gpu).has_value(); });
+  GpuAction deed = gpu_action_of(
+      "lease although withheld: " + body.reason, *gpus,
+      [&](const DeviceId& gpu) { return context.leases.gpus().withheld_reason(gpu).has_value(); });
   deed.forced = true;
   context.leases.override_withholding(caller_of(asked), *gpus, body.reason,
                                       answer_with(context, asked, deed, respond));
 }
 
-void uncordon_gpus(Context& context, const Asked& asked, const protocol::ManagedGpus& named,
-                   const Responder<protocol::Cordoned>& respond) {
-  const auto gpus = ids_named(*seen_by(context, asked.principal), named.id);
+void uncordon_gpus(Context& context, const RouteCall& asked, const protocol::ManagedGpus& named,
+                   const Responder<protocol::CordonResult>& respond) {
+  const auto gpus = resolve_gpu_ids(*visible_snapshot(context, asked.principal), named.id);
   if (!gpus) return respond(gpus.error());
-  const GpuDeed deed = deed_of("uncordon", *gpus, [&](const DeviceId& gpu) {
+  const GpuAction deed = gpu_action_of("uncordon", *gpus, [&](const DeviceId& gpu) {
     return context.leases.gpus().cordon_of(gpu).has_value();
   });
   context.leases.uncordon(caller_of(asked), deed.changed,
@@ -127,85 +130,86 @@ std::vector<BoundRoute> cordon_routes() {
 
 namespace {
 
-std::string row_text(Context& context, const lease::Lease& lease, const lease::Outlook& outlook,
-                     const Viewer& viewer) {
+std::string row_text(Context& context, const lease::Lease& lease,
+                     const lease::QueuePosition& outlook, const Viewer& viewer) {
   protocol::Lease view = view_of(context, lease, viewer);
-  view.place = place_of(context, lease, outlook, viewer);
+  view.place = position_view_of(context, lease, outlook, viewer);
   return json::to_json(view);
 }
 
 // Returns the queue without its waiting claims.
-protocol::Queue rest_of(const Context& context, const Viewer& viewer) {
-  const lease::Leases& leases = context.leases;
+protocol::Queue queue_without_claims(const Context& context, const Viewer& viewer) {
+  const lease::LeaseManager& leases = context.leases;
   protocol::Queue queue;
-  queue.simulated = simulated(context);
-  queue.pending_claimers = static_cast<std::int64_t>(leases.pending_claimers());
-  for (const auto& [gpu, outside] : leases.gpus().outside()) {
-    for (const lease::Seen& process : outside) {
-      if (process.verdict != lease::Seen::Verdict::outsider) continue;
-      queue.squatters.push_back(squatter_of(context, gpu, process, viewer));
+  queue.simulated = is_simulated(context);
+  queue.pending_claimers = static_cast<std::int64_t>(leases.waiting_claim_count());
+  for (const auto& [gpu, outside] : leases.gpus().unleased_processes()) {
+    for (const lease::ObservedProcess& process : outside) {
+      if (process.attribution != lease::ObservedProcess::Attribution::outsider) continue;
+      queue.squatters.push_back(unleased_process_of(context, gpu, process, viewer));
     }
   }
-  std::ranges::sort(queue.squatters, {},
-                    [](const protocol::Squatter& one) { return std::pair(one.index, one.pid); });
+  std::ranges::sort(queue.squatters, {}, [](const protocol::UnleasedProcess& one) {
+    return std::pair(one.index, one.pid);
+  });
   std::vector<DeviceId> all;
   for (const auto& [gpu, slot] : leases.gpus().gpus()) all.push_back(gpu);
-  queue.withheld = withheld_among(context, all);
+  queue.withheld = withheld_gpus_of(context, all);
   queue.notes = leases.notes();
   return queue;
 }
 
-bool has_squatter(const lease::GpuPool& gpus, uid_t uid) {
-  return std::ranges::any_of(gpus.outside(), [&](const auto& one) {
-    return std::ranges::count(one.second, uid, &lease::Seen::uid) > 0;
+bool has_unleased_process(const lease::GpuPool& gpus, uid_t uid) {
+  return std::ranges::any_of(gpus.unleased_processes(), [&](const auto& one) {
+    return std::ranges::count(one.second, uid, &lease::ObservedProcess::uid) > 0;
   });
 }
 
-std::string page_of(const Context& context, const Viewer& viewer, const std::string& rows) {
-  std::string text = json::to_json(rest_of(context, viewer));
+std::string render_page(const Context& context, const Viewer& viewer, const std::string& rows) {
+  std::string text = json::to_json(queue_without_claims(context, viewer));
   constexpr std::string_view kNone = "\"waiting\":[";
   return text.insert(text.find(kNone) + kNone.size(), rows);
 }
 
 }  // namespace
 
-void QueueRenderer::ask(const Viewer& viewer, Told told) {
-  if (context_.leases.pending_claimers() <= kFew) {
-    const auto look = look_now();
+void QueueRenderer::render(const Viewer& viewer, OnRendered told) {
+  if (context_.leases.waiting_claim_count() <= kMaxUncachedClaims) {
+    const auto look = take_snapshot();
     std::string rows;
     for (const Row& row : look->rows) {
       if (!rows.empty()) rows += ',';
-      rows += row_text(context_, *context_.leases.find(row.lease), row.outlook, viewer);
+      rows += row_text(context_, *context_.leases.find(row.lease), row.position, viewer);
     }
-    return told(std::make_shared<const std::string>(page_of(context_, viewer, rows)));
+    return told(std::make_shared<const std::string>(render_page(context_, viewer, rows)));
   }
-  if (!newest_ || context_.loop.now() - newest_->at >= kToldAgain) newest_ = look_now();
+  if (!newest_ || context_.loop.now() - newest_->at >= kPageLifetime) newest_ = take_snapshot();
   const auto [found, is_new] = newest_->pages.try_emplace(key_of(*newest_, viewer));
   Page& page = found->second;
   if (page.text) return told(page.text);
-  page.asked.push_back(std::move(told));
+  page.callbacks.push_back(std::move(told));
   if (!is_new) return;
   page.viewer = viewer;
   jobs_.push_back({newest_, &page, {}});
-  if (jobs_.size() == 1) work();
+  if (jobs_.size() == 1) run_job();
 }
 
-std::shared_ptr<QueueRenderer::Look> QueueRenderer::look_now() const {
-  auto look = std::make_shared<Look>();
+std::shared_ptr<QueueRenderer::QueueSnapshot> QueueRenderer::take_snapshot() const {
+  auto look = std::make_shared<QueueSnapshot>();
   look->at = context_.loop.now();
-  for (lease::QueueEntry& one : context_.leases.outlooks(kMostShown)) {
+  for (lease::QueueEntry& one : context_.leases.queue_entries(kMaxShownClaims)) {
     const lease::Lease* lease = context_.leases.find(one.lease);
-    if (lease == nullptr || lease->state != lease::State::waiting) continue;
-    look->rows.push_back({std::move(one.lease), lease->uid, one.outlook, {}, {}});
+    if (lease == nullptr || lease->state != lease::LeaseState::waiting) continue;
+    look->rows.push_back({std::move(one.lease), lease->uid, one.queue_position, {}, {}});
   }
   return look;
 }
 
-std::string QueueRenderer::key_of(const Look& look, const Viewer& viewer) const {
-  if (!viewer.local()) return "tcp";
+std::string QueueRenderer::key_of(const QueueSnapshot& look, const Viewer& viewer) const {
+  if (!viewer.is_local()) return "tcp";
   if (viewer.admin) return "admin";
   const bool waits = std::ranges::count(look.rows, *viewer.uid, &Row::uid) > 0;
-  const bool his_own = waits || has_squatter(context_.leases.gpus(), *viewer.uid);
+  const bool his_own = waits || has_unleased_process(context_.leases.gpus(), *viewer.uid);
   return his_own ? std::to_string(*viewer.uid) : "local";
 }
 
@@ -213,40 +217,40 @@ std::string QueueRenderer::key_of(const Look& look, const Viewer& viewer) const 
 void QueueRenderer::add_row(Row& row, const Viewer& viewer, std::string& rows) const {
   const lease::Lease* lease = context_.leases.find(row.lease);
   // The lease may have changed since the look.
-  if (lease == nullptr || lease->state != lease::State::waiting) return;
+  if (lease == nullptr || lease->state != lease::LeaseState::waiting) return;
   if (!rows.empty()) rows += ',';
-  if (viewer.owns(row.uid)) {
-    rows += row_text(context_, *lease, row.outlook, viewer);
+  if (viewer.is_owner_or_admin(row.uid)) {
+    rows += row_text(context_, *lease, row.position, viewer);
     return;
   }
-  std::string& shared = viewer.local() ? row.for_local : row.for_tcp;
+  std::string& shared = viewer.is_local() ? row.for_local : row.for_tcp;
   if (shared.empty()) {
-    const Viewer stranger{viewer.local() ? std::optional(static_cast<uid_t>(-1)) : std::nullopt};
-    shared = row_text(context_, *lease, row.outlook, stranger);
+    const Viewer stranger{viewer.is_local() ? std::optional(static_cast<uid_t>(-1)) : std::nullopt};
+    shared = row_text(context_, *lease, row.position, stranger);
   }
   rows += shared;
 }
 
-void QueueRenderer::work() {
-  Job& job = jobs_.front();
-  auto& rows = job.look->rows;
-  const std::size_t end = std::min(job.next + kRowsAtOnce, rows.size());
+void QueueRenderer::run_job() {
+  RenderJob& job = jobs_.front();
+  auto& rows = job.snapshot->rows;
+  const std::size_t end = std::min(job.next + kRowsPerTurn, rows.size());
   for (; job.next < end; ++job.next) add_row(rows[job.next], job.page->viewer, job.rows);
   if (job.next == rows.size()) {
-    const Job done = std::move(job);
+    const RenderJob done = std::move(job);
     jobs_.pop_front();
-    tell(done);
+    finish_job(done);
   }
   if (jobs_.empty()) return;
   context_.loop.post([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->work();
+    if (const auto self = weak.lock()) self->run_job();
   });
 }
 
-void QueueRenderer::tell(const Job& job) {
+void QueueRenderer::finish_job(const RenderJob& job) {
   Page& page = *job.page;
-  page.text = std::make_shared<const std::string>(page_of(context_, page.viewer, job.rows));
-  for (const Told& told : std::exchange(page.asked, {})) told(page.text);
+  page.text = std::make_shared<const std::string>(render_page(context_, page.viewer, job.rows));
+  for (const OnRendered& told : std::exchange(page.callbacks, {})) told(page.text);
 }
 
 }  // namespace gpuyard::api

@@ -18,27 +18,27 @@ namespace gpuyard::api {
 class QueueRenderer : public std::enable_shared_from_this<QueueRenderer> {
  public:
   using Text = std::shared_ptr<const std::string>;
-  using Told = std::function<void(const Text&)>;
+  using OnRendered = std::function<void(const Text&)>;
 
   // The context outlives this.
   explicit QueueRenderer(Context& context) : context_(context) {}
 
-  void ask(const Viewer&, Told told);
+  void render(const Viewer&, OnRendered told);
 
   // Up to kFew waiting claims are rendered for each request; with more, an answer is reused for
-  // kToldAgain.
-  static constexpr std::size_t kFew = 64;
-  static constexpr Duration kToldAgain = std::chrono::milliseconds(250);
-  static constexpr std::size_t kRowsAtOnce = shares::kQueueRows;
+  // kPageLifetime.
+  static constexpr std::size_t kMaxUncachedClaims = 64;
+  static constexpr Duration kPageLifetime = std::chrono::milliseconds(250);
+  static constexpr std::size_t kRowsPerTurn = limits::kMaxRowsPerTurn;
   // How many waiting claims are shown.
-  static constexpr std::size_t kMostShown = 1000;
+  static constexpr std::size_t kMaxShownClaims = 1000;
 
  private:
   // A waiting claim, as users other than its owner see it.
   struct Row {
     std::string lease;
     std::uint32_t uid = 0;
-    lease::Outlook outlook;
+    lease::QueuePosition position;
     std::string for_local;  // for local viewers, who see process numbers
     std::string for_tcp;
   };
@@ -46,30 +46,30 @@ class QueueRenderer : public std::enable_shared_from_this<QueueRenderer> {
   struct Page {
     Viewer viewer;
     Text text;
-    std::vector<Told> asked;
+    std::vector<OnRendered> callbacks;
   };
   // The waiting claims at one moment, in order.
-  struct Look {
+  struct QueueSnapshot {
     TimePoint at;
     std::vector<Row> rows;
     std::map<std::string, Page> pages;  // by key_of()
   };
-  struct Job {
-    std::shared_ptr<Look> look;
+  struct RenderJob {
+    std::shared_ptr<QueueSnapshot> snapshot;
     Page* page;
     std::string rows;
     std::size_t next = 0;
   };
 
-  std::shared_ptr<Look> look_now() const;
-  std::string key_of(const Look&, const Viewer&) const;
+  std::shared_ptr<QueueSnapshot> take_snapshot() const;
+  std::string key_of(const QueueSnapshot&, const Viewer&) const;
   void add_row(Row&, const Viewer&, std::string& rows) const;
-  void work();
-  void tell(const Job&);
+  void run_job();
+  void finish_job(const RenderJob&);
 
   Context& context_;
-  std::shared_ptr<Look> newest_;
-  std::deque<Job> jobs_;
+  std::shared_ptr<QueueSnapshot> newest_;
+  std::deque<RenderJob> jobs_;
 };
 
 }  // namespace gpuyard::api

@@ -75,7 +75,7 @@ TEST_F(Queues, CordonNeedsControlScopeAndWithholdsGpu) {
   controller.groups = {600};
   const auto done = cordon("1", controller);
   ASSERT_EQ(done->status(), 200) << done->text();
-  const auto view = json::from_json<protocol::Cordoned>(done->text());
+  const auto view = json::from_json<protocol::CordonResult>(done->text());
   ASSERT_TRUE(view) << view.error().message;
   ASSERT_EQ(view->withheld.size(), 1U);
   EXPECT_EQ(view->withheld[0].index, 1U);
@@ -88,7 +88,7 @@ TEST_F(Queues, CordonNeedsControlScopeAndWithholdsGpu) {
   EXPECT_THAT(text_of_first(), HasSubstr("GPU 1: cordoned by alice: its fan is replaced "
                                          "(`gpuyard uncordon 1`)"));
   EXPECT_EQ(ask(http::Method::del, "/api/gpu/manage/all/cordon", "", controller)->status(), 200);
-  EXPECT_EQ(waits->lease().state, lease::State::held);
+  EXPECT_EQ(waits->lease().state, lease::LeaseState::held);
   EXPECT_TRUE(queue().withheld.empty());
 }
 
@@ -139,9 +139,9 @@ TEST_F(Queues, TooLittleMemoryIsSaid) {
 TEST_F(Queues, ReservedFreeGpusHaveWaitReason) {
   held(R"({"id":"a-of-many-leases"})", process(10));
   const auto both = claim(R"({"gpus":2,"id":"both-of-many-leases"})", process(11, kBob));
-  for (std::uint32_t pid = 100; pid < 100 + lease::Core::kPasses; ++pid) {
+  for (std::uint32_t pid = 100; pid < 100 + lease::Scheduler::kMaxOvertakes; ++pid) {
     const auto passes = claim(R"({"max_time_s":10})", process(pid, kBob));
-    ASSERT_EQ(passes->lease().state, lease::State::held);
+    ASSERT_EQ(passes->lease().state, lease::LeaseState::held);
     del("/api/gpu/leases/" + passes->lease().id, process(pid, kBob));
     pass(seconds(1));
   }
@@ -155,11 +155,11 @@ TEST_F(Queues, ReservedFreeGpusHaveWaitReason) {
 // More claims wait than are rendered anew for each request.
 class LongQueue : public Queues {
  protected:
-  static constexpr std::uint32_t kWaiting = QueueRenderer::kFew + 6;
+  static constexpr std::uint32_t kWaitingClaims = QueueRenderer::kMaxUncachedClaims + 6;
 
   LongQueue() {
     held(R"({"id":"who-holds-them-all","gpus":2})", process(10));
-    for (std::uint32_t pid = 100; pid < 100 + kWaiting; ++pid) {
+    for (std::uint32_t pid = 100; pid < 100 + kWaitingClaims; ++pid) {
       claim(R"({"note":"secret","binding":"detached","ttl_s":600,"answer_within_s":0})",
             process(pid, pid % 2 == 0 ? kAlice : kBob));
     }
@@ -169,16 +169,19 @@ class LongQueue : public Queues {
 TEST_F(LongQueue, NotesAreShownToOwnerAndRootOnly) {
   constexpr std::uint32_t kStranger = 1002;
   const std::vector<std::pair<http::Peer, std::uint32_t>> viewers = {
-      {process(20, kStranger), 0},       {over_tcp(), 0},
-      {process(21, 0), kWaiting},        {process(22, kAlice), kWaiting / 2},
-      {process(23, kBob), kWaiting / 2}, {process(24, kStranger), 0}};
+      {process(20, kStranger), 0},
+      {over_tcp(), 0},
+      {process(21, 0), kWaitingClaims},
+      {process(22, kAlice), kWaitingClaims / 2},
+      {process(23, kBob), kWaitingClaims / 2},
+      {process(24, kStranger), 0}};
   for (const auto& [viewer, notes] : viewers) {
     const auto now = queue(viewer);
-    ASSERT_EQ(now.waiting.size(), kWaiting);
-    EXPECT_EQ(now.pending_claimers, kWaiting);
+    ASSERT_EQ(now.waiting.size(), kWaitingClaims);
+    EXPECT_EQ(now.pending_claimers, kWaitingClaims);
     EXPECT_EQ(std::ranges::count(now.waiting, std::string("secret"), &protocol::Lease::note),
               notes);
-    for (auto one : {now.waiting[0], now.waiting[1], now.waiting[kWaiting - 1]}) {
+    for (auto one : {now.waiting[0], now.waiting[1], now.waiting[kWaitingClaims - 1]}) {
       EXPECT_TRUE(std::exchange(one.place, std::nullopt)) << one.id;
       auto alone = get("/api/gpu/leases/" + one.id, viewer)->lease();
       alone.place.reset();
@@ -191,8 +194,8 @@ TEST_F(LongQueue, ResponseIsCachedBriefly) {
   const std::string first = get("/api/gpu/queue")->text();
   del("/api/gpu/leases/" + queue().waiting.back().id, process(20, 0));
   EXPECT_EQ(get("/api/gpu/queue")->text(), first);
-  pass(QueueRenderer::kToldAgain);
-  EXPECT_EQ(queue().waiting.size(), kWaiting - 1);
+  pass(QueueRenderer::kPageLifetime);
+  EXPECT_EQ(queue().waiting.size(), kWaitingClaims - 1);
 }
 
 }  // namespace

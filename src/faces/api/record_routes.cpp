@@ -21,21 +21,21 @@ namespace gpuyard::api {
 namespace {
 
 using bottleneck::BottleneckRecorder;
+using bottleneck::BottleneckSpan;
 using bottleneck::BottleneckSpanQuery;
-using bottleneck::Spell;
-using history::Answer;
+using history::QueryResult;
+using processes::ProcessSpan;
 using processes::ProcessSpanQuery;
-using processes::Stay;
 
-const Missing kNotKept{MissingReason::failed, "not recorded in the history"};
-const Missing kNothingThen{MissingReason::failed, "no data for this time"};
-constexpr const char* kNotJudged = "unknown: not assessed at this time";
+const Missing kNotRecorded{MissingReason::failed, "not recorded in the history"};
+const Missing kNoData{MissingReason::failed, "no data for this time"};
+constexpr const char* kNotAssessed = "unknown: not assessed at this time";
 
 // Lists are made this far apart: a process that was seen in one was there until the next.
-constexpr std::chrono::milliseconds kBetweenLists = std::chrono::seconds(5);
+constexpr std::chrono::milliseconds kProcessListInterval = std::chrono::seconds(5);
 
 // More spells than can be kept.
-constexpr std::size_t kAllSpells = 1'000'000;
+constexpr std::size_t kUnlimitedSpans = 1'000'000;
 
 WallTime wall_at(std::int64_t ms) {
   return WallTime(std::chrono::milliseconds(ms));
@@ -43,44 +43,44 @@ WallTime wall_at(std::int64_t ms) {
 
 // Answers with a text that is made on the worker.
 template <class Record>
-void respond_from_worker(Context& context, const Asked& asked,
-                         const std::vector<history::Question>& questions,
+void respond_from_worker(Context& context, const RouteCall& asked,
+                         const std::vector<history::Query>& questions,
                          const history::History::Render& render, const Responder<Record>& respond) {
   const auto ask = [&context, questions, render, respond](const std::function<void()>& ended) {
-    context.history.ask(questions, render, [respond, ended](Result<std::string> text) {
+    context.history.query(questions, render, [respond, ended](Result<std::string> text) {
       ended();
       if (!text) return respond(std::move(text).error());
-      respond.rendered(std::make_shared<const std::string>(*std::move(text)));
+      respond.send_rendered(std::make_shared<const std::string>(*std::move(text)));
     });
   };
-  if (!context.questions.enter(requester_of(asked), ask)) respond(too_many_questions());
+  if (!context.query_queue.try_enqueue(requester_of(asked), ask)) respond(too_many_queries());
 }
 
 // What is asked of the past, and what is known without it.
 struct Moment {
   WallTime at;
-  std::shared_ptr<Snapshot> yard;  // the GPUs of now, without readings
-  std::vector<history::Question> questions;
-  std::vector<Stay> processes;
-  std::vector<Spell> spells;
+  std::shared_ptr<Snapshot> snapshot;  // the GPUs of now, without readings
+  std::vector<history::Query> queries;
+  std::vector<ProcessSpan> process_spans;
+  std::vector<BottleneckSpan> bottleneck_spans;
 };
 
-Moment moment_of(Context& context, const Snapshot& seen, std::int64_t at_ms) {
+Moment make_moment(Context& context, const Snapshot& seen, std::int64_t at_ms) {
   Moment moment{wall_at(at_ms),
                 std::make_shared<Snapshot>(),
                 {},
-                context.stays.here(),
-                context.spells.here()};
-  moment.yard->driver = seen.driver;
-  moment.yard->driver.initialised = true;
-  moment.yard->driver.why.clear();
-  moment.yard->wall = moment.at;
+                context.process_recorder.open_spans(),
+                context.bottleneck_recorder.open_spans()};
+  moment.snapshot->driver = seen.driver;
+  moment.snapshot->driver.initialised = true;
+  moment.snapshot->driver.why.clear();
+  moment.snapshot->wall = moment.at;
   for (const DeviceState& device : seen.devices) {
-    DeviceState& then = moment.yard->devices.emplace_back();
+    DeviceState& then = moment.snapshot->devices.emplace_back();
     then.info = device.info;
-    then.sample = missing_sample(ProbeSet::all(), kNotKept, {});
-    auto some = context.history.questions_at(device.info.id, device.sample, at_ms);
-    moment.questions.insert(moment.questions.end(), some.begin(), some.end());
+    then.sample = missing_sample(ProbeSet::all(), kNotRecorded, {});
+    auto some = context.history.queries_at(device.info.id, device.sample, at_ms);
+    moment.queries.insert(moment.queries.end(), some.begin(), some.end());
   }
   return moment;
 }
@@ -92,31 +92,31 @@ protocol::PastResolution resolution_of(history::Resolution resolution) {
 
 // Fills in the readings of the moment, and returns the coarsest of their resolutions.
 protocol::PastResolution put_readings(Snapshot& yard, WallTime at,
-                                      const std::vector<Answer>& answers) {
+                                      const std::vector<QueryResult>& answers) {
   std::map<DeviceId, DeviceState*> by_id;
   for (DeviceState& device : yard.devices) {
     by_id[device.info.id] = &device;
     device.condition = DeviceCondition::unresponsive;
-    device.why = kNothingThen.detail;
+    device.why = kNoData.detail;
   }
   auto coarsest = protocol::PastResolution::nothing;
-  for (const Answer& answer : answers) {
+  for (const QueryResult& answer : answers) {
     const auto value = history::value_at(answer, to_unix_ms(at));
-    DeviceState& device = *by_id.at(answer.question.uuid);
-    const Metric metric = answer.question.row->metric;
+    DeviceState& device = *by_id.at(answer.query.uuid);
+    const Metric metric = answer.query.row->metric;
     if (!value) {
-      device.sample.set({metric, answer.question.element, {}, kNothingThen});
+      device.sample.set({metric, answer.query.element, {}, kNoData});
       continue;
     }
     device.condition = DeviceCondition::responsive;
     device.why.clear();
     coarsest = std::max(coarsest, resolution_of(answer.resolution));
-    device.sample.set({metric, answer.question.element, {}, *value});
+    device.sample.set({metric, answer.query.element, {}, *value});
   }
   return coarsest;
 }
 
-protocol::Process process_of(const Stay& stay) {
+protocol::Process process_of(const ProcessSpan& stay) {
   protocol::Process process;
   process.pid = stay.pid;
   process.memory_bytes = stay.peak_memory_bytes;
@@ -127,34 +127,36 @@ protocol::Process process_of(const Stay& stay) {
   return process;
 }
 
-void put_processes(protocol::Device& device, const std::vector<Stay>& stays) {
+void put_processes(protocol::Device& device, const std::vector<ProcessSpan>& stays) {
   device.missing.erase("processes");
   auto& processes = device.processes.emplace();
-  for (const Stay& stay : stays) {
+  for (const ProcessSpan& stay : stays) {
     if (stay.gpu == device.uuid) processes.push_back(process_of(stay));
   }
 }
 
-void put_bottleneck(protocol::Device& device, const std::vector<Spell>& spells, WallTime at) {
-  const Spell* const spell = spell_at(spells, device.uuid, at);
+void put_bottleneck(protocol::Device& device, const std::vector<BottleneckSpan>& spells,
+                    WallTime at) {
+  const BottleneckSpan* const spell = span_at(spells, device.uuid, at);
   if (spell == nullptr) {
-    device.missing["bottleneck"] = kNotJudged;
+    device.missing["bottleneck"] = kNotAssessed;
   } else {
-    device.bottleneck = spell->what;
+    device.bottleneck = spell->bottleneck;
   }
 }
 
 struct Archives {
-  std::shared_ptr<processes::StayArchive> stays;
-  std::shared_ptr<bottleneck::SpellArchive> spells;
+  std::shared_ptr<processes::ProcessSpanArchive> process_spans;
+  std::shared_ptr<bottleneck::BottleneckSpanArchive> bottleneck_spans;
 };
 
 // Runs on the worker.
-Result<std::string> past_text(const Moment& moment, const std::vector<Answer>& answers,
-                              const Archives& archives) {
-  Snapshot yard = *moment.yard;
+Result<std::string> past_snapshot_text(const Moment& moment,
+                                       const std::vector<QueryResult>& answers,
+                                       const Archives& archives) {
+  Snapshot yard = *moment.snapshot;
   protocol::Past past{to_rfc3339(moment.at), put_readings(yard, moment.at, answers), {}};
-  for (const Answer& answer : answers) {
+  for (const QueryResult& answer : answers) {
     for (const std::string& note : answer.notes) {
       const bool about_range = note.starts_with("no data before");
       const bool said = std::ranges::find(past.notes, note) != past.notes.end();
@@ -162,19 +164,21 @@ Result<std::string> past_text(const Moment& moment, const std::vector<Answer>& a
     }
   }
   const WallTime until = moment.at + std::chrono::milliseconds(1);
-  const ProcessSpanQuery of_stays{moment.at - kBetweenLists, until, {}, protocol::kMostStays};
-  const auto stays = kept_and_here(of_stays, *archives.stays, moment.processes);
+  const ProcessSpanQuery of_stays{
+      moment.at - kProcessListInterval, until, {}, protocol::kMaxProcessSpans};
+  const auto stays = merge_open_records(of_stays, *archives.process_spans, moment.process_spans);
   if (!stays) past.notes.push_back("processes cannot be read: " + stays.error().text());
   const BottleneckSpanQuery of_spells{
-      moment.at - BottleneckRecorder::kLongestGap, until, {}, kAllSpells};
-  const auto spells = kept_and_here(of_spells, *archives.spells, moment.spells);
+      moment.at - BottleneckRecorder::kMaxGap, until, {}, kUnlimitedSpans};
+  const auto spells =
+      merge_open_records(of_spells, *archives.bottleneck_spans, moment.bottleneck_spans);
   if (!spells) past.notes.push_back("bottlenecks cannot be read: " + spells.error().text());
   protocol::Snapshot shown = protocol::snapshot_of(yard);
   for (protocol::Device& device : shown.devices) {
     device.age_ms.reset();
     const bool kept = device.condition == DeviceCondition::responsive;
     if (stays && kept) put_processes(device, *stays);
-    put_bottleneck(device, spells ? *spells : std::vector<Spell>{}, moment.at);
+    put_bottleneck(device, spells ? *spells : std::vector<BottleneckSpan>{}, moment.at);
   }
   shown.past = std::move(past);
   return json::to_json(shown);
@@ -182,16 +186,17 @@ Result<std::string> past_text(const Moment& moment, const std::vector<Answer>& a
 
 // Returns a question for the GPUs and the time that the query names.
 template <class Record, class Query>
-Result<RecordQuery<Record>> question_for(const Context& context, const Asked& asked,
-                                         const Snapshot& seen, const Query& query) {
-  history::Question times;
-  const history::Wish wish{query.since.value_or("1h"), query.until.value_or("0s"), {}, {}};
+Result<RecordQuery<Record>> record_query_for(const Context& context, const RouteCall& asked,
+                                             const Snapshot& seen, const Query& query) {
+  history::Query times;
+  const history::QueryParameters wish{
+      query.since.value_or("1h"), query.until.value_or("0s"), {}, {}};
   if (auto set = history::set_times(times, wish, context.history.now_ms()); !set) {
     return std::move(set).error();
   }
   RecordQuery<Record> question{wall_at(times.from_ms), wall_at(times.until_ms + 1), {}, {}};
   if (!query.gpus && asked.principal.gpus.empty()) return question;  // also those that are gone
-  const auto gpus = ids_named(seen, query.gpus.value_or(""));
+  const auto gpus = resolve_gpu_ids(seen, query.gpus.value_or(""));
   if (!gpus) return gpus.error();
   question.gpus = *gpus;
   if (gpus->empty()) question.gpus.emplace_back();  // a name that none has: no list means all
@@ -200,13 +205,13 @@ Result<RecordQuery<Record>> question_for(const Context& context, const Asked& as
 
 // Answers with what `tell` makes of the records of a book; it runs on the worker.
 template <class Record, class Book, class Answered>
-void respond_with_records(Context& context, const Asked& asked, const Book& book,
+void respond_with_records(Context& context, const RouteCall& asked, const Book& book,
                           const RecordQuery<Record>& question,
                           const std::function<Answered(const std::vector<Record>&)>& tell,
                           const Responder<Answered>& respond) {
-  const auto render = [question, archive = book.archive(), here = book.here(),
-                       tell](const std::vector<Answer>&) -> Result<std::string> {
-    const auto records = kept_and_here(question, *archive, here);
+  const auto render = [question, archive = book.archive(), here = book.open_spans(),
+                       tell](const std::vector<QueryResult>&) -> Result<std::string> {
+    const auto records = merge_open_records(question, *archive, here);
     if (!records) return records.error();
     return json::to_json(tell(*records));
   };
@@ -218,8 +223,8 @@ std::optional<std::uint32_t> index_of(const DeviceId& gpu, const Snapshot& seen)
   return device ? std::optional((*device)->info.index) : std::nullopt;
 }
 
-protocol::Stay shown(const Stay& stay, const Snapshot& seen) {
-  protocol::Stay out;
+protocol::ProcessSpan process_span_view(const ProcessSpan& stay, const Snapshot& seen) {
+  protocol::ProcessSpan out;
   out.index = index_of(stay.gpu, seen);
   out.uuid = stay.gpu;
   out.pid = stay.pid;
@@ -235,24 +240,25 @@ protocol::Stay shown(const Stay& stay, const Snapshot& seen) {
   return out;
 }
 
-void get_stays(Context& context, const Asked& asked, const protocol::StaysQuery& query,
-               const Responder<protocol::Stays>& respond) {
-  const auto seen = seen_by(context, asked.principal);
-  auto question = question_for<Stay>(context, asked, *seen, query);
+void get_process_spans(Context& context, const RouteCall& asked,
+                       const protocol::ProcessSpansQuery& query,
+                       const Responder<protocol::ProcessSpans>& respond) {
+  const auto seen = visible_snapshot(context, asked.principal);
+  auto question = record_query_for<ProcessSpan>(context, asked, *seen, query);
   if (!question) return respond(std::move(question).error());
-  question->most = query.limit.value_or(protocol::kDefaultStays);
-  const std::function tell = [seen, question = *question](const std::vector<Stay>& stays) {
-    protocol::Stays out;
+  question->most = query.limit.value_or(protocol::kDefaultProcessSpans);
+  const std::function tell = [seen, question = *question](const std::vector<ProcessSpan>& stays) {
+    protocol::ProcessSpans out;
     out.since = to_rfc3339(question.from);
     out.until = to_rfc3339(question.until);
     out.complete = stays.size() <= question.most;
-    for (const Stay& stay : stays) {
+    for (const ProcessSpan& stay : stays) {
       if (out.processes.size() == question.most) break;
-      out.processes.push_back(shown(stay, *seen));
+      out.processes.push_back(process_span_view(stay, *seen));
     }
     return out;
   };
-  respond_with_records(context, asked, context.stays, *question, tell, respond);
+  respond_with_records(context, asked, context.process_recorder, *question, tell, respond);
 }
 
 double in_seconds(std::chrono::milliseconds length) {
@@ -260,9 +266,9 @@ double in_seconds(std::chrono::milliseconds length) {
 }
 
 // Fills in what is known of all spells of this GPU.
-void put_shares(protocol::GpuBottlenecks& gpu, const std::vector<Spell>& spells,
+void put_shares(protocol::GpuBottlenecks& gpu, const std::vector<BottleneckSpan>& spells,
                 const BottleneckSpanQuery& question) {
-  auto lengths = lengths_of(spells, gpu.uuid, question.from, question.until);
+  auto lengths = duration_by_cause(spells, gpu.uuid, question.from, question.until);
   lengths.erase(BottleneckCause::not_known);
   for (const auto& [cause, length] : lengths) gpu.known_seconds += in_seconds(length);
   for (const auto& [cause, length] : lengths) {
@@ -275,8 +281,9 @@ void put_shares(protocol::GpuBottlenecks& gpu, const std::vector<Spell>& spells,
 }
 
 // The GPUs that are there come first, also those without a spell.
-protocol::Bottlenecks bottlenecks_of(const std::vector<Spell>& spells, const Snapshot& seen,
-                                     const BottleneckSpanQuery& question, std::size_t most) {
+protocol::Bottlenecks bottlenecks_of(const std::vector<BottleneckSpan>& spells,
+                                     const Snapshot& seen, const BottleneckSpanQuery& question,
+                                     std::size_t most) {
   protocol::Bottlenecks out;
   out.simulated = seen.driver.info.simulated;
   out.since = to_rfc3339(question.from);
@@ -295,47 +302,52 @@ protocol::Bottlenecks bottlenecks_of(const std::vector<Spell>& spells, const Sna
     place_of(device.info.id);
   }
   std::size_t shown = 0;
-  for (const Spell& spell : spells) {
+  for (const BottleneckSpan& spell : spells) {
     protocol::GpuBottlenecks& gpu = place_of(spell.gpu);
     if (shown++ >= most) continue;
     gpu.spells.push_back(
-        {spell.what, to_rfc3339(spell.first_seen), to_rfc3339(spell.last_seen), !spell.over});
+        {spell.bottleneck, to_rfc3339(spell.first_seen), to_rfc3339(spell.last_seen), !spell.over});
   }
   for (protocol::GpuBottlenecks& gpu : out.gpus) put_shares(gpu, spells, question);
   return out;
 }
 
-void get_bottlenecks(Context& context, const Asked& asked, const protocol::BottlenecksQuery& query,
+void get_bottlenecks(Context& context, const RouteCall& asked,
+                     const protocol::BottlenecksQuery& query,
                      const Responder<protocol::Bottlenecks>& respond) {
-  const auto seen = seen_by(context, asked.principal);
-  auto question = question_for<Spell>(context, asked, *seen, query);
+  const auto seen = visible_snapshot(context, asked.principal);
+  auto question = record_query_for<BottleneckSpan>(context, asked, *seen, query);
   if (!question) return respond(std::move(question).error());
-  question->most = kAllSpells;
-  const std::size_t most = query.limit.value_or(protocol::kDefaultSpells);
-  const std::function tell = [seen, question = *question, most](const std::vector<Spell>& spells) {
+  question->most = kUnlimitedSpans;
+  const std::size_t most = query.limit.value_or(protocol::kDefaultBottleneckSpans);
+  const std::function tell = [seen, question = *question,
+                              most](const std::vector<BottleneckSpan>& spells) {
     return bottlenecks_of(spells, *seen, question, most);
   };
-  respond_with_records(context, asked, context.spells, *question, tell, respond);
+  respond_with_records(context, asked, context.bottleneck_recorder, *question, tell, respond);
 }
 
 }  // namespace
 
-void respond_with_past(Context& context, const Asked& asked, std::string_view at,
-                       const Responder<protocol::Snapshot>& respond) {
+void respond_with_past_snapshot(Context& context, const RouteCall& asked, std::string_view at,
+                                const Responder<protocol::Snapshot>& respond) {
   const std::int64_t now_ms = context.history.now_ms();
   const auto at_ms = history::parse_moment(at, "at", now_ms);
   if (!at_ms) return respond(at_ms.error());
   if (*at_ms > now_ms) return respond(Error{Errc::invalid, "at must be in the past"});
-  const auto seen = seen_by(context, asked.principal);
-  const auto moment = std::make_shared<const Moment>(moment_of(context, *seen, *at_ms));
-  const auto render =
-      [moment, archives = Archives{context.stays.archive(), context.spells.archive()}](
-          const std::vector<Answer>& answers) { return past_text(*moment, answers, archives); };
-  respond_from_worker(context, asked, moment->questions, render, respond);
+  const auto seen = visible_snapshot(context, asked.principal);
+  const auto moment = std::make_shared<const Moment>(make_moment(context, *seen, *at_ms));
+  const auto render = [moment, archives = Archives{context.process_recorder.archive(),
+                                                   context.bottleneck_recorder.archive()}](
+                          const std::vector<QueryResult>& answers) {
+    return past_snapshot_text(*moment, answers, archives);
+  };
+  respond_from_worker(context, asked, moment->queries, render, respond);
 }
 
-std::vector<BoundRoute> past_routes() {
-  return {bind(protocol::kStays, &get_stays), bind(protocol::kBottlenecks, &get_bottlenecks)};
+std::vector<BoundRoute> record_routes() {
+  return {bind(protocol::kProcessSpans, &get_process_spans),
+          bind(protocol::kBottlenecks, &get_bottlenecks)};
 }
 
 }  // namespace gpuyard::api

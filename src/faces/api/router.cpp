@@ -8,12 +8,12 @@
 #include "base/json_writer.h"
 #include "base/text.h"
 #include "faces/api/context.h"
-#include "faces/api/kept.h"
 #include "faces/api/lease_view.h"
+#include "faces/api/stored_state.h"
 
 namespace gpuyard::api {
 
-const std::vector<BoundRoute>& table() {
+const std::vector<BoundRoute>& all_routes() {
   static const std::vector<BoundRoute> routes = [] {
     std::vector<BoundRoute> all;
     const auto add = [&](std::vector<BoundRoute> some) {
@@ -21,7 +21,7 @@ const std::vector<BoundRoute>& table() {
     };
     add(device_routes());
     add(history_routes());
-    add(past_routes());
+    add(record_routes());
     add(driver_routes());
     add(snapshot_routes());
     add(event_routes());
@@ -45,11 +45,11 @@ const std::vector<BoundRoute>& table() {
   return routes;
 }
 
-std::string party_of(const http::Peer& peer) {
+std::string quota_group_of(const http::Peer& peer) {
   constexpr std::string_view kLoopback = "this machine over TCP";
   // "::" is the network of ::1.
-  const bool is_loopback = peer.party.starts_with("127.") || peer.party == "::";
-  return is_loopback ? std::string(kLoopback) : peer.party;
+  const bool is_loopback = peer.quota_group.starts_with("127.") || peer.quota_group == "::";
+  return is_loopback ? std::string(kLoopback) : peer.quota_group;
 }
 
 http::Response render_error(const protocol::RouteInfo& route, const Error& error) {
@@ -71,8 +71,8 @@ void reply_json(const protocol::RouteInfo& route, http::Reply& reply, int status
   reply(http::Response(status, std::string(route.produces), std::move(body)));
 }
 
-Result<void> read_asked(const Asked& asked, const json::Shape& of_parameters, void* parameters,
-                        const json::Shape* of_body, void* body) {
+Result<void> read_call(const RouteCall& asked, const json::Shape& of_parameters, void* parameters,
+                       const json::Shape* of_body, void* body) {
   if (auto read = read_parameters(asked.parameters, of_parameters, parameters); !read) return read;
   if (of_body == nullptr) return {};
   const std::string_view text = asked.body.empty() ? "{}" : std::string_view(asked.body);
@@ -104,7 +104,7 @@ bool accepts_html(const protocol::RouteInfo& route, const http::Request& request
 }
 
 // Returns the client's id of the request, if that is short and plain; else our own number.
-std::string id_of(const http::Request& request) {
+std::string request_id_of(const http::Request& request) {
   constexpr std::size_t kMost = 64;
   const std::string_view given = request.header("X-Request-Id");
   const bool plain = std::ranges::all_of(given, [](char c) { return c > ' ' && c <= '~'; });
@@ -113,37 +113,38 @@ std::string id_of(const http::Request& request) {
 }
 
 // Puts a refused attempt to change something into the audit.
-void note_refusal(Context& context, const Principal& principal, const http::Request& request,
-                  const std::string& request_id, const protocol::RouteInfo& route,
-                  const Error& why) {
+void record_refusal(Context& context, const Principal& principal, const http::Request& request,
+                    const std::string& request_id, const protocol::RouteInfo& route,
+                    const Error& why) {
   if (route.scope < protocol::Scope::control) return;
-  const auto asker = asker_of(context, principal, false, request_id, request.received);
-  context.control.note_refusal(asker, fmt::format("{} {}", route.method, request.path), why);
+  const auto asker =
+      control_requester_of(context, principal, false, request_id, request.received_at);
+  context.control.record_refusal(asker, fmt::format("{} {}", route.method, request.path), why);
 }
 
 // Writes the changes of a call into the audit, right before its answer is sent.
 class AuditedCall {
  public:
   AuditedCall(Context& context, const protocol::RouteInfo& route, const http::Request& request,
-              const Asked& asked)
+              const RouteCall& asked)
       : context_(context),
         route_(route),
         path_(request.path),
         principal_(asked.principal),
         request_id_(asked.request_id),
         received_(asked.received),
-        deeds_(asked.deeds) {}
+        reported_actions_(asked.reported_actions) {}
 
-  void answered(int status) const {
+  void on_response(int status) const {
     constexpr int kRedirect = 300;
-    const bool unsaid = !deeds_->said && status < kRedirect && route_.is_audited();
-    if (deeds_->done.empty() && !unsaid) return;
+    const bool unsaid = !reported_actions_->reported && status < kRedirect && route_.is_audited();
+    if (reported_actions_->actions.empty() && !unsaid) return;
     const bool admin = principal_.scope >= protocol::Scope::admin;
-    const auto asker = asker_of(context_, principal_, admin, request_id_, received_);
-    if (unsaid) context_.control.note_done(asker, fmt::format("{} {}", route_.method, path_));
-    for (control::Deed& deed : deeds_->done) {
+    const auto asker = control_requester_of(context_, principal_, admin, request_id_, received_);
+    if (unsaid) context_.control.record_action(asker, fmt::format("{} {}", route_.method, path_));
+    for (control::AuditedAction& deed : reported_actions_->actions) {
       if (const DeviceInfo* info = info_of(context_, deed.gpu)) deed.index = info->index;
-      context_.control.note_done(asker, deed);
+      context_.control.record_action(asker, deed);
     }
   }
 
@@ -154,31 +155,31 @@ class AuditedCall {
   Principal principal_;
   std::string request_id_;
   TimePoint received_;
-  std::shared_ptr<Deeds> deeds_;
+  std::shared_ptr<ReportedActions> reported_actions_;
 };
 
-http::Reply audited(AuditedCall call, http::Reply reply) {
+http::Reply audit_reply(AuditedCall call, http::Reply reply) {
   return http::Reply([call = std::move(call), reply = std::make_shared<http::Reply>(
                                                   std::move(reply))](http::Response response) {
-    call.answered(response.status);
+    call.on_response(response.status);
     (*reply)(std::move(response));
   });
 }
 
-http::Response not_found(const http::Request& request) {
+http::Response not_found_response(const http::Request& request) {
   return http::error_response(
       {Errc::not_found,
        fmt::format("{} not found; see /openapi.json for all routes", request.path)});
 }
 
 // A browser that may not see a page is shown the one that takes a token.
-http::Response to_login() {
+http::Response login_redirect() {
   http::Response response(303, "", std::string());
   response.headers.push_back({"Location", "/login"});
   return response;
 }
 
-http::Response wrong_method(const http::Request& request, const std::string& allowed) {
+http::Response wrong_method_response(const http::Request& request, const std::string& allowed) {
   http::Response response =
       http::error_response(405, "method_not_allowed",
                            fmt::format("{} does not support {}; it supports {}", request.path,
@@ -189,16 +190,17 @@ http::Response wrong_method(const http::Request& request, const std::string& all
 
 }  // namespace
 
-void Asked::did(const std::string& action) const {
-  if (!deeds) return;
-  deeds->said = true;
-  deeds->done.push_back({.action = action});
+void RouteCall::report_action(const std::string& action) const {
+  if (!reported_actions) return;
+  reported_actions->reported = true;
+  reported_actions->actions.push_back({.action = action});
 }
 
-void Asked::did(const std::string& action, const std::vector<DeviceId>& gpus, bool forced) const {
-  if (!deeds) return;
-  deeds->said = true;
-  for (const DeviceId& gpu : gpus) deeds->done.push_back({action, gpu, {}, forced});
+void RouteCall::report_action(const std::string& action, const std::vector<DeviceId>& gpus,
+                              bool forced) const {
+  if (!reported_actions) return;
+  reported_actions->reported = true;
+  for (const DeviceId& gpu : gpus) reported_actions->actions.push_back({action, gpu, {}, forced});
 }
 
 std::string parameter_of_header(std::string_view field) {
@@ -230,8 +232,8 @@ void Router::handle(http::Request request, http::Reply reply) {
   std::string allowed;
   // A path that equals a route's pattern word for word does not match another route's {name}.
   const bool literal = std::ranges::any_of(
-      table(), [&](const BoundRoute& route) { return route.info.pattern == request.path; });
-  for (const BoundRoute& route : table()) {
+      all_routes(), [&](const BoundRoute& route) { return route.info.pattern == request.path; });
+  for (const BoundRoute& route : all_routes()) {
     if (literal && route.info.pattern != request.path) continue;
     auto parameters = match(route.info.pattern, request.path);
     if (!parameters) continue;
@@ -240,44 +242,47 @@ void Router::handle(http::Request request, http::Reply reply) {
       allowed += route.info.method;
       continue;
     }
-    const auto call = std::make_shared<Admission::Call>(std::move(request), std::move(reply));
-    call->request_id = id_of(call->request);
-    return admission_.ask(call, [this, &route, call, parameters](Principal principal) {
+    const auto call =
+        std::make_shared<Authenticator::PendingCall>(std::move(request), std::move(reply));
+    call->request_id = request_id_of(call->request);
+    return authenticator_.authenticate(call, [this, &route, call, parameters](Principal principal) {
       this->call(route, *parameters, *call, std::move(principal));
     });
   }
-  reply(allowed.empty() ? not_found(request) : wrong_method(request, allowed));
+  reply(allowed.empty() ? not_found_response(request) : wrong_method_response(request, allowed));
 }
 
-void Router::call(const BoundRoute& route, NamedValues parameters, Admission::Call& call,
+void Router::call(const BoundRoute& route, NamedValues parameters, Authenticator::PendingCall& call,
                   Principal principal) {
   http::Request& request = call.request;
   const auto user = principal.uid ? context_.user_name(*principal.uid) : std::nullopt;
   const auto permitted = authorise(principal, route.info, authority_, user.value_or(""));
   const bool may_hold = route.info.for_holders && principal.scope >= protocol::Scope::lease;
   if (!permitted && !may_hold) {
-    note_refusal(context_, principal, request, call.request_id, route.info, permitted.error());
-    if (accepts_html(route.info, request)) return call.reply(to_login());
-    const bool token_would_help = principal.way == Way::tls && !principal.by_credential();
-    return call.reply(token_would_help ? unauthenticated(permitted.error())
+    record_refusal(context_, principal, request, call.request_id, route.info, permitted.error());
+    if (accepts_html(route.info, request)) return call.reply(login_redirect());
+    const bool token_would_help =
+        principal.transport == Transport::tls && !principal.has_credential();
+    return call.reply(token_would_help ? unauthenticated_response(permitted.error())
                                        : render_error(route.info, permitted.error()));
   }
   // Every answer of a simulated yard is marked, including those whose body has no field for it.
-  if (simulated(context_)) {
+  if (is_simulated(context_)) {
     call.reply = http::with_field(std::move(call.reply), {"X-Gpuyard-Simulated", "true"});
   }
-  if (auto later = not_read_yet(context_, route.info)) return call.reply(*std::move(later));
+  if (auto later = loading_response(context_, route.info)) return call.reply(*std::move(later));
   if (!route.info.ignores_query) {
     parameters.insert(parameters.end(), request.query.begin(), request.query.end());
   }
   put_header_field(parameters, route.info, request);
   if (accepts_csv(request, route.info)) parameters.emplace_back("format", "csv");
-  Asked asked{std::move(principal), std::move(parameters), std::move(request.body),
-              call.request_id,      request.received,      std::move(request.peer)};
-  if (!permitted) asked.unless_holder = permitted.error();
+  RouteCall asked{std::move(principal), std::move(parameters), std::move(request.body),
+                  call.request_id,      request.received_at,   std::move(request.peer)};
+  if (!permitted) asked.scope_error = permitted.error();
   if (route.info.method != "GET") {
-    asked.deeds = std::make_shared<Deeds>();
-    call.reply = audited(AuditedCall(context_, route.info, request, asked), std::move(call.reply));
+    asked.reported_actions = std::make_shared<ReportedActions>();
+    call.reply =
+        audit_reply(AuditedCall(context_, route.info, request, asked), std::move(call.reply));
   }
   if (!route.info.also_produces.empty()) asked.accept = request.header("Accept");
   route.call(context_, route.info, asked, std::move(call.reply));

@@ -25,13 +25,13 @@ struct Context;  // see context.h
 http::Response render_error(const protocol::RouteInfo&, const Error&);
 
 // The changes that a handler reports for the audit.
-struct Deeds {
-  std::vector<control::Deed> done = {};
-  bool said = false;  // false: the action is the method and path of the request
+struct ReportedActions {
+  std::vector<control::AuditedAction> actions = {};
+  bool reported = false;  // false: the action is the method and path of the request
 };
 
 // The parts of a call besides its route.
-struct Asked {
+struct RouteCall {
   Principal principal;
   NamedValues parameters;
   std::string body;
@@ -40,26 +40,27 @@ struct Asked {
   http::Peer peer = {};
   // The refusal of a caller whose scope is too low, unless a lease of the GPUs makes up for it:
   // RouteInfo::for_holders.
-  std::optional<Error> unless_holder = {};
-  std::string accept = {};            // the Accept field, for routes with also_produces
-  std::shared_ptr<Deeds> deeds = {};  // null: nothing is recorded
+  std::optional<Error> scope_error = {};
+  std::string accept = {};  // the Accept field, for routes with also_produces
+  std::shared_ptr<ReportedActions> reported_actions = {};  // null: nothing is recorded
 
   // Report changes, before the call is answered: each is a line in the audit. Without a report, a
   // success of a route that is_audited() has a line with its method and path.
-  void did(const std::string& action) const;  // concerns no GPU
-  void did(const std::string& action, const std::vector<DeviceId>& gpus,
-           bool forced = false) const;  // a line for each GPU; no GPU: nothing was changed
-  void changed_nothing() const { did("", {}); }
+  void report_action(const std::string& action) const;  // concerns no GPU
+  void report_action(
+      const std::string& action, const std::vector<DeviceId>& gpus,
+      bool forced = false) const;  // a line for each GPU; no GPU: nothing was changed
+  void report_no_change() const { report_action("", {}); }
 };
 
 // Returns the party whose share of the daemon's queues a client uses, and whose refusals include
 // its own. A local user can use every address of the loopback network, which is therefore one
 // party.
-std::string party_of(const http::Peer&);
+std::string quota_group_of(const http::Peer&);
 
 // Returns the party whose share of the daemon's queues the call uses.
-inline Requester requester_of(const Asked& asked) {
-  return {party_of(asked.peer), asked.principal.scope >= Scope::admin};
+inline Requester requester_of(const RouteCall& asked) {
+  return {quota_group_of(asked.peer), asked.principal.scope >= Scope::admin};
 }
 
 void reply_json(const protocol::RouteInfo&, http::Reply&, int status, const json::Shape&,
@@ -74,19 +75,19 @@ class Responder {
       : route_(&route), reply_(std::make_shared<http::Reply>(std::move(reply))) {}
 
   // An answer with header fields of its own.
-  void as_is(http::Response response) const { (*reply_)(std::move(response)); }
+  void send(http::Response response) const { (*reply_)(std::move(response)); }
 
   // An answer that was rendered before.
-  void rendered(std::shared_ptr<const std::string> body) const {
-    as_is({route_->status, std::string(route_->produces), std::move(body)});
+  void send_rendered(std::shared_ptr<const std::string> body) const {
+    send({route_->status, std::string(route_->produces), std::move(body)});
   }
 
   void operator()(const Result<Answer>& answer) const { (*this)(answer, route_->status); }
 
   void operator()(const Result<Answer>& answer, int status) const {
-    if (!answer) return as_is(render_error(*route_, answer.error()));
+    if (!answer) return send(render_error(*route_, answer.error()));
     if constexpr (std::is_same_v<Answer, protocol::Text>) {
-      as_is({status, answer->content_type, answer->body});
+      send({status, answer->content_type, answer->body});
     } else {
       reply_json(*route_, *reply_, status, json::shape_of<Answer>, &*answer);
     }
@@ -104,12 +105,13 @@ struct BoundRoute {
   const json::Shape* answer = nullptr;  // null for an answer that is not JSON
   // Decodes strictly; null for an answer that is not JSON.
   Result<void> (*decode)(std::string_view answer) = nullptr;
-  std::function<void(Context&, const protocol::RouteInfo&, const Asked&, http::Reply)> call = {};
+  std::function<void(Context&, const protocol::RouteInfo&, const RouteCall&, http::Reply)> call =
+      {};
 };
 
 // Reads a call into new records of these shapes. A body without a shape is ignored.
-Result<void> read_asked(const Asked&, const json::Shape& of_parameters, void* parameters,
-                        const json::Shape* of_body, void* body);
+Result<void> read_call(const RouteCall&, const json::Shape& of_parameters, void* parameters,
+                       const json::Shape* of_body, void* body);
 
 // `handler` takes the context, the call if it needs to know the caller, the parameters, the body if
 // the route has one, and the responder.
@@ -126,15 +128,15 @@ BoundRoute bind(const protocol::Route<Params, Answer, Body>& route, Handler hand
     };
   }
   bound.call = [handler, of_body = bound.body](Context& context, const protocol::RouteInfo& info,
-                                               const Asked& asked, http::Reply reply) {
+                                               const RouteCall& asked, http::Reply reply) {
     Params parameters{};
     Body body{};
     const Responder<Answer> respond(info, std::move(reply));
-    const auto read = read_asked(asked, json::shape_of<Params>, &parameters, of_body, &body);
+    const auto read = read_call(asked, json::shape_of<Params>, &parameters, of_body, &body);
     if (!read) return respond(read.error());
     if constexpr (kHasBody) {
       handler(context, asked, parameters, body, respond);
-    } else if constexpr (std::is_invocable_v<Handler, Context&, const Asked&, const Params&,
+    } else if constexpr (std::is_invocable_v<Handler, Context&, const RouteCall&, const Params&,
                                              const Responder<Answer>&>) {
       handler(context, asked, parameters, respond);
     } else {
@@ -145,7 +147,7 @@ BoundRoute bind(const protocol::Route<Params, Answer, Body>& route, Handler hand
 }
 
 // Every route, in the order in which they are documented.
-const std::vector<BoundRoute>& table();
+const std::vector<BoundRoute>& all_routes();
 
 // From an HTTP request to the row of the route table that answers it.
 
@@ -160,7 +162,7 @@ class Router {
  public:
   // `context` outlives the router.
   Router(Context& context, Authority authority)
-      : context_(context), authority_(std::move(authority)), admission_(context_, authority_) {}
+      : context_(context), authority_(std::move(authority)), authenticator_(context_, authority_) {}
   Router(const Router&) = delete;
   Router& operator=(const Router&) = delete;
 
@@ -168,11 +170,11 @@ class Router {
   void handle(http::Request, http::Reply);
 
  private:
-  void call(const BoundRoute&, NamedValues parameters, Admission::Call&, Principal);
+  void call(const BoundRoute&, NamedValues parameters, Authenticator::PendingCall&, Principal);
 
   Context& context_;
   Authority authority_;
-  Admission admission_;
+  Authenticator authenticator_;
 };
 
 }  // namespace gpuyard::api

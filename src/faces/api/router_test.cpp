@@ -18,7 +18,7 @@ namespace gpuyard::api {
 namespace {
 
 // Answers as the driver-host does: later, and with the time at which the driver answered.
-class FakeReader final : public telemetry::Reader {
+class FakeReader final : public telemetry::ReadRequester {
  public:
   FakeReader(ManualLoop& loop, const FakeFleet& fleet) : loop_(loop), backend_(fleet.backend()) {}
 
@@ -55,10 +55,10 @@ class RouterTest : public Routes {
   }
 
   void start_driver() {
-    telemetry_.on_fleet(fleet_.fleet());
+    telemetry_.on_inventory(fleet_.inventory());
     loop_.run_posted();
   }
-  void fail_driver() { telemetry_.on_no_driver(init_failed("NVML Shared Library Not Found")); }
+  void fail_driver() { telemetry_.on_no_driver(init_error("NVML Shared Library Not Found")); }
 
   http::Response send(http::Request request) {
     loop_.advance(std::chrono::milliseconds(1));  // no request comes at the moment of a reading
@@ -69,7 +69,7 @@ class RouterTest : public Routes {
                      response = std::move(sent);
                    }));
     loop_.run_posted();
-    if (answers == 0) loop_.advance(telemetry::kFreshDeadline);
+    if (answers == 0) loop_.advance(telemetry::kFreshReadTimeout);
     EXPECT_EQ(answers, 1);
     return response;
   }
@@ -128,7 +128,7 @@ TEST_F(RouterTest, DevicesAreAlwaysFresh) {
 TEST_F(RouterTest, UnresponsiveGpuShowsNoStaleValues) {
   RecordProperty("contract", "E2 E6");
   start_driver();
-  reader_.silent = {fleet_.fleet().devices[1].id};
+  reader_.silent = {fleet_.inventory().devices[1].id};
   const auto devices = body("/api/gpu/devices").at("devices");
   EXPECT_EQ(devices.at(0).at("is_available"), true);
   EXPECT_EQ(devices.at(1).at("is_available"), false);
@@ -261,7 +261,7 @@ TEST_F(RouterTest, MetricsAreRenderedOnceForEachSnapshot) {
   EXPECT_EQ(first.content_type, "text/plain; version=0.0.4; charset=utf-8");
   EXPECT_EQ(get("/metrics").body, first.body);
   fleet_.set_temperature(0, 77);
-  loop_.advance(kFastPeriod);
+  loop_.advance(kFastInterval);
   const auto second = get("/metrics");
   EXPECT_NE(second.body, first.body);
   EXPECT_NE(second.body->find("gpuyard_gpu_temperature_celsius{device=\"0\"} 77\n"),
@@ -296,8 +296,8 @@ TEST_F(RouterTest, TheDescriptionListsEveryRouteOfTheTable) {
   const auto paths = body("/openapi.json").at("paths").as_object();
   std::size_t described = 0;
   for (const auto& path : paths) described += path.value().as_object().size();
-  EXPECT_EQ(described, table().size());
-  for (const BoundRoute& route : table()) {
+  EXPECT_EQ(described, all_routes().size());
+  for (const BoundRoute& route : all_routes()) {
     ASSERT_TRUE(paths.contains(route.info.pattern)) << route.info.pattern;
     std::string method(route.info.method);
     std::ranges::transform(method, method.begin(), [](int c) { return std::tolower(c); });
@@ -331,7 +331,7 @@ TEST_F(RouterTest, AnyPathIsAnsweredOnce) {
 
 // Returns the first event of a listener.
 std::string beginning_of(const http::Response& response) {
-  return response.feed ? std::string(response.feed->next().text()) : "no stream";
+  return response.stream ? std::string(response.stream->next().text()) : "no stream";
 }
 
 TEST_F(RouterTest, EventStreamBeginsWithResync) {

@@ -40,12 +40,12 @@ BOOST_DESCRIBE_STRUCT(Refusal::Why, (), (code, message, hint))
 BOOST_DESCRIBE_STRUCT(Refusal, (), (error))
 
 // A driver that refuses every query until the test sets who answers.
-class LateReader final : public telemetry::Reader {
+class LateReader final : public telemetry::ReadRequester {
  public:
   bool read(const ReadRequest& request) override {
     return reader != nullptr && reader->read(request);
   }
-  telemetry::Reader* reader = nullptr;
+  telemetry::ReadRequester* reader = nullptr;
 };
 
 // A process that is known once the test says so.
@@ -62,7 +62,7 @@ class OneProcess final : public ProcessDirectory {
 };
 
 class NoUseReads final : public usage::UsageReader {
-  void fresh(std::function<void(const usage::UseReadings&)>) override {}
+  void read_fresh(std::function<void(const usage::UsageSnapshot&)>) override {}
 };
 
 class FakeSinks final : public AlertSinks {
@@ -73,7 +73,7 @@ class FakeSinks final : public AlertSinks {
     return {sink};
   }
   std::string file() const override { return "/etc/gpuyard/alerts.toml"; }
-  void test(const std::string& sink, const std::string& by, Tested tested) override {
+  void test(const std::string& sink, const std::string& by, OnTested tested) override {
     asked = sink + " by " + by;
     tested(std::vector<protocol::SinkTest>{{"ops", true, 0.5, std::nullopt}});
   }
@@ -85,7 +85,7 @@ class Routes : public ::testing::Test {
  protected:
   explicit Routes(unsigned gpus = 0) : world_(gpus) {}
 
-  lease::World world_;
+  lease::LeaseFixture world_;
   ManualLoop& loop_ = world_.loop;
   LateReader driver_;
   OneProcess process_;
@@ -94,44 +94,44 @@ class Routes : public ::testing::Test {
   ManualWorker worker_;
   std::shared_ptr<history::FakeStore> store_ = std::make_shared<history::FakeStore>();
   history::History history_{loop_, worker_, store_, "boot"};
-  processes::ProcessRecorder stays_{worker_, std::make_shared<FakeArchiveOf<processes::Stay>>(),
-                                    "boot"};
-  bottleneck::BottleneckRecorder spells_{worker_,
-                                         std::make_shared<FakeArchiveOf<bottleneck::Spell>>()};
+  processes::ProcessRecorder stays_{
+      worker_, std::make_shared<FakeArchiveOf<processes::ProcessSpan>>(), "boot"};
+  bottleneck::BottleneckRecorder spells_{
+      worker_, std::make_shared<FakeArchiveOf<bottleneck::BottleneckSpan>>()};
   energy::FakeArchive energy_archive_;
   energy::FakeReads reads_{loop_};
   energy::Meter meter_{loop_, reads_, energy_archive_, "boot"};
-  control::World settings_;
+  control::ControlFixture settings_;
   control::Daemon control_{settings_};
   usage::FakeUseArchive use_archive_{loop_};
   NoUseReads no_use_reads_;
   usage::UsageRecorder use_{loop_, no_use_reads_, use_archive_};
   andon::FakeArchive alert_archive_{loop_};
   andon::FakeMessenger messenger_;
-  andon::Board board_{loop_, alert_archive_, messenger_, {andon::hot_rule()}};
+  andon::AlertService board_{loop_, alert_archive_, messenger_, {andon::hot_rule()}};
   FakeSinks sinks_;
   AlertPublisher alert_news_{hub_, board_};
-  access::FakeTokenArchive token_archive_{loop_};
-  access::Tokens tokens_{loop_, token_archive_};
-  access::Guesses guesses_{loop_};
+  auth::FakeTokenArchive token_archive_{loop_};
+  auth::TokenStore tokens_{loop_, token_archive_};
+  auth::AuthThrottle guesses_{loop_};
   ClientCertificates certificates_{loop_, {}};
   Histogram nothing_measured_;
   Context context_{.telemetry = telemetry_,
                    .events = hub_,
                    .processes = process_,
                    .history = history_,
-                   .stays = stays_,
-                   .spells = spells_,
+                   .process_recorder = stays_,
+                   .bottleneck_recorder = spells_,
                    .energy = meter_,
                    .control = control_.control(),
                    .loop = loop_,
                    .leases = *world_.leases,
-                   .use = use_,
+                   .usage = use_,
                    .alerts = board_,
                    .alert_sinks = sinks_,
-                   .alert_news = alert_news_,
+                   .alert_publisher = alert_news_,
                    .tokens = tokens_,
-                   .guesses = guesses_,
+                   .auth_throttle = guesses_,
                    .certificates = certificates_,
                    .loop_lag = nothing_measured_,
                    .alert_cost = nothing_measured_,
@@ -139,8 +139,8 @@ class Routes : public ::testing::Test {
                    .metrics_prefix = "gpuyard"};
   // The rights of a client certificate with this name.
   static Authority authority() {
-    Authority authority(kDaemon, "gpuyard", 600);
-    access::Token grant;
+    Authority authority(kDaemonUid, "gpuyard", 600);
+    auth::Token grant;
     grant.name = "DNS:prometheus.lab";
     grant.scope = Scope::read;
     authority.certificates.emplace(grant.name, grant);
@@ -158,7 +158,8 @@ class LeaseRoutes : public Routes {
   // The client of a request, and its answer once there is one.
   struct Call {
     std::optional<http::Response> answer;
-    std::shared_ptr<http::Presence> presence = std::make_shared<http::Presence>();
+    std::shared_ptr<http::DisconnectNotifier> presence =
+        std::make_shared<http::DisconnectNotifier>();
 
     bool answered() const { return answer.has_value(); }
     int status() const { return answer ? answer->status : 0; }
@@ -174,13 +175,13 @@ class LeaseRoutes : public Routes {
   using Calls = std::shared_ptr<Call>;
 
   explicit LeaseRoutes(unsigned gpus = 2) : Routes(gpus) {
-    Fleet fleet;
+    Inventory fleet;
     for (const lease::PoolGpu& gpu : world_.fleet) fleet.devices.push_back(gpu.info);
-    telemetry_.on_fleet(fleet);
+    telemetry_.on_inventory(fleet);
     tokens_.start();
     board_.start();
     meter_.start();
-    energy_archive_.answer_load(energy::Books{});
+    energy_archive_.answer_load(energy::LedgerState{});
     pass(std::chrono::milliseconds(300));
     context_.user_name = [](std::uint32_t uid) {
       return uid == kAlice ? std::optional<std::string>("alice") : std::nullopt;
@@ -189,7 +190,7 @@ class LeaseRoutes : public Routes {
 
   // Clients disconnect before the server stops.
   ~LeaseRoutes() override {
-    for (const auto& client : clients_) client->leave();
+    for (const auto& client : clients_) client->notify();
   }
 
   // Returns a process of a user as a peer that sends requests.
@@ -218,9 +219,9 @@ class LeaseRoutes : public Routes {
     request.body = body;
     if (!shown_.empty()) request.headers.push_back({"Authorization", "Bearer " + shown_});
     request.peer = std::move(peer);
-    request.peer.presence = call->presence;
+    request.peer.disconnect_notifier = call->presence;
     router_.handle(std::move(request), http::Reply([call](http::Response sent) {
-                     call->presence->on_gone(nullptr);  // as a session does
+                     call->presence->on_disconnect(nullptr);  // as a session does
                      call->answer = std::move(sent);
                    }));
     world_.loop.run_posted();
@@ -244,27 +245,27 @@ class LeaseRoutes : public Routes {
     const Calls call = claim(body, std::move(peer));
     EXPECT_EQ(call->status(), 200) << call->text();
     const auto lease = call->lease();
-    EXPECT_EQ(lease.state, lease::State::held);
+    EXPECT_EQ(lease.state, lease::LeaseState::held);
     return lease;
   }
   void pass(Duration time) { world_.loop.advance(time); }
   static http::Peer over_tls() {
     http::Peer peer;
     peer.encrypted = true;
-    peer.party = "192.0.2.7";
+    peer.quota_group = "192.0.2.7";
     return peer;
   }
-  access::Tokens::Made made(access::TokenWish wish) {
-    std::optional<access::Tokens::Made> made;
-    tokens_.make(std::move(wish), [&](auto one) {
+  auth::TokenStore::CreatedToken made(auth::TokenRequest wish) {
+    std::optional<auth::TokenStore::CreatedToken> made;
+    tokens_.create(std::move(wish), [&](auto one) {
       EXPECT_TRUE(one) << one.error().text();
       if (one) made = *std::move(one);
     });
     world_.loop.run_posted();
-    return made.value_or(access::Tokens::Made{});
+    return made.value_or(auth::TokenStore::CreatedToken{});
   }
 
-  std::vector<std::shared_ptr<http::Presence>> clients_;
+  std::vector<std::shared_ptr<http::DisconnectNotifier>> clients_;
   std::string shown_;  // the token that requests show; "": none
 };
 

@@ -66,10 +66,11 @@ protocol::SlurmJob job_of(const Context& context, const lease::Lease& lease) {
   for (const DeviceId& gpu : lease.gpus) {
     if (const DeviceInfo* const info = info_of(context, gpu)) job.gpus.push_back(info->index);
   }
-  job.since = to_rfc3339(lease.asked_wall);
-  if (context.leases.left_something(lease.id)) job.left = lease.why;
-  if (lease.let_go_wall) job.draining_s = to_seconds(context.loop.wall() - *lease.let_go_wall);
-  if (const auto use = context.lease_use(lease)) job.idle_s = use->idle_s;
+  job.since = to_rfc3339(lease.requested_wall);
+  if (context.leases.has_leftover(lease.id)) job.left = lease.detail;
+  if (lease.drain_started_wall)
+    job.draining_s = to_seconds(context.loop.wall() - *lease.drain_started_wall);
+  if (const auto use = context.lease_usage(lease)) job.idle_s = use->idle_s;
   return job;
 }
 
@@ -78,17 +79,17 @@ SlurmNode node_of(Context& context) {
   SlurmNode node;
   node.simulated = snapshot->driver.info.simulated;
   if (!snapshot->driver.initialised) node.driver_error = snapshot->driver.why;
-  node.driver_down = std::ranges::any_of(context.alerts.engine().firing(), [](const auto& alert) {
-    return alert.rule == "driver-down" && !alert.acknowledged;
-  });
-  node.observes = context.leases.gpus().observes_only();
-  node.trouble = context.slurm_trouble;
+  node.driver_down = std::ranges::any_of(
+      context.alerts.engine().firing_alerts(),
+      [](const auto& alert) { return alert.rule == "driver-down" && !alert.acknowledged; });
+  node.observes = context.leases.gpus().is_observe_only();
+  node.trouble = context.slurm_error;
   for (const DeviceState& gpu : snapshot->devices) node.gpus.push_back(gpu_of(context, gpu));
-  for (const lease::Lease* lease : context.leases.with_gpus()) {
+  for (const lease::Lease* lease : context.leases.leases_with_gpus()) {
     // One that is over is told before the disk has it: nobody else gets its GPUs until then.
     const bool over = std::ranges::none_of(
-        lease->gpus, [&](const DeviceId& gpu) { return context.leases.leased(gpu); });
-    if (lease->wish.binding != lease::Binding::job || over) continue;
+        lease->gpus, [&](const DeviceId& gpu) { return context.leases.is_leased(gpu); });
+    if (lease->spec.binding != lease::Binding::job || over) continue;
     node.jobs.push_back(job_of(context, *lease));
   }
   return node;
@@ -99,33 +100,33 @@ void get_slurm(Context& context, const NoParams&, const Responder<SlurmNode>& re
 }
 
 // The audit has a line for the hook that makes leases observe only, and none for later hooks.
-void note_observing(const Context& context, const Asked& asked, bool before) {
-  if (before || !context.leases.gpus().observes_only()) return asked.changed_nothing();
-  asked.did("leave the GPUs to Slurm");
+void report_observe_only(const Context& context, const RouteCall& asked, bool before) {
+  if (before || !context.leases.gpus().is_observe_only()) return asked.report_no_change();
+  asked.report_action("leave the GPUs to Slurm");
 }
 
-void check_slurm(Context& context, const Asked& asked, const NoParams&,
+void check_slurm(Context& context, const RouteCall& asked, const NoParams&,
                  const protocol::SlurmCheck& body, const Responder<SlurmNode>& respond) {
-  if (body.trouble) context.slurm_trouble = *body.trouble;
-  const bool before = context.leases.gpus().observes_only();
+  if (body.trouble) context.slurm_error = *body.trouble;
+  const bool before = context.leases.gpus().is_observe_only();
   context.leases.observe_only();
-  note_observing(context, asked, before);
+  report_observe_only(context, asked, before);
   respond(node_of(context));
 }
 
-void forget_slurm(Context& context, const Asked& asked, const NoParams&,
+void forget_slurm(Context& context, const RouteCall& asked, const NoParams&,
                   const Responder<SlurmNode>& respond) {
-  const bool before = context.leases.gpus().observes_only();
+  const bool before = context.leases.gpus().is_observe_only();
   context.leases.stop_observing([&context, asked, before, respond](const Result<void>& done) {
     if (!done) return respond(done.error());
-    before ? asked.did("lease the GPUs again, without Slurm") : asked.changed_nothing();
-    context.slurm_trouble.clear();
+    before ? asked.report_action("lease the GPUs again, without Slurm") : asked.report_no_change();
+    context.slurm_error.clear();
     respond(node_of(context));
   });
 }
 
-lease::Leases::Answer answer_with(Context& context, const Asked& asked,
-                                  const Responder<LeaseAnswer>& respond) {
+lease::LeaseManager::OnLease answer_with(Context& context, const RouteCall& asked,
+                                         const Responder<LeaseAnswer>& respond) {
   return
       [&context, viewer = viewer_of(asked.principal), respond](const Result<lease::Lease>& lease) {
         if (!lease) return respond(lease.error());
@@ -133,9 +134,9 @@ lease::Leases::Answer answer_with(Context& context, const Asked& asked,
       };
 }
 
-void get_job(Context& context, const Asked& asked, const JobName& named,
+void get_job(Context& context, const RouteCall& asked, const JobName& named,
              const Responder<LeaseAnswer>& respond) {
-  const auto name = lease::job_named(named.job);
+  const auto name = lease::make_job_name(named.job);
   if (!name) return respond(name.error());
   const lease::Lease* const lease = context.leases.find_job(*name);
   if (lease == nullptr) {
@@ -153,7 +154,7 @@ struct JobGpus {
 };
 
 // Errors: unavailable, not_found.
-Result<JobGpus> gpus_with(Context& context, const std::vector<std::int64_t>& minors) {
+Result<JobGpus> resolve_minors(Context& context, const std::vector<std::int64_t>& minors) {
   const telemetry::SnapshotPtr snapshot = context.telemetry.latest();
   if (!snapshot->driver.initialised) return Error{Errc::unavailable, snapshot->driver.why};
   JobGpus gpus;
@@ -177,20 +178,21 @@ Result<JobGpus> gpus_with(Context& context, const std::vector<std::int64_t>& min
                            fmt::join(minors, ", "), fmt::join(all | std::views::keys, ", "))};
 }
 
-void begin_job(Context& context, const Asked& asked, const JobName& named,
-               const protocol::JobWish& body, const Responder<protocol::SlurmBegun>& respond) {
-  const auto name = lease::job_named(named.job);
+void begin_job(Context& context, const RouteCall& asked, const JobName& named,
+               const protocol::SlurmJobRequest& body,
+               const Responder<protocol::SlurmJobStarted>& respond) {
+  const auto name = lease::make_job_name(named.job);
   if (!name) return respond(name.error());
   const std::string note = body.note.value_or("");
-  auto gpus = gpus_with(context, body.minors);
+  auto gpus = resolve_minors(context, body.minors);
   if (!gpus) return respond(gpus.error());
-  const bool before = context.leases.gpus().observes_only();
+  const bool before = context.leases.gpus().is_observe_only();
   context.leases.begin_job(caller_of(asked), {*name, body.uid, gpus->ids, note},
                            [&context, viewer = viewer_of(asked.principal), unknown = gpus->unknown,
                             respond](const Result<lease::Lease>& lease) {
                              if (!lease) return respond(lease.error());
-                             protocol::SlurmBegun begun;
-                             begun.simulated = simulated(context);
+                             protocol::SlurmJobStarted begun;
+                             begun.simulated = is_simulated(context);
                              begun.lease = view_of(context, *lease, viewer);
                              begun.unknown = unknown;
                              for (const DeviceState& gpu : context.telemetry.latest()->devices) {
@@ -201,12 +203,12 @@ void begin_job(Context& context, const Asked& asked, const JobName& named,
                              }
                              respond(std::move(begun));
                            });
-  note_observing(context, asked, before);
+  report_observe_only(context, asked, before);
 }
 
-void end_job(Context& context, const Asked& asked, const JobName& named,
+void end_job(Context& context, const RouteCall& asked, const JobName& named,
              const Responder<LeaseAnswer>& respond) {
-  const auto name = lease::job_named(named.job);
+  const auto name = lease::make_job_name(named.job);
   if (!name) return respond(name.error());
   context.leases.end_job(caller_of(asked), *name, answer_with(context, asked, respond));
 }

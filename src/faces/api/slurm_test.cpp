@@ -33,7 +33,7 @@ TEST_F(Slurm, OnlyRootSaysThatAJobBeginsOrEnds) {
     EXPECT_EQ(del(kJob, peer)->status(), 403);
     EXPECT_EQ(post(kCheck, "{}", peer)->status(), 403);
   }
-  EXPECT_FALSE(context_.leases.gpus().observes_only());
+  EXPECT_FALSE(context_.leases.gpus().is_observe_only());
 }
 
 TEST_F(Slurm, UnknownDeviceNumbersReturnUnavailable) {
@@ -54,11 +54,11 @@ TEST_F(Slurm, AJobIsShownUntilItIsOver) {
   EXPECT_EQ(now.jobs[0].job, "17");
   EXPECT_EQ(now.jobs[0].user, "alice");
   EXPECT_THAT(now.jobs[0].gpus, ElementsAre(0, 1));
-  EXPECT_EQ(get(kJob)->lease().state, lease::State::held);
+  EXPECT_EQ(get(kJob)->lease().state, lease::LeaseState::held);
   EXPECT_EQ(del(kJob, local_user(0))->status(), 200);
   pass(std::chrono::seconds(1));
   EXPECT_TRUE(node(get("/api/gpu/slurm")).jobs.empty());
-  EXPECT_EQ(get(kJob)->lease().state, lease::State::ended);
+  EXPECT_EQ(get(kJob)->lease().state, lease::LeaseState::ended);
   EXPECT_EQ(del(kJob, local_user(0))->status(), 404);
   EXPECT_EQ(get("/api/gpu/slurm/jobs/18")->status(), 404);
 }

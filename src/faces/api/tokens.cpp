@@ -15,7 +15,7 @@
 namespace gpuyard::api {
 namespace {
 
-protocol::Token view_of(const Context& context, const access::Token& token) {
+protocol::Token view_of(const Context& context, const auth::Token& token) {
   protocol::Token view;
   view.id = token.id;
   view.name = token.name;
@@ -23,7 +23,7 @@ protocol::Token view_of(const Context& context, const access::Token& token) {
   if (token.uid) view.user = context.user_name(*token.uid);
   view.scope = *enum_from_name<protocol::TokenScope>(enum_name(token.scope));
   view.gpus = token.gpus;
-  const bool good = token.live(context.loop.wall());
+  const bool good = token.is_valid(context.loop.wall());
   view.state = good ? "good" : token.revoked ? "revoked" : "expired";
   view.made = to_rfc3339(token.made);
   view.made_by = token.made_by;
@@ -33,40 +33,40 @@ protocol::Token view_of(const Context& context, const access::Token& token) {
   view.in_clear = rfc3339_of(token.in_clear);
   view.revoked = rfc3339_of(token.revoked);
   view.revoked_by = token.revoked_by;
-  if (context.tokens.owes(token.id)) view.not_kept = true;
-  if (token.uid && context.user_gone(context.person_behind(*token.uid))) view.user_gone = true;
+  if (context.tokens.has_unsaved_revocation(token.id)) view.not_kept = true;
+  if (token.uid && context.is_user_gone(context.quota_owner(*token.uid))) view.user_gone = true;
   return view;
 }
 
-bool may_manage(const Principal& principal, const access::Token& token) {
+bool can_manage(const Principal& principal, const auth::Token& token) {
   return principal.scope >= Scope::admin || (token.uid && token.uid == principal.uid);
 }
 
-protocol::Tokens tokens_for(const Context& context, const Principal& principal) {
+protocol::Tokens visible_tokens(const Context& context, const Principal& principal) {
   protocol::Tokens view;
-  for (const access::Token& token : context.tokens.all()) {
-    if (may_manage(principal, token)) view.tokens.push_back(view_of(context, token));
+  for (const auth::Token& token : context.tokens.all()) {
+    if (can_manage(principal, token)) view.tokens.push_back(view_of(context, token));
   }
   return view;
 }
 
-Error only_admins(std::string_view what) {
+Error admin_only_error(std::string_view what) {
   return {Errc::denied, fmt::format("only an administrator of this machine may {}", what)};
 }
 
-Requester token_requester(const Context& context, const Asked& asked) {
-  return {fmt::format("uid {}", context.person_behind(asked.peer.uid)),
+Requester token_requester(const Context& context, const RouteCall& asked) {
+  return {fmt::format("uid {}", context.quota_owner(asked.peer.uid)),
           asked.principal.scope >= Scope::admin};
 }
 
-Result<void> count_change(const Context& context, const Requester& requester) {
+Result<void> check_change_rate(const Context& context, const Requester& requester) {
   const auto wait = context.tokens.count_change(requester);
   if (!wait) return {};
   return Error{
       Errc::busy,
       fmt::format(
           "the limit is {} created or revoked tokens per user per minute; try again in {} s",
-          shares::kTokenChangesAMinute, std::chrono::ceil<std::chrono::seconds>(*wait).count())};
+          limits::kTokenChangesPerMinute, std::chrono::ceil<std::chrono::seconds>(*wait).count())};
 }
 
 // Its length is checked with the rest of the body.
@@ -78,19 +78,21 @@ Result<void> check_name(const std::string& name) {
 }
 
 // Whose it is to be, and for how long.
-Result<access::TokenWish> lasting_wish_of(const Principal& asker, const protocol::TokenWish& body) {
+Result<auth::TokenRequest> token_request_of(const Principal& asker,
+                                            const protocol::TokenRequest& body) {
   const bool admin = asker.scope >= Scope::admin;
   if (auto good = check_name(body.name); !good) return std::move(good).error();
-  access::TokenWish wish{.name = body.name,
-                         .uid = body.uid ? body.uid : asker.uid,
-                         .scope = *enum_from_name<Scope>(enum_name(body.scope)),
-                         .gpus = {},
-                         .made_by = asker.name(),
-                         .by_admin = admin};
-  if (!admin && body.service.value_or(false)) return only_admins("create a service token");
-  if (!admin && wish.uid != asker.uid) return only_admins("create a token for another user");
+  auth::TokenRequest wish{.name = body.name,
+                          .uid = body.uid ? body.uid : asker.uid,
+                          .scope = *enum_from_name<Scope>(enum_name(body.scope)),
+                          .gpus = {},
+                          .made_by = asker.name(),
+                          .by_admin = admin};
+  if (!admin && body.service.value_or(false)) return admin_only_error("create a service token");
+  if (!admin && wish.uid != asker.uid) return admin_only_error("create a token for another user");
   if (!admin && body.for_ever.value_or(false)) {
-    return only_admins("create a token that never expires; set a lifetime, e.g. --expires 90d");
+    return admin_only_error(
+        "create a token that never expires; set a lifetime, e.g. --expires 90d");
   }
   if (body.for_ever.value_or(false) && body.lasts_s) {
     return Error{Errc::invalid, "body: /for_ever cannot be used with /lasts_s"};
@@ -105,69 +107,72 @@ Result<access::TokenWish> lasting_wish_of(const Principal& asker, const protocol
     wish.uid = std::nullopt;
   }
   if (!body.for_ever.value_or(false)) {
-    wish.lasts = length_of_seconds(body.lasts_s.value_or(protocol::kUsualToken));
+    wish.lifetime = duration_from_seconds(body.lasts_s.value_or(protocol::kDefaultTokenSeconds));
   }
   return wish;
 }
 
-void get_tokens(Context& context, const Asked& asked, const NoParams&,
+void get_tokens(Context& context, const RouteCall& asked, const NoParams&,
                 const Responder<protocol::Tokens>& respond) {
-  respond(tokens_for(context, asked.principal));
+  respond(visible_tokens(context, asked.principal));
 }
 
-void make_token(Context& context, const Asked& asked, const NoParams&,
-                const protocol::TokenWish& body, const Responder<protocol::NewToken>& respond) {
+void make_token(Context& context, const RouteCall& asked, const NoParams&,
+                const protocol::TokenRequest& body, const Responder<protocol::NewToken>& respond) {
   Requester requester = token_requester(context, asked);
-  if (auto counted = count_change(context, requester); !counted) return respond(counted.error());
-  auto wish = lasting_wish_of(asked.principal, body);
+  if (auto counted = check_change_rate(context, requester); !counted)
+    return respond(counted.error());
+  auto wish = token_request_of(asked.principal, body);
   if (!wish) return respond(std::move(wish).error());
-  wish->party = std::move(requester.party);
+  wish->quota_group = std::move(requester.quota_group);
   if (wish->scope > asked.principal.scope) {
     return respond(Error{
         Errc::denied, fmt::format("your own scope is \"{}\"; you cannot create a token with \"{}\"",
                                   enum_name(asked.principal.scope), enum_name(wish->scope))});
   }
   for (const protocol::GpuName& gpu : body.gpus.value_or(std::vector<protocol::GpuName>{})) {
-    auto ids = ids_named(*context.telemetry.latest(), gpu.text);
+    auto ids = resolve_gpu_ids(*context.telemetry.latest(), gpu.text);
     if (!ids) return respond(std::move(ids).error().in("body: /gpus"));
     wish->gpus.insert(wish->gpus.end(), ids->begin(), ids->end());
   }
   if (body.gpus && wish->gpus.empty()) {
     return respond(Error{Errc::invalid, "body: /gpus: must not be empty; omit it for all GPUs"});
   }
-  context.tokens.make(
-      *std::move(wish), [&context, asked, respond](const Result<access::Tokens::Made>& made) {
-        if (!made) return respond(made.error());
-        asked.did(fmt::format("create token {} \"{}\" of {}, scope {}", made->token.id,
-                              made->token.name, made->token.owner(), enum_name(made->token.scope)));
-        respond(protocol::NewToken{1, view_of(context, made->token), made->text});
-      });
+  context.tokens.create(*std::move(wish), [&context, asked, respond](
+                                              const Result<auth::TokenStore::CreatedToken>& made) {
+    if (!made) return respond(made.error());
+    asked.report_action(fmt::format("create token {} \"{}\" of {}, scope {}", made->token.id,
+                                    made->token.name, made->token.owner(),
+                                    enum_name(made->token.scope)));
+    respond(protocol::NewToken{1, view_of(context, made->token), made->text});
+  });
 }
 
-void revoke(Context& context, const Asked& asked, const std::vector<std::string>& ids,
+void revoke(Context& context, const RouteCall& asked, const std::vector<std::string>& ids,
             const Responder<protocol::Tokens>& respond) {
   const auto changed = context.tokens.revoke(
       ids, asked.principal.name(),
       [&context, asked, respond](const Result<void>& done) {
         if (!done) return respond(done.error());
-        respond(tokens_for(context, asked.principal));
+        respond(visible_tokens(context, asked.principal));
       },
       token_requester(context, asked));
-  for (const std::string& id : changed) asked.did("revoke token " + id);
+  for (const std::string& id : changed) asked.report_action("revoke token " + id);
 }
 
 // An ID is meant before a name. A name of revoked tokens alone changes nothing.
-void revoke_token(Context& context, const Asked& asked, const protocol::TokenName& named,
+void revoke_token(Context& context, const RouteCall& asked, const protocol::TokenName& named,
                   const Responder<protocol::Tokens>& respond) {
-  const auto counted = count_change(context, token_requester(context, asked));
+  const auto counted = check_change_rate(context, token_requester(context, asked));
   if (!counted) return respond(counted.error());
   std::vector<std::string> ids;
   bool was_revoked = false;
-  for (const access::Token& token : context.tokens.all()) {
-    if (!may_manage(asked.principal, token)) continue;
+  for (const auth::Token& token : context.tokens.all()) {
+    if (!can_manage(asked.principal, token)) continue;
     if (token.id == named.token) return revoke(context, asked, {token.id}, respond);
     if (token.name != named.token) continue;
-    const bool open = token.live(context.loop.wall()) || context.tokens.owes(token.id);
+    const bool open =
+        token.is_valid(context.loop.wall()) || context.tokens.has_unsaved_revocation(token.id);
     if (open) ids.push_back(token.id);
     was_revoked = was_revoked || token.revoked;
   }
@@ -183,16 +188,16 @@ void revoke_token(Context& context, const Asked& asked, const protocol::TokenNam
                   "", "gpuyard token list"});
 }
 
-void revoke_tokens_of(Context& context, const Asked& asked, const protocol::TokensOf& of,
+void revoke_tokens_of(Context& context, const RouteCall& asked, const protocol::TokenOwner& of,
                       const Responder<protocol::Tokens>& respond) {
-  const auto counted = count_change(context, token_requester(context, asked));
+  const auto counted = check_change_rate(context, token_requester(context, asked));
   if (!counted) return respond(counted.error());
   if (asked.principal.scope < Scope::admin && asked.principal.uid != of.uid) {
-    return respond(only_admins("revoke the tokens of another user"));
+    return respond(admin_only_error("revoke the tokens of another user"));
   }
   std::vector<std::string> ids;
-  for (const access::Token& token : context.tokens.all()) {
-    const bool over = token.revoked && !context.tokens.owes(token.id);
+  for (const auth::Token& token : context.tokens.all()) {
+    const bool over = token.revoked && !context.tokens.has_unsaved_revocation(token.id);
     if (token.uid == of.uid && !over) ids.push_back(token.id);
   }
   revoke(context, asked, ids, respond);
@@ -205,7 +210,7 @@ std::vector<BoundRoute> token_routes() {
       bind(protocol::kTokens, &get_tokens),
       bind(protocol::kMakeToken, &make_token),
       bind(protocol::kRevokeToken, &revoke_token),
-      bind(protocol::kRevokeTokensOf, &revoke_tokens_of),
+      bind(protocol::kRevokeUserTokens, &revoke_tokens_of),
   };
 }
 

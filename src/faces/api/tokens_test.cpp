@@ -12,7 +12,7 @@
 namespace gpuyard::api {
 namespace {
 
-using protocol::Gpus;
+using protocol::GpuScope;
 using std::chrono::minutes;
 using testing::HasSubstr;
 using testing::Not;
@@ -23,7 +23,7 @@ constexpr std::uint32_t kMember = 1500;  // of the group that may control
 class TokenRoutes : public LeaseRoutes {
  protected:
   TokenRoutes() {
-    context_.ask_member = [](std::uint32_t uid, const auto& told) { told(uid == kMember); };
+    context_.check_group_member = [](std::uint32_t uid, const auto& told) { told(uid == kMember); };
   }
 
   std::string token(Scope scope, std::optional<std::uint32_t> uid = kAlice,
@@ -32,7 +32,7 @@ class TokenRoutes : public LeaseRoutes {
                            .uid = uid,
                            .scope = scope,
                            .gpus = std::move(gpus),
-                           .lasts = minutes(60),
+                           .lifetime = minutes(60),
                            .made_by = "uid 0",
                            .by_admin = true});
     id_ = one.token.id;
@@ -56,46 +56,48 @@ struct Caller {
 class Matrix : public TokenRoutes {
  protected:
   Matrix() {
-    Authority authority(kDaemon, "gpuyard", 600);
+    Authority authority(kDaemonUid, "gpuyard", 600);
     authority.lease_socket = kLeaseSocket;
     router_.emplace(context_, authority);
   }
 
-  static http::Peer peer_over(Way way, std::uint32_t uid, bool member) {
-    if (way == Way::tls) return over_tls();
-    if (way == Way::plain_tcp) return over_tcp();
+  static http::Peer peer_over(Transport way, std::uint32_t uid, bool member) {
+    if (way == Transport::tls) return over_tls();
+    if (way == Transport::plain_tcp) return over_tcp();
     http::Peer peer = local_user(uid);
-    peer.listener = way == Way::lease_socket ? kLeaseSocket : "/run/gpuyard/gpuyard.sock";
+    peer.listener = way == Transport::lease_socket ? kLeaseSocket : "/run/gpuyard/gpuyard.sock";
     if (member) peer.groups = {600};
     return peer;
   }
 
   // What kGrants says, looked up here in another way than in the code.
-  static Scope granted(Way way, Who who) {
-    for (const Grant& grant : kGrants) {
-      if (grant.way == way && grant.who == who) return grant.most;
+  static Scope granted(Transport way, CallerClass who) {
+    for (const ScopeGrant& grant : kScopeGrants) {
+      if (grant.transport == way && grant.caller == who) return grant.max_scope;
     }
     return Scope::open;
   }
 
   std::vector<Caller> callers() {
     struct User {
-      Who who;
+      CallerClass who;
       std::uint32_t uid;
     };
-    constexpr std::array kUsers = {User{Who::user, kAlice}, User{Who::member, kMember},
-                                   User{Who::admin, 0}, User{Who::admin, kDaemon}};
+    constexpr std::array kUsers = {User{CallerClass::user, kAlice},
+                                   User{CallerClass::member, kMember}, User{CallerClass::admin, 0},
+                                   User{CallerClass::admin, kDaemonUid}};
     std::vector<Caller> all = {
-        {"anonymous over TCP", over_tcp(), "", granted(Way::plain_tcp, Who::nobody)},
-        {"anonymous over TLS", over_tls(), "", granted(Way::tls, Who::nobody)}};
-    for (const Way way : {Way::socket, Way::lease_socket}) {
+        {"anonymous over TCP", over_tcp(), "",
+         granted(Transport::plain_tcp, CallerClass::anonymous)},
+        {"anonymous over TLS", over_tls(), "", granted(Transport::tls, CallerClass::anonymous)}};
+    for (const Transport way : {Transport::socket, Transport::lease_socket}) {
       for (const User& user : kUsers) {
-        const bool member = user.who == Who::member;
+        const bool member = user.who == CallerClass::member;
         all.push_back({fmt::format("uid {} on {}", user.uid, static_cast<int>(way)),
                        peer_over(way, user.uid, member), "", granted(way, user.who)});
       }
     }
-    for (const Way way : {Way::socket, Way::lease_socket, Way::tls}) {
+    for (const Transport way : {Transport::socket, Transport::lease_socket, Transport::tls}) {
       for (const User& user : kUsers) {
         for (const Scope scope :
              {Scope::metrics, Scope::read, Scope::lease, Scope::control, Scope::admin}) {
@@ -146,15 +148,15 @@ class Matrix : public TokenRoutes {
   }
 
   static int expected(const Caller& caller, const protocol::RouteInfo& route) {
-    const Way way = caller.peer.encrypted                       ? Way::tls
-                    : caller.peer.kind == http::Peer::Kind::tcp ? Way::plain_tcp
-                    : caller.peer.listener == kLeaseSocket      ? Way::lease_socket
-                                                                : Way::socket;
-    const int refused = way == Way::tls && caller.token.empty() ? 401 : 403;
+    const Transport way = caller.peer.encrypted                       ? Transport::tls
+                          : caller.peer.kind == http::Peer::Kind::tcp ? Transport::plain_tcp
+                          : caller.peer.listener == kLeaseSocket      ? Transport::lease_socket
+                                                                      : Transport::socket;
+    const int refused = way == Transport::tls && caller.token.empty() ? 401 : 403;
     const bool holder = route.for_holders && caller.scope >= Scope::lease;
-    if (route.local && (way != Way::socket || !caller.token.empty())) return refused;
+    if (route.local && (way != Transport::socket || !caller.token.empty())) return refused;
     if (caller.scope < route.scope && !holder) return refused;
-    if (caller.restricted && route.gpus == Gpus::whole) return refused;
+    if (caller.restricted && route.gpus == GpuScope::whole) return refused;
     return route.ignores_query ? 200 : 400;
   }
 
@@ -165,7 +167,7 @@ TEST_F(Matrix, EveryCallerAndRouteMatchesTables) {
   std::size_t cells = 0;
   std::size_t refused = 0;
   for (const Caller& caller : callers()) {
-    for (const BoundRoute& route : table()) {
+    for (const BoundRoute& route : all_routes()) {
       ++cells;
       const int wanted = expected(caller, route.info);
       refused += wanted <= 400 ? 0 : 1;
@@ -180,7 +182,7 @@ TEST_F(Matrix, EveryCallerAndRouteMatchesTables) {
 }
 
 TEST_F(Matrix, AnonymousTlsCallerGetsConfiguredScope) {
-  Authority authority(kDaemon);
+  Authority authority(kDaemonUid);
   const auto allowed = [&](Scope anonymous, const protocol::RouteInfo& route) {
     authority.anonymous = anonymous;
     return bool(authorise(principal_of(over_tls(), authority), route, authority));
@@ -196,7 +198,7 @@ TEST_F(Matrix, AnonymousTlsCallerGetsConfiguredScope) {
 TEST_F(TokenRoutes, OverPlainTcpATokenIsRefusedAuditedAndFlagged) {
   shown_ = token(Scope::lease);
   http::Peer peer = over_tcp();
-  peer.party = "192.0.2.7";
+  peer.quota_group = "192.0.2.7";
   const Calls call = get("/api/gpu/leases", peer);
   EXPECT_EQ(call->status(), 403);
   EXPECT_THAT(call->message(), HasSubstr("without TLS"));
@@ -209,7 +211,7 @@ TEST_F(TokenRoutes, OverPlainTcpATokenIsRefusedAuditedAndFlagged) {
 }
 
 TEST_F(TokenRoutes, InvalidTokenIs401WithChallenge) {
-  shown_ = access::TokenText::draw()->text();
+  shown_ = auth::TokenText::draw()->text();
   const Calls call = get("/api/gpu/leases", over_tls());
   EXPECT_EQ(call->status(), 401);
   EXPECT_EQ(http::find_header(call->answer->headers, "WWW-Authenticate"),
@@ -219,7 +221,7 @@ TEST_F(TokenRoutes, InvalidTokenIs401WithChallenge) {
 
 TEST_F(TokenRoutes, FiveFailuresDelayInvalidTokensOnly) {
   const std::string good = token(Scope::read);
-  shown_ = access::TokenText::draw()->text();
+  shown_ = auth::TokenText::draw()->text();
   for (int i = 0; i < 5; ++i) EXPECT_EQ(get("/api/gpu/leases", over_tls())->status(), 401);
   const Calls late = get("/api/gpu/leases", over_tls());
   EXPECT_FALSE(late->answered());
@@ -333,14 +335,14 @@ TEST_F(TokenRoutes, LeavingGroupRevokesTokensControlScope) {
         ->status();
   };
   EXPECT_EQ(cordon(), 200);
-  context_.ask_member = [](std::uint32_t, const auto& told) { told(false); };
+  context_.check_group_member = [](std::uint32_t, const auto& told) { told(false); };
   EXPECT_EQ(cordon(), 403);
 }
 
 TEST_F(TokenRoutes, RevocationDuringGroupCheckRefusesRequest) {
   shown_ = token(Scope::control, kMember);
   std::function<void(bool)> tell;
-  context_.ask_member = [&](std::uint32_t, const auto& told) { tell = told; };
+  context_.check_group_member = [&](std::uint32_t, const auto& told) { tell = told; };
   const auto cordon =
       ask(http::Method::put, "/api/gpu/manage/0/cordon", R"({"reason":"fan"})", over_tls());
   ASSERT_TRUE(tell);
@@ -353,21 +355,21 @@ TEST_F(TokenRoutes, RevocationDuringGroupCheckRefusesRequest) {
 TEST_F(TokenRoutes, ARevocationEndsItsStreamsAndAnswersNoWaitingRequest) {
   shown_ = token(Scope::lease);
   const Calls stream = get("/api/gpu/events", over_tls());
-  ASSERT_TRUE(stream->answer->feed);
+  ASSERT_TRUE(stream->answer->stream);
   bool woken = false;
-  stream->answer->feed->on_more([&] { woken = true; });
-  while (stream->answer->feed->next()) {
+  stream->answer->stream->set_on_more([&] { woken = true; });
+  while (stream->answer->stream->next()) {
   }
-  EXPECT_FALSE(stream->answer->feed->over());
+  EXPECT_FALSE(stream->answer->stream->is_over());
   held(R"({"gpus":2,"binding":"detached","ttl_s":60})", over_tls());
   const Calls waits = claim(R"({"gpus":2,"binding":"detached","ttl_s":60})", over_tls());
   EXPECT_FALSE(waits->answered());
   woken = false;
   tokens_.revoke({id_}, "uid 0", [](const Result<void>&) {});
   EXPECT_TRUE(woken);
-  EXPECT_TRUE(stream->answer->feed->over());
-  EXPECT_FALSE(stream->answer->feed->may_end());
-  EXPECT_FALSE(stream->answer->feed->next());
+  EXPECT_TRUE(stream->answer->stream->is_over());
+  EXPECT_FALSE(stream->answer->stream->can_end());
+  EXPECT_FALSE(stream->answer->stream->next());
   pass(minutes(1));
   EXPECT_EQ(waits->status(), 401);
 }
@@ -382,7 +384,7 @@ TEST_F(TokenRoutes, UserManagesOwnTokensUpToOwnScope) {
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->token.uid, kAlice);
   EXPECT_EQ(answer->token.gpus, std::vector<std::string>{gpu(1)});
-  EXPECT_TRUE(tokens_.check(answer->text));
+  EXPECT_TRUE(tokens_.authenticate(answer->text));
   EXPECT_EQ(wish(R"({"name":"more","scope":"control"})")->status(), 403);
   EXPECT_EQ(wish(R"({"name":"of bob","scope":"read","uid":1001})")->status(), 403);
   EXPECT_EQ(wish(R"({"name":"x","scope":"read","for_ever":true})")->status(), 403);
@@ -396,7 +398,7 @@ TEST_F(TokenRoutes, UserManagesOwnTokensUpToOwnScope) {
   EXPECT_THAT(get("/api/gpu/tokens", local_user(kBob))->text(), Not(HasSubstr(answer->token.id)));
   EXPECT_EQ(del("/api/gpu/tokens/" + answer->token.id, local_user(kBob))->status(), 404);
   EXPECT_EQ(del("/api/gpu/tokens/ci", local_user(kAlice))->status(), 200);
-  EXPECT_FALSE(tokens_.check(answer->text));
+  EXPECT_FALSE(tokens_.authenticate(answer->text));
 }
 
 TEST_F(TokenRoutes, AnAdministratorMakesThemForOthersAndForServices) {
@@ -413,7 +415,7 @@ TEST_F(TokenRoutes, AnAdministratorMakesThemForOthersAndForServices) {
   EXPECT_EQ(del("/api/gpu/tokens?uid=1000", local_user(kBob))->status(), 403);
   EXPECT_EQ(del("/api/gpu/tokens?uid=1000", local_user(0))->status(), 200);
   std::size_t revoked = 0;
-  for (const access::Token& token : tokens_.all()) revoked += token.revoked ? 1 : 0;
+  for (const auth::Token& token : tokens_.all()) revoked += token.revoked ? 1 : 0;
   EXPECT_EQ(revoked, 2U);
 }
 
@@ -458,7 +460,7 @@ TEST_F(TokenRoutes, AUserMayChangeSixtyTokensAMinute) {
 }
 
 TEST_F(TokenRoutes, UsersOfAContainerShareTheLimitOfItsOwner) {
-  context_.person_behind = [](std::uint32_t uid) { return uid >= 100'000 ? kAlice : uid; };
+  context_.quota_owner = [](std::uint32_t uid) { return uid >= 100'000 ? kAlice : uid; };
   for (std::uint32_t i = 0; i < 60; ++i) {
     const std::uint32_t uid = 100'000 + i;
     ASSERT_EQ(del("/api/gpu/tokens?uid=" + std::to_string(uid), local_user(uid))->status(), 200);
@@ -484,7 +486,7 @@ TEST_F(TokenRoutes, UnstoredRevocationIsMarkedInList) {
   EXPECT_EQ(refused->status(), 503);
   EXPECT_THAT(refused->message(), HasSubstr("revoked, but not stored yet"));
   EXPECT_THAT(refused->message(), HasSubstr("gpuyard retries"));
-  EXPECT_FALSE(tokens_.check(one.text));
+  EXPECT_FALSE(tokens_.authenticate(one.text));
   const std::string list = get("/api/gpu/tokens", local_user(kAlice))->text();
   EXPECT_THAT(list, HasSubstr(R"("not_kept":true)"));
   EXPECT_EQ(del("/api/gpu/tokens/ci", local_user(kAlice))->status(), 503) << "by its name again";
@@ -517,8 +519,8 @@ TEST_F(TokenRoutes, TokensOfADeletedUserAreMarked) {
   made({.name = "ci", .uid = 1234, .made_by = "uid 0"});
   made({.name = "of a container", .uid = 100'000, .made_by = "uid 0"});
   EXPECT_THAT(get("/api/gpu/tokens", local_user(0))->text(), Not(HasSubstr(R"("user_gone":true)")));
-  context_.user_gone = [](std::uint32_t uid) { return uid == 1234 || uid == 100'000; };
-  context_.person_behind = [](std::uint32_t uid) { return uid == 100'000 ? kAlice : uid; };
+  context_.is_user_gone = [](std::uint32_t uid) { return uid == 1234 || uid == 100'000; };
+  context_.quota_owner = [](std::uint32_t uid) { return uid == 100'000 ? kAlice : uid; };
   const auto list =
       json::from_json<protocol::Tokens>(get("/api/gpu/tokens", local_user(0))->text());
   ASSERT_TRUE(list);

@@ -7,7 +7,7 @@
 
 #include "base/json_writer.h"
 #include "faces/client/daemon_client.h"
-#include "faces/client/local.h"
+#include "faces/client/local_daemon.h"
 #include "faces/protocol/routes.h"
 
 namespace gpuyard::client {
@@ -15,37 +15,37 @@ namespace {
 
 using Kind = ClaimEvent::Kind;
 
-constexpr Duration kFirstRetry = std::chrono::milliseconds(100);
-constexpr Duration kLongestRetry = std::chrono::seconds(2);
+constexpr Duration kMinRetryDelay = std::chrono::milliseconds(100);
+constexpr Duration kMaxRetryDelay = std::chrono::seconds(2);
 // How long the destructor may have to wait for the thread.
-constexpr Duration kListening = std::chrono::milliseconds(250);
+constexpr Duration kStopCheckInterval = std::chrono::milliseconds(250);
 // How long a stream may be silent before the daemon counts as away. It writes every 15 s.
-constexpr Duration kLongestSilence = std::chrono::seconds(40);
+constexpr Duration kMaxClaimSilence = std::chrono::seconds(40);
 // How long a daemon that was just started, or waits for its disk, may take to answer first.
-constexpr Duration kFirstAnswer = std::chrono::seconds(30);
+constexpr Duration kFirstReplyTimeout = std::chrono::seconds(30);
 // Without a stream: how often a waiting client hears of its place, in seconds.
-constexpr double kAnswerWithin = 2;
+constexpr double kPollSeconds = 2;
 
 }  // namespace
 
-http::ClientRequest ClaimFollower::request() const {
+http::ClientRequest ClaimFollower::http_request() const {
   http::ClientRequest request;
   request.method = http::Method::post;
   request.target = std::string(protocol::kClaim.pattern);
-  request.body = json::to_json(wish_);
+  request.body = json::to_json(lease_request_);
   return request;
 }
 
 // Whether the daemon is to be asked again after this error.
-bool ClaimFollower::is_patient(const Error& why) const {
-  if (!passes(why)) return false;
-  if (heard_) return true;
+bool ClaimFollower::should_retry(const Error& why) const {
+  if (!is_transient(why)) return false;
+  if (lease_received_) return true;
   // A late answer means that a daemon is there.
-  const bool slow = there_ || why.code == Errc::timed_out;
-  return slow && BootClock::now() - began_ < kFirstAnswer;
+  const bool slow = daemon_responded_ || why.code == Errc::timed_out;
+  return slow && BootClock::now() - began_at_ < kFirstReplyTimeout;
 }
 
-Error ClaimFollower::broken_off(const Error& why) const {
+Error ClaimFollower::disconnect_error(const Error& why) const {
   Error error = why;
   error.code = Errc::unavailable;
   if (why.code == Errc::not_found)
@@ -53,147 +53,149 @@ Error ClaimFollower::broken_off(const Error& why) const {
   return error;
 }
 
-ClaimFollower::ClaimFollower(http::Endpoint daemon, protocol::LeaseWish wish)
+ClaimFollower::ClaimFollower(http::Endpoint daemon, protocol::LeaseRequest wish)
     : daemon_(std::move(daemon)),
-      wish_(std::move(wish)),
-      bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      began_(BootClock::now()),
+      lease_request_(std::move(wish)),
+      wakeup_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      began_at_(BootClock::now()),
       thread_([this](const std::stop_token& stop) { follow(stop); }) {}
 
 ClaimFollower::~ClaimFollower() {
   thread_.request_stop();
 }
 
-std::vector<ClaimEvent> ClaimFollower::take() {
+std::vector<ClaimEvent> ClaimFollower::pop_events() {
   const std::scoped_lock lock(mutex_);
   eventfd_t rung = 0;
-  static_cast<void>(::eventfd_read(bell_.get(), &rung));  // fails if the bell was not rung
-  return std::exchange(news_, {});
+  static_cast<void>(::eventfd_read(wakeup_.get(), &rung));  // fails if the bell was not rung
+  return std::exchange(events_, {});
 }
 
 void ClaimFollower::follow(const std::stop_token& stop) {
-  bool streamed = wish_.stream.value_or(false);
-  Duration retry = kFirstRetry;
+  bool streamed = lease_request_.stream.value_or(false);
+  Duration retry = kMinRetryDelay;
   while (!stop.stop_requested()) {
-    const bool was_away = away_;
+    const bool was_away = disconnected_;
     const auto ended = streamed ? stream(stop) : poll(stop);
     if (ended) return;
     // The daemon may have no stream left and still take the claim.
     if (streamed && !granted_ && ended.error().code == Errc::busy) {
       streamed = false;
-      wish_.stream = false;
+      lease_request_.stream = false;
       continue;
     }
-    if (!is_patient(ended.error())) {
-      tell({.kind = Kind::refused, .error = ended.error()});
+    if (!should_retry(ended.error())) {
+      push_event({.kind = Kind::refused, .error = ended.error()});
       return;
     }
-    if (was_away && !away_) retry = kFirstRetry;  // the daemon was back in between
-    if (!std::exchange(away_, true)) tell({.kind = Kind::away, .error = ended.error()});
+    if (was_away && !disconnected_) retry = kMinRetryDelay;  // the daemon was back in between
+    if (!std::exchange(disconnected_, true))
+      push_event({.kind = Kind::away, .error = ended.error()});
     pause(stop, retry);
-    retry = std::min(2 * retry, kLongestRetry);
+    retry = std::min(2 * retry, kMaxRetryDelay);
   }
 }
 
 Result<void> ClaimFollower::stream(const std::stop_token& stop) {
-  auto reader = http::EventReader::open(daemon_, request(), kAnswerDeadline);
-  if (!reader) return unanswered(std::move(reader).error(), daemon_);
-  there_ = true;
+  auto reader = http::EventReader::open(daemon_, http_request(), kReplyTimeout);
+  if (!reader) return add_start_hint(std::move(reader).error(), daemon_);
+  daemon_responded_ = true;
   if (reader->response().status != 200) return error_of(reader->response());
   while (!stop.stop_requested()) {
-    const auto event = reader->next(kListening);
-    if (!event) return broken_off(event.error());
-    if (!*event && reader->silence() > kLongestSilence) {
+    const auto event = reader->next(kStopCheckInterval);
+    if (!event) return disconnect_error(event.error());
+    if (!*event && reader->idle_time() > kMaxClaimSilence) {
       return Error{Errc::timed_out, "no data from the daemon at " + daemon_.text()};
     }
-    if (*event && (*event)->name == protocol::kAlertEvent) take_alert((*event)->data);
+    if (*event && (*event)->name == protocol::kAlertEvent) on_alert((*event)->data);
     if (!*event || (*event)->name != protocol::kLeaseEvent) continue;
-    auto lease = answer_from<protocol::Lease>(daemon_.text(), (*event)->data);
+    auto lease = parse_reply<protocol::Lease>(daemon_.text(), (*event)->data);
     if (!lease) return std::move(lease).error();
-    if (changed(*std::move(lease))) return {};
+    if (on_lease(*std::move(lease))) return {};
   }
   return {};
 }
 
 // Drops an alert that cannot be read: it is a newer daemon's and says nothing of the lease.
-void ClaimFollower::take_alert(std::string_view data) {
-  auto alert = answer_from<protocol::Alert>(daemon_.text(), data);
-  if (alert) tell({.kind = Kind::alert, .alert = *std::move(alert)});
+void ClaimFollower::on_alert(std::string_view data) {
+  auto alert = parse_reply<protocol::Alert>(daemon_.text(), data);
+  if (alert) push_event({.kind = Kind::alert, .alert = *std::move(alert)});
 }
 
 Result<void> ClaimFollower::poll(const std::stop_token& stop) {
   // A claim that waits for less hears of its place once, too.
-  const double patience = wish_.wait_s.value_or(0);
-  wish_.answer_within_s = patience > 0 ? std::min(kAnswerWithin, patience / 2) : kAnswerWithin;
+  const double patience = lease_request_.wait_s.value_or(0);
+  lease_request_.answer_within_s =
+      patience > 0 ? std::min(kPollSeconds, patience / 2) : kPollSeconds;
   while (!stop.stop_requested()) {
-    auto answer = ask();
+    auto answer = submit_claim();
     if (!answer) return std::move(answer).error();
-    const bool waits = answer->lease.state == lease::State::waiting;
-    if (changed(std::move(answer->lease)) || !waits) return {};
+    const bool waits = answer->lease.state == lease::LeaseState::waiting;
+    if (on_lease(std::move(answer->lease)) || !waits) return {};
   }
   return {};
 }
 
-Result<protocol::LeaseAnswer> ClaimFollower::ask() {
+Result<protocol::LeaseAnswer> ClaimFollower::submit_claim() {
   const Duration deadline =
-      kAnswerDeadline + std::chrono::seconds(static_cast<std::int64_t>(kAnswerWithin));
-  const auto response = http::fetch(daemon_, request(), deadline);
-  if (!response) return unanswered(response.error(), daemon_);
-  there_ = true;
+      kReplyTimeout + std::chrono::seconds(static_cast<std::int64_t>(kPollSeconds));
+  const auto response = http::fetch(daemon_, http_request(), deadline);
+  if (!response) return add_start_hint(response.error(), daemon_);
+  daemon_responded_ = true;
   if (response->status != 200) return error_of(*response);
-  return answer_from<protocol::LeaseAnswer>(daemon_.text(), response->body);
+  return parse_reply<protocol::LeaseAnswer>(daemon_.text(), response->body);
 }
 
-bool ClaimFollower::changed(protocol::Lease lease) {
-  heard_ = true;
-  if (std::exchange(away_, false)) tell({.kind = Kind::back});
-  if (!asked_.empty() && lease.asked != asked_) {
+bool ClaimFollower::on_lease(protocol::Lease lease) {
+  lease_received_ = true;
+  if (std::exchange(disconnected_, false)) push_event({.kind = Kind::back});
+  if (!claimed_at_.empty() && lease.asked != claimed_at_) {
     // A command that has the GPUs of the first lease does not hold a second one.
     if (granted_) {
-      give_up_another();
+      release_orphan_claim();
       return true;
     }
-    tell({.kind = Kind::anew});
+    push_event({.kind = Kind::resubmitted});
   }
-  asked_ = lease.asked;
-  granted_ = granted_ || lease.state == lease::State::held;
-  const bool over = lease.state == lease::State::ended;
-  tell({.kind = Kind::changed, .lease = std::move(lease)});
+  claimed_at_ = lease.asked;
+  granted_ = granted_ || lease.state == lease::LeaseState::held;
+  const bool over = lease.state == lease::LeaseState::ended;
+  push_event({.kind = Kind::changed, .lease = std::move(lease)});
   return over;
 }
 
 // If the release fails, the daemon sees by itself that the claim has no client.
-void ClaimFollower::give_up_another() {
+void ClaimFollower::release_orphan_claim() {
   protocol::ReleaseQuery query;
-  query.lease = wish_.id.value_or("");
+  query.lease = lease_request_.id.value_or("");
   static_cast<void>(call(daemon_, protocol::kRelease, query).ok());
-  tell({.kind = Kind::refused,
-        .error = {Errc::not_found, "the daemon at " + daemon_.text() +
-                                       " has lost its lease records, including this one"}});
+  push_event({.kind = Kind::refused,
+              .error = {Errc::not_found, "the daemon at " + daemon_.text() +
+                                             " has lost its lease records, including this one"}});
 }
 
-void ClaimFollower::tell(ClaimEvent news) {
+void ClaimFollower::push_event(ClaimEvent news) {
   const std::scoped_lock lock(mutex_);
   // The program may have been stopped for hours without take(). Only the newest state of a lease
   // counts, and an interruption that is over is not told.
-  if (news.kind == Kind::back && !news_.empty() && news_.back().kind == Kind::away) {
-    news_.pop_back();
+  if (news.kind == Kind::back && !events_.empty() && events_.back().kind == Kind::away) {
+    events_.pop_back();
     return;
   }
-  if (news.kind == Kind::alert && news_.size() >= kMostNews) return;
-  if (news.kind == Kind::changed && !news_.empty() && news_.back().kind == Kind::changed) {
-    news_.back() = std::move(news);
+  if (news.kind == Kind::alert && events_.size() >= kMaxQueuedEvents) return;
+  if (news.kind == Kind::changed && !events_.empty() && events_.back().kind == Kind::changed) {
+    events_.back() = std::move(news);
   } else {
-    news_.push_back(std::move(news));
+    events_.push_back(std::move(news));
   }
-  static_cast<void>(::eventfd_write(bell_.get(), 1));
+  static_cast<void>(::eventfd_write(wakeup_.get(), 1));
 }
 
 void ClaimFollower::pause(const std::stop_token& stop, Duration duration) {
   std::unique_lock lock(mutex_);
   // A condition variable cannot wait by BootClock.
   const auto until = std::chrono::steady_clock::now() + duration;
-  static_cast<void>(paused_.wait_until(lock, stop, until, [] { return false; }));
+  static_cast<void>(pause_condition_.wait_until(lock, stop, until, [] { return false; }));
 }
 
 }  // namespace gpuyard::client

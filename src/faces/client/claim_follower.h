@@ -22,9 +22,9 @@ struct ClaimEvent {
     changed,  // `lease` is the new state
     away,     // the daemon does not answer; it is asked again until it does
     back,
-    alert,    // something is wrong with a GPU of the lease, worse than it was, or over
-    anew,     // the daemon had lost the claim; it was made again, behind all others
-    refused,  // the end: the claim is gone, or there never was a daemon
+    alert,        // something is wrong with a GPU of the lease, worse than it was, or over
+    resubmitted,  // the daemon had lost the claim; it was made again, behind all others
+    refused,      // the end: the claim is gone, or there never was a daemon
   };
   Kind kind = Kind::changed;
   protocol::Lease lease = {};  // of `changed`
@@ -38,47 +38,47 @@ class ClaimFollower {
  public:
   // Makes the claim. `wish` has an id, by which it is made again after an interruption. A daemon
   // that is there but not ready yet is given 30 s.
-  ClaimFollower(http::Endpoint, protocol::LeaseWish wish);
+  ClaimFollower(http::Endpoint, protocol::LeaseRequest wish);
   ClaimFollower(const ClaimFollower&) = delete;
   ClaimFollower& operator=(const ClaimFollower&) = delete;
   ~ClaimFollower();
 
   // Readable while there is news.
-  int descriptor() const { return bell_.get(); }
-  static constexpr std::size_t kMostNews = 1000;  // further alerts are dropped until take()
+  int descriptor() const { return wakeup_.get(); }
+  static constexpr std::size_t kMaxQueuedEvents = 1000;  // further alerts are dropped until take()
 
   // Returns all news so far, in order.
-  std::vector<ClaimEvent> take();
+  std::vector<ClaimEvent> pop_events();
 
  private:
   void follow(const std::stop_token&);
   // Ok: nothing more will come. Errc::unavailable and the like: try again.
   Result<void> stream(const std::stop_token&);
-  void take_alert(std::string_view data);
+  void on_alert(std::string_view data);
   Result<void> poll(const std::stop_token&);
-  Result<protocol::LeaseAnswer> ask();
-  http::ClientRequest request() const;
-  bool is_patient(const Error&) const;
-  Error broken_off(const Error&) const;
+  Result<protocol::LeaseAnswer> submit_claim();
+  http::ClientRequest http_request() const;
+  bool should_retry(const Error&) const;
+  Error disconnect_error(const Error&) const;
   // Returns whether the claim is over.
-  bool changed(protocol::Lease);
-  void give_up_another();
-  void tell(ClaimEvent);
+  bool on_lease(protocol::Lease);
+  void release_orphan_claim();
+  void push_event(ClaimEvent);
   void pause(const std::stop_token&, Duration);
 
   http::Endpoint daemon_;
-  protocol::LeaseWish wish_;
-  UniqueFd bell_;
+  protocol::LeaseRequest lease_request_;
+  UniqueFd wakeup_;
   // Used by the thread alone.
-  TimePoint began_;
-  bool there_ = false;  // a daemon has answered, even if only that it is not ready
-  bool heard_ = false;  // the daemon has told of the lease
-  bool away_ = false;
+  TimePoint began_at_;
+  bool daemon_responded_ = false;  // a daemon has answered, even if only that it is not ready
+  bool lease_received_ = false;    // the daemon has told of the lease
+  bool disconnected_ = false;
   bool granted_ = false;
-  std::string asked_;  // when the claim was made, by the daemon: another time is another claim
-  std::mutex mutex_;   // guards news_
-  std::vector<ClaimEvent> news_;
-  std::condition_variable_any paused_;
+  std::string claimed_at_;  // when the claim was made, by the daemon: another time is another claim
+  std::mutex mutex_;        // guards news_
+  std::vector<ClaimEvent> events_;
+  std::condition_variable_any pause_condition_;
   std::jthread thread_;  // ends before all that it uses
 };
 

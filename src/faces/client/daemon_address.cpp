@@ -23,10 +23,10 @@ namespace {
 constexpr std::string_view kSsh = "ssh://";
 constexpr std::string_view kUnix = "unix://";
 constexpr std::string_view kHttps = "https://";
-constexpr std::string_view kForms =
+constexpr std::string_view kAddressForms =
     "ssh://[USER@]HOST[:PORT], https://HOST[:PORT], unix:///PATH, or a name in hosts.toml";
-constexpr std::size_t kMostOfFile = std::size_t{64} * 1024;
-constexpr std::size_t kLongestPart = 255;  // of a host, as DNS has it; of a user, too
+constexpr std::size_t kMaxHostsFileBytes = std::size_t{64} * 1024;
+constexpr std::size_t kMaxHostPartLength = 255;  // of a host, as DNS has it; of a user, too
 
 // Characters that neither ssh nor any shell takes for anything but themselves. ssh gives user and
 // host to the commands of its configuration (ProxyCommand), and those to a shell.
@@ -38,7 +38,7 @@ bool is_plain(char c, std::string_view also) {
 // A part that begins with '-' would be an option of ssh.
 bool is_plain_word(std::string_view text, std::string_view also) {
   const auto plain = [&](char c) { return is_plain(c, also); };
-  return !text.empty() && text.size() <= kLongestPart && text.front() != '-' &&
+  return !text.empty() && text.size() <= kMaxHostPartLength && text.front() != '-' &&
          std::ranges::all_of(text, plain);
 }
 
@@ -53,14 +53,14 @@ bool is_user(std::string_view text) {
          is_plain_word(text.substr(split + 1), "._+-@");
 }
 
-Error not_ssh(std::string_view url, std::string_view why) {
+Error ssh_url_error(std::string_view url, std::string_view why) {
   return {Errc::invalid,
           fmt::format("expected ssh://[USER@]HOST[:PORT][/PATH]; got \"{}\"", printable(url)),
           std::string(why)};
 }
 
 // Takes "[::1]" or "lab" from the front.
-std::optional<std::string_view> take_host(std::string_view& rest) {
+std::optional<std::string_view> consume_host(std::string_view& rest) {
   if (!rest.starts_with('[')) {
     const std::string_view host = rest.substr(0, rest.find(':'));
     rest.remove_prefix(host.size());
@@ -83,7 +83,7 @@ std::string SshHost::url() const {
                      at_home ? "/" : "", program);
 }
 
-std::string SshHost::for_people() const {
+std::string SshHost::ssh_arguments() const {
   // A shell takes a backslash away.
   const char* const quote = user.find(kBackslash) != user.npos ? "'" : "";
   return fmt::format("{}{}{}{}{}{}", port == 0 ? "" : fmt::format("-p {} ", port), quote, user,
@@ -92,7 +92,7 @@ std::string SshHost::for_people() const {
 
 Result<SshHost> parse_ssh_url(std::string_view url) {
   SshHost found;
-  if (!url.starts_with(kSsh)) return not_ssh(url, "it does not begin like that");
+  if (!url.starts_with(kSsh)) return ssh_url_error(url, "it does not begin like that");
   std::string_view rest = url.substr(kSsh.size());
   const std::size_t slash = std::min(rest.find('/'), rest.size());
   std::string_view program = rest.substr(slash);
@@ -101,27 +101,29 @@ Result<SshHost> parse_ssh_url(std::string_view url) {
     found.user = rest.substr(0, at);
     rest.remove_prefix(at + 1);
     if (found.user.find(':') != found.user.npos) {
-      return not_ssh(url, "it must not contain a password; set up a key with `ssh-copy-id`");
+      return ssh_url_error(url, "it must not contain a password; set up a key with `ssh-copy-id`");
     }
     if (!is_user(found.user)) {
-      return not_ssh(url,
-                     "the user may contain letters, digits, '.', '_', '+', '-' and '@', after an "
-                     "optional domain and backslash");
+      return ssh_url_error(
+          url,
+          "the user may contain letters, digits, '.', '_', '+', '-' and '@', after an "
+          "optional domain and backslash");
     }
   }
-  const auto host = take_host(rest);
+  const auto host = consume_host(rest);
   if (!host) {
-    return not_ssh(url,
-                   "the host may contain letters, digits, '.', '_' and '-' (not first), or be an "
-                   "IPv6 address in brackets");
+    return ssh_url_error(
+        url,
+        "the host may contain letters, digits, '.', '_' and '-' (not first), or be an "
+        "IPv6 address in brackets");
   }
   found.host = *host;
   if (rest.starts_with(':')) {
-    const auto port = number_in<std::uint16_t>(rest.substr(1));
-    if (!port || *port == 0) return not_ssh(url, "the port must be 1 to 65535");
+    const auto port = parse_number<std::uint16_t>(rest.substr(1));
+    if (!port || *port == 0) return ssh_url_error(url, "the port must be 1 to 65535");
     found.port = *port;
   } else if (!rest.empty()) {
-    return not_ssh(url, "only a port may follow the host");
+    return ssh_url_error(url, "only a port may follow the host");
   }
   if (program.size() <= 1) return found;
   constexpr std::size_t kLongestPath = 1024;
@@ -131,9 +133,10 @@ Result<SshHost> parse_ssh_url(std::string_view url) {
   if (at_home) program.remove_prefix(1);
   if (program.size() > kLongestPath || program.ends_with('/') ||
       !std::ranges::all_of(program.substr(at_home ? 1 : 0), in_path)) {
-    return not_ssh(url,
-                   "the path must lead to the gpuyard program and may contain letters, digits, "
-                   "'.', '_', '+', '-' and '@'; /~/ at its start is the home directory");
+    return ssh_url_error(
+        url,
+        "the path must lead to the gpuyard program and may contain letters, digits, "
+        "'.', '_', '+', '-' and '@'; /~/ at its start is the home directory");
   }
   found.program = program;
   return found;
@@ -149,14 +152,15 @@ Result<http::Origin> parse_https_url(std::string_view url) {
   std::string_view rest = url.substr(kHttps.size());
   if (rest.ends_with('/')) rest.remove_suffix(1);
   if (rest.find('@') != rest.npos) return no("it must not contain a token; use GPUYARD_TOKEN");
-  const auto host = take_host(rest);
+  const auto host = consume_host(rest);
   if (!host) return no("the host may contain letters, digits, '.', '_' and '-'");
   std::string name = to_lower(*host);
   if (name.ends_with('.')) name.pop_back();
   if (name.empty() || name.ends_with('.')) return no("the host must not have an empty part");
   http::Origin origin{.host = std::move(name), .port = kHttpsPort};
   if (rest.empty()) return origin;
-  const auto port = rest.starts_with(':') ? number_in<std::uint16_t>(rest.substr(1)) : std::nullopt;
+  const auto port =
+      rest.starts_with(':') ? parse_number<std::uint16_t>(rest.substr(1)) : std::nullopt;
   if (!port || *port == 0) return no("only a port from 1 to 65535 may follow the host");
   origin.port = *port;
   return origin;
@@ -165,15 +169,15 @@ Result<http::Origin> parse_https_url(std::string_view url) {
 // The names in hosts.toml.
 namespace {
 
-Error not_a_host(std::string_view text) {
-  return {Errc::invalid, fmt::format("expected {}; got \"{}\"", kForms, printable(text))};
+Error invalid_host_error(std::string_view text) {
+  return {Errc::invalid, fmt::format("expected {}; got \"{}\"", kAddressForms, printable(text))};
 }
 
-Error no_such_host(std::string_view name, const std::string& file) {
+Error unknown_host_error(std::string_view name, const std::string& file) {
   return {Errc::not_found, fmt::format("host \"{}\" not found in {}", printable(name), file)};
 }
 
-Result<std::string> address_of_url(std::string_view url) {
+Result<std::string> parse_address_url(std::string_view url) {
   if (url.starts_with(kHttps)) {
     const auto origin = parse_https_url(url);
     if (!origin) return origin.error();
@@ -196,23 +200,23 @@ Result<std::string> address_of_url(std::string_view url) {
     if (!endpoint) return endpoint.error();
     return path;
   }
-  return not_a_host(url);
+  return invalid_host_error(url);
 }
 
 // What stands under a name.
-struct Named {
+struct HostEntry {
   std::string name = {};
   std::string url = {};
   std::string pin = {};
   std::string ca_file = {};
   std::string token_file = {};
 
-  friend bool operator==(const Named&, const Named&) = default;
+  friend bool operator==(const HostEntry&, const HostEntry&) = default;
 };
 
-Result<Named> named_in(const toml::table& section, const std::string& name,
-                       const std::string& file) {
-  Named found{.name = name};
+Result<HostEntry> parse_host_entry(const toml::table& section, const std::string& name,
+                                   const std::string& file) {
+  HostEntry found{.name = name};
   for (const auto& [key, node] : section) {
     const auto text = toml_as<std::string>(node);
     std::string* const field = !text                       ? nullptr
@@ -222,63 +226,63 @@ Result<Named> named_in(const toml::table& section, const std::string& name,
                                : key.str() == "token_file" ? &found.token_file
                                                            : nullptr;
     if (field == nullptr) {
-      return error_at(file, node.source(),
-                      fmt::format("{}.{}: unknown key; a host has url = \"ssh://...\", or url = "
-                                  "\"https://...\" with a pin or a ca_file and a token_file",
-                                  name, key.str()));
+      return toml_error(file, node.source(),
+                        fmt::format("{}.{}: unknown key; a host has url = \"ssh://...\", or url = "
+                                    "\"https://...\" with a pin or a ca_file and a token_file",
+                                    name, key.str()));
     }
     *field = *text;
   }
-  if (found.url.empty()) return error_at(file, section.source(), name + " has no url");
+  if (found.url.empty()) return toml_error(file, section.source(), name + " has no url");
   const bool keyed = !found.pin.empty() || !found.ca_file.empty() || !found.token_file.empty();
   if (!found.url.starts_with(kHttps) && keyed) {
-    return error_at(file, section.source(),
-                    name + ": pin, ca_file and token_file need an https:// url");
+    return toml_error(file, section.source(),
+                      name + ": pin, ca_file and token_file need an https:// url");
   }
   if (!found.pin.empty() && !http::is_pin(found.pin)) {
-    return error_at(file, section.source(),
-                    name + ".pin: invalid; print the pin with `gpuyard tls show` on the host");
+    return toml_error(file, section.source(),
+                      name + ".pin: invalid; print the pin with `gpuyard tls show` on the host");
   }
   return found;
 }
 
-using Hosts = std::map<std::string, Named>;  // by name
+using Hosts = std::map<std::string, HostEntry>;  // by name
 
-Result<Hosts> hosts_in_text(std::string_view text, const std::string& file) {
+Result<Hosts> parse_hosts(std::string_view text, const std::string& file) {
   const auto document = parse_toml(text, file);
   if (!document) return document.error();
   Hosts hosts;
   for (const auto& [name, node] : *document) {
     const auto* const section = node.as_table();
     if (section == nullptr) continue;
-    auto one = named_in(*section, std::string(name.str()), file);
+    auto one = parse_host_entry(*section, std::string(name.str()), file);
     if (!one) return std::move(one).error();
     hosts.emplace(name.str(), *std::move(one));
   }
   return hosts;
 }
 
-Result<Hosts> hosts_in(const std::string& file) {
+Result<Hosts> load_hosts(const std::string& file) {
   // The file decides on which machine root changes things. Capabilities matter to nothing that it
   // decides.
   auto trusted = ::geteuid() == 0 ? check_trusted_by_root(file) : Result<void>();
   if (!trusted) return std::move(trusted).error();
-  const auto text = read_file(file, kMostOfFile);
+  const auto text = read_file(file, kMaxHostsFileBytes);
   if (!text && text.error().code != Errc::not_found) return text.error();
-  return hosts_in_text(text ? *text : "", file);
+  return parse_hosts(text ? *text : "", file);
 }
 
-Result<std::string> url_called(const std::string& name, const std::string& file) {
-  const auto hosts = hosts_in(file);
+Result<std::string> find_host_url(const std::string& name, const std::string& file) {
+  const auto hosts = load_hosts(file);
   if (!hosts) return hosts.error();
   if (const auto found = hosts->find(name); found != hosts->end()) return found->second.url;
-  Error error = no_such_host(name, file);
+  Error error = unknown_host_error(name, file);
   error.hint = fmt::format("gpuyard -H ssh://{} devices", name);
   return error;
 }
 
 // Reads a token that only its user can read.
-Result<std::string> token_in(const std::string& file) {
+Result<std::string> read_token_file(const std::string& file) {
   constexpr std::size_t kMostOfToken = 4096;
   struct stat found{};
   if (::stat(file.c_str(), &found) != 0) return system_error("reading the token in " + file);
@@ -287,7 +291,7 @@ Result<std::string> token_in(const std::string& file) {
     Error error{Errc::denied,
                 fmt::format("{} is readable by others, and so is the token in it", file)};
     if (S_ISREG(found.st_mode)) {
-      error.hint = fmt::format("chmod 600 {}  # and create a new token", shell_word(file));
+      error.hint = fmt::format("chmod 600 {}  # and create a new token", quote_shell_word(file));
     } else {
       error.message = fmt::format("the token file {} is not a regular file", file);
       error.cause = "others can read it, and so the token in it; store a new token in a file";
@@ -296,12 +300,12 @@ Result<std::string> token_in(const std::string& file) {
   }
   const auto text = read_file(file, kMostOfToken);
   if (!text) return text.error();
-  return std::string(trimmed(*text));
+  return std::string(trim(*text));
 }
 
 // Makes a path in hosts.toml absolute; "" stays empty.
-Result<std::string> path_of(const Keys& keys, const Named& host, std::string_view key,
-                            const std::string& path) {
+Result<std::string> resolve_path(const Credentials& keys, const HostEntry& host,
+                                 std::string_view key, const std::string& path) {
   if (path.empty()) return path;
   auto whole = absolute_path(path, keys.home);
   if (whole) return whole;
@@ -309,7 +313,7 @@ Result<std::string> path_of(const Keys& keys, const Named& host, std::string_vie
 }
 
 // GPUYARD_TOKEN_FILE with the host's name for each {}.
-std::string file_for(std::string pattern, const http::Origin& origin) {
+std::string expand_token_file(std::string pattern, const http::Origin& origin) {
   constexpr std::string_view kName = "{}";
   for (auto at = pattern.find(kName); at != pattern.npos; at = pattern.find(kName, at)) {
     pattern.replace(at, kName.size(), origin.host);
@@ -320,17 +324,18 @@ std::string file_for(std::string pattern, const http::Origin& origin) {
 
 // Returns the token file for this host. For a single host, the environment's file takes precedence.
 // For many hosts, the host's own does, and an environment's file without {} is ignored.
-Result<std::string> token_file_for(const Keys& keys, const Named& host,
-                                   const http::Origin& origin) {
-  auto own = path_of(keys, host, "token_file", host.token_file);
-  std::string usual = file_for(keys.token_file, origin);
-  if (!keys.many) return usual.empty() ? own : Result<std::string>(std::move(usual));
+Result<std::string> select_token_file(const Credentials& keys, const HostEntry& host,
+                                      const http::Origin& origin) {
+  auto own = resolve_path(keys, host, "token_file", host.token_file);
+  std::string usual = expand_token_file(keys.token_file, origin);
+  if (!keys.many_hosts) return usual.empty() ? own : Result<std::string>(std::move(usual));
   const bool of_each = usual != keys.token_file;
   return host.token_file.empty() ? of_each ? std::move(usual) : std::string() : own;
 }
 
 // Returns the token for this host, from the environment or from a file.
-Result<std::string> token_for(const Keys& keys, const Named& host, const http::Origin& origin) {
+Result<std::string> select_token(const Credentials& keys, const HostEntry& host,
+                                 const http::Origin& origin) {
   if (!keys.token.empty() && !keys.token_file.empty()) {
     return Error{Errc::invalid, "GPUYARD_TOKEN cannot be used with GPUYARD_TOKEN_FILE"};
   }
@@ -339,23 +344,27 @@ Result<std::string> token_for(const Keys& keys, const Named& host, const http::O
       return std::move(whole).error().in("GPUYARD_TOKEN_FILE");
     }
   }
-  const bool of_environment = !keys.many && !keys.token.empty();
-  const auto file = of_environment ? Result<std::string>("") : token_file_for(keys, host, origin);
+  const bool of_environment = !keys.many_hosts && !keys.token.empty();
+  const auto file =
+      of_environment ? Result<std::string>("") : select_token_file(keys, host, origin);
   if (!file) return file.error();
   auto token = of_environment  ? Result<std::string>(keys.token)
                : file->empty() ? Result<std::string>("")
-                               : token_in(*file);
+                               : read_token_file(*file);
   if (!token || token->empty()) return token;
-  const auto parsed = access::TokenText::parse(*token);
+  const auto parsed = auth::TokenText::parse(*token);
   if (!parsed) return Error(parsed.error()).in(of_environment ? "GPUYARD_TOKEN" : *file);
   return token;
 }
 
 // Returns the entry of this host, under any name; an empty one if there is none. Entries that
 // differ are refused, because the one without the pin could apply.
-Result<Named> entry_of(const http::Origin& origin, const Hosts& hosts, const std::string& file) {
-  Named found;
-  const auto keys = [](const Named& one) { return std::tie(one.pin, one.ca_file, one.token_file); };
+Result<HostEntry> find_entry(const http::Origin& origin, const Hosts& hosts,
+                             const std::string& file) {
+  HostEntry found;
+  const auto keys = [](const HostEntry& one) {
+    return std::tie(one.pin, one.ca_file, one.token_file);
+  };
   for (const auto& [name, one] : hosts) {
     const auto same = parse_https_url(one.url);
     if (!same || same->text() != origin.text()) continue;
@@ -364,25 +373,25 @@ Result<Named> entry_of(const http::Origin& origin, const Hosts& hosts, const std
                    fmt::format("{}: {} and {} are the same host, {}, but differ in pin, ca_file or "
                                "token_file",
                                file, found.name, name, http::HttpsEndpoint{origin}.url()),
-                   "", fmt::format("gpuyard host remove {}", shell_word(name))};
+                   "", fmt::format("gpuyard host remove {}", quote_shell_word(name))};
     }
     found = one;
   }
   return found;
 }
 
-Result<http::Endpoint> daemon_over_https(const std::string& url, const Keys& keys) {
+Result<http::Endpoint> https_endpoint(const std::string& url, const Credentials& keys) {
   auto origin = parse_https_url(url);
   if (!origin) return std::move(origin).error();
-  const auto hosts = keys.hosts_file.empty() ? Hosts{} : hosts_in(keys.hosts_file);
+  const auto hosts = keys.hosts_file.empty() ? Hosts{} : load_hosts(keys.hosts_file);
   if (!hosts) return hosts.error();
-  const auto host = entry_of(*origin, *hosts, keys.hosts_file);
+  const auto host = find_entry(*origin, *hosts, keys.hosts_file);
   if (!host) return host.error();
   origin->pin = host->pin;
-  auto ca_file = path_of(keys, *host, "ca_file", host->ca_file);
+  auto ca_file = resolve_path(keys, *host, "ca_file", host->ca_file);
   if (!ca_file) return std::move(ca_file).error();
   origin->ca_file = *std::move(ca_file);
-  auto token = token_for(keys, *host, *origin);
+  auto token = select_token(keys, *host, *origin);
   if (!token) return std::move(token).error();
   return http::Endpoint::over_tls({*std::move(origin), *std::move(token)});
 }
@@ -393,26 +402,26 @@ bool is_host_name(std::string_view text) {
   return is_plain_word(text, "._-");
 }
 
-Result<std::string> address_of(std::string_view host, const std::string& hosts_file) {
-  if (host.find("://") != host.npos) return address_of_url(host);
+Result<std::string> resolve_address(std::string_view host, const std::string& hosts_file) {
+  if (host.find("://") != host.npos) return parse_address_url(host);
   if (!is_host_name(host)) {
-    return not_a_host(host);
+    return invalid_host_error(host);
   }
-  const auto url = url_called(std::string(host), hosts_file);
+  const auto url = find_host_url(std::string(host), hosts_file);
   if (!url) return url.error();
-  auto address = address_of_url(*url);
+  auto address = parse_address_url(*url);
   if (!address) return std::move(address).error().in(fmt::format("{}: {}", hosts_file, host));
   return address;
 }
 
-Result<std::vector<std::pair<std::string, std::string>>> hosts_named_in(const std::string& file) {
+Result<std::vector<std::pair<std::string, std::string>>> read_hosts_file(const std::string& file) {
   struct stat found{};
   if (::stat(file.c_str(), &found) != 0) return system_error("reading " + file);
-  const auto hosts = hosts_in(file);
+  const auto hosts = load_hosts(file);
   if (!hosts) return hosts.error();
   std::vector<std::pair<std::string, std::string>> named;
   for (const auto& [name, host] : *hosts) {
-    auto url = address_of_url(host.url);
+    auto url = parse_address_url(host.url);
     if (!url) return std::move(url).error().in(fmt::format("{}: {}", file, name));
     named.emplace_back(name, *std::move(url));
   }
@@ -420,22 +429,22 @@ Result<std::vector<std::pair<std::string, std::string>>> hosts_named_in(const st
 }
 
 Result<void> check_hosts(std::string_view text, const std::string& file) {
-  const auto hosts = hosts_in_text(text, file);
+  const auto hosts = parse_hosts(text, file);
   if (!hosts) return hosts.error();
   for (const auto& [name, one] : *hosts) {
     const auto origin = parse_https_url(one.url);
     if (!origin) continue;
-    if (auto entry = entry_of(*origin, *hosts, file); !entry) return std::move(entry).error();
+    if (auto entry = find_entry(*origin, *hosts, file); !entry) return std::move(entry).error();
   }
   return {};
 }
 
-Result<std::string> without_host(const std::string& text, const std::string& name,
-                                 const std::string& file) {
-  auto hosts = hosts_in_text(text, file);
+Result<std::string> remove_host(const std::string& text, const std::string& name,
+                                const std::string& file) {
+  auto hosts = parse_hosts(text, file);
   if (!hosts) return hosts.error();
   if (hosts->erase(name) == 0) {
-    return no_such_host(name, file);
+    return unknown_host_error(name, file);
   }
   const auto document = parse_toml(text, file);
   if (!document) return document.error();
@@ -447,12 +456,12 @@ Result<std::string> without_host(const std::string& text, const std::string& nam
   }
   std::vector<std::string_view> lines;
   for (std::string_view rest = text; !rest.empty();) lines.push_back(take_until('\n', rest));
-  if (first > 1 && trimmed(lines[first - 2]).empty()) --first;
+  if (first > 1 && trim(lines[first - 2]).empty()) --first;
   std::string left;
   for (std::size_t line = 1; line <= lines.size(); ++line) {
     if (line < first || line > last) left += fmt::format("{}\n", lines[line - 1]);
   }
-  const auto remaining = hosts_in_text(left, file);
+  const auto remaining = parse_hosts(left, file);
   if (remaining && *remaining == *hosts) return left;
   return Error{
       Errc::unsupported,
@@ -460,20 +469,20 @@ Result<std::string> without_host(const std::string& text, const std::string& nam
       "remove them with an editor"};
 }
 
-bool is_elsewhere(std::string_view address) {
+bool is_remote_address(std::string_view address) {
   return address.starts_with(kSsh) || address.starts_with(kHttps);
 }
 
-bool mentions_elsewhere(std::string_view text) {
+bool mentions_remote_address(std::string_view text) {
   return text.find(kSsh) != text.npos || text.find(kHttps) != text.npos;
 }
 
-Result<http::Endpoint> daemon_called(const std::string& address, const Keys& keys) {
-  if (address.starts_with(kHttps)) return daemon_over_https(address, keys);
+Result<http::Endpoint> parse_daemon_address(const std::string& address, const Credentials& keys) {
+  if (address.starts_with(kHttps)) return https_endpoint(address, keys);
   if (!address.starts_with(kSsh)) return http::parse_endpoint(address);
   const auto host = parse_ssh_url(address);
   if (!host) return host.error();
-  return daemon_over_ssh(*host, keys.ssh);
+  return ssh_endpoint(*host, keys.ssh);
 }
 
 }  // namespace gpuyard::client

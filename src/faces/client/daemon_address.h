@@ -27,7 +27,7 @@ struct SshHost {
 
   std::string url() const;
   // What follows `ssh` on a command line: "-p 2222 alice@lab".
-  std::string for_people() const;
+  std::string ssh_arguments() const;
 
   friend bool operator==(const SshHost&, const SshHost&) = default;
 };
@@ -38,14 +38,14 @@ Result<SshHost> parse_ssh_url(std::string_view url);
 // Whether a host in hosts.toml may have this name.
 bool is_host_name(std::string_view text);
 
-// Turns what -H and GPUYARD_HOST may be into what daemon_called() takes: "ssh://..." and
+// Turns what -H and GPUYARD_HOST may be into what parse_daemon_address() takes: "ssh://..." and
 // "https://..." as they are, "unix:///path" as the path, and a name as what the file hosts.toml
 // says of it. Errc::invalid, with what is expected, for anything else; not_found: the file does not
 // have the name.
-Result<std::string> address_of(std::string_view host, const std::string& hosts_file);
+Result<std::string> resolve_address(std::string_view host, const std::string& hosts_file);
 
 // Returns the names in a file as hosts.toml, each with its URL. Errc::not_found: there is no file.
-Result<std::vector<std::pair<std::string, std::string>>> hosts_named_in(const std::string& file);
+Result<std::vector<std::pair<std::string, std::string>>> read_hosts_file(const std::string& file);
 
 // Errc::invalid if a file as hosts.toml with this text would be refused when it is read: for a
 // mistake, or for entries of one host that differ.
@@ -53,8 +53,8 @@ Result<void> check_hosts(std::string_view text, const std::string& file);
 
 // Returns the text of such a file without the lines of one entry. Errc::not_found: it has no such
 // name; unsupported: the lines of the entry cannot be told from those of others.
-Result<std::string> without_host(const std::string& text, const std::string& name,
-                                 const std::string& file);
+Result<std::string> remove_host(const std::string& text, const std::string& name,
+                                const std::string& file);
 
 // How ssh is started.
 struct SshOptions {
@@ -63,19 +63,19 @@ struct SshOptions {
   bool guarded = false;
   // A directory of the user's own where connections are left to be shared for ten minutes; "": none
   // is left, and one that the user's own configuration shares is used.
-  std::string masters = {};
-  Duration patience = std::chrono::seconds(15);  // for the login
+  std::string masters_directory = {};
+  Duration login_timeout = std::chrono::seconds(15);  // for the login
 };
 
 // The user's means of reaching a remote daemon: the token for one over https, and hosts.toml, which
 // may have the pin of the daemon's key, the CA file of its certificate and a token file.
-struct Keys {
+struct Credentials {
   std::string hosts_file = {};
   std::string token = {};       // GPUYARD_TOKEN
   std::string token_file = {};  // GPUYARD_TOKEN_FILE; {} in it is the host of the URL
   // True for requests to many hosts. GPUYARD_TOKEN, and the token in a file without {}, are then
   // not sent, because they are for one host.
-  bool many = false;
+  bool many_hosts = false;
   SshOptions ssh = {};
   std::string home = {};  // what ~ means in hosts.toml; "": nothing
 };
@@ -89,22 +89,22 @@ Result<http::Origin> parse_https_url(std::string_view url);
 
 // An address of this machine's, as http::parse_endpoint takes it, or an ssh or https URL.
 // Errc::invalid for a token that was mistyped, denied for one in a file that others can read.
-Result<http::Endpoint> daemon_called(const std::string& address, const Keys& = {});
+Result<http::Endpoint> parse_daemon_address(const std::string& address, const Credentials& = {});
 
 // Whether it leads to another machine.
-bool is_elsewhere(std::string_view address);
+bool is_remote_address(std::string_view address);
 // Whether a message names one.
-bool mentions_elsewhere(std::string_view text);
+bool mentions_remote_address(std::string_view text);
 
 // The same of one that ssh leads to.
-http::Endpoint daemon_over_ssh(const SshHost&, const SshOptions&);
+http::Endpoint ssh_endpoint(const SshHost&, const SshOptions&);
 
 // What becomes of an ssh that is no connection, or no longer; says what to do next.
-Error explain_ssh(const SshHost&, const http::ChildEnd&);
+Error explain_ssh(const SshHost&, const http::ChildExit&);
 
 // How our own program starts ssh, so that it ends when we are killed: the hidden verb with-parent,
 // our process id, and the program's command line. See cli/verbs.h.
 inline constexpr std::string_view kWithParent = "with-parent";
-inline constexpr int kNotStarted = 126;  // exit code if ssh cannot be started
+inline constexpr int kStartFailedExitCode = 126;  // exit code if ssh cannot be started
 
 }  // namespace gpuyard::client

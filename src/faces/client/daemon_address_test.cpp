@@ -19,11 +19,11 @@ TEST(SshUrl, UserHostPortAndProgramPathAreParsed) {
   const auto all = parse_ssh_url("ssh://alice@lab.example.org:2222/opt/gpuyard/bin/gpuyard");
   ASSERT_TRUE(all) << all.error().message;
   EXPECT_EQ(*all, (SshHost{"alice", "lab.example.org", 2222, "/opt/gpuyard/bin/gpuyard"}));
-  EXPECT_EQ(all->for_people(), "-p 2222 alice@lab.example.org");
+  EXPECT_EQ(all->ssh_arguments(), "-p 2222 alice@lab.example.org");
   const auto least = parse_ssh_url("ssh://lab");
   ASSERT_TRUE(least);
   EXPECT_EQ(*least, (SshHost{"", "lab", 0, ""}));
-  EXPECT_EQ(least->for_people(), "lab");
+  EXPECT_EQ(least->ssh_arguments(), "lab");
 }
 
 TEST(SshUrl, AnIpv6AddressStandsInBrackets) {
@@ -64,7 +64,7 @@ TEST(SshUrl, UserMayBeOfADomain) {
   ASSERT_TRUE(domain) << domain.error().message;
   EXPECT_EQ(domain->user, "CORP\\alice");
   EXPECT_EQ(domain->url(), "ssh://CORP\\alice@lab:22");
-  EXPECT_EQ(domain->for_people(), "-p 22 'CORP\\alice@lab'");
+  EXPECT_EQ(domain->ssh_arguments(), "-p 22 'CORP\\alice@lab'");
   for (const char* url : {"ssh://CORP\\@lab", "ssh://\\alice@lab", "ssh://A\\B\\c@lab",
                           "ssh://CORP\\-l@lab", "ssh://CORP\\$x@lab", "ssh://a\\;x@lab"}) {
     EXPECT_FALSE(parse_ssh_url(url)) << url;
@@ -112,7 +112,7 @@ TEST(SshUrl, OptionsAndShellCharactersAreRefused) {
 class HostsFile : public testing::Test {
  protected:
   Result<std::string> address(std::string_view host) {
-    return address_of(host, directory_.in("hosts.toml"));
+    return resolve_address(host, directory_.in("hosts.toml"));
   }
   std::string complaint(std::string_view host) {
     const auto found = address(host);
@@ -178,36 +178,37 @@ TEST(WithoutHost, KeepsEveryOtherLine) {
   const std::string lab = "# the lab\n[lab]\nurl = \"ssh://lab\"\n";
   const std::string dgx = "\n[dgx1]  # new\nurl = \"https://dgx1\"\nca_file = \"/c\"\n";
   const std::string six = "\n# six\n[\"n6.lab\"]\nurl = \"ssh://n6\"\n";
-  EXPECT_EQ(*without_host(lab + dgx + six, "dgx1", "f"), lab + six);
-  EXPECT_EQ(*without_host(lab + dgx, "dgx1", "f"), lab);
-  EXPECT_EQ(*without_host(lab + dgx + six, "n6.lab", "f"), lab + dgx + "\n# six\n");
-  EXPECT_EQ(*without_host("lab = {url = \"ssh://lab\"}\n" + dgx, "lab", "f"), dgx);
+  EXPECT_EQ(*remove_host(lab + dgx + six, "dgx1", "f"), lab + six);
+  EXPECT_EQ(*remove_host(lab + dgx, "dgx1", "f"), lab);
+  EXPECT_EQ(*remove_host(lab + dgx + six, "n6.lab", "f"), lab + dgx + "\n# six\n");
+  EXPECT_EQ(*remove_host("lab = {url = \"ssh://lab\"}\n" + dgx, "lab", "f"), dgx);
 }
 
 TEST(WithoutHost, RefusesAnUnknownNameAndMixedLines) {
   const std::string lab = "[lab]\nurl = \"ssh://lab\"\n";
-  EXPECT_EQ(without_host(lab, "bal", "f").error().code, Errc::not_found);
-  EXPECT_EQ(without_host(lab + "x = 1\n", "lab", "f").error().code, Errc::invalid);
+  EXPECT_EQ(remove_host(lab, "bal", "f").error().code, Errc::not_found);
+  EXPECT_EQ(remove_host(lab + "x = 1\n", "lab", "f").error().code, Errc::invalid);
   const std::string mixed = "a.url = \"https://a\"\nb.url = \"https://b\"\na.ca_file = \"/c\"\n";
-  EXPECT_EQ(without_host(mixed, "a", "f").error().code, Errc::unsupported);
+  EXPECT_EQ(remove_host(mixed, "a", "f").error().code, Errc::unsupported);
 }
 
 TEST(Https, UrlHasHostAndDefaultPort) {
-  EXPECT_EQ(*address_of("https://lab", "/nowhere"), "https://lab:9411");
-  EXPECT_EQ(*address_of("https://lab:443/", "/nowhere"), "https://lab:443");
-  EXPECT_EQ(*address_of("https://[::1]:9411", "/nowhere"), "https://[::1]:9411");
+  EXPECT_EQ(*resolve_address("https://lab", "/nowhere"), "https://lab:9411");
+  EXPECT_EQ(*resolve_address("https://lab:443/", "/nowhere"), "https://lab:443");
+  EXPECT_EQ(*resolve_address("https://[::1]:9411", "/nowhere"), "https://[::1]:9411");
   for (const char* wrong : {"https://", "https://lab:0", "https://lab/x", "https://gpy_x@lab",
                             "https://-lab", "https://lab:9411?x", "http://lab:9410"}) {
-    const auto address = address_of(wrong, "/nowhere");
+    const auto address = resolve_address(wrong, "/nowhere");
     ASSERT_FALSE(address) << wrong;
     EXPECT_EQ(address.error().code, Errc::invalid);
   }
 }
 
 TEST(Https, AHostHasOneSpelling) {
-  EXPECT_EQ(*address_of("https://LAB.Example.ORG.", "/nowhere"), "https://lab.example.org:9411");
+  EXPECT_EQ(*resolve_address("https://LAB.Example.ORG.", "/nowhere"),
+            "https://lab.example.org:9411");
   for (const char* wrong : {"https://.", "https://lab.."}) {
-    EXPECT_FALSE(address_of(wrong, "/nowhere")) << wrong;
+    EXPECT_FALSE(resolve_address(wrong, "/nowhere")) << wrong;
   }
 }
 
@@ -217,18 +218,19 @@ class HttpsKeysTest : public ::testing::Test {
     std::ofstream(place_.path() + "/" + name) << text;
     ::chmod((place_.path() + "/" + name).c_str(), mode);
   }
-  Result<http::Endpoint> called(Keys keys = {}, const std::string& url = "https://lab:9411") {
+  Result<http::Endpoint> called(Credentials keys = {},
+                                const std::string& url = "https://lab:9411") {
     keys.hosts_file = place_.path() + "/hosts.toml";
-    return daemon_called(url, keys);
+    return parse_daemon_address(url, keys);
   }
-  std::string complaint(const Keys& keys = {}) {
+  std::string complaint(const Credentials& keys = {}) {
     const auto daemon = called(keys);
     EXPECT_FALSE(daemon);
     return daemon ? "" : daemon.error().text();
   }
 
   ScratchDirectory place_;
-  const std::string token_ = access::TokenText::draw()->text();
+  const std::string token_ = auth::TokenText::draw()->text();
   const std::string pin_ = "sha256//" + std::string(43, 'A') + "=";
 };
 
@@ -240,7 +242,7 @@ TEST_F(HttpsKeysTest, PinAndTokenComeFromMatchingEntry) {
   const auto daemon = called();
   ASSERT_TRUE(daemon) << daemon.error().message;
   EXPECT_EQ(daemon->text(), "https://lab:9411");
-  EXPECT_TRUE(daemon->elsewhere());
+  EXPECT_TRUE(daemon->is_remote());
   EXPECT_EQ(daemon->tls->origin.pin, pin_);
   EXPECT_EQ(daemon->tls->token, token_);
 }
@@ -300,24 +302,24 @@ TEST_F(HttpsKeysTest, HostsTomlNamesTheCaFile) {
 }
 
 TEST_F(HttpsKeysTest, ATokenOfOneHostIsNotSentToMany) {
-  const std::string own = access::TokenText::draw()->text();
+  const std::string own = auth::TokenText::draw()->text();
   write("own", own);
   write("shared", token_);
   write("lab.token", token_);
-  const auto token_of = [&](const Keys& keys) {
+  const auto token_of = [&](const Credentials& keys) {
     const auto daemon = called(keys);
     return daemon ? daemon->tls->token : daemon.error().message;
   };
   const std::string shared = place_.path() + "/shared";
   const std::string each = place_.path() + "/{}.token";
-  EXPECT_EQ(token_of({.token = token_, .many = true}), "");
-  EXPECT_EQ(token_of({.token_file = shared, .many = true}), "");
-  EXPECT_EQ(token_of({.token_file = each, .many = true}), token_);
+  EXPECT_EQ(token_of({.token = token_, .many_hosts = true}), "");
+  EXPECT_EQ(token_of({.token_file = shared, .many_hosts = true}), "");
+  EXPECT_EQ(token_of({.token_file = each, .many_hosts = true}), token_);
   EXPECT_EQ(token_of({.token_file = each}), token_);
   write("hosts.toml",
         fmt::format("[dgx1]\nurl = \"https://lab\"\ntoken_file = \"{}/own\"\n", place_.path()));
-  EXPECT_EQ(token_of({.token = token_, .many = true}), own);
-  EXPECT_EQ(token_of({.token_file = shared, .many = true}), own);
+  EXPECT_EQ(token_of({.token = token_, .many_hosts = true}), own);
+  EXPECT_EQ(token_of({.token_file = shared, .many_hosts = true}), own);
   EXPECT_EQ(token_of({.token = token_}), token_) << "one host that is named";
 }
 
@@ -348,18 +350,18 @@ TEST_F(HttpsKeysTest, InvalidPinOrPinForSshIsError) {
 }
 
 TEST(DaemonCalled, OnlySshUrlIsTunneled) {
-  const auto far = daemon_called("ssh://alice@lab");
+  const auto far = parse_daemon_address("ssh://alice@lab");
   ASSERT_TRUE(far) << far.error().message;
-  EXPECT_EQ(far->kind, http::Endpoint::Kind::carried);
+  EXPECT_EQ(far->kind, http::Endpoint::Kind::tunnel);
   EXPECT_EQ(far->text(), "ssh://alice@lab");
-  EXPECT_EQ(daemon_called("/run/x.sock")->kind, http::Endpoint::Kind::unix_socket);
-  EXPECT_EQ(daemon_called("127.0.0.1:9410")->kind, http::Endpoint::Kind::tcp);
+  EXPECT_EQ(parse_daemon_address("/run/x.sock")->kind, http::Endpoint::Kind::unix_socket);
+  EXPECT_EQ(parse_daemon_address("127.0.0.1:9410")->kind, http::Endpoint::Kind::tcp);
 }
 
 TEST(ExplainSsh, FailuresHaveCauseAndHint) {
   const SshHost host{"alice", "lab", 0, ""};
   const auto said = [&](int status, std::string words) {
-    return explain_ssh(host, {.status = status, .said = std::move(words)});
+    return explain_ssh(host, {.status = status, .stderr_tail = std::move(words)});
   };
   const Error refused = said(255, "alice@lab: Permission denied (publickey,password).");
   EXPECT_EQ(refused.code, Errc::denied);
@@ -377,19 +379,19 @@ TEST(ExplainSsh, FailuresHaveCauseAndHint) {
   EXPECT_THAT(said(127, "sh: 1: gpuyard: not found").cause, HasSubstr("hosts.toml"));
   EXPECT_THAT(said(1, "gpuyard: Command not found.").cause, HasSubstr("hosts.toml")) << "csh";
   EXPECT_EQ(said(2, "gpuyard: `gpuyard` has no verb dial-stdio").code, Errc::unsupported);
-  EXPECT_THAT(said(kNotStarted, "gpuyard: starting ssh: No such file or directory").hint,
+  EXPECT_THAT(said(kStartFailedExitCode, "gpuyard: starting ssh: No such file or directory").hint,
               HasSubstr("openssh-client"));
   EXPECT_EQ(said(5, "gpuyard: no daemon runs here").text(),
             "ssh://alice@lab: gpuyard: no daemon runs here");
-  EXPECT_EQ(explain_ssh(host, {.too_late = true}).code, Errc::timed_out);
+  EXPECT_EQ(explain_ssh(host, {.timed_out = true}).code, Errc::timed_out);
   EXPECT_EQ(explain_ssh(host, {}).message, "ssh://alice@lab: the connection was closed");
 }
 
 TEST(IsElsewhere, SshUrlIsRemoteAndSocketPathLocal) {
-  EXPECT_TRUE(is_elsewhere("ssh://lab"));
-  EXPECT_FALSE(is_elsewhere("/run/gpuyard/gpuyard.sock"));
-  EXPECT_TRUE(mentions_elsewhere(explain_ssh({"", "lab", 0, ""}, {}).message));
-  EXPECT_FALSE(mentions_elsewhere("nothing answers at /run/x.sock"));
+  EXPECT_TRUE(is_remote_address("ssh://lab"));
+  EXPECT_FALSE(is_remote_address("/run/gpuyard/gpuyard.sock"));
+  EXPECT_TRUE(mentions_remote_address(explain_ssh({"", "lab", 0, ""}, {}).message));
+  EXPECT_FALSE(mentions_remote_address("nothing answers at /run/x.sock"));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 #include "base/json_reader.h"
 #include "base/text.h"
-#include "faces/client/local.h"
+#include "faces/client/local_daemon.h"
 #include "faces/protocol/fields.h"
 
 namespace gpuyard::client {
@@ -45,7 +45,7 @@ std::optional<std::string> text_in(const boost::json::object& object, std::strin
 }
 
 // Says what a refusal over TLS lacks: the daemon does not know from where a client has its token.
-Error without_right(Error error, const http::Endpoint& daemon, const protocol::RouteInfo& route) {
+Error explain_denial(Error error, const http::Endpoint& daemon, const protocol::RouteInfo& route) {
   if (error.code != Errc::denied || daemon.kind != http::Endpoint::Kind::tls) return error;
   const std::string& host = daemon.tls->origin.host;
   if (route.local) {
@@ -63,7 +63,7 @@ Error without_right(Error error, const http::Endpoint& daemon, const protocol::R
 
 }  // namespace
 
-bool passes(const Error& error) {
+bool is_transient(const Error& error) {
   return error.code == Errc::unavailable || error.code == Errc::timed_out ||
          error.code == Errc::busy;
 }
@@ -85,7 +85,7 @@ std::string target_of(std::string_view pattern, const NamedValues& parameters) {
 
 Result<std::string> exchange(const http::Endpoint& daemon, const protocol::RouteInfo& route,
                              std::string target, std::string body, Duration deadline,
-                             std::size_t max_answer, Patience patience) {
+                             std::size_t max_answer, RetryPolicy patience) {
   http::ClientRequest request;
   if (route.method == "POST") request.method = http::Method::post;
   if (route.method == "PUT") request.method = http::Method::put;
@@ -95,33 +95,34 @@ Result<std::string> exchange(const http::Endpoint& daemon, const protocol::Route
   const TimePoint began = BootClock::now();
   for (int again = 0;; ++again) {
     auto response = http::fetch(daemon, request, deadline, max_answer);
-    if (!response) return unanswered(std::move(response).error(), daemon);
+    if (!response) return add_start_hint(std::move(response).error(), daemon);
     if (response->status / 100 == 2) return std::move(response->body);
-    const auto wait = patience == Patience::insists
-                          ? wait_after(*response, again, BootClock::now() - began)
+    const auto wait = patience == RetryPolicy::while_loading
+                          ? retry_delay(*response, again, BootClock::now() - began)
                           : std::nullopt;
-    if (!wait) return without_right(error_of(*response), daemon, route);
+    if (!wait) return explain_denial(error_of(*response), daemon, route);
     std::this_thread::sleep_for(*wait);
   }
 }
 
-std::optional<Duration> wait_after(const http::ClientResponse& refusal, int again, Duration taken) {
+std::optional<Duration> retry_delay(const http::ClientResponse& refusal, int again,
+                                    Duration taken) {
   constexpr Duration kLeast = std::chrono::milliseconds(100);
   constexpr Duration kLongestTurn = std::chrono::seconds(5);
   constexpr int kMostTurns = 3;
   const bool reads = !refusal.header(protocol::kReadingField).empty();
   const bool waits_turn = !reads && again < kMostTurns && error_of(refusal).code == Errc::busy;
-  const auto seconds = number_in<std::uint32_t>(refusal.header("Retry-After"));
+  const auto seconds = parse_number<std::uint32_t>(refusal.header("Retry-After"));
   if ((!reads && !waits_turn) || !seconds) return std::nullopt;
   const Duration wait = std::max<Duration>(std::chrono::seconds(*seconds), kLeast);
-  return taken + wait <= (reads ? kInsists : kLongestTurn) ? std::optional(wait) : std::nullopt;
+  return taken + wait <= (reads ? kLoadTimeout : kLongestTurn) ? std::optional(wait) : std::nullopt;
 }
 
 namespace {
 
 // The same for one of several problems. Without a body or a place in a list, what begins with a
 // slash may be the path of a file.
-std::string one_in_words(std::string_view problem, bool of_body) {
+std::string readable_problem(std::string_view problem, bool of_body) {
   const std::size_t end = problem.find(": ");
   if (!problem.starts_with('/') || end == problem.npos) return std::string(problem);
   std::string_view place = problem.substr(1, end - 1);
@@ -133,22 +134,22 @@ std::string one_in_words(std::string_view problem, bool of_body) {
   return fmt::format("{}{}", field, problem.substr(end));
 }
 
-constexpr std::string_view kNoGpu = "\" not found";
+constexpr std::string_view kNotFoundSuffix = "\" not found";
 
 // Says "GPU index 9 is out of range" as the program says it of any name.
-std::string gpu_in_words(std::string problem) {
+std::string readable_gpu_problem(std::string problem) {
   constexpr std::string_view kIndex = "GPU index ";
   constexpr std::string_view kOutOfRange = " is out of range";
   const std::size_t at = problem.find(kIndex);
   if (at == problem.npos || !problem.ends_with(kOutOfRange)) return problem;
   const std::size_t number = at + kIndex.size();
   const std::string index = problem.substr(number, problem.size() - kOutOfRange.size() - number);
-  return fmt::format("{}GPU \"{}{}", problem.substr(0, at), index, kNoGpu);
+  return fmt::format("{}GPU \"{}{}", problem.substr(0, at), index, kNotFoundSuffix);
 }
 
 }  // namespace
 
-std::string in_words(const std::string& message) {
+std::string readable_message(const std::string& message) {
   constexpr std::string_view kBody = "body: ";
   constexpr std::string_view kBetween = "; ";
   std::string_view rest = message;
@@ -157,7 +158,7 @@ std::string in_words(const std::string& message) {
   std::string text;
   for (;;) {
     const std::size_t end = std::min(rest.find(kBetween), rest.size());
-    text += gpu_in_words(one_in_words(rest.substr(0, end), of_body));
+    text += readable_gpu_problem(readable_problem(rest.substr(0, end), of_body));
     if (end == rest.size()) break;
     text += kBetween;
     rest.remove_prefix(end + kBetween.size());
@@ -167,10 +168,10 @@ std::string in_words(const std::string& message) {
 
 namespace {
 
-constexpr std::size_t kMostOfBody = 1000;  // of a body that is not an error of gpuyard
+constexpr std::size_t kMaxErrorBodyBytes = 1000;  // of a body that is not an error of gpuyard
 
 // The message of a daemon ends with its hint, for clients that do not know the hint.
-void take_hint(Error& error, std::string hint) {
+void extract_hint(Error& error, std::string hint) {
   const std::string end = Error{error.code, "", "", hint}.text();
   if (!error.message.ends_with(end)) return;
   error.message.erase(error.message.size() - end.size());
@@ -178,12 +179,12 @@ void take_hint(Error& error, std::string hint) {
 }
 
 // A daemon never redirects: the answer is from a proxy in front of it or from another server.
-Error redirected(const http::ClientResponse& response) {
+Error redirect_error(const http::ClientResponse& response) {
   const std::string_view to = response.header("Location");
   return {
       Errc::invalid,
       fmt::format("the server redirected the request with status {}{}{}", response.status,
-                  to.empty() ? "" : ", to ", to.substr(0, kMostOfBody)),
+                  to.empty() ? "" : ", to ", to.substr(0, kMaxErrorBodyBytes)),
       "redirects are not followed, because that would send the token to another server; use the "
       "daemon's own address"};
 }
@@ -194,27 +195,27 @@ Error redirected(const http::ClientResponse& response) {
 // {"reason": message} of a daemon that is not ready; else the body is the message. A page is not:
 // it is from a proxy in front of the daemon, or from another server.
 Error error_of(const http::ClientResponse& response) {
-  if (response.status / 100 == 3) return redirected(response);
-  Error error{errc_of_status(response.status), response.body.substr(0, kMostOfBody)};
-  if (trimmed(response.body).starts_with('<')) {
+  if (response.status / 100 == 3) return redirect_error(response);
+  Error error{errc_of_status(response.status), response.body.substr(0, kMaxErrorBodyBytes)};
+  if (trim(response.body).starts_with('<')) {
     error.message = fmt::format("status {} from a proxy or another server", response.status);
   }
   const auto document = json::parse(response.body);
   const auto* object = document ? document->if_object() : nullptr;
   if (object == nullptr) return error;
   for (const char* name : {"detail", "reason"}) {
-    if (const auto said = text_in(*object, name)) error.message = in_words(*said);
+    if (const auto said = text_in(*object, name)) error.message = readable_message(*said);
   }
   const auto* inner = object->if_contains("error");
   if (inner == nullptr || !inner->is_object()) return error;
   if (const auto message = text_in(inner->get_object(), "message")) {
-    error.message = in_words(*message);
+    error.message = readable_message(*message);
   }
-  if (auto hint = text_in(inner->get_object(), "hint")) take_hint(error, *std::move(hint));
+  if (auto hint = text_in(inner->get_object(), "hint")) extract_hint(error, *std::move(hint));
   const auto code = text_in(inner->get_object(), "code");
   if (const auto known = code ? enum_from_name<Errc>(*code) : std::nullopt) error.code = *known;
   const bool of_gpu = error.message.find("GPU \"") != error.message.npos;
-  if (of_gpu && error.hint.empty() && error.message.ends_with(kNoGpu)) {
+  if (of_gpu && error.hint.empty() && error.message.ends_with(kNotFoundSuffix)) {
     error.hint = "gpuyard devices";
   }
   return error;

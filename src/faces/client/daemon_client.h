@@ -14,34 +14,34 @@
 
 namespace gpuyard::client {
 
-inline constexpr Duration kAnswerDeadline = std::chrono::seconds(2);
+inline constexpr Duration kReplyTimeout = std::chrono::seconds(2);
 // How long a request is retried while the daemon is reading its stored state.
-inline constexpr Duration kInsists = std::chrono::seconds(30);
+inline constexpr Duration kLoadTimeout = std::chrono::seconds(30);
 
-enum class Patience : std::uint8_t { none, insists };
+enum class RetryPolicy : std::uint8_t { none, while_loading };
 
 // Puts `parameters` into the pattern's {fields} and the rest into the query, percent-encoded.
 std::string target_of(std::string_view pattern, const NamedValues& parameters);
 
 // Sends the request and returns the body of a 2xx answer. Any other answer is an error with the
-// daemon's own message. With Patience::insists the request is retried as wait_after() says.
+// daemon's own message. With Patience::insists the request is retried as retry_delay() says.
 Result<std::string> exchange(const http::Endpoint&, const protocol::RouteInfo&, std::string target,
                              std::string body, Duration deadline,
-                             std::size_t max_answer = http::kDefaultMaxBody,
-                             Patience = Patience::none);
+                             std::size_t max_answer = http::kDefaultMaxBodyBytes,
+                             RetryPolicy = RetryPolicy::none);
 
 // Returns how long to wait before the next retry; nothing: no retry. `again` is the number of
 // retries before, `taken` the time since the first attempt. Only requests that were not carried out
 // and soon can be are retried: for kInsists while the daemon is reading its stored state, and three
 // times within 5 s when the caller has exceeded a share. Any other unavailability may last, or the
 // request may have been carried out.
-std::optional<Duration> wait_after(const http::ClientResponse& refusal, int again, Duration taken);
+std::optional<Duration> retry_delay(const http::ClientResponse& refusal, int again, Duration taken);
 
 // Whether the error passes once the daemon is back or ready: then ask again.
-bool passes(const Error&);
+bool is_transient(const Error&);
 
 // Says "among: ..." for "body: /among/1: ...": the place in a body that the user did not write.
-std::string in_words(const std::string& message);
+std::string readable_message(const std::string& message);
 
 // Returns the error of a refusal, with the daemon's own code, and its message in words.
 Error error_of(const http::ClientResponse&);
@@ -50,24 +50,25 @@ template <class Params, class Answer, class Body>
 Result<Answer> call(const http::Endpoint& daemon,
                     const protocol::Route<Params, Answer, Body>& route,
                     const Params& parameters = {}, const Body& body = {},
-                    Duration deadline = kAnswerDeadline,
-                    std::size_t max_answer = http::kDefaultMaxBody,
-                    Patience patience = Patience::none) {
+                    Duration deadline = kReplyTimeout,
+                    std::size_t max_answer = http::kDefaultMaxBodyBytes,
+                    RetryPolicy patience = RetryPolicy::none) {
   std::string sent;
   if constexpr (!std::is_same_v<Body, protocol::NoBody>) sent = json::to_json(body);
   auto received = exchange(daemon, route, target_of(route.pattern, named_values(parameters)),
                            std::move(sent), deadline, max_answer, patience);
   if (!received) return std::move(received).error();
-  return answer_from<Answer>(daemon.text(), *received);
+  return parse_reply<Answer>(daemon.text(), *received);
 }
 
 // The same with Patience::insists: see exchange().
 template <class Params, class Answer, class Body>
-Result<Answer> insist(const http::Endpoint& daemon,
-                      const protocol::Route<Params, Answer, Body>& route,
-                      const Params& parameters = {}, const Body& body = {},
-                      Duration deadline = kAnswerDeadline) {
-  return call(daemon, route, parameters, body, deadline, http::kDefaultMaxBody, Patience::insists);
+Result<Answer> call_with_retry(const http::Endpoint& daemon,
+                               const protocol::Route<Params, Answer, Body>& route,
+                               const Params& parameters = {}, const Body& body = {},
+                               Duration deadline = kReplyTimeout) {
+  return call(daemon, route, parameters, body, deadline, http::kDefaultMaxBodyBytes,
+              RetryPolicy::while_loading);
 }
 
 }  // namespace gpuyard::client

@@ -6,11 +6,12 @@ namespace gpuyard::client {
 namespace {
 
 TEST(InWords, PlaceInBodyIsItsField) {
-  EXPECT_EQ(in_words("body: /among: GPU index 99 is out of range"), "among: GPU \"99\" not found");
-  EXPECT_EQ(in_words("/gpus/0: names a GPU twice"), "gpus: names a GPU twice");
-  EXPECT_EQ(in_words("body: /among/0: must be a text; /among/1: must be a text"),
+  EXPECT_EQ(readable_message("body: /among: GPU index 99 is out of range"),
+            "among: GPU \"99\" not found");
+  EXPECT_EQ(readable_message("/gpus/0: names a GPU twice"), "gpus: names a GPU twice");
+  EXPECT_EQ(readable_message("body: /among/0: must be a text; /among/1: must be a text"),
             "among: must be a text; among: must be a text");
-  EXPECT_EQ(in_words("body: /wait_s: must be a number"), "wait_s: must be a number");
+  EXPECT_EQ(readable_message("body: /wait_s: must be a number"), "wait_s: must be a number");
 }
 
 TEST(InWords, OtherMessageStaysAsItIs) {
@@ -18,7 +19,7 @@ TEST(InWords, OtherMessageStaysAsItIs) {
        {"", "no daemon runs here", "/run/gpuyard/gpuyard.sock: Permission denied",
         "/tmp: No space left on device", "body: /: must be an object",
         "parameter since: must be a number", "opening /a/b: No such file or directory"}) {
-    EXPECT_EQ(in_words(message), message);
+    EXPECT_EQ(readable_message(message), message);
   }
 }
 
@@ -72,7 +73,7 @@ TEST(ErrorOf, ARedirectNamesItsTargetAndTheNextStep) {
   moved.headers = {{"Location", "https://elsewhere/login"}};
   const Error error = error_of(moved);
   EXPECT_EQ(error.code, Errc::invalid);
-  EXPECT_FALSE(passes(error));
+  EXPECT_FALSE(is_transient(error));
   EXPECT_NE(error.message.find("https://elsewhere/login"), std::string::npos) << error.message;
   EXPECT_NE(error.cause.find("use the daemon's own address"), std::string::npos);
 }
@@ -86,27 +87,27 @@ http::ClientResponse refusal(const std::string& code, std::vector<http::Header> 
 
 TEST(WaitAfter, RetriesForHalfAMinuteWhileTheDaemonIsReading) {
   const auto reads = refusal("unavailable", {{"Retry-After", "1"}, {"X-Gpuyard-Reading", "true"}});
-  EXPECT_EQ(wait_after(reads, 0, {}), kSecond);
-  EXPECT_EQ(wait_after(reads, 29, 29 * kSecond), kSecond);
-  EXPECT_EQ(wait_after(reads, 30, 30 * kSecond), std::nullopt);
+  EXPECT_EQ(retry_delay(reads, 0, {}), kSecond);
+  EXPECT_EQ(retry_delay(reads, 29, 29 * kSecond), kSecond);
+  EXPECT_EQ(retry_delay(reads, 30, 30 * kSecond), std::nullopt);
 }
 
 TEST(WaitAfter, RetriesThreeTimesOverAShare) {
   for (const int status : {503, 429}) {
     const auto over = refusal("busy", {{"Retry-After", "1"}}, status);
-    EXPECT_EQ(wait_after(over, 0, {}), kSecond);
-    EXPECT_EQ(wait_after(over, 2, 2 * kSecond), kSecond);
-    EXPECT_EQ(wait_after(over, 3, 3 * kSecond), std::nullopt);
-    EXPECT_EQ(wait_after(over, 1, 5 * kSecond), std::nullopt);
+    EXPECT_EQ(retry_delay(over, 0, {}), kSecond);
+    EXPECT_EQ(retry_delay(over, 2, 2 * kSecond), kSecond);
+    EXPECT_EQ(retry_delay(over, 3, 3 * kSecond), std::nullopt);
+    EXPECT_EQ(retry_delay(over, 1, 5 * kSecond), std::nullopt);
   }
-  EXPECT_EQ(wait_after(refusal("busy", {{"Retry-After", "6"}}), 0, {}), std::nullopt);
-  EXPECT_EQ(wait_after(refusal("busy", {{"Retry-After", "0"}}), 0, {}), kSecond / 10);
-  EXPECT_EQ(wait_after(refusal("busy", {}), 0, {}), std::nullopt);
+  EXPECT_EQ(retry_delay(refusal("busy", {{"Retry-After", "6"}}), 0, {}), std::nullopt);
+  EXPECT_EQ(retry_delay(refusal("busy", {{"Retry-After", "0"}}), 0, {}), kSecond / 10);
+  EXPECT_EQ(retry_delay(refusal("busy", {}), 0, {}), std::nullopt);
 }
 
 TEST(WaitAfter, OtherErrorCodesAreNotRetried) {
   for (const char* code : {"unavailable", "timed_out", "conflict"}) {
-    EXPECT_EQ(wait_after(refusal(code, {{"Retry-After", "1"}}), 0, {}), std::nullopt) << code;
+    EXPECT_EQ(retry_delay(refusal(code, {{"Retry-After", "1"}}), 0, {}), std::nullopt) << code;
   }
 }
 

@@ -5,38 +5,38 @@
 #include <utility>
 
 #include "faces/client/daemon_client.h"
-#include "faces/client/local.h"
+#include "faces/client/local_daemon.h"
 #include "faces/protocol/routes.h"
 
 namespace gpuyard::client {
 namespace {
 
-using News = FollowerEvent::Kind;
+using FollowerKind = FollowerEvent::Kind;
 
-constexpr Duration kRetryAfter = std::chrono::seconds(1);
+constexpr Duration kRetryDelay = std::chrono::seconds(1);
 // How long a stream may be silent before the daemon counts as away. It writes every 15 s.
-constexpr Duration kLongestQuiet = std::chrono::seconds(40);
+constexpr Duration kMaxEventSilence = std::chrono::seconds(40);
 
 }  // namespace
 
 EventFollower::EventFollower(http::Endpoint daemon, protocol::EventsRequest request)
     : daemon_(std::move(daemon)), request_(std::move(request)) {
-  if (request_.since && *request_.since != protocol::kOldest) last_ = *request_.since;
+  if (request_.since && *request_.since != protocol::kOldest) last_event_id_ = *request_.since;
 }
 
 Result<std::optional<FollowerEvent>> EventFollower::next(Duration wait) {
-  if (over_) return *over_;
+  if (final_result_) return *final_result_;
   const TimePoint end = BootClock::now() + wait;
   for (;;) {
     if (!reader_) {
       std::this_thread::sleep_for(std::min(end, retry_at_) - BootClock::now());
       if (BootClock::now() < retry_at_) return std::nullopt;
       if (auto opened = open(); !opened) {
-        auto news = broke_off(std::move(opened).error());
+        auto news = on_disconnect(std::move(opened).error());
         if (!news || *news) return news;
         continue;
       }
-      if (std::exchange(away_, false)) return FollowerEvent{.kind = News::back};
+      if (std::exchange(disconnected_, false)) return FollowerEvent{.kind = FollowerKind::back};
     }
     auto news = read(end);
     if (!news || *news || (reader_ && BootClock::now() >= end)) return news;
@@ -46,10 +46,10 @@ Result<std::optional<FollowerEvent>> EventFollower::next(Duration wait) {
 Result<void> EventFollower::open() {
   http::ClientRequest asked;
   asked.target = target_of(protocol::kEvents.pattern, named_values(request_));
-  auto reader = http::EventReader::open(daemon_, std::move(asked), kAnswerDeadline);
-  if (!reader) return unanswered(std::move(reader).error(), daemon_);
+  auto reader = http::EventReader::open(daemon_, std::move(asked), kReplyTimeout);
+  if (!reader) return add_start_hint(std::move(reader).error(), daemon_);
   if (reader->response().status != 200) return error_of(reader->response());
-  listened_ = true;
+  was_connected_ = true;
   reader_.emplace(*std::move(reader));
   return {};
 }
@@ -58,12 +58,12 @@ Result<void> EventFollower::open() {
 Result<std::optional<FollowerEvent>> EventFollower::read(TimePoint end) {
   while (reader_) {
     const Duration left = std::max(end - BootClock::now(), Duration::zero());
-    auto event = reader_->next(std::min(left, kLongestQuiet));
-    if (!event) return broke_off(std::move(event).error());
+    auto event = reader_->next(std::min(left, kMaxEventSilence));
+    if (!event) return on_disconnect(std::move(event).error());
     if (*event) {
-      if (auto news = take(**std::move(event))) return news;
-    } else if (reader_->silence() > kLongestQuiet) {
-      return broke_off({Errc::timed_out, "no data from the daemon at " + daemon_.text()});
+      if (auto news = accept_event(**std::move(event))) return news;
+    } else if (reader_->idle_time() > kMaxEventSilence) {
+      return on_disconnect({Errc::timed_out, "no data from the daemon at " + daemon_.text()});
     } else if (BootClock::now() >= end) {
       return std::nullopt;
     }
@@ -72,38 +72,38 @@ Result<std::optional<FollowerEvent>> EventFollower::read(TimePoint end) {
 }
 
 // A first failure is no interruption, and neither is a refusal.
-Result<std::optional<FollowerEvent>> EventFollower::broke_off(Error why) {
+Result<std::optional<FollowerEvent>> EventFollower::on_disconnect(Error why) {
   const bool ended = why.code == Errc::not_found && reader_.has_value();
   reader_.reset();
   const bool told_all = ended && !request_.follow.value_or(true);
-  if (told_all || !listened_ || !(ended || passes(why))) {
+  if (told_all || !was_connected_ || !(ended || is_transient(why))) {
     if (told_all) {
-      over_.emplace(FollowerEvent{.kind = News::ended});
+      final_result_.emplace(FollowerEvent{.kind = FollowerKind::ended});
     } else {
-      over_.emplace(std::move(why));
+      final_result_.emplace(std::move(why));
     }
-    return *over_;
+    return *final_result_;
   }
-  retry_at_ = BootClock::now() + kRetryAfter;
-  if (std::exchange(away_, true)) return std::nullopt;
+  retry_at_ = BootClock::now() + kRetryDelay;
+  if (std::exchange(disconnected_, true)) return std::nullopt;
   if (ended) why = {Errc::unavailable, "the daemon at " + daemon_.text() + " has stopped"};
-  return FollowerEvent{.kind = News::away, .error = std::move(why)};
+  return FollowerEvent{.kind = FollowerKind::away, .error = std::move(why)};
 }
 
-std::optional<FollowerEvent> EventFollower::take(http::ServerEvent event) {
+std::optional<FollowerEvent> EventFollower::accept_event(http::ServerEvent event) {
   const bool anew = event.name == protocol::kResyncEvent;
-  if (anew && !last_.empty()) {
-    last_.clear();
+  if (anew && !last_event_id_.empty()) {
+    last_event_id_.clear();
     request_.since = protocol::kOldest;
     reader_.reset();
-    return FollowerEvent{.kind = News::lost};
+    return FollowerEvent{.kind = FollowerKind::lost};
   }
   if (!event.id.empty()) {
-    last_ = event.id;
+    last_event_id_ = event.id;
     request_.since = event.id;
   }
   if (anew) return std::nullopt;  // where a new listener begins
-  return FollowerEvent{.kind = News::event, .event = std::move(event)};
+  return FollowerEvent{.kind = FollowerKind::event, .event = std::move(event)};
 }
 
 }  // namespace gpuyard::client

@@ -38,22 +38,22 @@ class EventFollower {
   Result<std::optional<FollowerEvent>> next(Duration wait);
 
   // The id of the last event; "": none.
-  const std::string& last() const { return last_; }
+  const std::string& last_event_id() const { return last_event_id_; }
 
  private:
   Result<void> open();
   Result<std::optional<FollowerEvent>> read(TimePoint end);
-  Result<std::optional<FollowerEvent>> broke_off(Error);
-  std::optional<FollowerEvent> take(http::ServerEvent);
+  Result<std::optional<FollowerEvent>> on_disconnect(Error);
+  std::optional<FollowerEvent> accept_event(http::ServerEvent);
 
   http::Endpoint daemon_;
   protocol::EventsRequest request_;
   std::optional<http::EventReader> reader_;
-  std::string last_;
+  std::string last_event_id_;
   TimePoint retry_at_;
-  bool listened_ = false;
-  bool away_ = false;
-  std::optional<Result<std::optional<FollowerEvent>>> over_;  // an end stays one
+  bool was_connected_ = false;
+  bool disconnected_ = false;
+  std::optional<Result<std::optional<FollowerEvent>>> final_result_;  // an end stays one
 };
 
 }  // namespace gpuyard::client

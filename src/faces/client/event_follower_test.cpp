@@ -100,7 +100,7 @@ TEST(EventFollower, AfterAnInterruptionItGoesOnBehindTheLastEvent) {
   const auto news = take(feed, 5);
   EXPECT_EQ(kinds(news),
             (std::vector{Kind::event, Kind::event, Kind::away, Kind::back, Kind::event}));
-  EXPECT_EQ(feed.last(), "e-3");
+  EXPECT_EQ(feed.last_event_id(), "e-3");
   EXPECT_THAT(daemon.asked().back(), HasSubstr("since=e-2"));
 }
 

@@ -13,7 +13,7 @@
 namespace gpuyard::client {
 namespace {
 
-constexpr std::size_t kLongestWord = 256;
+constexpr std::size_t kMaxWordLength = 256;
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -26,11 +26,11 @@ bool is_word(std::string_view text) {
     return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
            kJoins.find(c) != kJoins.npos;
   };
-  return text.size() <= kLongestWord && !text.starts_with('-') && std::ranges::all_of(text, fits);
+  return text.size() <= kMaxWordLength && !text.starts_with('-') && std::ranges::all_of(text, fits);
 }
 
 // "2026-01-31T12:00:01.250Z", with any number of decimals, or with an offset for the Z.
-bool is_moment(std::string_view text) {
+bool is_timestamp(std::string_view text) {
   constexpr std::string_view kForm = "0000-00-00T00:00:00";
   const auto starts_as = [](std::string_view given, std::string_view form) {
     return given.size() >= form.size() &&
@@ -49,10 +49,10 @@ bool is_moment(std::string_view text) {
   return text == "Z" || (offset && text.size() == std::string_view("+00:00").size());
 }
 
-constexpr std::array<std::string_view, 14> kWords = {
+constexpr std::array<std::string_view, 14> kWordFields = {
     "id",         "uuid",     "lease",  "pci_address", "operation", "job",   "slurm_job",
     "slurm_step", "instance", "window", "silence",     "device",    "epoch", "last_event_id"};
-constexpr std::array<std::string_view, 25> kMoments = {
+constexpr std::array<std::string_view, 25> kTimeFields = {
     "at",         "since",    "until",         "fired",        "resolved",
     "asked",      "granted",  "ended",         "expires",      "made",
     "last_used",  "in_clear", "revoked",       "taken_at",     "asked_at",
@@ -60,23 +60,23 @@ constexpr std::array<std::string_view, 25> kMoments = {
     "started_at", "ended_at", "failing_since", "covers_since", "started"};
 
 // An empty text means that there is no value.
-bool has_its_form(std::string_view name, std::string_view text) {
+bool is_well_formed(std::string_view name, std::string_view text) {
   if (text.empty()) return true;
-  if (std::ranges::find(kWords, name) != kWords.end()) return is_word(text);
-  return std::ranges::find(kMoments, name) == kMoments.end() || is_moment(text);
+  if (std::ranges::find(kWordFields, name) != kWordFields.end()) return is_word(text);
+  return std::ranges::find(kTimeFields, name) == kTimeFields.end() || is_timestamp(text);
 }
 
 // Walks an answer; the parser has bounded its depth.
-class Sieve {
+class MalformedFilter {
  public:
   std::size_t dropped = 0;
   std::string fault;  // path of the last malformed field
 
   // Returns whether the value may stay.
-  bool keeps(boost::json::value& value, const std::string& path) {
+  bool filter(boost::json::value& value, const std::string& path) {
     if (auto* list = value.if_array()) {
       auto end = std::remove_if(list->begin(), list->end(), [&](boost::json::value& entry) {
-        const bool drops = !keeps(entry, path);
+        const bool drops = !filter(entry, path);
         dropped += drops ? 1 : 0;
         return drops;
       });
@@ -91,7 +91,7 @@ class Sieve {
       if (name == "missing") return true;
       const std::string place = path + "/" + std::string(name);
       const auto* text = field.value().if_string();
-      if (text != nullptr ? has_its_form(name, *text) : keeps(field.value(), place)) return true;
+      if (text != nullptr ? is_well_formed(name, *text) : filter(field.value(), place)) return true;
       if (text != nullptr) fault = place;
       return false;
     });
@@ -99,7 +99,7 @@ class Sieve {
 };
 
 // Warns once: a client that polls would otherwise repeat the line with each answer.
-void say_dropped(std::string_view whose, std::size_t count) {
+void log_dropped(std::string_view whose, std::size_t count) {
   static std::atomic<bool> said = false;
   if (said.exchange(true)) return;
   log::warning(
@@ -111,13 +111,13 @@ void say_dropped(std::string_view whose, std::size_t count) {
 }  // namespace
 
 Result<std::size_t> drop_malformed(boost::json::value& answer) {
-  Sieve sieve;
-  if (sieve.keeps(answer, "")) return sieve.dropped;
+  MalformedFilter sieve;
+  if (sieve.filter(answer, "")) return sieve.dropped;
   return Error{Errc::internal, sieve.fault + ": malformed ID, UUID or time"};
 }
 
-Result<void> read_answer(std::string_view whose, std::string_view text, const json::Shape& shape,
-                         void* to) {
+Result<void> read_reply(std::string_view whose, std::string_view text, const json::Shape& shape,
+                        void* to) {
   const auto wrong = [&](const Error& error) {
     return Error{Errc::internal, fmt::format("invalid response from {}: {}", whose, error.text())};
   };
@@ -125,7 +125,7 @@ Result<void> read_answer(std::string_view whose, std::string_view text, const js
   if (!document) return wrong(document.error());
   const auto dropped = drop_malformed(*document);
   if (!dropped) return wrong(dropped.error());
-  if (*dropped > 0) say_dropped(whose, *dropped);
+  if (*dropped > 0) log_dropped(whose, *dropped);
   const auto read = json::read(*document, shape, to, json::UnknownFields::ignore);
   return read ? Result<void>() : wrong(read.error());
 }

@@ -11,7 +11,8 @@
 namespace gpuyard::client {
 namespace {
 
-constexpr std::string_view kGood = R"({"uuid": "GPU-5d3e", "at": "2026-01-31T12:00:01.250Z"})";
+constexpr std::string_view kWellFormed =
+    R"({"uuid": "GPU-5d3e", "at": "2026-01-31T12:00:01.250Z"})";
 
 std::size_t dropped_of(std::string_view text) {
   auto answer = boost::json::parse(text);
@@ -26,8 +27,9 @@ bool is_refused(std::string_view text) {
 }
 
 TEST(Forms, KeepWellFormedEntries) {
-  EXPECT_EQ(dropped_of(std::string("[").append(kGood).append(", {\"id\": \"\"}, {\"uuid\": 7}]")),
-            0U);
+  EXPECT_EQ(
+      dropped_of(std::string("[").append(kWellFormed).append(", {\"id\": \"\"}, {\"uuid\": 7}]")),
+      0U);
   EXPECT_FALSE(is_refused(R"({"since": "2026-01-31T12:00:01+01:00"})"));
   EXPECT_FALSE(is_refused(R"({"since": "2026-01-31T12:00:01Z"})"));
 }
@@ -37,7 +39,7 @@ TEST(Forms, DropOnlyTheMalformedEntryOfAList) {
        {R"({"uuid": "GPU-\u001b[31m"})", R"({"id": "a;b"})", R"({"id": "-rf"})",
         R"({"lease": "a\nb"})", R"({"at": "yesterday"})", R"({"at": "2026-01-31T12:00:01Z\n"})",
         R"({"at": "2026-01-31T12:00:01.Z"})", R"({"gpu": {"uuid": "a b"}})"}) {
-    EXPECT_EQ(dropped_of(fmt::format("{{\"all\": [{}, {}]}}", kGood, wrong)), 1U) << wrong;
+    EXPECT_EQ(dropped_of(fmt::format("{{\"all\": [{}, {}]}}", kWellFormed, wrong)), 1U) << wrong;
     EXPECT_TRUE(is_refused(wrong)) << wrong;
   }
 }
@@ -47,11 +49,11 @@ TEST(Forms, AcceptAnyValueInNewFields) {
 }
 
 TEST(Answer, IsReadWithoutItsMalformedEntries) {
-  const auto read = answer_from<protocol::DeviceName>("here", R"({"id": "\u001b]0;"})");
+  const auto read = parse_reply<protocol::DeviceName>("here", R"({"id": "\u001b]0;"})");
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().code, Errc::internal);
   EXPECT_NE(read.error().message.find("/id"), std::string::npos) << read.error().message;
-  const auto kept = answer_from<std::vector<protocol::DeviceName>>(
+  const auto kept = parse_reply<std::vector<protocol::DeviceName>>(
       "here", R"([{"id": "a b"}, {"id": "3", "new": {"id": "17"}}])");
   ASSERT_TRUE(kept) << kept.error().message;
   ASSERT_EQ(kept->size(), 1U);

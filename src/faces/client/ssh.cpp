@@ -31,24 +31,25 @@ constexpr std::array<std::string_view, 11> kFlags = {
 };
 
 // ssh makes %C of this machine, the host, the port and the user.
-constexpr std::array<std::string_view, 2> kLeavesMaster = {"-oControlMaster=auto",
-                                                           "-oControlPersist=600"};
+constexpr std::array<std::string_view, 2> kMasterOptions = {"-oControlMaster=auto",
+                                                            "-oControlPersist=600"};
 constexpr std::string_view kMasterPath = "-oControlPath=";
-constexpr std::string_view kLeavesNone = "-oControlMaster=no";
+constexpr std::string_view kNoMasterOption = "-oControlMaster=no";
 
-std::vector<std::string> command_to(const SshHost& host, const SshOptions& manner) {
+std::vector<std::string> ssh_command(const SshHost& host, const SshOptions& manner) {
   std::vector<std::string> words;
   if (manner.guarded) words = {"", std::string(kWithParent), std::to_string(::getpid())};
   words.emplace_back("ssh");
   words.insert(words.end(), kFlags.begin(), kFlags.end());
   // ssh knows better than we what it waits for, so it gives up first.
-  const auto patience = std::chrono::duration_cast<std::chrono::seconds>(manner.patience).count();
+  const auto patience =
+      std::chrono::duration_cast<std::chrono::seconds>(manner.login_timeout).count();
   words.push_back(fmt::format("-oConnectTimeout={}", std::max<std::int64_t>(patience * 2 / 3, 1)));
-  if (manner.masters.empty()) {
-    words.emplace_back(kLeavesNone);
+  if (manner.masters_directory.empty()) {
+    words.emplace_back(kNoMasterOption);
   } else {
-    words.insert(words.end(), kLeavesMaster.begin(), kLeavesMaster.end());
-    words.push_back(fmt::format("{}{}/%C", kMasterPath, manner.masters));
+    words.insert(words.end(), kMasterOptions.begin(), kMasterOptions.end());
+    words.push_back(fmt::format("{}{}/%C", kMasterPath, manner.masters_directory));
   }
   if (host.port != 0) words.insert(words.end(), {"-p", std::to_string(host.port)});
   if (!host.user.empty()) words.insert(words.end(), {"-l", host.user});
@@ -90,66 +91,72 @@ constexpr std::array kReasons = {
            "Check that the network is up"},
 };
 
-constexpr Reason kOfSsh = {"", Errc::unavailable, "ssh failed", "", "ssh {} true"};
-constexpr Reason kNoSsh = {"", Errc::unavailable, "ssh is not installed on this machine", "",
-                           "sudo apt install openssh-client"};
-constexpr Reason kNoProgram = {
+constexpr Reason kSshFailure = {"", Errc::unavailable, "ssh failed", "", "ssh {} true"};
+constexpr Reason kSshMissing = {"", Errc::unavailable, "ssh is not installed on this machine", "",
+                                "sudo apt install openssh-client"};
+constexpr Reason kProgramMissing = {
     "", Errc::unavailable, "gpuyard was not found there in ssh's PATH",
     "If it is installed elsewhere, give its path: -H ssh://HOST/path/of/gpuyard, or in hosts.toml"};
-constexpr Reason kTooOld = {"", Errc::unsupported, "its gpuyard is too old for remote use",
-                            "Install a newer version there"};
-constexpr Reason kTooLate = {"", Errc::timed_out, "it did not respond in time", "", "ssh {} true"};
-constexpr Reason kOfDaemon = {"", Errc::unavailable, "", ""};
-constexpr Reason kEnded = {"", Errc::unavailable, "the connection was closed", ""};
+constexpr Reason kVersionTooOld = {"", Errc::unsupported, "its gpuyard is too old for remote use",
+                                   "Install a newer version there"};
+constexpr Reason kReplyTooLate = {"", Errc::timed_out, "it did not respond in time", "",
+                                  "ssh {} true"};
+constexpr Reason kDaemonFailure = {"", Errc::unavailable, "", ""};
+constexpr Reason kConnectionClosed = {"", Errc::unavailable, "the connection was closed", ""};
 
-bool says(std::string_view said, std::string_view words) {
+bool contains_text(std::string_view said, std::string_view words) {
   return said.find(words) != said.npos;
 }
 
-const Reason& reason_of(const http::ChildEnd& end) {
+const Reason& reason_of(const http::ChildExit& end) {
   constexpr int kSshFailed = 255;
   constexpr int kNotFound = 127;  // by every shell
-  if (end.too_late) return kTooLate;
-  if (!end.status) return kEnded;
+  if (end.timed_out) return kReplyTooLate;
+  if (!end.status) return kConnectionClosed;
   if (*end.status == kSshFailed) {
-    const auto known = std::ranges::find_if(
-        kReasons, [&](const Reason& reason) { return says(end.said, reason.words); });
-    return known != kReasons.end() ? *known : kOfSsh;
+    const auto known = std::ranges::find_if(kReasons, [&](const Reason& reason) {
+      return contains_text(end.stderr_tail, reason.words);
+    });
+    return known != kReasons.end() ? *known : kSshFailure;
   }
-  if (*end.status == kNotStarted && says(end.said, "starting ssh")) return kNoSsh;
-  if (*end.status == kNotFound || says(end.said, "ommand not found")) return kNoProgram;
-  if (says(end.said, "no verb dial-stdio") || says(end.said, "--send-signals")) return kTooOld;
-  return end.said.empty() ? kEnded : kOfDaemon;
+  if (*end.status == kStartFailedExitCode && contains_text(end.stderr_tail, "starting ssh"))
+    return kSshMissing;
+  if (*end.status == kNotFound || contains_text(end.stderr_tail, "ommand not found"))
+    return kProgramMissing;
+  if (contains_text(end.stderr_tail, "no verb dial-stdio") ||
+      contains_text(end.stderr_tail, "--send-signals"))
+    return kVersionTooOld;
+  return end.stderr_tail.empty() ? kConnectionClosed : kDaemonFailure;
 }
 
 }  // namespace
 
-Error explain_ssh(const SshHost& host, const http::ChildEnd& end) {
+Error explain_ssh(const SshHost& host, const http::ChildExit& end) {
   const Reason& reason = reason_of(end);
-  Error error{reason.code, host.url(), end.said};
+  Error error{reason.code, host.url(), end.stderr_tail};
   if (!reason.what.empty()) error.message += fmt::format(": {}", reason.what);
   if (!reason.next.empty()) {
     if (!error.cause.empty()) error.cause += error.cause.ends_with('.') ? " " : ". ";
     error.cause += reason.next;
   }
-  error.hint = fmt::format(fmt::runtime(reason.hint), host.for_people());
+  error.hint = fmt::format(fmt::runtime(reason.hint), host.ssh_arguments());
   return error;
 }
 
-http::Endpoint daemon_over_ssh(const SshHost& host, const SshOptions& manner) {
+http::Endpoint ssh_endpoint(const SshHost& host, const SshOptions& manner) {
   http::TunnelOptions plan{
       .name = host.url(),
-      .command = command_to(host, manner),
+      .command = ssh_command(host, manner),
       .explain =
-          [host, shared = !manner.masters.empty()](const http::ChildEnd& end) {
+          [host, shared = !manner.masters_directory.empty()](const http::ChildExit& end) {
             Error error = explain_ssh(host, end);
-            if (end.too_late && shared) {
+            if (end.timed_out && shared) {
               error.hint += "\ngpuyard fleet disconnect  # closes a kept connection that hangs";
             }
             return error;
           },
-      .patience = manner.patience};
-  return http::Endpoint::carried(std::make_shared<http::Carrier>(std::move(plan)));
+      .greeting_timeout = manner.login_timeout};
+  return http::Endpoint::through_tunnel(std::make_shared<http::Tunnel>(std::move(plan)));
 }
 
 }  // namespace gpuyard::client

@@ -19,19 +19,19 @@
 namespace gpuyard::cpu {
 namespace {
 
-constexpr std::size_t kMostBytes = 64;  // of a file in sysfs that holds a number or a name
+constexpr std::size_t kMaxSysfsBytes = 64;  // of a file in sysfs that holds a number or a name
 constexpr std::string_view kPrefix = "intel-rapl:";
 
 // Returns the N of "intel-rapl:N"; nothing for "intel-rapl:N:M", "intel-rapl-mmio:N" and all else.
 std::optional<std::uint32_t> number_of(std::string_view name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
   name.remove_prefix(kPrefix.size());
-  const auto number = number_in<std::uint32_t>(name);
-  return number && *number < Rapl::kMostPackages ? number : std::nullopt;
+  const auto number = parse_number<std::uint32_t>(name);
+  return number && *number < Rapl::kMaxPackages ? number : std::nullopt;
 }
 
 Result<std::string> read_line(const std::string& path) {
-  auto text = read_file(path, kMostBytes);
+  auto text = read_file(path, kMaxSysfsBytes);
   if (text && text->ends_with('\n')) text->pop_back();
   return text;
 }
@@ -48,8 +48,8 @@ Result<UniqueFd> open_counter(const std::string& path) {
 }
 
 // sysfs makes the text anew for each read from the beginning. Errc::device_lost: the zone is gone.
-Result<std::string> read_again(const UniqueFd& file, const std::string& path) {
-  std::array<char, kMostBytes> bytes{};
+Result<std::string> read_counter(const UniqueFd& file, const std::string& path) {
+  std::array<char, kMaxSysfsBytes> bytes{};
   ssize_t got = -1;
   do {
     got = ::pread(file.get(), bytes.data(), bytes.size(), 0);
@@ -65,10 +65,10 @@ Result<std::string> read_again(const UniqueFd& file, const std::string& path) {
   return text;
 }
 
-Result<std::int64_t> microjoules_in(const Result<std::string>& line, const std::string& path) {
+Result<std::int64_t> parse_microjoules(const Result<std::string>& line, const std::string& path) {
   if (!line) return line.error();
-  const auto number = number_in<std::int64_t>(*line);
-  if (!number || *number < 0 || *number > kMostMicrojoules) {
+  const auto number = parse_number<std::int64_t>(*line);
+  if (!number || *number < 0 || *number > kMaxMicrojoules) {
     return Error{Errc::internal, path + " does not contain a number of microjoules"};
   }
   return *number;
@@ -92,7 +92,7 @@ Energies Rapl::read() {
       numbers.push_back(*number);
     }
   }
-  if (failed) energies.why_none = fmt::format("reading {}: {}", root_, failed.message());
+  if (failed) energies.unavailable_reason = fmt::format("reading {}: {}", root_, failed.message());
   std::ranges::sort(numbers);
   for (const std::uint32_t number : numbers) {
     const std::string zone = fmt::format("{}/{}{}", root_, kPrefix, number);
@@ -100,7 +100,7 @@ Energies Rapl::read() {
     energies.packages.push_back({number, name ? *name : "", count(zone), count_dram(zone)});
   }
   if (numbers.empty() && !failed) {
-    energies.why_none = fmt::format("no {}N in {}", kPrefix, root_);
+    energies.unavailable_reason = fmt::format("no {}N in {}", kPrefix, root_);
   }
   // A zone that comes back has other files. What could not be listed may still be there.
   for (auto& [path, zone] : zones_) {
@@ -118,18 +118,18 @@ Result<std::int64_t> Rapl::count(const std::string& path) {
     if (!file) return file.error();
     zone.file = *std::move(file);
   }
-  const auto line = read_again(zone.file, energy);
+  const auto line = read_counter(zone.file, energy);
   if (!line && line.error().code == Errc::device_lost) zone.file.reset();
-  const auto raw = microjoules_in(line, energy);
+  const auto raw = parse_microjoules(line, energy);
   if (!raw) return raw.error();
   const std::string limit = path + "/max_energy_range_uj";
-  const auto range = microjoules_in(read_line(limit), limit);
+  const auto range = parse_microjoules(read_line(limit), limit);
   return zone.counter.count(*raw, range ? std::optional(*range) : std::nullopt);
 }
 
 std::optional<Result<std::int64_t>> Rapl::count_dram(const std::string& package) {
   const std::string name = package.substr(package.rfind('/') + 1);
-  for (std::uint32_t i = 0; i < kMostSubzones; ++i) {
+  for (std::uint32_t i = 0; i < kMaxSubzones; ++i) {
     const std::string zone = fmt::format("{}/{}:{}", package, name, i);
     const auto kind = read_line(zone + "/name");
     if (kind && *kind == "dram") return count(zone);
@@ -147,88 +147,90 @@ std::int64_t EnergyCounter::count(std::int64_t raw, std::optional<std::int64_t> 
   } else {
     total_ = raw;
   }
-  return total_ = std::min(total_, kMostMicrojoules);
+  return total_ = std::min(total_, kMaxMicrojoules);
 }
 
-Watch::Watch(Loop& loop, Worker& worker, std::string root)
+CpuEnergyMonitor::CpuEnergyMonitor(Loop& loop, Worker& worker, std::string root)
     : loop_(loop), worker_(worker), rapl_(std::make_shared<Rapl>(std::move(root))) {
-  latest_.why_none = "CPU energy has not been read yet";
+  latest_.unavailable_reason = "CPU energy has not been read yet";
 }
 
-void Watch::start() {
-  look();
+void CpuEnergyMonitor::start() {
+  read_periodically();
 }
 
-void Watch::look() {
-  look_timer_ = loop_.call_after(kLookEvery, [this] { look(); });
-  fresh([](const Result<Energies>&) {});
+void CpuEnergyMonitor::read_periodically() {
+  read_timer_ = loop_.call_after(kReadInterval, [this] { read_periodically(); });
+  read_fresh([](const Result<Energies>&) {});
 }
 
-void Watch::fresh(Answer answer) {
-  if (flight_.size() + next_.size() >= kMostCallers) {
+void CpuEnergyMonitor::read_fresh(OnRead answer) {
+  if (current_callers_.size() + next_callers_.size() >= kMaxCallers) {
     return loop_.post([answer = std::move(answer)] {
       answer(Error{Errc::busy, "too many requests for CPU energy; try again later"});
     });
   }
-  next_.push_back(std::move(answer));
-  if (!patience_) patience_ = loop_.call_after(kPatience, [this] { give_up(); });
-  if (!asked_) ask();
+  next_callers_.push_back(std::move(answer));
+  if (!read_timeout_) read_timeout_ = loop_.call_after(kReadTimeout, [this] { on_read_timeout(); });
+  if (!reading_) start_read();
 }
 
-void Watch::ask() {
-  for (Answer& answer : std::exchange(next_, {})) flight_.push_back(std::move(answer));
-  asked_ = ask_worker(
+void CpuEnergyMonitor::start_read() {
+  for (OnRead& answer : std::exchange(next_callers_, {}))
+    current_callers_.push_back(std::move(answer));
+  reading_ = run_on_worker(
       worker_, [rapl = rapl_] { return rapl->read(); },
-      here_.guard([this](Energies energies) { hear(std::move(energies)); }));
+      lifetime_.guard([this](Energies energies) { on_read(std::move(energies)); }));
 }
 
-void Watch::hear(Energies energies) {
-  asked_ = false;
+void CpuEnergyMonitor::on_read(Energies energies) {
+  reading_ = false;
   latest_ = std::move(energies);
-  patience_.reset();
-  const auto callers = std::exchange(flight_, {});
-  if (!next_.empty()) {
-    patience_ = loop_.call_after(kPatience, [this] { give_up(); });
-    ask();
+  read_timeout_.reset();
+  const auto callers = std::exchange(current_callers_, {});
+  if (!next_callers_.empty()) {
+    read_timeout_ = loop_.call_after(kReadTimeout, [this] { on_read_timeout(); });
+    start_read();
   }
-  tell(callers, latest_);
+  notify_callers(callers, latest_);
 }
 
 // The worker did not start the reading in time, or is still busy. Its late answer becomes latest(),
 // but no caller gets it.
-void Watch::give_up() {
-  patience_.reset();
-  auto callers = std::exchange(flight_, {});
-  for (Answer& answer : std::exchange(next_, {})) callers.push_back(std::move(answer));
-  tell(callers, Error{Errc::timed_out, "reading the CPUs' energy took too long"});
+void CpuEnergyMonitor::on_read_timeout() {
+  read_timeout_.reset();
+  auto callers = std::exchange(current_callers_, {});
+  for (OnRead& answer : std::exchange(next_callers_, {})) callers.push_back(std::move(answer));
+  notify_callers(callers, Error{Errc::timed_out, "reading the CPUs' energy took too long"});
 }
 
-void Watch::tell(const std::vector<Answer>& callers, const Result<Energies>& result) {
-  for (const Answer& answer : callers) answer(result);
+void CpuEnergyMonitor::notify_callers(const std::vector<OnRead>& callers,
+                                      const Result<Energies>& result) {
+  for (const OnRead& answer : callers) answer(result);
 }
 
-Subscription Watch::listen(Heard heard) {
-  const std::uint64_t number = next_listener_++;
-  listeners_[number] = std::move(heard);
+Subscription CpuEnergyMonitor::subscribe(OnEnergies heard) {
+  const std::uint64_t number = next_subscriber_++;
+  subscribers_[number] = std::move(heard);
   if (!poll_timer_) poll_timer_ = loop_.call_after(Duration::zero(), [this] { poll(); });
-  return Subscription(here_.guard([this, number] {
-    listeners_.erase(number);
-    if (listeners_.empty()) poll_timer_.reset();
+  return Subscription(lifetime_.guard([this, number] {
+    subscribers_.erase(number);
+    if (subscribers_.empty()) poll_timer_.reset();
   }));
 }
 
-void Watch::poll() {
+void CpuEnergyMonitor::poll() {
   poll_timer_ = loop_.call_after(kPeriod, [this] { poll(); });
-  if (asked_) return;  // the worker is behind; the next poll asks again
-  fresh(here_.guard([this](const Result<Energies>& read) {
+  if (reading_) return;  // the worker is behind; the next poll asks again
+  read_fresh(lifetime_.guard([this](const Result<Energies>& read) {
     if (!read) return;
     std::vector<std::uint64_t> due;
-    for (const auto& [number, _] : listeners_) due.push_back(number);
+    for (const auto& [number, _] : subscribers_) due.push_back(number);
     for (const std::uint64_t number : due) {
       // A listener called before this one may have ended its own subscription, or others'.
-      const auto listener = listeners_.find(number);
-      if (listener == listeners_.end()) continue;
-      const Heard heard = listener->second;
+      const auto listener = subscribers_.find(number);
+      if (listener == subscribers_.end()) continue;
+      const OnEnergies heard = listener->second;
       heard(*read);
     }
   }));
@@ -237,7 +239,7 @@ void Watch::poll() {
 namespace {
 
 // More than any machine draws: a larger value is no power.
-constexpr std::int64_t kMostMilliwatts = 1'000'000'000;
+constexpr std::int64_t kMaxMilliwatts = 1'000'000'000;
 
 Result<std::int64_t> power_of(const Result<std::int64_t>& earlier,
                               const Result<std::int64_t>& later, std::int64_t microseconds) {
@@ -249,7 +251,7 @@ Result<std::int64_t> power_of(const Result<std::int64_t>& earlier,
   }
   const std::int64_t milliwatts = (*later - *earlier) / microseconds * 1000 +
                                   (*later - *earlier) % microseconds * 1000 / microseconds;
-  if (milliwatts > kMostMilliwatts) {
+  if (milliwatts > kMaxMilliwatts) {
     return Error{Errc::internal, "its energy grew by more than a CPU can use"};
   }
   return milliwatts;

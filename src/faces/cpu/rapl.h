@@ -21,12 +21,12 @@ namespace gpuyard::cpu {
 // Totals one of RAPL's counters, which wraps round. Knows no file.
 
 // The largest count, which JSON can hold exactly: 9 GJ, half a century of a package's use.
-inline constexpr std::int64_t kMostMicrojoules = std::int64_t{1} << 53;
+inline constexpr std::int64_t kMaxMicrojoules = std::int64_t{1} << 53;
 
 class EnergyCounter {
  public:
   // `raw` is the number just read, `range` the value after which it wraps to 0, both from 0 to
-  // kMostMicrojoules. Returns the energy counted since the counter's own beginning, if no two wraps
+  // kMaxMicrojoules. Returns the energy counted since the counter's own beginning, if no two wraps
   // lie between two calls.
   // If the range is not known, or the number was beyond it, a fall is no wrap but a reset, and the
   // total falls too: a caller that takes a difference across it sees the fall.
@@ -47,15 +47,15 @@ struct PackageEnergy {
 struct Energies {
   TimePoint taken;
   std::vector<PackageEnergy> packages;  // by number
-  std::string why_none;                 // why there are no packages
+  std::string unavailable_reason;       // why there are no packages
 };
 
 // Used by one thread at a time. The kernel checks whether this user may see a counter when its file
 // is opened, and not at each read: the files stay open, so that the process may lose the right.
 class Rapl {
  public:
-  static constexpr std::uint32_t kMostPackages = 64;
-  static constexpr std::uint32_t kMostSubzones = 16;  // of a package
+  static constexpr std::uint32_t kMaxPackages = 64;
+  static constexpr std::uint32_t kMaxSubzones = 16;  // of a package
 
   // Opens the counters that are there.
   explicit Rapl(std::string root);
@@ -81,28 +81,28 @@ class Rapl {
 // Reads CPU energy through a worker at the callers' request, and often enough that no wrap of a
 // counter is missed. Lives on the io thread.
 
-class Watch {
+class CpuEnergyMonitor {
  public:
   // The smallest known counter, that of the memory of Intel's servers, wraps after 65.7 kJ: at 2 kW
   // that takes 33 s.
-  static constexpr Duration kLookEvery = std::chrono::seconds(30);
+  static constexpr Duration kReadInterval = std::chrono::seconds(30);
   // How long a caller waits for a reading; sysfs takes far less, but the worker may be busy.
-  static constexpr Duration kPatience = std::chrono::seconds(1);
+  static constexpr Duration kReadTimeout = std::chrono::seconds(1);
   // How often listeners are called.
   static constexpr Duration kPeriod = std::chrono::milliseconds(100);
   // Callers that wait for a reading at the same time: more than the connections of one server, of
   // which each user has a share.
-  static constexpr std::size_t kMostCallers = 4 * (shares::kConnections + shares::kKeptPlaces);
+  static constexpr std::size_t kMaxCallers = 4 * (limits::kMaxConnections + limits::kReservedSlots);
 
-  using Answer = std::function<void(const Result<Energies>&)>;
-  using Heard = std::function<void(const Energies&)>;
+  using OnRead = std::function<void(const Result<Energies>&)>;
+  using OnEnergies = std::function<void(const Energies&)>;
 
   // The worker outlives this.
-  Watch(Loop&, Worker&, std::string root);
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
+  CpuEnergyMonitor(Loop&, Worker&, std::string root);
+  CpuEnergyMonitor(const CpuEnergyMonitor&) = delete;
+  CpuEnergyMonitor& operator=(const CpuEnergyMonitor&) = delete;
 
-  // Reads now, and then every kLookEvery.
+  // Reads now, and then every kReadInterval.
   void start();
 
   // Returns the newest reading; before the first, one without packages that says so.
@@ -111,35 +111,35 @@ class Watch {
   // Reads once more. Answers in any case and never inside the call; Errc::timed_out after
   // kPatience, Errc::busy if too many callers wait. Calls that come during a reading share the next
   // one.
-  void fresh(Answer);
+  void read_fresh(OnRead);
 
   // Calls back every kPeriod for as long as the subscription lives, which may outlive this; a slow
   // worker makes the calls rarer, not later.
-  Subscription listen(Heard);
-  std::size_t listeners() const { return listeners_.size(); }
+  Subscription subscribe(OnEnergies);
+  std::size_t subscriber_count() const { return subscribers_.size(); }
 
  private:
-  void look();
+  void read_periodically();
   void poll();
-  void ask();
-  void hear(Energies);
-  void give_up();
-  static void tell(const std::vector<Answer>&, const Result<Energies>&);
+  void start_read();
+  void on_read(Energies);
+  void on_read_timeout();
+  static void notify_callers(const std::vector<OnRead>&, const Result<Energies>&);
 
   Loop& loop_;
   Worker& worker_;
   std::shared_ptr<Rapl> rapl_;  // touched on the worker's thread alone
   Energies latest_;
-  bool asked_ = false;          // a reading is under way
-  std::vector<Answer> flight_;  // callers that wait for this reading
-  std::vector<Answer> next_;    // callers that wait for the next one
-  std::map<std::uint64_t, Heard> listeners_;
-  std::uint64_t next_listener_ = 1;
-  Subscription patience_;
-  Subscription look_timer_;
+  bool reading_ = false;                 // a reading is under way
+  std::vector<OnRead> current_callers_;  // callers that wait for this reading
+  std::vector<OnRead> next_callers_;     // callers that wait for the next one
+  std::map<std::uint64_t, OnEnergies> subscribers_;
+  std::uint64_t next_subscriber_ = 1;
+  Subscription read_timeout_;
+  Subscription read_timer_;
   Subscription poll_timer_;
   // Callbacks that come after the watch is destroyed find this empty.
-  Lifetime here_;
+  Lifetime lifetime_;
 };
 
 // The power of CPU packages: the energy between two readings divided by the time between them.

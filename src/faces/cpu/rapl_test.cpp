@@ -44,7 +44,7 @@ TEST_F(RaplFiles, EveryPackageIsReadWithItsMemory) {
   EXPECT_EQ(*energies.packages[1].energy_uj, 20);
   EXPECT_FALSE(energies.packages[1].dram_uj);
   EXPECT_EQ(energies.packages[2].number, 10U);
-  EXPECT_EQ(energies.why_none, "");
+  EXPECT_EQ(energies.unavailable_reason, "");
 }
 
 TEST_F(RaplFiles, EachCounterGoesRoundOnItsOwn) {
@@ -61,10 +61,10 @@ TEST_F(RaplFiles, EachCounterGoesRoundOnItsOwn) {
 TEST_F(RaplFiles, MissingPackagesNameSearchedPath) {
   const auto none = rapl_.read();
   EXPECT_TRUE(none.packages.empty());
-  EXPECT_THAT(none.why_none, HasSubstr(tree_.root()));
+  EXPECT_THAT(none.unavailable_reason, HasSubstr(tree_.root()));
   const auto nowhere = Rapl("/nowhere/powercap").read();
   EXPECT_TRUE(nowhere.packages.empty());
-  EXPECT_THAT(nowhere.why_none, HasSubstr("reading /nowhere/powercap: No such file"));
+  EXPECT_THAT(nowhere.unavailable_reason, HasSubstr("reading /nowhere/powercap: No such file"));
 }
 
 TEST_F(RaplFiles, MissingCounterIsErrorNotZero) {
@@ -202,8 +202,8 @@ TEST(EnergyCounter, ValueBeyondRangeIsNoWraparound) {
 TEST(EnergyCounter, EndsAtItsMostAndDoesNotOverflow) {
   EnergyCounter counter;
   for (int i = 0; i < 5000; ++i) {
-    counter.count(kMostMicrojoules, kMostMicrojoules);
-    EXPECT_EQ(counter.count(kMostMicrojoules - 1, kMostMicrojoules), kMostMicrojoules);
+    counter.count(kMaxMicrojoules, kMaxMicrojoules);
+    EXPECT_EQ(counter.count(kMaxMicrojoules - 1, kMaxMicrojoules), kMaxMicrojoules);
   }
 }
 
@@ -231,18 +231,18 @@ class CpuWatch : public ::testing::Test {
     }
   }
   void ask(std::optional<Result<Energies>>& to) {
-    watch_.fresh([&to](const Result<Energies>& read) { to = read; });
+    watch_.read_fresh([&to](const Result<Energies>& read) { to = read; });
   }
   std::int64_t energy() const { return *watch_.latest().packages.at(0).energy_uj; }
 
   RaplTree tree_;
   ManualLoop loop_;
   ManualWorker worker_;
-  Watch watch_{loop_, worker_, tree_.root()};
+  CpuEnergyMonitor watch_{loop_, worker_, tree_.root()};
 };
 
 TEST_F(CpuWatch, KnowsThePackagesSoonAfterItsStart) {
-  EXPECT_EQ(watch_.latest().why_none, "CPU energy has not been read yet");
+  EXPECT_EQ(watch_.latest().unavailable_reason, "CPU energy has not been read yet");
   watch_.start();
   work();
   EXPECT_EQ(energy(), 100);
@@ -253,7 +253,7 @@ TEST_F(CpuWatch, PollIntervalCatchesEveryWraparound) {
   work();
   for (int round = 1; round <= 3; ++round) {
     RaplTree::set(tree_.package(0), 100 - round);
-    pass(Watch::kLookEvery);
+    pass(CpuEnergyMonitor::kReadInterval);
   }
   EXPECT_EQ(energy(), 3 * RaplTree::kRange + 97);
 }
@@ -276,7 +276,7 @@ TEST_F(CpuWatch, StuckWorkerTimesOutAndRecovers) {
   std::optional<Result<Energies>> first, second, third;
   ask(first);
   ask(second);
-  loop_.advance(Watch::kPatience);
+  loop_.advance(CpuEnergyMonitor::kReadTimeout);
   ASSERT_TRUE(first && second);
   EXPECT_EQ(first->error().code, Errc::timed_out);
   EXPECT_EQ(second->error().code, Errc::timed_out);
@@ -292,7 +292,7 @@ TEST_F(CpuWatch, AFullWorkerIsAskedAgainByTheNext) {
   std::optional<Result<Energies>> first, second, third;
   ask(first);
   ask(second);
-  loop_.advance(Watch::kPatience);
+  loop_.advance(CpuEnergyMonitor::kReadTimeout);
   ASSERT_TRUE(first && second);
   EXPECT_EQ(first->error().code, Errc::timed_out);
   EXPECT_EQ(second->error().code, Errc::timed_out);
@@ -304,8 +304,8 @@ TEST_F(CpuWatch, AFullWorkerIsAskedAgainByTheNext) {
 
 TEST_F(CpuWatch, ExcessCallersGetBusy) {
   std::size_t busy = 0, answered = 0;
-  for (std::size_t i = 0; i < Watch::kMostCallers + 5; ++i) {
-    watch_.fresh([&](const Result<Energies>& read) {
+  for (std::size_t i = 0; i < CpuEnergyMonitor::kMaxCallers + 5; ++i) {
+    watch_.read_fresh([&](const Result<Energies>& read) {
       ++answered;
       if (!read && read.error().code == Errc::busy) ++busy;
     });
@@ -313,14 +313,14 @@ TEST_F(CpuWatch, ExcessCallersGetBusy) {
   EXPECT_EQ(answered, 0U);
   work();
   EXPECT_EQ(busy, 5U);
-  EXPECT_EQ(answered, Watch::kMostCallers + 5);
+  EXPECT_EQ(answered, CpuEnergyMonitor::kMaxCallers + 5);
 }
 
 TEST_F(CpuWatch, SubscribersGetTenReadingsPerSecondUntilUnsubscribed) {
   std::size_t one = 0, other = 0;
-  auto first = watch_.listen([&](const Energies&) { ++one; });
+  auto first = watch_.subscribe([&](const Energies&) { ++one; });
   {
-    const auto second = watch_.listen([&](const Energies&) { ++other; });
+    const auto second = watch_.subscribe([&](const Energies&) { ++other; });
     pass(seconds(1));
     EXPECT_NEAR(static_cast<double>(one), 10, 1);
     EXPECT_EQ(one, other);
@@ -329,14 +329,14 @@ TEST_F(CpuWatch, SubscribersGetTenReadingsPerSecondUntilUnsubscribed) {
   EXPECT_NEAR(static_cast<double>(one), 20, 2);
   EXPECT_NEAR(static_cast<double>(other), 10, 1);
   first.reset();
-  EXPECT_EQ(watch_.listeners(), 0U);
+  EXPECT_EQ(watch_.subscriber_count(), 0U);
   EXPECT_EQ(loop_.timers(), 0U);
 }
 
 TEST_F(CpuWatch, AListenerMayLeaveWhileItHears) {
   std::size_t heard = 0;
   Subscription own;
-  own = watch_.listen([&](const Energies&) {
+  own = watch_.subscribe([&](const Energies&) {
     ++heard;
     own.reset();
   });
@@ -346,7 +346,7 @@ TEST_F(CpuWatch, AListenerMayLeaveWhileItHears) {
 
 TEST_F(CpuWatch, StuckWorkerDelaysSubscribersWithoutQueueing) {
   std::size_t heard = 0;
-  const auto listening = watch_.listen([&](const Energies&) { ++heard; });
+  const auto listening = watch_.subscribe([&](const Energies&) { ++heard; });
   loop_.advance(seconds(30));
   EXPECT_EQ(worker_.waiting(), 1U);
   EXPECT_EQ(heard, 0U);
@@ -360,9 +360,9 @@ TEST(CpuWatchGone, AnAnswerThatComesAfterItHasGoneIsDropped) {
   ManualWorker worker;
   Subscription listening;
   {
-    Watch watch(loop, worker, tree.root());
+    CpuEnergyMonitor watch(loop, worker, tree.root());
     watch.start();
-    listening = watch.listen([](const Energies&) {});
+    listening = watch.subscribe([](const Energies&) {});
   }
   worker.run_all();
   loop.advance(seconds(60));
@@ -418,7 +418,7 @@ TEST(CpuPower, AcrossANewBeginningOrNoTimeIsUnknown) {
 
 TEST(CpuPower, MoreThanAnyMachineHasIsNone) {
   EXPECT_FALSE(
-      power_between(at(milliseconds(0), 0), at(milliseconds(1), kMostMicrojoules))[0].milliwatts);
+      power_between(at(milliseconds(0), 0), at(milliseconds(1), kMaxMicrojoules))[0].milliwatts);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace gpuyard::fleet {
 namespace {
 
-using Examination = Heard<WithBrief<Examined>>;
+using Examination = HostReply<ReplyWithBrief<DoctorReply>>;
 using Machines = std::vector<const Examination*>;
 
 // "535.104.05 on 97 machines, 525.60.13 on n3, n4": the machines that have what most have are
@@ -87,21 +87,21 @@ void compare_configurations(const Machines& machines, FleetDiagnosis& view) {
 
 // How far the machine's clock is ahead of ours, as far as the time of the answer tells; nothing: no
 // more than the answer took.
-std::optional<std::chrono::seconds> ahead(const Examined& examined) {
-  const auto now = from_rfc3339(examined.ready.now.value_or(""));
+std::optional<std::chrono::seconds> clock_offset(const DoctorReply& examined) {
+  const auto now = from_rfc3339(examined.readiness.now.value_or(""));
   if (!now) return std::nullopt;
   // The text has whole seconds at least; the machine looked at its clock between our two looks.
   constexpr auto kExact = std::chrono::seconds(1);
   using std::chrono::floor, std::chrono::seconds;
-  if (*now + kExact < examined.asked) return floor<seconds>(*now - examined.asked);
-  if (*now > examined.answered) return floor<seconds>(*now - examined.answered);
+  if (*now + kExact < examined.requested_at) return floor<seconds>(*now - examined.requested_at);
+  if (*now > examined.replied_at) return floor<seconds>(*now - examined.replied_at);
   return std::nullopt;
 }
 
-void find_clocks(const Machines& machines, FleetDiagnosis& view) {
+void find_clock_offsets(const Machines& machines, FleetDiagnosis& view) {
   for (const Examination* one : machines) {
-    const auto off = ahead(one->answer.answer);
-    if (!off || std::chrono::abs(*off) <= kClockOff) continue;
+    const auto off = clock_offset(one->answer.answer);
+    if (!off || std::chrono::abs(*off) <= kMaxClockOffset) continue;
     view.findings.push_back(
         {"clock",
          {one->host.name},
@@ -114,7 +114,7 @@ void find_clocks(const Machines& machines, FleetDiagnosis& view) {
 
 void find_unready(const Machines& machines, FleetDiagnosis& view) {
   for (const Examination* one : machines) {
-    const protocol::Readiness& ready = one->answer.answer.ready;
+    const protocol::Readiness& ready = one->answer.answer.readiness;
     const std::string& host = one->host.name;
     if (!ready.ready) {
       view.findings.push_back({"not_ready", {host}, fmt::format("{}: {}", host, ready.reason)});
@@ -125,7 +125,7 @@ void find_unready(const Machines& machines, FleetDiagnosis& view) {
   }
 }
 
-void find_doubles(const FleetGpus& gpus, FleetDiagnosis& view) {
+void find_duplicate_gpus(const FleetGpus& gpus, FleetDiagnosis& view) {
   for (const FleetGpu& gpu : gpus.gpus) {
     if (gpu.also_on.empty()) continue;
     FleetFinding finding{
@@ -140,8 +140,8 @@ void find_doubles(const FleetGpus& gpus, FleetDiagnosis& view) {
 
 }  // namespace
 
-FleetDiagnosis diagnosis_of(const HeardAll<WithBrief<Examined>>& all) {
-  HeardAll<Brief> briefs;
+FleetDiagnosis diagnosis_of(const HostReplies<ReplyWithBrief<DoctorReply>>& all) {
+  HostReplies<Brief> briefs;
   for (const Examination& one : all) {
     briefs.push_back({one.host, one.problem, one.took, one.answer.brief});
   }
@@ -167,8 +167,8 @@ FleetDiagnosis diagnosis_of(const HeardAll<WithBrief<Examined>>& all) {
       "driver", "the driver", machines,
       [](const Brief& brief) { return brief.driver_version.value_or("none"); }, view);
   compare_configurations(machines, view);
-  find_clocks(machines, view);
-  find_doubles(gpus, view);
+  find_clock_offsets(machines, view);
+  find_duplicate_gpus(gpus, view);
   view.healthy = view.findings.empty();
   return view;
 }

@@ -28,7 +28,7 @@ struct Targets {
 };
 BOOST_DESCRIBE_STRUCT(Targets, (), (groups))
 
-Result<Host> host_of_target(const std::string& target, bool tls) {
+Result<Host> parse_target(const std::string& target, bool tls) {
   const auto origin = client::parse_https_url("https://" + target);
   if (!origin) return origin.error();
   const bool six = origin->host.find(':') != origin->host.npos;
@@ -51,7 +51,7 @@ class Resolver {
   Resolver& operator=(const Resolver&) = delete;
 
   // The bytes of the answer. Errc::not_found: there is no such record.
-  Result<std::vector<unsigned char>> ask(const std::string& name) {
+  Result<std::vector<unsigned char>> query(const std::string& name) {
     if (!usable_)
       return Error{Errc::unavailable, "the DNS resolver of this machine is not configured"};
     std::vector<unsigned char> answer(std::size_t{64} * 1024);
@@ -78,7 +78,7 @@ struct Service {
 };
 
 // RFC 2782: priority, weight, port and target.
-std::optional<Service> service_in(const ns_msg& message, const ns_rr& record) {
+std::optional<Service> parse_service(const ns_msg& message, const ns_rr& record) {
   constexpr std::size_t kNumbers = 6;
   if (ns_rr_type(record) != ns_t_srv || ns_rr_rdlen(record) <= kNumbers) return std::nullopt;
   const unsigned char* const data = ns_rr_rdata(record);
@@ -89,7 +89,7 @@ std::optional<Service> service_in(const ns_msg& message, const ns_rr& record) {
   return Service{ns_get16(data), ns_get16(data + 4), name.data()};
 }
 
-Result<std::vector<Service>> services_in(const std::vector<unsigned char>& answer) {
+Result<std::vector<Service>> parse_services(const std::vector<unsigned char>& answer) {
   ns_msg message{};
   if (::ns_initparse(answer.data(), static_cast<int>(answer.size()), &message) != 0) {
     return Error{Errc::unavailable, "invalid DNS response"};
@@ -98,7 +98,7 @@ Result<std::vector<Service>> services_in(const std::vector<unsigned char>& answe
   for (int i = 0; i < ns_msg_count(message, ns_s_an); ++i) {
     ns_rr record{};
     if (::ns_parserr(&message, ns_s_an, i, &record) != 0) break;
-    if (auto service = service_in(message, record)) services.push_back(*std::move(service));
+    if (auto service = parse_service(message, record)) services.push_back(*std::move(service));
   }
   std::ranges::sort(services, {}, [](const Service& one) {
     return std::pair(one.priority, std::string_view(one.target));
@@ -108,7 +108,7 @@ Result<std::vector<Service>> services_in(const std::vector<unsigned char>& answe
 
 }  // namespace
 
-Result<std::vector<Host>> hosts_in_targets(std::string_view json, const std::string& source) {
+Result<std::vector<Host>> parse_targets(std::string_view json, const std::string& source) {
   // A document of ours is an object; Prometheus's is a list.
   const auto read =
       json::from_json<Targets>(fmt::format("{{\"groups\":{}}}", json), json::UnknownFields::ignore);
@@ -122,7 +122,7 @@ Result<std::vector<Host>> hosts_in_targets(std::string_view json, const std::str
     const auto scheme = labels.find("__scheme__");
     const bool tls = scheme != labels.end() && scheme->second == "https";
     for (const std::string& target : group.targets) {
-      auto host = host_of_target(target, tls);
+      auto host = parse_target(target, tls);
       if (!host) return std::move(host).error().in(source);
       hosts.push_back(*std::move(host));
     }
@@ -130,7 +130,7 @@ Result<std::vector<Host>> hosts_in_targets(std::string_view json, const std::str
   return hosts;
 }
 
-Result<std::vector<Host>> hosts_in_dns(const std::string& service, Duration patience) {
+Result<std::vector<Host>> resolve_dns_hosts(const std::string& service, Duration patience) {
   const auto plain = [](char c) {
     return (to_lower(c) >= 'a' && to_lower(c) <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
            c == '-' || c == '_';
@@ -140,15 +140,15 @@ Result<std::vector<Host>> hosts_in_dns(const std::string& service, Duration pati
                  fmt::format("expected a DNS service such as _gpuyard._tcp.lab.org; got \"{}\"",
                              printable(service))};
   }
-  const auto answer = Resolver(patience).ask(service);
+  const auto answer = Resolver(patience).query(service);
   if (!answer) return answer.error();
-  const auto services = services_in(*answer);
+  const auto services = parse_services(*answer);
   if (!services) return services.error();
   const std::string scheme = service.starts_with("_ssh.") ? "ssh" : "https";
   std::vector<Host> hosts;
   for (const Service& one : *services) {
     const auto url =
-        client::address_of(fmt::format("{}://{}:{}", scheme, one.target, one.port), "");
+        client::resolve_address(fmt::format("{}://{}:{}", scheme, one.target, one.port), "");
     // "." says that there is no such service, and other odd names are nobody's.
     if (url) hosts.push_back({one.target, *url, true});
   }

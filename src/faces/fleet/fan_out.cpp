@@ -13,44 +13,44 @@
 
 namespace gpuyard::fleet {
 
-Result<http::Endpoint> way_to(const Host& host, const Manner& manner) {
+Result<http::Endpoint> endpoint_of(const Host& host, const FanOutOptions& manner) {
   if (!host.problem.empty()) return Error{Errc::unavailable, host.problem};
-  client::Keys keys = manner.keys;
-  keys.many = true;
-  if (host.from_strangers) {
+  client::Credentials keys = manner.credentials;
+  keys.many_hosts = true;
+  if (host.from_untrusted_source) {
     keys.token.clear();
     keys.token_file.clear();
   }
-  return client::daemon_called(host.url, keys);
+  return client::parse_daemon_address(host.url, keys);
 }
 
-Error with_audience(Error error, const http::Endpoint& daemon, const Manner& manner) {
+Error add_token_hint(Error error, const http::Endpoint& daemon, const FanOutOptions& manner) {
   const bool asks =
       error.text().find("token") != std::string::npos;  // no code means a missing token
   const bool without = daemon.tls && daemon.tls->token.empty();
-  const bool shared = !manner.keys.token.empty() || !manner.keys.token_file.empty();
+  const bool shared = !manner.credentials.token.empty() || !manner.credentials.token_file.empty();
   if (asks && without && shared) {
     error.cause = fmt::format(
         "{} is for one daemon and is not sent to several: set token_file for each host in "
         "hosts.toml, or set GPUYARD_TOKEN_FILE to a path with {{}} for the host name",
-        manner.keys.token.empty() ? "the token of GPUYARD_TOKEN_FILE" : "GPUYARD_TOKEN");
+        manner.credentials.token.empty() ? "the token of GPUYARD_TOKEN_FILE" : "GPUYARD_TOKEN");
   }
   return error;
 }
 
-Crew::Crew(std::size_t count, std::function<void(std::size_t)> work)
-    : count_(count), work_(std::move(work)), bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  const std::size_t workers = std::min(count, kAtOnce);
+WorkerPool::WorkerPool(std::size_t count, std::function<void(std::size_t)> work)
+    : count_(count), work_(std::move(work)), wakeup_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  const std::size_t workers = std::min(count, kMaxWorkers);
   threads_.reserve(workers);
-  for (std::size_t i = 0; i < workers; ++i) threads_.emplace_back([this] { work_off(); });
+  for (std::size_t i = 0; i < workers; ++i) threads_.emplace_back([this] { run_worker(); });
 }
 
-Crew::~Crew() {
+WorkerPool::~WorkerPool() {
   const std::scoped_lock lock(mutex_);
   next_ = count_;
 }
 
-void Crew::work_off() {
+void WorkerPool::run_worker() {
   while (true) {
     std::size_t mine = 0;
     {
@@ -60,24 +60,25 @@ void Crew::work_off() {
     }
     work_(mine);
     const std::scoped_lock lock(mutex_);
-    ++done_;
+    ++completed_;
     const std::uint64_t one = 1;
-    static_cast<void>(::write(bell_.get(), &one, sizeof one));
+    static_cast<void>(::write(wakeup_.get(), &one, sizeof one));
   }
 }
 
-std::size_t Crew::done() {
+std::size_t WorkerPool::completed_count() {
   std::uint64_t rung = 0;
-  static_cast<void>(::read(bell_.get(), &rung, sizeof rung));
+  static_cast<void>(::read(wakeup_.get(), &rung, sizeof rung));
   const std::scoped_lock lock(mutex_);
-  return done_;
+  return completed_;
 }
 
 namespace {
 
 // A daemon without the route answers as if there were nothing.
-Error too_old(const http::Endpoint& daemon, const Manner& manner) {
-  const auto health = client::call(daemon, protocol::kHealth, {}, {}, manner.answer, kMostAnswer);
+Error too_old_error(const http::Endpoint& daemon, const FanOutOptions& manner) {
+  const auto health =
+      client::call(daemon, protocol::kHealth, {}, {}, manner.reply_timeout, kMaxReplyBytes);
   return {
       Errc::unsupported,
       fmt::format("{}: its gpuyard{} is too old for fleet commands; install a newer version there",
@@ -86,9 +87,9 @@ Error too_old(const http::Endpoint& daemon, const Manner& manner) {
 
 }  // namespace
 
-Result<protocol::Brief> ask_brief(const http::Endpoint& daemon, const Manner& manner) {
-  auto brief = client::call(daemon, protocol::kBrief, {}, {}, manner.answer, kMostBrief);
-  if (!brief && brief.error().code == Errc::not_found) return too_old(daemon, manner);
+Result<protocol::Brief> fetch_brief(const http::Endpoint& daemon, const FanOutOptions& manner) {
+  auto brief = client::call(daemon, protocol::kBrief, {}, {}, manner.reply_timeout, kMaxBriefBytes);
+  if (!brief && brief.error().code == Errc::not_found) return too_old_error(daemon, manner);
   return brief;
 }
 

@@ -4,68 +4,71 @@
 
 namespace gpuyard::fleet {
 
-Watch::Watch(const std::vector<Host>& hosts, Manner manner) : manner_(std::move(manner)) {
-  for (const Host& host : hosts) yards_.push_back({{{host}}, {}, BootClock::now()});
-  const std::size_t workers = std::min(hosts.size(), kAtOnce);
+FleetPoller::FleetPoller(const std::vector<Host>& hosts, FanOutOptions manner)
+    : options_(std::move(manner)) {
+  for (const Host& host : hosts) hosts_.push_back({{{host}}, {}, BootClock::now()});
+  const std::size_t workers = std::min(hosts.size(), kMaxWorkers);
   for (std::size_t i = 0; i < workers; ++i) {
-    threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+    threads_.emplace_back([this](const std::stop_token& stop) { run_worker(stop); });
   }
 }
 
-Watch::~Watch() {
+FleetPoller::~FleetPoller() {
   for (std::jthread& thread : threads_) thread.request_stop();
 }
 
-std::vector<HostStatus> Watch::words() const {
+std::vector<HostStatus> FleetPoller::statuses() const {
   std::vector<HostStatus> words;
   const std::scoped_lock lock(mutex_);
-  for (const Yard& yard : yards_) words.push_back(yard.word);
+  for (const HostState& yard : hosts_) words.push_back(yard.status);
   return words;
 }
 
-void Watch::work(const std::stop_token& stop) {
-  while (Yard* const yard = take_due(stop)) ask(*yard);
+void FleetPoller::run_worker(const std::stop_token& stop) {
+  while (HostState* const yard = wait_for_due(stop)) poll_host(*yard);
 }
 
 // Waits for the yard that is to be asked first; null: asked to stop.
-Watch::Yard* Watch::take_due(const std::stop_token& stop) {
+FleetPoller::HostState* FleetPoller::wait_for_due(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
-    const auto order = [](const Yard& yard) {
-      return yard.being_asked ? TimePoint::max() : yard.due;
+    const auto order = [](const HostState& yard) {
+      return yard.in_flight ? TimePoint::max() : yard.due_at;
     };
-    const auto first = std::ranges::min_element(yards_, {}, order);
+    const auto first = std::ranges::min_element(hosts_, {}, order);
     const Duration left = order(*first) - BootClock::now();
     if (left <= Duration::zero()) {
-      first->being_asked = true;
+      first->in_flight = true;
       return &*first;
     }
-    due_.wait_for(lock, stop, std::min(left, Duration(kEvery)), [] { return false; });
+    due_condition_.wait_for(lock, stop, std::min(left, Duration(kPollInterval)),
+                            [] { return false; });
   }
   return nullptr;
 }
 
-void Watch::ask(Yard& yard) {
+void FleetPoller::poll_host(HostState& yard) {
   const TimePoint begin = BootClock::now();
-  const auto way =
-      yard.way ? Result<http::Endpoint>(*yard.way) : way_to(yard.word.heard.host, manner_);
-  auto brief = way ? ask_brief(*way, manner_) : Result<protocol::Brief>(way.error());
+  const auto way = yard.endpoint ? Result<http::Endpoint>(*yard.endpoint)
+                                 : endpoint_of(yard.status.reply.host, options_);
+  auto brief = way ? fetch_brief(*way, options_) : Result<protocol::Brief>(way.error());
   const std::scoped_lock lock(mutex_);
   const TimePoint now = BootClock::now();
-  yard.word.heard.took = now - begin;
-  yard.word.heard.problem =
+  yard.status.reply.took = now - begin;
+  yard.status.reply.problem =
       brief ? std::nullopt
-            : std::optional(way ? with_audience(brief.error(), *way, manner_) : brief.error());
+            : std::optional(way ? add_token_hint(brief.error(), *way, options_) : brief.error());
   if (brief) {
-    yard.word.heard.answer = *brief;
-    yard.word.came = now;
+    yard.status.reply.answer = *brief;
+    yard.status.replied_at = now;
   }
-  if (way && yards_.size() <= kMostKept) yard.way = *way;
+  if (way && hosts_.size() <= kMaxKeptConnections) yard.endpoint = *way;
   constexpr int kMostDoublings = 5;
   yard.failures = brief ? 0 : std::min(yard.failures + 1, kMostDoublings);
-  yard.due = brief ? std::max(begin + kEvery, now)
-                   : now + std::min<Duration>(kSeldom, kEvery * (1 << yard.failures));
-  yard.being_asked = false;
+  yard.due_at =
+      brief ? std::max(begin + kPollInterval, now)
+            : now + std::min<Duration>(kMaxPollInterval, kPollInterval * (1 << yard.failures));
+  yard.in_flight = false;
 }
 
 }  // namespace gpuyard::fleet

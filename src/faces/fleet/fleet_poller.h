@@ -15,44 +15,44 @@ namespace gpuyard::fleet {
 // The last word of a host. `problem` is of the last time it was asked; the answer is the last that
 // came.
 struct HostStatus {
-  Heard<protocol::Brief> heard;
-  std::optional<TimePoint> came = {};  // nothing: it has never answered
+  HostReply<protocol::Brief> reply;
+  std::optional<TimePoint> replied_at = {};  // nothing: it has never answered
 };
 
-class Watch {
+class FleetPoller {
  public:
-  static constexpr Duration kEvery = std::chrono::seconds(2);
+  static constexpr Duration kPollInterval = std::chrono::seconds(2);
   // A host that fails is asked less and less often, down to this: it keeps no thread from the
   // others, and nobody takes us for one who guesses at passwords.
-  static constexpr Duration kSeldom = std::chrono::seconds(60);
+  static constexpr Duration kMaxPollInterval = std::chrono::seconds(60);
   // Of more hosts no connection is kept between two questions: each ssh is a process.
-  static constexpr std::size_t kMostKept = 256;
+  static constexpr std::size_t kMaxKeptConnections = 256;
 
-  Watch(const std::vector<Host>& hosts, Manner manner);
+  FleetPoller(const std::vector<Host>& hosts, FanOutOptions manner);
   // Waits for those that are being asked.
-  ~Watch();
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
+  ~FleetPoller();
+  FleetPoller(const FleetPoller&) = delete;
+  FleetPoller& operator=(const FleetPoller&) = delete;
 
-  std::vector<HostStatus> words() const;
+  std::vector<HostStatus> statuses() const;
 
  private:
-  struct Yard {
-    HostStatus word;
-    std::optional<http::Endpoint> way;  // kept, and with it the connection of an ssh
-    TimePoint due;
+  struct HostState {
+    HostStatus status;
+    std::optional<http::Endpoint> endpoint;  // kept, and with it the connection of an ssh
+    TimePoint due_at;
     int failures = 0;  // one after another
-    bool being_asked = false;
+    bool in_flight = false;
   };
 
-  void work(const std::stop_token&);
-  Yard* take_due(const std::stop_token&);
-  void ask(Yard&);
+  void run_worker(const std::stop_token&);
+  HostState* wait_for_due(const std::stop_token&);
+  void poll_host(HostState&);
 
-  const Manner manner_;
+  const FanOutOptions options_;
   mutable std::mutex mutex_;  // guards the yards, but for the way of one that is being asked
-  std::vector<Yard> yards_;
-  std::condition_variable_any due_;
+  std::vector<HostState> hosts_;
+  std::condition_variable_any due_condition_;
   std::vector<std::jthread> threads_;
 };
 

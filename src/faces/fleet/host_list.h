@@ -14,16 +14,16 @@ namespace gpuyard::fleet {
 
 struct Host {
   std::string name;  // as people call it; no two are the same
-  std::string url;   // as client::daemon_called() takes it
+  std::string url;   // as client::parse_daemon_address() takes it
   // Named by something that anybody on the network could have written: DNS, or http_sd without TLS.
   // The token of the environment is not for it.
-  bool from_strangers = false;
+  bool from_untrusted_source = false;
   std::string problem = {};  // why it cannot be asked: a list that could not be had
 
   friend bool operator==(const Host&, const Host&) = default;
 };
 
-inline constexpr std::size_t kMostHosts = 4096;
+inline constexpr std::size_t kMaxHosts = 4096;
 
 // What --hosts may be, for messages.
 inline constexpr std::string_view kHostsForms =
@@ -34,15 +34,15 @@ inline constexpr std::string_view kHostsForms =
 // of `hosts_file` if there are no words. A name that the file does not have is one of ssh's. Blocks
 // for DNS and http_sd, 5 s at most for each; a list that cannot be had from there is a host with a
 // problem. Errors say which word, and what is expected.
-Result<std::vector<Host>> hosts_of(const std::vector<std::string>& words,
-                                   const std::string& hosts_file);
+Result<std::vector<Host>> resolve_hosts(const std::vector<std::string>& words,
+                                        const std::string& hosts_file);
 
 // Reads Prometheus's list of targets, [{"targets": ["n1:9411"], "labels": {...}}]. A target with
 // the label __scheme__ "https" is asked there; any other by ssh, without its port, which is
 // Prometheus's.
-Result<std::vector<Host>> hosts_in_targets(std::string_view json, const std::string& source);
+Result<std::vector<Host>> parse_targets(std::string_view json, const std::string& source);
 
 // Asks DNS for the service's SRV records: _ssh._tcp leads to ssh, any other service to https.
-Result<std::vector<Host>> hosts_in_dns(const std::string& service, Duration patience);
+Result<std::vector<Host>> resolve_dns_hosts(const std::string& service, Duration patience);
 
 }  // namespace gpuyard::fleet

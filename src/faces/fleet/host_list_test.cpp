@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-class Words : public testing::Test {
+class ResolveHosts : public testing::Test {
  protected:
   std::string file(const std::string& name, const std::string& text) {
     const std::string path = directory_.path() + "/" + name;
@@ -20,7 +20,7 @@ class Words : public testing::Test {
     return path;
   }
   Result<std::vector<Host>> hosts(const std::vector<std::string>& words) {
-    return hosts_of(words, directory_.path() + "/hosts.toml");
+    return resolve_hosts(words, directory_.path() + "/hosts.toml");
   }
   std::string problem(const std::vector<std::string>& words) {
     const auto found = hosts(words);
@@ -30,7 +30,7 @@ class Words : public testing::Test {
   ScratchDirectory directory_;
 };
 
-TEST_F(Words, AreNamesOfHostsTomlElseOfSsh) {
+TEST_F(ResolveHosts, AreNamesOfHostsTomlElseOfSsh) {
   file("hosts.toml", "[lab]\nurl = \"ssh://alice@lab.example.org:2222\"\n");
   const auto found = hosts({"lab, n7", "https://n8,unix:///run/gpuyard/gpuyard.sock"});
   ASSERT_TRUE(found) << found.error().message;
@@ -40,31 +40,31 @@ TEST_F(Words, AreNamesOfHostsTomlElseOfSsh) {
                           Host{"unix:///run/gpuyard/gpuyard.sock", "/run/gpuyard/gpuyard.sock"}));
 }
 
-TEST_F(Words, WithoutAnyAllOfHostsTomlAreMeant) {
+TEST_F(ResolveHosts, WithoutAnyAllOfHostsTomlAreMeant) {
   file("hosts.toml", "[b]\nurl = \"ssh://b\"\n[a]\nurl = \"https://a:1\"\n");
   const auto found = hosts({});
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_THAT(*found, ElementsAre(Host{"a", "https://a:1"}, Host{"b", "ssh://b"}));
 }
 
-TEST_F(Words, NoHostsAndNoFileGivesAdvice) {
+TEST_F(ResolveHosts, NoHostsAndNoFileGivesAdvice) {
   EXPECT_THAT(problem({}), HasSubstr("no machines given"));
   EXPECT_THAT(problem({","}), HasSubstr("--hosts: expected comma-separated names"));
 }
 
-TEST_F(Words, NameAHostOnceHoweverOftenItIsNamed) {
+TEST_F(ResolveHosts, NameAHostOnceHoweverOftenItIsNamed) {
   const auto found = hosts({"n1,n2,n1"});
   ASSERT_TRUE(found);
   EXPECT_EQ(found->size(), 2U);
 }
 
-TEST_F(Words, ThatCouldBeAnOptionOfSshAreRefused) {
+TEST_F(ResolveHosts, ThatCouldBeAnOptionOfSshAreRefused) {
   for (const char* word : {"-oProxyCommand=x", "ssh://-l", "a b", "n1;x", "ssh://a$(x)"}) {
     EXPECT_NE(problem({word}), "") << word;
   }
 }
 
-TEST_F(Words, OfAFileInJsonAreTargetsOfPrometheus) {
+TEST_F(ResolveHosts, OfAFileInJsonAreTargetsOfPrometheus) {
   const auto path = file("targets.json",
                          R"([{"targets": ["n1:9410", "n2:9410"], "labels": {"room": "a"}},
                              {"targets": ["n3:9411", "[fe80::1]:9411"],
@@ -76,7 +76,7 @@ TEST_F(Words, OfAFileInJsonAreTargetsOfPrometheus) {
                                   Host{"fe80::1", "https://[fe80::1]:9411"}));
 }
 
-TEST_F(Words, OfAFileThatIsNoListSayWhichFile) {
+TEST_F(ResolveHosts, OfAFileThatIsNoListSayWhichFile) {
   for (const char* text : {"", "{}", "[{\"targets\": [1]}]", "[{\"labels\": {}}]", "[[[[",
                            "[{\"targets\": [\"-oX:1\"]}]"}) {
     EXPECT_THAT(problem({file("bad.json", text)}), HasSubstr("bad.json")) << text;
@@ -85,7 +85,7 @@ TEST_F(Words, OfAFileThatIsNoListSayWhichFile) {
   EXPECT_THAT(problem({"nowhere.toml"}), HasSubstr("nowhere.toml"));
 }
 
-TEST_F(Words, ThatLeadToTwoDaemonsOfOneHostAreTwo) {
+TEST_F(ResolveHosts, ThatLeadToTwoDaemonsOfOneHostAreTwo) {
   const auto path = file("two.json", R"([{"targets": ["n1:9411", "n1:9412", "n1:9411"],
                                           "labels": {"__scheme__": "https"}}])");
   const auto found = hosts({path});
@@ -94,7 +94,7 @@ TEST_F(Words, ThatLeadToTwoDaemonsOfOneHostAreTwo) {
                                   Host{"https://n1:9412", "https://n1:9412"}));
 }
 
-TEST_F(Words, UnreachableListBecomesHostWithProblem) {
+TEST_F(ResolveHosts, UnreachableListBecomesHostWithProblem) {
   const auto found = hosts({"n1,http_sd:http://127.0.0.1:1/targets"});
   ASSERT_TRUE(found) << found.error().message;
   ASSERT_EQ(found->size(), 2U);
@@ -102,21 +102,21 @@ TEST_F(Words, UnreachableListBecomesHostWithProblem) {
   EXPECT_NE((*found)[1].problem, "");
 }
 
-TEST_F(Words, OfDnsAreServices) {
+TEST_F(ResolveHosts, OfDnsAreServices) {
   for (const char* word : {"dns:lab.org", "dns:", "dns:_a b", "dns:_x._tcp.la\tb"}) {
     EXPECT_THAT(problem({word}), HasSubstr("expected a DNS service")) << word;
   }
 }
 
-TEST_F(Words, OfAPageAreUrlsWithAServer) {
+TEST_F(ResolveHosts, OfAPageAreUrlsWithAServer) {
   for (const char* word : {"http_sd:", "http_sd:ftp://x/", "http_sd:http://", "http_sd:lab"}) {
     EXPECT_THAT(problem({word}), HasSubstr("http://HOST[:PORT]/PATH")) << word;
   }
 }
 
-TEST_F(Words, MayNotBeTooMany) {
+TEST_F(ResolveHosts, MayNotBeTooMany) {
   std::string many;
-  for (std::size_t i = 0; i <= kMostHosts; ++i) many += "n" + std::to_string(i) + ",";
+  for (std::size_t i = 0; i <= kMaxHosts; ++i) many += "n" + std::to_string(i) + ",";
   EXPECT_THAT(problem({many}), HasSubstr("4097 hosts"));
 }
 

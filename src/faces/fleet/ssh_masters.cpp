@@ -18,10 +18,10 @@ namespace gpuyard::fleet {
 namespace {
 
 // ssh adds a slash, %C, which is 40 digits, and while it makes the socket 17 signs more.
-constexpr std::size_t kAdded = 1 + 40 + 17;
+constexpr std::size_t kSocketNameLength = 1 + 40 + 17;
 
 bool fits(const std::string& directory) {
-  return directory.size() + kAdded <= http::kMaxUnixPath;
+  return directory.size() + kSocketNameLength <= http::kMaxUnixPath;
 }
 
 std::vector<std::string> sockets_in(const std::string& directory) {
@@ -34,7 +34,7 @@ std::vector<std::string> sockets_in(const std::string& directory) {
   return sockets;
 }
 
-bool listens(const std::string& socket) {
+bool is_listening(const std::string& socket) {
   const auto address = http::to_socket_address(http::Endpoint::unix_socket(socket));
   if (!address) return false;
   const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -42,15 +42,15 @@ bool listens(const std::string& socket) {
 }
 
 // Whether the master is gone. ssh wants a host's name, and looks at the path alone.
-bool ends(const std::string& socket) {
-  const TimePoint deadline = BootClock::now() + kHangUpPatience;
+bool close_master(const std::string& socket) {
+  const TimePoint deadline = BootClock::now() + kMasterCloseTimeout;
   static_cast<void>(
-      run_within({.program = "ssh",
-                  .arguments = {"-F/dev/null", "-oControlPath=" + socket, "-Oexit", "x"},
-                  .looks_in_path = true},
-                 kHangUpPatience)
+      run_with_timeout({.program = "ssh",
+                        .arguments = {"-F/dev/null", "-oControlPath=" + socket, "-Oexit", "x"},
+                        .search_path = true},
+                       kMasterCloseTimeout)
           .ok());
-  while (listens(socket)) {
+  while (is_listening(socket)) {
     if (BootClock::now() >= deadline) return false;
     constexpr auto kLook = std::chrono::milliseconds(5);
     std::this_thread::sleep_for(kLook);
@@ -68,7 +68,7 @@ std::vector<std::string> masters_directories(const Environment& environment) {
   return directories;
 }
 
-Result<std::string> masters_directory(const Environment& environment) {
+Result<std::string> make_masters_directory(const Environment& environment) {
   Result<void> made;
   for (std::string& directory : masters_directories(environment)) {
     made = make_private_directory(directory);  // under sudo the first may be another user's
@@ -77,21 +77,21 @@ Result<std::string> masters_directory(const Environment& environment) {
   return std::move(made).error();
 }
 
-ClosedMasters hang_up(const std::string& directory) {
+ClosedMasters close_masters(const std::string& directory) {
   if (!check_private_directory(directory)) return {};
   std::vector<std::string> sockets = sockets_in(directory);
   ClosedMasters done;
   std::erase_if(sockets, [](const std::string& socket) {
-    const bool stale = !listens(socket);
+    const bool stale = !is_listening(socket);
     if (stale) ::unlink(socket.c_str());
     return stale;
   });
   std::mutex mutex;  // guards `done`
-  Crew(sockets.size(), [&](std::size_t i) {
-    const bool ended = ends(sockets[i]);
+  WorkerPool(sockets.size(), [&](std::size_t i) {
+    const bool ended = close_master(sockets[i]);
     const std::scoped_lock lock(mutex);
-    if (ended) ++done.ended;
-    if (!ended) done.left.push_back(sockets[i]);
+    if (ended) ++done.closed;
+    if (!ended) done.remaining.push_back(sockets[i]);
   }).finish();
   return done;
 }

@@ -15,18 +15,19 @@ namespace gpuyard::fleet {
 
 // Returns the directory of their sockets, which only this user can enter, and makes it. It is of
 // clients alone: a daemon's own directory may be another user's.
-Result<std::string> masters_directory(const Environment&);
+Result<std::string> make_masters_directory(const Environment&);
 // Where they may have been left: a program without XDG_RUNTIME_DIR, as cron starts one, has another
 // directory.
 std::vector<std::string> masters_directories(const Environment&);
 
 struct ClosedMasters {
-  std::size_t ended = 0;
-  std::vector<std::string> left;  // sockets whose master did not end within kHangUpPatience
+  std::size_t closed = 0;
+  std::vector<std::string>
+      remaining;  // sockets whose master did not end within kMasterCloseTimeout
 };
-inline constexpr Duration kHangUpPatience = std::chrono::seconds(3);
+inline constexpr Duration kMasterCloseTimeout = std::chrono::seconds(3);
 
 // Asks every master in the directory to end, and removes the sockets of those that are gone.
-ClosedMasters hang_up(const std::string& directory);
+ClosedMasters close_masters(const std::string& directory);
 
 }  // namespace gpuyard::fleet

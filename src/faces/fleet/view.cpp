@@ -8,11 +8,11 @@
 namespace gpuyard::fleet {
 namespace {
 
-const Brief& brief_in(const Heard<Brief>& heard) {
+const Brief& brief_of(const HostReply<Brief>& heard) {
   return heard.answer;
 }
 template <class Answer>
-const Brief& brief_in(const Heard<WithBrief<Answer>>& heard) {
+const Brief& brief_of(const HostReply<ReplyWithBrief<Answer>>& heard) {
   return heard.answer.brief;
 }
 
@@ -27,9 +27,9 @@ std::string problem_of(const Host& host, const Error& error) {
 
 // Fills what each view begins with, and calls visit(heard) for each machine once.
 template <class Answer, class Visit>
-void each_machine(const HeardAll<Answer>& all, FleetAnswer& view, Visit visit) {
+void for_each_machine(const HostReplies<Answer>& all, FleetAnswer& view, Visit visit) {
   std::map<std::string, std::string> names;  // by instance
-  for (const Heard<Answer>& heard : all) {
+  for (const HostReply<Answer>& heard : all) {
     FleetHost host;
     host.host = heard.host.name;
     host.url = heard.host.url;
@@ -39,7 +39,7 @@ void each_machine(const HeardAll<Answer>& all, FleetAnswer& view, Visit visit) {
       view.hosts.push_back(std::move(host));
       continue;
     }
-    const Brief& brief = brief_in(heard);
+    const Brief& brief = brief_of(heard);
     const auto [first, is_new] = names.emplace(brief.instance, heard.host.name);
     if (!is_new) host.same_as = first->second;
     view.simulated = view.simulated || brief.simulated;
@@ -150,10 +150,10 @@ FleetNode node_of(const std::string& host, const Brief& brief) {
 
 }  // namespace
 
-FleetGpus gpus_of(const HeardAll<Brief>& all) {
+FleetGpus gpus_of(const HostReplies<Brief>& all) {
   FleetGpus view;
   std::map<std::string, std::size_t> places;  // in view.gpus, by UUID
-  each_machine(all, view, [&](const Heard<Brief>& heard) {
+  for_each_machine(all, view, [&](const HostReply<Brief>& heard) {
     for (std::size_t i = 0; i < heard.answer.gpus.uuid.size(); ++i) {
       FleetGpu gpu = gpu_at(heard.host.name, heard.answer, i);
       const auto [place, is_new] = places.emplace(gpu.uuid, view.gpus.size());
@@ -168,9 +168,9 @@ FleetGpus gpus_of(const HeardAll<Brief>& all) {
   return view;
 }
 
-FleetNodes nodes_of(const HeardAll<Brief>& all) {
+FleetNodes nodes_of(const HostReplies<Brief>& all) {
   FleetNodes view;
-  each_machine(all, view, [&](const Heard<Brief>& heard) {
+  for_each_machine(all, view, [&](const HostReply<Brief>& heard) {
     view.nodes.push_back(node_of(heard.host.name, heard.answer));
   });
   for (const FleetGpu& gpu : gpus_of(all).gpus) {
@@ -234,9 +234,9 @@ FleetOffer offer_of(const Host& host, const protocol::FreeGpus& answer) {
 
 }  // namespace
 
-FleetOffers offers_of(const HeardAll<WithBrief<protocol::FreeGpus>>& all) {
+FleetOffers offers_of(const HostReplies<ReplyWithBrief<protocol::FreeGpus>>& all) {
   FleetOffers view;
-  each_machine(all, view, [&](const auto& heard) {
+  for_each_machine(all, view, [&](const auto& heard) {
     const protocol::FreeGpus& answer = heard.answer.answer;
     if (answer.enough) view.offers.push_back(offer_of(heard.host, answer));
   });
@@ -252,9 +252,9 @@ FleetOffers offers_of(const HeardAll<WithBrief<protocol::FreeGpus>>& all) {
   return view;
 }
 
-FleetQueue queue_of(const HeardAll<WithBrief<protocol::Queue>>& all) {
+FleetQueue queue_of(const HostReplies<ReplyWithBrief<protocol::Queue>>& all) {
   FleetQueue view;
-  each_machine(all, view, [&](const auto& heard) {
+  for_each_machine(all, view, [&](const auto& heard) {
     for (const protocol::Lease& lease : heard.answer.answer.waiting) {
       view.waiting.push_back({heard.host.name, lease});
     }
@@ -266,9 +266,9 @@ FleetQueue queue_of(const HeardAll<WithBrief<protocol::Queue>>& all) {
   return view;
 }
 
-FleetAlerts alerts_of(const HeardAll<WithBrief<protocol::Alerts>>& all) {
+FleetAlerts alerts_of(const HostReplies<ReplyWithBrief<protocol::Alerts>>& all) {
   FleetAlerts view;
-  each_machine(all, view, [&](const auto& heard) {
+  for_each_machine(all, view, [&](const auto& heard) {
     for (const protocol::Alert& alert : heard.answer.answer.alerts) {
       view.alerts.push_back({heard.host.name, alert});
     }
@@ -308,10 +308,10 @@ void add_row(protocol::UsageRow& sum, const protocol::UsageRow& row) {
 
 }  // namespace
 
-FleetUsage usage_of(const HeardAll<WithBrief<protocol::Usage>>& all, bool by_host) {
+FleetUsage usage_of(const HostReplies<ReplyWithBrief<protocol::Usage>>& all, bool by_host) {
   FleetUsage view;
   std::map<std::string, protocol::UsageRow> rows;
-  each_machine(all, view, [&](const auto& heard) {
+  for_each_machine(all, view, [&](const auto& heard) {
     const protocol::Usage& usage = heard.answer.answer;
     view.usage.by = usage.by;
     view.usage.since = std::max(view.usage.since, usage.since);

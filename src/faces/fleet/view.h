@@ -221,28 +221,28 @@ BOOST_DESCRIBE_STRUCT(FleetDiagnosis, (FleetAnswer), (healthy, findings))
 
 using Brief = protocol::Brief;
 template <class Answer>
-using HeardAll = std::vector<Heard<Answer>>;
+using HostReplies = std::vector<HostReply<Answer>>;
 
-FleetNodes nodes_of(const HeardAll<Brief>&);
-FleetGpus gpus_of(const HeardAll<Brief>&);
+FleetNodes nodes_of(const HostReplies<Brief>&);
+FleetGpus gpus_of(const HostReplies<Brief>&);
 // Most GPUs first.
 FleetUsers users_of(const FleetGpus&);
 // Linked GPUs first if it is more than one, then well ones, then where the fewest are left over,
 // then the coolest.
-FleetOffers offers_of(const HeardAll<WithBrief<protocol::FreeGpus>>&);
-FleetQueue queue_of(const HeardAll<WithBrief<protocol::Queue>>&);
-FleetAlerts alerts_of(const HeardAll<WithBrief<protocol::Alerts>>&);
+FleetOffers offers_of(const HostReplies<ReplyWithBrief<protocol::FreeGpus>>&);
+FleetQueue queue_of(const HostReplies<ReplyWithBrief<protocol::Queue>>&);
+FleetAlerts alerts_of(const HostReplies<ReplyWithBrief<protocol::Alerts>>&);
 // `by_host`: a row a machine instead of the rows that the machines have.
-FleetUsage usage_of(const HeardAll<WithBrief<protocol::Usage>>&, bool by_host);
+FleetUsage usage_of(const HostReplies<ReplyWithBrief<protocol::Usage>>&, bool by_host);
 
 // What doctor asks, and when by our clock the answer came.
-struct Examined {
-  protocol::Readiness ready;
-  WallTime asked{};
-  WallTime answered{};
+struct DoctorReply {
+  protocol::Readiness readiness;
+  WallTime requested_at{};
+  WallTime replied_at{};
 };
 // A clock that is off by more than this is found, and told by how much.
-inline constexpr std::chrono::seconds kClockOff{2};
-FleetDiagnosis diagnosis_of(const HeardAll<WithBrief<Examined>>&);
+inline constexpr std::chrono::seconds kMaxClockOffset{2};
+FleetDiagnosis diagnosis_of(const HostReplies<ReplyWithBrief<DoctorReply>>&);
 
 }  // namespace gpuyard::fleet

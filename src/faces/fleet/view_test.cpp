@@ -28,11 +28,11 @@ Brief brief(const std::string& instance, const std::vector<std::string>& uuids) 
 }
 
 template <class Answer>
-Heard<Answer> heard(const std::string& name, Answer answer) {
+HostReply<Answer> heard(const std::string& name, Answer answer) {
   return {{name, "ssh://" + name}, std::nullopt, std::chrono::milliseconds(5), std::move(answer)};
 }
 template <class Answer = Brief>
-Heard<Answer> silent(const std::string& name) {
+HostReply<Answer> silent(const std::string& name) {
   return {{name, "ssh://" + name},
           Error{Errc::timed_out, "ssh://" + name + ": no answer"},
           seconds(3),
@@ -66,8 +66,8 @@ TEST(Gpus, OneThatTwoMachinesListIsShownOnce) {
 }
 
 TEST(Gpus, EmptyUuidsStaySeparate) {
-  const HeardAll<Brief> all{heard("n1", brief("a", {"", "", "GPU-1"})),
-                            heard("n2", brief("b", {""}))};
+  const HostReplies<Brief> all{heard("n1", brief("a", {"", "", "GPU-1"})),
+                               heard("n2", brief("b", {""}))};
   EXPECT_EQ(gpus_of(all).gpus.size(), 4U);
   for (const FleetGpu& gpu : gpus_of(all).gpus) EXPECT_THAT(gpu.also_on, IsEmpty());
 }
@@ -120,10 +120,10 @@ TEST(Users, GpusOfAllHostsAreSummed) {
   EXPECT_EQ(view.users[1].outside, 1);
 }
 
-using Offer = WithBrief<protocol::FreeGpus>;
+using Offer = ReplyWithBrief<protocol::FreeGpus>;
 
-Heard<Offer> offer(const std::string& name, int free, std::int64_t celsius = 40,
-                   bool linked = false, Health health = Health::healthy) {
+HostReply<Offer> offer(const std::string& name, int free, std::int64_t celsius = 40,
+                       bool linked = false, Health health = Health::healthy) {
   Offer answer{brief(name, {}), {}};
   answer.answer.enough = free >= 2;
   answer.answer.linked = linked;
@@ -134,7 +134,7 @@ Heard<Offer> offer(const std::string& name, int free, std::int64_t celsius = 40,
   return heard(name, answer);
 }
 
-std::vector<std::string> order_of(const HeardAll<Offer>& all) {
+std::vector<std::string> order_of(const HostReplies<Offer>& all) {
   std::vector<std::string> names;
   for (const FleetOffer& one : offers_of(all).offers) names.push_back(one.host);
   return names;
@@ -154,7 +154,7 @@ TEST(Offers, OfAGpuOnTwoMachinesTheBetterCounts) {
 }
 
 TEST(Usage, OfOneUserIsAddedUp) {
-  WithBrief<protocol::Usage> one{brief("a", {}), {}};
+  ReplyWithBrief<protocol::Usage> one{brief("a", {}), {}};
   one.answer.by = "user";
   protocol::UsageRow row;
   row.key = "alice";
@@ -178,19 +178,19 @@ TEST(Usage, OfOneUserIsAddedUp) {
   EXPECT_EQ(by_host.usage.rows[0].key, "n1");
 }
 
-using Examination = WithBrief<Examined>;
+using Examination = ReplyWithBrief<DoctorReply>;
 
-Heard<Examination> examined(const std::string& name, Brief brief,
-                            const std::string& now = "2026-01-01T00:00:10.500Z") {
-  Examined all;
-  all.ready.ready = true;
-  all.ready.now = now;
-  all.asked = *from_rfc3339("2026-01-01T00:00:10Z");
-  all.answered = *from_rfc3339("2026-01-01T00:00:11Z");
+HostReply<Examination> examined(const std::string& name, Brief brief,
+                                const std::string& now = "2026-01-01T00:00:10.500Z") {
+  DoctorReply all;
+  all.readiness.ready = true;
+  all.readiness.now = now;
+  all.requested_at = *from_rfc3339("2026-01-01T00:00:10Z");
+  all.replied_at = *from_rfc3339("2026-01-01T00:00:11Z");
   return heard(name, Examination{std::move(brief), all});
 }
 
-std::vector<std::string> findings(const HeardAll<Examination>& all) {
+std::vector<std::string> findings(const HostReplies<Examination>& all) {
   std::vector<std::string> texts;
   for (const FleetFinding& one : diagnosis_of(all).findings) texts.push_back(one.text);
   return texts;
@@ -230,8 +230,8 @@ TEST(Diagnosis, ClockSkewBeyondReplyTimeIsReported) {
 
 TEST(Diagnosis, SilentUnreadyAndDuplicateHostsAreReported) {
   auto unready = examined("n3", brief("c", {"GPU-1"}));
-  unready.answer.answer.ready.ready = false;
-  unready.answer.answer.ready.reason = "NVML Shared Library Not Found";
+  unready.answer.answer.readiness.ready = false;
+  unready.answer.answer.readiness.reason = "NVML Shared Library Not Found";
   EXPECT_THAT(findings({examined("n1", brief("a", {"GPU-1"})), silent<Examination>("n2"), unready,
                         examined("n1b", brief("a", {"GPU-1"}))}),
               ElementsAre("n2: no answer", HasSubstr("n1b is the same daemon as n1"),

@@ -33,7 +33,7 @@ std::vector<std::string> arguments_of(const DriverChoice& choice) {
   return {"--replay",       replay.path,
           "--replay-from",  std::to_string(replay.from.count()),
           "--replay-speed", fmt::format("{}", replay.speed),
-          "--replay-began", std::to_string(replay.began.time_since_epoch().count())};
+          "--replay-began", std::to_string(replay.began_at.time_since_epoch().count())};
 }
 
 DriverChoice choice_of(const std::vector<std::string>& arguments,
@@ -47,10 +47,10 @@ DriverChoice choice_of(const std::vector<std::string>& arguments,
     if (name == "--replay") replay.emplace().path = value;
     if (!replay) continue;
     if (name == "--replay-from")
-      replay->from = Duration(number_in<Duration::rep>(value).value_or(0));
-    if (name == "--replay-speed") replay->speed = number_in<double>(value).value_or(1);
+      replay->from = Duration(parse_number<Duration::rep>(value).value_or(0));
+    if (name == "--replay-speed") replay->speed = parse_number<double>(value).value_or(1);
     if (name == "--replay-began") {
-      replay->began = TimePoint(Duration(number_in<Duration::rep>(value).value_or(0)));
+      replay->began_at = TimePoint(Duration(parse_number<Duration::rep>(value).value_or(0)));
     }
   }
   DriverChoice choice = choose_nvml(nvml, simulated_library);
@@ -62,7 +62,7 @@ void lower_descriptor_limit(const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i + 1 < arguments.size(); i += 2) {
     if (arguments[i] != "--nofile") continue;
     rlimit limit{};
-    const auto soft = number_in<rlim_t>(arguments[i + 1]);
+    const auto soft = parse_number<rlim_t>(arguments[i + 1]);
     if (!soft || ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || *soft >= limit.rlim_cur) continue;
     limit.rlim_cur = *soft;
     ::setrlimit(RLIMIT_NOFILE, &limit);
@@ -74,7 +74,7 @@ void run_driver_host(const std::vector<std::string>& arguments,
   ::prctl(PR_SET_NAME, "gpuyard-host");  // started as /proc/self/exe, it would be called "exe"
   lower_descriptor_limit(arguments);
   const auto choice = choice_of(arguments, simulated_library);
-  driver::run_host_process([&] { return open_driver(choice); });
+  driver::run_driver_host_process([&] { return open_driver(choice); });
 }
 
 }  // namespace gpuyard::library

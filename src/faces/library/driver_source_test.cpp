@@ -14,7 +14,7 @@ TEST(DriverChoice, ReplayOptionsReachDriverHost) {
   EXPECT_EQ(heard.replay->path, "/a b.rec");
   EXPECT_EQ(heard.replay->from, std::chrono::seconds(90));
   EXPECT_EQ(heard.replay->speed, 2.5);
-  EXPECT_EQ(heard.replay->began, choice.replay->began);
+  EXPECT_EQ(heard.replay->began_at, choice.replay->began_at);
 }
 
 TEST(DriverChoice, LibraryPathReachesDriverHost) {

@@ -29,13 +29,13 @@ struct EnergyWindow::State {
 
   Snapshot read() const { return monitor.inventory(deadline, energy::kEnergyProbes); }
 
-  void read_until_the_end() {
+  void run_reader() {
     std::unique_lock lock(mutex);
-    while (!changed.wait_for(lock, kReadEvery, [&] { return ending; })) {
+    while (!changed.wait_for(lock, kReadInterval, [&] { return ending; })) {
       lock.unlock();
       const Snapshot now = read();
       lock.lock();
-      ledger.observe(now);
+      ledger.record(now);
     }
   }
 
@@ -56,7 +56,7 @@ Result<EnergyWindow> EnergyWindow::begin(const Monitor& monitor, const energy::W
   if (!id) return std::move(id).error();
   state->id = *std::move(id);
   try {
-    state->reader = std::thread([raw = state.get()] { raw->read_until_the_end(); });
+    state->reader = std::thread([raw = state.get()] { raw->run_reader(); });
   } catch (const std::system_error& none) {
     return Error{Errc::unavailable,
                  fmt::format("no thread to measure energy with: {}", none.what())};
@@ -78,10 +78,10 @@ EnergyMark EnergyWindow::mark() const {
   Snapshot now = state_->read();
   const std::lock_guard lock(state_->mutex);
   energy::Ledger& ledger = state_->ledger;
-  ledger.observe(now);
+  ledger.record(now);
   EnergyMark mark{*ledger.result(state_->id, now.taken), 0, std::move(now)};
   for (const energy::GpuResult& gpu : mark.used.gpus) {
-    const auto booked = ledger.booked(gpu.uuid, mark.used.window.simulated);
+    const auto booked = ledger.booked_energy(gpu.uuid, mark.used.window.simulated);
     if (booked) mark.estimated_mj += booked->estimated_mj;
   }
   return mark;

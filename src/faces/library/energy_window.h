@@ -16,7 +16,7 @@ namespace gpuyard::library {
 struct EnergyMark {
   energy::WindowResult used;
   std::int64_t estimated_mj = 0;  // the part of `used` that was integrated from power
-  Snapshot seen;                  // of that moment; knows the index of each GPU
+  Snapshot snapshot;              // of that moment; knows the index of each GPU
 
   // Returns nullptr for a GPU that is not measured.
   const energy::GpuResult* find(std::string_view uuid) const;
@@ -24,7 +24,7 @@ struct EnergyMark {
 
 class EnergyWindow {
  public:
-  static constexpr Duration kReadEvery = std::chrono::milliseconds(100);
+  static constexpr Duration kReadInterval = std::chrono::milliseconds(100);
   // A GPU that does not answer within this time is measured up to its last answer.
   static constexpr Duration kReadDeadline = std::chrono::milliseconds(250);
 

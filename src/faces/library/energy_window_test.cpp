@@ -36,8 +36,8 @@ TEST_F(EnergyWindowTest, MarkReportsCounterGrowth) {
   const EnergyMark mark = window->mark();
   const energy::WindowResult& measured = mark.used;
   ASSERT_EQ(measured.gpus.size(), 1U);
-  EXPECT_EQ(mark.seen.devices.at(1).info.index, 1U);
-  EXPECT_EQ(measured.gpus[0].uuid, mark.seen.devices.at(1).info.uuid);
+  EXPECT_EQ(mark.snapshot.devices.at(1).info.index, 1U);
+  EXPECT_EQ(measured.gpus[0].uuid, mark.snapshot.devices.at(1).info.uuid);
   EXPECT_EQ(measured.energy_mj(), 250'500);
   EXPECT_EQ(measured.gpus[0].peak_mw, 100'000);
   EXPECT_FALSE(measured.gpus[0].estimated);
@@ -80,7 +80,7 @@ TEST_F(EnergyWindowTest, EnergyOfAGpuThatReportsNoneIsNotKnown) {
   ASSERT_EQ(measured.gpus.size(), 2U);
   EXPECT_FALSE(measured.gpus[0].known);
   EXPECT_TRUE(measured.gpus[1].known);
-  EXPECT_TRUE(measured.partial());
+  EXPECT_TRUE(measured.is_partial());
   EXPECT_EQ(EnergyWindow::begin(monitor, {.gpus = {"5"}}).error().code, Errc::not_found);
 }
 

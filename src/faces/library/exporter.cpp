@@ -16,7 +16,7 @@ http::Limits limits(std::size_t connections) {
   http::Limits limits;
   limits.connections = connections;
   limits.streams = 0;
-  limits.all_streams = 0;
+  limits.total_streams = 0;
   return limits;
 }
 
@@ -26,13 +26,13 @@ Exporter::Exporter(Scraper scraper, const ExporterOptions& options)
     : about_(fmt::format("gpuyard {}: the GPUs of this program, for Prometheus, at /metrics\n",
                          options.version)),
       worker_(loop_, "gpuyard-scrape"),
-      desk_(worker_, std::move(scraper)),
+      scrape_queue_(worker_, std::move(scraper)),
       server_(std::make_unique<http::Server>(
           loop_,
           [this](const http::Request& request, http::Reply reply) {
-            answer(request, std::move(reply));
+            handle(request, std::move(reply));
           },
-          limits(kConnections))) {
+          limits(kMaxConnections))) {
   server_->allow_hosts(options.hosts);
 }
 
@@ -59,11 +59,11 @@ Exporter::~Exporter() {
 }
 
 void Exporter::shut_down() {
-  server_->shutdown(kGrace, [this] { loop_.stop(); });
-  patience_ = loop_.call_after(2 * kGrace, [this] { loop_.stop(); });
+  server_->shutdown(kShutdownGrace, [this] { loop_.stop(); });
+  shutdown_timeout_ = loop_.call_after(2 * kShutdownGrace, [this] { loop_.stop(); });
 }
 
-void Exporter::answer(const http::Request& request, http::Reply reply) {
+void Exporter::handle(const http::Request& request, http::Reply reply) {
   const bool known = request.path == "/" || request.path == "/metrics";
   if (!known)
     return reply(http::error_response(404, "not_found", "available paths are / and /metrics"));
@@ -73,37 +73,37 @@ void Exporter::answer(const http::Request& request, http::Reply reply) {
     return reply(std::move(refused));
   }
   if (request.path == "/") return reply(http::Response(200, "text/plain; charset=utf-8", about_));
-  desk_.ask(std::move(reply), metrics::format_for(request.header("Accept")));
+  scrape_queue_.enqueue(std::move(reply), metrics::negotiate_format(request.header("Accept")));
 }
 
-void ScrapeQueue::ask(http::Reply reply, metrics::Format format) {
-  asked_.push_back({std::move(reply), format});
-  if (!reading_) read();
+void ScrapeQueue::enqueue(http::Reply reply, metrics::Format format) {
+  pending_.push_back({std::move(reply), format});
+  if (!reading_) start_read();
 }
 
-void ScrapeQueue::read() {
-  served_ = std::exchange(asked_, {});
+void ScrapeQueue::start_read() {
+  in_flight_ = std::exchange(pending_, {});
   ScrapeFormats wanted;
-  for (const Asked& one : served_) wanted.add(one.format);
-  reading_ = ask_worker(
+  for (const PendingScrape& one : in_flight_) wanted.add(one.format);
+  reading_ = run_on_worker(
       worker_, [scraper = scraper_, wanted] { return scraper->scrape(wanted); },
-      [this](const Scrape& scrape) { tell(scrape); });
+      [this](const Scrape& scrape) { send_replies(scrape); });
   if (reading_) return;
-  for (Asked& one : std::exchange(served_, {})) {
+  for (PendingScrape& one : std::exchange(in_flight_, {})) {
     one.reply(http::error_response(503, "busy", "too many readings are already waiting"));
   }
 }
 
-void ScrapeQueue::tell(const Scrape& scrape) {
+void ScrapeQueue::send_replies(const Scrape& scrape) {
   reading_ = false;
-  for (Asked& one : std::exchange(served_, {})) {
+  for (PendingScrape& one : std::exchange(in_flight_, {})) {
     http::Response response(200, std::string(metrics::content_type_of(one.format)),
-                            scrape.in(one.format));
+                            scrape.body(one.format));
     response.headers.push_back({"Vary", "Accept"});
     if (scrape.simulated) response.headers.push_back({"X-Gpuyard-Simulated", "true"});
     one.reply(std::move(response));
   }
-  if (!asked_.empty()) read();
+  if (!pending_.empty()) start_read();
 }
 
 Scrape Scraper::scrape(ScrapeFormats wanted) {
@@ -111,7 +111,7 @@ Scrape Scraper::scrape(ScrapeFormats wanted) {
   for (DeviceState& device : now.devices) {
     device.query_errors = failures_[device.info.id] += failures(device.sample).size();
   }
-  metrics::Process process;
+  metrics::DaemonMetrics process;
   process.version = version_;
   const auto render = [&](metrics::Format format) {
     return std::make_shared<const std::string>(metrics::render(now, process, prefix_, format));

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/worker.h"
-#include "faces/metrics/text.h"
+#include "faces/metrics/metrics_writer.h"
 #include "gpu/device/snapshot.h"
 #include "io/http/message.h"
 #include "io/http/server.h"
@@ -36,7 +36,7 @@ struct Scrape {
   std::shared_ptr<const std::string> openmetrics = {};
   bool simulated = false;
 
-  const std::shared_ptr<const std::string>& in(metrics::Format format) const {
+  const std::shared_ptr<const std::string>& body(metrics::Format format) const {
     return format == metrics::Format::openmetrics ? openmetrics : text;
   }
 };
@@ -44,16 +44,16 @@ struct Scrape {
 // Used by one thread at a time.
 class Scraper {
  public:
-  using Read = std::function<Snapshot()>;
+  using SnapshotReader = std::function<Snapshot()>;
 
   // `read` waits for the driver, with its own deadline.
-  Scraper(Read read, std::string prefix, std::string version)
+  Scraper(SnapshotReader read, std::string prefix, std::string version)
       : read_(std::move(read)), prefix_(std::move(prefix)), version_(std::move(version)) {}
 
   Scrape scrape(ScrapeFormats);
 
  private:
-  Read read_;
+  SnapshotReader read_;
   std::string prefix_;
   std::string version_;
   std::map<DeviceId, std::uint64_t> failures_;  // over all scrapes
@@ -70,22 +70,22 @@ class ScrapeQueue {
 
   // A request that comes during a reading gets the next one, so that no answer is older than its
   // request.
-  void ask(http::Reply, metrics::Format);
+  void enqueue(http::Reply, metrics::Format);
 
  private:
-  struct Asked {
+  struct PendingScrape {
     http::Reply reply;
     metrics::Format format;
   };
 
-  void read();
-  void tell(const Scrape&);
+  void start_read();
+  void send_replies(const Scrape&);
 
   Worker& worker_;
   std::shared_ptr<Scraper> scraper_;  // used by the worker alone
   bool reading_ = false;
-  std::vector<Asked> asked_;
-  std::vector<Asked> served_;  // by the reading that is under way
+  std::vector<PendingScrape> pending_;
+  std::vector<PendingScrape> in_flight_;  // by the reading that is under way
 };
 
 struct ExporterOptions {
@@ -110,22 +110,22 @@ class Exporter {
 
  private:
   // A scraper keeps its connection, so few are needed.
-  static constexpr std::size_t kConnections = 64;
-  static constexpr Duration kGrace = std::chrono::seconds(1);
+  static constexpr std::size_t kMaxConnections = 64;
+  static constexpr Duration kShutdownGrace = std::chrono::seconds(1);
 
   Exporter(Scraper, const ExporterOptions&);
 
   // On the loop's thread.
-  void answer(const http::Request&, http::Reply);
+  void handle(const http::Request&, http::Reply);
   void shut_down();
 
   const std::string about_;
   std::uint16_t port_ = 0;
   http::IoLoop loop_;
   ThreadWorker worker_;
-  ScrapeQueue desk_;
+  ScrapeQueue scrape_queue_;
   std::unique_ptr<http::Server> server_;
-  Subscription patience_;
+  Subscription shutdown_timeout_;
   std::thread thread_;
 };
 

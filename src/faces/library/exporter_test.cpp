@@ -15,17 +15,17 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kPatience = 30s;
+constexpr Duration kExporterTimeout = 30s;
 
 Result<http::ClientResponse> get(const Exporter& exporter, const std::string& target,
                                  http::Method method = http::Method::get) {
   http::ClientRequest request;
   request.method = method;
   request.target = target;
-  return http::fetch(http::Endpoint::tcp("127.0.0.1", exporter.port()), request, kPatience);
+  return http::fetch(http::Endpoint::tcp("127.0.0.1", exporter.port()), request, kExporterTimeout);
 }
 
-std::unique_ptr<Exporter> serve(Scraper::Read read, const ExporterOptions& options = {}) {
+std::unique_ptr<Exporter> serve(Scraper::SnapshotReader read, const ExporterOptions& options = {}) {
   auto exporter = Exporter::start({std::move(read), "p", "1.2.3"}, options);
   EXPECT_TRUE(exporter.ok());
   return *std::move(exporter);
@@ -64,15 +64,15 @@ TEST(Exporter, EndsWhileAReadingIsUnderWay) {
   auto may_go_on = go_on.get_future().share();
   auto exporter = serve([&reading, may_go_on] {
     reading.set_value();
-    may_go_on.wait_for(kPatience);
+    may_go_on.wait_for(kExporterTimeout);
     return Snapshot{};
   });
   auto scrape = std::async(std::launch::async, [port = exporter->port()] {
     http::ClientRequest request;
     request.target = "/metrics";
-    return http::fetch(http::Endpoint::tcp("127.0.0.1", port), request, kPatience).ok();
+    return http::fetch(http::Endpoint::tcp("127.0.0.1", port), request, kExporterTimeout).ok();
   });
-  ASSERT_EQ(reading.get_future().wait_for(kPatience), std::future_status::ready);
+  ASSERT_EQ(reading.get_future().wait_for(kExporterTimeout), std::future_status::ready);
   exporter.reset();
   EXPECT_FALSE(scrape.get()) << "it had its second";
   go_on.set_value();
@@ -82,10 +82,10 @@ TEST(Exporter, EndsWhileAReadingIsUnderWay) {
 
 namespace {
 
-class ScrapeDeskTest : public ::testing::Test {
+class ScrapeQueueTest : public ::testing::Test {
  protected:
   void ask(std::size_t who, metrics::Format format = metrics::Format::text) {
-    desk_.ask(
+    desk_.enqueue(
         http::Reply([this, who](http::Response response) { told_.at(who) = std::move(response); }),
         format);
   }
@@ -109,7 +109,7 @@ class ScrapeDeskTest : public ::testing::Test {
   ScrapeQueue desk_{worker_, Scraper([this] { return read(); }, "p", "1.2.3")};
 };
 
-TEST_F(ScrapeDeskTest, ScrapesAtOnceShareOneReading) {
+TEST_F(ScrapeQueueTest, ScrapesAtOnceShareOneReading) {
   RecordProperty("contract", "C13");
   ask(0);
   EXPECT_EQ(worker_.waiting(), 1U) << "the first does not wait for others";
@@ -123,7 +123,7 @@ TEST_F(ScrapeDeskTest, ScrapesAtOnceShareOneReading) {
   EXPECT_EQ(text(1), text(3));
 }
 
-TEST_F(ScrapeDeskTest, ScrapeDuringReadGetsFreshRead) {
+TEST_F(ScrapeQueueTest, ScrapeDuringReadGetsFreshRead) {
   RecordProperty("contract", "C13");
   during_ = [this] {
     ask(1);
@@ -135,7 +135,7 @@ TEST_F(ScrapeDeskTest, ScrapeDuringReadGetsFreshRead) {
   EXPECT_TRUE(says(1, "p_driver_up 1\n"));
 }
 
-TEST_F(ScrapeDeskTest, SharedReadIsRenderedPerRequestedFormat) {
+TEST_F(ScrapeQueueTest, SharedReadIsRenderedPerRequestedFormat) {
   RecordProperty("contract", "C13");
   during_ = [this] {
     ask(1);
@@ -151,7 +151,7 @@ TEST_F(ScrapeDeskTest, SharedReadIsRenderedPerRequestedFormat) {
   EXPECT_EQ(http::find_header(told_[2]->headers, "Vary"), "Accept");
 }
 
-TEST_F(ScrapeDeskTest, EachScrapeTriggersFreshRead) {
+TEST_F(ScrapeQueueTest, EachScrapeTriggersFreshRead) {
   RecordProperty("contract", "C13");
   for (const std::size_t who : {0U, 1U}) {
     ask(who);
@@ -160,7 +160,7 @@ TEST_F(ScrapeDeskTest, EachScrapeTriggersFreshRead) {
   EXPECT_EQ(readings_, 2);
 }
 
-TEST_F(ScrapeDeskTest, SaysSoWhenItCannotRead) {
+TEST_F(ScrapeQueueTest, SaysSoWhenItCannotRead) {
   worker_.full = true;
   ask(0);
   ASSERT_TRUE(told_[0]);
@@ -171,7 +171,7 @@ TEST_F(ScrapeDeskTest, SaysSoWhenItCannotRead) {
   EXPECT_EQ(told_[1]->status, 200);
 }
 
-TEST_F(ScrapeDeskTest, FailedReadingsAreCounted) {
+TEST_F(ScrapeQueueTest, FailedReadingsAreCounted) {
   DeviceState& device = snapshot_.devices.emplace_back();
   for (const Metric metric : {Metric::temperature_core, Metric::power_draw}) {
     device.sample.set({metric, 0, {}, Missing{MissingReason::failed, "Unknown Error"}});
@@ -185,7 +185,7 @@ TEST_F(ScrapeDeskTest, FailedReadingsAreCounted) {
   EXPECT_TRUE(says(1, "query_errors_total{device=\"0\"} 2\n"));
 }
 
-TEST_F(ScrapeDeskTest, SaysThatGpusAreSimulated) {
+TEST_F(ScrapeQueueTest, SaysThatGpusAreSimulated) {
   snapshot_.driver.info.simulated = true;
   ask(0);
   worker_.run_all();

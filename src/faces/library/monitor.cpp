@@ -21,7 +21,7 @@ using Round = std::map<DeviceId, Sample>;
 
 constexpr Duration kCountDeadline = std::chrono::milliseconds(250);
 
-bool gone(const DeviceState& device) {
+bool is_gone(const DeviceState& device) {
   if (device.info.fault) return true;
   return device.condition == DeviceCondition::unavailable;
 }
@@ -32,7 +32,7 @@ Result<DriverSession> start(const std::shared_ptr<Backend>& backend) {
   auto session = promise->get_future();
   std::thread([backend, promise] { promise->set_value(backend->start()); }).detach();
   if (session.wait_for(Monitor::kInitDeadline) == std::future_status::ready) return session.get();
-  return init_failed("the driver did not respond in time");
+  return init_error("the driver did not respond in time");
 }
 
 }  // namespace
@@ -41,13 +41,13 @@ struct Monitor::State {
   State(std::shared_ptr<Backend> backend, DriverSession session, Duration deadline,
         HealthPolicy policy)
       : health(std::move(policy)),
-        readers(std::move(backend), session.gpu_count,
+        workers(std::move(backend), session.gpu_count,
                 {[this](ReadReply reply) { on_reply(std::move(reply)); }}),
-        fleet{std::move(session.driver), readers.devices(deadline)} {
+        inventory{std::move(session.driver), workers.devices(deadline)} {
     // Later counts of ECC errors are compared with this first one.
     constexpr ProbeSet kCounters = {Probe::ecc_totals};
-    Round round = ask(fleet.devices, kCounters, std::min(deadline, kCountDeadline));
-    for (const DeviceInfo& info : fleet.devices) state_of(info, round, kCounters);
+    Round round = read_devices(inventory.devices, kCounters, std::min(deadline, kCountDeadline));
+    for (const DeviceInfo& info : inventory.devices) update_state(info, round, kCounters);
   }
 
   void on_reply(ReadReply reply) {
@@ -57,43 +57,43 @@ struct Monitor::State {
       if (round == rounds.end()) return;  // its caller has given up
       round->second.emplace(std::move(reply.device), std::move(reply.sample));
     }
-    answered.notify_all();
+    reply_arrived.notify_all();
   }
 
   // Asks these GPUs and waits until all have answered or the deadline has passed.
-  Round ask(const std::vector<DeviceInfo>& devices, ProbeSet probes, Duration deadline) {
+  Round read_devices(const std::vector<DeviceInfo>& devices, ProbeSet probes, Duration deadline) {
     std::unique_lock lock(mutex);
     const std::uint64_t id = ++last_round;
     rounds.try_emplace(id);
     lock.unlock();
     std::size_t asked = 0;
     for (const DeviceInfo& info : devices) {
-      if (readers.read({id, info.id, probes})) ++asked;
+      if (workers.read({id, info.id, probes})) ++asked;
     }
     lock.lock();
     const Round& round = rounds[id];
-    answered.wait_for(lock, deadline, [&] { return round.size() >= asked; });
+    reply_arrived.wait_for(lock, deadline, [&] { return round.size() >= asked; });
     return std::move(rounds.extract(id).mapped());
   }
 
-  DeviceState state_of(const DeviceInfo& info, Round& round, ProbeSet probes) {
+  DeviceState update_state(const DeviceInfo& info, Round& round, ProbeSet probes) {
     const auto answer = round.find(info.id);
     std::optional<Sample> sample;
     if (answer != round.end()) sample = std::move(answer->second);
     DeviceState state = device_state(info, std::move(sample), probes, BootClock::now());
     const std::lock_guard lock(mutex);
-    health.note(info.id, state.sample);
-    state.health = health.judge(state);
+    health.update(info.id, state.sample);
+    state.health = health.evaluate_health(state);
     return state;
   }
 
   std::mutex mutex;
-  std::condition_variable answered;
+  std::condition_variable reply_arrived;
   std::uint64_t last_round = 0;
   std::map<std::uint64_t, Round> rounds;
   HealthTracker health;
-  driver::Readers readers;  // its threads use the members above
-  const Fleet fleet;
+  driver::ReadWorkers workers;  // its threads use the members above
+  const Inventory inventory;
 };
 
 Result<Monitor> Monitor::open(std::shared_ptr<Backend> backend, Duration deadline,
@@ -110,67 +110,67 @@ Monitor& Monitor::operator=(Monitor&&) noexcept = default;
 Monitor::~Monitor() = default;
 
 std::uint32_t Monitor::gpu_count() const {
-  return static_cast<std::uint32_t>(state_->fleet.devices.size());
+  return static_cast<std::uint32_t>(state_->inventory.devices.size());
 }
 
 const DeviceInfo* Monitor::device(std::uint32_t index) const {
-  const auto& devices = state_->fleet.devices;
+  const auto& devices = state_->inventory.devices;
   return index < devices.size() ? &devices[index] : nullptr;
 }
 
 const DriverInfo& Monitor::driver() const {
-  return state_->fleet.driver;
+  return state_->inventory.driver;
 }
 
 Snapshot Monitor::inventory(Duration deadline, ProbeSet probes) const {
-  const auto& devices = state_->fleet.devices;
-  Round round = state_->ask(devices, probes, deadline);
+  const auto& devices = state_->inventory.devices;
+  Round round = state_->read_devices(devices, probes, deadline);
   Snapshot snapshot;
   snapshot.taken = BootClock::now();
   snapshot.wall = wall_now();
-  snapshot.driver = {true, "", state_->fleet.driver};
+  snapshot.driver = {true, "", state_->inventory.driver};
   for (const DeviceInfo& info : devices) {
-    snapshot.devices.push_back(state_->state_of(info, round, probes));
+    snapshot.devices.push_back(state_->update_state(info, round, probes));
   }
   return snapshot;
 }
 
 Snapshot Monitor::snapshot(Duration deadline, ProbeSet probes) const {
   Snapshot visible = inventory(deadline, probes);
-  std::erase_if(visible.devices, gone);
+  std::erase_if(visible.devices, is_gone);
   return visible;
 }
 
 Result<std::int64_t> Monitor::read(std::uint32_t index, Metric metric, Duration deadline) const {
-  const Row& row = row_of(metric);
-  const bool is_number = row.subject == Subject::device && row.kind != Kind::text;
-  if (!is_number) return feature_not_supported(row.key);
-  if (index >= state_->fleet.devices.size()) return index_out_of_range(index);
-  const DeviceInfo& info = state_->fleet.devices[index];
+  const MetricRow& row = row_of(metric);
+  const bool is_number = row.subject == MetricSubject::device && row.kind != MetricKind::text;
+  if (!is_number) return unsupported_feature_error(row.key);
+  if (index >= state_->inventory.devices.size()) return index_range_error(index);
+  const DeviceInfo& info = state_->inventory.devices[index];
   const ProbeSet probes = probes_filling(std::array{metric});
-  Round round = state_->ask({info}, probes, deadline);
-  const DeviceState state = state_->state_of(info, round, probes);
+  Round round = state_->read_devices({info}, probes, deadline);
+  const DeviceState state = state_->update_state(info, round, probes);
   if (const std::int64_t* number = state.sample.number(metric)) return *number;
   const Reading* reading = state.sample.find(metric);
   const Missing why = reading != nullptr ? *reading->missing() : Missing{};
   if (why.reason == MissingReason::not_supported) {
-    return feature_not_supported(row.key);
+    return unsupported_feature_error(row.key);
   }
   const bool is_lost = why.reason == MissingReason::device_lost;
-  return query_failed(describe(why), is_lost ? Errc::device_lost : Errc::unavailable);
+  return query_error(describe(why), is_lost ? Errc::device_lost : Errc::unavailable);
 }
 
 Result<HealthReport> Monitor::health(std::uint32_t index, Duration deadline) const {
-  if (index >= state_->fleet.devices.size()) return index_out_of_range(index);
-  const DeviceInfo& info = state_->fleet.devices[index];
-  Round round = state_->ask({info}, kHealthProbes, deadline);
-  return state_->state_of(info, round, kHealthProbes).health;
+  if (index >= state_->inventory.devices.size()) return index_range_error(index);
+  const DeviceInfo& info = state_->inventory.devices[index];
+  Round round = state_->read_devices({info}, kHealthProbes, deadline);
+  return state_->update_state(info, round, kHealthProbes).health;
 }
 
 Result<void> Monitor::acknowledge_ecc_errors(std::uint32_t index) const {
-  if (index >= state_->fleet.devices.size()) return index_out_of_range(index);
+  if (index >= state_->inventory.devices.size()) return index_range_error(index);
   const std::lock_guard lock(state_->mutex);
-  state_->health.acknowledge(state_->fleet.devices[index].id);
+  state_->health.acknowledge(state_->inventory.devices[index].id);
   return {};
 }
 

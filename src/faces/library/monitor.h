@@ -23,7 +23,7 @@ class Monitor {
   static constexpr Duration kDefaultDeadline = std::chrono::seconds(2);
   static constexpr Duration kInitDeadline = std::chrono::seconds(15);  // a cold NVML takes seconds
 
-  // Errors are init_failed() and query_failed().
+  // Errors are init_error() and query_error().
   // A GPU that does not open in time is listed with that as its fault.
   // Uncorrectable ECC errors count as new from here on.
   static Result<Monitor> open(std::shared_ptr<Backend>, Duration deadline = kDefaultDeadline,
@@ -52,15 +52,15 @@ class Monitor {
   // than gpu_count(); one bad GPU cannot fail it.
   Snapshot snapshot(Duration deadline = kDefaultDeadline, ProbeSet probes = ProbeSet::all()) const;
 
-  // Reads one number now. Errors: index_out_of_range(), feature_not_supported(), query_failed().
+  // Reads one number now. Errors: index_range_error(), unsupported_feature_error(), query_error().
   Result<std::int64_t> read(std::uint32_t index, Metric,
                             Duration deadline = kDefaultDeadline) const;
 
-  // Reads a GPU now and returns the verdict on it. Error: index_out_of_range().
+  // Reads a GPU now and returns the verdict on it. Error: index_range_error().
   Result<HealthReport> health(std::uint32_t index, Duration deadline = kDefaultDeadline) const;
 
   // Marks a GPU's uncorrectable ECC errors so far as known: they no longer make it unhealthy.
-  // Error: index_out_of_range().
+  // Error: index_range_error().
   Result<void> acknowledge_ecc_errors(std::uint32_t index) const;
 
   // Returns snapshot() in the small view.

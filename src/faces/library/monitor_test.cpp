@@ -13,7 +13,7 @@ namespace gpuyard::library {
 namespace {
 
 constexpr std::int64_t kMemory = 80'000'000'000;
-constexpr Duration kShortPatience = std::chrono::milliseconds(50);
+constexpr Duration kShortTimeout = std::chrono::milliseconds(50);
 
 class MonitorTest : public ::testing::Test {
  protected:
@@ -66,7 +66,7 @@ TEST_F(MonitorTest, OneStuckGpuCannotFailTheSnapshotOfTheOthers) {
   RecordProperty("contract", "A13");
   const Monitor monitor = open(fleet_);
   fleet_.block(0);
-  const Snapshot snapshot = monitor.snapshot(kShortPatience);
+  const Snapshot snapshot = monitor.snapshot(kShortTimeout);
   ASSERT_EQ(snapshot.devices.size(), 8U);
   EXPECT_EQ(snapshot.devices[0].condition, DeviceCondition::unresponsive);
   EXPECT_EQ(snapshot.devices[0].sample.number(Metric::temperature_core), nullptr);
@@ -76,7 +76,7 @@ TEST_F(MonitorTest, OneStuckGpuCannotFailTheSnapshotOfTheOthers) {
 TEST_F(MonitorTest, UnopenableGpuDoesNotBlockOpen) {
   RecordProperty("contract", "A13");
   fleet_.block(4);
-  const auto monitor = Monitor::open(fleet_.backend(), kShortPatience);
+  const auto monitor = Monitor::open(fleet_.backend(), kShortTimeout);
   ASSERT_TRUE(monitor.ok());
   EXPECT_EQ(monitor->gpu_count(), 8U);
   EXPECT_EQ(monitor->snapshot().devices.size(), 7U);
@@ -157,7 +157,7 @@ TEST_F(MonitorTest, AReadingThatWorksIsItsNumber) {
 
 TEST(Monitor, WithoutADriverThereIsNoMonitorButAReason) {
   RecordProperty("contract", "A14");
-  const auto fleet = FakeFleet::without_driver(init_failed("Driver Not Loaded"));
+  const auto fleet = FakeFleet::without_driver(init_error("Driver Not Loaded"));
   EXPECT_EQ(Monitor::open(fleet.backend()).error().message,
             "failed to initialise NVML: Driver Not Loaded");
 }

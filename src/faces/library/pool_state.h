@@ -19,9 +19,9 @@
 namespace gpuyard {
 
 // Any thread. Not exported, unlike the class that contains it.
-struct [[gnu::visibility("hidden")]] v0::Pool::Lease::Ground
-    : std::enable_shared_from_this<Ground> {
-  explicit Ground(std::vector<Gpu> all);
+struct [[gnu::visibility("hidden")]] v0::Pool::Lease::SharedState
+    : std::enable_shared_from_this<SharedState> {
+  explicit SharedState(std::vector<Gpu> all);
 
   std::optional<Lease> claim(std::chrono::milliseconds deadline, const std::stop_token& stop,
                              unsigned count);
@@ -32,29 +32,29 @@ struct [[gnu::visibility("hidden")]] v0::Pool::Lease::Ground
 
   const std::vector<Gpu> gpus;
   std::mutex mutex;  // guards what follows
-  lease::Core core{{.strict = true}};
+  lease::Scheduler scheduler{{.strict = true}};
 
  private:
   // A handler to be called.
-  struct Listener {
+  struct PendingHandler {
     Handler handler;
-    std::optional<std::thread::id> teller = {};  // the thread that calls it
+    std::optional<std::thread::id> caller_thread = {};  // the thread that calls it
   };
   // Claims that were granted and whose handlers are to be called.
-  using Served = std::vector<lease::Ticket>;
-  struct Round;  // see pool_state.cpp
+  using GrantedTickets = std::vector<lease::Ticket>;
+  struct HandlerQueue;  // see pool_state.cpp
 
   // The caller holds the mutex.
-  lease::Terms terms(unsigned count) const;
+  lease::GpuRequest gpu_request(unsigned count) const;
   Lease lease_of(lease::Ticket);
-  Served wake(const lease::Effects&);
+  GrantedTickets wake(const lease::Effects&);
 
-  void tell(const Served&);
-  void tell_one(lease::Ticket);
+  void call_handlers(const GrantedTickets&);
+  void call_handler(lease::Ticket);
 
-  std::map<lease::Ticket, std::condition_variable_any*> threads_;  // that wait for a grant
-  std::map<lease::Ticket, Listener> listeners_;                    // until their handlers return
-  std::condition_variable told_;                                   // a handler has returned
+  std::map<lease::Ticket, std::condition_variable_any*> waiting_threads_;  // that wait for a grant
+  std::map<lease::Ticket, PendingHandler> pending_handlers_;  // until their handlers return
+  std::condition_variable handler_returned_;                  // a handler has returned
 };
 
 }  // namespace gpuyard

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "faces/client/daemon_client.h"
 #include "faces/client/event_follower.h"
-#include "faces/client/local.h"
+#include "faces/client/local_daemon.h"
 #include "faces/library/public_device.h"
 #include "faces/protocol/routes.h"
 
@@ -22,13 +22,13 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // How long the daemon may keep one answer to a claim: so late is a stop seen.
-constexpr Duration kOneWait = seconds(2);
-constexpr Duration kBetweenClaims = milliseconds(200);
-constexpr Duration kLongestChange = seconds(15);
+constexpr Duration kClaimPollTimeout = seconds(2);
+constexpr Duration kClaimRetryDelay = milliseconds(200);
+constexpr Duration kChangeTimeout = seconds(15);
 
 // The words of the two rooms are the same, in the same order.
 static_assert(static_cast<int>(Client::Lease::State::ended) ==
-              static_cast<int>(lease::State::ended));
+              static_cast<int>(lease::LeaseState::ended));
 static_assert(static_cast<int>(Client::Event::Kind::lost) ==
               static_cast<int>(client::FollowerEvent::Kind::lost));
 
@@ -80,8 +80,8 @@ std::vector<protocol::GpuName> names_of(const std::vector<std::string>& gpus) {
   return names;
 }
 
-protocol::LeaseWish wish_of(const Client::LeaseRequest& request, Duration wait) {
-  protocol::LeaseWish wish;
+protocol::LeaseRequest lease_request_of(const Client::LeaseRequest& request, Duration wait) {
+  protocol::LeaseRequest wish;
   wish.id = new_id();
   wish.gpus = request.gpus;
   wish.min_free_bytes = request.min_free_bytes;
@@ -96,7 +96,7 @@ protocol::LeaseWish wish_of(const Client::LeaseRequest& request, Duration wait) 
 }
 
 // The message may reach a terminal or a log, and the daemon need not be trusted.
-Error shown(const Error& error) {
+Error sanitize(const Error& error) {
   std::string hint;
   for (std::string_view rest = error.hint; !rest.empty();) {
     hint += (hint.empty() ? "" : "\n") + printable(take_until('\n', rest));
@@ -105,17 +105,17 @@ Error shown(const Error& error) {
 }
 
 template <class T>
-Result<T> shown(Result<T> answer) {
-  return answer ? std::move(answer) : Result<T>(shown(answer.error()));
+Result<T> sanitize(Result<T> answer) {
+  return answer ? std::move(answer) : Result<T>(sanitize(answer.error()));
 }
 
 // The first GPU that could not be changed says why.
-Result<void> done(const Result<protocol::Changes>& answer) {
-  if (!answer) return shown(answer.error());
-  for (const protocol::Change& change : answer->changes) {
+Result<void> check_changes(const Result<protocol::ChangeResults>& answer) {
+  if (!answer) return sanitize(answer.error());
+  for (const protocol::ChangeResult& change : answer->changes) {
     if (!change.error) continue;
-    return shown(Error{enum_from_name<Errc>(change.error->code).value_or(Errc::internal),
-                       change.error->message});
+    return sanitize(Error{enum_from_name<Errc>(change.error->code).value_or(Errc::internal),
+                          change.error->message});
   }
   return {};
 }
@@ -127,34 +127,36 @@ struct Client::State {
   Duration deadline;
 
   template <class Params, class Answer, class Body>
-  Result<Answer> ask(const protocol::Route<Params, Answer, Body>& route,
-                     const Params& parameters = {}, const Body& body = {}) const {
-    return shown(client::call(daemon, route, parameters, body, deadline));
+  Result<Answer> call(const protocol::Route<Params, Answer, Body>& route,
+                      const Params& parameters = {}, const Body& body = {}) const {
+    return sanitize(client::call(daemon, route, parameters, body, deadline));
   }
   // The same for stored state, which the daemon may still be reading.
   template <class Params, class Answer, class Body>
-  Result<Answer> insist(const protocol::Route<Params, Answer, Body>& route,
-                        const Params& parameters = {}, const Body& body = {}) const {
-    return shown(client::insist(daemon, route, parameters, body, deadline));
+  Result<Answer> call_with_retry(const protocol::Route<Params, Answer, Body>& route,
+                                 const Params& parameters = {}, const Body& body = {}) const {
+    return sanitize(client::call_with_retry(daemon, route, parameters, body, deadline));
   }
   template <class Wish>
-  Result<void> change(const protocol::Route<protocol::ManagedGpus, protocol::Changes, Wish>& route,
-                      const std::string& gpus, Wish wish, std::optional<seconds> lasting) const {
+  Result<void> change(
+      const protocol::Route<protocol::ManagedGpus, protocol::ChangeResults, Wish>& route,
+      const std::string& gpus, Wish wish, std::optional<seconds> lasting) const {
     if (lasting) wish.for_s = static_cast<double>(lasting->count());
-    return done(client::call(daemon, route, {gpus}, wish, std::max(deadline, kLongestChange)));
+    return check_changes(
+        client::call(daemon, route, {gpus}, wish, std::max(deadline, kChangeTimeout)));
   }
 };
 
 Client::Client(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
 Result<Client> Client::open(const ClientOptions& options) {
-  const Environment environment = Environment::of_process();
-  client::Keys keys = client::keys_of(environment);
+  const Environment environment = Environment::current();
+  client::Credentials keys = client::credentials_of(environment);
   if (!options.token_file.empty()) {
     keys.token.clear();
     keys.token_file = options.token_file;
   }
-  auto daemon = client::daemon_meant(options.host, environment, keys);
+  auto daemon = client::select_daemon(options.host, environment, keys);
   if (!daemon) return std::move(daemon).error();
   return Client(std::make_shared<State>(State{*std::move(daemon), options.deadline}));
 }
@@ -175,12 +177,12 @@ Result<std::string> Client::request(std::string_view method, std::string_view ta
   }
   protocol::RouteInfo route;
   route.method = method;
-  return shown(client::exchange(state_->daemon, route, std::string(target), std::string(body),
-                                state_->deadline));
+  return sanitize(client::exchange(state_->daemon, route, std::string(target), std::string(body),
+                                   state_->deadline));
 }
 
 Result<std::vector<Device>> Client::inventory() const {
-  const auto snapshot = state_->ask(protocol::kSnapshot);
+  const auto snapshot = state_->call(protocol::kSnapshot);
   if (!snapshot) return snapshot.error();
   if (!snapshot->driver_initialised) {
     return Error{Errc::unavailable,
@@ -194,7 +196,7 @@ Result<std::vector<Device>> Client::inventory() const {
 }
 
 Result<DriverInfo> Client::get_driver_info() const {
-  const auto snapshot = state_->ask(protocol::kSnapshot);
+  const auto snapshot = state_->call(protocol::kSnapshot);
   if (!snapshot) return snapshot.error();
   return DriverInfo{snapshot->driver.driver_version, snapshot->driver.cuda_driver_version,
                     snapshot->driver.nvml_version, "", snapshot->simulated};
@@ -204,37 +206,39 @@ Result<DriverInfo> Client::get_driver_info() const {
 Result<Client::Lease> Client::claim(const LeaseRequest& request, milliseconds wait,
                                     const std::stop_token& stop) const {
   const TimePoint end = BootClock::now() + wait;
-  auto wish = wish_of(request, wait);
+  auto wish = lease_request_of(request, wait);
   std::string why = "no response for the claim";
   for (bool asked = false; !asked || (BootClock::now() < end && !stop.stop_requested());) {
-    const Duration left = std::clamp<Duration>(end - BootClock::now(), Duration::zero(), kOneWait);
+    const Duration left =
+        std::clamp<Duration>(end - BootClock::now(), Duration::zero(), kClaimPollTimeout);
     wish.answer_within_s = to_seconds(left);
     const auto answer =
-        shown(client::call(state_->daemon, protocol::kClaim, {}, wish, state_->deadline + left));
-    if (answer && answer->lease.state == lease::State::held) return public_lease(answer->lease);
-    if (answer && answer->lease.state != lease::State::waiting) {
-      return shown(Error{Errc::conflict, answer->lease.why});
+        sanitize(client::call(state_->daemon, protocol::kClaim, {}, wish, state_->deadline + left));
+    if (answer && answer->lease.state == lease::LeaseState::held)
+      return public_lease(answer->lease);
+    if (answer && answer->lease.state != lease::LeaseState::waiting) {
+      return sanitize(Error{Errc::conflict, answer->lease.why});
     }
-    if (!answer && (!client::passes(answer.error()) || wish.wait_s)) return answer.error();
+    if (!answer && (!client::is_transient(answer.error()) || wish.wait_s)) return answer.error();
     if (answer && answer->lease.place) why = answer->lease.place->text;
     if (!answer) why = answer.error().text();
     asked = true;
-    if (!answer) std::this_thread::sleep_for(kBetweenClaims);
+    if (!answer) std::this_thread::sleep_for(kClaimRetryDelay);
   }
   protocol::ReleaseQuery release;
   release.lease = *wish.id;
-  static_cast<void>(state_->ask(protocol::kRelease, release).ok());
-  return shown(Error{Errc::timed_out, "the GPUs were not available in time: " + why});
+  static_cast<void>(state_->call(protocol::kRelease, release).ok());
+  return sanitize(Error{Errc::timed_out, "the GPUs were not available in time: " + why});
 }
 
 Result<Client::Lease> Client::find_lease(const std::string& id) const {
-  const auto answer = state_->insist(protocol::kLease, {id});
+  const auto answer = state_->call_with_retry(protocol::kLease, {id});
   if (!answer) return answer.error();
   return public_lease(answer->lease);
 }
 
 Result<std::vector<Client::Lease>> Client::leases() const {
-  const auto answer = state_->insist(protocol::kLeases);
+  const auto answer = state_->call_with_retry(protocol::kLeases);
   if (!answer) return answer.error();
   std::vector<Lease> leases;
   std::ranges::transform(answer->leases, std::back_inserter(leases), public_lease);
@@ -242,8 +246,8 @@ Result<std::vector<Client::Lease>> Client::leases() const {
 }
 
 Result<Client::Lease> Client::renew(const Lease& lease, seconds ttl) const {
-  const protocol::RenewWish wish{static_cast<double>(ttl.count()), lease.fence};
-  const auto answer = state_->insist(protocol::kRenew, {lease.id}, wish);
+  const protocol::RenewRequest wish{static_cast<double>(ttl.count()), lease.fence};
+  const auto answer = state_->call_with_retry(protocol::kRenew, {lease.id}, wish);
   if (!answer) return answer.error();
   return public_lease(answer->lease);
 }
@@ -252,7 +256,7 @@ Result<Client::Lease> Client::release(const Lease& lease) const {
   protocol::ReleaseQuery query;
   query.lease = lease.id;
   query.fence = lease.fence;
-  const auto answer = state_->insist(protocol::kRelease, query);
+  const auto answer = state_->call_with_retry(protocol::kRelease, query);
   if (!answer) return answer.error();
   return public_lease(answer->lease);
 }
@@ -261,7 +265,7 @@ Result<void> Client::set(const std::string& gpus, SettingKind kind, const Settin
                          std::optional<seconds> lasting) const {
   const State& daemon = *state_;
   const auto view = protocol::view_of(Setting{kind, value});
-  const protocol::ClocksWish clocks{{}, value.lowest, value.highest};
+  const protocol::LockedClocksRequest clocks{{}, value.lowest, value.highest};
   switch (kind) {
     case SettingKind::power_limit:
       return daemon.change(protocol::kSetPowerLimit, gpus, {{}, value.lowest}, lasting);
@@ -281,7 +285,7 @@ Result<void> Client::set(const std::string& gpus, SettingKind kind, const Settin
 }
 
 Result<void> Client::restore(const std::string& gpus, SettingKind kind) const {
-  using Restore = protocol::Route<protocol::RestoreQuery, protocol::Changes>;
+  using Restore = protocol::Route<protocol::RestoreQuery, protocol::ChangeResults>;
   const Restore* const route = [kind]() -> const Restore* {
     switch (kind) {
       case SettingKind::power_limit:
@@ -302,32 +306,32 @@ Result<void> Client::restore(const std::string& gpus, SettingKind kind) const {
   if (route == nullptr) return Error{Errc::invalid, "unknown setting"};
   protocol::RestoreQuery query;
   query.id = gpus;
-  return done(
-      client::call(state_->daemon, *route, query, {}, std::max(state_->deadline, kLongestChange)));
+  return check_changes(
+      client::call(state_->daemon, *route, query, {}, std::max(state_->deadline, kChangeTimeout)));
 }
 
 Result<std::string> Client::begin_energy_window(const std::vector<std::string>& gpus) const {
-  protocol::EnergyWindowWish wish;
+  protocol::EnergyWindowRequest wish;
   if (!gpus.empty()) wish.gpus = names_of(gpus);
-  auto window = state_->insist(protocol::kBeginEnergyWindow, {}, wish);
+  auto window = state_->call_with_retry(protocol::kBeginEnergyWindow, {}, wish);
   if (!window) return std::move(window).error();
   return std::move(window->id);
 }
 
 Result<EnergyMeasurement> Client::measure_energy(const std::string& window) const {
-  const auto measured = state_->insist(protocol::kEnergyWindow, {window});
+  const auto measured = state_->call_with_retry(protocol::kEnergyWindow, {window});
   if (!measured) return measured.error();
   return measurement_of(*measured);
 }
 
 Result<EnergyMeasurement> Client::end_energy_window(const std::string& window) const {
-  const auto measured = state_->insist(protocol::kEndEnergyWindow, {window});
+  const auto measured = state_->call_with_retry(protocol::kEndEnergyWindow, {window});
   if (!measured) return measured.error();
   return measurement_of(*measured);
 }
 
 Result<std::vector<Client::Alert>> Client::alerts() const {
-  const auto answer = state_->insist(protocol::kAlerts);
+  const auto answer = state_->call_with_retry(protocol::kAlerts);
   if (!answer) return answer.error();
   std::vector<Alert> alerts;
   std::ranges::transform(answer->alerts, std::back_inserter(alerts), public_alert);
@@ -335,14 +339,14 @@ Result<std::vector<Client::Alert>> Client::alerts() const {
 }
 
 Result<void> Client::acknowledge(std::uint64_t alert, const std::string& note) const {
-  protocol::AcknowledgeWish wish;
+  protocol::AcknowledgeRequest wish;
   if (!note.empty()) wish.note = note;
-  const auto answer = state_->insist(protocol::kAcknowledge, {alert}, wish);
+  const auto answer = state_->call_with_retry(protocol::kAcknowledge, {alert}, wish);
   return answer ? Result<void>() : answer.error();
 }
 
 struct Client::Events::State {
-  client::EventFollower feed;
+  client::EventFollower follower;
 };
 
 Client::Events::Events(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -360,8 +364,8 @@ Client::Events Client::events(const EventsOptions& options) const {
 }
 
 Result<std::optional<Client::Event>> Client::Events::next(milliseconds wait) {
-  auto news = state_->feed.next(wait);
-  if (!news) return shown(news.error());
+  auto news = state_->follower.next(wait);
+  if (!news) return sanitize(news.error());
   if (!*news) return std::optional<Event>();
   auto& [kind, event, error] = **news;
   return std::optional(Event{static_cast<Event::Kind>(kind), std::move(event.name),

@@ -1,8 +1,8 @@
 // The public Control: a thin shell over LocalControl that converts the commands.
 #include <utility>
 
-#include "faces/library/control.h"
 #include "faces/library/driver_source.h"
+#include "faces/library/local_control.h"
 #include "faces/library/public_fake_fleet.h"
 #include "faces/library/public_monitor.h"
 #include "gpuyard/control.h"
@@ -12,77 +12,77 @@ namespace {
 
 using std::chrono::milliseconds;
 using InternalCommand = gpuyard::Command;
-using Public = v0::Control;
+using PublicControl = v0::Control;
 
-InternalCommand house_command(const Public::SetPersistenceMode& set) {
+InternalCommand to_internal_command(const PublicControl::SetPersistenceMode& set) {
   return Apply{persistence(set.enabled)};
 }
-InternalCommand house_command(const Public::SetPowerManagementLimit& set) {
+InternalCommand to_internal_command(const PublicControl::SetPowerManagementLimit& set) {
   return Apply{power_limit(set.power_limit_mw)};
 }
-InternalCommand house_command(const Public::SetGpuLockedClocks& set) {
+InternalCommand to_internal_command(const PublicControl::SetGpuLockedClocks& set) {
   return Apply{gpu_clocks(set.min_clock_mhz, set.max_clock_mhz)};
 }
-InternalCommand house_command(const Public::ResetGpuLockedClocks&) {
+InternalCommand to_internal_command(const PublicControl::ResetGpuLockedClocks&) {
   return Apply{unlocked(SettingKind::gpu_clocks)};
 }
-InternalCommand house_command(const Public::SetMemLockedClocks& set) {
+InternalCommand to_internal_command(const PublicControl::SetMemLockedClocks& set) {
   return Apply{memory_clocks(set.min_clock_mhz, set.max_clock_mhz)};
 }
-InternalCommand house_command(const Public::ResetMemLockedClocks&) {
+InternalCommand to_internal_command(const PublicControl::ResetMemLockedClocks&) {
   return Apply{unlocked(SettingKind::memory_clocks)};
 }
-InternalCommand house_command(const Public::GetTotalEnergyConsumption&) {
+InternalCommand to_internal_command(const PublicControl::GetTotalEnergyConsumption&) {
   return ReadEnergy{};
 }
-InternalCommand house_command(const Public::SetComputeMode& set) {
+InternalCommand to_internal_command(const PublicControl::SetComputeMode& set) {
   return Apply{compute_mode(static_cast<std::int64_t>(set.mode))};
 }
-InternalCommand house_command(const Public::SetEccMode& set) {
+InternalCommand to_internal_command(const PublicControl::SetEccMode& set) {
   return Apply{ecc(set.enabled)};
 }
-InternalCommand house_command(const Public::ClearEccErrors& clear) {
+InternalCommand to_internal_command(const PublicControl::ClearEccErrors& clear) {
   return ClearEcc{clear.counter};
 }
-InternalCommand house_command(const Public::Look& look) {
-  return Look{look.setting};
+InternalCommand to_internal_command(const PublicControl::ReadSetting& command) {
+  return ReadSetting{command.setting};
 }
 
-InternalCommand house_command(const Public::Command& command) {
-  return std::visit([](const auto& one) { return house_command(one); }, command);
+InternalCommand to_internal_command(const PublicControl::Command& command) {
+  return std::visit([](const auto& one) { return to_internal_command(one); }, command);
 }
 
-library::CommandContext house_context(const RequestContext& context) {
+library::CommandContext to_internal_context(const RequestContext& context) {
   library::CommandContext out{context.request_id, BootClock::now()};
   if (context.received) out.received -= std::chrono::steady_clock::now() - *context.received;
   return out;
 }
 
-Public::Answer answer_of(const CommandReply& reply) {
-  Public::Answer answer{{}, reply.before, reply.after};
+PublicControl::Answer answer_of(const CommandReply& reply) {
+  PublicControl::Answer answer{{}, reply.before, reply.after};
   if (reply.energy_mj) answer.energy_mj = static_cast<std::uint64_t>(*reply.energy_mj);
   return answer;
 }
 
-Result<Public::Answer> result_of(const CommandReply& reply) {
+Result<PublicControl::Answer> result_of(const CommandReply& reply) {
   if (reply.failure) return reply.failure->error();
   return answer_of(reply);
 }
 
-Result<Public::Answer> result_of(const Result<CommandReply>& reply) {
+Result<PublicControl::Answer> result_of(const Result<CommandReply>& reply) {
   if (!reply) return reply.error();
   return answer_of(*reply);
 }
 
-Result<void> done(const Result<Public::Answer>& answer) {
+Result<void> void_result(const Result<PublicControl::Answer>& answer) {
   if (!answer) return answer.error();
   return {};
 }
 
 // Returns the part of the answer that commands of this kind always have.
 template <class Part>
-Result<Part> part_of(const Result<Public::Answer>& answer,
-                     std::optional<Part> Public::Answer::* part) {
+Result<Part> part_of(const Result<PublicControl::Answer>& answer,
+                     std::optional<Part> PublicControl::Answer::* part) {
   if (!answer) return answer.error();
   const std::optional<Part>& there = (*answer).*part;
   if (!there) return Error{Errc::internal, "the command was carried out but returned no result"};
@@ -116,8 +116,8 @@ v0::Control& v0::Control::operator=(const Control&) = default;
 v0::Control::~Control() = default;
 
 Result<v0::Control> v0::Control::open(const ControlOptions& options) {
-  auto backend = library::open_driver(
-      library::choose_nvml(options.library, library::simulated_nvml_beside_library()));
+  auto backend =
+      library::open_driver(library::choose_nvml(options.library, library::simulated_nvml_path()));
   if (!backend) return std::move(backend).error();
   auto control = library::LocalControl::open(*std::move(backend), options.deadline);
   if (!control) return std::move(control).error();
@@ -136,22 +136,23 @@ std::uint32_t v0::Control::device_count() const {
 
 Result<void> v0::Control::send_command_nonblocking(std::uint32_t gpu, const Command& command,
                                                    const RequestContext& context) const {
-  return state_->control.send_command_nonblocking(gpu, house_command(command),
-                                                  house_context(context));
+  return state_->control.send_command_nonblocking(gpu, to_internal_command(command),
+                                                  to_internal_context(context));
 }
 
 Result<void> v0::Control::send_command(std::uint32_t gpu, const Command& command, Handler handler,
                                        const RequestContext& context) const {
   if (!handler) return send_command_nonblocking(gpu, command, context);
   return state_->control.send_command_nonblocking(
-      gpu, house_command(command), house_context(context),
+      gpu, to_internal_command(command), to_internal_context(context),
       [handler = std::move(handler)](const CommandReply& reply) { handler(result_of(reply)); });
 }
 
 Result<v0::Control::PendingAnswer> v0::Control::send_command(std::uint32_t gpu,
                                                              const Command& command,
                                                              const RequestContext& context) const {
-  auto pending = state_->control.send_command(gpu, house_command(command), house_context(context));
+  auto pending =
+      state_->control.send_command(gpu, to_internal_command(command), to_internal_context(context));
   if (!pending) return std::move(pending).error();
   return PendingAnswer(
       std::make_unique<PendingAnswer::State>(PendingAnswer::State{*std::move(pending)}));
@@ -160,47 +161,47 @@ Result<v0::Control::PendingAnswer> v0::Control::send_command(std::uint32_t gpu,
 Result<v0::Control::Answer> v0::Control::send_command_blocking(
     std::uint32_t gpu, const Command& command, milliseconds deadline,
     const RequestContext& context) const {
-  return result_of(state_->control.send_command_blocking(gpu, house_command(command), deadline,
-                                                         house_context(context)));
+  return result_of(state_->control.send_command_blocking(gpu, to_internal_command(command),
+                                                         deadline, to_internal_context(context)));
 }
 
 Result<void> v0::Control::set_persistence_mode(std::uint32_t gpu, bool enabled) const {
-  return done(send_command_blocking(gpu, SetPersistenceMode{enabled}));
+  return void_result(send_command_blocking(gpu, SetPersistenceMode{enabled}));
 }
 
 Result<void> v0::Control::set_power_management_limit(std::uint32_t gpu,
                                                      std::uint32_t power_limit_mw) const {
-  return done(send_command_blocking(gpu, SetPowerManagementLimit{power_limit_mw}));
+  return void_result(send_command_blocking(gpu, SetPowerManagementLimit{power_limit_mw}));
 }
 
 Result<void> v0::Control::set_gpu_locked_clocks(std::uint32_t gpu, std::uint32_t min_clock_mhz,
                                                 std::uint32_t max_clock_mhz) const {
-  return done(send_command_blocking(gpu, SetGpuLockedClocks{min_clock_mhz, max_clock_mhz}));
+  return void_result(send_command_blocking(gpu, SetGpuLockedClocks{min_clock_mhz, max_clock_mhz}));
 }
 
 Result<void> v0::Control::reset_gpu_locked_clocks(std::uint32_t gpu) const {
-  return done(send_command_blocking(gpu, ResetGpuLockedClocks{}));
+  return void_result(send_command_blocking(gpu, ResetGpuLockedClocks{}));
 }
 
 Result<void> v0::Control::set_mem_locked_clocks(std::uint32_t gpu, std::uint32_t min_clock_mhz,
                                                 std::uint32_t max_clock_mhz) const {
-  return done(send_command_blocking(gpu, SetMemLockedClocks{min_clock_mhz, max_clock_mhz}));
+  return void_result(send_command_blocking(gpu, SetMemLockedClocks{min_clock_mhz, max_clock_mhz}));
 }
 
 Result<void> v0::Control::reset_mem_locked_clocks(std::uint32_t gpu) const {
-  return done(send_command_blocking(gpu, ResetMemLockedClocks{}));
+  return void_result(send_command_blocking(gpu, ResetMemLockedClocks{}));
 }
 
 Result<void> v0::Control::set_compute_mode(std::uint32_t gpu, ComputeMode mode) const {
-  return done(send_command_blocking(gpu, SetComputeMode{mode}));
+  return void_result(send_command_blocking(gpu, SetComputeMode{mode}));
 }
 
 Result<void> v0::Control::set_ecc_mode(std::uint32_t gpu, bool enabled) const {
-  return done(send_command_blocking(gpu, SetEccMode{enabled}));
+  return void_result(send_command_blocking(gpu, SetEccMode{enabled}));
 }
 
 Result<void> v0::Control::clear_ecc_errors(std::uint32_t gpu, EccCounter counter) const {
-  return done(send_command_blocking(gpu, ClearEccErrors{counter}));
+  return void_result(send_command_blocking(gpu, ClearEccErrors{counter}));
 }
 
 Result<std::uint64_t> v0::Control::get_instant_power_mw(std::uint32_t gpu) const {
@@ -214,9 +215,13 @@ Result<std::uint64_t> v0::Control::get_total_energy_consumption(std::uint32_t gp
   return part_of<std::uint64_t>(answer, &Answer::energy_mj);
 }
 
-Result<SettingState> v0::Control::look(std::uint32_t gpu, SettingKind setting) const {
-  const auto answer = send_command_blocking(gpu, Look{setting});
+Result<SettingState> v0::Control::read_setting(std::uint32_t gpu, SettingKind setting) const {
+  const auto answer = send_command_blocking(gpu, ReadSetting{setting});
   return part_of<SettingState>(answer, &Answer::before);
+}
+
+Result<SettingState> v0::Control::look(std::uint32_t gpu, SettingKind setting) const {
+  return read_setting(gpu, setting);
 }
 
 void v0::Control::close() const {

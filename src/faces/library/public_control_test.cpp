@@ -23,7 +23,7 @@ using gpuyard::SettingState;
 using gpuyard::SettingValue;
 using Write = FakeFleet::Write;
 
-constexpr auto kAges = 30s;  // only a broken test waits this long
+constexpr auto kTestTimeout = 30s;  // only a broken test waits this long
 
 SettingValue one(std::int64_t value) {
   return {value, value};
@@ -111,7 +111,7 @@ TEST_F(LibraryControl, PowerAndEnergyAreReadInMilliwattsAndMillijoules) {
 
 TEST_F(LibraryControl, SettingHasRangeAndWriteIsReadBack) {
   const Control control = open();
-  EXPECT_EQ(*control.look(0, SettingKind::power_limit),
+  EXPECT_EQ(*control.read_setting(0, SettingKind::power_limit),
             (SettingState{one(300'000), one(300'000), SettingValue{100'000, 400'000}, {}}));
   const auto set =
       control.send_command_blocking(0, Control::SetPowerManagementLimit{.power_limit_mw = 250'000});
@@ -119,6 +119,18 @@ TEST_F(LibraryControl, SettingHasRangeAndWriteIsReadBack) {
   EXPECT_EQ(set->before->now, one(300'000));
   EXPECT_EQ(set->after->now, one(250'000));
   EXPECT_FALSE(set->energy_mj);
+}
+
+TEST_F(LibraryControl, FormerNameReadsTheSameSetting) {
+  const auto control = open();
+  const auto read = control.read_setting(0, SettingKind::power_limit);
+  ASSERT_TRUE(read.ok());
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  const auto former = control.look(0, SettingKind::power_limit);
+#pragma GCC diagnostic pop
+  ASSERT_TRUE(former.ok());
+  EXPECT_EQ(former->now, read->now);
 }
 
 TEST_F(LibraryControl, InvalidValueIsRefusedWithAllowedRange) {
@@ -179,7 +191,7 @@ TEST_F(LibraryControl, CompletionHandlerIsCalled) {
                   .send_command(0, Control::SetPersistenceMode{.enabled = true},
                                 [told](const auto& answer) { told->set_value(answer.ok()); })
                   .ok());
-  ASSERT_EQ(future.wait_for(kAges), std::future_status::ready);
+  ASSERT_EQ(future.wait_for(kTestTimeout), std::future_status::ready);
   EXPECT_TRUE(future.get());
 }
 

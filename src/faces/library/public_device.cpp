@@ -15,7 +15,7 @@ namespace {
 const std::vector<std::string>& keys() {
   static const auto& all = *[] {
     auto* made = new std::vector<std::string>;
-    for (const Row& row : catalog()) made->push_back(json_key(row));
+    for (const MetricRow& row : catalog()) made->push_back(json_key(row));
     return made;
   }();
   return all;
@@ -23,27 +23,27 @@ const std::vector<std::string>& keys() {
 
 using PublicValue = decltype(Device::Reading::value);
 
-PublicValue number(const Row& row, std::int64_t native) {
-  if (row.kind == Kind::flags) {
+PublicValue number(const MetricRow& row, std::int64_t native) {
+  if (row.kind == MetricKind::flags) {
     std::vector<std::string> set;
-    for (const Word& word : row.words) {
+    for (const MetricWord& word : row.words) {
       if ((native & word.value) != 0) set.emplace_back(word.text);
     }
     return set;
   }
-  if (row.kind != Kind::state) return in_unit_of_key(row, native);
-  const auto word = std::ranges::find(row.words, native, &Word::value);
+  if (row.kind != MetricKind::state) return to_key_unit(row, native);
+  const auto word = std::ranges::find(row.words, native, &MetricWord::value);
   // A state without a word: the driver is newer than gpuyard.
   return word != row.words.end() ? std::string(word->text) : std::to_string(native);
 }
 
-PublicValue value_of(const Row& row, const Reading& reading) {
+PublicValue value_of(const MetricRow& row, const Reading& reading) {
   if (const auto* native = reading.number()) return number(row, *native);
   if (const auto* text = reading.text()) return *text;
   return *reading.missing();
 }
 
-void put_row(std::vector<Device::Reading>& out, const Row& row, const DeviceState& device) {
+void put_row(std::vector<Device::Reading>& out, const MetricRow& row, const DeviceState& device) {
   const std::string_view key = keys()[static_cast<std::size_t>(row.metric)];
   const auto readings = device.sample.all(row.metric);
   if (readings.empty()) out.push_back({key, "", device.info.fault.value_or(Missing{})});
@@ -85,8 +85,8 @@ Device public_device(const DeviceState& device) {
              device.health,
              {},
              {}};
-  for (const Row& row : catalog()) {
-    if (row.subject == Subject::device) put_row(out.readings, row, device);
+  for (const MetricRow& row : catalog()) {
+    if (row.subject == MetricSubject::device) put_row(out.readings, row, device);
   }
   const auto& list = device.sample.processes();
   if (list && list->processes() != nullptr) {
@@ -102,19 +102,19 @@ HealthPolicy health_policy(const MonitorOptions& options) {
   return {options.thresholds, options.thresholds_of};
 }
 
-const Row* row_of_key(std::string_view key) {
-  for (const Row& row : catalog()) {
-    if (row.subject != Subject::device) continue;
+const MetricRow* find_row(std::string_view key) {
+  for (const MetricRow& row : catalog()) {
+    if (row.subject != MetricSubject::device) continue;
     if (keys()[static_cast<std::size_t>(row.metric)] == key) return &row;
   }
   return nullptr;
 }
 
-double in_unit_of_key(const Row& row, std::int64_t native) {
+double to_key_unit(const MetricRow& row, std::int64_t native) {
   return static_cast<double>(native) / static_cast<double>(unit_info(row.unit).json_divisor);
 }
 
-std::int64_t in_native_unit(const Row& row, double value) {
+std::int64_t to_native_unit(const MetricRow& row, double value) {
   const double native = std::round(value * static_cast<double>(unit_info(row.unit).json_divisor));
   constexpr double kBeyond = 9223372036854775808.0;  // 2^63, the first that int64 cannot hold
   if (native >= kBeyond) return std::numeric_limits<std::int64_t>::max();

@@ -16,9 +16,9 @@ Device public_device(const DeviceState&);
 HealthPolicy health_policy(const MonitorOptions&);
 
 // Returns the row of this JSON key, if it is measured on a device.
-const Row* row_of_key(std::string_view key);
+const MetricRow* find_row(std::string_view key);
 // Convert the row's int64 to the unit that its key names, and back.
-double in_unit_of_key(const Row&, std::int64_t native);
-std::int64_t in_native_unit(const Row&, double value);
+double to_key_unit(const MetricRow&, std::int64_t native);
+std::int64_t to_native_unit(const MetricRow&, double value);
 
 }  // namespace gpuyard::library

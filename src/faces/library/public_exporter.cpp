@@ -14,10 +14,10 @@ struct [[gnu::visibility("hidden")]] v0::PrometheusExporter::State {
   std::string prefix = "gpuyard";
   library::ExporterOptions options;
   std::shared_ptr<const Monitor::State> monitor;
-  std::unique_ptr<library::Exporter> serving;
+  std::unique_ptr<library::Exporter> exporter;
 
   // Works without a driver too: then the metrics say that there is none.
-  library::Scraper::Read reader() const {
+  library::Scraper::SnapshotReader reader() const {
     return [of = monitor] {
       Snapshot snapshot;
       snapshot.taken = BootClock::now();
@@ -25,7 +25,7 @@ struct [[gnu::visibility("hidden")]] v0::PrometheusExporter::State {
       return snapshot;
     };
   }
-  std::string where() const { return fmt::format("{}:{}", options.address, options.port); }
+  std::string listen_address() const { return fmt::format("{}:{}", options.address, options.port); }
 };
 
 v0::PrometheusExporter::PrometheusExporter() : state_(std::make_unique<State>()) {
@@ -60,9 +60,9 @@ Result<void> v0::PrometheusExporter::register_gpu_metrics(const Monitor& monitor
 }
 
 Result<void> v0::PrometheusExporter::start() {
-  if (state_->serving) {
+  if (state_->exporter) {
     return Error{Errc::conflict, fmt::format("already serving on port {}; call stop() first",
-                                             state_->serving->port())};
+                                             state_->exporter->port())};
   }
   if (!state_->monitor) {
     return Error{Errc::invalid, "nothing to serve; call register_gpu_metrics() first"};
@@ -71,21 +71,21 @@ Result<void> v0::PrometheusExporter::start() {
   auto started = library::Exporter::start(
       {state_->reader(), state_->prefix, state_->options.version}, state_->options);
   if (started) {
-    state_->serving = *std::move(started);
+    state_->exporter = *std::move(started);
     return {};
   }
   if (started.error().code != Errc::conflict) return std::move(started).error();
   return Error{Errc::conflict, fmt::format("{} is in use by another program; choose another port "
                                            "with with_port(), or 0 for any free port",
-                                           state_->where())};
+                                           state_->listen_address())};
 }
 
 std::uint16_t v0::PrometheusExporter::port() const {
-  return state_->serving ? state_->serving->port() : std::uint16_t{0};
+  return state_->exporter ? state_->exporter->port() : std::uint16_t{0};
 }
 
 void v0::PrometheusExporter::stop() {
-  state_->serving.reset();
+  state_->exporter.reset();
 }
 
 }  // namespace gpuyard

@@ -47,7 +47,7 @@ bool has(const std::string& text, const std::string& line) {
   return text.find("\n" + line + "\n") != std::string::npos;
 }
 
-class Exporting : public ::testing::Test {
+class PublicExporter : public ::testing::Test {
  protected:
   gpuyard::FakeFleet fleet_ = gpuyard::MockBuilder()
                                   .with_device(0, "H100")
@@ -58,7 +58,7 @@ class Exporting : public ::testing::Test {
   Monitor monitor_ = Monitor::open_or_none(fleet_);
 };
 
-TEST_F(Exporting, ServesTheGpusWithAnyPrefix) {
+TEST_F(PublicExporter, ServesTheGpusWithAnyPrefix) {
   RecordProperty("contract", "C13 C14");
   PrometheusExporter exporter;
   exporter.with_prefix("my_app").with_port(0);
@@ -75,7 +75,7 @@ TEST_F(Exporting, ServesTheGpusWithAnyPrefix) {
   EXPECT_NE(get(exporter.port(), "/").find("gpuyard"), std::string::npos);
 }
 
-TEST_F(Exporting, ReadsTheGpusForEachScrape) {
+TEST_F(PublicExporter, ReadsTheGpusForEachScrape) {
   RecordProperty("contract", "C13");
   PrometheusExporter exporter;
   ASSERT_TRUE(exporter.register_gpu_metrics(monitor_));
@@ -89,7 +89,7 @@ TEST_F(Exporting, ReadsTheGpusForEachScrape) {
   EXPECT_EQ(text.find(series), std::string::npos) << "a GPU that is gone has no temperature";
 }
 
-TEST_F(Exporting, OutlivesItsMonitorAndServesWithoutADriver) {
+TEST_F(PublicExporter, OutlivesItsMonitorAndServesWithoutADriver) {
   RecordProperty("contract", "C13");
   PrometheusExporter exporter;
   {
@@ -103,7 +103,7 @@ TEST_F(Exporting, OutlivesItsMonitorAndServesWithoutADriver) {
   EXPECT_EQ(text.find("_gpu_"), std::string::npos);
 }
 
-TEST_F(Exporting, CannotRegisterUnderANameThatIsNone) {
+TEST_F(PublicExporter, CannotRegisterUnderANameThatIsNone) {
   RecordProperty("contract", "C13");
   PrometheusExporter exporter;
   const auto refused = exporter.with_prefix("9lives").register_gpu_metrics(monitor_);
@@ -115,7 +115,7 @@ TEST_F(Exporting, CannotRegisterUnderANameThatIsNone) {
   EXPECT_EQ(exporter.with_prefix("a-b").start().error().code, Errc::invalid);
 }
 
-TEST_F(Exporting, EmptyOrSecondStartIsRefused) {
+TEST_F(PublicExporter, EmptyOrSecondStartIsRefused) {
   RecordProperty("contract", "C13");
   PrometheusExporter exporter;
   EXPECT_EQ(exporter.start().error().message,
@@ -125,7 +125,7 @@ TEST_F(Exporting, EmptyOrSecondStartIsRefused) {
   EXPECT_EQ(exporter.start().error().code, Errc::conflict);
 }
 
-TEST_F(Exporting, TakenPortConflictsWithAdvice) {
+TEST_F(PublicExporter, TakenPortConflictsWithAdvice) {
   RecordProperty("contract", "C13");
   PrometheusExporter first;
   ASSERT_TRUE(first.register_gpu_metrics(monitor_));
@@ -145,7 +145,7 @@ TEST_F(Exporting, TakenPortConflictsWithAdvice) {
   EXPECT_EQ(second.start().error().code, Errc::invalid) << "no address";
 }
 
-TEST_F(Exporting, UnknownHostHeaderGets421) {
+TEST_F(PublicExporter, UnknownHostHeaderGets421) {
   RecordProperty("contract", "C13");
   PrometheusExporter exporter;
   ASSERT_TRUE(exporter.with_hosts({"node7"}).register_gpu_metrics(monitor_));
@@ -171,7 +171,7 @@ std::vector<std::pair<void (*)(int), bool>> signals() {
   return all;
 }
 
-TEST_F(Exporting, LeavesSignalsAlone) {
+TEST_F(PublicExporter, LeavesSignalsAlone) {
   RecordProperty("contract", "C13");
   const auto before = signals();
   EXPECT_GT(before.size(), 30U);
@@ -184,7 +184,7 @@ TEST_F(Exporting, LeavesSignalsAlone) {
   EXPECT_EQ(signals(), before);
 }
 
-TEST_F(Exporting, StopsAndStartsAgain) {
+TEST_F(PublicExporter, StopsAndStartsAgain) {
   RecordProperty("contract", "C13");
   PrometheusExporter exporter;
   ASSERT_TRUE(exporter.register_gpu_metrics(monitor_));

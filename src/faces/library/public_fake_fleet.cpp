@@ -18,7 +18,7 @@ std::int64_t bytes_of(std::uint64_t bytes) {
   return static_cast<std::int64_t>(std::min(bytes, static_cast<std::uint64_t>(kMost)));
 }
 
-Error nothing_called(std::string_view key) {
+Error unknown_reading_error(std::string_view key) {
   return {Errc::not_found,
           fmt::format("unknown reading \"{}\"; see docs/metrics.md for all keys", key)};
 }
@@ -34,7 +34,7 @@ v0::FakeFleet v0::FakeFleet::with_healthy_gpus(std::uint32_t count, std::uint64_
 
 v0::FakeFleet v0::FakeFleet::without_driver(std::string_view why) {
   return FakeFleet(
-      std::make_shared<State>(State{fakes::FakeFleet::without_driver(init_failed(why))}));
+      std::make_shared<State>(State{fakes::FakeFleet::without_driver(init_error(why))}));
 }
 
 void v0::FakeFleet::set_memory_used(std::uint32_t index, std::uint64_t bytes) {
@@ -50,19 +50,19 @@ void v0::FakeFleet::inject_ecc_error(std::uint32_t index) {
 }
 
 Result<void> v0::FakeFleet::set_number(std::uint32_t index, std::string_view key, double value) {
-  const Row* row = library::row_of_key(key);
-  if (row == nullptr) return nothing_called(key);
-  if (row->kind == Kind::text || !std::isfinite(value)) {
+  const MetricRow* row = library::find_row(key);
+  if (row == nullptr) return unknown_reading_error(key);
+  if (row->kind == MetricKind::text || !std::isfinite(value)) {
     return Error{Errc::invalid,
                  fmt::format("{} is not a numeric reading, or the value is not finite", key)};
   }
-  state_->fleet.set_number(index, row->metric, library::in_native_unit(*row, value));
+  state_->fleet.set_number(index, row->metric, library::to_native_unit(*row, value));
   return {};
 }
 
 Result<void> v0::FakeFleet::set_missing(std::uint32_t index, std::string_view key, Missing why) {
-  const Row* row = library::row_of_key(key);
-  if (row == nullptr) return nothing_called(key);
+  const MetricRow* row = library::find_row(key);
+  if (row == nullptr) return unknown_reading_error(key);
   state_->fleet.set_missing(index, row->metric, std::move(why));
   return {};
 }
@@ -103,7 +103,7 @@ void v0::FakeFleet::set_setting_unsupported(std::uint32_t index, SettingKind set
 
 void v0::FakeFleet::set_setting_fails(std::uint32_t index, SettingKind setting,
                                       std::optional<Error> why) {
-  state_->fleet.set_setting_fails(index, setting, std::move(why));
+  state_->fleet.fail_setting_writes(index, setting, std::move(why));
 }
 
 void v0::FakeFleet::deny_control(std::optional<std::string> why) {

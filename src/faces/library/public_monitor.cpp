@@ -28,16 +28,15 @@ namespace {
 using library::health_policy;
 using std::chrono::milliseconds;
 
-Result<std::shared_ptr<Backend>> nvml_of(const MonitorOptions& options) {
-  const auto choice =
-      library::choose_nvml(options.library, library::simulated_nvml_beside_library());
+Result<std::shared_ptr<Backend>> open_nvml(const MonitorOptions& options) {
+  const auto choice = library::choose_nvml(options.library, library::simulated_nvml_path());
   auto backend = library::open_driver(choice);
   if (!backend) return std::move(backend).error();
   return std::shared_ptr<Backend>(*std::move(backend));
 }
 
-Result<library::Monitor> watch(Result<std::shared_ptr<Backend>> backend,
-                               const MonitorOptions& options) {
+Result<library::Monitor> open_monitor(Result<std::shared_ptr<Backend>> backend,
+                                      const MonitorOptions& options) {
   if (!backend) return std::move(backend).error();
   return library::Monitor::open(*std::move(backend), options.deadline, health_policy(options));
 }
@@ -62,12 +61,12 @@ Result<Monitor> Monitor::open(const v0::FakeFleet& fleet, const MonitorOptions& 
 }
 
 Monitor Monitor::open_or_none(const MonitorOptions& options) {
-  return Monitor(std::make_shared<State>(State{watch(nvml_of(options), options)}));
+  return Monitor(std::make_shared<State>(State{open_monitor(open_nvml(options), options)}));
 }
 
 Monitor Monitor::open_or_none(const v0::FakeFleet& fleet, const MonitorOptions& options) {
   std::shared_ptr<Backend> backend = fleet.state_->fleet.backend();
-  return Monitor(std::make_shared<State>(State{watch(std::move(backend), options)}));
+  return Monitor(std::make_shared<State>(State{open_monitor(std::move(backend), options)}));
 }
 
 std::uint32_t Monitor::gpu_count() const {
@@ -92,12 +91,12 @@ std::vector<Device> Monitor::inventory(milliseconds deadline) const {
 
 Result<double> Monitor::read(std::uint32_t index, std::string_view key,
                              milliseconds deadline) const {
-  if (index >= gpu_count()) return index_out_of_range(index);
-  const Row* row = library::row_of_key(key);
-  if (row == nullptr || row->kind == Kind::text) return feature_not_supported(key);
+  if (index >= gpu_count()) return index_range_error(index);
+  const MetricRow* row = library::find_row(key);
+  if (row == nullptr || row->kind == MetricKind::text) return unsupported_feature_error(key);
   const auto number = state_->monitor->read(index, row->metric, deadline);
   if (!number) return number.error();
-  return library::in_unit_of_key(*row, *number);
+  return library::to_key_unit(*row, *number);
 }
 
 std::vector<GpuMetrics> Monitor::collect_metrics(milliseconds deadline) const {
@@ -126,17 +125,17 @@ bool Monitor::is_cuda_available() const {
 }
 
 Result<HealthReport> Monitor::health(std::uint32_t index, milliseconds deadline) const {
-  if (index >= gpu_count()) return index_out_of_range(index);
+  if (index >= gpu_count()) return index_range_error(index);
   return state_->monitor->health(index, deadline);
 }
 
 Result<void> Monitor::acknowledge_ecc_errors(std::uint32_t index) const {
-  if (index >= gpu_count()) return index_out_of_range(index);
+  if (index >= gpu_count()) return index_range_error(index);
   return state_->monitor->acknowledge_ecc_errors(index);
 }
 
 std::string v0::advice_on(const Error& error) {
-  return advice_on_driver(init_failure_reason(error), "MonitorOptions::library");
+  return driver_advice(init_failure_reason(error), "MonitorOptions::library");
 }
 
 std::string_view v0::version() {
@@ -151,7 +150,7 @@ std::atomic<LogSink> g_sink = nullptr;
 static_assert(static_cast<int>(LogLevel::debug) == static_cast<int>(log::Level::debug) &&
               static_cast<int>(LogLevel::error) == static_cast<int>(log::Level::error));
 
-void pass_on(log::Level level, std::string_view text) {
+void forward_log(log::Level level, std::string_view text) {
   if (const LogSink sink = g_sink) sink(static_cast<LogLevel>(level), text);
 }
 
@@ -160,7 +159,7 @@ void pass_on(log::Level level, std::string_view text) {
 void v0::set_log_sink(LogSink sink, LogLevel least) {
   g_sink = sink;
   log::set_level(static_cast<log::Level>(least));
-  log::capture(sink != nullptr ? pass_on : nullptr);
+  log::capture(sink != nullptr ? forward_log : nullptr);
 }
 
 // The public energy window: a shell over library::EnergyWindow.
@@ -169,9 +168,9 @@ namespace {
 EnergyMeasurement measurement_of(const library::EnergyMark& mark) {
   using energy::joules_of;
   using energy::seconds_of;
-  EnergyMeasurement out{seconds_of(mark.used.length), {}, {}, mark.used.partial()};
-  if (mark.used.known()) out.joules = joules_of(mark.used.energy_mj());
-  for (const DeviceState& device : mark.seen.devices) {
+  EnergyMeasurement out{seconds_of(mark.used.length), {}, {}, mark.used.is_partial()};
+  if (mark.used.is_known()) out.joules = joules_of(mark.used.energy_mj());
+  for (const DeviceState& device : mark.snapshot.devices) {
     const energy::GpuResult* gpu = mark.find(device.info.uuid);
     if (gpu == nullptr) continue;
     out.gpus.push_back({device.info.index, gpu->uuid,
@@ -242,7 +241,7 @@ std::string own_directory() {
 
 }  // namespace
 
-std::string simulated_nvml_beside_library() {
+std::string simulated_nvml_path() {
   const std::string here = own_directory();
   std::string installed = here + "/gpuyard/sim" + kNvml;
   // A distribution may put libraries one folder deeper than the rest; a build tree has both in its

@@ -29,6 +29,6 @@ namespace gpuyard::library {
 // installed beside it.
 
 // Returns the path of the simulated NVML that was installed, or built, with this library.
-std::string simulated_nvml_beside_library();
+std::string simulated_nvml_path();
 
 }  // namespace gpuyard::library

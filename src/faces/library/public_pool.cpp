@@ -11,14 +11,14 @@ namespace gpuyard {
 
 using lease::Ticket;
 
-v0::Pool::Lease::Lease(std::shared_ptr<Ground> ground, std::vector<Gpu> gpus, Ticket ticket,
+v0::Pool::Lease::Lease(std::shared_ptr<SharedState> ground, std::vector<Gpu> gpus, Ticket ticket,
                        std::uint64_t fence)
-    : ground_(std::move(ground)), gpus_(std::move(gpus)), ticket_(ticket), fence_(fence) {}
+    : state_(std::move(ground)), gpus_(std::move(gpus)), ticket_(ticket), fence_(fence) {}
 v0::Pool::Lease::Lease(Lease&&) noexcept = default;
 v0::Pool::Lease& v0::Pool::Lease::operator=(Lease&& other) noexcept {
   if (this == &other) return *this;
   release();
-  ground_ = std::move(other.ground_);
+  state_ = std::move(other.state_);
   gpus_ = std::move(other.gpus_);
   ticket_ = other.ticket_;
   fence_ = other.fence_;
@@ -30,16 +30,16 @@ v0::Pool::Lease::~Lease() {
 
 void v0::Pool::Lease::release() {
   gpus_.clear();
-  if (const auto ground = std::exchange(ground_, nullptr)) ground->release(ticket_);
+  if (const auto ground = std::exchange(state_, nullptr)) ground->release(ticket_);
 }
 
-v0::Pool::PendingLease::PendingLease(std::shared_ptr<Lease::Ground> ground, Ticket ticket)
-    : ground_(std::move(ground)), ticket_(ticket) {}
+v0::Pool::PendingLease::PendingLease(std::shared_ptr<Lease::SharedState> ground, Ticket ticket)
+    : state_(std::move(ground)), ticket_(ticket) {}
 v0::Pool::PendingLease::PendingLease(PendingLease&&) noexcept = default;
 v0::Pool::PendingLease& v0::Pool::PendingLease::operator=(PendingLease&& other) noexcept {
   if (this == &other) return *this;
   cancel();
-  ground_ = std::move(other.ground_);
+  state_ = std::move(other.state_);
   ticket_ = other.ticket_;
   return *this;
 }
@@ -48,11 +48,11 @@ v0::Pool::PendingLease::~PendingLease() {
 }
 
 void v0::Pool::PendingLease::cancel() {
-  if (const auto ground = std::exchange(ground_, nullptr)) ground->cancel(ticket_);
+  if (const auto ground = std::exchange(state_, nullptr)) ground->cancel(ticket_);
 }
 
-v0::Pool::Pool() : Pool(std::make_shared<Lease::Ground>(std::vector<Gpu>{})) {}
-v0::Pool::Pool(std::shared_ptr<Lease::Ground> ground) : ground_(std::move(ground)) {}
+v0::Pool::Pool() : Pool(std::make_shared<Lease::SharedState>(std::vector<Gpu>{})) {}
+v0::Pool::Pool(std::shared_ptr<Lease::SharedState> ground) : state_(std::move(ground)) {}
 
 Result<v0::Pool> v0::Pool::of(std::vector<Gpu> gpus) {
   if (gpus.size() > kMostGpus) {
@@ -64,7 +64,7 @@ Result<v0::Pool> v0::Pool::of(std::vector<Gpu> gpus) {
     if (indexes.insert(gpu.index).second) continue;
     return Error{Errc::invalid, fmt::format("GPU index {} is listed twice", gpu.index)};
   }
-  return Pool(std::make_shared<Lease::Ground>(std::move(gpus)));
+  return Pool(std::make_shared<Lease::SharedState>(std::move(gpus)));
 }
 
 Result<v0::Pool> v0::Pool::of(const Monitor& monitor) {
@@ -78,34 +78,34 @@ Result<v0::Pool> v0::Pool::of(const Monitor& monitor) {
 
 std::optional<v0::Pool::Lease> v0::Pool::claim(std::chrono::milliseconds deadline,
                                                const std::stop_token& stop, unsigned gpus) const {
-  return ground_->claim(deadline, stop, gpus);
+  return state_->claim(deadline, stop, gpus);
 }
 
 v0::Pool::PendingLease v0::Pool::claim(Handler handler, unsigned gpus) const {
-  const Ticket ticket = ground_->claim(std::move(handler), gpus);
-  return {ground_, ticket};
+  const Ticket ticket = state_->claim(std::move(handler), gpus);
+  return {state_, ticket};
 }
 
 std::optional<v0::Pool::Lease> v0::Pool::try_claim(unsigned gpus) const {
-  return ground_->try_claim(gpus);
+  return state_->try_claim(gpus);
 }
 
 std::size_t v0::Pool::pending_claimers() const {
-  const std::lock_guard lock(ground_->mutex);
-  return ground_->core.waiting().size();
+  const std::lock_guard lock(state_->mutex);
+  return state_->scheduler.waiting_claims().size();
 }
 
 std::size_t v0::Pool::capacity() const {
-  return ground_->gpus.size();
+  return state_->gpus.size();
 }
 
 std::vector<v0::Pool::LeaseSnapshot> v0::Pool::snapshot_leases() const {
   std::vector<LeaseSnapshot> all;
   all.reserve(capacity());
-  const std::lock_guard lock(ground_->mutex);
+  const std::lock_guard lock(state_->mutex);
   for (lease::Slot slot = 0; slot < capacity(); ++slot) {
-    const Gpu& gpu = ground_->gpus[slot];
-    all.push_back({gpu.vendor, gpu.name, gpu.index, ground_->core.holder(slot).has_value()});
+    const Gpu& gpu = state_->gpus[slot];
+    all.push_back({gpu.vendor, gpu.name, gpu.index, state_->scheduler.holder(slot).has_value()});
   }
   return all;
 }

@@ -12,7 +12,7 @@
 
 namespace gpuyard {
 
-inline constexpr std::chrono::seconds kAges{30};  // only a broken test waits this long
+inline constexpr std::chrono::seconds kTestTimeout{30};  // only a broken test waits this long
 
 inline Pool pool_of(const std::vector<std::uint32_t>& indexes) {
   std::vector<Pool::Gpu> gpus;

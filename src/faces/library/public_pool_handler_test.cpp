@@ -17,7 +17,7 @@
 namespace {
 
 using namespace std::chrono_literals;
-using gpuyard::kAges;
+using gpuyard::kTestTimeout;
 using gpuyard::Pool;
 using gpuyard::pool_of;
 using Lease = Pool::Lease;
@@ -170,7 +170,7 @@ TEST(Pool, HandlerMayWaitForGpuOfNextHandler) {
   bool claimed = false;
   const auto first = pool.claim([&](std::optional<Lease> lease) {
     lease.reset();  // it is the second's now
-    claimed = pool.claim(kAges).has_value();
+    claimed = pool.claim(kTestTimeout).has_value();
   });
   const auto second = pool.claim([](const std::optional<Lease>&) {});
   held.reset();

@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using gpuyard::HelperArbiter;
-using gpuyard::kAges;
+using gpuyard::kTestTimeout;
 using gpuyard::Pool;
 using gpuyard::pool_of;
 using Lease = Pool::Lease;
@@ -26,7 +26,7 @@ class Claimer {
  public:
   explicit Claimer(Pool pool, unsigned gpus = 1)
       : thread_([this, pool = std::move(pool), gpus](const std::stop_token& stop) {
-          lease_ = pool.claim(kAges, stop, gpus);
+          lease_ = pool.claim(kTestTimeout, stop, gpus);
         }) {}
   void stop() { thread_.request_stop(); }
   std::optional<Lease> take() {
@@ -45,7 +45,7 @@ static_assert(std::is_nothrow_move_constructible_v<Lease>);
 TEST(Pool, OfNoGpusAnswersNoneAtOnce) {
   RecordProperty("contract", "D1 D3 D8");
   for (const Pool& pool : {Pool(), pool_of({})}) {
-    EXPECT_FALSE(pool.claim(kAges));
+    EXPECT_FALSE(pool.claim(kTestTimeout));
     EXPECT_FALSE(pool.try_claim());
     bool told = false;
     const auto pending = pool.claim([&](const std::optional<Lease>& lease) { told = !lease; });
@@ -136,7 +136,7 @@ TEST(Pool, ALeaseMayOutliveEveryPool) {
   std::optional<Pool::PendingLease> pending;
   {
     const Pool pool = pool_of({4});
-    lease = pool.claim(kAges);
+    lease = pool.claim(kTestTimeout);
     pending = pool.claim([&](const std::optional<Lease>& next) { told = next.has_value(); });
   }
   EXPECT_EQ(lease->index(), 4U);
@@ -224,7 +224,7 @@ TEST(Pool, StoppedWaiterLeavesQueue) {
 TEST(Pool, StoppedTokenFailsClaim) {
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_FALSE(pool_of({0}).claim(kAges, stop.get_token()));
+  EXPECT_FALSE(pool_of({0}).claim(kTestTimeout, stop.get_token()));
 }
 
 TEST(Pool, ADeadlineThatPassesIsNone) {
@@ -234,7 +234,7 @@ TEST(Pool, ADeadlineThatPassesIsNone) {
   EXPECT_FALSE(pool.claim(0ms));
   EXPECT_FALSE(pool.claim(-1ms));
   EXPECT_EQ(pool.pending_claimers(), 0U);
-  EXPECT_FALSE(pool.claim(kAges, {}, 2)) << "there never are two";
+  EXPECT_FALSE(pool.claim(kTestTimeout, {}, 2)) << "there never are two";
 }
 
 TEST(Pool, ADeadlineMayBeForEver) {
@@ -337,7 +337,7 @@ TEST(Pool, HoldsAmongManyThreads) {
             break;
           }
           default:
-            if (const auto lease = pool.claim(kAges, {}, gpus)) use(*lease);
+            if (const auto lease = pool.claim(kTestTimeout, {}, gpus)) use(*lease);
         }
         EXPECT_EQ(pool.snapshot_leases().size(), kGpus);
       }

@@ -18,13 +18,13 @@ namespace {
 
 using library::TrainingRun;
 
-std::string shown(std::optional<double> value, fmt::string_view format) {
+std::string format_or_dash(std::optional<double> value, fmt::string_view format) {
   return value ? fmt::format(fmt::runtime(format), *value) : "-";
 }
 
 // Returns the highest value of all GPUs; an empty optional is less than any value.
 template <class Of>
-std::optional<double> most(const std::vector<TrainingGpu>& gpus, Of of) {
+std::optional<double> max_of(const std::vector<TrainingGpu>& gpus, Of of) {
   std::optional<double> highest;
   for (const TrainingGpu& gpu : gpus) highest = std::max<std::optional<double>>(highest, of(gpu));
   return highest;
@@ -49,14 +49,15 @@ std::string_view v0::name_of(TrainingAction action) {
 
 std::string TrainingReport::line() const {
   constexpr double kGigabyte = 1e9;
-  const auto memory = most(gpus, [](const TrainingGpu& gpu) -> std::optional<double> {
+  const auto memory = max_of(gpus, [](const TrainingGpu& gpu) -> std::optional<double> {
     if (!gpu.peak_memory_bytes) return std::nullopt;
     return static_cast<double>(*gpu.peak_memory_bytes) / kGigabyte;
   });
-  const auto celsius = most(gpus, [](const TrainingGpu& gpu) { return gpu.highest_celsius; });
+  const auto celsius = max_of(gpus, [](const TrainingGpu& gpu) { return gpu.highest_celsius; });
   return fmt::format("epoch {}: {:.1f} s, {} steps, {} J, peak {} GB, {} C, {} % util", epoch,
-                     seconds, steps, shown(joules, "{:.0f}"), shown(memory, "{:.1f}"),
-                     shown(celsius, "{:.0f}"), shown(mean_utilization(gpus), "{:.0f}"));
+                     seconds, steps, format_or_dash(joules, "{:.0f}"),
+                     format_or_dash(memory, "{:.1f}"), format_or_dash(celsius, "{:.0f}"),
+                     format_or_dash(mean_utilization(gpus), "{:.0f}"));
 }
 
 struct [[gnu::visibility("hidden")]] v0::TrainingMonitor::State {
@@ -68,7 +69,7 @@ struct [[gnu::visibility("hidden")]] v0::TrainingMonitor::State {
 
   std::shared_ptr<const Monitor::State> monitor;
   double interval_secs = 5;
-  library::TrainingOptions wish;
+  library::TrainingOptions options;
   mutable std::mutex mutex;  // guards what follows
   std::shared_ptr<TrainingRun> current;
 };
@@ -92,31 +93,31 @@ v0::TrainingMonitor& v0::TrainingMonitor::with_interval_secs(double seconds) {
   return *this;
 }
 v0::TrainingMonitor& v0::TrainingMonitor::with_thermal_threshold(double celsius) {
-  state_->wish.thresholds.thermal_threshold = celsius;
+  state_->options.thresholds.thermal_threshold = celsius;
   return *this;
 }
 v0::TrainingMonitor& v0::TrainingMonitor::with_memory_threshold(double percent) {
-  state_->wish.thresholds.memory_threshold = percent;
+  state_->options.thresholds.memory_threshold = percent;
   return *this;
 }
 v0::TrainingMonitor& v0::TrainingMonitor::with_power_threshold(double percent) {
-  state_->wish.thresholds.power_threshold = percent;
+  state_->options.thresholds.power_threshold = percent;
   return *this;
 }
 v0::TrainingMonitor& v0::TrainingMonitor::with_idle_timeout_secs(std::uint64_t seconds) {
-  state_->wish.thresholds.idle_timeout_secs = seconds;
+  state_->options.thresholds.idle_timeout_secs = seconds;
   return *this;
 }
 v0::TrainingMonitor& v0::TrainingMonitor::with_gpus(std::vector<std::uint32_t> indexes) {
-  state_->wish.gpus = std::move(indexes);
+  state_->options.gpus = std::move(indexes);
   return *this;
 }
 v0::TrainingMonitor& v0::TrainingMonitor::on_alert(Handler handler) {
-  state_->wish.handler = std::move(handler);
+  state_->options.handler = std::move(handler);
   return *this;
 }
 v0::TrainingMonitor& v0::TrainingMonitor::with_manual_time() {
-  state_->wish.manual_time = true;
+  state_->options.manual_time = true;
   return *this;
 }
 
@@ -128,7 +129,7 @@ Result<void> v0::TrainingMonitor::begin() {
     return Error{Errc::invalid, fmt::format("an interval of {} s is not between {} s and {} s",
                                             interval, kLeast, kMost)};
   }
-  library::TrainingOptions wish = state_->wish;
+  library::TrainingOptions wish = state_->options;
   wish.interval = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(interval));
   const auto& opened = state_->monitor->monitor;
   // Shares ownership with the public monitor's state.

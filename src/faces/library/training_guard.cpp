@@ -11,7 +11,7 @@ std::pair<std::uint32_t, std::size_t> key_of(const Alert& alert) {
 }
 
 // Tells whether these metrics have the values that an alert of this kind needs.
-struct Known {
+struct HasReading {
   const GpuMetrics& gpu;
   bool operator()(const ThermalThrottling&) const { return gpu.temperature_celsius.has_value(); }
   bool operator()(const MemoryPressure&) const { return gpu.memory_percent().has_value(); }
@@ -19,44 +19,44 @@ struct Known {
   bool operator()(const GpuIdle&) const { return gpu.utilization_percent.has_value(); }
 };
 
-bool tells_of(const std::vector<GpuMetrics>& metrics, const Alert& alert) {
+bool has_reading_for(const std::vector<GpuMetrics>& metrics, const Alert& alert) {
   return std::ranges::any_of(metrics, [&](const GpuMetrics& gpu) {
-    return gpu.device_id == alert.device() && std::visit(Known{gpu}, alert.kind);
+    return gpu.device_id == alert.device() && std::visit(HasReading{gpu}, alert.kind);
   });
 }
 
 }  // namespace
 
-void TrainingGuard::forget_what_is_over(const std::vector<Alert>& now,
-                                        const std::vector<GpuMetrics>& metrics) {
+void TrainingGuard::drop_resolved(const std::vector<Alert>& now,
+                                  const std::vector<GpuMetrics>& metrics) {
   std::erase_if(active_, [&](const auto& known) {
     const bool goes_on =
         std::ranges::any_of(now, [&](const Alert& alert) { return key_of(alert) == known.first; });
-    return !goes_on && tells_of(metrics, known.second.alert);
+    return !goes_on && has_reading_for(metrics, known.second.alert);
   });
 }
 
-std::vector<Alert> TrainingGuard::look(std::vector<GpuMetrics> metrics,
-                                       std::chrono::nanoseconds now) {
+std::vector<Alert> TrainingGuard::evaluate(std::vector<GpuMetrics> metrics,
+                                           std::chrono::nanoseconds now) {
   if (action() == TrainingAction::pause) {
     // A paused training uses no GPU; that is no hang.
     for (GpuMetrics& gpu : metrics) gpu.in_use = false;
   }
   const std::vector<Alert> alerts = andon_.check(metrics, now);
-  forget_what_is_over(alerts, metrics);
+  drop_resolved(alerts, metrics);
   std::vector<Alert> news;
   for (const Alert& alert : alerts) {
     const AlertLevel level = alert.level();
-    const auto [active, is_new] = active_.try_emplace(key_of(alert), Active{alert, level});
+    const auto [active, is_new] = active_.try_emplace(key_of(alert), ActiveAlert{alert, level});
     active->second.alert = alert;
-    if (!is_new && level <= active->second.told) continue;
-    active->second.told = level;
+    if (!is_new && level <= active->second.notified_level) continue;
+    active->second.notified_level = level;
     news.push_back(alert);
   }
   return news;
 }
 
-void TrainingGuard::answer(const Alert& alert, TrainingAction action) {
+void TrainingGuard::record_action(const Alert& alert, TrainingAction action) {
   const auto active = active_.find(key_of(alert));
   if (active != active_.end()) active->second.pauses = action == TrainingAction::pause;
   if (action == TrainingAction::stop) stopped_ = true;
@@ -64,7 +64,7 @@ void TrainingGuard::answer(const Alert& alert, TrainingAction action) {
 }
 
 void TrainingGuard::resume() {
-  held_ = false;
+  paused_ = false;
   for (auto& [key, active] : active_) active.pauses = false;
 }
 
@@ -72,7 +72,7 @@ TrainingAction TrainingGuard::action() const {
   if (stopped_) return TrainingAction::stop;
   const bool pauses =
       std::ranges::any_of(active_, [](const auto& known) { return known.second.pauses; });
-  return held_ || pauses ? TrainingAction::pause : TrainingAction::keep_going;
+  return paused_ || pauses ? TrainingAction::pause : TrainingAction::keep_going;
 }
 
 namespace {
@@ -94,7 +94,7 @@ void TrainingStats::Growth::read(const Reading* reading) {
   known = true;
 }
 
-void TrainingStats::Growth::start_over() {
+void TrainingStats::Growth::reset() {
   grown = 0;
   known = false;
 }
@@ -109,7 +109,7 @@ void TrainingStats::Gpu::add(const DeviceState& device) {
     utilization += *now.utilization_percent;
     ++utilizations;
   }
-  for (std::size_t i = 0; i < kReasons; ++i) {
+  for (std::size_t i = 0; i < kThrottleReasons; ++i) {
     throttled[i].read(device.sample.find(kThrottleTimes[i]));
   }
 }
@@ -136,12 +136,12 @@ void TrainingStats::add(const Snapshot& snapshot) {
   for (const DeviceState& device : snapshot.devices) gpus_[device.info.index].add(device);
 }
 
-void TrainingStats::start_over() {
+void TrainingStats::reset() {
   samples_ = 0;
   for (auto& [index, gpu] : gpus_) {
     Gpu fresh;
     fresh.throttled = gpu.throttled;
-    for (Growth& reason : fresh.throttled) reason.start_over();
+    for (Growth& reason : fresh.throttled) reason.reset();
     gpu = fresh;
   }
 }

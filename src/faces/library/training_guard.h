@@ -22,11 +22,11 @@ class TrainingGuard {
   explicit TrainingGuard(const AndonThresholds& thresholds) : andon_(thresholds) {}
 
   // Takes one sample. Returns the alerts that are new with it, or worse by a level.
-  std::vector<Alert> look(std::vector<GpuMetrics>, std::chrono::nanoseconds now);
+  std::vector<Alert> evaluate(std::vector<GpuMetrics>, std::chrono::nanoseconds now);
   // Records what to do about an alert; the last answer counts.
-  void answer(const Alert&, TrainingAction);
+  void record_action(const Alert&, TrainingAction);
 
-  void pause() { held_ = true; }
+  void pause() { paused_ = true; }
   void resume();
   void stop() { stopped_ = true; }
 
@@ -34,18 +34,18 @@ class TrainingGuard {
   const std::optional<Alert>& cause() const { return cause_; }
 
  private:
-  struct Active {
+  struct ActiveAlert {
     Alert alert;
-    AlertLevel told;
+    AlertLevel notified_level;
     bool pauses = false;
   };
   using Key = std::pair<std::uint32_t, std::size_t>;  // the GPU, and which kind of alert
 
-  void forget_what_is_over(const std::vector<Alert>& now, const std::vector<GpuMetrics>&);
+  void drop_resolved(const std::vector<Alert>& now, const std::vector<GpuMetrics>&);
 
   Andon andon_;
-  std::map<Key, Active> active_;
-  bool held_ = false;
+  std::map<Key, ActiveAlert> active_;
+  bool paused_ = false;
   bool stopped_ = false;
   std::optional<Alert> cause_;
 };
@@ -60,14 +60,14 @@ class TrainingStats {
   // Takes samples in any order: several threads read at the same time.
   void add(const Snapshot&);
   // Begins the sums anew; counters continue from their values.
-  void start_over();
+  void reset();
 
   std::uint64_t samples() const { return samples_; }
   // Returns the GPUs by index, without joules.
   std::vector<TrainingGpu> gpus() const;
 
  private:
-  static constexpr std::size_t kReasons = 3;
+  static constexpr std::size_t kThrottleReasons = 3;
   // The growth of one of the driver's counters, in nanoseconds.
   struct Growth {
     std::optional<std::int64_t> last;
@@ -76,14 +76,14 @@ class TrainingStats {
     bool known = false;      // read since then
 
     void read(const Reading*);
-    void start_over();
+    void reset();
   };
   struct Gpu {
     std::optional<std::uint64_t> peak_memory;
     std::optional<double> highest_celsius;
     double utilization = 0;
     std::uint64_t utilizations = 0;
-    std::array<Growth, kReasons> throttled;
+    std::array<Growth, kThrottleReasons> throttled;
     bool seen = false;  // since it started over
 
     void add(const DeviceState&);

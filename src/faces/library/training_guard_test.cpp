@@ -15,13 +15,13 @@ GpuMetrics gpu_at(double celsius, double percent = 90) {
   return gpu;
 }
 
-class TrainingWatchTest : public ::testing::Test {
+class TrainingGuardTest : public ::testing::Test {
  protected:
-  std::vector<Alert> look(const GpuMetrics& gpu) { return watch_.look({gpu}, now_ += 1s); }
+  std::vector<Alert> look(const GpuMetrics& gpu) { return watch_.evaluate({gpu}, now_ += 1s); }
   // Takes one sample and answers all its new alerts alike.
   std::size_t look(const GpuMetrics& gpu, TrainingAction answer) {
     const auto news = look(gpu);
-    for (const Alert& alert : news) watch_.answer(alert, answer);
+    for (const Alert& alert : news) watch_.record_action(alert, answer);
     return news.size();
   }
 
@@ -29,7 +29,7 @@ class TrainingWatchTest : public ::testing::Test {
   std::chrono::nanoseconds now_{};
 };
 
-TEST_F(TrainingWatchTest, AlertIsReportedOnFiringAndRisingLevel) {
+TEST_F(TrainingGuardTest, AlertIsReportedOnFiringAndRisingLevel) {
   RecordProperty("contract", "C12");
   EXPECT_EQ(look(gpu_at(79), keep_going), 0U);
   EXPECT_EQ(look(gpu_at(81), keep_going), 1U);
@@ -42,7 +42,7 @@ TEST_F(TrainingWatchTest, AlertIsReportedOnFiringAndRisingLevel) {
   EXPECT_EQ(watch_.action(), keep_going);
 }
 
-TEST_F(TrainingWatchTest, PausesUntilTheAlertIsOver) {
+TEST_F(TrainingGuardTest, PausesUntilTheAlertIsOver) {
   RecordProperty("contract", "C12");
   look(gpu_at(85), pause);
   EXPECT_EQ(watch_.action(), pause);
@@ -53,18 +53,18 @@ TEST_F(TrainingWatchTest, PausesUntilTheAlertIsOver) {
   EXPECT_EQ(watch_.cause(), (Alert{ThermalThrottling{0, 85, 80}}));
 }
 
-TEST_F(TrainingWatchTest, UnreadableMetricKeepsAlertFiring) {
+TEST_F(TrainingGuardTest, UnreadableMetricKeepsAlertFiring) {
   RecordProperty("contract", "C12");
   look(gpu_at(85), pause);
   look(GpuMetrics{}, keep_going);
   EXPECT_EQ(watch_.action(), pause) << "no temperature";
-  EXPECT_TRUE(watch_.look({}, now_ += 1s).empty());
+  EXPECT_TRUE(watch_.evaluate({}, now_ += 1s).empty());
   EXPECT_EQ(watch_.action(), pause) << "no GPU";
   look(gpu_at(60), keep_going);
   EXPECT_EQ(watch_.action(), keep_going);
 }
 
-TEST_F(TrainingWatchTest, ResumeOverridesPauseUntilAlertWorsens) {
+TEST_F(TrainingGuardTest, ResumeOverridesPauseUntilAlertWorsens) {
   RecordProperty("contract", "C12");
   look(gpu_at(85), pause);
   watch_.resume();
@@ -75,13 +75,13 @@ TEST_F(TrainingWatchTest, ResumeOverridesPauseUntilAlertWorsens) {
   EXPECT_EQ(watch_.action(), pause) << "worse";
 }
 
-TEST_F(TrainingWatchTest, TheLastAnswerToAnAlertCounts) {
+TEST_F(TrainingGuardTest, TheLastAnswerToAnAlertCounts) {
   look(gpu_at(85), pause);
   look(gpu_at(95), keep_going);
   EXPECT_EQ(watch_.action(), keep_going);
 }
 
-TEST_F(TrainingWatchTest, StopsForGood) {
+TEST_F(TrainingGuardTest, StopsForGood) {
   RecordProperty("contract", "C12");
   look(gpu_at(85), stop);
   look(gpu_at(40), keep_going);
@@ -89,7 +89,7 @@ TEST_F(TrainingWatchTest, StopsForGood) {
   EXPECT_EQ(watch_.action(), stop);
 }
 
-TEST_F(TrainingWatchTest, IsPausedByHandUntilItIsResumedByHand) {
+TEST_F(TrainingGuardTest, IsPausedByHandUntilItIsResumedByHand) {
   watch_.pause();
   look(gpu_at(40), keep_going);
   EXPECT_EQ(watch_.action(), pause);
@@ -97,7 +97,7 @@ TEST_F(TrainingWatchTest, IsPausedByHandUntilItIsResumedByHand) {
   EXPECT_EQ(watch_.action(), keep_going);
 }
 
-TEST_F(TrainingWatchTest, DoesNotTakeAPauseForAHang) {
+TEST_F(TrainingGuardTest, DoesNotTakeAPauseForAHang) {
   RecordProperty("contract", "C12 C8");
   watch_.pause();
   look(gpu_at(40, 0));
@@ -187,7 +187,7 @@ TEST(TrainingStats, StartsOverButForItsCounters) {
   TrainingStats book;
   book.add(sample_at(
       1, {{Metric::temperature_core, 60}, {Metric::throttle_time_sw_thermal, 10 * kSecond}}));
-  book.start_over();
+  book.reset();
   EXPECT_TRUE(book.gpus().empty());
   EXPECT_EQ(book.samples(), 0U);
   book.add(sample_at(
@@ -198,7 +198,7 @@ TEST(TrainingStats, StartsOverButForItsCounters) {
 TEST(TrainingStats, ACounterNotReadSinceItStartedOverIsMissing) {
   TrainingStats book;
   book.add(sample_at(2, {{Metric::throttle_time_sw_thermal, 10 * kSecond}}));
-  book.start_over();
+  book.reset();
   book.add(sample_at(1, {{Metric::throttle_time_sw_thermal, 9 * kSecond}}));
   book.add(sample_at(3, {{Metric::temperature_core, 50}}));
   EXPECT_EQ(book.gpus()[0].throttled_seconds, std::nullopt);

@@ -21,17 +21,17 @@ double unknown_seconds(const EnergyMark& mark) {
 }
 
 // The energy between two marks; nothing if none of that time is known.
-std::optional<std::int64_t> grown_mj(const energy::GpuResult& now,
-                                     const energy::GpuResult* before) {
+std::optional<std::int64_t> energy_delta_mj(const energy::GpuResult& now,
+                                            const energy::GpuResult* before) {
   if (before == nullptr || !now.known) return std::nullopt;
   const std::int64_t grown = now.energy_mj - before->energy_mj;
   const Duration known = (now.length - now.unknown) - (before->length - before->unknown);
   return grown != 0 || known > Duration::zero() ? std::optional(grown) : std::nullopt;
 }
 
-std::string why_none(const Snapshot& seen) {
+std::string missing_energy_reason(const Snapshot& seen) {
   for (const DeviceState& device : seen.devices) {
-    std::string why = energy::why_no_energy(device.sample);
+    std::string why = energy::missing_energy_reason(device.sample);
     if (!why.empty()) return why;
   }
   return "the energy was read only once";
@@ -42,18 +42,18 @@ std::string why_none(const Snapshot& seen) {
 TrainingRun::TrainingRun(std::shared_ptr<const Monitor> monitor, std::string why,
                          TrainingOptions wish)
     : monitor_(std::move(monitor)),
-      wish_(std::move(wish)),
-      energy_missing_(std::move(why)),
-      watch_(wish_.thresholds) {}
+      options_(std::move(wish)),
+      energy_error_(std::move(why)),
+      guard_(options_.thresholds) {}
 
 // ---- without the mutex: functions that wait for the driver
 
 Snapshot TrainingRun::read(Duration deadline) const {
   if (!monitor_) return {};
   Snapshot all = monitor_->snapshot(deadline, kTrainingProbes);
-  if (!wish_.gpus.empty()) {
+  if (!options_.gpus.empty()) {
     std::erase_if(all.devices, [&](const DeviceState& device) {
-      return std::ranges::find(wish_.gpus, device.info.index) == wish_.gpus.end();
+      return std::ranges::find(options_.gpus, device.info.index) == options_.gpus.end();
     });
   }
   return all;
@@ -61,16 +61,16 @@ Snapshot TrainingRun::read(Duration deadline) const {
 
 std::optional<EnergyMark> TrainingRun::measure() const {
   std::unique_lock lock(mutex_);
-  const auto window = energy_;
+  const auto window = energy_window_;
   lock.unlock();
   if (!window) return std::nullopt;
   return window->mark();
 }
 
-std::optional<TrainingAction> TrainingRun::ask(const Alert& alert) const {
-  if (!wish_.handler) return TrainingAction::keep_going;
+std::optional<TrainingAction> TrainingRun::call_handler(const Alert& alert) const {
+  if (!options_.handler) return TrainingAction::keep_going;
   try {
-    return wish_.handler(alert);
+    return options_.handler(alert);
   } catch (const std::exception& thrown) {
     log::error("The training's alert handler threw: {}", thrown.what());
   } catch (...) {
@@ -80,29 +80,29 @@ std::optional<TrainingAction> TrainingRun::ask(const Alert& alert) const {
 }
 
 void TrainingRun::sample(Duration moment) {
-  const Snapshot seen = read(patience(std::min(wish_.interval, kSampleDeadline)));
+  const Snapshot seen = read(read_timeout(std::min(options_.interval, kSampleDeadline)));
   std::vector<GpuMetrics> metrics;
   for (const DeviceState& device : seen.devices) metrics.push_back(metrics_of(device));
   std::unique_lock lock(mutex_);
   if (ended_) return;
   add(seen);
-  const std::vector<Alert> news = watch_.look(std::move(metrics), moment);
-  heed();
+  const std::vector<Alert> news = guard_.evaluate(std::move(metrics), moment);
+  apply_action();
   for (const Alert& alert : news) {
     if (ended_) return;
     lock.unlock();
-    const auto action = ask(alert);
+    const auto action = call_handler(alert);
     lock.lock();
-    for (Tally* tally : {&epoch_, &all_}) {
+    for (Tally* tally : {&epoch_, &total_}) {
       ++tally->alerts;
       if (!action) ++tally->handler_failures;
     }
-    watch_.answer(alert, action.value_or(TrainingAction::keep_going));
-    heed();
+    guard_.record_action(alert, action.value_or(TrainingAction::keep_going));
+    apply_action();
   }
 }
 
-void TrainingRun::sample_until_the_end() {
+void TrainingRun::run_sampler() {
   std::unique_lock lock(mutex_);
   while (!ended_) {
     const Duration moment = now();
@@ -113,7 +113,7 @@ void TrainingRun::sample_until_the_end() {
       log::error("A training sample failed: {}", thrown.what());
     }
     lock.lock();
-    changed_.wait_for(lock, wish_.interval, [&] { return ended_; });
+    changed_.wait_for(lock, options_.interval, [&] { return ended_; });
   }
   sampler_.reset();
   changed_.notify_all();
@@ -122,32 +122,32 @@ void TrainingRun::sample_until_the_end() {
 // ---- with the mutex held
 
 Duration TrainingRun::now() const {
-  return wish_.manual_time ? manual_now_ : BootClock::now().time_since_epoch();
+  return options_.manual_time ? manual_now_ : BootClock::now().time_since_epoch();
 }
 
 void TrainingRun::begin_tally(Tally& tally, Duration moment,
                               const std::optional<EnergyMark>& energy) {
-  TrainingStats book = std::move(tally.book);
-  book.start_over();
+  TrainingStats book = std::move(tally.stats);
+  book.reset();
   tally = Tally{};
-  tally.book = std::move(book);
-  tally.began = moment;
+  tally.stats = std::move(book);
+  tally.began_at = moment;
   tally.energy_before = energy;
 }
 
 void TrainingRun::add(const Snapshot& seen) {
   if (!monitor_) return;
-  epoch_.book.add(seen);
-  all_.book.add(seen);
+  epoch_.stats.add(seen);
+  total_.stats.add(seen);
 }
 
-void TrainingRun::heed() {
+void TrainingRun::apply_action() {
   const Duration moment = now();
   if (paused_since_) {
-    for (Tally* tally : {&epoch_, &all_}) tally->paused += moment - *paused_since_;
+    for (Tally* tally : {&epoch_, &total_}) tally->paused += moment - *paused_since_;
     paused_since_.reset();
   }
-  if (watch_.action() == TrainingAction::pause) paused_since_ = moment;
+  if (guard_.action() == TrainingAction::pause) paused_since_ = moment;
   changed_.notify_all();
 }
 
@@ -155,31 +155,31 @@ TrainingReport TrainingRun::report(const Tally& tally,
                                    const std::optional<EnergyMark>& energy) const {
   TrainingReport out;
   out.epoch = epochs_;
-  out.seconds = to_seconds(now() - tally.began);
+  out.seconds = to_seconds(now() - tally.began_at);
   out.paused_seconds = to_seconds(tally.paused);
   out.steps = tally.steps;
   out.alerts = tally.alerts;
   out.handler_failures = tally.handler_failures;
-  out.samples = tally.book.samples();
-  out.gpus = tally.book.gpus();
+  out.samples = tally.stats.samples();
+  out.gpus = tally.stats.gpus();
   if (!energy || !tally.energy_before) {
-    out.joules_missing = energy_missing_;
+    out.joules_missing = energy_error_;
     return out;
   }
   const EnergyMark& before = *tally.energy_before;
   std::int64_t used_mj = 0;
   for (const energy::GpuResult& gpu : energy->used.gpus) {
-    const auto grown = grown_mj(gpu, before.find(gpu.uuid));
+    const auto grown = energy_delta_mj(gpu, before.find(gpu.uuid));
     if (grown) out.joules = joules_of(used_mj += *grown);
   }
-  if (!out.joules) out.joules_missing = why_none(energy->seen);
+  if (!out.joules) out.joules_missing = missing_energy_reason(energy->snapshot);
   out.joules_unknown_seconds = unknown_seconds(*energy) - unknown_seconds(before);
   out.joules_estimated = energy->estimated_mj > before.estimated_mj;
   for (TrainingGpu& gpu : out.gpus) {
     const std::string& uuid = monitor_->device(gpu.index)->uuid;
     const energy::GpuResult* used = energy->find(uuid);
     const energy::GpuResult* earlier = before.find(uuid);
-    const auto grown = used != nullptr ? grown_mj(*used, earlier) : std::nullopt;
+    const auto grown = used != nullptr ? energy_delta_mj(*used, earlier) : std::nullopt;
     if (grown) gpu.joules = joules_of(*grown);
   }
   return out;
@@ -190,22 +190,22 @@ TrainingReport TrainingRun::report(const Tally& tally,
 Result<void> TrainingRun::begin() {
   if (monitor_) {
     energy::WindowRequest wish;
-    for (const std::uint32_t index : wish_.gpus) wish.gpus.push_back(std::to_string(index));
-    auto window = EnergyWindow::begin(*monitor_, wish, patience(EnergyWindow::kReadDeadline));
+    for (const std::uint32_t index : options_.gpus) wish.gpus.push_back(std::to_string(index));
+    auto window = EnergyWindow::begin(*monitor_, wish, read_timeout(EnergyWindow::kReadDeadline));
     if (window) {
-      energy_ = std::make_shared<const EnergyWindow>(*std::move(window));
+      energy_window_ = std::make_shared<const EnergyWindow>(*std::move(window));
     } else {
-      energy_missing_ = std::move(window).error().text();
+      energy_error_ = std::move(window).error().text();
     }
   }
-  const Snapshot first = read(patience(kEdgeDeadline));
+  const Snapshot first = read(read_timeout(kEdgeDeadline));
   const std::optional<EnergyMark> energy = measure();
   const std::lock_guard lock(mutex_);
-  for (Tally* tally : {&epoch_, &all_}) begin_tally(*tally, now(), energy);
+  for (Tally* tally : {&epoch_, &total_}) begin_tally(*tally, now(), energy);
   add(first);
-  if (wish_.manual_time) return {};
+  if (options_.manual_time) return {};
   try {
-    std::thread sampler([self = shared_from_this()] { self->sample_until_the_end(); });
+    std::thread sampler([self = shared_from_this()] { self->run_sampler(); });
     sampler_ = sampler.get_id();
     sampler.detach();  // end() waits for it as long as it may
   } catch (const std::system_error& none) {
@@ -218,18 +218,18 @@ Result<void> TrainingRun::begin() {
 TrainingAction TrainingRun::step() {
   const std::lock_guard lock(mutex_);
   ++epoch_.steps;
-  ++all_.steps;
-  return watch_.action();
+  ++total_.steps;
+  return guard_.action();
 }
 
 TrainingReport TrainingRun::epoch_end() {
-  const std::lock_guard edge(edges_);
-  const Snapshot last = read(patience(kEdgeDeadline));
+  const std::lock_guard edge(edge_mutex_);
+  const Snapshot last = read(read_timeout(kEdgeDeadline));
   const std::optional<EnergyMark> energy = measure();
   const std::lock_guard lock(mutex_);
   if (ended_) return {};
   add(last);
-  heed();
+  apply_action();
   ++epochs_;
   TrainingReport ended = report(epoch_, energy);
   begin_tally(epoch_, now(), energy);
@@ -237,16 +237,16 @@ TrainingReport TrainingRun::epoch_end() {
 }
 
 void TrainingRun::finish() {
-  const std::lock_guard edge(edges_);
+  const std::lock_guard edge(edge_mutex_);
   if (has_ended()) return;
-  const Snapshot last = read(patience(kEdgeDeadline));
+  const Snapshot last = read(read_timeout(kEdgeDeadline));
   const std::optional<EnergyMark> energy = measure();
   std::shared_ptr<const EnergyWindow> window;  // ends when the mutex is free again
   const std::lock_guard lock(mutex_);
   add(last);
-  heed();
-  totals_ = report(all_, energy);
-  window = std::move(energy_);
+  apply_action();
+  final_report_ = report(total_, energy);
+  window = std::move(energy_window_);
   ended_ = true;
   changed_.notify_all();
 }
@@ -258,7 +258,7 @@ TrainingReport TrainingRun::end() {
   if (sampler_ != std::this_thread::get_id()) {
     changed_.wait_for(lock, TrainingMonitor::kFarewell, [&] { return !sampler_; });
   }
-  return totals_.value_or(TrainingReport{});
+  return final_report_.value_or(TrainingReport{});
 }
 
 bool TrainingRun::has_ended() const {
@@ -268,32 +268,32 @@ bool TrainingRun::has_ended() const {
 
 TrainingAction TrainingRun::action() const {
   const std::lock_guard lock(mutex_);
-  return watch_.action();
+  return guard_.action();
 }
 
 TrainingAction TrainingRun::wait_while_paused(Duration deadline) const {
   std::unique_lock lock(mutex_);
-  const auto pauses = [&] { return !ended_ && watch_.action() == TrainingAction::pause; };
-  if (pauses() && !wish_.manual_time) {
+  const auto pauses = [&] { return !ended_ && guard_.action() == TrainingAction::pause; };
+  if (pauses() && !options_.manual_time) {
     changed_.wait_for(lock, deadline, [&] { return !pauses(); });
   }
-  return ended_ ? TrainingAction::stop : watch_.action();
+  return ended_ ? TrainingAction::stop : guard_.action();
 }
 
 std::optional<Alert> TrainingRun::cause() const {
   const std::lock_guard lock(mutex_);
-  return watch_.cause();
+  return guard_.cause();
 }
 
-void TrainingRun::order(void (TrainingGuard::*what)()) {
+void TrainingRun::update_guard(void (TrainingGuard::*what)()) {
   const std::lock_guard lock(mutex_);
-  (watch_.*what)();
-  heed();
+  (guard_.*what)();
+  apply_action();
 }
 
 void TrainingRun::sample_at(Duration moment) {
   std::unique_lock lock(mutex_);
-  if (!wish_.manual_time || sampling_) return;  // a handler that samples would never end
+  if (!options_.manual_time || sampling_) return;  // a handler that samples would never end
   sampling_ = true;
   manual_now_ = std::max(manual_now_, moment);
   lock.unlock();

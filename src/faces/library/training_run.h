@@ -41,9 +41,9 @@ class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
   TrainingAction action() const;
   TrainingAction wait_while_paused(Duration deadline) const;
   std::optional<Alert> cause() const;
-  void pause() { order(&TrainingGuard::pause); }
-  void resume() { order(&TrainingGuard::resume); }
-  void stop() { order(&TrainingGuard::stop); }
+  void pause() { update_guard(&TrainingGuard::pause); }
+  void resume() { update_guard(&TrainingGuard::resume); }
+  void stop() { update_guard(&TrainingGuard::stop); }
 
   void sample_at(Duration now);
 
@@ -54,8 +54,8 @@ class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
 
   // The sums so far of an epoch, or of the whole training.
   struct Tally {
-    TrainingStats book;
-    Duration began{};
+    TrainingStats stats;
+    Duration began_at{};
     Duration paused{};
     std::uint64_t steps = 0;
     std::uint64_t alerts = 0;
@@ -65,44 +65,46 @@ class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
 
   // Returns how long to wait for a GPU. With manual time it is long, so that no load on the machine
   // changes what a test sees.
-  Duration patience(Duration usual) const { return wish_.manual_time ? kManualDeadline : usual; }
+  Duration read_timeout(Duration usual) const {
+    return options_.manual_time ? kManualDeadline : usual;
+  }
 
   // Called without the mutex, because they wait for the driver.
   Snapshot read(Duration deadline) const;
   std::optional<EnergyMark> measure() const;
   void sample(Duration now);
-  std::optional<TrainingAction> ask(const Alert&) const;  // nothing: the handler threw
-  void sample_until_the_end();
+  std::optional<TrainingAction> call_handler(const Alert&) const;  // nothing: the handler threw
+  void run_sampler();
   void finish();
-  void order(void (TrainingGuard::*what)());
+  void update_guard(void (TrainingGuard::*what)());
 
   // Called with the mutex.
   Duration now() const;
   void begin_tally(Tally&, Duration now, const std::optional<EnergyMark>&);
   TrainingReport report(const Tally&, const std::optional<EnergyMark>&) const;
   void add(const Snapshot&);
-  void heed();  // acts on a change of the watch's action
+  void apply_action();  // acts on a change of the watch's action
 
   const std::shared_ptr<const Monitor> monitor_;
-  const TrainingOptions wish_;
+  const TrainingOptions options_;
 
   // Held from an edge's readings until they are booked, so that no later edge overtakes them. Taken
   // before mutex_.
-  std::mutex edges_;
+  std::mutex edge_mutex_;
 
   mutable std::mutex mutex_;  // guards what follows
   mutable std::condition_variable changed_;
-  std::shared_ptr<const EnergyWindow> energy_;
-  std::string energy_missing_;
-  TrainingGuard watch_;
+  std::shared_ptr<const EnergyWindow> energy_window_;
+  std::string energy_error_;
+  TrainingGuard guard_;
   Tally epoch_;
-  Tally all_;
+  Tally total_;
   std::uint64_t epochs_ = 0;
   Duration manual_now_{};
   std::optional<Duration> paused_since_;
   bool sampling_ = false;
   bool ended_ = false;
-  std::optional<TrainingReport> totals_;
+  std::optional<TrainingReport> final_report_;
   std::optional<std::thread::id> sampler_;  // while there is one
 };
 

@@ -17,7 +17,7 @@ std::string_view state_of(const FiringAlert& alert) {
 }
 
 // Prometheus refuses the whole scrape if one series is in it twice.
-std::vector<const FiringAlert*> each_once(const std::vector<FiringAlert>& firing) {
+std::vector<const FiringAlert*> unique_alerts(const std::vector<FiringAlert>& firing) {
   std::set<std::tuple<std::string_view, std::optional<std::string>>> seen;
   std::vector<const FiringAlert*> once;
   for (const FiringAlert& alert : firing) {
@@ -26,13 +26,13 @@ std::vector<const FiringAlert*> each_once(const std::vector<FiringAlert>& firing
   return once;
 }
 
-void begin(Text& text, std::string_view name, const FiringAlert& alert) {
+void begin(MetricsWriter& text, std::string_view name, const FiringAlert& alert) {
   text.begin(name);
   text.label("rule", alert.rule);
   if (alert.device) text.label("device", *alert.device);
 }
 
-void put_firing(Text& text, const std::vector<const FiringAlert*>& alerts) {
+void put_firing(MetricsWriter& text, const std::vector<const FiringAlert*>& alerts) {
   if (alerts.empty()) return;
   text.family("alert_firing", "gauge",
               "1 while an alert fires, including acknowledged and silenced ones; without `device`: "
@@ -49,7 +49,7 @@ void put_firing(Text& text, const std::vector<const FiringAlert*>& alerts) {
   }
 }
 
-void put_counts(Text& text, const std::vector<const FiringAlert*>& alerts) {
+void put_counts(MetricsWriter& text, const std::vector<const FiringAlert*>& alerts) {
   std::map<std::tuple<std::string_view, std::string_view>, int> counts;
   for (const FiringAlert* alert : alerts) ++counts[{alert->level, state_of(*alert)}];
   text.family("alerts", "gauge",
@@ -65,10 +65,11 @@ void put_counts(Text& text, const std::vector<const FiringAlert*>& alerts) {
 }
 
 template <class Value>
-void put_sink_family(Text& text, const std::vector<SinkFigures>& sinks, std::string_view name,
-                     std::string_view type, std::string_view help, Value SinkFigures::* value) {
+void put_sink_family(MetricsWriter& text, const std::vector<SinkMetrics>& sinks,
+                     std::string_view name, std::string_view type, std::string_view help,
+                     Value SinkMetrics::* value) {
   text.family(name, type, help);
-  for (const SinkFigures& sink : sinks) {
+  for (const SinkMetrics& sink : sinks) {
     text.begin(name);
     text.label("sink", sink.name);
     text.label("kind", sink.kind);
@@ -76,22 +77,22 @@ void put_sink_family(Text& text, const std::vector<SinkFigures>& sinks, std::str
   }
 }
 
-void put_sinks(Text& text, const std::vector<SinkFigures>& sinks) {
+void put_sinks(MetricsWriter& text, const std::vector<SinkMetrics>& sinks) {
   if (sinks.empty()) return;
   put_sink_family(text, sinks, "sink_queued", "gauge", "Messages waiting for delivery.",
-                  &SinkFigures::queued);
+                  &SinkMetrics::queued);
   put_sink_family(text, sinks, "sink_delivered_total", "counter",
-                  "Messages delivered since the daemon started.", &SinkFigures::delivered);
+                  "Messages delivered since the daemon started.", &SinkMetrics::delivered);
   put_sink_family(text, sinks, "sink_retries_total", "counter",
-                  "Delivery retries since the daemon started.", &SinkFigures::retries);
+                  "Delivery retries since the daemon started.", &SinkMetrics::retries);
   put_sink_family(text, sinks, "sink_dead_letters_total", "counter",
-                  "Messages dropped since the daemon started.", &SinkFigures::dead);
+                  "Messages dropped since the daemon started.", &SinkMetrics::dead);
 }
 
 }  // namespace
 
-void put_alerts(Text& text, const AlertMetrics& figures) {
-  const std::vector<const FiringAlert*> alerts = each_once(figures.firing);
+void put_alerts(MetricsWriter& text, const AlertMetrics& figures) {
+  const std::vector<const FiringAlert*> alerts = unique_alerts(figures.firing);
   text.family("alert_rules", "gauge", "Number of alert rules.");
   text.number("alert_rules", static_cast<double>(figures.rules));
   text.family("alerts_pending", "gauge",
@@ -99,8 +100,9 @@ void put_alerts(Text& text, const AlertMetrics& figures) {
   text.number("alerts_pending", static_cast<double>(figures.pending));
   put_counts(text, alerts);
   put_firing(text, alerts);
-  if (figures.tick != nullptr) {
-    text.histogram("alert_tick_seconds", "Time to evaluate all rules once.", *figures.tick);
+  if (figures.evaluation_time != nullptr) {
+    text.histogram("alert_tick_seconds", "Time to evaluate all rules once.",
+                   *figures.evaluation_time);
   }
   put_sinks(text, figures.sinks);
 }

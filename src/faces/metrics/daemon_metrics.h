@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/loop.h"
-#include "faces/metrics/text.h"
+#include "faces/metrics/metrics_writer.h"
 #include "gpu/device/event.h"
 
 namespace gpuyard::metrics {
@@ -35,7 +35,7 @@ struct FiringAlert {
 };
 
 // One destination of alerts; its counters begin when the daemon starts.
-struct SinkFigures {
+struct SinkMetrics {
   std::string name;  // as the configuration calls it
   std::string kind;  // log, command, webhook, slack, pagerduty, alertmanager
   std::size_t queued = 0;
@@ -46,41 +46,41 @@ struct SinkFigures {
 
 struct AlertMetrics {
   std::vector<FiringAlert> firing = {};
-  std::vector<SinkFigures> sinks = {};
-  std::size_t pending = 0;          // conditions that are met, but not for long enough yet
-  std::size_t rules = 0;            // that are evaluated
-  const Histogram* tick = nullptr;  // time to evaluate all rules; null: not measured
+  std::vector<SinkMetrics> sinks = {};
+  std::size_t pending = 0;  // conditions that are met, but not for long enough yet
+  std::size_t rules = 0;    // that are evaluated
+  const Histogram* evaluation_time = nullptr;  // time to evaluate all rules; null: not measured
 };
 
 // The certificate that clients on other machines see.
 struct TlsMetrics {
-  std::optional<std::int64_t> expires = {};  // Unix time, seconds; empty: there is none
+  std::optional<std::int64_t> expires_at = {};  // Unix time, seconds; empty: there is none
   std::uint64_t reload_failures = 0;
   std::uint64_t handshakes = 0;
   std::uint64_t failed_handshakes = 0;
   std::uint64_t refused_handshakes = 0;  // there was no room for them
-  std::string trouble = {};              // why the files are not what is in use; "": they are
+  std::string reload_error = {};         // why the files are not what is in use; "": they are
 };
 
 // Events of GPUs that were dropped because too many came at once, since the daemon started.
-struct EventFigures {
+struct EventMetrics {
   EventDrops by_source;
   std::uint64_t by_rules = 0;  // that no rule counted
 };
 
 // Facts about the daemon itself, beside the GPUs.
-struct Process {
+struct DaemonMetrics {
   std::string version;
   const Histogram* loop_lag = nullptr;   // null: not measured
   const LeaseMetrics* leases = nullptr;  // null: this process hands out no GPUs
   const AlertMetrics* alerts = nullptr;  // null: this process evaluates no rules
   std::string hostname = {};             // a label of DCGM's dialect; "": no label
   const TlsMetrics* tls = nullptr;       // null: this process speaks no TLS
-  const EventFigures* events = nullptr;  // null: this process takes no events
+  const EventMetrics* events = nullptr;  // null: this process takes no events
 };
 
 // Alerts that fire, and their deliveries, as families of series.
 
-void put_alerts(Text&, const AlertMetrics&);
+void put_alerts(MetricsWriter&, const AlertMetrics&);
 
 }  // namespace gpuyard::metrics

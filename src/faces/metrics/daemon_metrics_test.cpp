@@ -79,7 +79,7 @@ TEST(Alerts, RuleEvaluationTimeIsHistogram) {
   Histogram tick;
   tick.add(std::chrono::microseconds(300));
   AlertMetrics alerts;
-  alerts.tick = &tick;
+  alerts.evaluation_time = &tick;
   const std::string text = samples_of(alerts);
   EXPECT_TRUE(has(text, R"(p_alert_tick_seconds_bucket{le="0.001"} 1)")) << text;
   EXPECT_TRUE(has(text, "p_alert_tick_seconds_count 1")) << text;

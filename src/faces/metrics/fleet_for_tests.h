@@ -12,16 +12,16 @@ namespace gpuyard::metrics {
 inline DeviceState gpu_with_everything(std::uint32_t index) {
   DeviceState device;
   device.info = {"GPU-" + std::to_string(index), index, "GPU-x", "0000:01:00.0", "GPU", {}};
-  for (const Row& row : catalog()) {
-    if (row.subject != Subject::device || row.kind == Kind::text) continue;
+  for (const MetricRow& row : catalog()) {
+    if (row.subject != MetricSubject::device || row.kind == MetricKind::text) continue;
     for (std::uint16_t element = 0; element < extent_of(row.dimension); ++element) {
       device.sample.set({row.metric, element, {}, std::int64_t{1}});
     }
   }
   device.health.verdict = Health::healthy;
-  XidCounts xids;
-  for (std::uint32_t xid = 1; xid <= 999; ++xid) xids.note("GPU", xid, {});
-  device.xid_errors = xids.of("GPU");
+  XidCounter xids;
+  for (std::uint32_t xid = 1; xid <= 999; ++xid) xids.record("GPU", xid, {});
+  device.xid_errors = xids.counts_of("GPU");
   return device;
 }
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "faces/metrics/fleet_for_tests.h"
-#include "faces/metrics/text.h"
+#include "faces/metrics/metrics_writer.h"
 
 namespace gpuyard::metrics {
 namespace {
@@ -15,7 +15,7 @@ std::string everything(Format format) {
   AlertMetrics alerts;
   alerts.firing = {{"hot", "warning", 55, "0"}};
   alerts.sinks = {{"log", "log", 0, 5, 0, 0}};
-  alerts.tick = &lag;
+  alerts.evaluation_time = &lag;
   return render(fleet_of(2), {"1.2.3", &lag, &leases, &alerts, "node7"}, "p", format,
                 Dialect::both);
 }
@@ -39,12 +39,13 @@ TEST(OpenMetrics, NamesACounterWithoutTotal) {
 
 TEST(OpenMetrics, GivesEveryFamilyItsUnit) {
   const std::string open = everything(Format::openmetrics);
-  for (const Row& row : catalog()) {
+  for (const MetricRow& row : catalog()) {
     if (row.prometheus.empty() || row.unit == Unit::none) continue;
     std::string family(row.prometheus);
-    if (row.kind == Kind::counter) family.resize(family.size() - std::string("_total").size());
-    const std::string unit = "# UNIT p_" + family + " " + std::string(unit_in(family));
-    EXPECT_NE(unit_in(family), "") << family;
+    if (row.kind == MetricKind::counter)
+      family.resize(family.size() - std::string("_total").size());
+    const std::string unit = "# UNIT p_" + family + " " + std::string(unit_suffix(family));
+    EXPECT_NE(unit_suffix(family), "") << family;
     EXPECT_TRUE(has(open, unit)) << unit;
   }
   EXPECT_TRUE(has(open, "# UNIT p_loop_lag_seconds seconds"));
@@ -53,8 +54,8 @@ TEST(OpenMetrics, GivesEveryFamilyItsUnit) {
 }
 
 TEST(OpenMetrics, NoCounterOfOursIsOfUnknownType) {
-  for (const Row& row : catalog()) {
-    if (row.kind != Kind::counter || row.prometheus.empty()) continue;
+  for (const MetricRow& row : catalog()) {
+    if (row.kind != MetricKind::counter || row.prometheus.empty()) continue;
     EXPECT_TRUE(row.prometheus.ends_with("_total")) << row.prometheus;
   }
   EXPECT_EQ(render(fleet_of(1), {"1"}, "p", Format::openmetrics).find(" unknown\n"),
@@ -64,7 +65,7 @@ TEST(OpenMetrics, NoCounterOfOursIsOfUnknownType) {
 TEST(OpenMetrics, EscapesQuotationMarksInHelp) {
   const auto help_in = [](Format format) {
     std::string out;
-    Text(out, "p_", format).family("x", "gauge", R"(a "b" \ c)");
+    MetricsWriter(out, "p_", format).family("x", "gauge", R"(a "b" \ c)");
     return out;
   };
   EXPECT_TRUE(has(help_in(Format::text), R"(# HELP p_x a "b" \\ c)"));

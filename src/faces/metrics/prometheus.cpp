@@ -7,14 +7,14 @@
 
 #include "base/record.h"
 #include "faces/metrics/daemon_metrics.h"
-#include "faces/metrics/text.h"
+#include "faces/metrics/metrics_writer.h"
 #include "gpu/device/catalog.h"
 #include "gpu/device/snapshot.h"
 
 namespace gpuyard::metrics {
 namespace {
 
-void put_info(Text& text, const Snapshot& snapshot) {
+void put_info(MetricsWriter& text, const Snapshot& snapshot) {
   if (snapshot.devices.empty()) return;
   text.family("gpu_info", "gauge", "Identity of a GPU; always 1. Join it on `device`.");
   for (const DeviceState& device : snapshot.devices) {
@@ -44,7 +44,7 @@ void put_info(Text& text, const Snapshot& snapshot) {
 }
 
 // A GPU that does not answer is included: its memory errors are still known.
-void put_health(Text& text, const Snapshot& snapshot) {
+void put_health(MetricsWriter& text, const Snapshot& snapshot) {
   const auto known = [](const DeviceState& device) { return device.health.verdict.has_value(); };
   if (!std::ranges::any_of(snapshot.devices, known)) return;
   text.family("gpu_health", "gauge",
@@ -55,7 +55,7 @@ void put_health(Text& text, const Snapshot& snapshot) {
   }
 }
 
-void put_bottlenecks(Text& text, const Snapshot& snapshot) {
+void put_bottlenecks(MetricsWriter& text, const Snapshot& snapshot) {
   const auto known = [](const DeviceState& device) { return device.bottleneck.has_value(); };
   if (!std::ranges::any_of(snapshot.devices, known)) return;
   text.family("gpu_bottleneck", "gauge",
@@ -69,7 +69,7 @@ void put_bottlenecks(Text& text, const Snapshot& snapshot) {
   }
 }
 
-void put_xid_labels(Text& text, std::string_view name, const DeviceState& device,
+void put_xid_labels(MetricsWriter& text, std::string_view name, const DeviceState& device,
                     const XidCount& one) {
   text.begin(name);
   text.label("device", label_of(device.info));
@@ -78,7 +78,7 @@ void put_xid_labels(Text& text, std::string_view name, const DeviceState& device
 }
 
 // A GPU that does not answer is included: its Xids may be the reason.
-void put_xids(Text& text, const Snapshot& snapshot) {
+void put_xids(MetricsWriter& text, const Snapshot& snapshot) {
   const auto has_any = [](const DeviceState& device) {
     return device.xid_errors && !device.xid_errors->empty();
   };
@@ -102,7 +102,7 @@ void put_xids(Text& text, const Snapshot& snapshot) {
   });
 }
 
-void put_node(Text& text, const Snapshot& snapshot, const Process& process) {
+void put_node(MetricsWriter& text, const Snapshot& snapshot, const DaemonMetrics& process) {
   text.family("build_info", "gauge", "Version of gpuyard; always 1.");
   text.begin("build_info");
   text.label("version", process.version);
@@ -121,7 +121,7 @@ void put_node(Text& text, const Snapshot& snapshot, const Process& process) {
   text.end(1);
 }
 
-void put_leases(Text& text, const LeaseMetrics& leases) {
+void put_leases(MetricsWriter& text, const LeaseMetrics& leases) {
   if (!leases.gpus.empty()) {
     text.family("gpu_leased", "gauge", "1 while the GPU is leased or draining.");
   }
@@ -136,7 +136,7 @@ void put_leases(Text& text, const LeaseMetrics& leases) {
   text.number("lease_grants_total", static_cast<double>(leases.grants));
 }
 
-void put_events(Text& text, const EventFigures& events) {
+void put_events(MetricsWriter& text, const EventMetrics& events) {
   text.family("events_dropped_total", "counter",
               "GPU events dropped because too many came at once, by source: the driver, the kernel "
               "log, or events that no rule counted.");
@@ -150,14 +150,14 @@ void put_events(Text& text, const EventFigures& events) {
   dropped("rules", events.by_rules);
 }
 
-void put_tls(Text& text, const TlsMetrics& tls) {
-  if (tls.expires) {
+void put_tls(MetricsWriter& text, const TlsMetrics& tls) {
+  if (tls.expires_at) {
     text.family("tls_certificate_expiry_timestamp_seconds", "gauge",
                 "Expiry of the certificate in use, in seconds since 1970.");
-    text.number("tls_certificate_expiry_timestamp_seconds", static_cast<double>(*tls.expires));
+    text.number("tls_certificate_expiry_timestamp_seconds", static_cast<double>(*tls.expires_at));
   }
   text.family("tls_certificate_refused", "gauge", "1 while the certificate files cannot be used.");
-  text.number("tls_certificate_refused", tls.trouble.empty() ? 0 : 1);
+  text.number("tls_certificate_refused", tls.reload_error.empty() ? 0 : 1);
   text.family("tls_certificate_reload_failures_total", "counter",
               "Failed loads of the certificate files; a certificate in use stays in use.");
   text.number("tls_certificate_reload_failures_total", static_cast<double>(tls.reload_failures));
@@ -190,11 +190,11 @@ Result<void> check_prefix(std::string_view prefix) {
   return {};
 }
 
-std::string render(const Snapshot& snapshot, const Process& process, std::string_view prefix,
+std::string render(const Snapshot& snapshot, const DaemonMetrics& process, std::string_view prefix,
                    Format format, Dialect dialect) {
   std::string out;
   const std::string stem = std::string(prefix) + "_";
-  Text text(out, stem, format);
+  MetricsWriter text(out, stem, format);
   put_node(text, snapshot, process);
   if (process.loop_lag != nullptr) {
     text.histogram("loop_lag_seconds", "Delay of due work in the daemon's event loop.",
@@ -210,7 +210,7 @@ std::string render(const Snapshot& snapshot, const Process& process, std::string
   if (process.tls != nullptr) put_tls(text, *process.tls);
   if (dialect != Dialect::dcgm) put_readings(text, snapshot);
   if (dialect != Dialect::gpuyard) {
-    Text dcgm(out, "", format);
+    MetricsWriter dcgm(out, "", format);
     put_dcgm_readings(dcgm, snapshot, process.hostname);
   }
   if (format == Format::openmetrics) out += "# EOF\n";
@@ -226,7 +226,7 @@ bool has_series(const Snapshot& snapshot, Metric metric) {
   });
 }
 
-double in_base_unit(const Row& row, std::int64_t number) {
+double to_base_unit(const MetricRow& row, std::int64_t number) {
   const UnitInfo& unit = unit_info(row.unit);
   const auto native = static_cast<double>(number);
   // Dividing by 1000 is exact where multiplying by 0.001 is not.
@@ -235,8 +235,9 @@ double in_base_unit(const Row& row, std::int64_t number) {
 }
 
 // Writes one series for each flag that exists, to tell "never set" from "not known".
-void put_flags(Text& text, const Row& row, std::string_view device, std::int64_t flags) {
-  for (const Word& word : row.words) {
+void put_flags(MetricsWriter& text, const MetricRow& row, std::string_view device,
+               std::int64_t flags) {
+  for (const MetricWord& word : row.words) {
     text.begin(row.prometheus);
     text.label("device", device);
     text.label("reason", word.text);
@@ -244,22 +245,23 @@ void put_flags(Text& text, const Row& row, std::string_view device, std::int64_t
   }
 }
 
-void put_reading(Text& text, const Row& row, std::string_view device, const Reading& reading) {
+void put_reading(MetricsWriter& text, const MetricRow& row, std::string_view device,
+                 const Reading& reading) {
   const std::int64_t* number = reading.number();
   if (number == nullptr) return;
-  if (row.kind == Kind::flags) return put_flags(text, row, device, *number);
+  if (row.kind == MetricKind::flags) return put_flags(text, row, device, *number);
   text.begin(row.prometheus);
   text.label("device", device);
   if (row.dimension != Dimension::none) {
     text.label(label_of(row.dimension), element_of(row.dimension, reading.index));
   }
-  text.end(in_base_unit(row, *number));
+  text.end(to_base_unit(row, *number));
 }
 
-void put_row(Text& text, const Snapshot& snapshot, const Row& row) {
-  if (row.subject != Subject::device || row.prometheus.empty()) return;
+void put_row(MetricsWriter& text, const Snapshot& snapshot, const MetricRow& row) {
+  if (row.subject != MetricSubject::device || row.prometheus.empty()) return;
   if (!has_series(snapshot, row.metric)) return;
-  text.family(row.prometheus, row.kind == Kind::counter ? "counter" : "gauge", row.help);
+  text.family(row.prometheus, row.kind == MetricKind::counter ? "counter" : "gauge", row.help);
   for (const DeviceState& device : snapshot.devices) {
     const std::string label = label_of(device.info);
     for (const Reading& reading : current_readings(device, row.metric)) {
@@ -277,8 +279,8 @@ std::span<const Reading> current_readings(const DeviceState& device, Metric metr
   return current ? device.sample.all(metric) : std::span<const Reading>{};
 }
 
-void put_readings(Text& text, const Snapshot& snapshot) {
-  for (const Row& row : catalog()) put_row(text, snapshot, row);
+void put_readings(MetricsWriter& text, const Snapshot& snapshot) {
+  for (const MetricRow& row : catalog()) put_row(text, snapshot, row);
 }
 
 // The rows of the catalog as dcgm-exporter 4.8 writes them. Names and units are columns of the
@@ -296,7 +298,7 @@ std::string bus_id_of(const std::string& pci_address) {
   return id;
 }
 
-void put_labels(Text& text, const Snapshot& snapshot, const DeviceState& device,
+void put_labels(MetricsWriter& text, const Snapshot& snapshot, const DeviceState& device,
                 const std::string& hostname) {
   const DeviceInfo& info = device.info;
   const std::string index = label_of(info);
@@ -319,7 +321,7 @@ std::optional<std::int64_t> first_number(const DeviceState& device, Metric metri
 }
 
 // DCGM counts only the memory of processes as used; it reports the reserved part separately.
-std::optional<std::int64_t> number_of(const DeviceState& device, const Row& row) {
+std::optional<std::int64_t> number_of(const DeviceState& device, const MetricRow& row) {
   const auto number = first_number(device, row.metric);
   if (!number || row.metric != Metric::memory_used) return number;
   const auto reserved = first_number(device, Metric::memory_reserved);
@@ -328,24 +330,26 @@ std::optional<std::int64_t> number_of(const DeviceState& device, const Row& row)
 
 // A double holds whole numbers up to 2^53: a mask with a higher bit would lose its lowest ones, so
 // it is written without its higher bits.
-double as_double(const Row& row, std::int64_t number) {
+double as_double(const MetricRow& row, std::int64_t number) {
   constexpr std::int64_t kExactBits = (std::int64_t{1} << 53U) - 1;
-  return static_cast<double>(row.kind == Kind::flags ? number & kExactBits : number);
+  return static_cast<double>(row.kind == MetricKind::flags ? number & kExactBits : number);
 }
 
 // Where a row has several elements, DCGM has a name only for fans, and reports the first fan.
-bool in_dcgm(const Row& row) {
+bool has_dcgm_name(const MetricRow& row) {
   const bool one = row.dimension == Dimension::none || row.dimension == Dimension::fan;
-  return row.subject == Subject::device && row.kind != Kind::text && one && !row.dcgm.empty();
+  return row.subject == MetricSubject::device && row.kind != MetricKind::text && one &&
+         !row.dcgm.empty();
 }
 
-void put_row(Text& text, const Snapshot& snapshot, const Row& row, const std::string& hostname) {
+void put_row(MetricsWriter& text, const Snapshot& snapshot, const MetricRow& row,
+             const std::string& hostname) {
   const auto known = [&](const DeviceState& device) { return number_of(device, row).has_value(); };
   if (!std::ranges::any_of(snapshot.devices, known)) return;
   const UnitInfo& unit = unit_info(row.unit);
   const std::string help =
       unit.dcgm.empty() ? std::string(row.help) : fmt::format("{} In {}.", row.help, unit.dcgm);
-  text.family(row.dcgm, row.kind == Kind::counter ? "counter" : "gauge", help);
+  text.family(row.dcgm, row.kind == MetricKind::counter ? "counter" : "gauge", help);
   for (const DeviceState& device : snapshot.devices) {
     const auto number = number_of(device, row);
     if (!number) continue;
@@ -364,7 +368,7 @@ double last_xid(const std::vector<XidCount>& xids) {
   return last == nullptr ? 0 : static_cast<double>(*last->xid);
 }
 
-void put_xids(Text& text, const Snapshot& snapshot, const std::string& hostname) {
+void put_xids(MetricsWriter& text, const Snapshot& snapshot, const std::string& hostname) {
   constexpr std::string_view kName = "DCGM_FI_DEV_XID_ERRORS";
   const auto known = [](const DeviceState& device) { return device.xid_errors.has_value(); };
   if (!std::ranges::any_of(snapshot.devices, known)) return;
@@ -379,25 +383,26 @@ void put_xids(Text& text, const Snapshot& snapshot, const std::string& hostname)
 
 }  // namespace
 
-void put_dcgm_readings(Text& text, const Snapshot& snapshot, const std::string& hostname) {
-  for (const Row& row : catalog()) {
-    if (in_dcgm(row)) put_row(text, snapshot, row, hostname);
+void put_dcgm_readings(MetricsWriter& text, const Snapshot& snapshot, const std::string& hostname) {
+  for (const MetricRow& row : catalog()) {
+    if (has_dcgm_name(row)) put_row(text, snapshot, row, hostname);
   }
   put_xids(text, snapshot, hostname);
 }
 
-int most_readings_of_a_gpu() {
+int max_readings_per_gpu() {
   int most = 0;
-  for (const Row& row : catalog()) {
-    if (row.subject != Subject::device || row.prometheus.empty()) continue;
-    most += row.kind == Kind::flags ? static_cast<int>(row.words.size()) : extent_of(row.dimension);
+  for (const MetricRow& row : catalog()) {
+    if (row.subject != MetricSubject::device || row.prometheus.empty()) continue;
+    most += row.kind == MetricKind::flags ? static_cast<int>(row.words.size())
+                                          : extent_of(row.dimension);
   }
   return most;
 }
 
-int most_series_of_a_gpu() {
+int max_series_per_gpu() {
   constexpr int kOthers = 40;  // identity, health, lease and Xids
-  return most_readings_of_a_gpu() + kOthers;
+  return max_readings_per_gpu() + kOthers;
 }
 
 }  // namespace gpuyard::metrics

@@ -7,20 +7,20 @@
 
 #include "base/result.h"
 #include "faces/metrics/daemon_metrics.h"
-#include "faces/metrics/text.h"
+#include "faces/metrics/metrics_writer.h"
 #include "gpu/device/snapshot.h"
 
 namespace gpuyard::metrics {
 
 // The most series that one GPU can cost a Prometheus server: for a GPU that reports everything,
 // with the largest numbers of fans, links, places of memory errors and different Xids.
-int most_series_of_a_gpu();
+int max_series_per_gpu();
 // Of these, the ones that are readings; and the most readings that DCGM's dialect has names for.
-int most_readings_of_a_gpu();
-inline constexpr int kMostDcgmSeriesOfAGpu = 66;
+int max_readings_per_gpu();
+inline constexpr int kMaxDcgmSeriesPerGpu = 66;
 
 // The series that each alert that fires on a GPU adds.
-inline constexpr int kSeriesOfAnAlert = 2;
+inline constexpr int kSeriesPerAlert = 2;
 
 // Which names readings have. Everything else (identity, health, Xids, leases, alerts, the daemon
 // itself) has gpuyard's names in every dialect.
@@ -37,7 +37,7 @@ Result<void> check_prefix(std::string_view prefix);
 // series: never 0. Each series of a reading has the label `device` (the index) and where needed the
 // fan, link, place or throttle reason; <prefix>_gpu_info joins the identity to it. DCGM's series
 // have that exporter's labels.
-std::string render(const Snapshot&, const Process&, std::string_view prefix,
+std::string render(const Snapshot&, const DaemonMetrics&, std::string_view prefix,
                    Format format = Format::text, Dialect dialect = Dialect::gpuyard);
 
 // The rows of the catalog as families of series, under our own names or DCGM's.
@@ -46,10 +46,10 @@ std::string render(const Snapshot&, const Process&, std::string_view prefix,
 std::span<const Reading> current_readings(const DeviceState&, Metric);
 
 // Writes "gpu_temperature_celsius{device="0"}", in base units.
-void put_readings(Text&, const Snapshot&);
+void put_readings(MetricsWriter&, const Snapshot&);
 
 // Writes "DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-...",...}", with the names, labels and units of
 // dcgm-exporter 4.8. `text` has no stem.
-void put_dcgm_readings(Text& text, const Snapshot&, const std::string& hostname);
+void put_dcgm_readings(MetricsWriter& text, const Snapshot&, const std::string& hostname);
 
 }  // namespace gpuyard::metrics

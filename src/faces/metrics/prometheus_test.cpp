@@ -12,7 +12,7 @@ namespace gpuyard::metrics {
 namespace {
 
 constexpr TimePoint kNow{std::chrono::seconds(1000)};
-const Process kProcess{"1.2.3"};
+const DaemonMetrics kDaemonMetrics{"1.2.3"};
 
 void set(DeviceState& device, Metric metric, std::int64_t value, TimePoint taken = kNow) {
   device.sample.set({metric, 0, taken, value});
@@ -120,10 +120,10 @@ std::string lines_with(const std::string& text, std::string_view word) {
 TEST(Prometheus, HealthIsNumericAndUnknownIsAbsent) {
   RecordProperty("contract", "A10");
   Snapshot snapshot = small_fleet();
-  EXPECT_EQ(render(snapshot, kProcess, "p").find("p_gpu_health"), std::string::npos);
+  EXPECT_EQ(render(snapshot, kDaemonMetrics, "p").find("p_gpu_health"), std::string::npos);
   snapshot.devices[0].health.verdict = Health::healthy;
   snapshot.devices[2].health.verdict = Health::unhealthy;
-  const std::string text = render(snapshot, kProcess, "p");
+  const std::string text = render(snapshot, kDaemonMetrics, "p");
   EXPECT_NE(text.find("# TYPE p_gpu_health gauge\np_gpu_health{device=\"0\"} 0\n"
                       "p_gpu_health{device=\"2\"} 2\n"),
             std::string::npos)
@@ -131,13 +131,13 @@ TEST(Prometheus, HealthIsNumericAndUnknownIsAbsent) {
 }
 
 TEST(Prometheus, ASmallFleetIsThisTextByteForByte) {
-  EXPECT_EQ(render(small_fleet(), kProcess, "gpuyard"), kGolden);
+  EXPECT_EQ(render(small_fleet(), kDaemonMetrics, "gpuyard"), kGolden);
 }
 
 TEST(Prometheus, ContractFamiliesHaveOnlyDeviceLabel) {
   RecordProperty("contract", "C14");
   for (const std::string prefix : {"gpuyard", "my_app:x"}) {
-    const std::string text = "\n" + render(small_fleet(), kProcess, prefix);
+    const std::string text = "\n" + render(small_fleet(), kDaemonMetrics, prefix);
     for (const char* series :
          {"_gpu_temperature_celsius{device=\"0\"} 40\n",
           "_gpu_utilization_percent{device=\"0\"} 0\n", "_gpu_memory_used_bytes{device=\"0\"} 1\n",
@@ -148,7 +148,7 @@ TEST(Prometheus, ContractFamiliesHaveOnlyDeviceLabel) {
 }
 
 TEST(Prometheus, AMissingReadingHasNoSeries) {
-  const std::string text = render(small_fleet(), kProcess, "p");
+  const std::string text = render(small_fleet(), kDaemonMetrics, "p");
   EXPECT_EQ(lines_with(text, "p_gpu_utilization_percent{device=\"1\"}"), "");
   EXPECT_EQ(lines_with(text, "{device=\"2\"}"),
             "p_gpu_responsive{device=\"2\"} 0\np_gpu_lost{device=\"2\"} 1\n"
@@ -157,15 +157,15 @@ TEST(Prometheus, AMissingReadingHasNoSeries) {
 
 TEST(Prometheus, AReadingOfTheSlowTierIsNotTooOld) {
   Snapshot snapshot = small_fleet();
-  set(snapshot.devices[0], Metric::power_limit, 700'000, kNow - 2 * kSlowPeriod);
-  EXPECT_EQ(lines_with(render(snapshot, kProcess, "p"), "power_limit_watts{"),
+  set(snapshot.devices[0], Metric::power_limit, 700'000, kNow - 2 * kSlowInterval);
+  EXPECT_EQ(lines_with(render(snapshot, kDaemonMetrics, "p"), "power_limit_watts{"),
             "p_gpu_power_limit_watts{device=\"0\"} 700\n");
 }
 
 TEST(Prometheus, AnUnresponsiveGpuSaysSo) {
   Snapshot snapshot = small_fleet();
   snapshot.devices[0].condition = DeviceCondition::unresponsive;
-  EXPECT_EQ(lines_with(render(snapshot, kProcess, "p"), "responsive{device=\"0\"}"),
+  EXPECT_EQ(lines_with(render(snapshot, kDaemonMetrics, "p"), "responsive{device=\"0\"}"),
             "p_gpu_responsive{device=\"0\"} 0\n");
 }
 
@@ -173,7 +173,7 @@ TEST(Prometheus, AnUnresponsiveGpuIsNotLostHoweverBadItsHealth) {
   Snapshot snapshot = small_fleet();
   snapshot.devices[0].condition = DeviceCondition::unresponsive;
   snapshot.devices[0].health.verdict = Health::unhealthy;
-  EXPECT_EQ(lines_with(render(snapshot, kProcess, "p"), "gpu_lost{device=\"0\"}"),
+  EXPECT_EQ(lines_with(render(snapshot, kDaemonMetrics, "p"), "gpu_lost{device=\"0\"}"),
             "p_gpu_lost{device=\"0\"} 0\n");
 }
 
@@ -181,7 +181,7 @@ TEST(Prometheus, AnUnresponsiveGpuIsNotLostHoweverBadItsHealth) {
 TEST(Prometheus, AnUnresponsiveGpuHasNoReadings) {
   Snapshot snapshot = small_fleet();
   for (DeviceState& device : snapshot.devices) device.condition = DeviceCondition::unresponsive;
-  const std::string text = render(snapshot, kProcess, "p");
+  const std::string text = render(snapshot, kDaemonMetrics, "p");
   EXPECT_EQ(lines_with(text, "temperature"), "");
   EXPECT_EQ(lines_with(text, "energy"), "");
 }
@@ -189,12 +189,12 @@ TEST(Prometheus, AnUnresponsiveGpuHasNoReadings) {
 TEST(Prometheus, FailedReadingsAreCounted) {
   Snapshot snapshot = small_fleet();
   snapshot.devices[0].query_errors = 17;
-  EXPECT_EQ(lines_with(render(snapshot, kProcess, "p"), "errors_total{device=\"0\"}"),
+  EXPECT_EQ(lines_with(render(snapshot, kDaemonMetrics, "p"), "errors_total{device=\"0\"}"),
             "p_gpu_query_errors_total{device=\"0\"} 17\n");
 }
 
 TEST(Prometheus, WithoutADriverThereAreNoVersionsAndNoGpus) {
-  const std::string text = render(Snapshot{}, kProcess, "p");
+  const std::string text = render(Snapshot{}, kDaemonMetrics, "p");
   EXPECT_NE(text.find("\np_driver_up 0\n"), std::string::npos) << text;
   EXPECT_EQ(lines_with(text, "driver_info"), "");
   EXPECT_EQ(lines_with(text, "p_gpu_"), "");
@@ -203,11 +203,11 @@ TEST(Prometheus, WithoutADriverThereAreNoVersionsAndNoGpus) {
 TEST(Prometheus, SimulatedGpusAreMarked) {
   Snapshot snapshot = small_fleet();
   snapshot.driver.info.simulated = true;
-  EXPECT_NE(render(snapshot, kProcess, "p").find("\np_simulated 1\n"), std::string::npos);
+  EXPECT_NE(render(snapshot, kDaemonMetrics, "p").find("\np_simulated 1\n"), std::string::npos);
 }
 
 TEST(Prometheus, EachFamilyIsDeclaredOnce) {
-  std::istringstream lines(render(small_fleet(), kProcess, "p"));
+  std::istringstream lines(render(small_fleet(), kDaemonMetrics, "p"));
   std::set<std::string> families;
   for (std::string line; std::getline(lines, line);) {
     if (!line.starts_with("# TYPE ")) continue;
@@ -265,7 +265,7 @@ Snapshot with(std::initializer_list<std::pair<Metric, std::int64_t>> readings) {
 
 std::string render_dcgm(const Snapshot& snapshot, Dialect dialect = Dialect::dcgm,
                         Format format = Format::text) {
-  Process process{"1"};
+  DaemonMetrics process{"1"};
   process.hostname = "node7";
   return render(snapshot, process, "p", format, dialect);
 }
@@ -372,12 +372,12 @@ TEST(Prometheus, ADisplacedGpuIsNamedByItsUuid) {
   DeviceInfo& info = snapshot.devices[2].info;
   info.id = info.uuid = "GPU-gone";
   info.former_index = 1;
-  const std::string text = render(snapshot, kProcess, "p");
+  const std::string text = render(snapshot, kDaemonMetrics, "p");
   EXPECT_EQ(lines_with(text, "gpu_lost{device=\"GPU-gone\"}"),
             "p_gpu_lost{device=\"GPU-gone\"} 1\n");
   EXPECT_EQ(lines_with(text, "device=\"2\""), "");
   info.former_index = 2;
-  EXPECT_EQ(lines_with(render(snapshot, kProcess, "p"), "gpu_lost{device=\"2\"}"),
+  EXPECT_EQ(lines_with(render(snapshot, kDaemonMetrics, "p"), "gpu_lost{device=\"2\"}"),
             "p_gpu_lost{device=\"2\"} 1\n");
 }
 

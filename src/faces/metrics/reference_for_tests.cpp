@@ -7,7 +7,7 @@
 #include "gpu/device/catalog.h"
 
 namespace gpuyard {
-BOOST_DESCRIBE_ENUM(Kind, gauge, counter, text, state, flags)
+BOOST_DESCRIBE_ENUM(MetricKind, gauge, counter, text, state, flags)
 }  // namespace gpuyard
 
 namespace gpuyard::metrics {
@@ -71,8 +71,8 @@ every 5 seconds (slow) or every minute (rare).
 |---|---|---|---|---|---|---|---|
 )";
 
-std::string_view tier_of(const Row& row) {
-  if (row.subject != Subject::device) return "once";
+std::string_view tier_of(const MetricRow& row) {
+  if (row.subject != MetricSubject::device) return "once";
   for (const ProbeRow& probe : probes()) {
     for (const Metric filled : probe.fills) {
       if (filled != row.metric) continue;
@@ -86,33 +86,33 @@ std::string code(std::string_view name) {
   return name.empty() ? "" : fmt::format("`{}`", name);
 }
 
-std::string series_of(const Row& row) {
+std::string series_of(const MetricRow& row) {
   if (row.prometheus.empty()) return "";
   std::string_view label = label_of(row.dimension);
-  if (row.kind == Kind::flags) label = "reason";
+  if (row.kind == MetricKind::flags) label = "reason";
   return label.empty() ? code(row.prometheus) : fmt::format("{} [{}]", code(row.prometheus), label);
 }
 
 // "`DCGM_FI_DEV_FB_USED` (MiB)"
-std::string dcgm_of(const Row& row) {
+std::string dcgm_of(const MetricRow& row) {
   const std::string_view unit = unit_info(row.unit).dcgm;
   if (row.dcgm.empty() || unit.empty()) return code(row.dcgm);
   return fmt::format("{} ({})", code(row.dcgm), unit);
 }
 
 // "0 to 10000 W"; "" where every value is possible.
-std::string plausible_of(const Row& row) {
-  if (row.kind == Kind::text || row.kind == Kind::flags) return "";
+std::string plausible_of(const MetricRow& row) {
+  if (row.kind == MetricKind::text || row.kind == MetricKind::flags) return "";
   const UnitInfo& unit = unit_info(row.unit);
   const std::string symbol = unit.symbol.empty() ? "" : fmt::format(" {}", unit.symbol);
   return fmt::format("{} to {}{}", row.bounds.least / unit.json_divisor,
                      row.bounds.most / unit.json_divisor, symbol);
 }
 
-std::string meaning_of(const Row& row) {
+std::string meaning_of(const MetricRow& row) {
   if (row.words.empty()) return std::string(row.help);
   std::string words;
-  for (const Word& word : row.words) {
+  for (const MetricWord& word : row.words) {
     words += fmt::format("{}{}", words.empty() ? "" : ", ", code(word.text));
   }
   return fmt::format("{} Words: {}.", row.help, words);
@@ -122,8 +122,8 @@ std::string meaning_of(const Row& row) {
 
 std::string reference() {
   std::string text =
-      fmt::format(fmt::runtime(kIntroduction), most_series_of_a_gpu(), kMostDcgmSeriesOfAGpu);
-  for (const Row& row : catalog()) {
+      fmt::format(fmt::runtime(kIntroduction), max_series_per_gpu(), kMaxDcgmSeriesPerGpu);
+  for (const MetricRow& row : catalog()) {
     text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", code(json_key(row)),
                         series_of(row), enum_name(row.kind), tier_of(row), code(row.nvidia_smi),
                         dcgm_of(row), plausible_of(row), meaning_of(row));

@@ -21,16 +21,16 @@ int series_of(const Snapshot& snapshot, Dialect dialect = Dialect::gpuyard,
 
 TEST(Series, CountPerGpuMatchesReference) {
   const int of_the_node = series_of(fleet_of(0));
-  EXPECT_EQ(series_of(fleet_of(1)) - of_the_node, most_series_of_a_gpu());
-  EXPECT_EQ(series_of(fleet_of(64)) - of_the_node, 64 * most_series_of_a_gpu());
+  EXPECT_EQ(series_of(fleet_of(1)) - of_the_node, max_series_per_gpu());
+  EXPECT_EQ(series_of(fleet_of(64)) - of_the_node, 64 * max_series_per_gpu());
 }
 
 TEST(Series, DcgmCountPerGpuMatchesReference) {
   const int of_the_node = series_of(fleet_of(0));
   EXPECT_EQ(series_of(fleet_of(2), Dialect::dcgm) - of_the_node,
-            2 * (most_series_of_a_gpu() - most_readings_of_a_gpu() + kMostDcgmSeriesOfAGpu));
+            2 * (max_series_per_gpu() - max_readings_per_gpu() + kMaxDcgmSeriesPerGpu));
   EXPECT_EQ(series_of(fleet_of(2), Dialect::both) - of_the_node,
-            2 * (most_series_of_a_gpu() + kMostDcgmSeriesOfAGpu));
+            2 * (max_series_per_gpu() + kMaxDcgmSeriesPerGpu));
 }
 
 TEST(Series, OfAlertsAreTwoForEachThatFires) {
@@ -38,7 +38,7 @@ TEST(Series, OfAlertsAreTwoForEachThatFires) {
   const int quiet = series_of(fleet_of(1), Dialect::gpuyard, &alerts);
   alerts.firing = {
       {"hot", "warning", 55, "0"}, {"full", "error", 60, "0"}, {"disk", "error", 70, {}}};
-  EXPECT_EQ(series_of(fleet_of(1), Dialect::gpuyard, &alerts) - quiet, 3 * kSeriesOfAnAlert);
+  EXPECT_EQ(series_of(fleet_of(1), Dialect::gpuyard, &alerts) - quiet, 3 * kSeriesPerAlert);
 }
 
 TEST(Series, XidsHaveGpuCodeAndLastSeen) {
@@ -102,8 +102,8 @@ TEST(Series, OfARowWithSeveralElementsNameThem) {
 }
 
 TEST(Series, DroppedEventsAreCountedBySource) {
-  const EventFigures events{{3, 2874}, 1};
-  Process process{"1"};
+  const EventMetrics events{{3, 2874}, 1};
+  DaemonMetrics process{"1"};
   process.events = &events;
   const std::string text = render(Snapshot{}, process, "p");
   for (const char* line : {"p_events_dropped_total{source=\"driver\"} 3\n",

@@ -18,9 +18,9 @@ namespace gpuyard::protocol {
 // never left out.
 inline constexpr std::string_view kAlertEvent = "alert";
 
-inline constexpr std::int64_t kMostAlertHistory = 1000;
+inline constexpr std::int64_t kMaxAlertHistory = 1000;
 // How long a test of a sink waits for an answer.
-inline constexpr Duration kSinkTestPatience = std::chrono::seconds(15);
+inline constexpr Duration kSinkTestTimeout = std::chrono::seconds(15);
 
 struct AlertGpu {
   std::optional<std::uint32_t> index;  // the last one that it had; none: another GPU has that now
@@ -40,7 +40,7 @@ BOOST_DESCRIBE_STRUCT(Acknowledgement, (), (by, note, at))
 struct Alert {
   std::uint64_t number = 0;
   std::string rule;
-  andon::State state = andon::State::firing;
+  andon::AlertState state = andon::AlertState::firing;
   AlertLevel level = AlertLevel::info;
   std::int64_t severity = 0;
   std::optional<AlertGpu> gpu;  // none: the machine
@@ -108,8 +108,8 @@ BOOST_DESCRIBE_STRUCT(AlertHistoryQuery, (), (rule, gpu, before, limit))
 GPUYARD_ABOUT(AlertHistoryQuery, {"rule", "Only alerts of this rule."},
               {"gpu",
                "Only alerts of these GPUs: comma-separated indexes, UUIDs or PCI addresses."},
-              {"before", "Only alerts with a lower number.", 0, kLargestExact},
-              {"limit", "Maximum number of alerts, 1 to 1000; default 100.", 1, kMostAlertHistory})
+              {"before", "Only alerts with a lower number.", 0, kMaxExactInteger},
+              {"limit", "Maximum number of alerts, 1 to 1000; default 100.", 1, kMaxAlertHistory})
 
 struct AlertHistory {
   int schema = 1;
@@ -122,14 +122,14 @@ struct AlertName {
   std::uint64_t alert = 0;
 };
 BOOST_DESCRIBE_STRUCT(AlertName, (), (alert))
-GPUYARD_ABOUT(AlertName, {"alert", "Number of an alert.", 0, kLargestExact})
+GPUYARD_ABOUT(AlertName, {"alert", "Number of an alert.", 0, kMaxExactInteger})
 
-struct AcknowledgeWish {
+struct AcknowledgeRequest {
   std::optional<std::string> note;
 };
-BOOST_DESCRIBE_STRUCT(AcknowledgeWish, (), (note))
-GPUYARD_ABOUT(AcknowledgeWish,
-              {"note", "Note on what is being done; at most 200 bytes.", 0, kLongestNote})
+BOOST_DESCRIBE_STRUCT(AcknowledgeRequest, (), (note))
+GPUYARD_ABOUT(AcknowledgeRequest,
+              {"note", "Note on what is being done; at most 200 bytes.", 0, kMaxNoteBytes})
 
 struct AlertAnswer {
   int schema = 1;
@@ -138,21 +138,21 @@ struct AlertAnswer {
 };
 BOOST_DESCRIBE_STRUCT(AlertAnswer, (), (schema, simulated, alert))
 
-struct SilenceWish {
+struct SilenceRequest {
   double for_s = 0;
   std::optional<std::string> rule;
   std::optional<std::string> gpu;
   std::optional<std::string> comment;
 };
-BOOST_DESCRIBE_STRUCT(SilenceWish, (), (for_s, rule, gpu, comment))
-GPUYARD_ABOUT(SilenceWish,
-              {"for_s", "Duration in seconds; at most 30 days.", kShortestTime,
-               to_seconds(andon::SilenceTable::kLongest)},
-              {"rule", "Rule to mute; omitted: all.", 0, kLongestName},
+BOOST_DESCRIBE_STRUCT(SilenceRequest, (), (for_s, rule, gpu, comment))
+GPUYARD_ABOUT(SilenceRequest,
+              {"for_s", "Duration in seconds; at most 30 days.", kMinSeconds,
+               to_seconds(andon::SilenceTable::kMaxDuration)},
+              {"rule", "Rule to mute; omitted: all.", 0, kMaxNameBytes},
               {"gpu",
                "GPU to mute, by index, UUID or PCI address; omitted: all GPUs and the machine.", 0,
-               kLongestGpuName},
-              {"comment", "Reason; at most 200 bytes.", 0, kLongestNote})
+               kMaxGpuNameBytes},
+              {"comment", "Reason; at most 200 bytes.", 0, kMaxNoteBytes})
 
 struct Silence {
   std::string id;
@@ -247,11 +247,11 @@ struct Sinks {
 };
 BOOST_DESCRIBE_STRUCT(Sinks, (), (schema, simulated, sinks))
 
-struct SinkTestWish {
+struct SinkTestRequest {
   std::optional<std::string> sink;  // null: all of them
 };
-BOOST_DESCRIBE_STRUCT(SinkTestWish, (), (sink))
-GPUYARD_ABOUT(SinkTestWish, {"sink", "Name of a sink; omitted: all sinks.", 0, kLongestName})
+BOOST_DESCRIBE_STRUCT(SinkTestRequest, (), (sink))
+GPUYARD_ABOUT(SinkTestRequest, {"sink", "Name of a sink; omitted: all sinks.", 0, kMaxNameBytes})
 
 struct SinkTest {
   std::string sink;
@@ -275,10 +275,10 @@ namespace gpuyard::json {
 
 template <
     OneOf<protocol::AlertGpu, protocol::Acknowledgement, protocol::Alert, protocol::PendingAlert,
-          protocol::Alerts, protocol::AlertHistory, protocol::AcknowledgeWish,
-          protocol::AlertAnswer, protocol::SilenceWish, protocol::Silence, protocol::Silences,
-          protocol::Rule, protocol::Rules, protocol::Sink, protocol::Sinks, protocol::SinkTestWish,
-          protocol::SinkTest, protocol::SinkTests>
+          protocol::Alerts, protocol::AlertHistory, protocol::AcknowledgeRequest,
+          protocol::AlertAnswer, protocol::SilenceRequest, protocol::Silence, protocol::Silences,
+          protocol::Rule, protocol::Rules, protocol::Sink, protocol::Sinks,
+          protocol::SinkTestRequest, protocol::SinkTest, protocol::SinkTests>
         T>
 inline constexpr bool has_schema<T> = true;
 

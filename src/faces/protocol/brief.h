@@ -95,9 +95,9 @@ struct FreeQuery {
 };
 BOOST_DESCRIBE_STRUCT(FreeQuery, (), (gpus, min_free_bytes, model))
 GPUYARD_ABOUT(FreeQuery, {"gpus", "Number of GPUs to claim. Default 1.", 1, 256},
-              {"min_free_bytes", "Free memory required on each GPU.", 0, kLargestExact},
+              {"min_free_bytes", "Free memory required on each GPU.", 0, kMaxExactInteger},
               {"model", "Text that the GPU name must contain, in any case; at most 64 bytes.", 0,
-               kLongestModel})
+               kMaxModelBytes})
 
 struct FreeGpu {
   std::uint32_t index = 0;

@@ -20,7 +20,7 @@ constexpr std::array kComputeModes = {NamedMode{0, "default"}, NamedMode{2, "pro
 
 }  // namespace
 
-Result<Setting> setting_of(const ComputeModeWish& wish) {
+Result<Setting> setting_of(const ComputeModeRequest& wish) {
   for (const NamedMode& known : kComputeModes) {
     if (known.name == wish.compute_mode) return compute_mode(known.mode);
   }
@@ -30,15 +30,15 @@ Result<Setting> setting_of(const ComputeModeWish& wish) {
                            printable(wish.compute_mode))};
 }
 
-Result<EccCounter> counter_of(const ClearEccWish& wish) {
+Result<EccCounter> counter_of(const ClearEccRequest& wish) {
   if (wish.counter == "volatile") return EccCounter::since_load;
   if (wish.counter == "aggregate") return EccCounter::lifetime;
   return Error{Errc::invalid, fmt::format("/counter: expected volatile or aggregate; got \"{}\"",
                                           printable(wish.counter))};
 }
 
-std::optional<Duration> lasting_of(const LastingWish& wish) {
-  return wish.for_s ? std::optional(length_of_seconds(*wish.for_s)) : std::nullopt;
+std::optional<Duration> duration_of(const TimedChangeOptions& wish) {
+  return wish.for_s ? std::optional(duration_from_seconds(*wish.for_s)) : std::nullopt;
 }
 
 SettingView view_of(const Setting& setting) {
@@ -79,28 +79,28 @@ std::optional<SettingView> optional_view(SettingKind kind,
   return value ? std::optional(view_of({kind, value})) : std::nullopt;
 }
 
-std::optional<std::string> moment(const std::optional<WallTime>& wall) {
+std::optional<std::string> optional_rfc3339(const std::optional<WallTime>& wall) {
   return wall ? std::optional(to_rfc3339(*wall)) : std::nullopt;
 }
 
 // Returns the least or the most that a setting may be; for clocks, that a lock may be.
-std::optional<SettingView> bound(SettingKind kind, const std::optional<SettingValue>& allowed,
-                                 std::int64_t SettingValue::* which) {
+std::optional<SettingView> bound_view(SettingKind kind, const std::optional<SettingValue>& allowed,
+                                      std::int64_t SettingValue::* which) {
   if (!allowed) return std::nullopt;
   const std::int64_t value = *allowed.*which;
   return view_of({kind, SettingValue{value, value}});
 }
 
-Standing standing_of(const control::Holding* held) {
-  if (held == nullptr) return Standing::free;
-  return enum_from_name<Standing>(enum_name(held->standing)).value_or(Standing::owed);
+SettingStatus setting_status_of(const control::ManagedSetting* held) {
+  if (held == nullptr) return SettingStatus::free;
+  return enum_from_name<SettingStatus>(enum_name(held->status)).value_or(SettingStatus::owed);
 }
 
 }  // namespace
 
-Change change_of(const control::Change& change) {
-  Change view;
-  view.operation = change.operation;
+ChangeResult change_result_of(const control::ChangeResult& change) {
+  ChangeResult view;
+  view.operation = change.operation_id;
   view.index = change.index;
   view.uuid = change.gpu;
   if (change.kind) view.setting = enum_name(*change.kind);
@@ -108,7 +108,7 @@ Change change_of(const control::Change& change) {
   view.before = optional_view(change.before);
   view.after = optional_view(change.after);
   view.owner = change.owner;
-  view.until = moment(change.until);
+  view.until = optional_rfc3339(change.until);
   if (change.error) {
     view.error = ErrorView{std::string(name_of(change.error->code)), change.error->text()};
   }
@@ -116,24 +116,24 @@ Change change_of(const control::Change& change) {
 }
 
 ManagedSetting managed_setting_of(SettingKind kind, const Result<SettingState>& seen,
-                                  const control::Holding* held) {
+                                  const control::ManagedSetting* held) {
   ManagedSetting view;
   view.setting = enum_name(kind);
-  view.standing = standing_of(held);
+  view.standing = setting_status_of(held);
   if (!seen) {
     view.why = seen.error().text();
   } else {
     view.now = optional_view(kind, seen->now);
     if (!seen->now) view.why = "not reported by the driver";
-    view.lowest = bound(kind, seen->allowed, &SettingValue::lowest);
-    view.highest = bound(kind, seen->allowed, &SettingValue::highest);
+    view.lowest = bound_view(kind, seen->allowed, &SettingValue::lowest);
+    view.highest = bound_view(kind, seen->allowed, &SettingValue::highest);
     view.by_default = optional_view(kind, seen->by_default);
   }
   if (held == nullptr) return view;
   view.baseline = optional_view(held->baseline);
-  for (const control::Claim& claim : held->claims) {
-    view.claims.push_back({claim.owner, view_of({kind, claim.wanted}), to_rfc3339(claim.since),
-                           moment(claim.until_wall)});
+  for (const control::SettingClaim& claim : held->claims) {
+    view.claims.push_back({claim.owner, view_of({kind, claim.value}), to_rfc3339(claim.since),
+                           optional_rfc3339(claim.until_wall)});
   }
   return view;
 }
@@ -142,11 +142,11 @@ Operation operation_of(const control::Operation& operation) {
   Operation view;
   view.state = operation.state;
   view.action = operation.action;
-  view.asked_by = operation.asked_by;
+  view.asked_by = operation.requested_by;
   view.request_id = operation.request_id;
-  view.asked_at = to_rfc3339(operation.asked_at);
+  view.asked_at = to_rfc3339(operation.requested_at);
   if (operation.took) view.seconds = to_seconds(*operation.took);
-  view.change = change_of(operation.change);
+  view.change = change_result_of(operation.result);
   return view;
 }
 

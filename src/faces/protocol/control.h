@@ -24,74 +24,75 @@ struct ManagedGpus {
 BOOST_DESCRIBE_STRUCT(ManagedGpus, (), (id))
 
 // How a change is made. Every body has these fields.
-struct ChangeWish {
+struct ChangeOptions {
   std::optional<bool> atomic;   // change all of the GPUs, or none
   std::optional<bool> force;    // also against other owners; for administrators
   std::optional<bool> dry_run;  // only say what would happen
   std::optional<bool> wait;     // false: answer as soon as it is queued
 };
-BOOST_DESCRIBE_STRUCT(ChangeWish, (), (atomic, force, dry_run, wait))
+BOOST_DESCRIBE_STRUCT(ChangeOptions, (), (atomic, force, dry_run, wait))
 
-struct LastingWish : ChangeWish {
+struct TimedChangeOptions : ChangeOptions {
   std::optional<double> for_s;  // put back after this time; null: when its owner says so
   // A lease of the caller's that has these GPUs: the setting is put back when the lease ends, too.
   // `fence` is that lease's.
   std::optional<std::string> lease;
   std::optional<std::uint64_t> fence;
 };
-BOOST_DESCRIBE_STRUCT(LastingWish, (ChangeWish), (for_s, lease, fence))
+BOOST_DESCRIBE_STRUCT(TimedChangeOptions, (ChangeOptions), (for_s, lease, fence))
 GPUYARD_ABOUT(
-    LastingWish,
+    TimedChangeOptions,
     {"for_s", "Seconds after which the earlier value is restored. Omitted: until you restore it.",
-     kShortestTime, kLongestTime},
+     kMinSeconds, kMaxSeconds},
     {"lease", "Lease of the caller that holds these GPUs. Its end also restores the earlier value.",
-     0, lease::kLongestId},
-    {"fence", "Fence of the lease; refused if it is from another grant.", 0, kLargestExact})
+     0, lease::kMaxIdLength},
+    {"fence", "Fence of the lease; refused if it is from another grant.", 0, kMaxExactInteger})
 
 // Beyond the range of any board; each GPU's own range is narrower.
-inline constexpr double kMostMilliwatts = 1e9;
-inline constexpr double kMostMegahertz = 1e6;
+inline constexpr double kMaxMilliwatts = 1e9;
+inline constexpr double kMaxMegahertz = 1e6;
 
-struct PowerLimitWish : LastingWish {
+struct PowerLimitRequest : TimedChangeOptions {
   std::int64_t power_limit_mw = 0;
 };
-BOOST_DESCRIBE_STRUCT(PowerLimitWish, (LastingWish), (power_limit_mw))
-GPUYARD_ABOUT(PowerLimitWish, {"power_limit_mw", "Power limit in milliwatts.", 1, kMostMilliwatts})
+BOOST_DESCRIBE_STRUCT(PowerLimitRequest, (TimedChangeOptions), (power_limit_mw))
+GPUYARD_ABOUT(PowerLimitRequest,
+              {"power_limit_mw", "Power limit in milliwatts.", 1, kMaxMilliwatts})
 
-struct ClocksWish : LastingWish {
+struct LockedClocksRequest : TimedChangeOptions {
   std::int64_t min_clock_mhz = 0;
   std::int64_t max_clock_mhz = 0;
 };
-BOOST_DESCRIBE_STRUCT(ClocksWish, (LastingWish), (min_clock_mhz, max_clock_mhz))
-GPUYARD_ABOUT(ClocksWish, {"min_clock_mhz", "Lowest clock in MHz.", 0, kMostMegahertz},
-              {"max_clock_mhz", "Highest clock in MHz.", 0, kMostMegahertz})
+BOOST_DESCRIBE_STRUCT(LockedClocksRequest, (TimedChangeOptions), (min_clock_mhz, max_clock_mhz))
+GPUYARD_ABOUT(LockedClocksRequest, {"min_clock_mhz", "Lowest clock in MHz.", 0, kMaxMegahertz},
+              {"max_clock_mhz", "Highest clock in MHz.", 0, kMaxMegahertz})
 
-struct EnabledWish : LastingWish {
+struct EnableRequest : TimedChangeOptions {
   bool enabled = false;
 };
-BOOST_DESCRIBE_STRUCT(EnabledWish, (LastingWish), (enabled))
+BOOST_DESCRIBE_STRUCT(EnableRequest, (TimedChangeOptions), (enabled))
 
 // EXCLUSIVE_THREAD is left out: drivers no longer support it.
-struct ComputeModeWish : LastingWish {
+struct ComputeModeRequest : TimedChangeOptions {
   std::string compute_mode;  // "default", "prohibited" or "exclusive_process"
 };
-BOOST_DESCRIBE_STRUCT(ComputeModeWish, (LastingWish), (compute_mode))
-GPUYARD_ABOUT(ComputeModeWish,
+BOOST_DESCRIBE_STRUCT(ComputeModeRequest, (TimedChangeOptions), (compute_mode))
+GPUYARD_ABOUT(ComputeModeRequest,
               {"compute_mode",
                "Compute mode: \"default\", \"prohibited\" or \"exclusive_process\".", 0,
-               kLongestWord})
+               kMaxWordBytes})
 
-struct ClearEccWish : ChangeWish {
+struct ClearEccRequest : ChangeOptions {
   std::string counter;  // "volatile" (since the driver was loaded) or "aggregate" (ever)
 };
-BOOST_DESCRIBE_STRUCT(ClearEccWish, (ChangeWish), (counter))
+BOOST_DESCRIBE_STRUCT(ClearEccRequest, (ChangeOptions), (counter))
 GPUYARD_ABOUT(
-    ClearEccWish,
+    ClearEccRequest,
     {"counter",
      "Counter to clear: \"volatile\" (since the driver was loaded) or \"aggregate\" (lifetime).", 0,
-     kLongestWord})
+     kMaxWordBytes})
 
-// The parameters of a DELETE; the same as ChangeWish.
+// The parameters of a DELETE; the same as ChangeOptions.
 struct RestoreQuery : ManagedGpus {
   std::optional<bool> atomic;
   std::optional<bool> force;
@@ -102,9 +103,9 @@ struct RestoreQuery : ManagedGpus {
 };
 BOOST_DESCRIBE_STRUCT(RestoreQuery, (ManagedGpus), (atomic, force, dry_run, wait, lease, fence))
 GPUYARD_ABOUT(RestoreQuery,
-              {"lease", "Restores the settings made with this lease.", 0, lease::kLongestId},
+              {"lease", "Restores the settings made with this lease.", 0, lease::kMaxIdLength},
               {"fence", "Fence of the lease; refused if it is from another grant.", 0,
-               kLargestExact})
+               kMaxExactInteger})
 
 // A setting in words, and the numbers of its kind; the other numbers are null.
 struct SettingView {
@@ -118,7 +119,7 @@ struct SettingView {
 BOOST_DESCRIBE_STRUCT(SettingView, (),
                       (text, power_limit_mw, min_clock_mhz, max_clock_mhz, enabled, compute_mode))
 
-using ChangeOutcome = control::Outcome;
+using ChangeOutcome = control::ChangeOutcome;
 
 struct ErrorView {
   std::string code;
@@ -127,7 +128,7 @@ struct ErrorView {
 BOOST_DESCRIBE_STRUCT(ErrorView, (), (code, message))
 
 // The outcome of one change of one GPU.
-struct Change {
+struct ChangeResult {
   std::string operation;  // its id
   std::optional<std::uint32_t> index;
   std::string uuid;
@@ -139,27 +140,27 @@ struct Change {
   std::optional<std::string> until;  // when it is put back by itself
   std::optional<ErrorView> error;
 };
-BOOST_DESCRIBE_STRUCT(Change, (),
+BOOST_DESCRIBE_STRUCT(ChangeResult, (),
                       (operation, index, uuid, setting, outcome, before, after, owner, until,
                        error))
 
-struct Changes {
+struct ChangeResults {
   int schema = 1;
   bool simulated = false;
-  std::vector<Change> changes;  // by GPU, in the order asked for
+  std::vector<ChangeResult> changes;  // by GPU, in the order asked for
 };
-BOOST_DESCRIBE_STRUCT(Changes, (), (schema, simulated, changes))
+BOOST_DESCRIBE_STRUCT(ChangeResults, (), (schema, simulated, changes))
 
-struct ClaimView {
+struct SettingClaimView {
   std::string owner;
   SettingView wanted;
   std::string since;
   std::optional<std::string> until;
 };
-BOOST_DESCRIBE_STRUCT(ClaimView, (), (owner, wanted, since, until))
+BOOST_DESCRIBE_STRUCT(SettingClaimView, (), (owner, wanted, since, until))
 
 // free: the driver's own value; nobody asked for another.
-enum class Standing : std::uint8_t {
+enum class SettingStatus : std::uint8_t {
   free,
   applied,
   assumed,
@@ -167,18 +168,18 @@ enum class Standing : std::uint8_t {
   drifted,  // changed by another program
   owed,     // still to be written: the GPU or its driver is away
 };
-BOOST_DESCRIBE_ENUM(Standing, free, applied, assumed, pending_reboot, drifted, owed)
+BOOST_DESCRIBE_ENUM(SettingStatus, free, applied, assumed, pending_reboot, drifted, owed)
 
 struct ManagedSetting {
   std::string setting;
-  Standing standing{};
+  SettingStatus standing{};
   std::optional<SettingView> now;     // null: unreadable; `why` has the reason
   std::optional<std::string> why;     // why `now` is null
   std::optional<SettingView> lowest;  // that the GPU takes
   std::optional<SettingView> highest;
   std::optional<SettingView> by_default;  // the driver's own choice
   std::optional<SettingView> baseline;    // the value it is put back to
-  std::vector<ClaimView> claims;
+  std::vector<SettingClaimView> claims;
 };
 BOOST_DESCRIBE_STRUCT(ManagedSetting, (),
                       (setting, standing, now, why, lowest, highest, by_default, baseline, claims))
@@ -209,7 +210,7 @@ struct Operation {
   std::string request_id;
   std::string asked_at;
   std::optional<double> seconds;  // from the request until it was over
-  Change change;
+  ChangeResult change;
 };
 BOOST_DESCRIBE_STRUCT(Operation, (),
                       (state, action, asked_by, request_id, asked_at, seconds, change))
@@ -232,7 +233,7 @@ struct AuditQuery {
 };
 BOOST_DESCRIBE_STRUCT(AuditQuery, (), (gpu, limit, before))
 GPUYARD_ABOUT(AuditQuery, {"limit", "Number of newest entries, 1 to 1000; default 100.", 1, 1000},
-              {"before", "Only entries with a lower number.", 0, kLargestExact})
+              {"before", "Only entries with a lower number.", 0, kMaxExactInteger})
 
 struct AuditLine {
   std::int64_t number = 0;  // counts up
@@ -260,15 +261,15 @@ struct Audit {
 BOOST_DESCRIBE_STRUCT(Audit, (), (schema, entries))
 
 // Return what a body asks for. Errors: invalid.
-Result<Setting> setting_of(const ComputeModeWish&);
-Result<EccCounter> counter_of(const ClearEccWish&);
-std::optional<Duration> lasting_of(const LastingWish&);
+Result<Setting> setting_of(const ComputeModeRequest&);
+Result<EccCounter> counter_of(const ClearEccRequest&);
+std::optional<Duration> duration_of(const TimedChangeOptions&);
 
 SettingView view_of(const Setting&);
-Change change_of(const control::Change&);
+ChangeResult change_result_of(const control::ChangeResult&);
 // `held`: the claims on the setting; null: none.
 ManagedSetting managed_setting_of(SettingKind, const Result<SettingState>& seen,
-                                  const control::Holding* held);
+                                  const control::ManagedSetting* held);
 Operation operation_of(const control::Operation&);
 AuditLine audit_line_of(const control::AuditEntry&);
 
@@ -279,13 +280,13 @@ namespace gpuyard::json {
 template <>
 inline constexpr std::string_view schema_name<protocol::SettingView> = "Setting";
 template <>
-inline constexpr std::string_view schema_name<protocol::ClaimView> = "Claim";
-template <
-    OneOf<protocol::PowerLimitWish, protocol::ClocksWish, protocol::EnabledWish,
-          protocol::ComputeModeWish, protocol::ClearEccWish, protocol::ChangeWish, protocol::Change,
-          protocol::Changes, protocol::ManagedSetting, protocol::ManagedGpu, protocol::Management,
-          protocol::Operation, protocol::Operations, protocol::AuditLine, protocol::Audit>
-        T>
+inline constexpr std::string_view schema_name<protocol::SettingClaimView> = "Claim";
+template <OneOf<protocol::PowerLimitRequest, protocol::LockedClocksRequest, protocol::EnableRequest,
+                protocol::ComputeModeRequest, protocol::ClearEccRequest, protocol::ChangeOptions,
+                protocol::ChangeResult, protocol::ChangeResults, protocol::ManagedSetting,
+                protocol::ManagedGpu, protocol::Management, protocol::Operation,
+                protocol::Operations, protocol::AuditLine, protocol::Audit>
+              T>
 inline constexpr bool has_schema<T> = true;
 
 }  // namespace gpuyard::json

@@ -31,27 +31,28 @@ void sort_gpus(std::vector<Gpu>& gpus) {
 }
 
 // Why the energy of the GPU cannot be read now.
-std::optional<std::string> why_not_now(const std::string& uuid, const gpuyard::Snapshot& now) {
+std::optional<std::string> missing_energy_reason(const std::string& uuid,
+                                                 const gpuyard::Snapshot& now) {
   const auto device = std::ranges::find_if(
       now.devices, [&](const DeviceState& one) { return one.info.uuid == uuid; });
   if (!now.driver.initialised) return "the driver is not available: " + now.driver.why;
   if (device == now.devices.end()) return "the GPU is not present";
   if (device->condition != DeviceCondition::responsive) return device->why;
-  std::string why = energy::why_no_energy(device->sample);
+  std::string why = energy::missing_energy_reason(device->sample);
   return why.empty() ? std::nullopt : std::optional(std::move(why));
 }
 
-std::string spoken(const std::optional<std::uint32_t>& index, const std::string& uuid) {
+std::string gpu_label(const std::optional<std::uint32_t>& index, const std::string& uuid) {
   return index ? fmt::format("GPU {}", *index) : uuid;
 }
 
 // Names in the notes what a sum does not hold.
 template <class Sum>
-void note_unknown(Sum& sum) {
+void add_unknown_notes(Sum& sum) {
   for (const auto& gpu : sum.gpus) {
     if (gpu.joules) continue;
     sum.notes.push_back(fmt::format("the energy of {} is unknown and not included in the sum: {}",
-                                    spoken(gpu.index, gpu.uuid),
+                                    gpu_label(gpu.index, gpu.uuid),
                                     gpu.why.value_or("it was not read in this period")));
   }
 }
@@ -69,9 +70,9 @@ GpuEnergy gpu_energy_of(const energy::SavedAccount& kept, const gpuyard::Snapsho
           seconds_of(amounts.unknown),
           EnergyEpoch{state.epoch, to_rfc3339(state.epoch_since),
                       joules_of(amounts.device_mj() - state.epoch_start_mj)},
-          seconds_of(std::max(now.taken - state.last, Duration::zero())),
+          seconds_of(std::max(now.taken - state.last_reading_at, Duration::zero())),
           {},
-          why_not_now(kept.uuid, now)};
+          missing_energy_reason(kept.uuid, now)};
 }
 
 }  // namespace
@@ -130,14 +131,14 @@ EnergyReport energy_report_of(const energy::Ledger& ledger, const gpuyard::Snaps
     GpuEnergy unknown;
     unknown.index = index_of(uuid, now);
     unknown.uuid = uuid;
-    unknown.why = why_not_now(uuid, now);
+    unknown.why = missing_energy_reason(uuid, now);
     report.gpus.push_back(std::move(unknown));
   }
   sort_gpus(report.gpus);
-  note_unknown(report);
+  add_unknown_notes(report);
   report.partial = std::ranges::any_of(report.gpus, [](const GpuEnergy& gpu) {
     return !gpu.joules || (gpu.index && gpu.why) ||
-           gpu.unknown_seconds >= energy::seconds_of(energy::kNoticeable);
+           gpu.unknown_seconds >= energy::seconds_of(energy::kMinNoticeableGap);
   });
   return report;
 }
@@ -150,28 +151,29 @@ EnergyWindow energy_window_of(const energy::WindowResult& result, const gpuyard:
   out.owner_uid = window.owner;
   out.simulated = window.simulated;
   out.began_at = to_rfc3339(window.began_wall);
-  out.ends_at = to_rfc3339(window.ends_wall());
+  out.ends_at = to_rfc3339(window.ends_at_wall());
   out.seconds = seconds_of(result.length);
-  if (result.known()) out.joules = joules_of(result.energy_mj());
-  out.partial = result.partial();
+  if (result.is_known()) out.joules = joules_of(result.energy_mj());
+  out.partial = result.is_partial();
   for (const energy::GpuResult& gpu : result.gpus) {
     out.gpus.push_back({index_of(gpu.uuid, now), gpu.uuid,
                         gpu.known ? std::optional(joules_of(gpu.energy_mj)) : std::nullopt,
                         seconds_of(gpu.length), energy::mean_watts(gpu), energy::peak_watts(gpu),
                         gpu.estimated, gpu.epochs_crossed > 0, gpu.epochs_crossed,
-                        seconds_of(gpu.unknown), seconds_of(gpu.age), why_not_now(gpu.uuid, now)});
+                        seconds_of(gpu.unknown), seconds_of(gpu.age),
+                        missing_energy_reason(gpu.uuid, now)});
   }
   sort_gpus(out.gpus);
-  note_unknown(out);
+  add_unknown_notes(out);
   return out;
 }
 
-Result<energy::WindowRequest> window_wish_of(const EnergyWindowWish& wish, uid_t owner) {
+Result<energy::WindowRequest> window_request_of(const EnergyWindowRequest& wish, uid_t owner) {
   energy::WindowRequest out{.name = wish.name.value_or(""), .owner = owner};
   for (const GpuName& gpu : wish.gpus.value_or(std::vector<GpuName>{})) {
     out.gpus.push_back(gpu.text);
   }
-  if (wish.most_seconds) out.most = std::chrono::seconds(*wish.most_seconds);
+  if (wish.most_seconds) out.max_duration = std::chrono::seconds(*wish.most_seconds);
   return out;
 }
 
@@ -182,7 +184,7 @@ void put_json(std::string& out, const GpuName& name) {
 void read_json(const boost::json::value& from, GpuName& to, const std::string& path,
                json::Problems& problems) {
   if (const auto* text = from.if_string();
-      text != nullptr && !text->empty() && text->size() <= kLongestGpuName) {
+      text != nullptr && !text->empty() && text->size() <= kMaxGpuNameBytes) {
     to.text = std::string_view(*text);
   } else if (const auto* index = from.if_int64(); index != nullptr && *index >= 0) {
     to.text = std::to_string(*index);
@@ -196,7 +198,7 @@ void schema_of(std::type_identity<GpuName>, boost::json::object& out) {
          {"minimum", 0},
          {"maximum", INT64_MAX},
          {"minLength", 1},
-         {"maxLength", kLongestGpuName}};
+         {"maxLength", kMaxGpuNameBytes}};
 }
 
 }  // namespace gpuyard::protocol

@@ -120,20 +120,21 @@ void read_json(const boost::json::value& from, GpuName& to, const std::string& p
                json::Problems&);
 void schema_of(std::type_identity<GpuName>, boost::json::object& out);
 
-struct EnergyWindowWish {
+struct EnergyWindowRequest {
   std::optional<std::vector<GpuName>> gpus;
   std::optional<std::string> name;
   std::optional<std::int64_t> most_seconds;
 };
-BOOST_DESCRIBE_STRUCT(EnergyWindowWish, (), (gpus, name, most_seconds))
+BOOST_DESCRIBE_STRUCT(EnergyWindowRequest, (), (gpus, name, most_seconds))
 GPUYARD_ABOUT(
-    EnergyWindowWish,
-    {"gpus", "Indexes, UUIDs or PCI addresses. Default: all GPUs.", 1, kMostGpuNames},
+    EnergyWindowRequest,
+    {"gpus", "Indexes, UUIDs or PCI addresses. Default: all GPUs.", 1, kMaxGpuNames},
     {"name", "Label, at most 64 bytes. Visible to everyone with read access.", 0,
-     energy::Ledger::kLongestName},
+     energy::Ledger::kMaxNameLength},
     {"most_seconds",
      "Seconds after which the window is discarded: 1 to 2592000 (30 days); default 86400.",
-     to_seconds(energy::Ledger::kShortestWindow), to_seconds(energy::Ledger::kLongestWindow)})
+     to_seconds(energy::Ledger::kMinWindowDuration),
+     to_seconds(energy::Ledger::kMaxWindowDuration)})
 
 struct WindowGpu {
   std::optional<std::uint32_t> index;
@@ -213,14 +214,14 @@ std::optional<Estimate> estimate_of_joules(const Tariff&, std::optional<double> 
 EnergyReport energy_report_of(const energy::Ledger&, const gpuyard::Snapshot& now);
 EnergyWindow energy_window_of(const energy::WindowResult&, const gpuyard::Snapshot& now);
 // Errors: invalid.
-Result<energy::WindowRequest> window_wish_of(const EnergyWindowWish&, uid_t owner);
+Result<energy::WindowRequest> window_request_of(const EnergyWindowRequest&, uid_t owner);
 
 }  // namespace gpuyard::protocol
 
 namespace gpuyard::json {
 
 template <OneOf<protocol::Estimate, protocol::EnergyEpoch, protocol::EnergyAccounts,
-                protocol::GpuEnergy, protocol::EnergyReport, protocol::EnergyWindowWish,
+                protocol::GpuEnergy, protocol::EnergyReport, protocol::EnergyWindowRequest,
                 protocol::WindowGpu, protocol::EnergyWindow, protocol::EnergyWindows>
               T>
 inline constexpr bool has_schema<T> = true;

@@ -51,11 +51,11 @@ namespace {
 // One column: its name, and a GPU's number in it.
 struct Column {
   std::string_view name;
-  std::optional<std::int64_t> (*of)(const DeviceState&);
+  std::optional<std::int64_t> (*value)(const DeviceState&);
 };
 
 template <Metric metric>
-std::optional<std::int64_t> whole(const DeviceState& device) {
+std::optional<std::int64_t> rounded_value(const DeviceState& device) {
   const auto number = number_of(device.sample, metric);
   if (!number) return std::nullopt;
   constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
@@ -65,17 +65,17 @@ std::optional<std::int64_t> whole(const DeviceState& device) {
   return (*number + divisor / 2) / divisor;
 }
 
-std::optional<std::int64_t> share(const DeviceState& device) {
+std::optional<std::int64_t> share_percent(const DeviceState& device) {
   return device.bottleneck ? device.bottleneck->share_percent : std::nullopt;
 }
 
 constexpr std::array kColumns = {
-    Column{"utilization_gpu_percent", &whole<Metric::utilization_gpu>},
-    Column{"temperature_core_c", &whole<Metric::temperature_core>},
-    Column{"power_draw_w", &whole<Metric::power_draw>},
-    Column{"clock_sm_mhz", &whole<Metric::clock_sm>},
-    Column{"memory_used_mib", &whole<Metric::memory_used>},
-    Column{"bottleneck_share_percent", &share},
+    Column{"utilization_gpu_percent", &rounded_value<Metric::utilization_gpu>},
+    Column{"temperature_core_c", &rounded_value<Metric::temperature_core>},
+    Column{"power_draw_w", &rounded_value<Metric::power_draw>},
+    Column{"clock_sm_mhz", &rounded_value<Metric::clock_sm>},
+    Column{"memory_used_mib", &rounded_value<Metric::memory_used>},
+    Column{"bottleneck_share_percent", &share_percent},
 };
 
 }  // namespace
@@ -118,7 +118,7 @@ std::string columns_of(const gpuyard::Snapshot& snapshot, const std::vector<std:
     for (const std::size_t gpu : gpus) {
       const DeviceState& device = snapshot.devices[gpu];
       const bool answers = device.condition == DeviceCondition::responsive;
-      const auto number = answers ? column.of(device) : std::nullopt;
+      const auto number = answers ? column.value(device) : std::nullopt;
       out += number ? std::to_string(*number) : "null";
       out += ',';
     }
@@ -129,7 +129,8 @@ std::string columns_of(const gpuyard::Snapshot& snapshot, const std::vector<std:
   return out + '}';
 }
 
-std::string told_once_of(const gpuyard::Snapshot& snapshot, const std::vector<std::size_t>& gpus) {
+std::string static_columns_of(const gpuyard::Snapshot& snapshot,
+                              const std::vector<std::size_t>& gpus) {
   std::string out = snapshot.driver.why;
   for (const std::size_t gpu : gpus) {
     const DeviceState& device = snapshot.devices[gpu];
@@ -146,7 +147,7 @@ std::string told_once_of(const gpuyard::Snapshot& snapshot, const std::vector<st
 std::optional<EventId> parse_event_id(std::string_view text) {
   const std::size_t dash = text.rfind('-');
   if (dash == text.npos || dash == 0) return std::nullopt;
-  const auto sequence = number_in<std::uint64_t>(text.substr(dash + 1));
+  const auto sequence = parse_number<std::uint64_t>(text.substr(dash + 1));
   if (!sequence) return std::nullopt;
   return EventId{std::string(text.substr(0, dash)), *sequence};
 }

@@ -67,7 +67,7 @@ struct GpuEvent {
   std::optional<std::string> device;
   std::optional<std::uint32_t> index;
   std::string kind;
-  gpuyard::Severity severity = gpuyard::Severity::note;
+  gpuyard::EventSeverity severity = gpuyard::EventSeverity::note;
   std::optional<std::uint32_t> xid;
   std::string text;
 };
@@ -193,7 +193,7 @@ ColumnsResync columns_resync_of(const gpuyard::Snapshot&, ResyncReason);
 // Returns {"t_ms":...,"v":[[...],...]} for these GPUs of the snapshot, by their place in it.
 std::string columns_of(const gpuyard::Snapshot&, const std::vector<std::size_t>& gpus);
 // What a listener knows from the resync alone: another text means that it needs a new one.
-std::string told_once_of(const gpuyard::Snapshot&, const std::vector<std::size_t>& gpus);
+std::string static_columns_of(const gpuyard::Snapshot&, const std::vector<std::size_t>& gpus);
 
 SnapshotSummary summary_of(const gpuyard::Snapshot&);
 
@@ -213,8 +213,8 @@ std::optional<EventId> parse_event_id(std::string_view text);
 inline constexpr std::string_view kPowerEvent = "power";
 
 inline constexpr double kDefaultPowerHz = 20;
-inline constexpr double kLowestPowerHz = 1;
-inline constexpr double kHighestPowerHz = 100;
+inline constexpr double kMinPowerHz = 1;
+inline constexpr double kMaxPowerHz = 100;
 
 struct PowerStreamRequest {
   std::optional<std::string> gpus;
@@ -223,8 +223,8 @@ struct PowerStreamRequest {
 BOOST_DESCRIBE_STRUCT(PowerStreamRequest, (), (gpus, hz))
 GPUYARD_ABOUT(PowerStreamRequest,
               {"gpus", "Only these GPUs: comma-separated indexes, UUIDs or PCI addresses."},
-              {"hz", "Readings per second and GPU, 1 to 100; default 20.", kLowestPowerHz,
-               kHighestPowerHz})
+              {"hz", "Readings per second and GPU, 1 to 100; default 20.", kMinPowerHz,
+               kMaxPowerHz})
 
 struct PowerSample {
   std::uint32_t index = 0;

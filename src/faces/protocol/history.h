@@ -112,10 +112,10 @@ GPUYARD_ABOUT(
 // The history of several metrics of several GPUs in one answer, for who draws them.
 
 inline constexpr std::uint64_t kDefaultColumnPoints = 300;
-inline constexpr std::uint64_t kMostSeries = 1024;
-inline constexpr std::uint64_t kMostColumnPoints = 250'000;  // of all series together
+inline constexpr std::uint64_t kMaxSeries = 1024;
+inline constexpr std::uint64_t kMaxColumnPoints = 250'000;  // of all series together
 
-inline constexpr std::string_view kUsualMetrics = "util,power,temp,memory";
+inline constexpr std::string_view kDefaultMetrics = "util,power,temp,memory";
 
 struct HistoryColumnsQuery {
   std::optional<std::string> metrics;
@@ -186,17 +186,17 @@ std::string csv_of(const History&);
 
 // The processes that were on GPUs, and when.
 
-inline constexpr std::uint64_t kDefaultStays = 1000;
-inline constexpr std::uint64_t kMostStays = 10'000;
+inline constexpr std::uint64_t kDefaultProcessSpans = 1000;
+inline constexpr std::uint64_t kMaxProcessSpans = 10'000;
 
-struct StaysQuery {
+struct ProcessSpansQuery {
   std::optional<std::string> gpus;
   std::optional<std::string> since;
   std::optional<std::string> until;
   std::optional<std::uint64_t> limit;
 };
-BOOST_DESCRIBE_STRUCT(StaysQuery, (), (gpus, since, until, limit))
-GPUYARD_ABOUT(StaysQuery,
+BOOST_DESCRIBE_STRUCT(ProcessSpansQuery, (), (gpus, since, until, limit))
+GPUYARD_ABOUT(ProcessSpansQuery,
               {"gpus", "Only these GPUs: comma-separated indexes, UUIDs or PCI addresses."},
               {"since",
                "How long ago (90s, 2h, 7d), a time such as 2026-01-31T12:00:00Z, or seconds since "
@@ -204,7 +204,7 @@ GPUYARD_ABOUT(StaysQuery,
               {"until", "End, as a time or how long ago. Default: now."},
               {"limit", "Maximum number of entries, 1 to 10000. Default: 1000.", 1, 10'000})
 
-struct Stay {
+struct ProcessSpan {
   std::optional<std::uint32_t> index;
   std::string uuid;
   std::uint32_t pid = 0;
@@ -218,10 +218,10 @@ struct Stay {
   std::string last_seen;
   bool there = false;
 };
-BOOST_DESCRIBE_STRUCT(Stay, (),
+BOOST_DESCRIBE_STRUCT(ProcessSpan, (),
                       (index, uuid, pid, started_at, user, uid, command, lease, peak_memory_bytes,
                        first_seen, last_seen, there))
-GPUYARD_ABOUT(Stay, {"index", "NVML index of the GPU; null if no longer present."},
+GPUYARD_ABOUT(ProcessSpan, {"index", "NVML index of the GPU; null if no longer present."},
               {"started_at", "When the process started; null if it ended before it was inspected."},
               {"lease", "Lease of the GPU when the process was first seen; null: none."},
               {"peak_memory_bytes",
@@ -229,21 +229,21 @@ GPUYARD_ABOUT(Stay, {"index", "NVML index of the GPU; null if no longer present.
               {"last_seen", "When it was last in the driver's list."},
               {"there", "True if it is in the newest list."})
 
-struct Stays {
+struct ProcessSpans {
   int schema = kSchemaVersion;
   std::string since;
   std::string until;
   bool complete = true;
-  std::vector<Stay> processes;
+  std::vector<ProcessSpan> processes;
   std::vector<std::string> notes;
 };
-BOOST_DESCRIBE_STRUCT(Stays, (), (schema, since, until, complete, processes, notes))
-GPUYARD_ABOUT(Stays, {"complete", "False if there are more entries than the limit."},
+BOOST_DESCRIBE_STRUCT(ProcessSpans, (), (schema, since, until, complete, processes, notes))
+GPUYARD_ABOUT(ProcessSpans, {"complete", "False if there are more entries than the limit."},
               {"notes", "Remarks on the data, such as a disk that cannot be read."})
 
 // Why GPUs were slow, and when.
 
-inline constexpr std::uint64_t kDefaultSpells = 1000;
+inline constexpr std::uint64_t kDefaultBottleneckSpans = 1000;
 
 struct BottlenecksQuery {
   std::optional<std::string> gpus;
@@ -262,15 +262,15 @@ GPUYARD_ABOUT(BottlenecksQuery,
                "Maximum number of spells, 1 to 10000. Default: 1000. The shares cover all spells.",
                1, 10'000})
 
-struct Spell {
+struct BottleneckSpan {
   gpuyard::Bottleneck bottleneck;
   std::string began;
   std::string ended;
   bool on = false;
 };
-BOOST_DESCRIBE_STRUCT(Spell, (), (bottleneck, began, ended, on))
+BOOST_DESCRIBE_STRUCT(BottleneckSpan, (), (bottleneck, began, ended, on))
 GPUYARD_ABOUT(
-    Spell, {"bottleneck", "The bottleneck at its peak or, for a state, at its end."},
+    BottleneckSpan, {"bottleneck", "The bottleneck at its peak or, for a state, at its end."},
     {"ended", "End of the spell, or the last time it was known: now, or when a daemon was killed."},
     {"on", "True if it continues now."})
 
@@ -287,7 +287,7 @@ struct GpuBottlenecks {
   std::string uuid;
   double known_seconds = 0;
   std::vector<CauseShare> shares;
-  std::vector<Spell> spells;
+  std::vector<BottleneckSpan> spells;
 };
 BOOST_DESCRIBE_STRUCT(GpuBottlenecks, (), (index, uuid, known_seconds, shares, spells))
 GPUYARD_ABOUT(GpuBottlenecks, {"index", "NVML index of the GPU; null if no longer present."},
@@ -314,11 +314,11 @@ GPUYARD_ABOUT(Bottlenecks, {"seconds", "Length of the range."},
 
 namespace gpuyard::json {
 
-template <
-    OneOf<protocol::Spell, protocol::CauseShare, protocol::GpuBottlenecks, protocol::Bottlenecks,
-          protocol::Stay, protocol::Stays, protocol::HistoryColumns, protocol::HistoryColumn,
-          protocol::History, protocol::HistorySummary, protocol::HistoryPoint>
-        T>
+template <OneOf<protocol::BottleneckSpan, protocol::CauseShare, protocol::GpuBottlenecks,
+                protocol::Bottlenecks, protocol::ProcessSpan, protocol::ProcessSpans,
+                protocol::HistoryColumns, protocol::HistoryColumn, protocol::History,
+                protocol::HistorySummary, protocol::HistoryPoint>
+              T>
 inline constexpr bool has_schema<T> = true;
 
 }  // namespace gpuyard::json

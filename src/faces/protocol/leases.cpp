@@ -16,22 +16,23 @@ namespace gpuyard::protocol {
 namespace {
 
 std::optional<Duration> length_of(const std::optional<double>& seconds) {
-  return seconds ? std::optional(length_of_seconds(*seconds)) : std::nullopt;
+  return seconds ? std::optional(duration_from_seconds(*seconds)) : std::nullopt;
 }
 
 // Returns the ids sorted, so that a repeated claim equals the first.
-Result<std::vector<DeviceId>> among_of(const LeaseWish& wish, const gpuyard::Snapshot& snapshot,
-                                       const lease::Wish* known) {
+Result<std::vector<DeviceId>> resolve_requested_gpus(const LeaseRequest& wish,
+                                                     const gpuyard::Snapshot& snapshot,
+                                                     const lease::LeaseSpec* known) {
   std::vector<DeviceId> ids;
   if (!wish.among) return ids;
   // An index may mean another GPU by now; a UUID always means the same.
   const auto may_be_of_known = [&](const GpuName& name) {
     const bool index = std::ranges::all_of(name.text, [](char c) { return c >= '0' && c <= '9'; });
-    return index || std::ranges::find(known->among, name.text) != known->among.end();
+    return index || std::ranges::find(known->allowed_gpus, name.text) != known->allowed_gpus.end();
   };
-  if (known && wish.among->size() == known->among.size() &&
+  if (known && wish.among->size() == known->allowed_gpus.size() &&
       std::ranges::all_of(*wish.among, may_be_of_known)) {
-    return known->among;
+    return known->allowed_gpus;
   }
   if (!snapshot.driver.initialised) return Error{Errc::unavailable, snapshot.driver.why};
   for (const GpuName& name : *wish.among) {
@@ -44,7 +45,7 @@ Result<std::vector<DeviceId>> among_of(const LeaseWish& wish, const gpuyard::Sna
   return ids;
 }
 
-Result<lease::Binding> binding_of(const LeaseWish& wish) {
+Result<lease::Binding> binding_of(const LeaseRequest& wish) {
   const auto binding = wish.binding ? enum_from_name<lease::Binding>(*wish.binding)
                                     : std::optional(lease::Binding::process);
   if (binding) return *binding;
@@ -52,7 +53,7 @@ Result<lease::Binding> binding_of(const LeaseWish& wish) {
                                           printable(*wish.binding))};
 }
 
-Result<void> check_ttl(const LeaseWish& wish, lease::Binding binding) {
+Result<void> check_ttl(const LeaseRequest& wish, lease::Binding binding) {
   const bool detached = binding == lease::Binding::detached;
   if (detached == wish.ttl_s.has_value()) return {};
   return Error{Errc::invalid, detached ? "/ttl_s: required for a detached lease, in seconds"
@@ -61,32 +62,32 @@ Result<void> check_ttl(const LeaseWish& wish, lease::Binding binding) {
 
 }  // namespace
 
-Result<lease::Wish> wish_of(const LeaseWish& asked, const gpuyard::Snapshot& snapshot,
-                            const lease::Wish* known) {
+Result<lease::LeaseSpec> lease_spec_of(const LeaseRequest& asked, const gpuyard::Snapshot& snapshot,
+                                       const lease::LeaseSpec* known) {
   if (asked.id) {
     if (auto fits = lease::check_id(*asked.id); !fits) return std::move(fits).error().in("/id");
   }
   const auto binding = binding_of(asked);
   if (!binding) return binding.error();
   if (auto fits = check_ttl(asked, *binding); !fits) return std::move(fits).error();
-  auto among = among_of(asked, snapshot, known);
+  auto among = resolve_requested_gpus(asked, snapshot, known);
   if (!among) return std::move(among).error();
-  lease::Wish wish;
+  lease::LeaseSpec wish;
   wish.gpus = static_cast<unsigned>(asked.gpus.value_or(1));
   wish.min_free_bytes = asked.min_free_bytes.value_or(0);
   wish.model = asked.model.value_or("");
-  wish.among = *std::move(among);
-  wish.longest = length_of(asked.max_time_s);
-  wish.patience = length_of(asked.wait_s);
+  wish.allowed_gpus = *std::move(among);
+  wish.max_hold_time = length_of(asked.max_time_s);
+  wish.wait_timeout = length_of(asked.wait_s);
   wish.binding = *binding;
-  wish.ttl = length_of_seconds(asked.ttl_s.value_or(0));
+  wish.ttl = duration_from_seconds(asked.ttl_s.value_or(0));
   wish.note = asked.note.value_or("");
-  if (auto sensible = check(wish); !sensible) return std::move(sensible).error();
+  if (auto sensible = check_spec(wish); !sensible) return std::move(sensible).error();
   return wish;
 }
 
-Duration answer_within_of(const LeaseWish& wish) {
-  return length_of(wish.answer_within_s).value_or(kUsualAnswer);
+Duration answer_timeout_of(const LeaseRequest& wish) {
+  return length_of(wish.answer_within_s).value_or(kDefaultAnswerTimeout);
 }
 
 Result<int> signal_of(std::string_view name) {
@@ -161,8 +162,8 @@ void put_row(std::string& out, const UsageRow& row) {
 
 }  // namespace
 
-LeaseUse lease_use_of(const usage::Use& use) {
-  LeaseUse out;
+LeaseUsage lease_usage_of(const usage::LeaseUsage& use) {
+  LeaseUsage out;
   out.held_s = to_seconds(use.held);
   out.energy_mj = use.energy_mj;
   out.energy_estimated = use.estimated;
@@ -174,15 +175,15 @@ LeaseUse lease_use_of(const usage::Use& use) {
   return out;
 }
 
-Usage usage_of(const usage::UsageReport& answer, const usage::UseQuestion& question,
+Usage usage_of(const usage::UsageReport& answer, const usage::UsageQuery& question,
                const UserNames& names) {
   Usage usage;
   usage.simulated = question.simulated;
   usage.since = to_rfc3339(WallTime(question.since));
-  usage.by = boost::describe::enum_to_string(question.by, "");
+  usage.by = boost::describe::enum_to_string(question.grouping, "");
   usage.rows_left_out = answer.left_out;
-  for (const usage::UsageTotal& sum : answer.sums) {
-    usage.rows.push_back(row_of(sum, names, question.by));
+  for (const usage::UsageTotal& sum : answer.totals) {
+    usage.rows.push_back(row_of(sum, names, question.grouping));
   }
   usage.unleased = row_of(answer.unleased, {}, usage::UsageGrouping::gpu);
   return usage;

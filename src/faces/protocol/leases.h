@@ -20,8 +20,8 @@
 
 namespace gpuyard::protocol {
 
-inline constexpr Duration kUsualAnswer = std::chrono::seconds(30);
-inline constexpr Duration kLatestAnswer = std::chrono::seconds(60);
+inline constexpr Duration kDefaultAnswerTimeout = std::chrono::seconds(30);
+inline constexpr Duration kMaxAnswerTimeout = std::chrono::seconds(60);
 
 struct LeaseName {
   std::string lease;
@@ -29,7 +29,7 @@ struct LeaseName {
 BOOST_DESCRIBE_STRUCT(LeaseName, (), (lease))
 
 // A claim. A second claim with the same id is the same call, and answered with the present state.
-struct LeaseWish {
+struct LeaseRequest {
   std::optional<std::string> id;               // chosen by the caller; null: a new one
   std::optional<std::int64_t> gpus;            // 1 by default
   std::optional<std::int64_t> min_free_bytes;  // on each
@@ -43,39 +43,39 @@ struct LeaseWish {
   std::optional<double> answer_within_s;       // 30 by default; after it, ask again with the id
   std::optional<bool> stream;                  // answer with events
 };
-BOOST_DESCRIBE_STRUCT(LeaseWish, (),
+BOOST_DESCRIBE_STRUCT(LeaseRequest, (),
                       (id, gpus, min_free_bytes, model, among, max_time_s, wait_s, binding, ttl_s,
                        note, answer_within_s, stream))
 GPUYARD_ABOUT(
-    LeaseWish,
+    LeaseRequest,
     {"id",
      "ID chosen by the caller, 16 to 64 letters, digits, '-' and '_', starting with a letter or "
      "digit; repeating a claim with the same ID returns the same claim. Omitted: a new ID.",
-     lease::kShortestId, lease::kLongestId},
-    {"gpus", "Number of GPUs, granted all at once or not at all. Default 1.", 1, lease::kMostGpus},
-    {"min_free_bytes", "Free memory required on each GPU.", 0, kLargestExact},
+     lease::kMinIdLength, lease::kMaxIdLength},
+    {"gpus", "Number of GPUs, granted all at once or not at all. Default 1.", 1, lease::kMaxGpus},
+    {"min_free_bytes", "Free memory required on each GPU.", 0, kMaxExactInteger},
     {"model", "Text that the GPU name must contain, in any case; at most 64 bytes.", 0,
-     kLongestModel},
-    {"among", "Only these GPUs: indexes, UUIDs or PCI addresses.", 1, kMostGpuNames},
+     kMaxModelBytes},
+    {"among", "Only these GPUs: indexes, UUIDs or PCI addresses.", 1, kMaxGpuNames},
     {"max_time_s",
      "Longest time the caller expects to hold the GPUs. A claim with this time may start early if "
      "that delays no other claim.",
-     kShortestTime, kLongestTime},
-    {"wait_s", "How long to wait; 0: not at all; null: no limit.", 0, kLongestTime},
+     kMinSeconds, kMaxSeconds},
+    {"wait_s", "How long to wait; 0: not at all; null: no limit.", 0, kMaxSeconds},
     {"binding",
      "What the lease is bound to: `process`: the caller's process (default); `run`: the command "
      "added to it; `detached`: a renewable time.",
-     0, kLongestWord},
+     0, kMaxWordBytes},
     {"ttl_s", "Duration of a detached lease unless renewed, 10 seconds to 7 days.",
-     to_seconds(lease::kShortestTtl), to_seconds(lease::kLongestTtl)},
+     to_seconds(lease::kMinTtl), to_seconds(lease::kMaxTtl)},
     {"note",
      "Note, e.g. the command or purpose; at most 200 bytes. Visible only to its user and "
      "administrators.",
-     0, kLongestNote},
+     0, kMaxNoteBytes},
     {"answer_within_s",
      "Respond within this many seconds with the current state; up to 60, default 30. Repeat the "
      "request with the same ID to keep waiting.",
-     0, to_seconds(kLatestAnswer)},
+     0, to_seconds(kMaxAnswerTimeout)},
     {"stream",
      "Respond with server-sent events `lease` at each change, including the queue position."})
 
@@ -91,20 +91,20 @@ BOOST_DESCRIBE_STRUCT(LeasedGpu, (),
                       (index, uuid, pci_address, name, utilization_percent, memory_used_bytes))
 
 // The place of a waiting claim.
-struct LeasePlace {
+struct QueuePosition {
   std::int64_t position = 0;         // 1 is next, among claims for the same GPUs
   std::string why;                   // "busy", "behind_earlier", "quota", ...
   std::string text;                  // the same as a sentence
   std::optional<double> expected_s;  // from now, if all holders keep their max_time_s
 };
-BOOST_DESCRIBE_STRUCT(LeasePlace, (), (position, why, text, expected_s))
+BOOST_DESCRIBE_STRUCT(QueuePosition, (), (position, why, text, expected_s))
 GPUYARD_ABOUT(
-    LeasePlace, {"position", "Position among claims for the same GPUs; 1 is next."},
+    QueuePosition, {"position", "Position among claims for the same GPUs; 1 is next."},
     {"expected_s",
      "Expected wait from now, if all holders keep to their announced times; null: unknown."})
 
 // The use under a lease until now, or in all. Null: not measured.
-struct LeaseUse {
+struct LeaseUsage {
   double held_s = 0;
   std::optional<std::int64_t> energy_mj;
   bool energy_estimated = false;
@@ -114,13 +114,13 @@ struct LeaseUse {
   double energy_unknown_s = 0;   // GPU time, added up, that energy_mj does not cover
   bool settled = false;          // it is over and fully counted
 };
-BOOST_DESCRIBE_STRUCT(LeaseUse, (),
+BOOST_DESCRIBE_STRUCT(LeaseUsage, (),
                       (held_s, energy_mj, energy_estimated, mean_utilization_percent,
                        peak_memory_bytes, idle_s, energy_unknown_s, settled))
 
 struct Lease {
   std::string id;
-  lease::State state{};
+  lease::LeaseState state{};
   lease::Binding binding{};
   std::uint32_t uid = 0;
   std::optional<std::string> user;
@@ -133,11 +133,11 @@ struct Lease {
   std::optional<std::string> granted;
   std::optional<std::string> until;  // when it ends, or is expected to
   std::optional<std::string> ended;
-  std::optional<lease::Ending> ending;
+  std::optional<lease::EndReason> ending;
   std::string why;  // why it still drains, was ended, or what its adoption left out
   bool overdue = false;
-  std::optional<LeasePlace> place;  // while it waits
-  std::optional<LeaseUse> use;      // from the grant on
+  std::optional<QueuePosition> place;  // while it waits
+  std::optional<LeaseUsage> use;       // from the grant on
 };
 BOOST_DESCRIBE_STRUCT(Lease, (),
                       (id, state, binding, uid, user, pid, note, wanted_gpus, fence, gpus, asked,
@@ -169,7 +169,7 @@ struct Leases {
 BOOST_DESCRIBE_STRUCT(Leases, (), (schema, simulated, leases))
 
 // A process that uses a GPU outside any lease, and what to do about it.
-struct Squatter {
+struct UnleasedProcess {
   std::uint32_t pid = 0;
   std::uint32_t index = 0;
   std::string uuid;
@@ -180,12 +180,12 @@ struct Squatter {
   std::optional<double> age_s;
   std::string resolve;  // the command that makes it a lease
 };
-BOOST_DESCRIBE_STRUCT(Squatter, (),
+BOOST_DESCRIBE_STRUCT(UnleasedProcess, (),
                       (pid, index, uuid, uid, user, command, memory_bytes, age_s, resolve))
-GPUYARD_ABOUT(Squatter, {"resolve", "Command that gives the process a lease."})
+GPUYARD_ABOUT(UnleasedProcess, {"resolve", "Command that gives the process a lease."})
 
 // A GPU that is not handed out now, and why.
-struct Withheld {
+struct WithheldGpu {
   std::uint32_t index = 0;
   std::string uuid;
   // "cordoned", "lost", "mig_enabled", "new", "squatted", "unknown", "unknown_process", "in_use",
@@ -195,15 +195,15 @@ struct Withheld {
   std::optional<std::string> by;
   std::optional<std::string> since;
 };
-BOOST_DESCRIBE_STRUCT(Withheld, (), (index, uuid, why, text, by, since))
+BOOST_DESCRIBE_STRUCT(WithheldGpu, (), (index, uuid, why, text, by, since))
 
 struct Queue {
   int schema = 1;
   bool simulated = false;
   std::int64_t pending_claimers = 0;
   std::vector<Lease> waiting;  // in order; the first 1000
-  std::vector<Squatter> squatters;
-  std::vector<Withheld> withheld;
+  std::vector<UnleasedProcess> squatters;
+  std::vector<WithheldGpu> withheld;
   std::vector<std::string> notes;  // problems that people should look at
 };
 BOOST_DESCRIBE_STRUCT(Queue, (),
@@ -219,11 +219,11 @@ struct ReleaseQuery : LeaseName {
 BOOST_DESCRIBE_STRUCT(ReleaseQuery, (LeaseName), (fence, force, reason, signal))
 GPUYARD_ABOUT(ReleaseQuery,
               {"fence", "Fence of the lease; refused if it is from another grant.", 0,
-               kLargestExact},
+               kMaxExactInteger},
               {"force",
                "Also releases another user's lease, or one that does not drain. Requires a reason "
                "and an administrator."},
-              {"reason", "Reason for forcing; at most 200 bytes.", 0, kLongestNote},
+              {"reason", "Reason for forcing; at most 200 bytes.", 0, kMaxNoteBytes},
               {"signal",
                "Signal for processes still running under the lease: TERM, INT, HUP or KILL."})
 
@@ -241,18 +241,18 @@ GPUYARD_ABOUT(UnsignalledProcess,
 
 // The part of a signal that is left to the caller: the daemon may not signal the processes of
 // another user without CAP_KILL.
-struct Unsignalled {
+struct UnsignalledProcesses {
   std::string lease;
   std::string signal;
   std::string boot_id;
   std::string pid_namespace;
-  std::vector<UnsignalledProcess> processes;  // at most kMostUnsignalled
+  std::vector<UnsignalledProcess> processes;  // at most kMaxUnsignalled
   std::uint64_t left_out = 0;
   std::string why;  // of all of them
 };
-BOOST_DESCRIBE_STRUCT(Unsignalled, (),
+BOOST_DESCRIBE_STRUCT(UnsignalledProcesses, (),
                       (lease, signal, boot_id, pid_namespace, processes, left_out, why))
-GPUYARD_ABOUT(Unsignalled,
+GPUYARD_ABOUT(UnsignalledProcesses,
               {"lease", "ID of the lease that these processes name in their environment."},
               {"signal", "Name of the signal, such as TERM."},
               {"boot_id", "Boot of the machine on which the processes run."},
@@ -264,13 +264,13 @@ GPUYARD_ABOUT(Unsignalled,
                "callers with a token or certificate."},
               {"left_out", "Number of further processes; repeat the request to get them."},
               {"why", "Why no process is listed; otherwise empty."})
-inline constexpr std::size_t kMostUnsignalled = 1000;
+inline constexpr std::size_t kMaxUnsignalled = 1000;
 
 struct ReleaseAnswer {
   int schema = 1;
   bool simulated = false;
   Lease lease;
-  std::optional<Unsignalled> unsignalled;
+  std::optional<UnsignalledProcesses> unsignalled;
 };
 BOOST_DESCRIBE_STRUCT(ReleaseAnswer, (), (schema, simulated, lease, unsignalled))
 GPUYARD_ABOUT(ReleaseAnswer,
@@ -278,49 +278,49 @@ GPUYARD_ABOUT(ReleaseAnswer,
                "Processes that did not get the signal of the request; null: there are none, or no "
                "signal was requested."})
 
-struct RenewWish {
+struct RenewRequest {
   double ttl_s = 0;  // from now
   std::optional<std::uint64_t> fence;
 };
-BOOST_DESCRIBE_STRUCT(RenewWish, (), (ttl_s, fence))
-GPUYARD_ABOUT(RenewWish,
-              {"ttl_s", "Seconds from now until the lease expires.",
-               to_seconds(lease::kShortestTtl), to_seconds(lease::kLongestTtl)},
+BOOST_DESCRIBE_STRUCT(RenewRequest, (), (ttl_s, fence))
+GPUYARD_ABOUT(RenewRequest,
+              {"ttl_s", "Seconds from now until the lease expires.", to_seconds(lease::kMinTtl),
+               to_seconds(lease::kMaxTtl)},
               {"fence", "Fence of the lease; refused if it is from another grant.", 0,
-               kLargestExact})
+               kMaxExactInteger})
 
 // A process to be counted to a lease: the command of `gpuyard run`.
-struct MemberWish {
+struct MemberRequest {
   std::uint32_t pid = 0;
   std::optional<std::uint64_t> fence;
 };
-BOOST_DESCRIBE_STRUCT(MemberWish, (), (pid, fence))
-GPUYARD_ABOUT(MemberWish, {"pid", "PID of a process of the caller.", 1, kLastPid},
+BOOST_DESCRIBE_STRUCT(MemberRequest, (), (pid, fence))
+GPUYARD_ABOUT(MemberRequest, {"pid", "PID of a process of the caller.", 1, kMaxPid},
               {"fence", "Fence of the lease; refused if it is from another grant.", 0,
-               kLargestExact})
+               kMaxExactInteger})
 
 // A running process that uses GPUs, and is to get a lease of them.
-struct AdoptWish {
+struct AdoptRequest {
   std::uint32_t pid = 0;
   std::optional<std::string> note;
 };
-BOOST_DESCRIBE_STRUCT(AdoptWish, (), (pid, note))
-GPUYARD_ABOUT(AdoptWish, {"pid", "PID of a process of the caller.", 1, kLastPid},
-              {"note", "Note; at most 200 bytes.", 0, kLongestNote})
+BOOST_DESCRIBE_STRUCT(AdoptRequest, (), (pid, note))
+GPUYARD_ABOUT(AdoptRequest, {"pid", "PID of a process of the caller.", 1, kMaxPid},
+              {"note", "Note; at most 200 bytes.", 0, kMaxNoteBytes})
 
-struct CordonWish {
+struct CordonRequest {
   std::string reason;
 };
-BOOST_DESCRIBE_STRUCT(CordonWish, (), (reason))
-GPUYARD_ABOUT(CordonWish,
-              {"reason", "Reason, visible to waiting users; at most 200 bytes.", 1, kLongestNote})
+BOOST_DESCRIBE_STRUCT(CordonRequest, (), (reason))
+GPUYARD_ABOUT(CordonRequest,
+              {"reason", "Reason, visible to waiting users; at most 200 bytes.", 1, kMaxNoteBytes})
 
-struct Cordoned {
+struct CordonResult {
   int schema = 1;
   bool simulated = false;
-  std::vector<Withheld> withheld;  // the GPUs of the request that are not handed out now
+  std::vector<WithheldGpu> withheld;  // the GPUs of the request that are not handed out now
 };
-BOOST_DESCRIBE_STRUCT(Cordoned, (), (schema, simulated, withheld))
+BOOST_DESCRIBE_STRUCT(CordonResult, (), (schema, simulated, withheld))
 
 struct PooledGpu {
   std::uint32_t index = 0;
@@ -348,7 +348,7 @@ BOOST_DESCRIBE_STRUCT(UsageQuery, (), (since_s, by, format))
 GPUYARD_ABOUT(UsageQuery, {"since_s",
                            "Start of the period, in seconds ago, up to 400 days; default 7 days. "
                            "The first day counts fully.",
-                           0, std::chrono::seconds(usage::UsageStorage::kKeptFor).count()})
+                           0, std::chrono::seconds(usage::UsageStorage::kRowRetention).count()})
 
 struct UsageRow {
   std::string key;                   // user's name or uid, day, UUID, or lease
@@ -387,21 +387,21 @@ inline constexpr const char* kLoadEvent = "load";
 // not_found, unavailable.
 // `known`: the claim that already has this id. Its GPUs were named when it was made; one may have
 // been lost since, and its index given to another.
-Result<lease::Wish> wish_of(const LeaseWish&, const gpuyard::Snapshot&,
-                            const lease::Wish* known = nullptr);
+Result<lease::LeaseSpec> lease_spec_of(const LeaseRequest&, const gpuyard::Snapshot&,
+                                       const lease::LeaseSpec* known = nullptr);
 // Returns how long the answer may take while nothing is granted.
-Duration answer_within_of(const LeaseWish&);
+Duration answer_timeout_of(const LeaseRequest&);
 // Returns the number of a signal by its name: TERM, INT, HUP or KILL.
 Result<int> signal_of(std::string_view name);
 
 // The use under leases, as the API tells it.
 
-LeaseUse lease_use_of(const usage::Use&);
+LeaseUsage lease_usage_of(const usage::LeaseUsage&);
 
 // Names by uid; a user who is not in it has no known name.
 using UserNames = std::map<std::uint32_t, std::string>;
 
-Usage usage_of(const usage::UsageReport&, const usage::UseQuestion&, const UserNames& = {});
+Usage usage_of(const usage::UsageReport&, const usage::UsageQuery&, const UserNames& = {});
 
 // The header row of the CSV document, with its line end. A row for each of Usage::rows follows, and
 // one without a key for the use under no lease.
@@ -416,15 +416,16 @@ void put_estimates(Usage&, const Tariff&);
 namespace gpuyard::json {
 
 template <>
-inline constexpr std::string_view schema_name<protocol::Withheld> = "WithheldGpu";
+inline constexpr std::string_view schema_name<protocol::UnleasedProcess> = "Squatter";
 template <>
 inline constexpr std::string_view schema_name<protocol::Queue> = "LeaseQueue";
-template <OneOf<protocol::LeaseWish, protocol::LeasedGpu, protocol::LeasePlace, protocol::LeaseUse,
-                protocol::Lease, protocol::LeaseAnswer, protocol::Leases, protocol::Squatter,
-                protocol::ReleaseAnswer, protocol::Unsignalled, protocol::UnsignalledProcess,
-                protocol::RenewWish, protocol::MemberWish, protocol::AdoptWish,
-                protocol::CordonWish, protocol::Cordoned, protocol::PooledGpu, protocol::Load,
-                protocol::UsageRow, protocol::Usage>
+template <OneOf<protocol::LeaseRequest, protocol::LeasedGpu, protocol::QueuePosition,
+                protocol::LeaseUsage, protocol::Lease, protocol::LeaseAnswer, protocol::Leases,
+                protocol::UnleasedProcess, protocol::ReleaseAnswer, protocol::UnsignalledProcesses,
+                protocol::UnsignalledProcess, protocol::RenewRequest, protocol::MemberRequest,
+                protocol::AdoptRequest, protocol::CordonRequest, protocol::CordonResult,
+                protocol::PooledGpu, protocol::WithheldGpu, protocol::Load, protocol::UsageRow,
+                protocol::Usage>
               T>
 inline constexpr bool has_schema<T> = true;
 

@@ -23,10 +23,10 @@ gpuyard::Snapshot two_gpus() {
   return snapshot;
 }
 
-Result<lease::Wish> wish(const std::string& text) {
-  auto body = json::from_json<LeaseWish>(text);
+Result<lease::LeaseSpec> wish(const std::string& text) {
+  auto body = json::from_json<LeaseRequest>(text);
   if (!body) return std::move(body).error();
-  return wish_of(*body, two_gpus());
+  return lease_spec_of(*body, two_gpus());
 }
 Error problem(const std::string& text) {
   const auto given = wish(text);
@@ -36,8 +36,8 @@ Error problem(const std::string& text) {
 TEST(LeaseBody, EmptyBodyRequestsOneGpu) {
   const auto given = wish("{}");
   ASSERT_TRUE(given) << given.error().message;
-  EXPECT_EQ(*given, lease::Wish{});
-  EXPECT_EQ(answer_within_of({}), seconds(30));
+  EXPECT_EQ(*given, lease::LeaseSpec{});
+  EXPECT_EQ(answer_timeout_of({}), seconds(30));
 }
 
 TEST(LeaseBody, EveryFieldIsTakenOver) {
@@ -47,8 +47,8 @@ TEST(LeaseBody, EveryFieldIsTakenOver) {
   EXPECT_EQ(given->gpus, 2U);
   EXPECT_EQ(given->min_free_bytes, 1024);
   EXPECT_EQ(given->model, "h100");
-  EXPECT_EQ(given->longest, std::chrono::milliseconds(1500));
-  EXPECT_EQ(given->patience, Duration::zero());
+  EXPECT_EQ(given->max_hold_time, std::chrono::milliseconds(1500));
+  EXPECT_EQ(given->wait_timeout, Duration::zero());
   EXPECT_EQ(given->binding, lease::Binding::detached);
   EXPECT_EQ(given->ttl, seconds(60));
   EXPECT_EQ(given->note, "train");
@@ -59,21 +59,21 @@ TEST(LeaseBody, EquivalentGpuNamesMakeEqualClaims) {
   const auto other = wish(R"({"among":["0000:14:00.0","0","GPU-b"]})");
   ASSERT_TRUE(one && other);
   EXPECT_EQ(*one, *other);
-  EXPECT_THAT(one->among, testing::ElementsAre("GPU-a", "GPU-b"));
+  EXPECT_THAT(one->allowed_gpus, testing::ElementsAre("GPU-a", "GPU-b"));
 }
 
 // When the claim was made, index 1 was another GPU's, which has been lost since.
 TEST(LeaseBody, RepeatedClaimKeepsOriginalGpus) {
   auto known = wish(R"({"among":[0,1]})");
   ASSERT_TRUE(known);
-  known->among = {"GPU-a", "GPU-lost"};
+  known->allowed_gpus = {"GPU-a", "GPU-lost"};
   for (const auto& names :
        {std::vector{GpuName{"0"}, GpuName{"1"}}, std::vector{GpuName{"0"}, GpuName{"7"}}}) {
-    LeaseWish again;
+    LeaseRequest again;
     again.among = names;
-    EXPECT_EQ(*wish_of(again, two_gpus(), &*known), *known);
+    EXPECT_EQ(*lease_spec_of(again, two_gpus(), &*known), *known);
   }
-  EXPECT_NE(*wish_of({}, two_gpus(), &*known), *known) << "which names none";
+  EXPECT_NE(*lease_spec_of({}, two_gpus(), &*known), *known) << "which names none";
 }
 
 TEST(LeaseBody, AGpuThatIsNotThereIsNotFound) {
@@ -81,9 +81,9 @@ TEST(LeaseBody, AGpuThatIsNotThereIsNotFound) {
   EXPECT_EQ(problem(R"({"among":["GPU-c"]})").code, Errc::not_found);
   gpuyard::Snapshot none;
   none.driver.why = "Driver Not Loaded";
-  LeaseWish body;
+  LeaseRequest body;
   body.among = std::vector{GpuName{"0"}};
-  EXPECT_EQ(wish_of(body, none).error(), (Error{Errc::unavailable, "Driver Not Loaded"}));
+  EXPECT_EQ(lease_spec_of(body, none).error(), (Error{Errc::unavailable, "Driver Not Loaded"}));
 }
 
 TEST(LeaseBody, InvalidFieldIsNamedInError) {
@@ -128,10 +128,10 @@ TEST(LeaseBody, TextsHaveLimits) {
 }
 
 TEST(LeaseBody, AnAnswerMayTakeAMinute) {
-  LeaseWish body;
+  LeaseRequest body;
   for (const double length : {0.0, 60.0}) {
     body.answer_within_s = length;
-    EXPECT_EQ(answer_within_of(body), seconds(static_cast<int>(length)));
+    EXPECT_EQ(answer_timeout_of(body), seconds(static_cast<int>(length)));
   }
   EXPECT_EQ(problem(R"({"answer_within_s":60.1})").message,
             "/answer_within_s: expected 0 to 60; got 60.1");
@@ -146,9 +146,9 @@ TEST(LeaseSignals, HaveNames) {
 }
 
 TEST(LeaseRenewal, IsAtMostAWeek) {
-  EXPECT_TRUE(json::from_json<RenewWish>(R"({"ttl_s":604800})"));
+  EXPECT_TRUE(json::from_json<RenewRequest>(R"({"ttl_s":604800})"));
   for (const char* const wrong : {"-1", "9.9", "604800.1", "1e300"}) {
-    const auto body = json::from_json<RenewWish>(fmt::format(R"({{"ttl_s":{}}})", wrong));
+    const auto body = json::from_json<RenewRequest>(fmt::format(R"({{"ttl_s":{}}})", wrong));
     ASSERT_FALSE(body) << wrong;
     EXPECT_THAT(body.error().message, testing::StartsWith("/ttl_s: expected 10 to 604800; got "));
   }

@@ -11,7 +11,7 @@ namespace gpuyard::protocol {
 
 // What is shown of a page; its address has it, so that a link shows the same. The daemon takes it
 // and leaves it to the page.
-struct View {
+struct PageParams {
   std::optional<std::string> f;
   std::optional<std::string> sort;
   std::optional<std::string> gpu;
@@ -21,65 +21,67 @@ struct View {
   std::optional<std::string> to;
   std::optional<std::string> by;
 };
-BOOST_DESCRIBE_STRUCT(View, (), (f, sort, gpu, t, at, from, to, by))
-GPUYARD_ABOUT(View, {"f", "Filter, e.g. temp>80 & user==alice."},
+BOOST_DESCRIBE_STRUCT(PageParams, (), (f, sort, gpu, t, at, from, to, by))
+GPUYARD_ABOUT(PageParams, {"f", "Filter, e.g. temp>80 & user==alice."},
               {"sort", "Column to sort by; with a minus sign, largest first."},
               {"gpu", "The selected GPU, by index."}, {"t", "Length of the period: 15m, 6h, 7d."},
               {"at", "Show this past time instead of now."}, {"from", "Start of a range."},
               {"to", "End of a range."}, {"by", "Group by user, day, gpu or lease."})
 
-struct GpuView : View {
+struct GpuPageParams : PageParams {
   std::string id;
 };
-BOOST_DESCRIBE_STRUCT(GpuView, (View), (id))
-GPUYARD_ABOUT(GpuView, {"id", "Index of a GPU."})
+BOOST_DESCRIBE_STRUCT(GpuPageParams, (PageParams), (id))
+GPUYARD_ABOUT(GpuPageParams, {"id", "Index of a GPU."})
 
-inline constexpr std::array kNeedsAssets = {Errc::unavailable};
-inline constexpr std::array kNeedsAsset = {Errc::not_found};
+inline constexpr std::array kDocsErrors = {Errc::unavailable};
+inline constexpr std::array kAssetErrors = {Errc::not_found};
 
-constexpr RouteInfo page(std::string_view pattern, std::string_view summary) {
-  RouteInfo route{"GET", pattern, "Pages", Scope::open, Gpus::none, summary};
+constexpr RouteInfo page_route(std::string_view pattern, std::string_view summary) {
+  RouteInfo route{"GET", pattern, "Pages", Scope::open, GpuScope::none, summary};
   route.produces = "text/html";
   return route;
 }
 
-constexpr RouteInfo file_of_page(std::string_view pattern, std::string_view summary) {
-  RouteInfo route = page(pattern, summary);
-  route.failures = kNeedsAsset;
+constexpr RouteInfo asset_route(std::string_view pattern, std::string_view summary) {
+  RouteInfo route = page_route(pattern, summary);
+  route.failures = kAssetErrors;
   route.produces = "*/*";
   return route;
 }
 
-inline constexpr Route<View, Text> kFront{
+inline constexpr Route<PageParams, Text> kFrontPage{
     {.method = "GET",
      .pattern = "/",
      .tag = "Pages",
-     .gpus = Gpus::some,
+     .gpus = GpuScope::some,
      .summary = "The table that `gpuyard devices` prints or, by Accept, an HTML page.",
      .produces = "text/plain",
      .also_produces = "text/html"}};
-inline constexpr Route<GpuView, Text> kGpuPage{[] {
-  RouteInfo route = page("/gpu/{id}", "One GPU: charts and events.");
-  route.failures = kNeedsAsset;
+inline constexpr Route<GpuPageParams, Text> kGpuPage{[] {
+  RouteInfo route = page_route("/gpu/{id}", "One GPU: charts and events.");
+  route.failures = kAssetErrors;
   return route;
 }()};
-inline constexpr Route<View, Text> kQueuePage{
-    page("/queue", "Leases, waiting claims, and processes without a lease.")};
-inline constexpr Route<View, Text> kAlertsPage{page("/alerts", "Firing, pending and past alerts.")};
-inline constexpr Route<View, Text> kUsagePage{
-    page("/usage", "GPU-hours, energy and cost by user.")};
-inline constexpr Route<View, Text> kAuditPage{page("/audit", "Audit log of GPU changes.")};
-inline constexpr Route<View, Text> kLoginPage{
-    page("/login", "Login with a token, for the tabs of this browser.")};
+inline constexpr Route<PageParams, Text> kQueuePage{
+    page_route("/queue", "Leases, waiting claims, and processes without a lease.")};
+inline constexpr Route<PageParams, Text> kAlertsPage{
+    page_route("/alerts", "Firing, pending and past alerts.")};
+inline constexpr Route<PageParams, Text> kUsagePage{
+    page_route("/usage", "GPU-hours, energy and cost by user.")};
+inline constexpr Route<PageParams, Text> kAuditPage{
+    page_route("/audit", "Audit log of GPU changes.")};
+inline constexpr Route<PageParams, Text> kLoginPage{
+    page_route("/login", "Login with a token, for the tabs of this browser.")};
 inline constexpr Route<AssetName, Text> kPageAsset{
-    file_of_page("/page/{file}", "Assets of the pages.")};
+    asset_route("/page/{file}", "Assets of the pages.")};
 
 inline constexpr Route<NoParams, Text> kDocs{[] {
-  RouteInfo route = page("/docs", "This API description as an interactive page.");
-  route.failures = kNeedsAssets;
+  RouteInfo route = page_route("/docs", "This API description as an interactive page.");
+  route.failures = kDocsErrors;
   return route;
 }()};
 inline constexpr Route<AssetName, Text> kDocsAsset{
-    file_of_page("/docs/{file}", "Assets of the page at /docs.")};
+    asset_route("/docs/{file}", "Assets of the page at /docs.")};
 
 }  // namespace gpuyard::protocol

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kProcess = "process";  // stands for every field below the driver's own
 
-void put_placement(Process& out, const Result<Placement>& placement) {
+void put_placement(Process& out, const Result<CgroupInfo>& placement) {
   if (!placement) {
     for (const char* key :
          {"container", "container_runtime", "pod", "slurm_job", "slurm_step", "unit", "slice"}) {
@@ -36,7 +36,7 @@ void put_facts(Process& out, const ProcessMetadata& facts) {
   } else {
     out.missing["user"] = facts.user.error().text();
   }
-  put_placement(out, facts.placement);
+  put_placement(out, facts.cgroup);
 }
 
 Result<const ProcessMetadata*> facts_of(const GpuProcess& process, const ProcessDirectory* book) {
@@ -44,7 +44,7 @@ Result<const ProcessMetadata*> facts_of(const GpuProcess& process, const Process
   return Error{Errc::unavailable, "not looked up"};
 }
 
-Process process_with(const GpuProcess& process, const Result<const ProcessMetadata*>& facts) {
+Process make_process(const GpuProcess& process, const Result<const ProcessMetadata*>& facts) {
   Process out;
   out.pid = process.pid;
   out.kind = process.kind;
@@ -61,10 +61,11 @@ Process process_with(const GpuProcess& process, const Result<const ProcessMetada
 }  // namespace
 
 Process process_of(const GpuProcess& process, const ProcessDirectory* book) {
-  return process_with(process, facts_of(process, book));
+  return make_process(process, facts_of(process, book));
 }
 
-std::optional<std::vector<GpuProcess>> as_listed(const std::optional<std::vector<Process>>& shown) {
+std::optional<std::vector<GpuProcess>> gpu_processes_of(
+    const std::optional<std::vector<Process>>& shown) {
   if (!shown) return std::nullopt;
   std::vector<GpuProcess> listed;
   for (const Process& process : *shown) {
@@ -73,10 +74,10 @@ std::optional<std::vector<GpuProcess>> as_listed(const std::optional<std::vector
   return listed;
 }
 
-ProcessInFull process_in_full(const GpuProcess& process, const ProcessDirectory* book,
-                              const MaySee& may_see) {
+ProcessWithArguments process_with_arguments(const GpuProcess& process, const ProcessDirectory* book,
+                                            const ArgumentFilter& may_see) {
   const auto facts = facts_of(process, book);
-  ProcessInFull out{process_with(process, facts), {}};
+  ProcessWithArguments out{make_process(process, facts), {}};
   if (!facts) return out;
   const auto& arguments = (*facts)->arguments;
   if (!may_see(**facts)) {

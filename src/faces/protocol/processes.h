@@ -69,31 +69,33 @@ GPUYARD_ABOUT(
      "For each unknown field: its key and the reason; \"process\" if only the driver's data is "
      "known."})
 
-struct ProcessInFull : Process {
+struct ProcessWithArguments : Process {
   std::optional<std::vector<std::string>> arguments;
 
-  friend bool operator==(const ProcessInFull&, const ProcessInFull&) = default;
+  friend bool operator==(const ProcessWithArguments&, const ProcessWithArguments&) = default;
 };
-BOOST_DESCRIBE_STRUCT(ProcessInFull, (Process), (arguments))
-GPUYARD_ABOUT(ProcessInFull, {"arguments",
-                              "Arguments, including the program; only for the process's own user "
-                              "and administrators, over the Unix socket."})
+BOOST_DESCRIBE_STRUCT(ProcessWithArguments, (Process), (arguments))
+GPUYARD_ABOUT(ProcessWithArguments,
+              {"arguments",
+               "Arguments, including the program; only for the process's own user "
+               "and administrators, over the Unix socket."})
 
 // Without a book only the driver's facts are known.
 Process process_of(const GpuProcess&, const ProcessDirectory*);
 
 // Returns only the driver's facts about the processes, not who they are.
-std::optional<std::vector<GpuProcess>> as_listed(const std::optional<std::vector<Process>>&);
+std::optional<std::vector<GpuProcess>> gpu_processes_of(const std::optional<std::vector<Process>>&);
 
 // `may_see`: whether the caller may see the arguments.
-using MaySee = std::function<bool(const ProcessMetadata&)>;
-ProcessInFull process_in_full(const GpuProcess&, const ProcessDirectory*, const MaySee& may_see);
+using ArgumentFilter = std::function<bool(const ProcessMetadata&)>;
+ProcessWithArguments process_with_arguments(const GpuProcess&, const ProcessDirectory*,
+                                            const ArgumentFilter& may_see);
 
 }  // namespace gpuyard::protocol
 
 namespace gpuyard::json {
 
-template <OneOf<protocol::Process, protocol::ProcessInFull> T>
+template <OneOf<protocol::Process, protocol::ProcessWithArguments> T>
 inline constexpr bool has_schema<T> = true;
 
 }  // namespace gpuyard::json

@@ -9,7 +9,7 @@
 namespace gpuyard::protocol {
 namespace {
 
-const GpuProcess kListed{7, ProcessKind::compute, 1024, 42};
+const GpuProcess kListedProcess{7, ProcessKind::compute, 1024, 42};
 
 // Knows one process.
 class OneProcess final : public ProcessDirectory {
@@ -22,9 +22,9 @@ class OneProcess final : public ProcessDirectory {
     facts.user = std::string("alice");
     facts.command = "python3";
     facts.arguments = std::vector<std::string>{"python3", "secret.py"};
-    Placement placement;
+    CgroupInfo placement;
     placement.slurm_job = "123";
-    facts.placement = placement;
+    facts.cgroup = placement;
   }
   Result<const ProcessMetadata*> find(std::uint32_t pid) const override {
     if (pid == facts.pid) return &facts;
@@ -44,7 +44,7 @@ bool nobody(const ProcessMetadata&) {
 
 TEST(Process, MetadataComesFromDirectory) {
   const OneProcess book;
-  EXPECT_EQ(json::to_json(process_of(kListed, &book)),
+  EXPECT_EQ(json::to_json(process_of(kListedProcess, &book)),
             R"({"pid":7,"kind":"compute","memory_bytes":1024,"sm_percent":42,"user":"alice",)"
             R"("uid":1000,"command":"python3","container":null,"container_runtime":null,)"
             R"("pod":null,"slurm_job":"123","slurm_step":null,"unit":null,"slice":null,)"
@@ -57,14 +57,14 @@ TEST(Process, UnknownPidHasReason) {
   const auto process = process_of({8, ProcessKind::graphics, {}, {}}, &book);
   EXPECT_EQ(process.user, std::nullopt);
   EXPECT_EQ(process.missing.at("process"), "no such number");
-  EXPECT_FALSE(process_of(kListed, nullptr).missing.at("process").empty());
+  EXPECT_FALSE(process_of(kListedProcess, nullptr).missing.at("process").empty());
 }
 
 TEST(Process, MissingUserNameAndCgroupHaveReasons) {
   OneProcess book;
   book.facts.user = Error{Errc::not_found, "user 1000 has no name here"};
-  book.facts.placement = Error{Errc::denied, "its cgroup is hidden"};
-  const auto process = process_of(kListed, &book);
+  book.facts.cgroup = Error{Errc::denied, "its cgroup is hidden"};
+  const auto process = process_of(kListedProcess, &book);
   EXPECT_EQ(process.uid, 1000U);
   EXPECT_EQ(process.missing.at("user"), "user 1000 has no name here");
   EXPECT_EQ(process.missing.at("container"), "its cgroup is hidden");
@@ -73,14 +73,14 @@ TEST(Process, MissingUserNameAndCgroupHaveReasons) {
 
 TEST(Process, HasNoArgumentsWhereAllClientsShareIt) {
   const OneProcess book;
-  EXPECT_EQ(json::to_json(process_of(kListed, &book)).find("secret"), std::string::npos);
+  EXPECT_EQ(json::to_json(process_of(kListedProcess, &book)).find("secret"), std::string::npos);
 }
 
 TEST(Process, ArgumentsAreVisibleOnlyWithPermission) {
   const OneProcess book;
-  const auto seen = process_in_full(kListed, &book, everybody);
+  const auto seen = process_with_arguments(kListedProcess, &book, everybody);
   EXPECT_EQ(seen.arguments->back(), "secret.py");
-  const auto hidden = process_in_full(kListed, &book, nobody);
+  const auto hidden = process_with_arguments(kListedProcess, &book, nobody);
   EXPECT_EQ(hidden.arguments, std::nullopt);
   EXPECT_TRUE(hidden.missing.contains("arguments"));
   EXPECT_EQ(json::to_json(hidden).find("secret"), std::string::npos);
@@ -88,11 +88,11 @@ TEST(Process, ArgumentsAreVisibleOnlyWithPermission) {
 
 TEST(Process, InFullSurvivesJson) {
   const OneProcess book;
-  const auto process = process_in_full(kListed, &book, everybody);
+  const auto process = process_with_arguments(kListedProcess, &book, everybody);
   const auto text = json::to_json(process);
   EXPECT_TRUE(text.starts_with(R"({"pid":7,)") && text.ends_with(R"(["python3","secret.py"]})"))
       << text;
-  const auto again = json::from_json<ProcessInFull>(text);
+  const auto again = json::from_json<ProcessWithArguments>(text);
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(*again, process);
 }
@@ -104,7 +104,7 @@ TEST(DeviceProcesses, ListHasEntriesAndAge) {
   device.info.index = 3;
   EXPECT_EQ(device_processes_of(device, kNow, &book, nobody).missing.at("processes"),
             "not read yet");
-  device.sample.set(ProcessList{kNow - std::chrono::seconds(4), std::vector{kListed}});
+  device.sample.set(ProcessList{kNow - std::chrono::seconds(4), std::vector{kListedProcess}});
   const auto answer = device_processes_of(device, kNow, &book, everybody);
   EXPECT_EQ(answer.index, 3U);
   EXPECT_EQ(answer.age_ms, 4000);

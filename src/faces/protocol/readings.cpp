@@ -15,7 +15,7 @@ namespace gpuyard::protocol {
 namespace {
 
 struct KeyedRow {
-  const Row& row;
+  const MetricRow& row;
   std::string key;
 };
 
@@ -23,18 +23,18 @@ struct KeyedRow {
 const std::vector<KeyedRow>& device_rows() {
   static const auto kRows = [] {
     std::vector<KeyedRow> rows;
-    for (const Row& row : catalog()) {
-      if (row.subject == Subject::device) rows.push_back({row, gpuyard::json_key(row)});
+    for (const MetricRow& row : catalog()) {
+      if (row.subject == MetricSubject::device) rows.push_back({row, gpuyard::json_key(row)});
     }
     return rows;
   }();
   return kRows;
 }
 
-void put_words(std::string& out, const Row& row, std::int64_t flags) {
+void put_words(std::string& out, const MetricRow& row, std::int64_t flags) {
   out += '[';
   bool first = true;
-  for (const Word& word : row.words) {
+  for (const MetricWord& word : row.words) {
     if ((flags & word.value) == 0) continue;
     if (!std::exchange(first, false)) out += ',';
     json::put_string(out, word.text);
@@ -42,10 +42,10 @@ void put_words(std::string& out, const Row& row, std::int64_t flags) {
   out += ']';
 }
 
-void put_number(std::string& out, const Row& row, std::int64_t number) {
-  if (row.kind == Kind::flags) return put_words(out, row, number);
-  if (row.kind == Kind::state) {
-    const auto word = std::ranges::find(row.words, number, &Word::value);
+void put_number(std::string& out, const MetricRow& row, std::int64_t number) {
+  if (row.kind == MetricKind::flags) return put_words(out, row, number);
+  if (row.kind == MetricKind::state) {
+    const auto word = std::ranges::find(row.words, number, &MetricWord::value);
     // A state without a word: the driver is newer than gpuyard.
     return json::put_string(
         out, word != row.words.end() ? std::string(word->text) : std::to_string(number));
@@ -55,13 +55,13 @@ void put_number(std::string& out, const Row& row, std::int64_t number) {
   json::put_double(out, static_cast<double>(number) / static_cast<double>(divisor));
 }
 
-void put_value(std::string& out, const Row& row, const Reading& reading) {
+void put_value(std::string& out, const MetricRow& row, const Reading& reading) {
   if (const std::string* text = reading.text()) return json::put_string(out, *text);
   if (const std::int64_t* number = reading.number()) return put_number(out, row, *number);
   out += "null";
 }
 
-void put_elements(std::string& out, const Row& row, std::span<const Reading> readings) {
+void put_elements(std::string& out, const MetricRow& row, std::span<const Reading> readings) {
   const bool by_place = row.dimension == Dimension::location;
   out += by_place ? '{' : '[';
   bool first = true;
@@ -92,12 +92,12 @@ Readings readings_of(const Sample& sample) {
   return {sample};
 }
 
-std::string json_key(const Row& row, std::uint16_t index) {
+std::string json_key(const MetricRow& row, std::uint16_t index) {
   std::string key = gpuyard::json_key(row);
   return index == 0 ? key : key + "/" + element_of(row.dimension, index);
 }
 
-void put_row(std::string& out, const Row& row, std::span<const Reading> readings) {
+void put_row(std::string& out, const MetricRow& row, std::span<const Reading> readings) {
   if (is_missing_whole(readings)) {
     out += "null";
   } else if (row.dimension != Dimension::none) {
@@ -124,9 +124,9 @@ void schema_of(std::type_identity<Readings>, boost::json::object& out) {
   boost::json::array required;
   for (const auto& [row, key] : device_rows()) {
     const bool whole = unit_info(row.unit).json_divisor == 1;
-    const bool words = row.kind == Kind::state || row.kind == Kind::text;
+    const bool words = row.kind == MetricKind::state || row.kind == MetricKind::text;
     boost::json::object one = {{"type", {words ? "string" : whole ? "integer" : "number", "null"}}};
-    if (row.kind == Kind::flags) {
+    if (row.kind == MetricKind::flags) {
       one = {{"type", {"array", "null"}}, {"items", {{"type", "string"}}}};
     } else if (row.dimension == Dimension::location) {
       one = {{"type", {"object", "null"}}, {"additionalProperties", std::move(one)}};
@@ -145,13 +145,13 @@ void schema_of(std::type_identity<Readings>, boost::json::object& out) {
 namespace {
 
 // A value's row, its place in the document, and where what is wrong with it is told.
-struct Place {
-  const Row& row;
+struct ParseContext {
+  const MetricRow& row;
   const std::string& path;  // of all readings
   json::Problems& problems;
   std::optional<std::uint16_t> element = {};
 
-  void complain(const char* what) const {
+  void add_problem(const char* what) const {
     const std::string within = element ? "/" + element_of(row.dimension, *element) : "";
     problems.add(path + "/" + gpuyard::json_key(row) + within, what);
   }
@@ -161,63 +161,66 @@ std::int64_t highest_bit(std::int64_t bits) {
   return std::bit_cast<std::int64_t>(std::bit_floor(std::bit_cast<std::uint64_t>(bits)));
 }
 
-std::optional<std::int64_t> number_of_words(const Place& place, const boost::json::value& from) {
+std::optional<std::int64_t> parse_flags(const ParseContext& place, const boost::json::value& from) {
   const auto* list = from.if_array();
   if (list == nullptr) {
-    place.complain("must be a list of words or null");
+    place.add_problem("must be a list of words or null");
     return std::nullopt;
   }
   std::int64_t flags = 0;
   for (const auto& item : *list) {
     const auto* text = item.if_string();
     if (text == nullptr) {
-      place.complain("must be a list of words or null");
+      place.add_problem("must be a list of words or null");
       continue;
     }
-    const auto word = std::ranges::find(place.row.words, std::string_view(*text), &Word::text);
+    const auto word =
+        std::ranges::find(place.row.words, std::string_view(*text), &MetricWord::text);
     // The last word stands for all others, also for those of a newer daemon.
-    const Word& meant = word != place.row.words.end() ? *word : place.row.words.back();
+    const MetricWord& meant = word != place.row.words.end() ? *word : place.row.words.back();
     flags |= highest_bit(meant.value);
   }
   return flags;
 }
 
-std::optional<std::int64_t> number_of_word(const Place& place, const boost::json::value& from) {
+std::optional<std::int64_t> parse_state(const ParseContext& place, const boost::json::value& from) {
   if (const auto* text = from.if_string()) {
-    const auto word = std::ranges::find(place.row.words, std::string_view(*text), &Word::text);
+    const auto word =
+        std::ranges::find(place.row.words, std::string_view(*text), &MetricWord::text);
     if (word != place.row.words.end()) return word->value;
-    if (const auto number = number_in<std::int64_t>(*text)) return number;
+    if (const auto number = parse_number<std::int64_t>(*text)) return number;
   }
-  place.complain("must be a word of this field or null");
+  place.add_problem("must be a word of this field or null");
   return std::nullopt;
 }
 
-std::optional<std::int64_t> scaled_number(const Place& place, const boost::json::value& from) {
+std::optional<std::int64_t> scaled_number(const ParseContext& place,
+                                          const boost::json::value& from) {
   if (!from.is_number()) {
-    place.complain("must be a number or null");
+    place.add_problem("must be a number or null");
     return std::nullopt;
   }
   const auto divisor = static_cast<double>(unit_info(place.row.unit).json_divisor);
   const double native = from.to_number<double>() * divisor;
   constexpr double kTooLarge = 9223372036854775808.0;  // 2^63
   if (!(std::abs(native) < kTooLarge)) {
-    place.complain("out of range");
+    place.add_problem("out of range");
     return std::nullopt;
   }
   return std::llround(native);
 }
 
-std::variant<Missing, std::int64_t, std::string> value_of(const Place& place,
+std::variant<Missing, std::int64_t, std::string> value_of(const ParseContext& place,
                                                           const boost::json::value& from) {
   if (from.is_null()) return Missing{};
-  if (place.row.kind == Kind::text) {
+  if (place.row.kind == MetricKind::text) {
     if (const auto* text = from.if_string()) return std::string(*text);
-    place.complain("must be a string or null");
+    place.add_problem("must be a string or null");
     return Missing{};
   }
-  const auto number = place.row.kind == Kind::flags   ? number_of_words(place, from)
-                      : place.row.kind == Kind::state ? number_of_word(place, from)
-                                                      : scaled_number(place, from);
+  const auto number = place.row.kind == MetricKind::flags   ? parse_flags(place, from)
+                      : place.row.kind == MetricKind::state ? parse_state(place, from)
+                                                            : scaled_number(place, from);
   if (number) return *number;
   return Missing{};
 }
@@ -229,9 +232,9 @@ std::optional<std::uint16_t> index_of(Dimension dimension, std::string_view elem
   return std::nullopt;
 }
 
-void read_elements(const boost::json::value& from, const Place& whole, Sample& to) {
+void read_elements(const boost::json::value& from, const ParseContext& whole, Sample& to) {
   const auto read_one = [&](std::uint16_t index, const boost::json::value& value) {
-    const Place place{whole.row, whole.path, whole.problems, index};
+    const ParseContext place{whole.row, whole.path, whole.problems, index};
     to.set({whole.row.metric, index, {}, value_of(place, value)});
   };
   if (const auto* object = from.if_object()) {
@@ -242,11 +245,11 @@ void read_elements(const boost::json::value& from, const Place& whole, Sample& t
     const std::size_t count = std::min<std::size_t>(list->size(), extent_of(whole.row.dimension));
     for (std::size_t i = 0; i < count; ++i) read_one(static_cast<std::uint16_t>(i), (*list)[i]);
   } else {
-    whole.complain("must be a list, an object or null");
+    whole.add_problem("must be a list, an object or null");
   }
 }
 
-void read_row(const boost::json::value& from, const Place& place, Sample& to) {
+void read_row(const boost::json::value& from, const ParseContext& place, Sample& to) {
   if (from.is_null()) {
     to.set({place.row.metric, 0, {}, Missing{}});
   } else if (place.row.dimension != Dimension::none) {
@@ -259,7 +262,7 @@ void read_row(const boost::json::value& from, const Place& place, Sample& to) {
 }  // namespace
 
 void read_rows(const boost::json::value& from, Sample& to, const std::string& path,
-               json::Problems& problems, Absent absent) {
+               json::Problems& problems, AbsentPolicy absent) {
   const auto* object = from.if_object();
   if (object == nullptr) return problems.add(path, "must be an object");
   to = {};
@@ -267,14 +270,14 @@ void read_rows(const boost::json::value& from, Sample& to, const std::string& pa
   for (const auto& [row, key] : device_rows()) {
     const bool is_next = next != object->end() && next->key() == key;
     const auto* const value = is_next ? &(next++)->value() : object->if_contains(key);
-    if (value == nullptr && absent == Absent::left_out) continue;
+    if (value == nullptr && absent == AbsentPolicy::skip) continue;
     read_row(value != nullptr ? *value : boost::json::value(), {row, path, problems}, to);
   }
 }
 
 void read_json(const boost::json::value& from, Readings& to, const std::string& path,
                json::Problems& problems) {
-  read_rows(from, to.sample, path, problems, Absent::null);
+  read_rows(from, to.sample, path, problems, AbsentPolicy::null);
 }
 
 namespace {

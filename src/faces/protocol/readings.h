@@ -31,16 +31,16 @@ Readings readings_of(const Sample&);
 
 // Returns the JSON key of one reading for the map of reasons: "fan_speed_percent/1" for one of
 // several.
-std::string json_key(const Row&, std::uint16_t index);
+std::string json_key(const MetricRow&, std::uint16_t index);
 
 // Writes one row of a GPU: a value, null, a list by index or an object by place.
-void put_row(std::string& out, const Row&, std::span<const Reading>);
+void put_row(std::string& out, const MetricRow&, std::span<const Reading>);
 
 // Reads the rows of an object by their keys, each as put_row() writes it. A row that the object
 // lacks is left out, or read as null.
-enum class Absent { left_out, null };
+enum class AbsentPolicy { skip, null };
 void read_rows(const boost::json::value& from, Sample& to, const std::string& path, json::Problems&,
-               Absent);
+               AbsentPolicy);
 
 // Gives each missing reading the reason that stands under its key, in words, in `reasons`.
 Sample with_reasons(const Sample&, const std::map<std::string, std::string>& reasons);

@@ -40,8 +40,8 @@ TEST(Readings, UnitsMatchFieldNames) {
 TEST(Readings, EmptySampleHasNullForEveryMeasuredRow) {
   const auto object = boost::json::parse(json::to_json(readings_of({}))).as_object();
   std::size_t measured = 0;
-  for (const Row& row : catalog()) {
-    if (row.subject != Subject::device) continue;
+  for (const MetricRow& row : catalog()) {
+    if (row.subject != MetricSubject::device) continue;
     ++measured;
     EXPECT_TRUE(object.at(gpuyard::json_key(row)).is_null()) << row.key;
   }
@@ -83,21 +83,21 @@ TEST(Readings, DimensionedRowsAreListsOrObjects) {
 }
 
 // Returns any value that a row can hold.
-std::variant<Missing, std::int64_t, std::string> any_value(const Row& row,
+std::variant<Missing, std::int64_t, std::string> any_value(const MetricRow& row,
                                                            std::mt19937_64& random) {
   if (random() % 4 == 0) return Missing{};
-  if (row.kind == Kind::text) return "text \"" + std::to_string(random() % 100);
+  if (row.kind == MetricKind::text) return "text \"" + std::to_string(random() % 100);
   const auto number = static_cast<std::int64_t>(random() % (1ULL << (random() % 48)));
-  if (row.kind != Kind::flags) return number;
+  if (row.kind != MetricKind::flags) return number;
   std::int64_t known = INT64_MIN;  // of the bits that are `other`, JSON keeps this one
-  for (const Word& word : row.words.first(row.words.size() - 1)) known |= word.value;
+  for (const MetricWord& word : row.words.first(row.words.size() - 1)) known |= word.value;
   return (random() % 2 == 0 ? number | INT64_MIN : number) & known;
 }
 
 Sample any_sample(std::mt19937_64& random) {
   Sample sample;
-  for (const Row& row : catalog()) {
-    if (row.subject != Subject::device) continue;
+  for (const MetricRow& row : catalog()) {
+    if (row.subject != MetricSubject::device) continue;
     const auto elements = static_cast<std::uint16_t>(1 + random() % extent_of(row.dimension));
     for (std::uint16_t index = 0; index < elements; ++index) {
       sample.set({row.metric, index, {}, any_value(row, random)});

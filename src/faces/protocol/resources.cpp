@@ -76,8 +76,8 @@ Device device_of(const DeviceState& device, TimePoint now, const ProcessDirector
              {},
              {}};
   std::optional<TimePoint> oldest;
-  for (const Row& row : catalog()) {
-    if (row.subject != Subject::device) continue;
+  for (const MetricRow& row : catalog()) {
+    if (row.subject != MetricSubject::device) continue;
     const auto readings = device.sample.all(row.metric);
     if (readings.empty()) {
       out.missing[json_key(row, 0)] = describe(device.info.fault.value_or(Missing{}));
@@ -99,7 +99,7 @@ Device device_of(const DeviceState& device, TimePoint now, const ProcessDirector
 }
 
 DeviceProcesses device_processes_of(const DeviceState& device, TimePoint now,
-                                    const ProcessDirectory* book, const MaySee& may_see) {
+                                    const ProcessDirectory* book, const ArgumentFilter& may_see) {
   DeviceProcesses out;
   out.index = device.info.index;
   out.uuid = device.info.uuid;
@@ -109,7 +109,7 @@ DeviceProcesses device_processes_of(const DeviceState& device, TimePoint now,
   out.age_ms = to_milliseconds(now - list->taken);
   auto& shown = out.processes.emplace();
   for (const GpuProcess& process : *list->processes()) {
-    shown.push_back(process_in_full(process, book, may_see));
+    shown.push_back(process_with_arguments(process, book, may_see));
   }
   return out;
 }
@@ -151,7 +151,7 @@ DeviceState state_of(const Device& device) {
 
 namespace {
 
-std::string no_usable_gpu(const gpuyard::Snapshot& snapshot) {
+std::string no_usable_gpu_reason(const gpuyard::Snapshot& snapshot) {
   const DeviceState& first = snapshot.devices.front();
   return fmt::format("none of the {} GPUs can be used; GPU {}: {}", snapshot.devices.size(),
                      first.info.index, first.why);
@@ -172,7 +172,7 @@ Readiness readiness_of(const gpuyard::Snapshot& snapshot) {
       }));
   out.cuda_available = snapshot.driver.initialised && out.gpus > 0;
   out.reason = !snapshot.driver.initialised     ? snapshot.driver.why
-               : all_sick                       ? no_usable_gpu(snapshot)
+               : all_sick                       ? no_usable_gpu_reason(snapshot)
                : out.gpus == 0                  ? "the driver is loaded but reports no GPUs"
                : snapshot.driver.info.simulated ? "serving simulated GPUs"
                                                 : "serving";

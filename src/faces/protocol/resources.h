@@ -157,7 +157,7 @@ struct DeviceProcesses {
   std::uint32_t index = 0;
   std::string uuid;
   std::string pci_address;
-  std::optional<std::vector<ProcessInFull>> processes;
+  std::optional<std::vector<ProcessWithArguments>> processes;
   std::map<std::string, std::string> missing;
   std::optional<std::int64_t> age_ms;
 };
@@ -219,7 +219,7 @@ GPUYARD_ABOUT(Readiness, {"now", "Clock of the machine, RFC 3339; null from olde
 DriverInfo driver_info_of(const gpuyard::DriverInfo&);
 Device device_of(const DeviceState&, TimePoint now, const ProcessDirectory* = nullptr);
 DeviceProcesses device_processes_of(const DeviceState&, TimePoint now, const ProcessDirectory*,
-                                    const MaySee&);
+                                    const ArgumentFilter&);
 Snapshot snapshot_of(const gpuyard::Snapshot&, const ProcessDirectory* = nullptr);
 // The inverse of device_of(), of all but owners of processes, ages and Xids.
 DeviceState state_of(const Device&);

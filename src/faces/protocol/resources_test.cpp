@@ -123,8 +123,8 @@ TEST(Device, SaysWhyEachReadingIsNull) {
 
 TEST(Device, EveryReadingIsANumberOrHasAReason) {
   const Device device = device_of(gpu(), kNow);
-  for (const Row& row : catalog()) {
-    if (row.subject != Subject::device) continue;
+  for (const MetricRow& row : catalog()) {
+    if (row.subject != MetricSubject::device) continue;
     EXPECT_NE(device.readings.get(row.metric).has_value(), device.missing.contains(json_key(row)))
         << row.key;
   }

@@ -14,10 +14,10 @@
 
 namespace gpuyard::protocol {
 
-using access::Scope;
+using auth::Scope;
 
 // What a token that is for some GPUs only gets of a route.
-enum class Gpus : std::uint8_t {
+enum class GpuScope : std::uint8_t {
   none,   // the route is about no GPU: all of it
   some,   // its own GPUs, as if there were no others
   whole,  // nothing: the route is about the machine as a whole, and cannot be divided
@@ -32,10 +32,10 @@ BOOST_DESCRIBE_ENUM(TextFormat, json, csv)
 enum class ErrorShape { standard, detail };
 
 // The writer of a change's line in the audit.
-enum class Audited : std::uint8_t {
+enum class AuditWriter : std::uint8_t {
   router,   // the Router after each success, unless the handler reports that nothing changed
   control,  // control, for each GPU, with the values before and after
-  books,    // none: the change is already in the records of leases and jobs
+  none,     // none: the change is already in the records of leases and jobs
 };
 
 // A row of the one table of authority: what the route needs of its caller (scope), over what it may
@@ -46,7 +46,7 @@ struct RouteInfo {
   std::string_view pattern;  // "/api/gpu/devices/{id}"; a {name} is a field of the parameters
   std::string_view tag;
   Scope scope = Scope::read;
-  Gpus gpus = Gpus::whole;
+  GpuScope gpus = GpuScope::whole;
   std::string_view summary;
   // For the description: errors besides those of all routes (400 for bad parameters, 403, 405).
   std::span<const Errc> failures = {};
@@ -69,10 +69,10 @@ struct RouteInfo {
   bool ignores_query = false;
   // For routes other than GET with the scope control or a higher one. In other routes, the handler
   // reports the changes that need a line: those by an administrator to another user's lease.
-  Audited audit = Audited::router;
+  AuditWriter audit = AuditWriter::router;
 
   bool is_audited() const {
-    return method != "GET" && scope >= Scope::control && audit == Audited::router;
+    return method != "GET" && scope >= Scope::control && audit == AuditWriter::router;
   }
 };
 

@@ -42,7 +42,7 @@ GPUYARD_ABOUT(SlurmGpu, {"minor", "The N of its device file /dev/nvidiaN; null: 
 struct SlurmJob {
   std::string job;
   std::string lease;
-  lease::State state{};
+  lease::LeaseState state{};
   std::uint32_t uid = 0;
   std::optional<std::string> user;
   std::vector<std::uint32_t> gpus;  // indexes
@@ -82,85 +82,86 @@ BOOST_DESCRIBE_STRUCT(SlurmCheck, (), (trouble))
 GPUYARD_ABOUT(SlurmCheck,
               {"trouble",
                "The error of the hook, at most 200 bytes; empty: none. Omitted: unchanged.", 0,
-               kLongestNote})
+               kMaxNoteBytes})
 
-inline constexpr double kLastMinor = 1'048'575;  // on Linux
+inline constexpr double kMaxMinor = 1'048'575;  // on Linux
 
-struct JobWish {
+struct SlurmJobRequest {
   std::uint32_t uid = 0;
   std::vector<std::int64_t> minors;
   std::optional<std::string> note;
 };
-BOOST_DESCRIBE_STRUCT(JobWish, (), (uid, minors, note))
-GPUYARD_ABOUT(JobWish, {"uid", "Owner of the job.", 0, kLastUid},
-              {"minors", "Device file numbers of its GPUs.", 1, kMostGpuNames, 0, kLastMinor},
-              {"note", "Name of the job, for display; at most 200 bytes.", 0, kLongestNote})
+BOOST_DESCRIBE_STRUCT(SlurmJobRequest, (), (uid, minors, note))
+GPUYARD_ABOUT(SlurmJobRequest, {"uid", "Owner of the job.", 0, kMaxUid},
+              {"minors", "Device file numbers of its GPUs.", 1, kMaxGpuNames, 0, kMaxMinor},
+              {"note", "Name of the job, for display; at most 200 bytes.", 0, kMaxNoteBytes})
 
-struct SlurmBegun {
+struct SlurmJobStarted {
   int schema = kSchemaVersion;
   bool simulated = false;
   Lease lease;
   std::vector<SlurmGpu> sick;
   std::vector<std::int64_t> unknown;
 };
-BOOST_DESCRIBE_STRUCT(SlurmBegun, (), (schema, simulated, lease, sick, unknown))
-GPUYARD_ABOUT(SlurmBegun, {"sick", "GPUs of the job that are quarantined."},
+BOOST_DESCRIBE_STRUCT(SlurmJobStarted, (), (schema, simulated, lease, sick, unknown))
+GPUYARD_ABOUT(SlurmJobStarted, {"sick", "GPUs of the job that are quarantined."},
               {"unknown", "Device file numbers of the job without a GPU in the driver."})
 
 // The routes.
 
-inline constexpr std::array kBegins = {Errc::not_found, Errc::conflict, Errc::unavailable};
-inline constexpr std::array kNeedsJob = {Errc::not_found, Errc::unavailable};
-inline constexpr std::array kForgets = {Errc::conflict, Errc::unavailable};
+inline constexpr std::array kBeginJobErrors = {Errc::not_found, Errc::conflict, Errc::unavailable};
+inline constexpr std::array kJobErrors = {Errc::not_found, Errc::unavailable};
+inline constexpr std::array kForgetSlurmErrors = {Errc::conflict, Errc::unavailable};
 
 inline constexpr Route<NoParams, SlurmNode> kSlurm{
-    {"GET", "/api/gpu/slurm", "Slurm", Scope::read, Gpus::whole,
+    {"GET", "/api/gpu/slurm", "Slurm", Scope::read, GpuScope::whole,
      "State for Slurm's health check: quarantined GPUs with reasons, and jobs with GPUs here."}};
 
 inline constexpr Route<NoParams, SlurmNode, SlurmCheck> kCheckSlurm{
-    {"POST", "/api/gpu/slurm/check", "Slurm", Scope::admin, Gpus::whole,
+    {"POST", "/api/gpu/slurm/check", "Slurm", Scope::admin, GpuScope::whole,
      "Returns the state for Slurm's health check, and stores the errors that the hook reports. "
      "From "
      "then on, Slurm allocates the GPUs and leases only observe, unless [lease] mode says "
      "otherwise."}};
 
 inline constexpr Route<JobName, LeaseAnswer> kSlurmJob{
-    {"GET", "/api/gpu/slurm/jobs/{job}", "Slurm", Scope::read, Gpus::whole,
-     "The last lease of a job here, with its usage.", kNeedsJob}};
+    {"GET", "/api/gpu/slurm/jobs/{job}", "Slurm", Scope::read, GpuScope::whole,
+     "The last lease of a job here, with its usage.", kJobErrors}};
 
 inline constexpr Route<NoParams, SlurmNode> kForgetSlurm{
-    {"DELETE", "/api/gpu/slurm", "Slurm", Scope::admin, Gpus::whole,
+    {"DELETE", "/api/gpu/slurm", "Slurm", Scope::admin, GpuScope::whole,
      "Leases the GPUs through gpuyard again, until the next request of a Slurm hook. Refused while "
      "a Slurm job has GPUs here, and if [lease] mode is observe. Ended jobs are forgotten; their "
      "usage records remain.",
-     kForgets}};
+     kForgetSlurmErrors}};
 
 // Routes through which hooks report a job. The records of leases and jobs have its lease and usage,
 // so the audit has no line.
-constexpr RouteInfo about_job(std::string_view method, std::string_view summary,
+constexpr RouteInfo job_route(std::string_view method, std::string_view summary,
                               std::span<const Errc> failures) {
-  RouteInfo route{method,  "/api/gpu/slurm/jobs/{job}", "Slurm", Scope::admin, Gpus::whole, summary,
-                  failures};
-  route.audit = Audited::books;
+  RouteInfo route{
+      method,  "/api/gpu/slurm/jobs/{job}", "Slurm", Scope::admin, GpuScope::whole, summary,
+      failures};
+  route.audit = AuditWriter::none;
   return route;
 }
 
-inline constexpr Route<JobName, SlurmBegun, JobWish> kBeginJob{about_job(
+inline constexpr Route<JobName, SlurmJobStarted, SlurmJobRequest> kBeginJob{job_route(
     "PUT",
     "Records that a job started on GPUs allocated by Slurm, as a lease, whatever their condition. "
     "A job that had one of them has ended. Repeated requests are for the same job.",
-    kBegins)};
+    kBeginJobErrors)};
 
-inline constexpr Route<JobName, LeaseAnswer> kEndJob{about_job(
+inline constexpr Route<JobName, LeaseAnswer> kEndJob{job_route(
     "DELETE", "Records that a job has ended. Its lease drains until its processes have exited.",
-    kNeedsJob)};
+    kJobErrors)};
 
 }  // namespace gpuyard::protocol
 
 namespace gpuyard::json {
 
 template <OneOf<protocol::SlurmGpu, protocol::SlurmJob, protocol::SlurmNode, protocol::SlurmCheck,
-                protocol::JobWish, protocol::SlurmBegun>
+                protocol::SlurmJobRequest, protocol::SlurmJobStarted>
               T>
 inline constexpr bool has_schema<T> = true;
 

@@ -15,14 +15,14 @@
 namespace gpuyard::protocol {
 
 // In seconds.
-inline constexpr double kShortestToken = access::kShortestLife.count();
-inline constexpr double kLongestToken = access::kLongestLife.count();  // ten years
-inline constexpr double kUsualToken = 7'776'000;                       // 90 days
+inline constexpr double kMinTokenSeconds = auth::kMinTokenLifetime.count();
+inline constexpr double kMaxTokenSeconds = auth::kMaxTokenLifetime.count();  // ten years
+inline constexpr double kDefaultTokenSeconds = 7'776'000;                    // 90 days
 
 enum class TokenScope : std::uint8_t { metrics, read, lease, control, admin };
 BOOST_DESCRIBE_ENUM(TokenScope, metrics, read, lease, control, admin)
 
-struct TokenWish {
+struct TokenRequest {
   std::string name;
   TokenScope scope = TokenScope::read;
   std::optional<std::vector<GpuName>> gpus;
@@ -31,19 +31,19 @@ struct TokenWish {
   std::optional<bool> service;
   std::optional<std::uint32_t> uid;
 };
-BOOST_DESCRIBE_STRUCT(TokenWish, (), (name, scope, gpus, lasts_s, for_ever, service, uid))
-GPUYARD_ABOUT(TokenWish,
+BOOST_DESCRIBE_STRUCT(TokenRequest, (), (name, scope, gpus, lasts_s, for_ever, service, uid))
+GPUYARD_ABOUT(TokenRequest,
               {"name", "Name, 1 to 64 printable characters; unique among a user's valid tokens.", 1,
-               kLongestName},
+               kMaxNameBytes},
               {"scope", "Highest scope of the token; never more than its user currently has."},
               {"gpus",
                "GPUs the token is limited to: indexes, UUIDs or PCI addresses. Default: all.", 1,
-               kMostGpuNames},
+               kMaxGpuNames},
               {"lasts_s", "Lifetime in seconds; at most ten years. Default: 90 days.",
-               kShortestToken, kLongestToken},
+               kMinTokenSeconds, kMaxTokenSeconds},
               {"for_ever", "Never expires. Administrators only."},
               {"service", "Belongs to no user and can only read. Administrators only."},
-              {"uid", "Owner of the token. Only administrators can set another user.", 0, kLastUid})
+              {"uid", "Owner of the token. Only administrators can set another user.", 0, kMaxUid})
 
 struct Token {
   std::string id;
@@ -101,17 +101,17 @@ struct TokenName {
 BOOST_DESCRIBE_STRUCT(TokenName, (), (token))
 GPUYARD_ABOUT(TokenName, {"token", "ID of a token, or the name of one of the caller's tokens."})
 
-struct TokensOf {
+struct TokenOwner {
   std::uint32_t uid = 0;
 };
-BOOST_DESCRIBE_STRUCT(TokensOf, (), (uid))
-GPUYARD_ABOUT(TokensOf, {"uid", "Owner of the tokens.", 0, 4294967295.0})
+BOOST_DESCRIBE_STRUCT(TokenOwner, (), (uid))
+GPUYARD_ABOUT(TokenOwner, {"uid", "Owner of the tokens.", 0, 4294967295.0})
 
 }  // namespace gpuyard::protocol
 
 namespace gpuyard::json {
 
-template <OneOf<protocol::TokenWish, protocol::Token, protocol::Tokens, protocol::NewToken> T>
+template <OneOf<protocol::TokenRequest, protocol::Token, protocol::Tokens, protocol::NewToken> T>
 inline constexpr bool has_schema<T> = true;
 
 }  // namespace gpuyard::json

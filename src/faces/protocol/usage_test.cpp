@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using usage::UsageGrouping;
 using usage::UsageTotal;
 
-const usage::UseQuestion kByUser{UsageGrouping::user, usage::Day(days(20'000)), false};
+const usage::UsageQuery kByUser{UsageGrouping::user, usage::Day(days(20'000)), false};
 
 UsageTotal an_hour(const std::string& key, std::optional<std::uint32_t> uid) {
   return {key, uid, 3600, 3600, 360'000'000, 0, 62.5, 4096, 2};
@@ -40,9 +40,9 @@ TEST(Usage, UnmeasuredEnergyIsNullNotZero) {
   const auto usage = usage_of({{blind}, 0, {}}, kByUser);
   EXPECT_FALSE(usage.rows[0].energy_kwh);
   EXPECT_EQ(usage.rows[0].energy_unknown_gpu_hours, 1);
-  usage::Use use;
+  usage::LeaseUsage use;
   use.held = use.unknown = milliseconds(1500);
-  const std::string text = json::to_json(lease_use_of(use));
+  const std::string text = json::to_json(lease_usage_of(use));
   EXPECT_NE(text.find(R"("held_s":1.5,"energy_mj":null)"), std::string::npos) << text;
   EXPECT_NE(text.find(R"("idle_s":null,"energy_unknown_s":1.5)"), std::string::npos) << text;
 }

@@ -16,7 +16,7 @@ Result<Player> Player::open(const std::string& path) {
   return player;
 }
 
-Error Player::complaint(const std::string& what) const {
+Error Player::line_error(const std::string& what) const {
   return {Errc::invalid, fmt::format("{}:{}: {}", path_, line_number_, what)};
 }
 
@@ -26,12 +26,12 @@ Result<std::optional<std::string>> Player::next_line() {
   const auto length = static_cast<std::size_t>(file_.gcount());
   if (file_.eof()) {
     // No line end: either this is the end of the file, or the recorder did not finish the line.
-    if (length > 0) cut_ = line_number_ + 1;
+    if (length > 0) truncated_line_ = line_number_ + 1;
     return std::optional<std::string>();
   }
   ++line_number_;
-  if (file_.bad()) return complaint("reading failed");
-  if (file_.fail()) return complaint(fmt::format("a line is longer than {} bytes", kMaxLine));
+  if (file_.bad()) return line_error("reading failed");
+  if (file_.fail()) return line_error(fmt::format("a line is longer than {} bytes", kMaxLineBytes));
   return std::optional(std::string(buffer_.data(), length - 1));
 }
 
@@ -40,11 +40,11 @@ Result<void> Player::rewind() {
   if (!file_) return system_error("opening " + path_);
   line_number_ = 0;
   position_ = Duration(-1);
-  ahead_.reset();
+  lookahead_.reset();
   for (PlayedGpu& gpu : gpus_) gpu = PlayedGpu{gpu.identity, false, {}, "", {}};
   const auto first = next_line();
   if (!first) return first.error();
-  if (!*first) return complaint("not a gpuyard recording");
+  if (!*first) return line_error("not a gpuyard recording");
   auto header = parse_header(**first);
   if (!header) return Error{header.error().code, path_ + ": " + header.error().text()};
   header_ = *std::move(header);
@@ -58,9 +58,9 @@ Result<void> Player::scan() {
     if (!text) return text.error();
     if (!*text) break;
     const auto line = parse_line(**text);
-    if (!line) return complaint(line.error().text());
+    if (!line) return line_error(line.error().text());
     const Duration at = std::chrono::milliseconds(line->t_ms);
-    if (at < length_) return complaint("its time goes backwards");
+    if (at < length_) return line_error("its time goes backwards");
     length_ = at;
     if (auto played = play(*line); !played) return played;
   }
@@ -68,30 +68,30 @@ Result<void> Player::scan() {
   return {};
 }
 
-Result<void> Player::move_to(Duration position) {
+Result<void> Player::seek(Duration position) {
   if (position < position_) {
     if (auto rewound = rewind(); !rewound) return rewound;
   }
   position_ = position;
   for (;;) {
-    if (!ahead_) {
+    if (!lookahead_) {
       const auto text = next_line();
       if (!text) return text.error();
       if (!*text) return {};
       auto line = parse_line(**text);
-      if (!line) return complaint(line.error().text());
-      ahead_ = *std::move(line);
+      if (!line) return line_error(line.error().text());
+      lookahead_ = *std::move(line);
     }
-    if (std::chrono::milliseconds(ahead_->t_ms) > position) return {};
-    if (auto played = play(*std::exchange(ahead_, std::nullopt)); !played) return played;
+    if (std::chrono::milliseconds(lookahead_->t_ms) > position) return {};
+    if (auto played = play(*std::exchange(lookahead_, std::nullopt)); !played) return played;
   }
 }
 
-Result<void> Player::play(const Line& line) {
-  if (line.gpus) occur(*line.gpus);
+Result<void> Player::play(const RecordingLine& line) {
+  if (line.gpus) add_gpus(*line.gpus);
   if (!line.gpu) return {};
-  PlayedGpu* gpu = at_index(*line.gpu);
-  if (gpu == nullptr) return complaint(fmt::format("no GPU {} at this point", *line.gpu));
+  PlayedGpu* gpu = find_gpu(*line.gpu);
+  if (gpu == nullptr) return line_error(fmt::format("no GPU {} at this point", *line.gpu));
   if (line.condition) {
     gpu->condition = *line.condition;
     gpu->why = line.why.value_or("");
@@ -104,9 +104,9 @@ Result<void> Player::play(const Line& line) {
   return {};
 }
 
-void Player::occur(const std::vector<Identity>& gpus) {
-  for (PlayedGpu& known : gpus_) known.there = false;
-  for (const Identity& identity : gpus) {
+void Player::add_gpus(const std::vector<GpuIdentity>& gpus) {
+  for (PlayedGpu& known : gpus_) known.present = false;
+  for (const GpuIdentity& identity : gpus) {
     const auto known = std::ranges::find_if(gpus_, [&](const PlayedGpu& one) {
       return one.identity.uuid == identity.uuid &&
              (!identity.uuid.empty() || one.identity.index == identity.index);
@@ -119,9 +119,9 @@ void Player::occur(const std::vector<Identity>& gpus) {
   }
 }
 
-PlayedGpu* Player::at_index(std::uint32_t index) {
+PlayedGpu* Player::find_gpu(std::uint32_t index) {
   const auto gpu = std::ranges::find_if(
-      gpus_, [&](const PlayedGpu& one) { return one.there && one.identity.index == index; });
+      gpus_, [&](const PlayedGpu& one) { return one.present && one.identity.index == index; });
   return gpu != gpus_.end() ? &*gpu : nullptr;
 }
 

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "faces/recording/line.h"
 #include "faces/recording/recording_for_tests.h"
+#include "faces/recording/recording_line.h"
 #include "gpu/device/catalog.h"
 
 namespace gpuyard::recording {
@@ -15,12 +15,12 @@ using std::chrono::seconds;
 
 // Records ten seconds of one GPU, whose power grows by 100 W each second.
 std::string ten_seconds() {
-  Recorder recorder;
+  RecordingEncoder recorder;
   std::string text;
   for (int second = 0; second < 10; ++second) {
     auto gpu = device(0, "GPU-a");
     set(gpu, Metric::power_draw, std::int64_t{100'000} * second);
-    text += recorder.lines_of(snapshot({gpu}), seconds(second));
+    text += recorder.encode(snapshot({gpu}), seconds(second));
   }
   return text;
 }
@@ -36,10 +36,10 @@ TEST(Player, StandsWhereItIsMovedForwardsAndBack) {
   ASSERT_TRUE(player) << player.error().message;
   EXPECT_EQ(player->length(), seconds(9));
   for (const int second : {0, 3, 9, 2, 8}) {
-    ASSERT_TRUE(player->move_to(seconds(second)));
+    ASSERT_TRUE(player->seek(seconds(second)));
     EXPECT_EQ(power_of(*player), second * 100'000);
   }
-  ASSERT_TRUE(player->move_to(std::chrono::milliseconds(4'999)));
+  ASSERT_TRUE(player->seek(std::chrono::milliseconds(4'999)));
   EXPECT_EQ(power_of(*player), 400'000);
 }
 
@@ -48,9 +48,9 @@ TEST(Player, TruncatedRecordingPlaysToLastCompleteLine) {
   const TemporaryFile file(whole.substr(0, whole.size() - 5));
   auto player = Player::open(file.path());
   ASSERT_TRUE(player) << player.error().message;
-  EXPECT_EQ(player->cut(), 12U);  // header, fleet, ten seconds
+  EXPECT_EQ(player->truncated_line(), 12U);  // header, fleet, ten seconds
   EXPECT_EQ(player->length(), seconds(8));
-  ASSERT_TRUE(player->move_to(seconds(100)));
+  ASSERT_TRUE(player->seek(seconds(100)));
   EXPECT_EQ(power_of(*player), 800'000);
 }
 
@@ -62,7 +62,7 @@ TEST(Player, AnyTruncationPlaysOrIsRefused) {
     auto player = Player::open(file.path());
     const bool has_header = length > whole.find('\n');
     EXPECT_EQ(player.ok(), has_header) << length;
-    EXPECT_TRUE(!player || player->move_to(seconds(100)).ok());
+    EXPECT_TRUE(!player || player->seek(seconds(100)).ok());
   }
 }
 
@@ -85,7 +85,7 @@ TEST(Player, InvalidRecordingReportsFileAndLine) {
     EXPECT_EQ(problem_of(header + "{\"t_ms\":" + absurd + "}\n"), ":2: /t_ms: out of range");
   }
   EXPECT_EQ(problem_of(header + "{\"t_ms\":5,\"gpu\":7}\n"), ":2: no GPU 7 at this point");
-  EXPECT_EQ(problem_of(header + std::string(kMaxLine + 10, 'x') + "\n"),
+  EXPECT_EQ(problem_of(header + std::string(kMaxLineBytes + 10, 'x') + "\n"),
             ":2: a line is longer than 1048576 bytes");
 }
 
@@ -96,35 +96,35 @@ TEST(Player, AFileThatIsNotThereIsNamed) {
 }
 
 TEST(Player, AGpuKeepsItsIdentityWhenItsIndexMoves) {
-  Recorder recorder;
+  RecordingEncoder recorder;
   auto a = device(0, "GPU-a");
   auto b = device(1, "GPU-b");
   set(b, Metric::power_draw, 5'000);
-  std::string text = recorder.lines_of(snapshot({a, b}), seconds(0));
+  std::string text = recorder.encode(snapshot({a, b}), seconds(0));
   b.index = 0;
-  text += recorder.lines_of(snapshot({b}), seconds(1));
+  text += recorder.encode(snapshot({b}), seconds(1));
   const TemporaryFile file(text);
   auto player = Player::open(file.path());
-  ASSERT_TRUE(player && player->move_to(seconds(1)));
+  ASSERT_TRUE(player && player->seek(seconds(1)));
   ASSERT_EQ(player->gpus().size(), 2U);
-  EXPECT_FALSE(player->gpus()[0].there);
-  EXPECT_TRUE(player->gpus()[1].there);
+  EXPECT_FALSE(player->gpus()[0].present);
+  EXPECT_TRUE(player->gpus()[1].present);
   EXPECT_EQ(player->gpus()[1].identity.uuid, "GPU-b");
   EXPECT_EQ(*player->gpus()[1].sample.number(Metric::power_draw), 5'000);
 }
 
 // Lets every row of a GPU change, go missing or come back at random.
 void disturb(protocol::Device& gpu, std::mt19937& random) {
-  for (const Row& row : catalog()) {
-    if (row.subject != Subject::device || random() % 3 != 0) continue;
+  for (const MetricRow& row : catalog()) {
+    if (row.subject != MetricSubject::device || random() % 3 != 0) continue;
     const std::string key = protocol::json_key(row, 0);
     gpu.missing.erase(key);
     if (random() % 4 == 0) {
       gpu.readings.sample.set({row.metric, 0, {}, Missing{}});
       gpu.missing[key] = "Unknown Error";
-    } else if (row.kind == Kind::text) {
+    } else if (row.kind == MetricKind::text) {
       gpu.readings.sample.set({row.metric, 0, {}, std::to_string(random())});
-    } else if (row.kind == Kind::flags) {
+    } else if (row.kind == MetricKind::flags) {
       gpu.readings.sample.set({row.metric, 0, {}, row.words.front().value});
     } else {
       gpu.readings.sample.set({row.metric, 0, {}, static_cast<std::int64_t>(random())});
@@ -134,20 +134,20 @@ void disturb(protocol::Device& gpu, std::mt19937& random) {
 
 TEST(Player, RecordedReadingsRoundTrip) {
   std::mt19937 random(1);
-  Recorder recorder;
+  RecordingEncoder recorder;
   auto gpu = device(0, "GPU-a");
   std::string text;
   std::vector<protocol::Device> history;
   for (int second = 0; second < 40; ++second) {
     disturb(gpu, random);
     history.push_back(gpu);
-    text += recorder.lines_of(snapshot({gpu}), seconds(second));
+    text += recorder.encode(snapshot({gpu}), seconds(second));
   }
   const TemporaryFile file(text);
   auto player = Player::open(file.path());
   ASSERT_TRUE(player) << player.error().message;
   for (std::size_t second = 0; second < history.size(); ++second) {
-    ASSERT_TRUE(player->move_to(seconds(second)));
+    ASSERT_TRUE(player->seek(seconds(second)));
     const Sample& played = player->gpus()[0].sample;
     for (const Reading& was : history[second].readings.sample.readings()) {
       const Reading* is = played.find(was.metric);

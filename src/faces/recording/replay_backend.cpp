@@ -20,8 +20,8 @@ DeviceInfo info_of(const PlayedGpu& gpu, std::uint32_t index) {
   return info;
 }
 
-Missing why_gone(const PlayedGpu& gpu) {
-  if (!gpu.there) {
+Missing missing_reason(const PlayedGpu& gpu) {
+  if (!gpu.present) {
     return {MissingReason::device_lost, "not present when this was recorded"};
   }
   if (gpu.condition == DeviceCondition::unavailable) return {MissingReason::device_lost, gpu.why};
@@ -34,7 +34,7 @@ Sample sample_of(const PlayedGpu& gpu, ProbeSet probes, TimePoint now) {
     for (const Metric metric : row_of(probe).fills) {
       for (Reading reading : gpu.sample.all(metric)) {
         reading.taken = now;
-        out.set(if_plausible(std::move(reading)));
+        out.set(reject_implausible(std::move(reading)));
       }
     }
     if (probe == Probe::processes && gpu.sample.processes()) {
@@ -44,9 +44,9 @@ Sample sample_of(const PlayedGpu& gpu, ProbeSet probes, TimePoint now) {
   return out;
 }
 
-Sample read_of(const PlayedGpu& gpu, ProbeSet probes, TimePoint now) {
-  const bool answers = gpu.there && gpu.condition == DeviceCondition::responsive;
-  return answers ? sample_of(gpu, probes, now) : missing_sample(probes, why_gone(gpu), now);
+Sample read_gpu(const PlayedGpu& gpu, ProbeSet probes, TimePoint now) {
+  const bool answers = gpu.present && gpu.condition == DeviceCondition::responsive;
+  return answers ? sample_of(gpu, probes, now) : missing_sample(probes, missing_reason(gpu), now);
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ std::vector<DeviceState> states_of(const Player& player, TimePoint now) {
   for (const PlayedGpu& gpu : player.gpus()) {
     const auto index = static_cast<std::uint32_t>(states.size());
     const ProbeSet all = ProbeSet::all();
-    states.push_back(device_state(info_of(gpu, index), read_of(gpu, all, now), all, now));
+    states.push_back(device_state(info_of(gpu, index), read_gpu(gpu, all, now), all, now));
   }
   return states;
 }
@@ -98,20 +98,20 @@ Sample ReplayBackend::read(const DeviceId& id, ProbeSet probes) {
 }
 
 Sample ReplayBackend::read_at(const DeviceId& id, ProbeSet probes, TimePoint now) {
-  const std::chrono::duration<double> since = now - replay_.began;
+  const std::chrono::duration<double> since = now - replay_.began_at;
   const std::chrono::duration<double> played = replay_.from + since * replay_.speed;
   // In seconds, because months at the highest speed overflow a Duration.
-  if (played > player_.length() + kFastPeriod) {
+  if (played > player_.length() + kFastInterval) {
     return missing_sample(probes, {MissingReason::failed, "the recording has ended"}, now);
   }
   const auto position = std::chrono::duration_cast<Duration>(played);
-  if (const auto moved = player_.move_to(position); !moved) {
+  if (const auto moved = player_.seek(position); !moved) {
     return missing_sample(probes, {MissingReason::failed, moved.error().text()}, now);
   }
   const auto& gpus = player_.gpus();
   for (std::uint32_t index = 0; index < gpus.size(); ++index) {
     const PlayedGpu& gpu = gpus[index];
-    if (info_of(gpu, index).id == id) return read_of(gpu, probes, now);
+    if (info_of(gpu, index).id == id) return read_gpu(gpu, probes, now);
   }
   return missing_sample(probes, {MissingReason::device_lost, "this GPU was not recorded"}, now);
 }

@@ -13,14 +13,14 @@
 
 namespace gpuyard::recording {
 
-inline constexpr double kSlowest = 0.01;
-inline constexpr double kFastest = 1000;
+inline constexpr double kMinSpeed = 0.01;
+inline constexpr double kMaxSpeed = 1000;
 
 struct Replay {
   std::string path;
   Duration from{0};  // position in the recording to begin at
   double speed = 1;
-  TimePoint began{};  // when `from` is played; a new session continues from there
+  TimePoint began_at{};  // when `from` is played; a new session continues from there
 };
 
 // Errc::invalid if `from` is after the recording's end.

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "faces/recording/line.h"
 #include "faces/recording/recording_for_tests.h"
+#include "faces/recording/recording_line.h"
 
 namespace gpuyard::recording {
 namespace {
@@ -12,7 +12,7 @@ using std::chrono::hours;
 using std::chrono::seconds;
 
 std::string an_hour() {
-  Recorder recorder;
+  RecordingEncoder recorder;
   std::string text;
   for (int minute = 0; minute <= 60; ++minute) {
     auto gpu = device(0, "GPU-a");
@@ -21,7 +21,7 @@ std::string an_hour() {
       gpu.condition = DeviceCondition::unavailable;
       gpu.why = "GPU is lost";
     }
-    text += recorder.lines_of(snapshot({gpu}), std::chrono::minutes(minute));
+    text += recorder.encode(snapshot({gpu}), std::chrono::minutes(minute));
   }
   return text;
 }

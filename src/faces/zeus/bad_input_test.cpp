@@ -74,7 +74,7 @@ class BadInput : public FacadeTest {
     if (!http::decode_target(encoded)) return;  // the server refuses it before the facade sees it
     const auto answer = answer_to(route.method, target);
     EXPECT_EQ(answer.status, 400) << target;
-    EXPECT_FALSE(answer.feed) << target;
+    EXPECT_FALSE(answer.stream) << target;
     EXPECT_THAT(text(answer), ::testing::StartsWith(R"({"error":")")) << target;
     EXPECT_TRUE(control_.orders.empty()) << target;
   }

@@ -10,8 +10,8 @@
 
 #include "base/json_writer.h"
 #include "faces/cpu/rapl.h"
-#include "faces/zeus/answer.h"
 #include "faces/zeus/handlers.h"
+#include "faces/zeus/zeus_responder.h"
 #include "io/http/event_stream.h"
 
 namespace gpuyard::zeus {
@@ -25,7 +25,7 @@ struct CpuPower {
 };
 BOOST_DESCRIBE_STRUCT(CpuPower, (), (timestamp_ms, cpu_id, cpu_mw, dram_mw))
 
-std::optional<std::int64_t> known(const std::optional<Result<std::int64_t>>& power) {
+std::optional<std::int64_t> known_milliwatts(const std::optional<Result<std::int64_t>>& power) {
   return power && power->ok() ? std::optional(**power) : std::nullopt;
 }
 
@@ -34,29 +34,29 @@ std::optional<std::int64_t> known(const std::optional<Result<std::int64_t>>& pow
 CpuPowerStream::CpuPowerStream(Loop& loop, const CpuAccess& sight,
                                const std::vector<std::uint32_t>& cpus)
     : loop_(loop) {
-  for (const std::uint32_t id : cpus) waiting_.push_back({id, std::nullopt});
-  listening_ = sight.listen([this](const cpu::Energies& energies) { hear(energies); });
+  for (const std::uint32_t id : cpus) pending_.push_back({id, std::nullopt});
+  subscription_ = sight.subscribe([this](const cpu::Energies& energies) { on_energies(energies); });
 }
 
-void CpuPowerStream::hear(const cpu::Energies& energies) {
+void CpuPowerStream::on_energies(const cpu::Energies& energies) {
   const auto before = std::exchange(last_, energies);
   if (!before) return;
   for (cpu::PackagePower& power : cpu::power_between(*before, energies)) {
-    const auto one = std::ranges::find(waiting_, power.number, &Waiting::id);
-    if (one != waiting_.end() && power.milliwatts) one->power = std::move(power);
+    const auto one = std::ranges::find(pending_, power.number, &PendingPower::id);
+    if (one != pending_.end() && power.milliwatts) one->power = std::move(power);
   }
-  more();
+  notify_more();
 }
 
 http::Chunk CpuPowerStream::next() {
-  for (std::size_t tried = 0; tried < waiting_.size(); ++tried) {
-    Waiting& one = waiting_[turn_];
-    turn_ = (turn_ + 1) % waiting_.size();
+  for (std::size_t tried = 0; tried < pending_.size(); ++tried) {
+    PendingPower& one = pending_[next_index_];
+    next_index_ = (next_index_ + 1) % pending_.size();
     const auto power = std::exchange(one.power, std::nullopt);
     if (!power) continue;
     const CpuPower event{
         loop_.wall().time_since_epoch().count() - to_milliseconds(loop_.now() - last_->taken),
-        one.id, *power->milliwatts, known(power->dram_milliwatts)};
+        one.id, *power->milliwatts, known_milliwatts(power->dram_milliwatts)};
     return http::event_chunk("", json::to_json(event));
   }
   return {};
@@ -64,41 +64,41 @@ http::Chunk CpuPowerStream::next() {
 
 namespace {
 
-constexpr std::int64_t kJoule = 1'000'000;  // in microjoules
+constexpr std::int64_t kMicrojoulesPerJoule = 1'000'000;  // in microjoules
 
 void coarsen(Result<std::int64_t>& energy_uj) {
-  if (energy_uj) *energy_uj -= *energy_uj % kJoule;
+  if (energy_uj) *energy_uj -= *energy_uj % kMicrojoulesPerJoule;
 }
 
 }  // namespace
 
-const cpu::Energies& CoarseCpus::take(const cpu::Energies& read) {
-  if (told_ && loop_.now() - told_at_ < kPeriod) return *told_;
-  told_ = read;
-  told_at_ = loop_.now();
-  for (cpu::PackageEnergy& package : told_->packages) {
+const cpu::Energies& CoarseEnergyMonitor::update(const cpu::Energies& read) {
+  if (latest_ && loop_.now() - latest_at_ < kPeriod) return *latest_;
+  latest_ = read;
+  latest_at_ = loop_.now();
+  for (cpu::PackageEnergy& package : latest_->packages) {
     coarsen(package.energy_uj);
     if (package.dram_uj) coarsen(*package.dram_uj);
   }
-  return *told_;
+  return *latest_;
 }
 
-void CoarseCpus::fresh(cpu::Watch::Answer answer) {
-  if (told_ && loop_.now() - told_at_ < kPeriod) {
-    return loop_.post([answer = std::move(answer), told = *told_] { answer(told); });
+void CoarseEnergyMonitor::read_fresh(cpu::CpuEnergyMonitor::OnRead answer) {
+  if (latest_ && loop_.now() - latest_at_ < kPeriod) {
+    return loop_.post([answer = std::move(answer), told = *latest_] { answer(told); });
   }
-  watch_.fresh(
-      [this, alive = here_.watch(), answer = std::move(answer)](const Result<cpu::Energies>& read) {
-        if (!read) return answer(read.error());
-        if (!alive.expired()) answer(take(*read));
-      });
+  monitor_.read_fresh([this, alive = lifetime_.weak_token(),
+                       answer = std::move(answer)](const Result<cpu::Energies>& read) {
+    if (!read) return answer(read.error());
+    if (!alive.expired()) answer(update(*read));
+  });
 }
 
-Subscription CoarseCpus::listen(cpu::Watch::Heard heard) {
-  return watch_.listen(
-      here_.guard([this, heard = std::move(heard),
-                   last = std::make_shared<TimePoint>()](const cpu::Energies& read) {
-        const cpu::Energies& told = take(read);
+Subscription CoarseEnergyMonitor::subscribe(cpu::CpuEnergyMonitor::OnEnergies heard) {
+  return monitor_.subscribe(
+      lifetime_.guard([this, heard = std::move(heard),
+                       last = std::make_shared<TimePoint>()](const cpu::Energies& read) {
+        const cpu::Energies& told = update(read);
         if (std::exchange(*last, told.taken) != told.taken) heard(told);
       }));
 }
@@ -125,7 +125,7 @@ BOOST_DESCRIBE_STRUCT(CpuPowers, (), (timestamp_ms, power_mw))
 
 using Ids = std::vector<std::uint32_t>;
 
-Result<Ids> cpus_named(const cpu::Energies& known, const std::optional<std::string>& ids) {
+Result<Ids> resolve_cpus(const cpu::Energies& known, const std::optional<std::string>& ids) {
   if (!ids) {
     Ids all;
     for (const auto& package : known.packages) all.push_back(package.number);
@@ -142,7 +142,7 @@ Result<Ids> cpus_named(const cpu::Energies& known, const std::optional<std::stri
   return wanted;
 }
 
-const Error kGone{Errc::unavailable, "the CPU's counters are no longer present"};
+const Error kCpuGoneError{Errc::unavailable, "the CPU's counters are no longer present"};
 
 // Fills `to` if it is wanted and exists; an error only if it cannot be read.
 Result<void> put(std::optional<std::int64_t>& to, bool wanted,
@@ -156,7 +156,7 @@ Result<void> put(std::optional<std::int64_t>& to, bool wanted,
 Result<CpuEnergy> energy_of(const cpu::Energies& read, std::uint32_t id,
                             const CpuEnergyParams& wish) {
   const auto package = std::ranges::find(read.packages, id, &cpu::PackageEnergy::number);
-  if (package == read.packages.end()) return kGone;
+  if (package == read.packages.end()) return kCpuGoneError;
   CpuEnergy energy;
   if (auto done = put(energy.cpu_energy_uj, wish.cpu, package->energy_uj); !done) {
     return std::move(done).error();
@@ -169,7 +169,7 @@ Result<CpuEnergy> energy_of(const cpu::Energies& read, std::uint32_t id,
 
 Result<CpuDramPower> power_of(const std::vector<cpu::PackagePower>& powers, std::uint32_t id) {
   const auto package = std::ranges::find(powers, id, &cpu::PackagePower::number);
-  if (package == powers.end()) return kGone;
+  if (package == powers.end()) return kCpuGoneError;
   if (!package->milliwatts) return package->milliwatts.error();
   CpuDramPower power{*package->milliwatts, std::nullopt};
   if (auto done = put(power.dram_mw, true, package->dram_milliwatts); !done) {
@@ -180,7 +180,7 @@ Result<CpuDramPower> power_of(const std::vector<cpu::PackagePower>& powers, std:
 
 // Returns {"0": ...}, the result of `of` for each CPU; answers with the errors if some failed.
 template <class T, class Of>
-std::optional<std::map<std::string, T>> gather(const Ids& ids, const Answer& answer, Of of) {
+std::optional<std::map<std::string, T>> gather(const Ids& ids, const ZeusResponder& answer, Of of) {
   std::map<std::string, T> found;
   DeviceErrors errors;
   for (const std::uint32_t id : ids) {
@@ -189,13 +189,13 @@ std::optional<std::map<std::string, T>> gather(const Ids& ids, const Answer& ans
     if (!one) errors[id] = one.error();
   }
   if (errors.empty()) return found;
-  answer.failed(errors);
+  answer.send_device_errors(errors);
   return std::nullopt;
 }
 
 }  // namespace
 
-Result<void> may_see_cpus(const Context& context, const http::Request& request) {
+Result<void> check_cpu_access(const Context& context, const http::Request& request) {
   if (context.cpu_over_tcp || request.peer.kind == http::Peer::Kind::unix_socket) return {};
   return Error{
       Errc::denied,
@@ -203,10 +203,12 @@ Result<void> may_see_cpus(const Context& context, const http::Request& request) 
       "cpu_over_tcp = true in gpuyard's configuration, whole joules are available once per second"};
 }
 
-CpuAccess sight_of(Context& context, const http::Request& request) {
+CpuAccess cpu_access_of(Context& context, const http::Request& request) {
   const auto sight = [](auto& cpus) -> CpuAccess {
-    return {[&cpus](cpu::Watch::Answer answer) { cpus.fresh(std::move(answer)); },
-            [&cpus](cpu::Watch::Heard heard) { return cpus.listen(std::move(heard)); },
+    return {[&cpus](cpu::CpuEnergyMonitor::OnRead answer) { cpus.read_fresh(std::move(answer)); },
+            [&cpus](cpu::CpuEnergyMonitor::OnEnergies heard) {
+              return cpus.subscribe(std::move(heard));
+            },
             std::remove_cvref_t<decltype(cpus)>::kPeriod};
   };
   const bool local = request.peer.kind == http::Peer::Kind::unix_socket;
@@ -214,54 +216,54 @@ CpuAccess sight_of(Context& context, const http::Request& request) {
 }
 
 void get_cpu_energy(Context& context, const CpuEnergyParams& wish, const Call& call) {
-  const auto ids = cpus_named(context.cpus.latest(), wish.cpu_ids);
-  if (!ids) return call.answer.refuse(ids.error());
-  sight_of(context, call.request)
-      .fresh([answer = call.answer, ids = *ids, wish](const Result<cpu::Energies>& read) {
-        if (!read) return answer.refuse(500, read.error().text());
+  const auto ids = resolve_cpus(context.cpus.latest(), wish.cpu_ids);
+  if (!ids) return call.responder.send_error(ids.error());
+  cpu_access_of(context, call.request)
+      .read_fresh([answer = call.responder, ids = *ids, wish](const Result<cpu::Energies>& read) {
+        if (!read) return answer.send_error(500, read.error().text());
         const auto found = gather<CpuEnergy>(
             ids, answer, [&](std::uint32_t id) { return energy_of(*read, id, wish); });
-        if (found) answer.json(*found);
+        if (found) answer.send_json(*found);
       });
 }
 
 // Power is the difference of two readings over the time between them.
-void get_cpu_power(Context& context, const SomeCpus& wish, const Call& call) {
-  const auto ids = cpus_named(context.cpus.latest(), wish.cpu_ids);
-  if (!ids) return call.answer.refuse(ids.error());
+void get_cpu_power(Context& context, const CpuParams& wish, const Call& call) {
+  const auto ids = resolve_cpus(context.cpus.latest(), wish.cpu_ids);
+  if (!ids) return call.responder.send_error(ids.error());
   struct Measuring {
     Ids ids;
-    Answer answer;
+    ZeusResponder answer;
     CpuAccess cpus;
     cpu::Energies first;
     Subscription pause;
   };
   const auto measuring = std::make_shared<Measuring>(
-      Measuring{*ids, call.answer, sight_of(context, call.request), {}, {}});
+      Measuring{*ids, call.responder, cpu_access_of(context, call.request), {}, {}});
   const auto end = [&context, measuring](const Result<cpu::Energies>& read) {
-    if (!read) return measuring->answer.refuse(500, read.error().text());
+    if (!read) return measuring->answer.send_error(500, read.error().text());
     const auto powers = cpu::power_between(measuring->first, *read);
     auto found = gather<CpuDramPower>(measuring->ids, measuring->answer,
                                       [&](std::uint32_t id) { return power_of(powers, id); });
     if (!found) return;
-    measuring->answer.json(
+    measuring->answer.send_json(
         CpuPowers{context.loop.wall().time_since_epoch().count(), *std::move(found)});
   };
-  measuring->cpus.fresh([&context, measuring, end](const Result<cpu::Energies>& read) {
-    if (!read) return measuring->answer.refuse(500, read.error().text());
+  measuring->cpus.read_fresh([&context, measuring, end](const Result<cpu::Energies>& read) {
+    if (!read) return measuring->answer.send_error(500, read.error().text());
     measuring->first = *read;
     measuring->pause = context.loop.call_after(measuring->cpus.period, [measuring, end] {
       measuring->pause.reset();
-      measuring->cpus.fresh(end);
+      measuring->cpus.read_fresh(end);
     });
   });
 }
 
-void stream_cpu_power(Context& context, const SomeCpus& wish, const Call& call) {
-  const auto ids = cpus_named(context.cpus.latest(), wish.cpu_ids);
-  if (!ids) return call.answer.refuse(ids.error());
-  call.answer.send(http::event_stream(
-      std::make_shared<CpuPowerStream>(context.loop, sight_of(context, call.request), *ids)));
+void stream_cpu_power(Context& context, const CpuParams& wish, const Call& call) {
+  const auto ids = resolve_cpus(context.cpus.latest(), wish.cpu_ids);
+  if (!ids) return call.responder.send_error(ids.error());
+  call.responder.send(http::event_stream(
+      std::make_shared<CpuPowerStream>(context.loop, cpu_access_of(context, call.request), *ids)));
 }
 
 }  // namespace gpuyard::zeus

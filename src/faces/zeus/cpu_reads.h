@@ -19,59 +19,59 @@ namespace gpuyard::zeus {
 // thread.
 
 // Whole joules, read once a second, the same for all callers.
-class CoarseCpus {
+class CoarseEnergyMonitor {
  public:
   static constexpr Duration kPeriod = std::chrono::seconds(1);
 
   // These outlive it.
-  CoarseCpus(Loop& loop, cpu::Watch& watch) : loop_(loop), watch_(watch) {}
-  CoarseCpus(const CoarseCpus&) = delete;
-  CoarseCpus& operator=(const CoarseCpus&) = delete;
+  CoarseEnergyMonitor(Loop& loop, cpu::CpuEnergyMonitor& watch) : loop_(loop), monitor_(watch) {}
+  CoarseEnergyMonitor(const CoarseEnergyMonitor&) = delete;
+  CoarseEnergyMonitor& operator=(const CoarseEnergyMonitor&) = delete;
 
   // Both as in cpu::Watch.
-  void fresh(cpu::Watch::Answer);
-  Subscription listen(cpu::Watch::Heard);
+  void read_fresh(cpu::CpuEnergyMonitor::OnRead);
+  Subscription subscribe(cpu::CpuEnergyMonitor::OnEnergies);
 
  private:
   // Returns `read`, or the energies told before if they are younger than kPeriod.
-  const cpu::Energies& take(const cpu::Energies& read);
+  const cpu::Energies& update(const cpu::Energies& read);
 
   Loop& loop_;
-  cpu::Watch& watch_;
-  std::optional<cpu::Energies> told_;
-  TimePoint told_at_{};
-  Lifetime here_;
+  cpu::CpuEnergyMonitor& monitor_;
+  std::optional<cpu::Energies> latest_;
+  TimePoint latest_at_{};
+  Lifetime lifetime_;
 };
 
 // CPUs as one client may see them.
 struct CpuAccess {
-  std::function<void(cpu::Watch::Answer)> fresh;
-  std::function<Subscription(cpu::Watch::Heard)> listen;
+  std::function<void(cpu::CpuEnergyMonitor::OnRead)> read_fresh;
+  std::function<Subscription(cpu::CpuEnergyMonitor::OnEnergies)> subscribe;
   Duration period{};  // between two calls of a listener
 };
 
-class CpuPowerStream final : public http::Feed {
+class CpuPowerStream final : public http::ResponseStream {
  public:
   // Listens to all CPUs for as long as the feed lives, and tells only of `cpus`.
   CpuPowerStream(Loop&, const CpuAccess&, const std::vector<std::uint32_t>& cpus);
 
   http::Chunk next() override;
   // False for the same reason as for GPUs: see stream_gpu_power().
-  bool may_end() const override { return false; }
+  bool can_end() const override { return false; }
 
  private:
-  struct Waiting {
+  struct PendingPower {
     std::uint32_t id = 0;
     std::optional<cpu::PackagePower> power;  // known, not taken yet
   };
 
-  void hear(const cpu::Energies&);
+  void on_energies(const cpu::Energies&);
 
   Loop& loop_;
-  std::vector<Waiting> waiting_;
-  std::size_t turn_ = 0;
+  std::vector<PendingPower> pending_;
+  std::size_t next_index_ = 0;
   std::optional<cpu::Energies> last_;
-  Subscription listening_;
+  Subscription subscription_;
 };
 
 }  // namespace gpuyard::zeus

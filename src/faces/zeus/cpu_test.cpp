@@ -12,7 +12,7 @@ class CpuReads : public FacadeTest {
     send(http::Method::get, target);
     EXPECT_TRUE(answers_.empty());
     meanwhile();
-    loop_.advance(cpu::Watch::kPeriod);
+    loop_.advance(cpu::CpuEnergyMonitor::kPeriod);
     settle();
     return answers_.empty() ? http::Response() : answers_.front();
   }
@@ -91,7 +91,7 @@ TEST_F(CpuReads, AStuckWorkerIsAnErrorAfterAWhile) {
   for (const char* target : {kEnergy, "/cpu/get_power"}) {
     send(http::Method::get, target);
     EXPECT_TRUE(answers_.empty());
-    loop_.advance(cpu::Watch::kPatience);
+    loop_.advance(cpu::CpuEnergyMonitor::kReadTimeout);
     ASSERT_EQ(answers_.size(), 1U);
     EXPECT_EQ(answers_[0].status, 500);
     EXPECT_THAT(text(answers_[0]), testing::HasSubstr("took too long"));
@@ -119,7 +119,7 @@ TEST_F(OverTcp, ThereAreWholeJoulesOnceASecond) {
   EXPECT_EQ(got(kEnergy), R"({"0":{"cpu_energy_uj":7000000,"dram_energy_uj":0},)"
                           R"("1":{"cpu_energy_uj":3000000,"dram_energy_uj":null}})");
   cpu::RaplTree::set(tree_.package(0), 9'000'000);
-  loop_.advance(CoarseCpus::kPeriod - milliseconds(1));
+  loop_.advance(CoarseEnergyMonitor::kPeriod - milliseconds(1));
   EXPECT_THAT(got(kEnergy), testing::HasSubstr(R"("cpu_energy_uj":7000000)"));
   loop_.advance(milliseconds(1));
   EXPECT_THAT(got(kEnergy), testing::HasSubstr(R"("cpu_energy_uj":9000000)"));
@@ -127,12 +127,12 @@ TEST_F(OverTcp, ThereAreWholeJoulesOnceASecond) {
 
 TEST_F(OverTcp, AStreamIsNoFiner) {
   std::vector<std::int64_t> told;
-  const auto heard = coarse_cpus_.listen(
+  const auto heard = coarse_cpus_.subscribe(
       [&](const cpu::Energies& read) { told.push_back(*read.packages[0].energy_uj); });
   std::int64_t energy_uj = 5'999'999;
   for (int tenth = 0; tenth < 30; ++tenth) {
     cpu::RaplTree::set(tree_.package(0), energy_uj += 50'000);
-    loop_.advance(cpu::Watch::kPeriod);
+    loop_.advance(cpu::CpuEnergyMonitor::kPeriod);
     settle();
   }
   EXPECT_EQ(told, (std::vector<std::int64_t>{6'000'000, 6'000'000, 7'000'000}));

@@ -5,13 +5,13 @@
 #include <fmt/format.h>
 
 #include "base/parameters.h"
-#include "faces/zeus/answer.h"
 #include "faces/zeus/handlers.h"
+#include "faces/zeus/zeus_responder.h"
 
 namespace gpuyard::zeus {
 namespace {
 
-http::Response wrong_method(const http::Request& request, http::Method allowed) {
+http::Response wrong_method_response(const http::Request& request, http::Method allowed) {
   http::Response response =
       error_response(405, fmt::format("{} does not support {}; it supports {}", request.path,
                                       http::name_of(request.method), http::name_of(allowed)));
@@ -20,11 +20,11 @@ http::Response wrong_method(const http::Request& request, http::Method allowed) 
 }
 
 // Checks whether this client may use the group's routes at all.
-Result<void> permitted(const Context& context, Group group, const http::Request& request) {
-  if (group == Group::cpu_read) return may_see_cpus(context, request);
+Result<void> check_group_access(const Context& context, Group group, const http::Request& request) {
+  if (group == Group::cpu_read) return check_cpu_access(context, request);
   if (group != Group::gpu_control) return {};
-  if (auto on = context.control.enabled(); !on) return on;
-  return context.control.permits(request);
+  if (auto on = context.control.check_enabled(); !on) return on;
+  return context.control.check_access(request);
 }
 
 }  // namespace
@@ -33,25 +33,27 @@ void Facade::handle(http::Request request, http::Reply reply) {
   const bool simulated = context_.gpus.latest()->driver.info.simulated;
   // Every answer of a simulated yard is marked, including those whose body has no field for it.
   if (simulated) reply = http::with_field(std::move(reply), {"X-Gpuyard-Simulated", "true"});
-  const Answer answer(std::move(reply));
+  const ZeusResponder answer(std::move(reply));
   for (const Route& route : routes()) {
     if (route.path != request.path) continue;
-    if (route.method != request.method) return answer.send(wrong_method(request, route.method));
+    if (route.method != request.method)
+      return answer.send(wrong_method_response(request, route.method));
     return dispatch(route, std::make_shared<const http::Request>(std::move(request)), answer);
   }
-  answer.refuse(404, fmt::format("unknown path in zeusd's protocol: {}", request.path));
+  answer.send_error(404, fmt::format("unknown path in zeusd's protocol: {}", request.path));
 }
 
 void Facade::dispatch(const Route& route, std::shared_ptr<const http::Request> request,
-                      const Answer& answer) {
-  if (const auto may = permitted(context_, route.group, *request); !may) {
-    return answer.refuse(403, may.error().text());
+                      const ZeusResponder& answer) {
+  if (const auto may = check_group_access(context_, route.group, *request); !may) {
+    return answer.send_error(403, may.error().text());
   }
   if (route.group != Group::cpu_read) return route.call(context_, {*request, answer});
-  when_cpus_are_known(context_, [this, &route, request = std::move(request), answer] {
+  after_cpu_discovery(context_, [this, &route, request = std::move(request), answer] {
     const cpu::Energies& known = context_.cpus.latest();
     if (!known.packages.empty()) return route.call(context_, {*request, answer});
-    answer.refuse(404, fmt::format("{} is off: {}", name_of(route.group), known.why_none));
+    answer.send_error(404,
+                      fmt::format("{} is off: {}", name_of(route.group), known.unavailable_reason));
   });
 }
 
@@ -61,9 +63,9 @@ template <class Parameters>
 using Handler = void (*)(Context&, const Parameters&, const Call&);
 
 template <class Parameters, Handler<Parameters> handler>
-void checked(Context& context, const Call& call) {
+void validate_and_call(Context& context, const Call& call) {
   const auto parameters = read_parameters<Parameters>(call.request.query);
-  if (!parameters) return call.answer.refuse(400, parameters.error().text());
+  if (!parameters) return call.responder.send_error(400, parameters.error().text());
   handler(context, *parameters, call);
 }
 
@@ -71,34 +73,39 @@ constexpr auto kGet = http::Method::get;
 constexpr auto kPost = http::Method::post;
 
 constexpr std::array kRoutes = {
-    Route{kGet, "/discover", Group::open, checked<Nothing, discover>},
-    Route{kGet, "/time", Group::open, checked<Nothing, get_time>},
-    Route{kGet, "/auth/whoami", Group::open, checked<Nothing, whoami>},
+    Route{kGet, "/discover", Group::open, validate_and_call<NoParams, discover>},
+    Route{kGet, "/time", Group::open, validate_and_call<NoParams, get_time>},
+    Route{kGet, "/auth/whoami", Group::open, validate_and_call<NoParams, whoami>},
     Route{kPost, "/gpu/set_power_limit", Group::gpu_control,
-          checked<PowerLimitWrite, set_power_limit>},
+          validate_and_call<PowerLimitParams, set_power_limit>},
     Route{kPost, "/gpu/set_persistence_mode", Group::gpu_control,
-          checked<PersistenceWrite, set_persistence_mode>},
+          validate_and_call<PersistenceParams, set_persistence_mode>},
     Route{kPost, "/gpu/set_gpu_locked_clocks", Group::gpu_control,
-          checked<ClocksWrite, set_gpu_clocks>},
+          validate_and_call<ClocksParams, set_gpu_clocks>},
     Route{kPost, "/gpu/set_mem_locked_clocks", Group::gpu_control,
-          checked<ClocksWrite, set_memory_clocks>},
+          validate_and_call<ClocksParams, set_memory_clocks>},
     Route{kPost, "/gpu/reset_gpu_locked_clocks", Group::gpu_control,
-          checked<Write, reset_gpu_clocks>},
+          validate_and_call<SetterParams, reset_gpu_clocks>},
     Route{kPost, "/gpu/reset_mem_locked_clocks", Group::gpu_control,
-          checked<Write, reset_memory_clocks>},
-    Route{kPost, "/gpu/reset_locked_clocks", Group::gpu_control, checked<Write, reset_clocks>},
-    Route{kGet, "/gpu/get_power", Group::gpu_read, checked<SomeGpus, get_gpu_power>},
-    Route{kGet, "/gpu/get_cumulative_energy", Group::gpu_read, checked<SomeGpus, get_gpu_energy>},
-    Route{kGet, "/gpu/get_power_limit", Group::gpu_read, checked<SomeGpus, get_power_limit>},
+          validate_and_call<SetterParams, reset_memory_clocks>},
+    Route{kPost, "/gpu/reset_locked_clocks", Group::gpu_control,
+          validate_and_call<SetterParams, reset_clocks>},
+    Route{kGet, "/gpu/get_power", Group::gpu_read, validate_and_call<GpuParams, get_gpu_power>},
+    Route{kGet, "/gpu/get_cumulative_energy", Group::gpu_read,
+          validate_and_call<GpuParams, get_gpu_energy>},
+    Route{kGet, "/gpu/get_power_limit", Group::gpu_read,
+          validate_and_call<GpuParams, get_power_limit>},
     Route{kGet, "/gpu/get_power_limit_constraints", Group::gpu_read,
-          checked<SomeGpus, get_power_limit_constraints>},
+          validate_and_call<GpuParams, get_power_limit_constraints>},
     Route{kGet, "/gpu/get_persistence_mode", Group::gpu_read,
-          checked<SomeGpus, get_persistence_mode>},
-    Route{kGet, "/gpu/stream_power", Group::gpu_read, checked<SomeGpus, stream_gpu_power>},
+          validate_and_call<GpuParams, get_persistence_mode>},
+    Route{kGet, "/gpu/stream_power", Group::gpu_read,
+          validate_and_call<GpuParams, stream_gpu_power>},
     Route{kGet, "/cpu/get_cumulative_energy", Group::cpu_read,
-          checked<CpuEnergyParams, get_cpu_energy>},
-    Route{kGet, "/cpu/get_power", Group::cpu_read, checked<SomeCpus, get_cpu_power>},
-    Route{kGet, "/cpu/stream_power", Group::cpu_read, checked<SomeCpus, stream_cpu_power>},
+          validate_and_call<CpuEnergyParams, get_cpu_energy>},
+    Route{kGet, "/cpu/get_power", Group::cpu_read, validate_and_call<CpuParams, get_cpu_power>},
+    Route{kGet, "/cpu/stream_power", Group::cpu_read,
+          validate_and_call<CpuParams, stream_cpu_power>},
 };
 
 }  // namespace
@@ -148,14 +155,14 @@ BOOST_DESCRIBE_STRUCT(Discovery, (),
                       (gpus, cpus, enabled_api_groups, auth_required, gpu_ids, cpu_ids,
                        dram_available, version, simulated))
 
-struct Now {
+struct CurrentTime {
   std::int64_t timestamp_ms = 0;
 };
-BOOST_DESCRIBE_STRUCT(Now, (), (timestamp_ms))
+BOOST_DESCRIBE_STRUCT(CurrentTime, (), (timestamp_ms))
 
 void put_gpus(Discovery& to, const Snapshot& snapshot) {
   for (const DeviceState& device : snapshot.devices) {
-    if (!is_there(device)) continue;
+    if (!is_present(device)) continue;
     const bool counts = device.sample.number(Metric::energy_total) != nullptr;
     to.gpus.push_back(
         {device.info.index, device.info.name, device.info.pci_address, counts, device.info.uuid});
@@ -178,7 +185,7 @@ Discovery discovery_of(const Context& context, bool sees_cpus) {
   put_gpus(discovery, *snapshot);
   if (sees_cpus) put_cpus(discovery, context.cpus.latest());
   auto& groups = discovery.enabled_api_groups;
-  if (context.control.enabled()) groups.emplace_back(name_of(Group::gpu_control));
+  if (context.control.check_enabled()) groups.emplace_back(name_of(Group::gpu_control));
   groups.emplace_back(name_of(Group::gpu_read));
   if (!discovery.cpus.empty()) groups.emplace_back(name_of(Group::cpu_read));
   discovery.version = context.version;
@@ -188,24 +195,24 @@ Discovery discovery_of(const Context& context, bool sees_cpus) {
 
 }  // namespace
 
-void when_cpus_are_known(Context& context, std::function<void()> then) {
+void after_cpu_discovery(Context& context, std::function<void()> then) {
   if (context.cpus.latest().taken != TimePoint{}) return then();
-  context.cpus.fresh([then = std::move(then)](const Result<cpu::Energies>&) { then(); });
+  context.cpus.read_fresh([then = std::move(then)](const Result<cpu::Energies>&) { then(); });
 }
 
-void discover(Context& context, const Nothing&, const Call& call) {
-  when_cpus_are_known(context, [&context, answer = call.answer,
-                                sees_cpus = may_see_cpus(context, call.request).ok()] {
-    answer.json(discovery_of(context, sees_cpus));
+void discover(Context& context, const NoParams&, const Call& call) {
+  after_cpu_discovery(context, [&context, answer = call.responder,
+                                sees_cpus = check_cpu_access(context, call.request).ok()] {
+    answer.send_json(discovery_of(context, sees_cpus));
   });
 }
 
-void get_time(Context& context, const Nothing&, const Call& call) {
-  call.answer.json(Now{context.loop.wall().time_since_epoch().count()});
+void get_time(Context& context, const NoParams&, const Call& call) {
+  call.responder.send_json(CurrentTime{context.loop.wall().time_since_epoch().count()});
 }
 
-void whoami(Context&, const Nothing&, const Call& call) {
-  call.answer.refuse(404, "tokens are not used here: clients are identified by their UID");
+void whoami(Context&, const NoParams&, const Call& call) {
+  call.responder.send_error(404, "tokens are not used here: clients are identified by their UID");
 }
 
 }  // namespace gpuyard::zeus

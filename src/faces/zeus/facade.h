@@ -29,7 +29,7 @@ struct Route {
 std::span<const Route> routes();
 
 // How often a stream without news sends a sign of life.
-inline constexpr Duration kHeartbeat = std::chrono::seconds(5);
+inline constexpr Duration kHeartbeatInterval = std::chrono::seconds(5);
 
 class Facade {
  public:
@@ -41,7 +41,7 @@ class Facade {
   void handle(http::Request, http::Reply);
 
  private:
-  void dispatch(const Route&, std::shared_ptr<const http::Request>, const Answer&);
+  void dispatch(const Route&, std::shared_ptr<const http::Request>, const ZeusResponder&);
 
   Context context_;
 };

@@ -44,7 +44,7 @@ TEST_F(Discovery, DoesNotWaitLongForCpusThatAreNotFound) {
   worker_.full = true;
   send(http::Method::get, "/discover");
   EXPECT_TRUE(answers_.empty());
-  loop_.advance(cpu::Watch::kPatience);
+  loop_.advance(cpu::CpuEnergyMonitor::kReadTimeout);
   ASSERT_EQ(answers_.size(), 1U);
   EXPECT_THAT(text(answers_[0]), testing::HasSubstr(R"("cpus":[])"));
 }

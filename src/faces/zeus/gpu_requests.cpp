@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/json_writer.h"
-#include "faces/zeus/answer.h"
 #include "faces/zeus/handlers.h"
+#include "faces/zeus/zeus_responder.h"
 #include "io/http/event_stream.h"
 #include "io/http/response_stream.h"
 
@@ -49,7 +49,7 @@ Result<std::int64_t> number(const DeviceState& device, Metric metric) {
 
 // Returns one metric of a GPU, for answers of one number.
 template <class T, Metric kMetric>
-Result<T> only(const DeviceState& device) {
+Result<T> read_metric(const DeviceState& device) {
   const auto value = number(device, kMetric);
   if (!value) return value.error();
   return T{*value};
@@ -76,10 +76,10 @@ Result<std::int64_t> power(const DeviceState& device) {
 }
 
 template <class T>
-using Of = Result<T> (*)(const DeviceState&);
+using Extractor = Result<T> (*)(const DeviceState&);
 
 template <class T>
-Result<T> read_of(const Snapshot& fresh, const DeviceId& id, Of<T> of) {
+Result<T> extract_from(const Snapshot& fresh, const DeviceId& id, Extractor<T> of) {
   const auto device =
       std::ranges::find(fresh.devices, id, [](const DeviceState& one) { return one.info.id; });
   if (device == fresh.devices.end())
@@ -90,57 +90,60 @@ Result<T> read_of(const Snapshot& fresh, const DeviceId& id, Of<T> of) {
 // Reads `probes` of the named GPUs and gives `render` the result of `of` for each; or answers with
 // what is wrong.
 template <class T, class Render>
-void read_each(Context& context, const SomeGpus& wish, const Answer& answer, ProbeSet probes,
-               Of<T> of, const Render& render) {
-  auto gpus = gpus_named(*context.gpus.latest(), wish.gpu_ids);
-  if (!gpus) return answer.refuse(gpus.error());
-  context.gpus.fresh(probes, [answer, of, render, gpus = *std::move(gpus)](const Snapshot& fresh) {
-    std::map<std::string, T> found;
-    DeviceErrors errors;
-    for (const DeviceInfo& gpu : gpus) {
-      const auto one = read_of(fresh, gpu.id, of);
-      if (one) found[std::to_string(gpu.index)] = *one;
-      if (!one) errors[gpu.index] = one.error();
-    }
-    if (!errors.empty()) return answer.failed(errors);
-    render(fresh, std::move(found));
-  });
+void read_each(Context& context, const GpuParams& wish, const ZeusResponder& answer,
+               ProbeSet probes, Extractor<T> of, const Render& render) {
+  auto gpus = resolve_gpus(*context.gpus.latest(), wish.gpu_ids);
+  if (!gpus) return answer.send_error(gpus.error());
+  context.gpus.read_fresh(probes,
+                          [answer, of, render, gpus = *std::move(gpus)](const Snapshot& fresh) {
+                            std::map<std::string, T> found;
+                            DeviceErrors errors;
+                            for (const DeviceInfo& gpu : gpus) {
+                              const auto one = extract_from(fresh, gpu.id, of);
+                              if (one) found[std::to_string(gpu.index)] = *one;
+                              if (!one) errors[gpu.index] = one.error();
+                            }
+                            if (!errors.empty()) return answer.send_device_errors(errors);
+                            render(fresh, std::move(found));
+                          });
 }
 
 template <class T>
-void answer_each(Context& context, const SomeGpus& wish, const Answer& answer, Probe probe,
-                 Of<T> of) {
-  read_each(
-      context, wish, answer, {probe}, of,
-      [answer](const Snapshot&, const std::map<std::string, T>& found) { answer.json(found); });
+void send_each(Context& context, const GpuParams& wish, const ZeusResponder& answer, Probe probe,
+               Extractor<T> of) {
+  read_each(context, wish, answer, {probe}, of,
+            [answer](const Snapshot&, const std::map<std::string, T>& found) {
+              answer.send_json(found);
+            });
 }
 
 }  // namespace
 
-void get_gpu_power(Context& context, const SomeGpus& wish, const Call& call) {
+void get_gpu_power(Context& context, const GpuParams& wish, const Call& call) {
   read_each(
-      context, wish, call.answer, {Probe::power, Probe::power_fields}, power,
-      [answer = call.answer](const Snapshot& fresh, std::map<std::string, std::int64_t> found) {
-        answer.json(Power{fresh.wall.time_since_epoch().count(), std::move(found)});
+      context, wish, call.responder, {Probe::power, Probe::power_fields}, power,
+      [answer = call.responder](const Snapshot& fresh, std::map<std::string, std::int64_t> found) {
+        answer.send_json(Power{fresh.wall.time_since_epoch().count(), std::move(found)});
       });
 }
 
-void get_gpu_energy(Context& context, const SomeGpus& wish, const Call& call) {
-  answer_each(context, wish, call.answer, Probe::energy, only<Energy, Metric::energy_total>);
+void get_gpu_energy(Context& context, const GpuParams& wish, const Call& call) {
+  send_each(context, wish, call.responder, Probe::energy,
+            read_metric<Energy, Metric::energy_total>);
 }
 
-void get_power_limit(Context& context, const SomeGpus& wish, const Call& call) {
+void get_power_limit(Context& context, const GpuParams& wish, const Call& call) {
   // The limit that was set: the enforced one may be lower, for reasons outside the client.
-  answer_each(context, wish, call.answer, Probe::power_limit,
-              only<PowerLimit, Metric::power_limit_set>);
+  send_each(context, wish, call.responder, Probe::power_limit,
+            read_metric<PowerLimit, Metric::power_limit_set>);
 }
 
-void get_power_limit_constraints(Context& context, const SomeGpus& wish, const Call& call) {
-  answer_each(context, wish, call.answer, Probe::power_bounds, power_limit_range);
+void get_power_limit_constraints(Context& context, const GpuParams& wish, const Call& call) {
+  send_each(context, wish, call.responder, Probe::power_bounds, power_limit_range);
 }
 
-void get_persistence_mode(Context& context, const SomeGpus& wish, const Call& call) {
-  answer_each(context, wish, call.answer, Probe::modes, persistence_mode);
+void get_persistence_mode(Context& context, const GpuParams& wish, const Call& call) {
+  send_each(context, wish, call.responder, Probe::modes, persistence_mode);
 }
 
 namespace {
@@ -155,11 +158,11 @@ struct GpuPower {
 BOOST_DESCRIBE_STRUCT(GpuPower, (), (timestamp_ms, gpu_id, power_mw))
 
 // A client treats a null power as a broken event, so unknown power is not sent.
-Subscription listen(Gpus& gpus, const DeviceInfo& gpu, http::Channel& channel) {
-  return gpus.listen_power(
+Subscription subscribe_channel(GpuSource& gpus, const DeviceInfo& gpu, http::Channel& channel) {
+  return gpus.subscribe_power(
       gpu.id, kStreamPeriod, [&gpus, index = gpu.index, &channel](const Reading& reading) {
         if (reading.number() == nullptr) return;
-        channel.put([&gpus, index, taken = reading.taken, power = *reading.number()](auto) {
+        channel.publish([&gpus, index, taken = reading.taken, power = *reading.number()](auto) {
           const auto newest = gpus.latest();
           const auto when =
               newest->wall.time_since_epoch().count() - to_milliseconds(newest->taken - taken);
@@ -170,19 +173,19 @@ Subscription listen(Gpus& gpus, const DeviceInfo& gpu, http::Channel& channel) {
 
 }  // namespace
 
-void stream_gpu_power(Context& context, const SomeGpus& wish, const Call& call) {
-  const auto gpus = gpus_named(*context.gpus.latest(), wish.gpu_ids);
-  if (!gpus) return call.answer.refuse(gpus.error());
+void stream_gpu_power(Context& context, const GpuParams& wish, const Call& call) {
+  const auto gpus = resolve_gpus(*context.gpus.latest(), wish.gpu_ids);
+  if (!gpus) return call.responder.send_error(gpus.error());
   std::vector<std::shared_ptr<http::Channel>> channels;
   for (const DeviceInfo& gpu : *gpus) {
     channels.push_back(context.gpu_power.get({gpu.id, gpu.index}, [&](http::Channel& channel) {
-      return listen(context.gpus, gpu, channel);
+      return subscribe_channel(context.gpus, gpu, channel);
     }));
   }
   // zeusd's clients reconnect at once after an end of the body, but only after a while when the
   // connection breaks.
   constexpr bool kMayEnd = false;
-  call.answer.send(
+  call.responder.send(
       http::event_stream(std::make_shared<http::ChannelStream>(std::move(channels), kMayEnd)));
 }
 
@@ -190,72 +193,72 @@ void stream_gpu_power(Context& context, const SomeGpus& wish, const Call& call) 
 // answer.
 namespace {
 
-void answer_outcomes(const Answer& answer, const std::vector<Outcome>& outcomes) {
+void send_outcomes(const ZeusResponder& answer, const std::vector<GpuOutcome>& outcomes) {
   DeviceErrors errors;
-  for (const Outcome& one : outcomes) {
-    if (!one.done) errors.insert_or_assign(one.index, one.done.error());
+  for (const GpuOutcome& one : outcomes) {
+    if (!one.result) errors.insert_or_assign(one.index, one.result.error());
   }
-  if (errors.empty()) return answer.done();
-  answer.failed(errors);
+  if (errors.empty()) return answer.send_ok();
+  answer.send_device_errors(errors);
 }
 
-Order order_of(const Write& write, const Call& call, std::vector<DeviceInfo> gpus, SettingKind kind,
-               std::optional<Setting> setting) {
-  return {call.request.peer.uid, std::move(gpus),      kind, setting, write.block,
-          call.request.id,       call.request.received};
+SettingOrder order_of(const SetterParams& write, const Call& call, std::vector<DeviceInfo> gpus,
+                      SettingKind kind, std::optional<Setting> setting) {
+  return {call.request.peer.uid, std::move(gpus),         kind, setting, write.block,
+          call.request.id,       call.request.received_at};
 }
 
-void give(Context& context, const Write& write, const Call& call, SettingKind kind,
-          std::optional<Setting> setting) {
-  auto gpus = gpus_named(*context.gpus.latest(), write.gpu_ids);
-  if (!gpus) return call.answer.refuse(gpus.error());
-  context.control.order(order_of(write, call, *std::move(gpus), kind, setting),
-                        [answer = call.answer](const std::vector<Outcome>& outcomes) {
-                          answer_outcomes(answer, outcomes);
-                        });
+void submit_order(Context& context, const SetterParams& write, const Call& call, SettingKind kind,
+                  std::optional<Setting> setting) {
+  auto gpus = resolve_gpus(*context.gpus.latest(), write.gpu_ids);
+  if (!gpus) return call.responder.send_error(gpus.error());
+  context.control.submit(order_of(write, call, *std::move(gpus), kind, setting),
+                         [answer = call.responder](const std::vector<GpuOutcome>& outcomes) {
+                           send_outcomes(answer, outcomes);
+                         });
 }
 
 }  // namespace
 
-void set_power_limit(Context& context, const PowerLimitWrite& write, const Call& call) {
-  give(context, write, call, SettingKind::power_limit, power_limit(write.power_limit_mw));
+void set_power_limit(Context& context, const PowerLimitParams& write, const Call& call) {
+  submit_order(context, write, call, SettingKind::power_limit, power_limit(write.power_limit_mw));
 }
 
-void set_persistence_mode(Context& context, const PersistenceWrite& write, const Call& call) {
-  give(context, write, call, SettingKind::persistence, persistence(write.enabled));
+void set_persistence_mode(Context& context, const PersistenceParams& write, const Call& call) {
+  submit_order(context, write, call, SettingKind::persistence, persistence(write.enabled));
 }
 
-void set_gpu_clocks(Context& context, const ClocksWrite& write, const Call& call) {
-  give(context, write, call, SettingKind::gpu_clocks,
-       gpu_clocks(write.min_clock_mhz, write.max_clock_mhz));
+void set_gpu_clocks(Context& context, const ClocksParams& write, const Call& call) {
+  submit_order(context, write, call, SettingKind::gpu_clocks,
+               gpu_clocks(write.min_clock_mhz, write.max_clock_mhz));
 }
 
-void set_memory_clocks(Context& context, const ClocksWrite& write, const Call& call) {
-  give(context, write, call, SettingKind::memory_clocks,
-       memory_clocks(write.min_clock_mhz, write.max_clock_mhz));
+void set_memory_clocks(Context& context, const ClocksParams& write, const Call& call) {
+  submit_order(context, write, call, SettingKind::memory_clocks,
+               memory_clocks(write.min_clock_mhz, write.max_clock_mhz));
 }
 
-void reset_gpu_clocks(Context& context, const Write& write, const Call& call) {
-  give(context, write, call, SettingKind::gpu_clocks, std::nullopt);
+void reset_gpu_clocks(Context& context, const SetterParams& write, const Call& call) {
+  submit_order(context, write, call, SettingKind::gpu_clocks, std::nullopt);
 }
 
-void reset_memory_clocks(Context& context, const Write& write, const Call& call) {
-  give(context, write, call, SettingKind::memory_clocks, std::nullopt);
+void reset_memory_clocks(Context& context, const SetterParams& write, const Call& call) {
+  submit_order(context, write, call, SettingKind::memory_clocks, std::nullopt);
 }
 
 // Resets both clocks, one after the other; a GPU fails if either reset failed.
-void reset_clocks(Context& context, const Write& write, const Call& call) {
-  auto gpus = gpus_named(*context.gpus.latest(), write.gpu_ids);
-  if (!gpus) return call.answer.refuse(gpus.error());
+void reset_clocks(Context& context, const SetterParams& write, const Call& call) {
+  auto gpus = resolve_gpus(*context.gpus.latest(), write.gpu_ids);
+  if (!gpus) return call.responder.send_error(gpus.error());
   auto memory = order_of(write, call, *gpus, SettingKind::memory_clocks, std::nullopt);
-  context.control.order(
+  context.control.submit(
       order_of(write, call, *std::move(gpus), SettingKind::gpu_clocks, std::nullopt),
-      [&context, answer = call.answer,
-       memory = std::move(memory)](const std::vector<Outcome>& of_gpu) {
-        context.control.order(memory, [answer, of_gpu](const std::vector<Outcome>& of_memory) {
-          std::vector<Outcome> both = of_gpu;
+      [&context, answer = call.responder,
+       memory = std::move(memory)](const std::vector<GpuOutcome>& of_gpu) {
+        context.control.submit(memory, [answer, of_gpu](const std::vector<GpuOutcome>& of_memory) {
+          std::vector<GpuOutcome> both = of_gpu;
           both.insert(both.end(), of_memory.begin(), of_memory.end());
-          answer_outcomes(answer, both);
+          send_outcomes(answer, both);
         });
       });
 }

@@ -72,7 +72,7 @@ namespace {
 
 class GpuWrites : public FacadeTest {
  protected:
-  const Order& only() {
+  const SettingOrder& only() {
     EXPECT_EQ(control_.orders.size(), 1U);
     return control_.orders.at(0);
   }
@@ -88,7 +88,7 @@ TEST_F(GpuWrites, APowerLimitIsAnOrderOfItsUser) {
   RecordProperty("contract", "B15");
   loop_.advance(seconds(5));
   expect_done("/gpu/set_power_limit?gpu_ids=2,0,2&power_limit_mw=250000&block=true");
-  const Order& order = only();
+  const SettingOrder& order = only();
   EXPECT_EQ(order.uid, 1000U);
   EXPECT_EQ(order.kind, SettingKind::power_limit);
   EXPECT_EQ(order.setting, power_limit(250'000));

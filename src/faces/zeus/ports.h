@@ -15,20 +15,20 @@
 namespace gpuyard::zeus {
 
 // The GPUs' readings.
-class Gpus {
+class GpuSource {
  public:
-  virtual ~Gpus() = default;
+  virtual ~GpuSource() = default;
   // The newest snapshot; never null.
   virtual std::shared_ptr<const Snapshot> latest() const = 0;
   // Reads `probes` of every GPU now. Answers soon, in any case.
-  virtual void fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) = 0;
+  virtual void read_fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) = 0;
   // Calls `heard` every `period` with the power of one GPU, or with the reason why there is none.
-  virtual Subscription listen_power(const DeviceId&, Duration period,
-                                    std::function<void(const Reading&)> heard) = 0;
+  virtual Subscription subscribe_power(const DeviceId&, Duration period,
+                                       std::function<void(const Reading&)> heard) = 0;
 };
 
 // A client's request to change one setting of some GPUs.
-struct Order {
+struct SettingOrder {
   uid_t uid = 0;  // the owner; replaces what this user set before
   std::vector<DeviceInfo> gpus;
   SettingKind kind{};
@@ -38,22 +38,22 @@ struct Order {
   TimePoint received;  // when the request came
 };
 
-struct Outcome {
+struct GpuOutcome {
   std::uint32_t index = 0;
-  Result<void> done;
+  Result<void> result;
 };
 
 // Changes settings: checks them, keeps who owns them, stores and logs them.
-class Setter {
+class SettingWriter {
  public:
-  virtual ~Setter() = default;
+  virtual ~SettingWriter() = default;
   // Errc::denied, naming the switch, if control is switched off.
-  virtual Result<void> enabled() const = 0;
+  virtual Result<void> check_enabled() const = 0;
   // Errc::denied, saying what is missing, if the client may not change settings. Called before
   // order().
-  virtual Result<void> permits(const http::Request&) = 0;
+  virtual Result<void> check_access(const http::Request&) = 0;
   // Calls `done` once, in any case, with an outcome for each GPU.
-  virtual void order(Order, std::function<void(const std::vector<Outcome>&)> done) = 0;
+  virtual void submit(SettingOrder, std::function<void(const std::vector<GpuOutcome>&)> done) = 0;
 };
 
 }  // namespace gpuyard::zeus

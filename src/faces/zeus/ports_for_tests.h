@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
 
-class FakeGpus final : public Gpus {
+class FakeGpus final : public GpuSource {
  public:
   explicit FakeGpus(ManualLoop& loop) : loop_(loop) {
     snapshot.driver.initialised = true;
@@ -60,12 +60,12 @@ class FakeGpus final : public Gpus {
     now.wall = loop_.wall();
     return std::make_shared<const Snapshot>(std::move(now));
   }
-  void fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) override {
+  void read_fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) override {
     asked = probes;
     loop_.post([this, done = std::move(done)] { done(*latest()); });
   }
-  Subscription listen_power(const DeviceId& id, Duration period,
-                            std::function<void(const Reading&)> heard) override {
+  Subscription subscribe_power(const DeviceId& id, Duration period,
+                               std::function<void(const Reading&)> heard) override {
     last_period = period;
     listeners[id] = std::move(heard);
     return Subscription([this, id] { listeners.erase(id); });
@@ -80,19 +80,20 @@ class FakeGpus final : public Gpus {
   ManualLoop& loop_;
 };
 
-class FakeControl final : public Setter {
+class FakeControl final : public SettingWriter {
  public:
-  Result<void> enabled() const override {
+  Result<void> check_enabled() const override {
     if (on) return {};
     return Error{Errc::denied, "control is off: set [control] enabled = true"};
   }
-  Result<void> permits(const http::Request& request) override {
+  Result<void> check_access(const http::Request& request) override {
     if (request.peer.kind == http::Peer::Kind::unix_socket && request.peer.uid != stranger)
       return {};
     return Error{Errc::denied, "you may not " + request.path};
   }
-  void order(Order order, std::function<void(const std::vector<Outcome>&)> done) override {
-    std::vector<Outcome> outcomes;
+  void submit(SettingOrder order,
+              std::function<void(const std::vector<GpuOutcome>&)> done) override {
+    std::vector<GpuOutcome> outcomes;
     for (const DeviceInfo& gpu : order.gpus) {
       const auto refused = refusals.find({gpu.index, order.kind});
       outcomes.push_back(
@@ -104,7 +105,7 @@ class FakeControl final : public Setter {
 
   bool on = true;
   uid_t stranger = 1999;
-  std::vector<Order> orders;
+  std::vector<SettingOrder> orders;
   std::map<std::pair<std::uint32_t, SettingKind>, Error> refusals;
 };
 
@@ -138,7 +139,7 @@ class FacadeTest : public ::testing::Test {
     request.target = target;
     request.peer = peer_;
     request.id = 77;
-    request.received = loop_.now();
+    request.received_at = loop_.now();
     ASSERT_TRUE(http::decode_target(request));
     answers_.clear();
     served_->handle(std::move(request), http::Reply([this](http::Response answer) {
@@ -171,8 +172,8 @@ class FacadeTest : public ::testing::Test {
   FakeControl control_;
   cpu::RaplTree tree_;
   ManualWorker worker_;
-  cpu::Watch cpus_{loop_, worker_, tree_.root()};
-  CoarseCpus coarse_cpus_{loop_, cpus_};
+  cpu::CpuEnergyMonitor cpus_{loop_, worker_, tree_.root()};
+  CoarseEnergyMonitor coarse_cpus_{loop_, cpus_};
   Facade facade_{{loop_, gpus_, control_, cpus_, coarse_cpus_, false, "1.2.3"}};
   Facade* served_ = &facade_;
   http::Peer peer_ = user(1000);

@@ -5,16 +5,16 @@ namespace {
 
 class Streams : public FacadeTest {
  protected:
-  std::shared_ptr<http::Feed> listen(const std::string& target) {
+  std::shared_ptr<http::ResponseStream> listen(const std::string& target) {
     const auto answer = get(target);
     EXPECT_EQ(answer.status, 200) << text(answer);
     EXPECT_EQ(answer.content_type, "text/event-stream");
-    return answer.feed;
+    return answer.stream;
   }
   void tell(const DeviceId& gpu, std::variant<Missing, std::int64_t, std::string> value) {
     gpus_.listeners.at(gpu)({Metric::power_draw_instant, 0, loop_.now(), std::move(value)});
   }
-  static std::string next(http::Feed& feed) { return std::string(feed.next().text()); }
+  static std::string next(http::ResponseStream& feed) { return std::string(feed.next().text()); }
 };
 
 TEST_F(Streams, PowerEventHasZeusFormat) {
@@ -59,7 +59,7 @@ TEST_F(Streams, UnknownPowerSendsNoEvent) {
 TEST_F(Streams, NewReadingWakesListener) {
   const auto feed = listen("/gpu/stream_power?gpu_ids=0");
   int woken = 0;
-  feed->on_more([&] { ++woken; });
+  feed->set_on_more([&] { ++woken; });
   tell("GPU-0", std::int64_t{1});
   EXPECT_EQ(woken, 1);
 }
@@ -67,19 +67,19 @@ TEST_F(Streams, NewReadingWakesListener) {
 TEST_F(Streams, DisconnectStopsSampling) {
   auto feed = listen("/gpu/stream_power");
   auto of_cpus = listen("/cpu/stream_power");
-  EXPECT_EQ(cpus_.listeners(), 1U);
+  EXPECT_EQ(cpus_.subscriber_count(), 1U);
   answers_.clear();
   feed = nullptr;
   of_cpus = nullptr;
   EXPECT_TRUE(gpus_.listeners.empty());
-  EXPECT_EQ(cpus_.listeners(), 0U);
+  EXPECT_EQ(cpus_.subscriber_count(), 0U);
 }
 
 // Zeus's client reconnects without delay after an end.
 TEST_F(Streams, NeverEndAsBodiesDo) {
-  EXPECT_FALSE(listen("/gpu/stream_power")->may_end());
-  EXPECT_FALSE(listen("/cpu/stream_power")->may_end());
-  EXPECT_FALSE(listen("/gpu/stream_power")->over());
+  EXPECT_FALSE(listen("/gpu/stream_power")->can_end());
+  EXPECT_FALSE(listen("/cpu/stream_power")->can_end());
+  EXPECT_FALSE(listen("/gpu/stream_power")->is_over());
 }
 
 TEST_F(Streams, CpuEventHasNullWithoutDram) {
@@ -88,7 +88,7 @@ TEST_F(Streams, CpuEventHasNullWithoutDram) {
   settle();
   EXPECT_EQ(next(*feed), "");
   cpu::RaplTree::set(tree_.package(0), 1'000'500);
-  loop_.advance(cpu::Watch::kPeriod);
+  loop_.advance(cpu::CpuEnergyMonitor::kPeriod);
   settle();
   EXPECT_THAT(next(*feed), ::testing::MatchesRegex("data: \\{\"timestamp_ms\":[0-9]+,\"cpu_id\":0,"
                                                    "\"cpu_mw\":[1-9][0-9]*,\"dram_mw\":0\\}\n\n"));
@@ -99,7 +99,7 @@ TEST_F(Streams, CpuEventHasNullWithoutDram) {
 TEST_F(Streams, OfOneCpuTellOfNoOther) {
   const auto feed = listen("/cpu/stream_power?cpu_ids=1");
   for (int i = 0; i < 3; ++i) {
-    loop_.advance(cpu::Watch::kPeriod);
+    loop_.advance(cpu::CpuEnergyMonitor::kPeriod);
     settle();
   }
   EXPECT_THAT(next(*feed), testing::HasSubstr(R"("cpu_id":1)"));

@@ -31,7 +31,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  // Opens the driver on first use. Errors are init_failed() or query_failed().
+  // Opens the driver on first use. Errors are init_error() or query_error().
   virtual Result<DriverSession> start() = 0;
 
   // Opens the GPU at an index below gpu_count. A GPU with a fault may be opened again later.
@@ -49,18 +49,22 @@ class Backend {
 
   // Tells whether this process may change anything; Errc::denied says what is missing and how to
   // get it.
-  virtual Result<void> may_control() { return {}; }
+  virtual Result<void> check_control() { return {}; }
 
   // The other calls need a GPU that is open. Errors mean what the driver meant: unsupported,
   // denied, invalid, device_lost; not_found if no such GPU is open.
-  virtual Result<SettingState> look(const DeviceId&, SettingKind) { return no_control(); }
-  virtual Result<void> apply(const DeviceId&, const Setting&) { return no_control(); }
-  virtual Result<void> clear_ecc(const DeviceId&, EccCounter) { return no_control(); }
+  virtual Result<SettingState> read_setting(const DeviceId&, SettingKind) {
+    return unsupported_error();
+  }
+  virtual Result<void> apply(const DeviceId&, const Setting&) { return unsupported_error(); }
+  virtual Result<void> clear_ecc(const DeviceId&, EccCounter) { return unsupported_error(); }
   // Returns millijoules since the driver was loaded.
-  virtual Result<std::int64_t> total_energy(const DeviceId&) { return no_control(); }
+  virtual Result<std::int64_t> total_energy(const DeviceId&) { return unsupported_error(); }
 
  private:
-  static Error no_control() { return {Errc::unsupported, "these GPUs cannot be controlled"}; }
+  static Error unsupported_error() {
+    return {Errc::unsupported, "these GPUs cannot be controlled"};
+  }
 };
 
 // One query of one GPU's driver and its answer: the messages between the code that wants readings

@@ -33,7 +33,7 @@ struct Bottleneck {
   bool inferred = false;  // probable, and not told by the driver
   // Share of the samples of the last minute in which it applied; empty where it is a state.
   std::optional<std::int64_t> share_percent = {};
-  std::string brief = {};                   // "power cap 38%": at most kBriefWidth columns
+  std::string brief = {};                   // "power cap 38%": at most kMaxBriefWidth columns
   std::string text = {};                    // a sentence without the GPU's name
   std::string advice = {};                  // what to do; "" if there is nothing to do
   std::vector<std::string> not_known = {};  // what could not be judged, and why
@@ -44,6 +44,6 @@ BOOST_DESCRIBE_STRUCT(Bottleneck, (),
                       (cause, inferred, share_percent, brief, text, advice, not_known))
 
 // The most columns of `brief`.
-inline constexpr std::size_t kBriefWidth = 24;
+inline constexpr std::size_t kMaxBriefWidth = 24;
 
 }  // namespace gpuyard

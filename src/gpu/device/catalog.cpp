@@ -39,11 +39,11 @@ const UnitInfo& unit_info(Unit unit) {
   return kUnits[static_cast<std::size_t>(unit)];
 }
 
-const Row& row_of(Metric metric) {
+const MetricRow& row_of(Metric metric) {
   return catalog()[static_cast<std::size_t>(metric)];
 }
 
-std::string json_key(const Row& row) {
+std::string json_key(const MetricRow& row) {
   return std::string(row.key).append(unit_info(row.unit).json_suffix);
 }
 

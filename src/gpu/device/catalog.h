@@ -37,7 +37,7 @@ struct UnitInfo {
 };
 const UnitInfo& unit_info(Unit);
 
-enum class Kind {
+enum class MetricKind {
   gauge,
   counter,
   text,
@@ -47,13 +47,13 @@ enum class Kind {
 
 // The name of a number of a `state` row, or of a bit of a `flags` row. The last word of a `flags`
 // row stands for all bits that have no word of their own.
-struct Word {
+struct MetricWord {
   std::int64_t value;
   std::string_view text;
 };
 
 // The object that a reading describes.
-enum class Subject {
+enum class MetricSubject {
   device_identity,  // known at enumeration, part of DeviceInfo
   device,           // measured by a probe
   driver,           // the same for all GPUs of the node
@@ -82,33 +82,33 @@ struct Bounds {
   std::int64_t least;
   std::int64_t most;
 
-  constexpr bool contain(std::int64_t value) const { return least <= value && value <= most; }
+  constexpr bool contains(std::int64_t value) const { return least <= value && value <= most; }
 };
 
 // No board draws more than this.
-inline constexpr std::int64_t kMostBoardWatts = 10'000;
+inline constexpr std::int64_t kMaxBoardWatts = 10'000;
 
-struct Row {
+struct MetricRow {
   Metric metric;
   std::string_view key;  // the JSON key without its unit
   Unit unit;
-  Kind kind;
-  Subject subject;
+  MetricKind kind;
+  MetricSubject subject;
   std::optional<Probe> probe;  // the probe that reads it; only for Subject::device
   Dimension dimension;
   std::string_view prometheus;  // without the prefix; empty: not a series of its own
   std::string_view nvidia_smi;  // name in `nvidia-smi --query-gpu`
   std::string_view dcgm;        // field identifier in DCGM 4.8
   std::string_view help;
-  std::span<const Word> words = {};
+  std::span<const MetricWord> words = {};
   Bounds bounds = {INT64_MIN, INT64_MAX};  // text and flags have none
 };
 
-std::span<const Row> catalog();
-const Row& row_of(Metric);
+std::span<const MetricRow> catalog();
+const MetricRow& row_of(Metric);
 
 // Returns the key with its unit: "power_draw_w".
-std::string json_key(const Row&);
+std::string json_key(const MetricRow&);
 
 // How often a probe runs without a request.
 enum class Tier {
@@ -116,9 +116,9 @@ enum class Tier {
   slow,
   rare,  // values that change only with a setting, a failure or a new driver
 };
-inline constexpr Duration kFastPeriod = std::chrono::seconds(1);
-inline constexpr Duration kSlowPeriod = std::chrono::seconds(5);
-inline constexpr Duration kRarePeriod = std::chrono::seconds(60);
+inline constexpr Duration kFastInterval = std::chrono::seconds(1);
+inline constexpr Duration kSlowInterval = std::chrono::seconds(5);
+inline constexpr Duration kRareInterval = std::chrono::seconds(60);
 
 struct ProbeRow {
   Probe probe;

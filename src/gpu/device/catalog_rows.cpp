@@ -12,37 +12,38 @@ namespace {
 // The source of a metric: a probe, or facts already known of a GPU or of the driver.
 struct Source {
   constexpr Source(Probe fills) : probe(fills) {}  // NOLINT(google-explicit-constructor)
-  constexpr explicit Source(Subject known) : subject(known) {}
+  constexpr explicit Source(MetricSubject known) : subject(known) {}
 
-  Subject subject = Subject::device;
+  MetricSubject subject = MetricSubject::device;
   std::optional<Probe> probe = {};
 };
-constexpr Source kIdentity(Subject::device_identity);
-constexpr Source kDriver(Subject::driver);
+constexpr Source kIdentity(MetricSubject::device_identity);
+constexpr Source kDriver(MetricSubject::driver);
 
-constexpr std::array kEnabledWords = {Word{0, "disabled"}, Word{1, "enabled"}};
-constexpr std::array kYesWords = {Word{0, "no"}, Word{1, "yes"}};
+constexpr std::array kEnabledWords = {MetricWord{0, "disabled"}, MetricWord{1, "enabled"}};
+constexpr std::array kYesWords = {MetricWord{0, "no"}, MetricWord{1, "yes"}};
 // nvmlComputeMode_t; 1 is no longer supported.
-constexpr std::array kComputeWords = {Word{0, "default"}, Word{1, "exclusive_thread"},
-                                      Word{2, "prohibited"}, Word{3, "exclusive_process"}};
+constexpr std::array kComputeWords = {MetricWord{0, "default"}, MetricWord{1, "exclusive_thread"},
+                                      MetricWord{2, "prohibited"},
+                                      MetricWord{3, "exclusive_process"}};
 // nvmlClocksEventReasons: one bit each. `other` is the driver's own "some other reason" (bit 63),
 // and every bit that is newer than this table.
-constexpr std::array kThrottleWords = {Word{0x1, "idle"},
-                                       Word{0x2, "app_clocks"},
-                                       Word{0x4, "sw_power_cap"},
-                                       Word{0x8, "hw_slowdown"},
-                                       Word{0x10, "sync_boost"},
-                                       Word{0x20, "sw_thermal"},
-                                       Word{0x40, "hw_thermal"},
-                                       Word{0x80, "hw_power_brake"},
-                                       Word{0x100, "display_clocks"},
-                                       Word{~std::int64_t{0x1FF}, "other"}};
+constexpr std::array kThrottleWords = {MetricWord{0x1, "idle"},
+                                       MetricWord{0x2, "app_clocks"},
+                                       MetricWord{0x4, "sw_power_cap"},
+                                       MetricWord{0x8, "hw_slowdown"},
+                                       MetricWord{0x10, "sync_boost"},
+                                       MetricWord{0x20, "sw_thermal"},
+                                       MetricWord{0x40, "hw_thermal"},
+                                       MetricWord{0x80, "hw_power_brake"},
+                                       MetricWord{0x100, "display_clocks"},
+                                       MetricWord{~std::int64_t{0x1FF}, "other"}};
 
 // Returns the bounds of a row that is a plain number of its unit.
-constexpr Bounds bounds_of(Unit unit, Kind kind) {
+constexpr Bounds bounds_of(Unit unit, MetricKind kind) {
   constexpr std::int64_t kYear = std::int64_t{365} * 24 * 3600;
-  constexpr std::int64_t kMostMilliwatts = kMostBoardWatts * 1000;
-  const bool counter = kind == Kind::counter;
+  constexpr std::int64_t kMostMilliwatts = kMaxBoardWatts * 1000;
+  const bool counter = kind == MetricKind::counter;
   switch (unit) {
     case Unit::none:
       return {0, counter ? 1'000'000'000'000 : 1'000'000};
@@ -69,7 +70,7 @@ constexpr Bounds bounds_of(Unit unit, Kind kind) {
   return {0, 0};
 }
 
-constexpr Bounds bounds_of(Metric metric, Unit unit, Kind kind) {
+constexpr Bounds bounds_of(Metric metric, Unit unit, MetricKind kind) {
   switch (metric) {
     case Metric::performance_state:
       return {0, 15};  // 32 means unknown
@@ -84,14 +85,15 @@ constexpr Bounds bounds_of(Metric metric, Unit unit, Kind kind) {
     default:
       break;
   }
-  if (kind == Kind::text || kind == Kind::flags) return {INT64_MIN, INT64_MAX};
-  if (kind == Kind::state) return {0, 255};  // a state without a word is newer than its table
+  if (kind == MetricKind::text || kind == MetricKind::flags) return {INT64_MIN, INT64_MAX};
+  if (kind == MetricKind::state) return {0, 255};  // a state without a word is newer than its table
   return bounds_of(unit, kind);
 }
 
-constexpr Row row(Metric metric, std::string_view key, Source source, Unit unit, Kind kind,
-                  Dimension dimension, std::string_view prometheus, std::string_view nvidia_smi,
-                  std::string_view dcgm, std::string_view help, std::span<const Word> words = {}) {
+constexpr MetricRow row(Metric metric, std::string_view key, Source source, Unit unit,
+                        MetricKind kind, Dimension dimension, std::string_view prometheus,
+                        std::string_view nvidia_smi, std::string_view dcgm, std::string_view help,
+                        std::span<const MetricWord> words = {}) {
   return {metric,
           key,
           unit,
@@ -109,24 +111,24 @@ constexpr Row row(Metric metric, std::string_view key, Source source, Unit unit,
 
 constexpr std::array kCatalog = {
 #define GPUYARD_METRIC(name, source, unit, kind, dimension, ...) \
-  row(Metric::name, #name, source, Unit::unit, Kind::kind, Dimension::dimension, __VA_ARGS__),
+  row(Metric::name, #name, source, Unit::unit, MetricKind::kind, Dimension::dimension, __VA_ARGS__),
 #include "gpu/device/metrics.def"
 };
 
-constexpr bool has_bounds(const Row& row) {
+constexpr bool has_bounds(const MetricRow& row) {
   return row.bounds.least > INT64_MIN && row.bounds.most < INT64_MAX &&
          row.bounds.least < row.bounds.most;
 }
-static_assert(std::ranges::all_of(kCatalog, [](const Row& row) {
-  return has_bounds(row) != (row.kind == Kind::text || row.kind == Kind::flags);
+static_assert(std::ranges::all_of(kCatalog, [](const MetricRow& row) {
+  return has_bounds(row) != (row.kind == MetricKind::text || row.kind == MetricKind::flags);
 }));
 
 template <Probe probe>
 constexpr auto kFills = [] {
-  constexpr auto is_filled = [](const Row& row) { return row.probe == probe; };
+  constexpr auto is_filled = [](const MetricRow& row) { return row.probe == probe; };
   std::array<Metric, std::ranges::count_if(kCatalog, is_filled)> metrics{};
   auto next = metrics.begin();
-  for (const Row& row : kCatalog) {
+  for (const MetricRow& row : kCatalog) {
     if (is_filled(row)) *next++ = row.metric;
   }
   return metrics;
@@ -139,7 +141,7 @@ constexpr std::array kProbes = {
 
 }  // namespace
 
-std::span<const Row> catalog() {
+std::span<const MetricRow> catalog() {
   return kCatalog;
 }
 

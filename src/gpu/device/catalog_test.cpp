@@ -11,20 +11,20 @@
 namespace gpuyard {
 namespace {
 
-bool has_a_series(const Row& row) {
+bool has_a_series(const MetricRow& row) {
   return !row.prometheus.empty();
 }
-bool is_measured(const Row& row) {
-  return row.subject == Subject::device;
+bool is_measured(const MetricRow& row) {
+  return row.subject == MetricSubject::device;
 }
 
 TEST(Catalog, EveryMetricHasItsRow) {
   ASSERT_EQ(catalog().size(), kMetricCount);
-  for (const Row& row : catalog()) EXPECT_EQ(&row_of(row.metric), &row);
+  for (const MetricRow& row : catalog()) EXPECT_EQ(&row_of(row.metric), &row);
 }
 
 TEST(Catalog, EveryRowHasAHelpTextThatIsOneSentence) {
-  for (const Row& row : catalog()) {
+  for (const MetricRow& row : catalog()) {
     ASSERT_FALSE(row.help.empty()) << row.key;
     EXPECT_EQ(row.help.back(), '.') << row.key;
     EXPECT_EQ(row.help.find_first_of("\n\\\""), std::string_view::npos) << row.key;
@@ -34,36 +34,36 @@ TEST(Catalog, EveryRowHasAHelpTextThatIsOneSentence) {
 TEST(Catalog, NoTwoRowsShareAName) {
   std::set<std::string> keys;
   std::set<std::string_view> families;
-  for (const Row& row : catalog()) {
+  for (const MetricRow& row : catalog()) {
     EXPECT_TRUE(keys.insert(json_key(row)).second) << row.key;
     EXPECT_TRUE(!has_a_series(row) || families.insert(row.prometheus).second) << row.key;
   }
 }
 
 TEST(Catalog, SeriesRowIsMeasuredAndNotText) {
-  for (const Row& row : catalog()) {
-    const bool text = row.kind == Kind::text;
+  for (const MetricRow& row : catalog()) {
+    const bool text = row.kind == MetricKind::text;
     EXPECT_TRUE(!has_a_series(row) || (is_measured(row) && !text)) << row.key;
     EXPECT_TRUE(!text || row.unit == Unit::none) << row.key;
   }
 }
 
 TEST(Catalog, OnlyStateAndFlagRowsHaveWords) {
-  for (const Row& row : catalog()) {
-    const bool words = row.kind == Kind::state || row.kind == Kind::flags;
+  for (const MetricRow& row : catalog()) {
+    const bool words = row.kind == MetricKind::state || row.kind == MetricKind::flags;
     EXPECT_EQ(!row.words.empty(), words) << row.key;
     std::set<std::int64_t> values;
-    for (const Word& word : row.words) {
+    for (const MetricWord& word : row.words) {
       EXPECT_TRUE(values.insert(word.value).second) << row.key << " " << word.text;
     }
   }
 }
 
 TEST(Catalog, FlagsNameEachBitOnceAndTheRestOther) {
-  for (const Row& row : catalog()) {
-    if (row.kind != Kind::flags) continue;
+  for (const MetricRow& row : catalog()) {
+    if (row.kind != MetricKind::flags) continue;
     std::uint64_t named = 0;
-    for (const Word& word : row.words) {
+    for (const MetricWord& word : row.words) {
       const auto bits = static_cast<std::uint64_t>(word.value);
       EXPECT_EQ(named & bits, 0U) << word.text;
       EXPECT_EQ(std::has_single_bit(bits), word.text != "other") << word.text;
@@ -87,12 +87,12 @@ TEST(Catalog, DimensionElementsHaveUniqueNames) {
 }
 
 TEST(Catalog, ASeriesNamesItsBaseUnit) {
-  for (const Row& row : catalog()) {
+  for (const MetricRow& row : catalog()) {
     const bool percent = row.unit == Unit::percent || row.unit == Unit::millipercent;
     const std::string_view unit = !has_a_series(row) || row.unit == Unit::none ? ""
                                   : percent                                    ? "_percent"
                                   : row.unit == Unit::celsius                  ? "_celsius"
-                                  : row.unit == Unit::bytes && row.kind == Kind::counter
+                                  : row.unit == Unit::bytes && row.kind == MetricKind::counter
                                       ? "_bytes_total"
                                   : row.unit == Unit::bytes            ? "_bytes"
                                   : row.unit == Unit::bytes_per_second ? "_bytes_per_second"
@@ -106,9 +106,10 @@ TEST(Catalog, ASeriesNamesItsBaseUnit) {
 }
 
 TEST(Catalog, CountersAndOnlyCountersEndInTotal) {
-  for (const Row& row : catalog()) {
+  for (const MetricRow& row : catalog()) {
     if (!has_a_series(row)) continue;
-    EXPECT_EQ(row.prometheus.ends_with("_total"), row.kind == Kind::counter) << row.prometheus;
+    EXPECT_EQ(row.prometheus.ends_with("_total"), row.kind == MetricKind::counter)
+        << row.prometheus;
   }
 }
 
@@ -132,7 +133,7 @@ TEST(Catalog, MilliwattsBecomeWattsAtEveryEdge) {
 TEST(Probes, EveryMeasuredRowIsFilledByExactlyOneProbe) {
   std::multiset<Metric> filled;
   for (const ProbeRow& row : probes()) filled.insert(row.fills.begin(), row.fills.end());
-  for (const Row& row : catalog()) {
+  for (const MetricRow& row : catalog()) {
     EXPECT_EQ(filled.count(row.metric), is_measured(row) ? 1U : 0U) << row.key;
   }
 }

@@ -57,7 +57,7 @@ bool is_pci_slot(std::string_view address) {
   return slot_of(address).has_value();
 }
 
-bool same_pci_slot(std::string_view one, std::string_view other) {
+bool is_same_pci_slot(std::string_view one, std::string_view other) {
   const auto slot = slot_of(one);
   return slot && slot == slot_of(other);
 }
@@ -73,23 +73,23 @@ std::string short_pci_address(std::string_view address) {
 
 namespace {
 
-bool leads_to(const DeviceInfo& gpu, const std::string& place) {
+bool is_linked_to(const DeviceInfo& gpu, const std::string& place) {
   return std::ranges::find(gpu.nvlinks, place) != gpu.nvlinks.end();
 }
 
-class Wiring {
+class NvlinkTopology {
  public:
-  explicit Wiring(const std::vector<DeviceInfo>& gpus) : gpus_(gpus) {
+  explicit NvlinkTopology(const std::vector<DeviceInfo>& gpus) : gpus_(gpus) {
     for (const DeviceInfo& gpu : gpus) addresses_.insert(gpu.pci_address);
   }
 
-  bool linked(std::size_t one, std::size_t other) const {
+  bool is_linked(std::size_t one, std::size_t other) const {
     const DeviceInfo& a = gpus_[one];
     const DeviceInfo& b = gpus_[other];
-    if (leads_to(a, b.pci_address) || leads_to(b, a.pci_address)) return true;
+    if (is_linked_to(a, b.pci_address) || is_linked_to(b, a.pci_address)) return true;
     // A place that is no GPU and has links from two GPUs is a switch; a third GPU does not forward.
     return std::ranges::any_of(a.nvlinks, [&](const std::string& place) {
-      return !addresses_.contains(place) && leads_to(b, place);
+      return !addresses_.contains(place) && is_linked_to(b, place);
     });
   }
 
@@ -101,14 +101,14 @@ class Wiring {
 }  // namespace
 
 std::vector<std::optional<unsigned>> nvlink_cliques(const std::vector<DeviceInfo>& gpus) {
-  const Wiring wiring(gpus);
+  const NvlinkTopology wiring(gpus);
   std::vector<std::vector<std::size_t>> cliques;
   std::vector<std::optional<unsigned>> numbers(gpus.size());
   for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu) {
     if (gpus[gpu].nvlinks.empty()) continue;
     auto clique = std::ranges::find_if(cliques, [&](const std::vector<std::size_t>& members) {
       return std::ranges::all_of(members,
-                                 [&](std::size_t member) { return wiring.linked(gpu, member); });
+                                 [&](std::size_t member) { return wiring.is_linked(gpu, member); });
     });
     if (clique == cliques.end()) clique = cliques.emplace(clique);
     clique->push_back(gpu);

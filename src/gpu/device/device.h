@@ -41,16 +41,16 @@ BOOST_DESCRIBE_STRUCT(DeviceInfo, (), (id, index, uuid, pci_address, name, fault
 BOOST_DESCRIBE_STRUCT(DriverInfo, (),
                       (driver_version, cuda_driver_version, nvml_version, library, simulated))
 
-struct Fleet {
+struct Inventory {
   DriverInfo driver;
   std::vector<DeviceInfo> devices;  // by index
   // The time of these GPUs runs faster or slower than ours, or stands still: they are simulated or
   // recorded. Their counters cannot be compared with our clock.
   bool own_time = false;
 
-  friend bool operator==(const Fleet&, const Fleet&) = default;
+  friend bool operator==(const Inventory&, const Inventory&) = default;
 };
-BOOST_DESCRIBE_STRUCT(Fleet, (), (driver, devices, own_time))
+BOOST_DESCRIBE_STRUCT(Inventory, (), (driver, devices, own_time))
 
 // An index names a board only while the driver lists it; the UUID always does.
 
@@ -73,7 +73,7 @@ std::string short_pci_address(std::string_view);
 // "0000:3b:00.0".
 bool is_pci_slot(std::string_view);
 // True if both are such addresses of the same slot.
-bool same_pci_slot(std::string_view, std::string_view);
+bool is_same_pci_slot(std::string_view, std::string_view);
 
 // Finds how GPUs are wired to each other from the links that each GPU reports.
 

@@ -12,7 +12,7 @@ constexpr std::string_view kInitFailed = "failed to initialise NVML: ";
 
 }  // namespace
 
-Error init_failed(std::string_view why, Errc code) {
+Error init_error(std::string_view why, Errc code) {
   return {code, fmt::format("{}{}", kInitFailed, why)};
 }
 
@@ -22,15 +22,15 @@ std::string_view init_failure_reason(const Error& error) {
   return message;
 }
 
-Error query_failed(std::string_view why, Errc code) {
+Error query_error(std::string_view why, Errc code) {
   return {code, fmt::format("NVML query failed: {}", why)};
 }
 
-Error index_out_of_range(std::uint32_t index) {
+Error index_range_error(std::uint32_t index) {
   return {Errc::not_found, fmt::format("GPU index {} is out of range", index)};
 }
 
-Error feature_not_supported(std::string_view what) {
+Error unsupported_feature_error(std::string_view what) {
   return {Errc::unsupported, fmt::format("feature not supported on this platform: {}", what)};
 }
 
@@ -41,16 +41,16 @@ struct Advice {
   std::string_view text;
 };
 
-constexpr std::string_view kFindTheLibrary =
+constexpr std::string_view kFindLibraryAdvice =
     "libnvidia-ml.so.1 is part of the NVIDIA driver (Debian package libnvidia-ml1); to see where "
     "the loader finds it: ldconfig -p | grep nvidia-ml\nIn a container, the runtime must provide "
     "it: use the NVIDIA Container Toolkit with NVIDIA_DRIVER_CAPABILITIES=utility.";
 
 constexpr std::array kAdvice = {
-    Advice{"Shared Library Not Found", kFindTheLibrary},
-    Advice{"cannot open shared object", kFindTheLibrary},
-    Advice{"invalid ELF header", kFindTheLibrary},
-    Advice{"wrong ELF class", kFindTheLibrary},
+    Advice{"Shared Library Not Found", kFindLibraryAdvice},
+    Advice{"cannot open shared object", kFindLibraryAdvice},
+    Advice{"invalid ELF header", kFindLibraryAdvice},
+    Advice{"wrong ELF class", kFindLibraryAdvice},
     Advice{"Driver Not Loaded",
            "The library is installed, but the kernel module is not loaded. Load it with `modprobe "
            "nvidia`; if that fails, see `dmesg | grep -i nvidia`."},
@@ -73,13 +73,13 @@ std::string_view known_advice(std::string_view reason) {
 
 }  // namespace
 
-bool is_about_library(std::string_view reason) {
-  return known_advice(reason) == kFindTheLibrary;
+bool is_library_error(std::string_view reason) {
+  return known_advice(reason) == kFindLibraryAdvice;
 }
 
-std::string advice_on_driver(std::string_view reason, std::string_view naming) {
-  if (!is_about_library(reason)) return std::string(known_advice(reason));
-  return fmt::format("{}\nIf it is in another place, set its path with {}.", kFindTheLibrary,
+std::string driver_advice(std::string_view reason, std::string_view naming) {
+  if (!is_library_error(reason)) return std::string(known_advice(reason));
+  return fmt::format("{}\nIf it is in another place, set its path with {}.", kFindLibraryAdvice,
                      naming);
 }
 

@@ -10,24 +10,24 @@
 namespace gpuyard {
 
 // The driver is missing, may not be used, ...: "failed to initialise NVML: {why}"
-Error init_failed(std::string_view why, Errc code = Errc::unavailable);
-// Returns the "{why}" of an init_failed() error; the whole message of any other error.
+Error init_error(std::string_view why, Errc code = Errc::unavailable);
+// Returns the "{why}" of an init_error() error; the whole message of any other error.
 std::string_view init_failure_reason(const Error&);
 // "NVML query failed: {why}"
-Error query_failed(std::string_view why, Errc code = Errc::internal);
+Error query_error(std::string_view why, Errc code = Errc::internal);
 // "GPU index {index} is out of range"
-Error index_out_of_range(std::uint32_t index);
+Error index_range_error(std::uint32_t index);
 // "feature not supported on this platform: {what}"
-Error feature_not_supported(std::string_view what);
+Error unsupported_feature_error(std::string_view what);
 
 // Advises the user on a driver that does not start.
 
 // Whether the driver's library is missing, or cannot be loaded.
-bool is_about_library(std::string_view reason);
+bool is_library_error(std::string_view reason);
 
-// Returns advice on the reason of an init_failed() error ("NVML Shared Library Not Found"): one to
+// Returns advice on the reason of an init_error() error ("NVML Shared Library Not Found"): one to
 // three lines without a newline at the end, or "" if there is no advice. `naming` is how the user
 // names another library there: "--nvml PATH".
-std::string advice_on_driver(std::string_view reason, std::string_view naming);
+std::string driver_advice(std::string_view reason, std::string_view naming);
 
 }  // namespace gpuyard

@@ -9,28 +9,28 @@
 
 namespace gpuyard {
 
-EventLimit::Lane EventLimit::lane_of(const DeviceEvent& event) {
-  Lane lane{event.device};
-  if (severity_of(event) == Severity::note) return lane;
+EventRateLimiter::Key EventRateLimiter::key_of(const DeviceEvent& event) {
+  Key lane{event.device};
+  if (severity_of(event) == EventSeverity::note) return lane;
   lane.notes = false;
   lane.kind = event.kind;
   if (event.kind == EventKind::xid) lane.xid = event.xid;
   return lane;
 }
 
-bool EventLimit::admit(const DeviceEvent& event, TimePoint now) {
-  const auto made = buckets_.try_emplace(lane_of(event), Bucket{{burst_, each_second_, now}});
+bool EventRateLimiter::admit(const DeviceEvent& event, TimePoint now) {
+  const auto made = buckets_.try_emplace(key_of(event), Bucket{{burst_, per_second_, now}});
   Bucket& bucket = made.first->second;
-  if (bucket.tokens.take(now)) return ++bucket.refused, false;
+  if (bucket.tokens.take(now)) return ++bucket.dropped, false;
   return true;
 }
 
-std::vector<DeviceEvent> EventLimit::take_refused(EventSource source, TimePoint now) {
+std::vector<DeviceEvent> EventRateLimiter::take_dropped(EventSource source, TimePoint now) {
   std::vector<DeviceEvent> told;
   for (auto& [lane, bucket] : buckets_) {
-    if (bucket.refused == 0) continue;
-    if (!bucket.tokens.has_one(now)) continue;
-    const std::uint64_t count = std::exchange(bucket.refused, 0);
+    if (bucket.dropped == 0) continue;
+    if (!bucket.tokens.has_token(now)) continue;
+    const std::uint64_t count = std::exchange(bucket.dropped, 0);
     DeviceEvent lost{lane.device, EventKind::events_lost, source, now, {}, {}, "", count};
     const std::string what = lane.xid ? fmt::format("with Xid {} ", *lane.xid) : "";
     lost.text = fmt::format("{} more {} {}{} dropped: too many at once", count,
@@ -40,8 +40,8 @@ std::vector<DeviceEvent> EventLimit::take_refused(EventSource source, TimePoint 
   return told;
 }
 
-bool EventLimit::holds_back() const {
-  return std::ranges::any_of(buckets_, [](const auto& one) { return one.second.refused > 0; });
+bool EventRateLimiter::has_dropped() const {
+  return std::ranges::any_of(buckets_, [](const auto& one) { return one.second.dropped > 0; });
 }
 
 }  // namespace gpuyard

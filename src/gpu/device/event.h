@@ -34,8 +34,8 @@ BOOST_DESCRIBE_ENUM(EventSource, driver, kernel_log)
 
 // note: for the record; warn: a person should look, but the GPU goes on; stop: work on this GPU has
 // failed or will fail.
-enum class Severity : std::uint8_t { note, warn, stop };
-BOOST_DESCRIBE_ENUM(Severity, note, warn, stop)
+enum class EventSeverity : std::uint8_t { note, warn, stop };
+BOOST_DESCRIBE_ENUM(EventSeverity, note, warn, stop)
 
 struct DeviceEvent {
   DeviceId device;  // empty: of no known GPU
@@ -63,40 +63,40 @@ struct EventDrops {
 // Passes on `burst` events at once, then `each_second`. All events of a GPU that are for the record
 // share one limit; each number and kind that is more than a note has its own, so a flood of notes
 // never drops what stops work. Pure state; has as many keys as its owner uses.
-class EventLimit {
+class EventRateLimiter {
  public:
-  EventLimit(double burst, double each_second) : burst_(burst), each_second_(each_second) {}
+  EventRateLimiter(double burst, double each_second) : burst_(burst), per_second_(each_second) {}
 
   // Returns false, and counts the event, if there are too many.
   bool admit(const DeviceEvent&, TimePoint now);
 
   // Returns one event for each limit that refused some, as soon as one would be admitted again;
   // then counts from 0. Call it from time to time.
-  std::vector<DeviceEvent> take_refused(EventSource, TimePoint now);
-  // True if take_refused() still has events to return.
-  bool holds_back() const;
+  std::vector<DeviceEvent> take_dropped(EventSource, TimePoint now);
+  // True if take_dropped() still has events to return.
+  bool has_dropped() const;
 
  private:
-  struct Lane {
+  struct Key {
     DeviceId device;
     bool notes = true;                      // the one for all that is for the record
     EventKind kind = EventKind::xid;        // of the others
     std::optional<std::uint32_t> xid = {};  // of the others
 
-    friend bool operator<(const Lane& one, const Lane& other) {
+    friend bool operator<(const Key& one, const Key& other) {
       return std::tie(one.device, one.notes, one.kind, one.xid) <
              std::tie(other.device, other.notes, other.kind, other.xid);
     }
   };
   struct Bucket {
     TokenBucket tokens;
-    std::uint64_t refused = 0;
+    std::uint64_t dropped = 0;
   };
-  static Lane lane_of(const DeviceEvent&);
+  static Key key_of(const DeviceEvent&);
 
   const double burst_;
-  const double each_second_;
-  std::map<Lane, Bucket> buckets_;
+  const double per_second_;
+  std::map<Key, Bucket> buckets_;
 };
 
 }  // namespace gpuyard

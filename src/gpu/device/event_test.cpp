@@ -15,8 +15,8 @@ DeviceEvent xid(const DeviceId& device, std::uint32_t number, std::string text =
   return event;
 }
 
-TEST(EventLimit, PassesABurstAndThenARate) {
-  EventLimit limit(10, 2);
+TEST(EventRateLimiter, PassesABurstAndThenARate) {
+  EventRateLimiter limit(10, 2);
   int passed = 0;
   for (int i = 0; i < 100; ++i) passed += limit.admit(xid("GPU-a", 31), kNow) ? 1 : 0;
   EXPECT_EQ(passed, 10);
@@ -24,29 +24,29 @@ TEST(EventLimit, PassesABurstAndThenARate) {
   EXPECT_EQ(passed, 16);
 }
 
-TEST(EventLimit, FloodOnOneGpuLeavesOthersAdmitted) {
-  EventLimit limit(10, 2);
+TEST(EventRateLimiter, FloodOnOneGpuLeavesOthersAdmitted) {
+  EventRateLimiter limit(10, 2);
   for (int i = 0; i < 100; ++i) static_cast<void>(limit.admit(xid("GPU-a", 31), kNow));
   EXPECT_TRUE(limit.admit(xid("GPU-b", 31), kNow));
 }
 
-TEST(EventLimit, DroppedEventsAreReportedOnceAfterFlood) {
-  EventLimit limit(10, 2);
+TEST(EventRateLimiter, DroppedEventsAreReportedOnceAfterFlood) {
+  EventRateLimiter limit(10, 2);
   for (int i = 0; i < 100; ++i) static_cast<void>(limit.admit(xid("GPU-a", 31), kNow));
-  EXPECT_TRUE(limit.take_refused(EventSource::driver, kNow).empty());
-  EXPECT_TRUE(limit.holds_back());
-  const auto told = limit.take_refused(EventSource::driver, kNow + seconds(1));
+  EXPECT_TRUE(limit.take_dropped(EventSource::driver, kNow).empty());
+  EXPECT_TRUE(limit.has_dropped());
+  const auto told = limit.take_dropped(EventSource::driver, kNow + seconds(1));
   ASSERT_EQ(told.size(), 1U);
   EXPECT_EQ(told[0].device, "GPU-a");
   EXPECT_EQ(told[0].kind, EventKind::events_lost);
   EXPECT_EQ(told[0].lost, 90U);
   EXPECT_EQ(told[0].text, "90 more events were dropped: too many at once");
-  EXPECT_FALSE(limit.holds_back());
-  EXPECT_TRUE(limit.take_refused(EventSource::driver, kNow + seconds(2)).empty());
+  EXPECT_FALSE(limit.has_dropped());
+  EXPECT_TRUE(limit.take_dropped(EventSource::driver, kNow + seconds(2)).empty());
 }
 
-TEST(EventLimit, NoteSeverityFloodAdmitsStopEvents) {
-  EventLimit limit(10, 2);
+TEST(EventRateLimiter, NoteSeverityFloodAdmitsStopEvents) {
+  EventRateLimiter limit(10, 2);
   for (int i = 0; i < 3000; ++i) static_cast<void>(limit.admit(xid("GPU-a", 31), kNow));
   EXPECT_FALSE(limit.admit(xid("GPU-a", 13), kNow)) << "a note as well";
   EXPECT_TRUE(limit.admit(xid("GPU-a", 95), kNow));
@@ -56,13 +56,13 @@ TEST(EventLimit, NoteSeverityFloodAdmitsStopEvents) {
   EXPECT_TRUE(limit.admit({"GPU-a", EventKind::unavailable, EventSource::driver}, kNow));
 }
 
-TEST(EventLimit, AFloodOfOneFatalXidDropsNoOther) {
-  EventLimit limit(10, 2);
+TEST(EventRateLimiter, AFloodOfOneFatalXidDropsNoOther) {
+  EventRateLimiter limit(10, 2);
   int passed = 0;
   for (int i = 0; i < 3000; ++i) passed += limit.admit(xid("GPU-a", 119), kNow) ? 1 : 0;
   EXPECT_EQ(passed, 10);
   EXPECT_TRUE(limit.admit(xid("GPU-a", 79), kNow));
-  const auto told = limit.take_refused(EventSource::kernel_log, kNow + seconds(1));
+  const auto told = limit.take_dropped(EventSource::kernel_log, kNow + seconds(1));
   ASSERT_EQ(told.size(), 1U);
   EXPECT_EQ(told[0].text, "2990 more events with Xid 119 were dropped: too many at once");
 }

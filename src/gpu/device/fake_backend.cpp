@@ -106,8 +106,8 @@ void FakeFleet::raise_event(std::uint32_t index, EventKind kind, std::optional<s
   if (gpu == nullptr) return;
   DeviceEvent event{gpu->info.id, kind, EventSource::driver, BootClock::now(), xid, {}, ""};
   state_->events.push_back(std::move(event));
-  if (state_->events.size() > State::kKeptEvents) state_->events.pop_front();
-  ++state_->events_ever;
+  if (state_->events.size() > State::kMaxKeptEvents) state_->events.pop_front();
+  ++state_->event_count;
   state_->changed.notify_all();
 }
 
@@ -125,9 +125,9 @@ void FakeFleet::unblock(std::uint32_t index) {
   state_->change(index, [](State::Gpu& gpu) { gpu.blocked = false; });
 }
 
-Fleet FakeFleet::fleet() const {
+Inventory FakeFleet::inventory() const {
   const std::lock_guard lock(state_->mutex);
-  Fleet fleet{{"999.99.99", "99.9", "99.999.99", "fake"}, {}};
+  Inventory fleet{{"999.99.99", "99.9", "99.999.99", "fake"}, {}};
   for (const State::Gpu& gpu : state_->gpus) {
     if (!gpu.removed) fleet.devices.push_back(gpu.info);
   }
@@ -138,11 +138,11 @@ class FakeBackend final : public Backend {
  public:
   explicit FakeBackend(FakeFleet fleet) : fleet_(std::move(fleet)) {
     const std::lock_guard lock(fleet_.state_->mutex);
-    events_told_ = fleet_.state_->events_ever;
+    events_delivered_ = fleet_.state_->event_count;
   }
 
   Result<DriverSession> start() override {
-    const DriverInfo driver = fleet_.fleet().driver;
+    const DriverInfo driver = fleet_.inventory().driver;
     const FakeFleet::State& state = *fleet_.state_;
     const std::lock_guard lock(fleet_.state_->mutex);
     if (state.no_driver) return *state.no_driver;
@@ -174,14 +174,15 @@ class FakeBackend final : public Backend {
     return sample;
   }
 
-  Result<void> may_control() override {
+  Result<void> check_control() override {
     const std::lock_guard lock(fleet_.state_->mutex);
     const auto& why = fleet_.state_->control_denied;
     return why ? Result<void>(*why) : Result<void>();
   }
 
-  Result<SettingState> look(const DeviceId& id, SettingKind kind) override {
-    return fleet_.state_->on_gpu(id, [&](FakeFleet::State::Gpu& gpu) { return gpu.look(kind); });
+  Result<SettingState> read_setting(const DeviceId& id, SettingKind kind) override {
+    return fleet_.state_->on_gpu(
+        id, [&](FakeFleet::State::Gpu& gpu) { return gpu.read_setting(kind); });
   }
   Result<void> apply(const DeviceId& id, const Setting& setting) override {
     return fleet_.state_->write(id, setting);
@@ -196,13 +197,13 @@ class FakeBackend final : public Backend {
   Result<std::optional<DeviceEvent>> next_event(Duration at_most) override {
     FakeFleet::State& state = *fleet_.state_;
     std::unique_lock lock(state.mutex);
-    state.changed.wait_for(lock, at_most,
-                           [&] { return state.events_fault || events_told_ < state.events_ever; });
+    state.changed.wait_for(
+        lock, at_most, [&] { return state.events_fault || events_delivered_ < state.event_count; });
     if (state.events_fault) return *state.events_fault;
-    if (events_told_ == state.events_ever) return std::optional<DeviceEvent>();
-    const std::size_t behind = static_cast<std::size_t>(state.events_ever - events_told_);
+    if (events_delivered_ == state.event_count) return std::optional<DeviceEvent>();
+    const std::size_t behind = static_cast<std::size_t>(state.event_count - events_delivered_);
     const std::size_t kept = std::min(behind, state.events.size());
-    events_told_ = state.events_ever - kept + 1;
+    events_delivered_ = state.event_count - kept + 1;
     return std::optional(state.events[state.events.size() - kept]);
   }
 
@@ -216,7 +217,7 @@ class FakeBackend final : public Backend {
   }
 
   FakeFleet fleet_;
-  std::uint64_t events_told_ = 0;
+  std::uint64_t events_delivered_ = 0;
 };
 
 std::unique_ptr<Backend> FakeFleet::backend() const {
@@ -226,7 +227,7 @@ std::unique_ptr<Backend> FakeFleet::backend() const {
 std::vector<GpuMetrics> FakeFleet::collect_metrics() const {
   std::vector<GpuMetrics> metrics;
   const auto backend = this->backend();
-  for (const DeviceInfo& info : fleet().devices) {
+  for (const DeviceInfo& info : inventory().devices) {
     const DeviceState state =
         device_state(info, backend->read(info.id, kMetricsProbes), kMetricsProbes, {});
     if (state.condition == DeviceCondition::responsive) metrics.push_back(metrics_of(state));

@@ -68,18 +68,18 @@ class FakeFleet {
   void set_setting(std::uint32_t index, SettingKind, const SettingState&);
   void set_unsupported(std::uint32_t index, SettingKind);
   // Makes writes of it fail with this error until it is called with nothing.
-  void set_setting_fails(std::uint32_t index, SettingKind, std::optional<Error> why);
+  void fail_setting_writes(std::uint32_t index, SettingKind, std::optional<Error> why);
   // Denies every change with this error until it is called with nothing.
   void deny_control(std::optional<Error> why);
-  // Returns the last kKeptWrites writes that reached the driver, including refused ones.
+  // Returns the last kMaxKeptWrites writes that reached the driver, including refused ones.
   std::vector<FakeWrite> writes() const;
-  static constexpr std::size_t kKeptWrites = 4096;
+  static constexpr std::size_t kMaxKeptWrites = 4096;
 
   // Makes the GPU's driver calls block until unblock(), as those of a dying GPU do.
   void block(std::uint32_t index);
   void unblock(std::uint32_t index);
 
-  Fleet fleet() const;
+  Inventory inventory() const;
   std::unique_ptr<Backend> backend() const;
   // Returns the small view of every GPU that is present, by index; waits for GPUs that block.
   std::vector<GpuMetrics> collect_metrics() const;

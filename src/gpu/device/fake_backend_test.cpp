@@ -31,7 +31,7 @@ class FakeBackends : public testing::Test {
 
   FakeFleet fleet_ = FakeFleet::with_healthy_gpus(3, kMemory);
   std::unique_ptr<Backend> backend_ = fleet_.backend();
-  const std::vector<DeviceInfo> all_ = fleet_.fleet().devices;
+  const std::vector<DeviceInfo> all_ = fleet_.inventory().devices;
 };
 
 TEST_F(FakeBackends, StandBehindTheSameInterfaceAsHardware) {
@@ -175,7 +175,7 @@ TEST_F(FakeBackends, AGpuMayComeBackUnderAnotherIndex) {
 TEST_F(FakeBackends, ReplugRequiresRemovedGpuAndFreeIndex) {
   fleet_.replug_gpu(1, 7);
   fleet_.replug_gpu(9);
-  EXPECT_EQ(fleet_.fleet().devices, all_);
+  EXPECT_EQ(fleet_.inventory().devices, all_);
   fleet_.remove_gpu(1);
   fleet_.replug_gpu(1, 2);
   EXPECT_EQ(visible().size(), 2U);
@@ -211,7 +211,7 @@ TEST_F(FakeBackends, CopiesShareOneFleet) {
 }
 
 TEST_F(FakeBackends, WithoutADriverThereIsItsErrorAndNoFleet) {
-  const Error error = init_failed("Driver Not Loaded");
+  const Error error = init_error("Driver Not Loaded");
   EXPECT_EQ(FakeFleet::without_driver(error).backend()->start().error(), error);
 }
 
@@ -240,7 +240,7 @@ TEST_F(FakeBackends, RemovingBlockedGpuUnblocksReader) {
     const std::jthread reader([&] { sample = read(0); });
     fleet_.remove_gpu(0);
   }
-  EXPECT_NE(lost(sample), nullptr);
+  EXPECT_NE(find_loss(sample), nullptr);
 }
 
 TEST_F(FakeBackends, MayBeChangedWhileItIsRead) {
@@ -268,7 +268,7 @@ TEST(FakeBackend, EventsOfKnownGpusAreReturnedInOrder) {
   fleet.raise_event(9, EventKind::xid, 79);  // of no GPU
   const auto first = backend->next_event(Duration::zero());
   ASSERT_TRUE(first.ok() && *first);
-  EXPECT_EQ((*first)->device, fleet.fleet().devices[1].id);
+  EXPECT_EQ((*first)->device, fleet.inventory().devices[1].id);
   EXPECT_EQ((*first)->xid, 79U);
   EXPECT_EQ((*backend->next_event(Duration::zero()))->kind, EventKind::ecc_corrected);
   EXPECT_FALSE(*backend->next_event(Duration::zero()));

@@ -14,15 +14,15 @@ constexpr SettingValue kDefaultLimit{300'000, 300'000};
 }  // namespace
 
 FakeSettings::FakeSettings() {
-  put(SettingKind::power_limit, {kDefaultLimit, kDefaultLimit, SettingValue{100'000, 400'000}, {}});
-  put(SettingKind::gpu_clocks, {{}, {}, SettingValue{210, 1980}, {}});
-  put(SettingKind::memory_clocks, {{}, {}, SettingValue{1593, 2619}, {}});
-  put(SettingKind::persistence, {kOff, {}, {}, {}});
-  put(SettingKind::compute_mode, {kOff, {}, {}, {}});
-  put(SettingKind::ecc, {kOn, kOn, {}, {}});
+  set(SettingKind::power_limit, {kDefaultLimit, kDefaultLimit, SettingValue{100'000, 400'000}, {}});
+  set(SettingKind::gpu_clocks, {{}, {}, SettingValue{210, 1980}, {}});
+  set(SettingKind::memory_clocks, {{}, {}, SettingValue{1593, 2619}, {}});
+  set(SettingKind::persistence, {kOff, {}, {}, {}});
+  set(SettingKind::compute_mode, {kOff, {}, {}, {}});
+  set(SettingKind::ecc, {kOn, kOn, {}, {}});
 }
 
-Result<SettingState> FakeSettings::look(SettingKind kind) const {
+Result<SettingState> FakeSettings::read_setting(SettingKind kind) const {
   const auto state = states_.find(kind);
   if (state == states_.end()) return Error{Errc::unsupported, "Not Supported"};
   return state->second;
@@ -32,7 +32,7 @@ Result<void> FakeSettings::apply(const Setting& setting) {
   const auto state = states_.find(setting.kind);
   if (state == states_.end()) return Error{Errc::unsupported, "Not Supported"};
   if (const auto fault = faults_.find(setting.kind); fault != faults_.end()) return fault->second;
-  if (!check(setting, state->second)) return Error{Errc::invalid, "Invalid Argument"};
+  if (!check_setting(setting, state->second)) return Error{Errc::invalid, "Invalid Argument"};
   if (!can_be_read(setting.kind)) return {};
   const auto before = std::exchange(state->second.now, setting.value);
   if (setting.kind != SettingKind::ecc) return {};
@@ -51,7 +51,7 @@ void FakeSettings::fail_writes(SettingKind kind, std::optional<Error> why) {
 namespace {
 
 // Returns the readings that show a setting, if the GPU has them.
-std::vector<Metric> shown_by(SettingKind kind) {
+std::vector<Metric> metrics_of_setting(SettingKind kind) {
   switch (kind) {
     case SettingKind::power_limit:
       return {Metric::power_limit, Metric::power_limit_set};
@@ -68,7 +68,7 @@ std::vector<Metric> shown_by(SettingKind kind) {
   return {};
 }
 
-std::vector<Metric> counted_by(EccCounter counter) {
+std::vector<Metric> metrics_of_counter(EccCounter counter) {
   if (counter == EccCounter::lifetime) {
     return {Metric::ecc_corrected_aggregate, Metric::ecc_uncorrected_aggregate};
   }
@@ -76,7 +76,7 @@ std::vector<Metric> counted_by(EccCounter counter) {
 }
 
 template <class Values>
-void show(Values& values, const std::vector<Metric>& metrics, std::int64_t value) {
+void set_values(Values& values, const std::vector<Metric>& metrics, std::int64_t value) {
   for (const Metric metric : metrics) {
     const auto found = values.find(metric);
     if (found == values.end()) continue;
@@ -96,25 +96,27 @@ Result<std::int64_t> FakeFleet::State::Gpu::energy() const {
 
 Result<void> FakeFleet::State::Gpu::change(const Setting& setting) {
   auto done = settings.apply(setting);
-  if (done && setting.value) show(values, shown_by(setting.kind), setting.value->lowest);
+  if (done && setting.value)
+    set_values(values, metrics_of_setting(setting.kind), setting.value->lowest);
   return done;
 }
 
 Result<void> FakeFleet::State::Gpu::change(EccCounter counter) {
-  if (!settings.look(SettingKind::ecc)) return Error{Errc::unsupported, "Not Supported"};
-  show(values, counted_by(counter), 0);
+  if (!settings.read_setting(SettingKind::ecc)) return Error{Errc::unsupported, "Not Supported"};
+  set_values(values, metrics_of_counter(counter), 0);
   return {};
 }
 
 void FakeFleet::set_setting(std::uint32_t index, SettingKind kind, const SettingState& state) {
-  state_->change(index, [&](State::Gpu& gpu) { gpu.settings.put(kind, state); });
+  state_->change(index, [&](State::Gpu& gpu) { gpu.settings.set(kind, state); });
 }
 
 void FakeFleet::set_unsupported(std::uint32_t index, SettingKind kind) {
-  state_->change(index, [&](State::Gpu& gpu) { gpu.settings.forget(kind); });
+  state_->change(index, [&](State::Gpu& gpu) { gpu.settings.remove(kind); });
 }
 
-void FakeFleet::set_setting_fails(std::uint32_t index, SettingKind kind, std::optional<Error> why) {
+void FakeFleet::fail_setting_writes(std::uint32_t index, SettingKind kind,
+                                    std::optional<Error> why) {
   state_->change(index, [&](State::Gpu& gpu) { gpu.settings.fail_writes(kind, std::move(why)); });
 }
 

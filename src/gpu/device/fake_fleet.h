@@ -26,11 +26,11 @@ class FakeSettings {
 
   // Errc::unsupported: the GPU has no such setting. Errc::invalid: out of range, in a driver's few
   // words.
-  Result<SettingState> look(SettingKind) const;
+  Result<SettingState> read_setting(SettingKind) const;
   Result<void> apply(const Setting&);
 
-  void put(SettingKind kind, const SettingState& state) { states_[kind] = state; }
-  void forget(SettingKind kind) { states_.erase(kind); }
+  void set(SettingKind kind, const SettingState& state) { states_[kind] = state; }
+  void remove(SettingKind kind) { states_.erase(kind); }
   // Makes writes fail with this error until it is called with nothing.
   void fail_writes(SettingKind, std::optional<Error> why);
 
@@ -47,7 +47,9 @@ struct FakeFleet::State {
     bool removed = false;
     bool blocked = false;
 
-    Result<SettingState> look(SettingKind kind) const { return settings.look(kind); }
+    Result<SettingState> read_setting(SettingKind kind) const {
+      return settings.read_setting(kind);
+    }
     Result<std::int64_t> energy() const;
     Result<void> change(const Setting&);
     Result<void> change(EccCounter);
@@ -98,7 +100,7 @@ struct FakeFleet::State {
       auto done = gpu.change(what);
       writes.push_back(
           {gpu.info.index, what, done ? std::nullopt : std::optional(done.error().code)});
-      if (writes.size() > kKeptWrites) writes.pop_front();
+      if (writes.size() > kMaxKeptWrites) writes.pop_front();
       return done;
     });
   }
@@ -108,13 +110,13 @@ struct FakeFleet::State {
   std::optional<Error> no_driver;
   std::vector<Gpu> gpus;  // by index
   std::uint32_t made = 0;
-  std::deque<DeviceEvent> events;  // the last kKeptEvents
-  std::uint64_t events_ever = 0;
+  std::deque<DeviceEvent> events;  // the last kMaxKeptEvents
+  std::uint64_t event_count = 0;
   std::optional<Error> events_fault;
   std::optional<Error> control_denied;
   std::deque<FakeWrite> writes;
 
-  static constexpr std::size_t kKeptEvents = 4096;
+  static constexpr std::size_t kMaxKeptEvents = 4096;
 };
 
 }  // namespace gpuyard::fakes

@@ -11,16 +11,18 @@ using fakes::FakeWrite;
 
 class FakeSettings : public ::testing::Test {
  protected:
-  std::optional<SettingValue> now(SettingKind kind) { return backend_->look(id_, kind)->now; }
+  std::optional<SettingValue> now(SettingKind kind) {
+    return backend_->read_setting(id_, kind)->now;
+  }
 
   FakeFleet fleet_ = FakeFleet::with_healthy_gpus(2, 1'000);
   std::unique_ptr<Backend> backend_ = fleet_.backend();
-  const DeviceId id_ = fleet_.fleet().devices[1].id;
+  const DeviceId id_ = fleet_.inventory().devices[1].id;
 };
 
 TEST_F(FakeSettings, AppliedSettingIsReadBack) {
   RecordProperty("contract", "B1");
-  ASSERT_TRUE(backend_->may_control().ok());
+  ASSERT_TRUE(backend_->check_control().ok());
   ASSERT_TRUE(backend_->apply(id_, power_limit(250'000)).ok());
   ASSERT_TRUE(backend_->apply(id_, persistence(true)).ok());
   EXPECT_EQ(now(SettingKind::power_limit), (SettingValue{250'000, 250'000}));
@@ -34,11 +36,11 @@ TEST_F(FakeSettings, LockedClocksCannotBeReadBack) {
 
 TEST_F(FakeSettings, EccWaitsForAReset) {
   ASSERT_TRUE(backend_->apply(id_, ecc(false)).ok());
-  const auto pending = *backend_->look(id_, SettingKind::ecc);
+  const auto pending = *backend_->read_setting(id_, SettingKind::ecc);
   EXPECT_EQ(pending.now, (SettingValue{0, 0}));
   EXPECT_EQ(pending.until_reset, (SettingValue{1, 1}));
   ASSERT_TRUE(backend_->apply(id_, ecc(true)).ok());
-  EXPECT_FALSE(backend_->look(id_, SettingKind::ecc)->until_reset);
+  EXPECT_FALSE(backend_->read_setting(id_, SettingKind::ecc)->until_reset);
 }
 
 TEST_F(FakeSettings, EveryWriteThatReachedTheDriverIsKeptInOrder) {
@@ -51,14 +53,15 @@ TEST_F(FakeSettings, EveryWriteThatReachedTheDriverIsKeptInOrder) {
 }
 
 TEST_F(FakeSettings, FailWhenATestSaysSo) {
-  fleet_.set_setting_fails(1, SettingKind::power_limit, Error{Errc::denied, "no"});
+  fleet_.fail_setting_writes(1, SettingKind::power_limit, Error{Errc::denied, "no"});
   EXPECT_EQ(backend_->apply(id_, power_limit(250'000)).error(), (Error{Errc::denied, "no"}));
-  fleet_.set_setting_fails(1, SettingKind::power_limit, std::nullopt);
+  fleet_.fail_setting_writes(1, SettingKind::power_limit, std::nullopt);
   EXPECT_TRUE(backend_->apply(id_, power_limit(250'000)).ok());
   fleet_.set_unsupported(1, SettingKind::memory_clocks);
-  EXPECT_EQ(backend_->look(id_, SettingKind::memory_clocks).error().code, Errc::unsupported);
+  EXPECT_EQ(backend_->read_setting(id_, SettingKind::memory_clocks).error().code,
+            Errc::unsupported);
   fleet_.deny_control(Error{Errc::denied, "not you"});
-  EXPECT_EQ(backend_->may_control().error().message, "not you");
+  EXPECT_EQ(backend_->check_control().error().message, "not you");
 }
 
 TEST_F(FakeSettings, ExistingReadingReflectsAppliedSetting) {
@@ -88,7 +91,7 @@ TEST_F(FakeSettings, TotalEnergyFollowsReading) {
 TEST_F(FakeSettings, LostGpuRejectsWrites) {
   fleet_.remove_gpu(1);
   EXPECT_EQ(backend_->apply(id_, power_limit(250'000)).error().code, Errc::device_lost);
-  EXPECT_EQ(backend_->look("GPU-nobody", SettingKind::ecc).error().code, Errc::not_found);
+  EXPECT_EQ(backend_->read_setting("GPU-nobody", SettingKind::ecc).error().code, Errc::not_found);
   EXPECT_TRUE(fleet_.writes().empty());
 }
 

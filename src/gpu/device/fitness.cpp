@@ -16,7 +16,7 @@ namespace gpuyard {
 namespace {
 
 // The readings that a decision about new work rests on, with their names for people.
-constexpr std::array kNeeded = {
+constexpr std::array kRequiredMetrics = {
     std::pair(Metric::temperature_core, "temperature"),
     std::pair(Metric::memory_total, "memory"),
     std::pair(Metric::memory_used, "memory in use"),
@@ -24,11 +24,11 @@ constexpr std::array kNeeded = {
 };
 
 // Names values that should be known and are not, each with its reason.
-class Unknowns {
+class UnknownReadings {
  public:
   using Counts = bool (*)(MissingReason);
 
-  explicit Unknowns(Counts counts) : counts_(counts) {}
+  explicit UnknownReadings(Counts counts) : counts_(counts) {}
 
   void add(std::string_view what, const Missing& why) {
     if (!counts_(why.reason)) return;
@@ -40,7 +40,7 @@ class Unknowns {
       all_.push_back({reason, {std::string(what)}});
     }
   }
-  bool none() const { return all_.empty(); }
+  bool empty() const { return all_.empty(); }
   std::string text() const {
     std::vector<std::string> texts;
     for (const Group& group : all_) {
@@ -58,7 +58,8 @@ class Unknowns {
   std::vector<Group> all_;
 };
 
-void add_reading(const DeviceState& device, Metric metric, const char* name, Unknowns& unknowns) {
+void add_reading(const DeviceState& device, Metric metric, const char* name,
+                 UnknownReadings& unknowns) {
   const Reading* const reading = device.sample.find(metric);
   if (reading == nullptr) return unknowns.add(name, Missing{});
   if (const Missing* const missing = reading->missing()) unknowns.add(name, *missing);
@@ -68,9 +69,9 @@ bool is_unknown(MissingReason reason) {
   return reason != MissingReason::not_supported;
 }
 
-Unknowns unknowns_of(const DeviceState& device, Unknowns::Counts counts) {
-  Unknowns unknowns(counts);
-  for (const auto& [metric, name] : kNeeded) add_reading(device, metric, name, unknowns);
+UnknownReadings unknown_readings_of(const DeviceState& device, UnknownReadings::Counts counts) {
+  UnknownReadings unknowns(counts);
+  for (const auto& [metric, name] : kRequiredMetrics) add_reading(device, metric, name, unknowns);
   const Reading errors = uncorrectable_errors(device.sample);
   if (const Missing* const missing = errors.missing()) unknowns.add("ECC errors", *missing);
   const auto& list = device.sample.processes();
@@ -103,13 +104,13 @@ Fitness fitness_of(const DeviceState& device) {
   if (mig != nullptr && *mig != 0) {
     return {bad, "mig_enabled", "in MIG mode: its instances are not leased"};
   }
-  const Unknowns unknowns = unknowns_of(device, is_unknown);
-  return unknowns.none() ? Fitness{good} : Fitness{unknown, "unknown", unknowns.text()};
+  const UnknownReadings unknowns = unknown_readings_of(device, is_unknown);
+  return unknowns.empty() ? Fitness{good} : Fitness{unknown, "unknown", unknowns.text()};
 }
 
 std::string failed_readings(const DeviceState& device) {
-  const Unknowns failed = unknowns_of(device, is_failure);
-  return failed.none() ? "" : failed.text();
+  const UnknownReadings failed = unknown_readings_of(device, is_failure);
+  return failed.empty() ? "" : failed.text();
 }
 
 bool is_sick(const DeviceState& device, TimePoint now) {
@@ -119,7 +120,7 @@ bool is_sick(const DeviceState& device, TimePoint now) {
     case DeviceCondition::unavailable:
       return true;
     case DeviceCondition::unresponsive:
-      return device.vitals_at && now - *device.vitals_at >= kSickAfter;
+      return device.vitals_at && now - *device.vitals_at >= kSickTimeout;
   }
   return true;
 }

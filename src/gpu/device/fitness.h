@@ -32,10 +32,10 @@ Fitness fitness_of(const DeviceState&);
 std::string failed_readings(const DeviceState&);
 
 // For how long a GPU may give no reading before it is sick.
-inline constexpr Duration kSickAfter = std::chrono::seconds(30);
+inline constexpr Duration kSickTimeout = std::chrono::seconds(30);
 
 // True if the GPU cannot be used, and has not been usable for some time: it is lost, could not be
-// opened, or has given none of kVitals for kSickAfter. A reading that fails once is not enough.
+// opened, or has given none of kVitals for kSickTimeout. A reading that fails once is not enough.
 bool is_sick(const DeviceState&, TimePoint now);
 
 }  // namespace gpuyard

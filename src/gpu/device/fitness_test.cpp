@@ -87,15 +87,15 @@ TEST(Fitness, ASplitGpuIsBad) {
 }
 
 TEST(Sick, AResponsiveGpuIsNot) {
-  EXPECT_FALSE(is_sick(well_known_gpu(), kFitnessTime + kSickAfter * 2));
+  EXPECT_FALSE(is_sick(well_known_gpu(), kFitnessTime + kSickTimeout * 2));
 }
 
 TEST(Sick, AGpuThatHangsIsAfterHalfAMinute) {
   DeviceState device = well_known_gpu();
   device.condition = DeviceCondition::unresponsive;
   device.vitals_at = kFitnessTime;
-  EXPECT_FALSE(is_sick(device, kFitnessTime + kSickAfter - seconds(1)));
-  EXPECT_TRUE(is_sick(device, kFitnessTime + kSickAfter));
+  EXPECT_FALSE(is_sick(device, kFitnessTime + kSickTimeout - seconds(1)));
+  EXPECT_TRUE(is_sick(device, kFitnessTime + kSickTimeout));
 }
 
 TEST(Sick, AnUnavailableGpuIs) {

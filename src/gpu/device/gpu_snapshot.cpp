@@ -89,7 +89,7 @@ std::optional<double> percent(std::optional<double> part, std::optional<double> 
 }
 
 template <class T>
-std::string shown(const std::optional<T>& value, fmt::string_view format) {
+std::string format_optional(const std::optional<T>& value, fmt::string_view format) {
   return value ? fmt::format(fmt::runtime(format), *value) : "-";
 }
 
@@ -99,7 +99,7 @@ std::optional<double> gigabytes(std::optional<std::uint64_t> bytes) {
 
 // Tells whether the GPU has compute processes, if known; a process that draws on a screen may be
 // idle for ever.
-std::optional<bool> computes(const Sample& sample) {
+std::optional<bool> is_computing(const Sample& sample) {
   const std::int64_t* processes = sample.number(Metric::processes_compute);
   return processes != nullptr ? std::optional(*processes > 0) : std::nullopt;
 }
@@ -116,9 +116,10 @@ std::optional<double> GpuMetrics::power_percent() const {
 
 std::string GpuMetrics::display_line() const {
   return fmt::format("GPU {}: {}°C, {}% util, {} GB / {} GB", device_id,
-                     shown(temperature_celsius, "{:.0f}"), shown(utilization_percent, "{:.0f}"),
-                     shown(gigabytes(memory_used_bytes), "{:.1f}"),
-                     shown(gigabytes(memory_total_bytes), "{:.1f}"));
+                     format_optional(temperature_celsius, "{:.0f}"),
+                     format_optional(utilization_percent, "{:.0f}"),
+                     format_optional(gigabytes(memory_used_bytes), "{:.1f}"),
+                     format_optional(gigabytes(memory_total_bytes), "{:.1f}"));
 }
 
 GpuMetrics metrics_of(const DeviceState& device) {
@@ -132,20 +133,20 @@ GpuMetrics metrics_of(const DeviceState& device) {
           value_of<std::uint64_t>(sample, Metric::memory_total),
           value_of<double>(sample, Metric::power_draw, kMilli),
           value_of<double>(sample, Metric::power_limit, kMilli),
-          computes(sample)};
+          is_computing(sample)};
 }
 
 namespace {
 
-constexpr std::array kShownByGpuDevice = {Metric::memory_total, Metric::memory_free,
+constexpr std::array kGpuDeviceMetrics = {Metric::memory_total, Metric::memory_free,
                                           Metric::memory_used, Metric::utilization_gpu,
                                           Metric::temperature_core};
 
 // Returns why the whole GPU counts as unavailable: it cannot be opened or named, the deadline
 // passed, or its memory cannot be read although this kind of GPU reports it.
-std::optional<std::string> unavailable_because(const DeviceState& device) {
+std::optional<std::string> unavailable_reason(const DeviceState& device) {
   if (device.info.fault) return describe(*device.info.fault);
-  for (const Metric metric : kShownByGpuDevice) {
+  for (const Metric metric : kGpuDeviceMetrics) {
     const Reading* reading = device.sample.find(metric);
     const Missing never_read;
     const Missing* missing = reading != nullptr ? reading->missing() : &never_read;
@@ -163,7 +164,7 @@ GPUDevice gpu_device_of(const DeviceState& device) {
   GPUDevice out;
   out.index = device.info.index;
   if (!device.info.name.empty()) out.name = device.info.name;
-  out.error_message = unavailable_because(device);
+  out.error_message = unavailable_reason(device);
   out.is_available = !out.error_message;
   if (!out.is_available) return out;
   const auto value = [&](Metric metric, std::int64_t divisor = 1) {

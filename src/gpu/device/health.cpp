@@ -15,11 +15,11 @@ namespace {
 
 class Findings {
  public:
-  void found(Health how_bad, std::string why) {
+  void add(Health how_bad, std::string why) {
     report_.verdict = std::max(report_.verdict.value_or(how_bad), how_bad);
     report_.reasons.push_back(std::move(why));
   }
-  void unknown(std::string_view what, const Missing& why) {
+  void add_unknown(std::string_view what, const Missing& why) {
     unknown_.push_back(fmt::format("{} unknown: {}", what, describe(why)));
   }
 
@@ -34,32 +34,33 @@ class Findings {
   std::vector<std::string> unknown_;
 };
 
-void look_at_temperature(const HealthFacts& facts, const HealthThresholds& limits, Findings& all) {
+void check_temperature(const HealthFacts& facts, const HealthThresholds& limits, Findings& all) {
   const auto* celsius = std::get_if<std::int64_t>(&facts.temperature);
-  if (celsius == nullptr) return all.unknown("temperature", std::get<Missing>(facts.temperature));
+  if (celsius == nullptr)
+    return all.add_unknown("temperature", std::get<Missing>(facts.temperature));
   const auto above = [&](std::int64_t limit) {
     return fmt::format("temperature {} C is above {} C", *celsius, limit);
   };
   if (*celsius > limits.temperature_unhealthy) {
-    all.found(Health::unhealthy, above(limits.temperature_unhealthy));
+    all.add(Health::unhealthy, above(limits.temperature_unhealthy));
   } else if (*celsius > limits.temperature_degraded) {
-    all.found(Health::degraded, above(limits.temperature_degraded));
+    all.add(Health::degraded, above(limits.temperature_degraded));
   }
 }
 
-void look_at_memory_errors(const HealthFacts& facts, Findings& all) {
+void check_memory_errors(const HealthFacts& facts, Findings& all) {
   if (facts.new_ecc_errors > 0) {
-    all.found(Health::unhealthy, fmt::format("{} new uncorrectable ECC {}", facts.new_ecc_errors,
-                                             facts.new_ecc_errors == 1 ? "error" : "errors"));
+    all.add(Health::unhealthy, fmt::format("{} new uncorrectable ECC {}", facts.new_ecc_errors,
+                                           facts.new_ecc_errors == 1 ? "error" : "errors"));
   }
   if (facts.contained > 0) {
-    all.found(Health::degraded, fmt::format("contained ECC error (Xid 94), until {} {}",
-                                            facts.contained == 1 ? "its process" : "its processes",
-                                            facts.contained == 1 ? "ends" : "end"));
+    all.add(Health::degraded, fmt::format("contained ECC error (Xid 94), until {} {}",
+                                          facts.contained == 1 ? "its process" : "its processes",
+                                          facts.contained == 1 ? "ends" : "end"));
   }
   const auto* missing = std::get_if<Missing>(&facts.ecc_errors);
   if (missing != nullptr && missing->reason != MissingReason::not_supported) {
-    all.unknown("ECC errors", *missing);
+    all.add_unknown("ECC errors", *missing);
   }
 }
 
@@ -75,12 +76,12 @@ const HealthThresholds& HealthPolicy::thresholds_of(const DeviceInfo& info) cons
   return named != of_gpu.end() ? named->second : common;
 }
 
-HealthReport judge(const HealthFacts& facts, const HealthThresholds& limits) {
+HealthReport evaluate_health(const HealthFacts& facts, const HealthThresholds& limits) {
   Findings all;
-  if (facts.lost) all.found(Health::unhealthy, describe(*facts.lost));
-  look_at_temperature(facts, limits, all);
-  look_at_memory_errors(facts, all);
-  if (!facts.contradiction.empty()) all.found(Health::degraded, facts.contradiction);
+  if (facts.lost) all.add(Health::unhealthy, describe(*facts.lost));
+  check_temperature(facts, limits, all);
+  check_memory_errors(facts, all);
+  if (!facts.contradiction.empty()) all.add(Health::degraded, facts.contradiction);
   return std::move(all).report();
 }
 
@@ -102,8 +103,8 @@ Value current(const DeviceState& device, const Reading* reading) {
 
 }  // namespace
 
-void HealthTracker::compare_power(bool compare) {
-  compares_power_ = compare;
+void HealthTracker::set_power_comparison(bool compare) {
+  power_comparison_ = compare;
   if (!compare) power_.clear();
 }
 
@@ -112,25 +113,25 @@ std::string HealthTracker::contradiction(const DeviceId& gpu) const {
   return compared != power_.end() ? compared->second.contradiction() : "";
 }
 
-void HealthTracker::note(const DeviceId& gpu, const Sample& sample) {
-  if (compares_power_) power_[gpu].note(sample);
+void HealthTracker::update(const DeviceId& gpu, const Sample& sample) {
+  if (power_comparison_) power_[gpu].update(sample);
   const Reading errors = uncorrectable_errors(sample);
   const std::int64_t* const since_load = sample.number(Metric::ecc_uncorrected_volatile);
   if (const auto* total = errors.number()) {
-    gpus_[gpu].count(errors.metric, *total,
-                     since_load != nullptr ? std::optional(*since_load) : std::nullopt);
+    gpus_[gpu].update(errors.metric, *total,
+                      since_load != nullptr ? std::optional(*since_load) : std::nullopt);
   }
   const auto& list = sample.processes();
   const auto watched = gpus_.find(gpu);
   if (!list || list->processes() == nullptr || watched == gpus_.end()) return;
-  const auto waiting = watched->second.waiting_for();
+  const auto waiting = watched->second.contained_pids();
   for (const std::uint32_t pid : waiting) {
     const bool runs = std::ranges::count(*list->processes(), pid, &GpuProcess::pid) > 0;
-    if (!runs) watched->second.process_gone(pid);
+    if (!runs) watched->second.remove_process(pid);
   }
 }
 
-void HealthTracker::note_contained(const DeviceId& gpu, const Sample& latest) {
+void HealthTracker::record_contained(const DeviceId& gpu, const Sample& latest) {
   constexpr std::uint32_t kOfNoList = 0;  // no process has this id, so no list has it
   const auto& list = latest.processes();
   std::set<std::uint32_t> pids;
@@ -139,12 +140,12 @@ void HealthTracker::note_contained(const DeviceId& gpu, const Sample& latest) {
   } else {
     for (const GpuProcess& process : *list->processes()) pids.insert(process.pid);
   }
-  gpus_[gpu].contained_in_one_of(pids);
+  gpus_[gpu].add_contained_suspects(pids);
 }
 
-HealthReport HealthTracker::judge(const DeviceState& device) const {
+HealthReport HealthTracker::evaluate_health(const DeviceState& device) const {
   HealthFacts facts;
-  facts.lost = lost_because(device);
+  facts.lost = loss_reason(device);
   if (device.condition == DeviceCondition::responsive) {
     facts.contradiction = contradiction(device.info.id);
   }
@@ -152,10 +153,10 @@ HealthReport HealthTracker::judge(const DeviceState& device) const {
   const Reading errors = uncorrectable_errors(device.sample);
   facts.ecc_errors = current(device, &errors);
   if (const auto watched = gpus_.find(device.info.id); watched != gpus_.end()) {
-    facts.new_ecc_errors = watched->second.fresh();
-    facts.contained = watched->second.waiting_for().size();
+    facts.new_ecc_errors = watched->second.new_errors();
+    facts.contained = watched->second.contained_pids().size();
   }
-  return gpuyard::judge(facts, policy_.thresholds_of(device.info));
+  return gpuyard::evaluate_health(facts, policy_.thresholds_of(device.info));
 }
 
 EccState HealthTracker::errors_of(const DeviceId& gpu) const {
@@ -168,7 +169,7 @@ void HealthTracker::restore(const DeviceId& gpu, const EccState& errors, bool re
   const EccState seen = errors_of(gpu);
   EccBaseline& baseline = gpus_[gpu] = EccBaseline();
   baseline.restore(errors, rebooted);
-  if (seen.source) baseline.count(*seen.source, seen.total, seen.since_load);
+  if (seen.source) baseline.update(*seen.source, seen.total, seen.since_load);
 }
 
 void EccBaseline::restore(const EccState& state, bool rebooted) {
@@ -179,7 +180,7 @@ void EccBaseline::restore(const EccState& state, bool rebooted) {
   if (rebooted) return;
   since_load_ = state.since_load;
   contained_ = state.contained;
-  waiting_ = {state.waiting.begin(), state.waiting.end()};
+  contained_pids_ = {state.contained_pids.begin(), state.contained_pids.end()};
   suspects_ = {state.suspects.begin(), state.suspects.end()};
 }
 
@@ -189,72 +190,73 @@ EccState EccBaseline::state() const {
           total_,
           since_load_,
           contained_,
-          {waiting_.begin(), waiting_.end()},
+          {contained_pids_.begin(), contained_pids_.end()},
           {suspects_.begin(), suspects_.end()}};
 }
 
-void EccBaseline::start_over(std::int64_t base) {
+void EccBaseline::restart(std::int64_t base) {
   base_ = base;
   contained_ = 0;
 }
 
 // Errors from before the reset are known; those since then are in both counters.
-void EccBaseline::reset_seen(Metric source, std::int64_t since_load) {
+void EccBaseline::on_reset(Metric source, std::int64_t since_load) {
   const std::int64_t before = source == Metric::ecc_uncorrected_volatile ? 0 : base_;
-  start_over(std::clamp(total_ - since_load, std::min(before, total_), total_));
+  restart(std::clamp(total_ - since_load, std::min(before, total_), total_));
 }
 
-void EccBaseline::count(Metric source, std::int64_t total, std::optional<std::int64_t> since_load) {
+void EccBaseline::update(Metric source, std::int64_t total,
+                         std::optional<std::int64_t> since_load) {
   const bool first = !source_;
   const bool fell = source_ == source && total < total_;
   const bool was_reset = since_load && (rebooted_ || (since_load_ && *since_load < *since_load_));
   if (first) {
-    start_over(total);
+    restart(total);
   } else if (source != source_) {
     base_ = total - (total_ - base_);
   } else if (fell) {
-    start_over(0);  // the counter was cleared; its errors came after that
+    restart(0);  // the counter was cleared; its errors came after that
   }
   source_ = source;
   total_ = total;
-  if (was_reset && !first) reset_seen(source, *since_load);
+  if (was_reset && !first) on_reset(source, *since_load);
   if (since_load) since_load_ = since_load;
   rebooted_ = rebooted_ && !since_load;
 }
 
 void EccBaseline::acknowledge() {
-  start_over(total_);
-  waiting_.clear();
+  restart(total_);
+  contained_pids_.clear();
   suspects_.clear();
 }
 
-void EccBaseline::contained(std::uint32_t pid) {
+void EccBaseline::add_contained(std::uint32_t pid) {
   ++contained_;
-  waiting_.insert(pid);
+  contained_pids_.insert(pid);
 }
 
-void EccBaseline::contained_in_one_of(const std::set<std::uint32_t>& pids) {
+void EccBaseline::add_contained_suspects(const std::set<std::uint32_t>& pids) {
   ++contained_;
   suspects_.insert(pids.begin(), pids.end());
 }
 
-void EccBaseline::it_was(std::uint32_t pid) {
+void EccBaseline::identify_contained(std::uint32_t pid) {
   suspects_.clear();
-  waiting_.insert(pid);
+  contained_pids_.insert(pid);
 }
 
-void EccBaseline::process_gone(std::uint32_t pid) {
-  waiting_.erase(pid);
+void EccBaseline::remove_process(std::uint32_t pid) {
+  contained_pids_.erase(pid);
   suspects_.erase(pid);
 }
 
-std::set<std::uint32_t> EccBaseline::waiting_for() const {
-  std::set<std::uint32_t> all = waiting_;
+std::set<std::uint32_t> EccBaseline::contained_pids() const {
+  std::set<std::uint32_t> all = contained_pids_;
   all.insert(suspects_.begin(), suspects_.end());
   return all;
 }
 
-std::int64_t EccBaseline::fresh() const {
+std::int64_t EccBaseline::new_errors() const {
   return std::max(std::int64_t{0}, total_ - base_ - contained_);
 }
 

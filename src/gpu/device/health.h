@@ -24,13 +24,13 @@ namespace gpuyard {
 // What is known of a GPU's uncorrectable memory errors. A plain value: it outlives the daemon, so
 // that a restart neither ends a verdict nor makes errors new.
 struct EccState {
-  std::optional<Metric> source;              // the counter; empty: none was read yet
-  std::int64_t base = 0;                     // errors that are known
-  std::int64_t total = 0;                    // the counter's last value
-  std::optional<std::int64_t> since_load;    // last value of the counter that a reset sets to 0
-  std::int64_t contained = 0;                // errors after `base` that cost one process each
-  std::vector<std::uint32_t> waiting = {};   // processes that a contained error has hit
-  std::vector<std::uint32_t> suspects = {};  // one of these was hit, too
+  std::optional<Metric> source;            // the counter; empty: none was read yet
+  std::int64_t base = 0;                   // errors that are known
+  std::int64_t total = 0;                  // the counter's last value
+  std::optional<std::int64_t> since_load;  // last value of the counter that a reset sets to 0
+  std::int64_t contained = 0;              // errors after `base` that cost one process each
+  std::vector<std::uint32_t> contained_pids = {};  // processes that a contained error has hit
+  std::vector<std::uint32_t> suspects = {};        // one of these was hit, too
 
   friend bool operator==(const EccState&, const EccState&) = default;
 };
@@ -49,27 +49,27 @@ class EccBaseline {
   // A counter that fell was cleared, and starts over. `since_load` is the value of the counter that
   // starts at 0 with each load of the driver and each reset: if it fell, that was seen, and errors
   // from before are known. While another `source` is read, new errors stay new.
-  void count(Metric source, std::int64_t total, std::optional<std::int64_t> since_load = {});
+  void update(Metric source, std::int64_t total, std::optional<std::int64_t> since_load = {});
 
   // Marks all errors so far as known.
   void acknowledge();
 
   // The hardware contained one of the errors (Xid 94): it costs this process and nothing else.
-  void contained(std::uint32_t pid);
+  void add_contained(std::uint32_t pid);
   // The same, but the process is not known: all of these have to end.
-  void contained_in_one_of(const std::set<std::uint32_t>& pids);
+  void add_contained_suspects(const std::set<std::uint32_t>& pids);
   // Names the process afterwards.
-  void it_was(std::uint32_t pid);
+  void identify_contained(std::uint32_t pid);
   // The process has ended, and with it the errors contained in it.
-  void process_gone(std::uint32_t pid);
-  std::set<std::uint32_t> waiting_for() const;
+  void remove_process(std::uint32_t pid);
+  std::set<std::uint32_t> contained_pids() const;
 
   // Returns the errors that are neither acknowledged nor contained.
-  std::int64_t fresh() const;
+  std::int64_t new_errors() const;
 
  private:
-  void start_over(std::int64_t base);
-  void reset_seen(Metric source, std::int64_t since_load);
+  void restart(std::int64_t base);
+  void on_reset(Metric source, std::int64_t since_load);
 
   std::optional<Metric> source_;
   std::int64_t base_ = 0;
@@ -77,7 +77,7 @@ class EccBaseline {
   std::optional<std::int64_t> since_load_;
   bool rebooted_ = false;  // since the restored state, and not counted yet
   std::int64_t contained_ = 0;
-  std::set<std::uint32_t> waiting_;
+  std::set<std::uint32_t> contained_pids_;
   std::set<std::uint32_t> suspects_;
 };
 
@@ -104,7 +104,7 @@ struct HealthFacts {
 // Returns the worst finding, with all findings as reasons. Without findings: healthy if everything
 // is known; otherwise no verdict, with the unknown values as reasons. A GPU without ECC lacks
 // nothing; a GPU whose temperature cannot be read is not known to be healthy.
-HealthReport judge(const HealthFacts&, const HealthThresholds&);
+HealthReport evaluate_health(const HealthFacts&, const HealthThresholds&);
 
 // Keeps the health of each GPU over time. It adds what the pure verdict cannot know: which ECC
 // errors are new and which were contained. Not thread-safe; its owner guards it.
@@ -117,18 +117,20 @@ class HealthTracker {
   explicit HealthTracker(HealthPolicy policy = {}) : policy_(std::move(policy)) {}
 
   // Takes a new sample of a GPU. The first error count is the baseline.
-  void note(const DeviceId&, const Sample&);
+  void update(const DeviceId&, const Sample&);
   // An error was contained (Xid 94) at the cost of this process. It is forgotten once a process
   // list of the GPU no longer has the process.
-  void note_contained(const DeviceId& gpu, std::uint32_t pid) { gpus_[gpu].contained(pid); }
+  void record_contained(const DeviceId& gpu, std::uint32_t pid) { gpus_[gpu].add_contained(pid); }
   // The same for an unknown process: any of those that `latest` lists. Without a list it is
   // forgotten once there is one.
-  void note_contained(const DeviceId& gpu, const Sample& latest);
+  void record_contained(const DeviceId& gpu, const Sample& latest);
   // Names that process afterwards.
-  void name_contained(const DeviceId& gpu, std::uint32_t pid) { gpus_[gpu].it_was(pid); }
+  void identify_contained(const DeviceId& gpu, std::uint32_t pid) {
+    gpus_[gpu].identify_contained(pid);
+  }
   // Says whether the sources of power are compared with each other; they are not at first. GPUs
   // whose time is not ours must not be.
-  void compare_power(bool compare);
+  void set_power_comparison(bool compare);
   // Returns PowerSources::contradiction() of the GPU.
   std::string contradiction(const DeviceId& gpu) const;
   // Marks all errors counted so far as known.
@@ -138,18 +140,18 @@ class HealthTracker {
   // soon as it can be read.
   EccState errors_of(const DeviceId&) const;
   void restore(const DeviceId& gpu, const EccState& errors, bool rebooted);
-  void forget(const DeviceId& gpu) {
+  void remove(const DeviceId& gpu) {
     gpus_.erase(gpu);
     power_.erase(gpu);
   }
 
-  HealthReport judge(const DeviceState&) const;
+  HealthReport evaluate_health(const DeviceState&) const;
 
  private:
   HealthPolicy policy_;
   std::map<DeviceId, EccBaseline> gpus_;  // of one boot and driver; grows only with the GPUs seen
   std::map<DeviceId, PowerSources> power_;
-  bool compares_power_ = false;
+  bool power_comparison_ = false;
 };
 
 }  // namespace gpuyard

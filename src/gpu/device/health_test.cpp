@@ -22,7 +22,7 @@ HealthFacts at(std::int64_t celsius) {
 }
 
 HealthReport judged(const HealthFacts& facts) {
-  return judge(facts, HealthThresholds{});
+  return evaluate_health(facts, HealthThresholds{});
 }
 
 class HealthTest : public testing::Test {
@@ -125,17 +125,17 @@ TEST_F(HealthTest, HasAName) {
 
 namespace {
 
-class HealthWatchTest : public testing::Test {
+class HealthTrackerTest : public testing::Test {
  protected:
-  HealthWatchTest() { RecordProperty("contract", "A10"); }
+  HealthTrackerTest() { RecordProperty("contract", "A10"); }
 
   // Works as the owner does: reads, notes, judges.
   HealthReport look() {
     DeviceState state = device_state(backend_->open(0), backend_->read(id_, kProbes), kProbes, {});
-    watch_.note(id_, state.sample);
-    return watch_.judge(state);
+    watch_.update(id_, state.sample);
+    return watch_.evaluate_health(state);
   }
-  HealthReport judge(const DeviceState& state) { return watch_.judge(state); }
+  HealthReport judge(const DeviceState& state) { return watch_.evaluate_health(state); }
 
   static constexpr ProbeSet kProbes = kSnapshotProbes;
   FakeFleet fleet_ = FakeFleet::with_healthy_gpus(1, 1000);
@@ -144,7 +144,7 @@ class HealthWatchTest : public testing::Test {
   HealthTracker watch_;
 };
 
-TEST_F(HealthWatchTest, FollowsTheTemperatureUpAndDown) {
+TEST_F(HealthTrackerTest, FollowsTheTemperatureUpAndDown) {
   EXPECT_EQ(look().verdict, Health::healthy);
   fleet_.set_temperature(0, 80);
   EXPECT_EQ(look().verdict, Health::degraded);
@@ -154,7 +154,7 @@ TEST_F(HealthWatchTest, FollowsTheTemperatureUpAndDown) {
   EXPECT_EQ(look().verdict, Health::healthy);
 }
 
-TEST_F(HealthWatchTest, ANewErrorStaysUntilItIsAcknowledged) {
+TEST_F(HealthTrackerTest, ANewErrorStaysUntilItIsAcknowledged) {
   RecordProperty("contract", "A9 A10");
   look();
   fleet_.inject_ecc_error(0);
@@ -165,7 +165,7 @@ TEST_F(HealthWatchTest, ANewErrorStaysUntilItIsAcknowledged) {
 }
 
 // GPUs whose time is not ours must not be compared; comparison is off at first.
-TEST_F(HealthWatchTest, EnabledPowerComparisonDegradesContradictingGpu) {
+TEST_F(HealthTrackerTest, EnabledPowerComparisonDegradesContradictingGpu) {
   const auto pass = [&] {
     for (int second = 1; second <= 20; ++second) {
       const TimePoint now{std::chrono::seconds(second)};
@@ -173,89 +173,89 @@ TEST_F(HealthWatchTest, EnabledPowerComparisonDegradesContradictingGpu) {
       sample.set({Metric::energy_total, 0, now, std::int64_t{1'000}});
       sample.set({Metric::power_draw, 0, now, std::int64_t{300'000}});
       sample.set({Metric::power_draw_average, 0, now, std::int64_t{300'000}});
-      watch_.note(id_, sample);
+      watch_.update(id_, sample);
     }
   };
   pass();
   EXPECT_EQ(look().verdict, Health::healthy) << "it is not compared at first";
-  watch_.compare_power(true);
+  watch_.set_power_comparison(true);
   pass();
   EXPECT_FALSE(watch_.contradiction(id_).empty());
   const HealthReport report = look();
   EXPECT_EQ(report.verdict, Health::degraded);
   EXPECT_EQ(report.reasons, std::vector{watch_.contradiction(id_)});
-  watch_.compare_power(false);
+  watch_.set_power_comparison(false);
   EXPECT_EQ(look().verdict, Health::healthy);
 }
 
-TEST_F(HealthWatchTest, ALateStateIsComparedWithTheSample) {
+TEST_F(HealthTrackerTest, ALateStateIsComparedWithTheSample) {
   look();
   const EccState seen = watch_.errors_of(id_);
   EccState stored = seen;
   stored.base = stored.total = seen.total - 1;
   watch_.restore(id_, stored, false);
   EXPECT_EQ(look(), (HealthReport{Health::unhealthy, {"1 new uncorrectable ECC error"}}));
-  watch_.forget(id_);
+  watch_.remove(id_);
   EXPECT_EQ(look().verdict, Health::healthy);
 }
 
-TEST_F(HealthWatchTest, AContainedErrorIsOverWhenItsProcessIsGone) {
+TEST_F(HealthTrackerTest, AContainedErrorIsOverWhenItsProcessIsGone) {
   look();
-  watch_.note_contained(id_, 4711);
+  watch_.record_contained(id_, 4711);
   fleet_.inject_ecc_error(0);
   EXPECT_EQ(look().verdict, Health::degraded);
   Sample with_list;
   with_list.set(ProcessList{{}, std::vector{GpuProcess{4711, {}, {}, {}}}});
-  watch_.note(id_, with_list);
+  watch_.update(id_, with_list);
   EXPECT_EQ(look().verdict, Health::degraded) << "it still runs";
   with_list.set(ProcessList{{}, Missing{}});
-  watch_.note(id_, with_list);
+  watch_.update(id_, with_list);
   EXPECT_EQ(look().verdict, Health::degraded) << "nobody knows whether it still runs";
   with_list.set(ProcessList{{}, std::vector<GpuProcess>{}});
-  watch_.note(id_, with_list);
+  watch_.update(id_, with_list);
   EXPECT_EQ(look().verdict, Health::healthy);
 }
 
-TEST_F(HealthWatchTest, UnattributedContainedErrorClearsAfterAllProcessesExit) {
+TEST_F(HealthTrackerTest, UnattributedContainedErrorClearsAfterAllProcessesExit) {
   look();
   Sample with_list;
   with_list.set(
       ProcessList{{}, std::vector{GpuProcess{4711, {}, {}, {}}, GpuProcess{4712, {}, {}, {}}}});
-  watch_.note_contained(id_, with_list);
+  watch_.record_contained(id_, with_list);
   fleet_.inject_ecc_error(0);
   EXPECT_EQ(look().verdict, Health::degraded);
   with_list.set(
       ProcessList{{}, std::vector{GpuProcess{4712, {}, {}, {}}, GpuProcess{4713, {}, {}, {}}}});
-  watch_.note(id_, with_list);
+  watch_.update(id_, with_list);
   EXPECT_EQ(look().verdict, Health::degraded);
   with_list.set(ProcessList{{}, std::vector{GpuProcess{4713, {}, {}, {}}}});
-  watch_.note(id_, with_list);
+  watch_.update(id_, with_list);
   EXPECT_EQ(look().verdict, Health::healthy);
 }
 
-TEST_F(HealthWatchTest, LateAttributionLimitsContainedErrorToProcess) {
+TEST_F(HealthTrackerTest, LateAttributionLimitsContainedErrorToProcess) {
   look();
   Sample with_list;
   with_list.set(
       ProcessList{{}, std::vector{GpuProcess{4711, {}, {}, {}}, GpuProcess{4712, {}, {}, {}}}});
-  watch_.note_contained(id_, with_list);
-  watch_.name_contained(id_, 4711);
+  watch_.record_contained(id_, with_list);
+  watch_.identify_contained(id_, 4711);
   with_list.set(ProcessList{{}, std::vector{GpuProcess{4712, {}, {}, {}}}});
-  watch_.note(id_, with_list);
+  watch_.update(id_, with_list);
   EXPECT_EQ(look().verdict, Health::healthy);
 }
 
-TEST_F(HealthWatchTest, ContainedErrorLastsUntilFirstProcessList) {
+TEST_F(HealthTrackerTest, ContainedErrorLastsUntilFirstProcessList) {
   look();
-  watch_.note_contained(id_, Sample{});
+  watch_.record_contained(id_, Sample{});
   EXPECT_EQ(look().verdict, Health::degraded);
   Sample with_list;
   with_list.set(ProcessList{{}, std::vector{GpuProcess{4712, {}, {}, {}}}});
-  watch_.note(id_, with_list);
+  watch_.update(id_, with_list);
   EXPECT_EQ(look().verdict, Health::healthy);
 }
 
-TEST_F(HealthWatchTest, LostGpuIsUnhealthyUntilReplugged) {
+TEST_F(HealthTrackerTest, LostGpuIsUnhealthyUntilReplugged) {
   look();
   fleet_.remove_gpu(0);
   EXPECT_EQ(look(), (HealthReport{Health::unhealthy, {"GPU is lost"}}));
@@ -263,7 +263,7 @@ TEST_F(HealthWatchTest, LostGpuIsUnhealthyUntilReplugged) {
   EXPECT_EQ(look().verdict, Health::healthy);
 }
 
-TEST_F(HealthWatchTest, LostGpuIsUnhealthyDespiteOldReadings) {
+TEST_F(HealthTrackerTest, LostGpuIsUnhealthyDespiteOldReadings) {
   DeviceState state;
   state.info.id = id_;
   state.condition = DeviceCondition::unavailable;
@@ -272,14 +272,14 @@ TEST_F(HealthWatchTest, LostGpuIsUnhealthyDespiteOldReadings) {
   EXPECT_EQ(judge(state), (HealthReport{Health::unhealthy, {"lost"}}));
 }
 
-TEST_F(HealthWatchTest, InaccessibleGpuHasNoVerdict) {
+TEST_F(HealthTrackerTest, InaccessibleGpuHasNoVerdict) {
   DeviceState state;
   state.info.fault = Missing{MissingReason::no_permission, "Insufficient Permissions"};
   state.condition = DeviceCondition::unavailable;
   EXPECT_EQ(judge(state).verdict, std::nullopt);
 }
 
-TEST_F(HealthWatchTest, UnresponsiveGpuHasNoVerdict) {
+TEST_F(HealthTrackerTest, UnresponsiveGpuHasNoVerdict) {
   DeviceState state = device_state(backend_->open(0), backend_->read(id_, kProbes), kProbes, {});
   state.condition = DeviceCondition::unresponsive;
   state.why = "the driver has not answered for 1.0 s";
@@ -288,7 +288,7 @@ TEST_F(HealthWatchTest, UnresponsiveGpuHasNoVerdict) {
             "temperature unknown: the driver has not answered for 1.0 s");
 }
 
-TEST_F(HealthWatchTest, ErrorsStayNewWhileTheGpuDoesNotAnswer) {
+TEST_F(HealthTrackerTest, ErrorsStayNewWhileTheGpuDoesNotAnswer) {
   look();
   fleet_.inject_ecc_error(0);
   look();
@@ -298,7 +298,7 @@ TEST_F(HealthWatchTest, ErrorsStayNewWhileTheGpuDoesNotAnswer) {
   EXPECT_EQ(judge(state).verdict, Health::unhealthy);
 }
 
-TEST_F(HealthWatchTest, ThresholdsMayBeOfOneGpu) {
+TEST_F(HealthTrackerTest, ThresholdsMayBeOfOneGpu) {
   watch_ = HealthTracker({{}, {{"0", {30, 35}}}});
   EXPECT_EQ(look().verdict, Health::unhealthy);
 }
@@ -314,133 +314,133 @@ class EccBaselines : public testing::Test {
  protected:
   EccBaselines() {
     RecordProperty("contract", "A9");
-    baseline_.count(kLifetime, 5);
+    baseline_.update(kLifetime, 5);
   }
   EccBaseline baseline_;
 };
 
 TEST_F(EccBaselines, ErrorsBeforeFirstReadAreNotNew) {
-  EXPECT_EQ(baseline_.fresh(), 0);
+  EXPECT_EQ(baseline_.new_errors(), 0);
 }
 
 TEST_F(EccBaselines, GrowthIsNewUntilItIsAcknowledged) {
-  baseline_.count(kLifetime, 7);
-  EXPECT_EQ(baseline_.fresh(), 2);
-  baseline_.count(kLifetime, 7);
-  EXPECT_EQ(baseline_.fresh(), 2);
+  baseline_.update(kLifetime, 7);
+  EXPECT_EQ(baseline_.new_errors(), 2);
+  baseline_.update(kLifetime, 7);
+  EXPECT_EQ(baseline_.new_errors(), 2);
   baseline_.acknowledge();
-  EXPECT_EQ(baseline_.fresh(), 0);
-  baseline_.count(kLifetime, 8);
-  EXPECT_EQ(baseline_.fresh(), 1);
+  EXPECT_EQ(baseline_.new_errors(), 0);
+  baseline_.update(kLifetime, 8);
+  EXPECT_EQ(baseline_.new_errors(), 1);
 }
 
 TEST_F(EccBaselines, ClearingTheCounterStartsOver) {
-  baseline_.count(kLifetime, 7);
-  baseline_.count(kLifetime, 0);
-  EXPECT_EQ(baseline_.fresh(), 0);
-  baseline_.count(kLifetime, 1);
-  EXPECT_EQ(baseline_.fresh(), 1);
+  baseline_.update(kLifetime, 7);
+  baseline_.update(kLifetime, 0);
+  EXPECT_EQ(baseline_.new_errors(), 0);
+  baseline_.update(kLifetime, 1);
+  EXPECT_EQ(baseline_.new_errors(), 1);
 }
 
 TEST_F(EccBaselines, ErrorsBetweenClearAndNextReadAreNew) {
-  baseline_.count(kLifetime, 2);
-  EXPECT_EQ(baseline_.fresh(), 2);
+  baseline_.update(kLifetime, 2);
+  EXPECT_EQ(baseline_.new_errors(), 2);
 }
 
 TEST_F(EccBaselines, AnotherCounterIsNoGrowthOfTheFirst) {
-  baseline_.count(kSinceLoad, 9);
-  EXPECT_EQ(baseline_.fresh(), 0);
+  baseline_.update(kSinceLoad, 9);
+  EXPECT_EQ(baseline_.new_errors(), 0);
 }
 
 TEST_F(EccBaselines, ContainedErrorWaitsForProcessExit) {
-  baseline_.contained(4711);
-  baseline_.count(kLifetime, 6);
-  EXPECT_EQ(baseline_.fresh(), 0);
-  EXPECT_EQ(baseline_.waiting_for().size(), 1U);
-  baseline_.process_gone(4711);
-  EXPECT_TRUE(baseline_.waiting_for().empty());
-  EXPECT_EQ(baseline_.fresh(), 0);
-  baseline_.count(kLifetime, 7);
-  EXPECT_EQ(baseline_.fresh(), 1);
+  baseline_.add_contained(4711);
+  baseline_.update(kLifetime, 6);
+  EXPECT_EQ(baseline_.new_errors(), 0);
+  EXPECT_EQ(baseline_.contained_pids().size(), 1U);
+  baseline_.remove_process(4711);
+  EXPECT_TRUE(baseline_.contained_pids().empty());
+  EXPECT_EQ(baseline_.new_errors(), 0);
+  baseline_.update(kLifetime, 7);
+  EXPECT_EQ(baseline_.new_errors(), 1);
 }
 
 TEST_F(EccBaselines, AnotherCounterEndsNoVerdict) {
-  baseline_.count(kLifetime, 7);
-  baseline_.count(kSinceLoad, 2);
-  EXPECT_EQ(baseline_.fresh(), 2);
-  baseline_.count(kSinceLoad, 3);
-  EXPECT_EQ(baseline_.fresh(), 3);
+  baseline_.update(kLifetime, 7);
+  baseline_.update(kSinceLoad, 2);
+  EXPECT_EQ(baseline_.new_errors(), 2);
+  baseline_.update(kSinceLoad, 3);
+  EXPECT_EQ(baseline_.new_errors(), 3);
 }
 
 TEST_F(EccBaselines, AResetThatIsSeenMakesErrorsKnown) {
-  baseline_.count(kLifetime, 7, 2);
-  EXPECT_EQ(baseline_.fresh(), 2);
-  baseline_.count(kLifetime, 7, 0);
-  EXPECT_EQ(baseline_.fresh(), 0);
-  baseline_.count(kLifetime, 8, 1);
-  EXPECT_EQ(baseline_.fresh(), 1);
+  baseline_.update(kLifetime, 7, 2);
+  EXPECT_EQ(baseline_.new_errors(), 2);
+  baseline_.update(kLifetime, 7, 0);
+  EXPECT_EQ(baseline_.new_errors(), 0);
+  baseline_.update(kLifetime, 8, 1);
+  EXPECT_EQ(baseline_.new_errors(), 1);
 }
 
 TEST_F(EccBaselines, ErrorsRightAfterAResetAreNew) {
-  baseline_.count(kLifetime, 9, 4);
-  baseline_.count(kLifetime, 10, 1);
-  EXPECT_EQ(baseline_.fresh(), 1);
+  baseline_.update(kLifetime, 9, 4);
+  baseline_.update(kLifetime, 10, 1);
+  EXPECT_EQ(baseline_.new_errors(), 1);
 }
 
 TEST_F(EccBaselines, ACounterThatIsNotReadIsNoReset) {
-  baseline_.count(kLifetime, 7, 2);
-  baseline_.count(kLifetime, 7);
-  EXPECT_EQ(baseline_.fresh(), 2);
-  baseline_.count(kLifetime, 7, 0);
-  EXPECT_EQ(baseline_.fresh(), 0);
+  baseline_.update(kLifetime, 7, 2);
+  baseline_.update(kLifetime, 7);
+  EXPECT_EQ(baseline_.new_errors(), 2);
+  baseline_.update(kLifetime, 7, 0);
+  EXPECT_EQ(baseline_.new_errors(), 0);
 }
 
 TEST_F(EccBaselines, ARestartOfTheDaemonEndsNoVerdict) {
-  baseline_.count(kLifetime, 7, 2);
-  baseline_.contained(4711);
+  baseline_.update(kLifetime, 7, 2);
+  baseline_.add_contained(4711);
   EccBaseline after;
   after.restore(baseline_.state(), false);
   EXPECT_EQ(after.state(), baseline_.state());
-  EXPECT_EQ(after.fresh(), 1);
-  EXPECT_EQ(after.waiting_for().size(), 1U);
-  after.count(kLifetime, 8, 3);
-  EXPECT_EQ(after.fresh(), 2) << "one while no daemon was there";
+  EXPECT_EQ(after.new_errors(), 1);
+  EXPECT_EQ(after.contained_pids().size(), 1U);
+  after.update(kLifetime, 8, 3);
+  EXPECT_EQ(after.new_errors(), 2) << "one while no daemon was there";
 }
 
 TEST_F(EccBaselines, ARestartThatMissedAResetSeesIt) {
-  baseline_.count(kLifetime, 7, 2);
+  baseline_.update(kLifetime, 7, 2);
   EccBaseline after;
   after.restore(baseline_.state(), false);
-  after.count(kLifetime, 7, 0);
-  EXPECT_EQ(after.fresh(), 0);
+  after.update(kLifetime, 7, 0);
+  EXPECT_EQ(after.new_errors(), 0);
 }
 
 TEST_F(EccBaselines, AfterARebootOnlyItsOwnErrorsAreNew) {
-  baseline_.count(kLifetime, 7, 2);
-  baseline_.contained(4711);
+  baseline_.update(kLifetime, 7, 2);
+  baseline_.add_contained(4711);
   EccBaseline after;
   after.restore(baseline_.state(), true);
-  EXPECT_EQ(after.fresh(), 0);
-  EXPECT_TRUE(after.waiting_for().empty());
-  after.count(kLifetime, 12, 3);  // two before the reboot, three after it
-  EXPECT_EQ(after.fresh(), 3);
+  EXPECT_EQ(after.new_errors(), 0);
+  EXPECT_TRUE(after.contained_pids().empty());
+  after.update(kLifetime, 12, 3);  // two before the reboot, three after it
+  EXPECT_EQ(after.new_errors(), 3);
 }
 
 TEST(EccBaseline, ACounterSinceLoadStartsOverWithAReboot) {
   EccBaseline before;
-  before.count(kSinceLoad, 1, 1);
-  before.count(kSinceLoad, 3, 3);
+  before.update(kSinceLoad, 1, 1);
+  before.update(kSinceLoad, 3, 3);
   EccBaseline after;
   after.restore(before.state(), true);
-  after.count(kSinceLoad, 4, 4);
-  EXPECT_EQ(after.fresh(), 4);
+  after.update(kSinceLoad, 4, 4);
+  EXPECT_EQ(after.new_errors(), 4);
   after.acknowledge();
-  EXPECT_EQ(after.fresh(), 0);
+  EXPECT_EQ(after.new_errors(), 0);
 }
 
 TEST_F(EccBaselines, TheLargestCounterIsNoOverflow) {
-  baseline_.count(kLifetime, std::numeric_limits<std::int64_t>::max());
-  EXPECT_EQ(baseline_.fresh(), std::numeric_limits<std::int64_t>::max() - 5);
+  baseline_.update(kLifetime, std::numeric_limits<std::int64_t>::max());
+  EXPECT_EQ(baseline_.new_errors(), std::numeric_limits<std::int64_t>::max() - 5);
 }
 
 }  // namespace

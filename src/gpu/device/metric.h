@@ -18,22 +18,22 @@ enum class Metric : std::uint16_t {
 #define GPUYARD_METRIC(name, ...) name,
 #include "gpu/device/metrics.def"
 };
-inline constexpr std::array kEveryMetric = {
+inline constexpr std::array kAllMetrics = {
 #define GPUYARD_METRIC(name, ...) Metric::name,
 #include "gpu/device/metrics.def"
 };
-inline constexpr std::size_t kMetricCount = kEveryMetric.size();
+inline constexpr std::size_t kMetricCount = kAllMetrics.size();
 
 // A query of the driver, of one or a few calls, and the rows it fills.
 enum class Probe : std::uint8_t {
 #define GPUYARD_PROBE(name, tier) name,
 #include "gpu/device/metrics.def"
 };
-inline constexpr std::array kEveryProbe = {
+inline constexpr std::array kAllProbes = {
 #define GPUYARD_PROBE(name, tier) Probe::name,
 #include "gpu/device/metrics.def"
 };
-inline constexpr std::size_t kProbeCount = kEveryProbe.size();
+inline constexpr std::size_t kProbeCount = kAllProbes.size();
 
 class ProbeSet {
  public:

@@ -18,7 +18,7 @@ std::map<std::uint16_t, bool> nvlinks_of(const DeviceState& device) {
   return links;
 }
 
-std::string text_of_links(std::span<const std::uint16_t> links) {
+std::string format_links(std::span<const std::uint16_t> links) {
   std::string text;
   for (std::size_t first = 0; first < links.size();) {
     std::size_t last = first;
@@ -30,7 +30,7 @@ std::string text_of_links(std::span<const std::uint16_t> links) {
   return text;
 }
 
-std::optional<LostNvlinks> NvlinkMemory::note(const DeviceState& device, TimePoint now) {
+std::optional<LostNvlinks> NvlinkTracker::update(const DeviceState& device, TimePoint now) {
   const auto links = nvlinks_of(device);
   if (links.empty()) return std::nullopt;
   LostNvlinks found;
@@ -38,11 +38,11 @@ std::optional<LostNvlinks> NvlinkMemory::note(const DeviceState& device, TimePoi
   for (const auto& [number, is_up] : links) {
     if (is_up) {
       ++found.up;
-      were_up_[number].reset();
+      down_since_[number].reset();
       continue;
     }
-    const auto before = were_up_.find(number);
-    if (before == were_up_.end()) continue;
+    const auto before = down_since_.find(number);
+    if (before == down_since_.end()) continue;
     if (!before->second) before->second = now;
     found.down.push_back(number);
     found.since = std::min(found.since.value_or(now), *before->second);

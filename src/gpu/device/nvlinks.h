@@ -20,7 +20,7 @@ namespace gpuyard {
 std::map<std::uint16_t, bool> nvlinks_of(const DeviceState&);
 
 // "0-17", "3", "0, 4-7"
-std::string text_of_links(std::span<const std::uint16_t> in_order);
+std::string format_links(std::span<const std::uint16_t> in_order);
 
 struct LostNvlinks {
   std::size_t up = 0;
@@ -31,14 +31,14 @@ struct LostNvlinks {
 
 // Pure state of one GPU. It lasts as long as its owner: links that went down before that are not
 // told from links that nothing is connected to.
-class NvlinkMemory {
+class NvlinkTracker {
  public:
   // Returns nothing if the links are not known now; that forgets nothing.
-  std::optional<LostNvlinks> note(const DeviceState&, TimePoint now);
+  std::optional<LostNvlinks> update(const DeviceState&, TimePoint now);
 
  private:
   // The links that were up, and since when each is down.
-  std::map<std::uint16_t, std::optional<TimePoint>> were_up_;
+  std::map<std::uint16_t, std::optional<TimePoint>> down_since_;
 };
 
 }  // namespace gpuyard

@@ -17,11 +17,11 @@ class NvlinksTest : public ::testing::Test {
   }
   std::optional<LostNvlinks> note() {
     now_ += seconds(1);
-    return memory_.note(gpu_, now_);
+    return memory_.update(gpu_, now_);
   }
 
   DeviceState gpu_;
-  NvlinkMemory memory_;
+  NvlinkTracker memory_;
   TimePoint now_{seconds(1000)};
 };
 
@@ -76,9 +76,9 @@ TEST_F(NvlinksTest, AreNotJudgedInMigMode) {
 }
 
 TEST(TextOfLinks, JoinsNeighbours) {
-  EXPECT_EQ(text_of_links(std::array<std::uint16_t, 1>{3}), "3");
-  EXPECT_EQ(text_of_links(std::array<std::uint16_t, 5>{0, 4, 5, 6, 9}), "0, 4-6, 9");
-  EXPECT_EQ(text_of_links({}), "");
+  EXPECT_EQ(format_links(std::array<std::uint16_t, 1>{3}), "3");
+  EXPECT_EQ(format_links(std::array<std::uint16_t, 5>{0, 4, 5, 6, 9}), "0, 4-6, 9");
+  EXPECT_EQ(format_links({}), "");
 }
 
 }  // namespace

@@ -19,22 +19,29 @@ struct OwnLimit {
 
 // A board may exceed its power limit for a moment, and a clock its nominal maximum when it is
 // overclocked. Neither triples. Above its shutdown temperature a chip switches itself off.
-constexpr std::int64_t kGross = 3;
-constexpr std::int64_t kMilliwatts = 10'000;
-constexpr std::int64_t kMegahertz = 100;
-constexpr std::int64_t kCelsius = 60;
-constexpr std::int64_t kHotter = 50;
+constexpr std::int64_t kMaxOvershootFactor = 3;
+constexpr std::int64_t kMinPowerLimitMw = 10'000;
+constexpr std::int64_t kMinClockLimitMhz = 100;
+constexpr std::int64_t kMinTemperatureLimit = 60;
+constexpr std::int64_t kMaxExcessCelsius = 50;
 
 constexpr std::array kOwnLimits = {
-    OwnLimit{Metric::power_draw, Metric::power_limit_max, kGross, 0, kMilliwatts},
-    OwnLimit{Metric::power_draw_average, Metric::power_limit_max, kGross, 0, kMilliwatts},
-    OwnLimit{Metric::power_draw_instant, Metric::power_limit_max, kGross, 0, kMilliwatts},
-    OwnLimit{Metric::clock_graphics, Metric::clock_graphics_max, kGross, 0, kMegahertz},
-    OwnLimit{Metric::clock_sm, Metric::clock_sm_max, kGross, 0, kMegahertz},
-    OwnLimit{Metric::clock_memory, Metric::clock_memory_max, kGross, 0, kMegahertz},
-    OwnLimit{Metric::clock_video, Metric::clock_video_max, kGross, 0, kMegahertz},
-    OwnLimit{Metric::temperature_core, Metric::temperature_shutdown, 1, kHotter, kCelsius},
-    OwnLimit{Metric::temperature_memory, Metric::temperature_memory_max, 1, kHotter, kCelsius},
+    OwnLimit{Metric::power_draw, Metric::power_limit_max, kMaxOvershootFactor, 0, kMinPowerLimitMw},
+    OwnLimit{Metric::power_draw_average, Metric::power_limit_max, kMaxOvershootFactor, 0,
+             kMinPowerLimitMw},
+    OwnLimit{Metric::power_draw_instant, Metric::power_limit_max, kMaxOvershootFactor, 0,
+             kMinPowerLimitMw},
+    OwnLimit{Metric::clock_graphics, Metric::clock_graphics_max, kMaxOvershootFactor, 0,
+             kMinClockLimitMhz},
+    OwnLimit{Metric::clock_sm, Metric::clock_sm_max, kMaxOvershootFactor, 0, kMinClockLimitMhz},
+    OwnLimit{Metric::clock_memory, Metric::clock_memory_max, kMaxOvershootFactor, 0,
+             kMinClockLimitMhz},
+    OwnLimit{Metric::clock_video, Metric::clock_video_max, kMaxOvershootFactor, 0,
+             kMinClockLimitMhz},
+    OwnLimit{Metric::temperature_core, Metric::temperature_shutdown, 1, kMaxExcessCelsius,
+             kMinTemperatureLimit},
+    OwnLimit{Metric::temperature_memory, Metric::temperature_memory_max, 1, kMaxExcessCelsius,
+             kMinTemperatureLimit},
     OwnLimit{Metric::memory_free, Metric::memory_total, 1, 0, 1},
     OwnLimit{Metric::memory_used, Metric::memory_total, 1, 0, 1},
     OwnLimit{Metric::memory_reserved, Metric::memory_total, 1, 0, 1},
@@ -42,28 +49,29 @@ constexpr std::array kOwnLimits = {
     OwnLimit{Metric::bar1_used, Metric::bar1_total, 1, 0, 1},
 };
 
-void remove(Reading& reading) {
+void mark_implausible(Reading& reading) {
   reading.value = Missing{MissingReason::failed, kImplausible};
 }
 
 }  // namespace
 
-Reading if_plausible(Reading reading) {
+Reading reject_implausible(Reading reading) {
   const std::int64_t* const number = reading.number();
-  if (number != nullptr && !row_of(reading.metric).bounds.contain(*number)) remove(reading);
+  if (number != nullptr && !row_of(reading.metric).bounds.contains(*number))
+    mark_implausible(reading);
   return reading;
 }
 
-void OwnLimits::apply(Sample& sample) {
+void PlausibilityFilter::apply(Sample& sample) {
   for (const OwnLimit& own : kOwnLimits) {
-    std::optional<std::int64_t>& limit = known_[static_cast<std::size_t>(own.limit)];
+    std::optional<std::int64_t>& limit = limits_[static_cast<std::size_t>(own.limit)];
     if (const std::int64_t* const told = sample.number(own.limit)) limit = *told;
     const Reading* const reading = sample.find(own.of);
     if (!limit || *limit < own.least_limit || reading == nullptr) continue;
     const std::int64_t* const number = reading->number();
     if (number == nullptr || *number <= *limit * own.factor + own.more) continue;
     Reading beyond = *reading;
-    remove(beyond);
+    mark_implausible(beyond);
     sample.set(std::move(beyond));
   }
 }

@@ -16,14 +16,17 @@ bool is_implausible(const Reading& one) {
 }
 
 TEST(IfPlausible, OnlyValuesWithinRowBoundsAreKept) {
-  for (const Row& row : catalog()) {
-    if (row.kind == Kind::text) continue;
+  for (const MetricRow& row : catalog()) {
+    if (row.kind == MetricKind::text) continue;
     for (const std::int64_t edge : {row.bounds.least, row.bounds.most}) {
-      EXPECT_EQ(if_plausible(reading(row.metric, edge)), reading(row.metric, edge)) << row.key;
+      EXPECT_EQ(reject_implausible(reading(row.metric, edge)), reading(row.metric, edge))
+          << row.key;
     }
-    if (row.kind == Kind::flags) continue;
-    EXPECT_TRUE(is_implausible(if_plausible(reading(row.metric, row.bounds.least - 1)))) << row.key;
-    EXPECT_TRUE(is_implausible(if_plausible(reading(row.metric, row.bounds.most + 1)))) << row.key;
+    if (row.kind == MetricKind::flags) continue;
+    EXPECT_TRUE(is_implausible(reject_implausible(reading(row.metric, row.bounds.least - 1))))
+        << row.key;
+    EXPECT_TRUE(is_implausible(reject_implausible(reading(row.metric, row.bounds.most + 1))))
+        << row.key;
   }
 }
 
@@ -37,7 +40,7 @@ TEST(IfPlausible, RefusesImpossibleNumbers) {
                                        {Metric::performance_state, 32},
                                        {Metric::pcie_rx, 4'398'046'510'080},
                                        {Metric::ecc_mode, 4'294'967'295}}) {
-    EXPECT_TRUE(is_implausible(if_plausible(reading(metric, number)))) << row_of(metric).key;
+    EXPECT_TRUE(is_implausible(reject_implausible(reading(metric, number)))) << row_of(metric).key;
   }
 }
 
@@ -48,11 +51,12 @@ TEST(IfPlausible, KeepsUnusualNumbers) {
                                        {Metric::nvlink_tx, std::int64_t{1} << 60U},
                                        {Metric::throttle_reasons, INT64_MIN},
                                        {Metric::compute_mode, 17}}) {
-    EXPECT_EQ(if_plausible(reading(metric, number)), reading(metric, number)) << row_of(metric).key;
+    EXPECT_EQ(reject_implausible(reading(metric, number)), reading(metric, number))
+        << row_of(metric).key;
   }
 }
 
-class OwnLimitsTest : public ::testing::Test {
+class PlausibilityFilterTest : public ::testing::Test {
  protected:
   // Returns the reading after the limits have been applied to a sample of it alone.
   Reading after(Metric metric, std::int64_t number) {
@@ -62,10 +66,10 @@ class OwnLimitsTest : public ::testing::Test {
     return *sample.find(metric);
   }
 
-  OwnLimits limits_;
+  PlausibilityFilter limits_;
 };
 
-TEST_F(OwnLimitsTest, ValueFarAboveReportedMaximumIsImplausible) {
+TEST_F(PlausibilityFilterTest, ValueFarAboveReportedMaximumIsImplausible) {
   EXPECT_FALSE(is_implausible(after(Metric::clock_sm, 9'000))) << "no limit is known yet";
   after(Metric::clock_sm_max, 1'980);
   EXPECT_TRUE(is_implausible(after(Metric::clock_sm, 9'000)));
@@ -73,7 +77,7 @@ TEST_F(OwnLimitsTest, ValueFarAboveReportedMaximumIsImplausible) {
   EXPECT_FALSE(is_implausible(after(Metric::clock_memory, 9'000))) << "another clock";
 }
 
-TEST_F(OwnLimitsTest, SurviveAFailedReadingOfTheLimit) {
+TEST_F(PlausibilityFilterTest, SurviveAFailedReadingOfTheLimit) {
   after(Metric::power_limit_max, 700'000);
   Sample sample;
   sample.set({Metric::power_limit_max, 0, {}, Missing{MissingReason::failed, "Unknown Error"}});
@@ -82,7 +86,7 @@ TEST_F(OwnLimitsTest, SurviveAFailedReadingOfTheLimit) {
   EXPECT_TRUE(is_implausible(*sample.find(Metric::power_draw)));
 }
 
-TEST_F(OwnLimitsTest, ALimitThatCannotBeIsNotUsed) {
+TEST_F(PlausibilityFilterTest, ALimitThatCannotBeIsNotUsed) {
   after(Metric::power_limit_max, 0);
   EXPECT_FALSE(is_implausible(after(Metric::power_draw, 300'000)));
   after(Metric::temperature_shutdown, 0);
@@ -91,7 +95,7 @@ TEST_F(OwnLimitsTest, ALimitThatCannotBeIsNotUsed) {
   EXPECT_TRUE(is_implausible(after(Metric::temperature_core, 146)));
 }
 
-TEST_F(OwnLimitsTest, APartIsNoMoreThanTheWhole) {
+TEST_F(PlausibilityFilterTest, APartIsNoMoreThanTheWhole) {
   Sample sample;
   sample.set(reading(Metric::bar1_total, 256));
   sample.set(reading(Metric::bar1_used, 257));

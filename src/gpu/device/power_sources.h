@@ -22,44 +22,44 @@ namespace gpuyard {
 // that stands still: only these are contradictions there.
 class PowerSources {
  public:
-  static constexpr std::int64_t kFactor = 3;
-  static constexpr std::int64_t kLeastDifferenceMw = 100'000;
-  static constexpr Duration kMean = std::chrono::seconds(5);
-  static constexpr Duration kLasting = std::chrono::seconds(10);
+  static constexpr std::int64_t kMinRatio = 3;
+  static constexpr std::int64_t kMinDifferenceMw = 100'000;
+  static constexpr Duration kMeanWindow = std::chrono::seconds(5);
+  static constexpr Duration kMinContradictionDuration = std::chrono::seconds(10);
   // A contradiction is forgotten if the sources could not be compared for this long.
-  static constexpr Duration kForgotten = std::chrono::seconds(60);
+  static constexpr Duration kContradictionRetention = std::chrono::seconds(60);
 
-  void note(const Sample&);
+  void update(const Sample&);
 
   // Says what the sources say; "" while they do not contradict each other.
-  const std::string& contradiction() const { return said_; }
+  const std::string& contradiction() const { return contradiction_; }
 
  private:
   struct Point {
-    TimePoint taken;
+    TimePoint taken_at;
     std::int64_t counter_mj;
     std::int64_t power_mw;
-    std::optional<std::int64_t> use;  // percent
+    std::optional<std::int64_t> utilization;  // percent
   };
   // Mean powers over the points, mW.
   struct Means {
     std::int64_t counted;
     std::int64_t read;
 
-    bool contradict() const;
+    bool has_contradiction() const;
     std::string text() const;
   };
 
   void add(const Point&);
   std::optional<Means> means() const;
-  bool bursts_explain(const Means&) const;
-  void judge(const Means&, TimePoint now);
+  bool is_explained_by_bursts(const Means&) const;
+  void evaluate(const Means&, TimePoint now);
 
   std::deque<Point> points_;
-  std::optional<std::int64_t> use_;
-  bool averaged_ = false;           // the power reading is an average over about a second
-  std::optional<TimePoint> since_;  // since when the means say other than `said_`
-  std::string said_;
+  std::optional<std::int64_t> utilization_;
+  bool averaged_ = false;                   // the power reading is an average over about a second
+  std::optional<TimePoint> changed_since_;  // since when the means say other than `said_`
+  std::string contradiction_;
 };
 
 }  // namespace gpuyard

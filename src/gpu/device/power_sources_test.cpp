@@ -25,12 +25,12 @@ class PowerSourcesTest : public ::testing::Test {
     sample.set({Metric::energy_total, 0, now_, counter_mj_});
     sample.set({Metric::power_draw, 0, now_, read * 1000});
     sample.set({Metric::utilization_gpu, 0, now_, use_});
-    sources_.note(sample);
+    sources_.update(sample);
   }
   void averaged() {
     Sample sample;
     sample.set({Metric::power_draw_average, 0, now_, std::int64_t{70'000}});
-    sources_.note(sample);
+    sources_.update(sample);
   }
   void pass(Duration time) { now_ += time; }
   bool contradict() const { return !sources_.contradiction().empty(); }
@@ -163,12 +163,12 @@ TEST_F(PowerSourcesTest, AContradictionIsForgottenWithoutReadings) {
   averaged();
   seconds(20, 70, 900);
   ASSERT_TRUE(contradict());
-  pass(PowerSources::kForgotten);
+  pass(PowerSources::kContradictionRetention);
   Sample sample;
   const Missing why{MissingReason::failed, "Unknown Error"};
   sample.set({Metric::energy_total, 0, now_, why});
   sample.set({Metric::power_draw, 0, now_, why});
-  sources_.note(sample);
+  sources_.update(sample);
   EXPECT_FALSE(contradict());
 }
 

@@ -50,7 +50,7 @@ BOOST_DESCRIBE_STRUCT(ProcessList, (), (taken, value))
 // them, and the rooms that show or judge a process ask a ProcessDirectory.
 
 // Read from the control group. Empty: the process is in none.
-struct Placement {
+struct CgroupInfo {
   std::optional<std::string> container;          // its id, or its name if it has no id
   std::optional<std::string> container_runtime;  // "docker"; empty if the group does not tell
   std::optional<std::string> pod;                // UID of a Kubernetes pod
@@ -59,7 +59,7 @@ struct Placement {
   std::optional<std::string> unit;        // systemd's: "ollama.service", "session-3.scope"
   std::optional<std::string> slice;       // systemd's: "user-1000.slice"
 
-  friend bool operator==(const Placement&, const Placement&) = default;
+  friend bool operator==(const CgroupInfo&, const CgroupInfo&) = default;
 };
 
 // What a process has used of the machine, at one look.
@@ -82,7 +82,7 @@ struct ProcessMetadata {
   Result<std::string> user = Error{Errc::unavailable, "its name has not been looked up yet"};
   // Shown to administrators, and to the process's user if the real and effective user are the same.
   Result<std::vector<std::string>> arguments = Error{Errc::unavailable, "not read yet"};
-  Result<Placement> placement = Error{Errc::unavailable, "not read yet"};
+  Result<CgroupInfo> cgroup = Error{Errc::unavailable, "not read yet"};
   HostUse use = {};                        // at the newest look
   std::optional<double> cpu_percent = {};  // of one core, between the last two looks
 };

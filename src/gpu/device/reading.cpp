@@ -10,15 +10,15 @@
 namespace gpuyard {
 namespace {
 
-std::pair<Metric, std::uint16_t> place_of(const Reading& reading) {
+std::pair<Metric, std::uint16_t> key_of(const Reading& reading) {
   return {reading.metric, reading.index};
 }
 
 }  // namespace
 
 void Sample::set(Reading reading) {
-  const auto at = std::ranges::lower_bound(readings_, place_of(reading), {}, place_of);
-  if (at != readings_.end() && place_of(*at) == place_of(reading)) {
+  const auto at = std::ranges::lower_bound(readings_, key_of(reading), {}, key_of);
+  if (at != readings_.end() && key_of(*at) == key_of(reading)) {
     *at = std::move(reading);
   } else {
     readings_.insert(at, std::move(reading));
@@ -32,7 +32,7 @@ void Sample::merge(const Sample& newer) {
   merged.reserve(readings_.size() + newer.readings_.size());
   std::merge(std::move_iterator(readings_.begin()), std::move_iterator(readings_.end()),
              newer.readings_.begin(), newer.readings_.end(), std::back_inserter(merged),
-             [](const Reading& a, const Reading& b) { return place_of(a) < place_of(b); });
+             [](const Reading& a, const Reading& b) { return key_of(a) < key_of(b); });
   readings_ = std::move(merged);
   if (newer.processes_) processes_ = newer.processes_;
 }
@@ -43,8 +43,8 @@ std::span<const Reading> Sample::all(Metric metric) const {
 
 const Reading* Sample::find(Metric metric, std::uint16_t index) const {
   const std::pair place(metric, index);
-  const auto at = std::ranges::lower_bound(readings_, place, {}, place_of);
-  return at != readings_.end() && place_of(*at) == place ? &*at : nullptr;
+  const auto at = std::ranges::lower_bound(readings_, place, {}, key_of);
+  return at != readings_.end() && key_of(*at) == place ? &*at : nullptr;
 }
 
 const std::int64_t* Sample::number(Metric metric, std::uint16_t index) const {

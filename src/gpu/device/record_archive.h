@@ -27,7 +27,7 @@ struct RecordQuery {
   std::vector<DeviceId> gpus = {};  // empty: all
   std::size_t most = 0;
 
-  bool wants(const Record& one) const {
+  bool matches(const Record& one) const {
     const bool in_time = one.first_seen < until && one.last_seen >= from;
     return in_time && (gpus.empty() || std::ranges::find(gpus, one.gpu) != gpus.end());
   }
@@ -36,9 +36,9 @@ struct RecordQuery {
 // Keeps records on a disk, for a month and up to a number. All calls come from one worker's thread,
 // and may block it.
 template <class Record>
-class Archive {
+class RecordArchive {
  public:
-  virtual ~Archive() = default;
+  virtual ~RecordArchive() = default;
   // Adds records, or replaces those of the same name.
   virtual Result<void> put(const std::vector<Record>&) = 0;
   // Returns the newest first, and one more than `most` if there are more.
@@ -50,55 +50,55 @@ template <class Record>
 class ArchiveWriter {
  public:
   // How many records wait for the disk. The oldest are lost beyond.
-  static constexpr std::size_t kMost = 16'384;
+  static constexpr std::size_t kMaxQueuedRecords = 16'384;
 
-  ArchiveWriter(Worker& worker, std::shared_ptr<Archive<Record>> archive)
+  ArchiveWriter(Worker& worker, std::shared_ptr<RecordArchive<Record>> archive)
       : worker_(worker), archive_(std::move(archive)) {}
 
   void add(const Record& record) {
-    if (waiting_.size() >= kMost) waiting_.erase(waiting_.begin());
-    waiting_.push_back(record);
+    if (queued_.size() >= kMaxQueuedRecords) queued_.erase(queued_.begin());
+    queued_.push_back(record);
   }
 
   // What cannot be written waits for the next call; the archive itself tells of its disk.
-  void put() {
-    if (putting_ || waiting_.empty()) return;
-    const auto batch = std::make_shared<const std::vector<Record>>(std::exchange(waiting_, {}));
-    putting_ = ask_worker(
+  void flush() {
+    if (writing_ || queued_.empty()) return;
+    const auto batch = std::make_shared<const std::vector<Record>>(std::exchange(queued_, {}));
+    writing_ = run_on_worker(
         worker_, [archive = archive_, batch] { return archive->put(*batch); },
         [this, batch](const Result<void>& done) {
-          putting_ = false;
-          if (!done) again(*batch);
+          writing_ = false;
+          if (!done) requeue(*batch);
         });
-    if (!putting_) again(*batch);
+    if (!writing_) requeue(*batch);
   }
   // The same while another batch is under way; called before the end.
-  void put_last() {
-    putting_ = false;
-    put();
+  void flush_last() {
+    writing_ = false;
+    flush();
   }
 
  private:
-  void again(std::vector<Record> all) {
-    all.insert(all.end(), waiting_.begin(), waiting_.end());
-    if (all.size() > kMost) {
-      all.erase(all.begin(), std::prev(all.end(), static_cast<std::ptrdiff_t>(kMost)));
+  void requeue(std::vector<Record> all) {
+    all.insert(all.end(), queued_.begin(), queued_.end());
+    if (all.size() > kMaxQueuedRecords) {
+      all.erase(all.begin(), std::prev(all.end(), static_cast<std::ptrdiff_t>(kMaxQueuedRecords)));
     }
-    waiting_ = std::move(all);
+    queued_ = std::move(all);
   }
 
   Worker& worker_;
-  std::shared_ptr<Archive<Record>> archive_;
-  std::vector<Record> waiting_;
-  bool putting_ = false;
+  std::shared_ptr<RecordArchive<Record>> archive_;
+  std::vector<Record> queued_;
+  bool writing_ = false;
 };
 
 // Returns what the archive has, the newest first, with those of `here`, which are not over, as they
 // are now. Runs on the worker.
 template <class Record>
-Result<std::vector<Record>> kept_and_here(const RecordQuery<Record>& question,
-                                          Archive<Record>& archive,
-                                          const std::vector<Record>& here) {
+Result<std::vector<Record>> merge_open_records(const RecordQuery<Record>& question,
+                                               RecordArchive<Record>& archive,
+                                               const std::vector<Record>& here) {
   auto kept = archive.get(question);
   if (!kept) return kept;
   std::set<decltype(std::declval<Record>().name())> now;
@@ -107,7 +107,7 @@ Result<std::vector<Record>> kept_and_here(const RecordQuery<Record>& question,
   // A daemon that was killed left some that are over since.
   for (Record& one : *kept) one.over = true;
   std::ranges::copy_if(here, std::back_inserter(*kept),
-                       [&](const Record& one) { return question.wants(one); });
+                       [&](const Record& one) { return question.matches(one); });
   std::ranges::sort(*kept, [](const Record& a, const Record& b) {
     if (a.first_seen != b.first_seen) return a.first_seen > b.first_seen;
     return a.name() < b.name();

@@ -11,7 +11,7 @@
 namespace gpuyard {
 
 template <class Record>
-class FakeArchiveOf final : public Archive<Record> {
+class FakeArchiveOf final : public RecordArchive<Record> {
  public:
   Result<void> put(const std::vector<Record>& records) override {
     ++puts;
@@ -26,7 +26,7 @@ class FakeArchiveOf final : public Archive<Record> {
     if (broken) return *broken;
     std::vector<Record> found;
     std::ranges::copy_if(kept, std::back_inserter(found),
-                         [&](const Record& record) { return asked.wants(record); });
+                         [&](const Record& record) { return asked.matches(record); });
     return found;
   }
 

@@ -10,7 +10,7 @@ namespace {
 constexpr std::int64_t kComputeModeProhibited = 2;
 constexpr std::int64_t kComputeModeExclusiveProcess = 3;
 
-Setting of_one_value(SettingKind kind, std::int64_t value) {
+Setting single_value_setting(SettingKind kind, std::int64_t value) {
   return {kind, SettingValue{value, value}};
 }
 
@@ -23,7 +23,7 @@ std::string watts(std::int64_t milliwatts) {
                                 : fmt::format("{:.3f} W", static_cast<double>(milliwatts) / 1000);
 }
 
-std::string one_value(SettingKind kind, std::int64_t value) {
+std::string value_text(SettingKind kind, std::int64_t value) {
   switch (kind) {
     case SettingKind::power_limit:
       return watts(value);
@@ -45,7 +45,7 @@ std::string one_value(SettingKind kind, std::int64_t value) {
 // Refuses values that no GPU accepts, whatever range its driver reports.
 Result<void> check_form(const Setting& setting) {
   const auto refuse = [&](std::string_view why) -> Result<void> {
-    return Error{Errc::invalid, fmt::format("the {} {}", words_of(setting.kind), why)};
+    return Error{Errc::invalid, fmt::format("the {} {}", display_name(setting.kind), why)};
   };
   if (!setting.value) {
     return is_clocks(setting.kind) ? Result<void>() : refuse("need a value");
@@ -80,13 +80,13 @@ Result<void> check_sane(const Setting& setting) {
   constexpr std::int64_t kMost = 1'000'000'000;
   if (setting.value->highest <= kMost) return {};
   return Error{Errc::invalid, fmt::format("{} is out of range for any {}", text_of(setting),
-                                          words_of(setting.kind))};
+                                          display_name(setting.kind))};
 }
 
 }  // namespace
 
 Setting power_limit(std::int64_t milliwatts) {
-  return of_one_value(SettingKind::power_limit, milliwatts);
+  return single_value_setting(SettingKind::power_limit, milliwatts);
 }
 Setting gpu_clocks(std::int64_t lowest_mhz, std::int64_t highest_mhz) {
   return {SettingKind::gpu_clocks, SettingValue{lowest_mhz, highest_mhz}};
@@ -98,16 +98,16 @@ Setting unlocked(SettingKind clocks) {
   return {clocks, std::nullopt};
 }
 Setting persistence(bool enabled) {
-  return of_one_value(SettingKind::persistence, enabled ? 1 : 0);
+  return single_value_setting(SettingKind::persistence, enabled ? 1 : 0);
 }
 Setting compute_mode(std::int64_t mode) {
-  return of_one_value(SettingKind::compute_mode, mode);
+  return single_value_setting(SettingKind::compute_mode, mode);
 }
 Setting ecc(bool enabled) {
-  return of_one_value(SettingKind::ecc, enabled ? 1 : 0);
+  return single_value_setting(SettingKind::ecc, enabled ? 1 : 0);
 }
 
-Result<void> check(const Setting& setting, const SettingState& state) {
+Result<void> check_setting(const Setting& setting, const SettingState& state) {
   if (auto formed = check_form(setting); !formed || !setting.value) return formed;
   if (!state.allowed) return check_sane(setting);
   const bool inside = setting.value->lowest >= state.allowed->lowest &&
@@ -115,10 +115,10 @@ Result<void> check(const Setting& setting, const SettingState& state) {
   if (inside) return {};
   return Error{Errc::invalid,
                fmt::format("{} is out of range: this GPU's {} may be {}", text_of(setting),
-                           words_of(setting.kind), range_text(setting.kind, *state.allowed))};
+                           display_name(setting.kind), range_text(setting.kind, *state.allowed))};
 }
 
-std::string_view words_of(SettingKind kind) {
+std::string_view display_name(SettingKind kind) {
   constexpr std::array<std::string_view, 6> kWords = {
       "power limit", "GPU clocks", "memory clocks", "persistence mode", "compute mode", "ECC mode"};
   return kWords[static_cast<std::size_t>(kind)];
@@ -128,11 +128,12 @@ std::string text_of(const Setting& setting) {
   if (!setting.value) return "not locked";
   const auto [lowest, highest] = *setting.value;
   if (is_clocks(setting.kind)) return fmt::format("[{}, {}] MHz", lowest, highest);
-  return one_value(setting.kind, lowest);
+  return value_text(setting.kind, lowest);
 }
 
 std::string range_text(SettingKind kind, const SettingValue& allowed) {
-  return fmt::format("{} to {}", one_value(kind, allowed.lowest), one_value(kind, allowed.highest));
+  return fmt::format("{} to {}", value_text(kind, allowed.lowest),
+                     value_text(kind, allowed.highest));
 }
 
 }  // namespace gpuyard

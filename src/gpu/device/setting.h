@@ -47,10 +47,10 @@ constexpr bool can_be_read(SettingKind kind) {
 
 // Errc::invalid, with the allowed values, if the value is out of range, the lowest is above the
 // highest, or the value is not of this kind.
-Result<void> check(const Setting&, const SettingState&);
+Result<void> check_setting(const Setting&, const SettingState&);
 
 // "power limit", "GPU clocks", ...
-std::string_view words_of(SettingKind);
+std::string_view display_name(SettingKind);
 // "300 W", "[1200, 1500] MHz", "not locked", "on", "exclusive process"
 std::string text_of(const Setting&);
 // "100 W to 700 W"
@@ -60,10 +60,10 @@ std::string range_text(SettingKind, const SettingValue& allowed);
 // that may call the driver.
 
 // Reads a setting from the driver. Changes nothing.
-struct Look {
+struct ReadSetting {
   SettingKind kind{};
 };
-BOOST_DESCRIBE_STRUCT(Look, (), (kind))
+BOOST_DESCRIBE_STRUCT(ReadSetting, (), (kind))
 
 struct Apply {
   Setting setting;
@@ -83,7 +83,7 @@ BOOST_DESCRIBE_STRUCT(ClearEcc, (), (counter))
 struct ReadEnergy {};
 BOOST_DESCRIBE_STRUCT(ReadEnergy, (), ())
 
-using Command = std::variant<Look, Apply, ClearEcc, ReadEnergy>;
+using Command = std::variant<ReadSetting, Apply, ClearEcc, ReadEnergy>;
 
 // False: the command only reads.
 inline bool is_change(const Command& command) {

@@ -40,13 +40,13 @@ Reading identity_reading(const Snapshot& snapshot, const DeviceState& device, Me
   }
 }
 
-bool means_lost(MissingReason reason) {
+bool is_loss_reason(MissingReason reason) {
   return reason == MissingReason::device_lost || reason == MissingReason::driver_gone;
 }
 
 // True for rare rows: a GPU that needs a reset still answers them although it is lost for every
 // other purpose.
-bool may_be_answered_by_the_lost(Metric metric) {
+bool survives_loss(Metric metric) {
   static const auto rare = [] {
     std::array<bool, kMetricCount> found{};
     for (const ProbeRow& row : probes()) {
@@ -61,35 +61,35 @@ bool may_be_answered_by_the_lost(Metric metric) {
 
 }  // namespace
 
-const Missing* lost(const Sample& sample) {
+const Missing* find_loss(const Sample& sample) {
   const Missing* why = nullptr;
   for (const Reading& reading : sample.readings()) {
     const Missing* missing = reading.missing();
-    if (missing == nullptr && may_be_answered_by_the_lost(reading.metric)) continue;
+    if (missing == nullptr && survives_loss(reading.metric)) continue;
     if (missing == nullptr) return nullptr;
     if (missing->reason == MissingReason::not_supported) continue;
-    if (!means_lost(missing->reason)) return nullptr;
+    if (!is_loss_reason(missing->reason)) return nullptr;
     if (why == nullptr) why = missing;
   }
   return why;
 }
 
-const Missing* unreadable(const Sample& sample) {
+const Missing* unreadable_reason(const Sample& sample) {
   const Missing* why = nullptr;
   for (const Reading& reading : sample.readings()) {
     const Missing* missing = reading.missing();
-    if (missing == nullptr && may_be_answered_by_the_lost(reading.metric)) continue;
+    if (missing == nullptr && survives_loss(reading.metric)) continue;
     if (missing == nullptr) return nullptr;
     if (why == nullptr && is_failure(missing->reason)) why = missing;
   }
   return why;
 }
 
-bool says_nothing(const Sample& sample) {
+bool is_inconclusive(const Sample& sample) {
   const auto& readings = sample.readings();
   return std::all_of(readings.begin(), readings.end(), [](const Reading& reading) {
     const Missing* missing = reading.missing();
-    if (missing == nullptr) return may_be_answered_by_the_lost(reading.metric);
+    if (missing == nullptr) return survives_loss(reading.metric);
     return missing->reason == MissingReason::not_supported;
   });
 }
@@ -108,7 +108,7 @@ DeviceState device_state(DeviceInfo info, std::optional<Sample> answer, ProbeSet
     state.sample = missing_sample(probes, late, now);
   } else {
     state.sample = *std::move(answer);
-    if (const Missing* why = lost(state.sample)) {
+    if (const Missing* why = find_loss(state.sample)) {
       state.condition = DeviceCondition::unavailable;
       state.why = describe(*why);
     }
@@ -117,7 +117,7 @@ DeviceState device_state(DeviceInfo info, std::optional<Sample> answer, ProbeSet
 }
 
 bool has_name(const DeviceInfo& info, std::string_view name) {
-  if (const auto index = number_in<std::uint32_t>(name)) return info.index == *index;
+  if (const auto index = parse_number<std::uint32_t>(name)) return info.index == *index;
   return (!info.uuid.empty() && info.uuid == name) ||
          (!info.pci_address.empty() && info.pci_address == short_pci_address(name));
 }
@@ -126,7 +126,7 @@ Result<const DeviceState*> find_device(const Snapshot& snapshot, std::string_vie
   for (const DeviceState& device : snapshot.devices) {
     if (has_name(device.info, name)) return &device;
   }
-  if (const auto index = number_in<std::uint32_t>(name)) return index_out_of_range(*index);
+  if (const auto index = parse_number<std::uint32_t>(name)) return index_range_error(*index);
   return Error{Errc::not_found,
                fmt::format("GPU \"{}\" not found; use an index, UUID or PCI address", name), "",
                "gpuyard devices"};
@@ -134,7 +134,8 @@ Result<const DeviceState*> find_device(const Snapshot& snapshot, std::string_vie
 
 Reading reading_of(const Snapshot& snapshot, const DeviceState& device, Metric metric,
                    std::uint16_t index) {
-  if (row_of(metric).subject != Subject::device) return identity_reading(snapshot, device, metric);
+  if (row_of(metric).subject != MetricSubject::device)
+    return identity_reading(snapshot, device, metric);
   if (const Reading* reading = device.sample.find(metric, index)) return *reading;
   Reading reading{metric, index, snapshot.taken, {}};
   if (device.info.fault) reading.value = *device.info.fault;
@@ -158,25 +159,25 @@ std::vector<Missing> failures(const Sample& sample) {
 
 namespace {
 
-bool says_lost(const Missing* why) {
+bool is_loss(const Missing* why) {
   return why != nullptr && why->reason == MissingReason::device_lost;
 }
 
 }  // namespace
 
 // Not all readings are taken at once, so others may be from before the loss.
-std::optional<Missing> lost_because(const DeviceState& device) {
+std::optional<Missing> loss_reason(const DeviceState& device) {
   if (device.condition != DeviceCondition::unavailable) return std::nullopt;
   const auto& fault = device.info.fault;
-  if (fault) return says_lost(&*fault) ? fault : std::nullopt;
+  if (fault) return is_loss(&*fault) ? fault : std::nullopt;
   const auto& readings = device.sample.readings();
   const auto told = std::ranges::find_if(
-      readings, [](const Reading& reading) { return says_lost(reading.missing()); });
+      readings, [](const Reading& reading) { return is_loss(reading.missing()); });
   return told == readings.end() ? std::nullopt : std::optional(*told->missing());
 }
 
 bool is_lost(const DeviceState& device) {
-  return lost_because(device).has_value();
+  return loss_reason(device).has_value();
 }
 
 }  // namespace gpuyard

@@ -50,11 +50,11 @@ struct DeviceState {
 
 // Returns why the GPU is gone, if the driver says so in every reading. Ignores rows that the GPU
 // does not support and rare rows, which prove nothing: a GPU that needs a reset still has a name.
-const Missing* lost(const Sample&);
+const Missing* find_loss(const Sample&);
 // True if the sample only has such rows: it is still unknown whether the GPU is there.
-bool says_nothing(const Sample&);
+bool is_inconclusive(const Sample&);
 // Returns why, if every reading of the GPU fails; a reading that was never taken does not count.
-const Missing* unreadable(const Sample&);
+const Missing* unreadable_reason(const Sample&);
 
 // Returns the state of a GPU after one query of `probes`: unresponsive without an answer,
 // unavailable if the driver did not open it or says it is lost.
@@ -103,6 +103,6 @@ std::vector<Missing> failures(const Sample&);
 // bad its health; nor is one that cannot be opened now, because it may still be in use.
 bool is_lost(const DeviceState&);
 // Returns the driver's reason; nothing if the GPU is not lost.
-std::optional<Missing> lost_because(const DeviceState&);
+std::optional<Missing> loss_reason(const DeviceState&);
 
 }  // namespace gpuyard

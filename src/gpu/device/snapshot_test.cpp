@@ -18,7 +18,7 @@ Snapshot three_gpus() {
   Snapshot snapshot;
   snapshot.taken = kTaken;
   snapshot.driver = {true, "", {"535.104.05", "12.2", "", "libnvidia-ml.so.1"}};
-  for (DeviceInfo& info : FakeFleet::with_healthy_gpus(3, 1000).fleet().devices) {
+  for (DeviceInfo& info : FakeFleet::with_healthy_gpus(3, 1000).inventory().devices) {
     snapshot.devices.push_back({std::move(info), DeviceCondition::responsive, "", {}});
   }
   return snapshot;
@@ -69,7 +69,7 @@ TEST(DeviceState, OneSuccessfulReadingIsResponsive) {
 }
 
 TEST(DeviceState, NoReadingAtAllIsNotALostGpu) {
-  EXPECT_EQ(lost({}), nullptr);
+  EXPECT_EQ(find_loss({}), nullptr);
 }
 
 TEST(FindDevice, TakesIndexUuidAndBothSpellingsOfAPciAddress) {
@@ -159,12 +159,12 @@ TEST(Snapshot, GpuRequiringResetIsLostDespiteVbiosVersion) {
   const Missing gone{MissingReason::device_lost, "GPU requires reset"};
   Sample answer = missing_sample(probes_of(Tier::fast), gone, kTaken);
   answer.set({Metric::vbios_version, 0, kTaken, std::string("96.00")});
-  ASSERT_NE(lost(answer), nullptr);
-  EXPECT_FALSE(says_nothing(answer));
+  ASSERT_NE(find_loss(answer), nullptr);
+  EXPECT_FALSE(is_inconclusive(answer));
   Sample name_only;
   name_only.set({Metric::vbios_version, 0, kTaken, std::string("96.00")});
-  EXPECT_EQ(lost(name_only), nullptr);
-  EXPECT_TRUE(says_nothing(name_only));
+  EXPECT_EQ(find_loss(name_only), nullptr);
+  EXPECT_TRUE(is_inconclusive(name_only));
 }
 
 }  // namespace
@@ -200,18 +200,18 @@ DeviceState failing_to_open(MissingReason reason) {
   return device_state(info, {}, kPowerOnly, {});
 }
 
-TEST(Lost, DriverDeviceLostReasonCounts) {
+TEST(IsLost, DriverDeviceLostReasonCounts) {
   EXPECT_TRUE(is_lost(answering(MissingReason::device_lost)));
   EXPECT_TRUE(is_lost(failing_to_open(MissingReason::device_lost)));
 }
 
-TEST(Lost, IsSoThoughASlowReadingIsOfBeforeIt) {
+TEST(IsLost, IsSoThoughASlowReadingIsOfBeforeIt) {
   DeviceState gone = answering(MissingReason::device_lost);
   gone.sample.set({Metric::memory_total, 0, {}, std::int64_t{80}});
   EXPECT_TRUE(is_lost(gone));
 }
 
-TEST(Lost, IsNoGpuThatOnlyDoesNotAnswer) {
+TEST(IsLost, IsNoGpuThatOnlyDoesNotAnswer) {
   DeviceState hung = device_state({}, {}, kPowerOnly, {});
   hung.health.verdict = Health::unhealthy;
   EXPECT_FALSE(is_lost(hung));

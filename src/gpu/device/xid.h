@@ -25,7 +25,7 @@ enum class XidLine : std::uint8_t {
 
 struct XidRow {
   std::uint32_t number;
-  Severity severity;         // if `line` does not say it
+  EventSeverity severity;    // if `line` does not say it
   std::string_view meaning;  // one plain sentence
   XidLine line = XidLine::nothing;
 };
@@ -40,35 +40,35 @@ inline constexpr std::uint32_t kXidContained = 94;
 XidRow xid_row(std::uint32_t number);
 
 // Returns how bad the Xid is. `line`: the kernel's words about it, or "".
-Severity xid_severity(std::uint32_t number, std::string_view line);
+EventSeverity xid_severity(std::uint32_t number, std::string_view line);
 // The same of any event.
-Severity severity_of(const DeviceEvent&);
+EventSeverity severity_of(const DeviceEvent&);
 
 // Counts the Xids of each GPU since the daemon started, with the time of the last.
 
 struct XidCount {
-  std::optional<std::uint32_t> xid;  // empty: all beyond the first kMostDistinct of a GPU
+  std::optional<std::uint32_t> xid;  // empty: all beyond the first kMaxDistinct of a GPU
   std::uint64_t count = 0;
   WallTime last_seen;
 
   friend bool operator==(const XidCount&, const XidCount&) = default;
 };
 
-class XidCounts {
+class XidCounter {
  public:
-  void note(const DeviceId&, std::uint32_t xid, WallTime seen);
+  void record(const DeviceId&, std::uint32_t xid, WallTime seen);
 
   // Returns the counts by number; the one without a number is last.
-  std::vector<XidCount> of(const DeviceId&) const;
+  std::vector<XidCount> counts_of(const DeviceId&) const;
 
-  static constexpr std::size_t kMostDistinct = 16;
-  static constexpr std::size_t kForStops = 4;  // of these, only for Xids that stop work
+  static constexpr std::size_t kMaxDistinct = 16;
+  static constexpr std::size_t kReservedForStops = 4;  // of these, only for Xids that stop work
 
  private:
   struct Tally {
     std::uint64_t count = 0;
     WallTime last_seen;
-    void note(WallTime seen);
+    void record(WallTime seen);
   };
   struct Gpu {
     std::map<std::uint32_t, Tally> by_xid;

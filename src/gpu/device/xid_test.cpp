@@ -6,26 +6,28 @@ namespace gpuyard {
 namespace {
 
 TEST(XidTable, SaysHowBadAnXidIs) {
-  EXPECT_EQ(xid_row(79).severity, Severity::stop);
-  EXPECT_EQ(xid_row(94).severity, Severity::warn);
-  EXPECT_EQ(xid_row(13).severity, Severity::note);
+  EXPECT_EQ(xid_row(79).severity, EventSeverity::stop);
+  EXPECT_EQ(xid_row(94).severity, EventSeverity::warn);
+  EXPECT_EQ(xid_row(13).severity, EventSeverity::note);
   EXPECT_EQ(xid_row(79).meaning, "The GPU has fallen off the bus.");
 }
 
 TEST(XidTable, AnUnknownOneIsANote) {
   EXPECT_EQ(xid_row(4711).number, 4711U);
-  EXPECT_EQ(xid_row(4711).severity, Severity::note);
+  EXPECT_EQ(xid_row(4711).severity, EventSeverity::note);
   EXPECT_NE(xid_row(4711).meaning, "");
 }
 
 TEST(XidTable, TheLineSaysHowBadAnNvlinkErrorIs) {
   for (std::uint32_t xid = 144; xid <= 150; ++xid) {
-    EXPECT_EQ(xid_severity(xid, "NETIR_LINK_DOWN Fatal XC0 i0 Link 14"), Severity::stop) << xid;
-    EXPECT_EQ(xid_severity(xid, "RLW_SRC_TRACK Nonfatal XC1 i0 Link 17 (0x0)"), Severity::note);
-    EXPECT_EQ(xid_severity(xid, ""), Severity::warn) << "the driver's event has no words";
+    EXPECT_EQ(xid_severity(xid, "NETIR_LINK_DOWN Fatal XC0 i0 Link 14"), EventSeverity::stop)
+        << xid;
+    EXPECT_EQ(xid_severity(xid, "RLW_SRC_TRACK Nonfatal XC1 i0 Link 17 (0x0)"),
+              EventSeverity::note);
+    EXPECT_EQ(xid_severity(xid, ""), EventSeverity::warn) << "the driver's event has no words";
     EXPECT_NE(xid_row(xid).meaning.find("NVLink"), std::string_view::npos) << xid;
   }
-  EXPECT_EQ(xid_severity(31, "Fatal"), Severity::note);
+  EXPECT_EQ(xid_severity(31, "Fatal"), EventSeverity::note);
 }
 
 TEST(XidTable, Xid154SeverityFollowsRecoveryAction) {
@@ -33,19 +35,19 @@ TEST(XidTable, Xid154SeverityFollowsRecoveryAction) {
     return xid_severity(154,
                         "GPU recovery action changed from 0x0 (None) to " + std::string(action));
   };
-  EXPECT_EQ(changed_to("0x1 (GPU Reset Required)"), Severity::stop);
-  EXPECT_EQ(changed_to("0x2 (Node Reboot Required)"), Severity::stop);
-  EXPECT_EQ(changed_to("0x4 (Drain and Reset)"), Severity::stop);
-  EXPECT_EQ(changed_to("0x3 (Drain P2P)"), Severity::warn);
-  EXPECT_EQ(changed_to("0x0 (None)"), Severity::note);
-  EXPECT_EQ(xid_severity(154, ""), Severity::warn);
+  EXPECT_EQ(changed_to("0x1 (GPU Reset Required)"), EventSeverity::stop);
+  EXPECT_EQ(changed_to("0x2 (Node Reboot Required)"), EventSeverity::stop);
+  EXPECT_EQ(changed_to("0x4 (Drain and Reset)"), EventSeverity::stop);
+  EXPECT_EQ(changed_to("0x3 (Drain P2P)"), EventSeverity::warn);
+  EXPECT_EQ(changed_to("0x0 (None)"), EventSeverity::note);
+  EXPECT_EQ(xid_severity(154, ""), EventSeverity::warn);
 }
 
 TEST(XidTable, KnowsTheXidsOfBlackwell) {
   for (std::uint32_t xid = 144; xid <= 172; ++xid) {
     EXPECT_NE(xid_row(xid).meaning, xid_row(4711).meaning) << xid;
   }
-  EXPECT_EQ(xid_row(158).severity, Severity::stop);
+  EXPECT_EQ(xid_row(158).severity, EventSeverity::stop);
 }
 
 TEST(XidTable, EveryMeaningIsASentence) {
@@ -60,39 +62,40 @@ constexpr WallTime at(int second) {
   return WallTime(std::chrono::seconds(second));
 }
 
-TEST(XidCounts, CountsEachXidOfEachGpu) {
-  XidCounts counts;
-  counts.note("GPU-a", 79, at(1));
-  counts.note("GPU-a", 13, at(2));
-  counts.note("GPU-a", 13, at(5));
-  counts.note("GPU-b", 13, at(9));
-  EXPECT_EQ(counts.of("GPU-a"), (std::vector<XidCount>{{13, 2, at(5)}, {79, 1, at(1)}}));
-  EXPECT_TRUE(counts.of("GPU-c").empty());
+TEST(XidCounter, CountsEachXidOfEachGpu) {
+  XidCounter counts;
+  counts.record("GPU-a", 79, at(1));
+  counts.record("GPU-a", 13, at(2));
+  counts.record("GPU-a", 13, at(5));
+  counts.record("GPU-b", 13, at(9));
+  EXPECT_EQ(counts.counts_of("GPU-a"), (std::vector<XidCount>{{13, 2, at(5)}, {79, 1, at(1)}}));
+  EXPECT_TRUE(counts.counts_of("GPU-c").empty());
 }
 
-TEST(XidCounts, OutOfOrderXidKeepsLatestLastSeen) {
-  XidCounts counts;
-  counts.note("GPU-a", 13, at(5));
-  counts.note("GPU-a", 13, at(4));
-  EXPECT_EQ(counts.of("GPU-a")[0].last_seen, at(5));
+TEST(XidCounter, OutOfOrderXidKeepsLatestLastSeen) {
+  XidCounter counts;
+  counts.record("GPU-a", 13, at(5));
+  counts.record("GPU-a", 13, at(4));
+  EXPECT_EQ(counts.counts_of("GPU-a")[0].last_seen, at(5));
 }
 
-TEST(XidCounts, ManyDifferentOnesAreBounded) {
-  XidCounts counts;
-  for (std::uint32_t xid = 1001; xid <= 1100; ++xid) counts.note("GPU-a", xid, at(1));
-  const auto all = counts.of("GPU-a");
-  constexpr std::size_t kMost = XidCounts::kMostDistinct - XidCounts::kForStops;
+TEST(XidCounter, ManyDifferentOnesAreBounded) {
+  XidCounter counts;
+  for (std::uint32_t xid = 1001; xid <= 1100; ++xid) counts.record("GPU-a", xid, at(1));
+  const auto all = counts.counts_of("GPU-a");
+  constexpr std::size_t kMost = XidCounter::kMaxDistinct - XidCounter::kReservedForStops;
   ASSERT_EQ(all.size(), kMost + 1);
   EXPECT_EQ(all.back(), (XidCount{{}, 100 - kMost, at(1)}));
-  counts.note("GPU-a", 1003, at(2));
-  EXPECT_EQ(counts.of("GPU-a")[2].count, 2U) << "one of the first is still counted by itself";
+  counts.record("GPU-a", 1003, at(2));
+  EXPECT_EQ(counts.counts_of("GPU-a")[2].count, 2U)
+      << "one of the first is still counted by itself";
 }
 
-TEST(XidCounts, StopXidIsCountedDespiteFullTable) {
-  XidCounts counts;
-  for (std::uint32_t xid = 1001; xid <= 1100; ++xid) counts.note("GPU-a", xid, at(1));
-  counts.note("GPU-a", 79, at(2));
-  EXPECT_EQ(counts.of("GPU-a").front(), (XidCount{79, 1, at(2)}));
+TEST(XidCounter, StopXidIsCountedDespiteFullTable) {
+  XidCounter counts;
+  for (std::uint32_t xid = 1001; xid <= 1100; ++xid) counts.record("GPU-a", xid, at(1));
+  counts.record("GPU-a", 79, at(2));
+  EXPECT_EQ(counts.counts_of("GPU-a").front(), (XidCount{79, 1, at(2)}));
 }
 
 }  // namespace

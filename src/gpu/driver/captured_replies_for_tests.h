@@ -9,10 +9,10 @@
 
 namespace gpuyard::driver {
 
-inline constexpr std::chrono::seconds kAges{30};  // only a broken test waits this long
+inline constexpr std::chrono::seconds kTestTimeout{30};  // only a broken test waits this long
 
 template <class Told>
-class Heard {
+class CapturedReplies {
  public:
   void operator()(Told told) {
     const std::lock_guard lock(mutex_);
@@ -22,7 +22,7 @@ class Heard {
   // Waits until there are `count` of them or kAges have passed.
   std::vector<Told> wait_for(std::size_t count) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kAges, [&] { return all_.size() >= count; });
+    changed_.wait_for(lock, kTestTimeout, [&] { return all_.size() >= count; });
     return all_;
   }
   std::vector<Told> so_far() { return wait_for(0); }

@@ -31,17 +31,17 @@ std::string hash_of(const std::string& previous, std::string_view text) {
   return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
 
-struct Split {
+struct HashedLine {
   std::string hash;
   std::string_view text;  // the JSON
 };
 
 // Splits "HASH JSON"; nothing for a line of another form.
-std::optional<Split> split(std::string_view line) {
+std::optional<HashedLine> split_line(std::string_view line) {
   if (line.size() <= kHashDigits || line[kHashDigits] != ' ') return std::nullopt;
   const std::string_view hash = line.substr(0, kHashDigits);
   if (hash.find_first_not_of("0123456789abcdef") != hash.npos) return std::nullopt;
-  return Split{std::string(hash), line.substr(kHashDigits + 1)};
+  return HashedLine{std::string(hash), line.substr(kHashDigits + 1)};
 }
 
 // Calls told(line) for each line with an end, and returns the length of these lines.
@@ -58,23 +58,23 @@ std::size_t each_line(std::string_view text, Told&& told) {
 }  // namespace
 
 ChangeLog::ChangeLog(std::string path, std::size_t most_bytes)
-    : path_(std::move(path)), most_bytes_(most_bytes), boot_(boot_id()) {
-  if (const auto before = read_file(path_ + ".1", most_bytes_ + kMostBytes)) {
+    : path_(std::move(path)), max_bytes_(most_bytes), boot_(boot_id()) {
+  if (const auto before = read_file(path_ + ".1", max_bytes_ + kMaxBytes)) {
     each_line(*before, [&](std::string_view line) {
-      const auto parts = split(line);
+      const auto parts = split_line(line);
       const auto read = parts ? json::from_json<ChangeLine>(parts->text)
                               : Result<ChangeLine>(Error{Errc::invalid, ""});
       // The next file goes on from here, also if the setter that began it was killed at once.
       if (parts) hash_ = parts->hash;
-      if (read) learn(*read);
+      if (read) apply_line(*read);
     });
   }
-  if (auto opened = lock_and_catch_up(); !opened) {
+  if (auto opened = lock_and_refresh(); !opened) {
     log::warning("the log of changes cannot be written: {}", opened.error().text());
   } else {
     unlock();
   }
-  syncs_ = std::jthread([this](const std::stop_token& stop) { sync(stop); });
+  sync_thread_ = std::jthread([this](const std::stop_token& stop) { run_sync_loop(stop); });
 }
 
 ChangeLog::~ChangeLog() = default;
@@ -88,13 +88,13 @@ Result<void> ChangeLog::open() {
     return Error{Errc::denied, path_ + " is not a file of this user with mode 0600"};
   }
   file_ = std::move(file);
-  read_ = 0;
+  read_bytes_ = 0;
   return {};
 }
 
 // Takes the lock of the file, also if another setter has just put a new file in its place, and
 // reads the lines that others have written.
-Result<void> ChangeLog::lock_and_catch_up() {
+Result<void> ChangeLog::lock_and_refresh() {
   constexpr int kTries = 200;
   constexpr timespec kPause{0, 10'000'000};
   for (int tries = 0; tries < kTries; ++tries) {
@@ -109,7 +109,7 @@ Result<void> ChangeLog::lock_and_catch_up() {
     struct stat named{};
     if (::fstat(file_.get(), &ours) == 0 && ::lstat(path_.c_str(), &named) == 0 &&
         ours.st_ino == named.st_ino && ours.st_dev == named.st_dev) {
-      if (static_cast<std::size_t>(ours.st_size) != read_) read_on();
+      if (static_cast<std::size_t>(ours.st_size) != read_bytes_) read_new_lines();
       return {};
     }
     file_.reset();
@@ -121,45 +121,45 @@ void ChangeLog::unlock() {
   ::flock(file_.get(), LOCK_UN);
 }
 
-void ChangeLog::read_on() {
+void ChangeLog::read_new_lines() {
   std::string text;
   std::array<char, 65'536> chunk{};
-  for (std::size_t at = read_;;) {
+  for (std::size_t at = read_bytes_;;) {
     const ssize_t got = ::pread(file_.get(), chunk.data(), chunk.size(), static_cast<off_t>(at));
     if (got <= 0) break;
     at += static_cast<std::size_t>(got);
     text.append(chunk.data(), static_cast<std::size_t>(got));
   }
   const std::size_t whole = each_line(text, [&](std::string_view line) {
-    const auto parts = split(line);
+    const auto parts = split_line(line);
     if (!parts) return;
     hash_ = parts->hash;
-    if (const auto read = json::from_json<ChangeLine>(parts->text)) learn(*read);
+    if (const auto read = json::from_json<ChangeLine>(parts->text)) apply_line(*read);
   });
   torn_ = whole != text.size();
-  read_ += text.size();
+  read_bytes_ += text.size();
 }
 
-void ChangeLog::learn(const ChangeLine& line) {
+void ChangeLog::apply_line(const ChangeLine& line) {
   number_ = std::max(number_, line.number);
   if (line.step == ChangeStep::start) file_boot_ = line.boot;
   if (line.step != ChangeStep::change) return;
   // Times of an earlier boot are another clock's.
   if (file_boot_ == boot_) {
-    count(line.gpu, TimePoint(std::chrono::milliseconds(line.since_boot_ms)));
+    record_change(line.gpu, TimePoint(std::chrono::milliseconds(line.since_boot_ms)));
   }
   if (!line.setting) return;
-  Past& past = past_[{line.gpu, *line.setting}];
+  ValueHistory& past = histories_[{line.gpu, *line.setting}];
   if (line.before && line.before != past.written &&
-      std::ranges::find(past.before, *line.before) == past.before.end()) {
-    past.before.push_back(*line.before);
-    if (past.before.size() > kKeptBefore) past.before.pop_front();
+      std::ranges::find(past.earlier, *line.before) == past.earlier.end()) {
+    past.earlier.push_back(*line.before);
+    if (past.earlier.size() > kMaxEarlierValues) past.earlier.pop_front();
   }
   past.written = line.value;
 }
 
-void ChangeLog::count(const DeviceId& gpu, TimePoint at) {
-  auto& times = recent_[gpu];
+void ChangeLog::record_change(const DeviceId& gpu, TimePoint at) {
+  auto& times = recent_changes_[gpu];
   while (!times.empty() && times.front() + kMinute <= at) times.pop_front();
   times.push_back(at);
 }
@@ -170,12 +170,12 @@ Result<void> ChangeLog::rotate() {
   ::flock(file_.get(), LOCK_UN);
   file_.reset();
   started_ = false;
-  return lock_and_catch_up();
+  return lock_and_refresh();
 }
 
 // The caller has the lock of the file.
 Result<void> ChangeLog::append(ChangeLine line) {
-  if (read_ >= most_bytes_) {
+  if (read_bytes_ >= max_bytes_) {
     if (auto rotated = rotate(); !rotated) return rotated;
   }
   if (!started_ && line.step != ChangeStep::start) {
@@ -195,21 +195,21 @@ Result<void> ChangeLog::append(ChangeLine line) {
   started_ = true;
   torn_ = false;
   hash_ = hash;
-  learn(line);
-  sync_soon();
+  apply_line(line);
+  schedule_sync();
   return {};
 }
 
 Result<void> ChangeLog::write(const std::string& line) {
   const ssize_t put = ::write(file_.get(), line.data(), line.size());
   if (put == static_cast<ssize_t>(line.size())) {
-    read_ += line.size();
+    read_bytes_ += line.size();
     return {};
   }
   auto error = put < 0 ? system_error("writing " + path_)
                        : Error{Errc::unavailable, "writing " + path_ + ": the disk is full"};
-  if (put > 0 && ::ftruncate(file_.get(), static_cast<off_t>(read_)) != 0) {
-    read_ += static_cast<std::size_t>(put);
+  if (put > 0 && ::ftruncate(file_.get(), static_cast<off_t>(read_bytes_)) != 0) {
+    read_bytes_ += static_cast<std::size_t>(put);
     torn_ = true;
   }
   return error;
@@ -217,9 +217,9 @@ Result<void> ChangeLog::write(const std::string& line) {
 
 Result<std::uint64_t> ChangeLog::begin(const Change& change, std::int64_t a_minute) {
   const std::lock_guard lock(mutex_);
-  if (auto locked = lock_and_catch_up(); !locked) return std::move(locked).error();
+  if (auto locked = lock_and_refresh(); !locked) return std::move(locked).error();
   // Counted here, with the changes of other setters.
-  if (wait_for_room(change.gpu, a_minute)) {
+  if (rate_limit_delay_locked(change.gpu, a_minute)) {
     unlock();
     return Error{Errc::busy, "too many changes"};
   }
@@ -246,34 +246,36 @@ Result<std::uint64_t> ChangeLog::begin(const Change& change, std::int64_t a_minu
   return number;
 }
 
-void ChangeLog::end(std::uint64_t number, const CommandReply& reply) {
+void ChangeLog::finish(std::uint64_t number, const CommandReply& reply) {
   ChangeLine line;
   line.step = reply.failure ? ChangeStep::failed : ChangeStep::done;
   line.gpu = reply.device;
   line.of = number;
   if (!reply.failure && reply.after) line.value = reply.after->now;
   const std::lock_guard lock(mutex_);
-  if (auto locked = lock_and_catch_up(); !locked) return;
+  if (auto locked = lock_and_refresh(); !locked) return;
   // Without its result a change counts as made.
   static_cast<void>(append(std::move(line)).ok());
   unlock();
 }
 
-void ChangeLog::miss(const Change& change) {
+void ChangeLog::record_missed(const Change& change) {
   const std::lock_guard lock(mutex_);
   if (missed_++ == 0) missed_since_ = wall_now();
-  count(change.gpu, BootClock::now());
-  if (change.setting) past_[{change.gpu, *change.setting}].written = change.value;
+  record_change(change.gpu, BootClock::now());
+  if (change.setting) histories_[{change.gpu, *change.setting}].written = change.value;
 }
 
-std::optional<Duration> ChangeLog::until_room(const DeviceId& gpu, std::int64_t a_minute) const {
+std::optional<Duration> ChangeLog::rate_limit_delay(const DeviceId& gpu,
+                                                    std::int64_t a_minute) const {
   const std::lock_guard lock(mutex_);
-  return wait_for_room(gpu, a_minute);
+  return rate_limit_delay_locked(gpu, a_minute);
 }
 
-std::optional<Duration> ChangeLog::wait_for_room(const DeviceId& gpu, std::int64_t a_minute) const {
-  const auto found = recent_.find(gpu);
-  if (found == recent_.end()) return std::nullopt;
+std::optional<Duration> ChangeLog::rate_limit_delay_locked(const DeviceId& gpu,
+                                                           std::int64_t a_minute) const {
+  const auto found = recent_changes_.find(gpu);
+  if (found == recent_changes_.end()) return std::nullopt;
   const auto& times = found->second;
   const auto most = static_cast<std::size_t>(a_minute);
   if (times.size() < most) return std::nullopt;
@@ -281,26 +283,26 @@ std::optional<Duration> ChangeLog::wait_for_room(const DeviceId& gpu, std::int64
   return left > Duration(0) ? std::optional(left) : std::nullopt;
 }
 
-bool ChangeLog::had_before(const DeviceId& gpu, SettingKind kind,
-                           const std::optional<SettingValue>& value) const {
+bool ChangeLog::was_earlier_value(const DeviceId& gpu, SettingKind kind,
+                                  const std::optional<SettingValue>& value) const {
   const std::lock_guard lock(mutex_);
-  const auto found = past_.find({gpu, kind});
-  return value && found != past_.end() &&
-         std::ranges::find(found->second.before, *value) != found->second.before.end();
+  const auto found = histories_.find({gpu, kind});
+  return value && found != histories_.end() &&
+         std::ranges::find(found->second.earlier, *value) != found->second.earlier.end();
 }
 
-void ChangeLog::sync_soon() {
-  if (!std::exchange(dirty_, true)) written_.notify_all();
+void ChangeLog::schedule_sync() {
+  if (!std::exchange(dirty_, true)) sync_wakeup_.notify_all();
 }
 
 // A power cut takes the last lines, as it takes the last lines of the audit: both are on the disk
 // within a moment.
-void ChangeLog::sync(const std::stop_token& stop) {
+void ChangeLog::run_sync_loop(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    written_.wait(lock, stop, [&] { return dirty_; });
+    sync_wakeup_.wait(lock, stop, [&] { return dirty_; });
     if (!dirty_) return;
-    written_.wait_for(lock, stop, kSyncDelay, [] { return false; });
+    sync_wakeup_.wait_for(lock, stop, kSyncDelay, [] { return false; });
     dirty_ = false;
     const UniqueFd file(::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0));
     lock.unlock();
@@ -313,43 +315,43 @@ namespace {
 
 class ChainReader {
  public:
-  explicit ChainReader(LoggedChanges& into) : into_(into) {}
+  explicit ChainReader(LoggedChanges& into) : result_(into) {}
 
   void read(const std::string& file, std::string_view text) {
     std::size_t place = 0;
     // A line without an end is being written.
-    each_line(text, [&](std::string_view line) { take(file, ++place, line); });
+    each_line(text, [&](std::string_view line) { read_line(file, ++place, line); });
   }
   void finish() {
-    if (broken_) into_.faults.push_back(*std::exchange(broken_, std::nullopt));
+    if (broken_line_) result_.faults.push_back(*std::exchange(broken_line_, std::nullopt));
   }
 
  private:
-  void take(const std::string& file, std::size_t place, std::string_view line) {
-    const auto parts = split(line);
+  void read_line(const std::string& file, std::size_t place, std::string_view line) {
+    const auto parts = split_line(line);
     auto read = parts ? json::from_json<ChangeLine>(parts->text)
                       : Result<ChangeLine>(Error{Errc::invalid, ""});
     if (!read) {
       finish();
-      broken_ = fmt::format("{}:{}: the line is not readable", file, place);
+      broken_line_ = fmt::format("{}:{}: the line is not readable", file, place);
       return;
     }
     check(file, place, *parts, *read);
     hash_ = parts->hash;
     number_ = read->number;
-    into_.lines.push_back(*std::move(read));
+    result_.lines.push_back(*std::move(read));
   }
 
-  void check(const std::string& file, std::size_t place, const Split& parts,
+  void check(const std::string& file, std::size_t place, const HashedLine& parts,
              const ChangeLine& line) {
     const bool starts = line.step == ChangeStep::start;
     // A power cut tears the last line of a boot.
-    if (broken_ && starts && line.previous == hash_) broken_.reset();
+    if (broken_line_ && starts && line.previous == hash_) broken_line_.reset();
     finish();
     // Lines before the oldest one were removed when the log became too long.
     if (!hash_ && starts) hash_ = line.previous;
     const auto fault = [&](std::string_view what) {
-      into_.faults.push_back(fmt::format("{}:{}: {}", file, place, what));
+      result_.faults.push_back(fmt::format("{}:{}: {}", file, place, what));
     };
     if (hash_of(hash_.value_or(""), parts.text) != parts.hash) {
       fault("the line does not match its hash, or lines before it are missing");
@@ -358,16 +360,16 @@ class ChainReader {
     }
   }
 
-  LoggedChanges& into_;
+  LoggedChanges& result_;
   std::optional<std::string> hash_;
   std::optional<std::uint64_t> number_;
-  std::optional<std::string> broken_;
+  std::optional<std::string> broken_line_;
 };
 
 }  // namespace
 
 Result<LoggedChanges> read_change_log(const std::string& path) {
-  constexpr std::size_t kMost = 2 * ChangeLog::kMostBytes;
+  constexpr std::size_t kMost = 2 * ChangeLog::kMaxBytes;
   LoggedChanges changes;
   ChainReader reader(changes);
   bool any = false;

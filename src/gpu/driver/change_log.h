@@ -57,10 +57,10 @@ BOOST_DESCRIBE_STRUCT(ChangeLine, (),
 class ChangeLog {
  public:
   // The size at which the file becomes PATH.1, in place of the one before.
-  static constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
+  static constexpr std::size_t kMaxBytes = std::size_t{16} << 20U;
 
   // Reads what the file has. A file that cannot be opened is tried again at each change.
-  explicit ChangeLog(std::string path, std::size_t most_bytes = kMostBytes);
+  explicit ChangeLog(std::string path, std::size_t most_bytes = kMaxBytes);
   ~ChangeLog();
   ChangeLog(const ChangeLog&) = delete;
   ChangeLog& operator=(const ChangeLog&) = delete;
@@ -75,56 +75,56 @@ class ChangeLog {
   // Writes the line of a change that is about to be made, and returns its number. On an error there
   // is no line. Errc::busy: it would be more than `a_minute` changes of the GPU in a minute.
   Result<std::uint64_t> begin(const Change&, std::int64_t a_minute);
-  void end(std::uint64_t number, const CommandReply&);
+  void finish(std::uint64_t number, const CommandReply&);
   // Counts a change that is made though begin() failed.
-  void miss(const Change&);
+  void record_missed(const Change&);
 
   // How long until the GPU may be changed again, if `a_minute` changes a minute are allowed.
-  std::optional<Duration> until_room(const DeviceId&, std::int64_t a_minute) const;
+  std::optional<Duration> rate_limit_delay(const DeviceId&, std::int64_t a_minute) const;
   // Whether the GPU had this value before a setter changed it.
-  bool had_before(const DeviceId&, SettingKind, const std::optional<SettingValue>&) const;
+  bool was_earlier_value(const DeviceId&, SettingKind, const std::optional<SettingValue>&) const;
 
  private:
   using Key = std::pair<DeviceId, SettingKind>;
-  struct Past {
+  struct ValueHistory {
     std::optional<SettingValue> written;
-    std::deque<SettingValue> before;  // that no setter has written, newest last
+    std::deque<SettingValue> earlier;  // that no setter has written, newest last
   };
-  static constexpr std::size_t kKeptBefore = 4;
+  static constexpr std::size_t kMaxEarlierValues = 4;
 
-  Result<void> lock_and_catch_up();
+  Result<void> lock_and_refresh();
   void unlock();
   Result<void> open();
-  void read_on();
-  void learn(const ChangeLine&);
-  std::optional<Duration> wait_for_room(const DeviceId&, std::int64_t a_minute) const;
-  void count(const DeviceId&, TimePoint);
+  void read_new_lines();
+  void apply_line(const ChangeLine&);
+  std::optional<Duration> rate_limit_delay_locked(const DeviceId&, std::int64_t a_minute) const;
+  void record_change(const DeviceId&, TimePoint);
   Result<void> append(ChangeLine);
   Result<void> write(const std::string& line);
   Result<void> rotate();
-  void sync_soon();
-  void sync(const std::stop_token&);
+  void schedule_sync();
+  void run_sync_loop(const std::stop_token&);
 
   const std::string path_;
-  const std::size_t most_bytes_;
+  const std::size_t max_bytes_;
   const std::string boot_;
 
   mutable std::mutex mutex_;
   UniqueFd file_;
-  std::size_t read_ = 0;  // bytes of the file that are known
-  bool torn_ = false;     // the last line has no end
-  std::string hash_;      // of the last line
+  std::size_t read_bytes_ = 0;  // bytes of the file that are known
+  bool torn_ = false;           // the last line has no end
+  std::string hash_;            // of the last line
   std::uint64_t number_ = 0;
   bool started_ = false;  // this setter has written its first line
   std::uint64_t missed_ = 0;
   WallTime missed_since_{};
-  std::map<DeviceId, std::deque<TimePoint>> recent_;
-  std::map<Key, Past> past_;
+  std::map<DeviceId, std::deque<TimePoint>> recent_changes_;
+  std::map<Key, ValueHistory> histories_;
   std::string file_boot_;  // of the lines read last
 
   bool dirty_ = false;
-  std::condition_variable_any written_;
-  std::jthread syncs_;  // last: uses the members above
+  std::condition_variable_any sync_wakeup_;
+  std::jthread sync_thread_;  // last: uses the members above
 };
 
 // What a log has, for a comparison with the audit.

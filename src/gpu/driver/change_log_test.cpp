@@ -81,7 +81,7 @@ TEST_F(ChangeLogTest, TwoSettersShareOneChain) {
     ASSERT_TRUE(second.begin(limit(400 + i), kMany).ok());
   }
   EXPECT_TRUE(read().faults.empty());
-  EXPECT_TRUE(second.until_room("GPU-a", 8)) << "the first one's count too";
+  EXPECT_TRUE(second.rate_limit_delay("GPU-a", 8)) << "the first one's count too";
 }
 
 TEST_F(ChangeLogTest, FullFileRotatesAndChainContinues) {
@@ -151,10 +151,11 @@ TEST_F(ChangeLogTest, AnEarlierValueIsKnownAfterARestart) {
     ASSERT_TRUE(log.begin(limit(250, 300), kMany).ok());
   }
   const ChangeLog log(path_);
-  EXPECT_TRUE(log.had_before("GPU-a", SettingKind::power_limit, factory));
-  EXPECT_FALSE(log.had_before("GPU-a", SettingKind::power_limit, SettingValue{300'000, 300'000}))
+  EXPECT_TRUE(log.was_earlier_value("GPU-a", SettingKind::power_limit, factory));
+  EXPECT_FALSE(
+      log.was_earlier_value("GPU-a", SettingKind::power_limit, SettingValue{300'000, 300'000}))
       << "a setter has set it";
-  EXPECT_FALSE(log.had_before("GPU-b", SettingKind::power_limit, factory));
+  EXPECT_FALSE(log.was_earlier_value("GPU-b", SettingKind::power_limit, factory));
 }
 
 TEST_F(ChangeLogTest, WithoutAFileThereIsNoLog) {

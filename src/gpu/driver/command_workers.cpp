@@ -17,27 +17,26 @@ namespace gpuyard::driver {
 
 namespace {
 
-CommandReply carry_out_and_log(Backend& backend, std::uint32_t index,
-                               const CommandRequest& request) {
-  CommandReply reply = carry_out(backend, request);
+CommandReply execute_and_log(Backend& backend, std::uint32_t index, const CommandRequest& request) {
+  CommandReply reply = execute_command(backend, request);
   log_command(index, request, reply);
   return reply;
 }
 
 }  // namespace
 
-Error terminated(std::uint32_t index) {
+Error terminated_error(std::uint32_t index) {
   return {Errc::unavailable, fmt::format("GPU management task for GPU {} terminated", index)};
 }
 
 // Shared between its thread and Commanders, so that a thread left behind still has its data.
-class Commanders::Worker {
+class CommandWorkers::Worker {
  public:
-  Worker(std::shared_ptr<Backend> backend, std::uint32_t index, Answered answered,
-         CarryOut carries_out)
+  Worker(std::shared_ptr<Backend> backend, std::uint32_t index, OnReply answered,
+         Executor carries_out)
       : index_(index),
-        answered_(std::move(answered)),
-        carries_out_(std::move(carries_out)),
+        on_reply_(std::move(answered)),
+        executor_(std::move(carries_out)),
         backend_(std::move(backend)) {}
 
   static void start(const std::shared_ptr<Worker>& self) {
@@ -68,7 +67,7 @@ class Commanders::Worker {
     return {};
   }
 
-  void take_no_more() {
+  void begin_close() {
     {
       const std::lock_guard lock(mutex_);
       closing_ = true;
@@ -86,16 +85,17 @@ class Commanders::Worker {
     }
     muted_ = true;
     std::deque<CommandRequest> left = std::exchange(queue_, {});
-    if (under_way_) left.push_front(*std::exchange(under_way_, std::nullopt));
-    if (!from_within) changed_.wait(lock, [&] { return !telling_; });
+    if (running_) left.push_front(*std::exchange(running_, std::nullopt));
+    if (!from_within) changed_.wait(lock, [&] { return !notifying_; });
     lock.unlock();
-    for (const CommandRequest& request : left) answered_(refusal(request, terminated(index_)));
+    for (const CommandRequest& request : left)
+      on_reply_(refused_reply(request, terminated_error(index_)));
   }
 
  private:
   void run() {
     std::unique_lock lock(mutex_);
-    while (carry_out_next(lock)) {
+    while (execute_next(lock)) {
     }
     // The waiting thread may unload the driver next; this thread must no longer use it.
     auto backend = std::exchange(backend_, nullptr);
@@ -107,67 +107,67 @@ class Commanders::Worker {
     changed_.notify_all();
   }
 
-  bool carry_out_next(std::unique_lock<std::mutex>& lock) {
+  bool execute_next(std::unique_lock<std::mutex>& lock) {
     changed_.wait(lock, [&] { return closing_ || !queue_.empty(); });
     if (queue_.empty() || muted_) return false;
     const CommandRequest request = std::move(queue_.front());
     queue_.pop_front();
-    under_way_ = request;
+    running_ = request;
     lock.unlock();
-    CommandReply reply = carries_out_(*backend_, index_, request);
+    CommandReply reply = executor_(*backend_, index_, request);
     lock.lock();
     if (muted_) return false;  // already answered as terminated
-    under_way_.reset();
-    telling_ = true;
+    running_.reset();
+    notifying_ = true;
     lock.unlock();
-    answered_(std::move(reply));
+    on_reply_(std::move(reply));
     lock.lock();
-    telling_ = false;
+    notifying_ = false;
     changed_.notify_all();
     return true;
   }
 
   const std::uint32_t index_;
-  const Answered answered_;
-  const CarryOut carries_out_;
+  const OnReply on_reply_;
+  const Executor executor_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::shared_ptr<Backend> backend_;
   std::thread::id thread_;
   std::deque<CommandRequest> queue_;
-  std::optional<CommandRequest> under_way_;
+  std::optional<CommandRequest> running_;
   bool closing_ = false;
   bool stopped_ = false;
-  bool muted_ = false;    // all remaining commands have been answered
-  bool telling_ = false;  // inside answered_
+  bool muted_ = false;      // all remaining commands have been answered
+  bool notifying_ = false;  // inside answered_
 };
 
-Commanders::Commanders(std::shared_ptr<Backend> backend, std::uint32_t gpu_count,
-                       const Answered& answered, const CarryOut& carries_out)
+CommandWorkers::CommandWorkers(std::shared_ptr<Backend> backend, std::uint32_t gpu_count,
+                               const OnReply& answered, const Executor& carries_out)
     : backend_(std::move(backend)) {
   for (std::uint32_t index = 0; index < gpu_count; ++index) {
     workers_.push_back(std::make_shared<Worker>(
-        backend_, index, answered, carries_out ? carries_out : CarryOut(&carry_out_and_log)));
+        backend_, index, answered, carries_out ? carries_out : Executor(&execute_and_log)));
     Worker::start(workers_.back());
   }
 }
 
-Commanders::~Commanders() {
+CommandWorkers::~CommandWorkers() {
   close();
   // A worker whose answered_ called close() may still be inside it.
   for (const auto& worker : workers_) worker->finish(BootClock::now());
 }
 
-void Commanders::close() {
+void CommandWorkers::close() {
   if (closed_.exchange(true)) return;
-  for (const auto& worker : workers_) worker->take_no_more();
-  const TimePoint deadline = BootClock::now() + kFarewell;
+  for (const auto& worker : workers_) worker->begin_close();
+  const TimePoint deadline = BootClock::now() + kShutdownGrace;
   for (const auto& worker : workers_) worker->finish(deadline);
 }
 
-Result<void> Commanders::send(std::uint32_t index, CommandRequest request) {
-  if (index >= workers_.size()) return index_out_of_range(index);
+Result<void> CommandWorkers::send(std::uint32_t index, CommandRequest request) {
+  if (index >= workers_.size()) return index_range_error(index);
   if (request.received == TimePoint()) request.received = BootClock::now();
   return workers_[index]->enqueue(std::move(request));
 }

@@ -15,26 +15,26 @@ namespace gpuyard::driver {
 
 // The error of a command that was running or waiting when its GPU's thread ended: "GPU management
 // task for GPU {index} terminated", Errc::unavailable.
-Error terminated(std::uint32_t index);
+Error terminated_error(std::uint32_t index);
 
 // Any thread may call anything.
-class Commanders {
+class CommandWorkers {
  public:
   // Called once for each accepted command, on its GPU's own thread; for a terminated command, on
   // the thread that ends the Commanders. It may send more commands, and may end the Commanders.
-  using Answered = std::function<void(CommandReply)>;
+  using OnReply = std::function<void(CommandReply)>;
   // Carries out one command, on its GPU's own thread.
-  using CarryOut =
+  using Executor =
       std::function<CommandReply(Backend&, std::uint32_t index, const CommandRequest&)>;
 
   // GPUs are named by their index. By default, commands are carried out as carry_out() does, and
   // logged.
-  Commanders(std::shared_ptr<Backend>, std::uint32_t gpu_count, const Answered&,
-             const CarryOut& carries_out = {});
+  CommandWorkers(std::shared_ptr<Backend>, std::uint32_t gpu_count, const OnReply&,
+                 const Executor& carries_out = {});
   // Calls close().
-  ~Commanders();
-  Commanders(const Commanders&) = delete;
-  Commanders& operator=(const Commanders&) = delete;
+  ~CommandWorkers();
+  CommandWorkers(const CommandWorkers&) = delete;
+  CommandWorkers& operator=(const CommandWorkers&) = delete;
 
   std::uint32_t gpu_count() const { return static_cast<std::uint32_t>(workers_.size()); }
 
@@ -50,7 +50,7 @@ class Commanders {
   void close();
 
   static constexpr std::size_t kMaxQueued = 64;
-  static constexpr Duration kFarewell = std::chrono::seconds(1);
+  static constexpr Duration kShutdownGrace = std::chrono::seconds(1);
 
  private:
   class Worker;

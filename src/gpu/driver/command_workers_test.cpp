@@ -16,13 +16,13 @@ namespace {
 
 using fakes::FakeWrite;
 
-class CommandersTest : public ::testing::Test {
+class CommandWorkersTest : public ::testing::Test {
  protected:
-  ~CommandersTest() override {
+  ~CommandWorkersTest() override {
     for (std::uint32_t i = 0; i < kGpus; ++i) fleet_.unblock(i);
   }
-  std::unique_ptr<Commanders> make() {
-    return std::make_unique<Commanders>(fleet_.backend(), kGpus, std::ref(answers_));
+  std::unique_ptr<CommandWorkers> make() {
+    return std::make_unique<CommandWorkers>(fleet_.backend(), kGpus, std::ref(answers_));
   }
   CommandRequest limit(std::uint32_t index, std::uint64_t id, std::int64_t watts = 250) {
     return {id, devices_[index].id, Apply{power_limit(watts * 1'000)}, "", {}};
@@ -30,11 +30,11 @@ class CommandersTest : public ::testing::Test {
 
   static constexpr std::uint32_t kGpus = 4;
   FakeFleet fleet_ = FakeFleet::with_healthy_gpus(kGpus, 1'000);
-  const std::vector<DeviceInfo> devices_ = fleet_.fleet().devices;
-  Heard<CommandReply> answers_;
+  const std::vector<DeviceInfo> devices_ = fleet_.inventory().devices;
+  CapturedReplies<CommandReply> answers_;
 };
 
-TEST_F(CommandersTest, StartingMakesAWorkerForEachGpuAndSaysSo) {
+TEST_F(CommandWorkersTest, StartingMakesAWorkerForEachGpuAndSaysSo) {
   RecordProperty("contract", "B6 B5 B7");
   const CapturedLog log;
   const auto commanders = make();
@@ -45,7 +45,7 @@ TEST_F(CommandersTest, StartingMakesAWorkerForEachGpuAndSaysSo) {
   }
 }
 
-TEST_F(CommandersTest, ACommandIsAnsweredWithItsOwnResult) {
+TEST_F(CommandWorkersTest, ACommandIsAnsweredWithItsOwnResult) {
   RecordProperty("contract", "B3 B4 B10");
   const auto commanders = make();
   fleet_.set_number(2, Metric::energy_total, 4711);
@@ -56,7 +56,7 @@ TEST_F(CommandersTest, ACommandIsAnsweredWithItsOwnResult) {
   EXPECT_EQ(replies[0].energy_mj, 4711);
 }
 
-TEST_F(CommandersTest, CommandsOfOneGpuRunSequentiallyInOrder) {
+TEST_F(CommandWorkersTest, CommandsOfOneGpuRunSequentiallyInOrder) {
   RecordProperty("contract", "B13 B18");
   const auto commanders = make();
   fleet_.block(0);
@@ -76,7 +76,7 @@ TEST_F(CommandersTest, CommandsOfOneGpuRunSequentiallyInOrder) {
   }
 }
 
-TEST_F(CommandersTest, GpusDoNotWaitForEachOther) {
+TEST_F(CommandWorkersTest, GpusDoNotWaitForEachOther) {
   RecordProperty("contract", "B13");
   const auto commanders = make();
   fleet_.block(0);
@@ -86,7 +86,7 @@ TEST_F(CommandersTest, GpusDoNotWaitForEachOther) {
   for (const CommandReply& reply : replies) EXPECT_NE(reply.device, devices_[0].id);
 }
 
-TEST_F(CommandersTest, FullQueueRefusesCommandAsBusy) {
+TEST_F(CommandWorkersTest, FullQueueRefusesCommandAsBusy) {
   RecordProperty("contract", "B18");
   const auto commanders = make();
   fleet_.block(0);
@@ -95,14 +95,14 @@ TEST_F(CommandersTest, FullQueueRefusesCommandAsBusy) {
   while ((refused = commanders->send(0, limit(0, accepted))).ok()) ++accepted;
   EXPECT_EQ(refused.error().code, Errc::busy);
   EXPECT_EQ(refused.error().message, "64 commands are already queued for GPU 0; try again later");
-  EXPECT_GE(accepted, Commanders::kMaxQueued);
-  EXPECT_LE(accepted, Commanders::kMaxQueued + 1);  // one may already be inside the call
+  EXPECT_GE(accepted, CommandWorkers::kMaxQueued);
+  EXPECT_LE(accepted, CommandWorkers::kMaxQueued + 1);  // one may already be inside the call
   EXPECT_TRUE(commanders->send(1, limit(1, 99)).ok()) << "its neighbours are not";
   fleet_.unblock(0);
   EXPECT_EQ(answers_.wait_for(accepted + 1).size(), accepted + 1);
 }
 
-TEST_F(CommandersTest, AnUnknownGpuIsAnErrorBeforeAnythingIsQueued) {
+TEST_F(CommandWorkersTest, AnUnknownGpuIsAnErrorBeforeAnythingIsQueued) {
   RecordProperty("contract", "B11");
   const auto commanders = make();
   EXPECT_EQ(commanders->send(kGpus, limit(0, 1)).error(),
@@ -111,7 +111,7 @@ TEST_F(CommandersTest, AnUnknownGpuIsAnErrorBeforeAnythingIsQueued) {
   EXPECT_TRUE(answers_.so_far().empty());
 }
 
-TEST_F(CommandersTest, AClosedQueueIsAnError) {
+TEST_F(CommandWorkersTest, AClosedQueueIsAnError) {
   RecordProperty("contract", "B11");
   const auto commanders = make();
   commanders->close();
@@ -120,7 +120,7 @@ TEST_F(CommandersTest, AClosedQueueIsAnError) {
   EXPECT_TRUE(answers_.so_far().empty());
 }
 
-TEST_F(CommandersTest, ShutdownExecutesQueuedCommandsFirst) {
+TEST_F(CommandWorkersTest, ShutdownExecutesQueuedCommandsFirst) {
   RecordProperty("contract", "B8");
   auto commanders = make();
   for (std::uint64_t i = 0; i < 50; ++i) ASSERT_TRUE(commanders->send(3, limit(3, i)).ok());
@@ -131,7 +131,7 @@ TEST_F(CommandersTest, ShutdownExecutesQueuedCommandsFirst) {
   EXPECT_EQ(fleet_.writes().size(), 50U);
 }
 
-TEST_F(CommandersTest, ShutdownTerminatesCommandsOfStuckGpu) {
+TEST_F(CommandWorkersTest, ShutdownTerminatesCommandsOfStuckGpu) {
   RecordProperty("contract", "B8 B12");
   auto commanders = make();
   fleet_.block(2);
@@ -139,23 +139,23 @@ TEST_F(CommandersTest, ShutdownTerminatesCommandsOfStuckGpu) {
   ASSERT_TRUE(commanders->send(1, limit(1, 7)).ok());
   const TimePoint began = BootClock::now();
   commanders.reset();
-  EXPECT_LT(BootClock::now() - began, kAges);
+  EXPECT_LT(BootClock::now() - began, kTestTimeout);
   const auto replies = answers_.so_far();
   ASSERT_EQ(replies.size(), 4U);
   EXPECT_EQ(std::ranges::count_if(replies, [](const auto& reply) { return !reply.failure; }), 1);
   for (std::uint64_t i = 0; i < 3; ++i) {
     const CommandReply& reply = replies[i + 1];
     EXPECT_EQ(reply.id, i) << "in the order of their arrival";
-    EXPECT_EQ(reply.failure->error(), terminated(2));
+    EXPECT_EQ(reply.failure->error(), terminated_error(2));
     EXPECT_EQ(reply.failure->message, "GPU management task for GPU 2 terminated");
   }
 }
 
-TEST_F(CommandersTest, LateReturnAfterTerminationSendsNoSecondReply) {
+TEST_F(CommandWorkersTest, LateReturnAfterTerminationSendsNoSecondReply) {
   RecordProperty("contract", "B12");
   std::shared_ptr<Backend> backend = fleet_.backend();
   const std::weak_ptr<Backend> still_used = backend;
-  auto commanders = std::make_unique<Commanders>(backend, kGpus, std::ref(answers_));
+  auto commanders = std::make_unique<CommandWorkers>(backend, kGpus, std::ref(answers_));
   fleet_.block(2);
   ASSERT_TRUE(commanders->send(2, limit(2, 1)).ok());
   ASSERT_TRUE(commanders->send(2, limit(2, 2)).ok());
@@ -163,16 +163,16 @@ TEST_F(CommandersTest, LateReturnAfterTerminationSendsNoSecondReply) {
   backend.reset();
   EXPECT_EQ(answers_.so_far().size(), 2U);
   fleet_.unblock(2);
-  const TimePoint until = BootClock::now() + kAges;
+  const TimePoint until = BootClock::now() + kTestTimeout;
   while (!still_used.expired() && BootClock::now() < until) std::this_thread::yield();
   EXPECT_TRUE(still_used.expired()) << "the thread that was left behind has ended";
   EXPECT_EQ(answers_.so_far().size(), 2U);
 }
 
-TEST_F(CommandersTest, ReplyCallbackMaySendCommand) {
-  std::unique_ptr<Commanders> commanders;
+TEST_F(CommandWorkersTest, ReplyCallbackMaySendCommand) {
+  std::unique_ptr<CommandWorkers> commanders;
   std::promise<CommandReply> second;
-  commanders = std::make_unique<Commanders>(fleet_.backend(), kGpus, [&](CommandReply reply) {
+  commanders = std::make_unique<CommandWorkers>(fleet_.backend(), kGpus, [&](CommandReply reply) {
     if (reply.id == 1) {
       EXPECT_TRUE(commanders->send(0, limit(0, 2)).ok());
     } else {
@@ -181,17 +181,17 @@ TEST_F(CommandersTest, ReplyCallbackMaySendCommand) {
   });
   ASSERT_TRUE(commanders->send(0, limit(0, 1)).ok());
   auto told = second.get_future();
-  ASSERT_EQ(told.wait_for(kAges), std::future_status::ready);
+  ASSERT_EQ(told.wait_for(kTestTimeout), std::future_status::ready);
   EXPECT_FALSE(told.get().failure);
 }
 
-TEST_F(CommandersTest, ReplyCallbackMayDestroyWorkers) {
-  std::unique_ptr<Commanders> commanders;
+TEST_F(CommandWorkersTest, ReplyCallbackMayDestroyWorkers) {
+  std::unique_ptr<CommandWorkers> commanders;
   std::promise<void> ended;
   std::vector<std::uint64_t> told;  // only GPU 0's thread writes it
   fleet_.block(0);
   commanders =
-      std::make_unique<Commanders>(fleet_.backend(), kGpus, [&](const CommandReply& reply) {
+      std::make_unique<CommandWorkers>(fleet_.backend(), kGpus, [&](const CommandReply& reply) {
         told.push_back(reply.id);
         if (reply.id != 1) return;
         commanders.reset();
@@ -199,11 +199,11 @@ TEST_F(CommandersTest, ReplyCallbackMayDestroyWorkers) {
       });
   for (std::uint64_t id = 1; id <= 3; ++id) ASSERT_TRUE(commanders->send(0, limit(0, id)).ok());
   fleet_.unblock(0);
-  ASSERT_EQ(ended.get_future().wait_for(kAges), std::future_status::ready);
+  ASSERT_EQ(ended.get_future().wait_for(kTestTimeout), std::future_status::ready);
   EXPECT_EQ(told, (std::vector<std::uint64_t>{1, 2, 3})) << "the others as terminated";
 }
 
-TEST_F(CommandersTest, ReceivedTimeIsKeptOrDefaultsToNow) {
+TEST_F(CommandWorkersTest, ReceivedTimeIsKeptOrDefaultsToNow) {
   RecordProperty("contract", "B4 B16");
   constexpr double kHourMs = 3600e3;  // no machine is so busy that the other command takes an hour
   const CapturedLog log;

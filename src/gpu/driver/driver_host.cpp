@@ -29,7 +29,7 @@ namespace gpuyard::driver {
 namespace {
 
 // True if the session is over: the driver was unloaded or replaced, and every reading says so.
-bool driver_is_gone(const Sample& sample) {
+bool is_driver_gone(const Sample& sample) {
   const auto& readings = sample.readings();
   return !readings.empty() &&
          std::all_of(readings.begin(), readings.end(), [](const Reading& reading) {
@@ -41,29 +41,34 @@ bool driver_is_gone(const Sample& sample) {
 // Talks to one daemon at the other end of a socket. A datagram is sent whole, so the threads need
 // no lock between them. A failed send means that the daemon is gone; the main thread notices that
 // too.
-class Host {
+class DriverHost {
  public:
-  Host(int socket, DriverSession session, const std::shared_ptr<Backend>& backend)
+  DriverHost(int socket, DriverSession session, const std::shared_ptr<Backend>& backend)
       : socket_(socket),
         driver_(std::move(session.driver)),
         gpu_count_(session.gpu_count),
         own_time_(session.own_time),
         backend_(backend),
-        readers_(backend, session.gpu_count,
-                 {[this](ReadReply reply) { answer(std::move(reply)); }, [this] { greet(); }}) {}
+        read_workers_(
+            backend, session.gpu_count,
+            {[this](ReadReply reply) { send_reply(std::move(reply)); }, [this] { send_hello(); }}) {
+  }
 
   // Tells which GPUs there are; called again whenever one has opened or changed.
-  void greet() {
-    const std::lock_guard one_at_a_time(greeting_);  // the last one sent must be the newest
-    const Duration patience = std::exchange(first_, false) ? Readers::kOpenPatience : Duration(0);
-    say(Hello{Fleet{driver_, readers_.devices(patience), own_time_}, Errc::internal, ""});
+  void send_hello() {
+    const std::lock_guard one_at_a_time(hello_mutex_);  // the last one sent must be the newest
+    const Duration patience =
+        std::exchange(first_hello_, false) ? ReadWorkers::kOpenTimeout : Duration(0);
+    send_to_daemon(
+        Hello{Inventory{driver_, read_workers_.devices(patience), own_time_}, Errc::internal, ""});
   }
 
   // Serves until the daemon closes its end.
   void serve() {
-    const EventThread events(backend_, [this](DeviceEvent event) { say(std::move(event)); });
+    const EventWorker events(backend_,
+                             [this](DeviceEvent event) { send_to_daemon(std::move(event)); });
     for (;;) {
-      auto message = receive_to_host(socket_, Wait::yes);
+      auto message = receive_request(socket_, Wait::yes);
       if (!message) break;
       std::visit([this](const auto& request) { handle(request); }, *message);
     }
@@ -73,64 +78,67 @@ class Host {
 
  private:
   void handle(const ReadRequest& request) {
-    if (readers_.read(request)) return;
+    if (read_workers_.read(request)) return;
     const Missing why{MissingReason::failed,
                       "the driver-host does not have this GPU, or is too busy"};
-    say(ReadReply{request.id, request.device,
-                  missing_sample(request.probes, why, BootClock::now())});
+    send_to_daemon(ReadReply{request.id, request.device,
+                             missing_sample(request.probes, why, BootClock::now())});
   }
 
   void handle(const CommandRequest& request) {
     if (is_change(request.command)) {
-      return answer(refusal(request, {Errc::denied, "the driver-host changes no settings"}));
+      return send_reply(
+          refused_reply(request, {Errc::denied, "the driver-host changes no settings"}));
     }
-    const auto index = readers_.index_of(request.device);
+    const auto index = read_workers_.index_of(request.device);
     if (!index) {
       const Error why{Errc::not_found, fmt::format("no GPU {} is open", request.device)};
-      return answer(refusal(request, why));
+      return send_reply(refused_reply(request, why));
     }
-    if (auto sent = commanders().send(*index, request); !sent) {
-      answer(refusal(request, sent.error()));
+    if (auto sent = command_workers().send(*index, request); !sent) {
+      send_reply(refused_reply(request, sent.error()));
     }
   }
 
   // Made at the first command: a host that only reads has no threads for it.
-  Commanders& commanders() {
-    if (!commanders_) {
-      commanders_.emplace(backend_, gpu_count_,
-                          [this](const CommandReply& reply) { answer(reply); });
+  CommandWorkers& command_workers() {
+    if (!command_workers_) {
+      command_workers_.emplace(backend_, gpu_count_,
+                               [this](const CommandReply& reply) { send_reply(reply); });
     }
-    return *commanders_;
+    return *command_workers_;
   }
 
-  void answer(const CommandReply& reply) {
-    if (!say(reply)) log::error("Failed to send response to caller");
+  void send_reply(const CommandReply& reply) {
+    if (!send_to_daemon(reply)) log::error("Failed to send response to caller");
   }
 
-  void answer(ReadReply reply) {
-    const bool over = driver_is_gone(reply.sample);
-    say(std::move(reply));
+  void send_reply(ReadReply reply) {
+    const bool over = is_driver_gone(reply.sample);
+    send_to_daemon(std::move(reply));
     // Ends this host; the daemon starts another one, which loads the library anew.
     if (over) ::shutdown(socket_, SHUT_RDWR);
   }
 
   // Returns false if the daemon is gone.
-  bool say(const FromHost& message) { return send_message(socket_, message, Wait::yes).ok(); }
+  bool send_to_daemon(const DriverHostMessage& message) {
+    return send_message(socket_, message, Wait::yes).ok();
+  }
 
   const int socket_;
   const DriverInfo driver_;
   const std::uint32_t gpu_count_;
   const bool own_time_;
   const std::shared_ptr<Backend> backend_;
-  std::mutex greeting_;
-  bool first_ = true;
-  Readers readers_;                       // declared after the members that its threads use
-  std::optional<Commanders> commanders_;  // used by the main thread only
+  std::mutex hello_mutex_;
+  bool first_hello_ = true;
+  ReadWorkers read_workers_;  // declared after the members that its threads use
+  std::optional<CommandWorkers> command_workers_;  // used by the main thread only
 };
 
 }  // namespace
 
-void serve_host(UniqueFd socket, const MakeBackend& make_backend) {
+void serve_driver_host(UniqueFd socket, const MakeBackend& make_backend) {
   auto made = make_backend();
   auto session = made ? (*made)->start() : Result<DriverSession>(made.error());
   if (!session) {
@@ -138,8 +146,8 @@ void serve_host(UniqueFd socket, const MakeBackend& make_backend) {
     static_cast<void>(send_message(socket.get(), nothing, Wait::yes).ok());
     return;
   }
-  Host host(socket.get(), *std::move(session), std::shared_ptr<Backend>(*std::move(made)));
-  host.greet();
+  DriverHost host(socket.get(), *std::move(session), std::shared_ptr<Backend>(*std::move(made)));
+  host.send_hello();
   host.serve();
 }
 
@@ -150,28 +158,28 @@ UniqueFd begin_child_process(std::string_view verb, std::uint64_t capabilities) 
   ::signal(SIGTERM, SIG_IGN);
   ::signal(SIGHUP, SIG_IGN);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::fcntl(kHostSocket, F_SETFD, FD_CLOEXEC) != 0) {
+  if (::fcntl(kDriverHostSocket, F_SETFD, FD_CLOEXEC) != 0) {
     log::error("{} is started by `gpuyard serve` and must not be run by hand", verb);
     ::_exit(2);
   }
   // Not at the price of no_new_privs: see spawn_host(). A daemon that has given up privileges has
   // said why there is no filter. CAP_SYS_ADMIN, which the filter needs then, may go only
   // afterwards.
-  static_cast<void>(deny_unused_calls(NewPrivileges::stay).ok());
+  static_cast<void>(deny_unused_calls(NewPrivileges::required).ok());
   keep_only_capabilities(capabilities);
-  return UniqueFd(kHostSocket);
+  return UniqueFd(kDriverHostSocket);
 }
 
-void run_host_process(const MakeBackend& make_backend) {
-  serve_host(begin_child_process("driver-host", 0), make_backend);
+void run_driver_host_process(const MakeBackend& make_backend) {
+  serve_driver_host(begin_child_process("driver-host", 0), make_backend);
   ::_exit(0);
 }
 
 // Shared between its thread and EventThread, so that a thread left behind still has its data.
-class EventThread::Worker {
+class EventWorker::Worker {
  public:
   Worker(std::shared_ptr<Backend> backend, std::function<void(DeviceEvent)> told)
-      : told_(std::move(told)), backend_(std::move(backend)) {}
+      : on_event_(std::move(told)), backend_(std::move(backend)) {}
 
   static void start(const std::shared_ptr<Worker>& self) {
     std::thread([self] { self->run(); }).detach();
@@ -184,7 +192,7 @@ class EventThread::Worker {
     changed_.notify_all();
     changed_.wait_for(lock, patience, [&] { return stopped_; });
     muted_ = true;
-    changed_.wait(lock, [&] { return !telling_; });
+    changed_.wait(lock, [&] { return !notifying_; });
   }
 
  private:
@@ -205,18 +213,18 @@ class EventThread::Worker {
   bool wait_once(std::unique_lock<std::mutex>& lock) {
     lock.unlock();
     const TimePoint began = BootClock::now();
-    auto next = backend_->next_event(kSlice);
+    auto next = backend_->next_event(kWaitSlice);
     lock.lock();
     if (!next) return recover(lock, next.error());
-    pause_ = kFirstPause;
+    retry_delay_ = kMinRetryDelay;
     const TimePoint now = BootClock::now();
-    if (*next && limit_.admit(**next, now)) tell(lock, *std::move(*next));
-    for (DeviceEvent& lost : limit_.take_refused(EventSource::driver, now)) {
-      tell(lock, std::move(lost));
+    if (*next && rate_limiter_.admit(**next, now)) notify(lock, *std::move(*next));
+    for (DeviceEvent& lost : rate_limiter_.take_dropped(EventSource::driver, now)) {
+      notify(lock, std::move(lost));
     }
     // The driver returned before its wait was over.
-    const bool too_soon = !*next && now - began < kSlice / 2;
-    if (too_soon) changed_.wait_for(lock, kFirstPause, [&] { return stopping_; });
+    const bool too_soon = !*next && now - began < kWaitSlice / 2;
+    if (too_soon) changed_.wait_for(lock, kMinRetryDelay, [&] { return stopping_; });
     return true;
   }
 
@@ -226,48 +234,48 @@ class EventThread::Worker {
       return false;
     }
     // Logs a repeated reason once: a driver may fail at once, for ever.
-    if (std::exchange(said_, error.text()) != error.text()) {
+    if (std::exchange(last_error_, error.text()) != error.text()) {
       log::info("no events from the driver for now: {}", error.text());
     }
-    changed_.wait_for(lock, pause_, [&] { return stopping_; });
-    pause_ = std::min(pause_ * 2, kLongestPause);
+    changed_.wait_for(lock, retry_delay_, [&] { return stopping_; });
+    retry_delay_ = std::min(retry_delay_ * 2, kMaxRetryDelay);
     return true;
   }
 
   // Runs told_ without the lock, unless the worker is muted.
-  void tell(std::unique_lock<std::mutex>& lock, DeviceEvent event) {
+  void notify(std::unique_lock<std::mutex>& lock, DeviceEvent event) {
     if (muted_) return;
-    telling_ = true;
+    notifying_ = true;
     lock.unlock();
-    told_(std::move(event));
+    on_event_(std::move(event));
     lock.lock();
-    telling_ = false;
+    notifying_ = false;
     changed_.notify_all();
   }
 
-  const std::function<void(DeviceEvent)> told_;
+  const std::function<void(DeviceEvent)> on_event_;
 
   // Used only by its own thread:
-  EventLimit limit_{kBurst, kEachSecond};
-  Duration pause_ = kFirstPause;
-  std::string said_;
+  EventRateLimiter rate_limiter_{kBurst, kEventsPerSecond};
+  Duration retry_delay_ = kMinRetryDelay;
+  std::string last_error_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::shared_ptr<Backend> backend_;
   bool stopping_ = false;
   bool stopped_ = false;
-  bool muted_ = false;    // told_ must not be called any more
-  bool telling_ = false;  // inside told_
+  bool muted_ = false;      // told_ must not be called any more
+  bool notifying_ = false;  // inside told_
 };
 
-EventThread::EventThread(std::shared_ptr<Backend> backend, std::function<void(DeviceEvent)> told)
+EventWorker::EventWorker(std::shared_ptr<Backend> backend, std::function<void(DeviceEvent)> told)
     : worker_(std::make_shared<Worker>(std::move(backend), std::move(told))) {
   Worker::start(worker_);
 }
 
-EventThread::~EventThread() {
-  worker_->stop(kFarewell);
+EventWorker::~EventWorker() {
+  worker_->stop(kShutdownGrace);
 }
 
 }  // namespace gpuyard::driver

@@ -17,10 +17,10 @@ using MakeBackend = std::function<Result<std::unique_ptr<Backend>>()>;
 
 // Serves requests on `socket` until the daemon closes its end. Sends Hello first; without a driver,
 // Hello says why and the host ends.
-void serve_host(UniqueFd socket, const MakeBackend&);
+void serve_driver_host(UniqueFd socket, const MakeBackend&);
 
-// The process around serve_host(): ends with its parent and does not wait for stuck threads.
-[[noreturn]] void run_host_process(const MakeBackend&);
+// The process around serve_driver_host(): ends with its parent and does not wait for stuck threads.
+[[noreturn]] void run_driver_host_process(const MakeBackend&);
 
 // Makes this process a child that only its daemon ends and that keeps these capabilities at most
 // (base/capabilities.h), and takes its socket. Ends the process if it has none, because a user has
@@ -28,29 +28,29 @@ void serve_host(UniqueFd socket, const MakeBackend&);
 UniqueFd begin_child_process(std::string_view verb, std::uint64_t capabilities);
 
 // The descriptor that a driver-host process has its socket on.
-inline constexpr int kHostSocket = 3;
+inline constexpr int kDriverHostSocket = 3;
 
 // The one thread that waits for events of GPUs. The wait may never return when a GPU is dying, and
 // may fail at once for ever: neither may cost more than the events.
 
-class EventThread {
+class EventWorker {
  public:
   // Calls `told` on that thread, and never after the destructor has returned.
-  EventThread(std::shared_ptr<Backend>, std::function<void(DeviceEvent)> told);
+  EventWorker(std::shared_ptr<Backend>, std::function<void(DeviceEvent)> told);
 
   // Waits up to kFarewell for the running wait. A thread whose call does not return is left behind
   // with the objects it uses, and calls nobody.
-  ~EventThread();
-  EventThread(const EventThread&) = delete;
-  EventThread& operator=(const EventThread&) = delete;
+  ~EventWorker();
+  EventWorker(const EventWorker&) = delete;
+  EventWorker& operator=(const EventWorker&) = delete;
 
-  static constexpr Duration kSlice = std::chrono::milliseconds(250);     // one wait
-  static constexpr Duration kFarewell = std::chrono::milliseconds(350);  // longer than a slice
-  static constexpr Duration kFirstPause = std::chrono::milliseconds(100);
-  static constexpr Duration kLongestPause = std::chrono::seconds(30);
+  static constexpr Duration kWaitSlice = std::chrono::milliseconds(250);      // one wait
+  static constexpr Duration kShutdownGrace = std::chrono::milliseconds(350);  // longer than a slice
+  static constexpr Duration kMinRetryDelay = std::chrono::milliseconds(100);
+  static constexpr Duration kMaxRetryDelay = std::chrono::seconds(30);
   // Of all notes of one GPU, and of each number that is more than a note.
   static constexpr double kBurst = 64;
-  static constexpr double kEachSecond = 16;
+  static constexpr double kEventsPerSecond = 16;
 
  private:
   class Worker;

@@ -23,7 +23,7 @@
 namespace gpuyard::driver {
 
 DriverHostClient::DriverHostClient(Loop& loop, Spawn spawn, DriverHostListener& listener,
-                                   HostKind kind)
+                                   DriverHostKind kind)
     : loop_(loop), spawn_(std::move(spawn)), listener_(listener), kind_(std::move(kind)) {}
 
 DriverHostClient::~DriverHostClient() {
@@ -33,7 +33,7 @@ DriverHostClient::~DriverHostClient() {
 void DriverHostClient::start() {
   if (paused_) return;
   if (departing_.size() >= kMaxDeparting) {
-    start_later(kLongestDelay);
+    schedule_start(kMaxRestartDelay);
     return listener_.on_host_down(
         fmt::format("earlier {}s are stuck inside the driver; another one starts when one of them "
                     "exits",
@@ -41,73 +41,74 @@ void DriverHostClient::start() {
   }
   auto process = spawn_();
   if (!process) {
-    start_later(kLongestDelay);
+    schedule_start(kMaxRestartDelay);
     return listener_.on_host_down(process.error().text() + "; retrying");
   }
   process_ = *std::move(process);
-  greeted_ = false;
-  started_ = last_heard_ = loop_.now();
-  questions_ = 0;
+  hello_received_ = false;
+  started_at_ = last_reply_at_ = loop_.now();
+  pending_reads_ = 0;
   readable_ = loop_.watch(process_.socket.get(), [this] { on_readable(); });
-  hello_timer_ = loop_.call_after(kHelloDeadline, [this] {
-    give_up(fmt::format("the driver did not initialise within {} s",
-                        std::chrono::duration_cast<std::chrono::seconds>(kHelloDeadline).count()));
+  hello_timer_ = loop_.call_after(kHelloTimeout, [this] {
+    abandon_host(
+        fmt::format("the driver did not initialise within {} s",
+                    std::chrono::duration_cast<std::chrono::seconds>(kHelloTimeout).count()));
   });
 }
 
 bool DriverHostClient::read(const ReadRequest& request) {
-  if (!greeted_ || !send_message(process_.socket.get(), request, Wait::no)) return false;
-  if (questions_++ == 0) last_heard_ = loop_.now();
+  if (!hello_received_ || !send_message(process_.socket.get(), request, Wait::no)) return false;
+  if (pending_reads_++ == 0) last_reply_at_ = loop_.now();
   return true;
 }
 
-bool DriverHostClient::command(const CommandRequest& request) {
-  if (!greeted_) return false;
-  if (!kind_.sets) return send_message(process_.socket.get(), request, Wait::no).ok();
+bool DriverHostClient::send_command(const CommandRequest& request) {
+  if (!hello_received_) return false;
+  if (!kind_.is_setter) return send_message(process_.socket.get(), request, Wait::no).ok();
   const auto record = record_of(request);
   return record && send_record(process_.socket.get(), *record, Wait::no).ok();
 }
 
-bool DriverHostClient::is_coming() const {
+bool DriverHostClient::is_available_soon() const {
   if (process_.socket) return true;
-  return !paused_ && restart_timer_ && restart_at_ - loop_.now() <= kSoon;
+  return !paused_ && restart_timer_ && restart_at_ - loop_.now() <= kImminentRestartDelay;
 }
 
-void DriverHostClient::hurry() {
+void DriverHostClient::start_now() {
   if (paused_ || process_.socket || !restart_timer_) return;
   restart_timer_.reset();
   start();
 }
 
 void DriverHostClient::handle(const CommandReply& reply) {
-  if (greeted_) listener_.on_command_reply(reply);
+  if (hello_received_) listener_.on_command_reply(reply);
 }
 
 void DriverHostClient::handle(const ReadReply& reply) {
-  last_heard_ = loop_.now();
-  questions_ -= questions_ > 0 ? 1 : 0;
+  last_reply_at_ = loop_.now();
+  pending_reads_ -= pending_reads_ > 0 ? 1 : 0;
   listener_.on_reply(reply);
 }
 
 void DriverHostClient::handle(const DeviceEvent& event) {
-  if (greeted_) listener_.on_event(event);
+  if (hello_received_) listener_.on_event(event);
 }
 
-void DriverHostClient::handle(const Alive&) {
-  last_heard_ = loop_.now();
-  questions_ = 0;
+void DriverHostClient::handle(const Pong&) {
+  last_reply_at_ = loop_.now();
+  pending_reads_ = 0;
 }
 
 void DriverHostClient::check_silence() {
-  if (questions_ > 0 && loop_.now() - last_heard_ >= kSilence) {
-    return give_up(kind_.name + " has not responded for 30 s");
+  if (pending_reads_ > 0 && loop_.now() - last_reply_at_ >= kSilenceTimeout) {
+    return abandon_host(kind_.name + " has not responded for 30 s");
   }
-  if (kind_.sets && questions_ == 0) {
-    last_heard_ = loop_.now();
-    questions_ = 1;
+  if (kind_.is_setter && pending_reads_ == 0) {
+    last_reply_at_ = loop_.now();
+    pending_reads_ = 1;
     static_cast<void>(send_record(process_.socket.get(), SetterRecord(), Wait::no).ok());
   }
-  silence_timer_ = loop_.call_after(kSilence / 6, [this] { check_silence(); });
+  silence_timer_ = loop_.call_after(kSilenceTimeout / 6, [this] { check_silence(); });
 }
 
 void DriverHostClient::on_readable() {
@@ -115,41 +116,41 @@ void DriverHostClient::on_readable() {
   constexpr int kBatch = 64;
   for (int i = 0; i < kBatch && process_.socket; ++i) {
     UniqueFd own;
-    auto message = receive_from_host(process_.socket.get(), Wait::no, &own);
+    auto message = receive_message(process_.socket.get(), Wait::no, &own);
     if (own && process_.pid <= 0 && !process_.pidfd) process_.pidfd = std::move(own);
     if (message) {
       std::visit([this](const auto& what) { handle(what); }, *message);
     } else if (message.error().code == Errc::busy) {
       return;
     } else {
-      return give_up(message.error().code == Errc::unavailable ? kind_.name + " exited"
-                                                               : message.error().text());
+      return abandon_host(message.error().code == Errc::unavailable ? kind_.name + " exited"
+                                                                    : message.error().text());
     }
   }
 }
 
 void DriverHostClient::handle(const Hello& hello) {
   hello_timer_.reset();
-  if (kind_.sets && hello.version != kind_.version) {
-    return give_up(fmt::format("the {} is of version {}, and this daemon is of version {}",
-                               kind_.name, hello.version, kind_.version));
+  if (kind_.is_setter && hello.version != kind_.version) {
+    return abandon_host(fmt::format("the {} is of version {}, and this daemon is of version {}",
+                                    kind_.name, hello.version, kind_.version));
   }
   if (hello.fleet) {
-    if (!std::exchange(greeted_, true)) check_silence();
-    return listener_.on_fleet(*hello.fleet);
+    if (!std::exchange(hello_received_, true)) check_silence();
+    return listener_.on_inventory(*hello.fleet);
   }
   end_process();
-  start_later(kLongestDelay);  // a driver may be installed or loaded later
+  schedule_start(kMaxRestartDelay);  // a driver may be installed or loaded later
   listener_.on_no_driver({hello.error_code, hello.error});
 }
 
-void DriverHostClient::give_up(const std::string& why) {
+void DriverHostClient::abandon_host(const std::string& why) {
   // A host that ran for a while is restarted quickly; one that crashes again and again is not, even
   // if its Hello succeeds.
-  if (loop_.now() - started_ > kLongestDelay) delay_ = kFirstDelay;
+  if (loop_.now() - started_at_ > kMaxRestartDelay) restart_delay_ = kMinRestartDelay;
   end_process();
-  start_later(delay_);
-  delay_ = std::min(delay_ * 2, kLongestDelay);
+  schedule_start(restart_delay_);
+  restart_delay_ = std::min(restart_delay_ * 2, kMaxRestartDelay);
   listener_.on_host_down(why + "; starting another");
 }
 
@@ -158,7 +159,7 @@ void DriverHostClient::end_process() {
   silence_timer_.reset();
   readable_.reset();
   process_.socket.reset();
-  greeted_ = false;
+  hello_received_ = false;
   // Reaped when the kernel releases it. A host stuck inside the driver stays behind; it holds
   // nothing of ours.
   const pid_t pid = std::exchange(process_.pid, -1);
@@ -175,47 +176,47 @@ void DriverHostClient::end_process() {
 
 void DriverHostClient::reap(pid_t pid, int pidfd) {
   if (pid > 0) ::waitpid(pid, nullptr, WNOHANG);
-  departing_.remove_if([pidfd](const Departing& one) { return one.pidfd.get() == pidfd; });
-  if (ended_ && departing_.empty()) tell_ended({});
+  departing_.remove_if([pidfd](const DepartingHost& one) { return one.pidfd.get() == pidfd; });
+  if (on_paused_ && departing_.empty()) notify_paused({});
 }
 
 void DriverHostClient::pause(std::function<void(Result<void>)> ended) {
-  tell_ended(Error{Errc::unavailable, "the driver is about to be closed again"});
-  ended_ = std::move(ended);
+  notify_paused(Error{Errc::unavailable, "the driver is about to be closed again"});
+  on_paused_ = std::move(ended);
   restart_timer_.reset();
   if (!std::exchange(paused_, true)) {
     end_process();
     listener_.on_host_down("the driver is closed for a GPU reset and will be reopened");
   }
   if (departing_.empty()) {
-    end_timer_ = loop_.call_after(Duration(0), [this] { tell_ended({}); });
+    end_timer_ = loop_.call_after(Duration(0), [this] { notify_paused({}); });
     return;
   }
-  end_timer_ = loop_.call_after(kEndDeadline, [this] {
-    tell_ended(
+  end_timer_ = loop_.call_after(kExitTimeout, [this] {
+    notify_paused(
         Error{Errc::timed_out,
               fmt::format("the driver did not release its process within {} s",
-                          std::chrono::duration_cast<std::chrono::seconds>(kEndDeadline).count())});
+                          std::chrono::duration_cast<std::chrono::seconds>(kExitTimeout).count())});
   });
 }
 
 void DriverHostClient::resume() {
   if (!std::exchange(paused_, false)) return;
-  tell_ended(Error{Errc::unavailable, "the driver has already been reopened"});
-  delay_ = kFirstDelay;
+  notify_paused(Error{Errc::unavailable, "the driver has already been reopened"});
+  restart_delay_ = kMinRestartDelay;
   start();
 }
 
-void DriverHostClient::renew(const std::string& why) {
-  if (!paused_ && greeted_) give_up(why);
+void DriverHostClient::restart(const std::string& why) {
+  if (!paused_ && hello_received_) abandon_host(why);
 }
 
-void DriverHostClient::tell_ended(Result<void> result) {
+void DriverHostClient::notify_paused(Result<void> result) {
   end_timer_.reset();
-  if (auto ended = std::exchange(ended_, nullptr)) ended(std::move(result));
+  if (auto ended = std::exchange(on_paused_, nullptr)) ended(std::move(result));
 }
 
-void DriverHostClient::start_later(Duration delay) {
+void DriverHostClient::schedule_start(Duration delay) {
   restart_at_ = loop_.now() + delay;
   restart_timer_ = loop_.call_at(restart_at_, [this] {
     restart_timer_.reset();
@@ -233,15 +234,15 @@ Result<DriverHostProcess> spawn_host(const std::vector<std::string>& arguments,
   }
   UniqueFd ours(ends[0]);
   const UniqueFd theirs(ends[1]);
-  static_assert(kHostSocket == kFirstGivenFd);
+  static_assert(kDriverHostSocket == kFirstPassedFd);
   SpawnOptions plan{.arguments = {verb},
-                    .given = {theirs.get()},  // stderr is its log
+                    .passed_fds = {theirs.get()},  // stderr is its log
                     .capabilities = capability_bit(CAP_SYS_ADMIN)};
   plan.arguments.insert(plan.arguments.end(), arguments.begin(), arguments.end());
   // NVIDIA's library may have to run nvidia-modprobe, which becomes root to make missing device
   // files. A process with no_new_privs, as a daemon without CAP_SYS_ADMIN is, cannot start it.
   const bool may_set = (effective_capabilities() & capability_bit(CAP_SYS_ADMIN)) != 0;
-  const auto child = may_set ? spawn(plan) : spawn_free(plan);
+  const auto child = may_set ? spawn(plan) : spawn_unconfined(plan);
   if (!child) return Error(child.error()).in("the " + verb);
 
   // glibc has a wrapper for this system call only since 2.36.

@@ -21,7 +21,7 @@ namespace gpuyard::driver {
 class DriverHostListener {
  public:
   virtual ~DriverHostListener() = default;
-  virtual void on_fleet(const Fleet&) = 0;
+  virtual void on_inventory(const Inventory&) = 0;
   virtual void on_no_driver(const Error&) = 0;  // the driver is tried again from time to time
   virtual void on_reply(const ReadReply&) = 0;
   virtual void on_event(const DeviceEvent&) = 0;
@@ -41,16 +41,16 @@ Result<DriverHostProcess> spawn_host(const std::vector<std::string>& arguments,
 
 // Names the process. A setter takes changes as records, answers pings, and has to be of this
 // version of the program.
-struct HostKind {
+struct DriverHostKind {
   std::string name = "driver-host";
-  bool sets = false;
+  bool is_setter = false;
   std::string version = {};
 };
 
 class DriverHostClient {
  public:
   using Spawn = std::function<Result<DriverHostProcess>()>;
-  DriverHostClient(Loop&, Spawn, DriverHostListener&, HostKind kind = {});
+  DriverHostClient(Loop&, Spawn, DriverHostListener&, DriverHostKind kind = {});
   ~DriverHostClient();
   DriverHostClient(const DriverHostClient&) = delete;
   DriverHostClient& operator=(const DriverHostClient&) = delete;
@@ -58,39 +58,39 @@ class DriverHostClient {
   void start();
   // Return false if there is no host now or it is too busy.
   bool read(const ReadRequest&);
-  bool command(const CommandRequest&);
+  bool send_command(const CommandRequest&);
   // True: there is a host, or one that will have greeted or failed soon. False: there is none, and
   // the next one is started only after a while, or after resume().
-  bool is_coming() const;
+  bool is_available_soon() const;
   // Starts the next host now if there is none and it would be started later.
-  void hurry();
+  void start_now();
 
   // Ends the host and starts none until resume(), because a GPU that is to be reset must not be
   // open. Calls `ended` once, later: with success when the process is gone; with Errc::timed_out if
-  // the driver has not released it, or an earlier host, within kEndDeadline; with unavailable if
+  // the driver has not released it, or an earlier host, within kExitTimeout; with unavailable if
   // resume() or another pause() came first. The client stays paused in every case but resume().
   void pause(std::function<void(Result<void>)> ended);
   void resume();
   // Ends a host that answers and starts another; does nothing while there is none.
-  void renew(const std::string& why);
+  void restart(const std::string& why);
 
-  static constexpr Duration kHelloDeadline = std::chrono::seconds(15);  // a cold NVML takes seconds
-  static constexpr Duration kEndDeadline = std::chrono::seconds(15);
-  static constexpr Duration kFirstDelay = std::chrono::milliseconds(100);
-  static constexpr Duration kLongestDelay = std::chrono::seconds(10);
+  static constexpr Duration kHelloTimeout = std::chrono::seconds(15);  // a cold NVML takes seconds
+  static constexpr Duration kExitTimeout = std::chrono::seconds(15);
+  static constexpr Duration kMinRestartDelay = std::chrono::milliseconds(100);
+  static constexpr Duration kMaxRestartDelay = std::chrono::seconds(10);
   // A host that answers no query for this long is stuck as a whole, and is ended.
-  static constexpr Duration kSilence = std::chrono::seconds(30);
+  static constexpr Duration kSilenceTimeout = std::chrono::seconds(30);
   // The most hosts that were killed but do not end, stuck inside the driver. No host is started
   // beyond it.
   static constexpr std::size_t kMaxDeparting = 2;
-  static constexpr Duration kSoon = std::chrono::seconds(1);
+  static constexpr Duration kImminentRestartDelay = std::chrono::seconds(1);
 
  private:
   // A killed host that still exists. Ends its watch before it closes its descriptor.
-  struct Departing {
+  struct DepartingHost {
     pid_t pid;
     UniqueFd pidfd;
-    Subscription gone;
+    Subscription exit_subscription;
   };
 
   void on_readable();
@@ -98,27 +98,27 @@ class DriverHostClient {
   void handle(const ReadReply&);
   void handle(const DeviceEvent&);
   void handle(const CommandReply&);
-  void handle(const Alive&);
+  void handle(const Pong&);
   void check_silence();
-  void give_up(const std::string& why);
+  void abandon_host(const std::string& why);
   void end_process();
   void reap(pid_t pid, int pidfd);
-  void start_later(Duration delay);
-  void tell_ended(Result<void>);
+  void schedule_start(Duration delay);
+  void notify_paused(Result<void>);
 
   Loop& loop_;
   Spawn spawn_;
   DriverHostListener& listener_;
-  const HostKind kind_;
+  const DriverHostKind kind_;
   DriverHostProcess process_;
-  bool greeted_ = false;
-  TimePoint started_;
-  TimePoint last_heard_;
-  std::size_t questions_ = 0;  // pending reads; commands do not count, as they may take long
-  Duration delay_ = kFirstDelay;
+  bool hello_received_ = false;
+  TimePoint started_at_;
+  TimePoint last_reply_at_;
+  std::size_t pending_reads_ = 0;  // pending reads; commands do not count, as they may take long
+  Duration restart_delay_ = kMinRestartDelay;
   bool paused_ = false;
-  std::function<void(Result<void>)> ended_;  // called when a paused host has ended
-  std::list<Departing> departing_;
+  std::function<void(Result<void>)> on_paused_;  // called when a paused host has ended
+  std::list<DepartingHost> departing_;
   Subscription readable_;
   Subscription hello_timer_;
   Subscription silence_timer_;

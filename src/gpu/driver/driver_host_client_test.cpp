@@ -18,7 +18,7 @@ namespace gpuyard::driver {
 namespace {
 
 Hello hello_with_gpus(std::uint32_t count) {
-  Fleet fleet;
+  Inventory fleet;
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::string id = "GPU-" + std::to_string(i);
     fleet.devices.push_back({id, i, id, "", "H100", {}});
@@ -28,14 +28,14 @@ Hello hello_with_gpus(std::uint32_t count) {
 
 class Recorder final : public DriverHostListener {
  public:
-  void on_fleet(const Fleet& fleet) override { fleets.push_back(fleet); }
+  void on_inventory(const Inventory& fleet) override { fleets.push_back(fleet); }
   void on_no_driver(const Error& error) override { errors.push_back(error); }
   void on_reply(const ReadReply& reply) override { replies.push_back(reply); }
   void on_event(const DeviceEvent& event) override { events.push_back(event); }
   void on_command_reply(const CommandReply& reply) override { commands.push_back(reply); }
   void on_host_down(const std::string& why) override { downs.push_back(why); }
 
-  std::vector<Fleet> fleets;
+  std::vector<Inventory> fleets;
   std::vector<Error> errors;
   std::vector<ReadReply> replies;
   std::vector<DeviceEvent> events;
@@ -44,7 +44,7 @@ class Recorder final : public DriverHostListener {
 };
 
 // The test plays the driver-host at the other end of a real socket pair.
-class HostClientTest : public ::testing::Test {
+class DriverHostClientTest : public ::testing::Test {
  protected:
   Result<DriverHostProcess> spawn() {
     ++spawned_;
@@ -57,7 +57,7 @@ class HostClientTest : public ::testing::Test {
     fd_ = ends[0];
     return DriverHostProcess{-1, {}, UniqueFd(ends[0])};
   }
-  void say(const FromHost& message) {
+  void say(const DriverHostMessage& message) {
     ASSERT_TRUE(send_message(host_.get(), message, Wait::yes).ok());
     loop_.make_readable(fd_);
   }
@@ -75,25 +75,25 @@ class HostClientTest : public ::testing::Test {
   DriverHostClient client_{loop_, [this] { return spawn(); }, heard_};
 };
 
-TEST_F(HostClientTest, HelloPublishesInventory) {
+TEST_F(DriverHostClientTest, HelloPublishesInventory) {
   client_.start();
   say(hello_with_gpus(2));
   ASSERT_EQ(heard_.fleets.size(), 1U);
   EXPECT_EQ(heard_.fleets[0].devices.size(), 2U);
 }
 
-TEST_F(HostClientTest, ReadBeforeHelloIsRefused) {
+TEST_F(DriverHostClientTest, ReadBeforeHelloIsRefused) {
   client_.start();
   EXPECT_FALSE(client_.read({1, "GPU-0", {Probe::power}}));
   say(hello_with_gpus(1));
   EXPECT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));
 }
 
-TEST_F(HostClientTest, QuestionsAndAnswersPass) {
+TEST_F(DriverHostClientTest, QuestionsAndAnswersPass) {
   client_.start();
   say(hello_with_gpus(1));
   ASSERT_TRUE(client_.read({9, "GPU-0", {Probe::power}}));
-  const auto asked = receive_to_host(host_.get(), Wait::no);
+  const auto asked = receive_request(host_.get(), Wait::no);
   ASSERT_TRUE(asked.ok());
   EXPECT_EQ(std::get<ReadRequest>(*asked).id, 9U);
   say(ReadReply{9, "GPU-0", {}});
@@ -101,7 +101,7 @@ TEST_F(HostClientTest, QuestionsAndAnswersPass) {
   EXPECT_EQ(heard_.replies[0].id, 9U);
 }
 
-TEST_F(HostClientTest, EventsPassOnceTheHostHasSaidHello) {
+TEST_F(DriverHostClientTest, EventsPassOnceTheHostHasSaidHello) {
   client_.start();
   say(DeviceEvent{"GPU-0", EventKind::xid});
   EXPECT_TRUE(heard_.events.empty());
@@ -111,95 +111,95 @@ TEST_F(HostClientTest, EventsPassOnceTheHostHasSaidHello) {
   EXPECT_EQ(heard_.events[0].kind, EventKind::unavailable);
 }
 
-TEST_F(HostClientTest, ExitedHostIsReportedAndRestarted) {
+TEST_F(DriverHostClientTest, ExitedHostIsReportedAndRestarted) {
   client_.start();
   say(hello_with_gpus(1));
   hang_up();
   EXPECT_EQ(heard_.downs, std::vector<std::string>{"driver-host exited; starting another"});
   EXPECT_FALSE(client_.read({1, "GPU-0", {Probe::power}}));
-  loop_.advance(DriverHostClient::kFirstDelay);
+  loop_.advance(DriverHostClient::kMinRestartDelay);
   EXPECT_EQ(spawned_, 2);
   say(hello_with_gpus(1));
   EXPECT_EQ(heard_.fleets.size(), 2U);
 }
 
-TEST_F(HostClientTest, RepeatedExitBacksOffToMaxDelay) {
+TEST_F(DriverHostClientTest, RepeatedExitBacksOffToMaxDelay) {
   client_.start();
   for (int i = 0; i < 20; ++i) {
     hang_up();
-    loop_.advance(DriverHostClient::kLongestDelay);
+    loop_.advance(DriverHostClient::kMaxRestartDelay);
   }
   const int before = spawned_;
   hang_up();
-  loop_.advance(DriverHostClient::kLongestDelay - std::chrono::milliseconds(1));
+  loop_.advance(DriverHostClient::kMaxRestartDelay - std::chrono::milliseconds(1));
   EXPECT_EQ(spawned_, before);
   loop_.advance(std::chrono::milliseconds(1));
   EXPECT_EQ(spawned_, before + 1);
 }
 
-TEST_F(HostClientTest, ADriverThatNeverInitialisesIsGivenUp) {
+TEST_F(DriverHostClientTest, ADriverThatNeverInitialisesIsGivenUp) {
   client_.start();
-  loop_.advance(DriverHostClient::kHelloDeadline);
+  loop_.advance(DriverHostClient::kHelloTimeout);
   EXPECT_EQ(heard_.downs, std::vector<std::string>{
                               "the driver did not initialise within 15 s; starting another"});
 }
 
-TEST_F(HostClientTest, AMachineWithoutADriverIsAskedAgainLater) {
+TEST_F(DriverHostClientTest, AMachineWithoutADriverIsAskedAgainLater) {
   client_.start();
-  const Error why = init_failed("Driver Not Loaded");
+  const Error why = init_error("Driver Not Loaded");
   say(Hello{std::nullopt, why.code, why.message});
   EXPECT_EQ(heard_.errors, std::vector<Error>{why});
-  loop_.advance(DriverHostClient::kLongestDelay);
+  loop_.advance(DriverHostClient::kMaxRestartDelay);
   EXPECT_EQ(spawned_, 2);
   say(hello_with_gpus(1));
   EXPECT_EQ(heard_.fleets.size(), 1U);
 }
 
-TEST_F(HostClientTest, RepeatedCrashAfterHelloBacksOff) {
+TEST_F(DriverHostClientTest, RepeatedCrashAfterHelloBacksOff) {
   client_.start();
   for (int i = 0; i < 20; ++i) {
     say(hello_with_gpus(1));
     hang_up();
-    loop_.advance(DriverHostClient::kLongestDelay);
+    loop_.advance(DriverHostClient::kMaxRestartDelay);
   }
   const int before = spawned_;
   say(hello_with_gpus(1));
   hang_up();
-  loop_.advance(DriverHostClient::kLongestDelay - std::chrono::milliseconds(1));
+  loop_.advance(DriverHostClient::kMaxRestartDelay - std::chrono::milliseconds(1));
   EXPECT_EQ(spawned_, before);
 }
 
-TEST_F(HostClientTest, AHostThatRanForAWhileIsReplacedQuickly) {
+TEST_F(DriverHostClientTest, AHostThatRanForAWhileIsReplacedQuickly) {
   client_.start();
   for (int i = 0; i < 10; ++i) {
     hang_up();
-    loop_.advance(DriverHostClient::kLongestDelay);
+    loop_.advance(DriverHostClient::kMaxRestartDelay);
   }
   say(hello_with_gpus(1));
   loop_.advance(std::chrono::minutes(1));
   const int before = spawned_;
   hang_up();
-  loop_.advance(DriverHostClient::kFirstDelay);
+  loop_.advance(DriverHostClient::kMinRestartDelay);
   EXPECT_EQ(spawned_, before + 1);
 }
 
-TEST_F(HostClientTest, UnresponsiveHostIsReplaced) {
+TEST_F(DriverHostClientTest, UnresponsiveHostIsReplaced) {
   client_.start();
   say(hello_with_gpus(2));
   ASSERT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));
-  loop_.advance(DriverHostClient::kSilence + DriverHostClient::kSilence / 6);
+  loop_.advance(DriverHostClient::kSilenceTimeout + DriverHostClient::kSilenceTimeout / 6);
   EXPECT_EQ(heard_.downs,
             std::vector<std::string>{"driver-host has not responded for 30 s; starting another"});
 }
 
-TEST_F(HostClientTest, IdleHostIsNotReplaced) {
+TEST_F(DriverHostClientTest, IdleHostIsNotReplaced) {
   client_.start();
   say(hello_with_gpus(2));
   loop_.advance(std::chrono::minutes(10));
   EXPECT_TRUE(heard_.downs.empty());
 }
 
-TEST_F(HostClientTest, StuckGpuDoesNotReplaceHost) {
+TEST_F(DriverHostClientTest, StuckGpuDoesNotReplaceHost) {
   client_.start();
   say(hello_with_gpus(2));
   ASSERT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));  // never answered
@@ -211,13 +211,13 @@ TEST_F(HostClientTest, StuckGpuDoesNotReplaceHost) {
   EXPECT_TRUE(heard_.downs.empty());
 }
 
-TEST_F(HostClientTest, CommandAndReplyAreForwardedAfterHello) {
+TEST_F(DriverHostClientTest, CommandAndReplyAreForwardedAfterHello) {
   client_.start();
   const CommandRequest request{3, "GPU-0", Apply{power_limit(250'000)}, "r1", loop_.now()};
-  EXPECT_FALSE(client_.command(request)) << "before hello";
+  EXPECT_FALSE(client_.send_command(request)) << "before hello";
   say(hello_with_gpus(1));
-  ASSERT_TRUE(client_.command(request));
-  const auto heard = receive_to_host(host_.get(), Wait::no);
+  ASSERT_TRUE(client_.send_command(request));
+  const auto heard = receive_request(host_.get(), Wait::no);
   ASSERT_TRUE(heard.ok());
   EXPECT_EQ(std::get<CommandRequest>(*heard).request_id, "r1");
   CommandReply reply;
@@ -227,15 +227,15 @@ TEST_F(HostClientTest, CommandAndReplyAreForwardedAfterHello) {
   EXPECT_EQ(heard_.commands[0].id, 3U);
 }
 
-TEST_F(HostClientTest, ACommandThatTakesLongIsNoSilence) {
+TEST_F(DriverHostClientTest, ACommandThatTakesLongIsNoSilence) {
   client_.start();
   say(hello_with_gpus(1));
-  ASSERT_TRUE(client_.command({3, "GPU-0", ReadEnergy{}, "", loop_.now()}));
+  ASSERT_TRUE(client_.send_command({3, "GPU-0", ReadEnergy{}, "", loop_.now()}));
   loop_.advance(std::chrono::minutes(10));
   EXPECT_TRUE(heard_.downs.empty());
 }
 
-TEST_F(HostClientTest, AnsweredCommandsDoNotHideThatNoQuestionIsAnswered) {
+TEST_F(DriverHostClientTest, AnsweredCommandsDoNotHideThatNoQuestionIsAnswered) {
   client_.start();
   say(hello_with_gpus(1));
   ASSERT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));
@@ -246,14 +246,14 @@ TEST_F(HostClientTest, AnsweredCommandsDoNotHideThatNoQuestionIsAnswered) {
   EXPECT_EQ(heard_.downs.size(), 1U);
 }
 
-TEST_F(HostClientTest, APausedHostIsGoneUntilItIsResumed) {
+TEST_F(DriverHostClientTest, APausedHostIsGoneUntilItIsResumed) {
   client_.start();
   say(hello_with_gpus(1));
   std::vector<Result<void>> ended;
   client_.pause([&](Result<void> result) { ended.push_back(std::move(result)); });
   EXPECT_TRUE(ended.empty()) << "told later, not at once";
   EXPECT_EQ(heard_.downs.size(), 1U) << "answers under way are lost";
-  EXPECT_FALSE(client_.command({1, "GPU-0", ReadEnergy{}, "", loop_.now()}));
+  EXPECT_FALSE(client_.send_command({1, "GPU-0", ReadEnergy{}, "", loop_.now()}));
   loop_.advance(std::chrono::minutes(10));
   ASSERT_EQ(ended.size(), 1U);
   EXPECT_TRUE(ended[0].ok());
@@ -265,7 +265,7 @@ TEST_F(HostClientTest, APausedHostIsGoneUntilItIsResumed) {
   EXPECT_EQ(heard_.fleets.size(), 2U);
 }
 
-TEST_F(HostClientTest, PauseSuppressesPendingRestart) {
+TEST_F(DriverHostClientTest, PauseSuppressesPendingRestart) {
   client_.start();
   hang_up();
   client_.pause([](const Result<void>&) {});
@@ -273,7 +273,7 @@ TEST_F(HostClientTest, PauseSuppressesPendingRestart) {
   EXPECT_EQ(spawned_, 1);
 }
 
-TEST_F(HostClientTest, EarlyResumeFailsPauseAsUnavailable) {
+TEST_F(DriverHostClientTest, EarlyResumeFailsPauseAsUnavailable) {
   client_.start();
   std::vector<Result<void>> ended;
   client_.pause([&](Result<void> result) { ended.push_back(std::move(result)); });
@@ -285,7 +285,7 @@ TEST_F(HostClientTest, EarlyResumeFailsPauseAsUnavailable) {
 }
 
 // A child of the test that ends when it is told to, or never.
-class HostClientProcessTest : public HostClientTest {
+class HostClientProcessTest : public DriverHostClientTest {
  protected:
   Result<DriverHostProcess> spawn_child() {
     auto process = spawn();
@@ -321,7 +321,7 @@ TEST_F(HostClientProcessTest, PauseTimesOutForSurvivingProcess) {
     if (i > 0) with_child_.resume();
     ended.clear();
     with_child_.pause([&](Result<void> result) { ended.push_back(std::move(result)); });
-    loop_.advance(DriverHostClient::kEndDeadline);  // no one reports that it is gone
+    loop_.advance(DriverHostClient::kExitTimeout);  // no one reports that it is gone
   }
   ASSERT_EQ(ended.size(), 1U);
   EXPECT_EQ(ended[0].error().code, Errc::timed_out);
@@ -329,7 +329,7 @@ TEST_F(HostClientProcessTest, PauseTimesOutForSurvivingProcess) {
   EXPECT_EQ(ended.size(), 1U);
 }
 
-TEST_F(HostClientTest, GarbageFromTheHostIsTheEndOfThatHost) {
+TEST_F(DriverHostClientTest, GarbageFromTheHostIsTheEndOfThatHost) {
   client_.start();
   say(hello_with_gpus(1));
   ASSERT_GT(::send(host_.get(), "\xff\xff\xff", 3, 0), 0);
@@ -338,17 +338,17 @@ TEST_F(HostClientTest, GarbageFromTheHostIsTheEndOfThatHost) {
             std::vector<std::string>{"driver message not understood; starting another"});
 }
 
-TEST_F(HostClientTest, AHostThatCannotBeStartedIsTriedAgain) {
+TEST_F(DriverHostClientTest, AHostThatCannotBeStartedIsTriedAgain) {
   refuse_to_spawn_ = true;
   client_.start();
   EXPECT_EQ(heard_.downs, std::vector<std::string>{"no more processes; retrying"});
   refuse_to_spawn_ = false;
-  loop_.advance(DriverHostClient::kLongestDelay);
+  loop_.advance(DriverHostClient::kMaxRestartDelay);
   say(hello_with_gpus(1));
   EXPECT_EQ(heard_.fleets.size(), 1U);
 }
 
-TEST_F(HostClientTest, AFloodIsTakenInBatches) {
+TEST_F(DriverHostClientTest, AFloodIsTakenInBatches) {
   client_.start();
   say(hello_with_gpus(1));
   std::size_t sent = 0;
@@ -361,7 +361,7 @@ TEST_F(HostClientTest, AFloodIsTakenInBatches) {
 }
 
 // The same with a setter at the other end.
-class SetterClientTest : public HostClientTest {
+class SetterClientTest : public DriverHostClientTest {
  protected:
   void greet(const std::string& version = "1.2.3") {
     Hello hello = hello_with_gpus(1);
@@ -380,14 +380,15 @@ class SetterClientTest : public HostClientTest {
 TEST_F(SetterClientTest, ChangeIsSentAsRecordWithoutRequestId) {
   setter_.start();
   greet();
-  EXPECT_EQ(told().what, SetterRecord::What::ping);
-  ASSERT_TRUE(setter_.command({7, "GPU-0", Apply{power_limit(250'000)}, "r1", {}}));
+  EXPECT_EQ(told().action, SetterRecord::Action::ping);
+  ASSERT_TRUE(setter_.send_command({7, "GPU-0", Apply{power_limit(250'000)}, "r1", {}}));
   const auto request = request_of(told());
   ASSERT_TRUE(request.ok());
   EXPECT_EQ(request->id, 7U);
   EXPECT_EQ(std::get<Apply>(request->command).setting, power_limit(250'000));
   EXPECT_EQ(request->request_id, "") << "no text of a client is passed on";
-  EXPECT_FALSE(setter_.command({8, "GPU-0", Look{}, "", {}})) << "a setter does not read";
+  EXPECT_FALSE(setter_.send_command({8, "GPU-0", ReadSetting{}, "", {}}))
+      << "a setter does not read";
 }
 
 TEST_F(SetterClientTest, ASetterOfAnotherVersionIsNotUsed) {
@@ -403,11 +404,11 @@ TEST_F(SetterClientTest, ASetterOfAnotherVersionIsNotUsed) {
 TEST_F(SetterClientTest, ASetterThatAnswersNoPingIsAbandoned) {
   setter_.start();
   greet();
-  loop_.advance(DriverHostClient::kSilence / 2);
-  say(Alive{});
-  loop_.advance(DriverHostClient::kSilence / 2);
+  loop_.advance(DriverHostClient::kSilenceTimeout / 2);
+  say(Pong{});
+  loop_.advance(DriverHostClient::kSilenceTimeout / 2);
   EXPECT_TRUE(heard_.downs.empty());
-  loop_.advance(DriverHostClient::kSilence * 2);
+  loop_.advance(DriverHostClient::kSilenceTimeout * 2);
   ASSERT_FALSE(heard_.downs.empty());
   EXPECT_EQ(heard_.downs[0], "setter has not responded for 30 s; starting another");
 }
@@ -421,7 +422,7 @@ TEST_F(SetterClientTest, ReceivedHandleSignalsForeignSetterExit) {
     const UniqueFd reads(handle[0]);
     Hello hello = hello_with_gpus(1);
     hello.version = "1.2.3";
-    ASSERT_TRUE(send_message(host_.get(), FromHost(hello), reads.get(), Wait::yes).ok());
+    ASSERT_TRUE(send_message(host_.get(), DriverHostMessage(hello), reads.get(), Wait::yes).ok());
   }
   loop_.make_readable(fd_);
   ASSERT_EQ(heard_.fleets.size(), 1U);
@@ -436,12 +437,12 @@ TEST_F(SetterClientTest, ReceivedHandleSignalsForeignSetterExit) {
 TEST_F(SetterClientTest, AHostThatComesLaterCanBeHurried) {
   refuse_to_spawn_ = true;
   setter_.start();
-  EXPECT_FALSE(setter_.is_coming());
+  EXPECT_FALSE(setter_.is_available_soon());
   refuse_to_spawn_ = false;
-  setter_.hurry();
+  setter_.start_now();
   EXPECT_EQ(spawned_, 2);
-  EXPECT_TRUE(setter_.is_coming());
-  setter_.hurry();
+  EXPECT_TRUE(setter_.is_available_soon());
+  setter_.start_now();
   EXPECT_EQ(spawned_, 2);
 }
 

@@ -23,7 +23,7 @@ namespace gpuyard::driver {
 namespace {
 
 // A driver-host in a thread of the test, with the daemon's end of its socket.
-class HostTest : public ::testing::Test {
+class DriverHostTest : public ::testing::Test {
  protected:
   void serve(MakeBackend make_backend) {
     std::array<int, 2> ends{};
@@ -32,14 +32,14 @@ class HostTest : public ::testing::Test {
     ::setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     daemon_.reset(ends[0]);
     host_ = std::jthread(
-        [fd = ends[1], make = std::move(make_backend)] { serve_host(UniqueFd(fd), make); });
+        [fd = ends[1], make = std::move(make_backend)] { serve_driver_host(UniqueFd(fd), make); });
   }
   void serve(const FakeFleet& fleet) {
     serve([fleet]() -> Result<std::unique_ptr<Backend>> { return fleet.backend(); });
   }
   template <class Message>
   Message receive() {
-    auto message = receive_from_host(daemon_.get(), Wait::yes);
+    auto message = receive_message(daemon_.get(), Wait::yes);
     EXPECT_TRUE(message.ok());
     return message ? std::get<Message>(*message) : Message{};
   }
@@ -48,37 +48,37 @@ class HostTest : public ::testing::Test {
   UniqueFd daemon_;  // destroyed first, which ends the host
 };
 
-TEST_F(HostTest, TheFirstWordIsTheFleet) {
+TEST_F(DriverHostTest, TheFirstWordIsTheFleet) {
   const auto fleet = FakeFleet::with_healthy_gpus(3, 1000);
   serve(fleet);
-  EXPECT_EQ(receive<Hello>().fleet, fleet.fleet());
+  EXPECT_EQ(receive<Hello>().fleet, fleet.inventory());
 }
 
-TEST_F(HostTest, WithoutADriverItSaysWhyAndEnds) {
-  serve(FakeFleet::without_driver(init_failed("Driver Not Loaded")));
+TEST_F(DriverHostTest, WithoutADriverItSaysWhyAndEnds) {
+  serve(FakeFleet::without_driver(init_error("Driver Not Loaded")));
   const auto hello = receive<Hello>();
   EXPECT_FALSE(hello.fleet);
   EXPECT_EQ(hello.error, "failed to initialise NVML: Driver Not Loaded");
-  EXPECT_EQ(receive_from_host(daemon_.get(), Wait::yes).error().code, Errc::unavailable);
+  EXPECT_EQ(receive_message(daemon_.get(), Wait::yes).error().code, Errc::unavailable);
 }
 
-TEST_F(HostTest, ALibraryThatDoesNotLoadIsSaidToo) {
-  serve([]() -> Result<std::unique_ptr<Backend>> { return init_failed("no library"); });
+TEST_F(DriverHostTest, ALibraryThatDoesNotLoadIsSaidToo) {
+  serve([]() -> Result<std::unique_ptr<Backend>> { return init_error("no library"); });
   EXPECT_EQ(receive<Hello>().error, "failed to initialise NVML: no library");
 }
 
-TEST_F(HostTest, AQuestionIsAnswered) {
+TEST_F(DriverHostTest, AQuestionIsAnswered) {
   const auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
   serve(fleet);
   receive<Hello>();
-  const ReadRequest request{5, fleet.fleet().devices[0].id, {Probe::temperature}};
+  const ReadRequest request{5, fleet.inventory().devices[0].id, {Probe::temperature}};
   ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
   const auto reply = receive<ReadReply>();
   EXPECT_EQ(reply.id, 5U);
   EXPECT_EQ(*reply.sample.number(Metric::temperature_core), 40);
 }
 
-TEST_F(HostTest, ReadOfUnknownGpuIsAnsweredWithoutReading) {
+TEST_F(DriverHostTest, ReadOfUnknownGpuIsAnsweredWithoutReading) {
   serve(FakeFleet::with_healthy_gpus(1, 1000));
   receive<Hello>();
   const ReadRequest request{6, "GPU-nobody", {Probe::temperature}};
@@ -88,7 +88,7 @@ TEST_F(HostTest, ReadOfUnknownGpuIsAnsweredWithoutReading) {
   EXPECT_EQ(reply.sample.number(Metric::temperature_core), nullptr);
 }
 
-TEST_F(HostTest, UnopenedGpuDoesNotDelayHelloForOthers) {
+TEST_F(DriverHostTest, UnopenedGpuDoesNotDelayHelloForOthers) {
   auto fleet = FakeFleet::with_healthy_gpus(3, 1000);
   fleet.block(1);
   serve(fleet);
@@ -97,38 +97,38 @@ TEST_F(HostTest, UnopenedGpuDoesNotDelayHelloForOthers) {
   EXPECT_TRUE(first.fleet->devices[1].fault);
   EXPECT_FALSE(first.fleet->devices[2].fault);
   fleet.unblock(1);
-  EXPECT_EQ(receive<Hello>().fleet, fleet.fleet()) << "told again once it has opened";
+  EXPECT_EQ(receive<Hello>().fleet, fleet.inventory()) << "told again once it has opened";
 }
 
-TEST_F(HostTest, DriverGoneReplyIsSentBeforeExit) {
+TEST_F(DriverHostTest, DriverGoneReplyIsSentBeforeExit) {
   auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
   fleet.set_missing(0, Metric::temperature_core,
                     {MissingReason::driver_gone, "Driver/library version mismatch"});
   serve(fleet);
   receive<Hello>();
-  const ReadRequest request{5, fleet.fleet().devices[0].id, {Probe::temperature}};
+  const ReadRequest request{5, fleet.inventory().devices[0].id, {Probe::temperature}};
   ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
   EXPECT_EQ(receive<ReadReply>().id, 5U);
-  EXPECT_EQ(receive_from_host(daemon_.get(), Wait::yes).error().code, Errc::unavailable);
+  EXPECT_EQ(receive_message(daemon_.get(), Wait::yes).error().code, Errc::unavailable);
 }
 
-TEST_F(HostTest, DeviceEventIsForwarded) {
+TEST_F(DriverHostTest, DeviceEventIsForwarded) {
   auto fleet = FakeFleet::with_healthy_gpus(2, 1000);
   serve(fleet);
   receive<Hello>();
   fleet.raise_event(1, EventKind::xid, 79);
   const auto event = receive<DeviceEvent>();
-  EXPECT_EQ(event.device, fleet.fleet().devices[1].id);
+  EXPECT_EQ(event.device, fleet.inventory().devices[1].id);
   EXPECT_EQ(event.xid, 79U);
 }
 
-TEST_F(HostTest, ACommandThatReadsIsCarriedOutAndAnswered) {
+TEST_F(DriverHostTest, ACommandThatReadsIsCarriedOutAndAnswered) {
   RecordProperty("contract", "B3 B4");
   const auto fleet = FakeFleet::with_healthy_gpus(2, 1000);
   serve(fleet);
   receive<Hello>();
-  const CommandRequest request{8, fleet.fleet().devices[1].id, Look{SettingKind::power_limit}, "r1",
-                               BootClock::now()};
+  const CommandRequest request{8, fleet.inventory().devices[1].id,
+                               ReadSetting{SettingKind::power_limit}, "r1", BootClock::now()};
   ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
   const auto reply = receive<CommandReply>();
   EXPECT_EQ(reply.id, 8U);
@@ -136,19 +136,19 @@ TEST_F(HostTest, ACommandThatReadsIsCarriedOutAndAnswered) {
   EXPECT_EQ(reply.before->now, (SettingValue{300'000, 300'000}));
 }
 
-TEST_F(HostTest, AChangeIsRefused) {
+TEST_F(DriverHostTest, AChangeIsRefused) {
   const auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
   serve(fleet);
   receive<Hello>();
   for (const Command& command : {Command(Apply{power_limit(250'000)}), Command(ClearEcc{})}) {
-    const CommandRequest request{8, fleet.fleet().devices[0].id, command, "", BootClock::now()};
+    const CommandRequest request{8, fleet.inventory().devices[0].id, command, "", BootClock::now()};
     ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
     EXPECT_EQ(receive<CommandReply>().failure->code, Errc::denied);
   }
   EXPECT_TRUE(fleet.writes().empty());
 }
 
-TEST_F(HostTest, CommandForUnknownGpuIsRefused) {
+TEST_F(DriverHostTest, CommandForUnknownGpuIsRefused) {
   serve(FakeFleet::with_healthy_gpus(1, 1000));
   receive<Hello>();
   const CommandRequest request{9, "GPU-nobody", ReadEnergy{}, "", BootClock::now()};
@@ -159,14 +159,14 @@ TEST_F(HostTest, CommandForUnknownGpuIsRefused) {
   EXPECT_FALSE(reply.called);
 }
 
-TEST_F(HostTest, AGpuThatTakesNoMoreIsBusy) {
+TEST_F(DriverHostTest, AGpuThatTakesNoMoreIsBusy) {
   RecordProperty("contract", "B18");
   auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
   serve(fleet);
   receive<Hello>();
   fleet.block(0);
-  const DeviceId id = fleet.fleet().devices[0].id;
-  for (std::uint64_t i = 0; i < Commanders::kMaxQueued + 2; ++i) {
+  const DeviceId id = fleet.inventory().devices[0].id;
+  for (std::uint64_t i = 0; i < CommandWorkers::kMaxQueued + 2; ++i) {
     const CommandRequest request{i, id, ReadEnergy{}, "", BootClock::now()};
     ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
   }
@@ -174,14 +174,15 @@ TEST_F(HostTest, AGpuThatTakesNoMoreIsBusy) {
   fleet.unblock(0);
 }
 
-TEST_F(HostTest, ADaemonThatIsGoneBeforeTheAnswerIsLogged) {
+TEST_F(DriverHostTest, ADaemonThatIsGoneBeforeTheAnswerIsLogged) {
   RecordProperty("contract", "B14");
   const CapturedLog log;
   auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
   serve(fleet);
   receive<Hello>();
   fleet.block(0);
-  const CommandRequest request{1, fleet.fleet().devices[0].id, ReadEnergy{}, "", BootClock::now()};
+  const CommandRequest request{1, fleet.inventory().devices[0].id, ReadEnergy{}, "",
+                               BootClock::now()};
   ASSERT_TRUE(send_message(daemon_.get(), request, Wait::yes).ok());
   daemon_.reset();
   fleet.unblock(0);
@@ -189,11 +190,11 @@ TEST_F(HostTest, ADaemonThatIsGoneBeforeTheAnswerIsLogged) {
   EXPECT_EQ(std::ranges::count(log.lines(), "ERROR Failed to send response to caller"), 1);
 }
 
-TEST_F(HostTest, GarbageFromTheDaemonEndsIt) {
+TEST_F(DriverHostTest, GarbageFromTheDaemonEndsIt) {
   serve(FakeFleet::with_healthy_gpus(1, 1000));
   receive<Hello>();
   ASSERT_GT(::send(daemon_.get(), "\xff\xff", 2, 0), 0);
-  EXPECT_EQ(receive_from_host(daemon_.get(), Wait::yes).error().code, Errc::unavailable);
+  EXPECT_EQ(receive_message(daemon_.get(), Wait::yes).error().code, Errc::unavailable);
 }
 
 }  // namespace
@@ -210,7 +211,7 @@ class Moody final : public Backend {
     std::unique_lock lock(mutex);
     if (calls++ < failures) return Error{Errc::device_lost, "GPU is lost"};
     if (calls == failures + 1) return std::optional(DeviceEvent{"GPU-a", EventKind::xid});
-    blocked.wait_for(lock, kAges, [&] { return released; });
+    blocked.wait_for(lock, kTestTimeout, [&] { return released; });
     return std::optional<DeviceEvent>();
   }
 
@@ -221,10 +222,10 @@ class Moody final : public Backend {
   int calls = 0;
 };
 
-TEST(EventThread, DriverEventReachesListener) {
+TEST(EventWorker, DriverEventReachesListener) {
   auto fleet = FakeFleet::with_healthy_gpus(2, 1000);
-  Heard<DeviceEvent> heard;
-  const EventThread thread(fleet.backend(), std::ref(heard));
+  CapturedReplies<DeviceEvent> heard;
+  const EventWorker thread(fleet.backend(), std::ref(heard));
   fleet.raise_event(1, EventKind::xid, 79);
   const auto events = heard.wait_for(1);
   ASSERT_EQ(events.size(), 1U);
@@ -232,11 +233,11 @@ TEST(EventThread, DriverEventReachesListener) {
   EXPECT_EQ(events[0].source, EventSource::driver);
 }
 
-TEST(EventThread, GoesOnAfterWaitsThatFail) {
-  Heard<DeviceEvent> heard;
+TEST(EventWorker, GoesOnAfterWaitsThatFail) {
+  CapturedReplies<DeviceEvent> heard;
   auto moody = std::make_shared<Moody>();
   {
-    const EventThread thread(moody, std::ref(heard));
+    const EventWorker thread(moody, std::ref(heard));
     EXPECT_EQ(heard.wait_for(1).size(), 1U);
     const std::lock_guard lock(moody->mutex);
     moody->released = true;
@@ -245,30 +246,30 @@ TEST(EventThread, GoesOnAfterWaitsThatFail) {
   EXPECT_GE(moody->calls, moody->failures + 1);
 }
 
-TEST(EventThread, RepeatedWaitFailureBacksOff) {
+TEST(EventWorker, RepeatedWaitFailureBacksOff) {
   auto moody = std::make_shared<Moody>();
   moody->failures = 1'000'000;
   const TimePoint began = BootClock::now();
   {
-    Heard<DeviceEvent> heard;
-    const EventThread thread(moody, std::ref(heard));
+    CapturedReplies<DeviceEvent> heard;
+    const EventWorker thread(moody, std::ref(heard));
     for (int calls = 0; calls < 3;) {
       std::unique_lock lock(moody->mutex);
       moody->blocked.wait_for(lock, std::chrono::milliseconds(1));
       calls = moody->calls;
     }
   }
-  EXPECT_GE(BootClock::now() - began, EventThread::kFirstPause * 3);
+  EXPECT_GE(BootClock::now() - began, EventWorker::kMinRetryDelay * 3);
   EXPECT_LT(moody->calls, 20);
 }
 
-TEST(EventThread, AWaitThatNeverReturnsIsLeftBehind) {
-  Heard<DeviceEvent> heard;
+TEST(EventWorker, AWaitThatNeverReturnsIsLeftBehind) {
+  CapturedReplies<DeviceEvent> heard;
   auto stuck = std::make_shared<Moody>();
   stuck->failures = 0;
   const TimePoint began = BootClock::now();
   {
-    const EventThread thread(stuck, std::ref(heard));
+    const EventWorker thread(stuck, std::ref(heard));
     ASSERT_EQ(heard.wait_for(1).size(), 1U);
   }
   EXPECT_LT(BootClock::now() - began, std::chrono::seconds(10));
@@ -277,10 +278,10 @@ TEST(EventThread, AWaitThatNeverReturnsIsLeftBehind) {
   stuck->blocked.notify_all();
 }
 
-TEST(EventThread, AFloodIsCutAndSaidSo) {
+TEST(EventWorker, AFloodIsCutAndSaidSo) {
   auto fleet = FakeFleet::with_healthy_gpus(2, 1000);
-  Heard<DeviceEvent> heard;
-  const EventThread thread(fleet.backend(), std::ref(heard));
+  CapturedReplies<DeviceEvent> heard;
+  const EventWorker thread(fleet.backend(), std::ref(heard));
   for (int i = 0; i < 1000; ++i) fleet.raise_event(0, EventKind::ecc_corrected);
   fleet.raise_event(1, EventKind::xid, 79);
   std::vector<DeviceEvent> events;
@@ -295,10 +296,10 @@ TEST(EventThread, AFloodIsCutAndSaidSo) {
   EXPECT_LT(said(EventKind::ecc_corrected), 200);
 }
 
-TEST(EventThread, AFatalXidIsPassedOnBehindAFlood) {
+TEST(EventWorker, AFatalXidIsPassedOnBehindAFlood) {
   auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
-  Heard<DeviceEvent> heard;
-  const EventThread thread(fleet.backend(), std::ref(heard));
+  CapturedReplies<DeviceEvent> heard;
+  const EventWorker thread(fleet.backend(), std::ref(heard));
   for (int i = 0; i < 1000; ++i) fleet.raise_event(0, EventKind::xid, 31);
   fleet.raise_event(0, EventKind::xid, 79);
   std::vector<DeviceEvent> events;

@@ -16,55 +16,56 @@ bool is_expected(const Apply& apply, const SettingState& before) {
   return before.now && std::ranges::find(apply.expected, *before.now) != apply.expected.end();
 }
 
-Error unexpected(const Apply& apply, const SettingState& before) {
+Error unexpected_value_error(const Apply& apply, const SettingState& before) {
   const SettingKind kind = apply.setting.kind;
   const std::string now = before.now ? text_of({kind, before.now}) : "unknown";
   return {
       Errc::conflict,
       fmt::format("the {} is {}, which is not the expected value; it was changed outside gpuyard",
-                  words_of(kind), now)};
+                  display_name(kind), now)};
 }
 
 Result<void> check_before(Backend& backend, const DeviceId& device, const Apply& apply,
                           CommandReply& reply) {
-  if (auto may = backend.may_control(); !may) return may;
-  auto before = backend.look(device, apply.setting.kind);
+  if (auto may = backend.check_control(); !may) return may;
+  auto before = backend.read_setting(device, apply.setting.kind);
   if (!before) return std::move(before).error();
   reply.before = *before;
-  if (auto allowed = check(apply.setting, *before); !allowed) return allowed;
-  if (!is_expected(apply, *before)) return unexpected(apply, *before);
+  if (auto allowed = check_setting(apply.setting, *before); !allowed) return allowed;
+  if (!is_expected(apply, *before)) return unexpected_value_error(apply, *before);
   return {};
 }
 
-Result<void> obey(Backend& backend, const DeviceId& device, const Look& look, const Admit&,
-                  CommandReply& reply) {
-  auto seen = backend.look(device, look.kind);
+Result<void> execute(Backend& backend, const DeviceId& device, const ReadSetting& look,
+                     const AdmissionCheck&, CommandReply& reply) {
+  auto seen = backend.read_setting(device, look.kind);
   if (!seen) return std::move(seen).error();
   reply.before = *std::move(seen);
   return {};
 }
 
-Result<void> obey(Backend& backend, const DeviceId& device, const Apply& apply, const Admit& admit,
-                  CommandReply& reply) {
+Result<void> execute(Backend& backend, const DeviceId& device, const Apply& apply,
+                     const AdmissionCheck& admit, CommandReply& reply) {
   if (auto checked = check_before(backend, device, apply, reply); !checked) return checked;
   if (auto admitted = admit ? admit(reply.before) : Result<void>(); !admitted) return admitted;
   reply.called = true;
   if (auto done = backend.apply(device, apply.setting); !done) return done;
   // The write is done even if the setting cannot be read back; its value is then unknown.
-  if (auto after = backend.look(device, apply.setting.kind)) reply.after = *std::move(after);
+  if (auto after = backend.read_setting(device, apply.setting.kind))
+    reply.after = *std::move(after);
   return {};
 }
 
-Result<void> obey(Backend& backend, const DeviceId& device, const ClearEcc& clear,
-                  const Admit& admit, CommandReply& reply) {
-  if (auto may = backend.may_control(); !may) return may;
+Result<void> execute(Backend& backend, const DeviceId& device, const ClearEcc& clear,
+                     const AdmissionCheck& admit, CommandReply& reply) {
+  if (auto may = backend.check_control(); !may) return may;
   if (auto admitted = admit ? admit(std::nullopt) : Result<void>(); !admitted) return admitted;
   reply.called = true;
   return backend.clear_ecc(device, clear.counter);
 }
 
-Result<void> obey(Backend& backend, const DeviceId& device, const ReadEnergy&, const Admit&,
-                  CommandReply& reply) {
+Result<void> execute(Backend& backend, const DeviceId& device, const ReadEnergy&,
+                     const AdmissionCheck&, CommandReply& reply) {
   reply.called = true;
   auto millijoules = backend.total_energy(device);
   if (!millijoules) return std::move(millijoules).error();
@@ -72,7 +73,7 @@ Result<void> obey(Backend& backend, const DeviceId& device, const ReadEnergy&, c
   return {};
 }
 
-CommandReply begun(const CommandRequest& request) {
+CommandReply begin_reply(const CommandRequest& request) {
   CommandReply reply;
   reply.id = request.id;
   reply.device = request.device;
@@ -80,25 +81,26 @@ CommandReply begun(const CommandRequest& request) {
   return reply;
 }
 
-void finish(CommandReply& reply, const Result<void>& result) {
+void finish_reply(CommandReply& reply, const Result<void>& result) {
   if (!result) reply.failure = CommandFailure{result.error().code, result.error().text()};
   reply.done = BootClock::now();
 }
 
 }  // namespace
 
-CommandReply carry_out(Backend& backend, const CommandRequest& request, const Admit& admit) {
-  CommandReply reply = begun(request);
+CommandReply execute_command(Backend& backend, const CommandRequest& request,
+                             const AdmissionCheck& admit) {
+  CommandReply reply = begin_reply(request);
   const auto result = std::visit(
-      [&](const auto& command) { return obey(backend, request.device, command, admit, reply); },
+      [&](const auto& command) { return execute(backend, request.device, command, admit, reply); },
       request.command);
-  finish(reply, result);
+  finish_reply(reply, result);
   return reply;
 }
 
-CommandReply refusal(const CommandRequest& request, const Error& why) {
-  CommandReply reply = begun(request);
-  finish(reply, why);
+CommandReply refused_reply(const CommandRequest& request, const Error& why) {
+  CommandReply reply = begin_reply(request);
+  finish_reply(reply, why);
   return reply;
 }
 
@@ -110,7 +112,7 @@ struct Words {
   std::string failed;
 };
 
-constexpr std::size_t kLongestRequestId = 128;
+constexpr std::size_t kMaxRequestIdBytes = 128;
 
 Words words_of_switch(const Setting& setting, std::string_view beginning, std::string_view within) {
   const bool on = setting.value && setting.value->lowest != 0;
@@ -143,7 +145,7 @@ Words words_of(const Setting& setting) {
   return words_of_switch(setting, "ECC mode", "ECC mode");
 }
 
-Words words_of(const Look&) {
+Words words_of(const ReadSetting&) {
   return {};
 }
 Words words_of(const Apply& apply) {
@@ -157,8 +159,8 @@ Words words_of(const ReadEnergy&) {
 }
 
 // A request id comes from a client; this makes it one word on one line.
-std::string one_word(std::string text) {
-  if (text.size() > kLongestRequestId) text.resize(kLongestRequestId);
+std::string sanitize_word(std::string text) {
+  if (text.size() > kMaxRequestIdBytes) text.resize(kMaxRequestIdBytes);
   std::ranges::replace_if(text, [](char c) { return c <= ' ' || c == 0x7F; }, '?');
   return text;
 }
@@ -172,7 +174,7 @@ std::string fields_of(std::uint32_t index, const CommandRequest& request,
   std::string fields = fmt::format("gpu={} time_to_command_done={} overhead={}", index,
                                    milliseconds(reply.done - request.received),
                                    milliseconds(reply.began - request.received));
-  if (!request.request_id.empty()) fields += " request_id=" + one_word(request.request_id);
+  if (!request.request_id.empty()) fields += " request_id=" + sanitize_word(request.request_id);
   return fields;
 }
 

@@ -15,11 +15,11 @@ namespace gpuyard::driver {
 // before the driver is asked: permission, support, range, and the expected present value; last, by
 // `admit`, if there is one, which gets the state before (none: counters are cleared) and may
 // refuse.
-using Admit = std::function<Result<void>(const std::optional<SettingState>&)>;
-CommandReply carry_out(Backend&, const CommandRequest&, const Admit& admit = {});
+using AdmissionCheck = std::function<Result<void>(const std::optional<SettingState>&)>;
+CommandReply execute_command(Backend&, const CommandRequest&, const AdmissionCheck& admit = {});
 
 // Makes the answer to a command whose turn never came.
-CommandReply refusal(const CommandRequest&, const Error&);
+CommandReply refused_reply(const CommandRequest&, const Error&);
 
 // Logs each command that the driver was asked to carry out, in one line.
 

@@ -11,18 +11,18 @@ namespace {
 using fakes::FakeWrite;
 using Writes = std::vector<FakeWrite>;
 
-class CarryOut : public ::testing::Test {
+class ExecuteCommand : public ::testing::Test {
  protected:
   CommandReply carry_out(Command command) {
-    return driver::carry_out(*backend_, {7, id_, std::move(command), "", BootClock::now()});
+    return driver::execute_command(*backend_, {7, id_, std::move(command), "", BootClock::now()});
   }
 
   FakeFleet fleet_ = FakeFleet::with_healthy_gpus(2, 1'000);
   std::unique_ptr<Backend> backend_ = fleet_.backend();
-  DeviceId id_ = fleet_.fleet().devices[1].id;
+  DeviceId id_ = fleet_.inventory().devices[1].id;
 };
 
-TEST_F(CarryOut, ApplyReadsValueBeforeAndAfter) {
+TEST_F(ExecuteCommand, ApplyReadsValueBeforeAndAfter) {
   RecordProperty("contract", "B2 B3 B4");
   const CommandReply reply = carry_out(Apply{power_limit(250'000)});
   EXPECT_EQ(reply.id, 7U);
@@ -35,14 +35,14 @@ TEST_F(CarryOut, ApplyReadsValueBeforeAndAfter) {
   EXPECT_EQ(fleet_.writes(), (Writes{{1, power_limit(250'000)}}));
 }
 
-TEST_F(CarryOut, ReadSettingDoesNotWrite) {
-  const CommandReply reply = carry_out(Look{SettingKind::power_limit});
+TEST_F(ExecuteCommand, ReadSettingDoesNotWrite) {
+  const CommandReply reply = carry_out(ReadSetting{SettingKind::power_limit});
   EXPECT_EQ(reply.before->allowed, (SettingValue{100'000, 400'000}));
   EXPECT_FALSE(reply.called);
   EXPECT_TRUE(fleet_.writes().empty());
 }
 
-TEST_F(CarryOut, OutOfRangeIsRefusedBeforeTheDriverIsAsked) {
+TEST_F(ExecuteCommand, OutOfRangeIsRefusedBeforeTheDriverIsAsked) {
   RecordProperty("contract", "B15");
   const CommandReply reply = carry_out(Apply{power_limit(900'000)});
   EXPECT_EQ(reply.failure->code, Errc::invalid);
@@ -52,14 +52,14 @@ TEST_F(CarryOut, OutOfRangeIsRefusedBeforeTheDriverIsAsked) {
   EXPECT_TRUE(fleet_.writes().empty());
 }
 
-TEST_F(CarryOut, ValueOutsideChangedRangeIsInvalid) {
+TEST_F(ExecuteCommand, ValueOutsideChangedRangeIsInvalid) {
   RecordProperty("contract", "B15");
   fleet_.set_setting(1, SettingKind::power_limit,
                      {SettingValue{300'000, 300'000}, {}, SettingValue{280'000, 320'000}, {}});
   EXPECT_EQ(carry_out(Apply{power_limit(250'000)}).failure->code, Errc::invalid);
 }
 
-TEST_F(CarryOut, MissingPrivilegeRefusesWritesBeforeDriverCall) {
+TEST_F(ExecuteCommand, MissingPrivilegeRefusesWritesBeforeDriverCall) {
   RecordProperty("contract", "E15");
   fleet_.deny_control(Error{Errc::denied, "needs CAP_SYS_ADMIN"});
   for (const Command& command :
@@ -69,17 +69,17 @@ TEST_F(CarryOut, MissingPrivilegeRefusesWritesBeforeDriverCall) {
     EXPECT_FALSE(reply.called);
   }
   EXPECT_TRUE(fleet_.writes().empty());
-  EXPECT_FALSE(carry_out(Look{SettingKind::ecc}).failure) << "looking needs none";
+  EXPECT_FALSE(carry_out(ReadSetting{SettingKind::ecc}).failure) << "looking needs none";
 }
 
-TEST_F(CarryOut, UnsupportedSettingIsRefusedBeforeDriverCall) {
+TEST_F(ExecuteCommand, UnsupportedSettingIsRefusedBeforeDriverCall) {
   fleet_.set_unsupported(1, SettingKind::memory_clocks);
   const CommandReply reply = carry_out(Apply{memory_clocks(1593, 2619)});
   EXPECT_EQ(reply.failure->code, Errc::unsupported);
   EXPECT_FALSE(reply.called);
 }
 
-TEST_F(CarryOut, UnexpectedCurrentValueIsConflict) {
+TEST_F(ExecuteCommand, UnexpectedCurrentValueIsConflict) {
   const std::vector<SettingValue> ours = {{300'000, 300'000}, {280'000, 280'000}};
   EXPECT_FALSE(carry_out(Apply{power_limit(250'000), ours}).failure);
   const CommandReply drifted = carry_out(Apply{power_limit(300'000), ours});
@@ -92,19 +92,19 @@ TEST_F(CarryOut, UnexpectedCurrentValueIsConflict) {
   EXPECT_EQ(fleet_.writes().size(), 1U);
 }
 
-TEST_F(CarryOut, UnreadableSettingSkipsExpectedValueCheck) {
+TEST_F(ExecuteCommand, UnreadableSettingSkipsExpectedValueCheck) {
   const CommandReply reply = carry_out(Apply{gpu_clocks(1200, 1500), {{1, 1}}});
   EXPECT_FALSE(reply.failure);
   EXPECT_TRUE(reply.called);
   EXPECT_FALSE(reply.after->now);
 }
 
-TEST_F(CarryOut, TheDriversRefusalPassesUnchanged) {
+TEST_F(ExecuteCommand, TheDriversRefusalPassesUnchanged) {
   RecordProperty("contract", "B17");
   for (const Errc code : {Errc::denied, Errc::invalid, Errc::unsupported, Errc::device_lost,
                           Errc::conflict, Errc::internal}) {
     const Error why{code, "the driver's words"};
-    fleet_.set_setting_fails(1, SettingKind::power_limit, why);
+    fleet_.fail_setting_writes(1, SettingKind::power_limit, why);
     const CommandReply reply = carry_out(Apply{power_limit(250'000)});
     EXPECT_EQ(reply.failure->error(), why);
     EXPECT_TRUE(reply.called);
@@ -112,7 +112,7 @@ TEST_F(CarryOut, TheDriversRefusalPassesUnchanged) {
   }
 }
 
-TEST_F(CarryOut, ErrorsAreClearedAndEnergyIsRead) {
+TEST_F(ExecuteCommand, ErrorsAreClearedAndEnergyIsRead) {
   RecordProperty("contract", "B3 B15 E14");
   fleet_.set_number(1, Metric::energy_total, 987'654);
   EXPECT_EQ(carry_out(ReadEnergy{}).energy_mj, 987'654);
@@ -120,7 +120,7 @@ TEST_F(CarryOut, ErrorsAreClearedAndEnergyIsRead) {
   EXPECT_EQ(fleet_.writes(), (Writes{{1, EccCounter::since_load}}));
 }
 
-TEST_F(CarryOut, ALostGpuIsSaidToBeLost) {
+TEST_F(ExecuteCommand, ALostGpuIsSaidToBeLost) {
   RecordProperty("contract", "B17");
   fleet_.remove_gpu(1);
   EXPECT_EQ(carry_out(Apply{power_limit(250'000)}).failure->code, Errc::device_lost);
@@ -200,7 +200,7 @@ TEST(CommandLog, TheFieldsFollowTheText) {
 TEST(CommandLog, CommandWithoutDriverCallIsNotLogged) {
   RecordProperty("contract", "B15 B16");
   EXPECT_EQ(logged(Apply{power_limit(1)}, CommandFailure{Errc::invalid, "why"}, false), Lines{});
-  EXPECT_EQ(logged(Look{SettingKind::power_limit}, {}, false), Lines{});
+  EXPECT_EQ(logged(ReadSetting{SettingKind::power_limit}, {}, false), Lines{});
 }
 
 TEST(CommandLog, ARequestIdCannotBreakTheLine) {

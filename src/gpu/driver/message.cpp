@@ -11,7 +11,7 @@
 namespace gpuyard::driver {
 namespace {
 
-Error gone() {
+Error peer_gone_error() {
   return {Errc::unavailable, "the other end of the driver-host socket is closed"};
 }
 
@@ -37,7 +37,7 @@ Result<Message> receive_any(int socket, UniqueFd* descriptor, Wait wait) {
   Message message;
   Decoder decoder(std::string_view(buffer.data(), *length));
   decoder.get(message);
-  if (!decoder.complete()) return Error{Errc::invalid, "driver message not understood"};
+  if (!decoder.is_complete()) return Error{Errc::invalid, "driver message not understood"};
   return message;
 }
 
@@ -49,7 +49,7 @@ Result<void> send_bytes(int socket, std::string_view bytes, int descriptor, Wait
     if (send_with_fds(socket, bytes, fds, flags_of(wait)) >= 0) return {};
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EWOULDBLOCK) return Error{Errc::busy, "driver-host is busy"};
-    if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) return gone();
+    if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) return peer_gone_error();
     return system_error("sending to the driver-host socket");
   }
 }
@@ -63,7 +63,7 @@ Result<std::size_t> receive_bytes(int socket, char* bytes, std::size_t room, Uni
   if (received.size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
     return Error{Errc::busy, "no message"};
   }
-  if (received.size == 0 || (received.size < 0 && errno == ECONNRESET)) return gone();
+  if (received.size == 0 || (received.size < 0 && errno == ECONNRESET)) return peer_gone_error();
   if (received.size < 0) return system_error("reading the driver-host socket");
   if (descriptor != nullptr && !received.fds.empty()) {
     *descriptor = std::move(received.fds.front());
@@ -71,20 +71,20 @@ Result<std::size_t> receive_bytes(int socket, char* bytes, std::size_t room, Uni
   return static_cast<std::size_t>(received.size);
 }
 
-Result<void> send_message(int socket, const ToHost& message, Wait wait) {
+Result<void> send_message(int socket, const DriverHostRequest& message, Wait wait) {
   return send_any(socket, message, -1, wait);
 }
-Result<void> send_message(int socket, const FromHost& message, Wait wait) {
+Result<void> send_message(int socket, const DriverHostMessage& message, Wait wait) {
   return send_any(socket, message, -1, wait);
 }
-Result<void> send_message(int socket, const FromHost& message, int descriptor, Wait wait) {
+Result<void> send_message(int socket, const DriverHostMessage& message, int descriptor, Wait wait) {
   return send_any(socket, message, descriptor, wait);
 }
-Result<ToHost> receive_to_host(int socket, Wait wait) {
-  return receive_any<ToHost>(socket, nullptr, wait);
+Result<DriverHostRequest> receive_request(int socket, Wait wait) {
+  return receive_any<DriverHostRequest>(socket, nullptr, wait);
 }
-Result<FromHost> receive_from_host(int socket, Wait wait, UniqueFd* descriptor) {
-  return receive_any<FromHost>(socket, descriptor, wait);
+Result<DriverHostMessage> receive_message(int socket, Wait wait, UniqueFd* descriptor) {
+  return receive_any<DriverHostMessage>(socket, descriptor, wait);
 }
 
 }  // namespace gpuyard::driver

@@ -25,7 +25,7 @@ namespace gpuyard::driver {
 // The first message of a driver-host, sent again whenever a GPU has opened or changed. After a
 // Hello without a fleet the host ends.
 struct Hello {
-  std::optional<Fleet> fleet;
+  std::optional<Inventory> fleet;
   Errc error_code = Errc::internal;  // set without a fleet
   std::string error;
   std::string version = {};  // of the setter's program
@@ -33,11 +33,11 @@ struct Hello {
 BOOST_DESCRIBE_STRUCT(Hello, (), (fleet, error_code, error, version))
 
 // The setter's answer to a ping.
-struct Alive {};
-BOOST_DESCRIBE_STRUCT(Alive, (), ())
+struct Pong {};
+BOOST_DESCRIBE_STRUCT(Pong, (), ())
 
-using ToHost = std::variant<ReadRequest, CommandRequest>;
-using FromHost = std::variant<Hello, ReadReply, DeviceEvent, CommandReply, Alive>;
+using DriverHostRequest = std::variant<ReadRequest, CommandRequest>;
+using DriverHostMessage = std::variant<Hello, ReadReply, DeviceEvent, CommandReply, Pong>;
 
 // The largest message in bytes; 64 GPUs fit well. A longer datagram is refused, not cut.
 inline constexpr std::size_t kMaxMessage = std::size_t{64} * 1024;
@@ -45,16 +45,16 @@ inline constexpr std::size_t kMaxMessage = std::size_t{64} * 1024;
 // Sends a message. Blocks while the peer's buffer is full, unless Wait::no (then Errc::busy).
 // Errc::unavailable: the peer is gone.
 enum class Wait { yes, no };
-Result<void> send_message(int socket, const ToHost&, Wait);
-Result<void> send_message(int socket, const FromHost&, Wait);
+Result<void> send_message(int socket, const DriverHostRequest&, Wait);
+Result<void> send_message(int socket, const DriverHostMessage&, Wait);
 // Sends a descriptor of ours with the message.
-Result<void> send_message(int socket, const FromHost&, int descriptor, Wait);
+Result<void> send_message(int socket, const DriverHostMessage&, int descriptor, Wait);
 
 // Receives a message. Errc::unavailable: the peer is gone. Errc::busy: there is none (Wait::no).
 // Errc::invalid: the datagram is not one of our messages.
-Result<ToHost> receive_to_host(int socket, Wait);
+Result<DriverHostRequest> receive_request(int socket, Wait);
 // `descriptor`: where a descriptor goes that came with the message.
-Result<FromHost> receive_from_host(int socket, Wait, UniqueFd* descriptor = nullptr);
+Result<DriverHostMessage> receive_message(int socket, Wait, UniqueFd* descriptor = nullptr);
 
 // The datagrams themselves, with the errors above. `descriptor`: -1 for none.
 Result<void> send_bytes(int socket, std::string_view bytes, int descriptor, Wait);
@@ -113,7 +113,7 @@ class Decoder {
   explicit Decoder(std::string_view bytes) : bytes_(bytes) {}
 
   // True if all bytes were there and none is left over.
-  bool complete() const { return ok_ && bytes_.empty(); }
+  bool is_complete() const { return ok_ && bytes_.empty(); }
 
   template <class T>
   void get(T& value) {

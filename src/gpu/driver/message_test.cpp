@@ -7,7 +7,7 @@
 namespace gpuyard::driver {
 namespace {
 
-Fleet some_fleet() {
+Inventory some_fleet() {
   DeviceInfo broken{"index:1", 1, "", "", "", Missing{MissingReason::failed, "Unknown Error"}};
   return {{"535.104.05", std::nullopt, "12.535.104", "/lib/libnvidia-ml.so.1"},
           {{"GPU-a", 0, "GPU-a", "0000:01:00.0", "H100", {}, {"0000:02:00.0", "switch"}}, broken}};
@@ -34,11 +34,11 @@ std::optional<T> decoded(std::string_view bytes) {
   T value{};
   Decoder decoder(bytes);
   decoder.get(value);
-  return decoder.complete() ? std::optional(std::move(value)) : std::nullopt;
+  return decoder.is_complete() ? std::optional(std::move(value)) : std::nullopt;
 }
 
 TEST(Codec, AFleetSurvivesTheTrip) {
-  EXPECT_EQ(decoded<Fleet>(encoded(some_fleet())), some_fleet());
+  EXPECT_EQ(decoded<Inventory>(encoded(some_fleet())), some_fleet());
 }
 
 TEST(Codec, EveryKindOfReadingSurvivesTheTrip) {
@@ -49,7 +49,7 @@ TEST(Codec, AnEventSurvivesTheTrip) {
   const DeviceEvent event{
       "GPU-a", EventKind::xid, EventSource::kernel_log, TimePoint(std::chrono::seconds(7)), 94,
       4711,    "Contained"};
-  const auto received = decoded<FromHost>(encoded(FromHost(event)));
+  const auto received = decoded<DriverHostMessage>(encoded(DriverHostMessage(event)));
   ASSERT_TRUE(received);
   EXPECT_EQ(std::get<DeviceEvent>(*received), event);
 }
@@ -62,20 +62,21 @@ CommandReply some_command_reply() {
 }
 
 TEST(Codec, EveryCommandSurvivesTheTrip) {
-  const Command commands[] = {Look{SettingKind::ecc}, Apply{gpu_clocks(1200, 1500), {{1, 2}}},
-                              Apply{unlocked(SettingKind::memory_clocks)},
-                              ClearEcc{EccCounter::lifetime}, ReadEnergy{}};
+  const Command commands[] = {
+      ReadSetting{SettingKind::ecc}, Apply{gpu_clocks(1200, 1500), {{1, 2}}},
+      Apply{unlocked(SettingKind::memory_clocks)}, ClearEcc{EccCounter::lifetime}, ReadEnergy{}};
   for (const Command& command : commands) {
     const CommandRequest request{7, "GPU-a", command, "r1", TimePoint(std::chrono::seconds(9))};
-    const auto received = decoded<ToHost>(encoded(ToHost(request)));
+    const auto received = decoded<DriverHostRequest>(encoded(DriverHostRequest(request)));
     ASSERT_TRUE(received);
-    EXPECT_EQ(encoded(*received), encoded(ToHost(request)));
+    EXPECT_EQ(encoded(*received), encoded(DriverHostRequest(request)));
     EXPECT_EQ(std::get<CommandRequest>(*received).command.index(), command.index());
   }
 }
 
 TEST(Codec, TheAnswerToACommandSurvivesTheTrip) {
-  const auto received = decoded<FromHost>(encoded(FromHost(some_command_reply())));
+  const auto received =
+      decoded<DriverHostMessage>(encoded(DriverHostMessage(some_command_reply())));
   ASSERT_TRUE(received);
   const auto& reply = std::get<CommandReply>(*received);
   EXPECT_EQ(reply.failure->error(), (Error{Errc::denied, "no"}));
@@ -85,25 +86,26 @@ TEST(Codec, TheAnswerToACommandSurvivesTheTrip) {
 }
 
 TEST(Codec, ASettingThatDoesNotExistIsRefused) {
-  const Look look{static_cast<SettingKind>(200)};
+  const ReadSetting look{static_cast<SettingKind>(200)};
   EXPECT_FALSE(decoded<Command>(encoded(Command(look))));
 }
 
 TEST(Codec, AnEventOfAnUnknownKindIsRefused) {
   DeviceEvent event{"GPU-a", EventKind::xid};
   event.kind = static_cast<EventKind>(200);
-  EXPECT_FALSE(decoded<FromHost>(encoded(FromHost(event))));
+  EXPECT_FALSE(decoded<DriverHostMessage>(encoded(DriverHostMessage(event))));
 }
 
 TEST(Codec, AMessageCutAnywhereIsRefused) {
-  const std::string bytes = encoded(FromHost(ReadReply{42, "GPU-a", some_sample()}));
+  const std::string bytes = encoded(DriverHostMessage(ReadReply{42, "GPU-a", some_sample()}));
   for (std::size_t length = 0; length < bytes.size(); ++length) {
-    EXPECT_FALSE(decoded<FromHost>(std::string_view(bytes).substr(0, length))) << length;
+    EXPECT_FALSE(decoded<DriverHostMessage>(std::string_view(bytes).substr(0, length))) << length;
   }
 }
 
 TEST(Codec, AMessageWithSomethingLeftOverIsRefused) {
-  EXPECT_FALSE(decoded<FromHost>(encoded(FromHost(Hello{some_fleet(), Errc::internal, ""})) + "x"));
+  EXPECT_FALSE(decoded<DriverHostMessage>(
+      encoded(DriverHostMessage(Hello{some_fleet(), Errc::internal, ""})) + "x"));
 }
 
 TEST(Codec, AFalseLengthRunsOutOfBytesNotOfMemory) {
@@ -126,12 +128,12 @@ TEST(Codec, CorruptedCommandIsRejectedOrDecodedConsistently) {
   const CommandRequest request{7, "GPU-a", Apply{gpu_clocks(1200, 1500), {{1, 2}}}, "r1",
                                TimePoint(std::chrono::seconds(9))};
   for (int round = 0; round < 20'000; ++round) {
-    std::string bytes = encoded(ToHost(request));
+    std::string bytes = encoded(DriverHostRequest(request));
     for (int flips = 0; flips < 3; ++flips) {
       bytes[random() % bytes.size()] = static_cast<char>(random());
     }
-    if (const auto message = decoded<ToHost>(bytes)) {
-      EXPECT_EQ(encoded(*decoded<ToHost>(encoded(*message))), encoded(*message));
+    if (const auto message = decoded<DriverHostRequest>(bytes)) {
+      EXPECT_EQ(encoded(*decoded<DriverHostRequest>(encoded(*message))), encoded(*message));
     }
   }
 }
@@ -139,13 +141,13 @@ TEST(Codec, CorruptedCommandIsRejectedOrDecodedConsistently) {
 TEST(Codec, RandomBytesAreRefusedOrDecodedButNeverHarm) {
   std::mt19937 random(20260101);
   for (int round = 0; round < 20'000; ++round) {
-    std::string bytes = encoded(FromHost(ReadReply{1, "GPU-a", some_sample()}));
+    std::string bytes = encoded(DriverHostMessage(ReadReply{1, "GPU-a", some_sample()}));
     for (int flips = 0; flips < 3; ++flips) {
       bytes[random() % bytes.size()] = static_cast<char>(random());
     }
-    if (const auto message = decoded<FromHost>(bytes)) {
+    if (const auto message = decoded<DriverHostMessage>(bytes)) {
       // Accepted bytes are a message: it is the same after another round trip.
-      EXPECT_EQ(encoded(*decoded<FromHost>(encoded(*message))), encoded(*message));
+      EXPECT_EQ(encoded(*decoded<DriverHostMessage>(encoded(*message))), encoded(*message));
     }
   }
 }

@@ -12,7 +12,7 @@
 namespace gpuyard::driver {
 
 // Shared between its thread and Readers, so that a thread left behind still has its data.
-class Readers::Worker {
+class ReadWorkers::Worker {
  public:
   Worker(std::shared_ptr<Backend> backend, std::uint32_t index, ReadListener listener)
       : index_(index), listener_(std::move(listener)), backend_(std::move(backend)) {}
@@ -29,11 +29,11 @@ class Readers::Worker {
     unknown.id = fmt::format("index:{}", index_);
     unknown.index = index_;
     unknown.fault = Missing{MissingReason::timed_out, "the driver did not open this GPU in time"};
-    awaited_too_long_ = true;
+    open_timed_out_ = true;
     return unknown;
   }
 
-  bool is(const DeviceId& id) const {
+  bool has_device(const DeviceId& id) const {
     const std::lock_guard lock(mutex_);
     return is_open(id);
   }
@@ -49,7 +49,7 @@ class Readers::Worker {
     return true;
   }
 
-  void ask_to_stop() {
+  void begin_stop() {
     {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
@@ -62,7 +62,7 @@ class Readers::Worker {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, deadline - BootClock::now(), [&] { return stopped_; });
     muted_ = true;
-    changed_.wait(lock, [&] { return !telling_; });
+    changed_.wait(lock, [&] { return !notifying_; });
   }
 
  private:
@@ -71,7 +71,7 @@ class Readers::Worker {
   void run() {
     std::unique_lock lock(mutex_);
     if (open(lock)) {
-      while (answer_next(lock)) {
+      while (read_next(lock)) {
       }
     }
     // The waiting thread may unload the driver next; this thread must no longer use it.
@@ -90,17 +90,17 @@ class Readers::Worker {
       lock.unlock();
       DeviceInfo info = backend_->open(index_);
       lock.lock();
-      const bool news = awaited_too_long_ || (info_ && *info_ != info);
+      const bool news = open_timed_out_ || (info_ && *info_ != info);
       const bool healthy = !info.fault;
       info_ = std::move(info);
       changed_.notify_all();
-      if (news) tell(lock, [&] { listener_.opened(); });
+      if (news) notify(lock, [&] { listener_.on_opened(); });
       if (healthy) return !stopping_;
       if (changed_.wait_for(lock, kReopenDelay, [&] { return stopping_; })) return false;
     }
   }
 
-  bool answer_next(std::unique_lock<std::mutex>& lock) {
+  bool read_next(std::unique_lock<std::mutex>& lock) {
     changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
     if (stopping_) return false;
     const ReadRequest request = std::move(queue_.front());
@@ -108,19 +108,19 @@ class Readers::Worker {
     lock.unlock();
     Sample sample = backend_->read(request.device, request.probes);
     lock.lock();
-    tell(lock, [&] { listener_.answered({request.id, request.device, std::move(sample)}); });
+    notify(lock, [&] { listener_.on_reply({request.id, request.device, std::move(sample)}); });
     return true;
   }
 
   // Runs `news` without the lock, unless the worker is muted.
   template <class News>
-  void tell(std::unique_lock<std::mutex>& lock, News news) {
+  void notify(std::unique_lock<std::mutex>& lock, News news) {
     if (muted_) return;
-    telling_ = true;
+    notifying_ = true;
     lock.unlock();
     news();
     lock.lock();
-    telling_ = false;
+    notifying_ = false;
     changed_.notify_all();
   }
 
@@ -132,15 +132,15 @@ class Readers::Worker {
   std::shared_ptr<Backend> backend_;
   std::optional<DeviceInfo> info_;
   std::deque<ReadRequest> queue_;
-  mutable bool awaited_too_long_ = false;  // devices() has answered without this GPU
+  mutable bool open_timed_out_ = false;  // devices() has answered without this GPU
   bool stopping_ = false;
   bool stopped_ = false;
-  bool muted_ = false;    // the listener must not be called any more
-  bool telling_ = false;  // inside the listener
+  bool muted_ = false;      // the listener must not be called any more
+  bool notifying_ = false;  // inside the listener
 };
 
-Readers::Readers(std::shared_ptr<Backend> backend, std::uint32_t gpu_count,
-                 const ReadListener& listener)
+ReadWorkers::ReadWorkers(std::shared_ptr<Backend> backend, std::uint32_t gpu_count,
+                         const ReadListener& listener)
     : backend_(std::move(backend)) {
   for (std::uint32_t index = 0; index < gpu_count; ++index) {
     workers_.push_back(std::make_shared<Worker>(backend_, index, listener));
@@ -148,28 +148,28 @@ Readers::Readers(std::shared_ptr<Backend> backend, std::uint32_t gpu_count,
   }
 }
 
-Readers::~Readers() {
+ReadWorkers::~ReadWorkers() {
   constexpr Duration kFarewell = std::chrono::milliseconds(200);
-  for (const auto& worker : workers_) worker->ask_to_stop();
+  for (const auto& worker : workers_) worker->begin_stop();
   const TimePoint deadline = BootClock::now() + kFarewell;
   for (const auto& worker : workers_) worker->wait_stopped(deadline);
 }
 
-std::vector<DeviceInfo> Readers::devices(Duration patience) const {
+std::vector<DeviceInfo> ReadWorkers::devices(Duration patience) const {
   const TimePoint deadline = BootClock::now() + patience;
   std::vector<DeviceInfo> devices;
   for (const auto& worker : workers_) devices.push_back(worker->wait_opened(deadline));
   return devices;
 }
 
-std::optional<std::uint32_t> Readers::index_of(const DeviceId& id) const {
+std::optional<std::uint32_t> ReadWorkers::index_of(const DeviceId& id) const {
   for (const auto& worker : workers_) {
-    if (worker->is(id)) return worker->index();
+    if (worker->has_device(id)) return worker->index();
   }
   return std::nullopt;
 }
 
-bool Readers::read(ReadRequest request) {
+bool ReadWorkers::read(ReadRequest request) {
   for (const auto& worker : workers_) {
     if (worker->enqueue(request)) return true;
   }

@@ -14,19 +14,19 @@ namespace gpuyard::driver {
 
 // Called on the GPUs' own threads, never after the Readers have ended.
 struct ReadListener {
-  std::function<void(ReadReply)> answered;  // once for each accepted request
-  std::function<void()> opened = [] {};     // devices() has changed since it was first complete
+  std::function<void(ReadReply)> on_reply;  // once for each accepted request
+  std::function<void()> on_opened = [] {};  // devices() has changed since it was first complete
 };
 
-class Readers {
+class ReadWorkers {
  public:
-  Readers(std::shared_ptr<Backend>, std::uint32_t gpu_count, const ReadListener&);
+  ReadWorkers(std::shared_ptr<Backend>, std::uint32_t gpu_count, const ReadListener&);
 
   // Waits a moment for running calls. A thread whose call does not return is left behind with the
   // objects it uses; it holds no lock of ours, and its answer is dropped.
-  ~Readers();
-  Readers(const Readers&) = delete;
-  Readers& operator=(const Readers&) = delete;
+  ~ReadWorkers();
+  ReadWorkers(const ReadWorkers&) = delete;
+  ReadWorkers& operator=(const ReadWorkers&) = delete;
 
   // Returns every GPU, by index, once each has been tried or `patience` has passed. A GPU that is
   // still being opened has the fault "timed out".
@@ -41,7 +41,7 @@ class Readers {
   bool read(ReadRequest);
 
   static constexpr std::size_t kMaxQueued = 8;
-  static constexpr Duration kOpenPatience = std::chrono::seconds(2);
+  static constexpr Duration kOpenTimeout = std::chrono::seconds(2);
   static constexpr Duration kReopenDelay = std::chrono::seconds(10);
 
  private:

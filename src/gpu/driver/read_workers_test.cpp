@@ -16,29 +16,29 @@ namespace {
 
 constexpr std::int64_t kMemory = std::int64_t{80} << 30U;
 
-class ReadersTest : public ::testing::Test {
+class ReadWorkersTest : public ::testing::Test {
  protected:
-  ~ReadersTest() override {
+  ~ReadWorkersTest() override {
     for (std::uint32_t i = 0; i < 8; ++i) fleet_.unblock(i);
   }
   ReadListener listener() {
     return {std::ref(answers_), [this] { openings_(true); }};
   }
   // Waits until all GPUs are open, except those that the test has blocked.
-  std::unique_ptr<Readers> make(Duration patience = kAges) {
-    auto readers = std::make_unique<Readers>(fleet_.backend(), 8, listener());
+  std::unique_ptr<ReadWorkers> make(Duration patience = kTestTimeout) {
+    auto readers = std::make_unique<ReadWorkers>(fleet_.backend(), 8, listener());
     devices_ = readers->devices(patience);
     return readers;
   }
-  DeviceId id(std::uint32_t index) const { return fleet_.fleet().devices[index].id; }
+  DeviceId id(std::uint32_t index) const { return fleet_.inventory().devices[index].id; }
 
   FakeFleet fleet_ = FakeFleet::with_healthy_gpus(8, kMemory);
-  Heard<ReadReply> answers_;
-  Heard<bool> openings_;
+  CapturedReplies<ReadReply> answers_;
+  CapturedReplies<bool> openings_;
   std::vector<DeviceInfo> devices_;
 };
 
-TEST_F(ReadersTest, AnAnswerCarriesTheQuestionsIdAndTheGpu) {
+TEST_F(ReadWorkersTest, AnAnswerCarriesTheQuestionsIdAndTheGpu) {
   const auto readers = make();
   ASSERT_TRUE(readers->read({7, id(3), {Probe::memory}}));
   const auto replies = answers_.wait_for(1);
@@ -48,7 +48,7 @@ TEST_F(ReadersTest, AnAnswerCarriesTheQuestionsIdAndTheGpu) {
   EXPECT_EQ(*replies[0].sample.number(Metric::memory_total), kMemory);
 }
 
-TEST_F(ReadersTest, OneBlockedGpuDoesNotHoldUpTheOthers) {
+TEST_F(ReadWorkersTest, OneBlockedGpuDoesNotHoldUpTheOthers) {
   const auto readers = make();
   fleet_.block(0);
   for (std::uint32_t i = 0; i < 8; ++i) ASSERT_TRUE(readers->read({i, id(i), {Probe::memory}}));
@@ -57,7 +57,7 @@ TEST_F(ReadersTest, OneBlockedGpuDoesNotHoldUpTheOthers) {
   for (const ReadReply& reply : replies) EXPECT_NE(reply.device, id(0));
 }
 
-TEST_F(ReadersTest, OneGpusQuestionsAreAnsweredInOrder) {
+TEST_F(ReadWorkersTest, OneGpusQuestionsAreAnsweredInOrder) {
   const auto readers = make();
   fleet_.block(0);
   for (std::uint64_t i = 1; i <= 5; ++i) ASSERT_TRUE(readers->read({i, id(0), {Probe::memory}}));
@@ -67,24 +67,25 @@ TEST_F(ReadersTest, OneGpusQuestionsAreAnsweredInOrder) {
   for (std::uint64_t i = 0; i < 5; ++i) EXPECT_EQ(replies[i].id, i + 1);
 }
 
-TEST_F(ReadersTest, ABlockedGpusQueueIsBounded) {
+TEST_F(ReadWorkersTest, ABlockedGpusQueueIsBounded) {
   const auto readers = make();
   fleet_.block(0);
   std::size_t accepted = 0;
   for (std::uint64_t i = 0; i < 100; ++i) accepted += readers->read({i, id(0), {}}) ? 1 : 0;
-  EXPECT_GE(accepted, Readers::kMaxQueued);
-  EXPECT_LE(accepted, Readers::kMaxQueued + 1);  // one may already be inside the call
+  EXPECT_GE(accepted, ReadWorkers::kMaxQueued);
+  EXPECT_LE(accepted, ReadWorkers::kMaxQueued + 1);  // one may already be inside the call
 }
 
-TEST_F(ReadersTest, AGpuThatIsNotThereIsRefused) {
+TEST_F(ReadWorkersTest, AGpuThatIsNotThereIsRefused) {
   const auto readers = make();
   EXPECT_FALSE(readers->read({1, "GPU-nobody", {Probe::memory}}));
 }
 
-TEST_F(ReadersTest, OpenTimeoutIsListedWithoutAffectingOtherGpus) {
+TEST_F(ReadWorkersTest, OpenTimeoutIsListedWithoutAffectingOtherGpus) {
   fleet_.block(3);
   const auto readers = make(std::chrono::milliseconds(20));
-  const TimePoint ages = BootClock::now() + kAges;  // a busy machine is slow to open the others too
+  const TimePoint ages =
+      BootClock::now() + kTestTimeout;  // a busy machine is slow to open the others too
   const auto failed = [](const DeviceInfo& device) { return device.fault.has_value(); };
   while (std::ranges::count_if(devices_, failed) > 1 && BootClock::now() < ages) {
     devices_ = readers->devices(std::chrono::milliseconds(20));
@@ -98,23 +99,23 @@ TEST_F(ReadersTest, OpenTimeoutIsListedWithoutAffectingOtherGpus) {
   EXPECT_EQ(answers_.wait_for(1).size(), 1U);
 }
 
-TEST_F(ReadersTest, LateOpenedGpuIsReportedAndReadable) {
+TEST_F(ReadWorkersTest, LateOpenedGpuIsReportedAndReadable) {
   fleet_.block(3);
   const auto readers = make(std::chrono::milliseconds(20));
   fleet_.unblock(3);
   ASSERT_FALSE(openings_.wait_for(1).empty());
-  EXPECT_EQ(readers->devices(kAges)[3].id, id(3));
+  EXPECT_EQ(readers->devices(kTestTimeout)[3].id, id(3));
   EXPECT_TRUE(readers->read({1, id(3), {Probe::memory}}));
   EXPECT_EQ(answers_.wait_for(1).size(), 1U);
 }
 
-TEST_F(ReadersTest, AGpuThatIsOpenIsFoundByItsKey) {
+TEST_F(ReadWorkersTest, AGpuThatIsOpenIsFoundByItsKey) {
   const auto readers = make();
   EXPECT_EQ(readers->index_of(id(3)), 3U);
   EXPECT_FALSE(readers->index_of("GPU-nobody"));
 }
 
-TEST_F(ReadersTest, AGpuWithAFaultIsNotRead) {
+TEST_F(ReadWorkersTest, AGpuWithAFaultIsNotRead) {
   const DeviceId lost = id(0);
   fleet_.remove_gpu(0);
   const auto readers = make();
@@ -122,31 +123,31 @@ TEST_F(ReadersTest, AGpuWithAFaultIsNotRead) {
   EXPECT_FALSE(readers->read({1, lost, {Probe::memory}}));
 }
 
-TEST_F(ReadersTest, ShutdownAbandonsStuckCallAndDropsReply) {
+TEST_F(ReadWorkersTest, ShutdownAbandonsStuckCallAndDropsReply) {
   const auto answered = std::make_shared<std::atomic<int>>(0);
   std::shared_ptr<Backend> backend = fleet_.backend();
   const std::weak_ptr<Backend> still_used = backend;
   {
-    Readers readers(backend, 8, {[answered](const ReadReply&) { ++*answered; }});
-    const DeviceId stuck = readers.devices(kAges)[2].id;
+    ReadWorkers readers(backend, 8, {[answered](const ReadReply&) { ++*answered; }});
+    const DeviceId stuck = readers.devices(kTestTimeout)[2].id;
     fleet_.block(2);
     ASSERT_TRUE(readers.read({1, stuck, {Probe::memory}}));
   }  // returns although GPU 2 is stuck
   backend.reset();
   fleet_.unblock(2);
-  for (const auto end = BootClock::now() + kAges; !still_used.expired();) {
+  for (const auto end = BootClock::now() + kTestTimeout; !still_used.expired();) {
     ASSERT_LT(BootClock::now(), end) << "the thread left behind never let go of the backend";
     std::this_thread::yield();
   }
   EXPECT_EQ(*answered, 0) << "an answer after the end";
 }
 
-TEST_F(ReadersTest, ShutdownAfterLastCallReleasesBackend) {
+TEST_F(ReadWorkersTest, ShutdownAfterLastCallReleasesBackend) {
   std::shared_ptr<Backend> backend = fleet_.backend();
   const std::weak_ptr<Backend> still_used = backend;
   {
-    const Readers readers(std::move(backend), 8, listener());
-    readers.devices(kAges);
+    const ReadWorkers readers(std::move(backend), 8, listener());
+    readers.devices(kTestTimeout);
   }
   EXPECT_TRUE(still_used.expired());
 }

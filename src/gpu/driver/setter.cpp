@@ -24,7 +24,7 @@
 namespace gpuyard::driver {
 namespace {
 
-constexpr Duration kLookForTurn = std::chrono::milliseconds(20);
+constexpr Duration kTurnPollInterval = std::chrono::milliseconds(20);
 
 ChangeLog::Change change_of(const CommandRequest& request,
                             const std::optional<SettingState>& before) {
@@ -46,16 +46,16 @@ UniqueFd handle_of_this_process() {
 
 // Decides on each change, on its GPU's own thread. Shared with these threads, so that one that is
 // left behind in a driver call still has it.
-class Changer {
+class LoggedExecutor {
  public:
-  Changer(int socket, const SetterOptions& options)
+  LoggedExecutor(int socket, const SetterOptions& options)
       : socket_(socket), policy_(options.policy), log_(options.log) {}
 
-  CommandReply change(Backend& backend, std::uint32_t index, const CommandRequest& request) {
+  CommandReply execute(Backend& backend, std::uint32_t index, const CommandRequest& request) {
     if (request.puts_back) wait_for_turn(request.device);
     // Another setter may have taken over: what is still in the socket must not be set now.
-    if (is_over()) return refusal(request, terminated(index));
-    return carry_out(backend, request, [&](const std::optional<SettingState>& before) {
+    if (is_over()) return refused_reply(request, terminated_error(index));
+    return execute_command(backend, request, [&](const std::optional<SettingState>& before) {
       return admit(index, request, before);
     });
   }
@@ -66,23 +66,23 @@ class Changer {
     std::unique_lock lock(lines_mutex_);
     const auto line = lines_.extract(reply.device);
     lock.unlock();
-    if (line && (reply.called || !reply.failure)) log_.end(line.mapped(), reply);
+    if (line && (reply.called || !reply.failure)) log_.finish(line.mapped(), reply);
   }
 
-  void end() { over_ = true; }
+  void end() { ended_ = true; }
 
  private:
   void wait_for_turn(const DeviceId& gpu) {
     while (!is_over()) {
-      const auto wait = log_.until_room(gpu, policy_.changes_a_minute);
+      const auto wait = log_.rate_limit_delay(gpu, policy_.changes_a_minute);
       if (!wait) return;
-      std::this_thread::sleep_for(std::min(*wait, kLookForTurn));
+      std::this_thread::sleep_for(std::min(*wait, kTurnPollInterval));
     }
   }
 
   // True once the daemon has closed its end, though the main thread may not know it yet.
   bool is_over() const {
-    if (over_) return true;
+    if (ended_) return true;
     pollfd polled{socket_, POLLRDHUP, 0};
     return ::poll(&polled, 1, 0) > 0 && (polled.revents & (POLLRDHUP | POLLHUP)) != 0;
   }
@@ -90,7 +90,7 @@ class Changer {
   Result<void> admit(std::uint32_t index, const CommandRequest& request,
                      const std::optional<SettingState>& before) {
     const auto* const apply = std::get_if<Apply>(&request.command);
-    const bool earlier = request.puts_back && apply != nullptr && is_earlier(request, *apply);
+    const bool earlier = request.puts_back && apply != nullptr && is_earlier_value(request, *apply);
     if (apply != nullptr && !earlier) {
       if (before && before->allowed) report_bounds(index, apply->setting.kind, *before->allowed);
       if (auto within = check_bounds(policy_, apply->setting); !within) return within;
@@ -98,11 +98,11 @@ class Changer {
     const ChangeLog::Change change = change_of(request, before);
     auto begun = log_.begin(change, policy_.changes_a_minute);
     while (!begun && begun.error().code == Errc::busy) {
-      const Duration wait =
-          log_.until_room(request.device, policy_.changes_a_minute).value_or(kLookForTurn);
-      if (!request.puts_back) return too_many(wait);
-      if (is_over()) return terminated(index);
-      std::this_thread::sleep_for(std::min(wait, kLookForTurn));
+      const Duration wait = log_.rate_limit_delay(request.device, policy_.changes_a_minute)
+                                .value_or(kTurnPollInterval);
+      if (!request.puts_back) return rate_limit_error(wait);
+      if (is_over()) return terminated_error(index);
+      std::this_thread::sleep_for(std::min(wait, kTurnPollInterval));
       begun = log_.begin(change, policy_.changes_a_minute);
     }
     if (begun) {
@@ -117,13 +117,13 @@ class Changer {
                    "nothing was changed, because the change could not be recorded first: " +
                        begun.error().text()};
     }
-    log_.miss(change);
+    log_.record_missed(change);
     log::warning("GPU {}: {} restored without a line in the log of changes: {}", index,
-                 words_of(apply->setting.kind), begun.error().text());
+                 display_name(apply->setting.kind), begun.error().text());
     return {};
   }
 
-  Error too_many(Duration wait) const {
+  Error rate_limit_error(Duration wait) const {
     return {Errc::busy, fmt::format("the limit is {} changes per GPU and minute "
                                     "(control.gpu_changes_a_minute); try again in {} s",
                                     policy_.changes_a_minute,
@@ -131,9 +131,9 @@ class Changer {
   }
 
   // Whether the GPU had this value before a setter changed it, or a clock is unlocked.
-  bool is_earlier(const CommandRequest& request, const Apply& apply) const {
+  bool is_earlier_value(const CommandRequest& request, const Apply& apply) const {
     const auto& value = apply.setting.value;
-    return !value || log_.had_before(request.device, apply.setting.kind, value);
+    return !value || log_.was_earlier_value(request.device, apply.setting.kind, value);
   }
 
   void report_bounds(std::uint32_t index, SettingKind kind, const SettingValue& range) {
@@ -145,7 +145,7 @@ class Changer {
 
   const int socket_;
   const SetterPolicy policy_;
-  std::atomic<bool> over_ = false;
+  std::atomic<bool> ended_ = false;
   std::mutex lines_mutex_;
   std::map<DeviceId, std::uint64_t> lines_;  // of the log, of the changes in progress
   std::mutex reported_mutex_;
@@ -162,24 +162,27 @@ class Setter {
         driver_(std::move(session.driver)),
         own_time_(session.own_time),
         version_(options.version),
-        changer_(std::make_shared<Changer>(socket, options)),
-        readers_(backend, session.gpu_count, {[](const ReadReply&) {}, [this] { greet(); }}),
-        commanders_(
+        executor_(std::make_shared<LoggedExecutor>(socket, options)),
+        read_workers_(backend, session.gpu_count,
+                      {[](const ReadReply&) {}, [this] { send_hello(); }}),
+        command_workers_(
             backend, session.gpu_count,
             [this](const CommandReply& reply) {
-              answer(reply);
-              changer_->finish(reply);
+              send_reply(reply);
+              executor_->finish(reply);
             },
-            [changer = changer_](Backend& driver, std::uint32_t index,
-                                 const CommandRequest& request) {
-              return changer->change(driver, index, request);
+            [changer = executor_](Backend& driver, std::uint32_t index,
+                                  const CommandRequest& request) {
+              return changer->execute(driver, index, request);
             }) {}
 
-  void greet() {
-    const std::lock_guard one_at_a_time(greeting_);  // the last one sent must be the newest
-    const Duration patience = std::exchange(first_, false) ? Readers::kOpenPatience : Duration(0);
-    const FromHost hello =
-        Hello{Fleet{driver_, readers_.devices(patience), own_time_}, Errc::internal, "", version_};
+  void send_hello() {
+    const std::lock_guard one_at_a_time(hello_mutex_);  // the last one sent must be the newest
+    const Duration patience =
+        std::exchange(first_hello_, false) ? ReadWorkers::kOpenTimeout : Duration(0);
+    const DriverHostMessage hello =
+        Hello{Inventory{driver_, read_workers_.devices(patience), own_time_}, Errc::internal, "",
+              version_};
     const UniqueFd handle = handle_of_this_process();
     static_cast<void>(send_message(socket_, hello, handle.get(), Wait::yes).ok());
   }
@@ -189,11 +192,11 @@ class Setter {
     for (;;) {
       auto record = receive_record(socket_, Wait::yes);
       if (!record) {
-        if (record.error().code == Errc::invalid) refuse_to_set(socket_, record.error(), version_);
+        if (record.error().code == Errc::invalid) send_refusal(socket_, record.error(), version_);
         break;
       }
-      if (record->what == SetterRecord::What::ping) {
-        static_cast<void>(say(Alive{}));
+      if (record->action == SetterRecord::Action::ping) {
+        static_cast<void>(send_to_daemon(Pong{}));
         continue;
       }
       auto request = request_of(*record);
@@ -203,37 +206,39 @@ class Setter {
       }
       pass_on(*std::move(request));
     }
-    changer_->end();
+    executor_->end();
     // Makes a thread inside send() return, so that the threads can be waited for.
     ::shutdown(socket_, SHUT_RDWR);
   }
 
  private:
   void pass_on(const CommandRequest& request) {
-    const auto index = readers_.index_of(request.device);
+    const auto index = read_workers_.index_of(request.device);
     if (!index) {
       const Error why{Errc::not_found, fmt::format("no GPU {} is open", request.device)};
-      return answer(refusal(request, why));
+      return send_reply(refused_reply(request, why));
     }
-    if (auto sent = commanders_.send(*index, request); !sent) {
-      answer(refusal(request, sent.error()));
+    if (auto sent = command_workers_.send(*index, request); !sent) {
+      send_reply(refused_reply(request, sent.error()));
     }
   }
 
-  void answer(const CommandReply& reply) {
-    if (!say(reply)) log::error("Failed to send response to caller");
+  void send_reply(const CommandReply& reply) {
+    if (!send_to_daemon(reply)) log::error("Failed to send response to caller");
   }
-  bool say(const FromHost& message) { return send_message(socket_, message, Wait::yes).ok(); }
+  bool send_to_daemon(const DriverHostMessage& message) {
+    return send_message(socket_, message, Wait::yes).ok();
+  }
 
   const int socket_;
   const DriverInfo driver_;
   const bool own_time_;
   const std::string version_;
-  std::mutex greeting_;
-  bool first_ = true;
-  const std::shared_ptr<Changer> changer_;
-  Readers readers_;  // opens the GPUs; declared after the members that its threads use
-  Commanders commanders_;
+  std::mutex hello_mutex_;
+  bool first_hello_ = true;
+  const std::shared_ptr<LoggedExecutor> executor_;
+  ReadWorkers read_workers_;  // opens the GPUs; declared after the members that its threads use
+  CommandWorkers command_workers_;
 };
 
 }  // namespace
@@ -272,7 +277,7 @@ std::string unusable_bounds(const SetterPolicy& policy, const SettingValue& rang
   return too_wide.empty() ? "" : fmt::format("{} without effect: {}", too_wide, driver);
 }
 
-void refuse_to_set(int socket, const Error& why, const std::string& version) {
+void send_refusal(int socket, const Error& why, const std::string& version) {
   const Hello nothing{std::nullopt, why.code, why.text(), version};
   static_cast<void>(send_message(socket, nothing, Wait::yes).ok());
 }
@@ -280,10 +285,10 @@ void refuse_to_set(int socket, const Error& why, const std::string& version) {
 void serve_setter(UniqueFd socket, const MakeBackend& make_backend, const SetterOptions& options) {
   auto made = make_backend();
   auto session = made ? (*made)->start() : Result<DriverSession>(made.error());
-  if (!session) return refuse_to_set(socket.get(), session.error(), options.version);
+  if (!session) return send_refusal(socket.get(), session.error(), options.version);
   Setter setter(socket.get(), *std::move(session), std::shared_ptr<Backend>(*std::move(made)),
                 options);
-  setter.greet();
+  setter.send_hello();
   setter.serve();
 }
 

@@ -21,9 +21,9 @@ struct SetterPolicy {
   // Bounds of the power limit, in milliwatts, within the driver's range.
   std::optional<std::int64_t> lowest_mw = {};
   std::optional<std::int64_t> highest_mw = {};
-  std::int64_t changes_a_minute = kUsualChangesAMinute;  // of each GPU
+  std::int64_t changes_a_minute = kDefaultChangesPerMinute;  // of each GPU
 
-  static constexpr std::int64_t kUsualChangesAMinute = 240;
+  static constexpr std::int64_t kDefaultChangesPerMinute = 240;
 };
 
 struct SetterOptions {
@@ -37,7 +37,7 @@ struct SetterOptions {
 // setter ends.
 void serve_setter(UniqueFd socket, const MakeBackend&, const SetterOptions&);
 // Says in a Hello why this process cannot be a setter.
-void refuse_to_set(int socket, const Error& why, const std::string& version);
+void send_refusal(int socket, const Error& why, const std::string& version);
 
 // Returns Errc::invalid for a power limit beyond the administrator's bounds.
 Result<void> check_bounds(const SetterPolicy&, const Setting&);

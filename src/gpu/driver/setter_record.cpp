@@ -16,7 +16,7 @@ bool has_number(std::uint8_t number) {
   return known;
 }
 
-Error not_a_change() {
+Error not_change_error() {
   return {Errc::invalid, "the record is not a change of a setting"};
 }
 
@@ -37,18 +37,19 @@ Result<SetterRecord> record_of(const CommandRequest& request) {
   record.id = request.id;
   record.received_ns = request.received.time_since_epoch().count();
   record.puts_back = request.puts_back ? 1 : 0;
-  if (request.device.empty() || request.device.size() > record.gpu.size()) return not_a_change();
+  if (request.device.empty() || request.device.size() > record.gpu.size())
+    return not_change_error();
   std::ranges::copy(request.device, record.gpu.begin());
   if (const auto* const clear = std::get_if<ClearEcc>(&request.command)) {
-    record.what = SetterRecord::What::clear_ecc;
+    record.action = SetterRecord::Action::clear_ecc;
     record.counter = static_cast<std::uint8_t>(clear->counter);
     return record;
   }
   const auto* const apply = std::get_if<Apply>(&request.command);
-  if (apply == nullptr || apply->expected.size() > SetterRecord::kMostExpected) {
-    return not_a_change();
+  if (apply == nullptr || apply->expected.size() > SetterRecord::kMaxExpected) {
+    return not_change_error();
   }
-  record.what = SetterRecord::What::apply;
+  record.action = SetterRecord::Action::apply;
   record.setting = static_cast<std::uint8_t>(apply->setting.kind);
   record.has_value = apply->setting.value ? 1 : 0;
   const SettingValue value = apply->setting.value.value_or(SettingValue{});
@@ -67,14 +68,14 @@ Result<CommandRequest> request_of(const SetterRecord& record) {
   request.received = TimePoint(Duration(record.received_ns));
   request.puts_back = record.puts_back == 1;
   const bool flags = record.puts_back <= 1 && record.has_value <= 1;
-  if (request.device.empty() || !flags) return not_a_change();
-  if (record.what == SetterRecord::What::clear_ecc && has_number<EccCounter>(record.counter)) {
+  if (request.device.empty() || !flags) return not_change_error();
+  if (record.action == SetterRecord::Action::clear_ecc && has_number<EccCounter>(record.counter)) {
     request.command = ClearEcc{static_cast<EccCounter>(record.counter)};
     return request;
   }
-  if (record.what != SetterRecord::What::apply || !has_number<SettingKind>(record.setting) ||
-      record.expected_count > SetterRecord::kMostExpected) {
-    return not_a_change();
+  if (record.action != SetterRecord::Action::apply || !has_number<SettingKind>(record.setting) ||
+      record.expected_count > SetterRecord::kMaxExpected) {
+    return not_change_error();
   }
   Apply apply;
   apply.setting.kind = static_cast<SettingKind>(record.setting);
@@ -96,7 +97,8 @@ Result<SetterRecord> receive_record(int socket, Wait wait) {
   const auto length =
       receive_bytes(socket, reinterpret_cast<char*>(&record), sizeof(record), nullptr, wait);
   if (!length) return length.error();
-  if (*length == sizeof(record) && record.form == SetterRecord::kForm) return record;
+  if (*length == sizeof(record) && record.format_version == SetterRecord::kFormatVersion)
+    return record;
   return Error{Errc::invalid, "the record is not of this version"};
 }
 

@@ -13,13 +13,13 @@
 namespace gpuyard::driver {
 
 struct SetterRecord {
-  enum class What : std::uint8_t { ping, apply, clear_ecc };
+  enum class Action : std::uint8_t { ping, apply, clear_ecc };
   // Changes with the layout: a setter of another version refuses the record.
-  static constexpr std::uint32_t kForm = 0x67'79'73'01;
-  static constexpr std::size_t kMostExpected = 4;
+  static constexpr std::uint32_t kFormatVersion = 0x67'79'73'01;
+  static constexpr std::size_t kMaxExpected = 4;
 
-  std::uint32_t form = kForm;
-  What what = What::ping;
+  std::uint32_t format_version = kFormatVersion;
+  Action action = Action::ping;
   std::uint8_t setting = 0;    // SettingKind
   std::uint8_t counter = 0;    // EccCounter
   std::uint8_t puts_back = 0;  // CommandRequest::puts_back
@@ -30,7 +30,7 @@ struct SetterRecord {
   std::int64_t received_ns = 0;  // TimePoint
   std::int64_t lowest = 0;
   std::int64_t highest = 0;
-  std::array<std::array<std::int64_t, 2>, kMostExpected> expected{};
+  std::array<std::array<std::int64_t, 2>, kMaxExpected> expected{};
   std::array<char, 96> gpu{};  // padded with NUL
 };
 static_assert(std::has_unique_object_representations_v<SetterRecord>);

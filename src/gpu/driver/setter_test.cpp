@@ -41,7 +41,7 @@ class SetterTest : public ::testing::Test {
   }
   template <class Message>
   Message receive() {
-    auto message = receive_from_host(daemon_.get(), Wait::yes);
+    auto message = receive_message(daemon_.get(), Wait::yes);
     EXPECT_TRUE(message.ok());
     return message ? std::get<Message>(*message) : Message{};
   }
@@ -58,7 +58,7 @@ class SetterTest : public ::testing::Test {
     EXPECT_EQ(reply.id, last_);
     return reply;
   }
-  DeviceId id(std::uint32_t gpu) const { return fleet_.fleet().devices[gpu].id; }
+  DeviceId id(std::uint32_t gpu) const { return fleet_.inventory().devices[gpu].id; }
   std::vector<ChangeLine> lines(ChangeStep step) const {
     auto read = read_change_log(log_);
     EXPECT_TRUE(read.ok());
@@ -79,10 +79,10 @@ class SetterTest : public ::testing::Test {
 TEST_F(SetterTest, HelloCarriesInventoryVersionAndHandle) {
   serve();
   UniqueFd handle;
-  const auto message = receive_from_host(daemon_.get(), Wait::yes, &handle);
+  const auto message = receive_message(daemon_.get(), Wait::yes, &handle);
   ASSERT_TRUE(message.ok());
   const auto& hello = std::get<Hello>(*message);
-  EXPECT_EQ(hello.fleet, fleet_.fleet());
+  EXPECT_EQ(hello.fleet, fleet_.inventory());
   EXPECT_EQ(hello.version, "1.2.3");
   EXPECT_TRUE(handle);
 }
@@ -109,7 +109,7 @@ TEST_F(SetterTest, AChangeIsMadeAnsweredAndLogged) {
 }
 
 TEST_F(SetterTest, AChangeThatTheDriverRefusesIsLoggedAsFailed) {
-  fleet_.set_setting_fails(0, SettingKind::power_limit, Error{Errc::internal, "no"});
+  fleet_.fail_setting_writes(0, SettingKind::power_limit, Error{Errc::internal, "no"});
   serve();
   receive<Hello>();
   EXPECT_EQ(change(power_limit(250'000)).failure->message, "no");
@@ -256,7 +256,7 @@ TEST_F(SetterTest, APingIsAnsweredWhileTheDriverHangs) {
   fleet_.block(0);
   tell({1, id(0), Apply{power_limit(250'000)}, "", BootClock::now()});
   ASSERT_TRUE(send_record(daemon_.get(), SetterRecord(), Wait::yes).ok());
-  receive<Alive>();
+  receive<Pong>();
   fleet_.unblock(0);
 }
 
@@ -277,19 +277,19 @@ TEST_F(SetterTest, ARecordOfAnotherVersionEndsItWithTheReason) {
   serve();
   receive<Hello>();
   SetterRecord other;
-  other.form += 1;
+  other.format_version += 1;
   ASSERT_TRUE(send_record(daemon_.get(), other, Wait::yes).ok());
   const auto hello = receive<Hello>();
   EXPECT_FALSE(hello.fleet);
   EXPECT_EQ(hello.error, "the record is not of this version");
-  EXPECT_EQ(receive_from_host(daemon_.get(), Wait::yes).error().code, Errc::unavailable);
+  EXPECT_EQ(receive_message(daemon_.get(), Wait::yes).error().code, Errc::unavailable);
 }
 
 TEST_F(SetterTest, WithoutADriverItSaysWhyAndEnds) {
-  fleet_ = FakeFleet::without_driver(init_failed("Driver Not Loaded"));
+  fleet_ = FakeFleet::without_driver(init_error("Driver Not Loaded"));
   serve();
   EXPECT_EQ(receive<Hello>().error, "failed to initialise NVML: Driver Not Loaded");
-  EXPECT_EQ(receive_from_host(daemon_.get(), Wait::yes).error().code, Errc::unavailable);
+  EXPECT_EQ(receive_message(daemon_.get(), Wait::yes).error().code, Errc::unavailable);
 }
 
 TEST(SetterRecord, EveryChangeSurvivesTheTrip) {
@@ -318,7 +318,7 @@ TEST(SetterRecord, EveryChangeSurvivesTheTrip) {
 }
 
 TEST(SetterRecord, ReadCommandOrInvalidDeviceIsRejected) {
-  EXPECT_FALSE(record_of({1, "GPU-a", Look{}, "", {}}).ok());
+  EXPECT_FALSE(record_of({1, "GPU-a", ReadSetting{}, "", {}}).ok());
   EXPECT_FALSE(record_of({1, "GPU-a", ReadEnergy{}, "", {}}).ok());
   EXPECT_FALSE(record_of({1, "", ClearEcc{}, "", {}}).ok());
   EXPECT_FALSE(record_of({1, std::string(97, 'x'), ClearEcc{}, "", {}}).ok());

@@ -15,8 +15,8 @@
 namespace gpuyard::events {
 namespace {
 
-constexpr std::size_t kMostWords = 256;
-constexpr Duration kLookForRefused = std::chrono::seconds(1);
+constexpr std::size_t kMaxSourceTextBytes = 256;
+constexpr Duration kDroppedPollInterval = std::chrono::seconds(1);
 
 struct KindRow {
   EventKind kind;
@@ -39,12 +39,12 @@ const KindRow& row_of(EventKind kind) {
   return *std::ranges::find(kKinds, kind, &KindRow::kind);
 }
 
-void log_it(const Event& event) {
+void log_event(const Event& event) {
   const std::string line = event.index ? fmt::format("GPU {}: {}", *event.index, event.text)
                            : event.device.empty()
                                ? event.text
                                : fmt::format("GPU {}: {}", event.device, event.text);
-  if (event.severity == Severity::note) {
+  if (event.severity == EventSeverity::note) {
     log::info("{}", line);
   } else {
     log::warning("{}", line);
@@ -56,87 +56,87 @@ void log_it(const Event& event) {
 std::string sentence_of(const DeviceEvent& event) {
   std::string text(row_of(event.kind).meaning);
   if (event.xid) text = fmt::format("Xid {}: {}", *event.xid, xid_row(*event.xid).meaning);
-  const std::string words = printable(std::string_view(event.text).substr(0, kMostWords));
+  const std::string words = printable(std::string_view(event.text).substr(0, kMaxSourceTextBytes));
   if (words.empty() || text.find(words) != text.npos) return text;
   return text.empty() ? words : fmt::format("{} ({})", text, words);
 }
 
-Intake::Intake(Loop& loop, Journal& journal, Listener listener)
-    : loop_(loop), journal_(journal), listener_(std::move(listener)) {
+EventCollector::EventCollector(Loop& loop, EventLog& journal, Listener listener)
+    : loop_(loop), event_log_(journal), listener_(std::move(listener)) {
   for (const EventSource source : {EventSource::driver, EventSource::kernel_log}) {
-    limits_.emplace(source, EventLimit(kBurst, kEachSecond));
+    rate_limiters_.emplace(source, EventRateLimiter(kBurst, kEventsPerSecond));
   }
 }
 
-void Intake::on_fleet(const Fleet& fleet) {
+void EventCollector::on_inventory(const Inventory& fleet) {
   for (const DeviceInfo& info : fleet.devices) {
     if (info.uuid.empty()) continue;  // it has no identity yet
-    if (!names_.contains(info.id) && names_.size() >= kMostGpus) continue;
+    if (!names_.contains(info.id) && names_.size() >= kMaxGpus) continue;
     names_[info.id] = {own_index(info), info.pci_address};
   }
 }
 
-void Intake::on_driver_event(const DeviceEvent& event) {
+void EventCollector::on_driver_event(const DeviceEvent& event) {
   DeviceEvent named = event;
   if (!names_.contains(event.device)) named.device.clear();  // the driver-host may be corrupt
   named.source = EventSource::driver;
   named.at = std::min(event.at, loop_.now());
   if (named.kind != EventKind::xid) named.xid.reset();
   if (named.kind == EventKind::events_lost) drops_.driver += std::max<std::uint64_t>(named.lost, 1);
-  take(named, "a GPU that is not listed");
+  accept(named, "a GPU that is not listed");
 }
 
-void Intake::on_kernel_xid(const KernelXid& xid, TimePoint written) {
+void EventCollector::on_kernel_xid(const KernelXid& xid, TimePoint written) {
   DeviceEvent event{"",      EventKind::xid, EventSource::kernel_log, written, xid.xid,
                     xid.pid, xid.text};
   const auto gpu = std::ranges::find_if(names_, [&](const auto& one) {
-    return same_pci_slot(one.second.pci_address, xid.pci_address);
+    return is_same_pci_slot(one.second.pci_address, xid.pci_address);
   });
   if (gpu != names_.end()) event.device = gpu->first;
-  take(event, "the GPU at " + xid.pci_address);
+  accept(event, "the GPU at " + xid.pci_address);
 }
 
-void Intake::on_lost(const std::string& what) {
+void EventCollector::on_events_lost(const std::string& what) {
   ++drops_.kernel_log;
-  take({"", EventKind::events_lost, EventSource::kernel_log, loop_.now(), {}, {}, what}, "");
+  accept({"", EventKind::events_lost, EventSource::kernel_log, loop_.now(), {}, {}, what}, "");
 }
 
-std::uint64_t& Intake::dropped(EventSource source) {
+std::uint64_t& EventCollector::drop_count(EventSource source) {
   return source == EventSource::driver ? drops_.driver : drops_.kernel_log;
 }
 
-void Intake::take(const DeviceEvent& event, const std::string& where) {
+void EventCollector::accept(const DeviceEvent& event, const std::string& where) {
   const TimePoint now = loop_.now();
-  if (!limits_.at(event.source).admit(event, now)) {
-    ++dropped(event.source);
-    if (!refused_timer_) tell_refused();
+  if (!rate_limiters_.at(event.source).admit(event, now)) {
+    ++drop_count(event.source);
+    if (!dropped_timer_) publish_dropped();
     return;
   }
-  const auto other = dedupe_.other_account(event, now);
-  if (!other) return tell(event, where);
+  const auto other = deduplicator_.find_duplicate(event, now);
+  if (!other) return publish(event, where);
   if (severity_of(event) > *other) record(event, where);
-  listener_.on_echo(event);
+  listener_.on_duplicate_event(event);
 }
 
 // Tells of refused events now, and again until all are told.
-void Intake::tell_refused() {
-  refused_timer_.reset();
+void EventCollector::publish_dropped() {
+  dropped_timer_.reset();
   bool more = false;
-  for (auto& [source, limit] : limits_) {
-    for (const DeviceEvent& lost : limit.take_refused(source, loop_.now())) {
-      tell(lost, "GPUs that are not listed");
+  for (auto& [source, limit] : rate_limiters_) {
+    for (const DeviceEvent& lost : limit.take_dropped(source, loop_.now())) {
+      publish(lost, "GPUs that are not listed");
     }
-    more = more || limit.holds_back();
+    more = more || limit.has_dropped();
   }
-  if (more) refused_timer_ = loop_.call_after(kLookForRefused, [this] { tell_refused(); });
+  if (more) dropped_timer_ = loop_.call_after(kDroppedPollInterval, [this] { publish_dropped(); });
 }
 
-void Intake::tell(const DeviceEvent& event, const std::string& where) {
+void EventCollector::publish(const DeviceEvent& event, const std::string& where) {
   record(event, where);
   listener_.on_event(event);
 }
 
-void Intake::record(const DeviceEvent& event, const std::string& where) {
+void EventCollector::record(const DeviceEvent& event, const std::string& where) {
   Event entry;
   entry.at = event.at;
   entry.wall =
@@ -151,45 +151,47 @@ void Intake::record(const DeviceEvent& event, const std::string& where) {
   } else if (!where.empty()) {
     entry.text = fmt::format("{}: {}", where, entry.text);
   }
-  log_it(journal_.add(std::move(entry)));
+  log_event(event_log_.add(std::move(entry)));
 }
 
-std::optional<Severity> Dedupe::other_account(const DeviceEvent& event, TimePoint now) {
-  while (!waiting_.empty() && now - waiting_.front().heard > kWindow) waiting_.pop_front();
+std::optional<EventSeverity> EventDeduplicator::find_duplicate(const DeviceEvent& event,
+                                                               TimePoint now) {
+  while (!waiting_.empty() && now - waiting_.front().received_at > kMatchWindow)
+    waiting_.pop_front();
   // Two events of unknown GPUs cannot be matched: nothing says that it is the same GPU.
   if (!event.xid || event.device.empty()) return std::nullopt;
-  const auto twin = std::ranges::find_if(waiting_, [&](const Waiting& one) {
+  const auto twin = std::ranges::find_if(waiting_, [&](const WaitingEvent& one) {
     return one.source != event.source && one.xid == *event.xid && one.device == event.device;
   });
   if (twin != waiting_.end()) {
-    const Severity severity = twin->severity;
+    const EventSeverity severity = twin->severity;
     waiting_.erase(twin);
     return severity;
   }
-  if (waiting_.size() == kMostWaiting) waiting_.pop_front();
+  if (waiting_.size() == kMaxWaiting) waiting_.pop_front();
   waiting_.push_back({event.device, *event.xid, event.source, severity_of(event), now});
   return std::nullopt;
 }
 
-Journal::Journal() : epoch_(new_id()) {}
+EventLog::EventLog() : epoch_(new_id()) {}
 
-const Event& Journal::add(Event event) {
-  event.sequence = ++last_;
-  if (event.text.size() > kMostText) event.text.resize(kMostText);
-  if (kept_.size() == kKept) kept_.pop_front();
-  kept_.push_back(std::move(event));
-  told_(kept_.back());
-  return kept_.back();
+const Event& EventLog::add(Event event) {
+  event.sequence = ++last_sequence_;
+  if (event.text.size() > kMaxTextBytes) event.text.resize(kMaxTextBytes);
+  if (events_.size() == kMaxEvents) events_.pop_front();
+  events_.push_back(std::move(event));
+  listener_(events_.back());
+  return events_.back();
 }
 
-bool Journal::remembers_since(std::uint64_t sequence) const {
-  return sequence <= last_ && last_ - sequence <= kept_.size();
+bool EventLog::contains_since(std::uint64_t sequence) const {
+  return sequence <= last_sequence_ && last_sequence_ - sequence <= events_.size();
 }
 
-std::deque<Event>::const_iterator Journal::first_after(std::uint64_t sequence) const {
-  const std::uint64_t after = last_ - std::min(sequence, last_);
-  const std::size_t wanted = std::min<std::uint64_t>(after, kept_.size());
-  return kept_.end() - static_cast<std::ptrdiff_t>(wanted);
+std::deque<Event>::const_iterator EventLog::first_after(std::uint64_t sequence) const {
+  const std::uint64_t after = last_sequence_ - std::min(sequence, last_sequence_);
+  const std::size_t wanted = std::min<std::uint64_t>(after, events_.size());
+  return events_.end() - static_cast<std::ptrdiff_t>(wanted);
 }
 
 }  // namespace gpuyard::events

@@ -15,12 +15,12 @@ namespace {
 
 using std::chrono::seconds;
 
-class IntakeTest : public ::testing::Test {
+class EventCollectorTest : public ::testing::Test {
  protected:
-  IntakeTest() {
-    intake_.on_fleet({{},
-                      {{"GPU-a", 0, "GPU-a", "0000:3b:00.0", "H100", {}},
-                       {"GPU-b", 1, "GPU-b", "0000:86:00.0", "H100", {}}}});
+  EventCollectorTest() {
+    intake_.on_inventory({{},
+                          {{"GPU-a", 0, "GPU-a", "0000:3b:00.0", "H100", {}},
+                           {"GPU-b", 1, "GPU-b", "0000:86:00.0", "H100", {}}}});
   }
   void driver_tells(const DeviceId& device, std::uint32_t xid) {
     intake_.on_driver_event(
@@ -37,16 +37,16 @@ class IntakeTest : public ::testing::Test {
 
   CapturedLog log_;
   ManualLoop loop_;
-  Journal journal_;
+  EventLog journal_;
   std::vector<DeviceEvent> events_;
   std::vector<DeviceEvent> echoes_;
-  Intake intake_{loop_,
-                 journal_,
-                 {[this](const DeviceEvent& event) { events_.push_back(event); },
-                  [this](const DeviceEvent& event) { echoes_.push_back(event); }}};
+  EventCollector intake_{loop_,
+                         journal_,
+                         {[this](const DeviceEvent& event) { events_.push_back(event); },
+                          [this](const DeviceEvent& event) { echoes_.push_back(event); }}};
 };
 
-TEST_F(IntakeTest, DriverXidIsRecordedLoggedAndForwarded) {
+TEST_F(EventCollectorTest, DriverXidIsRecordedLoggedAndForwarded) {
   driver_tells("GPU-b", 79);
   ASSERT_EQ(kept().size(), 1U);
   const Event event = kept()[0];
@@ -54,7 +54,7 @@ TEST_F(IntakeTest, DriverXidIsRecordedLoggedAndForwarded) {
   EXPECT_EQ(event.index, 1U);
   EXPECT_EQ(event.kind, "xid");
   EXPECT_EQ(event.xid, 79U);
-  EXPECT_EQ(event.severity, Severity::stop);
+  EXPECT_EQ(event.severity, EventSeverity::stop);
   EXPECT_EQ(event.text, "Xid 79: The GPU has fallen off the bus.");
   EXPECT_EQ(event.at, loop_.now());
   EXPECT_EQ(event.wall, loop_.wall());
@@ -63,7 +63,7 @@ TEST_F(IntakeTest, DriverXidIsRecordedLoggedAndForwarded) {
             std::vector<std::string>{"WARNING GPU 1: Xid 79: The GPU has fallen off the bus."});
 }
 
-TEST_F(IntakeTest, KernelXidMatchesGpuByPciAddress) {
+TEST_F(EventCollectorTest, KernelXidMatchesGpuByPciAddress) {
   kernel_tells("0000:86:00", 31);
   ASSERT_EQ(kept().size(), 1U);
   EXPECT_EQ(kept()[0].device, "GPU-b");
@@ -72,7 +72,7 @@ TEST_F(IntakeTest, KernelXidMatchesGpuByPciAddress) {
   EXPECT_EQ(events_[0].pid, 4711U);
 }
 
-TEST_F(IntakeTest, XidFromSecondSourceIsDuplicate) {
+TEST_F(EventCollectorTest, XidFromSecondSourceIsDuplicate) {
   driver_tells("GPU-a", 94);
   loop_.advance(seconds(1));
   kernel_tells("0000:3b:00", 94);
@@ -82,7 +82,7 @@ TEST_F(IntakeTest, XidFromSecondSourceIsDuplicate) {
   EXPECT_EQ(echoes_[0].pid, 4711U);
 }
 
-TEST_F(IntakeTest, UnlistedGpuIsNamedByPciAddress) {
+TEST_F(EventCollectorTest, UnlistedGpuIsNamedByPciAddress) {
   kernel_tells("0000:c1:00", 143);
   ASSERT_EQ(kept().size(), 1U);
   EXPECT_EQ(kept()[0].device, "");
@@ -91,13 +91,13 @@ TEST_F(IntakeTest, UnlistedGpuIsNamedByPciAddress) {
             "the GPU at 0000:c1:00: Xid 143: The GPU could not be initialised. (MMU Fault)");
 }
 
-TEST_F(IntakeTest, KernelXidMatchesGpuMissingFromInventory) {
-  intake_.on_fleet({});
+TEST_F(EventCollectorTest, KernelXidMatchesGpuMissingFromInventory) {
+  intake_.on_inventory({});
   kernel_tells("0000:3b:00", 79);
   EXPECT_EQ(kept()[0].device, "GPU-a");
 }
 
-TEST_F(IntakeTest, ForgedDriverHostEventIsSanitized) {
+TEST_F(EventCollectorTest, ForgedDriverHostEventIsSanitized) {
   intake_.on_driver_event({"GPU-x",
                            EventKind::unavailable,
                            EventSource::kernel_log,
@@ -112,10 +112,10 @@ TEST_F(IntakeTest, ForgedDriverHostEventIsSanitized) {
   EXPECT_EQ(kept()[0].text, "a GPU that is not listed: The GPU is not available. (?[2Jgone?)");
 }
 
-TEST_F(IntakeTest, EventFloodIsLimitedAndDropsAreCounted) {
+TEST_F(EventCollectorTest, EventFloodIsLimitedAndDropsAreCounted) {
   for (int i = 0; i < 10'000; ++i) driver_tells("GPU-a", 13);
   driver_tells("GPU-b", 79);
-  const auto burst = static_cast<std::size_t>(Intake::kBurst);
+  const auto burst = static_cast<std::size_t>(EventCollector::kBurst);
   EXPECT_EQ(kept().size(), burst + 1) << "the flood of one GPU costs another nothing";
   loop_.advance(seconds(2));
   ASSERT_EQ(kept().size(), burst + 2);
@@ -125,33 +125,33 @@ TEST_F(IntakeTest, EventFloodIsLimitedAndDropsAreCounted) {
   EXPECT_EQ(loop_.timers(), 0U);
 }
 
-TEST_F(IntakeTest, AFatalXidIsPassedOnBehindAFlood) {
+TEST_F(EventCollectorTest, AFatalXidIsPassedOnBehindAFlood) {
   for (int i = 0; i < 3000; ++i) kernel_tells("0000:3b:00", 31);
   kernel_tells("0000:3b:00", 95);
   kernel_tells("0000:3b:00", 79);
-  const auto burst = static_cast<std::size_t>(Intake::kBurst);
+  const auto burst = static_cast<std::size_t>(EventCollector::kBurst);
   ASSERT_EQ(events_.size(), burst + 2);
   EXPECT_EQ(events_[burst].xid, 95U);
   EXPECT_EQ(events_[burst + 1].xid, 79U);
-  EXPECT_EQ(kept().back().severity, Severity::stop);
+  EXPECT_EQ(kept().back().severity, EventSeverity::stop);
   EXPECT_EQ(intake_.drops().kernel_log, 3000 - burst);
   EXPECT_EQ(intake_.drops().driver, 0U);
 }
 
-TEST_F(IntakeTest, EventsLostByDriverHostAreCounted) {
+TEST_F(EventCollectorTest, EventsLostByDriverHostAreCounted) {
   DeviceEvent lost{"GPU-a", EventKind::events_lost, EventSource::driver, loop_.now()};
   lost.lost = 2874;
   intake_.on_driver_event(lost);
   EXPECT_EQ(intake_.drops().driver, 2874U);
 }
 
-TEST_F(IntakeTest, MoreSevereKernelDuplicateIsRecorded) {
+TEST_F(EventCollectorTest, MoreSevereKernelDuplicateIsRecorded) {
   driver_tells("GPU-a", 149);
   intake_.on_kernel_xid({"0000:3b:00", 149, std::nullopt, "NETIR_LINK_DOWN Fatal XC0 i0 Link 14"},
                         loop_.now());
   ASSERT_EQ(kept().size(), 2U);
-  EXPECT_EQ(kept()[0].severity, Severity::warn);
-  EXPECT_EQ(kept()[1].severity, Severity::stop);
+  EXPECT_EQ(kept()[0].severity, EventSeverity::warn);
+  EXPECT_EQ(kept()[1].severity, EventSeverity::stop);
   EXPECT_EQ(kept()[1].text,
             "Xid 149: An NVLink error in the network interface (NETIR). (NETIR_LINK_DOWN Fatal XC0 "
             "i0 Link 14)");
@@ -159,11 +159,11 @@ TEST_F(IntakeTest, MoreSevereKernelDuplicateIsRecorded) {
   ASSERT_EQ(echoes_.size(), 1U);
 }
 
-TEST_F(IntakeTest, KernelLogLossIsEventWithoutGpu) {
-  intake_.on_lost("some of the kernel's log was overwritten before it was read");
+TEST_F(EventCollectorTest, KernelLogLossIsEventWithoutGpu) {
+  intake_.on_events_lost("some of the kernel's log was overwritten before it was read");
   ASSERT_EQ(kept().size(), 1U);
   EXPECT_EQ(kept()[0].kind, "events_lost");
-  EXPECT_EQ(kept()[0].severity, Severity::warn);
+  EXPECT_EQ(kept()[0].severity, EventSeverity::warn);
   EXPECT_EQ(kept()[0].text, "some of the kernel's log was overwritten before it was read");
 }
 
@@ -181,38 +181,38 @@ DeviceEvent xid(EventSource source, std::uint32_t number, const DeviceId& device
   return event;
 }
 
-bool is_new(Dedupe& dedupe, const DeviceEvent& event, TimePoint now) {
-  return !dedupe.other_account(event, now).has_value();
+bool is_new(EventDeduplicator& dedupe, const DeviceEvent& event, TimePoint now) {
+  return !dedupe.find_duplicate(event, now).has_value();
 }
 
-TEST(Dedupe, TheSameXidFromBothSourcesIsOneEvent) {
-  Dedupe dedupe;
+TEST(EventDeduplicator, TheSameXidFromBothSourcesIsOneEvent) {
+  EventDeduplicator dedupe;
   EXPECT_TRUE(is_new(dedupe, xid(EventSource::driver, 79), kNow));
   EXPECT_FALSE(is_new(dedupe, xid(EventSource::kernel_log, 79), kNow + milliseconds(300)));
 }
 
-TEST(Dedupe, TheSameXidTwiceFromOneSourceIsTwoEvents) {
-  Dedupe dedupe;
+TEST(EventDeduplicator, TheSameXidTwiceFromOneSourceIsTwoEvents) {
+  EventDeduplicator dedupe;
   EXPECT_TRUE(is_new(dedupe, xid(EventSource::driver, 79), kNow));
   EXPECT_TRUE(is_new(dedupe, xid(EventSource::driver, 79), kNow));
 }
 
-TEST(Dedupe, AnotherXidOrAnotherGpuIsAnotherEvent) {
-  Dedupe dedupe;
+TEST(EventDeduplicator, AnotherXidOrAnotherGpuIsAnotherEvent) {
+  EventDeduplicator dedupe;
   EXPECT_TRUE(is_new(dedupe, xid(EventSource::driver, 79), kNow));
   EXPECT_TRUE(is_new(dedupe, xid(EventSource::kernel_log, 48), kNow));
   EXPECT_TRUE(is_new(dedupe, xid(EventSource::kernel_log, 79, "GPU-b"), kNow));
 }
 
-TEST(Dedupe, LongAfterwardsItHappenedAgain) {
-  Dedupe dedupe;
+TEST(EventDeduplicator, LongAfterwardsItHappenedAgain) {
+  EventDeduplicator dedupe;
   EXPECT_TRUE(is_new(dedupe, xid(EventSource::driver, 79), kNow));
-  const TimePoint later = kNow + Dedupe::kWindow + milliseconds(1);
+  const TimePoint later = kNow + EventDeduplicator::kMatchWindow + milliseconds(1);
   EXPECT_TRUE(is_new(dedupe, xid(EventSource::kernel_log, 79), later));
 }
 
-TEST(Dedupe, NonXidOrUnknownGpuIsAlwaysNew) {
-  Dedupe dedupe;
+TEST(EventDeduplicator, NonXidOrUnknownGpuIsAlwaysNew) {
+  EventDeduplicator dedupe;
   for (const EventSource source : {EventSource::driver, EventSource::kernel_log}) {
     EXPECT_TRUE(is_new(dedupe, {"GPU-a", EventKind::ecc_corrected, source}, kNow));
     EXPECT_TRUE(is_new(dedupe, xid(source, 79, ""), kNow));
@@ -220,7 +220,7 @@ TEST(Dedupe, NonXidOrUnknownGpuIsAlwaysNew) {
 }
 
 // However the two sources interleave, there are as many events as the source that told more.
-TEST(Dedupe, InterleavedSourcesGiveLargerSourceCount) {
+TEST(EventDeduplicator, InterleavedSourcesGiveLargerSourceCount) {
   std::mt19937 random(20260101);
   const auto below = [&](unsigned limit) { return static_cast<unsigned>(random() % limit); };
   for (int round = 0; round < 500; ++round) {
@@ -234,8 +234,8 @@ TEST(Dedupe, InterleavedSourcesGiveLargerSourceCount) {
       events.push_back(xid(source, 13 + below(3), device));
       ++told[{device, *events.back().xid}][source];
     }
-    Dedupe dedupe;
-    const auto step = Dedupe::kWindow / 50;
+    EventDeduplicator dedupe;
+    const auto step = EventDeduplicator::kMatchWindow / 50;
     TimePoint now = kNow;
     for (const DeviceEvent& event : events) {
       news[{event.device, *event.xid}] += is_new(dedupe, event, now += step) ? 1 : 0;
@@ -247,9 +247,9 @@ TEST(Dedupe, InterleavedSourcesGiveLargerSourceCount) {
   }
 }
 
-TEST(Dedupe, AFloodIsBounded) {
-  Dedupe dedupe;
-  for (std::size_t i = 0; i <= Dedupe::kMostWaiting; ++i) {
+TEST(EventDeduplicator, AFloodIsBounded) {
+  EventDeduplicator dedupe;
+  for (std::size_t i = 0; i <= EventDeduplicator::kMaxWaiting; ++i) {
     EXPECT_TRUE(is_new(dedupe, xid(EventSource::driver, static_cast<std::uint32_t>(i)), kNow));
   }
   EXPECT_TRUE(is_new(dedupe, xid(EventSource::kernel_log, 0), kNow)) << "its double is forgotten";
@@ -267,25 +267,25 @@ Event event_named(const std::string& text) {
   return event;
 }
 
-std::vector<std::uint64_t> sequences_since(const Journal& journal, std::uint64_t sequence) {
+std::vector<std::uint64_t> sequences_since(const EventLog& journal, std::uint64_t sequence) {
   std::vector<std::uint64_t> sequences;
   journal.each_since(sequence, [&](const Event& one) { sequences.push_back(one.sequence); });
   return sequences;
 }
 
-TEST(Journal, AddNumbersFromOneAndNotifiesListener) {
-  Journal journal;
+TEST(EventLog, AddNumbersFromOneAndNotifiesListener) {
+  EventLog journal;
   std::vector<std::string> told;
-  journal.on_added(
+  journal.set_listener(
       [&](const Event& one) { told.push_back(std::to_string(one.sequence) + " " + one.text); });
   journal.add(event_named("first"));
   EXPECT_EQ(journal.add(event_named("second")).sequence, 2U);
   EXPECT_EQ(told, (std::vector<std::string>{"1 first", "2 second"}));
-  EXPECT_EQ(journal.last(), 2U);
+  EXPECT_EQ(journal.last_sequence(), 2U);
 }
 
-TEST(Journal, ReturnsEventsAfterSequence) {
-  Journal journal;
+TEST(EventLog, ReturnsEventsAfterSequence) {
+  EventLog journal;
   for (int i = 0; i < 5; ++i) journal.add(event_named("x"));
   EXPECT_EQ(sequences_since(journal, 3), (std::vector<std::uint64_t>{4, 5}));
   EXPECT_EQ(sequences_since(journal, 0).size(), 5U);
@@ -293,25 +293,25 @@ TEST(Journal, ReturnsEventsAfterSequence) {
   EXPECT_TRUE(sequences_since(journal, 99).empty());
 }
 
-TEST(Journal, EvictedSequencesAreNotRemembered) {
-  Journal journal;
-  EXPECT_TRUE(journal.remembers_since(0));
-  EXPECT_FALSE(journal.remembers_since(1)) << "of another epoch";
-  for (std::size_t i = 0; i < Journal::kKept + 10; ++i) journal.add(event_named("x"));
-  EXPECT_FALSE(journal.remembers_since(9));
-  EXPECT_TRUE(journal.remembers_since(10));
-  EXPECT_EQ(sequences_since(journal, 10).size(), Journal::kKept);
+TEST(EventLog, EvictedSequencesAreNotRemembered) {
+  EventLog journal;
+  EXPECT_TRUE(journal.contains_since(0));
+  EXPECT_FALSE(journal.contains_since(1)) << "of another epoch";
+  for (std::size_t i = 0; i < EventLog::kMaxEvents + 10; ++i) journal.add(event_named("x"));
+  EXPECT_FALSE(journal.contains_since(9));
+  EXPECT_TRUE(journal.contains_since(10));
+  EXPECT_EQ(sequences_since(journal, 10).size(), EventLog::kMaxEvents);
   EXPECT_EQ(sequences_since(journal, 0).front(), 11U);
 }
 
-TEST(Journal, CutsATextThatIsTooLong) {
-  Journal journal;
-  EXPECT_EQ(journal.add(event_named(std::string(5000, 'x'))).text.size(), Journal::kMostText);
+TEST(EventLog, CutsATextThatIsTooLong) {
+  EventLog journal;
+  EXPECT_EQ(journal.add(event_named(std::string(5000, 'x'))).text.size(), EventLog::kMaxTextBytes);
 }
 
-TEST(Journal, HasAnotherEpochInEveryDaemon) {
-  EXPECT_EQ(Journal().epoch().size(), 16U);
-  EXPECT_NE(Journal().epoch(), Journal().epoch());
+TEST(EventLog, HasAnotherEpochInEveryDaemon) {
+  EXPECT_EQ(EventLog().epoch().size(), 16U);
+  EXPECT_NE(EventLog().epoch(), EventLog().epoch());
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ Result<UniqueFd> open_kernel_log(const std::string& path) {
 
 TimePoint written_at(Duration stamp, Duration monotonic, TimePoint now) {
   const Duration age = monotonic - stamp;
-  return age >= Duration::zero() && age <= KernelLog::kOldest ? now - age : now;
+  return age >= Duration::zero() && age <= KernelLog::kMaxRecordAge ? now - age : now;
 }
 
 KernelLog::KernelLog(Loop& loop, UniqueFd fd, Listener listener, Read read)
@@ -56,14 +56,14 @@ KernelLog::KernelLog(Loop& loop, UniqueFd fd, Listener listener, Read read)
 }
 
 void KernelLog::on_readable() {
-  for (int i = 0; i < kBatch && fd_; ++i) {
+  for (int i = 0; i < kMaxReadsPerTurn && fd_; ++i) {
     if (!read_once()) return;
   }
 }
 
 // Returns false if there is nothing more for now.
 bool KernelLog::read_once() {
-  std::array<char, kMostRecord> bytes{};
+  std::array<char, kMaxRecordBytes> bytes{};
   const ssize_t got = read_(fd_.get(), bytes.data(), bytes.size());
   if (got > 0) {
     take_lines({bytes.data(), static_cast<std::size_t>(got)});
@@ -96,7 +96,7 @@ void KernelLog::take_lines(std::string_view bytes) {
   while (!bytes.empty()) {
     const std::size_t newline = bytes.find('\n');
     if (!skipping_) line_ += bytes.substr(0, newline);
-    if (line_.size() > kMostRecord) {
+    if (line_.size() > kMaxRecordBytes) {
       skipping_ = true;
       line_.clear();
       listener_.on_lost(kTooLong);

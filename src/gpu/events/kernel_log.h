@@ -64,9 +64,9 @@ class KernelLog {
 
   bool is_open() const { return static_cast<bool>(fd_); }
 
-  static constexpr std::size_t kMostRecord = 8192;  // the kernel's own limit
-  static constexpr int kBatch = 64;                 // reads in one turn of the loop
-  static constexpr Duration kOldest = std::chrono::seconds(5);
+  static constexpr std::size_t kMaxRecordBytes = 8192;  // the kernel's own limit
+  static constexpr int kMaxReadsPerTurn = 64;           // reads in one turn of the loop
+  static constexpr Duration kMaxRecordAge = std::chrono::seconds(5);
 
  private:
   void on_readable();

@@ -115,13 +115,14 @@ TEST(KernelLog, EndlessInputYieldsAfterOneBatch) {
                 scripted_read);
   script.assign(1000, 0);
   loop.make_readable(fd);
-  EXPECT_EQ(xids, KernelLog::kBatch);
+  EXPECT_EQ(xids, KernelLog::kMaxReadsPerTurn);
   script.clear();
 }
 
 TEST(KernelLog, ImplausibleTimestampFallsBackToReadTime) {
   EXPECT_EQ(written_at(seconds(100), seconds(103), kRead), kRead - seconds(3));
-  EXPECT_EQ(written_at(seconds(100), seconds(100) + KernelLog::kOldest + seconds(1), kRead), kRead);
+  EXPECT_EQ(written_at(seconds(100), seconds(100) + KernelLog::kMaxRecordAge + seconds(1), kRead),
+            kRead);
   EXPECT_EQ(written_at(seconds(100), seconds(99), kRead), kRead);
 }
 

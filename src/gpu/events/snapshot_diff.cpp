@@ -13,7 +13,7 @@ namespace {
 
 using Gpu = InventoryState::Gpu;
 
-Event event(std::string kind, Severity severity, std::string text) {
+Event make_event(std::string kind, EventSeverity severity, std::string text) {
   Event event;
   event.kind = std::move(kind);
   event.severity = severity;
@@ -21,34 +21,36 @@ Event event(std::string kind, Severity severity, std::string text) {
   return event;
 }
 
-Event about(const DeviceId& id, const Gpu& gpu, std::string kind, Severity severity,
-            std::string_view what) {
-  Event one = event(std::move(kind), severity, fmt::format("GPU {} {}", gpu.spoken, what));
+Event gpu_event(const DeviceId& id, const Gpu& gpu, std::string kind, EventSeverity severity,
+                std::string_view what) {
+  Event one =
+      make_event(std::move(kind), severity, fmt::format("GPU {} {}", gpu.spoken_name, what));
   one.device = id;
   one.index = gpu.index;
   return one;
 }
 
-std::string with(std::string_view what, std::string_view why) {
+std::string append_reason(std::string_view what, std::string_view why) {
   return why.empty() ? std::string(what) : fmt::format("{}: {}", what, why);
 }
 
 void put_condition(std::vector<Event>& out, const DeviceId& id, const Gpu& gpu) {
   switch (gpu.condition) {
     case DeviceCondition::responsive:
-      return out.push_back(about(id, gpu, "gpu_responsive", Severity::note, "responds again"));
+      return out.push_back(
+          gpu_event(id, gpu, "gpu_responsive", EventSeverity::note, "responds again"));
     case DeviceCondition::unresponsive:
-      return out.push_back(
-          about(id, gpu, "gpu_unresponsive", Severity::warn, with("does not respond", gpu.why)));
+      return out.push_back(gpu_event(id, gpu, "gpu_unresponsive", EventSeverity::warn,
+                                     append_reason("does not respond", gpu.why)));
     case DeviceCondition::unavailable:
-      return out.push_back(
-          about(id, gpu, "gpu_unavailable", Severity::stop, with("is not available", gpu.why)));
+      return out.push_back(gpu_event(id, gpu, "gpu_unavailable", EventSeverity::stop,
+                                     append_reason("is not available", gpu.why)));
   }
 }
 
-Severity severity_of(Health verdict) {
-  if (verdict == Health::healthy) return Severity::note;
-  return verdict == Health::degraded ? Severity::warn : Severity::stop;
+EventSeverity severity_of(Health verdict) {
+  if (verdict == Health::healthy) return EventSeverity::note;
+  return verdict == Health::degraded ? EventSeverity::warn : EventSeverity::stop;
 }
 
 // A first verdict of healthy is expected, so it is no event.
@@ -59,8 +61,8 @@ void put_verdict(std::vector<Event>& out, const DeviceId& id, const std::optiona
   const std::string what =
       before ? fmt::format("is {}, was {}", name_of(*gpu.verdict), name_of(*before))
              : fmt::format("is {}", name_of(*gpu.verdict));
-  out.push_back(about(id, gpu, "health_changed", severity_of(*gpu.verdict),
-                      with(what, fmt::format("{}", fmt::join(gpu.reasons, "; ")))));
+  out.push_back(gpu_event(id, gpu, "health_changed", severity_of(*gpu.verdict),
+                          append_reason(what, fmt::format("{}", fmt::join(gpu.reasons, "; ")))));
 }
 
 // "17 of 18 NVLinks are up"
@@ -79,37 +81,40 @@ void put_nvlinks(std::vector<Event>& out, const DeviceId& id, const Gpu& before,
     (is_up ? up : down).push_back(number);
   }
   if (!down.empty()) {
-    out.push_back(about(id, gpu, "nvlink_down", Severity::warn,
-                        fmt::format("has lost NVLink {}: {}", text_of_links(down), links_up(gpu))));
+    out.push_back(
+        gpu_event(id, gpu, "nvlink_down", EventSeverity::warn,
+                  fmt::format("has lost NVLink {}: {}", format_links(down), links_up(gpu))));
   }
   if (!up.empty()) {
-    out.push_back(about(id, gpu, "nvlink_up", Severity::note,
-                        fmt::format("has NVLink {} up: {}", text_of_links(up), links_up(gpu))));
+    out.push_back(gpu_event(id, gpu, "nvlink_up", EventSeverity::note,
+                            fmt::format("has NVLink {} up: {}", format_links(up), links_up(gpu))));
   }
 }
 
 void put_driver(std::vector<Event>& out, const InventoryState& before,
                 const InventoryState& after) {
   if (before.driver_up && !after.driver_up) {
-    out.push_back(event("driver_down", Severity::stop, with("the driver is down", after.driver)));
+    out.push_back(make_event("driver_down", EventSeverity::stop,
+                             append_reason("the driver is down", after.driver)));
   } else if (!before.driver_up && after.driver_up) {
-    out.push_back(event("driver_up", Severity::note,
-                        fmt::format("the driver {} is up, with {} GPU{}", after.driver,
-                                    after.gpus.size(), after.gpus.size() == 1 ? "" : "s")));
+    out.push_back(make_event("driver_up", EventSeverity::note,
+                             fmt::format("the driver {} is up, with {} GPU{}", after.driver,
+                                         after.gpus.size(), after.gpus.size() == 1 ? "" : "s")));
   }
 }
 
 void put_gpus(std::vector<Event>& out, const InventoryState& before, const InventoryState& after) {
   for (const auto& [id, gpu] : before.gpus) {
     if (after.gpus.contains(id)) continue;
-    out.push_back(
-        about(id, gpu, "gpu_disappeared", Severity::stop, "is no longer listed by the driver"));
+    out.push_back(gpu_event(id, gpu, "gpu_disappeared", EventSeverity::stop,
+                            "is no longer listed by the driver"));
   }
   for (const auto& [id, gpu] : after.gpus) {
     const auto known = before.gpus.find(id);
     const bool is_new = known == before.gpus.end();
     if (is_new) {
-      out.push_back(about(id, gpu, "gpu_appeared", Severity::note, with("was detected", gpu.name)));
+      out.push_back(gpu_event(id, gpu, "gpu_appeared", EventSeverity::note,
+                              append_reason("was detected", gpu.name)));
     }
     const auto condition = is_new ? DeviceCondition::responsive : known->second.condition;
     if (gpu.condition != condition) put_condition(out, id, gpu);
@@ -158,7 +163,7 @@ std::vector<Event> changes_between(const InventoryState& before, const Inventory
   return changes;
 }
 
-std::vector<Event> ChangeDetector::note(const Snapshot& snapshot) {
+std::vector<Event> ChangeDetector::update(const Snapshot& snapshot) {
   InventoryState after = state_after(state_, snapshot);
   std::vector<Event> changes = changes_between(state_, after);
   for (Event& change : changes) {

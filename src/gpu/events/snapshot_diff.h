@@ -17,7 +17,7 @@ namespace gpuyard::events {
 struct InventoryState {
   struct Gpu {
     std::optional<std::uint32_t> index;  // empty: another GPU has the index that it had
-    std::string spoken;                  // spoken_name()
+    std::string spoken_name;             // spoken_name()
     std::string name;
     DeviceCondition condition = DeviceCondition::responsive;
     std::string why;                // the reason for the condition
@@ -43,7 +43,7 @@ std::vector<Event> changes_between(const InventoryState& before, const Inventory
 // Applies both to one snapshot after the other.
 class ChangeDetector {
  public:
-  std::vector<Event> note(const Snapshot&);
+  std::vector<Event> update(const Snapshot&);
 
  private:
   InventoryState state_;

@@ -37,7 +37,7 @@ class Changes : public testing::Test {
     now_.taken += std::chrono::seconds(1);
     now_.wall += std::chrono::seconds(1);
     std::vector<std::string> lines;
-    for (const Event& change : watch_.note(now_)) {
+    for (const Event& change : watch_.update(now_)) {
       EXPECT_EQ(change.at, now_.taken);
       EXPECT_EQ(change.wall, now_.wall);
       last_ = change;
@@ -67,7 +67,7 @@ TEST_F(Changes, TellWhichNvlinksGoDownAndComeBack) {
   link(1, false);
   EXPECT_THAT(look(), ElementsAre("nvlink_down: GPU 1 has lost NVLink 1: 2 of 4 NVLinks are up"));
   EXPECT_EQ(last_.device, "GPU-1");
-  EXPECT_EQ(last_.severity, Severity::warn);
+  EXPECT_EQ(last_.severity, EventSeverity::warn);
   EXPECT_THAT(look(), IsEmpty());
   now_.devices[1].condition = DeviceCondition::unresponsive;
   look();
@@ -78,7 +78,7 @@ TEST_F(Changes, TellWhichNvlinksGoDownAndComeBack) {
               testing::Contains("nvlink_down: GPU 1 has lost NVLink 0, 2: 0 of 4 NVLinks are up"));
   for (std::uint16_t number = 0; number < 3; ++number) link(number, true);
   EXPECT_THAT(look(), ElementsAre("nvlink_up: GPU 1 has NVLink 0-2 up: 3 of 4 NVLinks are up"));
-  EXPECT_EQ(last_.severity, Severity::note);
+  EXPECT_EQ(last_.severity, EventSeverity::note);
 }
 
 TEST_F(Changes, FirstSeenNvlinkGivesNoEvent) {
@@ -96,7 +96,7 @@ TEST_F(Changes, UnresponsiveGpuAndRecoveryAreEachReported) {
       ElementsAre("gpu_unresponsive: GPU 1 does not respond: a driver call takes too long"));
   EXPECT_EQ(last_.device, "GPU-1");
   EXPECT_EQ(last_.index, 1U);
-  EXPECT_EQ(last_.severity, Severity::warn);
+  EXPECT_EQ(last_.severity, EventSeverity::warn);
   EXPECT_THAT(look(), IsEmpty());
   now_.devices[1].condition = DeviceCondition::responsive;
   now_.devices[1].why = "";
@@ -108,7 +108,7 @@ TEST_F(Changes, TellWhenAGpuIsLost) {
   now_.devices[0].condition = DeviceCondition::unavailable;
   now_.devices[0].why = "GPU is lost";
   EXPECT_THAT(look(), ElementsAre("gpu_unavailable: GPU 0 is not available: GPU is lost"));
-  EXPECT_EQ(last_.severity, Severity::stop);
+  EXPECT_EQ(last_.severity, EventSeverity::stop);
 }
 
 TEST_F(Changes, TellWhichGpusAppearAndDisappear) {
@@ -159,13 +159,13 @@ TEST_F(Changes, TellEachNewVerdictWithItsReasons) {
   look();
   now_.devices[0].health = {Health::degraded, {"hot", "old"}};
   EXPECT_THAT(look(), ElementsAre("health_changed: GPU 0 is degraded, was healthy: hot; old"));
-  EXPECT_EQ(last_.severity, Severity::warn);
+  EXPECT_EQ(last_.severity, EventSeverity::warn);
   now_.devices[0].health = {Health::unhealthy, {"hotter"}};
   EXPECT_THAT(look(), ElementsAre("health_changed: GPU 0 is unhealthy, was degraded: hotter"));
-  EXPECT_EQ(last_.severity, Severity::stop);
+  EXPECT_EQ(last_.severity, EventSeverity::stop);
   now_.devices[0].health = {Health::healthy, {}};
   EXPECT_THAT(look(), ElementsAre("health_changed: GPU 0 is healthy, was unhealthy"));
-  EXPECT_EQ(last_.severity, Severity::note);
+  EXPECT_EQ(last_.severity, EventSeverity::note);
 }
 
 TEST_F(Changes, TemporarilyUnknownVerdictGivesNoEvent) {

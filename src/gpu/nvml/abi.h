@@ -407,7 +407,7 @@ inline constexpr unsigned kGpmPcieTx = 20;
 inline constexpr unsigned kGpmPcieRx = 21;
 inline constexpr unsigned kGpmNvlinkRx = 60;
 inline constexpr unsigned kGpmNvlinkTx = 61;
-inline constexpr unsigned kGpmMetricsMost = 333;
+inline constexpr unsigned kGpmMetricMax = 333;
 inline constexpr unsigned kGspFirmwareSize = 64;  // NVML_GSP_FIRMWARE_VERSION_BUF_SIZE
 
 }  // namespace gpuyard::nvml

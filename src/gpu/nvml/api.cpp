@@ -168,11 +168,11 @@ Result<Library> load_library(const std::string& path) {
   void* library = nullptr;
   if (!path.empty()) {
     library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) return init_failed(::dlerror());
+    if (library == nullptr) return init_error(::dlerror());
   } else {
     library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) library = ::dlopen("libnvidia-ml.so", RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) return init_failed(text_of(kLibraryNotFound));
+    if (library == nullptr) return init_error(text_of(kLibraryNotFound));
   }
   return Library{bind_all(library), path_of(library),
                  ::dlsym(library, "gpuyard_simulates") != nullptr,

@@ -138,7 +138,7 @@ struct Library {
 
 // Loads `path`; if that is empty, libnvidia-ml.so.1 and then libnvidia-ml.so from the loader's
 // path. The library is never unloaded, because a thread may be blocked inside it for ever. Error:
-// init_failed("NVML Shared Library Not Found"), or with the loader's words for a `path`.
+// init_error("NVML Shared Library Not Found"), or with the loader's words for a `path`.
 Result<Library> load_library(const std::string& path);
 
 // Translates NVML's return codes for the rest of the program.

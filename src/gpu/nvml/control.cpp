@@ -16,44 +16,46 @@
 namespace gpuyard::nvml {
 namespace {
 
-Error failure(ReturnCode code, std::string_view trying) {
+Error call_error(ReturnCode code, std::string_view trying) {
   return {errc_of(code), fmt::format("{}: {}", trying, text_of(code))};
 }
 
-Result<void> outcome(ReturnCode code, std::string_view trying) {
+Result<void> call_result(ReturnCode code, std::string_view trying) {
   if (code == kSuccess) return {};
-  return failure(code, trying);
+  return call_error(code, trying);
 }
 
-Error cannot_read(ReturnCode code, SettingKind kind) {
-  return failure(code, fmt::format("reading the {}", words_of(kind)));
+Error read_error(ReturnCode code, SettingKind kind) {
+  return call_error(code, fmt::format("reading the {}", display_name(kind)));
 }
 
-SettingValue one(unsigned value) {
+SettingValue single_value(unsigned value) {
   return {value, value};
 }
 
 // Returns the value. The driver's numbers are unsigned and mean "not available" by all ones.
-std::optional<SettingValue> told(ReturnCode code, unsigned value) {
+std::optional<SettingValue> known_value(ReturnCode code, unsigned value) {
   if (code != kSuccess || value == std::numeric_limits<unsigned>::max()) return std::nullopt;
-  return one(value);
+  return single_value(value);
 }
 
 // Asks for an extra of a look, so a failure is not an error.
-std::optional<SettingValue> ask(const Call<DeviceHandle, unsigned*>& call, DeviceHandle device) {
+std::optional<SettingValue> query_value(const Call<DeviceHandle, unsigned*>& call,
+                                        DeviceHandle device) {
   unsigned value = 0;
   const ReturnCode code = call(device, &value);
-  return told(code, value);
+  return known_value(code, value);
 }
 
 // ---- one setting each
 
-Result<SettingState> look_at_power_limit(const Api& api, DeviceHandle device) {
+Result<SettingState> read_power_limit(const Api& api, DeviceHandle device) {
   constexpr auto kKind = SettingKind::power_limit;
   unsigned limit = 0;
   const ReturnCode code = api.power_limit(device, &limit);
-  if (code != kSuccess) return cannot_read(code, kKind);
-  SettingState state{told(code, limit), ask(api.power_default_limit, device), {}, {}};
+  if (code != kSuccess) return read_error(code, kKind);
+  SettingState state{
+      known_value(code, limit), query_value(api.power_default_limit, device), {}, {}};
   unsigned least = 0;
   unsigned most = 0;
   const bool said = api.power_limit_constraints(device, &least, &most) == kSuccess;
@@ -64,27 +66,27 @@ Result<SettingState> look_at_power_limit(const Api& api, DeviceHandle device) {
 
 using Clocks = Result<std::vector<unsigned>>;
 
-// Entries of a list of clocks. Real lists have some hundred; a list of more than kMostRoom is a
-// mistake.
-constexpr unsigned kFirstRoom = 512;
-constexpr unsigned kMostRoom = 65536;
+// Entries of a list of clocks. Real lists have some hundred; a list of more than kMaxClockCapacity
+// is a mistake.
+constexpr unsigned kInitialClockCapacity = 512;
+constexpr unsigned kMaxClockCapacity = 65536;
 
 template <class Ask>
-Clocks list_of_clocks(SettingKind kind, Ask ask) {
-  unsigned count = kFirstRoom;
+Clocks query_clocks(SettingKind kind, Ask ask) {
+  unsigned count = kInitialClockCapacity;
   std::vector<unsigned> clocks(count);
   ReturnCode code = ask(&count, clocks.data());
-  if (code == kInsufficientSize && count > kFirstRoom && count <= kMostRoom) {
+  if (code == kInsufficientSize && count > kInitialClockCapacity && count <= kMaxClockCapacity) {
     clocks.resize(count);
     code = ask(&count, clocks.data());
   }
-  if (code != kSuccess) return cannot_read(code, kind);
+  if (code != kSuccess) return read_error(code, kind);
   clocks.resize(std::min<std::size_t>(count, clocks.size()));
   return clocks;
 }
 
 Clocks memory_clocks_of(const Api& api, DeviceHandle device, SettingKind kind) {
-  return list_of_clocks(kind, [&](unsigned* count, unsigned* clocks) {
+  return query_clocks(kind, [&](unsigned* count, unsigned* clocks) {
     return api.supported_memory_clocks(device, count, clocks);
   });
 }
@@ -96,7 +98,7 @@ Clocks gpu_clocks_of(const Api& api, DeviceHandle device) {
   if (!memory) return memory.error();
   std::vector<unsigned> all;
   for (const unsigned at : *memory) {
-    const auto some = list_of_clocks(kKind, [&](unsigned* count, unsigned* clocks) {
+    const auto some = query_clocks(kKind, [&](unsigned* count, unsigned* clocks) {
       return api.supported_graphics_clocks(device, at, count, clocks);
     });
     if (!some) return some.error();
@@ -106,7 +108,7 @@ Clocks gpu_clocks_of(const Api& api, DeviceHandle device) {
 }
 
 // A driver that does not list its clocks may still lock them.
-Result<SettingState> look_at_clocks(const Clocks& clocks) {
+Result<SettingState> clock_setting_state(const Clocks& clocks) {
   if (!clocks && clocks.error().code != Errc::unsupported) return clocks.error();
   SettingState state;
   if (!clocks || clocks->empty()) return state;
@@ -115,21 +117,21 @@ Result<SettingState> look_at_clocks(const Clocks& clocks) {
   return state;
 }
 
-Result<SettingState> look_at_mode(SettingKind kind, const Call<DeviceHandle, unsigned*>& call,
-                                  DeviceHandle device) {
+Result<SettingState> read_mode_setting(SettingKind kind, const Call<DeviceHandle, unsigned*>& call,
+                                       DeviceHandle device) {
   unsigned mode = 0;
   const ReturnCode code = call(device, &mode);
-  if (code != kSuccess) return cannot_read(code, kind);
-  return SettingState{told(code, mode), {}, {}, {}};
+  if (code != kSuccess) return read_error(code, kind);
+  return SettingState{known_value(code, mode), {}, {}, {}};
 }
 
-Result<SettingState> look_at_ecc(const Api& api, DeviceHandle device) {
+Result<SettingState> read_ecc_setting(const Api& api, DeviceHandle device) {
   unsigned current = 0;
   unsigned pending = 0;
   const ReturnCode code = api.ecc_mode(device, &current, &pending);
-  if (code != kSuccess) return cannot_read(code, SettingKind::ecc);
-  SettingState state{one(pending), ask(api.default_ecc_mode, device), {}, {}};
-  if (current != pending) state.until_reset = one(current);
+  if (code != kSuccess) return read_error(code, SettingKind::ecc);
+  SettingState state{single_value(pending), query_value(api.default_ecc_mode, device), {}, {}};
+  if (current != pending) state.until_reset = single_value(current);
   return state;
 }
 
@@ -165,54 +167,55 @@ ReturnCode call_setter(const Api& api, DeviceHandle device, const Setting& setti
   return set_one(api.set_ecc_mode, device, setting);
 }
 
-bool fits(std::int64_t value) {
+bool is_representable(std::int64_t value) {
   return value >= 0 && value < std::numeric_limits<unsigned>::max();
 }
 
 }  // namespace
 
-Result<SettingState> look_at(const Api& api, DeviceHandle device, SettingKind kind) {
+Result<SettingState> read_device_setting(const Api& api, DeviceHandle device, SettingKind kind) {
   switch (kind) {
     case SettingKind::power_limit:
-      return look_at_power_limit(api, device);
+      return read_power_limit(api, device);
     case SettingKind::gpu_clocks:
-      return look_at_clocks(gpu_clocks_of(api, device));
+      return clock_setting_state(gpu_clocks_of(api, device));
     case SettingKind::memory_clocks:
-      return look_at_clocks(memory_clocks_of(api, device, kind));
+      return clock_setting_state(memory_clocks_of(api, device, kind));
     case SettingKind::persistence:
-      return look_at_mode(kind, api.persistence_mode, device);
+      return read_mode_setting(kind, api.persistence_mode, device);
     case SettingKind::compute_mode:
-      return look_at_mode(kind, api.compute_mode, device);
+      return read_mode_setting(kind, api.compute_mode, device);
     case SettingKind::ecc:
       break;
   }
-  return look_at_ecc(api, device);
+  return read_ecc_setting(api, device);
 }
 
-Result<void> apply_to(const Api& api, DeviceHandle device, const Setting& setting) {
+Result<void> write_device_setting(const Api& api, DeviceHandle device, const Setting& setting) {
   const std::string trying =
-      setting.value ? fmt::format("setting the {} to {}", words_of(setting.kind), text_of(setting))
-                    : fmt::format("resetting the {}", words_of(setting.kind));
+      setting.value
+          ? fmt::format("setting the {} to {}", display_name(setting.kind), text_of(setting))
+          : fmt::format("resetting the {}", display_name(setting.kind));
   // NVML's numbers are narrower than ours; a wrapped number would mean something else.
-  const bool meant =
-      !setting.value || (fits(setting.value->lowest) && fits(setting.value->highest));
-  return outcome(meant ? call_setter(api, device, setting) : kInvalidArgument, trying);
+  const bool meant = !setting.value || (is_representable(setting.value->lowest) &&
+                                        is_representable(setting.value->highest));
+  return call_result(meant ? call_setter(api, device, setting) : kInvalidArgument, trying);
 }
 
-Result<void> clear_ecc_of(const Api& api, DeviceHandle device, EccCounter counter) {
+Result<void> clear_ecc_counter(const Api& api, DeviceHandle device, EccCounter counter) {
   const bool lifetime = counter == EccCounter::lifetime;
-  return outcome(
+  return call_result(
       api.clear_ecc_counts(device, lifetime ? kEccAggregate : kEccVolatile),
       lifetime ? "clearing the aggregate ECC errors" : "clearing the volatile ECC errors");
 }
 
-Result<std::int64_t> total_energy_of(const Api& api, DeviceHandle device) {
+Result<std::int64_t> read_total_energy(const Api& api, DeviceHandle device) {
   constexpr const char* kTrying = "reading the total energy";
   unsigned long long millijoules = 0;
   const ReturnCode code = api.total_energy_consumption(device, &millijoules);
-  if (code != kSuccess) return failure(code, kTrying);
+  if (code != kSuccess) return call_error(code, kTrying);
   constexpr auto kLargest = 1ULL << 53U;  // a larger number means "not available"
-  if (millijoules > kLargest) return failure(kNoData, kTrying);
+  if (millijoules > kLargest) return call_error(kNoData, kTrying);
   return static_cast<std::int64_t>(millijoules);
 }
 
@@ -228,7 +231,7 @@ Privilege effective_privilege() {
   return privilege;
 }
 
-Result<void> may_administer(const Privilege& privilege) {
+Result<void> check_privilege(const Privilege& privilege) {
   if (privilege.sys_admin || privilege.uid == 0) return {};
   return Error{Errc::denied,
                fmt::format("changing GPUs needs CAP_SYS_ADMIN, which this process (uid {}) does "

@@ -12,11 +12,11 @@ namespace gpuyard::nvml {
 
 // Errors have NVML's meaning (errc_of) and its words after the attempted action: "setting the power
 // limit to 300 W: Insufficient Permissions".
-Result<SettingState> look_at(const Api&, DeviceHandle, SettingKind);
-Result<void> apply_to(const Api&, DeviceHandle, const Setting&);
-Result<void> clear_ecc_of(const Api&, DeviceHandle, EccCounter);
+Result<SettingState> read_device_setting(const Api&, DeviceHandle, SettingKind);
+Result<void> write_device_setting(const Api&, DeviceHandle, const Setting&);
+Result<void> clear_ecc_counter(const Api&, DeviceHandle, EccCounter);
 // Returns millijoules since the driver was loaded.
-Result<std::int64_t> total_energy_of(const Api&, DeviceHandle);
+Result<std::int64_t> read_total_energy(const Api&, DeviceHandle);
 
 // Decides whether this process may change GPUs: a real driver asks the kernel for CAP_SYS_ADMIN.
 
@@ -30,6 +30,6 @@ Privilege effective_privilege();
 
 // Allows root even if it seems to have no capabilities, as in some containers: the driver's own
 // refusal is better than a guess. Errc::denied says what is missing and how to get it.
-Result<void> may_administer(const Privilege&);
+Result<void> check_privilege(const Privilege&);
 
 }  // namespace gpuyard::nvml

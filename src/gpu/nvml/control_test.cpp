@@ -30,8 +30,10 @@ const Setting kSettings[] = {power_limit(300'000),
 
 class NvmlControl : public ::testing::Test {
  protected:
-  Result<SettingState> look(SettingKind kind) { return look_at(api_, device_, kind); }
-  Result<void> apply(const Setting& setting) { return apply_to(api_, device_, setting); }
+  Result<SettingState> look(SettingKind kind) { return read_device_setting(api_, device_, kind); }
+  Result<void> apply(const Setting& setting) {
+    return write_device_setting(api_, device_, setting);
+  }
 
   Api api_ = settable_api();
   DeviceHandle device_ = handle_of(0);
@@ -89,8 +91,8 @@ TEST_F(NvmlControl, UnavailableDefaultsAndLimitsStayEmpty) {
 TEST_F(NvmlControl, EverySettingReachesItsSetterWithItsNumbers) {
   RecordProperty("contract", "B2 B15 E14");
   for (const Setting& setting : kSettings) EXPECT_TRUE(apply(setting).ok()) << text_of(setting);
-  EXPECT_TRUE(clear_ecc_of(api_, device_, EccCounter::since_load).ok());
-  EXPECT_TRUE(clear_ecc_of(api_, device_, EccCounter::lifetime).ok());
+  EXPECT_TRUE(clear_ecc_counter(api_, device_, EccCounter::since_load).ok());
+  EXPECT_TRUE(clear_ecc_counter(api_, device_, EccCounter::lifetime).ok());
   EXPECT_EQ(
       settings.calls,
       (Calls{"set_power_limit 300000", "set_gpu_clocks 1200 1500", "reset_gpu_clocks",
@@ -100,9 +102,9 @@ TEST_F(NvmlControl, EverySettingReachesItsSetterWithItsNumbers) {
 
 TEST_F(NvmlControl, TheTotalEnergyIsMillijoules) {
   RecordProperty("contract", "B2 B3");
-  EXPECT_EQ(*total_energy_of(api_, device_), 123'456'789);
+  EXPECT_EQ(*read_total_energy(api_, device_), 123'456'789);
   fake.energy_mj = ULLONG_MAX;
-  EXPECT_EQ(total_energy_of(api_, device_).error().message, "reading the total energy: No data");
+  EXPECT_EQ(read_total_energy(api_, device_).error().message, "reading the total energy: No data");
 }
 
 TEST_F(NvmlControl, ErrorNamesOperationAndNvmlText) {
@@ -117,7 +119,7 @@ TEST_F(NvmlControl, ErrorNamesOperationAndNvmlText) {
             (Error{Errc::unsupported, "resetting the GPU clocks: Not Supported"}));
   EXPECT_EQ(look(SettingKind::persistence).error(),
             (Error{Errc::device_lost, "reading the persistence mode: GPU is lost"}));
-  EXPECT_EQ(clear_ecc_of(api_, device_, EccCounter::lifetime).error(),
+  EXPECT_EQ(clear_ecc_counter(api_, device_, EccCounter::lifetime).error(),
             (Error{Errc::conflict, "clearing the aggregate ECC errors: In use by another client"}));
 }
 
@@ -136,12 +138,13 @@ TEST_F(NvmlControl, EveryReturnCodeKeepsItsMeaningThroughEveryCall) {
       EXPECT_EQ(result.error().code, errc_of(code));
       EXPECT_TRUE(result.error().message.ends_with(text_of(code))) << result.error().message;
     };
-    for (const Setting& setting : kSettings) keeps_its_meaning(apply_to(api, device_, setting));
-    keeps_its_meaning(clear_ecc_of(api, device_, EccCounter::since_load));
-    keeps_its_meaning(total_energy_of(api, device_));
+    for (const Setting& setting : kSettings)
+      keeps_its_meaning(write_device_setting(api, device_, setting));
+    keeps_its_meaning(clear_ecc_counter(api, device_, EccCounter::since_load));
+    keeps_its_meaning(read_total_energy(api, device_));
     for (const SettingKind kind : kKinds) {
       const bool only_a_range = !can_be_read(kind) && errc_of(code) == Errc::unsupported;
-      const auto seen = look_at(api, device_, kind);
+      const auto seen = read_device_setting(api, device_, kind);
       if (!only_a_range) {
         keeps_its_meaning(seen);
       } else {
@@ -176,7 +179,7 @@ class NvmlBackendControl : public NvmlControl {
 
 TEST_F(NvmlBackendControl, AGpuThatIsOpenObeys) {
   RecordProperty("contract", "B1");
-  EXPECT_EQ(backend_.look("GPU-0", SettingKind::power_limit)->now,
+  EXPECT_EQ(backend_.read_setting("GPU-0", SettingKind::power_limit)->now,
             (SettingValue{700'000, 700'000}));
   EXPECT_TRUE(backend_.apply("GPU-0", power_limit(300'000)).ok());
   EXPECT_TRUE(backend_.clear_ecc("GPU-0", EccCounter::lifetime).ok());
@@ -186,7 +189,7 @@ TEST_F(NvmlBackendControl, AGpuThatIsOpenObeys) {
 
 TEST_F(NvmlBackendControl, UnopenedGpuIsNotFoundWithoutDriverCall) {
   const Error why{Errc::not_found, "no GPU GPU-1 is open"};
-  EXPECT_EQ(backend_.look("GPU-1", SettingKind::power_limit).error(), why);
+  EXPECT_EQ(backend_.read_setting("GPU-1", SettingKind::power_limit).error(), why);
   EXPECT_EQ(backend_.apply("GPU-1", power_limit(300'000)).error(), why);
   EXPECT_EQ(backend_.clear_ecc("GPU-1", EccCounter::lifetime).error(), why);
   EXPECT_EQ(backend_.total_energy("GPU-1").error(), why);
@@ -196,7 +199,7 @@ TEST_F(NvmlBackendControl, UnopenedGpuIsNotFoundWithoutDriverCall) {
 // The operator of a simulated GPU decides at each call.
 TEST(SimulatedNvmlControl, UnprivilegedUserIsAllowed) {
   NvmlBackend simulated({settable_api(), "", true});
-  EXPECT_TRUE(simulated.may_control().ok());
+  EXPECT_TRUE(simulated.check_control().ok());
 }
 
 }  // namespace
@@ -205,7 +208,7 @@ namespace {
 
 TEST(Privilege, MissingCapabilityErrorExplainsRemedy) {
   RecordProperty("contract", "E15");
-  const auto may = may_administer({1000, false});
+  const auto may = check_privilege({1000, false});
   ASSERT_FALSE(may.ok());
   EXPECT_EQ(may.error().code, Errc::denied);
   for (const char* word : {"CAP_SYS_ADMIN", "uid 1000", "root", "AmbientCapabilities"}) {
@@ -214,8 +217,8 @@ TEST(Privilege, MissingCapabilityErrorExplainsRemedy) {
 }
 
 TEST(Privilege, TheCapabilityIsEnoughAndSoIsRoot) {
-  EXPECT_TRUE(may_administer({1000, true}).ok());
-  EXPECT_TRUE(may_administer({0, false}).ok());
+  EXPECT_TRUE(check_privilege({1000, true}).ok());
+  EXPECT_TRUE(check_privilege({0, false}).ok());
 }
 
 TEST(Privilege, EffectiveUidComesFromKernel) {

@@ -16,13 +16,13 @@ struct EventType {
   EventKind kind;
 };
 
-constexpr std::array kTypes = {EventType{kEventXid, EventKind::xid},
-                               EventType{kEventSingleBitEcc, EventKind::ecc_corrected},
-                               EventType{kEventDoubleBitEcc, EventKind::ecc_uncorrected},
-                               EventType{kEventPoison, EventKind::poison},
-                               EventType{kEventFatalPoison, EventKind::fatal_poison},
-                               EventType{kEventUnavailable, EventKind::unavailable},
-                               EventType{kEventRecoveryAction, EventKind::recovery_action}};
+constexpr std::array kEventTypes = {EventType{kEventXid, EventKind::xid},
+                                    EventType{kEventSingleBitEcc, EventKind::ecc_corrected},
+                                    EventType{kEventDoubleBitEcc, EventKind::ecc_uncorrected},
+                                    EventType{kEventPoison, EventKind::poison},
+                                    EventType{kEventFatalPoison, EventKind::fatal_poison},
+                                    EventType{kEventUnavailable, EventKind::unavailable},
+                                    EventType{kEventRecoveryAction, EventKind::recovery_action}};
 
 Error event_error(std::string_view doing, ReturnCode code) {
   // A function that the library lacks will never appear.
@@ -53,59 +53,59 @@ ReturnCode EventReceiver::register_one(DeviceHandle device) const {
   if (code == kFunctionNotFound) types = kEventXid;
   if (code != kSuccess && code != kFunctionNotFound) return code;
   unsigned long long wanted = 0;
-  for (const EventType& one : kTypes) wanted |= one.type & types;
+  for (const EventType& one : kEventTypes) wanted |= one.type & types;
   return wanted != 0 ? api_.register_events(device, wanted, set_) : kNotSupported;
 }
 
-void EventReceiver::enrol(const DeviceId& id, DeviceHandle device) {
+void EventReceiver::ensure_registered(const DeviceId& id, DeviceHandle device) {
   const TimePoint now = BootClock::now();
-  const auto [known, added] = members_.try_emplace(id);
-  Member& member = known->second;
+  const auto [known, added] = registrations_.try_emplace(id);
+  Registration& member = known->second;
   const bool settled = member.code == kSuccess || member.code == kNotSupported;
-  if (!added && (settled || now - member.tried < kTryAgainAfter)) return;
+  if (!added && (settled || now - member.tried_at < kRegistrationRetryDelay)) return;
   member.code = register_one(device);
-  member.tried = now;
+  member.tried_at = now;
   const bool lost = member.code == kGpuIsLost;
   if (lost && !member.lost) {
-    found_.push_back({id, EventKind::unavailable, EventSource::driver, now, {}, {}, ""});
-    found_.back().text = text_of(member.code);
+    pending_losses_.push_back({id, EventKind::unavailable, EventSource::driver, now, {}, {}, ""});
+    pending_losses_.back().text = text_of(member.code);
   }
   member.lost = lost;
 }
 
-Result<std::optional<DeviceEvent>> EventReceiver::next(const std::map<DeviceId, DeviceHandle>& open,
-                                                       Duration at_most) {
+Result<std::optional<DeviceEvent>> EventReceiver::next_event(
+    const std::map<DeviceId, DeviceHandle>& open, Duration at_most) {
   if (const ReturnCode code = make_set(); code != kSuccess)
     return event_error("creating an event set", code);
-  for (const auto& [id, device] : open) enrol(id, device);
-  if (!found_.empty()) {
-    DeviceEvent event = std::move(found_.front());
-    found_.pop_front();
+  for (const auto& [id, device] : open) ensure_registered(id, device);
+  if (!pending_losses_.empty()) {
+    DeviceEvent event = std::move(pending_losses_.front());
+    pending_losses_.pop_front();
     return std::optional(std::move(event));
   }
   const auto takes_part = [](const auto& one) { return one.second.code == kSuccess; };
-  if (!std::ranges::any_of(members_, takes_part)) {
+  if (!std::ranges::any_of(registrations_, takes_part)) {
     return Error{Errc::unavailable, "no GPU reports events"};
   }
   EventData data;
   const ReturnCode code = api_.event_set_wait(set_, &data, milliseconds_of(at_most));
   if (code == kTimeout) return std::optional<DeviceEvent>();
-  if (code == kSuccess) return pass_on(open, data);
+  if (code == kSuccess) return to_device_event(open, data);
   // One lost GPU may fail the whole set: registering all again shows which one.
   close();
-  for (auto& [id, member] : members_) {
+  for (auto& [id, member] : registrations_) {
     if (member.code == kSuccess) member.code = kUninitialized;
-    if (member.code == kUninitialized) member.tried = TimePoint{};
+    if (member.code == kUninitialized) member.tried_at = TimePoint{};
   }
   return event_error("waiting", code);
 }
 
-std::optional<DeviceEvent> EventReceiver::pass_on(const std::map<DeviceId, DeviceHandle>& open,
-                                                  const EventData& data) const {
+std::optional<DeviceEvent> EventReceiver::to_device_event(
+    const std::map<DeviceId, DeviceHandle>& open, const EventData& data) const {
   const auto whose =
       std::ranges::find(open, data.device, [](const auto& one) { return one.second; });
-  const auto known = std::ranges::find(kTypes, data.type, &EventType::type);
-  if (whose == open.end() || known == kTypes.end()) return std::nullopt;
+  const auto known = std::ranges::find(kEventTypes, data.type, &EventType::type);
+  if (whose == open.end() || known == kEventTypes.end()) return std::nullopt;
   DeviceEvent event{whose->first, known->kind, EventSource::driver, BootClock::now(), {}, {}, ""};
   if (known->kind == EventKind::xid) event.xid = static_cast<std::uint32_t>(data.data);
   return event;

@@ -21,32 +21,32 @@ class EventReceiver {
   EventReceiver& operator=(const EventReceiver&) = delete;
 
   // See Backend::next_event(). A GPU takes part from the first call whose `open` contains it.
-  Result<std::optional<DeviceEvent>> next(const std::map<DeviceId, DeviceHandle>& open,
-                                          Duration at_most);
+  Result<std::optional<DeviceEvent>> next_event(const std::map<DeviceId, DeviceHandle>& open,
+                                                Duration at_most);
   // Frees the set; call it while the driver is still open.
   void close();
 
   // How long after a failed registration a GPU is tried again.
-  static constexpr Duration kTryAgainAfter = std::chrono::seconds(10);
+  static constexpr Duration kRegistrationRetryDelay = std::chrono::seconds(10);
 
  private:
   // The state of a GPU's registration in the set.
-  struct Member {
+  struct Registration {
     ReturnCode code = kSuccess;  // the result of its registration
-    TimePoint tried;
+    TimePoint tried_at;
     bool lost = false;  // true: lost, and the loss was told
   };
 
   ReturnCode make_set();
-  void enrol(const DeviceId&, DeviceHandle);
+  void ensure_registered(const DeviceId&, DeviceHandle);
   ReturnCode register_one(DeviceHandle) const;
-  std::optional<DeviceEvent> pass_on(const std::map<DeviceId, DeviceHandle>& open,
-                                     const EventData&) const;
+  std::optional<DeviceEvent> to_device_event(const std::map<DeviceId, DeviceHandle>& open,
+                                             const EventData&) const;
 
   const Api& api_;
   EventSet set_ = nullptr;
-  std::map<DeviceId, Member> members_;
-  std::deque<DeviceEvent> found_;  // losses of GPUs that were not told yet
+  std::map<DeviceId, Registration> registrations_;
+  std::deque<DeviceEvent> pending_losses_;  // losses of GPUs that were not told yet
 };
 
 }  // namespace gpuyard::nvml

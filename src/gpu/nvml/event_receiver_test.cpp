@@ -61,10 +61,10 @@ Api event_api() {
   return api;
 }
 
-class EventWatchTest : public ::testing::Test {
+class EventReceiverTest : public ::testing::Test {
  protected:
   Result<std::optional<DeviceEvent>> next() {
-    return watch_.next(open_, std::chrono::milliseconds(250));
+    return watch_.next_event(open_, std::chrono::milliseconds(250));
   }
   static void happen(unsigned gpu, unsigned long long type, unsigned long long data = 0) {
     event_driver.events.push_back({handle_of(gpu), type, data});
@@ -75,7 +75,7 @@ class EventWatchTest : public ::testing::Test {
   EventReceiver watch_{api_};
 };
 
-TEST_F(EventWatchTest, XidEventIncludesGpu) {
+TEST_F(EventReceiverTest, XidEventIncludesGpu) {
   happen(1, kEventXid, 79);
   const auto event = next();
   ASSERT_TRUE(event.ok() && *event);
@@ -85,7 +85,7 @@ TEST_F(EventWatchTest, XidEventIncludesGpu) {
   EXPECT_EQ(event_driver.waited_ms, 250U);
 }
 
-TEST_F(EventWatchTest, OtherKindsHaveNoNumber) {
+TEST_F(EventReceiverTest, OtherKindsHaveNoNumber) {
   const std::pair<unsigned long long, EventKind> kinds[] = {
       {kEventSingleBitEcc, EventKind::ecc_corrected},
       {kEventDoubleBitEcc, EventKind::ecc_uncorrected},
@@ -102,13 +102,13 @@ TEST_F(EventWatchTest, OtherKindsHaveNoNumber) {
   }
 }
 
-TEST_F(EventWatchTest, WaitWithoutEventReturnsEmpty) {
+TEST_F(EventReceiverTest, WaitWithoutEventReturnsEmpty) {
   const auto event = next();
   ASSERT_TRUE(event.ok());
   EXPECT_FALSE(*event);
 }
 
-TEST_F(EventWatchTest, GpuIsRegisteredOnceForSupportedEvents) {
+TEST_F(EventReceiverTest, GpuIsRegisteredOnceForSupportedEvents) {
   event_driver.supported = kEventXid | 0x4;  // 0x4: changes of the performance state, not wanted
   static_cast<void>(next().ok());
   EXPECT_EQ(event_driver.registered, (std::map<unsigned, unsigned long long>{{0, 0x8}, {1, 0x8}}));
@@ -119,13 +119,13 @@ TEST_F(EventWatchTest, GpuIsRegisteredOnceForSupportedEvents) {
   EXPECT_EQ(event_driver.sets, 1);
 }
 
-TEST_F(EventWatchTest, UnknownSupportRegistersXidEvents) {
+TEST_F(EventReceiverTest, UnknownSupportRegistersXidEvents) {
   api_.supported_event_types = {};
   static_cast<void>(next().ok());
   EXPECT_EQ(event_driver.registered[0], kEventXid);
 }
 
-TEST_F(EventWatchTest, ALibraryWithoutEventsSaysSoOnceAndForAll) {
+TEST_F(EventReceiverTest, ALibraryWithoutEventsSaysSoOnceAndForAll) {
   api_.event_set_wait = {};
   EXPECT_EQ(next().error().code, Errc::unsupported);
   api_ = event_api();
@@ -133,13 +133,13 @@ TEST_F(EventWatchTest, ALibraryWithoutEventsSaysSoOnceAndForAll) {
   EXPECT_EQ(next().error().code, Errc::unsupported);
 }
 
-TEST_F(EventWatchTest, GpusWithoutEventsTakeNoPart) {
+TEST_F(EventReceiverTest, GpusWithoutEventsTakeNoPart) {
   event_driver.supported = 0;
   EXPECT_EQ(next().error().code, Errc::unavailable);
   EXPECT_TRUE(event_driver.registered.empty());
 }
 
-TEST_F(EventWatchTest, LostGpuIsReportedOnceAndOthersContinue) {
+TEST_F(EventReceiverTest, LostGpuIsReportedOnceAndOthersContinue) {
   ASSERT_TRUE(next().ok());
   event_driver.register_codes[0] = kGpuIsLost;
   EXPECT_EQ(next().error().code, Errc::device_lost);
@@ -156,7 +156,7 @@ TEST_F(EventWatchTest, LostGpuIsReportedOnceAndOthersContinue) {
   EXPECT_EQ(event_driver.freed, 1);
 }
 
-TEST_F(EventWatchTest, AWaitThatAlwaysFailsIsAnErrorEachTime) {
+TEST_F(EventReceiverTest, AWaitThatAlwaysFailsIsAnErrorEachTime) {
   event_driver.wait_code = kUnknown;
   for (int i = 0; i < 5; ++i) EXPECT_FALSE(next().ok());
   event_driver.wait_code = kSuccess;
@@ -164,7 +164,7 @@ TEST_F(EventWatchTest, AWaitThatAlwaysFailsIsAnErrorEachTime) {
   EXPECT_EQ(event_driver.sets, event_driver.freed + 1);
 }
 
-TEST_F(EventWatchTest, EventOfUnopenedGpuIsIgnored) {
+TEST_F(EventReceiverTest, EventOfUnopenedGpuIsIgnored) {
   happen(9, kEventXid, 79);
   const auto event = next();
   ASSERT_TRUE(event.ok());

@@ -15,36 +15,37 @@ void read_numbers(DeviceHandle device, Probe probe, std::initializer_list<OneNum
                   Recorder record) {
   const Metric* metric = row_of(probe).fills.data();
   for (const OneNumber& call : calls) {
-    record.one<unsigned>(*metric++, [&](unsigned* number) { return call(device, number); });
+    record.query<unsigned>(*metric++, [&](unsigned* number) { return call(device, number); });
   }
 }
 
 void read_long(DeviceHandle device, Probe probe, const OneLongNumber& call, Recorder record) {
-  record.one<unsigned long long>(row_of(probe).fills.front(),
-                                 [&](unsigned long long* number) { return call(device, number); });
+  record.query<unsigned long long>(row_of(probe).fills.front(), [&](unsigned long long* number) {
+    return call(device, number);
+  });
 }
 
 void read_flags(DeviceHandle device, Probe probe, const OneLongNumber& call, Recorder record) {
   const Metric metric = row_of(probe).fills.front();
   unsigned long long bits = 0;
-  if (record.ask_for(metric, [&] { return call(device, &bits); })) record.flags(metric, bits);
+  if (record.try_query(metric, [&] { return call(device, &bits); })) record.flags(metric, bits);
 }
 
 }  // namespace
 
 // The bounds of power are a rare row. A program that reads once needs them to judge the power.
 void GpuReader::learn_power_bounds() {
-  if (std::exchange(knows_power_bounds_, true)) return;
+  if (std::exchange(power_bounds_read_, true)) return;
   Sample bounds;
   run(Probe::power_bounds, bounds);
-  own_limits_.apply(bounds);
+  plausibility_filter_.apply(bounds);
 }
 
 Sample GpuReader::read(ProbeSet probes) {
   Sample sample;
   if (probes.contains(Probe::power)) learn_power_bounds();
   probes.each([&](Probe probe) { run(probe, sample); });
-  own_limits_.apply(sample);
+  plausibility_filter_.apply(sample);
   return sample;
 }
 
@@ -105,7 +106,7 @@ void GpuReader::run(Probe probe, Sample& sample) {
     case Probe::processes:
       return processes_.read(api_, device_, record);
     case Probe::ecc_places:
-      return read_ecc_places(api_, device_, record);
+      return read_ecc_locations(api_, device_, record);
     case Probe::retired_pages:
       return read_retired_pages(api_, device_, record);
     case Probe::temperature_limits:
@@ -139,7 +140,7 @@ Gpm::~Gpm() {
   if (newer_ != nullptr) api_.gpm_sample_free(newer_);
 }
 
-ReturnCode Gpm::take(DeviceHandle device, TimePoint now) {
+ReturnCode Gpm::take_sample(DeviceHandle device, TimePoint now) {
   if (older_ == nullptr) {
     GpmSupport support;
     if (const ReturnCode code = api_.gpm_support(device, &support); code != kSuccess) return code;
@@ -149,9 +150,9 @@ ReturnCode Gpm::take(DeviceHandle device, TimePoint now) {
   if (newer_ == nullptr) {
     if (const ReturnCode code = api_.gpm_sample_alloc(&newer_); code != kSuccess) return code;
   }
-  if (older_taken_) return api_.gpm_sample_get(device, newer_);
+  if (older_taken_at_) return api_.gpm_sample_get(device, newer_);
   const ReturnCode code = api_.gpm_sample_get(device, older_);
-  if (code == kSuccess) older_taken_ = now;
+  if (code == kSuccess) older_taken_at_ = now;
   return code == kSuccess ? kNotReady : code;
 }
 
@@ -179,18 +180,19 @@ void Gpm::measure(Recorder& record) {
 
 void Gpm::read(DeviceHandle device, Recorder record) {
   const TimePoint now = record.taken();
-  if (older_taken_ && now - *older_taken_ < kLeastInterval) {
+  if (older_taken_at_ && now - *older_taken_at_ < kMinInterval) {
     return record.missing(Probe::gpm, kNotReady);
   }
   ReturnCode taken = kSuccess;
-  if (!record.ask_for(row_of(Probe::gpm).fills, [&] { return taken = take(device, now); })) {
+  if (!record.try_query(row_of(Probe::gpm).fills,
+                        [&] { return taken = take_sample(device, now); })) {
     // Starts over after a loss: the counts from before it mean nothing afterwards.
-    if (taken != kNotReady) older_taken_.reset();
+    if (taken != kNotReady) older_taken_at_.reset();
     return;
   }
   measure(record);
   std::swap(older_, newer_);
-  older_taken_ = now;
+  older_taken_at_ = now;
 }
 
 }  // namespace gpuyard::nvml

@@ -17,7 +17,7 @@ namespace gpuyard::nvml {
 class Gpm {
  public:
   // The least time between two samples; for less the driver gives no result.
-  static constexpr Duration kLeastInterval = std::chrono::milliseconds(100);
+  static constexpr Duration kMinInterval = std::chrono::milliseconds(100);
 
   explicit Gpm(const Api& api) : api_(api) {}
   Gpm(const Gpm&) = delete;
@@ -28,13 +28,13 @@ class Gpm {
   void read(DeviceHandle, Recorder);
 
  private:
-  ReturnCode take(DeviceHandle, TimePoint now);
+  ReturnCode take_sample(DeviceHandle, TimePoint now);
   void measure(Recorder&);
 
   const Api& api_;
   GpmSample older_ = nullptr;
   GpmSample newer_ = nullptr;
-  std::optional<TimePoint> older_taken_;
+  std::optional<TimePoint> older_taken_at_;
 };
 
 class GpuReader {
@@ -51,9 +51,9 @@ class GpuReader {
   const Api& api_;
   const DeviceHandle device_;
   const ThrottleTimeFields throttle_time_fields_;
-  SupportMemory support_;
-  OwnLimits own_limits_;
-  bool knows_power_bounds_ = false;  // asked for once, whatever the answer was
+  SupportCache support_;
+  PlausibilityFilter plausibility_filter_;
+  bool power_bounds_read_ = false;  // asked for once, whatever the answer was
   Gpm gpm_;
   ProcessLists processes_;
 };

@@ -87,14 +87,14 @@ TEST(GpuReader, UnsupportedProbeIsNotRetriedSoon) {
   EXPECT_EQ(asked, 1);
 }
 
-TEST(SupportMemory, ForgetsAfterAWhileBecauseAModeMayHaveChanged) {
-  SupportMemory memory;
+TEST(SupportCache, ForgetsAfterAWhileBecauseAModeMayHaveChanged) {
+  SupportCache memory;
   constexpr TimePoint kNow{std::chrono::seconds(100)};
   EXPECT_FALSE(memory.is_unsupported(Metric::gpm_sm, kNow));
-  memory.note_unsupported(Metric::gpm_sm, kNow);
+  memory.record_unsupported(Metric::gpm_sm, kNow);
   EXPECT_TRUE(memory.is_unsupported(Metric::gpm_sm, kNow));
   EXPECT_FALSE(memory.is_unsupported(Metric::gpm_dram, kNow));
-  EXPECT_FALSE(memory.is_unsupported(Metric::gpm_sm, kNow + SupportMemory::kRetryAfter));
+  EXPECT_FALSE(memory.is_unsupported(Metric::gpm_sm, kNow + SupportCache::kRetryDelay));
 }
 
 TEST(GpuReader, MemoryV2ReportsReservedMemory) {
@@ -301,8 +301,8 @@ TEST(GpuReader, AFieldThatTheDriverForgetsIsNotZero) {
 }
 
 TEST(ThrottleTimeFields, MovedBetweenVersionsOfTheLibrary) {
-  EXPECT_FALSE(throttle_time_fields(0).known());
-  EXPECT_FALSE(throttle_time_fields(12080).known());
+  EXPECT_FALSE(throttle_time_fields(0).is_known());
+  EXPECT_FALSE(throttle_time_fields(12080).is_known());
   EXPECT_EQ(throttle_time_fields(12090).sw_thermal, 251U);
   EXPECT_EQ(throttle_time_fields(13000).power_brake, 253U);
   EXPECT_EQ(throttle_time_fields(13010).sw_thermal, 269U);
@@ -398,7 +398,7 @@ class GpmTest : public ::testing::Test {
   }
 
   const Api api_ = gpm_api();
-  SupportMemory support_;
+  SupportCache support_;
   Gpm gpm_{api_};
 };
 
@@ -452,7 +452,7 @@ TEST(Gpm, GivesItsSamplesBack) {
   const Api api = gpm_api();
   {
     Gpm gpm(api);
-    SupportMemory support;
+    SupportCache support;
     Sample sample;
     gpm.read(nullptr, Recorder(support, sample, kStart));
     gpm.read(nullptr, Recorder(support, sample, kStart + std::chrono::seconds(1)));
@@ -466,7 +466,7 @@ TEST(Gpm, OfAGpuBeforeHopperIsNotSupported) {
     return out->supported = 0, kSuccess;
   };
   Gpm gpm(api);
-  SupportMemory support;
+  SupportCache support;
   Sample sample;
   gpm.read(nullptr, Recorder(support, sample, kStart));
   for (const Metric metric : row_of(Probe::gpm).fills) {

@@ -15,7 +15,7 @@ namespace gpuyard::nvml {
 namespace {
 
 template <unsigned Size, class Ask>
-std::optional<std::string> ask_text(Ask ask) {
+std::optional<std::string> query_text(Ask ask) {
   std::array<char, Size> text{};
   if (ask(text.data(), Size) != kSuccess) return std::nullopt;
   text.back() = '\0';
@@ -31,8 +31,8 @@ int cuda_version(const Library& library) {
 DriverInfo driver_info(const Library& library) {
   const Api& api = library.api;
   DriverInfo info;
-  info.driver_version = ask_text<kDriverVersionSize>(api.driver_version);
-  info.nvml_version = ask_text<kNvmlVersionSize>(api.nvml_version);
+  info.driver_version = query_text<kDriverVersionSize>(api.driver_version);
+  info.nvml_version = query_text<kNvmlVersionSize>(api.nvml_version);
   if (const int cuda = cuda_version(library); cuda != 0) {
     info.cuda_driver_version = fmt::format("{}.{}", cuda / 1000, cuda % 1000 / 10);
   }
@@ -77,7 +77,7 @@ DeviceInfo describe_device(const Api& api, unsigned index, DeviceHandle handle) 
 }  // namespace
 
 NvmlBackend::~NvmlBackend() {
-  opened_.clear();  // frees samples of the driver, which must still be open
+  open_devices_.clear();  // frees samples of the driver, which must still be open
   events_.close();
   shutdown();
 }
@@ -95,20 +95,20 @@ void NvmlBackend::shutdown() {
   if (std::exchange(initialised_, false)) library_.api.shutdown();
 }
 
-bool NvmlBackend::initialised() const {
+bool NvmlBackend::is_initialised() const {
   const std::lock_guard lock(session_mutex_);
   return initialised_;
 }
 
 Result<unsigned> NvmlBackend::open_and_count() {
   if (const ReturnCode code = initialise(); code != kSuccess) {
-    return init_failed(text_of(code),
-                       errc_of(code) == Errc::denied ? Errc::denied : Errc::unavailable);
+    return init_error(text_of(code),
+                      errc_of(code) == Errc::denied ? Errc::denied : Errc::unavailable);
   }
   unsigned count = 0;
   if (const ReturnCode code = library_.api.device_count(&count); code != kSuccess) {
     shutdown();  // a session that cannot count its GPUs is useless
-    return query_failed(text_of(code), errc_of(code));
+    return query_error(text_of(code), errc_of(code));
   }
   return count;
 }
@@ -125,8 +125,9 @@ DeviceInfo NvmlBackend::open(std::uint32_t index) {
   const ReturnCode code = library_.api.handle_by_index(index, &handle);
   if (code != kSuccess) return closed_device(index, missing_of(code));
   DeviceInfo info = describe_device(library_.api, index, handle);
-  const std::lock_guard lock(opened_mutex_);
-  const auto [known, added] = opened_.try_emplace(info.id, Opened{index, handle, nullptr});
+  const std::lock_guard lock(devices_mutex_);
+  const auto [known, added] =
+      open_devices_.try_emplace(info.id, OpenDevice{index, handle, nullptr});
   if (!added && known->second.index != index) {
     return closed_device(index, {MissingReason::failed, "another GPU has the same UUID"});
   }
@@ -137,9 +138,9 @@ DeviceInfo NvmlBackend::open(std::uint32_t index) {
 }
 
 std::shared_ptr<GpuReader> NvmlBackend::reader_of(const DeviceId& id) const {
-  const std::lock_guard lock(opened_mutex_);
-  const auto found = opened_.find(id);
-  return found != opened_.end() ? found->second.reader : nullptr;
+  const std::lock_guard lock(devices_mutex_);
+  const auto found = open_devices_.find(id);
+  return found != open_devices_.end() ? found->second.reader : nullptr;
 }
 
 Sample NvmlBackend::read(const DeviceId& id, ProbeSet probes) {
@@ -151,47 +152,47 @@ Sample NvmlBackend::read(const DeviceId& id, ProbeSet probes) {
 Result<std::optional<DeviceEvent>> NvmlBackend::next_event(Duration at_most) {
   std::map<DeviceId, DeviceHandle> open;
   {
-    const std::lock_guard lock(opened_mutex_);
-    for (const auto& [id, opened] : opened_) open.emplace(id, opened.handle);
+    const std::lock_guard lock(devices_mutex_);
+    for (const auto& [id, opened] : open_devices_) open.emplace(id, opened.handle);
   }
-  return events_.next(open, at_most);
+  return events_.next_event(open, at_most);
 }
 
 Result<DeviceHandle> NvmlBackend::handle_of(const DeviceId& id) const {
-  const std::lock_guard lock(opened_mutex_);
-  const auto found = opened_.find(id);
-  if (found != opened_.end()) return found->second.handle;
+  const std::lock_guard lock(devices_mutex_);
+  const auto found = open_devices_.find(id);
+  if (found != open_devices_.end()) return found->second.handle;
   return Error{Errc::not_found, fmt::format("no GPU {} is open", id)};
 }
 
 // The operator of a simulated GPU decides at each call who may change it.
-Result<void> NvmlBackend::may_control() {
+Result<void> NvmlBackend::check_control() {
   if (library_.simulated) return {};
-  return may_administer(effective_privilege());
+  return check_privilege(effective_privilege());
 }
 
-Result<SettingState> NvmlBackend::look(const DeviceId& id, SettingKind kind) {
+Result<SettingState> NvmlBackend::read_setting(const DeviceId& id, SettingKind kind) {
   const auto handle = handle_of(id);
   if (!handle) return handle.error();
-  return look_at(library_.api, *handle, kind);
+  return read_device_setting(library_.api, *handle, kind);
 }
 
 Result<void> NvmlBackend::apply(const DeviceId& id, const Setting& setting) {
   const auto handle = handle_of(id);
   if (!handle) return handle.error();
-  return apply_to(library_.api, *handle, setting);
+  return write_device_setting(library_.api, *handle, setting);
 }
 
 Result<void> NvmlBackend::clear_ecc(const DeviceId& id, EccCounter counter) {
   const auto handle = handle_of(id);
   if (!handle) return handle.error();
-  return clear_ecc_of(library_.api, *handle, counter);
+  return clear_ecc_counter(library_.api, *handle, counter);
 }
 
 Result<std::int64_t> NvmlBackend::total_energy(const DeviceId& id) {
   const auto handle = handle_of(id);
   if (!handle) return handle.error();
-  return total_energy_of(library_.api, *handle);
+  return read_total_energy(library_.api, *handle);
 }
 
 Result<std::unique_ptr<Backend>> make_backend(const std::string& path) {

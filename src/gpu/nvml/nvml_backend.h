@@ -22,18 +22,18 @@ class NvmlBackend final : public Backend {
   DeviceInfo open(std::uint32_t index) override;
   Sample read(const DeviceId&, ProbeSet) override;
   Result<std::optional<DeviceEvent>> next_event(Duration at_most) override;
-  Result<void> may_control() override;
-  Result<SettingState> look(const DeviceId&, SettingKind) override;
+  Result<void> check_control() override;
+  Result<SettingState> read_setting(const DeviceId&, SettingKind) override;
   Result<void> apply(const DeviceId&, const Setting&) override;
   Result<void> clear_ecc(const DeviceId&, EccCounter) override;
   Result<std::int64_t> total_energy(const DeviceId&) override;
 
   // Ends the NVML session; does nothing if none is open.
   void shutdown();
-  bool initialised() const;
+  bool is_initialised() const;
 
  private:
-  struct Opened {
+  struct OpenDevice {
     std::uint32_t index;
     DeviceHandle handle;
     std::shared_ptr<GpuReader> reader;
@@ -47,8 +47,8 @@ class NvmlBackend final : public Backend {
   const Library library_;
   mutable std::mutex session_mutex_;  // for init and shutdown; never held during another call
   bool initialised_ = false;
-  mutable std::mutex opened_mutex_;
-  std::map<DeviceId, Opened> opened_;
+  mutable std::mutex devices_mutex_;
+  std::map<DeviceId, OpenDevice> open_devices_;
   EventReceiver events_;  // used by the event thread
 };
 

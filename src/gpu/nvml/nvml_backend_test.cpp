@@ -12,10 +12,10 @@ namespace gpuyard::nvml {
 namespace {
 
 // Opens every GPU in turn; the driver-host does so with a thread for each.
-Result<Fleet> enumerate(Backend& backend) {
+Result<Inventory> enumerate(Backend& backend) {
   auto session = backend.start();
   if (!session) return std::move(session).error();
-  Fleet fleet{session->driver, {}};
+  Inventory fleet{session->driver, {}};
   for (std::uint32_t i = 0; i < session->gpu_count; ++i) fleet.devices.push_back(backend.open(i));
   return fleet;
 }
@@ -199,7 +199,7 @@ TEST_F(NvmlBackendTest, AFailedInitialisationSaysWhy) {
   ASSERT_FALSE(fleet.ok());
   EXPECT_EQ(fleet.error().message, "failed to initialise NVML: Driver Not Loaded");
   EXPECT_EQ(fleet.error().code, Errc::unavailable);
-  EXPECT_FALSE(backend_.initialised());
+  EXPECT_FALSE(backend_.is_initialised());
 }
 
 TEST_F(NvmlBackendTest, WithoutPermissionTheErrorIsDenied) {
@@ -213,7 +213,7 @@ TEST_F(NvmlBackendTest, FailedDeviceCountLeavesUninitialised) {
   RecordProperty("contract", "E5 E10");
   fake.codes["count"] = kUnknown;
   EXPECT_EQ(enumerate(backend_).error().message, "NVML query failed: Unknown Error");
-  EXPECT_FALSE(backend_.initialised());
+  EXPECT_FALSE(backend_.is_initialised());
   EXPECT_EQ(fake.shutdowns, 1);
 }
 

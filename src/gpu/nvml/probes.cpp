@@ -50,7 +50,7 @@ void read_pcie_throughput(const Api& api, DeviceHandle device, Probe probe, Reco
   const unsigned direction = probe == Probe::pcie_tx ? kPcieTx : kPcieRx;
   unsigned kilobytes = 0;
   const auto ask = [&] { return api.pcie_throughput(device, direction, &kilobytes); };
-  if (!record.ask_for(metric, ask)) return;
+  if (!record.try_query(metric, ask)) return;
   if (is_no_value(kilobytes)) return record.implausible(metric);
   record.value(metric, kilobytes * kKilobyte);
 }
@@ -58,7 +58,7 @@ void read_pcie_throughput(const Api& api, DeviceHandle device, Probe probe, Reco
 void read_nvlink_state(const Api& api, DeviceHandle device, Recorder record) {
   unsigned active = 0;
   const auto ask_first = [&] { return api.nvlink_state(device, 0, &active); };
-  if (!record.ask_for(Metric::nvlink_active, ask_first)) return;
+  if (!record.try_query(Metric::nvlink_active, ask_first)) return;
   record.value(Metric::nvlink_active, active);
   for (std::uint16_t link = 1; link < kMaxNvlinks; ++link) {
     const ReturnCode code = api.nvlink_state(device, link, &active);
@@ -99,7 +99,7 @@ void put_name(Metric metric, unsigned number, const std::array<Name, Count>& nam
 template <unsigned Size, class Call>
 void read_text(Metric metric, const Call& call, DeviceHandle device, Recorder& record) {
   std::array<char, Size> text{};
-  if (!record.ask_for(metric, [&] { return call(device, text.data(), Size); })) return;
+  if (!record.try_query(metric, [&] { return call(device, text.data(), Size); })) return;
   text.back() = '\0';
   record.text(metric, text.data());
 }
@@ -111,7 +111,7 @@ void read_pair(Metric current, Metric pending, const Call& call, DeviceHandle de
   unsigned now = 0;
   unsigned later = 0;
   const std::array rows = {current, pending};
-  if (!record.ask_for(rows, [&] { return call(device, &now, &later); })) return;
+  if (!record.try_query(rows, [&] { return call(device, &now, &later); })) return;
   record.value(current, now);
   record.value(pending, later);
 }
@@ -135,10 +135,10 @@ ReturnCode read_numa_node(const Api& api, DeviceHandle device, unsigned* node) {
 }  // namespace
 
 void read_modes(const Api& api, DeviceHandle device, Recorder record) {
-  record.one<unsigned>(Metric::persistence_mode,
-                       [&](unsigned* mode) { return api.persistence_mode(device, mode); });
-  record.one<unsigned>(Metric::compute_mode,
-                       [&](unsigned* mode) { return api.compute_mode(device, mode); });
+  record.query<unsigned>(Metric::persistence_mode,
+                         [&](unsigned* mode) { return api.persistence_mode(device, mode); });
+  record.query<unsigned>(Metric::compute_mode,
+                         [&](unsigned* mode) { return api.compute_mode(device, mode); });
   read_pair(Metric::ecc_mode, Metric::ecc_mode_pending, api.ecc_mode, device, record);
   read_pair(Metric::mig_mode, Metric::mig_mode_pending, api.mig_mode, device, record);
 }
@@ -149,21 +149,21 @@ void read_inventory(const Api& api, DeviceHandle device, Recorder record) {
   read_text<kVbiosSize>(Metric::vbios_version, api.vbios_version, device, record);
   read_text<kInforomSize>(Metric::inforom_version, api.inforom_image_version, device, record);
   unsigned number = 0;
-  if (record.ask_for(Metric::brand, [&] { return api.brand(device, &number); })) {
+  if (record.try_query(Metric::brand, [&] { return api.brand(device, &number); })) {
     put_name(Metric::brand, number, kBrands, record);
   }
-  if (record.ask_for(Metric::architecture, [&] { return api.architecture(device, &number); })) {
+  if (record.try_query(Metric::architecture, [&] { return api.architecture(device, &number); })) {
     put_name(Metric::architecture, number, kArchitectures, record);
   }
   int major = 0;
   int minor = 0;
   const auto ask = [&] { return api.compute_capability(device, &major, &minor); };
-  if (record.ask_for(Metric::compute_capability, ask)) {
+  if (record.try_query(Metric::compute_capability, ask)) {
     record.text(Metric::compute_capability, fmt::format("{}.{}", major, minor));
   }
-  record.one<unsigned>(Metric::numa_node,
-                       [&](unsigned* node) { return read_numa_node(api, device, node); });
-  record.one<unsigned>(Metric::minor_number, [&](unsigned* minor_number) {
+  record.query<unsigned>(Metric::numa_node,
+                         [&](unsigned* node) { return read_numa_node(api, device, node); });
+  record.query<unsigned>(Metric::minor_number, [&](unsigned* minor_number) {
     return api.minor_number(device, minor_number);
   });
 }

@@ -18,7 +18,7 @@ struct ThrottleTimeFields {
   unsigned hw_thermal = 0;
   unsigned power_brake = 0;
 
-  bool known() const { return sw_thermal != 0; }
+  bool is_known() const { return sw_thermal != 0; }
 };
 // Chooses by nvmlSystemGetCudaDriverVersion's number: 12090 for 12.9.
 ThrottleTimeFields throttle_time_fields(int cuda_version);
@@ -44,7 +44,7 @@ void read_pcie_throughput(const Api&, DeviceHandle, Probe, Recorder);
 void read_nvlink_state(const Api&, DeviceHandle, Recorder);
 
 void read_ecc_totals(const Api&, DeviceHandle, Recorder);
-void read_ecc_places(const Api&, DeviceHandle, Recorder);
+void read_ecc_locations(const Api&, DeviceHandle, Recorder);
 void read_row_remaps(const Api&, DeviceHandle, Recorder);
 void read_retired_pages(const Api&, DeviceHandle, Recorder);
 

@@ -63,7 +63,7 @@ void read_fields(const Api& api, DeviceHandle device, const std::array<Field, Co
   };
   std::array<Metric, Count> rows;
   std::ranges::transform(fields, rows.begin(), &Field::metric);
-  if (!record.ask_for(rows, ask)) return;
+  if (!record.try_query(rows, ask)) return;
   for (std::size_t i = 0; i < Count; ++i) record_field(fields[i], values[i], record);
 }
 
@@ -92,7 +92,7 @@ void read_memory_temperature(const Api& api, DeviceHandle device, Recorder recor
 
 void read_throttle_times(const Api& api, DeviceHandle device, const ThrottleTimeFields& ids,
                          Recorder record) {
-  if (!ids.known()) return record.missing(Probe::throttle_times, kNotSupported);
+  if (!ids.is_known()) return record.missing(Probe::throttle_times, kNotSupported);
   const std::array fields = {Field{Metric::throttle_time_sw_thermal, ids.sw_thermal},
                              Field{Metric::throttle_time_hw_thermal, ids.hw_thermal},
                              Field{Metric::throttle_time_power_brake, ids.power_brake}};
@@ -113,7 +113,7 @@ namespace {
 
 struct Counter {
   Metric total;
-  Metric by_place;
+  Metric by_location;
   unsigned error;
   unsigned counter;
 };
@@ -129,7 +129,7 @@ constexpr std::array kCounters = {
 };
 
 // Chips differ in the places that count errors: places that do not count are left out.
-void read_places(const Api& api, DeviceHandle device, const Counter& row, Recorder& record) {
+void read_locations(const Api& api, DeviceHandle device, const Counter& row, Recorder& record) {
   std::array<ReturnCode, kEccLocations> codes{};
   std::array<unsigned long long, kEccLocations> counts{};
   const auto ask = [&] {
@@ -141,16 +141,16 @@ void read_places(const Api& api, DeviceHandle device, const Counter& row, Record
     }
     return any ? kSuccess : kNotSupported;
   };
-  if (!record.ask_for(row.by_place, ask)) return;
+  if (!record.try_query(row.by_location, ask)) return;
   for (std::uint16_t place = 0; place < kEccLocations; ++place) {
     if (codes[place] == kNotSupported || codes[place] == kInvalidArgument) continue;
-    record.answer(row.by_place, codes[place], counts[place], place);
+    record.answer(row.by_location, codes[place], counts[place], place);
   }
 }
 
 void read_retired(const Api& api, DeviceHandle device, Metric metric, unsigned cause,
                   Recorder& record) {
-  record.one<unsigned>(metric, [&](unsigned* count) {
+  record.query<unsigned>(metric, [&](unsigned* count) {
     *count = 0;
     const ReturnCode code = api.retired_pages(device, cause, count, nullptr);
     return code == kInsufficientSize ? kSuccess : code;  // we want the count, not the addresses
@@ -161,14 +161,14 @@ void read_retired(const Api& api, DeviceHandle device, Metric metric, unsigned c
 
 void read_ecc_totals(const Api& api, DeviceHandle device, Recorder record) {
   for (const Counter& row : kCounters) {
-    record.one<unsigned long long>(row.total, [&](unsigned long long* count) {
+    record.query<unsigned long long>(row.total, [&](unsigned long long* count) {
       return api.total_ecc_errors(device, row.error, row.counter, count);
     });
   }
 }
 
-void read_ecc_places(const Api& api, DeviceHandle device, Recorder record) {
-  for (const Counter& row : kCounters) read_places(api, device, row, record);
+void read_ecc_locations(const Api& api, DeviceHandle device, Recorder record) {
+  for (const Counter& row : kCounters) read_locations(api, device, row, record);
 }
 
 void read_row_remaps(const Api& api, DeviceHandle device, Recorder record) {
@@ -179,7 +179,7 @@ void read_row_remaps(const Api& api, DeviceHandle device, Recorder record) {
   const auto ask = [&] {
     return api.remapped_rows(device, &corrected, &uncorrected, &pending, &failure);
   };
-  if (!record.ask_for(row_of(Probe::row_remaps).fills, ask)) return;
+  if (!record.try_query(row_of(Probe::row_remaps).fills, ask)) return;
   record.value(Metric::rows_remapped_corrected, corrected);
   record.value(Metric::rows_remapped_uncorrected, uncorrected);
   record.value(Metric::row_remap_pending, pending != 0 ? 1 : 0);
@@ -189,7 +189,7 @@ void read_row_remaps(const Api& api, DeviceHandle device, Recorder record) {
 void read_retired_pages(const Api& api, DeviceHandle device, Recorder record) {
   read_retired(api, device, Metric::retired_pages_single_bit, kRetiredSingleBit, record);
   read_retired(api, device, Metric::retired_pages_double_bit, kRetiredDoubleBit, record);
-  record.one<unsigned>(Metric::retired_pages_pending, [&](unsigned* pending) {
+  record.query<unsigned>(Metric::retired_pages_pending, [&](unsigned* pending) {
     return api.retired_pages_pending(device, pending);
   });
 }

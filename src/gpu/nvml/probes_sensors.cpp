@@ -8,7 +8,7 @@ namespace gpuyard::nvml {
 namespace {
 
 // Asks by both layouts: drivers before 510 know only the first one.
-ReturnCode ask_memory(const Api& api, DeviceHandle device, MemoryV2& memory, bool& has_reserved) {
+ReturnCode query_memory(const Api& api, DeviceHandle device, MemoryV2& memory, bool& has_reserved) {
   ReturnCode code = api.memory_info_v2(device, &memory);
   has_reserved = code == kSuccess;
   if (code != kFunctionNotFound && code != kArgumentVersionMismatch) return code;
@@ -21,7 +21,7 @@ ReturnCode ask_memory(const Api& api, DeviceHandle device, MemoryV2& memory, boo
 
 // Boards with unified memory (GB10, GH200) report no memory reading: without this reason a healthy
 // board looks faulty.
-Missing no_memory(ReturnCode code) {
+Missing missing_memory(ReturnCode code) {
   Missing why = missing_of(code);
   if (why.reason == MissingReason::not_supported) {
     why.detail += "; a GPU with unified memory uses the system's memory";
@@ -34,8 +34,8 @@ Missing no_memory(ReturnCode code) {
 void read_memory(const Api& api, DeviceHandle device, Recorder record) {
   MemoryV2 memory;
   bool has_reserved = false;
-  const ReturnCode code = ask_memory(api, device, memory, has_reserved);
-  if (code != kSuccess) return record.missing(Probe::memory, no_memory(code));
+  const ReturnCode code = query_memory(api, device, memory, has_reserved);
+  if (code != kSuccess) return record.missing(Probe::memory, missing_memory(code));
   if (memory.free > memory.total || memory.total == ULLONG_MAX) {
     return record.missing(Probe::memory, Missing{MissingReason::failed, kImplausible});
   }
@@ -51,7 +51,7 @@ void read_memory(const Api& api, DeviceHandle device, Recorder record) {
 void read_bar1(const Api& api, DeviceHandle device, Recorder record) {
   Bar1Memory memory;
   const auto ask = [&] { return api.bar1_memory_info(device, &memory); };
-  if (!record.ask_for(row_of(Probe::bar1).fills, ask)) return;
+  if (!record.try_query(row_of(Probe::bar1).fills, ask)) return;
   record.value(Metric::bar1_total, memory.total);
   record.value(Metric::bar1_free, memory.free);
   record.value(Metric::bar1_used, memory.used);
@@ -67,7 +67,7 @@ void read_utilization(const Api& api, DeviceHandle device, Recorder record) {
 
 void read_engines(const Api& api, DeviceHandle device, Probe probe, Recorder record) {
   const auto& call = probe == Probe::encoder ? api.encoder_utilization : api.decoder_utilization;
-  record.one<unsigned>(row_of(probe).fills.front(), [&](unsigned* percent) {
+  record.query<unsigned>(row_of(probe).fills.front(), [&](unsigned* percent) {
     unsigned period_us = 0;
     return call(device, percent, &period_us);
   });
@@ -88,7 +88,7 @@ void read_temperature(const Api& api, DeviceHandle device, Recorder record) {
 
 void read_temperature_limits(const Api& api, DeviceHandle device, Recorder record) {
   const auto read = [&](Metric metric, unsigned threshold) {
-    record.one<unsigned>(metric, [&](unsigned* celsius) {
+    record.query<unsigned>(metric, [&](unsigned* celsius) {
       return api.temperature_threshold(device, threshold, celsius);
     });
   };
@@ -99,13 +99,13 @@ void read_temperature_limits(const Api& api, DeviceHandle device, Recorder recor
 }
 
 void read_power_bounds(const Api& api, DeviceHandle device, Recorder record) {
-  record.one<unsigned>(Metric::power_limit_default,
-                       [&](unsigned* mw) { return api.power_default_limit(device, mw); });
+  record.query<unsigned>(Metric::power_limit_default,
+                         [&](unsigned* mw) { return api.power_default_limit(device, mw); });
   unsigned least = 0;
   unsigned most = 0;
   const auto ask = [&] { return api.power_limit_constraints(device, &least, &most); };
   constexpr std::array kBounds = {Metric::power_limit_min, Metric::power_limit_max};
-  if (!record.ask_for(kBounds, ask)) return;
+  if (!record.try_query(kBounds, ask)) return;
   record.value(Metric::power_limit_min, least);
   record.value(Metric::power_limit_max, most);
 }
@@ -114,7 +114,7 @@ void read_clocks(const Api& api, DeviceHandle device, Probe probe, Recorder reco
   const auto& call = probe == Probe::clocks ? api.clock_info : api.max_clock_info;
   unsigned clock = kClockGraphics;  // the rows are in the order of nvmlClockType_t
   for (const Metric metric : row_of(probe).fills) {
-    record.one<unsigned>(metric, [&](unsigned* mhz) { return call(device, clock, mhz); });
+    record.query<unsigned>(metric, [&](unsigned* mhz) { return call(device, clock, mhz); });
     ++clock;
   }
 }
@@ -127,7 +127,7 @@ void read_fans(const Api& api, DeviceHandle device, Recorder record) {
     count = 1;
     return kSuccess;
   };
-  if (!record.ask_for(Metric::fan_speed, ask)) return;
+  if (!record.try_query(Metric::fan_speed, ask)) return;
   if (count == 0) return record.missing(Metric::fan_speed, kNotSupported);
   for (std::uint16_t fan = 0; fan < count && fan < kMaxFans; ++fan) {
     unsigned percent = 0;
@@ -138,8 +138,8 @@ void read_fans(const Api& api, DeviceHandle device, Recorder record) {
 }
 
 void read_performance_state(const Api& api, DeviceHandle device, Recorder record) {
-  record.one<int>(Metric::performance_state,
-                  [&](int* state) { return api.performance_state(device, state); });
+  record.query<int>(Metric::performance_state,
+                    [&](int* state) { return api.performance_state(device, state); });
 }
 
 }  // namespace gpuyard::nvml

@@ -13,7 +13,7 @@
 namespace gpuyard::nvml {
 namespace {
 
-constexpr std::size_t kLongestEntry = 32;
+constexpr std::size_t kMaxEntryBytes = 32;
 constexpr std::byte kUntouched{0xA5};
 // Room for processes that start between the call for the count and the call for the list.
 constexpr unsigned kSlack = 32;
@@ -27,22 +27,22 @@ struct Entries {
   std::vector<std::byte> bytes;
 };
 
-Entries ask_once(const ListCall& call, DeviceHandle device, unsigned room) {
+Entries query_once(const ListCall& call, DeviceHandle device, unsigned room) {
   Entries entries;
-  entries.bytes.assign(std::size_t{room} * kLongestEntry, kUntouched);
+  entries.bytes.assign(std::size_t{room} * kMaxEntryBytes, kUntouched);
   entries.count = room;
   entries.code = call(device, &entries.count, entries.bytes.data());
   if (entries.code == kSuccess && entries.count > room) entries.code = kUnknown;
   return entries;
 }
 
-Entries ask(const ListCall& call, DeviceHandle device) {
+Entries query_processes(const ListCall& call, DeviceHandle device) {
   unsigned count = 0;
   const ReturnCode code = call(device, &count, nullptr);
   if (code != kInsufficientSize) return {code, 0, {}};
   Entries entries;
   for (int attempt = 0; attempt < 2; ++attempt) {
-    entries = ask_once(call, device, std::min(count, ProcessLists::kMostProcesses) + kSlack);
+    entries = query_once(call, device, std::min(count, ProcessLists::kMaxProcesses) + kSlack);
     if (entries.code != kInsufficientSize) break;
     count = entries.count;
   }
@@ -82,8 +82,9 @@ bool read_kind(const ListCall& call, DeviceHandle device, ProcessKind kind, Proc
   const Metric metric =
       kind == ProcessKind::compute ? Metric::processes_compute : Metric::processes_graphics;
   Entries entries;
-  if (!record.ask_for(metric, [&] { return (entries = ask(call, device)).code; })) return false;
-  const std::size_t stride = entries.count > 0 ? stride_of(entries) : kLongestEntry;
+  if (!record.try_query(metric, [&] { return (entries = query_processes(call, device)).code; }))
+    return false;
+  const std::size_t stride = entries.count > 0 ? stride_of(entries) : kMaxEntryBytes;
   if (stride == 0) {
     record.missing(metric,
                    {MissingReason::failed, "the driver's process list has an unknown layout"});
@@ -102,7 +103,7 @@ void add_utilization(const Api& api, DeviceHandle device, unsigned long long& la
                      Processes& processes) {
   unsigned count = 0;
   if (api.process_utilization(device, nullptr, &count, last_seen_us) != kInsufficientSize) return;
-  count = std::min(count, ProcessLists::kMostProcesses) + kSlack;
+  count = std::min(count, ProcessLists::kMaxProcesses) + kSlack;
   std::vector<ProcessUtilization> samples(count);
   if (api.process_utilization(device, samples.data(), &count, last_seen_us) != kSuccess) return;
   samples.resize(std::min<std::size_t>(count, samples.size()));

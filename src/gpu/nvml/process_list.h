@@ -15,7 +15,7 @@ namespace gpuyard::nvml {
 class ProcessLists {
  public:
   // A longer list is a mistake of the driver, not an answer.
-  static constexpr unsigned kMostProcesses = 65536;
+  static constexpr unsigned kMaxProcesses = 65536;
 
   void read(const Api&, DeviceHandle, Recorder);
 

@@ -72,7 +72,7 @@ class ProcessListsTest : public ::testing::Test {
   }
 
   Api api_ = process_api();
-  SupportMemory support_;
+  SupportCache support_;
   ProcessLists lists_;
 };
 

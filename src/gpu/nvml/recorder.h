@@ -22,16 +22,16 @@ namespace gpuyard::nvml {
 // Remembers what this GPU with this driver does not support. Asking again costs a driver call each
 // time, under a lock that all clients share, so the driver is asked again only now and then.
 
-class SupportMemory {
+class SupportCache {
  public:
   // How long "not supported" is remembered; a change of mode may bring a reading back.
-  static constexpr Duration kRetryAfter = std::chrono::minutes(10);
+  static constexpr Duration kRetryDelay = std::chrono::minutes(10);
 
   bool is_unsupported(Metric metric, TimePoint now) const {
     const auto known = retry_at_.find(metric);
     return known != retry_at_.end() && now < known->second;
   }
-  void note_unsupported(Metric metric, TimePoint now) { retry_at_[metric] = now + kRetryAfter; }
+  void record_unsupported(Metric metric, TimePoint now) { retry_at_[metric] = now + kRetryDelay; }
 
  private:
   std::map<Metric, TimePoint> retry_at_;
@@ -47,7 +47,7 @@ constexpr bool is_no_value(Number number) {
 // Make it before the call: a reading's time is when the driver was asked.
 class Recorder {
  public:
-  Recorder(SupportMemory& support, Sample& sample, TimePoint now = BootClock::now())
+  Recorder(SupportCache& support, Sample& sample, TimePoint now = BootClock::now())
       : support_(support), sample_(sample), taken_(now) {}
 
   // Records a number, if it is within the bounds that the catalog has for it.
@@ -57,7 +57,7 @@ class Recorder {
     if (is_no_value(number) || std::cmp_greater(number, kLargest)) {
       return implausible(metric, index);
     }
-    sample_.set(if_plausible({metric, index, taken_, static_cast<std::int64_t>(number)}));
+    sample_.set(reject_implausible({metric, index, taken_, static_cast<std::int64_t>(number)}));
   }
   // Records a mask. Its bits are not a number: each of them may be set, also one that is not known.
   void flags(Metric metric, std::uint64_t bits) {
@@ -84,9 +84,9 @@ class Recorder {
 
   // Asks for one row, unless it is known that this GPU has none.
   template <class Number, class Ask>
-  void one(Metric metric, Ask ask) {
+  void query(Metric metric, Ask ask) {
     Number answer{};
-    if (ask_for(metric, [&] { return ask(&answer); })) value(metric, answer);
+    if (try_query(metric, [&] { return ask(&answer); })) value(metric, answer);
   }
   // Records the result of a call that was to return a number.
   template <std::integral Number>
@@ -96,29 +96,29 @@ class Recorder {
   // Makes the call that fills these rows and returns whether it succeeded; if not, each row says
   // why. Remembers "not supported" under the first row.
   template <class Ask>
-  bool ask_for(std::span<const Metric> rows, Ask ask) {
+  bool try_query(std::span<const Metric> rows, Ask ask) {
     const Metric first = rows.front();
     const ReturnCode code =
-        support_.is_unsupported(first, taken_) ? kNotSupported : noting(first, ask());
+        support_.is_unsupported(first, taken_) ? kNotSupported : record_support(first, ask());
     if (code == kSuccess) return true;
     for (const Metric metric : rows) missing(metric, code);
     return false;
   }
   template <class Ask>
-  bool ask_for(Metric row, Ask ask) {
-    return ask_for(std::span(&row, 1), ask);
+  bool try_query(Metric row, Ask ask) {
+    return try_query(std::span(&row, 1), ask);
   }
 
   TimePoint taken() const { return taken_; }
   Sample& sample() { return sample_; }
 
  private:
-  ReturnCode noting(Metric metric, ReturnCode code) {
-    if (code == kNotSupported) support_.note_unsupported(metric, taken_);
+  ReturnCode record_support(Metric metric, ReturnCode code) {
+    if (code == kNotSupported) support_.record_unsupported(metric, taken_);
     return code;
   }
 
-  SupportMemory& support_;
+  SupportCache& support_;
   Sample& sample_;
   TimePoint taken_;
 };

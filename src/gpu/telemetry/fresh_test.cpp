@@ -11,11 +11,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-class FreshTest : public TelemetryTest {
+class FreshReadTest : public TelemetryTest {
  protected:
   void ask_fresh() {
-    telemetry_.fresh({Probe::memory},
-                     [this](const SnapshotPtr& result) { results_.push_back(result); });
+    telemetry_.read_fresh({Probe::memory},
+                          [this](const SnapshotPtr& result) { results_.push_back(result); });
   }
   const Reading& memory(std::size_t result, std::size_t gpu) const {
     return *results_.at(result)->devices.at(gpu).sample.find(Metric::memory_used);
@@ -23,7 +23,7 @@ class FreshTest : public TelemetryTest {
   std::vector<SnapshotPtr> results_;
 };
 
-TEST_F(FreshTest, QueriesDriverAtOnceForRequestedProbesOnly) {
+TEST_F(FreshReadTest, QueriesDriverAtOnceForRequestedProbesOnly) {
   RecordProperty("contract", "E1");
   start(2);
   value_ = 99;
@@ -37,15 +37,15 @@ TEST_F(FreshTest, QueriesDriverAtOnceForRequestedProbesOnly) {
   EXPECT_EQ(results_[0]->devices[0].sample.find(Metric::power_draw), nullptr);
 }
 
-TEST_F(FreshTest, ProcessListIsCurrentOrMissing) {
+TEST_F(FreshReadTest, ProcessListIsCurrentOrMissing) {
   start(2);
   loop_.advance(milliseconds(500));
   SnapshotPtr result;
-  telemetry_.fresh({Probe::processes}, [&](const SnapshotPtr& fresh) { result = fresh; });
+  telemetry_.read_fresh({Probe::processes}, [&](const SnapshotPtr& fresh) { result = fresh; });
   processes_.set(ProcessList{loop_.now(), std::vector<GpuProcess>{{4711, {}, {}, {}}}});
   stuck_ = "GPU-1";
   answer();
-  loop_.advance(kFreshDeadline);
+  loop_.advance(kFreshReadTimeout);
   ASSERT_TRUE(result);
   const auto& list = result->devices[0].sample.processes();
   ASSERT_TRUE(list && list->processes() != nullptr);
@@ -53,7 +53,7 @@ TEST_F(FreshTest, ProcessListIsCurrentOrMissing) {
   EXPECT_EQ(result->devices[1].sample.processes()->processes(), nullptr) << "it is an older one";
 }
 
-TEST_F(FreshTest, AnOldReadingIsNeverPassedOffAsFresh) {
+TEST_F(FreshReadTest, AnOldReadingIsNeverPassedOffAsFresh) {
   RecordProperty("contract", "E1 E2");
   start(2);
   loop_.advance(milliseconds(500));
@@ -61,15 +61,15 @@ TEST_F(FreshTest, AnOldReadingIsNeverPassedOffAsFresh) {
   ask_fresh();
   answer();
   EXPECT_TRUE(results_.empty());
-  loop_.advance(kFreshDeadline);
+  loop_.advance(kFreshReadTimeout);
   ASSERT_EQ(results_.size(), 1U);
   EXPECT_EQ(memory(0, 0).missing()->reason, MissingReason::timed_out);
   EXPECT_NE(memory(0, 1).number(), nullptr);
 }
 
-TEST_F(FreshTest, AnAnswerUnderWaySinceBeforeDoesNotCount) {
+TEST_F(FreshReadTest, AnAnswerUnderWaySinceBeforeDoesNotCount) {
   start(1);
-  loop_.advance(kFastPeriod);  // the tick's query is pending
+  loop_.advance(kFastInterval);  // the tick's query is pending
   loop_.advance(milliseconds(10));
   const ReadRequest tick = asked_.front();
   const Sample old = sample(tick);  // read before the fresh read was requested
@@ -82,7 +82,7 @@ TEST_F(FreshTest, AnAnswerUnderWaySinceBeforeDoesNotCount) {
   ASSERT_EQ(results_.size(), 1U);
 }
 
-TEST_F(FreshTest, ConcurrentCallersShareNextRead) {
+TEST_F(FreshReadTest, ConcurrentCallersShareNextRead) {
   start(1);
   loop_.advance(milliseconds(500));
   ask_fresh();
@@ -97,7 +97,7 @@ TEST_F(FreshTest, ConcurrentCallersShareNextRead) {
   EXPECT_NE(results_[0], results_[1]);
 }
 
-TEST_F(FreshTest, UnresponsiveGpuDoesNotDelayResult) {
+TEST_F(FreshReadTest, UnresponsiveGpuDoesNotDelayResult) {
   start(2);
   stuck_ = "GPU-0";
   pass(std::chrono::seconds(3));
@@ -108,9 +108,9 @@ TEST_F(FreshTest, UnresponsiveGpuDoesNotDelayResult) {
   EXPECT_EQ(*memory(0, 1).number(), 42);
 }
 
-TEST_F(FreshTest, MissingDriverPostsEmptyResult) {
+TEST_F(FreshReadTest, MissingDriverPostsEmptyResult) {
   RecordProperty("contract", "E6");
-  telemetry_.on_no_driver(init_failed("Driver Not Loaded"));
+  telemetry_.on_no_driver(init_error("Driver Not Loaded"));
   ask_fresh();
   EXPECT_TRUE(results_.empty());
   loop_.run_posted();
@@ -118,7 +118,7 @@ TEST_F(FreshTest, MissingDriverPostsEmptyResult) {
   EXPECT_TRUE(results_[0]->devices.empty());
 }
 
-TEST_F(FreshTest, HostExitFailsPendingRead) {
+TEST_F(FreshReadTest, HostExitFailsPendingRead) {
   start(1);
   loop_.advance(milliseconds(500));
   ask_fresh();
@@ -127,13 +127,13 @@ TEST_F(FreshTest, HostExitFailsPendingRead) {
   EXPECT_EQ(memory(0, 0).missing()->reason, MissingReason::failed);
 }
 
-TEST_F(FreshTest, ACallerMayAskAgainFromItsAnswer) {
+TEST_F(FreshReadTest, ACallerMayAskAgainFromItsAnswer) {
   start(1);
   loop_.advance(milliseconds(500));
   int answers = 0;
-  telemetry_.fresh({Probe::memory}, [&](const SnapshotPtr&) {
+  telemetry_.read_fresh({Probe::memory}, [&](const SnapshotPtr&) {
     ++answers;
-    telemetry_.fresh({Probe::memory}, [&](const SnapshotPtr&) { ++answers; });
+    telemetry_.read_fresh({Probe::memory}, [&](const SnapshotPtr&) { ++answers; });
   });
   answer();
   loop_.advance(milliseconds(1));
@@ -145,7 +145,7 @@ TEST_F(TelemetryTest, FreshReadDoesNotWaitForGoneGpu) {
   start(2);
   start(1);
   bool landed = false;
-  telemetry_.fresh({Probe::memory}, [&](const SnapshotPtr& all) {
+  telemetry_.read_fresh({Probe::memory}, [&](const SnapshotPtr& all) {
     landed = true;
     EXPECT_EQ(all->devices.size(), 2U);
   });

@@ -15,7 +15,7 @@
 namespace gpuyard::telemetry {
 namespace {
 
-ProbeSet common(ProbeSet a, ProbeSet b) {
+ProbeSet intersection(ProbeSet a, ProbeSet b) {
   return a - (a - b);
 }
 
@@ -28,59 +28,60 @@ ProbeSet first_of(ProbeSet probes) {
 }
 
 // True for a value of the row's kind at an index that can exist.
-bool makes_sense(const Reading& reading) {
-  const Row& row = row_of(reading.metric);
+bool is_well_formed(const Reading& reading) {
+  const MetricRow& row = row_of(reading.metric);
   if (reading.index >= extent_of(row.dimension)) return false;
   if (reading.missing() != nullptr) return true;
-  return (reading.text() != nullptr) == (row.kind == Kind::text);
+  return (reading.text() != nullptr) == (row.kind == MetricKind::text);
 }
 
 }  // namespace
 
-ProbeSet Track::next() const {
-  if (question_ || !readable()) return {};
+ProbeSet PollState::next_probes() const {
+  if (pending_query_ || !is_readable()) return {};
   if (!urgent_.empty()) return urgent_;
-  const ProbeSet fast = common(due_, probes_of(Tier::fast));
+  const ProbeSet fast = intersection(due_, probes_of(Tier::fast));
   return fast.empty() ? first_of(due_) : fast;
 }
 
-void Track::asked(std::uint64_t id, ProbeSet probes, TimePoint now) {
-  question_ = Question{id, probes, now};
+void PollState::begin_query(std::uint64_t id, ProbeSet probes, TimePoint now) {
+  pending_query_ = PendingQuery{id, probes, now};
   if (!vitals_at_) vitals_at_ = now;
   urgent_ = urgent_ - probes;
   due_ = due_ - probes;
 }
 
-std::optional<Sample> Track::answered(std::uint64_t id, const Sample& answer, TimePoint now) {
-  if (!question_ || question_->id != id) return std::nullopt;
-  const Question question = *std::exchange(question_, std::nullopt);
+std::optional<Sample> PollState::finish_query(std::uint64_t id, const Sample& answer,
+                                              TimePoint now) {
+  if (!pending_query_ || pending_query_->id != id) return std::nullopt;
+  const PendingQuery question = *std::exchange(pending_query_, std::nullopt);
   Sample accepted = missing_sample(question.probes,
                                    {MissingReason::failed, "not reported by the driver-host"}, now);
   for (Reading reading : answer.readings()) {
-    if (accepted.all(reading.metric).empty() || !makes_sense(reading)) continue;
-    reading.taken = std::clamp(reading.taken, question.asked, now);
+    if (accepted.all(reading.metric).empty() || !is_well_formed(reading)) continue;
+    reading.taken = std::clamp(reading.taken, question.sent_at, now);
     accepted.set(std::move(reading));
   }
   if (question.probes.contains(Probe::processes) && answer.processes()) {
     ProcessList processes = *answer.processes();
-    processes.taken = std::clamp(processes.taken, question.asked, now);
+    processes.taken = std::clamp(processes.taken, question.sent_at, now);
     accepted.set(std::move(processes));
   }
-  if (!says_nothing(accepted)) note_presence(lost(accepted));
-  note_vitals(accepted);
+  if (!is_inconclusive(accepted)) update_presence(find_loss(accepted));
+  update_vitals(accepted);
   sample_.merge(accepted);
   return accepted;
 }
 
-void Track::note_presence(const Missing* why_gone) {
+void PollState::update_presence(const Missing* why_gone) {
   // Readings from before a loss or a recovery say nothing about the present.
-  if (gone_.has_value() != (why_gone != nullptr)) {
+  if (loss_.has_value() != (why_gone != nullptr)) {
     due_ = due_ | probes_of(Tier::slow) | probes_of(Tier::rare);
   }
-  gone_ = why_gone != nullptr ? std::optional(*why_gone) : std::nullopt;
+  loss_ = why_gone != nullptr ? std::optional(*why_gone) : std::nullopt;
 }
 
-void Track::note_vitals(const Sample& accepted) {
+void PollState::update_vitals(const Sample& accepted) {
   for (const Metric metric : kVitals) {
     const Reading* const reading = accepted.find(metric);
     if (reading != nullptr && reading->number() != nullptr) {
@@ -89,23 +90,23 @@ void Track::note_vitals(const Sample& accepted) {
   }
 }
 
-bool Track::unresponsive(TimePoint now) const {
-  return question_ && now - question_->asked >= kUnresponsiveAfter;
+bool PollState::is_unresponsive(TimePoint now) const {
+  return pending_query_ && now - pending_query_->sent_at >= kUnresponsiveTimeout;
 }
 
-DeviceState Track::state(TimePoint now) const {
+DeviceState PollState::state(TimePoint now) const {
   DeviceState state{info_, DeviceCondition::responsive, "", sample_, 0};
   state.vitals_at = vitals_at_;
-  const auto& gone = info_.fault ? info_.fault : gone_;
-  if (unresponsive(now)) {
+  const auto& gone = info_.fault ? info_.fault : loss_;
+  if (is_unresponsive(now)) {
     state.condition = DeviceCondition::unresponsive;
     state.why = fmt::format("the driver has not responded for {:.1f} s; showing the last readings",
-                            std::chrono::duration<double>(now - question_->asked).count());
+                            std::chrono::duration<double>(now - pending_query_->sent_at).count());
   } else if (gone) {
     state.condition = DeviceCondition::unavailable;
     state.why = describe(*gone);
-  } else if (vitals_at_ && now - *vitals_at_ >= kSickAfter) {
-    const Missing* const why = unreadable(sample_);
+  } else if (vitals_at_ && now - *vitals_at_ >= kSickTimeout) {
+    const Missing* const why = unreadable_reason(sample_);
     if (why == nullptr) return state;
     state.condition = DeviceCondition::unavailable;
     state.why = fmt::format("all of its readings fail: {}", describe(*why));
@@ -113,11 +114,11 @@ DeviceState Track::state(TimePoint now) const {
   return state;
 }
 
-void QueryErrors::note(const DeviceInfo& info, const Sample& sample) {
-  for (const Missing& why : failures(sample)) note(info, why);
+void QueryErrors::record(const DeviceInfo& info, const Sample& sample) {
+  for (const Missing& why : failures(sample)) record(info, why);
 }
 
-void QueryErrors::note(const DeviceInfo& info, const Missing& missing) {
+void QueryErrors::record(const DeviceInfo& info, const Missing& missing) {
   if (!is_failure(missing.reason)) return;
   std::string cause = describe(missing);
   if (counts_.size() >= kMaxCauses && !counts_.contains({info.id, cause})) cause = "another cause";
@@ -136,7 +137,7 @@ std::uint64_t QueryErrors::count(const DeviceId& id) const {
 
 namespace {
 
-bool has(const std::vector<DeviceInfo>& all, const DeviceId& id) {
+bool contains(const std::vector<DeviceInfo>& all, const DeviceId& id) {
   return std::ranges::find(all, id, &DeviceInfo::id) != all.end();
 }
 
@@ -149,7 +150,7 @@ std::vector<DeviceInfo> with_identity(std::vector<DeviceInfo> counted,
   for (DeviceInfo& info : counted) {
     if (!info.uuid.empty()) continue;
     const auto place = std::ranges::find(before, info.index, &DeviceInfo::index);
-    if (place == before.end() || place->uuid.empty() || has(said, place->id)) continue;
+    if (place == before.end() || place->uuid.empty() || contains(said, place->id)) continue;
     DeviceInfo known = *place;
     known.fault = info.fault;
     info = std::move(known);
@@ -165,45 +166,45 @@ DeviceInfo info_of(const KnownBoard& board) {
 
 void Roster::restore(const std::vector<KnownBoard>& boards) {
   for (const KnownBoard& board : boards) {
-    if (has(counted_, board.uuid)) continue;
-    if (board.listed && !arrived_) {
-      remembered_.push_back(board);
+    if (contains(counted_, board.uuid)) continue;
+    if (board.listed && !has_inventory_) {
+      restored_.push_back(board);
     } else {
-      note_gone(info_of(board), board.last_seen);
+      add_missing(info_of(board), board.last_seen);
     }
   }
 }
 
-void Roster::arrive(const std::vector<DeviceInfo>& counted, WallTime wall) {
+void Roster::update(const std::vector<DeviceInfo>& counted, WallTime wall) {
   std::map<DeviceId, WallTime> last_seen;
-  for (const KnownBoard& board : std::exchange(remembered_, {})) {
+  for (const KnownBoard& board : std::exchange(restored_, {})) {
     counted_.push_back(info_of(board));
     last_seen.emplace(board.uuid, board.last_seen);
   }
   const auto before = std::exchange(counted_, with_identity(counted, counted_));
-  arrived_ = true;
+  has_inventory_ = true;
   for (const DeviceInfo& info : before) {
-    if (info.uuid.empty() || has(counted_, info.id)) continue;
+    if (info.uuid.empty() || contains(counted_, info.id)) continue;
     const auto seen = last_seen.find(info.id);
-    note_gone(info, seen != last_seen.end() ? seen->second : wall);
+    add_missing(info, seen != last_seen.end() ? seen->second : wall);
   }
-  std::erase_if(gone_, [&](const Gone& one) { return has(counted_, one.info.id); });
+  std::erase_if(missing_, [&](const MissingBoard& one) { return contains(counted_, one.info.id); });
 }
 
-void Roster::note_gone(const DeviceInfo& info, WallTime last_seen) {
-  const auto is_same = [&](const Gone& one) { return one.info.id == info.id; };
-  if (std::ranges::any_of(gone_, is_same)) return;
-  Gone gone{info, last_seen};
+void Roster::add_missing(const DeviceInfo& info, WallTime last_seen) {
+  const auto is_same = [&](const MissingBoard& one) { return one.info.id == info.id; };
+  if (std::ranges::any_of(missing_, is_same)) return;
+  MissingBoard gone{info, last_seen};
   gone.info.former_index = info.index;
   gone.info.fault =
       Missing{MissingReason::device_lost,
               "not present since " + to_rfc3339(last_seen) + ": the driver does not list it"};
-  if (gone_.size() == kMostGone) gone_.erase(gone_.begin());
-  gone_.push_back(std::move(gone));
+  if (missing_.size() == kMaxMissing) missing_.erase(missing_.begin());
+  missing_.push_back(std::move(gone));
 }
 
-bool Roster::take_out(const DeviceId& id) {
-  return std::erase_if(gone_, [&](const Gone& one) { return one.info.id == id; }) > 0;
+bool Roster::remove_missing(const DeviceId& id) {
+  return std::erase_if(missing_, [&](const MissingBoard& one) { return one.info.id == id; }) > 0;
 }
 
 std::vector<DeviceInfo> Roster::list() const {
@@ -211,7 +212,7 @@ std::vector<DeviceInfo> Roster::list() const {
   std::set<std::uint32_t> taken;
   for (const DeviceInfo& info : counted_) taken.insert(info.index);
   std::vector<DeviceInfo> displaced;
-  for (const Gone& one : gone_) {
+  for (const MissingBoard& one : missing_) {
     (taken.insert(one.info.index).second ? all : displaced).push_back(one.info);
   }
   for (DeviceInfo& info : displaced) {
@@ -224,7 +225,7 @@ std::vector<DeviceInfo> Roster::list() const {
   return all;
 }
 
-std::vector<KnownBoard> Roster::known(WallTime now) const {
+std::vector<KnownBoard> Roster::known_boards(WallTime now) const {
   std::vector<KnownBoard> boards;
   const auto add = [&](const DeviceInfo& info, bool listed, WallTime last_seen) {
     if (info.uuid.empty()) return;
@@ -232,7 +233,7 @@ std::vector<KnownBoard> Roster::known(WallTime now) const {
         {info.uuid, info.index, info.pci_address, info.name, listed, last_seen, last_seen});
   };
   for (const DeviceInfo& info : counted_) add(info, true, now);
-  for (const Gone& one : gone_) add(one.info, false, one.last_seen);
+  for (const MissingBoard& one : missing_) add(one.info, false, one.last_seen);
   return boards;
 }
 

@@ -17,15 +17,15 @@
 namespace gpuyard::telemetry {
 
 // A GPU is unresponsive once its answer is overdue by this time, until it answers.
-inline constexpr Duration kUnresponsiveAfter = std::chrono::seconds(1);
+inline constexpr Duration kUnresponsiveTimeout = std::chrono::seconds(1);
 
-class Track {
+class PollState {
  public:
-  explicit Track(DeviceInfo info) : info_(std::move(info)) {}
+  explicit PollState(DeviceInfo info) : info_(std::move(info)) {}
 
   const DeviceInfo& info() const { return info_; }
   const Sample& sample() const { return sample_; }
-  bool readable() const { return !info_.fault; }
+  bool is_readable() const { return !info_.fault; }
 
   // Adds the probes of a tick to those already due.
   void make_due(ProbeSet probes) { due_ = due_ | probes; }
@@ -35,37 +35,37 @@ class Track {
   // Returns the probes to ask next; empty while an answer is pending or nothing is wanted. Probes
   // outside the fast tier are asked one at a time, so that they delay the fast tier by one probe at
   // most.
-  ProbeSet next() const;
-  void asked(std::uint64_t id, ProbeSet probes, TimePoint now);
+  ProbeSet next_probes() const;
+  void begin_query(std::uint64_t id, ProbeSet probes, TimePoint now);
   // Returns the part of the answer that was asked for and is plausible, because the child that sent
   // it may be corrupt. Returns nothing if it is too late: not the answer to the pending query.
-  std::optional<Sample> answered(std::uint64_t id, const Sample&, TimePoint now);
+  std::optional<Sample> finish_query(std::uint64_t id, const Sample&, TimePoint now);
   // The driver-host is gone, and the answer with it.
-  void forget_question() { question_.reset(); }
+  void drop_query() { pending_query_.reset(); }
 
-  bool idle() const { return !question_ && next().empty(); }
-  bool unresponsive(TimePoint now) const;
+  bool is_idle() const { return !pending_query_ && next_probes().empty(); }
+  bool is_unresponsive(TimePoint now) const;
 
   // Returns the readings with the GPU's condition. A row that was never read is missing, "not
   // ready".
   DeviceState state(TimePoint now) const;
 
  private:
-  void note_presence(const Missing* why_gone);
-  void note_vitals(const Sample&);
+  void update_presence(const Missing* why_gone);
+  void update_vitals(const Sample&);
 
-  struct Question {
+  struct PendingQuery {
     std::uint64_t id;
     ProbeSet probes;
-    TimePoint asked;
+    TimePoint sent_at;
   };
 
   DeviceInfo info_;
   Sample sample_;
   ProbeSet due_;
   ProbeSet urgent_;
-  std::optional<Question> question_;
-  std::optional<Missing> gone_;  // set if the last answer said so in every row
+  std::optional<PendingQuery> pending_query_;
+  std::optional<Missing> loss_;  // set if the last answer said so in every row
   std::optional<TimePoint> vitals_at_;
 };
 
@@ -75,8 +75,8 @@ class QueryErrors {
  public:
   // Logs "Error querying GPU device 0: Unknown Error" the first time. A row that a GPU does not
   // support, or has no value for yet, is no error.
-  void note(const DeviceInfo&, const Sample&);
-  void note(const DeviceInfo&, const Missing&);
+  void record(const DeviceInfo&, const Sample&);
+  void record(const DeviceInfo&, const Missing&);
 
   // Returns the count of all causes together.
   std::uint64_t count(const DeviceId&) const;
@@ -99,30 +99,30 @@ class Roster {
   // they were last seen.
   void restore(const std::vector<KnownBoard>&);
   // Takes the GPUs that the driver counts now.
-  void arrive(const std::vector<DeviceInfo>& counted, WallTime wall);
+  void update(const std::vector<DeviceInfo>& counted, WallTime wall);
   // Forgets a missing board, because it was taken out for good. False: it is not a missing one.
-  bool take_out(const DeviceId&);
+  bool remove_missing(const DeviceId&);
 
   // Returns the list by index. A missing board has the fault "device lost" and a former_index. It
   // keeps its index unless another GPU has that now; then it gets a free one.
   std::vector<DeviceInfo> list() const;
   // Returns all boards that have a UUID, without their errors and their first time.
-  std::vector<KnownBoard> known(WallTime now) const;
+  std::vector<KnownBoard> known_boards(WallTime now) const;
 
-  static constexpr std::size_t kMostGone = 64;
+  static constexpr std::size_t kMaxMissing = 64;
 
  private:
-  struct Gone {
+  struct MissingBoard {
     DeviceInfo info;
     WallTime last_seen;
   };
 
-  void note_gone(const DeviceInfo&, WallTime last_seen);
+  void add_missing(const DeviceInfo&, WallTime last_seen);
 
-  std::vector<KnownBoard> remembered_;  // until the driver counts for the first time
-  bool arrived_ = false;
+  std::vector<KnownBoard> restored_;  // until the driver counts for the first time
+  bool has_inventory_ = false;
   std::vector<DeviceInfo> counted_;
-  std::vector<Gone> gone_;  // oldest first
+  std::vector<MissingBoard> missing_;  // oldest first
 };
 
 }  // namespace gpuyard::telemetry

@@ -14,69 +14,69 @@ Sample power(std::int64_t milliwatts, TimePoint taken = kNow) {
   return sample;
 }
 
-TEST(Track, NextIsEmptyWithoutDueProbes) {
-  EXPECT_TRUE(Track(kGpu).next().empty());
+TEST(PollState, NextIsEmptyWithoutDueProbes) {
+  EXPECT_TRUE(PollState(kGpu).next_probes().empty());
 }
 
-TEST(Track, TheFastTierGoesTogetherAndBeforeTheSlow) {
-  Track track(kGpu);
+TEST(PollState, TheFastTierGoesTogetherAndBeforeTheSlow) {
+  PollState track(kGpu);
   track.make_due(probes_of(Tier::fast) | probes_of(Tier::slow));
-  EXPECT_EQ(track.next(), probes_of(Tier::fast));
+  EXPECT_EQ(track.next_probes(), probes_of(Tier::fast));
 }
 
-TEST(Track, TheSlowTierGoesOneCallAtATime) {
-  Track track(kGpu);
+TEST(PollState, TheSlowTierGoesOneCallAtATime) {
+  PollState track(kGpu);
   track.make_due(probes_of(Tier::slow) | ProbeSet{Probe::power_limit});
   int calls = 0;
-  track.next().each([&](Probe) { ++calls; });
+  track.next_probes().each([&](Probe) { ++calls; });
   EXPECT_EQ(calls, 1);
 }
 
-TEST(Track, UrgentProbesGoFirst) {
-  Track track(kGpu);
+TEST(PollState, UrgentProbesGoFirst) {
+  PollState track(kGpu);
   track.make_due(probes_of(Tier::fast));
   track.make_urgent({Probe::memory});
-  EXPECT_EQ(track.next(), ProbeSet{Probe::memory});
+  EXPECT_EQ(track.next_probes(), ProbeSet{Probe::memory});
 }
 
-TEST(Track, AtMostOneQuestionIsOut) {
-  Track track(kGpu);
+TEST(PollState, AtMostOneQuestionIsOut) {
+  PollState track(kGpu);
   track.make_due({Probe::power});
-  track.asked(1, track.next(), kNow);
+  track.begin_query(1, track.next_probes(), kNow);
   track.make_due({Probe::memory});
-  EXPECT_TRUE(track.next().empty());
-  EXPECT_TRUE(track.answered(1, power(5), kNow));
-  EXPECT_EQ(track.next(), ProbeSet{Probe::memory});
+  EXPECT_TRUE(track.next_probes().empty());
+  EXPECT_TRUE(track.finish_query(1, power(5), kNow));
+  EXPECT_EQ(track.next_probes(), ProbeSet{Probe::memory});
 }
 
-TEST(Track, AnAnswerToAnotherQuestionIsDropped) {
-  Track track(kGpu);
-  track.asked(2, {Probe::power}, kNow);
-  EXPECT_FALSE(track.answered(1, power(5), kNow));
+TEST(PollState, AnAnswerToAnotherQuestionIsDropped) {
+  PollState track(kGpu);
+  track.begin_query(2, {Probe::power}, kNow);
+  EXPECT_FALSE(track.finish_query(1, power(5), kNow));
   EXPECT_EQ(track.sample().number(Metric::power_draw), nullptr);
 }
 
-TEST(Track, OverdueReplyIsUnresponsiveUntilAnswered) {
-  Track track(kGpu);
-  track.asked(1, {Probe::power}, kNow);
-  EXPECT_FALSE(track.unresponsive(kNow + kUnresponsiveAfter - Duration(1)));
-  EXPECT_EQ(track.state(kNow + kUnresponsiveAfter).condition, DeviceCondition::unresponsive);
-  track.answered(1, power(5), kNow);
-  EXPECT_EQ(track.state(kNow + kUnresponsiveAfter).condition, DeviceCondition::responsive);
+TEST(PollState, OverdueReplyIsUnresponsiveUntilAnswered) {
+  PollState track(kGpu);
+  track.begin_query(1, {Probe::power}, kNow);
+  EXPECT_FALSE(track.is_unresponsive(kNow + kUnresponsiveTimeout - Duration(1)));
+  EXPECT_EQ(track.state(kNow + kUnresponsiveTimeout).condition, DeviceCondition::unresponsive);
+  track.finish_query(1, power(5), kNow);
+  EXPECT_EQ(track.state(kNow + kUnresponsiveTimeout).condition, DeviceCondition::responsive);
 }
 
 Sample failed(TimePoint taken) {
   return missing_sample(probes_of(Tier::fast), {MissingReason::failed, "Unknown Error"}, taken);
 }
 
-TEST(Track, ThirtySecondsWithoutReadingIsUnavailable) {
-  Track track(kGpu);
-  track.asked(1, {Probe::power}, kNow);
-  track.answered(1, power(5), kNow);
+TEST(PollState, ThirtySecondsWithoutReadingIsUnavailable) {
+  PollState track(kGpu);
+  track.begin_query(1, {Probe::power}, kNow);
+  track.finish_query(1, power(5), kNow);
   for (std::uint64_t second = 1; second <= 30; ++second) {
     const TimePoint now = kNow + std::chrono::seconds(second);
-    track.asked(second + 1, probes_of(Tier::fast), now);
-    track.answered(second + 1, failed(now), now);
+    track.begin_query(second + 1, probes_of(Tier::fast), now);
+    track.finish_query(second + 1, failed(now), now);
     const bool sick = second == 30;
     EXPECT_EQ(track.state(now).condition == DeviceCondition::unavailable, sick) << second;
   }
@@ -85,75 +85,75 @@ TEST(Track, ThirtySecondsWithoutReadingIsUnavailable) {
   EXPECT_EQ(state.vitals_at, kNow);
 }
 
-TEST(Track, OneReadableValueKeepsAGpuAvailable) {
-  Track track(kGpu);
-  track.asked(1, probes_of(Tier::fast), kNow);
+TEST(PollState, OneReadableValueKeepsAGpuAvailable) {
+  PollState track(kGpu);
+  track.begin_query(1, probes_of(Tier::fast), kNow);
   Sample sample = failed(kNow);
   sample.set({Metric::clock_sm, 0, kNow, 1980});
-  track.answered(1, sample, kNow);
+  track.finish_query(1, sample, kNow);
   EXPECT_EQ(track.state(kNow + std::chrono::minutes(1)).condition, DeviceCondition::responsive);
 }
 
-TEST(Track, UnresponsiveGpuKeepsLastReadingsAndTimes) {
-  Track track(kGpu);
-  track.asked(1, {Probe::power}, kNow);
-  track.answered(1, power(5), kNow);
-  track.asked(2, {Probe::power}, kNow);
+TEST(PollState, UnresponsiveGpuKeepsLastReadingsAndTimes) {
+  PollState track(kGpu);
+  track.begin_query(1, {Probe::power}, kNow);
+  track.finish_query(1, power(5), kNow);
+  track.begin_query(2, {Probe::power}, kNow);
   const auto state = track.state(kNow + std::chrono::seconds(9));
   EXPECT_EQ(state.condition, DeviceCondition::unresponsive);
   EXPECT_EQ(*state.sample.number(Metric::power_draw), 5);
   EXPECT_EQ(state.sample.find(Metric::power_draw)->taken, kNow);
 }
 
-TEST(Track, AllReadingsLostIsUnavailable) {
-  Track track(kGpu);
+TEST(PollState, AllReadingsLostIsUnavailable) {
+  PollState track(kGpu);
   const ProbeSet probes{Probe::power, Probe::memory};
-  track.asked(1, probes, kNow);
-  track.answered(1, missing_sample(probes, {MissingReason::device_lost, "GPU is lost"}, kNow),
-                 kNow);
+  track.begin_query(1, probes, kNow);
+  track.finish_query(1, missing_sample(probes, {MissingReason::device_lost, "GPU is lost"}, kNow),
+                     kNow);
   EXPECT_EQ(track.state(kNow).condition, DeviceCondition::unavailable);
   EXPECT_EQ(track.state(kNow).why, "GPU is lost");
 }
 
 // A driver that has corrupted its process's memory may make it answer anything.
-TEST(Track, UnrequestedReadingsAreDiscarded) {
-  Track track(kGpu);
-  track.asked(1, {Probe::power}, kNow);
+TEST(PollState, UnrequestedReadingsAreDiscarded) {
+  PollState track(kGpu);
+  track.begin_query(1, {Probe::power}, kNow);
   Sample answer = power(5);
   answer.set({Metric::memory_total, 0, kNow, std::int64_t{1}});
   answer.set({Metric::power_draw, 7, kNow, std::int64_t{1}});
-  track.answered(1, answer, kNow);
+  track.finish_query(1, answer, kNow);
   EXPECT_EQ(track.sample().readings().size(), 1U);
   EXPECT_EQ(*track.sample().number(Metric::power_draw), 5);
 }
 
-TEST(Track, ReadingTimeIsClampedToQueryInterval) {
+TEST(PollState, ReadingTimeIsClampedToQueryInterval) {
   for (const TimePoint claimed : {TimePoint::min(), TimePoint::max()}) {
-    Track track(kGpu);
+    PollState track(kGpu);
     const TimePoint later = kNow + std::chrono::seconds(1);
-    track.asked(1, {Probe::power}, kNow);
-    track.answered(1, power(5, claimed), later);
+    track.begin_query(1, {Probe::power}, kNow);
+    track.finish_query(1, power(5, claimed), later);
     const TimePoint taken = track.sample().find(Metric::power_draw)->taken;
     EXPECT_TRUE(taken == kNow || taken == later);
   }
 }
 
-TEST(Track, OmittedOrNonNumericReadingIsMissing) {
-  Track track(kGpu);
-  track.asked(1, {Probe::power, Probe::energy}, kNow);
+TEST(PollState, OmittedOrNonNumericReadingIsMissing) {
+  PollState track(kGpu);
+  track.begin_query(1, {Probe::power, Probe::energy}, kNow);
   Sample answer;
   answer.set({Metric::power_draw, 0, kNow, std::string("much")});
-  track.answered(1, answer, kNow);
+  track.finish_query(1, answer, kNow);
   EXPECT_NE(track.sample().find(Metric::power_draw)->missing(), nullptr);
   EXPECT_NE(track.sample().find(Metric::energy_total)->missing(), nullptr);
 }
 
-TEST(Track, AGpuThatWouldNotOpenIsNeverAsked) {
+TEST(PollState, AGpuThatWouldNotOpenIsNeverAsked) {
   DeviceInfo broken = kGpu;
   broken.fault = Missing{MissingReason::failed, "Unknown Error"};
-  Track track(broken);
+  PollState track(broken);
   track.make_due({Probe::power});
-  EXPECT_TRUE(track.next().empty());
+  EXPECT_TRUE(track.next_probes().empty());
   EXPECT_EQ(track.state(kNow).condition, DeviceCondition::unavailable);
 }
 
@@ -169,7 +169,7 @@ TEST(QueryErrors, RepeatedCauseIsLoggedOnceAndCounted) {
   RecordProperty("contract", "E9");
   const CapturedLog log;
   QueryErrors errors;
-  for (int i = 0; i < 3; ++i) errors.note(kGpu, failing(MissingReason::failed, "Unknown Error"));
+  for (int i = 0; i < 3; ++i) errors.record(kGpu, failing(MissingReason::failed, "Unknown Error"));
   EXPECT_EQ(log.lines(),
             std::vector<std::string>{"ERROR Error querying GPU device 0: Unknown Error"});
   EXPECT_EQ(errors.count("GPU-a"), 3U);
@@ -179,17 +179,17 @@ TEST(QueryErrors, AnotherCauseAndAnotherGpuAreLoggedToo) {
   const CapturedLog log;
   QueryErrors errors;
   const DeviceInfo other{"GPU-b", 1, "GPU-b", "", "H100", {}};
-  errors.note(kGpu, failing(MissingReason::failed, "Unknown Error"));
-  errors.note(kGpu, failing(MissingReason::device_lost, "GPU is lost"));
-  errors.note(other, failing(MissingReason::failed, "Unknown Error"));
+  errors.record(kGpu, failing(MissingReason::failed, "Unknown Error"));
+  errors.record(kGpu, failing(MissingReason::device_lost, "GPU is lost"));
+  errors.record(other, failing(MissingReason::failed, "Unknown Error"));
   EXPECT_EQ(log.lines().size(), 3U);
 }
 
 TEST(QueryErrors, UnsupportedOrNotReadyIsNoError) {
   const CapturedLog log;
   QueryErrors errors;
-  errors.note(kGpu, failing(MissingReason::not_supported, "Not Supported"));
-  errors.note(kGpu, failing(MissingReason::not_ready, ""));
+  errors.record(kGpu, failing(MissingReason::not_supported, "Not Supported"));
+  errors.record(kGpu, failing(MissingReason::not_ready, ""));
   EXPECT_TRUE(log.lines().empty());
   EXPECT_EQ(errors.count("GPU-a"), 0U);
 }
@@ -198,7 +198,7 @@ TEST(QueryErrors, DistinctCausesAreBoundedInLogButCounted) {
   const CapturedLog log;
   QueryErrors errors;
   for (int i = 0; i < 5000; ++i) {
-    errors.note(kGpu, Missing{MissingReason::failed, "cause " + std::to_string(i)});
+    errors.record(kGpu, Missing{MissingReason::failed, "cause " + std::to_string(i)});
   }
   EXPECT_LE(log.lines().size(), QueryErrors::kMaxCauses + 1);
   EXPECT_EQ(errors.count("GPU-a"), 5000U);
@@ -225,7 +225,7 @@ DeviceInfo unopened(std::uint32_t index) {
 
 class RosterTest : public ::testing::Test {
  protected:
-  void arrive(const std::vector<DeviceInfo>& counted) { roster_.arrive(counted, kWall); }
+  void arrive(const std::vector<DeviceInfo>& counted) { roster_.update(counted, kWall); }
   // Returns the list as text: "0 GPU-a, 1 GPU-b (gone)".
   std::string list() const {
     std::string text;
@@ -272,11 +272,11 @@ TEST_F(RosterTest, OneThatComesBackUnderAnotherIndexIsTheSame) {
 TEST_F(RosterTest, AMissingBoardIsListedUntilItIsTakenOut) {
   arrive({gpu(0, "GPU-a"), gpu(1, "GPU-b")});
   arrive({gpu(0, "GPU-a")});
-  EXPECT_FALSE(roster_.take_out("GPU-a"));
+  EXPECT_FALSE(roster_.remove_missing("GPU-a"));
   EXPECT_EQ(list(), "0 GPU-a, 1 GPU-b (gone)");
-  EXPECT_TRUE(roster_.take_out("GPU-b"));
+  EXPECT_TRUE(roster_.remove_missing("GPU-b"));
   EXPECT_EQ(list(), "0 GPU-a");
-  EXPECT_FALSE(roster_.take_out("GPU-b"));
+  EXPECT_FALSE(roster_.remove_missing("GPU-b"));
 }
 
 KnownBoard board(std::uint32_t index, const std::string& uuid, bool listed = true) {
@@ -320,7 +320,7 @@ TEST_F(RosterTest, AnUnopenedGpuIsTheRestoredBoard) {
 TEST_F(RosterTest, KnowsWhenEachBoardWasLastSeen) {
   roster_.restore({board(0, "GPU-a"), board(1, "GPU-b")});
   arrive({gpu(0, "GPU-b"), unopened(1), gpu(2, "GPU-c")});
-  const auto known = roster_.known(kWall);
+  const auto known = roster_.known_boards(kWall);
   ASSERT_EQ(known.size(), 3U);
   EXPECT_TRUE(known[0].uuid == "GPU-b" && known[0].listed && known[0].last_seen == kWall);
   EXPECT_TRUE(known[1].uuid == "GPU-c" && known[1].listed);
@@ -344,7 +344,7 @@ TEST_F(RosterTest, ChangedIndexOrderKeepsGpuIdentities) {
 
 TEST_F(RosterTest, AFleetThatChangesForEverIsBounded) {
   for (int i = 0; i < 1000; ++i) arrive({gpu(0, "GPU-" + std::to_string(i))});
-  EXPECT_EQ(roster_.list().size(), Roster::kMostGone + 1);
+  EXPECT_EQ(roster_.list().size(), Roster::kMaxMissing + 1);
 }
 
 }  // namespace

@@ -17,50 +17,51 @@ namespace gpuyard::telemetry {
 // The probes that a burst reads. The second gives the power of this instant, if the GPU has that;
 // the first is an average over a second from Ampere on (NVML's documentation of
 // nvmlDeviceGetPowerUsage).
-inline constexpr ProbeSet kBurstProbes = {Probe::power, Probe::power_fields};
+inline constexpr ProbeSet kPowerProbes = {Probe::power, Probe::power_fields};
 
-inline constexpr Duration kShortestBurst = std::chrono::milliseconds(10);
-inline constexpr Duration kLongestBurst = std::chrono::seconds(1);
+inline constexpr Duration kMinPowerInterval = std::chrono::milliseconds(10);
+inline constexpr Duration kMaxPowerInterval = std::chrono::seconds(1);
 
 // Receives power_draw_instant in milliwatts if the GPU has it, otherwise power_draw; or the reason
 // why there is neither.
 using OnPower = std::function<void(const Reading&)>;
 
-class Burst {
+class PowerSampler {
  public:
-  // `ask` requests a read of the GPU's kBurstProbes soon; on_sample() then gets the answer.
-  Burst(Loop& loop, std::function<void(const DeviceId&)> ask) : loop_(loop), ask_(std::move(ask)) {}
-  Burst(const Burst&) = delete;
-  Burst& operator=(const Burst&) = delete;
+  // `ask` requests a read of the GPU's kPowerProbes soon; on_sample() then gets the answer.
+  PowerSampler(Loop& loop, std::function<void(const DeviceId&)> ask)
+      : loop_(loop), request_read_(std::move(ask)) {}
+  PowerSampler(const PowerSampler&) = delete;
+  PowerSampler& operator=(const PowerSampler&) = delete;
 
   // Calls `heard` with the power of one GPU every `period`, first as soon as it has been read. For
   // a GPU that does not answer it gets "timed out" once a second. The subscription may outlive this
   // object.
-  Subscription listen(const DeviceId&, Duration period, OnPower);
+  Subscription subscribe(const DeviceId&, Duration period, OnPower);
 
   void on_sample(const DeviceId&, const Sample&);
 
-  std::size_t listeners() const;
+  std::size_t subscriber_count() const;
 
  private:
-  struct Listener {
+  struct Subscriber {
     Duration period;
-    TimePoint due;
-    OnPower heard;
+    TimePoint due_at;
+    OnPower on_power;
   };
   struct Gpu {
-    std::map<std::uint64_t, Listener> listeners;
-    std::optional<TimePoint> asked;  // the time of the last unanswered request
+    std::map<std::uint64_t, Subscriber> subscribers;
+    std::optional<TimePoint> requested_at;  // the time of the last unanswered request
     Subscription timer;
   };
 
   void poll(const DeviceId&);
-  void tell(const DeviceId&, const Reading&);
-  void leave(const DeviceId&, std::uint64_t listener);
+  void notify(const DeviceId&, const Reading&);
+  void unsubscribe(const DeviceId&, std::uint64_t listener);
 
   Loop& loop_;
-  std::function<void(const DeviceId&)> ask_;
-  Lifetime here_;
+  std::function<void(const DeviceId&)> request_read_;
+  Lifetime lifetime_;
   std::map<DeviceId, Gpu> gpus_;  // GPUs with listeners
   std::uint64_t next_ = 1;
 };

@@ -13,7 +13,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // A GPU whose power is read at once when it is asked for, unless the GPU is stuck.
-class BurstTest : public ::testing::Test {
+class PowerSamplerTest : public ::testing::Test {
  protected:
   OnPower into(std::vector<Reading>& heard) {
     return [&heard](const Reading& reading) { heard.push_back(reading); };
@@ -23,26 +23,26 @@ class BurstTest : public ::testing::Test {
   bool stuck_ = false;
   Metric has_ = Metric::power_draw_instant;
   std::map<DeviceId, int> asked_;
-  Burst burst_{loop_, [this](const DeviceId& id) {
-                 ++asked_[id];
-                 if (stuck_) return;
-                 loop_.post([this, id] {
-                   Sample sample;
-                   sample.set({Metric::power_draw_instant, 0, loop_.now(), Missing{}});
-                   sample.set({Metric::power_draw, 0, loop_.now(), Missing{}});
-                   sample.set({has_, 0, loop_.now(), std::int64_t{300'000}});
-                   burst_.on_sample(id, sample);
-                 });
-               }};
+  PowerSampler burst_{loop_, [this](const DeviceId& id) {
+                        ++asked_[id];
+                        if (stuck_) return;
+                        loop_.post([this, id] {
+                          Sample sample;
+                          sample.set({Metric::power_draw_instant, 0, loop_.now(), Missing{}});
+                          sample.set({Metric::power_draw, 0, loop_.now(), Missing{}});
+                          sample.set({has_, 0, loop_.now(), std::int64_t{300'000}});
+                          burst_.on_sample(id, sample);
+                        });
+                      }};
 };
 
-TEST_F(BurstTest, GpuWithoutSubscriberIsNotQueried) {
+TEST_F(PowerSamplerTest, GpuWithoutSubscriberIsNotQueried) {
   RecordProperty("contract", "B19");
   loop_.advance(seconds(10));
   EXPECT_TRUE(asked_.empty());
   {
     std::vector<Reading> heard;
-    const auto listening = burst_.listen("GPU-a", milliseconds(50), into(heard));
+    const auto listening = burst_.subscribe("GPU-a", milliseconds(50), into(heard));
     loop_.advance(seconds(1));
     EXPECT_EQ(asked_["GPU-a"], 21);
     EXPECT_EQ(asked_.count("GPU-b"), 0U);
@@ -50,12 +50,12 @@ TEST_F(BurstTest, GpuWithoutSubscriberIsNotQueried) {
   const int before = asked_["GPU-a"];
   loop_.advance(seconds(10));
   EXPECT_EQ(asked_["GPU-a"], before);
-  EXPECT_EQ(burst_.listeners(), 0U);
+  EXPECT_EQ(burst_.subscriber_count(), 0U);
 }
 
-TEST_F(BurstTest, FirstValueIsImmediateAndUnchangedOnesRepeat) {
+TEST_F(PowerSamplerTest, FirstValueIsImmediateAndUnchangedOnesRepeat) {
   std::vector<Reading> heard;
-  const auto listening = burst_.listen("GPU-a", milliseconds(100), into(heard));
+  const auto listening = burst_.subscribe("GPU-a", milliseconds(100), into(heard));
   loop_.advance(milliseconds(1));
   ASSERT_EQ(heard.size(), 1U);
   EXPECT_EQ(*heard[0].number(), 300'000);
@@ -64,30 +64,30 @@ TEST_F(BurstTest, FirstValueIsImmediateAndUnchangedOnesRepeat) {
   EXPECT_EQ(heard.size(), 11U);
 }
 
-TEST_F(BurstTest, EachListenerHearsAtItsOwnRate) {
+TEST_F(PowerSamplerTest, EachListenerHearsAtItsOwnRate) {
   std::vector<Reading> eager;
   std::vector<Reading> calm;
-  const auto slow = burst_.listen("GPU-a", milliseconds(500), into(calm));
-  const auto fast = burst_.listen("GPU-a", milliseconds(10), into(eager));
+  const auto slow = burst_.subscribe("GPU-a", milliseconds(500), into(calm));
+  const auto fast = burst_.subscribe("GPU-a", milliseconds(10), into(eager));
   loop_.advance(seconds(2));
   EXPECT_NEAR(static_cast<double>(eager.size()), 201, 2);
   EXPECT_NEAR(static_cast<double>(calm.size()), 5, 1);
   EXPECT_NEAR(asked_["GPU-a"], 201, 2);
 }
 
-TEST_F(BurstTest, MissingInstantPowerFallsBackToAverage) {
+TEST_F(PowerSamplerTest, MissingInstantPowerFallsBackToAverage) {
   has_ = Metric::power_draw;
   std::vector<Reading> heard;
-  const auto listening = burst_.listen("GPU-a", milliseconds(100), into(heard));
+  const auto listening = burst_.subscribe("GPU-a", milliseconds(100), into(heard));
   loop_.advance(milliseconds(1));
   ASSERT_EQ(heard.size(), 1U);
   EXPECT_EQ(heard[0].metric, Metric::power_draw);
 }
 
-TEST_F(BurstTest, ReplyToOtherQueryIsIgnored) {
+TEST_F(PowerSamplerTest, ReplyToOtherQueryIsIgnored) {
   stuck_ = true;
   std::vector<Reading> heard;
-  const auto listening = burst_.listen("GPU-a", milliseconds(100), into(heard));
+  const auto listening = burst_.subscribe("GPU-a", milliseconds(100), into(heard));
   loop_.advance(milliseconds(10));
   Sample average;
   average.set({Metric::power_draw, 0, loop_.now(), std::int64_t{1}});
@@ -95,52 +95,52 @@ TEST_F(BurstTest, ReplyToOtherQueryIsIgnored) {
   EXPECT_TRUE(heard.empty());
 }
 
-TEST_F(BurstTest, StuckGpuReportsTimeoutEverySecond) {
+TEST_F(PowerSamplerTest, StuckGpuReportsTimeoutEverySecond) {
   stuck_ = true;
   std::vector<Reading> heard;
-  const auto listening = burst_.listen("GPU-a", milliseconds(10), into(heard));
+  const auto listening = burst_.subscribe("GPU-a", milliseconds(10), into(heard));
   loop_.advance(milliseconds(3'500));
   EXPECT_EQ(asked_["GPU-a"], 4);
   ASSERT_EQ(heard.size(), 3U);
   EXPECT_EQ(heard[0].missing()->reason, MissingReason::timed_out);
 }
 
-TEST_F(BurstTest, AnAnswerThatWasLostIsAskedForAgain) {
+TEST_F(PowerSamplerTest, AnAnswerThatWasLostIsAskedForAgain) {
   stuck_ = true;
   std::vector<Reading> heard;
-  const auto listening = burst_.listen("GPU-a", milliseconds(100), into(heard));
+  const auto listening = burst_.subscribe("GPU-a", milliseconds(100), into(heard));
   loop_.advance(milliseconds(1'500));
   stuck_ = false;
   loop_.advance(milliseconds(1'500));
   EXPECT_NE(heard.back().number(), nullptr);
 }
 
-TEST_F(BurstTest, AListenerMayLeaveWhileItHears) {
+TEST_F(PowerSamplerTest, AListenerMayLeaveWhileItHears) {
   std::vector<Reading> other;
   Subscription leaving;
   int heard = 0;
-  leaving = burst_.listen("GPU-a", milliseconds(10), [&](const Reading&) {
+  leaving = burst_.subscribe("GPU-a", milliseconds(10), [&](const Reading&) {
     ++heard;
     leaving.reset();
   });
-  const auto staying = burst_.listen("GPU-a", milliseconds(10), into(other));
+  const auto staying = burst_.subscribe("GPU-a", milliseconds(10), into(other));
   loop_.advance(milliseconds(55));
   EXPECT_EQ(heard, 1);
   EXPECT_GT(other.size(), 4U);
 }
 
-TEST_F(BurstTest, AListenerMayOutliveIt) {
+TEST_F(PowerSamplerTest, AListenerMayOutliveIt) {
   std::vector<Reading> heard;
-  auto burst = std::make_unique<Burst>(loop_, [](const DeviceId&) {});
-  auto listening = burst->listen("GPU-a", milliseconds(10), into(heard));
+  auto burst = std::make_unique<PowerSampler>(loop_, [](const DeviceId&) {});
+  auto listening = burst->subscribe("GPU-a", milliseconds(10), into(heard));
   burst.reset();
   listening.reset();
   EXPECT_TRUE(heard.empty());
 }
 
-TEST_F(BurstTest, AnAbsurdRateIsBounded) {
+TEST_F(PowerSamplerTest, AnAbsurdRateIsBounded) {
   std::vector<Reading> heard;
-  const auto listening = burst_.listen("GPU-a", Duration(1), into(heard));
+  const auto listening = burst_.subscribe("GPU-a", Duration(1), into(heard));
   loop_.advance(seconds(1));
   EXPECT_EQ(asked_["GPU-a"], 101);
 }

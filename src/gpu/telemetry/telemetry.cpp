@@ -15,26 +15,26 @@ namespace {
 
 const Missing kOverdue{MissingReason::timed_out, ""};
 
-constexpr auto kSlowEvery = static_cast<std::uint64_t>(kSlowPeriod / kFastPeriod);
-constexpr auto kRareEvery = static_cast<std::uint64_t>(kRarePeriod / kFastPeriod);
+constexpr auto kSlowTicks = static_cast<std::uint64_t>(kSlowInterval / kFastInterval);
+constexpr auto kRareTicks = static_cast<std::uint64_t>(kRareInterval / kFastInterval);
 
 }  // namespace
 
-Telemetry::Telemetry(Loop& loop, Reader& reader, HealthPolicy policy)
-    : loop_(loop), reader_(reader), health_(std::move(policy)) {
+Telemetry::Telemetry(Loop& loop, ReadRequester& reader, HealthPolicy policy)
+    : loop_(loop), requester_(reader), health_(std::move(policy)) {
   driver_.why = "the driver has not been read yet";
   auto nothing = std::make_shared<Snapshot>(assemble());
   nothing->generation = 0;
   latest_ = std::move(nothing);
 }
 
-void Telemetry::on_fleet(const Fleet& fleet) {
+void Telemetry::on_inventory(const Inventory& fleet) {
   if (!driver_.initialised) {
     log::info("NVML initialized successfully. Found {} GPU(s)", fleet.devices.size());
   }
   driver_ = {true, "", fleet.driver};
-  health_.compare_power(!fleet.own_time);
-  roster_.arrive(fleet.devices, loop_.wall());
+  health_.set_power_comparison(!fleet.own_time);
+  roster_.update(fleet.devices, loop_.wall());
   list_devices();
   ticks_ = 0;  // so that the next tick reads the slower tiers too
   tick();
@@ -49,7 +49,7 @@ void Telemetry::restore(const std::vector<KnownBoard>& boards, const std::string
 }
 
 std::vector<KnownBoard> Telemetry::known_boards() const {
-  std::vector<KnownBoard> boards = roster_.known(loop_.wall());
+  std::vector<KnownBoard> boards = roster_.known_boards(loop_.wall());
   for (KnownBoard& board : boards) board.errors = health_.errors_of(board.uuid);
   return boards;
 }
@@ -60,23 +60,23 @@ std::vector<DeviceInfo> Telemetry::missing_boards() const {
   return boards;
 }
 
-bool Telemetry::take_out(const DeviceId& id) {
-  if (!roster_.take_out(id)) return false;
-  health_.forget(id);
+bool Telemetry::remove_board(const DeviceId& id) {
+  if (!roster_.remove_missing(id)) return false;
+  health_.remove(id);
   if (driver_.initialised) list_devices();
   return true;
 }
 
 void Telemetry::list_devices() {
-  std::vector<Track> tracks;
+  std::vector<PollState> tracks;
   for (const DeviceInfo& info : roster_.list()) {
     // A known GPU keeps its readings, with their age, until there are newer ones.
-    Track* known = find(info.id);
+    PollState* known = find(info.id);
     const bool same = known != nullptr && known->info() == info;
-    tracks.push_back(same ? std::move(*known) : Track(info));
-    if (!same && info.fault) errors_.note(info, *info.fault);
+    tracks.push_back(same ? std::move(*known) : PollState(info));
+    if (!same && info.fault) errors_.record(info, *info.fault);
   }
-  tracks_ = std::move(tracks);
+  poll_states_ = std::move(tracks);
 }
 
 void Telemetry::on_no_driver(const Error& error) {
@@ -85,8 +85,8 @@ void Telemetry::on_no_driver(const Error& error) {
     log::warning("NVML initialization failed: {}. GPU features disabled.", why);
   }
   driver_ = {false, why, {}};
-  tracks_.clear();
-  land();
+  poll_states_.clear();
+  finish_fresh_read();
   publish();
 }
 
@@ -94,116 +94,117 @@ void Telemetry::on_host_down(const std::string& why) {
   if (driver_.why != why) log::warning("{}", why);
   driver_.initialised = false;
   driver_.why = why;
-  for (Track& track : tracks_) track.forget_question();
-  land();
+  for (PollState& track : poll_states_) track.drop_query();
+  finish_fresh_read();
   publish();  // the ticks go on publishing, because the readings age
 }
 
 void Telemetry::on_event(const DeviceEvent& event) {
   if (event.device.empty() || !event.xid) return;
   const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(loop_.now() - event.at);
-  xids_.note(event.device, *event.xid, loop_.wall() - age);
+  xids_.record(event.device, *event.xid, loop_.wall() - age);
   if (*event.xid != kXidContained) return;
   if (event.pid) {
-    health_.note_contained(event.device, *event.pid);
+    health_.record_contained(event.device, *event.pid);
   } else {
-    const Track* track = find(event.device);
-    health_.note_contained(event.device, track != nullptr ? track->sample() : Sample{});
+    const PollState* track = find(event.device);
+    health_.record_contained(event.device, track != nullptr ? track->sample() : Sample{});
   }
 }
 
-void Telemetry::on_echo(const DeviceEvent& event) {
-  if (event.xid == kXidContained && event.pid) health_.name_contained(event.device, *event.pid);
+void Telemetry::on_duplicate_event(const DeviceEvent& event) {
+  if (event.xid == kXidContained && event.pid) health_.identify_contained(event.device, *event.pid);
 }
 
 void Telemetry::tick() {
   ProbeSet due = probes_of(Tier::fast);
-  if (ticks_ % kSlowEvery == 0) due = due | probes_of(Tier::slow);
-  if (ticks_ % kRareEvery == 0) due = due | probes_of(Tier::rare);
+  if (ticks_ % kSlowTicks == 0) due = due | probes_of(Tier::slow);
+  if (ticks_ % kRareTicks == 0) due = due | probes_of(Tier::rare);
   ++ticks_;
-  for (Track& track : tracks_) {
-    if (track.unresponsive(loop_.now())) errors_.note(track.info(), kOverdue);
+  for (PollState& track : poll_states_) {
+    if (track.is_unresponsive(loop_.now())) errors_.record(track.info(), kOverdue);
     track.make_due(due);
-    pump(track);
+    send_next_query(track);
   }
-  publish_timer_ = loop_.call_after(kTickDeadline, [this] { publish(); });
-  tick_timer_ = loop_.call_after(kFastPeriod, [this] { tick(); });
-  publish_when_complete();
+  publish_timer_ = loop_.call_after(kPublishTimeout, [this] { publish(); });
+  tick_timer_ = loop_.call_after(kFastInterval, [this] { tick(); });
+  publish_if_complete();
 }
 
-void Telemetry::pump(Track& track) {
-  const ProbeSet probes = track.next();
+void Telemetry::send_next_query(PollState& track) {
+  const ProbeSet probes = track.next_probes();
   if (probes.empty()) return;
   const ReadRequest request{next_id_++, track.info().id, probes};
-  if (reader_.read(request)) track.asked(request.id, probes, loop_.now());
+  if (requester_.read(request)) track.begin_query(request.id, probes, loop_.now());
 }
 
-void Telemetry::ask_power(const DeviceId& id) {
-  Track* track = find(id);
+void Telemetry::request_power(const DeviceId& id) {
+  PollState* track = find(id);
   if (track == nullptr) return;
-  track->make_urgent(kBurstProbes);
-  pump(*track);
+  track->make_urgent(kPowerProbes);
+  send_next_query(*track);
 }
 
 void Telemetry::on_reply(const ReadReply& reply) {
-  Track* track = find(reply.device);
+  PollState* track = find(reply.device);
   const auto accepted =
-      track != nullptr ? track->answered(reply.id, reply.sample, loop_.now()) : std::nullopt;
+      track != nullptr ? track->finish_query(reply.id, reply.sample, loop_.now()) : std::nullopt;
   if (!accepted) return;
-  errors_.note(track->info(), *accepted);
-  health_.note(track->info().id, *accepted);
-  burst_.on_sample(track->info().id, *accepted);
-  pump(*track);
-  land_if_complete();
-  publish_when_complete();
+  errors_.record(track->info(), *accepted);
+  health_.update(track->info().id, *accepted);
+  power_sampler_.on_sample(track->info().id, *accepted);
+  send_next_query(*track);
+  finish_fresh_if_complete();
+  publish_if_complete();
 }
 
-void Telemetry::fresh(ProbeSet probes, FreshDone done) {
-  next_.probes = next_.probes | probes;
-  next_.callers.push_back(std::move(done));
-  if (!flying()) take_off();
+void Telemetry::read_fresh(ProbeSet probes, OnFreshRead done) {
+  next_fresh_read_.probes = next_fresh_read_.probes | probes;
+  next_fresh_read_.callers.push_back(std::move(done));
+  if (!has_fresh_read()) begin_fresh_read();
 }
 
-void Telemetry::take_off() {
-  flight_ = std::exchange(next_, {});
-  flight_.began = loop_.now();
-  landing_timer_ = loop_.call_after(kFreshDeadline, [this] { land(); });
+void Telemetry::begin_fresh_read() {
+  fresh_read_ = std::exchange(next_fresh_read_, {});
+  fresh_read_.began_at = loop_.now();
+  fresh_read_timer_ = loop_.call_after(kFreshReadTimeout, [this] { finish_fresh_read(); });
   // Without a GPU to ask, the flight ends at once, but never inside fresh().
-  arrival_check_ = loop_.call_at(flight_.began, [this] { land_if_complete(); });
+  completion_check_ = loop_.call_at(fresh_read_.began_at, [this] { finish_fresh_if_complete(); });
   if (!driver_.initialised) return;
-  for (Track& track : tracks_) {
-    track.make_urgent(flight_.probes);
-    pump(track);
+  for (PollState& track : poll_states_) {
+    track.make_urgent(fresh_read_.probes);
+    send_next_query(track);
   }
 }
 
-void Telemetry::land_if_complete() {
-  if (!flying()) return;
-  if (!driver_.initialised || has_landed(flight_, tracks_, loop_.now())) land();
+void Telemetry::finish_fresh_if_complete() {
+  if (!has_fresh_read()) return;
+  if (!driver_.initialised || is_complete(fresh_read_, poll_states_, loop_.now()))
+    finish_fresh_read();
 }
 
-void Telemetry::land() {
-  if (!flying()) return;
-  landing_timer_.reset();
-  arrival_check_.reset();
-  const Flight landed = std::exchange(flight_, {});
-  const auto result = std::make_shared<const Snapshot>(only_fresh(assemble(), landed));
-  for (const FreshDone& done : landed.callers) done(result);
-  if (!flying() && !next_.callers.empty()) take_off();
+void Telemetry::finish_fresh_read() {
+  if (!has_fresh_read()) return;
+  fresh_read_timer_.reset();
+  completion_check_.reset();
+  const FreshRead landed = std::exchange(fresh_read_, {});
+  const auto result = std::make_shared<const Snapshot>(filter_fresh(assemble(), landed));
+  for (const OnFreshRead& done : landed.callers) done(result);
+  if (!has_fresh_read() && !next_fresh_read_.callers.empty()) begin_fresh_read();
 }
 
-void Telemetry::publish_when_complete() {
-  const bool complete =
-      std::all_of(tracks_.begin(), tracks_.end(), [](const Track& track) { return track.idle(); });
+void Telemetry::publish_if_complete() {
+  const bool complete = std::all_of(poll_states_.begin(), poll_states_.end(),
+                                    [](const PollState& track) { return track.is_idle(); });
   if (publish_timer_ && complete) publish();
 }
 
 void Telemetry::publish() {
   publish_timer_.reset();
   auto next = std::make_shared<Snapshot>(assemble());
-  judge_(*next);
+  annotator_(*next);
   latest_ = std::move(next);
-  told_(latest_);
+  listener_(latest_);
 }
 
 Snapshot Telemetry::assemble() const {
@@ -212,7 +213,7 @@ Snapshot Telemetry::assemble() const {
   snapshot.taken = loop_.now();
   snapshot.wall = loop_.wall();
   snapshot.driver = driver_;
-  for (const Track& track : tracks_) {
+  for (const PollState& track : poll_states_) {
     DeviceState device = track.state(snapshot.taken);
     device.query_errors = errors_.count(track.info().id);
     if (!driver_.initialised) {
@@ -220,17 +221,17 @@ Snapshot Telemetry::assemble() const {
       device.why = driver_.why;
     }
     device.contradiction = health_.contradiction(track.info().id);
-    device.health = health_.judge(device);
-    device.xid_errors = xids_.of(track.info().id);
+    device.health = health_.evaluate_health(device);
+    device.xid_errors = xids_.counts_of(track.info().id);
     snapshot.devices.push_back(std::move(device));
   }
   return snapshot;
 }
 
-Track* Telemetry::find(const DeviceId& id) {
-  const auto track = std::find_if(tracks_.begin(), tracks_.end(),
-                                  [&](const Track& one) { return one.info().id == id; });
-  return track != tracks_.end() ? &*track : nullptr;
+PollState* Telemetry::find(const DeviceId& id) {
+  const auto track = std::find_if(poll_states_.begin(), poll_states_.end(),
+                                  [&](const PollState& one) { return one.info().id == id; });
+  return track != poll_states_.end() ? &*track : nullptr;
 }
 
 namespace {
@@ -240,45 +241,45 @@ const Reading* fresh_reading(const Sample& sample, Metric metric, TimePoint sinc
   return reading != nullptr && reading->taken >= since ? reading : nullptr;
 }
 
-bool answered_since(const Track& track, const Flight& flight) {
+bool has_answered(const PollState& track, const FreshRead& flight) {
   bool all = true;
   flight.probes.each([&](Probe probe) {
     for (const Metric metric : row_of(probe).fills) {
-      all = all && fresh_reading(track.sample(), metric, flight.began) != nullptr;
+      all = all && fresh_reading(track.sample(), metric, flight.began_at) != nullptr;
     }
   });
   return all;
 }
 
-Missing why_not(const DeviceState& device, const Snapshot& snapshot) {
+Missing missing_reason(const DeviceState& device, const Snapshot& snapshot) {
   if (device.info.fault) return *device.info.fault;
   if (!snapshot.driver.initialised) return {MissingReason::failed, snapshot.driver.why};
   if (device.condition == DeviceCondition::unresponsive) {
     return {MissingReason::timed_out, "the driver has stopped responding for this GPU"};
   }
-  return {MissingReason::timed_out,
-          fmt::format("the driver did not respond within {} ms", to_milliseconds(kFreshDeadline))};
+  return {MissingReason::timed_out, fmt::format("the driver did not respond within {} ms",
+                                                to_milliseconds(kFreshReadTimeout))};
 }
 
 }  // namespace
 
-bool has_landed(const Flight& flight, const std::vector<Track>& tracks, TimePoint now) {
-  return std::all_of(tracks.begin(), tracks.end(), [&](const Track& track) {
-    return !track.readable() || track.unresponsive(now) || answered_since(track, flight);
+bool is_complete(const FreshRead& flight, const std::vector<PollState>& tracks, TimePoint now) {
+  return std::all_of(tracks.begin(), tracks.end(), [&](const PollState& track) {
+    return !track.is_readable() || track.is_unresponsive(now) || has_answered(track, flight);
   });
 }
 
-Snapshot only_fresh(Snapshot all, const Flight& flight) {
+Snapshot filter_fresh(Snapshot all, const FreshRead& flight) {
   for (DeviceState& device : all.devices) {
     const Sample before = std::exchange(
-        device.sample, missing_sample(flight.probes, why_not(device, all), all.taken));
+        device.sample, missing_sample(flight.probes, missing_reason(device, all), all.taken));
     for (const Reading& reading : before.readings()) {
       const bool asked = device.sample.find(reading.metric) != nullptr;
-      if (asked && reading.taken >= flight.began) device.sample.set(reading);
+      if (asked && reading.taken >= flight.began_at) device.sample.set(reading);
     }
     const auto& list = before.processes();
     const bool listed = flight.probes.contains(Probe::processes) && list.has_value();
-    if (listed && list->taken >= flight.began) device.sample.set(*list);
+    if (listed && list->taken >= flight.began_at) device.sample.set(*list);
   }
   return all;
 }

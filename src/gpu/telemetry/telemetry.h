@@ -21,48 +21,48 @@ namespace gpuyard::telemetry {
 // A fresh read in progress: its rows, its start and its callers.
 
 using SnapshotPtr = std::shared_ptr<const Snapshot>;
-using FreshDone = std::function<void(const SnapshotPtr&)>;
+using OnFreshRead = std::function<void(const SnapshotPtr&)>;
 
 // How long a fresh read waits for a GPU.
-inline constexpr Duration kFreshDeadline = std::chrono::milliseconds(250);
+inline constexpr Duration kFreshReadTimeout = std::chrono::milliseconds(250);
 
-struct Flight {
+struct FreshRead {
   ProbeSet probes;
-  TimePoint began;
-  std::vector<FreshDone> callers;
+  TimePoint began_at;
+  std::vector<OnFreshRead> callers;
 };
 
 // True once every GPU worth waiting for has answered since the flight began. A GPU that is
 // unresponsive or cannot be read is not worth waiting for.
-bool has_landed(const Flight&, const std::vector<Track>&, TimePoint now);
+bool is_complete(const FreshRead&, const std::vector<PollState>&, TimePoint now);
 
 // Keeps of `all` only the flight's rows read since it began; the others become missing.
-Snapshot only_fresh(Snapshot all, const Flight&);
+Snapshot filter_fresh(Snapshot all, const FreshRead&);
 
 // Carries queries to the driver. Returns false if it cannot now; telemetry asks again.
-class Reader {
+class ReadRequester {
  public:
-  virtual ~Reader() = default;
+  virtual ~ReadRequester() = default;
   virtual bool read(const ReadRequest&) = 0;
 };
 
 // How long after its tick a snapshot is published, with the answers that have come by then.
-inline constexpr Duration kTickDeadline = std::chrono::milliseconds(250);
+inline constexpr Duration kPublishTimeout = std::chrono::milliseconds(250);
 class Telemetry {
  public:
-  Telemetry(Loop&, Reader&, HealthPolicy = {});
+  Telemetry(Loop&, ReadRequester&, HealthPolicy = {});
 
   // Returns the newest published snapshot; never null. Generation 0 means that nothing is known
   // yet.
   const SnapshotPtr& latest() const { return latest_; }
 
-  // Reads `probes` of every GPU now and answers within kFreshDeadline with a snapshot of only these
-  // rows: the values that came, and "timed out" for the others. Callers that arrive during a read
-  // share the next one. Does not wait for a GPU that is already unresponsive.
-  void fresh(ProbeSet probes, FreshDone done);
+  // Reads `probes` of every GPU now and answers within kFreshReadTimeout with a snapshot of only
+  // these rows: the values that came, and "timed out" for the others. Callers that arrive during a
+  // read share the next one. Does not wait for a GPU that is already unresponsive.
+  void read_fresh(ProbeSet probes, OnFreshRead done);
 
   // Takes what an earlier daemon knew of this machine's boards. Called right before the first
-  // on_fleet(), so that no verdict is made without it, or as soon as it can be read.
+  // on_inventory(), so that no verdict is made without it, or as soon as it can be read.
   void restore(const std::vector<KnownBoard>&, const std::string& boot_id);
   // Returns what is to outlive the daemon; without boot and first time.
   std::vector<KnownBoard> known_boards() const;
@@ -72,63 +72,63 @@ class Telemetry {
   // were cleared, or a user has acknowledged an alert about them.
   void acknowledge_errors(const DeviceId& id) { health_.acknowledge(id); }
   // Forgets a board that the driver does not list. False: it is not a missing one.
-  bool take_out(const DeviceId&);
+  bool remove_board(const DeviceId&);
 
   // Calls `heard` with the power of one GPU every `period`, from 10 ms to 1 s: see Burst.
-  Subscription listen_power(const DeviceId& id, Duration period, OnPower heard) {
-    return burst_.listen(id, period, std::move(heard));
+  Subscription subscribe_power(const DeviceId& id, Duration period, OnPower heard) {
+    return power_sampler_.subscribe(id, period, std::move(heard));
   }
 
   // Lets `judge` complete each snapshot right before it is published.
-  void before_published(std::function<void(Snapshot&)> judge) { judge_ = std::move(judge); }
+  void set_annotator(std::function<void(Snapshot&)> judge) { annotator_ = std::move(judge); }
 
   // Calls `told` with each snapshot when it is published: one per tick, and one when the driver
   // comes or goes.
-  void on_published(std::function<void(const SnapshotPtr&)> told) { told_ = std::move(told); }
+  void set_listener(std::function<void(const SnapshotPtr&)> told) { listener_ = std::move(told); }
 
   // Messages from the driver's side.
-  void on_fleet(const Fleet&);
+  void on_inventory(const Inventory&);
   void on_no_driver(const Error&);
   void on_reply(const ReadReply&);
   void on_host_down(const std::string& why);
   // on_event() gets each event once. on_echo() gets the second source's account of it, which only
   // adds what the first did not know.
   void on_event(const DeviceEvent&);
-  void on_echo(const DeviceEvent&);
+  void on_duplicate_event(const DeviceEvent&);
 
  private:
   void list_devices();
   void tick();
   void publish();
-  void publish_when_complete();
-  void pump(Track&);
-  void ask_power(const DeviceId&);
-  void take_off();
-  void land();
-  void land_if_complete();
-  bool flying() const { return !flight_.callers.empty(); }
+  void publish_if_complete();
+  void send_next_query(PollState&);
+  void request_power(const DeviceId&);
+  void begin_fresh_read();
+  void finish_fresh_read();
+  void finish_fresh_if_complete();
+  bool has_fresh_read() const { return !fresh_read_.callers.empty(); }
   Snapshot assemble() const;
-  Track* find(const DeviceId&);
+  PollState* find(const DeviceId&);
 
   Loop& loop_;
-  Reader& reader_;
+  ReadRequester& requester_;
   DriverState driver_;
   Roster roster_;
-  std::vector<Track> tracks_;  // by index
+  std::vector<PollState> poll_states_;  // by index
   QueryErrors errors_;
   HealthTracker health_;
-  XidCounts xids_;
+  XidCounter xids_;
   std::uint64_t next_id_ = 1;
   std::uint64_t ticks_ = 0;
   SnapshotPtr latest_;
-  std::function<void(Snapshot&)> judge_ = [](Snapshot&) {};
-  std::function<void(const SnapshotPtr&)> told_ = [](const SnapshotPtr&) {};
+  std::function<void(Snapshot&)> annotator_ = [](Snapshot&) {};
+  std::function<void(const SnapshotPtr&)> listener_ = [](const SnapshotPtr&) {};
 
-  Flight flight_;  // in progress while it has callers
-  Flight next_;    // the callers that arrived meanwhile
-  Subscription landing_timer_;
-  Subscription arrival_check_;
-  Burst burst_{loop_, [this](const DeviceId& id) { ask_power(id); }};
+  FreshRead fresh_read_;       // in progress while it has callers
+  FreshRead next_fresh_read_;  // the callers that arrived meanwhile
+  Subscription fresh_read_timer_;
+  Subscription completion_check_;
+  PowerSampler power_sampler_{loop_, [this](const DeviceId& id) { request_power(id); }};
   Subscription tick_timer_;
   Subscription publish_timer_;
 };

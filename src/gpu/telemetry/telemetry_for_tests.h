@@ -16,8 +16,8 @@ namespace gpuyard::telemetry {
 inline constexpr TimePoint kNow{std::chrono::hours(1)};
 inline const DeviceInfo kGpu{"GPU-a", 0, "GPU-a", "0000:01:00.0", "H100", {}};
 
-inline Fleet fleet_of(std::uint32_t count) {
-  Fleet fleet;
+inline Inventory fleet_of(std::uint32_t count) {
+  Inventory fleet;
   fleet.driver.driver_version = "535.104.05";
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::string id = "GPU-" + std::to_string(i);
@@ -27,7 +27,7 @@ inline Fleet fleet_of(std::uint32_t count) {
 }
 
 // Telemetry with a driver that the test plays: queries queue up until they are answered.
-class TelemetryTest : public ::testing::Test, protected Reader {
+class TelemetryTest : public ::testing::Test, protected ReadRequester {
  protected:
   bool read(const ReadRequest& request) override {
     if (!accepting_) return false;
@@ -63,7 +63,7 @@ class TelemetryTest : public ::testing::Test, protected Reader {
     return out;
   }
   void start(std::uint32_t gpus) {
-    telemetry_.on_fleet(fleet_of(gpus));
+    telemetry_.on_inventory(fleet_of(gpus));
     answer();
   }
   // Lets `time` pass in steps of 10 ms and answers the driver's queries after each.

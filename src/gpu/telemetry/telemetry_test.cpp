@@ -35,8 +35,8 @@ TEST_F(TelemetryTest, TheFleetFoundIsLogged) {
 
 TEST_F(TelemetryTest, MissingDriverIsLoggedOnceAndInSnapshot) {
   RecordProperty("contract", "E9 E6");
-  telemetry_.on_no_driver(init_failed("NVML Shared Library Not Found"));
-  telemetry_.on_no_driver(init_failed("NVML Shared Library Not Found"));
+  telemetry_.on_no_driver(init_error("NVML Shared Library Not Found"));
+  telemetry_.on_no_driver(init_error("NVML Shared Library Not Found"));
   EXPECT_EQ(log_.lines(), std::vector<std::string>{
                               "WARNING NVML initialization failed: NVML Shared Library Not Found. "
                               "GPU features disabled."});
@@ -48,7 +48,7 @@ TEST_F(TelemetryTest, MissingDriverIsLoggedOnceAndInSnapshot) {
 TEST_F(TelemetryTest, EachSecondBringsANewSnapshotWithNewReadings) {
   start(1);
   value_ = 43;
-  pass(kFastPeriod);
+  pass(kFastInterval);
   EXPECT_EQ(latest().generation, 2U);
   EXPECT_EQ(*latest().devices[0].sample.number(Metric::power_draw), 43);
 }
@@ -56,7 +56,7 @@ TEST_F(TelemetryTest, EachSecondBringsANewSnapshotWithNewReadings) {
 TEST_F(TelemetryTest, TheSlowTierIsReadEveryFiveSeconds) {
   start(1);
   value_ = 43;
-  pass(kSlowPeriod - milliseconds(500));
+  pass(kSlowInterval - milliseconds(500));
   EXPECT_EQ(*latest().devices[0].sample.number(Metric::power_limit), 42);
   pass(std::chrono::seconds(1));
   EXPECT_EQ(*latest().devices[0].sample.number(Metric::power_limit), 43);
@@ -66,7 +66,7 @@ TEST_F(TelemetryTest, StuckGpuDoesNotDelaySnapshot) {
   start(8);
   stuck_ = "GPU-3";
   value_ = 43;
-  pass(std::chrono::seconds(2) + kTickDeadline);
+  pass(std::chrono::seconds(2) + kPublishTimeout);
   EXPECT_EQ(latest().generation, 3U);
   for (const DeviceState& device : latest().devices) {
     const bool stuck = device.info.id == stuck_;
@@ -100,8 +100,8 @@ TEST_F(TelemetryTest, LostGpuIsUnavailableAndLoggedOnce) {
 
 TEST_F(TelemetryTest, HealthFollowsTheReadingsAndIsNotKnownBeforeThere) {
   RecordProperty("contract", "A10");
-  telemetry_.on_fleet(fleet_of(1));
-  loop_.advance(kTickDeadline);
+  telemetry_.on_inventory(fleet_of(1));
+  loop_.advance(kPublishTimeout);
   EXPECT_EQ(latest().devices[0].health.verdict, std::nullopt);
   answer();
   pass(std::chrono::seconds(1));
@@ -140,15 +140,15 @@ TEST_F(TelemetryTest, AStuckGpuIsLoggedOnceAndCounted) {
 }
 
 TEST_F(TelemetryTest, AGpuThatOpensLaterJoinsWithoutDisturbingTheOthers) {
-  Fleet fleet = fleet_of(2);
+  Inventory fleet = fleet_of(2);
   fleet.devices[1] = {"index:1", 1, "", "", "", Missing{MissingReason::timed_out, "not opened"}};
-  telemetry_.on_fleet(fleet);
+  telemetry_.on_inventory(fleet);
   answer();
   EXPECT_EQ(latest().devices[1].condition, DeviceCondition::unavailable);
   stuck_ = "GPU-0";  // so that its readings stay as they were
-  telemetry_.on_fleet(fleet_of(2));
+  telemetry_.on_inventory(fleet_of(2));
   answer();
-  loop_.advance(kTickDeadline);
+  loop_.advance(kPublishTimeout);
   EXPECT_EQ(*latest().devices[0].sample.number(Metric::power_draw), 42);
   EXPECT_EQ(latest().devices[1].info.id, "GPU-1");
   EXPECT_EQ(latest().devices[1].condition, DeviceCondition::responsive);
@@ -156,7 +156,7 @@ TEST_F(TelemetryTest, AGpuThatOpensLaterJoinsWithoutDisturbingTheOthers) {
 
 TEST_F(TelemetryTest, HostRestartReadsSlowTierAtOnce) {
   start(1);
-  pass(kFastPeriod);
+  pass(kFastInterval);
   telemetry_.on_host_down("driver-host exited");
   value_ = 43;
   start(1);
@@ -166,7 +166,7 @@ TEST_F(TelemetryTest, HostRestartReadsSlowTierAtOnce) {
 TEST_F(TelemetryTest, LostGpuIsUnavailableAtNextTickDeadline) {
   start(1);
   lost_ = "GPU-0";
-  pass(kFastPeriod + kTickDeadline);
+  pass(kFastInterval + kPublishTimeout);
   EXPECT_EQ(latest().devices[0].condition, DeviceCondition::unavailable);
 }
 
@@ -219,7 +219,7 @@ TEST_F(TelemetryTest, XidsAreCountedForEachGpu) {
   telemetry_.on_event(xid_event("GPU-1", 79, loop_.now()));
   telemetry_.on_event(xid_event("", 13, loop_.now()));
   const WallTime seen = loop_.wall();
-  pass(kFastPeriod);
+  pass(kFastInterval);
   EXPECT_EQ(latest().devices[0].xid_errors, std::vector<XidCount>{});
   EXPECT_EQ(latest().devices[1].xid_errors, (std::vector<XidCount>{{79, 2, seen}}));
 }
@@ -247,14 +247,14 @@ TEST_F(TelemetryTest, AContainedErrorDegradesUntilItsProcessIsGone) {
   DeviceEvent contained = xid_event("GPU-0", kXidContained, loop_.now());
   telemetry_.on_event(contained);
   contained.pid = 4711;
-  telemetry_.on_echo(contained);
-  pass(kFastPeriod);
+  telemetry_.on_duplicate_event(contained);
+  pass(kFastInterval);
   EXPECT_EQ(latest().devices[0].health.verdict, Health::degraded);
   processes_ = process_list({GpuProcess{4711, {}, {}, {}}});
-  pass(kSlowPeriod);
+  pass(kSlowInterval);
   EXPECT_EQ(latest().devices[0].health.verdict, Health::degraded);
   processes_ = process_list({});
-  pass(kSlowPeriod + kFastPeriod);
+  pass(kSlowInterval + kFastInterval);
   EXPECT_EQ(latest().devices[0].health.verdict, Health::healthy);
 }
 
@@ -274,8 +274,8 @@ TEST_F(TelemetryTest, AMissingBoardIsUnhealthyUntilItIsTakenOut) {
   loop_.advance(std::chrono::hours(25));
   answer();
   EXPECT_EQ(latest().devices.size(), 2U);
-  EXPECT_TRUE(telemetry_.take_out("GPU-1"));
-  pass(2 * kFastPeriod);
+  EXPECT_TRUE(telemetry_.remove_board("GPU-1"));
+  pass(2 * kFastInterval);
   EXPECT_EQ(latest().devices.size(), 1U);
 }
 
@@ -299,7 +299,7 @@ TEST_F(TelemetryTest, ErrorsBeforeARestartAreNewInTheFirstVerdict) {
             (HealthReport{Health::unhealthy, {"2 new uncorrectable ECC errors"}}));
   EXPECT_EQ(latest().devices[1].health.verdict, Health::healthy);
   telemetry_.acknowledge_errors("GPU-0");
-  pass(2 * kFastPeriod);
+  pass(2 * kFastInterval);
   EXPECT_EQ(latest().devices[0].health.verdict, Health::healthy);
   EXPECT_EQ(telemetry_.known_boards()[0].errors.base, value_);
 }
@@ -315,16 +315,16 @@ TEST_F(TelemetryTest, ErrorsBeforeARebootAreKnown) {
 TEST_F(TelemetryTest, ReturnedGpuIsHealthyUnderNewIndex) {
   RecordProperty("contract", "A10");
   start(2);
-  Fleet fleet = fleet_of(2);
+  Inventory fleet = fleet_of(2);
   fleet.devices.erase(fleet.devices.begin());
   fleet.devices[0].index = 0;
-  telemetry_.on_fleet(fleet);
+  telemetry_.on_inventory(fleet);
   answer();
   EXPECT_EQ(latest().devices[1].info.uuid, "GPU-0");
   EXPECT_EQ(latest().devices[1].health.verdict, Health::unhealthy);
   fleet.devices.push_back(fleet_of(1).devices[0]);
   fleet.devices[1].index = 1;
-  telemetry_.on_fleet(fleet);
+  telemetry_.on_inventory(fleet);
   answer();
   ASSERT_EQ(latest().devices.size(), 2U);
   EXPECT_EQ(latest().devices[1].info.uuid, "GPU-0");

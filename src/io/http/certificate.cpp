@@ -18,7 +18,7 @@
 namespace gpuyard::http {
 namespace {
 
-using Names = Owned<GENERAL_NAMES, &::GENERAL_NAMES_free>;
+using Names = OpensslPtr<GENERAL_NAMES, &::GENERAL_NAMES_free>;
 
 constexpr std::string_view kPinForm = "sha256//";
 constexpr std::size_t kPinDigits = 44;  // base64 of 32 bytes
@@ -132,17 +132,17 @@ std::string openssl_reason() {
 
 namespace {
 
-using Bio = Owned<BIO, &::BIO_free>;
-using Key = Owned<EVP_PKEY, &::EVP_PKEY_free>;
-using Certificate = Owned<X509, &::X509_free>;
-using Extension = Owned<X509_EXTENSION, &::X509_EXTENSION_free>;
+using Bio = OpensslPtr<BIO, &::BIO_free>;
+using Key = OpensslPtr<EVP_PKEY, &::EVP_PKEY_free>;
+using Certificate = OpensslPtr<X509, &::X509_free>;
+using Extension = OpensslPtr<X509_EXTENSION, &::X509_EXTENSION_free>;
 
-constexpr std::size_t kMostNameBytes = 253;       // of a host, by DNS
-constexpr std::size_t kMostCommonNameBytes = 64;  // by X.520
-constexpr std::chrono::hours kSlowestClock{1};    // of a client, that it is behind ours
-constexpr int kSerialBits = 127;                  // random; positive in 16 bytes
+constexpr std::size_t kMaxHostNameBytes = 253;   // of a host, by DNS
+constexpr std::size_t kMaxCommonNameBytes = 64;  // by X.520
+constexpr std::chrono::hours kMaxClockSkew{1};   // of a client, that it is behind ours
+constexpr int kSerialBits = 127;                 // random; positive in 16 bytes
 
-Error not_made(std::string_view what) {
+Error creation_error(std::string_view what) {
   return Error{Errc::internal,
                fmt::format("cannot create a certificate: {}: {}", what, openssl_reason())};
 }
@@ -151,7 +151,7 @@ bool is_host_name(const std::string& name) {
   const auto allowed = [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_' || c == '*';
   };
-  return !name.empty() && name.size() <= kMostNameBytes && std::ranges::all_of(name, allowed);
+  return !name.empty() && name.size() <= kMaxHostNameBytes && std::ranges::all_of(name, allowed);
 }
 
 // Built by hand: OpenSSL's way from a text would let a comma in a name begin another.
@@ -178,11 +178,11 @@ Result<Names> alternative_names(const std::vector<std::string>& names) {
 Result<Key> key_for(std::string_view pem) {
   if (pem.empty()) {
     Key made(EVP_EC_gen("P-256"));
-    if (!made) return not_made("a key");
+    if (!made) return creation_error("a key");
     return made;
   }
   const Bio bio(::BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-  Key key(::PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr));
+  Key key(::PEM_read_bio_PrivateKey(bio.get(), nullptr, refuse_passphrase, nullptr));
   if (key) return key;
   return Error{Errc::invalid, "the key is not a PEM private key: " + openssl_reason()};
 }
@@ -193,13 +193,13 @@ bool add_extension(X509* certificate, int nid, const char* value) {
 }
 
 bool set_serial(X509* certificate) {
-  const Owned<BIGNUM, &::BN_free> number(::BN_new());
+  const OpensslPtr<BIGNUM, &::BN_free> number(::BN_new());
   return ::BN_rand(number.get(), kSerialBits, BN_RAND_TOP_ONE, BN_RAND_BOTTOM_ANY) == 1 &&
          ::BN_to_ASN1_INTEGER(number.get(), ::X509_get_serialNumber(certificate)) != nullptr;
 }
 
 bool set_subject(X509* certificate, const std::string& first_name) {
-  const std::string text = first_name.size() <= kMostCommonNameBytes ? first_name : "gpuyard";
+  const std::string text = first_name.size() <= kMaxCommonNameBytes ? first_name : "gpuyard";
   X509_NAME* subject = ::X509_get_subject_name(certificate);
   const auto* bytes = reinterpret_cast<const unsigned char*>(text.c_str());
   return ::X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, bytes, -1, -1, 0) == 1 &&
@@ -207,7 +207,7 @@ bool set_subject(X509* certificate, const std::string& first_name) {
 }
 
 bool set_dates(X509* certificate, WallTime now, std::chrono::days good_for) {
-  const auto begins = std::chrono::floor<std::chrono::seconds>(now - kSlowestClock);
+  const auto begins = std::chrono::floor<std::chrono::seconds>(now - kMaxClockSkew);
   const std::time_t from = begins.time_since_epoch().count();
   const std::time_t until = (begins + good_for).time_since_epoch().count();
   return ::ASN1_TIME_set(X509_getm_notBefore(certificate), from) != nullptr &&
@@ -225,7 +225,7 @@ bool describe(X509* certificate, GENERAL_NAMES* names) {
 Result<std::string> key_to_pem(EVP_PKEY* key) {
   const Bio bio(::BIO_new(::BIO_s_secmem()));
   if (::PEM_write_bio_PrivateKey(bio.get(), key, nullptr, nullptr, 0, nullptr, nullptr) != 1) {
-    return not_made("writing the key as PEM");
+    return creation_error("writing the key as PEM");
   }
   char* text = nullptr;
   const long size = BIO_get_mem_data(bio.get(), &text);
@@ -242,9 +242,10 @@ std::string certificate_to_pem(X509* certificate) {
 
 }  // namespace
 
-Result<SelfSigned> make_self_signed(const std::vector<std::string>& names, WallTime now,
-                                    std::chrono::days good_for, std::string_view key_pem) {
-  if (!start_openssl()) return not_made("OpenSSL cannot be initialised");
+Result<SelfSignedCertificate> make_self_signed(const std::vector<std::string>& names, WallTime now,
+                                               std::chrono::days good_for,
+                                               std::string_view key_pem) {
+  if (!start_openssl()) return creation_error("OpenSSL cannot be initialised");
   ::ERR_clear_error();
   auto alternatives = alternative_names(names);
   if (!alternatives) return std::move(alternatives).error();
@@ -255,21 +256,21 @@ Result<SelfSigned> make_self_signed(const std::vector<std::string>& names, WallT
   const bool written = ::X509_set_version(x, X509_VERSION_3) == 1 && set_serial(x) &&
                        set_subject(x, names.front()) && set_dates(x, now, good_for) &&
                        ::X509_set_pubkey(x, key->get()) == 1 && describe(x, alternatives->get());
-  if (!written) return not_made("setting its fields");
-  if (::X509_sign(x, key->get(), ::EVP_sha256()) <= 0) return not_made("signing it");
+  if (!written) return creation_error("setting its fields");
+  if (::X509_sign(x, key->get(), ::EVP_sha256()) <= 0) return creation_error("signing it");
   auto text = key_to_pem(key->get());
   if (!text) return std::move(text).error();
-  return SelfSigned{certificate_to_pem(x), *std::move(text)};
+  return SelfSignedCertificate{certificate_to_pem(x), *std::move(text)};
 }
 
-int no_passphrase(char*, int, int, void*) {
+int refuse_passphrase(char*, int, int, void*) {
   return -1;
 }
 
-Result<CertificateFacts> facts_in(std::string_view pem) {
+Result<CertificateFacts> parse_facts(std::string_view pem) {
   start_openssl();
   const Bio bio(::BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-  const Certificate found(::PEM_read_bio_X509(bio.get(), nullptr, no_passphrase, nullptr));
+  const Certificate found(::PEM_read_bio_X509(bio.get(), nullptr, refuse_passphrase, nullptr));
   if (!found) return Error{Errc::invalid, "it contains no certificate in PEM format"};
   return facts_of(found.get());
 }

@@ -29,16 +29,16 @@ struct CertificateFacts {
 };
 
 // For OpenSSL, which would ask for one at the terminal otherwise.
-int no_passphrase(char*, int, int, void*);
+int refuse_passphrase(char*, int, int, void*);
 
 CertificateFacts facts_of(const X509*);
 // Of the first certificate in a PEM text. Errc::invalid if there is none.
-Result<CertificateFacts> facts_in(std::string_view pem);
+Result<CertificateFacts> parse_facts(std::string_view pem);
 
 // The certificate of a server that nobody trusts yet.
 struct PresentedCertificate {
   CertificateFacts facts;
-  std::string distrust;  // why fetch() would refuse it without a pin; "" if it would not
+  std::string distrust_reason;  // why fetch() would refuse it without a pin; "" if it would not
 };
 
 // A fingerprint as people write it, perhaps with colons and capitals, in the form of
@@ -49,19 +49,19 @@ Result<std::string> to_fingerprint(std::string_view text);
 bool is_pin(std::string_view text);
 
 // A certificate of our own making, and its key, in PEM.
-struct SelfSigned {
+struct SelfSignedCertificate {
   std::string certificate;
   std::string key;
 };
 
 // Browsers refuse certificates that are valid for longer.
-inline constexpr std::chrono::days kCertificateLife{397};
+inline constexpr std::chrono::days kCertificateLifetime{397};
 
 // `names` are host names and literal addresses, at least one. `key` is PEM; without it a new P-256
 // key is made. Errc::invalid for a name that no certificate can have, or an unusable key.
-Result<SelfSigned> make_self_signed(const std::vector<std::string>& names, WallTime now,
-                                    std::chrono::days good_for = kCertificateLife,
-                                    std::string_view key = {});
+Result<SelfSignedCertificate> make_self_signed(const std::vector<std::string>& names, WallTime now,
+                                               std::chrono::days good_for = kCertificateLifetime,
+                                               std::string_view key = {});
 
 // OpenSSL as this program sets it up. Inner to what uses it.
 
@@ -74,13 +74,13 @@ std::string openssl_reason();
 
 // What OpenSSL made, and the function that frees it.
 template <auto free>
-struct Freeing {
+struct OpensslDeleter {
   template <class T>
   void operator()(T* one) const {
     free(one);
   }
 };
 template <class T, auto free>
-using Owned = std::unique_ptr<T, Freeing<free>>;
+using OpensslPtr = std::unique_ptr<T, OpensslDeleter<free>>;
 
 }  // namespace gpuyard::http

@@ -21,8 +21,8 @@ namespace {
 namespace beast = boost::beast::http;
 using Parser = beast::response_parser<beast::string_body>;
 
-constexpr std::uint32_t kMostHeader = 64 * 1024;
-constexpr int kMostInterim = 8;  // answers before the answer proper
+constexpr std::uint32_t kMaxHeaderBytes = 64 * 1024;
+constexpr int kMaxInterimResponses = 8;  // answers before the answer proper
 
 // Hands what comes to the parser of the answer that it belongs to.
 class Receiver {
@@ -30,11 +30,11 @@ class Receiver {
   explicit Receiver(ClientSocket& socket) : socket_(socket) {}
 
   // Parses what one read brought, or the end of the connection.
-  Result<void> step(Parser& parser, TimePoint deadline) {
+  Result<void> receive_some(Parser& parser, TimePoint deadline) {
     std::array<char, std::size_t{16} * 1024> space;
     const auto got = socket_.receive(space, deadline);
     if (!got) return got.error();
-    if (*got == 0) return end(parser);
+    if (*got == 0) return finish(parser);
     pending_.append(space.data(), *got);
     return parse(parser);
   }
@@ -45,22 +45,24 @@ class Receiver {
     boost::beast::error_code error;
     const boost::asio::const_buffer bytes(pending_.data(), pending_.size());
     pending_.erase(0, parser.put(bytes, error));
-    return verdict(error);
+    return check_parse(error);
   }
 
   // Whether nothing has come behind the answer.
   bool has_read_all() const { return pending_.empty(); }
 
  private:
-  Result<void> end(Parser& parser) {
-    if (!parser.got_some()) return socket_.broken("the connection closed before the response");
+  Result<void> finish(Parser& parser) {
+    if (!parser.got_some())
+      return socket_.invalid_response_error("the connection closed before the response");
     boost::beast::error_code error;
     parser.put_eof(error);
-    return verdict(error);
+    return check_parse(error);
   }
 
-  Result<void> verdict(const boost::beast::error_code& error) const {
-    if (error && error != beast::error::need_more) return socket_.broken(error.message());
+  Result<void> check_parse(const boost::beast::error_code& error) const {
+    if (error && error != beast::error::need_more)
+      return socket_.invalid_response_error(error.message());
     return {};
   }
 
@@ -94,12 +96,12 @@ ClientRequest with_proxy(ClientRequest request, const Origin& origin) {
 }
 
 // Whether the connection is to stay open for another request.
-enum class After { close, keep };
+enum class ConnectionReuse { close, keep };
 
-std::string render(const std::string& host, const ClientRequest& request, After after) {
+std::string render(const std::string& host, const ClientRequest& request, ConnectionReuse after) {
   std::string out =
       fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", name_of(request.method), request.target, host);
-  if (after == After::close) out += "Connection: close\r\n";
+  if (after == ConnectionReuse::close) out += "Connection: close\r\n";
   for (const Header& header : request.headers) {
     out += fmt::format("{}: {}\r\n", header.name, header.value);
   }
@@ -131,7 +133,7 @@ ClientResponse to_response(Parser& parser) {
   return response;
 }
 
-Result<void> check(const ClientRequest& request) {
+Result<void> check_request(const ClientRequest& request) {
   if (!has_line_break(request)) return {};
   return Error{Errc::invalid,
                "the target and headers of a request must not contain line breaks or spaces"};
@@ -139,11 +141,13 @@ Result<void> check(const ClientRequest& request) {
 
 // Connects and sends the request.
 template <class Server>
-Result<ClientSocket> ask(const Server& server, const ClientRequest& request, TimePoint until) {
-  if (auto right = check(request); !right) return std::move(right).error();
+Result<ClientSocket> send_request(const Server& server, const ClientRequest& request,
+                                  TimePoint until) {
+  if (auto right = check_request(request); !right) return std::move(right).error();
   auto socket = ClientSocket::connect(server, until);
   if (!socket) return socket;
-  if (auto sent = socket->send(render(host_field(server), request, After::close), until); !sent) {
+  if (auto sent = socket->send(render(host_field(server), request, ConnectionReuse::close), until);
+      !sent) {
     return std::move(sent).error();
   }
   return socket;
@@ -152,7 +156,7 @@ Result<ClientSocket> ask(const Server& server, const ClientRequest& request, Tim
 void prepare(Parser& parser, const ClientRequest& request, std::size_t max_body) {
   parser.eager(true);
   parser.body_limit(max_body);
-  parser.header_limit(kMostHeader);
+  parser.header_limit(kMaxHeaderBytes);
   parser.skip(request.method == Method::head);
 }
 
@@ -161,36 +165,36 @@ bool is_interim(const ClientResponse& response) {
   return response.status / 100 == 1 && response.status != 101;
 }
 
-enum class Wanted { all, verdict };
+enum class ResponseScope { all, status_only };
 
-struct Received {
+struct ReceivedResponse {
   ClientResponse response;
   bool complete = false;  // and the server lets another request follow
 };
 
 // Receives the answer to a request that was sent.
-Result<Received> receive(ClientSocket& socket, const ClientRequest& request, TimePoint until,
-                         std::size_t max_body, Wanted wanted) {
+Result<ReceivedResponse> receive(ClientSocket& socket, const ClientRequest& request,
+                                 TimePoint until, std::size_t max_body, ResponseScope wanted) {
   Receiver receiver(socket);
-  for (int answers = 0; answers <= kMostInterim; ++answers) {
+  for (int answers = 0; answers <= kMaxInterimResponses; ++answers) {
     Parser parser;
     prepare(parser, request, max_body);
     auto received = receiver.parse(parser);
-    while (received && !parser.is_done()) received = receiver.step(parser, until);
-    const bool said = wanted == Wanted::verdict && parser.is_header_done();
+    while (received && !parser.is_done()) received = receiver.receive_some(parser, until);
+    const bool said = wanted == ResponseScope::status_only && parser.is_header_done();
     if (!received && !said) return std::move(received).error();
     const bool complete = parser.is_done() && parser.keep_alive() && receiver.has_read_all();
     auto response = to_response(parser);
-    if (!is_interim(response)) return Received{std::move(response), complete};
+    if (!is_interim(response)) return ReceivedResponse{std::move(response), complete};
   }
-  return socket.broken("interim responses without a final one");
+  return socket.invalid_response_error("interim responses without a final one");
 }
 
 template <class Server>
 Result<ClientResponse> fetch_from(const Server& server, const ClientRequest& request,
-                                  Duration deadline, std::size_t max_body, Wanted wanted) {
+                                  Duration deadline, std::size_t max_body, ResponseScope wanted) {
   const TimePoint until = BootClock::now() + deadline;
-  auto socket = ask(server, request, until);
+  auto socket = send_request(server, request, until);
   if (!socket) return std::move(socket).error();
   auto answer = receive(*socket, request, until, max_body, wanted);
   if (!answer) return std::move(answer).error();
@@ -198,58 +202,61 @@ Result<ClientResponse> fetch_from(const Server& server, const ClientRequest& req
 }
 
 // One request over a carrier's connection, which is kept for the next if it can be.
-Result<ClientResponse> fetch_over(std::unique_ptr<Line> line, const Endpoint& endpoint,
-                                  const ClientRequest& request, Duration deadline,
-                                  std::size_t max_body) {
+Result<ClientResponse> fetch_on_tunnel(std::unique_ptr<TunnelConnection> line,
+                                       const Endpoint& endpoint, const ClientRequest& request,
+                                       Duration deadline, std::size_t max_body) {
   const TimePoint until = BootClock::now() + deadline;
   ClientSocket socket(endpoint, std::move(line));
-  const std::string text = render(host_field(endpoint), request, After::keep);
+  const std::string text = render(host_field(endpoint), request, ConnectionReuse::keep);
   if (auto sent = socket.send(text, until); !sent) return std::move(sent).error();
-  auto answer = receive(socket, request, until, max_body, Wanted::all);
+  auto answer = receive(socket, request, until, max_body, ResponseScope::all);
   if (!answer) return std::move(answer).error();
-  if (answer->complete) endpoint.carrier->keep(socket.release_line());
+  if (answer->complete) endpoint.tunnel->store_idle(socket.release_tunnel());
   return std::move(answer->response);
 }
 
 // The deadline is for the request alone: a login has the carrier's own.
-Result<ClientResponse> fetch_carried(const Endpoint& endpoint, const ClientRequest& request,
-                                     Duration deadline, std::size_t max_body) {
-  if (auto right = check(request); !right) return std::move(right).error();
-  if (auto kept = endpoint.carrier->take_kept()) {
-    auto response = fetch_over(std::move(kept), endpoint, request, deadline, max_body);
+Result<ClientResponse> fetch_through_tunnel(const Endpoint& endpoint, const ClientRequest& request,
+                                            Duration deadline, std::size_t max_body) {
+  if (auto right = check_request(request); !right) return std::move(right).error();
+  if (auto kept = endpoint.tunnel->take_idle()) {
+    auto response = fetch_on_tunnel(std::move(kept), endpoint, request, deadline, max_body);
     // The other side may have closed it just now. Only a request that changes nothing is made
     // again.
     const bool reads = request.method == Method::get || request.method == Method::head;
     if (response || !reads || response.error().code == Errc::timed_out) return response;
   }
-  auto line = endpoint.carrier->open();
+  auto line = endpoint.tunnel->open();
   if (!line) return std::move(line).error();
-  return fetch_over(*std::move(line), endpoint, request, deadline, max_body);
+  return fetch_on_tunnel(*std::move(line), endpoint, request, deadline, max_body);
 }
 
 }  // namespace
 
 Result<ClientResponse> fetch(const Endpoint& endpoint, const ClientRequest& request,
                              Duration deadline, std::size_t max_body) {
-  if (endpoint.carrier != nullptr) return fetch_carried(endpoint, request, deadline, max_body);
+  if (endpoint.tunnel != nullptr)
+    return fetch_through_tunnel(endpoint, request, deadline, max_body);
   if (endpoint.tls != nullptr) {
-    return fetch_from(endpoint, with_token(request, endpoint), deadline, max_body, Wanted::all);
+    return fetch_from(endpoint, with_token(request, endpoint), deadline, max_body,
+                      ResponseScope::all);
   }
-  return fetch_from(endpoint, request, deadline, max_body, Wanted::all);
+  return fetch_from(endpoint, request, deadline, max_body, ResponseScope::all);
 }
 
 Result<ClientResponse> fetch(const Origin& origin, const ClientRequest& request, Duration deadline,
                              std::size_t max_body) {
-  return fetch_from(origin, with_proxy(request, origin), deadline, max_body, Wanted::all);
+  return fetch_from(origin, with_proxy(request, origin), deadline, max_body, ResponseScope::all);
 }
 
-Result<ClientResponse> fetch_verdict(const Origin& origin, const ClientRequest& request,
-                                     Duration deadline, std::size_t max_body) {
-  return fetch_from(origin, with_proxy(request, origin), deadline, max_body, Wanted::verdict);
+Result<ClientResponse> fetch_status(const Origin& origin, const ClientRequest& request,
+                                    Duration deadline, std::size_t max_body) {
+  return fetch_from(origin, with_proxy(request, origin), deadline, max_body,
+                    ResponseScope::status_only);
 }
 
-Result<PresentedCertificate> look_at(const Origin& origin, Duration deadline) {
-  return ClientSocket::look_at(origin, BootClock::now() + deadline);
+Result<PresentedCertificate> fetch_certificate(const Origin& origin, Duration deadline) {
+  return ClientSocket::fetch_certificate(origin, BootClock::now() + deadline);
 }
 
 struct EventReader::State {
@@ -260,7 +267,7 @@ struct EventReader::State {
   Receiver receiver{socket};
   EventParser events;
   ClientResponse head;
-  TimePoint heard;
+  TimePoint last_byte_at;
 };
 
 Result<EventReader> EventReader::open(const Endpoint& endpoint, ClientRequest request,
@@ -268,19 +275,20 @@ Result<EventReader> EventReader::open(const Endpoint& endpoint, ClientRequest re
   TimePoint until = BootClock::now() + deadline;
   request.headers.push_back({"Accept", std::string(kEventStream)});
   request = with_token(std::move(request), endpoint);
-  auto socket = ask(endpoint, request, until);
+  auto socket = send_request(endpoint, request, until);
   if (!socket) return std::move(socket).error();
-  if (endpoint.carrier != nullptr) until = BootClock::now() + deadline;  // a login took its time
+  if (endpoint.tunnel != nullptr) until = BootClock::now() + deadline;  // a login took its time
   auto state = std::make_unique<State>(*std::move(socket));
-  prepare(state->parser, request, kDefaultMaxBody);
+  prepare(state->parser, request, kDefaultMaxBodyBytes);
   const auto streams = [&] {
     return state->parser.is_header_done() && state->parser.get().result_int() == 200;
   };
   while (!state->parser.is_done() && !streams()) {
-    if (auto got = state->receiver.step(state->parser, until); !got) return std::move(got).error();
+    if (auto got = state->receiver.receive_some(state->parser, until); !got)
+      return std::move(got).error();
   }
   state->parser.body_limit(boost::none);  // of all events together
-  state->heard = BootClock::now();
+  state->last_byte_at = BootClock::now();
   if (!streams()) state->head = to_response(state->parser);
   if (streams()) state->head.status = 200;
   return EventReader(std::move(state));
@@ -295,8 +303,8 @@ const ClientResponse& EventReader::response() const {
   return state_->head;
 }
 
-Duration EventReader::silence() const {
-  return BootClock::now() - state_->heard;
+Duration EventReader::idle_time() const {
+  return BootClock::now() - state_->last_byte_at;
 }
 
 Result<std::optional<ServerEvent>> EventReader::next(Duration wait) {
@@ -304,12 +312,13 @@ Result<std::optional<ServerEvent>> EventReader::next(Duration wait) {
   for (;;) {
     state_->events.feed(std::exchange(state_->parser.get().body(), {}));
     if (auto event = state_->events.take()) return event;
-    if (state_->events.overflowed()) return state_->socket.broken("an event is too long");
+    if (state_->events.overflowed())
+      return state_->socket.invalid_response_error("an event is too long");
     if (state_->parser.is_done()) return Error{Errc::not_found, "the stream has ended"};
-    const auto got = state_->receiver.step(state_->parser, until);
+    const auto got = state_->receiver.receive_some(state_->parser, until);
     if (!got && got.error().code == Errc::timed_out) return std::optional<ServerEvent>();
     if (!got) return got.error();
-    state_->heard = BootClock::now();
+    state_->last_byte_at = BootClock::now();
   }
 }
 

@@ -35,7 +35,7 @@ struct ClientResponse {
   std::string_view header(std::string_view name) const { return find_header(headers, name); }
 };
 
-inline constexpr std::size_t kDefaultMaxBody = std::size_t{64} * 1024 * 1024;
+inline constexpr std::size_t kDefaultMaxBodyBytes = std::size_t{64} * 1024 * 1024;
 
 // Any thread; blocks at most `deadline` for connecting, sending and receiving together. Any status
 // is a success here; 100 and others that only precede the answer are passed over. Errc::unavailable
@@ -43,21 +43,21 @@ inline constexpr std::size_t kDefaultMaxBody = std::size_t{64} * 1024 * 1024;
 // permissions forbid it; the message names the endpoint. A carrier's login is not counted: it has a
 // deadline of its own.
 Result<ClientResponse> fetch(const Endpoint& endpoint, const ClientRequest& request,
-                             Duration deadline, std::size_t max_body = kDefaultMaxBody);
+                             Duration deadline, std::size_t max_body = kDefaultMaxBodyBytes);
 
 // The same from a server elsewhere. The deadline also covers finding its address. Errc::denied if
 // its certificate is not trusted or is for another host. Redirects are not followed.
 Result<ClientResponse> fetch(const Origin& origin, const ClientRequest& request, Duration deadline,
-                             std::size_t max_body = kDefaultMaxBody);
+                             std::size_t max_body = kDefaultMaxBodyBytes);
 
 // The same, for a caller that needs only the status: once the answer's head is there, a body that
 // breaks off, is too long or does not end in time is cut short, and no error.
-Result<ClientResponse> fetch_verdict(const Origin& origin, const ClientRequest& request,
-                                     Duration deadline, std::size_t max_body);
+Result<ClientResponse> fetch_status(const Origin& origin, const ClientRequest& request,
+                                    Duration deadline, std::size_t max_body);
 
 // Shakes hands with the origin and sends it nothing. Whoever stands in between can show a
 // certificate of their own: what it shows is to be compared with what the server's owner says.
-Result<PresentedCertificate> look_at(const Origin& origin, Duration deadline);
+Result<PresentedCertificate> fetch_certificate(const Origin& origin, Duration deadline);
 
 // One connection to a stream of events. Any thread, one at a time.
 class EventReader {
@@ -74,7 +74,7 @@ class EventReader {
   // the stream, unavailable when it breaks off.
   Result<std::optional<ServerEvent>> next(Duration wait);
   // How long no byte has come, heartbeats included.
-  Duration silence() const;
+  Duration idle_time() const;
 
  private:
   struct State;

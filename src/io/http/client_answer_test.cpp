@@ -20,7 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 using testing::HasSubstr;
 
-constexpr std::size_t kMostBody = 99;
+constexpr std::size_t kMaxBodyBytes = 99;
 
 // A server that gives every client the same answer, and then hangs up or does nothing more.
 class Parrot {
@@ -70,7 +70,7 @@ std::string repeated(std::string_view text, int times) {
 TEST(Fetch, InformationalResponsesAreSkipped) {
   for (const int times : {1, 8}) {
     const Parrot server(repeated(kHints, times) + kBareHello);
-    const auto response = fetch(server.origin(), ClientRequest(), kPatience);
+    const auto response = fetch(server.origin(), ClientRequest(), kTestTimeout);
     ASSERT_TRUE(response) << response.error().message;
     EXPECT_EQ(response->status, 200);
     EXPECT_EQ(response->header("link"), "");
@@ -80,21 +80,21 @@ TEST(Fetch, InformationalResponsesAreSkipped) {
 
 TEST(Fetch, IsNotPutOffForEver) {
   const Parrot server(repeated(kHints, 9) + kBareHello);
-  const auto response = fetch(server.origin(), ClientRequest(), kPatience);
+  const auto response = fetch(server.origin(), ClientRequest(), kTestTimeout);
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, Errc::unavailable);
 }
 
 TEST(Fetch, CallsAnAnswerThatNeverFollowsUnavailable) {
   const Parrot server{std::string(kHints)};
-  const auto response = fetch(server.origin(), ClientRequest(), kPatience);
+  const auto response = fetch(server.origin(), ClientRequest(), kTestTimeout);
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, Errc::unavailable);
 }
 
 TEST(Fetch, TakesAnotherProtocolForAnAnswer) {
   const Parrot server("HTTP/1.1 101 Switching Protocols\r\nUpgrade: a\r\n\r\n");
-  const auto response = fetch(server.origin(), ClientRequest(), kPatience);
+  const auto response = fetch(server.origin(), ClientRequest(), kTestTimeout);
   ASSERT_TRUE(response) << response.error().message;
   EXPECT_EQ(response->status, 101);
 }
@@ -106,11 +106,12 @@ TEST(FetchVerdict, HasTheStatusOfAnAnswerThatBreaksOff) {
         std::pair{"HTTP/1.1 202 Accepted\r\nContent-Length: 100\r\n\r\nlong", ""},
         std::pair{"HTTP/1.1 103 A\r\n\r\nHTTP/1.1 202 B\r\nContent-Length: 9\r\n\r\nh", "h"}}) {
     const Parrot server(answer);
-    const auto response = fetch_verdict(server.origin(), ClientRequest(), kPatience, kMostBody);
+    const auto response =
+        fetch_status(server.origin(), ClientRequest(), kTestTimeout, kMaxBodyBytes);
     ASSERT_TRUE(response) << response.error().message;
     EXPECT_EQ(response->status, 202) << answer;
     EXPECT_EQ(response->body, body) << answer;
-    EXPECT_FALSE(fetch(server.origin(), ClientRequest(), kPatience, kMostBody)) << answer;
+    EXPECT_FALSE(fetch(server.origin(), ClientRequest(), kTestTimeout, kMaxBodyBytes)) << answer;
   }
 }
 
@@ -120,7 +121,7 @@ TEST(FetchVerdict, HasTheStatusOfATlsAnswerWithoutAGoodbye) {
   certificate.write_to(directory.in("file"));
   BlockingTlsServer server(certificate, {"HTTP/1.1 200 OK\r\n\r\nhalf", false});
   const Origin origin{true, "127.0.0.1", server.port(), directory.in("file")};
-  const auto response = fetch_verdict(origin, ClientRequest(), kPatience, kMostBody);
+  const auto response = fetch_status(origin, ClientRequest(), kTestTimeout, kMaxBodyBytes);
   ASSERT_TRUE(response) << response.error().message;
   EXPECT_EQ(response->status, 200);
 }
@@ -129,10 +130,10 @@ TEST(FetchVerdict, UnfinishedResponseStillReturnsStatus) {
   const Parrot server("HTTP/1.1 200 OK\r\n\r\nand", Parrot::Then::stays);
   // Some deadline is long enough for the head, however slow this machine is.
   Duration deadline = milliseconds(20);
-  auto response = fetch_verdict(server.origin(), ClientRequest(), deadline, kMostBody);
-  for (; !response && deadline < kPatience; deadline *= 2) {
+  auto response = fetch_status(server.origin(), ClientRequest(), deadline, kMaxBodyBytes);
+  for (; !response && deadline < kTestTimeout; deadline *= 2) {
     EXPECT_EQ(response.error().code, Errc::timed_out);
-    response = fetch_verdict(server.origin(), ClientRequest(), deadline, kMostBody);
+    response = fetch_status(server.origin(), ClientRequest(), deadline, kMaxBodyBytes);
   }
   ASSERT_TRUE(response) << response.error().message;
   EXPECT_EQ(response->status, 200);
@@ -140,7 +141,7 @@ TEST(FetchVerdict, UnfinishedResponseStillReturnsStatus) {
 
 TEST(FetchVerdict, NeedsAWholeHead) {
   const Parrot server("HTTP/1.1 200 OK\r\nContent-Len");
-  const auto response = fetch_verdict(server.origin(), ClientRequest(), kPatience, kMostBody);
+  const auto response = fetch_status(server.origin(), ClientRequest(), kTestTimeout, kMaxBodyBytes);
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, Errc::unavailable);
   EXPECT_THAT(response.error().message, HasSubstr("127.0.0.1"));

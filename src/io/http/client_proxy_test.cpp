@@ -40,7 +40,7 @@ class OneProxy {
  private:
   void serve() {
     pollfd ready{listener_.socket.get(), POLLIN, 0};
-    if (::poll(&ready, 1, kWaitMilliseconds) <= 0) return;
+    if (::poll(&ready, 1, kWaitTimeoutMs) <= 0) return;
     const UniqueFd client(::accept(listener_.socket.get(), nullptr, nullptr));
     std::string head;
     char byte = 0;
@@ -58,7 +58,7 @@ class OneProxy {
 
   static void pass(const UniqueFd& client, const UniqueFd& server) {
     std::array<pollfd, 2> ends = {pollfd{client.get(), POLLIN, 0}, pollfd{server.get(), POLLIN, 0}};
-    while (::poll(ends.data(), ends.size(), kWaitMilliseconds) > 0) {
+    while (::poll(ends.data(), ends.size(), kWaitTimeoutMs) > 0) {
       for (std::size_t from = 0; from < ends.size(); ++from) {
         if (ends[from].revents == 0) continue;
         std::array<char, 4096> bytes{};
@@ -69,7 +69,7 @@ class OneProxy {
     }
   }
 
-  static constexpr int kWaitMilliseconds = 20'000;
+  static constexpr int kWaitTimeoutMs = 20'000;
   const std::string answer_;
   const std::optional<std::uint16_t> server_;
   const LocalListener listener_;
@@ -78,7 +78,7 @@ class OneProxy {
   std::thread thread_;  // last: it uses the others
 };
 
-constexpr const char* kPassed = "HTTP/1.1 200 Connection established\r\n\r\n";
+constexpr const char* kProxyAccepted = "HTTP/1.1 200 Connection established\r\n\r\n";
 
 TEST(FetchThroughAProxy, PassesTlsOnUnread) {
   const ScratchDirectory directory;
@@ -86,13 +86,13 @@ TEST(FetchThroughAProxy, PassesTlsOnUnread) {
   certificate.write_to(directory.in("file"));
   ::setenv("SSL_CERT_FILE", directory.in("file").c_str(), 1);
   BlockingTlsServer server(certificate, {kBareHello});
-  OneProxy way(kPassed, server.port());
+  OneProxy way(kProxyAccepted, server.port());
   Origin origin{true, "localhost", 8443, directory.in("file")};
   origin.proxy = way.proxy();
   origin.proxy->authorization = "Basic bWU6cGE1NQ==";
   ClientRequest request;
   request.target = "/s3cret";
-  const auto response = fetch(origin, request, kPatience);
+  const auto response = fetch(origin, request, kTestTimeout);
   ::unsetenv("SSL_CERT_FILE");
   ASSERT_TRUE(response) << response.error().message;
   EXPECT_EQ(response->body, "hello");
@@ -109,7 +109,7 @@ TEST(FetchThroughAProxy, NamesTheServerInPlainText) {
   origin.proxy = way.proxy();
   ClientRequest request;
   request.target = "/api/v2/alerts";
-  const auto response = fetch_verdict(origin, request, kPatience, kDefaultMaxBody);
+  const auto response = fetch_status(origin, request, kTestTimeout, kDefaultMaxBodyBytes);
   ASSERT_TRUE(response) << response.error().message;
   EXPECT_EQ(response->status, 200);
   EXPECT_THAT(way.head(), HasSubstr("GET http://receiver.invalid:9093/api/v2/alerts HTTP/1.1\r\n"
@@ -121,7 +121,7 @@ TEST(FetchThroughAProxy, ProxyRefusalErrorIncludesStatus) {
                std::nullopt);
   Origin origin{true, "receiver.invalid", 443};
   origin.proxy = way.proxy();
-  const auto response = fetch(origin, {}, kPatience);
+  const auto response = fetch(origin, {}, kTestTimeout);
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, Errc::unavailable);
   EXPECT_EQ(response.error().message,
@@ -136,7 +136,7 @@ TEST(FetchThroughAProxy, SaysThatTheProxyIsNotThere) {
   }
   Origin origin{true, "receiver.invalid", 443};
   origin.proxy = Proxy{"127.0.0.1", nobody};
-  const auto response = fetch(origin, {}, kPatience);
+  const auto response = fetch(origin, {}, kTestTimeout);
   ASSERT_FALSE(response);
   EXPECT_THAT(response.error().message,
               HasSubstr("nothing is listening at the proxy 127.0.0.1:" + std::to_string(nobody)));

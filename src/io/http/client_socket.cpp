@@ -35,8 +35,8 @@ std::string text_of(const Proxy& proxy) {
 Result<ClientSocket> ClientSocket::connect(const Endpoint& endpoint, TimePoint deadline,
                                            std::string_view from) {
   if (endpoint.kind == Endpoint::Kind::tls) return connect(endpoint.tls->origin, deadline);
-  if (endpoint.carrier != nullptr) {
-    auto line = endpoint.carrier->open();
+  if (endpoint.tunnel != nullptr) {
+    auto line = endpoint.tunnel->open();
     if (!line) return std::move(line).error();
     return ClientSocket(endpoint, *std::move(line));
   }
@@ -47,7 +47,7 @@ Result<ClientSocket> ClientSocket::connect(const Endpoint& endpoint, TimePoint d
   return socket;
 }
 
-Result<ClientSocket> ClientSocket::reach(const Origin& origin, TimePoint deadline) {
+Result<ClientSocket> ClientSocket::connect_plain(const Origin& origin, TimePoint deadline) {
   const Proxy direct{origin.host, origin.port};
   const Proxy& next = origin.proxy ? *origin.proxy : direct;
   const auto addresses = resolve(next.host, next.port, deadline);
@@ -64,15 +64,15 @@ Result<ClientSocket> ClientSocket::reach(const Origin& origin, TimePoint deadlin
   if (!opened) return std::move(opened).error();
   if (!origin.proxy) return socket;
   if (origin.tls) {
-    if (auto passed = socket.pass_proxy(origin, deadline); !passed) {
+    if (auto passed = socket.connect_through_proxy(origin, deadline); !passed) {
       return std::move(passed).error();
     }
   }
-  socket.where_ = fmt::format("{} through {}", origin.text(), text_of(next));
+  socket.peer_name_ = fmt::format("{} through {}", origin.text(), text_of(next));
   return socket;
 }
 
-Result<void> ClientSocket::pass_proxy(const Origin& origin, TimePoint deadline) {
+Result<void> ClientSocket::connect_through_proxy(const Origin& origin, TimePoint deadline) {
   constexpr std::size_t kMostHead = std::size_t{16} * 1024;
   constexpr std::size_t kMostReason = 100;
   const std::string place = Endpoint::tcp(origin.host, origin.port).text();
@@ -86,39 +86,40 @@ Result<void> ClientSocket::pass_proxy(const Origin& origin, TimePoint deadline) 
     std::array<char, 1> byte{};  // what follows the head is the origin's
     const auto got = receive_raw(byte, deadline);
     if (!got) return got.error();
-    if (*got == 0) return broken("the connection closed before the response");
-    if (head.size() == kMostHead) return broken("the response header is too long");
+    if (*got == 0) return invalid_response_error("the connection closed before the response");
+    if (head.size() == kMostHead) return invalid_response_error("the response header is too long");
     head += byte[0];
   }
   std::string_view line = std::string_view(head).substr(0, head.find("\r\n"));
   if (line.starts_with("HTTP/1.") && line.size() > 9 && line[9] == '2') return {};
   const std::size_t blank = std::min(line.find(' '), line.size());
   line.remove_prefix(std::min(blank + 1, line.size()));
-  return Error{Errc::unavailable, fmt::format("{} refused to connect to {}: {}", where_, place,
+  return Error{Errc::unavailable, fmt::format("{} refused to connect to {}: {}", peer_name_, place,
                                               printable(line.substr(0, kMostReason)))};
 }
 
 Result<ClientSocket> ClientSocket::connect(const Origin& origin, TimePoint deadline) {
-  auto socket = reach(origin, deadline);
+  auto socket = connect_plain(origin, deadline);
   if (!socket || !origin.tls) return socket;
   auto agreed = socket->start_tls(TlsClient::make(origin), deadline);
   if (!agreed) return std::move(agreed).error();
   return socket;
 }
 
-Result<PresentedCertificate> ClientSocket::look_at(const Origin& origin, TimePoint deadline) {
-  auto socket = reach(origin, deadline);
+Result<PresentedCertificate> ClientSocket::fetch_certificate(const Origin& origin,
+                                                             TimePoint deadline) {
+  auto socket = connect_plain(origin, deadline);
   if (!socket) return std::move(socket).error();
-  auto agreed = socket->start_tls(TlsClient::make_to_look(origin), deadline);
+  auto agreed = socket->start_tls(TlsClient::make_unverified(origin), deadline);
   if (!agreed) return std::move(agreed).error();
-  return socket->tls_->presented();
+  return socket->tls_->presented_certificate();
 }
 
 Result<void> ClientSocket::start_tls(Result<std::unique_ptr<TlsClient>> tls, TimePoint deadline) {
   if (!tls) return std::move(tls).error();
   tls_ = *std::move(tls);
   for (;;) {
-    const auto done = tls_->shake_hands();
+    const auto done = tls_->handshake();
     // Sent after a failure, too: it tells the server that we do not trust it.
     auto sent = send_raw(tls_->take(), deadline);
     if (!done) return done.error();
@@ -132,7 +133,8 @@ Result<void> ClientSocket::feed_tls(TimePoint deadline) {
   std::array<char, std::size_t{16} * 1024> space;
   const auto got = receive_raw(space, deadline);
   if (!got) return got.error();
-  if (*got == 0) return broken("the connection closed in the middle of the response");
+  if (*got == 0)
+    return invalid_response_error("the connection closed in the middle of the response");
   tls_->feed({space.data(), *got});
   return {};
 }
@@ -154,17 +156,17 @@ Result<std::size_t> ClientSocket::receive(std::span<char> space, TimePoint deadl
   }
 }
 
-Error ClientSocket::fault(int code) const {
+Error ClientSocket::connect_error(int code) const {
   const std::string why = std::generic_category().message(code);
   if (code == EACCES || code == EPERM) {
-    return Error{Errc::denied, fmt::format("not allowed to connect to {}: {}", where_, why)};
+    return Error{Errc::denied, fmt::format("not allowed to connect to {}: {}", peer_name_, why)};
   }
-  return Error{Errc::unavailable, fmt::format("nothing is listening at {}", where_), why};
+  return Error{Errc::unavailable, fmt::format("nothing is listening at {}", peer_name_), why};
 }
 
-Error ClientSocket::broken(std::string_view why) const {
-  if (line_ != nullptr && line_->has_ended()) return line_->why_it_broke();
-  return Error{Errc::unavailable, fmt::format("invalid response from {}: {}", where_, why)};
+Error ClientSocket::invalid_response_error(std::string_view why) const {
+  if (tunnel_ != nullptr && tunnel_->has_ended()) return tunnel_->failure_reason();
+  return Error{Errc::unavailable, fmt::format("invalid response from {}: {}", peer_name_, why)};
 }
 
 Result<void> ClientSocket::wait(short events, TimePoint deadline) {
@@ -174,9 +176,9 @@ Result<void> ClientSocket::wait(short events, TimePoint deadline) {
     const int timeout = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1'000'000));
     const int ready = left.count() > 0 ? ::poll(&entry, 1, timeout) : 0;
     if (ready > 0) return {};
-    if (ready < 0 && errno != EINTR) return fault(errno);
+    if (ready < 0 && errno != EINTR) return connect_error(errno);
     if (BootClock::now() >= deadline) {
-      return Error{Errc::timed_out, fmt::format("no response from {} in time", where_)};
+      return Error{Errc::timed_out, fmt::format("no response from {} in time", peer_name_)};
     }
   }
 }
@@ -186,7 +188,7 @@ Result<void> ClientSocket::open(const Endpoint& endpoint, TimePoint deadline,
   const auto address = to_socket_address(endpoint);
   if (!address) return address.error();
   socket_.reset(::socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket_) return fault(errno);
+  if (!socket_) return connect_error(errno);
   if (!from.empty() && address->family() == AF_UNIX) {
     sockaddr_un own{};
     own.sun_family = AF_UNIX;
@@ -198,12 +200,12 @@ Result<void> ClientSocket::open(const Endpoint& endpoint, TimePoint deadline,
   }
   while (::connect(socket_.get(), address->get(), address->length) != 0) {
     if (errno == EINPROGRESS) return finish_connecting(deadline);
-    if (errno != EAGAIN && errno != EINTR) return fault(errno);
+    if (errno != EAGAIN && errno != EINTR) return connect_error(errno);
     // A Unix listener's queue is full, and there is nothing to poll for that.
     constexpr int kRetryMilliseconds = 5;
     ::poll(nullptr, 0, kRetryMilliseconds);
     if (BootClock::now() >= deadline) {
-      return Error{Errc::timed_out, fmt::format("{} does not accept connections", where_)};
+      return Error{Errc::timed_out, fmt::format("{} does not accept connections", peer_name_)};
     }
   }
   return {};
@@ -214,7 +216,7 @@ Result<void> ClientSocket::finish_connecting(TimePoint deadline) {
   int code = 0;
   socklen_t length = sizeof code;
   ::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &code, &length);
-  if (code != 0) return fault(code);
+  if (code != 0) return connect_error(code);
   return {};
 }
 
@@ -228,7 +230,7 @@ Result<void> ClientSocket::send_raw(std::string_view bytes, TimePoint deadline) 
     } else if (errno == EPIPE || errno == ECONNRESET) {
       return {};  // refused early; receive() reads why
     } else if (errno != EINTR) {
-      return fault(errno);
+      return connect_error(errno);
     }
   }
   return {};
@@ -239,7 +241,8 @@ Result<std::size_t> ClientSocket::receive_raw(std::span<char> space, TimePoint d
     if (auto readable = wait(POLLIN, deadline); !readable) return std::move(readable).error();
     const ssize_t got = ::recv(descriptor(), space.data(), space.size(), 0);
     if (got >= 0) return static_cast<std::size_t>(got);
-    if (errno != EAGAIN && errno != EINTR) return broken(std::generic_category().message(errno));
+    if (errno != EAGAIN && errno != EINTR)
+      return invalid_response_error(std::generic_category().message(errno));
   }
 }
 
@@ -255,7 +258,8 @@ constexpr std::array<const char*, 5> kCaBundles = {
     "/etc/ssl/cert.pem",                                  // Alpine
 };
 
-Result<void> trust(SSL_CTX* context, const std::string& file, std::string_view named_by) {
+Result<void> load_trusted_file(SSL_CTX* context, const std::string& file,
+                               std::string_view named_by) {
   if (::access(file.c_str(), R_OK) != 0) return system_error("opening " + file).in(named_by);
   ::ERR_clear_error();
   if (::SSL_CTX_load_verify_file(context, file.c_str()) == 1) return {};
@@ -264,12 +268,12 @@ Result<void> trust(SSL_CTX* context, const std::string& file, std::string_view n
                            file, named_by, openssl_reason())};
 }
 
-Result<void> trust_usual(SSL_CTX* context, bool others_too) {
+Result<void> load_system_trust(SSL_CTX* context, bool others_too) {
   if (const char* file = std::getenv("SSL_CERT_FILE"); file != nullptr && *file != '\0') {
-    return trust(context, file, "SSL_CERT_FILE");
+    return load_trusted_file(context, file, "SSL_CERT_FILE");
   }
   for (const char* file : kCaBundles) {
-    if (::access(file, R_OK) == 0) return trust(context, file, "the distribution");
+    if (::access(file, R_OK) == 0) return load_trusted_file(context, file, "the distribution");
   }
   if (others_too) return {};
   return Error{Errc::invalid,
@@ -277,11 +281,11 @@ Result<void> trust_usual(SSL_CTX* context, bool others_too) {
                "ca-certificates, or set ca_file or SSL_CERT_FILE"};
 }
 
-Result<void> trust_all(SSL_CTX* context, const std::string& ca_file) {
+Result<void> load_trust(SSL_CTX* context, const std::string& ca_file) {
   const bool own = !ca_file.empty();
-  auto trusted = trust_usual(context, own);
+  auto trusted = load_system_trust(context, own);
   if (!trusted || !own) return trusted;
-  return trust(context, ca_file, "ca_file");
+  return load_trusted_file(context, ca_file, "ca_file");
 }
 
 // A name is also told to the server, an address is not (RFC 6066).
@@ -296,9 +300,9 @@ bool expect_host(SSL* ssl, const std::string& host) {
 }  // namespace
 
 struct TlsClient::Parts {
-  std::string where;
-  std::string pin;          // "": the chain, the name and the dates decide
-  bool looks_only = false;  // nothing decides
+  std::string peer_name;
+  std::string pin;                  // "": the chain, the name and the dates decide
+  bool skips_verification = false;  // nothing decides
   std::unique_ptr<SSL_CTX, decltype(&::SSL_CTX_free)> context{nullptr, &::SSL_CTX_free};
   std::unique_ptr<SSL, decltype(&::SSL_free)> ssl{nullptr, &::SSL_free};
   BIO* in = nullptr;  // both are the SSL's
@@ -308,9 +312,9 @@ struct TlsClient::Parts {
 TlsClient::TlsClient(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 TlsClient::~TlsClient() = default;
 
-Result<std::unique_ptr<TlsClient::Parts>> TlsClient::start(const Origin& origin) {
+Result<std::unique_ptr<TlsClient::Parts>> TlsClient::make_parts(const Origin& origin) {
   auto parts = std::make_unique<Parts>();
-  parts->where = origin.text();
+  parts->peer_name = origin.text();
   if (start_openssl()) parts->context.reset(::SSL_CTX_new(::TLS_client_method()));
   if (!parts->context)
     return Error{Errc::internal, "OpenSSL cannot be initialised: " + openssl_reason()};
@@ -318,8 +322,8 @@ Result<std::unique_ptr<TlsClient::Parts>> TlsClient::start(const Origin& origin)
   return parts;
 }
 
-Result<std::unique_ptr<TlsClient>> TlsClient::begin(std::unique_ptr<Parts> parts,
-                                                    const Origin& origin) {
+Result<std::unique_ptr<TlsClient>> TlsClient::make_client(std::unique_ptr<Parts> parts,
+                                                          const Origin& origin) {
   parts->ssl.reset(::SSL_new(parts->context.get()));
   parts->in = ::BIO_new(::BIO_s_mem());
   parts->out = ::BIO_new(::BIO_s_mem());
@@ -332,11 +336,11 @@ Result<std::unique_ptr<TlsClient>> TlsClient::begin(std::unique_ptr<Parts> parts
 }
 
 Result<std::unique_ptr<TlsClient>> TlsClient::make(const Origin& origin) {
-  auto parts = start(origin);
+  auto parts = make_parts(origin);
   if (!parts) return std::move(parts).error();
   (*parts)->pin = origin.pin;
   if (!origin.pin.empty()) {
-    if (is_pin(origin.pin)) return begin(*std::move(parts), origin);
+    if (is_pin(origin.pin)) return make_client(*std::move(parts), origin);
     return Error{
         Errc::invalid,
         fmt::format("'{}' is not a public key pin of the form sha256//<44 base64 characters>",
@@ -344,20 +348,20 @@ Result<std::unique_ptr<TlsClient>> TlsClient::make(const Origin& origin) {
   }
   SSL_CTX* context = (*parts)->context.get();
   ::SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
-  if (auto trusted = trust_all(context, origin.ca_file); !trusted) {
+  if (auto trusted = load_trust(context, origin.ca_file); !trusted) {
     return std::move(trusted).error();
   }
-  return begin(*std::move(parts), origin);
+  return make_client(*std::move(parts), origin);
 }
 
 // OpenSSL verifies, but its verdict ends nothing.
-Result<std::unique_ptr<TlsClient>> TlsClient::make_to_look(const Origin& origin) {
-  auto parts = start(origin);
+Result<std::unique_ptr<TlsClient>> TlsClient::make_unverified(const Origin& origin) {
+  auto parts = make_parts(origin);
   if (!parts) return std::move(parts).error();
-  (*parts)->looks_only = true;
+  (*parts)->skips_verification = true;
   // Without certificates to trust, it trusts none: that is worth showing, too.
-  [[maybe_unused]] const auto trusted = trust_all((*parts)->context.get(), origin.ca_file);
-  return begin(*std::move(parts), origin);
+  [[maybe_unused]] const auto trusted = load_trust((*parts)->context.get(), origin.ca_file);
+  return make_client(*std::move(parts), origin);
 }
 
 void TlsClient::feed(std::string_view bytes) {
@@ -370,39 +374,39 @@ std::string TlsClient::take() {
   return bytes;
 }
 
-Error TlsClient::fault(std::string_view doing) const {
+Error TlsClient::tls_error(std::string_view doing) const {
   const long verdict = ::SSL_get_verify_result(parts_->ssl.get());
-  const bool asked = parts_->pin.empty() && !parts_->looks_only;
+  const bool asked = parts_->pin.empty() && !parts_->skips_verification;
   if (asked && verdict != X509_V_OK) {
     return Error{Errc::denied,
                  fmt::format("{} is not trusted: {}; if its certificate is correct, set ca_file to "
                              "the certificate of its issuer",
-                             parts_->where, ::X509_verify_cert_error_string(verdict))};
+                             parts_->peer_name, ::X509_verify_cert_error_string(verdict))};
   }
   return Error{Errc::unavailable, fmt::format("{} over TLS with {} failed: {}", doing,
-                                              parts_->where, openssl_reason())};
+                                              parts_->peer_name, openssl_reason())};
 }
 
-PresentedCertificate TlsClient::presented() const {
+PresentedCertificate TlsClient::presented_certificate() const {
   PresentedCertificate shown;
   const X509* certificate = ::SSL_get0_peer_certificate(parts_->ssl.get());
   if (certificate != nullptr) shown.facts = facts_of(certificate);
   const long verdict = ::SSL_get_verify_result(parts_->ssl.get());
-  if (verdict != X509_V_OK) shown.distrust = ::X509_verify_cert_error_string(verdict);
+  if (verdict != X509_V_OK) shown.distrust_reason = ::X509_verify_cert_error_string(verdict);
   return shown;
 }
 
 Result<void> TlsClient::check_pin() const {
   if (parts_->pin.empty()) return {};
-  const std::string shown = presented().facts.pin;
+  const std::string shown = presented_certificate().facts.pin;
   if (shown == parts_->pin) return {};
   return Error{Errc::denied,
                fmt::format("{} is not trusted: its public key is {}, not {} as pinned; if its "
                            "owner has changed the key, pin the new one",
-                           parts_->where, shown, parts_->pin)};
+                           parts_->peer_name, shown, parts_->pin)};
 }
 
-Result<bool> TlsClient::shake_hands() {
+Result<bool> TlsClient::handshake() {
   ::ERR_clear_error();
   const int done = ::SSL_do_handshake(parts_->ssl.get());
   if (done == 1) {
@@ -410,7 +414,7 @@ Result<bool> TlsClient::shake_hands() {
     return true;
   }
   if (::SSL_get_error(parts_->ssl.get(), done) == SSL_ERROR_WANT_READ) return false;
-  return fault("agreeing");
+  return tls_error("agreeing");
 }
 
 Result<void> TlsClient::encrypt(std::string_view bytes) {
@@ -418,7 +422,7 @@ Result<void> TlsClient::encrypt(std::string_view bytes) {
     ::ERR_clear_error();
     const int size = static_cast<int>(std::min<std::size_t>(bytes.size(), INT_MAX));
     const int wrote = ::SSL_write(parts_->ssl.get(), bytes.data(), size);
-    if (wrote <= 0) return fault("sending");
+    if (wrote <= 0) return tls_error("sending");
     bytes.remove_prefix(static_cast<std::size_t>(wrote));
   }
   return {};
@@ -432,7 +436,7 @@ Result<std::optional<std::size_t>> TlsClient::decrypt(std::span<char> space) {
   const int why = ::SSL_get_error(parts_->ssl.get(), got);
   if (why == SSL_ERROR_ZERO_RETURN) return std::optional<std::size_t>(0);
   if (why == SSL_ERROR_WANT_READ) return std::optional<std::size_t>();
-  return fault("receiving");
+  return tls_error("receiving");
 }
 
 }  // namespace gpuyard::http

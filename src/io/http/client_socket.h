@@ -29,7 +29,7 @@ class TlsClient {
   // is none; not_found or denied if that file cannot be read.
   static Result<std::unique_ptr<TlsClient>> make(const Origin&);
   // Agrees with anybody, to see the certificate. Nothing is to be sent to such a server.
-  static Result<std::unique_ptr<TlsClient>> make_to_look(const Origin&);
+  static Result<std::unique_ptr<TlsClient>> make_unverified(const Origin&);
   ~TlsClient();
   TlsClient(const TlsClient&) = delete;
   TlsClient& operator=(const TlsClient&) = delete;
@@ -41,20 +41,20 @@ class TlsClient {
 
   // Takes the next step. True: done; false: feed it more. Errc::denied if the server is not the one
   // that was meant.
-  Result<bool> shake_hands();
+  Result<bool> handshake();
   Result<void> encrypt(std::string_view bytes);
   // Returns how many bytes of the server's it put into `space`: 0 if the server said that these
   // were all, nothing if it must be fed more.
   Result<std::optional<std::size_t>> decrypt(std::span<char> space);
   // What the server showed, after the handshake.
-  PresentedCertificate presented() const;
+  PresentedCertificate presented_certificate() const;
 
  private:
   struct Parts;
   explicit TlsClient(std::unique_ptr<Parts>);
-  static Result<std::unique_ptr<Parts>> start(const Origin&);
-  static Result<std::unique_ptr<TlsClient>> begin(std::unique_ptr<Parts>, const Origin&);
-  Error fault(std::string_view doing) const;
+  static Result<std::unique_ptr<Parts>> make_parts(const Origin&);
+  static Result<std::unique_ptr<TlsClient>> make_client(std::unique_ptr<Parts>, const Origin&);
+  Error tls_error(std::string_view doing) const;
   Result<void> check_pin() const;
 
   std::unique_ptr<Parts> parts_;
@@ -73,10 +73,10 @@ class ClientSocket {
   // to trust.
   static Result<ClientSocket> connect(const Origin&, TimePoint deadline);
   // Connects, agrees on TLS with whoever answers, and leaves.
-  static Result<PresentedCertificate> look_at(const Origin&, TimePoint deadline);
+  static Result<PresentedCertificate> fetch_certificate(const Origin&, TimePoint deadline);
   // Goes on with a connection that is there.
-  ClientSocket(const Endpoint& carried, std::unique_ptr<Line> line)
-      : where_(carried.text()), line_(std::move(line)) {}
+  ClientSocket(const Endpoint& carried, std::unique_ptr<TunnelConnection> line)
+      : peer_name_(carried.text()), tunnel_(std::move(line)) {}
 
   Result<void> send(std::string_view bytes, TimePoint deadline);
   // Waits for at least one byte and returns how many came; 0: no more will come. Errc::timed_out at
@@ -84,33 +84,33 @@ class ClientSocket {
   Result<std::size_t> receive(std::span<char> space, TimePoint deadline);
 
   // "the answer of ... is unusable: `why`", or what the carrier says of it.
-  Error broken(std::string_view why) const;
+  Error invalid_response_error(std::string_view why) const;
 
   // The socket, which the caller takes away.
   UniqueFd release_socket() { return std::move(socket_); }
   // The carrier's connection, which the caller takes away; null without a carrier.
-  std::unique_ptr<Line> release_line() { return std::move(line_); }
+  std::unique_ptr<TunnelConnection> release_tunnel() { return std::move(tunnel_); }
 
  private:
-  explicit ClientSocket(std::string where) : where_(std::move(where)) {}
+  explicit ClientSocket(std::string where) : peer_name_(std::move(where)) {}
 
   Result<void> open(const Endpoint&, TimePoint deadline, std::string_view from = {});
   Result<void> finish_connecting(TimePoint deadline);
-  static Result<ClientSocket> reach(const Origin&, TimePoint deadline);
+  static Result<ClientSocket> connect_plain(const Origin&, TimePoint deadline);
   // Has the proxy at the other end pass everything on to the origin.
-  Result<void> pass_proxy(const Origin&, TimePoint deadline);
+  Result<void> connect_through_proxy(const Origin&, TimePoint deadline);
   Result<void> start_tls(Result<std::unique_ptr<TlsClient>>, TimePoint deadline);
   Result<void> send_raw(std::string_view bytes, TimePoint deadline);
   Result<std::size_t> receive_raw(std::span<char> space, TimePoint deadline);
   Result<void> feed_tls(TimePoint deadline);
   Result<void> wait(short events, TimePoint deadline);
-  Error fault(int code) const;
-  int descriptor() const { return line_ != nullptr ? line_->descriptor() : socket_.get(); }
+  Error connect_error(int code) const;
+  int descriptor() const { return tunnel_ != nullptr ? tunnel_->descriptor() : socket_.get(); }
 
-  std::string where_;
+  std::string peer_name_;
   UniqueFd socket_;
-  std::unique_ptr<Line> line_;      // null: the socket is our own
-  std::unique_ptr<TlsClient> tls_;  // null: in plain text
+  std::unique_ptr<TunnelConnection> tunnel_;  // null: the socket is our own
+  std::unique_ptr<TlsClient> tls_;            // null: in plain text
 };
 
 }  // namespace gpuyard::http

@@ -54,7 +54,7 @@ TEST(Fetch, BringsTheAnswerHome) {
   request.target = "/t?q=1";
   request.headers.push_back(Header{"X-A", "b"});
   request.body = "{}";
-  const auto response = fetch(daemon.endpoint(), request, kPatience);
+  const auto response = fetch(daemon.endpoint(), request, kTestTimeout);
   ASSERT_TRUE(response) << response.error().message;
   EXPECT_EQ(response->status, 201);
   EXPECT_EQ(response->body, "PUT/t?q=1{}bapplication/json");
@@ -65,7 +65,7 @@ TEST(Fetch, BringsALargeBodyHome) {
   const auto body = std::make_shared<const std::string>(std::string(3'000'000, 'x'));
   const Daemon daemon(
       [&](const Request&, Reply reply) { reply(Response(200, "text/plain", body)); });
-  const auto response = fetch(daemon.endpoint(), ClientRequest(), kPatience);
+  const auto response = fetch(daemon.endpoint(), ClientRequest(), kTestTimeout);
   ASSERT_TRUE(response) << response.error().message;
   EXPECT_EQ(response->body, *body);
 }
@@ -74,7 +74,7 @@ TEST(Fetch, RefusesABodyAboveItsLimit) {
   const Daemon daemon([](const Request&, Reply reply) {
     reply(Response(200, "text/plain", std::string(100, 'x')));
   });
-  const auto response = fetch(daemon.endpoint(), ClientRequest(), kPatience, 99);
+  const auto response = fetch(daemon.endpoint(), ClientRequest(), kTestTimeout, 99);
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, Errc::unavailable);
 }
@@ -84,7 +84,7 @@ TEST(Fetch, AsksForAHeadWithoutWaitingForABody) {
       [](const Request&, Reply reply) { reply(Response(200, "text/plain", "hello")); });
   ClientRequest request;
   request.method = Method::head;
-  const auto response = fetch(daemon.endpoint(), request, kPatience);
+  const auto response = fetch(daemon.endpoint(), request, kTestTimeout);
   ASSERT_TRUE(response) << response.error().message;
   EXPECT_EQ(response->body, "");
   EXPECT_EQ(response->header("content-length"), "5");
@@ -95,14 +95,14 @@ TEST(Fetch, ReadsTheRefusalOfABodyThatIsTooLarge) {
   ClientRequest request;
   request.method = Method::post;
   request.body = std::string(100'000, 'x');
-  const auto response = fetch(daemon.endpoint(), request, kPatience);
+  const auto response = fetch(daemon.endpoint(), request, kTestTimeout);
   ASSERT_TRUE(response) << response.error().message;
   EXPECT_EQ(response->status, 413);
 }
 
 TEST(Fetch, CallsAMissingSocketUnavailableAndNamesIt) {
   const auto response =
-      fetch(Endpoint::unix_socket("/nonexistent/a.sock"), ClientRequest(), kPatience);
+      fetch(Endpoint::unix_socket("/nonexistent/a.sock"), ClientRequest(), kTestTimeout);
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, Errc::unavailable);
   EXPECT_THAT(response.error().message, HasSubstr("/nonexistent/a.sock"));
@@ -118,7 +118,7 @@ TEST(Fetch, CallsARefusedConnectionUnavailableAndNamesIt) {
     port = bound->port;
   }
   const Endpoint endpoint = Endpoint::tcp("127.0.0.1", port);
-  const auto response = fetch(endpoint, ClientRequest(), kPatience);
+  const auto response = fetch(endpoint, ClientRequest(), kTestTimeout);
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, Errc::unavailable);
   EXPECT_THAT(response.error().message, HasSubstr(endpoint.text()));
@@ -172,7 +172,7 @@ TEST(Fetch, CallsAnAnswerThatBreaksOffUnavailable) {
     ::send(client.get(), half.data(), half.size(), MSG_NOSIGNAL);
   });
   const auto response =
-      fetch(Endpoint::unix_socket(directory.in("a.sock")), ClientRequest(), kPatience);
+      fetch(Endpoint::unix_socket(directory.in("a.sock")), ClientRequest(), kTestTimeout);
   server.join();
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, Errc::unavailable);
@@ -181,7 +181,7 @@ TEST(Fetch, CallsAnAnswerThatBreaksOffUnavailable) {
 TEST(Fetch, SendsNoLineBreakOfItsCaller) {
   ClientRequest request;
   request.target = "/ HTTP/1.1\r\nX: y";
-  const auto response = fetch(Endpoint::unix_socket("/nonexistent"), request, kPatience);
+  const auto response = fetch(Endpoint::unix_socket("/nonexistent"), request, kTestTimeout);
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, Errc::invalid);
 }
@@ -198,12 +198,12 @@ Handler streaming(std::vector<Chunk> chunks, bool ends) {
 
 TEST(EventReader, EventsAreReadUntilStreamEnd) {
   const Daemon daemon(streaming({event_chunk("a", "1", "e-1"), event_chunk("b", "2")}, true));
-  auto reader = EventReader::open(daemon.endpoint(), ClientRequest(), kPatience);
+  auto reader = EventReader::open(daemon.endpoint(), ClientRequest(), kTestTimeout);
   ASSERT_TRUE(reader) << reader.error().message;
   EXPECT_EQ(reader->response().status, 200);
-  EXPECT_EQ(*reader->next(kPatience), (ServerEvent{"a", "e-1", "1"}));
-  EXPECT_EQ(*reader->next(kPatience), (ServerEvent{"b", "e-1", "2"}));
-  const auto over = reader->next(kPatience);
+  EXPECT_EQ(*reader->next(kTestTimeout), (ServerEvent{"a", "e-1", "1"}));
+  EXPECT_EQ(*reader->next(kTestTimeout), (ServerEvent{"b", "e-1", "2"}));
+  const auto over = reader->next(kTestTimeout);
   ASSERT_FALSE(over);
   EXPECT_EQ(over.error().code, Errc::not_found);
 }
@@ -211,26 +211,26 @@ TEST(EventReader, EventsAreReadUntilStreamEnd) {
 TEST(EventReader, MultiMegabyteEventIsRead) {
   const std::string data(3'000'000, 'x');
   const Daemon daemon(streaming({event_chunk("a", data)}, false));
-  auto reader = EventReader::open(daemon.endpoint(), ClientRequest(), kPatience);
+  auto reader = EventReader::open(daemon.endpoint(), ClientRequest(), kTestTimeout);
   ASSERT_TRUE(reader) << reader.error().message;
-  EXPECT_EQ((**reader->next(kPatience)).data, data);
+  EXPECT_EQ((**reader->next(kTestTimeout)).data, data);
 }
 
 TEST(EventReader, TimeoutWithoutEventReturnsEmpty) {
   const Daemon daemon(streaming({}, false));
-  auto reader = EventReader::open(daemon.endpoint(), ClientRequest(), kPatience);
+  auto reader = EventReader::open(daemon.endpoint(), ClientRequest(), kTestTimeout);
   ASSERT_TRUE(reader) << reader.error().message;
   EXPECT_EQ(*reader->next(milliseconds(10)), std::nullopt);
-  EXPECT_GE(reader->silence(), milliseconds(5));
+  EXPECT_GE(reader->idle_time(), milliseconds(5));
 }
 
 TEST(EventReader, CallsAStreamThatBreaksOffUnavailable) {
   auto daemon = std::make_unique<Daemon>(streaming({event_chunk("a", "1")}, false));
-  auto reader = EventReader::open(daemon->endpoint(), ClientRequest(), kPatience);
+  auto reader = EventReader::open(daemon->endpoint(), ClientRequest(), kTestTimeout);
   ASSERT_TRUE(reader) << reader.error().message;
-  EXPECT_TRUE(reader->next(kPatience));
+  EXPECT_TRUE(reader->next(kTestTimeout));
   daemon = nullptr;
-  const auto broken = reader->next(kPatience);
+  const auto broken = reader->next(kTestTimeout);
   ASSERT_FALSE(broken);
   EXPECT_EQ(broken.error().code, Errc::unavailable);
 }
@@ -240,7 +240,7 @@ TEST(EventReader, BringsARefusalHomeWithItsBody) {
     EXPECT_EQ(request.header("accept"), "text/event-stream");
     reply(Response(404, "text/plain", "no such GPU"));
   });
-  const auto reader = EventReader::open(daemon.endpoint(), ClientRequest(), kPatience);
+  const auto reader = EventReader::open(daemon.endpoint(), ClientRequest(), kTestTimeout);
   ASSERT_TRUE(reader) << reader.error().message;
   EXPECT_EQ(reader->response().status, 404);
   EXPECT_EQ(reader->response().body, "no such GPU");

@@ -30,7 +30,7 @@ class FetchOverTls : public testing::Test {
   }
   ~FetchOverTls() override { ::unsetenv("SSL_CERT_FILE"); }
 
-  void start(const TestCertificate& certificate, BlockingTlsServer::Manners manners) {
+  void start(const TestCertificate& certificate, BlockingTlsServer::Options manners) {
     certificate.write_to(ca_file());
     server_.emplace(certificate, std::move(manners));
   }
@@ -38,7 +38,7 @@ class FetchOverTls : public testing::Test {
 
   Result<ClientResponse> fetch_from(const std::string& host, const std::string& ca,
                                     const ClientRequest& request = {}) {
-    return fetch(Origin{true, host, server_->port(), ca}, request, kPatience);
+    return fetch(Origin{true, host, server_->port(), ca}, request, kTestTimeout);
   }
 
   ScratchDirectory directory_;
@@ -133,7 +133,7 @@ TEST_F(FetchOverTls, PinnedKeyOverridesNameIssuerAndExpiry) {
   start(certificate, {kBareHello});
   const std::string pin = facts_of(certificate.certificate.get()).pin;
   const auto response =
-      fetch(Origin{true, "localhost", server_->port(), "", pin}, ClientRequest(), kPatience);
+      fetch(Origin{true, "localhost", server_->port(), "", pin}, ClientRequest(), kTestTimeout);
   ASSERT_TRUE(response) << response.error().message;
   EXPECT_EQ(response->body, "hello");
 }
@@ -144,7 +144,7 @@ TEST_F(FetchOverTls, PinMismatchIsDeniedWithBothPins) {
   const std::string shown = facts_of(certificate.certificate.get()).pin;
   const std::string wanted = facts_of(TestCertificate(kOwnNames).certificate.get()).pin;
   const auto response = fetch(Origin{true, "localhost", server_->port(), ca_file(), wanted},
-                              ClientRequest(), kPatience);
+                              ClientRequest(), kTestTimeout);
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, Errc::denied);
   EXPECT_THAT(response.error().message,
@@ -155,7 +155,7 @@ TEST_F(FetchOverTls, PinMismatchIsDeniedWithBothPins) {
 TEST_F(FetchOverTls, SaysThatAPinIsNone) {
   start(TestCertificate(kOwnNames), {kBareHello});
   const auto response =
-      fetch(Origin{true, "localhost", server_->port(), "", "sha256//abc"}, {}, kPatience);
+      fetch(Origin{true, "localhost", server_->port(), "", "sha256//abc"}, {}, kTestTimeout);
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, Errc::invalid);
   EXPECT_THAT(response.error().message, HasSubstr("'sha256//abc' is not a public key pin"));
@@ -164,25 +164,27 @@ TEST_F(FetchOverTls, SaysThatAPinIsNone) {
 TEST_F(FetchOverTls, UntrustedCertificateIsFetchedWithoutRequest) {
   const TestCertificate certificate("DNS:other.example");
   start(certificate, {kBareHello});
-  const auto shown = look_at(Origin{true, "localhost", server_->port()}, kPatience);
+  const auto shown = fetch_certificate(Origin{true, "localhost", server_->port()}, kTestTimeout);
   ASSERT_TRUE(shown) << shown.error().message;
   EXPECT_EQ(shown->facts.pin, facts_of(certificate.certificate.get()).pin);
   EXPECT_THAT(shown->facts.names, testing::ElementsAre("DNS:other.example"));
-  EXPECT_EQ(shown->distrust, "self-signed certificate");
-  const auto named = look_at(Origin{true, "localhost", server_->port(), ca_file()}, kPatience);
+  EXPECT_EQ(shown->distrust_reason, "self-signed certificate");
+  const auto named =
+      fetch_certificate(Origin{true, "localhost", server_->port(), ca_file()}, kTestTimeout);
   ASSERT_TRUE(named);
-  EXPECT_EQ(named->distrust, "hostname mismatch");
+  EXPECT_EQ(named->distrust_reason, "hostname mismatch");
   EXPECT_EQ(server_->request(), "");
   // A machine without any certificates to trust can look, too.
   ::setenv("SSL_CERT_FILE", "/nonexistent.pem", 1);
-  EXPECT_TRUE(look_at(Origin{true, "localhost", server_->port()}, kPatience));
+  EXPECT_TRUE(fetch_certificate(Origin{true, "localhost", server_->port()}, kTestTimeout));
 }
 
 TEST_F(FetchOverTls, TrustedCertificateHasEmptyDistrust) {
   start(TestCertificate(kOwnNames), {kBareHello});
-  const auto shown = look_at(Origin{true, "localhost", server_->port(), ca_file()}, kPatience);
+  const auto shown =
+      fetch_certificate(Origin{true, "localhost", server_->port(), ca_file()}, kTestTimeout);
   ASSERT_TRUE(shown) << shown.error().message;
-  EXPECT_EQ(shown->distrust, "");
+  EXPECT_EQ(shown->distrust_reason, "");
 }
 
 // What we make for ourselves is good for a client that is given the file, as for one with the pin.
@@ -237,7 +239,8 @@ TEST_F(FetchOverTls, CallsAServerThatSpeaksPlainTextUnavailable) {
     char rest[4096];
     ::recv(client.get(), rest, sizeof rest, 0);
   });
-  const auto response = fetch(Origin{true, "127.0.0.1", listener.port}, ClientRequest(), kPatience);
+  const auto response =
+      fetch(Origin{true, "127.0.0.1", listener.port}, ClientRequest(), kTestTimeout);
   server.join();
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, Errc::unavailable);
@@ -255,7 +258,7 @@ TEST(Resolve, LiteralAndLocalhostNeedNoLookup) {
   const auto six = resolve("::1", 80, BootClock::now());
   ASSERT_TRUE(six) << six.error().message;
   EXPECT_EQ(*six, std::vector{Endpoint::tcp("::1", 80)});
-  const auto local = resolve("localhost", 81, BootClock::now() + kPatience);
+  const auto local = resolve("localhost", 81, BootClock::now() + kTestTimeout);
   ASSERT_TRUE(local) << local.error().message;
   EXPECT_THAT(*local, testing::Contains(Endpoint::tcp("127.0.0.1", 81)));
 }
@@ -266,31 +269,31 @@ TEST(Resolve, WaitsForNoNameServiceBeyondItsDeadline) {
   ASSERT_FALSE(nobody);
   EXPECT_THAT(nobody.error().code, AnyOf(Errc::unavailable, Errc::timed_out));
   EXPECT_THAT(nobody.error().message, HasSubstr("nobody.invalid"));
-  EXPECT_LT(BootClock::now() - began, kPatience);
+  EXPECT_LT(BootClock::now() - began, kTestTimeout);
 }
 
 TEST(Resolve, AsksNoNameServiceThatOwesTooManyAnswers) {
   std::promise<void> enough;
-  const LookUp hangs = [until = enough.get_future().share()](const auto&, std::uint16_t) {
+  const Lookup hangs = [until = enough.get_future().share()](const auto&, std::uint16_t) {
     until.wait();
     return Error{Errc::unavailable, "late"};
   };
-  const auto ask = [&] { return resolve_by(hangs, "a.example", 80, BootClock::now()); };
-  std::size_t asked = 0;  // may be less than kMostLookUps: another test's may still be under way
+  const auto ask = [&] { return resolve_with(hangs, "a.example", 80, BootClock::now()); };
+  std::size_t asked = 0;  // may be less than kMaxLookups: another test's may still be under way
   Error last = ask().error();
-  for (; asked <= kMostLookUps && last.code == Errc::timed_out; last = ask().error()) ++asked;
+  for (; asked <= kMaxLookups && last.code == Errc::timed_out; last = ask().error()) ++asked;
   EXPECT_GT(asked, 0U);
-  EXPECT_LE(asked, kMostLookUps);
+  EXPECT_LE(asked, kMaxLookups);
   EXPECT_EQ(last.code, Errc::unavailable);
   EXPECT_EQ(last.message,
             "cannot look up a.example: 64 name lookups are still waiting for an answer");
   EXPECT_TRUE(resolve("127.0.0.1", 80, BootClock::now()));
   enough.set_value();
-  const LookUp answers = [](const std::string& host, std::uint16_t port) {
+  const Lookup answers = [](const std::string& host, std::uint16_t port) {
     return std::vector{Endpoint::tcp(host, port)};
   };
-  const TimePoint until = BootClock::now() + kPatience;
-  while (!resolve_by(answers, "a.example", 80, until)) ASSERT_LT(BootClock::now(), until);
+  const TimePoint until = BootClock::now() + kTestTimeout;
+  while (!resolve_with(answers, "a.example", 80, until)) ASSERT_LT(BootClock::now(), until);
 }
 
 }  // namespace

@@ -15,11 +15,11 @@
 namespace gpuyard::http {
 
 // A user on a Unix socket, or an address on TCP. Its connections share what one user may have.
-struct Party {
+struct QuotaGroup {
   std::string name;         // "uid 1000", "192.0.2.7"
   bool privileged = false;  // root, or our own user: places are kept for them
 
-  friend auto operator<=>(const Party&, const Party&) = default;
+  friend auto operator<=>(const QuotaGroup&, const QuotaGroup&) = default;
 };
 
 // A running session as its server sees it.
@@ -33,8 +33,8 @@ class Connection {
   // Since when we wait for the client to send; nothing while it waits for us.
   virtual std::optional<TimePoint> waiting_since() const = 0;
   // The seat it was given at its listener.
-  virtual const void* seat() const = 0;
-  virtual const Party& party() const = 0;
+  virtual const void* slot() const = 0;
+  virtual const QuotaGroup& quota_group() const = 0;
 };
 
 // A client over TLS with which the handshake is under way, as its server sees it.
@@ -45,21 +45,21 @@ class Handshake {
   virtual void abort() = 0;
   // Since when we wait for the client to send; nothing while it waits for us.
   virtual std::optional<TimePoint> waiting_since() const = 0;
-  virtual const Party& party() const = 0;
+  virtual const QuotaGroup& quota_group() const = 0;
 };
 
 // The handshakes under way at one server. They have places of their own: those who are nobody yet
 // keep nobody out who is somebody.
-class Handshakes {
+class HandshakeQuotas {
  public:
-  explicit Handshakes(const Limits& limits) : limits_(limits) {}
+  explicit HandshakeQuotas(const Limits& limits) : limits_(limits) {}
 
   void add(Handshake& one) { all_.insert(&one); }
   void remove(Handshake& one) { all_.erase(&one); }
   std::size_t size() const { return all_.size(); }
   // Makes room, if it can, for one more of that party: where there is none, the one that has waited
   // longest for its client gives way, if that is long enough to call it stalled.
-  bool make_room_for(const Party&, TimePoint now);
+  bool admit(const QuotaGroup&, TimePoint now);
   void abort_all();
 
  private:
@@ -67,9 +67,9 @@ class Handshakes {
   std::set<Handshake*> all_;
 };
 
-class Parties {
+class ConnectionQuotas {
  public:
-  explicit Parties(const Limits& limits) : limits_(limits) {}
+  explicit ConnectionQuotas(const Limits& limits) : limits_(limits) {}
 
   void add(Connection&);
   void remove(Connection&);
@@ -80,44 +80,46 @@ class Parties {
   const std::set<Connection*>& all() const { return all_; }
   std::size_t streams() const { return streams_.size(); }
 
-  enum class Room : std::uint8_t {
-    there,   // perhaps because another connection was ended
-    own,     // the party has all that one may have
-    nobody,  // there is none, and no other party has more than this one would
+  enum class QuotaDecision : std::uint8_t {
+    admitted,     // perhaps because another connection was ended
+    group_full,   // the party has all that one may have
+    server_full,  // there is none, and no other party has more than this one would
   };
   // Makes room, if it can, for one more connection of that party at a listener of which `taken`
   // seats are taken.
-  Room room_for(const Party&, const void* seat, std::size_t taken);
+  QuotaDecision admit(const QuotaGroup&, const void* seat, std::size_t taken);
   // The same for this connection's response, which has no end.
-  Room room_to_stream(const Connection&);
+  QuotaDecision admit_stream(const Connection&);
 
  private:
-  using Seat = const void*;
-  using Some = std::set<Connection*>;
+  using SlotKey = const void*;
+  using ConnectionSet = std::set<Connection*>;
   // The connections of one party: at each listener, and all of them.
-  struct Share {
-    std::map<Seat, Some> at;
-    Some all;
+  struct GroupConnections {
+    std::map<SlotKey, ConnectionSet> by_slot;
+    ConnectionSet all;
   };
-  using Shares = std::map<Party, Share>;
+  using ConnectionsByGroup = std::map<QuotaGroup, GroupConnections>;
 
-  static const Some& of(const Share&, Seat);  // a null seat is all of them
-  static const Some& of(const Shares&, const Party&, Seat);
-  static void put(Shares&, Connection&);
-  static void take(Shares&, Connection&);
-  void end(Connection&);
+  static const ConnectionSet& find_connections(const GroupConnections&,
+                                               SlotKey);  // a null seat is all of them
+  static const ConnectionSet& find_connections(const ConnectionsByGroup&, const QuotaGroup&,
+                                               SlotKey);
+  static void insert(ConnectionsByGroup&, Connection&);
+  static void erase(ConnectionsByGroup&, Connection&);
+  void evict(Connection&);
   // Ends a connection of the party that has most, if it has more than `than`.
-  bool end_of_most(const Shares&, Seat, std::size_t than);
+  bool evict_from_largest(const ConnectionsByGroup&, SlotKey, std::size_t than);
   // Ends the connection that has waited longest for its client.
-  bool end_idle(const Some&);
+  bool evict_idlest(const ConnectionSet&);
 
   const Limits& limits_;
-  Some all_;
-  Some streams_;
-  std::map<Seat, std::size_t> streams_at_;
+  ConnectionSet all_;
+  ConnectionSet streams_;
+  std::map<SlotKey, std::size_t> streams_by_slot_;
   // Without the connections that were ended to make room.
-  Shares open_;
-  Shares streaming_;
+  ConnectionsByGroup open_;
+  ConnectionsByGroup streaming_;
 };
 
 }  // namespace gpuyard::http

@@ -12,14 +12,15 @@ namespace gpuyard::http {
 namespace {
 
 enum class Doing : std::uint8_t { waiting, answering, streaming };
-using Room = Parties::Room;
+using Room = ConnectionQuotas::QuotaDecision;
 
-constexpr int kSeat = 0;
-constexpr int kOtherSeat = 0;
+constexpr int kSlot = 0;
+constexpr int kOtherSlot = 0;
 
 class FakeConnection final : public Connection {
  public:
-  FakeConnection(Parties& parties, Party party, Doing doing, TimePoint since, const void* seat)
+  FakeConnection(ConnectionQuotas& parties, QuotaGroup party, Doing doing, TimePoint since,
+                 const void* seat)
       : parties_(parties), party_(std::move(party)), doing_(doing), since_(since), seat_(seat) {
     parties_.add(*this);
     if (doing == Doing::streaming) parties_.begin_stream(*this);
@@ -36,13 +37,13 @@ class FakeConnection final : public Connection {
   std::optional<TimePoint> waiting_since() const override {
     return doing_ == Doing::waiting && !ended_ ? std::optional(since_) : std::nullopt;
   }
-  const void* seat() const override { return seat_; }
-  const Party& party() const override { return party_; }
+  const void* slot() const override { return seat_; }
+  const QuotaGroup& quota_group() const override { return party_; }
   bool ended() const { return ended_; }
 
  private:
-  Parties& parties_;
-  Party party_;
+  ConnectionQuotas& parties_;
+  QuotaGroup party_;
   Doing doing_;
   bool ended_ = false;
   TimePoint since_;
@@ -51,7 +52,7 @@ class FakeConnection final : public Connection {
 
 class FakeHandshake final : public Handshake {
  public:
-  FakeHandshake(Handshakes& all, std::string from, std::optional<TimePoint> waiting)
+  FakeHandshake(HandshakeQuotas& all, std::string from, std::optional<TimePoint> waiting)
       : all_(all), party_{std::move(from)}, waiting_(waiting) {
     all_.add(*this);
   }
@@ -61,21 +62,21 @@ class FakeHandshake final : public Handshake {
 
   void abort() override { ended_ = true; }
   std::optional<TimePoint> waiting_since() const override { return waiting_; }
-  const Party& party() const override { return party_; }
+  const QuotaGroup& quota_group() const override { return party_; }
   bool ended() const { return ended_; }
 
  private:
-  Handshakes& all_;
-  Party party_;
+  HandshakeQuotas& all_;
+  QuotaGroup party_;
   std::optional<TimePoint> waiting_;
   bool ended_ = false;
 };
 
-class HandshakesTest : public ::testing::Test {
+class HandshakeQuotasTest : public ::testing::Test {
  protected:
-  HandshakesTest() {
+  HandshakeQuotasTest() {
     limits_.handshakes = 4;
-    limits_.handshakes_of_one = 2;
+    limits_.handshakes_per_group = 2;
   }
   // A handshake whose client has been silent for so long; nothing: it waits for us.
   FakeHandshake& begin(const std::string& from, std::optional<int> silent_ms) {
@@ -83,15 +84,15 @@ class HandshakesTest : public ::testing::Test {
     if (silent_ms) since = now_ - std::chrono::milliseconds(*silent_ms);
     return begun_.emplace_back(handshakes_, from, since);
   }
-  bool room_for(const std::string& from) { return handshakes_.make_room_for({from}, now_); }
+  bool room_for(const std::string& from) { return handshakes_.admit({from}, now_); }
 
   Limits limits_;
   TimePoint now_{std::chrono::hours(1)};
-  Handshakes handshakes_{limits_};
+  HandshakeQuotas handshakes_{limits_};
   std::deque<FakeHandshake> begun_;
 };
 
-TEST_F(HandshakesTest, HaveAShareForEachAddress) {
+TEST_F(HandshakeQuotasTest, HaveAShareForEachAddress) {
   begin("a", 0);
   EXPECT_TRUE(room_for("a"));
   begin("a", 0);
@@ -99,13 +100,13 @@ TEST_F(HandshakesTest, HaveAShareForEachAddress) {
   EXPECT_TRUE(room_for("b"));
 }
 
-TEST_F(HandshakesTest, AreLimitedAltogether) {
+TEST_F(HandshakeQuotasTest, AreLimitedAltogether) {
   for (const char* from : {"a", "b", "c", "d"}) begin(from, 99);
   EXPECT_FALSE(room_for("e"));
   for (const FakeHandshake& one : begun_) EXPECT_FALSE(one.ended());
 }
 
-TEST_F(HandshakesTest, LongestStalledHandshakeIsEvictedFirst) {
+TEST_F(HandshakeQuotasTest, LongestStalledHandshakeIsEvictedFirst) {
   FakeHandshake& busy = begin("a", std::nullopt);
   begin("b", 150);
   FakeHandshake& longest = begin("c", 300);
@@ -116,7 +117,7 @@ TEST_F(HandshakesTest, LongestStalledHandshakeIsEvictedFirst) {
   EXPECT_EQ(handshakes_.size(), 3U);
 }
 
-TEST_F(HandshakesTest, FullAddressQuotaEvictsFromSameAddress) {
+TEST_F(HandshakeQuotasTest, FullAddressQuotaEvictsFromSameAddress) {
   FakeHandshake& other = begin("b", 500);
   begin("a", 150);
   FakeHandshake& own = begin("a", 200);
@@ -125,113 +126,114 @@ TEST_F(HandshakesTest, FullAddressQuotaEvictsFromSameAddress) {
   EXPECT_FALSE(other.ended());
 }
 
-class PartiesTest : public ::testing::Test {
+class ConnectionQuotasTest : public ::testing::Test {
  protected:
   static Limits small() {
     Limits limits;
     limits.connections = 8;
-    limits.connections_of_one = 6;
+    limits.connections_per_group = 6;
     limits.streams = 6;
-    limits.all_streams = 10;
-    limits.streams_of_one = 5;
-    limits.kept_places = 2;
+    limits.total_streams = 10;
+    limits.streams_per_group = 5;
+    limits.reserved_slots = 2;
     return limits;
   }
   FakeConnection& open(const std::string& who, Doing doing = Doing::answering,
-                       const void* seat = &kSeat) {
+                       const void* seat = &kSlot) {
     const bool root = who == "uid 0";
-    return open_.emplace_back(parties_, Party{who, root}, doing, TimePoint(Duration(++opened_)),
-                              seat);
+    return open_.emplace_back(parties_, QuotaGroup{who, root}, doing,
+                              TimePoint(Duration(++opened_)), seat);
   }
   void open(const std::string& who, int count, Doing doing) {
     for (int i = 0; i < count; ++i) open(who, doing);
   }
   std::size_t alive(const std::string& who) const {
-    return static_cast<std::size_t>(std::ranges::count_if(
-        open_, [&](const FakeConnection& one) { return one.party().name == who && !one.ended(); }));
+    return static_cast<std::size_t>(std::ranges::count_if(open_, [&](const FakeConnection& one) {
+      return one.quota_group().name == who && !one.ended();
+    }));
   }
   Room room(const std::string& who) {
     std::size_t taken = 0;
     for (const FakeConnection& one : open_) taken += !one.ended() ? 1 : 0;
-    return parties_.room_for({who, who == "uid 0"}, &kSeat, taken);
+    return parties_.admit({who, who == "uid 0"}, &kSlot, taken);
   }
 
   const Limits limits_ = small();
-  Parties parties_{limits_};
+  ConnectionQuotas parties_{limits_};
   std::deque<FakeConnection> open_;
   int opened_ = 0;
 };
 
-TEST_F(PartiesTest, GroupAtQuotaIsRefused) {
+TEST_F(ConnectionQuotasTest, GroupAtQuotaIsRefused) {
   open("uid 1", 6, Doing::answering);
-  EXPECT_EQ(room("uid 1"), Room::own);
-  EXPECT_EQ(room("uid 2"), Room::there);
+  EXPECT_EQ(room("uid 1"), Room::group_full);
+  EXPECT_EQ(room("uid 2"), Room::admitted);
   EXPECT_EQ(alive("uid 1"), 6U) << "there was room";
 }
 
-TEST_F(PartiesTest, OwnIdleConnectionIsEvictedFirst) {
+TEST_F(ConnectionQuotasTest, OwnIdleConnectionIsEvictedFirst) {
   open("uid 1", 5, Doing::answering);
   FakeConnection& idle = open("uid 1", Doing::waiting);
-  EXPECT_EQ(room("uid 1"), Room::there);
+  EXPECT_EQ(room("uid 1"), Room::admitted);
   EXPECT_TRUE(idle.ended());
 }
 
-TEST_F(PartiesTest, FullListenerEvictsFromLargestGroup) {
+TEST_F(ConnectionQuotasTest, FullListenerEvictsFromLargestGroup) {
   open("uid 1", 6, Doing::answering);
   open("uid 2", 2, Doing::answering);
-  EXPECT_EQ(room("uid 3"), Room::there);
+  EXPECT_EQ(room("uid 3"), Room::admitted);
   EXPECT_EQ(alive("uid 1"), 5U);
   EXPECT_EQ(alive("uid 2"), 2U);
 }
 
-TEST_F(PartiesTest, EqualGroupsEvictOnlyIdleConnection) {
+TEST_F(ConnectionQuotasTest, EqualGroupsEvictOnlyIdleConnection) {
   for (int uid = 1; uid <= 8; ++uid) open("uid " + std::to_string(uid));
-  EXPECT_EQ(room("uid 9"), Room::nobody);
-  EXPECT_EQ(room("uid 1"), Room::nobody);
+  EXPECT_EQ(room("uid 9"), Room::server_full);
+  EXPECT_EQ(room("uid 1"), Room::server_full);
   open_.pop_back();
   FakeConnection& idle = open("uid 8", Doing::waiting);
-  EXPECT_EQ(room("uid 9"), Room::there);
+  EXPECT_EQ(room("uid 9"), Room::admitted);
   EXPECT_TRUE(idle.ended());
 }
 
-TEST_F(PartiesTest, IdleConnectionOfSmallerGroupIsKept) {
+TEST_F(ConnectionQuotasTest, IdleConnectionOfSmallerGroupIsKept) {
   open("uid 1", 5, Doing::answering);
   FakeConnection& light = open("uid 2", Doing::waiting);
   open("uid 0", 2, Doing::waiting);
-  EXPECT_EQ(room("uid 1"), Room::nobody);
+  EXPECT_EQ(room("uid 1"), Room::server_full);
   EXPECT_FALSE(light.ended());
   EXPECT_EQ(alive("uid 0"), 2U);
 }
 
-TEST_F(PartiesTest, RootSlotsAreReservedAndNeverEvicted) {
+TEST_F(ConnectionQuotasTest, RootSlotsAreReservedAndNeverEvicted) {
   for (int uid = 1; uid <= 8; ++uid) open("uid " + std::to_string(uid));
-  EXPECT_EQ(room("uid 0"), Room::there);
+  EXPECT_EQ(room("uid 0"), Room::admitted);
   open("uid 0", 2, Doing::answering);
-  EXPECT_EQ(room("uid 0"), Room::nobody);
-  EXPECT_EQ(room("uid 9"), Room::nobody);
+  EXPECT_EQ(room("uid 0"), Room::server_full);
+  EXPECT_EQ(room("uid 9"), Room::server_full);
   EXPECT_EQ(alive("uid 0"), 2U);
 }
 
-TEST_F(PartiesTest, GroupAtStreamQuotaIsRefused) {
+TEST_F(ConnectionQuotasTest, GroupAtStreamQuotaIsRefused) {
   open("uid 1", 5, Doing::streaming);
-  EXPECT_EQ(parties_.room_to_stream(open("uid 1")), Room::own);
-  EXPECT_EQ(parties_.room_to_stream(open("uid 2")), Room::there);
+  EXPECT_EQ(parties_.admit_stream(open("uid 1")), Room::group_full);
+  EXPECT_EQ(parties_.admit_stream(open("uid 2")), Room::admitted);
 }
 
-TEST_F(PartiesTest, FullListenerEvictsStreamOfLargestGroup) {
+TEST_F(ConnectionQuotasTest, FullListenerEvictsStreamOfLargestGroup) {
   open("uid 1", 5, Doing::streaming);
   open("uid 2", 1, Doing::streaming);
-  EXPECT_EQ(parties_.room_to_stream(open("uid 2")), Room::there);
+  EXPECT_EQ(parties_.admit_stream(open("uid 2")), Room::admitted);
   EXPECT_EQ(alive("uid 1"), 4U);
   for (int uid = 3; uid <= 4; ++uid) open("uid " + std::to_string(uid), Doing::streaming);
-  EXPECT_EQ(parties_.room_to_stream(open("uid 0")), Room::there);
+  EXPECT_EQ(parties_.admit_stream(open("uid 0")), Room::admitted);
   EXPECT_EQ(alive("uid 1"), 4U) << "a place was kept";
 }
 
-TEST_F(PartiesTest, AnotherListenerHasRoomOfItsOwn) {
+TEST_F(ConnectionQuotasTest, AnotherListenerHasRoomOfItsOwn) {
   open("uid 1", 5, Doing::streaming);
   open("uid 2", 1, Doing::streaming);
-  EXPECT_EQ(parties_.room_to_stream(open("uid 3", Doing::answering, &kOtherSeat)), Room::there);
+  EXPECT_EQ(parties_.admit_stream(open("uid 3", Doing::answering, &kOtherSlot)), Room::admitted);
   EXPECT_EQ(alive("uid 1"), 5U);
 }
 

@@ -11,7 +11,7 @@
 namespace gpuyard::http {
 namespace {
 
-constexpr int kFull = 1000;  // a weight of 1, in thousandths
+constexpr int kFullWeight = 1000;  // a weight of 1, in thousandths
 
 // "0.5" is 500; "1", "0.123" and nothing finer or greater.
 std::optional<int> weight_from(std::string_view text) {
@@ -19,42 +19,42 @@ std::optional<int> weight_from(std::string_view text) {
   const bool shaped = !text.empty() && text.size() <= kLongest &&
                       (text[0] == '0' || text[0] == '1') && (text.size() == 1 || text[1] == '.');
   if (!shaped) return std::nullopt;
-  int weight = (text[0] - '0') * kFull;
-  int place = kFull / 10;
+  int weight = (text[0] - '0') * kFullWeight;
+  int place = kFullWeight / 10;
   for (const char c : text.substr(std::min<std::size_t>(2, text.size()))) {
     if (c < '0' || c > '9') return std::nullopt;
     weight += (c - '0') * place;
     place /= 10;
   }
-  return weight <= kFull ? std::optional(weight) : std::nullopt;
+  return weight <= kFullWeight ? std::optional(weight) : std::nullopt;
 }
 
 struct Coding {
   std::string_view name;
-  int weight = kFull;
+  int weight = kFullWeight;
 };
 
 // "gzip;q=0.8"; empty if the weight is not one.
 std::optional<Coding> coding_from(std::string_view element) {
-  Coding coding{trimmed(take_until(';', element))};
+  Coding coding{trim(take_until(';', element))};
   while (!element.empty()) {
     std::string_view parameter = take_until(';', element);
-    if (!equals_ignoring_case(trimmed(take_until('=', parameter)), "q")) continue;
-    const auto weight = weight_from(trimmed(parameter));
+    if (!equals_ignoring_case(trim(take_until('=', parameter)), "q")) continue;
+    const auto weight = weight_from(trim(parameter));
     if (!weight) return std::nullopt;
     coding.weight = *weight;
   }
   return coding;
 }
 
-bool compressible(const Response& response, const Limits& limits) {
+bool is_compressible(const Response& response, const Limits& limits) {
   const std::string_view type = response.content_type;
   const bool text = type.starts_with("text/") || type.starts_with("application/json") ||
                     type.starts_with("application/openmetrics-text");
   return text && response.body && response.body->size() >= limits.gzip_from_bytes;
 }
 
-void not_modified(Response& response) {
+void set_not_modified(Response& response) {
   response.status = 304;
   response.body = nullptr;
   response.content_type.clear();
@@ -62,10 +62,10 @@ void not_modified(Response& response) {
 
 // The most bytes of an unpacked body. Only our own bodies come packed, so none is a trap, and this
 // is more than any of them needs.
-constexpr std::size_t kMostUnpacked = std::size_t{16} * 1024 * 1024;
+constexpr std::size_t kMaxDecompressedBytes = std::size_t{16} * 1024 * 1024;
 
-void unpack(Response& response, GzipCache& cache) {
-  response.body = cache.unpacked(response.body);
+void decompress_body(Response& response, GzipCache& cache) {
+  response.body = cache.decompress(response.body);
   if (!response.body) {
     response = error_response(500, "internal", "a compressed body cannot be decompressed");
   }
@@ -97,70 +97,72 @@ bool accepts_gzip(const std::vector<Header>& headers) {
   return wanted > 0 && wanted >= plain;
 }
 
-bool names_etag(std::string_view if_none_match, std::string_view etag) {
+bool matches_etag(std::string_view if_none_match, std::string_view etag) {
   if (etag.empty()) return false;
-  if (trimmed(if_none_match) == "*") return true;
+  if (trim(if_none_match) == "*") return true;
   if (etag.starts_with("W/")) etag.remove_prefix(2);      // weak or not is the same here
   return if_none_match.find(etag) != if_none_match.npos;  // the quotes make it whole
 }
 
-GzipCache::Body GzipCache::known(const Made& made, const Body& of) {
+GzipCache::Body GzipCache::find(const Results& made, const Body& of) {
   const auto same = std::ranges::find_if(
-      made.entries, [&](const Entry& entry) { return entry.made && entry.of.lock() == of; });
-  return same == made.entries.end() ? nullptr : same->made;
+      made.entries, [&](const Entry& entry) { return entry.result && entry.source.lock() == of; });
+  return same == made.entries.end() ? nullptr : same->result;
 }
 
-void GzipCache::keep(Made& made, const Body& of, const Body& body) {
+void GzipCache::insert(Results& made, const Body& of, const Body& body) {
   if (of.use_count() == 1) return;  // nobody else has it
   made.entries[made.next] = {of, body};
-  made.next = (made.next + 1) % kEntries;
+  made.next = (made.next + 1) % kMaxEntries;
 }
 
-GzipCache::Body GzipCache::packed(const Body& plain) {
-  if (auto body = known(packed_, plain)) return body;
+GzipCache::Body GzipCache::compress(const Body& plain) {
+  if (auto body = find(compressed_, plain)) return body;
   auto body = std::make_shared<const std::string>(gzip(*plain));
-  keep(packed_, plain, body);
+  insert(compressed_, plain, body);
   return body;
 }
 
-GzipCache::Body GzipCache::unpacked(const Body& packed) {
-  if (auto body = known(unpacked_, packed)) return body;
-  auto plain = gunzip(*packed, kMostUnpacked);
+GzipCache::Body GzipCache::decompress(const Body& packed) {
+  if (auto body = find(decompressed_, packed)) return body;
+  auto plain = gunzip(*packed, kMaxDecompressedBytes);
   if (!plain) return nullptr;
   auto body = std::make_shared<const std::string>(*std::move(plain));
-  keep(unpacked_, packed, body);
+  insert(decompressed_, packed, body);
   return body;
 }
 
-Wishes wishes_of(const Request& request) {
+ResponsePreferences preferences_of(const Request& request) {
   const bool reads = request.method == Method::get || request.method == Method::head;
   return {accepts_gzip(request.headers), reads, std::string(request.header("if-none-match"))};
 }
 
-void fit_to(const Wishes& wishes, Response& response, GzipCache& cache, const Limits& limits) {
+void apply_preferences(const ResponsePreferences& wishes, Response& response, GzipCache& cache,
+                       const Limits& limits) {
   if (!response.etag.empty()) response.headers.push_back({"ETag", response.etag});
-  const bool choice = response.gzipped || compressible(response, limits);
+  const bool choice = response.gzipped || is_compressible(response, limits);
   if (choice) response.headers.push_back({"Vary", "Accept-Encoding"});
-  if (response.status == 200 && wishes.reads && names_etag(wishes.if_none_match, response.etag)) {
-    return not_modified(response);
+  if (response.status == 200 && wishes.is_read &&
+      matches_etag(wishes.if_none_match, response.etag)) {
+    return set_not_modified(response);
   }
   if (!choice) return;
   if (!wishes.gzip) {
-    if (response.gzipped) unpack(response, cache);
+    if (response.gzipped) decompress_body(response, cache);
     return;
   }
-  if (!response.gzipped) response.body = cache.packed(response.body);
+  if (!response.gzipped) response.body = cache.compress(response.body);
   response.headers.push_back({"Content-Encoding", "gzip"});
 }
 
 // The only file that includes zlib.
 namespace {
 
-constexpr int kGzip = 15 + 16;  // zlib's word for its largest window in gzip's frame
+constexpr int kGzipWindowBits = 15 + 16;  // zlib's word for its largest window in gzip's frame
 // On the io thread time counts more than the last bytes: level 6 takes three times as long for a
 // body smaller by a fifth.
-constexpr int kLevel = Z_BEST_SPEED;
-constexpr int kMemory = 8;  // zlib's default
+constexpr int kCompressionLevel = Z_BEST_SPEED;
+constexpr int kMemoryLevel = 8;  // zlib's default
 
 Bytef* bytes_of(std::string_view text) {
   // zlib does not write through next_in; without ZLIB_CONST it does not say so.
@@ -171,7 +173,8 @@ Bytef* bytes_of(std::string_view text) {
 
 std::string gzip(std::string_view plain) {
   z_stream stream{};
-  if (::deflateInit2(&stream, kLevel, Z_DEFLATED, kGzip, kMemory, Z_DEFAULT_STRATEGY) != Z_OK) {
+  if (::deflateInit2(&stream, kCompressionLevel, Z_DEFLATED, kGzipWindowBits, kMemoryLevel,
+                     Z_DEFAULT_STRATEGY) != Z_OK) {
     throw std::bad_alloc();  // the only way in which right arguments fail
   }
   std::string packed(::deflateBound(&stream, plain.size()), '\0');
@@ -187,7 +190,7 @@ std::string gzip(std::string_view plain) {
 
 std::optional<std::string> gunzip(std::string_view packed, std::size_t at_most) {
   z_stream stream{};
-  if (::inflateInit2(&stream, kGzip) != Z_OK) throw std::bad_alloc();
+  if (::inflateInit2(&stream, kGzipWindowBits) != Z_OK) throw std::bad_alloc();
   stream.next_in = bytes_of(packed);
   stream.avail_in = static_cast<uInt>(packed.size());
   std::string plain;

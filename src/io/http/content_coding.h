@@ -20,44 +20,45 @@ namespace gpuyard::http {
 bool accepts_gzip(const std::vector<Header>& headers);
 
 // Whether an If-None-Match field names `etag`, or "*".
-bool names_etag(std::string_view if_none_match, std::string_view etag);
+bool matches_etag(std::string_view if_none_match, std::string_view etag);
 
 // Compresses or unpacks a body once that several responses share. Keeps the last few results.
 class GzipCache {
  public:
   using Body = std::shared_ptr<const std::string>;
 
-  Body packed(const Body& plain);
+  Body compress(const Body& plain);
   // Null if `packed` cannot be unpacked.
-  Body unpacked(const Body& packed);
+  Body decompress(const Body& packed);
 
  private:
   struct Entry {
-    std::weak_ptr<const std::string> of;
-    Body made;
+    std::weak_ptr<const std::string> source;
+    Body result;
   };
-  static constexpr std::size_t kEntries = 8;  // bodies asked for in turns: metrics, snapshot, ...
-  struct Made {
-    std::array<Entry, kEntries> entries = {};
+  static constexpr std::size_t kMaxEntries =
+      8;  // bodies asked for in turns: metrics, snapshot, ...
+  struct Results {
+    std::array<Entry, kMaxEntries> entries = {};
     std::size_t next = 0;
   };
 
-  static Body known(const Made&, const Body& of);
-  static void keep(Made&, const Body& of, const Body& made);
+  static Body find(const Results&, const Body& of);
+  static void insert(Results&, const Body& of, const Body& made);
 
-  Made packed_;
-  Made unpacked_;
+  Results compressed_;
+  Results decompressed_;
 };
 
 // The fields of a request that are kept until its response is there.
-struct Wishes {
+struct ResponsePreferences {
   bool gzip = false;
-  bool reads = false;  // GET or HEAD
+  bool is_read = false;  // GET or HEAD
   std::string if_none_match = {};
 };
-Wishes wishes_of(const Request&);
+ResponsePreferences preferences_of(const Request&);
 
-void fit_to(const Wishes&, Response&, GzipCache&, const Limits&);
+void apply_preferences(const ResponsePreferences&, Response&, GzipCache&, const Limits&);
 
 // Gzip of whole bodies. The only use of zlib; knows no HTTP.
 

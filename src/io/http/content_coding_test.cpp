@@ -29,23 +29,23 @@ TEST(AcceptsGzip, NotWhenItIsRefusedUnnamedOrMisspelt) {
 }
 
 TEST(NamesEtag, ComparesWholeTagsWeakOrNot) {
-  EXPECT_TRUE(names_etag("\"a1\"", "\"a1\""));
-  EXPECT_TRUE(names_etag("\"b\", W/\"a1\"", "\"a1\""));
-  EXPECT_TRUE(names_etag("\"a1\"", "W/\"a1\""));
-  EXPECT_TRUE(names_etag(" * ", "\"a1\""));
-  EXPECT_FALSE(names_etag("\"a\"", "\"a1\""));
-  EXPECT_FALSE(names_etag("a1", "\"a1\""));
-  EXPECT_FALSE(names_etag("*", ""));
-  EXPECT_FALSE(names_etag("", "\"a1\""));
+  EXPECT_TRUE(matches_etag("\"a1\"", "\"a1\""));
+  EXPECT_TRUE(matches_etag("\"b\", W/\"a1\"", "\"a1\""));
+  EXPECT_TRUE(matches_etag("\"a1\"", "W/\"a1\""));
+  EXPECT_TRUE(matches_etag(" * ", "\"a1\""));
+  EXPECT_FALSE(matches_etag("\"a\"", "\"a1\""));
+  EXPECT_FALSE(matches_etag("a1", "\"a1\""));
+  EXPECT_FALSE(matches_etag("*", ""));
+  EXPECT_FALSE(matches_etag("", "\"a1\""));
 }
 
 TEST(GzipCache, SharedBodyIsCompressedOnceUntilReleased) {
   GzipCache cache;
   auto body = std::make_shared<const std::string>("shared");
   const auto another_holder = body;
-  const auto packed = cache.packed(body);
+  const auto packed = cache.compress(body);
   EXPECT_EQ(gunzip(*packed, 100), "shared");
-  EXPECT_EQ(cache.packed(body), packed);
+  EXPECT_EQ(cache.compress(body), packed);
   const std::weak_ptr<const std::string> watch = body;
   body.reset();
   const_cast<std::shared_ptr<const std::string>&>(another_holder).reset();
@@ -55,15 +55,15 @@ TEST(GzipCache, SharedBodyIsCompressedOnceUntilReleased) {
 TEST(GzipCache, KeepsNoBodyThatOnlyOneResponseHas) {
   GzipCache cache;
   const auto body = std::make_shared<const std::string>("own");
-  const std::weak_ptr<const std::string> packed = cache.packed(body);
+  const std::weak_ptr<const std::string> packed = cache.compress(body);
   EXPECT_TRUE(packed.expired());
 }
 
 class Fitted : public testing::Test {
  protected:
-  Response fit(const Wishes& wishes) {
+  Response fit(const ResponsePreferences& wishes) {
     Response response = response_;
-    fit_to(wishes, response, cache_, Limits());
+    apply_preferences(wishes, response, cache_, Limits());
     return response;
   }
   static std::string field(const Response& response, std::string_view name) {
@@ -110,26 +110,26 @@ TEST_F(Fitted, PackedBodyIsUnpackedWithoutGzipSupport) {
 
 TEST_F(Fitted, MatchingEtagReturns304OnlyForSuccessfulReads) {
   response_.etag = "\"a1\"";
-  const Response known = fit({.gzip = true, .reads = true, .if_none_match = "\"a1\""});
+  const Response known = fit({.gzip = true, .is_read = true, .if_none_match = "\"a1\""});
   EXPECT_EQ(known.status, 304);
   EXPECT_EQ(known.body, nullptr);
   EXPECT_EQ(field(known, "ETag"), "\"a1\"");
   EXPECT_EQ(field(known, "Vary"), "Accept-Encoding");
-  EXPECT_EQ(fit({.reads = true, .if_none_match = "\"b\""}).status, 200);
-  EXPECT_EQ(fit({.reads = false, .if_none_match = "*"}).status, 200);
+  EXPECT_EQ(fit({.is_read = true, .if_none_match = "\"b\""}).status, 200);
+  EXPECT_EQ(fit({.is_read = false, .if_none_match = "*"}).status, 200);
   response_.status = 404;
-  EXPECT_EQ(fit({.reads = true, .if_none_match = "*"}).status, 404);
+  EXPECT_EQ(fit({.is_read = true, .if_none_match = "*"}).status, 404);
 }
 
 }  // namespace
 
 namespace {
 
-constexpr std::size_t kPlenty = 1 << 20;
+constexpr std::size_t kLargeLimit = 1 << 20;
 
 TEST(Gzip, ComesBackAsItWas) {
   for (const std::string& plain : {std::string(), std::string("x"), std::string(300'000, 'y')}) {
-    EXPECT_EQ(gunzip(gzip(plain), kPlenty), plain);
+    EXPECT_EQ(gunzip(gzip(plain), kLargeLimit), plain);
   }
   EXPECT_LT(gzip(std::string(300'000, 'y')).size(), 3000U);
 }
@@ -140,12 +140,12 @@ TEST(Gzip, HasTheFrameThatBrowsersKnow) {
 
 TEST(Gunzip, TruncatedCorruptOrNonGzipInputIsRefused) {
   const std::string packed = gzip(std::string(5000, 'x') + "end");
-  EXPECT_FALSE(gunzip(packed.substr(0, packed.size() - 1), kPlenty));
+  EXPECT_FALSE(gunzip(packed.substr(0, packed.size() - 1), kLargeLimit));
   std::string changed = packed;
   changed[packed.size() - 6] ^= 1;  // in the checksum
-  EXPECT_FALSE(gunzip(changed, kPlenty));
-  EXPECT_FALSE(gunzip("no gzip", kPlenty));
-  EXPECT_FALSE(gunzip("", kPlenty));
+  EXPECT_FALSE(gunzip(changed, kLargeLimit));
+  EXPECT_FALSE(gunzip("no gzip", kLargeLimit));
+  EXPECT_FALSE(gunzip("", kLargeLimit));
 }
 
 TEST(Gunzip, StopsAtItsLimit) {

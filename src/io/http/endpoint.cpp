@@ -24,7 +24,7 @@
 namespace gpuyard::http {
 namespace {
 
-Error not_an_endpoint(std::string_view text) {
+Error endpoint_error(std::string_view text) {
   return Error{
       Errc::invalid,
       fmt::format("expected an address and port such as 127.0.0.1:9410 or [::1]:9410, or a "
@@ -84,8 +84,8 @@ Endpoint Endpoint::unix_socket(std::string path) {
   return Endpoint{Kind::unix_socket, "", 0, std::move(path)};
 }
 
-Endpoint Endpoint::carried(std::shared_ptr<Carrier> by) {
-  return Endpoint{Kind::carried, "", 0, "", std::move(by)};
+Endpoint Endpoint::through_tunnel(std::shared_ptr<Tunnel> by) {
+  return Endpoint{Kind::tunnel, "", 0, "", std::move(by)};
 }
 
 Endpoint Endpoint::over_tls(HttpsEndpoint place) {
@@ -96,7 +96,7 @@ Endpoint Endpoint::over_tls(HttpsEndpoint place) {
 std::string Endpoint::text() const {
   if (kind == Kind::tls) return tls->url();
   if (kind == Kind::unix_socket) return path;
-  if (kind == Kind::carried) return carrier->name();
+  if (kind == Kind::tunnel) return tunnel->name();
   const bool six = address.find(':') != address.npos;
   return six ? fmt::format("[{}]:{}", address, port) : fmt::format("{}:{}", address, port);
 }
@@ -107,7 +107,7 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
   if (text.starts_with(kUrl)) {
     text.remove_prefix(kUrl.size());
     if (text.ends_with('/')) text.remove_suffix(1);
-    if (text.find('/') != text.npos) return not_an_endpoint(text);
+    if (text.find('/') != text.npos) return endpoint_error(text);
   }
   Endpoint endpoint;
   if (text.starts_with(kUnix) || text.find('/') != text.npos) {
@@ -115,13 +115,13 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
     endpoint = Endpoint::unix_socket(std::string(text));
   } else {
     const std::size_t colon = text.rfind(':');
-    if (colon == text.npos) return not_an_endpoint(text);
+    if (colon == text.npos) return endpoint_error(text);
     std::string_view address = text.substr(0, colon);
     const bool brackets = address.starts_with('[') && address.ends_with(']');
-    if (!brackets && address.find(':') != address.npos) return not_an_endpoint(text);
+    if (!brackets && address.find(':') != address.npos) return endpoint_error(text);
     if (brackets) address = address.substr(1, address.size() - 2);
-    const auto port = number_in<std::uint16_t>(text.substr(colon + 1));
-    if (!port) return not_an_endpoint(text);
+    const auto port = parse_number<std::uint16_t>(text.substr(colon + 1));
+    if (!port) return endpoint_error(text);
     endpoint = Endpoint::tcp(std::string(address), *port);
   }
   const auto address = to_socket_address(endpoint);
@@ -135,7 +135,7 @@ Result<SocketAddress> to_socket_address(const Endpoint& endpoint) {
       return tcp_address(endpoint);
     case Endpoint::Kind::unix_socket:
       return unix_address(endpoint.path);
-    case Endpoint::Kind::carried:
+    case Endpoint::Kind::tunnel:
     case Endpoint::Kind::tls:
       break;
   }
@@ -175,7 +175,7 @@ void set_option(const UniqueFd& socket, int level, int option) {
   ::setsockopt(socket.get(), level, option, &on, sizeof on);
 }
 
-Error why_not(const Endpoint& endpoint) {
+Error listen_error(const Endpoint& endpoint) {
   if (errno == EADDRINUSE) {
     return Error{Errc::conflict, endpoint.text() + " is in use by another program"};
   }
@@ -194,11 +194,11 @@ Result<UniqueFd> listen_on_tcp(const Endpoint& endpoint) {
   if (!address) return address.error();
   UniqueFd socket(
       ::socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
-  if (!socket) return why_not(endpoint);
+  if (!socket) return listen_error(endpoint);
   set_option(socket, SOL_SOCKET, SO_REUSEADDR);
   if (address->family() == AF_INET6) set_option(socket, IPPROTO_IPV6, IPV6_V6ONLY);
-  if (::bind(socket.get(), address->get(), address->length) != 0) return why_not(endpoint);
-  if (::listen(socket.get(), SOMAXCONN) != 0) return why_not(endpoint);
+  if (::bind(socket.get(), address->get(), address->length) != 0) return listen_error(endpoint);
+  if (::listen(socket.get(), SOMAXCONN) != 0) return listen_error(endpoint);
   return socket;
 }
 
@@ -240,18 +240,21 @@ Result<void> clear_stale(const std::string& path, const SocketAddress& address) 
 
 // A name beside `path` that only this process uses. Reached through the directory's descriptor,
 // because a path in full may be too long for an address.
-struct Workplace {
+struct SocketDirectory {
   UniqueFd directory;
   std::string name;
 
-  std::string reach() const { return fmt::format("/proc/self/fd/{}/{}", directory.get(), name); }
-  ~Workplace() {
+  std::string socket_path() const {
+    return fmt::format("/proc/self/fd/{}/{}", directory.get(), name);
+  }
+  ~SocketDirectory() {
     if (directory) ::unlinkat(directory.get(), name.c_str(), 0);
   }
 };
 
-Result<void> bind_with_mode(const UniqueFd& socket, const Workplace& workplace, unsigned mode) {
-  const auto address = to_socket_address(Endpoint::unix_socket(workplace.reach()));
+Result<void> bind_with_mode(const UniqueFd& socket, const SocketDirectory& workplace,
+                            unsigned mode) {
+  const auto address = to_socket_address(Endpoint::unix_socket(workplace.socket_path()));
   if (!address) return address.error();
   ::unlinkat(workplace.directory.get(), workplace.name.c_str(), 0);  // left by a process that died
   if (::bind(socket.get(), address->get(), address->length) != 0) {
@@ -270,8 +273,9 @@ Result<UnixListener> listen_on_unix(const std::string& path, unsigned mode) {
   const auto address = to_socket_address(Endpoint::unix_socket(path));
   if (!address) return address.error();
   const std::string where = parent_directory(path);
-  const Workplace workplace{UniqueFd(::open(where.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
-                            fmt::format(".gpuyard-{}", ::getpid())};
+  const SocketDirectory workplace{
+      UniqueFd(::open(where.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
+      fmt::format(".gpuyard-{}", ::getpid())};
   if (!workplace.directory) return system_error("opening " + where);
   if (auto cleared = clear_stale(path, *address); !cleared) return std::move(cleared).error();
   UniqueFd socket = open_socket();

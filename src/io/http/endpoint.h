@@ -17,25 +17,25 @@
 
 namespace gpuyard::http {
 
-class Carrier;
+class Tunnel;
 struct HttpsEndpoint;
 
 struct Endpoint {
-  enum class Kind { tcp, unix_socket, carried, tls };
+  enum class Kind { tcp, unix_socket, tunnel, tls };
   Kind kind = Kind::tcp;
   std::string address;  // "127.0.0.1", "::1" without brackets; tcp only
   std::uint16_t port = 0;
   std::string path;  // unix_socket only
   // carried only. Copies of the endpoint share it, and with it the connection that it keeps.
-  std::shared_ptr<Carrier> carrier = nullptr;
+  std::shared_ptr<Tunnel> tunnel = nullptr;
   std::shared_ptr<const HttpsEndpoint> tls = nullptr;  // tls only; see origin.h
 
   static Endpoint tcp(std::string address, std::uint16_t port);
   static Endpoint unix_socket(std::string path);
-  static Endpoint carried(std::shared_ptr<Carrier> by);
+  static Endpoint through_tunnel(std::shared_ptr<Tunnel> by);
   static Endpoint over_tls(HttpsEndpoint);
   // Whether it leads to another machine, or may.
-  bool elsewhere() const { return kind == Kind::carried || kind == Kind::tls; }
+  bool is_remote() const { return kind == Kind::tunnel || kind == Kind::tls; }
 
   // "127.0.0.1:9410", "[::1]:9410", "/run/gpuyard/gpuyard.sock"; of a carrier, its name; a URL
   std::string text() const;

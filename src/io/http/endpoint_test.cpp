@@ -197,20 +197,20 @@ TEST_P(PeerGroups, SupplementaryIdsAreCapturedAtConnect) {
   const Peer peer = peer_in(GetParam());
   if (peer.uid == static_cast<uid_t>(-1)) GTEST_SKIP() << "only root can change its groups";
   EXPECT_EQ(peer.groups.size(), GetParam() + 1);
-  EXPECT_TRUE(peer.in_group(::getgid()));
+  EXPECT_TRUE(peer.is_in_group(::getgid()));
   for (std::size_t i = 0; i < GetParam(); ++i) {
-    EXPECT_TRUE(peer.in_group(static_cast<gid_t>(70'000 + i)));
+    EXPECT_TRUE(peer.is_in_group(static_cast<gid_t>(70'000 + i)));
   }
-  EXPECT_FALSE(peer.in_group(static_cast<gid_t>(70'000 + GetParam())));
+  EXPECT_FALSE(peer.is_in_group(static_cast<gid_t>(70'000 + GetParam())));
 }
 
-INSTANTIATE_TEST_SUITE_P(Unix, PeerGroups, testing::Values(0, 1, 32, 33, kMostPeerGroups));
+INSTANTIATE_TEST_SUITE_P(Unix, PeerGroups, testing::Values(0, 1, 32, 33, kMaxPeerGroups));
 
 TEST_F(PeerGroups, TooManyGroupsLeaveOnlyPrimaryGroup) {
-  const Peer peer = peer_in(kMostPeerGroups + 1);
+  const Peer peer = peer_in(kMaxPeerGroups + 1);
   if (peer.uid == static_cast<uid_t>(-1)) GTEST_SKIP() << "only root can change its groups";
   EXPECT_EQ(peer.groups, std::vector{::getgid()});
-  EXPECT_FALSE(peer.in_group(70'000));
+  EXPECT_FALSE(peer.is_in_group(70'000));
 }
 
 TEST_F(TcpServer, PeerHasNoGroups) {
@@ -221,8 +221,8 @@ TEST_F(TcpServer, PeerHasNoGroups) {
   client.send(kGet);
   client.receive("hello");
   EXPECT_TRUE(last_.peer.groups.empty());
-  EXPECT_FALSE(last_.peer.in_group(::getgid()));
-  EXPECT_FALSE(last_.peer.in_group(last_.peer.gid));
+  EXPECT_FALSE(last_.peer.is_in_group(::getgid()));
+  EXPECT_FALSE(last_.peer.is_in_group(last_.peer.gid));
 }
 
 TEST_F(UnixServer, SocketModeIgnoresUmask) {

@@ -7,7 +7,7 @@
 namespace gpuyard::http {
 
 const Chunk& stream_opening() {
-  static const Chunk opening(fmt::format("retry: {}\n\n", to_milliseconds(kRetryAfter)));
+  static const Chunk opening(fmt::format("retry: {}\n\n", to_milliseconds(kClientRetryDelay)));
   return opening;
 }
 
@@ -32,11 +32,11 @@ Chunk event_chunk(std::string_view name, std::string_view data, std::string_view
   return Chunk(text);
 }
 
-Response event_stream(std::shared_ptr<Feed> feed) {
+Response event_stream(std::shared_ptr<ResponseStream> feed) {
   Response response;
   response.content_type = kEventStream;
   response.headers = {{"Cache-Control", "no-store"}, {"X-Accel-Buffering", "no"}};
-  response.feed = std::move(feed);
+  response.stream = std::move(feed);
   return response;
 }
 
@@ -48,11 +48,11 @@ void EventParser::feed(std::string_view bytes) {
     }
     const std::size_t end = bytes.find_first_of("\r\n");
     line_ += bytes.substr(0, end);
-    overflowed_ = line_.size() + data_.size() > most_bytes_;
+    overflowed_ = line_.size() + data_.size() > max_bytes_;
     if (end == bytes.npos || overflowed_) return;
     after_return_ = bytes[end] == '\r';
     bytes.remove_prefix(end + 1);
-    take_line(line_);
+    parse_line(line_);
     line_.clear();
   }
 }
@@ -64,7 +64,7 @@ std::optional<ServerEvent> EventParser::take() {
   return first;
 }
 
-void EventParser::take_line(std::string_view line) {
+void EventParser::parse_line(std::string_view line) {
   constexpr std::string_view kMark = "\xEF\xBB\xBF";  // UTF-8's byte order mark, before all else
   if (std::exchange(first_line_, false) && line.starts_with(kMark)) {
     line.remove_prefix(kMark.size());

@@ -20,7 +20,7 @@ namespace gpuyard::http {
 inline constexpr std::string_view kEventStream = "text/event-stream";
 
 // How long a client that has lost its connection waits before it comes back.
-inline constexpr Duration kRetryAfter = std::chrono::seconds(2);
+inline constexpr Duration kClientRetryDelay = std::chrono::seconds(2);
 
 // How the stream begins: the client's retry time, and bytes that make proxies pass it on.
 const Chunk& stream_opening();
@@ -32,7 +32,7 @@ const Chunk& heartbeat();
 Chunk event_chunk(std::string_view name, std::string_view data, std::string_view id = "");
 
 // 200 with this feed as its body.
-Response event_stream(std::shared_ptr<Feed> feed);
+Response event_stream(std::shared_ptr<ResponseStream> feed);
 
 // Bytes of a text/event-stream to events, as the WHATWG standard reads them. Knows no connection.
 
@@ -44,11 +44,11 @@ struct ServerEvent {
   friend bool operator==(const ServerEvent&, const ServerEvent&) = default;
 };
 
-inline constexpr std::size_t kMostEventBytes = std::size_t{8} * 1024 * 1024;
+inline constexpr std::size_t kMaxEventBytes = std::size_t{8} * 1024 * 1024;
 
 class EventParser {
  public:
-  explicit EventParser(std::size_t most_bytes = kMostEventBytes) : most_bytes_(most_bytes) {}
+  explicit EventParser(std::size_t most_bytes = kMaxEventBytes) : max_bytes_(most_bytes) {}
 
   void feed(std::string_view bytes);
   // The next event that has come in full.
@@ -57,10 +57,10 @@ class EventParser {
   bool overflowed() const { return overflowed_; }
 
  private:
-  void take_line(std::string_view line);
+  void parse_line(std::string_view line);
   void dispatch();
 
-  std::size_t most_bytes_;
+  std::size_t max_bytes_;
   std::string line_;
   bool after_return_ = false;  // a line feed now belongs to the line before
   bool first_line_ = true;

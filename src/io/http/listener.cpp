@@ -28,8 +28,8 @@
 namespace gpuyard::http {
 namespace {
 
-constexpr int kAcceptsPerTurn = shares::kAccepts;  // then other connections get theirs
-constexpr Duration kPause = std::chrono::milliseconds(100);
+constexpr int kAcceptsPerTurn = limits::kMaxAcceptsPerTurn;  // then other connections get theirs
+constexpr Duration kAcceptRetryDelay = std::chrono::milliseconds(100);
 
 Peer peer_of(const UniqueFd& client, const SocketAddress& from, const Endpoint& listener) {
   Peer peer;
@@ -47,7 +47,7 @@ Peer peer_of(const UniqueFd& client, const SocketAddress& from, const Endpoint& 
     peer.gid = credentials.gid;
     peer.groups = peer_groups(client.get(), credentials.gid);
     peer.pid = credentials.pid;
-    if (!knows_peer_process()) peer.process = peer_process(client.get(), credentials.pid);
+    if (!has_peer_pidfd()) peer.process = peer_process(client.get(), credentials.pid);
   }
   return peer;
 }
@@ -66,54 +66,57 @@ std::string network_of(const SocketAddress& from) {
 
 }  // namespace
 
-std::string last_words(int status, std::string_view code, std::string_view why) {
+std::string rejection_response(int status, std::string_view code, std::string_view why) {
   Response response = error_response(status, code, why);
   std::string bytes;
   put_head(bytes, response, {.keep_alive = false});
   return bytes + *response.body;
 }
 
-const std::string& refuse_seat(Site& site, Parties::Room room) {
+const std::string& reject_connection(ServerContext& site, ConnectionQuotas::QuotaDecision room) {
   static const std::string full =
-      last_words(503, "busy", "too many connections are open; try again later");
-  static const std::string own_full = last_words(
+      rejection_response(503, "busy", "too many connections are open; try again later");
+  static const std::string own_full = rejection_response(
       503, "busy",
       "you have reached the maximum number of open connections; close some, or try again later");
   ++site.counters.refused;
-  return room == Parties::Room::own ? own_full : full;
+  return room == ConnectionQuotas::QuotaDecision::group_full ? own_full : full;
 }
 
-Parties::Room take_seat(Site& site, const std::weak_ptr<const int>& seats, Arrival& arrival) {
-  Seats seat = seats.lock();
-  if (!seat) return Parties::Room::nobody;  // nobody listens any more
+ConnectionQuotas::QuotaDecision acquire_slot(ServerContext& site,
+                                             const std::weak_ptr<const int>& seats,
+                                             IncomingConnection& arrival) {
+  ConnectionSlots seat = seats.lock();
+  if (!seat) return ConnectionQuotas::QuotaDecision::server_full;  // nobody listens any more
   const long taken = seat.use_count() - 2;  // without the listener's copy and this one
-  const auto room = site.parties.room_for(arrival.party, seat.get(),
-                                          static_cast<std::size_t>(std::max(taken, 0L)));
-  if (room == Parties::Room::there) arrival.seat = std::move(seat);
+  const auto room = site.quotas.admit(arrival.quota_group, seat.get(),
+                                      static_cast<std::size_t>(std::max(taken, 0L)));
+  if (room == ConnectionQuotas::QuotaDecision::admitted) arrival.slot = std::move(seat);
   return room;
 }
 
-Listener::Listener(std::shared_ptr<Site> site, UniqueFd socket, Endpoint bound, Welcome welcome)
-    : site_(std::move(site)),
+Listener::Listener(std::shared_ptr<ServerContext> site, UniqueFd socket, Endpoint bound,
+                   Accept welcome)
+    : context_(std::move(site)),
       socket_(std::move(socket)),
-      bound_(std::move(bound)),
-      other_welcome_(std::move(welcome)),
-      seats_(std::make_shared<const int>(0)) {
+      endpoint_(std::move(bound)),
+      custom_accept_(std::move(welcome)),
+      slots_(std::make_shared<const int>(0)) {
   watch();
 }
 
 void Listener::watch() {
-  watch_ = site_->io.watch(socket_.get(), [this] { accept_some(); });
+  watch_ = context_->io.watch(socket_.get(), [this] { accept_some(); });
   if (!watch_) pause();  // watching needs a descriptor, too
 }
 
 void Listener::pause() {
   watch_.reset();  // the socket stays readable, so watching it would only spin
-  pause_ = site_->io.call_after(kPause, [this] { watch(); });
+  retry_timer_ = context_->io.call_after(kAcceptRetryDelay, [this] { watch(); });
 }
 
 void Listener::accept_some() {
-  const TimePoint end = BootClock::now() + Turns::kTogether;
+  const TimePoint end = BootClock::now() + TurnScheduler::kTurnBudget;
   for (int i = 0; i < kAcceptsPerTurn && BootClock::now() < end; ++i) {
     if (!accept_one()) return;
   }
@@ -124,90 +127,92 @@ bool Listener::accept_one() {
   from.length = sizeof from.storage;
   UniqueFd client(::accept4(socket_.get(), reinterpret_cast<sockaddr*>(&from.storage), &from.length,
                             SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!client) return cannot_accept(errno);
-  said_exhausted_ = false;
-  welcome(std::move(client), from);
+  if (!client) return can_retry_accept(errno);
+  logged_exhaustion_ = false;
+  accept_client(std::move(client), from);
   return true;
 }
 
 // Whether trying again at once makes sense.
-bool Listener::cannot_accept(int code) {
+bool Listener::can_retry_accept(int code) {
   if (code == EAGAIN) return false;
   // The connection itself was bad: accept(2) passes its network's errors on.
   const bool exhausted = code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM;
   if (!exhausted) return code != EBADF && code != EINVAL && code != ENOTSOCK;
-  if (!std::exchange(said_exhausted_, true)) {
-    log::warning("cannot accept connections on {}: {}; retrying every {} ms", bound_.text(),
-                 std::generic_category().message(code), to_milliseconds(kPause));
+  if (!std::exchange(logged_exhaustion_, true)) {
+    log::warning("cannot accept connections on {}: {}; retrying every {} ms", endpoint_.text(),
+                 std::generic_category().message(code), to_milliseconds(kAcceptRetryDelay));
   }
   pause();
   return false;
 }
 
-void Listener::welcome(UniqueFd client, const SocketAddress& from) {
-  Arrival arrival;
-  arrival.peer = peer_of(client, from, bound_);
-  arrival.party = party_of(arrival.peer, from);
-  arrival.peer.party = arrival.party.name;
-  if (bound_.kind == Endpoint::Kind::unix_socket && knows_peer_process()) {
+void Listener::accept_client(UniqueFd client, const SocketAddress& from) {
+  IncomingConnection arrival;
+  arrival.peer = peer_of(client, from, endpoint_);
+  arrival.quota_group = quota_group_of(arrival.peer, from);
+  arrival.peer.quota_group = arrival.quota_group.name;
+  if (endpoint_.kind == Endpoint::Kind::unix_socket && has_peer_pidfd()) {
     arrival.open_process = [socket = client.get(), pid = arrival.peer.pid] {
       return peer_process(socket, pid);
     };
   }
-  if (bound_.kind == Endpoint::Kind::tcp) {
+  if (endpoint_.kind == Endpoint::Kind::tcp) {
     // The address of the connection, not of the listener, which may be bound to every address.
     arrival.local_address = local_endpoint(client).value_or(Endpoint()).address;
     const int on = 1;
     ::setsockopt(client.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   }
-  if (other_welcome_) return other_welcome_(site_, std::move(client), seats_, std::move(arrival));
-  const Parties::Room room = take_seat(*site_, seats_, arrival);
-  if (room == Parties::Room::there) {
-    return serve_socket(site_, std::move(client), std::move(arrival));
+  if (custom_accept_)
+    return custom_accept_(context_, std::move(client), slots_, std::move(arrival));
+  const ConnectionQuotas::QuotaDecision room = acquire_slot(*context_, slots_, arrival);
+  if (room == ConnectionQuotas::QuotaDecision::admitted) {
+    return serve_socket(context_, std::move(client), std::move(arrival));
   }
-  const std::string& answer = refuse_seat(*site_, room);
+  const std::string& answer = reject_connection(*context_, room);
   // Sends only what goes without waiting; the client may also just see the connection end.
   ::send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-Party Listener::party_of(const Peer& peer, const SocketAddress& from) const {
+QuotaGroup Listener::quota_group_of(const Peer& peer, const SocketAddress& from) const {
   if (peer.kind == Peer::Kind::tcp) return {network_of(from), false};
-  const uid_t person = site_->person ? site_->person(peer.uid) : peer.uid;
+  const uid_t person = context_->quota_owner ? context_->quota_owner(peer.uid) : peer.uid;
   const bool ours = peer.uid == 0 || peer.uid == ::geteuid();
-  return {fmt::format("uid {}", person), site_->privileged ? site_->privileged(peer) : ours};
+  return {fmt::format("uid {}", person),
+          context_->is_privileged ? context_->is_privileged(peer) : ours};
 }
 
-void Site::add(Connection& connection) {
-  parties.add(connection);
-  counters.active = parties.all().size();
+void ServerContext::add(Connection& connection) {
+  quotas.add(connection);
+  counters.active = quotas.all().size();
 }
 
-void Site::remove(Connection& connection) {
-  parties.remove(connection);
-  counters.active = parties.all().size();
-  counters.streams = parties.streams();
-  if (!parties.all().empty()) return;
-  if (auto done = std::exchange(drained, nullptr)) io.post(std::move(done));
+void ServerContext::remove(Connection& connection) {
+  quotas.remove(connection);
+  counters.active = quotas.all().size();
+  counters.streams = quotas.streams();
+  if (!quotas.all().empty()) return;
+  if (auto done = std::exchange(on_drained, nullptr)) io.post(std::move(done));
 }
 
-void Site::begin_handshake(Handshake& handshake) {
-  handshakes.add(handshake);
-  counters.handshakes = handshakes.size();
+void ServerContext::begin_handshake(Handshake& handshake) {
+  handshake_quotas.add(handshake);
+  counters.handshakes = handshake_quotas.size();
 }
 
-void Site::end_handshake(Handshake& handshake) {
-  handshakes.remove(handshake);
-  counters.handshakes = handshakes.size();
+void ServerContext::end_handshake(Handshake& handshake) {
+  handshake_quotas.remove(handshake);
+  counters.handshakes = handshake_quotas.size();
 }
 
-void Site::begin_stream(Connection& connection) {
-  parties.begin_stream(connection);
-  counters.streams = parties.streams();
+void ServerContext::begin_stream(Connection& connection) {
+  quotas.begin_stream(connection);
+  counters.streams = quotas.streams();
 }
 
-void Site::end_stream(Connection& connection) {
-  parties.end_stream(connection);
-  counters.streams = parties.streams();
+void ServerContext::end_stream(Connection& connection) {
+  quotas.end_stream(connection);
+  counters.streams = quotas.streams();
 }
 
 }  // namespace gpuyard::http

@@ -21,8 +21,8 @@ namespace gpuyard::http {
 
 // Shared by all sessions of one server. Sessions may outlive the server by a turn of the loop, so
 // they hold it together.
-struct Site {
-  Site(IoLoop& io_loop, Loop& time_source, Handler requests, const Limits& bounds)
+struct ServerContext {
+  ServerContext(IoLoop& io_loop, Loop& time_source, Handler requests, const Limits& bounds)
       : io(io_loop), time(time_source), limits(bounds), handler(std::move(requests)) {}
 
   IoLoop& io;  // what coroutines run on
@@ -30,17 +30,17 @@ struct Site {
   const Limits limits;
   Handler handler;
   std::vector<std::string> allowed_hosts;
-  std::function<uid_t(uid_t)> person;           // the user behind a uid; empty: itself
-  std::function<bool(const Peer&)> privileged;  // empty: root and our own user
+  std::function<uid_t(uid_t)> quota_owner;         // the user behind a uid; empty: itself
+  std::function<bool(const Peer&)> is_privileged;  // empty: root and our own user
   // The requests whose peer's process is asked for, which takes a descriptor. Empty: all.
-  std::function<bool(const Request&)> wants_process;
-  Counters counters;
-  GzipCache packed;  // bodies that several responses share
-  std::uint64_t next_request = 1;
-  Parties parties{limits};
-  Handshakes handshakes{limits};
+  std::function<bool(const Request&)> process_filter;
+  ServerCounters counters;
+  GzipCache gzip_cache;  // bodies that several responses share
+  std::uint64_t next_request_id = 1;
+  ConnectionQuotas quotas{limits};
+  HandshakeQuotas handshake_quotas{limits};
   bool closing = false;
-  std::function<void()> drained;  // called once when closing and the last connection has ended
+  std::function<void()> on_drained;  // called once when closing and the last connection has ended
 
   void add(Connection& connection);
   void remove(Connection& connection);
@@ -51,53 +51,55 @@ struct Site {
 };
 
 // The facts known of a client when it arrives.
-struct Arrival {
+struct IncomingConnection {
   Peer peer;
-  Party party = {};
+  QuotaGroup quota_group = {};
   // Opens the peer's process. May be called while the connection is open; see peer.h.
   std::function<std::shared_ptr<const UniqueFd>()> open_process = {};
   std::string local_address;  // the literal it connected to; "" on a Unix socket
   // The names of our certificate, over TLS: no web page can have one of them.
-  std::vector<std::string> also_named = {};
-  std::shared_ptr<const void> seat;  // held as long as it counts against its listener's limit
+  std::vector<std::string> server_names = {};
+  std::shared_ptr<const void> slot;  // held as long as it counts against its listener's limit
 };
 
 // The seats of one listener, which has one copy itself: every other is a seat that is taken.
-using Seats = std::shared_ptr<const int>;
+using ConnectionSlots = std::shared_ptr<const int>;
 
 // Gives the arrival a seat if there is room, perhaps because another connection was ended.
-Parties::Room take_seat(Site& site, const std::weak_ptr<const int>& seats, Arrival& arrival);
+ConnectionQuotas::QuotaDecision acquire_slot(ServerContext& site,
+                                             const std::weak_ptr<const int>& seats,
+                                             IncomingConnection& arrival);
 // Counts the refusal and returns the answer to send.
-const std::string& refuse_seat(Site& site, Parties::Room room);
+const std::string& reject_connection(ServerContext& site, ConnectionQuotas::QuotaDecision room);
 // The bytes of an answer to a connection that gets no session.
-std::string last_words(int status, std::string_view code, std::string_view why);
+std::string rejection_response(int status, std::string_view code, std::string_view why);
 
 class Listener {
  public:
   // Takes a client that has come, instead of giving it a seat and a session at once. A function, so
   // that a program whose servers speak no TLS has none of OpenSSL in it.
-  using Welcome =
-      std::function<void(const std::shared_ptr<Site>&, UniqueFd client, const Seats&, Arrival)>;
+  using Accept = std::function<void(const std::shared_ptr<ServerContext>&, UniqueFd client,
+                                    const ConnectionSlots&, IncomingConnection)>;
 
-  Listener(std::shared_ptr<Site> site, UniqueFd socket, Endpoint bound, Welcome welcome);
+  Listener(std::shared_ptr<ServerContext> site, UniqueFd socket, Endpoint bound, Accept welcome);
 
  private:
   void watch();
   void pause();
   void accept_some();
   bool accept_one();
-  bool cannot_accept(int code);
-  void welcome(UniqueFd client, const SocketAddress& from);
-  Party party_of(const Peer&, const SocketAddress& from) const;
+  bool can_retry_accept(int code);
+  void accept_client(UniqueFd client, const SocketAddress& from);
+  QuotaGroup quota_group_of(const Peer&, const SocketAddress& from) const;
 
-  std::shared_ptr<Site> site_;
+  std::shared_ptr<ServerContext> context_;
   UniqueFd socket_;
-  Endpoint bound_;
-  const Welcome other_welcome_;  // empty: a seat and a session
-  Seats seats_;
-  bool said_exhausted_ = false;
+  Endpoint endpoint_;
+  const Accept custom_accept_;  // empty: a seat and a session
+  ConnectionSlots slots_;
+  bool logged_exhaustion_ = false;
   Subscription watch_;
-  Subscription pause_;
+  Subscription retry_timer_;
 };
 
 }  // namespace gpuyard::http

@@ -34,9 +34,9 @@ timespec to_timespec(TimePoint when) {
 }
 
 // A source of callbacks that waits again after each one until it is ended.
-class Repeating : public std::enable_shared_from_this<Repeating> {
+class AsyncWatcher : public std::enable_shared_from_this<AsyncWatcher> {
  public:
-  virtual ~Repeating() = default;
+  virtual ~AsyncWatcher() = default;
   virtual void wait() = 0;
   virtual void cancel() = 0;
 
@@ -66,16 +66,16 @@ class Repeating : public std::enable_shared_from_this<Repeating> {
 
 // Waits on an epoll of its own around the descriptor: Asio would make the caller's descriptor
 // non-blocking, and takes each descriptor only once.
-class Watch final : public Repeating {
+class FdWatcher final : public AsyncWatcher {
  public:
-  Watch(asio::io_context& io, UniqueFd around, std::function<void()> readable)
-      : descriptor_(io, around.release()), readable_(std::move(readable)) {}
+  FdWatcher(asio::io_context& io, UniqueFd around, std::function<void()> readable)
+      : descriptor_(io, around.release()), on_readable_(std::move(readable)) {}
 
   void wait() override {
     descriptor_.async_wait(asio::posix::descriptor_base::wait_read,
                            [self = shared_from_this(), this](const error_code& error) {
                              if (!error && !is_readable()) return wait();
-                             deliver(error, readable_);
+                             deliver(error, on_readable_);
                            });
   }
   void cancel() override {
@@ -92,19 +92,20 @@ class Watch final : public Repeating {
   }
 
   asio::posix::stream_descriptor descriptor_;
-  std::function<void()> readable_;
+  std::function<void()> on_readable_;
 };
 
-class Signals final : public Repeating {
+class SignalWatcher final : public AsyncWatcher {
  public:
-  Signals(asio::io_context& io, const std::vector<int>& numbers, std::function<void(int)> received)
-      : set_(io), received_(std::move(received)) {
+  SignalWatcher(asio::io_context& io, const std::vector<int>& numbers,
+                std::function<void(int)> received)
+      : set_(io), on_signal_(std::move(received)) {
     for (const int number : numbers) set_.add(number);
   }
 
   void wait() override {
     set_.async_wait([self = shared_from_this(), this](const error_code& error, int number) {
-      deliver(error, received_, number);
+      deliver(error, on_signal_, number);
     });
   }
   void cancel() override {
@@ -115,10 +116,10 @@ class Signals final : public Repeating {
 
  private:
   asio::signal_set set_;
-  std::function<void(int)> received_;
+  std::function<void(int)> on_signal_;
 };
 
-UniqueFd epoll_around(int fd) {
+UniqueFd wrap_in_epoll(int fd) {
   UniqueFd around(::epoll_create1(EPOLL_CLOEXEC));
   epoll_event event{};
   event.events = EPOLLIN | EPOLLRDHUP;
@@ -208,22 +209,23 @@ Subscription IoLoop::call_at(TimePoint when, std::function<void()> work) {
 }
 
 Subscription IoLoop::watch(int fd, std::function<void()> readable) {
-  UniqueFd around = epoll_around(fd);
+  UniqueFd around = wrap_in_epoll(fd);
   if (!around) {
     // Logged once: a caller that has no descriptors left tries again and again.
-    if (!std::exchange(cannot_watch_, true)) {
+    if (!std::exchange(logged_watch_failure_, true)) {
       log::error("cannot watch descriptor {}: {}", fd, std::generic_category().message(errno));
     }
     return {};
   }
-  cannot_watch_ = false;
-  const auto watch = std::make_shared<Watch>(core_->io, std::move(around), std::move(readable));
+  logged_watch_failure_ = false;
+  const auto watch = std::make_shared<FdWatcher>(core_->io, std::move(around), std::move(readable));
   watch->wait();
   return watch->subscription();
 }
 
-Subscription IoLoop::signals(const std::vector<int>& numbers, std::function<void(int)> received) {
-  const auto signals = std::make_shared<Signals>(core_->io, numbers, std::move(received));
+Subscription IoLoop::watch_signals(const std::vector<int>& numbers,
+                                   std::function<void(int)> received) {
+  const auto signals = std::make_shared<SignalWatcher>(core_->io, numbers, std::move(received));
   signals->wait();
   return signals->subscription();
 }

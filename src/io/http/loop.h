@@ -35,14 +35,14 @@ class IoLoop final : public Loop {
 
   // Runs `received` on the loop for each arrival of one of `numbers`, instead of its default
   // action.
-  Subscription signals(const std::vector<int>& numbers, std::function<void(int)> received);
+  Subscription watch_signals(const std::vector<int>& numbers, std::function<void(int)> received);
 
   // For src/io/http alone; defined in loop_core.h, which includes Asio.
   struct Core;
   Core& core() { return *core_; }
 
  private:
-  bool cannot_watch_ = false;  // it was logged
+  bool logged_watch_failure_ = false;  // it was logged
   std::unique_ptr<Core> core_;
 };
 

@@ -26,33 +26,34 @@ asio::awaitable<void> suspend(Keep keep) {
 
 }  // namespace
 
-asio::awaitable<void> Turns::next(const Party& party) {
+asio::awaitable<void> TurnScheduler::wait_for_turn(const QuotaGroup& party) {
   auto keep = [this, &party](Resume resume) { add(party, std::move(resume)); };
   co_await suspend(keep);
 }
 
-asio::awaitable<void> Turns::sleep(const void* who, const Party& party) {
-  auto keep = [this, who, &party](Resume resume) { asleep_[who] = {party, std::move(resume)}; };
+asio::awaitable<void> TurnScheduler::sleep(const void* who, const QuotaGroup& party) {
+  auto keep = [this, who, &party](Resume resume) { sleepers_[who] = {party, std::move(resume)}; };
   co_await suspend(keep);
 }
 
-void Turns::wake(const void* who) {
-  if (auto one = asleep_.extract(who)) add(one.mapped().party, std::move(one.mapped().resume));
+void TurnScheduler::wake(const void* who) {
+  if (auto one = sleepers_.extract(who))
+    add(one.mapped().quota_group, std::move(one.mapped().resume));
 }
 
-void Turns::add(const Party& party, Resume resume) {
+void TurnScheduler::add(const QuotaGroup& party, Resume resume) {
   waiting_.push(party, party.privileged, std::move(resume));
-  if (!std::exchange(giving_, true)) asio::post(io_, [this] { give(); });
+  if (!std::exchange(running_, true)) asio::post(io_, [this] { run_turns(); });
 }
 
-void Turns::give() {
-  const TimePoint end = BootClock::now() + together_;
+void TurnScheduler::run_turns() {
+  const TimePoint end = BootClock::now() + budget_;
   do {
     const Resume resume = waiting_.pop();
     resume();
   } while (!waiting_.empty() && BootClock::now() < end);
-  giving_ = !waiting_.empty();
-  if (giving_) asio::post(io_, [this] { give(); });
+  running_ = !waiting_.empty();
+  if (running_) asio::post(io_, [this] { run_turns(); });
 }
 
 }  // namespace gpuyard::http

@@ -47,40 +47,40 @@ class TimerQueue {
 // every second turn, because a local user can connect from many addresses, and each counts as a
 // party.
 
-class Turns {
+class TurnScheduler {
  public:
   // In one turn of the loop all of them together get this time, but at least one does.
-  explicit Turns(asio::io_context& io, Duration together = kTogether)
-      : io_(io), together_(together) {}
+  explicit TurnScheduler(asio::io_context& io, Duration together = kTurnBudget)
+      : io_(io), budget_(together) {}
 
   // Waits for a turn of this party. The turn is what the caller then does without waiting for
   // anything else: the write of a piece, for example.
-  asio::awaitable<void> next(const Party&);
+  asio::awaitable<void> wait_for_turn(const QuotaGroup&);
   // Waits until wake(`who`), and then for a turn as next() does.
-  asio::awaitable<void> sleep(const void* who, const Party&);
+  asio::awaitable<void> sleep(const void* who, const QuotaGroup&);
   // Cheap; does nothing if `who` does not sleep.
   void wake(const void* who);
 
-  static constexpr Duration kTogether = shares::kTurn;
+  static constexpr Duration kTurnBudget = limits::kTurnBudget;
   // A write of at most this many bytes goes without waiting for a turn.
-  static constexpr std::size_t kAtOnceBytes = std::size_t{16} * 1024;
-  static constexpr std::size_t kPieceBytes = shares::kPieceBytes;  // to write in a turn
+  static constexpr std::size_t kMaxImmediateBytes = std::size_t{16} * 1024;
+  static constexpr std::size_t kPieceBytes = limits::kChunkBytes;  // to write in a turn
 
  private:
   using Resume = std::function<void()>;
   struct Sleeper {
-    Party party;
+    QuotaGroup quota_group;
     Resume resume;
   };
 
-  void add(const Party& party, Resume resume);
-  void give();
+  void add(const QuotaGroup& party, Resume resume);
+  void run_turns();
 
   asio::io_context& io_;
-  const Duration together_;
-  Rotation<Party, Resume> waiting_;
-  std::unordered_map<const void*, Sleeper> asleep_;
-  bool giving_ = false;
+  const Duration budget_;
+  RoundRobinQueue<QuotaGroup, Resume> waiting_;
+  std::unordered_map<const void*, Sleeper> sleepers_;
+  bool running_ = false;
 };
 
 struct IoLoop::Core {
@@ -89,10 +89,10 @@ struct IoLoop::Core {
   asio::io_context io{1};
   asio::executor_work_guard<asio::io_context::executor_type> guard;
   std::shared_ptr<TimerQueue> timers;  // shared for the weak_ptr of its subscriptions
-  Turns turns{io};
+  TurnScheduler turns{io};
   // For the steps of handshakes over TLS: one in a turn of the loop, since one may take
   // milliseconds.
-  Turns handshakes{io, Duration::zero()};
+  TurnScheduler handshake_turns{io, Duration::zero()};
 };
 
 // A deadline that moves many times a second. The timer is set anew only when it rings before the
@@ -101,32 +101,31 @@ struct IoLoop::Core {
 class Deadline {
  public:
   // `missed` is called once for each set() that is not followed by another in time.
-  Deadline(Loop& loop, std::function<void()> missed)
-      : loop_(loop), missed_call_(std::move(missed)) {}
+  Deadline(Loop& loop, std::function<void()> missed) : loop_(loop), on_missed_(std::move(missed)) {}
 
   void set(Duration from_now) {
     missed_ = false;
-    when_ = loop_.now() + from_now;
-    if (when_ < alarm_at_) set_alarm();
+    expires_at_ = loop_.now() + from_now;
+    if (expires_at_ < alarm_at_) set_alarm();
   }
-  bool missed() const { return missed_; }
+  bool is_missed() const { return missed_; }
 
  private:
   void set_alarm() {
-    alarm_at_ = when_;
-    alarm_ = loop_.call_at(when_, [this] { ring(); });
+    alarm_at_ = expires_at_;
+    alarm_ = loop_.call_at(expires_at_, [this] { on_alarm(); });
   }
-  void ring() {
+  void on_alarm() {
     alarm_at_ = TimePoint::max();
-    if (loop_.now() < when_) return set_alarm();
+    if (loop_.now() < expires_at_) return set_alarm();
     missed_ = true;
-    missed_call_();
+    on_missed_();
   }
 
   Loop& loop_;
-  std::function<void()> missed_call_;
+  std::function<void()> on_missed_;
   bool missed_ = false;
-  TimePoint when_ = TimePoint::max();
+  TimePoint expires_at_ = TimePoint::max();
   TimePoint alarm_at_ = TimePoint::max();
   Subscription alarm_;
 };

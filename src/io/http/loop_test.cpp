@@ -19,7 +19,7 @@ namespace {
 using std::chrono::milliseconds;
 using testing::ElementsAre;
 
-constexpr Duration kLoopPatience = std::chrono::seconds(20);
+constexpr Duration kLoopTestTimeout = std::chrono::seconds(20);
 
 struct Pipe {
   Pipe() {
@@ -48,7 +48,7 @@ TEST(IoLoop, TimersFireInDeadlineOrder) {
               loop.call_at(first, [&] { order.push_back(1); }),
               loop.call_at(first, [&] { order.push_back(2); })};
   } while (loop.now() >= first);
-  EXPECT_TRUE(loop.run_until([&] { return order.size() == 3; }, kLoopPatience));
+  EXPECT_TRUE(loop.run_until([&] { return order.size() == 3; }, kLoopTestTimeout));
   EXPECT_THAT(order, ElementsAre(1, 2, 3));
 }
 
@@ -57,7 +57,7 @@ TEST(IoLoop, ATimerDoesNotFireBeforeItsMoment) {
   const TimePoint when = loop.now() + milliseconds(3);
   std::optional<TimePoint> fired;
   const auto timer = loop.call_at(when, [&] { fired = loop.now(); });
-  EXPECT_TRUE(loop.run_until([&] { return fired.has_value(); }, kLoopPatience));
+  EXPECT_TRUE(loop.run_until([&] { return fired.has_value(); }, kLoopTestTimeout));
   EXPECT_GE(*fired, when);
 }
 
@@ -66,7 +66,7 @@ TEST(IoLoop, PastDeadlineFiresAsynchronously) {
   bool fired = false;
   const auto timer = loop.call_at(TimePoint{}, [&] { fired = true; });
   EXPECT_FALSE(fired);
-  EXPECT_TRUE(loop.run_until([&] { return fired; }, kLoopPatience));
+  EXPECT_TRUE(loop.run_until([&] { return fired; }, kLoopTestTimeout));
 }
 
 TEST(IoLoop, SelfRearmingTimerDoesNotStarvePostedWork) {
@@ -76,7 +76,7 @@ TEST(IoLoop, SelfRearmingTimerDoesNotStarvePostedWork) {
   again();
   bool posted = false;
   loop.post([&] { posted = true; });
-  EXPECT_TRUE(loop.run_until([&] { return posted; }, kLoopPatience));
+  EXPECT_TRUE(loop.run_until([&] { return posted; }, kLoopTestTimeout));
 }
 
 TEST(IoLoop, ACancelledTimerStaysSilent) {
@@ -86,7 +86,7 @@ TEST(IoLoop, ACancelledTimerStaysSilent) {
   auto timer = loop.call_after(milliseconds(1), [&] { cancelled_fired = true; });
   const auto later = loop.call_after(milliseconds(3), [&] { later_fired = true; });
   timer.reset();
-  EXPECT_TRUE(loop.run_until([&] { return later_fired; }, kLoopPatience));
+  EXPECT_TRUE(loop.run_until([&] { return later_fired; }, kLoopTestTimeout));
   EXPECT_FALSE(cancelled_fired);
 }
 
@@ -103,7 +103,7 @@ TEST(IoLoop, ATimerMayCancelItselfAndOthersWhileItRuns) {
     first_fired = true;
   });
   second = loop.call_at(when, [&] { second_fired = true; });
-  EXPECT_TRUE(loop.run_until([&] { return first_fired; }, kLoopPatience));
+  EXPECT_TRUE(loop.run_until([&] { return first_fired; }, kLoopTestTimeout));
   loop.poll();
   EXPECT_FALSE(second_fired);
 }
@@ -131,11 +131,11 @@ TEST(IoLoop, ReadableWatchIsLevelTriggered) {
   loop.poll();
   EXPECT_EQ(calls, 0);
   pipe.put();
-  EXPECT_TRUE(loop.run_until([&] { return calls == 3; }, kLoopPatience));
+  EXPECT_TRUE(loop.run_until([&] { return calls == 3; }, kLoopTestTimeout));
   loop.poll();
   EXPECT_EQ(calls, 3);
   pipe.put();
-  EXPECT_TRUE(loop.run_until([&] { return calls == 4; }, kLoopPatience));
+  EXPECT_TRUE(loop.run_until([&] { return calls == 4; }, kLoopTestTimeout));
 }
 
 TEST(IoLoop, AWatchFiresWhenThePeerCloses) {
@@ -147,7 +147,7 @@ TEST(IoLoop, AWatchFiresWhenThePeerCloses) {
     watch.reset();
   });
   pipe.write_end.reset();
-  EXPECT_TRUE(loop.run_until([&] { return closed; }, kLoopPatience));
+  EXPECT_TRUE(loop.run_until([&] { return closed; }, kLoopTestTimeout));
   loop.poll();
 }
 
@@ -198,7 +198,7 @@ TEST(IoLoop, OneDescriptorMayBeWatchedTwice) {
   const auto a = loop.watch(pipe.read_end.get(), [&] { first = true; });
   const auto b = loop.watch(pipe.read_end.get(), [&] { second = true; });
   pipe.put();
-  EXPECT_TRUE(loop.run_until([&] { return first && second; }, kLoopPatience));
+  EXPECT_TRUE(loop.run_until([&] { return first && second; }, kLoopTestTimeout));
 }
 
 TEST(IoLoop, PostsFromOtherThreadRunUntilStop) {
@@ -224,11 +224,12 @@ TEST(IoLoop, DeliversSignalsUntilTheSubscriptionEnds) {
   IoLoop loop;
   std::vector<int> received;
   {
-    const auto signals = loop.signals({SIGUSR1, SIGUSR2}, [&](int n) { received.push_back(n); });
+    const auto signals =
+        loop.watch_signals({SIGUSR1, SIGUSR2}, [&](int n) { received.push_back(n); });
     ::raise(SIGUSR2);
-    EXPECT_TRUE(loop.run_until([&] { return received.size() == 1; }, kLoopPatience));
+    EXPECT_TRUE(loop.run_until([&] { return received.size() == 1; }, kLoopTestTimeout));
     ::raise(SIGUSR1);
-    EXPECT_TRUE(loop.run_until([&] { return received.size() == 2; }, kLoopPatience));
+    EXPECT_TRUE(loop.run_until([&] { return received.size() == 2; }, kLoopTestTimeout));
   }
   loop.poll();
   EXPECT_THAT(received, ElementsAre(SIGUSR2, SIGUSR1));

@@ -37,7 +37,7 @@ class MemoryStream final : public Stream {
   explicit MemoryStream(std::shared_ptr<MemoryPipe::State> state) : state_(std::move(state)) {}
   ~MemoryStream() override { state_->aborted = true; }
 
-  asio::awaitable<Io> read(std::span<char> space) override {
+  asio::awaitable<IoResult> read(std::span<char> space) override {
     state_->interrupted = false;
     while (state_->to_server.empty() && !state_->client_finished && !state_->broken() &&
            !state_->interrupted) {
@@ -47,29 +47,29 @@ class MemoryStream final : public Stream {
     const std::size_t bytes = failed ? 0 : std::min(space.size(), state_->to_server.size());
     std::memcpy(space.data(), state_->to_server.data(), bytes);
     state_->to_server.erase(0, bytes);
-    const Io io(!failed, bytes);
+    const IoResult io(!failed, bytes);
     co_return io;
   }
 
-  asio::awaitable<Io> write(std::string_view head, std::string_view body) override {
+  asio::awaitable<IoResult> write(std::string_view head, std::string_view body) override {
     while (state_->stalled && !state_->broken()) co_await change();
     const bool failed = state_->broken();
     if (!failed) state_->to_client.append(head).append(body);
-    const Io io(!failed, failed ? 0 : head.size() + body.size());
+    const IoResult io(!failed, failed ? 0 : head.size() + body.size());
     co_return io;
   }
 
-  asio::awaitable<Io> write_all(std::span<const std::string_view> parts) override {
+  asio::awaitable<IoResult> write_all(std::span<const std::string_view> parts) override {
     std::string all;
     for (const std::string_view part : parts) all += part;
     const std::string_view nothing;
-    const Io io = co_await write(all, nothing);
+    const IoResult io = co_await write(all, nothing);
     co_return io;
   }
 
   void limit_unsent(std::size_t) override {}  // it has no buffer of its own
   void finish() override { state_->server_finished = true; }
-  bool hung_up() const override { return state_->broken(); }
+  bool has_hung_up() const override { return state_->broken(); }
   void watch_hangup(std::function<void()> look) override { state_->look = std::move(look); }
   void interrupt() override {
     state_->look = nullptr;

@@ -23,7 +23,7 @@ std::string_view find_header(const std::vector<Header>& headers, std::string_vie
   return {};
 }
 
-bool Peer::in_group(gid_t group) const {
+bool Peer::is_in_group(gid_t group) const {
   return std::ranges::find(groups, group) != groups.end();
 }
 
@@ -53,7 +53,7 @@ Response error_response(const Error& error) {
 
 Reply& Reply::operator=(Reply&& other) noexcept {
   if (this != &other) {
-    forget();
+    abandon();
     send_ = std::exchange(other.send_, nullptr);
   }
   return *this;
@@ -63,7 +63,7 @@ void Reply::operator()(Response response) {
   if (const Send send = std::exchange(send_, nullptr)) send(std::move(response));
 }
 
-void Reply::forget() {
+void Reply::abandon() {
   if (send_) (*this)(error_response(500, "internal", "the request was dropped without a response"));
 }
 
@@ -142,7 +142,7 @@ void put_head(std::string& out, const Response& response, HeadOptions options) {
   if (!response.content_type.empty() && is_safe(response.content_type)) {
     put_field(out, "Content-Type", response.content_type);
   }
-  if (response.feed) {
+  if (response.stream) {
     if (!options.http_1_0) out += "Transfer-Encoding: chunked\r\n";
   } else if (has_body(response.status)) {
     out += "Content-Length: ";

@@ -34,17 +34,17 @@ struct Header {
 std::string_view find_header(const std::vector<Header>& headers, std::string_view name);
 
 // Whether the client still waits for its answer. Lives on the loop's thread.
-class Presence {
+class DisconnectNotifier {
  public:
   // `told` is called once, when the connection ends before the request under way was answered.
-  void on_gone(std::function<void()> told) { told_ = std::move(told); }
+  void on_disconnect(std::function<void()> told) { on_disconnect_ = std::move(told); }
   // Called by the session.
-  void leave() {
-    if (const auto told = std::exchange(told_, nullptr)) told();
+  void notify() {
+    if (const auto told = std::exchange(on_disconnect_, nullptr)) told();
   }
 
  private:
-  std::function<void()> told_;
+  std::function<void()> on_disconnect_;
 };
 
 // The other side of a connection, as the kernel says. uid, gid, groups, pid and process are set on
@@ -52,10 +52,10 @@ class Presence {
 struct Peer {
   enum class Kind { tcp, unix_socket };
   Kind kind = Kind::tcp;
-  std::string address;  // "127.0.0.1:53412"; "" on a Unix socket
-  std::string
-      party;  // shares the limits of one user: "uid 1000", "192.0.2.7"; see connection_quotas.h
-  std::string listener;  // the listening address: "127.0.0.1:9410", "/run/gpuyard/gpuyard.sock"
+  std::string address;      // "127.0.0.1:53412"; "" on a Unix socket
+  std::string quota_group;  // shares the limits of one user: "uid 1000", "192.0.2.7"; see
+                            // connection_quotas.h
+  std::string listener;     // the listening address: "127.0.0.1:9410", "/run/gpuyard/gpuyard.sock"
   uid_t uid = static_cast<uid_t>(-1);
   gid_t gid = static_cast<gid_t>(-1);
   std::vector<gid_t> groups;  // gid and the supplementary ones; see peer.h
@@ -66,11 +66,12 @@ struct Peer {
   // ("URI:spiffe://a/b", "DNS:node7") and its fingerprint; see CertificateFacts. Empty without one.
   std::vector<std::string> certificate_names = {};
   std::string certificate_fingerprint = {};
-  std::optional<WallTime> certificate_ends = {};  // its notAfter
-  std::shared_ptr<const UniqueFd> process = {};   // null: unknown; see peer.h
-  std::shared_ptr<Presence> presence = {};        // of the connection; set by its session
+  std::optional<WallTime> certificate_expires_at = {};  // its notAfter
+  std::shared_ptr<const UniqueFd> process = {};         // null: unknown; see peer.h
+  std::shared_ptr<DisconnectNotifier> disconnect_notifier =
+      {};  // of the connection; set by its session
 
-  bool in_group(gid_t) const;
+  bool is_in_group(gid_t) const;
 };
 
 struct Request {
@@ -82,8 +83,8 @@ struct Request {
   std::vector<Header> headers;
   std::string body;
   Peer peer;
-  std::uint64_t id = 0;  // counts up within one server
-  TimePoint received{};  // when its last byte was read
+  std::uint64_t id = 0;     // counts up within one server
+  TimePoint received_at{};  // when its last byte was read
 
   std::string_view header(std::string_view name) const { return find_header(headers, name); }
 };
@@ -102,7 +103,8 @@ struct Response {
   std::string etag;  // quoted; on a 200 to a GET, a client that names it in If-None-Match gets 304
   bool gzipped = false;  // `body` is gzip; a client that does not accept gzip gets it unpacked
   bool close = false;    // close the connection after this response
-  std::shared_ptr<Feed> feed = {};  // a body without an end, instead of `body`; see event_stream.h
+  std::shared_ptr<ResponseStream> stream =
+      {};  // a body without an end, instead of `body`; see event_stream.h
 };
 
 // {"error":{"code":"...","message":"..."}}
@@ -122,13 +124,13 @@ class Reply {
   explicit Reply(Send send) : send_(std::move(send)) {}
   Reply(Reply&& other) noexcept : send_(std::exchange(other.send_, nullptr)) {}
   Reply& operator=(Reply&& other) noexcept;
-  ~Reply() { forget(); }
+  ~Reply() { abandon(); }
 
   void operator()(Response response);
   explicit operator bool() const { return send_ != nullptr; }
 
  private:
-  void forget();
+  void abandon();
 
   Send send_;
 };

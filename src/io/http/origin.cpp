@@ -30,21 +30,21 @@ std::string HttpsEndpoint::url() const {
 // when the name service's own patience, half a minute or so, is over.
 namespace {
 
-using Answer = Result<std::vector<Endpoint>>;
+using LookupResult = Result<std::vector<Endpoint>>;
 
-Error unresolved(const std::string& host, int code) {
+Error resolve_error(const std::string& host, int code) {
   return Error{Errc::unavailable,
                fmt::format("the name {} has no address: {}", host, ::gai_strerror(code))};
 }
 
-Answer get_addresses(const std::string& host, std::uint16_t port, int flags) {
+LookupResult query_addresses(const std::string& host, std::uint16_t port, int flags) {
   addrinfo wanted{};
   wanted.ai_family = AF_UNSPEC;
   wanted.ai_socktype = SOCK_STREAM;
   wanted.ai_flags = flags;
   addrinfo* first = nullptr;
   const int code = ::getaddrinfo(host.c_str(), nullptr, &wanted, &first);
-  if (code != 0) return unresolved(host, code);
+  if (code != 0) return resolve_error(host, code);
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(first, &::freeaddrinfo);
   std::vector<Endpoint> found;
   for (const addrinfo* one = first; one != nullptr; one = one->ai_next) {
@@ -55,69 +55,69 @@ Answer get_addresses(const std::string& host, std::uint16_t port, int flags) {
     found.push_back(from_socket_address(address));
     found.back().port = port;
   }
-  if (found.empty()) return unresolved(host, EAI_NONAME);
+  if (found.empty()) return resolve_error(host, EAI_NONAME);
   return found;
 }
 
 // Shared with the thread, which may outlive the caller.
-struct Question {
+struct PendingLookup {
   std::mutex mutex;
-  std::condition_variable answered;
-  std::optional<Answer> answer;
+  std::condition_variable done;
+  std::optional<LookupResult> result;
 };
 
 // One of the look-ups that may be under way; held by its thread.
-class Place {
+class LookupSlot {
  public:
-  Place() : taken_before_(taken.fetch_add(1)) {}
-  ~Place() { --taken; }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
+  LookupSlot() : slots_in_use_before_(slots_in_use.fetch_add(1)) {}
+  ~LookupSlot() { --slots_in_use; }
+  LookupSlot(const LookupSlot&) = delete;
+  LookupSlot& operator=(const LookupSlot&) = delete;
 
-  bool is_one_too_many() const { return taken_before_ >= kMostLookUps; }
+  bool exceeds_limit() const { return slots_in_use_before_ >= kMaxLookups; }
 
  private:
-  static inline std::atomic<std::size_t> taken = 0;  // in the process, as threads are
-  std::size_t taken_before_;
+  static inline std::atomic<std::size_t> slots_in_use = 0;  // in the process, as threads are
+  std::size_t slots_in_use_before_;
 };
 
-Error not_looked_up(const std::string& host, std::string_view why) {
+Error lookup_error(const std::string& host, std::string_view why) {
   return Error{Errc::unavailable, fmt::format("cannot look up {}: {}", host, why)};
 }
 
 }  // namespace
 
-Answer resolve(const std::string& host, std::uint16_t port, TimePoint deadline) {
-  if (auto literal = get_addresses(host, port, AI_NUMERICHOST)) return literal;
-  const LookUp by_system = [](const std::string& name, std::uint16_t its_port) {
-    return get_addresses(name, its_port, AI_ADDRCONFIG);
+LookupResult resolve(const std::string& host, std::uint16_t port, TimePoint deadline) {
+  if (auto literal = query_addresses(host, port, AI_NUMERICHOST)) return literal;
+  const Lookup by_system = [](const std::string& name, std::uint16_t its_port) {
+    return query_addresses(name, its_port, AI_ADDRCONFIG);
   };
-  return resolve_by(by_system, host, port, deadline);
+  return resolve_with(by_system, host, port, deadline);
 }
 
-Answer resolve_by(const LookUp& look_up, const std::string& host, std::uint16_t port,
-                  TimePoint deadline) {
-  auto place = std::make_unique<Place>();
-  if (place->is_one_too_many()) {
-    return not_looked_up(
-        host, fmt::format("{} name lookups are still waiting for an answer", kMostLookUps));
+LookupResult resolve_with(const Lookup& look_up, const std::string& host, std::uint16_t port,
+                          TimePoint deadline) {
+  auto place = std::make_unique<LookupSlot>();
+  if (place->exceeds_limit()) {
+    return lookup_error(
+        host, fmt::format("{} name lookups are still waiting for an answer", kMaxLookups));
   }
-  const auto question = std::make_shared<Question>();
+  const auto question = std::make_shared<PendingLookup>();
   try {
     std::thread([question, look_up, host, port, place = std::move(place)]() mutable {
       auto answer = look_up(host, port);
       place.reset();
       const std::lock_guard lock(question->mutex);
-      question->answer = std::move(answer);
-      question->answered.notify_all();
+      question->result = std::move(answer);
+      question->done.notify_all();
     }).detach();
   } catch (const std::system_error& error) {  // too many threads
-    return not_looked_up(host, error.what());
+    return lookup_error(host, error.what());
   }
   std::unique_lock lock(question->mutex);
-  question->answered.wait_for(lock, deadline - BootClock::now(),
-                              [&] { return question->answer.has_value(); });
-  if (question->answer) return *std::move(question->answer);
+  question->done.wait_for(lock, deadline - BootClock::now(),
+                          [&] { return question->result.has_value(); });
+  if (question->result) return *std::move(question->result);
   return Error{Errc::timed_out, fmt::format("the name {} was not resolved in time", host)};
 }
 

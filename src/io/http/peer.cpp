@@ -11,7 +11,7 @@
 namespace gpuyard::http {
 namespace {
 
-constexpr std::size_t kUsually = 32;
+constexpr std::size_t kDefaultGroupCount = 32;
 
 // Returns how many groups there are if they did not fit, else how many were read.
 std::size_t read_groups(int socket, std::vector<gid_t>& out) {
@@ -24,9 +24,9 @@ std::size_t read_groups(int socket, std::vector<gid_t>& out) {
 }  // namespace
 
 std::vector<gid_t> peer_groups(int socket, gid_t own) {
-  std::vector<gid_t> groups(kUsually);
+  std::vector<gid_t> groups(kDefaultGroupCount);
   std::size_t count = read_groups(socket, groups);
-  if (count > groups.size() && count <= kMostPeerGroups) {
+  if (count > groups.size() && count <= kMaxPeerGroups) {
     groups.resize(count);
     count = read_groups(socket, groups);
   }
@@ -45,13 +45,13 @@ constexpr int kPeerPidfd = 77;  // Linux 6.5; our headers are older
 
 // Before Linux 6.5: opens the process that has this pid now. It can be another process only if the
 // peer ended between connecting and being accepted.
-int open_by_number(pid_t pid) {
+int open_pidfd(pid_t pid) {
   return pid > 0 ? static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)) : -1;
 }
 
 }  // namespace
 
-bool knows_peer_process() {
+bool has_peer_pidfd() {
   static const bool known = [] {
     std::array<int, 2> pair{};
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0) return false;
@@ -71,7 +71,7 @@ std::shared_ptr<const UniqueFd> peer_process(int socket, pid_t pid) {
   socklen_t length = sizeof fd;
   if (::getsockopt(socket, SOL_SOCKET, kPeerPidfd, &fd, &length) != 0) {
     // Any other error is about the peer, and its pid may be another process's by now.
-    fd = errno == ENOPROTOOPT ? open_by_number(pid) : -1;
+    fd = errno == ENOPROTOOPT ? open_pidfd(pid) : -1;
   }
   UniqueFd process(fd);
   return process ? std::make_shared<const UniqueFd>(std::move(process)) : nullptr;

@@ -13,7 +13,7 @@ namespace gpuyard::http {
 
 // A peer in more groups than this counts as a member of its own group only: authority is never
 // guessed.
-inline constexpr std::size_t kMostPeerGroups = 1024;
+inline constexpr std::size_t kMaxPeerGroups = 1024;
 
 // `own` and the supplementary groups, as they were when the peer connected; `own` alone where the
 // kernel does not say.
@@ -29,6 +29,6 @@ std::shared_ptr<const UniqueFd> peer_process(int socket, pid_t pid);
 
 // Whether the kernel can tell the peer's process of a socket at any time (Linux 6.5). Before, the
 // process has to be looked up by its pid as soon as it has connected.
-bool knows_peer_process();
+bool has_peer_pidfd();
 
 }  // namespace gpuyard::http

@@ -114,7 +114,7 @@ TEST_F(Presences, AHandlerHearsThatItsClientHasLeft) {
     RawClient client(loop_, on_unix());
     client.send(kGet);
     ASSERT_TRUE(settle([&] { return held_.size() == 1; }));
-    last_.peer.presence->on_gone([&] { ++told; });
+    last_.peer.disconnect_notifier->on_disconnect([&] { ++told; });
     loop_.poll();
     EXPECT_EQ(told, 0);
   }
@@ -130,7 +130,7 @@ TEST_F(Presences, AnsweredClientDisconnectIsNotReported) {
     RawClient client(loop_, on_unix());
     client.send(kGet);
     ASSERT_TRUE(settle([&] { return held_.size() == 1; }));
-    last_.peer.presence->on_gone([&] { ++told; });
+    last_.peer.disconnect_notifier->on_disconnect([&] { ++told; });
     held_.at(0)(Response(200, "text/plain", "hello"));
     client.receive("hello");
   }
@@ -146,7 +146,7 @@ TEST_F(Presences, HandlerTimeoutNotifiesDisconnect) {
   client.send(kGet);
   ASSERT_TRUE(settle([&] { return held_.size() == 1; }));
   int told = 0;
-  last_.peer.presence->on_gone([&] { ++told; });
+  last_.peer.disconnect_notifier->on_disconnect([&] { ++told; });
   client.receive("}}");
   EXPECT_EQ(told, 1);
 }

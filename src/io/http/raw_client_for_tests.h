@@ -19,7 +19,7 @@
 namespace gpuyard::http {
 
 // Far longer than anything here takes; reached only by a test that fails.
-inline constexpr Duration kPatience = std::chrono::seconds(20);
+inline constexpr Duration kTestTimeout = std::chrono::seconds(20);
 
 // The client end of a real connection, on the same loop as the server.
 class RawClient {
@@ -46,12 +46,12 @@ class RawClient {
   // Turns the loop until `text` has come, or the connection has ended; returns all that came.
   std::string receive(std::string_view text) {
     const bool came = loop_.run_until(
-        [&] { return ended_ || received_.find(text) != received_.npos; }, kPatience);
+        [&] { return ended_ || received_.find(text) != received_.npos; }, kTestTimeout);
     EXPECT_TRUE(came) << "received only: " << received_;
     return received_;
   }
   std::string receive_all() {
-    EXPECT_TRUE(loop_.run_until([&] { return ended_; }, kPatience));
+    EXPECT_TRUE(loop_.run_until([&] { return ended_; }, kTestTimeout));
     return received_;
   }
   bool ended() const { return ended_; }

@@ -18,7 +18,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr Duration kSoon = milliseconds(50);
+constexpr Duration kShortTimeout = milliseconds(50);
 
 // One end of something, read and written within the test's patience.
 class End {
@@ -80,7 +80,7 @@ class RelayTest : public testing::Test {
     server_ = End(UniqueFd(::accept4(listener_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC)));
     EXPECT_EQ(client_.receive(kGreeting.size()), kGreeting);
   }
-  bool is_over() { return ended_.wait_for(kPatience) == std::future_status::ready; }
+  bool is_over() { return ended_.wait_for(kTestTimeout) == std::future_status::ready; }
 
   ScratchDirectory directory_;
   UnixListener listener_;
@@ -129,7 +129,7 @@ TEST_F(RelayTest, EndsWithTheServerOnceAllIsPassedOn) {
 }
 
 TEST_F(RelayTest, HalfClosedClientGetsLastReply) {
-  start({.last_words = kPatience});
+  start({.drain_timeout = kTestTimeout});
   client_.send("question");
   client_.half_close();
   EXPECT_EQ(server_.receive(100), "question") << "and then the end";
@@ -140,14 +140,14 @@ TEST_F(RelayTest, HalfClosedClientGetsLastReply) {
 }
 
 TEST_F(RelayTest, HalfClosedClientTimesOut) {
-  start({.last_words = kSoon});
+  start({.drain_timeout = kShortTimeout});
   client_.half_close();
   EXPECT_TRUE(is_over());
 }
 
 TEST_F(RelayTest, NonReadingClientTimesOut) {
   // More than both sockets can hold: the client's end stays open, and nothing moves any more.
-  start({.silence = kSoon});
+  start({.idle_timeout = kShortTimeout});
   std::thread sender([&] {
     const std::string large(4'000'000, 'x');
     const ssize_t sent = ::send(server_.fd(), large.data(), large.size(), MSG_NOSIGNAL);
@@ -158,7 +158,7 @@ TEST_F(RelayTest, NonReadingClientTimesOut) {
 }
 
 TEST_F(RelayTest, ASilentConnectionEnds) {
-  start({.silence = kSoon});
+  start({.idle_timeout = kShortTimeout});
   EXPECT_TRUE(is_over());
 }
 

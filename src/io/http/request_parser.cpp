@@ -200,7 +200,7 @@ std::size_t RequestParser::skip_empty_lines(std::string_view bytes) {
 }
 
 std::size_t RequestParser::feed(std::string_view bytes) {
-  if (bytes.empty() || complete() || refusal()) return 0;
+  if (bytes.empty() || is_complete() || refusal()) return 0;
   error_code error;
   const std::size_t used =
       message_->put(boost::asio::const_buffer(bytes.data(), bytes.size()), error);
@@ -208,14 +208,14 @@ std::size_t RequestParser::feed(std::string_view bytes) {
   return used;
 }
 
-void RequestParser::overflow() {
+void RequestParser::report_overflow() {
   message_->overflow();
 }
 
-bool RequestParser::header_complete() const {
+bool RequestParser::is_header_complete() const {
   return message_->header_complete_;
 }
-bool RequestParser::complete() const {
+bool RequestParser::is_complete() const {
   return !refusal() && message_->is_done();
 }
 const std::optional<Response>& RequestParser::refusal() const {
@@ -224,7 +224,7 @@ const std::optional<Response>& RequestParser::refusal() const {
 bool RequestParser::keep_alive() const {
   return message_->keep_alive();
 }
-bool RequestParser::http_1_0() const {
+bool RequestParser::is_http_1_0() const {
   return !message_->http_1_1_;
 }
 bool RequestParser::expects_continue() const {

@@ -32,16 +32,16 @@ class RequestParser {
   // them. 0 while the parser waits for the end of a line or of the header.
   std::size_t feed(std::string_view bytes);
   // Tells the parser that the caller can hold no more bytes and feed() used none.
-  void overflow();
+  void report_overflow();
 
-  bool header_complete() const;
-  bool complete() const;
+  bool is_header_complete() const;
+  bool is_complete() const;
   // The answer to a request that cannot be accepted; the connection is of no use after that.
   const std::optional<Response>& refusal() const;
 
   // The functions below are valid once the header is complete.
   bool keep_alive() const;
-  bool http_1_0() const;
+  bool is_http_1_0() const;
   // The client waits for "100 Continue" before it sends the body.
   bool expects_continue() const;
   const Request& request() const;
@@ -68,21 +68,21 @@ class ReadBuffer {
 
   // Space behind the bytes, valid until the next call; empty when the limit is reached.
   std::span<char> prepare() {
-    if (bytes_.size() - end_ < kSmallest) make_space();
+    if (bytes_.size() - end_ < kMinReadBytes) make_space();
     return {bytes_.data() + end_, bytes_.size() - end_};
   }
   void commit(std::size_t count) { end_ += count; }
 
  private:
-  static constexpr std::size_t kFirst = 2048;
-  static constexpr std::size_t kSmallest = 512;  // a read into less space is not worth it
+  static constexpr std::size_t kInitialBytes = 2048;
+  static constexpr std::size_t kMinReadBytes = 512;  // a read into less space is not worth it
 
   void make_space() {
     if (begin_ > 0) std::memmove(bytes_.data(), bytes_.data() + begin_, end_ - begin_);
     end_ -= begin_;
     begin_ = 0;
-    if (bytes_.size() - end_ >= kSmallest) return;
-    bytes_.resize(std::min(limit_, std::max(kFirst, bytes_.size() * 2)));
+    if (bytes_.size() - end_ >= kMinReadBytes) return;
+    bytes_.resize(std::min(limit_, std::max(kInitialBytes, bytes_.size() * 2)));
   }
 
   std::size_t limit_;

@@ -10,7 +10,7 @@ TEST(RequestParser, LeavesTheNextRequestsBytesAlone) {
   RequestParser parser(limits);
   const std::string first = "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nb";
   EXPECT_EQ(parser.feed(first + "GET /"), first.size());
-  EXPECT_TRUE(parser.complete());
+  EXPECT_TRUE(parser.is_complete());
   EXPECT_EQ(parser.take().body, "b");
 }
 
@@ -35,8 +35,8 @@ TEST(RequestParser, NeedsMoreUntilTheHeaderEnds) {
   const Limits limits;
   RequestParser parser(limits);
   EXPECT_EQ(parser.feed("GET / HT"), 0U);
-  EXPECT_FALSE(parser.header_complete());
-  EXPECT_FALSE(parser.complete());
+  EXPECT_FALSE(parser.is_header_complete());
+  EXPECT_FALSE(parser.is_complete());
   EXPECT_FALSE(parser.refusal());
 }
 
@@ -44,7 +44,7 @@ TEST(RequestParser, CallsAnUnknownMethodOther) {
   const Limits limits;
   RequestParser parser(limits);
   parser.feed("BREW / HTTP/1.1\r\nHost: x\r\n\r\n");
-  ASSERT_TRUE(parser.complete());
+  ASSERT_TRUE(parser.is_complete());
   EXPECT_EQ(parser.take().method, Method::other);
 }
 

@@ -28,14 +28,14 @@ std::string_view Chunk::text() const {
   return inner;
 }
 
-void Channel::put(Render render) {
+void Channel::publish(Render render) {
   render_ = std::move(render);
   rendered_.clear();
   ++number_;
-  for (const Waiting& one : std::exchange(waiting_, {})) one.feed->told(one.ear);
+  for (const Waiter& one : std::exchange(waiters_, {})) one.stream->on_chunk(one.cursor);
 }
 
-Chunk Channel::piece(std::uint64_t skipped) {
+Chunk Channel::render_chunk(std::uint64_t skipped) {
   const auto known = std::ranges::find(rendered_, skipped, &std::pair<std::uint64_t, Chunk>::first);
   if (known != rendered_.end()) return known->second;
   constexpr std::size_t kMostKept = 16;
@@ -45,45 +45,45 @@ Chunk Channel::piece(std::uint64_t skipped) {
 
 // A piece that is there already is told at once.
 ChannelStream::ChannelStream(std::vector<std::shared_ptr<Channel>> channels, bool may_end)
-    : may_end_(may_end) {
+    : can_end_(may_end) {
   for (auto& channel : channels) {
     const std::uint64_t number = channel->number_;
-    ears_.push_back({std::move(channel), number == 0 ? 0 : number - 1});
+    cursors_.push_back({std::move(channel), number == 0 ? 0 : number - 1});
   }
   wait_for_all();
 }
 
 ChannelStream::~ChannelStream() {
-  for (const Ear& ear : ears_) {
-    if (!ear.waits) continue;
-    std::erase_if(ear.channel->waiting_,
-                  [this](const Channel::Waiting& one) { return one.feed == this; });
+  for (const Cursor& ear : cursors_) {
+    if (!ear.waiting) continue;
+    std::erase_if(ear.channel->waiters_,
+                  [this](const Channel::Waiter& one) { return one.stream == this; });
   }
 }
 
 Chunk ChannelStream::next() {
-  for (std::size_t tried = 0; tried < ears_.size(); ++tried) {
-    Ear& ear = ears_[turn_];
-    turn_ = (turn_ + 1) % ears_.size();
+  for (std::size_t tried = 0; tried < cursors_.size(); ++tried) {
+    Cursor& ear = cursors_[turn_];
+    turn_ = (turn_ + 1) % cursors_.size();
     const std::uint64_t number = ear.channel->number_;
-    if (number == ear.heard) continue;
-    const std::uint64_t heard = std::exchange(ear.heard, number);
-    return ear.channel->piece(number - heard - 1);
+    if (number == ear.position) continue;
+    const std::uint64_t heard = std::exchange(ear.position, number);
+    return ear.channel->render_chunk(number - heard - 1);
   }
   wait_for_all();
   return {};
 }
 
 void ChannelStream::wait_for_all() {
-  for (std::size_t i = 0; i < ears_.size(); ++i) {
-    if (std::exchange(ears_[i].waits, true)) continue;
-    ears_[i].channel->waiting_.push_back({this, i});
+  for (std::size_t i = 0; i < cursors_.size(); ++i) {
+    if (std::exchange(cursors_[i].waiting, true)) continue;
+    cursors_[i].channel->waiters_.push_back({this, i});
   }
 }
 
-void ChannelStream::told(std::size_t ear) {
-  ears_[ear].waits = false;
-  more();
+void ChannelStream::on_chunk(std::size_t ear) {
+  cursors_[ear].waiting = false;
+  notify_more();
 }
 
 }  // namespace gpuyard::http

@@ -32,30 +32,30 @@ class Chunk {
 // The pieces for one listener. The session that sends them asks for the next piece when its client
 // has taken the last ones. Nothing is queued for a slow client: the feed passes over or repeats
 // what that client missed. Lives on the loop's thread; a feed ends with its session.
-class Feed {
+class ResponseStream {
  public:
-  virtual ~Feed() = default;
+  virtual ~ResponseStream() = default;
 
   // The next piece; an empty chunk if there is none now.
   virtual Chunk next() = 0;
   // Whether nothing will ever follow. Asked when there is no next piece.
-  virtual bool over() const { return false; }
+  virtual bool is_over() const { return false; }
   // Whether the body may end as bodies do. If not, the connection is broken off instead, which a
   // client that reconnects takes for a loss.
-  virtual bool may_end() const { return true; }
+  virtual bool can_end() const { return true; }
 
   // Called by the session: `wake` runs at each more().
-  void on_more(std::function<void()> wake) { wake_ = std::move(wake); }
+  void set_on_more(std::function<void()> wake) { on_more_ = std::move(wake); }
 
  protected:
   // Tells the session that there may be a next piece, or that the feed is over. Cheap, from
   // anywhere on the loop's thread.
-  void more() const {
-    if (wake_) wake_();
+  void notify_more() const {
+    if (on_more_) on_more_();
   }
 
  private:
-  std::function<void()> wake_;
+  std::function<void()> on_more_;
 };
 
 // The newest piece of something that many listeners follow: rendered once for all of them. Lives on
@@ -69,25 +69,25 @@ class Channel {
   using Render = std::function<Chunk(std::uint64_t skipped)>;
 
   // Replaces the piece before, and tells the listeners that wait.
-  void put(Render render);
+  void publish(Render render);
 
  private:
   friend ChannelStream;
-  struct Waiting {
-    ChannelStream* feed;
-    std::size_t ear;
+  struct Waiter {
+    ChannelStream* stream;
+    std::size_t cursor;
   };
 
-  Chunk piece(std::uint64_t skipped);
+  Chunk render_chunk(std::uint64_t skipped);
 
   Render render_;
   std::uint64_t number_ = 0;                               // of the newest
   std::vector<std::pair<std::uint64_t, Chunk>> rendered_;  // the newest, by how many were skipped
-  std::vector<Waiting> waiting_;
+  std::vector<Waiter> waiters_;
 };
 
 // One listener of several channels. It takes them in turn, and of each the newest piece.
-class ChannelStream final : public Feed {
+class ChannelStream final : public ResponseStream {
  public:
   ChannelStream(std::vector<std::shared_ptr<Channel>> channels, bool may_end);
   ~ChannelStream() override;
@@ -95,37 +95,37 @@ class ChannelStream final : public Feed {
   ChannelStream& operator=(const ChannelStream&) = delete;
 
   Chunk next() override;
-  bool may_end() const override { return may_end_; }
+  bool can_end() const override { return can_end_; }
 
  private:
   friend Channel;
-  struct Ear {
+  struct Cursor {
     std::shared_ptr<Channel> channel;
-    std::uint64_t heard = 0;
-    bool waits = false;
+    std::uint64_t position = 0;
+    bool waiting = false;
   };
 
   void wait_for_all();
-  void told(std::size_t ear);
+  void on_chunk(std::size_t ear);
 
-  std::vector<Ear> ears_;
+  std::vector<Cursor> cursors_;
   std::size_t turn_ = 0;  // the channel to look at next, so that none is starved by those before it
-  const bool may_end_;
+  const bool can_end_;
 };
 
 // Channels by key. Each lives for as long as it has a listener.
 template <class Key>
-class Channels {
+class ChannelMap {
  public:
   // Returns the key's channel. `begin` is called with a new one; what it returns lives as long as
   // the channel.
   template <class Begin>
   std::shared_ptr<Channel> get(const Key& key, Begin&& begin) {
-    std::erase_if(all_, [](const auto& one) { return one.second.expired(); });
-    auto& known = all_[key];
+    std::erase_if(channels_, [](const auto& one) { return one.second.expired(); });
+    auto& known = channels_[key];
     auto kept = known.lock();
     if (!kept) {
-      kept = std::make_shared<Kept>();
+      kept = std::make_shared<Entry>();
       kept->source = begin(kept->channel);
       known = kept;
     }
@@ -133,11 +133,11 @@ class Channels {
   }
 
  private:
-  struct Kept {
+  struct Entry {
     Channel channel;
     Subscription source;
   };
-  std::map<Key, std::weak_ptr<Kept>> all_;
+  std::map<Key, std::weak_ptr<Entry>> channels_;
 };
 
 }  // namespace gpuyard::http

@@ -8,7 +8,7 @@
 
 namespace gpuyard::http {
 
-class ManualStream final : public Feed {
+class ManualStream final : public ResponseStream {
  public:
   Chunk next() override {
     if (waiting_.empty()) return {};
@@ -16,17 +16,17 @@ class ManualStream final : public Feed {
     waiting_.pop_front();
     return first;
   }
-  bool over() const override { return over_; }
-  bool may_end() const override { return may_end_; }
+  bool is_over() const override { return over_; }
+  bool can_end() const override { return may_end_; }
 
   void say(std::string_view text) { say(Chunk(text)); }
   void say(Chunk chunk) {
     waiting_.push_back(std::move(chunk));
-    more();
+    notify_more();
   }
   void end() {
     over_ = true;
-    more();
+    notify_more();
   }
   void may_end(bool may) { may_end_ = may; }
   std::size_t waiting() const { return waiting_.size(); }

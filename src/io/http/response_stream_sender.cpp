@@ -14,45 +14,46 @@
 namespace gpuyard::http {
 namespace {
 
-constexpr std::size_t kMostParts = 64;  // what one system call takes
+constexpr std::size_t kMaxParts = 64;  // what one system call takes
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
 }  // namespace
 
-ResponseStreamSender::ResponseStreamSender(Site& site, const Party& party, Stream& stream,
-                                           Feed& feed, std::string head, bool chunked)
-    : site_(site),
-      party_(party),
+ResponseStreamSender::ResponseStreamSender(ServerContext& site, const QuotaGroup& party,
+                                           Stream& stream, ResponseStream& feed, std::string head,
+                                           bool chunked)
+    : context_(site),
+      quota_group_(party),
       stream_(stream),
-      feed_(feed),
+      source_(feed),
       head_(std::move(head)),
       chunked_(chunked),
       turns_(site.io.core().turns),
-      deadline_(site.time, [this] { time_out(); }) {
-  feed_.on_more([this] { wake(); });
+      deadline_(site.time, [this] { on_timeout(); }) {
+  source_.set_on_more([this] { wake(); });
 }
 
 ResponseStreamSender::~ResponseStreamSender() {
-  feed_.on_more(nullptr);
+  source_.set_on_more(nullptr);
 }
 
 asio::awaitable<bool> ResponseStreamSender::run() {
-  co_await turns_.next(party_);
+  co_await turns_.wait_for_turn(quota_group_);
   parts_.push_back(head_);
   put(stream_opening());
   if (!failed_) gather();
   if (!failed_) co_await send();
-  while (!ending()) {
+  while (!is_ending()) {
     gather();
-    if (parts_.empty() && feed_.over()) break;
+    if (parts_.empty() && source_.is_over()) break;
     if (parts_.empty()) {
-      co_await rest();
+      co_await wait_for_chunk();
     } else {
       co_await send();
-      co_await turns_.next(party_);
+      co_await turns_.wait_for_turn(quota_group_);
     }
   }
-  failed_ = failed_ || !feed_.may_end();
+  failed_ = failed_ || !source_.can_end();
   if (!failed_) co_await finish();
   co_return !failed_;
 }
@@ -60,8 +61,8 @@ asio::awaitable<bool> ResponseStreamSender::run() {
 void ResponseStreamSender::gather() {
   more_ = false;
   std::size_t bytes = 0;
-  while (parts_.size() < kMostParts && bytes < site_.limits.stream_batch_bytes) {
-    const Chunk chunk = feed_.next();
+  while (parts_.size() < kMaxParts && bytes < context_.limits.stream_batch_bytes) {
+    const Chunk chunk = source_.next();
     if (!chunk) return;
     bytes += chunk.framed().size();
     put(chunk);
@@ -74,18 +75,19 @@ void ResponseStreamSender::put(const Chunk& chunk) {
 }
 
 // Waits until there is more; a client that hears nothing for long gets a heartbeat.
-asio::awaitable<void> ResponseStreamSender::rest() {
-  deadline_.set(site_.limits.heartbeat);
-  while (!more_ && !ending() && !deadline_.missed()) co_await turns_.sleep(this, party_);
-  if (!more_ && !ending()) put(heartbeat());
+asio::awaitable<void> ResponseStreamSender::wait_for_chunk() {
+  deadline_.set(context_.limits.heartbeat);
+  while (!more_ && !is_ending() && !deadline_.is_missed())
+    co_await turns_.sleep(this, quota_group_);
+  if (!more_ && !is_ending()) put(heartbeat());
   if (!parts_.empty()) co_await send();
 }
 
 asio::awaitable<void> ResponseStreamSender::send() {
   writing_ = true;
-  deadline_.set(site_.limits.write);
+  deadline_.set(context_.limits.write);
   const std::span<const std::string_view> parts(parts_);
-  const Io sent = co_await stream_.write_all(parts);
+  const IoResult sent = co_await stream_.write_all(parts);
   writing_ = false;
   failed_ = failed_ || !sent.ok;
   parts_.clear();
@@ -112,7 +114,7 @@ void ResponseStreamSender::wake() {
   if (!std::exchange(more_, true)) turns_.wake(this);
 }
 
-void ResponseStreamSender::time_out() {
+void ResponseStreamSender::on_timeout() {
   if (writing_) {
     stream_.abort();
   } else {

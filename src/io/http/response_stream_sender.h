@@ -23,8 +23,8 @@ class ResponseStreamSender {
  public:
   // `head` goes out before everything else. `site`, `party`, `stream` and `feed` outlive
   // the sender.
-  ResponseStreamSender(Site& site, const Party& party, Stream& stream, Feed& feed, std::string head,
-                       bool chunked);
+  ResponseStreamSender(ServerContext& site, const QuotaGroup& party, Stream& stream,
+                       ResponseStream& feed, std::string head, bool chunked);
   ~ResponseStreamSender();
   ResponseStreamSender(const ResponseStreamSender&) = delete;
   ResponseStreamSender& operator=(const ResponseStreamSender&) = delete;
@@ -39,17 +39,17 @@ class ResponseStreamSender {
  private:
   void gather();
   void put(const Chunk& chunk);
-  asio::awaitable<void> rest();
+  asio::awaitable<void> wait_for_chunk();
   asio::awaitable<void> send();
   asio::awaitable<void> finish();
-  bool ending() const { return stopping_ || failed_; }
+  bool is_ending() const { return stopping_ || failed_; }
   void wake();
-  void time_out();
+  void on_timeout();
 
-  Site& site_;
-  const Party& party_;
+  ServerContext& context_;
+  const QuotaGroup& quota_group_;
   Stream& stream_;
-  Feed& feed_;
+  ResponseStream& source_;
   std::string head_;
   const bool chunked_;
 
@@ -59,7 +59,7 @@ class ResponseStreamSender {
   bool writing_ = false;
   bool stopping_ = false;
   bool failed_ = false;
-  Turns& turns_;
+  TurnScheduler& turns_;
   Deadline deadline_;
 };
 

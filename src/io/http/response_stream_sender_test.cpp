@@ -12,10 +12,10 @@
 namespace gpuyard::http {
 namespace {
 
-class TurnsTest : public testing::Test {
+class TurnSchedulerTest : public testing::Test {
  protected:
-  asio::awaitable<void> take_turn(int who, Duration takes, const Party& party = kAlice) {
-    co_await turns_.next(party);
+  asio::awaitable<void> take_turn(int who, Duration takes, const QuotaGroup& party = kAlice) {
+    co_await turns_.wait_for_turn(party);
     const TimePoint end = BootClock::now() + takes;
     while (BootClock::now() < end) {
     }
@@ -37,17 +37,17 @@ class TurnsTest : public testing::Test {
     asio::post(io_, [this, had = had_.size()] { look_on(had); });
   }
 
-  static inline const Party kAlice{.name = "uid 1000"};
-  static inline const Party kBob{.name = "uid 1001"};
+  static inline const QuotaGroup kAlice{.name = "uid 1000"};
+  static inline const QuotaGroup kBob{.name = "uid 1001"};
   static constexpr std::size_t kCrowd = 50;
   asio::io_context io_;
   std::vector<int> had_;
   std::size_t most_at_once_ = 0;
-  Turns turns_{io_};
+  TurnScheduler turns_{io_};
 };
 
-TEST_F(TurnsTest, ACrowdLetsOthersInBetween) {
-  constexpr Duration kEach = Turns::kTogether / 5;
+TEST_F(TurnSchedulerTest, ACrowdLetsOthersInBetween) {
+  constexpr Duration kEach = TurnScheduler::kTurnBudget / 5;
   for (int who = 0; who < static_cast<int>(kCrowd); ++who) {
     asio::co_spawn(io_, take_turn(who, kEach), asio::detached);
   }
@@ -58,7 +58,7 @@ TEST_F(TurnsTest, ACrowdLetsOthersInBetween) {
   EXPECT_LE(most_at_once_, 6U);
 }
 
-TEST_F(TurnsTest, LargeQuotaGroupDoesNotDelaySmallOne) {
+TEST_F(TurnSchedulerTest, LargeQuotaGroupDoesNotDelaySmallOne) {
   for (int who = 0; who < 4; ++who) {
     asio::co_spawn(io_, take_turn(who, Duration::zero()), asio::detached);
   }
@@ -68,12 +68,12 @@ TEST_F(TurnsTest, LargeQuotaGroupDoesNotDelaySmallOne) {
   EXPECT_EQ(had_, (std::vector{0, 10, 1, 11, 2, 3}));
 }
 
-TEST_F(TurnsTest, RootHasEverySecondTurn) {
-  static const std::vector<Party> kStrangers = {
+TEST_F(TurnSchedulerTest, RootHasEverySecondTurn) {
+  static const std::vector<QuotaGroup> kStrangers = {
       {.name = "127.0.0.1"}, {.name = "127.0.0.2"}, {.name = "127.0.0.3"}, {.name = "127.0.0.4"}};
-  static const Party kRoot{.name = "uid 0", .privileged = true};
+  static const QuotaGroup kRoot{.name = "uid 0", .privileged = true};
   for (int who = 0; who < 4; ++who) {
-    const Party& party = kStrangers[static_cast<std::size_t>(who)];
+    const QuotaGroup& party = kStrangers[static_cast<std::size_t>(who)];
     asio::co_spawn(io_, take_turn(who, Duration::zero(), party), asio::detached);
   }
   asio::co_spawn(io_, take_turn(10, Duration::zero(), kRoot), asio::detached);
@@ -82,7 +82,7 @@ TEST_F(TurnsTest, RootHasEverySecondTurn) {
   EXPECT_EQ(had_, (std::vector{10, 0, 11, 1, 2, 3}));
 }
 
-TEST_F(TurnsTest, WokenSleeperGetsOneTurn) {
+TEST_F(TurnSchedulerTest, WokenSleeperGetsOneTurn) {
   begin(sleep(1));
   EXPECT_TRUE(had_.empty());
   turns_.wake(this);  // no sleeper has this key
@@ -95,7 +95,7 @@ TEST_F(TurnsTest, WokenSleeperGetsOneTurn) {
   EXPECT_EQ(had_, std::vector{1});
 }
 
-TEST_F(TurnsTest, DestructionDiscardsWaiters) {
+TEST_F(TurnSchedulerTest, DestructionDiscardsWaiters) {
   begin(sleep(1));
   asio::co_spawn(io_, take_turn(2, Duration::zero()), asio::detached);
   io_.poll_one();  // it waits, and its turn has not come

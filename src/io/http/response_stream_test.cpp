@@ -58,7 +58,7 @@ namespace {
 class ChannelTest : public testing::Test {
  protected:
   void put(std::size_t channel, const std::string& text) {
-    channels_[channel]->put([this, text](std::uint64_t skipped) {
+    channels_[channel]->publish([this, text](std::uint64_t skipped) {
       ++rendered_;
       return Chunk(text + "-" + std::to_string(skipped));
     });
@@ -102,7 +102,7 @@ TEST_F(ChannelTest, LateSubscriberGetsLatestPieceAtOnce) {
 TEST_F(ChannelTest, DrainedSubscriberIsNotifiedOnceUntilNextRead) {
   ChannelStream feed(channels_, true);
   int told = 0;
-  feed.on_more([&] { ++told; });
+  feed.set_on_more([&] { ++told; });
   EXPECT_EQ(next(feed), "");
   put(0, "a");
   put(0, "b");

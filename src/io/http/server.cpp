@@ -7,24 +7,24 @@
 
 namespace gpuyard::http {
 struct Server::State {
-  std::shared_ptr<Site> site;
+  std::shared_ptr<ServerContext> context;
   std::vector<std::unique_ptr<Listener>> listeners;
   std::vector<SocketFile> files;
-  Subscription grace;
+  Subscription grace_timer;
 
-  void listen(UniqueFd socket, Endpoint bound, Listener::Welcome welcome = nullptr) {
-    listeners.push_back(
-        std::make_unique<Listener>(site, std::move(socket), std::move(bound), std::move(welcome)));
+  void add_listener(UniqueFd socket, Endpoint bound, Listener::Accept welcome = nullptr) {
+    listeners.push_back(std::make_unique<Listener>(context, std::move(socket), std::move(bound),
+                                                   std::move(welcome)));
   }
-  Result<Bound> listen_on(const std::string& address, std::uint16_t port,
-                          Listener::Welcome welcome = nullptr) {
+  Result<BoundAddress> listen_tcp(const std::string& address, std::uint16_t port,
+                                  Listener::Accept welcome = nullptr) {
     const Endpoint asked = Endpoint::tcp(address, port);
     auto socket = listen_on_tcp(asked);
     if (!socket) return std::move(socket).error();
     // Has the port that the kernel chose for 0.
     const Endpoint bound = local_endpoint(*socket).value_or(asked);
-    listen(*std::move(socket), bound, std::move(welcome));
-    return Bound{bound.address, bound.port};
+    add_listener(*std::move(socket), bound, std::move(welcome));
+    return BoundAddress{bound.address, bound.port};
   }
   void stop_listening() {
     files.clear();  // first, so that no client finds a file that refuses
@@ -32,51 +32,52 @@ struct Server::State {
   }
   // A connection removes itself from the set later, when the loop turns.
   void abort_all() {
-    site->handshakes.abort_all();
-    for (Connection* connection : site->parties.all()) connection->abort();
+    context->handshake_quotas.abort_all();
+    for (Connection* connection : context->quotas.all()) connection->abort();
   }
 };
 
 Server::Server(IoLoop& loop, Handler handler, Limits limits) : state_(std::make_unique<State>()) {
-  state_->site = std::make_shared<Site>(loop, loop, std::move(handler), limits);
+  state_->context = std::make_shared<ServerContext>(loop, loop, std::move(handler), limits);
 }
 
 Server::~Server() {
   state_->stop_listening();
-  state_->site->closing = true;
-  state_->site->drained = nullptr;
+  state_->context->closing = true;
+  state_->context->on_drained = nullptr;
   state_->abort_all();
-  state_->site->handler = nullptr;  // what it refers to may end with the server's owner
+  state_->context->handler = nullptr;  // what it refers to may end with the server's owner
 }
 
 void Server::allow_hosts(std::vector<std::string> names) {
-  state_->site->allowed_hosts = std::move(names);
+  state_->context->allowed_hosts = std::move(names);
 }
 
-void Server::ask_process_of(std::function<bool(const Request&)> wants_process) {
-  state_->site->wants_process = std::move(wants_process);
+void Server::set_process_filter(std::function<bool(const Request&)> wants_process) {
+  state_->context->process_filter = std::move(wants_process);
 }
 
-void Server::share_by(std::function<uid_t(uid_t)> person,
-                      std::function<bool(const Peer&)> privileged) {
-  state_->site->person = std::move(person);
-  state_->site->privileged = std::move(privileged);
+void Server::set_quota_policy(std::function<uid_t(uid_t)> person,
+                              std::function<bool(const Peer&)> privileged) {
+  state_->context->quota_owner = std::move(person);
+  state_->context->is_privileged = std::move(privileged);
 }
 
-Result<Bound> Server::listen_tcp(const std::string& address, std::uint16_t port) {
-  return state_->listen_on(address, port);
+Result<BoundAddress> Server::listen_tcp(const std::string& address, std::uint16_t port) {
+  return state_->listen_tcp(address, port);
 }
 
-Result<Bound> Server::listen_tls(const std::string& address, std::uint16_t port,
-                                 std::shared_ptr<const IdentitySource> door) {
-  return state_->listen_on(
+Result<BoundAddress> Server::listen_tls(const std::string& address, std::uint16_t port,
+                                        std::shared_ptr<const IdentitySource> door) {
+  return state_->listen_tcp(
       address, port,
-      [door = std::move(door)](const std::shared_ptr<Site>& site, UniqueFd client,
-                               const Seats& seats, Arrival arrival) {
-        if (site->handshakes.make_room_for(arrival.party, site->time.now())) {
-          greet_socket(site, std::move(client), *door->identity(), seats, std::move(arrival));
+      [door = std::move(door)](const std::shared_ptr<ServerContext>& site, UniqueFd client,
+                               const ConnectionSlots& seats, IncomingConnection arrival) {
+        if (site->handshake_quotas.admit(arrival.quota_group, site->time.now())) {
+          start_socket_handshake(site, std::move(client), *door->identity(), seats,
+                                 std::move(arrival));
         } else {
-          ++site->counters.handshakes_turned_away;
+          ++site->counters.handshakes_rejected;
         }
       });
 }
@@ -85,26 +86,26 @@ Result<void> Server::listen_unix(const std::string& path, unsigned mode) {
   auto listener = listen_on_unix(path, mode);
   if (!listener) return std::move(listener).error();
   state_->files.push_back(std::move(listener->file));
-  state_->listen(std::move(listener->socket), Endpoint::unix_socket(path));
+  state_->add_listener(std::move(listener->socket), Endpoint::unix_socket(path));
   return {};
 }
 
 void Server::shutdown(Duration grace, std::function<void()> done) {
-  Site& site = *state_->site;
+  ServerContext& site = *state_->context;
   state_->stop_listening();
   site.closing = true;
-  site.handshakes.abort_all();  // none of them has begun a request
-  if (site.parties.all().empty()) {
+  site.handshake_quotas.abort_all();  // none of them has begun a request
+  if (site.quotas.all().empty()) {
     if (done) site.io.post(std::move(done));
     return;
   }
-  site.drained = std::move(done);
-  for (Connection* connection : site.parties.all()) connection->finish();
-  state_->grace = site.io.call_after(grace, [this] { state_->abort_all(); });
+  site.on_drained = std::move(done);
+  for (Connection* connection : site.quotas.all()) connection->finish();
+  state_->grace_timer = site.io.call_after(grace, [this] { state_->abort_all(); });
 }
 
-Counters Server::counters() const {
-  return state_->site->counters;
+ServerCounters Server::counters() const {
+  return state_->context->counters;
 }
 
 }  // namespace gpuyard::http

@@ -21,35 +21,36 @@ namespace gpuyard::http {
 // Everything a stranger can make us hold or wait for, with a name and a bound. Knows no GPU.
 
 // A header must fit into the read buffer whole, and the parser must be the one to find it too long.
-inline constexpr std::size_t kBeyondHeader = 1024;
+inline constexpr std::size_t kHeaderSlackBytes = 1024;
 
 // One connection has one request in work at a time: pipelined requests wait in the socket and are
 // answered in order, so they need no limit of their own. What a connection holds of its client's
-// bytes is then a header (with kBeyondHeader), the values taken from it, and a body.
+// bytes is then a header (with kHeaderSlackBytes), the values taken from it, and a body.
 struct Limits {
   std::size_t header_bytes =
       std::size_t{16} * 1024;                        // request line and fields together; 431 beyond
   std::size_t target_bytes = std::size_t{4} * 1024;  // 414 beyond
   std::size_t body_bytes = std::size_t{64} * 1024;   // 413 beyond
   std::size_t empty_lines = 8;  // before a request line, as some clients send them; 400 beyond
-  std::size_t connections = shares::kConnections;  // per listener; more are answered 503 and closed
+  std::size_t connections =
+      limits::kMaxConnections;  // per listener; more are answered 503 and closed
   // Responses without an end; 503 beyond. Fewer than connections, so that they cannot keep others
   // out.
-  std::size_t streams = shares::kStreams;         // per listener
-  std::size_t all_streams = shares::kAllStreams;  // of all listeners together
+  std::size_t streams = limits::kMaxStreams;             // per listener
+  std::size_t total_streams = limits::kMaxTotalStreams;  // of all listeners together
   // The most connections and streams of one user, or of one address on TCP, at all listeners. Where
   // there is no room left, the one that has most gives way to one that has less.
-  std::size_t connections_of_one = static_cast<std::size_t>(Shares{}.connections);
-  std::size_t streams_of_one = static_cast<std::size_t>(Shares{}.streams);
+  std::size_t connections_per_group = static_cast<std::size_t>(UserQuotas{}.connections);
+  std::size_t streams_per_group = static_cast<std::size_t>(UserQuotas{}.streams);
   // Connections, and streams, at each listener that are kept for root and for our own user, beyond
   // all these.
-  std::size_t kept_places = shares::kKeptPlaces;
+  std::size_t reserved_slots = limits::kReservedSlots;
 
   // Handshakes under way over TLS, of all listeners together; of one address, and of one IPv6
   // network of 64 bits. They do not count as connections. Beyond, a client is turned away without a
   // word, unless another's handshake is stalled: that one gives way.
   std::size_t handshakes = 256;
-  std::size_t handshakes_of_one = 32;
+  std::size_t handshakes_per_group = 32;
   Duration handshake = std::chrono::seconds(5);                 // the whole of it
   Duration handshake_stalled = std::chrono::milliseconds(100);  // without an answer of the client
 
@@ -74,7 +75,7 @@ struct Limits {
   std::size_t gzip_from_bytes = 1024;  // a smaller body fits into a packet or two as it is
 };
 
-struct Counters {
+struct ServerCounters {
   std::uint64_t accepted = 0;  // connections
   std::uint64_t refused = 0;   // connections over a listener's limit
   std::uint64_t active = 0;    // connections now
@@ -82,13 +83,13 @@ struct Counters {
   std::uint64_t streams = 0;   // responses without an end, now
 
   // Over TLS, before a connection is one.
-  std::uint64_t handshakes = 0;              // now
-  std::uint64_t handshakes_done = 0;         // and the connection was taken in, or refused
-  std::uint64_t handshakes_failed = 0;       // also those that gave way
-  std::uint64_t handshakes_turned_away = 0;  // before their first byte, for want of a place
+  std::uint64_t handshakes = 0;           // now
+  std::uint64_t handshakes_done = 0;      // and the connection was taken in, or refused
+  std::uint64_t handshakes_failed = 0;    // also those that gave way
+  std::uint64_t handshakes_rejected = 0;  // before their first byte, for want of a place
 };
 
-struct Bound {
+struct BoundAddress {
   std::string address;
   std::uint16_t port = 0;
 };
@@ -110,22 +111,22 @@ class Server {
 
   // Chooses the requests whose peer's process is asked for; all of them by default. A handle of it
   // takes a descriptor for as long as the connection is open.
-  void ask_process_of(std::function<bool(const Request&)> wants_process);
+  void set_process_filter(std::function<bool(const Request&)> wants_process);
 
   // `person` tells the user behind a uid: several uids of one user share what one may have. Places
   // are kept for `privileged` peers: root and our own user by default.
-  void share_by(std::function<uid_t(uid_t)> person,
-                std::function<bool(const Peer&)> privileged = nullptr);
+  void set_quota_policy(std::function<uid_t(uid_t)> person,
+                        std::function<bool(const Peer&)> privileged = nullptr);
 
   // A literal address; port 0 picks a free port. Errc::conflict if another program uses it,
   // unavailable if this machine does not have the address now.
-  Result<Bound> listen_tcp(const std::string& address, std::uint16_t port);
+  Result<BoundAddress> listen_tcp(const std::string& address, std::uint16_t port);
 
   // The same over TLS. `door` must have an identity and may replace it at any time. Clients may
   // name the server as its certificate does, besides allow_hosts(). A client that speaks plain HTTP
   // gets an error that says so.
-  Result<Bound> listen_tls(const std::string& address, std::uint16_t port,
-                           std::shared_ptr<const IdentitySource> door);
+  Result<BoundAddress> listen_tls(const std::string& address, std::uint16_t port,
+                                  std::shared_ptr<const IdentitySource> door);
 
   // Appears at `path` already listening and with `mode`. A socket file on which no server answers
   // is replaced; Errc::conflict if one does, or if the file is no socket. The file is removed when
@@ -136,7 +137,7 @@ class Server {
   // them after `grace`. Then calls done, never before shutdown() has returned.
   void shutdown(Duration grace, std::function<void()> done = nullptr);
 
-  Counters counters() const;
+  ServerCounters counters() const;
 
  private:
   struct State;

@@ -31,7 +31,7 @@ class ServerTest : public testing::Test {
   }
   std::string path() const { return directory_.in("a.sock"); }
   Endpoint on_unix() const { return Endpoint::unix_socket(path()); }
-  bool settle(const std::function<bool()>& done) { return loop_.run_until(done, kPatience); }
+  bool settle(const std::function<bool()>& done) { return loop_.run_until(done, kTestTimeout); }
   static bool is_there(const std::string& path) {
     struct stat info{};
     return ::lstat(path.c_str(), &info) == 0;

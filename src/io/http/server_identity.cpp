@@ -21,16 +21,16 @@
 namespace gpuyard::http {
 namespace {
 
-using PemBio = Owned<BIO, &::BIO_free>;
-using PrivateKey = Owned<EVP_PKEY, &::EVP_PKEY_free>;
-using Chain = std::vector<Owned<X509, &::X509_free>>;
+using PemBio = OpensslPtr<BIO, &::BIO_free>;
+using PrivateKey = OpensslPtr<EVP_PKEY, &::EVP_PKEY_free>;
+using Chain = std::vector<OpensslPtr<X509, &::X509_free>>;
 
-constexpr std::size_t kMostFileBytes = std::size_t{1} << 20;
-constexpr int kLeastRsaBits = 2048;
-constexpr int kQuickRsaBits = 3072;
+constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
+constexpr int kMinRsaBits = 2048;
+constexpr int kMaxFastRsaBits = 3072;
 
-Error unusable(const std::string& file, std::string_view why_and_what_to_do,
-               std::string hint = {}) {
+Error identity_error(const std::string& file, std::string_view why_and_what_to_do,
+                     std::string hint = {}) {
   return Error{Errc::invalid, fmt::format("{} {}", file, why_and_what_to_do), "", std::move(hint)};
 }
 
@@ -42,15 +42,16 @@ PemBio pem_bio(std::string_view text) {
 // creates the file; "": there is none.
 Result<std::string> read_pem(const std::string& file,
                              std::string_view if_missing = "gpuyard tls init") {
-  const auto info = status_of_file(file);
+  const auto info = stat_file(file);
   if (!info) {
-    return unusable(file, fmt::format("cannot be read ({})", info.error().text()),
-                    std::string(if_missing));
+    return identity_error(file, fmt::format("cannot be read ({})", info.error().text()),
+                          std::string(if_missing));
   }
-  if (!S_ISREG(info->st_mode)) return unusable(file, "is not a regular file; set a PEM file");
-  auto text = read_file(file, kMostFileBytes);
+  if (!S_ISREG(info->st_mode)) return identity_error(file, "is not a regular file; set a PEM file");
+  auto text = read_file(file, kMaxFileBytes);
   if (!text) {
-    return unusable(file, fmt::format("cannot be read ({}); make it readable for the daemon's user",
+    return identity_error(file,
+                          fmt::format("cannot be read ({}); make it readable for the daemon's user",
                                       text.error().text()));
   }
   return text;
@@ -59,44 +60,46 @@ Result<std::string> read_pem(const std::string& file,
 Result<std::string> read_key_pem(const std::string& file) {
   auto text = read_pem(file);
   if (!text) return text;
-  const auto info = status_of_file(file);
+  const auto info = stat_file(file);
   if (!info || (info->st_mode & (S_IRWXO | S_IWGRP)) == 0) return text;
-  return unusable(
+  return identity_error(
       file,
       fmt::format("contains a private key, but its mode {:04o} lets others read it",
                   info->st_mode & 07777U),
-      fmt::format("chmod 0600 {}  # and create a new key if others had access", shell_word(file)));
+      fmt::format("chmod 0600 {}  # and create a new key if others had access",
+                  quote_shell_word(file)));
 }
 
 Result<Chain> parse_chain(const std::string& file, std::string_view text) {
   const PemBio bio = pem_bio(text);
   Chain chain;
   ::ERR_clear_error();
-  while (X509* one = ::PEM_read_bio_X509(bio.get(), nullptr, no_passphrase, nullptr)) {
+  while (X509* one = ::PEM_read_bio_X509(bio.get(), nullptr, refuse_passphrase, nullptr)) {
     chain.emplace_back(one);
   }
   // OpenSSL says this at the end of each file, too.
   const bool at_end = ERR_GET_REASON(::ERR_peek_last_error()) == PEM_R_NO_START_LINE;
   if (!at_end) {
-    return unusable(
+    return identity_error(
         file, fmt::format("contains a damaged certificate ({}); copy it again", openssl_reason()));
   }
   if (!chain.empty()) return chain;
-  return unusable(file,
-                  "contains no PEM certificate, which begins with '-----BEGIN CERTIFICATE-----'");
+  return identity_error(
+      file, "contains no PEM certificate, which begins with '-----BEGIN CERTIFICATE-----'");
 }
 
 Result<PrivateKey> parse_key(const std::string& file, std::string_view text) {
   ::ERR_clear_error();
   const PemBio bio = pem_bio(text);
-  PrivateKey key(::PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr));
+  PrivateKey key(::PEM_read_bio_PrivateKey(bio.get(), nullptr, refuse_passphrase, nullptr));
   if (key) return key;
   if (text.find("ENCRYPTED") != text.npos) {
-    return unusable(file,
-                    "contains a key with a passphrase, which the daemon cannot enter; store the "
-                    "key without one");
+    return identity_error(
+        file,
+        "contains a key with a passphrase, which the daemon cannot enter; store the "
+        "key without one");
   }
-  return unusable(
+  return identity_error(
       file, fmt::format(
                 "contains no PEM private key ({}), which begins with '-----BEGIN PRIVATE KEY-----'",
                 openssl_reason()));
@@ -105,12 +108,12 @@ Result<PrivateKey> parse_key(const std::string& file, std::string_view text) {
 Result<void> check_dates(const IdentityFiles& files, const CertificateFacts& facts, WallTime now) {
   const std::string& file = files.certificate;
   if (now >= facts.not_after) {
-    return unusable(
+    return identity_error(
         file, fmt::format("expired at {}; renew the certificate", to_rfc3339(facts.not_after)));
   }
-  if (now < facts.not_before && !files.is_ours) {
-    return unusable(file, fmt::format("is not valid before {}; check this machine's clock",
-                                      to_rfc3339(facts.not_before)));
+  if (now < facts.not_before && !files.is_generated) {
+    return identity_error(file, fmt::format("is not valid before {}; check this machine's clock",
+                                            to_rfc3339(facts.not_before)));
   }
   return {};
 }
@@ -122,11 +125,11 @@ Result<void> check_pair(const IdentityFiles& files, const Chain& chain, EVP_PKEY
   };
   if (fits(chain.front())) return {};
   if (std::ranges::any_of(chain, fits)) {
-    return unusable(
+    return identity_error(
         files.certificate,
         fmt::format("has the certificate of the key {} after others; put it first", files.key));
   }
-  return unusable(
+  return identity_error(
       files.key,
       fmt::format(
           "is not the key of the certificate {}; use a certificate and key that belong together",
@@ -138,8 +141,8 @@ Result<void> check_kind(const std::string& file, EVP_PKEY* key,
                         std::vector<std::string>& warnings) {
   const int kind = ::EVP_PKEY_get_base_id(key);
   const int bits = ::EVP_PKEY_get_bits(key);
-  if (kind == EVP_PKEY_RSA && bits >= kLeastRsaBits) {
-    if (bits > kQuickRsaBits) {
+  if (kind == EVP_PKEY_RSA && bits >= kMinRsaBits) {
+    if (bits > kMaxFastRsaBits) {
       warnings.push_back(
           fmt::format("{} is an RSA key of {} bits, which makes handshakes ten times slower than "
                       "P-256; use a P-256 key",
@@ -155,11 +158,11 @@ Result<void> check_kind(const std::string& file, EVP_PKEY* key,
   if (kind == EVP_PKEY_EC) ::EVP_PKEY_get_group_name(key, group.data(), group.size(), nullptr);
   const std::string_view curve = group.data();
   if (curve == "prime256v1" || curve == "secp384r1") return {};
-  return unusable(file, "is of a type that clients do not accept; use a P-256 key");
+  return identity_error(file, "is of a type that clients do not accept; use a P-256 key");
 }
 
-void look_over(const std::string& file, const Chain& chain, const CertificateFacts& facts,
-               std::vector<std::string>& warnings) {
+void add_chain_warnings(const std::string& file, const Chain& chain, const CertificateFacts& facts,
+                        std::vector<std::string>& warnings) {
   if (facts.names.empty()) {
     warnings.push_back(fmt::format(
         "{} has no subject alternative names, so clients do not accept it for any host", file));
@@ -208,7 +211,7 @@ bool set_up_tickets(ServerIdentity& identity, const ServerIdentity* former, Wall
   ::SSL_CTX_set_num_tickets(context, 1);
   // They are also replaced if the clock was set back.
   const bool fresh = former != nullptr && now >= former->tickets_since &&
-                     now - former->tickets_since < kTicketKeyLife;
+                     now - former->tickets_since < kTicketKeyLifetime;
   if (fresh) {
     identity.ticket_keys = former->ticket_keys;
     identity.tickets_since = former->tickets_since;
@@ -234,12 +237,13 @@ bool separate_tickets(SSL_CTX* context, std::string_view trusted) {
          ::SSL_CTX_set_session_id_context(context, hash.data(), size) == 1;
 }
 
-Result<void> ask_for_certificates(SSL_CTX* context, const std::string& file) {
+Result<void> request_certificates(SSL_CTX* context, const std::string& file) {
   ::ERR_clear_error();
   STACK_OF(X509_NAME)* names = ::SSL_load_client_CA_file(file.c_str());
   if (names == nullptr || ::SSL_CTX_load_verify_file(context, file.c_str()) != 1) {
     sk_X509_NAME_pop_free(names, ::X509_NAME_free);
-    return unusable(file, fmt::format("contains no certificates to verify clients with ({}); set "
+    return identity_error(file,
+                          fmt::format("contains no certificates to verify clients with ({}); set "
                                       "the PEM file of the issuing authority",
                                       openssl_reason()));
   }
@@ -271,16 +275,17 @@ Result<Credentials> read_credentials(const IdentityFiles& files, WallTime now,
     return std::move(dates).error();
   }
   if (::X509_check_purpose(leaf, X509_PURPOSE_SSL_SERVER, 0) != 1) {
-    return unusable(files.certificate, "is not a server certificate; get one with serverAuth");
+    return identity_error(files.certificate,
+                          "is not a server certificate; get one with serverAuth");
   }
   if (auto kind = check_kind(files.key, key->get(), identity.warnings); !kind) {
     return std::move(kind).error();
   }
-  look_over(files.certificate, *chain, identity.facts, identity.warnings);
+  add_chain_warnings(files.certificate, *chain, identity.facts, identity.warnings);
   return Credentials{*std::move(chain), *std::move(key)};
 }
 
-bool present(SSL_CTX* context, const Credentials& ours) {
+bool use_credentials(SSL_CTX* context, const Credentials& ours) {
   bool taken = ::SSL_CTX_use_certificate(context, ours.chain.front().get()) == 1 &&
                ::SSL_CTX_use_PrivateKey(context, ours.key.get()) == 1;
   for (std::size_t i = 1; i < ours.chain.size(); ++i) {
@@ -303,8 +308,8 @@ Result<std::shared_ptr<const ServerIdentity>> load_identity(
   const auto credentials = read_credentials(files, now, *identity);
   if (!credentials) return credentials.error();
   ::ERR_clear_error();
-  if (!present(context, *credentials)) {
-    return unusable(
+  if (!use_credentials(context, *credentials)) {
+    return identity_error(
         files.certificate,
         fmt::format("cannot be used with TLS ({}); get one with a P-256 key and SHA-256",
                     openssl_reason()));
@@ -313,10 +318,10 @@ Result<std::shared_ptr<const ServerIdentity>> load_identity(
   if (!files.client_ca.empty()) {
     auto text = read_pem(files.client_ca, "");
     if (!text) return Error(text.error()).in("tls.client_ca");
-    if (auto asked = ask_for_certificates(context, files.client_ca); !asked) {
+    if (auto asked = request_certificates(context, files.client_ca); !asked) {
       return std::move(asked).error();
     }
-    identity->asks_for_certificates = true;
+    identity->requests_certificates = true;
     trusted = *std::move(text);
   }
   const bool ready = restrict_to_modern(context) && set_up_tickets(*identity, former.get(), now) &&

@@ -20,7 +20,7 @@ namespace gpuyard::http {
 struct ServerIdentity {
   CertificateFacts facts;
   std::vector<std::string> warnings;               // sentences for the log
-  bool asks_for_certificates = false;              // of clients
+  bool requests_certificates = false;              // of clients
   std::shared_ptr<SSL_CTX> context;                // set up once, only read afterwards
   std::shared_ptr<const std::string> ticket_keys;  // of sessions that may be resumed; secret
   WallTime tickets_since{};                        // when these keys were created
@@ -32,15 +32,15 @@ struct IdentityFiles {
   std::string client_ca = {};  // PEM: whose certificates clients may show; "" asks for none
   // Whether gpuyard created the certificate. If so it is used even before its notBefore: this
   // machine's clock was wrong then or is wrong now.
-  bool is_ours = false;
+  bool is_generated = false;
 };
 
 // Ticket keys are replaced after this time, so that a leaked key decrypts no older session. A
 // ticket of an old key then leads to a full handshake.
-inline constexpr std::chrono::hours kTicketKeyLife{24};
+inline constexpr std::chrono::hours kTicketKeyLifetime{24};
 
 // Blocks for the files. Errc::invalid names the file, what is wrong with it and what to do. With
-// the `former` identity, clients can resume its sessions for kTicketKeyLife.
+// the `former` identity, clients can resume its sessions for kTicketKeyLifetime.
 Result<std::shared_ptr<const ServerIdentity>> load_identity(
     const IdentityFiles&, WallTime now,
     const std::shared_ptr<const ServerIdentity>& former = nullptr);
@@ -54,7 +54,9 @@ class IdentitySource {
       : identity_(std::move(identity)) {}
 
   // From now on; established connections keep theirs.
-  void show(std::shared_ptr<const ServerIdentity> identity) { identity_ = std::move(identity); }
+  void set_identity(std::shared_ptr<const ServerIdentity> identity) {
+    identity_ = std::move(identity);
+  }
   const std::shared_ptr<const ServerIdentity>& identity() const { return identity_; }
 
  private:

@@ -43,7 +43,7 @@ TEST(SelfSigned, CertificateIsValid397DaysForGivenNames) {
   EXPECT_EQ(identity->facts.not_after - identity->facts.not_before, days(397));
   EXPECT_LT(identity->facts.not_before, now);
   EXPECT_THAT(identity->warnings, IsEmpty());
-  EXPECT_FALSE(identity->asks_for_certificates);
+  EXPECT_FALSE(identity->requests_certificates);
 }
 
 TEST(SelfSigned, RenewalWithSameKeyKeepsPin) {
@@ -65,7 +65,7 @@ TEST(SelfSigned, InvalidNameOrKeyIsRefused) {
     EXPECT_EQ(made.error().code, Errc::invalid);
   }
   EXPECT_FALSE(make_self_signed({}, wall_now()));
-  EXPECT_FALSE(make_self_signed({"a"}, wall_now(), kCertificateLife, "no key"));
+  EXPECT_FALSE(make_self_signed({"a"}, wall_now(), kCertificateLifetime, "no key"));
   EXPECT_TRUE(make_self_signed({"fe80::1", "*.example.com", std::string(200, 'a')}, wall_now()));
 }
 
@@ -135,7 +135,7 @@ TEST_F(LoadIdentity, ExpiredOrFutureCertificateIsRefused) {
 TEST_F(LoadIdentity, UsesOurOwnCertificateBeforeItsTime) {
   const WallTime early = wall_now() - days(10);
   expect_refused("/tls.crt", "is not valid before", early);
-  ours_.files.is_ours = true;
+  ours_.files.is_generated = true;
   EXPECT_TRUE(load_identity(ours_.files, early));
   expect_refused("/tls.crt", "expired at", wall_now() + days(397));
 }
@@ -150,7 +150,7 @@ TEST_F(LoadIdentity, ReplacesTicketKeysAfterADay) {
     return next ? *(*next)->ticket_keys : "";
   };
   EXPECT_EQ(keys_at(now + std::chrono::hours(23)), *(*first)->ticket_keys);
-  EXPECT_NE(keys_at(now + kTicketKeyLife), *(*first)->ticket_keys);
+  EXPECT_NE(keys_at(now + kTicketKeyLifetime), *(*first)->ticket_keys);
   EXPECT_NE(keys_at(now - std::chrono::milliseconds(1)), *(*first)->ticket_keys);
 }
 

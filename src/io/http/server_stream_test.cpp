@@ -110,7 +110,7 @@ TEST_F(ServerStream, LimitsTheStreamsOfEachListenerAndAnswersOthers) {
         if (request.path == "/b") return reply(Response(200, "text/plain", "plain"));
         streaming()(request, std::move(reply));
       },
-      Limits{.streams = 1, .kept_places = 0});
+      Limits{.streams = 1, .reserved_slots = 0});
   ASSERT_TRUE(server.listen_unix(path()));
   ASSERT_TRUE(server.listen_unix(directory_.in("b.sock")));
   RawClient first(loop_, on_unix());
@@ -139,7 +139,7 @@ TEST_F(ServerStream, EndsPromptlyWhenItShutsDown) {
   client.send(kGet);
   client.receive("retry");
   bool done = false;
-  server.shutdown(kPatience, [&] { done = true; });
+  server.shutdown(kTestTimeout, [&] { done = true; });
   EXPECT_THAT(client.receive_all(), EndsWith("0\r\n\r\n"));
   client.close();
   EXPECT_TRUE(settle([&] { return done; }));

@@ -35,7 +35,7 @@ TEST_F(AnyServer, SeveralListenersAreDistinguished) {
 TEST_F(AnyServer, ManyRequestsOfOnePartyDelayNoOther) {
   std::vector<std::string> handled;
   Server server(loop_, [&](const Request& request, Reply reply) {
-    handled.push_back(request.peer.party);
+    handled.push_back(request.peer.quota_group);
     const TimePoint end = BootClock::now() + milliseconds(1);
     while (BootClock::now() < end) {
     }
@@ -62,7 +62,7 @@ TEST_F(AnyServer, ManyRequestsOfOnePartyDelayNoOther) {
 
 TEST_F(AnyServer, ConnectionBeyondBusyLimitGets503) {
   hold_ = true;
-  Server server(loop_, handler(), Limits{.connections = 2, .kept_places = 0});
+  Server server(loop_, handler(), Limits{.connections = 2, .reserved_slots = 0});
   ASSERT_TRUE(server.listen_unix(path()));
   RawClient first(loop_, on_unix());
   RawClient second(loop_, on_unix());
@@ -78,7 +78,7 @@ TEST_F(AnyServer, ConnectionBeyondBusyLimitGets503) {
 }
 
 TEST_F(AnyServer, LetsTheLongestWaitingConnectionGoWhenItIsFull) {
-  Server server(loop_, handler(), Limits{.connections = 2, .kept_places = 0});
+  Server server(loop_, handler(), Limits{.connections = 2, .reserved_slots = 0});
   ASSERT_TRUE(server.listen_unix(path()));
   RawClient oldest(loop_, on_unix());
   EXPECT_TRUE(settle([&] { return server.counters().active == 1; }));
@@ -175,7 +175,7 @@ TEST_F(AnyServer, ShutsDownAtOnceWhenOnlyIdleConnectionsAreLeft) {
   client.send(kGet);
   client.receive("hello");
   bool done = false;
-  server.shutdown(kPatience, [&] { done = true; });
+  server.shutdown(kTestTimeout, [&] { done = true; });
   EXPECT_FALSE(is_there(path()));
   EXPECT_TRUE(settle([&] { return done; }));
   EXPECT_EQ(server.counters().active, 0U);
@@ -189,7 +189,7 @@ TEST_F(AnyServer, LetsAResponseFinishWhenItShutsDown) {
   client.send(kGet);
   EXPECT_TRUE(settle([&] { return !held_.empty(); }));
   bool done = false;
-  server.shutdown(kPatience, [&] { done = true; });
+  server.shutdown(kTestTimeout, [&] { done = true; });
   loop_.poll();
   EXPECT_FALSE(done);
   held_.at(0)(Response(200, "text/plain", "late"));
@@ -214,7 +214,7 @@ TEST_F(AnyServer, ClosesEverythingWhenTheGraceIsOver) {
 TEST_F(AnyServer, ShutdownWithoutConnectionsCompletesAsynchronously) {
   Server server(loop_, handler());
   bool done = false;
-  server.shutdown(kPatience, [&] { done = true; });
+  server.shutdown(kTestTimeout, [&] { done = true; });
   EXPECT_FALSE(done);
   EXPECT_TRUE(settle([&] { return done; }));
 }

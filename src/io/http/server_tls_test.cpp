@@ -33,7 +33,7 @@ class TlsOverSockets : public ServerTest {
                    client.raw.send(bytes);
                  return done || client.raw.ended();
                },
-               kPatience) &&
+               kTestTimeout) &&
            !client.raw.ended();
   }
   std::string ask(Client& client) {
@@ -72,7 +72,7 @@ TEST_F(TlsOverSockets, StalledHandshakesDoNotBlockNewClient) {
   const Limits limits;
   std::vector<UniqueFd> stalled;
   for (std::size_t i = 0; i < limits.handshakes; ++i) {
-    stalled.push_back(stall(static_cast<int>(i / limits.handshakes_of_one)));
+    stalled.push_back(stall(static_cast<int>(i / limits.handshakes_per_group)));
   }
   ASSERT_TRUE(settle([&] { return server_->counters().handshakes == limits.handshakes; }));
   loop_.run_until([] { return false; }, 2 * limits.handshake_stalled);
@@ -88,9 +88,9 @@ TEST_F(TlsOverSockets, HandshakesBeyondAddressQuotaAreRefused) {
   start();
   const Limits limits;
   std::vector<UniqueFd> stalled;
-  for (std::size_t i = 0; i < limits.handshakes_of_one + 5; ++i) stalled.push_back(stall(0));
-  ASSERT_TRUE(settle([&] { return server_->counters().handshakes_turned_away == 5; }));
-  EXPECT_EQ(server_->counters().handshakes, limits.handshakes_of_one);
+  for (std::size_t i = 0; i < limits.handshakes_per_group + 5; ++i) stalled.push_back(stall(0));
+  ASSERT_TRUE(settle([&] { return server_->counters().handshakes_rejected == 5; }));
+  EXPECT_EQ(server_->counters().handshakes, limits.handshakes_per_group);
   EXPECT_EQ(server_->counters().active, 0U);
 }
 
@@ -101,7 +101,7 @@ TEST_F(TlsOverSockets, RenewedCertificateAppliesToNewConnectionsOnly) {
   EXPECT_EQ(ask(before), kHello);
   const auto first = door_->identity();
   ours_.renew(ours_.key());
-  door_->show(ours_.load(first));
+  door_->set_identity(ours_.load(first));
   Client after(loop_, port_);
   ASSERT_TRUE(agree_with(after));
   const auto shown = [](Client& client) {

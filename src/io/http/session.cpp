@@ -28,23 +28,24 @@ using asio::awaitable;
 
 class Session final : public Connection, public std::enable_shared_from_this<Session> {
  public:
-  Session(std::shared_ptr<Site> site, std::unique_ptr<Stream> stream, Arrival arrival)
-      : site_(std::move(site)),
+  Session(std::shared_ptr<ServerContext> site, std::unique_ptr<Stream> stream,
+          IncomingConnection arrival)
+      : context_(std::move(site)),
         stream_(std::move(stream)),
-        arrival_(std::move(arrival)),
-        buffer_(site_->limits.header_bytes + kBeyondHeader),
-        parser_(site_->limits),
-        answered_(site_->io.core().io),
-        deadline_(site_->time, [this] { time_out(); }) {
-    arrival_.peer.presence = std::make_shared<Presence>();
-    site_->add(*this);
+        incoming_(std::move(arrival)),
+        buffer_(context_->limits.header_bytes + kHeaderSlackBytes),
+        parser_(context_->limits),
+        answered_(context_->io.core().io),
+        deadline_(context_->time, [this] { on_timeout(); }) {
+    incoming_.peer.disconnect_notifier = std::make_shared<DisconnectNotifier>();
+    context_->add(*this);
   }
-  ~Session() override { site_->remove(*this); }
+  ~Session() override { context_->remove(*this); }
 
   static awaitable<void> run(std::shared_ptr<Session> self) {
     bool open = true;
     while (open) open = co_await self->exchange();
-    if (!self->gone_) co_await self->linger();
+    if (!self->aborted_) co_await self->linger();
   }
 
   void finish() override {
@@ -55,17 +56,17 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   std::optional<TimePoint> waiting_since() const override {
     const bool clients_turn = phase_ == Phase::idle || phase_ == Phase::reading;
-    return clients_turn && !gone_ ? std::optional(waiting_since_) : std::nullopt;
+    return clients_turn && !aborted_ ? std::optional(waiting_since_) : std::nullopt;
   }
-  const void* seat() const override { return arrival_.seat.get(); }
-  const Party& party() const override { return arrival_.party; }
+  const void* slot() const override { return incoming_.slot.get(); }
+  const QuotaGroup& quota_group() const override { return incoming_.quota_group; }
 
   void abort() override {
-    gone_ = true;
+    aborted_ = true;
     stream_->abort();
     answered_.cancel();
     if (sender_) sender_->abort();
-    arrival_.peer.presence->leave();
+    incoming_.peer.disconnect_notifier->notify();
   }
 
  private:
@@ -80,88 +81,88 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       co_return false;
     }
     if (step == Step::have_request) {
-      enter(Phase::handling, site_->limits.handler);
+      enter_phase(Phase::handling, context_->limits.handler);
       // From here on, a late response to the previous request is dropped.
-      serial_ = site_->next_request++;
+      serial_ = context_->next_request_id++;
       // Many requests of one party delay another party by one turn only.
-      co_await site_->io.core().turns.next(party());
-      if (gone_) co_return false;
+      co_await context_->io.core().turns.wait_for_turn(quota_group());
+      if (aborted_) co_return false;
       call_handler();
-      if (!response_ && !gone_) co_await answer();
+      if (!response_ && !aborted_) co_await answer();
     }
-    if (gone_) co_return false;
+    if (aborted_) co_return false;
     const bool keep = co_await respond();
     co_return keep;
   }
 
   awaitable<Step> receive() {
     start_request();
-    Step step = digest();
+    Step step = parse_buffered();
     while (step == Step::need_more || step == Step::need_continue) {
       if (step == Step::need_continue) co_await send_continue();
       std::size_t bytes = 0;
-      if (!deadline_.missed() && !gone_) bytes = co_await read();
-      const bool usable = bytes > 0 && !deadline_.missed() && !gone_;
-      step = usable ? digest() : nothing_read();
+      if (!deadline_.is_missed() && !aborted_) bytes = co_await read();
+      const bool usable = bytes > 0 && !deadline_.is_missed() && !aborted_;
+      step = usable ? parse_buffered() : on_read_failure();
     }
     co_return step;
   }
 
   awaitable<std::size_t> read() {
     const std::span<char> space = buffer_.prepare();
-    const Io got = co_await stream_->read(space);
+    const IoResult got = co_await stream_->read(space);
     buffer_.commit(got.bytes);
     co_return got.bytes;
   }
 
   void start_request() {
-    waiting_since_ = site_->time.now();
+    waiting_since_ = context_->time.now();
     parser_.reset();
     response_.reset();
-    wishes_ = Wishes();
+    preferences_ = ResponsePreferences();
     admitted_ = false;
     keep_alive_ = false;
     http_1_0_ = false;
-    enter(Phase::idle, first_ ? site_->limits.read : site_->limits.idle);
-    first_ = false;
+    enter_phase(Phase::idle, is_first_request_ ? context_->limits.read : context_->limits.idle);
+    is_first_request_ = false;
   }
 
   // Feeds what has been read.
-  Step digest() {
+  Step parse_buffered() {
     buffer_.consume(parser_.skip_empty_lines(buffer_.view()));
     if (parser_.refusal()) return refuse(*parser_.refusal());
     if (buffer_.empty()) return Step::need_more;
-    if (phase_ == Phase::idle) enter(Phase::reading, site_->limits.read);
+    if (phase_ == Phase::idle) enter_phase(Phase::reading, context_->limits.read);
     const std::size_t used = parser_.feed(buffer_.view());
     buffer_.consume(used);
-    if (!parser_.refusal() && used == 0 && buffer_.prepare().empty()) parser_.overflow();
+    if (!parser_.refusal() && used == 0 && buffer_.prepare().empty()) parser_.report_overflow();
     if (parser_.refusal()) return refuse(*parser_.refusal());
-    if (parser_.header_complete() && !admitted_) return admit();
-    return parser_.complete() ? Step::have_request : Step::need_more;
+    if (parser_.is_header_complete() && !admitted_) return admit();
+    return parser_.is_complete() ? Step::have_request : Step::need_more;
   }
 
   // The header is there: decides whether the body is wanted.
   Step admit() {
     admitted_ = true;
-    if (!host_is_ours()) {
+    if (!is_own_host()) {
       return refuse(
           error_response(421, "misdirected",
                          "the Host header is neither localhost nor this server's address; other "
                          "names of this machine are refused unless they are in "
                          "server.allowed_hosts, because a malicious web page could use them"));
     }
-    if (parser_.complete()) return Step::have_request;
-    enter(Phase::reading, site_->limits.read);
+    if (parser_.is_complete()) return Step::have_request;
+    enter_phase(Phase::reading, context_->limits.read);
     return parser_.expects_continue() && buffer_.empty() ? Step::need_continue : Step::need_more;
   }
 
-  bool host_is_ours() const {
-    if (arrival_.peer.kind == Peer::Kind::unix_socket) return true;
+  bool is_own_host() const {
+    if (incoming_.peer.kind == Peer::Kind::unix_socket) return true;
     const std::string& host = parser_.request().host;
     // Only HTTP/1.0, which no browser speaks, may leave it out.
-    if (host.empty() && parser_.http_1_0()) return true;
-    return host_allowed(host, arrival_.local_address, site_->allowed_hosts) ||
-           host_allowed(host, arrival_.local_address, arrival_.also_named);
+    if (host.empty() && parser_.is_http_1_0()) return true;
+    return is_host_allowed(host, incoming_.local_address, context_->allowed_hosts) ||
+           is_host_allowed(host, incoming_.local_address, incoming_.server_names);
   }
 
   Step refuse(Response response) {
@@ -170,8 +171,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     return Step::have_response;
   }
 
-  Step nothing_read() {
-    if (gone_ || !deadline_.missed() || phase_ == Phase::idle) return Step::stop;
+  Step on_read_failure() {
+    if (aborted_ || !deadline_.is_missed() || phase_ == Phase::idle) return Step::stop;
     return refuse(error_response(408, "timed_out", "the request took too long to arrive"));
   }
 
@@ -183,32 +184,32 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   void call_handler() {
     keep_alive_ = parser_.keep_alive();
-    http_1_0_ = parser_.http_1_0();
+    http_1_0_ = parser_.is_http_1_0();
     Request request = parser_.take();
-    wishes_ = wishes_of(request);
+    preferences_ = preferences_of(request);
     if (request.method == Method::head) request.method = Method::get;
-    const bool wanted = !site_->wants_process || site_->wants_process(request);
-    if (wanted && !arrival_.peer.process && arrival_.open_process) {
-      arrival_.peer.process = arrival_.open_process();
+    const bool wanted = !context_->process_filter || context_->process_filter(request);
+    if (wanted && !incoming_.peer.process && incoming_.open_process) {
+      incoming_.peer.process = incoming_.open_process();
     }
-    request.peer = arrival_.peer;
+    request.peer = incoming_.peer;
     request.id = serial_;
-    request.received = site_->time.now();
-    ++site_->counters.requests;
+    request.received_at = context_->time.now();
+    ++context_->counters.requests;
     Reply reply([weak = weak_from_this(), serial = serial_](Response response) {
-      if (const auto self = weak.lock()) self->accept(serial, std::move(response));
+      if (const auto self = weak.lock()) self->accept_response(serial, std::move(response));
     });
     try {
-      site_->handler(std::move(request), std::move(reply));
+      context_->handler(std::move(request), std::move(reply));
     } catch (const std::exception& error) {
       log::error("a request handler threw: {}", error.what());  // its Reply has answered 500
     }
   }
 
-  void accept(std::uint64_t serial, Response response) {
+  void accept_response(std::uint64_t serial, Response response) {
     if (serial != serial_ || phase_ != Phase::handling || response_) return;
     response_ = std::move(response);
-    arrival_.peer.presence->on_gone(nullptr);
+    incoming_.peer.disconnect_notifier->on_disconnect(nullptr);
     answered_.cancel();
   }
 
@@ -217,42 +218,42 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     stream_->watch_hangup([weak = weak_from_this()] {
       const auto self = weak.lock();
       const bool ours = self && (self->phase_ == Phase::handling || self->sender_);
-      const bool waits = ours && !self->gone_;
-      if (waits && self->stream_->hung_up()) self->abort();
+      const bool waits = ours && !self->aborted_;
+      if (waits && self->stream_->has_hung_up()) self->abort();
     });
   }
 
   awaitable<void> answer() {
-    enter(Phase::handling, site_->limits.handler);
+    enter_phase(Phase::handling, context_->limits.handler);
     watch_for_hangup();
     boost::system::error_code woken;
     auto token = asio::redirect_error(asio::use_awaitable, woken);
-    while (!response_ && !deadline_.missed() && !gone_) {
+    while (!response_ && !deadline_.is_missed() && !aborted_) {
       answered_.expires_at(asio::steady_timer::time_point::max());
       co_await answered_.async_wait(token);
     }
     stream_->interrupt();  // ends the watch
     if (!response_) {
-      arrival_.peer.presence->leave();
+      incoming_.peer.disconnect_notifier->notify();
       refuse(error_response(503, "timed_out", "the request was not answered in time"));
     }
   }
 
   awaitable<bool> respond() {
-    if (response_->feed && may_stream()) {
-      co_await send_feed();
+    if (response_->stream && admit_stream()) {
+      co_await send_stream();
       co_return false;
     }
-    const bool is_long = response_->body && response_->body->size() > Turns::kPieceBytes;
-    if (is_long) co_await site_->io.core().turns.next(party());  // to pack it
-    fit_to(wishes_, *response_, site_->packed, site_->limits);
-    const bool keep = keep_alive_ && !response_->close && !finishing_ && !site_->closing;
+    const bool is_long = response_->body && response_->body->size() > TurnScheduler::kPieceBytes;
+    if (is_long) co_await context_->io.core().turns.wait_for_turn(quota_group());  // to pack it
+    apply_preferences(preferences_, *response_, context_->gzip_cache, context_->limits);
+    const bool keep = keep_alive_ && !response_->close && !finishing_ && !context_->closing;
     render_head(keep);
     const std::string_view body = body_to_send();
-    enter(Phase::writing, site_->limits.write);
-    const Io sent = co_await stream_->write(head_, body);
+    enter_phase(Phase::writing, context_->limits.write);
+    const IoResult sent = co_await stream_->write(head_, body);
     if (!sent.ok) abort();
-    co_return keep && !gone_;
+    co_return keep && !aborted_;
   }
 
   void render_head(bool keep) {
@@ -261,33 +262,33 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   // Whether there is room to stream; refuses the request if not.
-  bool may_stream() {
+  bool admit_stream() {
     response_->close = true;
     if (head_only()) return false;  // which has no body
-    const Parties::Room room = site_->parties.room_to_stream(*this);
-    if (room == Parties::Room::there) return true;
+    const ConnectionQuotas::QuotaDecision room = context_->quotas.admit_stream(*this);
+    if (room == ConnectionQuotas::QuotaDecision::admitted) return true;
     refuse(error_response(503, "busy",
-                          room == Parties::Room::own
+                          room == ConnectionQuotas::QuotaDecision::group_full
                               ? fmt::format("{} has {} open streams, the maximum; close some, or "
                                             "request an answer without a stream",
-                                            party().name, site_->limits.streams_of_one)
+                                            quota_group().name, context_->limits.streams_per_group)
                               : "too many streams are open; try again later"));
     return false;
   }
 
   // A client's further requests stay unread: nothing can follow this response.
-  awaitable<void> send_feed() {
+  awaitable<void> send_stream() {
     render_head(false);
-    buffer_ = ReadBuffer(site_->limits.header_bytes + kBeyondHeader);
+    buffer_ = ReadBuffer(context_->limits.header_bytes + kHeaderSlackBytes);
     phase_ = Phase::streaming;
-    stream_->limit_unsent(site_->limits.stream_unsent_bytes);
-    sender_ = std::make_unique<ResponseStreamSender>(*site_, party(), *stream_, *response_->feed,
-                                                     std::move(head_), !http_1_0_);
-    if (finishing_ || site_->closing) sender_->stop();
+    stream_->limit_unsent(context_->limits.stream_unsent_bytes);
+    sender_ = std::make_unique<ResponseStreamSender>(
+        *context_, quota_group(), *stream_, *response_->stream, std::move(head_), !http_1_0_);
+    if (finishing_ || context_->closing) sender_->stop();
     watch_for_hangup();
-    site_->begin_stream(*this);
+    context_->begin_stream(*this);
     const bool said_all = co_await sender_->run();
-    site_->end_stream(*this);
+    context_->end_stream(*this);
     stream_->interrupt();  // ends the watch
     sender_ = nullptr;
     if (!said_all) abort();
@@ -302,24 +303,24 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   awaitable<void> linger() {
     stream_->finish();
-    enter(Phase::lingering, site_->limits.linger);
+    enter_phase(Phase::lingering, context_->limits.linger);
     std::size_t dropped = 0;
     bool more = true;
-    while (more && dropped < site_->limits.linger_bytes) {
+    while (more && dropped < context_->limits.linger_bytes) {
       buffer_.consume(buffer_.view().size());
       const std::size_t bytes = co_await read();
       dropped += bytes;
-      more = bytes > 0 && !deadline_.missed() && !gone_;
+      more = bytes > 0 && !deadline_.is_missed() && !aborted_;
     }
     stream_->abort();
   }
 
-  void enter(Phase phase, Duration at_most) {
+  void enter_phase(Phase phase, Duration at_most) {
     phase_ = phase;
     deadline_.set(at_most);
   }
 
-  void time_out() {
+  void on_timeout() {
     if (phase_ == Phase::handling) {
       answered_.cancel();
     } else if (phase_ == Phase::writing) {
@@ -329,25 +330,25 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     }
   }
 
-  std::shared_ptr<Site> site_;
+  std::shared_ptr<ServerContext> context_;
   std::unique_ptr<Stream> stream_;
-  Arrival arrival_;
+  IncomingConnection incoming_;
   ReadBuffer buffer_;
   RequestParser parser_;
   std::string head_;
 
   Phase phase_ = Phase::idle;
   TimePoint waiting_since_;
-  bool first_ = true;       // nothing was read yet
-  bool finishing_ = false;  // the response under way is the last
-  bool gone_ = false;       // aborted
+  bool is_first_request_ = true;  // nothing was read yet
+  bool finishing_ = false;        // the response under way is the last
+  bool aborted_ = false;          // aborted
 
   // The request under way.
   bool admitted_ = false;
   bool keep_alive_ = false;
   bool http_1_0_ = false;
   std::uint64_t serial_ = 0;
-  Wishes wishes_;
+  ResponsePreferences preferences_;
   std::optional<Response> response_;
   asio::steady_timer answered_;                   // never expires; cancelling it wakes answer()
   std::unique_ptr<ResponseStreamSender> sender_;  // while it streams
@@ -357,7 +358,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
 }  // namespace
 
-void serve(std::shared_ptr<Site> site, std::unique_ptr<Stream> stream, Arrival arrival) {
+void serve(std::shared_ptr<ServerContext> site, std::unique_ptr<Stream> stream,
+           IncomingConnection arrival) {
   auto& io = site->io.core().io;
   ++site->counters.accepted;
   auto session = std::make_shared<Session>(std::move(site), std::move(stream), std::move(arrival));
@@ -366,8 +368,9 @@ void serve(std::shared_ptr<Site> site, std::unique_ptr<Stream> stream, Arrival a
   });
 }
 
-void serve_socket(std::shared_ptr<Site> site, UniqueFd socket, Arrival arrival) {
-  auto stream = open_socket_stream(site->io, std::move(socket), arrival.party);
+void serve_socket(std::shared_ptr<ServerContext> site, UniqueFd socket,
+                  IncomingConnection arrival) {
+  auto stream = open_socket_stream(site->io, std::move(socket), arrival.quota_group);
   serve(std::move(site), std::move(stream), std::move(arrival));
 }
 

@@ -12,7 +12,8 @@ namespace gpuyard::http {
 class Stream;
 
 // Starts a session on site->io.
-void serve(std::shared_ptr<Site> site, std::unique_ptr<Stream> stream, Arrival arrival);
-void serve_socket(std::shared_ptr<Site> site, UniqueFd socket, Arrival arrival);
+void serve(std::shared_ptr<ServerContext> site, std::unique_ptr<Stream> stream,
+           IncomingConnection arrival);
+void serve_socket(std::shared_ptr<ServerContext> site, UniqueFd socket, IncomingConnection arrival);
 
 }  // namespace gpuyard::http

@@ -25,7 +25,7 @@ class SessionTest : public testing::Test {
     if (pipe_) pipe_->vanish();
     io_.poll();
     pipe_ = std::make_unique<MemoryPipe>(io_);
-    site_ = std::make_shared<Site>(
+    site_ = std::make_shared<ServerContext>(
         io_, time_,
         [this](Request request, Reply reply) {
           paths_.push_back(request.path);
@@ -37,7 +37,7 @@ class SessionTest : public testing::Test {
           }
         },
         limits);
-    Arrival arrival;
+    IncomingConnection arrival;
     arrival.local_address = "127.0.0.1";
     serve(site_, pipe_->stream(), std::move(arrival));
     io_.poll();
@@ -64,7 +64,7 @@ class SessionTest : public testing::Test {
   ManualLoop time_;  // outlives the sessions that the loop still holds
   IoLoop io_;
   std::unique_ptr<MemoryPipe> pipe_;
-  std::shared_ptr<Site> site_;
+  std::shared_ptr<ServerContext> site_;
   Response answer_{200, "text/plain", "hello"};
   bool hold_ = false;
   std::vector<Reply> held_;

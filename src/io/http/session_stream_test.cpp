@@ -85,7 +85,7 @@ TEST_F(SessionStream, EndsTheBodyWhenItsFeedIsOver) {
 
 TEST_F(SessionStream, EndsTheBodyAtOnceWhenTheServerStops) {
   begin();
-  for (Connection* connection : site_->parties.all()) connection->finish();
+  for (Connection* connection : site_->quotas.all()) connection->finish();
   io_.poll();
   EXPECT_EQ(pipe_->take_received(), "0\r\n\r\n");
   EXPECT_TRUE(pipe_->finished_by_server());
@@ -176,14 +176,14 @@ TEST_F(SessionStream, IsRefusedOverTheLimitAndTheConnectionGoesOn) {
 }
 
 TEST_F(SessionStream, IsRefusedOverTheLimitOfAllListenersToo) {
-  start(Limits{.all_streams = 0});
+  start(Limits{.total_streams = 0});
   EXPECT_THAT(begin(), StartsWith("HTTP/1.1 503 "));
 }
 
 TEST_F(SessionStream, KeepsItsSeatWhenOthersWantOne) {
   begin();
-  EXPECT_EQ(site_->parties.room_for({"uid 2"}, nullptr, site_->limits.connections),
-            Parties::Room::nobody);
+  EXPECT_EQ(site_->quotas.admit({"uid 2"}, nullptr, site_->limits.connections),
+            ConnectionQuotas::QuotaDecision::server_full);
   EXPECT_EQ(say("still"), framed("still"));
 }
 

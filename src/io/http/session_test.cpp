@@ -70,7 +70,7 @@ TEST_F(Session, HandsOverTheRequestDecoded) {
       {"x", "1"}, {"y", "a+b!"}, {"x", "2"}, {"flag", ""}};
   EXPECT_EQ(last_->query, query);
   EXPECT_EQ(last_->header("x-wHO"), "me");
-  EXPECT_EQ(last_->received, time_.now());
+  EXPECT_EQ(last_->received_at, time_.now());
 }
 
 TEST_F(Session, TakesATargetWithASchemeAndAHost) {
@@ -96,7 +96,7 @@ TEST_F(Session, LeavesPipelinedBytesToTheSenderWhileItIsBusy) {
   while (flood.size() < 1'000'000) flood += kGet;
   exchange(flood);
   EXPECT_EQ(paths_.size(), 1U);
-  EXPECT_GE(pipe_->unread() + site_->limits.header_bytes + kBeyondHeader, flood.size());
+  EXPECT_GE(pipe_->unread() + site_->limits.header_bytes + kHeaderSlackBytes, flood.size());
 }
 
 TEST_F(Session, AcceptedGzipCompressesLargeBody) {

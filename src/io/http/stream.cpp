@@ -22,41 +22,45 @@ using boost::system::error_code;
 
 class SocketStream final : public Stream {
  public:
-  SocketStream(IoLoop::Core& core, const Protocol& protocol, int fd, Party party)
-      : turns_(core.turns), party_(std::move(party)), socket_(core.io, protocol, fd), fd_(fd) {}
+  SocketStream(IoLoop::Core& core, const Protocol& protocol, int fd, QuotaGroup party)
+      : turns_(core.turns),
+        quota_group_(std::move(party)),
+        socket_(core.io, protocol, fd),
+        fd_(fd) {}
 
-  asio::awaitable<Io> read(std::span<char> space) override {
+  asio::awaitable<IoResult> read(std::span<char> space) override {
     error_code error;
     auto token = asio::redirect_error(asio::use_awaitable, error);
     const asio::mutable_buffer buffer(space.data(), space.size());
     const std::size_t bytes = co_await socket_.async_read_some(buffer, token);
     const bool ended = error == asio::error::eof;
-    const Io io(!error || ended, bytes);
+    const IoResult io(!error || ended, bytes);
     co_return io;
   }
 
-  asio::awaitable<Io> write(std::string_view head, std::string_view body) override {
-    if (body.size() > Turns::kAtOnceBytes) co_await turns_.next(party_);
+  asio::awaitable<IoResult> write(std::string_view head, std::string_view body) override {
+    if (body.size() > TurnScheduler::kMaxImmediateBytes)
+      co_await turns_.wait_for_turn(quota_group_);
     std::string_view piece = take_piece(body);
-    Io io = co_await write_piece(head, piece);
+    IoResult io = co_await write_piece(head, piece);
     head = {};
     while (io.ok && !body.empty()) {
-      co_await turns_.next(party_);
+      co_await turns_.wait_for_turn(quota_group_);
       piece = take_piece(body);
-      const Io more = co_await write_piece(head, piece);
-      io = Io(more.ok, io.bytes + more.bytes);
+      const IoResult more = co_await write_piece(head, piece);
+      io = IoResult(more.ok, io.bytes + more.bytes);
     }
     co_return io;
   }
 
-  asio::awaitable<Io> write_all(std::span<const std::string_view> parts) override {
+  asio::awaitable<IoResult> write_all(std::span<const std::string_view> parts) override {
     buffers_.clear();
     for (const std::string_view part : parts) buffers_.emplace_back(part.data(), part.size());
     error_code error;
     auto token = asio::redirect_error(asio::use_awaitable, error);
     const std::span<const asio::const_buffer> buffers(buffers_);
     const std::size_t bytes = co_await asio::async_write(socket_, buffers, token);
-    const Io io(!error, bytes);
+    const IoResult io(!error, bytes);
     co_return io;
   }
 
@@ -68,14 +72,14 @@ class SocketStream final : public Stream {
     error_code ignored;
     socket_.shutdown(Protocol::socket::shutdown_send, ignored);
   }
-  bool hung_up() const override {
+  bool has_hung_up() const override {
     pollfd entry{fd_, 0, 0};
     return !socket_.is_open() ||
            ::poll(&entry, 1, 0) > 0;  // asked for nothing, it reports a hangup or an error
   }
   void watch_hangup(std::function<void()> look) override {
     // The loop also reports urgent data, besides a reset and the end of a Unix peer: hence
-    // hung_up().
+    // has_hung_up().
     socket_.async_wait(Protocol::socket::wait_error,
                        [look = std::move(look)](const error_code& error) {
                          if (!error) look();
@@ -92,23 +96,23 @@ class SocketStream final : public Stream {
 
  private:
   static std::string_view take_piece(std::string_view& body) {
-    const std::string_view piece = body.substr(0, Turns::kPieceBytes);
+    const std::string_view piece = body.substr(0, TurnScheduler::kPieceBytes);
     body.remove_prefix(piece.size());
     return piece;
   }
-  asio::awaitable<Io> write_piece(std::string_view head, std::string_view body) {
+  asio::awaitable<IoResult> write_piece(std::string_view head, std::string_view body) {
     error_code error;
     auto token = asio::redirect_error(asio::use_awaitable, error);
     std::array<asio::const_buffer, 2> parts;
     parts[0] = asio::const_buffer(head.data(), head.size());
     parts[1] = asio::const_buffer(body.data(), body.size());
     const std::size_t bytes = co_await asio::async_write(socket_, parts, token);
-    const Io io(!error, bytes);
+    const IoResult io(!error, bytes);
     co_return io;
   }
 
-  Turns& turns_;
-  const Party party_;
+  TurnScheduler& turns_;
+  const QuotaGroup quota_group_;
   Protocol::socket socket_;
   const int fd_;                             // kept: Asio does not tell it of a const stream
   std::vector<asio::const_buffer> buffers_;  // of the write_all() under way
@@ -116,7 +120,7 @@ class SocketStream final : public Stream {
 
 }  // namespace
 
-std::unique_ptr<Stream> open_socket_stream(IoLoop& loop, UniqueFd socket, Party party) {
+std::unique_ptr<Stream> open_socket_stream(IoLoop& loop, UniqueFd socket, QuotaGroup party) {
   sockaddr local{};
   socklen_t length = sizeof local;
   ::getsockname(socket.get(), &local, &length);

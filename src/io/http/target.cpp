@@ -24,7 +24,7 @@ bool is_control(char c) {
   return byte < 0x20 || byte == 0x7f;
 }
 
-bool climbs(std::string_view path) {
+bool has_parent_segment(std::string_view path) {
   while (!path.empty()) {
     if (take_until('/', path) == "..") return true;
   }
@@ -104,7 +104,7 @@ Result<void> decode_target(Request& request) {
   const std::size_t mark = target.find('?');
   auto path = percent_decode(target.substr(0, mark));
   if (!path) return Error{Errc::invalid, "the path is not valid percent-encoding"};
-  if (climbs(*path)) return Error{Errc::invalid, "the path has a '..' segment"};
+  if (has_parent_segment(*path)) return Error{Errc::invalid, "the path has a '..' segment"};
   request.path = path->empty() ? "/" : *std::move(path);
   if (mark != target.npos && !decode_query(target.substr(mark + 1), request)) {
     return Error{Errc::invalid, "the query is not valid percent-encoding"};
@@ -114,12 +114,12 @@ Result<void> decode_target(Request& request) {
 
 namespace {
 
-bool all_digits(std::string_view text) {
+bool is_all_digits(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
 // "name:80", "[::1]:80" without the port and the brackets; empty if malformed.
-std::optional<std::string> name_part(std::string_view host) {
+std::optional<std::string> parse_host_name(std::string_view host) {
   std::size_t end = host.size();
   std::size_t start = 0;
   std::string_view rest;
@@ -132,14 +132,14 @@ std::optional<std::string> name_part(std::string_view host) {
     end = std::min(host.find(':'), host.size());
     rest = host.substr(end);
   }
-  if (!rest.empty() && (rest.front() != ':' || !all_digits(rest.substr(1)))) return std::nullopt;
+  if (!rest.empty() && (rest.front() != ':' || !is_all_digits(rest.substr(1)))) return std::nullopt;
   std::string name = to_lower(host.substr(start, end - start));
   if (start == 0 && name.ends_with('.'))
     name.pop_back();  // "localhost." is localhost, fully written
   return name;
 }
 
-bool same_address(const std::string& name, const std::string& local) {
+bool is_same_address(const std::string& name, const std::string& local) {
   in6_addr a{};
   in6_addr b{};
   if (::inet_pton(AF_INET6, name.c_str(), &a) == 1 &&
@@ -149,20 +149,21 @@ bool same_address(const std::string& name, const std::string& local) {
   return name == local;
 }
 
-bool same_name(std::string_view name, std::string_view allowed) {
-  const auto lowered = name_part(allowed);
+bool is_same_name(std::string_view name, std::string_view allowed) {
+  const auto lowered = parse_host_name(allowed);
   return lowered && *lowered == name;
 }
 
 }  // namespace
 
-bool host_allowed(std::string_view host, std::string_view local_address,
-                  const std::vector<std::string>& names) {
-  const auto name = name_part(host);
+bool is_host_allowed(std::string_view host, std::string_view local_address,
+                     const std::vector<std::string>& names) {
+  const auto name = parse_host_name(host);
   if (!name || name->empty()) return false;
   if (*name == "localhost" || is_loopback(*name)) return true;
-  if (same_address(*name, std::string(local_address))) return true;
-  return std::ranges::any_of(names, [&](const auto& allowed) { return same_name(*name, allowed); });
+  if (is_same_address(*name, std::string(local_address))) return true;
+  return std::ranges::any_of(names,
+                             [&](const auto& allowed) { return is_same_name(*name, allowed); });
 }
 
 }  // namespace gpuyard::http

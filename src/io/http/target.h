@@ -25,7 +25,7 @@ Result<void> decode_target(Request& request);
 
 // `host` as in the field, with or without a port. `local_address` is the literal that the client
 // connected to; `names` are allowed besides, in any case.
-bool host_allowed(std::string_view host, std::string_view local_address,
-                  const std::vector<std::string>& names);
+bool is_host_allowed(std::string_view host, std::string_view local_address,
+                     const std::vector<std::string>& names);
 
 }  // namespace gpuyard::http

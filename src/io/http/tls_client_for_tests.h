@@ -19,19 +19,19 @@
 namespace gpuyard::http {
 
 // A ticket, with what the client remembers of its session.
-using ClientSession = Owned<SSL_SESSION, &::SSL_SESSION_free>;
+using ClientSession = OpensslPtr<SSL_SESSION, &::SSL_SESSION_free>;
 
 class TlsClientForTests {
  public:
-  struct Manners {
+  struct Options {
     int newest = 0;                          // version of TLS; 0: what OpenSSL has
     const TestCertificate* shows = nullptr;  // to a server that asks
     SSL_SESSION* resumes = nullptr;          // a ticket of an earlier connection
     std::string protocols = {};              // for ALPN, with lengths
   };
 
-  TlsClientForTests() : TlsClientForTests(Manners()) {}
-  explicit TlsClientForTests(const Manners& manners) {
+  TlsClientForTests() : TlsClientForTests(Options()) {}
+  explicit TlsClientForTests(const Options& manners) {
     start_openssl();
     context_.reset(::SSL_CTX_new(::TLS_client_method()));
     ::SSL_CTX_set_security_level(context_.get(), 0);  // else it offers no old version at all
@@ -110,7 +110,7 @@ inline bool agree(TlsClientForTests& client, TlsServer& server) {
   for (int i = 0; i < kMostFlights; ++i) {
     const bool client_done = client.shake_hands();
     server.feed(client.take());
-    const auto server_done = server.shake_hands();
+    const auto server_done = server.handshake();
     client.feed(server.take());
     if (!server_done) return false;
     if (client_done && *server_done) return true;
@@ -125,7 +125,7 @@ class IdentityForTests {
 
   // Makes a new certificate; with the same key if one is given.
   void renew(std::string_view key = {}) {
-    auto made = make_self_signed({"localhost", "127.0.0.1"}, wall_now(), kCertificateLife, key);
+    auto made = make_self_signed({"localhost", "127.0.0.1"}, wall_now(), kCertificateLifetime, key);
     ASSERT_TRUE(made) << made.error().text();
     directory_.write("tls.crt", made->certificate);
     directory_.write("tls.key", made->key);

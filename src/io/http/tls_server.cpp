@@ -16,20 +16,20 @@ namespace gpuyard::http {
 namespace {
 
 // A buffer of OpenSSL's that grew larger than this for one answer is given back.
-constexpr std::size_t kKeptBytes = std::size_t{4} * 1024;
+constexpr std::size_t kMaxRetainedBytes = std::size_t{4} * 1024;
 
 // After the handshake a client needs none but one for each 2^24 records, to change the keys. Each
 // costs us microseconds, and is small enough to be sent by the hundred.
-constexpr int kMostLaterMessages = 64;
+constexpr int kMaxPostHandshakeMessages = 64;
 
-Error refused(std::string_view doing) {
+Error tls_error(std::string_view doing) {
   return Error{Errc::invalid, fmt::format("{} over TLS failed: {}", doing, openssl_reason())};
 }
 
 }  // namespace
 
 struct TlsServer::Parts {
-  Owned<SSL, &::SSL_free> ssl;
+  OpensslPtr<SSL, &::SSL_free> ssl;
   BIO* in = nullptr;  // both are the SSL's
   BIO* out = nullptr;
   std::size_t fed = 0;  // bytes, before the handshake was done
@@ -67,7 +67,7 @@ void TlsServer::feed(std::string_view bytes) {
 std::string TlsServer::take() {
   std::string bytes(BIO_ctrl_pending(parts_->out), '\0');
   if (!bytes.empty()) ::BIO_read(parts_->out, bytes.data(), static_cast<int>(bytes.size()));
-  if (bytes.size() > kKeptBytes) {
+  if (bytes.size() > kMaxRetainedBytes) {
     parts_->out = ::BIO_new(::BIO_s_mem());
     if (parts_->out == nullptr) throw std::bad_alloc();
     ::SSL_set0_wbio(parts_->ssl.get(), parts_->out);
@@ -75,20 +75,20 @@ std::string TlsServer::take() {
   return bytes;
 }
 
-Result<bool> TlsServer::shake_hands() {
-  if (parts_->fed > kMostHandshakeBytes) {
+Result<bool> TlsServer::handshake() {
+  if (parts_->fed > kMaxHandshakeBytes) {
     return Error{Errc::invalid, fmt::format("the TLS handshake failed: received more than {} bytes",
-                                            kMostHandshakeBytes)};
+                                            kMaxHandshakeBytes)};
   }
   ::ERR_clear_error();
   const int done = ::SSL_do_handshake(parts_->ssl.get());
   if (done != 1) {
     if (::SSL_get_error(parts_->ssl.get(), done) == SSL_ERROR_WANT_READ) return false;
-    return refused("agreeing");
+    return tls_error("agreeing");
   }
   parts_->agreed = true;
   // A certificate that came with a ticket was verified long ago.
-  const auto shown = client();
+  const auto shown = client_certificate();
   if (!shown || wall_now() < shown->not_after) return true;
   return Error{Errc::denied, "the client's certificate has expired"};
 }
@@ -98,7 +98,7 @@ Result<void> TlsServer::encrypt(std::string_view bytes) {
     ::ERR_clear_error();
     const int size = static_cast<int>(std::min<std::size_t>(bytes.size(), INT_MAX));
     const int wrote = ::SSL_write(parts_->ssl.get(), bytes.data(), size);
-    if (wrote <= 0) return refused("sending");
+    if (wrote <= 0) return tls_error("sending");
     bytes.remove_prefix(static_cast<std::size_t>(wrote));
   }
   return {};
@@ -108,29 +108,29 @@ Result<std::optional<std::size_t>> TlsServer::decrypt(std::span<char> space) {
   ::ERR_clear_error();
   const int size = static_cast<int>(std::min<std::size_t>(space.size(), INT_MAX));
   const int got = ::SSL_read(parts_->ssl.get(), space.data(), size);
-  if (parts_->later_messages > kMostLaterMessages) {
+  if (parts_->later_messages > kMaxPostHandshakeMessages) {
     return Error{Errc::invalid, "receiving over TLS failed: the client keeps renegotiating"};
   }
   if (got > 0) return std::optional(static_cast<std::size_t>(got));
   const int why = ::SSL_get_error(parts_->ssl.get(), got);
   if (why == SSL_ERROR_ZERO_RETURN) return std::optional<std::size_t>(0);
   if (why == SSL_ERROR_WANT_READ) return std::optional<std::size_t>();
-  return refused("receiving");
+  return tls_error("receiving");
 }
 
-void TlsServer::say_goodbye() {
+void TlsServer::send_close_notify() {
   ::ERR_clear_error();
   if (parts_->agreed) ::SSL_shutdown(parts_->ssl.get());
 }
 
-std::optional<CertificateFacts> TlsServer::client() const {
+std::optional<CertificateFacts> TlsServer::client_certificate() const {
   const X509* certificate = ::SSL_get0_peer_certificate(parts_->ssl.get());
   const bool verified = ::SSL_get_verify_result(parts_->ssl.get()) == X509_V_OK;
   if (!parts_->agreed || certificate == nullptr || !verified) return std::nullopt;
   return facts_of(certificate);
 }
 
-bool TlsServer::resumed() const {
+bool TlsServer::is_resumed() const {
   return ::SSL_session_reused(parts_->ssl.get()) == 1;
 }
 

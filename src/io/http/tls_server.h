@@ -17,7 +17,7 @@ namespace gpuyard::http {
 
 // A client that has sent this much without a handshake is refused. The largest part is the chain of
 // a client's certificate.
-inline constexpr std::size_t kMostHandshakeBytes = std::size_t{64} * 1024;
+inline constexpr std::size_t kMaxHandshakeBytes = std::size_t{64} * 1024;
 
 // Holds what the caller has fed and OpenSSL has not taken, which is at most one record (16 KiB)
 // and what one feed() brought; and what was written since the last take(). An idle connection
@@ -35,20 +35,20 @@ class TlsServer {
   std::string take();
 
   // Takes the next step: the only call that may cost a signature. True: done; false: feed it more.
-  Result<bool> shake_hands();
+  Result<bool> handshake();
   // After the handshake.
   Result<void> encrypt(std::string_view bytes);
   // Returns how many bytes of the client's it put into `space`: 0 if the client said that these
   // were all, nothing if it must be fed more.
   Result<std::optional<std::size_t>> decrypt(std::span<char> space);
   // Tells the client that nothing follows.
-  void say_goodbye();
+  void send_close_notify();
 
   // The client's certificate, which somebody that the identity trusts has signed; empty if it
   // showed none.
-  std::optional<CertificateFacts> client() const;
+  std::optional<CertificateFacts> client_certificate() const;
   // Whether the client came back with a ticket.
-  bool resumed() const;
+  bool is_resumed() const;
 
  private:
   struct Parts;

@@ -101,19 +101,19 @@ struct TestCertificate {
 
 class BlockingTlsServer {
  public:
-  struct Manners {
+  struct Options {
     std::string answer;
     bool says_goodbye = true;
     int newest = 0;  // version of TLS; 0: what OpenSSL has
   };
 
-  BlockingTlsServer(const TestCertificate& certificate, Manners manners)
-      : manners_(std::move(manners)),
+  BlockingTlsServer(const TestCertificate& certificate, Options manners)
+      : options_(std::move(manners)),
         context_(::SSL_CTX_new(::TLS_server_method()), &::SSL_CTX_free) {
     ::SSL_CTX_use_certificate(context_.get(), certificate.certificate.get());
     ::SSL_CTX_use_PrivateKey(context_.get(), certificate.key.get());
     ::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to a client that has left
-    if (manners_.newest != 0) SSL_CTX_set_max_proto_version(context_.get(), manners_.newest);
+    if (options_.newest != 0) SSL_CTX_set_max_proto_version(context_.get(), options_.newest);
     thread_ = std::thread([this] { serve(); });
   }
   ~BlockingTlsServer() {
@@ -161,8 +161,8 @@ class BlockingTlsServer {
       request_ = request;
       server_name_ = name != nullptr ? name : "";
     }
-    ::SSL_write(ssl.get(), manners_.answer.data(), static_cast<int>(manners_.answer.size()));
-    if (manners_.says_goodbye) ::SSL_shutdown(ssl.get());
+    ::SSL_write(ssl.get(), options_.answer.data(), static_cast<int>(options_.answer.size()));
+    if (options_.says_goodbye) ::SSL_shutdown(ssl.get());
   }
 
   static bool is_whole(const std::string& request) {
@@ -173,7 +173,7 @@ class BlockingTlsServer {
            request.size() - end - 4 >= std::stoul(request.substr(length + 16));
   }
 
-  Manners manners_;
+  Options options_;
   std::unique_ptr<SSL_CTX, decltype(&::SSL_CTX_free)> context_;
   LocalListener listener_;
   std::atomic<bool> stop_ = false;

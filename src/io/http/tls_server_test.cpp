@@ -27,7 +27,7 @@ std::string decrypted(TlsServer& server) {
 class TlsServerTest : public testing::Test {
  protected:
   // Whether a client with these manners gets in; it says and hears something if so.
-  bool talks(const TlsClientForTests::Manners& manners) {
+  bool talks(const TlsClientForTests::Options& manners) {
     client_.emplace(manners);
     server_.emplace(*identity_);
     if (!agree(*client_, *server_)) return false;
@@ -85,7 +85,7 @@ TEST_F(TlsServerTest, TakesBytesOneAtATime) {
     client.shake_hands();
     for (const char byte : client.take()) {
       server.feed({&byte, 1});
-      const auto step = server.shake_hands();
+      const auto step = server.handshake();
       ASSERT_TRUE(step) << step.error().message;
       done = *step;
       client.feed(server.take());
@@ -114,7 +114,7 @@ TEST_F(TlsServerTest, TakesAHelloInRecordsOfOneByte) {
   }
   TlsServer server(*identity_);
   server.feed(cut);
-  const auto step = server.shake_hands();
+  const auto step = server.handshake();
   ASSERT_TRUE(step) << step.error().message;
   client.feed(server.take());
   EXPECT_TRUE(client.shake_hands());
@@ -125,7 +125,7 @@ TEST_F(TlsServerTest, RefusesRecordsWithoutContent) {
   std::string empty;
   for (int i = 0; i < 100; ++i) empty += std::string("\x16\x03\x01\0\0", 5);
   server.feed(empty);
-  EXPECT_FALSE(server.shake_hands());
+  EXPECT_FALSE(server.handshake());
 }
 
 TEST_F(TlsServerTest, RefusesGarbage) {
@@ -134,7 +134,7 @@ TEST_F(TlsServerTest, RefusesGarbage) {
         "\x16\x03\x01" + std::string("\0\x04\x02\0\0\0", 6)}) {
     TlsServer server(*identity_);
     server.feed(garbage);
-    const auto step = server.shake_hands();
+    const auto step = server.handshake();
     ASSERT_FALSE(step);
     EXPECT_THAT(step.error().message, HasSubstr("agreeing over TLS failed"));
     EXPECT_THAT(server.take(), AnyOf("", StartsWith("\x15")));  // an alert
@@ -155,11 +155,11 @@ TEST_F(TlsServerTest, HoldsNoMoreOfAHandshakeThanItsLimit) {
   TlsServer server(*identity_);
   const std::string header("\x16\x03\x01\x40\x00", 5);
   server.feed(header + std::string("\x01\x02\0\0", 4) + std::string(0x4000 - 4, 'x'));
-  auto step = server.shake_hands();
+  auto step = server.handshake();
   for (int i = 0; step && i < 10; ++i) {
     EXPECT_FALSE(*step);
     server.feed(header + std::string(0x4000, 'x'));
-    step = server.shake_hands();
+    step = server.handshake();
   }
   ASSERT_FALSE(step);
   EXPECT_THAT(step.error().message, HasSubstr("received more than 65536 bytes"));
@@ -197,7 +197,7 @@ TEST_F(TlsServerTest, ChangesKeysNowAndThenButNotWithoutAnEnd) {
 
 TEST_F(TlsServerTest, SaysAndHearsGoodbye) {
   ASSERT_TRUE(talks({}));
-  server_->say_goodbye();
+  server_->send_close_notify();
   EXPECT_EQ(client_->decrypted(server_->take()), "");
   EXPECT_TRUE(client_->heard_goodbye());
   ::SSL_shutdown(client_->ssl());
@@ -221,15 +221,15 @@ TEST_F(TlsServerTest, SealsAShortAnswerIntoOneRecord) {
 TEST_F(TlsServerTest, ResumesSessionsAfterANewCertificate) {
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
     ASSERT_TRUE(talks({.newest = version}));
-    EXPECT_FALSE(server_->resumed());
+    EXPECT_FALSE(server_->is_resumed());
     const ClientSession ticket = client_->session();
     ours_.renew();
     identity_ = ours_.load(identity_);
     ASSERT_TRUE(talks({.newest = version, .resumes = ticket.get()}));
-    EXPECT_TRUE(server_->resumed());
+    EXPECT_TRUE(server_->is_resumed());
     identity_ = ours_.load();  // as after a restart
     ASSERT_TRUE(talks({.newest = version, .resumes = ticket.get()}));
-    EXPECT_FALSE(server_->resumed());
+    EXPECT_FALSE(server_->is_resumed());
   }
 }
 
@@ -237,11 +237,11 @@ TEST_F(TlsServerTest, FullHandshakeFollowsReplacedTicketKeys) {
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
     ASSERT_TRUE(talks({.newest = version}));
     const ClientSession ticket = client_->session();
-    const auto later = load_identity(ours_.files, wall_now() + kTicketKeyLife, identity_);
+    const auto later = load_identity(ours_.files, wall_now() + kTicketKeyLifetime, identity_);
     ASSERT_TRUE(later);
     identity_ = *later;
     ASSERT_TRUE(talks({.newest = version, .resumes = ticket.get()}));
-    EXPECT_FALSE(server_->resumed());
+    EXPECT_FALSE(server_->is_resumed());
     identity_ = ours_.load();
   }
 }
@@ -259,7 +259,7 @@ class TlsServerWithClients : public TlsServerTest {
 TEST_F(TlsServerWithClients, KnowsAClientByTheNamesOfItsCertificate) {
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
     ASSERT_TRUE(talks({.newest = version, .shows = &known_}));
-    const auto client = server_->client();
+    const auto client = server_->client_certificate();
     ASSERT_TRUE(client);
     EXPECT_THAT(client->names, ElementsAre("URI:spiffe://yard/node7", "DNS:node7"));
     EXPECT_EQ(client->fingerprint, facts_of(known_.certificate.get()).fingerprint);
@@ -268,16 +268,16 @@ TEST_F(TlsServerWithClients, KnowsAClientByTheNamesOfItsCertificate) {
 
 TEST_F(TlsServerWithClients, ClientCertificateIsOptionalButUnknownIsRefused) {
   ASSERT_TRUE(talks({}));
-  EXPECT_FALSE(server_->client());
+  EXPECT_FALSE(server_->client_certificate());
   EXPECT_FALSE(talks({.shows = &unknown_}));
-  EXPECT_FALSE(server_->client());
+  EXPECT_FALSE(server_->client_certificate());
 }
 
 TEST_F(TlsServerWithClients, EmptyClientCaRequestsNoCertificate) {
   ours_.files.client_ca.clear();
   identity_ = ours_.load();
   ASSERT_TRUE(talks({.shows = &known_}));
-  EXPECT_FALSE(server_->client());
+  EXPECT_FALSE(server_->client_certificate());
 }
 
 TEST_F(TlsServerWithClients, TrustsNoTicketFromBeforeTheRootsChanged) {
@@ -287,13 +287,13 @@ TEST_F(TlsServerWithClients, TrustsNoTicketFromBeforeTheRootsChanged) {
     ASSERT_TRUE(talks({.newest = version, .shows = &known_}));
     const ClientSession ticket = client_->session();
     ASSERT_TRUE(talks({.newest = version, .resumes = ticket.get()}));
-    EXPECT_TRUE(server_->resumed());
-    EXPECT_TRUE(server_->client());
+    EXPECT_TRUE(server_->is_resumed());
+    EXPECT_TRUE(server_->client_certificate());
     ours_.trust(unknown_);
     identity_ = ours_.load(identity_);
     ASSERT_TRUE(talks({.newest = version, .resumes = ticket.get()}));
-    EXPECT_FALSE(server_->resumed());
-    EXPECT_FALSE(server_->client());
+    EXPECT_FALSE(server_->is_resumed());
+    EXPECT_FALSE(server_->client_certificate());
   }
 }
 

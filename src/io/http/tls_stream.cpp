@@ -18,88 +18,89 @@ constexpr std::string_view kNothing;
 
 class TlsStream final : public Stream {
  public:
-  TlsStream(IoLoop::Core& core, std::unique_ptr<Stream> under, TlsServer tls, Party party)
+  TlsStream(IoLoop::Core& core, std::unique_ptr<Stream> under, TlsServer tls, QuotaGroup party)
       : turns_(core.turns),
-        party_(std::move(party)),
-        under_(std::move(under)),
+        quota_group_(std::move(party)),
+        inner_(std::move(under)),
         tls_(std::move(tls)) {}
 
   // What came encrypted goes through the caller's space, too: a connection without a request under
   // way holds no buffer here.
-  asio::awaitable<Io> read(std::span<char> space) override {
-    if (std::exchange(says_goodbye_, false)) {
+  asio::awaitable<IoResult> read(std::span<char> space) override {
+    if (std::exchange(sends_close_notify_, false)) {
       co_await send_pending();
-      under_->finish();
+      inner_->finish();
     }
     for (;;) {
       const auto got = tls_.decrypt(space);
       const bool sent = co_await send_pending();  // an answer to the client's TLS, or an alert
       const bool usable = got && sent;
       const bool is_whole = usable && got->has_value();
-      const Io io(usable, is_whole ? **got : 0);
+      const IoResult io(usable, is_whole ? **got : 0);
       if (!usable || is_whole) co_return io;
-      const Io came = co_await under_->read(space);
+      const IoResult came = co_await inner_->read(space);
       if (!came.ok || came.bytes == 0) co_return came;
       tls_.feed({space.data(), came.bytes});
     }
   }
 
-  asio::awaitable<Io> write(std::string_view head, std::string_view body) override {
-    if (body.size() > Turns::kAtOnceBytes) co_await turns_.next(party_);
+  asio::awaitable<IoResult> write(std::string_view head, std::string_view body) override {
+    if (body.size() > TurnScheduler::kMaxImmediateBytes)
+      co_await turns_.wait_for_turn(quota_group_);
     std::string plain(head);
-    Io io = co_await write_piece(plain, body);
+    IoResult io = co_await write_piece(plain, body);
     while (io.ok && !body.empty()) {
-      co_await turns_.next(party_);
+      co_await turns_.wait_for_turn(quota_group_);
       plain.clear();
-      const Io more = co_await write_piece(plain, body);
-      io = Io(more.ok, io.bytes + more.bytes);
+      const IoResult more = co_await write_piece(plain, body);
+      io = IoResult(more.ok, io.bytes + more.bytes);
     }
     co_return io;
   }
 
-  asio::awaitable<Io> write_all(std::span<const std::string_view> parts) override {
+  asio::awaitable<IoResult> write_all(std::span<const std::string_view> parts) override {
     std::string plain;
     for (const std::string_view part : parts) plain += part;
     std::string_view body;
-    const Io io = co_await write_piece(plain, body);
+    const IoResult io = co_await write_piece(plain, body);
     co_return io;
   }
 
-  void limit_unsent(std::size_t bytes) override { under_->limit_unsent(bytes); }
+  void limit_unsent(std::size_t bytes) override { inner_->limit_unsent(bytes); }
   void finish() override {
-    tls_.say_goodbye();
-    says_goodbye_ = true;
+    tls_.send_close_notify();
+    sends_close_notify_ = true;
   }
-  bool hung_up() const override { return under_->hung_up(); }
-  void watch_hangup(std::function<void()> look) override { under_->watch_hangup(std::move(look)); }
-  void interrupt() override { under_->interrupt(); }
-  void abort() override { under_->abort(); }
+  bool has_hung_up() const override { return inner_->has_hung_up(); }
+  void watch_hangup(std::function<void()> look) override { inner_->watch_hangup(std::move(look)); }
+  void interrupt() override { inner_->interrupt(); }
+  void abort() override { inner_->abort(); }
 
  private:
   // Adds a piece of the body to `plain` and sends both: what is joined before it is encrypted needs
   // the fewest records, and one system call.
-  asio::awaitable<Io> write_piece(std::string& plain, std::string_view& body) {
-    const std::string_view piece = body.substr(0, Turns::kPieceBytes);
+  asio::awaitable<IoResult> write_piece(std::string& plain, std::string_view& body) {
+    const std::string_view piece = body.substr(0, TurnScheduler::kPieceBytes);
     body.remove_prefix(piece.size());
     plain += piece;
     const bool encrypted = tls_.encrypt(plain).ok();
     const bool sent = co_await send_pending();
-    const Io io(encrypted && sent, plain.size());
+    const IoResult io(encrypted && sent, plain.size());
     co_return io;
   }
 
   asio::awaitable<bool> send_pending() {
     const std::string sealed = tls_.take();
     if (sealed.empty()) co_return true;
-    const Io io = co_await under_->write(sealed, kNothing);
+    const IoResult io = co_await inner_->write(sealed, kNothing);
     co_return io.ok;
   }
 
-  Turns& turns_;
-  const Party party_;
-  std::unique_ptr<Stream> under_;
+  TurnScheduler& turns_;
+  const QuotaGroup quota_group_;
+  std::unique_ptr<Stream> inner_;
   TlsServer tls_;
-  bool says_goodbye_ = false;
+  bool sends_close_notify_ = false;
 };
 
 // A request in plain text begins with its method, and a handshake with a control character.
@@ -117,47 +118,48 @@ std::vector<std::string> host_names(const CertificateFacts& facts) {
   return names;
 }
 
-class Greeting final : public Handshake, public std::enable_shared_from_this<Greeting> {
+class TlsHandshake final : public Handshake, public std::enable_shared_from_this<TlsHandshake> {
  public:
-  Greeting(std::shared_ptr<Site> site, std::unique_ptr<Stream> stream,
-           const ServerIdentity& identity, const Seats& seats, Arrival arrival)
-      : site_(std::move(site)),
+  TlsHandshake(std::shared_ptr<ServerContext> site, std::unique_ptr<Stream> stream,
+               const ServerIdentity& identity, const ConnectionSlots& seats,
+               IncomingConnection arrival)
+      : context_(std::move(site)),
         stream_(std::move(stream)),
         tls_(identity),
-        seats_(seats),
-        arrival_(std::move(arrival)),
-        waiting_since_(site_->time.now()) {
-    expires_in(site_->limits.handshake);
-    arrival_.also_named = host_names(identity.facts);
-    site_->begin_handshake(*this);
+        slots_(seats),
+        incoming_(std::move(arrival)),
+        waiting_since_(context_->time.now()) {
+    set_deadline(context_->limits.handshake);
+    incoming_.server_names = host_names(identity.facts);
+    context_->begin_handshake(*this);
   }
-  ~Greeting() override { site_->end_handshake(*this); }
+  ~TlsHandshake() override { context_->end_handshake(*this); }
 
-  static asio::awaitable<void> run(std::shared_ptr<Greeting> self) {
+  static asio::awaitable<void> run(std::shared_ptr<TlsHandshake> self) {
     Step step = Step::more;
     while (step == Step::more) step = co_await self->exchange();
     if (step == Step::agreed) {
-      co_await self->take_in();
+      co_await self->start_session();
     } else {
-      ++self->site_->counters.handshakes_failed;
+      ++self->context_->counters.handshakes_failed;
       if (step == Step::plain_text) co_await self->answer_in_plain_text();
     }
   }
 
   void abort() override {
-    gone_ = true;
+    aborted_ = true;
     if (stream_) stream_->abort();
   }
   std::optional<TimePoint> waiting_since() const override {
-    return waits_for_us_ ? std::nullopt : std::optional(waiting_since_);
+    return waits_for_turn_ ? std::nullopt : std::optional(waiting_since_);
   }
-  const Party& party() const override { return arrival_.party; }
+  const QuotaGroup& quota_group() const override { return incoming_.quota_group; }
 
  private:
   enum class Step { more, agreed, plain_text, failed };
 
-  void expires_in(Duration duration) {
-    deadline_ = site_->time.call_after(duration, [this] { abort(); });
+  void set_deadline(Duration duration) {
+    deadline_ = context_->time.call_after(duration, [this] { abort(); });
   }
 
   // Takes what came, waits for a turn, and answers.
@@ -165,67 +167,67 @@ class Greeting final : public Handshake, public std::enable_shared_from_this<Gre
     const std::size_t came = co_await read();
     if (came == 0) co_return Step::failed;
     const std::string_view bytes(space_.data(), came);
-    if (std::exchange(first_, false) && is_plain_http(bytes)) co_return Step::plain_text;
+    if (std::exchange(is_first_read_, false) && is_plain_http(bytes)) co_return Step::plain_text;
     tls_.feed(bytes);
-    waits_for_us_ = true;
-    co_await site_->io.core().handshakes.next(party());
-    waits_for_us_ = false;
-    if (gone_) co_return Step::failed;
-    const auto done = tls_.shake_hands();
+    waits_for_turn_ = true;
+    co_await context_->io.core().handshake_turns.wait_for_turn(quota_group());
+    waits_for_turn_ = false;
+    if (aborted_) co_return Step::failed;
+    const auto done = tls_.handshake();
     const std::string answer = tls_.take();
     if (!answer.empty()) {
       // Only an answer counts as progress: single bytes do not make a client look busy.
-      waiting_since_ = site_->time.now();
-      const Io sent = co_await stream_->write(answer, kNothing);
+      waiting_since_ = context_->time.now();
+      const IoResult sent = co_await stream_->write(answer, kNothing);
       if (!sent.ok) co_return Step::failed;
     }
-    if (!done || gone_) co_return Step::failed;
+    if (!done || aborted_) co_return Step::failed;
     co_return *done ? Step::agreed : Step::more;
   }
 
   // Returns 0 if nothing will come any more.
   asio::awaitable<std::size_t> read() {
     const std::span<char> space(space_);
-    const Io got = co_await stream_->read(space);
-    co_return got.ok && !gone_ ? got.bytes : 0;
+    const IoResult got = co_await stream_->read(space);
+    co_return got.ok && !aborted_ ? got.bytes : 0;
   }
 
-  asio::awaitable<void> take_in() {
-    ++site_->counters.handshakes_done;
-    site_->end_handshake(*this);
-    arrival_.peer.encrypted = true;
-    if (auto shown = tls_.client()) {
-      arrival_.peer.certificate_names = std::move(shown->names);
-      arrival_.peer.certificate_fingerprint = std::move(shown->fingerprint);
-      arrival_.peer.certificate_ends = shown->not_after;
+  asio::awaitable<void> start_session() {
+    ++context_->counters.handshakes_done;
+    context_->end_handshake(*this);
+    incoming_.peer.encrypted = true;
+    if (auto shown = tls_.client_certificate()) {
+      incoming_.peer.certificate_names = std::move(shown->names);
+      incoming_.peer.certificate_fingerprint = std::move(shown->fingerprint);
+      incoming_.peer.certificate_expires_at = shown->not_after;
     }
-    if (site_->closing) co_return;
-    const Parties::Room room = take_seat(*site_, seats_, arrival_);
-    stream_ = open_tls_stream(site_->io, std::move(stream_), std::move(tls_), party());
-    if (room == Parties::Room::there) {
-      serve(site_, std::move(stream_), std::move(arrival_));
+    if (context_->closing) co_return;
+    const ConnectionQuotas::QuotaDecision room = acquire_slot(*context_, slots_, incoming_);
+    stream_ = open_tls_stream(context_->io, std::move(stream_), std::move(tls_), quota_group());
+    if (room == ConnectionQuotas::QuotaDecision::admitted) {
+      serve(context_, std::move(stream_), std::move(incoming_));
     } else {
-      const std::string& refusal = refuse_seat(*site_, room);
-      co_await say_at_last(refusal);
+      const std::string& refusal = reject_connection(*context_, room);
+      co_await send_final_response(refusal);
     }
   }
 
   asio::awaitable<void> answer_in_plain_text() {
-    const std::string answer =
-        last_words(400, "invalid", "this port uses HTTPS; put https:// in front of its address");
-    co_await say_at_last(answer);
+    const std::string answer = rejection_response(
+        400, "invalid", "this port uses HTTPS; put https:// in front of its address");
+    co_await send_final_response(answer);
   }
 
   // Reads on for a moment, since closing a socket with unread bytes makes the kernel throw our
   // answer away.
-  asio::awaitable<void> say_at_last(std::string_view words) {
-    expires_in(site_->limits.linger);
-    const Io sent = co_await stream_->write(words, kNothing);
+  asio::awaitable<void> send_final_response(std::string_view words) {
+    set_deadline(context_->limits.linger);
+    const IoResult sent = co_await stream_->write(words, kNothing);
     if (!sent.ok) co_return;
     stream_->finish();
     std::size_t dropped = 0;
     bool more = true;
-    while (more && dropped < site_->limits.linger_bytes) {
+    while (more && dropped < context_->limits.linger_bytes) {
       const std::size_t came = co_await read();
       dropped += came;
       more = came > 0;
@@ -233,15 +235,15 @@ class Greeting final : public Handshake, public std::enable_shared_from_this<Gre
     stream_->abort();
   }
 
-  std::shared_ptr<Site> site_;
+  std::shared_ptr<ServerContext> context_;
   std::unique_ptr<Stream> stream_;  // null once a session has it
   TlsServer tls_;
-  std::weak_ptr<const int> seats_;
-  Arrival arrival_;
+  std::weak_ptr<const int> slots_;
+  IncomingConnection incoming_;
   TimePoint waiting_since_;
-  bool waits_for_us_ = false;
-  bool first_ = true;  // nothing was read yet
-  bool gone_ = false;  // aborted
+  bool waits_for_turn_ = false;
+  bool is_first_read_ = true;  // nothing was read yet
+  bool aborted_ = false;       // aborted
   std::array<char, std::size_t{4} * 1024> space_{};
   Subscription deadline_;
 };
@@ -249,25 +251,27 @@ class Greeting final : public Handshake, public std::enable_shared_from_this<Gre
 }  // namespace
 
 std::unique_ptr<Stream> open_tls_stream(IoLoop& loop, std::unique_ptr<Stream> under,
-                                        TlsServer agreed, Party party) {
+                                        TlsServer agreed, QuotaGroup party) {
   return std::make_unique<TlsStream>(loop.core(), std::move(under), std::move(agreed),
                                      std::move(party));
 }
 
-void greet(std::shared_ptr<Site> site, std::unique_ptr<Stream> under,
-           const ServerIdentity& identity, const Seats& seats, Arrival arrival) {
+void start_handshake(std::shared_ptr<ServerContext> site, std::unique_ptr<Stream> under,
+                     const ServerIdentity& identity, const ConnectionSlots& seats,
+                     IncomingConnection arrival) {
   auto& io = site->io.core().io;
-  auto greeting = std::make_shared<Greeting>(std::move(site), std::move(under), identity, seats,
-                                             std::move(arrival));
-  asio::co_spawn(io, Greeting::run(std::move(greeting)), [](const std::exception_ptr& error) {
+  auto greeting = std::make_shared<TlsHandshake>(std::move(site), std::move(under), identity, seats,
+                                                 std::move(arrival));
+  asio::co_spawn(io, TlsHandshake::run(std::move(greeting)), [](const std::exception_ptr& error) {
     if (error) std::rethrow_exception(error);  // a bug or no memory: out of run()
   });
 }
 
-void greet_socket(std::shared_ptr<Site> site, UniqueFd socket, const ServerIdentity& identity,
-                  const Seats& seats, Arrival arrival) {
-  auto stream = open_socket_stream(site->io, std::move(socket), arrival.party);
-  greet(std::move(site), std::move(stream), identity, seats, std::move(arrival));
+void start_socket_handshake(std::shared_ptr<ServerContext> site, UniqueFd socket,
+                            const ServerIdentity& identity, const ConnectionSlots& seats,
+                            IncomingConnection arrival) {
+  auto stream = open_socket_stream(site->io, std::move(socket), arrival.quota_group);
+  start_handshake(std::move(site), std::move(stream), identity, seats, std::move(arrival));
 }
 
 }  // namespace gpuyard::http

@@ -19,14 +19,16 @@ class Stream;
 
 // Starts a handshake on site->io, for which there is room. When it is done, the connection gets a
 // seat and a session, or a refusal if there is no seat. The identity need not outlive the call.
-void greet(std::shared_ptr<Site> site, std::unique_ptr<Stream> under,
-           const ServerIdentity& identity, const Seats& seats, Arrival arrival);
-void greet_socket(std::shared_ptr<Site> site, UniqueFd socket, const ServerIdentity& identity,
-                  const Seats& seats, Arrival arrival);
+void start_handshake(std::shared_ptr<ServerContext> site, std::unique_ptr<Stream> under,
+                     const ServerIdentity& identity, const ConnectionSlots& seats,
+                     IncomingConnection arrival);
+void start_socket_handshake(std::shared_ptr<ServerContext> site, UniqueFd socket,
+                            const ServerIdentity& identity, const ConnectionSlots& seats,
+                            IncomingConnection arrival);
 
 // What a session uses after the handshake. finish() takes effect with the read() that must follow
 // it. Long writes take the turns of `party`.
 std::unique_ptr<Stream> open_tls_stream(IoLoop& loop, std::unique_ptr<Stream> under,
-                                        TlsServer agreed, Party party);
+                                        TlsServer agreed, QuotaGroup party);
 
 }  // namespace gpuyard::http

@@ -27,16 +27,16 @@ class TlsSessionTest : public testing::Test {
  protected:
   TlsSessionTest() { arrive(); }
 
-  void arrive(const TlsClientForTests::Manners& manners = {}) {
+  void arrive(const TlsClientForTests::Options& manners = {}) {
     client_.emplace(manners);
     pipe_ = std::make_unique<MemoryPipe>(io_);
     greet_on(*pipe_);
   }
   void greet_on(MemoryPipe& pipe) {
-    Arrival arrival;
+    IncomingConnection arrival;
     arrival.local_address = "127.0.0.1";
-    arrival.party.name = "192.0.2.7";
-    greet(site_, pipe.stream(), *identity_, seats_, std::move(arrival));
+    arrival.quota_group.name = "192.0.2.7";
+    start_handshake(site_, pipe.stream(), *identity_, seats_, std::move(arrival));
     io_.poll();
   }
   // Lets the bytes of both sides flow, so many of the client's at a time.
@@ -71,14 +71,14 @@ class TlsSessionTest : public testing::Test {
   std::shared_ptr<const ServerIdentity> identity_ = ours_.load();
   Response answer_{200, "text/plain", "hello"};
   std::optional<Request> last_;
-  std::shared_ptr<Site> site_ = std::make_shared<Site>(
+  std::shared_ptr<ServerContext> site_ = std::make_shared<ServerContext>(
       io_, time_,
       [this](Request request, Reply reply) {
         last_ = std::move(request);
         reply(answer_);
       },
       Limits());
-  Seats seats_ = std::make_shared<const int>(0);
+  ConnectionSlots seats_ = std::make_shared<const int>(0);
   std::unique_ptr<MemoryPipe> pipe_;
   std::optional<TlsClientForTests> client_;
 };
@@ -216,7 +216,7 @@ TEST_F(TlsSessionTest, TakesNoSeatBeforeTheHandshakeIsDone) {
 TEST_F(TlsSessionTest, RefusesAClientForWhichThereIsNoSeat) {
   Limits limits;
   limits.connections = 0;
-  site_ = std::make_shared<Site>(io_, time_, site_->handler, limits);
+  site_ = std::make_shared<ServerContext>(io_, time_, site_->handler, limits);
   arrive();
   ASSERT_TRUE(agree_on());
   EXPECT_THAT(client_->decrypted(pipe_->take_received()), StartsWith("HTTP/1.1 503 "));

@@ -28,11 +28,11 @@ namespace gpuyard::http {
 namespace {
 
 // From the end of a connection until its child has ended, too, so that its reason can be told.
-constexpr Duration kEndsWithin = std::chrono::milliseconds(500);
+constexpr Duration kExitTimeout = std::chrono::milliseconds(500);
 // From SIGTERM to SIGKILL, and from that until the child is left to others.
-constexpr Duration kGraceOfChild = std::chrono::milliseconds(500);
+constexpr Duration kTerminationGrace = std::chrono::milliseconds(500);
 // Lines of stderr in a message. ssh says first what happened, and last what it does about it.
-constexpr std::size_t kLinesSaid = 3;
+constexpr std::size_t kMaxStderrLines = 3;
 
 int milliseconds_until(TimePoint deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - BootClock::now());
@@ -46,17 +46,17 @@ void set_nonblocking(const UniqueFd& fd) {
 // Starts children from a thread that lasts as long as the process. A child that wants to end with
 // its parent (prctl(2), PR_SET_PDEATHSIG) ends with the thread that has started it, and a
 // connection may outlive the thread that needed it first.
-class Starter {
+class ChildStarter {
  public:
   static Result<pid_t> start(const SpawnOptions& plan) {
-    static Starter starter;
+    static ChildStarter starter;
     Task task([&plan] { return spawn(plan); });
     auto started = task.get_future();
     {
       const std::scoped_lock lock(starter.mutex_);
       starter.tasks_.push_back(std::move(task));
     }
-    starter.bell_.notify_one();
+    starter.condition_.notify_one();
     return started.get();
   }
 
@@ -65,7 +65,7 @@ class Starter {
 
   void work(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
-    while (bell_.wait(lock, stop, [this] { return !tasks_.empty(); })) {
+    while (condition_.wait(lock, stop, [this] { return !tasks_.empty(); })) {
       Task task = std::move(tasks_.front());
       tasks_.pop_front();
       lock.unlock();
@@ -76,12 +76,12 @@ class Starter {
 
   std::mutex mutex_;  // guards tasks_
   std::deque<Task> tasks_;
-  std::condition_variable_any bell_;
+  std::condition_variable_any condition_;
   std::jthread thread_{[this](const std::stop_token& stop) { work(stop); }};
 };
 
 // A frame of signs, as ssh draws around a warning, says nothing in one line.
-bool says_something(std::string_view line) {
+bool has_text(std::string_view line) {
   return line.find_first_not_of("@*=- \t\r") != line.npos;
 }
 
@@ -89,9 +89,9 @@ std::string last_lines(std::string_view text) {
   std::vector<std::string> lines;
   while (!text.empty()) {
     const std::string_view line = take_until('\n', text);
-    if (says_something(line)) lines.push_back(printable(trimmed(line)));
+    if (has_text(line)) lines.push_back(printable(trim(line)));
   }
-  const std::size_t left_out = lines.size() - std::min(lines.size(), kLinesSaid);
+  const std::size_t left_out = lines.size() - std::min(lines.size(), kMaxStderrLines);
   lines.erase(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(left_out));
   std::string all;
   for (const std::string& line : lines) all += (all.empty() ? "" : "; ") + line;
@@ -103,30 +103,30 @@ std::string last_lines(std::string_view text) {
 Result<bool> has_greeting(std::string_view received) {
   const std::size_t at = received.find(kGreeting);
   if (at == received.npos) {
-    if (received.size() <= kMostBeforeGreeting) return false;
+    if (received.size() <= kMaxBytesBeforeGreeting) return false;
     return Error{
         Errc::unavailable,
         fmt::format(
             "received more than {} bytes without a greeting; check that the other end is gpuyard",
-            kMostBeforeGreeting)};
+            kMaxBytesBeforeGreeting)};
   }
   if (at + kGreeting.size() == received.size()) return true;
   return Error{Errc::unavailable, "received unexpected data"};
 }
 
-Result<std::unique_ptr<Line>> Line::open(const TunnelOptions& plan) {
-  const TimePoint deadline = BootClock::now() + plan.patience;
-  std::unique_ptr<Line> line(new Line(plan));
+Result<std::unique_ptr<TunnelConnection>> TunnelConnection::open(const TunnelOptions& plan) {
+  const TimePoint deadline = BootClock::now() + plan.greeting_timeout;
+  std::unique_ptr<TunnelConnection> line(new TunnelConnection(plan));
   if (auto started = line->start(); !started) return std::move(started).error().in(plan.name);
   if (auto greeted = line->await_greeting(deadline); !greeted) return std::move(greeted).error();
   return line;
 }
 
-Line::~Line() {
-  end_child();
+TunnelConnection::~TunnelConnection() {
+  terminate_child();
 }
 
-Result<void> Line::start() {
+Result<void> TunnelConnection::start() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return system_error("creating a socket");
@@ -134,17 +134,18 @@ Result<void> Line::start() {
   socket_.reset(ends[0]);
   const UniqueFd its_socket(ends[1]);
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("creating a pipe");
-  errors_.reset(ends[0]);
+  stderr_pipe_.reset(ends[0]);
   const UniqueFd its_errors(ends[1]);
   set_nonblocking(socket_);
-  set_nonblocking(errors_);
+  set_nonblocking(stderr_pipe_);
   // With a session of its own, a Ctrl-C does not end it before a lease is given back through it.
-  const auto child = Starter::start({.program = plan_.command.front(),
-                                     .arguments = {plan_.command.begin() + 1, plan_.command.end()},
-                                     .looks_in_path = true,
-                                     .connection = its_socket.get(),
-                                     .errors = its_errors.get(),
-                                     .own_session = true});
+  const auto child =
+      ChildStarter::start({.program = options_.command.front(),
+                           .arguments = {options_.command.begin() + 1, options_.command.end()},
+                           .search_path = true,
+                           .connection = its_socket.get(),
+                           .errors = its_errors.get(),
+                           .new_session = true});
   if (!child) return child.error();
   pid_ = *child;
   // glibc has a wrapper for this system call only since 2.36.
@@ -156,28 +157,29 @@ Result<void> Line::start() {
   return error;
 }
 
-Result<void> Line::await_greeting(TimePoint deadline) {
+Result<void> TunnelConnection::await_greeting(TimePoint deadline) {
   std::string received;
   for (;;) {
     const auto ready = has_greeting(received);
-    if (!ready) return Error(ready.error()).in(plan_.name);
+    if (!ready) return Error(ready.error()).in(options_.name);
     if (*ready) return {};
     std::array<pollfd, 2> polled{pollfd{socket_.get(), POLLIN, 0},
-                                 pollfd{errors_.get(), POLLIN, 0}};
+                                 pollfd{stderr_pipe_.get(), POLLIN, 0}};
     const int count = ::poll(polled.data(), polled.size(), milliseconds_until(deadline));
-    if (count < 0 && errno != EINTR) return system_error("waiting for " + plan_.name);
+    if (count < 0 && errno != EINTR) return system_error("waiting for " + options_.name);
     if (BootClock::now() >= deadline) {
-      return plan_.explain({.status = std::nullopt, .too_late = true, .said = last_lines(said_)});
+      return options_.explain(
+          {.status = std::nullopt, .timed_out = true, .stderr_tail = last_lines(stderr_tail_)});
     }
     if (count <= 0) continue;
     if (polled[1].revents != 0) read_errors();
     if (polled[0].revents == 0) continue;
-    if (!read_some(received)) return why_it_broke();
+    if (!read_some(received)) return failure_reason();
   }
 }
 
 // Takes what is there; false at the end of the connection.
-bool Line::read_some(std::string& received) {
+bool TunnelConnection::read_some(std::string& received) {
   std::array<char, 4096> space;
   const ssize_t got = ::recv(socket_.get(), space.data(), space.size(), 0);
   if (got < 0) return errno == EAGAIN || errno == EINTR;
@@ -186,42 +188,45 @@ bool Line::read_some(std::string& received) {
 }
 
 // A child that floods its stderr is slowed down by the pipe, and this reads it once each time.
-void Line::read_errors() {
-  if (!errors_) return;
+void TunnelConnection::read_errors() {
+  if (!stderr_pipe_) return;
   std::array<char, 4096> space;
-  const ssize_t got = ::read(errors_.get(), space.data(), space.size());
+  const ssize_t got = ::read(stderr_pipe_.get(), space.data(), space.size());
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) {
-    errors_.reset();
+    stderr_pipe_.reset();
     return;
   }
-  said_.append(space.data(), static_cast<std::size_t>(got));
-  if (said_.size() > kErrorsKept) said_.erase(0, said_.size() - kErrorsKept);
+  stderr_tail_.append(space.data(), static_cast<std::size_t>(got));
+  if (stderr_tail_.size() > kMaxStderrBytes)
+    stderr_tail_.erase(0, stderr_tail_.size() - kMaxStderrBytes);
 }
 
-bool Line::is_quiet() const {
+bool TunnelConnection::is_idle() const {
   pollfd entry{socket_.get(), POLLIN, 0};
   return ::poll(&entry, 1, 0) == 0;
 }
 
-bool Line::has_ended() const {
+bool TunnelConnection::has_ended() const {
   char byte = 0;
   const ssize_t got = ::recv(socket_.get(), &byte, 1, MSG_PEEK);
   return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-Result<std::string> Line::ask(std::string_view text, Duration patience, std::size_t most) {
+Result<std::string> TunnelConnection::exchange(std::string_view text, Duration patience,
+                                               std::size_t most) {
   const TimePoint deadline = BootClock::now() + patience;
   std::string received;
   for (bool sending = true;;) {
     if (text.empty() && std::exchange(sending, false)) ::shutdown(socket_.get(), SHUT_WR);
     const int wanted = POLLIN | (sending ? POLLOUT : 0);
     std::array<pollfd, 2> polled{pollfd{socket_.get(), static_cast<short>(wanted), 0},
-                                 pollfd{errors_.get(), POLLIN, 0}};
+                                 pollfd{stderr_pipe_.get(), POLLIN, 0}};
     const int count = ::poll(polled.data(), polled.size(), milliseconds_until(deadline));
-    if (count < 0 && errno != EINTR) return system_error("waiting for " + plan_.name);
+    if (count < 0 && errno != EINTR) return system_error("waiting for " + options_.name);
     if (BootClock::now() >= deadline) {
-      return plan_.explain({.status = std::nullopt, .too_late = true, .said = last_lines(said_)});
+      return options_.explain(
+          {.status = std::nullopt, .timed_out = true, .stderr_tail = last_lines(stderr_tail_)});
     }
     if (count <= 0) continue;
     if (polled[1].revents != 0) read_errors();
@@ -233,19 +238,19 @@ Result<std::string> Line::ask(std::string_view text, Duration patience, std::siz
     }
     if ((polled[0].revents & ~POLLOUT) == 0) continue;
     if (!read_some(received))
-      return received.empty() ? Result<std::string>(why_it_broke()) : received;
+      return received.empty() ? Result<std::string>(failure_reason()) : received;
     if (received.size() > most) {
-      return Error{Errc::unavailable, fmt::format("{}: the answer is too long", plan_.name)};
+      return Error{Errc::unavailable, fmt::format("{}: the answer is too long", options_.name)};
     }
   }
 }
 
-Error Line::why_it_broke() {
-  return plan_.explain(end_of_child());
+Error TunnelConnection::failure_reason() {
+  return options_.explain(child_exit());
 }
 
 // Waits for the child's end; false if it did not end in time.
-bool Line::waits_for_end(Duration patience) {
+bool TunnelConnection::wait_for_exit(Duration patience) {
   const TimePoint deadline = BootClock::now() + patience;
   while (pidfd_) {
     pollfd entry{pidfd_.get(), POLLIN, 0};
@@ -263,47 +268,47 @@ bool Line::waits_for_end(Duration patience) {
   return true;
 }
 
-ChildEnd Line::end_of_child() {
-  waits_for_end(kEndsWithin);
+ChildExit TunnelConnection::child_exit() {
+  wait_for_exit(kExitTimeout);
   // What a pipe can hold, and no more: a descendant may go on writing.
   constexpr int kMostReads = 16;
-  for (int i = 0; i < kMostReads && errors_; ++i) read_errors();
-  return {.status = status_, .said = last_lines(said_)};
+  for (int i = 0; i < kMostReads && stderr_pipe_; ++i) read_errors();
+  return {.status = status_, .stderr_tail = last_lines(stderr_tail_)};
 }
 
 // SIGTERM first: ssh then ends what it has started itself, such as a ProxyCommand.
-void Line::end_child() {
+void TunnelConnection::terminate_child() {
   socket_.reset();
-  if (!pidfd_ || waits_for_end(Duration::zero())) return;
+  if (!pidfd_ || wait_for_exit(Duration::zero())) return;
   ::kill(-pid_, SIGTERM);
-  if (waits_for_end(kGraceOfChild)) return;
+  if (wait_for_exit(kTerminationGrace)) return;
   ::kill(-pid_, SIGKILL);
-  waits_for_end(kGraceOfChild);
+  wait_for_exit(kTerminationGrace);
 }
 
-Result<std::unique_ptr<Line>> Carrier::open(const std::vector<std::string>& more) const {
-  TunnelOptions plan = plan_;
+Result<std::unique_ptr<TunnelConnection>> Tunnel::open(const std::vector<std::string>& more) const {
+  TunnelOptions plan = options_;
   plan.command.insert(plan.command.end(), more.begin(), more.end());
-  return Line::open(plan);
+  return TunnelConnection::open(plan);
 }
 
-std::unique_ptr<Line> Carrier::take_kept() {
-  std::unique_ptr<Line> line;
+std::unique_ptr<TunnelConnection> Tunnel::take_idle() {
+  std::unique_ptr<TunnelConnection> line;
   TimePoint since;
   {
     const std::scoped_lock lock(mutex_);
-    line = std::move(kept_);
-    since = kept_since_;
+    line = std::move(idle_);
+    since = idle_since_;
   }
-  const bool usable = line != nullptr && BootClock::now() - since < kIdleKept && line->is_quiet();
+  const bool usable = line != nullptr && BootClock::now() - since < kMaxIdleTime && line->is_idle();
   return usable ? std::move(line) : nullptr;
 }
 
 // The one that was kept before ends with the parameter, outside of the lock: it may take a moment.
-void Carrier::keep(std::unique_ptr<Line> line) {
+void Tunnel::store_idle(std::unique_ptr<TunnelConnection> line) {
   const std::scoped_lock lock(mutex_);
-  kept_.swap(line);
-  kept_since_ = BootClock::now();
+  idle_.swap(line);
+  idle_since_ = BootClock::now();
 }
 
 }  // namespace gpuyard::http

@@ -20,17 +20,17 @@
 namespace gpuyard::notify {
 namespace {
 
-constexpr std::size_t kMostFile = std::size_t{1} << 20;
+constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
 
 void say(const std::string& line) {
   std::fputs((line + "\n").c_str(), stdout);
   std::fflush(stdout);
 }
 
-std::string to_json(const SinkFigures& figures) {
+std::string to_json(const SinkStats& figures) {
   std::string out = "{\"name\":" + json::to_json(figures.name);
   out += ",\"kind\":" + json::to_json(figures.kind);
-  out += ",\"where\":" + json::to_json(figures.where);
+  out += ",\"where\":" + json::to_json(figures.destination);
   out += ",\"queued\":" + json::to_json(figures.queued);
   out += ",\"delivered_total\":" + json::to_json(figures.delivered_total);
   out += ",\"retries_total\":" + json::to_json(figures.retries_total);
@@ -44,21 +44,23 @@ class Driver {
   Driver(http::IoLoop& loop, std::string file)
       : loop_(loop),
         file_(std::move(file)),
-        outlets_(
-            loop, make_senders(loop, worker_threads(loop)),
-            {.delivered = [](const auto& sink,
-                             const auto& id) { say(fmt::format("delivered {} {}", sink, id)); },
-             .dead = [](const auto& sink, const auto& id,
-                        const auto& why) { say(fmt::format("dead {} {} {}", sink, id, why)); }}) {
+        dispatcher_(
+            loop, make_sender_factory(loop, make_worker_factory(loop)),
+            {.on_delivered = [](const auto& sink,
+                                const auto& id) { say(fmt::format("delivered {} {}", sink, id)); },
+             .on_dead_letter =
+                 [](const auto& sink, const auto& id, const auto& why) {
+                   say(fmt::format("dead {} {} {}", sink, id, why));
+                 }}) {
     reload();
     input_ = loop_.watch(STDIN_FILENO, [this] { read(); });
   }
 
  private:
   void reload() {
-    const auto text = read_file(file_, kMostFile);
+    const auto text = read_file(file_, kMaxFileBytes);
     auto sinks = text ? read_sinks(*text, file_) : text.error();
-    const auto done = sinks ? outlets_.replace(*std::move(sinks)) : std::move(sinks).error();
+    const auto done = sinks ? dispatcher_.replace(*std::move(sinks)) : std::move(sinks).error();
     say(done ? "ready" : "refused " + done.error().text());
   }
 
@@ -77,23 +79,25 @@ class Driver {
     constexpr std::string_view kFiring = "firing ";
     if (line == "reload") return reload();
     if (line == "figures") {
-      for (const SinkFigures& figures : outlets_.figures()) say(to_json(figures));
+      for (const SinkStats& figures : dispatcher_.stats()) say(to_json(figures));
     } else if (line.starts_with(kFiring)) {
-      auto notices = json::from_json<std::vector<Notice>>(line.substr(kFiring.size()));
+      auto notices = json::from_json<std::vector<Notification>>(line.substr(kFiring.size()));
       if (!notices) return say("refused " + notices.error().text());
       std::vector<FiringNotification> firing;
-      for (const Notice& one : *notices) firing.push_back({one, outlets_.names_for(one.level)});
-      outlets_.still_firing(std::move(firing));
+      for (const Notification& one : *notices)
+        firing.push_back({one, dispatcher_.sink_names_at(one.level)});
+      dispatcher_.set_firing(std::move(firing));
     } else {
-      const auto notice = json::from_json<Notice>(line);
+      const auto notice = json::from_json<Notification>(line);
       if (!notice) return say("refused " + notice.error().text());
-      for (const auto& sink : outlets_.names_for(notice->level)) outlets_.send(sink, *notice);
+      for (const auto& sink : dispatcher_.sink_names_at(notice->level))
+        dispatcher_.send(sink, *notice);
     }
   }
 
   http::IoLoop& loop_;
   std::string file_;
-  Outlets outlets_;
+  SinkDispatcher dispatcher_;
   std::string pending_;
   Subscription input_;
 };

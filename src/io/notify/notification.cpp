@@ -25,7 +25,7 @@ std::optional<WallTime> from_rfc3339(std::string_view text) {
   });
   if (!formed) return std::nullopt;
   const auto number = [&](std::size_t at, std::size_t length) {
-    return number_in<int>(text.substr(at, length)).value_or(0);
+    return parse_number<int>(text.substr(at, length)).value_or(0);
   };
   const auto date = std::chrono::year(number(0, 4)) / number(5, 2) / number(8, 2);
   const std::chrono::hours hour(number(11, 2));
@@ -41,21 +41,21 @@ std::optional<WallTime> from_rfc3339(std::string_view text) {
 
 }  // namespace
 
-Level level_of(unsigned severity) {
-  if (severity >= 80) return Level::critical;
-  if (severity >= 60) return Level::error;
-  return severity >= 40 ? Level::warning : Level::info;
+NotificationLevel level_of(unsigned severity) {
+  if (severity >= 80) return NotificationLevel::critical;
+  if (severity >= 60) return NotificationLevel::error;
+  return severity >= 40 ? NotificationLevel::warning : NotificationLevel::info;
 }
 
-std::string name_of(const NoticeGpu& gpu) {
+std::string name_of(const NotificationGpu& gpu) {
   return gpu.index ? std::to_string(*gpu.index) : gpu.uuid;
 }
 
-void put_json(std::string& out, const NoticeTime& time) {
+void put_json(std::string& out, const NotificationTime& time) {
   json::put_string(out, to_rfc3339(time.at));
 }
 
-void read_json(const boost::json::value& from, NoticeTime& time, const std::string& path,
+void read_json(const boost::json::value& from, NotificationTime& time, const std::string& path,
                json::Problems& problems) {
   const auto* text = from.if_string();
   const auto wall = text != nullptr ? from_rfc3339(*text) : std::nullopt;
@@ -63,57 +63,57 @@ void read_json(const boost::json::value& from, NoticeTime& time, const std::stri
   time = *wall;
 }
 
-void schema_of(std::type_identity<NoticeTime>, boost::json::object& out) {
+void schema_of(std::type_identity<NotificationTime>, boost::json::object& out) {
   out = {{"type", "string"}, {"format", "date-time"}};
 }
 
 namespace {
 
 // A log line is written at once or not at all, so it has to be short (PIPE_BUF).
-constexpr std::size_t kMostMessage = 2000;
+constexpr std::size_t kMaxMessageBytes = 2000;
 
 }  // namespace
 
-std::string log_line(const Notice& notice) {
-  const std::string message = printable(clipped(notice.message, kMostMessage));
+std::string log_line(const Notification& notice) {
+  const std::string message = printable(clip_text(notice.message, kMaxMessageBytes));
   return fmt::format("{} [severity {}]: {}", notice.status == Status::firing ? "ALERT" : "RESOLVED",
                      notice.severity, message);
 }
 
-void put_into_log(const Notice& notice) {
+void log_notification(const Notification& notice) {
   const bool over = notice.status == Status::resolved;
-  if (over || notice.level == Level::info) return log::info("{}", log_line(notice));
-  if (notice.level == Level::warning) return log::warning("{}", log_line(notice));
+  if (over || notice.level == NotificationLevel::info) return log::info("{}", log_line(notice));
+  if (notice.level == NotificationLevel::warning) return log::warning("{}", log_line(notice));
   log::error("{}", log_line(notice));
 }
 
 namespace {
 
-constexpr Duration kBetween = std::chrono::minutes(1);
-constexpr std::size_t kMostNamed = 16;  // so that the line fits into a pipe at once
+constexpr Duration kLogInterval = std::chrono::minutes(1);
+constexpr std::size_t kMaxNamedAlerts = 16;  // so that the line fits into a pipe at once
 
 }  // namespace
 
-void DeadLetterLog::note(const std::string& alert, const std::string& why) {
+void DeadLetterLog::record(const std::string& alert, const std::string& why) {
   ++total_;
-  if (unsaid_++ < kMostNamed) alerts_.push_back(alert);
-  why_ = why;
-  if (!said_at_ || loop_.now() - *said_at_ >= kBetween) return say();
-  if (unsaid_ == 1) timer_ = loop_.call_at(*said_at_ + kBetween, [this] { say(); });
+  if (unlogged_++ < kMaxNamedAlerts) alerts_.push_back(alert);
+  last_reason_ = why;
+  if (!logged_at_ || loop_.now() - *logged_at_ >= kLogInterval) return flush();
+  if (unlogged_ == 1) timer_ = loop_.call_at(*logged_at_ + kLogInterval, [this] { flush(); });
 }
 
-void DeadLetterLog::say() {
-  const std::size_t count = std::exchange(unsaid_, 0);
+void DeadLetterLog::flush() {
+  const std::size_t count = std::exchange(unlogged_, 0);
   if (count == 0) return;
   const auto alerts = std::exchange(alerts_, {});
-  said_at_ = loop_.now();
+  logged_at_ = loop_.now();
   if (count == 1) {
     return log::error("Sink {}: a notification of alert {} was not delivered ({} so far): {}",
-                      sink_, alerts.front(), total_, why_);
+                      sink_, alerts.front(), total_, last_reason_);
   }
   const std::string_view more = count > alerts.size() ? " and others" : "";
   log::error("Sink {}: {} notifications of alerts {}{} were not delivered ({} so far): {}", sink_,
-             count, fmt::join(alerts, ", "), more, total_, why_);
+             count, fmt::join(alerts, ", "), more, total_, last_reason_);
 }
 
 }  // namespace gpuyard::notify

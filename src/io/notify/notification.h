@@ -20,69 +20,69 @@ enum class Status : std::uint8_t { firing, resolved };
 BOOST_DESCRIBE_ENUM(Status, firing, resolved)
 
 // In rising order: a sink takes notices of at least its own level.
-enum class Level : std::uint8_t { info, warning, error, critical };
-BOOST_DESCRIBE_ENUM(Level, info, warning, error, critical)
+enum class NotificationLevel : std::uint8_t { info, warning, error, critical };
+BOOST_DESCRIBE_ENUM(NotificationLevel, info, warning, error, critical)
 
 // 0-39 info, 40-59 warning, 60-79 error, from 80 on critical.
-Level level_of(unsigned severity);
+NotificationLevel level_of(unsigned severity);
 
 // A moment for people; in JSON "2026-01-31T12:00:00.250Z".
-struct NoticeTime {
+struct NotificationTime {
   WallTime at{};
 
-  NoticeTime() = default;
-  NoticeTime(WallTime wall) : at(wall) {}
+  NotificationTime() = default;
+  NotificationTime(WallTime wall) : at(wall) {}
   operator WallTime() const { return at; }
 
-  friend bool operator==(const NoticeTime&, const NoticeTime&) = default;
+  friend bool operator==(const NotificationTime&, const NotificationTime&) = default;
 };
-void put_json(std::string& out, const NoticeTime& time);
-void read_json(const boost::json::value& from, NoticeTime& time, const std::string& path,
+void put_json(std::string& out, const NotificationTime& time);
+void read_json(const boost::json::value& from, NotificationTime& time, const std::string& path,
                json::Problems& problems);
-void schema_of(std::type_identity<NoticeTime>, boost::json::object& out);
+void schema_of(std::type_identity<NotificationTime>, boost::json::object& out);
 
-struct NoticeGpu {
+struct NotificationGpu {
   std::optional<std::uint32_t> index;  // none: another GPU has the index that it had
   std::string uuid;
   std::string pci_address;
   std::string name;
 
-  friend bool operator==(const NoticeGpu&, const NoticeGpu&) = default;
+  friend bool operator==(const NotificationGpu&, const NotificationGpu&) = default;
 };
-BOOST_DESCRIBE_STRUCT(NoticeGpu, (), (index, uuid, pci_address, name))
+BOOST_DESCRIBE_STRUCT(NotificationGpu, (), (index, uuid, pci_address, name))
 
 // "3", or the UUID of a GPU without an index of its own.
-std::string name_of(const NoticeGpu&);
+std::string name_of(const NotificationGpu&);
 
-struct Notice {
+struct Notification {
   std::string id;   // of this notice: the same at each try and after a restart
   std::string key;  // of the alert, "RULE/UUID": the same whatever is measured
   std::string rule;
   Status status = Status::firing;
   unsigned severity = 0;  // 0 to 100
-  Level level = Level::info;
+  NotificationLevel level = NotificationLevel::info;
   std::string message;
-  std::string advice;            // "": there is none
-  std::optional<NoticeGpu> gpu;  // none: the alert is about the node
+  std::string advice;                  // "": there is none
+  std::optional<NotificationGpu> gpu;  // none: the alert is about the node
   std::string host;
-  NoticeTime started_at;
-  std::optional<NoticeTime> ended_at;  // if it is resolved
+  NotificationTime started_at;
+  std::optional<NotificationTime> ended_at;  // if it is resolved
   bool simulated = false;
   bool test = false;  // a user tests whether alerts arrive
 
-  friend bool operator==(const Notice&, const Notice&) = default;
+  friend bool operator==(const Notification&, const Notification&) = default;
 };
-BOOST_DESCRIBE_STRUCT(Notice, (),
+BOOST_DESCRIBE_STRUCT(Notification, (),
                       (id, key, rule, status, severity, level, message, advice, gpu, host,
                        started_at, ended_at, simulated, test))
 
 // An alert as one line of the program's log.
 
 // "ALERT [severity 85]: GPU 3 is at 91 °C"; "RESOLVED [severity 85]: ..." of one that is over.
-std::string log_line(const Notice&);
+std::string log_line(const Notification&);
 
 // Writes it at once, at the level of the alert.
-void put_into_log(const Notice&);
+void log_notification(const Notification&);
 
 // Logs the notices that one sink never gets, by their alerts, in at most one line a minute. Inner
 // header of the room.
@@ -91,25 +91,25 @@ void put_into_log(const Notice&);
 class DeadLetterLog {
  public:
   DeadLetterLog(Loop& loop, std::string sink) : loop_(loop), sink_(std::move(sink)) {}
-  ~DeadLetterLog() { say(); }
+  ~DeadLetterLog() { flush(); }
   DeadLetterLog(const DeadLetterLog&) = delete;
   DeadLetterLog& operator=(const DeadLetterLog&) = delete;
 
   // Logs the first notice at once, and those that follow within a minute together after it.
-  void note(const std::string& alert, const std::string& why);
+  void record(const std::string& alert, const std::string& why);
   std::uint64_t total() const { return total_; }
 
  private:
-  void say();
+  void flush();
 
   Loop& loop_;
   std::string sink_;
   std::uint64_t total_ = 0;
-  std::optional<TimePoint> said_at_;
+  std::optional<TimePoint> logged_at_;
 
-  std::size_t unsaid_ = 0;
+  std::size_t unlogged_ = 0;
   std::vector<std::string> alerts_;  // of the first ones not logged yet
-  std::string why_;                  // why the last one is dead
+  std::string last_reason_;          // why the last one is dead
   Subscription timer_;
 };
 

@@ -9,45 +9,45 @@
 namespace gpuyard::notify {
 namespace {
 
-TEST(Notice, IsTheSameAfterItWasKeptAsJson) {
+TEST(Notification, IsTheSameAfterItWasKeptAsJson) {
   for (const bool about_the_node : {false, true}) {
-    Notice notice = hot_gpu();
+    Notification notice = hot_gpu();
     notice.ended_at = notice.started_at.at + std::chrono::milliseconds(12'345);
     if (about_the_node) notice.gpu = std::nullopt;
-    const auto read = json::from_json<Notice>(json::to_json(notice));
+    const auto read = json::from_json<Notification>(json::to_json(notice));
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(*read, notice);
   }
 }
 
-TEST(Notice, HasTimesThatPeopleCanRead) {
+TEST(Notification, HasTimesThatPeopleCanRead) {
   EXPECT_THAT(json::to_json(hot_gpu()),
               testing::HasSubstr(R"("started_at":"2026-01-31T12:00:00.250Z","ended_at":null)"));
 }
 
-TEST(Notice, WithATimeThatIsNoneIsRefused) {
+TEST(Notification, WithATimeThatIsNoneIsRefused) {
   for (const char* time :
        {"2026-02-30T12:00:00.250Z", "2026-01-31T12:00:00Z", "", "2026-01-31T24:00:00.250Z",
         "2026-01--1T12:00:00.250Z", "2026-01-31 12:00:00.250Z", "xxxx-01-31T12:00:00.250Z"}) {
     std::string text = json::to_json(hot_gpu());
     const std::string good = "2026-01-31T12:00:00.250Z";
     text.replace(text.find(good), good.size(), time);
-    EXPECT_FALSE(json::from_json<Notice>(text)) << time;
+    EXPECT_FALSE(json::from_json<Notification>(text)) << time;
   }
 }
 
-TEST(Notice, HasTheLevelOfItsSeverity) {
-  EXPECT_EQ(level_of(0), Level::info);
-  EXPECT_EQ(level_of(39), Level::info);
-  EXPECT_EQ(level_of(40), Level::warning);
-  EXPECT_EQ(level_of(60), Level::error);
-  EXPECT_EQ(level_of(79), Level::error);
-  EXPECT_EQ(level_of(80), Level::critical);
-  EXPECT_EQ(level_of(100), Level::critical);
+TEST(Notification, HasTheLevelOfItsSeverity) {
+  EXPECT_EQ(level_of(0), NotificationLevel::info);
+  EXPECT_EQ(level_of(39), NotificationLevel::info);
+  EXPECT_EQ(level_of(40), NotificationLevel::warning);
+  EXPECT_EQ(level_of(60), NotificationLevel::error);
+  EXPECT_EQ(level_of(79), NotificationLevel::error);
+  EXPECT_EQ(level_of(80), NotificationLevel::critical);
+  EXPECT_EQ(level_of(100), NotificationLevel::critical);
 }
 
-TEST(Notice, AGpuWithoutAnIndexIsNamedByItsUuid) {
-  NoticeGpu gpu{3, "GPU-5f", "0000:01:00.0", "NVIDIA H100"};
+TEST(Notification, AGpuWithoutAnIndexIsNamedByItsUuid) {
+  NotificationGpu gpu{3, "GPU-5f", "0000:01:00.0", "NVIDIA H100"};
   EXPECT_EQ(name_of(gpu), "3");
   gpu.index.reset();
   EXPECT_EQ(name_of(gpu), "GPU-5f");

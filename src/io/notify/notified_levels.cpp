@@ -15,15 +15,15 @@
 namespace gpuyard::notify {
 namespace {
 
-constexpr std::string_view kPath = "/api/v2/alerts";
+constexpr std::string_view kAlertsPath = "/api/v2/alerts";
 // How many missed repetitions let Alertmanager end an alert.
-constexpr int kMissedRepetitions = 4;
+constexpr int kMaxMissedRepetitions = 4;
 
 using Texts = std::map<std::string, std::string>;
 
 // Alertmanager identifies an alert by its labels: no measured value is among them, nor a GPU's
 // index, which may change.
-Texts labels_of(const Notice& notice) {
+Texts labels_of(const Notification& notice) {
   Texts labels{{"alertname", notice.rule},
                {"instance", notice.host},
                {"job", "gpuyard"},
@@ -34,7 +34,7 @@ Texts labels_of(const Notice& notice) {
   return labels;
 }
 
-Texts annotations_of(const Notice& notice) {
+Texts annotations_of(const Notification& notice) {
   Texts annotations{{"summary", headline(notice)},
                     {"severity", std::to_string(notice.severity)},
                     {"delivery", notice.id}};
@@ -48,33 +48,34 @@ Texts annotations_of(const Notice& notice) {
 }
 
 // When the alert ends, unless Alertmanager is told of it again before.
-WallTime end_of(const Notice& notice, WallTime now, Duration resend) {
-  if (notice.status == Status::resolved) return notice.ended_at.value_or(NoticeTime(now));
-  return now + std::chrono::duration_cast<std::chrono::milliseconds>(resend * kMissedRepetitions);
+WallTime end_time_of(const Notification& notice, WallTime now, Duration resend) {
+  if (notice.status == Status::resolved) return notice.ended_at.value_or(NotificationTime(now));
+  return now +
+         std::chrono::duration_cast<std::chrono::milliseconds>(resend * kMaxMissedRepetitions);
 }
 
 // An alert that ends before it starts is refused: a clock that was set back must not cost an alert.
-void put_alert(std::string& out, const Notice& notice, WallTime now, Duration resend) {
+void put_alert(std::string& out, const Notification& notice, WallTime now, Duration resend) {
   const WallTime starts = std::min<WallTime>(notice.started_at, now);
-  const WallTime ends = std::max(starts, end_of(notice, now, resend));
+  const WallTime ends = std::max(starts, end_time_of(notice, now, resend));
   out += R"({"labels":)" + json::to_json(labels_of(notice));
   out += R"(,"annotations":)" + json::to_json(annotations_of(notice));
-  out += R"(,"startsAt":)" + json::to_json(NoticeTime(starts));
-  out += R"(,"endsAt":)" + json::to_json(NoticeTime(ends)) + "}";
+  out += R"(,"startsAt":)" + json::to_json(NotificationTime(starts));
+  out += R"(,"endsAt":)" + json::to_json(NotificationTime(ends)) + "}";
 }
 
 }  // namespace
 
-http::ClientRequest alertmanager_request(const SinkConfig& sink, const std::vector<Notice>& notices,
-                                         WallTime now) {
+http::ClientRequest alertmanager_request(const SinkConfig& sink,
+                                         const std::vector<Notification>& notices, WallTime now) {
   http::ClientRequest request;
   request.target = sink.url.target.reveal();
-  if (!request.target.ends_with(kPath)) {
+  if (!request.target.ends_with(kAlertsPath)) {
     if (request.target.ends_with('/')) request.target.pop_back();
-    request.target += kPath;
+    request.target += kAlertsPath;
   }
   request.body = "[";
-  for (const Notice& notice : notices) {
+  for (const Notification& notice : notices) {
     if (request.body.size() > 1) request.body += ',';
     put_alert(request.body, notice, now, sink.resend);
   }
@@ -82,16 +83,17 @@ http::ClientRequest alertmanager_request(const SinkConfig& sink, const std::vect
   return request;
 }
 
-std::vector<Notice> NotifiedLevels::completed(std::vector<Notice> notices, WallTime now) const {
-  std::vector<Notice> ends;
-  for (Notice& notice : notices) {
+std::vector<Notification> NotifiedLevels::add_level_changes(std::vector<Notification> notices,
+                                                            WallTime now) const {
+  std::vector<Notification> ends;
+  for (Notification& notice : notices) {
     const auto told = firing_.find(notice.key);
     if (told == firing_.end() || told->second == notice.level) continue;
     if (notice.status == Status::resolved) {
       notice.level = told->second;
       continue;
     }
-    Notice end = notice;
+    Notification end = notice;
     end.level = told->second;
     end.status = Status::resolved;
     end.ended_at = now;
@@ -102,8 +104,8 @@ std::vector<Notice> NotifiedLevels::completed(std::vector<Notice> notices, WallT
   return ends;
 }
 
-void NotifiedLevels::note(const std::vector<Notice>& notices) {
-  for (const Notice& notice : notices) {
+void NotifiedLevels::record(const std::vector<Notification>& notices) {
+  for (const Notification& notice : notices) {
     if (notice.status == Status::resolved) {
       firing_.erase(notice.key);
     } else {
@@ -115,16 +117,16 @@ void NotifiedLevels::note(const std::vector<Notice>& notices) {
 namespace {
 
 // PagerDuty's own limits.
-constexpr std::size_t kMostSummary = 1024;
-constexpr std::size_t kMostKey = 255;
+constexpr std::size_t kMaxSummaryBytes = 1024;
+constexpr std::size_t kMaxDedupKeyBytes = 255;
 
 struct Details {
   std::string message;
   std::string advice;
   unsigned severity = 0;
-  std::optional<NoticeGpu> gpu;
-  NoticeTime started_at;
-  std::optional<NoticeTime> ended_at;
+  std::optional<NotificationGpu> gpu;
+  NotificationTime started_at;
+  std::optional<NotificationTime> ended_at;
   bool simulated = false;
   bool test = false;
   std::string delivery;
@@ -134,13 +136,13 @@ BOOST_DESCRIBE_STRUCT(Details, (),
                        delivery))
 
 // PagerDuty hears of many machines: the key of an alert without a GPU needs the machine's name.
-std::string incident_of(const Notice& notice) {
-  return clipped(notice.gpu ? notice.key : notice.key + "/" + notice.host, kMostKey);
+std::string incident_of(const Notification& notice) {
+  return clip_text(notice.gpu ? notice.key : notice.key + "/" + notice.host, kMaxDedupKeyBytes);
 }
 
 }  // namespace
 
-http::ClientRequest pagerduty_request(const SinkConfig& sink, const Notice& notice) {
+http::ClientRequest pagerduty_request(const SinkConfig& sink, const Notification& notice) {
   const bool over = notice.status == Status::resolved;
   const Details details{notice.message,   notice.advice,     notice.severity,
                         notice.gpu,       notice.started_at, notice.ended_at,
@@ -158,7 +160,7 @@ http::ClientRequest pagerduty_request(const SinkConfig& sink, const Notice& noti
   field("dedup_key", incident_of(notice));
   field("client", "gpuyard");
   body += R"(,"payload":{)";
-  field("summary", clipped(headline(notice), kMostSummary));
+  field("summary", clip_text(headline(notice), kMaxSummaryBytes));
   field("source", notice.host);
   field("severity", std::string(enum_name(notice.level)));
   field("timestamp", to_rfc3339(over && notice.ended_at ? *notice.ended_at : notice.started_at));
@@ -174,29 +176,31 @@ http::ClientRequest pagerduty_request(const SinkConfig& sink, const Notice& noti
 namespace {
 
 // A section holds 3000 characters: message and advice have their share, names have less.
-constexpr std::size_t kMostText = 1400;
-constexpr std::size_t kMostName = 500;
+constexpr std::size_t kMaxSlackTextBytes = 1400;
+constexpr std::size_t kMaxSlackNameBytes = 500;
 
 // Escapes the text as Slack wants it and cuts it, so that the result has at most `most` bytes.
-std::string fitted(const std::string& text, std::size_t most) {
+std::string fit_text(const std::string& text, std::size_t most) {
   for (std::size_t raw = most;; raw /= 2) {
-    std::string out = in_html(clipped(text, raw));
+    std::string out = escape_html(clip_text(text, raw));
     if (out.size() <= most) return out;
   }
 }
 
-std::string headword(const Notice& notice) {
+std::string status_word(const Notification& notice) {
   if (notice.status == Status::resolved) return "RESOLVED";
   std::string word(enum_name(notice.level));
   for (char& c : word) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return word;
 }
 
-std::string where(const Notice& notice) {
-  std::string host = fitted(notice.host, kMostName);
+std::string source_text(const Notification& notice) {
+  std::string host = fit_text(notice.host, kMaxSlackNameBytes);
   if (!notice.gpu) return host;
-  return fmt::format("{}, GPU {} ({}, {})", host, fitted(name_of(*notice.gpu), kMostName),
-                     fitted(notice.gpu->name, kMostName), fitted(notice.gpu->uuid, kMostName));
+  return fmt::format("{}, GPU {} ({}, {})", host,
+                     fit_text(name_of(*notice.gpu), kMaxSlackNameBytes),
+                     fit_text(notice.gpu->name, kMaxSlackNameBytes),
+                     fit_text(notice.gpu->uuid, kMaxSlackNameBytes));
 }
 
 struct Text {
@@ -219,24 +223,24 @@ BOOST_DESCRIBE_STRUCT(Context, (), (type, elements))
 
 }  // namespace
 
-http::ClientRequest slack_request(const SinkConfig& sink, const Notice& notice) {
-  const std::string message = fitted(headline(notice), kMostText);
+http::ClientRequest slack_request(const SinkConfig& sink, const Notification& notice) {
+  const std::string message = fit_text(headline(notice), kMaxSlackTextBytes);
   Section section;
-  section.text.text = fmt::format("*{}* {}", headword(notice), message);
+  section.text.text = fmt::format("*{}* {}", status_word(notice), message);
   if (notice.status == Status::firing && !notice.advice.empty()) {
-    section.text.text += "\n" + fitted(notice.advice, kMostText);
+    section.text.text += "\n" + fit_text(notice.advice, kMaxSlackTextBytes);
   }
   Context context;
   const std::string ended = notice.ended_at ? ", ended " + to_rfc3339(*notice.ended_at) : "";
   context.elements.push_back(
-      {.text = fmt::format("{} | {} | severity {} | since {}{}", where(notice),
-                           fitted(notice.rule, kMostName), notice.severity,
+      {.text = fmt::format("{} | {} | severity {} | since {}{}", source_text(notice),
+                           fit_text(notice.rule, kMaxSlackNameBytes), notice.severity,
                            to_rfc3339(notice.started_at), ended)});
   http::ClientRequest request;
   request.target = sink.url.target.reveal();
   request.body = R"({"text":)";
   // The text that notifications show, and clients without blocks.
-  json::put_string(request.body, fmt::format("{}: {}", headword(notice), message));
+  json::put_string(request.body, fmt::format("{}: {}", status_word(notice), message));
   request.body += R"(,"blocks":[)" + json::to_json(section) + "," + json::to_json(context) + "]}";
   return request;
 }

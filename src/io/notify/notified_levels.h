@@ -16,12 +16,13 @@ namespace gpuyard::notify {
 class NotifiedLevels {
  public:
   // Returns the notices, with an end for each alert that the receiver knows at another level.
-  std::vector<Notice> completed(std::vector<Notice> notices, WallTime now) const;
+  std::vector<Notification> add_level_changes(std::vector<Notification> notices,
+                                              WallTime now) const;
   // Notes that the receiver has taken these.
-  void note(const std::vector<Notice>& notices);
+  void record(const std::vector<Notification>& notices);
 
  private:
-  std::map<std::string, Level> firing_;  // by the alert's key
+  std::map<std::string, NotificationLevel> firing_;  // by the alert's key
 };
 
 }  // namespace gpuyard::notify

@@ -13,14 +13,14 @@
 
 namespace gpuyard::notify {
 
-std::string headline(const Notice& notice) {
+std::string headline(const Notification& notice) {
   std::string text = notice.message;
   if (notice.simulated) text.insert(0, "[simulated] ");
   if (notice.test) text.insert(0, "[test] ");
   return text;
 }
 
-std::string clipped(std::string text, std::size_t most) {
+std::string clip_text(std::string text, std::size_t most) {
   if (text.size() <= most) return text;
   constexpr std::string_view kMore = "...";
   std::size_t end = most - kMore.size();
@@ -29,8 +29,8 @@ std::string clipped(std::string text, std::size_t most) {
   return text.append(kMore);
 }
 
-http::ClientRequest request_for(const SinkConfig& sink, const std::vector<Notice>& notices,
-                                WallTime now) {
+http::ClientRequest sink_request(const SinkConfig& sink, const std::vector<Notification>& notices,
+                                 WallTime now) {
   http::ClientRequest request;
   switch (sink.kind) {
     case SinkKind::slack:
@@ -56,7 +56,8 @@ http::ClientRequest request_for(const SinkConfig& sink, const std::vector<Notice
   return request;
 }
 
-http::ClientRequest webhook_request(const SinkConfig& sink, const Notice& notice, WallTime now) {
+http::ClientRequest webhook_request(const SinkConfig& sink, const Notification& notice,
+                                    WallTime now) {
   http::ClientRequest request;
   request.target = sink.url.target.reveal();
   request.body = json::to_json(notice);

@@ -14,22 +14,22 @@
 namespace gpuyard::notify {
 
 // The notice as JSON with "schema": 1; a receiver that has the key can check the signature.
-http::ClientRequest webhook_request(const SinkConfig&, const Notice&, WallTime now);
+http::ClientRequest webhook_request(const SinkConfig&, const Notification&, WallTime now);
 // Slack's incoming webhooks: a text, and blocks for clients that can show them.
-http::ClientRequest slack_request(const SinkConfig&, const Notice&);
+http::ClientRequest slack_request(const SinkConfig&, const Notification&);
 // PagerDuty's Events API v2.
-http::ClientRequest pagerduty_request(const SinkConfig&, const Notice&);
+http::ClientRequest pagerduty_request(const SinkConfig&, const Notification&);
 // Alertmanager's API v2, which takes several at once and forgets what it is not told again.
-http::ClientRequest alertmanager_request(const SinkConfig&, const std::vector<Notice>&,
+http::ClientRequest alertmanager_request(const SinkConfig&, const std::vector<Notification>&,
                                          WallTime now);
 
 // The request of the sink's kind: of one notice or, if its kind takes several, of all.
-http::ClientRequest request_for(const SinkConfig&, const std::vector<Notice>&, WallTime now);
+http::ClientRequest sink_request(const SinkConfig&, const std::vector<Notification>&, WallTime now);
 
 // The message, and whether it is a test or of simulated GPUs.
-std::string headline(const Notice&);
+std::string headline(const Notification&);
 // Cuts the text to at most `most` bytes, without cutting a character in half.
-std::string clipped(std::string text, std::size_t most);
+std::string clip_text(std::string text, std::size_t most);
 
 // Lets a receiver check that a message is ours. The room's only use of OpenSSL.
 

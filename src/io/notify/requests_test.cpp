@@ -44,7 +44,7 @@ TEST(Webhook, HasTheNoticeAndIsSigned) {
   auto sink = sink_of(SinkKind::webhook, "https://example.org/in?team=1");
   sink.key = Secret("k3y");
   sink.authorization = Secret("Bearer t");
-  const auto request = request_for(sink, {hot_gpu()}, kNoon);
+  const auto request = sink_request(sink, {hot_gpu()}, kNoon);
   EXPECT_EQ(request.method, http::Method::post);
   EXPECT_EQ(request.target, "/in?team=1");
   EXPECT_EQ(
@@ -62,16 +62,16 @@ TEST(Webhook, HasTheNoticeAndIsSigned) {
 }
 
 TEST(Webhook, WithoutAKeyIsNotSigned) {
-  const auto request = request_for(sink_of(SinkKind::webhook, "http://h"), {hot_gpu()}, kNoon);
+  const auto request = sink_request(sink_of(SinkKind::webhook, "http://h"), {hot_gpu()}, kNoon);
   EXPECT_EQ(header(request, "x-gpuyard-signature"), "");
   EXPECT_EQ(header(request, "authorization"), "");
   EXPECT_EQ(request.target, "/");
 }
 
 TEST(Slack, AlertIsShownWithEscapedText) {
-  Notice notice = hot_gpu();
+  Notification notice = hot_gpu();
   notice.message = "<!channel> GPU 3 & 91 °C > 80 °C";
-  const auto request = request_for(
+  const auto request = sink_request(
       sink_of(SinkKind::slack, "https://hooks.slack.com/services/T/B/x"), {notice}, kNoon);
   EXPECT_EQ(request.target, "/services/T/B/x");
   const value body = parsed(request);
@@ -84,10 +84,10 @@ TEST(Slack, AlertIsShownWithEscapedText) {
 }
 
 TEST(Slack, ResolvedTestAndSimulatedAreMarked) {
-  Notice notice = cool_again();
+  Notification notice = cool_again();
   notice.simulated = notice.test = true;
   notice.gpu.reset();
-  const value body = parsed(request_for(sink_of(SinkKind::slack, "https://h"), {notice}, kNoon));
+  const value body = parsed(sink_request(sink_of(SinkKind::slack, "https://h"), {notice}, kNoon));
   EXPECT_EQ(text_at(body, "/text"),
             "RESOLVED: [test] [simulated] GPU 3 is at 91 °C, threshold 80 °C");
   EXPECT_EQ(text_at(body, "/blocks/1/elements/0/text"),
@@ -96,9 +96,9 @@ TEST(Slack, ResolvedTestAndSimulatedAreMarked) {
 }
 
 TEST(Slack, NeverSaysMoreThanSlackTakes) {
-  Notice notice = hot_gpu();
+  Notification notice = hot_gpu();
   notice.message = notice.advice = notice.host = std::string(10'000, '&');
-  const value body = parsed(request_for(sink_of(SinkKind::slack, "https://h"), {notice}, kNoon));
+  const value body = parsed(sink_request(sink_of(SinkKind::slack, "https://h"), {notice}, kNoon));
   for (const char* place : {"/blocks/0/text/text", "/blocks/1/elements/0/text"}) {
     EXPECT_LE(text_at(body, place).size(), 3000U) << place;
   }
@@ -107,7 +107,7 @@ TEST(Slack, NeverSaysMoreThanSlackTakes) {
 TEST(PagerDuty, TriggersAndResolvesOneIncident) {
   auto sink = sink_of(SinkKind::pagerduty, "https://events.pagerduty.com/v2/enqueue");
   sink.key = Secret("R0UTE");
-  const value on = parsed(request_for(sink, {hot_gpu()}, kNoon));
+  const value on = parsed(sink_request(sink, {hot_gpu()}, kNoon));
   EXPECT_EQ(text_at(on, "/routing_key"), "R0UTE");
   EXPECT_EQ(text_at(on, "/event_action"), "trigger");
   EXPECT_EQ(text_at(on, "/dedup_key"), "hot/GPU-3");
@@ -119,32 +119,32 @@ TEST(PagerDuty, TriggersAndResolvesOneIncident) {
   EXPECT_EQ(text_at(on, "/payload/class"), "hot");
   EXPECT_EQ(text_at(on, "/payload/custom_details/gpu/uuid"), "GPU-3");
   EXPECT_EQ(text_at(on, "/payload/custom_details/delivery"), "n-1");
-  const value off = parsed(request_for(sink, {cool_again()}, kNoon));
+  const value off = parsed(sink_request(sink, {cool_again()}, kNoon));
   EXPECT_EQ(text_at(off, "/event_action"), "resolve");
   EXPECT_EQ(text_at(off, "/dedup_key"), "hot/GPU-3");
   EXPECT_EQ(text_at(off, "/payload/timestamp"), "2026-01-31T12:05:00.250Z");
 }
 
 TEST(PagerDuty, DedupKeyWithoutGpuIncludesHost) {
-  Notice here = hot_gpu();
+  Notification here = hot_gpu();
   here.key = "sink-failing/node";
   here.gpu.reset();
-  Notice there = here;
+  Notification there = here;
   there.host = "node8";
-  const auto incident = [](const Notice& notice) {
+  const auto incident = [](const Notification& notice) {
     const auto sink = sink_of(SinkKind::pagerduty, "https://h");
-    return text_at(parsed(request_for(sink, {notice}, kNoon)), "/dedup_key");
+    return text_at(parsed(sink_request(sink, {notice}, kNoon)), "/dedup_key");
   };
   EXPECT_EQ(incident(here), "sink-failing/node/node7");
   EXPECT_EQ(incident(there), "sink-failing/node/node8");
 }
 
 TEST(PagerDuty, ShortensASummaryAtAWholeCharacter) {
-  Notice notice = hot_gpu();
+  Notification notice = hot_gpu();
   notice.message.clear();
   for (int i = 0; i < 1000; ++i) notice.message += "°";
   const value body =
-      parsed(request_for(sink_of(SinkKind::pagerduty, "https://h"), {notice}, kNoon));
+      parsed(sink_request(sink_of(SinkKind::pagerduty, "https://h"), {notice}, kNoon));
   const std::string summary = text_at(body, "/payload/summary");
   EXPECT_LE(summary.size(), 1024U);
   EXPECT_TRUE(summary.ends_with("°...")) << summary;
@@ -152,10 +152,10 @@ TEST(PagerDuty, ShortensASummaryAtAWholeCharacter) {
 
 TEST(Alertmanager, LabelsExcludeChangingValues) {
   const auto sink = sink_of(SinkKind::alertmanager, "http://127.0.0.1:9093");
-  Notice hotter = hot_gpu("n-9");
+  Notification hotter = hot_gpu("n-9");
   hotter.message = "GPU 3 is at 95 °C";
   hotter.severity = 90;
-  const auto request = request_for(sink, {hot_gpu(), hotter}, kNoon + std::chrono::hours(1));
+  const auto request = sink_request(sink, {hot_gpu(), hotter}, kNoon + std::chrono::hours(1));
   EXPECT_EQ(request.target, "/api/v2/alerts");
   const value body = parsed(request);
   EXPECT_EQ(body.at(0).at("labels"), body.at(1).at("labels"));
@@ -173,30 +173,30 @@ TEST(Alertmanager, LabelsExcludeChangingValues) {
 }
 
 TEST(Alertmanager, KnowsAGpuThatHasAnotherIndexNow) {
-  Notice moved = hot_gpu();
+  Notification moved = hot_gpu();
   moved.gpu->index = 2;
   const value body =
-      parsed(request_for(sink_of(SinkKind::alertmanager, "http://h"), {hot_gpu(), moved}, kNoon));
+      parsed(sink_request(sink_of(SinkKind::alertmanager, "http://h"), {hot_gpu(), moved}, kNoon));
   EXPECT_EQ(body.at(0).at("labels"), body.at(1).at("labels"));
   EXPECT_EQ(text_at(body, "/1/annotations/gpu"), "2");
 }
 
 TEST(Alertmanager, SaysWhenItEnded) {
   const auto sink = sink_of(SinkKind::alertmanager, "http://127.0.0.1:9093/am/");
-  const auto request = request_for(sink, {cool_again()}, kNoon + std::chrono::hours(1));
+  const auto request = sink_request(sink, {cool_again()}, kNoon + std::chrono::hours(1));
   EXPECT_EQ(request.target, "/am/api/v2/alerts");
   EXPECT_EQ(text_at(parsed(request), "/0/endsAt"), "2026-01-31T12:05:00.250Z");
   EXPECT_EQ(
-      request_for(sink_of(SinkKind::alertmanager, "http://h/api/v2/alerts"), {}, kNoon).target,
+      sink_request(sink_of(SinkKind::alertmanager, "http://h/api/v2/alerts"), {}, kNoon).target,
       "/api/v2/alerts");
 }
 
 TEST(Alertmanager, NeverHearsOfAnEndBeforeTheBeginning) {
   const auto sink = sink_of(SinkKind::alertmanager, "http://h");
   const WallTime earlier = kNoon - std::chrono::hours(2);  // the clock was set back
-  Notice over = cool_again();
+  Notification over = cool_again();
   over.ended_at = earlier;
-  const value body = parsed(request_for(sink, {hot_gpu(), over}, earlier));
+  const value body = parsed(sink_request(sink, {hot_gpu(), over}, earlier));
   EXPECT_EQ(text_at(body, "/0/startsAt"), "2026-01-31T10:00:00.250Z");
   EXPECT_EQ(text_at(body, "/0/endsAt"), "2026-01-31T10:04:00.250Z");
   EXPECT_EQ(text_at(body, "/1/startsAt"), "2026-01-31T10:00:00.250Z");

@@ -18,18 +18,18 @@
 namespace gpuyard::notify {
 namespace {
 
-Error bad_secret(std::string what) {
+Error secret_error(std::string what) {
   return {Errc::unavailable, std::move(what)};
 }
 
 Result<void> check_mode(const std::string& path) {
-  const auto info = status_of_file(path);
-  if (!info) return bad_secret(info.error().text());
-  if (!S_ISREG(info->st_mode)) return bad_secret(path + " is not a file");
+  const auto info = stat_file(path);
+  if (!info) return secret_error(info.error().text());
+  if (!S_ISREG(info->st_mode)) return secret_error(path + " is not a file");
   if ((info->st_mode & S_IRWXO) == 0) return {};
   Error error =
-      bad_secret(fmt::format("{} contains a secret, but others can read or change it", path));
-  error.hint = fmt::format("chmod o-rwx {}", shell_word(path));
+      secret_error(fmt::format("{} contains a secret, but others can read or change it", path));
+  error.hint = fmt::format("chmod o-rwx {}", quote_shell_word(path));
   return error;
 }
 
@@ -38,19 +38,19 @@ Result<void> check_mode(const std::string& path) {
 Result<Secret> read_secret(const std::string& path) {
   if (!path.starts_with('/')) return Error{Errc::invalid, "must be an absolute path"};
   if (auto fine = check_mode(path); !fine) return std::move(fine).error();
-  const auto text = read_file(path, kMostSecretBytes);
-  if (!text) return bad_secret(text.error().text());
-  const std::string_view secret = trimmed(*text);
-  if (secret.empty()) return bad_secret(path + " is empty");
+  const auto text = read_file(path, kMaxSecretBytes);
+  if (!text) return secret_error(text.error().text());
+  const std::string_view secret = trim(*text);
+  if (secret.empty()) return secret_error(path + " is empty");
   const bool one_line = std::ranges::none_of(
       secret, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
-  if (!one_line) return bad_secret(path + " must contain one line, the secret");
+  if (!one_line) return secret_error(path + " must contain one line, the secret");
   return Secret(std::string(secret));
 }
 
 namespace {
 
-Error not_a_url() {
+Error url_error() {
   return {Errc::invalid, "is not a URL such as https://host/path or http://127.0.0.1:9093"};
 }
 
@@ -73,7 +73,7 @@ bool read_authority(std::string_view text, http::Origin& origin) {
   if (origin.host.empty() || origin.host.find_first_of("[]\\@") != text.npos) return false;
   if (host_end >= text.size()) return true;
   if (text[host_end] != ':') return false;
-  origin.port = number_in<std::uint16_t>(text.substr(host_end + 1)).value_or(0);
+  origin.port = parse_number<std::uint16_t>(text.substr(host_end + 1)).value_or(0);
   return origin.port != 0;
 }
 
@@ -82,10 +82,10 @@ bool read_authority(std::string_view text, http::Origin& origin) {
 Result<Url> parse_url(std::string_view text) {
   constexpr std::string_view kHttps = "https://";
   constexpr std::string_view kHttp = "http://";
-  if (!is_plain(text)) return not_a_url();
+  if (!is_plain(text)) return url_error();
   Url url;
   url.origin.tls = text.starts_with(kHttps);
-  if (!url.origin.tls && !text.starts_with(kHttp)) return not_a_url();
+  if (!url.origin.tls && !text.starts_with(kHttp)) return url_error();
   url.origin.port = url.origin.tls ? 443 : 80;
   text.remove_prefix(url.origin.tls ? kHttps.size() : kHttp.size());
   text = text.substr(0, text.find('#'));
@@ -93,11 +93,11 @@ Result<Url> parse_url(std::string_view text) {
   std::string_view authority = text.substr(0, path);
   if (const std::size_t at = authority.rfind('@'); at != authority.npos) {
     const auto who = http::percent_decode(authority.substr(0, at));
-    if (!who) return not_a_url();
+    if (!who) return url_error();
     url.userinfo = Secret(*who);
     authority.remove_prefix(at + 1);
   }
-  if (!read_authority(authority, url.origin)) return not_a_url();
+  if (!read_authority(authority, url.origin)) return url_error();
   std::string target(text.substr(path));
   if (!target.starts_with('/')) target.insert(0, "/");
   url.target = Secret(std::move(target));

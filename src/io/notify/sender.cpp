@@ -13,7 +13,7 @@
 
 namespace gpuyard::notify {
 
-MakeWorker worker_threads(Loop& loop) {
+WorkerFactory make_worker_factory(Loop& loop) {
   return [&loop](const std::string& name) {
     constexpr std::size_t kLongestThreadName = 15;
     // The end of the worker waits for no job: a sink that hangs may take any time.
@@ -27,24 +27,26 @@ namespace {
 // The sender of a closed sink: always fails with the reason.
 class ClosedSender final : public Sender {
  public:
-  ClosedSender(Loop& loop, std::string why) : loop_(loop), why_(std::move(why)) {}
-  void send(std::vector<Notice>, Done done) override {
-    loop_.post(here_.guard([this, done = std::move(done)] { done(Outcome::later(why_)); }));
+  ClosedSender(Loop& loop, std::string why) : loop_(loop), reason_(std::move(why)) {}
+  void send(std::vector<Notification>, OnDone done) override {
+    loop_.post(lifetime_.guard(
+        [this, done = std::move(done)] { done(SendResult::retry_later(reason_)); }));
   }
 
  private:
   Loop& loop_;
-  const std::string why_;
-  Lifetime here_;
+  const std::string reason_;
+  Lifetime lifetime_;
 };
 
 }  // namespace
 
-MakeSender make_senders(Loop& loop, MakeWorker make_worker) {
+SenderFactory make_sender_factory(Loop& loop, WorkerFactory make_worker) {
   return [&loop,
           make_worker = std::move(make_worker)](const SinkConfig& sink) -> std::unique_ptr<Sender> {
     if (sink.kind == SinkKind::log) return nullptr;  // needs no way: see SinkQueue
-    if (!sink.trouble.empty()) return std::make_unique<ClosedSender>(loop, sink.trouble);
+    if (!sink.unusable_reason.empty())
+      return std::make_unique<ClosedSender>(loop, sink.unusable_reason);
     if (sink.kind == SinkKind::command) return std::make_unique<CommandSender>(loop, sink);
     return std::make_unique<HttpSender>(loop, sink, make_worker(sink.name), fetch_over_network());
   };
@@ -52,14 +54,14 @@ MakeSender make_senders(Loop& loop, MakeWorker make_worker) {
 
 namespace {
 
-constexpr std::size_t kExcerpt = 200;
-constexpr std::size_t kTooMuchInCommon = 8;
-constexpr std::size_t kTooShortToMatter = 4;
+constexpr std::size_t kMaxExcerptBytes = 200;
+constexpr std::size_t kSecretWindowBytes = 8;
+constexpr std::size_t kMinSecretBytes = 4;
 
 // Whether the text has a part of the secret that is long enough to help an attacker.
-bool gives_away(std::string_view text, std::string_view secret) {
-  if (secret.size() < kTooShortToMatter) return false;
-  const std::size_t window = std::min(secret.size(), kTooMuchInCommon);
+bool contains_secret(std::string_view text, std::string_view secret) {
+  if (secret.size() < kMinSecretBytes) return false;
+  const std::size_t window = std::min(secret.size(), kSecretWindowBytes);
   for (std::size_t at = 0; at + window <= secret.size(); ++at) {
     if (text.find(secret.substr(at, window)) != text.npos) return true;
   }
@@ -71,43 +73,43 @@ std::string explanation(const SinkConfig& sink, const std::string& body) {
   const std::array secrets = {&sink.url.target,    &sink.url.userinfo, &sink.key,
                               &sink.authorization, &sink.credential,   &sink.proxy_userinfo};
   for (const Secret* secret : secrets) {
-    if (gives_away(body, secret->reveal())) return "";
+    if (contains_secret(body, secret->reveal())) return "";
   }
   const auto& proxy = sink.url.origin.proxy;
-  if (proxy && gives_away(body, proxy->authorization)) return "";
+  if (proxy && contains_secret(body, proxy->authorization)) return "";
   std::string_view text = body;
   while (!text.empty() && text.find_last_of(" \t\r\n") == text.size() - 1) text.remove_suffix(1);
-  return text.empty() ? "" : ": " + printable(clipped(std::string(text), kExcerpt));
+  return text.empty() ? "" : ": " + printable(clip_text(std::string(text), kMaxExcerptBytes));
 }
 
 // Reads seconds only: the other form, a date, is rare, and our own back-off does as well.
 std::optional<Duration> retry_after(const http::ClientResponse& response) {
-  const auto seconds = number_in<std::uint32_t>(response.header("retry-after"));
+  const auto seconds = parse_number<std::uint32_t>(response.header("retry-after"));
   return seconds ? std::optional<Duration>(std::chrono::seconds(*seconds)) : std::nullopt;
 }
 
-bool passes(int status) {
+bool is_transient(int status) {
   constexpr std::array kTemporary = {408, 425, 429};
   return status >= 500 || std::ranges::find(kTemporary, status) != kTemporary.end();
 }
 
 }  // namespace
 
-Outcome judge(const SinkConfig& sink, const Result<http::ClientResponse>& answer) {
-  if (!answer) return Outcome::later(answer.error().text());
-  if (answer->status / 100 == 2) return Outcome::taken();
-  std::string why = fmt::format("{} responded with {}{}", sink.where(), answer->status,
+SendResult classify_response(const SinkConfig& sink, const Result<http::ClientResponse>& answer) {
+  if (!answer) return SendResult::retry_later(answer.error().text());
+  if (answer->status / 100 == 2) return SendResult::delivered();
+  std::string why = fmt::format("{} responded with {}{}", sink.destination(), answer->status,
                                 explanation(sink, answer->body));
-  if (!passes(answer->status)) return Outcome::refused(std::move(why));
-  Outcome outcome = Outcome::later(std::move(why));
-  outcome.after = retry_after(*answer);
+  if (!is_transient(answer->status)) return SendResult::rejected(std::move(why));
+  SendResult outcome = SendResult::retry_later(std::move(why));
+  outcome.retry_after = retry_after(*answer);
   return outcome;
 }
 
 namespace {
 
 // The most bytes of one variable; the kernel takes 128 KiB.
-constexpr std::size_t kMostValue = std::size_t{64} * 1024;
+constexpr std::size_t kMaxVariableBytes = std::size_t{64} * 1024;
 
 std::string flag(bool set) {
   return set ? "1" : "0";
@@ -115,8 +117,8 @@ std::string flag(bool set) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> environment_of(const Notice& notice) {
-  const NoticeGpu gpu = notice.gpu.value_or(NoticeGpu());
+std::vector<std::pair<std::string, std::string>> environment_of(const Notification& notice) {
+  const NotificationGpu gpu = notice.gpu.value_or(NotificationGpu());
   std::vector<std::pair<std::string, std::string>> variables = {
       {"ID", notice.id},
       {"KEY", notice.key},
@@ -139,32 +141,32 @@ std::vector<std::pair<std::string, std::string>> environment_of(const Notice& no
   for (auto& [name, value] : variables) {
     name.insert(0, "GPUYARD_ALERT_");
     std::ranges::replace(value, '\0', ' ');
-    value.resize(std::min(value.size(), kMostValue));
+    value.resize(std::min(value.size(), kMaxVariableBytes));
   }
   return variables;
 }
 
-void CommandSender::send(std::vector<Notice> notices, Done done) {
-  const CommandOptions plan{.argv = sink_.argv,
-                            .environment = environment_of(notices.front()),
-                            .deadline = sink_.timeout};
+void CommandSender::send(std::vector<Notification> notices, OnDone done) {
+  const CommandOptions plan{
+      .argv = sink_.argv, .environment = environment_of(notices.front()), .timeout = sink_.timeout};
   run_.reset();
-  run_.emplace(loop_, plan, [where = sink_.where(), done = std::move(done)](const auto& outcome) {
-    if (outcome.succeeded()) return done(Outcome::taken());
-    // The output of the command is not repeated: it could be anything.
-    done(Outcome::later(fmt::format("{} {}", where, outcome.text())));
-  });
+  run_.emplace(loop_, plan,
+               [where = sink_.destination(), done = std::move(done)](const auto& outcome) {
+                 if (outcome.succeeded()) return done(SendResult::delivered());
+                 // The output of the command is not repeated: it could be anything.
+                 done(SendResult::retry_later(fmt::format("{} {}", where, outcome.text())));
+               });
 }
 
 namespace {
 
-constexpr std::size_t kMostAnswer = std::size_t{1} << 20;
+constexpr std::size_t kMaxResponseBytes = std::size_t{1} << 20;
 
 }  // namespace
 
 Fetch fetch_over_network() {
   return [](const http::Origin& origin, const http::ClientRequest& request, Duration deadline) {
-    return http::fetch_verdict(origin, request, deadline, kMostAnswer);
+    return http::fetch_status(origin, request, deadline, kMaxResponseBytes);
   };
 }
 
@@ -175,23 +177,24 @@ HttpSender::HttpSender(Loop& loop, SinkConfig sink, std::unique_ptr<Worker> work
       unused_proxy_(unused_proxy(*sink_)),
       worker_(std::move(worker)) {}
 
-void HttpSender::send(std::vector<Notice> notices, Done done) {
+void HttpSender::send(std::vector<Notification> notices, OnDone done) {
   const WallTime now = loop_.wall();
   // The job uses only what it owns, because it may be left behind.
   auto ask = [sink = sink_, fetch = fetch_, proxy = unused_proxy_, notices = std::move(notices),
               now] {
-    const auto answer = (*fetch)(sink->url.origin, request_for(*sink, notices, now), sink->timeout);
-    Outcome outcome = judge(*sink, answer);
+    const auto answer =
+        (*fetch)(sink->url.origin, sink_request(*sink, notices, now), sink->timeout);
+    SendResult outcome = classify_response(*sink, answer);
     if (!answer && !proxy.empty()) {
-      outcome.why += fmt::format(
+      outcome.reason += fmt::format(
           "; {} is set but not used: to connect through a proxy, set proxy in [sink.{}]", proxy,
           sink->name);
     }
     return outcome;
   };
-  const auto hear = here_.guard([done](Outcome outcome) { done(std::move(outcome)); });
-  if (ask_worker(*worker_, std::move(ask), hear)) return;
-  loop_.post([hear] { hear(Outcome::later("the sink's thread is busy")); });
+  const auto hear = lifetime_.guard([done](SendResult outcome) { done(std::move(outcome)); });
+  if (run_on_worker(*worker_, std::move(ask), hear)) return;
+  loop_.post([hear] { hear(SendResult::retry_later("the sink's thread is busy")); });
 }
 
 }  // namespace gpuyard::notify

@@ -22,59 +22,59 @@ namespace gpuyard::notify {
 
 // How one try to tell a sink ended, which decides what to do next.
 
-struct Outcome {
+struct SendResult {
   enum class Kind {
-    taken,    // the sink has it
-    later,    // try again
-    refused,  // trying again changes nothing
+    delivered,  // the sink has it
+    retry,      // try again
+    rejected,   // trying again changes nothing
   };
-  Kind kind = Kind::taken;
-  std::string why = {};                // no secret; "" if taken
-  std::optional<Duration> after = {};  // how long the receiver asked us to wait
+  Kind kind = Kind::delivered;
+  std::string reason = {};                   // no secret; "" if taken
+  std::optional<Duration> retry_after = {};  // how long the receiver asked us to wait
 
-  static Outcome taken() { return {}; }
-  static Outcome later(std::string why) { return {Kind::later, std::move(why)}; }
-  static Outcome refused(std::string why) { return {Kind::refused, std::move(why)}; }
+  static SendResult delivered() { return {}; }
+  static SendResult retry_later(std::string why) { return {Kind::retry, std::move(why)}; }
+  static SendResult rejected(std::string why) { return {Kind::rejected, std::move(why)}; }
 };
 
 // Lives on the loop's thread, and never blocks it.
 class Sender {
  public:
-  using Done = std::function<void(Outcome)>;
+  using OnDone = std::function<void(SendResult)>;
   virtual ~Sender() = default;
   // Sends one notice, or several in one message if the sink's kind takes several (see
-  // takes_several). `done` runs once, later and on the loop, unless this is destroyed first: the
+  // can_batch). `done` runs once, later and on the loop, unless this is destroyed first: the
   // try may then still happen, but `done` does not run. One call at a time.
-  virtual void send(std::vector<Notice> notices, Done done) = 0;
+  virtual void send(std::vector<Notification> notices, OnDone done) = 0;
 };
 
 // Whether one message can carry all that is firing.
-constexpr bool takes_several(SinkKind kind) {
+constexpr bool can_batch(SinkKind kind) {
   return kind == SinkKind::alertmanager;
 }
 
-using MakeSender = std::function<std::unique_ptr<Sender>(const SinkConfig&)>;
+using SenderFactory = std::function<std::unique_ptr<Sender>(const SinkConfig&)>;
 
 // A worker for each sink over the network, with a thread of its own, named after it.
-using MakeWorker = std::function<std::unique_ptr<Worker>(const std::string& name)>;
-MakeWorker worker_threads(Loop& loop);
+using WorkerFactory = std::function<std::unique_ptr<Worker>(const std::string& name)>;
+WorkerFactory make_worker_factory(Loop& loop);
 
 // Makes the real senders.
-MakeSender make_senders(Loop& loop, MakeWorker make_worker);
+SenderFactory make_sender_factory(Loop& loop, WorkerFactory make_worker);
 
 // Tells what a receiver's answer, or the lack of one, means for the notice. Pure.
 
-Outcome judge(const SinkConfig&, const Result<http::ClientResponse>&);
+SendResult classify_response(const SinkConfig&, const Result<http::ClientResponse>&);
 
 // A command as a sink: run once for each notice, which it finds in its environment. Inner header.
 
 // GPUYARD_ALERT_MESSAGE and the others, and GPUYARD_ALERT_JSON.
-std::vector<std::pair<std::string, std::string>> environment_of(const Notice&);
+std::vector<std::pair<std::string, std::string>> environment_of(const Notification&);
 
 class CommandSender final : public Sender {
  public:
   CommandSender(Loop& loop, SinkConfig sink) : loop_(loop), sink_(std::move(sink)) {}
-  void send(std::vector<Notice> notices, Done done) override;
+  void send(std::vector<Notification> notices, OnDone done) override;
 
  private:
   Loop& loop_;
@@ -91,14 +91,14 @@ Fetch fetch_over_network();
 class HttpSender final : public Sender {
  public:
   HttpSender(Loop&, SinkConfig, std::unique_ptr<Worker>, Fetch);
-  void send(std::vector<Notice> notices, Done done) override;
+  void send(std::vector<Notification> notices, OnDone done) override;
 
  private:
   Loop& loop_;
   std::shared_ptr<const SinkConfig> sink_;
   std::shared_ptr<const Fetch> fetch_;
   std::string unused_proxy_;  // the variable that names it
-  Lifetime here_;
+  Lifetime lifetime_;
   std::unique_ptr<Worker> worker_;
 };
 

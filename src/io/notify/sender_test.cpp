@@ -40,33 +40,35 @@ http::ClientResponse response(int status, std::string body = "",
 
 TEST(Answer, OfTheTwoHundredsIsTaken) {
   for (const int status : {200, 202, 204}) {
-    EXPECT_EQ(judge(webhook(), response(status)).kind, Outcome::Kind::taken) << status;
+    EXPECT_EQ(classify_response(webhook(), response(status)).kind, SendResult::Kind::delivered)
+        << status;
   }
 }
 
 TEST(Answer, ThatMayPassMeansLater) {
   for (const int status : {408, 425, 429, 500, 502, 503, 504}) {
-    const auto outcome = judge(webhook(), response(status));
-    EXPECT_EQ(outcome.kind, Outcome::Kind::later) << status;
-    EXPECT_THAT(outcome.why, HasSubstr("example.org responded with " + std::to_string(status)));
+    const auto outcome = classify_response(webhook(), response(status));
+    EXPECT_EQ(outcome.kind, SendResult::Kind::retry) << status;
+    EXPECT_THAT(outcome.reason, HasSubstr("example.org responded with " + std::to_string(status)));
   }
   const auto silence =
-      judge(webhook(), Error{Errc::timed_out, "no response from example.org in time"});
-  EXPECT_EQ(silence.kind, Outcome::Kind::later);
-  EXPECT_EQ(silence.why, "no response from example.org in time");
+      classify_response(webhook(), Error{Errc::timed_out, "no response from example.org in time"});
+  EXPECT_EQ(silence.kind, SendResult::Kind::retry);
+  EXPECT_EQ(silence.reason, "no response from example.org in time");
 }
 
 TEST(Answer, ThatWillBeTheSameTomorrowMeansNever) {
   for (const int status : {301, 302, 400, 401, 403, 404, 410, 413}) {
-    EXPECT_EQ(judge(webhook(), response(status)).kind, Outcome::Kind::refused) << status;
+    EXPECT_EQ(classify_response(webhook(), response(status)).kind, SendResult::Kind::rejected)
+        << status;
   }
-  EXPECT_EQ(judge(webhook(), response(400, "invalid_payload\n")).why,
+  EXPECT_EQ(classify_response(webhook(), response(400, "invalid_payload\n")).reason,
             "example.org responded with 400: invalid_payload");
 }
 
 TEST(Answer, MayAskForPatienceInSeconds) {
   const auto asked = [](const char* text) {
-    return judge(webhook(), response(429, "", {{"Retry-After", text}})).after;
+    return classify_response(webhook(), response(429, "", {{"Retry-After", text}})).retry_after;
   };
   EXPECT_EQ(asked("30"), seconds(30));
   for (const char* text :
@@ -79,9 +81,11 @@ TEST(Answer, IsNotRepeatedWhenItGivesASecretAway) {
   for (const char* echo :
        {"no route /s3cret-path", "token=t0ken-in-query is bad", "me:pa55word?",
         "signed with k3y-of-signature", "unknown Basic bWU6cGE1NXdvcmQ=", "...n-in-quer..."}) {
-    EXPECT_EQ(judge(webhook(), response(401, echo)).why, "example.org responded with 401") << echo;
+    EXPECT_EQ(classify_response(webhook(), response(401, echo)).reason,
+              "example.org responded with 401")
+        << echo;
   }
-  EXPECT_EQ(judge(webhook(), response(400, "\x1B[2Jno such\nfield ")).why,
+  EXPECT_EQ(classify_response(webhook(), response(400, "\x1B[2Jno such\nfield ")).reason,
             "example.org responded with 400: ?[2Jno such?field");
 }
 
@@ -95,9 +99,11 @@ TEST(Answer, EchoedSecretIsOmittedFromError) {
         std::string("url = \"https://pa55@h\"\n")}) {
     const auto sinks = read_sinks("[sink.a]\nkind = \"webhook\"\n" + how, "alerts.toml");
     ASSERT_TRUE(sinks) << sinks.error().message;
-    EXPECT_EQ(judge(sinks->front(), response(401, "pa55 is wrong")).why, "h responded with 401")
+    EXPECT_EQ(classify_response(sinks->front(), response(401, "pa55 is wrong")).reason,
+              "h responded with 401")
         << how;
-    EXPECT_EQ(judge(sinks->front(), response(401, "me? no")).why, "h responded with 401: me? no")
+    EXPECT_EQ(classify_response(sinks->front(), response(401, "me? no")).reason,
+              "h responded with 401: me? no")
         << how;
   }
 }
@@ -111,13 +117,13 @@ struct Wired {
   }
 
   void send() {
-    sender->send({hot_gpu()}, [this](Outcome outcome) { heard.push_back(std::move(outcome)); });
+    sender->send({hot_gpu()}, [this](SendResult outcome) { heard.push_back(std::move(outcome)); });
   }
 
   ManualLoop loop;
   ManualWorker* worker = nullptr;
   std::unique_ptr<HttpSender> sender;
-  std::vector<Outcome> heard;
+  std::vector<SendResult> heard;
 };
 
 // A variable of the environment for as long as this lives.
@@ -141,7 +147,7 @@ std::string why_of_silence() {
   wired.send();
   wired.worker->run_all();
   wired.loop.run_posted();
-  return wired.heard.empty() ? "nothing" : wired.heard[0].why;
+  return wired.heard.empty() ? "nothing" : wired.heard[0].reason;
 }
 
 TEST(HttpSender, SaysThatAProxyIsSetAndNotUsed) {
@@ -185,7 +191,7 @@ TEST(HttpSender, AsksOnItsWorkerAndAnswersOnTheLoop) {
   EXPECT_EQ(target, "/s3cret-path?token=t0ken-in-query");
   EXPECT_EQ(deadline, seconds(10));
   ASSERT_EQ(wired.heard.size(), 1U);
-  EXPECT_EQ(wired.heard[0].kind, Outcome::Kind::taken);
+  EXPECT_EQ(wired.heard[0].kind, SendResult::Kind::delivered);
 }
 
 TEST(HttpSender, FullWorkerQueueReturnsRetryLater) {
@@ -195,7 +201,7 @@ TEST(HttpSender, FullWorkerQueueReturnsRetryLater) {
   EXPECT_TRUE(wired.heard.empty());
   wired.loop.run_posted();
   ASSERT_EQ(wired.heard.size(), 1U);
-  EXPECT_EQ(wired.heard[0].kind, Outcome::Kind::later);
+  EXPECT_EQ(wired.heard[0].kind, SendResult::Kind::retry);
 }
 
 TEST(Sinks, EchoedSecretsNeverReachLogOrError) {
@@ -210,14 +216,15 @@ TEST(Sinks, EchoedSecretsNeverReachLogOrError) {
     return Answer(response(status, body));
   };
   std::string told;
-  Outlets outlets(loop,
-                  [&](const SinkConfig& sink) {
-                    auto made = std::make_unique<ManualWorker>();
-                    worker = made.get();
-                    return std::make_unique<HttpSender>(loop, sink, std::move(made), echo);
-                  },
-                  {.delivered = [](const auto&, const auto&) {},
-                   .dead = [&](const auto&, const auto&, const auto& why) { told += why + "\n"; }});
+  SinkDispatcher outlets(
+      loop,
+      [&](const SinkConfig& sink) {
+        auto made = std::make_unique<ManualWorker>();
+        worker = made.get();
+        return std::make_unique<HttpSender>(loop, sink, std::move(made), echo);
+      },
+      {.on_delivered = [](const auto&, const auto&) {},
+       .on_dead_letter = [&](const auto&, const auto&, const auto& why) { told += why + "\n"; }});
   ASSERT_TRUE(outlets.replace({webhook()}));
   for (const int next : {500, 400}) {
     status = next;
@@ -227,8 +234,8 @@ TEST(Sinks, EchoedSecretsNeverReachLogOrError) {
       loop.advance(seconds(1));
       worker->run_all();
     }
-    const auto figures = outlets.figures().at(0);
-    told += figures.where + figures.last_error.value_or("") + "\n";
+    const auto figures = outlets.stats().at(0);
+    told += figures.destination + figures.last_error.value_or("") + "\n";
   }
   loop.advance(std::chrono::hours(7));
   for (const std::string& line : log.lines()) told += line + "\n";
@@ -241,18 +248,18 @@ TEST(Sinks, EchoedSecretsNeverReachLogOrError) {
 
 class Command : public ::testing::Test {
  protected:
-  Outcome run(std::vector<std::string> argv, const Notice& notice = hot_gpu(),
-              Duration timeout = seconds(20)) {
+  SendResult run(std::vector<std::string> argv, const Notification& notice = hot_gpu(),
+                 Duration timeout = seconds(20)) {
     SinkConfig sink;
     sink.name = "c";
     sink.kind = SinkKind::command;
     sink.argv = std::move(argv);
     sink.timeout = timeout;
     CommandSender sender(loop_, sink);
-    std::optional<Outcome> heard;
-    sender.send({notice}, [&](Outcome outcome) { heard = std::move(outcome); });
+    std::optional<SendResult> heard;
+    sender.send({notice}, [&](SendResult outcome) { heard = std::move(outcome); });
     EXPECT_TRUE(loop_.run_until([&] { return heard.has_value(); }, seconds(30)));
-    return heard.value_or(Outcome::refused("it never ended"));
+    return heard.value_or(SendResult::rejected("it never ended"));
   }
 
   PollLoop loop_;
@@ -262,7 +269,7 @@ class Command : public ::testing::Test {
 TEST_F(Command, FindsTheNoticeInItsEnvironment) {
   const std::string out = directory_.write("out", "");
   const auto outcome = run({"/bin/sh", "-c", "env -0 | sort -z | tr '\\0' '\\n' > " + out});
-  EXPECT_EQ(outcome.kind, Outcome::Kind::taken) << outcome.why;
+  EXPECT_EQ(outcome.kind, SendResult::Kind::delivered) << outcome.reason;
   const std::string said = directory_.read("out");
   for (const char* line :
        {"GPUYARD_ALERT_ID=n-1\n", "GPUYARD_ALERT_STATUS=firing\n", "GPUYARD_ALERT_LEVEL=critical\n",
@@ -276,15 +283,15 @@ TEST_F(Command, FindsTheNoticeInItsEnvironment) {
 
 TEST_F(Command, ThatFailsIsRunAgainLater) {
   const auto outcome = run({"/bin/sh", "-c", "echo secret; exit 3"});
-  EXPECT_EQ(outcome.kind, Outcome::Kind::later);
-  EXPECT_EQ(outcome.why, "/bin/sh exited with status 3");
-  EXPECT_THAT(run({"/nonexistent/x"}).why, StartsWith("/nonexistent/x could not be started"));
+  EXPECT_EQ(outcome.kind, SendResult::Kind::retry);
+  EXPECT_EQ(outcome.reason, "/bin/sh exited with status 3");
+  EXPECT_THAT(run({"/nonexistent/x"}).reason, StartsWith("/nonexistent/x could not be started"));
 }
 
 TEST_F(Command, ThatHangsIsEndedAtItsDeadline) {
   const auto outcome = run({"/bin/sleep", "60"}, hot_gpu(), std::chrono::milliseconds(50));
-  EXPECT_EQ(outcome.kind, Outcome::Kind::later);
-  EXPECT_THAT(outcome.why, StartsWith("/bin/sleep was stopped after"));
+  EXPECT_EQ(outcome.kind, SendResult::Kind::retry);
+  EXPECT_THAT(outcome.reason, StartsWith("/bin/sleep was stopped after"));
 }
 
 }  // namespace

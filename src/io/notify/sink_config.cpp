@@ -27,7 +27,7 @@ enum class Type : std::uint8_t { text, list, integer };  // which of them, in th
 struct SinkDraft {
   SinkConfig sink;
   std::string ca_file;
-  bool url_of_file = false;
+  bool url_from_file = false;
   std::optional<http::Proxy> proxy;
   std::string username;
   Secret password;
@@ -43,15 +43,15 @@ struct SinkKey {
   Result<void> (*set)(SinkDraft&, const Value&);
 };
 
-constexpr std::size_t kMostCaBytes = std::size_t{4} << 20;
-constexpr std::string_view kPagerDuty = "https://events.pagerduty.com/v2/enqueue";
+constexpr std::size_t kMaxCaBytes = std::size_t{4} << 20;
+constexpr std::string_view kPagerDutyUrl = "https://events.pagerduty.com/v2/enqueue";
 
-Error wrong(std::string what) {
+Error invalid_error(std::string what) {
   return {Errc::invalid, std::move(what)};
 }
 
 // The file has invalid content or cannot be read: see SinkConfig::trouble.
-Error unusable(std::string what) {
+Error unavailable_error(std::string what) {
   return {Errc::unavailable, std::move(what)};
 }
 
@@ -73,36 +73,36 @@ Result<void> set_enum(SinkDraft& draft, const Value& value) {
   using E = std::remove_reference_t<decltype(member)>;
   const auto known = enum_from_name<E>(text_of(value));
   if (!known) {
-    return wrong(fmt::format("expected {}; got \"{}\"", any_of_words(names_of<E>()),
-                             printable(text_of(value))));
+    return invalid_error(fmt::format("expected {}; got \"{}\"", join_with_or(names_of<E>()),
+                                     printable(text_of(value))));
   }
   member = *known;
   return {};
 }
 
-Result<std::int64_t> within(const Value& value, std::int64_t least, std::int64_t most) {
+Result<std::int64_t> read_in_range(const Value& value, std::int64_t least, std::int64_t most) {
   const auto number = std::get<std::int64_t>(value);
   if (number >= least && number <= most) return number;
-  return wrong(fmt::format("expected {} to {}; got {}", least, most, number));
+  return invalid_error(fmt::format("expected {} to {}; got {}", least, most, number));
 }
 
 template <auto Member, std::int64_t least, std::int64_t most>
 Result<void> set_seconds(SinkDraft& draft, const Value& value) {
-  const auto seconds = within(value, least, most);
+  const auto seconds = read_in_range(value, least, most);
   if (!seconds) return seconds.error();
   draft.sink.*Member = std::chrono::seconds(*seconds);
   return {};
 }
 
 Result<void> set_rate(SinkDraft& draft, const Value& value) {
-  const auto rate = within(value, 1, 6000);
+  const auto rate = read_in_range(value, 1, 6000);
   if (!rate) return rate.error();
   draft.sink.rate_per_minute = static_cast<unsigned>(*rate);
   return {};
 }
 
-Result<void> take_url(SinkDraft& draft, const std::string& text) {
-  if (!draft.sink.url.origin.host.empty()) return wrong("a url is already set");
+Result<void> set_url_text(SinkDraft& draft, const std::string& text) {
+  if (!draft.sink.url.origin.host.empty()) return invalid_error("a url is already set");
   auto url = parse_url(text);
   if (!url) return std::move(url).error();
   draft.sink.url = *std::move(url);
@@ -110,16 +110,16 @@ Result<void> take_url(SinkDraft& draft, const std::string& text) {
 }
 
 Result<void> set_url(SinkDraft& draft, const Value& value) {
-  return take_url(draft, text_of(value));
+  return set_url_text(draft, text_of(value));
 }
 
 Result<void> set_url_file(SinkDraft& draft, const Value& value) {
   const auto text = read_secret(text_of(value));
   if (!text) return text.error();
-  if (!draft.sink.url.origin.host.empty()) return wrong("a url is already set");
-  draft.url_of_file = true;
-  const auto taken = take_url(draft, text->reveal());
-  if (!taken) return unusable(fmt::format("{}: {}", text_of(value), taken.error().text()));
+  if (!draft.sink.url.origin.host.empty()) return invalid_error("a url is already set");
+  draft.url_from_file = true;
+  const auto taken = set_url_text(draft, text->reveal());
+  if (!taken) return unavailable_error(fmt::format("{}: {}", text_of(value), taken.error().text()));
   return {};
 }
 
@@ -137,27 +137,27 @@ constexpr auto kToken = [](SinkDraft& draft) -> Secret& { return draft.bearer_to
 Result<void> set_username(SinkDraft& draft, const Value& value) {
   draft.username = text_of(value);
   if (!draft.username.empty() && draft.username.find(':') == std::string::npos) return {};
-  return wrong("must be a name without a colon");
+  return invalid_error("must be a name without a colon");
 }
 
 Result<void> set_ca_file(SinkDraft& draft, const Value& value) {
   draft.ca_file = text_of(value);
-  if (!draft.ca_file.starts_with('/')) return wrong("must be an absolute path");
-  const auto text = read_file(draft.ca_file, kMostCaBytes);
-  if (!text) return unusable(text.error().text());
+  if (!draft.ca_file.starts_with('/')) return invalid_error("must be an absolute path");
+  const auto text = read_file(draft.ca_file, kMaxCaBytes);
+  if (!text) return unavailable_error(text.error().text());
   if (text->find("-----BEGIN ") != text->npos) return {};
-  return unusable(draft.ca_file + " contains no PEM certificate");
+  return unavailable_error(draft.ca_file + " contains no PEM certificate");
 }
 
 Result<void> set_proxy(SinkDraft& draft, const Value& value) {
   const auto url = parse_url(text_of(value));
   if (!url || url->origin.tls || url->target.reveal() != "/") {
-    return wrong("must be a URL such as http://gateway.example.org:3128");
+    return invalid_error("must be a URL such as http://gateway.example.org:3128");
   }
   draft.proxy = http::Proxy{url->origin.host, url->origin.port};
   draft.sink.proxy_userinfo = url->userinfo;
   if (!url->userinfo.empty()) {
-    draft.proxy->authorization = "Basic " + base64(url->userinfo.reveal());
+    draft.proxy->authorization = "Basic " + encode_base64(url->userinfo.reveal());
   }
   return {};
 }
@@ -165,12 +165,12 @@ Result<void> set_proxy(SinkDraft& draft, const Value& value) {
 Result<void> set_argv(SinkDraft& draft, const Value& value) {
   draft.sink.argv = std::get<std::vector<std::string>>(value);
   if (!draft.sink.argv.empty() && !draft.sink.argv.front().empty()) return {};
-  return wrong("must begin with the program");
+  return invalid_error("must begin with the program");
 }
 
-const std::vector<SinkKind> kWithUrl = {webhook, slack, pagerduty, alertmanager};
-const std::vector<SinkKind> kWithQueue = {command, webhook, slack, pagerduty, alertmanager};
-const std::vector<SinkKind> kWithLogin = {webhook, alertmanager};
+const std::vector<SinkKind> kUrlKinds = {webhook, slack, pagerduty, alertmanager};
+const std::vector<SinkKind> kQueuedKinds = {command, webhook, slack, pagerduty, alertmanager};
+const std::vector<SinkKind> kLoginKinds = {webhook, alertmanager};
 
 // Sets how we identify ourselves to the receiver; at most one way may be given.
 Result<void> authorize(SinkDraft& draft) {
@@ -179,18 +179,19 @@ Result<void> authorize(SinkDraft& draft) {
   const int ways =
       (login ? 1 : 0) + (draft.bearer_token.empty() ? 0 : 1) + (userinfo.empty() ? 0 : 1);
   if (ways > 1) {
-    return wrong("only one of username, bearer_token_file and a user in the URL may be set");
+    return invalid_error(
+        "only one of username, bearer_token_file and a user in the URL may be set");
   }
   if (login && (draft.username.empty() || draft.password.empty())) {
-    return wrong("username and password_file must be set together");
+    return invalid_error("username and password_file must be set together");
   }
   if (login) {
     const std::string both = draft.username + ":" + draft.password.reveal();
-    draft.sink.authorization = Secret("Basic " + base64(both));
+    draft.sink.authorization = Secret("Basic " + encode_base64(both));
     draft.sink.credential = draft.password;
   } else if (!userinfo.empty()) {
     const std::string& both = userinfo.reveal();
-    draft.sink.authorization = Secret("Basic " + base64(both));
+    draft.sink.authorization = Secret("Basic " + encode_base64(both));
     draft.sink.credential = Secret(both.substr(both.find(':') + 1));  // all, if there is no colon
   } else if (!draft.bearer_token.empty()) {
     draft.sink.authorization = Secret("Bearer " + draft.bearer_token.reveal());
@@ -205,23 +206,24 @@ bool is_this_machine(const std::string& host) {
 }
 
 // Each message to Slack or PagerDuty has a secret that lets its reader send others.
-bool shows_its_secret(const SinkConfig& sink) {
+bool exposes_secret(const SinkConfig& sink) {
   return (sink.kind == slack || sink.kind == pagerduty) && !sink.url.origin.tls &&
          !is_this_machine(sink.url.origin.host);
 }
 
 Result<void> finish_url(SinkDraft& draft) {
   SinkConfig& sink = draft.sink;
-  if (sink.url.origin.host.empty() && sink.kind == pagerduty) sink.url = *parse_url(kPagerDuty);
+  if (sink.url.origin.host.empty() && sink.kind == pagerduty) sink.url = *parse_url(kPagerDutyUrl);
   if (sink.url.origin.host.empty()) {
-    return wrong(fmt::format("a sink of kind {} needs url or url_file", enum_name(sink.kind)));
+    return invalid_error(
+        fmt::format("a sink of kind {} needs url or url_file", enum_name(sink.kind)));
   }
-  if (shows_its_secret(sink)) {
-    return wrong(fmt::format("a sink of kind {} sends a secret, so its URL must use https",
-                             enum_name(sink.kind)));
+  if (exposes_secret(sink)) {
+    return invalid_error(fmt::format("a sink of kind {} sends a secret, so its URL must use https",
+                                     enum_name(sink.kind)));
   }
   if (!draft.ca_file.empty() && !sink.url.origin.tls) {
-    return wrong("ca_file requires an https URL");
+    return invalid_error("ca_file requires an https URL");
   }
   sink.url.origin.ca_file = draft.ca_file;
   sink.url.origin.proxy = draft.proxy;
@@ -232,31 +234,31 @@ const std::vector<SinkKey>& sink_keys() {
   static const std::vector<SinkKey> keys = {
       {"kind", {}, Type::text, &set_enum<&SinkConfig::kind>},
       {"min_level", {}, Type::text, &set_enum<&SinkConfig::min_level>},
-      {"rate_per_minute", kWithQueue, Type::integer, &set_rate},
-      {"timeout_s", kWithQueue, Type::integer, &set_seconds<&SinkConfig::timeout, 1, 300>},
+      {"rate_per_minute", kQueuedKinds, Type::integer, &set_rate},
+      {"timeout_s", kQueuedKinds, Type::integer, &set_seconds<&SinkConfig::timeout, 1, 300>},
       {"argv", {command}, Type::list, &set_argv},
-      {"url", kWithUrl, Type::text, &set_url},
-      {"url_file", kWithUrl, Type::text, &set_url_file},
-      {"ca_file", kWithUrl, Type::text, &set_ca_file},
-      {"proxy", kWithUrl, Type::text, &set_proxy},
+      {"url", kUrlKinds, Type::text, &set_url},
+      {"url_file", kUrlKinds, Type::text, &set_url_file},
+      {"ca_file", kUrlKinds, Type::text, &set_ca_file},
+      {"proxy", kUrlKinds, Type::text, &set_proxy},
       {"secret_file", {webhook}, Type::text, &set_secret<kKey>},
       {"routing_key_file", {pagerduty}, Type::text, &set_secret<kKey>},
-      {"username", kWithLogin, Type::text, &set_username},
-      {"password_file", kWithLogin, Type::text, &set_secret<kPassword>},
-      {"bearer_token_file", kWithLogin, Type::text, &set_secret<kToken>},
+      {"username", kLoginKinds, Type::text, &set_username},
+      {"password_file", kLoginKinds, Type::text, &set_secret<kPassword>},
+      {"bearer_token_file", kLoginKinds, Type::text, &set_secret<kToken>},
       {"resend_s", {alertmanager}, Type::integer, &set_seconds<&SinkConfig::resend, 5, 3600>},
   };
   return keys;
 }
 
 // The sink, or what is wrong with it as a whole.
-Result<SinkConfig> finished(SinkDraft draft) {
+Result<SinkConfig> finish_sink(SinkDraft draft) {
   const SinkKind kind = draft.sink.kind;
   if (kind == command && draft.sink.argv.empty()) {
-    return wrong("a sink of kind command needs argv");
+    return invalid_error("a sink of kind command needs argv");
   }
   if (kind == pagerduty && draft.sink.key.empty()) {
-    return wrong("a sink of kind pagerduty needs routing_key_file");
+    return invalid_error("a sink of kind pagerduty needs routing_key_file");
   }
   if (kind != log && kind != command) {
     if (auto fine = finish_url(draft); !fine) return std::move(fine).error();
@@ -264,20 +266,20 @@ Result<SinkConfig> finished(SinkDraft draft) {
   return std::move(draft.sink);
 }
 
-constexpr std::size_t kLongestName = 32;
+constexpr std::size_t kMaxNameLength = 32;
 
 bool is_name(std::string_view text) {
   const auto fits = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-';
   };
-  return !text.empty() && text.size() <= kLongestName && std::ranges::all_of(text, fits);
+  return !text.empty() && text.size() <= kMaxNameLength && std::ranges::all_of(text, fits);
 }
 
 class SinkReader {
  public:
   SinkReader(const std::string& file, const std::set<std::string>& only)
-      : file_(file), only_(only) {}
+      : file_(file), selected_names_(only) {}
 
   Result<std::vector<SinkConfig>> read(const toml::table& document) {
     for (const auto& [name, node] : document) {
@@ -295,7 +297,7 @@ class SinkReader {
 
  private:
   Error at(const toml::source_region& where, const std::string& what) const {
-    return error_at(file_, where, what);
+    return toml_error(file_, where, what);
   }
 
   Result<void> read_tables(const toml::table& tables) {
@@ -304,13 +306,13 @@ class SinkReader {
       if (table == nullptr || !is_name(name.str())) {
         return at(name.source(), fmt::format("a sink must be a table [sink.NAME], with a name of "
                                              "up to {} letters, digits, '_' and '-'",
-                                             kLongestName));
+                                             kMaxNameLength));
       }
-      if (!only_.empty() && !only_.contains(std::string(name.str()))) continue;
-      if (sinks_.size() == kMostSinks) {
-        return at(name.source(),
-                  fmt::format("there are more than {} sinks; let one of them forward alerts",
-                              kMostSinks));
+      if (!selected_names_.empty() && !selected_names_.contains(std::string(name.str()))) continue;
+      if (sinks_.size() == kMaxSinks) {
+        return at(
+            name.source(),
+            fmt::format("there are more than {} sinks; let one of them forward alerts", kMaxSinks));
       }
       auto sink = read_sink(std::string(name.str()), name.source(), *table);
       if (!sink) return std::move(sink).error();
@@ -336,12 +338,12 @@ class SinkReader {
       }
     }
     // The remaining checks need the files.
-    if (!draft.sink.trouble.empty()) return std::move(draft.sink);
-    auto sink = finished(draft);
+    if (!draft.sink.unusable_reason.empty()) return std::move(draft.sink);
+    auto sink = finish_sink(draft);
     if (sink) return sink;
     Error error = at(where, fmt::format("sink.{}: {}", name, sink.error().text()));
-    if (!draft.url_of_file) return error;
-    draft.sink.trouble = error.text();
+    if (!draft.url_from_file) return error;
+    draft.sink.unusable_reason = error.text();
     return std::move(draft.sink);
   }
 
@@ -364,7 +366,7 @@ class SinkReader {
     if (done) return {};
     Error error = at(where, fmt::format("{}: {}", full, done.error().text()));
     if (done.error().code != Errc::unavailable) return error;
-    if (draft.sink.trouble.empty()) draft.sink.trouble = error.text();
+    if (draft.sink.unusable_reason.empty()) draft.sink.unusable_reason = error.text();
     return {};
   }
 
@@ -376,7 +378,7 @@ class SinkReader {
   }
 
   const std::string& file_;
-  const std::set<std::string>& only_;
+  const std::set<std::string>& selected_names_;
   std::vector<SinkConfig> sinks_;
 };
 
@@ -396,7 +398,7 @@ bool is_excepted(const std::string& host) {
   std::string_view rest = environment_variable("no_proxy");
   if (rest.empty()) rest = environment_variable("NO_PROXY");
   while (!rest.empty()) {
-    std::string_view one = trimmed(take_until(',', rest));
+    std::string_view one = trim(take_until(',', rest));
     if (one.starts_with('.')) one.remove_prefix(1);
     if (one.empty()) continue;
     if (one == "*" || host == one || host.ends_with("." + std::string(one))) return true;
@@ -418,14 +420,14 @@ std::string unused_proxy(const SinkConfig& sink) {
   return set == names.end() ? "" : *set;
 }
 
-std::string SinkConfig::where() const {
+std::string SinkConfig::destination() const {
   if (kind == SinkKind::log) return "stderr";
   if (kind == SinkKind::command) return argv.front();
   if (url.origin.host.empty()) return "unknown";  // the file with its URL cannot be read
   return url.origin.text();
 }
 
-std::vector<std::string> files_named_in(std::string_view toml, const std::string& file) {
+std::vector<std::string> referenced_files(std::string_view toml, const std::string& file) {
   std::vector<std::string> files;
   const auto document = parse_toml(toml, file);
   const toml::table* const sinks = document ? (*document)["sink"].as_table() : nullptr;

@@ -17,8 +17,8 @@
 
 namespace gpuyard::notify {
 
-inline constexpr std::size_t kMostSinks = 16;  // each over the network has a thread of its own
-inline constexpr std::size_t kMostSecretBytes = 4096;
+inline constexpr std::size_t kMaxSinks = 16;  // each over the network has a thread of its own
+inline constexpr std::size_t kMaxSecretBytes = 4096;
 
 enum class SinkKind : std::uint8_t { log, command, webhook, slack, pagerduty, alertmanager };
 BOOST_DESCRIBE_ENUM(SinkKind, log, command, webhook, slack, pagerduty, alertmanager)
@@ -33,16 +33,16 @@ struct SinkConfig {
   Secret proxy_userinfo;          // "user:password" at the proxy of `url`; "": none
   std::vector<std::string> argv;  // command
 
-  Level min_level = Level::warning;
+  NotificationLevel min_level = NotificationLevel::warning;
   Duration timeout = std::chrono::seconds(10);  // of one try
   unsigned rate_per_minute = 30;
   Duration resend = std::chrono::seconds(60);  // alertmanager
   // Why the sink cannot be used now, as "FILE:LINE: fault of a file that it needs"; its alerts wait
   // until then. "": it can be used.
-  std::string trouble;
+  std::string unusable_reason;
 
   // Where it goes, for people: "hooks.slack.com", "/usr/bin/logger", "stderr". No secret.
-  std::string where() const;
+  std::string destination() const;
 
   friend bool operator==(const SinkConfig&, const SinkConfig&) = default;
 };
@@ -62,6 +62,6 @@ Result<std::vector<SinkConfig>> read_sinks(std::string_view toml, const std::str
                                            const std::set<std::string>& only = {});
 
 // The files that the sinks name, by keys such as password_file; none if the text is not understood.
-std::vector<std::string> files_named_in(std::string_view toml, const std::string& file);
+std::vector<std::string> referenced_files(std::string_view toml, const std::string& file);
 
 }  // namespace gpuyard::notify

@@ -35,7 +35,7 @@ std::string error_of(const std::string& toml) {
 std::string trouble_of(const std::string& toml) {
   const auto sinks = read_sinks(toml, "alerts.toml");
   if (!sinks) return "refused: " + sinks.error().message;
-  return sinks->size() == 1 ? sinks->front().trouble : "not one sink";
+  return sinks->size() == 1 ? sinks->front().unusable_reason : "not one sink";
 }
 
 class ReadSinks : public testing::Test {
@@ -52,8 +52,8 @@ TEST_F(ReadSinks, LeavesRulesAlone) {
   ASSERT_TRUE(sinks) << sinks.error().message;
   ASSERT_EQ(sinks->size(), 1U);
   EXPECT_EQ(sinks->front().name, "log");
-  EXPECT_EQ(sinks->front().where(), "stderr");
-  EXPECT_EQ(sinks->front().min_level, Level::warning);
+  EXPECT_EQ(sinks->front().destination(), "stderr");
+  EXPECT_EQ(sinks->front().min_level, NotificationLevel::warning);
 }
 
 TEST_F(ReadSinks, ReadsOnlyTheNamedSinks) {
@@ -64,7 +64,7 @@ TEST_F(ReadSinks, ReadsOnlyTheNamedSinks) {
   ASSERT_TRUE(sinks) << sinks.error().message;
   ASSERT_EQ(sinks->size(), 1U);
   EXPECT_EQ(sinks->front().name, "b");
-  EXPECT_THAT(sinks->front().trouble, HasSubstr("/nowhere/b"));
+  EXPECT_THAT(sinks->front().unusable_reason, HasSubstr("/nowhere/b"));
 }
 
 TEST_F(ReadSinks, HasNoneInAnEmptyFile) {
@@ -83,13 +83,13 @@ TEST_F(ReadSinks, ReadsEveryKeyOfAWebhook) {
       "min_level = \"error\"\nrate_per_minute = 5\n",
       key, token, ca));
   ASSERT_EQ(sink.name, "desk");
-  EXPECT_EQ(sink.where(), "alerts.example.org:8443");
+  EXPECT_EQ(sink.destination(), "alerts.example.org:8443");
   EXPECT_EQ(sink.url.target.reveal(), "/in?team=1");
   EXPECT_EQ(sink.key.reveal(), "s3cret-key");
   EXPECT_EQ(sink.authorization.reveal(), "Bearer t0ken");
   EXPECT_EQ(sink.url.origin.ca_file, ca);
   EXPECT_EQ(sink.timeout, seconds(3));
-  EXPECT_EQ(sink.min_level, Level::error);
+  EXPECT_EQ(sink.min_level, NotificationLevel::error);
   EXPECT_EQ(sink.rate_per_minute, 5U);
 }
 
@@ -119,14 +119,14 @@ TEST_F(ReadSinks, ReadsASlackUrlFromAFile) {
       only(fmt::format("[sink.s]\nkind = \"slack\"\nurl_file = \"{}\"\n",
                        file("url", "https://hooks.slack.com/services/T0/B0/xyz\n")));
   EXPECT_EQ(sink.name, "s");
-  EXPECT_EQ(sink.where(), "hooks.slack.com");
+  EXPECT_EQ(sink.destination(), "hooks.slack.com");
   EXPECT_EQ(sink.url.target.reveal(), "/services/T0/B0/xyz");
 }
 
 TEST_F(ReadSinks, KnowsWherePagerDutyIs) {
   const SinkConfig sink = only(fmt::format(
       "[sink.p]\nkind = \"pagerduty\"\nrouting_key_file = \"{}\"\n", file("key", "R0UTE")));
-  EXPECT_EQ(sink.where(), "events.pagerduty.com");
+  EXPECT_EQ(sink.destination(), "events.pagerduty.com");
   EXPECT_EQ(sink.url.target.reveal(), "/v2/enqueue");
   EXPECT_TRUE(sink.url.origin.tls);
 }
@@ -141,13 +141,13 @@ TEST_F(ReadSinks, AlertmanagerCredentialsBecomeBasicAuth) {
   const SinkConfig other =
       only("[sink.am]\nkind = \"alertmanager\"\nurl = \"http://me:pa%355@[::1]:9093\"\n");
   EXPECT_EQ(other.authorization.reveal(), "Basic bWU6cGE1NQ==");
-  EXPECT_EQ(other.where(), "[::1]:9093");
+  EXPECT_EQ(other.destination(), "[::1]:9093");
 }
 
 TEST_F(ReadSinks, ReadsACommand) {
   const SinkConfig sink = only("[sink.c]\nkind = \"command\"\nargv = [\"/bin/true\", \"x\"]\n");
   EXPECT_EQ(sink.argv, (std::vector<std::string>{"/bin/true", "x"}));
-  EXPECT_EQ(sink.where(), "/bin/true");
+  EXPECT_EQ(sink.destination(), "/bin/true");
 }
 
 TEST_F(ReadSinks, InvalidConfigurationErrorNamesLineAndKey) {
@@ -221,10 +221,10 @@ TEST_F(ReadSinks, InvalidFileClosesOnlyItsOwnSink) {
       read_sinks(no_key + "[sink.w]\nkind = \"webhook\"\nurl = \"https://x\"\n", "alerts.toml");
   ASSERT_TRUE(sinks) << sinks.error().message;
   ASSERT_EQ(sinks->size(), 2U);
-  EXPECT_THAT(sinks->front().trouble,
+  EXPECT_THAT(sinks->front().unusable_reason,
               StartsWith("alerts.toml:3: sink.p.routing_key_file: opening /nowhere/x: No such"));
-  EXPECT_EQ(sinks->front().where(), "unknown");
-  EXPECT_EQ(sinks->back().trouble, "");
+  EXPECT_EQ(sinks->front().destination(), "unknown");
+  EXPECT_EQ(sinks->back().unusable_reason, "");
   const std::string webhook = "[sink.a]\nkind = \"webhook\"\nurl = \"https://x\"\nca_file = ";
   EXPECT_THAT(trouble_of(webhook + "\"/etc/hosts\"\n"),
               EndsWith("sink.a.ca_file: /etc/hosts contains no PEM certificate"));
@@ -241,12 +241,12 @@ TEST_F(ReadSinks, RefusesAnEmptySecretAndOneOfTwoLines) {
   };
   EXPECT_THAT(error(" \n"), EndsWith("/key is empty"));
   EXPECT_THAT(error("a\nb\n"), EndsWith("/key must contain one line, the secret"));
-  EXPECT_THAT(error(std::string(kMostSecretBytes + 1, 'x')), HasSubstr("larger than 4096 bytes"));
+  EXPECT_THAT(error(std::string(kMaxSecretBytes + 1, 'x')), HasSubstr("larger than 4096 bytes"));
 }
 
 TEST_F(ReadSinks, RefusesASinkTooMany) {
   std::string toml;
-  for (std::size_t i = 0; i <= kMostSinks; ++i) {
+  for (std::size_t i = 0; i <= kMaxSinks; ++i) {
     toml += fmt::format("[sink.a{}]\nkind = \"log\"\n", i);
   }
   EXPECT_THAT(error_of(toml), HasSubstr("there are more than 16 sinks"));

@@ -11,11 +11,11 @@
 namespace gpuyard::notify {
 namespace {
 
-Result<void> check(const std::vector<SinkConfig>& sinks) {
-  if (sinks.size() > kMostSinks) {
+Result<void> check_sinks(const std::vector<SinkConfig>& sinks) {
+  if (sinks.size() > kMaxSinks) {
     return Error{Errc::invalid,
                  fmt::format("{} sinks exceed the maximum of {}: let one of them forward alerts",
-                             sinks.size(), kMostSinks)};
+                             sinks.size(), kMaxSinks)};
   }
   std::set<std::string> names;
   for (const SinkConfig& sink : sinks) {
@@ -25,9 +25,9 @@ Result<void> check(const std::vector<SinkConfig>& sinks) {
   return {};
 }
 
-std::vector<Notice> told_to(const std::string& sink,
-                            const std::vector<FiringNotification>& firing) {
-  std::vector<Notice> told;
+std::vector<Notification> firing_for_sink(const std::string& sink,
+                                          const std::vector<FiringNotification>& firing) {
+  std::vector<Notification> told;
   for (const FiringNotification& one : firing) {
     if (std::ranges::find(one.sinks, sink) != one.sinks.end()) told.push_back(one.notice);
   }
@@ -36,17 +36,17 @@ std::vector<Notice> told_to(const std::string& sink,
 
 }  // namespace
 
-Outlets::Outlets(Loop& loop, MakeSender make_sender, Told told)
+SinkDispatcher::SinkDispatcher(Loop& loop, SenderFactory make_sender, DeliveryListener told)
     : loop_(loop),
-      make_sender_(std::move(make_sender)),
-      told_(std::make_shared<const Told>(std::move(told))) {}
+      sender_factory_(std::move(make_sender)),
+      listener_(std::make_shared<const DeliveryListener>(std::move(told))) {}
 
-Outlets::~Outlets() = default;
+SinkDispatcher::~SinkDispatcher() = default;
 
-Result<void> Outlets::replace(std::vector<SinkConfig> sinks) {
-  if (auto fine = check(sinks); !fine) return fine;
+Result<void> SinkDispatcher::replace(std::vector<SinkConfig> sinks) {
+  if (auto fine = check_sinks(sinks); !fine) return fine;
   auto former = std::exchange(queues_, {});
-  missed_.clear();
+  missing_sinks_.clear();
   for (SinkConfig& sink : sinks) {
     auto& queue = queues_[sink.name];
     const auto same = former.find(sink.name);
@@ -55,21 +55,21 @@ Result<void> Outlets::replace(std::vector<SinkConfig> sinks) {
       former.erase(same);
     }
     if (queue != nullptr && queue->config() == sink) continue;
-    auto sender = make_sender_(sink);
+    auto sender = sender_factory_(sink);
     if (queue != nullptr) {
       queue->configure(std::move(sink), std::move(sender));
     } else {
-      queue = std::make_unique<SinkQueue>(loop_, std::move(sink), std::move(sender), told_);
+      queue = std::make_unique<SinkQueue>(loop_, std::move(sink), std::move(sender), listener_);
     }
   }
   for (const auto& [name, queue] : former) {
     queue->close(fmt::format("the sink {} no longer exists", name));
   }
-  still_firing(std::exchange(firing_, {}));
+  set_firing(std::exchange(firing_, {}));
   return {};
 }
 
-std::vector<std::string> Outlets::names_for(Level level) const {
+std::vector<std::string> SinkDispatcher::sink_names_at(NotificationLevel level) const {
   std::vector<std::string> names;
   for (const auto& [name, queue] : queues_) {
     if (level >= queue->config().min_level) names.push_back(name);
@@ -77,36 +77,36 @@ std::vector<std::string> Outlets::names_for(Level level) const {
   return names;
 }
 
-std::vector<std::string> Outlets::names() const {
-  return names_for(Level::critical);
+std::vector<std::string> SinkDispatcher::sink_names() const {
+  return sink_names_at(NotificationLevel::critical);
 }
 
-void Outlets::send(const std::string& sink, Notice notice) {
+void SinkDispatcher::send(const std::string& sink, Notification notice) {
   if (const auto queue = queues_.find(sink); queue != queues_.end()) {
-    return queue->second->push(std::move(notice));
+    return queue->second->enqueue(std::move(notice));
   }
-  if (missed_.insert(sink).second) {
+  if (missing_sinks_.insert(sink).second) {
     log::error(
         "Sink {}: a notification of alert {} was dropped because the sink no longer exists; others "
         "queued for it are dropped as well",
         sink, notice.key);
   }
-  loop_.post([told = std::weak_ptr(told_), sink, id = notice.id] {
+  loop_.post([told = std::weak_ptr(listener_), sink, id = notice.id] {
     const auto still = told.lock();
-    if (still) still->dead(sink, id, fmt::format("unknown sink {}", sink));
+    if (still) still->on_dead_letter(sink, id, fmt::format("unknown sink {}", sink));
   });
 }
 
-void Outlets::still_firing(std::vector<FiringNotification> firing) {
+void SinkDispatcher::set_firing(std::vector<FiringNotification> firing) {
   firing_ = std::move(firing);
   for (const auto& [name, queue] : queues_) {
-    if (takes_several(queue->config().kind)) queue->repeat(told_to(name, firing_));
+    if (can_batch(queue->config().kind)) queue->set_firing(firing_for_sink(name, firing_));
   }
 }
 
-std::vector<SinkFigures> Outlets::figures() const {
-  std::vector<SinkFigures> all;
-  for (const auto& [name, queue] : queues_) all.push_back(queue->figures());
+std::vector<SinkStats> SinkDispatcher::stats() const {
+  std::vector<SinkStats> all;
+  for (const auto& [name, queue] : queues_) all.push_back(queue->stats());
   return all;
 }
 

@@ -22,10 +22,10 @@ namespace gpuyard::notify {
 class SinkQueue;
 
 // One sink in figures. No secret is in any of them.
-struct SinkFigures {
+struct SinkStats {
   std::string name;
   SinkKind kind = SinkKind::log;
-  std::string where;
+  std::string destination;
   std::size_t queued = 0;  // the one under way included
   std::uint64_t delivered_total = 0;
   std::uint64_t retries_total = 0;
@@ -37,24 +37,24 @@ struct SinkFigures {
 
 // An alert that still fires, and the sinks that were told of it.
 struct FiringNotification {
-  Notice notice;
+  Notification notice;
   std::vector<std::string> sinks;
 };
 
 // Lives on the loop's thread. Calls `Told` later and on the loop, never within a call.
-class Outlets {
+class SinkDispatcher {
  public:
-  struct Told {
-    std::function<void(const std::string& sink, const std::string& id)> delivered;
+  struct DeliveryListener {
+    std::function<void(const std::string& sink, const std::string& id)> on_delivered;
     // The notice will not be tried again.
     std::function<void(const std::string& sink, const std::string& id, const std::string& why)>
-        dead;
+        on_dead_letter;
   };
 
-  Outlets(Loop&, MakeSender, Told);
-  ~Outlets();
-  Outlets(const Outlets&) = delete;
-  Outlets& operator=(const Outlets&) = delete;
+  SinkDispatcher(Loop&, SenderFactory, DeliveryListener);
+  ~SinkDispatcher();
+  SinkDispatcher(const SinkDispatcher&) = delete;
+  SinkDispatcher& operator=(const SinkDispatcher&) = delete;
 
   // Replaces the sinks; all or nothing. A sink that stays, by name and kind, keeps its queue and
   // its figures. The notices that wait for a sink that goes are dead. Errc::invalid if there are
@@ -62,27 +62,27 @@ class Outlets {
   Result<void> replace(std::vector<SinkConfig>);
 
   // The names of the sinks that want notices of that level.
-  std::vector<std::string> names_for(Level) const;
+  std::vector<std::string> sink_names_at(NotificationLevel) const;
   // The names of all sinks.
-  std::vector<std::string> names() const;
+  std::vector<std::string> sink_names() const;
 
   // Queues the notice, whatever its level, and tells once how that ended, unless this ends first.
   // If there is no sink of that name, the notice is dead. Notices of one alert arrive in this
   // order.
-  void send(const std::string& sink, Notice);
+  void send(const std::string& sink, Notification);
 
   // Takes all alerts that fire now; called whenever they change. Some sinks forget an alert unless
   // they are told of it again and again. `Told` does not hear of these repetitions.
-  void still_firing(std::vector<FiringNotification>);
+  void set_firing(std::vector<FiringNotification>);
 
-  std::vector<SinkFigures> figures() const;
+  std::vector<SinkStats> stats() const;
 
  private:
   Loop& loop_;
-  MakeSender make_sender_;
-  std::shared_ptr<const Told> told_;
+  SenderFactory sender_factory_;
+  std::shared_ptr<const DeliveryListener> listener_;
   std::map<std::string, std::unique_ptr<SinkQueue>> queues_;
-  std::set<std::string> missed_;  // missing sinks that the log has named
+  std::set<std::string> missing_sinks_;  // missing sinks that the log has named
   std::vector<FiringNotification> firing_;
 };
 

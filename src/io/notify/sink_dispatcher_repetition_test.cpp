@@ -21,55 +21,55 @@ SinkConfig alertmanager_named(std::string name) {
 }
 
 // An Alertmanager resolves an alert that is not sent again in time.
-TEST(Outlets, FiringAlertsAreResentOnlyToAlertmanager) {
-  FakeYard yard({alertmanager_named("a"), webhook_named("b")});
+TEST(SinkDispatcher, FiringAlertsAreResentOnlyToAlertmanager) {
+  FakeSinks yard({alertmanager_named("a"), webhook_named("b")});
   for (const char* sink : {"a", "b"}) yard.sinks[sink].answers = &takes;
-  Notice minor = hot_gpu("minor");
-  minor.level = Level::info;
-  yard.outlets.still_firing(
+  Notification minor = hot_gpu("minor");
+  minor.level = NotificationLevel::info;
+  yard.dispatcher.set_firing(
       {{hot_gpu("n-1"), {"a", "b"}}, {minor, {"b"}}, {about("x", "n-2"), {"a"}}});
   yard.loop.advance(seconds(59));
   EXPECT_THAT(yard.sinks["a"].tries, IsEmpty());
   yard.loop.advance(seconds(61));
   EXPECT_THAT(yard.sinks["a"].tries, ElementsAre("n-1+n-2", "n-1+n-2"));
-  yard.outlets.still_firing({});
+  yard.dispatcher.set_firing({});
   yard.loop.advance(hours(1));
   EXPECT_EQ(yard.sinks["a"].tries.size(), 2U);
   EXPECT_THAT(yard.sinks["b"].tries, IsEmpty());
   EXPECT_THAT(yard.told, IsEmpty());
 }
 
-TEST(Outlets, ReturnedSinkGetsFiringAlerts) {
-  FakeYard yard;
-  yard.outlets.still_firing({{hot_gpu("n-1"), {"a"}}});
+TEST(SinkDispatcher, ReturnedSinkGetsFiringAlerts) {
+  FakeSinks yard;
+  yard.dispatcher.set_firing({{hot_gpu("n-1"), {"a"}}});
   yard.sinks["a"].answers = &takes;
   yard.reload({alertmanager_named("a")});
   yard.loop.advance(minutes(1));
   EXPECT_THAT(yard.sinks["a"].tries, ElementsAre("n-1"));
 }
 
-TEST(Outlets, PendingSendDelaysResend) {
-  FakeYard yard({alertmanager_named("a")});
+TEST(SinkDispatcher, PendingSendDelaysResend) {
+  FakeSinks yard({alertmanager_named("a")});
   FakeSink& sink = yard.sinks["a"];
-  yard.outlets.still_firing({{hot_gpu("n-1"), {"a"}}});
-  yard.outlets.send("a", hot_gpu("n-1"));
+  yard.dispatcher.set_firing({{hot_gpu("n-1"), {"a"}}});
+  yard.dispatcher.send("a", hot_gpu("n-1"));
   yard.loop.advance(minutes(5));
   EXPECT_THAT(sink.tries, ElementsAre("n-1"));
   sink.answers = &takes;
-  sink.hanging.front()(Outcome::taken());
+  sink.hanging.front()(SendResult::delivered());
   yard.loop.run_posted();
   EXPECT_THAT(sink.tries, ElementsAre("n-1", "n-1"));
 }
 
-TEST(Outlets, SlowSinkGetsNewNotificationBeforeResend) {
-  Outcome busy = Outcome::later("503");
-  busy.after = minutes(2);
-  for (const Outcome& outcome : {Outcome::taken(), busy}) {
-    FakeYard yard({alertmanager_named("a")});
+TEST(SinkDispatcher, SlowSinkGetsNewNotificationBeforeResend) {
+  SendResult busy = SendResult::retry_later("503");
+  busy.retry_after = minutes(2);
+  for (const SendResult& outcome : {SendResult::delivered(), busy}) {
+    FakeSinks yard({alertmanager_named("a")});
     FakeSink& sink = yard.sinks["a"];
-    yard.outlets.still_firing({{hot_gpu("n-1"), {"a"}}});
+    yard.dispatcher.set_firing({{hot_gpu("n-1"), {"a"}}});
     yard.loop.advance(minutes(1));
-    yard.outlets.send("a", about("x", "n-2"));
+    yard.dispatcher.send("a", about("x", "n-2"));
     yard.loop.advance(minutes(2));
     EXPECT_THAT(sink.tries, ElementsAre("n-1"));
     sink.hanging.front()(outcome);
@@ -78,20 +78,20 @@ TEST(Outlets, SlowSinkGetsNewNotificationBeforeResend) {
   }
 }
 
-TEST(Outlets, LevelChangeAfterReloadResolvesOldLevel) {
-  FakeYard yard({alertmanager_named("a")});
+TEST(SinkDispatcher, LevelChangeAfterReloadResolvesOldLevel) {
+  FakeSinks yard({alertmanager_named("a")});
   yard.sinks["a"].answers = &takes;
-  Notice milder = hot_gpu("n-1");
-  milder.level = Level::error;
-  yard.outlets.send("a", milder);
+  Notification milder = hot_gpu("n-1");
+  milder.level = NotificationLevel::error;
+  yard.dispatcher.send("a", milder);
   yard.loop.run_posted();
   auto other = alertmanager_named("a");
   other.timeout = seconds(3);
   yard.reload({other});
-  yard.outlets.send("a", hot_gpu("n-2"));
+  yard.dispatcher.send("a", hot_gpu("n-2"));
   yard.loop.run_posted();
   EXPECT_THAT(yard.sinks["a"].tries, ElementsAre("n-1", "n-2+n-2"));  // an end, and a beginning
-  yard.outlets.send("a", hot_gpu("n-3"));
+  yard.dispatcher.send("a", hot_gpu("n-3"));
   yard.loop.run_posted();
   EXPECT_EQ(yard.sinks["a"].tries.back(), "n-3");
 }

@@ -20,10 +20,10 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
-TEST(Outlets, BringANoticeToItsSinkAndTellOfIt) {
-  FakeYard yard({webhook_named("a")});
+TEST(SinkDispatcher, BringANoticeToItsSinkAndTellOfIt) {
+  FakeSinks yard({webhook_named("a")});
   yard.sinks["a"].answers = &takes;
-  yard.outlets.send("a", hot_gpu("n-1"));
+  yard.dispatcher.send("a", hot_gpu("n-1"));
   EXPECT_THAT(yard.sinks["a"].tries, IsEmpty());  // never within the call
   yard.loop.run_posted();
   EXPECT_THAT(yard.sinks["a"].tries, ElementsAre("n-1"));
@@ -32,28 +32,28 @@ TEST(Outlets, BringANoticeToItsSinkAndTellOfIt) {
   EXPECT_EQ(yard.figures("a").queued, 0U);
 }
 
-TEST(Outlets, LetASinkThatHangsHoldUpNoOther) {
-  FakeYard yard({webhook_named("a"), webhook_named("b")});
+TEST(SinkDispatcher, LetASinkThatHangsHoldUpNoOther) {
+  FakeSinks yard({webhook_named("a"), webhook_named("b")});
   yard.sinks["b"].answers = &takes;
-  for (const char* sink : {"a", "b"}) yard.outlets.send(sink, hot_gpu("n-1"));
-  for (const char* sink : {"a", "b"}) yard.outlets.send(sink, about("x", "n-2"));
+  for (const char* sink : {"a", "b"}) yard.dispatcher.send(sink, hot_gpu("n-1"));
+  for (const char* sink : {"a", "b"}) yard.dispatcher.send(sink, about("x", "n-2"));
   yard.loop.advance(hours(1));
   EXPECT_THAT(yard.told, ElementsAre("b has n-1", "b has n-2"));
   EXPECT_EQ(yard.figures("a").queued, 2U);
 }
 
-TEST(Outlets, UnknownSinkDeadLettersNotification) {
-  FakeYard yard;
-  yard.outlets.send("a", hot_gpu("n-1"));
+TEST(SinkDispatcher, UnknownSinkDeadLettersNotification) {
+  FakeSinks yard;
+  yard.dispatcher.send("a", hot_gpu("n-1"));
   EXPECT_THAT(yard.told, IsEmpty());
   yard.loop.run_posted();
   EXPECT_THAT(yard.told, ElementsAre("a never gets n-1: unknown sink a"));
 }
 
-TEST(Outlets, RemovedSinkIsLoggedOnce) {
+TEST(SinkDispatcher, RemovedSinkIsLoggedOnce) {
   const CapturedLog log;
-  FakeYard yard;
-  for (const char* id : {"n-1", "n-2"}) yard.outlets.send("a", about("x/GPU-1", id));
+  FakeSinks yard;
+  for (const char* id : {"n-1", "n-2"}) yard.dispatcher.send("a", about("x/GPU-1", id));
   yard.loop.run_posted();
   EXPECT_THAT(CapturedLog::lines(),
               ElementsAre(HasSubstr("Sink a: a notification of alert x/GPU-1 was dropped because "
@@ -61,29 +61,30 @@ TEST(Outlets, RemovedSinkIsLoggedOnce) {
   EXPECT_EQ(yard.told.size(), 2U);
 }
 
-TEST(Outlets, NameTheSinksThatWantALevel) {
+TEST(SinkDispatcher, NameTheSinksThatWantALevel) {
   auto quiet = webhook_named("quiet");
-  quiet.min_level = Level::critical;
-  FakeYard yard({webhook_named("all"), quiet});
-  EXPECT_THAT(yard.outlets.names_for(Level::info), IsEmpty());
-  EXPECT_THAT(yard.outlets.names_for(Level::warning), ElementsAre("all"));
-  EXPECT_THAT(yard.outlets.names_for(Level::critical), ElementsAre("all", "quiet"));
-  EXPECT_THAT(yard.outlets.names(), ElementsAre("all", "quiet"));
+  quiet.min_level = NotificationLevel::critical;
+  FakeSinks yard({webhook_named("all"), quiet});
+  EXPECT_THAT(yard.dispatcher.sink_names_at(NotificationLevel::info), IsEmpty());
+  EXPECT_THAT(yard.dispatcher.sink_names_at(NotificationLevel::warning), ElementsAre("all"));
+  EXPECT_THAT(yard.dispatcher.sink_names_at(NotificationLevel::critical),
+              ElementsAre("all", "quiet"));
+  EXPECT_THAT(yard.dispatcher.sink_names(), ElementsAre("all", "quiet"));
 }
 
-TEST(Outlets, RetryDelayGrowsToFiveMinutes) {
-  FakeYard yard({webhook_named("a")});
+TEST(SinkDispatcher, RetryDelayGrowsToFiveMinutes) {
+  FakeSinks yard({webhook_named("a")});
   FakeSink& sink = yard.sinks["a"];
   sink.answers = &fails;
-  yard.outlets.send("a", hot_gpu("n-1"));
+  yard.dispatcher.send("a", hot_gpu("n-1"));
   yard.loop.advance(hours(1));
   ASSERT_GT(sink.when.size(), 12U);
-  Duration whole = kFirstBackOff;
+  Duration whole = kInitialBackOff;
   for (std::size_t i = 1; i < sink.when.size(); ++i) {
     const Duration pause = sink.when[i] - sink.when[i - 1];
     EXPECT_GE(pause, whole / 2) << i;
     EXPECT_LE(pause, whole) << i;
-    whole = std::min(whole * 2, kLongestBackOff);
+    whole = std::min(whole * 2, kMaxBackOff);
   }
   EXPECT_THAT(yard.told, IsEmpty());
   EXPECT_EQ(yard.figures("a").retries_total, sink.tries.size() - 1);
@@ -96,18 +97,18 @@ TEST(Outlets, RetryDelayGrowsToFiveMinutes) {
 }
 
 // Nodes that share a sink must not all retry at the same moment.
-TEST(Outlets, BackOffIncludesJitter) {
+TEST(SinkDispatcher, BackOffIncludesJitter) {
   EXPECT_EQ(back_off(1, 0), milliseconds(500));
   EXPECT_EQ(back_off(1, 1), seconds(1));
   EXPECT_EQ(back_off(4, 0.5), seconds(6));
   EXPECT_EQ(back_off(1000, 1), minutes(5));
 }
 
-TEST(Outlets, GiveUpAfterSixHours) {
+TEST(SinkDispatcher, GiveUpAfterSixHours) {
   const CapturedLog log;
-  FakeYard yard({webhook_named("a")});
+  FakeSinks yard({webhook_named("a")});
   yard.sinks["a"].answers = &fails;
-  yard.outlets.send("a", hot_gpu("n-1"));
+  yard.dispatcher.send("a", hot_gpu("n-1"));
   yard.loop.advance(hours(6) - seconds(1));
   EXPECT_THAT(yard.told, IsEmpty());
   yard.loop.advance(seconds(1));
@@ -119,22 +120,22 @@ TEST(Outlets, GiveUpAfterSixHours) {
   EXPECT_EQ(yard.sinks["a"].tries.size(), tries);
 }
 
-TEST(Outlets, RefusedNotificationIsNotRetried) {
-  FakeYard yard({webhook_named("a")});
-  yard.sinks["a"].answers = [](const std::string&) { return Outcome::refused("404"); };
-  yard.outlets.send("a", hot_gpu("n-1"));
+TEST(SinkDispatcher, RefusedNotificationIsNotRetried) {
+  FakeSinks yard({webhook_named("a")});
+  yard.sinks["a"].answers = [](const std::string&) { return SendResult::rejected("404"); };
+  yard.dispatcher.send("a", hot_gpu("n-1"));
   yard.loop.advance(hours(1));
   EXPECT_THAT(yard.sinks["a"].tries, ElementsAre("n-1"));
   EXPECT_THAT(yard.told, ElementsAre("a never gets n-1: 404"));
 }
 
-TEST(Outlets, NeverLetAnEndOvertakeItsBeginning) {
-  FakeYard yard({webhook_named("a")});
+TEST(SinkDispatcher, NeverLetAnEndOvertakeItsBeginning) {
+  FakeSinks yard({webhook_named("a")});
   FakeSink& sink = yard.sinks["a"];
   sink.answers = [](const std::string& id) { return id == "on" ? fails(id) : takes(id); };
-  yard.outlets.send("a", about("k", "on"));
+  yard.dispatcher.send("a", about("k", "on"));
   yard.loop.run_posted();
-  yard.outlets.send("a", about("k", "off", Status::resolved));
+  yard.dispatcher.send("a", about("k", "off", Status::resolved));
   yard.loop.advance(hours(1));
   EXPECT_THAT(sink.tries, Not(Contains("off")));
   sink.answers = &takes;
@@ -142,36 +143,36 @@ TEST(Outlets, NeverLetAnEndOvertakeItsBeginning) {
   EXPECT_THAT(yard.told, ElementsAre("a has on", "a has off"));  // no alert is lost
 }
 
-TEST(Outlets, ResolvedIsSentAfterRefusedFiring) {
-  FakeYard yard({webhook_named("a")});
+TEST(SinkDispatcher, ResolvedIsSentAfterRefusedFiring) {
+  FakeSinks yard({webhook_named("a")});
   yard.sinks["a"].answers = [](const std::string& id) {
-    return id == "on" ? Outcome::refused("no") : Outcome::taken();
+    return id == "on" ? SendResult::rejected("no") : SendResult::delivered();
   };
-  yard.outlets.send("a", about("k", "on"));
-  yard.outlets.send("a", about("k", "off", Status::resolved));
+  yard.dispatcher.send("a", about("k", "on"));
+  yard.dispatcher.send("a", about("k", "off", Status::resolved));
   yard.loop.run_posted();
   EXPECT_THAT(yard.told, ElementsAre("a never gets on: no", "a has off"));
 }
 
-TEST(Outlets, FailingNotificationDelaysOthersFiveSecondsAtMost) {
-  FakeYard yard({webhook_named("a")});
+TEST(SinkDispatcher, FailingNotificationDelaysOthersFiveSecondsAtMost) {
+  FakeSinks yard({webhook_named("a")});
   yard.sinks["a"].answers = [](const std::string& id) {
     return id == "bad" ? fails(id) : takes(id);
   };
-  yard.outlets.send("a", about("x", "bad"));
+  yard.dispatcher.send("a", about("x", "bad"));
   yard.loop.advance(hours(1));  // its next try is minutes away
   for (const char* id : {"n-1", "n-2"}) {
-    yard.outlets.send("a", about(id, id));
-    yard.loop.advance(kFreshPause);
+    yard.dispatcher.send("a", about(id, id));
+    yard.loop.advance(kMaxFailurePause);
   }
   EXPECT_THAT(yard.told, ElementsAre("a has n-1", "a has n-2"));
 }
 
-TEST(Outlets, TryEachOnceBeforeOneTwice) {
-  FakeYard yard({webhook_named("a")});
+TEST(SinkDispatcher, TryEachOnceBeforeOneTwice) {
+  FakeSinks yard({webhook_named("a")});
   FakeSink& sink = yard.sinks["a"];
   sink.answers = &fails;
-  for (const char* id : {"n-1", "n-2", "n-3"}) yard.outlets.send("a", about(id, id));
+  for (const char* id : {"n-1", "n-2", "n-3"}) yard.dispatcher.send("a", about(id, id));
   yard.loop.advance(minutes(1));
   ASSERT_GT(sink.tries.size(), 3U);
   sink.tries.resize(3);
@@ -200,53 +201,53 @@ class TickingLoop final : public Loop {
   ManualLoop& inner_;
 };
 
-TEST(Outlets, LeastTriedNotificationGoesFirst) {
+TEST(SinkDispatcher, LeastTriedNotificationGoesFirst) {
   ManualLoop time;
   TickingLoop loop(time);
   FakeSink sink;
   // Asks for a longer wait than our own pause: by then both may go.
   sink.answers = [](const std::string&) {
-    Outcome outcome = Outcome::later("429");
-    outcome.after = kMostPatience;
+    SendResult outcome = SendResult::retry_later("429");
+    outcome.retry_after = kMaxRetryAfter;
     return outcome;
   };
-  Outlets outlets(loop, [&](const SinkConfig&) { return std::make_unique<FakeSender>(loop, sink); },
-                  {});
+  SinkDispatcher outlets(
+      loop, [&](const SinkConfig&) { return std::make_unique<FakeSender>(loop, sink); }, {});
   ASSERT_TRUE(outlets.replace({webhook_named("a")}));
   outlets.send("a", about("x", "n-1"));
   time.run_posted();
   time.advance(seconds(1));
   outlets.send("a", about("y", "n-2"));
-  time.advance(kMostPatience);
+  time.advance(kMaxRetryAfter);
   EXPECT_THAT(sink.tries, ElementsAre("n-1", "n-2"));
 }
 
-TEST(Outlets, SinkRecoverySendsAllQueuedSoon) {
-  FakeYard yard({webhook_named("a")});
+TEST(SinkDispatcher, SinkRecoverySendsAllQueuedSoon) {
+  FakeSinks yard({webhook_named("a")});
   yard.sinks["a"].answers = &fails;
-  for (const char* id : {"n-1", "n-2", "n-3"}) yard.outlets.send("a", about(id, id));
+  for (const char* id : {"n-1", "n-2", "n-3"}) yard.dispatcher.send("a", about(id, id));
   yard.loop.advance(hours(2));
   yard.sinks["a"].answers = &takes;
-  yard.outlets.send("a", about("x", "n-4"));
-  yard.loop.advance(kFreshPause);
+  yard.dispatcher.send("a", about("x", "n-4"));
+  yard.loop.advance(kMaxFailurePause);
   ASSERT_FALSE(yard.told.empty());
   EXPECT_EQ(yard.told.front(), "a has n-4");
   EXPECT_THAT(yard.told, UnorderedElementsAre("a has n-4", "a has n-1", "a has n-2", "a has n-3"));
 }
 
-TEST(Outlets, RetryAfterIsHonouredUpToMaximum) {
+TEST(SinkDispatcher, RetryAfterIsHonouredUpToMaximum) {
   for (const auto& [asked, waits] : {std::pair<Duration, Duration>{seconds(40), seconds(40)},
-                                     std::pair<Duration, Duration>{hours(100), kMostPatience}}) {
-    FakeYard yard({webhook_named("a")});
+                                     std::pair<Duration, Duration>{hours(100), kMaxRetryAfter}}) {
+    FakeSinks yard({webhook_named("a")});
     FakeSink& sink = yard.sinks["a"];
     sink.answers = [patience = asked](const std::string&) {
-      Outcome outcome = Outcome::later("429");
-      outcome.after = patience;
+      SendResult outcome = SendResult::retry_later("429");
+      outcome.retry_after = patience;
       return outcome;
     };
-    yard.outlets.send("a", about("x", "n-1"));
+    yard.dispatcher.send("a", about("x", "n-1"));
     yard.loop.run_posted();
-    yard.outlets.send("a", about("y", "n-2"));
+    yard.dispatcher.send("a", about("y", "n-2"));
     yard.loop.advance(waits - milliseconds(1));
     EXPECT_THAT(sink.tries, ElementsAre("n-1"));
     yard.loop.advance(milliseconds(1));
@@ -254,13 +255,13 @@ TEST(Outlets, RetryAfterIsHonouredUpToMaximum) {
   }
 }
 
-TEST(Outlets, LetNoticesWaitBeyondTheRateAndSaySoOnce) {
+TEST(SinkDispatcher, LetNoticesWaitBeyondTheRateAndSaySoOnce) {
   const CapturedLog log;
   auto config = webhook_named("a");
   config.rate_per_minute = 6;
-  FakeYard yard({config});
+  FakeSinks yard({config});
   yard.sinks["a"].answers = &takes;
-  for (int i = 0; i < 20; ++i) yard.outlets.send("a", about(std::to_string(i), "n"));
+  for (int i = 0; i < 20; ++i) yard.dispatcher.send("a", about(std::to_string(i), "n"));
   yard.loop.run_posted();
   EXPECT_EQ(yard.sinks["a"].tries.size(), 6U);
   yard.loop.advance(seconds(10));
@@ -273,38 +274,39 @@ TEST(Outlets, LetNoticesWaitBeyondTheRateAndSaySoOnce) {
               ElementsAre("WARNING Sink a: more than 6 attempts per minute; 14 waiting"));
 }
 
-TEST(Outlets, LetTheOldestGoWhenTooManyWait) {
-  FakeYard yard({webhook_named("a")});
+TEST(SinkDispatcher, LetTheOldestGoWhenTooManyWait) {
+  FakeSinks yard({webhook_named("a")});
   FakeSink& sink = yard.sinks["a"];
-  yard.outlets.send("a", about("0", "0"));
+  yard.dispatcher.send("a", about("0", "0"));
   yard.loop.run_posted();  // under way, so it stays
-  for (std::size_t i = 1; i <= kMostQueued; ++i) {
-    yard.outlets.send("a", about(std::to_string(i), std::to_string(i)));
+  for (std::size_t i = 1; i <= kMaxQueuedNotifications; ++i) {
+    yard.dispatcher.send("a", about(std::to_string(i), std::to_string(i)));
   }
   yard.loop.run_posted();
   EXPECT_THAT(yard.told, ElementsAre("a never gets 1: 1000 other notifications are queued for the "
                                      "sink, none of them less severe"));
-  EXPECT_EQ(yard.figures("a").queued, kMostQueued);
+  EXPECT_EQ(yard.figures("a").queued, kMaxQueuedNotifications);
   EXPECT_EQ(yard.figures("a").dead_letters_total, 1U);
   sink.answers = &takes;
-  sink.hanging.front()(Outcome::taken());
+  sink.hanging.front()(SendResult::delivered());
   yard.loop.advance(hours(1));
-  EXPECT_EQ(yard.figures("a").delivered_total, kMostQueued);
+  EXPECT_EQ(yard.figures("a").delivered_total, kMaxQueuedNotifications);
 }
 
-Notice small(const std::string& id) {
-  Notice notice = about("small-" + id, id);
+Notification small(const std::string& id) {
+  Notification notice = about("small-" + id, id);
   notice.severity = 40;
   notice.level = level_of(notice.severity);
   return notice;
 }
 
-TEST(Outlets, FullQueueDropsLeastSevereFirst) {
-  FakeYard yard({webhook_named("a")});
-  yard.outlets.send("a", small("0"));
+TEST(SinkDispatcher, FullQueueDropsLeastSevereFirst) {
+  FakeSinks yard({webhook_named("a")});
+  yard.dispatcher.send("a", small("0"));
   yard.loop.run_posted();  // under way, so it stays
-  yard.outlets.send("a", about("lost", "page"));
-  for (std::size_t i = 1; i <= kMostQueued; ++i) yard.outlets.send("a", small(std::to_string(i)));
+  yard.dispatcher.send("a", about("lost", "page"));
+  for (std::size_t i = 1; i <= kMaxQueuedNotifications; ++i)
+    yard.dispatcher.send("a", small(std::to_string(i)));
   yard.loop.run_posted();
   EXPECT_THAT(yard.told, ElementsAre("a never gets 1: 1000 other notifications are queued for the "
                                      "sink, none of them less severe",
@@ -312,24 +314,24 @@ TEST(Outlets, FullQueueDropsLeastSevereFirst) {
                                      "sink, none of them less severe"));
 }
 
-TEST(Outlets, MostSevereQueuedNotificationGoesFirst) {
-  FakeYard yard({webhook_named("a")});
+TEST(SinkDispatcher, MostSevereQueuedNotificationGoesFirst) {
+  FakeSinks yard({webhook_named("a")});
   FakeSink& sink = yard.sinks["a"];
-  yard.outlets.send("a", small("0"));
+  yard.dispatcher.send("a", small("0"));
   yard.loop.run_posted();
-  yard.outlets.send("a", small("1"));
-  yard.outlets.send("a", about("lost", "page"));
+  yard.dispatcher.send("a", small("1"));
+  yard.dispatcher.send("a", about("lost", "page"));
   sink.answers = &takes;
-  sink.hanging.front()(Outcome::taken());
+  sink.hanging.front()(SendResult::delivered());
   yard.loop.run_posted();
   EXPECT_THAT(sink.tries, ElementsAre("0", "page", "1"));
 }
 
-TEST(Outlets, ReloadKeepsQueuedNotificationsOfExistingSinks) {
-  FakeYard yard({webhook_named("a"), webhook_named("b")});
+TEST(SinkDispatcher, ReloadKeepsQueuedNotificationsOfExistingSinks) {
+  FakeSinks yard({webhook_named("a"), webhook_named("b")});
   yard.sinks["a"].answers = &fails;
   yard.sinks["b"].answers = &fails;
-  for (const char* sink : {"a", "b"}) yard.outlets.send(sink, hot_gpu("n-1"));
+  for (const char* sink : {"a", "b"}) yard.dispatcher.send(sink, hot_gpu("n-1"));
   yard.loop.advance(hours(1));
   auto other = webhook_named("a");
   other.url = *parse_url("https://example.org/better");
@@ -340,33 +342,33 @@ TEST(Outlets, ReloadKeepsQueuedNotificationsOfExistingSinks) {
                              "a has n-1", "b never gets n-1: the sink b no longer exists"));
 }
 
-TEST(Outlets, ReloadDoesNotRepeatPendingSend) {
-  FakeYard yard({webhook_named("a")});
+TEST(SinkDispatcher, ReloadDoesNotRepeatPendingSend) {
+  FakeSinks yard({webhook_named("a")});
   FakeSink& sink = yard.sinks["a"];
-  yard.outlets.send("a", hot_gpu("n-1"));
+  yard.dispatcher.send("a", hot_gpu("n-1"));
   yard.loop.run_posted();
   auto other = webhook_named("a");
   other.timeout = seconds(3);
   yard.reload({other});
   yard.loop.advance(minutes(1));
-  sink.hanging.front()(Outcome::taken());
+  sink.hanging.front()(SendResult::delivered());
   yard.loop.advance(minutes(1));
   EXPECT_THAT(sink.tries, ElementsAre("n-1"));
   EXPECT_THAT(yard.told, ElementsAre("a has n-1"));
 }
 
-TEST(Outlets, DuplicateOrExcessSinksKeepOldConfiguration) {
-  FakeYard yard({webhook_named("a")});
-  EXPECT_FALSE(yard.outlets.replace({webhook_named("b"), webhook_named("b")}));
-  EXPECT_FALSE(yard.outlets.replace(std::vector(kMostSinks + 1, webhook_named("b"))));
-  EXPECT_THAT(yard.outlets.names(), ElementsAre("a"));
+TEST(SinkDispatcher, DuplicateOrExcessSinksKeepOldConfiguration) {
+  FakeSinks yard({webhook_named("a")});
+  EXPECT_FALSE(yard.dispatcher.replace({webhook_named("b"), webhook_named("b")}));
+  EXPECT_FALSE(yard.dispatcher.replace(std::vector(kMaxSinks + 1, webhook_named("b"))));
+  EXPECT_THAT(yard.dispatcher.sink_names(), ElementsAre("a"));
 }
 
-TEST(Outlets, UndeliveredAlertsAreNamedInLog) {
+TEST(SinkDispatcher, UndeliveredAlertsAreNamedInLog) {
   const CapturedLog log;
-  FakeYard yard({webhook_named("a")});
-  yard.sinks["a"].answers = [](const std::string&) { return Outcome::refused("404"); };
-  for (const char* alert : {"x", "y", "z"}) yard.outlets.send("a", about(alert, alert));
+  FakeSinks yard({webhook_named("a")});
+  yard.sinks["a"].answers = [](const std::string&) { return SendResult::rejected("404"); };
+  for (const char* alert : {"x", "y", "z"}) yard.dispatcher.send("a", about(alert, alert));
   yard.loop.run_posted();
   EXPECT_THAT(
       log.lines(),
@@ -378,10 +380,10 @@ TEST(Outlets, UndeliveredAlertsAreNamedInLog) {
   EXPECT_EQ(log.lines().size(), 3U);  // one of them that the sink fails
 }
 
-TEST(Outlets, LogLineNamesSixteenAlertsAtMost) {
+TEST(SinkDispatcher, LogLineNamesSixteenAlertsAtMost) {
   const CapturedLog log;
-  FakeYard yard({webhook_named("a")});
-  for (int i = 0; i < 20; ++i) yard.outlets.send("a", about(std::to_string(i), "n"));
+  FakeSinks yard({webhook_named("a")});
+  for (int i = 0; i < 20; ++i) yard.dispatcher.send("a", about(std::to_string(i), "n"));
   yard.reload({});
   EXPECT_THAT(
       log.lines(),
@@ -392,44 +394,45 @@ TEST(Outlets, LogLineNamesSixteenAlertsAtMost) {
               "and others were not delivered (20 so far): the sink a no longer exists")));
 }
 
-TEST(Outlets, WriteToTheLogAtOnce) {
+TEST(SinkDispatcher, WriteToTheLogAtOnce) {
   RecordProperty("contract", "C9");
   const CapturedLog log;
   SinkConfig config;
   config.name = "log";
-  FakeYard yard({config});
-  yard.outlets.send("log", hot_gpu("n-1"));
+  FakeSinks yard({config});
+  yard.dispatcher.send("log", hot_gpu("n-1"));
   EXPECT_THAT(log.lines(),
               ElementsAre("ERROR ALERT [severity 85]: GPU 3 is at 91 °C, threshold 80 °C"));
-  yard.outlets.send("log", cool_again("n-2"));
+  yard.dispatcher.send("log", cool_again("n-2"));
   EXPECT_EQ(log.lines().back(), "INFO RESOLVED [severity 85]: GPU 3 is at 91 °C, threshold 80 °C");
   EXPECT_THAT(yard.told, IsEmpty());
   yard.loop.run_posted();
   EXPECT_THAT(yard.told, ElementsAre("log has n-1", "log has n-2"));
 }
 
-TEST(Outlets, LogSinkWritesOneSanitizedLine) {
+TEST(SinkDispatcher, LogSinkWritesOneSanitizedLine) {
   const CapturedLog log;
   SinkConfig config;
   config.name = "log";
-  FakeYard yard({config});
-  Notice notice = hot_gpu();
+  FakeSinks yard({config});
+  Notification notice = hot_gpu();
   notice.message = "GPU 3\nALERT [severity 100]: forged\x7F\x1B";
-  yard.outlets.send("log", notice);
+  yard.dispatcher.send("log", notice);
   EXPECT_THAT(log.lines(),
               ElementsAre("ERROR ALERT [severity 85]: GPU 3?ALERT [severity 100]: forged??"));
   notice.message = std::string(100'000, 'x');
-  yard.outlets.send("log", notice);
+  yard.dispatcher.send("log", notice);
   EXPECT_LT(log.lines().back().size(), 2100U);
 }
 
-TEST(Outlets, DestructionSuppressesCallbacks) {
+TEST(SinkDispatcher, DestructionSuppressesCallbacks) {
   ManualLoop loop;
   bool told = false;
   {
-    Outlets outlets(loop, nullptr,
-                    {.delivered = [&](const auto&, const auto&) { told = true; },
-                     .dead = [&](const auto&, const auto&, const auto&) { told = true; }});
+    SinkDispatcher outlets(
+        loop, nullptr,
+        {.on_delivered = [&](const auto&, const auto&) { told = true; },
+         .on_dead_letter = [&](const auto&, const auto&, const auto&) { told = true; }});
     outlets.send("a", hot_gpu());
   }
   loop.run_posted();

@@ -13,13 +13,13 @@
 namespace gpuyard::notify {
 
 SinkQueue::SinkQueue(Loop& loop, SinkConfig config, std::unique_ptr<Sender> sender,
-                     std::weak_ptr<const Outlets::Told> told)
+                     std::weak_ptr<const SinkDispatcher::DeliveryListener> told)
     : loop_(loop),
       config_(std::move(config)),
       sender_(std::move(sender)),
-      told_(std::move(told)),
+      listener_(std::move(told)),
       rate_(config_.rate_per_minute),
-      dead_(loop, config_.name) {}
+      dead_letters_(loop, config_.name) {}
 
 void SinkQueue::configure(SinkConfig config, std::unique_ptr<Sender> sender) {
   if (under_way_) former_.push_back(std::move(sender_));
@@ -27,67 +27,68 @@ void SinkQueue::configure(SinkConfig config, std::unique_ptr<Sender> sender) {
   config_ = std::move(config);
   rate_ = RateLimit(config_.rate_per_minute);
   // The change may have mended what was wrong.
-  open_at_ = loop_.now();
-  for (Entry& entry : entries_) entry.again_at = loop_.now();
+  resumes_at_ = loop_.now();
+  for (Entry& entry : entries_) entry.retry_at = loop_.now();
   if (!firing_.empty()) repeat_at_ = loop_.now() + config_.resend;
-  pump_at(loop_.now());
+  start_next_at(loop_.now());
 }
 
-void SinkQueue::push(Notice notice) {
+void SinkQueue::enqueue(Notification notice) {
   if (config_.kind == SinkKind::log) return write_to_log(notice);
   entries_.push_back({++last_number_, std::move(notice), loop_.now()});
   make_room();
-  pump_at(loop_.now());
+  start_next_at(loop_.now());
 }
 
-void SinkQueue::write_to_log(const Notice& notice) {
-  put_into_log(notice);
+void SinkQueue::write_to_log(const Notification& notice) {
+  log_notification(notice);
   ++delivered_;
-  tell_delivered(notice.id);
+  notify_delivered(notice.id);
 }
 
 // Drops the oldest of the least severe: a flood of small alerts costs no page.
 void SinkQueue::make_room() {
-  if (entries_.size() <= kMostQueued) return;
+  if (entries_.size() <= kMaxQueuedNotifications) return;
   const auto weight = [this](const Entry& entry) {
     return is_under_way(entry) ? UINT_MAX : entry.notice.severity;
   };
-  bury(std::ranges::min_element(entries_, {}, weight),
-       fmt::format("{} other notifications are queued for the sink, none of them less severe",
-                   kMostQueued));
+  dead_letter(
+      std::ranges::min_element(entries_, {}, weight),
+      fmt::format("{} other notifications are queued for the sink, none of them less severe",
+                  kMaxQueuedNotifications));
 }
 
-void SinkQueue::repeat(std::vector<Notice> firing) {
+void SinkQueue::set_firing(std::vector<Notification> firing) {
   if (firing_.empty() && !firing.empty()) repeat_at_ = loop_.now() + config_.resend;
   firing_ = std::move(firing);
   if (firing_.empty()) repeat_at_ = TimePoint::max();
-  pump_at(loop_.now());
+  start_next_at(loop_.now());
 }
 
 void SinkQueue::close(const std::string& why) {
   timer_.reset();
   under_way_.reset();
-  while (!entries_.empty()) bury(entries_.begin(), why);
+  while (!entries_.empty()) dead_letter(entries_.begin(), why);
 }
 
-void SinkQueue::pump_at(TimePoint when) {
-  timer_ = loop_.call_at(when, [this] { pump(); });
+void SinkQueue::start_next_at(TimePoint when) {
+  timer_ = loop_.call_at(when, [this] { start_next(); });
 }
 
-void SinkQueue::pump() {
-  give_up_on_old();
+void SinkQueue::start_next() {
+  expire_old();
   if (under_way_ || start_repetition()) return;
   const auto [next, ready] = next_entry();
   const bool nothing = next == entries_.end();
-  if (nothing) said_that_it_waits_ = false;
+  if (nothing) logged_wait_ = false;
   const TimePoint may = nothing ? TimePoint::max() : std::max(ready, rate_.free_at());
   if (may <= loop_.now()) return start(*next);
-  if (!nothing && ready <= loop_.now() && !std::exchange(said_that_it_waits_, true)) {
+  if (!nothing && ready <= loop_.now() && !std::exchange(logged_wait_, true)) {
     log::warning("Sink {}: more than {} attempts per minute; {} waiting", config_.name,
                  config_.rate_per_minute, entries_.size());
   }
   const TimePoint wake = std::min({may, repeat_at_, oldest_expires()});
-  if (wake != TimePoint::max()) pump_at(wake);
+  if (wake != TimePoint::max()) start_next_at(wake);
 }
 
 // Chooses among the first notices of each alert, so that no end overtakes its beginning. Of those
@@ -113,135 +114,136 @@ std::pair<SinkQueue::Entries::iterator, TimePoint> SinkQueue::next_entry() {
 }
 
 TimePoint SinkQueue::ready_at(const Entry& entry) const {
-  return std::max(open_at_, entry.again_at);
+  return std::max(resumes_at_, entry.retry_at);
 }
 
 TimePoint SinkQueue::oldest_expires() const {
-  return entries_.empty() ? TimePoint::max() : entries_.front().queued + kGiveUp;
+  return entries_.empty() ? TimePoint::max() : entries_.front().queued_at + kDeliveryTimeout;
 }
 
-void SinkQueue::give_up_on_old() {
-  constexpr auto kHours = std::chrono::duration_cast<std::chrono::hours>(kGiveUp).count();
+void SinkQueue::expire_old() {
+  constexpr auto kHours = std::chrono::duration_cast<std::chrono::hours>(kDeliveryTimeout).count();
   while (!entries_.empty() && oldest_expires() <= loop_.now() && !is_under_way(entries_.front())) {
-    bury(entries_.begin(), fmt::format("dropped after {} hours: {}", kHours,
-                                       last_error_.value_or("it was still waiting in the queue")));
+    dead_letter(entries_.begin(),
+                fmt::format("dropped after {} hours: {}", kHours,
+                            last_error_.value_or("it was still waiting in the queue")));
   }
 }
 
 bool SinkQueue::start_repetition() {
   if (repeat_at_ > loop_.now() || firing_.empty()) return false;
-  if (open_at_ > loop_.now()) {
+  if (resumes_at_ > loop_.now()) {
     repeat_at_ = loop_.now() + config_.resend;
     return false;
   }
-  send(kRepetition, firing_);
+  send(kRepetitionNumber, firing_);
   return true;
 }
 
 void SinkQueue::start(Entry& entry) {
-  rate_.take(loop_.now());
+  rate_.acquire(loop_.now());
   if (entry.tries++ > 0) ++retries_;
   send(entry.number, {entry.notice});
 }
 
-void SinkQueue::send(std::uint64_t number, std::vector<Notice> notices) {
-  const bool several = takes_several(config_.kind);
-  if (several) notices = levels_.completed(std::move(notices), loop_.wall());
+void SinkQueue::send(std::uint64_t number, std::vector<Notification> notices) {
+  const bool several = can_batch(config_.kind);
+  if (several) notices = levels_.add_level_changes(std::move(notices), loop_.wall());
   under_way_ = number;
   // `this` is safe: it goes only with all its senders, and they call nobody after that.
-  sender_->send(notices, [this, number, several, notices](const Outcome& outcome) {
-    if (several && outcome.kind == Outcome::Kind::taken) levels_.note(notices);
+  sender_->send(notices, [this, number, several, notices](const SendResult& outcome) {
+    if (several && outcome.kind == SendResult::Kind::delivered) levels_.record(notices);
     on_done(number, outcome);
   });
 }
 
-void SinkQueue::on_done(std::uint64_t number, const Outcome& outcome) {
+void SinkQueue::on_done(std::uint64_t number, const SendResult& outcome) {
   under_way_.reset();
   // Not destroyed here, because one of them is the caller.
   if (!former_.empty()) loop_.post([former = std::exchange(former_, {})] {});
   const auto entry = std::ranges::find(entries_, number, &Entry::number);
   const bool is_entry = entry != entries_.end();
-  if (outcome.kind == Outcome::Kind::taken) {
-    note_success();
-    if (is_entry) on_taken(entry);
+  if (outcome.kind == SendResult::Kind::delivered) {
+    record_success();
+    if (is_entry) on_delivered(entry);
   } else {
-    note_failure(outcome);
-    if (is_entry) entry->again_at = loop_.now() + back_off(entry->tries, random());
-    if (is_entry && outcome.kind == Outcome::Kind::refused) bury(entry, outcome.why);
+    record_failure(outcome);
+    if (is_entry) entry->retry_at = loop_.now() + back_off(entry->tries, random());
+    if (is_entry && outcome.kind == SendResult::Kind::rejected) dead_letter(entry, outcome.reason);
   }
   // Counted from the end of this repetition, and from when other notices may go: a sink slower than
   // that has time for both.
-  if (number == kRepetition && !firing_.empty()) {
-    repeat_at_ = std::max(open_at_, loop_.now()) + config_.resend;
+  if (number == kRepetitionNumber && !firing_.empty()) {
+    repeat_at_ = std::max(resumes_at_, loop_.now()) + config_.resend;
   }
-  pump_at(loop_.now());
+  start_next_at(loop_.now());
 }
 
-void SinkQueue::on_taken(const Entries::iterator& entry) {
+void SinkQueue::on_delivered(const Entries::iterator& entry) {
   ++delivered_;
-  tell_delivered(entry->notice.id);
+  notify_delivered(entry->notice.id);
   entries_.erase(entry);
 }
 
-void SinkQueue::note_success() {
+void SinkQueue::record_success() {
   if (failing_since_)
-    log::info("Sink {} ({}) accepts notifications again", config_.name, config_.where());
-  if (failures_ >= kDown) {
-    for (Entry& entry : entries_) entry.again_at = loop_.now();
+    log::info("Sink {} ({}) accepts notifications again", config_.name, config_.destination());
+  if (failures_ >= kDownThreshold) {
+    for (Entry& entry : entries_) entry.retry_at = loop_.now();
   }
   failures_ = 0;
   failing_since_.reset();
-  open_at_ = loop_.now();
+  resumes_at_ = loop_.now();
 }
 
-void SinkQueue::note_failure(const Outcome& outcome) {
-  last_error_ = outcome.why;
+void SinkQueue::record_failure(const SendResult& outcome) {
+  last_error_ = outcome.reason;
   if (!failing_since_) {
     failing_since_ = loop_.wall();
-    log::warning("Sink {} ({}) fails: {}", config_.name, config_.where(), outcome.why);
+    log::warning("Sink {} ({}) fails: {}", config_.name, config_.destination(), outcome.reason);
   }
-  if (outcome.kind != Outcome::Kind::later) return;
+  if (outcome.kind != SendResult::Kind::retry) return;
   ++failures_;
-  const Duration pause = std::min(back_off(failures_, random()), kFreshPause);
-  const Duration asked = std::min(outcome.after.value_or(Duration::zero()), kMostPatience);
-  open_at_ = loop_.now() + std::max(pause, asked);
+  const Duration pause = std::min(back_off(failures_, random()), kMaxFailurePause);
+  const Duration asked = std::min(outcome.retry_after.value_or(Duration::zero()), kMaxRetryAfter);
+  resumes_at_ = loop_.now() + std::max(pause, asked);
 }
 
-void SinkQueue::bury(const Entries::iterator& entry, const std::string& why) {
-  dead_.note(entry->notice.key, why);
-  tell_dead(entry->notice.id, why);
+void SinkQueue::dead_letter(const Entries::iterator& entry, const std::string& why) {
+  dead_letters_.record(entry->notice.key, why);
+  notify_dead_letter(entry->notice.id, why);
   entries_.erase(entry);
 }
 
-void SinkQueue::tell_delivered(const std::string& id) {
-  loop_.post([told = told_, sink = config_.name, id] {
-    if (const auto still = told.lock()) still->delivered(sink, id);
+void SinkQueue::notify_delivered(const std::string& id) {
+  loop_.post([told = listener_, sink = config_.name, id] {
+    if (const auto still = told.lock()) still->on_delivered(sink, id);
   });
 }
 
-void SinkQueue::tell_dead(const std::string& id, const std::string& why) {
-  loop_.post([told = told_, sink = config_.name, id, why] {
-    if (const auto still = told.lock()) still->dead(sink, id, why);
+void SinkQueue::notify_dead_letter(const std::string& id, const std::string& why) {
+  loop_.post([told = listener_, sink = config_.name, id, why] {
+    if (const auto still = told.lock()) still->on_dead_letter(sink, id, why);
   });
 }
 
-SinkFigures SinkQueue::figures() const {
+SinkStats SinkQueue::stats() const {
   return {.name = config_.name,
           .kind = config_.kind,
-          .where = config_.where(),
+          .destination = config_.destination(),
           .queued = entries_.size(),
           .delivered_total = delivered_,
           .retries_total = retries_,
-          .dead_letters_total = dead_.total(),
+          .dead_letters_total = dead_letters_.total(),
           .failing_since = failing_since_,
-          .last_error = config_.trouble.empty() ? last_error_ : config_.trouble,
-          .closed = !config_.trouble.empty()};
+          .last_error = config_.unusable_reason.empty() ? last_error_ : config_.unusable_reason,
+          .closed = !config_.unusable_reason.empty()};
 }
 
 Duration back_off(unsigned failures, double random) {
-  Duration whole = kFirstBackOff;
-  for (unsigned i = 1; i < failures && whole < kLongestBackOff; ++i) whole *= 2;
-  whole = std::min(whole, kLongestBackOff);
+  Duration whole = kInitialBackOff;
+  for (unsigned i = 1; i < failures && whole < kMaxBackOff; ++i) whole *= 2;
+  whole = std::min(whole, kMaxBackOff);
   const auto half = static_cast<double>((whole / 2).count());
   return whole / 2 + Duration(static_cast<Duration::rep>(half * random));
 }

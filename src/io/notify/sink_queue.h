@@ -25,20 +25,20 @@ namespace gpuyard::notify {
 
 // How often and how long a sink is tried, and what is kept for it. Knows no sink.
 
-inline constexpr std::size_t kMostQueued = 1000;  // notices for one sink
-inline constexpr Duration kFirstBackOff = std::chrono::seconds(1);
-inline constexpr Duration kLongestBackOff = std::chrono::minutes(5);
-inline constexpr Duration kGiveUp = std::chrono::hours(6);  // from when it was queued
+inline constexpr std::size_t kMaxQueuedNotifications = 1000;  // notices for one sink
+inline constexpr Duration kInitialBackOff = std::chrono::seconds(1);
+inline constexpr Duration kMaxBackOff = std::chrono::minutes(5);
+inline constexpr Duration kDeliveryTimeout = std::chrono::hours(6);  // from when it was queued
 // The longest wait after a failure before another notice is tried, however long the failed one
 // waits. The next alert thus finds out that a sink has come back, and a fault of one notice delays
 // no other.
-inline constexpr Duration kFreshPause = std::chrono::seconds(5);
+inline constexpr Duration kMaxFailurePause = std::chrono::seconds(5);
 // The longest wait that a receiver may ask for.
-inline constexpr Duration kMostPatience = std::chrono::minutes(15);
+inline constexpr Duration kMaxRetryAfter = std::chrono::minutes(15);
 // This many failures in a row mean that the sink is down, not that a notice is wrong.
-inline constexpr unsigned kDown = 3;
+inline constexpr unsigned kDownThreshold = 3;
 
-// How long to wait after that many failures. It doubles from kFirstBackOff to kLongestBackOff;
+// How long to wait after that many failures. It doubles from kInitialBackOff to kMaxBackOff;
 // `random` (0 to 1) chooses between half and all of it, so that many nodes do not come back at the
 // same moment.
 Duration back_off(unsigned failures, double random);
@@ -48,21 +48,23 @@ Duration back_off(unsigned failures, double random);
 class RateLimit {
  public:
   explicit RateLimit(unsigned per_minute)
-      : share_(Duration(std::chrono::minutes(1)) / per_minute), burst_(share_ * (per_minute - 1)) {}
+      : interval_(Duration(std::chrono::minutes(1)) / per_minute),
+        burst_(interval_ * (per_minute - 1)) {}
 
   // When the next try may go; a moment in the past means now.
   TimePoint free_at() const { return spent_until_ - burst_; }
-  void take(TimePoint now) { spent_until_ = std::max(spent_until_, now) + share_; }
+  void acquire(TimePoint now) { spent_until_ = std::max(spent_until_, now) + interval_; }
 
  private:
-  Duration share_;
+  Duration interval_;
   Duration burst_;
   TimePoint spent_until_{};
 };
 
 class SinkQueue {
  public:
-  SinkQueue(Loop&, SinkConfig, std::unique_ptr<Sender>, std::weak_ptr<const Outlets::Told>);
+  SinkQueue(Loop&, SinkConfig, std::unique_ptr<Sender>,
+            std::weak_ptr<const SinkDispatcher::DeliveryListener>);
   SinkQueue(const SinkQueue&) = delete;
   SinkQueue& operator=(const SinkQueue&) = delete;
 
@@ -70,39 +72,39 @@ class SinkQueue {
   // Sets another way to the same sink. A try under way ends as it began.
   void configure(SinkConfig, std::unique_ptr<Sender>);
 
-  void push(Notice);
-  void repeat(std::vector<Notice> firing);
+  void enqueue(Notification);
+  void set_firing(std::vector<Notification> firing);
   // Every notice that waits or is under way is dead.
   void close(const std::string& why);
 
-  SinkFigures figures() const;
+  SinkStats stats() const;
 
  private:
   struct Entry {
     std::uint64_t number = 0;
-    Notice notice;
-    TimePoint queued;
+    Notification notice;
+    TimePoint queued_at;
     unsigned tries = 0;
-    TimePoint again_at{};
+    TimePoint retry_at{};
   };
   using Entries = std::deque<Entry>;
-  static constexpr std::uint64_t kRepetition = 0;  // instead of an entry's number
+  static constexpr std::uint64_t kRepetitionNumber = 0;  // instead of an entry's number
 
-  void pump();
-  void pump_at(TimePoint);
-  void give_up_on_old();
+  void start_next();
+  void start_next_at(TimePoint);
+  void expire_old();
   void make_room();
   bool start_repetition();
   void start(Entry&);
-  void send(std::uint64_t number, std::vector<Notice>);
-  void on_done(std::uint64_t number, const Outcome&);
-  void on_taken(const Entries::iterator&);
-  void note_success();
-  void note_failure(const Outcome&);
-  void bury(const Entries::iterator&, const std::string& why);
-  void tell_delivered(const std::string& id);
-  void tell_dead(const std::string& id, const std::string& why);
-  void write_to_log(const Notice&);
+  void send(std::uint64_t number, std::vector<Notification>);
+  void on_done(std::uint64_t number, const SendResult&);
+  void on_delivered(const Entries::iterator&);
+  void record_success();
+  void record_failure(const SendResult&);
+  void dead_letter(const Entries::iterator&, const std::string& why);
+  void notify_delivered(const std::string& id);
+  void notify_dead_letter(const std::string& id, const std::string& why);
+  void write_to_log(const Notification&);
 
   std::pair<Entries::iterator, TimePoint> next_entry();
   TimePoint ready_at(const Entry&) const;
@@ -114,28 +116,28 @@ class SinkQueue {
   SinkConfig config_;
   std::shared_ptr<Sender> sender_;
   std::vector<std::shared_ptr<Sender>> former_;  // one of which has something under way
-  std::weak_ptr<const Outlets::Told> told_;
+  std::weak_ptr<const SinkDispatcher::DeliveryListener> listener_;
   // Seeded with what no other sink has, so that not all try again at the same moments.
   std::minstd_rand random_{
       static_cast<std::minstd_rand::result_type>(std::hash<std::string>()(new_id()))};
 
   Entries entries_;  // oldest first
-  std::uint64_t last_number_ = kRepetition;
+  std::uint64_t last_number_ = kRepetitionNumber;
   std::optional<std::uint64_t> under_way_;
   RateLimit rate_;
-  bool said_that_it_waits_ = false;
+  bool logged_wait_ = false;
 
-  std::vector<Notice> firing_;  // to be told again and again
+  std::vector<Notification> firing_;  // to be told again and again
   TimePoint repeat_at_ = TimePoint::max();
   NotifiedLevels levels_;  // of a sink that takes several
 
-  unsigned failures_ = 0;  // in a row
-  TimePoint open_at_{};    // no notice goes before
+  unsigned failures_ = 0;   // in a row
+  TimePoint resumes_at_{};  // no notice goes before
   std::optional<WallTime> failing_since_;
   std::optional<std::string> last_error_;
   std::uint64_t delivered_ = 0;
   std::uint64_t retries_ = 0;
-  DeadLetterLog dead_;
+  DeadLetterLog dead_letters_;
 
   Subscription timer_;
 };

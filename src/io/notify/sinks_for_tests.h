@@ -19,30 +19,30 @@ namespace gpuyard::notify {
 
 // Records the tries of one sink's senders.
 struct FakeSink {
-  std::vector<std::string> tries;                          // ids; of several "a+b"
-  std::vector<TimePoint> when;                             // the same
-  std::function<Outcome(const std::string& ids)> answers;  // none: it hangs
-  std::vector<Sender::Done> hanging;
+  std::vector<std::string> tries;                             // ids; of several "a+b"
+  std::vector<TimePoint> when;                                // the same
+  std::function<SendResult(const std::string& ids)> answers;  // none: it hangs
+  std::vector<Sender::OnDone> hanging;
 };
 
 class FakeSender final : public Sender {
  public:
   FakeSender(Loop& loop, FakeSink& sink) : loop_(loop), sink_(sink) {}
 
-  void send(std::vector<Notice> notices, Done done) override {
+  void send(std::vector<Notification> notices, OnDone done) override {
     std::string ids;
-    for (const Notice& notice : notices) ids += (ids.empty() ? "" : "+") + notice.id;
+    for (const Notification& notice : notices) ids += (ids.empty() ? "" : "+") + notice.id;
     sink_.tries.push_back(ids);
     sink_.when.push_back(loop_.now());
-    if (!sink_.answers) return sink_.hanging.push_back(here_.guard(std::move(done)));
+    if (!sink_.answers) return sink_.hanging.push_back(lifetime_.guard(std::move(done)));
     loop_.post(
-        [done = here_.guard(std::move(done)), outcome = sink_.answers(ids)] { done(outcome); });
+        [done = lifetime_.guard(std::move(done)), outcome = sink_.answers(ids)] { done(outcome); });
   }
 
  private:
   Loop& loop_;
   FakeSink& sink_;
-  Lifetime here_;
+  Lifetime lifetime_;
 };
 
 inline SinkConfig webhook_named(std::string name) {
@@ -54,16 +54,16 @@ inline SinkConfig webhook_named(std::string name) {
   return sink;
 }
 
-struct FakeYard {
-  FakeYard() = default;
-  explicit FakeYard(std::vector<SinkConfig> configs) { reload(std::move(configs)); }
+struct FakeSinks {
+  FakeSinks() = default;
+  explicit FakeSinks(std::vector<SinkConfig> configs) { reload(std::move(configs)); }
 
   void reload(std::vector<SinkConfig> configs) {
-    const auto done = outlets.replace(std::move(configs));
+    const auto done = dispatcher.replace(std::move(configs));
     if (!done) told.push_back(done.error().text());
   }
-  SinkFigures figures(const std::string& sink) const {
-    for (const SinkFigures& one : outlets.figures()) {
+  SinkStats figures(const std::string& sink) const {
+    for (const SinkStats& one : dispatcher.stats()) {
       if (one.name == sink) return one;
     }
     return {};
@@ -72,24 +72,24 @@ struct FakeYard {
   ManualLoop loop;
   std::map<std::string, FakeSink> sinks;
   std::vector<std::string> told;
-  Outlets outlets{
+  SinkDispatcher dispatcher{
       loop,
       [this](const SinkConfig& sink) {
         return std::make_unique<FakeSender>(loop, sinks[sink.name]);
       },
-      {.delivered = [this](const std::string& sink,
-                           const std::string& id) { told.push_back(sink + " has " + id); },
-       .dead =
+      {.on_delivered = [this](const std::string& sink,
+                              const std::string& id) { told.push_back(sink + " has " + id); },
+       .on_dead_letter =
            [this](const std::string& sink, const std::string& id, const std::string& why) {
              told.push_back(fmt::format("{} never gets {}: {}", sink, id, why));
            }}};
 };
 
-inline Outcome takes(const std::string&) {
-  return Outcome::taken();
+inline SendResult takes(const std::string&) {
+  return SendResult::delivered();
 }
-inline Outcome fails(const std::string&) {
-  return Outcome::later("no answer");
+inline SendResult fails(const std::string&) {
+  return SendResult::retry_later("no answer");
 }
 
 }  // namespace gpuyard::notify

@@ -10,7 +10,7 @@ namespace gpuyard::store {
 namespace {
 
 using andon::Alert;
-using andon::Outgoing;
+using andon::OutboxMessage;
 using andon::Silence;
 
 constexpr std::string_view kAlertColumns =
@@ -21,12 +21,12 @@ constexpr std::string_view kAlertColumns =
 constexpr auto kAlert = [](auto& row, auto& alert) {
   row(alert.number, alert.rule, alert.gpu, alert.index, alert.gpu_name, alert.pci_address,
       alert.state, alert.severity, alert.value, alert.message, alert.advice, alert.xid, alert.fired,
-      alert.resolved, alert.ending);
+      alert.resolved, alert.end_reason);
   row.maybe(alert.acknowledged, 3, [](auto& columns, auto& by) { columns(by.by, by.note, by.at); });
-  row(alert.told, alert.heard_by, alert.simulated);
+  row(alert.notified_severity, alert.notified_sinks, alert.simulated);
 };
 // A firing alert may withhold its GPU.
-constexpr Rows kFiring{
+constexpr RowSelection kFiringAlerts{
     "alerts",
     "number",
     kAlertColumns,
@@ -36,7 +36,9 @@ constexpr Rows kFiring{
 constexpr auto kSilence = [](auto& row, auto& one) {
   row(one.id, one.rule, one.gpu, one.by, one.comment, one.since, one.until);
 };
-constexpr auto kOutgoing = [](auto& row, auto& one) { row(one.order, one.id, one.sink, one.body); };
+constexpr auto kOutboxMessage = [](auto& row, auto& one) {
+  row(one.order, one.id, one.sink, one.body);
+};
 
 Result<void> put_alerts(Database& database, const std::vector<Alert>& alerts) {
   if (alerts.empty()) return {};
@@ -47,7 +49,7 @@ Result<void> put_alerts(Database& database, const std::vector<Alert>& alerts) {
   return run(database,
              "DELETE FROM alerts WHERE state = 'resolved' AND number <= "
              "(SELECT number FROM alerts ORDER BY number DESC LIMIT 1 OFFSET ?)",
-             andon::AlertStorage::kAlertsKept);
+             andon::AlertStorage::kMaxResolvedAlerts);
 }
 
 // An unreadable row is skipped: this connection is read-only and cannot put it aside.
@@ -65,31 +67,32 @@ Result<std::vector<Alert>> alerts_in(Result<Statement> rows) {
 
 }  // namespace
 
-Result<andon::Kept> load_alerts(Database& database) {
-  andon::Kept kept;
+Result<andon::SavedAlerts> load_alerts(Database& database) {
+  andon::SavedAlerts kept;
   // Includes the numbers of unreadable alerts, so that none is reused.
-  const auto last = database.number(
+  const auto last = database.query_number(
       "SELECT max(ifnull((SELECT max(number) FROM alerts), 0), ifnull((SELECT max(CAST(key AS "
       "INTEGER)) FROM unreadable_rows WHERE origin = 'alerts'), 0))");
   if (!last) return last.error();
   kept.last_number = static_cast<std::uint64_t>(*last);
-  auto read = read_sound(kept.firing, database, kFiring, kAlert);
+  auto read = read_rows(kept.firing, database, kFiringAlerts, kAlert);
   if (read) {
     read = read_into(kept.silences, database,
                      "SELECT id, rule, gpu, by, comment, since_ms, until_ms FROM alert_silences",
                      kSilence);
   }
   if (read) {
-    read = read_into(kept.outgoing, database,
-                     "SELECT number, id, sink, body FROM alert_outbox ORDER BY number", kOutgoing);
+    read = read_into(kept.messages, database,
+                     "SELECT number, id, sink, body FROM alert_outbox ORDER BY number",
+                     kOutboxMessage);
   }
   if (!read) return std::move(read).error();
   return kept;
 }
 
-Result<void> put_bad_alerts_aside(Database& database) {
+Result<void> set_aside_bad_alerts(Database& database) {
   std::vector<Alert> firing;
-  return read_sound(firing, database, kFiring, kAlert);
+  return read_rows(firing, database, kFiringAlerts, kAlert);
 }
 
 Result<void> save_alerts(Database& database, const andon::AlertTransaction& entry) {
@@ -104,18 +107,19 @@ Result<void> save_alerts(Database& database, const andon::AlertTransaction& entr
                            entry.silences, kSilence);
   if (done) {
     done = run_for_each(database, "INSERT OR REPLACE INTO alert_outbox VALUES(?,?,?,?)",
-                        entry.outgoing, kOutgoing);
+                        entry.messages, kOutboxMessage);
   }
   if (done) {
-    done =
-        run_for_each(database, "DELETE FROM alert_silences WHERE id=?", entry.unsilenced, kItself);
+    done = run_for_each(database, "DELETE FROM alert_silences WHERE id=?", entry.unsilenced,
+                        kSingleColumn);
   }
   if (!done) return done;
-  return run_for_each(database, "DELETE FROM alert_outbox WHERE id=?", entry.delivered, kItself);
+  return run_for_each(database, "DELETE FROM alert_outbox WHERE id=?", entry.delivered,
+                      kSingleColumn);
 }
 
 Result<std::vector<Alert>> load_alert_history(Database& database,
-                                              const andon::HistoryQuestion& question) {
+                                              const andon::AlertHistoryQuery& question) {
   const std::uint64_t before =
       std::min<std::uint64_t>(question.before.value_or(INT64_MAX), INT64_MAX);
   const std::string columns = "SELECT " + std::string(kAlertColumns) + " FROM alerts WHERE ";
@@ -133,15 +137,15 @@ Result<std::vector<Alert>> load_alert_history(Database& database,
                            before, question.limit, question.rule));
 }
 
-bool AlertDb::load(std::function<void(Result<andon::Kept>)> loaded) {
-  return store_.ask<andon::Kept>(&load_alerts, std::move(loaded));
+bool AlertDb::load(std::function<void(Result<andon::SavedAlerts>)> loaded) {
+  return store_.load<andon::SavedAlerts>(&load_alerts, std::move(loaded));
 }
 
 // A delivery needs no sync of its own: a receiver that is told again after a power cut knows the
 // notice by its id.
-bool AlertDb::save(andon::AlertTransaction entry, Saved kept) {
+bool AlertDb::save(andon::AlertTransaction entry, OnSaved kept) {
   const bool only_delivered = entry.alerts.empty() && entry.silences.empty() &&
-                              entry.unsilenced.empty() && entry.outgoing.empty();
+                              entry.unsilenced.empty() && entry.messages.empty();
   const auto shared = std::make_shared<const andon::AlertTransaction>(std::move(entry));
   StateDb::Work work;
   if (!shared->empty()) {
@@ -151,9 +155,9 @@ bool AlertDb::save(andon::AlertTransaction entry, Saved kept) {
                     only_delivered ? Durability::normal : Durability::full);
 }
 
-bool AlertDb::history(andon::HistoryQuestion question,
-                      std::function<void(Result<std::vector<Alert>>)> answered) {
-  return store_.read<std::vector<Alert>>(
+bool AlertDb::query_history(andon::AlertHistoryQuery question,
+                            std::function<void(Result<std::vector<Alert>>)> answered) {
+  return store_.run_query<std::vector<Alert>>(
       [question = std::move(question)](Database& database) {
         return load_alert_history(database, question);
       },

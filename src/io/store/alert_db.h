@@ -52,21 +52,23 @@ CREATE INDEX alerts_by_rule ON alerts(rule, number);
 CREATE INDEX alerts_by_gpu ON alerts(gpu, number);
 )";
 
-Result<andon::Kept> load_alerts(Database&);
+Result<andon::SavedAlerts> load_alerts(Database&);
 // Puts aside unreadable alerts that may be firing; load_alerts() does so, too.
-Result<void> put_bad_alerts_aside(Database&);
+Result<void> set_aside_bad_alerts(Database&);
 Result<void> save_alerts(Database&, const andon::AlertTransaction&);
-Result<std::vector<andon::Alert>> load_alert_history(Database&, const andon::HistoryQuestion&);
+Result<std::vector<andon::Alert>> load_alert_history(Database&, const andon::AlertHistoryQuery&);
 
 class AlertDb final : public andon::AlertStorage {
  public:
   // The store outlives this.
   explicit AlertDb(StateStore& store) : store_(store) {}
-  bool load(std::function<void(Result<andon::Kept>)> loaded) override;
-  bool save(andon::AlertTransaction, Saved kept) override;
-  bool has_room(const Requester& requester) const override { return store_.has_room(requester); }
-  bool history(andon::HistoryQuestion,
-               std::function<void(Result<std::vector<andon::Alert>>)> answered) override;
+  bool load(std::function<void(Result<andon::SavedAlerts>)> loaded) override;
+  bool save(andon::AlertTransaction, OnSaved kept) override;
+  bool has_queue_space(const Requester& requester) const override {
+    return store_.can_accept(requester);
+  }
+  bool query_history(andon::AlertHistoryQuery,
+                     std::function<void(Result<std::vector<andon::Alert>>)> answered) override;
   std::vector<std::string> notes() const override { return store_.notes(); }
 
  private:

@@ -30,15 +30,15 @@ Alert alert(std::uint64_t number) {
       "C";
   one.advice = "Cool it.";
   one.fired = WallTime(std::chrono::milliseconds(1000));
-  one.told = 61;
-  one.heard_by = {"log", "ops"};
+  one.notified_severity = 61;
+  one.notified_sinks = {"log", "ops"};
   return one;
 }
 
 Alert resolved(Alert one) {
-  one.state = andon::State::resolved;
+  one.state = andon::AlertState::resolved;
   one.resolved = WallTime(std::chrono::milliseconds(9000));
-  one.ending = "its rule was removed";
+  one.end_reason = "its rule was removed";
   return one;
 }
 
@@ -50,21 +50,22 @@ class AlertDbTest : public ::testing::Test {
     worker_.run_all();
     EXPECT_TRUE(saved);
   }
-  andon::Kept load() {
-    andon::Kept kept;
-    EXPECT_TRUE(db_.load([&](const Result<andon::Kept>& loaded) {
+  andon::SavedAlerts load() {
+    andon::SavedAlerts kept;
+    EXPECT_TRUE(db_.load([&](const Result<andon::SavedAlerts>& loaded) {
       ASSERT_TRUE(loaded) << loaded.error().message;
       kept = *loaded;
     }));
     worker_.run_all();
     return kept;
   }
-  std::vector<std::uint64_t> history(andon::HistoryQuestion question) {
+  std::vector<std::uint64_t> history(andon::AlertHistoryQuery question) {
     std::vector<std::uint64_t> numbers;
-    EXPECT_TRUE(db_.history(std::move(question), [&](const Result<std::vector<Alert>>& alerts) {
-      ASSERT_TRUE(alerts) << alerts.error().message;
-      for (const Alert& one : *alerts) numbers.push_back(one.number);
-    }));
+    EXPECT_TRUE(
+        db_.query_history(std::move(question), [&](const Result<std::vector<Alert>>& alerts) {
+          ASSERT_TRUE(alerts) << alerts.error().message;
+          for (const Alert& one : *alerts) numbers.push_back(one.number);
+        }));
     worker_.run_all();
     return numbers;
   }
@@ -72,7 +73,7 @@ class AlertDbTest : public ::testing::Test {
   ScratchDirectory directory_;
   CapturedLog log_;
   ManualWorker worker_;
-  StateStore store_{worker_, worker_, directory_.in("state.db"), kStateLayout};
+  StateStore store_{worker_, worker_, directory_.in("state.db"), kStateMigrations};
   AlertDb db_{store_};
 };
 
@@ -84,7 +85,7 @@ TEST_F(AlertDbTest, FiringAlertsRoundTrip) {
   Alert of_node = alert(3);
   of_node.gpu.clear();
   of_node.index.reset();
-  of_node.told.reset();
+  of_node.notified_severity.reset();
   save({.alerts = {alert(1), acknowledged, of_node}});
   const auto kept = load();
   EXPECT_EQ(kept.firing, (std::vector{alert(1), acknowledged, of_node}));
@@ -106,11 +107,11 @@ TEST_F(AlertDbTest, ResolvedAlertIsHistoryAndNumberStaysReserved) {
 }
 
 TEST_F(AlertDbTest, OutgoingStaysInItsOrderUntilItIsDelivered) {
-  save({.outgoing = {{"b", "ops", "1", 4}, {"c", "log", "3", 6}}});
-  save({.outgoing = {{"a", "ops", "2", 5}}, .delivered = {"b"}});
+  save({.messages = {{"b", "ops", "1", 4}, {"c", "log", "3", 6}}});
+  save({.messages = {{"a", "ops", "2", 5}}, .delivered = {"b"}});
   const auto kept = load();
-  EXPECT_EQ(kept.outgoing,
-            (std::vector<andon::Outgoing>{{"a", "ops", "2", 5}, {"c", "log", "3", 6}}));
+  EXPECT_EQ(kept.messages,
+            (std::vector<andon::OutboxMessage>{{"a", "ops", "2", 5}, {"c", "log", "3", 6}}));
 }
 
 TEST_F(AlertDbTest, SilencesComeAndGo) {
@@ -129,11 +130,11 @@ TEST_F(AlertDbTest, SilencesComeAndGo) {
 }
 
 TEST_F(AlertDbTest, FullSaveReplacesAllButHistory) {
-  save({.alerts = {alert(1), resolved(alert(2))}, .outgoing = {{"a", "ops", "1", 1}}});
+  save({.alerts = {alert(1), resolved(alert(2))}, .messages = {{"a", "ops", "1", 1}}});
   save({.everything = true, .alerts = {alert(3)}});
   const auto kept = load();
   EXPECT_EQ(kept.firing, std::vector{alert(3)});
-  EXPECT_TRUE(kept.outgoing.empty());
+  EXPECT_TRUE(kept.messages.empty());
   EXPECT_EQ(history({}), (std::vector<std::uint64_t>{3, 2}));
 }
 

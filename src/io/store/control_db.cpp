@@ -16,8 +16,8 @@ namespace gpuyard::store {
 namespace {
 
 using control::AuditEntry;
-using control::Claim;
-using control::Holding;
+using control::ManagedSetting;
+using control::SettingClaim;
 
 constexpr std::string_view kUnlocked = "-";
 
@@ -28,9 +28,9 @@ std::string text_of(const SettingValue& value) {
 
 std::optional<SettingValue> value_of(std::string_view text) {
   const std::size_t space = text.find(' ');
-  const auto lowest = number_in<std::int64_t>(text.substr(0, space));
+  const auto lowest = parse_number<std::int64_t>(text.substr(0, space));
   const auto highest =
-      space == text.npos ? lowest : number_in<std::int64_t>(text.substr(space + 1));
+      space == text.npos ? lowest : parse_number<std::int64_t>(text.substr(space + 1));
   if (!lowest || !highest) return std::nullopt;
   return SettingValue{*lowest, *highest};
 }
@@ -52,8 +52,8 @@ auto setting_from(SettingKind kind) {
   };
 }
 
-constexpr auto kHolding = [](auto& row, auto& holding) {
-  row(holding.gpu, holding.kind, holding.boot_id, holding.standing);
+constexpr auto kManagedSetting = [](auto& row, auto& holding) {
+  row(holding.gpu, holding.kind, holding.boot_id, holding.status);
   for (auto* const setting : {&holding.baseline, &holding.written, &holding.replaced}) {
     row.as(*setting, &form_of, setting_from(holding.kind));
   }
@@ -61,7 +61,7 @@ constexpr auto kHolding = [](auto& row, auto& holding) {
 // The columns behind the GPU, the kind and the place.
 constexpr auto kClaim = [](auto& row, auto& claim) {
   row(claim.owner);
-  row.as(claim.wanted, &text_of, [](std::string_view form, SettingValue& wanted) {
+  row.as(claim.value, &text_of, [](std::string_view form, SettingValue& wanted) {
     const auto value = value_of(form);
     wanted = value.value_or(SettingValue{});
     return value.has_value();
@@ -72,7 +72,7 @@ constexpr auto kClaim = [](auto& row, auto& claim) {
 constexpr auto kAudit = [](auto& row, auto& entry) {
   row(entry.at, entry.by, entry.request_id, entry.action, entry.gpu, entry.index, entry.before,
       entry.after, entry.outcome, entry.error, entry.forced, entry.took, entry.source,
-      entry.person);
+      entry.quota_group);
 };
 
 constexpr auto kNumberedAudit = [](auto& row, auto& entry) {
@@ -80,7 +80,7 @@ constexpr auto kNumberedAudit = [](auto& row, auto& entry) {
   kAudit(row, entry);
 };
 
-Result<void> remove_rows(Database& database, const Holding& holding) {
+Result<void> remove_rows(Database& database, const ManagedSetting& holding) {
   for (const char* const query : {"DELETE FROM control_holdings WHERE gpu=? AND kind=?",
                                   "DELETE FROM control_claims WHERE gpu=? AND kind=?"}) {
     if (auto done = run(database, query, holding.gpu, holding.kind); !done) return done;
@@ -88,11 +88,11 @@ Result<void> remove_rows(Database& database, const Holding& holding) {
   return {};
 }
 
-Result<void> put_claims(Database& database, const Holding& holding) {
+Result<void> put_claims(Database& database, const ManagedSetting& holding) {
   auto put = database.prepare("INSERT INTO control_claims VALUES(?,?,?,?,?,?,?,?)");
   if (!put) return std::move(put).error();
   std::int64_t place = 0;
-  for (const Claim& claim : holding.claims) {
+  for (const SettingClaim& claim : holding.claims) {
     RowWriter row(*put);
     row(holding.gpu, holding.kind, place++);
     kClaim(row, claim);
@@ -101,20 +101,20 @@ Result<void> put_claims(Database& database, const Holding& holding) {
   return {};
 }
 
-Result<void> put_holding(Database& database, const Holding& holding) {
+Result<void> put_holding(Database& database, const ManagedSetting& holding) {
   if (auto done = remove_rows(database, holding); !done) return done;
   auto put = run_for_each(database, "INSERT INTO control_holdings VALUES(?,?,?,?,?,?,?)",
-                          std::span(&holding, 1), kHolding);
+                          std::span(&holding, 1), kManagedSetting);
   return put ? put_claims(database, holding) : put;
 }
 
 // The number of entries between two prunings of all sources: pruning is slow.
-constexpr std::int64_t kPruneEvery = 64;
+constexpr std::int64_t kPruneInterval = 64;
 
 // Deletes the entries of a source above `kept`: repeatedly the oldest entry of the person with the
 // most entries.
-Result<void> level_audit(Database& database, AuditEntry::Source source, std::int64_t kept) {
-  const auto count = database.number(
+Result<void> prune_fairly(Database& database, AuditEntry::Source source, std::int64_t kept) {
+  const auto count = database.query_number(
       fmt::format("SELECT COUNT(*) FROM control_audit WHERE source = '{}'", enum_name(source)));
   if (!count) return count.error();
   if (*count <= kept) return {};
@@ -143,11 +143,12 @@ Result<void> prune_administrators(Database& database) {
   constexpr const char* kDayBefore =
       "SELECT MAX(at_ms) FROM control_audit WHERE source = 'administrator' AND at_ms < (SELECT "
       "MAX(at_ms) / 86400000 * 86400000 FROM control_audit WHERE source = 'administrator')";
-  const auto day_before = database.number(kDayBefore);
+  const auto day_before = database.query_number(kDayBefore);
   if (!day_before) return day_before.error();
-  const auto kept_ms = std::chrono::milliseconds(ControlStorage::kAdministratorsKept).count();
-  auto done = prune_administrators(database, ControlStorage::kAuditKept, *day_before - kept_ms);
-  return done ? prune_administrators(database, ControlStorage::kMostOfAdministrators) : done;
+  const auto kept_ms = std::chrono::milliseconds(ControlStorage::kAdministratorRetention).count();
+  auto done =
+      prune_administrators(database, ControlStorage::kMaxAuditEntries, *day_before - kept_ms);
+  return done ? prune_administrators(database, ControlStorage::kMaxAdministratorEntries) : done;
 }
 
 Result<void> prune_audit(Database& database, AuditEntry::Source source) {
@@ -155,14 +156,14 @@ Result<void> prune_audit(Database& database, AuditEntry::Source source) {
   switch (source) {
     case AuditEntry::Source::user:
     case AuditEntry::Source::gpuyard:
-      return level_audit(database, source, ControlStorage::kAuditKept);
+      return prune_fairly(database, source, ControlStorage::kMaxAuditEntries);
     case AuditEntry::Source::ordinary:
-      return level_audit(database, source, ControlStorage::kOrdinaryKept);
+      return prune_fairly(database, source, ControlStorage::kMaxOrdinaryEntries);
     case AuditEntry::Source::lease:
-      return level_audit(database, source, ControlStorage::kLeaseChangesKept);
+      return prune_fairly(database, source, ControlStorage::kMaxLeaseEntries);
     case AuditEntry::Source::refused:
     case AuditEntry::Source::refused_over_tcp:
-      return level_audit(database, source, ControlStorage::kRefusalsKept);
+      return prune_fairly(database, source, ControlStorage::kMaxRefusalEntries);
     case AuditEntry::Source::administrator:
       break;
   }
@@ -183,39 +184,39 @@ Result<void> put_audit(Database& database, const AuditEntry& entry) {
       run_for_each(database, "INSERT INTO control_audit VALUES(NULL,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                    std::span(&entry, 1), kAudit);
   if (!put) return put;
-  const auto newest = database.number("SELECT MAX(number) FROM control_audit");
+  const auto newest = database.query_number("SELECT MAX(number) FROM control_audit");
   if (!newest) return newest.error();
-  return *newest % kPruneEvery == 0 ? prune_audit(database) : Result<void>();
+  return *newest % kPruneInterval == 0 ? prune_audit(database) : Result<void>();
 }
 
 }  // namespace
 
 // A setting with an unreadable row stays as it is until it is set or reset, because its baseline is
 // unknown. An unreadable request for a setting is dropped.
-Result<std::vector<Holding>> load_control(Database& database) {
+Result<std::vector<ManagedSetting>> load_control(Database& database) {
   struct KeptClaim {
     DeviceId gpu;
     SettingKind kind{};
-    Claim claim;
+    SettingClaim claim;
   };
-  std::vector<Holding> holdings;
+  std::vector<ManagedSetting> holdings;
   std::vector<KeptClaim> claims;
-  const Rows of_settings{"control_holdings", "gpu || ' ' || kind",
-                         "gpu, kind, boot_id, standing, baseline, written, replaced",
-                         "ORDER BY gpu, kind"};
-  const Rows of_claims{"control_claims", "gpu || ' ' || kind || ' ' || place",
-                       "gpu, kind, owner, wanted, since_ms, until_ns, until_ms",
-                       "ORDER BY gpu, kind, place"};
-  auto read = read_sound(holdings, database, of_settings, kHolding);
+  const RowSelection of_settings{"control_holdings", "gpu || ' ' || kind",
+                                 "gpu, kind, boot_id, standing, baseline, written, replaced",
+                                 "ORDER BY gpu, kind"};
+  const RowSelection of_claims{"control_claims", "gpu || ' ' || kind || ' ' || place",
+                               "gpu, kind, owner, wanted, since_ms, until_ns, until_ms",
+                               "ORDER BY gpu, kind, place"};
+  auto read = read_rows(holdings, database, of_settings, kManagedSetting);
   if (read) {
-    read = read_sound(claims, database, of_claims, [](auto& row, auto& one) {
+    read = read_rows(claims, database, of_claims, [](auto& row, auto& one) {
       row(one.gpu, one.kind);
       kClaim(row, one.claim);
     });
   }
   if (!read) return std::move(read).error();
   for (KeptClaim& one : claims) {
-    const auto holding = std::ranges::find_if(holdings, [&](const Holding& setting) {
+    const auto holding = std::ranges::find_if(holdings, [&](const ManagedSetting& setting) {
       return setting.gpu == one.gpu && setting.kind == one.kind;
     });
     if (holding != holdings.end()) holding->claims.push_back(std::move(one.claim));
@@ -234,7 +235,7 @@ Result<void> save_control(Database& database, const control::ControlTransaction&
 }
 
 Result<std::vector<AuditEntry>> load_audit(Database& database,
-                                           const control::AuditQuestion& question) {
+                                           const control::AuditQuery& question) {
   std::vector<AuditEntry> entries;
   const std::string columns =
       "SELECT number, at_ms, by, request_id, action, gpu, gpu_index, before, after, outcome, "
@@ -255,12 +256,12 @@ Result<std::vector<AuditEntry>> load_audit(Database& database,
   return entries;
 }
 
-bool ControlDb::load(std::function<void(Result<std::vector<Holding>>)> loaded) {
-  return store_.ask<std::vector<Holding>>(&load_control, std::move(loaded));
+bool ControlDb::load(std::function<void(Result<std::vector<ManagedSetting>>)> loaded) {
+  return store_.load<std::vector<ManagedSetting>>(&load_control, std::move(loaded));
 }
 
-bool ControlDb::save(control::ControlTransaction entry, control::When when, Kept kept) {
-  if (when == control::When::now) return save_now(std::move(entry), kept);
+bool ControlDb::save(control::ControlTransaction entry, control::CommitTiming when, OnSaved kept) {
+  if (when == control::CommitTiming::now) return save_now(std::move(entry), kept);
   if (!entry.put && !entry.removed && !entry.audit) {
     loop_.post([kept = std::move(kept)] { kept({}); });
     return true;
@@ -268,26 +269,26 @@ bool ControlDb::save(control::ControlTransaction entry, control::When when, Kept
   // A setting that was written to the GPU must be recorded, so it does not count towards its user's
   // share.
   const bool of_setting = entry.put || entry.removed;
-  if (!room_.enter(of_setting ? Requester::daemon() : entry.requester)) return false;
+  if (!queue_limit_.try_acquire(of_setting ? Requester::daemon() : entry.requester)) return false;
   waiting_.push_back({std::move(entry), std::move(kept)});
-  if (waiting_.size() == 1) soon_ = loop_.call_after(kSoon, [this] { keep_waiting(); });
+  if (waiting_.size() == 1) flush_timer_ = loop_.call_after(kMaxCommitDelay, [this] { flush(); });
   return true;
 }
 
 // A commit without a sync survives a killed daemon, and a power cut takes the driver's setting as
 // well. How the change ended and its line in the audit follow soon and are synced, and this entry
 // with them.
-bool ControlDb::save_now(control::ControlTransaction entry, const Kept& kept) {
-  const std::optional<Holding> newer = entry.put ? entry.put : entry.removed;
-  const auto older = [&](const std::optional<Holding>& one) {
+bool ControlDb::save_now(control::ControlTransaction entry, const OnSaved& kept) {
+  const std::optional<ManagedSetting> newer = entry.put ? entry.put : entry.removed;
+  const auto older = [&](const std::optional<ManagedSetting>& one) {
     return one && newer && one->gpu == newer->gpu && one->kind == newer->kind;
   };
   // Older waiting states of this setting are not written any more: each counts as kept if and only
   // if this entry is.
-  std::vector<Waiting> overtaken;
-  for (Waiting& one : waiting_) {
+  std::vector<QueuedSave> overtaken;
+  for (QueuedSave& one : waiting_) {
     if (older(one.entry.put) || older(one.entry.removed)) {
-      overtaken.push_back({{one.entry.put, one.entry.removed, std::nullopt}, one.kept});
+      overtaken.push_back({{one.entry.put, one.entry.removed, std::nullopt}, one.on_done});
       one.entry.put.reset();
       one.entry.removed.reset();
     }
@@ -296,40 +297,41 @@ bool ControlDb::save_now(control::ControlTransaction entry, const Kept& kept) {
   const bool taken = store_.run(
       Requester::daemon(), [shared](Database& database) { return save_control(database, *shared); },
       [kept, overtaken](const Result<void>& done) {
-        for (const Waiting& one : overtaken) one.kept(done);
+        for (const QueuedSave& one : overtaken) one.on_done(done);
         kept(done);
       },
       Durability::normal);
   if (!taken) {
-    for (const Waiting& one : overtaken) one.kept(Error{Errc::busy, "the disk queue is full"});
+    for (const QueuedSave& one : overtaken)
+      one.on_done(Error{Errc::busy, "the disk queue is full"});
   }
   return taken;
 }
 
-void ControlDb::keep_waiting() {
-  soon_.reset();
+void ControlDb::flush() {
+  flush_timer_.reset();
   if (waiting_.empty()) return;
-  const auto all = std::make_shared<std::vector<Waiting>>(std::exchange(waiting_, {}));
-  room_ = SharedRoom(kRoom);
+  const auto all = std::make_shared<std::vector<QueuedSave>>(std::exchange(waiting_, {}));
+  queue_limit_ = SlotPool(kQueueLimits);
   const bool taken = store_.run(
       Requester::daemon(),
       [all](Database& database) -> Result<void> {
-        for (const Waiting& one : *all) {
+        for (const QueuedSave& one : *all) {
           if (auto done = save_control(database, one.entry); !done) return done;
         }
         return {};
       },
       [all](const Result<void>& done) {
-        for (const Waiting& one : *all) one.kept(done);
+        for (const QueuedSave& one : *all) one.on_done(done);
       });
   if (taken) return;
-  for (const Waiting& one : *all) one.kept(Error{Errc::busy, "the disk queue is full"});
+  for (const QueuedSave& one : *all) one.on_done(Error{Errc::busy, "the disk queue is full"});
 }
 
-bool ControlDb::audit(control::AuditQuestion question,
-                      std::function<void(Result<std::vector<AuditEntry>>)> answered) {
-  keep_waiting();
-  return store_.read<std::vector<AuditEntry>>(
+bool ControlDb::query_audit(control::AuditQuery question,
+                            std::function<void(Result<std::vector<AuditEntry>>)> answered) {
+  flush();
+  return store_.run_query<std::vector<AuditEntry>>(
       [question = std::move(question)](Database& database) {
         return load_audit(database, question);
       },

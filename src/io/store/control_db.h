@@ -72,44 +72,44 @@ CREATE INDEX control_audit_by_person ON control_audit(source, person, number);
 
 // A holding of a kind or with a value that this program does not know is an error: otherwise it
 // would be left in force for ever.
-Result<std::vector<control::Holding>> load_control(Database&);
+Result<std::vector<control::ManagedSetting>> load_control(Database&);
 Result<void> save_control(Database&, const control::ControlTransaction&);
-Result<std::vector<control::AuditEntry>> load_audit(Database&, const control::AuditQuestion&);
+Result<std::vector<control::AuditEntry>> load_audit(Database&, const control::AuditQuery&);
 
 class ControlDb final : public control::ControlStorage {
  public:
   // `loop` and `store` outlive this.
   ControlDb(Loop& loop, StateStore& store) : loop_(loop), store_(store) {}
   // Hands over the entries that still wait to be kept.
-  ~ControlDb() override { keep_waiting(); }
+  ~ControlDb() override { flush(); }
   ControlDb(const ControlDb&) = delete;
   ControlDb& operator=(const ControlDb&) = delete;
 
-  bool load(std::function<void(Result<std::vector<control::Holding>>)> loaded) override;
-  bool save(control::ControlTransaction, control::When, Kept kept) override;
-  bool audit(control::AuditQuestion,
-             std::function<void(Result<std::vector<control::AuditEntry>>)> answered) override;
+  bool load(std::function<void(Result<std::vector<control::ManagedSetting>>)> loaded) override;
+  bool save(control::ControlTransaction, control::CommitTiming, OnSaved kept) override;
+  bool query_audit(control::AuditQuery,
+                   std::function<void(Result<std::vector<control::AuditEntry>>)> answered) override;
   std::vector<std::string> notes() const override { return store_.notes(); }
 
   // Limits on entries queued for their batched write; see docs/fairness.md. Audit-only entries
   // never take the places reserved for settings.
-  static constexpr SharedRoom::Limits kRoom = {shares::kControlEntries, shares::kControlEntriesKept,
-                                               shares::kControlEntriesOfOne};
+  static constexpr SlotPool::Limits kQueueLimits = {
+      limits::kMaxControlEntries, limits::kReservedControlEntries, limits::kControlEntriesPerUser};
 
  private:
-  struct Waiting {
+  struct QueuedSave {
     control::ControlTransaction entry;
-    Kept kept;
+    OnSaved on_done;
   };
 
-  bool save_now(control::ControlTransaction, const Kept& kept);
-  void keep_waiting();
+  bool save_now(control::ControlTransaction, const OnSaved& kept);
+  void flush();
 
   Loop& loop_;
   StateStore& store_;
-  std::vector<Waiting> waiting_;
-  SharedRoom room_{kRoom};  // for waiting_
-  Subscription soon_;
+  std::vector<QueuedSave> waiting_;
+  SlotPool queue_limit_{kQueueLimits};  // for waiting_
+  Subscription flush_timer_;
 };
 
 }  // namespace gpuyard::store

@@ -15,35 +15,35 @@ namespace gpuyard::store {
 namespace {
 
 using control::AuditEntry;
-using control::AuditQuestion;
-using control::Claim;
-using control::Holding;
-using control::When;
+using control::AuditQuery;
+using control::CommitTiming;
+using control::ManagedSetting;
+using control::SettingClaim;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-Holding limits() {
-  Holding holding{"GPU-0", SettingKind::power_limit};
+ManagedSetting limits() {
+  ManagedSetting holding{"GPU-0", SettingKind::power_limit};
   holding.boot_id = "boot";
   holding.baseline = power_limit(700'000);
   holding.written = power_limit(300'000);
   holding.replaced = power_limit(400'000);
-  holding.standing = control::Standing::applied;
-  holding.claims = {Claim{"uid 1001", {400'000, 400'000}, WallTime(milliseconds(5))},
-                    Claim{"uid 1000",
-                          {300'000, 300'000},
-                          WallTime(milliseconds(6)),
-                          TimePoint(seconds(7)),
-                          WallTime(milliseconds(8))}};
+  holding.status = control::SettingStatus::applied;
+  holding.claims = {SettingClaim{"uid 1001", {400'000, 400'000}, WallTime(milliseconds(5))},
+                    SettingClaim{"uid 1000",
+                                 {300'000, 300'000},
+                                 WallTime(milliseconds(6)),
+                                 TimePoint(seconds(7)),
+                                 WallTime(milliseconds(8))}};
   return holding;
 }
 
-Holding clocks() {
-  Holding holding{"GPU-0", SettingKind::gpu_clocks};
+ManagedSetting clocks() {
+  ManagedSetting holding{"GPU-0", SettingKind::gpu_clocks};
   holding.baseline = unlocked(SettingKind::gpu_clocks);
   holding.written = gpu_clocks(1200, 1500);
-  holding.standing = control::Standing::assumed;
-  holding.claims = {Claim{"zeus:1000", {1200, 1500}}};
+  holding.status = control::SettingStatus::assumed;
+  holding.claims = {SettingClaim{"zeus:1000", {1200, 1500}}};
   return holding;
 }
 
@@ -65,22 +65,23 @@ AuditEntry audit(const std::string& action, const DeviceId& gpu) {
 
 class ControlDbTest : public ::testing::Test {
  protected:
-  Result<std::vector<Holding>> load() {
-    std::optional<Result<std::vector<Holding>>> loaded;
-    EXPECT_TRUE(db_.load([&](Result<std::vector<Holding>> all) { loaded = std::move(all); }));
+  Result<std::vector<ManagedSetting>> load() {
+    std::optional<Result<std::vector<ManagedSetting>>> loaded;
+    EXPECT_TRUE(
+        db_.load([&](Result<std::vector<ManagedSetting>> all) { loaded = std::move(all); }));
     worker_.run_all();
     return loaded.value_or(Error{});
   }
   void save(control::ControlTransaction entry) {
     bool saved = false;
-    EXPECT_TRUE(db_.save(std::move(entry), When::now,
+    EXPECT_TRUE(db_.save(std::move(entry), CommitTiming::now,
                          [&](const Result<void>& done) { saved = done.ok(); }));
     worker_.run_all();
     EXPECT_TRUE(saved);
   }
-  std::vector<AuditEntry> ask(AuditQuestion question) {
+  std::vector<AuditEntry> ask(AuditQuery question) {
     std::vector<AuditEntry> entries;
-    EXPECT_TRUE(db_.audit(std::move(question), [&](Result<std::vector<AuditEntry>> answer) {
+    EXPECT_TRUE(db_.query_audit(std::move(question), [&](Result<std::vector<AuditEntry>> answer) {
       ASSERT_TRUE(answer.ok());
       entries = *std::move(answer);
     }));
@@ -120,7 +121,7 @@ class ControlDbTest : public ::testing::Test {
   ScratchDirectory directory_;
   CapturedLog log_;
   ManualWorker worker_;
-  StateStore store_{worker_, worker_, directory_.in("state.db"), kStateLayout};
+  StateStore store_{worker_, worker_, directory_.in("state.db"), kStateMigrations};
   ManualLoop loop_;
   ControlDb db_{loop_, store_};
 };
@@ -135,7 +136,7 @@ TEST_F(ControlDbTest, HoldingsComeBackExactly) {
 
 TEST_F(ControlDbTest, LaterManagedSettingReplacesEarlierWithClaims) {
   save({limits(), {}, {}});
-  Holding later = limits();
+  ManagedSetting later = limits();
   later.claims.erase(later.claims.begin());
   later.replaced.reset();
   save({later, {}, {}});
@@ -180,7 +181,7 @@ TEST_F(ControlDbTest, TheAuditIsNumberedAndAskedForFromItsEnd) {
 TEST_F(ControlDbTest, EachSourceHasAShareOfTheAudit) {
   using Source = AuditEntry::Source;
   using control::ControlStorage;
-  fill_audit(ControlStorage::kAuditKept);
+  fill_audit(ControlStorage::kMaxAuditEntries);
   AuditEntry entry = audit("new", "GPU-0");
   entry.at = WallTime(std::chrono::days(100));
   for (const Source source : {Source::user, Source::ordinary, Source::administrator, Source::lease,
@@ -191,13 +192,13 @@ TEST_F(ControlDbTest, EachSourceHasAShareOfTheAudit) {
   entry.source = Source::administrator;
   entry.at += std::chrono::days(1);  // the day before is the one that counts
   save_until_pruned(entry);
-  EXPECT_EQ(kept_of(Source::user), ControlStorage::kAuditKept);
-  EXPECT_EQ(kept_of(Source::ordinary), ControlStorage::kOrdinaryKept);
-  EXPECT_EQ(kept_of(Source::administrator), ControlStorage::kAuditKept);
-  EXPECT_EQ(kept_of(Source::lease), ControlStorage::kLeaseChangesKept);
-  EXPECT_EQ(kept_of(Source::gpuyard), ControlStorage::kAuditKept);
-  EXPECT_EQ(kept_of(Source::refused), ControlStorage::kRefusalsKept);
-  EXPECT_EQ(kept_of(Source::refused_over_tcp), ControlStorage::kRefusalsKept);
+  EXPECT_EQ(kept_of(Source::user), ControlStorage::kMaxAuditEntries);
+  EXPECT_EQ(kept_of(Source::ordinary), ControlStorage::kMaxOrdinaryEntries);
+  EXPECT_EQ(kept_of(Source::administrator), ControlStorage::kMaxAuditEntries);
+  EXPECT_EQ(kept_of(Source::lease), ControlStorage::kMaxLeaseEntries);
+  EXPECT_EQ(kept_of(Source::gpuyard), ControlStorage::kMaxAuditEntries);
+  EXPECT_EQ(kept_of(Source::refused), ControlStorage::kMaxRefusalEntries);
+  EXPECT_EQ(kept_of(Source::refused_over_tcp), ControlStorage::kMaxRefusalEntries);
   EXPECT_EQ(ask({"", 1, {}}).front().action, "new");
 }
 
@@ -205,16 +206,16 @@ TEST_F(ControlDbTest, PruningTakesTheOldestEntriesOfTheLargestUser) {
   using control::ControlStorage;
   AuditEntry entry = audit("by the smaller user", "");
   entry.source = AuditEntry::Source::refused;
-  entry.person = "uid 2";
+  entry.quota_group = "uid 2";
   for (int i = 0; i < 3; ++i) save({{}, {}, entry});
-  fill_audit(ControlStorage::kRefusalsKept + 100);
+  fill_audit(ControlStorage::kMaxRefusalEntries + 100);
   entry.action = "of a third";
-  entry.person = "uid 3";
+  entry.quota_group = "uid 3";
   save_until_pruned(entry);
   const auto all = ask({"", 100'000, {}});
   EXPECT_EQ(std::ranges::count(all, "by the smaller user", &AuditEntry::action), 3);
   EXPECT_GT(std::ranges::count(all, "of a third", &AuditEntry::action), 0);
-  EXPECT_EQ(kept_of(AuditEntry::Source::refused), ControlStorage::kRefusalsKept);
+  EXPECT_EQ(kept_of(AuditEntry::Source::refused), ControlStorage::kMaxRefusalEntries);
 }
 
 TEST_F(ControlDbTest, PruningLevelsTheTwoLargestUsers) {
@@ -222,57 +223,57 @@ TEST_F(ControlDbTest, PruningLevelsTheTwoLargestUsers) {
   AuditEntry entry = audit("more", "");
   entry.source = AuditEntry::Source::refused;
   for (int i = 0; i < 900; ++i) {
-    entry.person = i % 3 == 0 ? "uid 2" : "uid 3";
+    entry.quota_group = i % 3 == 0 ? "uid 2" : "uid 3";
     save({{}, {}, entry});
   }
   fill_audit(500);  // of uid 1
-  entry.person = "uid 4";
+  entry.quota_group = "uid 4";
   const auto of_fourth = save_until_pruned(entry);
   const auto all = ask({"", 100'000, {}});
   const auto count = [&](const char* person) {
     return std::ranges::count_if(all, [&](const AuditEntry& one) {
-      return one.person == person && one.source == entry.source;
+      return one.quota_group == person && one.source == entry.source;
     });
   };
   EXPECT_EQ(count("uid 2"), 300) << "fewer than the share that the others are left with";
   EXPECT_EQ(count("uid 4"), of_fourth);
   EXPECT_LE(std::abs(count("uid 1") - count("uid 3")), 1);
-  EXPECT_EQ(kept_of(entry.source), ControlStorage::kRefusalsKept);
+  EXPECT_EQ(kept_of(entry.source), ControlStorage::kMaxRefusalEntries);
 }
 
 TEST_F(ControlDbTest, AdministratorAuditIsPrunedAfterRetention) {
   using control::ControlStorage;
-  fill_audit(ControlStorage::kAuditKept);
+  fill_audit(ControlStorage::kMaxAuditEntries);
   AuditEntry entry = audit("new", "GPU-0");
   entry.source = AuditEntry::Source::administrator;
   entry.at = WallTime(std::chrono::days(89));
   std::int64_t saved = save_until_pruned(entry);
-  EXPECT_EQ(kept_of(entry.source), ControlStorage::kAuditKept + saved);
+  EXPECT_EQ(kept_of(entry.source), ControlStorage::kMaxAuditEntries + saved);
   entry.at = WallTime(std::chrono::days(20'000));  // a clock that is wrong once
   saved += save_until_pruned(entry);
-  EXPECT_EQ(kept_of(entry.source), ControlStorage::kAuditKept + saved);
+  EXPECT_EQ(kept_of(entry.source), ControlStorage::kMaxAuditEntries + saved);
   entry.at = WallTime(std::chrono::days(91));
   save_until_pruned(entry);
-  EXPECT_EQ(kept_of(entry.source), ControlStorage::kAuditKept);
+  EXPECT_EQ(kept_of(entry.source), ControlStorage::kMaxAuditEntries);
 }
 
 TEST(AuditPersons, AreDerivedWhenAnOlderFileIsMigrated) {
   const ScratchDirectory directory;
-  const auto commit = [&](StateDb::Layout layout, const StateDb::Work& work) {
+  const auto commit = [&](StateDb::Migrations layout, const StateDb::Work& work) {
     StateDb file(directory.in("state.db"), layout);
     const auto done = file.commit(std::span(&work, 1));
     EXPECT_TRUE(done) << done.error().message;
   };
   constexpr std::size_t kBefore = 7;  // the layouts before persons were added
-  commit(std::span(kStateLayout).first(kBefore), [](Database& database) {
+  commit(std::span(kStateMigrations).first(kBefore), [](Database& database) {
     return database.execute(
         "INSERT INTO control_audit SELECT NULL,0,column1,'',column2,'',NULL,NULL,NULL,'',NULL,0,0,"
         "'user' FROM (VALUES('uid 7','set ecc to on'),('uid 7 by token abc','revoke token x'),"
         "('uid 7 under lease a of uid 7','set ecc to on'),('gpuyard','put back ecc'))");
   });
-  commit(kStateLayout, [](Database&) { return Result<void>(); });
+  commit(kStateMigrations, [](Database&) { return Result<void>(); });
   std::vector<AuditEntry> entries;
-  commit(kStateLayout, [&](Database& database) -> Result<void> {
+  commit(kStateMigrations, [&](Database& database) -> Result<void> {
     auto loaded = load_audit(database, {});
     if (!loaded) return std::move(loaded).error();
     entries = *std::move(loaded);
@@ -283,18 +284,18 @@ TEST(AuditPersons, AreDerivedWhenAnOlderFileIsMigrated) {
   const Source sources[] = {Source::user, Source::ordinary, Source::user, Source::gpuyard};
   for (std::size_t i = 0; i < entries.size(); ++i) {
     EXPECT_EQ(entries[i].source, sources[i]) << i;
-    EXPECT_EQ(entries[i].person, i == 3 ? "gpuyard" : "uid 7") << i;
+    EXPECT_EQ(entries[i].quota_group, i == 3 ? "gpuyard" : "uid 7") << i;
   }
 }
 
 TEST_F(ControlDbTest, DeferredSavesCommitTogetherAfterDelay) {
   int kept = 0;
   const auto count = [&](const Result<void>& done) { kept += done ? 1 : 0; };
-  ASSERT_TRUE(db_.save({limits(), {}, {}}, When::soon, count));
-  ASSERT_TRUE(db_.save({{}, {}, audit("one", "GPU-0")}, When::soon, count));
+  ASSERT_TRUE(db_.save({limits(), {}, {}}, CommitTiming::soon, count));
+  ASSERT_TRUE(db_.save({{}, {}, audit("one", "GPU-0")}, CommitTiming::soon, count));
   worker_.run_all();
   EXPECT_EQ(kept, 0);
-  loop_.advance(control::ControlStorage::kSoon);
+  loop_.advance(control::ControlStorage::kMaxCommitDelay);
   EXPECT_EQ(worker_.waiting(), 1U);
   worker_.run_all();
   EXPECT_EQ(kept, 2);
@@ -304,14 +305,14 @@ TEST_F(ControlDbTest, DeferredSavesCommitTogetherAfterDelay) {
 TEST_F(ControlDbTest, ImmediateSaveSupersedesOlderDeferredSave) {
   int kept = 0;
   const auto count = [&](const Result<void>& done) { kept += done ? 1 : 0; };
-  Holding older = limits();
+  ManagedSetting older = limits();
   older.written = power_limit(500'000);
-  ASSERT_TRUE(db_.save({older, {}, audit("one", "GPU-0")}, When::soon, count));
-  ASSERT_TRUE(db_.save({{}, clocks(), {}}, When::soon, count));
-  ASSERT_TRUE(db_.save({limits(), {}, {}}, When::now, count));
+  ASSERT_TRUE(db_.save({older, {}, audit("one", "GPU-0")}, CommitTiming::soon, count));
+  ASSERT_TRUE(db_.save({{}, clocks(), {}}, CommitTiming::soon, count));
+  ASSERT_TRUE(db_.save({limits(), {}, {}}, CommitTiming::now, count));
   worker_.run_all();
   EXPECT_EQ(*load(), std::vector{limits()});
-  loop_.advance(control::ControlStorage::kSoon);
+  loop_.advance(control::ControlStorage::kMaxCommitDelay);
   worker_.run_all();
   EXPECT_EQ(*load(), std::vector{limits()});
   EXPECT_EQ(ask({"", 10, {}}).size(), 1U);
@@ -320,31 +321,32 @@ TEST_F(ControlDbTest, ImmediateSaveSupersedesOlderDeferredSave) {
 
 TEST_F(ControlDbTest, AHoldingThatIsRemovedNowDoesNotComeBack) {
   const auto nobody = [](const Result<void>&) {};
-  ASSERT_TRUE(db_.save({limits(), {}, {}}, When::soon, nobody));
-  ASSERT_TRUE(db_.save({{}, limits(), {}}, When::now, nobody));
-  loop_.advance(control::ControlStorage::kSoon);
+  ASSERT_TRUE(db_.save({limits(), {}, {}}, CommitTiming::soon, nobody));
+  ASSERT_TRUE(db_.save({{}, limits(), {}}, CommitTiming::now, nobody));
+  loop_.advance(control::ControlStorage::kMaxCommitDelay);
   worker_.run_all();
   EXPECT_TRUE(load()->empty());
 }
 
 TEST_F(ControlDbTest, TheAuditThatIsAskedForIsWhole) {
-  ASSERT_TRUE(db_.save({{}, {}, audit("one", "GPU-0")}, When::soon, [](const Result<void>&) {}));
+  ASSERT_TRUE(
+      db_.save({{}, {}, audit("one", "GPU-0")}, CommitTiming::soon, [](const Result<void>&) {}));
   EXPECT_EQ(ask({"", 10, {}}).size(), 1U);
 }
 
 TEST_F(ControlDbTest, AuditEntriesLeaveRoomForSettings) {
   const auto nobody = [](const Result<void>&) {};
   const auto line = [&](const std::string& party) {
-    return db_.save({{}, {}, audit("refused", "GPU-0"), {party}}, When::soon, nobody);
+    return db_.save({{}, {}, audit("refused", "GPU-0"), {party}}, CommitTiming::soon, nobody);
   };
-  for (std::size_t i = 0; i < shares::kControlEntriesOfOne; ++i) EXPECT_TRUE(line("uid 1001"));
+  for (std::size_t i = 0; i < limits::kControlEntriesPerUser; ++i) EXPECT_TRUE(line("uid 1001"));
   EXPECT_FALSE(line("uid 1001"));
   std::size_t of_others = 0;
   for (int user = 0; user < 10'000; ++user) of_others += line(fmt::format("uid {}", user + 2000));
-  EXPECT_EQ(of_others + shares::kControlEntriesOfOne,
-            shares::kControlEntries - shares::kControlEntriesKept);
-  EXPECT_TRUE(db_.save({limits(), {}, {}, {"uid 1001"}}, When::soon, nobody));
-  loop_.advance(control::ControlStorage::kSoon);
+  EXPECT_EQ(of_others + limits::kControlEntriesPerUser,
+            limits::kMaxControlEntries - limits::kReservedControlEntries);
+  EXPECT_TRUE(db_.save({limits(), {}, {}, {"uid 1001"}}, CommitTiming::soon, nobody));
+  loop_.advance(control::ControlStorage::kMaxCommitDelay);
   worker_.run_all();
   EXPECT_EQ(*load(), std::vector{limits()});
   EXPECT_TRUE(line("uid 1001"));
@@ -365,7 +367,7 @@ TEST_F(ControlDbTest, AuditIsFilteredByGpu) {
 TEST_F(ControlDbTest, ShutdownCommitsDeferredSaves) {
   {
     ControlDb ending(loop_, store_);
-    ASSERT_TRUE(ending.save({limits(), {}, {}}, When::soon, [](const Result<void>&) {}));
+    ASSERT_TRUE(ending.save({limits(), {}, {}}, CommitTiming::soon, [](const Result<void>&) {}));
   }
   EXPECT_EQ(*load(), std::vector{limits()});
 }

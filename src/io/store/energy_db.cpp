@@ -8,7 +8,7 @@
 namespace gpuyard::store {
 namespace {
 
-using energy::Books;
+using energy::LedgerState;
 using energy::SavedAccount;
 using energy::Window;
 using energy::WindowGpu;
@@ -16,14 +16,14 @@ using energy::WindowGpu;
 constexpr auto kAccount = [](auto& row, auto& account) {
   auto& state = account.state;
   row(account.uuid, state.session.simulated, state.session.boot_id, state.session.driver,
-      state.epoch, state.first_seen, state.epoch_since, state.epoch_start_mj, state.last,
-      state.last_wall, state.counter_mj);
+      state.epoch, state.first_seen, state.epoch_since, state.epoch_start_mj, state.last_reading_at,
+      state.last_reading_wall, state.counter_mj);
   auto& amounts = state.amounts;
   row(amounts.unattributed_mj, amounts.daemon_down_mj, amounts.estimated_mj, amounts.unknown);
 };
 constexpr auto kWindow = [](auto& row, auto& window) {
-  row(window.id, window.name, window.owner, window.boot_id, window.simulated, window.began,
-      window.began_wall, window.most);
+  row(window.id, window.name, window.owner, window.boot_id, window.simulated, window.began_at,
+      window.began_wall, window.max_duration);
 };
 // The columns behind the window's id and, in the table, its place.
 constexpr auto kWindowGpu = [](auto& row, auto& gpu) {
@@ -52,25 +52,25 @@ Result<void> put_windows(Database& database, const std::vector<Window>& windows)
 }
 
 Result<void> remove_windows(Database& database, const std::vector<std::string>& ids) {
-  auto done = run_for_each(database, "DELETE FROM energy_windows WHERE id=?", ids, kItself);
+  auto done = run_for_each(database, "DELETE FROM energy_windows WHERE id=?", ids, kSingleColumn);
   if (!done) return done;
-  return run_for_each(database, "DELETE FROM energy_window_gpus WHERE id=?", ids, kItself);
+  return run_for_each(database, "DELETE FROM energy_window_gpus WHERE id=?", ids, kSingleColumn);
 }
 
 }  // namespace
 
-Result<Books> load_energy(Database& database) {
-  Books books;
-  const Rows accounts{
+Result<LedgerState> load_energy(Database& database) {
+  LedgerState books;
+  const RowSelection accounts{
       "energy_accounts", "uuid || ' ' || simulated",
       "uuid, simulated, boot_id, driver, epoch, first_seen_ms, epoch_since_ms, epoch_start_mj, "
       "last_ns, last_ms, counter_mj, unattributed_mj, daemon_down_mj, estimated_mj, unknown_ns",
       "ORDER BY uuid, simulated"};
-  const Rows windows{"energy_windows", "id",
-                     "id, name, owner, boot_id, simulated, began_ns, began_ms, most_ns",
-                     "ORDER BY id"};
-  auto sound = read_sound(books.accounts, database, accounts, kAccount);
-  if (sound) sound = read_sound(books.windows, database, windows, kWindow);
+  const RowSelection windows{"energy_windows", "id",
+                             "id, name, owner, boot_id, simulated, began_ns, began_ms, most_ns",
+                             "ORDER BY id"};
+  auto sound = read_rows(books.accounts, database, accounts, kAccount);
+  if (sound) sound = read_rows(books.windows, database, windows, kWindow);
   if (!sound) return std::move(sound).error();
   auto window = books.windows.begin();
   auto read =
@@ -86,7 +86,7 @@ Result<Books> load_energy(Database& database) {
   return books;
 }
 
-Result<void> save_energy(Database& database, const energy::Changes& changes) {
+Result<void> save_energy(Database& database, const energy::EnergyTransaction& changes) {
   if (changes.everything) {
     if (auto done = database.execute("DELETE FROM energy_windows; DELETE FROM energy_window_gpus");
         !done) {
@@ -95,22 +95,22 @@ Result<void> save_energy(Database& database, const energy::Changes& changes) {
   }
   auto accounts = run_for_each(
       database, "INSERT OR REPLACE INTO energy_accounts VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-      changes.now.accounts, kAccount);
+      changes.state.accounts, kAccount);
   if (!accounts) return accounts;
-  if (auto done = put_windows(database, changes.now.windows); !done) return done;
-  return remove_windows(database, changes.ended);
+  if (auto done = put_windows(database, changes.state.windows); !done) return done;
+  return remove_windows(database, changes.ended_windows);
 }
 
-bool EnergyDb::load(std::function<void(Result<Books>)> loaded) {
-  return store_.ask<Books>(&load_energy, std::move(loaded));
+bool EnergyDb::load(std::function<void(Result<LedgerState>)> loaded) {
+  return store_.load<LedgerState>(&load_energy, std::move(loaded));
 }
 
-bool EnergyDb::save(energy::Changes changes, std::function<void(const Result<void>&)> saved) {
+bool EnergyDb::save(energy::EnergyTransaction changes,
+                    std::function<void(const Result<void>&)> saved) {
   return store_.run(
       Requester::daemon(),
-      [changes = std::make_shared<const energy::Changes>(std::move(changes))](Database& database) {
-        return save_energy(database, *changes);
-      },
+      [changes = std::make_shared<const energy::EnergyTransaction>(std::move(changes))](
+          Database& database) { return save_energy(database, *changes); },
       std::move(saved));
 }
 

@@ -47,16 +47,16 @@ CREATE TABLE energy_window_gpus(
   PRIMARY KEY(id, place)) WITHOUT ROWID;
 )";
 
-Result<energy::Books> load_energy(Database&);
-Result<void> save_energy(Database&, const energy::Changes&);
+Result<energy::LedgerState> load_energy(Database&);
+Result<void> save_energy(Database&, const energy::EnergyTransaction&);
 
 class EnergyDb final : public energy::EnergyStorage {
  public:
   // The store outlives this.
   explicit EnergyDb(StateStore& store) : store_(store) {}
 
-  bool load(std::function<void(Result<energy::Books>)> loaded) override;
-  bool save(energy::Changes, std::function<void(const Result<void>&)> saved) override;
+  bool load(std::function<void(Result<energy::LedgerState>)> loaded) override;
+  bool save(energy::EnergyTransaction, std::function<void(const Result<void>&)> saved) override;
   std::vector<std::string> notes() const override { return store_.notes(); }
 
  private:

@@ -10,8 +10,8 @@
 namespace gpuyard::store {
 namespace {
 
-using energy::Books;
-using energy::Changes;
+using energy::EnergyTransaction;
+using energy::LedgerState;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -41,14 +41,14 @@ energy::Window window(const std::string& id) {
 
 class EnergyDbTest : public ::testing::Test {
  protected:
-  Books load() {
-    std::optional<Result<Books>> loaded;
-    EXPECT_TRUE(db_.load([&](Result<Books> books) { loaded.emplace(std::move(books)); }));
+  LedgerState load() {
+    std::optional<Result<LedgerState>> loaded;
+    EXPECT_TRUE(db_.load([&](Result<LedgerState> books) { loaded.emplace(std::move(books)); }));
     worker_.run_all();
     EXPECT_TRUE(loaded && *loaded);
-    return loaded && *loaded ? **loaded : Books{};
+    return loaded && *loaded ? **loaded : LedgerState{};
   }
-  void save(Changes changes) {
+  void save(EnergyTransaction changes) {
     bool saved = false;
     EXPECT_TRUE(db_.save(std::move(changes), [&](const Result<void>& done) { saved = done.ok(); }));
     worker_.run_all();
@@ -58,17 +58,17 @@ class EnergyDbTest : public ::testing::Test {
   ScratchDirectory directory_;
   CapturedLog log_;
   ManualWorker worker_;
-  StateStore store_{worker_, worker_, directory_.in("state.db"), kStateLayout};
+  StateStore store_{worker_, worker_, directory_.in("state.db"), kStateMigrations};
   EnergyDb db_{store_};
 };
 
 TEST_F(EnergyDbTest, TheFirstBooksAreEmpty) {
-  EXPECT_EQ(load(), Books{});
+  EXPECT_EQ(load(), LedgerState{});
 }
 
 TEST_F(EnergyDbTest, SavedLedgerRoundTrips) {
-  const Books books{{account("GPU-0", 12), account("GPU-1", std::nullopt)},
-                    {window("a"), window("b")}};
+  const LedgerState books{{account("GPU-0", 12), account("GPU-1", std::nullopt)},
+                          {window("a"), window("b")}};
   save({false, books, {}});
   EXPECT_EQ(load(), books);
 }
@@ -78,13 +78,13 @@ TEST_F(EnergyDbTest, LaterSaveReplacesNamedAccountsAndWindows) {
   energy::Window changed = window("b");
   changed.gpus[1].peak_mw = 5;
   save({false, {{account("GPU-0", 99)}, {changed}}, {"a"}});
-  EXPECT_EQ(load(), (Books{{account("GPU-0", 99)}, {changed}}));
+  EXPECT_EQ(load(), (LedgerState{{account("GPU-0", 99)}, {changed}}));
 }
 
 TEST_F(EnergyDbTest, SavingEverythingForgetsOtherWindowsButNoGpu) {
   save({false, {{account("GPU-0", 12)}, {window("a")}}, {}});
   save({true, {{account("GPU-1", 1)}, {window("c")}}, {}});
-  EXPECT_EQ(load(), (Books{{account("GPU-0", 12), account("GPU-1", 1)}, {window("c")}}));
+  EXPECT_EQ(load(), (LedgerState{{account("GPU-0", 12), account("GPU-1", 1)}, {window("c")}}));
 }
 
 }  // namespace

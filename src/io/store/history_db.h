@@ -19,64 +19,66 @@ namespace gpuyard::store {
 inline constexpr std::int64_t kMaxHistoryBytes = std::int64_t{1} << 30U;
 
 // How many stays of processes are kept, and how many spells of slowness.
-inline constexpr std::int64_t kMaxStays = 100'000;
-inline constexpr std::int64_t kMaxSpells = 100'000;
+inline constexpr std::int64_t kMaxProcessSpans = 100'000;
+inline constexpr std::int64_t kMaxBottleneckSpans = 100'000;
 
-class HistoryDb final : public history::Store,
-                        public processes::StayArchive,
-                        public bottleneck::SpellArchive {
+class HistoryDb final : public history::MinuteStorage,
+                        public processes::ProcessSpanArchive,
+                        public bottleneck::BottleneckSpanArchive {
  public:
   // Touches no disk yet.
   explicit HistoryDb(std::string path, std::int64_t max_bytes = kMaxHistoryBytes)
       : path_(std::move(path)), max_bytes_(max_bytes) {}
 
   Result<void> put(const history::DaemonRun& present,
-                   const std::vector<history::Minutes>&) override;
-  Result<std::vector<history::Past>> get(const history::DaemonRun& present,
-                                         const history::SeriesKey&, std::int64_t from_wall_ms,
-                                         std::int64_t until_wall_ms) override;
+                   const std::vector<history::SeriesMinutes>&) override;
+  Result<std::vector<history::RunMinutes>> get(const history::DaemonRun& present,
+                                               const history::SeriesKey&, std::int64_t from_wall_ms,
+                                               std::int64_t until_wall_ms) override;
   std::vector<std::string> notes() const override;
 
-  Result<void> put(const std::vector<processes::Stay>&) override;
-  Result<std::vector<processes::Stay>> get(const processes::ProcessSpanQuery&) override;
-  Result<void> put(const std::vector<bottleneck::Spell>&) override;
-  Result<std::vector<bottleneck::Spell>> get(const bottleneck::BottleneckSpanQuery&) override;
+  Result<void> put(const std::vector<processes::ProcessSpan>&) override;
+  Result<std::vector<processes::ProcessSpan>> get(const processes::ProcessSpanQuery&) override;
+  Result<void> put(const std::vector<bottleneck::BottleneckSpan>&) override;
+  Result<std::vector<bottleneck::BottleneckSpan>> get(
+      const bottleneck::BottleneckSpanQuery&) override;
 
  private:
   Result<void> open();
   // Does this in a transaction, in a new file if ours is damaged, and notes how it went.
   template <class Work>
-  Result<void> keep(const Work&);
+  Result<void> commit(const Work&);
   template <class Work>
   Result<void> in_transaction(const Work&);
   // Of stays or spells, which have a table of this name.
-  struct Kept {
+  struct RecordTable {
     const char* table;
-    std::int64_t most;
-    std::optional<WallTime> forgot = {};  // when it was last done
+    std::int64_t max_rows;
+    std::optional<WallTime> pruned_at = {};  // when it was last done
   };
   template <class Record>
-  Result<void> put_records(const std::vector<Record>&, Kept&);
+  Result<void> put_records(const std::vector<Record>&, RecordTable&);
   template <class Record>
   Result<std::vector<Record>> get_records(const RecordQuery<Record>&);
-  Result<void> write(const history::DaemonRun& present, const std::vector<history::Minutes>&);
-  Result<std::vector<history::Past>> read(const history::DaemonRun& present,
-                                          const history::SeriesKey&, std::int64_t from_wall_ms,
-                                          std::int64_t until_wall_ms);
+  Result<void> write(const history::DaemonRun& present, const std::vector<history::SeriesMinutes>&);
+  Result<std::vector<history::RunMinutes>> read(const history::DaemonRun& present,
+                                                const history::SeriesKey&,
+                                                std::int64_t from_wall_ms,
+                                                std::int64_t until_wall_ms);
   // Forgets what is older than a month or beyond the limit of bytes.
-  Result<void> forget();
+  Result<void> prune();
   // Closes the file, so that the next call opens it anew; a damaged one is moved aside.
-  void failed(const Error&);
+  void on_failure(const Error&);
   void move_aside(const std::string& why);
 
   std::string path_;
   std::int64_t max_bytes_;
   std::optional<HistoryTables> tables_;
-  std::int64_t forgot_ms_ = INT64_MIN;
-  Kept stays_{"stays", kMaxStays};
-  Kept spells_{"spells", kMaxSpells};
-  std::string moved_;    // why there is another file beside it
-  std::string trouble_;  // why nothing is written now
+  std::int64_t pruned_ms_ = INT64_MIN;
+  RecordTable process_spans_{"stays", kMaxProcessSpans};
+  RecordTable bottleneck_spans_{"spells", kMaxBottleneckSpans};
+  std::string moved_note_;   // why there is another file beside it
+  std::string store_error_;  // why nothing is written now
 };
 
 }  // namespace gpuyard::store

@@ -19,9 +19,9 @@ namespace {
 using history::DaemonRun;
 using history::kHourMs;
 using history::kMinuteMs;
-using history::Minutes;
-using history::Past;
+using history::RunMinutes;
 using history::SeriesKey;
+using history::SeriesMinutes;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -36,21 +36,22 @@ class HistoryDbTest : public ::testing::Test {
                        std::int64_t offset = kOffset) {
     return {boot, offset, {}, first_ms, last_ms};
   }
-  static Minutes minutes(std::int64_t from_ms, std::int64_t until_ms, std::int64_t value = 7) {
-    Minutes out{kPower, {}};
+  static SeriesMinutes minutes(std::int64_t from_ms, std::int64_t until_ms,
+                               std::int64_t value = 7) {
+    SeriesMinutes out{kPower, {}};
     for (; from_ms < until_ms; from_ms += kMinuteMs) {
       out.buckets.push_back({from_ms, {value, value + 2, 60, 60}});
     }
     return out;
   }
-  static std::vector<Past> all(HistoryDb& db, const DaemonRun& present) {
+  static std::vector<RunMinutes> all(HistoryDb& db, const DaemonRun& present) {
     auto got = db.get(present, kPower, 0, INT64_MAX / 2);
     EXPECT_TRUE(got) << got.error().message;
-    return got ? *got : std::vector<Past>{};
+    return got ? *got : std::vector<RunMinutes>{};
   }
   static std::size_t count(HistoryDb& db, const DaemonRun& present) {
     std::size_t buckets = 0;
-    for (const Past& past : all(db, present)) buckets += past.buckets.size();
+    for (const RunMinutes& past : all(db, present)) buckets += past.buckets.size();
     return buckets;
   }
 
@@ -59,7 +60,7 @@ class HistoryDbTest : public ::testing::Test {
 
 TEST_F(HistoryDbTest, MinutesSurviveRestart) {
   const DaemonRun first = run("boot", 0, 3 * kHourMs);
-  const Minutes put = minutes(0, 3 * kHourMs);
+  const SeriesMinutes put = minutes(0, 3 * kHourMs);
   {
     HistoryDb db(path());
     ASSERT_TRUE(db.put(first, {put}));
@@ -108,19 +109,20 @@ TEST_F(HistoryDbTest, EarlierRunOfBootUsesCurrentClockOffset) {
   HistoryDb db(path());
   ASSERT_TRUE(db.put(run("boot", 0, kHourMs), {minutes(0, kHourMs)}));
   DaemonRun present = run("boot", 2 * kHourMs, 3 * kHourMs, kOffset + 5 * kHourMs);
-  present.steps = {{2 * kHourMs, 5 * kHourMs}};
+  present.clock_steps = {{2 * kHourMs, 5 * kHourMs}};
   ASSERT_TRUE(db.put(present, {minutes(2 * kHourMs, 3 * kHourMs)}));
-  for (const Past& past : all(db, present)) {
+  for (const RunMinutes& past : all(db, present)) {
     EXPECT_EQ(past.run.wall_offset_ms, kOffset + 5 * kHourMs);
   }
-  EXPECT_EQ(all(db, run("boot", 4 * kHourMs, 5 * kHourMs)).back().run.steps, present.steps);
+  EXPECT_EQ(all(db, run("boot", 4 * kHourMs, 5 * kHourMs)).back().run.clock_steps,
+            present.clock_steps);
 }
 
 TEST_F(HistoryDbTest, AfterAMonthThatWasRecordedItIsForgotten) {
   HistoryDb db(path());
   ASSERT_TRUE(db.put(run("oldest", 0, kHourMs), {minutes(0, kHourMs)}));
   ASSERT_TRUE(db.put(run("old", 0, 2 * kHourMs), {minutes(0, 2 * kHourMs)}));
-  constexpr std::int64_t kNow = history::kMinutesKeptMs - kHourMs;
+  constexpr std::int64_t kNow = history::kMinuteRetentionMs - kHourMs;
   const DaemonRun present = run("new", 0, kNow);
   ASSERT_TRUE(db.put(present, {minutes(kNow - kHourMs, kNow)}));
   const auto past = all(db, present);
@@ -148,10 +150,10 @@ TEST_F(HistoryDbTest, BeyondItsBytesTheOldestDaysGo) {
   DaemonRun present = run("boot", 0, 0);
   for (int day = 0; day < 20; ++day) {
     present.last_ms = (day + 1) * kHourMs * 24;
-    std::vector<Minutes> put;
+    std::vector<SeriesMinutes> put;
     for (std::uint16_t i = 0; i < 20; ++i) {
-      Minutes some = minutes(day * kHourMs * 24, present.last_ms);
-      some.of.element = i;
+      SeriesMinutes some = minutes(day * kHourMs * 24, present.last_ms);
+      some.key.element = i;
       put.push_back(std::move(some));
     }
     ASSERT_TRUE(db.put(present, put));
@@ -180,7 +182,7 @@ TEST_F(HistoryDbTest, InvalidFileIsSetAsideAndLoggedOnce) {
 TEST_F(HistoryDbTest, AnotherLayoutIsMovedAside) {
   {
     auto other = Database::open(path(), Durability::normal);
-    ASSERT_TRUE(other && other->set_layout(99) && other->execute("CREATE TABLE x(y)"));
+    ASSERT_TRUE(other && other->set_schema_version(99) && other->execute("CREATE TABLE x(y)"));
   }
   const CapturedLog log;
   HistoryDb db(path());
@@ -261,11 +263,11 @@ WallTime wall(std::int64_t second) {
   return WallTime(std::chrono::seconds(second));
 }
 
-const processes::ProcessSpanQuery kAllStays{wall(0), wall(100), {}, 100};
+const processes::ProcessSpanQuery kAllProcessSpans{wall(0), wall(100), {}, 100};
 
 class StaysDbTest : public HistoryDbTest {
  protected:
-  static processes::Stay stay(std::uint32_t pid, std::int64_t first, std::int64_t last) {
+  static processes::ProcessSpan stay(std::uint32_t pid, std::int64_t first, std::int64_t last) {
     return {.gpu = "GPU-1",
             .pid = pid,
             .started_boot_ms = 1000 + pid,
@@ -284,7 +286,8 @@ class StaysDbTest : public HistoryDbTest {
     const auto stays = db.get(processes::ProcessSpanQuery{wall(from), wall(until), {}, most});
     EXPECT_TRUE(stays) << stays.error().message;
     std::vector<std::uint32_t> out;
-    for (const processes::Stay& one : stays ? *stays : std::vector<processes::Stay>{}) {
+    for (const processes::ProcessSpan& one :
+         stays ? *stays : std::vector<processes::ProcessSpan>{}) {
       out.push_back(one.pid);
     }
     return out;
@@ -292,7 +295,7 @@ class StaysDbTest : public HistoryDbTest {
 };
 
 TEST_F(StaysDbTest, ProcessSpansSurviveRestart) {
-  processes::Stay unknown = stay(9, 5, 6);
+  processes::ProcessSpan unknown = stay(9, 5, 6);
   unknown.started.reset();
   unknown.uid.reset();
   unknown.peak_memory_bytes.reset();
@@ -301,7 +304,7 @@ TEST_F(StaysDbTest, ProcessSpansSurviveRestart) {
     ASSERT_TRUE(db.put({stay(7, 10, 20), unknown}));
   }
   HistoryDb db(path());
-  const auto back = db.get(kAllStays);
+  const auto back = db.get(kAllProcessSpans);
   ASSERT_TRUE(back);
   EXPECT_EQ(*back, (std::vector{stay(7, 10, 20), unknown}));
 }
@@ -309,12 +312,12 @@ TEST_F(StaysDbTest, ProcessSpansSurviveRestart) {
 TEST_F(StaysDbTest, LaterPutExtendsSpanOfSameProcess) {
   HistoryDb db(path());
   ASSERT_TRUE(db.put({stay(7, 10, 20)}));
-  processes::Stay later = stay(7, 30, 40);
+  processes::ProcessSpan later = stay(7, 30, 40);
   later.peak_memory_bytes = 512;
   later.lease.clear();
   later.over = true;
   ASSERT_TRUE(db.put({later}));
-  const auto back = db.get(kAllStays);
+  const auto back = db.get(kAllProcessSpans);
   ASSERT_EQ(back->size(), 1U);
   EXPECT_EQ(back->front().first_seen, wall(10));
   EXPECT_EQ(back->front().last_seen, wall(40));
@@ -354,12 +357,12 @@ TEST_F(StaysDbTest, AFileOfAnEarlierGpuyardGetsTheTables) {
   }
   HistoryDb db(path());
   ASSERT_TRUE(db.put({stay(1, 10, 20)}));
-  ASSERT_TRUE(db.put(std::vector<bottleneck::Spell>{{.gpu = "GPU-1"}}));
+  ASSERT_TRUE(db.put(std::vector<bottleneck::BottleneckSpan>{{.gpu = "GPU-1"}}));
   EXPECT_EQ(count(db, run("boot", 0, kHourMs)), 60U);
 }
 
 // Why the GPUs were slow.
-bottleneck::Spell spell(std::int64_t first, std::int64_t last) {
+bottleneck::BottleneckSpan spell(std::int64_t first, std::int64_t last) {
   Bottleneck what;
   what.cause = BottleneckCause::heat;
   what.inferred = true;
@@ -371,15 +374,15 @@ bottleneck::Spell spell(std::int64_t first, std::int64_t last) {
   return {"GPU-1", what, wall(first), wall(last), false};
 }
 
-std::vector<bottleneck::Spell> all_spells(HistoryDb& db) {
+std::vector<bottleneck::BottleneckSpan> all_spells(HistoryDb& db) {
   const auto spells =
       db.get(bottleneck::BottleneckSpanQuery{wall(0), WallTime::max(), {}, 1'000'000});
   EXPECT_TRUE(spells) << spells.error().message;
-  return spells ? *spells : std::vector<bottleneck::Spell>{};
+  return spells ? *spells : std::vector<bottleneck::BottleneckSpan>{};
 }
 
 TEST_F(HistoryDbTest, LatestBottleneckSpanSurvivesRestart) {
-  bottleneck::Spell later = spell(10, 30);
+  bottleneck::BottleneckSpan later = spell(10, 30);
   later.over = true;
   {
     HistoryDb db(path());
@@ -394,13 +397,13 @@ TEST_F(HistoryDbTest, LatestBottleneckSpanSurvivesRestart) {
 TEST_F(HistoryDbTest, OfTooManySpellsTheOldestGo) {
   constexpr std::int64_t kMore = 50;
   HistoryDb db(path());
-  std::vector<bottleneck::Spell> many;
-  for (std::int64_t i = 0; i < kMaxSpells + kMore; ++i) {
+  std::vector<bottleneck::BottleneckSpan> many;
+  for (std::int64_t i = 0; i < kMaxBottleneckSpans + kMore; ++i) {
     many.push_back({.gpu = "GPU-1", .first_seen = wall(i), .last_seen = wall(i)});
   }
   ASSERT_TRUE(db.put(many));
   const auto kept = all_spells(db);
-  ASSERT_EQ(kept.size(), static_cast<std::size_t>(kMaxSpells) + 1);
+  ASSERT_EQ(kept.size(), static_cast<std::size_t>(kMaxBottleneckSpans) + 1);
   EXPECT_EQ(kept.back().first_seen, wall(kMore - 1));
 }
 

@@ -31,7 +31,7 @@ constexpr const char* kTables = R"(
 )";
 
 // A table of its own: an earlier gpuyard left it out, and does not mind it.
-constexpr const char* kStays = R"(
+constexpr const char* kProcessSpanTables = R"(
   CREATE TABLE IF NOT EXISTS stays(
     gpu TEXT NOT NULL, pid INTEGER NOT NULL, started_boot_ms INTEGER NOT NULL, boot TEXT NOT NULL,
     started INTEGER, uid INTEGER, user TEXT NOT NULL, command TEXT NOT NULL, lease TEXT NOT NULL,
@@ -39,13 +39,13 @@ constexpr const char* kStays = R"(
     over INTEGER NOT NULL, PRIMARY KEY(gpu, pid, started_boot_ms, boot)) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS stays_seen ON stays(last_seen);
 )";
-constexpr auto kStay = [](auto& row, auto& stay) {
+constexpr auto kProcessSpan = [](auto& row, auto& stay) {
   row(stay.gpu, stay.pid, stay.started_boot_ms, stay.boot_id, stay.started, stay.uid, stay.user,
       stay.command, stay.lease, stay.peak_memory_bytes, stay.first_seen, stay.last_seen, stay.over);
 };
 
 // The same. The times are named as those of stays are.
-constexpr const char* kSpells = R"(
+constexpr const char* kBottleneckSpanTables = R"(
   CREATE TABLE IF NOT EXISTS spells(
     gpu TEXT NOT NULL, first_seen INTEGER NOT NULL, last_seen INTEGER NOT NULL,
     over INTEGER NOT NULL, cause TEXT NOT NULL, inferred INTEGER NOT NULL, share_percent INTEGER,
@@ -53,13 +53,13 @@ constexpr const char* kSpells = R"(
     PRIMARY KEY(gpu, first_seen)) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS spells_seen ON spells(last_seen);
 )";
-constexpr auto kSpell = [](auto& row, auto& spell) {
-  row(spell.gpu, spell.first_seen, spell.last_seen, spell.over, spell.what.cause,
-      spell.what.inferred, spell.what.share_percent, spell.what.brief, spell.what.text,
-      spell.what.advice, spell.what.not_known);
+constexpr auto kBottleneckSpan = [](auto& row, auto& spell) {
+  row(spell.gpu, spell.first_seen, spell.last_seen, spell.over, spell.bottleneck.cause,
+      spell.bottleneck.inferred, spell.bottleneck.share_percent, spell.bottleneck.brief,
+      spell.bottleneck.text, spell.bottleneck.advice, spell.bottleneck.not_known);
 };
 
-constexpr auto kStep = [](auto& row, auto& step) { row(step.at_ms, step.by_ms); };
+constexpr auto kClockStep = [](auto& row, auto& step) { row(step.at_ms, step.by_ms); };
 
 Blob as_blob(const std::string& text) {
   return std::as_bytes(std::span(text));
@@ -86,26 +86,26 @@ Result<std::vector<Record>> records_of(Database& database, const std::string& ta
     RowReader reader(*rows);
     Record record{};
     columns(reader, record);
-    if (reader.fault().empty() && asked.wants(record)) records.push_back(std::move(record));
+    if (reader.fault().empty() && asked.matches(record)) records.push_back(std::move(record));
   }
   return records;
 }
 
 }  // namespace
 
-Result<HistoryTables> HistoryTables::in(Database database) {
+Result<HistoryTables> HistoryTables::create(Database database) {
   HistoryTables tables(std::move(database));
-  const auto layout = tables.database_.layout();
+  const auto layout = tables.database_.schema_version();
   if (!layout) return layout.error();
-  auto made = tables.database_.execute(kStays);
-  if (made) made = tables.database_.execute(kSpells);
+  auto made = tables.database_.execute(kProcessSpanTables);
+  if (made) made = tables.database_.execute(kBottleneckSpanTables);
   if (made && *layout == 0) made = tables.database_.execute(kTables);
-  if (made && *layout == 0) made = tables.database_.set_layout(kLayout);
+  if (made && *layout == 0) made = tables.database_.set_schema_version(kSchemaVersion);
   if (!made) return std::move(made).error();
   return tables;
 }
 
-Result<std::int64_t> HistoryTables::present(const DaemonRun& present) {
+Result<std::int64_t> HistoryTables::ensure_run(const DaemonRun& present) {
   const std::string_view boot = present.boot_id;
   auto made = run(database_,
                   "INSERT INTO runs(boot, wall_offset_ms, first_ms, last_ms) VALUES(?1,?2,?3,?4) "
@@ -119,9 +119,9 @@ Result<std::int64_t> HistoryTables::present(const DaemonRun& present) {
   if (!row) return row.error();
   const std::int64_t id = query->integer(0);
   auto put = run_for_each(database_, "INSERT OR REPLACE INTO clock_steps VALUES(?,?,?)",
-                          present.steps, [&](auto& columns, auto& step) {
+                          present.clock_steps, [&](auto& columns, auto& step) {
                             columns(id);
-                            kStep(columns, step);
+                            kClockStep(columns, step);
                           });
   if (!put) return std::move(put).error();
   return id;
@@ -131,7 +131,7 @@ Result<std::vector<history::ClockStep>> HistoryTables::steps_of(std::int64_t run
   std::vector<history::ClockStep> steps;
   auto read =
       read_into(steps, database_, "SELECT at_ms, by_ms FROM clock_steps WHERE run=? ORDER BY at_ms",
-                kStep, run_id);
+                kClockStep, run_id);
   if (!read) return std::move(read).error();
   return steps;
 }
@@ -149,7 +149,7 @@ Result<std::vector<StoredRun>> HistoryTables::runs() {
   for (StoredRun& one : runs) {
     auto steps = steps_of(one.id);
     if (!steps) return std::move(steps).error();
-    one.run.steps = *std::move(steps);
+    one.run.clock_steps = *std::move(steps);
   }
   return runs;
 }
@@ -172,11 +172,11 @@ Result<std::int64_t> HistoryTables::make_series(const history::SeriesKey& key) {
       !made) {
     return std::move(made).error();
   }
-  return database_.number("SELECT last_insert_rowid()");
+  return database_.query_number("SELECT last_insert_rowid()");
 }
 
-Result<void> HistoryTables::put(std::int64_t run_id, const history::Minutes& minutes) {
-  const auto series = make_series(minutes.of);
+Result<void> HistoryTables::put(std::int64_t run_id, const history::SeriesMinutes& minutes) {
+  const auto series = make_series(minutes.key);
   if (!series) return series.error();
   auto insert = database_.prepare("INSERT OR REPLACE INTO minutes VALUES(?,?,?,?)");
   if (!insert) return std::move(insert).error();
@@ -217,7 +217,7 @@ Result<std::vector<Bucket>> HistoryTables::get(std::int64_t run_id, const histor
 }
 
 // A daemon that comes back finds processes that an earlier one saw first.
-Result<void> HistoryTables::put(const std::vector<processes::Stay>& stays) {
+Result<void> HistoryTables::put(const std::vector<processes::ProcessSpan>& stays) {
   return run_for_each(
       database_,
       "INSERT INTO stays VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?) "
@@ -227,25 +227,26 @@ Result<void> HistoryTables::put(const std::vector<processes::Stay>& stays) {
       "peak_bytes=coalesce(max(peak_bytes, excluded.peak_bytes), peak_bytes, excluded.peak_bytes), "
       "first_seen=min(first_seen, excluded.first_seen), "
       "last_seen=max(last_seen, excluded.last_seen), over=excluded.over",
-      stays, kStay);
+      stays, kProcessSpan);
 }
 
-Result<std::vector<processes::Stay>> HistoryTables::get(const processes::ProcessSpanQuery& asked) {
-  return records_of(database_, "stays", asked, kStay);
+Result<std::vector<processes::ProcessSpan>> HistoryTables::get(
+    const processes::ProcessSpanQuery& asked) {
+  return records_of(database_, "stays", asked, kProcessSpan);
 }
 
 // A later form of a spell replaces it.
-Result<void> HistoryTables::put(const std::vector<bottleneck::Spell>& spells) {
+Result<void> HistoryTables::put(const std::vector<bottleneck::BottleneckSpan>& spells) {
   return run_for_each(database_, "INSERT OR REPLACE INTO spells VALUES(?,?,?,?,?,?,?,?,?,?,?)",
-                      spells, kSpell);
+                      spells, kBottleneckSpan);
 }
 
-Result<std::vector<bottleneck::Spell>> HistoryTables::get(
+Result<std::vector<bottleneck::BottleneckSpan>> HistoryTables::get(
     const bottleneck::BottleneckSpanQuery& asked) {
-  return records_of(database_, "spells", asked, kSpell);
+  return records_of(database_, "spells", asked, kBottleneckSpan);
 }
 
-Result<void> HistoryTables::forget(const std::string& table, WallTime before, std::int64_t kept) {
+Result<void> HistoryTables::prune(const std::string& table, WallTime before, std::int64_t kept) {
   auto gone = run(database_, "DELETE FROM " + table + " WHERE last_seen<?", before);
   if (!gone) return gone;
   return run(database_,
@@ -254,7 +255,7 @@ Result<void> HistoryTables::forget(const std::string& table, WallTime before, st
              kept);
 }
 
-Result<void> HistoryTables::forget_beyond(std::int64_t kept_ms) {
+Result<void> HistoryTables::prune_history(std::int64_t kept_ms) {
   const auto all = runs();
   if (!all) return all.error();
   auto series = database_.prepare("SELECT id FROM series");

@@ -20,33 +20,33 @@ struct StoredRun {
 
 class HistoryTables {
  public:
-  static constexpr std::int64_t kLayout = 1;
+  static constexpr std::int64_t kSchemaVersion = 1;
 
   // Creates the tables in a new database. The database is ours from here on.
-  static Result<HistoryTables> in(Database);
+  static Result<HistoryTables> create(Database);
 
   Database& database() { return database_; }
 
   // The row of this run, made at the first call: a run is identified by its boot and its beginning.
-  Result<std::int64_t> present(const history::DaemonRun&);
+  Result<std::int64_t> ensure_run(const history::DaemonRun&);
   // From the oldest to the newest, as they were stored.
   Result<std::vector<StoredRun>> runs();
 
-  Result<void> put(std::int64_t run, const history::Minutes&);
+  Result<void> put(std::int64_t run, const history::SeriesMinutes&);
   // The buckets of whole hours that touch [from, until) of the boot clock.
   Result<std::vector<history::Bucket>> get(std::int64_t run, const history::SeriesKey&,
                                            std::int64_t from_ms, std::int64_t until_ms);
 
-  Result<void> put(const std::vector<processes::Stay>&);
-  Result<std::vector<processes::Stay>> get(const processes::ProcessSpanQuery&);
-  Result<void> put(const std::vector<bottleneck::Spell>&);
-  Result<std::vector<bottleneck::Spell>> get(const bottleneck::BottleneckSpanQuery&);
+  Result<void> put(const std::vector<processes::ProcessSpan>&);
+  Result<std::vector<processes::ProcessSpan>> get(const processes::ProcessSpanQuery&);
+  Result<void> put(const std::vector<bottleneck::BottleneckSpan>&);
+  Result<std::vector<bottleneck::BottleneckSpan>> get(const bottleneck::BottleneckSpanQuery&);
   // Forgets what was over before of stays or spells, and the oldest beyond a number.
-  Result<void> forget(const std::string& table, WallTime before, std::int64_t kept);
+  Result<void> prune(const std::string& table, WallTime before, std::int64_t kept);
 
   // Forgets the hours before the newest `kept_ms` of the time that runs recorded, runs of which
   // nothing is left, and series that no run has any more. The wall clock plays no part.
-  Result<void> forget_beyond(std::int64_t kept_ms);
+  Result<void> prune_history(std::int64_t kept_ms);
 
  private:
   explicit HistoryTables(Database database) : database_(std::move(database)) {}

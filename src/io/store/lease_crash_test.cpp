@@ -25,7 +25,7 @@
 namespace gpuyard::store {
 namespace {
 
-using lease::Kept;
+using lease::SavedLeases;
 
 std::uint64_t number_in(const char* variable, std::uint64_t otherwise) {
   const char* const text = std::getenv(variable);
@@ -34,7 +34,7 @@ std::uint64_t number_in(const char* variable, std::uint64_t otherwise) {
 
 // The daemon's store, up to the disk.
 struct Daemon {
-  explicit Daemon(const FakeDisk& disk, std::vector<LeaseState> before = {LeaseState()})
+  explicit Daemon(const FakeDisk& disk, std::vector<OracleState> before = {OracleState()})
       : witness(db, disk, std::move(before)) {}
 
   // The journal is copied into the database after few pages, so that it happens all the time.
@@ -42,7 +42,7 @@ struct Daemon {
     static_cast<void>(store->run(
         Requester::daemon(),
         [](Database& database) -> Result<void> {
-          database.copy_journal_after(12);
+          database.set_checkpoint_pages(12);
           return {};
         },
         [](const Result<void>&) {}));
@@ -59,25 +59,25 @@ struct Daemon {
         },
         [](const Result<void>&) {}, Durability::normal));
   }
-  Result<Kept> load() {
+  Result<SavedLeases> load() {
     prepare();
-    std::optional<Result<Kept>> loaded;
-    EXPECT_TRUE(witness.load([&](Result<Kept> kept) { loaded = std::move(kept); }));
+    std::optional<Result<SavedLeases>> loaded;
+    EXPECT_TRUE(witness.load([&](Result<SavedLeases> kept) { loaded = std::move(kept); }));
     worker.run_all();
-    return loaded ? *std::move(loaded) : Result<Kept>(Error{Errc::internal, "no answer"});
+    return loaded ? *std::move(loaded) : Result<SavedLeases>(Error{Errc::internal, "no answer"});
   }
 
   ManualWorker worker;
   ManualLoop loop;
   std::unique_ptr<StateStore> store =
-      std::make_unique<StateStore>(worker, worker, FakeDisk::kPath, kStateLayout);
+      std::make_unique<StateStore>(worker, worker, FakeDisk::kPath, kStateMigrations);
   LeaseDb db{loop, *store};
   LeaseOracle witness;
 };
 
 class LeaseCrash : public ::testing::Test {
  protected:
-  static constexpr int kThings = 30;  // that happen in a life
+  static constexpr int kEventsPerRun = 30;  // that happen in a life
 
   // Makes the disk fail from here on, or work again. After one step that fails, many more do.
   void trouble(bool on) {
@@ -98,7 +98,7 @@ class LeaseCrash : public ::testing::Test {
     auto history =
         std::make_unique<LeaseHistory>(random_, *kept, daemon.loop.now(), daemon.loop.wall());
     bool failed = false;
-    for (int i = 0; i < kThings; ++i) {
+    for (int i = 0; i < kEventsPerRun; ++i) {
       ASSERT_TRUE(daemon.witness.save(history->next(),
                                       [&](const Result<void>& done) { failed = failed || !done; }));
       if (chance(random_, 0.6)) daemon.worker.run_all();
@@ -125,7 +125,7 @@ class LeaseCrash : public ::testing::Test {
                      [this] { return disk_.steps().size(); });
     run(daemon);
     trouble(chance(random_, 0.3));
-    for (int i = 0; i < 2 * kThings; ++i) {
+    for (int i = 0; i < 2 * kEventsPerRun; ++i) {
       shell.next();
       if (chance(random_, 0.2)) daemon.keep_something_else();
       if (chance(random_, 0.6)) run(daemon);
@@ -136,12 +136,12 @@ class LeaseCrash : public ::testing::Test {
     EXPECT_TRUE(daemon.witness.sound()) << "what was read again is not what was kept";
     if (chance(random_, 0.3)) {
       for (int i = 0; i < 10 && !shell.open(); ++i) {
-        daemon.loop.advance(lease::Leases::kLoadAgain);
+        daemon.loop.advance(lease::LeaseManager::kLoadRetryDelay);
         run(daemon);
       }
       EXPECT_TRUE(shell.open()) << "the disk is well, and nothing can be granted";
     }
-    heard_ = shell.heard();
+    heard_ = shell.recorded();
     grants_ += heard_.size();
     elapsed_ += daemon.loop.now() - ManualLoop().now();
     run(daemon);
@@ -161,7 +161,7 @@ class LeaseCrash : public ::testing::Test {
     const auto kept = daemon.load();
     ASSERT_TRUE(kept) << kept.error().message;
     ASSERT_TRUE(daemon.store->notes().empty()) << daemon.store->notes()[0];
-    const LeaseState found(*kept);
+    const OracleState found(*kept);
     EXPECT_EQ(found.twice(), "") << "I1";
     const auto [first, last] = witness.possible(step);
     EXPECT_GE(found.last_fence, first->state.last_fence) << "I2";
@@ -169,7 +169,7 @@ class LeaseCrash : public ::testing::Test {
         << "I9: " << kept->leases.size() << " leases, fence " << found.last_fence << "; told were "
         << first->state.leases.size() << " and " << first->state.last_fence << ", asked for "
         << last - first - 1 << " entries more";
-    for (const LeaseShell::Heard& heard : heard_) {
+    for (const LeaseShell::RecordedReply& heard : heard_) {
       if (heard.step > step) break;
       const auto lease = found.leases.find(heard.lease);
       EXPECT_TRUE(lease != found.leases.end() && lease->second.fence == heard.fence)
@@ -200,7 +200,7 @@ class LeaseCrash : public ::testing::Test {
     random_.seed(seed);
     FakeDisk::seed(static_cast<std::uint32_t>(seed));
     DiskState state;
-    std::vector<LeaseState> before = {LeaseState()};
+    std::vector<OracleState> before = {OracleState()};
     machine_ = {};
     elapsed_ = {};
     for (int life = 0; life < 4 && !HasFatalFailure() && !HasFailure(); ++life) {
@@ -242,7 +242,7 @@ class LeaseCrash : public ::testing::Test {
   Random random_;
   LeaseShell::Machine machine_;
   Duration elapsed_{};  // of the lives before
-  std::vector<LeaseShell::Heard> heard_;
+  std::vector<LeaseShell::RecordedReply> heard_;
   const double share_ = number_in("GPUYARD_SANITIZED", 0) == 0 ? 1 : 1.0 / 16;  // of the images
   std::uint64_t images_ = 0;
   std::uint64_t failed_ = 0;

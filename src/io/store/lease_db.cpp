@@ -11,29 +11,29 @@ namespace {
 using lease::Lease;
 using lease::LeaseTransaction;
 
-Error too_much() {
+Error queue_full_error() {
   return {Errc::busy, "the disk queue is full"};
 }
 
-Error out_of_order() {
+Error out_of_order_error() {
   return {Errc::unavailable, "earlier data could not be written; it is read back first"};
 }
 
 }  // namespace
 
-void LeaseDb::Told::take(const StoredLeases& book) {
+void LeaseDb::Acknowledged::apply(const StoredLeases& book) {
   *this = {};
   LeaseTransaction entry;
-  entry.leases = book.kept.leases;
-  entry.cordoned = book.kept.cordons;
-  entry.last_ticket = book.kept.last_ticket;
-  entry.last_fence = book.kept.last_fence;
-  take(entry, book.entries);
+  entry.leases = book.saved.leases;
+  entry.cordoned = book.saved.cordons;
+  entry.last_ticket = book.saved.last_ticket;
+  entry.last_fence = book.saved.last_fence;
+  apply(entry, book.entries);
 }
 
-void LeaseDb::Told::take(const LeaseTransaction& entry, std::uint64_t number) {
+void LeaseDb::Acknowledged::apply(const LeaseTransaction& entry, std::uint64_t number) {
   for (const Lease& lease : entry.leases) {
-    if (lease.state == lease::State::ended) {
+    if (lease.state == lease::LeaseState::ended) {
       leases.erase(lease.id);
     } else {
       leases.insert_or_assign(lease.id, lease);
@@ -48,7 +48,7 @@ void LeaseDb::Told::take(const LeaseTransaction& entry, std::uint64_t number) {
   entries = number;
 }
 
-LeaseTransaction LeaseDb::Told::all() const {
+LeaseTransaction LeaseDb::Acknowledged::to_transaction() const {
   LeaseTransaction entry;
   for (const auto& [id, lease] : leases) entry.leases.push_back(lease);
   for (const auto& [gpu, cordon] : cordons) entry.cordoned.push_back(cordon);
@@ -57,7 +57,7 @@ LeaseTransaction LeaseDb::Told::all() const {
   return entry;
 }
 
-bool LeaseDb::load(Loaded loaded) {
+bool LeaseDb::load(OnLoaded loaded) {
   const auto answer = std::make_shared<Result<StoredLeases>>(StoredLeases{});
   return store_.run(
       Requester::daemon(),
@@ -65,46 +65,47 @@ bool LeaseDb::load(Loaded loaded) {
         *answer = load_leases(database);
         return *answer ? Result<void>() : answer->error();
       },
-      here_.guard([this, answer, loaded = std::move(loaded)](const Result<void>& done) {
+      lifetime_.guard([this, answer, loaded = std::move(loaded)](const Result<void>& done) {
         on_loaded(done ? std::move(*answer) : Result<StoredLeases>(done.error()), loaded);
       }));
 }
 
-void LeaseDb::on_loaded(Result<StoredLeases> book, const Loaded& loaded) {
+void LeaseDb::on_loaded(Result<StoredLeases> book, const OnLoaded& loaded) {
   if (!book) return loaded(std::move(book).error());
   // This is not the file that we wrote to.
-  if (book->entries < told_.entries) return begin_anew(told_.all(), loaded);
-  if (book->successor) {
+  if (book->entries < acknowledged_.entries)
+    return replace_content(acknowledged_.to_transaction(), loaded);
+  if (book->replaces_corrupt_file) {
     // The counter of the corrupt file is unknown.
     LeaseTransaction entry;
     entry.last_fence = fence_of(loop_.wall());
-    return begin_anew(std::move(entry), loaded);
+    return replace_content(std::move(entry), loaded);
   }
-  asked_ = book->entries;
-  told_.take(*book);
-  loaded(std::move(book->kept));
+  last_number_ = book->entries;
+  acknowledged_.apply(*book);
+  loaded(std::move(book->saved));
 }
 
-void LeaseDb::begin_anew(LeaseTransaction entry, const Loaded& loaded) {
+void LeaseDb::replace_content(LeaseTransaction entry, const OnLoaded& loaded) {
   entry.events = {{"", loop_.wall(), "began_anew", "", ""}};
   const bool taken = store_.run(
       Requester::daemon(),
       [entry = std::make_shared<const LeaseTransaction>(std::move(entry)),
-       number = told_.entries + 1](Database& database) -> Result<void> {
-        if (auto done = forget_leases(database); !done) return done;
+       number = acknowledged_.entries + 1](Database& database) -> Result<void> {
+        if (auto done = delete_leases(database); !done) return done;
         return save_leases(database, *entry, number);
       },
-      here_.guard([this, loaded](const Result<void>& done) {
+      lifetime_.guard([this, loaded](const Result<void>& done) {
         if (!done) return loaded(done.error());
-        if (!load(loaded)) loaded(too_much());
+        if (!load(loaded)) loaded(queue_full_error());
       }));
-  if (!taken) loaded(too_much());
+  if (!taken) loaded(queue_full_error());
 }
 
-bool LeaseDb::save(LeaseTransaction entry, Saved kept) {
+bool LeaseDb::save(LeaseTransaction entry, OnSaved kept) {
   const auto shared = std::make_shared<const LeaseTransaction>(std::move(entry));
   const auto in_order = std::make_shared<bool>(false);
-  const std::uint64_t number = asked_ + 1;
+  const std::uint64_t number = last_number_ + 1;
   const bool taken = store_.run(
       Requester::daemon(),
       [shared, in_order, number](Database& database) -> Result<void> {
@@ -113,18 +114,18 @@ bool LeaseDb::save(LeaseTransaction entry, Saved kept) {
         *in_order = *before + 1 == number;
         return *in_order ? save_leases(database, *shared, number) : Result<void>();
       },
-      here_.guard(
-          [this, shared, in_order, number, kept = std::move(kept)](const Result<void>& done) {
-            const Result<void> told = done && !*in_order ? Result<void>(out_of_order()) : done;
-            if (told) {
-              told_.take(*shared, number);
-            } else {
-              asked_ = kUntilItIsRead;  // even if the disk has the entry: that is not known yet
-            }
-            kept(told);
-          }),
+      lifetime_.guard([this, shared, in_order, number,
+                       kept = std::move(kept)](const Result<void>& done) {
+        const Result<void> told = done && !*in_order ? Result<void>(out_of_order_error()) : done;
+        if (told) {
+          acknowledged_.apply(*shared, number);
+        } else {
+          last_number_ = kNeedsReload;  // even if the disk has the entry: that is not known yet
+        }
+        kept(told);
+      }),
       Durability::full);
-  if (taken && asked_ != kUntilItIsRead) asked_ = number;
+  if (taken && last_number_ != kNeedsReload) last_number_ = number;
   return taken;
 }
 

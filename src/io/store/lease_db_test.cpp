@@ -20,12 +20,12 @@ namespace {
 
 using lease::Binding;
 using lease::Cordon;
-using lease::Ending;
-using lease::Event;
-using lease::Kept;
+using lease::EndReason;
 using lease::Lease;
+using lease::LeaseEvent;
+using lease::LeaseState;
 using lease::LeaseStorage;
-using lease::State;
+using lease::SavedLeases;
 using std::chrono::hours;
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
@@ -37,24 +37,24 @@ Lease held(const std::string& id, lease::Ticket ticket, const DeviceId& gpu) {
   lease.id = id;
   lease.ticket = ticket;
   lease.fence = ticket;
-  lease.state = State::held;
+  lease.state = LeaseState::held;
   lease.gpus = {gpu};
   return lease;
 }
 
 Lease ended(const std::string& id, lease::Ticket ticket, WallTime when) {
   Lease lease = held(id, ticket, "GPU-0");
-  lease.state = State::ended;
-  lease.ending = Ending::released;
+  lease.state = LeaseState::ended;
+  lease.end_reason = EndReason::released;
   lease.ended_wall = when;
   return lease;
 }
 
 class LeaseDbTest : public ::testing::Test {
  protected:
-  Result<Kept> load() {
-    std::optional<Result<Kept>> loaded;
-    EXPECT_TRUE(db_->load([&](Result<Kept> all) { loaded = std::move(all); }));
+  Result<SavedLeases> load() {
+    std::optional<Result<SavedLeases>> loaded;
+    EXPECT_TRUE(db_->load([&](Result<SavedLeases> all) { loaded = std::move(all); }));
     worker_.run_all();
     return loaded.value_or(Error{});
   }
@@ -76,18 +76,18 @@ class LeaseDbTest : public ::testing::Test {
         [](const Result<void>& done) { ASSERT_TRUE(done) << done.error().message; }));
     worker_.run_all();
   }
-  std::vector<Event> events(const std::string& lease, std::int64_t most = 1000) {
-    std::vector<Event> events;
-    EXPECT_TRUE(store_->ask<std::vector<Event>>(
+  std::vector<LeaseEvent> events(const std::string& lease, std::int64_t most = 1000) {
+    std::vector<LeaseEvent> events;
+    EXPECT_TRUE(store_->load<std::vector<LeaseEvent>>(
         [=](Database& database) { return load_lease_events(database, lease, most); },
-        [&](Result<std::vector<Event>> read) { events = *std::move(read); }));
+        [&](Result<std::vector<LeaseEvent>> read) { events = *std::move(read); }));
     worker_.run_all();
     return events;
   }
   void restart() {
     db_.reset();
     store_.reset();
-    store_ = std::make_unique<StateStore>(worker_, worker_, path(), kStateLayout);
+    store_ = std::make_unique<StateStore>(worker_, worker_, path(), kStateMigrations);
     db_ = std::make_unique<LeaseDb>(loop_, *store_);
   }
   std::string path() const { return directory_.in("state.db"); }
@@ -97,7 +97,7 @@ class LeaseDbTest : public ::testing::Test {
   ManualWorker worker_;
   ManualLoop loop_;
   std::unique_ptr<StateStore> store_ =
-      std::make_unique<StateStore>(worker_, worker_, path(), kStateLayout);
+      std::make_unique<StateStore>(worker_, worker_, path(), kStateMigrations);
   std::unique_ptr<LeaseDb> db_ = std::make_unique<LeaseDb>(loop_, *store_);
 };
 
@@ -130,14 +130,14 @@ Duration span() {
   return Duration(one<std::int64_t>());
 }
 
-lease::Wish wish() {
-  lease::Wish wish;
+lease::LeaseSpec wish() {
+  lease::LeaseSpec wish;
   wish.gpus = one<unsigned>();
   wish.min_free_bytes = one<std::int64_t>();
   wish.model = one<std::string>();
-  wish.among = gpus();
-  wish.longest = perhaps(span);
-  wish.patience = perhaps(span);
+  wish.allowed_gpus = gpus();
+  wish.max_hold_time = perhaps(span);
+  wish.wait_timeout = perhaps(span);
   wish.binding = *rc::gen::element(Binding::run, Binding::process, Binding::detached);
   wish.ttl = span();
   wish.note = one<std::string>();
@@ -148,30 +148,31 @@ Lease lease(std::string id, WallTime now) {
   Lease lease;
   lease.id = std::move(id);
   lease.uid = one<std::uint32_t>();
-  lease.wish = wish();
-  lease.state = *rc::gen::element(State::waiting, State::held, State::draining, State::ended);
+  lease.spec = wish();
+  lease.state = *rc::gen::element(LeaseState::waiting, LeaseState::held, LeaseState::draining,
+                                  LeaseState::ended);
   lease.ticket = counted();
   lease.fence = counted();
-  lease.passed = one<unsigned>();
+  lease.overtakes = one<unsigned>();
   lease.overdue = one<bool>();
   lease.gpus = gpus();
   for (int i = *rc::gen::inRange(0, 4); i > 0; --i) {
     lease.processes.push_back({one<std::uint32_t>(), point()});
   }
   lease.boot_id = one<std::string>();
-  lease.asked = point();
-  lease.granted = point();
-  lease.until = perhaps(point);
-  lease.asked_wall = wall();
+  lease.requested_at = point();
+  lease.granted_at = point();
+  lease.expires_at = perhaps(point);
+  lease.requested_wall = wall();
   lease.granted_wall = perhaps(wall);
-  lease.let_go_wall = perhaps(wall);
-  lease.ended_wall = lease.state == State::ended ? now : perhaps(wall);
-  lease.ending = perhaps([] {
-    return *rc::gen::element(Ending::released, Ending::exited, Ending::expired, Ending::cancelled,
-                             Ending::gave_up, Ending::none_free, Ending::unreachable,
-                             Ending::forced, Ending::node_reboot);
+  lease.drain_started_wall = perhaps(wall);
+  lease.ended_wall = lease.state == LeaseState::ended ? now : perhaps(wall);
+  lease.end_reason = perhaps([] {
+    return *rc::gen::element(EndReason::released, EndReason::exited, EndReason::expired,
+                             EndReason::cancelled, EndReason::gave_up, EndReason::none_free,
+                             EndReason::unreachable, EndReason::forced, EndReason::node_reboot);
   });
-  lease.why = one<std::string>();
+  lease.detail = one<std::string>();
   return lease;
 }
 
@@ -252,20 +253,20 @@ TEST_F(LeaseDbTest, PrunedLeaseIsRemovedAndIdReusable) {
   ASSERT_TRUE(load());
   ASSERT_TRUE(save(entry({ended("over", 1, loop_.wall()), held("goes on", 2, "GPU-1")})));
   lease::LeaseTransaction forgets;
-  forgets.forgotten = {"over", "never was"};
+  forgets.removed = {"over", "never was"};
   ASSERT_TRUE(save(forgets));
   EXPECT_EQ(load()->leases, std::vector{held("goes on", 2, "GPU-1")});
   lease::LeaseTransaction again = entry({held("over", 3, "GPU-2")});
-  again.forgotten = {"over"};
+  again.removed = {"over"};
   ASSERT_TRUE(save(again));
   EXPECT_EQ(load()->leases.size(), 2U) << "a new lease with the id of one that was forgotten";
 }
 
 TEST_F(LeaseDbTest, EventsAreOrderedAndFilteredByLease) {
   ASSERT_TRUE(load());
-  const Event asked{"a", WallTime(milliseconds(1)), "asked", "uid 1000", ""};
-  const Event granted{"a", WallTime(milliseconds(2)), "granted", "", "GPU-0"};
-  const Event other{"b", WallTime(milliseconds(3)), "asked", "uid 1001", ""};
+  const LeaseEvent asked{"a", WallTime(milliseconds(1)), "asked", "uid 1000", ""};
+  const LeaseEvent granted{"a", WallTime(milliseconds(2)), "granted", "", "GPU-0"};
+  const LeaseEvent other{"b", WallTime(milliseconds(3)), "asked", "uid 1001", ""};
   lease::LeaseTransaction first;
   first.events = {asked};
   lease::LeaseTransaction second;
@@ -283,7 +284,7 @@ TEST_F(LeaseDbTest, TheJournalIsBounded) {
       "INSERT INTO lease_events VALUES(1,'oldest',0,'','','');"
       "INSERT INTO lease_events VALUES(2,'old',0,'','','');"
       "INSERT INTO lease_events VALUES(" +
-      std::to_string(LeaseStorage::kEventsKept) + ",'last',0,'','','')");
+      std::to_string(LeaseStorage::kMaxEvents) + ",'last',0,'','','')");
   lease::LeaseTransaction entry;
   entry.events = {{"new", {}, "asked"}};
   ASSERT_TRUE(save(entry));
@@ -540,7 +541,7 @@ TEST_F(LeaseDbTest, DestructionSuppressesCallbacksButCommits) {
   ASSERT_TRUE(load());
   bool told = false;
   ASSERT_TRUE(db_->save(entry({held("a", 1, "GPU-0")}), [&](const Result<void>&) { told = true; }));
-  ASSERT_TRUE(db_->load([&](const Result<Kept>&) { told = true; }));
+  ASSERT_TRUE(db_->load([&](const Result<SavedLeases>&) { told = true; }));
   db_.reset();
   worker_.run_all();
   EXPECT_FALSE(told);

@@ -19,7 +19,7 @@ class LeaseHistory {
   static constexpr std::size_t kGpus = 6;
 
   // Goes on from what was kept.
-  LeaseHistory(Random& random, const lease::Kept& kept, TimePoint now, WallTime wall)
+  LeaseHistory(Random& random, const lease::SavedLeases& kept, TimePoint now, WallTime wall)
       : random_(random), now_(now), wall_(wall) {
     core_.close();
     for (std::size_t i = 0; i < kGpus; ++i) static_cast<void>(core_.add({gpu(i)}).ok());
@@ -39,8 +39,8 @@ class LeaseHistory {
         claim();
         break;
       case 3:
-        each_in(lease::State::waiting, [&](lease::Lease& lease) {
-          end(lease, lease::Ending::cancelled);
+        each_in(lease::LeaseState::waiting, [&](lease::Lease& lease) {
+          end(lease, lease::EndReason::cancelled);
           follow(core_.cancel(lease.ticket, now_));
         });
         break;
@@ -48,25 +48,25 @@ class LeaseHistory {
         cordon();
         break;
       case 5:
-        each_in(lease::State::held, [&](lease::Lease& lease) {
-          lease.until = now_ + std::chrono::minutes(1);
+        each_in(lease::LeaseState::held, [&](lease::Lease& lease) {
+          lease.expires_at = now_ + std::chrono::minutes(1);
           put(lease, "renewed");
         });
         break;
       case 6:
       case 7:
-        each_in(lease::State::held, [&](lease::Lease& lease) {
-          lease.state = lease::State::draining;
-          lease.ending = lease::Ending::released;
-          lease.let_go_wall = wall_;
+        each_in(lease::LeaseState::held, [&](lease::Lease& lease) {
+          lease.state = lease::LeaseState::draining;
+          lease.end_reason = lease::EndReason::released;
+          lease.drain_started_wall = wall_;
           put(lease, "draining");
           follow(core_.release(lease.ticket, now_));
         });
         break;
       default:
-        each_in(lease::State::draining, [&](lease::Lease& lease) {
-          end(lease, lease::Ending::released);
-          follow(core_.freed(lease.ticket, now_));
+        each_in(lease::LeaseState::draining, [&](lease::Lease& lease) {
+          end(lease, lease::EndReason::released);
+          follow(core_.finish_drain(lease.ticket, now_));
         });
         break;
     }
@@ -79,9 +79,9 @@ class LeaseHistory {
   static DeviceId gpu(std::size_t number) {
     return "GPU-6b1a3f52-0000-4000-8000-00000000000" + std::to_string(number);
   }
-  void end(lease::Lease& lease, lease::Ending why) {
-    lease.state = lease::State::ended;
-    lease.ending = why;
+  void end(lease::Lease& lease, lease::EndReason why) {
+    lease.state = lease::LeaseState::ended;
+    lease.end_reason = why;
     lease.ended_wall = wall_;
     put(lease, "ended");
   }
@@ -91,7 +91,7 @@ class LeaseHistory {
     entry_.leases.push_back(lease);
   }
   template <class Change>
-  void each_in(lease::State state, Change&& change) {
+  void each_in(lease::LeaseState state, Change&& change) {
     std::vector<lease::Lease*> candidates;
     for (auto& [ticket, lease] : leases_) {
       if (lease.state == state) candidates.push_back(&lease);
@@ -101,20 +101,20 @@ class LeaseHistory {
   void claim() {
     lease::Lease lease;
     lease.uid = static_cast<std::uint32_t>(1000 + below(random_, 3));
-    lease.wish.gpus = static_cast<unsigned>(1 + below(random_, 3));
-    lease.wish.note = std::string(below(random_, 400), 'n');
+    lease.spec.gpus = static_cast<unsigned>(1 + below(random_, 3));
+    lease.spec.note = std::string(below(random_, 400), 'n');
     lease.processes = {{static_cast<std::uint32_t>(below(random_, 4'000'000)), now_}};
     lease.boot_id = "b";
-    lease.asked = now_;
-    lease.asked_wall = wall_;
+    lease.requested_at = now_;
+    lease.requested_wall = wall_;
     lease::Effects effects;
     lease.ticket = core_.claim(terms(lease), now_, effects);
     lease.id = "lease-" + std::to_string(lease.ticket) + "-" + std::to_string(random_());
     put(leases_[lease.ticket] = lease, "asked");
     follow(effects);
   }
-  lease::Terms terms(const lease::Lease& lease) const {
-    return {lease.uid, lease.wish.gpus, core_.known(), 0, lease.wish.longest};
+  lease::GpuRequest terms(const lease::Lease& lease) const {
+    return {lease.uid, lease.spec.gpus, core_.known_gpus(), 0, lease.spec.max_hold_time};
   }
   void cordon() {
     const DeviceId one = gpu(below(random_, kGpus));
@@ -131,30 +131,30 @@ class LeaseHistory {
     for (const lease::Ticket ticket : effects.granted) {
       const lease::Claim& claim = *core_.find(ticket);
       lease::Lease& lease = leases_.at(ticket);
-      lease.state = lease::State::held;
+      lease.state = lease::LeaseState::held;
       lease.fence = claim.fence;
-      lease.granted = claim.granted;
+      lease.granted_at = claim.granted_at;
       lease.granted_wall = wall_;
-      lease::each_slot(claim.gpus,
-                       [&](lease::Slot slot) { lease.gpus.push_back(core_.gpus()[slot].key); });
+      lease::for_each_slot(claim.gpus,
+                           [&](lease::Slot slot) { lease.gpus.push_back(core_.gpus()[slot].key); });
       put(lease, "granted");
     }
-    for (const lease::Ticket ticket : effects.passed) {
-      leases_.at(ticket).passed = core_.find(ticket)->passed;
+    for (const lease::Ticket ticket : effects.overtaken) {
+      leases_.at(ticket).overtakes = core_.find(ticket)->overtakes;
       put(leases_.at(ticket), "passed");
     }
   }
   void restore(const lease::Lease& lease) {
-    if (lease.state == lease::State::ended) return;
+    if (lease.state == lease::LeaseState::ended) return;
     leases_[lease.ticket] = lease;
     lease::Claim claim;
     claim.ticket = lease.ticket;
-    claim.terms = terms(lease);
+    claim.request = terms(lease);
     claim.fence = lease.fence;
-    claim.granted = lease.granted;
-    claim.passed = lease.passed;
-    if (lease.state == lease::State::held) claim.stage = lease::Claim::Stage::held;
-    if (lease.state == lease::State::draining) claim.stage = lease::Claim::Stage::draining;
+    claim.granted_at = lease.granted_at;
+    claim.overtakes = lease.overtakes;
+    if (lease.state == lease::LeaseState::held) claim.stage = lease::Claim::Stage::held;
+    if (lease.state == lease::LeaseState::draining) claim.stage = lease::Claim::Stage::draining;
     for (lease::Slot slot = 0; slot < kGpus; ++slot) {
       if (std::ranges::count(lease.gpus, gpu(slot)) > 0) claim.gpus.set(slot);
     }
@@ -164,7 +164,7 @@ class LeaseHistory {
   Random& random_;
   TimePoint now_;
   WallTime wall_;
-  lease::Core core_{lease::Fairness{false, 0, true}};
+  lease::Scheduler core_{lease::Fairness{false, 0, true}};
   std::map<lease::Ticket, lease::Lease> leases_;
   std::set<DeviceId> cordoned_;
   lease::LeaseTransaction entry_;

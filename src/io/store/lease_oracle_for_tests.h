@@ -17,13 +17,13 @@
 namespace gpuyard::store {
 
 // All that is kept, in one order.
-struct LeaseState {
+struct OracleState {
   std::map<std::string, lease::Lease> leases;
   std::map<DeviceId, lease::Cordon> cordons;
   lease::Ticket last_ticket = 0;
   lease::Fence last_fence = 0;
 
-  explicit LeaseState(const lease::Kept& kept = {})
+  explicit OracleState(const lease::SavedLeases& kept = {})
       : last_ticket(kept.last_ticket), last_fence(kept.last_fence) {
     for (const lease::Lease& lease : kept.leases) leases.emplace(lease.id, lease);
     for (const lease::Cordon& cordon : kept.cordons) cordons.emplace(cordon.gpu, cordon);
@@ -39,30 +39,31 @@ struct LeaseState {
   DeviceId twice() const {
     std::set<DeviceId> taken;
     for (const auto& [id, lease] : leases) {
-      if (lease.state != lease::State::held && lease.state != lease::State::draining) continue;
+      if (lease.state != lease::LeaseState::held && lease.state != lease::LeaseState::draining)
+        continue;
       for (const DeviceId& gpu : lease.gpus) {
         if (!taken.insert(gpu).second) return gpu;
       }
     }
     return {};
   }
-  friend bool operator==(const LeaseState&, const LeaseState&) = default;
+  friend bool operator==(const OracleState&, const OracleState&) = default;
 };
 
 class LeaseOracle final : public lease::LeaseStorage {
  public:
   // `archive` and `disk` outlive this. `before`: the states that a crash may have left of the life
   // before, until this one has told what it read.
-  LeaseOracle(lease::LeaseStorage& archive, const FakeDisk& disk, std::vector<LeaseState> before)
+  LeaseOracle(lease::LeaseStorage& archive, const FakeDisk& disk, std::vector<OracleState> before)
       : archive_(archive), disk_(disk) {
-    for (LeaseState& state : before) asked_.push_back({std::move(state), 0});
+    for (OracleState& state : before) asked_.push_back({std::move(state), 0});
   }
 
-  bool load(std::function<void(Result<lease::Kept>)> loaded) override {
-    return archive_.load([this, loaded = std::move(loaded)](Result<lease::Kept> kept) {
+  bool load(std::function<void(Result<lease::SavedLeases>)> loaded) override {
+    return archive_.load([this, loaded = std::move(loaded)](Result<lease::SavedLeases> kept) {
       if (kept) {
-        sound_ = sound_ && allows(LeaseState(*kept), disk_.steps().size());
-        asked_.push_back({LeaseState(*kept), disk_.steps().size()});
+        sound_ = sound_ && allows(OracleState(*kept), disk_.steps().size());
+        asked_.push_back({OracleState(*kept), disk_.steps().size()});
         told_.push_back({asked_.size() - 1, disk_.steps().size()});
       }
       loaded(std::move(kept));
@@ -70,7 +71,7 @@ class LeaseOracle final : public lease::LeaseStorage {
   }
   bool save(lease::LeaseTransaction entry, std::function<void(const Result<void>&)> kept) override {
     const std::size_t number = asked_.size();
-    LeaseState state = asked_.empty() ? LeaseState() : asked_.back().state;
+    OracleState state = asked_.empty() ? OracleState() : asked_.back().state;
     state.take(entry);
     asked_.push_back({std::move(state), disk_.steps().size()});
     return archive_.save(std::move(entry),
@@ -83,8 +84,8 @@ class LeaseOracle final : public lease::LeaseStorage {
   std::vector<std::string> notes() const override { return archive_.notes(); }
 
   struct Asked {
-    LeaseState state;  // if this entry is kept, and all before it
-    std::size_t step;  // from when on it may be on the disk
+    OracleState state;  // if this entry is kept, and all before it
+    std::size_t step;   // from when on it may be on the disk
   };
   struct Told {
     std::size_t number;  // of what was asked
@@ -101,13 +102,13 @@ class LeaseOracle final : public lease::LeaseStorage {
     while (last < asked_.size() && asked_[last].step <= step) ++last;
     return {asked_.data() + first, asked_.data() + std::max(last, first + 1)};
   }
-  std::vector<LeaseState> states(std::size_t step) const {
-    std::vector<LeaseState> all;
+  std::vector<OracleState> states(std::size_t step) const {
+    std::vector<OracleState> all;
     const auto [first, last] = possible(step);
     std::for_each(first, last, [&](const Asked& asked) { all.push_back(asked.state); });
     return all;
   }
-  bool allows(const LeaseState& state, std::size_t step) const {
+  bool allows(const OracleState& state, std::size_t step) const {
     const auto [first, last] = possible(step);
     return std::any_of(first, last, [&](const Asked& asked) { return asked.state == state; });
   }

@@ -24,7 +24,7 @@ class LeaseShell {
     int boots = 1;
   };
   // A grant that a client was told of.
-  struct Heard {
+  struct RecordedReply {
     std::string lease;
     lease::Fence fence;
     std::size_t step;
@@ -51,8 +51,8 @@ class LeaseShell {
   LeaseShell(const LeaseShell&) = delete;
   LeaseShell& operator=(const LeaseShell&) = delete;
 
-  const std::vector<Heard>& heard() const { return heard_; }
-  bool open() const { return !leases_.closed(); }
+  const std::vector<RecordedReply>& recorded() const { return recorded_; }
+  bool open() const { return !leases_.grant_error(); }
 
   // Makes one more thing happen.
   void next() {
@@ -87,12 +87,12 @@ class LeaseShell {
 
  private:
   static DeviceId name(std::size_t gpu) { return "GPU-" + std::to_string(gpu); }
-  lease::Leases::Answer listen() {
+  lease::LeaseManager::OnLease listen() {
     return [this](const Result<lease::Lease>& lease) {
-      if (lease && lease->state == lease::State::held) hear(*lease);
+      if (lease && lease->state == lease::LeaseState::held) record(*lease);
     };
   }
-  void hear(const lease::Lease& lease) { heard_.push_back({lease.id, lease.fence, step_()}); }
+  void record(const lease::Lease& lease) { recorded_.push_back({lease.id, lease.fence, step_()}); }
   std::uint32_t start() {
     ground_.start(++machine_.last_pid, static_cast<std::uint32_t>(1000 + below(random_, 3)));
     return machine_.last_pid;
@@ -104,31 +104,31 @@ class LeaseShell {
         ->first;
   }
   std::string new_lease() { return "lease-" + std::to_string(++machine_.last_lease); }
-  void ask(std::uint32_t pid, const lease::Wish& wish) {
+  void ask(std::uint32_t pid, const lease::LeaseSpec& wish) {
     const std::string id = new_lease();
-    watches_.push_back(leases_.watch(id, [this](const lease::Lease& lease) {
-      if (lease.state == lease::State::held) hear(lease);
+    watches_.push_back(leases_.subscribe(id, [this](const lease::Lease& lease) {
+      if (lease.state == lease::LeaseState::held) record(lease);
     }));
-    watches_.push_back(leases_.attend(id, lease::Attendance::poll));
+    watches_.push_back(leases_.mark_present(id, lease::PresenceKind::poll));
     leases_.claim(ground_.caller(pid), id, wish, listen());
   }
   void claim(std::uint32_t pid) {
-    lease::Wish wish;
+    lease::LeaseSpec wish;
     wish.gpus = static_cast<unsigned>(1 + below(random_, 3));
-    if (chance(random_, 0.2)) wish.patience = Duration::zero();
-    if (chance(random_, 0.2)) wish.longest = std::chrono::seconds(1 + below(random_, 20));
+    if (chance(random_, 0.2)) wish.wait_timeout = Duration::zero();
+    if (chance(random_, 0.2)) wish.max_hold_time = std::chrono::seconds(1 + below(random_, 20));
     ask(pid, wish);
   }
   void claim_detached() {
-    lease::Wish wish;
+    lease::LeaseSpec wish;
     wish.binding = lease::Binding::detached;
     wish.ttl = std::chrono::seconds(10 + below(random_, 10));
     ask(start(), wish);
   }
   void release() {
     for (const auto& [id, lease] : leases_.leases()) {
-      if (lease.state == lease::State::ended || !chance(random_, 0.4)) continue;
-      lease::Release how;
+      if (lease.state == lease::LeaseState::ended || !chance(random_, 0.4)) continue;
+      lease::ReleaseOptions how;
       how.force = chance(random_, 0.2);
       leases_.release({0, true}, id, how, listen());
       return;
@@ -137,7 +137,7 @@ class LeaseShell {
   // Some holders begin to use the GPUs of their leases.
   void use() {
     for (const auto& [id, lease] : leases_.leases()) {
-      if (lease.state != lease::State::held || lease.processes.empty()) continue;
+      if (lease.state != lease::LeaseState::held || lease.processes.empty()) continue;
       const auto holder = ground_.running.find(lease.processes.front().pid);
       if (holder == ground_.running.end() || !chance(random_, 0.5)) continue;
       holder->second.lease = id;
@@ -161,8 +161,8 @@ class LeaseShell {
   std::function<std::size_t()> step_;
   lease::FakeObserver ground_{loop_};
   std::vector<lease::PoolGpu> fleet_;
-  std::vector<Heard> heard_;
-  lease::Leases leases_;
+  std::vector<RecordedReply> recorded_;
+  lease::LeaseManager leases_;
   std::vector<Subscription> watches_;
 };
 

@@ -17,12 +17,12 @@ namespace gpuyard::store {
 namespace {
 
 using lease::Cordon;
-using lease::Event;
-using lease::Kept;
 using lease::Lease;
+using lease::LeaseEvent;
 using lease::LeaseStorage;
 using lease::LeaseTransaction;
-using lease::Process;
+using lease::ProcessKey;
+using lease::SavedLeases;
 
 constexpr std::string_view kLastTicket = "last_ticket";
 constexpr std::string_view kLastFence = "last_fence";
@@ -35,13 +35,13 @@ constexpr std::string_view kLeaseColumns =
 
 using Pairs = std::vector<std::vector<std::int64_t>>;
 
-Pairs pairs_of(const std::vector<Process>& processes) {
+Pairs pairs_of(const std::vector<ProcessKey>& processes) {
   Pairs pairs;
-  for (const Process& process : processes) pairs.push_back({process.pid, ns(process.started)});
+  for (const ProcessKey& process : processes) pairs.push_back({process.pid, ns(process.started)});
   return pairs;
 }
 
-bool are_processes(const Pairs& pairs, std::vector<Process>& processes) {
+bool are_processes(const Pairs& pairs, std::vector<ProcessKey>& processes) {
   for (const auto& pair : pairs) {
     if (pair.size() != 2 || !std::in_range<std::uint32_t>(pair[0])) return false;
     processes.push_back({static_cast<std::uint32_t>(pair[0]), point_of(pair[1])});
@@ -50,14 +50,14 @@ bool are_processes(const Pairs& pairs, std::vector<Process>& processes) {
 }
 
 constexpr auto kLease = [](auto& row, auto& lease) {
-  row(lease.id, lease.uid, lease.state, lease.ending, lease.why, lease.ticket, lease.fence,
-      lease.passed, lease.overdue, lease.gpus);
+  row(lease.id, lease.uid, lease.state, lease.end_reason, lease.detail, lease.ticket, lease.fence,
+      lease.overtakes, lease.overdue, lease.gpus);
   row.as(lease.processes, &pairs_of, &are_processes);
-  row(lease.boot_id, lease.asked, lease.granted, lease.until, lease.asked_wall, lease.granted_wall,
-      lease.let_go_wall, lease.ended_wall);
-  auto& wish = lease.wish;
-  row(wish.gpus, wish.min_free_bytes, wish.model, wish.among, wish.longest, wish.patience,
-      wish.binding, wish.ttl, wish.note);
+  row(lease.boot_id, lease.requested_at, lease.granted_at, lease.expires_at, lease.requested_wall,
+      lease.granted_wall, lease.drain_started_wall, lease.ended_wall);
+  auto& spec = lease.spec;
+  row(spec.gpus, spec.min_free_bytes, spec.model, spec.allowed_gpus, spec.max_hold_time,
+      spec.wait_timeout, spec.binding, spec.ttl, spec.note);
 };
 constexpr auto kEvent = [](auto& row, auto& event) {
   row(event.lease, event.at, event.what, event.by, event.gpu);
@@ -66,14 +66,14 @@ constexpr auto kCordon = [](auto& row, auto& cordon) {
   row(cordon.gpu, cordon.by, cordon.reason, cordon.since);
 };
 
-Result<void> add_events(Database& database, const std::vector<Event>& events) {
+Result<void> add_events(Database& database, const std::vector<LeaseEvent>& events) {
   if (events.empty()) return {};
   auto added =
       run_for_each(database, "INSERT INTO lease_events VALUES(NULL,?,?,?,?,?)", events, kEvent);
   if (!added) return added;
   return run(database,
              "DELETE FROM lease_events WHERE number <= (SELECT max(number) FROM lease_events) - ?",
-             LeaseStorage::kEventsKept);
+             LeaseStorage::kMaxEvents);
 }
 
 Result<void> put_leases(Database& database, const std::vector<Lease>& leases) {
@@ -107,43 +107,43 @@ Result<void> raise_counters(Database& database, const LeaseTransaction& entry) {
 }
 
 Result<void> put_cordons(Database& database, const LeaseTransaction& entry) {
-  auto removed =
-      run_for_each(database, "DELETE FROM lease_cordons WHERE gpu=?", entry.uncordoned, kItself);
+  auto removed = run_for_each(database, "DELETE FROM lease_cordons WHERE gpu=?", entry.uncordoned,
+                              kSingleColumn);
   if (!removed) return removed;
   return run_for_each(database, "INSERT OR REPLACE INTO lease_cordons VALUES(?,?,?,?)",
                       entry.cordoned, kCordon);
 }
 
 // Reads the ticket and the fence of an unreadable lease, if possible.
-Result<void> note_remains(Database& database, const std::string& id, StoredLeases& book) {
+Result<void> record_unreadable(Database& database, const std::string& id, StoredLeases& book) {
   auto row = prepare(database, "SELECT ticket, fence FROM leases WHERE id=?", id);
   if (!row) return std::move(row).error();
   return each_row(*row, [&](const Statement& columns) {
     Lease lease;
     RowReader numbers(columns);
     numbers(lease.ticket, lease.fence);
-    book.note(lease.ticket, lease.fence);
+    book.record(lease.ticket, lease.fence);
   });
 }
 
 Result<void> read_leases(Database& database, StoredLeases& book) {
-  Kept& kept = book.kept;
-  const Rows all{"leases",
-                 "id",
-                 kLeaseColumns,
-                 "ORDER BY ticket, id",
-                 "CASE WHEN state NOT IN ('waiting', 'ended') THEN gpus END",
-                 "a lease"};
-  auto bad = read_unsound(kept.leases, database, all, kLease);
+  SavedLeases& kept = book.saved;
+  const RowSelection all{"leases",
+                         "id",
+                         kLeaseColumns,
+                         "ORDER BY ticket, id",
+                         "CASE WHEN state NOT IN ('waiting', 'ended') THEN gpus END",
+                         "a lease"};
+  auto bad = read_valid_rows(kept.leases, database, all, kLease);
   if (!bad) return std::move(bad).error();
-  std::vector<Event> events;
+  std::vector<LeaseEvent> events;
   for (const UnreadableRow& lease : *bad) {
-    if (auto done = note_remains(database, lease.key, book); !done) return done;
+    if (auto done = record_unreadable(database, lease.key, book); !done) return done;
     events.push_back({lease.key, wall_now(), "could not be read", "gpuyard", {}});
   }
-  for (const Lease& lease : kept.leases) book.note(lease.ticket, lease.fence);
+  for (const Lease& lease : kept.leases) book.record(lease.ticket, lease.fence);
   if (auto done = add_events(database, events); !done) return done;
-  return put_aside(database, all, *bad);
+  return set_aside_rows(database, all, *bad);
 }
 
 struct Counter {
@@ -154,8 +154,8 @@ struct Counter {
 // If a counter is unreadable or behind the leases, the last fence issued is unknown. Fences then
 // continue at the number of milliseconds since 1970, which grants cannot have reached.
 Result<void> read_counters(Database& database, StoredLeases& book) {
-  Kept& kept = book.kept;
-  const Rows all{"lease_counters", "name", "name, value"};
+  SavedLeases& kept = book.saved;
+  const RowSelection all{"lease_counters", "name", "name, value"};
   std::vector<Counter> counters;
   auto read = read_into(counters, database, "SELECT name, value FROM lease_counters",
                         [](auto& row, auto& one) { row(one.name, one.value); });
@@ -181,18 +181,18 @@ Result<void> read_counters(Database& database, StoredLeases& book) {
   kept.last_ticket = std::max(kept.last_ticket, book.highest_ticket);
   kept.last_fence = std::max({kept.last_fence, book.highest_fence, fence_of(wall_now())});
   book.entries = std::max<std::uint64_t>(book.entries, 1);
-  database.remark(fmt::format("{}: the lease counters could not be read; fences continue at {}",
-                              database.path(), kept.last_fence));
-  auto done = put_aside(database, all, bad);
+  database.add_remark(fmt::format("{}: the lease counters could not be read; fences continue at {}",
+                                  database.path(), kept.last_fence));
+  auto done = set_aside_rows(database, all, bad);
   if (done) done = raise_counter(database, kLastTicket, kept.last_ticket);
   if (done) done = raise_counter(database, kLastFence, kept.last_fence);
   return done ? raise_counter(database, kEntries, book.entries) : done;
 }
 
 // Whether a corrupt state.db was put aside here once.
-bool corrupt_beside(const std::string& path) {
+bool has_corrupt_predecessor(const std::string& path) {
   namespace fs = std::filesystem;
-  const std::string beginning = fs::path(path).filename().string() + std::string(kPutAside);
+  const std::string beginning = fs::path(path).filename().string() + std::string(kCorruptSuffix);
   std::error_code failed;
   for (auto file = fs::directory_iterator(fs::path(path).parent_path(), failed);
        !failed && file != fs::directory_iterator(); file.increment(failed)) {
@@ -207,7 +207,7 @@ lease::Fence fence_of(WallTime now) {
   return static_cast<lease::Fence>(now.time_since_epoch().count());
 }
 
-void StoredLeases::note(lease::Ticket ticket, lease::Fence fence) {
+void StoredLeases::record(lease::Ticket ticket, lease::Fence fence) {
   const auto counted = [](std::uint64_t number) { return number <= INT64_MAX; };
   if (counted(ticket)) highest_ticket = std::max(highest_ticket, ticket);
   highest_fence = std::max(highest_fence, counted(fence) ? fence : fence_of(wall_now()));
@@ -216,21 +216,22 @@ void StoredLeases::note(lease::Ticket ticket, lease::Fence fence) {
 Result<StoredLeases> load_leases(Database& database) {
   StoredLeases book;
   // Unreadable alerts and boards cordon GPUs, too. Their own tables may be read only later.
-  auto read = put_bad_alerts_aside(database);
-  if (read) read = put_bad_boards_aside(database);
+  auto read = set_aside_bad_alerts(database);
+  if (read) read = set_aside_bad_boards(database);
   if (read) read = read_leases(database, book);
   if (read) {
-    read = read_into(book.kept.cordons, database,
+    read = read_into(book.saved.cordons, database,
                      "SELECT gpu, by, reason, since_ms FROM lease_cordons ORDER BY gpu", kCordon);
   }
   if (read) read = read_counters(database, book);
   if (!read) return std::move(read).error();
-  if (book.entries == 0) book.successor = corrupt_beside(database.path());
+  if (book.entries == 0) book.replaces_corrupt_file = has_corrupt_predecessor(database.path());
   return book;
 }
 
 Result<std::uint64_t> count_entries(Database& database) {
-  const auto entries = database.number("SELECT value FROM lease_counters WHERE name = 'entries'");
+  const auto entries =
+      database.query_number("SELECT value FROM lease_counters WHERE name = 'entries'");
   if (!entries) return entries.error();
   return static_cast<std::uint64_t>(*entries);
 }
@@ -239,7 +240,7 @@ Result<void> save_leases(Database& database, const LeaseTransaction& entry, std:
   if (auto done = add_events(database, entry.events); !done) return done;
   // First, because another lease of the same entry may have a forgotten id.
   auto forgotten =
-      run_for_each(database, "DELETE FROM leases WHERE id=?", entry.forgotten, kItself);
+      run_for_each(database, "DELETE FROM leases WHERE id=?", entry.removed, kSingleColumn);
   if (!forgotten) return forgotten;
   if (auto done = put_leases(database, entry.leases); !done) return done;
   if (auto done = raise_counters(database, entry); !done) return done;
@@ -247,13 +248,13 @@ Result<void> save_leases(Database& database, const LeaseTransaction& entry, std:
   return put_cordons(database, entry);
 }
 
-Result<void> forget_leases(Database& database) {
+Result<void> delete_leases(Database& database) {
   return database.execute("DELETE FROM leases; DELETE FROM lease_cordons");
 }
 
-Result<std::vector<Event>> load_lease_events(Database& database, const std::string& lease,
-                                             std::int64_t most) {
-  std::vector<Event> events;
+Result<std::vector<LeaseEvent>> load_lease_events(Database& database, const std::string& lease,
+                                                  std::int64_t most) {
+  std::vector<LeaseEvent> events;
   auto read =
       read_into(events, database,
                 "SELECT lease, at_ms, what, by, gpu FROM lease_events WHERE ?1 = '' OR lease = ?1 "

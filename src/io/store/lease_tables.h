@@ -62,14 +62,15 @@ CREATE TABLE lease_counters(
 )";
 
 struct StoredLeases {
-  lease::Kept kept;
+  lease::SavedLeases saved;
   std::uint64_t entries = 0;  // how many were ever kept
-  bool successor = false;     // nothing is kept in this file yet, and a corrupt one came before it
+  bool replaces_corrupt_file =
+      false;  // nothing is kept in this file yet, and a corrupt one came before it
   // The highest among the leases, including unreadable ones.
   lease::Ticket highest_ticket = 0;
   lease::Fence highest_fence = 0;
 
-  void note(lease::Ticket, lease::Fence);
+  void record(lease::Ticket, lease::Fence);
 };
 
 // Returns a fence above any issued before `now`: at most one lease is granted a millisecond.
@@ -81,10 +82,10 @@ Result<std::uint64_t> count_entries(Database&);
 // Saves it as the entry of that number.
 Result<void> save_leases(Database&, const lease::LeaseTransaction&, std::uint64_t number);
 // Forgets all leases and cordons; the journal and the counters stay.
-Result<void> forget_leases(Database&);
+Result<void> delete_leases(Database&);
 // The newest `most` lines of the journal, the oldest of them first; of one lease, or of all if
 // `lease` is "".
-Result<std::vector<lease::Event>> load_lease_events(Database&, const std::string& lease,
-                                                    std::int64_t most);
+Result<std::vector<lease::LeaseEvent>> load_lease_events(Database&, const std::string& lease,
+                                                         std::int64_t most);
 
 }  // namespace gpuyard::store

@@ -31,12 +31,12 @@ constexpr auto kBoard = [](auto& row, auto& board) {
       board.last_seen, board.boot_id);
   auto& errors = board.errors;
   row.as(errors.source, word_of, read_source);
-  row(errors.base, errors.total, errors.since_load, errors.contained, errors.waiting,
+  row(errors.base, errors.total, errors.since_load, errors.contained, errors.contained_pids,
       errors.suspects);
 };
 
 // Without its row, new memory errors of the board cannot be told from old ones.
-constexpr Rows boards_of(std::string_view rest) {
+constexpr RowSelection boards_of(std::string_view rest) {
   return {"machine_boards",
           "machine || ' ' || uuid",
           "uuid, gpu_index, pci_address, name, listed, first_seen_ms, last_seen_ms, boot_id, "
@@ -51,18 +51,18 @@ constexpr Rows boards_of(std::string_view rest) {
 
 Result<std::vector<KnownBoard>> load_boards(Database& database, const std::string& machine) {
   std::vector<KnownBoard> boards;
-  auto read = read_sound(boards, database, boards_of("WHERE machine=? ORDER BY gpu_index, uuid"),
-                         kBoard, machine);
+  auto read = read_rows(boards, database, boards_of("WHERE machine=? ORDER BY gpu_index, uuid"),
+                        kBoard, machine);
   if (!read) return std::move(read).error();
   return boards;
 }
 
-Result<void> put_bad_boards_aside(Database& database) {
+Result<void> set_aside_bad_boards(Database& database) {
   std::vector<KnownBoard> boards;
-  return read_sound(boards, database, boards_of(""), kBoard);
+  return read_rows(boards, database, boards_of(""), kBoard);
 }
 
-Result<void> save_boards(Database& database, const MachineChanges& changes) {
+Result<void> save_boards(Database& database, const MachineTransaction& changes) {
   if (!changes.replaces.empty()) {
     auto done =
         run(database, "DELETE FROM machine_boards WHERE machine<>?1 AND substr(machine,1,?2)=?3",
@@ -83,17 +83,16 @@ Result<void> save_boards(Database& database, const MachineChanges& changes) {
 
 bool MachineDb::load(const std::string& machine,
                      std::function<void(Result<std::vector<KnownBoard>>)> loaded) {
-  return store_.ask<std::vector<KnownBoard>>(
+  return store_.load<std::vector<KnownBoard>>(
       [machine](Database& database) { return load_boards(database, machine); }, std::move(loaded));
 }
 
-bool MachineDb::save(MachineChanges changes, Durability durability,
+bool MachineDb::save(MachineTransaction changes, Durability durability,
                      std::function<void(const Result<void>&)> saved) {
   return store_.run(
       Requester::daemon(),
-      [shared = std::make_shared<const MachineChanges>(std::move(changes))](Database& database) {
-        return save_boards(database, *shared);
-      },
+      [shared = std::make_shared<const MachineTransaction>(std::move(changes))](
+          Database& database) { return save_boards(database, *shared); },
       std::move(saved), durability);
 }
 

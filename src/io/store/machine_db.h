@@ -35,7 +35,7 @@ CREATE TABLE machine_boards(
 )";
 
 // Of one machine: boards that came or changed, and boards that were taken out for good.
-struct MachineChanges {
+struct MachineTransaction {
   std::string machine;
   std::vector<KnownBoard> boards = {};
   std::vector<std::string> taken_out = {};  // UUIDs
@@ -45,8 +45,8 @@ struct MachineChanges {
 
 Result<std::vector<KnownBoard>> load_boards(Database&, const std::string& machine);
 // Puts aside unreadable boards of any machine; load_boards() does so, too.
-Result<void> put_bad_boards_aside(Database&);
-Result<void> save_boards(Database&, const MachineChanges&);
+Result<void> set_aside_bad_boards(Database&);
+Result<void> save_boards(Database&, const MachineTransaction&);
 
 class MachineDb {
  public:
@@ -57,7 +57,7 @@ class MachineDb {
   // runs inside the call.
   bool load(const std::string& machine,
             std::function<void(Result<std::vector<KnownBoard>>)> loaded);
-  bool save(MachineChanges, Durability, std::function<void(const Result<void>&)> saved);
+  bool save(MachineTransaction, Durability, std::function<void(const Result<void>&)> saved);
 
  private:
   StateStore& store_;

@@ -19,7 +19,7 @@ KnownBoard board(const std::string& uuid, std::uint32_t index) {
 
 class MachineDbTest : public ::testing::Test {
  protected:
-  void save(MachineChanges changes) {
+  void save(MachineTransaction changes) {
     bool saved = false;
     EXPECT_TRUE(db_.save(std::move(changes), Durability::full,
                          [&](const Result<void>& done) { saved = done.ok(); }));
@@ -36,7 +36,7 @@ class MachineDbTest : public ::testing::Test {
 
   ScratchDirectory directory_;
   ManualWorker worker_;
-  StateStore store_{worker_, worker_, directory_.in("state.db"), kStateLayout};
+  StateStore store_{worker_, worker_, directory_.in("state.db"), kStateMigrations};
   MachineDb db_{store_};
 };
 

@@ -16,12 +16,13 @@
 
 namespace gpuyard::store {
 
-inline constexpr std::array kStateLayout = {
+inline constexpr std::array kStateMigrations = {
     kEnergyTables,  kControlTables, kLeaseTables,  kAlertTables,  kAuditSources,    kTokenTables,
     kMachineTables, kAuditByGpu,    kAlertIndexes, kAuditPersons, kUnreadableTables};
 
 // usage.db is a file of its own: a question about a year would hold up the writes that a grant
 // waits for.
-inline constexpr std::array kUsageLayout = {kLeaseUseTables, kFoldedUse, kUseByLease, kUseByFence};
+inline constexpr std::array kUsageMigrations = {kUsageTables, kUsageLeaseCounts, kUsageByLease,
+                                                kUsageByFence};
 
 }  // namespace gpuyard::store

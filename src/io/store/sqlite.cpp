@@ -15,7 +15,7 @@
 namespace gpuyard::store {
 namespace {
 
-Errc reaction_to(int code) {
+Errc errc_of(int code) {
   switch (code & 0xff) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
@@ -38,7 +38,7 @@ Errc reaction_to(int code) {
 
 Error error_of(sqlite3* database, std::string_view doing) {
   const int code = sqlite3_extended_errcode(database);
-  return {reaction_to(code), fmt::format("{}: {}", doing, sqlite3_errmsg(database))};
+  return {errc_of(code), fmt::format("{}: {}", doing, sqlite3_errmsg(database))};
 }
 
 Error error_in(sqlite3* database) {
@@ -48,14 +48,14 @@ Error error_in(sqlite3* database) {
 
 // How long to wait for another program in the database. It is a mistake that ends soon or never,
 // and jobs wait behind this one.
-constexpr int kBusyMilliseconds = 500;
+constexpr int kBusyTimeoutMs = 500;
 
-constexpr int kJournalPages = 1000;  // SQLite's own default
+constexpr int kCheckpointPages = 1000;  // SQLite's own default
 
 // The SQLite VFS with which only connections of this process share a database; the WAL index stays
 // in memory. Null if the default VFS was replaced, as in some tests: a database then has one
 // connection.
-const char* vfs_of_one_process() {
+const char* exclusive_vfs() {
   const sqlite3_vfs* const usual = sqlite3_vfs_find(nullptr);
   return usual != nullptr && std::string_view(usual->zName) == "unix" ? "unix-excl" : nullptr;
 }
@@ -66,16 +66,16 @@ StatementCache::~StatementCache() {
   for (const auto& [text, statement] : statements_) sqlite3_finalize(statement);
 }
 
-sqlite3_stmt* StatementCache::take(std::string_view text) {
+sqlite3_stmt* StatementCache::acquire(std::string_view text) {
   const auto found = statements_.find(text);
   return found == statements_.end() ? nullptr : statements_.extract(found).mapped();
 }
 
-void StatementCache::keep(sqlite3_stmt* statement) {
+void StatementCache::release(sqlite3_stmt* statement) {
   sqlite3_reset(statement);
   sqlite3_clear_bindings(statement);
-  const bool kept =
-      statements_.size() < kMost && statements_.emplace(sqlite3_sql(statement), statement).second;
+  const bool kept = statements_.size() < kMaxStatements &&
+                    statements_.emplace(sqlite3_sql(statement), statement).second;
   if (!kept) sqlite3_finalize(statement);
 }
 
@@ -156,7 +156,7 @@ std::string_view Statement::name(int column) const {
   return name == nullptr ? std::string_view() : name;
 }
 
-void Database::Close::operator()(sqlite3* database) const {
+void Database::Closer::operator()(sqlite3* database) const {
   sqlite3_close_v2(database);
 }
 
@@ -167,16 +167,16 @@ Result<Database> Database::connect(const std::string& path, int flags, const cha
   Database database(path, raw);
   if (opened != SQLITE_OK) return error_of(raw, "opening " + path);
   sqlite3_extended_result_codes(raw, 1);
-  sqlite3_busy_timeout(raw, kBusyMilliseconds);
-  database.distrust();
+  sqlite3_busy_timeout(raw, kBusyTimeoutMs);
+  database.keep_wal_on_close();
   return database;
 }
 
-Result<Database> Database::open(const std::string& path, Durability durability, Beside beside) {
+Result<Database> Database::open(const std::string& path, Durability durability, Sharing beside) {
   // SQLite itself would use the umask, which is process-wide. Only a new file is opened here:
   // closing a file that is open elsewhere in this process would drop its POSIX locks.
   UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)).reset();
-  const char* const shared = beside == Beside::readers ? vfs_of_one_process() : nullptr;
+  const char* const shared = beside == Sharing::readers ? exclusive_vfs() : nullptr;
   auto opened = connect(path, SQLITE_OPEN_CREATE, shared);
   if (!opened) return opened;
   Database& database = *opened;
@@ -185,16 +185,16 @@ Result<Database> Database::open(const std::string& path, Durability durability, 
   auto set = shared != nullptr ? Result<void>() : database.execute("PRAGMA locking_mode=EXCLUSIVE");
   if (set) set = database.execute("PRAGMA journal_mode=WAL");
   if (!set) return std::move(set).error();
-  database.copy_journal_after(kJournalPages);
+  database.set_checkpoint_pages(kCheckpointPages);
   if (set = database.set_durability(durability); !set) return std::move(set).error();
-  if (auto written = database.write_journal_again(); !written) return std::move(written).error();
+  if (auto written = database.rewrite_wal(); !written) return std::move(written).error();
   sqlite3_db_config(database.database_.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
   return opened;
 }
 
 // Leaves the checkpoint to the writer, even if this connection is closed last.
-Result<Database> Database::open_beside(const std::string& path) {
-  auto opened = connect(path, 0, vfs_of_one_process());
+Result<Database> Database::open_reader(const std::string& path) {
+  auto opened = connect(path, 0, exclusive_vfs());
   if (!opened) return opened;
   if (auto set = opened->execute("PRAGMA query_only=1"); !set) return std::move(set).error();
   return opened;
@@ -215,15 +215,15 @@ Result<void> Database::execute(const char* statements) {
   return {};
 }
 
-void Database::copy_journal_after(int pages) {
+void Database::set_checkpoint_pages(int pages) {
   // SQLite would do the same by itself, but says nothing when the journal cannot be synced. The
   // journal may then lose what commits without a sync left there, and everything behind it.
-  journal_->most_pages = pages;
-  sqlite3_wal_hook(database_.get(), &copy_journal, journal_.get());
+  wal_->max_pages = pages;
+  sqlite3_wal_hook(database_.get(), &checkpoint, wal_.get());
 }
 
-int Database::copy_journal(void* journal, sqlite3* database, const char* name, int pages) {
-  auto& [most_pages, failed] = *static_cast<Journal*>(journal);
+int Database::checkpoint(void* journal, sqlite3* database, const char* name, int pages) {
+  auto& [most_pages, failed] = *static_cast<WalState*>(journal);
   if (pages < most_pages) return SQLITE_OK;
   const int code =
       sqlite3_wal_checkpoint_v2(database, name, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
@@ -233,20 +233,21 @@ int Database::copy_journal(void* journal, sqlite3* database, const char* name, i
 }
 
 Result<void> Database::commit() {
-  journal_->failed = SQLITE_OK;  // left by statements outside a transaction
+  wal_->sync_error = SQLITE_OK;  // left by statements outside a transaction
   auto done = run("COMMIT");
-  const int failed = std::exchange(journal_->failed, SQLITE_OK);
+  const int failed = std::exchange(wal_->sync_error, SQLITE_OK);
   if (failed == SQLITE_OK) return done;
-  return Error{reaction_to(failed), fmt::format("{}-wal: {}", path_, sqlite3_errstr(failed))};
+  return Error{errc_of(failed), fmt::format("{}-wal: {}", path_, sqlite3_errstr(failed))};
 }
 
-void Database::distrust() {
+void Database::keep_wal_on_close() {
   sqlite3_db_config(database_.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
 }
 
 // Writes in place: writing the same bytes again spoils nothing, wherever it is cut off.
-Result<void> Database::write_journal_again() {
-  if (auto layout = this->layout(); !layout) return layout.error();  // now the journal is open
+Result<void> Database::rewrite_wal() {
+  if (auto layout = this->schema_version(); !layout)
+    return layout.error();  // now the journal is open
   sqlite3_file* file = nullptr;
   sqlite3_file_control(database_.get(), "main", SQLITE_FCNTL_JOURNAL_POINTER, &file);
   if (file == nullptr || file->pMethods == nullptr) return {};
@@ -261,8 +262,7 @@ Result<void> Database::write_journal_again() {
   }
   if (code == SQLITE_OK && size > 0) code = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL);
   if (code == SQLITE_OK) return {};
-  return Error{reaction_to(code),
-               fmt::format("writing {}-wal again: {}", path_, sqlite3_errstr(code))};
+  return Error{errc_of(code), fmt::format("writing {}-wal again: {}", path_, sqlite3_errstr(code))};
 }
 
 Result<void> Database::run(std::string_view statement) {
@@ -271,16 +271,17 @@ Result<void> Database::run(std::string_view statement) {
 }
 
 Result<Statement> Database::prepare(std::string_view statement) {
-  if (sqlite3_stmt* const spare = spare_->take(statement)) return Statement(spare, *spare_);
+  if (sqlite3_stmt* const spare = statement_cache_->acquire(statement))
+    return Statement(spare, *statement_cache_);
   sqlite3_stmt* raw = nullptr;
   if (sqlite3_prepare_v2(database_.get(), statement.data(), static_cast<int>(statement.size()),
                          &raw, nullptr) != SQLITE_OK) {
     return error_in(database_.get());
   }
-  return Statement(raw, *spare_);
+  return Statement(raw, *statement_cache_);
 }
 
-Result<std::int64_t> Database::number(std::string_view query) {
+Result<std::int64_t> Database::query_number(std::string_view query) {
   auto statement = prepare(query);
   if (!statement) return std::move(statement).error();
   const auto row = statement->step();
@@ -289,20 +290,20 @@ Result<std::int64_t> Database::number(std::string_view query) {
 }
 
 Result<std::int64_t> Database::bytes_used() {
-  const auto pages = number("PRAGMA page_count");
-  const auto unused = number("PRAGMA freelist_count");
-  const auto size = number("PRAGMA page_size");
+  const auto pages = query_number("PRAGMA page_count");
+  const auto unused = query_number("PRAGMA freelist_count");
+  const auto size = query_number("PRAGMA page_size");
   for (const auto* each : {&pages, &unused, &size}) {
     if (!*each) return each->error();
   }
   return (*pages - *unused) * *size;
 }
 
-Result<std::int64_t> Database::layout() {
-  return number("PRAGMA user_version");
+Result<std::int64_t> Database::schema_version() {
+  return query_number("PRAGMA user_version");
 }
 
-Result<void> Database::set_layout(std::int64_t layout) {
+Result<void> Database::set_schema_version(std::int64_t layout) {
   return execute(fmt::format("PRAGMA user_version={}", layout).c_str());
 }
 

@@ -33,7 +33,7 @@ using Blob = std::span<const std::byte>;
 // it.
 class StatementCache {
  public:
-  static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kMaxStatements = 64;
 
   StatementCache() = default;
   ~StatementCache();
@@ -41,8 +41,8 @@ class StatementCache {
   StatementCache& operator=(const StatementCache&) = delete;
 
   // Null: there is none of this text.
-  sqlite3_stmt* take(std::string_view text);
-  void keep(sqlite3_stmt*);
+  sqlite3_stmt* acquire(std::string_view text);
+  void release(sqlite3_stmt*);
 
  private:
   std::map<std::string, sqlite3_stmt*, std::less<>> statements_;
@@ -75,14 +75,14 @@ class Statement {
 
  private:
   friend class Database;
-  struct PutBack {
-    StatementCache* spare;
-    void operator()(sqlite3_stmt* statement) const { spare->keep(statement); }
+  struct CacheReturner {
+    StatementCache* cache;
+    void operator()(sqlite3_stmt* statement) const { cache->release(statement); }
   };
   Statement(sqlite3_stmt* statement, StatementCache& spare)
-      : statement_(statement, PutBack{&spare}) {}
+      : statement_(statement, CacheReturner{&spare}) {}
 
-  std::unique_ptr<sqlite3_stmt, PutBack> statement_;
+  std::unique_ptr<sqlite3_stmt, CacheReturner> statement_;
 };
 
 // A full commit survives a power cut, a normal one a crash of this program.
@@ -93,44 +93,44 @@ enum class Durability { normal, full };
 class Database {
  public:
   // Opens the database in WAL mode, and creates it if needed, readable only by this user. Other
-  // programs are locked out while it is open; `beside` lets open_beside() of this program open it
+  // programs are locked out while it is open; `beside` lets open_reader() of this program open it
   // as well.
-  enum class Beside { none, readers };
-  static Result<Database> open(const std::string& path, Durability, Beside beside = Beside::none);
+  enum class Sharing { none, readers };
+  static Result<Database> open(const std::string& path, Durability, Sharing beside = Sharing::none);
   // Opens a second, read-only connection to a database that open() holds open, for another thread.
   // Its reads do not delay commits.
-  static Result<Database> open_beside(const std::string& path);
+  static Result<Database> open_reader(const std::string& path);
 
   // Sets the durability of the commits from now on; not inside a transaction. A full commit makes
   // those before it full.
   Result<void> set_durability(Durability);
 
   // Sets how many pages the journal may have before a commit copies them into the database.
-  void copy_journal_after(int pages);
+  void set_checkpoint_pages(int pages);
 
   // Makes closing leave the journal as it is, because something could not be written. A journal
   // that the disk has lost in part must not be copied over the database.
-  void distrust();
+  void keep_wal_on_close();
 
   const std::string& path() const { return path_; }
   // Findings about the file, until the owner takes and logs them.
-  void remark(std::string sentence) { remarks_.push_back(std::move(sentence)); }
+  void add_remark(std::string sentence) { remarks_.push_back(std::move(sentence)); }
   std::vector<std::string> take_remarks() { return std::exchange(remarks_, {}); }
   // Several statements without parameters or rows.
   Result<void> execute(const char* statements);
   Result<Statement> prepare(std::string_view statement);
   // The first column of the first row; 0 if there is none.
-  Result<std::int64_t> number(std::string_view query);
+  Result<std::int64_t> query_number(std::string_view query);
   // The bytes of the pages in use.
   Result<std::int64_t> bytes_used();
 
   // PRAGMA user_version: which layout this is. 0: a new database.
-  Result<std::int64_t> layout();
-  Result<void> set_layout(std::int64_t);
+  Result<std::int64_t> schema_version();
+  Result<void> set_schema_version(std::int64_t);
 
   // Runs work(), a Result<void>, and commits what it did; all of it is undone where either fails.
   template <class Work>
-  Result<void> transaction(Work&& work) {
+  Result<void> run_transaction(Work&& work) {
     if (auto begun = run("BEGIN IMMEDIATE"); !begun) return begun;
     Result<void> done = work();
     if (done) done = commit();
@@ -139,30 +139,30 @@ class Database {
   }
 
  private:
-  struct Close {
+  struct Closer {
     void operator()(sqlite3*) const;
   };
   Database(std::string path, sqlite3* database) : path_(std::move(path)), database_(database) {}
   static Result<Database> connect(const std::string& path, int flags, const char* vfs);
   Result<void> run(std::string_view statement);
   Result<void> commit();
-  struct Journal {
-    int most_pages = 0;
-    int failed = 0;  // what SQLite said when it could not be synced
+  struct WalState {
+    int max_pages = 0;
+    int sync_error = 0;  // what SQLite said when it could not be synced
   };
   // Called by sqlite3_wal_hook(), after a commit.
-  static int copy_journal(void* journal, sqlite3*, const char* name, int pages);
+  static int checkpoint(void* journal, sqlite3*, const char* name, int pages);
   // Makes sure that what is read is on the disk. After a sync that failed in an earlier life, the
   // journal may hold pages that every program can read but a power cut would lose: the kernel takes
   // pages that it could not write for written. Only pages that are written again are tried again.
-  Result<void> write_journal_again();
+  Result<void> rewrite_wal();
 
   std::string path_;
   std::vector<std::string> remarks_;
   std::optional<Durability> durability_;
-  std::unique_ptr<Journal> journal_ = std::make_unique<Journal>();
-  std::unique_ptr<sqlite3, Close> database_;
-  std::unique_ptr<StatementCache> spare_ = std::make_unique<StatementCache>();
+  std::unique_ptr<WalState> wal_ = std::make_unique<WalState>();
+  std::unique_ptr<sqlite3, Closer> database_;
+  std::unique_ptr<StatementCache> statement_cache_ = std::make_unique<StatementCache>();
 };
 
 // Shared by the tables of state.db: how times and empty values are written, and how rows are
@@ -342,7 +342,7 @@ Result<void> run_for_each(Database& database, std::string_view text, const Recor
   return {};
 }
 // The columns of a value that is one column itself.
-inline constexpr auto kItself = [](auto& row, auto& value) { row(value); };
+inline constexpr auto kSingleColumn = [](auto& row, auto& value) { row(value); };
 
 // Calls take(row) for every row.
 template <class Take>

@@ -73,7 +73,7 @@ TEST_F(SqliteTest, EvictedStatementsAreRecompiled) {
   auto database = open();
   ASSERT_TRUE(database);
   for (int round = 0; round < 2; ++round) {
-    for (std::size_t i = 0; i < StatementCache::kMost + 10; ++i) {
+    for (std::size_t i = 0; i < StatementCache::kMaxStatements + 10; ++i) {
       auto select = database->prepare("SELECT " + std::to_string(i));
       ASSERT_TRUE(select && *select->step());
       EXPECT_EQ(select->integer(0), static_cast<std::int64_t>(i));
@@ -92,14 +92,14 @@ TEST_F(SqliteTest, AKeptStatementFollowsItsTable) {
 TEST_F(SqliteTest, FailedTransactionIsRolledBack) {
   auto database = open();
   ASSERT_TRUE(database && database->execute("CREATE TABLE t(i)"));
-  const auto failed = database->transaction([&]() -> Result<void> {
+  const auto failed = database->run_transaction([&]() -> Result<void> {
     if (auto done = database->execute("INSERT INTO t VALUES(1)"); !done) return done;
     return Error{Errc::conflict, "no"};
   });
   EXPECT_FALSE(failed);
   EXPECT_EQ(count(*database), 0);
   const auto done =
-      database->transaction([&] { return database->execute("INSERT INTO t VALUES(1)"); });
+      database->run_transaction([&] { return database->execute("INSERT INTO t VALUES(1)"); });
   EXPECT_TRUE(done);
   EXPECT_EQ(count(*database), 1);
 }
@@ -121,13 +121,13 @@ TEST_F(SqliteTest, AnotherProgramIsKeptOut) {
 }
 
 TEST_F(SqliteTest, SecondConnectionReadsCommittedData) {
-  auto writer = Database::open(path(), Durability::full, Database::Beside::readers);
+  auto writer = Database::open(path(), Durability::full, Database::Sharing::readers);
   ASSERT_TRUE(writer) << writer.error().message;
   ASSERT_TRUE(writer->execute("CREATE TABLE t(n INTEGER)"));
-  auto reader = Database::open_beside(path());
+  auto reader = Database::open_reader(path());
   ASSERT_TRUE(reader) << reader.error().message;
   EXPECT_EQ(count(*reader), 0);
-  ASSERT_TRUE(writer->transaction([&] {
+  ASSERT_TRUE(writer->run_transaction([&] {
     auto done = writer->execute("INSERT INTO t VALUES(1)");
     EXPECT_EQ(count(*reader), 0);
     return done;
@@ -138,7 +138,7 @@ TEST_F(SqliteTest, SecondConnectionReadsCommittedData) {
 
 // An open file description lock conflicts with process locks, even with those of the same process.
 TEST_F(SqliteTest, DatabaseWithAReaderIsLockedForOtherPrograms) {
-  const auto writer = Database::open(path(), Durability::full, Database::Beside::readers);
+  const auto writer = Database::open(path(), Durability::full, Database::Sharing::readers);
   ASSERT_TRUE(writer) << writer.error().message;
   const int file = ::open(path().c_str(), O_RDWR | O_CLOEXEC);
   struct flock lock{};
@@ -168,19 +168,19 @@ TEST_F(SqliteTest, WalSyncFailureFailsCheckpointingCommit) {
   auto database = Database::open(FakeDisk::kPath, Durability::normal);
   ASSERT_TRUE(database) << database.error().message;
   ASSERT_TRUE(database->execute("CREATE TABLE t(i)"));
-  database->copy_journal_after(8);
+  database->set_checkpoint_pages(8);
   disk.fail([](const DiskStep& step) {
     return step.kind == DiskStep::Kind::sync ? SQLITE_IOERR_FSYNC : SQLITE_OK;
   });
   Result<void> done;
   int commits = 0;
   for (; done && commits < 20; ++commits) {
-    done = database->transaction([&] { return database->execute("INSERT INTO t VALUES(1)"); });
+    done = database->run_transaction([&] { return database->execute("INSERT INTO t VALUES(1)"); });
   }
   EXPECT_GT(commits, 1) << "a commit of its own syncs nothing";
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, Errc::unavailable) << done.error().message;
-  database->distrust();
+  database->keep_wal_on_close();
   disk.fail(nullptr);
 }
 
@@ -188,12 +188,12 @@ TEST_F(SqliteTest, TheLayoutIsRemembered) {
   {
     auto database = open();
     ASSERT_TRUE(database);
-    EXPECT_EQ(*database->layout(), 0);
-    ASSERT_TRUE(database->set_layout(3));
+    EXPECT_EQ(*database->schema_version(), 0);
+    ASSERT_TRUE(database->set_schema_version(3));
   }
   auto database = open();
   ASSERT_TRUE(database);
-  EXPECT_EQ(*database->layout(), 3);
+  EXPECT_EQ(*database->schema_version(), 3);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ namespace gpuyard::store {
 namespace {
 
 // Errors: Errc::invalid if it is corrupt.
-Result<void> check_whole(Database& database) {
+Result<void> check_integrity(Database& database) {
   auto check = database.prepare("PRAGMA quick_check(1)");
   if (!check) return std::move(check).error();
   const auto row = check->step();
@@ -31,8 +31,8 @@ Result<void> check_whole(Database& database) {
   return Error{Errc::invalid, fmt::format("{}: {}", database.path(), check->text(0))};
 }
 
-Result<void> bring_up_to_date(Database& database, StateDb::Layout steps) {
-  const auto layout = database.layout();
+Result<void> migrate(Database& database, StateDb::Migrations steps) {
+  const auto layout = database.schema_version();
   if (!layout) return layout.error();
   const auto newest = static_cast<std::int64_t>(steps.size());
   if (*layout == newest) return {};
@@ -43,11 +43,11 @@ Result<void> bring_up_to_date(Database& database, StateDb::Layout steps) {
                     "written by a newer version. Start that version, or move the file away",
                     database.path(), *layout, newest)};
   }
-  return database.transaction([&]() -> Result<void> {
+  return database.run_transaction([&]() -> Result<void> {
     for (auto step = static_cast<std::size_t>(*layout); step < steps.size(); ++step) {
       if (auto done = database.execute(steps[step]); !done) return done;
     }
-    return database.set_layout(newest);
+    return database.set_schema_version(newest);
   });
 }
 
@@ -69,7 +69,7 @@ void StateReader::forbid() {
   allowed_ = false;
 }
 
-void StateReader::end() {
+void StateReader::try_forbid() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return;
   database_.reset();
@@ -79,17 +79,17 @@ void StateReader::end() {
 Result<void> StateReader::open() {
   if (!allowed_) return Error{Errc::unavailable, path_ + " cannot be read now"};
   if (database_) return {};
-  auto database = Database::open_beside(path_);
+  auto database = Database::open_reader(path_);
   if (!database) return std::move(database).error();
   database_.emplace(*std::move(database));
   return {};
 }
 
 Result<void> StateDb::commit(std::span<const Work> works, Durability durability) {
-  if (auto ready = open_or_put_aside(); !ready) return ready;
+  if (auto ready = open_or_replace(); !ready) return ready;
   if (std::ranges::none_of(works, [](const Work& work) { return work != nullptr; })) return {};
   if (auto set = database_->set_durability(durability); !set) return set;
-  auto done = database_->transaction([&]() -> Result<void> {
+  auto done = database_->run_transaction([&]() -> Result<void> {
     for (const Work& work : works) {
       if (!work) continue;
       if (auto worked = work(*database_); !worked) return worked;
@@ -97,39 +97,40 @@ Result<void> StateDb::commit(std::span<const Work> works, Durability durability)
     return {};
   });
   if (!done) {
-    database_->distrust();
+    database_->keep_wal_on_close();
     database_.reset();  // with its remarks, which were rolled back
     // Otherwise the reader's connection would keep an outdated WAL index.
     reader_->close();
   } else {
-    hear(database_->take_remarks());
+    add_remarks(database_->take_remarks());
   }
   return done;
 }
 
 Result<void> StateDb::open() {
   if (database_) return {};
-  if (auto fit = place_(parent_directory(path_)); !fit) return fit;
-  auto database = Database::open(path_, Durability::full, Database::Beside::readers);
+  if (auto fit = directory_check_(parent_directory(path_)); !fit) return fit;
+  auto database = Database::open(path_, Durability::full, Database::Sharing::readers);
   if (!database) return std::move(database).error();
-  if (auto whole = check_whole(*database); !whole) return whole;
-  if (auto current = bring_up_to_date(*database, layout_); !current) return current;
+  if (auto whole = check_integrity(*database); !whole) return whole;
+  if (auto current = migrate(*database, migrations_); !current) return current;
   const auto unreadable = unreadable_note(*database);
   if (!unreadable) return unreadable.error();
-  if (!unreadable->empty()) hear({*unreadable});
+  if (!unreadable->empty()) add_remarks({*unreadable});
   database_.emplace(*std::move(database));
   reader_->allow();
   return {};
 }
 
 // Reopening the file finds the same content.
-void StateDb::hear(const std::vector<std::string>& remarks) {
+void StateDb::add_remarks(const std::vector<std::string>& remarks) {
   for (const std::string& one : remarks) {
-    if (std::ranges::find(put_aside_, one) == put_aside_.end()) put_aside_.push_back(one);
+    if (std::ranges::find(corruption_notes_, one) == corruption_notes_.end())
+      corruption_notes_.push_back(one);
   }
 }
 
-Result<void> StateDb::open_or_put_aside() {
+Result<void> StateDb::open_or_replace() {
   auto opened = open();
   if (opened || opened.error().code != Errc::invalid) return opened;
   if (auto done = put_aside(opened.error()); !done) return done;
@@ -137,17 +138,17 @@ Result<void> StateDb::open_or_put_aside() {
 }
 
 Result<void> StateDb::put_aside(const Error& why) {
-  if (files_put_aside_ >= kMostPutAside) return why;
-  ++files_put_aside_;
+  if (corrupt_files_ >= kMaxCorruptFiles) return why;
+  ++corrupt_files_;
   reader_->forbid();
-  const std::string to = fmt::format("{}{}{}", path_, kPutAside, to_rfc3339(wall_now()));
+  const std::string to = fmt::format("{}{}{}", path_, kCorruptSuffix, to_rfc3339(wall_now()));
   // The journal first: a new database must not meet the journal of the old one.
   for (const char* const part : {"-wal", "-shm", ""}) {
     if (std::rename((path_ + part).c_str(), (to + part).c_str()) != 0 && errno != ENOENT) {
       return system_error(fmt::format("moving the corrupt {}{} aside", path_, part));
     }
   }
-  put_aside_.push_back(
+  corruption_notes_.push_back(
       fmt::format("{} was corrupt ({}); it was moved to {} and replaced with a new one", path_,
                   why.text(), to));
   return {};
@@ -155,52 +156,52 @@ Result<void> StateDb::put_aside(const Error& why) {
 
 namespace {
 
-using Kind = std::pair<std::uint32_t, std::string_view>;
+using FileSystemKind = std::pair<std::uint32_t, std::string_view>;
 
 // From linux/magic.h where it is in there, else from the file system's own source. File systems
 // that several machines mount from one shared disk are among them.
-constexpr std::array kNetwork = {
-    Kind{0x6969, "NFS"},
-    Kind{0x517b, "SMB"},
-    Kind{0xfe534d42, "SMB"},
-    Kind{0xff534d42, "CIFS"},
-    Kind{0x5346414f, "AFS"},
-    Kind{0x6b414653, "AFS"},
-    Kind{0x73757245, "Coda"},
-    Kind{0x564c, "NCP"},
-    Kind{0x01021997, "9p"},
-    Kind{0x00c36400, "CephFS"},
-    Kind{0x0bd00bd0, "Lustre"},
-    Kind{0x47504653, "GPFS"},
-    Kind{0x19830326, "BeeGFS"},
-    Kind{0xaad7aaea, "PanFS"},
-    Kind{0x20030528, "OrangeFS"},
-    Kind{0x01161970, "GFS2"},
-    Kind{0x7461636f, "OCFS2"},
-    Kind{0xbeefdead, "StorNext"},
-    Kind{0x786f4256, "VirtualBox shared folder"},
-    Kind{0xbacbacbc, "VMware shared folder"},
+constexpr std::array kNetworkFileSystems = {
+    FileSystemKind{0x6969, "NFS"},
+    FileSystemKind{0x517b, "SMB"},
+    FileSystemKind{0xfe534d42, "SMB"},
+    FileSystemKind{0xff534d42, "CIFS"},
+    FileSystemKind{0x5346414f, "AFS"},
+    FileSystemKind{0x6b414653, "AFS"},
+    FileSystemKind{0x73757245, "Coda"},
+    FileSystemKind{0x564c, "NCP"},
+    FileSystemKind{0x01021997, "9p"},
+    FileSystemKind{0x00c36400, "CephFS"},
+    FileSystemKind{0x0bd00bd0, "Lustre"},
+    FileSystemKind{0x47504653, "GPFS"},
+    FileSystemKind{0x19830326, "BeeGFS"},
+    FileSystemKind{0xaad7aaea, "PanFS"},
+    FileSystemKind{0x20030528, "OrangeFS"},
+    FileSystemKind{0x01161970, "GFS2"},
+    FileSystemKind{0x7461636f, "OCFS2"},
+    FileSystemKind{0xbeefdead, "StorNext"},
+    FileSystemKind{0x786f4256, "VirtualBox shared folder"},
+    FileSystemKind{0xbacbacbc, "VMware shared folder"},
 };
 
-constexpr std::uint32_t kFuse = 0x65735546;
+constexpr std::uint32_t kFuseMagic = 0x65735546;
 // FUSE file systems that are served from elsewhere; the others (overlays, encryption, foreign
 // disks) are as good as what they lie on.
-constexpr std::array<std::string_view, 17> kNetworkFuse = {
+constexpr std::array<std::string_view, 17> kNetworkFuseTypes = {
     "sshfs",  "glusterfs", "ceph",      "ceph-fuse", "s3fs",     "gcsfuse",
     "rclone", "juicefs",   "mfs",       "goofys",    "blobfuse", "blobfuse2",
     "davfs2", "beegfs",    "curlftpfs", "mount-s3",  "smbnetfs"};
 
-constexpr std::size_t kMountsLimit = 4U << 20U;
+constexpr std::size_t kMaxMountInfoBytes = 4U << 20U;
 
 }  // namespace
 
 std::optional<std::string_view> network_file_system(std::uint32_t magic, std::string_view type) {
-  for (const auto& [number, name] : kNetwork) {
+  for (const auto& [number, name] : kNetworkFileSystems) {
     if (number == magic) return name;
   }
   constexpr std::string_view kPrefix = "fuse.";
-  if (magic != kFuse || !type.starts_with(kPrefix)) return std::nullopt;
-  for (const std::string_view name : kNetworkFuse) {
+  if (magic != kFuseMagic || !type.starts_with(kPrefix)) return std::nullopt;
+  for (const std::string_view name : kNetworkFuseTypes) {
     if (type.substr(kPrefix.size()) == name) return name;
   }
   return std::nullopt;
@@ -230,8 +231,8 @@ Result<void> check_local(const std::string& directory) {
   const auto magic = static_cast<std::uint32_t>(system.f_type);
   std::string mounts;
   std::string_view type;
-  if (magic == kFuse && ::stat(directory.c_str(), &facts) == 0) {
-    auto read = read_file("/proc/self/mountinfo", kMountsLimit);
+  if (magic == kFuseMagic && ::stat(directory.c_str(), &facts) == 0) {
+    auto read = read_file("/proc/self/mountinfo", kMaxMountInfoBytes);
     if (read) mounts = *std::move(read);
     type = mount_type(mounts, major(facts.st_dev), minor(facts.st_dev));
   }
@@ -245,73 +246,74 @@ Result<void> check_local(const std::string& directory) {
           directory, *network)};
 }
 
-StateStore::StateStore(Worker& worker, Worker& reads, std::string path, StateDb::Layout layout,
-                       StateDb::Place place)
+StateStore::StateStore(Worker& worker, Worker& reads, std::string path, StateDb::Migrations layout,
+                       StateDb::DirectoryCheck place)
     : worker_(worker),
-      reads_(reads),
+      read_worker_(reads),
       path_(path),
       database_(std::make_shared<StateDb>(std::move(path), layout, std::move(place))) {}
 
 StateStore::~StateStore() {
-  here_.end();
-  if (!waiting_->works.empty()) hand_over();
+  lifetime_.end();
+  if (!waiting_->works.empty()) start_commit();
 }
 
 bool StateStore::run(const Requester& requester, StateDb::Work work, Done done,
                      Durability durability) {
-  if (!waiting_->room.enter(requester)) return false;
+  if (!waiting_->queue_limit.try_acquire(requester)) return false;
   if (work) {
     waiting_->writes = true;
     waiting_->durability = std::max(waiting_->durability, durability);
   }
   waiting_->works.push_back(std::move(work));
   waiting_->done.push_back(std::move(done));
-  if (!under_way_) hand_over();
+  if (!committing_) start_commit();
   return true;
 }
 
-void StateStore::check_whole() {
-  run(Requester::daemon(), &store::check_whole, [](const Result<void>&) {});
+void StateStore::check_integrity() {
+  run(Requester::daemon(), &store::check_integrity, [](const Result<void>&) {});
 }
 
 // If the worker has no room for the group, it waits until more work comes or the store ends.
-void StateStore::hand_over() {
+void StateStore::start_commit() {
   const auto group = waiting_;
-  const bool posted = worker_.post(
-      [group, database = database_, heard = here_.guard([this, group](const Outcome& outcome) {
-        on_committed(*group, outcome);
-      })]() -> Worker::Afterwards {
-        Outcome outcome{database->commit(group->works, group->durability), database->put_aside()};
-        return [outcome = std::move(outcome), heard] { heard(outcome); };
-      });
+  const bool posted = worker_.post([group, database = database_,
+                                    heard =
+                                        lifetime_.guard([this, group](const CommitResult& outcome) {
+                                          on_commit(*group, outcome);
+                                        })]() -> Worker::Completion {
+    CommitResult outcome{database->commit(group->works, group->durability), database->put_aside()};
+    return [outcome = std::move(outcome), heard] { heard(outcome); };
+  });
   if (!posted) return;
-  under_way_ = true;
-  waiting_ = std::make_shared<Group>();
+  committing_ = true;
+  waiting_ = std::make_shared<CommitGroup>();
 }
 
-void StateStore::on_committed(const Group& group, const Outcome& outcome) {
-  under_way_ = false;
-  for (std::size_t i = put_aside_.size(); i < outcome.put_aside.size(); ++i) {
-    log::warning("{}", outcome.put_aside[i]);
+void StateStore::on_commit(const CommitGroup& group, const CommitResult& outcome) {
+  committing_ = false;
+  for (std::size_t i = corruption_notes_.size(); i < outcome.corruption_notes.size(); ++i) {
+    log::warning("{}", outcome.corruption_notes[i]);
   }
-  put_aside_ = outcome.put_aside;
+  corruption_notes_ = outcome.corruption_notes;
   const auto trouble = outcome.result ? std::nullopt : std::optional<Error>(outcome.result.error());
   // Work without a write does not prove that the disk works again.
-  if (trouble || group.writes) note_trouble(trouble);
-  if (!waiting_->works.empty()) hand_over();
+  if (trouble || group.writes) update_store_error(trouble);
+  if (!waiting_->works.empty()) start_commit();
   for (const Done& done : group.done) done(outcome.result);
 }
 
-void StateStore::note_trouble(const std::optional<Error>& trouble) {
-  if (trouble && trouble != trouble_) log::warning("{}: {}", path_, trouble->text());
-  if (trouble_ && !trouble) log::info("writing to {} again", path_);
-  trouble_ = trouble;
+void StateStore::update_store_error(const std::optional<Error>& trouble) {
+  if (trouble && trouble != store_error_) log::warning("{}: {}", path_, trouble->text());
+  if (store_error_ && !trouble) log::info("writing to {} again", path_);
+  store_error_ = trouble;
 }
 
 std::vector<std::string> StateStore::notes() const {
-  std::vector<std::string> notes = put_aside_;
-  if (trouble_) {
-    notes.push_back(fmt::format("cannot write to {}: {}; retrying", path_, trouble_->text()));
+  std::vector<std::string> notes = corruption_notes_;
+  if (store_error_) {
+    notes.push_back(fmt::format("cannot write to {}: {}; retrying", path_, store_error_->text()));
   }
   return notes;
 }

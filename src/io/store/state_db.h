@@ -17,7 +17,7 @@
 #include "base/limits.h"
 #include "base/requester.h"
 #include "base/result.h"
-#include "base/shared_room.h"
+#include "base/slot_pool.h"
 #include "base/worker.h"
 #include "io/store/sqlite.h"
 
@@ -40,7 +40,7 @@ std::string_view mount_type(std::string_view mountinfo, unsigned major, unsigned
 Result<void> check_local(const std::string& directory);
 
 // Stands between the name of a corrupt file and the time when it was put aside.
-inline constexpr std::string_view kPutAside = ".corrupt-";
+inline constexpr std::string_view kCorruptSuffix = ".corrupt-";
 
 // The second, read-only connection to the file, so that a long query delays no commit. Any thread
 // may call it; the mutex is held during a query.
@@ -52,7 +52,7 @@ class StateReader {
 
   // Errc::unavailable until the writer has checked the file.
   template <class Answer>
-  Result<Answer> ask(const std::function<Result<Answer>(Database&)>& query) {
+  Result<Answer> run_query(const std::function<Result<Answer>(Database&)>& query) {
     const std::lock_guard lock(mutex_);
     if (auto ready = open(); !ready) return std::move(ready).error();
     Result<Answer> answer = query(*database_);
@@ -67,7 +67,7 @@ class StateReader {
   // Closes the connection until the next allow(), because the file is being replaced.
   void forbid();
   // The same, but does nothing while a query runs.
-  void end();
+  void try_forbid();
 
  private:
   Result<void> open();
@@ -84,21 +84,21 @@ class StateDb {
   using Work = std::function<Result<void>(Database&)>;
 
   // The steps of migrations.h that lead to the tables in it; they outlive every StateDb.
-  using Layout = std::span<const char* const>;
+  using Migrations = std::span<const char* const>;
 
   // The most corrupt files that are kept: a disk that corrupts one after the other must not fill
   // with them.
-  static constexpr std::size_t kMostPutAside = 4;
+  static constexpr std::size_t kMaxCorruptFiles = 4;
 
   // Checks whether a directory is a place for the file.
-  using Place = std::function<Result<void>(const std::string& directory)>;
+  using DirectoryCheck = std::function<Result<void>(const std::string& directory)>;
 
-  StateDb(std::string path, Layout layout, Place place = &check_local)
+  StateDb(std::string path, Migrations layout, DirectoryCheck place = &check_local)
       : path_(std::move(path)),
-        layout_(layout),
-        place_(std::move(place)),
+        migrations_(layout),
+        directory_check_(std::move(place)),
         reader_(std::make_shared<StateReader>(path_)) {}
-  ~StateDb() { reader_->end(); }
+  ~StateDb() { reader_->try_forbid(); }
   StateDb(const StateDb&) = delete;
   StateDb& operator=(const StateDb&) = delete;
 
@@ -111,21 +111,21 @@ class StateDb {
   const std::shared_ptr<StateReader>& reader() const { return reader_; }
 
   // Messages about corrupt files and unreadable rows that were put aside.
-  const std::vector<std::string>& put_aside() const { return put_aside_; }
+  const std::vector<std::string>& put_aside() const { return corruption_notes_; }
 
  private:
   Result<void> open();
-  Result<void> open_or_put_aside();
-  void hear(const std::vector<std::string>& remarks);
+  Result<void> open_or_replace();
+  void add_remarks(const std::vector<std::string>& remarks);
   Result<void> put_aside(const Error& why);
 
   std::string path_;
-  Layout layout_;
-  Place place_;
+  Migrations migrations_;
+  DirectoryCheck directory_check_;
   std::shared_ptr<StateReader> reader_;
   std::optional<Database> database_;
-  std::vector<std::string> put_aside_;
-  std::size_t files_put_aside_ = 0;
+  std::vector<std::string> corruption_notes_;
+  std::size_t corrupt_files_ = 0;
 };
 
 // state.db, or usage.db, as the io thread sees it: waiting work is done together, in one
@@ -137,12 +137,12 @@ class StateStore {
   using Done = std::function<void(const Result<void>&)>;
 
   // See docs/fairness.md.
-  static constexpr SharedRoom::Limits kRoom = {shares::kStateWork, shares::kStateWorkKept,
-                                               shares::kStateWorkOfOne};
+  static constexpr SlotPool::Limits kQueueLimits = {
+      limits::kMaxStateTasks, limits::kReservedStateTasks, limits::kStateTasksPerUser};
 
   // `worker` writes, and `reads` runs queries; both outlive this.
-  StateStore(Worker& worker, Worker& reads, std::string path, StateDb::Layout,
-             StateDb::Place place = &check_local);
+  StateStore(Worker& worker, Worker& reads, std::string path, StateDb::Migrations,
+             StateDb::DirectoryCheck place = &check_local);
   // Hands over what still waits; the worker does it before it ends.
   ~StateStore();
   StateStore(const StateStore&) = delete;
@@ -154,13 +154,15 @@ class StateStore {
   // survive a power cut; the next full commit makes it durable.
   bool run(const Requester&, StateDb::Work work, Done done, Durability = Durability::full);
   // Whether run() would accept work of this requester now.
-  bool has_room(const Requester& requester) const { return waiting_->room.fits(requester); }
+  bool can_accept(const Requester& requester) const {
+    return waiting_->queue_limit.can_acquire(requester);
+  }
 
   // Reads in order with the writes, on their thread, and answers with query(database). For data
   // that the daemon reads once, at its start.
   template <class Answer>
-  bool ask(std::function<Result<Answer>(Database&)> query,
-           std::function<void(Result<Answer>)> answered) {
+  bool load(std::function<Result<Answer>(Database&)> query,
+            std::function<void(Result<Answer>)> answered) {
     const auto answer = std::make_shared<Answer>();
     return run(
         Requester::daemon(),
@@ -178,58 +180,58 @@ class StateStore {
 
   // Runs a client's query on the read thread. It sees all work passed to run() before.
   template <class Answer>
-  bool read(std::function<Result<Answer>(Database&)> query,
-            std::function<void(Result<Answer>)> answered) {
+  bool run_query(std::function<Result<Answer>(Database&)> query,
+                 std::function<void(Result<Answer>)> answered) {
     return run(Requester::daemon(), nullptr,
-               [this, query = std::move(query),
-                answered = std::move(answered)](const Result<void>&) { look(query, answered); });
+               [this, query = std::move(query), answered = std::move(answered)](
+                   const Result<void>&) { query_reader(query, answered); });
   }
 
   // Whether the last transaction failed.
-  bool failing() const { return trouble_.has_value(); }
+  bool is_failing() const { return store_error_.has_value(); }
   // Sentences that say what is wrong with the file now, and what was.
   std::vector<std::string> notes() const;
 
  private:
-  struct Group {
+  struct CommitGroup {
     std::vector<StateDb::Work> works;
     std::vector<Done> done;
-    SharedRoom room{kRoom};
+    SlotPool queue_limit{kQueueLimits};
     bool writes = false;
     Durability durability = Durability::normal;  // the highest that one of them asks for
   };
-  struct Outcome {
+  struct CommitResult {
     Result<void> result;
-    std::vector<std::string> put_aside;
+    std::vector<std::string> corruption_notes;
   };
 
   // A failed transaction does not prevent reads: the reader reports its own errors.
   template <class Answer>
-  void look(const std::function<Result<Answer>(Database&)>& query,
-            const std::function<void(Result<Answer>)>& answered) {
-    const bool posted = ask_worker(
-        reads_, [reader = database_->reader(), query] { return reader->ask(query); },
-        here_.guard([this, answered](Result<Answer> answer) {
-          if (!answer && answer.error().code == Errc::invalid) check_whole();
+  void query_reader(const std::function<Result<Answer>(Database&)>& query,
+                    const std::function<void(Result<Answer>)>& answered) {
+    const bool posted = run_on_worker(
+        read_worker_, [reader = database_->reader(), query] { return reader->run_query(query); },
+        lifetime_.guard([this, answered](Result<Answer> answer) {
+          if (!answer && answer.error().code == Errc::invalid) check_integrity();
           answered(std::move(answer));
         }));
     if (!posted) answered(Error{Errc::busy, "the disk queue is full; try again"});
   }
   // Checks the file after a reader found it corrupt; the writer puts a corrupt one aside.
-  void check_whole();
-  void hand_over();
-  void on_committed(const Group&, const Outcome&);
-  void note_trouble(const std::optional<Error>&);
+  void check_integrity();
+  void start_commit();
+  void on_commit(const CommitGroup&, const CommitResult&);
+  void update_store_error(const std::optional<Error>&);
 
   Worker& worker_;
-  Worker& reads_;
+  Worker& read_worker_;
   std::string path_;
   std::shared_ptr<StateDb> database_;  // used by the worker's thread only
-  std::shared_ptr<Group> waiting_ = std::make_shared<Group>();
-  bool under_way_ = false;
-  std::optional<Error> trouble_;
-  std::vector<std::string> put_aside_;
-  Lifetime here_;
+  std::shared_ptr<CommitGroup> waiting_ = std::make_shared<CommitGroup>();
+  bool committing_ = false;
+  std::optional<Error> store_error_;
+  std::vector<std::string> corruption_notes_;
+  Lifetime lifetime_;
 };
 
 }  // namespace gpuyard::store

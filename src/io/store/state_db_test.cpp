@@ -52,9 +52,9 @@ class StateDbTest : public ::testing::Test {
 };
 
 TEST_F(StateDbTest, AMissingOneIsMadeWithEveryTable) {
-  StateDb state(path(), kStateLayout);
+  StateDb state(path(), kStateMigrations);
   ASSERT_TRUE(commit(state, executes(kOneAccount)));
-  StateDb again(directory_.in("other.db"), kStateLayout);
+  StateDb again(directory_.in("other.db"), kStateMigrations);
   int count = -1;
   ASSERT_TRUE(commit(again, counts(count)));
   EXPECT_EQ(count, 0);
@@ -63,16 +63,16 @@ TEST_F(StateDbTest, AMissingOneIsMadeWithEveryTable) {
 TEST_F(StateDbTest, CommittedDataSurvivesReopen) {
   int count = 0;
   {
-    StateDb state(path(), kStateLayout);
+    StateDb state(path(), kStateMigrations);
     ASSERT_TRUE(commit(state, executes(kOneAccount)));
   }
-  StateDb state(path(), kStateLayout);
+  StateDb state(path(), kStateMigrations);
   ASSERT_TRUE(commit(state, counts(count)));
   EXPECT_EQ(count, 1);
 }
 
 TEST_F(StateDbTest, AnErrorUndoesTheWholeGroup) {
-  StateDb state(path(), kStateLayout);
+  StateDb state(path(), kStateMigrations);
   const std::vector<StateDb::Work> works = {
       executes(kOneAccount), [](Database&) -> Result<void> { return Error{Errc::internal, "no"}; }};
   EXPECT_EQ(state.commit(works).error().message, "no");
@@ -82,14 +82,15 @@ TEST_F(StateDbTest, AnErrorUndoesTheWholeGroup) {
 }
 
 TEST_F(StateDbTest, ReadDoesNotWaitForACommit) {
-  StateDb state(path(), kStateLayout);
+  StateDb state(path(), kStateMigrations);
   const std::function<Result<std::int64_t>(Database&)> counts = [](Database& database) {
-    return database.number("SELECT count(*) FROM energy_accounts");
+    return database.query_number("SELECT count(*) FROM energy_accounts");
   };
-  EXPECT_EQ(state.reader()->ask(counts).error().code, Errc::unavailable) << "nothing is open yet";
+  EXPECT_EQ(state.reader()->run_query(counts).error().code, Errc::unavailable)
+      << "nothing is open yet";
   std::vector<std::int64_t> counted;
   const auto count = [&] {
-    const auto rows = state.reader()->ask(counts);
+    const auto rows = state.reader()->run_query(counts);
     ASSERT_TRUE(rows) << rows.error().message;
     counted.push_back(*rows);
   };
@@ -104,23 +105,23 @@ TEST_F(StateDbTest, ReadDoesNotWaitForACommit) {
 
 TEST_F(StateDbTest, ClosingRemovesTheJournalOfAReader) {
   {
-    StateDb state(path(), kStateLayout);
+    StateDb state(path(), kStateMigrations);
     ASSERT_TRUE(commit(state, executes(kOneAccount)));
-    const std::function<Result<std::int64_t>(Database&)> layout = &Database::layout;
-    EXPECT_TRUE(state.reader()->ask(layout));
+    const std::function<Result<std::int64_t>(Database&)> layout = &Database::schema_version;
+    EXPECT_TRUE(state.reader()->run_query(layout));
   }
   EXPECT_EQ(files("state.db"), 1U);
 }
 
 TEST_F(StateDbTest, ANewerOneIsLeftAsItIs) {
   {
-    StateDb state(path(), kStateLayout);
+    StateDb state(path(), kStateMigrations);
     ASSERT_TRUE(commit(state, executes(kOneAccount)));
     ASSERT_TRUE(commit(state, [](Database& database) {
-      return database.set_layout(static_cast<std::int64_t>(kStateLayout.size()) + 1);
+      return database.set_schema_version(static_cast<std::int64_t>(kStateMigrations.size()) + 1);
     }));
   }
-  StateDb state(path(), kStateLayout);
+  StateDb state(path(), kStateMigrations);
   const auto done = commit(state, nothing);
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, Errc::conflict);
@@ -131,7 +132,7 @@ TEST_F(StateDbTest, ANewerOneIsLeftAsItIs) {
 
 TEST_F(StateDbTest, ACorruptOneIsPutAsideAndAnotherBegins) {
   std::ofstream(path()) << std::string(8192, 'x');
-  StateDb state(path(), kStateLayout);
+  StateDb state(path(), kStateMigrations);
   ASSERT_TRUE(commit(state, executes(kOneAccount)));
   ASSERT_EQ(state.put_aside().size(), 1U);
   EXPECT_THAT(state.put_aside()[0], ::testing::HasSubstr("was corrupt"));
@@ -140,7 +141,7 @@ TEST_F(StateDbTest, ACorruptOneIsPutAsideAndAnotherBegins) {
 
 TEST_F(StateDbTest, TornPageIsDetectedOnOpen) {
   {
-    StateDb state(path(), kStateLayout);
+    StateDb state(path(), kStateMigrations);
     ASSERT_TRUE(commit(state, executes(kOneAccount)));
   }
   {
@@ -148,14 +149,14 @@ TEST_F(StateDbTest, TornPageIsDetectedOnOpen) {
     file.seekp(4096);
     file << std::string(4096, '\x7f');
   }
-  StateDb state(path(), kStateLayout);
+  StateDb state(path(), kStateMigrations);
   EXPECT_TRUE(commit(state, nothing));
   EXPECT_EQ(state.put_aside().size(), 1U);
 }
 
 TEST_F(StateDbTest, ADiskDoesNotFillWithCorruptOnes) {
-  StateDb state(path(), kStateLayout);
-  for (std::size_t i = 0; i < StateDb::kMostPutAside + 2; ++i) {
+  StateDb state(path(), kStateMigrations);
+  for (std::size_t i = 0; i < StateDb::kMaxCorruptFiles + 2; ++i) {
     std::filesystem::remove(path() + "-wal");
     std::ofstream(path()) << std::string(8192, 'x');
     static_cast<void>(commit(state, [](Database&) -> Result<void> {
@@ -163,13 +164,13 @@ TEST_F(StateDbTest, ADiskDoesNotFillWithCorruptOnes) {
                       }).ok());
     ::usleep(2000);  // the name has the time in it, to the millisecond
   }
-  EXPECT_EQ(state.put_aside().size(), StateDb::kMostPutAside);
+  EXPECT_EQ(state.put_aside().size(), StateDb::kMaxCorruptFiles);
   EXPECT_EQ(commit(state, nothing).error().code, Errc::invalid);
 }
 
 TEST_F(StateDbTest, APlaceThatCannotBeOpenedIsTriedAgain) {
   std::filesystem::create_directory(path());
-  StateDb state(path(), kStateLayout);
+  StateDb state(path(), kStateMigrations);
   EXPECT_EQ(commit(state, nothing).error().code, Errc::denied);
   std::filesystem::remove(path());
   EXPECT_TRUE(commit(state, nothing));
@@ -269,9 +270,9 @@ class StateStoreTest : public ::testing::Test {
   // Returns the number of accounts that a reader sees.
   int read() {
     std::optional<Result<int>> count;
-    EXPECT_TRUE(store_->read<int>(
+    EXPECT_TRUE(store_->run_query<int>(
         [](Database& database) -> Result<int> {
-          const auto rows = database.number("SELECT count(*) FROM energy_accounts");
+          const auto rows = database.query_number("SELECT count(*) FROM energy_accounts");
           return rows ? Result<int>(static_cast<int>(*rows)) : rows.error();
         },
         [&](Result<int> answer) { count = std::move(answer); }));
@@ -284,7 +285,7 @@ class StateStoreTest : public ::testing::Test {
   CapturedLog log_;
   ManualWorker worker_;
   std::unique_ptr<StateStore> store_ =
-      std::make_unique<StateStore>(worker_, worker_, path(), kStateLayout);
+      std::make_unique<StateStore>(worker_, worker_, path(), kStateMigrations);
   Result<void> outcome_;
   std::vector<int> worked_;
   std::vector<int> kept_;
@@ -327,14 +328,14 @@ TEST_F(StateStoreTest, TroubleThatGoesOnIsLoggedOnce) {
 
 TEST_F(StateStoreTest, FullQueueRefusesWork) {
   worker_.full = true;
-  for (std::size_t i = 0; i < shares::kStateWork; ++i) run(0);
+  for (std::size_t i = 0; i < limits::kMaxStateTasks; ++i) run(0);
   EXPECT_FALSE(enter(Requester::daemon()));
 }
 
 TEST_F(StateStoreTest, OneUserIsLimitedToItsShareOfTheQueue) {
   worker_.full = true;
-  for (std::size_t i = 0; i < shares::kStateWorkOfOne; ++i) EXPECT_TRUE(enter({"uid 1001"}));
-  EXPECT_FALSE(store_->has_room({"uid 1001"}));
+  for (std::size_t i = 0; i < limits::kStateTasksPerUser; ++i) EXPECT_TRUE(enter({"uid 1001"}));
+  EXPECT_FALSE(store_->can_accept({"uid 1001"}));
   EXPECT_FALSE(enter({"uid 1001"}));
   EXPECT_TRUE(enter({"uid 1002"}));
   EXPECT_TRUE(enter({"uid 1001", true})) << "an administrator";
@@ -344,13 +345,13 @@ TEST_F(StateStoreTest, HalfOfTheQueueIsReservedForLeasesAndRoot) {
   worker_.full = true;
   std::size_t entered = 0;
   for (int user = 0; user < 10'000; ++user) entered += enter({fmt::format("uid {}", user)});
-  EXPECT_EQ(entered, shares::kStateWork - shares::kStateWorkKept);
-  for (std::size_t i = 0; i < shares::kStateWorkKept; ++i) run(0);
+  EXPECT_EQ(entered, limits::kMaxStateTasks - limits::kReservedStateTasks);
+  for (std::size_t i = 0; i < limits::kReservedStateTasks; ++i) run(0);
 }
 
 TEST_F(StateStoreTest, ShareIsFreeOnceItsWorkIsDone) {
   run(1);
-  for (std::size_t i = 0; i < shares::kStateWorkOfOne; ++i) EXPECT_TRUE(enter({"uid 1001"}));
+  for (std::size_t i = 0; i < limits::kStateTasksPerUser; ++i) EXPECT_TRUE(enter({"uid 1001"}));
   EXPECT_FALSE(enter({"uid 1001"}));
   worker_.run_all();
   EXPECT_TRUE(enter({"uid 1001"}));
@@ -373,7 +374,7 @@ TEST_F(StateStoreTest, EmptyWorkDoesNotEndAFailure) {
                           [&](const Result<void>& done) { told = done.ok(); }));
   worker_.run_all();
   EXPECT_TRUE(told);
-  EXPECT_TRUE(store_->failing());
+  EXPECT_TRUE(store_->is_failing());
 }
 
 TEST_F(StateStoreTest, ReadsContinueAfterAFailedWrite) {
@@ -404,8 +405,8 @@ TEST_F(StateStoreTest, FailedReadDoesNotPutASoundFileAside) {
   insert();
   std::optional<Result<int>> heard;
   ASSERT_TRUE(
-      store_->read<int>([](Database&) -> Result<int> { return Error{Errc::invalid, "torn"}; },
-                        [&](Result<int> answer) { heard = std::move(answer); }));
+      store_->run_query<int>([](Database&) -> Result<int> { return Error{Errc::invalid, "torn"}; },
+                             [&](Result<int> answer) { heard = std::move(answer); }));
   worker_.run_all();
   ASSERT_TRUE(heard && !*heard);
   EXPECT_THAT(store_->notes(), IsEmpty());
@@ -419,7 +420,7 @@ TEST_F(StateStoreTest, NetworkFileSystemIsRefusedUntilLocal) {
     return network ? Result<void>(Error{Errc::denied, "on a network file system (NFS)"})
                    : Result<void>();
   };
-  store_ = std::make_unique<StateStore>(worker_, worker_, path(), kStateLayout, place);
+  store_ = std::make_unique<StateStore>(worker_, worker_, path(), kStateMigrations, place);
   run(1);
   worker_.run_all();
   EXPECT_THAT(failed_, ElementsAre(1));

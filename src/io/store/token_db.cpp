@@ -17,35 +17,36 @@ constexpr auto kToken = [](auto& row, auto& token) {
 
 }  // namespace
 
-Result<std::vector<access::Token>> load_tokens(Database& database) {
-  std::vector<access::Token> tokens;
+Result<std::vector<auth::Token>> load_tokens(Database& database) {
+  std::vector<auth::Token> tokens;
   // The rights of an unreadable token are unknown, so it is no longer accepted.
-  const Rows all{"tokens", "id",
-                 "id, digest, name, uid, scope, gpus, made_ms, made_by, expires_ms, last_used_ms, "
-                 "last_from, in_clear_ms, revoked_ms, revoked_by"};
-  auto read = read_sound(tokens, database, all, kToken);
+  const RowSelection all{
+      "tokens", "id",
+      "id, digest, name, uid, scope, gpus, made_ms, made_by, expires_ms, last_used_ms, "
+      "last_from, in_clear_ms, revoked_ms, revoked_by"};
+  auto read = read_rows(tokens, database, all, kToken);
   if (!read) return std::move(read).error();
   return tokens;
 }
 
-Result<void> save_tokens(Database& database, const access::TokenTransaction& changes) {
+Result<void> save_tokens(Database& database, const auth::TokenTransaction& changes) {
   auto put =
       run_for_each(database, "INSERT OR REPLACE INTO tokens VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                   changes.put, kToken);
+                   changes.tokens, kToken);
   if (!put) return put;
-  return run_for_each(database, "DELETE FROM tokens WHERE id=?", changes.forget, kItself);
+  return run_for_each(database, "DELETE FROM tokens WHERE id=?", changes.removed_ids,
+                      kSingleColumn);
 }
 
-bool TokenDb::load(std::function<void(Result<std::vector<access::Token>>)> loaded) {
-  return store_.ask<std::vector<access::Token>>(&load_tokens, std::move(loaded));
+bool TokenDb::load(std::function<void(Result<std::vector<auth::Token>>)> loaded) {
+  return store_.load<std::vector<auth::Token>>(&load_tokens, std::move(loaded));
 }
 
-bool TokenDb::save(access::TokenTransaction changes,
-                   std::function<void(const Result<void>&)> saved) {
-  const auto durability = changes.soon ? Durability::normal : Durability::full;
-  const auto shared = std::make_shared<const access::TokenTransaction>(std::move(changes));
+bool TokenDb::save(auth::TokenTransaction changes, std::function<void(const Result<void>&)> saved) {
+  const auto durability = changes.deferred_sync ? Durability::normal : Durability::full;
+  const auto shared = std::make_shared<const auth::TokenTransaction>(std::move(changes));
   StateDb::Work work;
-  if (!shared->put.empty() || !shared->forget.empty()) {
+  if (!shared->tokens.empty() || !shared->removed_ids.empty()) {
     work = [shared](Database& database) { return save_tokens(database, *shared); };
   }
   return store_.run(shared->requester, std::move(work), std::move(saved), durability);

@@ -25,16 +25,16 @@ CREATE TABLE tokens(
   revoked_by TEXT NOT NULL) WITHOUT ROWID;
 )";
 
-Result<std::vector<access::Token>> load_tokens(Database&);
-Result<void> save_tokens(Database&, const access::TokenTransaction&);
+Result<std::vector<auth::Token>> load_tokens(Database&);
+Result<void> save_tokens(Database&, const auth::TokenTransaction&);
 
-class TokenDb final : public access::TokenStorage {
+class TokenDb final : public auth::TokenStorage {
  public:
   // The store outlives this.
   explicit TokenDb(StateStore& store) : store_(store) {}
 
-  bool load(std::function<void(Result<std::vector<access::Token>>)> loaded) override;
-  bool save(access::TokenTransaction, std::function<void(const Result<void>&)> saved) override;
+  bool load(std::function<void(Result<std::vector<auth::Token>>)> loaded) override;
+  bool save(auth::TokenTransaction, std::function<void(const Result<void>&)> saved) override;
 
  private:
   StateStore& store_;

@@ -12,13 +12,13 @@
 namespace gpuyard::store {
 namespace {
 
-access::Token whole() {
+auth::Token whole() {
   const WallTime then{std::chrono::milliseconds(1'700'000'000'123)};
   return {.id = "abcdefgh",
           .digest = std::string(64, 'a'),
           .name = "ci \"one\"",
           .uid = 4294967295U,
-          .scope = access::Scope::control,
+          .scope = auth::Scope::control,
           .gpus = {"GPU-1", "GPU-2"},
           .made = then,
           .made_by = "uid 0",
@@ -32,16 +32,16 @@ access::Token whole() {
 
 class TokenDbTest : public ::testing::Test {
  protected:
-  void save(access::TokenTransaction changes) {
+  void save(auth::TokenTransaction changes) {
     std::optional<Result<void>> saved;
     ASSERT_TRUE(db_.save(std::move(changes), [&](const Result<void>& done) { saved = done; }));
     worker_.run_all();
     ASSERT_TRUE(saved);
     EXPECT_TRUE(*saved);
   }
-  std::vector<access::Token> load() {
-    std::vector<access::Token> tokens;
-    EXPECT_TRUE(db_.load([&](Result<std::vector<access::Token>> all) {
+  std::vector<auth::Token> load() {
+    std::vector<auth::Token> tokens;
+    EXPECT_TRUE(db_.load([&](Result<std::vector<auth::Token>> all) {
       ASSERT_TRUE(all) << all.error().message;
       tokens = *std::move(all);
     }));
@@ -51,17 +51,17 @@ class TokenDbTest : public ::testing::Test {
 
   ScratchDirectory place_;
   ManualWorker worker_;
-  StateStore store_{worker_, worker_, place_.path() + "/state.db", kStateLayout};
+  StateStore store_{worker_, worker_, place_.path() + "/state.db", kStateMigrations};
   TokenDb db_{store_};
 };
 
 TEST_F(TokenDbTest, KeepsEveryFieldOfAToken) {
-  const access::Token plain{.id = "ijklmnop", .digest = "d", .name = "n", .made_by = "uid 7"};
-  save({.put = {whole(), plain}, .forget = {}});
+  const auth::Token plain{.id = "ijklmnop", .digest = "d", .name = "n", .made_by = "uid 7"};
+  save({.tokens = {whole(), plain}, .removed_ids = {}});
   const auto tokens = load();
   ASSERT_EQ(tokens.size(), 2U);
   EXPECT_EQ(tokens[0].uid, 4294967295U);
-  EXPECT_EQ(tokens[0].scope, access::Scope::control);
+  EXPECT_EQ(tokens[0].scope, auth::Scope::control);
   EXPECT_EQ(tokens[0].gpus, whole().gpus);
   EXPECT_EQ(tokens[0].name, whole().name);
   EXPECT_EQ(tokens[0].digest, whole().digest);
@@ -78,7 +78,7 @@ TEST_F(TokenDbTest, KeepsEveryFieldOfAToken) {
 }
 
 TEST_F(TokenDbTest, EmptyTransactionDoesNotWrite) {
-  save({.put = {whole()}, .forget = {}});
+  save({.tokens = {whole()}, .removed_ids = {}});
   const auto before = std::filesystem::file_size(place_.path() + "/state.db-wal");
   save({});
   EXPECT_EQ(std::filesystem::file_size(place_.path() + "/state.db-wal"), before);
@@ -86,22 +86,23 @@ TEST_F(TokenDbTest, EmptyTransactionDoesNotWrite) {
 
 TEST_F(TokenDbTest, OneUserIsLimitedToItsShareOfTheQueue) {
   worker_.full = true;
-  access::TokenTransaction changes{.put = {whole()}, .forget = {}, .requester = {"uid 1001"}};
+  auth::TokenTransaction changes{.tokens = {whole()}, .removed_ids = {}, .requester = {"uid 1001"}};
   const auto nobody = [](const Result<void>&) {};
-  for (std::size_t i = 0; i < shares::kStateWorkOfOne; ++i) EXPECT_TRUE(db_.save(changes, nobody));
+  for (std::size_t i = 0; i < limits::kStateTasksPerUser; ++i)
+    EXPECT_TRUE(db_.save(changes, nobody));
   EXPECT_FALSE(db_.save(changes, nobody));
-  changes.requester.party = "uid 1002";
+  changes.requester.quota_group = "uid 1002";
   EXPECT_TRUE(db_.save(changes, nobody));
 }
 
 TEST_F(TokenDbTest, ChangedTokenIsReplacedAndRemovedOneDeleted) {
-  save({.put = {whole()}, .forget = {}});
-  access::Token later = whole();
+  save({.tokens = {whole()}, .removed_ids = {}});
+  auth::Token later = whole();
   later.last_from = "192.0.2.8";
-  save({.put = {later}, .forget = {}, .soon = true});
+  save({.tokens = {later}, .removed_ids = {}, .deferred_sync = true});
   ASSERT_EQ(load().size(), 1U);
   EXPECT_EQ(load().front().last_from, "192.0.2.8");
-  save({.put = {}, .forget = {"abcdefgh"}});
+  save({.tokens = {}, .removed_ids = {"abcdefgh"}});
   EXPECT_TRUE(load().empty());
 }
 

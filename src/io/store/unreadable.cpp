@@ -12,12 +12,13 @@ namespace {
 
 // The oldest above this number are deleted, so that a badly damaged file does not grow without
 // limit.
-constexpr std::int64_t kMostKept = 1000;
+constexpr std::int64_t kMaxUnreadableRows = 1000;
 
 // "quote(id) || ', ' || quote(uid)" for a table of these two columns.
 Result<std::string> quoted_columns(Database& database, std::string_view table) {
   std::vector<std::string> names;
-  auto read = read_into(names, database, "SELECT name FROM pragma_table_info(?)", kItself, table);
+  auto read =
+      read_into(names, database, "SELECT name FROM pragma_table_info(?)", kSingleColumn, table);
   if (!read) return std::move(read).error();
   std::string text;
   for (const std::string& name : names) {
@@ -27,8 +28,9 @@ Result<std::string> quoted_columns(Database& database, std::string_view table) {
 }
 
 // Returns nothing if the row withholds no GPU.
-Result<std::optional<std::vector<DeviceId>>> withheld_by(Database& database, const Rows& of,
-                                                         const std::string& key) {
+Result<std::optional<std::vector<DeviceId>>> find_withheld_gpus(Database& database,
+                                                                const RowSelection& of,
+                                                                const std::string& key) {
   std::optional<std::vector<DeviceId>> gpus;
   if (of.withholds.empty()) return gpus;
   auto row = prepare(
@@ -44,14 +46,15 @@ Result<std::optional<std::vector<DeviceId>>> withheld_by(Database& database, con
   return gpus;
 }
 
-Result<void> withhold(Database& database, const Rows& of, const UnreadableRow& one) {
-  const auto gpus = withheld_by(database, of, one.key);
+Result<void> cordon_withheld_gpus(Database& database, const RowSelection& of,
+                                  const UnreadableRow& one) {
+  const auto gpus = find_withheld_gpus(database, of, one.key);
   if (!gpus) return gpus.error();
   if (!*gpus) return {};
   for (const DeviceId& gpu : **gpus) {
     const bool any = gpu == lease::kEveryGpu;
     const std::string reason = fmt::format(
-        "{} {} ({}: {}); check the GPU, then uncordon it (see docs/recovery.md)", of.what,
+        "{} {} ({}: {}); check the GPU, then uncordon it (see docs/recovery.md)", of.noun,
         any ? "could not be read and may be of any GPU" : "of this GPU could not be read",
         printable(one.key), printable(one.error));
     auto done = run(database,
@@ -71,7 +74,8 @@ Result<void> withhold(Database& database, const Rows& of, const UnreadableRow& o
 
 }  // namespace
 
-Result<void> put_aside(Database& database, const Rows& of, const std::vector<UnreadableRow>& bad) {
+Result<void> set_aside_rows(Database& database, const RowSelection& of,
+                            const std::vector<UnreadableRow>& bad) {
   if (bad.empty()) return {};
   const auto columns = quoted_columns(database, of.table);
   if (!columns) return columns.error();
@@ -82,18 +86,18 @@ Result<void> put_aside(Database& database, const Rows& of, const std::vector<Unr
   constexpr std::size_t kMostSaid = 4;
   for (std::size_t i = 0; i < bad.size(); ++i) {
     const UnreadableRow& one = bad[i];
-    auto done = withhold(database, of, one);
+    auto done = cordon_withheld_gpus(database, of, one);
     if (done) done = run(database, copy, one.key, wall_now(), of.table, one.error);
     if (done) done = run(database, remove, one.key);
     if (!done) return done;
     if (i >= kMostSaid) continue;
-    database.remark(
+    database.add_remark(
         fmt::format("{}: row {} of the table {} could not be read ({}) and was moved to the table "
                     "unreadable_rows; see docs/recovery.md",
                     database.path(), printable(one.key), of.table, printable(one.error)));
   }
   if (bad.size() > kMostSaid) {
-    database.remark(
+    database.add_remark(
         fmt::format("{}: {} more rows of the table {} could not be read and were moved to the "
                     "table unreadable_rows",
                     database.path(), bad.size() - kMostSaid, of.table));
@@ -101,15 +105,15 @@ Result<void> put_aside(Database& database, const Rows& of, const std::vector<Unr
   return run(database,
              "DELETE FROM unreadable_rows WHERE number <= (SELECT max(number) FROM "
              "unreadable_rows) - ?",
-             kMostKept);
+             kMaxUnreadableRows);
 }
 
 Result<std::string> unreadable_note(Database& database) {
   const auto known =
-      database.number("SELECT count(*) FROM sqlite_master WHERE name = 'unreadable_rows'");
+      database.query_number("SELECT count(*) FROM sqlite_master WHERE name = 'unreadable_rows'");
   if (!known) return known.error();
   if (*known == 0) return std::string();
-  const auto rows = database.number("SELECT count(*) FROM unreadable_rows");
+  const auto rows = database.query_number("SELECT count(*) FROM unreadable_rows");
   if (!rows) return rows.error();
   if (*rows == 0) return std::string();
   return fmt::format(

@@ -27,15 +27,15 @@ CREATE TABLE unreadable_rows(
 )";
 
 // A selection of rows of a table.
-struct Rows {
+struct RowSelection {
   std::string_view table;
-  std::string_view key;        // an expression that names one row
-  std::string_view columns;    // separated by ", "
-  std::string_view rest = {};  // "WHERE ... ORDER BY ..."
+  std::string_view key;           // an expression that names one row
+  std::string_view columns;       // separated by ", "
+  std::string_view clauses = {};  // "WHERE ... ORDER BY ..."
   // An expression for the GPUs that an unreadable row withholds: NULL for none, or a JSON list; an
   // empty or invalid list stands for all GPUs. "": the rows withhold no GPU.
   std::string_view withholds = {};
-  std::string_view what = {};  // the noun for a row: "a lease"
+  std::string_view noun = {};  // the noun for a row: "a lease"
 };
 
 struct UnreadableRow {
@@ -45,18 +45,18 @@ struct UnreadableRow {
 
 // Moves these rows out of the table and logs it. Cordons the GPUs that they withhold until an
 // administrator uncordons them, because the reason against leasing them is unknown.
-Result<void> put_aside(Database&, const Rows& of, const std::vector<UnreadableRow>&);
+Result<void> set_aside_rows(Database&, const RowSelection& of, const std::vector<UnreadableRow>&);
 
 // Returns a message about all rows put aside, including before restarts; "": none.
 Result<std::string> unreadable_note(Database&);
 
 // Adds a record for each readable row, and returns the others.
 template <class Record, class Columns, class... Values>
-Result<std::vector<UnreadableRow>> read_unsound(std::vector<Record>& records, Database& database,
-                                                const Rows& of, const Columns& columns,
-                                                const Values&... values) {
+Result<std::vector<UnreadableRow>> read_valid_rows(std::vector<Record>& records, Database& database,
+                                                   const RowSelection& of, const Columns& columns,
+                                                   const Values&... values) {
   auto rows = prepare(
-      database, fmt::format("SELECT {}, {} FROM {} {}", of.key, of.columns, of.table, of.rest),
+      database, fmt::format("SELECT {}, {} FROM {} {}", of.key, of.columns, of.table, of.clauses),
       values...);
   if (!rows) return std::move(rows).error();
   std::vector<UnreadableRow> bad;
@@ -76,10 +76,10 @@ Result<std::vector<UnreadableRow>> read_unsound(std::vector<Record>& records, Da
 
 // The same, but puts the others aside.
 template <class Record, class Columns, class... Values>
-Result<void> read_sound(std::vector<Record>& records, Database& database, const Rows& of,
-                        const Columns& columns, const Values&... values) {
-  auto bad = read_unsound(records, database, of, columns, values...);
-  return bad ? put_aside(database, of, *bad) : std::move(bad).error();
+Result<void> read_rows(std::vector<Record>& records, Database& database, const RowSelection& of,
+                       const Columns& columns, const Values&... values) {
+  auto bad = read_valid_rows(records, database, of, columns, values...);
+  return bad ? set_aside_rows(database, of, *bad) : std::move(bad).error();
 }
 
 }  // namespace gpuyard::store

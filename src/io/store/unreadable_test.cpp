@@ -28,7 +28,7 @@ class UnreadableRows : public ::testing::Test {
   template <class Answer>
   Answer ask(std::function<Result<Answer>(Database&)> query) {
     Answer answer{};
-    EXPECT_TRUE(store_->ask<Answer>(std::move(query), [&](Result<Answer> got) {
+    EXPECT_TRUE(store_->load<Answer>(std::move(query), [&](Result<Answer> got) {
       ASSERT_TRUE(got) << got.error().message;
       answer = *std::move(got);
     }));
@@ -63,26 +63,26 @@ class UnreadableRows : public ::testing::Test {
   void restart() {
     store_.reset();
     store_ =
-        std::make_unique<StateStore>(worker_, worker_, directory_.in("state.db"), kStateLayout);
+        std::make_unique<StateStore>(worker_, worker_, directory_.in("state.db"), kStateMigrations);
   }
 
   ScratchDirectory directory_;
   CapturedLog log_;
   ManualWorker worker_;
   std::unique_ptr<StateStore> store_ =
-      std::make_unique<StateStore>(worker_, worker_, directory_.in("state.db"), kStateLayout);
+      std::make_unique<StateStore>(worker_, worker_, directory_.in("state.db"), kStateMigrations);
 };
 
 TEST_F(UnreadableRows, TokenWithUnreadableRightsIsDropped) {
-  const access::Token good{.id = "good", .digest = "d", .name = "n", .made_by = "uid 7"};
-  access::Token spoilt = good;
+  const auth::Token good{.id = "good", .digest = "d", .name = "n", .made_by = "uid 7"};
+  auth::Token spoilt = good;
   spoilt.id = "spoilt";
   spoilt.gpus = {"GPU-1"};
   run([&](Database& database) {
-    return save_tokens(database, {.put = {good, spoilt}, .forget = {}});
+    return save_tokens(database, {.tokens = {good, spoilt}, .removed_ids = {}});
   });
   execute("UPDATE tokens SET gpus = '[\"GPU-1\"' WHERE id = 'spoilt'");
-  const auto tokens = ask<std::vector<access::Token>>(&load_tokens);
+  const auto tokens = ask<std::vector<auth::Token>>(&load_tokens);
   ASSERT_EQ(tokens.size(), 1U);
   EXPECT_EQ(tokens[0].id, "good");
   const auto rows = kept();
@@ -99,29 +99,33 @@ TEST_F(UnreadableRows, TokenWithUnreadableRightsIsDropped) {
 }
 
 TEST_F(UnreadableRows, SavedContentCanBeReinserted) {
-  const access::Token token{.id = "one", .digest = "d", .name = "it's", .made_by = "uid 7"};
-  run([&](Database& database) { return save_tokens(database, {.put = {token}, .forget = {}}); });
+  const auth::Token token{.id = "one", .digest = "d", .name = "it's", .made_by = "uid 7"};
+  run([&](Database& database) {
+    return save_tokens(database, {.tokens = {token}, .removed_ids = {}});
+  });
   execute("UPDATE tokens SET scope = 'reat'");
-  EXPECT_THAT(ask<std::vector<access::Token>>(&load_tokens), IsEmpty());
+  EXPECT_THAT(ask<std::vector<auth::Token>>(&load_tokens), IsEmpty());
   const std::string back = "INSERT INTO tokens VALUES(" + kept().at(0).content + ")";
   execute(back.c_str());
   execute("UPDATE tokens SET scope = 'read'");
-  const auto tokens = ask<std::vector<access::Token>>(&load_tokens);
+  const auto tokens = ask<std::vector<auth::Token>>(&load_tokens);
   ASSERT_EQ(tokens.size(), 1U);
   EXPECT_EQ(tokens[0].name, "it's");
 }
 
 TEST_F(UnreadableRows, AreReportedAfterARestart) {
-  const access::Token token{.id = "one", .digest = "d", .name = "n", .made_by = "uid 7"};
-  run([&](Database& database) { return save_tokens(database, {.put = {token}, .forget = {}}); });
+  const auth::Token token{.id = "one", .digest = "d", .name = "n", .made_by = "uid 7"};
+  run([&](Database& database) {
+    return save_tokens(database, {.tokens = {token}, .removed_ids = {}});
+  });
   execute("UPDATE tokens SET scope = 'reat'");
-  ask<std::vector<access::Token>>(&load_tokens);
+  ask<std::vector<auth::Token>>(&load_tokens);
   restart();
-  EXPECT_THAT(ask<std::vector<access::Token>>(&load_tokens), IsEmpty());
+  EXPECT_THAT(ask<std::vector<auth::Token>>(&load_tokens), IsEmpty());
   EXPECT_THAT(store_->notes(), ElementsAre(HasSubstr("1 unreadable row is in the table")));
   execute("DELETE FROM unreadable_rows");
   restart();
-  ask<std::vector<access::Token>>(&load_tokens);
+  ask<std::vector<auth::Token>>(&load_tokens);
   EXPECT_THAT(store_->notes(), IsEmpty());
 }
 
@@ -133,16 +137,16 @@ TEST_F(UnreadableRows, NumberOfAnAlertIsNotReused) {
   spoilt.number = 8;
   run([&](Database& database) { return save_alerts(database, {.alerts = {good, spoilt}}); });
   execute("UPDATE alerts SET state = 'fjring' WHERE number = 8");
-  const auto first = ask<andon::Kept>(&load_alerts);
+  const auto first = ask<andon::SavedAlerts>(&load_alerts);
   EXPECT_THAT(first.firing, ElementsAre(good));
   EXPECT_EQ(first.last_number, 8U);
-  EXPECT_EQ(ask<andon::Kept>(&load_alerts).last_number, 8U);
+  EXPECT_EQ(ask<andon::SavedAlerts>(&load_alerts).last_number, 8U);
 }
 
 TEST_F(UnreadableRows, ResolvedAlertIsLeftOutOfTheHistory) {
   andon::Alert good;
   good.number = 7;
-  good.state = andon::State::resolved;
+  good.state = andon::AlertState::resolved;
   andon::Alert spoilt = good;
   spoilt.number = 8;
   run([&](Database& database) { return save_alerts(database, {.alerts = {good, spoilt}}); });
@@ -153,14 +157,14 @@ TEST_F(UnreadableRows, ResolvedAlertIsLeftOutOfTheHistory) {
 }
 
 TEST_F(UnreadableRows, RequestForASettingIsDropped) {
-  control::Holding holding;
+  control::ManagedSetting holding;
   holding.gpu = "GPU-0";
   holding.kind = SettingKind::power_limit;
   holding.boot_id = "boot";
   for (const char* owner : {"uid 1000", "uid 1001"}) {
-    control::Claim claim;
+    control::SettingClaim claim;
     claim.owner = owner;
-    claim.wanted = SettingValue{300'000, 300'000};
+    claim.value = SettingValue{300'000, 300'000};
     holding.claims.push_back(claim);
   }
   run([&](Database& database) {
@@ -169,7 +173,7 @@ TEST_F(UnreadableRows, RequestForASettingIsDropped) {
     return save_control(database, entry);
   });
   execute("UPDATE control_claims SET wanted = '3O0000' WHERE owner = 'uid 1001'");
-  const auto holdings = ask<std::vector<control::Holding>>(&load_control);
+  const auto holdings = ask<std::vector<control::ManagedSetting>>(&load_control);
   ASSERT_EQ(holdings.size(), 1U);
   ASSERT_EQ(holdings[0].claims.size(), 1U);
   EXPECT_EQ(holdings[0].claims[0].owner, "uid 1000");
@@ -192,14 +196,14 @@ TEST_F(UnreadableRows, OnlyTheUnreadableBoardIsDropped) {
 TEST_F(UnreadableRows, OnlyTheUnreadableEnergyWindowIsDropped) {
   energy::Window window;
   window.gpus = {{"GPU-1", {}, 700'000}, {"GPU-0", {}, std::nullopt}};
-  energy::Changes changes;
+  energy::EnergyTransaction changes;
   for (const char* id : {"good", "spoilt"}) {
     window.id = id;
-    changes.now.windows.push_back(window);
+    changes.state.windows.push_back(window);
   }
   run([&](Database& database) { return save_energy(database, changes); });
   execute("UPDATE energy_windows SET owner = -1 WHERE id = 'spoilt'");
-  const auto books = ask<energy::Books>(&load_energy);
+  const auto books = ask<energy::LedgerState>(&load_energy);
   ASSERT_EQ(books.windows.size(), 1U);
   EXPECT_EQ(books.windows[0].id, "good");
   EXPECT_EQ(books.windows[0].gpus.size(), 2U);
@@ -207,20 +211,20 @@ TEST_F(UnreadableRows, OnlyTheUnreadableEnergyWindowIsDropped) {
 }
 
 TEST_F(UnreadableRows, OtherTablesStayReadable) {
-  const access::Token token{.id = "one", .digest = "d", .name = "n", .made_by = "uid 7"};
+  const auth::Token token{.id = "one", .digest = "d", .name = "n", .made_by = "uid 7"};
   run([&](Database& database) -> Result<void> {
     KnownBoard board;
     board.uuid = "GPU-a";
     if (auto done = save_boards(database, {"this", {board}}); !done) return done;
-    return save_tokens(database, {.put = {token}, .forget = {}});
+    return save_tokens(database, {.tokens = {token}, .removed_ids = {}});
   });
   execute("UPDATE machine_boards SET ecc_suspects = '{'");
   bool boards = false;
   bool tokens = false;
-  EXPECT_TRUE(store_->ask<std::vector<KnownBoard>>(
+  EXPECT_TRUE(store_->load<std::vector<KnownBoard>>(
       [](Database& database) { return load_boards(database, "this"); },
       [&](const auto& got) { boards = got.ok(); }));
-  EXPECT_TRUE(store_->ask<std::vector<access::Token>>(
+  EXPECT_TRUE(store_->load<std::vector<auth::Token>>(
       &load_tokens, [&](const auto& got) { tokens = got && got->size() == 1; }));
   worker_.run_all();
   EXPECT_TRUE(boards && tokens);

@@ -12,10 +12,10 @@ namespace {
 
 using usage::Day;
 using usage::UsageGrouping;
+using usage::UsageQuery;
 using usage::UsageReport;
+using usage::UsageRow;
 using usage::UsageTotal;
-using usage::UseQuestion;
-using usage::UseRow;
 
 std::int64_t number_of(Day day) {
   return day.time_since_epoch().count();
@@ -29,12 +29,12 @@ Day day_of(std::int64_t number) {
   return Day(std::chrono::days(number));
 }
 
-constexpr auto kUse = [](auto& row, auto& use) {
+constexpr auto kUsageRow = [](auto& row, auto& use) {
   row.as(use.day, &number_of, [](std::int64_t number, Day& day) {
     day = day_of(number);
     return true;
   });
-  auto& tally = use.tally;
+  auto& tally = use.counters;
   row(use.lease, use.gpu, use.simulated, use.fence, use.uid, tally.held, tally.counted,
       tally.energy_mj, tally.estimated_mj, tally.watched, tally.busy_ns, tally.peak_bytes);
 };
@@ -69,7 +69,7 @@ Grouping grouping_of(UsageGrouping by) {
 }
 
 // The sums of nanoseconds are floating: those of 256 GPUs over years do not fit into an integer.
-constexpr const char* kSums =
+constexpr const char* kUsageSums =
     "TOTAL(held_ns) AS held, TOTAL(counted_ns), TOTAL(energy_mj), TOTAL(estimated_mj), "
     "TOTAL(watched_ns), TOTAL(busy_ns), MAX(peak_bytes), "
     "COUNT(DISTINCT CASE WHEN lease NOT GLOB 'folded:*' THEN lease || '/' || fence END) + "
@@ -77,7 +77,7 @@ constexpr const char* kSums =
     "WHERE day>=? AND simulated=? AND ";
 
 // A row for several leases grows by what is added to it.
-constexpr const char* kAdd =
+constexpr const char* kAddUsage =
     " ON CONFLICT(day, lease, gpu, simulated, fence) DO UPDATE SET "
     "held_ns=held_ns+excluded.held_ns, "
     "counted_ns=counted_ns+excluded.counted_ns, energy_mj=energy_mj+excluded.energy_mj, "
@@ -87,14 +87,14 @@ constexpr const char* kAdd =
     "COALESCE(excluded.peak_bytes, peak_bytes))";
 
 // The condition for rows that may share one. ?1: the leases that grow, as JSON.
-constexpr const char* kFoldable =
+constexpr const char* kCompactableRows =
     "lease NOT GLOB 'folded:*' AND lease<>'' AND lease NOT IN (SELECT value FROM json_each(?1))";
 
 // How many folds one save makes at most while the file is too large.
-constexpr int kFoldsAtOnce = 8;
+constexpr int kMaxCompactionsPerSave = 8;
 // How many saves pass without a try after there was nothing to fold: looking again at once would
 // only cost time.
-constexpr int kSavesOfRest = 100;
+constexpr int kCompactionRetrySaves = 100;
 
 UsageTotal sum_of(const Statement& row, UsageGrouping by) {
   constexpr double kNanoseconds = 1e9;
@@ -113,25 +113,25 @@ UsageTotal sum_of(const Statement& row, UsageGrouping by) {
   return sum;
 }
 
-Result<UsageReport> sum_rows(Database& database, const UseQuestion& question) {
-  const auto [key, uid, order, by] = grouping_of(question.by);
+Result<UsageReport> sum_rows(Database& database, const UsageQuery& question) {
+  const auto [key, uid, order, by] = grouping_of(question.grouping);
   const std::int64_t since = number_of(question.since);
   UsageReport answer;
   auto leased =
       prepare(database,
               fmt::format("SELECT {}, {}, {} lease<>'' GROUP BY {} ORDER BY {} held DESC, 1, 2",
-                          key, uid, kSums, by, order),
+                          key, uid, kUsageSums, by, order),
               since, question.simulated);
   if (!leased) return std::move(leased).error();
   auto read = each_row(*leased, [&](const Statement& row) {
-    if (answer.sums.size() == UsageReport::kMost) {
+    if (answer.totals.size() == UsageReport::kMaxTotals) {
       ++answer.left_out;
     } else {
-      answer.sums.push_back(sum_of(row, question.by));
+      answer.totals.push_back(sum_of(row, question.grouping));
     }
   });
   if (!read) return std::move(read).error();
-  auto unleased = prepare(database, fmt::format("SELECT '', NULL, {} lease=''", kSums), since,
+  auto unleased = prepare(database, fmt::format("SELECT '', NULL, {} lease=''", kUsageSums), since,
                           question.simulated);
   if (!unleased) return std::move(unleased).error();
   read = each_row(*unleased, [&](const Statement& row) {
@@ -144,53 +144,54 @@ Result<UsageReport> sum_rows(Database& database, const UseQuestion& question) {
 
 }  // namespace
 
-Result<std::vector<UseRow>> load_use(Database& database, Day since,
-                                     const std::set<std::string>& leases) {
+Result<std::vector<UsageRow>> load_usage(Database& database, Day since,
+                                         const std::set<std::string>& leases) {
   auto select =
       prepare(database,
               "SELECT day, lease, gpu, simulated, fence, uid, held_ns, counted_ns, energy_mj, "
               "estimated_mj, watched_ns, busy_ns, peak_bytes FROM lease_use WHERE day>=?",
               number_of(since));
   if (!select) return std::move(select).error();
-  std::vector<UseRow> rows;
+  std::vector<UsageRow> rows;
   auto read = each_row(*select, [&](const Statement& row) {
     const std::string_view lease = row.text(1);
     if (lease.empty() || leases.contains(std::string(lease)))
-      rows.push_back(record_of<UseRow>(row, kUse));
+      rows.push_back(record_of<UsageRow>(row, kUsageRow));
   });
   if (!read) return std::move(read).error();
   return rows;
 }
 
-Result<void> save_use(Database& database, const std::vector<UseRow>& rows) {
-  return run_for_each(
-      database, "INSERT OR REPLACE INTO lease_use VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,1)", rows, kUse);
+Result<void> save_usage(Database& database, const std::vector<UsageRow>& rows) {
+  return run_for_each(database,
+                      "INSERT OR REPLACE INTO lease_use VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,1)", rows,
+                      kUsageRow);
 }
 
-Result<void> fold_use(Database& database, const std::vector<UseRow>& rows) {
+Result<void> compact_usage(Database& database, const std::vector<UsageRow>& rows) {
   constexpr std::string_view kRow = "day=?1 AND lease=?2 AND gpu=?3 AND simulated=?4 AND fence=?5";
   auto add = database.prepare(fmt::format(
       "INSERT INTO lease_use SELECT day, 'folded:' || uid, gpu, simulated, 0, uid, held_ns, "
       "counted_ns, energy_mj, estimated_mj, watched_ns, busy_ns, peak_bytes, ?6 FROM lease_use "
       "WHERE {}{}",
-      kRow, kAdd));
+      kRow, kAddUsage));
   auto drop = database.prepare(fmt::format("DELETE FROM lease_use WHERE {}", kRow));
   for (auto* each : {&add, &drop}) {
     if (!*each) return std::move(*each).error();
   }
-  for (const UseRow& row : rows) {
+  for (const UsageRow& row : rows) {
     for (auto* each : {&*add, &*drop}) {
       each->bind(1, number_of(row.day)).bind(2, row.lease).bind(3, row.gpu);
       each->bind(4, std::int64_t{row.simulated}).bind(5, static_cast<std::int64_t>(row.fence));
     }
-    add->bind(6, row.folds_as.value_or(0));
+    add->bind(6, row.compacted_leases.value_or(0));
     if (auto done = add->run(); !done) return done;
     if (auto done = drop->run(); !done) return done;
   }
   return {};
 }
 
-Result<void> forget_use(Database& database, std::int64_t days) {
+Result<void> prune_usage(Database& database, std::int64_t days) {
   constexpr std::int64_t kAtOnce = 4;  // days; so that no mistake deletes much
   return run(
       database,
@@ -202,12 +203,12 @@ Result<void> forget_use(Database& database, std::int64_t days) {
       days, kAtOnce);
 }
 
-Result<bool> fold_oldest_use(Database& database, const std::set<std::string>& growing) {
+Result<bool> compact_oldest_usage(Database& database, const std::set<std::string>& growing) {
   const std::string grow = json::to_json(std::vector(growing.begin(), growing.end()));
   auto most = prepare(database,
                       fmt::format("SELECT uid, MIN(day) FROM lease_use WHERE {} GROUP BY uid "
                                   "ORDER BY COUNT(*) DESC LIMIT 1",
-                                  kFoldable),
+                                  kCompactableRows),
                       grow);
   if (!most) return std::move(most).error();
   const auto found = most->step();
@@ -224,20 +225,20 @@ Result<bool> fold_oldest_use(Database& database, const std::set<std::string>& gr
       "lease_use.simulated AND "
       "(other.day, other.gpu) > (lease_use.day, lease_use.gpu))) FROM lease_use "
       "WHERE uid = ?2 AND day = ?3 AND {} GROUP BY gpu, simulated{}",
-      kFoldable, kAdd);
+      kCompactableRows, kAddUsage);
   const std::string drop =
-      fmt::format("DELETE FROM lease_use WHERE uid = ?2 AND day = ?3 AND {}", kFoldable);
+      fmt::format("DELETE FROM lease_use WHERE uid = ?2 AND day = ?3 AND {}", kCompactableRows);
   for (const std::string& each : {fold, drop}) {
     if (auto done = run(database, each, grow, uid, day); !done) return std::move(done).error();
   }
   return true;
 }
 
-Result<UsageReport> sum_use(Database& database, const UseQuestion& question,
-                            const std::vector<UseRow>& unkept) {
+Result<UsageReport> sum_usage(Database& database, const UsageQuery& question,
+                              const std::vector<UsageRow>& unkept) {
   if (unkept.empty()) return sum_rows(database, question);
   if (auto done = database.execute("SAVEPOINT use"); !done) return std::move(done).error();
-  const auto put = save_use(database, unkept);
+  const auto put = save_usage(database, unkept);
   auto answer = put ? sum_rows(database, question) : Result<UsageReport>(put.error());
   if (auto undone = database.execute("ROLLBACK TO use; RELEASE use"); !undone) {
     return std::move(undone).error();
@@ -246,31 +247,32 @@ Result<UsageReport> sum_use(Database& database, const UseQuestion& question,
 }
 
 bool UsageDb::load(Day since, std::set<std::string> leases,
-                   std::function<void(Result<std::vector<UseRow>>)> loaded) {
-  return store_.ask<std::vector<UseRow>>(
+                   std::function<void(Result<std::vector<UsageRow>>)> loaded) {
+  return store_.load<std::vector<UsageRow>>(
       [since, leases = std::move(leases)](Database& database) {
-        return load_use(database, since, leases);
+        return load_usage(database, since, leases);
       },
       std::move(loaded));
 }
 
 namespace {
 
-// Folds until the file is small enough, or nothing more can be folded; at most kFoldsAtOnce times.
-Result<void> fold_what_is_too_much(Database& database, std::int64_t most,
-                                   const std::set<std::string>& growing, std::atomic<bool>& needed,
-                                   std::atomic<int>& rests) {
+// Folds until the file is small enough, or nothing more can be folded; at most
+// kMaxCompactionsPerSave times.
+Result<void> compact_to_size(Database& database, std::int64_t most,
+                             const std::set<std::string>& growing, std::atomic<bool>& needed,
+                             std::atomic<int>& rests) {
   if (rests > 0) --rests;
-  for (int i = 0; i < kFoldsAtOnce && rests == 0; ++i) {
+  for (int i = 0; i < kMaxCompactionsPerSave && rests == 0; ++i) {
     const auto bytes = database.bytes_used();
     if (!bytes) return bytes.error();
     if (*bytes <= most) break;
-    const auto folded = fold_oldest_use(database, growing);
+    const auto folded = compact_oldest_usage(database, growing);
     if (!folded) return folded.error();
     if (*folded) {
       needed = true;
     } else {
-      rests = kSavesOfRest;
+      rests = kCompactionRetrySaves;
     }
   }
   return {};
@@ -281,33 +283,33 @@ Result<void> fold_what_is_too_much(Database& database, std::int64_t most,
 bool UsageDb::save(usage::UsageTransaction entry, std::function<void(const Result<void>&)> saved) {
   return store_.run(
       Requester::daemon(),
-      [entry = std::make_shared<const usage::UsageTransaction>(std::move(entry)),
-       most = most_bytes_, folding = folding_](Database& database) -> Result<void> {
-        if (auto done = forget_use(database, kKeptFor.count()); !done) return done;
-        if (auto done = fold_use(database, entry->folds); !done) return done;
-        auto done =
-            fold_what_is_too_much(database, most, entry->growing, folding->needed, folding->rests);
-        return done ? save_use(database, entry->rows) : done;
+      [entry = std::make_shared<const usage::UsageTransaction>(std::move(entry)), most = max_bytes_,
+       folding = compaction_](Database& database) -> Result<void> {
+        if (auto done = prune_usage(database, kRowRetention.count()); !done) return done;
+        if (auto done = compact_usage(database, entry->rows_to_compact); !done) return done;
+        auto done = compact_to_size(database, most, entry->growing_leases, folding->needed,
+                                    folding->saves_to_skip);
+        return done ? save_usage(database, entry->rows) : done;
       },
       std::move(saved));
 }
 
 std::vector<std::string> UsageDb::notes() const {
   auto notes = store_.notes();
-  if (folding_->needed) {
+  if (compaction_->needed) {
     notes.push_back(
         fmt::format("usage.db has reached {} MiB: ended leases of the users with the most leases "
                     "are merged into one row per day and GPU, oldest first",
-                    most_bytes_ >> 20));
+                    max_bytes_ >> 20));
   }
   return notes;
 }
 
-bool UsageDb::ask(UseQuestion question, std::vector<UseRow> unkept,
-                  std::function<void(Result<UsageReport>)> answered) {
-  return store_.ask<UsageReport>(
-      [question, unkept = std::make_shared<const std::vector<UseRow>>(std::move(unkept))](
-          Database& database) { return sum_use(database, question, *unkept); },
+bool UsageDb::query(UsageQuery question, std::vector<UsageRow> unkept,
+                    std::function<void(Result<UsageReport>)> answered) {
+  return store_.load<UsageReport>(
+      [question, unkept = std::make_shared<const std::vector<UsageRow>>(std::move(unkept))](
+          Database& database) { return sum_usage(database, question, *unkept); },
       std::move(answered));
 }
 

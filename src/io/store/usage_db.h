@@ -12,7 +12,7 @@ namespace gpuyard::store {
 
 // A day is the number of days since 1970 in UTC; times are nanoseconds. The lease "" means no
 // lease.
-inline constexpr const char* kLeaseUseTables = R"(
+inline constexpr const char* kUsageTables = R"(
 CREATE TABLE lease_use(
   day INTEGER NOT NULL,
   lease TEXT NOT NULL,
@@ -30,16 +30,16 @@ CREATE TABLE lease_use(
 )";
 
 // The number of leases that share a row; the `lease` of a shared row is "folded:UID".
-inline constexpr const char* kFoldedUse =
+inline constexpr const char* kUsageLeaseCounts =
     "ALTER TABLE lease_use ADD COLUMN leases INTEGER NOT NULL DEFAULT 1;";
 
 // The index that finds a lease's rows of other days.
-inline constexpr const char* kUseByLease = "CREATE INDEX lease_use_lease ON lease_use(lease);";
+inline constexpr const char* kUsageByLease = "CREATE INDEX lease_use_lease ON lease_use(lease);";
 
 // The id of a forgotten lease may be claimed again: the fence tells its rows from each other. The
 // columns of the key stand first: quick_check of SQLite 3.40 takes columns between them for NULL in
 // a table without row ids.
-inline constexpr const char* kUseByFence = R"(
+inline constexpr const char* kUsageByFence = R"(
 CREATE TABLE lease_use_by_fence(
   day INTEGER NOT NULL,
   lease TEXT NOT NULL,
@@ -63,45 +63,46 @@ ALTER TABLE lease_use_by_fence RENAME TO lease_use;
 CREATE INDEX lease_use_lease ON lease_use(lease);
 )";
 
-Result<std::vector<usage::UseRow>> load_use(Database&, usage::Day since,
-                                            const std::set<std::string>& leases);
-Result<void> save_use(Database&, const std::vector<usage::UseRow>&);
+Result<std::vector<usage::UsageRow>> load_usage(Database&, usage::Day since,
+                                                const std::set<std::string>& leases);
+Result<void> save_usage(Database&, const std::vector<usage::UsageRow>&);
 // Adds these kept rows to the rows that their users' small leases share.
-Result<void> fold_use(Database&, const std::vector<usage::UseRow>&);
+Result<void> compact_usage(Database&, const std::vector<usage::UsageRow>&);
 // Forgets all but the newest `days` days on which something was used.
-Result<void> forget_use(Database&, std::int64_t days);
+Result<void> prune_usage(Database&, std::int64_t days);
 // Takes the user with most rows of leases that do not grow, and folds those of the user's oldest
 // day into one for each GPU. False if no user has such rows.
-Result<bool> fold_oldest_use(Database&, const std::set<std::string>& growing);
+Result<bool> compact_oldest_usage(Database&, const std::set<std::string>& growing);
 // Answers as if `unkept` were kept, but does not keep it. Called inside a transaction.
-Result<usage::UsageReport> sum_use(Database&, const usage::UseQuestion&,
-                                   const std::vector<usage::UseRow>& unkept);
+Result<usage::UsageReport> sum_usage(Database&, const usage::UsageQuery&,
+                                     const std::vector<usage::UsageRow>& unkept);
 
 class UsageDb final : public usage::UsageStorage {
  public:
   // The size of usage.db in bytes beyond which ended leases share rows, those of the oldest days
   // first.
-  static constexpr std::int64_t kMostBytes = shares::kUsageBytes;
+  static constexpr std::int64_t kMaxBytes = limits::kMaxUsageDbBytes;
 
   // The store outlives this.
-  explicit UsageDb(StateStore& store, std::int64_t most_bytes = kMostBytes)
-      : store_(store), most_bytes_(most_bytes) {}
+  explicit UsageDb(StateStore& store, std::int64_t most_bytes = kMaxBytes)
+      : store_(store), max_bytes_(most_bytes) {}
 
   bool load(usage::Day since, std::set<std::string> leases,
-            std::function<void(Result<std::vector<usage::UseRow>>)> loaded) override;
+            std::function<void(Result<std::vector<usage::UsageRow>>)> loaded) override;
   bool save(usage::UsageTransaction, std::function<void(const Result<void>&)> saved) override;
-  bool ask(usage::UseQuestion, std::vector<usage::UseRow> unkept,
-           std::function<void(Result<usage::UsageReport>)> answered) override;
+  bool query(usage::UsageQuery, std::vector<usage::UsageRow> unkept,
+             std::function<void(Result<usage::UsageReport>)> answered) override;
   std::vector<std::string> notes() const override;
 
  private:
   StateStore& store_;
-  const std::int64_t most_bytes_;
-  struct Folding {
-    std::atomic<bool> needed = false;  // the file was too large
-    std::atomic<int> rests = 0;        // saves left without a try: nothing was left to fold
+  const std::int64_t max_bytes_;
+  struct Compaction {
+    std::atomic<bool> needed = false;    // the file was too large
+    std::atomic<int> saves_to_skip = 0;  // saves left without a try: nothing was left to fold
   };
-  std::shared_ptr<Folding> folding_ = std::make_shared<Folding>();  // of the worker's thread
+  std::shared_ptr<Compaction> compaction_ =
+      std::make_shared<Compaction>();  // of the worker's thread
 };
 
 }  // namespace gpuyard::store

@@ -15,45 +15,45 @@ using std::chrono::days;
 using std::chrono::hours;
 using usage::Day;
 using usage::UsageGrouping;
+using usage::UsageQuery;
 using usage::UsageReport;
+using usage::UsageRow;
 using usage::UsageTotal;
-using usage::UseQuestion;
-using usage::UseRow;
 
 constexpr Day kToday{days(20'000)};  // 2024-10-04
 
 // A row of `long_` hours at 100 W and that utilisation.
-UseRow row(Day day, const std::string& lease, const std::string& gpu, std::uint32_t uid, int long_,
-           int percent = 50) {
-  UseRow row{day, lease, gpu, uid, false, {}};
-  row.tally.held = row.tally.counted = row.tally.watched = hours(long_);
-  row.tally.energy_mj = long_ * 360'000'000LL;
-  row.tally.busy_ns = percent * row.tally.watched.count();
-  row.tally.peak_bytes = long_ * 1000;
+UsageRow row(Day day, const std::string& lease, const std::string& gpu, std::uint32_t uid,
+             int long_, int percent = 50) {
+  UsageRow row{day, lease, gpu, uid, false, {}};
+  row.counters.held = row.counters.counted = row.counters.watched = hours(long_);
+  row.counters.energy_mj = long_ * 360'000'000LL;
+  row.counters.busy_ns = percent * row.counters.watched.count();
+  row.counters.peak_bytes = long_ * 1000;
   return row;
 }
 
-class LeaseUseDbTest : public ::testing::Test {
+class UsageDbTest : public ::testing::Test {
  protected:
-  std::vector<UseRow> load(Day since, std::set<std::string> leases) {
-    std::vector<UseRow> rows;
-    EXPECT_TRUE(db_.load(since, std::move(leases), [&](Result<std::vector<UseRow>> loaded) {
+  std::vector<UsageRow> load(Day since, std::set<std::string> leases) {
+    std::vector<UsageRow> rows;
+    EXPECT_TRUE(db_.load(since, std::move(leases), [&](Result<std::vector<UsageRow>> loaded) {
       EXPECT_TRUE(loaded);
       if (loaded) rows = *std::move(loaded);
     }));
     worker_.run_all();
     return rows;
   }
-  void save(std::vector<UseRow> rows, std::vector<UseRow> folds = {}) {
+  void save(std::vector<UsageRow> rows, std::vector<UsageRow> folds = {}) {
     bool saved = false;
     EXPECT_TRUE(db_.save({std::move(rows), std::move(folds)},
                          [&](const Result<void>& done) { saved = done.ok(); }));
     worker_.run_all();
     EXPECT_TRUE(saved);
   }
-  UsageReport ask(const UseQuestion& question, std::vector<UseRow> unkept = {}) {
+  UsageReport ask(const UsageQuery& question, std::vector<UsageRow> unkept = {}) {
     UsageReport answer;
-    EXPECT_TRUE(db_.ask(question, std::move(unkept), [&](Result<UsageReport> got) {
+    EXPECT_TRUE(db_.query(question, std::move(unkept), [&](Result<UsageReport> got) {
       EXPECT_TRUE(got) << got.error().message;
       if (got) answer = *std::move(got);
     }));
@@ -62,73 +62,73 @@ class LeaseUseDbTest : public ::testing::Test {
   }
   static std::string keys(const UsageReport& answer) {
     std::string text;
-    for (const UsageTotal& sum : answer.sums) text += sum.key + " ";
+    for (const UsageTotal& sum : answer.totals) text += sum.key + " ";
     return text;
   }
 
   ScratchDirectory directory_;
   CapturedLog log_;
   ManualWorker worker_;
-  StateStore store_{worker_, worker_, directory_.in("usage.db"), kUsageLayout};
+  StateStore store_{worker_, worker_, directory_.in("usage.db"), kUsageMigrations};
   UsageDb db_{store_};
 };
 
-TEST_F(LeaseUseDbTest, LoadReturnsNamedLeasesAndUnleasedRows) {
-  UseRow full = row(kToday, "a", "GPU-0", 4'000'000'000U, 3);
+TEST_F(UsageDbTest, LoadReturnsNamedLeasesAndUnleasedRows) {
+  UsageRow full = row(kToday, "a", "GPU-0", 4'000'000'000U, 3);
   full.simulated = true;
-  full.tally.estimated_mj = 7;
-  full.tally.counted = hours(2);
-  UseRow empty{kToday, "", "GPU-0", 0, false, {}};
+  full.counters.estimated_mj = 7;
+  full.counters.counted = hours(2);
+  UsageRow empty{kToday, "", "GPU-0", 0, false, {}};
   save({full, empty, row(kToday, "b", "GPU-1", 1, 1), row(kToday - days(1), "a", "GPU-0", 1, 1)});
   EXPECT_EQ(load(kToday, {"a"}), (std::vector{empty, full}));
 }
 
-TEST_F(LeaseUseDbTest, ALaterRowTakesThePlaceOfAnEarlierOne) {
+TEST_F(UsageDbTest, ALaterRowTakesThePlaceOfAnEarlierOne) {
   save({row(kToday, "a", "GPU-0", 1000, 1), row(kToday, "a", "GPU-1", 1000, 1)});
   save({row(kToday, "a", "GPU-0", 1000, 2)});
   EXPECT_EQ(load(kToday, {"a"}),
             (std::vector{row(kToday, "a", "GPU-0", 1000, 2), row(kToday, "a", "GPU-1", 1000, 1)}));
 }
 
-TEST_F(LeaseUseDbTest, ReusedLeaseIdKeepsEarlierUsage) {
-  UseRow before = row(kToday, "a", "GPU-0", 1000, 8);
+TEST_F(UsageDbTest, ReusedLeaseIdKeepsEarlierUsage) {
+  UsageRow before = row(kToday, "a", "GPU-0", 1000, 8);
   before.fence = 7;
-  UseRow after = row(kToday, "a", "GPU-0", 1000, 1);
+  UsageRow after = row(kToday, "a", "GPU-0", 1000, 1);
   after.fence = 9;
   save({before});
   save({after});
   const auto answer = ask({UsageGrouping::user, kToday, false});
-  ASSERT_EQ(answer.sums.size(), 1U);
-  EXPECT_EQ(answer.sums[0].held_s, 9 * 3600);
-  EXPECT_EQ(answer.sums[0].leases, 2);
+  ASSERT_EQ(answer.totals.size(), 1U);
+  EXPECT_EQ(answer.totals[0].held_s, 9 * 3600);
+  EXPECT_EQ(answer.totals[0].leases, 2);
 }
 
 TEST(UsageDb, RowsFromBeforeFencesWereKeptAreStillThere) {
   const ScratchDirectory directory;
-  const auto commit = [&](StateDb::Layout layout, const StateDb::Work& work) {
+  const auto commit = [&](StateDb::Migrations layout, const StateDb::Work& work) {
     StateDb file(directory.in("usage.db"), layout);
     const auto done = file.commit(std::span(&work, 1));
     EXPECT_TRUE(done) << done.error().message;
   };
-  commit(std::span(kUsageLayout).first(3), [](Database& database) {
+  commit(std::span(kUsageMigrations).first(3), [](Database& database) {
     return database.execute(
         "INSERT INTO lease_use VALUES(20000,'a','GPU-0',0,1000,1,2,3,4,5,6,NULL,1)");
   });
-  commit(kUsageLayout, [](Database&) { return Result<void>(); });
-  std::vector<UseRow> rows;
-  commit(kUsageLayout, [&](Database& database) -> Result<void> {  // one that is checked
-    auto loaded = load_use(database, kToday, {"a"});
+  commit(kUsageMigrations, [](Database&) { return Result<void>(); });
+  std::vector<UsageRow> rows;
+  commit(kUsageMigrations, [&](Database& database) -> Result<void> {  // one that is checked
+    auto loaded = load_usage(database, kToday, {"a"});
     if (!loaded) return std::move(loaded).error();
     rows = *std::move(loaded);
     return {};
   });
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0].fence, 0U);
-  EXPECT_EQ(rows[0].tally.energy_mj, 3);
+  EXPECT_EQ(rows[0].counters.energy_mj, 3);
 }
 
-TEST_F(LeaseUseDbTest, FourHundredDaysAreKept) {
-  std::vector<UseRow> rows;
+TEST_F(UsageDbTest, FourHundredDaysAreKept) {
+  std::vector<UsageRow> rows;
   for (int day = 0; day <= 400; ++day) {
     rows.push_back(row(kToday - days(day), "a", "GPU-0", 1, 1));
   }
@@ -139,7 +139,7 @@ TEST_F(LeaseUseDbTest, FourHundredDaysAreKept) {
   EXPECT_EQ(kept.front().day, kToday - days(399));
 }
 
-TEST_F(LeaseUseDbTest, WrongClockKeepsOldUsage) {
+TEST_F(UsageDbTest, WrongClockKeepsOldUsage) {
   save({row(kToday - days(300), "old", "GPU-0", 1, 1), row(kToday, "new", "GPU-0", 1, 1)});
   for (const int wrong : {4000, 4001, -19'000})
     save({row(kToday + days(wrong), "x", "GPU-0", 1, 1)});
@@ -147,14 +147,14 @@ TEST_F(LeaseUseDbTest, WrongClockKeepsOldUsage) {
   EXPECT_EQ(load(Day{}, {"old", "new"}).size(), 2U);
 }
 
-TEST_F(LeaseUseDbTest, TinyLeasesAreCompactedIntoOneRow) {
-  std::vector<UseRow> rows;
+TEST_F(UsageDbTest, TinyLeasesAreCompactedIntoOneRow) {
+  std::vector<UsageRow> rows;
   for (int i = 0; i < 1000; ++i) {
     for (const auto* const gpu : {"GPU-0", "GPU-1"}) {
-      UseRow small{kToday, "tiny-" + std::to_string(i), gpu, 1000, false, {}};
-      small.tally.held = small.tally.counted = std::chrono::milliseconds(3);
-      small.tally.energy_mj = 200;
-      small.folds_as = gpu == std::string("GPU-0") ? 1 : 0;
+      UsageRow small{kToday, "tiny-" + std::to_string(i), gpu, 1000, false, {}};
+      small.counters.held = small.counters.counted = std::chrono::milliseconds(3);
+      small.counters.energy_mj = 200;
+      small.compacted_leases = gpu == std::string("GPU-0") ? 1 : 0;
       rows.push_back(small);
     }
   }
@@ -164,18 +164,18 @@ TEST_F(LeaseUseDbTest, TinyLeasesAreCompactedIntoOneRow) {
   save({}, rows);
   save({}, rows);  // once more, as after an answer that was lost
   EXPECT_EQ(load(Day{}, {"tiny-0"}).size(), 0U);
-  const auto sums = ask({UsageGrouping::user, kToday, false}).sums;
+  const auto sums = ask({UsageGrouping::user, kToday, false}).totals;
   ASSERT_EQ(sums.size(), 1U);
   EXPECT_EQ(sums[0].leases, 1001);
   EXPECT_EQ(sums[0].energy_mj, 2000 * 200 + 360'000'000);
   const auto by_lease = ask({UsageGrouping::lease, kToday, false});
   EXPECT_EQ(keys(by_lease), "large folded:1000 ");
-  EXPECT_EQ(by_lease.sums[1].leases, 1000);
+  EXPECT_EQ(by_lease.totals[1].leases, 1000);
 }
 
-TEST_F(LeaseUseDbTest, OversizedFileCompactsOldDaysOfLargestUser) {
+TEST_F(UsageDbTest, OversizedFileCompactsOldDaysOfLargestUser) {
   UsageDb small{store_, 0};
-  std::vector<UseRow> rows;
+  std::vector<UsageRow> rows;
   for (int day = 0; day < 5; ++day) {
     for (int i = 0; i < 20; ++i) {
       rows.push_back(row(kToday - days(day), fmt::format("his-{}-{}", day, i), "GPU-0", 1000, 1));
@@ -189,21 +189,21 @@ TEST_F(LeaseUseDbTest, OversizedFileCompactsOldDaysOfLargestUser) {
   EXPECT_TRUE(small.save({{}, {}, {"hers"}}, [](const Result<void>&) {}));
   worker_.run_all();
   const auto after = ask({UsageGrouping::user, Day{}, false});
-  ASSERT_EQ(after.sums.size(), 2U);
-  EXPECT_EQ(after.sums[0].energy_mj, before.sums[0].energy_mj);
-  EXPECT_EQ(after.sums[0].held_s, before.sums[0].held_s);
-  EXPECT_EQ(after.sums[0].leases, 101) << "that of several days is counted once";
+  ASSERT_EQ(after.totals.size(), 2U);
+  EXPECT_EQ(after.totals[0].energy_mj, before.totals[0].energy_mj);
+  EXPECT_EQ(after.totals[0].held_s, before.totals[0].held_s);
+  EXPECT_EQ(after.totals[0].leases, 101) << "that of several days is counted once";
   EXPECT_EQ(load(Day{}, {"his-2-0", "his-4-19"}).size(), 0U);
   EXPECT_EQ(load(Day{}, {"his-0-0", "his-1-0"}).size(), 0U) << "over today, and folded today";
   EXPECT_EQ(load(Day{}, {"hers"}).size(), 5U) << "which goes on";
   EXPECT_EQ(small.notes().size(), 1U);
 }
 
-TEST_F(LeaseUseDbTest, UseIsSummedByUserDayGpuAndLease) {
-  UseRow estimated = row(kToday, "c", "GPU-1", 1001, 6, 100);
-  estimated.tally.estimated_mj = 5;
-  estimated.tally.counted = hours(1);
-  UseRow simulated = row(kToday, "s", "GPU-0", 1000, 24);
+TEST_F(UsageDbTest, UseIsSummedByUserDayGpuAndLease) {
+  UsageRow estimated = row(kToday, "c", "GPU-1", 1001, 6, 100);
+  estimated.counters.estimated_mj = 5;
+  estimated.counters.counted = hours(1);
+  UsageRow simulated = row(kToday, "s", "GPU-0", 1000, 24);
   simulated.simulated = true;
   save({row(kToday - days(9), "older", "GPU-0", 1000, 20),
         row(kToday - days(1), "a", "GPU-0", 1000, 4), row(kToday, "a", "GPU-0", 1000, 2, 80),
@@ -212,54 +212,54 @@ TEST_F(LeaseUseDbTest, UseIsSummedByUserDayGpuAndLease) {
 
   const auto by_user = ask({UsageGrouping::user, kToday - days(1), false});
   ASSERT_EQ(keys(by_user), "1000 1001 ");
-  EXPECT_EQ(by_user.sums[0],
+  EXPECT_EQ(by_user.totals[0],
             (UsageTotal{"1000", 1000, 8 * 3600, 8 * 3600, 8 * 360'000'000LL, 0, 65.0, 4000, 1}));
-  EXPECT_EQ(by_user.sums[1],
+  EXPECT_EQ(by_user.totals[1],
             (UsageTotal{"1001", 1001, 6 * 3600, 3600, 6 * 360'000'000LL, 5, 100.0, 6000, 1}));
   EXPECT_EQ(by_user.unleased.held_s, 15 * 3600);
   EXPECT_EQ(by_user.unleased.energy_mj, 15 * 360'000'000LL);
 
   const auto by_day = ask({UsageGrouping::day, kToday - days(10), false});
   EXPECT_EQ(keys(by_day), "2024-09-25 2024-10-03 2024-10-04 ") << "in order";
-  EXPECT_EQ(by_day.sums[2].leases, 2);
-  EXPECT_FALSE(by_day.sums[2].uid);
+  EXPECT_EQ(by_day.totals[2].leases, 2);
+  EXPECT_FALSE(by_day.totals[2].uid);
   EXPECT_EQ(keys(ask({UsageGrouping::gpu, kToday, false})), "GPU-1 GPU-0 ");
   const auto by_lease = ask({UsageGrouping::lease, kToday, false});
   EXPECT_EQ(keys(by_lease), "c a ");
-  EXPECT_EQ(by_lease.sums[1].uid, 1000U);
+  EXPECT_EQ(by_lease.totals[1].uid, 1000U);
   EXPECT_EQ(keys(ask({UsageGrouping::user, kToday, true})), "1000 ") << "simulated GPUs are apart";
 }
 
-TEST_F(LeaseUseDbTest, UnobservedLeaseHasNoUtilization) {
-  UseRow blind{kToday, "a", "GPU-0", 1000, false, {}};
-  blind.tally.held = hours(1);
+TEST_F(UsageDbTest, UnobservedLeaseHasNoUtilization) {
+  UsageRow blind{kToday, "a", "GPU-0", 1000, false, {}};
+  blind.counters.held = hours(1);
   save({blind});
   const auto answer = ask({UsageGrouping::user, kToday, false});
-  ASSERT_EQ(answer.sums.size(), 1U);
-  EXPECT_FALSE(answer.sums[0].mean_utilization_percent);
-  EXPECT_FALSE(answer.sums[0].peak_bytes);
-  EXPECT_EQ(answer.sums[0].counted_s, 0);
+  ASSERT_EQ(answer.totals.size(), 1U);
+  EXPECT_FALSE(answer.totals[0].mean_utilization_percent);
+  EXPECT_FALSE(answer.totals[0].peak_bytes);
+  EXPECT_EQ(answer.totals[0].counted_s, 0);
 }
 
-TEST_F(LeaseUseDbTest, UncommittedRowsAreSummedButNotSaved) {
+TEST_F(UsageDbTest, UncommittedRowsAreSummedButNotSaved) {
   save({row(kToday, "a", "GPU-0", 1000, 1)});
   const auto answer = ask({UsageGrouping::lease, kToday, false},
                           {row(kToday, "a", "GPU-0", 1000, 5), row(kToday, "b", "GPU-1", 1000, 2)});
   ASSERT_EQ(keys(answer), "a b ");
-  EXPECT_EQ(answer.sums[0].held_s, 5 * 3600) << "in the place of what is kept, not beside it";
+  EXPECT_EQ(answer.totals[0].held_s, 5 * 3600) << "in the place of what is kept, not beside it";
   EXPECT_EQ(load(kToday, {"a", "b"}), std::vector{row(kToday, "a", "GPU-0", 1000, 1)});
 }
 
-TEST_F(LeaseUseDbTest, TotalsBeyondLimitAreCountedAsOmitted) {
-  std::vector<UseRow> rows;
-  for (std::size_t i = 0; i < UsageReport::kMost + 3; ++i) {
+TEST_F(UsageDbTest, TotalsBeyondLimitAreCountedAsOmitted) {
+  std::vector<UsageRow> rows;
+  for (std::size_t i = 0; i < UsageReport::kMaxTotals + 3; ++i) {
     rows.push_back(row(kToday, "lease-" + std::to_string(i), "GPU-0", 1000, i == 7 ? 2 : 1));
   }
   save(std::move(rows));
   const auto answer = ask({UsageGrouping::lease, kToday, false});
-  EXPECT_EQ(answer.sums.size(), UsageReport::kMost);
+  EXPECT_EQ(answer.totals.size(), UsageReport::kMaxTotals);
   EXPECT_EQ(answer.left_out, 3);
-  EXPECT_EQ(answer.sums[0].key, "lease-7");
+  EXPECT_EQ(answer.totals[0].key, "lease-7");
 }
 
 }  // namespace

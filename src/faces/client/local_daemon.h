@@ -15,7 +15,7 @@ namespace gpuyard::client {
 
 // Where a client looks for a daemon, best first, without what another user may have prepared in
 // /tmp.
-std::vector<std::string> sockets_to_believe(const Environment&);
+std::vector<std::string> trusted_sockets(const Environment&);
 
 // Returns the first of `sockets` where a trusted daemon listens; empty: there is none.
 std::optional<http::Endpoint> find_daemon(const std::vector<std::string>& sockets);
@@ -25,17 +25,18 @@ std::optional<http::Endpoint> find_daemon(const std::vector<std::string>& socket
 std::string start_command();
 
 // Adds the command that starts a daemon at that address to the error of one that does not answer.
-Error unanswered(Error, const http::Endpoint& daemon);
+Error add_start_hint(Error, const http::Endpoint& daemon);
 
 // What this user has to show to a daemon elsewhere.
-Keys keys_of(const Environment&);
+Credentials credentials_of(const Environment&);
 
 // Two sources of a host that disagree.
-Error two_daemons(std::string_view one, std::string_view other);
+Error conflicting_daemons_error(std::string_view one, std::string_view other);
 
 // The daemon that a program asks which says `host`, as -H has it; "": what GPUYARD_HOST or
 // GPUYARD_SOCKET name, else the one of this machine. Errc::invalid if those two disagree,
 // unavailable if no daemon runs here.
-Result<http::Endpoint> daemon_meant(const std::string& host, const Environment&, const Keys&);
+Result<http::Endpoint> select_daemon(const std::string& host, const Environment&,
+                                     const Credentials&);
 
 }  // namespace gpuyard::client

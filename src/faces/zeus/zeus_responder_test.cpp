@@ -1,4 +1,4 @@
-#include "faces/zeus/answer.h"
+#include "faces/zeus/zeus_responder.h"
 
 #include <gtest/gtest.h>
 

@@ -18,14 +18,14 @@
 
 namespace gpuyard::recording {
 
-inline constexpr int kFormat = 1;
+inline constexpr int kFormatVersion = 1;
 // Longer than any recording, and well within what a Duration can hold.
-inline constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365 * 100);
+inline constexpr std::chrono::milliseconds kMaxRecordingLength = std::chrono::hours(24 * 365 * 100);
 // Bytes; a GPU with a full list of processes needs a tenth of it.
-inline constexpr std::size_t kMaxLine = std::size_t{1} << 20U;
+inline constexpr std::size_t kMaxLineBytes = std::size_t{1} << 20U;
 
 struct Header {
-  int gpuyard_recording = kFormat;
+  int gpuyard_recording = kFormatVersion;
   std::string began_at;  // RFC 3339
   bool simulated = false;
   protocol::DriverInfo driver;
@@ -33,15 +33,15 @@ struct Header {
 BOOST_DESCRIBE_STRUCT(Header, (), (gpuyard_recording, began_at, simulated, driver))
 
 // The names by which people know a GPU.
-struct Identity {
+struct GpuIdentity {
   std::uint32_t index = 0;
   std::string uuid;
   std::string pci_address;
   std::string name;
 
-  friend bool operator==(const Identity&, const Identity&) = default;
+  friend bool operator==(const GpuIdentity&, const GpuIdentity&) = default;
 };
-BOOST_DESCRIBE_STRUCT(Identity, (), (index, uuid, pci_address, name))
+BOOST_DESCRIBE_STRUCT(GpuIdentity, (), (index, uuid, pci_address, name))
 
 // Rows of the catalog by their JSON keys; missing rows are left out.
 struct RecordedReadings {
@@ -52,36 +52,37 @@ void read_json(const boost::json::value& from, RecordedReadings& to, const std::
                json::Problems&);
 
 // The changes of one moment; a field that is left out has not changed.
-struct Line {
-  std::int64_t t_ms = 0;                      // since the recording began
-  std::optional<std::vector<Identity>> gpus;  // all GPUs from now on
-  std::optional<std::uint32_t> gpu;           // the index of the GPU that the other fields describe
+struct RecordingLine {
+  std::int64_t t_ms = 0;                         // since the recording began
+  std::optional<std::vector<GpuIdentity>> gpus;  // all GPUs from now on
+  std::optional<std::uint32_t> gpu;  // the index of the GPU that the other fields describe
   std::optional<DeviceCondition> condition;
   std::optional<std::string> why;
   std::optional<RecordedReadings> readings;
   std::optional<std::map<std::string, std::string>> missing;  // why those of `readings` are null
   std::optional<std::vector<GpuProcess>> processes;
 };
-BOOST_DESCRIBE_STRUCT(Line, (), (t_ms, gpus, gpu, condition, why, readings, missing, processes))
+BOOST_DESCRIBE_STRUCT(RecordingLine, (),
+                      (t_ms, gpus, gpu, condition, why, readings, missing, processes))
 
 // Both return text with its line end.
 std::string text_of(const Header&);
-std::string text_of(const Line&);
+std::string text_of(const RecordingLine&);
 
 Result<Header> parse_header(std::string_view);
-Result<Line> parse_line(std::string_view);
+Result<RecordingLine> parse_line(std::string_view);
 
 // Turns snapshots into a recording's lines: what changed since the one before. Pure; writes no
 // file.
 
-class Recorder {
+class RecordingEncoder {
  public:
   // Returns the changes at `at`, the time since the recording began; the first time with the
   // header. "" if nothing changed.
-  std::string lines_of(const protocol::Snapshot&, Duration at);
+  std::string encode(const protocol::Snapshot&, Duration at);
 
  private:
-  struct Known {
+  struct LastState {
     DeviceCondition condition = DeviceCondition::responsive;
     std::optional<std::string> why;
     Sample sample;
@@ -89,11 +90,11 @@ class Recorder {
     std::optional<std::vector<GpuProcess>> processes;
   };
 
-  static Line news_of(const protocol::Device&, const Known* before);
+  static RecordingLine diff_line(const protocol::Device&, const LastState* before);
 
-  bool begun_ = false;
-  std::vector<Identity> gpus_;
-  std::map<std::uint32_t, Known> known_;
+  bool header_written_ = false;
+  std::vector<GpuIdentity> gpus_;
+  std::map<std::uint32_t, LastState> last_states_;
 };
 
 }  // namespace gpuyard::recording

@@ -1,4 +1,4 @@
-#include "faces/metrics/text.h"
+#include "faces/metrics/metrics_writer.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ TEST(Format, IsOpenMetricsForARealPrometheus) {
         "application/openmetrics-text; version=1.0.0", "Application/OpenMetrics-Text",
         "application/openmetrics-text; version=\"1.0.0\"; charset=utf-8",
         "text/plain, application/openmetrics-text"}) {
-    EXPECT_EQ(format_for(accept), Format::openmetrics) << accept;
+    EXPECT_EQ(negotiate_format(accept), Format::openmetrics) << accept;
   }
 }
 
@@ -27,7 +27,7 @@ TEST(Format, OtherAcceptHeadersSelectText) {
         "application/openmetrics-text;version=0.0.1", "application/openmetrics-text;version=2.0.0",
         "application/openmetrics-text;q=2", "application/openmetrics-text;q=nan",
         "application/openmetrics-text;q=", "application/openmetrics-text-not", ",;=,;q=,"}) {
-    EXPECT_EQ(format_for(accept), Format::text) << accept;
+    EXPECT_EQ(negotiate_format(accept), Format::text) << accept;
   }
 }
 

@@ -29,20 +29,23 @@ int device_status_of(Errc);
 Error error_of(const Missing&);
 
 // Copies answer the same request; the first answer counts.
-class Answer {
+class ZeusResponder {
  public:
-  explicit Answer(http::Reply reply) : reply_(std::make_shared<http::Reply>(std::move(reply))) {}
+  explicit ZeusResponder(http::Reply reply)
+      : reply_(std::make_shared<http::Reply>(std::move(reply))) {}
 
   // Answers 200 with an empty body, as every setter does.
-  void done() const;
+  void send_ok() const;
   template <class T>
-  void json(const T& body) const {
+  void send_json(const T& body) const {
     send({200, "application/json", json::to_json(body)});
   }
-  void refuse(int status, std::string_view why) const { send(error_response(status, why)); }
-  void refuse(const Error& error) const { refuse(http_status_of(error.code), error.text()); }
+  void send_error(int status, std::string_view why) const { send(error_response(status, why)); }
+  void send_error(const Error& error) const {
+    send_error(http_status_of(error.code), error.text());
+  }
   // Answers {"errors": {"0": why}} with the worst of their status codes.
-  void failed(const DeviceErrors&) const;
+  void send_device_errors(const DeviceErrors&) const;
 
   void send(http::Response response) const { (*reply_)(std::move(response)); }
 
@@ -58,9 +61,10 @@ Result<std::vector<std::uint32_t>> parse_ids(std::string_view text, std::string_
 
 // Returns the named GPUs; without a list all for which is_there() holds. Errc::unavailable without
 // a driver, Errc::invalid for an index that no GPU has.
-Result<std::vector<DeviceInfo>> gpus_named(const Snapshot&, const std::optional<std::string>& ids);
+Result<std::vector<DeviceInfo>> resolve_gpus(const Snapshot&,
+                                             const std::optional<std::string>& ids);
 
 // Returns whether "all" includes the GPU: not if the driver says that it is gone.
-bool is_there(const DeviceState&);
+bool is_present(const DeviceState&);
 
 }  // namespace gpuyard::zeus

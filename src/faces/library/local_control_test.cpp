@@ -1,4 +1,4 @@
-#include "faces/library/control.h"
+#include "faces/library/local_control.h"
 
 #include <algorithm>
 #include <future>
@@ -17,8 +17,8 @@ namespace {
 
 using fakes::FakeWrite;
 
-constexpr std::chrono::seconds kAges{30};  // only a broken test waits this long
-constexpr Duration kBriefly = std::chrono::milliseconds(20);
+constexpr std::chrono::seconds kTestTimeout{30};  // only a broken test waits this long
+constexpr Duration kShortDelay = std::chrono::milliseconds(20);
 constexpr const char* kCallerGone = "ERROR Failed to send response to caller";
 
 class ControlTest : public ::testing::Test {
@@ -27,7 +27,7 @@ class ControlTest : public ::testing::Test {
     for (std::uint32_t i = 0; i < 4; ++i) fleet_.unblock(i);
   }
   LocalControl open() {
-    auto control = LocalControl::open(fleet_.backend(), kAges);
+    auto control = LocalControl::open(fleet_.backend(), kTestTimeout);
     EXPECT_TRUE(control.ok());
     return *std::move(control);
   }
@@ -35,7 +35,9 @@ class ControlTest : public ::testing::Test {
   // Sends a command that is carried out after all before it.
   static void settle(const LocalControl& control, std::uint32_t index) {
     EXPECT_TRUE(
-        control.send_command_blocking(index, Look{SettingKind::persistence}, kAges, {}).ok());
+        control
+            .send_command_blocking(index, ReadSetting{SettingKind::persistence}, kTestTimeout, {})
+            .ok());
   }
 
   FakeFleet fleet_ = FakeFleet::with_healthy_gpus(4, 1'000);
@@ -54,11 +56,11 @@ TEST_F(ControlTest, CopiesShareOneSetOfWorkers) {
 TEST_F(ControlTest, ABlockingCommandGivesItsOwnResult) {
   RecordProperty("contract", "B10 B3");
   const LocalControl control = open();
-  const auto done = control.send_command_blocking(1, limit(250), kAges, {});
+  const auto done = control.send_command_blocking(1, limit(250), kTestTimeout, {});
   ASSERT_TRUE(done.ok()) << done.error().message;
   EXPECT_EQ(done->after->now, (SettingValue{250'000, 250'000}));
-  fleet_.set_setting_fails(1, SettingKind::power_limit, Error{Errc::denied, "no"});
-  EXPECT_EQ(control.send_command_blocking(1, limit(200), kAges, {}).error(),
+  fleet_.fail_setting_writes(1, SettingKind::power_limit, Error{Errc::denied, "no"});
+  EXPECT_EQ(control.send_command_blocking(1, limit(200), kTestTimeout, {}).error(),
             (Error{Errc::denied, "no"}));
 }
 
@@ -89,7 +91,7 @@ TEST_F(ControlTest, CompletionHandlerIsCalledOnce) {
                       2, limit(250), {}, [&](const CommandReply& reply) { told.set_value(reply); })
                   .ok());
   auto future = told.get_future();
-  ASSERT_EQ(future.wait_for(kAges), std::future_status::ready);
+  ASSERT_EQ(future.wait_for(kTestTimeout), std::future_status::ready);
   EXPECT_EQ(future.get().after->now, (SettingValue{250'000, 250'000}));
 }
 
@@ -98,7 +100,7 @@ TEST_F(ControlTest, AbandonedCallerIsLoggedAndWorkerContinues) {
   const CapturedLog log;
   const LocalControl control = open();
   fleet_.block(1);
-  EXPECT_EQ(control.send_command_blocking(1, limit(250), kBriefly, {}).error(),
+  EXPECT_EQ(control.send_command_blocking(1, limit(250), kShortDelay, {}).error(),
             (Error{Errc::timed_out, "the GPU did not finish within 20 ms; it may still do so"}));
   {
     const auto dropped = control.send_command(1, limit(260), {});
@@ -116,10 +118,10 @@ TEST_F(ControlTest, PendingReplyAllowsRepeatedWaitsButOneResult) {
   fleet_.block(1);
   auto pending = control.send_command(1, limit(250), {});
   ASSERT_TRUE(pending.ok());
-  EXPECT_EQ(pending->wait(kBriefly).error().code, Errc::timed_out);
+  EXPECT_EQ(pending->wait(kShortDelay).error().code, Errc::timed_out);
   fleet_.unblock(1);
-  EXPECT_TRUE(pending->wait(kAges).ok());
-  EXPECT_EQ(pending->wait(kAges).error().code, Errc::invalid);
+  EXPECT_TRUE(pending->wait(kTestTimeout).ok());
+  EXPECT_EQ(pending->wait(kTestTimeout).error().code, Errc::invalid);
   EXPECT_EQ(std::ranges::count(log.lines(), kCallerGone), 0);
 }
 
@@ -128,7 +130,7 @@ TEST_F(ControlTest, AnUnknownGpuIsAnErrorBeforeAnythingIsQueued) {
   const LocalControl control = open();
   const Error why{Errc::not_found, "GPU index 4 is out of range"};
   EXPECT_EQ(control.send_command_nonblocking(4, limit(250), {}).error(), why);
-  EXPECT_EQ(control.send_command_blocking(4, limit(250), kAges, {}).error(), why);
+  EXPECT_EQ(control.send_command_blocking(4, limit(250), kTestTimeout, {}).error(), why);
   EXPECT_EQ(control.send_command(4, limit(250), {}).error(), why);
 }
 
@@ -148,8 +150,8 @@ TEST_F(ControlTest, AFullQueueIsBusy) {
   Result<void> refused;
   while ((refused = control.send_command_nonblocking(0, limit(250), {})).ok()) ++accepted;
   EXPECT_EQ(refused.error().code, Errc::busy);
-  EXPECT_GE(accepted, driver::Commanders::kMaxQueued);
-  EXPECT_TRUE(control.send_command_blocking(1, limit(250), kAges, {}).ok());
+  EXPECT_GE(accepted, driver::CommandWorkers::kMaxQueued);
+  EXPECT_TRUE(control.send_command_blocking(1, limit(250), kTestTimeout, {}).ok());
 }
 
 TEST_F(ControlTest, ClosingFailsStuckCommandAndFinishesQueued) {
@@ -159,9 +161,10 @@ TEST_F(ControlTest, ClosingFailsStuckCommandAndFinishesQueued) {
   auto stuck = control->send_command(0, limit(250), {});
   auto queued = control->send_command(1, limit(250), {});
   control.reset();  // the last of them
-  EXPECT_EQ(stuck->wait(kAges).error(),
+  EXPECT_EQ(stuck->wait(kTestTimeout).error(),
             (Error{Errc::unavailable, "GPU management task for GPU 0 terminated"}));
-  EXPECT_TRUE(queued->wait(kAges).ok()) << "what a healthy GPU had queued is carried out first";
+  EXPECT_TRUE(queued->wait(kTestTimeout).ok())
+      << "what a healthy GPU had queued is carried out first";
 }
 
 TEST_F(ControlTest, TheLastOneMayEndInsideACompletionHandler) {
@@ -176,36 +179,36 @@ TEST_F(ControlTest, TheLastOneMayEndInsideACompletionHandler) {
             .ok());
   }
   fleet_.unblock(0);
-  EXPECT_EQ(told.get_future().wait_for(kAges), std::future_status::ready);
+  EXPECT_EQ(told.get_future().wait_for(kTestTimeout), std::future_status::ready);
 }
 
 TEST_F(ControlTest, PowerIsTheInstantOneOrElseTheAverage) {
   RecordProperty("contract", "B2");
   const LocalControl control = open();
-  EXPECT_EQ(control.get_instant_power_mw(0, kAges).error().code, Errc::unsupported);
+  EXPECT_EQ(control.get_instant_power_mw(0, kTestTimeout).error().code, Errc::unsupported);
   fleet_.set_number(0, Metric::power_draw, 200'000);
-  EXPECT_EQ(*control.get_instant_power_mw(0, kAges), 200'000);
+  EXPECT_EQ(*control.get_instant_power_mw(0, kTestTimeout), 200'000);
   fleet_.set_number(0, Metric::power_draw_instant, 250'000);
-  EXPECT_EQ(*control.get_instant_power_mw(0, kAges), 250'000);
+  EXPECT_EQ(*control.get_instant_power_mw(0, kTestTimeout), 250'000);
 }
 
 TEST_F(ControlTest, AGpuIsReadWhileItIsChanged) {
   RecordProperty("contract", "B2");
   const std::shared_ptr<Backend> backend = fleet_.backend();
-  const auto control = LocalControl::open(backend, kAges);
+  const auto control = LocalControl::open(backend, kTestTimeout);
   const auto monitor = Monitor::open(backend);
   ASSERT_TRUE(control.ok() && monitor.ok());
   std::jthread reading([&] {
-    for (int i = 0; i < 50; ++i) monitor->snapshot(kAges);
+    for (int i = 0; i < 50; ++i) monitor->snapshot(kTestTimeout);
   });
   for (int i = 0; i < 50; ++i) {
-    EXPECT_TRUE(control->send_command_blocking(0, limit(200 + i), kAges, {}).ok());
+    EXPECT_TRUE(control->send_command_blocking(0, limit(200 + i), kTestTimeout, {}).ok());
   }
 }
 
 TEST(ControlWithoutADriver, DoesNotOpenAndSaysWhy) {
   const auto fleet = FakeFleet::without_driver({Errc::unavailable, "no"});
-  EXPECT_EQ(LocalControl::open(fleet.backend(), kAges).error().message, "no");
+  EXPECT_EQ(LocalControl::open(fleet.backend(), kTestTimeout).error().message, "no");
 }
 
 }  // namespace

@@ -22,12 +22,12 @@ std::string_view content_type_of(Format);
 // Returns the format that an Accept field asks for: OpenMetrics if the field names it in a version
 // that we write, with at least the weight of the text format; else, also for a malformed field,
 // text.
-Format format_for(std::string_view accept);
+Format negotiate_format(std::string_view accept);
 
-class Text {
+class MetricsWriter {
  public:
   // Writes to the end of `out`. Every name begins with `stem`: "gpuyard_", say.
-  Text(std::string& out, std::string_view stem, Format format)
+  MetricsWriter(std::string& out, std::string_view stem, Format format)
       : out_(out), stem_(stem), format_(format) {}
 
   // `name` names the samples; a counter's ends with "_total", unless another exporter chose it.
@@ -68,6 +68,6 @@ class Text {
 };
 
 // Returns the unit at the end of a name: "celsius" of "gpu_temperature_celsius"; "" if none.
-std::string_view unit_in(std::string_view family);
+std::string_view unit_suffix(std::string_view family);
 
 }  // namespace gpuyard::metrics

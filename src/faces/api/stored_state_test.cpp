@@ -1,5 +1,5 @@
 // Right after a start, stored state is not read yet. No answer may claim that there is none.
-#include "faces/api/kept.h"
+#include "faces/api/stored_state.h"
 
 #include <set>
 
@@ -24,7 +24,7 @@ class JustStarted : public Routes {
     tokens_.start();
     board_.start();
     meter_.start();
-    energy_archive_.answer_load(energy::Books{});
+    energy_archive_.answer_load(energy::LedgerState{});
     loop_.run_posted();
   }
 
@@ -67,7 +67,7 @@ bool is_kept_elsewhere(const protocol::RouteInfo& route) {
 
 TEST_F(JustStarted, RoutesAboutStoredStateAnswer503) {
   int put_off = 0;
-  for (const BoundRoute& route : table()) {
+  for (const BoundRoute& route : all_routes()) {
     SCOPED_TRACE(std::string(route.info.method) + " " + std::string(route.info.pattern));
     const auto answer = ask(route.info);
     EXPECT_EQ(is_put_off(answer), is_kept_elsewhere(route.info));
@@ -75,7 +75,7 @@ TEST_F(JustStarted, RoutesAboutStoredStateAnswer503) {
   }
   EXPECT_GE(put_off, 30);
   read_all();
-  for (const BoundRoute& route : table()) {
+  for (const BoundRoute& route : all_routes()) {
     EXPECT_FALSE(is_put_off(ask(route.info))) << route.info.pattern;
   }
 }

@@ -23,35 +23,35 @@ inline Gpu gpu_named(std::string key) {
   return gpu;
 }
 
-struct Desk {
-  Core core;
+struct SchedulerFixture {
+  Scheduler core;
   TimePoint now{};
   std::vector<Ticket> granted;  // by all events so far, in order
 
-  explicit Desk(unsigned gpus, Fairness fairness = {}) : core(fairness) {
+  explicit SchedulerFixture(unsigned gpus, Fairness fairness = {}) : core(fairness) {
     for (unsigned i = 0; i < gpus; ++i) (void)*core.add(gpu_named("GPU-" + std::to_string(i)));
   }
 
-  Terms want(unsigned count, std::optional<Duration> longest = {}) const {
-    Terms terms;
+  GpuRequest want(unsigned count, std::optional<Duration> longest = {}) const {
+    GpuRequest terms;
     terms.owner = 1000;
     terms.count = count;
-    terms.eligible = core.known();
-    terms.longest = longest;
+    terms.eligible = core.known_gpus();
+    terms.max_hold_time = longest;
     return terms;
   }
-  Terms of_user(std::uint32_t owner, unsigned count) const {
-    Terms terms = want(count);
+  GpuRequest of_user(std::uint32_t owner, unsigned count) const {
+    GpuRequest terms = want(count);
     terms.owner = owner;
     return terms;
   }
-  Terms only(const GpuSet& eligible, unsigned count = 1) const {
-    Terms terms = want(count);
+  GpuRequest only(const GpuSet& eligible, unsigned count = 1) const {
+    GpuRequest terms = want(count);
     terms.eligible = eligible;
     return terms;
   }
 
-  Ticket claim(const Terms& terms) {
+  Ticket claim(const GpuRequest& terms) {
     Effects effects;
     const Ticket ticket = core.claim(terms, now, effects);
     note(effects);
@@ -62,27 +62,27 @@ struct Desk {
   }
   std::optional<Ticket> try_claim(unsigned count) { return core.try_claim(want(count), now); }
   Effects release(Ticket ticket) { return note(core.release(ticket, now)); }
-  Effects freed(Ticket ticket) { return note(core.freed(ticket, now)); }
+  Effects freed(Ticket ticket) { return note(core.finish_drain(ticket, now)); }
   Effects cancel(Ticket ticket) { return note(core.cancel(ticket, now)); }
   Effects pass(Duration time) {
     now += time;
     return note(core.advance(now));
   }
-  Effects set(Slot slot, const Condition& condition) {
-    return note(core.set(slot, condition, now));
+  Effects set(Slot slot, const GpuAvailability& condition) {
+    return note(core.set_availability(slot, condition, now));
   }
   Effects in_service(Slot slot, bool yes) {
-    Condition condition = core.gpus()[slot].now;
+    GpuAvailability condition = core.gpus()[slot].availability;
     condition.in_service = yes;
     return set(slot, condition);
   }
   Effects squatted(Slot slot, bool yes) {
-    Condition condition = core.gpus()[slot].now;
-    condition.squatted = yes;
+    GpuAvailability condition = core.gpus()[slot].availability;
+    condition.in_unleased_use = yes;
     return set(slot, condition);
   }
   Effects free_bytes(Slot slot, std::optional<std::int64_t> bytes) {
-    Condition condition = core.gpus()[slot].now;
+    GpuAvailability condition = core.gpus()[slot].availability;
     condition.free_bytes = bytes;
     return set(slot, condition);
   }
@@ -91,10 +91,10 @@ struct Desk {
     const Claim* claim = core.find(ticket);
     return claim != nullptr && claim->stage == Claim::Stage::held;
   }
-  bool waits(Ticket ticket) const { return core.waiting().count(ticket) > 0; }
+  bool waits(Ticket ticket) const { return core.waiting_claims().count(ticket) > 0; }
   GpuSet gpus(Ticket ticket) const { return core.find(ticket)->gpus; }
-  Outlook outlook(Ticket ticket) const {
-    for (const Outlook& one : core.outlooks(now)) {
+  QueuePosition outlook(Ticket ticket) const {
+    for (const QueuePosition& one : core.queue_positions(now)) {
       if (one.ticket == ticket) return one;
     }
     return {};

@@ -31,10 +31,10 @@ class PendingReply {
 
  private:
   friend class LocalControl;
-  struct Slot;
-  explicit PendingReply(std::shared_ptr<Slot>);
-  void leave();
-  std::shared_ptr<Slot> slot_;
+  struct SharedState;
+  explicit PendingReply(std::shared_ptr<SharedState>);
+  void abandon();
+  std::shared_ptr<SharedState> state_;
 };
 
 // Copies share the workers; the last copy ends them (driver::Commanders::close). Any thread may
@@ -42,7 +42,7 @@ class PendingReply {
 class LocalControl {
  public:
   // Runs on the GPU's worker, or where the Control is ended; that GPU waits until it returns.
-  using Told = std::function<void(const CommandReply&)>;
+  using OnReply = std::function<void(const CommandReply&)>;
 
   // Errors as for Monitor::open().
   static Result<LocalControl> open(const std::shared_ptr<Backend>&, Duration deadline);
@@ -54,7 +54,7 @@ class LocalControl {
   //
   // Success means sent. `told` is called once, if there is one.
   Result<void> send_command_nonblocking(std::uint32_t index, Command, CommandContext,
-                                        Told told = nullptr) const;
+                                        OnReply told = nullptr) const;
   // Success means sent.
   Result<PendingReply> send_command(std::uint32_t index, Command, CommandContext) const;
   // Returns the command's own result, its failure as an error; or Errc::timed_out, after which the

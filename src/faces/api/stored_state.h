@@ -12,11 +12,11 @@ namespace gpuyard::api {
 struct Context;
 
 // Returns whether the answers of a route depend on stored state, so that they may have to wait.
-bool is_about_what_is_kept(const protocol::RouteInfo&);
+bool needs_stored_state(const protocol::RouteInfo&);
 
 // Returns a 503 for a route about stored state that is still being read, with Retry-After, and with
 // protocol::kReadingField if the reading will end soon. Returns nothing once it is read, and for
 // routes about the driver, the configuration or events since the start.
-std::optional<http::Response> not_read_yet(const Context&, const protocol::RouteInfo&);
+std::optional<http::Response> loading_response(const Context&, const protocol::RouteInfo&);
 
 }  // namespace gpuyard::api

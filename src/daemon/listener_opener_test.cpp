@@ -1,4 +1,4 @@
-#include "daemon/doors.h"
+#include "daemon/listener_opener.h"
 
 #include <vector>
 
@@ -14,9 +14,9 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
-class DoorsTest : public ::testing::Test {
+class ListenerOpenerTest : public ::testing::Test {
  protected:
-  Doors::Open door(const std::string& name) {
+  ListenerOpener::Open door(const std::string& name) {
     return [this, name]() -> Result<std::string> {
       ++tries_[name];
       if (const auto why = stuck_.find(name); why != stuck_.end()) {
@@ -31,17 +31,17 @@ class DoorsTest : public ::testing::Test {
   std::map<std::string, std::string> stuck_;  // name and reason
   std::map<std::string, int> tries_;
   std::vector<std::string> opened_;
-  Doors doors_{loop_, [this](const std::string& place) { opened_.push_back(place); }};
+  ListenerOpener doors_{loop_, [this](const std::string& place) { opened_.push_back(place); }};
 };
 
-TEST_F(DoorsTest, OpenAtOnceIfPossible) {
+TEST_F(ListenerOpenerTest, OpenAtOnceIfPossible) {
   add("a");
   EXPECT_THAT(opened_, ElementsAre("https://a"));
   EXPECT_THAT(doors_.closed(), IsEmpty());
   EXPECT_EQ(loop_.timers(), 0U);
 }
 
-TEST_F(DoorsTest, ClosedListenerDoesNotBlockOthers) {
+TEST_F(ListenerOpenerTest, ClosedListenerDoesNotBlockOthers) {
   stuck_["a"] = "is taken";
   add("a");
   add("b");
@@ -49,37 +49,37 @@ TEST_F(DoorsTest, ClosedListenerDoesNotBlockOthers) {
   EXPECT_THAT(doors_.closed(), ElementsAre(Pair("a", "is taken")));
 }
 
-TEST_F(DoorsTest, ClosedListenerIsRetriedUntilItOpens) {
+TEST_F(ListenerOpenerTest, ClosedListenerIsRetriedUntilItOpens) {
   stuck_["a"] = "is taken";
   add("a");
-  loop_.advance(Doors::kAgain);
+  loop_.advance(ListenerOpener::kRetryDelay);
   EXPECT_EQ(tries_["a"], 2);
   stuck_.clear();
-  loop_.advance(Doors::kAgain);
+  loop_.advance(ListenerOpener::kRetryDelay);
   EXPECT_THAT(opened_, ElementsAre("https://a"));
   EXPECT_THAT(doors_.closed(), IsEmpty());
-  loop_.advance(Doors::kAgain * 3);
+  loop_.advance(ListenerOpener::kRetryDelay * 3);
   EXPECT_EQ(tries_["a"], 3);
 }
 
-TEST_F(DoorsTest, ReasonIsLoggedOnceUntilItChanges) {
+TEST_F(ListenerOpenerTest, ReasonIsLoggedOnceUntilItChanges) {
   const CapturedLog log;
   stuck_["a"] = "is taken";
   add("a");
-  loop_.advance(Doors::kAgain * 4);
+  loop_.advance(ListenerOpener::kRetryDelay * 4);
   stuck_["a"] = "is no address";
-  loop_.advance(Doors::kAgain * 2);
+  loop_.advance(ListenerOpener::kRetryDelay * 2);
   EXPECT_THAT(CapturedLog::lines(),
               ElementsAre("ERROR a is closed; retrying every 5 s: is taken",
                           "ERROR a is closed; retrying every 5 s: is no address"));
 }
 
-TEST_F(DoorsTest, NoListenerOpensAfterStop) {
+TEST_F(ListenerOpenerTest, NoListenerOpensAfterStop) {
   stuck_["a"] = "is taken";
   add("a");
   doors_.stop();
   stuck_.clear();
-  loop_.advance(Doors::kAgain * 2);
+  loop_.advance(ListenerOpener::kRetryDelay * 2);
   add("b");
   EXPECT_THAT(opened_, IsEmpty());
   EXPECT_EQ(tries_["b"], 0);

@@ -1,4 +1,4 @@
-#include "faces/recording/line.h"
+#include "faces/recording/recording_line.h"
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ namespace gpuyard::recording {
 
 void put_json(std::string& out, const RecordedReadings& readings) {
   char separator = '{';
-  for (const Row& row : catalog()) {
+  for (const MetricRow& row : catalog()) {
     const auto all = readings.sample.all(row.metric);
     if (all.empty()) continue;
     out += std::exchange(separator, ',');
@@ -27,16 +27,16 @@ void put_json(std::string& out, const RecordedReadings& readings) {
 
 void read_json(const boost::json::value& from, RecordedReadings& to, const std::string& path,
                json::Problems& problems) {
-  protocol::read_rows(from, to.sample, path, problems, protocol::Absent::left_out);
+  protocol::read_rows(from, to.sample, path, problems, protocol::AbsentPolicy::skip);
 }
 
 std::string text_of(const Header& header) {
   return json::to_json(header) + "\n";
 }
 
-std::string text_of(const Line& line) {
+std::string text_of(const RecordingLine& line) {
   std::string out;
-  each_member<Line>([&](auto member) {
+  each_member<RecordingLine>([&](auto member) {
     using Field = std::remove_cvref_t<decltype(line.*member.pointer)>;
     if constexpr (is_optional<Field>) {
       if (!(line.*member.pointer)) return;
@@ -52,17 +52,17 @@ std::string text_of(const Line& line) {
 Result<Header> parse_header(std::string_view text) {
   auto header = json::from_json<Header>(text, json::UnknownFields::ignore);
   if (!header) return Error{Errc::invalid, "not a gpuyard recording"};
-  if (header->gpuyard_recording != kFormat) {
+  if (header->gpuyard_recording != kFormatVersion) {
     return Error{Errc::unsupported,
                  fmt::format("the recording has format {}, but this program reads format {}",
-                             header->gpuyard_recording, kFormat)};
+                             header->gpuyard_recording, kFormatVersion)};
   }
   return header;
 }
 
-Result<Line> parse_line(std::string_view text) {
-  auto line = json::from_json<Line>(text, json::UnknownFields::ignore);
-  if (line && (line->t_ms < 0 || line->t_ms > kLongest.count())) {
+Result<RecordingLine> parse_line(std::string_view text) {
+  auto line = json::from_json<RecordingLine>(text, json::UnknownFields::ignore);
+  if (line && (line->t_ms < 0 || line->t_ms > kMaxRecordingLength.count())) {
     return Error{Errc::invalid, "/t_ms: out of range"};
   }
   return line;
@@ -71,7 +71,7 @@ Result<Line> parse_line(std::string_view text) {
 namespace {
 
 // Compares values only: times are not recorded, and reasons are compared by their words.
-bool same(std::span<const Reading> a, std::span<const Reading> b) {
+bool equal_values(std::span<const Reading> a, std::span<const Reading> b) {
   return std::ranges::equal(a, b, [](const Reading& one, const Reading& other) {
     const bool both_missing = one.missing() != nullptr && other.missing() != nullptr;
     return one.index == other.index && (both_missing || one.value == other.value);
@@ -79,7 +79,7 @@ bool same(std::span<const Reading> a, std::span<const Reading> b) {
 }
 
 // Returns whether the words for why `readings` are missing are unchanged.
-bool same_reasons(const Row& row, std::span<const Reading> readings,
+bool same_reasons(const MetricRow& row, std::span<const Reading> readings,
                   const std::map<std::string, std::string>& before,
                   const std::map<std::string, std::string>& now) {
   return std::ranges::all_of(readings, [&](const Reading& reading) {
@@ -91,14 +91,14 @@ bool same_reasons(const Row& row, std::span<const Reading> readings,
   });
 }
 
-bool says_more(const Line& line) {
+bool has_changes(const RecordingLine& line) {
   return line.condition || line.why || line.readings || line.processes;
 }
 
 }  // namespace
 
-Line Recorder::news_of(const protocol::Device& device, const Known* before) {
-  Line line;
+RecordingLine RecordingEncoder::diff_line(const protocol::Device& device, const LastState* before) {
+  RecordingLine line;
   line.gpu = device.index;
   if (before == nullptr || before->condition != device.condition || before->why != device.why) {
     line.condition = device.condition;
@@ -106,9 +106,9 @@ Line Recorder::news_of(const protocol::Device& device, const Known* before) {
   }
   RecordedReadings changed;
   std::map<std::string, std::string> missing;
-  for (const Row& row : catalog()) {
+  for (const MetricRow& row : catalog()) {
     const auto now = device.readings.sample.all(row.metric);
-    if (before != nullptr && same(now, before->sample.all(row.metric)) &&
+    if (before != nullptr && equal_values(now, before->sample.all(row.metric)) &&
         same_reasons(row, now, before->missing, device.missing)) {
       continue;
     }
@@ -120,37 +120,37 @@ Line Recorder::news_of(const protocol::Device& device, const Known* before) {
   }
   if (!changed.sample.readings().empty()) line.readings = std::move(changed);
   if (!missing.empty()) line.missing = std::move(missing);
-  auto processes = protocol::as_listed(device.processes);
+  auto processes = protocol::gpu_processes_of(device.processes);
   if (before == nullptr || before->processes != processes) line.processes = std::move(processes);
   return line;
 }
 
-std::string Recorder::lines_of(const protocol::Snapshot& snapshot, Duration at) {
+std::string RecordingEncoder::encode(const protocol::Snapshot& snapshot, Duration at) {
   std::string out;
-  if (!std::exchange(begun_, true)) {
-    out += text_of(Header{kFormat, snapshot.taken_at, snapshot.simulated, snapshot.driver});
+  if (!std::exchange(header_written_, true)) {
+    out += text_of(Header{kFormatVersion, snapshot.taken_at, snapshot.simulated, snapshot.driver});
   }
   const std::int64_t t_ms = to_milliseconds(at);
-  std::vector<Identity> gpus;
+  std::vector<GpuIdentity> gpus;
   for (const auto& device : snapshot.devices) {
     gpus.push_back({device.index, device.uuid, device.pci_address, device.name});
   }
   if (gpus != gpus_) {
     // The indexes have changed, so everything recorded by index is void.
-    known_.clear();
+    last_states_.clear();
     gpus_ = gpus;
-    Line line;
+    RecordingLine line;
     line.t_ms = t_ms;
     line.gpus = std::move(gpus);
     out += text_of(line);
   }
   for (const auto& device : snapshot.devices) {
-    const auto known = known_.find(device.index);
-    Line line = news_of(device, known != known_.end() ? &known->second : nullptr);
+    const auto known = last_states_.find(device.index);
+    RecordingLine line = diff_line(device, known != last_states_.end() ? &known->second : nullptr);
     line.t_ms = t_ms;
-    if (says_more(line)) out += text_of(line);
-    known_[device.index] = {device.condition, device.why, device.readings.sample, device.missing,
-                            protocol::as_listed(device.processes)};
+    if (has_changes(line)) out += text_of(line);
+    last_states_[device.index] = {device.condition, device.why, device.readings.sample,
+                                  device.missing, protocol::gpu_processes_of(device.processes)};
   }
   return out;
 }

@@ -1,4 +1,4 @@
-#include "faces/zeus/answer.h"
+#include "faces/zeus/zeus_responder.h"
 
 #include <algorithm>
 
@@ -47,11 +47,11 @@ Error error_of(const Missing& missing) {
   return {code, describe(missing)};
 }
 
-void Answer::done() const {
+void ZeusResponder::send_ok() const {
   send({200, "", std::string()});
 }
 
-void Answer::failed(const DeviceErrors& errors) const {
+void ZeusResponder::send_device_errors(const DeviceErrors& errors) const {
   int worst = 400;
   std::map<std::string, std::string> why;
   for (const auto& [index, error] : errors) {
@@ -62,18 +62,18 @@ void Answer::failed(const DeviceErrors& errors) const {
 }
 
 Result<std::vector<std::uint32_t>> parse_ids(std::string_view text, std::string_view what) {
-  if (trimmed(text).empty()) {
+  if (trim(text).empty()) {
     return Error{Errc::invalid, fmt::format("the list of {} indexes is empty", what)};
   }
   std::vector<std::uint32_t> ids;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t comma = std::min(text.find(',', begin), text.size());
-    const std::string_view element = trimmed(text.substr(begin, comma - begin));
+    const std::string_view element = trim(text.substr(begin, comma - begin));
     begin = comma + 1;
     if (element.empty()) {
       return Error{Errc::invalid, fmt::format("the list of {} indexes has an empty element", what)};
     }
-    const auto id = number_in<std::uint32_t>(element);
+    const auto id = parse_number<std::uint32_t>(element);
     if (!id) return Error{Errc::invalid, fmt::format("\"{}\" is not a {} index", element, what)};
     ids.push_back(*id);
   }
@@ -83,17 +83,17 @@ Result<std::vector<std::uint32_t>> parse_ids(std::string_view text, std::string_
   return ids;
 }
 
-bool is_there(const DeviceState& device) {
+bool is_present(const DeviceState& device) {
   return device.condition != DeviceCondition::unavailable;
 }
 
-Result<std::vector<DeviceInfo>> gpus_named(const Snapshot& snapshot,
-                                           const std::optional<std::string>& ids) {
+Result<std::vector<DeviceInfo>> resolve_gpus(const Snapshot& snapshot,
+                                             const std::optional<std::string>& ids) {
   if (!snapshot.driver.initialised) return Error{Errc::unavailable, snapshot.driver.why};
   std::vector<DeviceInfo> gpus;
   if (!ids) {
     for (const DeviceState& device : snapshot.devices) {
-      if (is_there(device)) gpus.push_back(device.info);
+      if (is_present(device)) gpus.push_back(device.info);
     }
     return gpus;
   }

@@ -1,4 +1,4 @@
-#include "faces/metrics/text.h"
+#include "faces/metrics/metrics_writer.h"
 
 #include <algorithm>
 #include <array>
@@ -26,7 +26,7 @@ std::string bound_of(double seconds) {
 
 }  // namespace
 
-std::string_view unit_in(std::string_view family) {
+std::string_view unit_suffix(std::string_view family) {
   for (const std::string_view unit : kUnits) {
     if (family.size() > unit.size() && family.ends_with(unit) &&
         family[family.size() - unit.size() - 1] == '_') {
@@ -38,7 +38,7 @@ std::string_view unit_in(std::string_view family) {
 
 // In OpenMetrics a counter's samples are its family's name plus "_total"; a counter with any other
 // name can only have the type "unknown" there.
-void Text::family(std::string_view name, std::string_view type, std::string_view help) {
+void MetricsWriter::family(std::string_view name, std::string_view type, std::string_view help) {
   const bool open = format_ == Format::openmetrics;
   if (open && type == "counter") {
     if (name.ends_with(kTotal)) {
@@ -51,11 +51,11 @@ void Text::family(std::string_view name, std::string_view type, std::string_view
   add_help(help);
   add({"\n# TYPE ", stem_, name, " ", type, "\n"});
   if (!open) return;
-  const std::string_view unit = unit_in(name);
+  const std::string_view unit = unit_suffix(name);
   if (!unit.empty()) add({"# UNIT ", stem_, name, " ", unit, "\n"});
 }
 
-void Text::end(double value) {
+void MetricsWriter::end(double value) {
   if (in_labels_) out_ += '}';
   in_labels_ = false;
   out_ += ' ';
@@ -63,13 +63,14 @@ void Text::end(double value) {
   out_ += '\n';
 }
 
-void Text::histogram(std::string_view name, std::string_view help, const Histogram& histogram) {
+void MetricsWriter::histogram(std::string_view name, std::string_view help,
+                              const Histogram& histogram) {
   const std::string bucket = std::string(name) + "_bucket";
   family(name, "histogram", help);
   for (std::size_t i = 0; i < Histogram::kBounds.size(); ++i) {
     begin(bucket);
     label("le", bound_of(to_seconds(Histogram::kBounds.at(i))));
-    end(static_cast<double>(histogram.up_to(i)));
+    end(static_cast<double>(histogram.cumulative_count(i)));
   }
   begin(bucket);
   label("le", "+Inf");
@@ -78,7 +79,7 @@ void Text::histogram(std::string_view name, std::string_view help, const Histogr
   number(std::string(name) + "_count", static_cast<double>(histogram.count()));
 }
 
-void Text::add_number(double value) {
+void MetricsWriter::add_number(double value) {
   std::array<char, 32> digits{};
   const auto last = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
   out_.append(digits.data(), static_cast<std::size_t>(last - digits.data()));
@@ -86,7 +87,7 @@ void Text::add_number(double value) {
 
 // Escapes a quotation mark only in OpenMetrics: scrapers of the text format would show the
 // backslash.
-void Text::add_help(std::string_view help) {
+void MetricsWriter::add_help(std::string_view help) {
   for (const char c : help) {
     if (c == '\\' || (c == '"' && format_ == Format::openmetrics)) out_ += '\\';
     out_ += c;
@@ -94,7 +95,7 @@ void Text::add_help(std::string_view help) {
 }
 
 // Label values may be any UTF-8; bytes from the driver that are not UTF-8 become U+FFFD.
-void Text::escape(std::string_view value) {
+void MetricsWriter::escape(std::string_view value) {
   while (!value.empty()) {
     const char c = value.front();
     if (c == '\\' || c == '"') {
@@ -116,41 +117,41 @@ void Text::escape(std::string_view value) {
 namespace {
 
 // Parameters may stand in quotes.
-std::string_view bare(std::string_view text) {
-  return trimmed(text, " \t\"");
+std::string_view trim_quotes(std::string_view text) {
+  return trim(text, " \t\"");
 }
 
 // One of the types that a client accepts: "text/plain;version=0.0.4;q=0.5".
-struct Accepted {
+struct MediaRange {
   std::string_view type;
   std::string_view version;  // "": any
   double weight = 1;         // 0: not at all
 };
 
-double weight_from(std::string_view text) {
-  const double weight = number_in<double>(text).value_or(0);
+double parse_weight(std::string_view text) {
+  const double weight = parse_number<double>(text).value_or(0);
   return weight >= 0 && weight <= 1 ? weight : 0;
 }
 
-Accepted accepted_from(std::string_view element) {
-  Accepted one;
-  one.type = bare(take_until(';', element));
+MediaRange parse_media_range(std::string_view element) {
+  MediaRange one;
+  one.type = trim_quotes(take_until(';', element));
   while (!element.empty()) {
-    std::string_view parameter = bare(take_until(';', element));
-    const std::string_view name = bare(take_until('=', parameter));
-    if (equals_ignoring_case(name, "q")) one.weight = weight_from(bare(parameter));
-    if (equals_ignoring_case(name, "version")) one.version = bare(parameter);
+    std::string_view parameter = trim_quotes(take_until(';', element));
+    const std::string_view name = trim_quotes(take_until('=', parameter));
+    if (equals_ignoring_case(name, "q")) one.weight = parse_weight(trim_quotes(parameter));
+    if (equals_ignoring_case(name, "version")) one.version = trim_quotes(parameter);
   }
   return one;
 }
 
-bool is_text(const Accepted& one) {
+bool is_text(const MediaRange& one) {
   const bool plain = equals_ignoring_case(one.type, "text/plain") &&
                      (one.version.empty() || one.version == "0.0.4");
   return plain || one.type == "*/*" || equals_ignoring_case(one.type, "text/*");
 }
 
-bool is_openmetrics(const Accepted& one) {
+bool is_openmetrics(const MediaRange& one) {
   return equals_ignoring_case(one.type, "application/openmetrics-text") &&
          (one.version.empty() || one.version == "1.0.0");
 }
@@ -162,11 +163,11 @@ std::string_view content_type_of(Format format) {
                                 : "application/openmetrics-text; version=1.0.0; charset=utf-8";
 }
 
-Format format_for(std::string_view accept) {
+Format negotiate_format(std::string_view accept) {
   double text = 0;
   double openmetrics = 0;
   while (!accept.empty()) {
-    const Accepted one = accepted_from(take_until(',', accept));
+    const MediaRange one = parse_media_range(take_until(',', accept));
     if (is_text(one)) text = std::max(text, one.weight);
     if (is_openmetrics(one)) openmetrics = std::max(openmetrics, one.weight);
   }

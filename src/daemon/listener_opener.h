@@ -12,9 +12,9 @@
 namespace gpuyard::daemon {
 
 // Lives on the io thread.
-class Doors {
+class ListenerOpener {
  public:
-  static constexpr Duration kAgain = std::chrono::seconds(5);
+  static constexpr Duration kRetryDelay = std::chrono::seconds(5);
 
   // Returns where it listens, for the log.
   using Open = std::function<Result<std::string>()>;
@@ -22,10 +22,10 @@ class Doors {
   using Closed = std::map<std::string, std::string>;
 
   // Calls `opened` for each listener, inside add() or later.
-  Doors(Loop& loop, std::function<void(const std::string& place)> opened)
-      : loop_(loop), opened_(std::move(opened)) {}
-  Doors(const Doors&) = delete;
-  Doors& operator=(const Doors&) = delete;
+  ListenerOpener(Loop& loop, std::function<void(const std::string& place)> opened)
+      : loop_(loop), on_opened_(std::move(opened)) {}
+  ListenerOpener(const ListenerOpener&) = delete;
+  ListenerOpener& operator=(const ListenerOpener&) = delete;
 
   // Opens a listener now, or retries until it opens. `name` is its configuration key and address.
   void add(const std::string& name, Open open);
@@ -34,15 +34,15 @@ class Doors {
   void stop();
 
  private:
-  void try_again();
-  void try_one(const std::string& name, const Open& open);
+  void retry_closed();
+  void try_open(const std::string& name, const Open& open);
 
   Loop& loop_;
-  const std::function<void(const std::string& place)> opened_;
-  std::map<std::string, Open> waiting_;  // closed ones
+  const std::function<void(const std::string& place)> on_opened_;
+  std::map<std::string, Open> pending_;  // closed ones
   Closed closed_;
   bool stopped_ = false;
-  Subscription again_;
+  Subscription retry_timer_;
 };
 
 }  // namespace gpuyard::daemon

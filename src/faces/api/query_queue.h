@@ -15,9 +15,9 @@ namespace gpuyard::api {
 // answer, and returns false if the archive takes no more; `answered` then gets the answer. The
 // responder gets the refusal: Errc::busy, if too much waits in the line or at the archive.
 template <class T, class Answer>
-void ask_in_turn(Context& context, const Asked& asked, const Responder<Answer>& respond,
-                 std::function<bool(std::function<void(Result<T>)>)> ask,
-                 std::function<void(const Result<T>&)> answered) {
+void enqueue_query(Context& context, const RouteCall& asked, const Responder<Answer>& respond,
+                   std::function<bool(std::function<void(Result<T>)>)> ask,
+                   std::function<void(const Result<T>&)> answered) {
   const auto begin = [respond, ask = std::move(ask),
                       answered = std::move(answered)](const std::function<void()>& ended) {
     const bool taken = ask([answered, ended](const Result<T>& answer) {
@@ -28,7 +28,7 @@ void ask_in_turn(Context& context, const Asked& asked, const Responder<Answer>& 
     respond(Error{Errc::busy, "the disk queue is full; try again"});
     ended();
   };
-  if (!context.questions.enter(requester_of(asked), begin)) respond(too_many_questions());
+  if (!context.query_queue.try_enqueue(requester_of(asked), begin)) respond(too_many_queries());
 }
 
 }  // namespace gpuyard::api

@@ -1,4 +1,4 @@
-#include "faces/library/control.h"
+#include "faces/library/local_control.h"
 
 #include <condition_variable>
 #include <map>
@@ -16,7 +16,7 @@
 namespace gpuyard::library {
 
 // Holds an answer until its caller takes it; the caller may have gone before it comes.
-struct PendingReply::Slot {
+struct PendingReply::SharedState {
   // Runs on the GPU's worker.
   void deliver(const CommandReply&);
 
@@ -24,12 +24,12 @@ struct PendingReply::Slot {
   std::condition_variable changed;
   std::optional<CommandReply> reply;
   bool taken = false;
-  bool left = false;  // the caller has gone
+  bool abandoned = false;  // the caller has gone
 };
 
-void PendingReply::Slot::deliver(const CommandReply& answer) {
+void PendingReply::SharedState::deliver(const CommandReply& answer) {
   std::unique_lock lock(mutex);
-  if (left) {
+  if (abandoned) {
     lock.unlock();
     return log::error("Failed to send response to caller");
   }
@@ -38,51 +38,52 @@ void PendingReply::Slot::deliver(const CommandReply& answer) {
   changed.notify_all();
 }
 
-PendingReply::PendingReply(std::shared_ptr<Slot> slot) : slot_(std::move(slot)) {}
+PendingReply::PendingReply(std::shared_ptr<SharedState> slot) : state_(std::move(slot)) {}
 PendingReply::PendingReply(PendingReply&&) noexcept = default;
 
 PendingReply& PendingReply::operator=(PendingReply&& other) noexcept {
   if (this == &other) return *this;
-  leave();
-  slot_ = std::move(other.slot_);
+  abandon();
+  state_ = std::move(other.state_);
   return *this;
 }
 
 PendingReply::~PendingReply() {
-  leave();
+  abandon();
 }
 
-void PendingReply::leave() {
-  if (!slot_) return;
-  const std::lock_guard lock(slot_->mutex);
-  slot_->left = true;
+void PendingReply::abandon() {
+  if (!state_) return;
+  const std::lock_guard lock(state_->mutex);
+  state_->abandoned = true;
 }
 
 Result<CommandReply> PendingReply::wait(Duration at_most) {
-  std::unique_lock lock(slot_->mutex);
-  if (slot_->taken) return Error{Errc::invalid, "the result of this command was already taken"};
-  if (!slot_->changed.wait_for(lock, at_most, [&] { return slot_->reply.has_value(); })) {
+  std::unique_lock lock(state_->mutex);
+  if (state_->taken) return Error{Errc::invalid, "the result of this command was already taken"};
+  if (!state_->changed.wait_for(lock, at_most, [&] { return state_->reply.has_value(); })) {
     return Error{Errc::timed_out,
                  fmt::format("the GPU did not finish within {} ms; it may still do so",
                              to_milliseconds(at_most))};
   }
-  slot_->taken = true;
-  if (slot_->reply->failure) return slot_->reply->failure->error();
-  return *slot_->reply;
+  state_->taken = true;
+  if (state_->reply->failure) return state_->reply->failure->error();
+  return *state_->reply;
 }
 
 struct LocalControl::State {
   State(const std::shared_ptr<Backend>& backend, Monitor opened)
       : monitor(std::move(opened)),
-        commanders(backend, monitor.gpu_count(),
-                   [this](const CommandReply& reply) { on_reply(reply); }) {}
+        workers(backend, monitor.gpu_count(),
+                [this](const CommandReply& reply) { on_reply(reply); }) {}
 
-  Result<void> send(std::uint32_t index, Command&& command, CommandContext&& context, Told&& told);
+  Result<void> send(std::uint32_t index, Command&& command, CommandContext&& context,
+                    OnReply&& told);
 
   // Must not use `this` after `told` has run: `told` may have held the last Control.
   void on_reply(const CommandReply& reply) {
     std::unique_lock lock(mutex);
-    const auto entry = waiting.extract(reply.id);
+    const auto entry = pending_replies.extract(reply.id);
     lock.unlock();
     if (entry) entry.mapped()(reply);
   }
@@ -90,13 +91,13 @@ struct LocalControl::State {
   const Monitor monitor;
   std::mutex mutex;
   std::uint64_t last_id = 0;
-  std::map<std::uint64_t, Told> waiting;
-  driver::Commanders commanders;  // last: its threads use the members above
+  std::map<std::uint64_t, OnReply> pending_replies;
+  driver::CommandWorkers workers;  // last: its threads use the members above
 };
 
 namespace {
 
-Error not_open(const DeviceInfo& info) {
+Error gpu_unavailable_error(const DeviceInfo& info) {
   const bool lost = info.fault->reason == MissingReason::device_lost;
   return {lost ? Errc::device_lost : Errc::unavailable,
           fmt::format("GPU {} cannot be controlled: {}", info.index, describe(*info.fault))};
@@ -105,19 +106,19 @@ Error not_open(const DeviceInfo& info) {
 }  // namespace
 
 Result<void> LocalControl::State::send(std::uint32_t index, Command&& command,
-                                       CommandContext&& context, Told&& told) {
+                                       CommandContext&& context, OnReply&& told) {
   const DeviceInfo* info = monitor.device(index);
-  if (info == nullptr) return index_out_of_range(index);
-  if (info->fault) return not_open(*info);
+  if (info == nullptr) return index_range_error(index);
+  if (info->fault) return gpu_unavailable_error(*info);
   std::unique_lock lock(mutex);
   const std::uint64_t id = ++last_id;
-  if (told) waiting.emplace(id, std::move(told));
+  if (told) pending_replies.emplace(id, std::move(told));
   lock.unlock();
-  auto sent = commanders.send(
+  auto sent = workers.send(
       index, {id, info->id, std::move(command), std::move(context.request_id), context.received});
   if (sent) return sent;
   lock.lock();
-  const auto unused = waiting.extract(id);
+  const auto unused = pending_replies.extract(id);
   lock.unlock();
   return sent;
 }
@@ -136,13 +137,13 @@ std::uint32_t LocalControl::device_count() const {
 }
 
 Result<void> LocalControl::send_command_nonblocking(std::uint32_t index, Command command,
-                                                    CommandContext context, Told told) const {
+                                                    CommandContext context, OnReply told) const {
   return state_->send(index, std::move(command), std::move(context), std::move(told));
 }
 
 Result<PendingReply> LocalControl::send_command(std::uint32_t index, Command command,
                                                 CommandContext context) const {
-  const auto slot = std::make_shared<PendingReply::Slot>();
+  const auto slot = std::make_shared<PendingReply::SharedState>();
   auto sent = state_->send(index, std::move(command), std::move(context),
                            [slot](const CommandReply& reply) { slot->deliver(reply); });
   if (!sent) return std::move(sent).error();
@@ -165,7 +166,7 @@ Result<std::int64_t> LocalControl::get_instant_power_mw(std::uint32_t index,
 }
 
 void LocalControl::close() const {
-  state_->commanders.close();
+  state_->workers.close();
 }
 
 }  // namespace gpuyard::library

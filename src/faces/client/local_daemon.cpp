@@ -1,4 +1,4 @@
-#include "faces/client/local.h"
+#include "faces/client/local_daemon.h"
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -36,10 +36,10 @@ bool daemon_listens(const std::string& path) {
 
 }  // namespace
 
-std::vector<std::string> sockets_to_believe(const Environment& environment) {
-  auto sockets = sockets_to_try(environment);
+std::vector<std::string> trusted_sockets(const Environment& environment) {
+  auto sockets = candidate_sockets(environment);
   std::erase_if(sockets, [&](const std::string& socket) {
-    return in_fallback_directory(environment, socket) &&
+    return is_in_fallback_directory(environment, socket) &&
            !check_private_directory(fallback_directory(environment));
   });
   return sockets;
@@ -65,45 +65,46 @@ std::string start_command() {
   return has_service() ? kStartService : "gpuyard serve";
 }
 
-Error unanswered(Error error, const http::Endpoint& daemon) {
-  if (error.code != Errc::unavailable || daemon.elsewhere()) return error;
+Error add_start_hint(Error error, const http::Endpoint& daemon) {
+  if (error.code != Errc::unavailable || daemon.is_remote()) return error;
   if (daemon.kind == http::Endpoint::Kind::tcp) {
     if (http::is_loopback(daemon.address)) error.hint = "gpuyard serve --listen " + daemon.text();
   } else if (is_system_place(daemon.path) && has_service()) {
     error.hint = kStartService;
   } else {
-    error.hint = "gpuyard serve --socket " + shell_word(daemon.path);
+    error.hint = "gpuyard serve --socket " + quote_shell_word(daemon.path);
   }
   return error;
 }
 
-Keys keys_of(const Environment& environment) {
+Credentials credentials_of(const Environment& environment) {
   return {.hosts_file = hosts_file(environment),
           .token = environment.gpuyard_token,
           .token_file = environment.gpuyard_token_file,
           .home = environment.home};
 }
 
-Error two_daemons(std::string_view one, std::string_view other) {
+Error conflicting_daemons_error(std::string_view one, std::string_view other) {
   return {Errc::invalid, fmt::format("{} cannot be used with {}", one, other)};
 }
 
-Result<http::Endpoint> daemon_meant(const std::string& host, const Environment& environment,
-                                    const Keys& keys) {
+Result<http::Endpoint> select_daemon(const std::string& host, const Environment& environment,
+                                     const Credentials& keys) {
   const std::string& named = host.empty() ? environment.gpuyard_host : host;
   if (!named.empty()) {
-    const auto address = address_of(named, keys.hosts_file);
+    const auto address = resolve_address(named, keys.hosts_file);
     if (!address) return address.error();
-    auto endpoint = daemon_called(*address, keys);
+    auto endpoint = parse_daemon_address(*address, keys);
     const auto socket = http::parse_endpoint(environment.gpuyard_socket);
     if (host.empty() && !environment.gpuyard_socket.empty() && endpoint &&
         (!socket || socket->text() != endpoint->text())) {
-      return two_daemons("GPUYARD_HOST", "GPUYARD_SOCKET");
+      return conflicting_daemons_error("GPUYARD_HOST", "GPUYARD_SOCKET");
     }
     return endpoint;
   }
-  if (!environment.gpuyard_socket.empty()) return daemon_called(environment.gpuyard_socket, keys);
-  if (auto found = find_daemon(sockets_to_believe(environment))) return *std::move(found);
+  if (!environment.gpuyard_socket.empty())
+    return parse_daemon_address(environment.gpuyard_socket, keys);
+  if (auto found = find_daemon(trusted_sockets(environment))) return *std::move(found);
   return Error{Errc::unavailable, "no daemon is running on this machine", "", start_command()};
 }
 
