@@ -47,13 +47,13 @@ Snapshot hot_snapshot(std::size_t gpus, std::size_t hot_of) {
 void tick(benchmark::State& state) {
   const Snapshot snapshot = hot_snapshot(static_cast<std::size_t>(state.range(0)),
                                          static_cast<std::size_t>(state.range(1)));
-  FactCollector book;
+  FactCollector collector;
   RuleEngine engine(many_rules());
   TimePoint now(std::chrono::hours(1));
   std::size_t changes = 0;
   for (auto _ : state) {
     now += std::chrono::seconds(1);
-    const Facts facts = book.collect(snapshot, {}, now);
+    const Facts facts = collector.collect(snapshot, {}, now);
     changes += engine.tick(facts, now, kWall).size();
   }
   state.counters["rules"] = static_cast<double>(engine.rules().size());

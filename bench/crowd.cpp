@@ -55,13 +55,13 @@ class ScopedUid {
   ScopedUid& operator=(const ScopedUid&) = delete;
 };
 
-UniqueFd connect_to(const http::Endpoint& endpoint, int party) {
+UniqueFd connect_to(const http::Endpoint& endpoint, int user_index) {
   const auto address = http::to_socket_address(endpoint);
   if (!address) fail(address.error().message);
   UniqueFd fd(::socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (endpoint.kind == http::Endpoint::Kind::tcp) {
     const auto own =
-        http::to_socket_address(http::Endpoint::tcp(fmt::format("127.0.1.{}", party + 1), 0));
+        http::to_socket_address(http::Endpoint::tcp(fmt::format("127.0.1.{}", user_index + 1), 0));
     if (::bind(fd.get(), own->get(), own->length) != 0) fail("an address cannot be had");
   }
   if (::connect(fd.get(), address->get(), address->length) != 0) fail("a client cannot connect");
@@ -88,11 +88,11 @@ class Client {
   bool refused() const { return refused_; }
 
   // False: the connection has ended.
-  bool read(std::string& room) {
-    const ssize_t got = ::recv(fd_.get(), room.data(), room.size(), MSG_DONTWAIT);
+  bool read(std::string& buffer) {
+    const ssize_t got = ::recv(fd_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (got <= 0) return false;
     bytes_ += static_cast<std::uint64_t>(got);
-    take({room.data(), static_cast<std::size_t>(got)});
+    take({buffer.data(), static_cast<std::size_t>(got)});
     return !refused_;
   }
 
@@ -135,16 +135,16 @@ class Client {
 
 class Crowd {
  public:
-  explicit Crowd(const LoadOptions& wish) : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
-    const auto on_unix = http::Endpoint::unix_socket(wish.socket);
-    const auto on_tcp = http::Endpoint::tcp("127.0.0.1", wish.port);
-    for (int i = 0; i < wish.streams + wish.clients; ++i) {
-      const int party = i % wish.parties;
-      const std::string request =
-          request_of(i < wish.streams ? "GET /api/gpu/stream/power?hz=100" : "GET /api/gpu/queue");
-      const ScopedUid user(kFirstUser + static_cast<uid_t>(party));
-      add({connect_to(on_unix, party), request});
-      add({connect_to(on_tcp, party), request});
+  explicit Crowd(const LoadOptions& options) : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+    const auto on_unix = http::Endpoint::unix_socket(options.socket);
+    const auto on_tcp = http::Endpoint::tcp("127.0.0.1", options.port);
+    for (int i = 0; i < options.streams + options.clients; ++i) {
+      const int user_index = i % options.parties;
+      const std::string request = request_of(
+          i < options.streams ? "GET /api/gpu/stream/power?hz=100" : "GET /api/gpu/queue");
+      const ScopedUid user(kFirstUser + static_cast<uid_t>(user_index));
+      add({connect_to(on_unix, user_index), request});
+      add({connect_to(on_tcp, user_index), request});
     }
   }
 
@@ -178,14 +178,14 @@ class Crowd {
   std::string room_ = std::string(std::size_t{256} << 10U, '\0');
 };
 
-void make_claims(const LoadOptions& wish) {
+void make_claims(const LoadOptions& options) {
   const std::string claim =
       request_of("POST /api/gpu/leases",
                  R"({"binding":"detached","ttl_s":3600,"answer_within_s":0,"gpus":2})");
-  for (int party = 0; party < wish.parties; ++party) {
-    const ScopedUid user(kFirstUser + static_cast<uid_t>(party));
-    const Connection server(wish.socket);
-    for (int i = 0; i < wish.claims; ++i) {
+  for (int user_index = 0; user_index < options.parties; ++user_index) {
+    const ScopedUid user(kFirstUser + static_cast<uid_t>(user_index));
+    const Connection server(options.socket);
+    for (int i = 0; i < options.claims; ++i) {
       const std::string answer = request_until_accepted(server, claim);
       if (!answer.starts_with("HTTP/1.1 200 ")) fail(answer);
     }
@@ -196,7 +196,7 @@ void make_claims(const LoadOptions& wish) {
 // scheduler from delaying it.
 class LatencyProbe {
  public:
-  explicit LatencyProbe(const LoadOptions& wish) : thread_([this, wish] { run(wish); }) {}
+  explicit LatencyProbe(const LoadOptions& options) : thread_([this, options] { run(options); }) {}
   RoundTrips end() {
     over_ = true;
     thread_.join();
@@ -204,10 +204,10 @@ class LatencyProbe {
   }
 
  private:
-  void run(const LoadOptions& wish) {
+  void run(const LoadOptions& options) {
     ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), -20);
     const ScopedUid user(kProbeUser);
-    const Connection server(wish.socket);
+    const Connection server(options.socket);
     const std::string request = request_of("GET /api/gpu/load");
     while (!over_) {
       waits_.add([&] { return server.request(request).starts_with("HTTP/1.1 200 "); });
@@ -220,22 +220,22 @@ class LatencyProbe {
   std::thread thread_;
 };
 
-int measure(const LoadOptions& wish) {
-  make_claims(wish);
-  Crowd crowd(wish);
-  constexpr Duration kSettles = std::chrono::seconds(2);
-  crowd.run_until(BootClock::now() + kSettles);
+int measure(const LoadOptions& options) {
+  make_claims(options);
+  Crowd crowd(options);
+  constexpr Duration kSettleTime = std::chrono::seconds(2);
+  crowd.run_until(BootClock::now() + kSettleTime);
   const std::uint64_t bytes_before = crowd.sum(&Client::bytes);
   const std::uint64_t answers_before = crowd.sum(&Client::answers);
-  LatencyProbe onlooker(wish);
-  crowd.run_until(BootClock::now() + std::chrono::seconds(wish.seconds));
-  const RoundTrips load = onlooker.end();
+  LatencyProbe probe(options);
+  crowd.run_until(BootClock::now() + std::chrono::seconds(options.seconds));
+  const RoundTrips load = probe.end();
   fmt::print(
       R"({{"load":{},"bytes_per_s":{},"queues_per_s":{},"refused":{}}})"
       "\n",
       load.text(),
-      (crowd.sum(&Client::bytes) - bytes_before) / static_cast<std::uint64_t>(wish.seconds),
-      (crowd.sum(&Client::answers) - answers_before) / static_cast<std::uint64_t>(wish.seconds),
+      (crowd.sum(&Client::bytes) - bytes_before) / static_cast<std::uint64_t>(options.seconds),
+      (crowd.sum(&Client::answers) - answers_before) / static_cast<std::uint64_t>(options.seconds),
       crowd.refused());
   return 0;
 }

@@ -44,9 +44,9 @@ class Node {
 
 void open_windows(Ledger& ledger, const Node& node, std::int64_t windows) {
   for (std::int64_t i = 0; i < windows; ++i) {
-    energy::WindowRequest wish;
-    wish.owner = static_cast<uid_t>(i);
-    if (!ledger.begin(wish, node.last())) std::abort();
+    energy::WindowRequest request;
+    request.owner = static_cast<uid_t>(i);
+    if (!ledger.begin(request, node.last())) std::abort();
   }
 }
 

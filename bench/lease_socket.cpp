@@ -39,8 +39,8 @@ bool matches_text(const std::string& answer, std::string_view words) {
 
 // The daemon checks every 250 ms whether released GPUs are free.
 void wait_until_free(const Connection& server) {
-  constexpr int kLooks = 500;
-  for (int look = 0; look < kLooks; ++look) {
+  constexpr int kMaxPolls = 500;
+  for (int poll = 0; poll < kMaxPolls; ++poll) {
     const std::string load = server.request(request_of("GET /api/gpu/load"));
     if (load.find(R"("leased":true)") == load.npos) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));

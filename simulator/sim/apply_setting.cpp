@@ -33,16 +33,16 @@ nvml::ReturnCode lock_sm_clocks(Gpu& gpu, std::uint64_t lowest, std::uint64_t hi
 
 // Locks the memory clock to the supported clocks within the range.
 nvml::ReturnCode lock_memory_clocks(Gpu& gpu, std::uint64_t lowest, std::uint64_t highest) {
-  std::uint32_t least = 0;
-  std::uint32_t most = 0;
+  std::uint32_t min = 0;
+  std::uint32_t max = 0;
   for (const std::uint32_t mhz : supported_memory_clocks(*gpu.model)) {
     if (mhz < lowest || mhz > highest) continue;
-    if (most == 0) most = mhz;
-    least = mhz;
+    if (max == 0) max = mhz;
+    min = mhz;
   }
-  if (most == 0) return nvml::kInvalidArgument;
-  gpu.settings.locked_memory_min_mhz = least;
-  gpu.settings.locked_memory_max_mhz = most;
+  if (max == 0) return nvml::kInvalidArgument;
+  gpu.settings.locked_memory_min_mhz = min;
+  gpu.settings.locked_memory_max_mhz = max;
   return nvml::kSuccess;
 }
 

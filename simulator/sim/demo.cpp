@@ -73,13 +73,13 @@ void heat_demo_gpu(World& world) {
   gpu.temperature += gpu.extra_heat;
 }
 
-Demo::Demo(WorldServer& keeper, const std::string& daemon) : server_(keeper) {
-  for (const DemoRole& role : demo_roles(keeper.world().gpus.size())) {
+Demo::Demo(WorldServer& server, const std::string& daemon) : server_(server) {
+  for (const DemoRole& role : demo_roles(server.world().gpus.size())) {
     // From here on the GPU works for the process alone.
     static_cast<void>(
         server_.execute(load_command(static_cast<int>(role.gpu), Workload{}), own_peer()));
-    const auto player = start_process(role);
-    if (player && attach_to_gpu(*player)) processes_.push_back(*player);
+    const auto process = start_process(role);
+    if (process && attach_to_gpu(*process)) processes_.push_back(*process);
   }
   if (!daemon.empty() && !processes_.empty()) start_leases(daemon);
 }
@@ -96,16 +96,17 @@ std::optional<Demo::DemoProcess> Demo::start_process(const DemoRole& role) const
 
 void Demo::start_leases(const std::string& daemon) const {
   const DemoProcess& waited_for = processes_.front();
-  std::vector<std::string> words = {kDemoVerb, kLeases, std::to_string(::getpid()), daemon,
-                                    std::to_string(waited_for.role.gpu)};
-  for (const DemoProcess& player : processes_) {
-    if (!player.role.leased) continue;
-    words.insert(words.end(), {std::to_string(player.pid), player.role.name});
+  std::vector<std::string> arguments = {kDemoVerb, kLeases, std::to_string(::getpid()), daemon,
+                                        std::to_string(waited_for.role.gpu)};
+  for (const DemoProcess& process : processes_) {
+    if (!process.role.leased) continue;
+    arguments.insert(arguments.end(), {std::to_string(process.pid), process.role.name});
   }
   // Without it the demo has no leases, and goes on.
-  static_cast<void>(
-      spawn({.display_name = "demo-claim", .arguments = std::move(words), .inherit_stderr = false})
-          .ok());
+  static_cast<void>(spawn({.display_name = "demo-claim",
+                           .arguments = std::move(arguments),
+                           .inherit_stderr = false})
+                        .ok());
 }
 
 std::optional<std::uint32_t> Demo::index_of(std::uint32_t place) const {
@@ -115,26 +116,26 @@ std::optional<std::uint32_t> Demo::index_of(std::uint32_t place) const {
   return static_cast<std::uint32_t>(found - order.begin());
 }
 
-bool Demo::attach_to_gpu(const DemoProcess& player) {
+bool Demo::attach_to_gpu(const DemoProcess& process) {
   const World& world = server_.world();
-  const auto index = index_of(player.role.gpu);
+  const auto index = index_of(process.role.gpu);
   if (!index || !world.driver.loaded) return true;  // the GPU may come back
-  const Gpu& gpu = world.gpus[player.role.gpu];
+  const Gpu& gpu = world.gpus[process.role.gpu];
   const Demand demand =
-      demand_at(player.role.workload, player.role.gpu, world.elapsed, usable_memory(*gpu.model));
+      demand_at(process.role.workload, process.role.gpu, world.elapsed, usable_memory(*gpu.model));
   const auto record =
       record_of(ProcessDemand{.vram_bytes = demand.vram_bytes, .load = demand.load});
   if (!record) return false;
   Command command{.verb = Verb::attach, .gpu = *index, .process = *record};
-  command.process.pid = static_cast<std::uint32_t>(player.pid);
-  command.process.start_time = player.start_time;
+  command.process.pid = static_cast<std::uint32_t>(process.pid);
+  command.process.start_time = process.start_time;
   return server_.execute(command, own_peer()).failed == 0;
 }
 
 void Demo::update() {
   while (::waitpid(-1, nullptr, WNOHANG) > 0) {
   }
-  std::erase_if(processes_, [this](const DemoProcess& player) { return !attach_to_gpu(player); });
+  std::erase_if(processes_, [this](const DemoProcess& process) { return !attach_to_gpu(process); });
 }
 
 // The processes of the demo.
@@ -147,11 +148,11 @@ bool end_with_parent(const std::string& parent) {
 }
 
 // player NAME PARENT [SECONDS] - sleeps, for so many seconds or until the parent ends.
-int run_process(std::span<const std::string> words) {
-  ::prctl(PR_SET_NAME, words[0].c_str());
-  if (!end_with_parent(words[1])) return 0;
-  if (words.size() == 2) ::pause();
-  ::sleep(parse_number<unsigned>(words[2]).value_or(0));
+int run_process(std::span<const std::string> arguments) {
+  ::prctl(PR_SET_NAME, arguments[0].c_str());
+  if (!end_with_parent(arguments[1])) return 0;
+  if (arguments.size() == 2) ::pause();
+  ::sleep(parse_number<unsigned>(arguments[2]).value_or(0));
   return 0;
 }
 
@@ -169,17 +170,18 @@ void adopt_lease(const std::string& daemon, const std::string& pid, const std::s
 
 // leases PARENT DAEMON GPU [PID NAME]... - gets each process its lease, then becomes a `gpuyard
 // run` that waits for the GPU.
-int run_leases(std::span<const std::string> words) {
-  if (!end_with_parent(words[0])) return 0;
-  const std::string& daemon = words[1];
-  for (std::size_t i = 3; i + 1 < words.size(); i += 2) adopt_lease(daemon, words[i], words[i + 1]);
+int run_leases(std::span<const std::string> arguments) {
+  if (!end_with_parent(arguments[0])) return 0;
+  const std::string& daemon = arguments[1];
+  for (std::size_t i = 3; i + 1 < arguments.size(); i += 2)
+    adopt_lease(daemon, arguments[i], arguments[i + 1]);
   const std::string program = program_path();
   const std::string parent = std::to_string(::getpid());
   const std::string seconds = std::to_string(kClaimDuration.count());
-  std::vector<std::string> run = {"demo-claim",  "run",    "--socket", daemon,       "--quiet",
-                                  "--among",     words[2], "--note",   "demo-claim", "--max-time",
-                                  seconds + "s", "--",     program,    kDemoVerb,    kPlayer,
-                                  "demo-claim",  parent,   seconds};
+  std::vector<std::string> run = {
+      "demo-claim", "run",     "--socket",   daemon,       "--quiet",     "--among",
+      arguments[2], "--note",  "demo-claim", "--max-time", seconds + "s", "--",
+      program,      kDemoVerb, kPlayer,      "demo-claim", parent,        seconds};
   std::vector<char*> pointers;
   for (std::string& word : run) pointers.push_back(word.data());
   pointers.push_back(nullptr);
@@ -189,9 +191,9 @@ int run_leases(std::span<const std::string> words) {
 
 }  // namespace
 
-int demo_main(std::span<const std::string> words) {
-  if (words.size() >= 3 && words[0] == kPlayer) return run_process(words.subspan(1));
-  if (words.size() >= 4 && words[0] == kLeases) return run_leases(words.subspan(1));
+int demo_main(std::span<const std::string> arguments) {
+  if (arguments.size() >= 3 && arguments[0] == kPlayer) return run_process(arguments.subspan(1));
+  if (arguments.size() >= 4 && arguments[0] == kLeases) return run_leases(arguments.subspan(1));
   return 2;
 }
 

@@ -73,6 +73,6 @@ class Demo {
 };
 
 // Runs the hidden verb. `words`: those after it.
-int demo_main(std::span<const std::string> words);
+int demo_main(std::span<const std::string> arguments);
 
 }  // namespace gpuyard::sim

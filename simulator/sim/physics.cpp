@@ -172,8 +172,8 @@ std::uint32_t align_to_step(const Model& model, double clock_mhz) {
 
 // The highest clock step at which the load stays under the cap.
 std::uint32_t power_limited_clock(const Model& model, double load, std::uint32_t cap_mw) {
-  const double room = std::max(0.0, static_cast<double>(cap_mw) - model.idle_mw);
-  const double share = std::pow(room / dynamic_mw(model, load), 1 / kPowerExponent);
+  const double headroom = std::max(0.0, static_cast<double>(cap_mw) - model.idle_mw);
+  const double share = std::pow(headroom / dynamic_mw(model, load), 1 / kPowerExponent);
   return align_to_step(model, std::min(1.0, share) * model.clocks.max_sm);
 }
 
@@ -182,8 +182,9 @@ std::uint32_t thermal_clock(const Model& model, double degrees_above) {
   return align_to_step(model, share * model.clocks.max_sm);
 }
 
-std::uint32_t moved_towards(std::uint32_t now, std::uint32_t target, std::uint32_t most) {
-  return now < target ? std::min(target, now + most) : std::max(target, now - std::min(now, most));
+std::uint32_t moved_towards(std::uint32_t now, std::uint32_t target, std::uint32_t max_change) {
+  return now < target ? std::min(target, now + max_change)
+                      : std::max(target, now - std::min(now, max_change));
 }
 
 // A clock to aim at, lowered by one limit after the other.

@@ -23,7 +23,7 @@ bool ScenarioTable::has(std::string_view key) {
 std::optional<std::string> ScenarioTable::text(std::string_view key) {
   const toml::node* value = node(key);
   if (value == nullptr) return std::nullopt;
-  if (const auto* said = value->as_string()) return said->get();
+  if (const auto* found = value->as_string()) return found->get();
   add_error(key, "must be a string");
   return std::nullopt;
 }
@@ -31,62 +31,62 @@ std::optional<std::string> ScenarioTable::text(std::string_view key) {
 std::optional<std::string> ScenarioTable::text_or_number(std::string_view key) {
   const toml::node* value = node(key);
   if (value == nullptr) return std::nullopt;
-  if (const auto* said = value->as_string()) return said->get();
-  if (const auto* said = value->as_integer()) return fmt::to_string(said->get());
-  if (const auto* said = value->as_floating_point()) return fmt::to_string(said->get());
+  if (const auto* found = value->as_string()) return found->get();
+  if (const auto* found = value->as_integer()) return fmt::to_string(found->get());
+  if (const auto* found = value->as_floating_point()) return fmt::to_string(found->get());
   add_error(key, "must be a string or a number");
   return std::nullopt;
 }
 
 std::optional<std::string> ScenarioTable::one_of(std::string_view key,
                                                  std::vector<std::string_view> words) {
-  auto said = text(key);
-  if (said && std::ranges::find(words, *said) == words.end()) {
-    add_error(key, fmt::format("\"{}\" is not one of {}", *said, fmt::join(words, ", ")));
-    said.reset();
+  auto found = text(key);
+  if (found && std::ranges::find(words, *found) == words.end()) {
+    add_error(key, fmt::format("\"{}\" is not one of {}", *found, fmt::join(words, ", ")));
+    found.reset();
   }
-  return said;
+  return found;
 }
 
-std::optional<std::int64_t> ScenarioTable::integer(std::string_view key, std::int64_t least,
-                                                   std::int64_t most) {
+std::optional<std::int64_t> ScenarioTable::integer(std::string_view key, std::int64_t min,
+                                                   std::int64_t max) {
   const toml::node* value = node(key);
   if (value == nullptr) return std::nullopt;
-  const auto* said = value->as_integer();
-  if (said != nullptr && said->get() >= least && said->get() <= most) return said->get();
-  add_error(key, fmt::format("must be an integer from {} to {}", least, most));
+  const auto* found = value->as_integer();
+  if (found != nullptr && found->get() >= min && found->get() <= max) return found->get();
+  add_error(key, fmt::format("must be an integer from {} to {}", min, max));
   return std::nullopt;
 }
 
-std::optional<double> ScenarioTable::number(std::string_view key, double least, double most) {
+std::optional<double> ScenarioTable::number(std::string_view key, double min, double max) {
   const toml::node* value = node(key);
   if (value == nullptr) return std::nullopt;
-  const auto said = value->is_number() ? value->value<double>() : std::nullopt;
-  if (said && *said >= least && *said <= most) return said;
-  add_error(key, fmt::format("must be a number from {} to {}", least, most));
+  const auto found = value->is_number() ? value->value<double>() : std::nullopt;
+  if (found && *found >= min && *found <= max) return found;
+  add_error(key, fmt::format("must be a number from {} to {}", min, max));
   return std::nullopt;
 }
 
 std::optional<bool> ScenarioTable::boolean(std::string_view key) {
   const toml::node* value = node(key);
   if (value == nullptr) return std::nullopt;
-  if (const auto* said = value->as_boolean()) return said->get();
+  if (const auto* found = value->as_boolean()) return found->get();
   add_error(key, "must be true or false");
   return std::nullopt;
 }
 
 bool ScenarioTable::flag(std::string_view key) {
-  const auto said = boolean(key);
-  if (said && !*said) add_error(key, "can only be true; omit it otherwise");
-  return said.value_or(false);
+  const auto found = boolean(key);
+  if (found && !*found) add_error(key, "can only be true; omit it otherwise");
+  return found.value_or(false);
 }
 
 std::vector<std::string> ScenarioTable::texts(std::string_view key) {
   const toml::node* value = node(key);
   if (value == nullptr) return {};
-  auto said = toml_as<std::vector<std::string>>(*value);
-  if (!said) add_error(key, "must be a list of strings: [\"...\"]");
-  return said.value_or(std::vector<std::string>());
+  auto found = toml_as<std::vector<std::string>>(*value);
+  if (!found) add_error(key, "must be a list of strings: [\"...\"]");
+  return found.value_or(std::vector<std::string>());
 }
 
 void ScenarioTable::add_error(std::string_view key, const std::string& what) {
@@ -140,9 +140,9 @@ Result<std::chrono::milliseconds> parse_time(std::string_view text) {
   const auto number = take_number<double>(unit);
   const auto known = std::find_if(kUnits.begin(), kUnits.end(),
                                   [&](const Unit& each) { return each.name == unit; });
-  const double longest = std::chrono::duration<double, std::milli>(kMaxSimulatedTime).count();
+  const double max_ms = std::chrono::duration<double, std::milli>(kMaxSimulatedTime).count();
   const double ms = number && known != kUnits.end() ? *number * known->milliseconds : -1.0;
-  if (!(ms >= 0.0 && ms <= longest)) {
+  if (!(ms >= 0.0 && ms <= max_ms)) {
     return Error{
         Errc::invalid,
         fmt::format("\"{}\" is not a duration such as 500ms, 10s, 2m or 1h, of at most 168h",

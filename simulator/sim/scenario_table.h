@@ -25,8 +25,8 @@ class ScenarioTable {
   bool has(std::string_view key);
   std::optional<std::string> text(std::string_view key);
   std::optional<std::string> one_of(std::string_view key, std::vector<std::string_view> words);
-  std::optional<std::int64_t> integer(std::string_view key, std::int64_t least, std::int64_t most);
-  std::optional<double> number(std::string_view key, double least, double most);
+  std::optional<std::int64_t> integer(std::string_view key, std::int64_t min, std::int64_t max);
+  std::optional<double> number(std::string_view key, double min, double max);
   bool flag(std::string_view key);  // only `true` is allowed
   std::optional<bool> boolean(std::string_view key);
   std::vector<std::string> texts(std::string_view key);
@@ -35,9 +35,9 @@ class ScenarioTable {
   template <class Parse>
   auto parsed(std::string_view key, Parse&& parse) {
     using T = std::decay_t<decltype(*parse(std::string_view{}))>;
-    const auto said = text_or_number(key);
-    if (!said) return std::optional<T>();
-    auto value = parse(*said);
+    const auto found = text_or_number(key);
+    if (!found) return std::optional<T>();
+    auto value = parse(*found);
     if (!value) {
       add_error(key, value.error().text());
       return std::optional<T>();

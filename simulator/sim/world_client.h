@@ -54,7 +54,7 @@ enum class WorldLifetime {
 // object; an independent keeper goes on.
 class [[nodiscard]] RunningWorld {
  public:
-  RunningWorld(std::string directory, pid_t keeper, UniqueFd lifeline);
+  RunningWorld(std::string directory, pid_t pid, UniqueFd lifeline);
   RunningWorld(RunningWorld&& other) noexcept;
   RunningWorld& operator=(RunningWorld&&) = delete;
   ~RunningWorld();

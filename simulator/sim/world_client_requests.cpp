@@ -40,9 +40,9 @@ Result<UniqueFd> connect_to(const std::string& directory) {
   const auto address = WorldSocketAddress::create(directory);
   if (!address) return no_world_error(directory);
   UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  const timeval patience{.tv_sec = kReplyTimeout.count(), .tv_usec = 0};
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  const timeval timeout{.tv_sec = kReplyTimeout.count(), .tv_usec = 0};
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   if (::connect(fd.get(), address->get(), address->size()) == 0) return fd;
   if (errno == ENOENT || errno == ECONNREFUSED) return no_world_error(directory);
   if (errno == EAGAIN) return no_reply_error(directory);
@@ -64,15 +64,15 @@ Result<void> send_command(const std::string& directory, const Command& command) 
 
 // Opens a descriptor of exactly this process; empty if it has ended. Uses the system call: glibc
 // has the wrapper only from 2.36.
-UniqueFd open_process(const LockOwner& keeper) {
-  UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, keeper.pid, 0)));
+UniqueFd open_process(const LockOwner& owner) {
+  UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, owner.pid, 0)));
   // Opened first, checked second: from here on the pid cannot become another process.
-  if (process_start_time(keeper.pid) != keeper.start_time) process.reset();
+  if (process_start_time(owner.pid) != owner.start_time) process.reset();
   return process;
 }
 
-bool wait_for_exit(const UniqueFd& process, Duration patience) {
-  const TimePoint deadline = BootClock::now() + patience;
+bool wait_for_exit(const UniqueFd& process, Duration timeout) {
+  const TimePoint deadline = BootClock::now() + timeout;
   for (;;) {
     pollfd waiting{process.get(), POLLIN, 0};
     const auto left = std::max<std::int64_t>(0, to_milliseconds(deadline - BootClock::now()));
@@ -122,19 +122,19 @@ Result<void> stop_world(const std::string& directory) {
     remove_leftovers(directory);
     return no_world_error(directory);
   }
-  const auto keeper = lock->owner();
-  const UniqueFd process = keeper ? open_process(*keeper) : UniqueFd();
+  const auto owner = lock->owner();
+  const UniqueFd process = owner ? open_process(*owner) : UniqueFd();
   // The keeper is starting or ending, or lives in another PID namespace.
   if (!process) return no_reply_error(directory);
   const TimePoint deadline = BootClock::now() + kReplyTimeout;
-  auto asked = send_command(directory, command_for(Verb::stop, 0));
-  if (!asked && asked.error().code == Errc::denied) return asked;
-  const Duration left = asked ? deadline - BootClock::now() : Duration::zero();
+  auto sent = send_command(directory, command_for(Verb::stop, 0));
+  if (!sent && sent.error().code == Errc::denied) return sent;
+  const Duration left = sent ? deadline - BootClock::now() : Duration::zero();
   if (!wait_for_exit(process, left)) {
     if (auto killed = kill_process(process, directory); !killed) return killed;
     if (lock->try_acquire()) remove_leftovers(directory);
   }
-  ::waitpid(keeper->pid, nullptr, WNOHANG);  // in case it was this process's child
+  ::waitpid(owner->pid, nullptr, WNOHANG);  // in case it was this process's child
   return {};
 }
 

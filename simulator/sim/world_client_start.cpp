@@ -54,14 +54,14 @@ Result<std::string> prepare_directory(const std::string& directory) {
 Result<pid_t> spawn_server(const WorldServerOptions& options, const UniqueFd& ready,
                            const UniqueFd& lifeline) {
   // A session of its own: a Ctrl-C for the creator must not end the keeper first.
-  SpawnOptions plan{.program = options.world.program,
-                    .arguments = world_server_arguments(options),
-                    .passed_fds = {ready.get()},
-                    .inherit_stderr = options.creator != 0,
-                    .new_session = true};
-  plan.arguments.insert(plan.arguments.begin(), "sim-keeper");
-  if (options.creator != 0) plan.passed_fds.push_back(lifeline.get());
-  return spawn(plan);
+  SpawnOptions spawn_options{.program = options.world.program,
+                             .arguments = world_server_arguments(options),
+                             .passed_fds = {ready.get()},
+                             .inherit_stderr = options.creator != 0,
+                             .new_session = true};
+  spawn_options.arguments.insert(spawn_options.arguments.begin(), "sim-keeper");
+  if (options.creator != 0) spawn_options.passed_fds.push_back(lifeline.get());
+  return spawn(spawn_options);
 }
 
 // Reads the keeper's message until the keeper closes the pipe.
@@ -97,8 +97,8 @@ Result<void> wait_until_ready(const UniqueFd& ready) {
   return text ? parse_ready(*text) : Result<void>(std::move(text).error());
 }
 
-bool reap_within(pid_t child, Duration patience) {
-  const TimePoint deadline = BootClock::now() + patience;
+bool reap_within(pid_t child, Duration timeout) {
+  const TimePoint deadline = BootClock::now() + timeout;
   while (::waitpid(child, nullptr, WNOHANG) == 0) {
     if (BootClock::now() >= deadline) return false;
     ::poll(nullptr, 0, 5);
@@ -108,8 +108,8 @@ bool reap_within(pid_t child, Duration patience) {
 
 // Ends a child process that has been told to end, and reaps it. A child that the kernel cannot end,
 // because of a disk that hangs, is left behind.
-void end_child(pid_t child, Duration patience) {
-  if (reap_within(child, patience)) return;
+void end_child(pid_t child, Duration timeout) {
+  if (reap_within(child, timeout)) return;
   ::kill(child, SIGKILL);
   static_cast<void>(reap_within(child, kKillTimeout));
 }
@@ -119,14 +119,14 @@ void end_child(pid_t child, Duration patience) {
 Result<RunningWorld> start_world(const WorldOptions& options, WorldLifetime lifetime) {
   auto directory = prepare_directory(options.directory);
   if (!directory) return std::move(directory).error();
-  WorldServerOptions keeper{.world = options,
-                            .creator = lifetime == WorldLifetime::with_creator ? ::getpid() : 0};
-  keeper.world.directory = *directory;
+  WorldServerOptions server_options{
+      .world = options, .creator = lifetime == WorldLifetime::with_creator ? ::getpid() : 0};
+  server_options.world.directory = *directory;
   auto ready = make_pipe();
   auto lifeline = make_pipe();
   if (!ready || !lifeline) return std::move(ready ? lifeline : ready).error();
 
-  const auto child = spawn_server(keeper, ready->write, lifeline->read);
+  const auto child = spawn_server(server_options, ready->write, lifeline->read);
   if (!child) return child.error();
   ready->write.reset();
   lifeline->read.reset();
@@ -138,8 +138,8 @@ Result<RunningWorld> start_world(const WorldOptions& options, WorldLifetime life
   return RunningWorld(*std::move(directory), *child, std::move(lifeline->write));
 }
 
-RunningWorld::RunningWorld(std::string directory, pid_t keeper, UniqueFd lifeline)
-    : directory_(std::move(directory)), server_pid_(keeper), lifeline_(std::move(lifeline)) {}
+RunningWorld::RunningWorld(std::string directory, pid_t pid, UniqueFd lifeline)
+    : directory_(std::move(directory)), server_pid_(pid), lifeline_(std::move(lifeline)) {}
 
 RunningWorld::RunningWorld(RunningWorld&& other) noexcept = default;
 

@@ -52,26 +52,26 @@ TEST_F(KeeperTest, StatusIsARecordThatPrintsAsJson) {
 }
 
 TEST_F(KeeperTest, IndependentServerRunsUntilStopped) {
-  pid_t keeper = 0;
+  pid_t server_pid = 0;
   {
     const auto world = start(WorldLifetime::independent);
     ASSERT_TRUE(world) << world.error().message;
-    keeper = world->server_pid();
+    server_pid = world->server_pid();
   }
   EXPECT_TRUE(world_status(directory()));
   EXPECT_TRUE(stop_world(directory()));
-  EXPECT_TRUE(is_gone(keeper));
+  EXPECT_TRUE(is_gone(server_pid));
   EXPECT_EQ(world_status(directory()).error().code, Errc::not_found);
   EXPECT_FALSE(std::filesystem::exists(directory() + "/keeper.sock"));
 }
 
 TEST_F(KeeperTest, AKeeperEndsWithTheRunningWorldThatOwnsIt) {
-  pid_t keeper = 0;
+  pid_t server_pid = 0;
   {
     const auto world = start();
-    keeper = world->server_pid();
+    server_pid = world->server_pid();
   }
-  EXPECT_TRUE(is_gone(keeper));
+  EXPECT_TRUE(is_gone(server_pid));
   EXPECT_EQ(world_status(directory()).error().code, Errc::not_found);
 }
 

@@ -50,8 +50,8 @@ Command load_command(int gpu, const Workload& load) {
 Result<void> set_load(Gpu& gpu, const Command& command, std::chrono::milliseconds now) {
   const bool known = command.workload_kind <= WorkloadKind::waiting;
   const bool in_range = command.load >= 0.0 && command.load <= 1.0;
-  const std::chrono::milliseconds longest = kMaxSimulatedTime;
-  if (!known || !in_range || command.period_ms > static_cast<std::uint64_t>(longest.count())) {
+  const std::chrono::milliseconds max_time = kMaxSimulatedTime;
+  if (!known || !in_range || command.period_ms > static_cast<std::uint64_t>(max_time.count())) {
     return Error{Errc::invalid, "not a workload"};
   }
   gpu.workload = {.kind = command.workload_kind,
@@ -228,8 +228,8 @@ constexpr std::uint32_t kMaxRetiredPages = 64;
 // Remaps rows. Each takes a spare row from a bank of its own; without a spare row the remapping
 // fails.
 void remap_rows(RowRemapping& rows, std::uint32_t count) {
-  const std::uint32_t room = kMaxRemappedRows - rows.uncorrected_rows;
-  const std::uint32_t done = std::min(count, room);
+  const std::uint32_t free_rows = kMaxRemappedRows - rows.uncorrected_rows;
+  const std::uint32_t done = std::min(count, free_rows);
   rows.uncorrected_rows += done;
   const std::uint32_t banks = std::min(done, rows.banks_max);
   rows.banks_max -= banks;

@@ -18,8 +18,8 @@ namespace gpuyard::sim {
 inline constexpr std::uint64_t kGiB = 1ULL << 30;
 
 // Waits for a change that another process makes.
-inline bool happens_within(std::chrono::milliseconds patience, const std::function<bool()>& what) {
-  const TimePoint deadline = BootClock::now() + patience;
+inline bool happens_within(std::chrono::milliseconds timeout, const std::function<bool()>& what) {
+  const TimePoint deadline = BootClock::now() + timeout;
   while (!what()) {
     if (BootClock::now() >= deadline) return false;
     ::usleep(5'000);

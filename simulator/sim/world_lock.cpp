@@ -36,10 +36,10 @@ std::optional<LockOwner> parse_lock_owner(std::string_view text) {
 
 Error already_running_error(const std::string& directory) {
   const auto lock = WorldLock::open(directory);
-  const auto keeper = lock ? lock->owner() : std::nullopt;
-  const std::string who = keeper ? fmt::format(" (PID {})", keeper->pid) : "";
+  const auto owner = lock ? lock->owner() : std::nullopt;
+  const std::string pid_text = owner ? fmt::format(" (PID {})", owner->pid) : "";
   return Error{Errc::conflict,
-               fmt::format("a simulated world{} is already running in {}", who, directory)};
+               fmt::format("a simulated world{} is already running in {}", pid_text, directory)};
 }
 
 }  // namespace

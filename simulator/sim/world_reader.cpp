@@ -69,7 +69,7 @@ T copy_of(const Words& words) {
 
 }  // namespace
 
-Result<WorldReader> WorldReader::open(const std::string& directory, OpenMode opens) {
+Result<WorldReader> WorldReader::open(const std::string& directory, OpenMode mode) {
   const std::string path = directory + "/" + kStateFile;
   // Non-blocking, in case the file is a FIFO.
   UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -98,7 +98,7 @@ Result<WorldReader> WorldReader::open(const std::string& directory, OpenMode ope
   if (mapped == MAP_FAILED) return open_error(path);
   WorldReader reader(directory, std::move(file), static_cast<const WorldFile*>(mapped), header);
   if (auto known = reader.resolve_models(); !known) return std::move(known).error().in(path);
-  if (opens == OpenMode::driver) lock_driver(reader.fd_);
+  if (mode == OpenMode::driver) lock_driver(reader.fd_);
   return reader;
 }
 

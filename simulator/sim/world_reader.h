@@ -33,7 +33,7 @@ class WorldReader {
   // another boot; Errc::invalid: this program does not understand it. Only alive() says whether its
   // keeper still lives. A file that is truncated later counts as a dead world (but truncating it
   // during a read kills the reader; only its owner can do that).
-  static Result<WorldReader> open(const std::string& directory, OpenMode opens = OpenMode::file);
+  static Result<WorldReader> open(const std::string& directory, OpenMode mode = OpenMode::file);
 
   WorldReader(WorldReader&& other) noexcept;
   WorldReader& operator=(WorldReader&&) = delete;

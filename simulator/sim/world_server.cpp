@@ -25,10 +25,10 @@ std::string text_of(const Command& command) {
 
 }  // namespace
 
-WorldServer::WorldServer(World world, WorldWriter writer, ProcessExitMonitor watch)
+WorldServer::WorldServer(World world, WorldWriter writer, ProcessExitMonitor exit_monitor)
     : world_(std::move(world)),
       writer_(std::move(writer)),
-      exit_monitor_(std::move(watch)),
+      exit_monitor_(std::move(exit_monitor)),
       sender_(own_peer()),
       logged_session_(world_.driver.session),
       logged_loaded_(world_.driver.loaded) {}
@@ -232,8 +232,8 @@ Result<void> check_compute_mode(const Gpu& gpu, std::size_t processes_after) {
 
 }  // namespace
 
-Result<void> WorldServer::attach(Gpu& gpu, const ProcessRecord& asked) {
-  ProcessRecord process = asked;
+Result<void> WorldServer::attach(Gpu& gpu, const ProcessRecord& requested) {
+  ProcessRecord process = requested;
   process.since_ns = boot_time_ns();
   // Attaching a process again replaces its demand; it has used the GPU since it came.
   const auto same = [&](const ProcessRecord& other) {

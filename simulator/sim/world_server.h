@@ -12,7 +12,7 @@ namespace gpuyard::sim {
 // One thread.
 class WorldServer {
  public:
-  WorldServer(World world, WorldWriter writer, ProcessExitMonitor watch);
+  WorldServer(World world, WorldWriter writer, ProcessExitMonitor exit_monitor);
 
   // Executes a scenario's commands when they are due, as if the owner had sent them.
   void set_timeline(std::vector<TimedCommand> timeline);

@@ -163,7 +163,7 @@ class ReadyPipe {
   ReadyPipe() : fd_(::fcntl(kReadyFd, F_GETFD) >= 0 ? kReadyFd : -1) {}
 
   void report(const std::string& text) {
-    [[maybe_unused]] const auto told = ::write(fd_.get(), text.data(), text.size());
+    [[maybe_unused]] const auto written = ::write(fd_.get(), text.data(), text.size());
     fd_.reset();
   }
   int report_error(const Error& error) {
@@ -181,29 +181,30 @@ bool is_creator_gone(pid_t creator, short lifeline_events) {
   return creator != 0 && (lifeline_events != 0 || ::getppid() != creator);
 }
 
-void run_loop(WorldServer& keeper, CommandServer& server, std::optional<Demo>& demo,
+void run_loop(WorldServer& world_server, CommandServer& server, std::optional<Demo>& demo,
               const UniqueFd& signals, pid_t creator) {
   const UniqueFd timer = make_timer(kStep);
-  TimePoint look_around = BootClock::now() + kHousekeepingInterval;
+  TimePoint next_housekeeping = BootClock::now() + kHousekeepingInterval;
   std::vector<pollfd> polled;
-  while (!keeper.is_stopping()) {
+  while (!world_server.is_stopping()) {
     polled.assign({{timer.get(), POLLIN, 0},
                    {signals.get(), POLLIN, 0},
                    {creator != 0 ? kLifelineFd : -1, 0, 0},
-                   {keeper.exit_fd(), POLLIN, 0}});
+                   {world_server.exit_fd(), POLLIN, 0}});
     const std::size_t own = polled.size();
     server.append_descriptors(polled);
     if (::poll(polled.data(), polled.size(), -1) < 0) continue;  // EINTR
     if (polled[1].revents != 0 || is_creator_gone(creator, polled[2].revents)) return;
-    if (polled[3].revents != 0) keeper.remove_exited();
+    if (polled[3].revents != 0) world_server.remove_exited();
     std::uint64_t steps = 0;
-    if (::read(timer.get(), &steps, sizeof steps) == ssize_t{sizeof steps}) keeper.advance(steps);
+    if (::read(timer.get(), &steps, sizeof steps) == ssize_t{sizeof steps})
+      world_server.advance(steps);
     const TimePoint now = BootClock::now();
     server.serve(std::span(polled).subspan(own), now);
-    if (now < look_around) continue;
-    if (!keeper.is_reachable()) return;
+    if (now < next_housekeeping) continue;
+    if (!world_server.is_reachable()) return;
     if (demo) demo->update();
-    look_around = now + kHousekeepingInterval;
+    next_housekeeping = now + kHousekeepingInterval;
   }
 }
 
@@ -220,18 +221,19 @@ Result<void> run(const WorldServerOptions& options, ReadyPipe& ready) {
   if (auto done = library.write(scenario->world.missing); !done) return done;
   auto writer = WorldWriter::create(options.world.directory, *world);
   if (!writer) return std::move(writer).error();
-  auto watch = ProcessExitMonitor::create();
-  if (!watch) return std::move(watch).error();
-  WorldServer keeper(*std::move(world), *std::move(writer), *std::move(watch));
-  keeper.set_timeline(std::move(scenario->timeline));
-  auto server = CommandServer::listen(
-      options.world.directory,
-      [&](const Command& command, const Peer& peer) { return keeper.execute(command, peer); });
+  auto exit_monitor = ProcessExitMonitor::create();
+  if (!exit_monitor) return std::move(exit_monitor).error();
+  WorldServer world_server(*std::move(world), *std::move(writer), *std::move(exit_monitor));
+  world_server.set_timeline(std::move(scenario->timeline));
+  auto server =
+      CommandServer::listen(options.world.directory, [&](const Command& command, const Peer& peer) {
+        return world_server.execute(command, peer);
+      });
   if (!server) return std::move(server).error();
   std::optional<Demo> demo;
-  if (options.world.demo) demo.emplace(keeper, *options.world.demo);
+  if (options.world.demo) demo.emplace(world_server, *options.world.demo);
   ready.report("ready");
-  run_loop(keeper, *server, demo, signals, options.creator);
+  run_loop(world_server, *server, demo, signals, options.creator);
   return {};
 }
 

@@ -181,9 +181,9 @@ DriverStatus status_of(const DriverRecord& driver) {
           .faults = describe(driver.calls)};
 }
 
-Error server_dead_error(const std::string& directory, pid_t keeper) {
+Error server_dead_error(const std::string& directory, pid_t server_pid) {
   return {Errc::unavailable, fmt::format("the simulator process of {} (PID {}) is dead or stopped",
-                                         directory, keeper)};
+                                         directory, server_pid)};
 }
 
 // Sorts by index, with unplugged GPUs last.

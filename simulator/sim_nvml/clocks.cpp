@@ -189,9 +189,9 @@ SIM_NVML_ENTRY nvmlDeviceGetPowerManagementDefaultLimit(DeviceHandle handle, uns
   return read_one(Call::power_limits, handle, milliwatts, &sim::Model::power_limit_default_mw);
 }
 
-SIM_NVML_ENTRY nvmlDeviceGetPowerManagementLimitConstraints(DeviceHandle handle, unsigned* least,
-                                                            unsigned* most) {
-  return read_two(Call::power_limits, handle, least, most, [](const Device& d) {
+SIM_NVML_ENTRY nvmlDeviceGetPowerManagementLimitConstraints(DeviceHandle handle, unsigned* min,
+                                                            unsigned* max) {
+  return read_two(Call::power_limits, handle, min, max, [](const Device& d) {
     return std::optional(std::pair(d.model.power_limit_min_mw, d.model.power_limit_max_mw));
   });
 }

@@ -58,13 +58,13 @@ constexpr std::uint32_t kFaultPollMs = 10;  // a world does not change more ofte
 class FaultCounts {
  public:
   // False: the fault was applied often enough.
-  bool count(std::uint32_t whose, std::size_t entry, const sim::CallFault& fault) {
+  bool count(std::uint32_t place, std::size_t entry, const sim::CallFault& fault) {
     if (fault.times == 0) return true;
     const std::lock_guard lock(mutex_);
-    AppliedFault& obeyed = applied_[whose * sim::kMaxCallFaults + entry];
-    if (obeyed.number != fault.number) obeyed = {.number = fault.number, .times = 0};
-    if (obeyed.times >= fault.times) return false;
-    ++obeyed.times;
+    AppliedFault& applied = applied_[place * sim::kMaxCallFaults + entry];
+    if (applied.number != fault.number) applied = {.number = fault.number, .times = 0};
+    if (applied.times >= fault.times) return false;
+    ++applied.times;
     return true;
   }
 
@@ -86,9 +86,9 @@ FaultCounts& fault_counts() {
 }  // namespace
 
 void sleep_for(std::uint32_t milliseconds) {
-  timespec left{.tv_sec = milliseconds / 1000,
-                .tv_nsec = static_cast<long>(milliseconds % 1000) * 1'000'000};
-  while (::nanosleep(&left, &left) != 0 && errno == EINTR) {
+  timespec remaining{.tv_sec = milliseconds / 1000,
+                     .tv_nsec = static_cast<long>(milliseconds % 1000) * 1'000'000};
+  while (::nanosleep(&remaining, &remaining) != 0 && errno == EINTR) {
   }
 }
 
@@ -99,21 +99,21 @@ std::uint64_t monotonic_us() {
          static_cast<std::uint64_t>(now.tv_nsec) / 1'000;
 }
 
-nvml::ReturnCode apply_fault(const FaultSource& calls_now, std::uint32_t whose, sim::Call call) {
+nvml::ReturnCode apply_fault(const FaultSource& calls_now, std::uint32_t place, sim::Call call) {
   auto calls = calls_now();
   if (!calls) return nvml::kDriverNotLoaded;
   const auto entry = sim::fault_of(*calls, call);
   if (!entry) return nvml::kSuccess;
   const sim::CallFault fault = (*calls)[*entry];
-  if (!fault_counts().count(whose, *entry, fault)) return nvml::kSuccess;
+  if (!fault_counts().count(place, *entry, fault)) return nvml::kSuccess;
 
   const std::uint64_t until = monotonic_us() + std::uint64_t{fault.latency_ms} * 1000;
   for (;;) {
     const std::uint64_t now = monotonic_us();
-    const bool for_ever = fault.latency_ms == sim::kInfiniteLatency;
-    if (!for_ever && now >= until) return fault.code;
-    const std::uint64_t left_ms = for_ever ? kFaultPollMs : (until - now + 999) / 1000;
-    sleep_for(static_cast<std::uint32_t>(std::min<std::uint64_t>(left_ms, kFaultPollMs)));
+    const bool infinite = fault.latency_ms == sim::kInfiniteLatency;
+    if (!infinite && now >= until) return fault.code;
+    const std::uint64_t remaining_ms = infinite ? kFaultPollMs : (until - now + 999) / 1000;
+    sleep_for(static_cast<std::uint32_t>(std::min<std::uint64_t>(remaining_ms, kFaultPollMs)));
     calls = calls_now();
     if (!calls) return nvml::kDriverNotLoaded;
     if ((*calls)[*entry] != fault) return nvml::kSuccess;

@@ -42,33 +42,33 @@ std::uint64_t wall_clock_us();
 nvml::ReturnCode put_text(std::string_view text, char* out, unsigned size);
 
 // `answer(const Device&)` fills the caller's arguments, and runs only if all checks before succeed.
-template <class Answer>
+template <class Handler>
 nvml::ReturnCode on_gpu(const OpenedDriver& driver, std::uint32_t place, sim::Call call,
-                        Answer&& answer) {
+                        Handler&& handler) {
   sim::RecordPair now;
   if (const auto code = driver.read(place, call, now); code != nvml::kSuccess) return code;
   const sim::WorldReader& world = driver.world();
-  return answer(Device{driver, place, world.identity(place), world.model(place), now.gpu});
+  return handler(Device{driver, place, world.identity(place), world.model(place), now.gpu});
 }
 
 // The same for a call about no GPU: `answer(const OpenedDriver&)`.
-template <class Answer>
-nvml::ReturnCode on_driver(bool arguments_given, Answer&& answer) {
+template <class Handler>
+nvml::ReturnCode on_driver(bool arguments_given, Handler&& handler) {
   const auto driver = session().driver();
   if (driver == nullptr) return nvml::kUninitialized;
   if (!arguments_given) return nvml::kInvalidArgument;
   if (const auto code = driver->read(); code != nvml::kSuccess) return code;
-  return answer(*driver);
+  return handler(*driver);
 }
 
-template <class Answer>
+template <class Handler>
 nvml::ReturnCode on_device(sim::Call call, nvml::DeviceHandle handle, bool arguments_given,
-                           Answer&& answer) {
+                           Handler&& handler) {
   const auto driver = session().driver();
   if (driver == nullptr) return nvml::kUninitialized;
   const auto place = place_of(handle, *driver);
   if (!arguments_given || !place) return nvml::kInvalidArgument;
-  return on_gpu(*driver, *place, call, answer);
+  return on_gpu(*driver, *place, call, handler);
 }
 
 // Returns a value that only some models have; empty, which means "not supported", on the others.
@@ -124,9 +124,9 @@ nvml::ReturnCode read_two(sim::Call call, nvml::DeviceHandle handle, First* firs
 // is written unless all fit, so (0, null) only asks for the number.
 template <class Items, class T, class Convert>
 nvml::ReturnCode put_list(const Items& items, unsigned* count, T* out, Convert&& convert) {
-  const unsigned room = *count;
+  const unsigned capacity = *count;
   *count = static_cast<unsigned>(items.size());
-  if (room < items.size()) return nvml::kInsufficientSize;
+  if (capacity < items.size()) return nvml::kInsufficientSize;
   for (const auto& item : items) *out++ = convert(item);
   return nvml::kSuccess;
 }
@@ -147,7 +147,7 @@ using FaultSource = std::function<std::optional<sim::CallFaults>()>;
 // Applies the fault of this call: waits as long as it says, and returns the answer. That is the
 // fault's code; success, if there is no fault, it has failed its number of calls in this process,
 // or it was cleared meanwhile; driver not loaded, if the world died.
-nvml::ReturnCode apply_fault(const FaultSource&, std::uint32_t whose, sim::Call);
+nvml::ReturnCode apply_fault(const FaultSource&, std::uint32_t place, sim::Call);
 
 // Sleeps without a busy wait, and is not cut short by a signal.
 void sleep_for(std::uint32_t milliseconds);

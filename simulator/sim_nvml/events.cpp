@@ -74,8 +74,8 @@ ReturnCode wait_for(EventSet set, std::uint32_t timeout_ms, EventData& out) {
     if (const auto code = health_of(*driver, *registered); code != kSuccess) return code;
     const std::uint64_t now = monotonic_us();
     if (now >= deadline) return kTimeout;
-    const std::uint64_t left_ms = (deadline - now + 999) / 1000;
-    sleep_for(static_cast<std::uint32_t>(std::min<std::uint64_t>(left_ms, kEventPollMs)));
+    const std::uint64_t remaining_ms = (deadline - now + 999) / 1000;
+    sleep_for(static_cast<std::uint32_t>(std::min<std::uint64_t>(remaining_ms, kEventPollMs)));
   }
 }
 

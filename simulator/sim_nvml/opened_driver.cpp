@@ -80,25 +80,25 @@ nvml::ReturnCode OpenedDriver::check_state(std::uint32_t place, Call call,
 
 nvml::ReturnCode OpenedDriver::read() const {
   sim::DriverRecord now;
-  const auto look = [&] {
+  const auto refresh = [&] {
     const auto driver = world_.driver();
     if (!driver) return nvml::kDriverNotLoaded;  // no keeper simulates it any more
     now = *driver;
     return check_state(now);
   };
-  if (const auto code = look(); code != nvml::kSuccess) return code;
+  if (const auto code = refresh(); code != nvml::kSuccess) return code;
   if (!sim::fault_of(now.calls, Call::driver)) return nvml::kSuccess;
   const auto calls = [&] {
     const auto driver = world_.driver();
     return driver ? std::optional(driver->calls) : std::nullopt;
   };
   const auto code = apply_fault(calls, kDriverPlace, Call::driver);
-  return code != nvml::kSuccess ? code : look();
+  return code != nvml::kSuccess ? code : refresh();
 }
 
 // The driver's faults come first: every call reaches its GPU through the driver.
 nvml::ReturnCode OpenedDriver::read(std::uint32_t place, Call call, sim::RecordPair& now) const {
-  const auto look = [&] {
+  const auto refresh = [&] {
     const auto moment = world_.record_pair(place);
     if (!moment) return nvml::kDriverNotLoaded;
     now = *moment;
@@ -110,17 +110,17 @@ nvml::ReturnCode OpenedDriver::read(std::uint32_t place, Call call, sim::RecordP
       return moment ? std::optional(part(*moment)) : std::nullopt;
     };
   };
-  auto code = look();
+  auto code = refresh();
   if (code == nvml::kSuccess && sim::fault_of(now.driver.calls, call)) {
     code = apply_fault(calls_of([](const sim::RecordPair& m) { return m.driver.calls; }),
                        kDriverPlace, call);
-    if (code == nvml::kSuccess) code = look();
+    if (code == nvml::kSuccess) code = refresh();
   }
   if (code == nvml::kSuccess) code = check_state(place, call, now.gpu);
   if (code == nvml::kSuccess && sim::fault_of(now.gpu.fault.calls, call)) {
     code = apply_fault(calls_of([](const sim::RecordPair& m) { return m.gpu.fault.calls; }), place,
                        call);
-    if (code == nvml::kSuccess) code = look();
+    if (code == nvml::kSuccess) code = refresh();
     if (code == nvml::kSuccess) code = check_state(place, call, now.gpu);
   }
   return code;

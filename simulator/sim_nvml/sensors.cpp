@@ -31,12 +31,12 @@ ReturnCode read_video(DeviceHandle handle, unsigned* percent, unsigned* period_u
 }
 
 // Returns "not supported" on a model without fans, and rejects a fan number that the model lacks.
-template <class Answer>
-ReturnCode on_fan(DeviceHandle handle, unsigned fan, const void* out, Answer&& answer) {
+template <class Handler>
+ReturnCode on_fan(DeviceHandle handle, unsigned fan, const void* out, Handler&& handler) {
   return on_device(Call::fan_speed, handle, out != nullptr, [&](const Device& device) {
     if (device.model.fans == 0) return kNotSupported;
     if (fan >= device.model.fans) return kInvalidArgument;
-    return answer(device);
+    return handler(device);
   });
 }
 
@@ -102,8 +102,8 @@ SIM_NVML_ENTRY nvmlDeviceGetTargetFanSpeed(DeviceHandle handle, unsigned fan, un
   return nvmlDeviceGetFanSpeed_v2(handle, fan, percent);
 }
 
-SIM_NVML_ENTRY nvmlDeviceGetMinMaxFanSpeed(DeviceHandle handle, unsigned* least, unsigned* most) {
-  return read_two(Call::fan_speed, handle, least, most, [](const Device& d) {
+SIM_NVML_ENTRY nvmlDeviceGetMinMaxFanSpeed(DeviceHandle handle, unsigned* min, unsigned* max) {
+  return read_two(Call::fan_speed, handle, min, max, [](const Device& d) {
     return optional_if(d.model.fans != 0, std::pair(kMinFanSpeedPercent, 100U));
   });
 }

@@ -38,16 +38,16 @@ SIM_NVML_ENTRY nvmlDeviceSetPowerManagementLimit_v2(DeviceHandle handle, PowerLi
                    [&](const Device&) { return known ? kNotSupported : kArgumentVersionMismatch; });
 }
 
-SIM_NVML_ENTRY nvmlDeviceSetGpuLockedClocks(DeviceHandle handle, unsigned least, unsigned most) {
-  return set(Call::set_gpu_clocks, handle, true, WriteKind::gpu_locked_clocks, least, most);
+SIM_NVML_ENTRY nvmlDeviceSetGpuLockedClocks(DeviceHandle handle, unsigned min, unsigned max) {
+  return set(Call::set_gpu_clocks, handle, true, WriteKind::gpu_locked_clocks, min, max);
 }
 
 SIM_NVML_ENTRY nvmlDeviceResetGpuLockedClocks(DeviceHandle handle) {
   return set(Call::set_gpu_clocks, handle, true, WriteKind::gpu_locked_clocks_reset);
 }
 
-SIM_NVML_ENTRY nvmlDeviceSetMemoryLockedClocks(DeviceHandle handle, unsigned least, unsigned most) {
-  return set(Call::set_memory_clocks, handle, true, WriteKind::memory_locked_clocks, least, most);
+SIM_NVML_ENTRY nvmlDeviceSetMemoryLockedClocks(DeviceHandle handle, unsigned min, unsigned max) {
+  return set(Call::set_memory_clocks, handle, true, WriteKind::memory_locked_clocks, min, max);
 }
 
 SIM_NVML_ENTRY nvmlDeviceResetMemoryLockedClocks(DeviceHandle handle) {

@@ -94,20 +94,20 @@ std::string request_of(const ExecTexts& texts, bool own_session) {
 }
 
 // Returns the descriptors for 0, 1, 2, ... of the child; `null` stands for /dev/null.
-std::vector<int> descriptors_for(const SpawnOptions& plan, int null) {
-  const bool keeps_stderr = plan.inherit_stderr && ::fcntl(STDERR_FILENO, F_GETFD) >= 0;
-  const int in_and_out = plan.connection.value_or(null);
+std::vector<int> descriptors_for(const SpawnOptions& options, int null) {
+  const bool keeps_stderr = options.inherit_stderr && ::fcntl(STDERR_FILENO, F_GETFD) >= 0;
+  const int in_and_out = options.connection.value_or(null);
   std::vector<int> fds = {
-      in_and_out, plan.output.value_or(in_and_out),
-      plan.output.value_or(plan.errors.value_or(keeps_stderr ? STDERR_FILENO : null))};
-  fds.insert(fds.end(), plan.passed_fds.begin(), plan.passed_fds.end());
+      in_and_out, options.output.value_or(in_and_out),
+      options.output.value_or(options.errors.value_or(keeps_stderr ? STDERR_FILENO : null))};
+  fds.insert(fds.end(), options.passed_fds.begin(), options.passed_fds.end());
   return fds;
 }
 
 // Returns nothing if the pipe was closed instead, or the time is over.
-std::optional<std::int32_t> receive_number(int pipe, std::optional<Duration> patience) {
+std::optional<std::int32_t> receive_number(int pipe, std::optional<Duration> max_wait) {
   const int timeout =
-      patience ? static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(*patience).count())
+      max_wait ? static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(*max_wait).count())
                : -1;
   pollfd polled{pipe, POLLIN, 0};
   int ready = 0;
@@ -121,24 +121,24 @@ std::optional<std::int32_t> receive_number(int pipe, std::optional<Duration> pat
 
 // Asks the command host for the child. Returns nothing if it has ended or is not responding.
 std::optional<Result<pid_t>> request_spawn(const std::shared_ptr<const UniqueFd>& host,
-                                           const SpawnOptions& plan) {
-  const auto texts = exec_texts(plan);
+                                           const SpawnOptions& options) {
+  const auto texts = exec_texts(options);
   if (!texts) return texts.error();
-  const std::string bytes = request_of(*texts, plan.new_session);
+  const std::string bytes = request_of(*texts, options.new_session);
   if (bytes.size() > kMaxCommandBytes) {
     errno = E2BIG;
-    return spawn_error(plan);
+    return spawn_error(options);
   }
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   std::array<int, 2> ends{};
-  if (!null || ::pipe2(ends.data(), O_CLOEXEC) != 0) return spawn_error(plan);
+  if (!null || ::pipe2(ends.data(), O_CLOEXEC) != 0) return spawn_error(options);
   const UniqueFd reads(ends[0]);
   UniqueFd writes(ends[1]);
-  std::vector<int> fds = descriptors_for(plan, null.get());
+  std::vector<int> fds = descriptors_for(options, null.get());
   fds.insert(fds.begin(), writes.get());
   if (send_with_fds(host->get(), bytes, fds) != static_cast<ssize_t>(bytes.size())) {
     // A descriptor that is not open is a mistake of the plan.
-    if (errno == EBADF || errno == EMFILE || errno == ETOOMANYREFS) return spawn_error(plan);
+    if (errno == EBADF || errno == EMFILE || errno == ETOOMANYREFS) return spawn_error(options);
     return std::nullopt;
   }
   writes.reset();
@@ -159,14 +159,14 @@ std::optional<Result<pid_t>> request_spawn(const std::shared_ptr<const UniqueFd>
   } else {
     return std::nullopt;  // a kernel or a container without CLONE_PARENT
   }
-  return spawn_error(plan);
+  return spawn_error(options);
 }
 
 }  // namespace
 
 void set_command_host(UniqueFd socket, pid_t pid) {
-  const timeval patience{kCommandHostTimeout / std::chrono::seconds(1), 0};
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  const timeval timeout{kCommandHostTimeout / std::chrono::seconds(1), 0};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
   command_host_handle().set(std::move(socket), pid);
 }
 
@@ -184,12 +184,12 @@ Result<void> start_command_host() {
   return {};
 }
 
-Result<pid_t> spawn_unconfined(const SpawnOptions& plan) {
+Result<pid_t> spawn_unconfined(const SpawnOptions& options) {
   if (const auto host = command_host_handle().socket()) {
-    if (auto child = request_spawn(host, plan)) return *std::move(child);
+    if (auto child = request_spawn(host, options)) return *std::move(child);
     command_host_handle().end(host);
   }
-  return spawn(plan);
+  return spawn(options);
 }
 
 // The other side.

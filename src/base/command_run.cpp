@@ -55,11 +55,11 @@ UniqueFd open_pidfd(pid_t pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
 
-SpawnOptions spawn_options(const CommandOptions& plan, int output) {
-  return {.program = plan.argv.front(),
-          .arguments = {plan.argv.begin() + 1, plan.argv.end()},
+SpawnOptions spawn_options(const CommandOptions& options, int output) {
+  return {.program = options.argv.front(),
+          .arguments = {options.argv.begin() + 1, options.argv.end()},
           .search_path = true,
-          .environment = plan.environment,
+          .environment = options.environment,
           .output = output,
           .new_session = true};
 }
@@ -115,11 +115,11 @@ class PendingStart {
 // Lives as long as its CommandRun, or until its process is reaped.
 class CommandRun::Process : public std::enable_shared_from_this<Process> {
  public:
-  Process(Loop& loop, OnEnd ended)
-      : loop_(loop), on_end_(std::move(ended)), began_at_(loop.now()) {}
+  Process(Loop& loop, OnEnd on_end)
+      : loop_(loop), on_end_(std::move(on_end)), began_at_(loop.now()) {}
 
-  void start(const CommandOptions& plan) {
-    if (auto started = try_start(plan); !started) {
+  void start(const CommandOptions& options) {
+    if (auto started = try_start(options); !started) {
       timer_ = loop_.call_after(Duration::zero(), [this, why = started.error().text()] {
         end({.end = CommandOutcome::End::not_started, .why = why});
       });
@@ -134,7 +134,7 @@ class CommandRun::Process : public std::enable_shared_from_this<Process> {
   }
 
  private:
-  Result<void> try_start(const CommandOptions& plan);
+  Result<void> try_start(const CommandOptions& options);
   void on_started(Duration deadline, Duration grace);
   void on_start_timeout();
   void cancel_start();
@@ -162,8 +162,8 @@ class CommandRun::Process : public std::enable_shared_from_this<Process> {
   Subscription pause_;
 };
 
-Result<void> CommandRun::Process::try_start(const CommandOptions& plan) {
-  if (plan.argv.empty()) return Error{Errc::invalid, "no command given"};
+Result<void> CommandRun::Process::try_start(const CommandOptions& options) {
+  if (options.argv.empty()) return Error{Errc::invalid, "no command given"};
   if (StartSlot::is_exhausted()) {
     return Error{
         Errc::busy,
@@ -182,13 +182,13 @@ Result<void> CommandRun::Process::try_start(const CommandOptions& plan) {
   }
   start_ = std::make_shared<PendingStart>();
   starter_->post([weak = weak_from_this(), start = start_, place = std::make_shared<StartSlot>(),
-                  theirs, plan]() -> Worker::Completion {
-    if (!start->deliver(spawn_unconfined(spawn_options(plan, theirs->get())))) return nullptr;
-    return [weak, deadline = plan.timeout, grace = plan.grace_period] {
+                  theirs, options]() -> Worker::Completion {
+    if (!start->deliver(spawn_unconfined(spawn_options(options, theirs->get())))) return nullptr;
+    return [weak, deadline = options.timeout, grace = options.grace_period] {
       if (const auto self = weak.lock()) self->on_started(deadline, grace);
     };
   });
-  timer_ = loop_.call_after(plan.start_timeout, [this] { on_start_timeout(); });
+  timer_ = loop_.call_after(options.start_timeout, [this] { on_start_timeout(); });
   return {};
 }
 
@@ -285,7 +285,7 @@ void CommandRun::Process::end(CommandOutcome outcome) {
   pause_.reset();
   outcome.duration = loop_.now() - began_at_;
   tail_.move_to(outcome);
-  if (const auto ended = std::exchange(on_end_, nullptr)) ended(outcome);
+  if (const auto on_end = std::exchange(on_end_, nullptr)) on_end(outcome);
 }
 
 // Makes the loop the only owner, until the process can be reaped.
@@ -299,9 +299,9 @@ void CommandRun::Process::detach() {
   exited_ = loop_.watch(pidfd_.get(), [self = shared_from_this()] { self->on_exit(); });
 }
 
-CommandRun::CommandRun(Loop& loop, const CommandOptions& plan, OnEnd ended)
-    : process_(std::make_shared<Process>(loop, std::move(ended))) {
-  process_->start(plan);
+CommandRun::CommandRun(Loop& loop, const CommandOptions& options, OnEnd on_end)
+    : process_(std::make_shared<Process>(loop, std::move(on_end))) {
+  process_->start(options);
 }
 
 CommandRun::~CommandRun() {

@@ -61,7 +61,7 @@ class [[nodiscard]] CommandRun {
   // `ended` runs once, on the loop, unless this object is destroyed first; it may destroy the
   // object itself. It runs at the latest one second after the sum of the plan's times: a process
   // that survives SIGKILL is left behind.
-  CommandRun(Loop& loop, const CommandOptions& plan, OnEnd ended);
+  CommandRun(Loop& loop, const CommandOptions& options, OnEnd on_end);
   CommandRun(CommandRun&&) noexcept = default;
   CommandRun& operator=(CommandRun&&) = delete;
   ~CommandRun();

@@ -216,33 +216,33 @@ TEST_F(CommandRunTest, ClosedOutputStillWaitsForExit) {
 
 TEST_F(CommandRunTest, DestructionKillsProcessesWithoutCallback) {
   const std::string path = scratch();
-  bool told = false;
+  bool ended = false;
   std::optional<CommandRun> run(
       std::in_place, loop_,
       shell("sleep 600 & echo $! >> " + path + "; echo $$ >> " + path + "; wait"),
-      [&](const CommandOutcome&) { told = true; });
+      [&](const CommandOutcome&) { ended = true; });
   const auto pids = pids_in(path, 2);
   run.reset();
   for (const pid_t pid : pids) EXPECT_TRUE(ends(pid)) << pid;
   // The loop reaps it, so that nothing of it remains.
   EXPECT_TRUE(
       loop_.run_until([&] { return ::kill(pids.back(), 0) != 0 && errno == ESRCH; }, kTestTimeout));
-  EXPECT_FALSE(told);
+  EXPECT_FALSE(ended);
 }
 
 TEST_F(CommandRunTest, DestructionInsideCallbackIsSafe) {
   std::optional<CommandRun> run;
-  bool told = false;
+  bool ended = false;
   run.emplace(loop_, shell("exit 0"), [&](const CommandOutcome&) {
     run.reset();
-    told = true;
+    ended = true;
   });
-  EXPECT_TRUE(loop_.run_until([&] { return told; }, kTestTimeout));
+  EXPECT_TRUE(loop_.run_until([&] { return ended; }, kTestTimeout));
   run.emplace(loop_, CommandOptions{.argv = {"/nowhere"}}, [&](const CommandOutcome&) {
     run.reset();
-    told = false;
+    ended = false;
   });
-  EXPECT_TRUE(loop_.run_until([&] { return !told; }, kTestTimeout));
+  EXPECT_TRUE(loop_.run_until([&] { return !ended; }, kTestTimeout));
 }
 
 TEST_F(CommandRunTest, ManyRunAtOnceEachWithItsOwnOutcome) {

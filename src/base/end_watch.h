@@ -18,27 +18,27 @@ class EndWatch {
   static constexpr Duration kPollInterval = std::chrono::milliseconds(250);
 
   // `good`: whether it has not ended yet. The loop outlives the watch.
-  EndWatch(Loop& loop, std::function<bool(const What&)> good)
-      : loop_(loop), is_valid_(std::move(good)) {}
+  EndWatch(Loop& loop, std::function<bool(const What&)> is_valid)
+      : loop_(loop), is_valid_(std::move(is_valid)) {}
   EndWatch(const EndWatch&) = delete;
   EndWatch& operator=(const EndWatch&) = delete;
 
   // Calls `ended` once: inside tell_ended(), or within kLook, also if the clock jumps.
-  Subscription subscribe(What what, std::function<void()> ended) {
+  Subscription subscribe(What what, std::function<void()> on_ended) {
     const std::uint64_t number = ++next_;
-    watchers_.emplace(number, Watcher{std::move(what), std::move(ended)});
+    watchers_.emplace(number, Watcher{std::move(what), std::move(on_ended)});
     schedule_poll();
     return Subscription(lifetime_.guard([this, number] { watchers_.erase(number); }));
   }
 
   void notify_ended() {
-    std::vector<std::function<void()>> told;
+    std::vector<std::function<void()>> callbacks;
     std::erase_if(watchers_, [&](auto& one) {
       if (is_valid_(one.second.what)) return false;
-      told.push_back(std::move(one.second.ended));
+      callbacks.push_back(std::move(one.second.ended));
       return true;
     });
-    for (const auto& ended : told) ended();
+    for (const auto& on_ended : callbacks) on_ended();
   }
 
  private:

@@ -18,18 +18,18 @@ namespace gpuyard {
 // Items by party. pop() goes round the parties, so that a party with many items waits behind
 // itself; the items of one party keep their order. Every second turn is reserved for privileged
 // parties, so that their delay does not grow with the number of other parties.
-template <class Party, class Item>
+template <class Group, class Item>
 class RoundRobinQueue {
  public:
   bool empty() const { return rounds_[0].turns.empty() && rounds_[1].turns.empty(); }
-  std::size_t size_of(const Party& party, bool privileged) const {
+  std::size_t size_of(const Group& group, bool privileged) const {
     const Items& items = rounds_[privileged ? 1 : 0].items;
-    const auto found = items.find(party);
+    const auto found = items.find(group);
     return found == items.end() ? 0 : found->second.size();
   }
-  void push(const Party& party, bool privileged, Item item) {
+  void push(const Group& group, bool privileged, Item item) {
     Round& round = rounds_[privileged ? 1 : 0];
-    const auto [line, first] = round.items.try_emplace(party);
+    const auto [line, first] = round.items.try_emplace(group);
     if (first) round.turns.push_back(line);
     line->second.push_back(std::move(item));
   }
@@ -49,7 +49,7 @@ class RoundRobinQueue {
   }
 
  private:
-  using Items = std::map<Party, std::deque<Item>>;  // without empty ones
+  using Items = std::map<Group, std::deque<Item>>;  // without empty ones
   struct Round {
     Items items;
     std::deque<typename Items::iterator> turns;
@@ -65,18 +65,20 @@ class FairQueue {
   // Begins the work. Calls `ended` once, during the call or later.
   using Work = std::function<void(std::function<void()> ended)>;
 
-  // `at_once`: pieces of work that run at a time. `most_of_one`: pieces of one party that may wait.
-  FairQueue(std::size_t at_once, std::size_t most_of_one)
-      : state_(std::make_shared<State>(State{at_once, most_of_one})) {}
+  // `at_once`: pieces of work that run at a time. `max_per_group`: pieces of one party that may
+  // wait.
+  FairQueue(std::size_t max_running, std::size_t max_per_group)
+      : state_(std::make_shared<State>(State{max_running, max_per_group})) {}
   ~FairQueue() { *state_ = State{0, 0}; }  // running work may end later
   FairQueue(const FairQueue&) = delete;
   FairQueue& operator=(const FairQueue&) = delete;
 
   // Returns false, and drops the work, if too much work of this party is waiting.
-  bool try_enqueue(const Requester& by, Work work) {
-    if (state_->waiting.size_of(by.quota_group, by.privileged) >= state_->max_per_group)
+  bool try_enqueue(const Requester& requester, Work work) {
+    if (state_->waiting.size_of(requester.quota_group, requester.privileged) >=
+        state_->max_per_group)
       return false;
-    state_->waiting.push(by.quota_group, by.privileged, std::move(work));
+    state_->waiting.push(requester.quota_group, requester.privileged, std::move(work));
     start_next(state_);
     return true;
   }

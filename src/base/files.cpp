@@ -273,23 +273,23 @@ std::string step_into(const std::string& place, const std::string& step) {
 
 // A missing file is an error other than Errc::invalid.
 Result<void> check_trusted(const Trust& trust, const std::string& path, std::string_view why,
-                           std::string_view mend) {
+                           std::string_view remedy) {
   std::error_code failed;
   const auto absolute = std::filesystem::absolute(path, failed);
   if (failed) return Error{Errc::not_found, path + " is not a path"};
-  PathSteps way;
-  way.prepend(absolute);
+  PathSteps steps;
+  steps.prepend(absolute);
   std::string place = "/";
-  for (int links = 0; !way.empty();) {
-    const std::string step = way.take();
+  for (int links = 0; !steps.empty();) {
+    const std::string step = steps.take();
     if (step.empty() || step == ".") continue;
     const std::string next = step_into(place, step);
     struct stat info{};
     if (::lstat(next.c_str(), &info) != 0) return system_error("opening " + next);
     if (const auto fault = fault_of(next, info, trust)) {
       Error error{Errc::invalid, fmt::format("{}: {}, but {}", path, why, fault->what)};
-      if (!mend.empty()) {
-        error.message.append("; ").append(mend);
+      if (!remedy.empty()) {
+        error.message.append("; ").append(remedy);
       } else if (fault->hint.empty()) {
         error.message += "; keep it in a directory that only root can write to";
       } else {
@@ -300,7 +300,7 @@ Result<void> check_trusted(const Trust& trust, const std::string& path, std::str
     if (!S_ISLNK(info.st_mode)) {
       place = next;
     } else if (++links <= kMaxSymlinks) {
-      way.prepend(std::filesystem::read_symlink(next, failed));
+      steps.prepend(std::filesystem::read_symlink(next, failed));
     } else {
       return Error{Errc::not_found, path + " has too many links"};
     }
@@ -310,9 +310,9 @@ Result<void> check_trusted(const Trust& trust, const std::string& path, std::str
 
 // The code that reads the file reports what is missing.
 Result<void> check_if_privileged(const Trust& trust, const std::string& path, std::string_view why,
-                                 std::string_view mend) {
+                                 std::string_view remedy) {
   if (!has_privileges()) return {};
-  auto trusted = check_trusted(trust, path, why, mend);
+  auto trusted = check_trusted(trust, path, why, remedy);
   return trusted || trusted.error().code == Errc::invalid ? std::move(trusted) : Result<void>();
 }
 
@@ -321,11 +321,11 @@ constexpr std::string_view kRunByRoot = "it controls what root runs";
 }  // namespace
 
 Result<void> check_trusted_by_root(const std::string& path, std::string_view why,
-                                   std::string_view mend) {
+                                   std::string_view remedy) {
   if (why.empty()) {
     why = ::geteuid() == 0 ? kRunByRoot : "it controls what a process with capabilities runs";
   }
-  return check_if_privileged({{0}, {0}}, path, why, mend);
+  return check_if_privileged({{0}, {0}}, path, why, remedy);
 }
 
 Result<void> check_trusted_by(const std::vector<uid_t>& owners, const std::string& path,

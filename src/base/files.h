@@ -68,7 +68,7 @@ Result<UniqueFd> lock_file(const std::string& path);
 // itself. Succeeds if this program has no more privileges than an ordinary user's
 // (has_privileges()) or the file does not exist.
 Result<void> check_trusted_by_root(const std::string& path, std::string_view why = {},
-                                   std::string_view mend = {});
+                                   std::string_view remedy = {});
 
 // The same of a file or directory that any of these users may own, and this process's group write.
 Result<void> check_trusted_by(const std::vector<uid_t>& owners, const std::string& path,

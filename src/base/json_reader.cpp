@@ -16,11 +16,11 @@ namespace gpuyard::json {
 namespace {
 
 std::string value_text(const boost::json::value& value) {
-  constexpr std::size_t kLongestText = 60;
+  constexpr std::size_t kMaxTextBytes = 60;
   if (value.is_object()) return "an object";
   if (value.is_array()) return "an array";
   if (value.is_double()) return fmt::format("{:#}", value.get_double());
-  if (value.is_string() && value.get_string().size() > kLongestText) {
+  if (value.is_string() && value.get_string().size() > kMaxTextBytes) {
     return fmt::format("a string of {} bytes", value.get_string().size());
   }
   return boost::json::serialize(value);
@@ -65,7 +65,7 @@ class Reader {
   void read_map(const boost::json::value& from, const Shape&, void* to);
   void read_record(const boost::json::value& from, const Shape&, void* to);
   void read_field(const boost::json::value& from, const Field&, void* to);
-  void check_bounds(const boost::json::value& from, double least, double most);
+  void check_bounds(const boost::json::value& from, double min, double max);
   void refuse_unknown(const boost::json::object& from, const Shape&);
 
   UnknownFields unknown_;
@@ -186,14 +186,14 @@ void Reader::read_field(const boost::json::value& from, const Field& field, void
   }
 }
 
-void Reader::check_bounds(const boost::json::value& from, double least, double most) {
+void Reader::check_bounds(const boost::json::value& from, double min, double max) {
   std::string fault;
   if (const auto* text = from.if_string()) {
-    fault = bounds_violation(Kind::text, static_cast<double>(text->size()), least, most);
+    fault = bounds_violation(Kind::text, static_cast<double>(text->size()), min, max);
   } else if (const auto* list = from.if_array()) {
-    fault = bounds_violation(Kind::list, static_cast<double>(list->size()), least, most);
+    fault = bounds_violation(Kind::list, static_cast<double>(list->size()), min, max);
   } else if (from.is_number()) {
-    fault = bounds_violation(Kind::number, from.to_number<double>(), least, most);
+    fault = bounds_violation(Kind::number, from.to_number<double>(), min, max);
   }
   if (!fault.empty()) add_problem(fault);
 }
@@ -251,13 +251,13 @@ void Reader::read(const boost::json::value& from, const Shape& shape, void* to) 
 
 }  // namespace
 
-std::string bounds_violation(Kind kind, double measure, double least, double most) {
-  if (measure >= least && measure <= most) return {};
+std::string bounds_violation(Kind kind, double measure, double min, double max) {
+  if (measure >= min && measure <= max) return {};
   const bool length = kind == Kind::text || kind == Kind::list;
-  const bool below = std::isfinite(least) && !(length && least <= 0);
-  const std::string range = !below                ? fmt::format("at most {}", most)
-                            : std::isfinite(most) ? fmt::format("{} to {}", least, most)
-                                                  : fmt::format("at least {}", least);
+  const bool below = std::isfinite(min) && !(length && min <= 0);
+  const std::string range = !below               ? fmt::format("at most {}", max)
+                            : std::isfinite(max) ? fmt::format("{} to {}", min, max)
+                                                 : fmt::format("at least {}", min);
   return fmt::format("expected {}{}; got {}", range,
                      kind == Kind::text   ? " bytes"
                      : kind == Kind::list ? " entries"

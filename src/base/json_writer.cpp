@@ -159,12 +159,11 @@ boost::json::value bound(double value) {
 
 // Adds the bounds to the schema of a value. JSON Schema counts a text's characters and this program
 // its bytes, which are never fewer.
-void put_bounds(boost::json::object& made, const Shape& shape, double least, double most) {
+void put_bounds(boost::json::object& made, const Shape& shape, double min, double max) {
   const Kind kind = shape.kind == Kind::optional ? shape.inner->kind : shape.kind;
   const std::string_view of = kind == Kind::text ? "Length" : kind == Kind::list ? "Items" : "imum";
-  if (std::isfinite(least) && (least > 0 || of == "imum"))
-    made[fmt::format("min{}", of)] = bound(least);
-  if (std::isfinite(most)) made[fmt::format("max{}", of)] = bound(most);
+  if (std::isfinite(min) && (min > 0 || of == "imum")) made[fmt::format("min{}", of)] = bound(min);
+  if (std::isfinite(max)) made[fmt::format("max{}", of)] = bound(max);
 }
 
 boost::json::object schema_of_record(const Shape& shape, SchemaUse use) {

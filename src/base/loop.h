@@ -65,8 +65,8 @@ class Lifetime {
  public:
   template <class Callback>
   auto guard(Callback callback) const {
-    return [alive = weak_token(), callback = std::move(callback)](auto&&... told) {
-      if (!alive.expired()) callback(std::forward<decltype(told)>(told)...);
+    return [alive = weak_token(), callback = std::move(callback)](auto&&... arguments) {
+      if (!alive.expired()) callback(std::forward<decltype(arguments)>(arguments)...);
     };
   }
   // The pointer expires with the owner; for callbacks of which only a part needs the owner.

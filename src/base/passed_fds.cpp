@@ -37,8 +37,8 @@ ssize_t send_with_fds(int socket, std::string_view bytes, std::span<const int> f
   return ::sendmsg(socket, &message, MSG_NOSIGNAL | flags);
 }
 
-DatagramWithFds receive_with_fds(int socket, std::span<char> room, int flags) {
-  iovec part{room.data(), room.size()};
+DatagramWithFds receive_with_fds(int socket, std::span<char> buffer, int flags) {
+  iovec part{buffer.data(), buffer.size()};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;

@@ -25,6 +25,6 @@ struct DatagramWithFds {
 };
 
 // As recvmsg(), with all descriptors closed at exec.
-DatagramWithFds receive_with_fds(int socket, std::span<char> room, int flags = 0);
+DatagramWithFds receive_with_fds(int socket, std::span<char> buffer, int flags = 0);
 
 }  // namespace gpuyard

@@ -16,10 +16,11 @@ namespace gpuyard {
 template <class Time>
 class Retention {
  public:
-  void add(std::uint32_t whose, std::string name, Time ended) {
-    Items& all = by_owner_[whose];
+  void add(std::uint32_t owner, std::string name, Time ended_at) {
+    Items& all = by_owner_[owner];
     // At the end, unless the clock was set back.
-    all.insert(std::ranges::upper_bound(all, ended, {}, &Item::ended_at), {std::move(name), ended});
+    all.insert(std::ranges::upper_bound(all, ended_at, {}, &Item::ended_at),
+               {std::move(name), ended_at});
     ++size_;
   }
 
@@ -31,12 +32,12 @@ class Retention {
   }
 
   // Forgets items that ended before `horizon` and items above `most`; returns their names.
-  std::vector<std::string> evict(Time horizon, std::size_t most) {
+  std::vector<std::string> evict(Time horizon, std::size_t max_items) {
     std::vector<std::string> old;
     for (auto& [whose, all] : by_owner_) {
       while (!all.empty() && all.front().ended_at < horizon) evict_first(all, old);
     }
-    while (size_ > most) evict_first(largest_owner(), old);
+    while (size_ > max_items) evict_first(largest_owner(), old);
     remove_empty_owners();
     return old;
   }

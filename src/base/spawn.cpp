@@ -104,14 +104,15 @@ class ArgumentVector {
   std::vector<char*> pointers_;
 };
 
-std::string path_of(const SpawnOptions& plan) {
-  return plan.program.empty() ? program_path() : plan.program;
+std::string path_of(const SpawnOptions& options) {
+  return options.program.empty() ? program_path() : options.program;
 }
 
-std::vector<std::string> command_line(const SpawnOptions& plan) {
-  std::vector<std::string> words = {plan.display_name.empty() ? path_of(plan) : plan.display_name};
-  words.insert(words.end(), plan.arguments.begin(), plan.arguments.end());
-  return words;
+std::vector<std::string> command_line(const SpawnOptions& options) {
+  std::vector<std::string> arguments = {options.display_name.empty() ? path_of(options)
+                                                                     : options.display_name};
+  arguments.insert(arguments.end(), options.arguments.begin(), options.arguments.end());
+  return arguments;
 }
 
 bool is_variable_named(std::string_view variable, std::string_view name) {
@@ -119,13 +120,13 @@ bool is_variable_named(std::string_view variable, std::string_view name) {
          variable[name.size()] == '=';
 }
 
-std::vector<std::string> environment_of(const SpawnOptions& plan) {
+std::vector<std::string> environment_of(const SpawnOptions& options) {
   std::vector<std::string> variables;
   for (char* const* ours = environ; *ours != nullptr; ++ours) {
     const auto replaced = [&](const auto& added) { return is_variable_named(*ours, added.first); };
-    if (std::ranges::none_of(plan.environment, replaced)) variables.emplace_back(*ours);
+    if (std::ranges::none_of(options.environment, replaced)) variables.emplace_back(*ours);
   }
-  for (const auto& [name, value] : plan.environment) {
+  for (const auto& [name, value] : options.environment) {
     variables.push_back(name);
     variables.back().append("=").append(value);
   }
@@ -140,25 +141,25 @@ struct StandardStreams {
 };
 
 // Takes the copies from `next` on, in the order of extra_descriptors().
-StandardStreams standard_streams_of(const SpawnOptions& plan, const std::vector<UniqueFd>& copies,
-                                    std::size_t next) {
+StandardStreams standard_streams_of(const SpawnOptions& options,
+                                    const std::vector<UniqueFd>& copies, std::size_t next) {
   const auto take = [&](const std::optional<int>& fd) { return fd ? copies[next++].get() : -1; };
   StandardStreams standard;
-  standard.output = take(plan.output);
-  standard.connection = take(plan.connection);
-  standard.errors = take(plan.errors);
+  standard.output = take(options.output);
+  standard.connection = take(options.connection);
+  standard.errors = take(options.errors);
   return standard;
 }
 
-std::vector<int> extra_descriptors(const SpawnOptions& plan) {
+std::vector<int> extra_descriptors(const SpawnOptions& options) {
   std::vector<int> extra;
-  for (const auto& fd : {plan.output, plan.connection, plan.errors}) {
+  for (const auto& fd : {options.output, options.connection, options.errors}) {
     if (fd) extra.push_back(*fd);
   }
   return extra;
 }
 
-void add_standard_streams(Actions& actions, const SpawnOptions& plan,
+void add_standard_streams(Actions& actions, const SpawnOptions& options,
                           const StandardStreams& standard) {
   const int out = standard.output >= 0 ? standard.output : standard.connection;
   const int errors = standard.output >= 0 ? standard.output : standard.errors;
@@ -174,7 +175,7 @@ void add_standard_streams(Actions& actions, const SpawnOptions& plan,
   }
   if (errors >= 0) {
     actions.duplicate(errors, STDERR_FILENO);
-  } else if (!plan.inherit_stderr || !is_open(STDERR_FILENO)) {
+  } else if (!options.inherit_stderr || !is_open(STDERR_FILENO)) {
     actions.open_null(STDERR_FILENO, O_WRONLY);
   }
 }
@@ -211,14 +212,14 @@ Result<std::string> find_program(const std::string& name) {
   return system_error("starting " + name);
 }
 
-Error spawn_error(const SpawnOptions& plan) {
-  return system_error("starting " + path_of(plan));
+Error spawn_error(const SpawnOptions& options) {
+  return system_error("starting " + path_of(options));
 }
 
-Result<ExecTexts> exec_texts(const SpawnOptions& plan) {
-  ExecTexts texts{plan.program.empty() ? kThisProgram : plan.program, command_line(plan),
-                  environment_of(plan)};
-  if (plan.search_path && !plan.program.empty()) {
+Result<ExecTexts> exec_texts(const SpawnOptions& options) {
+  ExecTexts texts{options.program.empty() ? kThisProgram : options.program, command_line(options),
+                  environment_of(options)};
+  if (options.search_path && !options.program.empty()) {
     auto found = find_program(texts.program);
     if (!found) return std::move(found).error();
     texts.program = *std::move(found);
@@ -226,29 +227,30 @@ Result<ExecTexts> exec_texts(const SpawnOptions& plan) {
   return texts;
 }
 
-Result<pid_t> spawn(const SpawnOptions& plan) {
-  auto texts = exec_texts(plan);
+Result<pid_t> spawn(const SpawnOptions& options) {
+  auto texts = exec_texts(options);
   if (!texts) return std::move(texts).error();
-  std::vector<int> given = plan.passed_fds;
-  const std::vector<int> extra = extra_descriptors(plan);
+  std::vector<int> given = options.passed_fds;
+  const std::vector<int> extra = extra_descriptors(options);
   given.insert(given.end(), extra.begin(), extra.end());
   const auto copies = copy_above_passed(given);
   if (!copies) return copies.error();
   Actions actions;
-  add_standard_streams(actions, plan, standard_streams_of(plan, *copies, plan.passed_fds.size()));
+  add_standard_streams(actions, options,
+                       standard_streams_of(options, *copies, options.passed_fds.size()));
   int next = kFirstPassedFd;
-  for (std::size_t i = 0; i < plan.passed_fds.size(); ++i)
+  for (std::size_t i = 0; i < options.passed_fds.size(); ++i)
     actions.duplicate((*copies)[i].get(), next++);
   actions.close_from(next);
 
-  const ArgumentVector words(std::move(texts->arguments));
+  const ArgumentVector arguments(std::move(texts->arguments));
   const ArgumentVector variables(std::move(texts->variables));
-  const Attributes attributes(plan.new_session);
-  const ChildCapabilities capabilities(plan.capabilities);
+  const Attributes attributes(options.new_session);
+  const ChildCapabilities capabilities(options.capabilities);
   pid_t child = 0;
   errno = ::posix_spawn(&child, texts->program.c_str(), actions.get(), attributes.get(),
-                        words.get(), variables.get());
-  if (errno != 0) return spawn_error(plan);
+                        arguments.get(), variables.get());
+  if (errno != 0) return spawn_error(options);
   return child;
 }
 
@@ -269,15 +271,15 @@ std::string read_until(int fd, TimePoint deadline) {
 
 }  // namespace
 
-Result<std::string> run_with_timeout(SpawnOptions plan, Duration patience) {
-  const TimePoint deadline = BootClock::now() + patience;
+Result<std::string> run_with_timeout(SpawnOptions options, Duration timeout) {
+  const TimePoint deadline = BootClock::now() + timeout;
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("a pipe");
   const UniqueFd reads(ends[0]);
   UniqueFd writes(ends[1]);
-  plan.output = writes.get();
-  plan.new_session = true;
-  const auto child = spawn(plan);
+  options.output = writes.get();
+  options.new_session = true;
+  const auto child = spawn(options);
   if (!child) return child.error();
   writes = UniqueFd();
   std::string text = read_until(reads.get(), deadline);
@@ -288,14 +290,14 @@ Result<std::string> run_with_timeout(SpawnOptions plan, Duration patience) {
   const bool late =
       ::poll(&ended, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0))) <= 0;
   // One that the kernel does not let go, as in a call of a driver, is left behind.
-  constexpr int kLast = 200;  // milliseconds
+  constexpr int kKillTimeoutMs = 200;  // milliseconds
   if (late) ::kill(-*child, SIGKILL);
-  const bool gone = !late || ::poll(&ended, 1, kLast) > 0;
+  const bool gone = !late || ::poll(&ended, 1, kKillTimeoutMs) > 0;
   int status = 0;
   if (gone) ::waitpid(*child, &status, 0);
   text = trim(text);
   if (gone && WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
-  if (late) text += fmt::format(" (no response for {:g} s)", to_seconds(patience));
+  if (late) text += fmt::format(" (no response for {:g} s)", to_seconds(timeout));
   return Error{late ? Errc::timed_out : Errc::unavailable,
                text.empty() ? "it failed without a message" : text};
 }

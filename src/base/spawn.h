@@ -68,6 +68,6 @@ inline constexpr std::size_t kMaxRunOutput = std::size_t{1} << 20;  // bytes; th
 // Starts the child in a session of its own, waits for its end, and returns what it wrote to stdout
 // and stderr. Kills its session's processes once `patience` is over. Errc::timed_out: it was
 // killed; Errc::unavailable: it failed; both with what it wrote.
-Result<std::string> run_with_timeout(SpawnOptions plan, Duration patience);
+Result<std::string> run_with_timeout(SpawnOptions options, Duration timeout);
 
 }  // namespace gpuyard

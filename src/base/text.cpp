@@ -87,10 +87,10 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::string_view nearest_word(std::string_view word,
                               const std::vector<std::string_view>& candidates) {
   // With more changes, it would often be a word of another meaning.
-  constexpr std::size_t kMostChanges = 2;
-  constexpr std::size_t kShortestBeginning = 3;
+  constexpr std::size_t kMaxChanges = 2;
+  constexpr std::size_t kMinPrefix = 3;
   std::string_view best;
-  std::size_t fewest = std::min(kMostChanges, word.size() / 3) + 1;
+  std::size_t fewest = std::min(kMaxChanges, word.size() / 3) + 1;
   for (const std::string_view candidate : candidates) {
     const std::size_t changes = edit_distance(word, candidate);
     if (changes < fewest) {
@@ -98,7 +98,7 @@ std::string_view nearest_word(std::string_view word,
       best = candidate;
     }
   }
-  if (!best.empty() || word.size() < kShortestBeginning) return best;
+  if (!best.empty() || word.size() < kMinPrefix) return best;
   const auto begun = std::ranges::find_if(
       candidates, [&](std::string_view candidate) { return candidate.starts_with(word); });
   return begun != candidates.end() ? *begun : best;

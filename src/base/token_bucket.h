@@ -14,8 +14,8 @@ namespace gpuyard {
 // A burst at once, then a rate per second.
 class TokenBucket {
  public:
-  TokenBucket(double burst, double each_second, TimePoint now)
-      : burst_(burst), per_second_(each_second), tokens_(burst), filled_at_(now) {}
+  TokenBucket(double burst, double per_second, TimePoint now)
+      : burst_(burst), per_second_(per_second), tokens_(burst), filled_at_(now) {}
 
   // Takes a token and returns nothing; without a token, returns the time until there is one.
   std::optional<Duration> take(TimePoint now) {
@@ -50,16 +50,16 @@ class KeyedRateLimiter {
  public:
   static constexpr std::size_t kMaxKeys = 1024;
 
-  explicit KeyedRateLimiter(double a_minute) : per_minute_(a_minute) {}
+  explicit KeyedRateLimiter(double per_minute) : per_minute_(per_minute) {}
 
   // As TokenBucket::take().
-  std::optional<Duration> take(const Key& who, TimePoint now) {
-    auto found = buckets_.find(who);
+  std::optional<Duration> take(const Key& key, TimePoint now) {
+    auto found = buckets_.find(key);
     if (found == buckets_.end() && buckets_.size() >= kMaxKeys) {
       std::erase_if(buckets_, [&](const auto& one) { return one.second.is_full(now); });
       if (buckets_.size() >= kMaxKeys) return take_shared(now);
     }
-    if (found == buckets_.end()) found = buckets_.emplace(who, make_bucket(now)).first;
+    if (found == buckets_.end()) found = buckets_.emplace(key, make_bucket(now)).first;
     return found->second.take(now);
   }
 

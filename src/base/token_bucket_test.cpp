@@ -31,8 +31,8 @@ TEST(KeyedRateLimiter, OneDoesNotUseUpAnothers) {
 TEST(KeyedRateLimiter, KeysBeyondMaxShareBucketUntilRefill) {
   KeyedRateLimiter<std::size_t> rates(60);
   TimePoint now{};
-  for (std::size_t who = 0; who < KeyedRateLimiter<std::size_t>::kMaxKeys; ++who)
-    rates.take(who, now);
+  for (std::size_t key = 0; key < KeyedRateLimiter<std::size_t>::kMaxKeys; ++key)
+    rates.take(key, now);
   for (int i = 0; i < 60; ++i) EXPECT_FALSE(rates.take(5000, now)) << "the share of all others";
   EXPECT_TRUE(rates.take(6000, now));
   now += seconds(60);

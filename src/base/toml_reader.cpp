@@ -11,9 +11,9 @@ Error toml_error(const std::string& file, const toml::source_region& where, std:
 }
 
 std::string toml_text(const toml::node& node) {
-  constexpr std::size_t kLongest = 100;
+  constexpr std::size_t kMaxTextBytes = 100;
   if (const auto* const text = node.as_string()) {
-    return fmt::format("\"{}\"", printable(text->get().substr(0, kLongest)));
+    return fmt::format("\"{}\"", printable(text->get().substr(0, kMaxTextBytes)));
   }
   if (const auto* const whole = node.as_integer()) return fmt::format("{}", whole->get());
   if (const auto* const real = node.as_floating_point()) return fmt::format("{:#}", real->get());
@@ -21,7 +21,7 @@ std::string toml_text(const toml::node& node) {
   if (const auto* const list = node.as_array()) {
     std::string all = "[";
     for (const toml::node& one : *list) {
-      if (all.size() > kLongest) return "a list";
+      if (all.size() > kMaxTextBytes) return "a list";
       all += fmt::format("{}{}", all.size() > 1 ? ", " : "", toml_text(one));
     }
     return all + "]";

@@ -14,11 +14,11 @@ class ThreadWorker::Queue {
  public:
   explicit Queue(Loop& loop) : loop_(loop) {}
 
-  bool push(Task job) {
+  bool push(Task task) {
     {
       const std::lock_guard lock(mutex_);
       if (tasks_.size() >= kMaxQueued) return false;
-      tasks_.push_back(std::move(job));
+      tasks_.push_back(std::move(task));
     }
     changed_.notify_all();
     return true;
@@ -29,24 +29,24 @@ class ThreadWorker::Queue {
     for (;;) {
       changed_.wait(lock, [&] { return closing_ || !tasks_.empty(); });
       if (tasks_.empty() || abandoned_) break;
-      Task job = std::move(tasks_.front());
+      Task task = std::move(tasks_.front());
       tasks_.pop_front();
       lock.unlock();
-      Completion afterwards = job();
-      job = nullptr;  // destroys what it owns here, outside the lock
+      Completion completion = task();
+      task = nullptr;  // destroys what it owns here, outside the lock
       lock.lock();
-      if (afterwards && !abandoned_) loop_.post(std::move(afterwards));
+      if (completion && !abandoned_) loop_.post(std::move(completion));
     }
     ended_ = true;
     changed_.notify_all();
   }
 
   // The loop is not used after this returns.
-  void close(Duration farewell) {
+  void close(Duration shutdown_grace) {
     std::unique_lock lock(mutex_);
     closing_ = true;
     changed_.notify_all();
-    changed_.wait_for(lock, farewell, [&] { return ended_; });
+    changed_.wait_for(lock, shutdown_grace, [&] { return ended_; });
     abandoned_ = true;
   }
 
@@ -60,8 +60,8 @@ class ThreadWorker::Queue {
   bool ended_ = false;
 };
 
-ThreadWorker::ThreadWorker(Loop& loop, const std::string& name, Duration farewell)
-    : queue_(std::make_shared<Queue>(loop)), shutdown_grace_(farewell) {
+ThreadWorker::ThreadWorker(Loop& loop, const std::string& name, Duration shutdown_grace)
+    : queue_(std::make_shared<Queue>(loop)), shutdown_grace_(shutdown_grace) {
   std::thread thread([queue = queue_] { queue->run(); });
   ::pthread_setname_np(thread.native_handle(), name.c_str());
   thread.detach();
@@ -71,8 +71,8 @@ ThreadWorker::~ThreadWorker() {
   queue_->close(shutdown_grace_);
 }
 
-bool ThreadWorker::post(Task job) {
-  return queue_->push(std::move(job));
+bool ThreadWorker::post(Task task) {
+  return queue_->push(std::move(task));
 }
 
 }  // namespace gpuyard

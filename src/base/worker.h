@@ -25,11 +25,11 @@ class Worker {
 };
 
 // Runs ask() on the worker, then hear(answer) on the loop. Returns false as Worker::post() does.
-template <class Ask, class Hear>
-bool run_on_worker(Worker& worker, Ask ask, Hear hear) {
-  return worker.post([ask = std::move(ask), hear = std::move(hear)]() mutable {
-    auto answer = std::make_shared<decltype(ask())>(ask());
-    return [answer, hear = std::move(hear)]() mutable { hear(std::move(*answer)); };
+template <class Work, class OnDone>
+bool run_on_worker(Worker& worker, Work work, OnDone on_done) {
+  return worker.post([work = std::move(work), on_done = std::move(on_done)]() mutable {
+    auto result = std::make_shared<decltype(work())>(work());
+    return [result, on_done = std::move(on_done)]() mutable { on_done(std::move(*result)); };
   });
 }
 
@@ -37,7 +37,7 @@ bool run_on_worker(Worker& worker, Ask ask, Hear hear) {
 class ThreadWorker final : public Worker {
  public:
   // `name`, of at most 15 characters, is what `top -H` shows.
-  ThreadWorker(Loop&, const std::string& name, Duration farewell = kShutdownGrace);
+  ThreadWorker(Loop&, const std::string& name, Duration shutdown_grace = kShutdownGrace);
 
   // Runs the jobs that still wait, for `farewell` in all. Leaves a job that does not return behind.
   ~ThreadWorker() override;

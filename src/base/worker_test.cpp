@@ -126,11 +126,11 @@ TEST(ThreadWorker, DestructionAbandonsHungTaskAndDropsCompletion) {
 
 TEST(ManualWorker, QueuedTaskRunsOnlyOnRunAll) {
   ManualWorker worker;
-  int heard = 0;
-  ASSERT_TRUE(run_on_worker(worker, [] { return 7; }, [&](int number) { heard = number; }));
-  EXPECT_EQ(heard, 0);
+  int result = 0;
+  ASSERT_TRUE(run_on_worker(worker, [] { return 7; }, [&](int number) { result = number; }));
+  EXPECT_EQ(result, 0);
   worker.run_all();
-  EXPECT_EQ(heard, 7);
+  EXPECT_EQ(result, 7);
 }
 
 }  // namespace

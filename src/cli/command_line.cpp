@@ -96,8 +96,9 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   }
   if (const auto code = program.parse(argc, argv)) return *code;
   Verb& given = verbs.given();
-  const auto aimed = select_daemon(given, {hosts, {argv + 1, argv + argc}, Environment::current()});
-  if (!aimed) return print_error(aimed.error());
+  const auto selected =
+      select_daemon(given, {hosts, {argv + 1, argv + argc}, Environment::current()});
+  if (!selected) return print_error(selected.error());
   std::visit(
       [&](auto& verb) {
         if constexpr (requires { verb.line; }) {

@@ -434,9 +434,9 @@ VerbText text_of(const Command& command) {
 }
 
 std::size_t help_width() {
-  constexpr std::size_t kWidest = 100;  // longer lines are hard to read
+  constexpr std::size_t kMaxWidth = 100;  // longer lines are hard to read
   const std::size_t columns = Screen::of_stdout().columns;
-  return columns == 0 ? kWidest : std::min(columns, kWidest);
+  return columns == 0 ? kMaxWidth : std::min(columns, kMaxWidth);
 }
 
 }  // namespace
@@ -548,8 +548,8 @@ Option Option::unit(const char* unit) const {
   return *this;
 }
 
-Option Option::calls(std::function<void()> then) const {
-  record_->parsed->each([then = std::move(then)](const std::string&) { then(); });
+Option Option::calls(std::function<void()> on_parsed) const {
+  record_->parsed->each([on_parsed = std::move(on_parsed)](const std::string&) { on_parsed(); });
   return *this;
 }
 
@@ -706,10 +706,10 @@ Option Options::number_option(const char* names, const std::function<void(int)>&
   }));
 }
 
-Option Options::calling_flag(const char* names, std::function<void()> then,
+Option Options::calling_flag(const char* names, std::function<void()> on_given,
                              const char* help) const {
   return Option(add(names, help, [&](const std::string& parsed) {
-    return command_->app->add_flag_callback(parsed, std::move(then));
+    return command_->app->add_flag_callback(parsed, std::move(on_given));
   }));
 }
 
@@ -733,8 +733,8 @@ std::vector<Options> Options::subtree() const {
   return verbs;
 }
 
-Options Options::calls(std::function<void()> then) const {
-  command_->app->callback(std::move(then));
+Options Options::calls(std::function<void()> on_parsed) const {
+  command_->app->callback(std::move(on_parsed));
   return *this;
 }
 

@@ -63,7 +63,7 @@ class Option {
   }
 
  private:
-  Option calls(std::function<void()> then) const;
+  Option calls(std::function<void()> on_parsed) const;
 
   OptionRecord* record_;
 };
@@ -135,11 +135,11 @@ class Options {
   std::vector<Options> subtree() const;
 
  private:
-  Options calls(std::function<void()> then) const;
+  Options calls(std::function<void()> on_parsed) const;
   Option number_option(const char* names, const std::function<void(int)>& set,
                        const std::vector<std::pair<std::string, int>>& words,
                        const char* help) const;
-  Option calling_flag(const char* names, std::function<void()> then, const char* help) const;
+  Option calling_flag(const char* names, std::function<void()> on_given, const char* help) const;
   template <class Add>
   OptionRecord* add(const std::string& names, const char* help, Add&& add) const;
   static Option with_value(OptionRecord*);

@@ -18,9 +18,9 @@ constexpr int kMaxLeaseGpus = 256;
 
 }  // namespace
 
-Option add_color(Options verb, ColorMode& wish) {
+Option add_color(Options verb, ColorMode& mode) {
   return verb.heading(kGlobalOptions)
-      .option("--color", wish,
+      .option("--color", mode,
               {{"auto", ColorMode::automatic},
                {"always", ColorMode::always},
                {"never", ColorMode::never}},
@@ -54,10 +54,10 @@ Option add_model(Options verb, std::string& model) {
       .default_is("h100");
 }
 
-void add_output_options(Options verb, std::string& socket, bool& json, ColorMode& wish) {
+void add_output_options(Options verb, std::string& socket, bool& json, ColorMode& mode) {
   add_socket(verb, socket);
   add_json(verb, json);
-  add_color(verb, wish);
+  add_color(verb, mode);
 }
 
 void add_source(Options verb, SourceFlags& flags) {
@@ -204,7 +204,7 @@ constexpr std::array kRelativeUnits = {UnitOfTime{"ms", 1e-3}, UnitOfTime{"s", 1
 // Reads "5m", "5m ago" or "-5m".
 std::optional<Moment> parse_relative_moment(std::string_view text, WallTime now) {
   constexpr std::string_view kAgo = " ago";
-  constexpr double kLongest = 100.0 * 365 * 86400;  // s
+  constexpr double kMaxSeconds = 100.0 * 365 * 86400;  // s
   if (text.ends_with(kAgo)) {
     text = trim(text.substr(0, text.size() - kAgo.size()), " ");
   } else if (text.starts_with('-')) {
@@ -216,7 +216,7 @@ std::optional<Moment> parse_relative_moment(std::string_view text, WallTime now)
   if (!value || unit == kRelativeUnits.end()) return std::nullopt;
   const double seconds = *value * unit->seconds;
   // The condition also refuses not-a-number.
-  if (!(seconds >= 0 && seconds <= kLongest)) return std::nullopt;
+  if (!(seconds >= 0 && seconds <= kMaxSeconds)) return std::nullopt;
   const std::chrono::duration<double> length(seconds);
   return Moment{now - std::chrono::duration_cast<std::chrono::milliseconds>(length),
                 std::string(text)};
@@ -225,10 +225,10 @@ std::optional<Moment> parse_relative_moment(std::string_view text, WallTime now)
 // A number of seconds since 1970 has ten digits since 2001. Fewer are most likely a length of time
 // without its unit.
 std::optional<Moment> parse_unix_moment(std::string_view text) {
-  constexpr std::int64_t kLeast = 1'000'000'000;
-  constexpr std::int64_t kMost = 9'999'999'999;
+  constexpr std::int64_t kMinUnixSeconds = 1'000'000'000;
+  constexpr std::int64_t kMaxUnixSeconds = 9'999'999'999;
   const auto seconds = parse_number<std::int64_t>(text);
-  if (!seconds || *seconds < kLeast || *seconds > kMost) return std::nullopt;
+  if (!seconds || *seconds < kMinUnixSeconds || *seconds > kMaxUnixSeconds) return std::nullopt;
   return Moment{WallTime(std::chrono::seconds(*seconds))};
 }
 

@@ -16,11 +16,11 @@ namespace gpuyard::cli {
 inline constexpr int kMaxGpus = 64;
 
 // The global options: those that many verbs have, and the program's help describes.
-Option add_color(Options verb, ColorMode& wish);
+Option add_color(Options verb, ColorMode& mode);
 Option add_json(Options verb, bool& json);
 Option add_socket(Options verb, std::string& socket);
 // Adds what verbs have that show the daemon's answer: --socket, --json and --color.
-void add_output_options(Options verb, std::string& socket, bool& json, ColorMode& wish);
+void add_output_options(Options verb, std::string& socket, bool& json, ColorMode& mode);
 void add_source(Options verb, SourceFlags& flags);
 
 Option add_simulate(Options verb, std::optional<int>& gpus);

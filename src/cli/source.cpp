@@ -53,9 +53,9 @@ class DaemonSource final : public Source {
   Result<protocol::Snapshot> snapshot(ProbeSet, OwnerLookup) override {
     const TimePoint until = BootClock::now() + kDriverStartTimeout;
     while (true) {
-      auto told = client::call(daemon_, protocol::kSnapshot);
-      const bool asked = !told || told->driver_initialised || told->generation > 0;
-      if (asked || BootClock::now() >= until) return told;
+      auto reply = client::call(daemon_, protocol::kSnapshot);
+      const bool driver_ready = !reply || reply->driver_initialised || reply->generation > 0;
+      if (driver_ready || BootClock::now() >= until) return reply;
       std::this_thread::sleep_for(kPollInterval);
     }
   }
@@ -82,8 +82,8 @@ class DaemonSource final : public Source {
     return client::call_with_retry(daemon_, protocol::kEnergy);
   }
   Result<std::unique_ptr<SourceMeasurement>> begin_measurement(
-      const protocol::EnergyWindowRequest& wish) override {
-    auto window = client::call_with_retry(daemon_, protocol::kBeginEnergyWindow, {}, wish);
+      const protocol::EnergyWindowRequest& request) override {
+    auto window = client::call_with_retry(daemon_, protocol::kBeginEnergyWindow, {}, request);
     if (!window) return std::move(window).error();
     return std::unique_ptr<SourceMeasurement>(
         std::make_unique<DaemonMeasurement>(daemon_, window->id));
@@ -133,8 +133,8 @@ class LocalSource final : public Source {
                      "\ngpuyard query --fields index,energy_total_j  # the counters of the GPUs"};
   }
   Result<std::unique_ptr<SourceMeasurement>> begin_measurement(
-      const protocol::EnergyWindowRequest& wish) override {
-    const auto plain = protocol::window_request_of(wish, ::geteuid());
+      const protocol::EnergyWindowRequest& request) override {
+    const auto plain = protocol::window_request_of(request, ::geteuid());
     if (!plain) return in_words(plain.error());
     auto window = library::EnergyWindow::begin(monitor_, *plain);
     if (!window) return in_words(window.error());

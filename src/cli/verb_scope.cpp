@@ -30,14 +30,14 @@ using LocalVerbs =
 template <class AnyVerb>
 VerbScope scope_of_verb(const AnyVerb& verb) {
   using boost::mp11::mp_contains;
-  constexpr bool kAsks = mp_contains<DaemonVerbs, AnyVerb>::value;
-  constexpr bool kStarts = mp_contains<StartingVerbs, AnyVerb>::value;
-  constexpr bool kHere = mp_contains<LocalVerbs, AnyVerb>::value;
-  static_assert(kAsks + kStarts + kHere == 1, "each verb has its place in the table");
+  constexpr bool kIsClient = mp_contains<DaemonVerbs, AnyVerb>::value;
+  constexpr bool kStartsDaemon = mp_contains<StartingVerbs, AnyVerb>::value;
+  constexpr bool kIsLocal = mp_contains<LocalVerbs, AnyVerb>::value;
+  static_assert(kIsClient + kStartsDaemon + kIsLocal == 1, "each verb has its place in the table");
   if constexpr (std::is_same_v<AnyVerb, EnergyVerb>) {
     return verb.command.empty() ? VerbScope::asks : VerbScope::starts;
   } else {
-    return kAsks ? VerbScope::asks : kStarts ? VerbScope::starts : VerbScope::here;
+    return kIsClient ? VerbScope::asks : kStartsDaemon ? VerbScope::starts : VerbScope::here;
   }
 }
 
@@ -208,15 +208,15 @@ Result<void> select_daemon(Verb& verb, const DaemonSelection& said) {
   const auto address = client::resolve_address(host, hosts_file(environment));
   const auto words = without_host(said.words);
   const std::string name = words.empty() ? "" : words.front();
-  const VerbScope reach = scope_of(verb);
-  if (reach == VerbScope::here)
+  const VerbScope scope = scope_of(verb);
+  if (scope == VerbScope::here)
     return host_option_error(name, host, address ? *address : "", words);
   if (!address) return Error(address.error()).in(by);
   if (said.hosts.empty() && !environment.gpuyard_socket.empty() &&
       !is_same_socket(environment.gpuyard_socket, *address)) {
     return client::conflicting_daemons_error("GPUYARD_HOST", "GPUYARD_SOCKET");
   }
-  if (reach == VerbScope::starts && client::is_remote_address(*address)) {
+  if (scope == VerbScope::starts && client::is_remote_address(*address)) {
     return local_only_error(name, by, *address, words);
   }
   *source.socket = *address;

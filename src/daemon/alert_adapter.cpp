@@ -28,18 +28,19 @@ std::optional<double> free_percent(const std::string& directory) {
   return 100.0 * static_cast<double>(disk.f_bavail) / static_cast<double>(disk.f_blocks);
 }
 
-std::size_t unleased_count(const std::vector<lease::ObservedProcess>& seen) {
-  return static_cast<std::size_t>(std::ranges::count(
-      seen, lease::ObservedProcess::Attribution::outsider, &lease::ObservedProcess::attribution));
+std::size_t unleased_count(const std::vector<lease::ObservedProcess>& observed) {
+  return static_cast<std::size_t>(std::ranges::count(observed,
+                                                     lease::ObservedProcess::Attribution::outsider,
+                                                     &lease::ObservedProcess::attribution));
 }
 
 }  // namespace
 
-AlertAdapter::AlertAdapter(Loop& loop, Worker& query, store::StateStore& state,
+AlertAdapter::AlertAdapter(Loop& loop, Worker& query_worker, store::StateStore& state,
                            control::SettingController& control, const lease::LeaseManager& leases,
                            std::string state_directory, AlertConfig file)
     : loop_(loop),
-      query_worker_(query),
+      query_worker_(query_worker),
       state_(state),
       leases_(leases),
       directory_(std::move(state_directory)),
@@ -93,7 +94,7 @@ void AlertAdapter::poll_closed_sinks() {
   }
   if (closed.empty()) return;
   sinks_timer_ = loop_.call_after(kSinkPollInterval, [this, closed = std::move(closed)] {
-    const bool asked = run_on_worker(
+    const bool submitted = run_on_worker(
         query_worker_,
         [text = config_.text, file = config_.file, closed] {
           return notify::read_sinks(text, file, closed);
@@ -102,7 +103,7 @@ void AlertAdapter::poll_closed_sinks() {
             [this, text = config_.text](const Result<std::vector<notify::SinkConfig>>& sinks) {
               on_sinks_read(text, sinks);
             }));
-    if (!asked) poll_closed_sinks();
+    if (!submitted) poll_closed_sinks();
   });
 }
 
@@ -162,11 +163,11 @@ std::map<DeviceId, andon::LeaseFacts> AlertAdapter::lease_facts(const Snapshot& 
   std::map<DeviceId, andon::LeaseFacts> facts;
   // Where no GPU was ever leased, there are no squatters, only users.
   if (leases_.grant_error() || leases_.last_fence() == 0) return facts;
-  const auto& outside = leases_.gpus().unleased_processes();
+  const auto& unleased = leases_.gpus().unleased_processes();
   for (const DeviceState& device : snapshot.devices) {
-    const auto seen = outside.find(device.info.id);
+    const auto found = unleased.find(device.info.id);
     facts[device.info.id] = {leases_.is_leased(device.info.id),
-                             seen != outside.end() ? unleased_count(seen->second) : 0};
+                             found != unleased.end() ? unleased_count(found->second) : 0};
   }
   return facts;
 }
@@ -224,26 +225,26 @@ void AlertAdapter::poll_disk() {
 
 notify::Notification AlertAdapter::notification_of(const andon::Alert& alert,
                                                    std::string id) const {
-  notify::Notification notice;
-  notice.id = std::move(id);
-  notice.key = key_of(alert);
-  notice.rule = alert.rule;
+  notify::Notification notification;
+  notification.id = std::move(id);
+  notification.key = key_of(alert);
+  notification.rule = alert.rule;
   const bool firing = alert.state == andon::AlertState::firing;
-  notice.status = firing ? notify::Status::firing : notify::Status::resolved;
-  notice.severity = static_cast<unsigned>(worst_severity(alert));
-  notice.level = notify::level_of(notice.severity);
-  notice.message = alert.message;
-  notice.advice = alert.advice;
+  notification.status = firing ? notify::Status::firing : notify::Status::resolved;
+  notification.severity = static_cast<unsigned>(worst_severity(alert));
+  notification.level = notify::level_of(notification.severity);
+  notification.message = alert.message;
+  notification.advice = alert.advice;
   if (!alert.gpu.empty()) {
     const bool displaced = service_.engine().is_index_reused(alert);
-    notice.gpu = {displaced ? std::nullopt : alert.index, alert.gpu, alert.pci_address,
-                  alert.gpu_name};
+    notification.gpu = {displaced ? std::nullopt : alert.index, alert.gpu, alert.pci_address,
+                        alert.gpu_name};
   }
-  notice.host = host_;
-  notice.started_at = alert.fired;
-  if (alert.resolved) notice.ended_at = *alert.resolved;
-  notice.simulated = alert.simulated;
-  return notice;
+  notification.host = host_;
+  notification.started_at = alert.fired;
+  if (alert.resolved) notification.ended_at = *alert.resolved;
+  notification.simulated = alert.simulated;
+  return notification;
 }
 
 std::vector<std::string> AlertAdapter::sinks_for(const andon::Alert& alert,
@@ -267,14 +268,15 @@ andon::OutboxMessage AlertAdapter::make_message(const andon::Alert& alert,
   return {id, sink, json::to_json(notification_of(alert, id)), 0};
 }
 
-void AlertAdapter::send(const andon::OutboxMessage& words) {
-  auto notice = json::from_json<notify::Notification>(words.body, json::UnknownFields::ignore);
-  if (!notice) {
-    log::error("a stored notification for sink {} cannot be read: {}", words.sink,
-               notice.error().text());
-    return loop_.post(lifetime_.guard([this, id = words.id] { service_.mark_delivered(id); }));
+void AlertAdapter::send(const andon::OutboxMessage& message) {
+  auto notification =
+      json::from_json<notify::Notification>(message.body, json::UnknownFields::ignore);
+  if (!notification) {
+    log::error("a stored notification for sink {} cannot be read: {}", message.sink,
+               notification.error().text());
+    return loop_.post(lifetime_.guard([this, id = message.id] { service_.mark_delivered(id); }));
   }
-  dispatcher_.send(words.sink, *std::move(notice));
+  dispatcher_.send(message.sink, *std::move(notification));
 }
 
 // Called when a message is delivered; `why` says why it never will be.
@@ -316,19 +318,19 @@ std::vector<protocol::Sink> AlertAdapter::sinks() const {
   return all;
 }
 
-void AlertAdapter::test(const std::string& sink, const std::string& by, OnTested tested) {
+void AlertAdapter::test(const std::string& sink, const std::string& by, OnTested on_tested) {
   std::vector<std::string> sinks = dispatcher_.sink_names();
   if (sink.empty()) std::erase_if(sinks, is_sink_of_command);  // a command would act, not tell
   if (!sink.empty()) {
     if (std::ranges::find(sinks, sink) == sinks.end()) {
       const std::string what = unknown_word("sink", sink, {sinks.begin(), sinks.end()});
-      return loop_.post([what, tested = std::move(tested)] {
-        tested(Error{Errc::not_found, what, "", "gpuyard alerts sinks"});
+      return loop_.post([what, on_tested = std::move(on_tested)] {
+        on_tested(Error{Errc::not_found, what, "", "gpuyard alerts sinks"});
       });
     }
     sinks = {sink};
   }
-  const auto notice = [&](std::string id) {
+  const auto make_notification = [&](std::string id) {
     notify::Notification test;
     test.id = std::move(id);
     test.key = "test/" + host_;
@@ -342,27 +344,27 @@ void AlertAdapter::test(const std::string& sink, const std::string& by, OnTested
     test.test = true;
     return test;
   };
-  sink_tester_.begin(sinks, notice, std::move(tested));
+  sink_tester_.begin(sinks, make_notification, std::move(on_tested));
 }
 
 void SinkTester::begin(const std::vector<std::string>& sinks,
-                       const std::function<notify::Notification(std::string id)>& notice,
-                       api::AlertSinks::OnTested tested) {
+                       const std::function<notify::Notification(std::string id)>& make_notification,
+                       api::AlertSinks::OnTested on_tested) {
   if (tests_.size() == kMaxTests) {
-    return loop_.post([tested = std::move(tested)] {
-      tested(Error{Errc::busy, "too many sink tests are in progress; try again in a moment"});
+    return loop_.post([on_tested = std::move(on_tested)] {
+      on_tested(Error{Errc::busy, "too many sink tests are in progress; try again in a moment"});
     });
   }
   const std::uint64_t number = next_++;
   Test& test = tests_[number];
   test.began_at = loop_.now();
-  test.on_tested = std::move(tested);
+  test.on_tested = std::move(on_tested);
   test.deadline = loop_.call_after(protocol::kSinkTestTimeout, [this, number] { end(number); });
   for (const std::string& sink : sinks) {
     const std::string id = new_id();
     test.open_ids.emplace(id, test.sinks.size());
     test.sinks.push_back({sink, false, 0, "not delivered yet; delivery will be retried"});
-    dispatcher_.send(sink, notice(id));
+    dispatcher_.send(sink, make_notification(id));
   }
 }
 
@@ -383,12 +385,12 @@ bool SinkTester::on_delivery(const std::string& id, std::optional<std::string> w
 
 void SinkTester::end(std::uint64_t number) {
   Test test = std::move(tests_.extract(number).mapped());
-  const auto figures = dispatcher_.stats();
-  for (const auto& [id, place] : test.open_ids) {
-    protocol::SinkTest& sink = test.sinks[place];
+  const auto stats = dispatcher_.stats();
+  for (const auto& [id, index] : test.open_ids) {
+    protocol::SinkTest& sink = test.sinks[index];
     sink.seconds = std::chrono::duration<double>(loop_.now() - test.began_at).count();
-    const auto one = std::ranges::find(figures, sink.sink, &notify::SinkStats::name);
-    if (one != figures.end() && one->last_error) sink.why = one->last_error;
+    const auto one = std::ranges::find(stats, sink.sink, &notify::SinkStats::name);
+    if (one != stats.end() && one->last_error) sink.why = one->last_error;
   }
   test.on_tested(std::move(test.sinks));
 }

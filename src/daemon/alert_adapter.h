@@ -31,14 +31,15 @@ class SinkTester {
   static constexpr std::size_t kMaxTests = 16;  // at a time
 
   // The references outlive it.
-  SinkTester(Loop& loop, notify::SinkDispatcher& outlets) : loop_(loop), dispatcher_(outlets) {}
+  SinkTester(Loop& loop, notify::SinkDispatcher& dispatcher)
+      : loop_(loop), dispatcher_(dispatcher) {}
   SinkTester(const SinkTester&) = delete;
   SinkTester& operator=(const SinkTester&) = delete;
 
   // Sends what notice() makes to each of the sinks, and answers when all have taken it or
   // protocol::kSinkTestTimeout has passed.
   void begin(const std::vector<std::string>& sinks,
-             const std::function<notify::Notification(std::string id)>& notice,
+             const std::function<notify::Notification(std::string id)>& make_notification,
              api::AlertSinks::OnTested);
   // Records the end of a delivery. Returns whether it was a test's.
   bool on_delivery(const std::string& id, std::optional<std::string> why);
@@ -66,7 +67,7 @@ class AlertAdapter final : public api::AlertSinks, private andon::AlertNotifier 
   static constexpr Duration kSinkPollInterval = std::chrono::seconds(5);  // while a sink is closed
 
   // The references outlive it. `query` is a worker that may wait for a disk.
-  AlertAdapter(Loop&, Worker& query, store::StateStore&, control::SettingController&,
+  AlertAdapter(Loop&, Worker& query_worker, store::StateStore&, control::SettingController&,
                const lease::LeaseManager&, std::string state_directory, AlertConfig);
 
   // State of tokens, TLS, listeners and Slurm's hooks, for alerts. Must outlive the snapshots.

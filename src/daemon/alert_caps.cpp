@@ -20,10 +20,10 @@ std::map<DeviceId, AlertCaps::Caps> AlertCaps::requested_caps() const {
 
 AlertCaps::Caps AlertCaps::claimed_caps(const DeviceId& gpu) const {
   Caps caps;
-  const control::ManagedSetting* const holding =
+  const control::ManagedSetting* const setting =
       control_.managed_setting(gpu, SettingKind::power_limit);
-  if (holding == nullptr) return caps;
-  for (const control::SettingClaim& claim : holding->claims) {
+  if (setting == nullptr) return caps;
+  for (const control::SettingClaim& claim : setting->claims) {
     if (!andon::rule_of_owner(claim.owner).empty()) caps[claim.owner] = claim.value.highest;
   }
   return caps;
@@ -60,28 +60,28 @@ AlertCaps::Owed AlertCaps::owed_caps(const Snapshot& snapshot) const {
 }
 
 void AlertCaps::submit(const Key& key, const Cap& cap) {
-  const auto patience = back_offs_.find(key);
-  if (patience != back_offs_.end() && loop_.now() < patience->second.retry_at) return;
+  const auto found = back_offs_.find(key);
+  if (found != back_offs_.end() && loop_.now() < found->second.retry_at) return;
   if (!pending_.insert(key).second) return;
   const control::ChangeAction action =
       cap ? control::ChangeAction(control::SetValue{power_limit(*cap)})
           : control::Restore{SettingKind::power_limit};
-  control::ChangeRequester asker;
-  asker.owner = key.second;
-  asker.received = loop_.now();
-  asker.internal = true;
+  control::ChangeRequester requester;
+  requester.owner = key.second;
+  requester.received = loop_.now();
+  requester.internal = true;
   control_.submit(
-      {asker, {key.first}, action}, lifetime_.guard([this, key, cap](const auto& changes) {
+      {requester, {key.first}, action}, lifetime_.guard([this, key, cap](const auto& changes) {
         pending_.erase(key);
         const auto why = first_error_of(changes);
         if (!why) {
           back_offs_.erase(key);
           return;
         }
-        BackOff& again = back_offs_[key];
-        again.owed = cap;
-        again.retry_at = loop_.now() + again.delay;
-        again.delay = std::min(2 * again.delay, kMaxRetryDelay);
+        BackOff& back_off = back_offs_[key];
+        back_off.owed = cap;
+        back_off.retry_at = loop_.now() + back_off.delay;
+        back_off.delay = std::min(2 * back_off.delay, kMaxRetryDelay);
         log::warning("{} {} for {} failed and will be retried: {}",
                      cap ? "capping" : "removing the cap of", key.first, key.second, why->text());
       }));

@@ -23,8 +23,8 @@ class AlertCaps {
   static constexpr Duration kMaxRetryDelay = std::chrono::minutes(10);
 
   // The references outlive it.
-  AlertCaps(Loop& loop, control::SettingController& control, const andon::AlertService& board)
-      : loop_(loop), control_(control), alerts_(board) {}
+  AlertCaps(Loop& loop, control::SettingController& control, const andon::AlertService& alerts)
+      : loop_(loop), control_(control), alerts_(alerts) {}
   AlertCaps(const AlertCaps&) = delete;
   AlertCaps& operator=(const AlertCaps&) = delete;
 

@@ -29,14 +29,14 @@ bool is_due(const http::CertificateFacts& facts, WallTime now) {
 }
 
 Result<void> renew(const http::IdentityFiles& files,
-                   const CertificateReloader::RenewalPolicy& dating) {
+                   const CertificateReloader::RenewalPolicy& policy) {
   const auto old = read_file(files.certificate, kMaxCertificateFile);
   if (!old) return {};  // what is wrong with it is said when it is loaded
   const auto facts = http::parse_facts(*old);
   if (!facts) return {};
-  const bool from_the_future = facts->not_before > dating.now;
-  if (!from_the_future && !is_due(*facts, dating.now)) return {};
-  if (!(from_the_future ? dating.corrections : dating.renewals)) {
+  const bool from_the_future = facts->not_before > policy.now;
+  if (!from_the_future && !is_due(*facts, policy.now)) return {};
+  if (!(from_the_future ? policy.corrections : policy.renewals)) {
     return Error{
         Errc::unavailable,
         "this machine's clock is too far from the last time known to be correct; set the clock"};
@@ -45,7 +45,7 @@ Result<void> renew(const http::IdentityFiles& files,
   if (!key) return key.error();
   std::vector<std::string> names;
   for (const std::string& name : facts->names) names.push_back(name.substr(name.find(':') + 1));
-  const auto made = http::make_self_signed(names, dating.now, http::kCertificateLifetime, *key);
+  const auto made = http::make_self_signed(names, policy.now, http::kCertificateLifetime, *key);
   if (!made) return made.error();
   auto done = replace_file(files.certificate, made->certificate, 0644);
   if (done) log::info("{} renewed with the same key", files.certificate);
@@ -54,26 +54,26 @@ Result<void> renew(const http::IdentityFiles& files,
 
 // Watches the directories: what renews certificates puts new files, or links, in place of the old.
 // Repeated at each read: a directory may have been created since.
-void watch_directories(const UniqueFd& changes, const http::IdentityFiles& files) {
+void watch_directories(const UniqueFd& inotify, const http::IdentityFiles& files) {
   std::set<std::string> directories;
   for (const std::string& file : {files.certificate, files.key, files.client_ca}) {
     if (!file.empty()) directories.insert(parent_directory(file));
   }
   for (const std::string& directory : directories) {
-    ::inotify_add_watch(changes.get(), directory.c_str(),
+    ::inotify_add_watch(inotify.get(), directory.c_str(),
                         IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_ATTRIB);
   }
 }
 
 Result<Identity> load(const http::IdentityFiles& files,
-                      const CertificateReloader::RenewalPolicy& dating, const Identity& former) {
+                      const CertificateReloader::RenewalPolicy& policy, const Identity& former) {
   for (const std::string& file : {files.certificate, files.key, files.client_ca}) {
     if (file.empty()) continue;
     auto own = check_trusted_path(file, "it decides whom clients trust");
     if (!own) return std::move(own).error();
   }
-  const auto renewed = files.is_generated ? renew(files, dating) : Result<void>();
-  auto identity = http::load_identity(files, dating.now, former);
+  const auto renewed = files.is_generated ? renew(files, policy) : Result<void>();
+  auto identity = http::load_identity(files, policy.now, former);
   if (renewed) return identity;
   const std::string why =
       fmt::format("could not renew {}: {}", files.certificate, renewed.error().text());
@@ -105,24 +105,24 @@ CertificateReloader::CertificateReloader(Loop& loop, Worker& worker, const confi
     trusted_time_ = {*written, loop.now()};
 }
 
-void CertificateReloader::open(std::function<void()> usable) {
-  on_usable_ = std::move(usable);
+void CertificateReloader::open(std::function<void()> on_usable) {
+  on_usable_ = std::move(on_usable);
   watch_files();
   on_loaded(load(files_, renewal_policy(), nullptr));
 }
 
 CertificateReloader::RenewalPolicy CertificateReloader::renewal_policy() {
-  RenewalPolicy dating{.now = loop_.wall()};
+  RenewalPolicy policy{.now = loop_.wall()};
   if (trusted_time_) {
     using std::chrono::milliseconds;
     const WallTime expected = trusted_time_->wall + std::chrono::duration_cast<milliseconds>(
                                                         loop_.now() - trusted_time_->at);
-    dating.corrections =
-        dating.now > expected - kMaxClockOffset && dating.now < expected + kMaxClockOffset;
-    dating.renewals = dating.corrections && dating.now >= expected - kMaxClockSetback;
+    policy.corrections =
+        policy.now > expected - kMaxClockOffset && policy.now < expected + kMaxClockOffset;
+    policy.renewals = policy.corrections && policy.now >= expected - kMaxClockSetback;
   }
-  if (dating.renewals) trusted_time_ = {dating.now, loop_.now()};
-  return dating;
+  if (policy.renewals) trusted_time_ = {policy.now, loop_.now()};
+  return policy;
 }
 
 void CertificateReloader::watch_files() {
@@ -144,10 +144,10 @@ void CertificateReloader::reload() {
   if (reading_) return;
   reading_ = run_on_worker(
       worker_,
-      [changes = inotify_, files = files_, dating = renewal_policy(),
+      [inotify = inotify_, files = files_, policy = renewal_policy(),
        former = identity_source_->identity()] {
-        watch_directories(*changes, files);
-        return load(files, dating, former);
+        watch_directories(*inotify, files);
+        return load(files, policy, former);
       },
       lifetime_.guard([this](const Result<Identity>& identity) {
         reading_ = false;
@@ -171,22 +171,22 @@ void CertificateReloader::on_loaded(const Result<Identity>& identity) {
   tls_metrics_.expires_at =
       std::chrono::duration_cast<std::chrono::seconds>(facts.not_after.time_since_epoch()).count();
   identity_source_->set_identity(*identity);
-  if (const auto usable = std::exchange(on_usable_, nullptr)) usable();
+  if (const auto on_usable = std::exchange(on_usable_, nullptr)) on_usable();
 }
 
 // Counts and logs each fault once, however often the files are read.
 void CertificateReloader::record_failure(const Error& why) {
-  const Identity& shown = identity_source_->identity();
-  std::string trouble;
-  if (shown != nullptr) {
-    trouble = fmt::format("the certificate valid until {} stays in use: {}",
-                          to_rfc3339(shown->facts.not_after), why.text());
+  const Identity& current = identity_source_->identity();
+  std::string message;
+  if (current != nullptr) {
+    message = fmt::format("the certificate valid until {} stays in use: {}",
+                          to_rfc3339(current->facts.not_after), why.text());
   } else {
-    trouble = fmt::format("tls.listen is closed until this is fixed: {}", why.text());
+    message = fmt::format("tls.listen is closed until this is fixed: {}", why.text());
   }
-  if (std::exchange(tls_metrics_.reload_error, trouble) == trouble) return;
+  if (std::exchange(tls_metrics_.reload_error, message) == message) return;
   ++tls_metrics_.reload_failures;
-  log::error("{}", trouble);
+  log::error("{}", message);
 }
 
 void CertificateReloader::update_counters(const http::ServerCounters& counters) {

@@ -37,7 +37,7 @@ class CertificateReloader {
 
   // Reads the files before the loop runs. Calls `usable` once there is a usable certificate: inside
   // this call, or when the files have been fixed.
-  void open(std::function<void()> usable);
+  void open(std::function<void()> on_usable);
   const std::shared_ptr<http::IdentitySource>& identity_source() const { return identity_source_; }
   void reload();
   void update_counters(const http::ServerCounters&);

@@ -86,61 +86,63 @@ bool has_changed_gpu(const AuditLine& line) {
 
 std::map<Subject, SubjectRecords> records_by_subject(const driver::LoggedChanges& changes,
                                                      const std::vector<AuditLine>& audit) {
-  std::map<Subject, SubjectRecords> books;
+  std::map<Subject, SubjectRecords> by_subject;
   std::map<std::uint64_t, std::pair<Subject, std::size_t>> open;
   const auto end_of_setter = [&] {
-    for (auto& [subject, book] : books) {
-      if (!book.changes.empty()) book.changes.back().last = true;
+    for (auto& [subject, records] : by_subject) {
+      if (!records.changes.empty()) records.changes.back().last = true;
     }
   };
   for (const ChangeLine& line : changes.lines) {
     if (line.step == ChangeStep::start) end_of_setter();
     if (line.step == ChangeStep::change) {
       const Subject subject{line.gpu, line.setting ? std::string(enum_name(*line.setting)) : ""};
-      auto& made = books[subject].changes;
-      open[line.number] = {subject, made.size()};
-      made.push_back({&line, line.setting ? text_of_value(*line.setting, line.value) : "", ""});
+      auto& subject_changes = by_subject[subject].changes;
+      open[line.number] = {subject, subject_changes.size()};
+      subject_changes.push_back(
+          {&line, line.setting ? text_of_value(*line.setting, line.value) : "", ""});
     }
     if (line.step != ChangeStep::done && line.step != ChangeStep::failed) continue;
     const auto found = open.extract(line.of);
     if (!found) continue;
-    const auto& [subject, place] = found.mapped();
-    SetterChange& made = books[subject].changes.at(place);
-    made.confirmed = line.step == ChangeStep::done;
+    const auto& [subject, index] = found.mapped();
+    SetterChange& change = by_subject[subject].changes.at(index);
+    change.confirmed = line.step == ChangeStep::done;
     // What the driver refused needs no entry, and an entry of it needs no change.
-    if (!made.confirmed) made.matched = true;
-    if (made.line->setting && line.value)
-      made.read = text_of_value(*made.line->setting, line.value);
+    if (!change.confirmed) change.matched = true;
+    if (change.line->setting && line.value)
+      change.read = text_of_value(*change.line->setting, line.value);
   }
   end_of_setter();
   for (const AuditLine& line : audit) {
     const auto setting = setting_in(line.action);
     if (!line.uuid || !setting || !has_changed_gpu(line)) continue;
-    books[{*line.uuid, *setting}].entries.push_back(
+    by_subject[{*line.uuid, *setting}].entries.push_back(
         {&line, line.outcome == "cleared" || line.before != line.after,
          line.by == "gpuyard" && line.action.starts_with("reconcile")});
   }
-  return books;
+  return by_subject;
 }
 
-bool has_same_value(const SetterChange& made, const AuditEntry& entry) {
-  if (!made.line->setting) return entry.line->outcome == "cleared";
-  return entry.line->after && (*entry.line->after == made.text || *entry.line->after == made.read);
+bool has_same_value(const SetterChange& change, const AuditEntry& entry) {
+  if (!change.line->setting) return entry.line->outcome == "cleared";
+  return entry.line->after &&
+         (*entry.line->after == change.text || *entry.line->after == change.read);
 }
 
 // Both lists are in the order in which the changes were made.
-void match_entries(SubjectRecords& book) {
+void match_entries(SubjectRecords& records) {
   std::size_t from = 0;
-  for (SetterChange& made : book.changes) {
-    if (made.matched) continue;
-    const std::int64_t at = to_ms(made.line->at);
-    for (std::size_t i = from; i < book.entries.size(); ++i) {
-      AuditEntry& entry = book.entries[i];
+  for (SetterChange& change : records.changes) {
+    if (change.matched) continue;
+    const std::int64_t at = to_ms(change.line->at);
+    for (std::size_t i = from; i < records.entries.size(); ++i) {
+      AuditEntry& entry = records.entries[i];
       const std::int64_t entered = to_ms(entry.line->at);
       const auto took = static_cast<std::int64_t>(entry.line->seconds * 1000);
       if (entered > at + kMaxEntryDelayMs + took) break;
-      if (entered < at - kMaxClockStepMs || !has_same_value(made, entry)) continue;
-      made.matched = entry.matched = true;
+      if (entered < at - kMaxClockStepMs || !has_same_value(change, entry)) continue;
+      change.matched = entry.matched = true;
       from = i + 1;
       break;
     }
@@ -149,21 +151,22 @@ void match_entries(SubjectRecords& book) {
 
 // The daemon was killed before it could write the entries of its last moment: the next one has
 // found the last value, and said so, as the value before or after its own change.
-void match_reconciled(SubjectRecords& book) {
-  for (std::size_t i = 0; i < book.changes.size(); ++i) {
-    SetterChange& made = book.changes[i];
-    if (made.matched || !made.last) continue;
-    const auto next = std::ranges::find_if(
-        book.entries, [&](const AuditEntry& entry) { return entry.line->at >= made.line->at; });
-    if (next == book.entries.end() || !next->reconciles) continue;
+void match_reconciled(SubjectRecords& records) {
+  for (std::size_t i = 0; i < records.changes.size(); ++i) {
+    SetterChange& change = records.changes[i];
+    if (change.matched || !change.last) continue;
+    const auto next = std::ranges::find_if(records.entries, [&](const AuditEntry& entry) {
+      return entry.line->at >= change.line->at;
+    });
+    if (next == records.entries.end() || !next->reconciles) continue;
     const bool before = next->line->before &&
-                        (*next->line->before == made.text || *next->line->before == made.read);
-    if (!before && !has_same_value(made, *next)) continue;
+                        (*next->line->before == change.text || *next->line->before == change.read);
+    if (!before && !has_same_value(change, *next)) continue;
     if (!before) next->matched = true;
     for (std::size_t j = i + 1; j-- > 0;) {
-      SetterChange& earlier = book.changes[j];
+      SetterChange& earlier = records.changes[j];
       if ((j < i && earlier.last) ||
-          to_ms(earlier.line->at) < to_ms(made.line->at) - kMaxWriteDelayMs) {
+          to_ms(earlier.line->at) < to_ms(change.line->at) - kMaxWriteDelayMs) {
         break;
       }
       earlier.matched = true;
@@ -199,11 +202,11 @@ constexpr std::size_t kMinComparedChanges = 1000;
 // The number of entries of the audit is limited by kind and user: beyond the smallest limit, older
 // ones may have been removed. Returns the time from which on none was.
 std::string audit_complete_since(const std::vector<AuditLine>& audit) {
-  constexpr auto kSmallest = static_cast<std::size_t>(limits::kMaxLeaseAuditLines);
-  if (audit.size() < kSmallest) return "";
-  std::set<std::string> persons;
-  for (const AuditLine& line : audit) persons.insert(line.by);
-  return audit[audit.size() - std::max<std::size_t>(kSmallest / persons.size(), 1)].at;
+  constexpr auto kMinAuditLimit = static_cast<std::size_t>(limits::kMaxLeaseAuditLines);
+  if (audit.size() < kMinAuditLimit) return "";
+  std::set<std::string> users;
+  for (const AuditLine& line : audit) users.insert(line.by);
+  return audit[audit.size() - std::max<std::size_t>(kMinAuditLimit / users.size(), 1)].at;
 }
 
 std::string compared_since(const driver::LoggedChanges& changes) {
@@ -230,23 +233,23 @@ ChangeComparison compare_changes(const driver::LoggedChanges& changes,
   result.since = std::max(log_since, std::min(audit_since, compared_since(changes)));
   const auto gaps = unsynced_gaps(changes);
   std::vector<std::pair<std::string, std::string>> found;  // by time
-  for (auto& [subject, book] : records_by_subject(changes, audit)) {
-    match_entries(book);
-    match_reconciled(book);
-    for (const SetterChange& made : book.changes) {
-      if (made.line->at < result.since) ++result.older;
-      if (made.line->at < result.since || made.line->at >= until) continue;
+  for (auto& [subject, records] : records_by_subject(changes, audit)) {
+    match_entries(records);
+    match_reconciled(records);
+    for (const SetterChange& change : records.changes) {
+      if (change.line->at < result.since) ++result.older;
+      if (change.line->at < result.since || change.line->at >= until) continue;
       ++result.changes;
       // The last change of a setter that was killed inside it may not have been made.
-      if (made.matched || (!made.confirmed && made.last)) continue;
+      if (change.matched || (!change.confirmed && change.last)) continue;
       found.emplace_back(
-          made.line->at,
+          change.line->at,
           fmt::format("{}: GPU {}: {}{}{} (change {}), of which the audit has no entry",
-                      made.line->at, subject.first, name_of(subject),
-                      made.text.empty() ? " were cleared" : " was set to ", made.text,
-                      made.line->number));
+                      change.line->at, subject.first, name_of(subject),
+                      change.text.empty() ? " were cleared" : " was set to ", change.text,
+                      change.line->number));
     }
-    for (const AuditEntry& entry : book.entries) {
+    for (const AuditEntry& entry : records.entries) {
       const AuditLine& line = *entry.line;
       if (entry.matched || !entry.needs_change || line.at < log_since || line.at >= until) continue;
       const bool in_gap = std::ranges::any_of(

@@ -13,26 +13,26 @@
 namespace gpuyard::daemon {
 namespace {
 
-Result<ConfigReloader::LoadedConfig> load_config(const ConfigReloader::ReadConfig& reread,
+Result<ConfigReloader::LoadedConfig> load_config(const ConfigReloader::ReadConfig& read_config,
                                                  const config::Config::Control& control) {
-  auto config = reread();
+  auto config = read_config();
   if (!config) return std::move(config).error();
-  config::Config then = *config;
-  then.control = control;
-  if (auto valid = check_config(then); !valid) return std::move(valid).error();
-  auto alerts = read_alert_config(then);
+  config::Config effective = *config;
+  effective.control = control;
+  if (auto valid = check_config(effective); !valid) return std::move(valid).error();
+  auto alerts = read_alert_config(effective);
   if (!alerts) return std::move(alerts).error();
   return ConfigReloader::LoadedConfig{*std::move(config), *std::move(alerts)};
 }
 
 }  // namespace
 
-ConfigReloader::ConfigReloader(Worker& worker, ReadConfig reread, config::Config::Control control,
-                               OnLoaded hear)
+ConfigReloader::ConfigReloader(Worker& worker, ReadConfig read_config,
+                               config::Config::Control control, OnLoaded on_loaded)
     : worker_(worker),
-      read_config_(std::move(reread)),
+      read_config_(std::move(read_config)),
       control_(std::move(control)),
-      on_loaded_(std::move(hear)) {}
+      on_loaded_(std::move(on_loaded)) {}
 
 void ConfigReloader::begin() {
   if (!read_config_) return;
@@ -41,7 +41,10 @@ void ConfigReloader::begin() {
     return;
   }
   reading_ = run_on_worker(
-      worker_, [reread = read_config_, control = control_] { return load_config(reread, control); },
+      worker_,
+      [read_config = read_config_, control = control_] {
+        return load_config(read_config, control);
+      },
       lifetime_.guard([this](Result<LoadedConfig> fresh) { on_read(std::move(fresh)); }));
   if (!reading_) on_loaded_(Error{Errc::busy, "the disk queue is full; send SIGHUP again"});
 }

@@ -47,7 +47,8 @@ class ConfigReloader {
 
   // The worker outlives it. `reread` runs there. `control` is the section in force until the next
   // start, which decides what alerts may do.
-  ConfigReloader(Worker&, ReadConfig reread, config::Config::Control control, OnLoaded hear);
+  ConfigReloader(Worker&, ReadConfig read_config, config::Config::Control control,
+                 OnLoaded on_loaded);
   ConfigReloader(const ConfigReloader&) = delete;
   ConfigReloader& operator=(const ConfigReloader&) = delete;
 

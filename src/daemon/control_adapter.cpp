@@ -31,12 +31,12 @@ std::string expand_placeholders(std::string text, const DeviceInfo& gpu) {
 }
 
 std::string pid_list(const std::vector<GpuProcess>& processes) {
-  constexpr std::size_t kMostNamed = 5;
+  constexpr std::size_t kMaxNamed = 5;
   std::string text;
-  for (std::size_t i = 0; i < std::min(processes.size(), kMostNamed); ++i) {
+  for (std::size_t i = 0; i < std::min(processes.size(), kMaxNamed); ++i) {
     text += fmt::format("{}{}", i == 0 ? "" : ", ", processes[i].pid);
   }
-  return processes.size() > kMostNamed ? text + ", ..." : text;
+  return processes.size() > kMaxNamed ? text + ", ..." : text;
 }
 
 Error reset_error(const CommandOutcome& outcome) {
@@ -91,9 +91,9 @@ void ControlAdapter::check_gpu_bounds(const DeviceInfo& gpu) {
   if (!setter_ || gpu.fault || (!policy.lowest_mw && !policy.highest_mw)) return;
   control_.read_setting(
       gpu.id, SettingKind::power_limit,
-      [this, policy, id = gpu.id, index = gpu.index](const Result<SettingState>& seen) {
-        if (!seen || !seen->allowed) return;
-        const std::string text = driver::unusable_bounds(policy, *seen->allowed);
+      [this, policy, id = gpu.id, index = gpu.index](const Result<SettingState>& state) {
+        if (!state || !state->allowed) return;
+        const std::string text = driver::unusable_bounds(policy, *state->allowed);
         bounds_errors_.erase(id);
         if (!text.empty()) bounds_errors_[id] = fmt::format("GPU {}: {}", index, text);
       });
@@ -130,21 +130,21 @@ Result<void> ControlAdapter::check_reset(const DeviceInfo& gpu) {
                "it is in use by PID " + pid_list(*processes)};
 }
 
-void ControlAdapter::reset_gpu(const DeviceInfo& gpu, OnDone done) {
+void ControlAdapter::reset_gpu(const DeviceInfo& gpu, OnDone on_done) {
   log::warning("resetting GPU {}; all GPUs are unavailable until it is done", gpu.index);
-  close_driver([this, gpu, done = std::move(done)](const Result<void>& closed) {
-    if (closed) return run_reset_command(gpu, done);
+  close_driver([this, gpu, on_done = std::move(on_done)](const Result<void>& closed) {
+    if (closed) return run_reset_command(gpu, on_done);
     open_driver();
-    done(Error(closed.error()).in("nothing was reset"));
+    on_done(Error(closed.error()).in("nothing was reset"));
   });
 }
 
 // No process of ours may have a GPU open that is reset.
-void ControlAdapter::close_driver(std::function<void(Result<void>)> closed) {
+void ControlAdapter::close_driver(std::function<void(Result<void>)> on_closed) {
   driver_closed_ = true;
-  host_.pause([this, closed = std::move(closed)](const Result<void>& ended) {
-    if (!ended || !setter_) return closed(ended);
-    setter_->pause(closed);
+  host_.pause([this, on_closed = std::move(on_closed)](const Result<void>& ended) {
+    if (!ended || !setter_) return on_closed(ended);
+    setter_->pause(on_closed);
   });
 }
 
@@ -154,29 +154,29 @@ void ControlAdapter::open_driver() {
   if (setter_) setter_->resume();
 }
 
-void ControlAdapter::run_reset_command(const DeviceInfo& gpu, const OnDone& done) {
-  CommandOptions plan;
+void ControlAdapter::run_reset_command(const DeviceInfo& gpu, const OnDone& on_done) {
+  CommandOptions options;
   for (const std::string& argument : reset_command())
-    plan.argv.push_back(expand_placeholders(argument, gpu));
-  plan.timeout = std::chrono::seconds(config_.reset_timeout_s);
-  reset_run_.emplace(loop_, plan, [this, gpu, done](const CommandOutcome& outcome) {
+    options.argv.push_back(expand_placeholders(argument, gpu));
+  options.timeout = std::chrono::seconds(config_.reset_timeout_s);
+  reset_run_.emplace(loop_, options, [this, gpu, on_done](const CommandOutcome& outcome) {
     const std::string line = fmt::format("GPU {}: the reset command {}", gpu.index, outcome.text());
     outcome.succeeded() ? log::info("{}", line) : log::warning("{}", line);
     const Result<void> result =
         outcome.succeeded() ? Result<void>() : Result<void>(reset_error(outcome));
     // The caller may go on once the GPU is there again.
-    on_reset_done_ = [done, result] { done(result); };
+    on_reset_done_ = [on_done, result] { on_done(result); };
     reset_deadline_ =
         loop_.call_after(driver::DriverHostClient::kHelloTimeout, [this] { end_reset(); });
     open_driver();
   });
 }
 
-void ControlAdapter::on_inventory(const Inventory& fleet) {
+void ControlAdapter::on_inventory(const Inventory& inventory) {
   // Settings that are put back now should not wait for the setter's next try.
   if (setter_) setter_->hurry();
-  control_.on_inventory(fleet);
-  for (const DeviceInfo& gpu : fleet.devices) check_gpu_bounds(gpu);
+  control_.on_inventory(inventory);
+  for (const DeviceInfo& gpu : inventory.devices) check_gpu_bounds(gpu);
   end_reset();
 }
 
@@ -189,7 +189,7 @@ void ControlAdapter::on_host_down(const std::string& why) {
 
 void ControlAdapter::end_reset() {
   reset_deadline_.reset();
-  if (const auto told = std::exchange(on_reset_done_, nullptr)) told();
+  if (const auto on_done = std::exchange(on_reset_done_, nullptr)) on_done();
 }
 
 }  // namespace gpuyard::daemon

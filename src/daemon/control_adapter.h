@@ -39,7 +39,7 @@ class ControlAdapter final : private control::CommandPort {
   void check_gpu_bounds(const DeviceInfo&);
   Result<void> check_reset(const DeviceInfo&) override;
   void reset_gpu(const DeviceInfo&, OnDone) override;
-  void close_driver(std::function<void(Result<void>)> closed);
+  void close_driver(std::function<void(Result<void>)> on_closed);
   void open_driver();
   void run_reset_command(const DeviceInfo&, const OnDone&);
   std::vector<std::string> reset_command() const;

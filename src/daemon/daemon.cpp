@@ -194,7 +194,7 @@ Daemon::Daemon(http::IoLoop& loop, const ServeOptions& options, AlertConfig aler
             router_.handle(std::move(request), std::move(reply));
           },
           limits_of(options.config, descriptor_limit())),
-      listeners_(loop, [this](const std::string& place) { on_opened(place); }) {
+      listeners_(loop, [this](const std::string& address) { on_opened(address); }) {
   if (options.config.zeus.on()) {
     zeus_.emplace(loop, query_worker_, telemetry_, control_.control(), authority_, options.config,
                   subordinate_uids_, options.version);
@@ -241,12 +241,12 @@ api::Context Daemon::api_context() {
             return use ? std::optional(protocol::lease_usage_of(*use)) : std::nullopt;
           },
       .resolve_user_names =
-          [this](const std::vector<std::uint32_t>& uids, std::function<void()> done) {
-            users_.resolve(uids, std::move(done));
+          [this](const std::vector<std::uint32_t>& uids, std::function<void()> on_done) {
+            users_.resolve(uids, std::move(on_done));
           },
       .check_group_member =
-          [this](std::uint32_t uid, std::function<void(bool)> told) {
-            group_.query(uid, std::move(told));
+          [this](std::uint32_t uid, std::function<void(bool)> on_member) {
+            group_.query(uid, std::move(on_member));
           },
   };
 }
@@ -265,16 +265,16 @@ Result<void> Daemon::listen() {
                                     protocol::Scope::admin;
                            });
   for (const std::string& address : server.listen) {
-    const auto place = listen_on_address(server_, address);
-    if (place) {
-      on_opened(*place);
-    } else if (place.error().code == Errc::unavailable) {
+    const auto bound = listen_on_address(server_, address);
+    if (bound) {
+      on_opened(*bound);
+    } else if (bound.error().code == Errc::unavailable) {
       // An address may appear with its interface later. An address in use belongs to another
       // daemon.
       listeners_.add("server.listen " + address,
                      [this, address] { return listen_on_address(server_, address); });
     } else {
-      Error error = place.error();
+      Error error = bound.error();
       if (error.code == Errc::conflict) {
         error.hint = "gpuyard serve --listen 127.0.0.1:0  # any free port";
       }
@@ -317,9 +317,9 @@ void Daemon::listen_tls() {
   });
 }
 
-void Daemon::on_opened(const std::string& place) {
-  listen_addresses_.push_back(place);
-  if (started_) log::info("listening on {}", place);
+void Daemon::on_opened(const std::string& address) {
+  listen_addresses_.push_back(address);
+  if (started_) log::info("listening on {}", address);
 }
 
 void Daemon::reload() {
@@ -357,10 +357,10 @@ void Daemon::start() {
   });
   tokens_.start();
   users_.refresh_regularly([this] {
-    std::vector<std::uint32_t> persons;
+    std::vector<std::uint32_t> owners;
     for (const std::uint32_t uid : tokens_.users())
-      persons.push_back(subordinate_uids_.owner_of(uid));
-    return persons;
+      owners.push_back(subordinate_uids_.owner_of(uid));
+    return owners;
   });
   alerts_.watch_credentials({.tokens = &tokens_,
                              .tls = tls_ ? &tls_->tls_metrics() : nullptr,
@@ -403,11 +403,11 @@ void Daemon::on_no_driver(const Error& error) {
   telemetry_.on_no_driver(error);
 }
 
-void Daemon::on_inventory(const Inventory& fleet) {
-  event_collector_.on_inventory(fleet);
-  follow_kernel_log(fleet.driver.simulated);
-  inventory_ = fleet;
-  machine_memory_.recall(machine_of(fleet.driver), [this] { publish_inventory(); });
+void Daemon::on_inventory(const Inventory& inventory) {
+  event_collector_.on_inventory(inventory);
+  follow_kernel_log(inventory.driver.simulated);
+  inventory_ = inventory;
+  machine_memory_.recall(machine_of(inventory.driver), [this] { publish_inventory(); });
 }
 
 // Simulated boards, recordings and another NVML are another machine.
@@ -419,14 +419,14 @@ std::string Daemon::machine_of(const DriverInfo& driver) const {
 
 void Daemon::publish_inventory() {
   if (!inventory_) return;
-  const Inventory fleet = *std::exchange(inventory_, std::nullopt);
-  telemetry_.on_inventory(fleet);
-  control_.on_inventory(fleet);
+  const Inventory inventory = *std::exchange(inventory_, std::nullopt);
+  telemetry_.on_inventory(inventory);
+  control_.on_inventory(inventory);
   // The kernel may tell of a board that the driver does not list. Another board in its slot has
   // taken its address.
-  Inventory missing{fleet.driver, telemetry_.missing_boards()};
+  Inventory missing{inventory.driver, telemetry_.missing_boards()};
   std::erase_if(missing.devices, [&](const DeviceInfo& board) {
-    return std::ranges::any_of(fleet.devices, [&](const DeviceInfo& info) {
+    return std::ranges::any_of(inventory.devices, [&](const DeviceInfo& info) {
       return is_same_pci_slot(info.pci_address, board.pci_address);
     });
   });
@@ -490,21 +490,21 @@ void Daemon::on_snapshot(const telemetry::SnapshotPtr& snapshot) {
 }
 
 bottleneck::ExternalFacts Daemon::external_facts(const DeviceState& device) {
-  bottleneck::ExternalFacts around;
-  if (!leases_.leases().grant_error()) around.leased = leases_.leases().is_leased(device.info.id);
+  bottleneck::ExternalFacts external;
+  if (!leases_.leases().grant_error()) external.leased = leases_.leases().is_leased(device.info.id);
   const auto& list = device.sample.processes();
   const auto* const processes = list ? list->processes() : nullptr;
-  if (processes == nullptr) return around;
-  around.cpu_percent = 0;
+  if (processes == nullptr) return external;
+  external.cpu_percent = 0;
   for (const GpuProcess& process : *processes) {
     const auto facts = process_tracker_.directory().find(process.pid);
     if (!facts || !(*facts)->cpu_percent) {
-      around.cpu_percent.reset();  // that process may be the one
+      external.cpu_percent.reset();  // that process may be the one
       break;
     }
-    around.cpu_percent = std::max(*around.cpu_percent, *(*facts)->cpu_percent);
+    external.cpu_percent = std::max(*external.cpu_percent, *(*facts)->cpu_percent);
   }
-  return around;
+  return external;
 }
 
 void Daemon::on_event_added(const events::Event& event) {
@@ -528,7 +528,7 @@ void Daemon::on_config_loaded(Result<ConfigReloader::LoadedConfig> fresh) {
   log::info("configuration reloaded: {}", what);
 }
 
-void Daemon::stop(std::function<void()> done) {
+void Daemon::stop(std::function<void()> on_done) {
   service_manager_.notify_stopping();
   listeners_.stop();
   machine_memory_.flush();
@@ -539,8 +539,8 @@ void Daemon::stop(std::function<void()> done) {
   leases_.leases().stop();
   usage_adapter_.recorder().stop();
   // A client that waits for a command hears how it ended before the connections are closed.
-  control_.control().stop([this, done = std::move(done)] {
-    const auto last = [this, done] { server_.shutdown(kShutdownGrace, done); };
+  control_.control().stop([this, on_done = std::move(on_done)] {
+    const auto last = [this, on_done] { server_.shutdown(kShutdownGrace, on_done); };
     zeus_ ? zeus_->stop(kShutdownGrace, last) : last();
   });
 }

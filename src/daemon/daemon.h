@@ -58,14 +58,14 @@ class Daemon final : private driver::DriverHostListener, private telemetry::Read
     context_.lacks = std::move(restrictions);
   }
   void start();
-  void stop(std::function<void()> done);
+  void stop(std::function<void()> on_done);
   // Reads the configuration again, and applies its live keys: all of them or nothing.
   void reload();
   const std::vector<std::string>& listen_addresses() const { return listen_addresses_; }
 
  private:
   void listen_tls();
-  void on_opened(const std::string& place);
+  void on_opened(const std::string& address);
   void on_inventory(const Inventory&) override;
   void on_no_driver(const Error&) override;
   void on_reply(const ReadReply& reply) override { telemetry_.on_reply(reply); }

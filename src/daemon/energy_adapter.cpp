@@ -10,9 +10,10 @@ namespace gpuyard::daemon {
 EnergyAdapter::EnergyAdapter(Loop& loop, telemetry::Telemetry& telemetry, store::StateStore& state)
     : telemetry_(telemetry), db_(state), meter_(loop, *this, db_, boot_id()) {}
 
-void EnergyAdapter::read_fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) {
-  telemetry_.read_fresh(
-      probes, [done = std::move(done)](const telemetry::SnapshotPtr& read) { done(*read); });
+void EnergyAdapter::read_fresh(ProbeSet probes, std::function<void(const Snapshot&)> on_done) {
+  telemetry_.read_fresh(probes, [on_done = std::move(on_done)](const telemetry::SnapshotPtr& read) {
+    on_done(*read);
+  });
 }
 
 namespace {
@@ -95,11 +96,11 @@ void UsageAdapter::on_lease_change(const Lease& now, LeaseState before) {
     recorder_.end(now.id, loop_.now());
 }
 
-void UsageAdapter::read_fresh(std::function<void(const usage::UsageSnapshot&)> done) {
+void UsageAdapter::read_fresh(std::function<void(const usage::UsageSnapshot&)> on_done) {
   telemetry_.read_fresh(energy::kEnergyProbes,
-                        [this, done = std::move(done)](const telemetry::SnapshotPtr& read) {
+                        [this, on_done = std::move(on_done)](const telemetry::SnapshotPtr& read) {
                           meter_.on_snapshot(*read);
-                          done(readings_of(*read));
+                          on_done(readings_of(*read));
                         });
 }
 

@@ -18,7 +18,7 @@ class EnergyAdapter final : private energy::FreshReader {
   energy::Meter& meter() { return meter_; }
 
  private:
-  void read_fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) override;
+  void read_fresh(ProbeSet probes, std::function<void(const Snapshot&)> on_done) override;
 
   telemetry::Telemetry& telemetry_;
   store::EnergyDb db_;
@@ -41,7 +41,7 @@ class UsageAdapter final : private usage::UsageReader {
   void on_lease_change(const lease::Lease& now, lease::LeaseState before);
 
  private:
-  void read_fresh(std::function<void(const usage::UsageSnapshot&)> done) override;
+  void read_fresh(std::function<void(const usage::UsageSnapshot&)> on_done) override;
   usage::UsageSnapshot readings_of(const Snapshot&) const;
   void open_recorder(const Snapshot&);
   usage::LeaseGrant grant_of(const lease::Lease&) const;

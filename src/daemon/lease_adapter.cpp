@@ -47,15 +47,15 @@ TimePoint newest_list_time(const Snapshot& snapshot) {
 
 }  // namespace
 
-LeaseAdapter::LeaseAdapter(Loop& loop, Worker& query, telemetry::Telemetry& telemetry,
-                           control::SettingController& control, events::EventLog& journal,
+LeaseAdapter::LeaseAdapter(Loop& loop, Worker& query_worker, telemetry::Telemetry& telemetry,
+                           control::SettingController& control, events::EventLog& event_log,
                            store::StateStore& state, const config::Config& config,
                            const processes::SubordinateUids& uids, bool recorded,
                            std::shared_ptr<processes::MarkClient> marks)
     : loop_(loop),
       telemetry_(telemetry),
-      event_log_(journal),
-      observer_(loop, query, telemetry,
+      event_log_(event_log),
+      observer_(loop, query_worker, telemetry,
                 {.proc_root = config.processes.proc_root,
                  .recorded = recorded,
                  .quota_owner = [all = std::make_shared<const processes::SubordinateUids>(uids)](
@@ -203,10 +203,10 @@ namespace {
 
 template <typename Told>
 void for_each_managed_setting(const control::SettingController& control, const DeviceId& gpu,
-                              Told told) {
+                              Told on_setting) {
   boost::mp11::mp_for_each<boost::describe::describe_enumerators<SettingKind>>([&](auto kind) {
-    if (const control::ManagedSetting* holding = control.managed_setting(gpu, kind.value))
-      told(*holding);
+    if (const control::ManagedSetting* setting = control.managed_setting(gpu, kind.value))
+      on_setting(*setting);
   });
 }
 
@@ -215,8 +215,8 @@ void for_each_managed_setting(const control::SettingController& control, const D
 // Returns the owners of claims whose lease is not held any more.
 std::set<std::string> LeaseSettingsRestorer::orphaned_owners(const DeviceId& gpu) const {
   std::set<std::string> found;
-  for_each_managed_setting(control_, gpu, [&](const control::ManagedSetting& holding) {
-    for (const control::SettingClaim& claim : holding.claims) {
+  for_each_managed_setting(control_, gpu, [&](const control::ManagedSetting& setting) {
+    for (const control::SettingClaim& claim : setting.claims) {
       const std::string_view id = lease::lease_of(claim.owner);
       if (id.empty()) continue;
       const lease::Lease* lease = leases_.find(id);
@@ -234,9 +234,9 @@ std::optional<std::string> LeaseSettingsRestorer::unrestored(const lease::Lease&
   std::optional<std::string> left;
   for (const DeviceId& gpu : lease.gpus) {
     if (leases_.gpus().is_lost(gpu)) continue;
-    for_each_managed_setting(control_, gpu, [&](const control::ManagedSetting& holding) {
-      if (control::find_claim(holding, owner) == nullptr) return;
-      left = fmt::format("the {} of {} has not been restored yet", display_name(holding.kind), gpu);
+    for_each_managed_setting(control_, gpu, [&](const control::ManagedSetting& setting) {
+      if (control::find_claim(setting, owner) == nullptr) return;
+      left = fmt::format("the {} of {} has not been restored yet", display_name(setting.kind), gpu);
     });
   }
   return left;
@@ -252,20 +252,21 @@ void LeaseSettingsRestorer::restore_ended() {
 
 void LeaseSettingsRestorer::restore(const DeviceId& gpu, const std::string& owner) {
   if (!pending_.emplace(gpu, owner).second) return;
-  control::ChangeRequester asker;
-  asker.owner = owner;
-  asker.received = loop_.now();
+  control::ChangeRequester requester;
+  requester.owner = owner;
+  requester.received = loop_.now();
   if (const lease::Lease* lease = leases_.find(lease::lease_of(owner))) {
-    asker.quota_owner = fmt::format("uid {}", leases_.quota_owner(lease->uid));
+    requester.quota_owner = fmt::format("uid {}", leases_.quota_owner(lease->uid));
   }
-  control_.submit({asker, {gpu}, control::Restore{}}, lifetime_.guard([this, gpu,
-                                                                       owner](const auto& changes) {
-    pending_.erase({gpu, owner});
-    const auto why = first_error_of(changes);
-    if (!why) return;
-    not_before_ = loop_.now() + kRetryDelay;
-    log::warning("settings of {} by {} have not been restored yet: {}", gpu, owner, why->text());
-  }));
+  control_.submit({requester, {gpu}, control::Restore{}},
+                  lifetime_.guard([this, gpu, owner](const auto& changes) {
+                    pending_.erase({gpu, owner});
+                    const auto why = first_error_of(changes);
+                    if (!why) return;
+                    not_before_ = loop_.now() + kRetryDelay;
+                    log::warning("settings of {} by {} have not been restored yet: {}", gpu, owner,
+                                 why->text());
+                  }));
 }
 
 }  // namespace gpuyard::daemon

@@ -57,7 +57,7 @@ class LeaseSettingsRestorer {
 class LeaseAdapter {
  public:
   // The references outlive the feed. `recorded`: the driver's lists come from a recording.
-  LeaseAdapter(Loop&, Worker& query, telemetry::Telemetry&, control::SettingController&,
+  LeaseAdapter(Loop&, Worker& query_worker, telemetry::Telemetry&, control::SettingController&,
                events::EventLog&, store::StateStore&, const config::Config&,
                const processes::SubordinateUids&, bool recorded,
                std::shared_ptr<processes::MarkClient> marks);
@@ -68,8 +68,8 @@ class LeaseAdapter {
   using QuarantineReason = std::function<std::string(const DeviceId&)>;
   void on_snapshot(const Snapshot&, const QuarantineReason& quarantined);
   // One listener, told of a change after the settings of the lease were looked at.
-  void on_change(std::function<void(const lease::Lease& now, lease::LeaseState before)> told) {
-    on_change_ = std::move(told);
+  void on_change(std::function<void(const lease::Lease& now, lease::LeaseState before)> callback) {
+    on_change_ = std::move(callback);
   }
 
  private:

@@ -17,32 +17,32 @@ Result<lease::ProcessIdentity> identity_of(std::uint32_t pid,
   if (marks) {
     view_hidden = [&](std::uint32_t one) { return marks->view(processes::PidSpace::ours, one); };
   }
-  auto who = processes::identify_process(pid, view_hidden);
-  if (!who) return who.error();
-  return lease::ProcessIdentity{{who->process.pid, who->process.started},
-                                who->uid,
-                                who->parent,
-                                std::move(who->command),
-                                std::make_shared<const UniqueFd>(std::move(who->handle))};
+  auto identity = processes::identify_process(pid, view_hidden);
+  if (!identity) return identity.error();
+  return lease::ProcessIdentity{{identity->process.pid, identity->process.started},
+                                identity->uid,
+                                identity->parent,
+                                std::move(identity->command),
+                                std::make_shared<const UniqueFd>(std::move(identity->handle))};
 }
 
 // Sends the signal. Returns the processes that did not get it; a process that is gone is none.
 std::vector<lease::SignalFailure> send_signals(
     const std::vector<lease::ProcessKey>& to, int number,
     const std::function<bool(std::uint32_t uid)>& may_be_of) {
-  std::vector<lease::SignalFailure> left;
+  std::vector<lease::SignalFailure> failures;
   for (const lease::ProcessKey& one : to) {
     const auto sent = processes::send_signal({one.pid, one.started}, number, may_be_of);
-    if (!sent && sent.error().code != Errc::not_found) left.push_back({one, sent.error()});
+    if (!sent && sent.error().code != Errc::not_found) failures.push_back({one, sent.error()});
   }
-  return left;
+  return failures;
 }
 
 // A daemon without CAP_KILL leaves signals to its clients, so this is no warning.
-void log_unsignalled(const std::vector<lease::SignalFailure>& left) {
-  if (left.empty()) return;
+void log_unsignalled(const std::vector<lease::SignalFailure>& failures) {
+  if (failures.empty()) return;
   log::info("{} of a lease's processes were not signalled by the daemon; the first: {}",
-            left.size(), left.front().error.text());
+            failures.size(), failures.front().error.text());
 }
 
 Error timeout_error() {
@@ -70,11 +70,11 @@ struct LeaseObserver::PendingSignal {
 };
 
 LeaseObserver::LeaseObserver(Loop& loop, Worker& worker, telemetry::Telemetry& telemetry,
-                             ProcRoots places)
+                             ProcRoots proc_roots)
     : loop_(loop),
       worker_(worker),
       telemetry_(telemetry),
-      proc_roots_(std::move(places)),
+      proc_roots_(std::move(proc_roots)),
       reader_(std::make_shared<processes::EvidenceReader>(
           proc_roots_.proc_root, proc_roots_.own_proc_root, proc_roots_.quota_owner,
           processes::GroupMakers::of_this_machine(), proc_roots_.marks)) {}
@@ -87,30 +87,30 @@ bool LeaseObserver::is_worker_stuck() const {
 }
 
 template <class Ask, class Hear>
-bool LeaseObserver::submit(Ask question, Hear heard) {
+bool LeaseObserver::submit(Ask work, Hear on_reply) {
   if (submitted_at_.size() >= kMaxPendingRequests || is_worker_stuck()) return false;
   const std::uint64_t id = next_id_++;
-  const bool posted = run_on_worker(worker_, std::move(question),
-                                    [this, id, heard = std::move(heard)](auto&& answer) {
+  const bool posted = run_on_worker(worker_, std::move(work),
+                                    [this, id, on_reply = std::move(on_reply)](auto&& reply) {
                                       submitted_at_.erase(id);
-                                      heard(std::forward<decltype(answer)>(answer));
+                                      on_reply(std::forward<decltype(reply)>(reply));
                                     });
   if (posted) submitted_at_.emplace(id, loop_.now());
   return posted;
 }
 
 void LeaseObserver::identify(std::uint32_t pid,
-                             std::function<void(Result<lease::ProcessIdentity>)> found) {
+                             std::function<void(Result<lease::ProcessIdentity>)> on_found) {
   const std::uint64_t id = next_id_++;
-  const auto finish = [this, id](Result<lease::ProcessIdentity> who) {
-    auto question = lookups_.extract(id);
-    if (!question.empty()) question.mapped().on_found(std::move(who));
+  const auto finish = [this, id](Result<lease::ProcessIdentity> identity) {
+    auto lookup = lookups_.extract(id);
+    if (!lookup.empty()) lookup.mapped().on_found(std::move(identity));
   };
-  const bool asked =
+  const bool submitted =
       submit([pid, marks = proc_roots_.marks] { return identity_of(pid, marks); }, finish);
-  lookups_.emplace(
-      id, PendingLookup{std::move(found), loop_.call_after(asked ? kReplyTimeout : Duration::zero(),
-                                                           [finish] { finish(timeout_error()); })});
+  lookups_.emplace(id, PendingLookup{std::move(on_found),
+                                     loop_.call_after(submitted ? kReplyTimeout : Duration::zero(),
+                                                      [finish] { finish(timeout_error()); })});
 }
 
 processes::PidOrigin LeaseObserver::pid_origin_of(const Snapshot& snapshot) const {
@@ -119,16 +119,16 @@ processes::PidOrigin LeaseObserver::pid_origin_of(const Snapshot& snapshot) cons
   return snapshot.driver.info.simulated ? simulation : driver;
 }
 
-void LeaseObserver::observe(std::vector<lease::ObservedLease> suspects, std::vector<DeviceId> gpus,
-                            bool fresh, std::function<void(lease::Observation)> seen) {
+void LeaseObserver::observe(std::vector<lease::ObservedLease> leases, std::vector<DeviceId> gpus,
+                            bool fresh, std::function<void(lease::Observation)> on_observed) {
   const std::uint64_t id = next_id_++;
-  PendingObservation& look =
+  PendingObservation& pending =
       observations_
-          .emplace(id, PendingObservation{std::move(suspects), std::move(gpus), loop_.now(),
-                                          std::move(seen)})
+          .emplace(id, PendingObservation{std::move(leases), std::move(gpus), loop_.now(),
+                                          std::move(on_observed)})
           .first->second;
-  look.deadline = loop_.call_after(kReplyTimeout, [this, id] { fail_observation(id); });
-  if (!fresh || look.gpus.empty()) return on_lists(id, telemetry_.latest());
+  pending.deadline = loop_.call_after(kReplyTimeout, [this, id] { fail_observation(id); });
+  if (!fresh || pending.gpus.empty()) return on_lists(id, telemetry_.latest());
   telemetry_.read_fresh({Probe::processes, Probe::memory},
                         [this, id](const telemetry::SnapshotPtr& lists) { on_lists(id, lists); });
 }
@@ -136,61 +136,64 @@ void LeaseObserver::observe(std::vector<lease::ObservedLease> suspects, std::vec
 void LeaseObserver::on_lists(std::uint64_t id, const telemetry::SnapshotPtr& snapshot) {
   const auto found = observations_.find(id);
   if (found == observations_.end()) return;
-  PendingObservation& look = found->second;
-  const bool asked = submit(
-      [reader = reader_, suspects = look.suspects,
-       lists = gpu_lists_of(*snapshot, look.gpus, look.asked_at),
-       numbers = pid_origin_of(*snapshot)] {
-        const auto lessees = lease_processes_of(suspects);
-        const auto evidence = reader->read(lessees, lists.listed, numbers, BootClock::now());
-        return make_observation(lists, suspects, lessees, evidence);
+  PendingObservation& pending = found->second;
+  const bool submitted = submit(
+      [reader = reader_, leases = pending.suspects,
+       lists = gpu_lists_of(*snapshot, pending.gpus, pending.asked_at),
+       pid_origin = pid_origin_of(*snapshot)] {
+        const auto lease_processes = lease_processes_of(leases);
+        const auto evidence =
+            reader->read(lease_processes, lists.listed, pid_origin, BootClock::now());
+        return make_observation(lists, leases, lease_processes, evidence);
       },
-      [this, id](lease::Observation sight) { finish_observation(id, std::move(sight)); });
-  if (!asked) {
-    look.deadline = loop_.call_after(Duration::zero(), [this, id] { fail_observation(id); });
+      [this, id](lease::Observation observation) {
+        finish_observation(id, std::move(observation));
+      });
+  if (!submitted) {
+    pending.deadline = loop_.call_after(Duration::zero(), [this, id] { fail_observation(id); });
   }
 }
 
 void LeaseObserver::fail_observation(std::uint64_t id) {
-  const auto look = observations_.find(id);
-  if (look == observations_.end()) return;
-  finish_observation(
-      id, failed_observation(look->second.suspects, look->second.gpus, look->second.asked_at));
+  const auto pending = observations_.find(id);
+  if (pending == observations_.end()) return;
+  finish_observation(id, failed_observation(pending->second.suspects, pending->second.gpus,
+                                            pending->second.asked_at));
 }
 
-void LeaseObserver::finish_observation(std::uint64_t id, lease::Observation sight) {
-  const auto look = observations_.extract(id);
-  if (!look.empty()) look.mapped().on_observed(std::move(sight));
+void LeaseObserver::finish_observation(std::uint64_t id, lease::Observation observation) {
+  const auto pending = observations_.extract(id);
+  if (!pending.empty()) pending.mapped().on_observed(std::move(observation));
 }
 
 // A signal cannot wait for a worker that one of the lease's processes may hold up.
 void LeaseObserver::signal(std::vector<lease::ProcessKey> to, int number,
                            std::optional<std::uint32_t> only_of,
-                           std::function<void(std::vector<lease::SignalFailure>)> done) {
+                           std::function<void(std::vector<lease::SignalFailure>)> on_done) {
   std::function<bool(std::uint32_t uid)> may_be_of;
   if (only_of) {
-    may_be_of = [whose = *only_of, person = proc_roots_.quota_owner](std::uint32_t uid) {
-      return uid == whose || (person && person(uid) == person(whose));
+    may_be_of = [target_uid = *only_of, quota_owner = proc_roots_.quota_owner](std::uint32_t uid) {
+      return uid == target_uid || (quota_owner && quota_owner(uid) == quota_owner(target_uid));
     };
   }
   const std::uint64_t id = next_id_++;
-  const auto finish = [this, id](std::vector<lease::SignalFailure> left) {
-    const auto sending = signals_.extract(id);
-    if (sending.empty()) return;
-    log_unsignalled(left);
-    sending.mapped().on_done(std::move(left));
+  const auto finish = [this, id](std::vector<lease::SignalFailure> failures) {
+    const auto pending = signals_.extract(id);
+    if (pending.empty()) return;
+    log_unsignalled(failures);
+    pending.mapped().on_done(std::move(failures));
   };
   const auto now = [to, number, may_be_of] { return send_signals(to, number, may_be_of); };
-  const bool asked = submit(now, finish);
-  std::vector<lease::SignalFailure> left;
-  if (!asked) {
-    left = now();
+  const bool submitted = submit(now, finish);
+  std::vector<lease::SignalFailure> failures;
+  if (!submitted) {
+    failures = now();
   } else {
-    for (const lease::ProcessKey& one : to) left.push_back({one, timeout_error()});
+    for (const lease::ProcessKey& one : to) failures.push_back({one, timeout_error()});
   }
-  signals_.emplace(
-      id, PendingSignal{std::move(done), loop_.call_after(asked ? kReplyTimeout : Duration::zero(),
-                                                          [finish, left] { finish(left); })});
+  signals_.emplace(id, PendingSignal{std::move(on_done),
+                                     loop_.call_after(submitted ? kReplyTimeout : Duration::zero(),
+                                                      [finish, failures] { finish(failures); })});
 }
 
 namespace {
@@ -212,27 +215,27 @@ std::optional<std::vector<GpuProcess>> compute_processes_on(const DeviceState& d
 
 class ProcessAttributor {
  public:
-  ProcessAttributor(const std::vector<lease::ObservedLease>& suspects,
-                    const std::vector<processes::LeaseProcesses>& lessees,
+  ProcessAttributor(const std::vector<lease::ObservedLease>& leases,
+                    const std::vector<processes::LeaseProcesses>& lease_processes,
                     const processes::Evidence& evidence)
-      : suspects_(suspects), evidence_(evidence), membership_(lessees, evidence) {}
+      : suspects_(leases), evidence_(evidence), membership_(lease_processes, evidence) {}
 
   ObservedProcess observed(const GpuProcess& process, const DeviceId& gpu) const {
-    ObservedProcess seen{.pid = process.pid, .memory_bytes = process.memory_bytes};
+    ObservedProcess observed_process{.pid = process.pid, .memory_bytes = process.memory_bytes};
     const auto user = evidence_.gpu_users.find(process.pid);
-    if (user == evidence_.gpu_users.end() || !user->second) return seen;
-    seen.started = user->second->process.started;
-    seen.uid = user->second->traits.uid;
-    seen.command = user->second->command;
-    attribute(user->second, gpu, seen);
-    return seen;
+    if (user == evidence_.gpu_users.end() || !user->second) return observed_process;
+    observed_process.started = user->second->process.started;
+    observed_process.uid = user->second->traits.uid;
+    observed_process.command = user->second->command;
+    attribute(user->second, gpu, observed_process);
+    return observed_process;
   }
 
-  std::vector<lease::ProcessKey> alive(std::size_t suspect) const {
-    return process_keys_of(membership_.live_processes(suspect));
+  std::vector<lease::ProcessKey> alive(std::size_t index) const {
+    return process_keys_of(membership_.live_processes(index));
   }
-  std::vector<lease::ProcessKey> alive_by_container(std::size_t suspect) const {
-    return process_keys_of(membership_.live_by_container(suspect));
+  std::vector<lease::ProcessKey> alive_by_container(std::size_t index) const {
+    return process_keys_of(membership_.live_by_container(index));
   }
 
  private:
@@ -243,15 +246,15 @@ class ProcessAttributor {
     return all;
   }
   void attribute(const Result<processes::GpuUser>& user, const DeviceId& gpu,
-                 ObservedProcess& seen) const {
-    seen.attribution = ObservedProcess::Attribution::outsider;
+                 ObservedProcess& observed_process) const {
+    observed_process.attribution = ObservedProcess::Attribution::outsider;
     for (std::size_t i = 0; i < suspects_.size(); ++i) {
       if (std::ranges::find(suspects_[i].gpus, gpu) == suspects_[i].gpus.end()) continue;
       const auto has = membership_.contains(i, user);
-      if (!has) seen.attribution = ObservedProcess::Attribution::unknown;
+      if (!has) observed_process.attribution = ObservedProcess::Attribution::unknown;
       if (!has || !*has) continue;
-      seen.attribution = ObservedProcess::Attribution::member;
-      seen.lease = suspects_[i].lease;
+      observed_process.attribution = ObservedProcess::Attribution::member;
+      observed_process.lease = suspects_[i].lease;
       return;
     }
   }
@@ -264,8 +267,8 @@ class ProcessAttributor {
 }  // namespace
 
 GpuLists gpu_lists_of(const Snapshot& snapshot, const std::vector<DeviceId>& gpus,
-                      TimePoint asked) {
-  GpuLists lists{.taken_at = asked};
+                      TimePoint requested_at) {
+  GpuLists lists{.taken_at = requested_at};
   for (const DeviceId& gpu : gpus) {
     auto& computing = lists.computing[gpu];
     auto& used = lists.used_bytes[gpu];
@@ -273,9 +276,9 @@ GpuLists gpu_lists_of(const Snapshot& snapshot, const std::vector<DeviceId>& gpu
         snapshot.devices, [&](const DeviceState& one) { return one.info.id == gpu; });
     // While no driver is loaded, the newest lists are outdated.
     if (device == snapshot.devices.end() || !snapshot.driver.initialised) continue;
-    const bool answers = device->condition == DeviceCondition::responsive;
+    const bool responsive = device->condition == DeviceCondition::responsive;
     const std::int64_t* const bytes = device->sample.number(Metric::memory_used);
-    if (answers && bytes != nullptr) {
+    if (responsive && bytes != nullptr) {
       used = std::max<std::int64_t>(*bytes - drawing_bytes(*device), 0);
     }
     computing = compute_processes_on(*device);
@@ -291,47 +294,48 @@ GpuLists gpu_lists_of(const Snapshot& snapshot, const std::vector<DeviceId>& gpu
 }
 
 std::vector<processes::LeaseProcesses> lease_processes_of(
-    const std::vector<lease::ObservedLease>& suspects) {
-  std::vector<processes::LeaseProcesses> lessees;
-  for (const lease::ObservedLease& suspect : suspects) {
-    processes::LeaseProcesses& lessee = lessees.emplace_back();
-    lessee.lease = suspect.lease;
-    lessee.uid = suspect.uid;
-    lessee.whole_user = suspect.whole_user;
-    for (const auto& [pid, started] : suspect.processes) lessee.known.push_back({pid, started});
+    const std::vector<lease::ObservedLease>& leases) {
+  std::vector<processes::LeaseProcesses> lease_processes;
+  for (const lease::ObservedLease& observed : leases) {
+    processes::LeaseProcesses& entry = lease_processes.emplace_back();
+    entry.lease = observed.lease;
+    entry.uid = observed.uid;
+    entry.whole_user = observed.whole_user;
+    for (const auto& [pid, started] : observed.processes) entry.known.push_back({pid, started});
   }
-  return lessees;
+  return lease_processes;
 }
 
 lease::Observation make_observation(const GpuLists& lists,
-                                    const std::vector<lease::ObservedLease>& suspects,
-                                    const std::vector<processes::LeaseProcesses>& lessees,
+                                    const std::vector<lease::ObservedLease>& leases,
+                                    const std::vector<processes::LeaseProcesses>& lease_processes,
                                     const processes::Evidence& evidence) {
-  const ProcessAttributor judge(suspects, lessees, evidence);
-  lease::Observation sight{.taken_at = lists.taken_at, .used_bytes = lists.used_bytes};
+  const ProcessAttributor attributor(leases, lease_processes, evidence);
+  lease::Observation observation{.taken_at = lists.taken_at, .used_bytes = lists.used_bytes};
   for (const auto& [gpu, computing] : lists.computing) {
-    auto& seen = sight.processes_by_gpu[gpu];
+    auto& observed = observation.processes_by_gpu[gpu];
     if (!computing) continue;
-    seen.emplace();
-    for (const GpuProcess& process : *computing) seen->push_back(judge.observed(process, gpu));
+    observed.emplace();
+    for (const GpuProcess& process : *computing)
+      observed->push_back(attributor.observed(process, gpu));
   }
-  for (std::size_t i = 0; i < suspects.size(); ++i) {
-    sight.alive_by_lease[suspects[i].lease] = judge.alive(i);
-    sight.by_container[suspects[i].lease] = judge.alive_by_container(i);
+  for (std::size_t i = 0; i < leases.size(); ++i) {
+    observation.alive_by_lease[leases[i].lease] = attributor.alive(i);
+    observation.by_container[leases[i].lease] = attributor.alive_by_container(i);
   }
-  return sight;
+  return observation;
 }
 
-lease::Observation failed_observation(const std::vector<lease::ObservedLease>& suspects,
-                                      const std::vector<DeviceId>& gpus, TimePoint asked) {
-  lease::Observation sight{.taken_at = asked};
+lease::Observation failed_observation(const std::vector<lease::ObservedLease>& leases,
+                                      const std::vector<DeviceId>& gpus, TimePoint requested_at) {
+  lease::Observation observation{.taken_at = requested_at};
   for (const DeviceId& gpu : gpus) {
-    sight.processes_by_gpu[gpu] = std::nullopt;
-    sight.used_bytes[gpu] = std::nullopt;
+    observation.processes_by_gpu[gpu] = std::nullopt;
+    observation.used_bytes[gpu] = std::nullopt;
   }
-  for (const lease::ObservedLease& suspect : suspects)
-    sight.alive_by_lease[suspect.lease] = suspect.processes;
-  return sight;
+  for (const lease::ObservedLease& observed : leases)
+    observation.alive_by_lease[observed.lease] = observed.processes;
+  return observation;
 }
 
 }  // namespace gpuyard::daemon

@@ -43,11 +43,11 @@ class LeaseObserver final : public lease::ProcessObserver {
   ~LeaseObserver() override;
 
   void identify(std::uint32_t pid,
-                std::function<void(Result<lease::ProcessIdentity>)> found) override;
+                std::function<void(Result<lease::ProcessIdentity>)> on_found) override;
   void observe(std::vector<lease::ObservedLease>, std::vector<DeviceId> gpus, bool fresh,
-               std::function<void(lease::Observation)> seen) override;
+               std::function<void(lease::Observation)> on_observed) override;
   void signal(std::vector<lease::ProcessKey>, int number, std::optional<std::uint32_t> only_of,
-              std::function<void(std::vector<lease::SignalFailure>)> done) override;
+              std::function<void(std::vector<lease::SignalFailure>)> on_done) override;
 
  private:
   struct PendingObservation;
@@ -55,12 +55,12 @@ class LeaseObserver final : public lease::ProcessObserver {
   struct PendingSignal;
 
   processes::PidOrigin pid_origin_of(const Snapshot&) const;
-  void on_lists(std::uint64_t look, const telemetry::SnapshotPtr& lists);
-  void finish_observation(std::uint64_t look, lease::Observation);
-  void fail_observation(std::uint64_t look);
+  void on_lists(std::uint64_t id, const telemetry::SnapshotPtr& snapshot);
+  void finish_observation(std::uint64_t id, lease::Observation);
+  void fail_observation(std::uint64_t id);
   // Asks the worker, unless it has too much to do; `heard` may be called after the deadline.
   template <class Ask, class Hear>
-  bool submit(Ask, Hear heard);
+  bool submit(Ask, Hear on_reply);
   bool is_worker_stuck() const;
 
   Loop& loop_;
@@ -89,17 +89,17 @@ struct GpuLists {
 };
 
 // `asked` is when the lists were asked for. A GPU that does not answer now has no list.
-GpuLists gpu_lists_of(const Snapshot&, const std::vector<DeviceId>& gpus, TimePoint asked);
+GpuLists gpu_lists_of(const Snapshot&, const std::vector<DeviceId>& gpus, TimePoint requested_at);
 
 std::vector<processes::LeaseProcesses> lease_processes_of(const std::vector<lease::ObservedLease>&);
 
 // `lessees` and the evidence are those of the suspects.
 lease::Observation make_observation(const GpuLists&, const std::vector<lease::ObservedLease>&,
-                                    const std::vector<processes::LeaseProcesses>& lessees,
+                                    const std::vector<processes::LeaseProcesses>& lease_processes,
                                     const processes::Evidence&);
 
 // Returns the sight of a failed look: no list is known, and no process counts as gone.
 lease::Observation failed_observation(const std::vector<lease::ObservedLease>&,
-                                      const std::vector<DeviceId>& gpus, TimePoint asked);
+                                      const std::vector<DeviceId>& gpus, TimePoint requested_at);
 
 }  // namespace gpuyard::daemon

@@ -15,16 +15,16 @@ void ListenerOpener::add(const std::string& name, Open open) {
 }
 
 void ListenerOpener::try_open(const std::string& name, const Open& open) {
-  const auto place = open();
-  if (!place) {
+  const auto address = open();
+  if (!address) {
     std::string& why = closed_[name];
-    if (std::exchange(why, place.error().text()) == place.error().text()) return;
+    if (std::exchange(why, address.error().text()) == address.error().text()) return;
     return log::error("{} is closed; retrying every {} s: {}", name,
                       to_milliseconds(kRetryDelay) / 1000, why);
   }
   closed_.erase(name);
   pending_.erase(name);
-  on_opened_(*place);
+  on_opened_(*address);
 }
 
 void ListenerOpener::retry_closed() {

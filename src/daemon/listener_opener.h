@@ -22,8 +22,8 @@ class ListenerOpener {
   using Closed = std::map<std::string, std::string>;
 
   // Calls `opened` for each listener, inside add() or later.
-  ListenerOpener(Loop& loop, std::function<void(const std::string& place)> opened)
-      : loop_(loop), on_opened_(std::move(opened)) {}
+  ListenerOpener(Loop& loop, std::function<void(const std::string& place)> on_opened)
+      : loop_(loop), on_opened_(std::move(on_opened)) {}
   ListenerOpener(const ListenerOpener&) = delete;
   ListenerOpener& operator=(const ListenerOpener&) = delete;
 

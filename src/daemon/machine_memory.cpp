@@ -40,16 +40,16 @@ MachineMemory::MachineMemory(Loop& loop, store::StateStore& state, telemetry::Te
                              std::string boot)
     : loop_(loop), telemetry_(telemetry), db_(state), boot_(std::move(boot)) {}
 
-void MachineMemory::recall(const std::string& machine, std::function<void()> ready) {
+void MachineMemory::recall(const std::string& machine, std::function<void()> on_ready) {
   // A simulated world that takes the place of another one is known from now on.
   if (recalled_ && machine != std::exchange(machine_, machine)) stored_.clear();
   if (recalled_ || machine.empty()) {
     recalled_ = true;
-    return ready();
+    return on_ready();
   }
   const bool first = machine_.empty();
   machine_ = machine;
-  on_ready_ = std::move(ready);
+  on_ready_ = std::move(on_ready);
   if (!first) return;
   recall_timer_ = loop_.call_after(kRecallTimeout, [this] {
     log::warning("the disk is not responding: missing GPUs are not known yet");
@@ -59,11 +59,11 @@ void MachineMemory::recall(const std::string& machine, std::function<void()> rea
 }
 
 void MachineMemory::load() {
-  const bool asked =
+  const bool submitted =
       db_.load(machine_, lifetime_.guard([this](Result<std::vector<KnownBoard>> boards) {
         on_loaded(std::move(boards));
       }));
-  if (!asked) load_timer_ = loop_.call_after(kRetryDelay, [this] { load(); });
+  if (!submitted) load_timer_ = loop_.call_after(kRetryDelay, [this] { load(); });
 }
 
 void MachineMemory::on_loaded(Result<std::vector<KnownBoard>> boards) {
@@ -82,7 +82,7 @@ void MachineMemory::on_loaded(Result<std::vector<KnownBoard>> boards) {
 void MachineMemory::finish_recall() {
   recall_timer_.reset();
   recalled_ = true;
-  if (const auto ready = std::exchange(on_ready_, nullptr)) ready();
+  if (const auto on_ready = std::exchange(on_ready_, nullptr)) on_ready();
 }
 
 store::MachineTransaction MachineMemory::unsaved_changes(bool with_times) const {

@@ -35,7 +35,7 @@ class MachineMemory {
   // Gives telemetry what is known of the machine, then calls `ready`: at once if that was done
   // before, and after kPatience if the disk does not answer. Then it is given later. "": a
   // recording, of which nothing is remembered.
-  void recall(const std::string& machine, std::function<void()> ready);
+  void recall(const std::string& machine, std::function<void()> on_ready);
   // Stores what has changed. Returns an event, without a sequence, for each board that was missing
   // when the daemon started.
   std::vector<events::Event> on_snapshot(const Snapshot&);

@@ -91,9 +91,9 @@ class RecentRefusals {
     return last != refused_at_.end() && BootClock::now() - last->second < kRetryDelay;
   }
   void record(const std::string& path) {
-    constexpr std::size_t kMost = 1024;
+    constexpr std::size_t kMaxPaths = 1024;
     const std::lock_guard lock(mutex_);
-    if (refused_at_.size() >= kMost) refused_at_.clear();
+    if (refused_at_.size() >= kMaxPaths) refused_at_.clear();
     refused_at_[path] = BootClock::now();
   }
 
@@ -115,7 +115,7 @@ void open_files_by_marks(const std::string& marks_socket) {
 }
 
 std::vector<std::string> files_opened_by_marks(const Environment& environment) {
-  constexpr std::size_t kMostOfAlerts = std::size_t{256} * 1024;
+  constexpr std::size_t kMaxAlertFileBytes = std::size_t{256} * 1024;
   std::vector<std::string> files = default_config_files(environment);
   const auto is_roots = [](const std::string& file) {
     const auto checked = check_only_root_can_change(file);
@@ -125,7 +125,7 @@ std::vector<std::string> files_opened_by_marks(const Environment& environment) {
   const auto config = config::load(environment, "");
   if (!config) return files;
   files.push_back(config->alerts.file);
-  const auto alerts = read_file(config->alerts.file, kMostOfAlerts);
+  const auto alerts = read_file(config->alerts.file, kMaxAlertFileBytes);
   if (alerts && is_roots(config->alerts.file)) {
     const auto secrets = notify::referenced_files(*alerts, config->alerts.file);
     files.insert(files.end(), secrets.begin(), secrets.end());

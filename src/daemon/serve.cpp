@@ -114,9 +114,9 @@ Result<UniqueFd> lock_state(const std::string& directory) {
   if (!lock) return lock;
   // The pid is for the error of another daemon. On a full disk that one must do without it.
   const std::string pid = std::to_string(::getpid());
-  const bool told =
+  const bool written =
       ::ftruncate(lock->get(), 0) == 0 && ::pwrite(lock->get(), pid.data(), pid.size(), 0) > 0;
-  if (!told)
+  if (!written)
     log::warning("the PID of this process could not be written to {}/lock: {}", directory,
                  std::strerror(errno));
   return lock;
@@ -265,7 +265,7 @@ Result<void> check_config(const config::Config& config) {
 
 Result<void> serve(const ServeOptions& options) {
   if (auto valid = check_config(options.config); !valid) return valid;
-  const rlim_t usual_descriptors = raise_descriptor_limit();
+  const rlim_t initial_descriptors = raise_descriptor_limit();
   if (auto enough = check_descriptors(descriptor_limit()); !enough) return enough;
   // SIGXFSZ: a write over the file size limit fails as it does on a full disk.
   for (const int meaningless : {SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM, SIGXFSZ}) {
@@ -277,19 +277,20 @@ Result<void> serve(const ServeOptions& options) {
   http::IoLoop loop;
   auto alerts = read_alert_config(options.config);
   if (!alerts) return std::move(alerts).error();
-  Daemon yard(loop, options, *std::move(alerts), usual_descriptors);
-  yard.set_missing_restrictions(std::move(lacking));
-  if (auto listening = yard.listen(); !listening) return listening;
+  Daemon instance(loop, options, *std::move(alerts), initial_descriptors);
+  instance.set_missing_restrictions(std::move(lacking));
+  if (auto listening = instance.listen(); !listening) return listening;
   const bool had_terminal = has_terminal();
   bool stopping = false;
   const Subscription signals = loop.watch_signals({SIGTERM, SIGINT, SIGHUP}, [&](int number) {
-    if (number == SIGHUP && (!had_terminal || has_terminal())) return yard.reload();
+    if (number == SIGHUP && (!had_terminal || has_terminal())) return instance.reload();
     if (std::exchange(stopping, true)) return loop.stop();  // asked twice: at once
     log::info("stopping");
-    yard.stop([&loop] { loop.stop(); });
+    instance.stop([&loop] { loop.stop(); });
   });
-  yard.start();
-  for (const std::string& place : yard.listen_addresses()) log::info("listening on {}", place);
+  instance.start();
+  for (const std::string& address : instance.listen_addresses())
+    log::info("listening on {}", address);
   loop.run();
   return {};
 }
@@ -337,10 +338,10 @@ http::Limits limits_of(const config::Config& config, rlim_t descriptors) {
     for_connections -= limits.handshakes;
   }
   const rlim_t each = for_connections / listener_weight(config);
-  const rlim_t room = each > limits.reserved_slots ? each - limits.reserved_slots : 0;
+  const rlim_t available = each > limits.reserved_slots ? each - limits.reserved_slots : 0;
   // Limited so that the connections of all listeners leave root a descriptor.
-  const rlim_t fewest = std::clamp<rlim_t>(each, 1, kMinConnections);
-  limits.connections = std::clamp<std::size_t>(room, fewest, limits.connections);
+  const rlim_t min_connections = std::clamp<rlim_t>(each, 1, kMinConnections);
+  limits.connections = std::clamp<std::size_t>(available, min_connections, limits.connections);
   limits.streams = std::min(limits.streams, limits.connections * 2 / 3);
   return limits;
 }

@@ -45,8 +45,8 @@ UniqueFd connect_to_manager(const std::string& path) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   // A manager that is busy for a moment must not miss that we are ready, and one that hangs must
   // not keep us.
-  constexpr timeval kPatience{.tv_sec = 0, .tv_usec = 200'000};
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
+  constexpr timeval kSendTimeout{.tv_sec = 0, .tv_usec = 200'000};
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &kSendTimeout, sizeof kSendTimeout);
   if (fd && ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0) return fd;
   log::warning("cannot notify the service manager at {}: {}", path, std::strerror(errno));
   return UniqueFd();
@@ -56,12 +56,13 @@ UniqueFd connect_to_manager(const std::string& path) {
 
 ServiceManager ServiceManager::of_environment() {
   const std::string socket = take_variable("NOTIFY_SOCKET");
-  const auto patience = parse_number<std::uint64_t>(take_variable("WATCHDOG_USEC"));
-  const std::string whose = take_variable("WATCHDOG_PID");
-  const bool ours = whose.empty() || whose == std::to_string(::getpid());
-  const bool sensible = patience && *patience >= kMinWatchdogUs && *patience <= kMaxWatchdogUs;
+  const auto timeout_us = parse_number<std::uint64_t>(take_variable("WATCHDOG_USEC"));
+  const std::string watchdog_pid = take_variable("WATCHDOG_PID");
+  const bool ours = watchdog_pid.empty() || watchdog_pid == std::to_string(::getpid());
+  const bool sensible =
+      timeout_us && *timeout_us >= kMinWatchdogUs && *timeout_us <= kMaxWatchdogUs;
   if (!sensible || !ours) return ServiceManager(socket);
-  return ServiceManager(socket, std::chrono::microseconds(*patience));
+  return ServiceManager(socket, std::chrono::microseconds(*timeout_us));
 }
 
 ServiceManager::ServiceManager(const std::string& socket, std::optional<Duration> watchdog)
@@ -87,9 +88,9 @@ void ServiceManager::start_watchdog(Loop& loop, Worker& worker) {
 
 void ServiceManager::schedule_watchdog_ping(Loop& loop, Worker& worker) {
   ping_timer_ = loop.call_after(*watchdog_timeout_ / kPingsPerTimeout, [this, &loop, &worker] {
-    const auto seen = lifetime_.guard([this, &loop, &worker] { start_watchdog(loop, worker); });
+    const auto on_done = lifetime_.guard([this, &loop, &worker] { start_watchdog(loop, worker); });
     // A full queue is no progress; it may have moved when we ask again.
-    if (!worker.post([seen] { return Worker::Completion(seen); }))
+    if (!worker.post([on_done] { return Worker::Completion(on_done); }))
       schedule_watchdog_ping(loop, worker);
   });
 }

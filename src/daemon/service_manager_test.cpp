@@ -77,10 +77,10 @@ class Watchdog : public testing::Test {
 
 TEST(ServiceManager, HearsThatTheDaemonIsReadyAndThatItEnds) {
   Manager manager;
-  const ServiceManager told(manager.path());
-  told.notify_ready("8 GPUs");
+  const ServiceManager service_manager(manager.path());
+  service_manager.notify_ready("8 GPUs");
   EXPECT_EQ(manager.heard(), "READY=1\nSTATUS=8 GPUs");
-  told.notify_stopping();
+  service_manager.notify_stopping();
   EXPECT_TRUE(manager.heard().starts_with("STOPPING=1\n"));
 }
 
@@ -113,12 +113,12 @@ TEST(ServiceManager, IsKnownByTheEnvironmentWhichChildrenDoNotInherit) {
   ::setenv("WATCHDOG_PID", "1", 1);  // another process's
   ManualLoop loop;
   MoodyWorker worker(loop);
-  ServiceManager told = ServiceManager::of_environment();
+  ServiceManager service_manager = ServiceManager::of_environment();
   for (const char* name : {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"}) {
     EXPECT_EQ(std::getenv(name), nullptr) << name;
   }
-  told.start_watchdog(loop, worker);
-  told.notify_ready("x");
+  service_manager.start_watchdog(loop, worker);
+  service_manager.notify_ready("x");
   EXPECT_EQ(manager.heard(), "READY=1\nSTATUS=x");
 }
 

@@ -64,9 +64,9 @@ void SetterLink::refuse_waiting(const Error& why) {
   }
 }
 
-void SetterLink::on_inventory(const Inventory& fleet) {
+void SetterLink::on_inventory(const Inventory& inventory) {
   indexes_.clear();
-  for (const DeviceInfo& device : fleet.devices) indexes_[device.id] = device.index;
+  for (const DeviceInfo& device : inventory.devices) indexes_[device.id] = device.index;
   logged_error_.clear();
   if (std::exchange(available_, true)) return;
   const Error busy{Errc::busy, "the setter is too busy; nothing was changed, try again"};

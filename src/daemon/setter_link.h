@@ -32,7 +32,7 @@ class SetterLink final : private driver::DriverHostListener {
   std::optional<Error> error() const;
 
   // See DriverHostClient.
-  void pause(std::function<void(Result<void>)> ended) { client_.pause(std::move(ended)); }
+  void pause(std::function<void(Result<void>)> on_paused) { client_.pause(std::move(on_paused)); }
   void resume() { client_.resume(); }
   void renew(const std::string& why) { client_.restart(why); }
   void hurry() { client_.start_now(); }

@@ -40,16 +40,16 @@ void UserDirectory::refresh(const std::vector<std::uint32_t>& uids) {
   start_next();
 }
 
-void UserDirectory::resolve(const std::vector<std::uint32_t>& uids, std::function<void()> done) {
-  const std::uint64_t who = next_waiting_++;
-  PendingResolve& waiting = waiting_[who];
-  waiting.on_done = std::move(done);
+void UserDirectory::resolve(const std::vector<std::uint32_t>& uids, std::function<void()> on_done) {
+  const std::uint64_t id = next_waiting_++;
+  PendingResolve& waiting = waiting_[id];
+  waiting.on_done = std::move(on_done);
   for (const std::uint32_t uid : uids) {
     if (!is_fresh(uid) && enqueue(uid, true)) waiting.unknown.insert(uid);
   }
-  waiting.deadline = loop_.call_after(kResolveTimeout, [this, who] { finish_resolve(who); });
+  waiting.deadline = loop_.call_after(kResolveTimeout, [this, id] { finish_resolve(id); });
   if (waiting.unknown.empty() || !start_next()) {
-    loop_.post(lifetime_.guard([this, who] { finish_resolve(who); }));
+    loop_.post(lifetime_.guard([this, id] { finish_resolve(id); }));
   }
 }
 
@@ -94,30 +94,30 @@ void UserDirectory::on_looked_up(std::uint32_t uid, const Result<std::string>& n
     cache_.erase(std::ranges::min_element(cache_, {},
                                           [](const auto& one) { return one.second.expires_at; }));
   }
-  CachedName& known = cache_[uid];
+  CachedName& cached = cache_[uid];
   const bool failed = !name && name.error().code != Errc::not_found;
-  known.expires_at = loop_.now() + (failed ? kFailureRetention : kNameRetention);
+  cached.expires_at = loop_.now() + (failed ? kFailureRetention : kNameRetention);
   if (!failed) {  // otherwise the earlier result stays valid
-    known.name = name ? std::optional(*name) : std::nullopt;
-    known.gone = !name;
+    cached.name = name ? std::optional(*name) : std::nullopt;
+    cached.gone = !name;
   }
   std::vector<std::uint64_t> served;
-  for (auto& [who, waiting] : waiting_) {
-    if (waiting.unknown.erase(uid) > 0 && waiting.unknown.empty()) served.push_back(who);
+  for (auto& [id, waiting] : waiting_) {
+    if (waiting.unknown.erase(uid) > 0 && waiting.unknown.empty()) served.push_back(id);
   }
-  for (const std::uint64_t who : served) finish_resolve(who);
+  for (const std::uint64_t id : served) finish_resolve(id);
 }
 
-void UserDirectory::finish_resolve(std::uint64_t who) {
-  if (auto waiting = waiting_.extract(who)) waiting.mapped().on_done();
+void UserDirectory::finish_resolve(std::uint64_t id) {
+  if (auto waiting = waiting_.extract(id)) waiting.mapped().on_done();
 }
 
-void GroupDirectory::query(std::uint32_t uid, OnMember told) {
+void GroupDirectory::query(std::uint32_t uid, OnMember on_member) {
   const auto found = cache_.find(uid);
   if (found != cache_.end() && loop_.now() < found->second.expires_at)
-    return told(found->second.member);
+    return on_member(found->second.member);
   auto& waiting = waiting_[uid];
-  waiting.push_back(std::move(told));
+  waiting.push_back(std::move(on_member));
   if (waiting.size() > 1) return;
   deadlines_[uid] = loop_.call_after(kLookUpTimeout, [this, uid] { on_looked_up(uid, false); });
   const bool taken = run_on_worker(
@@ -137,7 +137,7 @@ void GroupDirectory::on_looked_up(std::uint32_t uid, bool member) {
   if (found == waiting_.end()) return;
   const auto waiting = std::move(found->second);
   waiting_.erase(found);
-  for (const OnMember& told : waiting) told(member);
+  for (const OnMember& on_member : waiting) on_member(member);
 }
 
 }  // namespace gpuyard::daemon

@@ -42,7 +42,7 @@ class UserDirectory {
   // Looks up the users returned by `users`, and again whenever a name is outdated.
   void refresh_regularly(const std::function<std::vector<std::uint32_t>()>& users);
   // Calls `done` once all of them were looked up, or kPatience is over; never inside the call.
-  void resolve(const std::vector<std::uint32_t>& uids, std::function<void()> done);
+  void resolve(const std::vector<std::uint32_t>& uids, std::function<void()> on_done);
 
  private:
   struct CachedName {
@@ -61,7 +61,7 @@ class UserDirectory {
   bool enqueue(std::uint32_t uid, bool urgent);
   bool start_next();
   void on_looked_up(std::uint32_t uid, const Result<std::string>& name);
-  void finish_resolve(std::uint64_t who);
+  void finish_resolve(std::uint64_t id);
 
   Loop& loop_;
   Worker& worker_;
@@ -95,7 +95,7 @@ class GroupDirectory {
       : loop_(loop), worker_(worker), look_up_(std::move(look_up)) {}
 
   // Calls `told` once: inside the call if it is known.
-  void query(std::uint32_t uid, OnMember told);
+  void query(std::uint32_t uid, OnMember on_member);
 
  private:
   struct CachedMembership {

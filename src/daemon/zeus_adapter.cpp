@@ -54,36 +54,38 @@ ZeusAdapter::ZeusAdapter(http::IoLoop& loop, Worker& query, telemetry::Telemetry
           },
           zeus_limits(config)) {}
 
-void ZeusAdapter::listen(ListenerOpener& doors) {
+void ZeusAdapter::listen(ListenerOpener& listeners) {
   server_.allow_hosts(config_.server.allowed_hosts);
   server_.set_process_filter([](const http::Request&) { return false; });
   server_.set_quota_policy([this](uid_t uid) { return uids_.owner_of(uid); });
-  const auto for_zeus = [](Result<std::string> place) {
-    if (place) *place += " for Zeus";
-    return place;
+  const auto for_zeus = [](Result<std::string> bound_address) {
+    if (bound_address) *bound_address += " for Zeus";
+    return bound_address;
   };
   for (const std::string& address : config_.zeus.listen) {
-    doors.add("zeus.listen " + address,
-              [this, address, for_zeus] { return for_zeus(listen_on_address(server_, address)); });
+    listeners.add("zeus.listen " + address, [this, address, for_zeus] {
+      return for_zeus(listen_on_address(server_, address));
+    });
   }
   if (config_.zeus.socket.empty()) return;
-  doors.add("zeus.socket " + config_.zeus.socket, [this, for_zeus] {
+  listeners.add("zeus.socket " + config_.zeus.socket, [this, for_zeus] {
     return for_zeus(listen_on_socket(server_, config_.zeus.socket, "the directory of zeus.socket"));
   });
 }
 
-void ZeusAdapter::stop(Duration grace, std::function<void()> done) {
-  server_.shutdown(grace, std::move(done));
+void ZeusAdapter::stop(Duration grace, std::function<void()> on_done) {
+  server_.shutdown(grace, std::move(on_done));
 }
 
-void ZeusAdapter::read_fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) {
-  telemetry_.read_fresh(
-      probes, [done = std::move(done)](const telemetry::SnapshotPtr& read) { done(*read); });
+void ZeusAdapter::read_fresh(ProbeSet probes, std::function<void(const Snapshot&)> on_done) {
+  telemetry_.read_fresh(probes, [on_done = std::move(on_done)](const telemetry::SnapshotPtr& read) {
+    on_done(*read);
+  });
 }
 
 Subscription ZeusAdapter::subscribe_power(const DeviceId& id, Duration period,
-                                          std::function<void(const Reading&)> heard) {
-  return telemetry_.subscribe_power(id, period, std::move(heard));
+                                          std::function<void(const Reading&)> on_reading) {
+  return telemetry_.subscribe_power(id, period, std::move(on_reading));
 }
 
 Result<void> ZeusAdapter::check_enabled() const {
@@ -102,11 +104,12 @@ Result<void> ZeusAdapter::check_access(const http::Request& request) {
   const api::Principal principal = api::principal_of(request.peer, authority_);
   auto permitted = api::authorise(principal, route, authority_);
   if (!permitted) {
-    control::ChangeRequester asker{principal.name(), false, std::to_string(request.id),
-                                   request.received_at};
-    asker.over_tcp = !principal.uid;
-    if (principal.uid) asker.quota_owner = fmt::format("uid {}", uids_.owner_of(*principal.uid));
-    control_.record_refusal(asker, fmt::format("{} {}", route.method, route.pattern),
+    control::ChangeRequester requester{principal.name(), false, std::to_string(request.id),
+                                       request.received_at};
+    requester.over_tcp = !principal.uid;
+    if (principal.uid)
+      requester.quota_owner = fmt::format("uid {}", uids_.owner_of(*principal.uid));
+    control_.record_refusal(requester, fmt::format("{} {}", route.method, route.pattern),
                             permitted.error());
   }
   return permitted;
@@ -115,7 +118,7 @@ Result<void> ZeusAdapter::check_access(const http::Request& request) {
 // Refused beside another owner's value, even where both could apply: zeusd's clients take what they
 // set for what is in force. A later owner may still ask for less by the API.
 void ZeusAdapter::submit(zeus::SettingOrder order,
-                         std::function<void(const std::vector<zeus::GpuOutcome>&)> done) {
+                         std::function<void(const std::vector<zeus::GpuOutcome>&)> on_done) {
   control::ChangeRequest request;
   request.requester = {fmt::format("zeus:{}", order.uid), false, std::to_string(order.request),
                        order.received};
@@ -128,10 +131,10 @@ void ZeusAdapter::submit(zeus::SettingOrder order,
   } else {
     request.action = control::Restore{order.kind};
   }
-  if (!order.wait) return done(outcomes_of(order, control_.submit_async(request)));
-  control_.submit(request, [order = std::move(order), done = std::move(done)](
+  if (!order.wait) return on_done(outcomes_of(order, control_.submit_async(request)));
+  control_.submit(request, [order = std::move(order), on_done = std::move(on_done)](
                                const Result<control::SettingController::Changes>& changes) {
-    done(outcomes_of(order, changes));
+    on_done(outcomes_of(order, changes));
   });
 }
 

@@ -22,24 +22,24 @@ namespace gpuyard::daemon {
 class ZeusAdapter final : private zeus::GpuSource, private zeus::SettingWriter {
  public:
   // The references outlive the feed.
-  ZeusAdapter(http::IoLoop&, Worker& query, telemetry::Telemetry&, control::SettingController&,
-              const api::Authority&, const config::Config&, const processes::SubordinateUids&,
-              const std::string& version);
+  ZeusAdapter(http::IoLoop&, Worker& query_worker, telemetry::Telemetry&,
+              control::SettingController&, const api::Authority&, const config::Config&,
+              const processes::SubordinateUids&, const std::string& version);
 
   // Its address and its socket are separate listeners.
   void listen(ListenerOpener&);
   void start() { cpus_.start(); }
-  void stop(Duration grace, std::function<void()> done);
+  void stop(Duration grace, std::function<void()> on_done);
 
  private:
   std::shared_ptr<const Snapshot> latest() const override { return telemetry_.latest(); }
-  void read_fresh(ProbeSet, std::function<void(const Snapshot&)> done) override;
+  void read_fresh(ProbeSet, std::function<void(const Snapshot&)> on_done) override;
   Subscription subscribe_power(const DeviceId&, Duration period,
-                               std::function<void(const Reading&)> heard) override;
+                               std::function<void(const Reading&)> on_reading) override;
   Result<void> check_enabled() const override;
   Result<void> check_access(const http::Request&) override;
   void submit(zeus::SettingOrder,
-              std::function<void(const std::vector<zeus::GpuOutcome>&)> done) override;
+              std::function<void(const std::vector<zeus::GpuOutcome>&)> on_done) override;
 
   telemetry::Telemetry& telemetry_;
   control::SettingController& control_;

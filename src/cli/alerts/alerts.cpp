@@ -60,12 +60,12 @@ Printable silences_with_indexes(const http::Endpoint& daemon, protocol::Silences
 
 // Makes one silence for each GPU, because a silence is of one GPU or of all; shows them together.
 int silence_each(const AlertsVerb& verb, const http::Endpoint& daemon,
-                 protocol::SilenceRequest wish, const std::vector<std::string>& gpus) {
+                 protocol::SilenceRequest request, const std::vector<std::string>& gpus) {
   std::set<std::string> made;
   std::optional<Error> failed;
   for (const std::string& gpu : gpus) {
-    wish.gpu = gpu;
-    const auto one = client::call_with_retry(daemon, protocol::kSilence, {}, wish);
+    request.gpu = gpu;
+    const auto one = client::call_with_retry(daemon, protocol::kSilence, {}, request);
     if (!one) {
       failed = one.error();
       break;
@@ -78,7 +78,7 @@ int silence_each(const AlertsVerb& verb, const http::Endpoint& daemon,
     const auto as_text = [&](const protocol::Silences& ones, WallTime now, const Screen& screen) {
       return silences_with_indexes(daemon, ones, now, screen);
     };
-    if (const int told = show(verb, all, as_text); told != 0) return told;
+    if (const int code = show(verb, all, as_text); code != 0) return code;
   }
   return failed
              ? show(verb, Result<protocol::Silence>(*failed), [](auto&&...) { return Printable(); })
@@ -89,17 +89,17 @@ int silence(const AlertsVerb& verb, const http::Endpoint& daemon) {
   const auto length =
       seconds_of(verb.length, "--for", kMinLifetime, gpuyard::andon::SilenceTable::kMaxDuration);
   if (!length) return print_error(length.error());
-  protocol::SilenceRequest wish;
-  wish.for_s = *length;
-  wish.rule = non_empty(verb.rule);
-  wish.comment = non_empty(verb.note);
+  protocol::SilenceRequest request;
+  request.for_s = *length;
+  request.rule = non_empty(verb.rule);
+  request.comment = non_empty(verb.note);
   const auto gpus = split(verb.gpus, ',');
   if (!verb.gpus.empty() && std::ranges::count(gpus, "") > 0) {
     return print_error({Errc::invalid, "--gpu: the list contains an empty name"});
   }
-  if (gpus.size() > 1) return silence_each(verb, daemon, std::move(wish), gpus);
-  wish.gpu = non_empty(verb.gpus);
-  return show(verb, client::call_with_retry(daemon, protocol::kSilence, {}, wish),
+  if (gpus.size() > 1) return silence_each(verb, daemon, std::move(request), gpus);
+  request.gpu = non_empty(verb.gpus);
+  return show(verb, client::call_with_retry(daemon, protocol::kSilence, {}, request),
               [&](const protocol::Silence& one, WallTime now, const Screen& screen) {
                 return silences_with_indexes(daemon, {1, false, {one}}, now, screen);
               });
@@ -121,13 +121,13 @@ int acknowledge(const AlertsVerb& verb, const http::Endpoint& daemon) {
 }
 
 int test(const AlertsVerb& verb, const http::Endpoint& daemon) {
-  const auto answer =
+  const auto reply =
       client::call_with_retry(daemon, protocol::kTestSinks, {}, {non_empty(verb.sink)},
                               protocol::kSinkTestTimeout + client::kReplyTimeout);
   const int shown =
-      show(verb, answer, [](const auto& tests, auto&&...) { return sink_tests_text(tests); });
+      show(verb, reply, [](const auto& tests, auto&&...) { return sink_tests_text(tests); });
   if (shown != 0) return shown;
-  const bool all = std::ranges::all_of(answer->sinks, &protocol::SinkTest::delivered);
+  const bool all = std::ranges::all_of(reply->sinks, &protocol::SinkTest::delivered);
   return all ? 0 : kExitSinkTestFailed;
 }
 

@@ -87,8 +87,8 @@ Printable alerts_text(const protocol::Alerts& alerts, WallTime now, const Screen
                    : all_is_known         ? Printable("No alerts are firing.\n")
                                   : "No alerts are firing, but some conditions are unknown.\n";
   for (const Alert& alert : alerts.alerts) {
-    const std::string standing = state_text(alert);
-    if (!standing.empty()) text += formatted("{}: {}\n", alert.number, standing);
+    const std::string state = state_text(alert);
+    if (!state.empty()) text += formatted("{}: {}\n", alert.number, state);
     if (!alert.advice.empty() && !alert.acknowledged) {
       text += formatted("{}: {}\n", alert.number, alert.advice);
     }

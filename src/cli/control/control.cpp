@@ -42,19 +42,19 @@ struct RequestOutcomes {
 
   ChangeResults all_changes() const {
     ChangeResults all;
-    for (const RequestOutcome& answer : completed) {
-      all.simulated = answer.changes.simulated;
-      all.changes.insert(all.changes.end(), answer.changes.changes.begin(),
-                         answer.changes.changes.end());
+    for (const RequestOutcome& outcome : completed) {
+      all.simulated = outcome.changes.simulated;
+      all.changes.insert(all.changes.end(), outcome.changes.changes.begin(),
+                         outcome.changes.changes.end());
     }
     return all;
   }
   // Calls tell(answer, change) for changes that succeeded, or for those that failed.
   template <class Tell>
-  void for_each_change(bool success, Tell&& tell) const {
-    for (const RequestOutcome& answer : completed) {
-      for (const ChangeResult& change : answer.changes.changes) {
-        if (has_succeeded(change) == success) tell(answer, change);
+  void for_each_change(bool success, Tell&& on_change) const {
+    for (const RequestOutcome& outcome : completed) {
+      for (const ChangeResult& change : outcome.changes.changes) {
+        if (has_succeeded(change) == success) on_change(outcome, change);
       }
     }
   }
@@ -100,26 +100,26 @@ int show(const ControlVerb& verb) {
 
 // Makes the requests until the daemon refuses one as a whole.
 RequestOutcomes submit_all(const Requests& requests, const http::Endpoint& daemon, bool dry_run) {
-  RequestOutcomes answers;
+  RequestOutcomes outcomes;
   for (const ControlRequest& request : requests) {
     auto changes = request.submit(daemon, dry_run);
     if (!changes) {
-      answers.refusal = std::move(changes).error();
+      outcomes.refusal = std::move(changes).error();
       break;
     }
-    answers.completed.push_back({request.what, *std::move(changes)});
+    outcomes.completed.push_back({request.what, *std::move(changes)});
   }
-  return answers;
+  return outcomes;
 }
 
 // Says what failed; returns the exit code.
-int print_errors(const RequestOutcomes& answers, const http::Endpoint& daemon,
+int print_errors(const RequestOutcomes& outcomes, const http::Endpoint& daemon,
                  const ControlReader& reader) {
-  answers.for_each_change(false, [&](const RequestOutcome& answer, const ChangeResult& change) {
-    print_note(result_line(change, answer.what, reader));
+  outcomes.for_each_change(false, [&](const RequestOutcome& outcome, const ChangeResult& change) {
+    print_note(result_line(change, outcome.what, reader));
   });
-  if (answers.refusal) return print_control_error(*answers.refusal, daemon.is_remote());
-  return worst_exit_code(answers.all_changes());
+  if (outcomes.refusal) return print_control_error(*outcomes.refusal, daemon.is_remote());
+  return worst_exit_code(outcomes.all_changes());
 }
 
 using Names = std::map<std::string, std::string>;  // of GPUs, by UUID
@@ -133,45 +133,45 @@ Names names_of(const http::Endpoint& daemon, const std::string& gpus) {
   return names;
 }
 
-Printable plan_text(const RequestOutcomes& answers, const ControlReader& reader,
+Printable plan_text(const RequestOutcomes& outcomes, const ControlReader& reader,
                     const http::Endpoint& daemon, const std::string& gpus) {
   const Names names = names_of(daemon, gpus);
   Printable text;
-  answers.for_each_change(true, [&](const RequestOutcome& answer, const ChangeResult& change) {
+  outcomes.for_each_change(true, [&](const RequestOutcome& outcome, const ChangeResult& change) {
     const auto name = names.find(change.uuid);
     text += formatted(
-        "{}\n", plan_line(change, answer.what, name != names.end() ? name->second : "", reader));
+        "{}\n", plan_line(change, outcome.what, name != names.end() ? name->second : "", reader));
   });
   if (!text.empty()) text = host_heading(daemon.text()) + text;
-  if (answers.all_changes().simulated) text += "These GPUs are simulated.\n";
+  if (outcomes.all_changes().simulated) text += "These GPUs are simulated.\n";
   return text;
 }
 
 // Says what would happen and changes nothing.
 int plan(const ControlVerb& verb, const Requests& requests, const http::Endpoint& daemon) {
   const auto reader = reader_of(daemon);
-  const RequestOutcomes answers = submit_all(requests, daemon, true);
+  const RequestOutcomes outcomes = submit_all(requests, daemon, true);
   if (verb.json) {
-    if (!answers.completed.empty()) print(json_line(answers.all_changes()));
+    if (!outcomes.completed.empty()) print(json_line(outcomes.all_changes()));
   } else {
-    print(plan_text(answers, reader, daemon, verb.gpus));
+    print(plan_text(outcomes, reader, daemon, verb.gpus));
   }
-  return print_errors(answers, daemon, reader);
+  return print_errors(outcomes, daemon, reader);
 }
 
 // Asks the user. Empty: the user agreed; else the exit code.
 std::optional<int> check_confirmation(const ControlVerb& verb, const Requests& requests,
                                       const http::Endpoint& daemon) {
   const auto reader = reader_of(daemon);
-  const RequestOutcomes answers = submit_all(requests, daemon, true);
-  const int code = print_errors(answers, daemon, reader);
-  const ChangeResults all = answers.all_changes();
+  const RequestOutcomes outcomes = submit_all(requests, daemon, true);
+  const int code = print_errors(outcomes, daemon, reader);
+  const ChangeResults all = outcomes.all_changes();
   const bool possible = std::ranges::any_of(all.changes, has_succeeded);
-  if (answers.refusal || !possible || (verb.atomic && code != 0)) {
+  if (outcomes.refusal || !possible || (verb.atomic && code != 0)) {
     print_note(all.changes.empty() && code == 0 ? "nothing to change" : "nothing was changed");
     return code;
   }
-  Printable text = plan_text(answers, reader, daemon, verb.gpus);
+  Printable text = plan_text(outcomes, reader, daemon, verb.gpus);
   if (verb.subject == ControlVerb::Subject::reset) {
     text += formatted("During the reset, all GPUs of {} machine are unavailable for a moment.\n",
                       host_heading(daemon.text()).empty() ? "this" : "that");
@@ -183,22 +183,22 @@ std::optional<int> check_confirmation(const ControlVerb& verb, const Requests& r
 }
 
 int apply_changes(const ControlVerb& verb, const Requests& requests, const http::Endpoint& daemon) {
-  const RequestOutcomes answers = submit_all(requests, daemon, false);
+  const RequestOutcomes outcomes = submit_all(requests, daemon, false);
   const auto reader = reader_of(daemon);
-  const ChangeResults all = answers.all_changes();
-  if (verb.json && !answers.completed.empty()) print(json_line(all));
+  const ChangeResults all = outcomes.all_changes();
+  if (verb.json && !outcomes.completed.empty()) print(json_line(all));
   if (!verb.json) {
     if (std::ranges::any_of(all.changes, has_succeeded)) print(host_heading(daemon.text()));
-    answers.for_each_change(true, [&](const RequestOutcome& answer, const ChangeResult& change) {
-      print(formatted("{}\n", result_line(change, answer.what, reader)));
+    outcomes.for_each_change(true, [&](const RequestOutcome& outcome, const ChangeResult& change) {
+      print(formatted("{}\n", result_line(change, outcome.what, reader)));
     });
-    if (all.changes.empty() && !answers.refusal) print_note("nothing to change");
+    if (all.changes.empty() && !outcomes.refusal) print_note("nothing to change");
     if (all.simulated && std::ranges::any_of(all.changes, has_succeeded)) {
       print_stderr(
           "These GPUs are simulated.\n");  // stdout has a line for each change, for scripts
     }
   }
-  return print_errors(answers, daemon, reader);
+  return print_errors(outcomes, daemon, reader);
 }
 
 }  // namespace

@@ -129,11 +129,11 @@ Result<protocol::ChangeResult> wait_for_operation(const http::Endpoint& daemon,
 
 Result<ChangeResults> submit_reset(const ControlVerb& verb, const http::Endpoint& daemon,
                                    bool dry_run) {
-  protocol::ChangeOptions wish;
-  set_change_flags(wish, verb, dry_run);
-  if (!dry_run) wish.wait = false;
+  protocol::ChangeOptions options;
+  set_change_flags(options, verb, dry_run);
+  if (!dry_run) options.wait = false;
   auto changes =
-      client::call_with_retry(daemon, protocol::kResetGpu, {verb.gpus}, wish, kChangeTimeout);
+      client::call_with_retry(daemon, protocol::kResetGpu, {verb.gpus}, options, kChangeTimeout);
   if (!changes || dry_run || verb.detach) return changes;
   for (protocol::ChangeResult& change : changes->changes) {
     auto over = wait_for_operation(daemon, change.operation);

@@ -35,21 +35,21 @@ inline constexpr Duration kChangeTimeout = std::chrono::seconds(30);
 
 // Copies the common flags into a body, or into the parameters of a DELETE.
 template <class Wish>
-void set_change_flags(Wish& wish, const ControlVerb& verb, bool dry_run) {
+void set_change_flags(Wish& request, const ControlVerb& verb, bool dry_run) {
   const auto if_true = [](bool flag) { return flag ? std::optional(true) : std::nullopt; };
-  wish.atomic = if_true(verb.atomic);
-  wish.force = if_true(verb.force);
-  wish.dry_run = if_true(dry_run);
-  if (verb.detach) wish.wait = false;
+  request.atomic = if_true(verb.atomic);
+  request.force = if_true(verb.force);
+  request.dry_run = if_true(dry_run);
+  if (verb.detach) request.wait = false;
 }
 
 template <class Wish>
 ControlRequest make_set_request(std::string_view what, const SetRoute<Wish>& route,
-                                const ControlVerb& verb, Wish wish) {
+                                const ControlVerb& verb, Wish request) {
   return {std::string(what),
-          [&route, verb, wish](const http::Endpoint& daemon, bool dry_run) mutable {
-            set_change_flags(wish, verb, dry_run);
-            return client::call(daemon, route, {verb.gpus}, wish, kChangeTimeout);
+          [&route, verb, request](const http::Endpoint& daemon, bool dry_run) mutable {
+            set_change_flags(request, verb, dry_run);
+            return client::call(daemon, route, {verb.gpus}, request, kChangeTimeout);
           }};
 }
 

@@ -19,13 +19,13 @@ using ControlSubject = ControlVerb::Subject;
 
 template <class Wish>
 Result<Requests> set(SettingKind kind, const SetRoute<Wish>& route, const ControlVerb& verb,
-                     Wish wish) {
+                     Wish request) {
   if (!verb.lifetime.empty()) {
     const auto length = parse_lifetime(verb.lifetime);
     if (!length) return Error(length.error()).in("--for");
-    wish.for_s = std::chrono::duration<double>(*length).count();
+    request.for_s = std::chrono::duration<double>(*length).count();
   }
-  return Requests{make_set_request(display_name(kind), route, verb, std::move(wish))};
+  return Requests{make_set_request(display_name(kind), route, verb, std::move(request))};
 }
 
 Result<Requests> power(const ControlVerb& verb) {
@@ -35,9 +35,9 @@ Result<Requests> power(const ControlVerb& verb) {
   }
   const auto limit = parse_watts(verb.value);
   if (!limit) return Error(limit.error()).in("WATTS");
-  protocol::PowerLimitRequest wish;
-  wish.power_limit_mw = *limit;
-  return set(SettingKind::power_limit, protocol::kSetPowerLimit, verb, wish);
+  protocol::PowerLimitRequest request;
+  request.power_limit_mw = *limit;
+  return set(SettingKind::power_limit, protocol::kSetPowerLimit, verb, request);
 }
 
 Result<Requests> unlock(const ControlVerb& verb) {
@@ -62,10 +62,10 @@ Result<Requests> clocks(const ControlVerb& verb) {
     if (range.empty()) return {};
     const auto clocks = parse_clocks(range);
     if (!clocks) return Error(clocks.error()).in(flag);
-    protocol::LockedClocksRequest wish;
-    wish.min_clock_mhz = clocks->lowest_mhz;
-    wish.max_clock_mhz = clocks->highest_mhz;
-    auto made = set(kind, route, verb, wish);
+    protocol::LockedClocksRequest request;
+    request.min_clock_mhz = clocks->lowest_mhz;
+    request.max_clock_mhz = clocks->highest_mhz;
+    auto made = set(kind, route, verb, request);
     if (!made) return std::move(made).error().in(flag);
     requests.push_back(std::move(made->front()));
     return {};
@@ -89,24 +89,24 @@ Result<Requests> on_off_requests(SettingKind kind, const SetRoute<protocol::Enab
   if (verb.restore) return Requests{make_restore_request(kind, restore, verb)};
   const auto enabled = parse_on_off(verb.value);
   if (!enabled) return Error(enabled.error()).in("on|off");
-  protocol::EnableRequest wish;
-  wish.enabled = *enabled;
-  return set(kind, route, verb, wish);
+  protocol::EnableRequest request;
+  request.enabled = *enabled;
+  return set(kind, route, verb, request);
 }
 
 Result<Requests> compute_mode(const ControlVerb& verb) {
   constexpr auto kKind = SettingKind::compute_mode;
   if (verb.restore)
     return Requests{make_restore_request(kKind, protocol::kRestoreComputeMode, verb)};
-  protocol::ComputeModeRequest wish;
-  wish.compute_mode = to_lower(verb.value);
-  std::ranges::replace(wish.compute_mode, '-', '_');
-  if (!protocol::setting_of(wish)) {
+  protocol::ComputeModeRequest request;
+  request.compute_mode = to_lower(verb.value);
+  std::ranges::replace(request.compute_mode, '-', '_');
+  if (!protocol::setting_of(request)) {
     return Error{Errc::invalid,
                  fmt::format("MODE: expected default, prohibited or exclusive_process; got \"{}\"",
                              verb.value)};
   }
-  return set(kKind, protocol::kSetComputeMode, verb, wish);
+  return set(kKind, protocol::kSetComputeMode, verb, request);
 }
 
 Result<Requests> ecc(const ControlVerb& verb) {
@@ -114,10 +114,10 @@ Result<Requests> ecc(const ControlVerb& verb) {
     return on_off_requests(SettingKind::ecc, protocol::kSetEccMode, protocol::kRestoreEccMode,
                            verb);
   }
-  protocol::ClearEccRequest wish;
-  wish.counter = verb.cleared_errors;
-  return Requests{make_set_request(fmt::format("clear {} ECC error counters", wish.counter),
-                                   protocol::kClearEcc, verb, wish)};
+  protocol::ClearEccRequest request;
+  request.counter = verb.cleared_errors;
+  return Requests{make_set_request(fmt::format("clear {} ECC error counters", request.counter),
+                                   protocol::kClearEcc, verb, request)};
 }
 
 struct SubjectInfo {

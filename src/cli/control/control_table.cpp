@@ -52,8 +52,8 @@ std::string setting_claim_text(const protocol::SettingClaimView& claim,
   return text;
 }
 
-std::string_view status_remark(SettingStatus standing) {
-  switch (standing) {
+std::string_view status_remark(SettingStatus status) {
+  switch (status) {
     case SettingStatus::free:
     case SettingStatus::applied:
       return "";

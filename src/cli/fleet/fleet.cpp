@@ -37,33 +37,33 @@ struct FleetTarget {
 
 Result<FleetTarget> fleet_target_of(const FleetVerb& verb) {
   const auto environment = Environment::current();
-  const auto patience = parse_interval(verb.timeout);
-  if (!patience) return Error(patience.error()).in("--timeout");
-  FleetTarget yards;
-  yards.options.credentials = client::credentials_of(environment);
-  yards.options.credentials.ssh = {.guarded = true, .login_timeout = *patience};
-  yards.options.reply_timeout = std::min(yards.options.reply_timeout, *patience);
+  const auto timeout = parse_interval(verb.timeout);
+  if (!timeout) return Error(timeout.error()).in("--timeout");
+  FleetTarget target;
+  target.options.credentials = client::credentials_of(environment);
+  target.options.credentials.ssh = {.guarded = true, .login_timeout = *timeout};
+  target.options.reply_timeout = std::min(target.options.reply_timeout, *timeout);
   std::vector<std::string> words = verb.hosts;
   const std::string usual(environment_variable("GPUYARD_HOSTS"));
   if (words.empty() && !usual.empty()) words = {usual};
   auto hosts = fleet::resolve_hosts(words, hosts_file(environment));
   if (!hosts) return std::move(hosts).error();
-  yards.hosts = *std::move(hosts);
-  if (verb.no_master) return yards;
+  target.hosts = *std::move(hosts);
+  if (verb.no_master) return target;
   auto masters = fleet::make_masters_directory(environment);
   if (masters) {
-    yards.options.credentials.ssh.masters_directory = *std::move(masters);
+    target.options.credentials.ssh.masters_directory = *std::move(masters);
   } else {
     print_note("note: ssh connections are not kept for reuse: " + masters.error().text());
   }
-  return yards;
+  return target;
 }
 
 // "98 of 100 have answered; waiting for n7, n9"
 template <class Answer>
-std::string waiting_text(const fleet::FanOut<Answer>& survey, std::size_t done, std::size_t all) {
-  constexpr std::size_t kMostNamed = 3;
-  const auto names = survey.pending_hosts(kMostNamed);
+std::string waiting_text(const fleet::FanOut<Answer>& fan_out, std::size_t done, std::size_t all) {
+  constexpr std::size_t kMaxNamed = 3;
+  const auto names = fan_out.pending_hosts(kMaxNamed);
   const std::size_t more = all - done - std::min(names.size(), all - done);
   return fmt::format(
       "{} of {} machines have answered; waiting for {}{}. Press Ctrl-C for partial results", done,
@@ -80,27 +80,27 @@ struct FanOutResult {
 };
 
 template <class Answer>
-FanOutResult<Answer> fan_out_query(const FleetTarget& yards,
-                                   typename fleet::FanOut<Answer>::Call question) {
-  constexpr auto kSilence = std::chrono::seconds(1);  // until the line says who is waited for
-  const JobSignals signals;                           // before any thread
+FanOutResult<Answer> fan_out_query(const FleetTarget& target,
+                                   typename fleet::FanOut<Answer>::Call query) {
+  constexpr auto kProgressDelay = std::chrono::seconds(1);  // until the line says who is waited for
+  const JobSignals signals;                                 // before any thread
   const TimePoint begin = BootClock::now();
-  auto survey =
-      std::make_unique<fleet::FanOut<Answer>>(yards.hosts, yards.options, std::move(question));
+  auto fan_out =
+      std::make_unique<fleet::FanOut<Answer>>(target.hosts, target.options, std::move(query));
   ProgressLine line(false);
   while (true) {
-    const std::size_t done = survey->pool().completed_count();
+    const std::size_t done = fan_out->pool().completed_count();
     const auto signal = signals.take_termination(Duration::zero());
-    if (signal || done == yards.hosts.size()) {
-      auto heard = survey->replies();
-      return {std::move(survey), std::move(heard), signal};
+    if (signal || done == target.hosts.size()) {
+      auto replies = fan_out->replies();
+      return {std::move(fan_out), std::move(replies), signal};
     }
-    if (BootClock::now() - begin >= kSilence) {
-      line.show(waiting_text(*survey, done, yards.hosts.size()));
+    if (BootClock::now() - begin >= kProgressDelay) {
+      line.show(waiting_text(*fan_out, done, target.hosts.size()));
     }
-    std::array<pollfd, 2> polled{pollfd{survey->pool().descriptor(), POLLIN, 0},
+    std::array<pollfd, 2> polled{pollfd{fan_out->pool().descriptor(), POLLIN, 0},
                                  pollfd{signals.descriptor(), POLLIN, 0}};
-    ::poll(polled.data(), polled.size(), std::chrono::milliseconds(kSilence).count());
+    ::poll(polled.data(), polled.size(), std::chrono::milliseconds(kProgressDelay).count());
   }
 }
 
@@ -123,9 +123,9 @@ int show(const FleetVerb& verb, const View& view, const Printable& text,
   return has_answer(view) ? 0 : exit_code_of(Errc::unavailable);
 }
 
-int show_nodes(const FleetVerb& verb, const FleetTarget& yards, const Screen& screen) {
+int show_nodes(const FleetVerb& verb, const FleetTarget& target, const Screen& screen) {
   const auto got = fan_out_query<fleet::Brief>(
-      yards, [&](const auto& daemon) { return fleet::fetch_brief(daemon, yards.options); });
+      target, [&](const auto& daemon) { return fleet::fetch_brief(daemon, target.options); });
   if (verb.action == Action::nodes) {
     const auto view = fleet::nodes_of(got.replies);
     return show(verb, view, nodes_text(view, screen), got.end_signal);
@@ -139,11 +139,11 @@ int show_nodes(const FleetVerb& verb, const FleetTarget& yards, const Screen& sc
 // Asks each machine one more thing than its brief.
 template <class Params, class Answer>
 FanOutResult<ReplyWithBrief<Answer>> fan_out_with_brief(
-    const FleetTarget& yards, const protocol::Route<Params, Answer>& route,
+    const FleetTarget& target, const protocol::Route<Params, Answer>& route,
     const Params& parameters = {}) {
   return fan_out_query<ReplyWithBrief<Answer>>(
-      yards, [&yards, &route, parameters](const auto& daemon) {
-        return fleet::fetch_with_brief(daemon, yards.options, route, parameters);
+      target, [&target, &route, parameters](const auto& daemon) {
+        return fleet::fetch_with_brief(daemon, target.options, route, parameters);
       });
 }
 
@@ -160,10 +160,10 @@ std::string offer_advice(const fleet::FleetOffer& best, const LeaseFilters& want
                      best.url.starts_with('/') ? "unix://" : "", best.url, claim);
 }
 
-int show_offers(const FleetVerb& verb, const FleetTarget& yards, const Screen& screen) {
+int show_offers(const FleetVerb& verb, const FleetTarget& target, const Screen& screen) {
   const auto query = free_query_of(verb.wanted);
   if (!query) return print_error(query.error());
-  const auto got = fan_out_with_brief(yards, protocol::kFree, *query);
+  const auto got = fan_out_with_brief(target, protocol::kFree, *query);
   const auto view = fleet::offers_of(got.replies);
   const int code = show(verb, view, offers_text(view, screen), got.end_signal);
   if (code == 0 && !view.offers.empty() && screen.terminal && !verb.json) {
@@ -176,26 +176,26 @@ int show_offers(const FleetVerb& verb, const FleetTarget& yards, const Screen& s
                       "", "gpuyard fleet gpus\ngpuyard fleet queue"});
 }
 
-int show_usage(const FleetVerb& verb, const FleetTarget& yards, const Screen& screen) {
+int show_usage(const FleetVerb& verb, const FleetTarget& target, const Screen& screen) {
   const auto since = seconds_since(verb.since);
   if (!since) return print_error(since.error());
   protocol::UsageQuery query;
   query.since_s = *since;
   const bool by_host = verb.by == "host";
   query.by = usage_grouping_of(by_host ? "user" : verb.by);
-  const auto got = fan_out_with_brief(yards, protocol::kUsage, query);
+  const auto got = fan_out_with_brief(target, protocol::kUsage, query);
   const auto view = fleet::usage_of(got.replies, by_host);
   return show(verb, view, usage_table(view.usage, screen), got.end_signal);
 }
 
 Result<ReplyWithBrief<fleet::DoctorReply>> run_doctor(const http::Endpoint& daemon,
-                                                      const FanOutOptions& manner) {
-  auto brief = fleet::fetch_brief(daemon, manner);
+                                                      const FanOutOptions& options) {
+  auto brief = fleet::fetch_brief(daemon, options);
   if (!brief) return std::move(brief).error();
   fleet::DoctorReply examined;
   examined.requested_at = wall_now();
   auto ready =
-      client::call(daemon, protocol::kReady, {}, {}, manner.reply_timeout, fleet::kMaxReplyBytes);
+      client::call(daemon, protocol::kReady, {}, {}, options.reply_timeout, fleet::kMaxReplyBytes);
   examined.replied_at = wall_now();
   if (ready) {
     examined.readiness = *std::move(ready);
@@ -205,9 +205,9 @@ Result<ReplyWithBrief<fleet::DoctorReply>> run_doctor(const http::Endpoint& daem
   return ReplyWithBrief<fleet::DoctorReply>{*std::move(brief), std::move(examined)};
 }
 
-int show_diagnosis(const FleetVerb& verb, const FleetTarget& yards, const Screen& screen) {
+int show_diagnosis(const FleetVerb& verb, const FleetTarget& target, const Screen& screen) {
   const auto got = fan_out_query<ReplyWithBrief<fleet::DoctorReply>>(
-      yards, [&](const auto& daemon) { return run_doctor(daemon, yards.options); });
+      target, [&](const auto& daemon) { return run_doctor(daemon, target.options); });
   const auto view = fleet::diagnosis_of(got.replies);
   print(verb.json ? json_line(view) : diagnosis_text(view, screen));
   if (got.end_signal) return exit_by_signal(*got.end_signal);
@@ -304,8 +304,8 @@ Options add_fleet(Options program, FleetVerb& verb) {
 
 int run(const FleetVerb& verb) {
   if (verb.action == Action::disconnect) return disconnect_hosts();
-  const auto yards = fleet_target_of(verb);
-  if (!yards) return print_error(yards.error());
+  const auto target = fleet_target_of(verb);
+  if (!target) return print_error(target.error());
   const Screen screen = Screen::of_stdout(verb.color);
   switch (verb.action) {
     case Action::nodes:
@@ -314,25 +314,25 @@ int run(const FleetVerb& verb) {
     case Action::disconnect:
       break;
     case Action::free:
-      return show_offers(verb, *yards, screen);
+      return show_offers(verb, *target, screen);
     case Action::queue: {
-      const auto got = fan_out_with_brief(*yards, protocol::kQueue);
+      const auto got = fan_out_with_brief(*target, protocol::kQueue);
       const auto view = fleet::queue_of(got.replies);
       return show(verb, view, claims_text(view, wall_now(), screen), got.end_signal);
     }
     case Action::alerts: {
-      const auto got = fan_out_with_brief(*yards, protocol::kAlerts);
+      const auto got = fan_out_with_brief(*target, protocol::kAlerts);
       const auto view = fleet::alerts_of(got.replies);
       return show(verb, view, firing_text(view, wall_now(), screen), got.end_signal);
     }
     case Action::usage:
-      return show_usage(verb, *yards, screen);
+      return show_usage(verb, *target, screen);
     case Action::doctor:
-      return show_diagnosis(verb, *yards, screen);
+      return show_diagnosis(verb, *target, screen);
     case Action::top:
-      return fleet_top(yards->hosts, yards->options, verb.color);
+      return fleet_top(target->hosts, target->options, verb.color);
   }
-  return show_nodes(verb, *yards, screen);
+  return show_nodes(verb, *target, screen);
 }
 
 }  // namespace gpuyard::cli

@@ -208,15 +208,15 @@ Printable users_text(const FleetUsers& view, const Screen& screen) {
   if (view.users.empty()) return "No GPU is in use.\n";
   FittedTable table{{{"USER"}, {"GPUS", true}, {"UTIL", true}, {"UNLEASED", true}, {"WHERE"}}};
   for (const FleetUser& user : view.users) {
-    std::vector<std::string> places;
-    for (const HostGpus& place : user.places) {
-      places.push_back(place.host + ":" + indexes_text(place.indexes));
+    std::vector<std::string> locations;
+    for (const HostGpus& location : user.places) {
+      locations.push_back(location.host + ":" + indexes_text(location.indexes));
     }
     table.add({{user.user},
                {std::to_string(user.gpus)},
                number_cell(user.utilization_percent, "%"),
                count_cell(user.outside, Tone::warning),
-               {fmt::format("{}", fmt::join(places, " "))}});
+               {fmt::format("{}", fmt::join(locations, " "))}});
   }
   return table.text(screen) + simulated_text(view);
 }
@@ -265,14 +265,15 @@ Printable claims_text(const FleetQueue& view, WallTime now, const Screen& screen
                      {"REASON"}}};
   for (const FleetClaim& claim : view.waiting) {
     const protocol::Lease& lease = claim.lease;
-    const auto& place = lease.place;
-    table.add({{claim.host},
-               place ? Cell{std::to_string(place->position)} : kUnknownCell,
-               {lease.user ? *lease.user : fmt::format("uid {}", lease.uid)},
-               {std::to_string(lease.wanted_gpus)},
-               {local_moment(lease.asked, now)},
-               place && place->expected_s ? Cell{length_text(*place->expected_s)} : kUnknownCell,
-               {place ? place->text : ""}});
+    const auto& position = lease.place;
+    table.add(
+        {{claim.host},
+         position ? Cell{std::to_string(position->position)} : kUnknownCell,
+         {lease.user ? *lease.user : fmt::format("uid {}", lease.uid)},
+         {std::to_string(lease.wanted_gpus)},
+         {local_moment(lease.asked, now)},
+         position && position->expected_s ? Cell{length_text(*position->expected_s)} : kUnknownCell,
+         {position ? position->text : ""}});
   }
   return table.text(screen) + simulated_text(view);
 }

@@ -45,49 +45,50 @@ std::int64_t rank_of(const fleet::FleetNode& node, Order order) {
   return 0;
 }
 
-void sort_statuses(std::vector<HostStatus>& words, Order order) {
+void sort_statuses(std::vector<HostStatus>& statuses, Order order) {
   if (order == Order::named) return;
   std::vector<std::pair<std::int64_t, std::size_t>> ranks;  // the least goes first
-  for (std::size_t i = 0; i < words.size(); ++i) {
+  for (std::size_t i = 0; i < statuses.size(); ++i) {
     std::int64_t rank = INT64_MAX;
-    if (words[i].replied_at) {
-      auto heard = words[i].reply;
-      heard.problem.reset();
-      rank = -rank_of(fleet::nodes_of({std::move(heard)}).nodes.front(), order);
+    if (statuses[i].replied_at) {
+      auto reply = statuses[i].reply;
+      reply.problem.reset();
+      rank = -rank_of(fleet::nodes_of({std::move(reply)}).nodes.front(), order);
     }
     ranks.emplace_back(rank, i);
   }
   std::ranges::sort(ranks);
   std::vector<HostStatus> sorted;
-  for (const auto& [rank, i] : ranks) sorted.push_back(std::move(words[i]));
-  words = std::move(sorted);
+  for (const auto& [rank, i] : ranks) sorted.push_back(std::move(statuses[i]));
+  statuses = std::move(sorted);
 }
 
-Printable text_of(const fleet::HostReplies<fleet::Brief>& heard, Pane pane, const Screen& screen) {
-  if (pane == Pane::nodes) return nodes_text(fleet::nodes_of(heard), screen);
-  const auto gpus = fleet::gpus_of(heard);
+Printable text_of(const fleet::HostReplies<fleet::Brief>& replies, Pane pane,
+                  const Screen& screen) {
+  if (pane == Pane::nodes) return nodes_text(fleet::nodes_of(replies), screen);
+  const auto gpus = fleet::gpus_of(replies);
   return pane == Pane::gpus ? gpus_text(gpus, screen) : users_text(fleet::users_of(gpus), screen);
 }
 
-bool has_been_polled(const HostStatus& word) {
-  return word.reply.took > Duration::zero();
+bool has_been_polled(const HostStatus& status) {
+  return status.reply.took > Duration::zero();
 }
 
 // "n7: last answer 12s ago: it did not respond in time"
-std::vector<std::string> silent_host_lines(const std::vector<HostStatus>& words, TimePoint now) {
+std::vector<std::string> silent_host_lines(const std::vector<HostStatus>& statuses, TimePoint now) {
   std::vector<std::string> lines;
-  for (const HostStatus& word : words) {
-    if (!word.reply.problem) continue;
-    const bool asked = has_been_polled(word);
+  for (const HostStatus& status : statuses) {
+    if (!status.reply.problem) continue;
+    const bool polled = has_been_polled(status);
     const std::string since =
-        !word.replied_at
-            ? asked ? "no answer yet" : "connecting"
+        !status.replied_at
+            ? polled ? "no answer yet" : "connecting"
             : fmt::format("last answer {} ago",
                           short_duration(std::chrono::duration_cast<std::chrono::seconds>(
-                                             now - *word.replied_at)
+                                             now - *status.replied_at)
                                              .count()));
-    lines.push_back(fmt::format("{}: {}{}", word.reply.host.name, since,
-                                asked ? ": " + word.reply.problem->text() : ""));
+    lines.push_back(fmt::format("{}: {}{}", status.reply.host.name, since,
+                                polled ? ": " + status.reply.problem->text() : ""));
   }
   return lines;
 }
@@ -108,31 +109,31 @@ std::string_view take_key(std::string_view& keys) {
 }
 
 // Presses all keys that have come. Returns false: the user wants to leave, or the terminal is gone.
-bool handle_keys(FleetViewState& look, std::size_t page) {
+bool handle_keys(FleetViewState& view, std::size_t page) {
   std::array<char, 256> space{};
   const ssize_t got = ::read(STDIN_FILENO, space.data(), space.size());
   if (got <= 0) return false;
   std::string_view keys(space.data(), static_cast<std::size_t>(got));
   while (!keys.empty()) {
-    if (!handle_key(look, take_key(keys), page)) return false;
+    if (!handle_key(view, take_key(keys), page)) return false;
   }
   return true;
 }
 
 }  // namespace
 
-bool handle_key(FleetViewState& look, std::string_view key, std::size_t page) {
+bool handle_key(FleetViewState& view, std::string_view key, std::size_t page) {
   const auto scroll = [&](std::ptrdiff_t by) {
-    const auto wanted = static_cast<std::ptrdiff_t>(look.scrolled) + by;
-    look.scrolled = static_cast<std::size_t>(std::max<std::ptrdiff_t>(wanted, 0));
+    const auto wanted = static_cast<std::ptrdiff_t>(view.scrolled) + by;
+    view.scrolled = static_cast<std::size_t>(std::max<std::ptrdiff_t>(wanted, 0));
   };
   const auto all = static_cast<std::ptrdiff_t>(page);
   if (key == "q" || key == "\x03") return false;
   if (key == "\t" || key == "g") {
-    look.pane = after(look.pane, kPaneNames);
-    look.scrolled = 0;
+    view.pane = after(view.pane, kPaneNames);
+    view.scrolled = 0;
   }
-  if (key == "s") look.order = after(look.order, kOrderNames);
+  if (key == "s") view.order = after(view.order, kOrderNames);
   if (key == "j" || key == "\x1b[B") scroll(1);
   if (key == "k" || key == "\x1b[A") scroll(-1);
   if (key == " " || key == "\x1b[6~") scroll(all);
@@ -140,39 +141,39 @@ bool handle_key(FleetViewState& look, std::string_view key, std::size_t page) {
   return true;
 }
 
-Printable fleet_screen(std::vector<HostStatus> words, FleetViewState& look, TimePoint now,
+Printable fleet_screen(std::vector<HostStatus> statuses, FleetViewState& view, TimePoint now,
                        const Screen& screen) {
-  sort_statuses(words, look.order);
-  std::vector<std::string> silent = silent_host_lines(words, now);
-  fleet::HostReplies<fleet::Brief> heard;
-  for (HostStatus& word : words) {
-    if (!has_been_polled(word)) continue;
-    if (word.replied_at)
-      word.reply.problem.reset();  // the last word counts, and its age is said below
-    heard.push_back(std::move(word.reply));
+  sort_statuses(statuses, view.order);
+  std::vector<std::string> silent = silent_host_lines(statuses, now);
+  fleet::HostReplies<fleet::Brief> replies;
+  for (HostStatus& status : statuses) {
+    if (!has_been_polled(status)) continue;
+    if (status.replied_at)
+      status.reply.problem.reset();  // the last word counts, and its age is said below
+    replies.push_back(std::move(status.reply));
   }
-  const std::vector<Printable> lines = text_of(heard, look.pane, screen).split();
+  const std::vector<Printable> lines = text_of(replies, view.pane, screen).split();
   const std::string head =
       fmt::format("gpuyard fleet  {}, {}  tab: {}  s: sort  j k: scroll  q: quit",
-                  kPaneNames.at(static_cast<std::size_t>(look.pane)),
-                  kOrderNames.at(static_cast<std::size_t>(look.order)),
-                  kPaneNames.at(static_cast<std::size_t>(after(look.pane, kPaneNames))));
-  constexpr std::size_t kMostSilent = 5;
-  if (silent.size() > kMostSilent) {
-    const std::size_t more = silent.size() - kMostSilent + 1;
-    silent.resize(kMostSilent - 1);
+                  kPaneNames.at(static_cast<std::size_t>(view.pane)),
+                  kOrderNames.at(static_cast<std::size_t>(view.order)),
+                  kPaneNames.at(static_cast<std::size_t>(after(view.pane, kPaneNames))));
+  constexpr std::size_t kMaxSilent = 5;
+  if (silent.size() > kMaxSilent) {
+    const std::size_t more = silent.size() - kMaxSilent + 1;
+    silent.resize(kMaxSilent - 1);
     silent.push_back(fmt::format("{} more not answering", more));
   }
   // The head, the table's own heading, and those who are silent stay; the rest scrolls.
   const std::size_t fixed = 2 + silent.size();
   const std::size_t room = screen.rows > fixed ? screen.rows - fixed : 1;
   const std::size_t rows = lines.empty() ? 0 : lines.size() - 1;
-  look.scrolled = std::min(look.scrolled, rows > room ? rows - room : 0);
+  view.scrolled = std::min(view.scrolled, rows > room ? rows - room : 0);
   Printable text =
       painted(screen, Tone::faint, truncate_text(head, screen.columns, screen.utf8)) + "\n";
   if (!lines.empty()) text += lines.front() + "\n";
   for (std::size_t i = 0; i < std::min(room, rows); ++i) {
-    text += lines[1 + look.scrolled + i] + "\n";
+    text += lines[1 + view.scrolled + i] + "\n";
   }
   for (const std::string& line : silent) {
     text +=
@@ -182,25 +183,26 @@ Printable fleet_screen(std::vector<HostStatus> words, FleetViewState& look, Time
   return text;
 }
 
-int fleet_top(const std::vector<fleet::Host>& hosts, const fleet::FanOutOptions& manner,
+int fleet_top(const std::vector<fleet::Host>& hosts, const fleet::FanOutOptions& options,
               ColorMode color) {
   if (!Screen::of_stdout().terminal || ::isatty(STDIN_FILENO) != 1) {
     return print_error(
         {Errc::invalid, "fleet top needs a terminal", "", "gpuyard fleet  # prints a table"});
   }
-  SignalWaiter interruptions;  // before any thread
-  fleet::FleetPoller watch(hosts, manner);
+  SignalWaiter signals;  // before any thread
+  fleet::FleetPoller poller(hosts, options);
   {
     const RawTerminal raw;
     const LiveScreen live;
-    FleetViewState look;
+    FleetViewState view;
     const std::array<int, 1> readable = {STDIN_FILENO};
     while (true) {
       const Screen screen = Screen::of_stdout(color);
-      LiveScreen::draw(fleet_screen(watch.statuses(), look, BootClock::now(), screen), screen.rows);
+      LiveScreen::draw(fleet_screen(poller.statuses(), view, BootClock::now(), screen),
+                       screen.rows);
       using Cause = SignalWaiter::Cause;
       constexpr auto kRedraw = std::chrono::milliseconds(500);
-      const Cause cause = interruptions.wait(BootClock::now() + kRedraw, readable);
+      const Cause cause = signals.wait(BootClock::now() + kRedraw, readable);
       if (cause == Cause::ended) break;
       if (cause == Cause::suspended) {
         raw.leave();
@@ -208,7 +210,7 @@ int fleet_top(const std::vector<fleet::Host>& hosts, const fleet::FanOutOptions&
         raw.enter();
       }
       const std::size_t page = screen.rows > 4 ? screen.rows - 4 : 1;
-      if (cause == Cause::readable && !handle_keys(look, page)) break;
+      if (cause == Cause::readable && !handle_keys(view, page)) break;
     }
   }
   // The threads may wait for seconds yet. They and their ssh end with this process.

@@ -26,10 +26,10 @@ constexpr Duration kClockPollInterval = std::chrono::seconds(1);  // between loo
 constexpr char kClearLineStart[] = "\r\x1b[K";
 
 std::size_t columns_of_stderr() {
-  constexpr std::size_t kUsual = 80;
+  constexpr std::size_t kDefaultColumns = 80;
   winsize size{};
   static_cast<void>(::ioctl(STDERR_FILENO, TIOCGWINSZ, &size));
-  return size.ws_col > 1 ? size.ws_col : kUsual;
+  return size.ws_col > 1 ? size.ws_col : kDefaultColumns;
 }
 
 }  // namespace
@@ -65,11 +65,11 @@ std::optional<TimePoint> ProgressLine::next_redraw() const {
   return began_at_ + kFirstMessageDelay;
 }
 
-ClaimWaiter::ClaimWaiter(const http::Endpoint& daemon, protocol::LeaseRequest wish,
-                         std::string in_queue, const JobSignals& signals, bool quiet)
+ClaimWaiter::ClaimWaiter(const http::Endpoint& daemon, protocol::LeaseRequest request,
+                         std::string queue_command, const JobSignals& signals, bool quiet)
     : daemon_(daemon),
-      request_(std::move(wish)),
-      queue_command_(std::move(in_queue)),
+      request_(std::move(request)),
+      queue_command_(std::move(queue_command)),
       signals_(signals),
       began_at_(BootClock::now()),
       progress_line_(quiet),
@@ -78,8 +78,8 @@ ClaimWaiter::ClaimWaiter(const http::Endpoint& daemon, protocol::LeaseRequest wi
 ClaimResult ClaimWaiter::wait() {
   for (;;) {
     if (auto end = handle_signals()) return *std::move(end);
-    for (client::ClaimEvent& news : follower_.pop_events()) {
-      if (auto end = on_event(std::move(news))) return *std::move(end);
+    for (client::ClaimEvent& event : follower_.pop_events()) {
+      if (auto end = on_event(std::move(event))) return *std::move(end);
     }
     if (has_timed_out()) return fail(*disconnect_error_);
     redraw();
@@ -92,10 +92,10 @@ ClaimResult ClaimWaiter::wait() {
   }
 }
 
-std::optional<ClaimResult> ClaimWaiter::on_event(client::ClaimEvent news) {
-  switch (news.kind) {
+std::optional<ClaimResult> ClaimWaiter::on_event(client::ClaimEvent event) {
+  switch (event.kind) {
     case ClaimEventKind::away:
-      disconnect_error_ = std::move(news.error);
+      disconnect_error_ = std::move(event.error);
       return std::nullopt;
     case ClaimEventKind::back:
       disconnect_error_.reset();
@@ -103,7 +103,7 @@ std::optional<ClaimResult> ClaimWaiter::on_event(client::ClaimEvent news) {
     case ClaimEventKind::alert:
       return std::nullopt;  // about GPUs whose grant is not heard yet
     case ClaimEventKind::refused:
-      return fail(news.error);
+      return fail(event.error);
     case ClaimEventKind::resubmitted:
       progress_line_.clear();
       print_note("the daemon lost this claim; it was submitted again and is now last in the queue");
@@ -111,8 +111,8 @@ std::optional<ClaimResult> ClaimWaiter::on_event(client::ClaimEvent news) {
     case ClaimEventKind::changed:
       break;
   }
-  if (news.lease.place) position_ = news.lease.place;
-  last_ = std::move(news.lease);
+  if (event.lease.place) position_ = event.lease.place;
+  last_ = std::move(event.lease);
   if (last_->state == State::waiting) return std::nullopt;
   progress_line_.clear();
   if (last_->state == State::held) return *last_;
@@ -134,10 +134,10 @@ ClaimResult ClaimWaiter::cancel(const JobSignal& signal) {
   progress_line_.clear();
   protocol::ReleaseQuery query;
   query.lease = request_.id.value_or("");
-  const auto answer = client::call(daemon_, protocol::kRelease, query);
+  const auto reply = client::call(daemon_, protocol::kRelease, query);
   // Not found: the daemon had not heard of the claim yet, or the claim is over.
-  if (!answer && answer.error().code != Errc::not_found) {
-    print_error(Error(answer.error()).in("cancelling the claim"));
+  if (!reply && reply.error().code != Errc::not_found) {
+    print_error(Error(reply.error()).in("cancelling the claim"));
     print_note("the daemon will cancel it by itself shortly");
   }
   if (signal.number == SIGINT && signal.from_terminal) exit_by_sigint(false);

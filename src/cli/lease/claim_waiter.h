@@ -40,9 +40,9 @@ using ClaimResult = std::variant<protocol::Lease, int>;
 
 class ClaimWaiter {
  public:
-  // `wish` has an id; `in_queue` is a command that makes the same claim and waits. The references
-  // outlive this object.
-  ClaimWaiter(const http::Endpoint&, protocol::LeaseRequest wish, std::string in_queue,
+  // `wish` has an id; `queue_command` is a command that makes the same claim and waits. The
+  // references outlive this object.
+  ClaimWaiter(const http::Endpoint&, protocol::LeaseRequest request, std::string queue_command,
               const JobSignals&, bool quiet);
 
   // Waits for the grant. A signal that asks to end gives up the claim and waits for the answer.

@@ -61,10 +61,10 @@ struct ChildStart {
 [[noreturn]] void become(const ChildStart& start) {
   if (start.own_job) ::setpgid(0, 0);
   ::close(start.parent_start_fd);
-  char told = 0;
+  char byte = 0;
   ssize_t got = 0;
   do {
-    got = ::read(start.start_fd, &told, 1);
+    got = ::read(start.start_fd, &byte, 1);
   } while (got < 0 && errno == EINTR);
   if (got != 1) ::_exit(0);  // the parent gave up, or has ended
   ::pthread_sigmask(SIG_SETMASK, start.mask, nullptr);
@@ -82,8 +82,8 @@ struct Stat {
 };
 
 std::optional<Stat> stat_of(const std::string& directory) {
-  constexpr std::size_t kMostBytes = 4096;
-  const auto text = read_file(directory + "/stat", kMostBytes);
+  constexpr std::size_t kMaxStatBytes = 4096;
+  const auto text = read_file(directory + "/stat", kMaxStatBytes);
   if (!text) return std::nullopt;
   const std::size_t open = text->find('(');
   const std::size_t close = text->rfind(')');
@@ -98,22 +98,24 @@ std::optional<Stat> stat_of(const std::string& directory) {
 Result<ForegroundJob> ForegroundJob::start_held(const std::vector<std::string>& words,
                                                 const Variables& variables,
                                                 const JobSignals& signals) {
-  auto hold = make_pipe();
-  if (!hold) return std::move(hold).error();
-  auto fate = make_pipe();
-  if (!fate) return std::move(fate).error();
+  auto start_pipe = make_pipe();
+  if (!start_pipe) return std::move(start_pipe).error();
+  auto status_pipe = make_pipe();
+  if (!status_pipe) return std::move(status_pipe).error();
   const JobTerminal terminal;
   const std::vector<std::string> environment = environment_with(variables);
   const bool own_job = terminal.can_start_own_job();
-  const ChildStart start{pointers_to(words),      pointers_to(environment), own_job,
-                         hold->read.get(),        hold->write.get(),        fate->write.get(),
-                         &signals.original_mask()};
+  const ChildStart start{
+      pointers_to(words),      pointers_to(environment), own_job,
+      start_pipe->read.get(),  start_pipe->write.get(),  status_pipe->write.get(),
+      &signals.original_mask()};
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const pid_t pid = ::fork();
   if (pid < 0) return system_error("starting a process");
   if (pid == 0) become(start);
   if (own_job) ::setpgid(pid, pid);  // parent and child both set it: either may be first
-  return ForegroundJob(pid, own_job, words[0], std::move(hold->write), std::move(fate->read));
+  return ForegroundJob(pid, own_job, words[0], std::move(start_pipe->write),
+                       std::move(status_pipe->read));
 }
 
 std::optional<int> ForegroundJob::resume() {
@@ -148,9 +150,9 @@ std::optional<JobEnd> ForegroundJob::reap() {
   std::optional<JobEnd> end;
   for (;;) {
     int status = 0;
-    const pid_t who = ::waitpid(-1, &status, WNOHANG | WUNTRACED);
-    if (who <= 0) return end;
-    if (who != pid_) continue;  // a process that it left behind
+    const pid_t child = ::waitpid(-1, &status, WNOHANG | WUNTRACED);
+    if (child <= 0) return end;
+    if (child != pid_) continue;  // a process that it left behind
     if (WIFSTOPPED(status)) {
       on_stopped(WSTOPSIG(status));
     } else {
@@ -183,7 +185,7 @@ JobEnd ForegroundJob::on_ended(int status) const {
 }
 
 std::vector<OrphanProcess> find_orphans() {
-  std::vector<OrphanProcess> left;
+  std::vector<OrphanProcess> orphans;
   std::error_code error;
   std::filesystem::directory_iterator entry("/proc", error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
@@ -192,11 +194,11 @@ std::vector<OrphanProcess> find_orphans() {
     if (!pid) continue;
     const auto stat = stat_of(entry->path());
     if (stat && stat->parent == ::getpid() && stat->state != 'Z') {
-      left.push_back({*pid, stat->name});
+      orphans.push_back({*pid, stat->name});
     }
   }
-  std::ranges::sort(left, {}, &OrphanProcess::pid);
-  return left;
+  std::ranges::sort(orphans, {}, &OrphanProcess::pid);
+  return orphans;
 }
 
 namespace {
@@ -247,10 +249,10 @@ std::optional<JobSignal> JobSignals::take() const {
 std::optional<JobSignal> JobSignals::take_termination(Duration at_most) const {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(at_most);
   const timespec limit{seconds.count(), (at_most - seconds).count()};
-  siginfo_t told{};
-  const int number = ::sigtimedwait(&termination_set_, &told, &limit);
+  siginfo_t info{};
+  const int number = ::sigtimedwait(&termination_set_, &info, &limit);
   if (number < 0) return std::nullopt;
-  return JobSignal{number, told.si_code == SI_KERNEL};
+  return JobSignal{number, info.si_code == SI_KERNEL};
 }
 
 bool is_termination_signal(int number) {
@@ -299,10 +301,10 @@ void JobTerminal::give_to(pid_t job) const {
 }
 
 void JobTerminal::reclaim_from(pid_t job) const {
-  const pid_t has = fd_ ? ::tcgetpgrp(fd_.get()) : -1;
-  if (has <= 0) return;
-  const bool nobodys = ::kill(-has, 0) != 0 && errno == ESRCH;
-  if (has == job || nobodys) give_to(::getpgrp());
+  const pid_t foreground_group = fd_ ? ::tcgetpgrp(fd_.get()) : -1;
+  if (foreground_group <= 0) return;
+  const bool orphaned = ::kill(-foreground_group, 0) != 0 && errno == ESRCH;
+  if (foreground_group == job || orphaned) give_to(::getpgrp());
 }
 
 }  // namespace gpuyard::cli

@@ -114,12 +114,13 @@ class ForegroundJob {
   std::optional<JobEnd> reap();
 
  private:
-  ForegroundJob(pid_t pid, bool own_job, std::string command, UniqueFd hold, UniqueFd fate)
+  ForegroundJob(pid_t pid, bool own_job, std::string command, UniqueFd start_pipe,
+                UniqueFd exec_status)
       : pid_(pid),
         own_job_(own_job),
         command_(std::move(command)),
-        start_pipe_(std::move(hold)),
-        exec_status_(std::move(fate)) {}
+        start_pipe_(std::move(start_pipe)),
+        exec_status_(std::move(exec_status)) {}
 
   void on_stopped(int by) const;
   void send_continue() const;

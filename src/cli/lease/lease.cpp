@@ -56,9 +56,9 @@ int print_lease(const Result<LeaseAnswer>& answer, const LeaseVerb& verb) {
 Result<Printable> taken_text(const LeaseVerb& verb, const http::Endpoint& daemon,
                              const protocol::Lease& lease) {
   if (verb.json) {  // the daemon knows more than the claim's answer says
-    const auto answer = client::call_with_retry(daemon, protocol::kLease, {lease.id});
-    if (!answer) return answer.error();
-    return json_line(*answer);
+    const auto reply = client::call_with_retry(daemon, protocol::kLease, {lease.id});
+    if (!reply) return reply.error();
+    return json_line(*reply);
   }
   const Printable environment = environment_text(verb, lease, daemon);
   return verb.exported ? environment : formatted("{}\n", lease.id) + environment;
@@ -80,15 +80,15 @@ void return_lease(const http::Endpoint& daemon, const protocol::Lease& lease) {
   protocol::ReleaseQuery query;
   query.lease = lease.id;
   query.fence = lease.fence;
-  const auto answer = client::call(daemon, protocol::kRelease, query);
-  if (!answer) print_error(Error(answer.error()).in("releasing lease " + lease.id));
+  const auto reply = client::call(daemon, protocol::kRelease, query);
+  if (!reply) print_error(Error(reply.error()).in("releasing lease " + lease.id));
 }
 
 int deliver_lease(const LeaseVerb& verb, const http::Endpoint& daemon,
                   const protocol::Lease& lease) {
-  if (const auto told = print_taken(verb, daemon, lease); !told) {
+  if (const auto printed = print_taken(verb, daemon, lease); !printed) {
     return_lease(daemon, lease);
-    return print_error(Error(told.error()).in("no GPUs were leased"));
+    return print_error(Error(printed.error()).in("no GPUs were leased"));
   }
   if (verb.quiet || verb.json) return 0;
   const bool far = daemon.is_remote();
@@ -100,15 +100,15 @@ int deliver_lease(const LeaseVerb& verb, const http::Endpoint& daemon,
 }
 
 int take(const LeaseVerb& verb, const http::Endpoint& daemon) {
-  auto wish = lease_request_of(verb.wanted);
-  if (!wish) return print_error(wish.error());
+  auto request = lease_request_of(verb.wanted);
+  if (!request) return print_error(request.error());
   const auto ttl = seconds_of(verb.ttl, "--for", gpuyard::lease::kMinTtl, gpuyard::lease::kMaxTtl);
   if (!ttl) return print_error(ttl.error());
-  wish->binding = "detached";
-  wish->ttl_s = *ttl;
+  request->binding = "detached";
+  request->ttl_s = *ttl;
   const JobSignals signals;  // before any thread
   const auto claimed =
-      ClaimWaiter(daemon, *std::move(wish),
+      ClaimWaiter(daemon, *std::move(request),
                   fmt::format("gpuyard lease take -n {} --for {}", waiting_words(verb.wanted),
                               quote_shell_word(verb.ttl)),
                   signals, verb.quiet)
@@ -151,21 +151,20 @@ int release(const LeaseVerb& verb, const http::Endpoint& daemon, const NamedLeas
     return print_released(client::call_with_retry(daemon, protocol::kRelease, query), verb);
   }
   query.signal = verb.signal;
-  const auto answer =
-      client::call_with_retry(daemon, protocol::kRelease, query, {}, kSignalTimeout);
-  if (!answer || !answer->unsignalled) return print_released(answer, verb);
-  const std::string& id = answer->lease.id;
-  const auto sent = send_remaining_signals(daemon, *answer->unsignalled, id);
+  const auto reply = client::call_with_retry(daemon, protocol::kRelease, query, {}, kSignalTimeout);
+  if (!reply || !reply->unsignalled) return print_released(reply, verb);
+  const std::string& id = reply->lease.id;
+  const auto sent = send_remaining_signals(daemon, *reply->unsignalled, id);
   const auto now = client::call(daemon, protocol::kLease, {id});
-  const int code = now ? print_lease(now, verb) : print_released(answer, verb);
+  const int code = now ? print_lease(now, verb) : print_released(reply, verb);
   return sent ? code : print_error(sent.error());
 }
 
 int adopt(const LeaseVerb& verb, const http::Endpoint& daemon) {
-  protocol::AdoptRequest wish;
-  wish.pid = verb.pid;
-  if (!verb.wanted.note.empty()) wish.note = verb.wanted.note;
-  return print_lease(client::call_with_retry(daemon, protocol::kAdopt, {}, wish), verb);
+  protocol::AdoptRequest request;
+  request.pid = verb.pid;
+  if (!verb.wanted.note.empty()) request.note = verb.wanted.note;
+  return print_lease(client::call_with_retry(daemon, protocol::kAdopt, {}, request), verb);
 }
 
 constexpr const char* kLeasesSummary = "List leases and their holders";
@@ -291,12 +290,12 @@ namespace {
 
 // Asks the daemon that `what` needs, and prints the answer as JSON or as `table` has it.
 template <class AnyVerb, class Ask, class Table>
-int show(const AnyVerb& verb, std::string_view what, Ask&& ask, Table&& table) {
+int show(const AnyVerb& verb, std::string_view what, Ask&& fetch, Table&& table) {
   const auto daemon = lease_daemon(verb.socket, what);
   if (!daemon) return print_source_error(daemon.error());
-  const auto answer = ask(*daemon);
-  if (!answer) return print_control_error(answer.error(), daemon->is_remote());
-  print(verb.json ? json_line(*answer) : host_heading(verb.socket) + table(*answer));
+  const auto reply = fetch(*daemon);
+  if (!reply) return print_control_error(reply.error(), daemon->is_remote());
+  print(verb.json ? json_line(*reply) : host_heading(verb.socket) + table(*reply));
   return 0;
 }
 
@@ -436,16 +435,16 @@ int run(const FreeVerb& verb) {
   if (!query) return print_error(query.error());
   const auto daemon = lease_daemon(verb.socket, "finding free GPUs needs");
   if (!daemon) return print_source_error(daemon.error());
-  const auto answer = client::call_with_retry(*daemon, protocol::kFree, *query);
-  if (!answer) return print_source_error(answer.error());
+  const auto reply = client::call_with_retry(*daemon, protocol::kFree, *query);
+  if (!reply) return print_source_error(reply.error());
   std::vector<std::uint32_t> free;
-  for (const protocol::FreeGpu& gpu : answer->gpus) free.push_back(gpu.index);
+  for (const protocol::FreeGpu& gpu : reply->gpus) free.push_back(gpu.index);
   if (verb.json) {
-    print(json_line(*answer));
+    print(json_line(*reply));
   } else if (!free.empty()) {
     print(formatted("{}\n", fmt::join(free, ",")));
   }
-  if (answer->enough) return 0;
+  if (reply->enough) return 0;
   // The daemon would refuse the claim that is advised below.
   if (const auto slurm = client::call(*daemon, protocol::kSlurm); slurm && slurm->observes) {
     return print_error(
@@ -457,12 +456,12 @@ int run(const FreeVerb& verb) {
   Error error{
       Errc::conflict,
       fmt::format("{} cannot be leased now: {} of {} are free{}", number_of_gpus(verb.wanted.gpus),
-                  free.size(), number_of_gpus(answer->capacity), waiting_claims(answer->waiting)),
-      answer->why};
+                  free.size(), number_of_gpus(reply->capacity), waiting_claims(reply->waiting)),
+      reply->why};
   constexpr std::string_view kNoneMatches = "no GPU of this machine matches";
-  if (answer->why.starts_with(kNoneMatches)) {
+  if (reply->why.starts_with(kNoneMatches)) {
     error.cause = fmt::format("{}{}", kNoneMatches, filter_words(verb.wanted));
-  } else if (answer->why.find(" requested, but ") == std::string::npos) {
+  } else if (reply->why.find(" requested, but ") == std::string::npos) {
     const std::string words = waiting_words(verb.wanted);
     error.hint = daemon->is_remote() ? fmt::format("gpuyard lease take -n {} --for 1h", words)
                                      : fmt::format("gpuyard run -n {} -- COMMAND", words);
@@ -486,7 +485,7 @@ int run(const UsageVerb& verb) {
 }
 
 int run(const CordonVerb& verb) {
-  const auto ask = [&](const http::Endpoint& daemon) {
+  const auto submit = [&](const http::Endpoint& daemon) {
     if (verb.force) {
       return client::call_with_retry(daemon, protocol::kOverrideWithholding, {verb.gpus},
                                      {verb.reason});
@@ -494,7 +493,7 @@ int run(const CordonVerb& verb) {
     if (verb.lift) return client::call_with_retry(daemon, protocol::kUncordon, {verb.gpus});
     return client::call_with_retry(daemon, protocol::kCordon, {verb.gpus}, {verb.reason});
   };
-  return show(verb, "cordoning needs", ask, [&](const protocol::CordonResult& cordoned) {
+  return show(verb, "cordoning needs", submit, [&](const protocol::CordonResult& cordoned) {
     const Printable text = withheld_text(cordoned.withheld, wall_now());
     return text.empty() ? "These GPUs are not withheld from leasing.\n" : text;
   });

@@ -12,8 +12,8 @@
 namespace gpuyard::cli {
 
 std::string hours_text(double hours) {
-  constexpr double kLeast = 0.005;
-  return hours > 0 && hours < kLeast ? "<0.01" : fmt::format("{:.2f}", hours);
+  constexpr double kMinHours = 0.005;
+  return hours > 0 && hours < kMinHours ? "<0.01" : fmt::format("{:.2f}", hours);
 }
 
 std::string kwh_text(double kwh) {
@@ -216,13 +216,13 @@ Printable waiting_table(const std::vector<protocol::Lease>& waiting, WallTime no
                      {"NOTE", false, QueueColumn::comments},
                      {"ID", false, QueueColumn::ids}}};
   for (const protocol::Lease& lease : waiting) {
-    const auto& place = lease.place;
-    table.add({{place ? std::to_string(place->position) : kUnknown},
+    const auto& position = lease.place;
+    table.add({{position ? std::to_string(position->position) : kUnknown},
                {owner_text(lease.user, lease.uid)},
                {wanted_text(lease)},
                {local_moment(lease.asked, now)},
-               {place && place->expected_s ? length_text(*place->expected_s) : kUnknown},
-               {place ? place->text : kUnknown},
+               {position && position->expected_s ? length_text(*position->expected_s) : kUnknown},
+               {position ? position->text : kUnknown},
                {lease.note},
                {lease.id}});
   }

@@ -115,12 +115,12 @@ std::string waiting_words(const LeaseFilters& wanted) {
                      option_words("--max-time", wanted.max_time));
 }
 
-Error claim_error(const Lease& lease, const std::optional<protocol::QueuePosition>& place,
-                  const std::string& in_queue) {
-  const std::string why = !lease.why.empty() ? lease.why : place ? clause(place->text) : "";
+Error claim_error(const Lease& lease, const std::optional<protocol::QueuePosition>& position,
+                  const std::string& queue_command) {
+  const std::string why = !lease.why.empty() ? lease.why : position ? clause(position->text) : "";
   switch (lease.ending.value_or(EndReason::cancelled)) {
     case EndReason::none_free:
-      return {Errc::conflict, gpus_wanted(lease) + " cannot be leased now", why, in_queue};
+      return {Errc::conflict, gpus_wanted(lease) + " cannot be leased now", why, queue_command};
     case EndReason::gave_up:
       return {Errc::conflict, "timed out waiting for " + gpus_wanted(lease), why};
     case EndReason::node_reboot:
@@ -202,38 +202,38 @@ Result<double> seconds_of(const std::string& text, std::string_view flag, Durati
 }
 
 Result<protocol::LeaseRequest> lease_request_of(const LeaseFilters& wanted) {
-  protocol::LeaseRequest wish;
-  wish.id = new_id();
-  wish.gpus = wanted.gpus;
-  wish.model = non_empty(wanted.model);
-  wish.note = non_empty(wanted.note);
+  protocol::LeaseRequest request;
+  request.id = new_id();
+  request.gpus = wanted.gpus;
+  request.model = non_empty(wanted.model);
+  request.note = non_empty(wanted.note);
   if (!wanted.min_free.empty()) {
     const auto bytes = bytes_of(wanted.min_free);
     if (!bytes) return bytes.error();
-    wish.min_free_bytes = *bytes;
+    request.min_free_bytes = *bytes;
   }
   if (!wanted.among.empty()) {
-    wish.among.emplace();
-    for (std::string& name : split(wanted.among, ',')) wish.among->push_back({std::move(name)});
+    request.among.emplace();
+    for (std::string& name : split(wanted.among, ',')) request.among->push_back({std::move(name)});
   }
   if (!wanted.max_time.empty()) {
     const auto longest = seconds_of(wanted.max_time, "--max-time");
     if (!longest) return longest.error();
-    wish.max_time_s = *longest;
+    request.max_time_s = *longest;
   }
-  if (wanted.no_wait) wish.wait_s = 0;
+  if (wanted.no_wait) request.wait_s = 0;
   if (!wanted.wait.empty()) {
-    const auto patience = seconds_of(wanted.wait, "--wait");
-    if (!patience) return patience.error();
-    wish.wait_s = *patience;
+    const auto timeout = seconds_of(wanted.wait, "--wait");
+    if (!timeout) return timeout.error();
+    request.wait_s = *timeout;
   }
-  return wish;
+  return request;
 }
 
 Result<protocol::FreeQuery> free_query_of(const LeaseFilters& wanted) {
-  const auto wish = lease_request_of(wanted);
-  if (!wish) return wish.error();
-  return protocol::FreeQuery{wish->gpus, wish->min_free_bytes, wish->model};
+  const auto request = lease_request_of(wanted);
+  if (!request) return request.error();
+  return protocol::FreeQuery{request->gpus, request->min_free_bytes, request->model};
 }
 
 Result<NamedLease> named_lease(const std::string& id) {

@@ -41,9 +41,10 @@ std::string waiting_words(const LeaseFilters&);
 std::string number_of_gpus(std::int64_t count);
 
 // Says why a claim got no GPUs, as an error whose code gives the exit code. `place` is the last
-// position in the queue that the daemon reported, `in_queue` the command that waits for the GPUs.
-Error claim_error(const protocol::Lease&, const std::optional<protocol::QueuePosition>& place,
-                  const std::string& in_queue);
+// position in the queue that the daemon reported, `queue_command` the command that waits for the
+// GPUs.
+Error claim_error(const protocol::Lease&, const std::optional<protocol::QueuePosition>& position,
+                  const std::string& queue_command);
 
 // Says how a lease ended if its holder did not end it.
 std::string ending_text(const protocol::Lease&);

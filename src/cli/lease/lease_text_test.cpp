@@ -106,12 +106,12 @@ TEST(LeaseText, EscapeSequencesAreRemoved) {
 namespace {
 
 TEST(LeaseRequest, NoFiltersLeaveOptionalFieldsUnset) {
-  const auto wish = lease_request_of(LeaseFilters{});
-  ASSERT_TRUE(wish.ok());
-  EXPECT_FALSE(wish->id->empty());
-  EXPECT_EQ(wish->gpus, 1);
-  EXPECT_FALSE(wish->min_free_bytes || wish->model || wish->among || wish->max_time_s ||
-               wish->wait_s || wish->note);
+  const auto request = lease_request_of(LeaseFilters{});
+  ASSERT_TRUE(request.ok());
+  EXPECT_FALSE(request->id->empty());
+  EXPECT_EQ(request->gpus, 1);
+  EXPECT_FALSE(request->min_free_bytes || request->model || request->among || request->max_time_s ||
+               request->wait_s || request->note);
 }
 
 TEST(LeaseRequest, EveryClaimHasAnIdOfItsOwn) {
@@ -122,8 +122,8 @@ TEST(LeaseRequest, MemoryIsAsPeopleWriteIt) {
   const auto bytes = [](const char* text) {
     LeaseFilters wanted;
     wanted.min_free = text;
-    const auto wish = lease_request_of(wanted);
-    return wish ? wish->min_free_bytes.value_or(0) : -1;
+    const auto request = lease_request_of(wanted);
+    return request ? request->min_free_bytes.value_or(0) : -1;
   };
   EXPECT_EQ(bytes("20G"), std::int64_t{20} << 30);
   EXPECT_EQ(bytes("20GiB"), std::int64_t{20} << 30);
@@ -143,10 +143,10 @@ TEST(LeaseRequest, NotToWaitIsToWaitForNoTime) {
 TEST(LeaseRequest, AnErrorNamesItsFlag) {
   LeaseFilters wanted;
   wanted.max_time = "soon";
-  const auto wish = lease_request_of(wanted);
-  ASSERT_FALSE(wish.ok());
-  EXPECT_EQ(wish.error().code, Errc::invalid);
-  EXPECT_TRUE(wish.error().message.starts_with("--max-time"));
+  const auto request = lease_request_of(wanted);
+  ASSERT_FALSE(request.ok());
+  EXPECT_EQ(request.error().code, Errc::invalid);
+  EXPECT_TRUE(request.error().message.starts_with("--max-time"));
 }
 
 TEST(LeaseRequest, ANoteIsCutBetweenCharacters) {

@@ -43,16 +43,16 @@ std::string uuids_of(const std::vector<protocol::LeasedGpu>& gpus) {
                      fmt::join(gpus | std::views::transform(&protocol::LeasedGpu::uuid), ","));
 }
 
-std::string orphans_text(const std::vector<OrphanProcess>& left, const protocol::Lease& lease) {
-  constexpr std::size_t kMostNamed = 3;
+std::string orphans_text(const std::vector<OrphanProcess>& orphans, const protocol::Lease& lease) {
+  constexpr std::size_t kMaxNamed = 3;
   std::string names;
-  for (std::size_t i = 0; i < left.size() && i < kMostNamed; ++i) {
-    names += fmt::format("{}{} {}", i == 0 ? "" : ", ", printable(left[i].name), left[i].pid);
+  for (std::size_t i = 0; i < orphans.size() && i < kMaxNamed; ++i) {
+    names += fmt::format("{}{} {}", i == 0 ? "" : ", ", printable(orphans[i].name), orphans[i].pid);
   }
-  if (left.size() > kMostNamed) names += ", ...";
-  const bool one = left.size() == 1;
+  if (orphans.size() > kMaxNamed) names += ", ...";
+  const bool one = orphans.size() == 1;
   return fmt::format("{} process{} left behind still run{} ({}); {} stay{} leased until {} exited",
-                     left.size(), one ? "" : "es", one ? "s" : "", names, gpus_text(lease.gpus),
+                     orphans.size(), one ? "" : "es", one ? "s" : "", names, gpus_text(lease.gpus),
                      lease.gpus.size() == 1 ? "s" : "", one ? "it has" : "they have");
 }
 
@@ -68,11 +68,11 @@ std::vector<std::string> substitute_gpus(std::vector<std::string> words,
 }
 
 ForegroundJob::Variables variables_of(const protocol::Lease& lease, const http::Endpoint& daemon) {
-  std::string place = daemon.text();
+  std::string address = daemon.text();
   if (daemon.kind == http::Endpoint::Kind::unix_socket) {
     std::error_code failed;  // our directory may be gone: then the path stays as given
     const auto path = std::filesystem::absolute(daemon.path, failed);
-    place = failed ? daemon.path : path.string();
+    address = failed ? daemon.path : path.string();
   }
   const bool far = daemon.is_remote();
   ForegroundJob::Variables variables = {
@@ -80,7 +80,7 @@ ForegroundJob::Variables variables_of(const protocol::Lease& lease, const http::
       {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
       {"GPUYARD_LEASE", lease.id},
       {"GPUYARD_FENCE", std::to_string(lease.fence.value_or(0))},
-      {far ? "GPUYARD_HOST" : "GPUYARD_SOCKET", std::move(place)}};
+      {far ? "GPUYARD_HOST" : "GPUYARD_SOCKET", std::move(address)}};
   // One that is set and says something else would be a second daemon.
   const char* const other = far ? "GPUYARD_SOCKET" : "GPUYARD_HOST";
   if (!environment_variable(other).empty()) variables.emplace_back(other, "");
@@ -88,11 +88,12 @@ ForegroundJob::Variables variables_of(const protocol::Lease& lease, const http::
 }
 
 LeasedRun::LeasedRun(const RunVerb& verb, const http::Endpoint& daemon, const JobSignals& signals,
-                     client::ClaimFollower& feed, protocol::Lease lease, const UniqueFd& summary)
+                     client::ClaimFollower& follower, protocol::Lease lease,
+                     const UniqueFd& summary)
     : verb_(verb),
       daemon_(daemon),
       signals_(signals),
-      follower_(feed),
+      follower_(follower),
       lease_(std::move(lease)),
       summary_(summary),
       began_at_(BootClock::now()) {}
@@ -126,15 +127,15 @@ std::optional<int> LeasedRun::start() {
                                        variables_of(lease_, daemon_), signals_);
   if (!job) return print_error(job.error());
   job_.emplace(*std::move(job));
-  auto known = retry_while_away([this] { return register_command(); });
+  auto registered = retry_while_away([this] { return register_command(); });
   if (!end_signal_) end_signal_ = signals_.take_termination(Duration::zero());
   if (end_signal_) {
     job_->abandon();
     return kExitSignalBase + end_signal_->number;
   }
-  if (!known) {
+  if (!registered) {
     job_->abandon();
-    return print_error(std::move(known).error().in("the command was not started"));
+    return print_error(std::move(registered).error().in("the command was not started"));
   }
   began_at_ = BootClock::now();
   return job_->resume();
@@ -144,13 +145,13 @@ Result<void> LeasedRun::limit_power() {
   if (verb_.power_limit.empty()) return {};
   const auto watts = parse_watts(verb_.power_limit);
   if (!watts) return watts.error();
-  protocol::PowerLimitRequest wish;
-  wish.power_limit_mw = *watts;
-  wish.atomic = true;
-  wish.lease = lease_.id;  // so that the limit ends with the lease
-  wish.fence = lease_.fence;
+  protocol::PowerLimitRequest request;
+  request.power_limit_mw = *watts;
+  request.atomic = true;
+  request.lease = lease_.id;  // so that the limit ends with the lease
+  request.fence = lease_.fence;
   const auto changes = client::call(daemon_, protocol::kSetPowerLimit, {uuids_of(lease_.gpus)},
-                                    wish, kChangeTimeout);
+                                    request, kChangeTimeout);
   if (!changes) return changes.error();
   for (const protocol::ChangeResult& change : changes->changes) {
     if (change.error) {
@@ -162,29 +163,29 @@ Result<void> LeasedRun::limit_power() {
 }
 
 template <class Ask>
-auto LeasedRun::retry_while_away(Ask ask) -> decltype(ask()) {
+auto LeasedRun::retry_while_away(Ask request) -> decltype(request()) {
   const TimePoint until = BootClock::now() + kRetryTimeout;
   for (bool said = false;; said = true) {
-    auto answer = ask();
-    if (answer || !client::is_transient(answer.error()) || BootClock::now() >= until) return answer;
+    auto reply = request();
+    if (reply || !client::is_transient(reply.error()) || BootClock::now() >= until) return reply;
     if (!said) {
-      add_note(fmt::format("{}; retrying for {} s", answer.error().text(),
+      add_note(fmt::format("{}; retrying for {} s", reply.error().text(),
                            std::chrono::floor<std::chrono::seconds>(kRetryTimeout).count()));
     }
-    if (const auto told = signals_.take_termination(kRetryDelay)) {
-      end_signal_ = told;
-      return answer;
+    if (const auto signal = signals_.take_termination(kRetryDelay)) {
+      end_signal_ = signal;
+      return reply;
     }
   }
 }
 
 Result<void> LeasedRun::register_command() {
-  protocol::MemberRequest wish;
-  wish.pid = static_cast<std::uint32_t>(job_->pid());
-  wish.fence = lease_.fence;
-  const auto answer = client::call(daemon_, protocol::kAddMember, {lease_.id}, wish);
-  if (!answer) return answer.error();
-  simulated_ = answer->simulated;
+  protocol::MemberRequest request;
+  request.pid = static_cast<std::uint32_t>(job_->pid());
+  request.fence = lease_.fence;
+  const auto reply = client::call(daemon_, protocol::kAddMember, {lease_.id}, request);
+  if (!reply) return reply.error();
+  simulated_ = reply->simulated;
   return {};
 }
 
@@ -198,34 +199,34 @@ JobEnd LeasedRun::wait() {
         return *end;
       }
     }
-    for (const client::ClaimEvent& news : follower_.pop_events()) on_event(news);
+    for (const client::ClaimEvent& event : follower_.pop_events()) on_event(event);
     std::array<pollfd, 2> polled{pollfd{signals_.descriptor(), POLLIN, 0},
                                  pollfd{follower_.descriptor(), POLLIN, 0}};
     ::poll(polled.data(), polled.size(), -1);
   }
 }
 
-void LeasedRun::on_event(const client::ClaimEvent& news) {
-  switch (news.kind) {
+void LeasedRun::on_event(const client::ClaimEvent& event) {
+  switch (event.kind) {
     case ClaimEventKind::away:
-      return add_note(news.error.message +
+      return add_note(event.error.message +
                       "; the command keeps running, reconnecting to the daemon");
     case ClaimEventKind::back:
       return add_note("reconnected to the daemon");
     case ClaimEventKind::alert:
-      return add_alert_note(news.alert);
+      return add_alert_note(event.alert);
     case ClaimEventKind::resubmitted:
       return;  // only of a claim that waits
     case ClaimEventKind::refused:
       lease_lost_ = true;
-      return add_note(news.error.text() +
+      return add_note(event.error.text() +
                       "; the command keeps running, but its GPUs may be leased to others");
     case ClaimEventKind::changed:
       break;
   }
-  const bool overdue = news.lease.overdue && !lease_.overdue;
-  const bool ended = !lease_lost_ && news.lease.state != State::held;
-  lease_ = news.lease;
+  const bool overdue = event.lease.overdue && !lease_.overdue;
+  const bool ended = !lease_lost_ && event.lease.state != State::held;
+  lease_ = event.lease;
   if (overdue) add_note("the command has exceeded --max-time");
   if (!ended) return;
   lease_lost_ = true;
@@ -248,15 +249,15 @@ void LeasedRun::release() {
   protocol::ReleaseQuery query;
   query.lease = lease_.id;
   query.fence = lease_.fence;
-  const auto ask = [&] { return client::call(daemon_, protocol::kRelease, query); };
-  auto answer = lease_lost_ ? ask() : retry_while_away(ask);
-  if (answer) {
-    lease_ = std::move(answer->lease);
-    simulated_ = answer->simulated;
+  const auto request = [&] { return client::call(daemon_, protocol::kRelease, query); };
+  auto reply = lease_lost_ ? request() : retry_while_away(request);
+  if (reply) {
+    lease_ = std::move(reply->lease);
+    simulated_ = reply->simulated;
     using gpuyard::lease::EndReason;
-    const auto ending = lease_.ending.value_or(EndReason::released);
+    const auto reason = lease_.ending.value_or(EndReason::released);
     // The command's end may be seen before the news of why the lease ended.
-    const bool by_others = ending == EndReason::forced || ending == EndReason::expired;
+    const bool by_others = reason == EndReason::forced || reason == EndReason::expired;
     if (by_others && !std::exchange(lease_lost_, true)) add_note(ending_text(lease_));
     // Processes left behind may use the GPUs for long: their use is not waited for.
     if (orphans_.empty()) wait_for_usage();
@@ -264,8 +265,8 @@ void LeasedRun::release() {
   }
   lease_.use.reset();  // it is from an earlier moment
   if (!lease_lost_) {
-    notes_.push_back(printable(answer.error().text()));
-    print_error(std::move(answer).error().in("releasing the lease"));
+    notes_.push_back(printable(reply.error().text()));
+    print_error(std::move(reply).error().in("releasing the lease"));
     print_note("the daemon will notice by itself that the command has ended");
   }
 }
@@ -275,9 +276,9 @@ void LeasedRun::wait_for_usage() {
   while (lease_.use && !lease_.use->settled && BootClock::now() < until) {
     if (signals_.take_termination(kUsagePollInterval))
       return;  // the command is over: only the figure is missing
-    auto answer = client::call(daemon_, protocol::kLease, {lease_.id});
-    if (!answer || !answer->lease.use) return;
-    lease_.use = answer->lease.use;
+    auto reply = client::call(daemon_, protocol::kLease, {lease_.id});
+    if (!reply || !reply->lease.use) return;
+    lease_.use = reply->lease.use;
   }
 }
 

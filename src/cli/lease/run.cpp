@@ -25,12 +25,12 @@ Result<protocol::LeaseRequest> run_request_of(const RunVerb& verb) {
     const auto watts = parse_watts(verb.power_limit);
     if (!watts) return Error(watts.error()).in("--power-limit");
   }
-  auto wish = lease_request_of(verb.wanted);
-  if (!wish) return wish;
-  wish->binding = "run";
-  wish->stream = true;
-  if (!wish->note) wish->note = note_of_command(verb.command[0]);
-  return wish;
+  auto request = lease_request_of(verb.wanted);
+  if (!request) return request;
+  request->binding = "run";
+  request->stream = true;
+  if (!request->note) request->note = note_of_command(verb.command[0]);
+  return request;
 }
 
 // Opened before the wait: a missing directory is reported now, not after hours.
@@ -74,8 +74,8 @@ Options add_run(Options program, RunVerb& verb) {
 }
 
 int run(const RunVerb& verb) {
-  auto wish = run_request_of(verb);
-  if (!wish) return print_error(wish.error());
+  auto request = run_request_of(verb);
+  if (!request) return print_error(request.error());
   const auto report = open_run_report(verb.report);
   if (!report) return print_error(report.error());
   const auto daemon = lease_daemon(verb.socket);
@@ -83,13 +83,13 @@ int run(const RunVerb& verb) {
   const JobSignals signals;  // before any thread
   std::string command;
   for (const std::string& word : verb.command) command += quote_shell_word(word) + " ";
-  ClaimWaiter claiming(
-      *daemon, *std::move(wish),
+  ClaimWaiter waiter(
+      *daemon, *std::move(request),
       fmt::format("gpuyard run -n {} -- {}", waiting_words(verb.wanted), trim(command)), signals,
       verb.quiet);
-  auto claimed = claiming.wait();
+  auto claimed = waiter.wait();
   if (const int* code = std::get_if<int>(&claimed)) return *code;
-  return LeasedRun(verb, *daemon, signals, claiming.follower(),
+  return LeasedRun(verb, *daemon, signals, waiter.follower(),
                    std::get<protocol::Lease>(std::move(claimed)), *report)
       .run();
 }

@@ -67,9 +67,9 @@ Result<Processes> send_signals_over_ssh(const http::Tunnel& carrier,
                                         const UnsignalledProcesses& left) {
   const auto line = carrier.open({"--send-signals"});
   if (!line) return line.error();
-  const auto answer = (*line)->exchange(json::to_json(left), kRemoteTimeout, kMaxListBytes);
-  if (!answer) return answer.error();
-  auto rest = json::from_json<UnsignalledProcesses>(*answer, json::UnknownFields::ignore);
+  const auto reply = (*line)->exchange(json::to_json(left), kRemoteTimeout, kMaxListBytes);
+  if (!reply) return reply.error();
+  auto rest = json::from_json<UnsignalledProcesses>(*reply, json::UnknownFields::ignore);
   if (!rest) {
     return Error{Errc::denied,
                  "the program on that machine does not send signals; the ssh key may only run "

@@ -88,10 +88,10 @@ Result<BegunMeasurement> begin_measurement(const EnergyVerb& verb, Source& sourc
   if (!subject) return subject.error();
   if (subject->gpus && subject->gpus->empty())
     return BegunMeasurement{*std::move(subject), nullptr};
-  auto measuring =
+  auto measurement =
       source.begin_measurement({subject->gpus, program_of(verb.command[0]), kMaxMeasureSeconds});
-  if (!measuring) return std::move(measuring).error();
-  return BegunMeasurement{*std::move(subject), *std::move(measuring)};
+  if (!measurement) return std::move(measurement).error();
+  return BegunMeasurement{*std::move(subject), *std::move(measurement)};
 }
 
 // Opened before the command runs: a missing directory is reported now, not after hours.
@@ -365,11 +365,11 @@ int ForegroundCommand::run(const std::vector<std::string>& words) const {
   const sigset_t set = handled_signals();
   for (;;) {
     if (const auto code = exit_code_of_ended(child)) return *code;
-    siginfo_t told{};
-    const int number = ::sigwaitinfo(&set, &told);
+    siginfo_t info{};
+    const int number = ::sigwaitinfo(&set, &info);
     // A terminal sends its signals to the command as well.
-    const bool from_somebody = told.si_code <= 0;
-    if (number > 0 && number != SIGCHLD && from_somebody) ::kill(child, number);
+    const bool from_process = info.si_code <= 0;
+    if (number > 0 && number != SIGCHLD && from_process) ::kill(child, number);
   }
 }
 

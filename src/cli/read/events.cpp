@@ -60,46 +60,48 @@ Result<StartPoint> start_point_of(const std::string& since) {
 // Prints the events of a daemon, and goes on after it restarts.
 class EventPrinter {
  public:
-  EventPrinter(const EventsVerb& verb, const StartPoint& beginning, const http::Endpoint& daemon)
+  EventPrinter(const EventsVerb& verb, const StartPoint& start, const http::Endpoint& daemon)
       : verb_(verb),
-        from_(beginning.time),
+        from_(start.time),
         position_(daemon.text()),
-        follower_(daemon, request_of(verb, beginning)) {}
+        follower_(daemon, request_of(verb, start)) {}
 
   // Runs until there is nothing more to tell; returns the exit code.
   int run() {
     for (;;) {
       const std::string last = follower_.last_event_id();
-      const auto news = follower_.next(kEventPollTimeout);
-      if (!news) return print_error(news.error());
-      if (!*news) continue;
-      if ((*news)->kind == FollowerEventKind::ended) {
+      const auto event = follower_.next(kEventPollTimeout);
+      if (!event) return print_error(event.error());
+      if (!*event) continue;
+      if ((*event)->kind == FollowerEventKind::ended) {
         if (!printed_ && !verb_.json) print("No events.\n");
         return 0;
       }
-      if (auto told = on_event(**news, last); !told) return print_error(told.error());
+      if (auto handled = on_event(**event, last); !handled) return print_error(handled.error());
     }
   }
 
  private:
   using FollowerEventKind = client::FollowerEvent::Kind;
 
-  static protocol::EventsRequest request_of(const EventsVerb& verb, const StartPoint& beginning) {
+  static protocol::EventsRequest request_of(const EventsVerb& verb, const StartPoint& start) {
     protocol::EventsRequest request;
     request.samples = protocol::SampleDetail::none;
     request.follow = verb.follow;
-    request.since = beginning.event.value_or(std::string(protocol::kOldest));
+    request.since = start.event.value_or(std::string(protocol::kOldest));
     request.gpus = non_empty(verb.gpus);
     return request;
   }
 
-  Result<void> on_event(const client::FollowerEvent& news, const std::string& last) {
-    switch (news.kind) {
+  Result<void> on_event(const client::FollowerEvent& follower_event, const std::string& last) {
+    switch (follower_event.kind) {
       case FollowerEventKind::event:
-        return news.event.name == protocol::kDeviceEvent ? print_event(news.event) : Result<void>();
+        return follower_event.event.name == protocol::kDeviceEvent
+                   ? print_event(follower_event.event)
+                   : Result<void>();
       case FollowerEventKind::away:
-        print_error({Errc::unavailable, news.error.message + "; retrying", news.error.cause,
-                     news.error.hint});
+        print_error({Errc::unavailable, follower_event.error.message + "; retrying",
+                     follower_event.error.cause, follower_event.error.hint});
         return {};
       case FollowerEventKind::back:
         print_error({Errc::unavailable, "the daemon at " + position_ + " is reachable again"});
@@ -115,13 +117,13 @@ class EventPrinter {
     return {};
   }
 
-  Result<void> print_event(const http::ServerEvent& told) {
-    const auto event = client::parse_reply<protocol::GpuEvent>(position_, told.data);
+  Result<void> print_event(const http::ServerEvent& message) {
+    const auto event = client::parse_reply<protocol::GpuEvent>(position_, message.data);
     if (!event) return event.error();
     const auto at = from_ ? from_rfc3339(event->at) : std::nullopt;
     if (at && *at < std::chrono::floor<std::chrono::seconds>(*from_)) return {};
     printed_ = true;
-    print(verb_.json ? line_of(*event, told.id)
+    print(verb_.json ? line_of(*event, message.id)
                      : text_line(*event, Screen::of_stdout(verb_.color)));
     return {};
   }
@@ -156,12 +158,12 @@ Options add_events(Options program, EventsVerb& verb) {
 }
 
 int run(const EventsVerb& verb) {
-  const auto beginning = start_point_of(verb.since);
-  if (!beginning) return print_error(beginning.error());
+  const auto start = start_point_of(verb.since);
+  if (!start) return print_error(start.error());
   auto daemon = require_daemon(verb.source.socket,
                                "events need a daemon, and none is running on this machine");
   if (!daemon) return print_error(daemon.error());
-  return EventPrinter(verb, *beginning, *daemon).run();
+  return EventPrinter(verb, *start, *daemon).run();
 }
 
 }  // namespace gpuyard::cli

@@ -61,10 +61,10 @@ Result<std::vector<History>> fetch_history(const HistoryVerb& verb, const http::
   return all;
 }
 
-PlotCharset charset_of(HistoryVerb::Charset wish, const Screen& screen) {
-  if (wish == HistoryVerb::Charset::braille) return PlotCharset::braille;
-  if (wish == HistoryVerb::Charset::block) return PlotCharset::block;
-  const bool automatic = wish == HistoryVerb::Charset::automatic;
+PlotCharset charset_of(HistoryVerb::Charset charset, const Screen& screen) {
+  if (charset == HistoryVerb::Charset::braille) return PlotCharset::braille;
+  if (charset == HistoryVerb::Charset::block) return PlotCharset::block;
+  const bool automatic = charset == HistoryVerb::Charset::automatic;
   return automatic && screen.utf8 ? PlotCharset::braille : PlotCharset::ascii;
 }
 
@@ -199,9 +199,9 @@ int run(const HistoryVerb& verb) {
   const Screen screen = Screen::of_stdout(verb.color);
   std::vector<std::vector<History>> all;
   for (const std::string& metric : split_all(verb.metrics)) {
-    auto answers = fetch_history(verb, *daemon, *gpus, metric, screen);
-    if (!answers) return print_source_error(answers.error());
-    all.push_back(*std::move(answers));
+    auto replies = fetch_history(verb, *daemon, *gpus, metric, screen);
+    if (!replies) return print_source_error(replies.error());
+    all.push_back(*std::move(replies));
   }
   if (!verb.json) print_notes(all);
   if (verb.json) {

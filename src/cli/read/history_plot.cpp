@@ -81,7 +81,7 @@ struct Range {
 };
 
 // Without a bound, begins at 0 if that leaves half of the height to the values.
-Range range_of(const History& history, PlotRange wish) {
+Range range_of(const History& history, PlotRange plot_range) {
   Range range{INFINITY, -INFINITY};
   for (const HistoryPoint& point : history.points) {
     if (!point.mean) continue;
@@ -89,10 +89,11 @@ Range range_of(const History& history, PlotRange wish) {
     range.high = std::max(range.high, *point.max);
   }
   if (!(range.low <= range.high)) return {0, history.bound.value_or(1)};
-  if (wish == PlotRange::whole && history.bound && range.low >= 0) {
+  if (plot_range == PlotRange::whole && history.bound && range.low >= 0) {
     return {0, std::max(range.high, *history.bound)};
   }
-  if (wish == PlotRange::whole && range.low >= 0 && range.low <= range.high / 2) range.low = 0;
+  if (plot_range == PlotRange::whole && range.low >= 0 && range.low <= range.high / 2)
+    range.low = 0;
   if (range.low == range.high) return {range.low - 1, range.high + 1};
   return range;
 }
@@ -169,8 +170,8 @@ std::string heading_of(const History& history) {
 }  // namespace
 
 Printable history_plot(const History& history, const TimeSpan& span, const PlotSize& size,
-                       PlotCharset charset, const Screen& screen, PlotRange wish) {
-  const Range range = range_of(history, wish);
+                       PlotCharset charset, const Screen& screen, PlotRange plot_range) {
+  const Range range = range_of(history, plot_range);
   std::vector<std::string> labels(size.rows);
   labels.front() = amount_text(range.high, history.unit);
   const std::size_t middle = size.rows / 2;

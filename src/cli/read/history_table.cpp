@@ -182,54 +182,55 @@ std::string shares_text(const GpuBottlenecks& gpu) {
   return text.empty() ? std::string(kNothing) : text;
 }
 
-double duration_of(const BottleneckSpan& spell) {
-  const auto began = from_rfc3339(spell.began);
-  const auto ended = from_rfc3339(spell.ended);
+double duration_of(const BottleneckSpan& span) {
+  const auto began = from_rfc3339(span.began);
+  const auto ended = from_rfc3339(span.ended);
   return began && ended ? std::chrono::duration<double>(*ended - *began).count() : 0;
 }
 
-bool is_slow(const BottleneckSpan& spell) {
-  const BottleneckCause cause = spell.bottleneck.cause;
-  if (cause == BottleneckCause::not_known) return duration_of(spell) >= kMinUnknownSeconds;
+bool is_slow(const BottleneckSpan& span) {
+  const BottleneckCause cause = span.bottleneck.cause;
+  if (cause == BottleneckCause::not_known) return duration_of(span) >= kMinUnknownSeconds;
   return cause != BottleneckCause::none;
 }
 
 }  // namespace
 
-Printable bottleneck_tables(const protocol::Bottlenecks& told, const Screen& screen, WallTime now) {
+Printable bottleneck_tables(const protocol::Bottlenecks& bottlenecks, const Screen& screen,
+                            WallTime now) {
   FittedTable shares{{{"GPU"}, {"COVERAGE", true}, {"BOTTLENECKS BY SHARE OF COVERED TIME"}}};
-  FittedTable spells{{{"GPU"},
-                      {heading_with_zone("FROM", now)},
-                      {heading_with_zone("UNTIL", now)},
-                      {"DURATION", true},
-                      {"BOTTLENECK"},
-                      {"AT ITS PEAK", false, 1}}};
-  for (const GpuBottlenecks& gpu : told.gpus) {
-    const double known = told.seconds > 0 ? gpu.known_seconds / told.seconds : 0;
+  FittedTable spans{{{"GPU"},
+                     {heading_with_zone("FROM", now)},
+                     {heading_with_zone("UNTIL", now)},
+                     {"DURATION", true},
+                     {"BOTTLENECK"},
+                     {"AT ITS PEAK", false, 1}}};
+  for (const GpuBottlenecks& gpu : bottlenecks.gpus) {
+    const double known = bottlenecks.seconds > 0 ? gpu.known_seconds / bottlenecks.seconds : 0;
     shares.add({{gpu_text(gpu)}, {fmt::format("{:.0f} %", known * 100)}, {shares_text(gpu)}});
-    for (const BottleneckSpan& spell :
+    for (const BottleneckSpan& span :
          gpu.spells | std::views::reverse | std::views::filter(is_slow)) {
-      spells.add({{gpu_text(gpu)},
-                  {local_moment(spell.began, now)},
-                  {spell.on ? "now" : local_moment(spell.ended, now)},
-                  {short_duration(std::llround(duration_of(spell)))},
-                  {spell.bottleneck.brief},
-                  {spell.bottleneck.text}});
+      spans.add({{gpu_text(gpu)},
+                 {local_moment(span.began, now)},
+                 {span.on ? "now" : local_moment(span.ended, now)},
+                 {short_duration(std::llround(duration_of(span)))},
+                 {span.bottleneck.brief},
+                 {span.bottleneck.text}});
     }
   }
   Printable out = shares.text(screen);
-  const bool none = spells.columns.front().cells.empty();
+  const bool none = spans.columns.front().cells.empty();
   const bool known = std::ranges::any_of(
-      told.gpus, [](const protocol::GpuBottlenecks& gpu) { return gpu.known_seconds > 0; });
+      bottlenecks.gpus, [](const protocol::GpuBottlenecks& gpu) { return gpu.known_seconds > 0; });
   if (none) {
     out +=
         known ? Printable("No bottlenecks in the time covered.\n") : "No data for this period.\n";
   } else {
-    out += "\n" + spells.text(screen);
+    out += "\n" + spans.text(screen);
   }
-  if (!told.complete)
+  if (!bottlenecks.complete)
     out += paragraph(screen, Tone::warning, "Only the newest entries are listed.");
-  if (told.simulated) out += paragraph(screen, Tone::faint, "These GPUs are simulated.");
+  if (bottlenecks.simulated) out += paragraph(screen, Tone::faint, "These GPUs are simulated.");
   return out;
 }
 

@@ -88,8 +88,8 @@ protocol::BottleneckSpan spell(BottleneckCause cause, const char* brief, const c
 
 protocol::Bottlenecks a_night() {
   using enum BottleneckCause;
-  protocol::Bottlenecks told;
-  told.seconds = 3600;
+  protocol::Bottlenecks bottlenecks;
+  bottlenecks.seconds = 3600;
   protocol::GpuBottlenecks hot{0, "GPU-1", 1800, {}, {}};
   hot.shares = {{none, 1098, 61}, {power_cap, 702, 39}};
   hot.spells = {
@@ -98,8 +98,8 @@ protocol::Bottlenecks a_night() {
       spell(none, "none", "2026-01-31T02:10:00.000Z", "2026-01-31T02:20:00.000Z"),
       spell(heat, "heat 61%", "2026-01-31T02:03:18.000Z", "2026-01-31T02:10:00.000Z"),
       spell(not_known, "unknown", "2026-01-31T02:03:00.000Z", "2026-01-31T02:03:18.000Z")};
-  told.gpus = {hot, {{}, "GPU-2", 0, {}, {}}};
-  return told;
+  bottlenecks.gpus = {hot, {{}, "GPU-2", 0, {}, {}}};
+  return bottlenecks;
 }
 
 TEST(BottleneckTables, SharesAndSpansAreListed) {
@@ -119,14 +119,15 @@ TEST(BottleneckTables, SharesAndSpansAreListed) {
 }
 
 TEST(BottleneckTables, IncompleteAndEmptyResultsHaveNotes) {
-  protocol::Bottlenecks told = a_night();
-  told.complete = false;
-  EXPECT_NE(bottleneck_tables(told, {}, {}).str().find("Only the newest"), std::string::npos);
-  for (protocol::GpuBottlenecks& gpu : told.gpus) gpu.spells.clear();
-  EXPECT_NE(bottleneck_tables(told, {}, {}).str().find("No bottlenecks in the time covered"),
+  protocol::Bottlenecks bottlenecks = a_night();
+  bottlenecks.complete = false;
+  EXPECT_NE(bottleneck_tables(bottlenecks, {}, {}).str().find("Only the newest"),
             std::string::npos);
-  for (protocol::GpuBottlenecks& gpu : told.gpus) gpu.known_seconds = 0;
-  EXPECT_NE(bottleneck_tables(told, {}, {}).str().find("No data for this period"),
+  for (protocol::GpuBottlenecks& gpu : bottlenecks.gpus) gpu.spells.clear();
+  EXPECT_NE(bottleneck_tables(bottlenecks, {}, {}).str().find("No bottlenecks in the time covered"),
+            std::string::npos);
+  for (protocol::GpuBottlenecks& gpu : bottlenecks.gpus) gpu.known_seconds = 0;
+  EXPECT_NE(bottleneck_tables(bottlenecks, {}, {}).str().find("No data for this period"),
             std::string::npos);
 }
 

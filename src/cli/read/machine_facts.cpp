@@ -58,9 +58,9 @@ std::optional<std::string> module_version(const std::string& root) {
 
 std::vector<std::string> closed_nodes(const std::string& root) {
   std::vector<std::string> closed;
-  const fs::path place = root + "/dev";
-  for (const std::string& name : names_in(place)) {
-    const fs::path path = place / name;
+  const fs::path directory = root + "/dev";
+  for (const std::string& name : names_in(directory)) {
+    const fs::path path = directory / name;
     if (!name.starts_with("nvidia") || fs::is_directory(path)) continue;
     if (::access(path.c_str(), R_OK | W_OK) != 0) closed.push_back("/dev/" + name);
   }
@@ -68,12 +68,12 @@ std::vector<std::string> closed_nodes(const std::string& root) {
 }
 
 std::size_t gpus_on_pci(const std::string& root) {
-  constexpr std::size_t kMost = 64;
-  const fs::path place = root + "/sys/bus/pci/devices";
+  constexpr std::size_t kMaxIdBytes = 64;
+  const fs::path directory = root + "/sys/bus/pci/devices";
   std::size_t count = 0;
-  for (const std::string& name : names_in(place)) {
-    const auto vendor = read_file(place / name / "vendor", kMost);
-    const auto kind = read_file(place / name / "class", kMost);
+  for (const std::string& name : names_in(directory)) {
+    const auto vendor = read_file(directory / name / "vendor", kMaxIdBytes);
+    const auto kind = read_file(directory / name / "class", kMaxIdBytes);
     if (vendor && kind && vendor->starts_with("0x10de") && kind->starts_with("0x03")) ++count;
   }
   return count;

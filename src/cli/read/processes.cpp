@@ -227,7 +227,7 @@ Printable process_csv(const std::vector<std::string>& fields, const ProcessAnswe
   return out;
 }
 
-Printable process_span_table(const protocol::ProcessSpans& stays, const Screen& screen,
+Printable process_span_table(const protocol::ProcessSpans& spans, const Screen& screen,
                              WallTime now) {
   FittedTable table{{{"GPU", true},
                      {"PID", true},
@@ -238,21 +238,21 @@ Printable process_span_table(const protocol::ProcessSpans& stays, const Screen& 
                      {"LEASE", false, 2},
                      {"COMMAND"}}};
   const std::string nothing(kNothing);
-  for (const protocol::ProcessSpan& stay : stays.processes) {
-    const std::string uid = stay.uid ? std::to_string(*stay.uid) : nothing;
-    table.add({{stay.index ? std::to_string(*stay.index) : stay.uuid},
-               {std::to_string(stay.pid)},
-               {stay.user.value_or(uid)},
-               {stay.peak_memory_bytes ? bytes_text(*stay.peak_memory_bytes) : nothing},
-               {local_moment(stay.first_seen, now)},
-               {stay.there ? "now" : local_moment(stay.last_seen, now)},
-               {stay.lease.value_or(nothing)},
-               {stay.command.value_or(nothing)}});
+  for (const protocol::ProcessSpan& span : spans.processes) {
+    const std::string uid = span.uid ? std::to_string(*span.uid) : nothing;
+    table.add({{span.index ? std::to_string(*span.index) : span.uuid},
+               {std::to_string(span.pid)},
+               {span.user.value_or(uid)},
+               {span.peak_memory_bytes ? bytes_text(*span.peak_memory_bytes) : nothing},
+               {local_moment(span.first_seen, now)},
+               {span.there ? "now" : local_moment(span.last_seen, now)},
+               {span.lease.value_or(nothing)},
+               {span.command.value_or(nothing)}});
   }
-  Printable out = stays.processes.empty() ? Printable() : table.text(screen);
-  if (!stays.complete)
+  Printable out = spans.processes.empty() ? Printable() : table.text(screen);
+  if (!spans.complete)
     out += paragraph(screen, Tone::warning, "Only the newest processes are listed.");
-  for (const std::string& note : stays.notes) out += paragraph(screen, Tone::warning, note);
+  for (const std::string& note : spans.notes) out += paragraph(screen, Tone::warning, note);
   return out;
 }
 
@@ -297,16 +297,16 @@ int show_past(const ProcessesVerb& verb) {
   if (!daemon) return print_source_error(daemon.error());
   const protocol::ProcessSpansQuery query{
       non_empty(verb.gpus), non_empty(verb.since), non_empty(verb.until), {}};
-  auto stays = client::call_with_retry(*daemon, protocol::kProcessSpans, query);
-  if (!stays) return print_source_error(stays.error());
+  auto spans = client::call_with_retry(*daemon, protocol::kProcessSpans, query);
+  if (!spans) return print_source_error(spans.error());
   if (!verb.user.empty()) {
-    std::erase_if(stays->processes, [&](const protocol::ProcessSpan& stay) {
-      return !matches_user(stay, verb.user);
+    std::erase_if(spans->processes, [&](const protocol::ProcessSpan& span) {
+      return !matches_user(span, verb.user);
     });
   }
-  print(verb.json ? json_line(*stays)
-                  : (stays->processes.empty() ? no_process_text(verb.user) : Printable()) +
-                        process_span_table(*stays, Screen::of_stdout(verb.color), wall_now()));
+  print(verb.json ? json_line(*spans)
+                  : (spans->processes.empty() ? no_process_text(verb.user) : Printable()) +
+                        process_span_table(*spans, Screen::of_stdout(verb.color), wall_now()));
   return 0;
 }
 

@@ -100,9 +100,9 @@ Result<void> apply_filter(protocol::Snapshot& snapshot, const Filter& where, con
   if (where.empty()) return {};
   std::optional<protocol::Leases> leases;
   if (const http::Endpoint* const daemon = source.daemon()) {
-    auto told = client::call_with_retry(*daemon, protocol::kLeases);
-    if (!told) return std::move(told).error();
-    leases = *std::move(told);
+    auto reply = client::call_with_retry(*daemon, protocol::kLeases);
+    if (!reply) return std::move(reply).error();
+    leases = *std::move(reply);
   }
   std::erase_if(snapshot.devices, [&](const protocol::Device& device) {
     return !where.matches(filter_values(device, leases ? &*leases : nullptr));
@@ -111,8 +111,8 @@ Result<void> apply_filter(protocol::Snapshot& snapshot, const Filter& where, con
 }
 
 Result<Printable> run_query(Source& source, const QueryVerb& verb, const Query& query, bool first) {
-  const bool who = verb.action == QueryVerb::Action::processes;
-  const auto owners = who ? OwnerLookup::looked_up : OwnerLookup::not_needed;
+  const bool list_processes = verb.action == QueryVerb::Action::processes;
+  const auto owners = list_processes ? OwnerLookup::looked_up : OwnerLookup::not_needed;
   auto snapshot = read_gpus(source, verb.gpus, query.wanted, owners, source_words(verb.source));
   if (!snapshot) return std::move(snapshot).error();
   if (auto done = apply_filter(*snapshot, query.where, source); !done)
@@ -120,7 +120,7 @@ Result<Printable> run_query(Source& source, const QueryVerb& verb, const Query& 
   const QueryInput queried{*std::move(snapshot)};
   CsvStyle csv = query.format.csv;
   csv.header = csv.header && first;
-  if (who) {
+  if (list_processes) {
     const auto answer = read_process_answer(source, queried.snapshot);
     if (!answer) return answer.error();
     return query.format.json ? json_line(*answer)
@@ -149,7 +149,7 @@ int list_fields() {
 
 // Repeats the query at the interval until a signal or an error ends it.
 int repeat(const QueryVerb& verb, const Query& query, Duration interval) {
-  SignalWaiter interruptions;  // before the driver's threads
+  SignalWaiter signals;  // before the driver's threads
   auto open = open_source(verb.source);
   if (!open) return print_source_error(open.error());
   TimePoint next = BootClock::now();
@@ -159,7 +159,7 @@ int repeat(const QueryVerb& verb, const Query& query, Duration interval) {
     print(*answer);
     if (++answered == verb.count) return 0;
     next = std::max(next + interval, BootClock::now());
-    if (!wait_for_tick(interruptions, next)) return 0;
+    if (!wait_for_tick(signals, next)) return 0;
   }
 }
 

@@ -44,45 +44,45 @@ struct RecordingStats {
   Duration length{0};
 };
 
-void print_record_summary(const RecordVerb& verb, const RecordingStats& looked) {
+void print_record_summary(const RecordVerb& verb, const RecordingStats& stats) {
   Printable text =
       formatted("{}: {:.1f} s in {} samples, {} bytes\n", verb.file == "-" ? "stdout" : verb.file,
-                to_seconds(looked.length), looked.polls, looked.bytes);
-  if (looked.missed > 0) text += formatted("{} samples failed\n", looked.missed);
+                to_seconds(stats.length), stats.polls, stats.bytes);
+  if (stats.missed > 0) text += formatted("{} samples failed\n", stats.missed);
   if (verb.file != "-") text += formatted("Replay it: gpuyard replay {}\n", verb.file);
   print_stderr(text);
 }
 
 // Records until a signal, the end of the time or a full disk.
-Result<void> record(const RecordVerb& verb, Source& source, SignalWaiter& interruptions,
+Result<void> record(const RecordVerb& verb, Source& source, SignalWaiter& signals,
                     Duration interval, Duration length) {
   auto file = create(verb);
   if (!file) return std::move(file).error();
   recording::RecordingEncoder recorder;
-  RecordingStats looked;
+  RecordingStats stats;
   std::optional<TimePoint> began;  // the first look is at 0
   for (TimePoint next = BootClock::now();;) {
     const auto snapshot = source.snapshot(ProbeSet::all(), OwnerLookup::not_needed);
     if (snapshot) {
       const TimePoint now = BootClock::now();
-      looked.length = now - began.emplace(began.value_or(now));
+      stats.length = now - began.emplace(began.value_or(now));
       // Whole lines, so that the file can be replayed whatever happens next.
-      const auto lines = Printable::json(recorder.encode(*snapshot, looked.length));
+      const auto lines = Printable::json(recorder.encode(*snapshot, stats.length));
       const bool to_stdout = verb.file == "-";
       if (auto done = write_all(*file, to_stdout ? "stdout" : verb.file, lines); !done) {
-        const bool replays = !to_stdout && looked.polls > 0;
+        const bool replays = !to_stdout && stats.polls > 0;
         return Error(done.error())
             .in(replays ? "the recording ends early, but can be replayed" : "recording stopped");
       }
-      looked.bytes += lines.str().size();
-      ++looked.polls;
+      stats.bytes += lines.str().size();
+      ++stats.polls;
     } else {
-      ++looked.missed;
+      ++stats.missed;
     }
     next = std::max(next + interval, BootClock::now());
-    if (next - began.value_or(next) > length || !wait_for_tick(interruptions, next)) break;
+    if (next - began.value_or(next) > length || !wait_for_tick(signals, next)) break;
   }
-  print_record_summary(verb, looked);
+  print_record_summary(verb, stats);
   return {};
 }
 
@@ -110,13 +110,13 @@ int run(const RecordVerb& verb) {
   const auto length =
       verb.length.empty() ? Result<Duration>(Duration::max()) : parse_interval(verb.length);
   if (!length) return print_error(Error(length.error()).in("--for"));
-  SignalWaiter interruptions;  // before the driver's threads
+  SignalWaiter signals;  // before the driver's threads
   auto open = open_source(verb.source);
   if (!open) return print_source_error(open.error());
   const auto first = open->source->snapshot({}, OwnerLookup::not_needed);
   if (!first) return print_source_error(first.error());
   if (!first->driver_initialised) return print_source_error(no_driver_error(*first));
-  return report_result(record(verb, *open->source, interruptions, *interval, *length));
+  return report_result(record(verb, *open->source, signals, *interval, *length));
 }
 
 // gpuyard replay

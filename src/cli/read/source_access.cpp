@@ -135,10 +135,10 @@ Result<protocol::Snapshot> read_gpus(Source& source, std::string_view gpus, Prob
   auto snapshot = source.snapshot(wanted, owners);
   if (!snapshot) return snapshot;
   if (!snapshot->driver_initialised) {
-    const std::string asked = source.name();
+    const std::string source_name = source.name();
     // Advice on drivers is about this machine's.
-    return client::mentions_remote_address(asked) ? no_driver_error(*snapshot).in(asked)
-                                                  : no_driver_error(*snapshot);
+    return client::mentions_remote_address(source_name) ? no_driver_error(*snapshot).in(source_name)
+                                                        : no_driver_error(*snapshot);
   }
   if (snapshot->devices.empty()) {
     return Error{Errc::unavailable, "the driver is loaded but reports no GPUs", "",

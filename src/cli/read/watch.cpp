@@ -194,7 +194,7 @@ int run(const WatchVerb& verb) {
   if (!fields) return print_error(fields.error());
   ProbeSet wanted = verb.json && fields->empty() ? ProbeSet::all() : kTableProbes;
   if (!fields->empty()) wanted = probes_of_fields(*fields);
-  SignalWaiter interruptions;  // before the driver's threads
+  SignalWaiter signals;  // before the driver's threads
   auto open = open_source(verb.source, verb.count > 0 ? SimulatedLoad::load : SimulatedLoad::demo);
   if (!open) return print_source_error(open.error());
   ReadResult answer = read_fields(*open->source, verb, wanted);
@@ -208,7 +208,7 @@ int run(const WatchVerb& verb) {
     next = std::max(next + *interval, BootClock::now());
     const auto on_resize = [&] { view->on_resized(); };
     const auto on_suspend = [&] { view->suspend(); };
-    if (!wait_for_tick(interruptions, next, on_resize, on_suspend)) return 0;
+    if (!wait_for_tick(signals, next, on_resize, on_suspend)) return 0;
     answer = read_fields(*open->source, verb, wanted);
   }
 }

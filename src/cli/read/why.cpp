@@ -53,10 +53,10 @@ int show_now(const WhyVerb& verb, const http::Endpoint& daemon) {
 int show_past(const WhyVerb& verb, const http::Endpoint& daemon) {
   const protocol::BottlenecksQuery query{
       non_empty(verb.gpus), non_empty(verb.since), non_empty(verb.until), {}};
-  const auto told = client::call(daemon, protocol::kBottlenecks, query);
-  if (!told) return print_source_error(told.error());
-  print(verb.json ? json_line(*told)
-                  : bottleneck_tables(*told, Screen::of_stdout(verb.color), wall_now()));
+  const auto bottlenecks = client::call(daemon, protocol::kBottlenecks, query);
+  if (!bottlenecks) return print_source_error(bottlenecks.error());
+  print(verb.json ? json_line(*bottlenecks)
+                  : bottleneck_tables(*bottlenecks, Screen::of_stdout(verb.color), wall_now()));
   return 0;
 }
 

@@ -92,13 +92,13 @@ class LineOfCells {
 };
 
 void add_cell(LineOfCells& line, const Screen& screen, const ShownColumn& shown, const Cell& cell,
-              std::size_t room) {
+              std::size_t available) {
   if (shown.bar_width > 0) {
     line.add(cell.bar);
     line.pad(shown.bar_width - visible_width(cell.bar) + 1);
-    room -= std::min(room, shown.bar_width + 1);
+    available -= std::min(available, shown.bar_width + 1);
   }
-  const std::size_t width = std::min(room, shown.text_width);
+  const std::size_t width = std::min(available, shown.text_width);
   const std::string text = truncate_text(printable(cell.text), width, screen.utf8);
   const std::size_t rest = width - std::min(width, width_of(text));
   if (shown.column->right) line.pad(rest);

@@ -251,10 +251,10 @@ Printable simulated_text(bool simulated) {
 }
 
 std::string local_moment(std::string_view rfc3339, WallTime now) {
-  const auto told = from_rfc3339(rfc3339);
-  if (!told) return printable(rfc3339);
+  const auto time = from_rfc3339(rfc3339);
+  if (!time) return printable(rfc3339);
   constexpr std::size_t kDate = std::string_view("2026-01-31 ").size();
-  const std::string text = local_time(*told, TimeDetail::minute);
+  const std::string text = local_time(*time, TimeDetail::minute);
   const bool same_day = local_time(now, TimeDetail::minute).starts_with(text.substr(0, kDate));
   return same_day ? text.substr(kDate) : text;
 }

@@ -135,16 +135,16 @@ bool has_few_glyphs(std::string_view term) {
 }
 
 // COLUMNS and LINES override the terminal's size, as in every program that draws on one.
-std::size_t size_from(const char* variable, unsigned short told, std::size_t otherwise) {
+std::size_t size_from(const char* variable, unsigned short reported, std::size_t otherwise) {
   std::string_view text = environment_variable(variable);
   const std::size_t size = take_number<std::size_t>(text).value_or(0);
   if (size > 0) return size;
-  return told > 0 ? told : otherwise;
+  return reported > 0 ? reported : otherwise;
 }
 
 // no-color.org: any value but an empty one means no.
-bool wants_color(ColorMode wish, bool terminal) {
-  if (wish != ColorMode::automatic) return wish == ColorMode::always;
+bool wants_color(ColorMode mode, bool terminal) {
+  if (mode != ColorMode::automatic) return mode == ColorMode::always;
   return terminal && environment_variable("NO_COLOR").empty() &&
          environment_variable("TERM") != "dumb";
 }
@@ -154,18 +154,18 @@ constexpr std::array<std::string_view, 7> kToneCodes = {"", "1", "2", "32", "36"
 
 }  // namespace
 
-Screen Screen::of_stdout(ColorMode wish) {
+Screen Screen::of_stdout(ColorMode mode) {
   Screen screen;
   screen.terminal = ::isatty(STDOUT_FILENO) == 1;
-  screen.color = wants_color(wish, screen.terminal);
+  screen.color = wants_color(mode, screen.terminal);
   screen.utf8 = locale_is_utf8() && !has_few_glyphs(environment_variable("TERM"));
   if (!screen.terminal) return screen;
-  constexpr std::size_t kUsualColumns = 80;
-  constexpr std::size_t kUsualRows = 24;
+  constexpr std::size_t kDefaultColumns = 80;
+  constexpr std::size_t kDefaultRows = 24;
   winsize size{};
   static_cast<void>(::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size));  // on failure it stays 0
-  screen.columns = size_from("COLUMNS", size.ws_col, kUsualColumns);
-  screen.rows = size_from("LINES", size.ws_row, kUsualRows);
+  screen.columns = size_from("COLUMNS", size.ws_col, kDefaultColumns);
+  screen.rows = size_from("LINES", size.ws_row, kDefaultRows);
   return screen;
 }
 
@@ -222,11 +222,10 @@ void suspend_self() {
   ::raise(SIGSTOP);
 }
 
-bool wait_for_tick(SignalWaiter& interruptions, TimePoint next,
-                   const std::function<void()>& on_resize,
+bool wait_for_tick(SignalWaiter& signals, TimePoint next, const std::function<void()>& on_resize,
                    const std::function<void()>& on_suspend) {
   while (true) {
-    switch (interruptions.wait(next)) {
+    switch (signals.wait(next)) {
       case SignalWaiter::Cause::time_passed:
       case SignalWaiter::Cause::readable:
         return true;

@@ -108,17 +108,17 @@ Printable no_gpu(const protocol::Snapshot& shown) {
          Printable::lines(driver_advice(reason, "--nvml PATH, or nvml under [driver]")) + "\n";
 }
 
-void greet(const Snapshot& snapshot, const std::vector<std::string>& places) {
+void greet(const Snapshot& snapshot, const std::vector<std::string>& addresses) {
   const auto shown = protocol::snapshot_of(snapshot);
   Printable text = shown.driver_initialised ? device_table(shown) : no_gpu(shown);
-  for (const std::string& place : places) {
-    if (place.starts_with("http")) {
+  for (const std::string& address : addresses) {
+    if (address.starts_with("http")) {
       text += formatted(
           "\n  REST API    {0}/api/gpu/devices\n  Prometheus  {0}/metrics\n  Web page    {0}/\n  "
           "API docs    {0}/docs\n",
-          place);
+          address);
     } else {
-      text += formatted("  Socket      {}\n", place);
+      text += formatted("  Socket      {}\n", address);
     }
   }
   // A greeting that nobody can read is no reason to end.
@@ -284,8 +284,8 @@ Options add_dial_stdio(Options program, DialStdioVerb& verb) {
 
 int run(const DialStdioVerb& verb) {
   if (verb.send_signals) {
-    constexpr unsigned kLongestSeconds = 60;
-    ::alarm(kLongestSeconds);  // ends this process if ssh does not
+    constexpr unsigned kMaxSeconds = 60;
+    ::alarm(kMaxSeconds);  // ends this process if ssh does not
     return report_result(relay_signals());
   }
   const auto socket = socket_to_dial(verb);

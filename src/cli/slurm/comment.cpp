@@ -72,16 +72,16 @@ JobUsage lease_usage_of(const protocol::Lease& lease, WallTime began) {
 // A node without a lease of the job has had no GPU for it. A daemon that cannot be asked is given
 // up soon: until then the job is shown as completing.
 Result<JobUsage> fetch_usage(const http::Endpoint& daemon, const std::string& job, WallTime began) {
-  constexpr auto kLook = std::chrono::milliseconds(500);
+  constexpr auto kUsagePollInterval = std::chrono::milliseconds(500);
   const TimePoint begin = BootClock::now();
   while (true) {
-    const auto answer = client::call(daemon, protocol::kSlurmJob, {job});
+    const auto reply = client::call(daemon, protocol::kSlurmJob, {job});
     const Duration waited = BootClock::now() - begin;
-    const bool settled = answer && answer->lease.use && answer->lease.use->settled;
-    if (settled || (answer && waited >= kUsageTimeout)) return lease_usage_of(answer->lease, began);
-    if (!answer && answer.error().code == Errc::not_found) return JobUsage{};
-    if (!answer && waited >= kCommandTimeout) return answer.error();
-    std::this_thread::sleep_for(kLook);
+    const bool settled = reply && reply->lease.use && reply->lease.use->settled;
+    if (settled || (reply && waited >= kUsageTimeout)) return lease_usage_of(reply->lease, began);
+    if (!reply && reply.error().code == Errc::not_found) return JobUsage{};
+    if (!reply && waited >= kCommandTimeout) return reply.error();
+    std::this_thread::sleep_for(kUsagePollInterval);
   }
 }
 
@@ -126,18 +126,18 @@ Result<JobUsage> fetch_total_usage(const SlurmVerb& verb, const std::string& job
   if (!nodes) return nodes.error();
   const auto hosts = hosts_of_nodes(verb, *nodes);
   if (!hosts) return hosts.error();
-  fleet::FanOutOptions manner;
-  manner.credentials = client::credentials_of(Environment::current());
-  manner.credentials.ssh = {.guarded = true, .login_timeout = kCommandTimeout};
-  fleet::FanOut<JobUsage> survey(
-      *hosts, manner, [&](const auto& daemon) { return fetch_usage(daemon, job, began); });
-  survey.pool().finish();
+  fleet::FanOutOptions options;
+  options.credentials = client::credentials_of(Environment::current());
+  options.credentials.ssh = {.guarded = true, .login_timeout = kCommandTimeout};
+  fleet::FanOut<JobUsage> fan_out(
+      *hosts, options, [&](const auto& daemon) { return fetch_usage(daemon, job, began); });
+  fan_out.pool().finish();
   JobUsage sum;
-  for (const auto& heard : survey.replies()) {
-    sum.add(heard.answer);
-    if (!heard.problem) continue;
+  for (const auto& reply : fan_out.replies()) {
+    sum.add(reply.answer);
+    if (!reply.problem) continue;
     sum.complete = false;
-    print_note(fmt::format("job {}: {}: {}", job, heard.host.name, heard.problem->text()));
+    print_note(fmt::format("job {}: {}: {}", job, reply.host.name, reply.problem->text()));
   }
   return sum;
 }
@@ -166,7 +166,7 @@ Result<AccountingRecord> read_accounting() {
 // Writes the comment, unless the job has one of somebody else's. slurmdbd may hear of the job later
 // than we do, as it does of the tasks of an array.
 Result<void> write_comment(JobUsage use) {
-  constexpr auto kAgain = std::chrono::milliseconds(500);
+  constexpr auto kRetryDelay = std::chrono::milliseconds(500);
   const TimePoint end = BootClock::now() + kUsageTimeout;
   while (true) {
     if (const auto known = read_accounting()) {
@@ -180,9 +180,9 @@ Result<void> write_comment(JobUsage use) {
         run_slurm_command({"sacctmgr", "-i", "modify", "job", "where", "jobid=" + selector(), "set",
                            "AdminComment=" + text_of(use)});
     if (done) return {};
-    const bool unheard = done.error().message.find("Nothing modified") != std::string::npos;
-    if (!unheard || BootClock::now() >= end) return done.error();
-    std::this_thread::sleep_for(kAgain);
+    const bool job_unknown = done.error().message.find("Nothing modified") != std::string::npos;
+    if (!job_unknown || BootClock::now() >= end) return done.error();
+    std::this_thread::sleep_for(kRetryDelay);
   }
 }
 

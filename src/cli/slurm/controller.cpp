@@ -50,14 +50,14 @@ std::string_view word_after(std::string_view line, std::string_view key) {
 
 // Adds the numbers of "0", "0-3" or "3,1,5-7".
 void add_ranges(std::string_view text, std::vector<std::int64_t>& numbers) {
-  constexpr std::int64_t kMost = 256;
+  constexpr std::int64_t kMaxRange = 256;
   for_each_part(text, [&](std::string_view part) {
     const std::size_t dash = part.find('-');
     const auto first = parse_number<std::uint32_t>(part.substr(0, dash));
     const auto last =
         dash == part.npos ? first : parse_number<std::uint32_t>(part.substr(dash + 1));
     if (!first || !last) return;
-    for (std::int64_t n = *first; n <= *last && n < *first + kMost; ++n) numbers.push_back(n);
+    for (std::int64_t n = *first; n <= *last && n < *first + kMaxRange; ++n) numbers.push_back(n);
   });
 }
 
@@ -93,11 +93,11 @@ void extend_path() {
   ::setenv("PATH", fmt::format("{}", fmt::join(folders, ":")).c_str(), 1);
 }
 
-Result<std::string> run_slurm_command(const std::vector<std::string>& words, Duration patience) {
+Result<std::string> run_slurm_command(const std::vector<std::string>& words, Duration timeout) {
   const std::string& name = words.front();
   const auto text = run_with_timeout(
       {.program = name, .arguments = {words.begin() + 1, words.end()}, .search_path = true},
-      patience);
+      timeout);
   if (!text) {
     // The last line is the one that says it; those before are of a log.
     const std::string all = text.error().text();
@@ -164,10 +164,10 @@ Result<bool> is_running(const std::string& job) {
 std::vector<std::int64_t> parse_minors(std::string_view text) {
   std::vector<std::int64_t> minors;
   for_each_line(text, [&](std::string_view line) {
-    constexpr std::int64_t kMost = 256;
+    constexpr std::int64_t kMaxGpus = 256;
     if (line.find("Gres Name=gpu ") == line.npos || line.find("File") == line.npos) return;
     const auto count = std::clamp<std::int64_t>(
-        parse_number<std::int64_t>(word_after(line, " Count=")).value_or(1), 0, kMost);
+        parse_number<std::int64_t>(word_after(line, " Count=")).value_or(1), 0, kMaxGpus);
     auto numbers = numbers_of(word_after(line, " File="));
     if (std::ssize(numbers) != count) numbers.assign(static_cast<std::size_t>(count), kNoGpu);
     minors.insert(minors.end(), numbers.begin(), numbers.end());
@@ -176,11 +176,11 @@ std::vector<std::int64_t> parse_minors(std::string_view text) {
 }
 
 Result<std::vector<std::int64_t>> query_minors(const std::string& node, const std::string& file,
-                                               Duration patience) {
+                                               Duration timeout) {
   std::vector<std::string> words = {"-G", "-N", node};
   if (!file.empty()) words.insert(words.end(), {"-f", file});
   const auto text = run_with_timeout(
-      {.program = "slurmd", .arguments = std::move(words), .search_path = true}, patience);
+      {.program = "slurmd", .arguments = std::move(words), .search_path = true}, timeout);
   if (!text) return Error(text.error()).in("slurmd -G");
   return parse_minors(*text);
 }

@@ -31,7 +31,7 @@ void extend_path();
 // Runs one of Slurm's commands; returns what it printed, without what it remarked under its own
 // name. The error begins with that name.
 Result<std::string> run_slurm_command(const std::vector<std::string>& words,
-                                      Duration patience = kCommandTimeout);
+                                      Duration timeout = kCommandTimeout);
 
 struct NodeState {
   std::string flags;   // "idle", "mixed+drain", "down+not_responding", ...
@@ -62,7 +62,7 @@ inline constexpr std::int64_t kNoGpu = -1;
 std::vector<std::int64_t> parse_minors(std::string_view text);
 // `file`: slurm.conf; empty: where Slurm looks for it.
 Result<std::vector<std::int64_t>> query_minors(const std::string& node, const std::string& file,
-                                               Duration patience);
+                                               Duration timeout);
 
 // "n[1-3]" as names.
 Result<std::vector<std::string>> expand_hosts(const std::string& nodes);

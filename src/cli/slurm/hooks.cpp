@@ -67,17 +67,17 @@ class Hook {
   // Tells the daemon what keeps us from our work, so that an alert fires until a check goes well.
   void report_trouble(const std::string& text) {
     report(text);
-    NodeReport told = spool_.node_report().value_or(NodeReport{});
-    told.trouble = text.substr(0, protocol::kMaxNoteBytes);
-    spool_.save_node_report(told);
-    static_cast<void>(call_daemon(protocol::kCheckSlurm, {}, {told.trouble}).ok());
+    NodeReport node_report = spool_.node_report().value_or(NodeReport{});
+    node_report.trouble = text.substr(0, protocol::kMaxNoteBytes);
+    spool_.save_node_report(node_report);
+    static_cast<void>(call_daemon(protocol::kCheckSlurm, {}, {node_report.trouble}).ok());
   }
 
   enum class Age : std::uint8_t { any, young };
-  Result<std::vector<std::int64_t>> minors(Duration patience, Age);
+  Result<std::vector<std::int64_t>> minors(Duration timeout, Age);
   Result<protocol::SlurmJobStarted> send_begin(const std::string& job, const JobNote&,
-                                               Duration patience);
-  std::optional<std::string> reconcile_node(const protocol::SlurmNode&, bool anew);
+                                               Duration timeout);
+  std::optional<std::string> reconcile_node(const protocol::SlurmNode&, bool resend);
   std::optional<std::string> deliver_saved();
   bool send_end(const std::string& job);
   bool send_saved_end(const std::string& job);
@@ -112,14 +112,15 @@ std::string modification_times(const std::string& file) {
 }
 
 // The GPUs that Slurm hands out, in its order. A file that others include may change unseen.
-Result<std::vector<std::int64_t>> Hook::minors(Duration patience, Age age) {
-  constexpr std::int64_t kYoung = 600;  // seconds
+Result<std::vector<std::int64_t>> Hook::minors(Duration timeout, Age age) {
+  constexpr std::int64_t kMaxDevicesAge = 600;  // seconds
   const auto known = spool_.devices();
   const std::string file = configuration_file(known);
   const std::string changed = modification_times(file);
   const bool same = known && known->file == file && known->changed == changed;
-  if (same && (age == Age::any || unix_now() - known->asked_at < kYoung)) return known->minors;
-  auto found = query_minors(node_, file, patience);
+  if (same && (age == Age::any || unix_now() - known->asked_at < kMaxDevicesAge))
+    return known->minors;
+  auto found = query_minors(node_, file, timeout);
   if (found) spool_.save_devices({file, changed, unix_now(), *found});
   return found;
 }
@@ -127,50 +128,50 @@ Result<std::vector<std::int64_t>> Hook::minors(Duration patience, Age age) {
 // Errc::unavailable: the daemon is to be told again; so it is after Errc::conflict, which somebody
 // has to look at.
 Result<protocol::SlurmJobStarted> Hook::send_begin(const std::string& job, const JobNote& note,
-                                                   Duration patience) {
-  const auto minors = this->minors(patience, Age::any);
+                                                   Duration timeout) {
+  const auto minors = this->minors(timeout, Age::any);
   if (!minors) return Error{Errc::unavailable, minors.error().text()};
-  protocol::SlurmJobRequest wish{note.uid, {}, note.note};
-  for (const std::uint32_t place : note.places) {
-    if (!minors->empty() && place >= minors->size()) {
+  protocol::SlurmJobRequest request{note.uid, {}, note.note};
+  for (const std::uint32_t index : note.places) {
+    if (!minors->empty() && index >= minors->size()) {
       spool_.save_devices({});  // Slurm's list is another by now
-      return Error{Errc::conflict, fmt::format("GPU {} is not in Slurm's list", place)};
+      return Error{Errc::conflict, fmt::format("GPU {} is not in Slurm's list", index)};
     }
     // Without device files in its configuration Slurm counts as the driver does.
-    const std::int64_t minor = minors->empty() ? place : (*minors)[place];
-    if (minor != kNoGpu) wish.minors.push_back(minor);
+    const std::int64_t minor = minors->empty() ? index : (*minors)[index];
+    if (minor != kNoGpu) request.minors.push_back(minor);
   }
-  if (wish.minors.empty()) return protocol::SlurmJobStarted{};  // instances of MIG alone
-  return call_daemon(protocol::kBeginJob, {job}, wish);
+  if (request.minors.empty()) return protocol::SlurmJobStarted{};  // instances of MIG alone
+  return call_daemon(protocol::kBeginJob, {job}, request);
 }
 
 // Drains or resumes the node if that is due. `anew`: asks Slurm although it was told already.
 // Returns what went wrong.
-std::optional<std::string> Hook::reconcile_node(const protocol::SlurmNode& node, bool anew) {
-  constexpr Duration kPatient = seconds(2);
-  const auto minors = this->minors(kPatient, Age::young);
+std::optional<std::string> Hook::reconcile_node(const protocol::SlurmNode& node, bool resend) {
+  constexpr Duration kSlurmTimeout = seconds(2);
+  const auto minors = this->minors(kSlurmTimeout, Age::young);
   const std::string reason = drain_reason(node, minors ? *minors : std::vector<std::int64_t>());
   const std::string trouble = minors ? "" : minors.error().text();
   const auto wrong = [](const std::string& what) {
     return what.empty() ? std::nullopt : std::optional(what);
   };
-  NodeReport told = spool_.node_report().value_or(NodeReport{});
-  if (told.reason == reason && !anew) return wrong(trouble);
+  NodeReport node_report = spool_.node_report().value_or(NodeReport{});
+  if (node_report.reason == reason && !resend) return wrong(trouble);
   const auto now = query_node(node_);
   if (!now) return now.error().text();
-  const NodeAction step = action_for(*now, reason, told.refused);
+  const NodeAction step = action_for(*now, reason, node_report.refused);
   // A controller may do it after we have given up waiting: until it has answered, Slurm is asked
   // anew each time.
-  told.trouble = "Slurm has not responded";
-  if (step != NodeAction::nothing) spool_.save_node_report(told);
+  node_report.trouble = "Slurm has not responded";
+  if (step != NodeAction::nothing) spool_.save_node_report(node_report);
   Result<void> done;
   if (step == NodeAction::drain) done = drain_node(node_, reason);
   if (step == NodeAction::resume) done = resume_node(node_);
   if (!done) return done.error().text();
-  told.trouble = trouble;
-  told.reason = has_own_reason(*now, step) ? reason : "";
-  told.refused = told.refused && step == NodeAction::nothing && !reason.empty();
-  spool_.save_node_report(told);
+  node_report.trouble = trouble;
+  node_report.reason = has_own_reason(*now, step) ? reason : "";
+  node_report.refused = node_report.refused && step == NodeAction::nothing && !reason.empty();
+  spool_.save_node_report(node_report);
   if (step == NodeAction::drain) report(fmt::format("{} drained: {}", node_, reason));
   if (step == NodeAction::resume) report(fmt::format("{} resumed: its GPUs are healthy", node_));
   return wrong(trouble);
@@ -189,8 +190,8 @@ bool Hook::send_end(const std::string& job) {
 
 // Reports the stored end of a job, if there is one. It stays stored until the report succeeds.
 bool Hook::send_saved_end(const std::string& job) {
-  const auto noted = spool_.saved_ends();
-  if (std::ranges::find(noted, job) == noted.end()) return true;
+  const auto saved = spool_.saved_ends();
+  if (std::ranges::find(saved, job) == saved.end()) return true;
   if (!send_end(job)) return false;
   spool_.remove_end(job);
   return true;
@@ -199,20 +200,20 @@ bool Hook::send_saved_end(const std::string& job) {
 // Tells the daemon of jobs that it could not hear of earlier: first of those that are over. Returns
 // why one of them cannot be counted.
 std::optional<std::string> Hook::deliver_saved() {
-  constexpr Duration kPatient = seconds(2);
+  constexpr Duration kSlurmTimeout = seconds(2);
   std::optional<std::string> wrong;
   for (const std::string& job : spool_.saved_ends()) {
     if (!send_saved_end(job)) return wrong;
   }
   for (const std::string& job : spool_.saved_begins()) {
     const auto note = spool_.find_begin(job);
-    const auto heard = send_begin(job, note.value_or(JobNote{}), kPatient);
-    if (!heard && heard.error().code == Errc::conflict) {
-      wrong = fmt::format("job {} not recorded: {}", job, heard.error().text());
+    const auto started = send_begin(job, note.value_or(JobNote{}), kSlurmTimeout);
+    if (!started && started.error().code == Errc::conflict) {
+      wrong = fmt::format("job {} not recorded: {}", job, started.error().text());
     }
-    if (!heard && needs_resend(heard.error())) continue;
+    if (!started && needs_resend(started.error())) continue;
     // Its epilog may have run meanwhile, and have found no lease.
-    if (!spool_.remove_begin(job) && heard && !send_end(job)) spool_.save_end(job);
+    if (!spool_.remove_begin(job) && started && !send_end(job)) spool_.save_end(job);
   }
   return wrong;
 }
@@ -220,28 +221,30 @@ std::optional<std::string> Hook::deliver_saved() {
 // Ends the leases of jobs that Slurm does not run any more: their epilog never ran. It is asked
 // ever more rarely.
 void Hook::end_missed_jobs(const protocol::SlurmNode& node) {
-  constexpr std::int64_t kIdle = 600;  // seconds; also the shortest time between questions
-  constexpr std::int64_t kRarely = 7200;
+  constexpr std::int64_t kMinQueryInterval =
+      600;  // seconds; also the shortest time between questions
+  constexpr std::int64_t kMaxQueryInterval = 7200;
   const auto may_be_over = [](const protocol::SlurmJob& job) {
-    return job.state == lease::LeaseState::held && job.idle_s.value_or(0) >= kIdle;
+    return job.state == lease::LeaseState::held && job.idle_s.value_or(0) >= kMinQueryInterval;
   };
-  NodeReport told = spool_.node_report().value_or(NodeReport{});
+  NodeReport node_report = spool_.node_report().value_or(NodeReport{});
   const std::int64_t now = unix_now();
   const bool any = std::ranges::any_of(node.jobs, may_be_over);
-  if (!any && told.jobs_again_s > 0) {
-    told.jobs_again_s = 0;
-    spool_.save_node_report(told);
+  if (!any && node_report.jobs_again_s > 0) {
+    node_report.jobs_again_s = 0;
+    spool_.save_node_report(node_report);
   }
-  if (!any || now - told.jobs_asked_at < told.jobs_again_s) return;
+  if (!any || now - node_report.jobs_asked_at < node_report.jobs_again_s) return;
   for (const protocol::SlurmJob& job : node.jobs) {
     if (!may_be_over(job)) continue;
     const auto running = is_running(job.job);
     if (!running) return;  // the controller is away; the next time is soon enough
     if (!*running) static_cast<void>(call_daemon(protocol::kEndJob, {job.job}).ok());
   }
-  told.jobs_asked_at = now;
-  told.jobs_again_s = std::clamp(2 * told.jobs_again_s, kIdle, kRarely);
-  spool_.save_node_report(told);
+  node_report.jobs_asked_at = now;
+  node_report.jobs_again_s =
+      std::clamp(2 * node_report.jobs_again_s, kMinQueryInterval, kMaxQueryInterval);
+  spool_.save_node_report(node_report);
 }
 
 std::optional<std::string> job_of_hook() {
@@ -258,18 +261,18 @@ Result<JobNote> note_of_job() {
     return Error{Errc::invalid,
                  fmt::format("{} is \"{}\", expected a number", name, printable(text))};
   };
-  constexpr std::size_t kMostOfName = 64;
+  constexpr std::size_t kMaxNameBytes = 64;
   JobNote note;
   const auto uid = number_of(variable("SLURM_JOB_UID"), "SLURM_JOB_UID");
   if (!uid) return uid.error();
   note.uid = *uid;
   for (const std::string& word : split(variable("SLURM_JOB_GPUS"), ',')) {
-    const auto place = number_of(word, "a GPU in SLURM_JOB_GPUS");
-    if (!place) return place.error();
-    note.places.push_back(*place);
+    const auto index = number_of(word, "a GPU in SLURM_JOB_GPUS");
+    if (!index) return index.error();
+    note.places.push_back(*index);
   }
   note.note = fmt::format("Slurm job {} of {}", variable("SLURM_JOB_ID"),
-                          printable(variable("SLURM_JOB_USER")).substr(0, kMostOfName));
+                          printable(variable("SLURM_JOB_USER")).substr(0, kMaxNameBytes));
   return note;
 }
 
@@ -286,8 +289,8 @@ void remove_earlier_notes(const Spool& spool, const std::string& job, const JobN
 // Waits until what the job has left is gone. Returns what is still there; "": nothing, or it cannot
 // be told.
 std::string wait_until_gone(Hook& hook, const std::string& job) {
-  constexpr Duration kUsual = milliseconds(120);  // what a driver needs to notice
-  auto look = milliseconds(1);
+  constexpr Duration kDriverDelay = milliseconds(120);  // what a driver needs to notice
+  auto delay = milliseconds(1);
   const TimePoint begin = BootClock::now();
   while (true) {
     const auto node = hook.call_daemon(protocol::kSlurm);
@@ -296,18 +299,18 @@ std::string wait_until_gone(Hook& hook, const std::string& job) {
     if (same == node->jobs.end() || same->state != lease::LeaseState::draining) return "";
     const Duration waited = BootClock::now() - begin;
     if (same->draining_s.value_or(0) >= to_seconds(kExitGrace)) return same->left;
-    if (waited >= 2 * kExitGrace || (waited >= kUsual && same->left.empty())) return "";
-    std::this_thread::sleep_for(look);
-    look = std::min(2 * look, milliseconds(50));
+    if (waited >= 2 * kExitGrace || (waited >= kDriverDelay && same->left.empty())) return "";
+    std::this_thread::sleep_for(delay);
+    delay = std::min(2 * delay, milliseconds(50));
   }
 }
 
 // The GPU for which the job must not begin. A driver that hangs drains the node at the next check;
 // that is no reason to hold a job, whose GPU may answer in a moment.
-const protocol::SlurmGpu* find_blocking_gpu(const protocol::SlurmJobStarted& begun) {
+const protocol::SlurmGpu* find_blocking_gpu(const protocol::SlurmJobStarted& started) {
   const auto bars = [](const auto& gpu) { return gpu.rule != "gpu-unresponsive"; };
-  const auto found = std::ranges::find_if(begun.sick, bars);
-  return found == begun.sick.end() ? nullptr : &*found;
+  const auto found = std::ranges::find_if(started.sick, bars);
+  return found == started.sick.end() ? nullptr : &*found;
 }
 
 // Drains the node, if nobody else looks after it just now.
@@ -345,16 +348,16 @@ int health(const SlurmVerb& verb) {
   if (trouble) {
     hook.report_trouble(*trouble);
   } else if (!node->trouble.empty() || (before && !before->trouble.empty())) {
-    NodeReport told = hook.spool().node_report().value_or(NodeReport{});
-    told.trouble.clear();
-    hook.spool().save_node_report(told);
+    NodeReport node_report = hook.spool().node_report().value_or(NodeReport{});
+    node_report.trouble.clear();
+    hook.spool().save_node_report(node_report);
     static_cast<void>(hook.call_daemon(protocol::kCheckSlurm, {}, {""}).ok());
   }
   return 0;
 }
 
 int prolog(const SlurmVerb& verb) {
-  constexpr Duration kShort = milliseconds(150);
+  constexpr Duration kPrologTimeout = milliseconds(150);
   const auto job = job_of_hook();
   if (!job || variable("SLURM_JOB_GPUS").empty()) return 0;
   Hook hook(verb);
@@ -367,32 +370,33 @@ int prolog(const SlurmVerb& verb) {
   // otherwise take this run for the previous one.
   const bool in_order = hook.send_saved_end(*job);
   remove_earlier_notes(hook.spool(), *job, *note);
-  const auto begun =
-      in_order ? hook.send_begin(*job, *note, kShort)
+  const auto started =
+      in_order ? hook.send_begin(*job, *note, kPrologTimeout)
                : Result<protocol::SlurmJobStarted>(Error{
                      Errc::unavailable, "the end of the job's previous run is not reported yet"});
-  if (!begun && needs_resend(begun.error())) {
+  if (!started && needs_resend(started.error())) {
     hook.spool().save_begin(*job, *note);
-    const std::string text = fmt::format("job {} not recorded yet: {}", *job, begun.error().text());
-    if (begun.error().code == Errc::conflict) {
+    const std::string text =
+        fmt::format("job {} not recorded yet: {}", *job, started.error().text());
+    if (started.error().code == Errc::conflict) {
       hook.report_trouble(text);
     } else {
       report(text);
     }
     return 0;
   }
-  if (!begun || !begun->unknown.empty()) {
+  if (!started || !started->unknown.empty()) {
     hook.report_trouble(
-        begun ? fmt::format("job {} has /dev/nvidia{}, but the driver has no such GPU", *job,
-                            begun->unknown.front())
-              : fmt::format("job {} not recorded: {}", *job, begun.error().text()));
+        started ? fmt::format("job {} has /dev/nvidia{}, but the driver has no such GPU", *job,
+                              started->unknown.front())
+                : fmt::format("job {} not recorded: {}", *job, started.error().text()));
   }
-  const protocol::SlurmGpu* const sick = begun ? find_blocking_gpu(*begun) : nullptr;
+  const protocol::SlurmGpu* const sick = started ? find_blocking_gpu(*started) : nullptr;
   if (sick == nullptr) return 0;
   report(fmt::format("job {} not started: {}", *job, unhealthy_text(*sick)));
-  NodeReport told = hook.spool().node_report().value_or(NodeReport{});
-  told.refused = true;
-  hook.spool().save_node_report(told);
+  NodeReport node_report = hook.spool().node_report().value_or(NodeReport{});
+  node_report.refused = true;
+  hook.spool().save_node_report(node_report);
   reconcile_now(hook);
   return 1;
 }

@@ -127,18 +127,18 @@ Result<void> check_directory(const std::string& directory) {
 }
 
 Result<void> write_scripts(const std::string& directory) {
-  constexpr unsigned kForAll = 0755;
+  constexpr unsigned kScriptMode = 0755;
   const auto program = program_of_hooks();
   if (!program) return program.error();
   const auto path = path_of_hooks();
   if (!path) return path.error();
   // Checked before anything is created there, and again once it exists.
   if (auto fine = check_directory(directory); !fine) return fine;
-  if (auto made = make_directories(directory, kForAll); !made) return made;
+  if (auto made = make_directories(directory, kScriptMode); !made) return made;
   if (auto fine = check_directory(directory); !fine) return fine;
   for (const Script& script : kScripts) {
     auto done = replace_file(fmt::format("{}/{}", directory, script.name),
-                             text_of(script, *program, *path), kForAll);
+                             text_of(script, *program, *path), kScriptMode);
     if (!done) return done;
   }
   return {};
@@ -216,8 +216,8 @@ bool has_call(std::string_view line, const Script& script) {
 // Returns whether the hook is one of ours, or a site's own that calls gpuyard or a script of ours.
 // Errors: the called script does not exist, or another user could change what the hook runs.
 Result<bool> has_own_hook(const std::string& file, const Script& script, bool follows = true) {
-  constexpr std::size_t kMost = std::size_t{256} * 1024;
-  const auto text = read_file(file, kMost);
+  constexpr std::size_t kMaxConfigBytes = std::size_t{256} * 1024;
+  const auto text = read_file(file, kMaxConfigBytes);
   const std::string usual = fmt::format("{}/{}", kDefaultDirectory, script.name);
   if (!text) return file == usual ? Result<bool>(text.error()) : false;
   bool ours = false;

@@ -27,8 +27,8 @@ std::optional<Record> read_as(const std::optional<std::string>& text) {
 }  // namespace
 
 std::optional<std::string> Spool::read(const std::string& name) const {
-  constexpr std::size_t kMost = std::size_t{64} * 1024;
-  auto text = read_file(path(name), kMost);
+  constexpr std::size_t kMaxFileBytes = std::size_t{64} * 1024;
+  auto text = read_file(path(name), kMaxFileBytes);
   if (!text) return std::nullopt;
   return *std::move(text);
 }
@@ -55,15 +55,15 @@ std::vector<std::string> Spool::saved_jobs(const std::string& prefix) const {
   return {names.begin(), names.end()};
 }
 
-Result<UniqueFd> Spool::lock(Duration patience) const {
-  constexpr auto kLook = std::chrono::milliseconds(20);
+Result<UniqueFd> Spool::lock(Duration timeout) const {
+  constexpr auto kLockPollInterval = std::chrono::milliseconds(20);
   if (auto made = make_private_directory(directory_); !made) return made.error();
-  const TimePoint end = BootClock::now() + patience;
+  const TimePoint end = BootClock::now() + timeout;
   while (true) {
     auto lock = lock_file(path("lock"));
     const bool taken = !lock && lock.error().code == Errc::conflict;
     if (!taken || BootClock::now() >= end) return lock;
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kLockPollInterval);
   }
 }
 
@@ -71,8 +71,8 @@ std::optional<NodeReport> Spool::node_report() const {
   return read_as<NodeReport>(read("told"));
 }
 
-void Spool::save_node_report(const NodeReport& told) const {
-  write("told", json::to_json(told));
+void Spool::save_node_report(const NodeReport& report) const {
+  write("told", json::to_json(report));
 }
 
 std::optional<Devices> Spool::devices() const {

@@ -50,7 +50,7 @@ class Spool {
   explicit Spool(std::string directory) : directory_(std::move(directory)) {}
 
   // Held by who changes what Slurm was told. Errc::conflict: another hook has it for so long.
-  Result<UniqueFd> lock(Duration patience) const;
+  Result<UniqueFd> lock(Duration timeout) const;
 
   std::optional<NodeReport> node_report() const;
   void save_node_report(const NodeReport&) const;

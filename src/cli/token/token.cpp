@@ -98,31 +98,31 @@ Result<std::uint32_t> uid_of(const TokenVerb& verb) {
 }
 
 Result<protocol::TokenRequest> token_request_of(const TokenVerb& verb) {
-  protocol::TokenRequest wish;
-  wish.name = verb.name;
-  wish.scope = verb.scope;
+  protocol::TokenRequest request;
+  request.name = verb.name;
+  request.scope = verb.scope;
   if (!verb.gpus.empty()) {
-    wish.gpus.emplace();
-    for (const std::string& gpu : split(verb.gpus, ',')) wish.gpus->push_back({gpu});
+    request.gpus.emplace();
+    for (const std::string& gpu : split(verb.gpus, ',')) request.gpus->push_back({gpu});
   }
   if (verb.expires == "never") {
-    wish.for_ever = true;
+    request.for_ever = true;
   } else if (!verb.expires.empty()) {
     const auto seconds = seconds_of(verb.expires, "--expires");
     if (!seconds) return seconds.error();
-    wish.lasts_s = *seconds;
+    request.lasts_s = *seconds;
   }
-  if (verb.service) wish.service = true;
-  if (verb.user.empty()) return wish;
+  if (verb.service) request.service = true;
+  if (verb.user.empty()) return request;
   const auto uid = uid_of(verb);
   if (!uid) return Error(uid.error()).in("--user");
-  wish.uid = *uid;
-  return wish;
+  request.uid = *uid;
+  return request;
 }
 
 int create(const TokenVerb& verb, const http::Endpoint& daemon) {
-  const auto wish = token_request_of(verb);
-  if (!wish) return print_error(wish.error());
+  const auto request = token_request_of(verb);
+  if (!request) return print_error(request.error());
   // First, so that no token is made that has nowhere to go.
   UniqueFd file;
   if (!verb.out.empty()) {
@@ -130,7 +130,7 @@ int create(const TokenVerb& verb, const http::Endpoint& daemon) {
     if (!made) return print_error(made.error());
     file = *std::move(made);
   }
-  auto token = client::call_with_retry(daemon, protocol::kMakeToken, {}, *wish);
+  auto token = client::call_with_retry(daemon, protocol::kMakeToken, {}, *request);
   const auto kept = !token || !file ? Result<void>() : write_secret(file, verb.out, token->text);
   if (file && (!token || !kept)) ::unlink(verb.out.c_str());
   if (!token) return print_source_error(token.error());

@@ -29,15 +29,15 @@ struct Selection {
   const Alert* alert = nullptr;
 };
 
-const Lease* find_lease(const ScreenData& news, std::string_view id) {
+const Lease* find_lease(const ScreenData& data, std::string_view id) {
   const auto is_it = [&](const Lease& lease) { return lease.id == id; };
-  if (news.queue) {
-    const auto found = std::ranges::find_if(news.queue->waiting, is_it);
-    if (found != news.queue->waiting.end()) return &*found;
+  if (data.queue) {
+    const auto found = std::ranges::find_if(data.queue->waiting, is_it);
+    if (found != data.queue->waiting.end()) return &*found;
   }
-  if (!news.leases) return nullptr;
-  const auto found = std::ranges::find_if(news.leases->leases, is_it);
-  return found != news.leases->leases.end() ? &*found : nullptr;
+  if (!data.leases) return nullptr;
+  const auto found = std::ranges::find_if(data.leases->leases, is_it);
+  return found != data.leases->leases.end() ? &*found : nullptr;
 }
 
 Selection selection_of(const Model& model) {

@@ -16,7 +16,7 @@
 namespace gpuyard::cli::top {
 
 void edit_text(std::string& text, const Stroke& stroke) {
-  constexpr std::size_t kLongest = 1000;  // bytes
+  constexpr std::size_t kMaxTextBytes = 1000;  // bytes
   const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; };
   if (stroke.what == Stroke::What::backspace) {
     while (!text.empty() && continues(text.back())) text.pop_back();
@@ -25,7 +25,7 @@ void edit_text(std::string& text, const Stroke& stroke) {
   if (stroke.what != Stroke::What::sign) return;
   if (stroke.sign == "\x15") text.clear();  // Ctrl-U
   const bool shown = static_cast<unsigned char>(stroke.sign.front()) >= ' ';
-  if (shown && text.size() < kLongest) text += stroke.sign;
+  if (shown && text.size() < kMaxTextBytes) text += stroke.sign;
 }
 
 bool handle_stroke(Dialog& dialog, const Stroke& stroke) {
@@ -115,8 +115,8 @@ std::string without_program_name(std::string_view said) {
 }
 
 Result<std::string> run_verb(const std::vector<std::string>& words) {
-  constexpr Duration kPatience = std::chrono::seconds(20);
-  return run_with_timeout({.arguments = words}, kPatience);
+  constexpr Duration kVerbTimeout = std::chrono::seconds(20);
+  return run_with_timeout({.arguments = words}, kVerbTimeout);
 }
 
 }  // namespace gpuyard::cli::top

@@ -58,9 +58,9 @@ struct Columns {
 
   explicit Columns(std::size_t width) {
     constexpr std::size_t kNarrow = 80;
-    constexpr std::size_t kMostPast = 60;
+    constexpr std::size_t kMaxPast = 60;
     const std::size_t more = width > kNarrow ? width - kNarrow : 0;
-    past_width = std::min(kMostPast, past_width + more / 2);
+    past_width = std::min(kMaxPast, past_width + more / 2);
     memory = past + past_width + 1;
     heat = memory + 10;
     power = heat + 2;
@@ -328,9 +328,9 @@ std::size_t draw_reason(Grid& grid, Rows rows, const Model& model) {
   if (width < 4 || rows.count() < 4) return rows.first;
   std::string text = fmt::format("GPU {} {}.", device.index, device.bottleneck->text);
   if (!device.bottleneck->advice.empty()) text += " " + device.bottleneck->advice;
-  constexpr std::size_t kMostLines = 3;
+  constexpr std::size_t kMaxLines = 3;
   const auto lines = wrap_text(text, width - 2);
-  for (std::size_t i = 0; i < lines.size() && i < kMostLines; ++i) {
+  for (std::size_t i = 0; i < lines.size() && i < kMaxLines; ++i) {
     grid.put(1, rows.first++, lines[i], {tone_of(device)});
   }
   return rows.first;

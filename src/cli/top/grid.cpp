@@ -64,9 +64,9 @@ std::size_t Grid::put(std::size_t column, std::size_t row, std::string_view text
         rest.substr(0, std::max<std::size_t>(utf8_sequence_length(rest), 1));
     rest.remove_prefix(sign.size());
     const std::size_t wide = width_of(sign);
-    constexpr std::size_t kMostMarks = 32;  // bytes: a name may consist of marks
+    constexpr std::size_t kMaxMarkBytes = 32;  // bytes: a name may consist of marks
     if (wide == 0) {
-      if (last != SIZE_MAX && at(last, row).sign.size() < kMostMarks) at(last, row).sign += sign;
+      if (last != SIZE_MAX && at(last, row).sign.size() < kMaxMarkBytes) at(last, row).sign += sign;
       continue;
     }
     if (column + wide > end) break;

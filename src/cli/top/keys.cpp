@@ -70,9 +70,9 @@ Stroke mouse_of(std::string_view bytes) {
 
 Stroke take_sign(std::string& bytes, bool ended) {
   const std::size_t length = utf8_sequence_length(bytes);
-  constexpr std::size_t kLongestSign = 4;
+  constexpr std::size_t kMaxSignBytes = 4;
   const bool begun = static_cast<unsigned char>(bytes.front()) >= 0xC2;
-  if (length == 0 && begun && !ended && bytes.size() < kLongestSign) return {};
+  if (length == 0 && begun && !ended && bytes.size() < kMaxSignBytes) return {};
   Stroke stroke{What::sign, bytes.substr(0, std::max<std::size_t>(length, 1))};
   bytes.erase(0, stroke.sign.size());
   if (length == 0) return {};

@@ -150,9 +150,9 @@ void select_row(List& list, std::size_t place) {
   list.selected = list.names.empty() ? "" : list.names[list.position];
 }
 
-void update(Model& model, ScreenData news) {
-  const bool went_back = model.is_replay && news.at < model.data.at;
-  model.data = std::move(news);
+void update(Model& model, ScreenData data) {
+  const bool went_back = model.is_replay && data.at < model.data.at;
+  model.data = std::move(data);
   // Of a past moment of which nothing is kept, nothing is drawn.
   const bool past = model.data.at && !model.is_replay;
   if (past || went_back || !model.data.past_utilization.empty())

@@ -19,8 +19,8 @@ using protocol::Process;
 
 static_assert(std::ranges::equal(kGpuFields, std::span(kFields).first<kGpuFields.size()>()));
 
-const protocol::Leases* leases_of(const ScreenData& news) {
-  return news.leases ? &*news.leases : nullptr;
+const protocol::Leases* leases_of(const ScreenData& data) {
+  return data.leases ? &*data.leases : nullptr;
 }
 
 template <class T>
@@ -56,13 +56,14 @@ std::vector<FilterValue> values_of(const Process& process, const std::vector<Fil
 }
 
 TextRow row_of_waiting(const Lease& lease) {
-  const auto& place = lease.place;
+  const auto& position = lease.place;
   return {
       fmt::format("{}{}", kLeasePrefix, lease.id),
-      fmt::format("{:>3} {:9} {:>7}     {:14} {}", place ? std::to_string(place->position) : "?",
-                  owner_of(lease.user, lease.uid), lease.wanted_gpus,
-                  place && place->expected_s ? "about " + length_text(*place->expected_s) : "-",
-                  place ? place->text : "")};
+      fmt::format(
+          "{:>3} {:9} {:>7}     {:14} {}", position ? std::to_string(position->position) : "?",
+          owner_of(lease.user, lease.uid), lease.wanted_gpus,
+          position && position->expected_s ? "about " + length_text(*position->expected_s) : "-",
+          position ? position->text : "")};
 }
 
 TextRow row_of_holder(const Lease& lease) {
@@ -86,10 +87,10 @@ TextRow row_of_holder(const Lease& lease) {
 }
 
 // That of its process: the squatter's own record does not have the start.
-std::string name_of(const protocol::UnleasedProcess& squatter, const ScreenData& news) {
-  for (const Device& device : news.snapshot.devices) {
-    if (device.uuid != squatter.uuid || !device.processes) continue;
-    const auto found = std::ranges::find(*device.processes, squatter.pid, &Process::pid);
+std::string name_of(const protocol::UnleasedProcess& unleased, const ScreenData& data) {
+  for (const Device& device : data.snapshot.devices) {
+    if (device.uuid != unleased.uuid || !device.processes) continue;
+    const auto found = std::ranges::find(*device.processes, unleased.pid, &Process::pid);
     if (found != device.processes->end()) return top::name_of(*found, device);
   }
   return "";
@@ -116,22 +117,22 @@ std::string name_of(const Process& process, const Device& device) {
                      process.started_after_boot_ms.value_or(-1), name_of(device));
 }
 
-std::vector<GpuRow> gpu_rows(const ScreenData& news) {
+std::vector<GpuRow> gpu_rows(const ScreenData& data) {
   std::vector<GpuRow> rows;
-  for (const Device& device : news.snapshot.devices) {
-    auto values = filter_values(device, leases_of(news));
+  for (const Device& device : data.snapshot.devices) {
+    auto values = filter_values(device, leases_of(data));
     values.resize(kFields.size());
     rows.push_back({&device, name_of(device), std::move(values)});
   }
   return rows;
 }
 
-std::vector<ProcessRow> process_rows(const ScreenData& news) {
+std::vector<ProcessRow> process_rows(const ScreenData& data) {
   std::vector<ProcessRow> rows;
-  for (const Device& device : news.snapshot.devices) {
+  for (const Device& device : data.snapshot.devices) {
     if (!device.processes) continue;
-    const auto of_gpu = filter_values(device, leases_of(news));
-    const Lease* const lease = news.leases ? cli::lease_of(*news.leases, device.uuid) : nullptr;
+    const auto of_gpu = filter_values(device, leases_of(data));
+    const Lease* const lease = data.leases ? cli::lease_of(*data.leases, device.uuid) : nullptr;
     for (const Process& process : *device.processes) {
       rows.push_back(
           {&process, &device, name_of(process, device), values_of(process, of_gpu, lease)});
@@ -140,40 +141,40 @@ std::vector<ProcessRow> process_rows(const ScreenData& news) {
   return rows;
 }
 
-std::vector<TextRow> queue_rows(const ScreenData& news) {
+std::vector<TextRow> queue_rows(const ScreenData& data) {
   std::vector<TextRow> rows;
-  if (!news.queue) return rows;
-  for (const Lease& lease : news.queue->waiting) rows.push_back(row_of_waiting(lease));
+  if (!data.queue) return rows;
+  for (const Lease& lease : data.queue->waiting) rows.push_back(row_of_waiting(lease));
   if (rows.empty()) rows.push_back({"", "No claims are waiting.", Tone::faint});
-  if (news.leases && !news.leases->leases.empty()) {
+  if (data.leases && !data.leases->leases.empty()) {
     rows.push_back({"", "leases", Tone::faint});
-    for (const Lease& lease : news.leases->leases) rows.push_back(row_of_holder(lease));
+    for (const Lease& lease : data.leases->leases) rows.push_back(row_of_holder(lease));
   }
-  if (!std::ranges::all_of(news.queue->withheld, [&](const protocol::WithheldGpu& one) {
-        return is_listed_as_unleased(one, *news.queue);
+  if (!std::ranges::all_of(data.queue->withheld, [&](const protocol::WithheldGpu& one) {
+        return is_listed_as_unleased(one, *data.queue);
       })) {
     rows.push_back({"", "withheld", Tone::faint});
   }
-  for (const protocol::WithheldGpu& one : news.queue->withheld) {
-    if (is_listed_as_unleased(one, *news.queue)) continue;
+  for (const protocol::WithheldGpu& one : data.queue->withheld) {
+    if (is_listed_as_unleased(one, *data.queue)) continue;
     rows.push_back({fmt::format("{}{}", kWithheldPrefix, one.uuid),
                     fmt::format("    GPU {}: {}", one.index, one.text), Tone::warning});
   }
-  if (!news.queue->squatters.empty()) rows.push_back({"", "no lease", Tone::faint});
-  for (const protocol::UnleasedProcess& one : news.queue->squatters) {
-    rows.push_back({name_of(one, news),
+  if (!data.queue->squatters.empty()) rows.push_back({"", "no lease", Tone::faint});
+  for (const protocol::UnleasedProcess& one : data.queue->squatters) {
+    rows.push_back({name_of(one, data),
                     fmt::format("    {:9} GPU {} PID {} {} {}", owner_of(one.user, one.uid),
                                 one.index, one.pid, short_bytes(one.memory_bytes), one.command),
                     Tone::warning, one.resolve});
   }
-  for (const std::string& note : news.queue->notes) rows.push_back({"", note, Tone::bad});
+  for (const std::string& note : data.queue->notes) rows.push_back({"", note, Tone::bad});
   return rows;
 }
 
-std::vector<TextRow> alert_rows(const ScreenData& news) {
+std::vector<TextRow> alert_rows(const ScreenData& data) {
   std::vector<TextRow> rows;
-  if (!news.alerts) return rows;
-  for (const protocol::Alert& alert : news.alerts->alerts) {
+  if (!data.alerts) return rows;
+  for (const protocol::Alert& alert : data.alerts->alerts) {
     const bool severe = alert.level >= AlertLevel::error;
     const std::string state = alert.acknowledged ? "acked" : alert.silenced ? "muted" : "firing";
     rows.push_back(
@@ -183,7 +184,7 @@ std::vector<TextRow> alert_rows(const ScreenData& news) {
          severe ? Tone::bad : Tone::warning});
     if (!alert.advice.empty()) rows.push_back({"", "     " + alert.advice, Tone::faint});
   }
-  for (const protocol::PendingAlert& one : news.alerts->pending) {
+  for (const protocol::PendingAlert& one : data.alerts->pending) {
     rows.push_back({"", fmt::format("     pending  {:>3} {:18} for {} of {}", index_of(one.gpu),
                                     one.rule, length_text(one.for_s), length_text(one.hold_s))});
   }
@@ -191,13 +192,13 @@ std::vector<TextRow> alert_rows(const ScreenData& news) {
   return rows;
 }
 
-std::vector<TextRow> usage_rows(const ScreenData& news) {
+std::vector<TextRow> usage_rows(const ScreenData& data) {
   std::vector<TextRow> rows;
-  if (!news.usage) return rows;
-  const auto add = [&](const protocol::UsageRow& row, const std::string& who, Tone tone) {
+  if (!data.usage) return rows;
+  const auto add = [&](const protocol::UsageRow& row, const std::string& key, Tone tone) {
     rows.push_back(
         {"",
-         fmt::format("{:12} {:>9} {:>10} {:>6} {:>6}  {}", who, hours_text(row.gpu_hours),
+         fmt::format("{:12} {:>9} {:>10} {:>6} {:>6}  {}", key, hours_text(row.gpu_hours),
                      row.energy_kwh ? kwh_text(*row.energy_kwh) : std::string(kNothing),
                      row.mean_utilization_percent
                          ? fmt::format("{:.0f}%", *row.mean_utilization_percent)
@@ -205,9 +206,9 @@ std::vector<TextRow> usage_rows(const ScreenData& news) {
                      row.leases, protocol::text_of(row.estimate)),
          tone});
   };
-  for (const protocol::UsageRow& row : news.usage->rows) add(row, row.key, Tone::plain);
-  if (news.usage->unleased.gpu_hours > 0) add(news.usage->unleased, "(no lease)", Tone::faint);
-  for (const std::string& note : news.usage->notes) rows.push_back({"", note, Tone::warning});
+  for (const protocol::UsageRow& row : data.usage->rows) add(row, row.key, Tone::plain);
+  if (data.usage->unleased.gpu_hours > 0) add(data.usage->unleased, "(no lease)", Tone::faint);
+  for (const std::string& note : data.usage->notes) rows.push_back({"", note, Tone::warning});
   return rows;
 }
 

@@ -27,7 +27,7 @@ constexpr std::int64_t kMaxMarks = 1000;
 template <class Route, class Part, class Params = protocol::NoParams>
 void fetch_part(const http::Endpoint& daemon, const Route& route, std::optional<Part>& part,
                 const Params& parameters = {}) {
-  if (auto answer = client::call(daemon, route, parameters)) part = *std::move(answer);
+  if (auto reply = client::call(daemon, route, parameters)) part = *std::move(reply);
 }
 
 TimelineMark mark_of(const protocol::Alert& alert) {
@@ -83,44 +83,44 @@ class LiveScreenSource final : public ScreenSource {
   const http::Endpoint* daemon() const override { return source_.daemon(); }
   UtilizationHistory recent_utilization() override { return utilization_before(std::nullopt); }
 
-  Result<ScreenData> fetch(const ScreenQuery& wish) override {
-    auto news = wish.at ? fetch_past(*wish.at) : fetch_present(wish);
-    if (!news || daemon() == nullptr) return news;
+  Result<ScreenData> fetch(const ScreenQuery& screen_query) override {
+    auto data = screen_query.at ? fetch_past(*screen_query.at) : fetch_present(screen_query);
+    if (!data || daemon() == nullptr) return data;
     // What happened while the past was looked at.
-    if (std::exchange(in_past_, wish.at.has_value()) && !wish.at) {
-      news->past_utilization = utilization_before(std::nullopt);
+    if (std::exchange(in_past_, screen_query.at.has_value()) && !screen_query.at) {
+      data->past_utilization = utilization_before(std::nullopt);
     }
     poll_marks();
-    news->marks = marks_;
-    poll_charts(wish);
-    if (charts_) news->charts = *charts_;
-    if (wish.at) {
-      news->alerts = alerts_at(history_.value_or(protocol::AlertHistory{}), *wish.at);
-      return news;
+    data->marks = marks_;
+    poll_charts(screen_query);
+    if (charts_) data->charts = *charts_;
+    if (screen_query.at) {
+      data->alerts = alerts_at(history_.value_or(protocol::AlertHistory{}), *screen_query.at);
+      return data;
     }
     poll_today();
-    news->today = today_;
-    poll_lists(wish);
-    news->leases = leases_;
-    news->queue = queue_;
-    news->alerts = alerts_;
-    if (wish.pane == Pane::usage)
-      fetch_part(*daemon(), protocol::kUsage, news->usage,
+    data->today = today_;
+    poll_lists(screen_query);
+    data->leases = leases_;
+    data->queue = queue_;
+    data->alerts = alerts_;
+    if (screen_query.pane == Pane::usage)
+      fetch_part(*daemon(), protocol::kUsage, data->usage,
                  usage_query(24h * 7, usage::UsageGrouping::user));
-    return news;
+    return data;
   }
 
  private:
   // Where the driver itself is read, what only one GPU's page shows is read for that alone.
-  Result<ScreenData> fetch_present(const ScreenQuery& wish) {
-    auto snapshot = source_.snapshot(wish.pane == Pane::gpu ? ProbeSet::all() : kTableProbes,
-                                     OwnerLookup::looked_up);
+  Result<ScreenData> fetch_present(const ScreenQuery& screen_query) {
+    auto snapshot = source_.snapshot(
+        screen_query.pane == Pane::gpu ? ProbeSet::all() : kTableProbes, OwnerLookup::looked_up);
     if (!snapshot) return std::move(snapshot).error();
     if (!snapshot->driver_initialised && snapshot->devices.empty())
       return no_driver_error(*snapshot);
-    ScreenData news{*std::move(snapshot)};
-    news.fetched_at = wall_now();
-    return news;
+    ScreenData data{*std::move(snapshot)};
+    data.fetched_at = wall_now();
+    return data;
   }
 
   Result<ScreenData> fetch_past(WallTime at) {
@@ -132,11 +132,11 @@ class LiveScreenSource final : public ScreenSource {
     query.at = to_rfc3339(at);
     auto snapshot = client::call(*daemon(), protocol::kSnapshot, query);
     if (!snapshot) return std::move(snapshot).error();
-    ScreenData news{*std::move(snapshot)};
-    news.at = at;
-    news.past_utilization = utilization_before(at);
-    news.fetched_at = wall_now();
-    return news;
+    ScreenData data{*std::move(snapshot)};
+    data.at = at;
+    data.past_utilization = utilization_before(at);
+    data.fetched_at = wall_now();
+    return data;
   }
 
   UtilizationHistory utilization_before(std::optional<WallTime> at) {
@@ -147,9 +147,9 @@ class LiveScreenSource final : public ScreenSource {
     query.since = at ? to_rfc3339(*at - 2min) : "2m";
     if (at) query.until = to_rfc3339(*at);
     query.points = kUtilizationSamples;
-    const auto told = client::call(*daemon(), protocol::kHistoryColumns, query);
-    if (!told) return recent;
-    for (const protocol::HistoryColumn& column : told->series) {
+    const auto reply = client::call(*daemon(), protocol::kHistoryColumns, query);
+    if (!reply) return recent;
+    for (const protocol::HistoryColumn& column : reply->series) {
       // Where only means of ten seconds are kept, each stands for its ten seconds.
       const auto times =
           static_cast<std::size_t>(std::clamp<std::int64_t>(column.step_ms / 1000, 1, 60));
@@ -161,9 +161,10 @@ class LiveScreenSource final : public ScreenSource {
   }
 
   // They change seldom, unless somebody looks at them or has just changed them.
-  void poll_lists(const ScreenQuery& wish) {
-    const bool shown = wish.pane == Pane::queue || wish.pane == Pane::alerts;
-    const bool changed = std::exchange(change_count_, wish.change_count) != wish.change_count;
+  void poll_lists(const ScreenQuery& screen_query) {
+    const bool shown = screen_query.pane == Pane::queue || screen_query.pane == Pane::alerts;
+    const bool changed =
+        std::exchange(change_count_, screen_query.change_count) != screen_query.change_count;
     if (!shown && !changed && BootClock::now() < lists_due_) return;
     lists_due_ = BootClock::now() + kListPollInterval;
     leases_.reset();  // what is not told now is not known
@@ -187,22 +188,23 @@ class LiveScreenSource final : public ScreenSource {
   }
 
   // A chart is asked for anew when half of one of its steps has passed.
-  void poll_charts(const ScreenQuery& wish) {
-    const bool same = wish.charts_gpu == charts_query_.charts_gpu &&
-                      wish.span == charts_query_.span && wish.at == charts_query_.at;
+  void poll_charts(const ScreenQuery& screen_query) {
+    const bool same = screen_query.charts_gpu == charts_query_.charts_gpu &&
+                      screen_query.span == charts_query_.span &&
+                      screen_query.at == charts_query_.at;
     if (same && BootClock::now() < charts_due_) return;
-    charts_query_ = wish;
+    charts_query_ = screen_query;
     charts_.reset();
-    if (wish.charts_gpu.empty()) return;
+    if (screen_query.charts_gpu.empty()) return;
     constexpr std::uint64_t kPoints = 240;
     protocol::HistoryColumnsQuery query;
     query.metrics = "util,power";
-    query.gpus = wish.charts_gpu;
-    query.since = to_rfc3339(wish.at.value_or(wall_now()) - wish.span);
-    if (wish.at) query.until = to_rfc3339(*wish.at);
+    query.gpus = screen_query.charts_gpu;
+    query.since = to_rfc3339(screen_query.at.value_or(wall_now()) - screen_query.span);
+    if (screen_query.at) query.until = to_rfc3339(*screen_query.at);
     query.points = kPoints;
     fetch_part(*daemon(), protocol::kHistoryColumns, charts_, query);
-    charts_due_ = BootClock::now() + wish.span / (2 * kPoints);
+    charts_due_ = BootClock::now() + screen_query.span / (2 * kPoints);
   }
 
   void poll_today() {
@@ -242,20 +244,21 @@ class RecordingScreenSource final : public ScreenSource {
   bool has_history() const override { return true; }
   bool is_replay() const override { return true; }
 
-  Result<ScreenData> fetch(const ScreenQuery& wish) override {
+  Result<ScreenData> fetch(const ScreenQuery& screen_query) override {
     const Duration position =
-        wish.at ? std::clamp<Duration>(*wish.at - began_, 0s, player_.length()) : playing_time();
+        screen_query.at ? std::clamp<Duration>(*screen_query.at - began_, 0s, player_.length())
+                        : playing_time();
     if (const auto moved = player_.seek(position); !moved) return moved.error();
     const TimePoint now{};
-    ScreenData news;
+    ScreenData data;
     for (const DeviceState& state : recording::states_of(player_, now)) {
-      news.snapshot.devices.push_back(protocol::device_of(state, now));
+      data.snapshot.devices.push_back(protocol::device_of(state, now));
     }
-    news.snapshot.driver_initialised = true;
-    news.snapshot.simulated = player_.header().simulated;
-    news.at = began_ + std::chrono::duration_cast<std::chrono::milliseconds>(position);
-    news.fetched_at = *news.at;
-    return news;
+    data.snapshot.driver_initialised = true;
+    data.snapshot.simulated = player_.header().simulated;
+    data.at = began_ + std::chrono::duration_cast<std::chrono::milliseconds>(position);
+    data.fetched_at = *data.at;
+    return data;
   }
 
  private:

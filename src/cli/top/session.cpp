@@ -55,7 +55,8 @@ struct VerbOutcome {
 
 // What the other threads share with the screen. They may be inside a call when the program ends.
 struct SharedState {
-  explicit SharedState(std::shared_ptr<ScreenSource> asked) : source(std::move(asked)) {}
+  explicit SharedState(std::shared_ptr<ScreenSource> screen_source)
+      : source(std::move(screen_source)) {}
 
   std::shared_ptr<ScreenSource> source;
   Published<ScreenData> data;
@@ -69,13 +70,13 @@ struct SharedState {
 void poll_source(const std::shared_ptr<SharedState>& shared) {
   while (true) {
     const TimePoint next = BootClock::now() + kPollInterval;
-    const auto wish = shared->query.load();
-    auto news = shared->source->fetch(wish ? *wish : ScreenQuery{});
-    if (news) {
+    const auto query = shared->query.load();
+    auto data = shared->source->fetch(query ? *query : ScreenQuery{});
+    if (data) {
       shared->failure.store(nullptr);
-      shared->data.store(std::make_shared<const ScreenData>(*std::move(news)));
+      shared->data.store(std::make_shared<const ScreenData>(*std::move(data)));
     } else {
-      shared->failure.store(std::make_shared<const Error>(std::move(news).error()));
+      shared->failure.store(std::make_shared<const Error>(std::move(data).error()));
     }
     shared->updated.notify();
     shared->query_changed.wait(next - BootClock::now());
@@ -84,21 +85,21 @@ void poll_source(const std::shared_ptr<SharedState>& shared) {
 
 class Session {
  public:
-  Session(std::shared_ptr<SharedState> shared, Model model, const DisplayOptions& look)
-      : shared_(std::move(shared)), model_(std::move(model)), options_(look) {}
+  Session(std::shared_ptr<SharedState> shared, Model model, const DisplayOptions& options)
+      : shared_(std::move(shared)), model_(std::move(model)), options_(options) {}
 
-  void run(SignalWaiter& interruptions) {
+  void run(SignalWaiter& signals) {
     const RawTerminal raw;
     raw_ = &raw;
-    signals_ = &interruptions;
+    signals_ = &signals;
     LiveScreen live;
     use_mouse(true);
     draw();
     const std::array fds = {STDIN_FILENO, shared_->updated.descriptor()};
     bool stays = true;
     while (stays) {
-      const Duration patience = bytes_.empty() ? kPollInterval : kEscapeDelay;
-      switch (interruptions.wait(BootClock::now() + patience, fds)) {
+      const Duration timeout = bytes_.empty() ? kPollInterval : kEscapeDelay;
+      switch (signals.wait(BootClock::now() + timeout, fds)) {
         case SignalWaiter::Cause::ended:
           stays = false;
           break;
@@ -143,8 +144,9 @@ class Session {
     std::array<char, 256> chunk{};
     const ssize_t got = ::read(STDIN_FILENO, chunk.data(), chunk.size());
     if (got <= 0) return false;
-    constexpr std::size_t kMostBytes = 4096;  // of keys that mean nothing yet
-    if (bytes_.size() < kMostBytes) bytes_.append(chunk.data(), static_cast<std::size_t>(got));
+    constexpr std::size_t kMaxPendingBytes = 4096;  // of keys that mean nothing yet
+    if (bytes_.size() < kMaxPendingBytes)
+      bytes_.append(chunk.data(), static_cast<std::size_t>(got));
     return press_keys(false);
   }
 
@@ -238,9 +240,10 @@ class Session {
     running_.clear();
     if (!model_.dialog) return;
     Dialog& dialog = *model_.dialog;
-    const auto deed = with_daemon_socket(command_words(dialog.action));
-    if (dialog.in_progress && outcome->words == deed) return finish_action(model_, outcome->text);
-    if (dialog.in_progress) return start_verb(deed);  // a plan was still under way
+    const auto command = with_daemon_socket(command_words(dialog.action));
+    if (dialog.in_progress && outcome->words == command)
+      return finish_action(model_, outcome->text);
+    if (dialog.in_progress) return start_verb(command);  // a plan was still under way
     // It may be the plan of a dialog that was closed, or of what was typed before.
     const bool of_this = outcome->words == with_daemon_socket(dry_run_words(dialog.action));
     if (of_this) {
@@ -257,10 +260,10 @@ class Session {
     publish_query();
     const auto failure = shared_->failure.load();
     model_.failure = failure ? "retrying: " + failure->message : "";
-    const auto news = shared_->data.load();
-    if (news && news != data_) {
-      data_ = news;
-      update(model_, *news);
+    const auto data = shared_->data.load();
+    if (data && data != data_) {
+      data_ = data;
+      update(model_, *data);
     }
     sort_lists(model_);
   }
@@ -341,36 +344,36 @@ std::string in_words(const std::string& line) {
 }  // namespace
 
 Size size_of(const Screen& screen) {
-  constexpr std::size_t kMost = 1000;
-  return screen.terminal ? Size{std::min(screen.columns, kMost), std::min(screen.rows, kMost)}
+  constexpr std::size_t kMaxSide = 1000;
+  return screen.terminal ? Size{std::min(screen.columns, kMaxSide), std::min(screen.rows, kMaxSide)}
                          : Size{};
 }
 
-void run_interactive(SignalWaiter& interruptions, std::shared_ptr<ScreenSource> teller, Model model,
-                     const DisplayOptions& look) {
-  const auto shared = std::make_shared<SharedState>(std::move(teller));
+void run_interactive(SignalWaiter& signals, std::shared_ptr<ScreenSource> source, Model model,
+                     const DisplayOptions& options) {
+  const auto shared = std::make_shared<SharedState>(std::move(source));
   shared->query.store(std::make_shared<const ScreenQuery>(model.query));
   std::thread([shared] { poll_source(shared); }).detach();
-  Session(shared, std::move(model), look).run(interruptions);
+  Session(shared, std::move(model), options).run(signals);
 }
 
-void run_plain(SignalWaiter& interruptions, ScreenSource& teller, Model model) {
-  std::set<std::string> told;
+void run_plain(SignalWaiter& signals, ScreenSource& source, Model model) {
+  std::set<std::string> printed;
   TimePoint next = BootClock::now();
   do {
     sort_lists(model);
     std::set<std::string> now;
     for (const std::string& line : plain_lines(model)) {
-      if (!told.contains(in_words(line))) print(formatted("{}\n", line));
+      if (!printed.contains(in_words(line))) print(formatted("{}\n", line));
       now.insert(in_words(line));
     }
-    told = std::move(now);
+    printed = std::move(now);
     next = std::max(next + kPollInterval, BootClock::now());
-    if (!wait_for_tick(interruptions, next)) return;
-    auto news = teller.fetch(model.query);
+    if (!wait_for_tick(signals, next)) return;
+    auto data = source.fetch(model.query);
     model.now = wall_now();
-    model.failure = news ? "" : "retrying: " + news.error().text();
-    if (news) update(model, *std::move(news));
+    model.failure = data ? "" : "retrying: " + data.error().text();
+    if (data) update(model, *std::move(data));
   } while (true);
 }
 

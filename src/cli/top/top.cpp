@@ -23,38 +23,38 @@ using namespace top;
 namespace {
 
 Result<DisplayOptions> display_options_of(const TopVerb& verb, const Screen& screen) {
-  DisplayOptions look;
-  look.color = verb.color;
-  look.palette =
+  DisplayOptions options;
+  options.color = verb.color;
+  options.palette =
       palette_of(environment_variable("TERM"), environment_variable("COLORTERM"), screen.color);
-  look.charset = screen.utf8 ? Charset::block : Charset::ascii;
-  if (verb.charset.empty()) return look;
+  options.charset = screen.utf8 ? Charset::block : Charset::ascii;
+  if (verb.charset.empty()) return options;
   if (verb.charset == "braille") {
-    look.charset = Charset::braille;
+    options.charset = Charset::braille;
   } else if (verb.charset == "block" || verb.charset == "ascii") {
-    look.charset = verb.charset == "block" ? Charset::block : Charset::ascii;
+    options.charset = verb.charset == "block" ? Charset::block : Charset::ascii;
   } else {
     return Error{
         Errc::invalid,
         fmt::format("--charset: expected braille, block or ascii; got \"{}\"", verb.charset)};
   }
-  return look;
+  return options;
 }
 
-Result<std::optional<Size>> parse_size(const std::string& wish) {
-  constexpr std::size_t kMost = 1000;
-  constexpr Size kLeast{40, 8};  // less has no room for the rows of GPUs
-  if (wish.empty()) return std::optional<Size>();
-  std::string_view text = wish;
+Result<std::optional<Size>> parse_size(const std::string& value) {
+  constexpr std::size_t kMaxSide = 1000;
+  constexpr Size kMinSize{40, 8};  // less has no room for the rows of GPUs
+  if (value.empty()) return std::optional<Size>();
+  std::string_view text = value;
   const auto columns = take_number<std::size_t>(text);
   const bool cross = text.starts_with('x');
   if (cross) text.remove_prefix(1);
   const auto rows = parse_number<std::size_t>(text);
-  if (!columns || !cross || !rows || *columns < kLeast.columns || *rows < kLeast.rows ||
-      *columns > kMost || *rows > kMost) {
+  if (!columns || !cross || !rows || *columns < kMinSize.columns || *rows < kMinSize.rows ||
+      *columns > kMaxSide || *rows > kMaxSide) {
     return Error{Errc::invalid,
                  fmt::format("--size: expected WxH such as 80x24, from {}x{} to {}x{}; got \"{}\"",
-                             kLeast.columns, kLeast.rows, kMost, kMost, wish)};
+                             kMinSize.columns, kMinSize.rows, kMaxSide, kMaxSide, value)};
   }
   return std::optional(Size{*columns, *rows});
 }
@@ -106,15 +106,15 @@ Result<std::shared_ptr<SourceWithScreen>> open_screen_source(const TopVerb& verb
     const bool at_the_start = verb.at.empty() || verb.at == "0" || verb.at == "0s";
     const auto from = at_the_start ? Result<Duration>(Duration(0)) : parse_lifetime(verb.at);
     if (!from) return Error(from.error()).in("--at");
-    auto teller = make_recording_source(verb.replay, *from, verb.once ? 0 : verb.speed);
-    if (!teller) return std::move(teller).error();
-    return std::make_shared<SourceWithScreen>(SourceWithScreen{{}, *std::move(teller)});
+    auto screen_source = make_recording_source(verb.replay, *from, verb.once ? 0 : verb.speed);
+    if (!screen_source) return std::move(screen_source).error();
+    return std::make_shared<SourceWithScreen>(SourceWithScreen{{}, *std::move(screen_source)});
   }
   auto open = open_source(verb.source, verb.once ? SimulatedLoad::load : SimulatedLoad::demo);
   if (!open) return std::move(open).error();
-  auto told = std::make_shared<SourceWithScreen>(SourceWithScreen{*std::move(open), nullptr});
-  told->screen = make_screen_source(*told->open.source);
-  return told;
+  auto source = std::make_shared<SourceWithScreen>(SourceWithScreen{*std::move(open), nullptr});
+  source->screen = make_screen_source(*source->open.source);
+  return source;
 }
 
 std::string user_name() {
@@ -123,11 +123,11 @@ std::string user_name() {
 }
 
 // Who the user is to the daemon, and what can be done through it.
-void describe_session(Model& model, const TopVerb& verb, const ScreenSource& teller) {
+void describe_session(Model& model, const TopVerb& verb, const ScreenSource& screen_source) {
   model.host = verb.replay.empty() ? host_name() : verb.replay;
-  model.has_history = teller.has_history();
-  model.is_replay = teller.is_replay();
-  const http::Endpoint* const daemon = teller.daemon();
+  model.has_history = screen_source.has_history();
+  model.is_replay = screen_source.is_replay();
+  const http::Endpoint* const daemon = screen_source.daemon();
   const bool elsewhere = daemon != nullptr && daemon->is_remote();
   if (daemon != nullptr) {
     model.daemon = verb.source.socket.empty() ? daemon->text() : verb.source.socket;
@@ -189,27 +189,28 @@ Options add_top(Options program, TopVerb& verb) {
 
 int run(const TopVerb& verb) {
   const Screen screen = Screen::of_stdout(verb.color);
-  auto look = display_options_of(verb, screen);
-  if (!look) return print_error(look.error());
+  auto options = display_options_of(verb, screen);
+  if (!options) return print_error(options.error());
   const auto size = parse_size(verb.size);
   if (!size) return print_error(size.error());
-  look->size = *size;
+  options->size = *size;
   Model model;
-  if (const auto begun = set_start_view(model, verb); !begun) return print_error(begun.error());
+  if (const auto start_view = set_start_view(model, verb); !start_view)
+    return print_error(start_view.error());
   const bool interactive = screen.terminal && ::isatty(STDIN_FILENO) == 1;
   if (!verb.once && !verb.plain && !interactive) {
     return print_error(
         {Errc::invalid, "top needs a terminal", "",
          fmt::format("{0} --once  # prints one screen\n{0} --plain  # prints lines", verb.line)});
   }
-  SignalWaiter interruptions;  // before any thread
-  auto told = open_screen_source(verb);
-  if (!told) return print_source_error(told.error());
-  ScreenSource& teller = *(*told)->screen;
-  describe_session(model, verb, teller);
-  auto first = teller.fetch(model.query);
+  SignalWaiter signals;  // before any thread
+  auto source = open_screen_source(verb);
+  if (!source) return print_source_error(source.error());
+  ScreenSource& screen_source = *(*source)->screen;
+  describe_session(model, verb, screen_source);
+  auto first = screen_source.fetch(model.query);
   if (!first) return print_source_error(first.error());  // a first failure is no interruption
-  model.utilization = teller.recent_utilization();
+  model.utilization = screen_source.recent_utilization();
   model.now = first->at && model.is_replay ? *first->at : wall_now();
   update(model, *std::move(first));
   if (const auto chosen = select_gpu(model, verb.gpu, source_words(verb.source)); !chosen)
@@ -219,19 +220,19 @@ int run(const TopVerb& verb) {
     if (verb.plain) {
       for (const std::string& line : plain_lines(model)) print(formatted("{}\n", line));
     } else {
-      print(render(model, look->size.value_or(size_of(screen)), look->charset).text());
+      print(render(model, options->size.value_or(size_of(screen)), options->charset).text());
     }
     return 0;
   }
   if (verb.plain) {
-    run_plain(interruptions, teller, std::move(model));
+    run_plain(signals, screen_source, std::move(model));
     return 0;
   }
   // The asking thread keeps the source, too.
-  run_interactive(interruptions, std::shared_ptr<ScreenSource>(*told, &teller), std::move(model),
-                  *look);
+  run_interactive(signals, std::shared_ptr<ScreenSource>(*source, &screen_source), std::move(model),
+                  *options);
   // It may be inside a call that never returns. A simulated world ends with us.
-  (*told)->open.world.reset();
+  (*source)->open.world.reset();
   std::_Exit(0);
 }
 

@@ -27,11 +27,11 @@ std::string_view rule_of_owner(std::string_view owner) {
 }
 
 int thermal_severity(double celsius, double threshold) {
-  constexpr int kReached = 50;
-  constexpr double kMostExcess = 50;
+  constexpr int kBaseSeverity = 50;
+  constexpr double kMaxExcess = 50;
   const double excess = celsius - threshold;
-  if (!(excess > 0)) return kReached;  // NaN too
-  return kReached + static_cast<int>(std::min(excess, kMostExcess));
+  if (!(excess > 0)) return kBaseSeverity;  // NaN too
+  return kBaseSeverity + static_cast<int>(std::min(excess, kMaxExcess));
 }
 
 int memory_severity(double used_percent) {
@@ -78,12 +78,12 @@ std::optional<std::string> SilenceTable::find_id(std::string_view name) const {
 }
 
 std::vector<std::string> SilenceTable::expire(TimePoint now) {
-  std::vector<std::string> over;
+  std::vector<std::string> expired;
   for (const auto& [id, entry] : entries_) {
-    if (entry.until <= now) over.push_back(id);
+    if (entry.until <= now) expired.push_back(id);
   }
-  for (const std::string& id : over) entries_.erase(id);
-  return over;
+  for (const std::string& id : expired) entries_.erase(id);
+  return expired;
 }
 
 bool SilenceTable::is_silenced(const Alert& alert) const {

@@ -191,8 +191,8 @@ class AlertStorage {
   using OnSaved = std::function<void(const Result<void>&)>;
 
   virtual ~AlertStorage() = default;
-  virtual bool load(std::function<void(Result<SavedAlerts>)> loaded) = 0;
-  virtual bool save(AlertTransaction, OnSaved kept) = 0;
+  virtual bool load(std::function<void(Result<SavedAlerts>)> on_loaded) = 0;
+  virtual bool save(AlertTransaction, OnSaved on_saved) = 0;
   // Whether save() would accept an entry of this requester now.
   virtual bool has_queue_space(const Requester&) const { return true; }
   // Tells firing and resolved alerts, the newest first.

@@ -27,8 +27,8 @@ Error queue_full_error() {
 
 }  // namespace
 
-AlertService::AlertService(Loop& loop, AlertStorage& archive, AlertNotifier& messenger, Rules rules)
-    : loop_(loop), storage_(archive), notifier_(messenger), engine_(std::move(rules)) {}
+AlertService::AlertService(Loop& loop, AlertStorage& storage, AlertNotifier& notifier, Rules rules)
+    : loop_(loop), storage_(storage), notifier_(notifier), engine_(std::move(rules)) {}
 
 void AlertService::replace(Rules rules) {
   const auto changes = engine_.replace(std::move(rules), loop_.wall());
@@ -108,9 +108,9 @@ void AlertService::notify_firing() {
 
 void AlertService::enqueue_messages(const Alert& alert, const std::vector<std::string>& sinks) {
   for (const std::string& sink : sinks) {
-    OutboxMessage words = notifier_.make_message(alert, sink);
-    words.order = next_order_++;
-    transaction_.messages.push_back(std::move(words));
+    OutboxMessage message = notifier_.make_message(alert, sink);
+    message.order = next_order_++;
+    transaction_.messages.push_back(std::move(message));
   }
 }
 
@@ -132,20 +132,20 @@ std::optional<Quarantine> AlertService::quarantine(const DeviceId& gpu) const {
   return found != quarantines_.end() ? std::optional(found->second) : std::nullopt;
 }
 
-void AlertService::acknowledge(std::uint64_t number, Acknowledgement by, const OnAlert& answer,
+void AlertService::acknowledge(std::uint64_t number, Acknowledgement by, const OnAlert& on_alert,
                                const Requester& requester) {
   if (engine_.find(number) == nullptr) {
-    if (!loaded_) return loop_.post([answer] { answer(not_loaded_error()); });
+    if (!loaded_) return loop_.post([on_alert] { on_alert(not_loaded_error()); });
     const bool was = number != 0 && number <= engine_.last_number();
     const Error error =
         was ? Error{Errc::conflict, fmt::format("alert {} is already resolved", number),
                     "there is nothing to acknowledge"}
             : Error{Errc::not_found, fmt::format("alert {} not found", number), "",
                     "gpuyard alerts"};
-    return loop_.post([answer, error] { answer(error); });
+    return loop_.post([on_alert, error] { on_alert(error); });
   }
   if (!storage_.has_queue_space(requester))
-    return loop_.post([answer] { answer(queue_full_error()); });
+    return loop_.post([on_alert] { on_alert(queue_full_error()); });
   engine_.acknowledge(number, std::move(by));
   const Alert alert = *engine_.find(number);
   stage(alert);
@@ -153,7 +153,8 @@ void AlertService::acknowledge(std::uint64_t number, Acknowledgement by, const O
   on_change_(alert);
   if (const Rule* const rule = find_rule(engine_.rules(), alert.rule))
     on_acknowledged_(alert, *rule);
-  flush([answer, alert](const Result<void>& kept) { kept ? answer(alert) : answer(kept.error()); },
+  flush([on_alert, alert](
+            const Result<void>& result) { result ? on_alert(alert) : on_alert(result.error()); },
         requester);
 }
 
@@ -161,44 +162,49 @@ void AlertService::remove_gpu(const DeviceId& gpu, const std::string& why) {
   apply_transitions(engine_.remove_gpu(gpu, why, loop_.wall()));
 }
 
-void AlertService::silence(Silence silence, const OnSilence& answer, const Requester& requester) {
-  const std::size_t most =
+void AlertService::silence(Silence silence, const OnSilence& on_silence,
+                           const Requester& requester) {
+  const std::size_t max_silences =
       SilenceTable::kMaxSilences - (requester.privileged ? 0 : SilenceTable::kReservedForAdmins);
-  if (silences_.size() >= most) {
+  if (silences_.size() >= max_silences) {
     const std::string text =
-        most < SilenceTable::kMaxSilences
-            ? fmt::format("the limit is {} silences, and {} for administrators", most,
+        max_silences < SilenceTable::kMaxSilences
+            ? fmt::format("the limit is {} silences, and {} for administrators", max_silences,
                           SilenceTable::kMaxSilences)
-            : fmt::format("the limit is {} silences", most);
-    return loop_.post([answer, text] {
-      answer(Error{.code = Errc::busy,
-                   .message = text,
-                   .hint = "gpuyard alerts silences  # to end those that are no longer needed"});
+            : fmt::format("the limit is {} silences", max_silences);
+    return loop_.post([on_silence, text] {
+      on_silence(
+          Error{.code = Errc::busy,
+                .message = text,
+                .hint = "gpuyard alerts silences  # to end those that are no longer needed"});
     });
   }
   if (!storage_.has_queue_space(requester))
-    return loop_.post([answer] { answer(queue_full_error()); });
+    return loop_.post([on_silence] { on_silence(queue_full_error()); });
   silences_.put(silence, loop_.now(), loop_.wall());
   transaction_.silences.push_back(silence);
-  flush([answer, silence = std::move(silence)](
-            const Result<void>& kept) { kept ? answer(silence) : answer(kept.error()); },
-        requester);
+  flush(
+      [on_silence, silence = std::move(silence)](const Result<void>& result) {
+        result ? on_silence(silence) : on_silence(result.error());
+      },
+      requester);
 }
 
-void AlertService::unsilence(const std::string& name, const OnDone& done,
+void AlertService::unsilence(const std::string& name, const OnDone& on_done,
                              const Requester& requester) {
-  if (!storage_.has_queue_space(requester)) return loop_.post([done] { done(queue_full_error()); });
+  if (!storage_.has_queue_space(requester))
+    return loop_.post([on_done] { on_done(queue_full_error()); });
   const auto id = silences_.find_id(name);
   if (!id) {
-    if (!loaded_) return loop_.post([done] { done(not_loaded_error()); });
-    return loop_.post([done, name] {
-      done(Error{Errc::not_found, fmt::format("silence \"{}\" not found", name), "",
-                 "gpuyard alerts silences"});
+    if (!loaded_) return loop_.post([on_done] { on_done(not_loaded_error()); });
+    return loop_.post([on_done, name] {
+      on_done(Error{Errc::not_found, fmt::format("silence \"{}\" not found", name), "",
+                    "gpuyard alerts silences"});
     });
   }
   silences_.remove(*id);
   transaction_.unsilenced.push_back(*id);
-  flush(done, requester);
+  flush(on_done, requester);
 }
 
 // The board and its disk. What was kept is read, and changes are kept before they are told; but a
@@ -210,36 +216,36 @@ void AlertService::start() {
 }
 
 void AlertService::load() {
-  const bool asked = storage_.load(
-      lifetime_.guard([this](Result<andon::SavedAlerts> kept) { on_loaded(std::move(kept)); }));
-  if (!asked) load_timer_ = loop_.call_after(kLoadRetryDelay, [this] { load(); });
+  const bool submitted = storage_.load(
+      lifetime_.guard([this](Result<andon::SavedAlerts> saved) { on_loaded(std::move(saved)); }));
+  if (!submitted) load_timer_ = loop_.call_after(kLoadRetryDelay, [this] { load(); });
 }
 
-void AlertService::on_loaded(Result<andon::SavedAlerts> kept) {
-  if (!kept) {
-    storage_error_ = kept.error();
+void AlertService::on_loaded(Result<andon::SavedAlerts> saved) {
+  if (!saved) {
+    storage_error_ = saved.error();
     load_failed_ = true;
     load_timer_ = loop_.call_after(kLoadRetryDelay, [this] { load(); });
     return;
   }
   storage_error_.reset();
   loaded_ = true;
-  merge(*kept);
+  merge(*saved);
   open_timer_.reset();
   open();
-  for (const OutboxMessage& one : kept->messages) notifier_.send(one);
+  for (const OutboxMessage& one : saved->messages) notifier_.send(one);
   if (needs_full_save_) flush();
 }
 
 // An alert that fired meanwhile replaces the kept one of the same rule and GPU.
-void AlertService::merge(const andon::SavedAlerts& kept) {
-  std::vector<Alert> still;
-  for (Alert alert : kept.firing) {
-    const bool again = std::ranges::any_of(engine_.firing_alerts(), [&](const Alert& one) {
+void AlertService::merge(const andon::SavedAlerts& saved) {
+  std::vector<Alert> remaining;
+  for (Alert alert : saved.firing) {
+    const bool refired = std::ranges::any_of(engine_.firing_alerts(), [&](const Alert& one) {
       return one.rule == alert.rule && one.gpu == alert.gpu;
     });
-    if (!again) {
-      still.push_back(std::move(alert));
+    if (!refired) {
+      remaining.push_back(std::move(alert));
       continue;
     }
     alert.state = AlertState::resolved;
@@ -247,9 +253,9 @@ void AlertService::merge(const andon::SavedAlerts& kept) {
     alert.end_reason = "stored alerts could not be read, and it was detected again";
     stage(std::move(alert));
   }
-  engine_.restore(still, kept.last_number, loop_.now());
-  for (const Silence& silence : kept.silences) silences_.put(silence, loop_.now(), loop_.wall());
-  for (const OutboxMessage& one : kept.messages) {
+  engine_.restore(remaining, saved.last_number, loop_.now());
+  for (const Silence& silence : saved.silences) silences_.put(silence, loop_.now(), loop_.wall());
+  for (const OutboxMessage& one : saved.messages) {
     outbox_.emplace(one.id, one);
     next_order_ = std::max(next_order_, one.order + 1);
   }
@@ -277,9 +283,9 @@ void AlertService::open() {
   update_quarantine();
 }
 
-void AlertService::mark_delivered(const std::string& outgoing) {
-  if (outbox_.erase(outgoing) == 0) return;
-  transaction_.delivered.push_back(outgoing);
+void AlertService::mark_delivered(const std::string& message_id) {
+  if (outbox_.erase(message_id) == 0) return;
+  transaction_.delivered.push_back(message_id);
   flush();
 }
 
@@ -304,42 +310,42 @@ AlertTransaction AlertService::full_transaction() const {
 
 // Messages go out once they are kept, so that a daemon that dies has said nothing that it does not
 // remember. If the disk fails or does not answer, they go out without being kept.
-void AlertService::flush(OnSaved kept, const Requester& requester) {
-  const auto keeping = std::make_shared<PendingSave>();
-  keeping->transaction = std::exchange(transaction_, {});
-  keeping->transaction.requester = requester;
-  keeping->messages = keeping->transaction.messages;
-  keeping->on_saved = std::move(kept);
-  std::erase_if(keeping->transaction.messages, [this](const OutboxMessage& one) {
+void AlertService::flush(OnSaved on_done, const Requester& requester) {
+  const auto pending = std::make_shared<PendingSave>();
+  pending->transaction = std::exchange(transaction_, {});
+  pending->transaction.requester = requester;
+  pending->messages = pending->transaction.messages;
+  pending->on_saved = std::move(on_done);
+  std::erase_if(pending->transaction.messages, [this](const OutboxMessage& one) {
     return outbox_.size() >= kMaxOutboxMessages || !outbox_.emplace(one.id, one).second;
   });
   // Later entries build on all earlier ones; after a failure everything goes in one entry.
   if (loaded_ && std::exchange(needs_full_save_, false)) {
-    keeping->transaction = full_transaction();
-    keeping->transaction.requester = requester;
+    pending->transaction = full_transaction();
+    pending->transaction.requester = requester;
   }
-  save(keeping);
+  save(pending);
 }
 
-void AlertService::save(const PendingSavePtr& keeping) {
+void AlertService::save(const PendingSavePtr& pending) {
   const std::uint64_t number = next_save_++;
-  const auto done = lifetime_.guard([this, keeping, number](const Result<void>& saved) {
+  const auto on_done = lifetime_.guard([this, pending, number](const Result<void>& result) {
     save_timeouts_.erase(number);
-    on_saved(keeping, saved);
+    on_saved(pending, result);
   });
-  if (!loaded_ || !storage_.save(keeping->transaction, done)) {
+  if (!loaded_ || !storage_.save(pending->transaction, on_done)) {
     const char* const why = loaded_ ? "the disk queue is full" : "the disk could not be read yet";
-    return loop_.post([done, why] { done(Error{Errc::busy, why}); });
+    return loop_.post([on_done, why] { on_done(Error{Errc::busy, why}); });
   }
-  save_timeouts_[number] = loop_.call_after(kSaveTimeout, [this, keeping] {
+  save_timeouts_[number] = loop_.call_after(kSaveTimeout, [this, pending] {
     record_storage_error({Errc::timed_out, "the disk does not respond"});
-    send_messages(*keeping);
+    send_messages(*pending);
   });
 }
 
-void AlertService::send_messages(PendingSave& keeping) {
-  if (std::exchange(keeping.sent, true)) return;
-  for (const OutboxMessage& one : keeping.messages) notifier_.send(one);
+void AlertService::send_messages(PendingSave& pending) {
+  if (std::exchange(pending.sent, true)) return;
+  for (const OutboxMessage& one : pending.messages) notifier_.send(one);
 }
 
 void AlertService::record_storage_error(const Error& why) {
@@ -347,28 +353,28 @@ void AlertService::record_storage_error(const Error& why) {
   storage_error_ = why;
 }
 
-void AlertService::on_saved(const PendingSavePtr& keeping, const Result<void>& saved) {
-  if (saved) {
+void AlertService::on_saved(const PendingSavePtr& pending, const Result<void>& result) {
+  if (result) {
     storage_error_.reset();
-    for (const Alert& alert : keeping->transaction.alerts) {
+    for (const Alert& alert : pending->transaction.alerts) {
       if (alert.state == AlertState::resolved) unsaved_resolved_.erase(alert.number);
     }
   } else {
-    record_storage_error(saved.error());
+    record_storage_error(result.error());
     needs_full_save_ = true;
     save_timer_ = loop_.call_after(kSaveRetryDelay, [this] { flush(); });
   }
-  send_messages(*keeping);
-  if (!keeping->on_saved) return;
-  if (saved) return keeping->on_saved(saved);
-  keeping->on_saved(Error{Errc::unavailable,
+  send_messages(*pending);
+  if (!pending->on_saved) return;
+  if (result) return pending->on_saved(result);
+  pending->on_saved(Error{Errc::unavailable,
                           "active, but not stored, so it would be lost when the daemon restarts: " +
-                              saved.error().text()});
+                              result.error().text()});
 }
 
 const Alert* AlertService::find(std::uint64_t number) const {
-  const auto over = unsaved_resolved_.find(number);
-  return over == unsaved_resolved_.end() ? engine_.find(number) : &over->second;
+  const auto resolved = unsaved_resolved_.find(number);
+  return resolved == unsaved_resolved_.end() ? engine_.find(number) : &resolved->second;
 }
 
 }  // namespace gpuyard::andon

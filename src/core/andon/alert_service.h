@@ -78,7 +78,7 @@ class AlertService {
   // Evaluates these rules from now on.
   void replace(Rules);
   // Forgets a message that its sink has taken, or never will take.
-  void mark_delivered(const std::string& outgoing);
+  void mark_delivered(const std::string& message_id);
 
   // Each answers once the change is on the disk, never inside the call. Errors: not_found, conflict
   // (the alert is resolved), unavailable (in effect, but not stored), busy (too many silences, or
@@ -90,17 +90,19 @@ class AlertService {
   // Returns an alert that fires, or that is over but not kept yet; null: only history() may know
   // it.
   const Alert* find(std::uint64_t number) const;
-  bool query_history(AlertHistoryQuery question,
-                     std::function<void(Result<std::vector<Alert>>)> answered) {
-    return storage_.query_history(std::move(question), std::move(answered));
+  bool query_history(AlertHistoryQuery query,
+                     std::function<void(Result<std::vector<Alert>>)> on_result) {
+    return storage_.query_history(std::move(query), std::move(on_result));
   }
 
   // One listener, told at once of every alert that fires, gets worse, is acknowledged or is over.
-  void set_on_change(std::function<void(const Alert&)> told) { on_change_ = std::move(told); }
+  void set_on_change(std::function<void(const Alert&)> on_change) {
+    on_change_ = std::move(on_change);
+  }
 
   // One listener, told of an alert that a user acknowledges, before it is kept.
-  void set_on_acknowledged(std::function<void(const Alert&, const Rule&)> told) {
-    on_acknowledged_ = std::move(told);
+  void set_on_acknowledged(std::function<void(const Alert&, const Rule&)> on_acknowledged) {
+    on_acknowledged_ = std::move(on_acknowledged);
   }
   // Ends all alerts about a GPU that was taken out of the machine.
   void remove_gpu(const DeviceId&, const std::string& why);
@@ -141,7 +143,7 @@ class AlertService {
   void enqueue_messages(const Alert&, const std::vector<std::string>& sinks);
   void update_quarantine();
   void stage(Alert);
-  void flush(OnSaved kept = nullptr, const Requester& = Requester::daemon());
+  void flush(OnSaved on_done = nullptr, const Requester& = Requester::daemon());
   void save(const PendingSavePtr&);
   void send_messages(PendingSave&);
   void record_storage_error(const Error&);

@@ -59,9 +59,9 @@ class FakeArchive final : public AlertStorage {
     return requester.privileged || !crowded;
   }
 
-  bool query_history(AlertHistoryQuery question,
+  bool query_history(AlertHistoryQuery query,
                      std::function<void(Result<std::vector<Alert>>)> answered) override {
-    asked = std::move(question);
+    asked = std::move(query);
     ++questions;
     if (silent) return true;
     loop_.post([answered, found = remembered] { answered(found); });

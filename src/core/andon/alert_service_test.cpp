@@ -44,15 +44,16 @@ TEST_F(AlertServiceTest, AcknowledgedAlertNotifiesOnlyWhenResolved) {
 
 TEST_F(AlertServiceTest, AcknowledgementCallsSubscriberOnce) {
   AlertServiceFixture life(loop_, disk_);
-  std::vector<std::string> told;
-  life.service.set_on_acknowledged(
-      [&](const Alert& alert, const Rule& rule) { told.push_back(rule.name + " " + alert.gpu); });
+  std::vector<std::string> acknowledged;
+  life.service.set_on_acknowledged([&](const Alert& alert, const Rule& rule) {
+    acknowledged.push_back(rule.name + " " + alert.gpu);
+  });
   life.stay(81, 11);
-  EXPECT_TRUE(told.empty());
+  EXPECT_TRUE(acknowledged.empty());
   life.service.acknowledge(1, {"uid 0", "", kWall}, [](const auto&) {});
   loop_.run_posted();
   life.stay(95, 11);
-  EXPECT_EQ(told, std::vector<std::string>{"hot GPU-0"});
+  EXPECT_EQ(acknowledged, std::vector<std::string>{"hot GPU-0"});
 }
 
 TEST_F(AlertServiceTest, AlertsOfARemovedGpuEnd) {

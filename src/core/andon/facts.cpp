@@ -153,9 +153,9 @@ void FactCollector::update_idle(const DeviceState& device, const LeaseFacts& lea
   const Number use = answers ? number(device.sample, Metric::utilization_gpu) : std::nullopt;
   const std::optional<bool> idle = use ? std::optional(*use == 0) : std::nullopt;
   const auto used = answers ? is_in_use(device) : std::nullopt;
-  Idle& book = idle_[device.info.id];
-  signals[Signal::idle] = book.in_use.update(logical_and(idle, used), now);
-  signals[Signal::reserved_idle] = book.leased.update(logical_and(idle, lease.leased), now);
+  Idle& trackers = idle_[device.info.id];
+  signals[Signal::idle] = trackers.in_use.update(logical_and(idle, used), now);
+  signals[Signal::reserved_idle] = trackers.leased.update(logical_and(idle, lease.leased), now);
 }
 
 GpuFacts FactCollector::collect_gpu(const DeviceState& device, const LeaseFacts& lease,
@@ -208,9 +208,9 @@ Facts FactCollector::collect(const Snapshot& snapshot, const std::map<DeviceId, 
     facts.node[Signal::gpus] = static_cast<double>(std::ssize(snapshot.devices) - missing);
     facts.node[Signal::gpus_missing] = static_cast<double>(missing);
   }
-  std::set<DeviceId> there;
+  std::set<DeviceId> present;
   for (const DeviceState& device : snapshot.devices) {
-    there.insert(device.info.id);
+    present.insert(device.info.id);
     const auto lease = leases.find(device.info.id);
     const bool known = snapshot.driver.initialised;
     if (known) {
@@ -222,8 +222,8 @@ Facts FactCollector::collect(const Snapshot& snapshot, const std::map<DeviceId, 
       facts.gpus.push_back({device.info, {}, {}, nullptr});  // the GPU was not asked
     }
   }
-  std::erase_if(idle_, [&](const auto& one) { return there.count(one.first) == 0; });
-  std::erase_if(nvlink_trackers_, [&](const auto& one) { return there.count(one.first) == 0; });
+  std::erase_if(idle_, [&](const auto& one) { return present.count(one.first) == 0; });
+  std::erase_if(nvlink_trackers_, [&](const auto& one) { return present.count(one.first) == 0; });
   return facts;
 }
 

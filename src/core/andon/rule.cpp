@@ -26,25 +26,24 @@ std::string duration(double seconds) {
   return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
 }
 
-std::string meaning_of(const MessageValues& telling) {
-  return telling.xid ? std::string(xid_row(*telling.xid).meaning) : "Its meaning is unknown.";
+std::string meaning_of(const MessageValues& values) {
+  return values.xid ? std::string(xid_row(*values.xid).meaning) : "Its meaning is unknown.";
 }
 
-std::string placeholder_text(std::string_view word, const Rule& rule,
-                             const MessageValues& telling) {
-  if (word == "gpu") return telling.gpu;
-  if (word == "name") return telling.name;
-  if (word == "value") return number(telling.value);
+std::string placeholder_text(std::string_view word, const Rule& rule, const MessageValues& values) {
+  if (word == "gpu") return values.gpu;
+  if (word == "name") return values.name;
+  if (word == "value") return number(values.value);
   if (word == "at") return number(rule.at);
-  if (word == "duration") return duration(telling.value);
+  if (word == "duration") return duration(values.value);
   if (word == "limit_duration") return duration(rule.at);
-  if (word == "xid") return telling.xid ? std::to_string(*telling.xid) : "?";
-  if (word == "why") return telling.why.empty() ? "reason unknown" : telling.why;
-  if (word == "meaning") return meaning_of(telling);
+  if (word == "xid") return values.xid ? std::to_string(*values.xid) : "?";
+  if (word == "why") return values.why.empty() ? "reason unknown" : values.why;
+  if (word == "meaning") return meaning_of(values);
   // Words that only repeat the meaning say nothing.
   if (word == "text") {
-    const bool new_words = meaning_of(telling).find(telling.driver_text) == std::string::npos;
-    return new_words ? fmt::format("({})", telling.driver_text) : "";
+    const bool new_words = meaning_of(values).find(values.driver_text) == std::string::npos;
+    return new_words ? fmt::format("({})", values.driver_text) : "";
   }
   return fmt::format("{{{}}}", word);
 }
@@ -117,11 +116,11 @@ const Rule* find_rule(const Rules& rules, std::string_view name) {
   return found != rules.end() ? &*found : nullptr;
 }
 
-std::string message_of(const Rule& rule, const MessageValues& telling) {
+std::string message_of(const Rule& rule, const MessageValues& values) {
   std::string out;
   for_each_part(
       rule.message, [&](std::string_view text) { out += text; },
-      [&](std::string_view word) { out += placeholder_text(word, rule, telling); });
+      [&](std::string_view word) { out += placeholder_text(word, rule, values); });
   out.resize(out.find_last_not_of(' ') + 1);  // a word that stands for nothing leaves its blank
   return out;
 }

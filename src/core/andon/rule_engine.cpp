@@ -99,9 +99,9 @@ void set_gpu(Alert& alert, const GpuFacts* gpu) {
 void RuleEngine::set_rules(Rules rules) {
   rules_ = std::move(rules);
   inhibiting_rules_.clear();
-  for (std::size_t place = 0; place < rules_.size(); ++place) {
-    if (rules_[place].enabled && !rules_[place].inhibits.empty())
-      inhibiting_rules_.push_back(place);
+  for (std::size_t rule_index = 0; rule_index < rules_.size(); ++rule_index) {
+    if (rules_[rule_index].enabled && !rules_[rule_index].inhibits.empty())
+      inhibiting_rules_.push_back(rule_index);
   }
 }
 
@@ -113,15 +113,15 @@ void RuleEngine::on_echo(const DeviceEvent& event) {
   if (!event.device.empty() && !event.text.empty()) enqueue_event(echoes_, event);
 }
 
-void RuleEngine::enqueue_event(std::vector<DeviceEvent>& waiting, const DeviceEvent& event) {
-  if (waiting.size() < kMaxEvents) return waiting.push_back(event);
+void RuleEngine::enqueue_event(std::vector<DeviceEvent>& queue, const DeviceEvent& event) {
+  if (queue.size() < kMaxEvents) return queue.push_back(event);
   ++dropped_events_;
   const auto is_note = [](const DeviceEvent& one) {
     return severity_of(one) == EventSeverity::note;
   };
   if (is_note(event)) return;
-  const auto note = std::ranges::find_if(waiting, is_note);
-  if (note != waiting.end()) *note = event;
+  const auto note = std::ranges::find_if(queue, is_note);
+  if (note != queue.end()) *note = event;
 }
 
 void RuleEngine::count_events() {
@@ -139,12 +139,12 @@ void RuleEngine::count_echoes() {
     first.text.clear();
     const auto counted = rules_for(rules_, first);
     for (const Rule* rule : rules_for(rules_, echo)) {
-      RuleState& track = states_[rule->name][echo.device];
+      RuleState& state = states_[rule->name][echo.device];
       if (std::ranges::find(counted, rule) == counted.end()) {
-        count(track, echo);
-      } else if (track.event_window.last_xid() == echo.xid) {
-        track.event_window.set_last_text(driver_text_of(echo));
-        track.text_changed = true;
+        count(state, echo);
+      } else if (state.event_window.last_xid() == echo.xid) {
+        state.event_window.set_last_text(driver_text_of(echo));
+        state.text_changed = true;
       }
     }
   }
@@ -152,12 +152,12 @@ void RuleEngine::count_echoes() {
 
 // An event after the alert was acknowledged, or another Xid, is news of the same alert. It is told
 // once that is allowed, see refresh().
-void RuleEngine::count(RuleState& track, const DeviceEvent& event) {
-  constexpr std::size_t kMostXids = 64;
-  track.event_window.add(event.at, event.xid, driver_text_of(event));
+void RuleEngine::count(RuleState& state, const DeviceEvent& event) {
+  constexpr std::size_t kMaxXids = 64;
+  state.event_window.add(event.at, event.xid, driver_text_of(event));
   const bool another =
-      event.xid && track.xids.size() < kMostXids && track.xids.insert(*event.xid).second;
-  if (track.alert && (another || track.alert->acknowledged)) track.renotify = true;
+      event.xid && state.xids.size() < kMaxXids && state.xids.insert(*event.xid).second;
+  if (state.alert && (another || state.alert->acknowledged)) state.renotify = true;
 }
 
 std::vector<AlertTransition> RuleEngine::tick(const Facts& facts, TimePoint now, WallTime wall) {
@@ -179,22 +179,22 @@ std::vector<AlertTransition> RuleEngine::tick(const Facts& facts, TimePoint now,
   refresh_names(facts);
   if (now < evict_at_ && evict_at_ - now <= kEvictionInterval) return changes;
   evict_at_ = now + kEvictionInterval;
-  std::set<DeviceId> there = {DeviceId{}};
-  for (const GpuFacts& gpu : facts.gpus) there.insert(gpu.info.id);
-  for (auto& [rule, tracks] : states_) evict_absent(tracks, there, now, wall, changes);
+  std::set<DeviceId> present = {DeviceId{}};
+  for (const GpuFacts& gpu : facts.gpus) present.insert(gpu.info.id);
+  for (auto& [rule, states] : states_) evict_absent(states, present, now, wall, changes);
   return changes;
 }
 
 // Rewords the alert's message if its GPU's index now belongs to another GPU, or is its own again.
 void RuleEngine::refresh_names(const Facts& facts) {
   for (const Rule& rule : rules_) {
-    for (auto& [id, track] : states_[rule.name]) {
-      if (!track.alert || track.index_reused == is_index_reused(*track.alert)) continue;
-      track.index_reused = !track.index_reused;
+    for (auto& [id, state] : states_[rule.name]) {
+      if (!state.alert || state.index_reused == is_index_reused(*state.alert)) continue;
+      state.index_reused = !state.index_reused;
       const auto gpu = std::ranges::find_if(
-          facts.gpus, [&its = id](const GpuFacts& one) { return one.info.id == its; });
-      update_texts(*track.alert, rule, track.alert->value,
-                   gpu != facts.gpus.end() ? &*gpu : nullptr, track.index_reused);
+          facts.gpus, [&gpu_id = id](const GpuFacts& one) { return one.info.id == gpu_id; });
+      update_texts(*state.alert, rule, state.alert->value,
+                   gpu != facts.gpus.end() ? &*gpu : nullptr, state.index_reused);
     }
   }
 }
@@ -207,147 +207,147 @@ bool RuleEngine::is_index_reused(const Alert& alert) const {
 
 void RuleEngine::update_inhibited() {
   inhibited_gpus_.clear();
-  for (const std::size_t place : inhibiting_rules_) {
-    const auto tracks = states_.find(rules_[place].name);
-    if (tracks == states_.end()) continue;
-    for (const auto& [gpu, track] : tracks->second) {
-      if (track.alert) inhibited_gpus_.insert(gpu);
+  for (const std::size_t rule_index : inhibiting_rules_) {
+    const auto states = states_.find(rules_[rule_index].name);
+    if (states == states_.end()) continue;
+    for (const auto& [gpu, state] : states->second) {
+      if (state.alert) inhibited_gpus_.insert(gpu);
     }
   }
 }
 
 void RuleEngine::evaluate_all(const Rule& rule, const Facts& facts, TimePoint now, WallTime wall,
                               std::vector<AlertTransition>& changes) {
-  RuleStates& tracks = states_[rule.name];
+  RuleStates& states = states_[rule.name];
   if (rule.is_of_node()) {
-    evaluate(rule, tracks, nullptr, facts, now, wall, changes);
+    evaluate(rule, states, nullptr, facts, now, wall, changes);
   } else {
-    resolve_uncovered(tracks, DeviceId{}, wall, changes);
+    resolve_uncovered(states, DeviceId{}, wall, changes);
   }
   for (const GpuFacts& gpu : facts.gpus) {
     if (!rule.is_of_node() && matches_gpu(rule, gpu.info)) {
-      evaluate(rule, tracks, &gpu, facts, now, wall, changes);
+      evaluate(rule, states, &gpu, facts, now, wall, changes);
     } else {
-      resolve_uncovered(tracks, gpu.info.id, wall, changes);
+      resolve_uncovered(states, gpu.info.id, wall, changes);
     }
   }
 }
 
 // Ends the alert of a GPU, or of the machine, that the rule no longer covers.
-void RuleEngine::resolve_uncovered(RuleStates& tracks, const DeviceId& gpu, WallTime wall,
+void RuleEngine::resolve_uncovered(RuleStates& states, const DeviceId& gpu, WallTime wall,
                                    std::vector<AlertTransition>& changes) {
-  const auto track = tracks.find(gpu);
-  if (track == tracks.end()) return;
-  if (track->second.alert)
-    resolve(track->second, wall, "its rule now applies to other GPUs", changes);
-  tracks.erase(track);
+  const auto state = states.find(gpu);
+  if (state == states.end()) return;
+  if (state->second.alert)
+    resolve(state->second, wall, "its rule now applies to other GPUs", changes);
+  states.erase(state);
 }
 
-std::optional<double> RuleEngine::value_of(const Rule& rule, RuleState& track, const GpuFacts* gpu,
+std::optional<double> RuleEngine::value_of(const Rule& rule, RuleState& state, const GpuFacts* gpu,
                                            const Facts& facts, TimePoint now) {
   if (const auto* const signal = std::get_if<Signal>(&rule.source)) {
     return gpu != nullptr ? gpu->signals[*signal] : facts.node[*signal];
   }
   if (std::holds_alternative<EventCondition>(rule.source)) {
-    return track.event_window.count(rule.over.value_or(Duration::zero()), now);
+    return state.event_window.count(rule.over.value_or(Duration::zero()), now);
   }
   if (gpu == nullptr || gpu->sample == nullptr) return std::nullopt;
   const auto value = worst_value(std::get<MetricSource>(rule.source), rule.below, *gpu->sample);
-  return value && rule.over ? track.counter_window.add(*value, *rule.over, now) : value;
+  return value && rule.over ? state.counter_window.add(*value, *rule.over, now) : value;
 }
 
-void RuleEngine::evaluate(const Rule& rule, RuleStates& tracks, const GpuFacts* gpu,
+void RuleEngine::evaluate(const Rule& rule, RuleStates& states, const GpuFacts* gpu,
                           const Facts& facts, TimePoint now, WallTime wall,
                           std::vector<AlertTransition>& changes) {
-  RuleState& track = tracks[gpu != nullptr ? gpu->info.id : DeviceId{}];
-  track.absent_since.reset();
-  if (gpu != nullptr) track.index = last_index(gpu->info);
-  auto value = value_of(rule, track, gpu, facts, now);
-  const bool may_be_quiet = gpu != nullptr && inhibited_gpus_.count(gpu->info.id) > 0;
-  if (may_be_quiet && !inhibitor(rule.name, gpu->info.id).empty()) value.reset();
-  step(rule, track, value, now);
+  RuleState& state = states[gpu != nullptr ? gpu->info.id : DeviceId{}];
+  state.absent_since.reset();
+  if (gpu != nullptr) state.index = last_index(gpu->info);
+  auto value = value_of(rule, state, gpu, facts, now);
+  const bool can_be_inhibited = gpu != nullptr && inhibited_gpus_.count(gpu->info.id) > 0;
+  if (can_be_inhibited && !inhibitor(rule.name, gpu->info.id).empty()) value.reset();
+  step(rule, state, value, now);
   if (!value) return;
-  if (!track.alert && track.reached_since && now - *track.reached_since >= rule.hold) {
-    fire(rule, track, gpu, facts.simulated, wall, changes);
-  } else if (track.alert && track.clear_since && now - *track.clear_since >= rule.clear_hold &&
-             !(track.not_clear_before && now < *track.not_clear_before)) {
-    resolve(track, wall, "", changes);
-  } else if (track.alert) {
-    refresh(rule, track, gpu, changes);
+  if (!state.alert && state.reached_since && now - *state.reached_since >= rule.hold) {
+    fire(rule, state, gpu, facts.simulated, wall, changes);
+  } else if (state.alert && state.clear_since && now - *state.clear_since >= rule.clear_hold &&
+             !(state.not_clear_before && now < *state.not_clear_before)) {
+    resolve(state, wall, "", changes);
+  } else if (state.alert) {
+    refresh(rule, state, gpu, changes);
   }
 }
 
 // An unknown value trips nothing and clears nothing; both holds begin anew after it.
-void RuleEngine::step(const Rule& rule, RuleState& track, std::optional<double> value,
+void RuleEngine::step(const Rule& rule, RuleState& state, std::optional<double> value,
                       TimePoint now) {
   const auto since = [now](std::optional<TimePoint>& moment, bool is) {
     if (!is) moment.reset();
     if (is && (!moment || *moment > now)) moment = now;
   };
-  since(track.reached_since, value && rule.is_reached(*value));
-  since(track.clear_since, value && rule.is_clear(*value));
-  if (value) track.value = *value;
+  since(state.reached_since, value && rule.is_reached(*value));
+  since(state.clear_since, value && rule.is_clear(*value));
+  if (value) state.value = *value;
 }
 
-void RuleEngine::fire(const Rule& rule, RuleState& track, const GpuFacts* gpu, bool simulated,
+void RuleEngine::fire(const Rule& rule, RuleState& state, const GpuFacts* gpu, bool simulated,
                       WallTime wall, std::vector<AlertTransition>& changes) {
   Alert alert;
   alert.number = ++last_number_;
   alert.rule = rule.name;
   set_gpu(alert, gpu);
-  alert.xid = track.event_window.last_xid();
-  alert.driver_text = track.event_window.last_text();
-  track.text_changed = false;
-  track.xids.clear();
-  if (alert.xid) track.xids.insert(*alert.xid);
-  track.renotify = false;
-  track.not_clear_before.reset();
+  alert.xid = state.event_window.last_xid();
+  alert.driver_text = state.event_window.last_text();
+  state.text_changed = false;
+  state.xids.clear();
+  if (alert.xid) state.xids.insert(*alert.xid);
+  state.renotify = false;
+  state.not_clear_before.reset();
   alert.fired = wall;
   alert.simulated = simulated;
-  track.index_reused = is_index_reused(alert);
-  update_texts(alert, rule, track.value, gpu, track.index_reused);
-  track.alert = alert;
+  state.index_reused = is_index_reused(alert);
+  update_texts(alert, rule, state.value, gpu, state.index_reused);
+  state.alert = alert;
   changes.push_back({AlertTransition::Kind::fired, std::move(alert)});
 }
 
-void RuleEngine::refresh(const Rule& rule, RuleState& track, const GpuFacts* gpu,
+void RuleEngine::refresh(const Rule& rule, RuleState& state, const GpuFacts* gpu,
                          std::vector<AlertTransition>& changes) {
-  Alert& alert = *track.alert;
+  Alert& alert = *state.alert;
   const bool moved = gpu != nullptr && (alert.index != last_index(gpu->info) ||
                                         alert.pci_address != gpu->info.pci_address);
   // An uncorrectable memory error after the alert was acknowledged is news of the same alert.
-  const bool more_errors = alert.acknowledged && track.value > alert.value &&
+  const bool more_errors = alert.acknowledged && state.value > alert.value &&
                            std::holds_alternative<MetricSource>(rule.source) &&
                            is_about_memory_errors(rule, alert);
-  track.renotify = track.renotify || more_errors;
-  const bool same = alert.value == track.value && !moved && !track.renotify && !track.text_changed;
+  state.renotify = state.renotify || more_errors;
+  const bool same = alert.value == state.value && !moved && !state.renotify && !state.text_changed;
   // Between the two levels, and while it clears, the alert keeps its last severity.
-  if (same || (!rule.is_reached(track.value) && !moved)) return;
+  if (same || (!rule.is_reached(state.value) && !moved)) return;
   const AlertLevel before = level_of(alert.severity);
   set_gpu(alert, gpu);
-  if (track.event_window.last_xid()) {
-    alert.xid = track.event_window.last_xid();
-    alert.driver_text = track.event_window.last_text();
+  if (state.event_window.last_xid()) {
+    alert.xid = state.event_window.last_xid();
+    alert.driver_text = state.event_window.last_text();
   }
-  track.text_changed = false;
-  track.index_reused = is_index_reused(alert);
-  update_texts(alert, rule, rule.is_reached(track.value) ? track.value : alert.value, gpu,
-               track.index_reused);
-  const bool news = std::exchange(track.renotify, false);
-  if (news) {
+  state.text_changed = false;
+  state.index_reused = is_index_reused(alert);
+  update_texts(alert, rule, rule.is_reached(state.value) ? state.value : alert.value, gpu,
+               state.index_reused);
+  const bool renotify = std::exchange(state.renotify, false);
+  if (renotify) {
     alert.acknowledged.reset();
     alert.notified_severity.reset();
   }
-  if (news || level_of(alert.severity) > before) {
+  if (renotify || level_of(alert.severity) > before) {
     changes.push_back({AlertTransition::Kind::worse, alert});
   }
 }
 
-void RuleEngine::resolve(RuleState& track, WallTime wall, std::string why,
+void RuleEngine::resolve(RuleState& state, WallTime wall, std::string why,
                          std::vector<AlertTransition>& changes) {
-  Alert alert = *std::exchange(track.alert, std::nullopt);
-  track.reached_since.reset();
-  track.clear_since.reset();
+  Alert alert = *std::exchange(state.alert, std::nullopt);
+  state.reached_since.reset();
+  state.clear_since.reset();
   alert.state = AlertState::resolved;
   alert.resolved = wall;
   alert.end_reason = std::move(why);
@@ -355,27 +355,27 @@ void RuleEngine::resolve(RuleState& track, WallTime wall, std::string why,
 }
 
 // Forgets GPUs that are no longer listed.
-void RuleEngine::evict_absent(RuleStates& tracks, const std::set<DeviceId>& there, TimePoint now,
+void RuleEngine::evict_absent(RuleStates& states, const std::set<DeviceId>& present, TimePoint now,
                               WallTime wall, std::vector<AlertTransition>& changes) {
-  for (auto track = tracks.begin(); track != tracks.end();) {
-    RuleState& one = track->second;
-    const bool gone = there.count(track->first) == 0;
+  for (auto state = states.begin(); state != states.end();) {
+    RuleState& one = state->second;
+    const bool gone = present.count(state->first) == 0;
     if (gone && !one.absent_since) one.absent_since = now;
     if (!gone || (one.alert && now - *one.absent_since < kAbsentRetention)) {
-      ++track;
+      ++state;
       continue;
     }
     if (one.alert) resolve(one, wall, "the GPU is no longer in this machine", changes);
-    track = tracks.erase(track);
+    state = states.erase(state);
   }
 }
 
-void EventWindow::add(TimePoint at, std::optional<std::uint32_t> xid, std::string words) {
+void EventWindow::add(TimePoint at, std::optional<std::uint32_t> xid, std::string text) {
   if (times_.size() == kMaxEvents) times_.pop_front();
   times_.push_back(at);
   if (!xid) return;
   last_xid_ = xid;
-  last_text_ = std::move(words);
+  last_text_ = std::move(text);
 }
 
 double EventWindow::count(Duration over, TimePoint now) {

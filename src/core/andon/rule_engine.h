@@ -27,9 +27,9 @@ class EventWindow {
   static constexpr std::size_t kMaxEvents = 1024;  // beyond it the oldest is forgotten
 
   // `words`: the driver's own about the Xid, or "".
-  void add(TimePoint at, std::optional<std::uint32_t> xid, std::string words);
+  void add(TimePoint at, std::optional<std::uint32_t> xid, std::string text);
   // The driver's words about the last Xid, which came later than the Xid itself.
-  void set_last_text(std::string words) { last_text_ = std::move(words); }
+  void set_last_text(std::string text) { last_text_ = std::move(text); }
   // Returns how many are younger than `over`.
   double count(Duration over, TimePoint now);
   const std::optional<std::uint32_t>& last_xid() const { return last_xid_; }
@@ -139,7 +139,7 @@ class RuleEngine {
   using RuleStates = std::map<DeviceId, RuleState>;
 
   void set_rules(Rules);
-  void enqueue_event(std::vector<DeviceEvent>& waiting, const DeviceEvent&);
+  void enqueue_event(std::vector<DeviceEvent>& queue, const DeviceEvent&);
   void count_events();
   void count_echoes();
   void update_inhibited();
@@ -158,7 +158,7 @@ class RuleEngine {
   void refresh(const Rule&, RuleState&, const GpuFacts*, std::vector<AlertTransition>&);
   void refresh_names(const Facts&);
   static void resolve(RuleState&, WallTime wall, std::string why, std::vector<AlertTransition>&);
-  static void evict_absent(RuleStates&, const std::set<DeviceId>& there, TimePoint now,
+  static void evict_absent(RuleStates&, const std::set<DeviceId>& present, TimePoint now,
                            WallTime wall, std::vector<AlertTransition>&);
   RuleState* state_of(std::uint64_t number);
   const Alert* alert_of(const std::string& rule, const DeviceId& gpu) const;

@@ -37,20 +37,20 @@ void RuleEngine::restore(const std::vector<Alert>& firing, std::uint64_t last_nu
                          TimePoint now) {
   last_number_ = std::max(last_number_, last_number);
   for (const Alert& alert : firing) {
-    RuleState& track = states_[alert.rule][alert.gpu];
-    track.alert = alert;
-    track.value = alert.value;
-    track.index = alert.index.value_or(0);
+    RuleState& state = states_[alert.rule][alert.gpu];
+    state.alert = alert;
+    state.value = alert.value;
+    state.index = alert.index.value_or(0);
     // The times of the events were not kept: they count as if they came now.
-    if (alert.xid) track.xids.insert(*alert.xid);
-    const std::string words = driver_text_in(alert);
-    track.alert->driver_text = words;
+    if (alert.xid) state.xids.insert(*alert.xid);
+    const std::string driver_text = driver_text_in(alert);
+    state.alert->driver_text = driver_text;
     const Rule* const rule = find_rule(rules_, alert.rule);
     if (rule == nullptr || !rule->over) continue;
-    track.not_clear_before = now + *rule->over;
+    state.not_clear_before = now + *rule->over;
     if (!std::holds_alternative<EventCondition>(rule->source)) continue;
     for (int n = 0; n < std::min(rule->at, 1.0 * EventWindow::kMaxEvents); ++n) {
-      track.event_window.add(now, alert.xid, words);
+      state.event_window.add(now, alert.xid, driver_text);
     }
   }
 }
@@ -59,21 +59,21 @@ std::vector<AlertTransition> RuleEngine::replace(Rules rules, WallTime wall) {
   const Rules before = std::exchange(rules_, {});
   set_rules(std::move(rules));
   std::vector<AlertTransition> changes;
-  for (auto& [name, tracks] : states_) {
+  for (auto& [name, states] : states_) {
     const Rule* const rule = find_rule(rules_, name);
     const Rule* const was = find_rule(before, name);
     const bool goes_on = rule != nullptr && rule->enabled;
     const bool both = rule != nullptr && was != nullptr;
-    for (auto& [gpu, track] : tracks) {
+    for (auto& [gpu, state] : states) {
       if (both && goes_on && has_same_condition(*rule, *was)) continue;
-      track.reached_since.reset();
-      track.clear_since.reset();
+      state.reached_since.reset();
+      state.clear_since.reset();
       if (!both || !has_same_source(*rule, *was)) {
-        track.counter_window = {};
-        track.event_window = {};
+        state.counter_window = {};
+        state.event_window = {};
       }
-      if (!goes_on && track.alert) {
-        resolve(track, wall, rule != nullptr ? "its rule was disabled" : "its rule was removed",
+      if (!goes_on && state.alert) {
+        resolve(state, wall, rule != nullptr ? "its rule was disabled" : "its rule was removed",
                 changes);
       }
     }
@@ -85,24 +85,24 @@ std::vector<AlertTransition> RuleEngine::replace(Rules rules, WallTime wall) {
 std::vector<AlertTransition> RuleEngine::remove_gpu(const DeviceId& gpu, const std::string& why,
                                                     WallTime wall) {
   std::vector<AlertTransition> changes;
-  for (auto& [rule, tracks] : states_) {
-    const auto track = tracks.find(gpu);
-    if (gpu.empty() || track == tracks.end()) continue;
-    if (track->second.alert) resolve(track->second, wall, why, changes);
-    tracks.erase(track);
+  for (auto& [rule, states] : states_) {
+    const auto state = states.find(gpu);
+    if (gpu.empty() || state == states.end()) continue;
+    if (state->second.alert) resolve(state->second, wall, why, changes);
+    states.erase(state);
   }
   return changes;
 }
 
 void RuleEngine::acknowledge(std::uint64_t number, Acknowledgement by) {
-  if (RuleState* const track = state_of(number)) track->alert->acknowledged = std::move(by);
+  if (RuleState* const state = state_of(number)) state->alert->acknowledged = std::move(by);
 }
 
 void RuleEngine::record_notified(std::uint64_t number, std::optional<int> severity,
                                  const std::vector<std::string>& sinks) {
-  RuleState* const track = state_of(number);
-  if (track == nullptr) return;
-  Alert& alert = *track->alert;
+  RuleState* const state = state_of(number);
+  if (state == nullptr) return;
+  Alert& alert = *state->alert;
   if (severity) alert.notified_severity = std::max(*severity, alert.notified_severity.value_or(0));
   for (const std::string& sink : sinks) {
     if (std::ranges::find(alert.notified_sinks, sink) == alert.notified_sinks.end()) {
@@ -112,18 +112,18 @@ void RuleEngine::record_notified(std::uint64_t number, std::optional<int> severi
 }
 
 RuleEngine::RuleState* RuleEngine::state_of(std::uint64_t number) {
-  for (auto& [rule, tracks] : states_) {
-    for (auto& [gpu, track] : tracks) {
-      if (track.alert && track.alert->number == number) return &track;
+  for (auto& [rule, states] : states_) {
+    for (auto& [gpu, state] : states) {
+      if (state.alert && state.alert->number == number) return &state;
     }
   }
   return nullptr;
 }
 
 const Alert* RuleEngine::find(std::uint64_t number) const {
-  for (const auto& [rule, tracks] : states_) {
-    for (const auto& [gpu, track] : tracks) {
-      if (track.alert && track.alert->number == number) return &*track.alert;
+  for (const auto& [rule, states] : states_) {
+    for (const auto& [gpu, state] : states) {
+      if (state.alert && state.alert->number == number) return &*state.alert;
     }
   }
   return nullptr;
@@ -131,9 +131,9 @@ const Alert* RuleEngine::find(std::uint64_t number) const {
 
 std::vector<Alert> RuleEngine::firing_alerts() const {
   std::vector<Alert> all;
-  for (const auto& [rule, tracks] : states_) {
-    for (const auto& [gpu, track] : tracks) {
-      if (track.alert) all.push_back(*track.alert);
+  for (const auto& [rule, states] : states_) {
+    for (const auto& [gpu, state] : states) {
+      if (state.alert) all.push_back(*state.alert);
     }
   }
   std::ranges::sort(all, {}, &Alert::number);
@@ -143,12 +143,12 @@ std::vector<Alert> RuleEngine::firing_alerts() const {
 std::vector<PendingAlert> RuleEngine::pending_alerts(TimePoint now) const {
   std::vector<PendingAlert> all;
   for (const Rule& rule : rules_) {
-    const auto tracks = states_.find(rule.name);
-    if (tracks == states_.end()) continue;
-    for (const auto& [gpu, track] : tracks->second) {
-      if (track.alert || !track.reached_since) continue;
+    const auto states = states_.find(rule.name);
+    if (states == states_.end()) continue;
+    for (const auto& [gpu, state] : states->second) {
+      if (state.alert || !state.reached_since) continue;
       all.push_back(
-          {rule.name, gpu, track.index, track.value, now - *track.reached_since, rule.hold});
+          {rule.name, gpu, state.index, state.value, now - *state.reached_since, rule.hold});
     }
   }
   return all;
@@ -160,8 +160,8 @@ std::string RuleEngine::inhibitor(const std::string& rule, const DeviceId& gpu) 
   const Rule* const self = find_rule(rules_, rule);
   const bool inhibits = self != nullptr && !self->inhibits.empty();
   const Alert* const own = inhibits ? alert_of(rule, gpu) : nullptr;
-  for (const std::size_t place : inhibiting_rules_) {
-    const Rule& other = rules_[place];
+  for (const std::size_t rule_index : inhibiting_rules_) {
+    const Rule& other = rules_[rule_index];
     if (other.name == rule) continue;
     const bool meant = std::ranges::any_of(
         other.inhibits, [&](const std::string& one) { return one == "*" || one == rule; });
@@ -172,10 +172,10 @@ std::string RuleEngine::inhibitor(const std::string& rule, const DeviceId& gpu) 
 }
 
 const Alert* RuleEngine::alert_of(const std::string& rule, const DeviceId& gpu) const {
-  const auto tracks = states_.find(rule);
-  if (tracks == states_.end()) return nullptr;
-  const auto track = tracks->second.find(gpu);
-  return track != tracks->second.end() && track->second.alert ? &*track->second.alert : nullptr;
+  const auto states = states_.find(rule);
+  if (states == states_.end()) return nullptr;
+  const auto state = states->second.find(gpu);
+  return state != states->second.end() && state->second.alert ? &*state->second.alert : nullptr;
 }
 
 }  // namespace gpuyard::andon

@@ -24,8 +24,8 @@ Duration AuthThrottle::delay_of(const Address& address) const {
   return std::min(delay, kMaxDelay);
 }
 
-bool AuthThrottle::record_failure(const std::string& name, const OnLogDue& note,
-                                  std::function<void()> answer) {
+bool AuthThrottle::record_failure(const std::string& name, const OnLogDue& on_log_due,
+                                  std::function<void()> send_reply) {
   Address& address = find_or_add(name);
   const TimePoint now = loop_.now();
   const bool first = address.failures == 0;
@@ -35,20 +35,20 @@ bool AuthThrottle::record_failure(const std::string& name, const OnLogDue& note,
   ++address.unlogged_failures;
   if (first || now - address.logged_at >= kLogInterval) {
     address.logged_at = now;
-    note(std::exchange(address.unlogged_failures, 0));
+    on_log_due(std::exchange(address.unlogged_failures, 0));
   }
   const Duration delay = delay_of(address);
   if (delay == Duration::zero()) {
-    answer();
+    send_reply();
     return true;
   }
   if (delayed_replies_.size() >= kMaxDelayedReplies) return false;
   const std::uint64_t number = ++next_reply_;
-  delayed_replies_.emplace(number,
-                           loop_.call_after(delay, [this, number, answer = std::move(answer)] {
-                             delayed_replies_.erase(number);
-                             answer();
-                           }));
+  delayed_replies_.emplace(
+      number, loop_.call_after(delay, [this, number, send_reply = std::move(send_reply)] {
+        delayed_replies_.erase(number);
+        send_reply();
+      }));
   return true;
 }
 

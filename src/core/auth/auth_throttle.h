@@ -32,8 +32,8 @@ class AuthThrottle {
 
   // Calls `answer` now or later; false, without calling it, if too many wait already. Calls `note`
   // at an address's first failure and then at most once in kLogInterval.
-  bool record_failure(const std::string& address, const OnLogDue& note,
-                      std::function<void()> answer);
+  bool record_failure(const std::string& address, const OnLogDue& on_log_due,
+                      std::function<void()> send_reply);
 
   std::size_t delayed_count() const { return delayed_replies_.size(); }
 

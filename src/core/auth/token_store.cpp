@@ -31,19 +31,21 @@ void TokenStore::start() {
 }
 
 void TokenStore::try_load() {
-  const auto again = [this] {
+  const auto retry = [this] {
     load_timer_ = loop_.call_after(kLoadRetryDelay, [this] { try_load(); });
   };
-  const bool asked = storage_.load(lifetime_.guard([this, again](Result<std::vector<Token>> all) {
-    if (!all) {
-      log::error("tokens are refused until the stored tokens can be read: {}", all.error().text());
-      return again();
-    }
-    for (Token& token : *all) tokens_.emplace(token.id, std::move(token));
-    loaded_ = true;
-    update_expired_since();
-  }));
-  if (!asked) again();
+  const bool submitted =
+      storage_.load(lifetime_.guard([this, retry](Result<std::vector<Token>> all) {
+        if (!all) {
+          log::error("tokens are refused until the stored tokens can be read: {}",
+                     all.error().text());
+          return retry();
+        }
+        for (Token& token : *all) tokens_.emplace(token.id, std::move(token));
+        loaded_ = true;
+        update_expired_since();
+      }));
+  if (!submitted) retry();
 }
 
 std::optional<Duration> TokenStore::count_change(const Requester& requester) {
@@ -51,23 +53,24 @@ std::optional<Duration> TokenStore::count_change(const Requester& requester) {
   return change_limiter_.take(requester.quota_group, loop_.now());
 }
 
-Result<void> TokenStore::check_request(const TokenRequest& wish) const {
+Result<void> TokenStore::check_request(const TokenRequest& request) const {
   if (!loaded_) return Error{Errc::unavailable, "tokens are still being loaded; try again"};
-  if (wish.lifetime && (*wish.lifetime < kMinTokenLifetime || *wish.lifetime > kMaxTokenLifetime)) {
+  if (request.lifetime &&
+      (*request.lifetime < kMinTokenLifetime || *request.lifetime > kMaxTokenLifetime)) {
     return Error{Errc::invalid, fmt::format("a token is valid for {} to {} seconds",
                                             kMinTokenLifetime.count(), kMaxTokenLifetime.count())};
   }
   const WallTime now = loop_.wall();
   for (const auto& [id, token] : tokens_) {
-    if (token.uid != wish.uid || token.name != wish.name || !token.is_valid(now)) continue;
+    if (token.uid != request.uid || token.name != request.name || !token.is_valid(now)) continue;
     return Error{Errc::conflict,
-                 fmt::format("a token named \"{}\" already exists, {}", wish.name, token.id), "",
+                 fmt::format("a token named \"{}\" already exists, {}", request.name, token.id), "",
                  fmt::format("gpuyard token revoke {}  # or choose another name", token.id)};
   }
-  return check_quota(wish);
+  return check_quota(request);
 }
 
-Result<void> TokenStore::check_quota(const TokenRequest& wish) const {
+Result<void> TokenStore::check_quota(const TokenRequest& request) const {
   const WallTime now = loop_.wall();
   std::size_t good = 0;
   std::size_t own = 0;
@@ -76,14 +79,14 @@ Result<void> TokenStore::check_quota(const TokenRequest& wish) const {
     const bool live = token.is_valid(now);
     if (!live && (can_evict(token) || ++staying[token.uid] <= kMaxTokensPerUser)) continue;
     ++good;
-    if (token.uid == wish.uid) ++own;
+    if (token.uid == request.uid) ++own;
   }
-  if (!wish.by_admin && own >= kMaxTokensPerUser) {
+  if (!request.by_admin && own >= kMaxTokensPerUser) {
     return Error{Errc::busy,
                  fmt::format("you have {} tokens, the maximum per user; revoke unused ones", own),
                  "", "gpuyard token list"};
   }
-  if (good >= (wish.by_admin ? kMaxTokens : kMaxTokens - kReservedForAdmins)) {
+  if (good >= (request.by_admin ? kMaxTokens : kMaxTokens - kReservedForAdmins)) {
     return Error{
         Errc::busy,
         fmt::format("this machine has {} tokens, the maximum; an administrator can revoke some",
@@ -113,11 +116,11 @@ void TokenStore::evict_oldest_ended(TokenTransaction& changes) {
   }
   const auto made = [](const Token* token) { return token->made; };
   for (auto& [uid, own] : of_user) std::ranges::sort(own, std::ranges::greater(), made);
-  const auto turn = [&](const auto& one) {
+  const auto eviction_order = [&](const auto& one) {
     return std::pair(one.second.size(), -to_unix_ms(made(one.second.back())));
   };
   for (; ended > kMaxEndedTokens && !of_user.empty(); --ended) {
-    const auto most = std::ranges::max_element(of_user, {}, turn);
+    const auto most = std::ranges::max_element(of_user, {}, eviction_order);
     changes.removed_ids.push_back(most->second.back()->id);
     most->second.pop_back();
     if (most->second.empty()) of_user.erase(most);
@@ -137,32 +140,32 @@ void TokenStore::update_expired_since() {
 }
 
 // Saved revocations are no longer pending. The disk works, so the others are saved as well.
-void TokenStore::save(TokenTransaction changes, OnDone done) {
+void TokenStore::save(TokenTransaction changes, OnDone on_done) {
   std::vector<std::string> revoked;
   for (const Token& token : changes.tokens) {
     if (token.revoked) revoked.push_back(token.id);
   }
-  const auto saved = lifetime_.guard([this, revoked = std::move(revoked),
-                                      forgotten = changes.removed_ids,
-                                      done = std::move(done)](const Result<void>& kept) {
-    if (kept) {
+  const auto on_saved = lifetime_.guard([this, revoked = std::move(revoked),
+                                         removed_ids = changes.removed_ids,
+                                         on_done = std::move(on_done)](const Result<void>& result) {
+    if (result) {
       for (const std::string& id : revoked) unsaved_revocations_.erase(id);
-      for (const std::string& id : forgotten) {
+      for (const std::string& id : removed_ids) {
         tokens_.erase(id);
         expired_since_.erase(id);
       }
     }
     if (unsaved_revocations_.empty()) {
       revocation_save_timer_.reset();
-    } else if (!kept && !revocation_save_timer_) {
+    } else if (!result && !revocation_save_timer_) {
       revocation_save_timer_ = loop_.call_after(kSaveRetryDelay, [this] { save_revocations(); });
-    } else if (kept && revocation_save_timer_) {
+    } else if (result && revocation_save_timer_) {
       save_revocations();
     }
-    done(kept);
+    on_done(result);
   });
-  if (!storage_.save(std::move(changes), saved)) {
-    loop_.post([saved] { saved(Result<void>(disk_queue_full_error())); });
+  if (!storage_.save(std::move(changes), on_saved)) {
+    loop_.post([on_saved] { on_saved(Result<void>(disk_queue_full_error())); });
   }
 }
 
@@ -175,43 +178,44 @@ void TokenStore::save_revocations() {
   save(std::move(changes), [](const Result<void>&) {});
 }
 
-void TokenStore::create(TokenRequest wish, OnCreated made) {
-  const auto told = std::make_shared<const OnCreated>(std::move(made));
-  const auto refuse = [this, told](Error why) {
-    loop_.post([told, why = std::move(why)] { (*told)(why); });
+void TokenStore::create(TokenRequest request, OnCreated on_created) {
+  const auto callback = std::make_shared<const OnCreated>(std::move(on_created));
+  const auto refuse = [this, callback](Error why) {
+    loop_.post([callback, why = std::move(why)] { (*callback)(why); });
   };
   update_expired_since();
-  if (auto good = check_request(wish); !good) return refuse(std::move(good).error());
+  if (auto good = check_request(request); !good) return refuse(std::move(good).error());
   auto text = TokenText::draw();
   if (!text) return refuse(std::move(text).error());
   const WallTime now = loop_.wall();
   Token token{.id = text->id,
               .digest = text->digest(),
-              .name = std::move(wish.name),
-              .uid = wish.uid,
-              .scope = wish.scope,
-              .gpus = std::move(wish.gpus),
+              .name = std::move(request.name),
+              .uid = request.uid,
+              .scope = request.scope,
+              .gpus = std::move(request.gpus),
               .made = now,
-              .made_by = std::move(wish.made_by)};
-  if (wish.lifetime) {
-    token.expires = now + std::chrono::duration_cast<std::chrono::milliseconds>(*wish.lifetime);
+              .made_by = std::move(request.made_by)};
+  if (request.lifetime) {
+    token.expires = now + std::chrono::duration_cast<std::chrono::milliseconds>(*request.lifetime);
   }
   if (tokens_.contains(token.id)) return refuse(disk_queue_full_error());  // one in 10^9 tries
   TokenTransaction changes{.tokens = {token}, .removed_ids = {}};
-  changes.requester = {std::move(wish.quota_group), wish.by_admin};
+  changes.requester = {std::move(request.quota_group), request.by_admin};
   evict_oldest_ended(changes);
   // Counted from now on, so that no one makes more than the limit while the disk is slow.
   tokens_.emplace(token.id, token);
-  save(std::move(changes), [this, token, told, text = text->text()](const Result<void>& kept) {
-    if (kept) return (*told)(CreatedToken{token, text});
-    tokens_.erase(token.id);
-    unsaved_revocations_.erase(token.id);
-    (*told)(kept.error());
-  });
+  save(std::move(changes),
+       [this, token, callback, text = text->text()](const Result<void>& result) {
+         if (result) return (*callback)(CreatedToken{token, text});
+         tokens_.erase(token.id);
+         unsaved_revocations_.erase(token.id);
+         (*callback)(result.error());
+       });
 }
 
 std::vector<std::string> TokenStore::revoke(const std::vector<std::string>& ids,
-                                            const std::string& by, OnDone done,
+                                            const std::string& by, OnDone on_done,
                                             Requester requester) {
   std::vector<std::string> changed;
   TokenTransaction changes;
@@ -229,16 +233,17 @@ std::vector<std::string> TokenStore::revoke(const std::vector<std::string>& ids,
   }
   end_watch_.notify_ended();
   if (changes.tokens.empty()) {
-    loop_.post([done = std::move(done)] { done({}); });
+    loop_.post([on_done = std::move(on_done)] { on_done({}); });
     return changed;
   }
   changes.requester = std::move(requester);
   evict_oldest_ended(changes);
-  save(std::move(changes), [done = std::move(done)](const Result<void>& kept) {
-    if (kept) return done(kept);
-    done(Error{kept.error().code, fmt::format("revoked, but not stored yet: {}; gpuyard retries, "
-                                              "and a restart before then undoes the revocation",
-                                              kept.error().text())});
+  save(std::move(changes), [on_done = std::move(on_done)](const Result<void>& result) {
+    if (result) return on_done(result);
+    on_done(
+        Error{result.error().code, fmt::format("revoked, but not stored yet: {}; gpuyard retries, "
+                                               "and a restart before then undoes the revocation",
+                                               result.error().text())});
   });
   return changed;
 }
@@ -248,9 +253,10 @@ Result<const Token*> TokenStore::authenticate(std::string_view text) const {
   if (!presented) return Error{Errc::denied, presented.error().text()};
   if (!loaded_) return Error{Errc::unavailable, "tokens are still being loaded; try again"};
   // A token that does not exist takes as long as one whose secret is wrong.
-  static const Token nobody{.id = {}, .digest = std::string(64, '0'), .name = {}, .made_by = {}};
+  static const Token unknown_token{
+      .id = {}, .digest = std::string(64, '0'), .name = {}, .made_by = {}};
   const auto found = tokens_.find(presented->id);
-  const Token& token = found == tokens_.end() ? nobody : found->second;
+  const Token& token = found == tokens_.end() ? unknown_token : found->second;
   if (!is_same_digest(presented->digest(), token.digest)) {
     return Error{Errc::denied, "unknown token",
                  "it may belong to another machine, or have expired long ago",
@@ -288,13 +294,13 @@ void TokenStore::save_uses() {
   }
   auto ids = std::exchange(unsaved_uses_, {});
   if (changes.tokens.empty()) return;
-  const auto saved = lifetime_.guard([this, ids = std::move(ids)](const Result<void>& kept) {
-    if (kept) return;
+  const auto on_saved = lifetime_.guard([this, ids = std::move(ids)](const Result<void>& result) {
+    if (result) return;
     unsaved_uses_.insert(ids.begin(), ids.end());
     if (!use_save_timer_)
       use_save_timer_ = loop_.call_after(kUseSaveDelay, [this] { save_uses(); });
   });
-  if (!storage_.save(std::move(changes), saved)) saved(Result<void>(disk_queue_full_error()));
+  if (!storage_.save(std::move(changes), on_saved)) on_saved(Result<void>(disk_queue_full_error()));
 }
 
 const Token* TokenStore::find(const std::string& id) const {
@@ -319,10 +325,10 @@ std::vector<std::uint32_t> TokenStore::users() const {
   return {users.begin(), users.end()};
 }
 
-std::optional<WallTime> TokenStore::next_expiry(Duration life) const {
+std::optional<WallTime> TokenStore::next_expiry(Duration lifetime) const {
   std::optional<WallTime> first;
   for (const auto& [id, token] : tokens_) {
-    if (!token.is_valid(loop_.wall()) || !token.expires || *token.expires - token.made < life)
+    if (!token.is_valid(loop_.wall()) || !token.expires || *token.expires - token.made < lifetime)
       continue;
     first = std::min(first.value_or(*token.expires), *token.expires);
   }

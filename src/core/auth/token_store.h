@@ -33,8 +33,8 @@ struct TokenTransaction {
 class TokenStorage {
  public:
   virtual ~TokenStorage() = default;
-  virtual bool load(std::function<void(Result<std::vector<Token>>)> loaded) = 0;
-  virtual bool save(TokenTransaction, std::function<void(const Result<void>&)> saved) = 0;
+  virtual bool load(std::function<void(Result<std::vector<Token>>)> on_loaded) = 0;
+  virtual bool save(TokenTransaction, std::function<void(const Result<void>&)> on_saved) = 0;
 };
 
 // A request for a new token.
@@ -75,7 +75,7 @@ class TokenStore {
   using OnDone = std::function<void(const Result<void>&)>;
 
   // Both outlive this.
-  TokenStore(Loop& loop, TokenStorage& archive) : loop_(loop), storage_(archive) {}
+  TokenStore(Loop& loop, TokenStorage& storage) : loop_(loop), storage_(storage) {}
   ~TokenStore();
   TokenStore(const TokenStore&) = delete;
   TokenStore& operator=(const TokenStore&) = delete;
@@ -90,12 +90,12 @@ class TokenStore {
 
   // Answers once the token is kept. Errc::conflict if its user has another of that name, busy
   // beyond the limits above, invalid if its lifetime is out of range.
-  void create(TokenRequest, OnCreated made);
+  void create(TokenRequest, OnCreated on_created);
   // Refuses these tokens from now on, and answers once that is stored. Returns those that were not
   // revoked before. An error means that it is not stored: the tokens are refused all the same, and
   // the write is retried until it succeeds.
   std::vector<std::string> revoke(const std::vector<std::string>& ids, const std::string& by,
-                                  OnDone done, Requester requester = Requester::daemon());
+                                  OnDone on_done, Requester requester = Requester::daemon());
 
   // Returns the good token of this text. Errc::denied if it is unknown, wrong, revoked or expired:
   // who does not know the secret cannot tell which. Errc::unavailable until the tokens are read.
@@ -113,12 +113,12 @@ class TokenStore {
     return unsaved_revocations_.contains(id);
   }
   // When the first of the good tokens ends that were made to last for `life` or more.
-  std::optional<WallTime> next_expiry(Duration life) const;
+  std::optional<WallTime> next_expiry(Duration lifetime) const;
 
   // Calls `ended` once when this token is no longer good: at once when it is revoked, within
   // EndWatch::kLook when it expires, also if the clock jumps.
-  Subscription subscribe_to_end(const std::string& id, std::function<void()> ended) {
-    return end_watch_.subscribe(id, std::move(ended));
+  Subscription subscribe_to_end(const std::string& id, std::function<void()> on_end) {
+    return end_watch_.subscribe(id, std::move(on_end));
   }
 
  private:

@@ -20,7 +20,7 @@ class TokenStoreTest : public ::testing::Test {
     loop_.run_posted();
   }
 
-  static TokenRequest wish(const std::string& name, std::uint32_t uid = 1000) {
+  static TokenRequest request(const std::string& name, std::uint32_t uid = 1000) {
     return {.name = name,
             .uid = uid,
             .scope = Scope::lease,
@@ -65,7 +65,7 @@ class TokenStoreTest : public ::testing::Test {
     std::vector<TokenStore::CreatedToken> all;
     for (std::size_t i = 0; i < count; ++i) {
       const auto uid = static_cast<std::uint32_t>(5000 + i / TokenStore::kMaxTokensPerUser);
-      const auto made = make(wish(std::to_string(i), uid));
+      const auto made = make(request(std::to_string(i), uid));
       if (made) all.push_back(*made);
     }
     EXPECT_EQ(all.size(), count);
@@ -78,7 +78,7 @@ class TokenStoreTest : public ::testing::Test {
 };
 
 TEST_F(TokenStoreTest, ValidTextIdentifiesOwner) {
-  const auto made = make(wish("ci"));
+  const auto made = make(request("ci"));
   ASSERT_TRUE(made);
   const auto found = tokens_.authenticate(made->text);
   ASSERT_TRUE(found);
@@ -87,7 +87,7 @@ TEST_F(TokenStoreTest, ValidTextIdentifiesOwner) {
 }
 
 TEST_F(TokenStoreTest, TheSecretIsKeptNowhere) {
-  const auto made = make(wish("ci"));
+  const auto made = make(request("ci"));
   ASSERT_TRUE(made);
   const std::string secret = TokenText::parse(made->text)->secret;
   const Token& kept = archive_.kept.at(made->token.id);
@@ -98,7 +98,7 @@ TEST_F(TokenStoreTest, TheSecretIsKeptNowhere) {
 }
 
 TEST_F(TokenStoreTest, WrongSecretAndUnknownIdErrorsMatch) {
-  const auto made = make(wish("ci"));
+  const auto made = make(request("ci"));
   const TokenText other = *TokenText::draw();
   const std::string wrong = TokenText{made->token.id, other.secret}.text();
   EXPECT_EQ(refusal(wrong), refusal(other.text()));
@@ -106,7 +106,7 @@ TEST_F(TokenStoreTest, WrongSecretAndUnknownIdErrorsMatch) {
 }
 
 TEST_F(TokenStoreTest, BadChecksumIsRefusedAsMistyped) {
-  const auto made = make(wish("ci"));
+  const auto made = make(request("ci"));
   std::string text = made->text;
   std::swap(text[20], text[21]);
   if (text == made->text) GTEST_SKIP() << "two letters alike";
@@ -114,7 +114,7 @@ TEST_F(TokenStoreTest, BadChecksumIsRefusedAsMistyped) {
 }
 
 TEST_F(TokenStoreTest, ExpiresByTheWallClockAlsoIfThatJumps) {
-  const auto made = make(wish("ci"));
+  const auto made = make(request("ci"));
   EXPECT_TRUE(tokens_.authenticate(made->text));
   loop_.step_wall(hours(1));
   EXPECT_THAT(refusal(made->text), HasSubstr("expired at"));
@@ -123,7 +123,7 @@ TEST_F(TokenStoreTest, ExpiresByTheWallClockAlsoIfThatJumps) {
 }
 
 TEST_F(TokenStoreTest, UnsavedRevocationTakesEffectAndIsRetried) {
-  const auto made = make(wish("ci"));
+  const auto made = make(request("ci"));
   archive_.full = true;
   const auto done = revoke({made->token.id});
   ASSERT_FALSE(done);
@@ -133,7 +133,7 @@ TEST_F(TokenStoreTest, UnsavedRevocationTakesEffectAndIsRetried) {
 }
 
 TEST_F(TokenStoreTest, UnsavedRevocationIsSavedOnceTheDiskWorks) {
-  const auto made = make(wish("ci"));
+  const auto made = make(request("ci"));
   archive_.broken = Error{Errc::unavailable, "the disk is full"};
   ASSERT_FALSE(revoke({made->token.id}));
   loop_.advance(minutes(10));
@@ -148,17 +148,17 @@ TEST_F(TokenStoreTest, UnsavedRevocationIsSavedOnceTheDiskWorks) {
 }
 
 TEST_F(TokenStoreTest, UnsavedRevocationIsSavedAfterTheNextChange) {
-  const auto made = make(wish("ci"));
+  const auto made = make(request("ci"));
   archive_.full = true;
   ASSERT_FALSE(revoke({made->token.id}));
   archive_.full = false;
-  ASSERT_TRUE(make(wish("other")));
+  ASSERT_TRUE(make(request("other")));
   EXPECT_FALSE(tokens_.has_unsaved_revocation(made->token.id));
   EXPECT_THAT(refusal_by_next(made->text), HasSubstr("was revoked at"));
 }
 
 TEST_F(TokenStoreTest, UnsavedRevocationCanBeRepeated) {
-  const auto made = make(wish("ci"));
+  const auto made = make(request("ci"));
   archive_.full = true;
   ASSERT_FALSE(revoke({made->token.id}));
   EXPECT_FALSE(revoke({made->token.id})) << "still not stored";
@@ -173,7 +173,7 @@ TEST_F(TokenStoreTest, UnsavedRevocationIsSavedAtShutdown) {
   tokens->start();
   loop_.run_posted();
   std::optional<TokenStore::CreatedToken> made;
-  tokens->create(wish("ci"), [&](const Result<TokenStore::CreatedToken>& one) { made = *one; });
+  tokens->create(request("ci"), [&](const Result<TokenStore::CreatedToken>& one) { made = *one; });
   loop_.run_posted();
   archive_.full = true;
   tokens->revoke({made->token.id}, "uid 0", [](const Result<void>&) {});
@@ -185,9 +185,9 @@ TEST_F(TokenStoreTest, UnsavedRevocationIsSavedAtShutdown) {
 }
 
 TEST_F(TokenStoreTest, FullShareOfAUserDelaysNoRevocation) {
-  const auto made = make(wish("ci"));
+  const auto made = make(request("ci"));
   archive_.full_for = "uid 1000";
-  TokenRequest more = wish("more");
+  TokenRequest more = request("more");
   more.quota_group = "uid 1000";
   EXPECT_EQ(make(more).error().code, Errc::busy);
   EXPECT_EQ(revoke({made->token.id}, {"uid 1000", false}).error().code, Errc::busy);
@@ -198,7 +198,7 @@ TEST_F(TokenStoreTest, FullShareOfAUserDelaysNoRevocation) {
 }
 
 TEST_F(TokenStoreTest, RepeatedRevocationSkipsSave) {
-  const auto made = make(wish("ci"));
+  const auto made = make(request("ci"));
   ASSERT_TRUE(revoke({made->token.id}));
   EXPECT_EQ(changed_, std::vector{made->token.id});
   const int before = archive_.saves;
@@ -222,7 +222,7 @@ TEST_F(TokenStoreTest, ChangesAreLimitedPerMinuteExceptForAdministrators) {
 }
 
 TEST_F(TokenStoreTest, LifetimeIsFromOneSecondToTenYears) {
-  TokenRequest wanted = wish("ci");
+  TokenRequest wanted = request("ci");
   for (const Duration bad :
        {Duration(0), Duration(-1), Duration::min(), Duration::max(),
         Duration(kMaxTokenLifetime) + Duration(1), Duration(milliseconds(999))}) {
@@ -243,15 +243,15 @@ TEST_F(TokenStoreTest, LifetimeIsFromOneSecondToTenYears) {
 
 TEST_F(TokenStoreTest, OneThatCannotBeKeptIsNotMade) {
   archive_.broken = Error{Errc::unavailable, "the disk is full"};
-  const auto made = make(wish("ci"));
+  const auto made = make(request("ci"));
   ASSERT_FALSE(made);
   EXPECT_THAT(made.error().message, HasSubstr("the disk is full"));
   EXPECT_TRUE(tokens_.all().empty());
 }
 
 TEST_F(TokenStoreTest, RestartRestoresValidAndRevokedState) {
-  const auto made = make(wish("ci"));
-  const auto gone = make(wish("old"));
+  const auto made = make(request("ci"));
+  const auto gone = make(request("old"));
   ASSERT_TRUE(revoke({gone->token.id}));
   TokenStore next(loop_, archive_);
   EXPECT_EQ(next.authenticate(made->text).error().code, Errc::unavailable);
@@ -262,7 +262,7 @@ TEST_F(TokenStoreTest, RestartRestoresValidAndRevokedState) {
 }
 
 TEST_F(TokenStoreTest, CheckIsUnavailableUntilLoad) {
-  const auto made = make(wish("ci"));
+  const auto made = make(request("ci"));
   archive_.broken = Error{Errc::unavailable, "the disk is away"};
   TokenStore next(loop_, archive_);
   next.start();
@@ -274,23 +274,23 @@ TEST_F(TokenStoreTest, CheckIsUnavailableUntilLoad) {
 }
 
 TEST_F(TokenStoreTest, AUserHasNoTwoGoodOnesOfOneName) {
-  const auto first = make(wish("ci"));
-  EXPECT_EQ(make(wish("ci")).error().code, Errc::conflict);
-  EXPECT_TRUE(make(wish("ci", 1001)));
+  const auto first = make(request("ci"));
+  EXPECT_EQ(make(request("ci")).error().code, Errc::conflict);
+  EXPECT_TRUE(make(request("ci", 1001)));
   ASSERT_TRUE(revoke({first->token.id}));
-  EXPECT_TRUE(make(wish("ci")));
+  EXPECT_TRUE(make(request("ci")));
 }
 
 TEST_F(TokenStoreTest, UserLimitIsEnforcedAndAdminSlotsReserved) {
   for (std::size_t i = 0; i < TokenStore::kMaxTokensPerUser; ++i)
-    ASSERT_TRUE(make(wish(std::to_string(i))));
-  EXPECT_EQ(make(wish("more")).error().code, Errc::busy);
+    ASSERT_TRUE(make(request(std::to_string(i))));
+  EXPECT_EQ(make(request("more")).error().code, Errc::busy);
   for (std::uint32_t uid = 2000;
        tokens_.all().size() < TokenStore::kMaxTokens - TokenStore::kReservedForAdmins; ++uid) {
-    ASSERT_TRUE(make(wish("ci", uid)));
+    ASSERT_TRUE(make(request("ci", uid)));
   }
-  EXPECT_EQ(make(wish("ci", 9000)).error().code, Errc::busy);
-  TokenRequest of_root = wish("ci", 0);
+  EXPECT_EQ(make(request("ci", 9000)).error().code, Errc::busy);
+  TokenRequest of_root = request("ci", 0);
   of_root.by_admin = true;
   EXPECT_TRUE(make(of_root));
 }
@@ -298,11 +298,11 @@ TEST_F(TokenStoreTest, UserLimitIsEnforcedAndAdminSlotsReserved) {
 TEST_F(TokenStoreTest, EndedBeyondMaxEvictsOldest) {
   std::vector<std::string> ids;
   for (std::uint32_t uid = 0; uid < TokenStore::kMaxEndedTokens + 20; ++uid) {
-    ids.push_back(make(wish("ci", uid))->token.id);
+    ids.push_back(make(request("ci", uid))->token.id);
     loop_.advance(milliseconds(1));
   }
   ASSERT_TRUE(revoke(ids));
-  ASSERT_TRUE(make(wish("one more")));
+  ASSERT_TRUE(make(request("one more")));
   EXPECT_EQ(tokens_.all().size(), TokenStore::kMaxEndedTokens + 1);
   EXPECT_EQ(tokens_.find(ids.front()), nullptr);
   EXPECT_NE(tokens_.find(ids.back()), nullptr);
@@ -310,15 +310,15 @@ TEST_F(TokenStoreTest, EndedBeyondMaxEvictsOldest) {
 }
 
 TEST_F(TokenStoreTest, EvictionPrefersUserWithMostEnded) {
-  const auto other = make(wish("ci", 1));
+  const auto other = make(request("ci", 1));
   ASSERT_TRUE(revoke({other->token.id}));
   std::vector<std::string> ids;
   for (std::size_t i = 0; i < 2 * TokenStore::kMaxEndedTokens; ++i) {
     loop_.advance(milliseconds(1));
-    ids.push_back(make(wish("ci", 2))->token.id);
+    ids.push_back(make(request("ci", 2))->token.id);
     ASSERT_TRUE(revoke({ids.back()}));
   }
-  ASSERT_TRUE(make(wish("one more")));
+  ASSERT_TRUE(make(request("one more")));
   EXPECT_NE(tokens_.find(other->token.id), nullptr);
   EXPECT_EQ(tokens_.find(ids.front()), nullptr);
   EXPECT_EQ(tokens_.all().size(), TokenStore::kMaxEndedTokens + 1);
@@ -329,9 +329,9 @@ TEST_F(TokenStoreTest, AWrongClockDeletesNoToken) {
   for (const hours wrong : {hours(400 * 24), hours(-400 * 24)}) {
     const std::string name = std::to_string(wrong.count());
     loop_.step_wall(wrong);
-    EXPECT_TRUE(make(wish(name)));
+    EXPECT_TRUE(make(request(name)));
     loop_.advance(hours(23));
-    EXPECT_TRUE(make(wish(name + " a day later")));
+    EXPECT_TRUE(make(request(name + " a day later")));
     loop_.step_wall(-wrong - hours(23));
     EXPECT_EQ(archive_.kept.size(), tokens_.all().size());
     for (const auto& one : all) ASSERT_TRUE(tokens_.authenticate(one.text));
@@ -347,7 +347,7 @@ TEST_F(TokenStoreTest, IntermittentlyWrongClockDeletesNoToken) {
     loop_.advance(hours(1));  // and the clock is right again
   }
   loop_.step_wall(hours(400 * 24));
-  ASSERT_TRUE(make(wish("one more")));
+  ASSERT_TRUE(make(request("one more")));
   loop_.step_wall(-hours(400 * 24));
   for (const auto& one : all) ASSERT_TRUE(tokens_.authenticate(one.text));
 }
@@ -355,10 +355,10 @@ TEST_F(TokenStoreTest, IntermittentlyWrongClockDeletesNoToken) {
 TEST_F(TokenStoreTest, ExpiredTokensAreForgottenAfterADay) {
   make_many(300);
   loop_.advance(hours(2));
-  ASSERT_TRUE(make(wish("the same day")));
+  ASSERT_TRUE(make(request("the same day")));
   EXPECT_EQ(tokens_.all().size(), 301U);
   loop_.advance(TokenStore::kExpiredRetention);
-  ASSERT_TRUE(make(wish("the next day", 1001)));
+  ASSERT_TRUE(make(request("the next day", 1001)));
   EXPECT_EQ(tokens_.all().size(), TokenStore::kMaxEndedTokens + 1);
   EXPECT_EQ(archive_.kept.size(), tokens_.all().size());
 }
@@ -367,14 +367,14 @@ TEST_F(TokenStoreTest, ExcessExpiredCountTowardUserLimit) {
   const std::string own = make_many(5 * TokenStore::kMaxTokensPerUser).front().token.id;
   loop_.advance(hours(1));
   for (std::size_t i = 0; i < TokenStore::kMaxTokensPerUser; ++i) {
-    ASSERT_TRUE(make(wish("again " + std::to_string(i), 5000)));
+    ASSERT_TRUE(make(request("again " + std::to_string(i), 5000)));
   }
   loop_.advance(hours(1));
-  EXPECT_THAT(make(wish("more", 5000)).error().message, HasSubstr("you have 64 tokens"));
-  EXPECT_TRUE(make(wish("of another", 1000)));
-  EXPECT_TRUE(make(wish("of one with expired tokens", 5001)));
+  EXPECT_THAT(make(request("more", 5000)).error().message, HasSubstr("you have 64 tokens"));
+  EXPECT_TRUE(make(request("of another", 1000)));
+  EXPECT_TRUE(make(request("of one with expired tokens", 5001)));
   ASSERT_TRUE(revoke({own}));
-  EXPECT_TRUE(make(wish("more", 5000))) << "a revoked token does not count";
+  EXPECT_TRUE(make(request("more", 5000))) << "a revoked token does not count";
 }
 
 TEST_F(TokenStoreTest, UnsavedRevocationIsNotForgotten) {
@@ -383,24 +383,24 @@ TEST_F(TokenStoreTest, UnsavedRevocationIsNotForgotten) {
   archive_.full = true;
   ASSERT_FALSE(revoke(ids));
   archive_.full = false;
-  ASSERT_TRUE(make(wish("one more")));
+  ASSERT_TRUE(make(request("one more")));
   EXPECT_EQ(tokens_.all().size(), 301U) << "they are still valid on the disk";
-  ASSERT_TRUE(make(wish("and another")));
+  ASSERT_TRUE(make(request("and another")));
   EXPECT_EQ(archive_.kept.size(), TokenStore::kMaxEndedTokens + 2);
   for (const auto& [id, token] : archive_.kept) EXPECT_TRUE(token.revoked || token.uid == 1000U);
 }
 
 TEST_F(TokenStoreTest, UsersAreTheOwnersOfValidTokens) {
-  const auto ended = make(wish("ci", 1003));
-  for (const std::uint32_t uid : {1002U, 1001U}) ASSERT_TRUE(make(wish("ci", uid)));
-  ASSERT_TRUE(make(wish("cd", 1002)));
+  const auto ended = make(request("ci", 1003));
+  for (const std::uint32_t uid : {1002U, 1001U}) ASSERT_TRUE(make(request("ci", uid)));
+  ASSERT_TRUE(make(request("cd", 1002)));
   ASSERT_TRUE(revoke({ended->token.id}));
   EXPECT_EQ(tokens_.users(), (std::vector<std::uint32_t>{1001, 1002}));
 }
 
 TEST_F(TokenStoreTest, RevocationNotifiesMatchingSubscriberOnce) {
-  const auto made = make(wish("ci"));
-  const auto other = make(wish("cd"));
+  const auto made = make(request("ci"));
+  const auto other = make(request("cd"));
   int ended = 0;
   int others = 0;
   const auto watch = tokens_.subscribe_to_end(made->token.id, [&] { ++ended; });
@@ -413,7 +413,7 @@ TEST_F(TokenStoreTest, RevocationNotifiesMatchingSubscriberOnce) {
 }
 
 TEST_F(TokenStoreTest, ExpiryNotifiesWithinSecondAfterClockJump) {
-  const auto made = make(wish("ci"));
+  const auto made = make(request("ci"));
   bool ended = false;
   const auto watch = tokens_.subscribe_to_end(made->token.id, [&] { ended = true; });
   loop_.advance(minutes(59));
@@ -424,7 +424,7 @@ TEST_F(TokenStoreTest, ExpiryNotifiesWithinSecondAfterClockJump) {
 }
 
 TEST_F(TokenStoreTest, CancelledSubscriptionIsNotNotified) {
-  const auto made = make(wish("ci"));
+  const auto made = make(request("ci"));
   bool ended = false;
   {
     const auto watch = tokens_.subscribe_to_end(made->token.id, [&] { ended = true; });
@@ -435,9 +435,9 @@ TEST_F(TokenStoreTest, CancelledSubscriptionIsNotNotified) {
 
 TEST_F(TokenStoreTest, FirstExpiryIgnoresShortLived) {
   EXPECT_EQ(tokens_.next_expiry(hours(24)), std::nullopt);
-  ASSERT_TRUE(make(wish("short")).ok());
+  ASSERT_TRUE(make(request("short")).ok());
   EXPECT_EQ(tokens_.next_expiry(hours(24)), std::nullopt);
-  auto lasting = wish("long");
+  auto lasting = request("long");
   lasting.lifetime = hours(48);
   const auto longer = make(lasting);
   lasting.name = "shorter";
@@ -450,7 +450,7 @@ TEST_F(TokenStoreTest, FirstExpiryIgnoresShortLived) {
 }
 
 TEST_F(TokenStoreTest, LastUseIsSavedOncePerMinute) {
-  const auto made = make(wish("ci"));
+  const auto made = make(request("ci"));
   const int before = archive_.saves;
   for (int i = 0; i < 600; ++i) {
     tokens_.record_use(made->token.id, "192.0.2.7");
@@ -466,7 +466,7 @@ TEST_F(TokenStoreTest, LastUseIsSavedOncePerMinute) {
 }
 
 TEST_F(TokenStoreTest, UnsavedUseIsRetried) {
-  const auto made = make(wish("ci"));
+  const auto made = make(request("ci"));
   tokens_.record_use(made->token.id, "192.0.2.7", true);
   archive_.full = true;
   loop_.advance(TokenStore::kUseSaveDelay);

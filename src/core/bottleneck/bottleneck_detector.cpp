@@ -70,13 +70,13 @@ std::string duration_text(Duration length) {
 // Judges one GPU by its past and its newest readings.
 class BottleneckDetector::Classifier {
  public:
-  Classifier(const BottleneckThresholds& policy, const ReadingWindow& past,
-             const DeviceState& device, const ExternalFacts& around, TimePoint now)
-      : thresholds_(policy),
-        window_(past),
+  Classifier(const BottleneckThresholds& thresholds, const ReadingWindow& window,
+             const DeviceState& device, const ExternalFacts& external, TimePoint now)
+      : thresholds_(thresholds),
+        window_(window),
         device_(device),
         sample_(device.sample),
-        external_(around),
+        external_(external),
         now_(now) {}
 
   Bottleneck classify() {
@@ -281,16 +281,16 @@ class BottleneckDetector::Classifier {
   // ": then at 1410 of 1980 MHz": the mean clock of the samples with one of these flags. The share
   // is of a minute, and so is this; the clock of the moment may be the highest again.
   std::string clocks(std::int64_t flags) const {
-    const auto then = window_.mean_clock(flags);
-    const auto most = number(sample_, Metric::clock_sm_max);
-    if (!then || !most) return "";
-    return fmt::format(": then at {} of {} MHz", *then, *most);
+    const auto mean_clock = window_.mean_clock(flags);
+    const auto max_clock = number(sample_, Metric::clock_sm_max);
+    if (!mean_clock || !max_clock) return "";
+    return fmt::format(": then at {} of {} MHz", *mean_clock, *max_clock);
   }
   std::string temperature(std::string_view before, std::string_view after) const {
     const auto hottest = window_.max_temperature();
-    const auto most = number(sample_, Metric::temperature_slowdown);
-    if (!hottest || !most) return "";
-    return fmt::format("{}at most {} of {} C{}", before, *hottest, *most, after);
+    const auto limit = number(sample_, Metric::temperature_slowdown);
+    if (!hottest || !limit) return "";
+    return fmt::format("{}at most {} of {} C{}", before, *hottest, *limit, after);
   }
 
   const BottleneckThresholds& thresholds_;
@@ -302,18 +302,19 @@ class BottleneckDetector::Classifier {
   Bottleneck bottleneck_;
 };
 
-void BottleneckDetector::detect(Snapshot& snapshot,
-                                const std::function<ExternalFacts(const DeviceState&)>& around) {
-  std::set<DeviceId> there;
+void BottleneckDetector::detect(
+    Snapshot& snapshot, const std::function<ExternalFacts(const DeviceState&)>& external_facts_of) {
+  std::set<DeviceId> present;
   for (DeviceState& device : snapshot.devices) {
-    there.insert(device.info.id);
-    ReadingWindow& past = windows_[device.info.id];
-    past.add(device, snapshot.taken);
-    const ExternalFacts known = around(device);
-    if (known.leased != true) past.restart_idle();
-    device.bottleneck = Classifier(thresholds_, past, device, known, snapshot.taken).classify();
+    present.insert(device.info.id);
+    ReadingWindow& window = windows_[device.info.id];
+    window.add(device, snapshot.taken);
+    const ExternalFacts external = external_facts_of(device);
+    if (external.leased != true) window.restart_idle();
+    device.bottleneck =
+        Classifier(thresholds_, window, device, external, snapshot.taken).classify();
   }
-  std::erase_if(windows_, [&](const auto& one) { return !there.contains(one.first); });
+  std::erase_if(windows_, [&](const auto& one) { return !present.contains(one.first); });
 }
 
 }  // namespace gpuyard::bottleneck

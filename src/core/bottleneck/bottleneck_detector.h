@@ -37,7 +37,7 @@ struct ExternalFacts {
 
 class BottleneckDetector {
  public:
-  explicit BottleneckDetector(BottleneckThresholds policy = {}) : thresholds_(policy) {}
+  explicit BottleneckDetector(BottleneckThresholds thresholds = {}) : thresholds_(thresholds) {}
 
   // Adds the readings of a snapshot, and fills Bottleneck of each of its GPUs.
   void detect(Snapshot&, const std::function<ExternalFacts(const DeviceState&)>&);

@@ -71,10 +71,10 @@ std::optional<std::int64_t> ReadingWindow::share_of(std::int64_t flags,
                                                     std::initializer_list<Counter> counters) const {
   std::size_t known = 0;
   std::size_t with = 0;
-  for (const WindowSample& second : samples_) {
-    if (!second.flags) continue;
+  for (const WindowSample& sample : samples_) {
+    if (!sample.flags) continue;
     ++known;
-    with += second.slowed && (*second.flags & flags) != 0 ? 1 : 0;
+    with += sample.slowed && (*sample.flags & flags) != 0 ? 1 : 0;
   }
   std::optional<std::int64_t> share;
   if (known >= kMinSamples) share = rounded(percentage_of(with, known));
@@ -90,10 +90,10 @@ std::optional<std::int64_t> ReadingWindow::share_of(std::int64_t flags,
 std::optional<std::int64_t> ReadingWindow::counter_share(Counter counter) const {
   const WindowSample* first = nullptr;
   const WindowSample* last = nullptr;
-  for (const WindowSample& second : samples_) {
-    if (!(second.*counter)) continue;
-    if (first == nullptr) first = &second;
-    last = &second;
+  for (const WindowSample& sample : samples_) {
+    if (!(sample.*counter)) continue;
+    if (first == nullptr) first = &sample;
+    last = &sample;
   }
   if (first == nullptr || last->at - first->at < kWindow / 2) return std::nullopt;
   const auto grown = static_cast<double>(*(last->*counter) - *(first->*counter));
@@ -104,11 +104,11 @@ std::optional<std::int64_t> ReadingWindow::counter_share(Counter counter) const 
 std::optional<std::int64_t> ReadingWindow::unexplained_slowdown_share() const {
   std::size_t known = 0;
   std::size_t bare = 0;
-  for (const WindowSample& second : samples_) {
-    if (!second.flags) continue;
+  for (const WindowSample& sample : samples_) {
+    if (!sample.flags) continue;
     ++known;
-    const bool told = (*second.flags & (kHwThermal | kHwPowerBrake)) != 0;
-    bare += !told && (*second.flags & kHwSlowdown) != 0 ? 1 : 0;
+    const bool explained = (*sample.flags & (kHwThermal | kHwPowerBrake)) != 0;
+    bare += !explained && (*sample.flags & kHwSlowdown) != 0 ? 1 : 0;
   }
   if (known < kMinSamples) return std::nullopt;
   return rounded(percentage_of(bare, known));
@@ -117,11 +117,11 @@ std::optional<std::int64_t> ReadingWindow::unexplained_slowdown_share() const {
 std::optional<std::int64_t> ReadingWindow::mean_clock(std::int64_t flags) const {
   double sum = 0;
   std::size_t samples = 0;
-  for (const WindowSample& second : samples_) {
-    if (!second.flags || !second.clock_mhz || !second.slowed || (*second.flags & flags) == 0) {
+  for (const WindowSample& sample : samples_) {
+    if (!sample.flags || !sample.clock_mhz || !sample.slowed || (*sample.flags & flags) == 0) {
       continue;
     }
-    sum += static_cast<double>(*second.clock_mhz);
+    sum += static_cast<double>(*sample.clock_mhz);
     ++samples;
   }
   if (samples == 0) return std::nullopt;
@@ -130,32 +130,32 @@ std::optional<std::int64_t> ReadingWindow::mean_clock(std::int64_t flags) const 
 
 std::optional<std::int64_t> ReadingWindow::max_temperature() const {
   std::optional<std::int64_t> hottest;
-  for (const WindowSample& second : samples_) hottest = std::max(hottest, second.temperature);
+  for (const WindowSample& sample : samples_) hottest = std::max(hottest, sample.temperature);
   return hottest;
 }
 
 std::optional<double> ReadingWindow::mean_utilization() const {
   std::size_t known = 0;
   double sum = 0;
-  for (const WindowSample& second : samples_) {
-    if (!second.utilization_percent) continue;
+  for (const WindowSample& sample : samples_) {
+    if (!sample.utilization_percent) continue;
     ++known;
-    sum += static_cast<double>(*second.utilization_percent);
+    sum += static_cast<double>(*sample.utilization_percent);
   }
   if (known < kMinSamples) return std::nullopt;
   return sum / static_cast<double>(known);
 }
 
-std::optional<double> ReadingWindow::busy_power_percent(double most, TimePoint now) const {
+std::optional<double> ReadingWindow::busy_power_percent(double max_percent, TimePoint now) const {
   std::size_t samples = 0;
   double power = 0;
-  for (const WindowSample& second : samples_) {
-    if (now - second.at > kMinBusyTime || !second.utilization_percent || !second.power_percent)
+  for (const WindowSample& sample : samples_) {
+    if (now - sample.at > kMinBusyTime || !sample.utilization_percent || !sample.power_percent)
       continue;
-    if (*second.utilization_percent < kAlwaysBusyPercent || *second.power_percent > most)
+    if (*sample.utilization_percent < kAlwaysBusyPercent || *sample.power_percent > max_percent)
       return std::nullopt;
     ++samples;
-    power += *second.power_percent;
+    power += *sample.power_percent;
   }
   if (samples < kMinBusySamples) return std::nullopt;
   return power / static_cast<double>(samples);

@@ -65,7 +65,7 @@ class ReadingWindow {
   std::optional<double> mean_utilization() const;
   // The mean share of the power limit, if the GPU was always busy for half a minute and always at
   // no more than `most`.
-  std::optional<double> busy_power_percent(double most, TimePoint now) const;
+  std::optional<double> busy_power_percent(double max_percent, TimePoint now) const;
 
   std::optional<TimePoint> idle_since() const { return idle_since_; }
   // What it idled before a lease is not the holder's.

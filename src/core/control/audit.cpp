@@ -23,19 +23,19 @@ std::string audit_text(Error why) {
   return why.text();
 }
 
-AuditEntry::Source source_of(const ChangeRequester& asker) {
+AuditEntry::Source source_of(const ChangeRequester& requester) {
   using Source = AuditEntry::Source;
-  if (asker.internal) return Source::gpuyard;
-  if (asker.admin) return Source::administrator;
-  if (asker.owner.starts_with("lease:")) return Source::lease;
-  return asker.member ? Source::user : Source::ordinary;
+  if (requester.internal) return Source::gpuyard;
+  if (requester.admin) return Source::administrator;
+  if (requester.owner.starts_with("lease:")) return Source::lease;
+  return requester.member ? Source::user : Source::ordinary;
 }
 
-AuditEntry::Source source_of_refusal(const ChangeRequester& asker) {
+AuditEntry::Source source_of_refusal(const ChangeRequester& requester) {
   using Source = AuditEntry::Source;
-  if (asker.admin || asker.internal) return Source::administrator;
-  if (asker.over_tcp) return Source::refused_over_tcp;
-  return asker.member ? Source::user : Source::refused;
+  if (requester.admin || requester.internal) return Source::administrator;
+  if (requester.over_tcp) return Source::refused_over_tcp;
+  return requester.member ? Source::user : Source::refused;
 }
 
 // Cuts the text to kMostText bytes, between two characters.
@@ -47,16 +47,16 @@ void truncate_text(std::string& text) {
 }
 
 // Returns false if the entry is dropped; otherwise adds the number of earlier ones that were.
-bool admit(const std::optional<std::uint64_t>& left_out, std::string_view what, std::string& text) {
-  if (left_out && *left_out > 0) {
-    text += fmt::format(" ({} earlier {} were not recorded)", *left_out, what);
+bool admit(const std::optional<std::uint64_t>& dropped, std::string_view what, std::string& text) {
+  if (dropped && *dropped > 0) {
+    text += fmt::format(" ({} earlier {} were not recorded)", *dropped, what);
   }
-  return left_out.has_value();
+  return dropped.has_value();
 }
 
 }  // namespace
 
-std::optional<std::uint64_t> AuditRateLimiter::try_record(const std::string& person, int limit,
+std::optional<std::uint64_t> AuditRateLimiter::try_record(const std::string& group, int limit,
                                                           TimePoint now) {
   if (now - minute_began_at_ >= std::chrono::minutes(1)) {
     minute_began_at_ = now;
@@ -68,95 +68,96 @@ std::optional<std::uint64_t> AuditRateLimiter::try_record(const std::string& per
     std::erase_if(counts_by_group_, [](const auto& one) {
       return one.second.dropped == 0 || one.second.recorded == 0;
     });
-    for (auto& [name, minute] : counts_by_group_) minute.recorded = 0;
+    for (auto& [name, counts] : counts_by_group_) counts.recorded = 0;
   }
-  const bool alone = counts_by_group_.size() < max_groups_ || counts_by_group_.contains(person);
-  EntryCounts& minute = counts_by_group_[alone ? person : std::string()];
-  if (minute.recorded >= (alone ? limit : std::min(limit, shared_limit_))) {
-    ++minute.dropped;
+  const bool has_own_count =
+      counts_by_group_.size() < max_groups_ || counts_by_group_.contains(group);
+  EntryCounts& counts = counts_by_group_[has_own_count ? group : std::string()];
+  if (counts.recorded >= (has_own_count ? limit : std::min(limit, shared_limit_))) {
+    ++counts.dropped;
     return std::nullopt;
   }
-  ++minute.recorded;
-  return std::exchange(minute.dropped, 0) + std::exchange(carried_dropped_, 0);
+  ++counts.recorded;
+  return std::exchange(counts.dropped, 0) + std::exchange(carried_dropped_, 0);
 }
 
-void AuditTrail::record_change(const DeviceInfo& gpu, const QueuedChange& order,
-                               const ChangeResult& change, TimePoint began) {
+void AuditTrail::record_change(const DeviceInfo& gpu, const QueuedChange& queued_change,
+                               const ChangeResult& result, TimePoint started_at) {
   AuditEntry entry;
-  if (change.error) entry.error = audit_text(*change.error);
-  if (entry.error && !admit_refusal(order.requester, *entry.error)) return;
-  entry.source = source_of(order.requester);
-  entry.action = text_of(order.task);
+  if (result.error) entry.error = audit_text(*result.error);
+  if (entry.error && !admit_refusal(queued_change.requester, *entry.error)) return;
+  entry.source = source_of(queued_change.requester);
+  entry.action = text_of(queued_change.task);
   entry.gpu = gpu.id;
   entry.index = gpu.index;
-  entry.before = setting_text(change.before);
-  entry.after = setting_text(change.after);
-  entry.outcome = enum_name(change.outcome);
-  entry.forced = order.force;
-  entry.took = loop_.now() - began;
-  save(order.requester, std::move(entry));
+  entry.before = setting_text(result.before);
+  entry.after = setting_text(result.after);
+  entry.outcome = enum_name(result.outcome);
+  entry.forced = queued_change.force;
+  entry.took = loop_.now() - started_at;
+  save(queued_change.requester, std::move(entry));
 }
 
-void AuditTrail::record_refusal(const ChangeRequester& asker, const std::string& action,
+void AuditTrail::record_refusal(const ChangeRequester& requester, const std::string& action,
                                 const Error& why) {
   AuditEntry entry;
   entry.error = audit_text(why);
-  if (!admit_refusal(asker, *entry.error)) return;
-  entry.source = source_of_refusal(asker);
+  if (!admit_refusal(requester, *entry.error)) return;
+  entry.source = source_of_refusal(requester);
   entry.action = action;
   entry.outcome = AuditEntry::kRefused;
-  save(asker, std::move(entry));
+  save(requester, std::move(entry));
 }
 
-void AuditTrail::record_action(const ChangeRequester& asker, const AuditedAction& deed) {
+void AuditTrail::record_action(const ChangeRequester& requester, const AuditedAction& action) {
   AuditEntry entry;
-  entry.action = deed.action;
+  entry.action = action.action;
   truncate_text(entry.action);
-  if (!admit_action(asker, entry.action)) return;
-  entry.source = source_of(asker);
-  entry.gpu = deed.gpu;
-  entry.index = deed.index;
-  entry.forced = deed.forced;
+  if (!admit_action(requester, entry.action)) return;
+  entry.source = source_of(requester);
+  entry.gpu = action.gpu;
+  entry.index = action.index;
+  entry.forced = action.forced;
   entry.outcome = AuditEntry::kDone;
-  if (asker.received != TimePoint{}) entry.took = loop_.now() - asker.received;
-  save(asker, std::move(entry));
+  if (requester.received != TimePoint{}) entry.took = loop_.now() - requester.received;
+  save(requester, std::move(entry));
 }
 
-bool AuditTrail::admit_refusal(const ChangeRequester& asker, std::string& text) {
-  if (asker.admin) return true;
-  AuditRateLimiter& counts = asker.over_tcp ? refusals_by_address_ : refusals_;
-  return admit(counts.try_record(asker.quota_group(), kMaxRefusalsPerMinute, loop_.now()),
+bool AuditTrail::admit_refusal(const ChangeRequester& requester, std::string& text) {
+  if (requester.admin) return true;
+  AuditRateLimiter& limiter = requester.over_tcp ? refusals_by_address_ : refusals_;
+  return admit(limiter.try_record(requester.quota_group(), kMaxRefusalsPerMinute, loop_.now()),
                "refusals", text);
 }
 
-bool AuditTrail::admit_action(const ChangeRequester& asker, std::string& text) {
-  if (asker.admin) return true;
-  const int limit = asker.member ? kMaxActionsPerMinute : kMaxRefusalsPerMinute;
-  return admit(actions_.try_record(asker.quota_group(), limit, loop_.now()), "entries", text);
+bool AuditTrail::admit_action(const ChangeRequester& requester, std::string& text) {
+  if (requester.admin) return true;
+  const int limit = requester.member ? kMaxActionsPerMinute : kMaxRefusalsPerMinute;
+  return admit(actions_.try_record(requester.quota_group(), limit, loop_.now()), "entries", text);
 }
 
-void AuditTrail::save(const ChangeRequester& asker, AuditEntry entry) {
+void AuditTrail::save(const ChangeRequester& requester, AuditEntry entry) {
   entry.at = loop_.wall();
-  entry.by = asker.name();
-  entry.request_id = asker.request_id;
-  entry.quota_group = asker.quota_group();
+  entry.by = requester.name();
+  entry.request_id = requester.request_id;
+  entry.quota_group = requester.quota_group();
   for (std::string* text : {&entry.by, &entry.request_id, &entry.action, &entry.quota_group}) {
     truncate_text(*text);
   }
   if (entry.error) truncate_text(*entry.error);
   const std::string line = fmt::format("{} by {}: {}", entry.action, entry.by, entry.outcome);
-  ControlTransaction kept;
-  kept.audit = std::move(entry);
-  kept.requester = asker.queue_requester();
-  const auto lost = [line, lost = loss_log_, &loop = loop_] {
-    lost->write(log::Level::error, loop.now(),
-                fmt::format("audit entry could not be stored: {}", line));
+  ControlTransaction transaction;
+  transaction.audit = std::move(entry);
+  transaction.requester = requester.queue_requester();
+  const auto log_loss = [line, loss_log = loss_log_, &loop = loop_] {
+    loss_log->write(log::Level::error, loop.now(),
+                    fmt::format("audit entry could not be stored: {}", line));
   };
-  const bool taken =
-      storage_.save(std::move(kept), CommitTiming::soon, [lost](const Result<void>& done) {
-        if (!done) lost();
-      });
-  if (!taken) lost();
+  const bool accepted = storage_.save(std::move(transaction), CommitTiming::soon,
+                                      [log_loss](const Result<void>& done) {
+                                        if (!done) log_loss();
+                                      });
+  if (!accepted) log_loss();
 }
 
 }  // namespace gpuyard::control

@@ -91,12 +91,12 @@ class ControlStorage {
   using OnSaved = std::function<void(const Result<void>&)>;
 
   virtual ~ControlStorage() = default;
-  virtual bool load(std::function<void(Result<std::vector<ManagedSetting>>)> loaded) = 0;
+  virtual bool load(std::function<void(Result<std::vector<ManagedSetting>>)> on_loaded) = 0;
   // Tells when the entry is kept, or why not: then the archive is unchanged. A holding that is kept
   // now replaces an entry of the same holding that waits for kSoon; both callbacks then run.
   virtual bool save(ControlTransaction, CommitTiming, OnSaved) = 0;
   virtual bool query_audit(AuditQuery,
-                           std::function<void(Result<std::vector<AuditEntry>>)> answered) = 0;
+                           std::function<void(Result<std::vector<AuditEntry>>)> on_result) = 0;
   // Describes what is wrong with the archive, for people; empty when all is well.
   virtual std::vector<std::string> notes() const = 0;
 
@@ -125,11 +125,12 @@ struct AuditedAction {
 class AuditRateLimiter {
  public:
   // Persons beyond `most` share one count of `shared` entries.
-  AuditRateLimiter(std::size_t most, int shared) : max_groups_(most), shared_limit_(shared) {}
+  AuditRateLimiter(std::size_t max_groups, int shared_limit)
+      : max_groups_(max_groups), shared_limit_(shared_limit) {}
 
   // Returns how many entries of the person, or of the shared count, were dropped before this one;
   // nothing if this one is dropped, because `limit` entries were recorded in this minute.
-  std::optional<std::uint64_t> try_record(const std::string& person, int limit, TimePoint now);
+  std::optional<std::uint64_t> try_record(const std::string& group, int limit, TimePoint now);
 
  private:
   struct EntryCounts {
@@ -147,9 +148,10 @@ class AuditRateLimiter {
 // Writes the audit, and limits how much goes into it. Lives on the io thread.
 class AuditTrail {
  public:
-  AuditTrail(Loop& loop, ControlStorage& archive) : loop_(loop), storage_(archive) {}
+  AuditTrail(Loop& loop, ControlStorage& storage) : loop_(loop), storage_(storage) {}
 
-  void record_change(const DeviceInfo&, const QueuedChange&, const ChangeResult&, TimePoint began);
+  void record_change(const DeviceInfo&, const QueuedChange&, const ChangeResult&,
+                     TimePoint started_at);
   // Records a request that was refused before it became a change.
   void record_refusal(const ChangeRequester&, const std::string& action, const Error&);
   // Records an action other than a change of a setting, e.g. a cordon.

@@ -10,8 +10,8 @@ namespace {
 // The plan of a change without claims: clearing counters, or a reset.
 class SingleCommandExecutor final : public ChangeExecutor {
  public:
-  SingleCommandExecutor(ExecutorContext& context, const QueuedChange& order)
-      : context_(context), change_(order) {}
+  SingleCommandExecutor(ExecutorContext& context, const QueuedChange& change)
+      : context_(context), change_(change) {}
 
   void start() override {
     const auto* const clear = std::get_if<ClearEcc>(&change_.task);
@@ -21,8 +21,8 @@ class SingleCommandExecutor final : public ChangeExecutor {
     } else if (change_.dry_run) {
       finish({}, ChangeOutcome::planned);
     } else {
-      context_.send_command(*clear, [this](const CommandCompletion& heard) {
-        const auto error = heard.error();
+      context_.send_command(*clear, [this](const CommandCompletion& completion) {
+        const auto error = completion.error();
         finish(error ? Result<void>(*error) : Result<void>(), ChangeOutcome::cleared);
       });
     }
@@ -30,10 +30,10 @@ class SingleCommandExecutor final : public ChangeExecutor {
 
  private:
   void finish(const Result<void>& done, ChangeOutcome outcome) {
-    ChangeResult change;
-    if (!done) change.error = done.error();
-    if (done) change.outcome = change_.dry_run ? ChangeOutcome::planned : outcome;
-    context_.finish(std::move(change));
+    ChangeResult result;
+    if (!done) result.error = done.error();
+    if (done) result.outcome = change_.dry_run ? ChangeOutcome::planned : outcome;
+    context_.finish(std::move(result));
   }
 
   ExecutorContext& context_;
@@ -42,26 +42,27 @@ class SingleCommandExecutor final : public ChangeExecutor {
 
 }  // namespace
 
-std::unique_ptr<ChangeExecutor> make_executor(ExecutorContext& context, const QueuedChange& order) {
-  if (const auto kind = kind_of(order.task))
-    return std::make_unique<SettingChangeExecutor>(context, order, *kind);
-  return std::make_unique<SingleCommandExecutor>(context, order);
+std::unique_ptr<ChangeExecutor> make_executor(ExecutorContext& context,
+                                              const QueuedChange& change) {
+  if (const auto kind = kind_of(change.task))
+    return std::make_unique<SettingChangeExecutor>(context, change, *kind);
+  return std::make_unique<SingleCommandExecutor>(context, change);
 }
 
-void GpuResetter::begin(const DeviceInfo& gpu, bool dry_run, std::function<bool()> quiet,
-                        OnDone then) {
+void GpuResetter::begin(const DeviceInfo& gpu, bool dry_run, std::function<bool()> others_idle,
+                        OnDone on_done) {
   if (closed_) {
-    return post_result(std::move(then), Error{Errc::unavailable, "gpuyard is shutting down"});
+    return post_result(std::move(on_done), Error{Errc::unavailable, "gpuyard is shutting down"});
   }
   if (is_active()) {
-    return post_result(std::move(then), Error{Errc::busy, "another GPU is being reset"});
+    return post_result(std::move(on_done), Error{Errc::busy, "another GPU is being reset"});
   }
   auto allowed = command_port_.check_reset(gpu);
-  if (!allowed || dry_run) return post_result(std::move(then), std::move(allowed));
+  if (!allowed || dry_run) return post_result(std::move(on_done), std::move(allowed));
   state_ = State::waiting;
   gpu_ = gpu;
-  others_idle_ = std::move(quiet);
-  on_done_ = std::move(then);
+  others_idle_ = std::move(others_idle);
+  on_done_ = std::move(on_done);
   timeout_timer_ = loop_.call_after(kOthersIdleTimeout, [this] {
     finish(Error{
         Errc::busy,
@@ -83,12 +84,12 @@ void GpuResetter::retry() {
 void GpuResetter::finish(const Result<void>& done) {
   state_ = State::none;
   timeout_timer_.reset();
-  if (const OnDone then = std::exchange(on_done_, nullptr)) then(done);
+  if (const OnDone on_done = std::exchange(on_done_, nullptr)) on_done(done);
 }
 
-void GpuResetter::post_result(OnDone then, Result<void> answer) {
-  loop_.post(
-      lifetime_.guard([then = std::move(then), answer = std::move(answer)] { then(answer); }));
+void GpuResetter::post_result(OnDone on_done, Result<void> result) {
+  loop_.post(lifetime_.guard(
+      [on_done = std::move(on_done), result = std::move(result)] { on_done(result); }));
 }
 
 }  // namespace gpuyard::control

@@ -31,7 +31,7 @@ class CommandPort {
   virtual Result<void> check_reset(const DeviceInfo&) = 0;
   // Ends the driver-host, resets the GPU, and starts a new driver-host, whose GPUs Control is told.
   // May take long; the answer never comes inside the call.
-  virtual void reset_gpu(const DeviceInfo&, std::function<void(const Result<void>&)> done) = 0;
+  virtual void reset_gpu(const DeviceInfo&, std::function<void(const Result<void>&)> on_done) = 0;
 };
 
 // How a command ended.
@@ -56,9 +56,9 @@ class ExecutorContext {
   virtual const DeviceInfo& gpu() const = 0;
   virtual const ManagedSetting* managed_setting(SettingKind) const = 0;
 
-  virtual void send_command(Command, std::function<void(const CommandCompletion&)> then) = 0;
+  virtual void send_command(Command, std::function<void(const CommandCompletion&)> on_done) = 0;
   // Keeps the holding on the disk, and then in memory; in neither if the disk fails.
-  virtual void persist(const ManagedSetting&, std::function<void(const Result<void>&)> then) = 0;
+  virtual void persist(const ManagedSetting&, std::function<void(const Result<void>&)> on_done) = 0;
   // Keeps the holding in memory at once, and on the disk as soon as possible: for a change that has
   // happened already.
   virtual void record(const ManagedSetting&, CommitTiming = CommitTiming::now) = 0;
@@ -66,7 +66,7 @@ class ExecutorContext {
   virtual void remove(SettingKind) = 0;
   // Queues a Settle after GpuQueue::kReconcileDelay.
   virtual void reconcile_later(SettingKind) = 0;
-  virtual void reset_gpu(bool dry_run, std::function<void(const Result<void>&)> then) = 0;
+  virtual void reset_gpu(bool dry_run, std::function<void(const Result<void>&)> on_done) = 0;
   // Ends the plan, which is gone when this returns. Without a Change there is no result to tell.
   virtual void finish(std::optional<ChangeResult>) = 0;
 };
@@ -85,14 +85,14 @@ class GpuResetter {
  public:
   using OnDone = std::function<void(const Result<void>&)>;
 
-  GpuResetter(Loop& loop, CommandPort& commander) : loop_(loop), command_port_(commander) {}
+  GpuResetter(Loop& loop, CommandPort& command_port) : loop_(loop), command_port_(command_port) {}
 
   // True: no other plan may begin.
   bool is_active() const { return state_ != State::none; }
 
   // Resets the GPU once `quiet` says that no other GPU has a command under way. The answer never
   // comes inside the call.
-  void begin(const DeviceInfo&, bool dry_run, std::function<bool()> quiet, OnDone);
+  void begin(const DeviceInfo&, bool dry_run, std::function<bool()> others_idle, OnDone);
   // Asks `quiet` again: a command has ended.
   void retry();
   // Begins no more resets.

@@ -8,15 +8,18 @@ namespace gpuyard::control {
 namespace {
 
 struct KindVisitor {
-  std::optional<SettingKind> operator()(const SetValue& put) const { return put.setting.kind; }
+  std::optional<SettingKind> operator()(const SetValue& set_value) const {
+    return set_value.setting.kind;
+  }
   std::optional<SettingKind> operator()(const ClearEcc&) const { return std::nullopt; }
   std::optional<SettingKind> operator()(const Reset&) const { return std::nullopt; }
-  std::optional<SettingKind> operator()(const auto& job) const { return job.kind; }
+  std::optional<SettingKind> operator()(const auto& task) const { return task.kind; }
 };
 
 struct TextVisitor {
-  std::string operator()(const SetValue& put) const {
-    return fmt::format("set {} to {}", enum_name(put.setting.kind), text_of(put.setting));
+  std::string operator()(const SetValue& set_value) const {
+    return fmt::format("set {} to {}", enum_name(set_value.setting.kind),
+                       text_of(set_value.setting));
   }
   std::string operator()(const Restore& restore) const {
     return fmt::format("restore {}", restore.kind ? enum_name(*restore.kind) : "everything");
@@ -26,17 +29,17 @@ struct TextVisitor {
     return fmt::format("clear {} ECC counters", recent ? "volatile" : "aggregate");
   }
   std::string operator()(const Reset&) const { return "reset"; }
-  std::string operator()(const Expire& job) const {
-    return format_task("end expired claims on", job.kind);
+  std::string operator()(const Expire& task) const {
+    return format_task("end expired claims on", task.kind);
   }
-  std::string operator()(const ReconcileSetting& job) const {
-    return format_task("reconcile", job.kind);
+  std::string operator()(const ReconcileSetting& task) const {
+    return format_task("reconcile", task.kind);
   }
-  std::string operator()(const Suspend& job) const {
-    return format_task("restore the original", job.kind);
+  std::string operator()(const Suspend& task) const {
+    return format_task("restore the original", task.kind);
   }
-  std::string operator()(const RollBackChange& job) const {
-    return format_task("roll back", job.kind);
+  std::string operator()(const RollBackChange& task) const {
+    return format_task("roll back", task.kind);
   }
 
   static std::string format_task(std::string_view what, SettingKind kind) {
@@ -46,28 +49,29 @@ struct TextVisitor {
 
 }  // namespace
 
-std::optional<SettingKind> kind_of(const ChangeTask& job) {
-  return std::visit(KindVisitor{}, job);
+std::optional<SettingKind> kind_of(const ChangeTask& task) {
+  return std::visit(KindVisitor{}, task);
 }
 
-std::string text_of(const ChangeTask& job) {
-  return std::visit(TextVisitor{}, job);
+std::string text_of(const ChangeTask& task) {
+  return std::visit(TextVisitor{}, task);
 }
 
 namespace {
 
 // Returns Errc::invalid for a value or a time that is wrong for any GPU.
-Result<void> check_set_value(const SetValue& put) {
-  if (!put.setting.value) return Error{Errc::invalid, "a setting needs a value"};
-  if (put.duration && (*put.duration <= Duration(0) || *put.duration > kMaxClaimDuration)) {
+Result<void> check_set_value(const SetValue& set_value) {
+  if (!set_value.setting.value) return Error{Errc::invalid, "a setting needs a value"};
+  if (set_value.duration &&
+      (*set_value.duration <= Duration(0) || *set_value.duration > kMaxClaimDuration)) {
     return Error{Errc::invalid, "a setting must last more than 0 s and at most 366 days"};
   }
-  return check_setting(put.setting, SettingState{});
+  return check_setting(set_value.setting, SettingState{});
 }
 
-QueuedChange queued_change_of(const ChangeRequest& request, ChangeTask job) {
+QueuedChange queued_change_of(const ChangeRequest& request, ChangeTask task) {
   return {.requester = request.requester,
-          .task = std::move(job),
+          .task = std::move(task),
           .force = request.force,
           .dry_run = request.dry_run,
           .exclusive = request.exclusive,
@@ -96,8 +100,8 @@ Result<void> check_request(const ChangeRequest& request) {
     return Error{Errc::invalid,
                  "resets and cleared counters cannot be rolled back, so they cannot be atomic"};
   }
-  const auto* const put = std::get_if<SetValue>(&request.action);
-  return put != nullptr ? check_set_value(*put) : Result<void>();
+  const auto* const set_value = std::get_if<SetValue>(&request.action);
+  return set_value != nullptr ? check_set_value(*set_value) : Result<void>();
 }
 
 ChangeTask task_of(const ChangeAction& action) {
@@ -105,15 +109,15 @@ ChangeTask task_of(const ChangeAction& action) {
 }
 
 std::vector<QueuedChange> expand(const ChangeRequest& request,
-                                 const std::map<SettingKind, ManagedSetting>& holdings) {
+                                 const std::map<SettingKind, ManagedSetting>& managed_settings) {
   const auto* restore = std::get_if<Restore>(&request.action);
   if (restore == nullptr || restore->kind) {
     return {queued_change_of(request, task_of(request.action))};
   }
   std::vector<QueuedChange> changes_to_make;
-  for (const auto& [kind, holding] : holdings) {
-    const bool own = find_claim(holding, request.requester.owner) != nullptr;
-    if (own || (request.force && !holding.claims.empty())) {
+  for (const auto& [kind, managed] : managed_settings) {
+    const bool own = find_claim(managed, request.requester.owner) != nullptr;
+    if (own || (request.force && !managed.claims.empty())) {
       changes_to_make.push_back(queued_change_of(request, Restore{kind}));
     }
   }
@@ -127,54 +131,54 @@ std::string expiry_text(const SettingClaim& claim) {
 }
 
 struct ClaimsVisitor {
-  ManagedSetting& holding;
+  ManagedSetting& managed;
   const QueuedChange& change;
   const DeviceInfo& gpu;
   Moment moment;
 
-  Result<void> operator()(const SetValue& put) const {
-    const bool alone = change.exclusive || !is_shared(holding.kind);
+  Result<void> operator()(const SetValue& set_value) const {
+    const bool exclusive = change.exclusive || !is_shared(managed.kind);
     if (change.force) {
-      std::erase_if(holding.claims, [&](const SettingClaim& one) { return one.owner != owner(); });
-    } else if (const SettingClaim* other = find_other_claim(); other != nullptr && alone) {
+      std::erase_if(managed.claims, [&](const SettingClaim& one) { return one.owner != owner(); });
+    } else if (const SettingClaim* other = find_other_claim(); other != nullptr && exclusive) {
       return conflict_error(*other);
     }
-    if (holding.claims.size() >= kMaxClaims && find_claim(holding, owner()) == nullptr) {
+    if (managed.claims.size() >= kMaxClaims && find_claim(managed, owner()) == nullptr) {
       return Error{Errc::busy,
                    fmt::format("{} owners have already set {}", kMaxClaims, target_text())};
     }
-    SettingClaim claim{owner(), *put.setting.value, moment.wall};
-    if (put.duration) {
-      claim.until = moment.now + *put.duration;
+    SettingClaim claim{owner(), *set_value.setting.value, moment.wall};
+    if (set_value.duration) {
+      claim.until = moment.now + *set_value.duration;
       claim.until_wall =
-          moment.wall + std::chrono::duration_cast<std::chrono::milliseconds>(*put.duration);
+          moment.wall + std::chrono::duration_cast<std::chrono::milliseconds>(*set_value.duration);
     }
-    set_claim(holding, std::move(claim));
+    set_claim(managed, std::move(claim));
     return {};
   }
 
   Result<void> operator()(const Restore&) const {
-    if (change.force && !holding.claims.empty()) {
-      holding.claims.clear();
+    if (change.force && !managed.claims.empty()) {
+      managed.claims.clear();
       return {};
     }
-    if (remove_claim(holding, owner())) return {};
+    if (remove_claim(managed, owner())) return {};
     if (const SettingClaim* other = find_other_claim()) return conflict_error(*other);
     return Error{Errc::not_found, fmt::format("you have not set {}", target_text())};
   }
 
   Result<void> operator()(const Expire&) const { return end_expired(); }
   Result<void> operator()(const ReconcileSetting&) const { return end_expired(); }
-  Result<void> operator()(const RollBackChange& reinstate) const {
-    const SettingClaim* own = find_claim(holding, owner());
-    const auto wants = own != nullptr ? std::optional(own->value) : std::nullopt;
-    const bool theirs = own == nullptr && !holding.claims.empty() && !is_shared(holding.kind);
-    if (wants != reinstate.new_value || theirs) return {};
-    remove_claim(holding, owner());
-    for (const SettingClaim& claim : reinstate.previous_claims) {
-      const bool lost = claim.owner == owner() || reinstate.forced;
+  Result<void> operator()(const RollBackChange& rollback) const {
+    const SettingClaim* own = find_claim(managed, owner());
+    const auto own_value = own != nullptr ? std::optional(own->value) : std::nullopt;
+    const bool theirs = own == nullptr && !managed.claims.empty() && !is_shared(managed.kind);
+    if (own_value != rollback.new_value || theirs) return {};
+    remove_claim(managed, owner());
+    for (const SettingClaim& claim : rollback.previous_claims) {
+      const bool lost = claim.owner == owner() || rollback.forced;
       const bool over = claim.until && *claim.until <= moment.now;
-      if (lost && !over && find_claim(holding, claim.owner) == nullptr) set_claim(holding, claim);
+      if (lost && !over && find_claim(managed, claim.owner) == nullptr) set_claim(managed, claim);
     }
     return {};
   }
@@ -183,13 +187,13 @@ struct ClaimsVisitor {
  private:
   const std::string& owner() const { return change.requester.owner; }
   std::string target_text() const {
-    return fmt::format("the {} of GPU {}", display_name(holding.kind), gpu.index);
+    return fmt::format("the {} of GPU {}", display_name(managed.kind), gpu.index);
   }
 
   const SettingClaim* find_other_claim() const {
     const auto other = std::ranges::find_if(
-        holding.claims, [&](const SettingClaim& one) { return one.owner != owner(); });
-    return other == holding.claims.end() ? nullptr : &*other;
+        managed.claims, [&](const SettingClaim& one) { return one.owner != owner(); });
+    return other == managed.claims.end() ? nullptr : &*other;
   }
 
   Error conflict_error(const SettingClaim& other) const {
@@ -201,16 +205,16 @@ struct ClaimsVisitor {
   }
 
   Result<void> end_expired() const {
-    remove_expired(holding, moment.now);
+    remove_expired(managed, moment.now);
     return {};
   }
 };
 
 }  // namespace
 
-Result<void> change_claims(ManagedSetting& holding, const QueuedChange& order,
+Result<void> change_claims(ManagedSetting& managed, const QueuedChange& change,
                            const DeviceInfo& gpu, Moment moment) {
-  return std::visit(ClaimsVisitor{holding, order, gpu, moment}, order.task);
+  return std::visit(ClaimsVisitor{managed, change, gpu, moment}, change.task);
 }
 
 }  // namespace gpuyard::control

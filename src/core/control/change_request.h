@@ -162,7 +162,7 @@ ChangeTask task_of(const ChangeAction&);
 // Returns the changes that a request makes to one GPU: one, or to restore everything one for each
 // setting that the asker holds. `holdings` are the GPU's. Pure.
 std::vector<QueuedChange> expand(const ChangeRequest&,
-                                 const std::map<SettingKind, ManagedSetting>& holdings);
+                                 const std::map<SettingKind, ManagedSetting>& managed_settings);
 
 // One moment on both clocks.
 struct Moment {
@@ -172,6 +172,6 @@ struct Moment {
 
 // Changes the claims of `holding` as the change says. Errors: conflict, which names the owner in
 // the way and until when; not_found, the asker has no claim; busy, too many owners have one. Pure.
-Result<void> change_claims(ManagedSetting& holding, const QueuedChange&, const DeviceInfo&, Moment);
+Result<void> change_claims(ManagedSetting& managed, const QueuedChange&, const DeviceInfo&, Moment);
 
 }  // namespace gpuyard::control

@@ -21,11 +21,12 @@ class ConcurrentChanges : public ::testing::Test {
   // Begins a request; its result may come later or never.
   std::shared_ptr<std::optional<Result<SettingController::Changes>>> begin(
       const ChangeRequest& request) {
-    auto told = std::make_shared<std::optional<Result<SettingController::Changes>>>();
-    daemon.control().submit(
-        request, [told](const Result<SettingController::Changes>& heard) { told->emplace(heard); });
+    auto result = std::make_shared<std::optional<Result<SettingController::Changes>>>();
+    daemon.control().submit(request, [result](const Result<SettingController::Changes>& changes) {
+      result->emplace(changes);
+    });
     daemon.settle();
-    return told;
+    return result;
   }
   void fail_second_gpu() {
     world.driver_fails = Error{Errc::internal, "broken"};
@@ -47,8 +48,8 @@ TEST_F(ConcurrentChanges, TwoResetsAtOnceAreBothAnswered) {
   first.dry_run = second.dry_run = true;
   std::vector<ChangeOutcome> outcomes;
   for (const ChangeRequest& request : {first, second}) {
-    daemon.control().submit(request, [&](const Result<SettingController::Changes>& heard) {
-      outcomes.push_back(heard->front().outcome);
+    daemon.control().submit(request, [&](const Result<SettingController::Changes>& changes) {
+      outcomes.push_back(changes->front().outcome);
     });
   }
   daemon.settle();
@@ -59,11 +60,11 @@ TEST_F(ConcurrentChanges, RollbackKeepsConcurrentClaimOfOtherOwner) {
   fail_second_gpu();
   daemon.hold_replies = true;
   daemon.hold_only = "GPU-1";
-  const auto told = begin(all("root", SetValue{power_limit(400'000), {}}));
+  const auto result = begin(all("root", SetValue{power_limit(400'000), {}}));
   EXPECT_EQ(daemon.put("a", power_limit(300'000)).outcome, ChangeOutcome::applied);
   daemon.release_replies();
-  ASSERT_TRUE(*told && **told);
-  EXPECT_EQ((**told)->front().outcome, ChangeOutcome::rolled_back);
+  ASSERT_TRUE(*result && **result);
+  EXPECT_EQ((**result)->front().outcome, ChangeOutcome::rolled_back);
   ASSERT_EQ(claims("GPU-0").size(), 1U);
   EXPECT_EQ(claims("GPU-0")[0].owner, "a");
   EXPECT_EQ(world.power("GPU-0").lowest, 300'000);
@@ -83,10 +84,10 @@ TEST_F(ConcurrentChanges, RollbackDoesNotReviveWithdrawnClaim) {
 
 TEST_F(ConcurrentChanges, FailedAtomicRestoreIsRolledBack) {
   daemon.put("a", power_limit(300'000));
-  const auto told = begin(all("a", Restore{SettingKind::power_limit}));
-  ASSERT_TRUE(*told && **told);
-  EXPECT_EQ((**told)->at(0).outcome, ChangeOutcome::rolled_back);
-  EXPECT_EQ((**told)->at(1).error->code, Errc::not_found);
+  const auto result = begin(all("a", Restore{SettingKind::power_limit}));
+  ASSERT_TRUE(*result && **result);
+  EXPECT_EQ((**result)->at(0).outcome, ChangeOutcome::rolled_back);
+  EXPECT_EQ((**result)->at(1).error->code, Errc::not_found);
   ASSERT_EQ(claims("GPU-0").size(), 1U);
   EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W", "GPU-0 300 W"}));
 }
@@ -95,10 +96,10 @@ TEST_F(ConcurrentChanges, AtomicChangeRollsBackAfterRequestTimeout) {
   fail_second_gpu();
   daemon.hold_replies = true;
   daemon.hold_only = "GPU-1";
-  const auto told = begin(all("a", SetValue{power_limit(400'000), {}}));
+  const auto result = begin(all("a", SetValue{power_limit(400'000), {}}));
   daemon.pass(SettingController::kRequestTimeout);
-  ASSERT_TRUE(*told);
-  EXPECT_EQ((*told)->error().code, Errc::timed_out);
+  ASSERT_TRUE(*result);
+  EXPECT_EQ((*result)->error().code, Errc::timed_out);
   daemon.release_replies();
   EXPECT_TRUE(claims("GPU-0").empty());
   EXPECT_EQ(world.power("GPU-0").lowest, 700'000);
@@ -107,12 +108,12 @@ TEST_F(ConcurrentChanges, AtomicChangeRollsBackAfterRequestTimeout) {
 TEST_F(ConcurrentChanges, ARollbackThatFailsIsSaidToHaveFailed) {
   daemon.hold_replies = true;
   daemon.hold_only = "GPU-1";
-  const auto told = begin(all("a", SetValue{power_limit(400'000), {}}));
+  const auto result = begin(all("a", SetValue{power_limit(400'000), {}}));
   world.driver_fails = Error{Errc::internal, "broken"};
   daemon.release_replies();
-  ASSERT_TRUE(*told && **told);
-  EXPECT_EQ((**told)->at(0).outcome, ChangeOutcome::failed);
-  EXPECT_NE((**told)->at(0).error->message.find("could not be rolled back"), std::string::npos);
+  ASSERT_TRUE(*result && **result);
+  EXPECT_EQ((**result)->at(0).outcome, ChangeOutcome::failed);
+  EXPECT_NE((**result)->at(0).error->message.find("could not be rolled back"), std::string::npos);
 }
 
 TEST_F(ConcurrentChanges, ExpiryRetriesWithDelayOnFullDisk) {

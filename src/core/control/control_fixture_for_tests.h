@@ -171,13 +171,14 @@ class Daemon final : private CommandPort, private ControlStorage {
 
   std::vector<ChangeResult> ask(const ChangeRequest& request) {
     // Shared: the callback of a daemon that is killed never runs, or only at its end.
-    const auto told =
+    const auto result =
         std::make_shared<Result<SettingController::Changes>>(SettingController::Changes());
-    control_.submit(request,
-                    [told](const Result<SettingController::Changes>& heard) { *told = heard; });
+    control_.submit(request, [result](const Result<SettingController::Changes>& changes) {
+      *result = changes;
+    });
     settle();
-    error = *told ? std::nullopt : std::optional(told->error());
-    return *told ? **told : SettingController::Changes();
+    error = *result ? std::nullopt : std::optional(result->error());
+    return *result ? **result : SettingController::Changes();
   }
   ChangeResult put(const std::string& owner, const Setting& setting,
                    std::optional<Duration> lasts = {}, const DeviceId& gpu = "GPU-0") {
@@ -243,7 +244,7 @@ class Daemon final : private CommandPort, private ControlStorage {
     auto read = [this, loaded = std::move(loaded)] {
       if (!world_.disk_reads) return loaded(Error{Errc::unavailable, "no disk"});
       std::vector<ManagedSetting> all;
-      for (const auto& [key, holding] : world_.disk) all.push_back(holding);
+      for (const auto& [key, managed] : world_.disk) all.push_back(managed);
       loaded(all);
     };
     if (world_.disk_is_slow) {

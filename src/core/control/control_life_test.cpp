@@ -57,7 +57,7 @@ TEST(SettingController, StopAbandonsHungGpuAfterGrace) {
   std::optional<Error> error;
   daemon.control().submit(
       {{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, SetValue{power_limit(300'000), {}}},
-      [&](const Result<SettingController::Changes>& heard) { error = heard->front().error; });
+      [&](const Result<SettingController::Changes>& changes) { error = changes->front().error; });
   daemon.settle();
   bool done = false;
   daemon.control().stop([&] { done = true; });
@@ -130,32 +130,32 @@ struct Early {
     daemon->greet();
     daemon->control().submit(
         {{"a", false, "r", daemon->loop.now()}, {"GPU-0"}, SetValue{power_limit(300'000)}},
-        [this](const Result<SettingController::Changes>& changes) { heard = changes; });
+        [this](const Result<SettingController::Changes>& changes) { result = changes; });
     daemon->settle();
   }
 
   ControlFixture world = ControlFixture::with_gpus(1);
   std::optional<Daemon> daemon;
-  std::optional<Result<SettingController::Changes>> heard;
+  std::optional<Result<SettingController::Changes>> result;
 };
 
 TEST(SettingController, EarlyRequestWaitsForLoad) {
   Early early;
-  EXPECT_FALSE(early.heard);
+  EXPECT_FALSE(early.result);
   early.world.read_now();
   early.daemon->settle();
-  ASSERT_TRUE(early.heard && *early.heard);
-  EXPECT_EQ((**early.heard)[0].outcome, ChangeOutcome::applied);
+  ASSERT_TRUE(early.result && *early.result);
+  EXPECT_EQ((**early.result)[0].outcome, ChangeOutcome::applied);
   EXPECT_EQ(early.world.writes, Writes{"GPU-0 300 W"});
 }
 
 TEST(SettingController, EarlyRequestTimesOutOnHungLoad) {
   Early early;
   early.daemon->pass(seconds(4));
-  EXPECT_FALSE(early.heard);
+  EXPECT_FALSE(early.result);
   early.daemon->pass(seconds(1));
-  ASSERT_TRUE(early.heard && !*early.heard);
-  EXPECT_EQ(early.heard->error().code, Errc::unavailable);
+  ASSERT_TRUE(early.result && !*early.result);
+  EXPECT_EQ(early.result->error().code, Errc::unavailable);
   early.daemon->put("a", power_limit(300'000));
   EXPECT_TRUE(early.daemon->error);
 }
@@ -163,8 +163,8 @@ TEST(SettingController, EarlyRequestTimesOutOnHungLoad) {
 TEST(SettingController, StopFailsRequestsWaitingForLoad) {
   Early early;
   early.daemon->stop();
-  ASSERT_TRUE(early.heard);
-  EXPECT_FALSE(*early.heard);
+  ASSERT_TRUE(early.result);
+  EXPECT_FALSE(*early.result);
   EXPECT_TRUE(early.world.writes.empty());
 }
 

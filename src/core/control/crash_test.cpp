@@ -137,11 +137,11 @@ void expect_consistent(const ControlFixture& world, const ControlFixture& untouc
       EXPECT_TRUE(drifts || value == untouched.values.at(key)) << enum_name(key.kind);
       continue;
     }
-    const ManagedSetting& holding = held->second;
-    EXPECT_FALSE(holding.claims.empty());
-    EXPECT_FALSE(holding.replaced);
-    if (holding.status == SettingStatus::drifted) continue;
-    EXPECT_EQ(value, effective_setting(holding)->value) << enum_name(key.kind);
+    const ManagedSetting& managed = held->second;
+    EXPECT_FALSE(managed.claims.empty());
+    EXPECT_FALSE(managed.replaced);
+    if (managed.status == SettingStatus::drifted) continue;
+    EXPECT_EQ(value, effective_setting(managed)->value) << enum_name(key.kind);
   }
 }
 

@@ -9,9 +9,9 @@ namespace gpuyard::control {
 namespace {
 
 // A job that repeats or takes back what was accepted before.
-bool is_restoration(const QueuedChange& order) {
-  return order.requester.internal || std::holds_alternative<Restore>(order.task) ||
-         std::holds_alternative<RollBackChange>(order.task);
+bool is_restoration(const QueuedChange& change) {
+  return change.requester.internal || std::holds_alternative<Restore>(change.task) ||
+         std::holds_alternative<RollBackChange>(change.task);
 }
 
 }  // namespace
@@ -22,64 +22,64 @@ Error terminated_error(const DeviceInfo& gpu) {
 
 // Guards a callback of the archive or of a reset, which may come when the plan that waits for it,
 // or the queue, is gone.
-ControlStorage::OnSaved GpuQueue::guard_callback(ControlStorage::OnSaved then) {
+ControlStorage::OnSaved GpuQueue::guard_callback(ControlStorage::OnSaved on_done) {
   return lifetime_.guard(
-      [this, then = std::move(then), turn = generation_](const Result<void>& done) {
-        if (executor_ && turn == generation_) then(done);
+      [this, on_done = std::move(on_done), generation = generation_](const Result<void>& done) {
+        if (executor_ && generation == generation_) on_done(done);
       });
 }
 
-void GpuQueue::submit(QueuedChange order) {
+void GpuQueue::submit(QueuedChange change) {
   if (closed_) {
-    return refuse(order,
+    return refuse(change,
                   {Errc::unavailable, "gpuyard is shutting down and accepts no more commands"});
   }
-  const bool undoes = std::holds_alternative<RollBackChange>(order.task);
+  const bool undoes = std::holds_alternative<RollBackChange>(change.task);
   if (queue_.size() >= kMaxQueuedChanges && !undoes) {
-    return refuse(order, {Errc::busy,
-                          fmt::format("{} commands are already queued for GPU {}; try again later",
-                                      kMaxQueuedChanges, gpu_.index)});
+    return refuse(change, {Errc::busy,
+                           fmt::format("{} commands are already queued for GPU {}; try again later",
+                                       kMaxQueuedChanges, gpu_.index)});
   }
-  queue_.push_back(std::move(order));
+  queue_.push_back(std::move(change));
   start_next();
 }
 
-void GpuQueue::refuse(const QueuedChange& order, Error why) {
-  const ChangeResult change{.gpu = gpu_.id,
+void GpuQueue::refuse(const QueuedChange& queued_change, Error why) {
+  const ChangeResult result{.gpu = gpu_.id,
                             .index = gpu_.index,
-                            .operation_id = order.operation_id,
-                            .kind = kind_of(order.task),
+                            .operation_id = queued_change.operation_id,
+                            .kind = kind_of(queued_change.task),
                             .error = std::move(why)};
-  environment_.on_finished(gpu_, order, change, environment_.loop.now());
-  if (order.on_done) order.on_done(change, {});
+  environment_.on_finished(gpu_, queued_change, result, environment_.loop.now());
+  if (queued_change.on_done) queued_change.on_done(result, {});
 }
 
-void GpuQueue::enqueue_internal(ChangeTask job) {
+void GpuQueue::enqueue_internal(ChangeTask task) {
   const auto same = [&](const QueuedChange& one) {
-    return one.task.index() == job.index() && kind_of(one.task) == kind_of(job);
+    return one.task.index() == task.index() && kind_of(one.task) == kind_of(task);
   };
-  if (!std::holds_alternative<RollBackChange>(job) && std::ranges::any_of(queue_, same)) return;
-  ChangeRequester ourselves{kDaemonOwner, true, "", environment_.loop.now()};
-  ourselves.internal = true;
-  queue_.push_back({std::move(ourselves), std::move(job)});
+  if (!std::holds_alternative<RollBackChange>(task) && std::ranges::any_of(queue_, same)) return;
+  ChangeRequester requester{kDaemonOwner, true, "", environment_.loop.now()};
+  requester.internal = true;
+  queue_.push_back({std::move(requester), std::move(task)});
   start_next();
 }
 
 void GpuQueue::refuse_unauthorized() {
-  std::vector<std::pair<QueuedChange, Error>> lapsed;
-  std::deque<QueuedChange> kept;
-  for (QueuedChange& order : queue_) {
-    const auto right =
-        order.authorization_check ? order.authorization_check(gpu_.id) : Result<void>();
-    if (right) {
-      kept.push_back(std::move(order));
+  std::vector<std::pair<QueuedChange, Error>> unauthorized;
+  std::deque<QueuedChange> authorized_changes;
+  for (QueuedChange& change : queue_) {
+    const auto authorized =
+        change.authorization_check ? change.authorization_check(gpu_.id) : Result<void>();
+    if (authorized) {
+      authorized_changes.push_back(std::move(change));
     } else {
-      lapsed.emplace_back(std::move(order), right.error());
+      unauthorized.emplace_back(std::move(change), authorized.error());
     }
   }
-  queue_ = std::move(kept);
+  queue_ = std::move(authorized_changes);
   // Told after queue_ is whole again: a listener may submit another change.
-  for (const auto& [order, why] : lapsed) refuse(order, why);
+  for (const auto& [change, why] : unauthorized) refuse(change, why);
 }
 
 void GpuQueue::start_next() {
@@ -88,27 +88,27 @@ void GpuQueue::start_next() {
   queue_.pop_front();
   started_at_ = environment_.loop.now();
   const auto kind = kind_of(current_->task);
-  const ManagedSetting* kept = kind ? managed_setting(*kind) : nullptr;
-  claims_before_ = kept != nullptr ? kept->claims : std::vector<SettingClaim>();
+  const ManagedSetting* managed = kind ? managed_setting(*kind) : nullptr;
+  claims_before_ = managed != nullptr ? managed->claims : std::vector<SettingClaim>();
   ++generation_;
   executor_ = make_executor(*this, *current_);
   // Not inside the call that submitted the change: the result may come at once.
   start_timer_ = environment_.loop.call_at(started_at_, [this] { executor_->start(); });
 }
 
-void GpuQueue::finish(std::optional<ChangeResult> change) {
-  const auto turn = std::move(executor_);
-  const QueuedChange order = *std::exchange(current_, std::nullopt);
+void GpuQueue::finish(std::optional<ChangeResult> result) {
+  const auto executor = std::move(executor_);
+  const QueuedChange queued_change = *std::exchange(current_, std::nullopt);
   on_completion_ = nullptr;
   // Taken now, because the listeners below may begin the next plan.
   const std::vector<SettingClaim> claims_before = std::exchange(claims_before_, {});
-  if (change) {
-    change->gpu = gpu_.id;
-    change->index = gpu_.index;
-    change->operation_id = order.operation_id;
+  if (result) {
+    result->gpu = gpu_.id;
+    result->index = gpu_.index;
+    result->operation_id = queued_change.operation_id;
   }
-  environment_.on_finished(gpu_, order, change, started_at_);
-  if (order.on_done) order.on_done(change.value_or(ChangeResult{}), claims_before);
+  environment_.on_finished(gpu_, queued_change, result, started_at_);
+  if (queued_change.on_done) queued_change.on_done(result.value_or(ChangeResult{}), claims_before);
   start_next();
 }
 
@@ -117,14 +117,15 @@ const ManagedSetting* GpuQueue::managed_setting(SettingKind kind) const {
   return found == managed_settings_.end() ? nullptr : &found->second;
 }
 
-void GpuQueue::send_command(Command command, std::function<void(const CommandCompletion&)> then) {
+void GpuQueue::send_command(Command command,
+                            std::function<void(const CommandCompletion&)> on_done) {
   command_request_ = {++environment_.last_command_id,
                       gpu_.id,
                       std::move(command),
                       current_->requester.request_id,
                       current_->requester.received,
                       is_restoration(*current_)};
-  on_completion_ = std::move(then);
+  on_completion_ = std::move(on_done);
   auto why = authorization_error(command_request_.command);
   sent_ = !why && environment_.command_port.send(command_request_);
   if (sent_) return;
@@ -145,11 +146,11 @@ void GpuQueue::send_command(Command command, std::function<void(const CommandCom
 
 // Returns an error if the right ended while the disk was written. A Restore needs no right.
 std::optional<Error> GpuQueue::authorization_error(const Command& command) const {
-  const bool takes = !std::holds_alternative<ReadSetting>(command) &&
-                     !std::holds_alternative<Restore>(current_->task);
-  if (!current_->authorization_check || !takes) return std::nullopt;
-  const auto right = current_->authorization_check(gpu_.id);
-  return right ? std::nullopt : std::optional(right.error());
+  const bool needs_authorization = !std::holds_alternative<ReadSetting>(command) &&
+                                   !std::holds_alternative<Restore>(current_->task);
+  if (!current_->authorization_check || !needs_authorization) return std::nullopt;
+  const auto authorized = current_->authorization_check(gpu_.id);
+  return authorized ? std::nullopt : std::optional(authorized.error());
 }
 
 void GpuQueue::on_reply(const CommandReply& reply) {
@@ -158,55 +159,56 @@ void GpuQueue::on_reply(const CommandReply& reply) {
 
 void GpuQueue::fail_sent_command(bool changes) {
   if (!on_completion_ || !sent_ || is_change(command_request_.command) != changes) return;
-  CommandReply lost;
-  lost.id = command_request_.id;
-  lost.failure = CommandFailure{Errc::unavailable, terminated_error(gpu_).text()};
-  on_command_done({lost, false});
+  CommandReply reply;
+  reply.id = command_request_.id;
+  reply.failure = CommandFailure{Errc::unavailable, terminated_error(gpu_).text()};
+  on_command_done({reply, false});
 }
 
-void GpuQueue::on_command_done(const CommandCompletion& heard) {
-  if (const auto then = std::exchange(on_completion_, nullptr)) then(heard);
+void GpuQueue::on_command_done(const CommandCompletion& completion) {
+  if (const auto on_done = std::exchange(on_completion_, nullptr)) on_done(completion);
 }
 
-void GpuQueue::persist(const ManagedSetting& holding,
-                       std::function<void(const Result<void>&)> then) {
-  const auto kept = guard_callback([this, holding,
-                                    then = std::move(then)](const Result<void>& done) {
+void GpuQueue::persist(const ManagedSetting& managed,
+                       std::function<void(const Result<void>&)> on_done) {
+  const auto on_saved = guard_callback([this, managed,
+                                        on_done = std::move(on_done)](const Result<void>& done) {
     if (!done) {
-      return then(Error{Errc::unavailable,
-                        "nothing was changed, because the change could not be recorded first: " +
-                            done.error().text()});
+      return on_done(Error{Errc::unavailable,
+                           "nothing was changed, because the change could not be recorded first: " +
+                               done.error().text()});
     }
-    managed_settings_[holding.kind] = holding;
-    then(done);
+    managed_settings_[managed.kind] = managed;
+    on_done(done);
   });
-  ControlTransaction entry;
-  entry.put = holding;
-  if (environment_.storage.save(std::move(entry), CommitTiming::now, kept)) return;
-  start_timer_ = environment_.loop.call_at(
-      environment_.loop.now(), [kept] { kept(Error{Errc::busy, "the disk queue is full"}); });
+  ControlTransaction transaction;
+  transaction.put = managed;
+  if (environment_.storage.save(std::move(transaction), CommitTiming::now, on_saved)) return;
+  start_timer_ = environment_.loop.call_at(environment_.loop.now(), [on_saved] {
+    on_saved(Error{Errc::busy, "the disk queue is full"});
+  });
 }
 
-void GpuQueue::record(const ManagedSetting& holding, CommitTiming when) {
-  managed_settings_[holding.kind] = holding;
-  save(holding.kind, when);
+void GpuQueue::record(const ManagedSetting& managed, CommitTiming timing) {
+  managed_settings_[managed.kind] = managed;
+  save(managed.kind, timing);
 }
 
 void GpuQueue::remove(SettingKind kind) {
   if (managed_settings_.erase(kind) > 0) save(kind, CommitTiming::now);
 }
 
-void GpuQueue::save(SettingKind kind, CommitTiming when) {
-  ControlTransaction entry;
-  if (const ManagedSetting* holding = this->managed_setting(kind)) {
-    entry.put = *holding;
+void GpuQueue::save(SettingKind kind, CommitTiming timing) {
+  ControlTransaction transaction;
+  if (const ManagedSetting* managed = this->managed_setting(kind)) {
+    transaction.put = *managed;
   } else {
-    entry.removed = ManagedSetting{gpu_.id, kind};
+    transaction.removed = ManagedSetting{gpu_.id, kind};
   }
-  const auto kept = lifetime_.guard([this, kind](const Result<void>& done) {
+  const auto on_saved = lifetime_.guard([this, kind](const Result<void>& done) {
     if (!done) save_later(kind);
   });
-  if (!environment_.storage.save(std::move(entry), when, kept)) save_later(kind);
+  if (!environment_.storage.save(std::move(transaction), timing, on_saved)) save_later(kind);
 }
 
 void GpuQueue::save_later(SettingKind kind) {
@@ -231,15 +233,15 @@ void GpuQueue::on_setter_back() {
 }
 
 void GpuQueue::on_driver_back() {
-  for (const auto& [kind, holding] : managed_settings_) enqueue_internal(ReconcileSetting{kind});
+  for (const auto& [kind, managed] : managed_settings_) enqueue_internal(ReconcileSetting{kind});
 }
 
 void GpuQueue::suspend() {
-  for (const auto& [kind, holding] : managed_settings_) enqueue_internal(Suspend{kind});
+  for (const auto& [kind, managed] : managed_settings_) enqueue_internal(Suspend{kind});
 }
 
-void GpuQueue::reset_gpu(bool dry_run, std::function<void(const Result<void>&)> then) {
-  environment_.reset_gpu(gpu_, dry_run, guard_callback(std::move(then)));
+void GpuQueue::reset_gpu(bool dry_run, std::function<void(const Result<void>&)> on_done) {
+  environment_.reset_gpu(gpu_, dry_run, guard_callback(std::move(on_done)));
 }
 
 void GpuQueue::abandon() {
@@ -247,9 +249,10 @@ void GpuQueue::abandon() {
   start_timer_.reset();
   on_completion_ = nullptr;
   executor_ = nullptr;
-  if (const auto order = std::exchange(current_, std::nullopt))
-    refuse(*order, terminated_error(gpu_));
-  for (const QueuedChange& order : std::exchange(queue_, {})) refuse(order, terminated_error(gpu_));
+  if (const auto change = std::exchange(current_, std::nullopt))
+    refuse(*change, terminated_error(gpu_));
+  for (const QueuedChange& change : std::exchange(queue_, {}))
+    refuse(change, terminated_error(gpu_));
 }
 
 }  // namespace gpuyard::control

@@ -39,8 +39,8 @@ class GpuQueue final : private ExecutorContext {
   GpuQueue& operator=(const GpuQueue&) = delete;
 
   // Takes over a holding that an earlier daemon kept.
-  void recover_setting(ManagedSetting holding) {
-    managed_settings_[holding.kind] = std::move(holding);
+  void recover_setting(ManagedSetting managed) {
+    managed_settings_[managed.kind] = std::move(managed);
   }
   const std::map<SettingKind, ManagedSetting>& managed_settings() const {
     return managed_settings_;
@@ -81,12 +81,12 @@ class GpuQueue final : private ExecutorContext {
   Loop& loop() override { return environment_.loop; }
   const std::string& boot_id() const override { return environment_.boot_id; }
   const DeviceInfo& gpu() const override { return gpu_; }
-  void send_command(Command, std::function<void(const CommandCompletion&)> then) override;
-  void persist(const ManagedSetting&, std::function<void(const Result<void>&)> then) override;
+  void send_command(Command, std::function<void(const CommandCompletion&)> on_done) override;
+  void persist(const ManagedSetting&, std::function<void(const Result<void>&)> on_done) override;
   void record(const ManagedSetting&, CommitTiming) override;
   void remove(SettingKind) override;
   void reconcile_later(SettingKind) override;
-  void reset_gpu(bool dry_run, std::function<void(const Result<void>&)> then) override;
+  void reset_gpu(bool dry_run, std::function<void(const Result<void>&)> on_done) override;
   void finish(std::optional<ChangeResult>) override;
 
   std::optional<Error> authorization_error(const Command&) const;
@@ -95,7 +95,7 @@ class GpuQueue final : private ExecutorContext {
   void save(SettingKind, CommitTiming);
   void save_later(SettingKind);
   void refuse(const QueuedChange&, Error);
-  ControlStorage::OnSaved guard_callback(ControlStorage::OnSaved then);
+  ControlStorage::OnSaved guard_callback(ControlStorage::OnSaved on_done);
 
   QueueEnvironment& environment_;
   DeviceInfo gpu_;

@@ -6,55 +6,55 @@
 
 namespace gpuyard::control {
 
-const SettingClaim* effective_claim(const ManagedSetting& holding) {
+const SettingClaim* effective_claim(const ManagedSetting& managed) {
   // min_element returns the first of equals: the oldest.
   const auto lowest = std::ranges::min_element(
-      holding.claims, {}, [](const SettingClaim& claim) { return claim.value.lowest; });
-  return lowest == holding.claims.end() ? nullptr : &*lowest;
+      managed.claims, {}, [](const SettingClaim& claim) { return claim.value.lowest; });
+  return lowest == managed.claims.end() ? nullptr : &*lowest;
 }
 
-std::optional<Setting> effective_setting(const ManagedSetting& holding) {
-  const SettingClaim* claim = effective_claim(holding);
-  return claim == nullptr ? std::nullopt : std::optional(Setting{holding.kind, claim->value});
+std::optional<Setting> effective_setting(const ManagedSetting& managed) {
+  const SettingClaim* claim = effective_claim(managed);
+  return claim == nullptr ? std::nullopt : std::optional(Setting{managed.kind, claim->value});
 }
 
-const SettingClaim* find_claim(const ManagedSetting& holding, std::string_view owner) {
-  const auto found = std::ranges::find(holding.claims, owner, &SettingClaim::owner);
-  return found == holding.claims.end() ? nullptr : &*found;
+const SettingClaim* find_claim(const ManagedSetting& managed, std::string_view owner) {
+  const auto found = std::ranges::find(managed.claims, owner, &SettingClaim::owner);
+  return found == managed.claims.end() ? nullptr : &*found;
 }
 
-void set_claim(ManagedSetting& holding, SettingClaim claim) {
-  remove_claim(holding, claim.owner);
-  holding.claims.push_back(std::move(claim));
+void set_claim(ManagedSetting& managed, SettingClaim claim) {
+  remove_claim(managed, claim.owner);
+  managed.claims.push_back(std::move(claim));
 }
 
-bool remove_claim(ManagedSetting& holding, std::string_view owner) {
-  return std::erase_if(holding.claims,
+bool remove_claim(ManagedSetting& managed, std::string_view owner) {
+  return std::erase_if(managed.claims,
                        [&](const SettingClaim& one) { return one.owner == owner; }) > 0;
 }
 
-bool remove_expired(ManagedSetting& holding, TimePoint now) {
-  return std::erase_if(holding.claims,
+bool remove_expired(ManagedSetting& managed, TimePoint now) {
+  return std::erase_if(managed.claims,
                        [&](const SettingClaim& one) { return one.until && *one.until <= now; }) > 0;
 }
 
-std::optional<TimePoint> next_expiry(const ManagedSetting& holding) {
+std::optional<TimePoint> next_expiry(const ManagedSetting& managed) {
   std::optional<TimePoint> next;
-  for (const SettingClaim& claim : holding.claims) {
+  for (const SettingClaim& claim : managed.claims) {
     if (claim.until && (!next || *claim.until < *next)) next = claim.until;
   }
   return next;
 }
 
-void rebase_to_boot(ManagedSetting& holding, const std::string& boot_id, TimePoint now,
+void rebase_to_boot(ManagedSetting& managed, const std::string& boot_id, TimePoint now,
                     WallTime wall) {
-  if (holding.boot_id == boot_id) return;
-  holding.boot_id = boot_id;
-  holding.baseline.reset();
-  holding.written.reset();
-  holding.replaced.reset();
-  holding.status = SettingStatus::owed;
-  for (SettingClaim& claim : holding.claims) {
+  if (managed.boot_id == boot_id) return;
+  managed.boot_id = boot_id;
+  managed.baseline.reset();
+  managed.written.reset();
+  managed.replaced.reset();
+  managed.status = SettingStatus::owed;
+  for (SettingClaim& claim : managed.claims) {
     if (claim.until_wall) claim.until = now + (*claim.until_wall - wall);
   }
 }
@@ -66,36 +66,37 @@ bool matches(const std::optional<Setting>& setting, const SettingValue& value) {
 }
 
 // Judges the first look in this boot, or since the driver was loaded.
-Reconciliation reconcile_after_reload(const ManagedSetting& holding, const Setting& seen) {
-  const auto target = effective_setting(holding);
+Reconciliation reconcile_after_reload(const ManagedSetting& managed, const Setting& current) {
+  const auto target = effective_setting(managed);
   if (!target) return {ReconcileResult::nothing};
-  return {*target == seen ? ReconcileResult::in_force : ReconcileResult::to_write, target, seen};
+  return {*target == current ? ReconcileResult::in_force : ReconcileResult::to_write, target,
+          current};
 }
 
-Reconciliation reconcile_unreadable(const ManagedSetting& holding) {
-  const auto target = effective_setting(holding);
-  const Setting none = unlocked(holding.kind);
+Reconciliation reconcile_unreadable(const ManagedSetting& managed) {
+  const auto target = effective_setting(managed);
+  const Setting none = unlocked(managed.kind);
   if (target) return {ReconcileResult::to_write, target, none};
   // gpuyard wrote nothing in this boot, so there is nothing to take back.
-  if (!holding.written) return {ReconcileResult::nothing};
+  if (!managed.written) return {ReconcileResult::nothing};
   return {ReconcileResult::to_write, none};
 }
 
 }  // namespace
 
-bool is_own_value(const ManagedSetting& holding, const SettingValue& value) {
-  return matches(holding.written, value) || matches(holding.replaced, value) ||
-         matches(holding.baseline, value);
+bool is_own_value(const ManagedSetting& managed, const SettingValue& value) {
+  return matches(managed.written, value) || matches(managed.replaced, value) ||
+         matches(managed.baseline, value);
 }
 
-Reconciliation reconcile(const ManagedSetting& holding, const SettingState& seen) {
-  if (!seen.now) return reconcile_unreadable(holding);
-  const Setting now{holding.kind, seen.now};
-  if (!holding.baseline) return reconcile_after_reload(holding, now);
-  const auto target = effective_setting(holding).value_or(*holding.baseline);
+Reconciliation reconcile(const ManagedSetting& managed, const SettingState& state) {
+  if (!state.now) return reconcile_unreadable(managed);
+  const Setting now{managed.kind, state.now};
+  if (!managed.baseline) return reconcile_after_reload(managed, now);
+  const auto target = effective_setting(managed).value_or(*managed.baseline);
   if (target == now) return {ReconcileResult::in_force, target};
-  if (is_own_value(holding, *seen.now)) return {ReconcileResult::to_write, target};
-  if (seen.by_default == seen.now) return reconcile_after_reload(holding, now);
+  if (is_own_value(managed, *state.now)) return {ReconcileResult::to_write, target};
+  if (state.by_default == state.now) return reconcile_after_reload(managed, now);
   return {ReconcileResult::drifted};
 }
 

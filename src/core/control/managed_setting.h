@@ -99,6 +99,6 @@ bool is_own_value(const ManagedSetting&, const SettingValue&);
 // baseline and the driver's default may be written over: writes get lost when a daemon is killed
 // and when a driver is loaded anew. Another program has chosen any other value, which has drifted.
 // A setting that cannot be read back is written again.
-Reconciliation reconcile(const ManagedSetting&, const SettingState& seen);
+Reconciliation reconcile(const ManagedSetting&, const SettingState& state);
 
 }  // namespace gpuyard::control

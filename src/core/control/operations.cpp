@@ -21,13 +21,13 @@ void OperationLog::start(std::string_view id) {
   if (Operation* operation = find_mutable(id)) operation->state = OperationState::running;
 }
 
-void OperationLog::finish(std::string_view id, const ChangeResult& change, TimePoint now) {
+void OperationLog::finish(std::string_view id, const ChangeResult& result, TimePoint now) {
   Operation* operation = find_mutable(id);
   if (operation == nullptr) return;
   operation->state =
-      change.outcome == ChangeOutcome::failed ? OperationState::failed : OperationState::done;
+      result.outcome == ChangeOutcome::failed ? OperationState::failed : OperationState::done;
   operation->took = now - operation->received;
-  operation->result = change;
+  operation->result = result;
 }
 
 const Operation* OperationLog::find(std::string_view id) const {
@@ -43,42 +43,42 @@ Operation* OperationLog::find_mutable(std::string_view id) {
 
 namespace {
 
-bool has_succeeded(const ChangeResult& change) {
-  return change.outcome != ChangeOutcome::failed && change.outcome != ChangeOutcome::planned;
+bool has_succeeded(const ChangeResult& result) {
+  return result.outcome != ChangeOutcome::failed && result.outcome != ChangeOutcome::planned;
 }
 
 }  // namespace
 
-ChangeCollector::ChangeCollector(Loop& loop, std::size_t changes, Rollback take_back,
-                                 OnChanges heard)
+ChangeCollector::ChangeCollector(Loop& loop, std::size_t changes, Rollback rollback,
+                                 OnChanges on_changes)
     : loop_(loop),
       slots_(changes),
-      rollback_(std::move(take_back)),
-      on_changes_(std::move(heard)),
+      rollback_(std::move(rollback)),
+      on_changes_(std::move(on_changes)),
       missing_(changes) {}
 
 std::function<void(const ChangeResult&, std::vector<SettingClaim>)>
 ChangeCollector::result_callback(std::size_t index) {
-  return [self = shared_from_this(), index](const ChangeResult& change,
+  return [self = shared_from_this(), index](const ChangeResult& result,
                                             std::vector<SettingClaim> before) {
-    self->on_change_done(index, change, std::move(before));
+    self->on_change_done(index, result, std::move(before));
   };
 }
 
-void ChangeCollector::set_timeout(Duration patience) {
+void ChangeCollector::set_timeout(Duration timeout) {
   // Weak: the changes under way own the collector, and a timer must not outlive its loop.
-  timeout_timer_ = loop_.call_after(patience, [weak = weak_from_this()] {
+  timeout_timer_ = loop_.call_after(timeout, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->on_timeout();
   });
 }
 
-void ChangeCollector::on_change_done(std::size_t index, const ChangeResult& change,
+void ChangeCollector::on_change_done(std::size_t index, const ChangeResult& result,
                                      std::vector<SettingClaim> before) {
   if (!on_changes_) {
     log::error("Failed to send response to caller: {} took longer than the caller waited",
-               change.operation_id);
+               result.operation_id);
   }
-  slots_[index] = {change, std::move(before)};
+  slots_[index] = {result, std::move(before)};
   if (--missing_ > 0) return;
   const bool failed = std::ranges::any_of(
       slots_, [](const Slot& one) { return one.result->outcome == ChangeOutcome::failed; });
@@ -95,23 +95,23 @@ void ChangeCollector::roll_back() {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (!has_succeeded(*slots_[i].result)) continue;
     rollback_(*slots_[i].result, slots_[i].claims_before,
-              [self = shared_from_this(), i](const ChangeResult& back) {
-                self->on_rolled_back(i, back);
+              [self = shared_from_this(), i](const ChangeResult& rollback_result) {
+                self->on_rolled_back(i, rollback_result);
               });
   }
 }
 
-void ChangeCollector::on_rolled_back(std::size_t index, const ChangeResult& back) {
-  ChangeResult& change = *slots_[index].result;
-  if (back.error) {
-    change.outcome = ChangeOutcome::failed;
-    change.error = Error(*back.error).in("applied here, and could not be rolled back");
+void ChangeCollector::on_rolled_back(std::size_t index, const ChangeResult& rollback_result) {
+  ChangeResult& result = *slots_[index].result;
+  if (rollback_result.error) {
+    result.outcome = ChangeOutcome::failed;
+    result.error = Error(*rollback_result.error).in("applied here, and could not be rolled back");
   } else {
-    change.outcome = ChangeOutcome::rolled_back;
-    change.error = Error{Errc::conflict, "rolled back because it failed on another GPU"};
-    change.after = back.after ? back.after : change.before;
-    change.owner = back.owner;
-    change.until = back.until;
+    result.outcome = ChangeOutcome::rolled_back;
+    result.error = Error{Errc::conflict, "rolled back because it failed on another GPU"};
+    result.after = rollback_result.after ? rollback_result.after : result.before;
+    result.owner = rollback_result.owner;
+    result.until = rollback_result.until;
   }
   if (--missing_ == 0) report_changes();
 }
@@ -122,15 +122,15 @@ void ChangeCollector::report_changes() {
   for (Slot& one : slots_) changes.push_back(*std::move(one.result));
   // Posted, because a full queue refuses a change inside the call that submits it.
   loop_.post([self = shared_from_this(), changes = std::move(changes)] {
-    if (const OnChanges heard = std::exchange(self->on_changes_, nullptr)) heard(changes);
+    if (const OnChanges on_changes = std::exchange(self->on_changes_, nullptr)) on_changes(changes);
   });
 }
 
 void ChangeCollector::on_timeout() {
-  if (const OnChanges heard = std::exchange(on_changes_, nullptr)) {
-    heard(Error{Errc::timed_out,
-                "the GPU did not respond in time; the command is still in progress, see "
-                "/api/gpu/manage/operations"});
+  if (const OnChanges on_changes = std::exchange(on_changes_, nullptr)) {
+    on_changes(Error{Errc::timed_out,
+                     "the GPU did not respond in time; the command is still in progress, see "
+                     "/api/gpu/manage/operations"});
   }
 }
 

@@ -67,13 +67,13 @@ class ChangeCollector : public std::enable_shared_from_this<ChangeCollector> {
                                       std::function<void(const ChangeResult&)> done)>;
 
   // `take_back` is set for an atomic request. Calls `heard` once, never inside a call from outside.
-  ChangeCollector(Loop&, std::size_t changes, Rollback take_back, OnChanges heard);
+  ChangeCollector(Loop&, std::size_t changes, Rollback rollback, OnChanges on_changes);
 
   // Returns QueuedChange::done for the change at this place.
   std::function<void(const ChangeResult&, std::vector<SettingClaim>)> result_callback(
       std::size_t index);
   // Answers the caller with Errc::timed_out after `patience` from now.
-  void set_timeout(Duration patience);
+  void set_timeout(Duration timeout);
 
  private:
   struct Slot {

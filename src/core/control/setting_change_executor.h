@@ -19,9 +19,9 @@ class SettingChangeExecutor final : public ChangeExecutor {
   bool is_value_known() const;  // the present value
   bool is_outbid() const;       // by a lower claim
   void on_value_read(const CommandCompletion&);
-  void prepare_write(const SettingState& seen);
-  void reconcile_setting(const SettingState& seen);
-  void finish_without_write(const SettingState& seen, ChangeOutcome);
+  void prepare_write(const SettingState& state);
+  void reconcile_setting(const SettingState& state);
+  void finish_without_write(const SettingState& state, ChangeOutcome);
   void apply_target();
   void write(const Setting& target, const std::vector<SettingValue>& expected);
   void on_written(const CommandCompletion&);

@@ -8,30 +8,30 @@
 
 namespace gpuyard::control {
 
-SettingController::SettingController(Loop& loop, CommandPort& commander, ControlStorage& archive,
+SettingController::SettingController(Loop& loop, CommandPort& command_port, ControlStorage& storage,
                                      ControlPolicy policy, std::string boot_id, std::string epoch)
     : loop_(loop),
-      command_port_(commander),
-      storage_(archive),
+      command_port_(command_port),
+      storage_(storage),
       policy_(policy),
-      environment_{loop,
-                   commander,
-                   archive,
-                   std::move(boot_id),
-                   0,
-                   [this](const QueuedChange& order) { return try_start(order); },
-                   [this](const DeviceInfo& gpu, const QueuedChange& order,
-                          const std::optional<ChangeResult>& change,
-                          TimePoint began) { on_finished(gpu, order, change, began); },
-                   [this](const DeviceInfo& gpu, bool dry_run, GpuResetter::OnDone then) {
-                     resetter_.begin(
-                         gpu, dry_run, [this, id = gpu.id] { return others_idle(id); },
-                         std::move(then));
-                   }},
-      trail_(loop, archive),
+      environment_{
+          loop,
+          command_port,
+          storage,
+          std::move(boot_id),
+          0,
+          [this](const QueuedChange& change) { return try_start(change); },
+          [this](const DeviceInfo& gpu, const QueuedChange& queued_change,
+                 const std::optional<ChangeResult>& result,
+                 TimePoint started_at) { on_finished(gpu, queued_change, result, started_at); },
+          [this](const DeviceInfo& gpu, bool dry_run, GpuResetter::OnDone on_done) {
+            resetter_.begin(
+                gpu, dry_run, [this, id = gpu.id] { return others_idle(id); }, std::move(on_done));
+          }},
+      trail_(loop, storage),
       change_limiter_(static_cast<double>(policy.changes_a_minute)),
       operations_(std::move(epoch)),
-      resetter_(loop, commander) {}
+      resetter_(loop, command_port) {}
 
 void SettingController::start() {
   early_timer_ = loop_.call_after(kLoadTimeout, [this] { submit_early_requests(); });
@@ -39,19 +39,19 @@ void SettingController::start() {
 }
 
 void SettingController::load() {
-  const bool asked = storage_.load(lifetime_.guard(
-      [this](Result<std::vector<ManagedSetting>> kept) { on_loaded(std::move(kept)); }));
-  if (!asked) load_timer_ = loop_.call_after(kLoadRetryDelay, [this] { load(); });
+  const bool accepted = storage_.load(lifetime_.guard(
+      [this](Result<std::vector<ManagedSetting>> saved) { on_loaded(std::move(saved)); }));
+  if (!accepted) load_timer_ = loop_.call_after(kLoadRetryDelay, [this] { load(); });
 }
 
-void SettingController::on_loaded(Result<std::vector<ManagedSetting>> kept) {
-  if (kept) {
+void SettingController::on_loaded(Result<std::vector<ManagedSetting>> saved) {
+  if (saved) {
     load_error_.reset();
     loaded_ = true;
-    for (ManagedSetting& holding : *kept) recover_setting(std::move(holding));
+    for (ManagedSetting& managed : *saved) recover_setting(std::move(managed));
     schedule_expiry();
   } else {
-    load_error_ = kept.error();
+    load_error_ = saved.error();
     load_timer_ = loop_.call_after(kLoadRetryDelay, [this] { load(); });
   }
   submit_early_requests();
@@ -61,23 +61,24 @@ void SettingController::on_loaded(Result<std::vector<ManagedSetting>> kept) {
 void SettingController::submit_early_requests() {
   early_timer_.reset();
   is_waiting_for_load_ = false;
-  for (const auto& [request, heard] : std::exchange(early_requests_, {})) submit(request, heard);
+  for (const auto& [request, on_changes] : std::exchange(early_requests_, {}))
+    submit(request, on_changes);
 }
 
-void SettingController::recover_setting(ManagedSetting holding) {
-  rebase_to_boot(holding, environment_.boot_id, loop_.now(), loop_.wall());
+void SettingController::recover_setting(ManagedSetting managed) {
+  rebase_to_boot(managed, environment_.boot_id, loop_.now(), loop_.wall());
   // The value may have been written or not: a look has to tell.
-  if (holding.replaced) holding.status = SettingStatus::owed;
-  const auto queue = queues_.find(holding.gpu);
-  if (queue == queues_.end()) return absent_settings_[holding.gpu].push_back(std::move(holding));
-  const SettingKind kind = holding.kind;
-  queue->second->recover_setting(std::move(holding));
+  if (managed.replaced) managed.status = SettingStatus::owed;
+  const auto queue = queues_.find(managed.gpu);
+  if (queue == queues_.end()) return absent_settings_[managed.gpu].push_back(std::move(managed));
+  const SettingKind kind = managed.kind;
+  queue->second->recover_setting(std::move(managed));
   if (open_gpus_.contains(queue->first) && policy_.enabled)
     queue->second->enqueue_internal(ReconcileSetting{kind});
 }
 
-void SettingController::on_inventory(const Inventory& fleet) {
-  for (const DeviceInfo& device : fleet.devices) {
+void SettingController::on_inventory(const Inventory& inventory) {
+  for (const DeviceInfo& device : inventory.devices) {
     if (device.uuid.empty()) continue;
     auto& queue = queues_[device.id];
     if (queue) {
@@ -86,8 +87,8 @@ void SettingController::on_inventory(const Inventory& fleet) {
       queue = std::make_unique<GpuQueue>(environment_, device);
       if (on_stopped_) queue->close();
     }
-    if (auto home = absent_settings_.extract(device.id)) {
-      for (ManagedSetting& holding : home.mapped()) queue->recover_setting(std::move(holding));
+    if (auto absent = absent_settings_.extract(device.id)) {
+      for (ManagedSetting& managed : absent.mapped()) queue->recover_setting(std::move(managed));
     }
     if (device.fault) {
       open_gpus_.erase(device.id);
@@ -103,10 +104,10 @@ void SettingController::refuse_unauthorized() {
 }
 
 void SettingController::on_reply(const CommandReply& reply) {
-  if (auto look = pending_reads_.extract(reply.id)) {
-    const auto seen = reply.failure ? Result<SettingState>(reply.failure->error())
-                                    : Result<SettingState>(reply.before.value_or(SettingState{}));
-    for (const OnSettingRead& told : look.mapped().callbacks) told(seen);
+  if (auto pending_read = pending_reads_.extract(reply.id)) {
+    const auto state = reply.failure ? Result<SettingState>(reply.failure->error())
+                                     : Result<SettingState>(reply.before.value_or(SettingState{}));
+    for (const OnSettingRead& on_read : pending_read.mapped().callbacks) on_read(state);
     return;
   }
   const auto queue = queues_.find(reply.device);
@@ -115,9 +116,9 @@ void SettingController::on_reply(const CommandReply& reply) {
 
 void SettingController::on_host_down() {
   open_gpus_.clear();
-  for (const auto& [id, look] : std::exchange(pending_reads_, {})) {
-    for (const OnSettingRead& told : look.callbacks) {
-      told(Error{Errc::unavailable, "the driver-host exited before responding"});
+  for (const auto& [id, pending_read] : std::exchange(pending_reads_, {})) {
+    for (const OnSettingRead& on_read : pending_read.callbacks) {
+      on_read(Error{Errc::unavailable, "the driver-host exited before responding"});
     }
   }
   for (const auto& [id, queue] : queues_) queue->on_host_down();
@@ -133,17 +134,17 @@ void SettingController::on_setter_back() {
 
 // A look that finds the same one under way shares its answer, so that looks cannot fill a GPU's
 // queue.
-void SettingController::read_setting(const DeviceId& gpu, SettingKind kind, OnSettingRead seen) {
-  for (auto& [id, look] : pending_reads_) {
-    if (look.gpu != gpu || look.kind != kind) continue;
-    if (look.callbacks.size() >= kMaxReadCallers)
-      return seen(Error{Errc::busy, "too many requests for this setting"});
-    return look.callbacks.push_back(std::move(seen));
+void SettingController::read_setting(const DeviceId& gpu, SettingKind kind, OnSettingRead on_read) {
+  for (auto& [id, pending_read] : pending_reads_) {
+    if (pending_read.gpu != gpu || pending_read.kind != kind) continue;
+    if (pending_read.callbacks.size() >= kMaxReadCallers)
+      return on_read(Error{Errc::busy, "too many requests for this setting"});
+    return pending_read.callbacks.push_back(std::move(on_read));
   }
   const std::uint64_t id = ++environment_.last_command_id;
-  const bool asked = command_port_.send({id, gpu, ReadSetting{kind}, "", loop_.now()});
-  if (!asked) return seen(Error{Errc::busy, "the driver-host is unavailable or too busy"});
-  pending_reads_[id] = {gpu, kind, {std::move(seen)}};
+  const bool sent = command_port_.send({id, gpu, ReadSetting{kind}, "", loop_.now()});
+  if (!sent) return on_read(Error{Errc::busy, "the driver-host is unavailable or too busy"});
+  pending_reads_[id] = {gpu, kind, {std::move(on_read)}};
 }
 
 Result<void> SettingController::check_submission(const ChangeRequest& request) {
@@ -156,12 +157,11 @@ Result<void> SettingController::check_submission(const ChangeRequest& request) {
                  "force is only for administrators: root, or the user gpuyard runs as"};
   }
   if (auto checked = check_request(request); !checked) return checked;
-  const bool puts_back = std::holds_alternative<Restore>(request.action);
-  const bool sets =
-      !puts_back && !request.dry_run && !std::holds_alternative<Reset>(request.action);
-  const auto obstacle = command_port_.change_error();
-  if (sets && obstacle && obstacle->code == Errc::denied) return *obstacle;
-  const auto wait = request.requester.admin || puts_back
+  const bool restores = std::holds_alternative<Restore>(request.action);
+  const bool sets = !restores && !request.dry_run && !std::holds_alternative<Reset>(request.action);
+  const auto change_error = command_port_.change_error();
+  if (sets && change_error && change_error->code == Errc::denied) return *change_error;
+  const auto wait = request.requester.admin || restores
                         ? std::nullopt
                         : change_limiter_.take(request.requester.quota_group(), loop_.now());
   if (wait) {
@@ -180,64 +180,65 @@ Result<void> SettingController::check_submission(const ChangeRequest& request) {
 
 Result<SettingController::PreparedChanges> SettingController::prepare(
     const ChangeRequest& request) {
-  auto refused = check_submission(request);
+  auto allowed = check_submission(request);
   PreparedChanges prepared;
   for (const DeviceId& gpu : request.gpus) {
-    if (!refused) break;
+    if (!allowed) break;
     const auto queue = queues_.find(gpu);
     if (queue == queues_.end()) {
-      refused = Error{Errc::not_found, fmt::format("GPU {} not found", gpu)};
+      allowed = Error{Errc::not_found, fmt::format("GPU {} not found", gpu)};
       break;
     }
-    for (QueuedChange& order : expand(request, queue->second->managed_settings())) {
-      prepared.emplace_back(queue->second.get(), std::move(order));
+    for (QueuedChange& change : expand(request, queue->second->managed_settings())) {
+      prepared.emplace_back(queue->second.get(), std::move(change));
     }
   }
-  if (refused && prepared.empty()) {
-    refused = Error{Errc::not_found, "you have no settings on these GPUs"};
+  if (allowed && prepared.empty()) {
+    allowed = Error{Errc::not_found, "you have no settings on these GPUs"};
   }
-  if (!refused) {
-    trail_.record_refusal(request.requester, text_of(task_of(request.action)), refused.error());
-    return std::move(refused).error();
+  if (!allowed) {
+    trail_.record_refusal(request.requester, text_of(task_of(request.action)), allowed.error());
+    return std::move(allowed).error();
   }
-  for (auto& [queue, order] : prepared) {
-    Operation operation{.action = text_of(order.task),
-                        .requested_by = order.requester.owner,
-                        .request_id = order.requester.request_id,
-                        .received = order.requester.received,
+  for (auto& [queue, change] : prepared) {
+    Operation operation{.action = text_of(change.task),
+                        .requested_by = change.requester.owner,
+                        .request_id = change.requester.request_id,
+                        .received = change.requester.received,
                         .requested_at = loop_.wall(),
                         .result = {.gpu = queue->device().id,
                                    .index = queue->device().index,
-                                   .kind = kind_of(order.task)}};
-    order.operation_id = operations_.add(std::move(operation)).id;
+                                   .kind = kind_of(change.task)}};
+    change.operation_id = operations_.add(std::move(operation)).id;
   }
   return prepared;
 }
 
-void SettingController::submit(const ChangeRequest& request, const OnChanges& heard) {
+void SettingController::submit(const ChangeRequest& request, const OnChanges& on_changes) {
   if (is_waiting_for_load_ && policy_.enabled && early_requests_.size() < kMaxEarlyRequests) {
-    early_requests_.emplace_back(request, heard);
+    early_requests_.emplace_back(request, on_changes);
     return;
   }
   auto prepared = prepare(request);
   if (!prepared) {
-    loop_.post([heard, error = prepared.error()] { heard(error); });
+    loop_.post([on_changes, error = prepared.error()] { on_changes(error); });
     return;
   }
-  ChangeCollector::Rollback back;
+  ChangeCollector::Rollback rollback;
   if (request.atomic) {
-    back = lifetime_.guard([this, request](const ChangeResult& change,
-                                           std::vector<SettingClaim> before,
-                                           const std::function<void(const ChangeResult&)>& done) {
-      roll_back(request, change, std::move(before), done);
-    });
+    rollback = lifetime_.guard(
+        [this, request](const ChangeResult& result, std::vector<SettingClaim> before,
+                        const std::function<void(const ChangeResult&)>& on_done) {
+          roll_back(request, result, std::move(before), on_done);
+        });
   }
-  const auto collector = std::make_shared<ChangeCollector>(loop_, prepared->size(), back, heard);
+  const auto collector =
+      std::make_shared<ChangeCollector>(loop_, prepared->size(), rollback, on_changes);
   collector->set_timeout(kRequestTimeout);
   std::size_t index = 0;
-  for (auto& [queue, order] : *prepared) {
-    order.on_done = collector->result_callback(index++);
-    queue->submit(std::move(order));
+  for (auto& [queue, change] : *prepared) {
+    change.on_done = collector->result_callback(index++);
+    queue->submit(std::move(change));
   }
 }
 
@@ -248,47 +249,51 @@ Result<SettingController::Changes> SettingController::submit_async(const ChangeR
   auto prepared = prepare(request);
   if (!prepared) return std::move(prepared).error();
   Changes changes;
-  for (auto& [queue, order] : *prepared) {
-    const std::string operation = order.operation_id;
-    queue->submit(std::move(order));
-    changes.push_back(operations_.find(operation)->result);
+  for (auto& [queue, change] : *prepared) {
+    const std::string operation_id = change.operation_id;
+    queue->submit(std::move(change));
+    changes.push_back(operations_.find(operation_id)->result);
   }
   return changes;
 }
 
-void SettingController::roll_back(const ChangeRequest& request, const ChangeResult& change,
+void SettingController::roll_back(const ChangeRequest& request, const ChangeResult& result,
                                   std::vector<SettingClaim> before,
-                                  const std::function<void(const ChangeResult&)>& done) {
-  const auto queue = queues_.find(change.gpu);
-  if (queue == queues_.end() || !change.kind) return done(change);
-  RollBackChange reinstate{*change.kind, std::move(before), std::nullopt, request.force};
-  if (const auto* put = std::get_if<SetValue>(&request.action))
-    reinstate.new_value = put->setting.value;
-  queue->second->submit({.requester = request.requester,
-                         .task = std::move(reinstate),
-                         .on_done = [done](const ChangeResult& back,
-                                           const std::vector<SettingClaim>&) { done(back); }});
+                                  const std::function<void(const ChangeResult&)>& on_done) {
+  const auto queue = queues_.find(result.gpu);
+  if (queue == queues_.end() || !result.kind) return on_done(result);
+  RollBackChange rollback{*result.kind, std::move(before), std::nullopt, request.force};
+  if (const auto* set_value = std::get_if<SetValue>(&request.action))
+    rollback.new_value = set_value->setting.value;
+  queue->second->submit(
+      {.requester = request.requester,
+       .task = std::move(rollback),
+       .on_done = [on_done](const ChangeResult& rollback_result, const std::vector<SettingClaim>&) {
+         on_done(rollback_result);
+       }});
 }
 
-bool SettingController::try_start(const QueuedChange& order) {
+bool SettingController::try_start(const QueuedChange& change) {
   if (resetter_.is_active()) return false;
-  operations_.start(order.operation_id);
+  operations_.start(change.operation_id);
   return true;
 }
 
-void SettingController::on_finished(const DeviceInfo& gpu, const QueuedChange& order,
-                                    const std::optional<ChangeResult>& change, TimePoint began) {
-  if (change) {
-    operations_.finish(order.operation_id, *change, loop_.now());
-    const Operation* operation = operations_.find(order.operation_id);
+void SettingController::on_finished(const DeviceInfo& gpu, const QueuedChange& queued_change,
+                                    const std::optional<ChangeResult>& result,
+                                    TimePoint started_at) {
+  if (result) {
+    operations_.finish(queued_change.operation_id, *result, loop_.now());
+    const Operation* operation = operations_.find(queued_change.operation_id);
     if (on_operation_ && operation != nullptr) on_operation_(*operation);
-    if (change->outcome != ChangeOutcome::planned) trail_.record_change(gpu, order, *change, began);
+    if (result->outcome != ChangeOutcome::planned)
+      trail_.record_change(gpu, queued_change, *result, started_at);
     // The disk may be full, for example: expiry is not tried again at once.
-    const bool late = std::holds_alternative<Expire>(order.task) && change->error;
+    const bool late = std::holds_alternative<Expire>(queued_change.task) && result->error;
     if (late) earliest_expiry_at_ = loop_.now() + GpuQueue::kReconcileDelay;
   }
   resetter_.retry();
-  if (std::holds_alternative<Reset>(order.task)) {
+  if (std::holds_alternative<Reset>(queued_change.task)) {
     for (const auto& [id, queue] : queues_) queue->start_next();
   }
   schedule_expiry();
@@ -306,8 +311,8 @@ void SettingController::schedule_expiry() {
   if (!policy_.enabled) return;
   std::optional<TimePoint> first;
   for (const auto& [id, queue] : queues_) {
-    for (const auto& [kind, holding] : queue->managed_settings()) {
-      const auto next = next_expiry(holding);
+    for (const auto& [kind, managed] : queue->managed_settings()) {
+      const auto next = next_expiry(managed);
       if (next && (!first || *next < *first)) first = next;
     }
   }
@@ -318,19 +323,19 @@ void SettingController::schedule_expiry() {
 void SettingController::expire_claims() {
   const TimePoint now = loop_.now();
   for (const auto& [id, queue] : queues_) {
-    for (const auto& [kind, holding] : queue->managed_settings()) {
-      const auto next = next_expiry(holding);
+    for (const auto& [kind, managed] : queue->managed_settings()) {
+      const auto next = next_expiry(managed);
       if (next && *next <= now) queue->enqueue_internal(Expire{kind});
     }
   }
 }
 
-void SettingController::stop(std::function<void()> done) {
-  on_stopped_ = [this, done = std::move(done)] {
+void SettingController::stop(std::function<void()> on_done) {
+  on_stopped_ = [this, on_done = std::move(on_done)] {
     const bool first = std::exchange(on_stopped_, nullptr) != nullptr;
     shutdown_timer_.reset();
     for (const auto& [id, queue] : queues_) queue->abandon();
-    if (first) done();
+    if (first) on_done();
   };
   submit_early_requests();
   resetter_.close();

@@ -68,7 +68,7 @@ class SettingController {
   void start();
   // Accepts no more changes, finishes the waiting ones, restores what the policy says, and refuses
   // the rest. done() comes after kFarewell at the latest, never inside the call.
-  void stop(std::function<void()> done);
+  void stop(std::function<void()> on_done);
 
   // Tells one change for each GPU, or one for each of its settings, in the order of the request.
   // Errors of the request as a whole: denied (control is off, or force without being an admin),
@@ -83,18 +83,21 @@ class SettingController {
 
   // Audits actions other than changes of settings, and requests that were refused before they
   // reached control.
-  void record_action(const ChangeRequester& asker, const AuditedAction& deed) {
-    trail_.record_action(asker, deed);
+  void record_action(const ChangeRequester& requester, const AuditedAction& action) {
+    trail_.record_action(requester, action);
   }
-  void record_action(const ChangeRequester& asker, const std::string& action) {
-    trail_.record_action(asker, {.action = action});
+  void record_action(const ChangeRequester& requester, const std::string& action) {
+    trail_.record_action(requester, {.action = action});
   }
-  void record_refusal(const ChangeRequester& asker, const std::string& action, const Error& why) {
-    trail_.record_refusal(asker, action, why);
+  void record_refusal(const ChangeRequester& requester, const std::string& action,
+                      const Error& why) {
+    trail_.record_refusal(requester, action, why);
   }
 
   // Sets the one listener that is told of every operation that is over.
-  void on_operation(std::function<void(const Operation&)> told) { on_operation_ = std::move(told); }
+  void on_operation(std::function<void(const Operation&)> callback) {
+    on_operation_ = std::move(callback);
+  }
 
   // Refuses the waiting changes whose right has ended.
   void refuse_unauthorized();
@@ -132,9 +135,9 @@ class SettingController {
   void recover_setting(ManagedSetting);
   bool try_start(const QueuedChange&);
   void on_finished(const DeviceInfo&, const QueuedChange&, const std::optional<ChangeResult>&,
-                   TimePoint began);
+                   TimePoint started_at);
   void roll_back(const ChangeRequest&, const ChangeResult&, std::vector<SettingClaim> before,
-                 const std::function<void(const ChangeResult&)>& done);
+                 const std::function<void(const ChangeResult&)>& on_done);
   void schedule_expiry();
   void expire_claims();
   bool others_idle(const DeviceId&) const;

@@ -176,11 +176,11 @@ TEST_F(SettingControllerTest, DryRunPlansWithoutWriting) {
 TEST_F(SettingControllerTest, CommandsAreSerializedPerGpu) {
   RecordProperty("contract", "B13");
   daemon.hold_replies = true;
-  std::vector<std::string> heard;
+  std::vector<std::string> finished;
   const auto ask = [&](const DeviceId& gpu, std::int64_t milliwatts) {
     daemon.control().submit(
         {{"a", false, "r", daemon.loop.now()}, {gpu}, SetValue{power_limit(milliwatts), {}}},
-        [&heard, gpu](const Result<SettingController::Changes>&) { heard.push_back(gpu); });
+        [&finished, gpu](const Result<SettingController::Changes>&) { finished.push_back(gpu); });
   };
   ask("GPU-0", 300'000);
   ask("GPU-0", 200'000);
@@ -188,7 +188,7 @@ TEST_F(SettingControllerTest, CommandsAreSerializedPerGpu) {
   daemon.settle();
   EXPECT_EQ(daemon.waiting(), 2U);
   daemon.release_replies();
-  EXPECT_EQ(heard.size(), 3U);
+  EXPECT_EQ(finished.size(), 3U);
   EXPECT_EQ(world.power("GPU-0").lowest, 200'000);
   EXPECT_EQ(std::ranges::count(world.writes, "GPU-0 300 W"), 1);
 }
@@ -214,9 +214,9 @@ TEST_F(SettingControllerTest, AFullQueueSaysBusy) {
 // Changes under a lease that ends meanwhile.
 class AuthorizationExpiryTest : public SettingControllerTest {
  protected:
-  ChangeRequest wish(std::int64_t milliwatts) {
-    ChangeRequester asker{"lease:x", false, "r", daemon.loop.now(), "uid 7", "uid 7"};
-    ChangeRequest request{asker, {"GPU-0"}, SetValue{power_limit(milliwatts), {}}};
+  ChangeRequest make_request(std::int64_t milliwatts) {
+    ChangeRequester requester{"lease:x", false, "r", daemon.loop.now(), "uid 7", "uid 7"};
+    ChangeRequest request{requester, {"GPU-0"}, SetValue{power_limit(milliwatts), {}}};
     request.authorization_check = [this](const DeviceId&) -> Result<void> {
       if (held) return {};
       return Error{Errc::conflict, "the lease x is over"};
@@ -230,7 +230,7 @@ class AuthorizationExpiryTest : public SettingControllerTest {
 TEST_F(AuthorizationExpiryTest, QueuedChangeWithLapsedAuthorizationIsRefused) {
   daemon.hold_replies = true;
   for (const int watts : {300, 310, 320}) {
-    ASSERT_TRUE(daemon.control().submit_async(wish(std::int64_t{watts} * 1000)).ok());
+    ASSERT_TRUE(daemon.control().submit_async(make_request(std::int64_t{watts} * 1000)).ok());
   }
   daemon.settle();
   held = false;
@@ -246,7 +246,7 @@ TEST_F(AuthorizationExpiryTest, QueuedChangeWithLapsedAuthorizationIsRefused) {
 
 TEST_F(AuthorizationExpiryTest, TheRightIsAskedForRightBeforeTheDriverIs) {
   daemon.hold_replies = true;  // of the look that comes first
-  ASSERT_TRUE(daemon.control().submit_async(wish(300'000)).ok());
+  ASSERT_TRUE(daemon.control().submit_async(make_request(300'000)).ok());
   daemon.settle();
   held = false;
   daemon.release_replies();
@@ -258,11 +258,11 @@ TEST_F(AuthorizationExpiryTest, TheRightIsAskedForRightBeforeTheDriverIs) {
 }
 
 TEST_F(AuthorizationExpiryTest, RestoreSucceedsAfterAuthorizationLapses) {
-  ASSERT_TRUE(daemon.control().submit_async(wish(300'000)).ok());
+  ASSERT_TRUE(daemon.control().submit_async(make_request(300'000)).ok());
   daemon.settle();
   ASSERT_EQ(world.power("GPU-0").lowest, 300'000);
   daemon.hold_replies = true;
-  ChangeRequest back = wish(0);
+  ChangeRequest back = make_request(0);
   back.action = Restore{SettingKind::power_limit};
   ASSERT_TRUE(daemon.control().submit_async(back).ok());
   daemon.settle();
@@ -277,7 +277,7 @@ TEST_F(SettingControllerTest, DriverHostExitFailsRunningChange) {
   std::optional<Error> error;
   daemon.control().submit(
       {{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, SetValue{power_limit(300'000), {}}},
-      [&](const Result<SettingController::Changes>& heard) { error = heard->front().error; });
+      [&](const Result<SettingController::Changes>& changes) { error = changes->front().error; });
   daemon.settle();
   daemon.lose_host();
   ASSERT_TRUE(error);
@@ -377,9 +377,9 @@ TEST(SettingController, FailedChangeAuditIsLimitedExceptForAdministrators) {
   ControlFixture world = ControlFixture::with_gpus(1);
   Daemon daemon(world);
   daemon.greet();
-  const auto fail = [&](const ChangeRequester& asker) {
+  const auto fail = [&](const ChangeRequester& requester) {
     for (int i = 0; i < 100; ++i) {
-      daemon.ask({asker, {"GPU-0"}, SetValue{power_limit(1'000), {}}});
+      daemon.ask({requester, {"GPU-0"}, SetValue{power_limit(1'000), {}}});
     }
     return std::exchange(world.audit, {}).size();
   };
@@ -394,8 +394,8 @@ TEST(SettingController, AuditSourceReflectsRequesterRole) {
   Daemon daemon(world);
   daemon.greet();
   using Source = AuditEntry::Source;
-  const auto source = [&](const ChangeRequester& asker, const char* gpu = "GPU-0") {
-    daemon.ask({asker, {gpu}, SetValue{power_limit(300'000), {}}});
+  const auto source = [&](const ChangeRequester& requester, const char* gpu = "GPU-0") {
+    daemon.ask({requester, {gpu}, SetValue{power_limit(300'000), {}}});
     return world.audit.back().source;
   };
   ChangeRequester member{"uid 7"};
@@ -427,9 +427,9 @@ TEST(SettingController, ExpiryIsAuditedAsTheDaemons) {
 class AuditedActionTest : public ::testing::Test {
  protected:
   // Returns the entries written for this many actions of the asker.
-  std::vector<AuditEntry> deeds_of(const ChangeRequester& asker, int count) {
+  std::vector<AuditEntry> deeds_of(const ChangeRequester& requester, int count) {
     world.audit.clear();
-    for (int i = 0; i < count; ++i) daemon.control().record_action(asker, "an action");
+    for (int i = 0; i < count; ++i) daemon.control().record_action(requester, "an action");
     daemon.settle();
     return world.audit;
   }
@@ -477,9 +477,9 @@ TEST(Refusals, ManyAddressesShareOneEntryAMinute) {
   ControlFixture world;
   Daemon daemon(world);
   const auto refuse = [&](const std::string& address) {
-    ChangeRequester asker{address};
-    asker.over_tcp = true;
-    daemon.control().record_refusal(asker, "invalid token", {Errc::denied, "unknown"});
+    ChangeRequester requester{address};
+    requester.over_tcp = true;
+    daemon.control().record_refusal(requester, "invalid token", {Errc::denied, "unknown"});
     daemon.settle();
   };
   for (int i = 0; i < 1000; ++i) refuse("192.0.2." + std::to_string(i));
@@ -491,9 +491,9 @@ TEST(Refusals, ManyAddressesShareOneEntryAMinute) {
 }
 
 TEST(Asking, CountsForThePersonBehindTheUid) {
-  ChangeRequester asker{"uid 100007"};
-  asker.quota_owner = "uid 7";
-  EXPECT_EQ(asker.queue_requester(), (Requester{"uid 7", false}));
+  ChangeRequester requester{"uid 100007"};
+  requester.quota_owner = "uid 7";
+  EXPECT_EQ(requester.queue_requester(), (Requester{"uid 7", false}));
   EXPECT_EQ((ChangeRequester{"uid 0", true}.queue_requester()), (Requester{"uid 0", true}));
 }
 

@@ -16,34 +16,34 @@ struct SettingsQuery {
 
   void finish() {
     timeout_timer.reset();
-    if (const auto told_now = std::exchange(on_done, nullptr)) told_now(all);
+    if (const auto callback = std::exchange(on_done, nullptr)) callback(all);
   }
 };
 
 }  // namespace
 
 void read_settings(Loop& loop, SettingController& control, const std::vector<DeviceId>& gpus,
-                   Duration patience,
-                   std::function<void(const std::vector<SettingReading>&)> told) {
-  const auto survey = std::make_shared<SettingsQuery>();
-  survey->on_done = std::move(told);
+                   Duration timeout,
+                   std::function<void(const std::vector<SettingReading>&)> on_done) {
+  const auto query = std::make_shared<SettingsQuery>();
+  query->on_done = std::move(on_done);
   for (const DeviceId& gpu : gpus) {
     boost::mp11::mp_for_each<boost::describe::describe_enumerators<SettingKind>>(
-        [&](auto kind) { survey->all.push_back({gpu, kind.value}); });
+        [&](auto kind) { query->all.push_back({gpu, kind.value}); });
   }
-  survey->missing = survey->all.size() + 1;
-  const auto one_less = [survey] {
-    if (--survey->missing == 0) survey->finish();
+  query->missing = query->all.size() + 1;
+  const auto one_less = [query] {
+    if (--query->missing == 0) query->finish();
   };
-  for (std::size_t i = 0; i < survey->all.size(); ++i) {
-    control.read_setting(survey->all[i].gpu, survey->all[i].kind,
-                         [survey, one_less, i](const Result<SettingState>& seen) {
-                           survey->all[i].state = seen;
+  for (std::size_t i = 0; i < query->all.size(); ++i) {
+    control.read_setting(query->all[i].gpu, query->all[i].kind,
+                         [query, one_less, i](const Result<SettingState>& state) {
+                           query->all[i].state = state;
                            one_less();
                          });
   }
   // Weak: the looks under way own the survey, and a timer must not.
-  survey->timeout_timer = loop.call_after(patience, [weak = std::weak_ptr(survey)] {
+  query->timeout_timer = loop.call_after(timeout, [weak = std::weak_ptr(query)] {
     if (const auto late = weak.lock()) late->finish();
   });
   loop.post(one_less);

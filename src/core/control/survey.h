@@ -17,7 +17,7 @@ struct SettingReading {
 
 // Tells the settings by GPU and kind, in their order. A setting without an answer after `patience`
 // is told as Errc::timed_out. Told once, never inside the call.
-void read_settings(Loop&, SettingController&, const std::vector<DeviceId>&, Duration patience,
-                   std::function<void(const std::vector<SettingReading>&)> told);
+void read_settings(Loop&, SettingController&, const std::vector<DeviceId>&, Duration timeout,
+                   std::function<void(const std::vector<SettingReading>&)> on_done);
 
 }  // namespace gpuyard::control

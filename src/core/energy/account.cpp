@@ -19,13 +19,13 @@ std::int64_t max_energy_mj(Duration time, const Session& session) {
 }
 
 std::optional<std::int64_t> plausible_power(std::optional<std::int64_t> power_mw) {
-  constexpr std::int64_t kMostMilliwatts = Account::kMaxWatts * 1000;
-  return power_mw && *power_mw >= 0 && *power_mw <= kMostMilliwatts ? power_mw : std::nullopt;
+  constexpr std::int64_t kMaxMilliwatts = Account::kMaxWatts * 1000;
+  return power_mw && *power_mw >= 0 && *power_mw <= kMaxMilliwatts ? power_mw : std::nullopt;
 }
 
 bool is_other_session(const Session& now, const Session& before) {
-  const bool both_told = !now.driver.empty() && !before.driver.empty();
-  return now.boot_id != before.boot_id || (both_told && now.driver != before.driver);
+  const bool both_known = !now.driver.empty() && !before.driver.empty();
+  return now.boot_id != before.boot_id || (both_known && now.driver != before.driver);
 }
 
 // Returns whether the GPU will never have a counter. Other reasons for a missing reading pass.

@@ -22,9 +22,10 @@ Error unknown_window_error(std::string_view id) {
 }
 
 // Returns how far a moment of another boot has to be shifted onto this boot's clock.
-Duration boot_clock_shift(TimePoint then, WallTime then_wall, TimePoint now, WallTime now_wall) {
-  const Duration ago = std::max<Duration>(now_wall - then_wall, Duration::zero());
-  return now - ago - then;
+Duration boot_clock_shift(TimePoint saved_at, WallTime saved_wall, TimePoint now,
+                          WallTime now_wall) {
+  const Duration ago = std::max<Duration>(now_wall - saved_wall, Duration::zero());
+  return now - ago - saved_at;
 }
 
 }  // namespace
@@ -45,40 +46,40 @@ void Ledger::record(const Snapshot& snapshot) {
 }
 
 void Ledger::record(const DeviceState& device, const Session& session, WallTime wall) {
-  auto seen = device.info.uuid.empty() ? std::nullopt : energy_reading_of(device.sample);
-  if (!seen) return;
-  seen->contradicted = !device.contradiction.empty();
-  std::size_t place = entry_index_of(device.info.uuid, session.simulated);
-  if (place != kNoEntry) {
-    entries_[place].account.record(*seen, session, wall);
+  auto reading = device.info.uuid.empty() ? std::nullopt : energy_reading_of(device.sample);
+  if (!reading) return;
+  reading->contradicted = !device.contradiction.empty();
+  std::size_t entry_index = entry_index_of(device.info.uuid, session.simulated);
+  if (entry_index != kNoEntry) {
+    entries_[entry_index].account.record(*reading, session, wall);
   } else if (entries_.size() < kMaxAccounts) {
     std::optional<FirstReading> first;
-    if (!restored_) first = FirstReading{*seen, session, wall};
-    place = entries_.size();
-    entries_.push_back({device.info.uuid, Account(*seen, session, wall), std::move(first)});
-    join_windows(place);
+    if (!restored_) first = FirstReading{*reading, session, wall};
+    entry_index = entries_.size();
+    entries_.push_back({device.info.uuid, Account(*reading, session, wall), std::move(first)});
+    join_windows(entry_index);
   } else {
     return;
   }
-  Entry& entry = entries_[place];
-  entry.power_mw = seen->contradicted ? std::nullopt : seen->power_mw;
-  entry.power_taken = seen->taken;
+  Entry& entry = entries_[entry_index];
+  entry.power_mw = reading->contradicted ? std::nullopt : reading->power_mw;
+  entry.power_taken = reading->taken;
   const AccountState& state = entry.account.state();
-  if (!entry.initial_amounts && state.last_reading_at == seen->taken)
+  if (!entry.initial_amounts && state.last_reading_at == reading->taken)
     entry.initial_amounts = state.amounts;
 }
 
 // Gives windows that began before its first reading what is known of a GPU from now on. The time
 // until then stays unknown.
-void Ledger::join_windows(std::size_t place) {
-  const Entry& entry = entries_[place];
+void Ledger::join_windows(std::size_t entry_index) {
+  const Entry& entry = entries_[entry_index];
   const AccountMark now = entry.account.mark();
   for (auto& [id, open] : windows_) {
     if (open.window.simulated != entry.account.state().session.simulated) continue;
     for (std::size_t i = 0; i < open.entries.size(); ++i) {
       WindowGpu& gpu = open.window.gpus[i];
       if (open.entries[i] != kNoEntry || gpu.uuid != entry.uuid) continue;
-      open.entries[i] = place;
+      open.entries[i] = entry_index;
       const TimePoint began = std::min(gpu.begin.taken, now.taken);
       gpu.begin = now;
       gpu.begin.taken = began;
@@ -102,41 +103,42 @@ void Ledger::update_peaks() {
   }
 }
 
-Result<void> Ledger::check_request(const WindowRequest& wish) const {
-  if (wish.max_duration < kMinWindowDuration || wish.max_duration > kMaxWindowDuration) {
+Result<void> Ledger::check_request(const WindowRequest& request) const {
+  if (request.max_duration < kMinWindowDuration || request.max_duration > kMaxWindowDuration) {
     return Error{
         Errc::invalid,
-        fmt::format("/most_seconds: expected 1 to 2592000 (30 days); got {}",
-                    std::chrono::duration_cast<std::chrono::seconds>(wish.max_duration).count())};
+        fmt::format(
+            "/most_seconds: expected 1 to 2592000 (30 days); got {}",
+            std::chrono::duration_cast<std::chrono::seconds>(request.max_duration).count())};
   }
-  if (wish.name.size() > kMaxNameLength || !is_plain(wish.name)) {
+  if (request.name.size() > kMaxNameLength || !is_plain(request.name)) {
     return Error{
         Errc::invalid,
         fmt::format("/name: expected at most {} bytes, without control characters; got {} bytes",
-                    kMaxNameLength, wish.name.size())};
+                    kMaxNameLength, request.name.size())};
   }
   const auto of_owner = std::ranges::count_if(
-      windows_, [&](const auto& one) { return one.second.window.owner == wish.owner; });
+      windows_, [&](const auto& one) { return one.second.window.owner == request.owner; });
   const bool too_many =
-      !wish.privileged && static_cast<std::size_t>(of_owner) >= kMaxWindowsPerOwner;
-  const std::size_t most = kMaxWindows + (wish.privileged ? kReservedForAdmins : 0);
-  if (!too_many && windows_.size() < most) return {};
+      !request.privileged && static_cast<std::size_t>(of_owner) >= kMaxWindowsPerOwner;
+  const std::size_t max_windows = kMaxWindows + (request.privileged ? kReservedForAdmins : 0);
+  if (!too_many && windows_.size() < max_windows) return {};
   return Error{Errc::busy,
                fmt::format("{} windows are open{}; end some with DELETE "
                            "/api/gpu/energy/windows/ID (GET /api/gpu/energy/windows lists them)",
                            too_many ? static_cast<std::size_t>(of_owner) : windows_.size(),
-                           too_many ? fmt::format(" of uid {}", wish.owner) : "")};
+                           too_many ? fmt::format(" of uid {}", request.owner) : "")};
 }
 
-Result<std::vector<const DeviceState*>> Ledger::gpus_of(const WindowRequest& wish,
+Result<std::vector<const DeviceState*>> Ledger::gpus_of(const WindowRequest& request,
                                                         const Snapshot& edge) const {
   if (!edge.driver.initialised) {
     return Error{Errc::unavailable, fmt::format("no driver: {}", edge.driver.why)};
   }
   std::vector<const DeviceState*> gpus;
-  for (std::size_t i = 0; i < wish.gpus.size(); ++i) {
+  for (std::size_t i = 0; i < request.gpus.size(); ++i) {
     const std::string at = fmt::format("/gpus/{}", i);
-    const auto device = find_device(edge, wish.gpus[i]);
+    const auto device = find_device(edge, request.gpus[i]);
     if (!device) return Error(device.error()).in(at);
     if (std::ranges::find(gpus, *device) != gpus.end()) {
       return Error{Errc::invalid, fmt::format("{}: names a GPU twice", at)};
@@ -154,24 +156,26 @@ Result<std::vector<const DeviceState*>> Ledger::gpus_of(const WindowRequest& wis
   return Error{Errc::unavailable, "the driver reports no GPU"};
 }
 
-Result<std::string> Ledger::begin(const WindowRequest& wish, const Snapshot& edge) {
+Result<std::string> Ledger::begin(const WindowRequest& request, const Snapshot& edge) {
   record(edge);
-  if (const auto good = check_request(wish); !good) return good.error();
-  const auto gpus = gpus_of(wish, edge);
+  if (const auto good = check_request(request); !good) return good.error();
+  const auto gpus = gpus_of(request, edge);
   if (!gpus) return gpus.error();
-  Window window{new_id(),   wish.name, wish.owner,        boot_id_, edge.driver.info.simulated,
-                edge.taken, edge.wall, wish.max_duration, {}};
-  std::vector<std::size_t> places;
+  Window window{
+      new_id(),   request.name, request.owner,        boot_id_, edge.driver.info.simulated,
+      edge.taken, edge.wall,    request.max_duration, {}};
+  std::vector<std::size_t> entry_indexes;
   for (const DeviceState* const gpu : *gpus) {
-    const std::size_t place = entry_index_of(gpu->info.uuid, window.simulated);
-    const bool there = place != kNoEntry;
-    places.push_back(place);
+    const std::size_t entry_index = entry_index_of(gpu->info.uuid, window.simulated);
+    const bool has_entry = entry_index != kNoEntry;
+    entry_indexes.push_back(entry_index);
     AccountMark begin;
     begin.taken = edge.taken;
-    window.gpus.push_back({gpu->info.uuid, there ? entries_[place].account.mark() : begin, {}});
+    window.gpus.push_back(
+        {gpu->info.uuid, has_entry ? entries_[entry_index].account.mark() : begin, {}});
   }
   std::string id = window.id;
-  windows_.insert_or_assign(id, OpenWindow{std::move(window), std::move(places)});
+  windows_.insert_or_assign(id, OpenWindow{std::move(window), std::move(entry_indexes)});
   update_peaks();
   return id;
 }
@@ -186,10 +190,11 @@ WindowResult Ledger::result_of_open(const OpenWindow& open, TimePoint now) const
   WindowResult result{open.window, now - open.window.began_at, {}};
   for (std::size_t i = 0; i < open.entries.size(); ++i) {
     const WindowGpu& gpu = open.window.gpus[i];
-    const std::size_t place = open.entries[i];
-    const AccountMark end = place != kNoEntry ? entries_[place].account.mark() : gpu.begin;
+    const std::size_t entry_index = open.entries[i];
+    const AccountMark end =
+        entry_index != kNoEntry ? entries_[entry_index].account.mark() : gpu.begin;
     result.gpus.push_back(result_of(gpu, end, now));
-    if (place == kNoEntry) result.gpus.back().known = false;
+    if (entry_index == kNoEntry) result.gpus.back().known = false;
   }
   return result;
 }
@@ -228,32 +233,32 @@ std::vector<WindowResult> Ledger::end_overdue(TimePoint now) {
 std::vector<SavedAccount> Ledger::accounts() const {
   std::vector<SavedAccount> all;
   for (const Entry& entry : entries_) all.push_back({entry.uuid, entry.account.state()});
-  std::ranges::sort(all, {}, [](const SavedAccount& kept) {
-    return std::pair(std::string_view(kept.uuid), kept.state.session.simulated);
+  std::ranges::sort(all, {}, [](const SavedAccount& account) {
+    return std::pair(std::string_view(account.uuid), account.state.session.simulated);
   });
   return all;
 }
 
 std::optional<BookedEnergy> Ledger::booked_energy(std::string_view uuid, bool simulated) const {
-  const std::size_t place = entry_index_of(uuid, simulated);
-  if (place == kNoEntry || !entries_[place].initial_amounts) return std::nullopt;
-  const Amounts& before = *entries_[place].initial_amounts;
-  const AccountState& state = entries_[place].account.state();
+  const std::size_t entry_index = entry_index_of(uuid, simulated);
+  if (entry_index == kNoEntry || !entries_[entry_index].initial_amounts) return std::nullopt;
+  const Amounts& before = *entries_[entry_index].initial_amounts;
+  const AccountState& state = entries_[entry_index].account.state();
   return BookedEnergy{state.amounts.unattributed_mj - before.unattributed_mj,
                       state.amounts.estimated_mj - before.estimated_mj,
                       state.amounts.unknown - before.unknown, state.last_reading_at};
 }
 
-void Ledger::restore(LedgerState books, TimePoint now, WallTime wall) {
-  for (SavedAccount& kept : books.accounts) {
-    AccountState& state = kept.state;
+void Ledger::restore(LedgerState saved, TimePoint now, WallTime wall) {
+  for (SavedAccount& account : saved.accounts) {
+    AccountState& state = account.state;
     if (state.session.boot_id != boot_id_) {
       state.last_reading_at +=
           boot_clock_shift(state.last_reading_at, state.last_reading_wall, now, wall);
     }
-    restore(std::move(kept));
+    restore(std::move(account));
   }
-  for (Window& window : books.windows) {
+  for (Window& window : saved.windows) {
     if (window.boot_id != boot_id_) {
       const Duration shift = boot_clock_shift(window.began_at, window.began_wall, now, wall);
       window.boot_id = boot_id_;
@@ -271,28 +276,28 @@ void Ledger::restore(LedgerState books, TimePoint now, WallTime wall) {
   restored_ = true;
 }
 
-void Ledger::restore(SavedAccount kept) {
-  const std::size_t place = entry_index_of(kept.uuid, kept.state.session.simulated);
-  if (place == kNoEntry) {
-    entries_.push_back({std::move(kept.uuid), Account(std::move(kept.state)), std::nullopt});
+void Ledger::restore(SavedAccount saved) {
+  const std::size_t entry_index = entry_index_of(saved.uuid, saved.state.session.simulated);
+  if (entry_index == kNoEntry) {
+    entries_.push_back({std::move(saved.uuid), Account(std::move(saved.state)), std::nullopt});
     return;
   }
-  Entry& entry = entries_[place];
-  Account earlier(std::move(kept.state));
+  Entry& entry = entries_[entry_index];
+  Account earlier(std::move(saved.state));
   if (entry.first) {
     earlier.record(entry.first->reading, entry.first->session, entry.first->wall);
   }
   entry.account.prepend(earlier.state());
   // All that is here already was counted in this run.
   entry.initial_amounts = earlier.state().amounts;
-  shift_marks(place, earlier.state());
+  shift_marks(entry_index, earlier.state());
 }
 
 // Adds the earlier amounts to windows that began before the books were adopted.
-void Ledger::shift_marks(std::size_t entry, const AccountState& earlier) {
+void Ledger::shift_marks(std::size_t entry_index, const AccountState& earlier) {
   for (auto& [id, open] : windows_) {
     for (std::size_t i = 0; i < open.entries.size(); ++i) {
-      if (open.entries[i] != entry) continue;
+      if (open.entries[i] != entry_index) continue;
       AccountMark& mark = open.window.gpus[i].begin;
       mark.device_mj += earlier.amounts.device_mj();
       mark.estimated_mj += earlier.amounts.estimated_mj;

@@ -121,9 +121,9 @@ struct EnergyTransaction {
 class EnergyStorage {
  public:
   virtual ~EnergyStorage() = default;
-  virtual bool load(std::function<void(Result<LedgerState>)> loaded) = 0;
+  virtual bool load(std::function<void(Result<LedgerState>)> on_loaded) = 0;
   // Tells when the changes are on the disk, or why not.
-  virtual bool save(EnergyTransaction, std::function<void(const Result<void>&)> saved) = 0;
+  virtual bool save(EnergyTransaction, std::function<void(const Result<void>&)> on_saved) = 0;
   // Describes what is wrong with the archive, for people; empty when all is well.
   virtual std::vector<std::string> notes() const = 0;
 };
@@ -213,7 +213,7 @@ class Ledger {
 
   static constexpr std::size_t kNoEntry = SIZE_MAX;
 
-  void join_windows(std::size_t entry);
+  void join_windows(std::size_t entry_index);
   std::size_t entry_index_of(std::string_view uuid, bool simulated) const;  // kNoEntry: none
   void record(const DeviceState&, const Session&, WallTime);
   void update_peaks();
@@ -221,7 +221,7 @@ class Ledger {
   Result<std::vector<const DeviceState*>> gpus_of(const WindowRequest&, const Snapshot&) const;
   WindowResult result_of_open(const OpenWindow&, TimePoint now) const;
   void restore(SavedAccount);
-  void shift_marks(std::size_t entry, const AccountState& earlier);
+  void shift_marks(std::size_t entry_index, const AccountState& earlier);
 
   std::string boot_id_;
   std::vector<Entry> entries_;  // never removed

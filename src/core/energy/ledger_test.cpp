@@ -29,13 +29,13 @@ class LedgerTest : public ::testing::Test {
     pass(for_seconds);
     ledger_.record(snapshot());
   }
-  std::string begin(const WindowRequest& wish = {}) {
-    const auto id = ledger_.begin(wish, snapshot());
+  std::string begin(const WindowRequest& request = {}) {
+    const auto id = ledger_.begin(request, snapshot());
     EXPECT_TRUE(id) << id.error().message;
     return id ? *id : "";
   }
-  Error refused(const WindowRequest& wish) {
-    const auto id = ledger_.begin(wish, snapshot());
+  Error refused(const WindowRequest& request) {
+    const auto id = ledger_.begin(request, snapshot());
     EXPECT_FALSE(id);
     return id ? Error{} : id.error();
   }

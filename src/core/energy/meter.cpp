@@ -8,8 +8,8 @@
 
 namespace gpuyard::energy {
 
-Meter::Meter(Loop& loop, FreshReader& reads, EnergyStorage& archive, std::string boot_id)
-    : loop_(loop), reader_(reads), storage_(archive), ledger_(std::move(boot_id)) {}
+Meter::Meter(Loop& loop, FreshReader& reader, EnergyStorage& storage, std::string boot_id)
+    : loop_(loop), reader_(reader), storage_(storage), ledger_(std::move(boot_id)) {}
 
 void Meter::start() {
   load();
@@ -22,22 +22,22 @@ void Meter::stop() {
 
 void Meter::load() {
   if (loading_) return;
-  loading_ = storage_.load(lifetime_.guard([this](Result<LedgerState> books) {
+  loading_ = storage_.load(lifetime_.guard([this](Result<LedgerState> state) {
     loading_ = false;
-    load_failed_ = !books;
-    if (!books) return;  // the archive says what is wrong with it
+    load_failed_ = !state;
+    if (!state) return;  // the archive says what is wrong with it
     restored_ = true;
-    ledger_.restore(*std::move(books), loop_.now(), loop_.wall());
+    ledger_.restore(*std::move(state), loop_.now(), loop_.wall());
     ledger_.mark_all_changed();
   }));
 }
 
 void Meter::tick() {
   timer_ = loop_.call_after(kSaveInterval, [this] { tick(); });
-  for (const WindowResult& over : ledger_.end_overdue(loop_.now())) {
+  for (const WindowResult& result : ledger_.end_overdue(loop_.now())) {
     ended_log_.write(log::Level::info, loop_.now(),
-                     fmt::format("energy window {} \"{}\" of uid {} has ended", over.window.id,
-                                 over.window.name, over.window.owner));
+                     fmt::format("energy window {} \"{}\" of uid {} has ended", result.window.id,
+                                 result.window.name, result.window.owner));
   }
   if (!restored_) return load();
   save([] {});
@@ -45,36 +45,36 @@ void Meter::tick() {
 
 // Saves nothing until the stored books have been read, because it would overwrite them. One save
 // runs at a time; changes of all users until it completes go into the next one.
-void Meter::save(std::function<void()> saved) {
+void Meter::save(std::function<void()> on_saved) {
   // While a disk hangs, further answers do not wait for it.
-  if (!restored_ || save_waiters_.size() >= kMaxWaitingReplies) return saved();
-  save_waiters_.push_back(std::move(saved));
+  if (!restored_ || save_waiters_.size() >= kMaxWaitingReplies) return on_saved();
+  save_waiters_.push_back(std::move(on_saved));
   if (!saving_) save_next();
 }
 
 void Meter::save_next() {
-  const auto tell = [all = std::exchange(save_waiters_, {})] {
-    for (const auto& saved : all) saved();
+  const auto notify_waiters = [all = std::exchange(save_waiters_, {})] {
+    for (const auto& on_saved : all) on_saved();
   };
   saving_ = storage_.save(ledger_.take_transaction(),
-                          lifetime_.guard([this, tell](const Result<void>& done) {
+                          lifetime_.guard([this, notify_waiters](const Result<void>& result) {
                             saving_ = false;
-                            if (!done) ledger_.mark_all_changed();
+                            if (!result) ledger_.mark_all_changed();
                             if (!save_waiters_.empty()) save_next();
-                            tell();
+                            notify_waiters();
                           }));
   if (saving_) return;
   ledger_.mark_all_changed();
-  tell();
+  notify_waiters();
 }
 
-void Meter::begin(WindowRequest wish, OnWindow answer) {
+void Meter::begin(WindowRequest request, OnWindow on_window) {
   reader_.read_fresh(kEnergyProbes,
-                     lifetime_.guard([this, wish = std::move(wish),
-                                      answer = std::move(answer)](const Snapshot& edge) {
-                       const auto id = ledger_.begin(wish, edge);
-                       if (!id) return answer(id.error());
-                       reply_when_committed(*ledger_.result(*id, edge.taken), answer);
+                     lifetime_.guard([this, request = std::move(request),
+                                      on_window = std::move(on_window)](const Snapshot& edge) {
+                       const auto id = ledger_.begin(request, edge);
+                       if (!id) return on_window(id.error());
+                       reply_when_committed(*ledger_.result(*id, edge.taken), on_window);
                      }));
 }
 
@@ -84,43 +84,43 @@ Result<const Window*> Meter::find(std::string_view id) const {
   return Error{Errc::unavailable, "earlier windows are unavailable until the state is read"};
 }
 
-void Meter::measure(std::string id, OnWindow answer) {
-  if (const auto there = find(id); !there) return answer(there.error());
-  reader_.read_fresh(
-      kEnergyProbes,
-      lifetime_.guard([this, id = std::move(id), answer = std::move(answer)](const Snapshot& edge) {
-        ledger_.record(edge);
-        answer(ledger_.result(id, edge.taken));
-      }));
+void Meter::measure(std::string id, OnWindow on_window) {
+  if (const auto window = find(id); !window) return on_window(window.error());
+  reader_.read_fresh(kEnergyProbes,
+                     lifetime_.guard([this, id = std::move(id),
+                                      on_window = std::move(on_window)](const Snapshot& edge) {
+                       ledger_.record(edge);
+                       on_window(ledger_.result(id, edge.taken));
+                     }));
 }
 
-void Meter::end(std::string id, OnWindow answer) {
-  reader_.read_fresh(
-      kEnergyProbes,
-      lifetime_.guard([this, id = std::move(id), answer = std::move(answer)](const Snapshot& edge) {
-        ledger_.record(edge);
-        auto result = ledger_.end(id, edge.taken);
-        if (!result) return answer(std::move(result).error());
-        reply_when_committed(*std::move(result), answer);
-      }));
+void Meter::end(std::string id, OnWindow on_window) {
+  reader_.read_fresh(kEnergyProbes,
+                     lifetime_.guard([this, id = std::move(id),
+                                      on_window = std::move(on_window)](const Snapshot& edge) {
+                       ledger_.record(edge);
+                       auto result = ledger_.end(id, edge.taken);
+                       if (!result) return on_window(std::move(result).error());
+                       reply_when_committed(*std::move(result), on_window);
+                     }));
 }
 
 // Answers once the window's begin or end is on the disk, so that a client that goes on with the
 // answer finds its window after a crash, or finds it gone.
-void Meter::reply_when_committed(WindowResult result, OnWindow answer) {
+void Meter::reply_when_committed(WindowResult result, OnWindow on_window) {
   struct Waiting {
     WindowResult result;
-    OnWindow answer;
-    Subscription patience;
+    OnWindow on_window;
+    Subscription timeout;
 
     void tell() {
-      patience.reset();
-      if (const OnWindow once = std::exchange(answer, nullptr)) once(std::move(result));
+      timeout.reset();
+      if (const OnWindow once = std::exchange(on_window, nullptr)) once(std::move(result));
     }
   };
   const auto waiting =
-      std::make_shared<Waiting>(Waiting{std::move(result), std::move(answer), Subscription()});
-  waiting->patience = loop_.call_after(kDiskTimeout, [waiting] { waiting->tell(); });
+      std::make_shared<Waiting>(Waiting{std::move(result), std::move(on_window), Subscription()});
+  waiting->timeout = loop_.call_after(kDiskTimeout, [waiting] { waiting->tell(); });
   save([waiting] { waiting->tell(); });
 }
 

@@ -18,7 +18,7 @@ namespace gpuyard::energy {
 class FreshReader {
  public:
   virtual ~FreshReader() = default;
-  virtual void read_fresh(ProbeSet, std::function<void(const Snapshot&)> done) = 0;
+  virtual void read_fresh(ProbeSet, std::function<void(const Snapshot&)> on_done) = 0;
 };
 
 class Meter {
@@ -58,7 +58,7 @@ class Meter {
  private:
   void load();
   void tick();
-  void save(std::function<void()> saved);
+  void save(std::function<void()> on_saved);
   void save_next();
   void reply_when_committed(WindowResult, OnWindow);
 

@@ -22,15 +22,15 @@ class MeterTest : public ::testing::Test {
       meter_.on_snapshot(reads_.now());
     }
   }
-  Meter::OnWindow into(std::optional<Result<WindowResult>>& told) {
-    return [&told](Result<WindowResult> result) { told.emplace(std::move(result)); };
+  Meter::OnWindow into(std::optional<Result<WindowResult>>& reply) {
+    return [&reply](Result<WindowResult> result) { reply.emplace(std::move(result)); };
   }
   std::string begin() {
-    std::optional<Result<WindowResult>> told;
-    meter_.begin({}, into(told));
+    std::optional<Result<WindowResult>> reply;
+    meter_.begin({}, into(reply));
     loop_.run_posted();
     archive_.answer_saves();
-    return told && *told ? (*told)->window.id : "";
+    return reply && *reply ? (*reply)->window.id : "";
   }
 
   ManualLoop loop_;
@@ -43,30 +43,30 @@ class MeterTest : public ::testing::Test {
 TEST_F(MeterTest, BeginReadsFreshAndAnswersAfterCommit) {
   archive_.answer_load(LedgerState{});
   tick();
-  std::optional<Result<WindowResult>> told;
-  meter_.begin({.name = "x"}, into(told));
+  std::optional<Result<WindowResult>> reply;
+  meter_.begin({.name = "x"}, into(reply));
   EXPECT_TRUE(archive_.saves.empty()) << "nothing before the reading";
   loop_.run_posted();
   ASSERT_EQ(archive_.saves.size(), 1U);
   EXPECT_EQ(archive_.saves[0].state.windows.size(), 1U);
-  EXPECT_FALSE(told);
+  EXPECT_FALSE(reply);
   archive_.answer_saves();
-  ASSERT_TRUE(told && *told);
-  EXPECT_EQ((*told)->window.name, "x");
+  ASSERT_TRUE(reply && *reply);
+  EXPECT_EQ((*reply)->window.name, "x");
 }
 
 TEST_F(MeterTest, ADiskThatIsSlowIsNotWaitedFor) {
   archive_.answer_load(LedgerState{});
   tick();
-  std::optional<Result<WindowResult>> told;
-  meter_.begin({}, into(told));
+  std::optional<Result<WindowResult>> reply;
+  meter_.begin({}, into(reply));
   loop_.run_posted();
-  EXPECT_FALSE(told);
+  EXPECT_FALSE(reply);
   loop_.advance(Meter::kDiskTimeout);
-  ASSERT_TRUE(told && *told);
-  told.reset();
+  ASSERT_TRUE(reply && *reply);
+  reply.reset();
   archive_.answer_saves();
-  EXPECT_FALSE(told) << "answered twice";
+  EXPECT_FALSE(reply) << "answered twice";
 }
 
 TEST_F(MeterTest, AWindowRunsUntilItIsEnded) {
@@ -76,18 +76,18 @@ TEST_F(MeterTest, AWindowRunsUntilItIsEnded) {
   tick(10);
   *reads_.gpus[0].counter_mj += 5;  // since the last tick: only a fresh reading sees it
   loop_.advance(std::chrono::milliseconds(1));
-  std::optional<Result<WindowResult>> told;
-  meter_.measure(id, into(told));
+  std::optional<Result<WindowResult>> reply;
+  meter_.measure(id, into(reply));
   loop_.run_posted();
-  ASSERT_TRUE(told && *told);
-  EXPECT_EQ((*told)->gpus[0].energy_mj, 1'000'005);
-  meter_.end(id, into(told));
+  ASSERT_TRUE(reply && *reply);
+  EXPECT_EQ((*reply)->gpus[0].energy_mj, 1'000'005);
+  meter_.end(id, into(reply));
   loop_.run_posted();
   archive_.answer_saves();
-  EXPECT_EQ((*told)->gpus[0].energy_mj, 1'000'005);
+  EXPECT_EQ((*reply)->gpus[0].energy_mj, 1'000'005);
   EXPECT_EQ(archive_.saves.back().ended_windows, std::vector<std::string>{id});
-  meter_.measure(id, into(told));
-  EXPECT_EQ(told->error().code, Errc::not_found);
+  meter_.measure(id, into(reply));
+  EXPECT_EQ(reply->error().code, Errc::not_found);
 }
 
 TEST_F(MeterTest, StateIsSavedPeriodicallyAndAtStop) {
@@ -106,7 +106,8 @@ TEST_F(MeterTest, ConcurrentWindowsShareTwoSaves) {
   tick();
   int answered = 0;
   for (std::uint32_t user = 1; user <= 200; ++user) {
-    meter_.begin({.owner = user}, [&](const Result<WindowResult>& told) { answered += told.ok(); });
+    meter_.begin({.owner = user},
+                 [&](const Result<WindowResult>& reply) { answered += reply.ok(); });
   }
   loop_.run_posted();
   EXPECT_EQ(archive_.saves.size(), 1U);
@@ -158,8 +159,8 @@ TEST_F(MeterTest, FailedLoadIsRetriedBeforeAnySave) {
 TEST_F(MeterTest, ExpiredWindowIsLogged) {
   archive_.answer_load(LedgerState{});
   tick();
-  std::optional<Result<WindowResult>> told;
-  meter_.begin({.name = "short", .owner = 1000, .max_duration = seconds(5)}, into(told));
+  std::optional<Result<WindowResult>> reply;
+  meter_.begin({.name = "short", .owner = 1000, .max_duration = seconds(5)}, into(reply));
   loop_.run_posted();
   archive_.answer_saves();
   tick(20);

@@ -312,9 +312,9 @@ std::vector<std::int64_t> ColumnReader::column(std::size_t count) {
     starts.push_back(static_cast<std::uint64_t>(signed_varint()));
   Words values;
   if (levels < count) {
-    const auto least = static_cast<std::uint64_t>(signed_varint());
+    const auto min_value = static_cast<std::uint64_t>(signed_varint());
     values = packed(count - levels, head % kWidths);
-    for (std::uint64_t& value : values) value += least;
+    for (std::uint64_t& value : values) value += min_value;
   }
   for (; !starts.empty(); starts.pop_back()) {
     values.insert(values.begin(), starts.back());

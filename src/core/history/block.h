@@ -93,8 +93,8 @@ struct Bucket {
 
 inline constexpr std::size_t kMaxBlockPoints = 300;
 
-// Takes 1 to kBlockPoints points, each later than the one before. A missing point is left out: the
-// times show the gap.
+// Takes 1 to kMaxBlockPoints points, each later than the one before. A missing point is left out:
+// the times show the gap.
 std::string encode(std::span<const Point>);
 std::string encode(std::span<const Bucket>);
 

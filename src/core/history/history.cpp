@@ -15,21 +15,21 @@ struct MinuteBatch {
   std::vector<std::pair<SeriesKey, View<Bucket>>> series;
 };
 
-Result<void> write(const MinuteBatch& page, MinuteStorage& store) {
+Result<void> write(const MinuteBatch& batch, MinuteStorage& storage) {
   std::vector<SeriesMinutes> minutes;
-  minutes.reserve(page.series.size());
-  for (const auto& [key, view] : page.series) {
-    auto buckets = downsample(view.points(page.from_ms, INT64_MAX), kMinuteMs);
+  minutes.reserve(batch.series.size());
+  for (const auto& [key, view] : batch.series) {
+    auto buckets = downsample(view.points(batch.from_ms, INT64_MAX), kMinuteMs);
     if (!buckets.empty()) minutes.push_back({key, std::move(buckets)});
   }
-  return store.put(page.run, minutes);
+  return storage.put(batch.run, minutes);
 }
 
 }  // namespace
 
-History::History(Loop& loop, Worker& worker, std::shared_ptr<MinuteStorage> store,
+History::History(Loop& loop, Worker& worker, std::shared_ptr<MinuteStorage> storage,
                  std::string boot_id)
-    : loop_(loop), worker_(worker), storage_(std::move(store)), clock_(std::move(boot_id)) {
+    : loop_(loop), worker_(worker), storage_(std::move(storage)), clock_(std::move(boot_id)) {
   clock_.update(loop_.now(), loop_.wall());
 }
 
@@ -47,9 +47,9 @@ std::int64_t History::now_ms() const {
 // disk.
 void History::flush_next_due() {
   const std::int64_t now = clock_.run().last_ms;
-  const auto forgotten = [&](const auto& entry) { return rings_.find(entry.first) == nullptr; };
-  std::erase_if(saved_at_ms_, forgotten);
-  std::erase_if(progress_->stored_hour_ms, forgotten);
+  const auto is_evicted = [&](const auto& entry) { return rings_.find(entry.first) == nullptr; };
+  std::erase_if(saved_at_ms_, is_evicted);
+  std::erase_if(progress_->stored_hour_ms, is_evicted);
   for (const auto& [uuid, gpu] : rings_.gpus()) {
     const auto last = saved_at_ms_.try_emplace(uuid, now).first;
     if (now - last->second < kSaveIntervalMs) continue;
@@ -61,17 +61,17 @@ void History::flush_next_due() {
 bool History::save(const std::string& uuid, const Rings::Gpu& gpu) {
   // An hour is rewritten until a put of the next one has succeeded.
   const auto stored = progress_->stored_hour_ms.find(uuid);
-  MinuteBatch page{
+  MinuteBatch batch{
       clock_.run(), stored != progress_->stored_hour_ms.end() ? stored->second : INT64_MIN, {}};
   for (const Series& series : gpu.series) {
-    page.series.emplace_back(SeriesKey{uuid, json_key(row_of(series.metric())), series.element()},
-                             series.ten_second_buckets(page.from_ms));
+    batch.series.emplace_back(SeriesKey{uuid, json_key(row_of(series.metric())), series.element()},
+                              series.ten_second_buckets(batch.from_ms));
   }
-  const std::int64_t hour_ms = span_begin(page.run.last_ms, kHourMs);
+  const std::int64_t hour_ms = span_begin(batch.run.last_ms, kHourMs);
   return run_on_worker(
-      worker_, [page = std::move(page), store = storage_] { return write(page, *store); },
-      [progress = progress_, uuid, hour_ms](const Result<void>& done) {
-        if (done) progress->stored_hour_ms[uuid] = hour_ms;
+      worker_, [batch = std::move(batch), storage = storage_] { return write(batch, *storage); },
+      [progress = progress_, uuid, hour_ms](const Result<void>& result) {
+        if (result) progress->stored_hour_ms[uuid] = hour_ms;
       });
 }
 
@@ -88,29 +88,28 @@ std::vector<Query> History::queries_at(const std::string& uuid, const Sample& no
   for (const Reading& reading : now.readings()) {
     if (cadence_of(reading.metric) > 0) wanted.emplace(reading.metric, reading.index);
   }
-  std::vector<Query> questions;
+  std::vector<Query> queries;
   for (const auto& [metric, element] : wanted) {
-    questions.push_back({.uuid = uuid,
-                         .row = &row_of(metric),
-                         .element = element,
-                         .from_ms = at_ms - max_age_of(cadence_of(metric)),
-                         .until_ms = at_ms + 1,
-                         .points = kMaxPoints});
+    queries.push_back({.uuid = uuid,
+                       .row = &row_of(metric),
+                       .element = element,
+                       .from_ms = at_ms - max_age_of(cadence_of(metric)),
+                       .until_ms = at_ms + 1,
+                       .points = kMaxPoints});
   }
-  return questions;
+  return queries;
 }
 
-PreparedQuery History::prepare_query(const Query& question) const {
-  PreparedQuery out{question, cadence_of(question.row->metric), clock_.run(), {}, {}};
-  const Rings::Gpu* gpu = rings_.find(question.uuid);
-  const Series* series =
-      gpu != nullptr ? gpu->find(question.row->metric, question.element) : nullptr;
+PreparedQuery History::prepare_query(const Query& query) const {
+  PreparedQuery out{query, cadence_of(query.row->metric), clock_.run(), {}, {}};
+  const Rings::Gpu* gpu = rings_.find(query.uuid);
+  const Series* series = gpu != nullptr ? gpu->find(query.row->metric, query.element) : nullptr;
   if (series == nullptr) {
     out.readings_since_ms = out.ten_seconds_since_ms = out.minutes_since_ms = out.run.last_ms;
     return out;
   }
-  const std::int64_t from_ms = question.from_ms - out.run.wall_offset_ms - kMinuteMs;
-  const std::int64_t until_ms = question.until_ms - out.run.wall_offset_ms + kMinuteMs;
+  const std::int64_t from_ms = query.from_ms - out.run.wall_offset_ms - kMinuteMs;
+  const std::int64_t until_ms = query.until_ms - out.run.wall_offset_ms + kMinuteMs;
   out.readings = series->readings(from_ms, until_ms);
   out.ten_second_buckets = series->ten_second_buckets(from_ms, until_ms);
   out.readings_since_ms = series->readings_since_ms();
@@ -119,18 +118,20 @@ PreparedQuery History::prepare_query(const Query& question) const {
   return out;
 }
 
-void History::query(const std::vector<Query>& questions, Render render, OnDone done) {
-  std::vector<PreparedQuery> lookups;
-  lookups.reserve(questions.size());
-  for (const Query& question : questions) lookups.push_back(prepare_query(question));
-  const auto shared = std::make_shared<OnDone>(std::move(done));
+void History::query(const std::vector<Query>& queries, Render render, OnDone on_done) {
+  std::vector<PreparedQuery> prepared_queries;
+  prepared_queries.reserve(queries.size());
+  for (const Query& query : queries) prepared_queries.push_back(prepare_query(query));
+  const auto shared = std::make_shared<OnDone>(std::move(on_done));
   const bool posted = run_on_worker(
       worker_,
-      [lookups = std::move(lookups), store = storage_, render = std::move(render)] {
-        std::vector<QueryResult> answers;
-        answers.reserve(lookups.size());
-        for (const PreparedQuery& one : lookups) answers.push_back(execute_query(one, *store));
-        return render(answers);
+      [prepared_queries = std::move(prepared_queries), storage = storage_,
+       render = std::move(render)] {
+        std::vector<QueryResult> results;
+        results.reserve(prepared_queries.size());
+        for (const PreparedQuery& one : prepared_queries)
+          results.push_back(execute_query(one, *storage));
+        return render(results);
       },
       [shared](Result<std::string> text) { (*shared)(std::move(text)); });
   if (!posted) (*shared)(Error{Errc::busy, "the history is busy; try again"});

@@ -32,7 +32,7 @@ inline constexpr std::int64_t kSaveIntervalMs = 5 * kMinuteMs;
 class History {
  public:
   // Only the worker's jobs touch `store`.
-  History(Loop&, Worker&, std::shared_ptr<MinuteStorage> store, std::string boot_id);
+  History(Loop&, Worker&, std::shared_ptr<MinuteStorage> storage, std::string boot_id);
 
   void on_snapshot(const Snapshot&);
 
@@ -43,7 +43,7 @@ class History {
   using Render = std::function<Result<std::string>(const std::vector<QueryResult>&)>;
   using OnDone = std::function<void(Result<std::string>)>;
   // done() runs on the loop. Errc::busy: the worker has no room.
-  void query(const std::vector<Query>&, Render render, OnDone done);
+  void query(const std::vector<Query>&, Render render, OnDone on_done);
 
   // The questions whose answers have a GPU's values at one moment (value_at()): one for each of its
   // series that are remembered, of those in `now` too.

@@ -40,12 +40,12 @@ class HistoryTest : public ::testing::Test {
   }
 
   QueryResult ask(std::chrono::milliseconds since, const std::string& uuid = "GPU-1") {
-    Query question{uuid, &row_of(Metric::power_draw), 0, history_.now_ms() - since.count(),
-                   history_.now_ms() + 1};
-    question.points = kMaxPoints;
+    Query query{uuid, &row_of(Metric::power_draw), 0, history_.now_ms() - since.count(),
+                history_.now_ms() + 1};
+    query.points = kMaxPoints;
     QueryResult got;
     history_.query(
-        {question},
+        {query},
         [&](const std::vector<QueryResult>& answers) {
           got = answers.at(0);
           return std::string("rendered");
@@ -175,11 +175,11 @@ TEST_F(HistoryTest, AtTheEndEverythingIsPut) {
 
 TEST_F(HistoryTest, AWorkerThatHasNoRoomIsSaid) {
   run_for(10s);
-  const Query question{"GPU-1", &row_of(Metric::power_draw), 0, 0, history_.now_ms()};
+  const Query query{"GPU-1", &row_of(Metric::power_draw), 0, 0, history_.now_ms()};
   worker_.full = true;
   std::optional<Errc> said;
   history_.query(
-      {question}, [](const std::vector<QueryResult>&) { return std::string(); },
+      {query}, [](const std::vector<QueryResult>&) { return std::string(); },
       [&](const Result<std::string>& text) { said = text.error().code; });
   EXPECT_EQ(said, Errc::busy);
 }

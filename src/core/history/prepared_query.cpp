@@ -20,12 +20,12 @@ std::string time_text(std::int64_t wall_ms) {
 }
 
 // Returns the buckets in [from, until) of the wall clock.
-BootSegment clip_to_query(const DaemonRun& run, std::vector<Bucket> buckets, const Query& question,
+BootSegment clip_to_query(const DaemonRun& run, std::vector<Bucket> buckets, const Query& query,
                           std::int64_t length_ms) {
   std::erase_if(buckets, [&](const Bucket& bucket) {
     const std::int64_t wall_ms = bucket.at_ms + run.wall_offset_ms;
-    return wall_ms + std::max<std::int64_t>(length_ms, 1) <= question.from_ms ||
-           wall_ms >= question.until_ms;
+    return wall_ms + std::max<std::int64_t>(length_ms, 1) <= query.from_ms ||
+           wall_ms >= query.until_ms;
   });
   return {run.boot_id, run.wall_offset_ms, std::move(buckets)};
 }
@@ -37,8 +37,9 @@ struct SourceData {
 
 class SegmentFinder {
  public:
-  SegmentFinder(const PreparedQuery& lookup, MinuteStorage& store, std::vector<std::string>& notes)
-      : prepared_(lookup), query_(lookup.query), storage_(store), notes_(notes) {}
+  SegmentFinder(const PreparedQuery& prepared, MinuteStorage& storage,
+                std::vector<std::string>& notes)
+      : prepared_(prepared), query_(prepared.query), storage_(storage), notes_(notes) {}
 
   SourceData find() {
     const std::int64_t from_ms = query_.from_ms - prepared_.run.wall_offset_ms;
@@ -107,58 +108,58 @@ struct Extent {
   std::int64_t last_ms = INT64_MIN;
 };
 
-Extent extent_of(const std::vector<BootSegment>& stretches) {
+Extent extent_of(const std::vector<BootSegment>& segments) {
   Extent extent;
-  for (const BootSegment& stretch : stretches) {
-    if (stretch.buckets.empty()) continue;
-    extent.count += stretch.buckets.size();
+  for (const BootSegment& segment : segments) {
+    if (segment.buckets.empty()) continue;
+    extent.count += segment.buckets.size();
     extent.first_ms =
-        std::min(extent.first_ms, stretch.buckets.front().at_ms + stretch.wall_offset_ms);
+        std::min(extent.first_ms, segment.buckets.front().at_ms + segment.wall_offset_ms);
     extent.last_ms =
-        std::max(extent.last_ms, stretch.buckets.back().at_ms + stretch.wall_offset_ms);
+        std::max(extent.last_ms, segment.buckets.back().at_ms + segment.wall_offset_ms);
   }
   return extent;
 }
 
 // Returns the step in ms; 0: the readings as they are.
-std::int64_t choose_step(const Query& question, const Extent& extent, std::int64_t bucket_ms) {
-  if (question.step_ms > 0) return std::max(question.step_ms, bucket_ms);
-  if (extent.count <= question.points) return bucket_ms;
+std::int64_t choose_step(const Query& query, const Extent& extent, std::int64_t bucket_ms) {
+  if (query.step_ms > 0) return std::max(query.step_ms, bucket_ms);
+  if (extent.count <= query.points) return bucket_ms;
   // One step is spared, because both ends may be in the middle of a step.
-  const auto points = static_cast<std::int64_t>(std::max<std::uint64_t>(question.points, 2)) - 1;
-  const std::int64_t least = (extent.last_ms - extent.first_ms) / points + 1;
-  return round_step(std::max(least, bucket_ms));
+  const auto points = static_cast<std::int64_t>(std::max<std::uint64_t>(query.points, 2)) - 1;
+  const std::int64_t min_step = (extent.last_ms - extent.first_ms) / points + 1;
+  return round_step(std::max(min_step, bucket_ms));
 }
 
 // Returns the newest reading, if it is kept; else the mean of the bucket it became part of.
-std::optional<double> last_of(const PreparedQuery& lookup,
-                              const std::vector<BootSegment>& stretches) {
-  const std::int64_t offset = lookup.run.wall_offset_ms;
+std::optional<double> last_of(const PreparedQuery& prepared,
+                              const std::vector<BootSegment>& segments) {
+  const std::int64_t offset = prepared.run.wall_offset_ms;
   const auto readings =
-      lookup.readings.points(lookup.query.from_ms - offset, lookup.query.until_ms - offset);
+      prepared.readings.points(prepared.query.from_ms - offset, prepared.query.until_ms - offset);
   if (!readings.empty()) return static_cast<double>(readings.back().value);
-  for (auto stretch = stretches.rbegin(); stretch != stretches.rend(); ++stretch) {
-    if (!stretch->buckets.empty()) return stretch->buckets.back().aggregate.mean();
+  for (auto segment = segments.rbegin(); segment != segments.rend(); ++segment) {
+    if (!segment->buckets.empty()) return segment->buckets.back().aggregate.mean();
   }
   return std::nullopt;
 }
 
-void add_notes(QueryResult& answer, const PreparedQuery& lookup) {
-  const std::int64_t offset = lookup.run.wall_offset_ms;
-  if (answer.covers_since_ms > answer.query.from_ms + kMinuteMs) {
+void add_notes(QueryResult& result, const PreparedQuery& prepared) {
+  const std::int64_t offset = prepared.run.wall_offset_ms;
+  if (result.covers_since_ms > result.query.from_ms + kMinuteMs) {
     // In whole seconds, so that GPUs whose data begins in the same second have the same note.
-    const std::string since = time_text(answer.covers_since_ms);
-    answer.notes.push_back("no data before " + since.substr(0, since.find('.')) + "Z");
+    const std::string since = time_text(result.covers_since_ms);
+    result.notes.push_back("no data before " + since.substr(0, since.find('.')) + "Z");
   }
-  if (answer.resolution == Resolution::minute) {
-    answer.notes.push_back(
+  if (result.resolution == Resolution::minute) {
+    result.notes.push_back(
         fmt::format("ten-second means are available since {}, single readings since {}",
-                    time_text(lookup.ten_seconds_since_ms + offset),
-                    time_text(lookup.readings_since_ms + offset)));
+                    time_text(prepared.ten_seconds_since_ms + offset),
+                    time_text(prepared.readings_since_ms + offset)));
   }
-  for (const ClockStep& step : lookup.run.clock_steps) {
-    if (step.at_ms + offset < answer.query.from_ms) continue;
-    answer.notes.push_back(
+  for (const ClockStep& step : prepared.run.clock_steps) {
+    if (step.at_ms + offset < result.query.from_ms) continue;
+    result.notes.push_back(
         fmt::format("the clock was set {} by {} s at {}; times are shown by the current clock",
                     step.by_ms > 0 ? "forward" : "back",
                     static_cast<double>(step.by_ms > 0 ? step.by_ms : -step.by_ms) / 1000,
@@ -178,37 +179,37 @@ std::int64_t max_age_of(std::int64_t cadence_ms) {
   return kMinuteMs + kMaxMissedReadings * cadence_ms;
 }
 
-std::optional<std::int64_t> value_at(const QueryResult& answer, std::int64_t at_ms) {
+std::optional<std::int64_t> value_at(const QueryResult& result, std::int64_t at_ms) {
   const std::int64_t reach =
-      length_of(answer.resolution) + kMaxMissedReadings * cadence_of(answer.query.row->metric);
-  if (answer.points.empty()) return std::nullopt;
-  const TimelinePoint& last = answer.points.back();
+      length_of(result.resolution) + kMaxMissedReadings * cadence_of(result.query.row->metric);
+  if (result.points.empty()) return std::nullopt;
+  const TimelinePoint& last = result.points.back();
   if (last.aggregate.count == 0 || at_ms - last.wall_ms > reach) return std::nullopt;
-  if (answer.query.row->kind == MetricKind::counter) return last.aggregate.max;
+  if (result.query.row->kind == MetricKind::counter) return last.aggregate.max;
   return std::llround(last.aggregate.mean());
 }
 
-QueryResult execute_query(const PreparedQuery& lookup, MinuteStorage& store) {
+QueryResult execute_query(const PreparedQuery& prepared, MinuteStorage& storage) {
   QueryResult out;
-  out.query = lookup.query;
-  out.notes = store.notes();
-  const SourceData found = SegmentFinder(lookup, store, out.notes).find();
+  out.query = prepared.query;
+  out.notes = storage.notes();
+  const SourceData found = SegmentFinder(prepared, storage, out.notes).find();
   out.resolution = found.resolution;
   const std::int64_t bucket_ms = length_of(found.resolution);
   const Extent extent = extent_of(found.segments);
-  out.step_ms = choose_step(lookup.query, extent, bucket_ms);
-  out.points = timeline(found.segments, {lookup.cadence_ms, bucket_ms, out.step_ms});
-  for (const BootSegment& stretch : found.segments) {
-    for (const Bucket& bucket : stretch.buckets) out.aggregate.add(bucket.aggregate);
+  out.step_ms = choose_step(prepared.query, extent, bucket_ms);
+  out.points = timeline(found.segments, {prepared.cadence_ms, bucket_ms, out.step_ms});
+  for (const BootSegment& segment : found.segments) {
+    for (const Bucket& bucket : segment.buckets) out.aggregate.add(bucket.aggregate);
   }
-  out.last = last_of(lookup, found.segments);
+  out.last = last_of(prepared, found.segments);
   const std::int64_t since_ms = found.resolution == Resolution::reading
-                                    ? lookup.readings_since_ms
-                                    : lookup.ten_seconds_since_ms;
+                                    ? prepared.readings_since_ms
+                                    : prepared.ten_seconds_since_ms;
   const bool stored = found.resolution == Resolution::minute;
-  out.covers_since_ms = std::max(lookup.query.from_ms,
-                                 stored ? extent.first_ms : since_ms + lookup.run.wall_offset_ms);
-  add_notes(out, lookup);
+  out.covers_since_ms = std::max(prepared.query.from_ms,
+                                 stored ? extent.first_ms : since_ms + prepared.run.wall_offset_ms);
+  add_notes(out, prepared);
   return out;
 }
 

@@ -126,40 +126,40 @@ constexpr std::array<std::int64_t, 20> kSteps = {
 
 }  // namespace
 
-std::int64_t round_step(std::int64_t least_ms) {
-  const auto step = std::ranges::lower_bound(kSteps, least_ms);
-  return step != kSteps.end() ? *step : least_ms;
+std::int64_t round_step(std::int64_t min_ms) {
+  const auto step = std::ranges::lower_bound(kSteps, min_ms);
+  return step != kSteps.end() ? *step : min_ms;
 }
 
 std::int64_t step_for(std::int64_t range_ms, std::uint64_t points) {
   return round_step((range_ms - 1) / static_cast<std::int64_t>(points) + 1);
 }
 
-Result<void> set_times(Query& question, const QueryParameters& wish, std::int64_t now_ms) {
-  const auto from = parse_moment(wish.since, "since", now_ms);
+Result<void> set_times(Query& query, const QueryParameters& parameters, std::int64_t now_ms) {
+  const auto from = parse_moment(parameters.since, "since", now_ms);
   if (!from) return from.error();
-  const auto until = parse_moment(wish.until, "until", now_ms);
+  const auto until = parse_moment(parameters.until, "until", now_ms);
   if (!until) return until.error();
   if (*from >= *until) return Error{Errc::invalid, "since must be before until"};
-  question.from_ms = *from;
-  question.until_ms = *until;
-  question.points = wish.points.value_or(kDefaultPoints);
-  if (question.points < 1 || question.points > kMaxPoints) {
+  query.from_ms = *from;
+  query.until_ms = *until;
+  query.points = parameters.points.value_or(kDefaultPoints);
+  if (query.points < 1 || query.points > kMaxPoints) {
     return Error{Errc::invalid, fmt::format("points: expected a number from 1 to {}", kMaxPoints)};
   }
-  if (!wish.step) return {};
-  if (wish.points) return Error{Errc::invalid, "give step or points, not both"};
-  const auto step = parse_length(*wish.step, "step");
+  if (!parameters.step) return {};
+  if (parameters.points) return Error{Errc::invalid, "give step or points, not both"};
+  const auto step = parse_length(*parameters.step, "step");
   if (!step) return step.error();
   // Minutes are kept no longer, so that a longer range has no more points.
-  const std::int64_t range = std::min(question.until_ms - question.from_ms, kMinuteRetentionMs);
-  const std::int64_t least = range / static_cast<std::int64_t>(kMaxPoints) + 1;
-  if (*step < std::max<std::int64_t>(least, 1000)) {
-    const std::int64_t enough = (std::max<std::int64_t>(least, 1000) + 999) / 1000 * 1000;
+  const std::int64_t range = std::min(query.until_ms - query.from_ms, kMinuteRetentionMs);
+  const std::int64_t min_step = range / static_cast<std::int64_t>(kMaxPoints) + 1;
+  if (*step < std::max<std::int64_t>(min_step, 1000)) {
+    const std::int64_t enough = (std::max<std::int64_t>(min_step, 1000) + 999) / 1000 * 1000;
     return Error{Errc::invalid, fmt::format("step: expected {} or more for this range; got \"{}\"",
-                                            length_text(enough), printable(*wish.step))};
+                                            length_text(enough), printable(*parameters.step))};
   }
-  question.step_ms = *step;
+  query.step_ms = *step;
   return {};
 }
 

@@ -68,7 +68,7 @@ std::int64_t cadence_of(Metric);
 // than so many steps.
 std::int64_t step_for(std::int64_t range_ms, std::uint64_t points);
 // Returns the shortest round length that is no less than this; itself beyond a day.
-std::int64_t round_step(std::int64_t least_ms);
+std::int64_t round_step(std::int64_t min_ms);
 
 std::vector<const MetricRow*> recorded_rows();
 

@@ -36,9 +36,9 @@ TEST(ParseMoment, InvalidTextErrorGivesExample) {
   }
 }
 
-Result<void> times(const QueryParameters& wish) {
-  Query question;
-  return set_times(question, wish, kNow);
+Result<void> times(const QueryParameters& parameters) {
+  Query query;
+  return set_times(query, parameters, kNow);
 }
 
 TEST(SetTimes, InvalidRangeOrStepIsRefusedWithSuggestion) {

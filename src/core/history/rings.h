@@ -104,8 +104,8 @@ class Ring {
   static_assert(kMaxBlockPoints % kTailPoints == 0);
 
   static std::size_t cost_of(const Block& block) {
-    constexpr std::size_t kOfAnAllocation = 32;
-    return sizeof(Block) + kOfAnAllocation + block.size;
+    constexpr std::size_t kAllocationOverhead = 32;
+    return sizeof(Block) + kAllocationOverhead + block.size;
   }
 
   void close_tail() {

@@ -21,16 +21,16 @@ struct Group {
   TimelinePoint point;
 };
 
-std::vector<Group> groups_of(const std::vector<BootSegment>& stretches, const Grain& grain) {
+std::vector<Group> groups_of(const std::vector<BootSegment>& segments, const Grain& grain) {
   std::vector<Group> groups;
   const bool as_they_are = grain.step_ms <= std::max<std::int64_t>(grain.bucket_ms, 1);
-  for (const BootSegment& stretch : stretches) {
-    for (const Bucket& bucket : stretch.buckets) {
-      const std::int64_t wall_ms = bucket.at_ms + stretch.wall_offset_ms;
+  for (const BootSegment& segment : segments) {
+    for (const Bucket& bucket : segment.buckets) {
+      const std::int64_t wall_ms = bucket.at_ms + segment.wall_offset_ms;
       const std::int64_t begin_ms = as_they_are ? wall_ms : span_begin(wall_ms, grain.step_ms);
       if (groups.empty() || begin_ms != groups.back().point.wall_ms ||
-          groups.back().segment->boot_id != stretch.boot_id) {
-        groups.push_back({&stretch, bucket.at_ms, bucket.at_ms, {begin_ms, {}}});
+          groups.back().segment->boot_id != segment.boot_id) {
+        groups.push_back({&segment, bucket.at_ms, bucket.at_ms, {begin_ms, {}}});
       }
       groups.back().last_ms = bucket.at_ms;
       groups.back().point.aggregate.add(bucket.aggregate);
@@ -65,10 +65,10 @@ std::vector<Bucket> downsample(const std::vector<Bucket>& buckets, std::int64_t 
   return out;
 }
 
-std::vector<TimelinePoint> timeline(const std::vector<BootSegment>& stretches, const Grain& grain) {
+std::vector<TimelinePoint> timeline(const std::vector<BootSegment>& segments, const Grain& grain) {
   std::vector<TimelinePoint> out;
   const Group* before = nullptr;
-  const auto groups = groups_of(stretches, grain);
+  const auto groups = groups_of(segments, grain);
   for (const Group& group : groups) {
     if (before != nullptr && is_gap(*before, group, grain)) {
       const std::int64_t length = std::max(grain.bucket_ms, grain.cadence_ms);

@@ -21,9 +21,9 @@ struct BackfillFixture : SchedulerFixture {
     head = claim(2);
   }
   GpuRequest terms_of(std::uint32_t owner, unsigned count, std::optional<Duration> longest) const {
-    GpuRequest terms = want(count, longest);
-    terms.owner = owner;
-    return terms;
+    GpuRequest request = want(count, longest);
+    request.owner = owner;
+    return request;
   }
   Ticket holder = 0;
   Ticket head = 0;
@@ -88,21 +88,21 @@ TEST(Backfill, StrictModeAllowsNoOvertake) {
 }
 
 TEST(Backfill, GpuUselessToHeadIsNoOvertake) {
-  SchedulerFixture desk(3, {.strict = true});
-  desk.claim(desk.only(slots({0})));
-  const Ticket head = desk.claim(desk.only(slots({0, 1}), 2));
-  EXPECT_TRUE(desk.held(desk.claim(desk.only(slots({2})))));
-  EXPECT_EQ(desk.core.find(head)->overtakes, 0U);
+  SchedulerFixture fixture(3, {.strict = true});
+  fixture.claim(fixture.only(slots({0})));
+  const Ticket head = fixture.claim(fixture.only(slots({0, 1}), 2));
+  EXPECT_TRUE(fixture.held(fixture.claim(fixture.only(slots({2})))));
+  EXPECT_EQ(fixture.core.find(head)->overtakes, 0U);
 }
 
 // Passes are few, so none is spent without need.
 TEST(Backfill, UnwantedGpuIsPreferredToOvertaking) {
-  SchedulerFixture desk(3);
-  desk.claim(desk.only(slots({0})));
-  const Ticket head = desk.claim(desk.only(slots({0, 1}), 2));
-  const Ticket any = desk.claim(1);
-  EXPECT_EQ(desk.gpus(any), slots({2}));
-  EXPECT_EQ(desk.core.find(head)->overtakes, 0U);
+  SchedulerFixture fixture(3);
+  fixture.claim(fixture.only(slots({0})));
+  const Ticket head = fixture.claim(fixture.only(slots({0, 1}), 2));
+  const Ticket any = fixture.claim(1);
+  EXPECT_EQ(fixture.gpus(any), slots({2}));
+  EXPECT_EQ(fixture.core.find(head)->overtakes, 0U);
 }
 
 TEST(Backfill, HoldBeyondMaxIsReportedOnce) {
@@ -124,17 +124,17 @@ TEST(Backfill, OverdueHolderAllowsCountedOvertakes) {
 
 TEST(Backfill, OverdueOwnerCannotOvertakeForADay) {
   BackfillFixture crowd(std::chrono::hours(30));
-  SchedulerFixture& desk = crowd;
-  const Ticket late = desk.claim(crowd.terms_of(1, 1, kMinute));
-  desk.pass(kMinute);
-  desk.release(late);
-  const Ticket mistrusted = desk.claim(crowd.terms_of(1, 1, kMinute));
-  const Ticket trusted = desk.claim(crowd.terms_of(2, 1, kMinute));
-  EXPECT_TRUE(desk.waits(mistrusted));
-  EXPECT_TRUE(desk.held(trusted));
-  desk.release(trusted);
-  EXPECT_EQ(desk.core.next_due(), TimePoint{} + kMinute + Scheduler::kOverduePenalty);
-  EXPECT_EQ(desk.pass(Scheduler::kOverduePenalty).granted, Tickets{mistrusted});
+  SchedulerFixture& fixture = crowd;
+  const Ticket late = fixture.claim(crowd.terms_of(1, 1, kMinute));
+  fixture.pass(kMinute);
+  fixture.release(late);
+  const Ticket mistrusted = fixture.claim(crowd.terms_of(1, 1, kMinute));
+  const Ticket trusted = fixture.claim(crowd.terms_of(2, 1, kMinute));
+  EXPECT_TRUE(fixture.waits(mistrusted));
+  EXPECT_TRUE(fixture.held(trusted));
+  fixture.release(trusted);
+  EXPECT_EQ(fixture.core.next_due(), TimePoint{} + kMinute + Scheduler::kOverduePenalty);
+  EXPECT_EQ(fixture.pass(Scheduler::kOverduePenalty).granted, Tickets{mistrusted});
 }
 
 // Otherwise a claim that comes in the second in which a lease drains could keep the first waiting
@@ -156,14 +156,14 @@ TEST(Backfill, OverdueDrainAllowsCountedOvertakes) {
 }
 
 TEST(Backfill, MistrustOutlivesARestart) {
-  SchedulerFixture desk(1);
-  const Ticket late = desk.claim(1, kMinute);
-  desk.pass(kMinute);
+  SchedulerFixture fixture(1);
+  const Ticket late = fixture.claim(1, kMinute);
+  fixture.pass(kMinute);
   Scheduler again;
   ASSERT_TRUE(again.add(gpu_named("GPU-0")));
-  again.restore(*desk.core.find(late));
-  again.restore_counters(desk.core.last_ticket(), desk.core.last_fence());
-  EXPECT_EQ(again, desk.core);
+  again.restore(*fixture.core.find(late));
+  again.restore_counters(fixture.core.last_ticket(), fixture.core.last_fence());
+  EXPECT_EQ(again, fixture.core);
   EXPECT_EQ(again.next_due(), TimePoint{} + kMinute + Scheduler::kOverduePenalty);
 }
 
@@ -173,67 +173,70 @@ TEST(Backfill, ATimeTooLongForTheClockIsForEver) {
 }
 
 // Returns a claim on GPU 0 and on another.
-GpuRequest two_of(const SchedulerFixture& desk, Slot other, std::uint32_t owner) {
-  GpuRequest terms = desk.only(slots({0, other}), 2);
-  terms.owner = owner;
-  return terms;
+GpuRequest two_of(const SchedulerFixture& fixture, Slot other, std::uint32_t owner) {
+  GpuRequest request = fixture.only(slots({0, other}), 2);
+  request.owner = owner;
+  return request;
 }
 
 // Only 64 classes are protected side by side; GPUs that a further class could use go to no later
 // claim.
 TEST(Backfill, SixtyFifthClassReservesItsGpus) {
-  SchedulerFixture desk(80);
-  const Ticket all = desk.claim(desk.only(slots({0})));
+  SchedulerFixture fixture(80);
+  const Ticket all = fixture.claim(fixture.only(slots({0})));
   for (Slot slot = 1; slot <= Scheduler::kMaxHeads; ++slot) {
-    EXPECT_TRUE(desk.waits(desk.claim(two_of(desk, slot, static_cast<std::uint32_t>(slot)))));
+    EXPECT_TRUE(
+        fixture.waits(fixture.claim(two_of(fixture, slot, static_cast<std::uint32_t>(slot)))));
   }
-  EXPECT_TRUE(desk.held(desk.claim(desk.only(slots({1}))))) << "64 classes may be passed";
-  EXPECT_TRUE(desk.waits(desk.claim(two_of(desk, 71, 71))));
-  const Ticket behind = desk.claim(desk.only(slots({71})));
-  EXPECT_TRUE(desk.waits(behind));
-  EXPECT_EQ(desk.outlook(behind).reason, WaitReason::behind_earlier);
-  EXPECT_TRUE(desk.held(desk.claim(desk.only(slots({72}))))) << "nobody before it could use it";
-  desk.release(all);
-  EXPECT_TRUE(desk.held(behind));
+  EXPECT_TRUE(fixture.held(fixture.claim(fixture.only(slots({1}))))) << "64 classes may be passed";
+  EXPECT_TRUE(fixture.waits(fixture.claim(two_of(fixture, 71, 71))));
+  const Ticket behind = fixture.claim(fixture.only(slots({71})));
+  EXPECT_TRUE(fixture.waits(behind));
+  EXPECT_EQ(fixture.outlook(behind).reason, WaitReason::behind_earlier);
+  EXPECT_TRUE(fixture.held(fixture.claim(fixture.only(slots({72})))))
+      << "nobody before it could use it";
+  fixture.release(all);
+  EXPECT_TRUE(fixture.held(behind));
 }
 
 TEST(Backfill, OneUserKeepsBackForEightClassesAtMost) {
-  SchedulerFixture desk(20);
-  desk.claim(desk.only(slots({0})));
+  SchedulerFixture fixture(20);
+  fixture.claim(fixture.only(slots({0})));
   constexpr std::uint32_t kGreedy = 7;
   for (Slot slot = 1; slot <= Scheduler::kMaxHeadsPerOwner; ++slot)
-    desk.claim(two_of(desk, slot, kGreedy));
-  const Ticket ninth = desk.claim(two_of(desk, 9, kGreedy));
+    fixture.claim(two_of(fixture, slot, kGreedy));
+  const Ticket ninth = fixture.claim(two_of(fixture, 9, kGreedy));
   for (unsigned i = 0; i < 2 * Scheduler::kMaxOvertakes; ++i) {
-    const Ticket other = desk.claim(desk.only(slots({9})));
-    EXPECT_TRUE(desk.held(other));
-    desk.release(other);
+    const Ticket other = fixture.claim(fixture.only(slots({9})));
+    EXPECT_TRUE(fixture.held(other));
+    fixture.release(other);
   }
-  EXPECT_EQ(desk.core.find(ninth)->overtakes, 0U);
+  EXPECT_EQ(fixture.core.find(ninth)->overtakes, 0U);
 }
 
 RC_GTEST_PROP(Backfill, DisjointClaimIsGrantedAtOnce, (unsigned seed)) {
   constexpr unsigned kGpus = 70;
-  SchedulerFixture desk(kGpus);
+  SchedulerFixture fixture(kGpus);
   std::mt19937 chance(seed);
   for (int i = 0; i < 160; ++i) {
     const Slot first = chance() % kGpus;
     const Slot second = chance() % kGpus;
-    GpuRequest terms = desk.only(slots({first, second}), first == second ? 1 : 2);
-    terms.owner = static_cast<std::uint32_t>(chance() % 100);
+    GpuRequest request = fixture.only(slots({first, second}), first == second ? 1 : 2);
+    request.owner = static_cast<std::uint32_t>(chance() % 100);
     GpuSet others;
-    for (const auto& [ticket, claim] : desk.core.waiting_claims()) others |= claim.request.eligible;
-    const bool free = !desk.core.holder(first) && !desk.core.holder(second);
-    const Ticket ticket = desk.claim(terms);
-    if (free && (terms.eligible & others).none()) RC_ASSERT(desk.held(ticket));
+    for (const auto& [ticket, claim] : fixture.core.waiting_claims())
+      others |= claim.request.eligible;
+    const bool free = !fixture.core.holder(first) && !fixture.core.holder(second);
+    const Ticket ticket = fixture.claim(request);
+    if (free && (request.eligible & others).none()) RC_ASSERT(fixture.held(ticket));
   }
 }
 
 TEST(Backfill, UnstartableHeadDoesNotBlockTryClaim) {
-  SchedulerFixture desk(2);
-  desk.in_service(1, false);
-  EXPECT_TRUE(desk.waits(desk.claim(2)));
-  EXPECT_TRUE(desk.try_claim(1));
+  SchedulerFixture fixture(2);
+  fixture.in_service(1, false);
+  EXPECT_TRUE(fixture.waits(fixture.claim(2)));
+  EXPECT_TRUE(fixture.try_claim(1));
 }
 
 }  // namespace

@@ -6,31 +6,31 @@
 
 namespace gpuyard::lease {
 
-Subscription ClientTracker::mark_present(const std::string& lease, PresenceKind how) {
+Subscription ClientTracker::mark_present(const std::string& lease, PresenceKind kind) {
   acknowledge_grant(lease);
-  ClientPresence& seat = presences_[lease];
-  ++(how == PresenceKind::stream ? seat.streams : seat.polls);
-  if (how == PresenceKind::stream) seat.last_stream_left_at.reset();
-  return Subscription(lifetime_.guard([this, lease, how] { mark_absent(lease, how); }));
+  ClientPresence& presence = presences_[lease];
+  ++(kind == PresenceKind::stream ? presence.streams : presence.polls);
+  if (kind == PresenceKind::stream) presence.last_stream_left_at.reset();
+  return Subscription(lifetime_.guard([this, lease, kind] { mark_absent(lease, kind); }));
 }
 
-void ClientTracker::mark_absent(const std::string& lease, PresenceKind how) {
+void ClientTracker::mark_absent(const std::string& lease, PresenceKind kind) {
   const auto found = presences_.find(lease);
   if (found == presences_.end()) return;  // the lease was over before
-  ClientPresence& seat = found->second;
-  unsigned& there = how == PresenceKind::stream ? seat.streams : seat.polls;
-  if (there > 0) --there;
-  seat.last_left_at = loop_.now();
-  if (how == PresenceKind::stream) seat.last_stream_left_at = loop_.now();
+  ClientPresence& presence = found->second;
+  unsigned& count = kind == PresenceKind::stream ? presence.streams : presence.polls;
+  if (count > 0) --count;
+  presence.last_left_at = loop_.now();
+  if (kind == PresenceKind::stream) presence.last_stream_left_at = loop_.now();
 }
 
 std::optional<TimePoint> ClientTracker::away_since(const std::string& lease,
                                                    TimePoint since) const {
   const auto found = presences_.find(lease);
   if (found == presences_.end()) return since;
-  const ClientPresence& seat = found->second;
-  if (seat.polls + seat.streams > 0) return std::nullopt;
-  return std::max(seat.last_left_at.value_or(since), since);
+  const ClientPresence& presence = found->second;
+  if (presence.polls + presence.streams > 0) return std::nullopt;
+  return std::max(presence.last_left_at.value_or(since), since);
 }
 
 std::optional<TimePoint> ClientTracker::stream_gone_since(const std::string& lease) const {
@@ -48,9 +48,9 @@ void ClientTracker::record_grant(const Lease& lease) {
 }
 
 Subscription ClientTracker::subscribe(const std::string& lease,
-                                      std::function<void(const Lease&)> told) {
+                                      std::function<void(const Lease&)> on_change) {
   const std::uint64_t number = ++last_subscriber_;
-  subscribers_[lease].emplace(number, std::move(told));
+  subscribers_[lease].emplace(number, std::move(on_change));
   return Subscription(lifetime_.guard([this, lease, number] {
     const auto found = subscribers_.find(lease);
     if (found == subscribers_.end()) return;
@@ -64,14 +64,14 @@ void ClientTracker::notify(const Lease& now) {
   const auto found = subscribers_.find(now.id);
   if (found == subscribers_.end()) return;
   std::vector<std::uint64_t> numbers;
-  for (const auto& [number, told] : found->second) numbers.push_back(number);
+  for (const auto& [number, on_change] : found->second) numbers.push_back(number);
   for (const std::uint64_t number : numbers) {
-    const auto here = subscribers_.find(now.id);
-    if (here == subscribers_.end()) return;
-    const auto listener = here->second.find(number);
-    if (listener == here->second.end()) continue;
-    const auto told = listener->second;
-    told(now);
+    const auto subscribers = subscribers_.find(now.id);
+    if (subscribers == subscribers_.end()) return;
+    const auto subscriber = subscribers->second.find(number);
+    if (subscriber == subscribers->second.end()) continue;
+    const auto on_change = subscriber->second;
+    on_change(now);
   }
 }
 

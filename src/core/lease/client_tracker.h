@@ -42,7 +42,7 @@ class ClientTracker {
   void clear_grants() { unacknowledged_.clear(); }
 
   // Tells each change of one lease, until the subscription ends.
-  Subscription subscribe(const std::string& lease, std::function<void(const Lease&)> told);
+  Subscription subscribe(const std::string& lease, std::function<void(const Lease&)> on_change);
   void notify(const Lease&);
 
   // Forgets who is there for a lease that is over. Its watchers stay.

@@ -70,14 +70,14 @@ struct Waits {
 // Runs the jobs against a core, event by event.
 class Simulation {
  public:
-  Simulation(Fairness fairness, bool they_say) : desk_(kGpus, fairness), they_say_(they_say) {}
+  Simulation(Fairness fairness, bool they_say) : fixture_(kGpus, fairness), they_say_(they_say) {}
 
   Waits run(const std::vector<Asked>& all) {
     for (const Asked& asked : all) {
       release_until(asked.at);
-      desk_.now = asked.at;
+      fixture_.now = asked.at;
       const Ticket ticket =
-          desk_.claim(asked.gpus, they_say_ ? std::optional(asked.says) : std::nullopt);
+          fixture_.claim(asked.gpus, they_say_ ? std::optional(asked.says) : std::nullopt);
       asked_[ticket] = &asked;
       take_grants();
     }
@@ -91,23 +91,23 @@ class Simulation {
     while (!ends_.empty() && ends_.begin()->first <= time) {
       const auto [end, ticket] = *ends_.begin();
       ends_.erase(ends_.begin());
-      desk_.now = end;
-      desk_.release(ticket);
+      fixture_.now = end;
+      fixture_.release(ticket);
       take_grants();
     }
   }
 
   void take_grants() {
-    for (const Ticket ticket : desk_.granted) {
+    for (const Ticket ticket : fixture_.granted) {
       const Asked& asked = *asked_.extract(ticket).mapped();
       const double minutes =
-          std::chrono::duration<double, std::ratio<60>>(desk_.now - asked.at).count();
+          std::chrono::duration<double, std::ratio<60>>(fixture_.now - asked.at).count();
       all_.push_back(minutes);
       if (asked.gpus == kGpus) eight_.push_back(minutes);
-      most_passed_ = std::max(most_passed_, desk_.core.find(ticket)->overtakes);
-      ends_.emplace(desk_.now + asked.holds, ticket);
+      most_passed_ = std::max(most_passed_, fixture_.core.find(ticket)->overtakes);
+      ends_.emplace(fixture_.now + asked.holds, ticket);
     }
-    desk_.granted.clear();
+    fixture_.granted.clear();
   }
 
   static double mean(const std::vector<double>& all) {
@@ -121,7 +121,7 @@ class Simulation {
     return {mean(all_), mean(eight_), eight_[eight_.size() * 99 / 100], most_passed_};
   }
 
-  SchedulerFixture desk_;
+  SchedulerFixture fixture_;
   bool they_say_;
   std::map<Ticket, const Asked*> asked_;
   std::multimap<TimePoint, Ticket> ends_;

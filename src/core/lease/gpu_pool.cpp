@@ -20,14 +20,14 @@ bool contains(const std::string& name, const std::string& part) {
 
 void GpuPool::update_gpus(const std::vector<PoolGpu>& all, TimePoint now) {
   is_complete_ = true;
-  std::set<DeviceId> there;
+  std::set<DeviceId> present;
   for (PoolGpu gpu : all) {
-    there.insert(gpu.info.id);
+    present.insert(gpu.info.id);
     // A reading of the last second may still count memory of a lease that has drained since.
     const auto freed = freed_at_.find(gpu.info.id);
     const auto known = gpus_.find(gpu.info.id);
-    const bool just = freed != freed_at_.end() && now - freed->second < kMaxReadingAge;
-    if (just && known != gpus_.end()) gpu.free_bytes = known->second.free_bytes;
+    const bool freed_recently = freed != freed_at_.end() && now - freed->second < kMaxReadingAge;
+    if (freed_recently && known != gpus_.end()) gpu.free_bytes = known->second.free_bytes;
     // The size of a board does not change while a reading of it fails.
     if (!gpu.total_bytes && gpu.reports_memory && known != gpus_.end()) {
       gpu.total_bytes = known->second.total_bytes;
@@ -40,13 +40,14 @@ void GpuPool::update_gpus(const std::vector<PoolGpu>& all, TimePoint now) {
     update_activity(gpu);
     drop_unneeded_override(gpu.info.id);
   }
-  std::erase_if(gpus_, [&](const auto& one) { return there.count(one.first) == 0; });
-  std::erase_if(unleased_processes_, [&](const auto& one) { return there.count(one.first) == 0; });
-  std::erase_if(observed_, [&](const DeviceId& one) { return there.count(one) == 0; });
-  std::erase_if(hidden_work_, [&](const auto& one) { return there.count(one.first) == 0; });
-  std::erase_if(overrides_, [&](const auto& one) { return there.count(one.first) == 0; });
+  std::erase_if(gpus_, [&](const auto& one) { return present.count(one.first) == 0; });
+  std::erase_if(unleased_processes_,
+                [&](const auto& one) { return present.count(one.first) == 0; });
+  std::erase_if(observed_, [&](const DeviceId& one) { return present.count(one) == 0; });
+  std::erase_if(hidden_work_, [&](const auto& one) { return present.count(one.first) == 0; });
+  std::erase_if(overrides_, [&](const auto& one) { return present.count(one.first) == 0; });
   std::erase_if(slots_, [&](const auto& one) {
-    if (there.count(one.first) > 0 || scheduler_.holder(one.second)) return false;
+    if (present.count(one.first) > 0 || scheduler_.holder(one.second)) return false;
     scheduler_.remove(one.second);
     return true;
   });
@@ -132,54 +133,54 @@ std::optional<std::int64_t> GpuPool::idle_bytes(const DeviceId& gpu) const {
 }
 
 bool GpuPool::has_inventory_changed() {
-  std::vector<std::string> fleet;
+  std::vector<std::string> inventory;
   for (const auto& [id, slot] : slots_) {
     const auto gpu = gpus_.find(id);
     if (gpu == gpus_.end()) continue;
-    fleet.push_back(fmt::format("{} {} {} {}", id, slot, gpu->second.info.name,
-                                gpu->second.total_bytes.value_or(-1)));
+    inventory.push_back(fmt::format("{} {} {} {}", id, slot, gpu->second.info.name,
+                                    gpu->second.total_bytes.value_or(-1)));
   }
-  return fleet != std::exchange(inventory_, fleet);
+  return inventory != std::exchange(inventory_, inventory);
 }
 
-std::vector<ObservedProcess> GpuPool::observe(const DeviceId& gpu, const Observation& sight,
+std::vector<ObservedProcess> GpuPool::observe(const DeviceId& gpu, const Observation& observation,
                                               TimePoint now) {
-  const auto& list = sight.processes_by_gpu.at(gpu);
+  const auto& list = observation.processes_by_gpu.at(gpu);
   // A board that has no list of processes is handed out all the same.
-  const auto board = gpus_.find(gpu);
-  const bool has_none = board != gpus_.end() && !board->second.lists_processes;
-  if (list || (has_none && sight.has_any_list() && is_fit(gpu))) observed_.insert(gpu);
+  const auto pool_gpu = gpus_.find(gpu);
+  const bool has_no_list = pool_gpu != gpus_.end() && !pool_gpu->second.lists_processes;
+  if (list || (has_no_list && observation.has_any_list() && is_fit(gpu))) observed_.insert(gpu);
   const auto freed = freed_at_.find(gpu);
-  const bool old = freed != freed_at_.end() && sight.taken_at < freed->second;
+  const bool old = freed != freed_at_.end() && observation.taken_at < freed->second;
   if (!list || old) return {};
-  const auto used = sight.used_bytes.find(gpu);
-  if (used != sight.used_bytes.end() && used->second) {
+  const auto used = observation.used_bytes.find(gpu);
+  if (used != observation.used_bytes.end() && used->second) {
     if (list->empty() && !is_leased(gpu)) idle_bytes_[gpu] = *used->second;
     update_used_bytes(gpu, *used->second);
   }
   if (is_observe_only_) return {};
-  std::vector<ObservedProcess> outside;
-  std::ranges::copy_if(*list, std::back_inserter(outside), [](const ObservedProcess& one) {
+  std::vector<ObservedProcess> unleased;
+  std::ranges::copy_if(*list, std::back_inserter(unleased), [](const ObservedProcess& one) {
     return one.attribution != ObservedProcess::Attribution::member;
   });
-  return update_unleased(gpu, std::move(outside), now);
+  return update_unleased(gpu, std::move(unleased), now);
 }
 
 std::vector<ObservedProcess> GpuPool::update_unleased(const DeviceId& gpu,
-                                                      std::vector<ObservedProcess> outside,
+                                                      std::vector<ObservedProcess> unleased,
                                                       TimePoint now) {
   const bool first = listed_.insert(gpu).second;
   auto& known = unleased_uses_[gpu];
-  for (const ObservedProcess& one : outside) {
+  for (const ObservedProcess& one : unleased) {
     if (!one.started) continue;
-    const UnleasedUse begun{first ? *one.started : now, now};
-    UnleasedUse& stay = known.try_emplace({one.pid, *one.started}, begun).first->second;
-    if (is_leased(gpu)) stay.since = now;
-    stay.last_seen_at = now;
+    const UnleasedUse new_use{first ? *one.started : now, now};
+    UnleasedUse& use = known.try_emplace({one.pid, *one.started}, new_use).first->second;
+    if (is_leased(gpu)) use.since = now;
+    use.last_seen_at = now;
   }
   std::erase_if(known,
                 [&](const auto& one) { return now - one.second.last_seen_at > kMissingGrace; });
-  const auto before = std::exchange(unleased_processes_[gpu], std::move(outside));
+  const auto before = std::exchange(unleased_processes_[gpu], std::move(unleased));
   std::vector<ObservedProcess> newcomers;
   for (const ObservedProcess& one : unleased_processes_[gpu]) {
     const bool same = std::ranges::any_of(before, [&](const ObservedProcess& other) {
@@ -300,18 +301,18 @@ GpuAvailability GpuPool::availability(const DeviceId& id) const {
   return now;
 }
 
-GpuSet GpuPool::eligible_gpus(const LeaseSpec& wish) const {
+GpuSet GpuPool::eligible_gpus(const LeaseSpec& spec) const {
   GpuSet set;
   for (const auto& [id, slot] : slots_) {
     const auto found = gpus_.find(id);
     if (found == gpus_.end()) continue;
     const PoolGpu& gpu = found->second;
-    const bool named = wish.allowed_gpus.empty() ||
-                       std::ranges::find(wish.allowed_gpus, id) != wish.allowed_gpus.end();
+    const bool named = spec.allowed_gpus.empty() ||
+                       std::ranges::find(spec.allowed_gpus, id) != spec.allowed_gpus.end();
     // A size that cannot be read now may be enough; one that the board does not report never is.
-    const bool large = gpu.total_bytes ? *gpu.total_bytes >= wish.min_free_bytes
-                                       : gpu.reports_memory || wish.min_free_bytes == 0;
-    if (named && large && contains(gpu.info.name, wish.model)) set.set(slot);
+    const bool large = gpu.total_bytes ? *gpu.total_bytes >= spec.min_free_bytes
+                                       : gpu.reports_memory || spec.min_free_bytes == 0;
+    if (named && large && contains(gpu.info.name, spec.model)) set.set(slot);
   }
   return set;
 }
@@ -328,8 +329,8 @@ std::vector<DeviceId> GpuPool::ids_of(const GpuSet& set) const {
     const auto gpu = gpus_.find(id);
     found.emplace(gpu == gpus_.end() ? UINT32_MAX : gpu->second.info.index, id);
   }
-  const auto names = std::views::values(found);
-  return {names.begin(), names.end()};
+  const auto sorted_ids = std::views::values(found);
+  return {sorted_ids.begin(), sorted_ids.end()};
 }
 
 std::optional<WithheldReason> GpuPool::withheld_reason(const DeviceId& id) const {
@@ -345,17 +346,17 @@ std::optional<WithheldReason> GpuPool::withheld_reason(const DeviceId& id) const
   if (observed_.count(id) == 0) {
     return WithheldReason{"new", "its processes have not been checked yet"};
   }
-  const auto outside = unleased_processes_.find(id);
-  if (outside == unleased_processes_.end()) {
+  const auto unleased = unleased_processes_.find(id);
+  if (unleased == unleased_processes_.end()) {
     auto hidden = hidden_use(id);
     return is_overridden(id, kInUse) ? std::nullopt : hidden;
   }
-  const auto known = std::ranges::find(outside->second, ObservedProcess::Attribution::outsider,
+  const auto known = std::ranges::find(unleased->second, ObservedProcess::Attribution::outsider,
                                        &ObservedProcess::attribution);
-  if (known == outside->second.end()) {
+  if (known == unleased->second.end()) {
     return WithheldReason{"unknown_process",
                           fmt::format("in use by a process not visible from here (PID {})",
-                                      outside->second.front().pid)};
+                                      unleased->second.front().pid)};
   }
   return WithheldReason{"squatted", fmt::format("PID {} ({}) of UID {} uses it without a lease",
                                                 known->pid, known->command, known->uid)};

@@ -50,7 +50,7 @@ class GpuPool {
   // means a process, listed or not: a container does not see its neighbours' processes.
   static constexpr std::int64_t kIdleMemoryDivisor = 10;
 
-  explicit GpuPool(Scheduler& core) : scheduler_(core) {}
+  explicit GpuPool(Scheduler& scheduler) : scheduler_(scheduler) {}
 
   // How old a reading of a GPU may be when it arrives.
   static constexpr Duration kMaxReadingAge = std::chrono::seconds(2);
@@ -123,7 +123,8 @@ class GpuPool {
   // Takes the used memory, drawing excluded, which may be newer than what know() was told.
   void update_used_bytes(const DeviceId&, std::int64_t used_bytes);
   std::vector<ObservedProcess> update_unleased(const DeviceId&,
-                                               std::vector<ObservedProcess> outside, TimePoint now);
+                                               std::vector<ObservedProcess> unleased,
+                                               TimePoint now);
   void update_activity(const PoolGpu&);
   std::optional<std::int64_t> hidden_bytes(const DeviceId&) const;
   // Why it is withheld, whatever was overridden: by what is known of the GPU itself, or by its use.

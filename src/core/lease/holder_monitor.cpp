@@ -6,12 +6,12 @@
 
 namespace gpuyard::lease {
 
-void HolderMonitor::identify(std::uint32_t pid, const OnIdentified& found) {
+void HolderMonitor::identify(std::uint32_t pid, const OnIdentified& on_identified) {
   if (const auto known = known_processes_.find(pid); known != known_processes_.end()) {
-    return found(known->second.identity);
+    return on_identified(known->second.identity);
   }
-  observer_.identify(pid, lifetime_.guard([found](Result<ProcessIdentity> identity) {
-    found(std::move(identity));
+  observer_.identify(pid, lifetime_.guard([on_identified](Result<ProcessIdentity> identity) {
+    on_identified(std::move(identity));
   }));
 }
 
@@ -19,8 +19,8 @@ void HolderMonitor::bind(const std::string& lease, const ProcessIdentity& identi
   if (identity.fd) track(identity).leases.insert(lease);
 }
 
-void HolderMonitor::release(const std::string& lease, const std::vector<ProcessKey>& of) {
-  for (const ProcessKey& process : of) {
+void HolderMonitor::release(const std::string& lease, const std::vector<ProcessKey>& processes) {
+  for (const ProcessKey& process : processes) {
     const auto found = known_processes_.find(process.pid);
     if (found != known_processes_.end()) found->second.leases.erase(lease);
   }
@@ -32,11 +32,11 @@ void HolderMonitor::clear() {
 
 HolderMonitor::KnownProcess& HolderMonitor::track(const ProcessIdentity& identity) {
   const std::uint32_t pid = identity.key.pid;
-  const auto there = known_processes_.find(pid);
-  if (there != known_processes_.end() && there->second.identity.key == identity.key) {
-    return there->second;
+  const auto found = known_processes_.find(pid);
+  if (found != known_processes_.end() && found->second.identity.key == identity.key) {
+    return found->second;
   }
-  if (there != known_processes_.end()) on_gone(pid);
+  if (found != known_processes_.end()) on_gone(pid);
   evict_unbound();
   KnownProcess& known =
       known_processes_.insert_or_assign(pid, KnownProcess{identity}).first->second;
@@ -70,9 +70,9 @@ bool is_member(const ObservedProcess& one, const Lease& lease) {
 }
 
 std::optional<Leftover> leftover_process(const Lease& lease, const DeviceId& gpu,
-                                         const Observation& sight) {
-  const auto list = sight.processes_by_gpu.find(gpu);
-  if (list == sight.processes_by_gpu.end() || !list->second) {
+                                         const Observation& observation) {
+  const auto list = observation.processes_by_gpu.find(gpu);
+  if (list == observation.processes_by_gpu.end() || !list->second) {
     return Leftover{"the processes on " + gpu + " cannot be read now"};
   }
   const auto member = std::ranges::find_if(
@@ -83,11 +83,11 @@ std::optional<Leftover> leftover_process(const Lease& lease, const DeviceId& gpu
 }
 
 // Other processes may have memory there; only memory of no process is left over.
-std::optional<Leftover> leftover_memory(const DeviceId& gpu, const Observation& sight,
+std::optional<Leftover> leftover_memory(const DeviceId& gpu, const Observation& observation,
                                         std::optional<std::int64_t> idle_bytes) {
-  const auto used = sight.used_bytes.find(gpu);
-  if (!sight.processes_by_gpu.at(gpu)->empty() || used == sight.used_bytes.end() || !used->second ||
-      !idle_bytes || *used->second <= *idle_bytes + kSlackBytes) {
+  const auto used = observation.used_bytes.find(gpu);
+  if (!observation.processes_by_gpu.at(gpu)->empty() || used == observation.used_bytes.end() ||
+      !used->second || !idle_bytes || *used->second <= *idle_bytes + kSlackBytes) {
     return std::nullopt;
   }
   return Leftover{fmt::format("no process is left, but {:.1f} GiB of memory on {} is still in use",
@@ -97,15 +97,16 @@ std::optional<Leftover> leftover_memory(const DeviceId& gpu, const Observation& 
 
 }  // namespace
 
-std::vector<ProcessKey> remaining_processes(const Lease& lease, const Observation& sight) {
+std::vector<ProcessKey> remaining_processes(const Lease& lease, const Observation& observation) {
   std::set<ProcessKey> all;
-  if (const auto alive = sight.alive_by_lease.find(lease.id); alive != sight.alive_by_lease.end()) {
+  if (const auto alive = observation.alive_by_lease.find(lease.id);
+      alive != observation.alive_by_lease.end()) {
     std::ranges::copy_if(alive->second, std::inserter(all, all.end()),
                          [&](const ProcessKey& one) { return can_reuse_gpu(lease, one); });
   }
   for (const DeviceId& gpu : lease.gpus) {
-    const auto list = sight.processes_by_gpu.find(gpu);
-    if (list == sight.processes_by_gpu.end() || !list->second) continue;
+    const auto list = observation.processes_by_gpu.find(gpu);
+    if (list == observation.processes_by_gpu.end() || !list->second) continue;
     for (const ObservedProcess& one : *list->second) {
       if (is_member(one, lease) && one.started) all.insert({one.pid, *one.started});
     }
@@ -113,25 +114,26 @@ std::vector<ProcessKey> remaining_processes(const Lease& lease, const Observatio
   return {all.begin(), all.end()};
 }
 
-std::optional<Leftover> find_leftover(const Lease& lease, const Observation& sight,
+std::optional<Leftover> find_leftover(const Lease& lease, const Observation& observation,
                                       const GpuPool& gpus) {
-  if (sight.alive_by_lease.count(lease.id) == 0)
+  if (observation.alive_by_lease.count(lease.id) == 0)
     return Leftover{"its processes could not be checked"};
-  std::optional<Leftover> left;
+  std::optional<Leftover> leftover;
   for (const DeviceId& gpu : lease.gpus) {
     if (gpus.is_lost(gpu)) continue;
-    auto found = leftover_process(lease, gpu, sight);
-    if (!found) found = leftover_memory(gpu, sight, gpus.idle_bytes(gpu));
-    if (found && (!left || (found->is_observed && !left->is_observed))) left = std::move(found);
+    auto found = leftover_process(lease, gpu, observation);
+    if (!found) found = leftover_memory(gpu, observation, gpus.idle_bytes(gpu));
+    if (found && (!leftover || (found->is_observed && !leftover->is_observed)))
+      leftover = std::move(found);
   }
-  if (left && left->is_observed) return left;
-  if (const auto all = remaining_processes(lease, sight); !all.empty()) {
+  if (leftover && leftover->is_observed) return leftover;
+  if (const auto all = remaining_processes(lease, observation); !all.empty()) {
     return Leftover{all.size() == 1 ? fmt::format("PID {} is still running", all.front().pid)
                                     : fmt::format("PID {} and {} more are still running",
                                                   all.front().pid, all.size() - 1),
                     true};
   }
-  return left;
+  return leftover;
 }
 
 }  // namespace gpuyard::lease

@@ -22,10 +22,10 @@ class HolderMonitor {
   using OnGone = std::function<void(const std::string& lease, const ProcessKey&)>;
   using OnIdentified = std::function<void(Result<ProcessIdentity>)>;
 
-  // `loop` and `observer` outlive it. Each known process takes two descriptors. Above `most_known`
+  // `loop` and `observer` outlive it. Each known process takes two descriptors. Above `max_known`
   // processes, those without a lease are forgotten.
-  HolderMonitor(Loop& loop, ProcessObserver& observer, std::size_t most_known, OnGone gone)
-      : loop_(loop), observer_(observer), max_known_(most_known), on_gone_(std::move(gone)) {}
+  HolderMonitor(Loop& loop, ProcessObserver& observer, std::size_t max_known, OnGone on_gone)
+      : loop_(loop), observer_(observer), max_known_(max_known), on_gone_(std::move(on_gone)) {}
 
   // Finds the process that has this number now. For one that has had a lease, `found` is called
   // inside the call. A process that only asks is not kept.
@@ -33,7 +33,7 @@ class HolderMonitor {
   // Calls gone() once when the process is gone, never inside this call. That also holds for a
   // process that is gone already: its descriptor tells.
   void bind(const std::string& lease, const ProcessIdentity&);
-  void release(const std::string& lease, const std::vector<ProcessKey>& of);
+  void release(const std::string& lease, const std::vector<ProcessKey>& processes);
   void clear();
 
  private:

@@ -6,17 +6,17 @@
 
 namespace gpuyard::lease {
 
-Result<void> check_spec(const LeaseSpec& wish) {
-  if (wish.gpus == 0) return Error{Errc::invalid, "a lease needs at least one GPU"};
-  if (wish.min_free_bytes < 0) return Error{Errc::invalid, "the requested memory is negative"};
-  if (wish.max_hold_time && *wish.max_hold_time <= Duration::zero()) {
+Result<void> check_spec(const LeaseSpec& spec) {
+  if (spec.gpus == 0) return Error{Errc::invalid, "a lease needs at least one GPU"};
+  if (spec.min_free_bytes < 0) return Error{Errc::invalid, "the requested memory is negative"};
+  if (spec.max_hold_time && *spec.max_hold_time <= Duration::zero()) {
     return Error{Errc::invalid, "the longest time must be above 0"};
   }
-  if (wish.wait_timeout && *wish.wait_timeout < Duration::zero()) {
+  if (spec.wait_timeout && *spec.wait_timeout < Duration::zero()) {
     return Error{Errc::invalid, "the time to wait is negative"};
   }
-  if (wish.binding != Binding::detached) return {};
-  if (wish.ttl < kMinTtl || wish.ttl > kMaxTtl) {
+  if (spec.binding != Binding::detached) return {};
+  if (spec.ttl < kMinTtl || spec.ttl > kMaxTtl) {
     using std::chrono::seconds;
     return Error{Errc::invalid,
                  fmt::format("the duration of a detached lease must be {} to {} seconds",
@@ -47,9 +47,9 @@ Result<void> check_name(std::string_view name) {
 }
 
 Result<std::string> make_job_name(std::string_view number) {
-  constexpr std::size_t kMostDigits = 20;
+  constexpr std::size_t kMaxDigits = 20;
   const bool digits = std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
-  if (digits && !number.empty() && number.size() <= kMostDigits) {
+  if (digits && !number.empty() && number.size() <= kMaxDigits) {
     return std::string(kJobPrefix).append(number);
   }
   return Error{Errc::not_found, "a Slurm job is named by its number"};

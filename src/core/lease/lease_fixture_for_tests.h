@@ -245,9 +245,9 @@ class LeaseFixture {
   void kill() { leases.reset(); }
 
   // Claims, and runs everything that follows at once.
-  Result<Lease> claim(std::uint32_t pid, const std::string& id, LeaseSpec wish = {}) {
+  Result<Lease> claim(std::uint32_t pid, const std::string& id, LeaseSpec spec = {}) {
     return heard([&](const LeaseManager::OnLease& answer) {
-      leases->claim(ground.caller(pid), id, wish, answer);
+      leases->claim(ground.caller(pid), id, spec, answer);
     });
   }
   Result<Lease> release(std::uint32_t pid, const std::string& id, ReleaseOptions how = {}) {

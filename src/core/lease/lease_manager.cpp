@@ -21,7 +21,7 @@ Fairness enable_draining(Fairness fairness) {
 
 }  // namespace
 
-LeaseManager::LeaseManager(Loop& loop, ProcessObserver& observer, LeaseStorage& archive,
+LeaseManager::LeaseManager(Loop& loop, ProcessObserver& observer, LeaseStorage& storage,
                            LeasePolicy policy, std::string boot_id)
     : loop_(loop),
       observer_(observer),
@@ -30,7 +30,7 @@ LeaseManager::LeaseManager(Loop& loop, ProcessObserver& observer, LeaseStorage& 
       quotas_(policy_),
       scheduler_(enable_draining(policy_.fairness)),
       gpus_(scheduler_),
-      store_(loop, archive, [this](std::uint32_t uid) { return quota_owner(uid); },
+      store_(loop, storage, [this](std::uint32_t uid) { return quota_owner(uid); },
              {[this](const Lease& now, LeaseState before) { notify(now, before); },
               [this](const Error& why) { on_store_failed(why); }}),
       holders_(loop, observer, std::min(policy_.max_waiting_claims, kMaxKnownProcesses),
@@ -40,82 +40,83 @@ LeaseManager::LeaseManager(Loop& loop, ProcessObserver& observer, LeaseStorage& 
   if (policy_.mode == GrantMode::observe) gpus_.observe_only();
 }
 
-void LeaseManager::claim(const Caller& caller, std::string id, const LeaseSpec& wish,
-                         const OnLease& asker) {
+void LeaseManager::claim(const Caller& caller, std::string id, const LeaseSpec& spec,
+                         const OnLease& on_lease) {
   if (id.empty()) id = new_id();
-  const OnLease answer = [this, id, caller, asker](Result<Lease> lease) {
+  const OnLease reply = [this, id, caller, on_lease](Result<Lease> lease) {
     const bool held = lease && lease->state == LeaseState::held;
     if (held && !caller.is_gone()) clients_.acknowledge_grant(id);
-    asker(std::move(lease));
+    on_lease(std::move(lease));
   };
-  if (auto valid = check_spec(wish); !valid) return refuse(valid.error(), answer);
-  if (store_.find_latest(id) || wish.binding == Binding::detached) {
-    return enqueue_claim(caller, std::nullopt, id, wish, answer);
+  if (auto valid = check_spec(spec); !valid) return refuse(valid.error(), reply);
+  if (store_.find_latest(id) || spec.binding == Binding::detached) {
+    return enqueue_claim(caller, std::nullopt, id, spec, reply);
   }
   if (caller.pid == 0) {
     return refuse(
         {Errc::invalid,
          "a lease bound to a process needs the caller's process, which is known only on a Unix "
          "socket within one PID namespace; request a detached lease, which lasts for a fixed time"},
-        answer);
+        reply);
   }
-  holders_.identify(caller.pid, [this, caller, id, wish, answer](Result<ProcessIdentity> found) {
+  holders_.identify(caller.pid, [this, caller, id, spec, reply](Result<ProcessIdentity> found) {
     if (found && caller.is_gone()) found = Error{Errc::not_found, "the caller has exited"};
-    if (!found) return refuse(std::move(found).error().in("the caller"), answer);
-    enqueue_claim(caller, *found, id, wish, answer);
+    if (!found) return refuse(std::move(found).error().in("the caller"), reply);
+    enqueue_claim(caller, *found, id, spec, reply);
   });
 }
 
 // All that is needed is known; the claim now gets its place in the order.
 void LeaseManager::enqueue_claim(const Caller& caller, const std::optional<ProcessIdentity>& holder,
-                                 const std::string& id, const LeaseSpec& wish,
-                                 const OnLease& answer) {
-  if (auto why = claim_error()) return refuse(*why, answer);
+                                 const std::string& id, const LeaseSpec& spec,
+                                 const OnLease& on_lease) {
+  if (auto why = claim_error()) return refuse(*why, on_lease);
   if (const Lease* known = store_.find_latest(id))
-    return answer_repeated_claim(caller, *known, wish, answer);
-  if (const auto why = observe_only_error(wish.gpus)) return refuse(*why, answer);
-  if (auto slow = quotas_.check_claim_rate(caller, loop_.now()); !slow) {
-    return refuse(slow.error(), answer);
+    return answer_repeated_claim(caller, *known, spec, on_lease);
+  if (const auto why = observe_only_error(spec.gpus)) return refuse(*why, on_lease);
+  if (auto allowed = quotas_.check_claim_rate(caller, loop_.now()); !allowed) {
+    return refuse(allowed.error(), on_lease);
   }
-  const GpuRequest terms = gpu_request_of(caller.uid, wish);
-  if (auto possible = scheduler_.check_satisfiable(terms); !possible)
-    return refuse(possible.error(), answer);
+  const GpuRequest request = gpu_request_of(caller.uid, spec);
+  if (auto possible = scheduler_.check_satisfiable(request); !possible)
+    return refuse(possible.error(), on_lease);
   Lease lease;
   lease.id = id;
   lease.uid = caller.uid;
-  lease.spec = wish;
+  lease.spec = spec;
   lease.boot_id = boot_id_;
   lease.requested_at = loop_.now();
   lease.requested_wall = loop_.wall();
   if (holder) lease.processes.push_back(holder->key);
-  if (wish.wait_timeout == Duration::zero())
-    return claim_immediately(caller, holder, lease, terms, answer);
-  if (auto room = quotas_.check_queue_quota(caller, scheduler_.waiting_claims().size()); !room) {
-    return refuse(room.error(), answer);
+  if (spec.wait_timeout == Duration::zero())
+    return claim_immediately(caller, holder, lease, request, on_lease);
+  if (auto allowed = quotas_.check_queue_quota(caller, scheduler_.waiting_claims().size());
+      !allowed) {
+    return refuse(allowed.error(), on_lease);
   }
 
   Effects effects;
-  lease.ticket = scheduler_.claim(terms, loop_.now(), effects);
+  lease.ticket = scheduler_.claim(request, loop_.now(), effects);
   ids_by_ticket_[lease.ticket] = id;
   quotas_.add_waiting(caller.uid);
   store_.stage(lease, "asked", caller.name());
   store_.stage_counters(scheduler_.last_ticket(), scheduler_.last_fence());
   if (holder) holders_.bind(id, *holder);
   apply_effects(effects);
-  schedule_tick(loop_.now() + std::min(wish.wait_timeout.value_or(kTickInterval), kTickInterval));
-  answer_when_committed(id, answer);
+  schedule_tick(loop_.now() + std::min(spec.wait_timeout.value_or(kTickInterval), kTickInterval));
+  answer_when_committed(id, on_lease);
 }
 
 void LeaseManager::claim_immediately(const Caller& caller,
                                      const std::optional<ProcessIdentity>& holder, Lease lease,
-                                     const GpuRequest& terms, const OnLease& answer) {
-  if (const auto why = grant_error()) return refuse(*why, answer);
-  const auto ticket = scheduler_.try_claim(terms, loop_.now());
+                                     const GpuRequest& request, const OnLease& on_lease) {
+  if (const auto why = grant_error()) return refuse(*why, on_lease);
+  const auto ticket = scheduler_.try_claim(request, loop_.now());
   if (!ticket) {  // nobody has to remember it
     lease.state = LeaseState::ended;
     lease.end_reason = EndReason::none_free;
     lease.ended_wall = loop_.wall();
-    loop_.post([answer, lease] { answer(lease); });
+    loop_.post([on_lease, lease] { on_lease(lease); });
     return;
   }
   lease.ticket = *ticket;
@@ -124,65 +125,66 @@ void LeaseManager::claim_immediately(const Caller& caller,
   store_.stage(lease, "asked", caller.name());
   if (holder) holders_.bind(lease.id, *holder);
   grant(*scheduler_.find(*ticket));
-  answer_when_committed(lease.id, answer);
+  answer_when_committed(lease.id, on_lease);
 }
 
-Result<Offer> LeaseManager::offer(std::uint32_t uid, const LeaseSpec& wish) const {
+Result<Offer> LeaseManager::offer(std::uint32_t uid, const LeaseSpec& spec) const {
   if (const auto why = grant_error()) return *why;
-  if (const auto why = observe_only_error(wish.gpus)) return Offer{.reason = why->text()};
-  const GpuRequest terms = gpu_request_of(uid, wish);
-  GpuRequest of_one = terms;
-  of_one.count = 1;
-  const GpuSet any = scheduler_.available_gpus(of_one);
+  if (const auto why = observe_only_error(spec.gpus)) return Offer{.reason = why->text()};
+  const GpuRequest request = gpu_request_of(uid, spec);
+  GpuRequest single_request = request;
+  single_request.count = 1;
+  const GpuSet any = scheduler_.available_gpus(single_request);
   Offer offer{gpus_.ids_of(any)};
-  if (const GpuSet left = terms.count == 1 ? any : scheduler_.available_gpus(terms); left.any()) {
-    offer.chosen = gpus_.ids_of(choose_placement(scheduler_.gpus(), left, terms.count));
-  } else if (const auto possible = scheduler_.check_satisfiable(terms); !possible) {
+  if (const GpuSet available = request.count == 1 ? any : scheduler_.available_gpus(request);
+      available.any()) {
+    offer.chosen = gpus_.ids_of(choose_placement(scheduler_.gpus(), available, request.count));
+  } else if (const auto possible = scheduler_.check_satisfiable(request); !possible) {
     offer.reason = possible.error().text();
-  } else if (exceeds_quota(uid, terms.count)) {
+  } else if (exceeds_quota(uid, request.count)) {
     offer.reason = limit_text();
     offer.over_limit = true;
   } else {
     offer.reason = fmt::format("{} of {} matching GPUs {} free", offer.free.size(),
-                               terms.eligible.count(), offer.free.size() == 1 ? "is" : "are");
+                               request.eligible.count(), offer.free.size() == 1 ? "is" : "are");
   }
   return offer;
 }
 
 // Answers a repeated call with the state of its lease.
 void LeaseManager::answer_repeated_claim(const Caller& caller, const Lease& known,
-                                         const LeaseSpec& wish, const OnLease& answer) {
+                                         const LeaseSpec& spec, const OnLease& on_lease) {
   if (known.uid != caller.uid) {
-    return refuse({Errc::conflict, "this ID belongs to another user's lease"}, answer);
+    return refuse({Errc::conflict, "this ID belongs to another user's lease"}, on_lease);
   }
-  if (!(known.spec == wish)) {
+  if (!(known.spec == spec)) {
     return refuse(
         {Errc::conflict, "this ID was used for a different request; a new claim needs a new ID"},
-        answer);
+        on_lease);
   }
-  answer_when_committed(known.id, answer);
+  answer_when_committed(known.id, on_lease);
 }
 
-GpuRequest LeaseManager::gpu_request_of(std::uint32_t uid, const LeaseSpec& wish) const {
-  GpuRequest terms;
-  terms.owner = quota_owner(uid);
-  terms.count = wish.gpus;
-  terms.eligible = gpus_.eligible_gpus(wish);
-  terms.min_free_bytes = wish.min_free_bytes;
-  terms.max_hold_time = wish.max_hold_time;
-  return terms;
+GpuRequest LeaseManager::gpu_request_of(std::uint32_t uid, const LeaseSpec& spec) const {
+  GpuRequest request;
+  request.owner = quota_owner(uid);
+  request.count = spec.gpus;
+  request.eligible = gpus_.eligible_gpus(spec);
+  request.min_free_bytes = spec.min_free_bytes;
+  request.max_hold_time = spec.max_hold_time;
+  return request;
 }
 
-void LeaseManager::refuse(const Error& why, const OnLease& answer) {
-  loop_.post([answer, why] { answer(why); });
+void LeaseManager::refuse(const Error& why, const OnLease& on_lease) {
+  loop_.post([on_lease, why] { on_lease(why); });
 }
 
-void LeaseManager::answer_when_committed(const std::string& id, const OnLease& answer) {
-  store_.when_committed([this, id, answer](const Result<void>& kept) {
-    if (!kept) return answer(Error(kept.error()).in("the journal of leases"));
+void LeaseManager::answer_when_committed(const std::string& id, const OnLease& on_lease) {
+  store_.when_committed([this, id, on_lease](const Result<void>& committed) {
+    if (!committed) return on_lease(Error(committed.error()).in("the journal of leases"));
     const Lease* lease = find(id);
-    if (!lease) return answer(unknown_lease_error(id));
-    answer(*lease);
+    if (!lease) return on_lease(unknown_lease_error(id));
+    on_lease(*lease);
   });
 }
 
@@ -222,23 +224,23 @@ void LeaseManager::mark_overdue(Ticket ticket) {
   store_.stage(lease, "overdue");
 }
 
-void LeaseManager::begin_drain(Lease lease, EndReason ending, const std::string& by,
-                               const std::string& why) {
+void LeaseManager::begin_drain(Lease lease, EndReason end_reason, const std::string& by,
+                               const std::string& detail) {
   apply_effects(scheduler_.release(lease.ticket, loop_.now()));
   lease.state = LeaseState::draining;
-  lease.end_reason = ending;
+  lease.end_reason = end_reason;
   lease.drain_started_wall = loop_.wall();
-  lease.detail = why;
+  lease.detail = detail;
   store_.stage(lease, "draining", by);
   poll_drains();
 }
 
-void LeaseManager::end(Lease lease, EndReason ending, const std::string& by,
-                       const std::string& why) {
+void LeaseManager::end(Lease lease, EndReason end_reason, const std::string& by,
+                       const std::string& detail) {
   const bool waited = lease.state == LeaseState::waiting;
   lease.state = LeaseState::ended;
-  lease.end_reason = ending;
-  lease.detail = why;
+  lease.end_reason = end_reason;
+  lease.detail = detail;
   lease.ended_wall = loop_.wall();
   store_.stage(lease, "ended", by);
   holders_.release(lease.id, lease.processes);
@@ -265,15 +267,15 @@ void LeaseManager::on_gone(const std::string& id, const ProcessKey& process) {
   if (found->state == LeaseState::held) begin_drain(*found, EndReason::exited, by);
 }
 
-Subscription LeaseManager::mark_present(const std::string& id, PresenceKind how) {
+Subscription LeaseManager::mark_present(const std::string& id, PresenceKind kind) {
   const Lease* lease = store_.find_latest(id);
   if (!lease || lease->state == LeaseState::ended) return {};
-  return clients_.mark_present(id, how);
+  return clients_.mark_present(id, kind);
 }
 
 Subscription LeaseManager::subscribe(const std::string& id,
-                                     std::function<void(const Lease&)> told) {
-  return clients_.subscribe(id, std::move(told));
+                                     std::function<void(const Lease&)> on_change) {
+  return clients_.subscribe(id, std::move(on_change));
 }
 
 void LeaseManager::notify(const Lease& now, LeaseState before) {
@@ -301,11 +303,11 @@ Result<void> LeaseManager::check_holds_gpu(std::string_view id, std::optional<Fe
   return Error{Errc::conflict, fmt::format("lease {} does not include this GPU", id)};
 }
 
-std::vector<QueueEntry> LeaseManager::queue_entries(std::size_t most) const {
+std::vector<QueueEntry> LeaseManager::queue_entries(std::size_t limit) const {
   std::vector<QueueEntry> all;
-  for (const QueuePosition& outlook : scheduler_.queue_positions(loop_.now(), most)) {
-    const auto found = ids_by_ticket_.find(outlook.ticket);
-    if (found != ids_by_ticket_.end()) all.push_back({found->second, outlook});
+  for (const QueuePosition& queue_position : scheduler_.queue_positions(loop_.now(), limit)) {
+    const auto found = ids_by_ticket_.find(queue_position.ticket);
+    if (found != ids_by_ticket_.end()) all.push_back({found->second, queue_position});
   }
   return all;
 }

@@ -145,19 +145,19 @@ class LeaseManager {
   // Tells each change of one lease once it is on the disk, never inside a call of this class.
   Subscription subscribe(const std::string& id, std::function<void(const Lease&)>);
   // One listener, told of every change of any lease once it is on the disk, and its former state.
-  void on_change(std::function<void(const Lease& now, LeaseState before)> told) {
-    on_change_ = std::move(told);
+  void on_change(std::function<void(const Lease& now, LeaseState before)> callback) {
+    on_change_ = std::move(callback);
   }
 
   // One listener, asked for a draining lease once its processes are gone and their memory is free.
   // It returns what else is left; nothing: the GPUs go to another lease.
-  void set_drain_check(std::function<std::optional<std::string>(const Lease&)> left) {
-    drain_check_ = std::move(left);
+  void set_drain_check(std::function<std::optional<std::string>(const Lease&)> check) {
+    drain_check_ = std::move(check);
   }
 
   // One listener, told of each process that is found on a GPU outside any lease.
-  void on_unleased_process(std::function<void(const DeviceId&, const ObservedProcess&)> told) {
-    on_unleased_process_ = std::move(told);
+  void on_unleased_process(std::function<void(const DeviceId&, const ObservedProcess&)> callback) {
+    on_unleased_process_ = std::move(callback);
   }
 
   // Leases as they are on the disk: all that are not forgotten yet.
@@ -172,7 +172,7 @@ class LeaseManager {
   // Checks that the lease is held, with this fence, and has the GPU. Errors: not_found, conflict;
   // unavailable until the leases have been read.
   Result<void> check_holds_gpu(std::string_view id, std::optional<Fence>, const DeviceId&) const;
-  std::vector<QueueEntry> queue_entries(std::size_t most) const;
+  std::vector<QueueEntry> queue_entries(std::size_t limit) const;
   // "the limit is 2 GPUs per user"
   std::string limit_text() const;
   // What the claim of this uid would get if it were made now; it is not. Errc::unavailable: nothing
@@ -245,8 +245,8 @@ class LeaseManager {
   std::optional<Error> check_adoptable(const PendingAdoption&, const ProcessTree&) const;
   void force(const Caller&, const Lease&, const std::string& reason, const OnLease&);
   bool exceeds_quota(std::uint32_t uid, std::size_t more) const;
-  void begin_drain(Lease, EndReason, const std::string& by, const std::string& why = {});
-  void end(Lease, EndReason, const std::string& by, const std::string& why = {});
+  void begin_drain(Lease, EndReason, const std::string& by, const std::string& detail = {});
+  void end(Lease, EndReason, const std::string& by, const std::string& detail = {});
   void on_gone(const std::string& id, const ProcessKey&);
   Result<Lease> find_owned(const Caller&, const std::string& id, std::optional<Fence>) const;
   GpuRequest gpu_request_of(std::uint32_t uid, const LeaseSpec&) const;
@@ -279,7 +279,7 @@ class LeaseManager {
   using SignalPtr = std::shared_ptr<Signal>;
   void send_signals(const Lease&, const Observation&);
   void answer_signal(const std::string& id, const SignalPtr&,
-                     const std::vector<SignalFailure>& left, bool checked);
+                     const std::vector<SignalFailure>& failures, bool checked);
   void drop_signals(const std::string& id, bool checked);
   // What is to be known of restored leases before anything is granted.
   struct Recovery {

@@ -13,59 +13,60 @@ namespace {
 
 // A PID that a caller tells may be one of another PID namespace, and then name a foreign process
 // here.
-bool is_child(const Lease& lease, const ProcessIdentity& who) {
-  return who.uid == lease.uid &&
-         std::ranges::find(lease.processes, who.parent, &ProcessKey::pid) != lease.processes.end();
+bool is_child(const Lease& lease, const ProcessIdentity& process) {
+  return process.uid == lease.uid && std::ranges::find(lease.processes, process.parent,
+                                                       &ProcessKey::pid) != lease.processes.end();
 }
 
 }  // namespace
 
-void LeaseManager::release(const Caller& caller, const std::string& id, const ReleaseOptions& how,
-                           const OnLease& answer) {
-  auto owned = find_owned(caller, id, how.fence);
-  if (!owned) return refuse(owned.error(), answer);
+void LeaseManager::release(const Caller& caller, const std::string& id,
+                           const ReleaseOptions& options, const OnLease& on_lease) {
+  auto owned = find_owned(caller, id, options.fence);
+  if (!owned) return refuse(owned.error(), on_lease);
   Lease lease = *std::move(owned);
-  if (how.force && !caller.admin) {
-    return refuse({Errc::denied, "permission denied: only administrators may force this"}, answer);
+  if (options.force && !caller.admin) {
+    return refuse({Errc::denied, "permission denied: only administrators may force this"},
+                  on_lease);
   }
   if (lease.spec.binding == Binding::job && !caller.admin) {
     return refuse({Errc::denied, "the lease is bound to its Slurm job; end the job with `scancel`"},
-                  answer);
+                  on_lease);
   }
   const bool others = lease.uid != caller.uid && lease.spec.binding != Binding::job;
-  const EndReason ending = how.force || others ? EndReason::forced : EndReason::released;
+  const EndReason end_reason = options.force || others ? EndReason::forced : EndReason::released;
   if (lease.state == LeaseState::waiting) {
-    end(lease, others ? EndReason::forced : EndReason::cancelled, caller.name(), how.reason);
+    end(lease, others ? EndReason::forced : EndReason::cancelled, caller.name(), options.reason);
   } else if (lease.state == LeaseState::held) {
-    begin_drain(lease, ending, caller.name(), how.reason);
-  } else if (lease.state == LeaseState::draining && how.force) {
-    return force(caller, lease, how.reason, answer);
+    begin_drain(lease, end_reason, caller.name(), options.reason);
+  } else if (lease.state == LeaseState::draining && options.force) {
+    return force(caller, lease, options.reason, on_lease);
   } else if (lease.state == LeaseState::draining) {
     poll_drains();
   }
-  answer_when_committed(id, answer);
+  answer_when_committed(id, on_lease);
 }
 
 void LeaseManager::signal(const Caller& caller, const std::string& id, int number,
-                          const OnSignal& answer) {
+                          const OnSignal& on_signal) {
   const auto owned = find_owned(caller, id, {});
-  if (!owned) return loop_.post([answer, why = owned.error()] { answer(why); });
+  if (!owned) return loop_.post([on_signal, why = owned.error()] { on_signal(why); });
   if (owned->state != LeaseState::draining) {
-    return answer_when_committed(id, [answer](const Result<Lease>& lease) {
-      if (!lease) return answer(lease.error());
-      answer(SignalResult{*lease});
+    return answer_when_committed(id, [on_signal](const Result<Lease>& lease) {
+      if (!lease) return on_signal(lease.error());
+      on_signal(SignalResult{*lease});
     });
   }
-  const auto only_of = caller.admin ? std::nullopt : std::optional(owned->uid);
+  const auto only_uid = caller.admin ? std::nullopt : std::optional(owned->uid);
   auto& signals = signals_[id];
   auto same = std::ranges::find_if(signals, [&](const SignalPtr& one) {
-    return one->number == number && one->only_uid == only_of;
+    return one->number == number && one->only_uid == only_uid;
   });
   if (same == signals.end()) {
-    same = signals.insert(signals.end(), std::make_shared<Signal>(Signal{number, only_of}));
+    same = signals.insert(signals.end(), std::make_shared<Signal>(Signal{number, only_uid}));
   }
   const SignalPtr& signal = *same;
-  signal->waiters.push_back(answer);
+  signal->waiters.push_back(on_signal);
   if (signal->waiters.size() == 1) {
     signal->timeout_timer =
         loop_.call_after(kSignalTimeout, [this, id, weak = std::weak_ptr(signal)] {
@@ -79,104 +80,106 @@ void LeaseManager::signal(const Caller& caller, const std::string& id, int numbe
 // A process that still uses the GPUs is outside any lease from now on. It has to be known before
 // the GPUs are granted again.
 void LeaseManager::force(const Caller& caller, const Lease& lease, const std::string& reason,
-                         const OnLease& answer) {
+                         const OnLease& on_lease) {
   log::warning("lease {} ended by {} while still draining ({}): {}", lease.id, caller.name(),
                lease.detail, reason);
-  observer_.observe(
-      {}, lease.gpus, true,
-      lifetime_.guard([this, caller, id = lease.id, reason, answer](const Observation& sight) {
-        if (auto why = change_error()) return refuse(*why, answer);
-        update_unleased(sight);
-        const Lease* still = store_.find_latest(id);
-        if (still && still->state == LeaseState::draining) {
-          end(*still, EndReason::forced, caller.name(), reason);
-        }
-        answer_when_committed(id, answer);
-      }));
+  observer_.observe({}, lease.gpus, true,
+                    lifetime_.guard([this, caller, id = lease.id, reason,
+                                     on_lease](const Observation& observation) {
+                      if (auto why = change_error()) return refuse(*why, on_lease);
+                      update_unleased(observation);
+                      const Lease* still = store_.find_latest(id);
+                      if (still && still->state == LeaseState::draining) {
+                        end(*still, EndReason::forced, caller.name(), reason);
+                      }
+                      answer_when_committed(id, on_lease);
+                    }));
 }
 
 void LeaseManager::renew(const Caller& caller, const std::string& id, Duration ttl,
-                         std::optional<Fence> fence, const OnLease& answer) {
+                         std::optional<Fence> fence, const OnLease& on_lease) {
   auto owned = find_owned(caller, id, fence);
-  if (!owned) return refuse(owned.error(), answer);
+  if (!owned) return refuse(owned.error(), on_lease);
   Lease lease = *std::move(owned);
   lease.spec.ttl = ttl;
   if (lease.spec.binding != Binding::detached) {
     return refuse(
-        {Errc::conflict, "the lease is bound to a process and has no time limit to renew"}, answer);
+        {Errc::conflict, "the lease is bound to a process and has no time limit to renew"},
+        on_lease);
   }
   if (lease.state != LeaseState::held) {
-    return refuse(not_held_error(lease), answer);
+    return refuse(not_held_error(lease), on_lease);
   }
-  if (auto valid = check_spec(lease.spec); !valid) return refuse(valid.error(), answer);
+  if (auto valid = check_spec(lease.spec); !valid) return refuse(valid.error(), on_lease);
   lease.spec = store_.find_latest(id)->spec;  // asking again with the first wish is no new claim
   const auto until = std::min(loop_.now() + ttl, lease.granted_at + kMaxDetachedTime);
   if (lease.expires_at && std::chrono::abs(*lease.expires_at - until) < kMinRenewal) {
-    return answer_when_committed(id, answer);  // it changes nothing, and does not count
+    return answer_when_committed(id, on_lease);  // it changes nothing, and does not count
   }
   // A renewal of a lease that would end soon is always taken: nobody loses a lease by renewing
   // others.
   const bool soon = lease.expires_at && *lease.expires_at - loop_.now() < ttl / 2;
-  if (auto slow = soon ? Result<void>() : quotas_.check_renewal_rate(caller, loop_.now()); !slow) {
-    return refuse(slow.error(), answer);
+  if (auto allowed = soon ? Result<void>() : quotas_.check_renewal_rate(caller, loop_.now());
+      !allowed) {
+    return refuse(allowed.error(), on_lease);
   }
   lease.expires_at = until;
   store_.stage(lease, "renewed", caller.name());
-  answer_when_committed(id, answer);
+  answer_when_committed(id, on_lease);
 }
 
 void LeaseManager::add_member(const Caller& caller, const std::string& id, std::uint32_t pid,
-                              std::optional<Fence> fence, const OnLease& answer) {
+                              std::optional<Fence> fence, const OnLease& on_lease) {
   auto owned = find_owned(caller, id, fence);
-  if (!owned) return refuse(owned.error(), answer);
-  holders_.identify(pid, [this, caller, id, fence, answer](Result<ProcessIdentity> found) {
-    if (!found) return refuse(found.error(), answer);
+  if (!owned) return refuse(owned.error(), on_lease);
+  holders_.identify(pid, [this, caller, id, fence, on_lease](Result<ProcessIdentity> found) {
+    if (!found) return refuse(found.error(), on_lease);
     auto still = find_owned(caller, id, fence);
-    if (!still) return refuse(still.error(), answer);
+    if (!still) return refuse(still.error(), on_lease);
     Lease lease = *std::move(still);
     if (!caller.admin && !is_child(lease, *found)) {
       return refuse({Errc::denied,
                      fmt::format("PID {} is not a child of the lease's own process, as seen by the "
                                  "daemon; in another PID namespace a process has another number",
                                  found->key.pid)},
-                    answer);
+                    on_lease);
     }
     if (lease.state != LeaseState::held) {
-      return refuse(not_held_error(lease), answer);
+      return refuse(not_held_error(lease), on_lease);
     }
     if (lease.processes.size() >= limits::kMaxLeaseMembers) {
-      return refuse({Errc::busy, "too many processes belong to the lease"}, answer);
+      return refuse({Errc::busy, "too many processes belong to the lease"}, on_lease);
     }
     const auto& known = lease.processes;
     if (std::find(known.begin(), known.end(), found->key) == known.end()) {
       lease.processes.push_back(found->key);
       store_.stage(lease, fmt::format("counts PID {}", found->key.pid), caller.name());
     }
-    answer_when_committed(id, answer);
+    answer_when_committed(id, on_lease);
   });
 }
 
 void LeaseManager::adopt(const Caller& caller, std::uint32_t pid, const std::string& note,
-                         const OnLease& answer) {
-  if (auto why = claim_error()) return refuse(*why, answer);
-  if (const auto why = observe_only_error()) return refuse(*why, answer);
-  if (auto slow = quotas_.check_claim_rate(caller, loop_.now()); !slow) {
-    return refuse(slow.error(), answer);
+                         const OnLease& on_lease) {
+  if (auto why = claim_error()) return refuse(*why, on_lease);
+  if (const auto why = observe_only_error()) return refuse(*why, on_lease);
+  if (auto allowed = quotas_.check_claim_rate(caller, loop_.now()); !allowed) {
+    return refuse(allowed.error(), on_lease);
   }
-  auto place = quotas_.acquire_adoption_slot(caller);
-  if (!place) return refuse(place.error(), answer);
-  const OnLease counted = [place = *std::move(place), answer](const Result<Lease>& lease) {
-    place->reset();
-    answer(lease);
+  auto slot = quotas_.acquire_adoption_slot(caller);
+  if (!slot) return refuse(slot.error(), on_lease);
+  const OnLease reply = [slot = *std::move(slot), on_lease](const Result<Lease>& lease) {
+    slot->reset();
+    on_lease(lease);
   };
-  holders_.identify(pid, [this, caller, note, counted](Result<ProcessIdentity> found) {
-    if (!found) return refuse(found.error(), counted);
+  holders_.identify(pid, [this, caller, note, reply](Result<ProcessIdentity> found) {
+    if (!found) return refuse(found.error(), reply);
     if (found->uid != caller.uid && !caller.admin) {
       return refuse({Errc::denied, fmt::format("permission denied: process {} belongs to UID {}",
                                                found->key.pid, found->uid)},
-                    counted);
+                    reply);
     }
-    pending_adoptions_.push_back({caller, *found, note, counted, new_id()});
+    pending_adoptions_.push_back({caller, *found, note, reply, new_id()});
     observe_adoptions();
   });
 }
@@ -184,33 +187,33 @@ void LeaseManager::adopt(const Caller& caller, std::uint32_t pid, const std::str
 // One look at a time serves all adoptions, so that a flood of them delays nobody's drain.
 void LeaseManager::observe_adoptions() {
   if (pending_adoptions_.empty() || std::exchange(is_observing_adoptions_, true)) return;
-  auto looked_for = observed_leases(false);
+  auto observed = observed_leases(false);
   // A suspect without GPUs changes no verdict: it only finds the living descendants.
-  for (const PendingAdoption& adopter : pending_adoptions_) {
-    looked_for.push_back({adopter.lease_id, adopter.process.uid, {}, {adopter.process.key}});
+  for (const PendingAdoption& adoption : pending_adoptions_) {
+    observed.push_back({adoption.lease_id, adoption.process.uid, {}, {adoption.process.key}});
   }
-  observer_.observe(std::move(looked_for), gpus_.ids(), true,
-                    lifetime_.guard([this, adopters = std::exchange(pending_adoptions_, {})](
-                                        const Observation& sight) {
+  observer_.observe(std::move(observed), gpus_.ids(), true,
+                    lifetime_.guard([this, adoptions = std::exchange(pending_adoptions_, {})](
+                                        const Observation& observation) {
                       is_observing_adoptions_ = false;
-                      for (const PendingAdoption& adopter : adopters)
-                        complete_adoption(adopter, sight);
+                      for (const PendingAdoption& adoption : adoptions)
+                        complete_adoption(adoption, observation);
                       observe_adoptions();
                     }));
 }
 
 // Descendants of another user are found, and not taken: the caller may not adopt them by themselves
 // either. This holds for administrators, too, because one lease has one user.
-LeaseManager::ProcessTree LeaseManager::tree_of(const PendingAdoption& adopter,
-                                                const Observation& sight) const {
-  const ProcessKey& root = adopter.process.key;
+LeaseManager::ProcessTree LeaseManager::tree_of(const PendingAdoption& adoption,
+                                                const Observation& observation) const {
+  const ProcessKey& root = adoption.process.key;
   std::set<ProcessKey> members = {root};
-  if (const auto alive = sight.alive_by_lease.find(adopter.lease_id);
-      alive != sight.alive_by_lease.end()) {
+  if (const auto alive = observation.alive_by_lease.find(adoption.lease_id);
+      alive != observation.alive_by_lease.end()) {
     members.insert(alive->second.begin(), alive->second.end());
   }
   ProcessTree tree;
-  for (const auto& [gpu, list] : sight.processes_by_gpu) {
+  for (const auto& [gpu, list] : observation.processes_by_gpu) {
     const auto slot = gpus_.slots().find(gpu);
     if (!list || slot == gpus_.slots().end() || scheduler_.holder(slot->second)) continue;
     for (const ObservedProcess& one : *list) {
@@ -218,7 +221,7 @@ LeaseManager::ProcessTree LeaseManager::tree_of(const PendingAdoption& adopter,
       const bool is_root = one.pid == root.pid && (!one.started || *one.started == root.started);
       const bool in_tree = one.started && members.contains({one.pid, *one.started});
       if (!is_root && !in_tree) continue;
-      if (!is_root && one.uid != adopter.process.uid) {
+      if (!is_root && one.uid != adoption.process.uid) {
         tree.foreign.emplace_back(gpu, one);
         continue;
       }
@@ -233,14 +236,14 @@ namespace {
 
 // "PID 13 (python) of UID 2000 uses GPU-1", for each; "" for none.
 std::string names_of(const std::vector<std::pair<DeviceId, ObservedProcess>>& users) {
-  constexpr std::size_t kMost = 8;
+  constexpr std::size_t kMaxNames = 8;
   std::string text;
-  for (std::size_t i = 0; i < std::min(users.size(), kMost); ++i) {
+  for (std::size_t i = 0; i < std::min(users.size(), kMaxNames); ++i) {
     const auto& [gpu, one] = users[i];
     text += fmt::format("{}PID {} ({}) of UID {} uses {}", i == 0 ? "" : ", ", one.pid, one.command,
                         one.uid, gpu);
   }
-  if (users.size() > kMost) text += fmt::format(" and {} more", users.size() - kMost);
+  if (users.size() > kMaxNames) text += fmt::format(" and {} more", users.size() - kMaxNames);
   return text;
 }
 
@@ -248,7 +251,7 @@ std::string names_of(const std::vector<std::pair<DeviceId, ObservedProcess>>& us
 
 // A waiting claim has a better right to a GPU than a process that began to use it later without a
 // lease.
-std::optional<Error> LeaseManager::check_adoptable(const PendingAdoption& adopter,
+std::optional<Error> LeaseManager::check_adoptable(const PendingAdoption& adoption,
                                                    const ProcessTree& tree) const {
   const GpuSet& used = tree.gpus;
   for (const DeviceId& gpu : gpus_.ids_of(used)) {
@@ -256,13 +259,13 @@ std::optional<Error> LeaseManager::check_adoptable(const PendingAdoption& adopte
     return Error{Errc::conflict, fmt::format("{} is withheld from leasing: {}", gpu,
                                              gpus_.withheld_reason(gpu)->second)};
   }
-  const ProcessIdentity& who = adopter.process;
-  if (adopter.caller.admin) return std::nullopt;
-  if (exceeds_quota(who.uid, used.count())) {
+  const ProcessIdentity& process = adoption.process;
+  if (adoption.caller.admin) return std::nullopt;
+  if (exceeds_quota(process.uid, used.count())) {
     return Error{Errc::conflict, limit_text()};
   }
   for (const auto& [ticket, claim] : scheduler_.waiting_claims()) {
-    if (claim.request.owner == quota_owner(who.uid) || (claim.request.eligible & used).none())
+    if (claim.request.owner == quota_owner(process.uid) || (claim.request.eligible & used).none())
       continue;
     const auto id = ids_by_ticket_.find(ticket);
     const Lease* lease = id == ids_by_ticket_.end() ? nullptr : store_.find_latest(id->second);
@@ -277,90 +280,91 @@ std::optional<Error> LeaseManager::check_adoptable(const PendingAdoption& adopte
         Errc::conflict,
         fmt::format("UID {} was waiting for these GPUs when PID {} started to use them, so it gets "
                     "no lease; end it and wait in the queue, or ask an administrator to adopt it",
-                    lease->uid, who.key.pid)};
+                    lease->uid, process.key.pid)};
   }
   return std::nullopt;
 }
 
-void LeaseManager::complete_adoption(const PendingAdoption& adopter, const Observation& sight) {
-  const auto& [caller, who, note, answer, id] = adopter;
-  if (auto why = claim_error()) return refuse(*why, answer);
-  const ProcessTree tree = tree_of(adopter, sight);
-  if (auto why = check_adoptable(adopter, tree)) return refuse(*why, answer);
-  const auto ticket = scheduler_.adopt(quota_owner(who.uid), tree.gpus, loop_.now());
+void LeaseManager::complete_adoption(const PendingAdoption& adoption,
+                                     const Observation& observation) {
+  const auto& [caller, process, note, on_lease, id] = adoption;
+  if (auto why = claim_error()) return refuse(*why, on_lease);
+  const ProcessTree tree = tree_of(adoption, observation);
+  if (auto why = check_adoptable(adoption, tree)) return refuse(*why, on_lease);
+  const auto ticket = scheduler_.adopt(quota_owner(process.uid), tree.gpus, loop_.now());
   const std::string foreign = names_of(tree.foreign);
   if (!ticket) {
     return refuse(
         {Errc::conflict,
          fmt::format("neither PID {} nor its descendants of the same user use an unleased GPU{}{}",
-                     who.key.pid, foreign.empty() ? "" : "; ", foreign)},
-        answer);
+                     process.key.pid, foreign.empty() ? "" : "; ", foreign)},
+        on_lease);
   }
   Lease lease;
   lease.id = id;
-  lease.uid = who.uid;
+  lease.uid = process.uid;
   lease.spec.gpus = static_cast<unsigned>(tree.gpus.count());
-  lease.spec.note = note.empty() ? who.command : note;
+  lease.spec.note = note.empty() ? process.command : note;
   lease.ticket = *ticket;
   lease.boot_id = boot_id_;
   lease.requested_at = loop_.now();
   lease.requested_wall = loop_.wall();
-  lease.processes.push_back(who.key);
-  std::string with;
+  lease.processes.push_back(process.key);
+  std::string member_text;
   for (const auto& [gpu, processes] : tree.own) {
     for (const ProcessKey& one : processes) {
       const bool known = std::ranges::find(lease.processes, one) != lease.processes.end();
       if (known || lease.processes.size() >= limits::kMaxLeaseMembers) continue;
       lease.processes.push_back(one);
-      with += fmt::format("{}{}", with.empty() ? " with " : ", ", one.pid);
+      member_text += fmt::format("{}{}", member_text.empty() ? " with " : ", ", one.pid);
     }
   }
   if (!foreign.empty()) lease.detail = "not adopted: " + foreign;
   ids_by_ticket_[lease.ticket] = lease.id;
   quotas_.add_waiting(lease.uid);
   store_.stage(lease,
-               fmt::format("adopts PID {}{}{}{}", who.key.pid, with,
+               fmt::format("adopts PID {}{}{}{}", process.key.pid, member_text,
                            foreign.empty() ? "" : "; not adopted: ", foreign),
                caller.name());
-  holders_.bind(lease.id, who);
+  holders_.bind(lease.id, process);
   grant(*scheduler_.find(*ticket));
   // The lease belongs to its process, even if no client hears of the grant.
   store_.when_committed(
       [this, its = lease.id](const Result<void>&) { clients_.acknowledge_grant(its); });
-  update_unleased(sight);
-  answer_when_committed(lease.id, answer);
+  update_unleased(observation);
+  answer_when_committed(lease.id, on_lease);
 }
 
 std::string LeaseManager::limit_text() const {
-  const unsigned most = policy_.fairness.max_gpus_per_owner;
-  return fmt::format("the limit is {} GPU{} per user", most, most == 1 ? "" : "s");
+  const unsigned max_gpus = policy_.fairness.max_gpus_per_owner;
+  return fmt::format("the limit is {} GPU{} per user", max_gpus, max_gpus == 1 ? "" : "s");
 }
 
 bool LeaseManager::exceeds_quota(std::uint32_t uid, std::size_t more) const {
-  const unsigned most = policy_.fairness.max_gpus_per_owner;
-  if (most == 0) return false;
+  const unsigned max_gpus = policy_.fairness.max_gpus_per_owner;
+  if (max_gpus == 0) return false;
   std::size_t held = more;
   for (const auto& [ticket, claim] : scheduler_.live_claims()) {
     if (claim.request.owner == quota_owner(uid)) held += claim.gpus.count();
   }
-  return held > most;
+  return held > max_gpus;
 }
 
 void LeaseManager::cordon(const Caller& caller, const std::vector<DeviceId>& gpus,
-                          const std::string& reason, const OnDone& done) {
-  if (auto why = change_error()) return loop_.post([done, why] { done(*why); });
+                          const std::string& reason, const OnDone& on_done) {
+  if (auto why = change_error()) return loop_.post([on_done, why] { on_done(*why); });
   for (const DeviceId& gpu : gpus) {
     const Cordon cordon{gpu, caller.name(), reason, loop_.wall()};
     gpus_.cordon(cordon);
     store_.stage_cordon(cordon);
     refresh(gpu);
   }
-  store_.when_committed(done);
+  store_.when_committed(on_done);
 }
 
 void LeaseManager::uncordon(const Caller& caller, const std::vector<DeviceId>& gpus,
-                            const OnDone& done) {
-  if (auto why = change_error()) return loop_.post([done, why] { done(*why); });
+                            const OnDone& on_done) {
+  if (auto why = change_error()) return loop_.post([on_done, why] { on_done(*why); });
   for (const DeviceId& gpu : gpus) {
     if (!gpus_.cordon_of(gpu)) continue;
     const auto lifted = gpus_.uncordon(gpu, caller.name(), loop_.wall());
@@ -368,14 +372,14 @@ void LeaseManager::uncordon(const Caller& caller, const std::vector<DeviceId>& g
     if (lifted) store_.stage_cordon_without_event(*lifted);
     refresh(gpu);
   }
-  store_.when_committed(done);
+  store_.when_committed(on_done);
 }
 
 void LeaseManager::override_withholding(const Caller& caller, const std::vector<DeviceId>& gpus,
-                                        const std::string& reason, const OnDone& done) {
-  if (auto why = change_error()) return loop_.post([done, why] { done(*why); });
+                                        const std::string& reason, const OnDone& on_done) {
+  if (auto why = change_error()) return loop_.post([on_done, why] { on_done(*why); });
   for (const DeviceId& gpu : gpus) {
-    if (auto why = gpus_.override_error(gpu)) return loop_.post([done, why] { done(*why); });
+    if (auto why = gpus_.override_error(gpu)) return loop_.post([on_done, why] { on_done(*why); });
   }
   for (const DeviceId& gpu : gpus) {
     const auto withheld = gpus_.withheld_reason(gpu);
@@ -385,7 +389,7 @@ void LeaseManager::override_withholding(const Caller& caller, const std::vector<
         gpu, fmt::format("leased by override ({}): {}", withheld->second, reason), caller.name());
     refresh(gpu);
   }
-  store_.when_committed(done);
+  store_.when_committed(on_done);
 }
 
 // Returns the lease as it is decided, for its owner or an administrator; an error while no change

@@ -543,9 +543,9 @@ TEST_F(AdoptingATree, TakesNoSiblingAndNoParent) {
 
 TEST_F(AdoptingATree, TakesNoGpuOfAnotherLease) {
   world.ground.start(10, 2000);
-  LeaseSpec wish;
-  wish.allowed_gpus = {"GPU-2"};
-  ASSERT_EQ(world.claim(10, "a", wish)->state, LeaseState::held);
+  LeaseSpec spec;
+  spec.allowed_gpus = {"GPU-2"};
+  ASSERT_EQ(world.claim(10, "a", spec)->state, LeaseState::held);
   worker(54, kLauncher, "GPU-2");
   const auto lease = adopt();
   ASSERT_TRUE(lease) << lease.error().message;

@@ -18,8 +18,8 @@ void LeaseManager::observe_only() {
 }
 
 // Ended jobs are forgotten, because a job in the journal makes the next start observe only.
-void LeaseManager::stop_observing(const OnDone& done) {
-  const auto refuse_to = [&](const Error& why) { loop_.post([done, why] { done(why); }); };
+void LeaseManager::stop_observing(const OnDone& on_done) {
+  const auto refuse_to = [&](const Error& why) { loop_.post([on_done, why] { on_done(why); }); };
   if (auto why = change_error()) return refuse_to(*why);
   if (policy_.mode == GrantMode::observe) {
     return refuse_to({Errc::conflict,
@@ -44,10 +44,10 @@ void LeaseManager::stop_observing(const OnDone& done) {
     observe_new_gpus();
   }
   // The end of the last job must be on the disk first.
-  store_.when_committed(lifetime_.guard([this, done](const Result<void>& kept) {
-    if (!kept) return done(kept);
+  store_.when_committed(lifetime_.guard([this, on_done](const Result<void>& committed) {
+    if (!committed) return on_done(committed);
     store_.prune_ended_jobs();
-    store_.when_committed(done);
+    store_.when_committed(on_done);
   }));
 }
 
@@ -69,48 +69,48 @@ std::optional<Error> LeaseManager::observe_only_error(std::size_t gpus) const {
 
 // Job numbers come again. The time makes each beginning another lease, the later one the greater.
 std::string LeaseManager::new_job_id(const std::string& name) const {
-  constexpr auto kMake = [](const std::string& job, std::int64_t then) {
-    return fmt::format("{}-{:011x}", job, then);
+  constexpr auto kMakeId = [](const std::string& job, std::int64_t millis) {
+    return fmt::format("{}-{:011x}", job, millis);
   };
   std::int64_t now = loop_.wall().time_since_epoch() / std::chrono::milliseconds(1);
-  while (store_.find_latest(kMake(name, now)) != nullptr) ++now;
-  return kMake(name, now);
+  while (store_.find_latest(kMakeId(name, now)) != nullptr) ++now;
+  return kMakeId(name, now);
 }
 
-void LeaseManager::begin_job(const Caller& caller, const SlurmJob& job, const OnLease& answer) {
-  if (auto why = claim_error()) return refuse(*why, answer);
+void LeaseManager::begin_job(const Caller& caller, const SlurmJob& job, const OnLease& on_lease) {
+  if (auto why = claim_error()) return refuse(*why, on_lease);
   observe_only();
   GpuSet wanted;
   for (const DeviceId& gpu : job.gpus) {
     if (const auto slot = gpus_.slot_of(gpu)) wanted.set(*slot);
   }
-  if (wanted.none()) return refuse({Errc::invalid, "a job without a GPU has no lease"}, answer);
-  std::vector<std::string> over;  // whose end nobody told
+  if (wanted.none()) return refuse({Errc::invalid, "a job without a GPU has no lease"}, on_lease);
+  std::vector<std::string> superseded;  // whose end nobody told
   for (const auto& [ticket, claim] : scheduler_.live_claims()) {
     const Lease& lease = *store_.find_latest(ids_by_ticket_.at(ticket));
     const bool same = job_of(lease) == job.name;
     if (!same && (claim.gpus & wanted).none()) continue;
     if (same && lease.state == LeaseState::held && claim.gpus == wanted && lease.uid == job.uid) {
-      return answer_when_committed(lease.id, answer);
+      return answer_when_committed(lease.id, on_lease);
     }
     if (lease.spec.binding != Binding::job) {
       return refuse({Errc::conflict,
                      fmt::format("lease {} of UID {} has a GPU that Slurm allocated to another job",
                                  lease.id, lease.uid)},
-                    answer);
+                    on_lease);
     }
-    over.push_back(lease.id);
+    superseded.push_back(lease.id);
   }
-  for (const std::string& id : over) {
-    const std::string why = fmt::format("its GPUs now belong to {}", job.name);
+  for (const std::string& id : superseded) {
+    const std::string detail = fmt::format("its GPUs now belong to {}", job.name);
     if (store_.find_latest(id)->state == LeaseState::held) {
-      begin_drain(*store_.find_latest(id), EndReason::taken_over, caller.name(), why);
+      begin_drain(*store_.find_latest(id), EndReason::taken_over, caller.name(), detail);
     }
-    end(*store_.find_latest(id), EndReason::taken_over, caller.name(), why);
+    end(*store_.find_latest(id), EndReason::taken_over, caller.name(), detail);
   }
   const auto ticket = scheduler_.adopt(quota_owner(job.uid), wanted, loop_.now());
   if (!ticket)
-    return refuse({Errc::conflict, "one of the GPUs was leased to another user first"}, answer);
+    return refuse({Errc::conflict, "one of the GPUs was leased to another user first"}, on_lease);
   Lease lease;
   lease.id = new_job_id(job.name);
   lease.uid = job.uid;
@@ -128,23 +128,23 @@ void LeaseManager::begin_job(const Caller& caller, const SlurmJob& job, const On
   grant(*scheduler_.find(*ticket));
   store_.when_committed(
       [this, id = lease.id](const Result<void>&) { clients_.acknowledge_grant(id); });
-  answer_when_committed(lease.id, answer);
+  answer_when_committed(lease.id, on_lease);
 }
 
-void LeaseManager::end_job(const Caller& caller, const std::string& name, const OnLease& answer) {
-  if (auto why = change_error()) return refuse(*why, answer);
+void LeaseManager::end_job(const Caller& caller, const std::string& name, const OnLease& on_lease) {
+  if (auto why = change_error()) return refuse(*why, on_lease);
   for (const auto& [ticket, id] : ids_by_ticket_) {
     const Lease* const lease = store_.find_latest(id);
-    if (lease && job_of(*lease) == name) return release(caller, std::string(id), {}, answer);
+    if (lease && job_of(*lease) == name) return release(caller, std::string(id), {}, on_lease);
   }
-  refuse({Errc::not_found, fmt::format("job {} has no lease on this machine", name)}, answer);
+  refuse({Errc::not_found, fmt::format("job {} has no lease on this machine", name)}, on_lease);
 }
 
 const Lease* LeaseManager::find_job(std::string_view name) const {
   const auto& all = store_.committed();
   const Lease* last = nullptr;
-  const std::string begin = fmt::format("{}-", name);
-  for (auto next = all.lower_bound(begin); next != all.end() && next->first.starts_with(begin);
+  const std::string prefix = fmt::format("{}-", name);
+  for (auto next = all.lower_bound(prefix); next != all.end() && next->first.starts_with(prefix);
        ++next) {
     if (job_of(next->second) == name) last = &next->second;
   }

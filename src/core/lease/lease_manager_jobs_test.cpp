@@ -38,122 +38,123 @@ class SlurmYard : public LeaseFixture {
 };
 
 TEST(Jobs, LeaseLastsUntilSlurmReportsEnd) {
-  SlurmYard yard;
-  const auto held = yard.begin_job("slurm-17", {"GPU-2", "GPU-1"});
+  SlurmYard fixture;
+  const auto held = fixture.begin_job("slurm-17", {"GPU-2", "GPU-1"});
   ASSERT_TRUE(held);
   EXPECT_EQ(held->state, LeaseState::held);
   EXPECT_EQ(held->uid, 1000U);
   EXPECT_THAT(held->gpus, ElementsAre("GPU-1", "GPU-2"));
   EXPECT_EQ(job_of(*held), "slurm-17");
-  yard.loop.advance(hours(1));  // no process of it is asked for
-  EXPECT_EQ(yard.state(held->id), LeaseState::held);
-  EXPECT_EQ(yard.leases->find_job("slurm-17")->id, held->id);
-  EXPECT_EQ(yard.leases->find_job("slurm-1"), nullptr);
-  const auto over = yard.end_job("slurm-17");
+  fixture.loop.advance(hours(1));  // no process of it is asked for
+  EXPECT_EQ(fixture.state(held->id), LeaseState::held);
+  EXPECT_EQ(fixture.leases->find_job("slurm-17")->id, held->id);
+  EXPECT_EQ(fixture.leases->find_job("slurm-1"), nullptr);
+  const auto over = fixture.end_job("slurm-17");
   ASSERT_TRUE(over);
   EXPECT_EQ(over->end_reason, EndReason::released);
-  yard.loop.advance(seconds(1));
-  EXPECT_EQ(yard.state(held->id), LeaseState::ended);
-  EXPECT_EQ(yard.end_job("slurm-17").error().code, Errc::not_found) << "an end without a beginning";
+  fixture.loop.advance(seconds(1));
+  EXPECT_EQ(fixture.state(held->id), LeaseState::ended);
+  EXPECT_EQ(fixture.end_job("slurm-17").error().code, Errc::not_found)
+      << "an end without a beginning";
 }
 
 // The owner of a job ends it through Slurm, not by releasing its lease.
 TEST(Jobs, ReleaseIsReservedToAdministrators) {
-  SlurmYard yard(1);
-  const auto held = yard.begin_job("slurm-17", {"GPU-0"});
+  SlurmYard fixture(1);
+  const auto held = fixture.begin_job("slurm-17", {"GPU-0"});
   ASSERT_TRUE(held);
-  EXPECT_EQ(yard.release(10, held->id).error().code, Errc::denied);
-  EXPECT_EQ(yard.state(held->id), LeaseState::held);
-  EXPECT_TRUE(yard.release(kRoot, held->id)) << "an administrator may";
+  EXPECT_EQ(fixture.release(10, held->id).error().code, Errc::denied);
+  EXPECT_EQ(fixture.state(held->id), LeaseState::held);
+  EXPECT_TRUE(fixture.release(kRoot, held->id)) << "an administrator may";
 }
 
 TEST(Jobs, RepeatedBeginReturnsSameLease) {
-  SlurmYard yard;
-  const auto first = yard.begin_job("slurm-17", {"GPU-0"});
-  const auto again = yard.begin_job("slurm-17", {"GPU-0"});
+  SlurmYard fixture;
+  const auto first = fixture.begin_job("slurm-17", {"GPU-0"});
+  const auto again = fixture.begin_job("slurm-17", {"GPU-0"});
   ASSERT_TRUE(first && again);
   EXPECT_EQ(first->id, again->id);
 }
 
 TEST(Jobs, ANumberThatComesAgainIsAnotherJob) {
-  SlurmYard yard;
-  const auto first = yard.begin_job("slurm-17", {"GPU-0"});
-  const auto of_other_gpus = yard.begin_job("slurm-17", {"GPU-1"});
-  const auto of_another_user = yard.begin_job("slurm-17", {"GPU-1"}, 1001);
+  SlurmYard fixture;
+  const auto first = fixture.begin_job("slurm-17", {"GPU-0"});
+  const auto of_other_gpus = fixture.begin_job("slurm-17", {"GPU-1"});
+  const auto of_another_user = fixture.begin_job("slurm-17", {"GPU-1"}, 1001);
   ASSERT_TRUE(first && of_other_gpus && of_another_user);
-  EXPECT_EQ(yard.leases->find(first->id)->end_reason, EndReason::taken_over);
-  EXPECT_EQ(yard.leases->find(of_other_gpus->id)->end_reason, EndReason::taken_over);
-  EXPECT_EQ(yard.state(of_another_user->id), LeaseState::held);
-  EXPECT_EQ(yard.leases->find_job("slurm-17")->id, of_another_user->id);
+  EXPECT_EQ(fixture.leases->find(first->id)->end_reason, EndReason::taken_over);
+  EXPECT_EQ(fixture.leases->find(of_other_gpus->id)->end_reason, EndReason::taken_over);
+  EXPECT_EQ(fixture.state(of_another_user->id), LeaseState::held);
+  EXPECT_EQ(fixture.leases->find_job("slurm-17")->id, of_another_user->id);
 }
 
 TEST(Jobs, MissedEndIsInferredFromNextAllocation) {
-  SlurmYard yard;
-  const auto forgotten = yard.begin_job("slurm-17", {"GPU-0", "GPU-1"});
-  const auto next = yard.begin_job("slurm-18", {"GPU-1"});
+  SlurmYard fixture;
+  const auto forgotten = fixture.begin_job("slurm-17", {"GPU-0", "GPU-1"});
+  const auto next = fixture.begin_job("slurm-18", {"GPU-1"});
   ASSERT_TRUE(forgotten && next);
-  EXPECT_EQ(yard.state(next->id), LeaseState::held);
-  EXPECT_EQ(yard.state(forgotten->id), LeaseState::ended);
-  EXPECT_THAT(yard.leases->find(forgotten->id)->detail, HasSubstr("slurm-18"));
+  EXPECT_EQ(fixture.state(next->id), LeaseState::held);
+  EXPECT_EQ(fixture.state(forgotten->id), LeaseState::ended);
+  EXPECT_THAT(fixture.leases->find(forgotten->id)->detail, HasSubstr("slurm-18"));
 }
 
 TEST(Jobs, LeftoverIsNamedWithoutBlockingNextJob) {
-  SlurmYard yard(1);
-  const auto held = yard.begin_job("slurm-17", {"GPU-0"});
-  yard.ground.start(66);
-  yard.ground.running.at(66).gpus = {"GPU-0"};
-  ASSERT_TRUE(yard.end_job("slurm-17"));
-  yard.loop.advance(seconds(1));
-  const Lease& left = *yard.leases->find(held->id);
+  SlurmYard fixture(1);
+  const auto held = fixture.begin_job("slurm-17", {"GPU-0"});
+  fixture.ground.start(66);
+  fixture.ground.running.at(66).gpus = {"GPU-0"};
+  ASSERT_TRUE(fixture.end_job("slurm-17"));
+  fixture.loop.advance(seconds(1));
+  const Lease& left = *fixture.leases->find(held->id);
   EXPECT_EQ(left.state, LeaseState::draining);
-  EXPECT_TRUE(yard.leases->has_leftover(held->id));
+  EXPECT_TRUE(fixture.leases->has_leftover(held->id));
   EXPECT_EQ(left.detail, "PID 66 (python) still uses GPU-0");
-  ASSERT_TRUE(yard.begin_job("slurm-18", {"GPU-0"}));
-  EXPECT_EQ(yard.state(held->id), LeaseState::ended);
+  ASSERT_TRUE(fixture.begin_job("slurm-18", {"GPU-0"}));
+  EXPECT_EQ(fixture.state(held->id), LeaseState::ended);
 }
 
 TEST(Jobs, UnreadableProcessListReportsNoLeftover) {
-  SlurmYard yard(1);
-  const auto held = yard.begin_job("slurm-17", {"GPU-0"});
-  yard.ground.unreadable = {"GPU-0"};
-  ASSERT_TRUE(yard.end_job("slurm-17"));
-  yard.loop.advance(seconds(1));
-  EXPECT_EQ(yard.state(held->id), LeaseState::draining);
-  EXPECT_FALSE(yard.leases->has_leftover(held->id));
+  SlurmYard fixture(1);
+  const auto held = fixture.begin_job("slurm-17", {"GPU-0"});
+  fixture.ground.unreadable = {"GPU-0"};
+  ASSERT_TRUE(fixture.end_job("slurm-17"));
+  fixture.loop.advance(seconds(1));
+  EXPECT_EQ(fixture.state(held->id), LeaseState::draining);
+  EXPECT_FALSE(fixture.leases->has_leftover(held->id));
 }
 
 TEST(Jobs, FromTheFirstOneOnLeasesOnlyObserve) {
-  SlurmYard yard(1);
-  ASSERT_TRUE(yard.begin_job("slurm-17", {"GPU-0"}));
-  const auto refused = yard.claim(10, "a");
+  SlurmYard fixture(1);
+  ASSERT_TRUE(fixture.begin_job("slurm-17", {"GPU-0"}));
+  const auto refused = fixture.claim(10, "a");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::conflict);
   EXPECT_THAT(refused.error().hint, StartsWith("srun --gres=gpu"));
-  EXPECT_THAT(yard.leases->offer(1000, {})->reason, HasSubstr("Slurm"));
-  ASSERT_TRUE(yard.end_job("slurm-17"));
-  yard.ground.start(66, 2000);
-  yard.ground.running.at(66).gpus = {"GPU-0"};
-  yard.leases->on_processes();
-  yard.loop.advance(seconds(1));
-  EXPECT_EQ(yard.leases->gpus().withheld_reason("GPU-0")->first, "observed");
-  EXPECT_TRUE(yard.leases->gpus().unleased_processes().empty()) << "nobody is called a squatter";
-  const auto adopted = yard.heard([&](const LeaseManager::OnLease& answer) {
-    yard.leases->adopt(yard.ground.caller(kRoot), 66, "", answer);
+  EXPECT_THAT(fixture.leases->offer(1000, {})->reason, HasSubstr("Slurm"));
+  ASSERT_TRUE(fixture.end_job("slurm-17"));
+  fixture.ground.start(66, 2000);
+  fixture.ground.running.at(66).gpus = {"GPU-0"};
+  fixture.leases->on_processes();
+  fixture.loop.advance(seconds(1));
+  EXPECT_EQ(fixture.leases->gpus().withheld_reason("GPU-0")->first, "observed");
+  EXPECT_TRUE(fixture.leases->gpus().unleased_processes().empty()) << "nobody is called a squatter";
+  const auto adopted = fixture.heard([&](const LeaseManager::OnLease& answer) {
+    fixture.leases->adopt(fixture.ground.caller(kRoot), 66, "", answer);
   });
   EXPECT_EQ(adopted.error().code, Errc::conflict);
 }
 
 TEST(Jobs, ObserveOnlyCancelsWaitingClaimsWithReason) {
-  SlurmYard yard(1);
-  yard.ground.start(11);
-  ASSERT_TRUE(yard.claim(10, "a"));
-  ASSERT_TRUE(yard.claim(11, "b"));
-  yard.leases->observe_only();
-  yard.loop.run_posted();
-  EXPECT_EQ(yard.state("a"), LeaseState::held) << "who has a GPU keeps it";
-  EXPECT_EQ(yard.leases->find("b")->end_reason, EndReason::cancelled);
-  EXPECT_THAT(yard.leases->find("b")->detail, StartsWith("Slurm allocates"));
-  EXPECT_EQ(yard.begin_job("slurm-17", {"GPU-0"}).error().code, Errc::conflict);
+  SlurmYard fixture(1);
+  fixture.ground.start(11);
+  ASSERT_TRUE(fixture.claim(10, "a"));
+  ASSERT_TRUE(fixture.claim(11, "b"));
+  fixture.leases->observe_only();
+  fixture.loop.run_posted();
+  EXPECT_EQ(fixture.state("a"), LeaseState::held) << "who has a GPU keeps it";
+  EXPECT_EQ(fixture.leases->find("b")->end_reason, EndReason::cancelled);
+  EXPECT_THAT(fixture.leases->find("b")->detail, StartsWith("Slurm allocates"));
+  EXPECT_EQ(fixture.begin_job("slurm-17", {"GPU-0"}).error().code, Errc::conflict);
 }
 
 TEST(Jobs, ConfiguredModeOverridesSlurmDetection) {
@@ -170,59 +171,59 @@ TEST(Jobs, ConfiguredModeOverridesSlurmDetection) {
 }
 
 // Forgets Slurm. Returns the error if that is refused.
-std::optional<Error> forget(SlurmYard& yard) {
+std::optional<Error> forget(SlurmYard& fixture) {
   std::optional<Result<void>> done;
-  yard.leases->stop_observing([&](const Result<void>& heard) { done = heard; });
-  yard.loop.run_posted();
+  fixture.leases->stop_observing([&](const Result<void>& result) { done = result; });
+  fixture.loop.run_posted();
   EXPECT_TRUE(done) << "no answer";
   return !done || done->ok() ? std::nullopt : std::optional(done->error());
 }
 
 TEST(Jobs, GpusAreLeasedAgainOnceSlurmIsForgotten) {
-  SlurmYard yard(2);
-  ASSERT_TRUE(yard.begin_job("slurm-17", {"GPU-0"}));
-  const auto refused = forget(yard);
+  SlurmYard fixture(2);
+  ASSERT_TRUE(fixture.begin_job("slurm-17", {"GPU-0"}));
+  const auto refused = forget(fixture);
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->code, Errc::conflict);
   EXPECT_THAT(refused->message, HasSubstr("lease slurm-17-"));
   EXPECT_THAT(refused->hint, HasSubstr("--force --reason \""));
-  ASSERT_TRUE(yard.end_job("slurm-17"));
-  yard.loop.advance(seconds(1));
-  yard.ground.start(66, 2000);
-  yard.ground.running.at(66).gpus = {"GPU-1"};
-  EXPECT_FALSE(forget(yard));
-  EXPECT_FALSE(yard.leases->gpus().is_observe_only());
-  EXPECT_EQ(yard.claim(10, "a")->gpus, std::vector<DeviceId>{"GPU-0"});
-  EXPECT_EQ(yard.leases->gpus().withheld_reason("GPU-1")->first, "squatted");
-  EXPECT_FALSE(forget(yard)) << "a second time";
-  yard.kill();
-  yard.begin();
-  yard.loop.advance(seconds(1));
-  EXPECT_FALSE(yard.leases->gpus().is_observe_only()) << "no job is left in the journal";
-  yard.leases->observe_only();
-  EXPECT_TRUE(yard.leases->gpus().is_observe_only()) << "after the next hook";
+  ASSERT_TRUE(fixture.end_job("slurm-17"));
+  fixture.loop.advance(seconds(1));
+  fixture.ground.start(66, 2000);
+  fixture.ground.running.at(66).gpus = {"GPU-1"};
+  EXPECT_FALSE(forget(fixture));
+  EXPECT_FALSE(fixture.leases->gpus().is_observe_only());
+  EXPECT_EQ(fixture.claim(10, "a")->gpus, std::vector<DeviceId>{"GPU-0"});
+  EXPECT_EQ(fixture.leases->gpus().withheld_reason("GPU-1")->first, "squatted");
+  EXPECT_FALSE(forget(fixture)) << "a second time";
+  fixture.kill();
+  fixture.begin();
+  fixture.loop.advance(seconds(1));
+  EXPECT_FALSE(fixture.leases->gpus().is_observe_only()) << "no job is left in the journal";
+  fixture.leases->observe_only();
+  EXPECT_TRUE(fixture.leases->gpus().is_observe_only()) << "after the next hook";
 }
 
 TEST(Jobs, ConfiguredObserveModeCannotBeForgotten) {
-  SlurmYard yard(1, GrantMode::observe);
-  const auto refused = forget(yard);
+  SlurmYard fixture(1, GrantMode::observe);
+  const auto refused = forget(fixture);
   ASSERT_TRUE(refused);
   EXPECT_THAT(refused->message, HasSubstr("lease.mode"));
 }
 
 TEST(Jobs, LeaseSurvivesRestartButNotReboot) {
-  SlurmYard yard(2);
-  const auto held = yard.begin_job("slurm-17", {"GPU-0"});
-  yard.loop.advance(minutes(1));
-  yard.kill();
-  yard.begin();
-  yard.loop.advance(hours(1));
-  EXPECT_EQ(yard.state(held->id), LeaseState::held);
-  EXPECT_FALSE(yard.claim(10, "a")) << "Slurm allocates them, although no hook has run yet";
-  EXPECT_EQ(yard.begin_job("slurm-17", {"GPU-0"})->id, held->id);
-  yard.kill();
-  yard.begin("boot-2");
-  EXPECT_EQ(yard.leases->find(held->id)->end_reason, EndReason::node_reboot);
+  SlurmYard fixture(2);
+  const auto held = fixture.begin_job("slurm-17", {"GPU-0"});
+  fixture.loop.advance(minutes(1));
+  fixture.kill();
+  fixture.begin();
+  fixture.loop.advance(hours(1));
+  EXPECT_EQ(fixture.state(held->id), LeaseState::held);
+  EXPECT_FALSE(fixture.claim(10, "a")) << "Slurm allocates them, although no hook has run yet";
+  EXPECT_EQ(fixture.begin_job("slurm-17", {"GPU-0"})->id, held->id);
+  fixture.kill();
+  fixture.begin("boot-2");
+  EXPECT_EQ(fixture.leases->find(held->id)->end_reason, EndReason::node_reboot);
 }
 
 // A client may ask for a job's lease by this id, but not choose it for its own claim.

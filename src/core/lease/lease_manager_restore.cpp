@@ -25,7 +25,7 @@ void LeaseManager::stop() {
 
 void LeaseManager::load() {
   startup_phase_ = StartupPhase::loading;
-  store_.load([this](Result<SavedLeases> kept) { on_loaded(std::move(kept)); });
+  store_.load([this](Result<SavedLeases> saved) { on_loaded(std::move(saved)); });
 }
 
 void LeaseManager::on_store_failed(const Error& why) {
@@ -38,15 +38,15 @@ void LeaseManager::on_store_failed(const Error& why) {
   load_timer_ = loop_.call_after(kLoadRetryDelay, [this] { load(); });
 }
 
-void LeaseManager::on_loaded(Result<SavedLeases> kept) {
+void LeaseManager::on_loaded(Result<SavedLeases> saved) {
   if (startup_phase_ == StartupPhase::idle) return;
-  if (!kept) return on_store_failed(kept.error());
+  if (!saved) return on_store_failed(saved.error());
   ++generation_;
   const Fairness fairness = scheduler_.fairness();
   scheduler_ = Scheduler(fairness);
   scheduler_.close();
   gpus_.reassign_slots();
-  scheduler_.restore_counters(kept->last_ticket, kept->last_fence);
+  scheduler_.restore_counters(saved->last_ticket, saved->last_fence);
   ids_by_ticket_.clear();
   quotas_.clear_waiting();
   holders_.clear();
@@ -57,11 +57,11 @@ void LeaseManager::on_loaded(Result<SavedLeases> kept) {
   recovery_.pending_rebinds = 1;  // all leases are restored before anything follows
   while (!signals_.empty()) drop_signals(std::string(signals_.begin()->first), false);
   clients_.clear_grants();
-  for (const Cordon& cordon : kept->cordons) gpus_.cordon(cordon);
-  store_.accept_loaded(kept->leases);
+  for (const Cordon& cordon : saved->cordons) gpus_.cordon(cordon);
+  store_.accept_loaded(saved->leases);
   store_.prune_ended();
   startup_phase_ = StartupPhase::recovering;
-  for (const Lease& lease : kept->leases) {
+  for (const Lease& lease : saved->leases) {
     if (lease.spec.binding == Binding::job) observe_only();
     if (lease.state != LeaseState::ended) {
       restore(lease);
@@ -77,8 +77,8 @@ void LeaseManager::on_loaded(Result<SavedLeases> kept) {
   open_if_ready();
 }
 
-void LeaseManager::restore(const Lease& kept) {
-  Lease lease = kept;
+void LeaseManager::restore(const Lease& saved) {
+  Lease lease = saved;
   if (lease.boot_id != boot_id_) {
     lease.state = LeaseState::ended;
     lease.end_reason = EndReason::node_reboot;
@@ -117,24 +117,24 @@ void LeaseManager::restore_in_scheduler(const Lease& lease) {
 // Checks whether a process that is bound to a lease is still the same one.
 void LeaseManager::rebind(const std::string& id, const ProcessKey& process) {
   ++recovery_.pending_rebinds;
-  holders_.identify(
-      process.pid, [this, id, process, life = generation_](const Result<ProcessIdentity>& found) {
-        if (life != generation_) return;
-        if (!found && found.error().code != Errc::not_found) {  // this says nothing of the process
-          recovery_.failed_rebinds.emplace_back(id, process);
-          if (recovery_.failed_rebinds.size() == 1) {
-            recovery_.timer = loop_.call_after(kRecoveryRetryDelay, [this] { retry_rebind(); });
-          }
-          return;
-        }
-        --recovery_.pending_rebinds;
-        if (found && found->key == process) {
-          holders_.bind(id, *found);
-        } else {
-          on_gone(id, process);
-        }
-        open_if_ready();
-      });
+  holders_.identify(process.pid, [this, id, process,
+                                  generation = generation_](const Result<ProcessIdentity>& found) {
+    if (generation != generation_) return;
+    if (!found && found.error().code != Errc::not_found) {  // this says nothing of the process
+      recovery_.failed_rebinds.emplace_back(id, process);
+      if (recovery_.failed_rebinds.size() == 1) {
+        recovery_.timer = loop_.call_after(kRecoveryRetryDelay, [this] { retry_rebind(); });
+      }
+      return;
+    }
+    --recovery_.pending_rebinds;
+    if (found && found->key == process) {
+      holders_.bind(id, *found);
+    } else {
+      on_gone(id, process);
+    }
+    open_if_ready();
+  });
 }
 
 void LeaseManager::retry_rebind() {
@@ -147,21 +147,22 @@ void LeaseManager::retry_rebind() {
 // Nothing is granted before the users of the GPUs are known.
 void LeaseManager::observe_restored() {
   if (std::exchange(recovery_.is_observing, true)) return;
-  observer_.observe(observed_leases(false), gpus_.ids(), true,
-                    lifetime_.guard([this, life = generation_](const Observation& sight) {
-                      if (generation_ == life) on_restored_observed(sight);
-                    }));
+  observer_.observe(
+      observed_leases(false), gpus_.ids(), true,
+      lifetime_.guard([this, generation = generation_](const Observation& observation) {
+        if (generation_ == generation) on_restored_observed(observation);
+      }));
 }
 
-void LeaseManager::on_restored_observed(const Observation& sight) {
-  const bool blind = !sight.processes_by_gpu.empty() && !sight.has_any_list();
+void LeaseManager::on_restored_observed(const Observation& observation) {
+  const bool blind = !observation.processes_by_gpu.empty() && !observation.has_any_list();
   recovery_.is_observing = false;
   if (blind) {
     recovery_.timer = loop_.call_after(kRecoveryRetryDelay, [this] { observe_restored(); });
     return;
   }
   recovery_.is_observed = true;
-  update_unleased(sight);
+  update_unleased(observation);
   open_if_ready();
 }
 

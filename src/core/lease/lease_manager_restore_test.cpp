@@ -111,9 +111,9 @@ TEST(LeaseRecovery, RequestsAreUnavailableBeforeLoad) {
 TEST(LeaseRecovery, OverdueLeaseExpiresOnceEndOverdueIsEnabled) {
   LeaseFixture world(1);
   world.ground.start(10);
-  LeaseSpec wish;
-  wish.max_hold_time = seconds(60);
-  ASSERT_TRUE(world.claim(10, "a", wish));
+  LeaseSpec spec;
+  spec.max_hold_time = seconds(60);
+  ASSERT_TRUE(world.claim(10, "a", spec));
   world.loop.advance(seconds(70));
   EXPECT_TRUE(world.leases->find("a")->overdue);
   EXPECT_EQ(world.state("a"), LeaseState::held);
@@ -128,9 +128,9 @@ TEST(LeaseRecovery, OverdueLeaseExpiresOnceEndOverdueIsEnabled) {
 TEST(LeaseRecovery, EndOverdueExpiresLeaseAfterHoldTime) {
   LeaseFixture world(1, {.fairness = {}, .end_overdue = true});
   world.ground.start(10);
-  LeaseSpec wish;
-  wish.max_hold_time = seconds(60);
-  ASSERT_TRUE(world.claim(10, "a", wish));
+  LeaseSpec spec;
+  spec.max_hold_time = seconds(60);
+  ASSERT_TRUE(world.claim(10, "a", spec));
   world.loop.advance(seconds(50));
   EXPECT_EQ(world.state("a"), LeaseState::held);
   world.loop.advance(seconds(20));

@@ -14,17 +14,17 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 LeaseSpec detached(Duration ttl, unsigned gpus = 1) {
-  LeaseSpec wish;
-  wish.gpus = gpus;
-  wish.binding = Binding::detached;
-  wish.ttl = ttl;
-  return wish;
+  LeaseSpec spec;
+  spec.gpus = gpus;
+  spec.binding = Binding::detached;
+  spec.ttl = ttl;
+  return spec;
 }
 
 LeaseSpec at_once() {
-  LeaseSpec wish;
-  wish.wait_timeout = Duration::zero();
-  return wish;
+  LeaseSpec spec;
+  spec.wait_timeout = Duration::zero();
+  return spec;
 }
 
 TEST(LeaseManager, ReleasedGpuGoesToNextWaitingClaim) {
@@ -82,14 +82,14 @@ TEST(LeaseManager, AnIdIsOneBodysAndOneUsers) {
 TEST(LeaseManager, UnsatisfiableClaimIsInvalid) {
   LeaseFixture world(2);
   world.ground.start(10);
-  LeaseSpec wish;
-  wish.gpus = 3;
-  const auto refused = world.claim(10, "a", wish);
+  LeaseSpec spec;
+  spec.gpus = 3;
+  const auto refused = world.claim(10, "a", spec);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::invalid);
-  wish.gpus = 1;
-  wish.model = "L40S";
-  EXPECT_EQ(world.claim(10, "b", wish).error().code, Errc::invalid);
+  spec.gpus = 1;
+  spec.model = "L40S";
+  EXPECT_EQ(world.claim(10, "b", spec).error().code, Errc::invalid);
 }
 
 TEST(LeaseManager, HolderExitEndsLease) {
@@ -218,11 +218,11 @@ TEST(LeaseManager, NearlyFullQueueLimitsUsersAndAdmitsAdministrators) {
     Caller caller = world.ground.caller(uid);
     caller.admin = admin;
     std::size_t count = 0;
-    for (Errc told = Errc::timed_out; told == Errc::timed_out; ++count) {
-      const auto answer = world.heard([&](const LeaseManager::OnLease& heard) {
-        world.leases->claim(caller, std::to_string(++number), detached(hours(1)), heard);
+    for (Errc error_code = Errc::timed_out; error_code == Errc::timed_out; ++count) {
+      const auto answer = world.heard([&](const LeaseManager::OnLease& on_lease) {
+        world.leases->claim(caller, std::to_string(++number), detached(hours(1)), on_lease);
       });
-      told = answer ? Errc::timed_out : answer.error().code;
+      error_code = answer ? Errc::timed_out : answer.error().code;
     }
     return count - 1;
   };
@@ -356,9 +356,9 @@ class DrainingLease : public ::testing::Test {
     world_.ground.start(11, 0);
     world_.ground.start(12);
     world_.ground.running.at(12).lease = "a";
-    LeaseSpec wish;
-    wish.binding = Binding::run;
-    EXPECT_TRUE(world_.claim(10, "a", wish));
+    LeaseSpec spec;
+    spec.binding = Binding::run;
+    EXPECT_TRUE(world_.claim(10, "a", spec));
   }
   void release() { ASSERT_TRUE(world_.release(10, "a")); }
 
@@ -449,9 +449,9 @@ TEST(LeaseManager, DrainingLeaseOfAContainerEndsWithIt) {
   world.ground.start(12, 2000);
   world.ground.running.at(12).lease = "a";
   world.ground.running.at(12).by_container = true;
-  LeaseSpec wish;
-  wish.binding = Binding::run;
-  ASSERT_TRUE(world.claim(10, "a", wish));
+  LeaseSpec spec;
+  spec.binding = Binding::run;
+  ASSERT_TRUE(world.claim(10, "a", spec));
   world.leases->on_processes();
   world.loop.run_posted();
   ASSERT_TRUE(world.release(10, "a"));
@@ -472,16 +472,16 @@ TEST(LeaseManager, GrantDuringSlowCommitIsReturnedInReply) {
   const DeviceId other = first->gpus == std::vector<DeviceId>{"GPU-0"} ? "GPU-1" : "GPU-0";
   world.leases->cordon({0, true}, {other}, "fan", [](const Result<void>&) {});
   world.loop.run_posted();
-  std::optional<Result<Lease>> told;
+  std::optional<Result<Lease>> result;
   world.leases->claim({1000}, "b", detached(hours(8)),
-                      [&](Result<Lease> lease) { told = std::move(lease); });
+                      [&](Result<Lease> lease) { result = std::move(lease); });
   world.ground.stop(10);
   world.loop.advance(seconds(2));
-  ASSERT_FALSE(told) << "nothing is told before it is on the disk";
+  ASSERT_FALSE(result) << "nothing is told before it is on the disk";
   world.disk.finish();
   world.loop.advance(seconds(1));
-  ASSERT_TRUE(told && *told);
-  EXPECT_EQ((*told)->state, LeaseState::held) << "asked and granted are one entry";
+  ASSERT_TRUE(result && *result);
+  EXPECT_EQ((*result)->state, LeaseState::held) << "asked and granted are one entry";
   world.loop.advance(hours(1));
   EXPECT_EQ(world.state("b"), LeaseState::held);
 }

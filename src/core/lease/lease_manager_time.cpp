@@ -26,10 +26,11 @@ Duration next_poll_delay(Duration draining) {
 }
 
 // Returns the processes that belong to the lease until they exit.
-std::vector<ProcessKey> lasting_processes(const Observation& sight, const std::string& lease) {
-  std::vector<ProcessKey> some = sight.alive_by_lease.at(lease);
-  const auto others = sight.by_container.find(lease);
-  if (others == sight.by_container.end()) return some;
+std::vector<ProcessKey> lasting_processes(const Observation& observation,
+                                          const std::string& lease) {
+  std::vector<ProcessKey> some = observation.alive_by_lease.at(lease);
+  const auto others = observation.by_container.find(lease);
+  if (others == observation.by_container.end()) return some;
   std::erase_if(some, [&](const ProcessKey& one) {
     return std::ranges::find(others->second, one) != others->second.end();
   });
@@ -104,12 +105,13 @@ void LeaseManager::observe_new_gpus() {
   if (startup_phase_ != StartupPhase::open || gpus.empty() ||
       std::exchange(is_observing_new_gpus_, true))
     return;
-  observer_.observe(observed_leases(false), std::move(gpus), true,
-                    lifetime_.guard([this, life = generation_](const Observation& sight) {
-                      if (generation_ != life) return;
-                      is_observing_new_gpus_ = false;
-                      update_unleased(sight);
-                    }));
+  observer_.observe(
+      observed_leases(false), std::move(gpus), true,
+      lifetime_.guard([this, generation = generation_](const Observation& observation) {
+        if (generation_ != generation) return;
+        is_observing_new_gpus_ = false;
+        update_unleased(observation);
+      }));
 }
 
 // Waiting claims may be able to use other GPUs than when they came.
@@ -149,23 +151,24 @@ std::vector<ObservedLease> LeaseManager::observed_leases(bool draining_only) con
 
 void LeaseManager::on_processes() {
   if (startup_phase_ != StartupPhase::open || std::exchange(is_observing_, true)) return;
-  observer_.observe(observed_leases(false), gpus_.ids(), false,
-                    lifetime_.guard([this, life = generation_](const Observation& sight) {
-                      if (generation_ != life) return;
-                      is_observing_ = false;
-                      for (const auto& [id, alive] : sight.alive_by_lease) {
-                        if (const Lease* lease = store_.find_latest(id);
-                            lease && lease->state == LeaseState::held) {
-                          alive_processes_[id] = lasting_processes(sight, id);
-                        }
-                      }
-                      update_unleased(sight);
-                    }));
+  observer_.observe(
+      observed_leases(false), gpus_.ids(), false,
+      lifetime_.guard([this, generation = generation_](const Observation& observation) {
+        if (generation_ != generation) return;
+        is_observing_ = false;
+        for (const auto& [id, alive] : observation.alive_by_lease) {
+          if (const Lease* lease = store_.find_latest(id);
+              lease && lease->state == LeaseState::held) {
+            alive_processes_[id] = lasting_processes(observation, id);
+          }
+        }
+        update_unleased(observation);
+      }));
 }
 
-void LeaseManager::update_unleased(const Observation& sight) {
-  for (const auto& [gpu, list] : sight.processes_by_gpu) {
-    const auto newcomers = gpus_.observe(gpu, sight, loop_.now());
+void LeaseManager::update_unleased(const Observation& observation) {
+  for (const auto& [gpu, list] : observation.processes_by_gpu) {
+    const auto newcomers = gpus_.observe(gpu, observation, loop_.now());
     if (on_unleased_process_) {
       for (const ObservedProcess& one : newcomers) on_unleased_process_(gpu, one);
     }
@@ -181,72 +184,73 @@ void LeaseManager::poll_drains() {
   is_polling_drains_ = true;
   repeat_drain_poll_ = false;
   std::vector<DeviceId> gpus;
-  for (const ObservedLease& suspect : draining) {
-    gpus.insert(gpus.end(), suspect.gpus.begin(), suspect.gpus.end());
+  for (const ObservedLease& lease : draining) {
+    gpus.insert(gpus.end(), lease.gpus.begin(), lease.gpus.end());
   }
-  observer_.observe(std::move(draining), std::move(gpus), true,
-                    lifetime_.guard([this, life = generation_](const Observation& sight) {
-                      if (generation_ == life) on_drains_observed(sight);
-                    }));
+  observer_.observe(
+      std::move(draining), std::move(gpus), true,
+      lifetime_.guard([this, generation = generation_](const Observation& observation) {
+        if (generation_ == generation) on_drains_observed(observation);
+      }));
 }
 
-void LeaseManager::on_drains_observed(const Observation& sight) {
+void LeaseManager::on_drains_observed(const Observation& observation) {
   is_polling_drains_ = false;
-  update_unleased(sight);  // so that no GPU is granted next that is used otherwise
-  for (const auto& [id, alive] : sight.alive_by_lease) check_drain(id, sight);
+  update_unleased(observation);  // so that no GPU is granted next that is used otherwise
+  for (const auto& [id, alive] : observation.alive_by_lease) check_drain(id, observation);
   const Duration wait =
       repeat_drain_poll_ ? Duration::zero() : next_poll_delay(loop_.now() - draining_since_);
   drain_timer_ = loop_.call_after(wait, [this] { poll_drains(); });
 }
 
-void LeaseManager::check_drain(const std::string& id, const Observation& sight) {
+void LeaseManager::check_drain(const std::string& id, const Observation& observation) {
   const Lease* lease = store_.find_latest(id);
   if (!lease || lease->state != LeaseState::draining) return;
-  alive_processes_[id] = lasting_processes(sight, id);
-  auto left = find_leftover(*lease, sight, gpus_);
-  if (auto beside = left || !drain_check_ ? std::nullopt : drain_check_(*lease)) {
-    left = Leftover{*std::move(beside)};
+  alive_processes_[id] = lasting_processes(observation, id);
+  auto leftover = find_leftover(*lease, observation, gpus_);
+  if (auto other_leftover = leftover || !drain_check_ ? std::nullopt : drain_check_(*lease)) {
+    leftover = Leftover{*std::move(other_leftover)};
   }
   const std::string reason = reason_of(*lease);
-  if (!left)
+  if (!leftover)
     return end(*lease, lease->end_reason.value_or(EndReason::released), "seen gone", reason);
-  send_signals(*lease, sight);
-  const std::string why =
-      reason.empty() ? left->text : reason + std::string(kLeftoverSeparator) + left->text;
-  if (left->is_observed) {
+  send_signals(*lease, observation);
+  const std::string detail =
+      reason.empty() ? leftover->text : reason + std::string(kLeftoverSeparator) + leftover->text;
+  if (leftover->is_observed) {
     with_leftover_.insert(id);
   } else {
     with_leftover_.erase(id);
   }
-  if (lease->detail == why) return;
-  Lease waits = *lease;
-  waits.detail = why;
-  store_.stage_without_event(waits);
+  if (lease->detail == detail) return;
+  Lease updated = *lease;
+  updated.detail = detail;
+  store_.stage_without_event(updated);
 }
 
-void LeaseManager::send_signals(const Lease& lease, const Observation& sight) {
+void LeaseManager::send_signals(const Lease& lease, const Observation& observation) {
   const auto found = signals_.extract(lease.id);
   if (found.empty()) return;
   for (const SignalPtr& signal : found.mapped()) {
     observer_.signal(
-        remaining_processes(lease, sight), signal->number, signal->only_uid,
-        lifetime_.guard([this, id = lease.id, signal](const std::vector<SignalFailure>& left) {
-          answer_signal(id, signal, left, true);
+        remaining_processes(lease, observation), signal->number, signal->only_uid,
+        lifetime_.guard([this, id = lease.id, signal](const std::vector<SignalFailure>& failures) {
+          answer_signal(id, signal, failures, true);
         }));
   }
 }
 
 void LeaseManager::answer_signal(const std::string& id, const SignalPtr& signal,
-                                 const std::vector<SignalFailure>& left, bool checked) {
+                                 const std::vector<SignalFailure>& failures, bool checked) {
   signal->timeout_timer.reset();
-  const auto waiting = std::exchange(signal->waiters, {});
-  if (waiting.empty()) return;
-  answer_when_committed(id, [waiting, left, checked](const Result<Lease>& lease) {
-    for (const OnSignal& answer : waiting) {
+  const auto waiters = std::exchange(signal->waiters, {});
+  if (waiters.empty()) return;
+  answer_when_committed(id, [waiters, failures, checked](const Result<Lease>& lease) {
+    for (const OnSignal& on_signal : waiters) {
       if (!lease) {
-        answer(lease.error());
+        on_signal(lease.error());
       } else {
-        answer(SignalResult{*lease, left, checked});
+        on_signal(SignalResult{*lease, failures, checked});
       }
     }
   });

@@ -11,8 +11,8 @@ namespace gpuyard::lease {
 
 bool Caller::is_gone() const {
   if (!process) return false;
-  pollfd look{process->get(), POLLIN, 0};
-  return ::poll(&look, 1, 0) > 0;
+  pollfd poll_fd{process->get(), POLLIN, 0};
+  return ::poll(&poll_fd, 1, 0) > 0;
 }
 
 QuotaTracker::QuotaTracker(const LeasePolicy& policy)
@@ -32,18 +32,21 @@ void QuotaTracker::remove_waiting(std::uint32_t uid) {
 // Where few claims may wait, one user has only a part of the places. Of the last eighth, a user
 // gets places only for a few claims, so that early users do not keep out the others.
 Result<void> QuotaTracker::check_queue_quota(const Caller& caller, std::size_t waiting) const {
-  constexpr std::size_t kParts = 4;
-  constexpr std::size_t kLast = 8;  // an eighth
-  constexpr std::size_t kFew = 8;
+  constexpr std::size_t kQuotaDivisor = 4;
+  constexpr std::size_t kReserveDivisor = 8;  // an eighth
+  constexpr std::size_t kGuaranteedClaims = 8;
   const auto found = waiting_claims_.find(quota_owner(caller.uid));
   const std::size_t own = found == waiting_claims_.end() ? 0 : found->second;
-  const std::size_t most = std::min(policy_.max_waiting_claims, limits::kMaxWaitingClaims);
-  const auto share = static_cast<std::size_t>(policy_.quotas.waiting_claims);
-  const bool too_many_own = !caller.admin && own >= std::min(share, std::max(most / kParts, kFew));
-  const std::size_t room = caller.admin ? most + limits::kReservedSlots
-                           : own < kFew ? most
-                                        : most - most / kLast;
-  if (!too_many_own && waiting < room) return {};
+  const std::size_t max_claims = std::min(policy_.max_waiting_claims, limits::kMaxWaitingClaims);
+  const auto quota = static_cast<std::size_t>(policy_.quotas.waiting_claims);
+  const bool too_many_own =
+      !caller.admin &&
+      own >= std::min(quota, std::max(max_claims / kQuotaDivisor, kGuaranteedClaims));
+  const std::size_t max_waiting = caller.admin ? max_claims + limits::kReservedSlots
+                                  : own < kGuaranteedClaims
+                                      ? max_claims
+                                      : max_claims - max_claims / kReserveDivisor;
+  if (!too_many_own && waiting < max_waiting) return {};
   const std::size_t limit = too_many_own ? own : waiting;
   return Error{.code = Errc::busy,
                .message = fmt::format("the limit is {} waiting claim{}{}", limit,
@@ -70,16 +73,16 @@ Result<void> QuotaTracker::check_rate(const Caller& caller, KeyedRateLimiter<std
 }
 
 Result<std::shared_ptr<Subscription>> QuotaTracker::acquire_adoption_slot(const Caller& caller) {
-  const std::uint32_t whose = quota_owner(caller.uid);
-  if (!caller.admin && adoptions_[whose] >= limits::kMaxAdoptionsPerUser) {
+  const std::uint32_t owner = quota_owner(caller.uid);
+  if (!caller.admin && adoptions_[owner] >= limits::kMaxAdoptionsPerUser) {
     return Error{
         Errc::busy,
         fmt::format("{} of your processes are already being adopted; try again in a second",
                     limits::kMaxAdoptionsPerUser)};
   }
-  ++adoptions_[whose];
-  return std::make_shared<Subscription>(lifetime_.guard([this, whose] {
-    if (--adoptions_[whose] == 0) adoptions_.erase(whose);
+  ++adoptions_[owner];
+  return std::make_shared<Subscription>(lifetime_.guard([this, owner] {
+    if (--adoptions_[owner] == 0) adoptions_.erase(owner);
   }));
 }
 

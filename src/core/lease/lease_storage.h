@@ -59,9 +59,9 @@ struct SavedLeases {
 class LeaseStorage {
  public:
   virtual ~LeaseStorage() = default;
-  virtual bool load(std::function<void(Result<SavedLeases>)> loaded) = 0;
+  virtual bool load(std::function<void(Result<SavedLeases>)> on_loaded) = 0;
   // After an error it is not known whether the entry was kept; load() tells.
-  virtual bool save(LeaseTransaction, std::function<void(const Result<void>&)> kept) = 0;
+  virtual bool save(LeaseTransaction, std::function<void(const Result<void>&)> on_saved) = 0;
   // Returns what is wrong with the archive, for people; empty when all is well.
   virtual std::vector<std::string> notes() const = 0;
 

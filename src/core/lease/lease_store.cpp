@@ -10,16 +10,16 @@ bool LeaseStore::Batch::empty() const {
          transaction.removed.empty();
 }
 
-void LeaseStore::load(std::function<void(Result<SavedLeases>)> loaded) {
+void LeaseStore::load(std::function<void(Result<SavedLeases>)> on_loaded) {
   ++generation_;
   batch_in_flight_.reset();
   next_batch_ = {};
-  auto heard = lifetime_.guard(
-      [this, life = generation_, loaded = std::move(loaded)](Result<SavedLeases> kept) {
-        if (generation_ == life) loaded(std::move(kept));
-      });
-  if (storage_.load(heard)) return;
-  loop_.post([heard] { heard(Error{Errc::unavailable, "the disk queue is full"}); });
+  auto on_reply = lifetime_.guard([this, generation = generation_,
+                                   on_loaded = std::move(on_loaded)](Result<SavedLeases> saved) {
+    if (generation_ == generation) on_loaded(std::move(saved));
+  });
+  if (storage_.load(on_reply)) return;
+  loop_.post([on_reply] { on_reply(Error{Errc::unavailable, "the disk queue is full"}); });
 }
 
 void LeaseStore::accept_loaded(std::vector<Lease> leases) {
@@ -51,11 +51,11 @@ void LeaseStore::notify_changes(const std::map<std::string, Lease, std::less<>>&
 void LeaseStore::stage_without_event(const Lease& lease) {
   latest_.insert_or_assign(lease.id, lease);
   auto& leases = next_batch_.transaction.leases;
-  const auto [place, added] = next_batch_.positions.emplace(lease.id, leases.size());
+  const auto [position, added] = next_batch_.positions.emplace(lease.id, leases.size());
   if (added) {
     leases.push_back(lease);
   } else {
-    leases[place->second] = lease;
+    leases[position->second] = lease;
   }
   schedule_save();
 }
@@ -96,8 +96,8 @@ void LeaseStore::stage_uncordon(const DeviceId& gpu, const std::string& by) {
   schedule_save();
 }
 
-void LeaseStore::when_committed(OnDone done) {
-  next_batch_.on_committed.push_back(std::move(done));
+void LeaseStore::when_committed(OnDone on_done) {
+  next_batch_.on_committed.push_back(std::move(on_done));
   schedule_save();
 }
 
@@ -125,16 +125,18 @@ void LeaseStore::save() {
   if (batch_in_flight_ || next_batch_.empty()) return;
   const auto batch = std::make_shared<Batch>(std::exchange(next_batch_, {}));
   batch_in_flight_ = batch;
-  const auto heard = lifetime_.guard([this, batch, life = generation_](const Result<void>& done) {
-    if (generation_ == life) on_saved(batch, done);
-  });
-  const LeaseTransaction& entry = batch->transaction;
-  if (entry.events.empty() && entry.leases.empty() && entry.removed.empty()) {
-    loop_.post([heard] { heard(Result<void>()); });  // the caller waits for what is kept already
+  const auto on_reply =
+      lifetime_.guard([this, batch, generation = generation_](const Result<void>& done) {
+        if (generation_ == generation) on_saved(batch, done);
+      });
+  const LeaseTransaction& transaction = batch->transaction;
+  if (transaction.events.empty() && transaction.leases.empty() && transaction.removed.empty()) {
+    loop_.post(
+        [on_reply] { on_reply(Result<void>()); });  // the caller waits for what is kept already
     return;
   }
-  if (storage_.save(entry, heard)) return;
-  loop_.post([heard] { heard(Error{Errc::unavailable, "the disk queue is full"}); });
+  if (storage_.save(transaction, on_reply)) return;
+  loop_.post([on_reply] { on_reply(Error{Errc::unavailable, "the disk queue is full"}); });
 }
 
 void LeaseStore::on_saved(const std::shared_ptr<Batch>& batch, const Result<void>& done) {
@@ -148,21 +150,21 @@ void LeaseStore::on_saved(const std::shared_ptr<Batch>& batch, const Result<void
     changes.emplace_back(lease, before);
     committed_.insert_or_assign(lease.id, lease);
   }
-  const std::uint64_t life = generation_;
+  const std::uint64_t generation = generation_;
   for (const auto& [lease, before] : changes) callbacks_.on_changed(lease, before);
-  for (const OnDone& tell : batch->on_committed) tell({});
-  if (life == generation_) save();
+  for (const OnDone& on_done : batch->on_committed) on_done({});
+  if (generation == generation_) save();
 }
 
 void LeaseStore::discard_uncommitted(const Error& why) {
-  std::vector<OnDone> unheard = std::move(batch_in_flight_->on_committed);
+  std::vector<OnDone> callbacks = std::move(batch_in_flight_->on_committed);
   std::move(next_batch_.on_committed.begin(), next_batch_.on_committed.end(),
-            std::back_inserter(unheard));
+            std::back_inserter(callbacks));
   ++generation_;
   batch_in_flight_.reset();
   next_batch_ = {};
   callbacks_.on_lost(why);
-  for (const OnDone& tell : unheard) tell(why);
+  for (const OnDone& on_done : callbacks) on_done(why);
 }
 
 // Updates the indexes of kept_ after a change of the lease.

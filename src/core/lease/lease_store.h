@@ -30,17 +30,17 @@ class LeaseStore {
   };
 
   // `loop` and `archive` outlive it. `person` returns the user behind a uid.
-  LeaseStore(Loop& loop, LeaseStorage& archive, std::function<std::uint32_t(std::uint32_t)> person,
-             Callbacks listener)
+  LeaseStore(Loop& loop, LeaseStorage& storage,
+             std::function<std::uint32_t(std::uint32_t)> quota_owner, Callbacks callbacks)
       : loop_(loop),
-        storage_(archive),
-        quota_owner_(std::move(person)),
-        callbacks_(std::move(listener)) {}
+        storage_(storage),
+        quota_owner_(std::move(quota_owner)),
+        callbacks_(std::move(callbacks)) {}
   LeaseStore(const LeaseStore&) = delete;
   LeaseStore& operator=(const LeaseStore&) = delete;
 
   // Forgets everything, and tells what the disk holds.
-  void load(std::function<void(Result<SavedLeases>)> loaded);
+  void load(std::function<void(Result<SavedLeases>)> on_loaded);
   // Takes the leases that load() told.
   void accept_loaded(std::vector<Lease>);
 

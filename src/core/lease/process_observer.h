@@ -88,14 +88,15 @@ class ProcessObserver {
  public:
   virtual ~ProcessObserver() = default;
   // Errc::not_found: there is no such process.
-  virtual void identify(std::uint32_t pid, std::function<void(Result<ProcessIdentity>)> found) = 0;
+  virtual void identify(std::uint32_t pid,
+                        std::function<void(Result<ProcessIdentity>)> on_identified) = 0;
   // `fresh`: asks the driver now; if false, uses its newest lists.
   virtual void observe(std::vector<ObservedLease>, std::vector<DeviceId> gpus, bool fresh,
-                       std::function<void(Observation)> seen) = 0;
+                       std::function<void(Observation)> on_observed) = 0;
   // Sends the signal to each process that is still the same; with `only_of`, only to that user's.
   // Answers with those that did not get it. The kernel may refuse: see processes/identify.h.
-  virtual void signal(std::vector<ProcessKey>, int number, std::optional<std::uint32_t> only_of,
-                      std::function<void(std::vector<SignalFailure>)> done) = 0;
+  virtual void signal(std::vector<ProcessKey>, int number, std::optional<std::uint32_t> only_uid,
+                      std::function<void(std::vector<SignalFailure>)> on_done) = 0;
 };
 
 }  // namespace gpuyard::lease

@@ -42,12 +42,12 @@ void Scheduler::set_topology(Slot slot, std::optional<unsigned> clique,
   gpus_[slot].numa_node = numa_node;
 }
 
-Effects Scheduler::set_availability(Slot slot, GpuAvailability condition, TimePoint now) {
+Effects Scheduler::set_availability(Slot slot, GpuAvailability availability, TimePoint now) {
   Effects effects;
   if (slot >= gpus_.size() || !known_[slot]) return effects;
-  GpuAvailability before = std::exchange(gpus_[slot].availability, condition);
-  before.temperature_c = condition.temperature_c;  // no claim waits for it
-  if (needs_scheduling_ || before != condition) schedule(now, effects);
+  GpuAvailability before = std::exchange(gpus_[slot].availability, availability);
+  before.temperature_c = availability.temperature_c;  // no claim waits for it
+  if (needs_scheduling_ || before != availability) schedule(now, effects);
   return effects;
 }
 
@@ -71,8 +71,8 @@ void Scheduler::restore(Claim claim) {  // a copy: it may be one of ours
   taken_ |= claim.gpus;
   gpus_by_owner_[claim.request.owner] += static_cast<unsigned>(claim.gpus.count());
   if (claim.overdue && claim.request.max_hold_time) {
-    const TimePoint broken = saturating_add(claim.granted_at, *claim.request.max_hold_time);
-    restore_penalty(claim.request.owner, saturating_add(broken, kOverduePenalty));
+    const TimePoint promised_end = saturating_add(claim.granted_at, *claim.request.max_hold_time);
+    restore_penalty(claim.request.owner, saturating_add(promised_end, kOverduePenalty));
   }
 }
 
@@ -82,36 +82,36 @@ void Scheduler::restore_counters(Ticket last_ticket, Fence last_fence) {
 }
 
 void Scheduler::restore_penalty(std::uint32_t owner, TimePoint until) {
-  const auto [mistrust, added] = penalized_until_.emplace(owner, until);
-  if (!added) mistrust->second = std::max(mistrust->second, until);
+  const auto [penalty, added] = penalized_until_.emplace(owner, until);
+  if (!added) penalty->second = std::max(penalty->second, until);
 }
 
-Result<void> Scheduler::check_satisfiable(const GpuRequest& terms) const {
-  if (terms.count == 0) return Error{Errc::invalid, "a claim needs at least one GPU"};
-  const std::size_t reach = (terms.eligible & known_).count();
-  if (reach < terms.count) {
+Result<void> Scheduler::check_satisfiable(const GpuRequest& request) const {
+  if (request.count == 0) return Error{Errc::invalid, "a claim needs at least one GPU"};
+  const std::size_t matching = (request.eligible & known_).count();
+  if (matching < request.count) {
     const std::string wanted =
-        fmt::format("{} GPU{} requested, but", terms.count, terms.count == 1 ? "" : "s");
+        fmt::format("{} GPU{} requested, but", request.count, request.count == 1 ? "" : "s");
     const std::size_t all = known_.count();
     return Error{Errc::invalid,
-                 terms.count > all ? fmt::format("{} this machine has {}", wanted, all)
-                 : reach == 0      ? std::string("no GPU of this machine matches the request")
-                                   : fmt::format("{} only {} of {} match{}", wanted, reach, all,
-                                            reach == 1 ? "es" : "")};
+                 request.count > all ? fmt::format("{} this machine has {}", wanted, all)
+                 : matching == 0     ? std::string("no GPU of this machine matches the request")
+                                 : fmt::format("{} only {} of {} match{}", wanted, matching, all,
+                                               matching == 1 ? "es" : "")};
   }
-  const unsigned most = fairness_.max_gpus_per_owner;
-  if (most > 0 && terms.count > most) {
-    return Error{Errc::invalid,
-                 fmt::format("{} GPUs requested, but the limit per user is {}", terms.count, most)};
+  const unsigned max_gpus = fairness_.max_gpus_per_owner;
+  if (max_gpus > 0 && request.count > max_gpus) {
+    return Error{Errc::invalid, fmt::format("{} GPUs requested, but the limit per user is {}",
+                                            request.count, max_gpus)};
   }
   return {};
 }
 
-Ticket Scheduler::claim(const GpuRequest& terms, TimePoint now, Effects& effects) {
+Ticket Scheduler::claim(const GpuRequest& request, TimePoint now, Effects& effects) {
   const Ticket ticket = ++last_ticket_;
   Claim claim;
   claim.ticket = ticket;
-  claim.request = terms;
+  claim.request = request;
   claim.request.eligible &= known_;  // another GPU may have that slot later
   waiting_.emplace_hint(waiting_.end(), ticket, claim);
   schedule(now, effects);
@@ -120,11 +120,11 @@ Ticket Scheduler::claim(const GpuRequest& terms, TimePoint now, Effects& effects
 
 std::optional<Ticket> Scheduler::adopt(std::uint32_t owner, const GpuSet& gpus, TimePoint now) {
   if (gpus.none() || (gpus & (taken_ | ~known_)).any()) return std::nullopt;
-  GpuRequest terms;
-  terms.owner = owner;
-  terms.count = static_cast<unsigned>(gpus.count());
-  terms.eligible = gpus;
-  return grant_new(terms, gpus, now);
+  GpuRequest request;
+  request.owner = owner;
+  request.count = static_cast<unsigned>(gpus.count());
+  request.eligible = gpus;
+  return grant_new(request, gpus, now);
 }
 
 void Scheduler::set_eligible(Ticket ticket, const GpuSet& eligible) {
@@ -233,25 +233,26 @@ GpuSet Scheduler::open_gpus() const {
 }
 
 // Returns what the claim could have if everything were released.
-GpuSet Scheduler::attainable_gpus(const GpuRequest& terms, const GpuSet& open,
+GpuSet Scheduler::attainable_gpus(const GpuRequest& request, const GpuSet& open,
                                   const GpuSet& in_service) const {
-  return usable_gpus(terms, open) | (terms.eligible & in_service & taken_);
+  return usable_gpus(request, open) | (request.eligible & in_service & taken_);
 }
 
-GpuSet Scheduler::usable_gpus(const GpuRequest& terms, GpuSet of) const {
-  of &= terms.eligible;
-  if (terms.min_free_bytes == 0) return of;
-  for_each_slot(of, [&](Slot slot) {
-    if (gpus_[slot].availability.free_bytes.value_or(0) < terms.min_free_bytes) of.reset(slot);
+GpuSet Scheduler::usable_gpus(const GpuRequest& request, GpuSet candidates) const {
+  candidates &= request.eligible;
+  if (request.min_free_bytes == 0) return candidates;
+  for_each_slot(candidates, [&](Slot slot) {
+    if (gpus_[slot].availability.free_bytes.value_or(0) < request.min_free_bytes)
+      candidates.reset(slot);
   });
-  return of;
+  return candidates;
 }
 
-bool Scheduler::is_over_quota(const GpuRequest& terms) const {
+bool Scheduler::is_over_quota(const GpuRequest& request) const {
   if (fairness_.max_gpus_per_owner == 0) return false;
-  const auto found = gpus_by_owner_.find(terms.owner);
+  const auto found = gpus_by_owner_.find(request.owner);
   const unsigned held = found == gpus_by_owner_.end() ? 0 : found->second;
-  return held + terms.count > fairness_.max_gpus_per_owner;
+  return held + request.count > fairness_.max_gpus_per_owner;
 }
 
 Claim& Scheduler::grant(Claims::node_type node, const GpuSet& gpus, TimePoint now) {
@@ -265,17 +266,17 @@ Claim& Scheduler::grant(Claims::node_type node, const GpuSet& gpus, TimePoint no
   return live_.insert(std::move(node)).position->second;
 }
 
-Ticket Scheduler::grant_new(const GpuRequest& terms, const GpuSet& gpus, TimePoint now) {
+Ticket Scheduler::grant_new(const GpuRequest& request, const GpuSet& gpus, TimePoint now) {
   Claims one;
   Claim& claim = one[++last_ticket_];
   claim.ticket = last_ticket_;
-  claim.request = terms;
+  claim.request = request;
   needs_scheduling_ = true;  // its owner may be at the quota now, and others wait behind its claims
   return grant(one.extract(one.begin()), gpus, now).ticket;
 }
 
-void Scheduler::free_gpus(Claims::iterator over) {
-  const Claim& claim = over->second;
+void Scheduler::free_gpus(Claims::iterator ended) {
+  const Claim& claim = ended->second;
   taken_ &= ~claim.gpus;
   // The free memory beside a holder does not tell how much is free after it. Its processes have
   // been seen to end, so all of the memory is free until the next reading.
@@ -283,7 +284,7 @@ void Scheduler::free_gpus(Claims::iterator over) {
   const auto held = gpus_by_owner_.find(claim.request.owner);
   held->second -= static_cast<unsigned>(claim.gpus.count());
   if (held->second == 0) gpus_by_owner_.erase(held);
-  live_.erase(over);
+  live_.erase(ended);
 }
 
 }  // namespace gpuyard::lease

@@ -166,12 +166,12 @@ class Scheduler {
   // Errc::invalid: the claim can never be granted, and why.
   Result<void> check_satisfiable(const GpuRequest&) const;
   // Puts a claim in the queue, and perhaps grants its GPUs. `terms` must be possible().
-  Ticket claim(const GpuRequest& terms, TimePoint now, Effects&);
+  Ticket claim(const GpuRequest& request, TimePoint now, Effects&);
   // Returns the GPUs of which a claim that does not wait gets its own now: none if that is too few,
   // and so nothing. Such a claim passes no other by (b) or (c).
   GpuSet available_gpus(const GpuRequest&) const;
   // Claims without waiting.
-  std::optional<Ticket> try_claim(const GpuRequest& terms, TimePoint now);
+  std::optional<Ticket> try_claim(const GpuRequest& request, TimePoint now);
   // Grants exactly these GPUs, in any condition and past all waiting claims, because a process uses
   // them already. Returns nothing if one of them is taken.
   std::optional<Ticket> adopt(std::uint32_t owner, const GpuSet& gpus, TimePoint now);
@@ -198,7 +198,7 @@ class Scheduler {
   Fence last_fence() const { return last_fence_; }
   const Fairness& fairness() const { return fairness_; }
   // Returns the outlooks of the first `most` waiting claims, in order.
-  std::vector<QueuePosition> queue_positions(TimePoint now, std::size_t most = SIZE_MAX) const;
+  std::vector<QueuePosition> queue_positions(TimePoint now, std::size_t limit = SIZE_MAX) const;
 
   friend bool operator==(const Scheduler&, const Scheduler&) = default;
 
@@ -211,7 +211,7 @@ class Scheduler {
   // The GPUs (scheduler.cpp).
   GpuSet gpus_in_service() const;
   GpuSet open_gpus() const;
-  GpuSet usable_gpus(const GpuRequest&, GpuSet of) const;
+  GpuSet usable_gpus(const GpuRequest&, GpuSet candidates) const;
   GpuSet attainable_gpus(const GpuRequest&, const GpuSet& open, const GpuSet& in_service) const;
   bool is_over_quota(const GpuRequest&) const;
   Claim& grant(Claims::node_type, const GpuSet& gpus, TimePoint now);

@@ -26,23 +26,23 @@ struct Scheduler::Round {
   GpuSet overflow_gpus;  // what classes beyond kMaxHeads could use: no later claim gets it
 };
 
-GpuSet Scheduler::available_gpus(const GpuRequest& terms) const {
-  if (!open_ || !check_satisfiable(terms) || is_over_quota(terms)) return {};
+GpuSet Scheduler::available_gpus(const GpuRequest& request) const {
+  if (!open_ || !check_satisfiable(request) || is_over_quota(request)) return {};
   const GpuSet free = open_gpus();
   const GpuSet in_service_now = gpus_in_service();
-  GpuSet left = usable_gpus(terms, free);
+  GpuSet available = usable_gpus(request, free);
   for (const auto& [ticket, earlier] : waiting_) {
-    if (left.count() < terms.count) return {};
+    if (available.count() < request.count) return {};
     if (can_start(earlier.request, free, in_service_now))
-      left &= ~usable_gpus(earlier.request, free);
+      available &= ~usable_gpus(earlier.request, free);
   }
-  return left.count() < terms.count ? GpuSet{} : left;
+  return available.count() < request.count ? GpuSet{} : available;
 }
 
-std::optional<Ticket> Scheduler::try_claim(const GpuRequest& terms, TimePoint now) {
-  const GpuSet left = available_gpus(terms);
-  if (left.none()) return std::nullopt;
-  return grant_new(terms, choose_placement(gpus_, left, terms.count), now);
+std::optional<Ticket> Scheduler::try_claim(const GpuRequest& request, TimePoint now) {
+  const GpuSet available = available_gpus(request);
+  if (available.none()) return std::nullopt;
+  return grant_new(request, choose_placement(gpus_, available, request.count), now);
 }
 
 // Each grant may change what others keep back, so the queue is looked at anew: an owner at the
@@ -78,9 +78,9 @@ void Scheduler::record_overtakes(const GpuSet& gpus, const Round& round, Effects
   for (const Head& head : round.heads) {
     if (head.reserved_start || (head.usable_gpus & gpus).none()) continue;
     ++head.claim->overtakes;
-    const Ticket passed = head.claim->ticket;
-    if (std::ranges::find(effects.overtaken, passed) == effects.overtaken.end()) {
-      effects.overtaken.push_back(passed);
+    const Ticket overtaken = head.claim->ticket;
+    if (std::ranges::find(effects.overtaken, overtaken) == effects.overtaken.end()) {
+      effects.overtaken.push_back(overtaken);
     }
   }
 }
@@ -88,46 +88,48 @@ void Scheduler::record_overtakes(const GpuSet& gpus, const Round& round, Effects
 // Returns the GPUs that the claim gets now; none if it has to wait. Prefers GPUs that no head waits
 // with.
 GpuSet Scheduler::choose_gpus(const Claim& claim, const Round& round) const {
-  const GpuSet reach = usable_gpus(claim.request, round.open) & ~round.overflow_gpus;
-  if (reach.count() < claim.request.count) return {};
-  GpuSet untouched = reach;
-  GpuSet mine = reach;
+  const GpuSet usable = usable_gpus(claim.request, round.open) & ~round.overflow_gpus;
+  if (usable.count() < claim.request.count) return {};
+  GpuSet untouched = usable;
+  GpuSet allowed = usable;
   for (const Head& head : round.heads) {
     untouched &= ~head.usable_gpus;
-    if (!can_overtake(claim, head, round.now)) mine &= ~head.usable_gpus;
+    if (!can_overtake(claim, head, round.now)) allowed &= ~head.usable_gpus;
   }
-  const GpuSet& from = untouched.count() >= claim.request.count ? untouched : mine;
+  const GpuSet& from = untouched.count() >= claim.request.count ? untouched : allowed;
   return from.count() < claim.request.count ? GpuSet{}
                                             : choose_placement(gpus_, from, claim.request.count);
 }
 
 // Whether the claim would have its GPUs if everything were released.
-bool Scheduler::can_start(const GpuRequest& terms, const GpuSet& open,
+bool Scheduler::can_start(const GpuRequest& request, const GpuSet& open,
                           const GpuSet& in_service) const {
-  return !is_over_quota(terms) && attainable_gpus(terms, open, in_service).count() >= terms.count;
+  return !is_over_quota(request) &&
+         attainable_gpus(request, open, in_service).count() >= request.count;
 }
 
 // The claim keeps back what it could use, if it is the first of its class, could begin at all, and
 // its owner does not keep back enough already.
 void Scheduler::add_head(Claim& claim, Round& round) const {
-  const GpuRequest& terms = claim.request;
+  const GpuRequest& request = claim.request;
   std::size_t of_owner = 0;
   for (const Head& head : round.heads) {
     const GpuRequest& other = head.claim->request;
-    if (other.eligible == terms.eligible && other.min_free_bytes == terms.min_free_bytes) return;
-    if (other.owner == terms.owner) ++of_owner;
+    if (other.eligible == request.eligible && other.min_free_bytes == request.min_free_bytes)
+      return;
+    if (other.owner == request.owner) ++of_owner;
   }
   if (of_owner >= kMaxHeadsPerOwner) return;
-  if (!can_start(terms, round.open, round.in_service)) return;
-  const GpuSet reach = usable_gpus(terms, round.open);
+  if (!can_start(request, round.open, round.in_service)) return;
+  const GpuSet usable = usable_gpus(request, round.open);
   if (round.heads.size() == kMaxHeads) {
-    round.overflow_gpus |= reach;
-    round.reserved_gpus |= reach;
+    round.overflow_gpus |= usable;
+    round.reserved_gpus |= usable;
     return;
   }
-  const bool enough = reach.count() >= terms.count;
-  round.heads.push_back({&claim, reach, enough ? std::nullopt : reservation(claim, reach)});
-  if (is_blocking_head(round.heads.back())) round.reserved_gpus |= reach;
+  const bool enough = usable.count() >= request.count;
+  round.heads.push_back({&claim, usable, enough ? std::nullopt : reservation(claim, usable)});
+  if (is_blocking_head(round.heads.back())) round.reserved_gpus |= usable;
 }
 
 bool Scheduler::can_overtake(const Claim& claim, const Head& head, TimePoint now) const {
@@ -187,32 +189,33 @@ struct Scheduler::Forecast {
 // Returns the place of a claim among those that want some of the same GPUs, and counts it for later
 // ones.
 std::size_t Scheduler::Forecast::position(const GpuSet& eligible) {
-  std::size_t place = 1;
+  std::size_t queue_position = 1;
   bool counted = false;
   for (auto& [others, claims] : earlier_claims) {
-    if ((others & eligible).any()) place += claims;
+    if ((others & eligible).any()) queue_position += claims;
     if (others != eligible) continue;
     counted = true;
     ++claims;
   }
   if (!counted) earlier_claims.emplace_back(eligible, 1);
-  return place;
+  return queue_position;
 }
 
 WaitReason Scheduler::wait_reason(const Claim& claim, const Forecast& forecast) const {
-  const GpuRequest& terms = claim.request;
+  const GpuRequest& request = claim.request;
   if (!open_) return WaitReason::not_open;
-  if (is_over_quota(terms)) return WaitReason::quota;
-  const GpuSet in_service = forecast.in_service & terms.eligible;
-  if (in_service.count() < terms.count) return WaitReason::out_of_service;
-  if (usable_gpus(terms, forecast.open).count() >= terms.count) return WaitReason::behind_earlier;
-  const GpuSet open = forecast.open & terms.eligible;
-  if (open.count() >= terms.count) return WaitReason::memory;
-  GpuSet squatted = in_service & ~taken_;
-  for_each_slot(squatted, [&](Slot slot) {
-    if (!gpus_[slot].availability.in_unleased_use) squatted.reset(slot);
+  if (is_over_quota(request)) return WaitReason::quota;
+  const GpuSet in_service = forecast.in_service & request.eligible;
+  if (in_service.count() < request.count) return WaitReason::out_of_service;
+  if (usable_gpus(request, forecast.open).count() >= request.count)
+    return WaitReason::behind_earlier;
+  const GpuSet open = forecast.open & request.eligible;
+  if (open.count() >= request.count) return WaitReason::memory;
+  GpuSet unleased = in_service & ~taken_;
+  for_each_slot(unleased, [&](Slot slot) {
+    if (!gpus_[slot].availability.in_unleased_use) unleased.reset(slot);
   });
-  return (open | squatted).count() >= terms.count ? WaitReason::squatted : WaitReason::busy;
+  return (open | unleased).count() >= request.count ? WaitReason::squatted : WaitReason::busy;
 }
 
 // Returns when each GPU is free, if all holders keep to what they said.
@@ -232,33 +235,34 @@ std::vector<TimePoint> Scheduler::free_times(TimePoint now) const {
 // Assumes that no claim passes another. The claim takes the GPUs that are free soonest, until it
 // ends; one that could not begin with everything released takes none.
 std::optional<TimePoint> Scheduler::expected_start(const Claim& claim, Forecast& forecast) const {
-  const GpuRequest& terms = claim.request;
-  const GpuSet within = attainable_gpus(terms, forecast.open, forecast.in_service);
-  if (is_over_quota(terms) || within.count() < terms.count) return std::nullopt;
+  const GpuRequest& request = claim.request;
+  const GpuSet attainable = attainable_gpus(request, forecast.open, forecast.in_service);
+  if (is_over_quota(request) || attainable.count() < request.count) return std::nullopt;
   std::vector<Slot>& soonest = forecast.soonest;
   soonest.clear();
-  for_each_slot(within, [&](Slot slot) { soonest.push_back(slot); });
+  for_each_slot(attainable, [&](Slot slot) { soonest.push_back(slot); });
   std::ranges::sort(soonest, {},
                     [&](Slot slot) { return std::pair(forecast.free_at[slot], slot); });
-  soonest.resize(terms.count);
-  const TimePoint begin = forecast.free_at[soonest.back()];
-  const TimePoint end =
-      begin != kNever && terms.max_hold_time ? saturating_add(begin, *terms.max_hold_time) : kNever;
+  soonest.resize(request.count);
+  const TimePoint start = forecast.free_at[soonest.back()];
+  const TimePoint end = start != kNever && request.max_hold_time
+                            ? saturating_add(start, *request.max_hold_time)
+                            : kNever;
   for (const Slot slot : soonest) forecast.free_at[slot] = end;
-  return begin == kNever ? std::nullopt : std::optional(begin);
+  return start == kNever ? std::nullopt : std::optional(start);
 }
 
-std::vector<QueuePosition> Scheduler::queue_positions(TimePoint now, std::size_t most) const {
+std::vector<QueuePosition> Scheduler::queue_positions(TimePoint now, std::size_t limit) const {
   Forecast forecast{open_gpus(), gpus_in_service(), free_times(now)};
   std::vector<QueuePosition> all;
-  for (auto here = waiting_.begin(); here != waiting_.end() && all.size() < most; ++here) {
+  for (auto here = waiting_.begin(); here != waiting_.end() && all.size() < limit; ++here) {
     const Claim& claim = here->second;
-    QueuePosition outlook;
-    outlook.ticket = claim.ticket;
-    outlook.position = forecast.position(claim.request.eligible);
-    outlook.reason = wait_reason(claim, forecast);
-    outlook.expected_start = expected_start(claim, forecast);
-    all.push_back(outlook);
+    QueuePosition queue_position;
+    queue_position.ticket = claim.ticket;
+    queue_position.position = forecast.position(claim.request.eligible);
+    queue_position.reason = wait_reason(claim, forecast);
+    queue_position.expected_start = expected_start(claim, forecast);
+    all.push_back(queue_position);
   }
   return all;
 }

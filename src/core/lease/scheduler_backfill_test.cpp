@@ -10,116 +10,117 @@ namespace gpuyard::lease {
 namespace {
 
 TEST(QueuePosition, PositionCountsClaimsSharingEligibleGpus) {
-  SchedulerFixture desk(3);
-  desk.claim(3);
-  const Ticket first = desk.claim(desk.only(slots({0, 1})));
-  const Ticket other = desk.claim(desk.only(slots({2})));
-  const Ticket second = desk.claim(desk.only(slots({1})));
-  const Ticket last = desk.claim(1);
-  EXPECT_EQ(desk.outlook(first).position, 1U);
-  EXPECT_EQ(desk.outlook(other).position, 1U);
-  EXPECT_EQ(desk.outlook(second).position, 2U);
-  EXPECT_EQ(desk.outlook(last).position, 4U);
+  SchedulerFixture fixture(3);
+  fixture.claim(3);
+  const Ticket first = fixture.claim(fixture.only(slots({0, 1})));
+  const Ticket other = fixture.claim(fixture.only(slots({2})));
+  const Ticket second = fixture.claim(fixture.only(slots({1})));
+  const Ticket last = fixture.claim(1);
+  EXPECT_EQ(fixture.outlook(first).position, 1U);
+  EXPECT_EQ(fixture.outlook(other).position, 1U);
+  EXPECT_EQ(fixture.outlook(second).position, 2U);
+  EXPECT_EQ(fixture.outlook(last).position, 4U);
 }
 
 TEST(QueuePosition, ResultIsLimitedToRequestedCount) {
-  SchedulerFixture desk(1);
-  for (int i = 0; i < 4; ++i) desk.claim(1);
-  EXPECT_EQ(desk.core.queue_positions(desk.now, 2).size(), 2U);
+  SchedulerFixture fixture(1);
+  for (int i = 0; i < 4; ++i) fixture.claim(1);
+  EXPECT_EQ(fixture.core.queue_positions(fixture.now, 2).size(), 2U);
 }
 
 TEST(QueuePosition, OthersHaveTheGpus) {
-  SchedulerFixture desk(1);
-  desk.claim(1);
-  EXPECT_EQ(desk.outlook(desk.claim(1)).reason, WaitReason::busy);
+  SchedulerFixture fixture(1);
+  fixture.claim(1);
+  EXPECT_EQ(fixture.outlook(fixture.claim(1)).reason, WaitReason::busy);
 }
 
 TEST(QueuePosition, GpuReservedForHeadGivesReasonBehindEarlier) {
-  SchedulerFixture desk(2, {.strict = true});
-  desk.claim(1);
-  const Ticket head = desk.claim(2);
-  const Ticket behind = desk.claim(1);
-  EXPECT_EQ(desk.outlook(head).reason, WaitReason::busy);
-  EXPECT_EQ(desk.outlook(behind).reason, WaitReason::behind_earlier);
+  SchedulerFixture fixture(2, {.strict = true});
+  fixture.claim(1);
+  const Ticket head = fixture.claim(2);
+  const Ticket behind = fixture.claim(1);
+  EXPECT_EQ(fixture.outlook(head).reason, WaitReason::busy);
+  EXPECT_EQ(fixture.outlook(behind).reason, WaitReason::behind_earlier);
 }
 
 TEST(QueuePosition, ItsOwnerHasAsManyAsOneMayHave) {
-  SchedulerFixture desk(4, {.max_gpus_per_owner = 1});
-  desk.claim(1);
-  const Ticket waits = desk.claim(1);
-  EXPECT_EQ(desk.outlook(waits).reason, WaitReason::quota);
-  EXPECT_EQ(desk.outlook(waits).expected_start, std::nullopt) << "three are free, which is no help";
+  SchedulerFixture fixture(4, {.max_gpus_per_owner = 1});
+  fixture.claim(1);
+  const Ticket waits = fixture.claim(1);
+  EXPECT_EQ(fixture.outlook(waits).reason, WaitReason::quota);
+  EXPECT_EQ(fixture.outlook(waits).expected_start, std::nullopt)
+      << "three are free, which is no help";
 }
 
 TEST(QueuePosition, TooFewAreInService) {
-  SchedulerFixture desk(2);
-  desk.in_service(0, false);
-  EXPECT_EQ(desk.outlook(desk.claim(2)).reason, WaitReason::out_of_service);
+  SchedulerFixture fixture(2);
+  fixture.in_service(0, false);
+  EXPECT_EQ(fixture.outlook(fixture.claim(2)).reason, WaitReason::out_of_service);
 }
 
 TEST(QueuePosition, UnleasedProcessGivesSquattedReasonWithoutExpectedStart) {
-  SchedulerFixture desk(2);
-  desk.squatted(0, true);
-  const Ticket waits = desk.claim(2);
-  EXPECT_EQ(desk.outlook(waits).reason, WaitReason::squatted);
-  EXPECT_EQ(desk.outlook(waits).expected_start, std::nullopt);
+  SchedulerFixture fixture(2);
+  fixture.squatted(0, true);
+  const Ticket waits = fixture.claim(2);
+  EXPECT_EQ(fixture.outlook(waits).reason, WaitReason::squatted);
+  EXPECT_EQ(fixture.outlook(waits).expected_start, std::nullopt);
 }
 
 TEST(QueuePosition, TooLittleMemoryIsFree) {
-  SchedulerFixture desk(1);
-  desk.free_bytes(0, 1);
-  GpuRequest large = desk.want(1);
+  SchedulerFixture fixture(1);
+  fixture.free_bytes(0, 1);
+  GpuRequest large = fixture.want(1);
   large.min_free_bytes = 2;
-  const Ticket waits = desk.claim(large);
-  EXPECT_EQ(desk.outlook(waits).reason, WaitReason::memory);
-  EXPECT_EQ(desk.outlook(waits).expected_start, std::nullopt);
+  const Ticket waits = fixture.claim(large);
+  EXPECT_EQ(fixture.outlook(waits).reason, WaitReason::memory);
+  EXPECT_EQ(fixture.outlook(waits).expected_start, std::nullopt);
 }
 
 TEST(QueuePosition, ClosedSchedulerGivesReasonNotOpen) {
-  SchedulerFixture desk(1);
-  desk.core.close();
-  EXPECT_EQ(desk.outlook(desk.claim(1)).reason, WaitReason::not_open);
+  SchedulerFixture fixture(1);
+  fixture.core.close();
+  EXPECT_EQ(fixture.outlook(fixture.claim(1)).reason, WaitReason::not_open);
 }
 
 TEST(QueuePosition, ExpectedStartFollowsDeclaredHoldTimes) {
-  SchedulerFixture desk(2);
-  desk.claim(1, 10 * kMinute);
-  desk.claim(1, 30 * kMinute);
-  const Ticket one = desk.claim(1, 5 * kMinute);
-  const Ticket two = desk.claim(2);
-  const Ticket three = desk.claim(1);
-  EXPECT_EQ(desk.outlook(one).expected_start, TimePoint{} + 10 * kMinute);
-  EXPECT_EQ(desk.outlook(two).expected_start, TimePoint{} + 30 * kMinute);
-  EXPECT_EQ(desk.outlook(three).expected_start, std::nullopt) << "the one before does not say";
+  SchedulerFixture fixture(2);
+  fixture.claim(1, 10 * kMinute);
+  fixture.claim(1, 30 * kMinute);
+  const Ticket one = fixture.claim(1, 5 * kMinute);
+  const Ticket two = fixture.claim(2);
+  const Ticket three = fixture.claim(1);
+  EXPECT_EQ(fixture.outlook(one).expected_start, TimePoint{} + 10 * kMinute);
+  EXPECT_EQ(fixture.outlook(two).expected_start, TimePoint{} + 30 * kMinute);
+  EXPECT_EQ(fixture.outlook(three).expected_start, std::nullopt) << "the one before does not say";
 }
 
 TEST(QueuePosition, OverdueOrUndeclaredHoldTimeLeavesStartUnknown) {
-  SchedulerFixture desk(1);
-  const Ticket holder = desk.claim(1, kMinute);
-  const Ticket waits = desk.claim(1);
-  EXPECT_TRUE(desk.outlook(waits).expected_start);
-  desk.pass(kMinute);
-  EXPECT_EQ(desk.outlook(waits).expected_start, std::nullopt);
-  desk.release(holder);
-  EXPECT_EQ(desk.outlook(desk.claim(1)).expected_start, std::nullopt);
+  SchedulerFixture fixture(1);
+  const Ticket holder = fixture.claim(1, kMinute);
+  const Ticket waits = fixture.claim(1);
+  EXPECT_TRUE(fixture.outlook(waits).expected_start);
+  fixture.pass(kMinute);
+  EXPECT_EQ(fixture.outlook(waits).expected_start, std::nullopt);
+  fixture.release(holder);
+  EXPECT_EQ(fixture.outlook(fixture.claim(1)).expected_start, std::nullopt);
 }
 
 TEST(QueuePosition, DrainKeepsExpectedStartUntilHoldTimeEnds) {
-  SchedulerFixture desk(1, {.drains = true});
-  desk.release(desk.claim(1, kMinute));
-  const Ticket waits = desk.claim(1);
-  EXPECT_EQ(desk.outlook(waits).expected_start, TimePoint{} + kMinute);
-  EXPECT_TRUE(desk.pass(kMinute).overdue.empty()) << "he let go in time";
-  EXPECT_EQ(desk.outlook(waits).expected_start, std::nullopt);
+  SchedulerFixture fixture(1, {.drains = true});
+  fixture.release(fixture.claim(1, kMinute));
+  const Ticket waits = fixture.claim(1);
+  EXPECT_EQ(fixture.outlook(waits).expected_start, TimePoint{} + kMinute);
+  EXPECT_TRUE(fixture.pass(kMinute).overdue.empty()) << "he let go in time";
+  EXPECT_EQ(fixture.outlook(waits).expected_start, std::nullopt);
 }
 
 TEST(QueuePosition, UnstartableClaimDoesNotDelayExpectedStart) {
-  SchedulerFixture desk(2);
-  desk.in_service(1, false);
-  desk.claim(1, kMinute);
-  desk.claim(2);
-  const Ticket behind = desk.claim(1);
-  EXPECT_EQ(desk.outlook(behind).expected_start, TimePoint{} + kMinute);
+  SchedulerFixture fixture(2);
+  fixture.in_service(1, false);
+  fixture.claim(1, kMinute);
+  fixture.claim(2);
+  const Ticket behind = fixture.claim(1);
+  EXPECT_EQ(fixture.outlook(behind).expected_start, TimePoint{} + kMinute);
 }
 
 }  // namespace

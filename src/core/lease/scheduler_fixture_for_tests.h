@@ -33,27 +33,27 @@ struct SchedulerFixture {
   }
 
   GpuRequest want(unsigned count, std::optional<Duration> longest = {}) const {
-    GpuRequest terms;
-    terms.owner = 1000;
-    terms.count = count;
-    terms.eligible = core.known_gpus();
-    terms.max_hold_time = longest;
-    return terms;
+    GpuRequest request;
+    request.owner = 1000;
+    request.count = count;
+    request.eligible = core.known_gpus();
+    request.max_hold_time = longest;
+    return request;
   }
   GpuRequest of_user(std::uint32_t owner, unsigned count) const {
-    GpuRequest terms = want(count);
-    terms.owner = owner;
-    return terms;
+    GpuRequest request = want(count);
+    request.owner = owner;
+    return request;
   }
   GpuRequest only(const GpuSet& eligible, unsigned count = 1) const {
-    GpuRequest terms = want(count);
-    terms.eligible = eligible;
-    return terms;
+    GpuRequest request = want(count);
+    request.eligible = eligible;
+    return request;
   }
 
-  Ticket claim(const GpuRequest& terms) {
+  Ticket claim(const GpuRequest& request) {
     Effects effects;
-    const Ticket ticket = core.claim(terms, now, effects);
+    const Ticket ticket = core.claim(request, now, effects);
     note(effects);
     return ticket;
   }

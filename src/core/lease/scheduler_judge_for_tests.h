@@ -37,32 +37,32 @@ struct Moment {
     }
     return nullptr;
   }
-  bool fits(const GpuRequest& terms, Slot slot) const {
+  bool fits(const GpuRequest& request, Slot slot) const {
     const Gpu& gpu = gpus[slot];
-    return gpu.known && gpu.availability.in_service && terms.eligible[slot];
+    return gpu.known && gpu.availability.in_service && request.eligible[slot];
   }
-  bool usable_now(const GpuRequest& terms, Slot slot) const {
+  bool usable_now(const GpuRequest& request, Slot slot) const {
     const GpuAvailability& now_ = gpus[slot].availability;
-    return fits(terms, slot) && holder(slot) == nullptr && !now_.in_unleased_use &&
-           (terms.min_free_bytes == 0 ||
-            (now_.free_bytes && *now_.free_bytes >= terms.min_free_bytes));
+    return fits(request, slot) && holder(slot) == nullptr && !now_.in_unleased_use &&
+           (request.min_free_bytes == 0 ||
+            (now_.free_bytes && *now_.free_bytes >= request.min_free_bytes));
   }
-  GpuSet usable(const GpuRequest& terms) const {
+  GpuSet usable(const GpuRequest& request) const {
     GpuSet set;
-    for (Slot slot = 0; slot < gpus.size(); ++slot) set.set(slot, usable_now(terms, slot));
+    for (Slot slot = 0; slot < gpus.size(); ++slot) set.set(slot, usable_now(request, slot));
     return set;
   }
-  bool could_begin_if_all_let_go(const GpuRequest& terms) const {
+  bool could_begin_if_all_let_go(const GpuRequest& request) const {
     unsigned most = 0;
     for (Slot slot = 0; slot < gpus.size(); ++slot) {
-      if (usable_now(terms, slot) || (fits(terms, slot) && holder(slot) != nullptr)) ++most;
+      if (usable_now(request, slot) || (fits(request, slot) && holder(slot) != nullptr)) ++most;
     }
-    return most >= terms.count;
+    return most >= request.count;
   }
-  bool too_much_for_owner(const GpuRequest& terms) const {
-    unsigned has = terms.count;
+  bool too_much_for_owner(const GpuRequest& request) const {
+    unsigned has = request.count;
     for (const auto& [ticket, claim] : live) {
-      if (claim.request.owner == terms.owner) has += static_cast<unsigned>(claim.gpus.count());
+      if (claim.request.owner == request.owner) has += static_cast<unsigned>(claim.gpus.count());
     }
     return fairness.max_gpus_per_owner > 0 && has > fairness.max_gpus_per_owner;
   }
@@ -71,14 +71,14 @@ struct Moment {
   }
 
   // Returns how many GPUs the claim could have at a time, if all keep to what they said.
-  unsigned usable_at(const GpuRequest& terms, TimePoint time) const {
+  unsigned usable_at(const GpuRequest& request, TimePoint time) const {
     unsigned count = 0;
     for (Slot slot = 0; slot < gpus.size(); ++slot) {
       const Claim* by = holder(slot);
       if (by == nullptr) {
-        count += usable_now(terms, slot) ? 1 : 0;
+        count += usable_now(request, slot) ? 1 : 0;
       } else if (by->request.max_hold_time && !by->overdue && !by->late) {
-        count += fits(terms, slot) && by->granted_at + *by->request.max_hold_time <= time ? 1 : 0;
+        count += fits(request, slot) && by->granted_at + *by->request.max_hold_time <= time ? 1 : 0;
       }
     }
     return count;
@@ -117,13 +117,14 @@ struct Moment {
     std::vector<Ticket> firsts;
     for (const auto& [earlier, claim] : waiting) {
       if (earlier >= ticket || !keeps_back(claim)) continue;
-      const GpuRequest& terms = claim.request;
+      const GpuRequest& request = claim.request;
       const bool first = std::ranges::none_of(firsts, [&](Ticket other) {
         const GpuRequest& others = waiting.at(other).request;
-        return others.eligible == terms.eligible && others.min_free_bytes == terms.min_free_bytes;
+        return others.eligible == request.eligible &&
+               others.min_free_bytes == request.min_free_bytes;
       });
       const auto of_owner = std::ranges::count_if(
-          firsts, [&](Ticket other) { return waiting.at(other).request.owner == terms.owner; });
+          firsts, [&](Ticket other) { return waiting.at(other).request.owner == request.owner; });
       if (first && of_owner < 8) firsts.push_back(earlier);
     }
     return firsts;
@@ -163,8 +164,8 @@ struct Moment {
   }
 
   // Returns the GPUs that a claim without waiting may take.
-  GpuSet left_by_all_who_wait(const GpuRequest& terms) const {
-    GpuSet left = usable(terms);
+  GpuSet left_by_all_who_wait(const GpuRequest& request) const {
+    GpuSet left = usable(request);
     for (const auto& [ticket, claim] : waiting) {
       if (keeps_back(claim)) left &= ~usable(claim.request);
     }

@@ -39,23 +39,23 @@ class Node {
     if (forgotten) RC_FAIL("nobody served " + std::to_string(*forgotten));
   }
 
-  void claim(const GpuRequest& terms) {
-    if (!core.check_satisfiable(terms)) return;
+  void claim(const GpuRequest& request) {
+    if (!core.check_satisfiable(request)) return;
     Effects effects;
-    const Ticket ticket = core.claim(terms, now, effects);
+    const Ticket ticket = core.claim(request, now, effects);
     RC_ASSERT(ticket > last_ticket_);
     last_ticket_ = ticket;
     waiting_.insert(ticket);
     check(effects);
   }
 
-  void try_claim(const GpuRequest& terms) {
+  void try_claim(const GpuRequest& request) {
     const Moment before(core, now, mistrust_);
-    const GpuSet left = before.left_by_all_who_wait(terms);
-    const bool may = core.check_satisfiable(terms).ok() && !before.too_much_for_owner(terms) &&
-                     left.count() >= terms.count;
-    RC_ASSERT(core.available_gpus(terms) == (may ? left : GpuSet{}));
-    const auto ticket = core.try_claim(terms, now);
+    const GpuSet left = before.left_by_all_who_wait(request);
+    const bool may = core.check_satisfiable(request).ok() && !before.too_much_for_owner(request) &&
+                     left.count() >= request.count;
+    RC_ASSERT(core.available_gpus(request) == (may ? left : GpuSet{}));
+    const auto ticket = core.try_claim(request, now);
     RC_ASSERT(ticket.has_value() == may);
     if (!ticket) return;
     const Claim& claim = *core.find(*ticket);
@@ -220,22 +220,23 @@ struct Change : Happening {
 
 struct Claims : Happening {
   bool waits = *rc::gen::weightedElement<bool>({{4, true}, {1, false}});
-  GpuRequest terms;
+  GpuRequest request;
   Claims() {
-    terms.owner = *rc::gen::inRange<std::uint32_t>(1, 4);
-    terms.count = one_of<unsigned>({1, 1, 1, 2, 3, 4});
-    terms.eligible = GpuSet(one_of<unsigned>({63, 63, 63, 7, 56, 30, *rc::gen::inRange(1U, 64U)}));
-    terms.min_free_bytes = one_of<std::int64_t>({0, 0, 0, 15});
-    terms.max_hold_time = one_of<std::optional<Duration>>(
+    request.owner = *rc::gen::inRange<std::uint32_t>(1, 4);
+    request.count = one_of<unsigned>({1, 1, 1, 2, 3, 4});
+    request.eligible =
+        GpuSet(one_of<unsigned>({63, 63, 63, 7, 56, 30, *rc::gen::inRange(1U, 64U)}));
+    request.min_free_bytes = one_of<std::int64_t>({0, 0, 0, 15});
+    request.max_hold_time = one_of<std::optional<Duration>>(
         {std::nullopt, std::nullopt, *rc::gen::inRange(1, 60) * kMinute});
   }
   void run(const Nothing&, Node& node) const override {
-    waits ? node.claim(terms) : node.try_claim(terms);
+    waits ? node.claim(request) : node.try_claim(request);
   }
   void show(std::ostream& os) const override {
-    os << (waits ? "claim " : "try ") << terms.count << " of " << terms.eligible.to_ulong()
-       << " owner " << terms.owner << " free " << terms.min_free_bytes << " for "
-       << (terms.max_hold_time ? *terms.max_hold_time / kMinute : -1);
+    os << (waits ? "claim " : "try ") << request.count << " of " << request.eligible.to_ulong()
+       << " owner " << request.owner << " free " << request.min_free_bytes << " for "
+       << (request.max_hold_time ? *request.max_hold_time / kMinute : -1);
   }
 };
 

@@ -21,62 +21,62 @@ Scheduler made_again(const Scheduler& before) {
 }
 
 TEST(CoreRestored, StateEqualsOriginal) {
-  SchedulerFixture desk(3, {.max_gpus_per_owner = 2, .drains = true});
-  desk.claim(desk.of_user(1, 2));
-  desk.release(desk.claim(desk.of_user(2, 1)));
-  desk.claim(desk.of_user(3, 2));
-  desk.claim(desk.of_user(1, 1));
-  Scheduler again = made_again(desk.core);
-  EXPECT_TRUE(again.open(desk.now).empty());
-  EXPECT_EQ(again, desk.core);
+  SchedulerFixture fixture(3, {.max_gpus_per_owner = 2, .drains = true});
+  fixture.claim(fixture.of_user(1, 2));
+  fixture.release(fixture.claim(fixture.of_user(2, 1)));
+  fixture.claim(fixture.of_user(3, 2));
+  fixture.claim(fixture.of_user(1, 1));
+  Scheduler again = made_again(fixture.core);
+  EXPECT_TRUE(again.open(fixture.now).empty());
+  EXPECT_EQ(again, fixture.core);
 }
 
 TEST(CoreRestored, GrantsAreDeferredUntilOpen) {
-  SchedulerFixture desk(1);
-  const Ticket holder = desk.claim(1);
-  const Ticket waits = desk.claim(1);
-  Scheduler again = made_again(desk.core);
-  EXPECT_TRUE(again.release(holder, desk.now).granted.empty());
-  EXPECT_FALSE(again.try_claim(desk.want(1), desk.now));
-  EXPECT_EQ(again.open(desk.now).granted, Tickets{waits});
+  SchedulerFixture fixture(1);
+  const Ticket holder = fixture.claim(1);
+  const Ticket waits = fixture.claim(1);
+  Scheduler again = made_again(fixture.core);
+  EXPECT_TRUE(again.release(holder, fixture.now).granted.empty());
+  EXPECT_FALSE(again.try_claim(fixture.want(1), fixture.now));
+  EXPECT_EQ(again.open(fixture.now).granted, Tickets{waits});
 }
 
 TEST(CoreRestored, NeverUsesATicketOrAFenceTwice) {
-  SchedulerFixture desk(1);
-  const Ticket over = desk.claim(1);
-  desk.release(over);
-  Scheduler again = made_again(desk.core);
-  again.open(desk.now);
-  const auto ticket = again.try_claim(desk.want(1), desk.now);
+  SchedulerFixture fixture(1);
+  const Ticket over = fixture.claim(1);
+  fixture.release(over);
+  Scheduler again = made_again(fixture.core);
+  again.open(fixture.now);
+  const auto ticket = again.try_claim(fixture.want(1), fixture.now);
   ASSERT_TRUE(ticket);
   EXPECT_GT(*ticket, over);
   EXPECT_EQ(again.find(*ticket)->fence, 2U);
 }
 
 TEST(CoreRestored, ThePassesOfTheFirstAreNotForgotten) {
-  SchedulerFixture desk(2);
-  desk.claim(1);
-  const Ticket head = desk.claim(2);
-  for (unsigned i = 0; i < Scheduler::kMaxOvertakes; ++i) desk.release(desk.claim(1));
-  desk.core = made_again(desk.core);
-  desk.core.open(desk.now);
-  EXPECT_EQ(desk.core.find(head)->overtakes, Scheduler::kMaxOvertakes);
-  EXPECT_TRUE(desk.waits(desk.claim(1)));
+  SchedulerFixture fixture(2);
+  fixture.claim(1);
+  const Ticket head = fixture.claim(2);
+  for (unsigned i = 0; i < Scheduler::kMaxOvertakes; ++i) fixture.release(fixture.claim(1));
+  fixture.core = made_again(fixture.core);
+  fixture.core.open(fixture.now);
+  EXPECT_EQ(fixture.core.find(head)->overtakes, Scheduler::kMaxOvertakes);
+  EXPECT_TRUE(fixture.waits(fixture.claim(1)));
 }
 
 TEST(CoreRestored, LeaseOverdueDuringDowntimeIsReportedOnOpen) {
-  SchedulerFixture desk(1);
-  const Ticket holder = desk.claim(1, kMinute);
-  Scheduler again = made_again(desk.core);
-  EXPECT_EQ(again.open(desk.now + kMinute).overdue, Tickets{holder});
+  SchedulerFixture fixture(1);
+  const Ticket holder = fixture.claim(1, kMinute);
+  Scheduler again = made_again(fixture.core);
+  EXPECT_EQ(again.open(fixture.now + kMinute).overdue, Tickets{holder});
 }
 
 TEST(CoreRestored, TheSameClaimTwiceIsTheSameAsOnce) {
-  SchedulerFixture desk(2, {.max_gpus_per_owner = 2});
-  const Ticket holder = desk.claim(1);
-  desk.core.restore(*desk.core.find(holder));
-  desk.release(holder);
-  EXPECT_TRUE(desk.held(desk.claim(2)));
+  SchedulerFixture fixture(2, {.max_gpus_per_owner = 2});
+  const Ticket holder = fixture.claim(1);
+  fixture.core.restore(*fixture.core.find(holder));
+  fixture.release(holder);
+  EXPECT_TRUE(fixture.held(fixture.claim(2)));
 }
 
 }  // namespace

@@ -29,10 +29,10 @@ std::string_view without_suffix(std::string_view text, std::string_view suffix) 
 // Returns systemd's hierarchy first: every process has its place there, even if another program
 // manages the other hierarchies.
 std::vector<Line> lines_of(std::string_view text) {
-  constexpr std::size_t kMostHierarchies = 64;
+  constexpr std::size_t kMaxHierarchies = 64;
   std::vector<Line> first;
   std::vector<Line> others;
-  while (!text.empty() && first.size() + others.size() < kMostHierarchies) {
+  while (!text.empty() && first.size() + others.size() < kMaxHierarchies) {
     std::string_view line = take_until('\n', text);
     take_until(':', line);  // its number
     const std::string_view controllers = take_until(':', line);
@@ -136,11 +136,11 @@ void fill_missing(CgroupInfo& known, CgroupInfo more) {
 }  // namespace
 
 CgroupInfo cgroup_info_of(std::string_view text, const MakerLookup& maker_of) {
-  CgroupInfo placement;
+  CgroupInfo info;
   for (const Line& line : lines_of(text)) {
-    fill_missing(placement, Descent(line, maker_of).walk().info);
+    fill_missing(info, Descent(line, maker_of).walk().info);
   }
-  return placement;
+  return info;
 }
 
 std::optional<Group> container_group_of(std::string_view text) {
@@ -278,13 +278,13 @@ bool is_pod_uid(std::string_view text) {
 }
 
 std::optional<std::string> parse_numbered(std::string_view name, std::string_view before) {
-  constexpr std::size_t kLongest = 64;
+  constexpr std::size_t kMaxLength = 64;
   const auto number = strip_affixes(name, before, "");
   const auto usual = [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '+' ||
            c == '_' || c == '.';
   };
-  if (!number || number->size() > kLongest || !std::ranges::all_of(*number, usual)) {
+  if (!number || number->size() > kMaxLength || !std::ranges::all_of(*number, usual)) {
     return std::nullopt;
   }
   return std::string(*number);

@@ -27,7 +27,8 @@ class EvidenceReader {
   // `proc_root`: the /proc with the driver's numbers. `own_root`: the /proc of this PID namespace.
   // `person`: see Evidence. `marks`: who reads environments; null: this process does.
   explicit EvidenceReader(std::string proc_root, std::string own_root = std::string(kProcRoot),
-                          OwnerLookup person = {}, MakerLookup = GroupMakers::of_this_machine(),
+                          OwnerLookup quota_owner = {},
+                          MakerLookup = GroupMakers::of_this_machine(),
                           const std::shared_ptr<MarkClient>& marks = nullptr);
 
   // `gpu_users`: the processes that the driver lists, and when the newest list with each was made.

@@ -45,7 +45,7 @@ class EvidenceReaderTest : public ::testing::Test {
                .environment = std::move(environment)});
   }
   // Returns the places in `lessees` of the leases that the process belongs to; -1: not known.
-  std::vector<int> whose(std::uint32_t pid, PidOrigin numbers = PidOrigin::simulation) {
+  std::vector<int> leases_of(std::uint32_t pid, PidOrigin numbers = PidOrigin::simulation) {
     const Evidence evidence = reader_.read(lessees_, {{pid, kNow}}, numbers, kNow);
     const Membership membership(lessees_, evidence);
     std::vector<int> of;
@@ -80,8 +80,8 @@ TEST_F(EvidenceReaderTest, ChildrenOfAKnownProcessAreItsLeases) {
   put(11, 10);
   put(12, 11);
   put(20, 1);
-  EXPECT_THAT(whose(12), ElementsAre(0));
-  EXPECT_THAT(whose(20), IsEmpty());
+  EXPECT_THAT(leases_of(12), ElementsAre(0));
+  EXPECT_THAT(leases_of(20), IsEmpty());
   EXPECT_THAT(alive(), ElementsAre(10, 11, 12));
 }
 
@@ -90,10 +90,10 @@ TEST_F(EvidenceReaderTest, AnEnvironmentNamesTheLease) {
   put(11, 10, "");
   put(12, 1, "GPUYARD_LEASE_OLD=lease-a");
   put(13, 1, "GPUYARD_LEASE=lease-a", kBen);
-  EXPECT_THAT(whose(10), ElementsAre(0));
-  EXPECT_THAT(whose(11), ElementsAre(0)) << "its child, whatever its own says";
-  EXPECT_THAT(whose(12), IsEmpty());
-  EXPECT_THAT(whose(13), IsEmpty()) << "another user's process claims it";
+  EXPECT_THAT(leases_of(10), ElementsAre(0));
+  EXPECT_THAT(leases_of(11), ElementsAre(0)) << "its child, whatever its own says";
+  EXPECT_THAT(leases_of(12), IsEmpty());
+  EXPECT_THAT(leases_of(13), IsEmpty()) << "another user's process claims it";
   EXPECT_THAT(alive(), ElementsAre(10, 11));
 }
 
@@ -115,14 +115,14 @@ TEST_F(EvidenceReaderTest, SetuidProcessEnvironmentIsIgnored) {
 TEST_F(EvidenceReaderTest, MuchOfAnEnvironmentIsReadAndNotAll) {
   put(10, 1, "A=" + std::string(kMaxEnvironmentBytes / 2, 'x') + '\0' + "GPUYARD_LEASE=lease-a");
   put(11, 1, "A=" + std::string(kMaxEnvironmentBytes, 'x') + '\0' + "GPUYARD_LEASE=lease-a");
-  EXPECT_THAT(whose(10), ElementsAre(0));
-  EXPECT_THAT(whose(11), IsEmpty());
+  EXPECT_THAT(leases_of(10), ElementsAre(0));
+  EXPECT_THAT(leases_of(11), IsEmpty());
 }
 
 TEST_F(EvidenceReaderTest, UninterruptibleProcessEnvironmentIsNotRead) {
   put(10, 1);
   proc_.put({.pid = 10, .state = 'D', .environment = "GPUYARD_LEASE=lease-a"});
-  EXPECT_THAT(whose(10), IsEmpty());
+  EXPECT_THAT(leases_of(10), IsEmpty());
 }
 
 // The earlier program's environment was read already; the new program's has to be read too.
@@ -161,7 +161,7 @@ TEST_F(EvidenceReaderTest, ProcessWithoutLeaseIsRereadOnlyOnGpu) {
   EXPECT_THAT(alive(), IsEmpty());
   put(10, 1, "GPUYARD_LEASE=lease-a");
   EXPECT_THAT(alive(), IsEmpty()) << "the same program, and no longer young";
-  EXPECT_THAT(whose(10), ElementsAre(0)) << "whoever is on a GPU is";
+  EXPECT_THAT(leases_of(10), ElementsAre(0)) << "whoever is on a GPU is";
 }
 
 TEST_F(EvidenceReaderTest, TheFirstOfAContainerSpeaksForAllInIt) {
@@ -174,7 +174,7 @@ TEST_F(EvidenceReaderTest, TheFirstOfAContainerSpeaksForAllInIt) {
              .environment = "GPUYARD_LEASE=lease-a",
              .numbers = "50\t1"});
   proc_.put({.pid = 60, .start_ticks = kEarlyStartTicks, .uid = kBen, .cgroup = group});
-  EXPECT_THAT(whose(60), ElementsAre(0));
+  EXPECT_THAT(leases_of(60), ElementsAre(0));
   EXPECT_THAT(alive(), IsEmpty()) << "root says so, on no GPU of the lease";
   proc_.put({.pid = 50,
              .start_ticks = kEarlyStartTicks,
@@ -183,7 +183,7 @@ TEST_F(EvidenceReaderTest, TheFirstOfAContainerSpeaksForAllInIt) {
              .cgroup = group,
              .environment = "GPUYARD_LEASE=lease-a",
              .numbers = "50\t17"});
-  EXPECT_THAT(whose(60), IsEmpty()) << "not its first";
+  EXPECT_THAT(leases_of(60), IsEmpty()) << "not its first";
 }
 
 const std::string kContainer = "docker-" + std::string(64, 'c') + ".scope";
@@ -210,8 +210,8 @@ TEST_F(InAContainer, GroupOfAnotherUserWithItsNameIsSeparate) {
   put_in(kBensManager, 60, kBen);
   put_in(kBensManager, 61, kBen, "PATH=/bin");
   EXPECT_THAT(alive(), ElementsAre(50, 51));
-  EXPECT_THAT(whose(60), IsEmpty());
-  EXPECT_THAT(whose(61), IsEmpty());
+  EXPECT_THAT(leases_of(60), IsEmpty());
+  EXPECT_THAT(leases_of(61), IsEmpty());
 }
 
 TEST_F(InAContainer, FirstProcessCannotJoinALeaseOfAnotherUser) {
@@ -219,8 +219,8 @@ TEST_F(InAContainer, FirstProcessCannotJoinALeaseOfAnotherUser) {
   put_in(kBensManager, 60, kBen);
   put_in(kBensManager, 61, kBen, "PATH=/bin");
   EXPECT_THAT(alive(), ElementsAre(50)) << "it runs as the lessee";
-  EXPECT_THAT(whose(60), IsEmpty());
-  EXPECT_THAT(whose(61), IsEmpty());
+  EXPECT_THAT(leases_of(60), IsEmpty());
+  EXPECT_THAT(leases_of(61), IsEmpty());
 }
 
 TEST_F(InAContainer, GroupMadeByRootMayRunAsAnyUser) {
@@ -228,7 +228,7 @@ TEST_F(InAContainer, GroupMadeByRootMayRunAsAnyUser) {
        {"0::/system.slice/", "0::/docker/", "0::/kubepods.slice/kubepods-besteffort.slice/"}) {
     for (const std::uint32_t uid : {0U, kAnna, 999U}) {
       put_in(group, 60, uid);
-      EXPECT_THAT(whose(60), ElementsAre(0)) << group << uid;
+      EXPECT_THAT(leases_of(60), ElementsAre(0)) << group << uid;
     }
   }
   EXPECT_THAT(alive(), IsEmpty()) << "the last process did not run as the lessee";
@@ -237,10 +237,10 @@ TEST_F(InAContainer, GroupMadeByRootMayRunAsAnyUser) {
 TEST_F(InAContainer, RootlessContainerBelongsOnlyToItsUser) {
   for (const std::uint32_t uid : {kAnna, 100'999U}) {
     put_in(kAnnasManager + "user.slice/", 60, uid);
-    EXPECT_THAT(whose(60), ElementsAre(0)) << uid;
+    EXPECT_THAT(leases_of(60), ElementsAre(0)) << uid;
   }
   put_in(kBensManager + "user.slice/", 60, 165'999);
-  EXPECT_THAT(whose(60), IsEmpty());
+  EXPECT_THAT(leases_of(60), IsEmpty());
 }
 
 TEST_F(InAContainer, UnknownMakerLeavesMembershipUndecided) {
@@ -251,10 +251,10 @@ TEST_F(InAContainer, UnknownMakerLeavesMembershipUndecided) {
   put_in("0::/anywhere/", 61, kBen, "PATH=/bin");
   put_in("0::/elsewhere/", 62, kBen, "PATH=/bin");
   put_in("0::/elsewhere/", 63, kAnna);
-  EXPECT_THAT(whose(60), ElementsAre(-1));
-  EXPECT_THAT(whose(61), ElementsAre(-1)) << "its first process names the lease";
-  EXPECT_THAT(whose(62), IsEmpty()) << "nothing names the lease";
-  EXPECT_THAT(whose(63), ElementsAre(0)) << "it runs as the lessee";
+  EXPECT_THAT(leases_of(60), ElementsAre(-1));
+  EXPECT_THAT(leases_of(61), ElementsAre(-1)) << "its first process names the lease";
+  EXPECT_THAT(leases_of(62), IsEmpty()) << "nothing names the lease";
+  EXPECT_THAT(leases_of(63), ElementsAre(0)) << "it runs as the lessee";
   EXPECT_THAT(alive(), ElementsAre(63));
 }
 
@@ -262,7 +262,7 @@ TEST_F(InAContainer, UnknownMakerLeavesMembershipUndecided) {
 TEST_F(InAContainer, NestedPidNamespaceDoesNotMarkTheContainer) {
   put_in("0::/system.slice/", 50, kAnna, "GPUYARD_LEASE=lease-a", "50\t7\t1");
   put_in("0::/system.slice/", 60, kBen, "PATH=/bin");
-  EXPECT_THAT(whose(60), IsEmpty());
+  EXPECT_THAT(leases_of(60), IsEmpty());
 }
 
 TEST_F(EvidenceReaderTest, SubordinateUidsBelongToOwner) {
@@ -271,16 +271,16 @@ TEST_F(EvidenceReaderTest, SubordinateUidsBelongToOwner) {
   });
   put(10, 1, "GPUYARD_LEASE=lease-a", 100'999);
   put(11, 1, "GPUYARD_LEASE=lease-a", 165'999);
-  EXPECT_THAT(whose(10), ElementsAre(0));
-  EXPECT_THAT(whose(11), IsEmpty());
+  EXPECT_THAT(leases_of(10), ElementsAre(0));
+  EXPECT_THAT(leases_of(11), IsEmpty());
   EXPECT_THAT(alive(), ElementsAre(10));
 }
 
 TEST_F(EvidenceReaderTest, RecordedOrInvisiblePidIsUndecided) {
   lessees_[0].known = {known(10)};
   put(10, 1);
-  EXPECT_THAT(whose(10, PidOrigin::recording), ElementsAre(-1));
-  EXPECT_THAT(whose(99), ElementsAre(-1)) << "not visible";
+  EXPECT_THAT(leases_of(10, PidOrigin::recording), ElementsAre(-1));
+  EXPECT_THAT(leases_of(99), ElementsAre(-1)) << "not visible";
 }
 
 TEST_F(EvidenceReaderTest, ProcessYoungerThanListIsConflict) {
@@ -300,12 +300,12 @@ TEST_F(EvidenceReaderTest, AnotherProcNamesOthersByTheSameNumber) {
   put(11, 1, "GPUYARD_LEASE=lease-a");
   lessees_[0].known = {known(10)};
   reader_ = EvidenceReader(proc_.root(), own.root());
-  EXPECT_THAT(whose(10), ElementsAre(-1));
-  EXPECT_THAT(whose(11), ElementsAre(0));
+  EXPECT_THAT(leases_of(10), ElementsAre(-1));
+  EXPECT_THAT(leases_of(11), ElementsAre(0));
   EXPECT_THAT(alive(), ElementsAre(10)) << "of our own numbers";
   const std::string self = std::to_string(::getpid());
   ASSERT_EQ(::symlink(self.c_str(), (proc_.root() + "/self").c_str()), 0);
-  EXPECT_THAT(whose(10), ElementsAre(0)) << "it is the same /proc, elsewhere";
+  EXPECT_THAT(leases_of(10), ElementsAre(0)) << "it is the same /proc, elsewhere";
 }
 
 // The kernel, not this /proc, says whether a known process still exists.
@@ -325,7 +325,7 @@ TEST_F(EvidenceReaderTest, UnreadableProcKeepsKnownProcessAlive) {
   lessees_[0].known = {known(10)};
   reader_ = EvidenceReader("/nowhere/proc", "/nowhere/proc");
   EXPECT_THAT(alive(), ElementsAre(10));
-  EXPECT_THAT(whose(10), ElementsAre(-1));
+  EXPECT_THAT(leases_of(10), ElementsAre(-1));
 }
 
 TEST(Mark, IsTheFirstThatIsSet) {

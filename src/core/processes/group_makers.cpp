@@ -48,8 +48,8 @@ GroupMakers GroupMakers::parse(std::string_view mountinfo) {
     take_until(' ', kind);  // the mount source
     for (int i = 0; i < 3; ++i) take_until(' ', line);
     const std::string_view root = take_until(' ', line);
-    const std::string_view place = take_until(' ', line);
-    makers.mounts_.push_back({root == "/" ? "" : std::string(root), std::string(place),
+    const std::string_view mount_point = take_until(' ', line);
+    makers.mounts_.push_back({root == "/" ? "" : std::string(root), std::string(mount_point),
                               type == "cgroup2" ? "" : std::string(kind)});
   }
   return makers;
@@ -84,10 +84,10 @@ std::optional<std::uint32_t> GroupMakers::maker_by_owner(const Group& group) con
 }
 
 std::optional<std::uint32_t> GroupMakers::operator()(const Group& group) const {
-  const auto by_place = maker_by_path(group);
-  if (by_place && *by_place != kRootUid) return by_place;
+  const auto by_path = maker_by_path(group);
+  if (by_path && *by_path != kRootUid) return by_path;
   const auto owner = maker_by_owner(group);
-  return owner ? owner : by_place;
+  return owner ? owner : by_path;
 }
 
 }  // namespace gpuyard::processes

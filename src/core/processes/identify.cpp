@@ -72,7 +72,7 @@ Result<IdentifiedProcess> identify_process(std::uint32_t pid,
 }
 
 Result<void> send_signal(const ProcessKey& process, int number,
-                         const std::function<bool(std::uint32_t uid)>& may_be_of) {
+                         const std::function<bool(std::uint32_t uid)>& is_allowed_uid) {
   const auto handle = open_handle(process.pid);
   if (!handle) return handle.error();
   const auto directory = open_process(std::string(kProcRoot), process.pid);
@@ -86,11 +86,11 @@ Result<void> send_signal(const ProcessKey& process, int number,
   if (!start) return start.error();
   // With the same start, the handle is of this process, or of one that is gone and gets nothing.
   if (*start != process.started) return process_not_found_error(process.pid);
-  if (may_be_of) {
+  if (is_allowed_uid) {
     const auto status = read_status(*directory);
     if (!status) return status.error();
-    const auto owner = uids_in(*status);
-    if (!owner || !may_be_of(owner->effective) || !may_be_of(owner->real)) {
+    const auto uids = uids_in(*status);
+    if (!uids || !is_allowed_uid(uids->effective) || !is_allowed_uid(uids->real)) {
       return Error{Errc::denied, fmt::format("process {} runs as another user", process.pid)};
     }
   }

@@ -34,7 +34,7 @@ Result<IdentifiedProcess> identify_process(std::uint32_t pid,
 // kernel refuses, or if `may_be_of` rejects the user of the process, even if this program runs as
 // root; an empty one accepts all users.
 Result<void> send_signal(const ProcessKey&, int number,
-                         const std::function<bool(std::uint32_t uid)>& may_be_of = {});
+                         const std::function<bool(std::uint32_t uid)>& is_allowed_uid = {});
 
 // Returns whether the kernel lets this process signal those of the user: its own, or with CAP_KILL
 // all.

@@ -36,12 +36,12 @@ Answer no_reply() {
   }
 }
 
-bool is_reply(const Result<ProcessView>& answer) {
-  return answer || answer.error().code == Errc::not_found;
+bool is_reply(const Result<ProcessView>& reply) {
+  return reply || reply.error().code == Errc::not_found;
 }
 template <class Answer>
-bool is_reply(const std::optional<Answer>& answer) {
-  return answer.has_value();
+bool is_reply(const std::optional<Answer>& reply) {
+  return reply.has_value();
 }
 
 // Waits until the socket can be read or written.
@@ -125,33 +125,33 @@ void MarkClient::reap() {
                 [](pid_t child) { return ::waitpid(child, nullptr, WNOHANG) != 0; });
 }
 
-Result<std::string> MarkClient::exchange(const std::string& bytes, Duration patience) {
+Result<std::string> MarkClient::exchange(const std::string& bytes, Duration timeout) {
   const int socket = link_.socket.get();
-  const TimePoint until = BootClock::now() + patience;
+  const TimePoint until = BootClock::now() + timeout;
   if (!wait_for(socket, POLLOUT, until)) return reply_timeout_error();
   if (::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
     return system_error("sending");
   }
-  std::string answer(kMaxMarkBytes, '\0');
+  std::string reply(kMaxMarkBytes, '\0');
   if (!wait_for(socket, POLLIN, until)) return reply_timeout_error();
-  const ssize_t got = ::recv(socket, answer.data(), answer.size(), MSG_DONTWAIT | MSG_TRUNC);
+  const ssize_t got = ::recv(socket, reply.data(), reply.size(), MSG_DONTWAIT | MSG_TRUNC);
   if (got < 0) return system_error("receiving");
   if (got == 0) return Error{Errc::unavailable, "it closed the connection"};
-  if (static_cast<std::size_t>(got) > answer.size()) {
+  if (static_cast<std::size_t>(got) > reply.size()) {
     return Error{Errc::invalid, "its answer is too long"};
   }
-  answer.resize(static_cast<std::size_t>(got));
-  return answer;
+  reply.resize(static_cast<std::size_t>(got));
+  return reply;
 }
 
 // A connection on which a question was not answered in time is not used again: its answer may come
 // later. So that neither a kill nor a stop of the other end costs a look, the first failure of a
 // connection that has worked opens another at once.
 template <class Question>
-auto MarkClient::fetch(const Question& question)
+auto MarkClient::fetch(const Question& request)
     -> decltype(parse_reply(std::string_view(), Question())) {
-  using Answer = decltype(parse_reply(std::string_view(), question));
-  const std::string bytes = bytes_of(question);
+  using Answer = decltype(parse_reply(std::string_view(), request));
+  const std::string bytes = bytes_of(request);
   for (;;) {
     if (!link_.socket) {
       if (BootClock::now() < retry_at_ || !open_link()) return no_reply<Answer>();
@@ -159,9 +159,9 @@ auto MarkClient::fetch(const Question& question)
     const bool was_fresh = new_link_;
     const auto received = exchange(bytes, was_fresh ? kFirstReplyTimeout : kReplyTimeout);
     if (received) {
-      if (auto answer = parse_reply(*received, question); is_reply(answer)) {
+      if (auto reply = parse_reply(*received, request); is_reply(reply)) {
         record_success();
-        return answer;
+        return reply;
       }
     }
     if (was_fresh) {
@@ -174,7 +174,7 @@ auto MarkClient::fetch(const Question& question)
 }
 
 // Each question is within the limits: all processes, for one part of the leases after the other.
-MarkClient::MarkIndexes MarkClient::fetch_all_marks(PidSpace numbering,
+MarkClient::MarkIndexes MarkClient::fetch_all_marks(PidSpace pid_space,
                                                     std::span<const ScanTarget> processes,
                                                     std::span<const std::string> leases) {
   std::vector<MarkIndex> all(processes.size(), kMarkUnreadable);
@@ -184,34 +184,35 @@ MarkClient::MarkIndexes MarkClient::fetch_all_marks(PidSpace numbering,
     for (std::size_t first = 0; first < leases.size(); first += MarkRequest::kMaxLeases) {
       const auto part =
           leases.subspan(first, std::min(MarkRequest::kMaxLeases, leases.size() - first));
-      const auto places = fetch(MarkRequest{.number = next_number_++,
-                                            .scan = scan_,
-                                            .pid_space = numbering,
-                                            .processes = {some.begin(), some.end()},
-                                            .leases = {part.begin(), part.end()}});
-      if (!places) return std::nullopt;
+      const auto mark_indexes = fetch(MarkRequest{.number = next_number_++,
+                                                  .scan = scan_,
+                                                  .pid_space = pid_space,
+                                                  .processes = {some.begin(), some.end()},
+                                                  .leases = {part.begin(), part.end()}});
+      if (!mark_indexes) return std::nullopt;
       for (std::size_t i = 0; i < some.size(); ++i) {
-        MarkIndex& place = all[from + i];
-        if ((*places)[i] >= 0) place = (*places)[i] + static_cast<MarkIndex>(first);
-        if ((*places)[i] == kNoMark && place == kMarkUnreadable) place = kNoMark;
+        MarkIndex& mark_index = all[from + i];
+        if ((*mark_indexes)[i] >= 0)
+          mark_index = (*mark_indexes)[i] + static_cast<MarkIndex>(first);
+        if ((*mark_indexes)[i] == kNoMark && mark_index == kMarkUnreadable) mark_index = kNoMark;
       }
     }
   }
   return all;
 }
 
-std::optional<std::vector<MarkIndex>> MarkClient::fetch_marks(PidSpace numbering,
+std::optional<std::vector<MarkIndex>> MarkClient::fetch_marks(PidSpace pid_space,
                                                               std::span<const ScanTarget> processes,
                                                               std::span<const std::string> leases) {
   if (processes.empty() || leases.empty()) {
     return std::vector<MarkIndex>(processes.size(), kNoMark);
   }
   ++scan_;
-  return fetch_all_marks(numbering, processes, leases);
+  return fetch_all_marks(pid_space, processes, leases);
 }
 
-Result<ProcessView> MarkClient::view(PidSpace numbering, std::uint32_t pid) {
-  return fetch(ViewRequest{.number = next_number_++, .pid_space = numbering, .pid = pid});
+Result<ProcessView> MarkClient::view(PidSpace pid_space, std::uint32_t pid) {
+  return fetch(ViewRequest{.number = next_number_++, .pid_space = pid_space, .pid = pid});
 }
 
 std::optional<ProcessTable> MarkClient::table() {
@@ -232,14 +233,14 @@ std::optional<ProcessTable> MarkClient::table() {
 
 namespace {
 
-Result<UniqueFd> receive_file(int socket, const FileRequest& question) {
-  std::array<char, 64> answer{};
-  DatagramWithFds received = receive_with_fds(socket, answer, MSG_DONTWAIT);
+Result<UniqueFd> receive_file(int socket, const FileRequest& request) {
+  std::array<char, 64> reply{};
+  DatagramWithFds received = receive_with_fds(socket, reply, MSG_DONTWAIT);
   if (received.size < 0) return system_error("receiving");
   const auto given = parse_reply(
       received.truncated ? ""
-                         : std::string_view(answer.data(), static_cast<std::size_t>(received.size)),
-      question);
+                         : std::string_view(reply.data(), static_cast<std::size_t>(received.size)),
+      request);
   if (!given) return Error{Errc::invalid, "its answer is not understood"};
   if (!*given || received.fds.empty()) {
     return Error{Errc::denied, "gpuyard-marks refused to open this file"};
@@ -254,14 +255,14 @@ Result<UniqueFd> request_file(const MarkClient::Connector& open, const std::stri
   if (!link) return link.error();
   const int socket = link->socket.get();
   const TimePoint until = BootClock::now() + MarkClient::kFirstReplyTimeout;
-  const FileRequest question{.number = 1, .digest = digest_of(path)};
-  const std::string bytes = bytes_of(question);
+  const FileRequest request{.number = 1, .digest = digest_of(path)};
+  const std::string bytes = bytes_of(request);
   if (!wait_for(socket, POLLOUT, until)) return reply_timeout_error();
   if (::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
     return system_error("sending");
   }
   if (!wait_for(socket, POLLIN, until)) return reply_timeout_error();
-  return receive_file(socket, question);
+  return receive_file(socket, request);
 }
 
 }  // namespace gpuyard::processes

@@ -67,7 +67,7 @@ class MarkClient {
                               std::span<const std::string> leases);
   template <class Question>
   auto fetch(const Question&) -> decltype(parse_reply(std::string_view(), Question()));
-  Result<std::string> exchange(const std::string& bytes, Duration patience);
+  Result<std::string> exchange(const std::string& bytes, Duration timeout);
   bool open_link();
   void close_link();
   void reap();

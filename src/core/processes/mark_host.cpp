@@ -48,14 +48,14 @@ UniqueFd open_listed(const std::vector<std::string>& files, std::uint64_t digest
 }
 
 // These return false if the other end is gone.
-bool send_reply(int socket, const std::string& answer) {
-  return ::send(socket, answer.data(), answer.size(), MSG_NOSIGNAL) >= 0;
+bool send_reply(int socket, const std::string& reply) {
+  return ::send(socket, reply.data(), reply.size(), MSG_NOSIGNAL) >= 0;
 }
 
-bool send_file(int socket, const FileRequest& question, const UniqueFd& file) {
+bool send_file(int socket, const FileRequest& request, const UniqueFd& file) {
   const int fd = file.get();
   const std::span<const int> fds(&fd, file ? 1 : 0);
-  return send_with_fds(socket, encode_reply(question, static_cast<bool>(file)), fds) >= 0;
+  return send_with_fds(socket, encode_reply(request, static_cast<bool>(file)), fds) >= 0;
 }
 
 }  // namespace
@@ -64,7 +64,7 @@ void serve_marks(UniqueFd socket, const MarkRoots& roots, const std::vector<std:
   MarkReader ours(roots.ours);
   MarkReader drivers(roots.drivers);
   std::string bytes(kMaxMarkBytes, '\0');
-  std::uint32_t look = 0;
+  std::uint32_t scan = 0;
   TimePoint until{};
   Result<ProcessTable> table = ProcessTable{};
   for (;;) {
@@ -72,30 +72,33 @@ void serve_marks(UniqueFd socket, const MarkRoots& roots, const std::vector<std:
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0 || static_cast<std::size_t>(got) > bytes.size()) return;
     const std::string_view received(bytes.data(), static_cast<std::size_t>(got));
-    if (const auto wanted = parse_file_request(received)) {
-      if (!send_file(socket.get(), *wanted, open_listed(files, wanted->digest))) return;
+    if (const auto file_request = parse_file_request(received)) {
+      if (!send_file(socket.get(), *file_request, open_listed(files, file_request->digest))) return;
       continue;
     }
-    if (const auto looked = parse_view_request(received)) {
-      const std::string& root = looked->pid_space == PidSpace::drivers ? roots.drivers : roots.ours;
-      if (!send_reply(socket.get(), encode_reply(*looked, view_process(root, looked->pid)))) return;
+    if (const auto view_request = parse_view_request(received)) {
+      const std::string& root =
+          view_request->pid_space == PidSpace::drivers ? roots.drivers : roots.ours;
+      if (!send_reply(socket.get(),
+                      encode_reply(*view_request, view_process(root, view_request->pid))))
+        return;
       continue;
     }
-    if (const auto listed = parse_table_request(received)) {
+    if (const auto table_request = parse_table_request(received)) {
       // One table for all its parts, so that no row is in two of them.
-      if (listed->from == 0) table = read_process_table(roots.ours);
-      if (!table || !send_reply(socket.get(), encode_reply(*listed, *table))) return;
+      if (table_request->from == 0) table = read_process_table(roots.ours);
+      if (!table || !send_reply(socket.get(), encode_reply(*table_request, *table))) return;
       continue;
     }
-    const auto question = parse_mark_request(received);
-    if (!question) return;
+    const auto mark_request = parse_mark_request(received);
+    if (!mark_request) return;
     const TimePoint now = BootClock::now();
-    if (until == TimePoint{} || question->scan != look) until = now + MarkReader::kLoadTimeout;
-    look = question->scan;
-    MarkReader& reader = question->pid_space == PidSpace::drivers ? drivers : ours;
-    const std::string answer =
-        encode_reply(*question, reader.read(question->processes, question->leases, now, until));
-    if (!send_reply(socket.get(), answer)) return;
+    if (until == TimePoint{} || mark_request->scan != scan) until = now + MarkReader::kLoadTimeout;
+    scan = mark_request->scan;
+    MarkReader& reader = mark_request->pid_space == PidSpace::drivers ? drivers : ours;
+    const std::string reply = encode_reply(
+        *mark_request, reader.read(mark_request->processes, mark_request->leases, now, until));
+    if (!send_reply(socket.get(), reply)) return;
   }
 }
 

@@ -109,22 +109,22 @@ const std::size_t kMaxMarkBytes = sizeof(MarkRequestHeader) +
                                   MarkRequest::kMaxLeases * sizeof(LeaseRecord) +
                                   MarkRequest::kMaxProcesses * sizeof(ProcessRecord);
 
-std::string bytes_of(const MarkRequest& question) {
+std::string bytes_of(const MarkRequest& request) {
   std::string bytes;
-  append_record(bytes, MarkRequestHeader{kMarkRequestTag, question.number, question.scan,
-                                         static_cast<std::uint32_t>(question.pid_space),
-                                         static_cast<std::uint32_t>(question.leases.size()),
-                                         static_cast<std::uint32_t>(question.processes.size())});
-  for (const std::string& lease : question.leases) {
+  append_record(bytes, MarkRequestHeader{kMarkRequestTag, request.number, request.scan,
+                                         static_cast<std::uint32_t>(request.pid_space),
+                                         static_cast<std::uint32_t>(request.leases.size()),
+                                         static_cast<std::uint32_t>(request.processes.size())});
+  for (const std::string& lease : request.leases) {
     LeaseRecord record{};
     // No environment names a longer one, so it is sent as one that no environment names.
     if (lease.size() <= record.size()) std::ranges::copy(lease, record.begin());
     append_record(bytes, record);
   }
-  for (const ScanTarget& asked : question.processes) {
-    append_record(bytes, ProcessRecord{asked.process.pid, asked.program,
-                                       asked.process.started.time_since_epoch().count(),
-                                       asked.reread ? 1U : 0U});
+  for (const ScanTarget& target : request.processes) {
+    append_record(bytes, ProcessRecord{target.process.pid, target.program,
+                                       target.process.started.time_since_epoch().count(),
+                                       target.reread ? 1U : 0U});
   }
   return bytes;
 }
@@ -138,18 +138,18 @@ std::optional<MarkRequest> parse_mark_request(std::string_view bytes) {
       head.leases <= MarkRequest::kMaxLeases && head.processes <= MarkRequest::kMaxProcesses &&
       bytes.size() == head.leases * sizeof(LeaseRecord) + head.processes * sizeof(ProcessRecord);
   if (!good) return std::nullopt;
-  MarkRequest question{
+  MarkRequest request{
       .number = head.number, .scan = head.scan, .pid_space = PidSpace{head.pid_space}};
   for (std::uint32_t i = 0; i < head.leases; ++i) {
     const auto record = take_record<LeaseRecord>(bytes);
-    question.leases.emplace_back(record.begin(), std::ranges::find(record, '\0'));
+    request.leases.emplace_back(record.begin(), std::ranges::find(record, '\0'));
   }
   for (std::uint32_t i = 0; i < head.processes; ++i) {
     const auto record = take_record<ProcessRecord>(bytes);
-    question.processes.push_back(
+    request.processes.push_back(
         {{record.pid, TimePoint(Duration(record.started_ns))}, record.program, record.reread != 0});
   }
-  return question;
+  return request;
 }
 
 // FNV-1a.
@@ -159,9 +159,9 @@ std::uint64_t digest_of(std::string_view path) {
   return digest;
 }
 
-std::string bytes_of(const FileRequest& question) {
+std::string bytes_of(const FileRequest& request) {
   std::string bytes;
-  append_record(bytes, FileRecord{kFileRequestTag, question.number, question.digest});
+  append_record(bytes, FileRecord{kFileRequestTag, request.number, request.digest});
   return bytes;
 }
 
@@ -172,25 +172,25 @@ std::optional<FileRequest> parse_file_request(std::string_view bytes) {
   return FileRequest{record.number, record.digest};
 }
 
-std::string encode_reply(const FileRequest& question, bool given) {
+std::string encode_reply(const FileRequest& request, bool given) {
   std::string bytes;
-  append_record(bytes, FileReplyRecord{kFileReplyTag, question.number, given ? 1U : 0U});
+  append_record(bytes, FileReplyRecord{kFileReplyTag, request.number, given ? 1U : 0U});
   return bytes;
 }
 
-std::optional<bool> parse_reply(std::string_view bytes, const FileRequest& question) {
+std::optional<bool> parse_reply(std::string_view bytes, const FileRequest& request) {
   if (bytes.size() != sizeof(FileReplyRecord)) return std::nullopt;
   const auto record = take_record<FileReplyRecord>(bytes);
-  if (record.tag != kFileReplyTag || record.number != question.number || record.given > 1) {
+  if (record.tag != kFileReplyTag || record.number != request.number || record.given > 1) {
     return std::nullopt;
   }
   return record.given == 1;
 }
 
-std::string bytes_of(const ViewRequest& question) {
+std::string bytes_of(const ViewRequest& request) {
   std::string bytes;
-  append_record(bytes, ViewRecord{kViewRequestTag, question.number,
-                                  static_cast<std::uint32_t>(question.pid_space), question.pid});
+  append_record(bytes, ViewRecord{kViewRequestTag, request.number,
+                                  static_cast<std::uint32_t>(request.pid_space), request.pid});
   return bytes;
 }
 
@@ -204,10 +204,10 @@ std::optional<ViewRequest> parse_view_request(std::string_view bytes) {
   return ViewRequest{record.number, PidSpace{record.pid_space}, record.pid};
 }
 
-std::string encode_reply(const ViewRequest& question, const Result<ProcessView>& view) {
+std::string encode_reply(const ViewRequest& request, const Result<ProcessView>& view) {
   ViewReplyRecord record{};
   record.tag = kViewReplyTag;
-  record.number = question.number;
+  record.number = request.number;
   std::string bytes;
   if (view) {
     record.found = 1;
@@ -227,13 +227,13 @@ std::string encode_reply(const ViewRequest& question, const Result<ProcessView>&
   return bytes;
 }
 
-Result<ProcessView> parse_reply(std::string_view bytes, const ViewRequest& question) {
+Result<ProcessView> parse_reply(std::string_view bytes, const ViewRequest& request) {
   const Error wrong{Errc::invalid, "the answer is not understood"};
   if (bytes.size() < sizeof(ViewReplyRecord)) return wrong;
   const auto record = take_record<ViewReplyRecord>(bytes);
-  if (record.tag != kViewReplyTag || record.number != question.number) return wrong;
+  if (record.tag != kViewReplyTag || record.number != request.number) return wrong;
   if (record.found == 0) return Error{Errc::not_found, "process not found"};
-  if (record.pid != question.pid) return wrong;
+  if (record.pid != request.pid) return wrong;
   const std::string_view command(record.command.data(), record.command.size());
   return ProcessView{{record.pid, TimePoint(Duration(record.started_ns))},
                      record.parent,
@@ -244,9 +244,9 @@ Result<ProcessView> parse_reply(std::string_view bytes, const ViewRequest& quest
                      std::string(bytes)};
 }
 
-std::string bytes_of(const TableRequest& question) {
+std::string bytes_of(const TableRequest& request) {
   std::string bytes;
-  append_record(bytes, TableRecord{kTableRequestTag, question.number, question.from});
+  append_record(bytes, TableRecord{kTableRequestTag, request.number, request.from});
   return bytes;
 }
 
@@ -257,10 +257,10 @@ std::optional<TableRequest> parse_table_request(std::string_view bytes) {
   return TableRequest{record.number, record.from};
 }
 
-std::string encode_reply(const TableRequest& question, const ProcessTable& table) {
+std::string encode_reply(const TableRequest& request, const ProcessTable& table) {
   std::string bytes;
-  append_record(bytes, TableRecord{kTableReplyTag, question.number, question.from});
-  auto row = std::ranges::lower_bound(table.rows, question.from, {},
+  append_record(bytes, TableRecord{kTableReplyTag, request.number, request.from});
+  auto row = std::ranges::lower_bound(table.rows, request.from, {},
                                       [](const ProcessRow& one) { return one.process.pid; });
   for (std::size_t i = 0; i < TableRequest::kMaxRows && row != table.rows.end(); ++i, ++row) {
     append_record(
@@ -272,20 +272,20 @@ std::string encode_reply(const TableRequest& question, const ProcessTable& table
 }
 
 std::optional<std::vector<ProcessRow>> parse_reply(std::string_view bytes,
-                                                   const TableRequest& question) {
+                                                   const TableRequest& request) {
   if (bytes.size() < sizeof(TableRecord)) return std::nullopt;
   const auto head = take_record<TableRecord>(bytes);
-  if (head.tag != kTableReplyTag || head.number != question.number || head.from != question.from ||
+  if (head.tag != kTableReplyTag || head.number != request.number || head.from != request.from ||
       bytes.size() % sizeof(RowRecord) != 0 ||
       bytes.size() / sizeof(RowRecord) > TableRequest::kMaxRows) {
     return std::nullopt;
   }
   std::vector<ProcessRow> rows;
-  std::uint32_t least = question.from;
+  std::uint32_t min_pid = request.from;
   while (!bytes.empty()) {
     const auto record = take_record<RowRecord>(bytes);
-    if (record.pid < least || record.pid == UINT32_MAX) return std::nullopt;
-    least = record.pid + 1;
+    if (record.pid < min_pid || record.pid == UINT32_MAX) return std::nullopt;
+    min_pid = record.pid + 1;
     rows.push_back({.process = {record.pid, TimePoint(Duration(record.started_ns))},
                     .parent = record.parent,
                     .ended = record.ended != 0,
@@ -295,34 +295,36 @@ std::optional<std::vector<ProcessRow>> parse_reply(std::string_view bytes,
   return rows;
 }
 
-std::string encode_reply(const MarkRequest& question, const std::vector<MarkIndex>& places) {
+std::string encode_reply(const MarkRequest& request, const std::vector<MarkIndex>& mark_indexes) {
   std::string bytes;
-  append_record(bytes, MarkReplyHeader{kMarkReplyTag, question.number,
-                                       static_cast<std::uint32_t>(question.processes.size())});
-  const auto most = static_cast<MarkIndex>(question.leases.size());
-  for (std::size_t i = 0; i < question.processes.size(); ++i) {
-    const MarkIndex place = i < places.size() ? places[i] : kMarkUnreadable;
-    append_record(bytes, place >= kMarkUnreadable && place < most ? place : kMarkUnreadable);
+  append_record(bytes, MarkReplyHeader{kMarkReplyTag, request.number,
+                                       static_cast<std::uint32_t>(request.processes.size())});
+  const auto lease_count = static_cast<MarkIndex>(request.leases.size());
+  for (std::size_t i = 0; i < request.processes.size(); ++i) {
+    const MarkIndex mark_index = i < mark_indexes.size() ? mark_indexes[i] : kMarkUnreadable;
+    append_record(bytes, mark_index >= kMarkUnreadable && mark_index < lease_count
+                             ? mark_index
+                             : kMarkUnreadable);
   }
   return bytes;
 }
 
 std::optional<std::vector<MarkIndex>> parse_reply(std::string_view bytes,
-                                                  const MarkRequest& question) {
+                                                  const MarkRequest& request) {
   if (bytes.size() < sizeof(MarkReplyHeader)) return std::nullopt;
   const auto head = take_record<MarkReplyHeader>(bytes);
-  const bool good = head.tag == kMarkReplyTag && head.number == question.number &&
-                    head.count == question.processes.size() &&
+  const bool good = head.tag == kMarkReplyTag && head.number == request.number &&
+                    head.count == request.processes.size() &&
                     bytes.size() == head.count * sizeof(MarkIndex);
   if (!good) return std::nullopt;
-  std::vector<MarkIndex> places;
-  const auto most = static_cast<MarkIndex>(question.leases.size());
+  std::vector<MarkIndex> mark_indexes;
+  const auto lease_count = static_cast<MarkIndex>(request.leases.size());
   for (std::uint32_t i = 0; i < head.count; ++i) {
-    const auto place = take_record<MarkIndex>(bytes);
-    if (place < kMarkUnreadable || place >= most) return std::nullopt;
-    places.push_back(place);
+    const auto mark_index = take_record<MarkIndex>(bytes);
+    if (mark_index < kMarkUnreadable || mark_index >= lease_count) return std::nullopt;
+    mark_indexes.push_back(mark_index);
   }
-  return places;
+  return mark_indexes;
 }
 
 }  // namespace gpuyard::processes

@@ -66,65 +66,67 @@ std::uint32_t program_of(std::string_view command) {
   return digest;
 }
 
-const std::string* MarkReader::mark_of(const ScanTarget& asked, TimePoint now, TimePoint until) {
-  const auto known = cache_.find(asked.process.pid);
-  const bool same = known != cache_.end() && known->second.target.process == asked.process &&
-                    known->second.target.program == asked.program;
-  if (same && !asked.reread && asked.process.started + kStartupPeriod < now)
+const std::string* MarkReader::mark_of(const ScanTarget& target, TimePoint now, TimePoint until) {
+  const auto known = cache_.find(target.process.pid);
+  const bool same = known != cache_.end() && known->second.target.process == target.process &&
+                    known->second.target.program == target.program;
+  if (same && !target.reread && target.process.started + kStartupPeriod < now)
     return &known->second.mark;
-  auto mark = read_mark(proc_root_, asked.process, until);
+  auto mark = read_mark(proc_root_, target.process, until);
   if (!mark) return nullptr;
   if (cache_.size() >= kMaxCachedMarks) cache_.clear();
-  return &cache_.insert_or_assign(asked.process.pid, CachedMark{asked, *std::move(mark)})
+  return &cache_.insert_or_assign(target.process.pid, CachedMark{target, *std::move(mark)})
               .first->second.mark;
 }
 
 std::vector<MarkIndex> MarkReader::read(std::span<const ScanTarget> processes,
                                         std::span<const std::string> leases, TimePoint now,
                                         TimePoint until) {
-  std::map<std::string_view, MarkIndex> places;
+  std::map<std::string_view, MarkIndex> indexes;
   for (std::size_t i = 0; i < leases.size(); ++i) {
-    if (!leases[i].empty()) places.emplace(leases[i], static_cast<MarkIndex>(i));
+    if (!leases[i].empty()) indexes.emplace(leases[i], static_cast<MarkIndex>(i));
   }
-  std::vector<MarkIndex> answer;
-  answer.reserve(processes.size());
-  for (const ScanTarget& asked : processes) {
-    const std::string* const mark = mark_of(asked, now, until);
-    const auto place = mark != nullptr ? places.find(*mark) : places.end();
-    answer.push_back(mark == nullptr         ? kMarkUnreadable
-                     : place == places.end() ? kNoMark
-                                             : place->second);
+  std::vector<MarkIndex> result;
+  result.reserve(processes.size());
+  for (const ScanTarget& target : processes) {
+    const std::string* const mark = mark_of(target, now, until);
+    const auto found = mark != nullptr ? indexes.find(*mark) : indexes.end();
+    result.push_back(mark == nullptr          ? kMarkUnreadable
+                     : found == indexes.end() ? kNoMark
+                                              : found->second);
   }
-  return answer;
+  return result;
 }
 
 std::vector<EnvironmentScanner::Mark> EnvironmentScanner::read(
     const std::vector<ScanTarget>& processes, const std::vector<std::string>& leases,
     TimePoint now) {
-  auto places = client_ ? client_->fetch_marks(pid_space_, processes, leases) : std::nullopt;
-  const bool lost = client_ && !places && client_->has_replied();
-  if (!places) {
-    places = reader_.read(processes, leases, now, BootClock::now() + MarkReader::kLoadTimeout);
+  auto mark_indexes = client_ ? client_->fetch_marks(pid_space_, processes, leases) : std::nullopt;
+  const bool lost = client_ && !mark_indexes && client_->has_replied();
+  if (!mark_indexes) {
+    mark_indexes =
+        reader_.read(processes, leases, now, BootClock::now() + MarkReader::kLoadTimeout);
   }
   std::vector<Mark> marks;
   std::map<std::uint32_t, LastMark> seen;
   for (std::size_t i = 0; i < processes.size(); ++i) {
-    const ScanTarget& asked = processes[i];
-    const MarkIndex place = (*places)[i];
+    const ScanTarget& target = processes[i];
+    const MarkIndex mark_index = (*mark_indexes)[i];
     Mark mark;
-    if (place >= 0) {
-      mark.lease = leases[static_cast<std::size_t>(place)];
-    } else if (place == kMarkUnreadable) {
-      const auto last = last_marks_.find(asked.process.pid);
-      if (last != last_marks_.end() && last->second.process == asked.process &&
-          last->second.program == asked.program) {
+    if (mark_index >= 0) {
+      mark.lease = leases[static_cast<std::size_t>(mark_index)];
+    } else if (mark_index == kMarkUnreadable) {
+      const auto last = last_marks_.find(target.process.pid);
+      if (last != last_marks_.end() && last->second.process == target.process &&
+          last->second.program == target.program) {
         mark.lease = last->second.lease;
       } else {
         mark.known = !lost;
       }
     }
     if (!mark.lease.empty()) {
-      seen.insert_or_assign(asked.process.pid, LastMark{asked.process, asked.program, mark.lease});
+      seen.insert_or_assign(target.process.pid,
+                            LastMark{target.process, target.program, mark.lease});
     }
     marks.push_back(std::move(mark));
   }

@@ -84,8 +84,8 @@ class EnvironmentScanner {
   };
 
   // Without a client every mark is read directly.
-  EnvironmentScanner(std::string proc_root, PidSpace numbering, std::shared_ptr<MarkClient> client)
-      : reader_(std::move(proc_root)), pid_space_(numbering), client_(std::move(client)) {}
+  EnvironmentScanner(std::string proc_root, PidSpace pid_space, std::shared_ptr<MarkClient> client)
+      : reader_(std::move(proc_root)), pid_space_(pid_space), client_(std::move(client)) {}
 
   std::vector<Mark> read(const std::vector<ScanTarget>&, const std::vector<std::string>& leases,
                          TimePoint now);

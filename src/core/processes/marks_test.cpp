@@ -94,20 +94,20 @@ TEST_F(EnvironmentScannerTest, ReaderRemembersUntilTheProgramChanges) {
 }
 
 TEST(MarkRecords, QuestionSurvivesTheWay) {
-  const MarkRequest question{.number = 7,
-                             .scan = 3,
-                             .pid_space = PidSpace::drivers,
-                             .processes = {{key(10), 5, true}, {key(11), 6}},
-                             .leases = {"a", std::string(kMaxLeaseIdLength, 'x'), ""}};
-  EXPECT_EQ(parse_mark_request(bytes_of(question)), question);
-  const auto places = parse_reply(encode_reply(question, {2, kNoMark}), question);
+  const MarkRequest request{.number = 7,
+                            .scan = 3,
+                            .pid_space = PidSpace::drivers,
+                            .processes = {{key(10), 5, true}, {key(11), 6}},
+                            .leases = {"a", std::string(kMaxLeaseIdLength, 'x'), ""}};
+  EXPECT_EQ(parse_mark_request(bytes_of(request)), request);
+  const auto places = parse_reply(encode_reply(request, {2, kNoMark}), request);
   ASSERT_TRUE(places);
   EXPECT_THAT(*places, ElementsAre(2, kNoMark));
 }
 
 TEST(MarkRecords, LeaseThatNoEnvironmentCanNameMatchesNone) {
-  const MarkRequest question{.leases = {std::string(kMaxLeaseIdLength + 1, 'x')}};
-  EXPECT_THAT(parse_mark_request(bytes_of(question))->leases, ElementsAre(""));
+  const MarkRequest request{.leases = {std::string(kMaxLeaseIdLength + 1, 'x')}};
+  EXPECT_THAT(parse_mark_request(bytes_of(request))->leases, ElementsAre(""));
 }
 
 TEST(MarkRecords, AnswersBeyondTheListAreRefused) {
@@ -151,12 +151,12 @@ TEST_F(EnvironmentScannerTest, FuzzedQuestionsAreAnsweredWithNumbersOfTheListAlo
       serve_marks(std::move(socket), {proc_.root(), proc_.root()});
     });
     for (int packet = 0; packet < 4; ++packet) {
-      MarkRequest question{.number = any(9), .scan = any(2), .pid_space = PidSpace{any(2)}};
+      MarkRequest request{.number = any(9), .scan = any(2), .pid_space = PidSpace{any(2)}};
       for (std::uint32_t i = any(50); i > 0; --i) {
-        question.processes.push_back({key(any(50)), any(3), any(2) == 0});
+        request.processes.push_back({key(any(50)), any(3), any(2) == 0});
       }
-      for (std::uint32_t i = any(4); i > 0; --i) question.leases.emplace_back("lease-a");
-      std::string bytes = bytes_of(question);
+      for (std::uint32_t i = any(4); i > 0; --i) request.leases.emplace_back("lease-a");
+      std::string bytes = bytes_of(request);
       for (std::uint32_t i = any(4); i > 0; --i)
         bytes[random() % bytes.size()] = static_cast<char>(random());
       if (any(8) == 0) bytes.resize(any(200));

@@ -110,13 +110,13 @@ class Membership {
   Membership(const std::vector<LeaseProcesses>&, const Evidence&);
 
   // Returns the lease's living processes, and its known ones of which nothing can be read.
-  std::vector<ProcessKey> live_processes(std::size_t lessee) const;
+  std::vector<ProcessKey> live_processes(std::size_t lease_index) const;
   // Returns the processes among these that belong to the lease only because the first process of
   // their container does, and their descendants. They belong to it only while that process lives.
-  std::vector<ProcessKey> live_by_container(std::size_t lessee) const;
+  std::vector<ProcessKey> live_by_container(std::size_t lease_index) const;
 
   // Returns whether a process on a GPU of the lease belongs to it; nothing if that is not known.
-  std::optional<bool> contains(std::size_t lessee, const Result<GpuUser>&) const;
+  std::optional<bool> contains(std::size_t lease_index, const Result<GpuUser>&) const;
 
  private:
   using LeaseSet = std::vector<bool>;  // by place
@@ -132,7 +132,7 @@ class Membership {
   bool is_mark_valid(const ProcessTraits&, ProcessLocation, const LeaseProcesses&) const;
   std::optional<bool> can_belong_to(const Container&, const LeaseProcesses&) const;
   bool can_be_marked(const ProcessTraits&, const LeaseProcesses&) const;
-  bool is_undecided(const ProcessTraits&, std::size_t lessee) const;
+  bool is_undecided(const ProcessTraits&, std::size_t lease_index) const;
   const LeaseSet& leases_of(std::uint32_t pid) const { return find(leases_by_pid_, pid); }
   const LeaseSet& find(const ByPid&, std::uint32_t pid) const;
   LeaseSet leases_of_parent(std::uint32_t parent, const ProcessKey& child) const;

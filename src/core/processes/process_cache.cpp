@@ -26,29 +26,29 @@ void ProcessCache::update_lists(const ListTimes& newest) {
 }
 
 std::vector<ProcessQuery> ProcessCache::queries() const {
-  std::vector<ProcessQuery> questions;
+  std::vector<ProcessQuery> queries;
   for (const auto& [pid, entry] : entries_) {
-    ProcessQuery question{pid, {}};
+    ProcessQuery query{pid, {}};
     const bool trusted = entry.facts && entry.listed_at - entry.facts_listed_at < kMaxFactAge;
     const auto busy = [](const ProcessMetadata& facts) {
       return !facts.arguments && facts.arguments.error().code == Errc::busy;
     };
     if (trusted && !busy(*entry.facts)) {
-      question.known = StatSummary{entry.facts->started, entry.facts->command};
+      query.known = StatSummary{entry.facts->started, entry.facts->command};
     }
-    questions.push_back(std::move(question));
+    queries.push_back(std::move(query));
   }
-  return questions;
+  return queries;
 }
 
-void ProcessCache::update_facts(std::vector<ProcessLookup> findings) {
-  for (ProcessLookup& finding : findings) {
-    const auto entry = entries_.find(finding.pid);
+void ProcessCache::update_facts(std::vector<ProcessLookup> lookups) {
+  for (ProcessLookup& lookup : lookups) {
+    const auto entry = entries_.find(lookup.pid);
     if (entry == entries_.end()) continue;
-    if (finding.facts) {
-      accept_facts(entry->second, *std::move(finding.facts));
-    } else if (finding.use && entry->second.facts) {
-      update_usage(*entry->second.facts, *finding.use);
+    if (lookup.facts) {
+      accept_facts(entry->second, *std::move(lookup.facts));
+    } else if (lookup.use && entry->second.facts) {
+      update_usage(*entry->second.facts, *lookup.use);
     } else {
       continue;
     }
@@ -76,9 +76,9 @@ void ProcessCache::accept_facts(Entry& entry, Result<ProcessMetadata> facts) {
 
 // Two looks within this time tell too little: the kernel counts in ticks of 10 ms.
 void ProcessCache::update_usage(ProcessMetadata& facts, const HostUse& now) {
-  constexpr Duration kShortest = std::chrono::milliseconds(500);
+  constexpr Duration kMinUsageInterval = std::chrono::milliseconds(500);
   const Duration passed = now.at - facts.use.at;
-  if (passed < kShortest) return;
+  if (passed < kMinUsageInterval) return;
   const auto used = std::chrono::duration<double>(now.cpu_time - facts.use.cpu_time).count();
   const double percent = used / std::chrono::duration<double>(passed).count() * 100;
   facts.cpu_percent = percent >= 0 ? std::optional(percent) : std::nullopt;
@@ -131,9 +131,9 @@ struct ProcessTracker::WorkerState {
   UserNames names;  // used only on the worker's thread
 };
 
-ProcessTracker::ProcessTracker(Worker& worker, std::string proc_root, ListSource when)
+ProcessTracker::ProcessTracker(Worker& worker, std::string proc_root, ListSource list_source)
     : worker_(worker),
-      list_source_(when),
+      list_source_(list_source),
       worker_state_(new WorkerState{ProcessReader(std::move(proc_root)), UserNames()}) {}
 
 ProcessTracker::~ProcessTracker() = default;
@@ -150,17 +150,17 @@ void ProcessTracker::on_snapshot(const Snapshot& snapshot) {
 }
 
 void ProcessTracker::request_facts() {
-  const PidOrigin numbers = list_source_ == ListSource::recording ? PidOrigin::recording
-                            : simulated_                          ? PidOrigin::simulation
-                                                                  : PidOrigin::driver;
+  const PidOrigin pid_origin = list_source_ == ListSource::recording ? PidOrigin::recording
+                               : simulated_                          ? PidOrigin::simulation
+                                                                     : PidOrigin::driver;
   facts_requested_ = run_on_worker(
       worker_,
-      [desk = worker_state_, questions = cache_.queries(), numbers] {
-        return look_up_processes(desk->reader, questions, numbers);
+      [state = worker_state_, queries = cache_.queries(), pid_origin] {
+        return look_up_processes(state->reader, queries, pid_origin);
       },
-      [this](std::vector<ProcessLookup> findings) {
+      [this](std::vector<ProcessLookup> lookups) {
         facts_requested_ = false;
-        cache_.update_facts(std::move(findings));
+        cache_.update_facts(std::move(lookups));
         request_names();
       });
   if (facts_requested_) needs_refresh_ = false;
@@ -172,10 +172,10 @@ void ProcessTracker::request_names() {
   using Names = std::vector<std::pair<std::uint32_t, Result<std::string>>>;
   names_requested_ = run_on_worker(
       worker_,
-      [desk = worker_state_, users = std::move(users)] {
+      [state = worker_state_, users = std::move(users)] {
         Names names;
         for (const std::uint32_t uid : users) {
-          names.emplace_back(uid, desk->names.name_of(uid, BootClock::now()));
+          names.emplace_back(uid, state->names.name_of(uid, BootClock::now()));
         }
         return names;
       },
@@ -187,45 +187,45 @@ void ProcessTracker::request_names() {
 
 namespace {
 
-ProcessLookup look_up_process(const ProcessReader& reader, const ProcessQuery& question) {
-  if (question.known) {
-    const auto seen = reader.read_stat_summary(question.pid);
-    if (!seen) return {question.pid, Result<ProcessMetadata>(seen.error())};
-    if (seen->matches(*question.known)) return {question.pid, std::nullopt, seen->use};
+ProcessLookup look_up_process(const ProcessReader& reader, const ProcessQuery& query) {
+  if (query.known) {
+    const auto summary = reader.read_stat_summary(query.pid);
+    if (!summary) return {query.pid, Result<ProcessMetadata>(summary.error())};
+    if (summary->matches(*query.known)) return {query.pid, std::nullopt, summary->use};
   }
-  return {question.pid, reader.read(question.pid)};
+  return {query.pid, reader.read(query.pid)};
 }
 
 }  // namespace
 
-Result<void> check_pid_origin(PidOrigin numbers, const std::string& proc_root) {
-  if (numbers == PidOrigin::simulation) return {};
-  if (numbers == PidOrigin::driver) return check_pid_namespace(proc_root);
+Result<void> check_pid_origin(PidOrigin pid_origin, const std::string& proc_root) {
+  if (pid_origin == PidOrigin::simulation) return {};
+  if (pid_origin == PidOrigin::driver) return check_pid_namespace(proc_root);
   return Error{Errc::unsupported, "not part of the recording"};
 }
 
 std::vector<ProcessLookup> look_up_processes(const ProcessReader& reader,
-                                             const std::vector<ProcessQuery>& questions,
-                                             PidOrigin numbers) {
-  const Result<void> same_numbers = check_pid_origin(numbers, reader.proc_root());
-  std::vector<ProcessLookup> findings;
-  findings.reserve(questions.size());
-  for (const ProcessQuery& question : questions) {
-    findings.push_back(
-        same_numbers ? look_up_process(reader, question)
-                     : ProcessLookup{question.pid, Result<ProcessMetadata>(same_numbers.error())});
+                                             const std::vector<ProcessQuery>& queries,
+                                             PidOrigin pid_origin) {
+  const Result<void> same_numbers = check_pid_origin(pid_origin, reader.proc_root());
+  std::vector<ProcessLookup> lookups;
+  lookups.reserve(queries.size());
+  for (const ProcessQuery& query : queries) {
+    lookups.push_back(
+        same_numbers ? look_up_process(reader, query)
+                     : ProcessLookup{query.pid, Result<ProcessMetadata>(same_numbers.error())});
   }
-  return findings;
+  return lookups;
 }
 
 std::unique_ptr<ProcessDirectory> look_up_all(const ProcessCache::ListTimes& listed,
-                                              PidOrigin numbers) {
-  auto owners = std::make_unique<ProcessCache>();
-  owners->update_lists(listed);
-  owners->update_facts(look_up_processes(ProcessReader(), owners->queries(), numbers));
-  for (const std::uint32_t uid : owners->unnamed_users())
-    owners->set_user_name(uid, look_up_user(uid));
-  return owners;
+                                              PidOrigin pid_origin) {
+  auto cache = std::make_unique<ProcessCache>();
+  cache->update_lists(listed);
+  cache->update_facts(look_up_processes(ProcessReader(), cache->queries(), pid_origin));
+  for (const std::uint32_t uid : cache->unnamed_users())
+    cache->set_user_name(uid, look_up_user(uid));
+  return cache;
 }
 
 }  // namespace gpuyard::processes

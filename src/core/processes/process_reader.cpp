@@ -45,10 +45,10 @@ Result<ProcessMetadata> facts_of(std::uint32_t pid, const UniqueFd& process,
   facts.command = valid_text(stat.command, kMaxCommandBytes);
   const auto status = read_status(process);
   if (!status) return status.error();
-  const auto owner = uids_in(*status);
-  if (!owner) return Error{Errc::invalid, "its status file names no user"};
-  facts.uid = owner->effective;
-  facts.real_uid = owner->real;
+  const auto uids = uids_in(*status);
+  if (!uids) return Error{Errc::invalid, "its status file names no user"};
+  facts.uid = uids->effective;
+  facts.real_uid = uids->real;
   const auto groups = read_cgroup(process);
   facts.cgroup = groups ? cgroup_info_of(*groups, maker_of) : Result<CgroupInfo>(groups.error());
   facts.arguments = read_arguments(process, stat.state);
@@ -154,13 +154,14 @@ Result<UniqueFd> open_process(const std::string& proc_root, std::uint32_t pid) {
   return error;
 }
 
-Result<std::string> read_beginning(const UniqueFd& directory, const char* name, std::size_t most) {
+Result<std::string> read_beginning(const UniqueFd& directory, const char* name,
+                                   std::size_t max_bytes) {
   const UniqueFd file(::openat(directory.get(), name, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) return read_error(name);
   std::string text;
   std::array<char, 4096> chunk{};
-  while (text.size() < most) {
-    const std::size_t wanted = std::min(chunk.size(), most - text.size());
+  while (text.size() < max_bytes) {
+    const std::size_t wanted = std::min(chunk.size(), max_bytes - text.size());
     const ssize_t got = ::read(file.get(), chunk.data(), wanted);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return read_error(name);
@@ -199,9 +200,9 @@ Result<TimePoint> start_of(const ProcessStat& stat) {
 
 HostUse use_of(const ProcessStat& stat, TimePoint at) {
   static const long page_bytes = ::sysconf(_SC_PAGESIZE);
-  constexpr std::uint64_t kMostPages = std::uint64_t{1} << 40;
+  constexpr std::uint64_t kMaxPages = std::uint64_t{1} << 40;
   return {at, length_of(stat.cpu_ticks).value_or(Duration::zero()),
-          static_cast<std::int64_t>(std::min(stat.resident_pages, kMostPages)) * page_bytes};
+          static_cast<std::int64_t>(std::min(stat.resident_pages, kMaxPages)) * page_bytes};
 }
 
 Result<std::string> read_status(const UniqueFd& process) {
@@ -215,14 +216,14 @@ Result<std::string> read_cgroup(const UniqueFd& process) {
 // The line has the real user, the effective, the saved, and that of the file system.
 std::optional<ProcessUids> uids_in(std::string_view status) {
   std::string_view line = line_of(status, "\nUid:\t");
-  ProcessUids owner;
-  for (std::uint32_t* const uid : {&owner.real, &owner.effective, &owner.saved}) {
+  ProcessUids uids;
+  for (std::uint32_t* const uid : {&uids.real, &uids.effective, &uids.saved}) {
     const auto number = take_number<std::uint32_t>(line);
     if (!number || !line.starts_with('\t')) return std::nullopt;
     *uid = *number;
     line.remove_prefix(1);
   }
-  return owner;
+  return uids;
 }
 
 // The line has the process's number in each of its namespaces, from the reader's inwards.
@@ -300,8 +301,8 @@ Result<ProcessView> view_process(const std::string& proc_root, std::uint32_t pid
   if (!start) return start.error();
   const auto status = read_status(*process);
   if (!status) return status.error();
-  const auto owner = uids_in(*status);
-  if (!owner) return Error{Errc::invalid, "its status file names no user"};
+  const auto uids = uids_in(*status);
+  if (!uids) return Error{Errc::invalid, "its status file names no user"};
   auto cgroup = read_cgroup(*process);
   const auto after = read_stat(*process);
   if (!after || after->start_ticks != stat->start_ticks) {
@@ -310,7 +311,7 @@ Result<ProcessView> view_process(const std::string& proc_root, std::uint32_t pid
   return ProcessView{{pid, *start},
                      stat->parent,
                      stat->state == 'D',
-                     *owner,
+                     *uids,
                      is_pid_namespace_init(*status),
                      valid_text(stat->command, kMaxCommandBytes),
                      cgroup ? *std::move(cgroup) : ""};

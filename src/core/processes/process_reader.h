@@ -74,7 +74,8 @@ inline constexpr std::size_t kMaxCommandBytes = 64;  // the kernel's own threads
 Result<UniqueFd> open_process(const std::string& proc_root, std::uint32_t pid);
 
 // Reads at most the first `most` bytes of a file, whose name is relative to `directory`.
-Result<std::string> read_beginning(const UniqueFd& directory, const char* name, std::size_t most);
+Result<std::string> read_beginning(const UniqueFd& directory, const char* name,
+                                   std::size_t max_bytes);
 
 // `name`: "stat" in the process's directory, "7/stat" in /proc.
 Result<ProcessStat> read_stat(const UniqueFd& directory, const char* name = "stat");
@@ -100,15 +101,15 @@ bool is_pid_namespace_init(std::string_view status);
 
 // Turns untrusted bytes into text that may be stored, shown and sent. Takes at most `most` bytes;
 // bytes that are not UTF-8 become U+FFFD, which may make the text longer.
-inline std::string valid_text(std::string_view bytes, std::size_t most) {
-  const bool cut = bytes.size() > most;
-  bytes = bytes.substr(0, most);
+inline std::string valid_text(std::string_view bytes, std::size_t max_bytes) {
+  const bool cut = bytes.size() > max_bytes;
+  bytes = bytes.substr(0, max_bytes);
   std::string text;
   text.reserve(bytes.size());
   while (!bytes.empty()) {
     const std::size_t length = utf8_sequence_length(bytes);
-    constexpr std::size_t kLongestSequence = 4;
-    if (length == 0 && cut && bytes.size() < kLongestSequence) break;  // cut inside a character
+    constexpr std::size_t kMaxSequenceLength = 4;
+    if (length == 0 && cut && bytes.size() < kMaxSequenceLength) break;  // cut inside a character
     text += length > 0 ? bytes.substr(0, length) : kReplacementCharacter;
     bytes.remove_prefix(std::max<std::size_t>(length, 1));
   }

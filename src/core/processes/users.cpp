@@ -24,17 +24,17 @@ namespace {
 // Asks `ask`, a function like getpwnam_r(3), for a key. Gives it more room for the entry until that
 // is enough; `take` may use the entry only while it is called.
 template <class Key, class Entry, class Take>
-auto find_entry(int (*ask)(Key, Entry*, char*, std::size_t, Entry**), Key key,
+auto find_entry(int (*lookup)(Key, Entry*, char*, std::size_t, Entry**), Key key,
                 const std::string& what, std::string none, Take take)
     -> Result<decltype(take(Entry{}))> {
-  constexpr std::size_t kLongestEntry = std::size_t{1} << 20U;  // bytes, with a group's members
-  std::vector<char> room(4096);
+  constexpr std::size_t kMaxEntryBytes = std::size_t{1} << 20U;  // bytes, with a group's members
+  std::vector<char> buffer(4096);
   Entry entry{};
   Entry* found = nullptr;
-  int failed = ask(key, &entry, room.data(), room.size(), &found);
-  while (failed == ERANGE && room.size() < kLongestEntry) {
-    room.resize(room.size() * 4);
-    failed = ask(key, &entry, room.data(), room.size(), &found);
+  int failed = lookup(key, &entry, buffer.data(), buffer.size(), &found);
+  while (failed == ERANGE && buffer.size() < kMaxEntryBytes) {
+    buffer.resize(buffer.size() * 4);
+    failed = lookup(key, &entry, buffer.data(), buffer.size(), &found);
   }
   if (failed != 0) {
     return Error{Errc::unavailable,
@@ -47,11 +47,11 @@ auto find_entry(int (*ask)(Key, Entry*, char*, std::size_t, Entry**), Key key,
 }  // namespace
 
 Result<std::string> look_up_user(uid_t uid) {
-  constexpr std::size_t kLongestUserName = 256;
+  constexpr std::size_t kMaxUserNameLength = 256;
   return find_entry(
       ::getpwuid_r, uid, fmt::format("the name of user {}", uid),
       fmt::format("uid {} has no user name on this machine", uid),
-      [](const passwd& entry) { return valid_text(entry.pw_name, kLongestUserName); });
+      [](const passwd& entry) { return valid_text(entry.pw_name, kMaxUserNameLength); });
 }
 
 Result<bool> look_up_membership(uid_t uid, gid_t gid) {
@@ -59,15 +59,16 @@ Result<bool> look_up_membership(uid_t uid, gid_t gid) {
     std::string name;
     gid_t own;
   };
-  const auto who = find_entry(::getpwuid_r, uid, fmt::format("the groups of user {}", uid),
-                              fmt::format("uid {} has no user name on this machine", uid),
-                              [](const passwd& entry) { return Who{entry.pw_name, entry.pw_gid}; });
-  if (!who) return who.error();
-  constexpr int kMostGroups = 65536;  // of the kernel's
+  const auto user =
+      find_entry(::getpwuid_r, uid, fmt::format("the groups of user {}", uid),
+                 fmt::format("uid {} has no user name on this machine", uid),
+                 [](const passwd& entry) { return Who{entry.pw_name, entry.pw_gid}; });
+  if (!user) return user.error();
+  constexpr int kMaxGroups = 65536;  // of the kernel's
   std::vector<gid_t> groups(64);
   int count = static_cast<int>(groups.size());
-  while (::getgrouplist(who->name.c_str(), who->own, groups.data(), &count) < 0 &&
-         count <= kMostGroups) {
+  while (::getgrouplist(user->name.c_str(), user->own, groups.data(), &count) < 0 &&
+         count <= kMaxGroups) {
     groups.resize(std::max<std::size_t>(groups.size() * 2, static_cast<std::size_t>(count)));
     count = static_cast<int>(groups.size());
   }

@@ -24,16 +24,16 @@ LeaseUsage summary_of(const std::vector<UsageCounters>& of_gpus) {
   LeaseUsage use;
   Duration watched{};
   double busy = 0;
-  for (const UsageCounters& tally : of_gpus) {
-    use.held = std::max(use.held, tally.held);
-    use.unknown += std::max(tally.held - tally.counted, Duration::zero());
-    if (tally.counted > Duration::zero() || tally.energy_mj > 0) {
-      use.energy_mj = use.energy_mj.value_or(0) + tally.energy_mj;
+  for (const UsageCounters& counters : of_gpus) {
+    use.held = std::max(use.held, counters.held);
+    use.unknown += std::max(counters.held - counters.counted, Duration::zero());
+    if (counters.counted > Duration::zero() || counters.energy_mj > 0) {
+      use.energy_mj = use.energy_mj.value_or(0) + counters.energy_mj;
     }
-    use.estimated |= tally.estimated_mj > 0;
-    if (tally.peak_bytes) use.peak_bytes = use.peak_bytes.value_or(0) + *tally.peak_bytes;
-    watched += tally.watched;
-    busy += static_cast<double>(tally.busy_ns);
+    use.estimated |= counters.estimated_mj > 0;
+    if (counters.peak_bytes) use.peak_bytes = use.peak_bytes.value_or(0) + *counters.peak_bytes;
+    watched += counters.watched;
+    busy += static_cast<double>(counters.busy_ns);
   }
   if (watched > Duration::zero()) {
     use.mean_utilization_percent = busy / static_cast<double>(watched.count());
@@ -43,8 +43,8 @@ LeaseUsage summary_of(const std::vector<UsageCounters>& of_gpus) {
 
 }  // namespace
 
-Day UsageAccumulator::day_of(TimePoint then) const {
-  return std::chrono::floor<std::chrono::days>(SystemTime(wall_) + (then - now_));
+Day UsageAccumulator::day_of(TimePoint at) const {
+  return std::chrono::floor<std::chrono::days>(SystemTime(wall_) + (at - now_));
 }
 
 // Calls visit(day, from, to) for the part of from..to in each day.
@@ -62,9 +62,10 @@ void UsageAccumulator::for_each_day(TimePoint from, TimePoint to, Visit&& visit)
 void UsageAccumulator::open(const std::vector<LeaseGrant>& found, bool simulated) {
   open_ = true;
   simulated_ = simulated;
-  for (const LeaseGrant& holding : found) {
-    begin(holding);
-    for (auto& [gpu, share] : holders_.find(holding.lease)->second.gpus) share.held_until.reset();
+  for (const LeaseGrant& grant : found) {
+    begin(grant);
+    for (auto& [gpu, gpu_usage] : holders_.find(grant.lease)->second.gpus)
+      gpu_usage.held_until.reset();
   }
 }
 
@@ -86,14 +87,14 @@ void UsageAccumulator::restore(const std::vector<UsageRow>& rows) {
     std::uint32_t uid = 0;
     std::map<DeviceId, UsageCounters> gpus = {};
   };
-  std::map<std::string, Over> over;
+  std::map<std::string, Over> ended;
   clear_unrecorded_fences(rows);
   for (const UsageRow& row : rows) {
     if (row.simulated != simulated_) continue;
     const auto holder = holders_.find(row.lease);
     if (holder != holders_.end() && row.fence != holder->second.fence) continue;  // another lease's
     if (holder == holders_.end()) {
-      Over& last = over[row.lease];
+      Over& last = ended[row.lease];
       if (row.fence > last.fence) last = {};
       if (row.fence < last.fence) continue;
       last.fence = row.fence;
@@ -103,30 +104,30 @@ void UsageAccumulator::restore(const std::vector<UsageRow>& rows) {
       holder->second.gpus[row.gpu].days[row.day].counters.add(row.counters);
     }
   }
-  for (const auto& [lease, last] : over) {
-    std::vector<UsageCounters> tallies;
-    for (const auto& [gpu, tally] : last.gpus) tallies.push_back(tally);
-    store_ended_usage(lease, last.uid, summary_of(tallies));
+  for (const auto& [lease, last] : ended) {
+    std::vector<UsageCounters> all_counters;
+    for (const auto& [gpu, counters] : last.gpus) all_counters.push_back(counters);
+    store_ended_usage(lease, last.uid, summary_of(all_counters));
   }
   for (auto& [lease, holder] : holders_) {
-    for (auto& [gpu, share] : holder.gpus) {
-      if (lease.empty() || share.held_until) continue;
-      share.held_until = holder.granted_at + total(share).held;
+    for (auto& [gpu, gpu_usage] : holder.gpus) {
+      if (lease.empty() || gpu_usage.held_until) continue;
+      gpu_usage.held_until = holder.granted_at + total(gpu_usage).held;
     }
   }
 }
 
-void UsageAccumulator::begin(const LeaseGrant& holding) {
-  const auto [place, added] = holders_.try_emplace(holding.lease);
+void UsageAccumulator::begin(const LeaseGrant& grant) {
+  const auto [entry, added] = holders_.try_emplace(grant.lease);
   if (!added) return;
-  Holder& holder = place->second;
-  holder.uid = holding.uid;
-  holder.fence = holding.fence;
-  holder.granted_at = holding.granted_at;
-  for (const DeviceId& id : holding.gpus) {
-    holder.gpus[id].held_until = holding.granted_at;
+  Holder& holder = entry->second;
+  holder.uid = grant.uid;
+  holder.fence = grant.fence;
+  holder.granted_at = grant.granted_at;
+  for (const DeviceId& id : grant.gpus) {
+    holder.gpus[id].held_until = grant.granted_at;
     Gpu& gpu = gpus_[id];
-    gpu.spans.push_back({std::max(holding.granted_at, gpu.spans.back().from), holding.lease});
+    gpu.spans.push_back({std::max(grant.granted_at, gpu.spans.back().from), grant.lease});
   }
 }
 
@@ -134,7 +135,7 @@ void UsageAccumulator::end(std::string_view lease, TimePoint at) {
   const auto found = holders_.find(lease);
   if (lease.empty() || found == holders_.end() || found->second.ended_at) return;
   found->second.ended_at = std::max(at, found->second.granted_at);
-  for (const auto& [id, share] : found->second.gpus) {
+  for (const auto& [id, gpu_usage] : found->second.gpus) {
     Gpu& gpu = gpus_[id];
     if (gpu.spans.back().lease != lease) continue;
     gpu.spans.push_back({std::max(at, gpu.spans.back().from), ""});
@@ -169,17 +170,17 @@ void UsageAccumulator::record(const UsageSnapshot& readings) {
 void UsageAccumulator::count_energy(const DeviceId& id, Gpu& gpu, const EnergyTotal& now) {
   const EnergyTotal before = *gpu.last_energy;
   if (now.taken <= before.taken || now.energy_mj < before.energy_mj) return;
-  auto& stretches = gpu.spans;
-  const bool shared = stretches.size() > 1 && stretches[1].from < now.taken;
+  auto& spans = gpu.spans;
+  const bool shared = spans.size() > 1 && spans[1].from < now.taken;
   const bool roughly = shared && now.taken - before.taken > kMaxStep;
-  for (std::size_t i = 0; i < stretches.size(); ++i) {
-    const TimePoint from = std::max(stretches[i].from, before.taken);
-    const bool last = i + 1 == stretches.size();
-    const TimePoint to = last ? now.taken : std::min(stretches[i + 1].from, now.taken);
-    if (from < to) book(stretches[i].lease, id, {from, to, before, now, roughly});
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    const TimePoint from = std::max(spans[i].from, before.taken);
+    const bool last = i + 1 == spans.size();
+    const TimePoint to = last ? now.taken : std::min(spans[i + 1].from, now.taken);
+    if (from < to) book(spans[i].lease, id, {from, to, before, now, roughly});
   }
   gpu.last_energy = now;
-  while (stretches.size() > 1 && stretches[1].from <= now.taken) stretches.pop_front();
+  while (spans.size() > 1 && spans[1].from <= now.taken) spans.pop_front();
 }
 
 void UsageAccumulator::book(const std::string& lease, const DeviceId& gpu,
@@ -190,16 +191,16 @@ void UsageAccumulator::book(const std::string& lease, const DeviceId& gpu,
       growth.estimated ? energy : growth.now.estimated_mj - growth.before.estimated_mj;
   const std::int64_t unknown =
       std::clamp(growth.now.unknown - growth.before.unknown, Duration::zero(), step).count();
-  GpuUsage& share = gpu_usage_of(lease, gpu);
+  GpuUsage& gpu_usage = gpu_usage_of(lease, gpu);
   for_each_day(growth.from, growth.to, [&](Day day, TimePoint from, TimePoint to) {
     const auto part = [&](std::int64_t whole) {
       return interpolate(whole, to - growth.before.taken, step) -
              interpolate(whole, from - growth.before.taken, step);
     };
-    UsageCounters& tally = share.mutable_counters(day);
-    tally.energy_mj += part(energy);
-    tally.estimated_mj += part(estimated);
-    tally.counted += std::max(to - from - Duration(part(unknown)), Duration::zero());
+    UsageCounters& counters = gpu_usage.mutable_counters(day);
+    counters.energy_mj += part(energy);
+    counters.estimated_mj += part(estimated);
+    counters.counted += std::max(to - from - Duration(part(unknown)), Duration::zero());
   });
 }
 
@@ -209,33 +210,33 @@ void UsageAccumulator::count_utilization(const DeviceId& id, Gpu& gpu,
   const TimePoint taken = utilization.taken;
   if (taken <= gpu.utilization_at) return;
   const TimePoint before = std::exchange(gpu.utilization_at, taken);
-  const HoldSpan* const stretch = span_at(gpu, taken);
-  if (stretch == nullptr) return;
-  GpuUsage& share = gpu_usage_of(stretch->lease, id);
-  const TimePoint from = std::max(before, stretch->from);
+  const HoldSpan* const span = span_at(gpu, taken);
+  if (span == nullptr) return;
+  GpuUsage& gpu_usage = gpu_usage_of(span->lease, id);
+  const TimePoint from = std::max(before, span->from);
   if (taken - from <= kMaxStep) {
     for_each_day(from, taken, [&](Day day, TimePoint begin, TimePoint end) {
-      UsageCounters& tally = share.mutable_counters(day);
-      tally.watched += end - begin;
-      tally.busy_ns += utilization.value * (end - begin).count();
+      UsageCounters& counters = gpu_usage.mutable_counters(day);
+      counters.watched += end - begin;
+      counters.busy_ns += utilization.value * (end - begin).count();
     });
   }
   if (utilization.value > 0) {
-    share.idle_since.reset();
-  } else if (!share.idle_since || taken - share.utilization_at > kMaxStep) {
-    share.idle_since = taken;
+    gpu_usage.idle_since.reset();
+  } else if (!gpu_usage.idle_since || taken - gpu_usage.utilization_at > kMaxStep) {
+    gpu_usage.idle_since = taken;
   }
-  share.utilization_at = taken;
+  gpu_usage.utilization_at = taken;
 }
 
 void UsageAccumulator::update_peak_memory(const DeviceId& id, const Gpu& gpu,
                                           const GaugeValue& memory) {
-  const HoldSpan* const stretch = span_at(gpu, memory.taken);
-  if (stretch == nullptr) return;
-  DayCounters& line = gpu_usage_of(stretch->lease, id).days[day_of(memory.taken)];
-  if (line.counters.peak_bytes >= std::optional(memory.value)) return;
-  line.counters.peak_bytes = memory.value;
-  line.changed = true;
+  const HoldSpan* const span = span_at(gpu, memory.taken);
+  if (span == nullptr) return;
+  DayCounters& day_counters = gpu_usage_of(span->lease, id).days[day_of(memory.taken)];
+  if (day_counters.counters.peak_bytes >= std::optional(memory.value)) return;
+  day_counters.counters.peak_bytes = memory.value;
+  day_counters.changed = true;
 }
 
 // Returns the share of no lease, if the lease is not known any more.
@@ -245,22 +246,22 @@ UsageAccumulator::GpuUsage& UsageAccumulator::gpu_usage_of(const std::string& le
   return (holder != holders_.end() ? holder : holders_.find(""))->second.gpus[gpu];
 }
 
-const UsageAccumulator::HoldSpan* UsageAccumulator::span_at(const Gpu& gpu, TimePoint then) const {
-  const auto after = std::ranges::upper_bound(gpu.spans, then, {}, &HoldSpan::from);
+const UsageAccumulator::HoldSpan* UsageAccumulator::span_at(const Gpu& gpu, TimePoint at) const {
+  const auto after = std::ranges::upper_bound(gpu.spans, at, {}, &HoldSpan::from);
   return after == gpu.spans.begin() ? nullptr : &*std::prev(after);
 }
 
 // Adds held time up to the last reading. If readings stop, it follows the clock by kMaxStep.
 void UsageAccumulator::count_held_time(Holder& holder) {
-  for (auto& [id, share] : holder.gpus) {
+  for (auto& [id, gpu_usage] : holder.gpus) {
     const auto& last = gpus_[id].last_energy;
     const TimePoint read = last ? std::min(last->taken, now_) : TimePoint{};
     const TimePoint until = holder.ended_at.value_or(std::max(read, now_ - kMaxStep));
-    if (!share.held_until || until <= *share.held_until) continue;
+    if (!gpu_usage.held_until || until <= *gpu_usage.held_until) continue;
     const auto add = [&](Day day, TimePoint from, TimePoint to) {
-      share.mutable_counters(day).held += to - from;
+      gpu_usage.mutable_counters(day).held += to - from;
     };
-    for_each_day(*std::exchange(share.held_until, until), until, add);
+    for_each_day(*std::exchange(gpu_usage.held_until, until), until, add);
   }
 }
 
@@ -277,10 +278,10 @@ void UsageAccumulator::count_unleased(const DeviceId& id, Gpu& gpu,
   if (until <= *gpu.unleased_until) return;
   const TimePoint since = *std::exchange(gpu.unleased_until, until);
   for (std::size_t i = 0; i < gpu.spans.size(); ++i) {
-    const HoldSpan& stretch = gpu.spans[i];
-    if (!stretch.lease.empty()) continue;
+    const HoldSpan& span = gpu.spans[i];
+    if (!span.lease.empty()) continue;
     const bool last = i + 1 == gpu.spans.size();
-    const TimePoint from = std::max(stretch.from, since);
+    const TimePoint from = std::max(span.from, since);
     const TimePoint to = last ? until : std::min(gpu.spans[i + 1].from, until);
     for_each_day(from, to, [&](Day day, TimePoint begin, TimePoint end) {
       gpu_usage_of("", id).mutable_counters(day).held += end - begin;
@@ -290,41 +291,41 @@ void UsageAccumulator::count_unleased(const DeviceId& id, Gpu& gpu,
 
 // Returns whether more may still be counted for a lease that is over.
 bool UsageAccumulator::needs_final_reading(const std::string& lease, const Holder& holder) const {
-  for (const auto& [id, share] : holder.gpus) {
-    if (!share.held_until) return true;
+  for (const auto& [id, gpu_usage] : holder.gpus) {
+    if (!gpu_usage.held_until) return true;
     if (now_ - *holder.ended_at >= kFinalReadingTimeout) continue;
-    const auto& stretches = gpus_.at(id).spans;
-    if (std::ranges::find(stretches, lease, &HoldSpan::lease) != stretches.end()) return true;
+    const auto& spans = gpus_.at(id).spans;
+    if (std::ranges::find(spans, lease, &HoldSpan::lease) != spans.end()) return true;
   }
   return false;
 }
 
 void UsageAccumulator::close_all() {
   for (auto next = holders_.begin(); next != holders_.end();) {
-    const auto place = next++;
-    auto& [lease, holder] = *place;
+    const auto entry = next++;
+    auto& [lease, holder] = *entry;
     if (lease.empty()) continue;
     count_held_time(holder);
     if (!holder.ended_at || needs_final_reading(lease, holder)) continue;
     close(lease, holder);
-    holders_.erase(place);
+    holders_.erase(entry);
   }
 }
 
 void UsageAccumulator::close(const std::string& lease, Holder& holder) {
-  std::vector<UsageCounters> tallies;
-  for (auto& [id, share] : holder.gpus) {
-    auto& stretches = gpus_[id].spans;
-    for (HoldSpan& stretch : stretches) {
-      if (stretch.lease == lease) stretch.lease.clear();
+  std::vector<UsageCounters> all_counters;
+  for (auto& [id, gpu_usage] : holder.gpus) {
+    auto& spans = gpus_[id].spans;
+    for (HoldSpan& span : spans) {
+      if (span.lease == lease) span.lease.clear();
     }
-    const auto same = std::ranges::unique(stretches, {}, &HoldSpan::lease);
-    stretches.erase(same.begin(), same.end());
+    const auto same = std::ranges::unique(spans, {}, &HoldSpan::lease);
+    spans.erase(same.begin(), same.end());
     // A lease that lasted no time has a row too.
-    if (share.days.empty()) share.mutable_counters(day_of(*holder.ended_at));
-    tallies.push_back(total(share));
+    if (gpu_usage.days.empty()) gpu_usage.mutable_counters(day_of(*holder.ended_at));
+    all_counters.push_back(total(gpu_usage));
   }
-  const LeaseUsage use = summary_of(tallies);
+  const LeaseUsage use = summary_of(all_counters);
   const bool small = use.held < kMinHeldTime && use.energy_mj.value_or(0) < kMinEnergyMj;
   if (small) set_changed(holder, true);
   const std::size_t first = ended_rows_.size();
@@ -337,8 +338,8 @@ void UsageAccumulator::close(const std::string& lease, Holder& holder) {
 
 // Marks all rows as changed, to be kept again, or as kept.
 void UsageAccumulator::set_changed(Holder& holder, bool changed) {
-  for (auto& [id, share] : holder.gpus) {
-    for (auto& [day, line] : share.days) line.changed = changed;
+  for (auto& [id, gpu_usage] : holder.gpus) {
+    for (auto& [day, day_counters] : gpu_usage.days) day_counters.changed = changed;
   }
 }
 
@@ -350,10 +351,10 @@ void UsageAccumulator::store_ended_usage(const std::string& lease, std::uint32_t
 
 void UsageAccumulator::append_changed_rows(const std::string& lease, const Holder& holder,
                                            std::vector<UsageRow>& rows) const {
-  for (const auto& [id, share] : holder.gpus) {
-    for (const auto& [day, line] : share.days) {
-      if (!line.changed) continue;
-      rows.push_back({day, lease, id, holder.uid, simulated_, line.counters, holder.fence});
+  for (const auto& [id, gpu_usage] : holder.gpus) {
+    for (const auto& [day, day_counters] : gpu_usage.days) {
+      if (!day_counters.changed) continue;
+      rows.push_back({day, lease, id, holder.uid, simulated_, day_counters.counters, holder.fence});
     }
   }
 }
@@ -374,17 +375,17 @@ std::vector<UsageRow> UsageAccumulator::take_changed_rows() {
   std::vector<UsageRow> rows = changed_rows();
   for (auto& [lease, holder] : holders_) set_changed(holder, false);
   // A lease's sum needs all of its days. Of no lease, only days that may still change stay.
-  for (auto& [id, share] : holders_.find("")->second.gpus) {
+  for (auto& [id, gpu_usage] : holders_.find("")->second.gpus) {
     const auto& last = gpus_[id].last_energy;
     const Day oldest = day_of(last ? std::min(last->taken, now_) : now_) - kMaxUnleasedDays;
-    std::erase_if(share.days, [&](const auto& line) { return line.first < oldest; });
+    std::erase_if(gpu_usage.days, [&](const auto& entry) { return entry.first < oldest; });
   }
   return rows;
 }
 
-UsageCounters UsageAccumulator::total(const GpuUsage& share) {
+UsageCounters UsageAccumulator::total(const GpuUsage& gpu_usage) {
   UsageCounters all;
-  for (const auto& [day, line] : share.days) all.add(line.counters);
+  for (const auto& [day, day_counters] : gpu_usage.days) all.add(day_counters.counters);
   return all;
 }
 
@@ -392,11 +393,11 @@ std::optional<Duration> UsageAccumulator::idle_of(const Holder& holder, TimePoin
   if (holder.ended_at) return std::nullopt;
   bool known = true;
   TimePoint since{};
-  for (const auto& [id, share] : holder.gpus) {
-    const bool watched = now - share.utilization_at <= kMaxStep;
+  for (const auto& [id, gpu_usage] : holder.gpus) {
+    const bool watched = now - gpu_usage.utilization_at <= kMaxStep;
     known = known && watched;
-    if (watched && !share.idle_since) return Duration::zero();
-    if (watched) since = std::max(since, *share.idle_since);
+    if (watched && !gpu_usage.idle_since) return Duration::zero();
+    if (watched) since = std::max(since, *gpu_usage.idle_since);
   }
   return known ? std::optional(now - since) : std::nullopt;
 }
@@ -404,13 +405,13 @@ std::optional<Duration> UsageAccumulator::idle_of(const Holder& holder, TimePoin
 std::optional<LeaseUsage> UsageAccumulator::usage_of(std::string_view lease, TimePoint now) const {
   const auto found = holders_.find(lease);
   if (lease.empty() || found == holders_.end()) {
-    const auto over = ended_usage_.find(lease);
-    return over == ended_usage_.end() ? std::nullopt : std::optional(over->second);
+    const auto ended = ended_usage_.find(lease);
+    return ended == ended_usage_.end() ? std::nullopt : std::optional(ended->second);
   }
   const Holder& holder = found->second;
-  std::vector<UsageCounters> tallies;
-  for (const auto& [id, share] : holder.gpus) tallies.push_back(total(share));
-  LeaseUsage use = summary_of(tallies);
+  std::vector<UsageCounters> all_counters;
+  for (const auto& [id, gpu_usage] : holder.gpus) all_counters.push_back(total(gpu_usage));
+  LeaseUsage use = summary_of(all_counters);
   use.held = holder.ended_at.value_or(now) - holder.granted_at;
   use.idle = idle_of(holder, now);
   return use;

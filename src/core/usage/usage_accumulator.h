@@ -119,9 +119,9 @@ class UsageAccumulator {
 
     // Returns a day's tally to add to, and marks it to be kept again.
     UsageCounters& mutable_counters(Day day) {
-      DayCounters& line = days[day];
-      line.changed = true;
-      return line.counters;
+      DayCounters& day_counters = days[day];
+      day_counters.changed = true;
+      return day_counters.counters;
     }
   };
   struct Holder {

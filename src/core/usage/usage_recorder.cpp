@@ -18,8 +18,8 @@ void UsageCounters::add(const UsageCounters& more) {
   peak_bytes = std::max(peak_bytes, more.peak_bytes);
 }
 
-UsageRecorder::UsageRecorder(Loop& loop, UsageReader& reads, UsageStorage& archive)
-    : loop_(loop), reader_(reads), storage_(archive) {}
+UsageRecorder::UsageRecorder(Loop& loop, UsageReader& reader, UsageStorage& storage)
+    : loop_(loop), reader_(reader), storage_(storage) {}
 
 void UsageRecorder::open(InitialLeases found) {
   if (is_open()) return;
@@ -32,14 +32,14 @@ void UsageRecorder::open(InitialLeases found) {
 // Loads the kept rows. Rows are saved whole, so that none is saved before the kept ones are known.
 void UsageRecorder::load() {
   std::set<std::string> leases = initial_leases_.ended;
-  for (const LeaseGrant& holding : initial_leases_.held) leases.insert(holding.lease);
-  const auto again = [this] {
+  for (const LeaseGrant& grant : initial_leases_.held) leases.insert(grant.lease);
+  const auto retry = [this] {
     load_timer_ = loop_.call_after(kLoadRetryDelay, [this] { load(); });
   };
-  const bool asked =
+  const bool submitted =
       storage_.load(initial_leases_.since, std::move(leases),
-                    lifetime_.guard([this, again](const Result<std::vector<UsageRow>>& rows) {
-                      if (!rows) return again();
+                    lifetime_.guard([this, retry](const Result<std::vector<UsageRow>>& rows) {
+                      if (!rows) return retry();
                       accumulator_.restore(*rows);
                       initial_leases_.held.clear();
                       initial_leases_.ended.clear();
@@ -47,7 +47,7 @@ void UsageRecorder::load() {
                       add_unsaved(accumulator_.take_ended_rows());
                       save();
                     }));
-  if (!asked) again();
+  if (!submitted) retry();
 }
 
 void UsageRecorder::stop() {
@@ -67,9 +67,9 @@ void UsageRecorder::tick() {
   save();
 }
 
-void UsageRecorder::begin(const LeaseGrant& holding) {
+void UsageRecorder::begin(const LeaseGrant& grant) {
   if (!is_open()) return;  // open() will be told of it
-  accumulator_.begin(holding);
+  accumulator_.begin(grant);
   request_reading();
 }
 
@@ -116,21 +116,23 @@ std::vector<UsageRow> UsageRecorder::unsaved_rows() const {
 
 void UsageRecorder::save() {
   if (saving_ || unsaved_rows_.empty()) return;
-  const auto entry = std::make_shared<UsageTransaction>();
-  entry->rows = unsaved_rows();
-  entry->rows_to_compact = std::exchange(rows_to_compact_, {});
-  entry->growing_leases = accumulator_.leases();
-  for (const UsageRow& row : entry->rows) entry->growing_leases.insert(row.lease);
-  saving_ = storage_.save(
-      *entry, lifetime_.guard([this, entry](const Result<void>& kept) { on_saved(*entry, kept); }));
-  if (!saving_) rows_to_compact_ = std::move(entry->rows_to_compact);
+  const auto transaction = std::make_shared<UsageTransaction>();
+  transaction->rows = unsaved_rows();
+  transaction->rows_to_compact = std::exchange(rows_to_compact_, {});
+  transaction->growing_leases = accumulator_.leases();
+  for (const UsageRow& row : transaction->rows) transaction->growing_leases.insert(row.lease);
+  saving_ =
+      storage_.save(*transaction, lifetime_.guard([this, transaction](const Result<void>& result) {
+        on_saved(*transaction, result);
+      }));
+  if (!saving_) rows_to_compact_ = std::move(transaction->rows_to_compact);
 }
 
-void UsageRecorder::on_saved(const UsageTransaction& entry, const Result<void>& kept) {
+void UsageRecorder::on_saved(const UsageTransaction& transaction, const Result<void>& result) {
   saving_ = false;
-  if (!kept) std::ranges::copy(entry.rows_to_compact, std::back_inserter(rows_to_compact_));
-  if (!kept) return;  // the archive's notes say why; the next save tries these rows again
-  for (const UsageRow& row : entry.rows) {
+  if (!result) std::ranges::copy(transaction.rows_to_compact, std::back_inserter(rows_to_compact_));
+  if (!result) return;  // the archive's notes say why; the next save tries these rows again
+  for (const UsageRow& row : transaction.rows) {
     const auto same = unsaved_rows_.find({row.day, row.lease, row.fence, row.gpu});
     if (same == unsaved_rows_.end() || same->second != row) continue;
     unsaved_rows_.erase(same);
@@ -139,20 +141,21 @@ void UsageRecorder::on_saved(const UsageTransaction& entry, const Result<void>& 
   save();
 }
 
-void UsageRecorder::query(const UsageQuery& question, OnReport answer) {
-  const auto shared = std::make_shared<OnReport>(std::move(answer));
+void UsageRecorder::query(const UsageQuery& query, OnReport on_report) {
+  const auto shared = std::make_shared<OnReport>(std::move(on_report));
   if (running_queries_ < kMaxConcurrentQueries) {
     std::vector<UsageRow> rows;
     if (restored_) {
       rows = unsaved_rows();
       std::ranges::move(accumulator_.changed_rows(), std::back_inserter(rows));
     }
-    const auto heard = [this, shared, alive = lifetime_.weak_token()](Result<UsageReport> got) {
+    const auto on_result = [this, shared,
+                            alive = lifetime_.weak_token()](Result<UsageReport> report) {
       if (!alive.expired()) --running_queries_;
-      (*shared)(std::move(got));
+      (*shared)(std::move(report));
     };
     ++running_queries_;
-    if (storage_.query(question, std::move(rows), heard)) return;
+    if (storage_.query(query, std::move(rows), on_result)) return;
     --running_queries_;
   }
   loop_.post([shared] {

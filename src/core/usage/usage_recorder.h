@@ -36,7 +36,7 @@ namespace gpuyard::usage {
 class UsageReader {
  public:
   virtual ~UsageReader() = default;
-  virtual void read_fresh(std::function<void(const UsageSnapshot&)> done) = 0;
+  virtual void read_fresh(std::function<void(const UsageSnapshot&)> on_done) = 0;
 };
 
 class UsageRecorder {

@@ -113,13 +113,13 @@ class UsageStorage {
 
   // Loads the rows of these leases, and of no lease, from a day on.
   virtual bool load(Day since, std::set<std::string> leases,
-                    std::function<void(Result<std::vector<UsageRow>>)> loaded) = 0;
+                    std::function<void(Result<std::vector<UsageRow>>)> on_loaded) = 0;
   // Saves the entry. Also forgets rows that are too old, and, if there are too many, merges old
   // rows of ended leases into one.
-  virtual bool save(UsageTransaction, std::function<void(const Result<void>&)> saved) = 0;
+  virtual bool save(UsageTransaction, std::function<void(const Result<void>&)> on_saved) = 0;
   // Answers as if `unkept` were saved, but does not save it.
-  virtual bool query(UsageQuery, std::vector<UsageRow> unkept,
-                     std::function<void(Result<UsageReport>)> answered) = 0;
+  virtual bool query(UsageQuery, std::vector<UsageRow> unsaved,
+                     std::function<void(Result<UsageReport>)> on_result) = 0;
   // Describes the state of the kept rows, for people, in sentences.
   virtual std::vector<std::string> notes() const = 0;
 };

@@ -49,10 +49,10 @@ class FakeUseArchive final : public UsageStorage {
     });
     return true;
   }
-  bool query(UsageQuery question, std::vector<UsageRow> more,
+  bool query(UsageQuery query, std::vector<UsageRow> more,
              std::function<void(Result<UsageReport>)> answered) override {
     if (full) return false;
-    asked = question;
+    asked = query;
     unkept = std::move(more);
     loop_.post([this, answered = std::move(answered)] { answered(answer); });
     return true;

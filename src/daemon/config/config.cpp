@@ -22,14 +22,14 @@ std::string Config::location_of(const std::string& key) const {
 
 std::string lease_socket_of(const Config::Server& server) {
   if (server.lease_socket != "auto") return server.lease_socket;
-  constexpr std::string_view kUsual = "gpuyard.sock";
-  constexpr std::string_view kEnding = ".sock";
+  constexpr std::string_view kDefaultSocketName = "gpuyard.sock";
+  constexpr std::string_view kSocketSuffix = ".sock";
   const std::size_t slash = server.socket.rfind('/');
   const std::string directory =
       slash == server.socket.npos ? "" : server.socket.substr(0, slash + 1);
   std::string name = server.socket.substr(directory.size());
-  if (name == kUsual) return directory + "lease.sock";
-  if (name.ends_with(kEnding)) name.resize(name.size() - kEnding.size());
+  if (name == kDefaultSocketName) return directory + "lease.sock";
+  if (name.ends_with(kSocketSuffix)) name.resize(name.size() - kSocketSuffix.size());
   return directory + name + ".lease.sock";
 }
 
@@ -253,17 +253,17 @@ std::string render(const Config& config, Style style) {
 
 std::map<std::string, std::string> section_digests(const Config& config) {
   // Sections, and keys of others, that are of one machine: addresses, paths, UUIDs.
-  constexpr std::array<std::string_view, 9> kOfOneMachine = {"server",
-                                                             "state",
-                                                             "tls",
-                                                             "alerts",
-                                                             "zeus.listen",
-                                                             "driver.nvml",
-                                                             "processes.proc_root",
-                                                             "processes.marks_socket",
-                                                             "health.temperatures_of"};
+  constexpr std::array<std::string_view, 9> kMachineSections = {"server",
+                                                                "state",
+                                                                "tls",
+                                                                "alerts",
+                                                                "zeus.listen",
+                                                                "driver.nvml",
+                                                                "processes.proc_root",
+                                                                "processes.marks_socket",
+                                                                "health.temperatures_of"};
   const auto is_own = [&](std::string_view name) {
-    return std::ranges::find(kOfOneMachine, name) != kOfOneMachine.end();
+    return std::ranges::find(kMachineSections, name) != kMachineSections.end();
   };
   const Config usual;
   std::map<std::string, std::string> texts;

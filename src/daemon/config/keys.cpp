@@ -177,10 +177,11 @@ Result<void> set_reset_command(Config& config, const Value& value) {
 
 template <auto Member>
 Result<void> set_tariff(Config& config, const Value& value) {
-  constexpr double kMost = 1e6;
+  constexpr double kMaxTariff = 1e6;
   const auto number = std::get<double>(value);
-  if (!(number >= 0 && number <= kMost)) {
-    return Error{Errc::invalid, fmt::format("expected 0 (unknown) to {}; got {}", kMost, number)};
+  if (!(number >= 0 && number <= kMaxTariff)) {
+    return Error{Errc::invalid,
+                 fmt::format("expected 0 (unknown) to {}; got {}", kMaxTariff, number)};
   }
   config.energy.*Member = number;
   return {};
@@ -189,11 +190,11 @@ Result<void> set_tariff(Config& config, const Value& value) {
 // Shown beside numbers on every screen: a word or a sign.
 Result<void> set_currency(Config& config, const Value& value) {
   const auto& text = std::get<std::string>(value);
-  constexpr std::size_t kLongest = 16;
-  if (text.empty() || text.size() > kLongest || printable(text) != text) {
+  constexpr std::size_t kMaxCurrencyBytes = 16;
+  if (text.empty() || text.size() > kMaxCurrencyBytes || printable(text) != text) {
     return Error{Errc::invalid,
-                 fmt::format("expected a word or symbol of 1 to {} bytes; got \"{}\"", kLongest,
-                             printable(text))};
+                 fmt::format("expected a word or symbol of 1 to {} bytes; got \"{}\"",
+                             kMaxCurrencyBytes, printable(text))};
   }
   config.energy.currency = text;
   return {};

@@ -13,9 +13,9 @@ std::optional<std::string> unless_empty(const std::string& text) {
 
 }  // namespace
 
-protocol::Alert alert_view(const andon::AlertService& board, const andon::Alert& alert) {
+protocol::Alert alert_view(const andon::AlertService& alerts, const andon::Alert& alert) {
   const bool firing = alert.state == andon::AlertState::firing;
-  const andon::Rule* const rule = find_rule(board.engine().rules(), alert.rule);
+  const andon::Rule* const rule = find_rule(alerts.engine().rules(), alert.rule);
   protocol::Alert view;
   view.number = alert.number;
   view.rule = alert.rule;
@@ -23,7 +23,7 @@ protocol::Alert alert_view(const andon::AlertService& board, const andon::Alert&
   view.severity = alert.severity;
   view.level = andon::level_of(alert.severity);
   if (!alert.gpu.empty()) {
-    const bool displaced = board.engine().is_index_reused(alert);
+    const bool displaced = alerts.engine().is_index_reused(alert);
     view.gpu = {displaced ? std::nullopt : alert.index, alert.gpu, alert.pci_address,
                 alert.gpu_name};
   }
@@ -37,9 +37,9 @@ protocol::Alert alert_view(const andon::AlertService& board, const andon::Alert&
   if (const auto& by = alert.acknowledged) {
     view.acknowledged = {by->by, by->note, to_rfc3339(by->at)};
   }
-  view.silenced = firing && board.silences().is_silenced(alert);
+  view.silenced = firing && alerts.silences().is_silenced(alert);
   view.quarantines = firing && rule != nullptr && rule->quarantine && !alert.acknowledged;
-  if (firing) view.inhibited_by = unless_empty(board.engine().inhibitor(alert.rule, alert.gpu));
+  if (firing) view.inhibited_by = unless_empty(alerts.engine().inhibitor(alert.rule, alert.gpu));
   view.told = alert.notified_severity.has_value();
   view.simulated = alert.simulated;
   return view;
@@ -90,12 +90,12 @@ void AlertPublisher::on_change(const andon::Alert& alert) {
   const protocol::Alert view = alert_view(alerts_, alert);
   events_.publish(protocol::kAlertEvent, json::to_json(view), alert.gpu);
   const auto followers = subscribers_;  // a callback may unsubscribe
-  for (const auto& [number, told] : followers) told(view);
+  for (const auto& [number, on_alert] : followers) on_alert(view);
 }
 
-Subscription AlertPublisher::subscribe(OnAlert told) {
+Subscription AlertPublisher::subscribe(OnAlert on_alert) {
   const std::uint64_t number = next_subscriber_++;
-  subscribers_.emplace(number, std::move(told));
+  subscribers_.emplace(number, std::move(on_alert));
   return Subscription(lifetime_.guard([this, number] { subscribers_.erase(number); }));
 }
 

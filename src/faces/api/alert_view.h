@@ -30,8 +30,8 @@ class AlertPublisher {
   using OnAlert = std::function<void(const protocol::Alert&)>;
 
   // Both outlive this.
-  AlertPublisher(EventHub& events, const andon::AlertService& board)
-      : events_(events), alerts_(board) {}
+  AlertPublisher(EventHub& events, const andon::AlertService& alerts)
+      : events_(events), alerts_(alerts) {}
   AlertPublisher(const AlertPublisher&) = delete;
   AlertPublisher& operator=(const AlertPublisher&) = delete;
 

@@ -85,18 +85,18 @@ Result<void> check_rule(const Context& context, const std::string& name) {
   return Error{Errc::not_found, unknown_word("rule", name, known), "", "gpuyard alerts rules"};
 }
 
-Result<andon::Silence> make_silence(const Context& context, const RouteCall& asked,
-                                    const protocol::SilenceRequest& wish) {
-  const std::string comment = wish.comment.value_or("");
-  const std::string rule = wish.rule.value_or("");
+Result<andon::Silence> make_silence(const Context& context, const RouteCall& call,
+                                    const protocol::SilenceRequest& body) {
+  const std::string comment = body.comment.value_or("");
+  const std::string rule = body.rule.value_or("");
   if (auto known = check_rule(context, rule); !known) return std::move(known).error();
-  auto gpu = resolve_alert_gpu(context, wish.gpu.value_or(""), has_alert);
+  auto gpu = resolve_alert_gpu(context, body.gpu.value_or(""), has_alert);
   if (!gpu) return std::move(gpu).error();
-  if (auto may = check_visible(asked.principal, *gpu); !may) return std::move(may).error();
+  if (auto may = check_visible(call.principal, *gpu); !may) return std::move(may).error();
   const WallTime now = context.loop.wall();
   const auto length =
-      std::chrono::duration_cast<std::chrono::milliseconds>(duration_from_seconds(wish.for_s));
-  return andon::Silence{new_id(), rule, *gpu, asked.principal.name(), comment, now, now + length};
+      std::chrono::duration_cast<std::chrono::milliseconds>(duration_from_seconds(body.for_s));
+  return andon::Silence{new_id(), rule, *gpu, call.principal.name(), comment, now, now + length};
 }
 
 // Names what no rule can judge now: without it an empty list of alerts would mean more than it
@@ -125,56 +125,56 @@ void add_unknown_notes(Context& context, const Principal& principal,
   }
 }
 
-void get_alerts(Context& context, const RouteCall& asked, const NoParams&,
+void get_alerts(Context& context, const RouteCall& call, const NoParams&,
                 const Responder<protocol::Alerts>& respond) {
-  const andon::AlertService& board = context.alerts;
+  const andon::AlertService& alerts = context.alerts;
   protocol::Alerts all;
   all.simulated = is_simulated(context);
-  for (const andon::Alert& alert : board.engine().firing_alerts()) {
-    if (!asked.principal.can_see(alert.gpu)) continue;
-    all.alerts.push_back(alert_view(board, alert));
+  for (const andon::Alert& alert : alerts.engine().firing_alerts()) {
+    if (!call.principal.can_see(alert.gpu)) continue;
+    all.alerts.push_back(alert_view(alerts, alert));
   }
-  for (const andon::PendingAlert& one : board.engine().pending_alerts(context.loop.now())) {
-    if (!asked.principal.can_see(one.gpu)) continue;
+  for (const andon::PendingAlert& one : alerts.engine().pending_alerts(context.loop.now())) {
+    if (!call.principal.can_see(one.gpu)) continue;
     all.pending.push_back({one.rule, gpu_view(context, one.gpu), one.value,
                            to_seconds(one.pending_duration), to_seconds(one.hold)});
   }
-  if (const auto trouble = board.storage_error()) {
+  if (const auto error = alerts.storage_error()) {
     all.notes.push_back(
         "alerts are sent, but not stored, so they would be lost when gpuyard restarts: " +
-        trouble->text());
+        error->text());
   }
-  if (!board.is_open()) all.notes.emplace_back("stored alerts are still being loaded");
-  add_unknown_notes(context, asked.principal, all.notes);
+  if (!alerts.is_open()) all.notes.emplace_back("stored alerts are still being loaded");
+  add_unknown_notes(context, call.principal, all.notes);
   respond(std::move(all));
 }
 
 using StoredAlerts = std::vector<andon::Alert>;
 
-void query_history(Context& context, const RouteCall& asked, const auto& respond,
-                   const andon::AlertHistoryQuery& question,
-                   std::function<void(const Result<StoredAlerts>&)> answered) {
-  const auto ask = [&context, question](std::function<void(Result<StoredAlerts>)> told) {
-    return context.alerts.query_history(question, std::move(told));
+void query_history(Context& context, const RouteCall& call, const auto& respond,
+                   const andon::AlertHistoryQuery& query,
+                   std::function<void(const Result<StoredAlerts>&)> on_alerts) {
+  const auto submit = [&context, query](std::function<void(Result<StoredAlerts>)> on_done) {
+    return context.alerts.query_history(query, std::move(on_done));
   };
-  enqueue_query<StoredAlerts>(context, asked, respond, ask, std::move(answered));
+  enqueue_query<StoredAlerts>(context, call, respond, submit, std::move(on_alerts));
 }
 
-void get_alert_history(Context& context, const RouteCall& asked,
+void get_alert_history(Context& context, const RouteCall& call,
                        const protocol::AlertHistoryQuery& query,
                        const Responder<protocol::AlertHistory>& respond) {
-  andon::AlertHistoryQuery question;
-  question.limit = query.limit.value_or(question.limit);
+  andon::AlertHistoryQuery history_query;
+  history_query.limit = query.limit.value_or(history_query.limit);
   auto gpus = resolve_alert_gpus(context, query.gpu.value_or(""));
   if (!gpus) return respond(std::move(gpus).error());
-  question.gpus = *std::move(gpus);
-  if (auto may = restrict_to_visible(asked.principal, question.gpus); !may) {
+  history_query.gpus = *std::move(gpus);
+  if (auto may = restrict_to_visible(call.principal, history_query.gpus); !may) {
     return respond(std::move(may).error());
   }
-  question.rule = query.rule.value_or("");
-  question.before = query.before;
+  history_query.rule = query.rule.value_or("");
+  history_query.before = query.before;
   const auto answer = [&context, respond,
-                       rule = question.rule](const Result<StoredAlerts>& alerts) {
+                       rule = history_query.rule](const Result<StoredAlerts>& alerts) {
     if (!alerts) return respond(Error{Errc::unavailable, alerts.error().text()});
     // A rule that was removed may still have a history.
     if (auto known = check_rule(context, rule); !known && alerts->empty()) {
@@ -186,19 +186,19 @@ void get_alert_history(Context& context, const RouteCall& asked,
     }
     respond(std::move(history));
   };
-  query_history(context, asked, respond, question, answer);
+  query_history(context, call, respond, history_query, answer);
 }
 
-void get_alert(Context& context, const RouteCall& asked, const protocol::AlertName& name,
+void get_alert(Context& context, const RouteCall& call, const protocol::AlertName& name,
                const Responder<protocol::AlertAnswer>& respond) {
-  const auto answer = [&context, caller = asked.principal, respond](const andon::Alert& alert) {
+  const auto answer = [&context, caller = call.principal, respond](const andon::Alert& alert) {
     if (auto may = check_visible(caller, alert.gpu); !may) return respond(may.error());
     respond(protocol::AlertAnswer{1, is_simulated(context), alert_view(context.alerts, alert)});
   };
   if (const andon::Alert* known = context.alerts.find(name.alert)) return answer(*known);
-  andon::AlertHistoryQuery question;
-  question.limit = 1;
-  question.before = name.alert + 1;
+  andon::AlertHistoryQuery query;
+  query.limit = 1;
+  query.before = name.alert + 1;
   const auto found = [name, respond, answer](const Result<StoredAlerts>& newest) {
     if (!newest) return respond(Error{Errc::unavailable, newest.error().text()});
     if (!newest->empty() && newest->front().number == name.alert) return answer(newest->front());
@@ -206,33 +206,33 @@ void get_alert(Context& context, const RouteCall& asked, const protocol::AlertNa
         Errc::not_found,
         fmt::format("alert {} not found; it may have been removed from the history", name.alert)});
   };
-  query_history(context, asked, respond, question, found);
+  query_history(context, call, respond, query, found);
 }
 
 // What is not kept on the disk is in force all the same.
 template <class T>
-bool is_in_force(const Result<T>& done) {
-  return done || done.error().code == Errc::unavailable;
+bool is_in_force(const Result<T>& result) {
+  return result || result.error().code == Errc::unavailable;
 }
 
 // What is done about a GPU, or about none. Empty: nothing is changed.
 using AlertAction = std::optional<std::pair<std::string, DeviceId>>;
 
-void report_alert_action(const RouteCall& asked, const AlertAction& deed) {
-  if (!deed) return asked.report_no_change();
-  if (deed->second.empty()) return asked.report_action(deed->first);
-  asked.report_action(deed->first, std::vector{deed->second});
+void report_alert_action(const RouteCall& call, const AlertAction& action) {
+  if (!action) return call.report_no_change();
+  if (action->second.empty()) return call.report_action(action->first);
+  call.report_action(action->first, std::vector{action->second});
 }
 
 std::string with_note(std::string action, const std::string& note) {
   return note.empty() ? action : fmt::format("{}: {}", action, note);
 }
 
-AlertAction acknowledge_action_of(const RouteCall& asked, const andon::Alert* alert,
+AlertAction acknowledge_action_of(const RouteCall& call, const andon::Alert* alert,
                                   const std::string& note) {
   if (alert == nullptr) return std::nullopt;
   const auto& already = alert->acknowledged;
-  if (already && already->by == asked.principal.name() && already->note == note) {
+  if (already && already->by == call.principal.name() && already->note == note) {
     return std::nullopt;
   }
   const auto action = fmt::format("acknowledge alert {} ({})", alert->number, alert->rule);
@@ -244,67 +244,67 @@ std::string silenced_rule(const andon::Silence& silence) {
   return silence.rule.empty() ? "all alerts" : silence.rule;
 }
 
-void acknowledge_alert(Context& context, const RouteCall& asked, const protocol::AlertName& name,
+void acknowledge_alert(Context& context, const RouteCall& call, const protocol::AlertName& name,
                        const protocol::AcknowledgeRequest& body,
                        const Responder<protocol::AlertAnswer>& respond) {
   const std::string note = body.note.value_or("");
   // What is over can no longer be acknowledged, whosever it was.
   const andon::Alert* known = context.alerts.find(name.alert);
-  const auto may = known == nullptr ? Result<void>() : check_visible(asked.principal, known->gpu);
+  const auto may = known == nullptr ? Result<void>() : check_visible(call.principal, known->gpu);
   if (!may) return respond(may.error());
-  const auto deed = acknowledge_action_of(asked, known, note);
+  const auto action = acknowledge_action_of(call, known, note);
   context.alerts.acknowledge(
-      name.alert, {asked.principal.name(), note, context.loop.wall()},
-      [&context, asked, deed, respond](const Result<andon::Alert>& alert) {
-        if (is_in_force(alert)) report_alert_action(asked, deed);
+      name.alert, {call.principal.name(), note, context.loop.wall()},
+      [&context, call, action, respond](const Result<andon::Alert>& alert) {
+        if (is_in_force(alert)) report_alert_action(call, action);
         if (!alert) return respond(alert.error());
         respond(
             protocol::AlertAnswer{1, is_simulated(context), alert_view(context.alerts, *alert)});
       },
-      requester_of(asked));
+      requester_of(call));
 }
 
 void get_silences(Context& context, const NoParams&, const Responder<protocol::Silences>& respond) {
   respond(silences_of(context));
 }
 
-void put_silence(Context& context, const RouteCall& asked, const NoParams&,
-                 const protocol::SilenceRequest& wish,
+void put_silence(Context& context, const RouteCall& call, const NoParams&,
+                 const protocol::SilenceRequest& body,
                  const Responder<protocol::Silence>& respond) {
-  const auto silence = make_silence(context, asked, wish);
+  const auto silence = make_silence(context, call, body);
   if (!silence) return respond(silence.error());
-  const AlertAction deed = std::pair(
+  const AlertAction action = std::pair(
       with_note(
           fmt::format("silence {} until {}", silenced_rule(*silence), to_rfc3339(silence->until)),
           silence->comment),
       silence->gpu);
   context.alerts.silence(
       *silence,
-      [asked, deed, respond](const Result<andon::Silence>& put) {
-        if (is_in_force(put)) report_alert_action(asked, deed);
+      [call, action, respond](const Result<andon::Silence>& put) {
+        if (is_in_force(put)) report_alert_action(call, action);
         if (!put) return respond(put.error());
         respond(silence_view(*put));
       },
-      requester_of(asked));
+      requester_of(call));
 }
 
-void end_silence(Context& context, const RouteCall& asked, const protocol::SilenceName& name,
+void end_silence(Context& context, const RouteCall& call, const protocol::SilenceName& name,
                  const Responder<protocol::Silences>& respond) {
-  AlertAction deed;
+  AlertAction action;
   const auto id = context.alerts.silences().find_id(name.silence);
   for (const andon::Silence& one : context.alerts.silences().all()) {
     if (one.id != id) continue;
-    deed =
+    action =
         std::pair(fmt::format("end the silence of {} by {}", silenced_rule(one), one.by), one.gpu);
   }
   context.alerts.unsilence(
       name.silence,
-      [&context, asked, deed, respond](const Result<void>& done) {
-        if (is_in_force(done)) report_alert_action(asked, deed);
-        if (!done) return respond(done.error());
+      [&context, call, action, respond](const Result<void>& result) {
+        if (is_in_force(result)) report_alert_action(call, action);
+        if (!result) return respond(result.error());
         respond(silences_of(context));
       },
-      requester_of(asked));
+      requester_of(call));
 }
 
 void get_rules(Context& context, const NoParams&, const Responder<protocol::Rules>& respond) {
@@ -319,16 +319,16 @@ void get_sinks(Context& context, const NoParams&, const Responder<protocol::Sink
   respond(protocol::Sinks{1, is_simulated(context), context.alert_sinks.sinks()});
 }
 
-void test_sinks(Context& context, const RouteCall& asked, const NoParams&,
-                const protocol::SinkTestRequest& wish,
+void test_sinks(Context& context, const RouteCall& call, const NoParams&,
+                const protocol::SinkTestRequest& body,
                 const Responder<protocol::SinkTests>& respond) {
-  const std::string action = wish.sink ? "test sink " + *wish.sink : "test all sinks";
+  const std::string action = body.sink ? "test sink " + *body.sink : "test all sinks";
   context.alert_sinks.test(
-      wish.sink.value_or(""), asked.principal.name(),
-      [&context, asked, action, respond](const Result<std::vector<protocol::SinkTest>>& got) {
-        if (!got) return respond(got.error());
-        asked.report_action(action);
-        respond(protocol::SinkTests{1, is_simulated(context), *got});
+      body.sink.value_or(""), call.principal.name(),
+      [&context, call, action, respond](const Result<std::vector<protocol::SinkTest>>& tests) {
+        if (!tests) return respond(tests.error());
+        call.report_action(action);
+        respond(protocol::SinkTests{1, is_simulated(context), *tests});
       });
 }
 

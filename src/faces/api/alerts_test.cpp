@@ -162,14 +162,14 @@ TEST_F(AlertRoutes, OnlyControlMayAct) {
 
 TEST_F(AlertRoutes, SubscriberIsNotifiedUntilUnsubscribed) {
   board_.set_on_change([&](const andon::Alert& alert) { alert_news_.on_change(alert); });
-  std::vector<std::string> heard;
-  Subscription following =
-      alert_news_.subscribe([&](const protocol::Alert& alert) { heard.push_back(alert.message); });
+  std::vector<std::string> messages;
+  Subscription following = alert_news_.subscribe(
+      [&](const protocol::Alert& alert) { messages.push_back(alert.message); });
   make_hot();
-  EXPECT_EQ(heard, std::vector<std::string>{"GPU 0 is at 91 C"});
+  EXPECT_EQ(messages, std::vector<std::string>{"GPU 0 is at 91 C"});
   following.reset();
   make_hot(20);
-  EXPECT_EQ(heard.size(), 1U);
+  EXPECT_EQ(messages.size(), 1U);
 }
 
 }  // namespace

@@ -26,8 +26,8 @@ struct Credential {
 // Ends with its credential, so that a revoked caller receives no more data.
 class CredentialBoundStream final : public http::ResponseStream {
  public:
-  CredentialBoundStream(const Credential& credential, std::shared_ptr<http::ResponseStream> feed)
-      : stream_(std::move(feed)) {
+  CredentialBoundStream(const Credential& credential, std::shared_ptr<http::ResponseStream> stream)
+      : stream_(std::move(stream)) {
     stream_->set_on_more([this] { notify_more(); });
     end_subscription_ = credential.subscribe([this] {
       ended_ = true;
@@ -72,8 +72,8 @@ Credential token_credential(Context& context, const std::string& token) {
             if (now != nullptr && now->is_valid(context.loop.wall())) return std::nullopt;
             return unauthenticated_response(credential_ended_error());
           },
-          [&context, token](std::function<void()> ended) {
-            return context.tokens.subscribe_to_end(token, std::move(ended));
+          [&context, token](std::function<void()> on_end) {
+            return context.tokens.subscribe_to_end(token, std::move(on_end));
           }};
 }
 
@@ -83,8 +83,8 @@ Credential certificate_credential(Context& context, const http::Peer& peer) {
             if (good) return std::nullopt;
             return http::error_response(good.error());
           },
-          [&context, peer](std::function<void()> ended) {
-            return context.certificates.subscribe(peer, std::move(ended));
+          [&context, peer](std::function<void()> on_end) {
+            return context.certificates.subscribe(peer, std::move(on_end));
           }};
 }
 
@@ -124,23 +124,23 @@ http::Response unauthenticated_response(const Error& error) {
 }
 
 void Authenticator::authenticate(const std::shared_ptr<PendingCall>& call,
-                                 const OnAuthenticated& admitted) {
+                                 const OnAuthenticated& on_authenticated) {
   if (call->request.header(kAuthorizationField).empty()) {
     const bool certified = !call->request.peer.certificate_fingerprint.empty();
-    if (certified) return check_certificate(call, admitted);
-    return admitted(principal_of(call->request.peer, authority_));
+    if (certified) return check_certificate(call, on_authenticated);
+    return on_authenticated(principal_of(call->request.peer, authority_));
   }
   const auto token = bearer_of(call->request);
   if (!token) return call->reply(http::error_response(token.error()));
-  check_token(call, *token, admitted);
+  check_token(call, *token, on_authenticated);
 }
 
 void Authenticator::check_token(const std::shared_ptr<PendingCall>& call, std::string_view text,
-                                const OnAuthenticated& admitted) {
+                                const OnAuthenticated& on_authenticated) {
   const http::Peer& peer = call->request.peer;
-  const Transport way = transport_of(peer, authority_);
+  const Transport transport = transport_of(peer, authority_);
   const auto token = context_.tokens.authenticate(text);
-  if (way == Transport::plain_tcp) {
+  if (transport == Transport::plain_tcp) {
     if (token) context_.tokens.record_use((*token)->id, peer.quota_group, true);
     return refuse(call,
                   {Errc::denied,
@@ -155,26 +155,27 @@ void Authenticator::check_token(const std::shared_ptr<PendingCall>& call, std::s
   const std::string id = (*token)->id;
   context_.tokens.record_use(id, peer.quota_group);
   call->reply = bind_to_credential(token_credential(context_, id), std::move(call->reply));
-  const auto go_on = [this, id, way, call, admitted](bool member) {
+  const auto on_membership = [this, id, transport, call, on_authenticated](bool member) {
     // To be asked of the group takes a while.
     const auth::Token* now = context_.tokens.find(id);
     if (now == nullptr || !now->is_valid(context_.loop.wall())) {
       return call->reply(unauthenticated_response(credential_ended_error()));
     }
-    admitted(principal_of(*now, way, member, authority_));
+    on_authenticated(principal_of(*now, transport, member, authority_));
   };
-  resolve_membership(**token, go_on);
+  resolve_membership(**token, on_membership);
 }
 
 // Nobody needs the group to read or to lease.
-void Authenticator::resolve_membership(const auth::Token& token, std::function<void(bool)> go_on) {
+void Authenticator::resolve_membership(const auth::Token& token,
+                                       std::function<void(bool)> on_membership) {
   const bool asks_group = token.scope > Scope::lease && token.uid;
-  if (!asks_group || authority_.is_admin(*token.uid)) return go_on(false);
-  context_.check_group_member(*token.uid, std::move(go_on));
+  if (!asks_group || authority_.is_admin(*token.uid)) return on_membership(false);
+  context_.check_group_member(*token.uid, std::move(on_membership));
 }
 
 void Authenticator::check_certificate(const std::shared_ptr<PendingCall>& call,
-                                      const OnAuthenticated& admitted) {
+                                      const OnAuthenticated& on_authenticated) {
   const http::Peer& peer = call->request.peer;
   const auto refuse = [&](std::string why) {
     record_refusal(call, peer.quota_group, why);
@@ -192,8 +193,8 @@ void Authenticator::check_certificate(const std::shared_ptr<PendingCall>& call,
     const auth::Token& grant = known->second;
     call->reply =
         bind_to_credential(certificate_credential(context_, peer), std::move(call->reply));
-    return resolve_membership(grant, [this, &grant, admitted](bool member) {
-      admitted(principal_of(grant, Transport::tls, member, authority_));
+    return resolve_membership(grant, [this, &grant, on_authenticated](bool member) {
+      on_authenticated(principal_of(grant, Transport::tls, member, authority_));
     });
   }
   refuse(fmt::format(
@@ -205,15 +206,15 @@ void Authenticator::check_certificate(const std::shared_ptr<PendingCall>& call,
 void Authenticator::record_refusal(const std::shared_ptr<const PendingCall>& call,
                                    const std::string& by, std::string why) const {
   const http::Peer& peer = call->request.peer;
-  control::ChangeRequester asker{by, false, call->request_id, call->request.received_at};
-  asker.over_tcp = peer.kind == http::Peer::Kind::tcp;
-  if (asker.over_tcp) asker.quota_owner = quota_group_of(peer);
-  context_.control.record_refusal(asker, "invalid token", {Errc::denied, std::move(why)});
+  control::ChangeRequester requester{by, false, call->request_id, call->request.received_at};
+  requester.over_tcp = peer.kind == http::Peer::Kind::tcp;
+  if (requester.over_tcp) requester.quota_owner = quota_group_of(peer);
+  context_.control.record_refusal(requester, "invalid token", {Errc::denied, std::move(why)});
 }
 
 void Authenticator::refuse(const std::shared_ptr<PendingCall>& call, const Error& why, int status) {
   const std::string& from = call->request.peer.quota_group;
-  const auto noted = [&](std::uint64_t count) {
+  const auto record_line = [&](std::uint64_t count) {
     record_refusal(call, from,
                    count > 1
                        ? fmt::format("{} ({} attempts since the last line)", why.text(), count)
@@ -223,7 +224,8 @@ void Authenticator::refuse(const std::shared_ptr<PendingCall>& call, const Error
     call->reply(status == 401 ? unauthenticated_response(why)
                               : http::error_response(status, "denied", why.text(), why.hint));
   };
-  if (context_.auth_throttle.record_failure(quota_group_of(call->request.peer), noted, answer))
+  if (context_.auth_throttle.record_failure(quota_group_of(call->request.peer), record_line,
+                                            answer))
     return;
   http::Response busy = http::error_response(
       429, "busy", "too many invalid tokens were sent recently; try again in a few seconds");

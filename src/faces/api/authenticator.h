@@ -29,14 +29,15 @@ class Authenticator {
       : context_(context), authority_(authority) {}
 
   // Calls `admitted` now or later; or answers the call itself, and never does.
-  void authenticate(const std::shared_ptr<PendingCall>&, const OnAuthenticated& admitted);
+  void authenticate(const std::shared_ptr<PendingCall>&, const OnAuthenticated& on_authenticated);
 
  private:
   void check_token(const std::shared_ptr<PendingCall>&, std::string_view token,
-                   const OnAuthenticated& admitted);
-  void check_certificate(const std::shared_ptr<PendingCall>&, const OnAuthenticated& admitted);
+                   const OnAuthenticated& on_authenticated);
+  void check_certificate(const std::shared_ptr<PendingCall>&,
+                         const OnAuthenticated& on_authenticated);
   // Tells whether the user is of the group now, if that matters.
-  void resolve_membership(const auth::Token&, std::function<void(bool)> go_on);
+  void resolve_membership(const auth::Token&, std::function<void(bool)> on_membership);
   void refuse(const std::shared_ptr<PendingCall>&, const Error& why, int status);
   void record_refusal(const std::shared_ptr<const PendingCall>&, const std::string& by,
                       std::string why) const;

@@ -31,9 +31,9 @@ std::uint32_t find_or_add_model(std::vector<protocol::BriefModel>& models, const
     return model.name == gpu.info.name && model.memory_mib == memory;
   };
   const auto found = std::ranges::find_if(models, same);
-  const auto place = static_cast<std::uint32_t>(found - models.begin());
+  const auto index = static_cast<std::uint32_t>(found - models.begin());
   if (found == models.end()) models.push_back({gpu.info.name, memory});
-  return place;
+  return index;
 }
 
 // Who has a GPU, and why it is not handed out.
@@ -51,8 +51,8 @@ Occupancy occupancy_of(const Context& context, const DeviceId& id,
     return {lease.state == lease::LeaseState::draining ? draining : leased,
             display_name(context, lease.uid)};
   }
-  const auto& outsiders = context.leases.gpus().unleased_processes();
-  if (const auto found = outsiders.find(id); found != outsiders.end() && !found->second.empty()) {
+  const auto& unleased = context.leases.gpus().unleased_processes();
+  if (const auto found = unleased.find(id); found != unleased.end() && !found->second.empty()) {
     // Of a process that cannot be seen from here nobody knows whose it is.
     const auto known =
         std::ranges::find(found->second, lease::ObservedProcess::Attribution::outsider,
@@ -68,13 +68,13 @@ Occupancy occupancy_of(const Context& context, const DeviceId& id,
 void add_gpu(const Context& context, const DeviceState& gpu,
              const std::map<DeviceId, const lease::Lease*>& holders, protocol::Brief& brief) {
   protocol::BriefGpus& gpus = brief.gpus;
-  Occupancy having = occupancy_of(context, gpu.info.id, holders);
+  Occupancy occupancy = occupancy_of(context, gpu.info.id, holders);
   gpus.index.push_back(gpu.info.index);
   gpus.uuid.push_back(gpu.info.uuid);
   gpus.model.push_back(find_or_add_model(brief.models, gpu));
-  gpus.use.push_back(having.use);
-  gpus.user.push_back(std::move(having.user));
-  gpus.why.push_back(std::move(having.why));
+  gpus.use.push_back(occupancy.use);
+  gpus.user.push_back(std::move(occupancy.user));
+  gpus.why.push_back(std::move(occupancy.why));
   gpus.health.push_back(gpu.health.verdict);
   gpus.utilization_percent.push_back(number_of(gpu.sample, Metric::utilization_gpu));
   gpus.memory_free_mib.push_back(mebibytes(number_of(gpu.sample, Metric::memory_free)));
@@ -124,12 +124,12 @@ std::string brief_of(const Context& context, const Principal& caller) {
   return json::to_json(brief);
 }
 
-void get_brief(Context& context, const RouteCall& asked, const NoParams&,
+void get_brief(Context& context, const RouteCall& call, const NoParams&,
                const Responder<protocol::Brief>& respond) {
-  const bool whole = asked.principal.gpus.empty();
+  const bool whole = call.principal.gpus.empty();
   // Both numbers only grow, so their sum changes with either.
   const std::uint64_t state = context.telemetry.latest()->generation + context.lease_changes;
-  const auto render = [&] { return brief_of(context, asked.principal); };
+  const auto render = [&] { return brief_of(context, call.principal); };
   const auto body =
       whole ? context.brief.get(state, render) : std::make_shared<const std::string>(render());
   http::Response response{200, "application/json", body};
@@ -157,25 +157,25 @@ bool are_linked(const lease::GpuPool& gpus, const std::vector<DeviceId>& chosen)
   return first && std::ranges::all_of(chosen, [&](const auto& id) { return clique(id) == first; });
 }
 
-void get_free(Context& context, const RouteCall& asked, const protocol::FreeQuery& query,
+void get_free(Context& context, const RouteCall& call, const protocol::FreeQuery& query,
               const Responder<protocol::FreeGpus>& respond) {
   protocol::LeaseRequest body;
   body.gpus = query.gpus;
   body.min_free_bytes = query.min_free_bytes;
   body.model = query.model;
-  const telemetry::SnapshotPtr snapshot = visible_snapshot(context, asked.principal);
-  auto wish = protocol::lease_spec_of(body, *snapshot);
-  if (!wish) return respond(std::move(wish).error().in("query"));
-  wish->allowed_gpus = asked.principal.gpus;
+  const telemetry::SnapshotPtr snapshot = visible_snapshot(context, call.principal);
+  auto spec = protocol::lease_spec_of(body, *snapshot);
+  if (!spec) return respond(std::move(spec).error().in("query"));
+  spec->allowed_gpus = call.principal.gpus;
   // Who is not known is at no quota.
   const auto offer =
-      context.leases.offer(asked.principal.uid.value_or(static_cast<uid_t>(-1)), *wish);
+      context.leases.offer(call.principal.uid.value_or(static_cast<uid_t>(-1)), *spec);
   if (!offer) return respond(offer.error());
   protocol::FreeGpus answer;
   answer.simulated = snapshot->driver.info.simulated;
   answer.enough = !offer->chosen.empty();
   answer.why = offer->reason;
-  if (asked.principal.gpus.empty()) {
+  if (call.principal.gpus.empty()) {
     answer.waiting = static_cast<std::int64_t>(context.leases.waiting_claim_count());
   }
   answer.capacity = static_cast<std::int64_t>(snapshot->devices.size());

@@ -173,13 +173,14 @@ TEST_F(RandomNode, QueryMatchesFollowingClaim) {
   for (int round = 0; round < kRounds; ++round) {
     for (unsigned i = below(6); i > 0; --i) change();
     const unsigned wanted = 1 + below(kGpus);
-    const auto told = free("?gpus=" + std::to_string(wanted), process(kAlice));
+    const auto offer = free("?gpus=" + std::to_string(wanted), process(kAlice));
     const auto lease = new_claim(kAlice, wanted, kNoWait);
-    ASSERT_EQ(told.enough, lease.state == lease::LeaseState::held) << "round " << round << told.why;
+    ASSERT_EQ(offer.enough, lease.state == lease::LeaseState::held)
+        << "round " << round << offer.why;
     std::set<std::string> got;
     for (const auto& gpu : lease.gpus) got.insert(gpu.uuid);
-    ASSERT_EQ(chosen(told), got);
-    granted += told.enough ? 1 : 0;
+    ASSERT_EQ(chosen(offer), got);
+    granted += offer.enough ? 1 : 0;
     pass(seconds(5));
   }
   EXPECT_GT(granted, kRounds / 20);

@@ -29,8 +29,8 @@ class ClientCertificates {
   Result<void> check(const http::Peer&) const;
   // Calls `ended` once when the peer's certificate is no longer good: at once when it is revoked,
   // within EndWatch::kLook when it expires, also if the clock jumps.
-  Subscription subscribe(http::Peer peer, std::function<void()> ended) {
-    return ends_.subscribe(std::move(peer), std::move(ended));
+  Subscription subscribe(http::Peer peer, std::function<void()> on_end) {
+    return ends_.subscribe(std::move(peer), std::move(on_end));
   }
 
  private:

@@ -50,13 +50,13 @@ TEST_F(CertificateRoutes, ItsStreamsEndWithIt) {
   const auto stream = get("/api/gpu/events", certified());
   ASSERT_EQ(stream->status(), 200) << stream->text();
   ASSERT_NE(stream->answer->stream, nullptr);
-  bool told = false;
-  stream->answer->stream->set_on_more([&] { told = true; });
+  bool notified = false;
+  stream->answer->stream->set_on_more([&] { notified = true; });
   pass(seconds(59));
   EXPECT_FALSE(stream->answer->stream->is_over());
   pass(seconds(1) + EndWatch<http::Peer>::kPollInterval);
   EXPECT_TRUE(stream->answer->stream->is_over());
-  EXPECT_TRUE(told);
+  EXPECT_TRUE(notified);
 }
 
 TEST_F(CertificateRoutes, ItsStreamsEndWhenItIsRevoked) {

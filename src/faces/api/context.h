@@ -116,10 +116,10 @@ struct Context {
       [](const lease::Lease&) { return std::nullopt; };
   // Calls `done` when these users' names are known or cannot be had soon; perhaps inside the call.
   std::function<void(const std::vector<std::uint32_t>& uids, std::function<void()> done)>
-      resolve_user_names = [](const auto&, const auto& done) { done(); };
+      resolve_user_names = [](const auto&, const auto& on_done) { on_done(); };
   // Tells, perhaps inside the call, whether a user is now of the group that may control.
   std::function<void(std::uint32_t uid, std::function<void(bool)> told)> check_group_member =
-      [](std::uint32_t, const auto& told) { told(false); };
+      [](std::uint32_t, const auto& on_done) { on_done(false); };
   std::uint64_t lease_changes = 0;               // counted by LeasePublisher
   std::string slurm_error = {};                  // what keeps a hook of Slurm from its work
   std::map<DeviceId, std::int64_t> minors = {};  // as they were last read

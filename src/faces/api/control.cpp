@@ -45,75 +45,78 @@ struct LeaseReference {
   std::optional<std::uint64_t> fence = {};
 };
 
-Result<void> check_lease(const Context& context, const RouteCall& asked,
-                         const LeaseReference& under, const std::vector<DeviceId>& gpus) {
-  if (asked.scope_error && !context.holders_may_control) {
+Result<void> check_lease(const Context& context, const RouteCall& call,
+                         const LeaseReference& reference, const std::vector<DeviceId>& gpus) {
+  if (call.scope_error && !context.holders_may_control) {
     return Error{Errc::denied,
                  "lease holders cannot change settings here: lease.may_control is false"};
   }
-  if (!under.fence) {
+  if (!reference.fence) {
     return Error{Errc::invalid, "fence: required with a lease; its value is in GPUYARD_FENCE"};
   }
-  const lease::Lease* lease = context.leases.find(*under.lease);
-  const bool others = lease != nullptr && asked.principal.uid != lease->uid &&
-                      asked.principal.scope < protocol::Scope::admin;
+  const lease::Lease* lease = context.leases.find(*reference.lease);
+  const bool others = lease != nullptr && call.principal.uid != lease->uid &&
+                      call.principal.scope < protocol::Scope::admin;
   if (others) return Error{Errc::denied, "the lease belongs to another user"};
   for (const DeviceId& gpu : gpus) {
-    if (auto may = context.leases.check_holds_gpu(*under.lease, under.fence, gpu); !may) return may;
+    if (auto may = context.leases.check_holds_gpu(*reference.lease, reference.fence, gpu); !may)
+      return may;
   }
   return {};
 }
 
-control::ChangeRequester control_requester_of(const Context& context, const RouteCall& asked) {
-  const bool admin = asked.principal.scope >= protocol::Scope::admin;
-  return control_requester_of(context, asked.principal, admin, asked.request_id, asked.received);
+control::ChangeRequester control_requester_of(const Context& context, const RouteCall& call) {
+  const bool admin = call.principal.scope >= protocol::Scope::admin;
+  return control_requester_of(context, call.principal, admin, call.request_id, call.received);
 }
 
 // Under a lease, the owner of the change is the lease.
-Result<control::ChangeRequester> lease_requester_of(Context& context, const RouteCall& asked,
-                                                    const LeaseReference& under,
+Result<control::ChangeRequester> lease_requester_of(Context& context, const RouteCall& call,
+                                                    const LeaseReference& reference,
                                                     const std::vector<DeviceId>& gpus) {
-  control::ChangeRequester asker = control_requester_of(context, asked);
-  if (!under.lease) {
-    if (!asked.scope_error) return asker;
-    context.control.record_refusal(asker, "change GPUs without a lease", *asked.scope_error);
-    return *asked.scope_error;
+  control::ChangeRequester requester = control_requester_of(context, call);
+  if (!reference.lease) {
+    if (!call.scope_error) return requester;
+    context.control.record_refusal(requester, "change GPUs without a lease", *call.scope_error);
+    return *call.scope_error;
   }
-  if (auto valid = check_lease(context, asked, under, gpus); !valid) {
-    context.control.record_refusal(asker, "change GPUs under lease " + *under.lease, valid.error());
+  if (auto valid = check_lease(context, call, reference, gpus); !valid) {
+    context.control.record_refusal(requester, "change GPUs under lease " + *reference.lease,
+                                   valid.error());
     return std::move(valid).error();
   }
-  asker.principal = std::exchange(asker.owner, lease::owner_of(*under.lease));
+  requester.principal = std::exchange(requester.owner, lease::owner_of(*reference.lease));
   // Not there for a change of no GPU, which is checked against no lease.
-  if (const lease::Lease* lease = context.leases.find(*under.lease)) {
-    asker.lease_holder = fmt::format("uid {}", lease->uid);
+  if (const lease::Lease* lease = context.leases.find(*reference.lease)) {
+    requester.lease_holder = fmt::format("uid {}", lease->uid);
   }
-  return asker;
+  return requester;
 }
 
 // Checks the lease again when the change's turn comes: the lease may have ended by then.
 control::AuthorizationCheck authorization_check_of(const Context& context,
-                                                   const LeaseReference& under) {
-  if (!under.lease) return {};
-  return [&leases = context.leases, under](const DeviceId& gpu) {
-    return leases.check_holds_gpu(*under.lease, under.fence, gpu);
+                                                   const LeaseReference& reference) {
+  if (!reference.lease) return {};
+  return [&leases = context.leases, reference](const DeviceId& gpu) {
+    return leases.check_holds_gpu(*reference.lease, reference.fence, gpu);
   };
 }
 
-void submit_change(Context& context, const RouteCall& asked, const std::string& gpus,
-                   const protocol::ChangeOptions& how, const Result<control::ChangeAction>& action,
-                   const ChangesResponder& respond, const LeaseReference& under = {}) {
+void submit_change(Context& context, const RouteCall& call, const std::string& gpus,
+                   const protocol::ChangeOptions& options,
+                   const Result<control::ChangeAction>& action, const ChangesResponder& respond,
+                   const LeaseReference& reference = {}) {
   if (!action) return respond(action.error());
-  auto ids = resolve_gpu_ids(*visible_snapshot(context, asked.principal), gpus);
+  auto ids = resolve_gpu_ids(*visible_snapshot(context, call.principal), gpus);
   if (!ids) return respond(std::move(ids).error());
-  auto asker = lease_requester_of(context, asked, under, *ids);
-  if (!asker) return respond(std::move(asker).error());
-  control::ChangeRequest request{*std::move(asker), *std::move(ids), *action};
-  request.force = how.force.value_or(false);
-  request.atomic = how.atomic.value_or(false);
-  request.dry_run = how.dry_run.value_or(false);
-  request.authorization_check = authorization_check_of(context, under);
-  if (!how.wait.value_or(true))
+  auto requester = lease_requester_of(context, call, reference, *ids);
+  if (!requester) return respond(std::move(requester).error());
+  control::ChangeRequest request{*std::move(requester), *std::move(ids), *action};
+  request.force = options.force.value_or(false);
+  request.atomic = options.atomic.value_or(false);
+  request.dry_run = options.dry_run.value_or(false);
+  request.authorization_check = authorization_check_of(context, reference);
+  if (!options.wait.value_or(true))
     return respond_with_changes(context, context.control.submit_async(request), respond);
   context.control.submit(request, [&context, respond](const auto& changes) {
     respond_with_changes(context, changes, respond);
@@ -121,9 +124,9 @@ void submit_change(Context& context, const RouteCall& asked, const std::string& 
 }
 
 Result<control::ChangeAction> set_value_action(const Result<Setting>& setting,
-                                               const protocol::TimedChangeOptions& wish) {
+                                               const protocol::TimedChangeOptions& body) {
   if (!setting) return setting.error();
-  return control::ChangeAction(control::SetValue{*setting, protocol::duration_of(wish)});
+  return control::ChangeAction(control::SetValue{*setting, protocol::duration_of(body)});
 }
 
 const DeviceInfo* find_device_info(const Snapshot& snapshot, const DeviceId& id) {
@@ -133,9 +136,9 @@ const DeviceInfo* find_device_info(const Snapshot& snapshot, const DeviceId& id)
   return nullptr;
 }
 
-void respond_with_management(Context& context, const RouteCall& asked, const std::string& names,
+void respond_with_management(Context& context, const RouteCall& call, const std::string& names,
                              const Responder<protocol::Management>& respond) {
-  auto ids = resolve_gpu_ids(*visible_snapshot(context, asked.principal), names);
+  auto ids = resolve_gpu_ids(*visible_snapshot(context, call.principal), names);
   if (!ids) return respond(std::move(ids).error());
   control::read_settings(
       context.loop, context.control, *ids, kSettingReadTimeout,
@@ -165,52 +168,53 @@ template <class Wish, class SettingOf>
 BoundRoute bind_setting(
     const protocol::Route<protocol::ManagedGpus, protocol::ChangeResults, Wish>& route,
     SettingOf setting_of) {
-  return bind(route, [setting_of](Context& context, const RouteCall& asked,
-                                  const protocol::ManagedGpus& gpus, const Wish& wish,
+  return bind(route, [setting_of](Context& context, const RouteCall& call,
+                                  const protocol::ManagedGpus& gpus, const Wish& body,
                                   const ChangesResponder& respond) {
-    submit_change(context, asked, gpus.id, wish, set_value_action(setting_of(wish), wish), respond,
-                  {wish.lease, wish.fence});
+    submit_change(context, call, gpus.id, body, set_value_action(setting_of(body), body), respond,
+                  {body.lease, body.fence});
   });
 }
 
 BoundRoute bind_restore(
     const protocol::Route<protocol::RestoreQuery, protocol::ChangeResults>& route,
     SettingKind kind) {
-  return bind(route, [kind](Context& context, const RouteCall& asked,
+  return bind(route, [kind](Context& context, const RouteCall& call,
                             const protocol::RestoreQuery& query, const ChangesResponder& respond) {
-    const protocol::ChangeOptions how{query.atomic, query.force, query.dry_run, query.wait};
-    submit_change(context, asked, query.id, how, control::ChangeAction(control::Restore{kind}),
+    const protocol::ChangeOptions options{query.atomic, query.force, query.dry_run, query.wait};
+    submit_change(context, call, query.id, options, control::ChangeAction(control::Restore{kind}),
                   respond, {query.lease, query.fence});
   });
 }
 
-void restore_all(Context& context, const RouteCall& asked, const protocol::ManagedGpus& gpus,
-                 const protocol::ChangeOptions& how, const ChangesResponder& respond) {
-  submit_change(context, asked, gpus.id, how, control::ChangeAction(control::Restore{}), respond);
+void restore_all(Context& context, const RouteCall& call, const protocol::ManagedGpus& gpus,
+                 const protocol::ChangeOptions& options, const ChangesResponder& respond) {
+  submit_change(context, call, gpus.id, options, control::ChangeAction(control::Restore{}),
+                respond);
 }
 
-void clear_ecc(Context& context, const RouteCall& asked, const protocol::ManagedGpus& gpus,
-               const protocol::ClearEccRequest& wish, const ChangesResponder& respond) {
-  const auto counter = protocol::counter_of(wish);
-  submit_change(context, asked, gpus.id, wish,
+void clear_ecc(Context& context, const RouteCall& call, const protocol::ManagedGpus& gpus,
+               const protocol::ClearEccRequest& body, const ChangesResponder& respond) {
+  const auto counter = protocol::counter_of(body);
+  submit_change(context, call, gpus.id, body,
                 counter ? Result<control::ChangeAction>(control::ChangeAction(ClearEcc{*counter}))
                         : Result<control::ChangeAction>(Error(counter.error()).in("body")),
                 respond);
 }
 
-void reset_gpu(Context& context, const RouteCall& asked, const protocol::ManagedGpus& gpus,
-               const protocol::ChangeOptions& how, const ChangesResponder& respond) {
-  submit_change(context, asked, gpus.id, how, control::ChangeAction(control::Reset{}), respond);
+void reset_gpu(Context& context, const RouteCall& call, const protocol::ManagedGpus& gpus,
+               const protocol::ChangeOptions& options, const ChangesResponder& respond) {
+  submit_change(context, call, gpus.id, options, control::ChangeAction(control::Reset{}), respond);
 }
 
-void get_management(Context& context, const RouteCall& asked, const NoParams&,
+void get_management(Context& context, const RouteCall& call, const NoParams&,
                     const Responder<protocol::Management>& respond) {
-  respond_with_management(context, asked, "all", respond);
+  respond_with_management(context, call, "all", respond);
 }
 
-void get_management_of(Context& context, const RouteCall& asked, const protocol::ManagedGpus& gpus,
+void get_management_of(Context& context, const RouteCall& call, const protocol::ManagedGpus& gpus,
                        const Responder<protocol::Management>& respond) {
-  respond_with_management(context, asked, gpus.id, respond);
+  respond_with_management(context, call, gpus.id, respond);
 }
 
 void get_operations(Context& context, const NoParams&,
@@ -232,18 +236,18 @@ void get_operation(Context& context, const protocol::OperationName& name,
   respond(protocol::operation_of(*operation));
 }
 
-void get_audit(Context& context, const RouteCall& asked, const protocol::AuditQuery& query,
+void get_audit(Context& context, const RouteCall& call, const protocol::AuditQuery& query,
                const Responder<protocol::Audit>& respond) {
-  control::AuditQuery question;
-  question.limit = query.limit.value_or(question.limit);
-  question.before = query.before;
-  if (query.gpu || !asked.principal.gpus.empty()) {
+  control::AuditQuery audit_query;
+  audit_query.limit = query.limit.value_or(audit_query.limit);
+  audit_query.before = query.before;
+  if (query.gpu || !call.principal.gpus.empty()) {
     auto ids =
-        resolve_gpu_ids(*visible_snapshot(context, asked.principal), query.gpu.value_or("all"));
+        resolve_gpu_ids(*visible_snapshot(context, call.principal), query.gpu.value_or("all"));
     if (!ids) return respond(std::move(ids).error());
-    question.gpus = fmt::format("{}", fmt::join(*ids, ","));
+    audit_query.gpus = fmt::format("{}", fmt::join(*ids, ","));
   }
-  const auto told = [respond](const Result<std::vector<control::AuditEntry>>& entries) {
+  const auto on_entries = [respond](const Result<std::vector<control::AuditEntry>>& entries) {
     if (!entries) return respond(entries.error());
     protocol::Audit view;
     for (const control::AuditEntry& one : *entries) {
@@ -252,10 +256,10 @@ void get_audit(Context& context, const RouteCall& asked, const protocol::AuditQu
     respond(std::move(view));
   };
   using Entries = std::vector<control::AuditEntry>;
-  const auto ask = [&context, question](std::function<void(Result<Entries>)> answered) {
-    return context.control.storage().query_audit(question, std::move(answered));
+  const auto submit = [&context, audit_query](std::function<void(Result<Entries>)> on_done) {
+    return context.control.storage().query_audit(audit_query, std::move(on_done));
   };
-  enqueue_query<Entries>(context, asked, respond, ask, told);
+  enqueue_query<Entries>(context, call, respond, submit, on_entries);
 }
 
 }  // namespace
@@ -263,14 +267,14 @@ void get_audit(Context& context, const RouteCall& asked, const protocol::AuditQu
 control::ChangeRequester control_requester_of(const Context& context, const Principal& principal,
                                               bool admin, const std::string& request_id,
                                               TimePoint received) {
-  control::ChangeRequester asker{principal.name(), admin, request_id, received};
-  asker.over_tcp = !principal.uid;
-  asker.credential = principal.credential;
-  asker.member = !admin && principal.scope >= protocol::Scope::control;
+  control::ChangeRequester requester{principal.name(), admin, request_id, received};
+  requester.over_tcp = !principal.uid;
+  requester.credential = principal.credential;
+  requester.member = !admin && principal.scope >= protocol::Scope::control;
   if (principal.uid) {
-    asker.quota_owner = fmt::format("uid {}", context.quota_owner(*principal.uid));
+    requester.quota_owner = fmt::format("uid {}", context.quota_owner(*principal.uid));
   }
-  return asker;
+  return requester;
 }
 
 std::vector<BoundRoute> control_routes() {
@@ -281,23 +285,23 @@ std::vector<BoundRoute> control_routes() {
       bind(protocol::kAudit, &get_audit),
       bind(protocol::kGpuManagement, &get_management_of),
       bind_setting(protocol::kSetPowerLimit,
-                   [](const auto& wish) { return power_limit(wish.power_limit_mw); }),
+                   [](const auto& body) { return power_limit(body.power_limit_mw); }),
       bind_restore(protocol::kRestorePowerLimit, SettingKind::power_limit),
       bind_setting(
           protocol::kSetGpuClocks,
-          [](const auto& wish) { return gpu_clocks(wish.min_clock_mhz, wish.max_clock_mhz); }),
+          [](const auto& body) { return gpu_clocks(body.min_clock_mhz, body.max_clock_mhz); }),
       bind_restore(protocol::kRestoreGpuClocks, SettingKind::gpu_clocks),
       bind_setting(
           protocol::kSetMemoryClocks,
-          [](const auto& wish) { return memory_clocks(wish.min_clock_mhz, wish.max_clock_mhz); }),
+          [](const auto& body) { return memory_clocks(body.min_clock_mhz, body.max_clock_mhz); }),
       bind_restore(protocol::kRestoreMemoryClocks, SettingKind::memory_clocks),
       bind_setting(protocol::kSetPersistence,
-                   [](const auto& wish) { return persistence(wish.enabled); }),
+                   [](const auto& body) { return persistence(body.enabled); }),
       bind_restore(protocol::kRestorePersistence, SettingKind::persistence),
       bind_setting(protocol::kSetComputeMode,
-                   [](const auto& wish) { return protocol::setting_of(wish); }),
+                   [](const auto& body) { return protocol::setting_of(body); }),
       bind_restore(protocol::kRestoreComputeMode, SettingKind::compute_mode),
-      bind_setting(protocol::kSetEccMode, [](const auto& wish) { return ecc(wish.enabled); }),
+      bind_setting(protocol::kSetEccMode, [](const auto& body) { return ecc(body.enabled); }),
       bind_restore(protocol::kRestoreEccMode, SettingKind::ecc),
       bind(protocol::kRestoreAll, &restore_all),
       bind(protocol::kClearEcc, &clear_ecc),

@@ -13,9 +13,10 @@
 namespace gpuyard::api {
 namespace {
 
-void get_gpu_devices(Context& context, const RouteCall& asked, const NoParams&,
+void get_gpu_devices(Context& context, const RouteCall& call, const NoParams&,
                      const Responder<protocol::GPUDevicesResponse>& respond) {
-  const auto tell = [caller = asked.principal, respond](const telemetry::SnapshotPtr& snapshot) {
+  const auto send_devices = [caller = call.principal,
+                             respond](const telemetry::SnapshotPtr& snapshot) {
     protocol::GPUDevicesResponse response;
     for (const DeviceState& device : snapshot->devices) {
       if (!caller.can_see(device.info.id)) continue;
@@ -27,7 +28,7 @@ void get_gpu_devices(Context& context, const RouteCall& asked, const NoParams&,
     }
     respond(std::move(response));
   };
-  context.telemetry.read_fresh(kGpuDeviceProbes, tell);
+  context.telemetry.read_fresh(kGpuDeviceProbes, send_devices);
 }
 
 Result<const DeviceState*> find_device_by_name(const Snapshot& snapshot, const std::string& name) {
@@ -37,39 +38,38 @@ Result<const DeviceState*> find_device_by_name(const Snapshot& snapshot, const s
   return find_device(snapshot, name);
 }
 
-void get_device(Context& context, const RouteCall& asked, const protocol::DeviceName& name,
+void get_device(Context& context, const RouteCall& call, const protocol::DeviceName& name,
                 const Responder<protocol::Device>& respond) {
-  const auto seen = visible_snapshot(context, asked.principal);
-  const Snapshot& snapshot = *seen;
+  const auto visible = visible_snapshot(context, call.principal);
+  const Snapshot& snapshot = *visible;
   const auto device = find_device_by_name(snapshot, name.id);
   if (!device) return respond(device.error());
   respond(protocol::device_of(**device, snapshot.taken, &context.processes));
 }
 
-void get_device_processes(Context& context, const RouteCall& asked,
-                          const protocol::DeviceName& name,
+void get_device_processes(Context& context, const RouteCall& call, const protocol::DeviceName& name,
                           const Responder<protocol::DeviceProcesses>& respond) {
-  const auto seen = visible_snapshot(context, asked.principal);
-  const Snapshot& snapshot = *seen;
+  const auto visible = visible_snapshot(context, call.principal);
+  const Snapshot& snapshot = *visible;
   const auto device = find_device_by_name(snapshot, name.id);
   if (!device) return respond(device.error());
-  const auto may_see = [&](const ProcessMetadata& facts) {
-    return can_see_arguments(asked.principal, facts);
+  const auto can_see = [&](const ProcessMetadata& facts) {
+    return can_see_arguments(call.principal, facts);
   };
-  respond(protocol::device_processes_of(**device, snapshot.taken, &context.processes, may_see));
+  respond(protocol::device_processes_of(**device, snapshot.taken, &context.processes, can_see));
 }
 
-void get_snapshot(Context& context, const RouteCall& asked, const protocol::SnapshotQuery& query,
+void get_snapshot(Context& context, const RouteCall& call, const protocol::SnapshotQuery& query,
                   const Responder<protocol::Snapshot>& respond) {
-  if (query.at) return respond_with_past_snapshot(context, asked, *query.at, respond);
-  const auto seen = visible_snapshot(context, asked.principal);
-  const Snapshot& snapshot = *seen;
-  if (!asked.principal.gpus.empty()) {
+  if (query.at) return respond_with_past_snapshot(context, call, *query.at, respond);
+  const auto visible = visible_snapshot(context, call.principal);
+  const Snapshot& snapshot = *visible;
+  if (!call.principal.gpus.empty()) {
     return respond(protocol::snapshot_of(snapshot, &context.processes));
   }
   // Both numbers only grow, so their sum changes with either.
-  const std::uint64_t book = context.processes.revision();
-  respond.send_rendered(context.snapshot.get(snapshot.generation + book, [&] {
+  const std::uint64_t process_revision = context.processes.revision();
+  respond.send_rendered(context.snapshot.get(snapshot.generation + process_revision, [&] {
     return json::to_json(protocol::snapshot_of(snapshot, &context.processes));
   }));
 }
@@ -90,7 +90,7 @@ std::vector<BoundRoute> snapshot_routes() {
 
 // The first cause of a GPU is no news: the first resync has it.
 void BottleneckPublisher::on_snapshot(const Snapshot& snapshot) {
-  std::map<DeviceId, LastPublished> told;
+  std::map<DeviceId, LastPublished> published;
   for (const DeviceState& device : snapshot.devices) {
     if (!device.bottleneck) continue;
     const LastPublished now{device.bottleneck->cause, snapshot.taken};
@@ -98,22 +98,22 @@ void BottleneckPublisher::on_snapshot(const Snapshot& snapshot) {
     const bool first = before == last_published_.end();
     const bool same = !first && before->second.cause == now.cause;
     const bool too_soon = !first && now.at - before->second.at < kMinPublishInterval;
-    told[device.info.id] = first || (!same && !too_soon) ? now : before->second;
+    published[device.info.id] = first || (!same && !too_soon) ? now : before->second;
     if (first || same || too_soon) continue;
     const protocol::BottleneckChange change{to_rfc3339(snapshot.wall), device.info.id,
                                             device.info.index, *device.bottleneck};
     events_.publish(protocol::kBottleneckEvent, json::to_json(change), device.info.id);
   }
-  last_published_ = std::move(told);
+  last_published_ = std::move(published);
 }
 
 telemetry::SnapshotPtr visible_snapshot(const Context& context, const Principal& principal) {
   auto latest = context.telemetry.latest();
   if (principal.gpus.empty()) return latest;
-  auto seen = std::make_shared<Snapshot>(*latest);
-  std::erase_if(seen->devices,
+  auto visible = std::make_shared<Snapshot>(*latest);
+  std::erase_if(visible->devices,
                 [&](const DeviceState& device) { return !principal.can_see(device.info.id); });
-  return seen;
+  return visible;
 }
 
 Result<std::vector<DeviceInfo>> resolve_gpus(const Snapshot& snapshot, std::string_view names) {

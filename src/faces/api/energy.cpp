@@ -39,21 +39,21 @@ void get_energy(Context& context, const NoParams&,
   respond(std::move(report));
 }
 
-void begin_energy_window(Context& context, const RouteCall& asked, const NoParams&,
+void begin_energy_window(Context& context, const RouteCall& call, const NoParams&,
                          const protocol::EnergyWindowRequest& body,
                          const WindowResponder& respond) {
   // The route's scope is above TCP's, so the kernel has given a uid.
-  auto wish = protocol::window_request_of(body, asked.principal.uid.value_or(0));
-  if (!wish) return respond(std::move(wish).error());
-  wish->privileged = requester_of(asked).privileged;
-  if (!asked.principal.gpus.empty()) {
-    const std::string names = fmt::format("{}", fmt::join(wish->gpus, ","));
+  auto window_request = protocol::window_request_of(body, call.principal.uid.value_or(0));
+  if (!window_request) return respond(std::move(window_request).error());
+  window_request->privileged = requester_of(call).privileged;
+  if (!call.principal.gpus.empty()) {
+    const std::string names = fmt::format("{}", fmt::join(window_request->gpus, ","));
     auto gpus =
-        resolve_gpu_ids(*visible_snapshot(context, asked.principal), names.empty() ? "all" : names);
+        resolve_gpu_ids(*visible_snapshot(context, call.principal), names.empty() ? "all" : names);
     if (!gpus) return respond(std::move(gpus).error());
-    wish->gpus = *std::move(gpus);
+    window_request->gpus = *std::move(gpus);
   }
-  context.energy.begin(*std::move(wish), answer_with(context, respond));
+  context.energy.begin(*std::move(window_request), answer_with(context, respond));
 }
 
 void get_energy_windows(Context& context, const NoParams&,
@@ -69,38 +69,38 @@ void get_energy_windows(Context& context, const NoParams&,
 }
 
 // The window, unless it measures GPUs that the caller's token is not for.
-Result<const energy::Window*> find_visible_window(const Context& context, const RouteCall& asked,
+Result<const energy::Window*> find_visible_window(const Context& context, const RouteCall& call,
                                                   const std::string& name) {
   auto window = context.energy.find(name);
   if (!window) return window;
   for (const energy::WindowGpu& gpu : (*window)->gpus) {
-    if (!asked.principal.can_see(gpu.uuid)) {
+    if (!call.principal.can_see(gpu.uuid)) {
       return Error{Errc::denied, "the window measures GPUs that this token does not include"};
     }
   }
   return window;
 }
 
-void get_energy_window(Context& context, const RouteCall& asked, const protocol::WindowName& name,
+void get_energy_window(Context& context, const RouteCall& call, const protocol::WindowName& name,
                        const WindowResponder& respond) {
-  const auto window = find_visible_window(context, asked, name.window);
+  const auto window = find_visible_window(context, call, name.window);
   if (!window && window.error().code == Errc::denied) return respond(window.error());
   context.energy.measure(name.window, answer_with(context, respond));
 }
 
-void end_energy_window(Context& context, const RouteCall& asked, const protocol::WindowName& name,
+void end_energy_window(Context& context, const RouteCall& call, const protocol::WindowName& name,
                        const WindowResponder& respond) {
-  const auto window = find_visible_window(context, asked, name.window);
+  const auto window = find_visible_window(context, call, name.window);
   if (!window) return respond(window.error());
-  const bool admin = asked.principal.scope >= protocol::Scope::admin;
-  if (!admin && asked.principal.uid != (*window)->owner) {
+  const bool admin = call.principal.scope >= protocol::Scope::admin;
+  if (!admin && call.principal.uid != (*window)->owner) {
     return respond(Error{
         Errc::denied,
         fmt::format("the window belongs to UID {}; only that user or an administrator can end it",
                     (*window)->owner)});
   }
-  if (asked.principal.uid != (*window)->owner) {
-    asked.report_action(
+  if (call.principal.uid != (*window)->owner) {
+    call.report_action(
         fmt::format("end energy window {} of uid {}", name.window, (*window)->owner));
   }
   context.energy.end(name.window, answer_with(context, respond));
@@ -154,22 +154,23 @@ Subscription subscribe_power(telemetry::Telemetry& telemetry, const DeviceInfo& 
       });
 }
 
-void get_power_stream(Context& context, const RouteCall& asked,
+void get_power_stream(Context& context, const RouteCall& call,
                       const protocol::PowerStreamRequest& request, const Responder<Text>& respond) {
   const double hz = request.hz.value_or(protocol::kDefaultPowerHz);
   const auto gpus =
-      resolve_gpus(*visible_snapshot(context, asked.principal), request.gpus.value_or(""));
+      resolve_gpus(*visible_snapshot(context, call.principal), request.gpus.value_or(""));
   if (!gpus) return respond(gpus.error());
   const auto period =
       std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(1 / hz));
-  std::vector<std::shared_ptr<http::Channel>> lines;
+  std::vector<std::shared_ptr<http::Channel>> channels;
   for (const DeviceInfo& gpu : *gpus) {
-    lines.push_back(
+    channels.push_back(
         context.power_channels.get({gpu.id, gpu.index, period}, [&](http::Channel& channel) {
           return subscribe_power(context.telemetry, gpu, period, channel);
         }));
   }
-  respond.send(http::event_stream(std::make_shared<http::ChannelStream>(std::move(lines), true)));
+  respond.send(
+      http::event_stream(std::make_shared<http::ChannelStream>(std::move(channels), true)));
 }
 
 }  // namespace

@@ -44,8 +44,8 @@ class EnergyRoutes : public Routes {
   static std::string message(const http::Response& response) {
     return std::string(body(response).at_pointer("/error/message").as_string());
   }
-  std::string begin(const std::string& wish = "") {
-    const auto answer = send(http::Method::post, kWindows, wish);
+  std::string begin(const std::string& text = "") {
+    const auto answer = send(http::Method::post, kWindows, text);
     EXPECT_EQ(answer.status, 201) << *answer.body;
     return std::string(body(answer).at("id").as_string());
   }

@@ -186,11 +186,11 @@ class EventHub::Listener final : public http::ResponseStream {
 };
 
 EventHub::EventHub(std::string epoch, std::shared_ptr<const Snapshot> known,
-                   const ProcessDirectory* book)
+                   const ProcessDirectory* directory)
     : state_(std::make_shared<State>()) {
   state_->epoch = std::move(epoch);
   state_->snapshot = std::move(known);
-  state_->processes = book;
+  state_->processes = directory;
 }
 EventHub::~EventHub() = default;
 
@@ -228,8 +228,8 @@ std::size_t EventHub::listeners() const {
   return state_->listeners.size();
 }
 
-EventView::EventView(SampleDetail detail, std::string_view gpus, const ProcessDirectory* book)
-    : detail_(detail), processes_(book) {
+EventView::EventView(SampleDetail detail, std::string_view gpus, const ProcessDirectory* directory)
+    : detail_(detail), processes_(directory) {
   for (std::string& name : parse_names(gpus)) gpus_.push_back({std::move(name), {}});
 }
 
@@ -252,9 +252,9 @@ void EventView::resolve_names(const Snapshot& snapshot) {
     if (const auto device = find_device(snapshot, wanted.name)) wanted.id = (*device)->info.id;
   }
   if (!is_columnar()) return;
-  std::string told = protocol::static_columns_of(snapshot, matching_devices(snapshot));
-  if (told == static_columns_) return;
-  static_columns_ = std::move(told);
+  std::string columns = protocol::static_columns_of(snapshot, matching_devices(snapshot));
+  if (columns == static_columns_) return;
+  static_columns_ = std::move(columns);
   ++static_revision_;
 }
 
@@ -305,11 +305,11 @@ std::vector<std::size_t> EventView::matching_devices(const Snapshot& snapshot) c
 
 std::string EventView::render(const Snapshot& snapshot) const {
   if (is_columnar()) return protocol::columns_of(snapshot, matching_devices(snapshot));
-  const auto only = [&]<class Picture>(Picture picture) {
+  const auto only = [&]<class Picture>(Picture view) {
     std::size_t next = 0;
-    std::erase_if(picture.devices,
+    std::erase_if(view.devices,
                   [&](const auto&) { return !matches(snapshot.devices[next++].info.id); });
-    return json::to_json(picture);
+    return json::to_json(view);
   };
   return detail_ == SampleDetail::full ? only(protocol::snapshot_of(snapshot, processes_))
                                        : only(protocol::summary_of(snapshot));

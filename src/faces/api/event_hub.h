@@ -29,7 +29,7 @@ class EventHub {
   // `epoch`: a word that no other daemon has; sequence numbers are valid only within it.
   // `book`: identifies processes; it outlives the last listener.
   EventHub(std::string epoch, std::shared_ptr<const Snapshot> known,
-           const ProcessDirectory* book = nullptr);
+           const ProcessDirectory* directory = nullptr);
   ~EventHub();
   EventHub(const EventHub&) = delete;
   EventHub& operator=(const EventHub&) = delete;
@@ -66,7 +66,8 @@ class EventView {
 
   // `gpus`: names with commas; "" means all. A name that no GPU has yet may match one later.
   // `book`: identifies processes; it outlives this.
-  EventView(protocol::SampleDetail, std::string_view gpus, const ProcessDirectory* book = nullptr);
+  EventView(protocol::SampleDetail, std::string_view gpus,
+            const ProcessDirectory* directory = nullptr);
 
   bool needs_samples() const { return detail_ != protocol::SampleDetail::none; }
   // Whether reports are wanted: they have more bytes than columns, and changes have events.

@@ -183,13 +183,13 @@ bj::object all_examples() {
   bj::object& records = all["records"].as_object();
   const gpuyard::Snapshot now = snapshot();
   const DeviceState& busy = now.devices.front();
-  const ExampleProcesses book;
+  const ExampleProcesses directory;
   add(records, gpu_devices());
-  add(records, protocol::device_of(busy, kSnapshotTime, &book));
-  add(records, protocol::device_processes_of(busy, kSnapshotTime, &book,
+  add(records, protocol::device_of(busy, kSnapshotTime, &directory));
+  add(records, protocol::device_processes_of(busy, kSnapshotTime, &directory,
                                              [](const ProcessMetadata&) { return true; }));
   add(records, protocol::driver_info_of(driver()));
-  add(records, protocol::snapshot_of(now, &book));
+  add(records, protocol::snapshot_of(now, &directory));
   protocol::Readiness ready = protocol::readiness_of(now);
   ready.now = to_rfc3339(kSnapshotWallTime);
   ready.reads_kernel_log = false;

@@ -53,18 +53,18 @@ std::string time_text(std::int64_t wall_ms) {
 
 // `about` says which GPU it is.
 protocol::History history_of(const QueryResult& answer, protocol::History about) {
-  const Query& question = answer.query;
-  const MetricRow& row = *question.row;
-  about.uuid = question.uuid;
+  const Query& query = answer.query;
+  const MetricRow& row = *query.row;
+  about.uuid = query.uuid;
   about.metric = json_key(row);
-  if (row.dimension != Dimension::none) about.element = element_of(row.dimension, question.element);
+  if (row.dimension != Dimension::none) about.element = element_of(row.dimension, query.element);
   about.unit = unit_info(row.unit).symbol;
   about.counter = row.kind == MetricKind::counter;
   about.resolution = enum_from_name<protocol::HistoryResolution>(enum_name(answer.resolution))
                          .value_or(protocol::HistoryResolution::minute);
   about.step_ms = answer.step_ms;
-  about.since = time_text(question.from_ms);
-  about.until = time_text(question.until_ms);
+  about.since = time_text(query.from_ms);
+  about.until = time_text(query.until_ms);
   about.covers_since = time_text(answer.covers_since_ms);
   about.notes = answer.notes;
   const auto divisor = static_cast<double>(unit_info(row.unit).json_divisor);
@@ -86,8 +86,8 @@ struct ResolvedGpu {
 
 Result<ResolvedGpu> resolve_history_gpu(const Context& context, const Principal& principal,
                                         const std::string& id) {
-  const auto seen = visible_snapshot(context, principal);
-  const Snapshot& snapshot = *seen;
+  const auto visible = visible_snapshot(context, principal);
+  const Snapshot& snapshot = *visible;
   ResolvedGpu out;
   out.about.simulated = snapshot.driver.info.simulated;
   const auto device = find_device(snapshot, id);
@@ -112,22 +112,23 @@ Result<ResolvedGpu> resolve_history_gpu(const Context& context, const Principal&
 }
 
 Result<Query> history_query_of(const protocol::HistoryQuery& query, std::int64_t now_ms) {
-  Query question;
+  Query history_query;
   const auto row = history::find_row(query.metric);
   if (!row) return row.error();
-  question.row = *row;
+  history_query.row = *row;
   if (query.element) {
     const auto element = history::find_element(**row, *query.element);
     if (!element) return element.error();
-    question.element = *element;
+    history_query.element = *element;
   }
-  history::QueryParameters wish;
-  if (query.since) wish.since = *query.since;
-  if (query.until) wish.until = *query.until;
-  wish.step = query.step;
-  wish.points = query.points;
-  if (auto set = history::set_times(question, wish, now_ms); !set) return std::move(set).error();
-  return question;
+  history::QueryParameters parameters;
+  if (query.since) parameters.since = *query.since;
+  if (query.until) parameters.until = *query.until;
+  parameters.step = query.step;
+  parameters.points = query.points;
+  if (auto set = history::set_times(history_query, parameters, now_ms); !set)
+    return std::move(set).error();
+  return history_query;
 }
 
 std::optional<double> bound_of(Metric metric, const Sample& now) {
@@ -149,26 +150,29 @@ history::History::Render renderer(ResolvedGpu gpu, bool csv) {
       };
 }
 
-void get_history(Context& context, const RouteCall& asked, const protocol::HistoryQuery& query,
+void get_history(Context& context, const RouteCall& call, const protocol::HistoryQuery& query,
                  const Responder<protocol::History>& respond) {
   const bool csv = query.format == protocol::TextFormat::csv;
-  auto question = history_query_of(query, context.history.now_ms());
-  if (!question) return respond(std::move(question).error());
-  auto gpu = resolve_history_gpu(context, asked.principal, query.id);
+  auto history_query = history_query_of(query, context.history.now_ms());
+  if (!history_query) return respond(std::move(history_query).error());
+  auto gpu = resolve_history_gpu(context, call.principal, query.id);
   if (!gpu) return respond(std::move(gpu).error());
-  question->uuid = gpu->uuid;
-  gpu->about.bound = bound_of(question->row->metric, gpu->sample);
-  const auto ask = [&context, question = *question, render = renderer(*std::move(gpu), csv),
-                    respond, csv](const std::function<void()>& ended) {
-    context.history.query({question}, render, [respond, csv, ended](Result<std::string> text) {
-      ended();
-      if (!text) return respond(std::move(text).error());
-      auto body = std::make_shared<const std::string>(*std::move(text));
-      if (!csv) return respond.send_rendered(std::move(body));
-      respond.send({200, "text/csv; charset=utf-8", std::move(body)});
-    });
+  history_query->uuid = gpu->uuid;
+  gpu->about.bound = bound_of(history_query->row->metric, gpu->sample);
+  const auto begin_query = [&context, history_query = *history_query,
+                            render = renderer(*std::move(gpu), csv), respond,
+                            csv](const std::function<void()>& on_done) {
+    context.history.query({history_query}, render,
+                          [respond, csv, on_done](Result<std::string> text) {
+                            on_done();
+                            if (!text) return respond(std::move(text).error());
+                            auto body = std::make_shared<const std::string>(*std::move(text));
+                            if (!csv) return respond.send_rendered(std::move(body));
+                            respond.send({200, "text/csv; charset=utf-8", std::move(body)});
+                          });
   };
-  if (!context.query_queue.try_enqueue(requester_of(asked), ask)) respond(too_many_queries());
+  if (!context.query_queue.try_enqueue(requester_of(call), begin_query))
+    respond(too_many_queries());
 }
 
 // Four digits are finer than a pixel, and need few bytes. A counter's differences matter.
@@ -187,15 +191,15 @@ void put_points(protocol::HistoryColumn& column, const QueryResult& answer) {
     if (column.mean.empty()) column.first_ms = point.wall_ms;
     const std::int64_t step =
         (point.wall_ms - column.first_ms + column.step_ms / 2) / column.step_ms;
-    const auto place = static_cast<std::size_t>(std::max<std::int64_t>(step, 0));
-    if (place >= protocol::kMaxColumnPoints) break;  // a clock that was set
+    const auto index = static_cast<std::size_t>(std::max<std::int64_t>(step, 0));
+    if (index >= protocol::kMaxColumnPoints) break;  // a clock that was set
     for (auto* values : {&column.min, &column.mean, &column.max}) {
-      if (values->size() <= place) values->resize(place + 1);
+      if (values->size() <= index) values->resize(index + 1);
     }
     const protocol::HistoryPoint shown = point_of(point, divisor);
-    column.min[place] = round_to_digits(*shown.min, column.counter);
-    column.mean[place] = round_to_digits(*shown.mean, column.counter);
-    column.max[place] = round_to_digits(*shown.max, column.counter);
+    column.min[index] = round_to_digits(*shown.min, column.counter);
+    column.mean[index] = round_to_digits(*shown.mean, column.counter);
+    column.max[index] = round_to_digits(*shown.max, column.counter);
   }
 }
 
@@ -205,23 +209,23 @@ struct ColumnsQuery {
   protocol::HistoryColumns about;
 };
 
-Result<ColumnsQuery> columns_query_of(const Snapshot& seen,
+Result<ColumnsQuery> columns_query_of(const Snapshot& snapshot,
                                       const protocol::HistoryColumnsQuery& query,
                                       std::int64_t now_ms) {
-  const auto gpus = resolve_gpu_ids(seen, query.gpus.value_or(""));
+  const auto gpus = resolve_gpu_ids(snapshot, query.gpus.value_or(""));
   if (!gpus) return gpus.error();
   ColumnsQuery out;
   Query times;
-  const history::QueryParameters wish{
+  const history::QueryParameters parameters{
       query.since.value_or("15m"), query.until.value_or("0s"), {}, {}};
-  if (auto set = history::set_times(times, wish, now_ms); !set) return std::move(set).error();
+  if (auto set = history::set_times(times, parameters, now_ms); !set) return std::move(set).error();
   const std::uint64_t points = query.points.value_or(protocol::kDefaultColumnPoints);
   times.step_ms = history::step_for(times.until_ms - times.from_ms, points);
   // Whole steps: the answer stays the same until the next one ends.
   const std::int64_t length = times.until_ms - times.from_ms;
   times.until_ms = history::span_begin(times.until_ms, times.step_ms);
   times.from_ms = history::span_begin(times.until_ms - length, times.step_ms);
-  out.about.simulated = seen.driver.info.simulated;
+  out.about.simulated = snapshot.driver.info.simulated;
   out.about.since_ms = times.from_ms;
   out.about.until_ms = times.until_ms;
   out.about.step_ms = times.step_ms;
@@ -231,7 +235,7 @@ Result<ColumnsQuery> columns_query_of(const Snapshot& seen,
     if (!row) return row.error();
     times.row = *row;
     for (const DeviceId& id : *gpus) {
-      const DeviceState& device = **find_device(seen, id);
+      const DeviceState& device = **find_device(snapshot, id);
       protocol::HistoryColumn& column = out.about.series.emplace_back();
       column.index = device.info.index;
       column.uuid = times.uuid = device.info.id;
@@ -268,19 +272,19 @@ std::string columns_text(protocol::HistoryColumns about, const std::vector<Query
   return json::to_json(about);
 }
 
-void get_columns(Context& context, const RouteCall& asked,
+void get_columns(Context& context, const RouteCall& call,
                  const protocol::HistoryColumnsQuery& query,
                  const Responder<protocol::HistoryColumns>& respond) {
-  auto wanted = columns_query_of(*visible_snapshot(context, asked.principal), query,
-                                 context.history.now_ms());
+  auto wanted =
+      columns_query_of(*visible_snapshot(context, call.principal), query, context.history.now_ms());
   if (!wanted) return respond(std::move(wanted).error());
   const auto shared = std::make_shared<const ColumnsQuery>(*std::move(wanted));
-  const auto ask = [&context, shared, respond](const std::function<void()>& ended) {
+  const auto begin_query = [&context, shared, respond](const std::function<void()>& on_done) {
     const auto render = [shared](const std::vector<QueryResult>& answers) -> Result<std::string> {
       return columns_text(shared->about, answers);
     };
-    context.history.query(shared->queries, render, [respond, ended](Result<std::string> text) {
-      ended();
+    context.history.query(shared->queries, render, [respond, on_done](Result<std::string> text) {
+      on_done();
       if (!text) return respond(std::move(text).error());
       auto body = std::make_shared<const std::string>(*std::move(text));
       http::Response response{200, "application/json", body};
@@ -288,7 +292,8 @@ void get_columns(Context& context, const RouteCall& asked,
       respond.send(std::move(response));
     });
   };
-  if (!context.query_queue.try_enqueue(requester_of(asked), ask)) respond(too_many_queries());
+  if (!context.query_queue.try_enqueue(requester_of(call), begin_query))
+    respond(too_many_queries());
 }
 
 }  // namespace

@@ -81,25 +81,25 @@ TEST_F(HistoryRoute, KnownUpperBoundIsReported) {
 TEST_F(HistoryRoute, ReadingsUseUnitOfMetricKey) {
   const auto response = get("1", {{"metric", "power"}});
   ASSERT_EQ(response.status, 200) << *response.body;
-  const auto told = answer(response);
-  EXPECT_EQ(told.metric, "power_draw_w");
-  EXPECT_EQ(told.unit, "W");
-  EXPECT_EQ(told.index, 1U);
-  EXPECT_EQ(told.uuid, fleet_.inventory().devices[1].uuid);
-  EXPECT_EQ(told.resolution, protocol::HistoryResolution::reading);
-  ASSERT_EQ(told.points.size(), 60U);
-  EXPECT_EQ(told.points[7].mean, 300.007);
-  EXPECT_EQ(told.summary.readings, 60U);
-  EXPECT_EQ(told.summary.min, 300.0);
-  EXPECT_EQ(told.summary.max, 300.059);
-  EXPECT_EQ(told.summary.last, 300.059);
-  EXPECT_EQ(told.points[8].t_ms - told.points[7].t_ms, 1000);
+  const auto result = answer(response);
+  EXPECT_EQ(result.metric, "power_draw_w");
+  EXPECT_EQ(result.unit, "W");
+  EXPECT_EQ(result.index, 1U);
+  EXPECT_EQ(result.uuid, fleet_.inventory().devices[1].uuid);
+  EXPECT_EQ(result.resolution, protocol::HistoryResolution::reading);
+  ASSERT_EQ(result.points.size(), 60U);
+  EXPECT_EQ(result.points[7].mean, 300.007);
+  EXPECT_EQ(result.summary.readings, 60U);
+  EXPECT_EQ(result.summary.min, 300.0);
+  EXPECT_EQ(result.summary.max, 300.059);
+  EXPECT_EQ(result.summary.last, 300.059);
+  EXPECT_EQ(result.points[8].t_ms - result.points[7].t_ms, 1000);
 }
 
 TEST_F(HistoryRoute, AStepMakesAggregates) {
-  const auto told = answer(get("0", {{"metric", "power_draw_w"}, {"step", "30s"}}));
-  EXPECT_EQ(told.step_ms, 30'000);
-  for (const auto& point : told.points) {
+  const auto result = answer(get("0", {{"metric", "power_draw_w"}, {"step", "30s"}}));
+  EXPECT_EQ(result.step_ms, 30'000);
+  for (const auto& point : result.points) {
     EXPECT_LE(point.min, point.mean);
     EXPECT_LE(point.mean, point.max);
   }
@@ -142,9 +142,9 @@ TEST_F(HistoryRoute, AbsentGpuIsFoundByUuid) {
   telemetry_.on_no_driver(init_error("Driver Not Loaded"));
   loop_.run_posted();
   EXPECT_EQ(get("1", {{"metric", "power"}}).status, 503);
-  const auto told = answer(get(uuid, {{"metric", "power"}}));
-  EXPECT_EQ(told.points.size(), 60U);
-  EXPECT_FALSE(told.index);
+  const auto result = answer(get(uuid, {{"metric", "power"}}));
+  EXPECT_EQ(result.points.size(), 60U);
+  EXPECT_FALSE(result.index);
 }
 
 TEST_F(HistoryRoute, ExcessQueriesQueueFairlyThenGet503) {
@@ -173,28 +173,28 @@ TEST_F(HistoryRoute, ExcessQueriesQueueFairlyThenGet503) {
 
 TEST_F(HistoryRoute, AStoreThatFailsIsSaidInTheAnswer) {
   store_->said = {"not writing to disk: disk is full"};
-  const auto told = answer(get("0", {{"metric", "power"}}));
-  ASSERT_FALSE(told.notes.empty());
-  EXPECT_EQ(told.notes.front(), store_->said.front());
-  EXPECT_EQ(told.points.size(), 60U);
+  const auto result = answer(get("0", {{"metric", "power"}}));
+  ASSERT_FALSE(result.notes.empty());
+  EXPECT_EQ(result.notes.front(), store_->said.front());
+  EXPECT_EQ(result.points.size(), 60U);
 }
 
 TEST_F(HistoryRoute, SeveralMetricsOfSeveralGpusComeInColumns) {
   const auto response =
       get_path("/api/gpu/history", {{"metrics", "power,fan_speed"}, {"since", "60s"}});
   ASSERT_EQ(response.status, 200) << *response.body;
-  const auto told = record<protocol::HistoryColumns>(response);
-  EXPECT_EQ(told.step_ms, 1000);
-  EXPECT_EQ(told.until_ms - told.since_ms, 60'000);
-  ASSERT_EQ(told.series.size(), 4U);
-  const protocol::HistoryColumn& power = told.series[1];
+  const auto columns = record<protocol::HistoryColumns>(response);
+  EXPECT_EQ(columns.step_ms, 1000);
+  EXPECT_EQ(columns.until_ms - columns.since_ms, 60'000);
+  ASSERT_EQ(columns.series.size(), 4U);
+  const protocol::HistoryColumn& power = columns.series[1];
   EXPECT_EQ(power.index, 1U);
   EXPECT_EQ(power.metric, "power_draw_w");
   ASSERT_GE(power.mean.size(), 58U);
   EXPECT_EQ(power.mean.size(), power.min.size());
   EXPECT_EQ(power.mean.size(), power.max.size());
   EXPECT_EQ(power.mean[7], 300.0) << "four digits";
-  EXPECT_TRUE(told.series[2].mean.empty()) << "the first fan has no reading";
+  EXPECT_TRUE(columns.series[2].mean.empty()) << "the first fan has no reading";
 }
 
 TEST_F(HistoryRoute, WithinAStepTheColumnsStayTheSame) {
@@ -222,11 +222,11 @@ TEST_F(HistoryRoute, ColumnsHaveALimit) {
 }
 
 TEST_F(HistoryRoute, APastMomentIsASnapshot) {
-  const auto told = record<protocol::Snapshot>(get_path("/api/gpu/snapshot", {{"at", "20s"}}));
-  ASSERT_TRUE(told.past);
-  EXPECT_EQ(told.past->resolution, protocol::PastResolution::reading);
-  ASSERT_EQ(told.devices.size(), 2U);
-  const protocol::Device& device = told.devices[1];
+  const auto snapshot = record<protocol::Snapshot>(get_path("/api/gpu/snapshot", {{"at", "20s"}}));
+  ASSERT_TRUE(snapshot.past);
+  EXPECT_EQ(snapshot.past->resolution, protocol::PastResolution::reading);
+  ASSERT_EQ(snapshot.devices.size(), 2U);
+  const protocol::Device& device = snapshot.devices[1];
   EXPECT_EQ(device.condition, DeviceCondition::responsive);
   EXPECT_EQ(device.readings.get(Metric::power_draw), 300'040);
   EXPECT_EQ(device.readings.get(Metric::fan_speed, 1), 40);
@@ -236,11 +236,11 @@ TEST_F(HistoryRoute, APastMomentIsASnapshot) {
 }
 
 TEST_F(HistoryRoute, SnapshotBeforeRetentionHasNoData) {
-  const auto told = record<protocol::Snapshot>(get_path("/api/gpu/snapshot", {{"at", "2h"}}));
-  EXPECT_EQ(told.past->resolution, protocol::PastResolution::nothing);
-  EXPECT_EQ(told.devices.at(0).condition, DeviceCondition::unresponsive);
-  EXPECT_EQ(told.devices.at(0).why, "no data for this time");
-  EXPECT_FALSE(told.devices.at(0).readings.get(Metric::power_draw));
+  const auto snapshot = record<protocol::Snapshot>(get_path("/api/gpu/snapshot", {{"at", "2h"}}));
+  EXPECT_EQ(snapshot.past->resolution, protocol::PastResolution::nothing);
+  EXPECT_EQ(snapshot.devices.at(0).condition, DeviceCondition::unresponsive);
+  EXPECT_EQ(snapshot.devices.at(0).why, "no data for this time");
+  EXPECT_FALSE(snapshot.devices.at(0).readings.get(Metric::power_draw));
 }
 
 TEST_F(HistoryRoute, AMomentIsPast) {
@@ -259,8 +259,8 @@ TEST_F(HistoryRoute, APastMomentHasTheValuesOfTheHistory) {
     const auto after =
         std::ranges::find_if(power.points, [&](const auto& p) { return p.t_ms > at; });
     const std::string text = to_rfc3339(WallTime(std::chrono::milliseconds(at)));
-    const auto told = record<protocol::Snapshot>(get_path("/api/gpu/snapshot", {{"at", text}}));
-    EXPECT_EQ(told.devices.at(0).readings.get(Metric::power_draw),
+    const auto snapshot = record<protocol::Snapshot>(get_path("/api/gpu/snapshot", {{"at", text}}));
+    EXPECT_EQ(snapshot.devices.at(0).readings.get(Metric::power_draw),
               std::llround(std::prev(after)->mean.value() * 1000))
         << text;
   }
@@ -274,13 +274,13 @@ TEST_F(HistoryRoute, ProcessesOfThePastAreListed) {
       ProcessList{loop_.now(), std::vector{GpuProcess{7, ProcessKind::compute, 1024, {}}}});
   const auto no_lease = [](const DeviceId&) { return std::string(); };
   stays_.on_snapshot(snapshot, context_.processes, no_lease);
-  const auto told = record<protocol::ProcessSpans>(get_path("/api/gpu/processes", {}));
-  ASSERT_EQ(told.processes.size(), 1U);
-  EXPECT_EQ(told.processes[0].pid, 7U);
-  EXPECT_EQ(told.processes[0].index, 0U);
-  EXPECT_EQ(told.processes[0].peak_memory_bytes, 1024);
-  EXPECT_TRUE(told.processes[0].there);
-  EXPECT_TRUE(told.complete);
+  const auto spans = record<protocol::ProcessSpans>(get_path("/api/gpu/processes", {}));
+  ASSERT_EQ(spans.processes.size(), 1U);
+  EXPECT_EQ(spans.processes[0].pid, 7U);
+  EXPECT_EQ(spans.processes[0].index, 0U);
+  EXPECT_EQ(spans.processes[0].peak_memory_bytes, 1024);
+  EXPECT_TRUE(spans.processes[0].there);
+  EXPECT_TRUE(spans.complete);
   EXPECT_TRUE(record<protocol::ProcessSpans>(get_path("/api/gpu/processes", {{"gpus", "1"}}))
                   .processes.empty());
   EXPECT_EQ(get_path("/api/gpu/processes", {{"gpus", "9"}}).status, 404);

@@ -40,9 +40,9 @@ void LeaseCache::refresh(Duration oldest) {
   }
 }
 
-Subscription LeaseCache::subscribe(std::function<void()> told) {
+Subscription LeaseCache::subscribe(std::function<void()> on_refresh) {
   const std::uint64_t number = ++last_subscriber_;
-  subscribers_.emplace(number, std::move(told));
+  subscribers_.emplace(number, std::move(on_refresh));
   if (!timer_) timer_ = loop_.call_after(kRefreshInterval, [this] { tick(); });
   return Subscription([self = shared_from_this(), number] { self->subscribers_.erase(number); });
 }
@@ -52,7 +52,7 @@ void LeaseCache::tick() {
   timer_.reset();
   if (subscribers_.empty()) return;
   timer_ = loop_.call_after(kRefreshInterval, [this] { tick(); });
-  for (const auto& [number, told] : subscribers_) told();
+  for (const auto& [number, on_refresh] : subscribers_) on_refresh();
 }
 
 namespace {
@@ -73,9 +73,9 @@ std::string gpu_label(const Context& context, const DeviceId& id) {
 }
 
 // Returns the GPUs that the claim could use if nothing stood against it, by index.
-std::vector<DeviceId> eligible_gpus(const Context& context, const lease::LeaseSpec& wish) {
+std::vector<DeviceId> eligible_gpus(const Context& context, const lease::LeaseSpec& spec) {
   const lease::GpuPool& gpus = context.leases.gpus();
-  return gpus.ids_of(gpus.eligible_gpus(wish));
+  return gpus.ids_of(gpus.eligible_gpus(spec));
 }
 
 // Returns "GPU 0, GPU 1 (alice); GPU 2 (UID 1001, processes still running)".
@@ -86,31 +86,31 @@ std::string holders_text(Context& context, const std::vector<DeviceId>& gpus) {
     const lease::Lease* lease = id ? context.leases.find(*id) : nullptr;
     if (lease == nullptr) continue;
     const bool drains = lease->state == lease::LeaseState::draining;
-    const std::string who =
+    const std::string holder =
         display_name(context, lease->uid) + (drains ? ", processes still running" : "");
-    auto known = std::ranges::find(by_holder, who, [](const auto& one) { return one.first; });
-    if (known == by_holder.end()) known = by_holder.insert(by_holder.end(), {who, {}});
+    auto known = std::ranges::find(by_holder, holder, [](const auto& one) { return one.first; });
+    if (known == by_holder.end()) known = by_holder.insert(by_holder.end(), {holder, {}});
     known->second.push_back(gpu_label(context, gpu));
   }
   std::vector<std::string> parts;
-  for (const auto& [who, names] : by_holder) {
-    parts.push_back(fmt::format("{} ({})", join(names, ", "), who));
+  for (const auto& [holder, names] : by_holder) {
+    parts.push_back(fmt::format("{} ({})", join(names, ", "), holder));
   }
   return join(parts, "; ");
 }
 
-std::string busy_reason(Context& context, const lease::LeaseSpec& wish) {
-  const std::vector<DeviceId> gpus = eligible_gpus(context, wish);
+std::string busy_reason(Context& context, const lease::LeaseSpec& spec) {
+  const std::vector<DeviceId> gpus = eligible_gpus(context, spec);
   const std::string holders = holders_text(context, gpus);
   if (holders.empty()) return "the matching GPUs are being leased right now";
-  return fmt::format("{} of {} matching GPUs {} needed; leased: {}", wish.gpus, gpus.size(),
-                     wish.gpus == 1 ? "is" : "are", holders);
+  return fmt::format("{} of {} matching GPUs {} needed; leased: {}", spec.gpus, gpus.size(),
+                     spec.gpus == 1 ? "is" : "are", holders);
 }
 
 // Returns "GPU 3: cordoned by root: fan (`gpuyard uncordon 3`)".
-std::string out_of_service_reason(const Context& context, const lease::LeaseSpec& wish) {
+std::string out_of_service_reason(const Context& context, const lease::LeaseSpec& spec) {
   std::vector<std::string> parts;
-  for (const DeviceId& gpu : eligible_gpus(context, wish)) {
+  for (const DeviceId& gpu : eligible_gpus(context, spec)) {
     const auto why = withheld_gpu_of(context, gpu);
     if (!why || why->why == "squatted" || why->why == "unknown_process" || why->why == "in_use") {
       continue;
@@ -137,13 +137,13 @@ std::string unleased_process_text(const Context& context, const DeviceId& gpu,
                      adopt_command(context, process, viewer));
 }
 
-std::string unleased_use_reason(const Context& context, const lease::LeaseSpec& wish,
+std::string unleased_use_reason(const Context& context, const lease::LeaseSpec& spec,
                                 const Viewer& viewer) {
-  const auto& outside = context.leases.gpus().unleased_processes();
+  const auto& unleased = context.leases.gpus().unleased_processes();
   std::vector<std::string> parts;
-  for (const DeviceId& gpu : eligible_gpus(context, wish)) {
-    const auto found = outside.find(gpu);
-    if (found == outside.end()) {
+  for (const DeviceId& gpu : eligible_gpus(context, spec)) {
+    const auto found = unleased.find(gpu);
+    if (found == unleased.end()) {
       const auto why = context.leases.gpus().withheld_reason(gpu);
       if (why && why->first == "in_use") {
         parts.push_back(fmt::format("{}: {}", gpu_label(context, gpu), why->second));
@@ -158,14 +158,14 @@ std::string unleased_use_reason(const Context& context, const lease::LeaseSpec& 
   return fmt::format("matching GPUs are used without a lease: {}", join(parts, "; "));
 }
 
-std::string memory_reason(const Context& context, const lease::LeaseSpec& wish) {
+std::string memory_reason(const Context& context, const lease::LeaseSpec& spec) {
   std::vector<std::string> unknown;
   for (const auto& [id, gpu] : context.leases.gpus().gpus()) {
     if (!gpu.free_bytes && !is_missing(gpu.info)) unknown.push_back(label_of(gpu.info));
   }
   return fmt::format(
       "too few of the matching GPUs have {:.1f} GiB of free memory{}; wait, or lower --min-free",
-      lease::to_gib(wish.min_free_bytes),
+      lease::to_gib(spec.min_free_bytes),
       unknown.empty() ? "" : fmt::format(" (GPU {}: unknown)", fmt::join(unknown, ", ")));
 }
 
@@ -203,17 +203,17 @@ LeaseCache& lease_cache(Context& context) {
 }
 
 protocol::QueuePosition position_view_of(Context& context, const lease::Lease& lease,
-                                         const lease::QueuePosition& outlook,
+                                         const lease::QueuePosition& position,
                                          const Viewer& viewer) {
-  protocol::QueuePosition place;
-  place.position = static_cast<std::int64_t>(outlook.position);
-  place.why = enum_name(outlook.reason);
-  place.text = text_of(context, lease, outlook.reason, viewer);
-  if (outlook.expected_start) {
-    const Duration left = std::max(*outlook.expected_start - context.loop.now(), Duration::zero());
-    place.expected_s = std::chrono::duration<double>(left).count();
+  protocol::QueuePosition view;
+  view.position = static_cast<std::int64_t>(position.position);
+  view.why = enum_name(position.reason);
+  view.text = text_of(context, lease, position.reason, viewer);
+  if (position.expected_start) {
+    const Duration left = std::max(*position.expected_start - context.loop.now(), Duration::zero());
+    view.expected_s = std::chrono::duration<double>(left).count();
   }
-  return place;
+  return view;
 }
 
 namespace {
@@ -249,8 +249,8 @@ protocol::Lease view_with_position(Context& context, const lease::Lease& lease,
   protocol::Lease view = view_of(context, lease, viewer);
   if (lease.end_reason == lease::EndReason::none_free) view.why = none_free_reason(context, lease);
   if (lease.state != lease::LeaseState::waiting) return view;
-  const auto outlook = lease_cache(context).position(lease.id);
-  if (outlook) view.place = position_view_of(context, lease, *outlook, viewer);
+  const auto position = lease_cache(context).position(lease.id);
+  if (position) view.place = position_view_of(context, lease, *position, viewer);
   return view;
 }
 

@@ -30,7 +30,7 @@ class LeaseCache : public std::enable_shared_from_this<LeaseCache> {
   std::optional<std::string> holder(const DeviceId&);
 
   // Calls `told` every kPeriod, for as long as the subscription lives.
-  Subscription subscribe(std::function<void()> told);
+  Subscription subscribe(std::function<void()> on_refresh);
 
  private:
   void refresh(Duration oldest);

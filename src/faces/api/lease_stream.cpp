@@ -19,11 +19,12 @@ double seconds_between(TimePoint earlier, TimePoint later) {
 
 // Returns whether an estimate differs from an earlier one both in its moment and in the time that
 // is left.
-bool is_different_estimate(std::optional<double> before, std::optional<double> now, double passed) {
-  constexpr double kSame = 1.5;  // seconds
+bool is_different_estimate(std::optional<double> before, std::optional<double> now,
+                           double elapsed_s) {
+  constexpr double kTolerance = 1.5;  // seconds
   if (before.has_value() != now.has_value()) return true;
   if (!before) return false;
-  return std::abs(*before - *now) > kSame && std::abs(*before - passed - *now) > kSame;
+  return std::abs(*before - *now) > kTolerance && std::abs(*before - elapsed_s - *now) > kTolerance;
 }
 
 }  // namespace
@@ -70,8 +71,8 @@ http::Chunk LeaseStream::next() {
     alerts_.pop_front();
     return http::event_chunk(protocol::kAlertEvent, alert);
   }
-  const bool look = std::exchange(position_due_, false) && is_waiting();
-  if (!changed_ && !look) return {};
+  const bool is_due = std::exchange(position_due_, false) && is_waiting();
+  if (!changed_ && !is_due) return {};
   protocol::Lease view = view_with_position(context_, lease_, viewer_);
   position_ = view.place;
   if (!std::exchange(changed_, false) && !has_position_changed()) return {};
@@ -89,9 +90,9 @@ bool LeaseStream::has_position_changed() const {
 }
 
 void ClaimWait::begin(Context& context, const lease::Lease& now, Duration at_most,
-                      const std::shared_ptr<http::DisconnectNotifier>& client, OnDone done) {
-  if (now.state != lease::LeaseState::waiting) return done(now);
-  const std::shared_ptr<ClaimWait> wait(new ClaimWait(now, std::move(done)));
+                      const std::shared_ptr<http::DisconnectNotifier>& client, OnDone on_done) {
+  if (now.state != lease::LeaseState::waiting) return on_done(now);
+  const std::shared_ptr<ClaimWait> wait(new ClaimWait(now, std::move(on_done)));
   wait->start(context, at_most, client);
 }
 
@@ -110,8 +111,8 @@ void ClaimWait::start(Context& context, Duration at_most,
 
 void ClaimWait::finish() {
   const auto self = shared_from_this();
-  const OnDone done = std::exchange(on_done_, nullptr);
-  if (done) done(lease_);
+  const OnDone on_done = std::exchange(on_done_, nullptr);
+  if (on_done) on_done(lease_);
   cancel();
 }
 

@@ -67,10 +67,10 @@ class ClaimWait : public std::enable_shared_from_this<ClaimWait> {
   // Calls `done` with the lease once it no longer waits, or after `at_most` in its state then;
   // never if the client disconnects before. Until then the claim counts as attended.
   static void begin(Context&, const lease::Lease& now, Duration at_most,
-                    const std::shared_ptr<http::DisconnectNotifier>& client, OnDone done);
+                    const std::shared_ptr<http::DisconnectNotifier>& client, OnDone on_done);
 
  private:
-  ClaimWait(const lease::Lease& now, OnDone done) : lease_(now), on_done_(std::move(done)) {}
+  ClaimWait(const lease::Lease& now, OnDone on_done) : lease_(now), on_done_(std::move(on_done)) {}
   void start(Context&, Duration at_most, const std::shared_ptr<http::DisconnectNotifier>& client);
   void finish();
   void cancel();

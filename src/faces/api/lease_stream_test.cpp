@@ -209,19 +209,19 @@ class LeasePublisherTest : public LeaseRoutes {
 
 TEST_F(LeasePublisherTest, LeaseChangesAreEventsWithoutPrivateFields) {
   held(R"({"id":"train-1-of-many-leases","note":"secret"})", process(10));
-  auto told = take(*feed_);
-  ASSERT_EQ(told.size(), 1U);  // asked and granted, which went to the disk together
-  EXPECT_THAT(told[0], testing::StartsWith("id: 00ff-1\nevent: lease\ndata: "));
-  const auto held = data_of<protocol::Lease>(told.back());
+  auto chunks = take(*feed_);
+  ASSERT_EQ(chunks.size(), 1U);  // asked and granted, which went to the disk together
+  EXPECT_THAT(chunks[0], testing::StartsWith("id: 00ff-1\nevent: lease\ndata: "));
+  const auto held = data_of<protocol::Lease>(chunks.back());
   EXPECT_EQ(held.state, lease::LeaseState::held);
   EXPECT_EQ(held.uid, kAlice);
-  EXPECT_THAT(told.back(), Not(HasSubstr("secret")));  // anybody may listen
+  EXPECT_THAT(chunks.back(), Not(HasSubstr("secret")));  // anybody may listen
   EXPECT_EQ(held.pid, std::nullopt);
   del("/api/gpu/leases/train-1-of-many-leases", process(10));
   pass(milliseconds(500));
-  told = take(*feed_);
-  ASSERT_FALSE(told.empty());
-  EXPECT_EQ(data_of<protocol::Lease>(told.back()).state, lease::LeaseState::ended);
+  chunks = take(*feed_);
+  ASSERT_FALSE(chunks.empty());
+  EXPECT_EQ(data_of<protocol::Lease>(chunks.back()).state, lease::LeaseState::ended);
 }
 
 TEST_F(LeasePublisherTest, ReconnectReplaysLeaseEvents) {
@@ -239,9 +239,9 @@ TEST_F(LeasePublisherTest, TheLoadIsReportedEveryFiveSeconds) {
     pass(milliseconds(4999));
     EXPECT_THAT(take(*feed_), IsEmpty());
     pass(milliseconds(1));
-    const auto told = take(*feed_);
-    ASSERT_EQ(told.size(), 1U);
-    EXPECT_EQ(told[0],
+    const auto chunks = take(*feed_);
+    ASSERT_EQ(chunks.size(), 1U);
+    EXPECT_EQ(chunks[0],
               "event: load\ndata: "
               R"({"gpu_pool":[{"index":0,"name":"NVIDIA H100","vendor":"NVIDIA","leased":false},)"
               R"({"index":1,"name":"NVIDIA H100","vendor":"NVIDIA","leased":false}],)"

@@ -60,12 +60,12 @@ Viewer viewer_of(const Principal& principal) {
   return {principal.uid, principal.scope >= protocol::Scope::admin};
 }
 
-lease::Caller caller_of(const RouteCall& asked) {
+lease::Caller caller_of(const RouteCall& call) {
   // Routes that change leases have a scope above TCP's, so the kernel has given a uid.
-  return {asked.principal.uid.value_or(static_cast<uid_t>(-1)),
-          asked.principal.scope >= protocol::Scope::admin,
+  return {call.principal.uid.value_or(static_cast<uid_t>(-1)),
+          call.principal.scope >= protocol::Scope::admin,
           // The pid of a process that is gone may belong to another by now.
-          asked.peer.process ? static_cast<std::uint32_t>(asked.peer.pid) : 0, asked.peer.process};
+          call.peer.process ? static_cast<std::uint32_t>(call.peer.pid) : 0, call.peer.process};
 }
 
 std::string display_name(const Context& context, std::uint32_t uid) {
@@ -218,13 +218,13 @@ std::vector<std::string> find_ids_by_prefix(const lease::LeaseManager& leases,
 
 Result<std::string> resolve_lease_id(const lease::LeaseManager& leases, std::string_view name,
                                      std::optional<std::uint32_t> owner) {
-  std::vector<std::string> meant;
+  std::vector<std::string> ids;
   if (name.size() >= kMinLeaseIdPrefix) {
-    if (owner) meant = find_ids_by_prefix(leases, name, owner);
-    if (meant.empty()) meant = find_ids_by_prefix(leases, name, std::nullopt);
+    if (owner) ids = find_ids_by_prefix(leases, name, owner);
+    if (ids.empty()) ids = find_ids_by_prefix(leases, name, std::nullopt);
   }
-  if (meant.size() == 1) return meant.front();
-  if (meant.size() > 1) return ambiguous_id_error(name, meant);
+  if (ids.size() == 1) return ids.front();
+  if (ids.size() > 1) return ambiguous_id_error(name, ids);
   // Its claim may not be on the disk yet.
   if (leases.find_latest(name) != nullptr) return std::string(name);
   return Error{Errc::not_found, fmt::format("lease \"{}\" not found", name),

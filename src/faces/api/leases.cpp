@@ -26,23 +26,23 @@ static_assert(protocol::kMaxAnswerTimeout + std::chrono::seconds(10) <= http::Li
               "the server would answer before a claim does");
 
 // The id of a lease that the caller names. A token of some GPUs is for no lease of others.
-Result<std::string> find_visible_lease_id(const Context& context, const RouteCall& asked,
+Result<std::string> find_visible_lease_id(const Context& context, const RouteCall& call,
                                           std::string_view name) {
-  const Viewer viewer = viewer_of(asked.principal);
+  const Viewer viewer = viewer_of(call.principal);
   // An administrator names the leases of all users.
   auto id = resolve_lease_id(context.leases, name, viewer.admin ? std::nullopt : viewer.uid);
-  if (!id || asked.principal.gpus.empty()) return id;
+  if (!id || call.principal.gpus.empty()) return id;
   const lease::Lease* lease = context.leases.find(*id);
   if (lease == nullptr) return lease::unknown_lease_error(*id);
   const std::vector<DeviceId>& gpus = lease->gpus.empty() ? lease->spec.allowed_gpus : lease->gpus;
-  if (!gpus.empty() && asked.principal.can_see_all(gpus)) return id;
+  if (!gpus.empty() && call.principal.can_see_all(gpus)) return id;
   return Error{Errc::denied, "the lease has GPUs that this token does not include"};
 }
 
 // The lease itself as last decided, which may not be on the disk yet.
-Result<lease::Lease> find_latest_lease(const Context& context, const RouteCall& asked,
+Result<lease::Lease> find_latest_lease(const Context& context, const RouteCall& call,
                                        std::string_view name) {
-  const auto id = find_visible_lease_id(context, asked, name);
+  const auto id = find_visible_lease_id(context, call, name);
   if (!id) return id.error();
   const lease::Lease* const decided = context.leases.find_latest(*id);
   if (decided == nullptr) return lease::unknown_lease_error(*id);
@@ -50,29 +50,29 @@ Result<lease::Lease> find_latest_lease(const Context& context, const RouteCall& 
 }
 
 // A remote caller is not a process of this machine, so a PID from it has no meaning here.
-Result<void> check_local(const RouteCall& asked, std::string_view what) {
-  if (!asked.principal.has_credential()) return {};
+Result<void> check_local(const RouteCall& call, std::string_view what) {
+  if (!call.principal.has_credential()) return {};
   return Error{Errc::denied, fmt::format("{} needs a process of this machine, which a token does "
                                          "not identify: do it on the machine or over ssh",
                                          what)};
 }
 
 // The claim as the caller may make it.
-Result<lease::LeaseSpec> lease_spec_for(const Context& context, const RouteCall& asked,
+Result<lease::LeaseSpec> lease_spec_for(const Context& context, const RouteCall& call,
                                         const protocol::LeaseRequest& body,
                                         const lease::LeaseSpec* known) {
-  auto wish = protocol::lease_spec_of(body, *visible_snapshot(context, asked.principal), known);
-  const bool from_afar = asked.principal.has_credential() || asked.peer.relayed;
-  if (!wish || !from_afar) return wish;
-  if (wish->binding != lease::Binding::detached) {
+  auto spec = protocol::lease_spec_of(body, *visible_snapshot(context, call.principal), known);
+  const bool is_remote = call.principal.has_credential() || call.peer.relayed;
+  if (!spec || !is_remote) return spec;
+  if (spec->binding != lease::Binding::detached) {
     return Error{Errc::denied,
                  "/binding: a remote lease cannot be bound to a process on another machine; use "
                  "\"detached\" with a ttl_s, or `ssh HOST gpuyard run -- COMMAND`"};
   }
-  if (asked.principal.gpus.empty()) return wish;
-  if (wish->allowed_gpus.empty()) wish->allowed_gpus = asked.principal.gpus;
-  std::ranges::sort(wish->allowed_gpus);
-  if (asked.principal.can_see_all(wish->allowed_gpus)) return wish;
+  if (call.principal.gpus.empty()) return spec;
+  if (spec->allowed_gpus.empty()) spec->allowed_gpus = call.principal.gpus;
+  std::ranges::sort(spec->allowed_gpus);
+  if (call.principal.can_see_all(spec->allowed_gpus)) return spec;
   return Error{Errc::denied, "/among: the token does not include all of these GPUs"};
 }
 
@@ -88,27 +88,28 @@ lease::LeaseManager::OnLease answer_with(Context& context, const Viewer& viewer,
 // lease. Empty for the holder's own changes: they are in the records of leases.
 using LeaseAction = std::optional<std::string>;
 
-LeaseAction lease_action_of(const RouteCall& asked, const lease::Lease& lease,
-                            std::string_view what, bool forced = false) {
-  if (asked.principal.uid == lease.uid && !forced) return std::nullopt;
+LeaseAction lease_action_of(const RouteCall& call, const lease::Lease& lease, std::string_view what,
+                            bool forced = false) {
+  if (call.principal.uid == lease.uid && !forced) return std::nullopt;
   return fmt::format("{} lease {} of uid {}", what, lease.id, lease.uid);
 }
 
-void report_lease_action(const RouteCall& asked, const LeaseAction& deed,
+void report_lease_action(const RouteCall& call, const LeaseAction& action,
                          const std::vector<DeviceId>& gpus, bool forced = false) {
-  if (!deed) return;
-  gpus.empty() ? asked.report_action(*deed) : asked.report_action(*deed, gpus, forced);
+  if (!action) return;
+  gpus.empty() ? call.report_action(*action) : call.report_action(*action, gpus, forced);
 }
 
-lease::LeaseManager::OnLease report_and_answer(Context& context, const RouteCall& asked,
-                                               const lease::Lease& before, const LeaseAction& deed,
+lease::LeaseManager::OnLease report_and_answer(Context& context, const RouteCall& call,
+                                               const lease::Lease& before,
+                                               const LeaseAction& action,
                                                const LeaseResponder& respond) {
-  return [&context, asked, before, deed, respond](const Result<lease::Lease>& lease) {
+  return [&context, call, before, action, respond](const Result<lease::Lease>& lease) {
     if (!lease) return respond(lease.error());
     const bool changed = lease->expires_at != before.expires_at ||
                          lease->processes.size() != before.processes.size();
-    if (changed) report_lease_action(asked, deed, lease->gpus);
-    respond(answer_of(context, view_with_position(context, *lease, viewer_of(asked.principal))));
+    if (changed) report_lease_action(call, action, lease->gpus);
+    respond(answer_of(context, view_with_position(context, *lease, viewer_of(call.principal))));
   };
 }
 
@@ -124,120 +125,120 @@ void answer_claim(Context& context, const lease::Lease& lease, const Viewer& vie
                    });
 }
 
-void claim_lease(Context& context, const RouteCall& asked, const NoParams&,
+void claim_lease(Context& context, const RouteCall& call, const NoParams&,
                  const protocol::LeaseRequest& body, const LeaseResponder& respond) {
   const lease::Lease* known = context.leases.find(body.id.value_or(""));
-  auto wish = lease_spec_for(context, asked, body, known ? &known->spec : nullptr);
-  if (!wish) {
+  auto spec = lease_spec_for(context, call, body, known ? &known->spec : nullptr);
+  if (!spec) {
     // A known lease may not have been read from disk yet.
     const auto closed = context.leases.claim_error();
-    if (closed && wish.error().code == Errc::not_found) return respond(*closed);
-    return respond(std::move(wish).error().in("body"));
+    if (closed && spec.error().code == Errc::not_found) return respond(*closed);
+    return respond(std::move(spec).error().in("body"));
   }
   context.leases.claim(
-      caller_of(asked), body.id.value_or(""), *wish,
-      [&context, viewer = viewer_of(asked.principal), stream = body.stream.value_or(false),
-       at_most = protocol::answer_timeout_of(body), client = asked.peer.disconnect_notifier,
+      caller_of(call), body.id.value_or(""), *spec,
+      [&context, viewer = viewer_of(call.principal), stream = body.stream.value_or(false),
+       at_most = protocol::answer_timeout_of(body), client = call.peer.disconnect_notifier,
        respond](const Result<lease::Lease>& lease) {
         if (!lease) return respond(lease.error());
         answer_claim(context, *lease, viewer, stream, at_most, client, respond);
       });
 }
 
-void adopt_lease(Context& context, const RouteCall& asked, const NoParams&,
+void adopt_lease(Context& context, const RouteCall& call, const NoParams&,
                  const protocol::AdoptRequest& body, const LeaseResponder& respond) {
-  if (auto local = check_local(asked, "an adoption"); !local) return respond(local.error());
-  if (asked.principal.contained) {
+  if (auto local = check_local(call, "an adoption"); !local) return respond(local.error());
+  if (call.principal.contained) {
     return respond(Error{Errc::denied,
                          "the daemon cannot identify processes over this socket; adopt the process "
                          "over gpuyard.sock"});
   }
-  const auto answer = answer_with(context, viewer_of(asked.principal), respond);
-  context.leases.adopt(caller_of(asked), body.pid, body.note.value_or(""),
-                       [asked, pid = body.pid, answer](const Result<lease::Lease>& lease) {
+  const auto answer = answer_with(context, viewer_of(call.principal), respond);
+  context.leases.adopt(caller_of(call), body.pid, body.note.value_or(""),
+                       [call, pid = body.pid, answer](const Result<lease::Lease>& lease) {
                          if (lease) {
                            const auto what = fmt::format("adopt PID {} as", pid);
-                           report_lease_action(asked, lease_action_of(asked, *lease, what),
+                           report_lease_action(call, lease_action_of(call, *lease, what),
                                                lease->gpus);
                          }
                          answer(lease);
                        });
 }
 
-void get_lease(Context& context, const RouteCall& asked, const protocol::LeaseName& name,
+void get_lease(Context& context, const RouteCall& call, const protocol::LeaseName& name,
                const LeaseResponder& respond) {
-  const auto id = find_visible_lease_id(context, asked, name.lease);
+  const auto id = find_visible_lease_id(context, call, name.lease);
   if (!id) return respond(id.error());
   const lease::Lease* lease = context.leases.find(*id);
   if (lease == nullptr) return respond(lease::unknown_lease_error(*id));
-  respond(answer_of(context, view_with_position(context, *lease, viewer_of(asked.principal))));
+  respond(answer_of(context, view_with_position(context, *lease, viewer_of(call.principal))));
 }
 
 // The processes that are left to the caller. A token does not identify a process of this machine,
 // so its holder gets no numbers.
-protocol::UnsignalledProcesses unsignalled_of(const RouteCall& asked, const std::string& signal,
-                                              const lease::SignalResult& done) {
-  auto numbering = processes::own_pid_namespace();
-  protocol::UnsignalledProcesses left{done.lease.id,
+protocol::UnsignalledProcesses unsignalled_of(const RouteCall& call, const std::string& signal,
+                                              const lease::SignalResult& result) {
+  auto own_namespace = processes::own_pid_namespace();
+  protocol::UnsignalledProcesses left{result.lease.id,
                                       signal,
-                                      std::move(numbering.boot_id),
-                                      std::move(numbering.pid_namespace),
+                                      std::move(own_namespace.boot_id),
+                                      std::move(own_namespace.pid_namespace),
                                       {},
                                       0,
                                       ""};
-  if (!done.checked) {
+  if (!result.checked) {
     left.why = "the processes could not be checked in time";
-  } else if (asked.principal.has_credential()) {
+  } else if (call.principal.has_credential()) {
     left.why = "the daemon may not signal them";
   }
   if (!left.why.empty()) return left;
-  for (const auto& [process, why] : done.failures) {
+  for (const auto& [process, why] : result.failures) {
     if (left.processes.size() == protocol::kMaxUnsignalled) break;
     left.processes.push_back(
         {process.pid, to_milliseconds(process.started.time_since_epoch()), why.text()});
   }
-  left.left_out = done.failures.size() - left.processes.size();
+  left.left_out = result.failures.size() - left.processes.size();
   return left;
 }
 
 // For clients that do not know the field `unsignalled`.
-std::string note_of(const lease::SignalResult& done) {
-  if (!done.checked) return "no signal was sent yet: the processes could not be checked in time";
-  const auto& [process, why] = done.failures.front();
+std::string note_of(const lease::SignalResult& result) {
+  if (!result.checked) return "no signal was sent yet: the processes could not be checked in time";
+  const auto& [process, why] = result.failures.front();
   const std::string others =
-      done.failures.size() == 1 ? "" : fmt::format(" and {} more", done.failures.size() - 1);
+      result.failures.size() == 1 ? "" : fmt::format(" and {} more", result.failures.size() - 1);
   if (why.code != Errc::denied) return fmt::format("not signalled: {}{}", why.text(), others);
   return fmt::format("not signalled: process {} runs as another user{}", process.pid, others);
 }
 
-protocol::ReleaseAnswer release_view(Context& context, const RouteCall& asked,
+protocol::ReleaseAnswer release_view(Context& context, const RouteCall& call,
                                      const lease::Lease& lease) {
-  auto answer = answer_of(context, view_with_position(context, lease, viewer_of(asked.principal)));
+  auto answer = answer_of(context, view_with_position(context, lease, viewer_of(call.principal)));
   return {answer.schema, answer.simulated, std::move(answer.lease), std::nullopt};
 }
 
-void signal_processes(Context& context, const RouteCall& asked, const std::string& id,
+void signal_processes(Context& context, const RouteCall& call, const std::string& id,
                       const std::string& signal, int number,
                       const Responder<protocol::ReleaseAnswer>& respond) {
-  const auto answer = [&context, asked, signal, respond](const Result<lease::SignalResult>& done) {
-    if (!done) return respond(done.error());
-    auto view = release_view(context, asked, done->lease);
-    if (!done->checked || !done->failures.empty()) {
-      view.unsignalled = unsignalled_of(asked, signal, *done);
-      view.lease.why += (view.lease.why.empty() ? "" : "; ") + note_of(*done);
+  const auto answer = [&context, call, signal, respond](const Result<lease::SignalResult>& result) {
+    if (!result) return respond(result.error());
+    auto view = release_view(context, call, result->lease);
+    if (!result->checked || !result->failures.empty()) {
+      view.unsignalled = unsignalled_of(call, signal, *result);
+      view.lease.why += (view.lease.why.empty() ? "" : "; ") + note_of(*result);
     }
     respond(std::move(view));
   };
-  context.leases.signal(caller_of(asked), id, number, answer);
+  context.leases.signal(caller_of(call), id, number, answer);
 }
 
 // A daemon without CAP_KILL leaves signals to a client on its machine. A token is used from
 // elsewhere, and what it asks for is refused before anything is released.
-Result<void> check_signal(const Context& context, const RouteCall& asked, const lease::Lease& lease,
+Result<void> check_signal(const Context& context, const RouteCall& call, const lease::Lease& lease,
                           const std::string& signal) {
   const bool has_processes =
       lease.state == lease::LeaseState::held || lease.state == lease::LeaseState::draining;
-  if (!asked.principal.has_credential() || !has_processes || context.can_signal(lease.uid)) {
+  if (!call.principal.has_credential() || !has_processes || context.can_signal(lease.uid)) {
     return {};
   }
   return Error{Errc::denied,
@@ -247,12 +248,12 @@ Result<void> check_signal(const Context& context, const RouteCall& asked, const 
                fmt::format("gpuyard -H ssh://HOST lease release {} --signal {}", lease.id, signal)};
 }
 
-void release_lease(Context& context, const RouteCall& asked, const protocol::ReleaseQuery& query,
+void release_lease(Context& context, const RouteCall& call, const protocol::ReleaseQuery& query,
                    const Responder<protocol::ReleaseAnswer>& respond) {
-  const lease::ReleaseOptions how{query.fence, query.force.value_or(false),
-                                  query.reason.value_or("")};
+  const lease::ReleaseOptions options{query.fence, query.force.value_or(false),
+                                      query.reason.value_or("")};
   int signal = 0;
-  if (how.force && how.reason.empty()) {
+  if (options.force && options.reason.empty()) {
     return respond(Error{Errc::invalid, "force needs a reason, which is recorded in the journal"});
   }
   if (query.signal) {
@@ -260,47 +261,47 @@ void release_lease(Context& context, const RouteCall& asked, const protocol::Rel
     if (!number) return respond(number.error());
     signal = *number;
   }
-  const auto before = find_latest_lease(context, asked, query.lease);
+  const auto before = find_latest_lease(context, call, query.lease);
   if (!before) return respond(before.error());
   if (signal != 0) {
-    if (auto may = check_signal(context, asked, *before, *query.signal); !may) {
+    if (auto may = check_signal(context, call, *before, *query.signal); !may) {
       return respond(may.error());
     }
   }
   const bool ends = before->state == lease::LeaseState::waiting ||
                     before->state == lease::LeaseState::held ||
-                    (before->state == lease::LeaseState::draining && how.force);
-  auto deed = ends ? lease_action_of(asked, *before, "release", how.force) : std::nullopt;
-  if (deed && !how.reason.empty()) *deed += ": " + how.reason;
+                    (before->state == lease::LeaseState::draining && options.force);
+  auto action = ends ? lease_action_of(call, *before, "release", options.force) : std::nullopt;
+  if (action && !options.reason.empty()) *action += ": " + options.reason;
   context.leases.release(
-      caller_of(asked), before->id, how,
-      [&context, asked, deed, gpus = before->gpus, force = how.force, signal,
+      caller_of(call), before->id, options,
+      [&context, call, action, gpus = before->gpus, force = options.force, signal,
        name = query.signal.value_or(""), respond](const Result<lease::Lease>& lease) {
         if (!lease) return respond(lease.error());
-        report_lease_action(asked, deed, gpus, force);
-        if (signal == 0) return respond(release_view(context, asked, *lease));
-        signal_processes(context, asked, lease->id, name, signal, respond);
+        report_lease_action(call, action, gpus, force);
+        if (signal == 0) return respond(release_view(context, call, *lease));
+        signal_processes(context, call, lease->id, name, signal, respond);
       });
 }
 
-void renew_lease(Context& context, const RouteCall& asked, const protocol::LeaseName& name,
+void renew_lease(Context& context, const RouteCall& call, const protocol::LeaseName& name,
                  const protocol::RenewRequest& body, const LeaseResponder& respond) {
-  const auto before = find_latest_lease(context, asked, name.lease);
+  const auto before = find_latest_lease(context, call, name.lease);
   if (!before) return respond(before.error());
-  context.leases.renew(caller_of(asked), before->id, duration_from_seconds(body.ttl_s), body.fence,
-                       report_and_answer(context, asked, *before,
-                                         lease_action_of(asked, *before, "renew"), respond));
+  context.leases.renew(
+      caller_of(call), before->id, duration_from_seconds(body.ttl_s), body.fence,
+      report_and_answer(context, call, *before, lease_action_of(call, *before, "renew"), respond));
 }
 
-void add_lease_member(Context& context, const RouteCall& asked, const protocol::LeaseName& name,
+void add_lease_member(Context& context, const RouteCall& call, const protocol::LeaseName& name,
                       const protocol::MemberRequest& body, const LeaseResponder& respond) {
-  if (auto local = check_local(asked, "this"); !local) return respond(local.error());
-  const auto before = find_latest_lease(context, asked, name.lease);
+  if (auto local = check_local(call, "this"); !local) return respond(local.error());
+  const auto before = find_latest_lease(context, call, name.lease);
   if (!before) return respond(before.error());
   const auto what = fmt::format("add PID {} to", body.pid);
   context.leases.add_member(
-      caller_of(asked), before->id, body.pid, body.fence,
-      report_and_answer(context, asked, *before, lease_action_of(asked, *before, what), respond));
+      caller_of(call), before->id, body.pid, body.fence,
+      report_and_answer(context, call, *before, lease_action_of(call, *before, what), respond));
 }
 
 }  // namespace
@@ -323,12 +324,12 @@ using UsageResponder = Responder<protocol::Usage>;
 constexpr double kDefaultUsageSeconds = std::chrono::seconds(std::chrono::days(7)).count();
 
 UsageQuery usage_query_of(const protocol::UsageQuery& query, WallTime now) {
-  UsageQuery question;
-  question.grouping = query.by.value_or(question.grouping);
+  UsageQuery usage_query;
+  usage_query.grouping = query.by.value_or(usage_query.grouping);
   const std::chrono::duration<double> since(query.since_s.value_or(kDefaultUsageSeconds));
   const auto ago = std::chrono::duration_cast<std::chrono::milliseconds>(since);
-  question.since = std::chrono::floor<std::chrono::days>(now - ago);
-  return question;
+  usage_query.since = std::chrono::floor<std::chrono::days>(now - ago);
+  return usage_query;
 }
 
 protocol::UserNames user_names_of(const Context& context, const usage::UsageReport& answer) {
@@ -341,12 +342,12 @@ protocol::UserNames user_names_of(const Context& context, const usage::UsageRepo
 }
 
 // Calls `then` once the users' names are known, or cannot be had in time.
-void resolve_names(const Context& context, const UsageQuery& question,
-                   const usage::UsageReport& answer, std::function<void()> then) {
-  if (question.grouping != UsageGrouping::user) return then();
+void resolve_names(const Context& context, const UsageQuery& query,
+                   const usage::UsageReport& answer, std::function<void()> on_done) {
+  if (query.grouping != UsageGrouping::user) return on_done();
   std::vector<std::uint32_t> users;
   for (const usage::UsageTotal& sum : answer.totals) users.push_back(sum.uid.value_or(0));
-  context.resolve_user_names(users, std::move(then));
+  context.resolve_user_names(users, std::move(on_done));
 }
 
 void answer_with(const UsageResponder& respond, const protocol::Usage& usage, bool csv) {
@@ -355,26 +356,29 @@ void answer_with(const UsageResponder& respond, const protocol::Usage& usage, bo
   respond.send({200, "text/csv; charset=utf-8", std::move(body)});
 }
 
-void get_usage(Context& context, const RouteCall& asked, const protocol::UsageQuery& query,
+void get_usage(Context& context, const RouteCall& call, const protocol::UsageQuery& query,
                const UsageResponder& respond) {
   const bool csv = query.format == protocol::TextFormat::csv;
-  UsageQuery question = usage_query_of(query, context.loop.wall());
-  question.simulated = is_simulated(context);
-  const auto ask = [&context, respond, question, csv](const std::function<void()>& ended) {
-    const auto told = [&context, respond, question, csv, ended](Result<usage::UsageReport> got) {
-      ended();
-      if (!got) return respond(std::move(got).error());
-      const auto answer = std::make_shared<const usage::UsageReport>(*std::move(got));
-      resolve_names(context, question, *answer, [&context, respond, question, csv, answer] {
-        auto usage = protocol::usage_of(*answer, question, user_names_of(context, *answer));
+  UsageQuery usage_query = usage_query_of(query, context.loop.wall());
+  usage_query.simulated = is_simulated(context);
+  const auto begin_query = [&context, respond, usage_query,
+                            csv](const std::function<void()>& on_done) {
+    const auto on_report = [&context, respond, usage_query, csv,
+                            on_done](Result<usage::UsageReport> result) {
+      on_done();
+      if (!result) return respond(std::move(result).error());
+      const auto answer = std::make_shared<const usage::UsageReport>(*std::move(result));
+      resolve_names(context, usage_query, *answer, [&context, respond, usage_query, csv, answer] {
+        auto usage = protocol::usage_of(*answer, usage_query, user_names_of(context, *answer));
         usage.notes = context.usage.notes();
         protocol::put_estimates(usage, context.tariff);
         answer_with(respond, usage, csv);
       });
     };
-    context.usage.query(question, told);
+    context.usage.query(usage_query, on_report);
   };
-  if (!context.query_queue.try_enqueue(requester_of(asked), ask)) respond(too_many_queries());
+  if (!context.query_queue.try_enqueue(requester_of(call), begin_query))
+    respond(too_many_queries());
 }
 
 }  // namespace

@@ -37,16 +37,17 @@ std::optional<std::string> device_of(const andon::RuleEngine& engine, const ando
 
 // The context has alerts.
 metrics::AlertMetrics alert_figures(const Context& context) {
-  const andon::AlertService& board = context.alerts;
+  const andon::AlertService& alerts = context.alerts;
   metrics::AlertMetrics figures;
-  for (const andon::Alert& alert : board.engine().firing_alerts()) {
+  for (const andon::Alert& alert : alerts.engine().firing_alerts()) {
     figures.firing.push_back({alert.rule, std::string(name_of(andon::level_of(alert.severity))),
-                              alert.severity, device_of(board.engine(), alert),
-                              alert.acknowledged.has_value(), board.silences().is_silenced(alert)});
+                              alert.severity, device_of(alerts.engine(), alert),
+                              alert.acknowledged.has_value(),
+                              alerts.silences().is_silenced(alert)});
   }
-  figures.pending = board.engine().pending_alerts(context.loop.now()).size();
+  figures.pending = alerts.engine().pending_alerts(context.loop.now()).size();
   figures.rules = static_cast<std::size_t>(
-      std::ranges::count(board.engine().rules(), true, &andon::Rule::enabled));
+      std::ranges::count(alerts.engine().rules(), true, &andon::Rule::enabled));
   figures.evaluation_time = &context.alert_cost;
   for (const protocol::Sink& sink : context.alert_sinks.sinks()) {
     figures.sinks.push_back({sink.name, sink.kind, static_cast<std::size_t>(sink.queued),
@@ -76,11 +77,11 @@ void get_driver(Context& context, const NoParams&, const Responder<protocol::Dri
   respond(protocol::driver_info_of(driver.info));
 }
 
-void get_metrics(Context& context, const RouteCall& asked, const NoParams&,
+void get_metrics(Context& context, const RouteCall& call, const NoParams&,
                  const Responder<Text>& respond) {
   // Both numbers only grow, so their sum changes with either.
   const std::uint64_t state = context.telemetry.latest()->generation + context.lease_changes;
-  const metrics::Format format = metrics::negotiate_format(asked.accept);
+  const metrics::Format format = metrics::negotiate_format(call.accept);
   RenderCache& rendered = format == metrics::Format::text ? context.metrics : context.openmetrics;
   const auto& body = rendered.get(state, [&] { return render_metrics(context, format); });
   http::Response response(200, std::string(metrics::content_type_of(format)), body);
@@ -88,9 +89,9 @@ void get_metrics(Context& context, const RouteCall& asked, const NoParams&,
   respond.send(std::move(response));
 }
 
-void get_health(Context& context, const RouteCall& asked, const NoParams&,
+void get_health(Context& context, const RouteCall& call, const NoParams&,
                 const Responder<protocol::Health>& respond) {
-  respond(protocol::Health{"ok", can_see_machine(asked.principal) ? context.version : ""});
+  respond(protocol::Health{"ok", can_see_machine(call.principal) ? context.version : ""});
 }
 
 std::vector<std::string> notes_of(const Context& context) {
@@ -111,17 +112,17 @@ std::vector<std::string> notes_of(const Context& context) {
                     why));
   }
   if (context.closed_listeners == nullptr) return notes;
-  for (const auto& [door, why] : *context.closed_listeners) {
-    notes.push_back(fmt::format("{} is closed: {}", door, why));
+  for (const auto& [listener, why] : *context.closed_listeners) {
+    notes.push_back(fmt::format("{} is closed: {}", listener, why));
   }
   return notes;
 }
 
-void get_ready(Context& context, const RouteCall& asked, const NoParams&,
+void get_ready(Context& context, const RouteCall& call, const NoParams&,
                const Responder<protocol::Readiness>& respond) {
   auto readiness = protocol::readiness_of(*context.telemetry.latest());
   readiness.now = to_rfc3339(context.loop.wall());
-  if (can_see_machine(asked.principal)) {
+  if (can_see_machine(call.principal)) {
     readiness.notes = notes_of(context);
     readiness.reads_kernel_log = context.reads_kernel_log();
     readiness.lacks = context.lacks;

@@ -151,19 +151,19 @@ http::Response page_response(std::shared_ptr<const std::string> body) {
   return response;
 }
 
-void get_front(Context& context, const RouteCall& asked, const protocol::PageParams&,
+void get_front(Context& context, const RouteCall& call, const protocol::PageParams&,
                const Responder<Text>& respond) {
-  const bool html = asked.accept.find("text/html") != std::string::npos;
-  const auto seen = visible_snapshot(context, asked.principal);
+  const bool html = call.accept.find("text/html") != std::string::npos;
+  const auto snapshot = visible_snapshot(context, call.principal);
   const auto render = [&] {
-    if (html) return document(context, asked.principal, table_of(*seen));
-    std::string table = context.device_table(protocol::snapshot_of(*seen, &context.processes));
-    return seen->driver.initialised ? table : table + seen->driver.why + "\n";
+    if (html) return document(context, call.principal, table_of(*snapshot));
+    std::string table = context.device_table(protocol::snapshot_of(*snapshot, &context.processes));
+    return snapshot->driver.initialised ? table : table + snapshot->driver.why + "\n";
   };
-  const std::uint64_t state = seen->generation + context.processes.revision();
+  const std::uint64_t state = snapshot->generation + context.processes.revision();
   RenderCache& rendered = html ? context.front_page : context.front_text;
-  const auto body = asked.principal.gpus.empty() ? rendered.get(state, render)
-                                                 : std::make_shared<const std::string>(render());
+  const auto body = call.principal.gpus.empty() ? rendered.get(state, render)
+                                                : std::make_shared<const std::string>(render());
   http::Response response =
       html ? page_response(body) : http::Response(200, "text/plain; charset=utf-8", body);
   response.headers.push_back({"Vary", "Accept"});
@@ -171,25 +171,25 @@ void get_front(Context& context, const RouteCall& asked, const protocol::PagePar
 }
 
 // The document of the pages whose values the script asks for.
-void get_empty_page(Context& context, const RouteCall& asked, const Responder<Text>& respond) {
+void get_empty_page(Context& context, const RouteCall& call, const Responder<Text>& respond) {
   respond.send(page_response(std::make_shared<const std::string>(
-      document(context, asked.principal,
+      document(context, call.principal,
                "<noscript><p>This page needs JavaScript. <a href=\"/\">The table</a> works without "
                "it.</p></noscript>\n"))));
 }
 
-void get_page(Context& context, const RouteCall& asked, const protocol::PageParams&,
+void get_page(Context& context, const RouteCall& call, const protocol::PageParams&,
               const Responder<Text>& respond) {
-  get_empty_page(context, asked, respond);
+  get_empty_page(context, call, respond);
 }
 
-void get_gpu_page(Context& context, const RouteCall& asked, const protocol::GpuPageParams& view,
+void get_gpu_page(Context& context, const RouteCall& call, const protocol::GpuPageParams& view,
                   const Responder<Text>& respond) {
   if (!parse_number<std::uint32_t>(view.id)) {
     return respond(
         Error{Errc::not_found, fmt::format("no page for GPU {}: use its index", view.id)});
   }
-  get_empty_page(context, asked, respond);
+  get_empty_page(context, call, respond);
 }
 
 void get_page_asset(Context&, const protocol::AssetName& asset, const Responder<Text>& respond) {

@@ -59,10 +59,10 @@ bool Principal::can_see_all(const std::vector<DeviceId>& wanted) const {
   return std::ranges::all_of(wanted, [this](const DeviceId& gpu) { return can_see(gpu); });
 }
 
-Scope Authority::max_scope(Transport way, CallerClass who) const {
-  if (way == Transport::tls && who == CallerClass::anonymous) return anonymous;
+Scope Authority::max_scope(Transport transport, CallerClass caller) const {
+  if (transport == Transport::tls && caller == CallerClass::anonymous) return anonymous;
   const auto* const grant = std::ranges::find_if(kScopeGrants, [&](const ScopeGrant& one) {
-    return one.transport == way && one.caller == who;
+    return one.transport == transport && one.caller == caller;
   });
   return grant == kScopeGrants.end() ? Scope::open : grant->max_scope;
 }
@@ -75,25 +75,26 @@ Transport transport_of(const http::Peer& peer, const Authority& authority) {
 }
 
 Principal principal_of(const http::Peer& peer, const Authority& authority) {
-  const Transport way = transport_of(peer, authority);
-  const CallerClass who = caller_class_of(peer, authority);
-  const auto uid = who == CallerClass::anonymous ? std::nullopt : std::optional(peer.uid);
-  return {uid, authority.max_scope(way, who), way == Transport::lease_socket, way};
+  const Transport transport = transport_of(peer, authority);
+  const CallerClass caller = caller_class_of(peer, authority);
+  const auto uid = caller == CallerClass::anonymous ? std::nullopt : std::optional(peer.uid);
+  return {uid, authority.max_scope(transport, caller), transport == Transport::lease_socket,
+          transport};
 }
 
-Principal principal_of(const auth::Token& token, Transport way, bool member,
+Principal principal_of(const auth::Token& token, Transport transport, bool member,
                        const Authority& authority) {
-  Principal principal{token.uid, std::min(token.scope, Scope::read), way == Transport::lease_socket,
-                      way};
+  Principal principal{token.uid, std::min(token.scope, Scope::read),
+                      transport == Transport::lease_socket, transport};
   principal.credential = token.id.empty() ? "certificate " + token.name : "token " + token.id;
   principal.gpus = token.gpus;
-  if (way == Transport::plain_tcp) {
+  if (transport == Transport::plain_tcp) {
     principal.scope = Scope::open;
   } else if (token.uid) {
-    const CallerClass who = authority.is_admin(*token.uid) ? CallerClass::admin
-                            : member                       ? CallerClass::member
-                                                           : CallerClass::user;
-    principal.scope = std::min(token.scope, authority.max_scope(way, who));
+    const CallerClass caller = authority.is_admin(*token.uid) ? CallerClass::admin
+                               : member                       ? CallerClass::member
+                                                              : CallerClass::user;
+    principal.scope = std::min(token.scope, authority.max_scope(transport, caller));
   } else {
     principal.service = token.name;
   }
@@ -113,16 +114,17 @@ Result<void> authorise(const Principal& principal, const protocol::RouteInfo& ro
                  "send it over the daemon's Unix socket, or over -H ssh://HOST"};
   }
   if (principal.scope < route.scope) {
-    const std::string who = !user.empty()   ? fmt::format("user {}", user)
-                            : principal.uid ? fmt::format("UID {}", *principal.uid)
-                                            : principal.name();
+    const std::string caller_name = !user.empty()   ? fmt::format("user {}", user)
+                                    : principal.uid ? fmt::format("UID {}", *principal.uid)
+                                                    : principal.name();
     // A client without a token or a user is not told a scope: it can change only how it connects.
     const bool known = principal.uid || !principal.service.empty();
     Error error{
         Errc::denied,
-        fmt::format("this request needs the scope \"{}\"{}", enum_name(route.scope),
-                    known ? fmt::format("; {} has \"{}\"", who, enum_name(principal.scope)) : "")};
-    explain(error, principal, route, authority, who);
+        fmt::format(
+            "this request needs the scope \"{}\"{}", enum_name(route.scope),
+            known ? fmt::format("; {} has \"{}\"", caller_name, enum_name(principal.scope)) : "")};
+    explain(error, principal, route, authority, caller_name);
     return error;
   }
   if (!principal.gpus.empty() && route.gpus == protocol::GpuScope::whole) {

@@ -15,20 +15,20 @@ namespace gpuyard::api {
 // answer, and returns false if the archive takes no more; `answered` then gets the answer. The
 // responder gets the refusal: Errc::busy, if too much waits in the line or at the archive.
 template <class T, class Answer>
-void enqueue_query(Context& context, const RouteCall& asked, const Responder<Answer>& respond,
-                   std::function<bool(std::function<void(Result<T>)>)> ask,
-                   std::function<void(const Result<T>&)> answered) {
-  const auto begin = [respond, ask = std::move(ask),
-                      answered = std::move(answered)](const std::function<void()>& ended) {
-    const bool taken = ask([answered, ended](const Result<T>& answer) {
-      answered(answer);
-      ended();
+void enqueue_query(Context& context, const RouteCall& call, const Responder<Answer>& respond,
+                   std::function<bool(std::function<void(Result<T>)>)> submit,
+                   std::function<void(const Result<T>&)> on_result) {
+  const auto begin = [respond, submit = std::move(submit),
+                      on_result = std::move(on_result)](const std::function<void()>& on_done) {
+    const bool accepted = submit([on_result, on_done](const Result<T>& answer) {
+      on_result(answer);
+      on_done();
     });
-    if (taken) return;
+    if (accepted) return;
     respond(Error{Errc::busy, "the disk queue is full; try again"});
-    ended();
+    on_done();
   };
-  if (!context.query_queue.try_enqueue(requester_of(asked), begin)) respond(too_many_queries());
+  if (!context.query_queue.try_enqueue(requester_of(call), begin)) respond(too_many_queries());
 }
 
 }  // namespace gpuyard::api

@@ -25,43 +25,43 @@ struct GpuAction {
 
 GpuAction gpu_action_of(std::string action, const std::vector<DeviceId>& named,
                         const std::function<bool(const DeviceId&)>& changes) {
-  GpuAction deed{std::move(action), named, {}};
-  std::ranges::copy_if(named, std::back_inserter(deed.changed), changes);
-  return deed;
+  GpuAction gpu_action{std::move(action), named, {}};
+  std::ranges::copy_if(named, std::back_inserter(gpu_action.changed), changes);
+  return gpu_action;
 }
 
 // Answers, once the change is done, with the state of the named GPUs at that time.
-lease::LeaseManager::OnDone answer_with(Context& context, const RouteCall& asked,
-                                        const GpuAction& deed,
+lease::LeaseManager::OnDone answer_with(Context& context, const RouteCall& call,
+                                        const GpuAction& gpu_action,
                                         const Responder<protocol::CordonResult>& respond) {
-  return [&context, asked, deed, respond](const Result<void>& done) {
-    if (!done) return respond(done.error());
-    asked.report_action(deed.action, deed.changed, deed.forced);
-    const std::vector<DeviceId>& gpus = deed.named;
+  return [&context, call, gpu_action, respond](const Result<void>& result) {
+    if (!result) return respond(result.error());
+    call.report_action(gpu_action.action, gpu_action.changed, gpu_action.forced);
+    const std::vector<DeviceId>& gpus = gpu_action.named;
     respond(protocol::CordonResult{1, is_simulated(context), withheld_gpus_of(context, gpus)});
   };
 }
 
-void get_leases(Context& context, const RouteCall& asked, const NoParams&,
+void get_leases(Context& context, const RouteCall& call, const NoParams&,
                 const Responder<protocol::Leases>& respond) {
   auto live = context.leases.leases_with_gpus();
   std::ranges::sort(live, {}, [](const lease::Lease* lease) { return lease->fence; });
   protocol::Leases all;
   all.simulated = is_simulated(context);
-  const Viewer viewer = viewer_of(asked.principal);
+  const Viewer viewer = viewer_of(call.principal);
   for (const lease::Lease* lease : live) {
     protocol::Lease view = view_of(context, *lease, viewer);
-    std::erase_if(view.gpus, [&](const auto& gpu) { return !asked.principal.can_see(gpu.uuid); });
+    std::erase_if(view.gpus, [&](const auto& gpu) { return !call.principal.can_see(gpu.uuid); });
     if (!view.gpus.empty()) all.leases.push_back(std::move(view));
   }
   respond(std::move(all));
 }
 
-void get_queue(Context& context, const RouteCall& asked, const NoParams&,
+void get_queue(Context& context, const RouteCall& call, const NoParams&,
                const Responder<protocol::Queue>& respond) {
   if (!context.queue_renderer) context.queue_renderer = std::make_shared<QueueRenderer>(context);
   context.queue_renderer->render(
-      viewer_of(asked.principal),
+      viewer_of(call.principal),
       [respond](const QueueRenderer::Text& text) { respond.send_rendered(text); });
 }
 
@@ -69,42 +69,43 @@ void get_load(Context& context, const NoParams&, const Responder<protocol::Load>
   respond(load_of(context.leases));
 }
 
-void cordon_gpus(Context& context, const RouteCall& asked, const protocol::ManagedGpus& named,
+void cordon_gpus(Context& context, const RouteCall& call, const protocol::ManagedGpus& named,
                  const protocol::CordonRequest& body,
                  const Responder<protocol::CordonResult>& respond) {
-  const auto gpus = resolve_gpu_ids(*visible_snapshot(context, asked.principal), named.id);
+  const auto gpus = resolve_gpu_ids(*visible_snapshot(context, call.principal), named.id);
   if (!gpus) return respond(gpus.error());
-  const lease::Caller caller = caller_of(asked);
-  const GpuAction deed = gpu_action_of("cordon: " + body.reason, *gpus, [&](const DeviceId& gpu) {
-    const auto now = context.leases.gpus().cordon_of(gpu);
-    return !now || now->reason != body.reason || now->by != caller.name();
-  });
-  context.leases.cordon(caller, deed.changed, body.reason,
-                        answer_with(context, asked, deed, respond));
+  const lease::Caller caller = caller_of(call);
+  const GpuAction gpu_action =
+      gpu_action_of("cordon: " + body.reason, *gpus, [&](const DeviceId& gpu) {
+        const auto now = context.leases.gpus().cordon_of(gpu);
+        return !now || now->reason != body.reason || now->by != caller.name();
+      });
+  context.leases.cordon(caller, gpu_action.changed, body.reason,
+                        answer_with(context, call, gpu_action, respond));
 }
 
-void override_withholding(Context& context, const RouteCall& asked,
+void override_withholding(Context& context, const RouteCall& call,
                           const protocol::ManagedGpus& named, const protocol::CordonRequest& body,
                           const Responder<protocol::CordonResult>& respond) {
-  const auto gpus = resolve_gpu_ids(*visible_snapshot(context, asked.principal), named.id);
+  const auto gpus = resolve_gpu_ids(*visible_snapshot(context, call.principal), named.id);
   if (!gpus) return respond(gpus.error());
-  GpuAction deed = gpu_action_of(
+  GpuAction gpu_action = gpu_action_of(
       "lease although withheld: " + body.reason, *gpus,
       [&](const DeviceId& gpu) { return context.leases.gpus().withheld_reason(gpu).has_value(); });
-  deed.forced = true;
-  context.leases.override_withholding(caller_of(asked), *gpus, body.reason,
-                                      answer_with(context, asked, deed, respond));
+  gpu_action.forced = true;
+  context.leases.override_withholding(caller_of(call), *gpus, body.reason,
+                                      answer_with(context, call, gpu_action, respond));
 }
 
-void uncordon_gpus(Context& context, const RouteCall& asked, const protocol::ManagedGpus& named,
+void uncordon_gpus(Context& context, const RouteCall& call, const protocol::ManagedGpus& named,
                    const Responder<protocol::CordonResult>& respond) {
-  const auto gpus = resolve_gpu_ids(*visible_snapshot(context, asked.principal), named.id);
+  const auto gpus = resolve_gpu_ids(*visible_snapshot(context, call.principal), named.id);
   if (!gpus) return respond(gpus.error());
-  const GpuAction deed = gpu_action_of("uncordon", *gpus, [&](const DeviceId& gpu) {
+  const GpuAction gpu_action = gpu_action_of("uncordon", *gpus, [&](const DeviceId& gpu) {
     return context.leases.gpus().cordon_of(gpu).has_value();
   });
-  context.leases.uncordon(caller_of(asked), deed.changed,
-                          answer_with(context, asked, deed, respond));
+  context.leases.uncordon(caller_of(call), gpu_action.changed,
+                          answer_with(context, call, gpu_action, respond));
 }
 
 }  // namespace
@@ -131,9 +132,9 @@ std::vector<BoundRoute> cordon_routes() {
 namespace {
 
 std::string row_text(Context& context, const lease::Lease& lease,
-                     const lease::QueuePosition& outlook, const Viewer& viewer) {
+                     const lease::QueuePosition& position, const Viewer& viewer) {
   protocol::Lease view = view_of(context, lease, viewer);
-  view.place = position_view_of(context, lease, outlook, viewer);
+  view.place = position_view_of(context, lease, position, viewer);
   return json::to_json(view);
 }
 
@@ -143,8 +144,8 @@ protocol::Queue queue_without_claims(const Context& context, const Viewer& viewe
   protocol::Queue queue;
   queue.simulated = is_simulated(context);
   queue.pending_claimers = static_cast<std::int64_t>(leases.waiting_claim_count());
-  for (const auto& [gpu, outside] : leases.gpus().unleased_processes()) {
-    for (const lease::ObservedProcess& process : outside) {
+  for (const auto& [gpu, unleased] : leases.gpus().unleased_processes()) {
+    for (const lease::ObservedProcess& process : unleased) {
       if (process.attribution != lease::ObservedProcess::Attribution::outsider) continue;
       queue.squatters.push_back(unleased_process_of(context, gpu, process, viewer));
     }
@@ -173,21 +174,21 @@ std::string render_page(const Context& context, const Viewer& viewer, const std:
 
 }  // namespace
 
-void QueueRenderer::render(const Viewer& viewer, OnRendered told) {
+void QueueRenderer::render(const Viewer& viewer, OnRendered on_rendered) {
   if (context_.leases.waiting_claim_count() <= kMaxUncachedClaims) {
-    const auto look = take_snapshot();
+    const auto snapshot = take_snapshot();
     std::string rows;
-    for (const Row& row : look->rows) {
+    for (const Row& row : snapshot->rows) {
       if (!rows.empty()) rows += ',';
       rows += row_text(context_, *context_.leases.find(row.lease), row.position, viewer);
     }
-    return told(std::make_shared<const std::string>(render_page(context_, viewer, rows)));
+    return on_rendered(std::make_shared<const std::string>(render_page(context_, viewer, rows)));
   }
   if (!newest_ || context_.loop.now() - newest_->at >= kPageLifetime) newest_ = take_snapshot();
   const auto [found, is_new] = newest_->pages.try_emplace(key_of(*newest_, viewer));
   Page& page = found->second;
-  if (page.text) return told(page.text);
-  page.callbacks.push_back(std::move(told));
+  if (page.text) return on_rendered(page.text);
+  page.callbacks.push_back(std::move(on_rendered));
   if (!is_new) return;
   page.viewer = viewer;
   jobs_.push_back({newest_, &page, {}});
@@ -195,22 +196,22 @@ void QueueRenderer::render(const Viewer& viewer, OnRendered told) {
 }
 
 std::shared_ptr<QueueRenderer::QueueSnapshot> QueueRenderer::take_snapshot() const {
-  auto look = std::make_shared<QueueSnapshot>();
-  look->at = context_.loop.now();
+  auto snapshot = std::make_shared<QueueSnapshot>();
+  snapshot->at = context_.loop.now();
   for (lease::QueueEntry& one : context_.leases.queue_entries(kMaxShownClaims)) {
     const lease::Lease* lease = context_.leases.find(one.lease);
     if (lease == nullptr || lease->state != lease::LeaseState::waiting) continue;
-    look->rows.push_back({std::move(one.lease), lease->uid, one.queue_position, {}, {}});
+    snapshot->rows.push_back({std::move(one.lease), lease->uid, one.queue_position, {}, {}});
   }
-  return look;
+  return snapshot;
 }
 
-std::string QueueRenderer::key_of(const QueueSnapshot& look, const Viewer& viewer) const {
+std::string QueueRenderer::key_of(const QueueSnapshot& snapshot, const Viewer& viewer) const {
   if (!viewer.is_local()) return "tcp";
   if (viewer.admin) return "admin";
-  const bool waits = std::ranges::count(look.rows, *viewer.uid, &Row::uid) > 0;
-  const bool his_own = waits || has_unleased_process(context_.leases.gpus(), *viewer.uid);
-  return his_own ? std::to_string(*viewer.uid) : "local";
+  const bool waits = std::ranges::count(snapshot.rows, *viewer.uid, &Row::uid) > 0;
+  const bool has_own_rows = waits || has_unleased_process(context_.leases.gpus(), *viewer.uid);
+  return has_own_rows ? std::to_string(*viewer.uid) : "local";
 }
 
 // For viewers other than its owner a row is rendered once, and then shared.
@@ -225,8 +226,9 @@ void QueueRenderer::add_row(Row& row, const Viewer& viewer, std::string& rows) c
   }
   std::string& shared = viewer.is_local() ? row.for_local : row.for_tcp;
   if (shared.empty()) {
-    const Viewer stranger{viewer.is_local() ? std::optional(static_cast<uid_t>(-1)) : std::nullopt};
-    shared = row_text(context_, *lease, row.position, stranger);
+    const Viewer other_user{viewer.is_local() ? std::optional(static_cast<uid_t>(-1))
+                                              : std::nullopt};
+    shared = row_text(context_, *lease, row.position, other_user);
   }
   rows += shared;
 }
@@ -237,9 +239,9 @@ void QueueRenderer::run_job() {
   const std::size_t end = std::min(job.next + kRowsPerTurn, rows.size());
   for (; job.next < end; ++job.next) add_row(rows[job.next], job.page->viewer, job.rows);
   if (job.next == rows.size()) {
-    const RenderJob done = std::move(job);
+    const RenderJob finished = std::move(job);
     jobs_.pop_front();
-    finish_job(done);
+    finish_job(finished);
   }
   if (jobs_.empty()) return;
   context_.loop.post([weak = weak_from_this()] {
@@ -250,7 +252,7 @@ void QueueRenderer::run_job() {
 void QueueRenderer::finish_job(const RenderJob& job) {
   Page& page = *job.page;
   page.text = std::make_shared<const std::string>(render_page(context_, page.viewer, job.rows));
-  for (const OnRendered& told : std::exchange(page.callbacks, {})) told(page.text);
+  for (const OnRendered& on_rendered : std::exchange(page.callbacks, {})) on_rendered(page.text);
 }
 
 }  // namespace gpuyard::api

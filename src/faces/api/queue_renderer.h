@@ -23,7 +23,7 @@ class QueueRenderer : public std::enable_shared_from_this<QueueRenderer> {
   // The context outlives this.
   explicit QueueRenderer(Context& context) : context_(context) {}
 
-  void render(const Viewer&, OnRendered told);
+  void render(const Viewer&, OnRendered on_rendered);
 
   // Up to kFew waiting claims are rendered for each request; with more, an answer is reused for
   // kPageLifetime.

@@ -43,17 +43,19 @@ WallTime wall_at(std::int64_t ms) {
 
 // Answers with a text that is made on the worker.
 template <class Record>
-void respond_from_worker(Context& context, const RouteCall& asked,
-                         const std::vector<history::Query>& questions,
+void respond_from_worker(Context& context, const RouteCall& call,
+                         const std::vector<history::Query>& queries,
                          const history::History::Render& render, const Responder<Record>& respond) {
-  const auto ask = [&context, questions, render, respond](const std::function<void()>& ended) {
-    context.history.query(questions, render, [respond, ended](Result<std::string> text) {
-      ended();
+  const auto begin_query = [&context, queries, render,
+                            respond](const std::function<void()>& on_done) {
+    context.history.query(queries, render, [respond, on_done](Result<std::string> text) {
+      on_done();
       if (!text) return respond(std::move(text).error());
       respond.send_rendered(std::make_shared<const std::string>(*std::move(text)));
     });
   };
-  if (!context.query_queue.try_enqueue(requester_of(asked), ask)) respond(too_many_queries());
+  if (!context.query_queue.try_enqueue(requester_of(call), begin_query))
+    respond(too_many_queries());
 }
 
 // What is asked of the past, and what is known without it.
@@ -65,20 +67,20 @@ struct Moment {
   std::vector<BottleneckSpan> bottleneck_spans;
 };
 
-Moment make_moment(Context& context, const Snapshot& seen, std::int64_t at_ms) {
+Moment make_moment(Context& context, const Snapshot& snapshot, std::int64_t at_ms) {
   Moment moment{wall_at(at_ms),
                 std::make_shared<Snapshot>(),
                 {},
                 context.process_recorder.open_spans(),
                 context.bottleneck_recorder.open_spans()};
-  moment.snapshot->driver = seen.driver;
+  moment.snapshot->driver = snapshot.driver;
   moment.snapshot->driver.initialised = true;
   moment.snapshot->driver.why.clear();
   moment.snapshot->wall = moment.at;
-  for (const DeviceState& device : seen.devices) {
-    DeviceState& then = moment.snapshot->devices.emplace_back();
-    then.info = device.info;
-    then.sample = missing_sample(ProbeSet::all(), kNotRecorded, {});
+  for (const DeviceState& device : snapshot.devices) {
+    DeviceState& past_device = moment.snapshot->devices.emplace_back();
+    past_device.info = device.info;
+    past_device.sample = missing_sample(ProbeSet::all(), kNotRecorded, {});
     auto some = context.history.queries_at(device.info.id, device.sample, at_ms);
     moment.queries.insert(moment.queries.end(), some.begin(), some.end());
   }
@@ -91,10 +93,10 @@ protocol::PastResolution resolution_of(history::Resolution resolution) {
 }
 
 // Fills in the readings of the moment, and returns the coarsest of their resolutions.
-protocol::PastResolution put_readings(Snapshot& yard, WallTime at,
+protocol::PastResolution put_readings(Snapshot& snapshot, WallTime at,
                                       const std::vector<QueryResult>& answers) {
   std::map<DeviceId, DeviceState*> by_id;
-  for (DeviceState& device : yard.devices) {
+  for (DeviceState& device : snapshot.devices) {
     by_id[device.info.id] = &device;
     device.condition = DeviceCondition::unresponsive;
     device.why = kNoData.detail;
@@ -116,32 +118,32 @@ protocol::PastResolution put_readings(Snapshot& yard, WallTime at,
   return coarsest;
 }
 
-protocol::Process process_of(const ProcessSpan& stay) {
+protocol::Process process_of(const ProcessSpan& span) {
   protocol::Process process;
-  process.pid = stay.pid;
-  process.memory_bytes = stay.peak_memory_bytes;
-  process.uid = stay.uid;
-  if (!stay.user.empty()) process.user = stay.user;
-  if (!stay.command.empty()) process.command = stay.command;
-  if (stay.started) process.started_at = to_rfc3339(*stay.started);
+  process.pid = span.pid;
+  process.memory_bytes = span.peak_memory_bytes;
+  process.uid = span.uid;
+  if (!span.user.empty()) process.user = span.user;
+  if (!span.command.empty()) process.command = span.command;
+  if (span.started) process.started_at = to_rfc3339(*span.started);
   return process;
 }
 
-void put_processes(protocol::Device& device, const std::vector<ProcessSpan>& stays) {
+void put_processes(protocol::Device& device, const std::vector<ProcessSpan>& spans) {
   device.missing.erase("processes");
   auto& processes = device.processes.emplace();
-  for (const ProcessSpan& stay : stays) {
-    if (stay.gpu == device.uuid) processes.push_back(process_of(stay));
+  for (const ProcessSpan& span : spans) {
+    if (span.gpu == device.uuid) processes.push_back(process_of(span));
   }
 }
 
-void put_bottleneck(protocol::Device& device, const std::vector<BottleneckSpan>& spells,
+void put_bottleneck(protocol::Device& device, const std::vector<BottleneckSpan>& spans,
                     WallTime at) {
-  const BottleneckSpan* const spell = span_at(spells, device.uuid, at);
-  if (spell == nullptr) {
+  const BottleneckSpan* const span = span_at(spans, device.uuid, at);
+  if (span == nullptr) {
     device.missing["bottleneck"] = kNotAssessed;
   } else {
-    device.bottleneck = spell->bottleneck;
+    device.bottleneck = span->bottleneck;
   }
 }
 
@@ -154,31 +156,35 @@ struct Archives {
 Result<std::string> past_snapshot_text(const Moment& moment,
                                        const std::vector<QueryResult>& answers,
                                        const Archives& archives) {
-  Snapshot yard = *moment.snapshot;
-  protocol::Past past{to_rfc3339(moment.at), put_readings(yard, moment.at, answers), {}};
+  Snapshot snapshot = *moment.snapshot;
+  protocol::Past past{to_rfc3339(moment.at), put_readings(snapshot, moment.at, answers), {}};
   for (const QueryResult& answer : answers) {
     for (const std::string& note : answer.notes) {
       const bool about_range = note.starts_with("no data before");
-      const bool said = std::ranges::find(past.notes, note) != past.notes.end();
-      if (!said && !about_range) past.notes.push_back(note);
+      const bool is_listed = std::ranges::find(past.notes, note) != past.notes.end();
+      if (!is_listed && !about_range) past.notes.push_back(note);
     }
   }
   const WallTime until = moment.at + std::chrono::milliseconds(1);
-  const ProcessSpanQuery of_stays{
+  const ProcessSpanQuery process_query{
       moment.at - kProcessListInterval, until, {}, protocol::kMaxProcessSpans};
-  const auto stays = merge_open_records(of_stays, *archives.process_spans, moment.process_spans);
-  if (!stays) past.notes.push_back("processes cannot be read: " + stays.error().text());
-  const BottleneckSpanQuery of_spells{
+  const auto process_spans =
+      merge_open_records(process_query, *archives.process_spans, moment.process_spans);
+  if (!process_spans)
+    past.notes.push_back("processes cannot be read: " + process_spans.error().text());
+  const BottleneckSpanQuery bottleneck_query{
       moment.at - BottleneckRecorder::kMaxGap, until, {}, kUnlimitedSpans};
-  const auto spells =
-      merge_open_records(of_spells, *archives.bottleneck_spans, moment.bottleneck_spans);
-  if (!spells) past.notes.push_back("bottlenecks cannot be read: " + spells.error().text());
-  protocol::Snapshot shown = protocol::snapshot_of(yard);
+  const auto bottleneck_spans =
+      merge_open_records(bottleneck_query, *archives.bottleneck_spans, moment.bottleneck_spans);
+  if (!bottleneck_spans)
+    past.notes.push_back("bottlenecks cannot be read: " + bottleneck_spans.error().text());
+  protocol::Snapshot shown = protocol::snapshot_of(snapshot);
   for (protocol::Device& device : shown.devices) {
     device.age_ms.reset();
-    const bool kept = device.condition == DeviceCondition::responsive;
-    if (stays && kept) put_processes(device, *stays);
-    put_bottleneck(device, spells ? *spells : std::vector<BottleneckSpan>{}, moment.at);
+    const bool is_known = device.condition == DeviceCondition::responsive;
+    if (process_spans && is_known) put_processes(device, *process_spans);
+    put_bottleneck(device, bottleneck_spans ? *bottleneck_spans : std::vector<BottleneckSpan>{},
+                   moment.at);
   }
   shown.past = std::move(past);
   return json::to_json(shown);
@@ -186,79 +192,81 @@ Result<std::string> past_snapshot_text(const Moment& moment,
 
 // Returns a question for the GPUs and the time that the query names.
 template <class Record, class Query>
-Result<RecordQuery<Record>> record_query_for(const Context& context, const RouteCall& asked,
-                                             const Snapshot& seen, const Query& query) {
+Result<RecordQuery<Record>> record_query_for(const Context& context, const RouteCall& call,
+                                             const Snapshot& snapshot, const Query& query) {
   history::Query times;
-  const history::QueryParameters wish{
+  const history::QueryParameters parameters{
       query.since.value_or("1h"), query.until.value_or("0s"), {}, {}};
-  if (auto set = history::set_times(times, wish, context.history.now_ms()); !set) {
+  if (auto set = history::set_times(times, parameters, context.history.now_ms()); !set) {
     return std::move(set).error();
   }
-  RecordQuery<Record> question{wall_at(times.from_ms), wall_at(times.until_ms + 1), {}, {}};
-  if (!query.gpus && asked.principal.gpus.empty()) return question;  // also those that are gone
-  const auto gpus = resolve_gpu_ids(seen, query.gpus.value_or(""));
+  RecordQuery<Record> record_query{wall_at(times.from_ms), wall_at(times.until_ms + 1), {}, {}};
+  if (!query.gpus && call.principal.gpus.empty()) return record_query;  // also those that are gone
+  const auto gpus = resolve_gpu_ids(snapshot, query.gpus.value_or(""));
   if (!gpus) return gpus.error();
-  question.gpus = *gpus;
-  if (gpus->empty()) question.gpus.emplace_back();  // a name that none has: no list means all
-  return question;
+  record_query.gpus = *gpus;
+  if (gpus->empty()) record_query.gpus.emplace_back();  // a name that none has: no list means all
+  return record_query;
 }
 
 // Answers with what `tell` makes of the records of a book; it runs on the worker.
 template <class Record, class Book, class Answered>
-void respond_with_records(Context& context, const RouteCall& asked, const Book& book,
-                          const RecordQuery<Record>& question,
-                          const std::function<Answered(const std::vector<Record>&)>& tell,
+void respond_with_records(Context& context, const RouteCall& call, const Book& recorder,
+                          const RecordQuery<Record>& query,
+                          const std::function<Answered(const std::vector<Record>&)>& make_answer,
                           const Responder<Answered>& respond) {
-  const auto render = [question, archive = book.archive(), here = book.open_spans(),
-                       tell](const std::vector<QueryResult>&) -> Result<std::string> {
-    const auto records = merge_open_records(question, *archive, here);
+  const auto render = [query, archive = recorder.archive(), open_spans = recorder.open_spans(),
+                       make_answer](const std::vector<QueryResult>&) -> Result<std::string> {
+    const auto records = merge_open_records(query, *archive, open_spans);
     if (!records) return records.error();
-    return json::to_json(tell(*records));
+    return json::to_json(make_answer(*records));
   };
-  respond_from_worker(context, asked, {}, render, respond);
+  respond_from_worker(context, call, {}, render, respond);
 }
 
-std::optional<std::uint32_t> index_of(const DeviceId& gpu, const Snapshot& seen) {
-  const auto device = find_device(seen, gpu);
+std::optional<std::uint32_t> index_of(const DeviceId& gpu, const Snapshot& snapshot) {
+  const auto device = find_device(snapshot, gpu);
   return device ? std::optional((*device)->info.index) : std::nullopt;
 }
 
-protocol::ProcessSpan process_span_view(const ProcessSpan& stay, const Snapshot& seen) {
+protocol::ProcessSpan process_span_view(const ProcessSpan& span, const Snapshot& snapshot) {
   protocol::ProcessSpan out;
-  out.index = index_of(stay.gpu, seen);
-  out.uuid = stay.gpu;
-  out.pid = stay.pid;
-  if (stay.started) out.started_at = to_rfc3339(*stay.started);
-  if (!stay.user.empty()) out.user = stay.user;
-  out.uid = stay.uid;
-  if (!stay.command.empty()) out.command = stay.command;
-  if (!stay.lease.empty()) out.lease = stay.lease;
-  out.peak_memory_bytes = stay.peak_memory_bytes;
-  out.first_seen = to_rfc3339(stay.first_seen);
-  out.last_seen = to_rfc3339(stay.last_seen);
-  out.there = !stay.over;
+  out.index = index_of(span.gpu, snapshot);
+  out.uuid = span.gpu;
+  out.pid = span.pid;
+  if (span.started) out.started_at = to_rfc3339(*span.started);
+  if (!span.user.empty()) out.user = span.user;
+  out.uid = span.uid;
+  if (!span.command.empty()) out.command = span.command;
+  if (!span.lease.empty()) out.lease = span.lease;
+  out.peak_memory_bytes = span.peak_memory_bytes;
+  out.first_seen = to_rfc3339(span.first_seen);
+  out.last_seen = to_rfc3339(span.last_seen);
+  out.there = !span.over;
   return out;
 }
 
-void get_process_spans(Context& context, const RouteCall& asked,
+void get_process_spans(Context& context, const RouteCall& call,
                        const protocol::ProcessSpansQuery& query,
                        const Responder<protocol::ProcessSpans>& respond) {
-  const auto seen = visible_snapshot(context, asked.principal);
-  auto question = record_query_for<ProcessSpan>(context, asked, *seen, query);
-  if (!question) return respond(std::move(question).error());
-  question->most = query.limit.value_or(protocol::kDefaultProcessSpans);
-  const std::function tell = [seen, question = *question](const std::vector<ProcessSpan>& stays) {
-    protocol::ProcessSpans out;
-    out.since = to_rfc3339(question.from);
-    out.until = to_rfc3339(question.until);
-    out.complete = stays.size() <= question.most;
-    for (const ProcessSpan& stay : stays) {
-      if (out.processes.size() == question.most) break;
-      out.processes.push_back(process_span_view(stay, *seen));
-    }
-    return out;
-  };
-  respond_with_records(context, asked, context.process_recorder, *question, tell, respond);
+  const auto snapshot = visible_snapshot(context, call.principal);
+  auto record_query = record_query_for<ProcessSpan>(context, call, *snapshot, query);
+  if (!record_query) return respond(std::move(record_query).error());
+  record_query->most = query.limit.value_or(protocol::kDefaultProcessSpans);
+  const std::function make_answer =
+      [snapshot, record_query = *record_query](const std::vector<ProcessSpan>& spans) {
+        protocol::ProcessSpans out;
+        out.since = to_rfc3339(record_query.from);
+        out.until = to_rfc3339(record_query.until);
+        out.complete = spans.size() <= record_query.most;
+        for (const ProcessSpan& span : spans) {
+          if (out.processes.size() == record_query.most) break;
+          out.processes.push_back(process_span_view(span, *snapshot));
+        }
+        return out;
+      };
+  respond_with_records(context, call, context.process_recorder, *record_query, make_answer,
+                       respond);
 }
 
 double in_seconds(std::chrono::milliseconds length) {
@@ -266,9 +274,9 @@ double in_seconds(std::chrono::milliseconds length) {
 }
 
 // Fills in what is known of all spells of this GPU.
-void put_shares(protocol::GpuBottlenecks& gpu, const std::vector<BottleneckSpan>& spells,
-                const BottleneckSpanQuery& question) {
-  auto lengths = duration_by_cause(spells, gpu.uuid, question.from, question.until);
+void put_shares(protocol::GpuBottlenecks& gpu, const std::vector<BottleneckSpan>& spans,
+                const BottleneckSpanQuery& query) {
+  auto lengths = duration_by_cause(spans, gpu.uuid, query.from, query.until);
   lengths.erase(BottleneckCause::not_known);
   for (const auto& [cause, length] : lengths) gpu.known_seconds += in_seconds(length);
   for (const auto& [cause, length] : lengths) {
@@ -281,68 +289,69 @@ void put_shares(protocol::GpuBottlenecks& gpu, const std::vector<BottleneckSpan>
 }
 
 // The GPUs that are there come first, also those without a spell.
-protocol::Bottlenecks bottlenecks_of(const std::vector<BottleneckSpan>& spells,
-                                     const Snapshot& seen, const BottleneckSpanQuery& question,
+protocol::Bottlenecks bottlenecks_of(const std::vector<BottleneckSpan>& spans,
+                                     const Snapshot& snapshot, const BottleneckSpanQuery& query,
                                      std::size_t most) {
   protocol::Bottlenecks out;
-  out.simulated = seen.driver.info.simulated;
-  out.since = to_rfc3339(question.from);
-  out.until = to_rfc3339(question.until);
-  out.seconds = in_seconds(question.until - question.from);
-  out.complete = spells.size() <= most;
-  std::map<DeviceId, std::size_t> places;
-  const auto place_of = [&](const DeviceId& gpu) -> protocol::GpuBottlenecks& {
-    const auto [place, is_new] = places.try_emplace(gpu, out.gpus.size());
-    if (is_new) out.gpus.push_back({index_of(gpu, seen), gpu, 0, {}, {}});
-    return out.gpus[place->second];
+  out.simulated = snapshot.driver.info.simulated;
+  out.since = to_rfc3339(query.from);
+  out.until = to_rfc3339(query.until);
+  out.seconds = in_seconds(query.until - query.from);
+  out.complete = spans.size() <= most;
+  std::map<DeviceId, std::size_t> indexes;
+  const auto find_or_add = [&](const DeviceId& gpu) -> protocol::GpuBottlenecks& {
+    const auto [entry, is_new] = indexes.try_emplace(gpu, out.gpus.size());
+    if (is_new) out.gpus.push_back({index_of(gpu, snapshot), gpu, 0, {}, {}});
+    return out.gpus[entry->second];
   };
-  for (const DeviceState& device : seen.devices) {
-    const auto& gpus = question.gpus;
+  for (const DeviceState& device : snapshot.devices) {
+    const auto& gpus = query.gpus;
     if (!gpus.empty() && std::ranges::find(gpus, device.info.id) == gpus.end()) continue;
-    place_of(device.info.id);
+    find_or_add(device.info.id);
   }
   std::size_t shown = 0;
-  for (const BottleneckSpan& spell : spells) {
-    protocol::GpuBottlenecks& gpu = place_of(spell.gpu);
+  for (const BottleneckSpan& span : spans) {
+    protocol::GpuBottlenecks& gpu = find_or_add(span.gpu);
     if (shown++ >= most) continue;
     gpu.spells.push_back(
-        {spell.bottleneck, to_rfc3339(spell.first_seen), to_rfc3339(spell.last_seen), !spell.over});
+        {span.bottleneck, to_rfc3339(span.first_seen), to_rfc3339(span.last_seen), !span.over});
   }
-  for (protocol::GpuBottlenecks& gpu : out.gpus) put_shares(gpu, spells, question);
+  for (protocol::GpuBottlenecks& gpu : out.gpus) put_shares(gpu, spans, query);
   return out;
 }
 
-void get_bottlenecks(Context& context, const RouteCall& asked,
+void get_bottlenecks(Context& context, const RouteCall& call,
                      const protocol::BottlenecksQuery& query,
                      const Responder<protocol::Bottlenecks>& respond) {
-  const auto seen = visible_snapshot(context, asked.principal);
-  auto question = record_query_for<BottleneckSpan>(context, asked, *seen, query);
-  if (!question) return respond(std::move(question).error());
-  question->most = kUnlimitedSpans;
+  const auto snapshot = visible_snapshot(context, call.principal);
+  auto record_query = record_query_for<BottleneckSpan>(context, call, *snapshot, query);
+  if (!record_query) return respond(std::move(record_query).error());
+  record_query->most = kUnlimitedSpans;
   const std::size_t most = query.limit.value_or(protocol::kDefaultBottleneckSpans);
-  const std::function tell = [seen, question = *question,
-                              most](const std::vector<BottleneckSpan>& spells) {
-    return bottlenecks_of(spells, *seen, question, most);
+  const std::function make_answer = [snapshot, record_query = *record_query,
+                                     most](const std::vector<BottleneckSpan>& spans) {
+    return bottlenecks_of(spans, *snapshot, record_query, most);
   };
-  respond_with_records(context, asked, context.bottleneck_recorder, *question, tell, respond);
+  respond_with_records(context, call, context.bottleneck_recorder, *record_query, make_answer,
+                       respond);
 }
 
 }  // namespace
 
-void respond_with_past_snapshot(Context& context, const RouteCall& asked, std::string_view at,
+void respond_with_past_snapshot(Context& context, const RouteCall& call, std::string_view at,
                                 const Responder<protocol::Snapshot>& respond) {
   const std::int64_t now_ms = context.history.now_ms();
   const auto at_ms = history::parse_moment(at, "at", now_ms);
   if (!at_ms) return respond(at_ms.error());
   if (*at_ms > now_ms) return respond(Error{Errc::invalid, "at must be in the past"});
-  const auto seen = visible_snapshot(context, asked.principal);
-  const auto moment = std::make_shared<const Moment>(make_moment(context, *seen, *at_ms));
+  const auto snapshot = visible_snapshot(context, call.principal);
+  const auto moment = std::make_shared<const Moment>(make_moment(context, *snapshot, *at_ms));
   const auto render = [moment, archives = Archives{context.process_recorder.archive(),
                                                    context.bottleneck_recorder.archive()}](
                           const std::vector<QueryResult>& answers) {
     return past_snapshot_text(*moment, answers, archives);
   };
-  respond_from_worker(context, asked, moment->queries, render, respond);
+  respond_from_worker(context, call, moment->queries, render, respond);
 }
 
 std::vector<BoundRoute> record_routes() {

@@ -71,11 +71,11 @@ void reply_json(const protocol::RouteInfo& route, http::Reply& reply, int status
   reply(http::Response(status, std::string(route.produces), std::move(body)));
 }
 
-Result<void> read_call(const RouteCall& asked, const json::Shape& of_parameters, void* parameters,
+Result<void> read_call(const RouteCall& call, const json::Shape& of_parameters, void* parameters,
                        const json::Shape* of_body, void* body) {
-  if (auto read = read_parameters(asked.parameters, of_parameters, parameters); !read) return read;
+  if (auto read = read_parameters(call.parameters, of_parameters, parameters); !read) return read;
   if (of_body == nullptr) return {};
-  const std::string_view text = asked.body.empty() ? "{}" : std::string_view(asked.body);
+  const std::string_view text = call.body.empty() ? "{}" : std::string_view(call.body);
   auto read = json::read(text, *of_body, body, json::UnknownFields::refuse);
   if (!read) return std::move(read).error().in("body");
   return {};
@@ -105,11 +105,11 @@ bool accepts_html(const protocol::RouteInfo& route, const http::Request& request
 
 // Returns the client's id of the request, if that is short and plain; else our own number.
 std::string request_id_of(const http::Request& request) {
-  constexpr std::size_t kMost = 64;
+  constexpr std::size_t kMaxIdLength = 64;
   const std::string_view given = request.header("X-Request-Id");
   const bool plain = std::ranges::all_of(given, [](char c) { return c > ' ' && c <= '~'; });
-  return !given.empty() && given.size() <= kMost && plain ? std::string(given)
-                                                          : std::to_string(request.id);
+  return !given.empty() && given.size() <= kMaxIdLength && plain ? std::string(given)
+                                                                 : std::to_string(request.id);
 }
 
 // Puts a refused attempt to change something into the audit.
@@ -117,34 +117,37 @@ void record_refusal(Context& context, const Principal& principal, const http::Re
                     const std::string& request_id, const protocol::RouteInfo& route,
                     const Error& why) {
   if (route.scope < protocol::Scope::control) return;
-  const auto asker =
+  const auto requester =
       control_requester_of(context, principal, false, request_id, request.received_at);
-  context.control.record_refusal(asker, fmt::format("{} {}", route.method, request.path), why);
+  context.control.record_refusal(requester, fmt::format("{} {}", route.method, request.path), why);
 }
 
 // Writes the changes of a call into the audit, right before its answer is sent.
 class AuditedCall {
  public:
   AuditedCall(Context& context, const protocol::RouteInfo& route, const http::Request& request,
-              const RouteCall& asked)
+              const RouteCall& call)
       : context_(context),
         route_(route),
         path_(request.path),
-        principal_(asked.principal),
-        request_id_(asked.request_id),
-        received_(asked.received),
-        reported_actions_(asked.reported_actions) {}
+        principal_(call.principal),
+        request_id_(call.request_id),
+        received_(call.received),
+        reported_actions_(call.reported_actions) {}
 
   void on_response(int status) const {
     constexpr int kRedirect = 300;
-    const bool unsaid = !reported_actions_->reported && status < kRedirect && route_.is_audited();
-    if (reported_actions_->actions.empty() && !unsaid) return;
+    const bool is_unreported =
+        !reported_actions_->reported && status < kRedirect && route_.is_audited();
+    if (reported_actions_->actions.empty() && !is_unreported) return;
     const bool admin = principal_.scope >= protocol::Scope::admin;
-    const auto asker = control_requester_of(context_, principal_, admin, request_id_, received_);
-    if (unsaid) context_.control.record_action(asker, fmt::format("{} {}", route_.method, path_));
-    for (control::AuditedAction& deed : reported_actions_->actions) {
-      if (const DeviceInfo* info = info_of(context_, deed.gpu)) deed.index = info->index;
-      context_.control.record_action(asker, deed);
+    const auto requester =
+        control_requester_of(context_, principal_, admin, request_id_, received_);
+    if (is_unreported)
+      context_.control.record_action(requester, fmt::format("{} {}", route_.method, path_));
+    for (control::AuditedAction& action : reported_actions_->actions) {
+      if (const DeviceInfo* info = info_of(context_, action.gpu)) action.index = info->index;
+      context_.control.record_action(requester, action);
     }
   }
 
@@ -276,16 +279,16 @@ void Router::call(const BoundRoute& route, NamedValues parameters, Authenticator
   }
   put_header_field(parameters, route.info, request);
   if (accepts_csv(request, route.info)) parameters.emplace_back("format", "csv");
-  RouteCall asked{std::move(principal), std::move(parameters), std::move(request.body),
-                  call.request_id,      request.received_at,   std::move(request.peer)};
-  if (!permitted) asked.scope_error = permitted.error();
+  RouteCall route_call{std::move(principal), std::move(parameters), std::move(request.body),
+                       call.request_id,      request.received_at,   std::move(request.peer)};
+  if (!permitted) route_call.scope_error = permitted.error();
   if (route.info.method != "GET") {
-    asked.reported_actions = std::make_shared<ReportedActions>();
+    route_call.reported_actions = std::make_shared<ReportedActions>();
     call.reply =
-        audit_reply(AuditedCall(context_, route.info, request, asked), std::move(call.reply));
+        audit_reply(AuditedCall(context_, route.info, request, route_call), std::move(call.reply));
   }
-  if (!route.info.also_produces.empty()) asked.accept = request.header("Accept");
-  route.call(context_, route.info, asked, std::move(call.reply));
+  if (!route.info.also_produces.empty()) route_call.accept = request.header("Accept");
+  route.call(context_, route.info, route_call, std::move(call.reply));
 }
 
 }  // namespace gpuyard::api

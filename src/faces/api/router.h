@@ -59,8 +59,8 @@ struct RouteCall {
 std::string quota_group_of(const http::Peer&);
 
 // Returns the party whose share of the daemon's queues the call uses.
-inline Requester requester_of(const RouteCall& asked) {
-  return {quota_group_of(asked.peer), asked.principal.scope >= Scope::admin};
+inline Requester requester_of(const RouteCall& call) {
+  return {quota_group_of(call.peer), call.principal.scope >= Scope::admin};
 }
 
 void reply_json(const protocol::RouteInfo&, http::Reply&, int status, const json::Shape&,
@@ -128,17 +128,17 @@ BoundRoute bind(const protocol::Route<Params, Answer, Body>& route, Handler hand
     };
   }
   bound.call = [handler, of_body = bound.body](Context& context, const protocol::RouteInfo& info,
-                                               const RouteCall& asked, http::Reply reply) {
+                                               const RouteCall& call, http::Reply reply) {
     Params parameters{};
     Body body{};
     const Responder<Answer> respond(info, std::move(reply));
-    const auto read = read_call(asked, json::shape_of<Params>, &parameters, of_body, &body);
+    const auto read = read_call(call, json::shape_of<Params>, &parameters, of_body, &body);
     if (!read) return respond(read.error());
     if constexpr (kHasBody) {
-      handler(context, asked, parameters, body, respond);
+      handler(context, call, parameters, body, respond);
     } else if constexpr (std::is_invocable_v<Handler, Context&, const RouteCall&, const Params&,
                                              const Responder<Answer>&>) {
-      handler(context, asked, parameters, respond);
+      handler(context, call, parameters, respond);
     } else {
       handler(context, parameters, respond);
     }

@@ -255,9 +255,9 @@ class LeaseRoutes : public Routes {
     peer.quota_group = "192.0.2.7";
     return peer;
   }
-  auth::TokenStore::CreatedToken made(auth::TokenRequest wish) {
+  auth::TokenStore::CreatedToken made(auth::TokenRequest request) {
     std::optional<auth::TokenStore::CreatedToken> made;
-    tokens_.create(std::move(wish), [&](auto one) {
+    tokens_.create(std::move(request), [&](auto one) {
       EXPECT_TRUE(one) << one.error().text();
       if (one) made = *std::move(one);
     });

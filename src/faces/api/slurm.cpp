@@ -100,41 +100,41 @@ void get_slurm(Context& context, const NoParams&, const Responder<SlurmNode>& re
 }
 
 // The audit has a line for the hook that makes leases observe only, and none for later hooks.
-void report_observe_only(const Context& context, const RouteCall& asked, bool before) {
-  if (before || !context.leases.gpus().is_observe_only()) return asked.report_no_change();
-  asked.report_action("leave the GPUs to Slurm");
+void report_observe_only(const Context& context, const RouteCall& call, bool before) {
+  if (before || !context.leases.gpus().is_observe_only()) return call.report_no_change();
+  call.report_action("leave the GPUs to Slurm");
 }
 
-void check_slurm(Context& context, const RouteCall& asked, const NoParams&,
+void check_slurm(Context& context, const RouteCall& call, const NoParams&,
                  const protocol::SlurmCheck& body, const Responder<SlurmNode>& respond) {
   if (body.trouble) context.slurm_error = *body.trouble;
   const bool before = context.leases.gpus().is_observe_only();
   context.leases.observe_only();
-  report_observe_only(context, asked, before);
+  report_observe_only(context, call, before);
   respond(node_of(context));
 }
 
-void forget_slurm(Context& context, const RouteCall& asked, const NoParams&,
+void forget_slurm(Context& context, const RouteCall& call, const NoParams&,
                   const Responder<SlurmNode>& respond) {
   const bool before = context.leases.gpus().is_observe_only();
-  context.leases.stop_observing([&context, asked, before, respond](const Result<void>& done) {
-    if (!done) return respond(done.error());
-    before ? asked.report_action("lease the GPUs again, without Slurm") : asked.report_no_change();
+  context.leases.stop_observing([&context, call, before, respond](const Result<void>& result) {
+    if (!result) return respond(result.error());
+    before ? call.report_action("lease the GPUs again, without Slurm") : call.report_no_change();
     context.slurm_error.clear();
     respond(node_of(context));
   });
 }
 
-lease::LeaseManager::OnLease answer_with(Context& context, const RouteCall& asked,
+lease::LeaseManager::OnLease answer_with(Context& context, const RouteCall& call,
                                          const Responder<LeaseAnswer>& respond) {
   return
-      [&context, viewer = viewer_of(asked.principal), respond](const Result<lease::Lease>& lease) {
+      [&context, viewer = viewer_of(call.principal), respond](const Result<lease::Lease>& lease) {
         if (!lease) return respond(lease.error());
         respond(answer_of(context, view_of(context, *lease, viewer)));
       };
 }
 
-void get_job(Context& context, const RouteCall& asked, const JobName& named,
+void get_job(Context& context, const RouteCall& call, const JobName& named,
              const Responder<LeaseAnswer>& respond) {
   const auto name = lease::make_job_name(named.job);
   if (!name) return respond(name.error());
@@ -145,7 +145,7 @@ void get_job(Context& context, const RouteCall& asked, const JobName& named,
               fmt::format("job {} not found: it had no GPU here, or ended more than a day ago",
                           named.job)});
   }
-  respond(answer_of(context, view_of(context, *lease, viewer_of(asked.principal))));
+  respond(answer_of(context, view_of(context, *lease, viewer_of(call.principal))));
 }
 
 struct JobGpus {
@@ -178,7 +178,7 @@ Result<JobGpus> resolve_minors(Context& context, const std::vector<std::int64_t>
                            fmt::join(minors, ", "), fmt::join(all | std::views::keys, ", "))};
 }
 
-void begin_job(Context& context, const RouteCall& asked, const JobName& named,
+void begin_job(Context& context, const RouteCall& call, const JobName& named,
                const protocol::SlurmJobRequest& body,
                const Responder<protocol::SlurmJobStarted>& respond) {
   const auto name = lease::make_job_name(named.job);
@@ -187,8 +187,8 @@ void begin_job(Context& context, const RouteCall& asked, const JobName& named,
   auto gpus = resolve_minors(context, body.minors);
   if (!gpus) return respond(gpus.error());
   const bool before = context.leases.gpus().is_observe_only();
-  context.leases.begin_job(caller_of(asked), {*name, body.uid, gpus->ids, note},
-                           [&context, viewer = viewer_of(asked.principal), unknown = gpus->unknown,
+  context.leases.begin_job(caller_of(call), {*name, body.uid, gpus->ids, note},
+                           [&context, viewer = viewer_of(call.principal), unknown = gpus->unknown,
                             respond](const Result<lease::Lease>& lease) {
                              if (!lease) return respond(lease.error());
                              protocol::SlurmJobStarted begun;
@@ -203,14 +203,14 @@ void begin_job(Context& context, const RouteCall& asked, const JobName& named,
                              }
                              respond(std::move(begun));
                            });
-  report_observe_only(context, asked, before);
+  report_observe_only(context, call, before);
 }
 
-void end_job(Context& context, const RouteCall& asked, const JobName& named,
+void end_job(Context& context, const RouteCall& call, const JobName& named,
              const Responder<LeaseAnswer>& respond) {
   const auto name = lease::make_job_name(named.job);
   if (!name) return respond(name.error());
-  context.leases.end_job(caller_of(asked), *name, answer_with(context, asked, respond));
+  context.leases.end_job(caller_of(call), *name, answer_with(context, call, respond));
 }
 
 }  // namespace

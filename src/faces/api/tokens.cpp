@@ -54,9 +54,9 @@ Error admin_only_error(std::string_view what) {
   return {Errc::denied, fmt::format("only an administrator of this machine may {}", what)};
 }
 
-Requester token_requester(const Context& context, const RouteCall& asked) {
-  return {fmt::format("uid {}", context.quota_owner(asked.peer.uid)),
-          asked.principal.scope >= Scope::admin};
+Requester token_requester(const Context& context, const RouteCall& call) {
+  return {fmt::format("uid {}", context.quota_owner(call.peer.uid)),
+          call.principal.scope >= Scope::admin};
 }
 
 Result<void> check_change_rate(const Context& context, const Requester& requester) {
@@ -78,18 +78,19 @@ Result<void> check_name(const std::string& name) {
 }
 
 // Whose it is to be, and for how long.
-Result<auth::TokenRequest> token_request_of(const Principal& asker,
+Result<auth::TokenRequest> token_request_of(const Principal& principal,
                                             const protocol::TokenRequest& body) {
-  const bool admin = asker.scope >= Scope::admin;
+  const bool admin = principal.scope >= Scope::admin;
   if (auto good = check_name(body.name); !good) return std::move(good).error();
-  auth::TokenRequest wish{.name = body.name,
-                          .uid = body.uid ? body.uid : asker.uid,
-                          .scope = *enum_from_name<Scope>(enum_name(body.scope)),
-                          .gpus = {},
-                          .made_by = asker.name(),
-                          .by_admin = admin};
+  auth::TokenRequest request{.name = body.name,
+                             .uid = body.uid ? body.uid : principal.uid,
+                             .scope = *enum_from_name<Scope>(enum_name(body.scope)),
+                             .gpus = {},
+                             .made_by = principal.name(),
+                             .by_admin = admin};
   if (!admin && body.service.value_or(false)) return admin_only_error("create a service token");
-  if (!admin && wish.uid != asker.uid) return admin_only_error("create a token for another user");
+  if (!admin && request.uid != principal.uid)
+    return admin_only_error("create a token for another user");
   if (!admin && body.for_ever.value_or(false)) {
     return admin_only_error(
         "create a token that never expires; set a lifetime, e.g. --expires 90d");
@@ -99,77 +100,78 @@ Result<auth::TokenRequest> token_request_of(const Principal& asker,
   }
   if (body.service.value_or(false)) {
     if (body.uid) return Error{Errc::invalid, "body: /service cannot be used with /uid"};
-    if (wish.scope > Scope::read) {
+    if (request.scope > Scope::read) {
       return Error{Errc::invalid,
                    "body: /scope: a service token can only read, because leases and settings "
                    "belong to a user; set the user it runs as with --user"};
     }
-    wish.uid = std::nullopt;
+    request.uid = std::nullopt;
   }
   if (!body.for_ever.value_or(false)) {
-    wish.lifetime = duration_from_seconds(body.lasts_s.value_or(protocol::kDefaultTokenSeconds));
+    request.lifetime = duration_from_seconds(body.lasts_s.value_or(protocol::kDefaultTokenSeconds));
   }
-  return wish;
+  return request;
 }
 
-void get_tokens(Context& context, const RouteCall& asked, const NoParams&,
+void get_tokens(Context& context, const RouteCall& call, const NoParams&,
                 const Responder<protocol::Tokens>& respond) {
-  respond(visible_tokens(context, asked.principal));
+  respond(visible_tokens(context, call.principal));
 }
 
-void make_token(Context& context, const RouteCall& asked, const NoParams&,
+void make_token(Context& context, const RouteCall& call, const NoParams&,
                 const protocol::TokenRequest& body, const Responder<protocol::NewToken>& respond) {
-  Requester requester = token_requester(context, asked);
+  Requester requester = token_requester(context, call);
   if (auto counted = check_change_rate(context, requester); !counted)
     return respond(counted.error());
-  auto wish = token_request_of(asked.principal, body);
-  if (!wish) return respond(std::move(wish).error());
-  wish->quota_group = std::move(requester.quota_group);
-  if (wish->scope > asked.principal.scope) {
+  auto request = token_request_of(call.principal, body);
+  if (!request) return respond(std::move(request).error());
+  request->quota_group = std::move(requester.quota_group);
+  if (request->scope > call.principal.scope) {
     return respond(Error{
         Errc::denied, fmt::format("your own scope is \"{}\"; you cannot create a token with \"{}\"",
-                                  enum_name(asked.principal.scope), enum_name(wish->scope))});
+                                  enum_name(call.principal.scope), enum_name(request->scope))});
   }
   for (const protocol::GpuName& gpu : body.gpus.value_or(std::vector<protocol::GpuName>{})) {
     auto ids = resolve_gpu_ids(*context.telemetry.latest(), gpu.text);
     if (!ids) return respond(std::move(ids).error().in("body: /gpus"));
-    wish->gpus.insert(wish->gpus.end(), ids->begin(), ids->end());
+    request->gpus.insert(request->gpus.end(), ids->begin(), ids->end());
   }
-  if (body.gpus && wish->gpus.empty()) {
+  if (body.gpus && request->gpus.empty()) {
     return respond(Error{Errc::invalid, "body: /gpus: must not be empty; omit it for all GPUs"});
   }
-  context.tokens.create(*std::move(wish), [&context, asked, respond](
-                                              const Result<auth::TokenStore::CreatedToken>& made) {
-    if (!made) return respond(made.error());
-    asked.report_action(fmt::format("create token {} \"{}\" of {}, scope {}", made->token.id,
-                                    made->token.name, made->token.owner(),
-                                    enum_name(made->token.scope)));
-    respond(protocol::NewToken{1, view_of(context, made->token), made->text});
-  });
+  context.tokens.create(
+      *std::move(request),
+      [&context, call, respond](const Result<auth::TokenStore::CreatedToken>& made) {
+        if (!made) return respond(made.error());
+        call.report_action(fmt::format("create token {} \"{}\" of {}, scope {}", made->token.id,
+                                       made->token.name, made->token.owner(),
+                                       enum_name(made->token.scope)));
+        respond(protocol::NewToken{1, view_of(context, made->token), made->text});
+      });
 }
 
-void revoke(Context& context, const RouteCall& asked, const std::vector<std::string>& ids,
+void revoke(Context& context, const RouteCall& call, const std::vector<std::string>& ids,
             const Responder<protocol::Tokens>& respond) {
   const auto changed = context.tokens.revoke(
-      ids, asked.principal.name(),
-      [&context, asked, respond](const Result<void>& done) {
-        if (!done) return respond(done.error());
-        respond(visible_tokens(context, asked.principal));
+      ids, call.principal.name(),
+      [&context, call, respond](const Result<void>& result) {
+        if (!result) return respond(result.error());
+        respond(visible_tokens(context, call.principal));
       },
-      token_requester(context, asked));
-  for (const std::string& id : changed) asked.report_action("revoke token " + id);
+      token_requester(context, call));
+  for (const std::string& id : changed) call.report_action("revoke token " + id);
 }
 
 // An ID is meant before a name. A name of revoked tokens alone changes nothing.
-void revoke_token(Context& context, const RouteCall& asked, const protocol::TokenName& named,
+void revoke_token(Context& context, const RouteCall& call, const protocol::TokenName& named,
                   const Responder<protocol::Tokens>& respond) {
-  const auto counted = check_change_rate(context, token_requester(context, asked));
+  const auto counted = check_change_rate(context, token_requester(context, call));
   if (!counted) return respond(counted.error());
   std::vector<std::string> ids;
   bool was_revoked = false;
   for (const auth::Token& token : context.tokens.all()) {
-    if (!can_manage(asked.principal, token)) continue;
-    if (token.id == named.token) return revoke(context, asked, {token.id}, respond);
+    if (!can_manage(call.principal, token)) continue;
+    if (token.id == named.token) return revoke(context, call, {token.id}, respond);
     if (token.name != named.token) continue;
     const bool open =
         token.is_valid(context.loop.wall()) || context.tokens.has_unsaved_revocation(token.id);
@@ -177,7 +179,7 @@ void revoke_token(Context& context, const RouteCall& asked, const protocol::Toke
     was_revoked = was_revoked || token.revoked;
   }
   if (ids.size() == 1 || (ids.empty() && was_revoked)) {
-    return revoke(context, asked, ids, respond);
+    return revoke(context, call, ids, respond);
   }
   respond(
       ids.empty()
@@ -188,11 +190,11 @@ void revoke_token(Context& context, const RouteCall& asked, const protocol::Toke
                   "", "gpuyard token list"});
 }
 
-void revoke_tokens_of(Context& context, const RouteCall& asked, const protocol::TokenOwner& of,
+void revoke_tokens_of(Context& context, const RouteCall& call, const protocol::TokenOwner& of,
                       const Responder<protocol::Tokens>& respond) {
-  const auto counted = check_change_rate(context, token_requester(context, asked));
+  const auto counted = check_change_rate(context, token_requester(context, call));
   if (!counted) return respond(counted.error());
-  if (asked.principal.scope < Scope::admin && asked.principal.uid != of.uid) {
+  if (call.principal.scope < Scope::admin && call.principal.uid != of.uid) {
     return respond(admin_only_error("revoke the tokens of another user"));
   }
   std::vector<std::string> ids;
@@ -200,7 +202,7 @@ void revoke_tokens_of(Context& context, const RouteCall& asked, const protocol::
     const bool over = token.revoked && !context.tokens.has_unsaved_revocation(token.id);
     if (token.uid == of.uid && !over) ids.push_back(token.id);
   }
-  revoke(context, asked, ids, respond);
+  revoke(context, call, ids, respond);
 }
 
 }  // namespace

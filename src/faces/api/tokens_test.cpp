@@ -23,7 +23,9 @@ constexpr std::uint32_t kMember = 1500;  // of the group that may control
 class TokenRoutes : public LeaseRoutes {
  protected:
   TokenRoutes() {
-    context_.check_group_member = [](std::uint32_t uid, const auto& told) { told(uid == kMember); };
+    context_.check_group_member = [](std::uint32_t uid, const auto& on_done) {
+      on_done(uid == kMember);
+    };
   }
 
   std::string token(Scope scope, std::optional<std::uint32_t> uid = kAlice,
@@ -335,14 +337,14 @@ TEST_F(TokenRoutes, LeavingGroupRevokesTokensControlScope) {
         ->status();
   };
   EXPECT_EQ(cordon(), 200);
-  context_.check_group_member = [](std::uint32_t, const auto& told) { told(false); };
+  context_.check_group_member = [](std::uint32_t, const auto& on_done) { on_done(false); };
   EXPECT_EQ(cordon(), 403);
 }
 
 TEST_F(TokenRoutes, RevocationDuringGroupCheckRefusesRequest) {
   shown_ = token(Scope::control, kMember);
   std::function<void(bool)> tell;
-  context_.check_group_member = [&](std::uint32_t, const auto& told) { tell = told; };
+  context_.check_group_member = [&](std::uint32_t, const auto& on_done) { tell = on_done; };
   const auto cordon =
       ask(http::Method::put, "/api/gpu/manage/0/cordon", R"({"reason":"fan"})", over_tls());
   ASSERT_TRUE(tell);
@@ -375,23 +377,23 @@ TEST_F(TokenRoutes, ARevocationEndsItsStreamsAndAnswersNoWaitingRequest) {
 }
 
 TEST_F(TokenRoutes, UserManagesOwnTokensUpToOwnScope) {
-  const auto wish = [&](const std::string& body, std::uint32_t uid = kAlice) {
+  const auto create = [&](const std::string& body, std::uint32_t uid = kAlice) {
     return post("/api/gpu/tokens", body, local_user(uid));
   };
-  const Calls made = wish(R"({"name":"ci","scope":"lease","gpus":[1]})");
+  const Calls made = create(R"({"name":"ci","scope":"lease","gpus":[1]})");
   ASSERT_EQ(made->status(), 201) << made->text();
   const auto answer = json::from_json<protocol::NewToken>(made->text());
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->token.uid, kAlice);
   EXPECT_EQ(answer->token.gpus, std::vector<std::string>{gpu(1)});
   EXPECT_TRUE(tokens_.authenticate(answer->text));
-  EXPECT_EQ(wish(R"({"name":"more","scope":"control"})")->status(), 403);
-  EXPECT_EQ(wish(R"({"name":"of bob","scope":"read","uid":1001})")->status(), 403);
-  EXPECT_EQ(wish(R"({"name":"x","scope":"read","for_ever":true})")->status(), 403);
-  EXPECT_EQ(wish(R"({"name":"x","scope":"read","service":true})")->status(), 403);
-  EXPECT_EQ(wish(R"({"name":"","scope":"read"})")->status(), 400);
-  EXPECT_EQ(wish(R"({"name":"x","scope":"read","gpus":[]})")->status(), 400);
-  EXPECT_EQ(wish(R"({"name":"x","scope":"read","gpus":[7]})")->status(), 404);
+  EXPECT_EQ(create(R"({"name":"more","scope":"control"})")->status(), 403);
+  EXPECT_EQ(create(R"({"name":"of bob","scope":"read","uid":1001})")->status(), 403);
+  EXPECT_EQ(create(R"({"name":"x","scope":"read","for_ever":true})")->status(), 403);
+  EXPECT_EQ(create(R"({"name":"x","scope":"read","service":true})")->status(), 403);
+  EXPECT_EQ(create(R"({"name":"","scope":"read"})")->status(), 400);
+  EXPECT_EQ(create(R"({"name":"x","scope":"read","gpus":[]})")->status(), 400);
+  EXPECT_EQ(create(R"({"name":"x","scope":"read","gpus":[7]})")->status(), 404);
   const std::string list = get("/api/gpu/tokens", local_user(kAlice))->text();
   EXPECT_THAT(list, HasSubstr(answer->token.id));
   EXPECT_THAT(list, Not(HasSubstr(answer->text.substr(12, 43))));
@@ -402,16 +404,16 @@ TEST_F(TokenRoutes, UserManagesOwnTokensUpToOwnScope) {
 }
 
 TEST_F(TokenRoutes, AnAdministratorMakesThemForOthersAndForServices) {
-  const auto wish = [&](const std::string& body) {
+  const auto create = [&](const std::string& body) {
     return post("/api/gpu/tokens", body, local_user(0));
   };
-  EXPECT_EQ(wish(R"({"name":"p","scope":"metrics","service":true,"for_ever":true})")->status(),
+  EXPECT_EQ(create(R"({"name":"p","scope":"metrics","service":true,"for_ever":true})")->status(),
             201);
-  EXPECT_EQ(wish(R"({"name":"q","scope":"lease","service":true})")->status(), 400);
-  EXPECT_EQ(wish(R"({"name":"r","scope":"lease","service":true,"uid":5})")->status(), 400);
-  EXPECT_EQ(wish(R"({"name":"s","scope":"lease","for_ever":true,"lasts_s":60})")->status(), 400);
-  EXPECT_EQ(wish(R"({"name":"ci","scope":"lease","uid":1000})")->status(), 201);
-  EXPECT_EQ(wish(R"({"name":"cd","scope":"lease","uid":1000})")->status(), 201);
+  EXPECT_EQ(create(R"({"name":"q","scope":"lease","service":true})")->status(), 400);
+  EXPECT_EQ(create(R"({"name":"r","scope":"lease","service":true,"uid":5})")->status(), 400);
+  EXPECT_EQ(create(R"({"name":"s","scope":"lease","for_ever":true,"lasts_s":60})")->status(), 400);
+  EXPECT_EQ(create(R"({"name":"ci","scope":"lease","uid":1000})")->status(), 201);
+  EXPECT_EQ(create(R"({"name":"cd","scope":"lease","uid":1000})")->status(), 201);
   EXPECT_EQ(del("/api/gpu/tokens?uid=1000", local_user(kBob))->status(), 403);
   EXPECT_EQ(del("/api/gpu/tokens?uid=1000", local_user(0))->status(), 200);
   std::size_t revoked = 0;
@@ -442,9 +444,9 @@ TEST_F(TokenRoutes, AUserMayChangeSixtyTokensAMinute) {
     return del("/api/gpu/tokens?uid=" + std::to_string(uid), local_user(uid));
   };
   for (int i = 0; i < 59; ++i) ASSERT_EQ(revoke(kAlice)->status(), 200) << i;
-  const std::string wish = R"({"name":"ci","scope":"read"})";
-  EXPECT_EQ(post("/api/gpu/tokens", wish, local_user(kAlice))->status(), 201);
-  for (const Calls& refused : {post("/api/gpu/tokens", wish, local_user(kAlice)),
+  const std::string body = R"({"name":"ci","scope":"read"})";
+  EXPECT_EQ(post("/api/gpu/tokens", body, local_user(kAlice))->status(), 201);
+  for (const Calls& refused : {post("/api/gpu/tokens", body, local_user(kAlice)),
                                del("/api/gpu/tokens/ci", local_user(kAlice)), revoke(kAlice)}) {
     EXPECT_EQ(refused->status(), 503);
     EXPECT_THAT(
@@ -470,12 +472,12 @@ TEST_F(TokenRoutes, UsersOfAContainerShareTheLimitOfItsOwner) {
 
 TEST_F(TokenRoutes, ChangesUseTheShareOfTheCaller) {
   const Requester alice{"uid 1000", false};
-  const std::string wish = R"({"name":"ci","scope":"read"})";
-  post("/api/gpu/tokens", wish, local_user(kAlice));
+  const std::string body = R"({"name":"ci","scope":"read"})";
+  post("/api/gpu/tokens", body, local_user(kAlice));
   EXPECT_EQ(token_archive_.requesters.back(), alice);
   del("/api/gpu/tokens/ci", local_user(kAlice));
   EXPECT_EQ(token_archive_.requesters.back(), alice);
-  post("/api/gpu/tokens", wish, local_user(0));
+  post("/api/gpu/tokens", body, local_user(0));
   EXPECT_TRUE(token_archive_.requesters.back().privileged);
 }
 
@@ -498,21 +500,21 @@ TEST_F(TokenRoutes, UnstoredRevocationIsMarkedInList) {
 }
 
 TEST_F(TokenRoutes, TokensLiveFromASecondToTenYears) {
-  const auto wish = [&](const std::string& life, std::uint32_t uid = kAlice) {
+  const auto create = [&](const std::string& life, std::uint32_t uid = kAlice) {
     return post("/api/gpu/tokens",
                 R"({"name":")" + life + R"(","scope":"read","lasts_s":)" + life + "}",
                 local_user(uid));
   };
   for (const char* bad : {"0", "-5", "0.9", "315360001", "9.2e9", "9.3e9", "1e18", "1e308"}) {
     for (const std::uint32_t uid : {kAlice, 0U}) {
-      const Calls refused = wish(bad, uid);
+      const Calls refused = create(bad, uid);
       EXPECT_EQ(refused->status(), 400) << bad;
       EXPECT_THAT(refused->message(), HasSubstr("315360000")) << bad;
     }
   }
   EXPECT_TRUE(tokens_.all().empty());
-  EXPECT_EQ(wish("1")->status(), 201);
-  EXPECT_EQ(wish("315360000")->status(), 201);
+  EXPECT_EQ(create("1")->status(), 201);
+  EXPECT_EQ(create("315360000")->status(), 201);
 }
 
 TEST_F(TokenRoutes, TokensOfADeletedUserAreMarked) {

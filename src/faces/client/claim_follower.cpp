@@ -53,9 +53,9 @@ Error ClaimFollower::disconnect_error(const Error& why) const {
   return error;
 }
 
-ClaimFollower::ClaimFollower(http::Endpoint daemon, protocol::LeaseRequest wish)
+ClaimFollower::ClaimFollower(http::Endpoint daemon, protocol::LeaseRequest request)
     : daemon_(std::move(daemon)),
-      lease_request_(std::move(wish)),
+      lease_request_(std::move(request)),
       wakeup_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       began_at_(BootClock::now()),
       thread_([this](const std::stop_token& stop) { follow(stop); }) {}
@@ -66,8 +66,8 @@ ClaimFollower::~ClaimFollower() {
 
 std::vector<ClaimEvent> ClaimFollower::pop_events() {
   const std::scoped_lock lock(mutex_);
-  eventfd_t rung = 0;
-  static_cast<void>(::eventfd_read(wakeup_.get(), &rung));  // fails if the bell was not rung
+  eventfd_t count = 0;
+  static_cast<void>(::eventfd_read(wakeup_.get(), &count));  // fails if the bell was not rung
   return std::exchange(events_, {});
 }
 
@@ -124,9 +124,8 @@ void ClaimFollower::on_alert(std::string_view data) {
 
 Result<void> ClaimFollower::poll(const std::stop_token& stop) {
   // A claim that waits for less hears of its place once, too.
-  const double patience = lease_request_.wait_s.value_or(0);
-  lease_request_.answer_within_s =
-      patience > 0 ? std::min(kPollSeconds, patience / 2) : kPollSeconds;
+  const double wait_s = lease_request_.wait_s.value_or(0);
+  lease_request_.answer_within_s = wait_s > 0 ? std::min(kPollSeconds, wait_s / 2) : kPollSeconds;
   while (!stop.stop_requested()) {
     auto answer = submit_claim();
     if (!answer) return std::move(answer).error();
@@ -174,19 +173,19 @@ void ClaimFollower::release_orphan_claim() {
                                              " has lost its lease records, including this one"}});
 }
 
-void ClaimFollower::push_event(ClaimEvent news) {
+void ClaimFollower::push_event(ClaimEvent event) {
   const std::scoped_lock lock(mutex_);
   // The program may have been stopped for hours without take(). Only the newest state of a lease
   // counts, and an interruption that is over is not told.
-  if (news.kind == Kind::back && !events_.empty() && events_.back().kind == Kind::away) {
+  if (event.kind == Kind::back && !events_.empty() && events_.back().kind == Kind::away) {
     events_.pop_back();
     return;
   }
-  if (news.kind == Kind::alert && events_.size() >= kMaxQueuedEvents) return;
-  if (news.kind == Kind::changed && !events_.empty() && events_.back().kind == Kind::changed) {
-    events_.back() = std::move(news);
+  if (event.kind == Kind::alert && events_.size() >= kMaxQueuedEvents) return;
+  if (event.kind == Kind::changed && !events_.empty() && events_.back().kind == Kind::changed) {
+    events_.back() = std::move(event);
   } else {
-    events_.push_back(std::move(news));
+    events_.push_back(std::move(event));
   }
   static_cast<void>(::eventfd_write(wakeup_.get(), 1));
 }

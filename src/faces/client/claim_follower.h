@@ -38,7 +38,7 @@ class ClaimFollower {
  public:
   // Makes the claim. `wish` has an id, by which it is made again after an interruption. A daemon
   // that is there but not ready yet is given 30 s.
-  ClaimFollower(http::Endpoint, protocol::LeaseRequest wish);
+  ClaimFollower(http::Endpoint, protocol::LeaseRequest request);
   ClaimFollower(const ClaimFollower&) = delete;
   ClaimFollower& operator=(const ClaimFollower&) = delete;
   ~ClaimFollower();

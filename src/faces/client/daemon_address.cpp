@@ -77,10 +77,10 @@ std::optional<std::string_view> consume_host(std::string_view& rest) {
 
 std::string SshHost::url() const {
   const bool six = host.find(':') != host.npos;
-  const bool at_home = program.starts_with('~');
+  const bool is_in_home = program.starts_with('~');
   return fmt::format("{}{}{}{}{}{}{}{}{}", kSsh, user, user.empty() ? "" : "@", six ? "[" : "",
                      host, six ? "]" : "", port == 0 ? "" : fmt::format(":{}", port),
-                     at_home ? "/" : "", program);
+                     is_in_home ? "/" : "", program);
 }
 
 std::string SshHost::ssh_arguments() const {
@@ -126,13 +126,13 @@ Result<SshHost> parse_ssh_url(std::string_view url) {
     return ssh_url_error(url, "only a port may follow the host");
   }
   if (program.size() <= 1) return found;
-  constexpr std::size_t kLongestPath = 1024;
+  constexpr std::size_t kMaxPathLength = 1024;
   const auto in_path = [](char c) { return is_plain(c, "._+-@/"); };
   // The shell there replaces ~ in front; anywhere else it has no place.
-  const bool at_home = program.starts_with("/~/");
-  if (at_home) program.remove_prefix(1);
-  if (program.size() > kLongestPath || program.ends_with('/') ||
-      !std::ranges::all_of(program.substr(at_home ? 1 : 0), in_path)) {
+  const bool is_in_home = program.starts_with("/~/");
+  if (is_in_home) program.remove_prefix(1);
+  if (program.size() > kMaxPathLength || program.ends_with('/') ||
+      !std::ranges::all_of(program.substr(is_in_home ? 1 : 0), in_path)) {
     return ssh_url_error(
         url,
         "the path must lead to the gpuyard program and may contain letters, digits, "
@@ -283,7 +283,7 @@ Result<std::string> find_host_url(const std::string& name, const std::string& fi
 
 // Reads a token that only its user can read.
 Result<std::string> read_token_file(const std::string& file) {
-  constexpr std::size_t kMostOfToken = 4096;
+  constexpr std::size_t kMaxTokenFileBytes = 4096;
   struct stat found{};
   if (::stat(file.c_str(), &found) != 0) return system_error("reading the token in " + file);
   constexpr mode_t kOthers = 077;
@@ -298,18 +298,19 @@ Result<std::string> read_token_file(const std::string& file) {
     }
     return error;
   }
-  const auto text = read_file(file, kMostOfToken);
+  const auto text = read_file(file, kMaxTokenFileBytes);
   if (!text) return text.error();
   return std::string(trim(*text));
 }
 
 // Makes a path in hosts.toml absolute; "" stays empty.
-Result<std::string> resolve_path(const Credentials& keys, const HostEntry& host,
+Result<std::string> resolve_path(const Credentials& credentials, const HostEntry& host,
                                  std::string_view key, const std::string& path) {
   if (path.empty()) return path;
-  auto whole = absolute_path(path, keys.home);
+  auto whole = absolute_path(path, credentials.home);
   if (whole) return whole;
-  return std::move(whole).error().in(fmt::format("{}: {}.{}", keys.hosts_file, host.name, key));
+  return std::move(whole).error().in(
+      fmt::format("{}: {}.{}", credentials.hosts_file, host.name, key));
 }
 
 // GPUYARD_TOKEN_FILE with the host's name for each {}.
@@ -324,31 +325,32 @@ std::string expand_token_file(std::string pattern, const http::Origin& origin) {
 
 // Returns the token file for this host. For a single host, the environment's file takes precedence.
 // For many hosts, the host's own does, and an environment's file without {} is ignored.
-Result<std::string> select_token_file(const Credentials& keys, const HostEntry& host,
+Result<std::string> select_token_file(const Credentials& credentials, const HostEntry& host,
                                       const http::Origin& origin) {
-  auto own = resolve_path(keys, host, "token_file", host.token_file);
-  std::string usual = expand_token_file(keys.token_file, origin);
-  if (!keys.many_hosts) return usual.empty() ? own : Result<std::string>(std::move(usual));
-  const bool of_each = usual != keys.token_file;
-  return host.token_file.empty() ? of_each ? std::move(usual) : std::string() : own;
+  auto own = resolve_path(credentials, host, "token_file", host.token_file);
+  std::string shared_file = expand_token_file(credentials.token_file, origin);
+  if (!credentials.many_hosts)
+    return shared_file.empty() ? own : Result<std::string>(std::move(shared_file));
+  const bool of_each = shared_file != credentials.token_file;
+  return host.token_file.empty() ? of_each ? std::move(shared_file) : std::string() : own;
 }
 
 // Returns the token for this host, from the environment or from a file.
-Result<std::string> select_token(const Credentials& keys, const HostEntry& host,
+Result<std::string> select_token(const Credentials& credentials, const HostEntry& host,
                                  const http::Origin& origin) {
-  if (!keys.token.empty() && !keys.token_file.empty()) {
+  if (!credentials.token.empty() && !credentials.token_file.empty()) {
     return Error{Errc::invalid, "GPUYARD_TOKEN cannot be used with GPUYARD_TOKEN_FILE"};
   }
-  if (!keys.token_file.empty()) {
-    if (auto whole = absolute_path(keys.token_file, keys.home); !whole) {
+  if (!credentials.token_file.empty()) {
+    if (auto whole = absolute_path(credentials.token_file, credentials.home); !whole) {
       return std::move(whole).error().in("GPUYARD_TOKEN_FILE");
     }
   }
-  const bool of_environment = !keys.many_hosts && !keys.token.empty();
+  const bool of_environment = !credentials.many_hosts && !credentials.token.empty();
   const auto file =
-      of_environment ? Result<std::string>("") : select_token_file(keys, host, origin);
+      of_environment ? Result<std::string>("") : select_token_file(credentials, host, origin);
   if (!file) return file.error();
-  auto token = of_environment  ? Result<std::string>(keys.token)
+  auto token = of_environment  ? Result<std::string>(credentials.token)
                : file->empty() ? Result<std::string>("")
                                : read_token_file(*file);
   if (!token || token->empty()) return token;
@@ -380,18 +382,18 @@ Result<HostEntry> find_entry(const http::Origin& origin, const Hosts& hosts,
   return found;
 }
 
-Result<http::Endpoint> https_endpoint(const std::string& url, const Credentials& keys) {
+Result<http::Endpoint> https_endpoint(const std::string& url, const Credentials& credentials) {
   auto origin = parse_https_url(url);
   if (!origin) return std::move(origin).error();
-  const auto hosts = keys.hosts_file.empty() ? Hosts{} : load_hosts(keys.hosts_file);
+  const auto hosts = credentials.hosts_file.empty() ? Hosts{} : load_hosts(credentials.hosts_file);
   if (!hosts) return hosts.error();
-  const auto host = find_entry(*origin, *hosts, keys.hosts_file);
+  const auto host = find_entry(*origin, *hosts, credentials.hosts_file);
   if (!host) return host.error();
   origin->pin = host->pin;
-  auto ca_file = resolve_path(keys, *host, "ca_file", host->ca_file);
+  auto ca_file = resolve_path(credentials, *host, "ca_file", host->ca_file);
   if (!ca_file) return std::move(ca_file).error();
   origin->ca_file = *std::move(ca_file);
-  auto token = select_token(keys, *host, *origin);
+  auto token = select_token(credentials, *host, *origin);
   if (!token) return std::move(token).error();
   return http::Endpoint::over_tls({*std::move(origin), *std::move(token)});
 }
@@ -477,12 +479,13 @@ bool mentions_remote_address(std::string_view text) {
   return text.find(kSsh) != text.npos || text.find(kHttps) != text.npos;
 }
 
-Result<http::Endpoint> parse_daemon_address(const std::string& address, const Credentials& keys) {
-  if (address.starts_with(kHttps)) return https_endpoint(address, keys);
+Result<http::Endpoint> parse_daemon_address(const std::string& address,
+                                            const Credentials& credentials) {
+  if (address.starts_with(kHttps)) return https_endpoint(address, credentials);
   if (!address.starts_with(kSsh)) return http::parse_endpoint(address);
   const auto host = parse_ssh_url(address);
   if (!host) return host.error();
-  return ssh_endpoint(*host, keys.ssh);
+  return ssh_endpoint(*host, credentials.ssh);
 }
 
 }  // namespace gpuyard::client

@@ -85,7 +85,7 @@ std::string target_of(std::string_view pattern, const NamedValues& parameters) {
 
 Result<std::string> exchange(const http::Endpoint& daemon, const protocol::RouteInfo& route,
                              std::string target, std::string body, Duration deadline,
-                             std::size_t max_answer, RetryPolicy patience) {
+                             std::size_t max_answer, RetryPolicy retry_policy) {
   http::ClientRequest request;
   if (route.method == "POST") request.method = http::Method::post;
   if (route.method == "PUT") request.method = http::Method::put;
@@ -93,29 +93,30 @@ Result<std::string> exchange(const http::Endpoint& daemon, const protocol::Route
   request.target = std::move(target);
   request.body = std::move(body);
   const TimePoint began = BootClock::now();
-  for (int again = 0;; ++again) {
+  for (int attempt = 0;; ++attempt) {
     auto response = http::fetch(daemon, request, deadline, max_answer);
     if (!response) return add_start_hint(std::move(response).error(), daemon);
     if (response->status / 100 == 2) return std::move(response->body);
-    const auto wait = patience == RetryPolicy::while_loading
-                          ? retry_delay(*response, again, BootClock::now() - began)
+    const auto wait = retry_policy == RetryPolicy::while_loading
+                          ? retry_delay(*response, attempt, BootClock::now() - began)
                           : std::nullopt;
     if (!wait) return explain_denial(error_of(*response), daemon, route);
     std::this_thread::sleep_for(*wait);
   }
 }
 
-std::optional<Duration> retry_delay(const http::ClientResponse& refusal, int again,
-                                    Duration taken) {
-  constexpr Duration kLeast = std::chrono::milliseconds(100);
-  constexpr Duration kLongestTurn = std::chrono::seconds(5);
-  constexpr int kMostTurns = 3;
+std::optional<Duration> retry_delay(const http::ClientResponse& refusal, int attempt,
+                                    Duration elapsed) {
+  constexpr Duration kMinWait = std::chrono::milliseconds(100);
+  constexpr Duration kMaxTurnWait = std::chrono::seconds(5);
+  constexpr int kMaxTurns = 3;
   const bool reads = !refusal.header(protocol::kReadingField).empty();
-  const bool waits_turn = !reads && again < kMostTurns && error_of(refusal).code == Errc::busy;
+  const bool waits_turn = !reads && attempt < kMaxTurns && error_of(refusal).code == Errc::busy;
   const auto seconds = parse_number<std::uint32_t>(refusal.header("Retry-After"));
   if ((!reads && !waits_turn) || !seconds) return std::nullopt;
-  const Duration wait = std::max<Duration>(std::chrono::seconds(*seconds), kLeast);
-  return taken + wait <= (reads ? kLoadTimeout : kLongestTurn) ? std::optional(wait) : std::nullopt;
+  const Duration wait = std::max<Duration>(std::chrono::seconds(*seconds), kMinWait);
+  return elapsed + wait <= (reads ? kLoadTimeout : kMaxTurnWait) ? std::optional(wait)
+                                                                 : std::nullopt;
 }
 
 namespace {
@@ -204,7 +205,7 @@ Error error_of(const http::ClientResponse& response) {
   const auto* object = document ? document->if_object() : nullptr;
   if (object == nullptr) return error;
   for (const char* name : {"detail", "reason"}) {
-    if (const auto said = text_in(*object, name)) error.message = readable_message(*said);
+    if (const auto text = text_in(*object, name)) error.message = readable_message(*text);
   }
   const auto* inner = object->if_contains("error");
   if (inner == nullptr || !inner->is_object()) return error;

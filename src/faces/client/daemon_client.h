@@ -35,7 +35,8 @@ Result<std::string> exchange(const http::Endpoint&, const protocol::RouteInfo&, 
 // and soon can be are retried: for kInsists while the daemon is reading its stored state, and three
 // times within 5 s when the caller has exceeded a share. Any other unavailability may last, or the
 // request may have been carried out.
-std::optional<Duration> retry_delay(const http::ClientResponse& refusal, int again, Duration taken);
+std::optional<Duration> retry_delay(const http::ClientResponse& refusal, int attempt,
+                                    Duration elapsed);
 
 // Whether the error passes once the daemon is back or ready: then ask again.
 bool is_transient(const Error&);
@@ -52,11 +53,11 @@ Result<Answer> call(const http::Endpoint& daemon,
                     const Params& parameters = {}, const Body& body = {},
                     Duration deadline = kReplyTimeout,
                     std::size_t max_answer = http::kDefaultMaxBodyBytes,
-                    RetryPolicy patience = RetryPolicy::none) {
+                    RetryPolicy retry_policy = RetryPolicy::none) {
   std::string sent;
   if constexpr (!std::is_same_v<Body, protocol::NoBody>) sent = json::to_json(body);
   auto received = exchange(daemon, route, target_of(route.pattern, named_values(parameters)),
-                           std::move(sent), deadline, max_answer, patience);
+                           std::move(sent), deadline, max_answer, retry_policy);
   if (!received) return std::move(received).error();
   return parse_reply<Answer>(daemon.text(), *received);
 }

@@ -32,21 +32,21 @@ Result<std::optional<FollowerEvent>> EventFollower::next(Duration wait) {
       std::this_thread::sleep_for(std::min(end, retry_at_) - BootClock::now());
       if (BootClock::now() < retry_at_) return std::nullopt;
       if (auto opened = open(); !opened) {
-        auto news = on_disconnect(std::move(opened).error());
-        if (!news || *news) return news;
+        auto event = on_disconnect(std::move(opened).error());
+        if (!event || *event) return event;
         continue;
       }
       if (std::exchange(disconnected_, false)) return FollowerEvent{.kind = FollowerKind::back};
     }
-    auto news = read(end);
-    if (!news || *news || (reader_ && BootClock::now() >= end)) return news;
+    auto event = read(end);
+    if (!event || *event || (reader_ && BootClock::now() >= end)) return event;
   }
 }
 
 Result<void> EventFollower::open() {
-  http::ClientRequest asked;
-  asked.target = target_of(protocol::kEvents.pattern, named_values(request_));
-  auto reader = http::EventReader::open(daemon_, std::move(asked), kReplyTimeout);
+  http::ClientRequest request;
+  request.target = target_of(protocol::kEvents.pattern, named_values(request_));
+  auto reader = http::EventReader::open(daemon_, std::move(request), kReplyTimeout);
   if (!reader) return add_start_hint(std::move(reader).error(), daemon_);
   if (reader->response().status != 200) return error_of(reader->response());
   was_connected_ = true;
@@ -61,7 +61,7 @@ Result<std::optional<FollowerEvent>> EventFollower::read(TimePoint end) {
     auto event = reader_->next(std::min(left, kMaxEventSilence));
     if (!event) return on_disconnect(std::move(event).error());
     if (*event) {
-      if (auto news = accept_event(**std::move(event))) return news;
+      if (auto accepted = accept_event(**std::move(event))) return accepted;
     } else if (reader_->idle_time() > kMaxEventSilence) {
       return on_disconnect({Errc::timed_out, "no data from the daemon at " + daemon_.text()});
     } else if (BootClock::now() >= end) {
@@ -75,9 +75,9 @@ Result<std::optional<FollowerEvent>> EventFollower::read(TimePoint end) {
 Result<std::optional<FollowerEvent>> EventFollower::on_disconnect(Error why) {
   const bool ended = why.code == Errc::not_found && reader_.has_value();
   reader_.reset();
-  const bool told_all = ended && !request_.follow.value_or(true);
-  if (told_all || !was_connected_ || !(ended || is_transient(why))) {
-    if (told_all) {
+  const bool is_complete = ended && !request_.follow.value_or(true);
+  if (is_complete || !was_connected_ || !(ended || is_transient(why))) {
+    if (is_complete) {
       final_result_.emplace(FollowerEvent{.kind = FollowerKind::ended});
     } else {
       final_result_.emplace(std::move(why));
@@ -91,8 +91,8 @@ Result<std::optional<FollowerEvent>> EventFollower::on_disconnect(Error why) {
 }
 
 std::optional<FollowerEvent> EventFollower::accept_event(http::ServerEvent event) {
-  const bool anew = event.name == protocol::kResyncEvent;
-  if (anew && !last_event_id_.empty()) {
+  const bool is_resync = event.name == protocol::kResyncEvent;
+  if (is_resync && !last_event_id_.empty()) {
     last_event_id_.clear();
     request_.since = protocol::kOldest;
     reader_.reset();
@@ -102,7 +102,7 @@ std::optional<FollowerEvent> EventFollower::accept_event(http::ServerEvent event
     last_event_id_ = event.id;
     request_.since = event.id;
   }
-  if (anew) return std::nullopt;  // where a new listener begins
+  if (is_resync) return std::nullopt;  // where a new listener begins
   return FollowerEvent{.kind = FollowerKind::event, .event = std::move(event)};
 }
 

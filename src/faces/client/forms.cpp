@@ -89,23 +89,24 @@ class MalformedFilter {
       const std::string_view name = field.key();
       // Its fields have the names of readings.
       if (name == "missing") return true;
-      const std::string place = path + "/" + std::string(name);
+      const std::string field_path = path + "/" + std::string(name);
       const auto* text = field.value().if_string();
-      if (text != nullptr ? is_well_formed(name, *text) : filter(field.value(), place)) return true;
-      if (text != nullptr) fault = place;
+      if (text != nullptr ? is_well_formed(name, *text) : filter(field.value(), field_path))
+        return true;
+      if (text != nullptr) fault = field_path;
       return false;
     });
   }
 };
 
 // Warns once: a client that polls would otherwise repeat the line with each answer.
-void log_dropped(std::string_view whose, std::size_t count) {
-  static std::atomic<bool> said = false;
-  if (said.exchange(true)) return;
+void log_dropped(std::string_view source, std::size_t count) {
+  static std::atomic<bool> warned = false;
+  if (warned.exchange(true)) return;
   log::warning(
       "omitted {} malformed {} from a response of {}: an ID, a UUID or a time is not in gpuyard's "
       "format",
-      count, count == 1 ? "entry" : "entries", whose);
+      count, count == 1 ? "entry" : "entries", source);
 }
 
 }  // namespace
@@ -116,16 +117,16 @@ Result<std::size_t> drop_malformed(boost::json::value& answer) {
   return Error{Errc::internal, sieve.fault + ": malformed ID, UUID or time"};
 }
 
-Result<void> read_reply(std::string_view whose, std::string_view text, const json::Shape& shape,
+Result<void> read_reply(std::string_view source, std::string_view text, const json::Shape& shape,
                         void* to) {
   const auto wrong = [&](const Error& error) {
-    return Error{Errc::internal, fmt::format("invalid response from {}: {}", whose, error.text())};
+    return Error{Errc::internal, fmt::format("invalid response from {}: {}", source, error.text())};
   };
   auto document = json::parse(text);
   if (!document) return wrong(document.error());
   const auto dropped = drop_malformed(*document);
   if (!dropped) return wrong(dropped.error());
-  if (*dropped > 0) log_dropped(whose, *dropped);
+  if (*dropped > 0) log_dropped(source, *dropped);
   const auto read = json::read(*document, shape, to, json::UnknownFields::ignore);
   return read ? Result<void>() : wrong(read.error());
 }

@@ -19,14 +19,14 @@ Result<std::size_t> drop_malformed(boost::json::value& answer);
 // Reads an answer or an event that a daemon sent, without the entries that drop_malformed()
 // removes. `whose` names the daemon in errors. Fields that only a newer daemon knows are ignored;
 // `to` points to a new value of this shape.
-Result<void> read_reply(std::string_view whose, std::string_view text, const json::Shape&,
+Result<void> read_reply(std::string_view source, std::string_view text, const json::Shape&,
                         void* to);
 
 template <class T>
-Result<T> parse_reply(std::string_view whose, std::string_view text) {
+Result<T> parse_reply(std::string_view source, std::string_view text) {
   T value{};
-  if (auto done = read_reply(whose, text, json::shape_of<T>, &value); !done) {
-    return std::move(done).error();
+  if (auto result = read_reply(source, text, json::shape_of<T>, &value); !result) {
+    return std::move(result).error();
   }
   return value;
 }

@@ -89,12 +89,12 @@ Error conflicting_daemons_error(std::string_view one, std::string_view other) {
 }
 
 Result<http::Endpoint> select_daemon(const std::string& host, const Environment& environment,
-                                     const Credentials& keys) {
+                                     const Credentials& credentials) {
   const std::string& named = host.empty() ? environment.gpuyard_host : host;
   if (!named.empty()) {
-    const auto address = resolve_address(named, keys.hosts_file);
+    const auto address = resolve_address(named, credentials.hosts_file);
     if (!address) return address.error();
-    auto endpoint = parse_daemon_address(*address, keys);
+    auto endpoint = parse_daemon_address(*address, credentials);
     const auto socket = http::parse_endpoint(environment.gpuyard_socket);
     if (host.empty() && !environment.gpuyard_socket.empty() && endpoint &&
         (!socket || socket->text() != endpoint->text())) {
@@ -103,7 +103,7 @@ Result<http::Endpoint> select_daemon(const std::string& host, const Environment&
     return endpoint;
   }
   if (!environment.gpuyard_socket.empty())
-    return parse_daemon_address(environment.gpuyard_socket, keys);
+    return parse_daemon_address(environment.gpuyard_socket, credentials);
   if (auto found = find_daemon(trusted_sockets(environment))) return *std::move(found);
   return Error{Errc::unavailable, "no daemon is running on this machine", "", start_command()};
 }

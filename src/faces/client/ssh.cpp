@@ -36,26 +36,27 @@ constexpr std::array<std::string_view, 2> kMasterOptions = {"-oControlMaster=aut
 constexpr std::string_view kMasterPath = "-oControlPath=";
 constexpr std::string_view kNoMasterOption = "-oControlMaster=no";
 
-std::vector<std::string> ssh_command(const SshHost& host, const SshOptions& manner) {
-  std::vector<std::string> words;
-  if (manner.guarded) words = {"", std::string(kWithParent), std::to_string(::getpid())};
-  words.emplace_back("ssh");
-  words.insert(words.end(), kFlags.begin(), kFlags.end());
+std::vector<std::string> ssh_command(const SshHost& host, const SshOptions& options) {
+  std::vector<std::string> command;
+  if (options.guarded) command = {"", std::string(kWithParent), std::to_string(::getpid())};
+  command.emplace_back("ssh");
+  command.insert(command.end(), kFlags.begin(), kFlags.end());
   // ssh knows better than we what it waits for, so it gives up first.
-  const auto patience =
-      std::chrono::duration_cast<std::chrono::seconds>(manner.login_timeout).count();
-  words.push_back(fmt::format("-oConnectTimeout={}", std::max<std::int64_t>(patience * 2 / 3, 1)));
-  if (manner.masters_directory.empty()) {
-    words.emplace_back(kNoMasterOption);
+  const auto timeout_s =
+      std::chrono::duration_cast<std::chrono::seconds>(options.login_timeout).count();
+  command.push_back(
+      fmt::format("-oConnectTimeout={}", std::max<std::int64_t>(timeout_s * 2 / 3, 1)));
+  if (options.masters_directory.empty()) {
+    command.emplace_back(kNoMasterOption);
   } else {
-    words.insert(words.end(), kMasterOptions.begin(), kMasterOptions.end());
-    words.push_back(fmt::format("{}{}/%C", kMasterPath, manner.masters_directory));
+    command.insert(command.end(), kMasterOptions.begin(), kMasterOptions.end());
+    command.push_back(fmt::format("{}{}/%C", kMasterPath, options.masters_directory));
   }
-  if (host.port != 0) words.insert(words.end(), {"-p", std::to_string(host.port)});
-  if (!host.user.empty()) words.insert(words.end(), {"-l", host.user});
+  if (host.port != 0) command.insert(command.end(), {"-p", std::to_string(host.port)});
+  if (!host.user.empty()) command.insert(command.end(), {"-l", host.user});
   const std::string program = host.program.empty() ? "gpuyard" : host.program;
-  words.insert(words.end(), {"--", host.host, program, "dial-stdio"});
-  return words;
+  command.insert(command.end(), {"--", host.host, program, "dial-stdio"});
+  return command;
 }
 
 struct Reason {
@@ -104,8 +105,8 @@ constexpr Reason kReplyTooLate = {"", Errc::timed_out, "it did not respond in ti
 constexpr Reason kDaemonFailure = {"", Errc::unavailable, "", ""};
 constexpr Reason kConnectionClosed = {"", Errc::unavailable, "the connection was closed", ""};
 
-bool contains_text(std::string_view said, std::string_view words) {
-  return said.find(words) != said.npos;
+bool contains_text(std::string_view text, std::string_view phrase) {
+  return text.find(phrase) != text.npos;
 }
 
 const Reason& reason_of(const http::ChildExit& end) {
@@ -143,20 +144,20 @@ Error explain_ssh(const SshHost& host, const http::ChildExit& end) {
   return error;
 }
 
-http::Endpoint ssh_endpoint(const SshHost& host, const SshOptions& manner) {
-  http::TunnelOptions plan{
+http::Endpoint ssh_endpoint(const SshHost& host, const SshOptions& options) {
+  http::TunnelOptions tunnel_options{
       .name = host.url(),
-      .command = ssh_command(host, manner),
+      .command = ssh_command(host, options),
       .explain =
-          [host, shared = !manner.masters_directory.empty()](const http::ChildExit& end) {
+          [host, shared = !options.masters_directory.empty()](const http::ChildExit& end) {
             Error error = explain_ssh(host, end);
             if (end.timed_out && shared) {
               error.hint += "\ngpuyard fleet disconnect  # closes a kept connection that hangs";
             }
             return error;
           },
-      .greeting_timeout = manner.login_timeout};
-  return http::Endpoint::through_tunnel(std::make_shared<http::Tunnel>(std::move(plan)));
+      .greeting_timeout = options.login_timeout};
+  return http::Endpoint::through_tunnel(std::make_shared<http::Tunnel>(std::move(tunnel_options)));
 }
 
 }  // namespace gpuyard::client

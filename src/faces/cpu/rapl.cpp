@@ -164,20 +164,20 @@ void CpuEnergyMonitor::read_periodically() {
   read_fresh([](const Result<Energies>&) {});
 }
 
-void CpuEnergyMonitor::read_fresh(OnRead answer) {
+void CpuEnergyMonitor::read_fresh(OnRead on_done) {
   if (current_callers_.size() + next_callers_.size() >= kMaxCallers) {
-    return loop_.post([answer = std::move(answer)] {
-      answer(Error{Errc::busy, "too many requests for CPU energy; try again later"});
+    return loop_.post([on_done = std::move(on_done)] {
+      on_done(Error{Errc::busy, "too many requests for CPU energy; try again later"});
     });
   }
-  next_callers_.push_back(std::move(answer));
+  next_callers_.push_back(std::move(on_done));
   if (!read_timeout_) read_timeout_ = loop_.call_after(kReadTimeout, [this] { on_read_timeout(); });
   if (!reading_) start_read();
 }
 
 void CpuEnergyMonitor::start_read() {
-  for (OnRead& answer : std::exchange(next_callers_, {}))
-    current_callers_.push_back(std::move(answer));
+  for (OnRead& on_done : std::exchange(next_callers_, {}))
+    current_callers_.push_back(std::move(on_done));
   reading_ = run_on_worker(
       worker_, [rapl = rapl_] { return rapl->read(); },
       lifetime_.guard([this](Energies energies) { on_read(std::move(energies)); }));
@@ -200,18 +200,18 @@ void CpuEnergyMonitor::on_read(Energies energies) {
 void CpuEnergyMonitor::on_read_timeout() {
   read_timeout_.reset();
   auto callers = std::exchange(current_callers_, {});
-  for (OnRead& answer : std::exchange(next_callers_, {})) callers.push_back(std::move(answer));
+  for (OnRead& on_done : std::exchange(next_callers_, {})) callers.push_back(std::move(on_done));
   notify_callers(callers, Error{Errc::timed_out, "reading the CPUs' energy took too long"});
 }
 
 void CpuEnergyMonitor::notify_callers(const std::vector<OnRead>& callers,
                                       const Result<Energies>& result) {
-  for (const OnRead& answer : callers) answer(result);
+  for (const OnRead& on_done : callers) on_done(result);
 }
 
-Subscription CpuEnergyMonitor::subscribe(OnEnergies heard) {
+Subscription CpuEnergyMonitor::subscribe(OnEnergies on_energies) {
   const std::uint64_t number = next_subscriber_++;
-  subscribers_[number] = std::move(heard);
+  subscribers_[number] = std::move(on_energies);
   if (!poll_timer_) poll_timer_ = loop_.call_after(Duration::zero(), [this] { poll(); });
   return Subscription(lifetime_.guard([this, number] {
     subscribers_.erase(number);
@@ -230,8 +230,8 @@ void CpuEnergyMonitor::poll() {
       // A listener called before this one may have ended its own subscription, or others'.
       const auto listener = subscribers_.find(number);
       if (listener == subscribers_.end()) continue;
-      const OnEnergies heard = listener->second;
-      heard(*read);
+      const OnEnergies on_energies = listener->second;
+      on_energies(*read);
     }
   }));
 }

@@ -334,24 +334,24 @@ TEST_F(CpuWatch, SubscribersGetTenReadingsPerSecondUntilUnsubscribed) {
 }
 
 TEST_F(CpuWatch, AListenerMayLeaveWhileItHears) {
-  std::size_t heard = 0;
+  std::size_t calls = 0;
   Subscription own;
   own = watch_.subscribe([&](const Energies&) {
-    ++heard;
+    ++calls;
     own.reset();
   });
   pass(seconds(1));
-  EXPECT_EQ(heard, 1U);
+  EXPECT_EQ(calls, 1U);
 }
 
 TEST_F(CpuWatch, StuckWorkerDelaysSubscribersWithoutQueueing) {
-  std::size_t heard = 0;
-  const auto listening = watch_.subscribe([&](const Energies&) { ++heard; });
+  std::size_t calls = 0;
+  const auto listening = watch_.subscribe([&](const Energies&) { ++calls; });
   loop_.advance(seconds(30));
   EXPECT_EQ(worker_.waiting(), 1U);
-  EXPECT_EQ(heard, 0U);
+  EXPECT_EQ(calls, 0U);
   pass(seconds(1));
-  EXPECT_NEAR(static_cast<double>(heard), 10, 1);
+  EXPECT_NEAR(static_cast<double>(calls), 10, 1);
 }
 
 TEST(CpuWatchGone, AnAnswerThatComesAfterItHasGoneIsDropped) {

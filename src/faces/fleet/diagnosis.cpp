@@ -87,14 +87,14 @@ void compare_configurations(const Machines& machines, FleetDiagnosis& view) {
 
 // How far the machine's clock is ahead of ours, as far as the time of the answer tells; nothing: no
 // more than the answer took.
-std::optional<std::chrono::seconds> clock_offset(const DoctorReply& examined) {
-  const auto now = from_rfc3339(examined.readiness.now.value_or(""));
+std::optional<std::chrono::seconds> clock_offset(const DoctorReply& reply) {
+  const auto now = from_rfc3339(reply.readiness.now.value_or(""));
   if (!now) return std::nullopt;
   // The text has whole seconds at least; the machine looked at its clock between our two looks.
-  constexpr auto kExact = std::chrono::seconds(1);
+  constexpr auto kClockPrecision = std::chrono::seconds(1);
   using std::chrono::floor, std::chrono::seconds;
-  if (*now + kExact < examined.requested_at) return floor<seconds>(*now - examined.requested_at);
-  if (*now > examined.replied_at) return floor<seconds>(*now - examined.replied_at);
+  if (*now + kClockPrecision < reply.requested_at) return floor<seconds>(*now - reply.requested_at);
+  if (*now > reply.replied_at) return floor<seconds>(*now - reply.replied_at);
   return std::nullopt;
 }
 

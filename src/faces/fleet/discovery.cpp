@@ -39,10 +39,10 @@ Result<Host> parse_target(const std::string& target, bool tls) {
 // The state of one question to DNS.
 class Resolver {
  public:
-  explicit Resolver(Duration patience) {
+  explicit Resolver(Duration timeout) {
     usable_ = ::res_ninit(&state_) == 0;
     // Two rounds over all servers share the time.
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience).count();
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout).count();
     state_.retry = 2;
     state_.retrans = std::max(1, static_cast<int>(seconds) / (2 * std::max(1, state_.nscount)));
   }
@@ -130,7 +130,7 @@ Result<std::vector<Host>> parse_targets(std::string_view json, const std::string
   return hosts;
 }
 
-Result<std::vector<Host>> resolve_dns_hosts(const std::string& service, Duration patience) {
+Result<std::vector<Host>> resolve_dns_hosts(const std::string& service, Duration timeout) {
   const auto plain = [](char c) {
     return (to_lower(c) >= 'a' && to_lower(c) <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
            c == '-' || c == '_';
@@ -140,7 +140,7 @@ Result<std::vector<Host>> resolve_dns_hosts(const std::string& service, Duration
                  fmt::format("expected a DNS service such as _gpuyard._tcp.lab.org; got \"{}\"",
                              printable(service))};
   }
-  const auto answer = Resolver(patience).query(service);
+  const auto answer = Resolver(timeout).query(service);
   if (!answer) return answer.error();
   const auto services = parse_services(*answer);
   if (!services) return services.error();

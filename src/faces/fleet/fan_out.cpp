@@ -13,27 +13,27 @@
 
 namespace gpuyard::fleet {
 
-Result<http::Endpoint> endpoint_of(const Host& host, const FanOutOptions& manner) {
+Result<http::Endpoint> endpoint_of(const Host& host, const FanOutOptions& options) {
   if (!host.problem.empty()) return Error{Errc::unavailable, host.problem};
-  client::Credentials keys = manner.credentials;
-  keys.many_hosts = true;
+  client::Credentials credentials = options.credentials;
+  credentials.many_hosts = true;
   if (host.from_untrusted_source) {
-    keys.token.clear();
-    keys.token_file.clear();
+    credentials.token.clear();
+    credentials.token_file.clear();
   }
-  return client::parse_daemon_address(host.url, keys);
+  return client::parse_daemon_address(host.url, credentials);
 }
 
-Error add_token_hint(Error error, const http::Endpoint& daemon, const FanOutOptions& manner) {
+Error add_token_hint(Error error, const http::Endpoint& daemon, const FanOutOptions& options) {
   const bool asks =
       error.text().find("token") != std::string::npos;  // no code means a missing token
-  const bool without = daemon.tls && daemon.tls->token.empty();
-  const bool shared = !manner.credentials.token.empty() || !manner.credentials.token_file.empty();
-  if (asks && without && shared) {
+  const bool lacks_token = daemon.tls && daemon.tls->token.empty();
+  const bool shared = !options.credentials.token.empty() || !options.credentials.token_file.empty();
+  if (asks && lacks_token && shared) {
     error.cause = fmt::format(
         "{} is for one daemon and is not sent to several: set token_file for each host in "
         "hosts.toml, or set GPUYARD_TOKEN_FILE to a path with {{}} for the host name",
-        manner.credentials.token.empty() ? "the token of GPUYARD_TOKEN_FILE" : "GPUYARD_TOKEN");
+        options.credentials.token.empty() ? "the token of GPUYARD_TOKEN_FILE" : "GPUYARD_TOKEN");
   }
   return error;
 }
@@ -52,13 +52,13 @@ WorkerPool::~WorkerPool() {
 
 void WorkerPool::run_worker() {
   while (true) {
-    std::size_t mine = 0;
+    std::size_t index = 0;
     {
       const std::scoped_lock lock(mutex_);
       if (next_ == count_) return;
-      mine = next_++;
+      index = next_++;
     }
-    work_(mine);
+    work_(index);
     const std::scoped_lock lock(mutex_);
     ++completed_;
     const std::uint64_t one = 1;
@@ -67,8 +67,8 @@ void WorkerPool::run_worker() {
 }
 
 std::size_t WorkerPool::completed_count() {
-  std::uint64_t rung = 0;
-  static_cast<void>(::read(wakeup_.get(), &rung, sizeof rung));
+  std::uint64_t count = 0;
+  static_cast<void>(::read(wakeup_.get(), &count, sizeof count));
   const std::scoped_lock lock(mutex_);
   return completed_;
 }
@@ -76,9 +76,9 @@ std::size_t WorkerPool::completed_count() {
 namespace {
 
 // A daemon without the route answers as if there were nothing.
-Error too_old_error(const http::Endpoint& daemon, const FanOutOptions& manner) {
+Error too_old_error(const http::Endpoint& daemon, const FanOutOptions& options) {
   const auto health =
-      client::call(daemon, protocol::kHealth, {}, {}, manner.reply_timeout, kMaxReplyBytes);
+      client::call(daemon, protocol::kHealth, {}, {}, options.reply_timeout, kMaxReplyBytes);
   return {
       Errc::unsupported,
       fmt::format("{}: its gpuyard{} is too old for fleet commands; install a newer version there",
@@ -87,9 +87,10 @@ Error too_old_error(const http::Endpoint& daemon, const FanOutOptions& manner) {
 
 }  // namespace
 
-Result<protocol::Brief> fetch_brief(const http::Endpoint& daemon, const FanOutOptions& manner) {
-  auto brief = client::call(daemon, protocol::kBrief, {}, {}, manner.reply_timeout, kMaxBriefBytes);
-  if (!brief && brief.error().code == Errc::not_found) return too_old_error(daemon, manner);
+Result<protocol::Brief> fetch_brief(const http::Endpoint& daemon, const FanOutOptions& options) {
+  auto brief =
+      client::call(daemon, protocol::kBrief, {}, {}, options.reply_timeout, kMaxBriefBytes);
+  if (!brief && brief.error().code == Errc::not_found) return too_old_error(daemon, options);
   return brief;
 }
 

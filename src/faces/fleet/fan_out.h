@@ -88,9 +88,9 @@ class FanOut {
  public:
   using Call = std::function<Result<Answer>(const http::Endpoint&)>;
 
-  FanOut(const std::vector<Host>& hosts, FanOutOptions manner, Call question)
-      : options_(std::move(manner)),
-        call_(std::move(question)),
+  FanOut(const std::vector<Host>& hosts, FanOutOptions options, Call call)
+      : options_(std::move(options)),
+        call_(std::move(call)),
         replies_([&] {
           std::vector<HostReply<Answer>> all;
           for (const Host& host : hosts) all.push_back({host});
@@ -118,14 +118,14 @@ class FanOut {
  private:
   void call_host(std::size_t i) {
     const TimePoint begin = BootClock::now();
-    const auto way = endpoint_of(replies_[i].host, options_);
-    auto answer = way ? call_(*way) : Result<Answer>(way.error());
+    const auto endpoint = endpoint_of(replies_[i].host, options_);
+    auto answer = endpoint ? call_(*endpoint) : Result<Answer>(endpoint.error());
     const std::scoped_lock lock(mutex_);
     replies_[i].took = BootClock::now() - begin;
     replies_[i].problem =
-        answer
-            ? std::nullopt
-            : std::optional(way ? add_token_hint(answer.error(), *way, options_) : answer.error());
+        answer ? std::nullopt
+               : std::optional(endpoint ? add_token_hint(answer.error(), *endpoint, options_)
+                                        : answer.error());
     if (answer) replies_[i].answer = *std::move(answer);
   }
 
@@ -148,12 +148,12 @@ struct ReplyWithBrief {
 
 template <class Params, class Answer>
 Result<ReplyWithBrief<Answer>> fetch_with_brief(const http::Endpoint& daemon,
-                                                const FanOutOptions& manner,
+                                                const FanOutOptions& options,
                                                 const protocol::Route<Params, Answer>& route,
                                                 const Params& parameters = {}) {
-  auto brief = fetch_brief(daemon, manner);
+  auto brief = fetch_brief(daemon, options);
   if (!brief) return std::move(brief).error();
-  auto answer = client::call(daemon, route, parameters, {}, manner.reply_timeout, kMaxReplyBytes);
+  auto answer = client::call(daemon, route, parameters, {}, options.reply_timeout, kMaxReplyBytes);
   if (!answer) return std::move(answer).error();
   return ReplyWithBrief<Answer>{*std::move(brief), *std::move(answer)};
 }

@@ -68,11 +68,11 @@ TEST(FanOut, SilentHostDoesNotDelayOtherReplies) {
   });
   came.wait();
   while (survey.pool().completed_count() < 1) std::this_thread::yield();
-  const auto heard = survey.replies();
-  EXPECT_EQ(heard[1].problem.has_value(), false);
-  EXPECT_EQ(heard[1].answer, 7);
-  ASSERT_TRUE(heard[0].problem);
-  EXPECT_EQ(heard[0].problem->code, Errc::timed_out);
+  const auto replies = survey.replies();
+  EXPECT_EQ(replies[1].problem.has_value(), false);
+  EXPECT_EQ(replies[1].answer, 7);
+  ASSERT_TRUE(replies[0].problem);
+  EXPECT_EQ(replies[0].problem->code, Errc::timed_out);
   may_go.count_down();
   survey.pool().finish();
   EXPECT_EQ(survey.replies()[0].answer, 7);
@@ -82,10 +82,10 @@ TEST(FanOut, NamesTheProblemOfEachHost) {
   FanOut<protocol::Brief> survey(hosts(3), {},
                                  [](const auto& daemon) { return fetch_brief(daemon, {}); });
   survey.pool().finish();
-  for (const auto& heard : survey.replies()) {
-    ASSERT_TRUE(heard.problem);
-    EXPECT_EQ(heard.problem->code, Errc::unavailable);
-    EXPECT_THAT(heard.problem->message, HasSubstr(heard.host.url));
+  for (const auto& reply : survey.replies()) {
+    ASSERT_TRUE(reply.problem);
+    EXPECT_EQ(reply.problem->code, Errc::unavailable);
+    EXPECT_THAT(reply.problem->message, HasSubstr(reply.host.url));
   }
 }
 

@@ -4,8 +4,8 @@
 
 namespace gpuyard::fleet {
 
-FleetPoller::FleetPoller(const std::vector<Host>& hosts, FanOutOptions manner)
-    : options_(std::move(manner)) {
+FleetPoller::FleetPoller(const std::vector<Host>& hosts, FanOutOptions options)
+    : options_(std::move(options)) {
   for (const Host& host : hosts) hosts_.push_back({{{host}}, {}, BootClock::now()});
   const std::size_t workers = std::min(hosts.size(), kMaxWorkers);
   for (std::size_t i = 0; i < workers; ++i) {
@@ -18,22 +18,22 @@ FleetPoller::~FleetPoller() {
 }
 
 std::vector<HostStatus> FleetPoller::statuses() const {
-  std::vector<HostStatus> words;
+  std::vector<HostStatus> out;
   const std::scoped_lock lock(mutex_);
-  for (const HostState& yard : hosts_) words.push_back(yard.status);
-  return words;
+  for (const HostState& host : hosts_) out.push_back(host.status);
+  return out;
 }
 
 void FleetPoller::run_worker(const std::stop_token& stop) {
-  while (HostState* const yard = wait_for_due(stop)) poll_host(*yard);
+  while (HostState* const host = wait_for_due(stop)) poll_host(*host);
 }
 
 // Waits for the yard that is to be asked first; null: asked to stop.
 FleetPoller::HostState* FleetPoller::wait_for_due(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
-    const auto order = [](const HostState& yard) {
-      return yard.in_flight ? TimePoint::max() : yard.due_at;
+    const auto order = [](const HostState& host) {
+      return host.in_flight ? TimePoint::max() : host.due_at;
     };
     const auto first = std::ranges::min_element(hosts_, {}, order);
     const Duration left = order(*first) - BootClock::now();
@@ -47,28 +47,30 @@ FleetPoller::HostState* FleetPoller::wait_for_due(const std::stop_token& stop) {
   return nullptr;
 }
 
-void FleetPoller::poll_host(HostState& yard) {
+void FleetPoller::poll_host(HostState& host) {
   const TimePoint begin = BootClock::now();
-  const auto way = yard.endpoint ? Result<http::Endpoint>(*yard.endpoint)
-                                 : endpoint_of(yard.status.reply.host, options_);
-  auto brief = way ? fetch_brief(*way, options_) : Result<protocol::Brief>(way.error());
+  const auto endpoint = host.endpoint ? Result<http::Endpoint>(*host.endpoint)
+                                      : endpoint_of(host.status.reply.host, options_);
+  auto brief =
+      endpoint ? fetch_brief(*endpoint, options_) : Result<protocol::Brief>(endpoint.error());
   const std::scoped_lock lock(mutex_);
   const TimePoint now = BootClock::now();
-  yard.status.reply.took = now - begin;
-  yard.status.reply.problem =
+  host.status.reply.took = now - begin;
+  host.status.reply.problem =
       brief ? std::nullopt
-            : std::optional(way ? add_token_hint(brief.error(), *way, options_) : brief.error());
+            : std::optional(endpoint ? add_token_hint(brief.error(), *endpoint, options_)
+                                     : brief.error());
   if (brief) {
-    yard.status.reply.answer = *brief;
-    yard.status.replied_at = now;
+    host.status.reply.answer = *brief;
+    host.status.replied_at = now;
   }
-  if (way && hosts_.size() <= kMaxKeptConnections) yard.endpoint = *way;
-  constexpr int kMostDoublings = 5;
-  yard.failures = brief ? 0 : std::min(yard.failures + 1, kMostDoublings);
-  yard.due_at =
+  if (endpoint && hosts_.size() <= kMaxKeptConnections) host.endpoint = *endpoint;
+  constexpr int kMaxDoublings = 5;
+  host.failures = brief ? 0 : std::min(host.failures + 1, kMaxDoublings);
+  host.due_at =
       brief ? std::max(begin + kPollInterval, now)
-            : now + std::min<Duration>(kMaxPollInterval, kPollInterval * (1 << yard.failures));
-  yard.in_flight = false;
+            : now + std::min<Duration>(kMaxPollInterval, kPollInterval * (1 << host.failures));
+  host.in_flight = false;
 }
 
 }  // namespace gpuyard::fleet

@@ -28,7 +28,7 @@ class FleetPoller {
   // Of more hosts no connection is kept between two questions: each ssh is a process.
   static constexpr std::size_t kMaxKeptConnections = 256;
 
-  FleetPoller(const std::vector<Host>& hosts, FanOutOptions manner);
+  FleetPoller(const std::vector<Host>& hosts, FanOutOptions options);
   // Waits for those that are being asked.
   ~FleetPoller();
   FleetPoller(const FleetPoller&) = delete;

@@ -43,6 +43,6 @@ Result<std::vector<Host>> resolve_hosts(const std::vector<std::string>& words,
 Result<std::vector<Host>> parse_targets(std::string_view json, const std::string& source);
 
 // Asks DNS for the service's SRV records: _ssh._tcp leads to ssh, any other service to https.
-Result<std::vector<Host>> resolve_dns_hosts(const std::string& service, Duration patience);
+Result<std::vector<Host>> resolve_dns_hosts(const std::string& service, Duration timeout);
 
 }  // namespace gpuyard::fleet

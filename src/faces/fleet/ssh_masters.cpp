@@ -52,8 +52,8 @@ bool close_master(const std::string& socket) {
           .ok());
   while (is_listening(socket)) {
     if (BootClock::now() >= deadline) return false;
-    constexpr auto kLook = std::chrono::milliseconds(5);
-    std::this_thread::sleep_for(kLook);
+    constexpr auto kSocketPollInterval = std::chrono::milliseconds(5);
+    std::this_thread::sleep_for(kSocketPollInterval);
   }
   return true;
 }
@@ -62,8 +62,9 @@ bool close_master(const std::string& socket) {
 
 std::vector<std::string> masters_directories(const Environment& environment) {
   std::vector<std::string> directories;
-  std::string usual = environment.xdg_runtime_dir + "/gpuyard-ssh";
-  if (!environment.xdg_runtime_dir.empty() && fits(usual)) directories.push_back(std::move(usual));
+  std::string runtime_directory = environment.xdg_runtime_dir + "/gpuyard-ssh";
+  if (!environment.xdg_runtime_dir.empty() && fits(runtime_directory))
+    directories.push_back(std::move(runtime_directory));
   directories.push_back(fallback_directory(environment) + "-ssh");
   return directories;
 }
@@ -80,7 +81,7 @@ Result<std::string> make_masters_directory(const Environment& environment) {
 ClosedMasters close_masters(const std::string& directory) {
   if (!check_private_directory(directory)) return {};
   std::vector<std::string> sockets = sockets_in(directory);
-  ClosedMasters done;
+  ClosedMasters result;
   std::erase_if(sockets, [](const std::string& socket) {
     const bool stale = !is_listening(socket);
     if (stale) ::unlink(socket.c_str());
@@ -90,10 +91,10 @@ ClosedMasters close_masters(const std::string& directory) {
   WorkerPool(sockets.size(), [&](std::size_t i) {
     const bool ended = close_master(sockets[i]);
     const std::scoped_lock lock(mutex);
-    if (ended) ++done.closed;
-    if (!ended) done.remaining.push_back(sockets[i]);
+    if (ended) ++result.closed;
+    if (!ended) result.remaining.push_back(sockets[i]);
   }).finish();
-  return done;
+  return result;
 }
 
 }  // namespace gpuyard::fleet

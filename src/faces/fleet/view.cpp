@@ -8,43 +8,43 @@
 namespace gpuyard::fleet {
 namespace {
 
-const Brief& brief_of(const HostReply<Brief>& heard) {
-  return heard.answer;
+const Brief& brief_of(const HostReply<Brief>& reply) {
+  return reply.answer;
 }
 template <class Answer>
-const Brief& brief_of(const HostReply<ReplyWithBrief<Answer>>& heard) {
-  return heard.answer.brief;
+const Brief& brief_of(const HostReply<ReplyWithBrief<Answer>>& reply) {
+  return reply.answer.brief;
 }
 
 // The message without the URL in front, which people know by the host's name.
 std::string problem_of(const Host& host, const Error& error) {
-  constexpr std::size_t kLongest = 400;  // bytes: a proxy answers with a whole page
+  constexpr std::size_t kMaxProblemBytes = 400;  // bytes: a proxy answers with a whole page
   const std::string url = host.url + ": ";
   std::string text = error.text();
   if (text.starts_with(url)) text.erase(0, url.size());
-  return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
+  return text.size() <= kMaxProblemBytes ? text : text.substr(0, kMaxProblemBytes) + "...";
 }
 
 // Fills what each view begins with, and calls visit(heard) for each machine once.
 template <class Answer, class Visit>
 void for_each_machine(const HostReplies<Answer>& all, FleetAnswer& view, Visit visit) {
   std::map<std::string, std::string> names;  // by instance
-  for (const HostReply<Answer>& heard : all) {
+  for (const HostReply<Answer>& reply : all) {
     FleetHost host;
-    host.host = heard.host.name;
-    host.url = heard.host.url;
-    host.took_s = std::chrono::duration<double>(heard.took).count();
-    if (heard.problem) {
-      host.problem = problem_of(heard.host, *heard.problem);
+    host.host = reply.host.name;
+    host.url = reply.host.url;
+    host.took_s = std::chrono::duration<double>(reply.took).count();
+    if (reply.problem) {
+      host.problem = problem_of(reply.host, *reply.problem);
       view.hosts.push_back(std::move(host));
       continue;
     }
-    const Brief& brief = brief_of(heard);
-    const auto [first, is_new] = names.emplace(brief.instance, heard.host.name);
+    const Brief& brief = brief_of(reply);
+    const auto [first, is_new] = names.emplace(brief.instance, reply.host.name);
     if (!is_new) host.same_as = first->second;
     view.simulated = view.simulated || brief.simulated;
     view.hosts.push_back(std::move(host));
-    if (is_new) visit(heard);
+    if (is_new) visit(reply);
   }
 }
 
@@ -152,16 +152,16 @@ FleetNode node_of(const std::string& host, const Brief& brief) {
 
 FleetGpus gpus_of(const HostReplies<Brief>& all) {
   FleetGpus view;
-  std::map<std::string, std::size_t> places;  // in view.gpus, by UUID
-  for_each_machine(all, view, [&](const HostReply<Brief>& heard) {
-    for (std::size_t i = 0; i < heard.answer.gpus.uuid.size(); ++i) {
-      FleetGpu gpu = gpu_at(heard.host.name, heard.answer, i);
-      const auto [place, is_new] = places.emplace(gpu.uuid, view.gpus.size());
+  std::map<std::string, std::size_t> indexes;  // in view.gpus, by UUID
+  for_each_machine(all, view, [&](const HostReply<Brief>& reply) {
+    for (std::size_t i = 0; i < reply.answer.gpus.uuid.size(); ++i) {
+      FleetGpu gpu = gpu_at(reply.host.name, reply.answer, i);
+      const auto [entry, is_new] = indexes.emplace(gpu.uuid, view.gpus.size());
       // A GPU that could not be opened has no UUID.
       if (is_new || gpu.uuid.empty()) {
         view.gpus.push_back(std::move(gpu));
       } else {
-        view.gpus[place->second].also_on.push_back(gpu.host);
+        view.gpus[entry->second].also_on.push_back(gpu.host);
       }
     }
   });
@@ -170,8 +170,8 @@ FleetGpus gpus_of(const HostReplies<Brief>& all) {
 
 FleetNodes nodes_of(const HostReplies<Brief>& all) {
   FleetNodes view;
-  for_each_machine(all, view, [&](const HostReply<Brief>& heard) {
-    view.nodes.push_back(node_of(heard.host.name, heard.answer));
+  for_each_machine(all, view, [&](const HostReply<Brief>& reply) {
+    view.nodes.push_back(node_of(reply.host.name, reply.answer));
   });
   for (const FleetGpu& gpu : gpus_of(all).gpus) {
     ++view.gpus;
@@ -213,7 +213,7 @@ namespace {
 
 // The least goes first.
 auto rank_of(const FleetOffer& offer) {
-  const auto unwell = std::ranges::count_if(
+  const auto unhealthy = std::ranges::count_if(
       offer.gpus, [](const protocol::FreeGpu& gpu) { return gpu.health != Health::healthy; });
   // What is not known counts as the worst, so that a GPU that is known to be well goes first.
   std::int64_t hottest = 0;
@@ -221,7 +221,7 @@ auto rank_of(const FleetOffer& offer) {
     hottest = std::max(hottest, gpu.temperature_c.value_or(INT64_MAX));
   }
   const auto left = offer.free - static_cast<std::int64_t>(offer.gpus.size());
-  return std::tuple(!offer.linked && offer.gpus.size() > 1, unwell, left, hottest,
+  return std::tuple(!offer.linked && offer.gpus.size() > 1, unhealthy, left, hottest,
                     std::string_view(offer.host));
 }
 
@@ -236,9 +236,9 @@ FleetOffer offer_of(const Host& host, const protocol::FreeGpus& answer) {
 
 FleetOffers offers_of(const HostReplies<ReplyWithBrief<protocol::FreeGpus>>& all) {
   FleetOffers view;
-  for_each_machine(all, view, [&](const auto& heard) {
-    const protocol::FreeGpus& answer = heard.answer.answer;
-    if (answer.enough) view.offers.push_back(offer_of(heard.host, answer));
+  for_each_machine(all, view, [&](const auto& reply) {
+    const protocol::FreeGpus& answer = reply.answer.answer;
+    if (answer.enough) view.offers.push_back(offer_of(reply.host, answer));
   });
   std::ranges::sort(view.offers, {}, rank_of);
   // Of a GPU that two machines list, the better offer counts.
@@ -254,9 +254,9 @@ FleetOffers offers_of(const HostReplies<ReplyWithBrief<protocol::FreeGpus>>& all
 
 FleetQueue queue_of(const HostReplies<ReplyWithBrief<protocol::Queue>>& all) {
   FleetQueue view;
-  for_each_machine(all, view, [&](const auto& heard) {
-    for (const protocol::Lease& lease : heard.answer.answer.waiting) {
-      view.waiting.push_back({heard.host.name, lease});
+  for_each_machine(all, view, [&](const auto& reply) {
+    for (const protocol::Lease& lease : reply.answer.answer.waiting) {
+      view.waiting.push_back({reply.host.name, lease});
     }
   });
   std::ranges::sort(view.waiting, {}, [](const FleetClaim& one) {
@@ -268,9 +268,9 @@ FleetQueue queue_of(const HostReplies<ReplyWithBrief<protocol::Queue>>& all) {
 
 FleetAlerts alerts_of(const HostReplies<ReplyWithBrief<protocol::Alerts>>& all) {
   FleetAlerts view;
-  for_each_machine(all, view, [&](const auto& heard) {
-    for (const protocol::Alert& alert : heard.answer.answer.alerts) {
-      view.alerts.push_back({heard.host.name, alert});
+  for_each_machine(all, view, [&](const auto& reply) {
+    for (const protocol::Alert& alert : reply.answer.answer.alerts) {
+      view.alerts.push_back({reply.host.name, alert});
     }
   });
   std::ranges::sort(view.alerts, [](const FleetAlert& one, const FleetAlert& other) {
@@ -311,17 +311,17 @@ void add_row(protocol::UsageRow& sum, const protocol::UsageRow& row) {
 FleetUsage usage_of(const HostReplies<ReplyWithBrief<protocol::Usage>>& all, bool by_host) {
   FleetUsage view;
   std::map<std::string, protocol::UsageRow> rows;
-  for_each_machine(all, view, [&](const auto& heard) {
-    const protocol::Usage& usage = heard.answer.answer;
+  for_each_machine(all, view, [&](const auto& reply) {
+    const protocol::Usage& usage = reply.answer.answer;
     view.usage.by = usage.by;
     view.usage.since = std::max(view.usage.since, usage.since);
     view.usage.rows_left_out += usage.rows_left_out;
     add_row(view.usage.unleased, usage.unleased);
     for (const protocol::UsageRow& row : usage.rows) {
-      add_row(rows[by_host ? heard.host.name : row.key], row);
+      add_row(rows[by_host ? reply.host.name : row.key], row);
     }
     for (const std::string& note : usage.notes) {
-      view.usage.notes.push_back(heard.host.name + ": " + note);
+      view.usage.notes.push_back(reply.host.name + ": " + note);
     }
   });
   if (by_host) view.usage.by = "host";

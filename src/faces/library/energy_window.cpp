@@ -14,8 +14,7 @@
 namespace gpuyard::library {
 
 struct EnergyWindow::State {
-  State(const Monitor& of, Duration patience)
-      : monitor(of), deadline(patience), ledger(boot_id()) {}
+  State(const Monitor& of, Duration timeout) : monitor(of), deadline(timeout), ledger(boot_id()) {}
   ~State() {
     {
       const std::lock_guard lock(mutex);
@@ -49,10 +48,10 @@ struct EnergyWindow::State {
   std::thread reader;
 };
 
-Result<EnergyWindow> EnergyWindow::begin(const Monitor& monitor, const energy::WindowRequest& wish,
-                                         Duration deadline) {
+Result<EnergyWindow> EnergyWindow::begin(const Monitor& monitor,
+                                         const energy::WindowRequest& request, Duration deadline) {
   auto state = std::make_unique<State>(monitor, deadline);
-  auto id = state->ledger.begin(wish, state->read());
+  auto id = state->ledger.begin(request, state->read());
   if (!id) return std::move(id).error();
   state->id = *std::move(id);
   try {

@@ -78,7 +78,7 @@ struct LocalControl::State {
                 [this](const CommandReply& reply) { on_reply(reply); }) {}
 
   Result<void> send(std::uint32_t index, Command&& command, CommandContext&& context,
-                    OnReply&& told);
+                    OnReply&& on_done);
 
   // Must not use `this` after `told` has run: `told` may have held the last Control.
   void on_reply(const CommandReply& reply) {
@@ -106,13 +106,13 @@ Error gpu_unavailable_error(const DeviceInfo& info) {
 }  // namespace
 
 Result<void> LocalControl::State::send(std::uint32_t index, Command&& command,
-                                       CommandContext&& context, OnReply&& told) {
+                                       CommandContext&& context, OnReply&& on_done) {
   const DeviceInfo* info = monitor.device(index);
   if (info == nullptr) return index_range_error(index);
   if (info->fault) return gpu_unavailable_error(*info);
   std::unique_lock lock(mutex);
   const std::uint64_t id = ++last_id;
-  if (told) pending_replies.emplace(id, std::move(told));
+  if (on_done) pending_replies.emplace(id, std::move(on_done));
   lock.unlock();
   auto sent = workers.send(
       index, {id, info->id, std::move(command), std::move(context.request_id), context.received});
@@ -137,8 +137,8 @@ std::uint32_t LocalControl::device_count() const {
 }
 
 Result<void> LocalControl::send_command_nonblocking(std::uint32_t index, Command command,
-                                                    CommandContext context, OnReply told) const {
-  return state_->send(index, std::move(command), std::move(context), std::move(told));
+                                                    CommandContext context, OnReply on_done) const {
+  return state_->send(index, std::move(command), std::move(context), std::move(on_done));
 }
 
 Result<PendingReply> LocalControl::send_command(std::uint32_t index, Command command,

@@ -54,7 +54,7 @@ class LocalControl {
   //
   // Success means sent. `told` is called once, if there is one.
   Result<void> send_command_nonblocking(std::uint32_t index, Command, CommandContext,
-                                        OnReply told = nullptr) const;
+                                        OnReply on_done = nullptr) const;
   // Success means sent.
   Result<PendingReply> send_command(std::uint32_t index, Command, CommandContext) const;
   // Returns the command's own result, its failure as an error; or Errc::timed_out, after which the

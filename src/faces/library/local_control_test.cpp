@@ -85,12 +85,13 @@ TEST_F(ControlTest, SentWithoutBlockingReturnsAtOnceAndMeansSent) {
 TEST_F(ControlTest, CompletionHandlerIsCalledOnce) {
   RecordProperty("contract", "B4");
   const LocalControl control = open();
-  std::promise<CommandReply> told;
-  ASSERT_TRUE(control
-                  .send_command_nonblocking(
-                      2, limit(250), {}, [&](const CommandReply& reply) { told.set_value(reply); })
-                  .ok());
-  auto future = told.get_future();
+  std::promise<CommandReply> promise;
+  ASSERT_TRUE(
+      control
+          .send_command_nonblocking(2, limit(250), {},
+                                    [&](const CommandReply& reply) { promise.set_value(reply); })
+          .ok());
+  auto future = promise.get_future();
   ASSERT_EQ(future.wait_for(kTestTimeout), std::future_status::ready);
   EXPECT_EQ(future.get().after->now, (SettingValue{250'000, 250'000}));
 }
@@ -168,18 +169,18 @@ TEST_F(ControlTest, ClosingFailsStuckCommandAndFinishesQueued) {
 }
 
 TEST_F(ControlTest, TheLastOneMayEndInsideACompletionHandler) {
-  std::promise<void> told;
+  std::promise<void> promise;
   {
     const LocalControl control = open();
     fleet_.block(0);
-    ASSERT_TRUE(
-        control
-            .send_command_nonblocking(0, limit(250), {},
-                                      [control, &told](const CommandReply&) { told.set_value(); })
-            .ok());
+    ASSERT_TRUE(control
+                    .send_command_nonblocking(
+                        0, limit(250), {},
+                        [control, &promise](const CommandReply&) { promise.set_value(); })
+                    .ok());
   }
   fleet_.unblock(0);
-  EXPECT_EQ(told.get_future().wait_for(kTestTimeout), std::future_status::ready);
+  EXPECT_EQ(promise.get_future().wait_for(kTestTimeout), std::future_status::ready);
 }
 
 TEST_F(ControlTest, PowerIsTheInstantOneOrElseTheAverage) {

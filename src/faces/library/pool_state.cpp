@@ -49,14 +49,14 @@ struct v0::Pool::Lease::SharedState::HandlerQueue {
   HandlerQueue(const HandlerQueue&) = delete;
   HandlerQueue& operator=(const HandlerQueue&) = delete;
 
-  void add(SharedState& ground, const GrantedTickets& served) {
-    for (const Ticket ticket : served) calls.emplace_back(ground.shared_from_this(), ticket);
+  void add(SharedState& state, const GrantedTickets& served) {
+    for (const Ticket ticket : served) calls.emplace_back(state.shared_from_this(), ticket);
   }
   void run() {
     while (!calls.empty()) {
-      const auto [ground, ticket] = std::move(calls.front());
+      const auto [state, ticket] = std::move(calls.front());
       calls.pop_front();
-      ground->call_handler(ticket);
+      state->call_handler(ticket);
     }
   }
 

@@ -81,18 +81,18 @@ std::vector<protocol::GpuName> names_of(const std::vector<std::string>& gpus) {
 }
 
 protocol::LeaseRequest lease_request_of(const Client::LeaseRequest& request, Duration wait) {
-  protocol::LeaseRequest wish;
-  wish.id = new_id();
-  wish.gpus = request.gpus;
-  wish.min_free_bytes = request.min_free_bytes;
-  if (!request.model.empty()) wish.model = request.model;
-  if (!request.among.empty()) wish.among = names_of(request.among);
-  if (request.max_time) wish.max_time_s = static_cast<double>(request.max_time->count());
-  if (wait <= Duration::zero()) wish.wait_s = 0;
-  wish.binding = request.ttl ? "detached" : "process";
-  if (request.ttl) wish.ttl_s = static_cast<double>(request.ttl->count());
-  if (!request.note.empty()) wish.note = request.note;
-  return wish;
+  protocol::LeaseRequest out;
+  out.id = new_id();
+  out.gpus = request.gpus;
+  out.min_free_bytes = request.min_free_bytes;
+  if (!request.model.empty()) out.model = request.model;
+  if (!request.among.empty()) out.among = names_of(request.among);
+  if (request.max_time) out.max_time_s = static_cast<double>(request.max_time->count());
+  if (wait <= Duration::zero()) out.wait_s = 0;
+  out.binding = request.ttl ? "detached" : "process";
+  if (request.ttl) out.ttl_s = static_cast<double>(request.ttl->count());
+  if (!request.note.empty()) out.note = request.note;
+  return out;
 }
 
 // The message may reach a terminal or a log, and the daemon need not be trusted.
@@ -140,10 +140,10 @@ struct Client::State {
   template <class Wish>
   Result<void> change(
       const protocol::Route<protocol::ManagedGpus, protocol::ChangeResults, Wish>& route,
-      const std::string& gpus, Wish wish, std::optional<seconds> lasting) const {
-    if (lasting) wish.for_s = static_cast<double>(lasting->count());
+      const std::string& gpus, Wish body, std::optional<seconds> duration) const {
+    if (duration) body.for_s = static_cast<double>(duration->count());
     return check_changes(
-        client::call(daemon, route, {gpus}, wish, std::max(deadline, kChangeTimeout)));
+        client::call(daemon, route, {gpus}, body, std::max(deadline, kChangeTimeout)));
   }
 };
 
@@ -151,12 +151,12 @@ Client::Client(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
 Result<Client> Client::open(const ClientOptions& options) {
   const Environment environment = Environment::current();
-  client::Credentials keys = client::credentials_of(environment);
+  client::Credentials credentials = client::credentials_of(environment);
   if (!options.token_file.empty()) {
-    keys.token.clear();
-    keys.token_file = options.token_file;
+    credentials.token.clear();
+    credentials.token_file = options.token_file;
   }
-  auto daemon = client::select_daemon(options.host, environment, keys);
+  auto daemon = client::select_daemon(options.host, environment, credentials);
   if (!daemon) return std::move(daemon).error();
   return Client(std::make_shared<State>(State{*std::move(daemon), options.deadline}));
 }
@@ -206,27 +206,27 @@ Result<DriverInfo> Client::get_driver_info() const {
 Result<Client::Lease> Client::claim(const LeaseRequest& request, milliseconds wait,
                                     const std::stop_token& stop) const {
   const TimePoint end = BootClock::now() + wait;
-  auto wish = lease_request_of(request, wait);
+  auto body = lease_request_of(request, wait);
   std::string why = "no response for the claim";
-  for (bool asked = false; !asked || (BootClock::now() < end && !stop.stop_requested());) {
+  for (bool submitted = false; !submitted || (BootClock::now() < end && !stop.stop_requested());) {
     const Duration left =
         std::clamp<Duration>(end - BootClock::now(), Duration::zero(), kClaimPollTimeout);
-    wish.answer_within_s = to_seconds(left);
+    body.answer_within_s = to_seconds(left);
     const auto answer =
-        sanitize(client::call(state_->daemon, protocol::kClaim, {}, wish, state_->deadline + left));
+        sanitize(client::call(state_->daemon, protocol::kClaim, {}, body, state_->deadline + left));
     if (answer && answer->lease.state == lease::LeaseState::held)
       return public_lease(answer->lease);
     if (answer && answer->lease.state != lease::LeaseState::waiting) {
       return sanitize(Error{Errc::conflict, answer->lease.why});
     }
-    if (!answer && (!client::is_transient(answer.error()) || wish.wait_s)) return answer.error();
+    if (!answer && (!client::is_transient(answer.error()) || body.wait_s)) return answer.error();
     if (answer && answer->lease.place) why = answer->lease.place->text;
     if (!answer) why = answer.error().text();
-    asked = true;
+    submitted = true;
     if (!answer) std::this_thread::sleep_for(kClaimRetryDelay);
   }
   protocol::ReleaseQuery release;
-  release.lease = *wish.id;
+  release.lease = *body.id;
   static_cast<void>(state_->call(protocol::kRelease, release).ok());
   return sanitize(Error{Errc::timed_out, "the GPUs were not available in time: " + why});
 }
@@ -246,8 +246,8 @@ Result<std::vector<Client::Lease>> Client::leases() const {
 }
 
 Result<Client::Lease> Client::renew(const Lease& lease, seconds ttl) const {
-  const protocol::RenewRequest wish{static_cast<double>(ttl.count()), lease.fence};
-  const auto answer = state_->call_with_retry(protocol::kRenew, {lease.id}, wish);
+  const protocol::RenewRequest body{static_cast<double>(ttl.count()), lease.fence};
+  const auto answer = state_->call_with_retry(protocol::kRenew, {lease.id}, body);
   if (!answer) return answer.error();
   return public_lease(answer->lease);
 }
@@ -311,9 +311,9 @@ Result<void> Client::restore(const std::string& gpus, SettingKind kind) const {
 }
 
 Result<std::string> Client::begin_energy_window(const std::vector<std::string>& gpus) const {
-  protocol::EnergyWindowRequest wish;
-  if (!gpus.empty()) wish.gpus = names_of(gpus);
-  auto window = state_->call_with_retry(protocol::kBeginEnergyWindow, {}, wish);
+  protocol::EnergyWindowRequest body;
+  if (!gpus.empty()) body.gpus = names_of(gpus);
+  auto window = state_->call_with_retry(protocol::kBeginEnergyWindow, {}, body);
   if (!window) return std::move(window).error();
   return std::move(window->id);
 }
@@ -339,9 +339,9 @@ Result<std::vector<Client::Alert>> Client::alerts() const {
 }
 
 Result<void> Client::acknowledge(std::uint64_t alert, const std::string& note) const {
-  protocol::AcknowledgeRequest wish;
-  if (!note.empty()) wish.note = note;
-  const auto answer = state_->call_with_retry(protocol::kAcknowledge, {alert}, wish);
+  protocol::AcknowledgeRequest body;
+  if (!note.empty()) body.note = note;
+  const auto answer = state_->call_with_retry(protocol::kAcknowledge, {alert}, body);
   return answer ? Result<void>() : answer.error();
 }
 
@@ -364,10 +364,10 @@ Client::Events Client::events(const EventsOptions& options) const {
 }
 
 Result<std::optional<Client::Event>> Client::Events::next(milliseconds wait) {
-  auto news = state_->follower.next(wait);
-  if (!news) return sanitize(news.error());
-  if (!*news) return std::optional<Event>();
-  auto& [kind, event, error] = **news;
+  auto next_event = state_->follower.next(wait);
+  if (!next_event) return sanitize(next_event.error());
+  if (!*next_event) return std::optional<Event>();
+  auto& [kind, event, error] = **next_event;
   return std::optional(Event{static_cast<Event::Kind>(kind), std::move(event.name),
                              std::move(event.id), std::move(event.data), printable(error.text())});
 }

@@ -84,9 +84,9 @@ template <class Part>
 Result<Part> part_of(const Result<PublicControl::Answer>& answer,
                      std::optional<Part> PublicControl::Answer::* part) {
   if (!answer) return answer.error();
-  const std::optional<Part>& there = (*answer).*part;
-  if (!there) return Error{Errc::internal, "the command was carried out but returned no result"};
-  return *there;
+  const std::optional<Part>& value = (*answer).*part;
+  if (!value) return Error{Errc::internal, "the command was carried out but returned no result"};
+  return *value;
 }
 
 }  // namespace

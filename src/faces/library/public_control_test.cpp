@@ -185,11 +185,11 @@ TEST_F(LibraryControl, NonblockingCommandReturnsAndResultIsLogged) {
 TEST_F(LibraryControl, CompletionHandlerIsCalled) {
   RecordProperty("contract", "B4");
   const Control control = open();
-  const auto told = std::make_shared<std::promise<bool>>();
-  auto future = told->get_future();
+  const auto promise = std::make_shared<std::promise<bool>>();
+  auto future = promise->get_future();
   ASSERT_TRUE(control
                   .send_command(0, Control::SetPersistenceMode{.enabled = true},
-                                [told](const auto& answer) { told->set_value(answer.ok()); })
+                                [promise](const auto& answer) { promise->set_value(answer.ok()); })
                   .ok());
   ASSERT_EQ(future.wait_for(kTestTimeout), std::future_status::ready);
   EXPECT_TRUE(future.get());

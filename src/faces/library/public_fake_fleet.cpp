@@ -14,8 +14,8 @@ namespace gpuyard {
 namespace {
 
 std::int64_t bytes_of(std::uint64_t bytes) {
-  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
-  return static_cast<std::int64_t>(std::min(bytes, static_cast<std::uint64_t>(kMost)));
+  constexpr auto kMaxBytes = std::numeric_limits<std::int64_t>::max();
+  return static_cast<std::int64_t>(std::min(bytes, static_cast<std::uint64_t>(kMaxBytes)));
 }
 
 Error unknown_reading_error(std::string_view key) {

@@ -218,9 +218,9 @@ EnergyMeasurement EnergyWindow::end() {
 
 Result<EnergyWindow> Monitor::begin_energy_window(const std::vector<std::uint32_t>& gpus) const {
   if (!state_->monitor) return state_->monitor.error();
-  energy::WindowRequest wish;
-  for (const std::uint32_t index : gpus) wish.gpus.push_back(std::to_string(index));
-  auto window = library::EnergyWindow::begin(*state_->monitor, wish);
+  energy::WindowRequest request;
+  for (const std::uint32_t index : gpus) request.gpus.push_back(std::to_string(index));
+  auto window = library::EnergyWindow::begin(*state_->monitor, request);
   if (!window) return std::move(window).error();
   return EnergyWindow(std::make_unique<EnergyWindow::State>(state_, *std::move(window)));
 }

@@ -30,11 +30,11 @@ v0::Pool::Lease::~Lease() {
 
 void v0::Pool::Lease::release() {
   gpus_.clear();
-  if (const auto ground = std::exchange(state_, nullptr)) ground->release(ticket_);
+  if (const auto state = std::exchange(state_, nullptr)) state->release(ticket_);
 }
 
-v0::Pool::PendingLease::PendingLease(std::shared_ptr<Lease::SharedState> ground, Ticket ticket)
-    : state_(std::move(ground)), ticket_(ticket) {}
+v0::Pool::PendingLease::PendingLease(std::shared_ptr<Lease::SharedState> state, Ticket ticket)
+    : state_(std::move(state)), ticket_(ticket) {}
 v0::Pool::PendingLease::PendingLease(PendingLease&&) noexcept = default;
 v0::Pool::PendingLease& v0::Pool::PendingLease::operator=(PendingLease&& other) noexcept {
   if (this == &other) return *this;
@@ -48,11 +48,11 @@ v0::Pool::PendingLease::~PendingLease() {
 }
 
 void v0::Pool::PendingLease::cancel() {
-  if (const auto ground = std::exchange(state_, nullptr)) ground->cancel(ticket_);
+  if (const auto state = std::exchange(state_, nullptr)) state->cancel(ticket_);
 }
 
 v0::Pool::Pool() : Pool(std::make_shared<Lease::SharedState>(std::vector<Gpu>{})) {}
-v0::Pool::Pool(std::shared_ptr<Lease::SharedState> ground) : state_(std::move(ground)) {}
+v0::Pool::Pool(std::shared_ptr<Lease::SharedState> state) : state_(std::move(state)) {}
 
 Result<v0::Pool> v0::Pool::of(std::vector<Gpu> gpus) {
   if (gpus.size() > kMostGpus) {

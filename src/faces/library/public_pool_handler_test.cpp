@@ -137,13 +137,13 @@ TEST(Pool, AHandlerMayDropItsOwnClaim) {
   const Pool pool = pool_of({0});
   auto held = pool.try_claim();
   std::optional<Pool::PendingLease> pending;
-  int told = 0;
+  int calls = 0;
   pending = pool.claim([&](const std::optional<Lease>&) {
     pending.reset();
-    ++told;
+    ++calls;
   });
   held.reset();
-  EXPECT_EQ(told, 1);
+  EXPECT_EQ(calls, 1);
   EXPECT_TRUE(pool.try_claim());
 }
 
@@ -152,15 +152,15 @@ TEST(Pool, CancelBeforeNotificationReturnsGpus) {
   const Pool pool = pool_of({0, 1});
   auto held = pool.try_claim(2);
   std::optional<Pool::PendingLease> second;
-  std::vector<bool> told;
+  std::vector<bool> results;
   const auto first = pool.claim([&](const std::optional<Lease>&) {
     second->cancel();
-    EXPECT_EQ(told, std::vector<bool>{false});
+    EXPECT_EQ(results, std::vector<bool>{false});
   });
   second =
-      pool.claim([&](const std::optional<Lease>& lease) { told.push_back(lease.has_value()); });
+      pool.claim([&](const std::optional<Lease>& lease) { results.push_back(lease.has_value()); });
   held.reset();
-  EXPECT_EQ(told, std::vector<bool>{false});
+  EXPECT_EQ(results, std::vector<bool>{false});
   EXPECT_TRUE(pool.try_claim(2)) << "both are free";
 }
 
@@ -207,15 +207,15 @@ TEST(Pool, HandlerThrowingOnNoneIsCalledOnce) {
   gpuyard::set_log_sink([](gpuyard::LogLevel, std::string_view) {});
   const Pool pool = pool_of({0});
   const auto held = pool.try_claim();
-  int told = 0;
+  int calls = 0;
   const auto fail = [&](const std::optional<Lease>&) {
-    ++told;
+    ++calls;
     throw std::runtime_error("none");
   };
   pool.claim(fail).cancel();
-  EXPECT_EQ(told, 1);
+  EXPECT_EQ(calls, 1);
   const auto impossible = pool.claim(fail, 2);
-  EXPECT_EQ(told, 2);
+  EXPECT_EQ(calls, 2);
   EXPECT_EQ(pool.pending_claimers(), 0U);
   gpuyard::set_log_sink(nullptr);
 }

@@ -47,9 +47,9 @@ TEST(Pool, OfNoGpusAnswersNoneAtOnce) {
   for (const Pool& pool : {Pool(), pool_of({})}) {
     EXPECT_FALSE(pool.claim(kTestTimeout));
     EXPECT_FALSE(pool.try_claim());
-    bool told = false;
-    const auto pending = pool.claim([&](const std::optional<Lease>& lease) { told = !lease; });
-    EXPECT_TRUE(told);
+    bool notified = false;
+    const auto pending = pool.claim([&](const std::optional<Lease>& lease) { notified = !lease; });
+    EXPECT_TRUE(notified);
     EXPECT_EQ(pool.capacity(), 0U);
     EXPECT_TRUE(pool.snapshot_leases().empty());
   }
@@ -132,16 +132,16 @@ TEST(Pool, ALeaseThatWasMovedIsReleasedOnce) {
 TEST(Pool, ALeaseMayOutliveEveryPool) {
   RecordProperty("contract", "D11");
   std::optional<Lease> lease;
-  bool told = false;
+  bool notified = false;
   std::optional<Pool::PendingLease> pending;
   {
     const Pool pool = pool_of({4});
     lease = pool.claim(kTestTimeout);
-    pending = pool.claim([&](const std::optional<Lease>& next) { told = next.has_value(); });
+    pending = pool.claim([&](const std::optional<Lease>& next) { notified = next.has_value(); });
   }
   EXPECT_EQ(lease->index(), 4U);
   lease.reset();
-  EXPECT_TRUE(told) << "and who waits is served";
+  EXPECT_TRUE(notified) << "and who waits is served";
 }
 
 TEST(Pool, ClaimWaitsWhileEveryGpuIsLeased) {

@@ -122,15 +122,15 @@ v0::TrainingMonitor& v0::TrainingMonitor::with_manual_time() {
 }
 
 Result<void> v0::TrainingMonitor::begin() {
-  constexpr double kLeast = 0.1;
-  constexpr double kMost = 86'400;
+  constexpr double kMinInterval = 0.1;
+  constexpr double kMaxInterval = 86'400;
   const double interval = state_->interval_secs;
-  if (!(interval >= kLeast && interval <= kMost)) {
+  if (!(interval >= kMinInterval && interval <= kMaxInterval)) {
     return Error{Errc::invalid, fmt::format("an interval of {} s is not between {} s and {} s",
-                                            interval, kLeast, kMost)};
+                                            interval, kMinInterval, kMaxInterval)};
   }
-  library::TrainingOptions wish = state_->options;
-  wish.interval = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(interval));
+  library::TrainingOptions options = state_->options;
+  options.interval = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(interval));
   const auto& opened = state_->monitor->monitor;
   // Shares ownership with the public monitor's state.
   std::shared_ptr<const library::Monitor> monitor;
@@ -140,7 +140,7 @@ Result<void> v0::TrainingMonitor::begin() {
     return Error{Errc::conflict, "the training has already started; call end() first"};
   }
   auto run = std::make_shared<TrainingRun>(std::move(monitor), opened ? "" : opened.error().text(),
-                                           std::move(wish));
+                                           std::move(options));
   if (auto begun = run->begin(); !begun) return begun;
   state_->current = std::move(run);
   return {};
@@ -171,9 +171,9 @@ bool v0::TrainingMonitor::should_stop() const {
 }
 
 TrainingAction v0::TrainingMonitor::wait_while_paused(std::chrono::milliseconds deadline) const {
-  constexpr std::chrono::milliseconds kMost = std::chrono::hours(24);  // nanoseconds overflow
+  constexpr std::chrono::milliseconds kMaxWait = std::chrono::hours(24);  // nanoseconds overflow
   const auto run = state_->run();
-  return run ? run->wait_while_paused(std::min(deadline, kMost)) : action();
+  return run ? run->wait_while_paused(std::min(deadline, kMaxWait)) : action();
 }
 
 std::optional<Alert> v0::TrainingMonitor::cause() const {

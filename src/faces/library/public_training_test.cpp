@@ -312,9 +312,9 @@ TEST_F(Training, AHandlerMayCallAnythingAlsoItsOwnEnd) {
 
 TEST_F(Training, EndInHandlerStopsFurtherCalls) {
   TrainingMonitor training(monitor_);
-  int told = 0;
+  int calls = 0;
   training.with_manual_time().on_alert([&](const Alert&) {
-    ++told;
+    ++calls;
     training.end();
     return keep_going;
   });
@@ -322,7 +322,7 @@ TEST_F(Training, EndInHandlerStopsFurtherCalls) {
   fleet_.set_temperature(0, 85);
   fleet_.set_temperature(1, 85);
   training.sample_at(1s);
-  EXPECT_EQ(told, 1);
+  EXPECT_EQ(calls, 1);
 }
 
 // The GPU takes twice as long as an edge waits without manual time.
@@ -341,15 +341,15 @@ TEST_F(Training, InATestASlowGpuIsWaitedFor) {
 
 TEST_F(Training, BackgroundSamplingPausesAndWakesWaiter) {
   RecordProperty("contract", "C12");
-  std::promise<std::thread::id> told;
+  std::promise<std::thread::id> promise;
   TrainingMonitor training(monitor_);
   training.with_interval_secs(0.1).on_alert([&](const Alert&) {
-    told.set_value(std::this_thread::get_id());
+    promise.set_value(std::this_thread::get_id());
     return pause;
   });
   fleet_.set_temperature(0, 85);
   ASSERT_TRUE(training.begin());
-  auto who = told.get_future();
+  auto who = promise.get_future();
   ASSERT_EQ(who.wait_for(30s), std::future_status::ready);
   EXPECT_NE(who.get(), std::this_thread::get_id());
   while (training.action() != pause) std::this_thread::yield();

@@ -44,16 +44,16 @@ std::vector<Alert> TrainingGuard::evaluate(std::vector<GpuMetrics> metrics,
   }
   const std::vector<Alert> alerts = andon_.check(metrics, now);
   drop_resolved(alerts, metrics);
-  std::vector<Alert> news;
+  std::vector<Alert> new_alerts;
   for (const Alert& alert : alerts) {
     const AlertLevel level = alert.level();
     const auto [active, is_new] = active_.try_emplace(key_of(alert), ActiveAlert{alert, level});
     active->second.alert = alert;
     if (!is_new && level <= active->second.notified_level) continue;
     active->second.notified_level = level;
-    news.push_back(alert);
+    new_alerts.push_back(alert);
   }
-  return news;
+  return new_alerts;
 }
 
 void TrainingGuard::record_action(const Alert& alert, TrainingAction action) {

@@ -29,8 +29,8 @@ std::optional<std::int64_t> energy_delta_mj(const energy::GpuResult& now,
   return grown != 0 || known > Duration::zero() ? std::optional(grown) : std::nullopt;
 }
 
-std::string missing_energy_reason(const Snapshot& seen) {
-  for (const DeviceState& device : seen.devices) {
+std::string missing_energy_reason(const Snapshot& snapshot) {
+  for (const DeviceState& device : snapshot.devices) {
     std::string why = energy::missing_energy_reason(device.sample);
     if (!why.empty()) return why;
   }
@@ -40,9 +40,9 @@ std::string missing_energy_reason(const Snapshot& seen) {
 }  // namespace
 
 TrainingRun::TrainingRun(std::shared_ptr<const Monitor> monitor, std::string why,
-                         TrainingOptions wish)
+                         TrainingOptions options)
     : monitor_(std::move(monitor)),
-      options_(std::move(wish)),
+      options_(std::move(options)),
       energy_error_(std::move(why)),
       guard_(options_.thresholds) {}
 
@@ -80,15 +80,15 @@ std::optional<TrainingAction> TrainingRun::call_handler(const Alert& alert) cons
 }
 
 void TrainingRun::sample(Duration moment) {
-  const Snapshot seen = read(read_timeout(std::min(options_.interval, kSampleDeadline)));
+  const Snapshot snapshot = read(read_timeout(std::min(options_.interval, kSampleDeadline)));
   std::vector<GpuMetrics> metrics;
-  for (const DeviceState& device : seen.devices) metrics.push_back(metrics_of(device));
+  for (const DeviceState& device : snapshot.devices) metrics.push_back(metrics_of(device));
   std::unique_lock lock(mutex_);
   if (ended_) return;
-  add(seen);
-  const std::vector<Alert> news = guard_.evaluate(std::move(metrics), moment);
+  add(snapshot);
+  const std::vector<Alert> alerts = guard_.evaluate(std::move(metrics), moment);
   apply_action();
-  for (const Alert& alert : news) {
+  for (const Alert& alert : alerts) {
     if (ended_) return;
     lock.unlock();
     const auto action = call_handler(alert);
@@ -127,18 +127,18 @@ Duration TrainingRun::now() const {
 
 void TrainingRun::begin_tally(Tally& tally, Duration moment,
                               const std::optional<EnergyMark>& energy) {
-  TrainingStats book = std::move(tally.stats);
-  book.reset();
+  TrainingStats stats = std::move(tally.stats);
+  stats.reset();
   tally = Tally{};
-  tally.stats = std::move(book);
+  tally.stats = std::move(stats);
   tally.began_at = moment;
   tally.energy_before = energy;
 }
 
-void TrainingRun::add(const Snapshot& seen) {
+void TrainingRun::add(const Snapshot& snapshot) {
   if (!monitor_) return;
-  epoch_.stats.add(seen);
-  total_.stats.add(seen);
+  epoch_.stats.add(snapshot);
+  total_.stats.add(snapshot);
 }
 
 void TrainingRun::apply_action() {
@@ -189,9 +189,10 @@ TrainingReport TrainingRun::report(const Tally& tally,
 
 Result<void> TrainingRun::begin() {
   if (monitor_) {
-    energy::WindowRequest wish;
-    for (const std::uint32_t index : options_.gpus) wish.gpus.push_back(std::to_string(index));
-    auto window = EnergyWindow::begin(*monitor_, wish, read_timeout(EnergyWindow::kReadDeadline));
+    energy::WindowRequest request;
+    for (const std::uint32_t index : options_.gpus) request.gpus.push_back(std::to_string(index));
+    auto window =
+        EnergyWindow::begin(*monitor_, request, read_timeout(EnergyWindow::kReadDeadline));
     if (window) {
       energy_window_ = std::make_shared<const EnergyWindow>(*std::move(window));
     } else {

@@ -65,8 +65,8 @@ class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
 
   // Returns how long to wait for a GPU. With manual time it is long, so that no load on the machine
   // changes what a test sees.
-  Duration read_timeout(Duration usual) const {
-    return options_.manual_time ? kManualDeadline : usual;
+  Duration read_timeout(Duration default_timeout) const {
+    return options_.manual_time ? kManualDeadline : default_timeout;
   }
 
   // Called without the mutex, because they wait for the driver.

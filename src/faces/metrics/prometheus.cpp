@@ -162,14 +162,14 @@ void put_tls(MetricsWriter& text, const TlsMetrics& tls) {
               "Failed loads of the certificate files; a certificate in use stays in use.");
   text.number("tls_certificate_reload_failures_total", static_cast<double>(tls.reload_failures));
   text.family("tls_handshakes_total", "counter", "TLS handshakes, by result.");
-  const auto ended = [&](std::string_view how, std::uint64_t count) {
+  const auto put_result = [&](std::string_view result, std::uint64_t count) {
     text.begin("tls_handshakes_total");
-    text.label("result", how);
+    text.label("result", result);
     text.end(static_cast<double>(count));
   };
-  ended("done", tls.handshakes);
-  ended("failed", tls.failed_handshakes);
-  ended("turned_away", tls.refused_handshakes);
+  put_result("done", tls.handshakes);
+  put_result("failed", tls.failed_handshakes);
+  put_result("turned_away", tls.refused_handshakes);
 }
 
 bool is_name_character(char c, bool first) {
@@ -401,8 +401,8 @@ int max_readings_per_gpu() {
 }
 
 int max_series_per_gpu() {
-  constexpr int kOthers = 40;  // identity, health, lease and Xids
-  return max_readings_per_gpu() + kOthers;
+  constexpr int kOtherSeries = 40;  // identity, health, lease and Xids
+  return max_readings_per_gpu() + kOtherSeries;
 }
 
 }  // namespace gpuyard::metrics

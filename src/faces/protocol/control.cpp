@@ -20,25 +20,25 @@ constexpr std::array kComputeModes = {NamedMode{0, "default"}, NamedMode{2, "pro
 
 }  // namespace
 
-Result<Setting> setting_of(const ComputeModeRequest& wish) {
+Result<Setting> setting_of(const ComputeModeRequest& request) {
   for (const NamedMode& known : kComputeModes) {
-    if (known.name == wish.compute_mode) return compute_mode(known.mode);
+    if (known.name == request.compute_mode) return compute_mode(known.mode);
   }
   return Error{Errc::invalid,
                fmt::format("/compute_mode: expected default, prohibited or exclusive_process; got "
                            "\"{}\"",
-                           printable(wish.compute_mode))};
+                           printable(request.compute_mode))};
 }
 
-Result<EccCounter> counter_of(const ClearEccRequest& wish) {
-  if (wish.counter == "volatile") return EccCounter::since_load;
-  if (wish.counter == "aggregate") return EccCounter::lifetime;
+Result<EccCounter> counter_of(const ClearEccRequest& request) {
+  if (request.counter == "volatile") return EccCounter::since_load;
+  if (request.counter == "aggregate") return EccCounter::lifetime;
   return Error{Errc::invalid, fmt::format("/counter: expected volatile or aggregate; got \"{}\"",
-                                          printable(wish.counter))};
+                                          printable(request.counter))};
 }
 
-std::optional<Duration> duration_of(const TimedChangeOptions& wish) {
-  return wish.for_s ? std::optional(duration_from_seconds(*wish.for_s)) : std::nullopt;
+std::optional<Duration> duration_of(const TimedChangeOptions& options) {
+  return options.for_s ? std::optional(duration_from_seconds(*options.for_s)) : std::nullopt;
 }
 
 SettingView view_of(const Setting& setting) {

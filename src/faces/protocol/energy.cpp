@@ -57,11 +57,11 @@ void add_unknown_notes(Sum& sum) {
   }
 }
 
-GpuEnergy gpu_energy_of(const energy::SavedAccount& kept, const gpuyard::Snapshot& now) {
-  const energy::AccountState& state = kept.state;
+GpuEnergy gpu_energy_of(const energy::SavedAccount& account, const gpuyard::Snapshot& now) {
+  const energy::AccountState& state = account.state;
   const energy::Amounts& amounts = state.amounts;
-  return {index_of(kept.uuid, now),
-          kept.uuid,
+  return {index_of(account.uuid, now),
+          account.uuid,
           to_rfc3339(state.first_seen),
           joules_of(amounts.device_mj()),
           EnergyAccounts{joules_of(amounts.unattributed_mj), joules_of(amounts.daemon_down_mj)},
@@ -72,7 +72,7 @@ GpuEnergy gpu_energy_of(const energy::SavedAccount& kept, const gpuyard::Snapsho
                       joules_of(amounts.device_mj() - state.epoch_start_mj)},
           seconds_of(std::max(now.taken - state.last_reading_at, Duration::zero())),
           {},
-          missing_energy_reason(kept.uuid, now)};
+          missing_energy_reason(account.uuid, now)};
 }
 
 }  // namespace
@@ -118,10 +118,10 @@ EnergyReport energy_report_of(const energy::Ledger& ledger, const gpuyard::Snaps
   report.simulated = now.driver.info.simulated;
   report.taken_at = to_rfc3339(now.wall);
   std::int64_t all_mj = 0;
-  for (const energy::SavedAccount& kept : ledger.accounts()) {
-    if (kept.state.session.simulated != report.simulated) continue;
-    all_mj += kept.state.amounts.device_mj();
-    report.gpus.push_back(gpu_energy_of(kept, now));
+  for (const energy::SavedAccount& account : ledger.accounts()) {
+    if (account.state.session.simulated != report.simulated) continue;
+    all_mj += account.state.amounts.device_mj();
+    report.gpus.push_back(gpu_energy_of(account, now));
   }
   if (!report.gpus.empty()) report.joules = joules_of(all_mj);
   for (const DeviceState& device : now.devices) {
@@ -168,12 +168,12 @@ EnergyWindow energy_window_of(const energy::WindowResult& result, const gpuyard:
   return out;
 }
 
-Result<energy::WindowRequest> window_request_of(const EnergyWindowRequest& wish, uid_t owner) {
-  energy::WindowRequest out{.name = wish.name.value_or(""), .owner = owner};
-  for (const GpuName& gpu : wish.gpus.value_or(std::vector<GpuName>{})) {
+Result<energy::WindowRequest> window_request_of(const EnergyWindowRequest& request, uid_t owner) {
+  energy::WindowRequest out{.name = request.name.value_or(""), .owner = owner};
+  for (const GpuName& gpu : request.gpus.value_or(std::vector<GpuName>{})) {
     out.gpus.push_back(gpu.text);
   }
-  if (wish.most_seconds) out.max_duration = std::chrono::seconds(*wish.most_seconds);
+  if (request.most_seconds) out.max_duration = std::chrono::seconds(*request.most_seconds);
   return out;
 }
 

@@ -20,22 +20,22 @@ std::optional<Duration> length_of(const std::optional<double>& seconds) {
 }
 
 // Returns the ids sorted, so that a repeated claim equals the first.
-Result<std::vector<DeviceId>> resolve_requested_gpus(const LeaseRequest& wish,
+Result<std::vector<DeviceId>> resolve_requested_gpus(const LeaseRequest& request,
                                                      const gpuyard::Snapshot& snapshot,
                                                      const lease::LeaseSpec* known) {
   std::vector<DeviceId> ids;
-  if (!wish.among) return ids;
+  if (!request.among) return ids;
   // An index may mean another GPU by now; a UUID always means the same.
-  const auto may_be_of_known = [&](const GpuName& name) {
+  const auto is_index_or_known = [&](const GpuName& name) {
     const bool index = std::ranges::all_of(name.text, [](char c) { return c >= '0' && c <= '9'; });
     return index || std::ranges::find(known->allowed_gpus, name.text) != known->allowed_gpus.end();
   };
-  if (known && wish.among->size() == known->allowed_gpus.size() &&
-      std::ranges::all_of(*wish.among, may_be_of_known)) {
+  if (known && request.among->size() == known->allowed_gpus.size() &&
+      std::ranges::all_of(*request.among, is_index_or_known)) {
     return known->allowed_gpus;
   }
   if (!snapshot.driver.initialised) return Error{Errc::unavailable, snapshot.driver.why};
-  for (const GpuName& name : *wish.among) {
+  for (const GpuName& name : *request.among) {
     auto found = find_device(snapshot, name.text);
     if (!found) return std::move(found).error().in("/among");
     ids.push_back((*found)->info.id);
@@ -45,49 +45,50 @@ Result<std::vector<DeviceId>> resolve_requested_gpus(const LeaseRequest& wish,
   return ids;
 }
 
-Result<lease::Binding> binding_of(const LeaseRequest& wish) {
-  const auto binding = wish.binding ? enum_from_name<lease::Binding>(*wish.binding)
-                                    : std::optional(lease::Binding::process);
+Result<lease::Binding> binding_of(const LeaseRequest& request) {
+  const auto binding = request.binding ? enum_from_name<lease::Binding>(*request.binding)
+                                       : std::optional(lease::Binding::process);
   if (binding) return *binding;
   return Error{Errc::invalid, fmt::format("/binding: expected process, run or detached; got \"{}\"",
-                                          printable(*wish.binding))};
+                                          printable(*request.binding))};
 }
 
-Result<void> check_ttl(const LeaseRequest& wish, lease::Binding binding) {
+Result<void> check_ttl(const LeaseRequest& request, lease::Binding binding) {
   const bool detached = binding == lease::Binding::detached;
-  if (detached == wish.ttl_s.has_value()) return {};
+  if (detached == request.ttl_s.has_value()) return {};
   return Error{Errc::invalid, detached ? "/ttl_s: required for a detached lease, in seconds"
                                        : "/ttl_s: only allowed for a detached lease"};
 }
 
 }  // namespace
 
-Result<lease::LeaseSpec> lease_spec_of(const LeaseRequest& asked, const gpuyard::Snapshot& snapshot,
+Result<lease::LeaseSpec> lease_spec_of(const LeaseRequest& request,
+                                       const gpuyard::Snapshot& snapshot,
                                        const lease::LeaseSpec* known) {
-  if (asked.id) {
-    if (auto fits = lease::check_id(*asked.id); !fits) return std::move(fits).error().in("/id");
+  if (request.id) {
+    if (auto fits = lease::check_id(*request.id); !fits) return std::move(fits).error().in("/id");
   }
-  const auto binding = binding_of(asked);
+  const auto binding = binding_of(request);
   if (!binding) return binding.error();
-  if (auto fits = check_ttl(asked, *binding); !fits) return std::move(fits).error();
-  auto among = resolve_requested_gpus(asked, snapshot, known);
+  if (auto fits = check_ttl(request, *binding); !fits) return std::move(fits).error();
+  auto among = resolve_requested_gpus(request, snapshot, known);
   if (!among) return std::move(among).error();
-  lease::LeaseSpec wish;
-  wish.gpus = static_cast<unsigned>(asked.gpus.value_or(1));
-  wish.min_free_bytes = asked.min_free_bytes.value_or(0);
-  wish.model = asked.model.value_or("");
-  wish.allowed_gpus = *std::move(among);
-  wish.max_hold_time = length_of(asked.max_time_s);
-  wish.wait_timeout = length_of(asked.wait_s);
-  wish.binding = *binding;
-  wish.ttl = duration_from_seconds(asked.ttl_s.value_or(0));
-  wish.note = asked.note.value_or("");
-  if (auto sensible = check_spec(wish); !sensible) return std::move(sensible).error();
-  return wish;
+  lease::LeaseSpec spec;
+  spec.gpus = static_cast<unsigned>(request.gpus.value_or(1));
+  spec.min_free_bytes = request.min_free_bytes.value_or(0);
+  spec.model = request.model.value_or("");
+  spec.allowed_gpus = *std::move(among);
+  spec.max_hold_time = length_of(request.max_time_s);
+  spec.wait_timeout = length_of(request.wait_s);
+  spec.binding = *binding;
+  spec.ttl = duration_from_seconds(request.ttl_s.value_or(0));
+  spec.note = request.note.value_or("");
+  if (auto sensible = check_spec(spec); !sensible) return std::move(sensible).error();
+  return spec;
 }
 
-Duration answer_timeout_of(const LeaseRequest& wish) {
-  return length_of(wish.answer_within_s).value_or(kDefaultAnswerTimeout);
+Duration answer_timeout_of(const LeaseRequest& request) {
+  return length_of(request.answer_within_s).value_or(kDefaultAnswerTimeout);
 }
 
 Result<int> signal_of(std::string_view name) {
@@ -175,15 +176,15 @@ LeaseUsage lease_usage_of(const usage::LeaseUsage& use) {
   return out;
 }
 
-Usage usage_of(const usage::UsageReport& answer, const usage::UsageQuery& question,
+Usage usage_of(const usage::UsageReport& answer, const usage::UsageQuery& query,
                const UserNames& names) {
   Usage usage;
-  usage.simulated = question.simulated;
-  usage.since = to_rfc3339(WallTime(question.since));
-  usage.by = boost::describe::enum_to_string(question.grouping, "");
+  usage.simulated = query.simulated;
+  usage.since = to_rfc3339(WallTime(query.since));
+  usage.by = boost::describe::enum_to_string(query.grouping, "");
   usage.rows_left_out = answer.left_out;
   for (const usage::UsageTotal& sum : answer.totals) {
-    usage.rows.push_back(row_of(sum, names, question.grouping));
+    usage.rows.push_back(row_of(sum, names, query.grouping));
   }
   usage.unleased = row_of(answer.unleased, {}, usage::UsageGrouping::gpu);
   return usage;

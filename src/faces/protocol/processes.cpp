@@ -39,8 +39,9 @@ void put_facts(Process& out, const ProcessMetadata& facts) {
   put_placement(out, facts.cgroup);
 }
 
-Result<const ProcessMetadata*> facts_of(const GpuProcess& process, const ProcessDirectory* book) {
-  if (book != nullptr) return book->find(process.pid);
+Result<const ProcessMetadata*> facts_of(const GpuProcess& process,
+                                        const ProcessDirectory* directory) {
+  if (directory != nullptr) return directory->find(process.pid);
   return Error{Errc::unavailable, "not looked up"};
 }
 
@@ -60,8 +61,8 @@ Process make_process(const GpuProcess& process, const Result<const ProcessMetada
 
 }  // namespace
 
-Process process_of(const GpuProcess& process, const ProcessDirectory* book) {
-  return make_process(process, facts_of(process, book));
+Process process_of(const GpuProcess& process, const ProcessDirectory* directory) {
+  return make_process(process, facts_of(process, directory));
 }
 
 std::optional<std::vector<GpuProcess>> gpu_processes_of(
@@ -74,13 +75,14 @@ std::optional<std::vector<GpuProcess>> gpu_processes_of(
   return listed;
 }
 
-ProcessWithArguments process_with_arguments(const GpuProcess& process, const ProcessDirectory* book,
-                                            const ArgumentFilter& may_see) {
-  const auto facts = facts_of(process, book);
+ProcessWithArguments process_with_arguments(const GpuProcess& process,
+                                            const ProcessDirectory* directory,
+                                            const ArgumentFilter& can_see) {
+  const auto facts = facts_of(process, directory);
   ProcessWithArguments out{make_process(process, facts), {}};
   if (!facts) return out;
   const auto& arguments = (*facts)->arguments;
-  if (!may_see(**facts)) {
+  if (!can_see(**facts)) {
     out.missing["arguments"] =
         "shown only to the process's own user and to administrators, over the Unix socket";
   } else if (arguments) {

@@ -86,10 +86,10 @@ Process process_of(const GpuProcess&, const ProcessDirectory*);
 // Returns only the driver's facts about the processes, not who they are.
 std::optional<std::vector<GpuProcess>> gpu_processes_of(const std::optional<std::vector<Process>>&);
 
-// `may_see`: whether the caller may see the arguments.
+// `can_see`: whether the caller may see the arguments.
 using ArgumentFilter = std::function<bool(const ProcessMetadata&)>;
 ProcessWithArguments process_with_arguments(const GpuProcess&, const ProcessDirectory*,
-                                            const ArgumentFilter& may_see);
+                                            const ArgumentFilter& can_see);
 
 }  // namespace gpuyard::protocol
 

@@ -161,66 +161,68 @@ std::int64_t highest_bit(std::int64_t bits) {
   return std::bit_cast<std::int64_t>(std::bit_floor(std::bit_cast<std::uint64_t>(bits)));
 }
 
-std::optional<std::int64_t> parse_flags(const ParseContext& place, const boost::json::value& from) {
+std::optional<std::int64_t> parse_flags(const ParseContext& context,
+                                        const boost::json::value& from) {
   const auto* list = from.if_array();
   if (list == nullptr) {
-    place.add_problem("must be a list of words or null");
+    context.add_problem("must be a list of words or null");
     return std::nullopt;
   }
   std::int64_t flags = 0;
   for (const auto& item : *list) {
     const auto* text = item.if_string();
     if (text == nullptr) {
-      place.add_problem("must be a list of words or null");
+      context.add_problem("must be a list of words or null");
       continue;
     }
     const auto word =
-        std::ranges::find(place.row.words, std::string_view(*text), &MetricWord::text);
+        std::ranges::find(context.row.words, std::string_view(*text), &MetricWord::text);
     // The last word stands for all others, also for those of a newer daemon.
-    const MetricWord& meant = word != place.row.words.end() ? *word : place.row.words.back();
+    const MetricWord& meant = word != context.row.words.end() ? *word : context.row.words.back();
     flags |= highest_bit(meant.value);
   }
   return flags;
 }
 
-std::optional<std::int64_t> parse_state(const ParseContext& place, const boost::json::value& from) {
+std::optional<std::int64_t> parse_state(const ParseContext& context,
+                                        const boost::json::value& from) {
   if (const auto* text = from.if_string()) {
     const auto word =
-        std::ranges::find(place.row.words, std::string_view(*text), &MetricWord::text);
-    if (word != place.row.words.end()) return word->value;
+        std::ranges::find(context.row.words, std::string_view(*text), &MetricWord::text);
+    if (word != context.row.words.end()) return word->value;
     if (const auto number = parse_number<std::int64_t>(*text)) return number;
   }
-  place.add_problem("must be a word of this field or null");
+  context.add_problem("must be a word of this field or null");
   return std::nullopt;
 }
 
-std::optional<std::int64_t> scaled_number(const ParseContext& place,
+std::optional<std::int64_t> scaled_number(const ParseContext& context,
                                           const boost::json::value& from) {
   if (!from.is_number()) {
-    place.add_problem("must be a number or null");
+    context.add_problem("must be a number or null");
     return std::nullopt;
   }
-  const auto divisor = static_cast<double>(unit_info(place.row.unit).json_divisor);
+  const auto divisor = static_cast<double>(unit_info(context.row.unit).json_divisor);
   const double native = from.to_number<double>() * divisor;
   constexpr double kTooLarge = 9223372036854775808.0;  // 2^63
   if (!(std::abs(native) < kTooLarge)) {
-    place.add_problem("out of range");
+    context.add_problem("out of range");
     return std::nullopt;
   }
   return std::llround(native);
 }
 
-std::variant<Missing, std::int64_t, std::string> value_of(const ParseContext& place,
+std::variant<Missing, std::int64_t, std::string> value_of(const ParseContext& context,
                                                           const boost::json::value& from) {
   if (from.is_null()) return Missing{};
-  if (place.row.kind == MetricKind::text) {
+  if (context.row.kind == MetricKind::text) {
     if (const auto* text = from.if_string()) return std::string(*text);
-    place.add_problem("must be a string or null");
+    context.add_problem("must be a string or null");
     return Missing{};
   }
-  const auto number = place.row.kind == MetricKind::flags   ? parse_flags(place, from)
-                      : place.row.kind == MetricKind::state ? parse_state(place, from)
-                                                            : scaled_number(place, from);
+  const auto number = context.row.kind == MetricKind::flags   ? parse_flags(context, from)
+                      : context.row.kind == MetricKind::state ? parse_state(context, from)
+                                                              : scaled_number(context, from);
   if (number) return *number;
   return Missing{};
 }
@@ -234,8 +236,8 @@ std::optional<std::uint16_t> index_of(Dimension dimension, std::string_view elem
 
 void read_elements(const boost::json::value& from, const ParseContext& whole, Sample& to) {
   const auto read_one = [&](std::uint16_t index, const boost::json::value& value) {
-    const ParseContext place{whole.row, whole.path, whole.problems, index};
-    to.set({whole.row.metric, index, {}, value_of(place, value)});
+    const ParseContext context{whole.row, whole.path, whole.problems, index};
+    to.set({whole.row.metric, index, {}, value_of(context, value)});
   };
   if (const auto* object = from.if_object()) {
     for (const auto& [key, value] : *object) {
@@ -249,13 +251,13 @@ void read_elements(const boost::json::value& from, const ParseContext& whole, Sa
   }
 }
 
-void read_row(const boost::json::value& from, const ParseContext& place, Sample& to) {
+void read_row(const boost::json::value& from, const ParseContext& context, Sample& to) {
   if (from.is_null()) {
-    to.set({place.row.metric, 0, {}, Missing{}});
-  } else if (place.row.dimension != Dimension::none) {
-    read_elements(from, place, to);
+    to.set({context.row.metric, 0, {}, Missing{}});
+  } else if (context.row.dimension != Dimension::none) {
+    read_elements(from, context, to);
   } else {
-    to.set({place.row.metric, 0, {}, value_of(place, from)});
+    to.set({context.row.metric, 0, {}, value_of(context, from)});
   }
 }
 

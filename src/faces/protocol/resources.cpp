@@ -38,12 +38,13 @@ const ProcessList* list_of(const DeviceState& device, std::map<std::string, std:
   return nullptr;
 }
 
-void put_processes(Device& out, const DeviceState& device, const ProcessDirectory* book) {
+void put_processes(Device& out, const DeviceState& device, const ProcessDirectory* directory) {
   const ProcessList* list = list_of(device, out.missing);
   if (list == nullptr) return;
   auto& shown = out.processes.emplace();
   shown.reserve(list->processes()->size());
-  for (const GpuProcess& process : *list->processes()) shown.push_back(process_of(process, book));
+  for (const GpuProcess& process : *list->processes())
+    shown.push_back(process_of(process, directory));
 }
 
 void put_xids(Device& out, const DeviceState& device) {
@@ -60,7 +61,7 @@ DriverInfo driver_info_of(const gpuyard::DriverInfo& info) {
   return {info.driver_version, info.cuda_driver_version, info.nvml_version};
 }
 
-Device device_of(const DeviceState& device, TimePoint now, const ProcessDirectory* book) {
+Device device_of(const DeviceState& device, TimePoint now, const ProcessDirectory* directory) {
   Device out{device.info.index,
              device.info.uuid,
              device.info.pci_address,
@@ -92,14 +93,15 @@ Device device_of(const DeviceState& device, TimePoint now, const ProcessDirector
     }
   }
   if (oldest) out.age_ms = to_milliseconds(now - *oldest);
-  put_processes(out, device, book);
+  put_processes(out, device, directory);
   put_xids(out, device);
   out.bottleneck = device.bottleneck;
   return out;
 }
 
 DeviceProcesses device_processes_of(const DeviceState& device, TimePoint now,
-                                    const ProcessDirectory* book, const ArgumentFilter& may_see) {
+                                    const ProcessDirectory* directory,
+                                    const ArgumentFilter& can_see) {
   DeviceProcesses out;
   out.index = device.info.index;
   out.uuid = device.info.uuid;
@@ -109,12 +111,12 @@ DeviceProcesses device_processes_of(const DeviceState& device, TimePoint now,
   out.age_ms = to_milliseconds(now - list->taken);
   auto& shown = out.processes.emplace();
   for (const GpuProcess& process : *list->processes()) {
-    shown.push_back(process_with_arguments(process, book, may_see));
+    shown.push_back(process_with_arguments(process, directory, can_see));
   }
   return out;
 }
 
-Snapshot snapshot_of(const gpuyard::Snapshot& snapshot, const ProcessDirectory* book) {
+Snapshot snapshot_of(const gpuyard::Snapshot& snapshot, const ProcessDirectory* directory) {
   Snapshot out;
   out.simulated = snapshot.driver.info.simulated;
   out.generation = snapshot.generation;
@@ -123,7 +125,7 @@ Snapshot snapshot_of(const gpuyard::Snapshot& snapshot, const ProcessDirectory* 
   out.driver_error = non_empty(snapshot.driver.why);
   out.driver = driver_info_of(snapshot.driver.info);
   for (const DeviceState& device : snapshot.devices) {
-    out.devices.push_back(device_of(device, snapshot.taken, book));
+    out.devices.push_back(device_of(device, snapshot.taken, directory));
   }
   return out;
 }

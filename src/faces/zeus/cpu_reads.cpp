@@ -31,11 +31,12 @@ std::optional<std::int64_t> known_milliwatts(const std::optional<Result<std::int
 
 }  // namespace
 
-CpuPowerStream::CpuPowerStream(Loop& loop, const CpuAccess& sight,
+CpuPowerStream::CpuPowerStream(Loop& loop, const CpuAccess& cpu_access,
                                const std::vector<std::uint32_t>& cpus)
     : loop_(loop) {
   for (const std::uint32_t id : cpus) pending_.push_back({id, std::nullopt});
-  subscription_ = sight.subscribe([this](const cpu::Energies& energies) { on_energies(energies); });
+  subscription_ =
+      cpu_access.subscribe([this](const cpu::Energies& energies) { on_energies(energies); });
 }
 
 void CpuPowerStream::on_energies(const cpu::Energies& energies) {
@@ -83,23 +84,23 @@ const cpu::Energies& CoarseEnergyMonitor::update(const cpu::Energies& read) {
   return *latest_;
 }
 
-void CoarseEnergyMonitor::read_fresh(cpu::CpuEnergyMonitor::OnRead answer) {
+void CoarseEnergyMonitor::read_fresh(cpu::CpuEnergyMonitor::OnRead on_done) {
   if (latest_ && loop_.now() - latest_at_ < kPeriod) {
-    return loop_.post([answer = std::move(answer), told = *latest_] { answer(told); });
+    return loop_.post([on_done = std::move(on_done), energies = *latest_] { on_done(energies); });
   }
   monitor_.read_fresh([this, alive = lifetime_.weak_token(),
-                       answer = std::move(answer)](const Result<cpu::Energies>& read) {
-    if (!read) return answer(read.error());
-    if (!alive.expired()) answer(update(*read));
+                       on_done = std::move(on_done)](const Result<cpu::Energies>& read) {
+    if (!read) return on_done(read.error());
+    if (!alive.expired()) on_done(update(*read));
   });
 }
 
-Subscription CoarseEnergyMonitor::subscribe(cpu::CpuEnergyMonitor::OnEnergies heard) {
+Subscription CoarseEnergyMonitor::subscribe(cpu::CpuEnergyMonitor::OnEnergies on_energies) {
   return monitor_.subscribe(
-      lifetime_.guard([this, heard = std::move(heard),
+      lifetime_.guard([this, on_energies = std::move(on_energies),
                        last = std::make_shared<TimePoint>()](const cpu::Energies& read) {
-        const cpu::Energies& told = update(read);
-        if (std::exchange(*last, told.taken) != told.taken) heard(told);
+        const cpu::Energies& energies = update(read);
+        if (std::exchange(*last, energies.taken) != energies.taken) on_energies(energies);
       }));
 }
 
@@ -154,15 +155,15 @@ Result<void> put(std::optional<std::int64_t>& to, bool wanted,
 }
 
 Result<CpuEnergy> energy_of(const cpu::Energies& read, std::uint32_t id,
-                            const CpuEnergyParams& wish) {
+                            const CpuEnergyParams& params) {
   const auto package = std::ranges::find(read.packages, id, &cpu::PackageEnergy::number);
   if (package == read.packages.end()) return kCpuGoneError;
   CpuEnergy energy;
-  if (auto done = put(energy.cpu_energy_uj, wish.cpu, package->energy_uj); !done) {
-    return std::move(done).error();
+  if (auto result = put(energy.cpu_energy_uj, params.cpu, package->energy_uj); !result) {
+    return std::move(result).error();
   }
-  if (auto done = put(energy.dram_energy_uj, wish.dram, package->dram_uj); !done) {
-    return std::move(done).error();
+  if (auto result = put(energy.dram_energy_uj, params.dram, package->dram_uj); !result) {
+    return std::move(result).error();
   }
   return energy;
 }
@@ -172,8 +173,8 @@ Result<CpuDramPower> power_of(const std::vector<cpu::PackagePower>& powers, std:
   if (package == powers.end()) return kCpuGoneError;
   if (!package->milliwatts) return package->milliwatts.error();
   CpuDramPower power{*package->milliwatts, std::nullopt};
-  if (auto done = put(power.dram_mw, true, package->dram_milliwatts); !done) {
-    return std::move(done).error();
+  if (auto result = put(power.dram_mw, true, package->dram_milliwatts); !result) {
+    return std::move(result).error();
   }
   return power;
 }
@@ -204,32 +205,32 @@ Result<void> check_cpu_access(const Context& context, const http::Request& reque
 }
 
 CpuAccess cpu_access_of(Context& context, const http::Request& request) {
-  const auto sight = [](auto& cpus) -> CpuAccess {
-    return {[&cpus](cpu::CpuEnergyMonitor::OnRead answer) { cpus.read_fresh(std::move(answer)); },
-            [&cpus](cpu::CpuEnergyMonitor::OnEnergies heard) {
-              return cpus.subscribe(std::move(heard));
+  const auto access_to = [](auto& cpus) -> CpuAccess {
+    return {[&cpus](cpu::CpuEnergyMonitor::OnRead on_done) { cpus.read_fresh(std::move(on_done)); },
+            [&cpus](cpu::CpuEnergyMonitor::OnEnergies on_energies) {
+              return cpus.subscribe(std::move(on_energies));
             },
             std::remove_cvref_t<decltype(cpus)>::kPeriod};
   };
   const bool local = request.peer.kind == http::Peer::Kind::unix_socket;
-  return local ? sight(context.cpus) : sight(context.coarse_cpus);
+  return local ? access_to(context.cpus) : access_to(context.coarse_cpus);
 }
 
-void get_cpu_energy(Context& context, const CpuEnergyParams& wish, const Call& call) {
-  const auto ids = resolve_cpus(context.cpus.latest(), wish.cpu_ids);
+void get_cpu_energy(Context& context, const CpuEnergyParams& params, const Call& call) {
+  const auto ids = resolve_cpus(context.cpus.latest(), params.cpu_ids);
   if (!ids) return call.responder.send_error(ids.error());
   cpu_access_of(context, call.request)
-      .read_fresh([answer = call.responder, ids = *ids, wish](const Result<cpu::Energies>& read) {
+      .read_fresh([answer = call.responder, ids = *ids, params](const Result<cpu::Energies>& read) {
         if (!read) return answer.send_error(500, read.error().text());
         const auto found = gather<CpuEnergy>(
-            ids, answer, [&](std::uint32_t id) { return energy_of(*read, id, wish); });
+            ids, answer, [&](std::uint32_t id) { return energy_of(*read, id, params); });
         if (found) answer.send_json(*found);
       });
 }
 
 // Power is the difference of two readings over the time between them.
-void get_cpu_power(Context& context, const CpuParams& wish, const Call& call) {
-  const auto ids = resolve_cpus(context.cpus.latest(), wish.cpu_ids);
+void get_cpu_power(Context& context, const CpuParams& params, const Call& call) {
+  const auto ids = resolve_cpus(context.cpus.latest(), params.cpu_ids);
   if (!ids) return call.responder.send_error(ids.error());
   struct Measuring {
     Ids ids;
@@ -259,8 +260,8 @@ void get_cpu_power(Context& context, const CpuParams& wish, const Call& call) {
   });
 }
 
-void stream_cpu_power(Context& context, const CpuParams& wish, const Call& call) {
-  const auto ids = resolve_cpus(context.cpus.latest(), wish.cpu_ids);
+void stream_cpu_power(Context& context, const CpuParams& params, const Call& call) {
+  const auto ids = resolve_cpus(context.cpus.latest(), params.cpu_ids);
   if (!ids) return call.responder.send_error(ids.error());
   call.responder.send(http::event_stream(
       std::make_shared<CpuPowerStream>(context.loop, cpu_access_of(context, call.request), *ids)));

@@ -24,7 +24,8 @@ class CoarseEnergyMonitor {
   static constexpr Duration kPeriod = std::chrono::seconds(1);
 
   // These outlive it.
-  CoarseEnergyMonitor(Loop& loop, cpu::CpuEnergyMonitor& watch) : loop_(loop), monitor_(watch) {}
+  CoarseEnergyMonitor(Loop& loop, cpu::CpuEnergyMonitor& monitor)
+      : loop_(loop), monitor_(monitor) {}
   CoarseEnergyMonitor(const CoarseEnergyMonitor&) = delete;
   CoarseEnergyMonitor& operator=(const CoarseEnergyMonitor&) = delete;
 

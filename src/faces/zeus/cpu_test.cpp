@@ -126,16 +126,16 @@ TEST_F(OverTcp, ThereAreWholeJoulesOnceASecond) {
 }
 
 TEST_F(OverTcp, AStreamIsNoFiner) {
-  std::vector<std::int64_t> told;
-  const auto heard = coarse_cpus_.subscribe(
-      [&](const cpu::Energies& read) { told.push_back(*read.packages[0].energy_uj); });
+  std::vector<std::int64_t> values;
+  const auto subscription = coarse_cpus_.subscribe(
+      [&](const cpu::Energies& read) { values.push_back(*read.packages[0].energy_uj); });
   std::int64_t energy_uj = 5'999'999;
   for (int tenth = 0; tenth < 30; ++tenth) {
     cpu::RaplTree::set(tree_.package(0), energy_uj += 50'000);
     loop_.advance(cpu::CpuEnergyMonitor::kPeriod);
     settle();
   }
-  EXPECT_EQ(told, (std::vector<std::int64_t>{6'000'000, 6'000'000, 7'000'000}));
+  EXPECT_EQ(values, (std::vector<std::int64_t>{6'000'000, 6'000'000, 7'000'000}));
 }
 
 }  // namespace

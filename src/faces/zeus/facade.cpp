@@ -195,9 +195,10 @@ Discovery discovery_of(const Context& context, bool sees_cpus) {
 
 }  // namespace
 
-void after_cpu_discovery(Context& context, std::function<void()> then) {
-  if (context.cpus.latest().taken != TimePoint{}) return then();
-  context.cpus.read_fresh([then = std::move(then)](const Result<cpu::Energies>&) { then(); });
+void after_cpu_discovery(Context& context, std::function<void()> on_done) {
+  if (context.cpus.latest().taken != TimePoint{}) return on_done();
+  context.cpus.read_fresh(
+      [on_done = std::move(on_done)](const Result<cpu::Energies>&) { on_done(); });
 }
 
 void discover(Context& context, const NoParams&, const Call& call) {

@@ -90,9 +90,9 @@ Result<T> extract_from(const Snapshot& fresh, const DeviceId& id, Extractor<T> o
 // Reads `probes` of the named GPUs and gives `render` the result of `of` for each; or answers with
 // what is wrong.
 template <class T, class Render>
-void read_each(Context& context, const GpuParams& wish, const ZeusResponder& answer,
+void read_each(Context& context, const GpuParams& params, const ZeusResponder& answer,
                ProbeSet probes, Extractor<T> of, const Render& render) {
-  auto gpus = resolve_gpus(*context.gpus.latest(), wish.gpu_ids);
+  auto gpus = resolve_gpus(*context.gpus.latest(), params.gpu_ids);
   if (!gpus) return answer.send_error(gpus.error());
   context.gpus.read_fresh(probes,
                           [answer, of, render, gpus = *std::move(gpus)](const Snapshot& fresh) {
@@ -109,9 +109,9 @@ void read_each(Context& context, const GpuParams& wish, const ZeusResponder& ans
 }
 
 template <class T>
-void send_each(Context& context, const GpuParams& wish, const ZeusResponder& answer, Probe probe,
+void send_each(Context& context, const GpuParams& params, const ZeusResponder& answer, Probe probe,
                Extractor<T> of) {
-  read_each(context, wish, answer, {probe}, of,
+  read_each(context, params, answer, {probe}, of,
             [answer](const Snapshot&, const std::map<std::string, T>& found) {
               answer.send_json(found);
             });
@@ -119,31 +119,31 @@ void send_each(Context& context, const GpuParams& wish, const ZeusResponder& ans
 
 }  // namespace
 
-void get_gpu_power(Context& context, const GpuParams& wish, const Call& call) {
+void get_gpu_power(Context& context, const GpuParams& params, const Call& call) {
   read_each(
-      context, wish, call.responder, {Probe::power, Probe::power_fields}, power,
+      context, params, call.responder, {Probe::power, Probe::power_fields}, power,
       [answer = call.responder](const Snapshot& fresh, std::map<std::string, std::int64_t> found) {
         answer.send_json(Power{fresh.wall.time_since_epoch().count(), std::move(found)});
       });
 }
 
-void get_gpu_energy(Context& context, const GpuParams& wish, const Call& call) {
-  send_each(context, wish, call.responder, Probe::energy,
+void get_gpu_energy(Context& context, const GpuParams& params, const Call& call) {
+  send_each(context, params, call.responder, Probe::energy,
             read_metric<Energy, Metric::energy_total>);
 }
 
-void get_power_limit(Context& context, const GpuParams& wish, const Call& call) {
+void get_power_limit(Context& context, const GpuParams& params, const Call& call) {
   // The limit that was set: the enforced one may be lower, for reasons outside the client.
-  send_each(context, wish, call.responder, Probe::power_limit,
+  send_each(context, params, call.responder, Probe::power_limit,
             read_metric<PowerLimit, Metric::power_limit_set>);
 }
 
-void get_power_limit_constraints(Context& context, const GpuParams& wish, const Call& call) {
-  send_each(context, wish, call.responder, Probe::power_bounds, power_limit_range);
+void get_power_limit_constraints(Context& context, const GpuParams& params, const Call& call) {
+  send_each(context, params, call.responder, Probe::power_bounds, power_limit_range);
 }
 
-void get_persistence_mode(Context& context, const GpuParams& wish, const Call& call) {
-  send_each(context, wish, call.responder, Probe::modes, persistence_mode);
+void get_persistence_mode(Context& context, const GpuParams& params, const Call& call) {
+  send_each(context, params, call.responder, Probe::modes, persistence_mode);
 }
 
 namespace {
@@ -173,8 +173,8 @@ Subscription subscribe_channel(GpuSource& gpus, const DeviceInfo& gpu, http::Cha
 
 }  // namespace
 
-void stream_gpu_power(Context& context, const GpuParams& wish, const Call& call) {
-  const auto gpus = resolve_gpus(*context.gpus.latest(), wish.gpu_ids);
+void stream_gpu_power(Context& context, const GpuParams& params, const Call& call) {
+  const auto gpus = resolve_gpus(*context.gpus.latest(), params.gpu_ids);
   if (!gpus) return call.responder.send_error(gpus.error());
   std::vector<std::shared_ptr<http::Channel>> channels;
   for (const DeviceInfo& gpu : *gpus) {

@@ -89,7 +89,7 @@ struct Call {
 };
 
 // Calls `then` once the CPUs have been looked for: at once if they were before, in any case soon.
-void after_cpu_discovery(Context&, std::function<void()> then);
+void after_cpu_discovery(Context&, std::function<void()> on_done);
 
 void discover(Context&, const NoParams&, const Call&);
 void get_time(Context&, const NoParams&, const Call&);

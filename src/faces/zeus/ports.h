@@ -21,10 +21,10 @@ class GpuSource {
   // The newest snapshot; never null.
   virtual std::shared_ptr<const Snapshot> latest() const = 0;
   // Reads `probes` of every GPU now. Answers soon, in any case.
-  virtual void read_fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) = 0;
+  virtual void read_fresh(ProbeSet probes, std::function<void(const Snapshot&)> on_done) = 0;
   // Calls `heard` every `period` with the power of one GPU, or with the reason why there is none.
   virtual Subscription subscribe_power(const DeviceId&, Duration period,
-                                       std::function<void(const Reading&)> heard) = 0;
+                                       std::function<void(const Reading&)> on_reading) = 0;
 };
 
 // A client's request to change one setting of some GPUs.
@@ -53,7 +53,8 @@ class SettingWriter {
   // order().
   virtual Result<void> check_access(const http::Request&) = 0;
   // Calls `done` once, in any case, with an outcome for each GPU.
-  virtual void submit(SettingOrder, std::function<void(const std::vector<GpuOutcome>&)> done) = 0;
+  virtual void submit(SettingOrder,
+                      std::function<void(const std::vector<GpuOutcome>&)> on_done) = 0;
 };
 
 }  // namespace gpuyard::zeus

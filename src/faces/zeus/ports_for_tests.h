@@ -60,14 +60,14 @@ class FakeGpus final : public GpuSource {
     now.wall = loop_.wall();
     return std::make_shared<const Snapshot>(std::move(now));
   }
-  void read_fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) override {
+  void read_fresh(ProbeSet probes, std::function<void(const Snapshot&)> on_done) override {
     asked = probes;
-    loop_.post([this, done = std::move(done)] { done(*latest()); });
+    loop_.post([this, on_done = std::move(on_done)] { on_done(*latest()); });
   }
   Subscription subscribe_power(const DeviceId& id, Duration period,
-                               std::function<void(const Reading&)> heard) override {
+                               std::function<void(const Reading&)> on_reading) override {
     last_period = period;
-    listeners[id] = std::move(heard);
+    listeners[id] = std::move(on_reading);
     return Subscription([this, id] { listeners.erase(id); });
   }
 
@@ -92,7 +92,7 @@ class FakeControl final : public SettingWriter {
     return Error{Errc::denied, "you may not " + request.path};
   }
   void submit(SettingOrder order,
-              std::function<void(const std::vector<GpuOutcome>&)> done) override {
+              std::function<void(const std::vector<GpuOutcome>&)> on_done) override {
     std::vector<GpuOutcome> outcomes;
     for (const DeviceInfo& gpu : order.gpus) {
       const auto refused = refusals.find({gpu.index, order.kind});
@@ -100,7 +100,7 @@ class FakeControl final : public SettingWriter {
           {gpu.index, refused != refusals.end() ? Result<void>(refused->second) : Result<void>()});
     }
     orders.push_back(std::move(order));
-    done(outcomes);
+    on_done(outcomes);
   }
 
   bool on = true;

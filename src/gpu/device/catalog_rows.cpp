@@ -42,7 +42,7 @@ constexpr std::array kThrottleWords = {MetricWord{0x1, "idle"},
 // Returns the bounds of a row that is a plain number of its unit.
 constexpr Bounds bounds_of(Unit unit, MetricKind kind) {
   constexpr std::int64_t kYear = std::int64_t{365} * 24 * 3600;
-  constexpr std::int64_t kMostMilliwatts = kMaxBoardWatts * 1000;
+  constexpr std::int64_t kMaxMilliwatts = kMaxBoardWatts * 1000;
   const bool counter = kind == MetricKind::counter;
   switch (unit) {
     case Unit::none:
@@ -59,9 +59,9 @@ constexpr Bounds bounds_of(Unit unit, MetricKind kind) {
     case Unit::bytes_per_second:
       return {0, 1'000'000'000'000};  // twice the rate of PCIe 8 with 16 lanes
     case Unit::milliwatts:
-      return {0, kMostMilliwatts};
+      return {0, kMaxMilliwatts};
     case Unit::millijoules:
-      return {0, kMostMilliwatts * 20 * kYear};
+      return {0, kMaxMilliwatts * 20 * kYear};
     case Unit::megahertz:
       return {0, 100'000};
     case Unit::nanoseconds:

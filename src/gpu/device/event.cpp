@@ -26,7 +26,7 @@ bool EventRateLimiter::admit(const DeviceEvent& event, TimePoint now) {
 }
 
 std::vector<DeviceEvent> EventRateLimiter::take_dropped(EventSource source, TimePoint now) {
-  std::vector<DeviceEvent> told;
+  std::vector<DeviceEvent> events;
   for (auto& [lane, bucket] : buckets_) {
     if (bucket.dropped == 0) continue;
     if (!bucket.tokens.has_token(now)) continue;
@@ -35,9 +35,9 @@ std::vector<DeviceEvent> EventRateLimiter::take_dropped(EventSource source, Time
     const std::string what = lane.xid ? fmt::format("with Xid {} ", *lane.xid) : "";
     lost.text = fmt::format("{} more {} {}{} dropped: too many at once", count,
                             count == 1 ? "event" : "events", what, count == 1 ? "was" : "were");
-    told.push_back(std::move(lost));
+    events.push_back(std::move(lost));
   }
-  return told;
+  return events;
 }
 
 bool EventRateLimiter::has_dropped() const {

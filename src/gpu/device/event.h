@@ -60,12 +60,12 @@ struct EventDrops {
 
 // Limits the events of one GPU that are passed on: a dying GPU can have thousands a second.
 
-// Passes on `burst` events at once, then `each_second`. All events of a GPU that are for the record
+// Passes on `burst` events at once, then `per_second`. All events of a GPU that are for the record
 // share one limit; each number and kind that is more than a note has its own, so a flood of notes
 // never drops what stops work. Pure state; has as many keys as its owner uses.
 class EventRateLimiter {
  public:
-  EventRateLimiter(double burst, double each_second) : burst_(burst), per_second_(each_second) {}
+  EventRateLimiter(double burst, double per_second) : burst_(burst), per_second_(per_second) {}
 
   // Returns false, and counts the event, if there are too many.
   bool admit(const DeviceEvent&, TimePoint now);

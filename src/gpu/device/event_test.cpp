@@ -35,12 +35,12 @@ TEST(EventRateLimiter, DroppedEventsAreReportedOnceAfterFlood) {
   for (int i = 0; i < 100; ++i) static_cast<void>(limit.admit(xid("GPU-a", 31), kNow));
   EXPECT_TRUE(limit.take_dropped(EventSource::driver, kNow).empty());
   EXPECT_TRUE(limit.has_dropped());
-  const auto told = limit.take_dropped(EventSource::driver, kNow + seconds(1));
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0].device, "GPU-a");
-  EXPECT_EQ(told[0].kind, EventKind::events_lost);
-  EXPECT_EQ(told[0].lost, 90U);
-  EXPECT_EQ(told[0].text, "90 more events were dropped: too many at once");
+  const auto events = limit.take_dropped(EventSource::driver, kNow + seconds(1));
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].device, "GPU-a");
+  EXPECT_EQ(events[0].kind, EventKind::events_lost);
+  EXPECT_EQ(events[0].lost, 90U);
+  EXPECT_EQ(events[0].text, "90 more events were dropped: too many at once");
   EXPECT_FALSE(limit.has_dropped());
   EXPECT_TRUE(limit.take_dropped(EventSource::driver, kNow + seconds(2)).empty());
 }
@@ -62,9 +62,9 @@ TEST(EventRateLimiter, AFloodOfOneFatalXidDropsNoOther) {
   for (int i = 0; i < 3000; ++i) passed += limit.admit(xid("GPU-a", 119), kNow) ? 1 : 0;
   EXPECT_EQ(passed, 10);
   EXPECT_TRUE(limit.admit(xid("GPU-a", 79), kNow));
-  const auto told = limit.take_dropped(EventSource::kernel_log, kNow + seconds(1));
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0].text, "2990 more events with Xid 119 were dropped: too many at once");
+  const auto events = limit.take_dropped(EventSource::kernel_log, kNow + seconds(1));
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].text, "2990 more events with Xid 119 were dropped: too many at once");
 }
 
 }  // namespace

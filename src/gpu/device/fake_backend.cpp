@@ -127,11 +127,11 @@ void FakeFleet::unblock(std::uint32_t index) {
 
 Inventory FakeFleet::inventory() const {
   const std::lock_guard lock(state_->mutex);
-  Inventory fleet{{"999.99.99", "99.9", "99.999.99", "fake"}, {}};
+  Inventory inventory{{"999.99.99", "99.9", "99.999.99", "fake"}, {}};
   for (const State::Gpu& gpu : state_->gpus) {
-    if (!gpu.removed) fleet.devices.push_back(gpu.info);
+    if (!gpu.removed) inventory.devices.push_back(gpu.info);
   }
-  return fleet;
+  return inventory;
 }
 
 class FakeBackend final : public Backend {
@@ -194,11 +194,11 @@ class FakeBackend final : public Backend {
     return fleet_.state_->on_gpu(id, [](FakeFleet::State::Gpu& gpu) { return gpu.energy(); });
   }
 
-  Result<std::optional<DeviceEvent>> next_event(Duration at_most) override {
+  Result<std::optional<DeviceEvent>> next_event(Duration timeout) override {
     FakeFleet::State& state = *fleet_.state_;
     std::unique_lock lock(state.mutex);
     state.changed.wait_for(
-        lock, at_most, [&] { return state.events_fault || events_delivered_ < state.event_count; });
+        lock, timeout, [&] { return state.events_fault || events_delivered_ < state.event_count; });
     if (state.events_fault) return *state.events_fault;
     if (events_delivered_ == state.event_count) return std::optional<DeviceEvent>();
     const std::size_t behind = static_cast<std::size_t>(state.event_count - events_delivered_);

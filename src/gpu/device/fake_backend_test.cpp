@@ -136,10 +136,10 @@ TEST_F(FakeBackends, AnInjectedErrorIsOneMore) {
 
 TEST_F(FakeBackends, ErrorsDoNotCountBeyondTheLargestCount) {
   RecordProperty("contract", "A15");
-  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
-  fleet_.set_number(0, Metric::ecc_uncorrected_aggregate, kMost);
+  constexpr auto kMaxValue = std::numeric_limits<std::int64_t>::max();
+  fleet_.set_number(0, Metric::ecc_uncorrected_aggregate, kMaxValue);
   fleet_.inject_ecc_error(0);
-  EXPECT_EQ(number(0, Metric::ecc_uncorrected_aggregate), kMost);
+  EXPECT_EQ(number(0, Metric::ecc_uncorrected_aggregate), kMaxValue);
 }
 
 TEST_F(FakeBackends, AGpuWithoutEccHasNoErrors) {

@@ -98,10 +98,10 @@ TEST(GpuSnapshot, IsAValueThatCanBeCopiedComparedAndPrinted) {
 
 TEST(GpuSnapshot, SurvivesJsonExactly) {
   RecordProperty("contract", "A2");
-  constexpr auto kMost = std::numeric_limits<std::uint64_t>::max();
+  constexpr auto kMaxValue = std::numeric_limits<std::uint64_t>::max();
   constexpr auto kColdest = std::numeric_limits<std::int64_t>::min();
   std::mt19937_64 random(7);
-  std::vector<GpuSnapshot> made = {{}, {~0U, kMost, kMost, kColdest, ~0U, kMost}};
+  std::vector<GpuSnapshot> made = {{}, {~0U, kMaxValue, kMaxValue, kColdest, ~0U, kMaxValue}};
   for (int i = 0; i < 2000; ++i) {
     GpuSnapshot one{static_cast<std::uint32_t>(random()), random(), random() >> (random() % 64),
                     static_cast<std::int64_t>(random()),  {},       {}};

@@ -15,8 +15,8 @@ namespace {
 
 class Findings {
  public:
-  void add(Health how_bad, std::string why) {
-    report_.verdict = std::max(report_.verdict.value_or(how_bad), how_bad);
+  void add(Health health, std::string why) {
+    report_.verdict = std::max(report_.verdict.value_or(health), health);
     report_.reasons.push_back(std::move(why));
   }
   void add_unknown(std::string_view what, const Missing& why) {

@@ -65,7 +65,7 @@ Reading reject_implausible(Reading reading) {
 void PlausibilityFilter::apply(Sample& sample) {
   for (const OwnLimit& own : kOwnLimits) {
     std::optional<std::int64_t>& limit = limits_[static_cast<std::size_t>(own.limit)];
-    if (const std::int64_t* const told = sample.number(own.limit)) limit = *told;
+    if (const std::int64_t* const value = sample.number(own.limit)) limit = *value;
     const Reading* const reading = sample.find(own.of);
     if (!limit || *limit < own.least_limit || reading == nullptr) continue;
     const std::int64_t* const number = reading->number();

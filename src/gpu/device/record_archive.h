@@ -96,24 +96,24 @@ class ArchiveWriter {
 // Returns what the archive has, the newest first, with those of `here`, which are not over, as they
 // are now. Runs on the worker.
 template <class Record>
-Result<std::vector<Record>> merge_open_records(const RecordQuery<Record>& question,
+Result<std::vector<Record>> merge_open_records(const RecordQuery<Record>& query,
                                                RecordArchive<Record>& archive,
                                                const std::vector<Record>& here) {
-  auto kept = archive.get(question);
-  if (!kept) return kept;
+  auto records = archive.get(query);
+  if (!records) return records;
   std::set<decltype(std::declval<Record>().name())> now;
   for (const Record& one : here) now.insert(one.name());
-  std::erase_if(*kept, [&](const Record& one) { return now.contains(one.name()); });
+  std::erase_if(*records, [&](const Record& one) { return now.contains(one.name()); });
   // A daemon that was killed left some that are over since.
-  for (Record& one : *kept) one.over = true;
-  std::ranges::copy_if(here, std::back_inserter(*kept),
-                       [&](const Record& one) { return question.matches(one); });
-  std::ranges::sort(*kept, [](const Record& a, const Record& b) {
+  for (Record& one : *records) one.over = true;
+  std::ranges::copy_if(here, std::back_inserter(*records),
+                       [&](const Record& one) { return query.matches(one); });
+  std::ranges::sort(*records, [](const Record& a, const Record& b) {
     if (a.first_seen != b.first_seen) return a.first_seen > b.first_seen;
     return a.name() < b.name();
   });
-  if (kept->size() > question.most + 1) kept->resize(question.most + 1);
-  return kept;
+  if (records->size() > query.most + 1) records->resize(query.most + 1);
+  return records;
 }
 
 }  // namespace gpuyard

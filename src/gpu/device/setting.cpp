@@ -77,8 +77,8 @@ Result<void> check_form(const Setting& setting) {
 
 // Checks a value for which no driver reports a range; the driver's numbers have 32 bits.
 Result<void> check_sane(const Setting& setting) {
-  constexpr std::int64_t kMost = 1'000'000'000;
-  if (setting.value->highest <= kMost) return {};
+  constexpr std::int64_t kMaxValue = 1'000'000'000;
+  if (setting.value->highest <= kMaxValue) return {};
   return Error{Errc::invalid, fmt::format("{} is out of range for any {}", text_of(setting),
                                           display_name(setting.kind))};
 }

@@ -94,20 +94,20 @@ bool is_inconclusive(const Sample& sample) {
   });
 }
 
-DeviceState device_state(DeviceInfo info, std::optional<Sample> answer, ProbeSet probes,
+DeviceState device_state(DeviceInfo info, std::optional<Sample> sample, ProbeSet probes,
                          TimePoint now) {
   DeviceState state{std::move(info), DeviceCondition::responsive, "", {}, 0};
   if (state.info.fault) {
     state.condition = DeviceCondition::unavailable;
     state.why = describe(*state.info.fault);
     state.sample = missing_sample(probes, *state.info.fault, now);
-  } else if (!answer) {
+  } else if (!sample) {
     const Missing late{MissingReason::timed_out, ""};
     state.condition = DeviceCondition::unresponsive;
     state.why = describe(late);
     state.sample = missing_sample(probes, late, now);
   } else {
-    state.sample = *std::move(answer);
+    state.sample = *std::move(sample);
     if (const Missing* why = find_loss(state.sample)) {
       state.condition = DeviceCondition::unavailable;
       state.why = describe(*why);
@@ -171,9 +171,9 @@ std::optional<Missing> loss_reason(const DeviceState& device) {
   const auto& fault = device.info.fault;
   if (fault) return is_loss(&*fault) ? fault : std::nullopt;
   const auto& readings = device.sample.readings();
-  const auto told = std::ranges::find_if(
+  const auto loss = std::ranges::find_if(
       readings, [](const Reading& reading) { return is_loss(reading.missing()); });
-  return told == readings.end() ? std::nullopt : std::optional(*told->missing());
+  return loss == readings.end() ? std::nullopt : std::optional(*loss->missing());
 }
 
 bool is_lost(const DeviceState& device) {

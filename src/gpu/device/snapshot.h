@@ -58,7 +58,7 @@ const Missing* unreadable_reason(const Sample&);
 
 // Returns the state of a GPU after one query of `probes`: unresponsive without an answer,
 // unavailable if the driver did not open it or says it is lost.
-DeviceState device_state(DeviceInfo, std::optional<Sample> answer, ProbeSet probes, TimePoint now);
+DeviceState device_state(DeviceInfo, std::optional<Sample> sample, ProbeSet probes, TimePoint now);
 
 // Tells whether there is a working driver.
 struct DriverState {

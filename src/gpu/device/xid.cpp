@@ -218,8 +218,8 @@ void XidCounter::Tally::record(WallTime seen) {
 void XidCounter::record(const DeviceId& device, std::uint32_t xid, WallTime seen) {
   Gpu& gpu = gpus_[device];
   const bool stops = xid_row(xid).severity == EventSeverity::stop;
-  const std::size_t most = stops ? kMaxDistinct : kMaxDistinct - kReservedForStops;
-  const bool fits = gpu.by_xid.contains(xid) || gpu.by_xid.size() < most;
+  const std::size_t max_distinct = stops ? kMaxDistinct : kMaxDistinct - kReservedForStops;
+  const bool fits = gpu.by_xid.contains(xid) || gpu.by_xid.size() < max_distinct;
   (fits ? gpu.by_xid[xid] : gpu.others).record(seen);
 }
 

@@ -83,9 +83,9 @@ TEST(XidCounter, ManyDifferentOnesAreBounded) {
   XidCounter counts;
   for (std::uint32_t xid = 1001; xid <= 1100; ++xid) counts.record("GPU-a", xid, at(1));
   const auto all = counts.counts_of("GPU-a");
-  constexpr std::size_t kMost = XidCounter::kMaxDistinct - XidCounter::kReservedForStops;
-  ASSERT_EQ(all.size(), kMost + 1);
-  EXPECT_EQ(all.back(), (XidCount{{}, 100 - kMost, at(1)}));
+  constexpr std::size_t kMaxRows = XidCounter::kMaxDistinct - XidCounter::kReservedForStops;
+  ASSERT_EQ(all.size(), kMaxRows + 1);
+  EXPECT_EQ(all.back(), (XidCount{{}, 100 - kMaxRows, at(1)}));
   counts.record("GPU-a", 1003, at(2));
   EXPECT_EQ(counts.counts_of("GPU-a")[2].count, 2U)
       << "one of the first is still counted by itself";

@@ -11,26 +11,26 @@ namespace gpuyard::driver {
 
 inline constexpr std::chrono::seconds kTestTimeout{30};  // only a broken test waits this long
 
-template <class Told>
+template <class Reply>
 class CapturedReplies {
  public:
-  void operator()(Told told) {
+  void operator()(Reply reply) {
     const std::lock_guard lock(mutex_);
-    all_.push_back(std::move(told));
+    all_.push_back(std::move(reply));
     changed_.notify_all();
   }
   // Waits until there are `count` of them or kAges have passed.
-  std::vector<Told> wait_for(std::size_t count) {
+  std::vector<Reply> wait_for(std::size_t count) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, kTestTimeout, [&] { return all_.size() >= count; });
     return all_;
   }
-  std::vector<Told> so_far() { return wait_for(0); }
+  std::vector<Reply> so_far() { return wait_for(0); }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Told> all_;
+  std::vector<Reply> all_;
 };
 
 }  // namespace gpuyard::driver

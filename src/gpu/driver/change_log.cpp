@@ -45,11 +45,11 @@ std::optional<HashedLine> split_line(std::string_view line) {
 }
 
 // Calls told(line) for each line with an end, and returns the length of these lines.
-template <class Told>
-std::size_t each_line(std::string_view text, Told&& told) {
+template <class OnLine>
+std::size_t each_line(std::string_view text, OnLine&& on_line) {
   std::size_t from = 0;
   for (std::size_t end = text.find('\n'); end != text.npos; end = text.find('\n', from)) {
-    told(text.substr(from, end - from));
+    on_line(text.substr(from, end - from));
     from = end + 1;
   }
   return from;
@@ -57,8 +57,8 @@ std::size_t each_line(std::string_view text, Told&& told) {
 
 }  // namespace
 
-ChangeLog::ChangeLog(std::string path, std::size_t most_bytes)
-    : path_(std::move(path)), max_bytes_(most_bytes), boot_(boot_id()) {
+ChangeLog::ChangeLog(std::string path, std::size_t max_bytes)
+    : path_(std::move(path)), max_bytes_(max_bytes), boot_(boot_id()) {
   if (const auto before = read_file(path_ + ".1", max_bytes_ + kMaxBytes)) {
     each_line(*before, [&](std::string_view line) {
       const auto parts = split_line(line);
@@ -95,9 +95,9 @@ Result<void> ChangeLog::open() {
 // Takes the lock of the file, also if another setter has just put a new file in its place, and
 // reads the lines that others have written.
 Result<void> ChangeLog::lock_and_refresh() {
-  constexpr int kTries = 200;
+  constexpr int kMaxAttempts = 200;
   constexpr timespec kPause{0, 10'000'000};
-  for (int tries = 0; tries < kTries; ++tries) {
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     if (!file_) {
       if (auto opened = open(); !opened) return opened;
     }
@@ -201,25 +201,25 @@ Result<void> ChangeLog::append(ChangeLine line) {
 }
 
 Result<void> ChangeLog::write(const std::string& line) {
-  const ssize_t put = ::write(file_.get(), line.data(), line.size());
-  if (put == static_cast<ssize_t>(line.size())) {
+  const ssize_t written = ::write(file_.get(), line.data(), line.size());
+  if (written == static_cast<ssize_t>(line.size())) {
     read_bytes_ += line.size();
     return {};
   }
-  auto error = put < 0 ? system_error("writing " + path_)
-                       : Error{Errc::unavailable, "writing " + path_ + ": the disk is full"};
-  if (put > 0 && ::ftruncate(file_.get(), static_cast<off_t>(read_bytes_)) != 0) {
-    read_bytes_ += static_cast<std::size_t>(put);
+  auto error = written < 0 ? system_error("writing " + path_)
+                           : Error{Errc::unavailable, "writing " + path_ + ": the disk is full"};
+  if (written > 0 && ::ftruncate(file_.get(), static_cast<off_t>(read_bytes_)) != 0) {
+    read_bytes_ += static_cast<std::size_t>(written);
     torn_ = true;
   }
   return error;
 }
 
-Result<std::uint64_t> ChangeLog::begin(const Change& change, std::int64_t a_minute) {
+Result<std::uint64_t> ChangeLog::begin(const Change& change, std::int64_t changes_per_minute) {
   const std::lock_guard lock(mutex_);
   if (auto locked = lock_and_refresh(); !locked) return std::move(locked).error();
   // Counted here, with the changes of other setters.
-  if (rate_limit_delay_locked(change.gpu, a_minute)) {
+  if (rate_limit_delay_locked(change.gpu, changes_per_minute)) {
     unlock();
     return Error{Errc::busy, "too many changes"};
   }
@@ -267,19 +267,19 @@ void ChangeLog::record_missed(const Change& change) {
 }
 
 std::optional<Duration> ChangeLog::rate_limit_delay(const DeviceId& gpu,
-                                                    std::int64_t a_minute) const {
+                                                    std::int64_t changes_per_minute) const {
   const std::lock_guard lock(mutex_);
-  return rate_limit_delay_locked(gpu, a_minute);
+  return rate_limit_delay_locked(gpu, changes_per_minute);
 }
 
 std::optional<Duration> ChangeLog::rate_limit_delay_locked(const DeviceId& gpu,
-                                                           std::int64_t a_minute) const {
+                                                           std::int64_t changes_per_minute) const {
   const auto found = recent_changes_.find(gpu);
   if (found == recent_changes_.end()) return std::nullopt;
   const auto& times = found->second;
-  const auto most = static_cast<std::size_t>(a_minute);
-  if (times.size() < most) return std::nullopt;
-  const Duration left = times[times.size() - most] + kMinute - BootClock::now();
+  const auto max_changes = static_cast<std::size_t>(changes_per_minute);
+  if (times.size() < max_changes) return std::nullopt;
+  const Duration left = times[times.size() - max_changes] + kMinute - BootClock::now();
   return left > Duration(0) ? std::optional(left) : std::nullopt;
 }
 
@@ -315,34 +315,34 @@ namespace {
 
 class ChainReader {
  public:
-  explicit ChainReader(LoggedChanges& into) : result_(into) {}
+  explicit ChainReader(LoggedChanges& result) : result_(result) {}
 
   void read(const std::string& file, std::string_view text) {
-    std::size_t place = 0;
+    std::size_t line_number = 0;
     // A line without an end is being written.
-    each_line(text, [&](std::string_view line) { read_line(file, ++place, line); });
+    each_line(text, [&](std::string_view line) { read_line(file, ++line_number, line); });
   }
   void finish() {
     if (broken_line_) result_.faults.push_back(*std::exchange(broken_line_, std::nullopt));
   }
 
  private:
-  void read_line(const std::string& file, std::size_t place, std::string_view line) {
+  void read_line(const std::string& file, std::size_t line_number, std::string_view line) {
     const auto parts = split_line(line);
     auto read = parts ? json::from_json<ChangeLine>(parts->text)
                       : Result<ChangeLine>(Error{Errc::invalid, ""});
     if (!read) {
       finish();
-      broken_line_ = fmt::format("{}:{}: the line is not readable", file, place);
+      broken_line_ = fmt::format("{}:{}: the line is not readable", file, line_number);
       return;
     }
-    check(file, place, *parts, *read);
+    check(file, line_number, *parts, *read);
     hash_ = parts->hash;
     number_ = read->number;
     result_.lines.push_back(*std::move(read));
   }
 
-  void check(const std::string& file, std::size_t place, const HashedLine& parts,
+  void check(const std::string& file, std::size_t line_number, const HashedLine& parts,
              const ChangeLine& line) {
     const bool starts = line.step == ChangeStep::start;
     // A power cut tears the last line of a boot.
@@ -351,7 +351,7 @@ class ChainReader {
     // Lines before the oldest one were removed when the log became too long.
     if (!hash_ && starts) hash_ = line.previous;
     const auto fault = [&](std::string_view what) {
-      result_.faults.push_back(fmt::format("{}:{}: {}", file, place, what));
+      result_.faults.push_back(fmt::format("{}:{}: {}", file, line_number, what));
     };
     if (hash_of(hash_.value_or(""), parts.text) != parts.hash) {
       fault("the line does not match its hash, or lines before it are missing");
@@ -369,12 +369,12 @@ class ChainReader {
 }  // namespace
 
 Result<LoggedChanges> read_change_log(const std::string& path) {
-  constexpr std::size_t kMost = 2 * ChangeLog::kMaxBytes;
+  constexpr std::size_t kMaxFileBytes = 2 * ChangeLog::kMaxBytes;
   LoggedChanges changes;
   ChainReader reader(changes);
   bool any = false;
   for (const std::string& file : {path + ".1", path}) {
-    const auto text = read_file(file, kMost);
+    const auto text = read_file(file, kMaxFileBytes);
     if (!text && text.error().code == Errc::not_found) continue;
     if (!text) return text.error();
     any = true;

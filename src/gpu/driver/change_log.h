@@ -60,7 +60,7 @@ class ChangeLog {
   static constexpr std::size_t kMaxBytes = std::size_t{16} << 20U;
 
   // Reads what the file has. A file that cannot be opened is tried again at each change.
-  explicit ChangeLog(std::string path, std::size_t most_bytes = kMaxBytes);
+  explicit ChangeLog(std::string path, std::size_t max_bytes = kMaxBytes);
   ~ChangeLog();
   ChangeLog(const ChangeLog&) = delete;
   ChangeLog& operator=(const ChangeLog&) = delete;
@@ -74,13 +74,13 @@ class ChangeLog {
   };
   // Writes the line of a change that is about to be made, and returns its number. On an error there
   // is no line. Errc::busy: it would be more than `a_minute` changes of the GPU in a minute.
-  Result<std::uint64_t> begin(const Change&, std::int64_t a_minute);
+  Result<std::uint64_t> begin(const Change&, std::int64_t changes_per_minute);
   void finish(std::uint64_t number, const CommandReply&);
   // Counts a change that is made though begin() failed.
   void record_missed(const Change&);
 
   // How long until the GPU may be changed again, if `a_minute` changes a minute are allowed.
-  std::optional<Duration> rate_limit_delay(const DeviceId&, std::int64_t a_minute) const;
+  std::optional<Duration> rate_limit_delay(const DeviceId&, std::int64_t changes_per_minute) const;
   // Whether the GPU had this value before a setter changed it.
   bool was_earlier_value(const DeviceId&, SettingKind, const std::optional<SettingValue>&) const;
 
@@ -97,7 +97,8 @@ class ChangeLog {
   Result<void> open();
   void read_new_lines();
   void apply_line(const ChangeLine&);
-  std::optional<Duration> rate_limit_delay_locked(const DeviceId&, std::int64_t a_minute) const;
+  std::optional<Duration> rate_limit_delay_locked(const DeviceId&,
+                                                  std::int64_t changes_per_minute) const;
   void record_change(const DeviceId&, TimePoint);
   Result<void> append(ChangeLine);
   Result<void> write(const std::string& line);

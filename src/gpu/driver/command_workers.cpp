@@ -32,11 +32,10 @@ Error terminated_error(std::uint32_t index) {
 // Shared between its thread and Commanders, so that a thread left behind still has its data.
 class CommandWorkers::Worker {
  public:
-  Worker(std::shared_ptr<Backend> backend, std::uint32_t index, OnReply answered,
-         Executor carries_out)
+  Worker(std::shared_ptr<Backend> backend, std::uint32_t index, OnReply on_reply, Executor executor)
       : index_(index),
-        on_reply_(std::move(answered)),
-        executor_(std::move(carries_out)),
+        on_reply_(std::move(on_reply)),
+        executor_(std::move(executor)),
         backend_(std::move(backend)) {}
 
   static void start(const std::shared_ptr<Worker>& self) {
@@ -84,11 +83,11 @@ class CommandWorkers::Worker {
       changed_.wait_for(lock, deadline - BootClock::now(), [&] { return stopped_; });
     }
     muted_ = true;
-    std::deque<CommandRequest> left = std::exchange(queue_, {});
-    if (running_) left.push_front(*std::exchange(running_, std::nullopt));
+    std::deque<CommandRequest> remaining = std::exchange(queue_, {});
+    if (running_) remaining.push_front(*std::exchange(running_, std::nullopt));
     if (!from_within) changed_.wait(lock, [&] { return !notifying_; });
     lock.unlock();
-    for (const CommandRequest& request : left)
+    for (const CommandRequest& request : remaining)
       on_reply_(refused_reply(request, terminated_error(index_)));
   }
 
@@ -144,11 +143,11 @@ class CommandWorkers::Worker {
 };
 
 CommandWorkers::CommandWorkers(std::shared_ptr<Backend> backend, std::uint32_t gpu_count,
-                               const OnReply& answered, const Executor& carries_out)
+                               const OnReply& on_reply, const Executor& executor)
     : backend_(std::move(backend)) {
   for (std::uint32_t index = 0; index < gpu_count; ++index) {
-    workers_.push_back(std::make_shared<Worker>(
-        backend_, index, answered, carries_out ? carries_out : Executor(&execute_and_log)));
+    workers_.push_back(std::make_shared<Worker>(backend_, index, on_reply,
+                                                executor ? executor : Executor(&execute_and_log)));
     Worker::start(workers_.back());
   }
 }

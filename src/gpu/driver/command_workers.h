@@ -30,7 +30,7 @@ class CommandWorkers {
   // GPUs are named by their index. By default, commands are carried out as carry_out() does, and
   // logged.
   CommandWorkers(std::shared_ptr<Backend>, std::uint32_t gpu_count, const OnReply&,
-                 const Executor& carries_out = {});
+                 const Executor& executor = {});
   // Calls close().
   ~CommandWorkers();
   CommandWorkers(const CommandWorkers&) = delete;

@@ -180,19 +180,19 @@ TEST_F(CommandWorkersTest, ReplyCallbackMaySendCommand) {
     }
   });
   ASSERT_TRUE(commanders->send(0, limit(0, 1)).ok());
-  auto told = second.get_future();
-  ASSERT_EQ(told.wait_for(kTestTimeout), std::future_status::ready);
-  EXPECT_FALSE(told.get().failure);
+  auto future = second.get_future();
+  ASSERT_EQ(future.wait_for(kTestTimeout), std::future_status::ready);
+  EXPECT_FALSE(future.get().failure);
 }
 
 TEST_F(CommandWorkersTest, ReplyCallbackMayDestroyWorkers) {
   std::unique_ptr<CommandWorkers> commanders;
   std::promise<void> ended;
-  std::vector<std::uint64_t> told;  // only GPU 0's thread writes it
+  std::vector<std::uint64_t> replied;  // only GPU 0's thread writes it
   fleet_.block(0);
   commanders =
       std::make_unique<CommandWorkers>(fleet_.backend(), kGpus, [&](const CommandReply& reply) {
-        told.push_back(reply.id);
+        replied.push_back(reply.id);
         if (reply.id != 1) return;
         commanders.reset();
         ended.set_value();
@@ -200,7 +200,7 @@ TEST_F(CommandWorkersTest, ReplyCallbackMayDestroyWorkers) {
   for (std::uint64_t id = 1; id <= 3; ++id) ASSERT_TRUE(commanders->send(0, limit(0, id)).ok());
   fleet_.unblock(0);
   ASSERT_EQ(ended.get_future().wait_for(kTestTimeout), std::future_status::ready);
-  EXPECT_EQ(told, (std::vector<std::uint64_t>{1, 2, 3})) << "the others as terminated";
+  EXPECT_EQ(replied, (std::vector<std::uint64_t>{1, 2, 3})) << "the others as terminated";
 }
 
 TEST_F(CommandWorkersTest, ReceivedTimeIsKeptOrDefaultsToNow) {

@@ -56,11 +56,11 @@ class DriverHost {
 
   // Tells which GPUs there are; called again whenever one has opened or changed.
   void send_hello() {
-    const std::lock_guard one_at_a_time(hello_mutex_);  // the last one sent must be the newest
-    const Duration patience =
+    const std::lock_guard lock(hello_mutex_);  // the last one sent must be the newest
+    const Duration timeout =
         std::exchange(first_hello_, false) ? ReadWorkers::kOpenTimeout : Duration(0);
     send_to_daemon(
-        Hello{Inventory{driver_, read_workers_.devices(patience), own_time_}, Errc::internal, ""});
+        Hello{Inventory{driver_, read_workers_.devices(timeout), own_time_}, Errc::internal, ""});
   }
 
   // Serves until the daemon closes its end.
@@ -175,22 +175,22 @@ void run_driver_host_process(const MakeBackend& make_backend) {
   ::_exit(0);
 }
 
-// Shared between its thread and EventThread, so that a thread left behind still has its data.
+// Shared between its thread and EventWorker, so that a thread left behind still has its data.
 class EventWorker::Worker {
  public:
-  Worker(std::shared_ptr<Backend> backend, std::function<void(DeviceEvent)> told)
-      : on_event_(std::move(told)), backend_(std::move(backend)) {}
+  Worker(std::shared_ptr<Backend> backend, std::function<void(DeviceEvent)> on_event)
+      : on_event_(std::move(on_event)), backend_(std::move(backend)) {}
 
   static void start(const std::shared_ptr<Worker>& self) {
     std::thread([self] { self->run(); }).detach();
   }
 
   // After this returns, `told` is not running and never runs again.
-  void stop(Duration patience) {
+  void stop(Duration timeout) {
     std::unique_lock lock(mutex_);
     stopping_ = true;
     changed_.notify_all();
-    changed_.wait_for(lock, patience, [&] { return stopped_; });
+    changed_.wait_for(lock, timeout, [&] { return stopped_; });
     muted_ = true;
     changed_.wait(lock, [&] { return !notifying_; });
   }
@@ -269,8 +269,9 @@ class EventWorker::Worker {
   bool notifying_ = false;  // inside told_
 };
 
-EventWorker::EventWorker(std::shared_ptr<Backend> backend, std::function<void(DeviceEvent)> told)
-    : worker_(std::make_shared<Worker>(std::move(backend), std::move(told))) {
+EventWorker::EventWorker(std::shared_ptr<Backend> backend,
+                         std::function<void(DeviceEvent)> on_event)
+    : worker_(std::make_shared<Worker>(std::move(backend), std::move(on_event))) {
   Worker::start(worker_);
 }
 

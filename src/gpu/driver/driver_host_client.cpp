@@ -180,9 +180,9 @@ void DriverHostClient::reap(pid_t pid, int pidfd) {
   if (on_paused_ && departing_.empty()) notify_paused({});
 }
 
-void DriverHostClient::pause(std::function<void(Result<void>)> ended) {
+void DriverHostClient::pause(std::function<void(Result<void>)> on_paused) {
   notify_paused(Error{Errc::unavailable, "the driver is about to be closed again"});
-  on_paused_ = std::move(ended);
+  on_paused_ = std::move(on_paused);
   restart_timer_.reset();
   if (!std::exchange(paused_, true)) {
     end_process();
@@ -213,7 +213,7 @@ void DriverHostClient::restart(const std::string& why) {
 
 void DriverHostClient::notify_paused(Result<void> result) {
   end_timer_.reset();
-  if (auto ended = std::exchange(on_paused_, nullptr)) ended(std::move(result));
+  if (auto on_paused = std::exchange(on_paused_, nullptr)) on_paused(std::move(result));
 }
 
 void DriverHostClient::schedule_start(Duration delay) {
@@ -235,14 +235,14 @@ Result<DriverHostProcess> spawn_host(const std::vector<std::string>& arguments,
   UniqueFd ours(ends[0]);
   const UniqueFd theirs(ends[1]);
   static_assert(kDriverHostSocket == kFirstPassedFd);
-  SpawnOptions plan{.arguments = {verb},
-                    .passed_fds = {theirs.get()},  // stderr is its log
-                    .capabilities = capability_bit(CAP_SYS_ADMIN)};
-  plan.arguments.insert(plan.arguments.end(), arguments.begin(), arguments.end());
+  SpawnOptions options{.arguments = {verb},
+                       .passed_fds = {theirs.get()},  // stderr is its log
+                       .capabilities = capability_bit(CAP_SYS_ADMIN)};
+  options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());
   // NVIDIA's library may have to run nvidia-modprobe, which becomes root to make missing device
   // files. A process with no_new_privs, as a daemon without CAP_SYS_ADMIN is, cannot start it.
   const bool may_set = (effective_capabilities() & capability_bit(CAP_SYS_ADMIN)) != 0;
-  const auto child = may_set ? spawn(plan) : spawn_unconfined(plan);
+  const auto child = may_set ? spawn(options) : spawn_unconfined(options);
   if (!child) return Error(child.error()).in("the " + verb);
 
   // glibc has a wrapper for this system call only since 2.36.

@@ -69,7 +69,7 @@ class DriverHostClient {
   // open. Calls `ended` once, later: with success when the process is gone; with Errc::timed_out if
   // the driver has not released it, or an earlier host, within kExitTimeout; with unavailable if
   // resume() or another pause() came first. The client stays paused in every case but resume().
-  void pause(std::function<void(Result<void>)> ended);
+  void pause(std::function<void(Result<void>)> on_paused);
   void resume();
   // Ends a host that answers and starts another; does nothing while there is none.
   void restart(const std::string& why);

@@ -217,9 +217,9 @@ TEST_F(DriverHostClientTest, CommandAndReplyAreForwardedAfterHello) {
   EXPECT_FALSE(client_.send_command(request)) << "before hello";
   say(hello_with_gpus(1));
   ASSERT_TRUE(client_.send_command(request));
-  const auto heard = receive_request(host_.get(), Wait::no);
-  ASSERT_TRUE(heard.ok());
-  EXPECT_EQ(std::get<CommandRequest>(*heard).request_id, "r1");
+  const auto received = receive_request(host_.get(), Wait::no);
+  ASSERT_TRUE(received.ok());
+  EXPECT_EQ(std::get<CommandRequest>(*received).request_id, "r1");
   CommandReply reply;
   reply.id = 3;
   say(reply);

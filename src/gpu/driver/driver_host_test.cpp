@@ -224,21 +224,21 @@ class Moody final : public Backend {
 
 TEST(EventWorker, DriverEventReachesListener) {
   auto fleet = FakeFleet::with_healthy_gpus(2, 1000);
-  CapturedReplies<DeviceEvent> heard;
-  const EventWorker thread(fleet.backend(), std::ref(heard));
+  CapturedReplies<DeviceEvent> replies;
+  const EventWorker thread(fleet.backend(), std::ref(replies));
   fleet.raise_event(1, EventKind::xid, 79);
-  const auto events = heard.wait_for(1);
+  const auto events = replies.wait_for(1);
   ASSERT_EQ(events.size(), 1U);
   EXPECT_EQ(events[0].xid, 79U);
   EXPECT_EQ(events[0].source, EventSource::driver);
 }
 
 TEST(EventWorker, GoesOnAfterWaitsThatFail) {
-  CapturedReplies<DeviceEvent> heard;
+  CapturedReplies<DeviceEvent> replies;
   auto moody = std::make_shared<Moody>();
   {
-    const EventWorker thread(moody, std::ref(heard));
-    EXPECT_EQ(heard.wait_for(1).size(), 1U);
+    const EventWorker thread(moody, std::ref(replies));
+    EXPECT_EQ(replies.wait_for(1).size(), 1U);
     const std::lock_guard lock(moody->mutex);
     moody->released = true;
     moody->blocked.notify_all();
@@ -251,8 +251,8 @@ TEST(EventWorker, RepeatedWaitFailureBacksOff) {
   moody->failures = 1'000'000;
   const TimePoint began = BootClock::now();
   {
-    CapturedReplies<DeviceEvent> heard;
-    const EventWorker thread(moody, std::ref(heard));
+    CapturedReplies<DeviceEvent> replies;
+    const EventWorker thread(moody, std::ref(replies));
     for (int calls = 0; calls < 3;) {
       std::unique_lock lock(moody->mutex);
       moody->blocked.wait_for(lock, std::chrono::milliseconds(1));
@@ -264,13 +264,13 @@ TEST(EventWorker, RepeatedWaitFailureBacksOff) {
 }
 
 TEST(EventWorker, AWaitThatNeverReturnsIsLeftBehind) {
-  CapturedReplies<DeviceEvent> heard;
+  CapturedReplies<DeviceEvent> replies;
   auto stuck = std::make_shared<Moody>();
   stuck->failures = 0;
   const TimePoint began = BootClock::now();
   {
-    const EventWorker thread(stuck, std::ref(heard));
-    ASSERT_EQ(heard.wait_for(1).size(), 1U);
+    const EventWorker thread(stuck, std::ref(replies));
+    ASSERT_EQ(replies.wait_for(1).size(), 1U);
   }
   EXPECT_LT(BootClock::now() - began, std::chrono::seconds(10));
   const std::lock_guard lock(stuck->mutex);
@@ -280,8 +280,8 @@ TEST(EventWorker, AWaitThatNeverReturnsIsLeftBehind) {
 
 TEST(EventWorker, AFloodIsCutAndSaidSo) {
   auto fleet = FakeFleet::with_healthy_gpus(2, 1000);
-  CapturedReplies<DeviceEvent> heard;
-  const EventWorker thread(fleet.backend(), std::ref(heard));
+  CapturedReplies<DeviceEvent> replies;
+  const EventWorker thread(fleet.backend(), std::ref(replies));
   for (int i = 0; i < 1000; ++i) fleet.raise_event(0, EventKind::ecc_corrected);
   fleet.raise_event(1, EventKind::xid, 79);
   std::vector<DeviceEvent> events;
@@ -289,7 +289,7 @@ TEST(EventWorker, AFloodIsCutAndSaidSo) {
     return std::ranges::count(events, kind, &DeviceEvent::kind);
   };
   for (std::size_t count = 1; said(EventKind::events_lost) == 0; ++count) {
-    events = heard.wait_for(count);
+    events = replies.wait_for(count);
     ASSERT_GE(events.size(), count);
   }
   EXPECT_EQ(said(EventKind::xid), 1);
@@ -298,8 +298,8 @@ TEST(EventWorker, AFloodIsCutAndSaidSo) {
 
 TEST(EventWorker, AFatalXidIsPassedOnBehindAFlood) {
   auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
-  CapturedReplies<DeviceEvent> heard;
-  const EventWorker thread(fleet.backend(), std::ref(heard));
+  CapturedReplies<DeviceEvent> replies;
+  const EventWorker thread(fleet.backend(), std::ref(replies));
   for (int i = 0; i < 1000; ++i) fleet.raise_event(0, EventKind::xid, 31);
   fleet.raise_event(0, EventKind::xid, 79);
   std::vector<DeviceEvent> events;
@@ -308,7 +308,7 @@ TEST(EventWorker, AFatalXidIsPassedOnBehindAFlood) {
     return std::ranges::count(events, EventKind::events_lost, &DeviceEvent::kind);
   };
   for (std::size_t count = 1; fatal() == 0 || lost() == 0; ++count) {
-    events = heard.wait_for(count);
+    events = replies.wait_for(count);
     ASSERT_GE(events.size(), count);
   }
   EXPECT_LT(std::ranges::count(events, 31U, &DeviceEvent::xid), 200);

@@ -36,11 +36,11 @@ Result<void> check_before(Backend& backend, const DeviceId& device, const Apply&
   return {};
 }
 
-Result<void> execute(Backend& backend, const DeviceId& device, const ReadSetting& look,
+Result<void> execute(Backend& backend, const DeviceId& device, const ReadSetting& command,
                      const AdmissionCheck&, CommandReply& reply) {
-  auto seen = backend.read_setting(device, look.kind);
-  if (!seen) return std::move(seen).error();
-  reply.before = *std::move(seen);
+  auto state = backend.read_setting(device, command.kind);
+  if (!state) return std::move(state).error();
+  reply.before = *std::move(state);
   return {};
 }
 

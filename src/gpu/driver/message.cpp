@@ -54,11 +54,11 @@ Result<void> send_bytes(int socket, std::string_view bytes, int descriptor, Wait
   }
 }
 
-Result<std::size_t> receive_bytes(int socket, char* bytes, std::size_t room, UniqueFd* descriptor,
-                                  Wait wait) {
+Result<std::size_t> receive_bytes(int socket, char* bytes, std::size_t capacity,
+                                  UniqueFd* descriptor, Wait wait) {
   DatagramWithFds received;
   do {
-    received = receive_with_fds(socket, {bytes, room}, flags_of(wait));
+    received = receive_with_fds(socket, {bytes, capacity}, flags_of(wait));
   } while (received.size < 0 && errno == EINTR);
   if (received.size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
     return Error{Errc::busy, "no message"};

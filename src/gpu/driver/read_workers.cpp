@@ -90,11 +90,11 @@ class ReadWorkers::Worker {
       lock.unlock();
       DeviceInfo info = backend_->open(index_);
       lock.lock();
-      const bool news = open_timed_out_ || (info_ && *info_ != info);
+      const bool changed = open_timed_out_ || (info_ && *info_ != info);
       const bool healthy = !info.fault;
       info_ = std::move(info);
       changed_.notify_all();
-      if (news) notify(lock, [&] { listener_.on_opened(); });
+      if (changed) notify(lock, [&] { listener_.on_opened(); });
       if (healthy) return !stopping_;
       if (changed_.wait_for(lock, kReopenDelay, [&] { return stopping_; })) return false;
     }
@@ -113,12 +113,12 @@ class ReadWorkers::Worker {
   }
 
   // Runs `news` without the lock, unless the worker is muted.
-  template <class News>
-  void notify(std::unique_lock<std::mutex>& lock, News news) {
+  template <class Callback>
+  void notify(std::unique_lock<std::mutex>& lock, Callback callback) {
     if (muted_) return;
     notifying_ = true;
     lock.unlock();
-    news();
+    callback();
     lock.lock();
     notifying_ = false;
     changed_.notify_all();
@@ -149,14 +149,14 @@ ReadWorkers::ReadWorkers(std::shared_ptr<Backend> backend, std::uint32_t gpu_cou
 }
 
 ReadWorkers::~ReadWorkers() {
-  constexpr Duration kFarewell = std::chrono::milliseconds(200);
+  constexpr Duration kShutdownGrace = std::chrono::milliseconds(200);
   for (const auto& worker : workers_) worker->begin_stop();
-  const TimePoint deadline = BootClock::now() + kFarewell;
+  const TimePoint deadline = BootClock::now() + kShutdownGrace;
   for (const auto& worker : workers_) worker->wait_stopped(deadline);
 }
 
-std::vector<DeviceInfo> ReadWorkers::devices(Duration patience) const {
-  const TimePoint deadline = BootClock::now() + patience;
+std::vector<DeviceInfo> ReadWorkers::devices(Duration timeout) const {
+  const TimePoint deadline = BootClock::now() + timeout;
   std::vector<DeviceInfo> devices;
   for (const auto& worker : workers_) devices.push_back(worker->wait_opened(deadline));
   return devices;

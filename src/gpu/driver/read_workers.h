@@ -30,7 +30,7 @@ class ReadWorkers {
 
   // Returns every GPU, by index, once each has been tried or `patience` has passed. A GPU that is
   // still being opened has the fault "timed out".
-  std::vector<DeviceInfo> devices(Duration patience) const;
+  std::vector<DeviceInfo> devices(Duration timeout) const;
 
   // Returns the index of a GPU that is open and has no fault.
   std::optional<std::uint32_t> index_of(const DeviceId&) const;

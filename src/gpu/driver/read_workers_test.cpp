@@ -25,9 +25,9 @@ class ReadWorkersTest : public ::testing::Test {
     return {std::ref(answers_), [this] { openings_(true); }};
   }
   // Waits until all GPUs are open, except those that the test has blocked.
-  std::unique_ptr<ReadWorkers> make(Duration patience = kTestTimeout) {
+  std::unique_ptr<ReadWorkers> make(Duration timeout = kTestTimeout) {
     auto readers = std::make_unique<ReadWorkers>(fleet_.backend(), 8, listener());
-    devices_ = readers->devices(patience);
+    devices_ = readers->devices(timeout);
     return readers;
   }
   DeviceId id(std::uint32_t index) const { return fleet_.inventory().devices[index].id; }

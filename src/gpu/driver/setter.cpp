@@ -177,11 +177,11 @@ class Setter {
             }) {}
 
   void send_hello() {
-    const std::lock_guard one_at_a_time(hello_mutex_);  // the last one sent must be the newest
-    const Duration patience =
+    const std::lock_guard lock(hello_mutex_);  // the last one sent must be the newest
+    const Duration timeout =
         std::exchange(first_hello_, false) ? ReadWorkers::kOpenTimeout : Duration(0);
     const DriverHostMessage hello =
-        Hello{Inventory{driver_, read_workers_.devices(patience), own_time_}, Errc::internal, "",
+        Hello{Inventory{driver_, read_workers_.devices(timeout), own_time_}, Errc::internal, "",
               version_};
     const UniqueFd handle = handle_of_this_process();
     static_cast<void>(send_message(socket_, hello, handle.get(), Wait::yes).ok());

@@ -56,20 +56,21 @@ void log_event(const Event& event) {
 std::string sentence_of(const DeviceEvent& event) {
   std::string text(row_of(event.kind).meaning);
   if (event.xid) text = fmt::format("Xid {}: {}", *event.xid, xid_row(*event.xid).meaning);
-  const std::string words = printable(std::string_view(event.text).substr(0, kMaxSourceTextBytes));
-  if (words.empty() || text.find(words) != text.npos) return text;
-  return text.empty() ? words : fmt::format("{} ({})", text, words);
+  const std::string source_text =
+      printable(std::string_view(event.text).substr(0, kMaxSourceTextBytes));
+  if (source_text.empty() || text.find(source_text) != text.npos) return text;
+  return text.empty() ? source_text : fmt::format("{} ({})", text, source_text);
 }
 
-EventCollector::EventCollector(Loop& loop, EventLog& journal, Listener listener)
-    : loop_(loop), event_log_(journal), listener_(std::move(listener)) {
+EventCollector::EventCollector(Loop& loop, EventLog& event_log, Listener listener)
+    : loop_(loop), event_log_(event_log), listener_(std::move(listener)) {
   for (const EventSource source : {EventSource::driver, EventSource::kernel_log}) {
     rate_limiters_.emplace(source, EventRateLimiter(kBurst, kEventsPerSecond));
   }
 }
 
-void EventCollector::on_inventory(const Inventory& fleet) {
-  for (const DeviceInfo& info : fleet.devices) {
+void EventCollector::on_inventory(const Inventory& inventory) {
+  for (const DeviceInfo& info : inventory.devices) {
     if (info.uuid.empty()) continue;  // it has no identity yet
     if (!names_.contains(info.id) && names_.size() >= kMaxGpus) continue;
     names_[info.id] = {own_index(info), info.pci_address};
@@ -160,12 +161,12 @@ std::optional<EventSeverity> EventDeduplicator::find_duplicate(const DeviceEvent
     waiting_.pop_front();
   // Two events of unknown GPUs cannot be matched: nothing says that it is the same GPU.
   if (!event.xid || event.device.empty()) return std::nullopt;
-  const auto twin = std::ranges::find_if(waiting_, [&](const WaitingEvent& one) {
+  const auto match = std::ranges::find_if(waiting_, [&](const WaitingEvent& one) {
     return one.source != event.source && one.xid == *event.xid && one.device == event.device;
   });
-  if (twin != waiting_.end()) {
-    const EventSeverity severity = twin->severity;
-    waiting_.erase(twin);
+  if (match != waiting_.end()) {
+    const EventSeverity severity = match->severity;
+    waiting_.erase(match);
     return severity;
   }
   if (waiting_.size() == kMaxWaiting) waiting_.pop_front();

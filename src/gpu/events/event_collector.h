@@ -52,7 +52,7 @@ class EventLog {
   // listener must not call add().
   const Event& add(Event);
   // Sets the one listener, which gets every event as it is added.
-  void set_listener(std::function<void(const Event&)> told) { listener_ = std::move(told); }
+  void set_listener(std::function<void(const Event&)> listener) { listener_ = std::move(listener); }
 
   // Returns the sequence of the newest event; 0 if there was none.
   std::uint64_t last_sequence() const { return last_sequence_; }

@@ -225,14 +225,14 @@ TEST(EventDeduplicator, InterleavedSourcesGiveLargerSourceCount) {
   const auto below = [&](unsigned limit) { return static_cast<unsigned>(random() % limit); };
   for (int round = 0; round < 500; ++round) {
     using Key = std::pair<DeviceId, std::uint32_t>;
-    std::map<Key, std::map<EventSource, std::size_t>> told;
+    std::map<Key, std::map<EventSource, std::size_t>> reported;
     std::map<Key, std::size_t> news;
     std::vector<DeviceEvent> events;
     for (unsigned i = below(40); i > 0; --i) {
       const auto source = below(2) == 0 ? EventSource::driver : EventSource::kernel_log;
       const DeviceId device = below(2) == 0 ? "GPU-a" : "GPU-b";
       events.push_back(xid(source, 13 + below(3), device));
-      ++told[{device, *events.back().xid}][source];
+      ++reported[{device, *events.back().xid}][source];
     }
     EventDeduplicator dedupe;
     const auto step = EventDeduplicator::kMatchWindow / 50;
@@ -240,7 +240,7 @@ TEST(EventDeduplicator, InterleavedSourcesGiveLargerSourceCount) {
     for (const DeviceEvent& event : events) {
       news[{event.device, *event.xid}] += is_new(dedupe, event, now += step) ? 1 : 0;
     }
-    for (auto& [key, count] : told) {
+    for (auto& [key, count] : reported) {
       const std::size_t most = std::max(count[EventSource::driver], count[EventSource::kernel_log]);
       EXPECT_EQ(news[key], most) << "round " << round << ", Xid " << key.second;
     }
@@ -267,46 +267,47 @@ Event event_named(const std::string& text) {
   return event;
 }
 
-std::vector<std::uint64_t> sequences_since(const EventLog& journal, std::uint64_t sequence) {
+std::vector<std::uint64_t> sequences_since(const EventLog& event_log, std::uint64_t sequence) {
   std::vector<std::uint64_t> sequences;
-  journal.each_since(sequence, [&](const Event& one) { sequences.push_back(one.sequence); });
+  event_log.each_since(sequence, [&](const Event& one) { sequences.push_back(one.sequence); });
   return sequences;
 }
 
 TEST(EventLog, AddNumbersFromOneAndNotifiesListener) {
-  EventLog journal;
-  std::vector<std::string> told;
-  journal.set_listener(
-      [&](const Event& one) { told.push_back(std::to_string(one.sequence) + " " + one.text); });
-  journal.add(event_named("first"));
-  EXPECT_EQ(journal.add(event_named("second")).sequence, 2U);
-  EXPECT_EQ(told, (std::vector<std::string>{"1 first", "2 second"}));
-  EXPECT_EQ(journal.last_sequence(), 2U);
+  EventLog event_log;
+  std::vector<std::string> received;
+  event_log.set_listener(
+      [&](const Event& one) { received.push_back(std::to_string(one.sequence) + " " + one.text); });
+  event_log.add(event_named("first"));
+  EXPECT_EQ(event_log.add(event_named("second")).sequence, 2U);
+  EXPECT_EQ(received, (std::vector<std::string>{"1 first", "2 second"}));
+  EXPECT_EQ(event_log.last_sequence(), 2U);
 }
 
 TEST(EventLog, ReturnsEventsAfterSequence) {
-  EventLog journal;
-  for (int i = 0; i < 5; ++i) journal.add(event_named("x"));
-  EXPECT_EQ(sequences_since(journal, 3), (std::vector<std::uint64_t>{4, 5}));
-  EXPECT_EQ(sequences_since(journal, 0).size(), 5U);
-  EXPECT_TRUE(sequences_since(journal, 5).empty());
-  EXPECT_TRUE(sequences_since(journal, 99).empty());
+  EventLog event_log;
+  for (int i = 0; i < 5; ++i) event_log.add(event_named("x"));
+  EXPECT_EQ(sequences_since(event_log, 3), (std::vector<std::uint64_t>{4, 5}));
+  EXPECT_EQ(sequences_since(event_log, 0).size(), 5U);
+  EXPECT_TRUE(sequences_since(event_log, 5).empty());
+  EXPECT_TRUE(sequences_since(event_log, 99).empty());
 }
 
 TEST(EventLog, EvictedSequencesAreNotRemembered) {
-  EventLog journal;
-  EXPECT_TRUE(journal.contains_since(0));
-  EXPECT_FALSE(journal.contains_since(1)) << "of another epoch";
-  for (std::size_t i = 0; i < EventLog::kMaxEvents + 10; ++i) journal.add(event_named("x"));
-  EXPECT_FALSE(journal.contains_since(9));
-  EXPECT_TRUE(journal.contains_since(10));
-  EXPECT_EQ(sequences_since(journal, 10).size(), EventLog::kMaxEvents);
-  EXPECT_EQ(sequences_since(journal, 0).front(), 11U);
+  EventLog event_log;
+  EXPECT_TRUE(event_log.contains_since(0));
+  EXPECT_FALSE(event_log.contains_since(1)) << "of another epoch";
+  for (std::size_t i = 0; i < EventLog::kMaxEvents + 10; ++i) event_log.add(event_named("x"));
+  EXPECT_FALSE(event_log.contains_since(9));
+  EXPECT_TRUE(event_log.contains_since(10));
+  EXPECT_EQ(sequences_since(event_log, 10).size(), EventLog::kMaxEvents);
+  EXPECT_EQ(sequences_since(event_log, 0).front(), 11U);
 }
 
 TEST(EventLog, CutsATextThatIsTooLong) {
-  EventLog journal;
-  EXPECT_EQ(journal.add(event_named(std::string(5000, 'x'))).text.size(), EventLog::kMaxTextBytes);
+  EventLog event_log;
+  EXPECT_EQ(event_log.add(event_named(std::string(5000, 'x'))).text.size(),
+            EventLog::kMaxTextBytes);
 }
 
 TEST(EventLog, HasAnotherEpochInEveryDaemon) {

@@ -16,13 +16,13 @@
 namespace gpuyard::nvml {
 namespace {
 
-Error call_error(ReturnCode code, std::string_view trying) {
-  return {errc_of(code), fmt::format("{}: {}", trying, text_of(code))};
+Error call_error(ReturnCode code, std::string_view action) {
+  return {errc_of(code), fmt::format("{}: {}", action, text_of(code))};
 }
 
-Result<void> call_result(ReturnCode code, std::string_view trying) {
+Result<void> call_result(ReturnCode code, std::string_view action) {
   if (code == kSuccess) return {};
-  return call_error(code, trying);
+  return call_error(code, action);
 }
 
 Error read_error(ReturnCode code, SettingKind kind) {
@@ -56,11 +56,12 @@ Result<SettingState> read_power_limit(const Api& api, DeviceHandle device) {
   if (code != kSuccess) return read_error(code, kKind);
   SettingState state{
       known_value(code, limit), query_value(api.power_default_limit, device), {}, {}};
-  unsigned least = 0;
-  unsigned most = 0;
-  const bool said = api.power_limit_constraints(device, &least, &most) == kSuccess;
+  unsigned min_mw = 0;
+  unsigned max_mw = 0;
+  const bool has_limits = api.power_limit_constraints(device, &min_mw, &max_mw) == kSuccess;
   constexpr unsigned kNotAvailable = std::numeric_limits<unsigned>::max();
-  if (said && least <= most && most > 0 && most < kNotAvailable) state.allowed = {least, most};
+  if (has_limits && min_mw <= max_mw && max_mw > 0 && max_mw < kNotAvailable)
+    state.allowed = {min_mw, max_mw};
   return state;
 }
 
@@ -71,14 +72,14 @@ using Clocks = Result<std::vector<unsigned>>;
 constexpr unsigned kInitialClockCapacity = 512;
 constexpr unsigned kMaxClockCapacity = 65536;
 
-template <class Ask>
-Clocks query_clocks(SettingKind kind, Ask ask) {
+template <class Call>
+Clocks query_clocks(SettingKind kind, Call call) {
   unsigned count = kInitialClockCapacity;
   std::vector<unsigned> clocks(count);
-  ReturnCode code = ask(&count, clocks.data());
+  ReturnCode code = call(&count, clocks.data());
   if (code == kInsufficientSize && count > kInitialClockCapacity && count <= kMaxClockCapacity) {
     clocks.resize(count);
-    code = ask(&count, clocks.data());
+    code = call(&count, clocks.data());
   }
   if (code != kSuccess) return read_error(code, kind);
   clocks.resize(std::min<std::size_t>(count, clocks.size()));
@@ -112,8 +113,8 @@ Result<SettingState> clock_setting_state(const Clocks& clocks) {
   if (!clocks && clocks.error().code != Errc::unsupported) return clocks.error();
   SettingState state;
   if (!clocks || clocks->empty()) return state;
-  const auto [least, most] = std::ranges::minmax(*clocks);
-  state.allowed = {least, most};
+  const auto [lowest, highest] = std::ranges::minmax(*clocks);
+  state.allowed = {lowest, highest};
   return state;
 }
 
@@ -192,14 +193,14 @@ Result<SettingState> read_device_setting(const Api& api, DeviceHandle device, Se
 }
 
 Result<void> write_device_setting(const Api& api, DeviceHandle device, const Setting& setting) {
-  const std::string trying =
+  const std::string action =
       setting.value
           ? fmt::format("setting the {} to {}", display_name(setting.kind), text_of(setting))
           : fmt::format("resetting the {}", display_name(setting.kind));
   // NVML's numbers are narrower than ours; a wrapped number would mean something else.
   const bool meant = !setting.value || (is_representable(setting.value->lowest) &&
                                         is_representable(setting.value->highest));
-  return call_result(meant ? call_setter(api, device, setting) : kInvalidArgument, trying);
+  return call_result(meant ? call_setter(api, device, setting) : kInvalidArgument, action);
 }
 
 Result<void> clear_ecc_counter(const Api& api, DeviceHandle device, EccCounter counter) {
@@ -210,12 +211,12 @@ Result<void> clear_ecc_counter(const Api& api, DeviceHandle device, EccCounter c
 }
 
 Result<std::int64_t> read_total_energy(const Api& api, DeviceHandle device) {
-  constexpr const char* kTrying = "reading the total energy";
+  constexpr const char* kAction = "reading the total energy";
   unsigned long long millijoules = 0;
   const ReturnCode code = api.total_energy_consumption(device, &millijoules);
-  if (code != kSuccess) return call_error(code, kTrying);
+  if (code != kSuccess) return call_error(code, kAction);
   constexpr auto kLargest = 1ULL << 53U;  // a larger number means "not available"
-  if (millijoules > kLargest) return call_error(kNoData, kTrying);
+  if (millijoules > kLargest) return call_error(kNoData, kAction);
   return static_cast<std::int64_t>(millijoules);
 }
 

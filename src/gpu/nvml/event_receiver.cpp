@@ -74,7 +74,7 @@ void EventReceiver::ensure_registered(const DeviceId& id, DeviceHandle device) {
 }
 
 Result<std::optional<DeviceEvent>> EventReceiver::next_event(
-    const std::map<DeviceId, DeviceHandle>& open, Duration at_most) {
+    const std::map<DeviceId, DeviceHandle>& open, Duration timeout) {
   if (const ReturnCode code = make_set(); code != kSuccess)
     return event_error("creating an event set", code);
   for (const auto& [id, device] : open) ensure_registered(id, device);
@@ -88,7 +88,7 @@ Result<std::optional<DeviceEvent>> EventReceiver::next_event(
     return Error{Errc::unavailable, "no GPU reports events"};
   }
   EventData data;
-  const ReturnCode code = api_.event_set_wait(set_, &data, milliseconds_of(at_most));
+  const ReturnCode code = api_.event_set_wait(set_, &data, milliseconds_of(timeout));
   if (code == kTimeout) return std::optional<DeviceEvent>();
   if (code == kSuccess) return to_device_event(open, data);
   // One lost GPU may fail the whole set: registering all again shows which one.
@@ -102,11 +102,11 @@ Result<std::optional<DeviceEvent>> EventReceiver::next_event(
 
 std::optional<DeviceEvent> EventReceiver::to_device_event(
     const std::map<DeviceId, DeviceHandle>& open, const EventData& data) const {
-  const auto whose =
+  const auto device =
       std::ranges::find(open, data.device, [](const auto& one) { return one.second; });
   const auto known = std::ranges::find(kEventTypes, data.type, &EventType::type);
-  if (whose == open.end() || known == kEventTypes.end()) return std::nullopt;
-  DeviceEvent event{whose->first, known->kind, EventSource::driver, BootClock::now(), {}, {}, ""};
+  if (device == open.end() || known == kEventTypes.end()) return std::nullopt;
+  DeviceEvent event{device->first, known->kind, EventSource::driver, BootClock::now(), {}, {}, ""};
   if (known->kind == EventKind::xid) event.xid = static_cast<std::uint32_t>(data.data);
   return event;
 }

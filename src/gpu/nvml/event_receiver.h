@@ -22,7 +22,7 @@ class EventReceiver {
 
   // See Backend::next_event(). A GPU takes part from the first call whose `open` contains it.
   Result<std::optional<DeviceEvent>> next_event(const std::map<DeviceId, DeviceHandle>& open,
-                                                Duration at_most);
+                                                Duration timeout);
   // Frees the set; call it while the driver is still open.
   void close();
 

@@ -157,23 +157,23 @@ ReturnCode Gpm::take_sample(DeviceHandle device, TimePoint now) {
 }
 
 void Gpm::measure(Recorder& record) {
-  GpmMetricsGet question;
-  question.count = static_cast<unsigned>(kPipes.size());
-  question.sample1 = older_;
-  question.sample2 = newer_;
-  for (std::size_t i = 0; i < kPipes.size(); ++i) question.metrics[i].id = kPipes[i].id;
-  const ReturnCode code = api_.gpm_metrics_get(&question);
+  GpmMetricsGet request;
+  request.count = static_cast<unsigned>(kPipes.size());
+  request.sample1 = older_;
+  request.sample2 = newer_;
+  for (std::size_t i = 0; i < kPipes.size(); ++i) request.metrics[i].id = kPipes[i].id;
+  const ReturnCode code = api_.gpm_metrics_get(&request);
   if (code != kSuccess) return record.missing(Probe::gpm, code);
   constexpr double kMillipercent = 1000;
-  constexpr double kMost = 100;
+  constexpr double kMaxPercent = 100;
   for (std::size_t i = 0; i < kPipes.size(); ++i) {
-    const GpmMetric& answer = question.metrics[i];
-    if (answer.code != kSuccess) {
-      record.missing(kPipes[i].metric, answer.code);
-    } else if (!(answer.value >= 0 && answer.value <= kMost)) {  // nor NaN
+    const GpmMetric& result = request.metrics[i];
+    if (result.code != kSuccess) {
+      record.missing(kPipes[i].metric, result.code);
+    } else if (!(result.value >= 0 && result.value <= kMaxPercent)) {  // nor NaN
       record.implausible(kPipes[i].metric);
     } else {
-      record.value(kPipes[i].metric, std::llround(answer.value * kMillipercent));
+      record.value(kPipes[i].metric, std::llround(result.value * kMillipercent));
     }
   }
 }

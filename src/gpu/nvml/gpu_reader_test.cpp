@@ -373,11 +373,11 @@ Api gpm_api() {
   };
   api.gpm_sample_free.function = [](GpmSample) { return ++gpm_driver.freed, kSuccess; };
   api.gpm_sample_get.function = [](DeviceHandle, GpmSample) { return gpm_driver.get; };
-  api.gpm_metrics_get.function = [](GpmMetricsGet* question) {
-    gpm_driver.older = question->sample1;
-    gpm_driver.newer = question->sample2;
-    for (unsigned i = 0; i < question->count; ++i) {
-      GpmMetric& metric = question->metrics[i];
+  api.gpm_metrics_get.function = [](GpmMetricsGet* request) {
+    gpm_driver.older = request->sample1;
+    gpm_driver.newer = request->sample2;
+    for (unsigned i = 0; i < request->count; ++i) {
+      GpmMetric& metric = request->metrics[i];
       metric.value = metric.id == kGpmTensor ? gpm_driver.tensor : 1;
       metric.code = metric.id == kGpmFp64 ? kNotSupported : kSuccess;
     }

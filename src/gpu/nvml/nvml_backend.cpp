@@ -14,10 +14,10 @@
 namespace gpuyard::nvml {
 namespace {
 
-template <unsigned Size, class Ask>
-std::optional<std::string> query_text(Ask ask) {
+template <unsigned Size, class Call>
+std::optional<std::string> query_text(Call call) {
   std::array<char, Size> text{};
-  if (ask(text.data(), Size) != kSuccess) return std::nullopt;
+  if (call(text.data(), Size) != kSuccess) return std::nullopt;
   text.back() = '\0';
   return std::string(text.data());
 }
@@ -149,13 +149,13 @@ Sample NvmlBackend::read(const DeviceId& id, ProbeSet probes) {
   return reader->read(probes);
 }
 
-Result<std::optional<DeviceEvent>> NvmlBackend::next_event(Duration at_most) {
+Result<std::optional<DeviceEvent>> NvmlBackend::next_event(Duration timeout) {
   std::map<DeviceId, DeviceHandle> open;
   {
     const std::lock_guard lock(devices_mutex_);
     for (const auto& [id, opened] : open_devices_) open.emplace(id, opened.handle);
   }
-  return events_.next_event(open, at_most);
+  return events_.next_event(open, timeout);
 }
 
 Result<DeviceHandle> NvmlBackend::handle_of(const DeviceId& id) const {

@@ -21,7 +21,7 @@ class NvmlBackend final : public Backend {
   Result<DriverSession> start() override;
   DeviceInfo open(std::uint32_t index) override;
   Sample read(const DeviceId&, ProbeSet) override;
-  Result<std::optional<DeviceEvent>> next_event(Duration at_most) override;
+  Result<std::optional<DeviceEvent>> next_event(Duration timeout) override;
   Result<void> check_control() override;
   Result<SettingState> read_setting(const DeviceId&, SettingKind) override;
   Result<void> apply(const DeviceId&, const Setting&) override;

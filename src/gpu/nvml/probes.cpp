@@ -49,8 +49,8 @@ void read_pcie_throughput(const Api& api, DeviceHandle device, Probe probe, Reco
   const Metric metric = row_of(probe).fills.front();
   const unsigned direction = probe == Probe::pcie_tx ? kPcieTx : kPcieRx;
   unsigned kilobytes = 0;
-  const auto ask = [&] { return api.pcie_throughput(device, direction, &kilobytes); };
-  if (!record.try_query(metric, ask)) return;
+  const auto call = [&] { return api.pcie_throughput(device, direction, &kilobytes); };
+  if (!record.try_query(metric, call)) return;
   if (is_no_value(kilobytes)) return record.implausible(metric);
   record.value(metric, kilobytes * kKilobyte);
 }
@@ -157,8 +157,8 @@ void read_inventory(const Api& api, DeviceHandle device, Recorder record) {
   }
   int major = 0;
   int minor = 0;
-  const auto ask = [&] { return api.compute_capability(device, &major, &minor); };
-  if (record.try_query(Metric::compute_capability, ask)) {
+  const auto call = [&] { return api.compute_capability(device, &major, &minor); };
+  if (record.try_query(Metric::compute_capability, call)) {
     record.text(Metric::compute_capability, fmt::format("{}.{}", major, minor));
   }
   record.query<unsigned>(Metric::numa_node,

@@ -33,16 +33,16 @@ std::optional<std::int64_t> number_of(const FieldValue& field) {
   }
 }
 
-void record_field(const Field& asked, const FieldValue& answer, Recorder& record) {
-  if (answer.code != kSuccess) return record.missing(asked.metric, answer.code);
-  const auto number = number_of(answer);
-  const Bounds bounds = row_of(asked.metric).bounds;
+void record_field(const Field& field, const FieldValue& value, Recorder& record) {
+  if (value.code != kSuccess) return record.missing(field.metric, value.code);
+  const auto number = number_of(value);
+  const Bounds bounds = row_of(field.metric).bounds;
   // Compared before the multiplication, which may overflow.
-  if (!number || is_no_value(*number) || *number > bounds.most / asked.factor ||
-      *number < bounds.least / asked.factor) {
-    return record.implausible(asked.metric);
+  if (!number || is_no_value(*number) || *number > bounds.most / field.factor ||
+      *number < bounds.least / field.factor) {
+    return record.implausible(field.metric);
   }
-  record.value(asked.metric, *number * asked.factor);
+  record.value(field.metric, *number * field.factor);
 }
 
 template <std::size_t Count>
@@ -54,7 +54,7 @@ void read_fields(const Api& api, DeviceHandle device, const std::array<Field, Co
     values[i].scope_id = fields[i].scope;
     values[i].code = kNoData;  // stays if the driver leaves the field out
   }
-  const auto ask = [&] {
+  const auto call = [&] {
     const ReturnCode code = api.field_values(device, static_cast<int>(Count), values.data());
     if (code != kSuccess) return code;
     const bool all_unsupported = std::ranges::all_of(
@@ -63,7 +63,7 @@ void read_fields(const Api& api, DeviceHandle device, const std::array<Field, Co
   };
   std::array<Metric, Count> rows;
   std::ranges::transform(fields, rows.begin(), &Field::metric);
-  if (!record.try_query(rows, ask)) return;
+  if (!record.try_query(rows, call)) return;
   for (std::size_t i = 0; i < Count; ++i) record_field(fields[i], values[i], record);
 }
 
@@ -132,7 +132,7 @@ constexpr std::array kCounters = {
 void read_locations(const Api& api, DeviceHandle device, const Counter& row, Recorder& record) {
   std::array<ReturnCode, kEccLocations> codes{};
   std::array<unsigned long long, kEccLocations> counts{};
-  const auto ask = [&] {
+  const auto call = [&] {
     bool any = false;
     for (unsigned place = 0; place < kEccLocations; ++place) {
       codes[place] =
@@ -141,7 +141,7 @@ void read_locations(const Api& api, DeviceHandle device, const Counter& row, Rec
     }
     return any ? kSuccess : kNotSupported;
   };
-  if (!record.try_query(row.by_location, ask)) return;
+  if (!record.try_query(row.by_location, call)) return;
   for (std::uint16_t place = 0; place < kEccLocations; ++place) {
     if (codes[place] == kNotSupported || codes[place] == kInvalidArgument) continue;
     record.answer(row.by_location, codes[place], counts[place], place);
@@ -176,10 +176,10 @@ void read_row_remaps(const Api& api, DeviceHandle device, Recorder record) {
   unsigned uncorrected = 0;
   unsigned pending = 0;
   unsigned failure = 0;
-  const auto ask = [&] {
+  const auto call = [&] {
     return api.remapped_rows(device, &corrected, &uncorrected, &pending, &failure);
   };
-  if (!record.try_query(row_of(Probe::row_remaps).fills, ask)) return;
+  if (!record.try_query(row_of(Probe::row_remaps).fills, call)) return;
   record.value(Metric::rows_remapped_corrected, corrected);
   record.value(Metric::rows_remapped_uncorrected, uncorrected);
   record.value(Metric::row_remap_pending, pending != 0 ? 1 : 0);

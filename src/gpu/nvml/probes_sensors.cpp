@@ -50,8 +50,8 @@ void read_memory(const Api& api, DeviceHandle device, Recorder record) {
 
 void read_bar1(const Api& api, DeviceHandle device, Recorder record) {
   Bar1Memory memory;
-  const auto ask = [&] { return api.bar1_memory_info(device, &memory); };
-  if (!record.try_query(row_of(Probe::bar1).fills, ask)) return;
+  const auto call = [&] { return api.bar1_memory_info(device, &memory); };
+  if (!record.try_query(row_of(Probe::bar1).fills, call)) return;
   record.value(Metric::bar1_total, memory.total);
   record.value(Metric::bar1_free, memory.free);
   record.value(Metric::bar1_used, memory.used);
@@ -101,13 +101,13 @@ void read_temperature_limits(const Api& api, DeviceHandle device, Recorder recor
 void read_power_bounds(const Api& api, DeviceHandle device, Recorder record) {
   record.query<unsigned>(Metric::power_limit_default,
                          [&](unsigned* mw) { return api.power_default_limit(device, mw); });
-  unsigned least = 0;
-  unsigned most = 0;
-  const auto ask = [&] { return api.power_limit_constraints(device, &least, &most); };
+  unsigned min_mw = 0;
+  unsigned max_mw = 0;
+  const auto call = [&] { return api.power_limit_constraints(device, &min_mw, &max_mw); };
   constexpr std::array kBounds = {Metric::power_limit_min, Metric::power_limit_max};
-  if (!record.try_query(kBounds, ask)) return;
-  record.value(Metric::power_limit_min, least);
-  record.value(Metric::power_limit_max, most);
+  if (!record.try_query(kBounds, call)) return;
+  record.value(Metric::power_limit_min, min_mw);
+  record.value(Metric::power_limit_max, max_mw);
 }
 
 void read_clocks(const Api& api, DeviceHandle device, Probe probe, Recorder record) {
@@ -121,13 +121,13 @@ void read_clocks(const Api& api, DeviceHandle device, Probe probe, Recorder reco
 
 void read_fans(const Api& api, DeviceHandle device, Recorder record) {
   unsigned count = 0;
-  const auto ask = [&] {
+  const auto call = [&] {
     const ReturnCode code = api.fan_count(device, &count);
     if (code != kFunctionNotFound) return code;
     count = 1;
     return kSuccess;
   };
-  if (!record.try_query(Metric::fan_speed, ask)) return;
+  if (!record.try_query(Metric::fan_speed, call)) return;
   if (count == 0) return record.missing(Metric::fan_speed, kNotSupported);
   for (std::uint16_t fan = 0; fan < count && fan < kMaxFans; ++fan) {
     unsigned percent = 0;

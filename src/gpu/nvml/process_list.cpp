@@ -27,12 +27,12 @@ struct Entries {
   std::vector<std::byte> bytes;
 };
 
-Entries query_once(const ListCall& call, DeviceHandle device, unsigned room) {
+Entries query_once(const ListCall& call, DeviceHandle device, unsigned capacity) {
   Entries entries;
-  entries.bytes.assign(std::size_t{room} * kMaxEntryBytes, kUntouched);
-  entries.count = room;
+  entries.bytes.assign(std::size_t{capacity} * kMaxEntryBytes, kUntouched);
+  entries.count = capacity;
   entries.code = call(device, &entries.count, entries.bytes.data());
-  if (entries.code == kSuccess && entries.count > room) entries.code = kUnknown;
+  if (entries.code == kSuccess && entries.count > capacity) entries.code = kUnknown;
   return entries;
 }
 

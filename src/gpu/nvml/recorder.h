@@ -83,10 +83,10 @@ class Recorder {
   }
 
   // Asks for one row, unless it is known that this GPU has none.
-  template <class Number, class Ask>
-  void query(Metric metric, Ask ask) {
-    Number answer{};
-    if (try_query(metric, [&] { return ask(&answer); })) value(metric, answer);
+  template <class Number, class Call>
+  void query(Metric metric, Call call) {
+    Number number{};
+    if (try_query(metric, [&] { return call(&number); })) value(metric, number);
   }
   // Records the result of a call that was to return a number.
   template <std::integral Number>
@@ -95,18 +95,18 @@ class Recorder {
   }
   // Makes the call that fills these rows and returns whether it succeeded; if not, each row says
   // why. Remembers "not supported" under the first row.
-  template <class Ask>
-  bool try_query(std::span<const Metric> rows, Ask ask) {
+  template <class Call>
+  bool try_query(std::span<const Metric> rows, Call call) {
     const Metric first = rows.front();
     const ReturnCode code =
-        support_.is_unsupported(first, taken_) ? kNotSupported : record_support(first, ask());
+        support_.is_unsupported(first, taken_) ? kNotSupported : record_support(first, call());
     if (code == kSuccess) return true;
     for (const Metric metric : rows) missing(metric, code);
     return false;
   }
-  template <class Ask>
-  bool try_query(Metric row, Ask ask) {
-    return try_query(std::span(&row, 1), ask);
+  template <class Call>
+  bool try_query(Metric row, Call call) {
+    return try_query(std::span(&row, 1), call);
   }
 
   TimePoint taken() const { return taken_; }

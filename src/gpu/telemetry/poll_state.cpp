@@ -51,20 +51,20 @@ void PollState::begin_query(std::uint64_t id, ProbeSet probes, TimePoint now) {
   due_ = due_ - probes;
 }
 
-std::optional<Sample> PollState::finish_query(std::uint64_t id, const Sample& answer,
+std::optional<Sample> PollState::finish_query(std::uint64_t id, const Sample& reply,
                                               TimePoint now) {
   if (!pending_query_ || pending_query_->id != id) return std::nullopt;
-  const PendingQuery question = *std::exchange(pending_query_, std::nullopt);
-  Sample accepted = missing_sample(question.probes,
-                                   {MissingReason::failed, "not reported by the driver-host"}, now);
-  for (Reading reading : answer.readings()) {
+  const PendingQuery query = *std::exchange(pending_query_, std::nullopt);
+  Sample accepted =
+      missing_sample(query.probes, {MissingReason::failed, "not reported by the driver-host"}, now);
+  for (Reading reading : reply.readings()) {
     if (accepted.all(reading.metric).empty() || !is_well_formed(reading)) continue;
-    reading.taken = std::clamp(reading.taken, question.sent_at, now);
+    reading.taken = std::clamp(reading.taken, query.sent_at, now);
     accepted.set(std::move(reading));
   }
-  if (question.probes.contains(Probe::processes) && answer.processes()) {
-    ProcessList processes = *answer.processes();
-    processes.taken = std::clamp(processes.taken, question.sent_at, now);
+  if (query.probes.contains(Probe::processes) && reply.processes()) {
+    ProcessList processes = *reply.processes();
+    processes.taken = std::clamp(processes.taken, query.sent_at, now);
     accepted.set(std::move(processes));
   }
   if (!is_inconclusive(accepted)) update_presence(find_loss(accepted));

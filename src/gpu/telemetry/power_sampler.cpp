@@ -9,11 +9,11 @@
 
 namespace gpuyard::telemetry {
 
-Subscription PowerSampler::subscribe(const DeviceId& id, Duration period, OnPower heard) {
+Subscription PowerSampler::subscribe(const DeviceId& id, Duration period, OnPower on_power) {
   const std::uint64_t listener = next_++;
   Gpu& gpu = gpus_[id];
   gpu.subscribers[listener] = {std::clamp(period, kMinPowerInterval, kMaxPowerInterval),
-                               loop_.now(), std::move(heard)};
+                               loop_.now(), std::move(on_power)};
   // Restarts the timer, because this listener may want the shortest period. Never polls inside this
   // call: the listener is not ready.
   gpu.timer = loop_.call_at(loop_.now(), [this, id] { poll(id); });
@@ -56,11 +56,11 @@ void PowerSampler::on_sample(const DeviceId& id, const Sample& sample) {
 void PowerSampler::notify(const DeviceId& id, const Reading& reading) {
   // Half the shortest period. Listeners with longer periods are not called too often by the reads
   // for the shortest one, and a reading that comes a little early is not skipped.
-  constexpr Duration kEarly = kMinPowerInterval / 2;
+  constexpr Duration kTolerance = kMinPowerInterval / 2;
   const TimePoint now = loop_.now();
   std::vector<std::uint64_t> due;
   for (auto& [number, listener] : gpus_.at(id).subscribers) {
-    if (now + kEarly < listener.due_at) continue;
+    if (now + kTolerance < listener.due_at) continue;
     listener.due_at = std::max(listener.due_at + listener.period, now);
     due.push_back(number);
   }
@@ -70,8 +70,8 @@ void PowerSampler::notify(const DeviceId& id, const Reading& reading) {
     if (gpu == gpus_.end()) return;
     const auto listener = gpu->second.subscribers.find(number);
     if (listener == gpu->second.subscribers.end()) continue;
-    const OnPower heard = listener->second.on_power;
-    heard(reading);
+    const OnPower on_power = listener->second.on_power;
+    on_power(reading);
   }
 }
 

@@ -29,8 +29,8 @@ using OnPower = std::function<void(const Reading&)>;
 class PowerSampler {
  public:
   // `ask` requests a read of the GPU's kPowerProbes soon; on_sample() then gets the answer.
-  PowerSampler(Loop& loop, std::function<void(const DeviceId&)> ask)
-      : loop_(loop), request_read_(std::move(ask)) {}
+  PowerSampler(Loop& loop, std::function<void(const DeviceId&)> request_read)
+      : loop_(loop), request_read_(std::move(request_read)) {}
   PowerSampler(const PowerSampler&) = delete;
   PowerSampler& operator=(const PowerSampler&) = delete;
 

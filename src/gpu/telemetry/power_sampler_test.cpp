@@ -15,8 +15,8 @@ using std::chrono::seconds;
 // A GPU whose power is read at once when it is asked for, unless the GPU is stuck.
 class PowerSamplerTest : public ::testing::Test {
  protected:
-  OnPower into(std::vector<Reading>& heard) {
-    return [&heard](const Reading& reading) { heard.push_back(reading); };
+  OnPower into(std::vector<Reading>& readings) {
+    return [&readings](const Reading& reading) { readings.push_back(reading); };
   }
 
   ManualLoop loop_;
@@ -41,8 +41,8 @@ TEST_F(PowerSamplerTest, GpuWithoutSubscriberIsNotQueried) {
   loop_.advance(seconds(10));
   EXPECT_TRUE(asked_.empty());
   {
-    std::vector<Reading> heard;
-    const auto listening = burst_.subscribe("GPU-a", milliseconds(50), into(heard));
+    std::vector<Reading> readings;
+    const auto listening = burst_.subscribe("GPU-a", milliseconds(50), into(readings));
     loop_.advance(seconds(1));
     EXPECT_EQ(asked_["GPU-a"], 21);
     EXPECT_EQ(asked_.count("GPU-b"), 0U);
@@ -54,14 +54,14 @@ TEST_F(PowerSamplerTest, GpuWithoutSubscriberIsNotQueried) {
 }
 
 TEST_F(PowerSamplerTest, FirstValueIsImmediateAndUnchangedOnesRepeat) {
-  std::vector<Reading> heard;
-  const auto listening = burst_.subscribe("GPU-a", milliseconds(100), into(heard));
+  std::vector<Reading> readings;
+  const auto listening = burst_.subscribe("GPU-a", milliseconds(100), into(readings));
   loop_.advance(milliseconds(1));
-  ASSERT_EQ(heard.size(), 1U);
-  EXPECT_EQ(*heard[0].number(), 300'000);
-  EXPECT_EQ(heard[0].metric, Metric::power_draw_instant);
+  ASSERT_EQ(readings.size(), 1U);
+  EXPECT_EQ(*readings[0].number(), 300'000);
+  EXPECT_EQ(readings[0].metric, Metric::power_draw_instant);
   loop_.advance(seconds(1));
-  EXPECT_EQ(heard.size(), 11U);
+  EXPECT_EQ(readings.size(), 11U);
 }
 
 TEST_F(PowerSamplerTest, EachListenerHearsAtItsOwnRate) {
@@ -77,70 +77,70 @@ TEST_F(PowerSamplerTest, EachListenerHearsAtItsOwnRate) {
 
 TEST_F(PowerSamplerTest, MissingInstantPowerFallsBackToAverage) {
   has_ = Metric::power_draw;
-  std::vector<Reading> heard;
-  const auto listening = burst_.subscribe("GPU-a", milliseconds(100), into(heard));
+  std::vector<Reading> readings;
+  const auto listening = burst_.subscribe("GPU-a", milliseconds(100), into(readings));
   loop_.advance(milliseconds(1));
-  ASSERT_EQ(heard.size(), 1U);
-  EXPECT_EQ(heard[0].metric, Metric::power_draw);
+  ASSERT_EQ(readings.size(), 1U);
+  EXPECT_EQ(readings[0].metric, Metric::power_draw);
 }
 
 TEST_F(PowerSamplerTest, ReplyToOtherQueryIsIgnored) {
   stuck_ = true;
-  std::vector<Reading> heard;
-  const auto listening = burst_.subscribe("GPU-a", milliseconds(100), into(heard));
+  std::vector<Reading> readings;
+  const auto listening = burst_.subscribe("GPU-a", milliseconds(100), into(readings));
   loop_.advance(milliseconds(10));
   Sample average;
   average.set({Metric::power_draw, 0, loop_.now(), std::int64_t{1}});
   burst_.on_sample("GPU-a", average);
-  EXPECT_TRUE(heard.empty());
+  EXPECT_TRUE(readings.empty());
 }
 
 TEST_F(PowerSamplerTest, StuckGpuReportsTimeoutEverySecond) {
   stuck_ = true;
-  std::vector<Reading> heard;
-  const auto listening = burst_.subscribe("GPU-a", milliseconds(10), into(heard));
+  std::vector<Reading> readings;
+  const auto listening = burst_.subscribe("GPU-a", milliseconds(10), into(readings));
   loop_.advance(milliseconds(3'500));
   EXPECT_EQ(asked_["GPU-a"], 4);
-  ASSERT_EQ(heard.size(), 3U);
-  EXPECT_EQ(heard[0].missing()->reason, MissingReason::timed_out);
+  ASSERT_EQ(readings.size(), 3U);
+  EXPECT_EQ(readings[0].missing()->reason, MissingReason::timed_out);
 }
 
 TEST_F(PowerSamplerTest, AnAnswerThatWasLostIsAskedForAgain) {
   stuck_ = true;
-  std::vector<Reading> heard;
-  const auto listening = burst_.subscribe("GPU-a", milliseconds(100), into(heard));
+  std::vector<Reading> readings;
+  const auto listening = burst_.subscribe("GPU-a", milliseconds(100), into(readings));
   loop_.advance(milliseconds(1'500));
   stuck_ = false;
   loop_.advance(milliseconds(1'500));
-  EXPECT_NE(heard.back().number(), nullptr);
+  EXPECT_NE(readings.back().number(), nullptr);
 }
 
 TEST_F(PowerSamplerTest, AListenerMayLeaveWhileItHears) {
   std::vector<Reading> other;
   Subscription leaving;
-  int heard = 0;
+  int calls = 0;
   leaving = burst_.subscribe("GPU-a", milliseconds(10), [&](const Reading&) {
-    ++heard;
+    ++calls;
     leaving.reset();
   });
   const auto staying = burst_.subscribe("GPU-a", milliseconds(10), into(other));
   loop_.advance(milliseconds(55));
-  EXPECT_EQ(heard, 1);
+  EXPECT_EQ(calls, 1);
   EXPECT_GT(other.size(), 4U);
 }
 
 TEST_F(PowerSamplerTest, AListenerMayOutliveIt) {
-  std::vector<Reading> heard;
+  std::vector<Reading> readings;
   auto burst = std::make_unique<PowerSampler>(loop_, [](const DeviceId&) {});
-  auto listening = burst->subscribe("GPU-a", milliseconds(10), into(heard));
+  auto listening = burst->subscribe("GPU-a", milliseconds(10), into(readings));
   burst.reset();
   listening.reset();
-  EXPECT_TRUE(heard.empty());
+  EXPECT_TRUE(readings.empty());
 }
 
 TEST_F(PowerSamplerTest, AnAbsurdRateIsBounded) {
-  std::vector<Reading> heard;
-  const auto listening = burst_.subscribe("GPU-a", Duration(1), into(heard));
+  std::vector<Reading> readings;
+  const auto listening = burst_.subscribe("GPU-a", Duration(1), into(readings));
   loop_.advance(seconds(1));
   EXPECT_EQ(asked_["GPU-a"], 101);
 }

@@ -20,21 +20,21 @@ constexpr auto kRareTicks = static_cast<std::uint64_t>(kRareInterval / kFastInte
 
 }  // namespace
 
-Telemetry::Telemetry(Loop& loop, ReadRequester& reader, HealthPolicy policy)
-    : loop_(loop), requester_(reader), health_(std::move(policy)) {
+Telemetry::Telemetry(Loop& loop, ReadRequester& requester, HealthPolicy policy)
+    : loop_(loop), requester_(requester), health_(std::move(policy)) {
   driver_.why = "the driver has not been read yet";
   auto nothing = std::make_shared<Snapshot>(assemble());
   nothing->generation = 0;
   latest_ = std::move(nothing);
 }
 
-void Telemetry::on_inventory(const Inventory& fleet) {
+void Telemetry::on_inventory(const Inventory& inventory) {
   if (!driver_.initialised) {
-    log::info("NVML initialized successfully. Found {} GPU(s)", fleet.devices.size());
+    log::info("NVML initialized successfully. Found {} GPU(s)", inventory.devices.size());
   }
-  driver_ = {true, "", fleet.driver};
-  health_.set_power_comparison(!fleet.own_time);
-  roster_.update(fleet.devices, loop_.wall());
+  driver_ = {true, "", inventory.driver};
+  health_.set_power_comparison(!inventory.own_time);
+  roster_.update(inventory.devices, loop_.wall());
   list_devices();
   ticks_ = 0;  // so that the next tick reads the slower tiers too
   tick();
@@ -68,15 +68,15 @@ bool Telemetry::remove_board(const DeviceId& id) {
 }
 
 void Telemetry::list_devices() {
-  std::vector<PollState> tracks;
+  std::vector<PollState> poll_states;
   for (const DeviceInfo& info : roster_.list()) {
     // A known GPU keeps its readings, with their age, until there are newer ones.
     PollState* known = find(info.id);
     const bool same = known != nullptr && known->info() == info;
-    tracks.push_back(same ? std::move(*known) : PollState(info));
+    poll_states.push_back(same ? std::move(*known) : PollState(info));
     if (!same && info.fault) errors_.record(info, *info.fault);
   }
-  poll_states_ = std::move(tracks);
+  poll_states_ = std::move(poll_states);
 }
 
 void Telemetry::on_no_driver(const Error& error) {
@@ -94,7 +94,7 @@ void Telemetry::on_host_down(const std::string& why) {
   if (driver_.why != why) log::warning("{}", why);
   driver_.initialised = false;
   driver_.why = why;
-  for (PollState& track : poll_states_) track.drop_query();
+  for (PollState& poll_state : poll_states_) poll_state.drop_query();
   finish_fresh_read();
   publish();  // the ticks go on publishing, because the readings age
 }
@@ -107,8 +107,8 @@ void Telemetry::on_event(const DeviceEvent& event) {
   if (event.pid) {
     health_.record_contained(event.device, *event.pid);
   } else {
-    const PollState* track = find(event.device);
-    health_.record_contained(event.device, track != nullptr ? track->sample() : Sample{});
+    const PollState* poll_state = find(event.device);
+    health_.record_contained(event.device, poll_state != nullptr ? poll_state->sample() : Sample{});
   }
 }
 
@@ -121,46 +121,47 @@ void Telemetry::tick() {
   if (ticks_ % kSlowTicks == 0) due = due | probes_of(Tier::slow);
   if (ticks_ % kRareTicks == 0) due = due | probes_of(Tier::rare);
   ++ticks_;
-  for (PollState& track : poll_states_) {
-    if (track.is_unresponsive(loop_.now())) errors_.record(track.info(), kOverdue);
-    track.make_due(due);
-    send_next_query(track);
+  for (PollState& poll_state : poll_states_) {
+    if (poll_state.is_unresponsive(loop_.now())) errors_.record(poll_state.info(), kOverdue);
+    poll_state.make_due(due);
+    send_next_query(poll_state);
   }
   publish_timer_ = loop_.call_after(kPublishTimeout, [this] { publish(); });
   tick_timer_ = loop_.call_after(kFastInterval, [this] { tick(); });
   publish_if_complete();
 }
 
-void Telemetry::send_next_query(PollState& track) {
-  const ProbeSet probes = track.next_probes();
+void Telemetry::send_next_query(PollState& poll_state) {
+  const ProbeSet probes = poll_state.next_probes();
   if (probes.empty()) return;
-  const ReadRequest request{next_id_++, track.info().id, probes};
-  if (requester_.read(request)) track.begin_query(request.id, probes, loop_.now());
+  const ReadRequest request{next_id_++, poll_state.info().id, probes};
+  if (requester_.read(request)) poll_state.begin_query(request.id, probes, loop_.now());
 }
 
 void Telemetry::request_power(const DeviceId& id) {
-  PollState* track = find(id);
-  if (track == nullptr) return;
-  track->make_urgent(kPowerProbes);
-  send_next_query(*track);
+  PollState* poll_state = find(id);
+  if (poll_state == nullptr) return;
+  poll_state->make_urgent(kPowerProbes);
+  send_next_query(*poll_state);
 }
 
 void Telemetry::on_reply(const ReadReply& reply) {
-  PollState* track = find(reply.device);
-  const auto accepted =
-      track != nullptr ? track->finish_query(reply.id, reply.sample, loop_.now()) : std::nullopt;
+  PollState* poll_state = find(reply.device);
+  const auto accepted = poll_state != nullptr
+                            ? poll_state->finish_query(reply.id, reply.sample, loop_.now())
+                            : std::nullopt;
   if (!accepted) return;
-  errors_.record(track->info(), *accepted);
-  health_.update(track->info().id, *accepted);
-  power_sampler_.on_sample(track->info().id, *accepted);
-  send_next_query(*track);
+  errors_.record(poll_state->info(), *accepted);
+  health_.update(poll_state->info().id, *accepted);
+  power_sampler_.on_sample(poll_state->info().id, *accepted);
+  send_next_query(*poll_state);
   finish_fresh_if_complete();
   publish_if_complete();
 }
 
-void Telemetry::read_fresh(ProbeSet probes, OnFreshRead done) {
+void Telemetry::read_fresh(ProbeSet probes, OnFreshRead on_done) {
   next_fresh_read_.probes = next_fresh_read_.probes | probes;
-  next_fresh_read_.callers.push_back(std::move(done));
+  next_fresh_read_.callers.push_back(std::move(on_done));
   if (!has_fresh_read()) begin_fresh_read();
 }
 
@@ -171,9 +172,9 @@ void Telemetry::begin_fresh_read() {
   // Without a GPU to ask, the flight ends at once, but never inside fresh().
   completion_check_ = loop_.call_at(fresh_read_.began_at, [this] { finish_fresh_if_complete(); });
   if (!driver_.initialised) return;
-  for (PollState& track : poll_states_) {
-    track.make_urgent(fresh_read_.probes);
-    send_next_query(track);
+  for (PollState& poll_state : poll_states_) {
+    poll_state.make_urgent(fresh_read_.probes);
+    send_next_query(poll_state);
   }
 }
 
@@ -187,15 +188,16 @@ void Telemetry::finish_fresh_read() {
   if (!has_fresh_read()) return;
   fresh_read_timer_.reset();
   completion_check_.reset();
-  const FreshRead landed = std::exchange(fresh_read_, {});
-  const auto result = std::make_shared<const Snapshot>(filter_fresh(assemble(), landed));
-  for (const OnFreshRead& done : landed.callers) done(result);
+  const FreshRead finished = std::exchange(fresh_read_, {});
+  const auto result = std::make_shared<const Snapshot>(filter_fresh(assemble(), finished));
+  for (const OnFreshRead& on_done : finished.callers) on_done(result);
   if (!has_fresh_read() && !next_fresh_read_.callers.empty()) begin_fresh_read();
 }
 
 void Telemetry::publish_if_complete() {
-  const bool complete = std::all_of(poll_states_.begin(), poll_states_.end(),
-                                    [](const PollState& track) { return track.is_idle(); });
+  const bool complete =
+      std::all_of(poll_states_.begin(), poll_states_.end(),
+                  [](const PollState& poll_state) { return poll_state.is_idle(); });
   if (publish_timer_ && complete) publish();
 }
 
@@ -213,25 +215,25 @@ Snapshot Telemetry::assemble() const {
   snapshot.taken = loop_.now();
   snapshot.wall = loop_.wall();
   snapshot.driver = driver_;
-  for (const PollState& track : poll_states_) {
-    DeviceState device = track.state(snapshot.taken);
-    device.query_errors = errors_.count(track.info().id);
+  for (const PollState& poll_state : poll_states_) {
+    DeviceState device = poll_state.state(snapshot.taken);
+    device.query_errors = errors_.count(poll_state.info().id);
     if (!driver_.initialised) {
       device.condition = DeviceCondition::unresponsive;
       device.why = driver_.why;
     }
-    device.contradiction = health_.contradiction(track.info().id);
+    device.contradiction = health_.contradiction(poll_state.info().id);
     device.health = health_.evaluate_health(device);
-    device.xid_errors = xids_.counts_of(track.info().id);
+    device.xid_errors = xids_.counts_of(poll_state.info().id);
     snapshot.devices.push_back(std::move(device));
   }
   return snapshot;
 }
 
 PollState* Telemetry::find(const DeviceId& id) {
-  const auto track = std::find_if(poll_states_.begin(), poll_states_.end(),
-                                  [&](const PollState& one) { return one.info().id == id; });
-  return track != poll_states_.end() ? &*track : nullptr;
+  const auto poll_state = std::find_if(poll_states_.begin(), poll_states_.end(),
+                                       [&](const PollState& one) { return one.info().id == id; });
+  return poll_state != poll_states_.end() ? &*poll_state : nullptr;
 }
 
 namespace {
@@ -241,11 +243,11 @@ const Reading* fresh_reading(const Sample& sample, Metric metric, TimePoint sinc
   return reading != nullptr && reading->taken >= since ? reading : nullptr;
 }
 
-bool has_answered(const PollState& track, const FreshRead& flight) {
+bool has_answered(const PollState& poll_state, const FreshRead& fresh_read) {
   bool all = true;
-  flight.probes.each([&](Probe probe) {
+  fresh_read.probes.each([&](Probe probe) {
     for (const Metric metric : row_of(probe).fills) {
-      all = all && fresh_reading(track.sample(), metric, flight.began_at) != nullptr;
+      all = all && fresh_reading(poll_state.sample(), metric, fresh_read.began_at) != nullptr;
     }
   });
   return all;
@@ -263,23 +265,25 @@ Missing missing_reason(const DeviceState& device, const Snapshot& snapshot) {
 
 }  // namespace
 
-bool is_complete(const FreshRead& flight, const std::vector<PollState>& tracks, TimePoint now) {
-  return std::all_of(tracks.begin(), tracks.end(), [&](const PollState& track) {
-    return !track.is_readable() || track.is_unresponsive(now) || has_answered(track, flight);
+bool is_complete(const FreshRead& fresh_read, const std::vector<PollState>& poll_states,
+                 TimePoint now) {
+  return std::all_of(poll_states.begin(), poll_states.end(), [&](const PollState& poll_state) {
+    return !poll_state.is_readable() || poll_state.is_unresponsive(now) ||
+           has_answered(poll_state, fresh_read);
   });
 }
 
-Snapshot filter_fresh(Snapshot all, const FreshRead& flight) {
+Snapshot filter_fresh(Snapshot all, const FreshRead& fresh_read) {
   for (DeviceState& device : all.devices) {
     const Sample before = std::exchange(
-        device.sample, missing_sample(flight.probes, missing_reason(device, all), all.taken));
+        device.sample, missing_sample(fresh_read.probes, missing_reason(device, all), all.taken));
     for (const Reading& reading : before.readings()) {
       const bool asked = device.sample.find(reading.metric) != nullptr;
-      if (asked && reading.taken >= flight.began_at) device.sample.set(reading);
+      if (asked && reading.taken >= fresh_read.began_at) device.sample.set(reading);
     }
     const auto& list = before.processes();
-    const bool listed = flight.probes.contains(Probe::processes) && list.has_value();
-    if (listed && list->taken >= flight.began_at) device.sample.set(*list);
+    const bool listed = fresh_read.probes.contains(Probe::processes) && list.has_value();
+    if (listed && list->taken >= fresh_read.began_at) device.sample.set(*list);
   }
   return all;
 }

@@ -59,7 +59,7 @@ class Telemetry {
   // Reads `probes` of every GPU now and answers within kFreshReadTimeout with a snapshot of only
   // these rows: the values that came, and "timed out" for the others. Callers that arrive during a
   // read share the next one. Does not wait for a GPU that is already unresponsive.
-  void read_fresh(ProbeSet probes, OnFreshRead done);
+  void read_fresh(ProbeSet probes, OnFreshRead on_done);
 
   // Takes what an earlier daemon knew of this machine's boards. Called right before the first
   // on_inventory(), so that no verdict is made without it, or as soon as it can be read.
@@ -75,16 +75,20 @@ class Telemetry {
   bool remove_board(const DeviceId&);
 
   // Calls `heard` with the power of one GPU every `period`, from 10 ms to 1 s: see Burst.
-  Subscription subscribe_power(const DeviceId& id, Duration period, OnPower heard) {
-    return power_sampler_.subscribe(id, period, std::move(heard));
+  Subscription subscribe_power(const DeviceId& id, Duration period, OnPower on_power) {
+    return power_sampler_.subscribe(id, period, std::move(on_power));
   }
 
   // Lets `judge` complete each snapshot right before it is published.
-  void set_annotator(std::function<void(Snapshot&)> judge) { annotator_ = std::move(judge); }
+  void set_annotator(std::function<void(Snapshot&)> annotator) {
+    annotator_ = std::move(annotator);
+  }
 
   // Calls `told` with each snapshot when it is published: one per tick, and one when the driver
   // comes or goes.
-  void set_listener(std::function<void(const SnapshotPtr&)> told) { listener_ = std::move(told); }
+  void set_listener(std::function<void(const SnapshotPtr&)> listener) {
+    listener_ = std::move(listener);
+  }
 
   // Messages from the driver's side.
   void on_inventory(const Inventory&);

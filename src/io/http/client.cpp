@@ -98,10 +98,10 @@ ClientRequest with_proxy(ClientRequest request, const Origin& origin) {
 // Whether the connection is to stay open for another request.
 enum class ConnectionReuse { close, keep };
 
-std::string render(const std::string& host, const ClientRequest& request, ConnectionReuse after) {
+std::string render(const std::string& host, const ClientRequest& request, ConnectionReuse reuse) {
   std::string out =
       fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", name_of(request.method), request.target, host);
-  if (after == ConnectionReuse::close) out += "Connection: close\r\n";
+  if (reuse == ConnectionReuse::close) out += "Connection: close\r\n";
   for (const Header& header : request.headers) {
     out += fmt::format("{}: {}\r\n", header.name, header.value);
   }
@@ -176,13 +176,13 @@ struct ReceivedResponse {
 Result<ReceivedResponse> receive(ClientSocket& socket, const ClientRequest& request,
                                  TimePoint until, std::size_t max_body, ResponseScope wanted) {
   Receiver receiver(socket);
-  for (int answers = 0; answers <= kMaxInterimResponses; ++answers) {
+  for (int interim_count = 0; interim_count <= kMaxInterimResponses; ++interim_count) {
     Parser parser;
     prepare(parser, request, max_body);
     auto received = receiver.parse(parser);
     while (received && !parser.is_done()) received = receiver.receive_some(parser, until);
-    const bool said = wanted == ResponseScope::status_only && parser.is_header_done();
-    if (!received && !said) return std::move(received).error();
+    const bool has_status = wanted == ResponseScope::status_only && parser.is_header_done();
+    if (!received && !has_status) return std::move(received).error();
     const bool complete = parser.is_done() && parser.keep_alive() && receiver.has_read_all();
     auto response = to_response(parser);
     if (!is_interim(response)) return ReceivedResponse{std::move(response), complete};
@@ -196,39 +196,39 @@ Result<ClientResponse> fetch_from(const Server& server, const ClientRequest& req
   const TimePoint until = BootClock::now() + deadline;
   auto socket = send_request(server, request, until);
   if (!socket) return std::move(socket).error();
-  auto answer = receive(*socket, request, until, max_body, wanted);
-  if (!answer) return std::move(answer).error();
-  return std::move(answer->response);
+  auto received = receive(*socket, request, until, max_body, wanted);
+  if (!received) return std::move(received).error();
+  return std::move(received->response);
 }
 
 // One request over a carrier's connection, which is kept for the next if it can be.
-Result<ClientResponse> fetch_on_tunnel(std::unique_ptr<TunnelConnection> line,
+Result<ClientResponse> fetch_on_tunnel(std::unique_ptr<TunnelConnection> connection,
                                        const Endpoint& endpoint, const ClientRequest& request,
                                        Duration deadline, std::size_t max_body) {
   const TimePoint until = BootClock::now() + deadline;
-  ClientSocket socket(endpoint, std::move(line));
+  ClientSocket socket(endpoint, std::move(connection));
   const std::string text = render(host_field(endpoint), request, ConnectionReuse::keep);
   if (auto sent = socket.send(text, until); !sent) return std::move(sent).error();
-  auto answer = receive(socket, request, until, max_body, ResponseScope::all);
-  if (!answer) return std::move(answer).error();
-  if (answer->complete) endpoint.tunnel->store_idle(socket.release_tunnel());
-  return std::move(answer->response);
+  auto received = receive(socket, request, until, max_body, ResponseScope::all);
+  if (!received) return std::move(received).error();
+  if (received->complete) endpoint.tunnel->store_idle(socket.release_tunnel());
+  return std::move(received->response);
 }
 
 // The deadline is for the request alone: a login has the carrier's own.
 Result<ClientResponse> fetch_through_tunnel(const Endpoint& endpoint, const ClientRequest& request,
                                             Duration deadline, std::size_t max_body) {
   if (auto right = check_request(request); !right) return std::move(right).error();
-  if (auto kept = endpoint.tunnel->take_idle()) {
-    auto response = fetch_on_tunnel(std::move(kept), endpoint, request, deadline, max_body);
+  if (auto idle = endpoint.tunnel->take_idle()) {
+    auto response = fetch_on_tunnel(std::move(idle), endpoint, request, deadline, max_body);
     // The other side may have closed it just now. Only a request that changes nothing is made
     // again.
     const bool reads = request.method == Method::get || request.method == Method::head;
     if (response || !reads || response.error().code == Errc::timed_out) return response;
   }
-  auto line = endpoint.tunnel->open();
-  if (!line) return std::move(line).error();
-  return fetch_on_tunnel(*std::move(line), endpoint, request, deadline, max_body);
+  auto connection = endpoint.tunnel->open();
+  if (!connection) return std::move(connection).error();
+  return fetch_on_tunnel(*std::move(connection), endpoint, request, deadline, max_body);
 }
 
 }  // namespace

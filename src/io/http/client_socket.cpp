@@ -36,9 +36,9 @@ Result<ClientSocket> ClientSocket::connect(const Endpoint& endpoint, TimePoint d
                                            std::string_view from) {
   if (endpoint.kind == Endpoint::Kind::tls) return connect(endpoint.tls->origin, deadline);
   if (endpoint.tunnel != nullptr) {
-    auto line = endpoint.tunnel->open();
-    if (!line) return std::move(line).error();
-    return ClientSocket(endpoint, *std::move(line));
+    auto connection = endpoint.tunnel->open();
+    if (!connection) return std::move(connection).error();
+    return ClientSocket(endpoint, *std::move(connection));
   }
   ClientSocket socket(endpoint.text());
   if (auto opened = socket.open(endpoint, deadline, from); !opened) {
@@ -73,10 +73,10 @@ Result<ClientSocket> ClientSocket::connect_plain(const Origin& origin, TimePoint
 }
 
 Result<void> ClientSocket::connect_through_proxy(const Origin& origin, TimePoint deadline) {
-  constexpr std::size_t kMostHead = std::size_t{16} * 1024;
-  constexpr std::size_t kMostReason = 100;
-  const std::string place = Endpoint::tcp(origin.host, origin.port).text();
-  std::string request = fmt::format("CONNECT {0} HTTP/1.1\r\nHost: {0}\r\n", place);
+  constexpr std::size_t kMaxHeadBytes = std::size_t{16} * 1024;
+  constexpr std::size_t kMaxReasonBytes = 100;
+  const std::string authority = Endpoint::tcp(origin.host, origin.port).text();
+  std::string request = fmt::format("CONNECT {0} HTTP/1.1\r\nHost: {0}\r\n", authority);
   if (!origin.proxy->authorization.empty()) {
     request += fmt::format("Proxy-Authorization: {}\r\n", origin.proxy->authorization);
   }
@@ -87,15 +87,17 @@ Result<void> ClientSocket::connect_through_proxy(const Origin& origin, TimePoint
     const auto got = receive_raw(byte, deadline);
     if (!got) return got.error();
     if (*got == 0) return invalid_response_error("the connection closed before the response");
-    if (head.size() == kMostHead) return invalid_response_error("the response header is too long");
+    if (head.size() == kMaxHeadBytes)
+      return invalid_response_error("the response header is too long");
     head += byte[0];
   }
   std::string_view line = std::string_view(head).substr(0, head.find("\r\n"));
   if (line.starts_with("HTTP/1.") && line.size() > 9 && line[9] == '2') return {};
   const std::size_t blank = std::min(line.find(' '), line.size());
   line.remove_prefix(std::min(blank + 1, line.size()));
-  return Error{Errc::unavailable, fmt::format("{} refused to connect to {}: {}", peer_name_, place,
-                                              printable(line.substr(0, kMostReason)))};
+  return Error{Errc::unavailable,
+               fmt::format("{} refused to connect to {}: {}", peer_name_, authority,
+                           printable(line.substr(0, kMaxReasonBytes)))};
 }
 
 Result<ClientSocket> ClientSocket::connect(const Origin& origin, TimePoint deadline) {
@@ -202,8 +204,8 @@ Result<void> ClientSocket::open(const Endpoint& endpoint, TimePoint deadline,
     if (errno == EINPROGRESS) return finish_connecting(deadline);
     if (errno != EAGAIN && errno != EINTR) return connect_error(errno);
     // A Unix listener's queue is full, and there is nothing to poll for that.
-    constexpr int kRetryMilliseconds = 5;
-    ::poll(nullptr, 0, kRetryMilliseconds);
+    constexpr int kRetryDelayMs = 5;
+    ::poll(nullptr, 0, kRetryDelayMs);
     if (BootClock::now() >= deadline) {
       return Error{Errc::timed_out, fmt::format("{} does not accept connections", peer_name_)};
     }

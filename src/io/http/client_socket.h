@@ -75,8 +75,8 @@ class ClientSocket {
   // Connects, agrees on TLS with whoever answers, and leaves.
   static Result<PresentedCertificate> fetch_certificate(const Origin&, TimePoint deadline);
   // Goes on with a connection that is there.
-  ClientSocket(const Endpoint& carried, std::unique_ptr<TunnelConnection> line)
-      : peer_name_(carried.text()), tunnel_(std::move(line)) {}
+  ClientSocket(const Endpoint& endpoint, std::unique_ptr<TunnelConnection> connection)
+      : peer_name_(endpoint.text()), tunnel_(std::move(connection)) {}
 
   Result<void> send(std::string_view bytes, TimePoint deadline);
   // Waits for at least one byte and returns how many came; 0: no more will come. Errc::timed_out at

@@ -12,31 +12,31 @@ const std::set<Connection*> kNoConnections;
 }  // namespace
 
 const ConnectionQuotas::ConnectionSet& ConnectionQuotas::find_connections(
-    const GroupConnections& share, SlotKey seat) {
-  if (seat == nullptr) return share.all;
-  const auto here = share.by_slot.find(seat);
-  return here == share.by_slot.end() ? kNoConnections : here->second;
+    const GroupConnections& connections, SlotKey slot) {
+  if (slot == nullptr) return connections.all;
+  const auto found = connections.by_slot.find(slot);
+  return found == connections.by_slot.end() ? kNoConnections : found->second;
 }
 
 const ConnectionQuotas::ConnectionSet& ConnectionQuotas::find_connections(
-    const ConnectionsByGroup& shares, const QuotaGroup& party, SlotKey seat) {
-  const auto share = shares.find(party);
-  return share == shares.end() ? kNoConnections : find_connections(share->second, seat);
+    const ConnectionsByGroup& by_group, const QuotaGroup& group, SlotKey slot) {
+  const auto found = by_group.find(group);
+  return found == by_group.end() ? kNoConnections : find_connections(found->second, slot);
 }
 
-void ConnectionQuotas::insert(ConnectionsByGroup& shares, Connection& connection) {
-  GroupConnections& share = shares[connection.quota_group()];
-  share.by_slot[connection.slot()].insert(&connection);
-  share.all.insert(&connection);
+void ConnectionQuotas::insert(ConnectionsByGroup& by_group, Connection& connection) {
+  GroupConnections& connections = by_group[connection.quota_group()];
+  connections.by_slot[connection.slot()].insert(&connection);
+  connections.all.insert(&connection);
 }
 
-void ConnectionQuotas::erase(ConnectionsByGroup& shares, Connection& connection) {
-  const auto share = shares.find(connection.quota_group());
-  if (share == shares.end() || share->second.all.erase(&connection) == 0) return;
-  const auto here = share->second.by_slot.find(connection.slot());
-  here->second.erase(&connection);
-  if (here->second.empty()) share->second.by_slot.erase(here);
-  if (share->second.all.empty()) shares.erase(share);
+void ConnectionQuotas::erase(ConnectionsByGroup& by_group, Connection& connection) {
+  const auto found = by_group.find(connection.quota_group());
+  if (found == by_group.end() || found->second.all.erase(&connection) == 0) return;
+  const auto in_slot = found->second.by_slot.find(connection.slot());
+  in_slot->second.erase(&connection);
+  if (in_slot->second.empty()) found->second.by_slot.erase(in_slot);
+  if (found->second.all.empty()) by_group.erase(found);
 }
 
 void ConnectionQuotas::add(Connection& connection) {
@@ -58,8 +58,8 @@ void ConnectionQuotas::begin_stream(Connection& connection) {
 
 void ConnectionQuotas::end_stream(Connection& connection) {
   if (streams_.erase(&connection) == 0) return;
-  const auto here = streams_by_slot_.find(connection.slot());
-  if (--here->second == 0) streams_by_slot_.erase(here);
+  const auto found = streams_by_slot_.find(connection.slot());
+  if (--found->second == 0) streams_by_slot_.erase(found);
   erase(streaming_, connection);
 }
 
@@ -80,26 +80,27 @@ bool ConnectionQuotas::evict_idlest(const ConnectionSet& some) {
   return true;
 }
 
-bool ConnectionQuotas::evict_from_largest(const ConnectionsByGroup& shares, SlotKey seat,
-                                          std::size_t than) {
-  const ConnectionSet* most = nullptr;
-  for (const auto& [party, share] : shares) {
-    const ConnectionSet& some = find_connections(share, seat);
-    if (!party.privileged && some.size() > (most == nullptr ? than : most->size())) most = &some;
+bool ConnectionQuotas::evict_from_largest(const ConnectionsByGroup& by_group, SlotKey slot,
+                                          std::size_t threshold) {
+  const ConnectionSet* largest = nullptr;
+  for (const auto& [group, connections] : by_group) {
+    const ConnectionSet& some = find_connections(connections, slot);
+    if (!group.privileged && some.size() > (largest == nullptr ? threshold : largest->size()))
+      largest = &some;
   }
-  if (most == nullptr) return false;
-  if (!evict_idlest(*most)) evict(**most->begin());
+  if (largest == nullptr) return false;
+  if (!evict_idlest(*largest)) evict(**largest->begin());
   return true;
 }
 
-bool HandshakeQuotas::admit(const QuotaGroup& party, TimePoint now) {
-  const auto is_own = [&](const Handshake* one) { return one->quota_group() == party; };
+bool HandshakeQuotas::admit(const QuotaGroup& group, TimePoint now) {
+  const auto is_own = [&](const Handshake* one) { return one->quota_group() == group; };
   const auto own = static_cast<std::size_t>(std::ranges::count_if(all_, is_own));
-  const bool own_full = own >= limits_.handshakes_per_group;
-  if (!own_full && all_.size() < limits_.handshakes) return true;
+  const bool group_full = own >= limits_.handshakes_per_group;
+  if (!group_full && all_.size() < limits_.handshakes) return true;
   const auto stalled_since = [&](Handshake* one) {
-    const bool may_go = !own_full || is_own(one);
-    return may_go ? one->waiting_since().value_or(now) : now;
+    const bool can_evict = !group_full || is_own(one);
+    return can_evict ? one->waiting_since().value_or(now) : now;
   };
   const auto longest = std::ranges::min_element(all_, {}, stalled_since);
   if (longest == all_.end()) return false;
@@ -114,41 +115,42 @@ void HandshakeQuotas::abort_all() {
   for (Handshake* one : std::exchange(all_, {})) one->abort();
 }
 
-ConnectionQuotas::QuotaDecision ConnectionQuotas::admit(const QuotaGroup& party, SlotKey seat,
+ConnectionQuotas::QuotaDecision ConnectionQuotas::admit(const QuotaGroup& group, SlotKey slot,
                                                         std::size_t taken) {
-  const ConnectionSet& own = find_connections(open_, party, nullptr);
-  if (!party.privileged && own.size() >= limits_.connections_per_group) {
-    const std::size_t had_here = find_connections(open_, party, seat).size();
+  const ConnectionSet& own = find_connections(open_, group, nullptr);
+  if (!group.privileged && own.size() >= limits_.connections_per_group) {
+    const std::size_t previous_in_slot = find_connections(open_, group, slot).size();
     if (!evict_idlest(own)) return QuotaDecision::group_full;
     // The ended connection had a seat here, which is free in a moment.
-    if (find_connections(open_, party, seat).size() < had_here) return QuotaDecision::admitted;
+    if (find_connections(open_, group, slot).size() < previous_in_slot)
+      return QuotaDecision::admitted;
   }
-  if (taken < limits_.connections + (party.privileged ? limits_.reserved_slots : 0)) {
+  if (taken < limits_.connections + (group.privileged ? limits_.reserved_slots : 0)) {
     return QuotaDecision::admitted;
   }
-  const std::size_t own_here = find_connections(open_, party, seat).size();
-  if (evict_from_largest(open_, seat, own_here + 1)) return QuotaDecision::admitted;
+  const std::size_t own_in_slot = find_connections(open_, group, slot).size();
+  if (evict_from_largest(open_, slot, own_in_slot + 1)) return QuotaDecision::admitted;
   // An idle connection of the party itself, or of one that has more.
-  ConnectionSet may_go;
-  for (const auto& [other, share] : open_) {
-    const ConnectionSet& here = find_connections(share, seat);
-    const bool gives_way = other == party || (!other.privileged && here.size() > own_here);
-    if (gives_way) may_go.insert(here.begin(), here.end());
+  ConnectionSet evictable;
+  for (const auto& [other, connections] : open_) {
+    const ConnectionSet& in_slot = find_connections(connections, slot);
+    const bool can_evict = other == group || (!other.privileged && in_slot.size() > own_in_slot);
+    if (can_evict) evictable.insert(in_slot.begin(), in_slot.end());
   }
-  return evict_idlest(may_go) ? QuotaDecision::admitted : QuotaDecision::server_full;
+  return evict_idlest(evictable) ? QuotaDecision::admitted : QuotaDecision::server_full;
 }
 
-ConnectionQuotas::QuotaDecision ConnectionQuotas::admit_stream(const Connection& wants) {
-  const bool has_kept_places = wants.quota_group().privileged;
-  const std::size_t own = find_connections(streaming_, wants.quota_group(), nullptr).size();
-  if (!has_kept_places && own >= limits_.streams_per_group) return QuotaDecision::group_full;
-  const std::size_t more = has_kept_places ? limits_.reserved_slots : 0;
-  const auto at = streams_by_slot_.find(wants.slot());
-  const std::size_t here = at == streams_by_slot_.end() ? 0 : at->second;
+ConnectionQuotas::QuotaDecision ConnectionQuotas::admit_stream(const Connection& connection) {
+  const bool has_reserved_slots = connection.quota_group().privileged;
+  const std::size_t own = find_connections(streaming_, connection.quota_group(), nullptr).size();
+  if (!has_reserved_slots && own >= limits_.streams_per_group) return QuotaDecision::group_full;
+  const std::size_t more = has_reserved_slots ? limits_.reserved_slots : 0;
+  const auto at = streams_by_slot_.find(connection.slot());
+  const std::size_t in_slot = at == streams_by_slot_.end() ? 0 : at->second;
   SlotKey full = nullptr;  // a null seat is all of them
   if (streams_.size() < limits_.total_streams + more) {
-    if (here < limits_.streams + more) return QuotaDecision::admitted;
-    full = wants.slot();
+    if (in_slot < limits_.streams + more) return QuotaDecision::admitted;
+    full = connection.slot();
   }
   return evict_from_largest(streaming_, full, own + 1) ? QuotaDecision::admitted
                                                        : QuotaDecision::server_full;

@@ -87,7 +87,7 @@ class ConnectionQuotas {
   };
   // Makes room, if it can, for one more connection of that party at a listener of which `taken`
   // seats are taken.
-  QuotaDecision admit(const QuotaGroup&, const void* seat, std::size_t taken);
+  QuotaDecision admit(const QuotaGroup&, const void* slot, std::size_t taken);
   // The same for this connection's response, which has no end.
   QuotaDecision admit_stream(const Connection&);
 
@@ -109,7 +109,7 @@ class ConnectionQuotas {
   static void erase(ConnectionsByGroup&, Connection&);
   void evict(Connection&);
   // Ends a connection of the party that has most, if it has more than `than`.
-  bool evict_from_largest(const ConnectionsByGroup&, SlotKey, std::size_t than);
+  bool evict_from_largest(const ConnectionsByGroup&, SlotKey, std::size_t threshold);
   // Ends the connection that has waited longest for its client.
   bool evict_idlest(const ConnectionSet&);
 

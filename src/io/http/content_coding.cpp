@@ -15,16 +15,16 @@ constexpr int kFullWeight = 1000;  // a weight of 1, in thousandths
 
 // "0.5" is 500; "1", "0.123" and nothing finer or greater.
 std::optional<int> weight_from(std::string_view text) {
-  constexpr std::size_t kLongest = 5;
-  const bool shaped = !text.empty() && text.size() <= kLongest &&
+  constexpr std::size_t kMaxLength = 5;
+  const bool shaped = !text.empty() && text.size() <= kMaxLength &&
                       (text[0] == '0' || text[0] == '1') && (text.size() == 1 || text[1] == '.');
   if (!shaped) return std::nullopt;
   int weight = (text[0] - '0') * kFullWeight;
-  int place = kFullWeight / 10;
+  int digit_weight = kFullWeight / 10;
   for (const char c : text.substr(std::min<std::size_t>(2, text.size()))) {
     if (c < '0' || c > '9') return std::nullopt;
-    weight += (c - '0') * place;
-    place /= 10;
+    weight += (c - '0') * digit_weight;
+    digit_weight /= 10;
   }
   return weight <= kFullWeight ? std::optional(weight) : std::nullopt;
 }
@@ -104,16 +104,17 @@ bool matches_etag(std::string_view if_none_match, std::string_view etag) {
   return if_none_match.find(etag) != if_none_match.npos;  // the quotes make it whole
 }
 
-GzipCache::Body GzipCache::find(const Results& made, const Body& of) {
-  const auto same = std::ranges::find_if(
-      made.entries, [&](const Entry& entry) { return entry.result && entry.source.lock() == of; });
-  return same == made.entries.end() ? nullptr : same->result;
+GzipCache::Body GzipCache::find(const Results& results, const Body& source) {
+  const auto same = std::ranges::find_if(results.entries, [&](const Entry& entry) {
+    return entry.result && entry.source.lock() == source;
+  });
+  return same == results.entries.end() ? nullptr : same->result;
 }
 
-void GzipCache::insert(Results& made, const Body& of, const Body& body) {
-  if (of.use_count() == 1) return;  // nobody else has it
-  made.entries[made.next] = {of, body};
-  made.next = (made.next + 1) % kMaxEntries;
+void GzipCache::insert(Results& results, const Body& source, const Body& body) {
+  if (source.use_count() == 1) return;  // nobody else has it
+  results.entries[results.next] = {source, body};
+  results.next = (results.next + 1) % kMaxEntries;
 }
 
 GzipCache::Body GzipCache::compress(const Body& plain) {
@@ -137,17 +138,17 @@ ResponsePreferences preferences_of(const Request& request) {
   return {accepts_gzip(request.headers), reads, std::string(request.header("if-none-match"))};
 }
 
-void apply_preferences(const ResponsePreferences& wishes, Response& response, GzipCache& cache,
+void apply_preferences(const ResponsePreferences& preferences, Response& response, GzipCache& cache,
                        const Limits& limits) {
   if (!response.etag.empty()) response.headers.push_back({"ETag", response.etag});
   const bool choice = response.gzipped || is_compressible(response, limits);
   if (choice) response.headers.push_back({"Vary", "Accept-Encoding"});
-  if (response.status == 200 && wishes.is_read &&
-      matches_etag(wishes.if_none_match, response.etag)) {
+  if (response.status == 200 && preferences.is_read &&
+      matches_etag(preferences.if_none_match, response.etag)) {
     return set_not_modified(response);
   }
   if (!choice) return;
-  if (!wishes.gzip) {
+  if (!preferences.gzip) {
     if (response.gzipped) decompress_body(response, cache);
     return;
   }
@@ -196,8 +197,8 @@ std::optional<std::string> gunzip(std::string_view packed, std::size_t at_most) 
   std::string plain;
   int state = Z_OK;
   while (state == Z_OK && plain.size() < at_most) {
-    constexpr std::size_t kFirst = 4096;
-    plain.resize(std::min(at_most, std::max(kFirst, plain.size() * 2)));
+    constexpr std::size_t kInitialSize = 4096;
+    plain.resize(std::min(at_most, std::max(kInitialSize, plain.size() * 2)));
     stream.next_out = bytes_of(plain) + stream.total_out;
     stream.avail_out = static_cast<uInt>(plain.size() - stream.total_out);
     state = ::inflate(&stream, Z_NO_FLUSH);

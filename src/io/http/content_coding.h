@@ -43,8 +43,8 @@ class GzipCache {
     std::size_t next = 0;
   };
 
-  static Body find(const Results&, const Body& of);
-  static void insert(Results&, const Body& of, const Body& made);
+  static Body find(const Results&, const Body& source);
+  static void insert(Results&, const Body& source, const Body& body);
 
   Results compressed_;
   Results decompressed_;

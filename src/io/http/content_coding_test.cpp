@@ -61,9 +61,9 @@ TEST(GzipCache, KeepsNoBodyThatOnlyOneResponseHas) {
 
 class Fitted : public testing::Test {
  protected:
-  Response fit(const ResponsePreferences& wishes) {
+  Response fit(const ResponsePreferences& preferences) {
     Response response = response_;
-    apply_preferences(wishes, response, cache_, Limits());
+    apply_preferences(preferences, response, cache_, Limits());
     return response;
   }
   static std::string field(const Response& response, std::string_view name) {

@@ -88,9 +88,9 @@ Endpoint Endpoint::through_tunnel(std::shared_ptr<Tunnel> by) {
   return Endpoint{Kind::tunnel, "", 0, "", std::move(by)};
 }
 
-Endpoint Endpoint::over_tls(HttpsEndpoint place) {
+Endpoint Endpoint::over_tls(HttpsEndpoint https) {
   return Endpoint{Kind::tls, "",      0,
-                  "",        nullptr, std::make_shared<const HttpsEndpoint>(std::move(place))};
+                  "",        nullptr, std::make_shared<const HttpsEndpoint>(std::move(https))};
 }
 
 std::string Endpoint::text() const {
@@ -252,15 +252,16 @@ struct SocketDirectory {
   }
 };
 
-Result<void> bind_with_mode(const UniqueFd& socket, const SocketDirectory& workplace,
+Result<void> bind_with_mode(const UniqueFd& socket, const SocketDirectory& socket_directory,
                             unsigned mode) {
-  const auto address = to_socket_address(Endpoint::unix_socket(workplace.socket_path()));
+  const auto address = to_socket_address(Endpoint::unix_socket(socket_directory.socket_path()));
   if (!address) return address.error();
-  ::unlinkat(workplace.directory.get(), workplace.name.c_str(), 0);  // left by a process that died
+  ::unlinkat(socket_directory.directory.get(), socket_directory.name.c_str(),
+             0);  // left by a process that died
   if (::bind(socket.get(), address->get(), address->length) != 0) {
     return system_error("creating a socket");
   }
-  if (::fchmodat(workplace.directory.get(), workplace.name.c_str(), mode, 0) != 0) {
+  if (::fchmodat(socket_directory.directory.get(), socket_directory.name.c_str(), mode, 0) != 0) {
     return system_error("setting the mode of a socket");
   }
   if (::listen(socket.get(), SOMAXCONN) != 0) return system_error("listening");
@@ -273,18 +274,19 @@ Result<UnixListener> listen_on_unix(const std::string& path, unsigned mode) {
   const auto address = to_socket_address(Endpoint::unix_socket(path));
   if (!address) return address.error();
   const std::string where = parent_directory(path);
-  const SocketDirectory workplace{
+  const SocketDirectory socket_directory{
       UniqueFd(::open(where.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
       fmt::format(".gpuyard-{}", ::getpid())};
-  if (!workplace.directory) return system_error("opening " + where);
+  if (!socket_directory.directory) return system_error("opening " + where);
   if (auto cleared = clear_stale(path, *address); !cleared) return std::move(cleared).error();
   UniqueFd socket = open_socket();
   if (!socket) return system_error("opening a socket");
-  if (auto bound = bind_with_mode(socket, workplace, mode); !bound) {
+  if (auto bound = bind_with_mode(socket, socket_directory, mode); !bound) {
     return std::move(bound).error().in(path);
   }
   // link, unlike rename, fails if another process was faster.
-  if (::linkat(workplace.directory.get(), workplace.name.c_str(), AT_FDCWD, path.c_str(), 0) != 0) {
+  if (::linkat(socket_directory.directory.get(), socket_directory.name.c_str(), AT_FDCWD,
+               path.c_str(), 0) != 0) {
     if (errno == EEXIST) return Error{Errc::conflict, "another gpuyard is listening on " + path};
     return system_error("creating " + path);
   }

@@ -32,11 +32,11 @@ Chunk event_chunk(std::string_view name, std::string_view data, std::string_view
   return Chunk(text);
 }
 
-Response event_stream(std::shared_ptr<ResponseStream> feed) {
+Response event_stream(std::shared_ptr<ResponseStream> stream) {
   Response response;
   response.content_type = kEventStream;
   response.headers = {{"Cache-Control", "no-store"}, {"X-Accel-Buffering", "no"}};
-  response.stream = std::move(feed);
+  response.stream = std::move(stream);
   return response;
 }
 

@@ -32,7 +32,7 @@ const Chunk& heartbeat();
 Chunk event_chunk(std::string_view name, std::string_view data, std::string_view id = "");
 
 // 200 with this feed as its body.
-Response event_stream(std::shared_ptr<ResponseStream> feed);
+Response event_stream(std::shared_ptr<ResponseStream> stream);
 
 // Bytes of a text/event-stream to events, as the WHATWG standard reads them. Knows no connection.
 
@@ -48,7 +48,7 @@ inline constexpr std::size_t kMaxEventBytes = std::size_t{8} * 1024 * 1024;
 
 class EventParser {
  public:
-  explicit EventParser(std::size_t most_bytes = kMaxEventBytes) : max_bytes_(most_bytes) {}
+  explicit EventParser(std::size_t max_bytes = kMaxEventBytes) : max_bytes_(max_bytes) {}
 
   void feed(std::string_view bytes);
   // The next event that has come in full.

@@ -73,34 +73,35 @@ std::string rejection_response(int status, std::string_view code, std::string_vi
   return bytes + *response.body;
 }
 
-const std::string& reject_connection(ServerContext& site, ConnectionQuotas::QuotaDecision room) {
+const std::string& reject_connection(ServerContext& context,
+                                     ConnectionQuotas::QuotaDecision decision) {
   static const std::string full =
       rejection_response(503, "busy", "too many connections are open; try again later");
   static const std::string own_full = rejection_response(
       503, "busy",
       "you have reached the maximum number of open connections; close some, or try again later");
-  ++site.counters.refused;
-  return room == ConnectionQuotas::QuotaDecision::group_full ? own_full : full;
+  ++context.counters.refused;
+  return decision == ConnectionQuotas::QuotaDecision::group_full ? own_full : full;
 }
 
-ConnectionQuotas::QuotaDecision acquire_slot(ServerContext& site,
-                                             const std::weak_ptr<const int>& seats,
-                                             IncomingConnection& arrival) {
-  ConnectionSlots seat = seats.lock();
-  if (!seat) return ConnectionQuotas::QuotaDecision::server_full;  // nobody listens any more
-  const long taken = seat.use_count() - 2;  // without the listener's copy and this one
-  const auto room = site.quotas.admit(arrival.quota_group, seat.get(),
-                                      static_cast<std::size_t>(std::max(taken, 0L)));
-  if (room == ConnectionQuotas::QuotaDecision::admitted) arrival.slot = std::move(seat);
-  return room;
+ConnectionQuotas::QuotaDecision acquire_slot(ServerContext& context,
+                                             const std::weak_ptr<const int>& slots,
+                                             IncomingConnection& incoming) {
+  ConnectionSlots slot = slots.lock();
+  if (!slot) return ConnectionQuotas::QuotaDecision::server_full;  // nobody listens any more
+  const long taken = slot.use_count() - 2;  // without the listener's copy and this one
+  const auto decision = context.quotas.admit(incoming.quota_group, slot.get(),
+                                             static_cast<std::size_t>(std::max(taken, 0L)));
+  if (decision == ConnectionQuotas::QuotaDecision::admitted) incoming.slot = std::move(slot);
+  return decision;
 }
 
-Listener::Listener(std::shared_ptr<ServerContext> site, UniqueFd socket, Endpoint bound,
-                   Accept welcome)
-    : context_(std::move(site)),
+Listener::Listener(std::shared_ptr<ServerContext> context, UniqueFd socket, Endpoint bound,
+                   Accept on_accept)
+    : context_(std::move(context)),
       socket_(std::move(socket)),
       endpoint_(std::move(bound)),
-      custom_accept_(std::move(welcome)),
+      custom_accept_(std::move(on_accept)),
       slots_(std::make_shared<const int>(0)) {
   watch();
 }
@@ -148,37 +149,37 @@ bool Listener::can_retry_accept(int code) {
 }
 
 void Listener::accept_client(UniqueFd client, const SocketAddress& from) {
-  IncomingConnection arrival;
-  arrival.peer = peer_of(client, from, endpoint_);
-  arrival.quota_group = quota_group_of(arrival.peer, from);
-  arrival.peer.quota_group = arrival.quota_group.name;
+  IncomingConnection incoming;
+  incoming.peer = peer_of(client, from, endpoint_);
+  incoming.quota_group = quota_group_of(incoming.peer, from);
+  incoming.peer.quota_group = incoming.quota_group.name;
   if (endpoint_.kind == Endpoint::Kind::unix_socket && has_peer_pidfd()) {
-    arrival.open_process = [socket = client.get(), pid = arrival.peer.pid] {
+    incoming.open_process = [socket = client.get(), pid = incoming.peer.pid] {
       return peer_process(socket, pid);
     };
   }
   if (endpoint_.kind == Endpoint::Kind::tcp) {
     // The address of the connection, not of the listener, which may be bound to every address.
-    arrival.local_address = local_endpoint(client).value_or(Endpoint()).address;
+    incoming.local_address = local_endpoint(client).value_or(Endpoint()).address;
     const int on = 1;
     ::setsockopt(client.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   }
   if (custom_accept_)
-    return custom_accept_(context_, std::move(client), slots_, std::move(arrival));
-  const ConnectionQuotas::QuotaDecision room = acquire_slot(*context_, slots_, arrival);
-  if (room == ConnectionQuotas::QuotaDecision::admitted) {
-    return serve_socket(context_, std::move(client), std::move(arrival));
+    return custom_accept_(context_, std::move(client), slots_, std::move(incoming));
+  const ConnectionQuotas::QuotaDecision decision = acquire_slot(*context_, slots_, incoming);
+  if (decision == ConnectionQuotas::QuotaDecision::admitted) {
+    return serve_socket(context_, std::move(client), std::move(incoming));
   }
-  const std::string& answer = reject_connection(*context_, room);
+  const std::string& response = reject_connection(*context_, decision);
   // Sends only what goes without waiting; the client may also just see the connection end.
-  ::send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  ::send(client.get(), response.data(), response.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 QuotaGroup Listener::quota_group_of(const Peer& peer, const SocketAddress& from) const {
   if (peer.kind == Peer::Kind::tcp) return {network_of(from), false};
-  const uid_t person = context_->quota_owner ? context_->quota_owner(peer.uid) : peer.uid;
+  const uid_t owner = context_->quota_owner ? context_->quota_owner(peer.uid) : peer.uid;
   const bool ours = peer.uid == 0 || peer.uid == ::geteuid();
-  return {fmt::format("uid {}", person),
+  return {fmt::format("uid {}", owner),
           context_->is_privileged ? context_->is_privileged(peer) : ours};
 }
 
@@ -192,7 +193,7 @@ void ServerContext::remove(Connection& connection) {
   counters.active = quotas.all().size();
   counters.streams = quotas.streams();
   if (!quotas.all().empty()) return;
-  if (auto done = std::exchange(on_drained, nullptr)) io.post(std::move(done));
+  if (auto callback = std::exchange(on_drained, nullptr)) io.post(std::move(callback));
 }
 
 void ServerContext::begin_handshake(Handshake& handshake) {

@@ -66,11 +66,12 @@ struct IncomingConnection {
 using ConnectionSlots = std::shared_ptr<const int>;
 
 // Gives the arrival a seat if there is room, perhaps because another connection was ended.
-ConnectionQuotas::QuotaDecision acquire_slot(ServerContext& site,
-                                             const std::weak_ptr<const int>& seats,
-                                             IncomingConnection& arrival);
+ConnectionQuotas::QuotaDecision acquire_slot(ServerContext& context,
+                                             const std::weak_ptr<const int>& slots,
+                                             IncomingConnection& incoming);
 // Counts the refusal and returns the answer to send.
-const std::string& reject_connection(ServerContext& site, ConnectionQuotas::QuotaDecision room);
+const std::string& reject_connection(ServerContext& context,
+                                     ConnectionQuotas::QuotaDecision decision);
 // The bytes of an answer to a connection that gets no session.
 std::string rejection_response(int status, std::string_view code, std::string_view why);
 
@@ -81,7 +82,8 @@ class Listener {
   using Accept = std::function<void(const std::shared_ptr<ServerContext>&, UniqueFd client,
                                     const ConnectionSlots&, IncomingConnection)>;
 
-  Listener(std::shared_ptr<ServerContext> site, UniqueFd socket, Endpoint bound, Accept welcome);
+  Listener(std::shared_ptr<ServerContext> context, UniqueFd socket, Endpoint bound,
+           Accept on_accept);
 
  private:
   void watch();

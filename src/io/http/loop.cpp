@@ -68,8 +68,8 @@ class AsyncWatcher : public std::enable_shared_from_this<AsyncWatcher> {
 // non-blocking, and takes each descriptor only once.
 class FdWatcher final : public AsyncWatcher {
  public:
-  FdWatcher(asio::io_context& io, UniqueFd around, std::function<void()> readable)
-      : descriptor_(io, around.release()), on_readable_(std::move(readable)) {}
+  FdWatcher(asio::io_context& io, UniqueFd around, std::function<void()> on_readable)
+      : descriptor_(io, around.release()), on_readable_(std::move(on_readable)) {}
 
   void wait() override {
     descriptor_.async_wait(asio::posix::descriptor_base::wait_read,
@@ -98,8 +98,8 @@ class FdWatcher final : public AsyncWatcher {
 class SignalWatcher final : public AsyncWatcher {
  public:
   SignalWatcher(asio::io_context& io, const std::vector<int>& numbers,
-                std::function<void(int)> received)
-      : set_(io), on_signal_(std::move(received)) {
+                std::function<void(int)> on_signal)
+      : set_(io), on_signal_(std::move(on_signal)) {
     for (const int number : numbers) set_.add(number);
   }
 
@@ -187,9 +187,9 @@ void IoLoop::poll() {
   core_->io.poll();
 }
 
-bool IoLoop::run_until(const std::function<bool()>& done, Duration at_most) {
+bool IoLoop::run_until(const std::function<bool()>& is_done, Duration at_most) {
   const TimePoint end = now() + at_most;
-  while (!done()) {
+  while (!is_done()) {
     const Duration left = end - now();
     if (left <= Duration::zero() || core_->io.stopped()) return false;
     core_->io.run_one_for(left);
@@ -208,7 +208,7 @@ Subscription IoLoop::call_at(TimePoint when, std::function<void()> work) {
   });
 }
 
-Subscription IoLoop::watch(int fd, std::function<void()> readable) {
+Subscription IoLoop::watch(int fd, std::function<void()> on_readable) {
   UniqueFd around = wrap_in_epoll(fd);
   if (!around) {
     // Logged once: a caller that has no descriptors left tries again and again.
@@ -218,14 +218,15 @@ Subscription IoLoop::watch(int fd, std::function<void()> readable) {
     return {};
   }
   logged_watch_failure_ = false;
-  const auto watch = std::make_shared<FdWatcher>(core_->io, std::move(around), std::move(readable));
+  const auto watch =
+      std::make_shared<FdWatcher>(core_->io, std::move(around), std::move(on_readable));
   watch->wait();
   return watch->subscription();
 }
 
 Subscription IoLoop::watch_signals(const std::vector<int>& numbers,
-                                   std::function<void(int)> received) {
-  const auto signals = std::make_shared<SignalWatcher>(core_->io, numbers, std::move(received));
+                                   std::function<void(int)> on_signal) {
+  const auto signals = std::make_shared<SignalWatcher>(core_->io, numbers, std::move(on_signal));
   signals->wait();
   return signals->subscription();
 }

@@ -25,17 +25,17 @@ class IoLoop final : public Loop {
   // Runs what is ready, without waiting.
   void poll();
   // Runs until done() holds (asked after each piece of work) or `at_most` has passed; says which.
-  bool run_until(const std::function<bool()>& done, Duration at_most);
+  bool run_until(const std::function<bool()>& is_done, Duration at_most);
 
   TimePoint now() const override { return BootClock::now(); }
   WallTime wall() const override { return wall_now(); }
   void post(std::function<void()> work) override;
   Subscription call_at(TimePoint when, std::function<void()> work) override;
-  Subscription watch(int fd, std::function<void()> readable) override;
+  Subscription watch(int fd, std::function<void()> on_readable) override;
 
   // Runs `received` on the loop for each arrival of one of `numbers`, instead of its default
   // action.
-  Subscription watch_signals(const std::vector<int>& numbers, std::function<void(int)> received);
+  Subscription watch_signals(const std::vector<int>& numbers, std::function<void(int)> on_signal);
 
   // For src/io/http alone; defined in loop_core.h, which includes Asio.
   struct Core;

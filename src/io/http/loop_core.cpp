@@ -26,23 +26,23 @@ asio::awaitable<void> suspend(Keep keep) {
 
 }  // namespace
 
-asio::awaitable<void> TurnScheduler::wait_for_turn(const QuotaGroup& party) {
-  auto keep = [this, &party](Resume resume) { add(party, std::move(resume)); };
+asio::awaitable<void> TurnScheduler::wait_for_turn(const QuotaGroup& group) {
+  auto keep = [this, &group](Resume resume) { add(group, std::move(resume)); };
   co_await suspend(keep);
 }
 
-asio::awaitable<void> TurnScheduler::sleep(const void* who, const QuotaGroup& party) {
-  auto keep = [this, who, &party](Resume resume) { sleepers_[who] = {party, std::move(resume)}; };
+asio::awaitable<void> TurnScheduler::sleep(const void* key, const QuotaGroup& group) {
+  auto keep = [this, key, &group](Resume resume) { sleepers_[key] = {group, std::move(resume)}; };
   co_await suspend(keep);
 }
 
-void TurnScheduler::wake(const void* who) {
-  if (auto one = sleepers_.extract(who))
+void TurnScheduler::wake(const void* key) {
+  if (auto one = sleepers_.extract(key))
     add(one.mapped().quota_group, std::move(one.mapped().resume));
 }
 
-void TurnScheduler::add(const QuotaGroup& party, Resume resume) {
-  waiting_.push(party, party.privileged, std::move(resume));
+void TurnScheduler::add(const QuotaGroup& group, Resume resume) {
+  waiting_.push(group, group.privileged, std::move(resume));
   if (!std::exchange(running_, true)) asio::post(io_, [this] { run_turns(); });
 }
 

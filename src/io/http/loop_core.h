@@ -57,9 +57,9 @@ class TurnScheduler {
   // anything else: the write of a piece, for example.
   asio::awaitable<void> wait_for_turn(const QuotaGroup&);
   // Waits until wake(`who`), and then for a turn as next() does.
-  asio::awaitable<void> sleep(const void* who, const QuotaGroup&);
+  asio::awaitable<void> sleep(const void* key, const QuotaGroup&);
   // Cheap; does nothing if `who` does not sleep.
-  void wake(const void* who);
+  void wake(const void* key);
 
   static constexpr Duration kTurnBudget = limits::kTurnBudget;
   // A write of at most this many bytes goes without waiting for a turn.
@@ -73,7 +73,7 @@ class TurnScheduler {
     Resume resume;
   };
 
-  void add(const QuotaGroup& party, Resume resume);
+  void add(const QuotaGroup& group, Resume resume);
   void run_turns();
 
   asio::io_context& io_;
@@ -101,7 +101,8 @@ struct IoLoop::Core {
 class Deadline {
  public:
   // `missed` is called once for each set() that is not followed by another in time.
-  Deadline(Loop& loop, std::function<void()> missed) : loop_(loop), on_missed_(std::move(missed)) {}
+  Deadline(Loop& loop, std::function<void()> on_missed)
+      : loop_(loop), on_missed_(std::move(on_missed)) {}
 
   void set(Duration from_now) {
     missed_ = false;

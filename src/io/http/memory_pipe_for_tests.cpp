@@ -70,7 +70,9 @@ class MemoryStream final : public Stream {
   void limit_unsent(std::size_t) override {}  // it has no buffer of its own
   void finish() override { state_->server_finished = true; }
   bool has_hung_up() const override { return state_->broken(); }
-  void watch_hangup(std::function<void()> look) override { state_->look = std::move(look); }
+  void watch_hangup(std::function<void()> on_hangup) override {
+    state_->look = std::move(on_hangup);
+  }
   void interrupt() override {
     state_->look = nullptr;
     state_->interrupted = true;
@@ -116,7 +118,7 @@ void MemoryPipe::finish() {
 void MemoryPipe::vanish() {
   state_->client_vanished = true;
   state_->wake();
-  if (auto look = std::exchange(state_->look, nullptr)) loop_.post(std::move(look));
+  if (auto on_hangup = std::exchange(state_->look, nullptr)) loop_.post(std::move(on_hangup));
 }
 
 void MemoryPipe::stall() {

@@ -37,10 +37,10 @@ std::string_view find_header(const std::vector<Header>& headers, std::string_vie
 class DisconnectNotifier {
  public:
   // `told` is called once, when the connection ends before the request under way was answered.
-  void on_disconnect(std::function<void()> told) { on_disconnect_ = std::move(told); }
+  void on_disconnect(std::function<void()> callback) { on_disconnect_ = std::move(callback); }
   // Called by the session.
   void notify() {
-    if (const auto told = std::exchange(on_disconnect_, nullptr)) told();
+    if (const auto callback = std::exchange(on_disconnect_, nullptr)) callback();
   }
 
  private:

@@ -18,8 +18,8 @@ namespace gpuyard::http {
 std::string Origin::text() const {
   const bool six = host.find(':') != host.npos;
   std::string name = six ? fmt::format("[{}]", host) : host;
-  const std::uint16_t usual = tls ? 443 : 80;
-  return port == usual ? name : fmt::format("{}:{}", name, port);
+  const std::uint16_t default_port = tls ? 443 : 80;
+  return port == default_port ? name : fmt::format("{}:{}", name, port);
 }
 
 std::string HttpsEndpoint::url() const {
@@ -97,27 +97,27 @@ LookupResult resolve(const std::string& host, std::uint16_t port, TimePoint dead
 
 LookupResult resolve_with(const Lookup& look_up, const std::string& host, std::uint16_t port,
                           TimePoint deadline) {
-  auto place = std::make_unique<LookupSlot>();
-  if (place->exceeds_limit()) {
+  auto slot = std::make_unique<LookupSlot>();
+  if (slot->exceeds_limit()) {
     return lookup_error(
         host, fmt::format("{} name lookups are still waiting for an answer", kMaxLookups));
   }
-  const auto question = std::make_shared<PendingLookup>();
+  const auto pending = std::make_shared<PendingLookup>();
   try {
-    std::thread([question, look_up, host, port, place = std::move(place)]() mutable {
-      auto answer = look_up(host, port);
-      place.reset();
-      const std::lock_guard lock(question->mutex);
-      question->result = std::move(answer);
-      question->done.notify_all();
+    std::thread([pending, look_up, host, port, slot = std::move(slot)]() mutable {
+      auto result = look_up(host, port);
+      slot.reset();
+      const std::lock_guard lock(pending->mutex);
+      pending->result = std::move(result);
+      pending->done.notify_all();
     }).detach();
   } catch (const std::system_error& error) {  // too many threads
     return lookup_error(host, error.what());
   }
-  std::unique_lock lock(question->mutex);
-  question->done.wait_for(lock, deadline - BootClock::now(),
-                          [&] { return question->result.has_value(); });
-  if (question->result) return *std::move(question->result);
+  std::unique_lock lock(pending->mutex);
+  pending->done.wait_for(lock, deadline - BootClock::now(),
+                         [&] { return pending->result.has_value(); });
+  if (pending->result) return *std::move(pending->result);
   return Error{Errc::timed_out, fmt::format("the name {} was not resolved in time", host)};
 }
 

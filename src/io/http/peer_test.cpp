@@ -19,12 +19,12 @@ bool is_gone(const UniqueFd& process) {
 // because it is a child of a program that may have threads.
 class Asker {
  public:
-  explicit Asker(const Endpoint& door) {
+  explicit Asker(const Endpoint& endpoint) {
     int pipe[2] = {-1, -1};
     if (::pipe2(pipe, O_CLOEXEC) != 0) return;
     UniqueFd leave(pipe[0]);
     leave_.reset(pipe[1]);
-    const auto address = to_socket_address(door);
+    const auto address = to_socket_address(endpoint);
     pid_ = ::fork();
     if (pid_ != 0) return;
     ::close(pipe[1]);
@@ -109,33 +109,33 @@ TEST_F(Presences, AHandlerHearsThatItsClientHasLeft) {
   hold_ = true;
   Server server(loop_, handler());
   ASSERT_TRUE(server.listen_unix(path()));
-  int told = 0;
+  int disconnects = 0;
   {
     RawClient client(loop_, on_unix());
     client.send(kGet);
     ASSERT_TRUE(settle([&] { return held_.size() == 1; }));
-    last_.peer.disconnect_notifier->on_disconnect([&] { ++told; });
+    last_.peer.disconnect_notifier->on_disconnect([&] { ++disconnects; });
     loop_.poll();
-    EXPECT_EQ(told, 0);
+    EXPECT_EQ(disconnects, 0);
   }
-  EXPECT_TRUE(settle([&] { return told == 1; }));
+  EXPECT_TRUE(settle([&] { return disconnects == 1; }));
 }
 
 TEST_F(Presences, AnsweredClientDisconnectIsNotReported) {
   hold_ = true;
   Server server(loop_, handler());
   ASSERT_TRUE(server.listen_unix(path()));
-  int told = 0;
+  int disconnects = 0;
   {
     RawClient client(loop_, on_unix());
     client.send(kGet);
     ASSERT_TRUE(settle([&] { return held_.size() == 1; }));
-    last_.peer.disconnect_notifier->on_disconnect([&] { ++told; });
+    last_.peer.disconnect_notifier->on_disconnect([&] { ++disconnects; });
     held_.at(0)(Response(200, "text/plain", "hello"));
     client.receive("hello");
   }
   EXPECT_TRUE(settle([&] { return server.counters().active == 0; }));
-  EXPECT_EQ(told, 0);
+  EXPECT_EQ(disconnects, 0);
 }
 
 TEST_F(Presences, HandlerTimeoutNotifiesDisconnect) {
@@ -145,10 +145,10 @@ TEST_F(Presences, HandlerTimeoutNotifiesDisconnect) {
   RawClient client(loop_, on_unix());
   client.send(kGet);
   ASSERT_TRUE(settle([&] { return held_.size() == 1; }));
-  int told = 0;
-  last_.peer.disconnect_notifier->on_disconnect([&] { ++told; });
+  int disconnects = 0;
+  last_.peer.disconnect_notifier->on_disconnect([&] { ++disconnects; });
   client.receive("}}");
-  EXPECT_EQ(told, 1);
+  EXPECT_EQ(disconnects, 1);
 }
 
 }  // namespace

@@ -38,8 +38,8 @@ void Channel::publish(Render render) {
 Chunk Channel::render_chunk(std::uint64_t skipped) {
   const auto known = std::ranges::find(rendered_, skipped, &std::pair<std::uint64_t, Chunk>::first);
   if (known != rendered_.end()) return known->second;
-  constexpr std::size_t kMostKept = 16;
-  if (rendered_.size() == kMostKept) rendered_.pop_back();
+  constexpr std::size_t kMaxRendered = 16;
+  if (rendered_.size() == kMaxRendered) rendered_.pop_back();
   return rendered_.emplace_back(skipped, render_(skipped)).second;
 }
 
@@ -54,21 +54,21 @@ ChannelStream::ChannelStream(std::vector<std::shared_ptr<Channel>> channels, boo
 }
 
 ChannelStream::~ChannelStream() {
-  for (const Cursor& ear : cursors_) {
-    if (!ear.waiting) continue;
-    std::erase_if(ear.channel->waiters_,
+  for (const Cursor& cursor : cursors_) {
+    if (!cursor.waiting) continue;
+    std::erase_if(cursor.channel->waiters_,
                   [this](const Channel::Waiter& one) { return one.stream == this; });
   }
 }
 
 Chunk ChannelStream::next() {
   for (std::size_t tried = 0; tried < cursors_.size(); ++tried) {
-    Cursor& ear = cursors_[turn_];
+    Cursor& cursor = cursors_[turn_];
     turn_ = (turn_ + 1) % cursors_.size();
-    const std::uint64_t number = ear.channel->number_;
-    if (number == ear.position) continue;
-    const std::uint64_t heard = std::exchange(ear.position, number);
-    return ear.channel->render_chunk(number - heard - 1);
+    const std::uint64_t number = cursor.channel->number_;
+    if (number == cursor.position) continue;
+    const std::uint64_t previous = std::exchange(cursor.position, number);
+    return cursor.channel->render_chunk(number - previous - 1);
   }
   wait_for_all();
   return {};
@@ -81,8 +81,8 @@ void ChannelStream::wait_for_all() {
   }
 }
 
-void ChannelStream::on_chunk(std::size_t ear) {
-  cursors_[ear].waiting = false;
+void ChannelStream::on_chunk(std::size_t index) {
+  cursors_[index].waiting = false;
   notify_more();
 }
 

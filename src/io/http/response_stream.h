@@ -45,7 +45,7 @@ class ResponseStream {
   virtual bool can_end() const { return true; }
 
   // Called by the session: `wake` runs at each more().
-  void set_on_more(std::function<void()> wake) { on_more_ = std::move(wake); }
+  void set_on_more(std::function<void()> on_more) { on_more_ = std::move(on_more); }
 
  protected:
   // Tells the session that there may be a next piece, or that the feed is over. Cheap, from
@@ -106,7 +106,7 @@ class ChannelStream final : public ResponseStream {
   };
 
   void wait_for_all();
-  void on_chunk(std::size_t ear);
+  void on_chunk(std::size_t index);
 
   std::vector<Cursor> cursors_;
   std::size_t turn_ = 0;  // the channel to look at next, so that none is starved by those before it
@@ -123,13 +123,13 @@ class ChannelMap {
   std::shared_ptr<Channel> get(const Key& key, Begin&& begin) {
     std::erase_if(channels_, [](const auto& one) { return one.second.expired(); });
     auto& known = channels_[key];
-    auto kept = known.lock();
-    if (!kept) {
-      kept = std::make_shared<Entry>();
-      kept->source = begin(kept->channel);
-      known = kept;
+    auto entry = known.lock();
+    if (!entry) {
+      entry = std::make_shared<Entry>();
+      entry->source = begin(entry->channel);
+      known = entry;
     }
-    return {kept, &kept->channel};
+    return {entry, &entry->channel};
   }
 
  private:

@@ -19,17 +19,17 @@ constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
 }  // namespace
 
-ResponseStreamSender::ResponseStreamSender(ServerContext& site, const QuotaGroup& party,
-                                           Stream& stream, ResponseStream& feed, std::string head,
-                                           bool chunked)
-    : context_(site),
-      quota_group_(party),
+ResponseStreamSender::ResponseStreamSender(ServerContext& context, const QuotaGroup& group,
+                                           Stream& stream, ResponseStream& response_stream,
+                                           std::string head, bool chunked)
+    : context_(context),
+      quota_group_(group),
       stream_(stream),
-      source_(feed),
+      source_(response_stream),
       head_(std::move(head)),
       chunked_(chunked),
-      turns_(site.io.core().turns),
-      deadline_(site.time, [this] { on_timeout(); }) {
+      turns_(context.io.core().turns),
+      deadline_(context.time, [this] { on_timeout(); }) {
   source_.set_on_more([this] { wake(); });
 }
 

@@ -23,8 +23,8 @@ class ResponseStreamSender {
  public:
   // `head` goes out before everything else. `site`, `party`, `stream` and `feed` outlive
   // the sender.
-  ResponseStreamSender(ServerContext& site, const QuotaGroup& party, Stream& stream,
-                       ResponseStream& feed, std::string head, bool chunked);
+  ResponseStreamSender(ServerContext& context, const QuotaGroup& group, Stream& stream,
+                       ResponseStream& response_stream, std::string head, bool chunked);
   ~ResponseStreamSender();
   ResponseStreamSender(const ResponseStreamSender&) = delete;
   ResponseStreamSender& operator=(const ResponseStreamSender&) = delete;

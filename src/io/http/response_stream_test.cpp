@@ -101,16 +101,16 @@ TEST_F(ChannelTest, LateSubscriberGetsLatestPieceAtOnce) {
 
 TEST_F(ChannelTest, DrainedSubscriberIsNotifiedOnceUntilNextRead) {
   ChannelStream feed(channels_, true);
-  int told = 0;
-  feed.set_on_more([&] { ++told; });
+  int notifications = 0;
+  feed.set_on_more([&] { ++notifications; });
   EXPECT_EQ(next(feed), "");
   put(0, "a");
   put(0, "b");
-  EXPECT_EQ(told, 1);
+  EXPECT_EQ(notifications, 1);
   EXPECT_EQ(next(feed), "b-1");
   EXPECT_EQ(next(feed), "");
   put(0, "c");
-  EXPECT_EQ(told, 2);
+  EXPECT_EQ(notifications, 2);
 }
 
 TEST_F(ChannelTest, DestroyedSubscriberIsNotNotified) {

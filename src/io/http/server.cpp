@@ -12,18 +12,18 @@ struct Server::State {
   std::vector<SocketFile> files;
   Subscription grace_timer;
 
-  void add_listener(UniqueFd socket, Endpoint bound, Listener::Accept welcome = nullptr) {
+  void add_listener(UniqueFd socket, Endpoint bound, Listener::Accept on_accept = nullptr) {
     listeners.push_back(std::make_unique<Listener>(context, std::move(socket), std::move(bound),
-                                                   std::move(welcome)));
+                                                   std::move(on_accept)));
   }
   Result<BoundAddress> listen_tcp(const std::string& address, std::uint16_t port,
-                                  Listener::Accept welcome = nullptr) {
-    const Endpoint asked = Endpoint::tcp(address, port);
-    auto socket = listen_on_tcp(asked);
+                                  Listener::Accept on_accept = nullptr) {
+    const Endpoint requested = Endpoint::tcp(address, port);
+    auto socket = listen_on_tcp(requested);
     if (!socket) return std::move(socket).error();
     // Has the port that the kernel chose for 0.
-    const Endpoint bound = local_endpoint(*socket).value_or(asked);
-    add_listener(*std::move(socket), bound, std::move(welcome));
+    const Endpoint bound = local_endpoint(*socket).value_or(requested);
+    add_listener(*std::move(socket), bound, std::move(on_accept));
     return BoundAddress{bound.address, bound.port};
   }
   void stop_listening() {
@@ -57,10 +57,10 @@ void Server::set_process_filter(std::function<bool(const Request&)> wants_proces
   state_->context->process_filter = std::move(wants_process);
 }
 
-void Server::set_quota_policy(std::function<uid_t(uid_t)> person,
-                              std::function<bool(const Peer&)> privileged) {
-  state_->context->quota_owner = std::move(person);
-  state_->context->is_privileged = std::move(privileged);
+void Server::set_quota_policy(std::function<uid_t(uid_t)> quota_owner,
+                              std::function<bool(const Peer&)> is_privileged) {
+  state_->context->quota_owner = std::move(quota_owner);
+  state_->context->is_privileged = std::move(is_privileged);
 }
 
 Result<BoundAddress> Server::listen_tcp(const std::string& address, std::uint16_t port) {
@@ -68,16 +68,17 @@ Result<BoundAddress> Server::listen_tcp(const std::string& address, std::uint16_
 }
 
 Result<BoundAddress> Server::listen_tls(const std::string& address, std::uint16_t port,
-                                        std::shared_ptr<const IdentitySource> door) {
+                                        std::shared_ptr<const IdentitySource> identity_source) {
   return state_->listen_tcp(
       address, port,
-      [door = std::move(door)](const std::shared_ptr<ServerContext>& site, UniqueFd client,
-                               const ConnectionSlots& seats, IncomingConnection arrival) {
-        if (site->handshake_quotas.admit(arrival.quota_group, site->time.now())) {
-          start_socket_handshake(site, std::move(client), *door->identity(), seats,
-                                 std::move(arrival));
+      [identity_source = std::move(identity_source)](const std::shared_ptr<ServerContext>& context,
+                                                     UniqueFd client, const ConnectionSlots& slots,
+                                                     IncomingConnection incoming) {
+        if (context->handshake_quotas.admit(incoming.quota_group, context->time.now())) {
+          start_socket_handshake(context, std::move(client), *identity_source->identity(), slots,
+                                 std::move(incoming));
         } else {
-          ++site->counters.handshakes_rejected;
+          ++context->counters.handshakes_rejected;
         }
       });
 }
@@ -90,18 +91,18 @@ Result<void> Server::listen_unix(const std::string& path, unsigned mode) {
   return {};
 }
 
-void Server::shutdown(Duration grace, std::function<void()> done) {
-  ServerContext& site = *state_->context;
+void Server::shutdown(Duration grace, std::function<void()> on_done) {
+  ServerContext& context = *state_->context;
   state_->stop_listening();
-  site.closing = true;
-  site.handshake_quotas.abort_all();  // none of them has begun a request
-  if (site.quotas.all().empty()) {
-    if (done) site.io.post(std::move(done));
+  context.closing = true;
+  context.handshake_quotas.abort_all();  // none of them has begun a request
+  if (context.quotas.all().empty()) {
+    if (on_done) context.io.post(std::move(on_done));
     return;
   }
-  site.on_drained = std::move(done);
-  for (Connection* connection : site.quotas.all()) connection->finish();
-  state_->grace_timer = site.io.call_after(grace, [this] { state_->abort_all(); });
+  context.on_drained = std::move(on_done);
+  for (Connection* connection : context.quotas.all()) connection->finish();
+  state_->grace_timer = context.io.call_after(grace, [this] { state_->abort_all(); });
 }
 
 ServerCounters Server::counters() const {

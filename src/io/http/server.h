@@ -115,8 +115,8 @@ class Server {
 
   // `person` tells the user behind a uid: several uids of one user share what one may have. Places
   // are kept for `privileged` peers: root and our own user by default.
-  void set_quota_policy(std::function<uid_t(uid_t)> person,
-                        std::function<bool(const Peer&)> privileged = nullptr);
+  void set_quota_policy(std::function<uid_t(uid_t)> quota_owner,
+                        std::function<bool(const Peer&)> is_privileged = nullptr);
 
   // A literal address; port 0 picks a free port. Errc::conflict if another program uses it,
   // unavailable if this machine does not have the address now.
@@ -126,7 +126,7 @@ class Server {
   // name the server as its certificate does, besides allow_hosts(). A client that speaks plain HTTP
   // gets an error that says so.
   Result<BoundAddress> listen_tls(const std::string& address, std::uint16_t port,
-                                  std::shared_ptr<const IdentitySource> door);
+                                  std::shared_ptr<const IdentitySource> identity_source);
 
   // Appears at `path` already listening and with `mode`. A socket file on which no server answers
   // is replaced; Errc::conflict if one does, or if the file is no socket. The file is removed when
@@ -135,7 +135,7 @@ class Server {
 
   // Stops listening and closes idle connections at once, busy ones after their response, all of
   // them after `grace`. Then calls done, never before shutdown() has returned.
-  void shutdown(Duration grace, std::function<void()> done = nullptr);
+  void shutdown(Duration grace, std::function<void()> on_done = nullptr);
 
   ServerCounters counters() const;
 

@@ -24,8 +24,8 @@ class ServerStream : public ServerTest {
     for (const auto& feed : feeds_) feed->say(chunk);
   }
   // A socket that nobody reads.
-  UniqueFd stuck_reader(const Endpoint& door) {
-    const auto address = to_socket_address(door);
+  UniqueFd stuck_reader(const Endpoint& endpoint) {
+    const auto address = to_socket_address(endpoint);
     UniqueFd socket(::socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
     EXPECT_EQ(::connect(socket.get(), address->get(), address->length), 0);
     EXPECT_GT(::send(socket.get(), kGet.data(), kGet.size(), 0), 0);

@@ -132,13 +132,13 @@ TEST_F(AnyServer, AnswersAClientThatStoppedSendingWhileItsHandlerWorks) {
   hold_ = true;
   Server server(loop_, handler());
   for (const bool unix_socket : {true, false}) {
-    Endpoint door = on_unix();
+    Endpoint endpoint = on_unix();
     if (unix_socket) {
       ASSERT_TRUE(server.listen_unix(path()));
     } else {
-      door = Endpoint::tcp("127.0.0.1", server.listen_tcp("127.0.0.1", 0)->port);
+      endpoint = Endpoint::tcp("127.0.0.1", server.listen_tcp("127.0.0.1", 0)->port);
     }
-    RawClient client(loop_, door);
+    RawClient client(loop_, endpoint);
     client.send(kGet);
     ::shutdown(client.socket().get(), SHUT_WR);
     EXPECT_TRUE(settle([&] { return held_.size() == 1; }));

@@ -28,11 +28,11 @@ using asio::awaitable;
 
 class Session final : public Connection, public std::enable_shared_from_this<Session> {
  public:
-  Session(std::shared_ptr<ServerContext> site, std::unique_ptr<Stream> stream,
-          IncomingConnection arrival)
-      : context_(std::move(site)),
+  Session(std::shared_ptr<ServerContext> context, std::unique_ptr<Stream> stream,
+          IncomingConnection incoming)
+      : context_(std::move(context)),
         stream_(std::move(stream)),
-        incoming_(std::move(arrival)),
+        incoming_(std::move(incoming)),
         buffer_(context_->limits.header_bytes + kHeaderSlackBytes),
         parser_(context_->limits),
         answered_(context_->io.core().io),
@@ -265,10 +265,10 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   bool admit_stream() {
     response_->close = true;
     if (head_only()) return false;  // which has no body
-    const ConnectionQuotas::QuotaDecision room = context_->quotas.admit_stream(*this);
-    if (room == ConnectionQuotas::QuotaDecision::admitted) return true;
+    const ConnectionQuotas::QuotaDecision decision = context_->quotas.admit_stream(*this);
+    if (decision == ConnectionQuotas::QuotaDecision::admitted) return true;
     refuse(error_response(503, "busy",
-                          room == ConnectionQuotas::QuotaDecision::group_full
+                          decision == ConnectionQuotas::QuotaDecision::group_full
                               ? fmt::format("{} has {} open streams, the maximum; close some, or "
                                             "request an answer without a stream",
                                             quota_group().name, context_->limits.streams_per_group)
@@ -287,11 +287,11 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     if (finishing_ || context_->closing) sender_->stop();
     watch_for_hangup();
     context_->begin_stream(*this);
-    const bool said_all = co_await sender_->run();
+    const bool sent_all = co_await sender_->run();
     context_->end_stream(*this);
     stream_->interrupt();  // ends the watch
     sender_ = nullptr;
-    if (!said_all) abort();
+    if (!sent_all) abort();
   }
 
   bool head_only() const { return parser_.request().method == Method::head; }
@@ -358,20 +358,21 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
 }  // namespace
 
-void serve(std::shared_ptr<ServerContext> site, std::unique_ptr<Stream> stream,
-           IncomingConnection arrival) {
-  auto& io = site->io.core().io;
-  ++site->counters.accepted;
-  auto session = std::make_shared<Session>(std::move(site), std::move(stream), std::move(arrival));
+void serve(std::shared_ptr<ServerContext> context, std::unique_ptr<Stream> stream,
+           IncomingConnection incoming) {
+  auto& io = context->io.core().io;
+  ++context->counters.accepted;
+  auto session =
+      std::make_shared<Session>(std::move(context), std::move(stream), std::move(incoming));
   asio::co_spawn(io, Session::run(std::move(session)), [](const std::exception_ptr& error) {
     if (error) std::rethrow_exception(error);  // a bug or no memory: out of run()
   });
 }
 
-void serve_socket(std::shared_ptr<ServerContext> site, UniqueFd socket,
-                  IncomingConnection arrival) {
-  auto stream = open_socket_stream(site->io, std::move(socket), arrival.quota_group);
-  serve(std::move(site), std::move(stream), std::move(arrival));
+void serve_socket(std::shared_ptr<ServerContext> context, UniqueFd socket,
+                  IncomingConnection incoming) {
+  auto stream = open_socket_stream(context->io, std::move(socket), incoming.quota_group);
+  serve(std::move(context), std::move(stream), std::move(incoming));
 }
 
 }  // namespace gpuyard::http

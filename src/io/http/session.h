@@ -12,8 +12,9 @@ namespace gpuyard::http {
 class Stream;
 
 // Starts a session on site->io.
-void serve(std::shared_ptr<ServerContext> site, std::unique_ptr<Stream> stream,
-           IncomingConnection arrival);
-void serve_socket(std::shared_ptr<ServerContext> site, UniqueFd socket, IncomingConnection arrival);
+void serve(std::shared_ptr<ServerContext> context, std::unique_ptr<Stream> stream,
+           IncomingConnection incoming);
+void serve_socket(std::shared_ptr<ServerContext> context, UniqueFd socket,
+                  IncomingConnection incoming);
 
 }  // namespace gpuyard::http

@@ -22,9 +22,9 @@ using boost::system::error_code;
 
 class SocketStream final : public Stream {
  public:
-  SocketStream(IoLoop::Core& core, const Protocol& protocol, int fd, QuotaGroup party)
+  SocketStream(IoLoop::Core& core, const Protocol& protocol, int fd, QuotaGroup group)
       : turns_(core.turns),
-        quota_group_(std::move(party)),
+        quota_group_(std::move(group)),
         socket_(core.io, protocol, fd),
         fd_(fd) {}
 
@@ -77,12 +77,12 @@ class SocketStream final : public Stream {
     return !socket_.is_open() ||
            ::poll(&entry, 1, 0) > 0;  // asked for nothing, it reports a hangup or an error
   }
-  void watch_hangup(std::function<void()> look) override {
+  void watch_hangup(std::function<void()> on_hangup) override {
     // The loop also reports urgent data, besides a reset and the end of a Unix peer: hence
     // has_hung_up().
     socket_.async_wait(Protocol::socket::wait_error,
-                       [look = std::move(look)](const error_code& error) {
-                         if (!error) look();
+                       [on_hangup = std::move(on_hangup)](const error_code& error) {
+                         if (!error) on_hangup();
                        });
   }
   void interrupt() override {
@@ -120,12 +120,12 @@ class SocketStream final : public Stream {
 
 }  // namespace
 
-std::unique_ptr<Stream> open_socket_stream(IoLoop& loop, UniqueFd socket, QuotaGroup party) {
+std::unique_ptr<Stream> open_socket_stream(IoLoop& loop, UniqueFd socket, QuotaGroup group) {
   sockaddr local{};
   socklen_t length = sizeof local;
   ::getsockname(socket.get(), &local, &length);
   const Protocol protocol(local.sa_family, 0);
-  return std::make_unique<SocketStream>(loop.core(), protocol, socket.release(), std::move(party));
+  return std::make_unique<SocketStream>(loop.core(), protocol, socket.release(), std::move(group));
 }
 
 }  // namespace gpuyard::http

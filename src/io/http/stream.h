@@ -40,7 +40,7 @@ class Stream {
   virtual bool has_hung_up() const = 0;
   // Calls `look` once, when has_hung_up() may have become true; interrupt() and abort() end the
   // watch.
-  virtual void watch_hangup(std::function<void()> look) = 0;
+  virtual void watch_hangup(std::function<void()> on_hangup) = 0;
   // Makes a read under way fail and ends a watch; the stream can still be used.
   virtual void interrupt() = 0;
   // Makes what is under way and everything later fail.
@@ -48,6 +48,6 @@ class Stream {
 };
 
 // A connected TCP or Unix socket. Long writes take the turns of `party`.
-std::unique_ptr<Stream> open_socket_stream(IoLoop& loop, UniqueFd socket, QuotaGroup party);
+std::unique_ptr<Stream> open_socket_stream(IoLoop& loop, UniqueFd socket, QuotaGroup group);
 
 }  // namespace gpuyard::http

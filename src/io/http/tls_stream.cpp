@@ -18,10 +18,10 @@ constexpr std::string_view kNothing;
 
 class TlsStream final : public Stream {
  public:
-  TlsStream(IoLoop::Core& core, std::unique_ptr<Stream> under, TlsServer tls, QuotaGroup party)
+  TlsStream(IoLoop::Core& core, std::unique_ptr<Stream> inner, TlsServer tls, QuotaGroup group)
       : turns_(core.turns),
-        quota_group_(std::move(party)),
-        inner_(std::move(under)),
+        quota_group_(std::move(group)),
+        inner_(std::move(inner)),
         tls_(std::move(tls)) {}
 
   // What came encrypted goes through the caller's space, too: a connection without a request under
@@ -38,9 +38,9 @@ class TlsStream final : public Stream {
       const bool is_whole = usable && got->has_value();
       const IoResult io(usable, is_whole ? **got : 0);
       if (!usable || is_whole) co_return io;
-      const IoResult came = co_await inner_->read(space);
-      if (!came.ok || came.bytes == 0) co_return came;
-      tls_.feed({space.data(), came.bytes});
+      const IoResult received = co_await inner_->read(space);
+      if (!received.ok || received.bytes == 0) co_return received;
+      tls_.feed({space.data(), received.bytes});
     }
   }
 
@@ -72,7 +72,9 @@ class TlsStream final : public Stream {
     sends_close_notify_ = true;
   }
   bool has_hung_up() const override { return inner_->has_hung_up(); }
-  void watch_hangup(std::function<void()> look) override { inner_->watch_hangup(std::move(look)); }
+  void watch_hangup(std::function<void()> on_hangup) override {
+    inner_->watch_hangup(std::move(on_hangup));
+  }
   void interrupt() override { inner_->interrupt(); }
   void abort() override { inner_->abort(); }
 
@@ -120,14 +122,14 @@ std::vector<std::string> host_names(const CertificateFacts& facts) {
 
 class TlsHandshake final : public Handshake, public std::enable_shared_from_this<TlsHandshake> {
  public:
-  TlsHandshake(std::shared_ptr<ServerContext> site, std::unique_ptr<Stream> stream,
-               const ServerIdentity& identity, const ConnectionSlots& seats,
-               IncomingConnection arrival)
-      : context_(std::move(site)),
+  TlsHandshake(std::shared_ptr<ServerContext> context, std::unique_ptr<Stream> stream,
+               const ServerIdentity& identity, const ConnectionSlots& slots,
+               IncomingConnection incoming)
+      : context_(std::move(context)),
         stream_(std::move(stream)),
         tls_(identity),
-        slots_(seats),
-        incoming_(std::move(arrival)),
+        slots_(slots),
+        incoming_(std::move(incoming)),
         waiting_since_(context_->time.now()) {
     set_deadline(context_->limits.handshake);
     incoming_.server_names = host_names(identity.facts);
@@ -164,9 +166,9 @@ class TlsHandshake final : public Handshake, public std::enable_shared_from_this
 
   // Takes what came, waits for a turn, and answers.
   asio::awaitable<Step> exchange() {
-    const std::size_t came = co_await read();
-    if (came == 0) co_return Step::failed;
-    const std::string_view bytes(space_.data(), came);
+    const std::size_t received = co_await read();
+    if (received == 0) co_return Step::failed;
+    const std::string_view bytes(space_.data(), received);
     if (std::exchange(is_first_read_, false) && is_plain_http(bytes)) co_return Step::plain_text;
     tls_.feed(bytes);
     waits_for_turn_ = true;
@@ -174,11 +176,11 @@ class TlsHandshake final : public Handshake, public std::enable_shared_from_this
     waits_for_turn_ = false;
     if (aborted_) co_return Step::failed;
     const auto done = tls_.handshake();
-    const std::string answer = tls_.take();
-    if (!answer.empty()) {
+    const std::string reply = tls_.take();
+    if (!reply.empty()) {
       // Only an answer counts as progress: single bytes do not make a client look busy.
       waiting_since_ = context_->time.now();
-      const IoResult sent = co_await stream_->write(answer, kNothing);
+      const IoResult sent = co_await stream_->write(reply, kNothing);
       if (!sent.ok) co_return Step::failed;
     }
     if (!done || aborted_) co_return Step::failed;
@@ -202,35 +204,35 @@ class TlsHandshake final : public Handshake, public std::enable_shared_from_this
       incoming_.peer.certificate_expires_at = shown->not_after;
     }
     if (context_->closing) co_return;
-    const ConnectionQuotas::QuotaDecision room = acquire_slot(*context_, slots_, incoming_);
+    const ConnectionQuotas::QuotaDecision decision = acquire_slot(*context_, slots_, incoming_);
     stream_ = open_tls_stream(context_->io, std::move(stream_), std::move(tls_), quota_group());
-    if (room == ConnectionQuotas::QuotaDecision::admitted) {
+    if (decision == ConnectionQuotas::QuotaDecision::admitted) {
       serve(context_, std::move(stream_), std::move(incoming_));
     } else {
-      const std::string& refusal = reject_connection(*context_, room);
+      const std::string& refusal = reject_connection(*context_, decision);
       co_await send_final_response(refusal);
     }
   }
 
   asio::awaitable<void> answer_in_plain_text() {
-    const std::string answer = rejection_response(
+    const std::string response = rejection_response(
         400, "invalid", "this port uses HTTPS; put https:// in front of its address");
-    co_await send_final_response(answer);
+    co_await send_final_response(response);
   }
 
   // Reads on for a moment, since closing a socket with unread bytes makes the kernel throw our
   // answer away.
-  asio::awaitable<void> send_final_response(std::string_view words) {
+  asio::awaitable<void> send_final_response(std::string_view text) {
     set_deadline(context_->limits.linger);
-    const IoResult sent = co_await stream_->write(words, kNothing);
+    const IoResult sent = co_await stream_->write(text, kNothing);
     if (!sent.ok) co_return;
     stream_->finish();
     std::size_t dropped = 0;
     bool more = true;
     while (more && dropped < context_->limits.linger_bytes) {
-      const std::size_t came = co_await read();
-      dropped += came;
-      more = came > 0;
+      const std::size_t received = co_await read();
+      dropped += received;
+      more = received > 0;
     }
     stream_->abort();
   }
@@ -250,28 +252,28 @@ class TlsHandshake final : public Handshake, public std::enable_shared_from_this
 
 }  // namespace
 
-std::unique_ptr<Stream> open_tls_stream(IoLoop& loop, std::unique_ptr<Stream> under,
-                                        TlsServer agreed, QuotaGroup party) {
-  return std::make_unique<TlsStream>(loop.core(), std::move(under), std::move(agreed),
-                                     std::move(party));
+std::unique_ptr<Stream> open_tls_stream(IoLoop& loop, std::unique_ptr<Stream> inner, TlsServer tls,
+                                        QuotaGroup group) {
+  return std::make_unique<TlsStream>(loop.core(), std::move(inner), std::move(tls),
+                                     std::move(group));
 }
 
-void start_handshake(std::shared_ptr<ServerContext> site, std::unique_ptr<Stream> under,
-                     const ServerIdentity& identity, const ConnectionSlots& seats,
-                     IncomingConnection arrival) {
-  auto& io = site->io.core().io;
-  auto greeting = std::make_shared<TlsHandshake>(std::move(site), std::move(under), identity, seats,
-                                                 std::move(arrival));
-  asio::co_spawn(io, TlsHandshake::run(std::move(greeting)), [](const std::exception_ptr& error) {
+void start_handshake(std::shared_ptr<ServerContext> context, std::unique_ptr<Stream> stream,
+                     const ServerIdentity& identity, const ConnectionSlots& slots,
+                     IncomingConnection incoming) {
+  auto& io = context->io.core().io;
+  auto handshake = std::make_shared<TlsHandshake>(std::move(context), std::move(stream), identity,
+                                                  slots, std::move(incoming));
+  asio::co_spawn(io, TlsHandshake::run(std::move(handshake)), [](const std::exception_ptr& error) {
     if (error) std::rethrow_exception(error);  // a bug or no memory: out of run()
   });
 }
 
-void start_socket_handshake(std::shared_ptr<ServerContext> site, UniqueFd socket,
-                            const ServerIdentity& identity, const ConnectionSlots& seats,
-                            IncomingConnection arrival) {
-  auto stream = open_socket_stream(site->io, std::move(socket), arrival.quota_group);
-  start_handshake(std::move(site), std::move(stream), identity, seats, std::move(arrival));
+void start_socket_handshake(std::shared_ptr<ServerContext> context, UniqueFd socket,
+                            const ServerIdentity& identity, const ConnectionSlots& slots,
+                            IncomingConnection incoming) {
+  auto stream = open_socket_stream(context->io, std::move(socket), incoming.quota_group);
+  start_handshake(std::move(context), std::move(stream), identity, slots, std::move(incoming));
 }
 
 }  // namespace gpuyard::http

@@ -19,16 +19,16 @@ class Stream;
 
 // Starts a handshake on site->io, for which there is room. When it is done, the connection gets a
 // seat and a session, or a refusal if there is no seat. The identity need not outlive the call.
-void start_handshake(std::shared_ptr<ServerContext> site, std::unique_ptr<Stream> under,
-                     const ServerIdentity& identity, const ConnectionSlots& seats,
-                     IncomingConnection arrival);
-void start_socket_handshake(std::shared_ptr<ServerContext> site, UniqueFd socket,
-                            const ServerIdentity& identity, const ConnectionSlots& seats,
-                            IncomingConnection arrival);
+void start_handshake(std::shared_ptr<ServerContext> context, std::unique_ptr<Stream> stream,
+                     const ServerIdentity& identity, const ConnectionSlots& slots,
+                     IncomingConnection incoming);
+void start_socket_handshake(std::shared_ptr<ServerContext> context, UniqueFd socket,
+                            const ServerIdentity& identity, const ConnectionSlots& slots,
+                            IncomingConnection incoming);
 
 // What a session uses after the handshake. finish() takes effect with the read() that must follow
 // it. Long writes take the turns of `party`.
-std::unique_ptr<Stream> open_tls_stream(IoLoop& loop, std::unique_ptr<Stream> under,
-                                        TlsServer agreed, QuotaGroup party);
+std::unique_ptr<Stream> open_tls_stream(IoLoop& loop, std::unique_ptr<Stream> inner, TlsServer tls,
+                                        QuotaGroup group);
 
 }  // namespace gpuyard::http

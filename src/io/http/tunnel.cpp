@@ -48,9 +48,9 @@ void set_nonblocking(const UniqueFd& fd) {
 // connection may outlive the thread that needed it first.
 class ChildStarter {
  public:
-  static Result<pid_t> start(const SpawnOptions& plan) {
+  static Result<pid_t> start(const SpawnOptions& options) {
     static ChildStarter starter;
-    Task task([&plan] { return spawn(plan); });
+    Task task([&options] { return spawn(options); });
     auto started = task.get_future();
     {
       const std::scoped_lock lock(starter.mutex_);
@@ -114,12 +114,14 @@ Result<bool> has_greeting(std::string_view received) {
   return Error{Errc::unavailable, "received unexpected data"};
 }
 
-Result<std::unique_ptr<TunnelConnection>> TunnelConnection::open(const TunnelOptions& plan) {
-  const TimePoint deadline = BootClock::now() + plan.greeting_timeout;
-  std::unique_ptr<TunnelConnection> line(new TunnelConnection(plan));
-  if (auto started = line->start(); !started) return std::move(started).error().in(plan.name);
-  if (auto greeted = line->await_greeting(deadline); !greeted) return std::move(greeted).error();
-  return line;
+Result<std::unique_ptr<TunnelConnection>> TunnelConnection::open(const TunnelOptions& options) {
+  const TimePoint deadline = BootClock::now() + options.greeting_timeout;
+  std::unique_ptr<TunnelConnection> connection(new TunnelConnection(options));
+  if (auto started = connection->start(); !started)
+    return std::move(started).error().in(options.name);
+  if (auto greeted = connection->await_greeting(deadline); !greeted)
+    return std::move(greeted).error();
+  return connection;
 }
 
 TunnelConnection::~TunnelConnection() {
@@ -132,10 +134,10 @@ Result<void> TunnelConnection::start() {
     return system_error("creating a socket");
   }
   socket_.reset(ends[0]);
-  const UniqueFd its_socket(ends[1]);
+  const UniqueFd child_socket(ends[1]);
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("creating a pipe");
   stderr_pipe_.reset(ends[0]);
-  const UniqueFd its_errors(ends[1]);
+  const UniqueFd child_stderr(ends[1]);
   set_nonblocking(socket_);
   set_nonblocking(stderr_pipe_);
   // With a session of its own, a Ctrl-C does not end it before a lease is given back through it.
@@ -143,8 +145,8 @@ Result<void> TunnelConnection::start() {
       ChildStarter::start({.program = options_.command.front(),
                            .arguments = {options_.command.begin() + 1, options_.command.end()},
                            .search_path = true,
-                           .connection = its_socket.get(),
-                           .errors = its_errors.get(),
+                           .connection = child_socket.get(),
+                           .errors = child_stderr.get(),
                            .new_session = true});
   if (!child) return child.error();
   pid_ = *child;
@@ -213,9 +215,9 @@ bool TunnelConnection::has_ended() const {
   return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-Result<std::string> TunnelConnection::exchange(std::string_view text, Duration patience,
-                                               std::size_t most) {
-  const TimePoint deadline = BootClock::now() + patience;
+Result<std::string> TunnelConnection::exchange(std::string_view text, Duration timeout,
+                                               std::size_t max_bytes) {
+  const TimePoint deadline = BootClock::now() + timeout;
   std::string received;
   for (bool sending = true;;) {
     if (text.empty() && std::exchange(sending, false)) ::shutdown(socket_.get(), SHUT_WR);
@@ -239,7 +241,7 @@ Result<std::string> TunnelConnection::exchange(std::string_view text, Duration p
     if ((polled[0].revents & ~POLLOUT) == 0) continue;
     if (!read_some(received))
       return received.empty() ? Result<std::string>(failure_reason()) : received;
-    if (received.size() > most) {
+    if (received.size() > max_bytes) {
       return Error{Errc::unavailable, fmt::format("{}: the answer is too long", options_.name)};
     }
   }
@@ -250,8 +252,8 @@ Error TunnelConnection::failure_reason() {
 }
 
 // Waits for the child's end; false if it did not end in time.
-bool TunnelConnection::wait_for_exit(Duration patience) {
-  const TimePoint deadline = BootClock::now() + patience;
+bool TunnelConnection::wait_for_exit(Duration timeout) {
+  const TimePoint deadline = BootClock::now() + timeout;
   while (pidfd_) {
     pollfd entry{pidfd_.get(), POLLIN, 0};
     const int count = ::poll(&entry, 1, milliseconds_until(deadline));
@@ -271,8 +273,8 @@ bool TunnelConnection::wait_for_exit(Duration patience) {
 ChildExit TunnelConnection::child_exit() {
   wait_for_exit(kExitTimeout);
   // What a pipe can hold, and no more: a descendant may go on writing.
-  constexpr int kMostReads = 16;
-  for (int i = 0; i < kMostReads && stderr_pipe_; ++i) read_errors();
+  constexpr int kMaxReads = 16;
+  for (int i = 0; i < kMaxReads && stderr_pipe_; ++i) read_errors();
   return {.status = status_, .stderr_tail = last_lines(stderr_tail_)};
 }
 
@@ -286,28 +288,30 @@ void TunnelConnection::terminate_child() {
   wait_for_exit(kTerminationGrace);
 }
 
-Result<std::unique_ptr<TunnelConnection>> Tunnel::open(const std::vector<std::string>& more) const {
-  TunnelOptions plan = options_;
-  plan.command.insert(plan.command.end(), more.begin(), more.end());
-  return TunnelConnection::open(plan);
+Result<std::unique_ptr<TunnelConnection>> Tunnel::open(
+    const std::vector<std::string>& arguments) const {
+  TunnelOptions options = options_;
+  options.command.insert(options.command.end(), arguments.begin(), arguments.end());
+  return TunnelConnection::open(options);
 }
 
 std::unique_ptr<TunnelConnection> Tunnel::take_idle() {
-  std::unique_ptr<TunnelConnection> line;
+  std::unique_ptr<TunnelConnection> connection;
   TimePoint since;
   {
     const std::scoped_lock lock(mutex_);
-    line = std::move(idle_);
+    connection = std::move(idle_);
     since = idle_since_;
   }
-  const bool usable = line != nullptr && BootClock::now() - since < kMaxIdleTime && line->is_idle();
-  return usable ? std::move(line) : nullptr;
+  const bool usable =
+      connection != nullptr && BootClock::now() - since < kMaxIdleTime && connection->is_idle();
+  return usable ? std::move(connection) : nullptr;
 }
 
 // The one that was kept before ends with the parameter, outside of the lock: it may take a moment.
-void Tunnel::store_idle(std::unique_ptr<TunnelConnection> line) {
+void Tunnel::store_idle(std::unique_ptr<TunnelConnection> connection) {
   const std::scoped_lock lock(mutex_);
-  idle_.swap(line);
+  idle_.swap(connection);
   idle_since_ = BootClock::now();
 }
 

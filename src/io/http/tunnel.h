@@ -78,19 +78,19 @@ class TunnelConnection {
   bool has_ended() const;
   // Sends a text and its end, and returns what comes until the other side ends, `most` bytes at
   // most.
-  Result<std::string> exchange(std::string_view text, Duration patience, std::size_t most);
+  Result<std::string> exchange(std::string_view text, Duration timeout, std::size_t max_bytes);
   // What to say of a connection that broke off.
   Error failure_reason();
 
  private:
-  explicit TunnelConnection(const TunnelOptions& plan) : options_(plan) {}
+  explicit TunnelConnection(const TunnelOptions& options) : options_(options) {}
 
   Result<void> start();
   Result<void> await_greeting(TimePoint deadline);
   bool read_some(std::string& received);
   void read_errors();
   ChildExit child_exit();
-  bool wait_for_exit(Duration patience);
+  bool wait_for_exit(Duration timeout);
   void terminate_child();
 
   const TunnelOptions options_;
@@ -110,11 +110,12 @@ class Tunnel {
   // not used again.
   static constexpr Duration kMaxIdleTime = std::chrono::seconds(45);
 
-  explicit Tunnel(TunnelOptions plan) : options_(std::move(plan)) {}
+  explicit Tunnel(TunnelOptions options) : options_(std::move(options)) {}
 
   const std::string& name() const { return options_.name; }
   // `more` follows the words of the command.
-  Result<std::unique_ptr<TunnelConnection>> open(const std::vector<std::string>& more = {}) const;
+  Result<std::unique_ptr<TunnelConnection>> open(
+      const std::vector<std::string>& arguments = {}) const;
   // The connection that was kept, if it can be used; null if there is none.
   std::unique_ptr<TunnelConnection> take_idle();
   void store_idle(std::unique_ptr<TunnelConnection>);

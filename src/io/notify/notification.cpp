@@ -74,17 +74,20 @@ constexpr std::size_t kMaxMessageBytes = 2000;
 
 }  // namespace
 
-std::string log_line(const Notification& notice) {
-  const std::string message = printable(clip_text(notice.message, kMaxMessageBytes));
-  return fmt::format("{} [severity {}]: {}", notice.status == Status::firing ? "ALERT" : "RESOLVED",
-                     notice.severity, message);
+std::string log_line(const Notification& notification) {
+  const std::string message = printable(clip_text(notification.message, kMaxMessageBytes));
+  return fmt::format("{} [severity {}]: {}",
+                     notification.status == Status::firing ? "ALERT" : "RESOLVED",
+                     notification.severity, message);
 }
 
-void log_notification(const Notification& notice) {
-  const bool over = notice.status == Status::resolved;
-  if (over || notice.level == NotificationLevel::info) return log::info("{}", log_line(notice));
-  if (notice.level == NotificationLevel::warning) return log::warning("{}", log_line(notice));
-  log::error("{}", log_line(notice));
+void log_notification(const Notification& notification) {
+  const bool is_resolved = notification.status == Status::resolved;
+  if (is_resolved || notification.level == NotificationLevel::info)
+    return log::info("{}", log_line(notification));
+  if (notification.level == NotificationLevel::warning)
+    return log::warning("{}", log_line(notification));
+  log::error("{}", log_line(notification));
 }
 
 namespace {

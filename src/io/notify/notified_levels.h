@@ -16,10 +16,10 @@ namespace gpuyard::notify {
 class NotifiedLevels {
  public:
   // Returns the notices, with an end for each alert that the receiver knows at another level.
-  std::vector<Notification> add_level_changes(std::vector<Notification> notices,
+  std::vector<Notification> add_level_changes(std::vector<Notification> notifications,
                                               WallTime now) const;
   // Notes that the receiver has taken these.
-  void record(const std::vector<Notification>& notices);
+  void record(const std::vector<Notification>& notifications);
 
  private:
   std::map<std::string, NotificationLevel> firing_;  // by the alert's key

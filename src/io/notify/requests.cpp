@@ -13,39 +13,39 @@
 
 namespace gpuyard::notify {
 
-std::string headline(const Notification& notice) {
-  std::string text = notice.message;
-  if (notice.simulated) text.insert(0, "[simulated] ");
-  if (notice.test) text.insert(0, "[test] ");
+std::string headline(const Notification& notification) {
+  std::string text = notification.message;
+  if (notification.simulated) text.insert(0, "[simulated] ");
+  if (notification.test) text.insert(0, "[test] ");
   return text;
 }
 
-std::string clip_text(std::string text, std::size_t most) {
-  if (text.size() <= most) return text;
-  constexpr std::string_view kMore = "...";
-  std::size_t end = most - kMore.size();
+std::string clip_text(std::string text, std::size_t max_bytes) {
+  if (text.size() <= max_bytes) return text;
+  constexpr std::string_view kEllipsis = "...";
+  std::size_t end = max_bytes - kEllipsis.size();
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
   text.resize(end);
-  return text.append(kMore);
+  return text.append(kEllipsis);
 }
 
-http::ClientRequest sink_request(const SinkConfig& sink, const std::vector<Notification>& notices,
-                                 WallTime now) {
+http::ClientRequest sink_request(const SinkConfig& sink,
+                                 const std::vector<Notification>& notifications, WallTime now) {
   http::ClientRequest request;
   switch (sink.kind) {
     case SinkKind::slack:
-      request = slack_request(sink, notices.front());
+      request = slack_request(sink, notifications.front());
       break;
     case SinkKind::pagerduty:
-      request = pagerduty_request(sink, notices.front());
+      request = pagerduty_request(sink, notifications.front());
       break;
     case SinkKind::alertmanager:
-      request = alertmanager_request(sink, notices, now);
+      request = alertmanager_request(sink, notifications, now);
       break;
     case SinkKind::log:
     case SinkKind::command:
     case SinkKind::webhook:
-      request = webhook_request(sink, notices.front(), now);
+      request = webhook_request(sink, notifications.front(), now);
       break;
   }
   request.method = http::Method::post;
@@ -56,15 +56,15 @@ http::ClientRequest sink_request(const SinkConfig& sink, const std::vector<Notif
   return request;
 }
 
-http::ClientRequest webhook_request(const SinkConfig& sink, const Notification& notice,
+http::ClientRequest webhook_request(const SinkConfig& sink, const Notification& notification,
                                     WallTime now) {
   http::ClientRequest request;
   request.target = sink.url.target.reveal();
-  request.body = json::to_json(notice);
+  request.body = json::to_json(notification);
   request.body.replace(0, 1, R"({"schema":1,)");
   const auto seconds = std::chrono::floor<std::chrono::seconds>(now).time_since_epoch().count();
   const std::string timestamp = std::to_string(seconds);
-  request.headers.push_back({"X-Gpuyard-Delivery", notice.id});
+  request.headers.push_back({"X-Gpuyard-Delivery", notification.id});
   request.headers.push_back({"X-Gpuyard-Timestamp", timestamp});
   if (!sink.key.empty()) {
     // The time is signed, too, so that nobody else can send an old message again.

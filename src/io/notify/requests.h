@@ -29,7 +29,7 @@ http::ClientRequest sink_request(const SinkConfig&, const std::vector<Notificati
 // The message, and whether it is a test or of simulated GPUs.
 std::string headline(const Notification&);
 // Cuts the text to at most `most` bytes, without cutting a character in half.
-std::string clip_text(std::string text, std::size_t most);
+std::string clip_text(std::string text, std::size_t max_bytes);
 
 // Lets a receiver check that a message is ours. The room's only use of OpenSSL.
 

@@ -92,9 +92,9 @@ Result<Url> parse_url(std::string_view text) {
   const std::size_t path = std::min(text.find_first_of("/?"), text.size());
   std::string_view authority = text.substr(0, path);
   if (const std::size_t at = authority.rfind('@'); at != authority.npos) {
-    const auto who = http::percent_decode(authority.substr(0, at));
-    if (!who) return url_error();
-    url.userinfo = Secret(*who);
+    const auto userinfo = http::percent_decode(authority.substr(0, at));
+    if (!userinfo) return url_error();
+    url.userinfo = Secret(*userinfo);
     authority.remove_prefix(at + 1);
   }
   if (!read_authority(authority, url.origin)) return url_error();

@@ -15,9 +15,9 @@ namespace gpuyard::notify {
 
 WorkerFactory make_worker_factory(Loop& loop) {
   return [&loop](const std::string& name) {
-    constexpr std::size_t kLongestThreadName = 15;
+    constexpr std::size_t kMaxThreadName = 15;
     // The end of the worker waits for no job: a sink that hangs may take any time.
-    return std::make_unique<ThreadWorker>(loop, ("sink " + name).substr(0, kLongestThreadName),
+    return std::make_unique<ThreadWorker>(loop, ("sink " + name).substr(0, kMaxThreadName),
                                           Duration::zero());
   };
 }
@@ -28,9 +28,9 @@ namespace {
 class ClosedSender final : public Sender {
  public:
   ClosedSender(Loop& loop, std::string why) : loop_(loop), reason_(std::move(why)) {}
-  void send(std::vector<Notification>, OnDone done) override {
+  void send(std::vector<Notification>, OnDone on_done) override {
     loop_.post(lifetime_.guard(
-        [this, done = std::move(done)] { done(SendResult::retry_later(reason_)); }));
+        [this, on_done = std::move(on_done)] { on_done(SendResult::retry_later(reason_)); }));
   }
 
  private:
@@ -95,15 +95,15 @@ bool is_transient(int status) {
 
 }  // namespace
 
-SendResult classify_response(const SinkConfig& sink, const Result<http::ClientResponse>& answer) {
-  if (!answer) return SendResult::retry_later(answer.error().text());
-  if (answer->status / 100 == 2) return SendResult::delivered();
-  std::string why = fmt::format("{} responded with {}{}", sink.destination(), answer->status,
-                                explanation(sink, answer->body));
-  if (!is_transient(answer->status)) return SendResult::rejected(std::move(why));
-  SendResult outcome = SendResult::retry_later(std::move(why));
-  outcome.retry_after = retry_after(*answer);
-  return outcome;
+SendResult classify_response(const SinkConfig& sink, const Result<http::ClientResponse>& response) {
+  if (!response) return SendResult::retry_later(response.error().text());
+  if (response->status / 100 == 2) return SendResult::delivered();
+  std::string why = fmt::format("{} responded with {}{}", sink.destination(), response->status,
+                                explanation(sink, response->body));
+  if (!is_transient(response->status)) return SendResult::rejected(std::move(why));
+  SendResult result = SendResult::retry_later(std::move(why));
+  result.retry_after = retry_after(*response);
+  return result;
 }
 
 namespace {
@@ -117,27 +117,27 @@ std::string flag(bool set) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> environment_of(const Notification& notice) {
-  const NotificationGpu gpu = notice.gpu.value_or(NotificationGpu());
+std::vector<std::pair<std::string, std::string>> environment_of(const Notification& notification) {
+  const NotificationGpu gpu = notification.gpu.value_or(NotificationGpu());
   std::vector<std::pair<std::string, std::string>> variables = {
-      {"ID", notice.id},
-      {"KEY", notice.key},
-      {"RULE", notice.rule},
-      {"STATUS", std::string(enum_name(notice.status))},
-      {"SEVERITY", std::to_string(notice.severity)},
-      {"LEVEL", std::string(enum_name(notice.level))},
-      {"MESSAGE", notice.message},
-      {"ADVICE", notice.advice},
-      {"HOST", notice.host},
+      {"ID", notification.id},
+      {"KEY", notification.key},
+      {"RULE", notification.rule},
+      {"STATUS", std::string(enum_name(notification.status))},
+      {"SEVERITY", std::to_string(notification.severity)},
+      {"LEVEL", std::string(enum_name(notification.level))},
+      {"MESSAGE", notification.message},
+      {"ADVICE", notification.advice},
+      {"HOST", notification.host},
       {"GPU_INDEX", gpu.index ? std::to_string(*gpu.index) : ""},
       {"GPU_UUID", gpu.uuid},
       {"GPU_PCI_ADDRESS", gpu.pci_address},
       {"GPU_NAME", gpu.name},
-      {"STARTED_AT", to_rfc3339(notice.started_at)},
-      {"ENDED_AT", notice.ended_at ? to_rfc3339(*notice.ended_at) : ""},
-      {"SIMULATED", flag(notice.simulated)},
-      {"TEST", flag(notice.test)},
-      {"JSON", json::to_json(notice)}};
+      {"STARTED_AT", to_rfc3339(notification.started_at)},
+      {"ENDED_AT", notification.ended_at ? to_rfc3339(*notification.ended_at) : ""},
+      {"SIMULATED", flag(notification.simulated)},
+      {"TEST", flag(notification.test)},
+      {"JSON", json::to_json(notification)}};
   for (auto& [name, value] : variables) {
     name.insert(0, "GPUYARD_ALERT_");
     std::ranges::replace(value, '\0', ' ');
@@ -146,15 +146,16 @@ std::vector<std::pair<std::string, std::string>> environment_of(const Notificati
   return variables;
 }
 
-void CommandSender::send(std::vector<Notification> notices, OnDone done) {
-  const CommandOptions plan{
-      .argv = sink_.argv, .environment = environment_of(notices.front()), .timeout = sink_.timeout};
+void CommandSender::send(std::vector<Notification> notifications, OnDone on_done) {
+  const CommandOptions options{.argv = sink_.argv,
+                               .environment = environment_of(notifications.front()),
+                               .timeout = sink_.timeout};
   run_.reset();
-  run_.emplace(loop_, plan,
-               [where = sink_.destination(), done = std::move(done)](const auto& outcome) {
-                 if (outcome.succeeded()) return done(SendResult::delivered());
+  run_.emplace(loop_, options,
+               [where = sink_.destination(), on_done = std::move(on_done)](const auto& completion) {
+                 if (completion.succeeded()) return on_done(SendResult::delivered());
                  // The output of the command is not repeated: it could be anything.
-                 done(SendResult::retry_later(fmt::format("{} {}", where, outcome.text())));
+                 on_done(SendResult::retry_later(fmt::format("{} {}", where, completion.text())));
                });
 }
 
@@ -177,24 +178,25 @@ HttpSender::HttpSender(Loop& loop, SinkConfig sink, std::unique_ptr<Worker> work
       unused_proxy_(unused_proxy(*sink_)),
       worker_(std::move(worker)) {}
 
-void HttpSender::send(std::vector<Notification> notices, OnDone done) {
+void HttpSender::send(std::vector<Notification> notifications, OnDone on_done) {
   const WallTime now = loop_.wall();
   // The job uses only what it owns, because it may be left behind.
-  auto ask = [sink = sink_, fetch = fetch_, proxy = unused_proxy_, notices = std::move(notices),
-              now] {
-    const auto answer =
-        (*fetch)(sink->url.origin, sink_request(*sink, notices, now), sink->timeout);
-    SendResult outcome = classify_response(*sink, answer);
-    if (!answer && !proxy.empty()) {
-      outcome.reason += fmt::format(
+  auto task = [sink = sink_, fetch = fetch_, proxy = unused_proxy_,
+               notifications = std::move(notifications), now] {
+    const auto response =
+        (*fetch)(sink->url.origin, sink_request(*sink, notifications, now), sink->timeout);
+    SendResult result = classify_response(*sink, response);
+    if (!response && !proxy.empty()) {
+      result.reason += fmt::format(
           "; {} is set but not used: to connect through a proxy, set proxy in [sink.{}]", proxy,
           sink->name);
     }
-    return outcome;
+    return result;
   };
-  const auto hear = lifetime_.guard([done](SendResult outcome) { done(std::move(outcome)); });
-  if (run_on_worker(*worker_, std::move(ask), hear)) return;
-  loop_.post([hear] { hear(SendResult::retry_later("the sink's thread is busy")); });
+  const auto on_result =
+      lifetime_.guard([on_done](SendResult result) { on_done(std::move(result)); });
+  if (run_on_worker(*worker_, std::move(task), on_result)) return;
+  loop_.post([on_result] { on_result(SendResult::retry_later("the sink's thread is busy")); });
 }
 
 }  // namespace gpuyard::notify

@@ -45,7 +45,7 @@ class Sender {
   // Sends one notice, or several in one message if the sink's kind takes several (see
   // can_batch). `done` runs once, later and on the loop, unless this is destroyed first: the
   // try may then still happen, but `done` does not run. One call at a time.
-  virtual void send(std::vector<Notification> notices, OnDone done) = 0;
+  virtual void send(std::vector<Notification> notifications, OnDone on_done) = 0;
 };
 
 // Whether one message can carry all that is firing.
@@ -74,7 +74,7 @@ std::vector<std::pair<std::string, std::string>> environment_of(const Notificati
 class CommandSender final : public Sender {
  public:
   CommandSender(Loop& loop, SinkConfig sink) : loop_(loop), sink_(std::move(sink)) {}
-  void send(std::vector<Notification> notices, OnDone done) override;
+  void send(std::vector<Notification> notifications, OnDone on_done) override;
 
  private:
   Loop& loop_;
@@ -91,7 +91,7 @@ Fetch fetch_over_network();
 class HttpSender final : public Sender {
  public:
   HttpSender(Loop&, SinkConfig, std::unique_ptr<Worker>, Fetch);
-  void send(std::vector<Notification> notices, OnDone done) override;
+  void send(std::vector<Notification> notifications, OnDone on_done) override;
 
  private:
   Loop& loop_;

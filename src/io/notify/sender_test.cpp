@@ -215,16 +215,16 @@ TEST(Sinks, EchoedSecretsNeverReachLogOrError) {
     for (const auto& header : request.headers) body += header.name + ": " + header.value + " ";
     return Answer(response(status, body));
   };
-  std::string told;
-  SinkDispatcher outlets(
-      loop,
-      [&](const SinkConfig& sink) {
-        auto made = std::make_unique<ManualWorker>();
-        worker = made.get();
-        return std::make_unique<HttpSender>(loop, sink, std::move(made), echo);
-      },
-      {.on_delivered = [](const auto&, const auto&) {},
-       .on_dead_letter = [&](const auto&, const auto&, const auto& why) { told += why + "\n"; }});
+  std::string log_text;
+  SinkDispatcher outlets(loop,
+                         [&](const SinkConfig& sink) {
+                           auto made = std::make_unique<ManualWorker>();
+                           worker = made.get();
+                           return std::make_unique<HttpSender>(loop, sink, std::move(made), echo);
+                         },
+                         {.on_delivered = [](const auto&, const auto&) {},
+                          .on_dead_letter = [&](const auto&, const auto&,
+                                                const auto& why) { log_text += why + "\n"; }});
   ASSERT_TRUE(outlets.replace({webhook()}));
   for (const int next : {500, 400}) {
     status = next;
@@ -235,14 +235,14 @@ TEST(Sinks, EchoedSecretsNeverReachLogOrError) {
       worker->run_all();
     }
     const auto figures = outlets.stats().at(0);
-    told += figures.destination + figures.last_error.value_or("") + "\n";
+    log_text += figures.destination + figures.last_error.value_or("") + "\n";
   }
   loop.advance(std::chrono::hours(7));
-  for (const std::string& line : log.lines()) told += line + "\n";
-  EXPECT_THAT(told, HasSubstr("example.org responded with 500"));
-  EXPECT_THAT(told, HasSubstr("example.org responded with 400"));
+  for (const std::string& line : log.lines()) log_text += line + "\n";
+  EXPECT_THAT(log_text, HasSubstr("example.org responded with 500"));
+  EXPECT_THAT(log_text, HasSubstr("example.org responded with 400"));
   for (const char* secret : {"s3cret", "t0ken", "pa55", "k3y", "bWU6"}) {
-    EXPECT_THAT(told, Not(HasSubstr(secret)));
+    EXPECT_THAT(log_text, Not(HasSubstr(secret)));
   }
 }
 
@@ -256,10 +256,10 @@ class Command : public ::testing::Test {
     sink.argv = std::move(argv);
     sink.timeout = timeout;
     CommandSender sender(loop_, sink);
-    std::optional<SendResult> heard;
-    sender.send({notice}, [&](SendResult outcome) { heard = std::move(outcome); });
-    EXPECT_TRUE(loop_.run_until([&] { return heard.has_value(); }, seconds(30)));
-    return heard.value_or(SendResult::rejected("it never ended"));
+    std::optional<SendResult> result;
+    sender.send({notice}, [&](SendResult outcome) { result = std::move(outcome); });
+    EXPECT_TRUE(loop_.run_until([&] { return result.has_value(); }, seconds(30)));
+    return result.value_or(SendResult::rejected("it never ended"));
   }
 
   PollLoop loop_;

@@ -80,15 +80,15 @@ Result<void> set_enum(SinkDraft& draft, const Value& value) {
   return {};
 }
 
-Result<std::int64_t> read_in_range(const Value& value, std::int64_t least, std::int64_t most) {
+Result<std::int64_t> read_in_range(const Value& value, std::int64_t min, std::int64_t max) {
   const auto number = std::get<std::int64_t>(value);
-  if (number >= least && number <= most) return number;
-  return invalid_error(fmt::format("expected {} to {}; got {}", least, most, number));
+  if (number >= min && number <= max) return number;
+  return invalid_error(fmt::format("expected {} to {}; got {}", min, max, number));
 }
 
-template <auto Member, std::int64_t least, std::int64_t most>
+template <auto Member, std::int64_t min, std::int64_t max>
 Result<void> set_seconds(SinkDraft& draft, const Value& value) {
-  const auto seconds = read_in_range(value, least, most);
+  const auto seconds = read_in_range(value, min, max);
   if (!seconds) return seconds.error();
   draft.sink.*Member = std::chrono::seconds(*seconds);
   return {};
@@ -176,9 +176,9 @@ const std::vector<SinkKind> kLoginKinds = {webhook, alertmanager};
 Result<void> authorize(SinkDraft& draft) {
   const bool login = !draft.username.empty() || !draft.password.empty();
   const Secret& userinfo = draft.sink.url.userinfo;
-  const int ways =
+  const int credential_count =
       (login ? 1 : 0) + (draft.bearer_token.empty() ? 0 : 1) + (userinfo.empty() ? 0 : 1);
-  if (ways > 1) {
+  if (credential_count > 1) {
     return invalid_error(
         "only one of username, bearer_token_file and a user in the URL may be set");
   }

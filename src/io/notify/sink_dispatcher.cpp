@@ -27,19 +27,19 @@ Result<void> check_sinks(const std::vector<SinkConfig>& sinks) {
 
 std::vector<Notification> firing_for_sink(const std::string& sink,
                                           const std::vector<FiringNotification>& firing) {
-  std::vector<Notification> told;
+  std::vector<Notification> notifications;
   for (const FiringNotification& one : firing) {
-    if (std::ranges::find(one.sinks, sink) != one.sinks.end()) told.push_back(one.notice);
+    if (std::ranges::find(one.sinks, sink) != one.sinks.end()) notifications.push_back(one.notice);
   }
-  return told;
+  return notifications;
 }
 
 }  // namespace
 
-SinkDispatcher::SinkDispatcher(Loop& loop, SenderFactory make_sender, DeliveryListener told)
+SinkDispatcher::SinkDispatcher(Loop& loop, SenderFactory make_sender, DeliveryListener listener)
     : loop_(loop),
       sender_factory_(std::move(make_sender)),
-      listener_(std::make_shared<const DeliveryListener>(std::move(told))) {}
+      listener_(std::make_shared<const DeliveryListener>(std::move(listener))) {}
 
 SinkDispatcher::~SinkDispatcher() = default;
 
@@ -81,18 +81,18 @@ std::vector<std::string> SinkDispatcher::sink_names() const {
   return sink_names_at(NotificationLevel::critical);
 }
 
-void SinkDispatcher::send(const std::string& sink, Notification notice) {
+void SinkDispatcher::send(const std::string& sink, Notification notification) {
   if (const auto queue = queues_.find(sink); queue != queues_.end()) {
-    return queue->second->enqueue(std::move(notice));
+    return queue->second->enqueue(std::move(notification));
   }
   if (missing_sinks_.insert(sink).second) {
     log::error(
         "Sink {}: a notification of alert {} was dropped because the sink no longer exists; others "
         "queued for it are dropped as well",
-        sink, notice.key);
+        sink, notification.key);
   }
-  loop_.post([told = std::weak_ptr(listener_), sink, id = notice.id] {
-    const auto still = told.lock();
+  loop_.post([listener = std::weak_ptr(listener_), sink, id = notification.id] {
+    const auto still = listener.lock();
     if (still) still->on_dead_letter(sink, id, fmt::format("unknown sink {}", sink));
   });
 }

@@ -58,7 +58,7 @@ class SinkDispatcher {
 
   // Replaces the sinks; all or nothing. A sink that stays, by name and kind, keeps its queue and
   // its figures. The notices that wait for a sink that goes are dead. Errc::invalid if there are
-  // more than kMostSinks, or two of one name.
+  // more than kMaxSinks, or two of one name.
   Result<void> replace(std::vector<SinkConfig>);
 
   // The names of the sinks that want notices of that level.

@@ -21,63 +21,63 @@ using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
 TEST(SinkDispatcher, BringANoticeToItsSinkAndTellOfIt) {
-  FakeSinks yard({webhook_named("a")});
-  yard.sinks["a"].answers = &takes;
-  yard.dispatcher.send("a", hot_gpu("n-1"));
-  EXPECT_THAT(yard.sinks["a"].tries, IsEmpty());  // never within the call
-  yard.loop.run_posted();
-  EXPECT_THAT(yard.sinks["a"].tries, ElementsAre("n-1"));
-  EXPECT_THAT(yard.told, ElementsAre("a has n-1"));
-  EXPECT_EQ(yard.figures("a").delivered_total, 1U);
-  EXPECT_EQ(yard.figures("a").queued, 0U);
+  FakeSinks fake({webhook_named("a")});
+  fake.sinks["a"].answers = &takes;
+  fake.dispatcher.send("a", hot_gpu("n-1"));
+  EXPECT_THAT(fake.sinks["a"].tries, IsEmpty());  // never within the call
+  fake.loop.run_posted();
+  EXPECT_THAT(fake.sinks["a"].tries, ElementsAre("n-1"));
+  EXPECT_THAT(fake.told, ElementsAre("a has n-1"));
+  EXPECT_EQ(fake.figures("a").delivered_total, 1U);
+  EXPECT_EQ(fake.figures("a").queued, 0U);
 }
 
 TEST(SinkDispatcher, LetASinkThatHangsHoldUpNoOther) {
-  FakeSinks yard({webhook_named("a"), webhook_named("b")});
-  yard.sinks["b"].answers = &takes;
-  for (const char* sink : {"a", "b"}) yard.dispatcher.send(sink, hot_gpu("n-1"));
-  for (const char* sink : {"a", "b"}) yard.dispatcher.send(sink, about("x", "n-2"));
-  yard.loop.advance(hours(1));
-  EXPECT_THAT(yard.told, ElementsAre("b has n-1", "b has n-2"));
-  EXPECT_EQ(yard.figures("a").queued, 2U);
+  FakeSinks fake({webhook_named("a"), webhook_named("b")});
+  fake.sinks["b"].answers = &takes;
+  for (const char* sink : {"a", "b"}) fake.dispatcher.send(sink, hot_gpu("n-1"));
+  for (const char* sink : {"a", "b"}) fake.dispatcher.send(sink, about("x", "n-2"));
+  fake.loop.advance(hours(1));
+  EXPECT_THAT(fake.told, ElementsAre("b has n-1", "b has n-2"));
+  EXPECT_EQ(fake.figures("a").queued, 2U);
 }
 
 TEST(SinkDispatcher, UnknownSinkDeadLettersNotification) {
-  FakeSinks yard;
-  yard.dispatcher.send("a", hot_gpu("n-1"));
-  EXPECT_THAT(yard.told, IsEmpty());
-  yard.loop.run_posted();
-  EXPECT_THAT(yard.told, ElementsAre("a never gets n-1: unknown sink a"));
+  FakeSinks fake;
+  fake.dispatcher.send("a", hot_gpu("n-1"));
+  EXPECT_THAT(fake.told, IsEmpty());
+  fake.loop.run_posted();
+  EXPECT_THAT(fake.told, ElementsAre("a never gets n-1: unknown sink a"));
 }
 
 TEST(SinkDispatcher, RemovedSinkIsLoggedOnce) {
   const CapturedLog log;
-  FakeSinks yard;
-  for (const char* id : {"n-1", "n-2"}) yard.dispatcher.send("a", about("x/GPU-1", id));
-  yard.loop.run_posted();
+  FakeSinks fake;
+  for (const char* id : {"n-1", "n-2"}) fake.dispatcher.send("a", about("x/GPU-1", id));
+  fake.loop.run_posted();
   EXPECT_THAT(CapturedLog::lines(),
               ElementsAre(HasSubstr("Sink a: a notification of alert x/GPU-1 was dropped because "
                                     "the sink no longer exists")));
-  EXPECT_EQ(yard.told.size(), 2U);
+  EXPECT_EQ(fake.told.size(), 2U);
 }
 
 TEST(SinkDispatcher, NameTheSinksThatWantALevel) {
   auto quiet = webhook_named("quiet");
   quiet.min_level = NotificationLevel::critical;
-  FakeSinks yard({webhook_named("all"), quiet});
-  EXPECT_THAT(yard.dispatcher.sink_names_at(NotificationLevel::info), IsEmpty());
-  EXPECT_THAT(yard.dispatcher.sink_names_at(NotificationLevel::warning), ElementsAre("all"));
-  EXPECT_THAT(yard.dispatcher.sink_names_at(NotificationLevel::critical),
+  FakeSinks fake({webhook_named("all"), quiet});
+  EXPECT_THAT(fake.dispatcher.sink_names_at(NotificationLevel::info), IsEmpty());
+  EXPECT_THAT(fake.dispatcher.sink_names_at(NotificationLevel::warning), ElementsAre("all"));
+  EXPECT_THAT(fake.dispatcher.sink_names_at(NotificationLevel::critical),
               ElementsAre("all", "quiet"));
-  EXPECT_THAT(yard.dispatcher.sink_names(), ElementsAre("all", "quiet"));
+  EXPECT_THAT(fake.dispatcher.sink_names(), ElementsAre("all", "quiet"));
 }
 
 TEST(SinkDispatcher, RetryDelayGrowsToFiveMinutes) {
-  FakeSinks yard({webhook_named("a")});
-  FakeSink& sink = yard.sinks["a"];
+  FakeSinks fake({webhook_named("a")});
+  FakeSink& sink = fake.sinks["a"];
   sink.answers = &fails;
-  yard.dispatcher.send("a", hot_gpu("n-1"));
-  yard.loop.advance(hours(1));
+  fake.dispatcher.send("a", hot_gpu("n-1"));
+  fake.loop.advance(hours(1));
   ASSERT_GT(sink.when.size(), 12U);
   Duration whole = kInitialBackOff;
   for (std::size_t i = 1; i < sink.when.size(); ++i) {
@@ -86,14 +86,14 @@ TEST(SinkDispatcher, RetryDelayGrowsToFiveMinutes) {
     EXPECT_LE(pause, whole) << i;
     whole = std::min(whole * 2, kMaxBackOff);
   }
-  EXPECT_THAT(yard.told, IsEmpty());
-  EXPECT_EQ(yard.figures("a").retries_total, sink.tries.size() - 1);
-  EXPECT_EQ(yard.figures("a").last_error, "no answer");
-  EXPECT_TRUE(yard.figures("a").failing_since);
+  EXPECT_THAT(fake.told, IsEmpty());
+  EXPECT_EQ(fake.figures("a").retries_total, sink.tries.size() - 1);
+  EXPECT_EQ(fake.figures("a").last_error, "no answer");
+  EXPECT_TRUE(fake.figures("a").failing_since);
   sink.answers = &takes;
-  yard.loop.advance(minutes(5));
-  EXPECT_THAT(yard.told, ElementsAre("a has n-1"));
-  EXPECT_FALSE(yard.figures("a").failing_since);
+  fake.loop.advance(minutes(5));
+  EXPECT_THAT(fake.told, ElementsAre("a has n-1"));
+  EXPECT_FALSE(fake.figures("a").failing_since);
 }
 
 // Nodes that share a sink must not all retry at the same moment.
@@ -106,74 +106,74 @@ TEST(SinkDispatcher, BackOffIncludesJitter) {
 
 TEST(SinkDispatcher, GiveUpAfterSixHours) {
   const CapturedLog log;
-  FakeSinks yard({webhook_named("a")});
-  yard.sinks["a"].answers = &fails;
-  yard.dispatcher.send("a", hot_gpu("n-1"));
-  yard.loop.advance(hours(6) - seconds(1));
-  EXPECT_THAT(yard.told, IsEmpty());
-  yard.loop.advance(seconds(1));
-  EXPECT_THAT(yard.told, ElementsAre("a never gets n-1: dropped after 6 hours: no answer"));
-  EXPECT_EQ(yard.figures("a").dead_letters_total, 1U);
+  FakeSinks fake({webhook_named("a")});
+  fake.sinks["a"].answers = &fails;
+  fake.dispatcher.send("a", hot_gpu("n-1"));
+  fake.loop.advance(hours(6) - seconds(1));
+  EXPECT_THAT(fake.told, IsEmpty());
+  fake.loop.advance(seconds(1));
+  EXPECT_THAT(fake.told, ElementsAre("a never gets n-1: dropped after 6 hours: no answer"));
+  EXPECT_EQ(fake.figures("a").dead_letters_total, 1U);
   EXPECT_THAT(log.lines(), Contains(HasSubstr("ERROR Sink a: a notification of alert hot/GPU-3")));
-  const std::size_t tries = yard.sinks["a"].tries.size();
-  yard.loop.advance(hours(1));
-  EXPECT_EQ(yard.sinks["a"].tries.size(), tries);
+  const std::size_t tries = fake.sinks["a"].tries.size();
+  fake.loop.advance(hours(1));
+  EXPECT_EQ(fake.sinks["a"].tries.size(), tries);
 }
 
 TEST(SinkDispatcher, RefusedNotificationIsNotRetried) {
-  FakeSinks yard({webhook_named("a")});
-  yard.sinks["a"].answers = [](const std::string&) { return SendResult::rejected("404"); };
-  yard.dispatcher.send("a", hot_gpu("n-1"));
-  yard.loop.advance(hours(1));
-  EXPECT_THAT(yard.sinks["a"].tries, ElementsAre("n-1"));
-  EXPECT_THAT(yard.told, ElementsAre("a never gets n-1: 404"));
+  FakeSinks fake({webhook_named("a")});
+  fake.sinks["a"].answers = [](const std::string&) { return SendResult::rejected("404"); };
+  fake.dispatcher.send("a", hot_gpu("n-1"));
+  fake.loop.advance(hours(1));
+  EXPECT_THAT(fake.sinks["a"].tries, ElementsAre("n-1"));
+  EXPECT_THAT(fake.told, ElementsAre("a never gets n-1: 404"));
 }
 
 TEST(SinkDispatcher, NeverLetAnEndOvertakeItsBeginning) {
-  FakeSinks yard({webhook_named("a")});
-  FakeSink& sink = yard.sinks["a"];
+  FakeSinks fake({webhook_named("a")});
+  FakeSink& sink = fake.sinks["a"];
   sink.answers = [](const std::string& id) { return id == "on" ? fails(id) : takes(id); };
-  yard.dispatcher.send("a", about("k", "on"));
-  yard.loop.run_posted();
-  yard.dispatcher.send("a", about("k", "off", Status::resolved));
-  yard.loop.advance(hours(1));
+  fake.dispatcher.send("a", about("k", "on"));
+  fake.loop.run_posted();
+  fake.dispatcher.send("a", about("k", "off", Status::resolved));
+  fake.loop.advance(hours(1));
   EXPECT_THAT(sink.tries, Not(Contains("off")));
   sink.answers = &takes;
-  yard.loop.advance(minutes(5));
-  EXPECT_THAT(yard.told, ElementsAre("a has on", "a has off"));  // no alert is lost
+  fake.loop.advance(minutes(5));
+  EXPECT_THAT(fake.told, ElementsAre("a has on", "a has off"));  // no alert is lost
 }
 
 TEST(SinkDispatcher, ResolvedIsSentAfterRefusedFiring) {
-  FakeSinks yard({webhook_named("a")});
-  yard.sinks["a"].answers = [](const std::string& id) {
+  FakeSinks fake({webhook_named("a")});
+  fake.sinks["a"].answers = [](const std::string& id) {
     return id == "on" ? SendResult::rejected("no") : SendResult::delivered();
   };
-  yard.dispatcher.send("a", about("k", "on"));
-  yard.dispatcher.send("a", about("k", "off", Status::resolved));
-  yard.loop.run_posted();
-  EXPECT_THAT(yard.told, ElementsAre("a never gets on: no", "a has off"));
+  fake.dispatcher.send("a", about("k", "on"));
+  fake.dispatcher.send("a", about("k", "off", Status::resolved));
+  fake.loop.run_posted();
+  EXPECT_THAT(fake.told, ElementsAre("a never gets on: no", "a has off"));
 }
 
 TEST(SinkDispatcher, FailingNotificationDelaysOthersFiveSecondsAtMost) {
-  FakeSinks yard({webhook_named("a")});
-  yard.sinks["a"].answers = [](const std::string& id) {
+  FakeSinks fake({webhook_named("a")});
+  fake.sinks["a"].answers = [](const std::string& id) {
     return id == "bad" ? fails(id) : takes(id);
   };
-  yard.dispatcher.send("a", about("x", "bad"));
-  yard.loop.advance(hours(1));  // its next try is minutes away
+  fake.dispatcher.send("a", about("x", "bad"));
+  fake.loop.advance(hours(1));  // its next try is minutes away
   for (const char* id : {"n-1", "n-2"}) {
-    yard.dispatcher.send("a", about(id, id));
-    yard.loop.advance(kMaxFailurePause);
+    fake.dispatcher.send("a", about(id, id));
+    fake.loop.advance(kMaxFailurePause);
   }
-  EXPECT_THAT(yard.told, ElementsAre("a has n-1", "a has n-2"));
+  EXPECT_THAT(fake.told, ElementsAre("a has n-1", "a has n-2"));
 }
 
 TEST(SinkDispatcher, TryEachOnceBeforeOneTwice) {
-  FakeSinks yard({webhook_named("a")});
-  FakeSink& sink = yard.sinks["a"];
+  FakeSinks fake({webhook_named("a")});
+  FakeSink& sink = fake.sinks["a"];
   sink.answers = &fails;
-  for (const char* id : {"n-1", "n-2", "n-3"}) yard.dispatcher.send("a", about(id, id));
-  yard.loop.advance(minutes(1));
+  for (const char* id : {"n-1", "n-2", "n-3"}) fake.dispatcher.send("a", about(id, id));
+  fake.loop.advance(minutes(1));
   ASSERT_GT(sink.tries.size(), 3U);
   sink.tries.resize(3);
   EXPECT_THAT(sink.tries, ElementsAre("n-1", "n-2", "n-3"));
@@ -223,34 +223,34 @@ TEST(SinkDispatcher, LeastTriedNotificationGoesFirst) {
 }
 
 TEST(SinkDispatcher, SinkRecoverySendsAllQueuedSoon) {
-  FakeSinks yard({webhook_named("a")});
-  yard.sinks["a"].answers = &fails;
-  for (const char* id : {"n-1", "n-2", "n-3"}) yard.dispatcher.send("a", about(id, id));
-  yard.loop.advance(hours(2));
-  yard.sinks["a"].answers = &takes;
-  yard.dispatcher.send("a", about("x", "n-4"));
-  yard.loop.advance(kMaxFailurePause);
-  ASSERT_FALSE(yard.told.empty());
-  EXPECT_EQ(yard.told.front(), "a has n-4");
-  EXPECT_THAT(yard.told, UnorderedElementsAre("a has n-4", "a has n-1", "a has n-2", "a has n-3"));
+  FakeSinks fake({webhook_named("a")});
+  fake.sinks["a"].answers = &fails;
+  for (const char* id : {"n-1", "n-2", "n-3"}) fake.dispatcher.send("a", about(id, id));
+  fake.loop.advance(hours(2));
+  fake.sinks["a"].answers = &takes;
+  fake.dispatcher.send("a", about("x", "n-4"));
+  fake.loop.advance(kMaxFailurePause);
+  ASSERT_FALSE(fake.told.empty());
+  EXPECT_EQ(fake.told.front(), "a has n-4");
+  EXPECT_THAT(fake.told, UnorderedElementsAre("a has n-4", "a has n-1", "a has n-2", "a has n-3"));
 }
 
 TEST(SinkDispatcher, RetryAfterIsHonouredUpToMaximum) {
   for (const auto& [asked, waits] : {std::pair<Duration, Duration>{seconds(40), seconds(40)},
                                      std::pair<Duration, Duration>{hours(100), kMaxRetryAfter}}) {
-    FakeSinks yard({webhook_named("a")});
-    FakeSink& sink = yard.sinks["a"];
+    FakeSinks fake({webhook_named("a")});
+    FakeSink& sink = fake.sinks["a"];
     sink.answers = [patience = asked](const std::string&) {
       SendResult outcome = SendResult::retry_later("429");
       outcome.retry_after = patience;
       return outcome;
     };
-    yard.dispatcher.send("a", about("x", "n-1"));
-    yard.loop.run_posted();
-    yard.dispatcher.send("a", about("y", "n-2"));
-    yard.loop.advance(waits - milliseconds(1));
+    fake.dispatcher.send("a", about("x", "n-1"));
+    fake.loop.run_posted();
+    fake.dispatcher.send("a", about("y", "n-2"));
+    fake.loop.advance(waits - milliseconds(1));
     EXPECT_THAT(sink.tries, ElementsAre("n-1"));
-    yard.loop.advance(milliseconds(1));
+    fake.loop.advance(milliseconds(1));
     EXPECT_THAT(sink.tries, ElementsAre("n-1", "n-2"));
   }
 }
@@ -259,38 +259,38 @@ TEST(SinkDispatcher, LetNoticesWaitBeyondTheRateAndSaySoOnce) {
   const CapturedLog log;
   auto config = webhook_named("a");
   config.rate_per_minute = 6;
-  FakeSinks yard({config});
-  yard.sinks["a"].answers = &takes;
-  for (int i = 0; i < 20; ++i) yard.dispatcher.send("a", about(std::to_string(i), "n"));
-  yard.loop.run_posted();
-  EXPECT_EQ(yard.sinks["a"].tries.size(), 6U);
-  yard.loop.advance(seconds(10));
-  EXPECT_EQ(yard.sinks["a"].tries.size(), 7U);
-  yard.loop.advance(seconds(50));
-  EXPECT_EQ(yard.sinks["a"].tries.size(), 12U);
-  yard.loop.advance(minutes(2));
-  EXPECT_EQ(yard.sinks["a"].tries.size(), 20U);
+  FakeSinks fake({config});
+  fake.sinks["a"].answers = &takes;
+  for (int i = 0; i < 20; ++i) fake.dispatcher.send("a", about(std::to_string(i), "n"));
+  fake.loop.run_posted();
+  EXPECT_EQ(fake.sinks["a"].tries.size(), 6U);
+  fake.loop.advance(seconds(10));
+  EXPECT_EQ(fake.sinks["a"].tries.size(), 7U);
+  fake.loop.advance(seconds(50));
+  EXPECT_EQ(fake.sinks["a"].tries.size(), 12U);
+  fake.loop.advance(minutes(2));
+  EXPECT_EQ(fake.sinks["a"].tries.size(), 20U);
   EXPECT_THAT(log.lines(),
               ElementsAre("WARNING Sink a: more than 6 attempts per minute; 14 waiting"));
 }
 
 TEST(SinkDispatcher, LetTheOldestGoWhenTooManyWait) {
-  FakeSinks yard({webhook_named("a")});
-  FakeSink& sink = yard.sinks["a"];
-  yard.dispatcher.send("a", about("0", "0"));
-  yard.loop.run_posted();  // under way, so it stays
+  FakeSinks fake({webhook_named("a")});
+  FakeSink& sink = fake.sinks["a"];
+  fake.dispatcher.send("a", about("0", "0"));
+  fake.loop.run_posted();  // under way, so it stays
   for (std::size_t i = 1; i <= kMaxQueuedNotifications; ++i) {
-    yard.dispatcher.send("a", about(std::to_string(i), std::to_string(i)));
+    fake.dispatcher.send("a", about(std::to_string(i), std::to_string(i)));
   }
-  yard.loop.run_posted();
-  EXPECT_THAT(yard.told, ElementsAre("a never gets 1: 1000 other notifications are queued for the "
+  fake.loop.run_posted();
+  EXPECT_THAT(fake.told, ElementsAre("a never gets 1: 1000 other notifications are queued for the "
                                      "sink, none of them less severe"));
-  EXPECT_EQ(yard.figures("a").queued, kMaxQueuedNotifications);
-  EXPECT_EQ(yard.figures("a").dead_letters_total, 1U);
+  EXPECT_EQ(fake.figures("a").queued, kMaxQueuedNotifications);
+  EXPECT_EQ(fake.figures("a").dead_letters_total, 1U);
   sink.answers = &takes;
   sink.hanging.front()(SendResult::delivered());
-  yard.loop.advance(hours(1));
-  EXPECT_EQ(yard.figures("a").delivered_total, kMaxQueuedNotifications);
+  fake.loop.advance(hours(1));
+  EXPECT_EQ(fake.figures("a").delivered_total, kMaxQueuedNotifications);
 }
 
 Notification small(const std::string& id) {
@@ -301,90 +301,90 @@ Notification small(const std::string& id) {
 }
 
 TEST(SinkDispatcher, FullQueueDropsLeastSevereFirst) {
-  FakeSinks yard({webhook_named("a")});
-  yard.dispatcher.send("a", small("0"));
-  yard.loop.run_posted();  // under way, so it stays
-  yard.dispatcher.send("a", about("lost", "page"));
+  FakeSinks fake({webhook_named("a")});
+  fake.dispatcher.send("a", small("0"));
+  fake.loop.run_posted();  // under way, so it stays
+  fake.dispatcher.send("a", about("lost", "page"));
   for (std::size_t i = 1; i <= kMaxQueuedNotifications; ++i)
-    yard.dispatcher.send("a", small(std::to_string(i)));
-  yard.loop.run_posted();
-  EXPECT_THAT(yard.told, ElementsAre("a never gets 1: 1000 other notifications are queued for the "
+    fake.dispatcher.send("a", small(std::to_string(i)));
+  fake.loop.run_posted();
+  EXPECT_THAT(fake.told, ElementsAre("a never gets 1: 1000 other notifications are queued for the "
                                      "sink, none of them less severe",
                                      "a never gets 2: 1000 other notifications are queued for the "
                                      "sink, none of them less severe"));
 }
 
 TEST(SinkDispatcher, MostSevereQueuedNotificationGoesFirst) {
-  FakeSinks yard({webhook_named("a")});
-  FakeSink& sink = yard.sinks["a"];
-  yard.dispatcher.send("a", small("0"));
-  yard.loop.run_posted();
-  yard.dispatcher.send("a", small("1"));
-  yard.dispatcher.send("a", about("lost", "page"));
+  FakeSinks fake({webhook_named("a")});
+  FakeSink& sink = fake.sinks["a"];
+  fake.dispatcher.send("a", small("0"));
+  fake.loop.run_posted();
+  fake.dispatcher.send("a", small("1"));
+  fake.dispatcher.send("a", about("lost", "page"));
   sink.answers = &takes;
   sink.hanging.front()(SendResult::delivered());
-  yard.loop.run_posted();
+  fake.loop.run_posted();
   EXPECT_THAT(sink.tries, ElementsAre("0", "page", "1"));
 }
 
 TEST(SinkDispatcher, ReloadKeepsQueuedNotificationsOfExistingSinks) {
-  FakeSinks yard({webhook_named("a"), webhook_named("b")});
-  yard.sinks["a"].answers = &fails;
-  yard.sinks["b"].answers = &fails;
-  for (const char* sink : {"a", "b"}) yard.dispatcher.send(sink, hot_gpu("n-1"));
-  yard.loop.advance(hours(1));
+  FakeSinks fake({webhook_named("a"), webhook_named("b")});
+  fake.sinks["a"].answers = &fails;
+  fake.sinks["b"].answers = &fails;
+  for (const char* sink : {"a", "b"}) fake.dispatcher.send(sink, hot_gpu("n-1"));
+  fake.loop.advance(hours(1));
   auto other = webhook_named("a");
   other.url = *parse_url("https://example.org/better");
-  yard.sinks["a"].answers = &takes;
-  yard.reload({other});
-  yard.loop.run_posted();  // at once: what was wrong may be what was changed
-  EXPECT_THAT(yard.told, ::testing::UnorderedElementsAre(
+  fake.sinks["a"].answers = &takes;
+  fake.reload({other});
+  fake.loop.run_posted();  // at once: what was wrong may be what was changed
+  EXPECT_THAT(fake.told, ::testing::UnorderedElementsAre(
                              "a has n-1", "b never gets n-1: the sink b no longer exists"));
 }
 
 TEST(SinkDispatcher, ReloadDoesNotRepeatPendingSend) {
-  FakeSinks yard({webhook_named("a")});
-  FakeSink& sink = yard.sinks["a"];
-  yard.dispatcher.send("a", hot_gpu("n-1"));
-  yard.loop.run_posted();
+  FakeSinks fake({webhook_named("a")});
+  FakeSink& sink = fake.sinks["a"];
+  fake.dispatcher.send("a", hot_gpu("n-1"));
+  fake.loop.run_posted();
   auto other = webhook_named("a");
   other.timeout = seconds(3);
-  yard.reload({other});
-  yard.loop.advance(minutes(1));
+  fake.reload({other});
+  fake.loop.advance(minutes(1));
   sink.hanging.front()(SendResult::delivered());
-  yard.loop.advance(minutes(1));
+  fake.loop.advance(minutes(1));
   EXPECT_THAT(sink.tries, ElementsAre("n-1"));
-  EXPECT_THAT(yard.told, ElementsAre("a has n-1"));
+  EXPECT_THAT(fake.told, ElementsAre("a has n-1"));
 }
 
 TEST(SinkDispatcher, DuplicateOrExcessSinksKeepOldConfiguration) {
-  FakeSinks yard({webhook_named("a")});
-  EXPECT_FALSE(yard.dispatcher.replace({webhook_named("b"), webhook_named("b")}));
-  EXPECT_FALSE(yard.dispatcher.replace(std::vector(kMaxSinks + 1, webhook_named("b"))));
-  EXPECT_THAT(yard.dispatcher.sink_names(), ElementsAre("a"));
+  FakeSinks fake({webhook_named("a")});
+  EXPECT_FALSE(fake.dispatcher.replace({webhook_named("b"), webhook_named("b")}));
+  EXPECT_FALSE(fake.dispatcher.replace(std::vector(kMaxSinks + 1, webhook_named("b"))));
+  EXPECT_THAT(fake.dispatcher.sink_names(), ElementsAre("a"));
 }
 
 TEST(SinkDispatcher, UndeliveredAlertsAreNamedInLog) {
   const CapturedLog log;
-  FakeSinks yard({webhook_named("a")});
-  yard.sinks["a"].answers = [](const std::string&) { return SendResult::rejected("404"); };
-  for (const char* alert : {"x", "y", "z"}) yard.dispatcher.send("a", about(alert, alert));
-  yard.loop.run_posted();
+  FakeSinks fake({webhook_named("a")});
+  fake.sinks["a"].answers = [](const std::string&) { return SendResult::rejected("404"); };
+  for (const char* alert : {"x", "y", "z"}) fake.dispatcher.send("a", about(alert, alert));
+  fake.loop.run_posted();
   EXPECT_THAT(
       log.lines(),
       Contains("ERROR Sink a: a notification of alert x was not delivered (1 so far): 404"));
-  yard.loop.advance(minutes(1));
+  fake.loop.advance(minutes(1));
   EXPECT_EQ(log.lines().back(),
             "ERROR Sink a: 2 notifications of alerts y, z were not delivered (3 so far): 404");
-  yard.loop.advance(hours(1));
+  fake.loop.advance(hours(1));
   EXPECT_EQ(log.lines().size(), 3U);  // one of them that the sink fails
 }
 
 TEST(SinkDispatcher, LogLineNamesSixteenAlertsAtMost) {
   const CapturedLog log;
-  FakeSinks yard({webhook_named("a")});
-  for (int i = 0; i < 20; ++i) yard.dispatcher.send("a", about(std::to_string(i), "n"));
-  yard.reload({});
+  FakeSinks fake({webhook_named("a")});
+  for (int i = 0; i < 20; ++i) fake.dispatcher.send("a", about(std::to_string(i), "n"));
+  fake.reload({});
   EXPECT_THAT(
       log.lines(),
       ElementsAre(
@@ -399,44 +399,44 @@ TEST(SinkDispatcher, WriteToTheLogAtOnce) {
   const CapturedLog log;
   SinkConfig config;
   config.name = "log";
-  FakeSinks yard({config});
-  yard.dispatcher.send("log", hot_gpu("n-1"));
+  FakeSinks fake({config});
+  fake.dispatcher.send("log", hot_gpu("n-1"));
   EXPECT_THAT(log.lines(),
               ElementsAre("ERROR ALERT [severity 85]: GPU 3 is at 91 °C, threshold 80 °C"));
-  yard.dispatcher.send("log", cool_again("n-2"));
+  fake.dispatcher.send("log", cool_again("n-2"));
   EXPECT_EQ(log.lines().back(), "INFO RESOLVED [severity 85]: GPU 3 is at 91 °C, threshold 80 °C");
-  EXPECT_THAT(yard.told, IsEmpty());
-  yard.loop.run_posted();
-  EXPECT_THAT(yard.told, ElementsAre("log has n-1", "log has n-2"));
+  EXPECT_THAT(fake.told, IsEmpty());
+  fake.loop.run_posted();
+  EXPECT_THAT(fake.told, ElementsAre("log has n-1", "log has n-2"));
 }
 
 TEST(SinkDispatcher, LogSinkWritesOneSanitizedLine) {
   const CapturedLog log;
   SinkConfig config;
   config.name = "log";
-  FakeSinks yard({config});
+  FakeSinks fake({config});
   Notification notice = hot_gpu();
   notice.message = "GPU 3\nALERT [severity 100]: forged\x7F\x1B";
-  yard.dispatcher.send("log", notice);
+  fake.dispatcher.send("log", notice);
   EXPECT_THAT(log.lines(),
               ElementsAre("ERROR ALERT [severity 85]: GPU 3?ALERT [severity 100]: forged??"));
   notice.message = std::string(100'000, 'x');
-  yard.dispatcher.send("log", notice);
+  fake.dispatcher.send("log", notice);
   EXPECT_LT(log.lines().back().size(), 2100U);
 }
 
 TEST(SinkDispatcher, DestructionSuppressesCallbacks) {
   ManualLoop loop;
-  bool told = false;
+  bool was_called = false;
   {
     SinkDispatcher outlets(
         loop, nullptr,
-        {.on_delivered = [&](const auto&, const auto&) { told = true; },
-         .on_dead_letter = [&](const auto&, const auto&, const auto&) { told = true; }});
+        {.on_delivered = [&](const auto&, const auto&) { was_called = true; },
+         .on_dead_letter = [&](const auto&, const auto&, const auto&) { was_called = true; }});
     outlets.send("a", hot_gpu());
   }
   loop.run_posted();
-  EXPECT_FALSE(told);
+  EXPECT_FALSE(was_called);
 }
 
 }  // namespace

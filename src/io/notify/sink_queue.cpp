@@ -13,11 +13,11 @@
 namespace gpuyard::notify {
 
 SinkQueue::SinkQueue(Loop& loop, SinkConfig config, std::unique_ptr<Sender> sender,
-                     std::weak_ptr<const SinkDispatcher::DeliveryListener> told)
+                     std::weak_ptr<const SinkDispatcher::DeliveryListener> listener)
     : loop_(loop),
       config_(std::move(config)),
       sender_(std::move(sender)),
-      listener_(std::move(told)),
+      listener_(std::move(listener)),
       rate_(config_.rate_per_minute),
       dead_letters_(loop, config_.name) {}
 
@@ -33,17 +33,17 @@ void SinkQueue::configure(SinkConfig config, std::unique_ptr<Sender> sender) {
   start_next_at(loop_.now());
 }
 
-void SinkQueue::enqueue(Notification notice) {
-  if (config_.kind == SinkKind::log) return write_to_log(notice);
-  entries_.push_back({++last_number_, std::move(notice), loop_.now()});
+void SinkQueue::enqueue(Notification notification) {
+  if (config_.kind == SinkKind::log) return write_to_log(notification);
+  entries_.push_back({++last_number_, std::move(notification), loop_.now()});
   make_room();
   start_next_at(loop_.now());
 }
 
-void SinkQueue::write_to_log(const Notification& notice) {
-  log_notification(notice);
+void SinkQueue::write_to_log(const Notification& notification) {
+  log_notification(notification);
   ++delivered_;
-  notify_delivered(notice.id);
+  notify_delivered(notification.id);
 }
 
 // Drops the oldest of the least severe: a flood of small alerts costs no page.
@@ -81,14 +81,14 @@ void SinkQueue::start_next() {
   const auto [next, ready] = next_entry();
   const bool nothing = next == entries_.end();
   if (nothing) logged_wait_ = false;
-  const TimePoint may = nothing ? TimePoint::max() : std::max(ready, rate_.free_at());
-  if (may <= loop_.now()) return start(*next);
+  const TimePoint start_at = nothing ? TimePoint::max() : std::max(ready, rate_.free_at());
+  if (start_at <= loop_.now()) return start(*next);
   if (!nothing && ready <= loop_.now() && !std::exchange(logged_wait_, true)) {
     log::warning("Sink {}: more than {} attempts per minute; {} waiting", config_.name,
                  config_.rate_per_minute, entries_.size());
   }
-  const TimePoint wake = std::min({may, repeat_at_, oldest_expires()});
-  if (wake != TimePoint::max()) start_next_at(wake);
+  const TimePoint wake_at = std::min({start_at, repeat_at_, oldest_expires()});
+  if (wake_at != TimePoint::max()) start_next_at(wake_at);
 }
 
 // Chooses among the first notices of each alert, so that no end overtakes its beginning. Of those
@@ -146,30 +146,30 @@ void SinkQueue::start(Entry& entry) {
   send(entry.number, {entry.notice});
 }
 
-void SinkQueue::send(std::uint64_t number, std::vector<Notification> notices) {
+void SinkQueue::send(std::uint64_t number, std::vector<Notification> notifications) {
   const bool several = can_batch(config_.kind);
-  if (several) notices = levels_.add_level_changes(std::move(notices), loop_.wall());
+  if (several) notifications = levels_.add_level_changes(std::move(notifications), loop_.wall());
   under_way_ = number;
   // `this` is safe: it goes only with all its senders, and they call nobody after that.
-  sender_->send(notices, [this, number, several, notices](const SendResult& outcome) {
-    if (several && outcome.kind == SendResult::Kind::delivered) levels_.record(notices);
-    on_done(number, outcome);
+  sender_->send(notifications, [this, number, several, notifications](const SendResult& result) {
+    if (several && result.kind == SendResult::Kind::delivered) levels_.record(notifications);
+    on_done(number, result);
   });
 }
 
-void SinkQueue::on_done(std::uint64_t number, const SendResult& outcome) {
+void SinkQueue::on_done(std::uint64_t number, const SendResult& result) {
   under_way_.reset();
   // Not destroyed here, because one of them is the caller.
   if (!former_.empty()) loop_.post([former = std::exchange(former_, {})] {});
   const auto entry = std::ranges::find(entries_, number, &Entry::number);
   const bool is_entry = entry != entries_.end();
-  if (outcome.kind == SendResult::Kind::delivered) {
+  if (result.kind == SendResult::Kind::delivered) {
     record_success();
     if (is_entry) on_delivered(entry);
   } else {
-    record_failure(outcome);
+    record_failure(result);
     if (is_entry) entry->retry_at = loop_.now() + back_off(entry->tries, random());
-    if (is_entry && outcome.kind == SendResult::Kind::rejected) dead_letter(entry, outcome.reason);
+    if (is_entry && result.kind == SendResult::Kind::rejected) dead_letter(entry, result.reason);
   }
   // Counted from the end of this repetition, and from when other notices may go: a sink slower than
   // that has time for both.
@@ -196,16 +196,16 @@ void SinkQueue::record_success() {
   resumes_at_ = loop_.now();
 }
 
-void SinkQueue::record_failure(const SendResult& outcome) {
-  last_error_ = outcome.reason;
+void SinkQueue::record_failure(const SendResult& result) {
+  last_error_ = result.reason;
   if (!failing_since_) {
     failing_since_ = loop_.wall();
-    log::warning("Sink {} ({}) fails: {}", config_.name, config_.destination(), outcome.reason);
+    log::warning("Sink {} ({}) fails: {}", config_.name, config_.destination(), result.reason);
   }
-  if (outcome.kind != SendResult::Kind::retry) return;
+  if (result.kind != SendResult::Kind::retry) return;
   ++failures_;
   const Duration pause = std::min(back_off(failures_, random()), kMaxFailurePause);
-  const Duration asked = std::min(outcome.retry_after.value_or(Duration::zero()), kMaxRetryAfter);
+  const Duration asked = std::min(result.retry_after.value_or(Duration::zero()), kMaxRetryAfter);
   resumes_at_ = loop_.now() + std::max(pause, asked);
 }
 
@@ -216,14 +216,14 @@ void SinkQueue::dead_letter(const Entries::iterator& entry, const std::string& w
 }
 
 void SinkQueue::notify_delivered(const std::string& id) {
-  loop_.post([told = listener_, sink = config_.name, id] {
-    if (const auto still = told.lock()) still->on_delivered(sink, id);
+  loop_.post([listener = listener_, sink = config_.name, id] {
+    if (const auto still = listener.lock()) still->on_delivered(sink, id);
   });
 }
 
 void SinkQueue::notify_dead_letter(const std::string& id, const std::string& why) {
-  loop_.post([told = listener_, sink = config_.name, id, why] {
-    if (const auto still = told.lock()) still->on_dead_letter(sink, id, why);
+  loop_.post([listener = listener_, sink = config_.name, id, why] {
+    if (const auto still = listener.lock()) still->on_dead_letter(sink, id, why);
   });
 }
 

@@ -68,26 +68,26 @@ Result<std::vector<Alert>> alerts_in(Result<Statement> rows) {
 }  // namespace
 
 Result<andon::SavedAlerts> load_alerts(Database& database) {
-  andon::SavedAlerts kept;
+  andon::SavedAlerts saved;
   // Includes the numbers of unreadable alerts, so that none is reused.
   const auto last = database.query_number(
       "SELECT max(ifnull((SELECT max(number) FROM alerts), 0), ifnull((SELECT max(CAST(key AS "
       "INTEGER)) FROM unreadable_rows WHERE origin = 'alerts'), 0))");
   if (!last) return last.error();
-  kept.last_number = static_cast<std::uint64_t>(*last);
-  auto read = read_rows(kept.firing, database, kFiringAlerts, kAlert);
+  saved.last_number = static_cast<std::uint64_t>(*last);
+  auto read = read_rows(saved.firing, database, kFiringAlerts, kAlert);
   if (read) {
-    read = read_into(kept.silences, database,
+    read = read_into(saved.silences, database,
                      "SELECT id, rule, gpu, by, comment, since_ms, until_ms FROM alert_silences",
                      kSilence);
   }
   if (read) {
-    read = read_into(kept.messages, database,
+    read = read_into(saved.messages, database,
                      "SELECT number, id, sink, body FROM alert_outbox ORDER BY number",
                      kOutboxMessage);
   }
   if (!read) return std::move(read).error();
-  return kept;
+  return saved;
 }
 
 Result<void> set_aside_bad_alerts(Database& database) {
@@ -95,73 +95,72 @@ Result<void> set_aside_bad_alerts(Database& database) {
   return read_rows(firing, database, kFiringAlerts, kAlert);
 }
 
-Result<void> save_alerts(Database& database, const andon::AlertTransaction& entry) {
-  if (entry.everything) {
+Result<void> save_alerts(Database& database, const andon::AlertTransaction& transaction) {
+  if (transaction.everything) {
     auto done = database.execute(
         "DELETE FROM alerts WHERE state <> 'resolved'; DELETE FROM alert_silences; "
         "DELETE FROM alert_outbox");
     if (!done) return done;
   }
-  if (auto done = put_alerts(database, entry.alerts); !done) return done;
+  if (auto done = put_alerts(database, transaction.alerts); !done) return done;
   auto done = run_for_each(database, "INSERT OR REPLACE INTO alert_silences VALUES(?,?,?,?,?,?,?)",
-                           entry.silences, kSilence);
+                           transaction.silences, kSilence);
   if (done) {
     done = run_for_each(database, "INSERT OR REPLACE INTO alert_outbox VALUES(?,?,?,?)",
-                        entry.messages, kOutboxMessage);
+                        transaction.messages, kOutboxMessage);
   }
   if (done) {
-    done = run_for_each(database, "DELETE FROM alert_silences WHERE id=?", entry.unsilenced,
+    done = run_for_each(database, "DELETE FROM alert_silences WHERE id=?", transaction.unsilenced,
                         kSingleColumn);
   }
   if (!done) return done;
-  return run_for_each(database, "DELETE FROM alert_outbox WHERE id=?", entry.delivered,
+  return run_for_each(database, "DELETE FROM alert_outbox WHERE id=?", transaction.delivered,
                       kSingleColumn);
 }
 
 Result<std::vector<Alert>> load_alert_history(Database& database,
-                                              const andon::AlertHistoryQuery& question) {
-  const std::uint64_t before =
-      std::min<std::uint64_t>(question.before.value_or(INT64_MAX), INT64_MAX);
+                                              const andon::AlertHistoryQuery& query) {
+  const std::uint64_t before = std::min<std::uint64_t>(query.before.value_or(INT64_MAX), INT64_MAX);
   const std::string columns = "SELECT " + std::string(kAlertColumns) + " FROM alerts WHERE ";
-  if (!question.gpus.empty()) {
+  if (!query.gpus.empty()) {
     return alerts_in(prepare(database,
                              columns +
                                  "number IN (SELECT a.number FROM json_each(?4) AS g, alerts AS a "
                                  "WHERE a.gpu = g.value AND a.number < ?1 AND (?3 = '' OR a.rule = "
                                  "?3) ORDER BY a.number DESC LIMIT ?2) ORDER BY number DESC",
-                             before, question.limit, question.rule, json_list(question.gpus)));
+                             before, query.limit, query.rule, json_list(query.gpus)));
   }
-  const char* const of_rule = question.rule.empty() ? "?3 = ''" : "rule = ?3";
+  const char* const of_rule = query.rule.empty() ? "?3 = ''" : "rule = ?3";
   return alerts_in(prepare(database,
                            columns + of_rule + " AND number < ?1 ORDER BY number DESC LIMIT ?2",
-                           before, question.limit, question.rule));
+                           before, query.limit, query.rule));
 }
 
-bool AlertDb::load(std::function<void(Result<andon::SavedAlerts>)> loaded) {
-  return store_.load<andon::SavedAlerts>(&load_alerts, std::move(loaded));
+bool AlertDb::load(std::function<void(Result<andon::SavedAlerts>)> on_done) {
+  return store_.load<andon::SavedAlerts>(&load_alerts, std::move(on_done));
 }
 
 // A delivery needs no sync of its own: a receiver that is told again after a power cut knows the
 // notice by its id.
-bool AlertDb::save(andon::AlertTransaction entry, OnSaved kept) {
-  const bool only_delivered = entry.alerts.empty() && entry.silences.empty() &&
-                              entry.unsilenced.empty() && entry.messages.empty();
-  const auto shared = std::make_shared<const andon::AlertTransaction>(std::move(entry));
+bool AlertDb::save(andon::AlertTransaction transaction, OnSaved on_done) {
+  const bool only_delivered = transaction.alerts.empty() && transaction.silences.empty() &&
+                              transaction.unsilenced.empty() && transaction.messages.empty();
+  const auto shared = std::make_shared<const andon::AlertTransaction>(std::move(transaction));
   StateDb::Work work;
   if (!shared->empty()) {
     work = [shared](Database& database) { return save_alerts(database, *shared); };
   }
-  return store_.run(shared->requester, std::move(work), std::move(kept),
+  return store_.run(shared->requester, std::move(work), std::move(on_done),
                     only_delivered ? Durability::normal : Durability::full);
 }
 
-bool AlertDb::query_history(andon::AlertHistoryQuery question,
-                            std::function<void(Result<std::vector<Alert>>)> answered) {
+bool AlertDb::query_history(andon::AlertHistoryQuery query,
+                            std::function<void(Result<std::vector<Alert>>)> on_done) {
   return store_.run_query<std::vector<Alert>>(
-      [question = std::move(question)](Database& database) {
-        return load_alert_history(database, question);
+      [query = std::move(query)](Database& database) {
+        return load_alert_history(database, query);
       },
-      std::move(answered));
+      std::move(on_done));
 }
 
 }  // namespace gpuyard::store

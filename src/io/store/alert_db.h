@@ -62,13 +62,13 @@ class AlertDb final : public andon::AlertStorage {
  public:
   // The store outlives this.
   explicit AlertDb(StateStore& store) : store_(store) {}
-  bool load(std::function<void(Result<andon::SavedAlerts>)> loaded) override;
-  bool save(andon::AlertTransaction, OnSaved kept) override;
+  bool load(std::function<void(Result<andon::SavedAlerts>)> on_done) override;
+  bool save(andon::AlertTransaction, OnSaved on_done) override;
   bool has_queue_space(const Requester& requester) const override {
     return store_.can_accept(requester);
   }
   bool query_history(andon::AlertHistoryQuery,
-                     std::function<void(Result<std::vector<andon::Alert>>)> answered) override;
+                     std::function<void(Result<std::vector<andon::Alert>>)> on_done) override;
   std::vector<std::string> notes() const override { return store_.notes(); }
 
  private:

@@ -52,10 +52,10 @@ auto setting_from(SettingKind kind) {
   };
 }
 
-constexpr auto kManagedSetting = [](auto& row, auto& holding) {
-  row(holding.gpu, holding.kind, holding.boot_id, holding.status);
-  for (auto* const setting : {&holding.baseline, &holding.written, &holding.replaced}) {
-    row.as(*setting, &form_of, setting_from(holding.kind));
+constexpr auto kManagedSetting = [](auto& row, auto& managed) {
+  row(managed.gpu, managed.kind, managed.boot_id, managed.status);
+  for (auto* const setting : {&managed.baseline, &managed.written, &managed.replaced}) {
+    row.as(*setting, &form_of, setting_from(managed.kind));
   }
 };
 // The columns behind the GPU, the kind and the place.
@@ -80,32 +80,32 @@ constexpr auto kNumberedAudit = [](auto& row, auto& entry) {
   kAudit(row, entry);
 };
 
-Result<void> remove_rows(Database& database, const ManagedSetting& holding) {
+Result<void> remove_rows(Database& database, const ManagedSetting& setting) {
   for (const char* const query : {"DELETE FROM control_holdings WHERE gpu=? AND kind=?",
                                   "DELETE FROM control_claims WHERE gpu=? AND kind=?"}) {
-    if (auto done = run(database, query, holding.gpu, holding.kind); !done) return done;
+    if (auto done = run(database, query, setting.gpu, setting.kind); !done) return done;
   }
   return {};
 }
 
-Result<void> put_claims(Database& database, const ManagedSetting& holding) {
+Result<void> put_claims(Database& database, const ManagedSetting& setting) {
   auto put = database.prepare("INSERT INTO control_claims VALUES(?,?,?,?,?,?,?,?)");
   if (!put) return std::move(put).error();
-  std::int64_t place = 0;
-  for (const SettingClaim& claim : holding.claims) {
+  std::int64_t position = 0;
+  for (const SettingClaim& claim : setting.claims) {
     RowWriter row(*put);
-    row(holding.gpu, holding.kind, place++);
+    row(setting.gpu, setting.kind, position++);
     kClaim(row, claim);
     if (auto done = put->run(); !done) return done;
   }
   return {};
 }
 
-Result<void> put_holding(Database& database, const ManagedSetting& holding) {
-  if (auto done = remove_rows(database, holding); !done) return done;
+Result<void> put_holding(Database& database, const ManagedSetting& setting) {
+  if (auto done = remove_rows(database, setting); !done) return done;
   auto put = run_for_each(database, "INSERT INTO control_holdings VALUES(?,?,?,?,?,?,?)",
-                          std::span(&holding, 1), kManagedSetting);
-  return put ? put_claims(database, holding) : put;
+                          std::span(&setting, 1), kManagedSetting);
+  return put ? put_claims(database, setting) : put;
 }
 
 // The number of entries between two prunings of all sources: pruning is slow.
@@ -113,27 +113,27 @@ constexpr std::int64_t kPruneInterval = 64;
 
 // Deletes the entries of a source above `kept`: repeatedly the oldest entry of the person with the
 // most entries.
-Result<void> prune_fairly(Database& database, AuditEntry::Source source, std::int64_t kept) {
+Result<void> prune_fairly(Database& database, AuditEntry::Source source, std::int64_t max_entries) {
   const auto count = database.query_number(
       fmt::format("SELECT COUNT(*) FROM control_audit WHERE source = '{}'", enum_name(source)));
   if (!count) return count.error();
-  if (*count <= kept) return {};
+  if (*count <= max_entries) return {};
   return run(database,
              "DELETE FROM control_audit WHERE number IN (SELECT number FROM (SELECT number, "
              "row_number() OVER (PARTITION BY person ORDER BY number DESC) AS place FROM "
              "control_audit WHERE source = ?1) ORDER BY place DESC, number LIMIT ?2)",
-             source, *count - kept);
+             source, *count - max_entries);
 }
 
 // Deletes the entries of administrators that are older than their newest `kept` and than
 // `before_ms`.
-Result<void> prune_administrators(Database& database, std::int64_t kept,
+Result<void> prune_administrators(Database& database, std::int64_t max_entries,
                                   std::int64_t before_ms = INT64_MAX) {
   return run(database,
              "DELETE FROM control_audit WHERE source = 'administrator' AND at_ms < ?2 AND number "
              "<= (SELECT number FROM control_audit WHERE source = 'administrator' ORDER BY number "
              "DESC LIMIT 1 OFFSET ?1)",
-             kept, before_ms);
+             max_entries, before_ms);
 }
 
 // Age is counted from the second newest day with an entry, so that a clock that is wrong once
@@ -145,9 +145,10 @@ Result<void> prune_administrators(Database& database) {
       "MAX(at_ms) / 86400000 * 86400000 FROM control_audit WHERE source = 'administrator')";
   const auto day_before = database.query_number(kDayBefore);
   if (!day_before) return day_before.error();
-  const auto kept_ms = std::chrono::milliseconds(ControlStorage::kAdministratorRetention).count();
+  const auto retention_ms =
+      std::chrono::milliseconds(ControlStorage::kAdministratorRetention).count();
   auto done =
-      prune_administrators(database, ControlStorage::kMaxAuditEntries, *day_before - kept_ms);
+      prune_administrators(database, ControlStorage::kMaxAuditEntries, *day_before - retention_ms);
   return done ? prune_administrators(database, ControlStorage::kMaxAdministratorEntries) : done;
 }
 
@@ -199,7 +200,7 @@ Result<std::vector<ManagedSetting>> load_control(Database& database) {
     SettingKind kind{};
     SettingClaim claim;
   };
-  std::vector<ManagedSetting> holdings;
+  std::vector<ManagedSetting> settings;
   std::vector<KeptClaim> claims;
   const RowSelection of_settings{"control_holdings", "gpu || ' ' || kind",
                                  "gpu, kind, boot_id, standing, baseline, written, replaced",
@@ -207,7 +208,7 @@ Result<std::vector<ManagedSetting>> load_control(Database& database) {
   const RowSelection of_claims{"control_claims", "gpu || ' ' || kind || ' ' || place",
                                "gpu, kind, owner, wanted, since_ms, until_ns, until_ms",
                                "ORDER BY gpu, kind, place"};
-  auto read = read_rows(holdings, database, of_settings, kManagedSetting);
+  auto read = read_rows(settings, database, of_settings, kManagedSetting);
   if (read) {
     read = read_rows(claims, database, of_claims, [](auto& row, auto& one) {
       row(one.gpu, one.kind);
@@ -216,61 +217,62 @@ Result<std::vector<ManagedSetting>> load_control(Database& database) {
   }
   if (!read) return std::move(read).error();
   for (KeptClaim& one : claims) {
-    const auto holding = std::ranges::find_if(holdings, [&](const ManagedSetting& setting) {
+    const auto found = std::ranges::find_if(settings, [&](const ManagedSetting& setting) {
       return setting.gpu == one.gpu && setting.kind == one.kind;
     });
-    if (holding != holdings.end()) holding->claims.push_back(std::move(one.claim));
+    if (found != settings.end()) found->claims.push_back(std::move(one.claim));
   }
-  return holdings;
+  return settings;
 }
 
-Result<void> save_control(Database& database, const control::ControlTransaction& entry) {
-  if (entry.removed) {
-    if (auto done = remove_rows(database, *entry.removed); !done) return done;
+Result<void> save_control(Database& database, const control::ControlTransaction& transaction) {
+  if (transaction.removed) {
+    if (auto done = remove_rows(database, *transaction.removed); !done) return done;
   }
-  if (entry.put) {
-    if (auto done = put_holding(database, *entry.put); !done) return done;
+  if (transaction.put) {
+    if (auto done = put_holding(database, *transaction.put); !done) return done;
   }
-  return entry.audit ? put_audit(database, *entry.audit) : Result<void>();
+  return transaction.audit ? put_audit(database, *transaction.audit) : Result<void>();
 }
 
-Result<std::vector<AuditEntry>> load_audit(Database& database,
-                                           const control::AuditQuery& question) {
+Result<std::vector<AuditEntry>> load_audit(Database& database, const control::AuditQuery& query) {
   std::vector<AuditEntry> entries;
   const std::string columns =
       "SELECT number, at_ms, by, request_id, action, gpu, gpu_index, before, after, outcome, "
       "error, forced, took_ns, source, person FROM control_audit WHERE ";
-  const std::int64_t before = question.before.value_or(INT64_MAX);
+  const std::int64_t before = query.before.value_or(INT64_MAX);
   auto read =
-      question.gpus.empty()
+      query.gpus.empty()
           ? read_into(entries, database, columns + "number < ?1 ORDER BY number DESC LIMIT ?2",
-                      kNumberedAudit, before, question.limit)
+                      kNumberedAudit, before, query.limit)
           : read_into(entries, database,
                       columns +
                           "number IN (SELECT a.number FROM json_each(?3) AS g, "
                           "control_audit AS a WHERE a.gpu = g.value AND a.number < ?1 "
                           "ORDER BY a.number DESC LIMIT ?2) ORDER BY number DESC",
-                      kNumberedAudit, before, question.limit, json_list(question.gpus));
+                      kNumberedAudit, before, query.limit, json_list(query.gpus));
   if (!read) return std::move(read).error();
   std::ranges::reverse(entries);
   return entries;
 }
 
-bool ControlDb::load(std::function<void(Result<std::vector<ManagedSetting>>)> loaded) {
-  return store_.load<std::vector<ManagedSetting>>(&load_control, std::move(loaded));
+bool ControlDb::load(std::function<void(Result<std::vector<ManagedSetting>>)> on_done) {
+  return store_.load<std::vector<ManagedSetting>>(&load_control, std::move(on_done));
 }
 
-bool ControlDb::save(control::ControlTransaction entry, control::CommitTiming when, OnSaved kept) {
-  if (when == control::CommitTiming::now) return save_now(std::move(entry), kept);
-  if (!entry.put && !entry.removed && !entry.audit) {
-    loop_.post([kept = std::move(kept)] { kept({}); });
+bool ControlDb::save(control::ControlTransaction transaction, control::CommitTiming when,
+                     OnSaved on_done) {
+  if (when == control::CommitTiming::now) return save_now(std::move(transaction), on_done);
+  if (!transaction.put && !transaction.removed && !transaction.audit) {
+    loop_.post([on_done = std::move(on_done)] { on_done({}); });
     return true;
   }
   // A setting that was written to the GPU must be recorded, so it does not count towards its user's
   // share.
-  const bool of_setting = entry.put || entry.removed;
-  if (!queue_limit_.try_acquire(of_setting ? Requester::daemon() : entry.requester)) return false;
-  waiting_.push_back({std::move(entry), std::move(kept)});
+  const bool of_setting = transaction.put || transaction.removed;
+  if (!queue_limit_.try_acquire(of_setting ? Requester::daemon() : transaction.requester))
+    return false;
+  waiting_.push_back({std::move(transaction), std::move(on_done)});
   if (waiting_.size() == 1) flush_timer_ = loop_.call_after(kMaxCommitDelay, [this] { flush(); });
   return true;
 }
@@ -278,31 +280,32 @@ bool ControlDb::save(control::ControlTransaction entry, control::CommitTiming wh
 // A commit without a sync survives a killed daemon, and a power cut takes the driver's setting as
 // well. How the change ended and its line in the audit follow soon and are synced, and this entry
 // with them.
-bool ControlDb::save_now(control::ControlTransaction entry, const OnSaved& kept) {
-  const std::optional<ManagedSetting> newer = entry.put ? entry.put : entry.removed;
+bool ControlDb::save_now(control::ControlTransaction transaction, const OnSaved& on_done) {
+  const std::optional<ManagedSetting> newer =
+      transaction.put ? transaction.put : transaction.removed;
   const auto older = [&](const std::optional<ManagedSetting>& one) {
     return one && newer && one->gpu == newer->gpu && one->kind == newer->kind;
   };
   // Older waiting states of this setting are not written any more: each counts as kept if and only
   // if this entry is.
-  std::vector<QueuedSave> overtaken;
+  std::vector<QueuedSave> superseded;
   for (QueuedSave& one : waiting_) {
     if (older(one.entry.put) || older(one.entry.removed)) {
-      overtaken.push_back({{one.entry.put, one.entry.removed, std::nullopt}, one.on_done});
+      superseded.push_back({{one.entry.put, one.entry.removed, std::nullopt}, one.on_done});
       one.entry.put.reset();
       one.entry.removed.reset();
     }
   }
-  const auto shared = std::make_shared<const control::ControlTransaction>(std::move(entry));
+  const auto shared = std::make_shared<const control::ControlTransaction>(std::move(transaction));
   const bool taken = store_.run(
       Requester::daemon(), [shared](Database& database) { return save_control(database, *shared); },
-      [kept, overtaken](const Result<void>& done) {
-        for (const QueuedSave& one : overtaken) one.on_done(done);
-        kept(done);
+      [on_done, superseded](const Result<void>& result) {
+        for (const QueuedSave& one : superseded) one.on_done(result);
+        on_done(result);
       },
       Durability::normal);
   if (!taken) {
-    for (const QueuedSave& one : overtaken)
+    for (const QueuedSave& one : superseded)
       one.on_done(Error{Errc::busy, "the disk queue is full"});
   }
   return taken;
@@ -321,21 +324,19 @@ void ControlDb::flush() {
         }
         return {};
       },
-      [all](const Result<void>& done) {
-        for (const QueuedSave& one : *all) one.on_done(done);
+      [all](const Result<void>& result) {
+        for (const QueuedSave& one : *all) one.on_done(result);
       });
   if (taken) return;
   for (const QueuedSave& one : *all) one.on_done(Error{Errc::busy, "the disk queue is full"});
 }
 
-bool ControlDb::query_audit(control::AuditQuery question,
-                            std::function<void(Result<std::vector<AuditEntry>>)> answered) {
+bool ControlDb::query_audit(control::AuditQuery query,
+                            std::function<void(Result<std::vector<AuditEntry>>)> on_done) {
   flush();
   return store_.run_query<std::vector<AuditEntry>>(
-      [question = std::move(question)](Database& database) {
-        return load_audit(database, question);
-      },
-      std::move(answered));
+      [query = std::move(query)](Database& database) { return load_audit(database, query); },
+      std::move(on_done));
 }
 
 }  // namespace gpuyard::store

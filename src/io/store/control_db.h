@@ -85,10 +85,10 @@ class ControlDb final : public control::ControlStorage {
   ControlDb(const ControlDb&) = delete;
   ControlDb& operator=(const ControlDb&) = delete;
 
-  bool load(std::function<void(Result<std::vector<control::ManagedSetting>>)> loaded) override;
-  bool save(control::ControlTransaction, control::CommitTiming, OnSaved kept) override;
+  bool load(std::function<void(Result<std::vector<control::ManagedSetting>>)> on_done) override;
+  bool save(control::ControlTransaction, control::CommitTiming, OnSaved on_done) override;
   bool query_audit(control::AuditQuery,
-                   std::function<void(Result<std::vector<control::AuditEntry>>)> answered) override;
+                   std::function<void(Result<std::vector<control::AuditEntry>>)> on_done) override;
   std::vector<std::string> notes() const override { return store_.notes(); }
 
   // Limits on entries queued for their batched write; see docs/fairness.md. Audit-only entries
@@ -102,7 +102,7 @@ class ControlDb final : public control::ControlStorage {
     OnSaved on_done;
   };
 
-  bool save_now(control::ControlTransaction, const OnSaved& kept);
+  bool save_now(control::ControlTransaction, const OnSaved& on_done);
   void flush();
 
   Loop& loop_;

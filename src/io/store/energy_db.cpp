@@ -40,10 +40,10 @@ Result<void> put_windows(Database& database, const std::vector<Window>& windows)
       database.prepare("INSERT OR REPLACE INTO energy_window_gpus VALUES(?,?,?,?,?,?,?,?,?)");
   if (!put) return std::move(put).error();
   for (const Window& window : windows) {
-    std::int64_t place = 0;
+    std::int64_t position = 0;
     for (const WindowGpu& gpu : window.gpus) {
       RowWriter row(*put);
-      row(window.id, place++);
+      row(window.id, position++);
       kWindowGpu(row, gpu);
       if (done = put->run(); !done) return done;
     }
@@ -60,7 +60,7 @@ Result<void> remove_windows(Database& database, const std::vector<std::string>& 
 }  // namespace
 
 Result<LedgerState> load_energy(Database& database) {
-  LedgerState books;
+  LedgerState state;
   const RowSelection accounts{
       "energy_accounts", "uuid || ' ' || simulated",
       "uuid, simulated, boot_id, driver, epoch, first_seen_ms, epoch_since_ms, epoch_start_mj, "
@@ -69,25 +69,25 @@ Result<LedgerState> load_energy(Database& database) {
   const RowSelection windows{"energy_windows", "id",
                              "id, name, owner, boot_id, simulated, began_ns, began_ms, most_ns",
                              "ORDER BY id"};
-  auto sound = read_rows(books.accounts, database, accounts, kAccount);
-  if (sound) sound = read_rows(books.windows, database, windows, kWindow);
+  auto sound = read_rows(state.accounts, database, accounts, kAccount);
+  if (sound) sound = read_rows(state.windows, database, windows, kWindow);
   if (!sound) return std::move(sound).error();
-  auto window = books.windows.begin();
+  auto window = state.windows.begin();
   auto read =
       each_row(database,
                "SELECT id, uuid, device_mj, estimated_mj, unknown_ns, epoch, taken_ns, peak_mw "
                "FROM energy_window_gpus ORDER BY id, place",
                [&](const Statement& row) {
-                 while (window != books.windows.end() && window->id < row.text(0)) ++window;
-                 if (window == books.windows.end() || window->id != row.text(0)) return;
+                 while (window != state.windows.end() && window->id < row.text(0)) ++window;
+                 if (window == state.windows.end() || window->id != row.text(0)) return;
                  window->gpus.push_back(record_of<WindowGpu>(row, kWindowGpu, 1));
                });
   if (!read) return std::move(read).error();
-  return books;
+  return state;
 }
 
-Result<void> save_energy(Database& database, const energy::EnergyTransaction& changes) {
-  if (changes.everything) {
+Result<void> save_energy(Database& database, const energy::EnergyTransaction& transaction) {
+  if (transaction.everything) {
     if (auto done = database.execute("DELETE FROM energy_windows; DELETE FROM energy_window_gpus");
         !done) {
       return done;
@@ -95,23 +95,23 @@ Result<void> save_energy(Database& database, const energy::EnergyTransaction& ch
   }
   auto accounts = run_for_each(
       database, "INSERT OR REPLACE INTO energy_accounts VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-      changes.state.accounts, kAccount);
+      transaction.state.accounts, kAccount);
   if (!accounts) return accounts;
-  if (auto done = put_windows(database, changes.state.windows); !done) return done;
-  return remove_windows(database, changes.ended_windows);
+  if (auto done = put_windows(database, transaction.state.windows); !done) return done;
+  return remove_windows(database, transaction.ended_windows);
 }
 
-bool EnergyDb::load(std::function<void(Result<LedgerState>)> loaded) {
-  return store_.load<LedgerState>(&load_energy, std::move(loaded));
+bool EnergyDb::load(std::function<void(Result<LedgerState>)> on_done) {
+  return store_.load<LedgerState>(&load_energy, std::move(on_done));
 }
 
-bool EnergyDb::save(energy::EnergyTransaction changes,
-                    std::function<void(const Result<void>&)> saved) {
+bool EnergyDb::save(energy::EnergyTransaction transaction,
+                    std::function<void(const Result<void>&)> on_done) {
   return store_.run(
       Requester::daemon(),
-      [changes = std::make_shared<const energy::EnergyTransaction>(std::move(changes))](
-          Database& database) { return save_energy(database, *changes); },
-      std::move(saved));
+      [transaction = std::make_shared<const energy::EnergyTransaction>(std::move(transaction))](
+          Database& database) { return save_energy(database, *transaction); },
+      std::move(on_done));
 }
 
 }  // namespace gpuyard::store

@@ -55,8 +55,8 @@ class EnergyDb final : public energy::EnergyStorage {
   // The store outlives this.
   explicit EnergyDb(StateStore& store) : store_(store) {}
 
-  bool load(std::function<void(Result<energy::LedgerState>)> loaded) override;
-  bool save(energy::EnergyTransaction, std::function<void(const Result<void>&)> saved) override;
+  bool load(std::function<void(Result<energy::LedgerState>)> on_done) override;
+  bool save(energy::EnergyTransaction, std::function<void(const Result<void>&)> on_done) override;
   std::vector<std::string> notes() const override { return store_.notes(); }
 
  private:

@@ -28,12 +28,12 @@ Result<void> HistoryDb::open() {
   if (tables_) return {};
   auto database = Database::open(path_, Durability::normal);
   if (!database) return std::move(database).error();
-  const auto layout = database->schema_version();
-  if (!layout) return layout.error();
-  if (*layout != 0 && *layout != HistoryTables::kSchemaVersion) {
+  const auto version = database->schema_version();
+  if (!version) return version.error();
+  if (*version != 0 && *version != HistoryTables::kSchemaVersion) {
     return Error{Errc::invalid,
                  fmt::format("{} has layout {}, which this version of gpuyard does not support",
-                             path_, *layout)};
+                             path_, *version)};
   }
   auto tables = HistoryTables::create(*std::move(database));
   if (!tables) return std::move(tables).error();
@@ -84,48 +84,49 @@ Result<void> HistoryDb::write(const DaemonRun& present,
 }
 
 template <class Record>
-Result<void> HistoryDb::put_records(const std::vector<Record>& records, RecordTable& kept) {
+Result<void> HistoryDb::put_records(const std::vector<Record>& records, RecordTable& table) {
   if (records.empty()) return {};
   return commit([&]() -> Result<void> {
     if (auto put = tables_->put(records); !put) return put;
     const WallTime now = records.back().last_seen;
     const auto hour = std::chrono::milliseconds(history::kHourMs);
-    if (kept.pruned_at && now - *kept.pruned_at < hour) return {};
-    kept.pruned_at = now;
-    return tables_->prune(kept.table, now - std::chrono::milliseconds(history::kMinuteRetentionMs),
-                          kept.max_rows);
+    if (table.pruned_at && now - *table.pruned_at < hour) return {};
+    table.pruned_at = now;
+    return tables_->prune(table.table, now - std::chrono::milliseconds(history::kMinuteRetentionMs),
+                          table.max_rows);
   });
 }
 
 template <class Record>
-Result<std::vector<Record>> HistoryDb::get_records(const RecordQuery<Record>& question) {
+Result<std::vector<Record>> HistoryDb::get_records(const RecordQuery<Record>& query) {
   if (auto opened = open(); !opened) {
     on_failure(opened.error());
     return std::move(opened).error();
   }
-  auto records = tables_->get(question);
+  auto records = tables_->get(query);
   if (!records) on_failure(records.error());
   return records;
 }
 
-Result<void> HistoryDb::put(const std::vector<processes::ProcessSpan>& stays) {
-  return put_records(stays, process_spans_);
+Result<void> HistoryDb::put(const std::vector<processes::ProcessSpan>& spans) {
+  return put_records(spans, process_spans_);
 }
 Result<std::vector<processes::ProcessSpan>> HistoryDb::get(
-    const processes::ProcessSpanQuery& question) {
-  return get_records(question);
+    const processes::ProcessSpanQuery& query) {
+  return get_records(query);
 }
-Result<void> HistoryDb::put(const std::vector<bottleneck::BottleneckSpan>& spells) {
-  return put_records(spells, bottleneck_spans_);
+Result<void> HistoryDb::put(const std::vector<bottleneck::BottleneckSpan>& spans) {
+  return put_records(spans, bottleneck_spans_);
 }
 Result<std::vector<bottleneck::BottleneckSpan>> HistoryDb::get(
-    const bottleneck::BottleneckSpanQuery& question) {
-  return get_records(question);
+    const bottleneck::BottleneckSpanQuery& query) {
+  return get_records(query);
 }
 
 Result<void> HistoryDb::prune() {
-  for (std::int64_t kept_ms = history::kMinuteRetentionMs; kept_ms > 0; kept_ms -= kDayMs) {
-    if (auto gone = tables_->prune_history(kept_ms); !gone) return gone;
+  for (std::int64_t retention_ms = history::kMinuteRetentionMs; retention_ms > 0;
+       retention_ms -= kDayMs) {
+    if (auto gone = tables_->prune_history(retention_ms); !gone) return gone;
     const auto bytes = tables_->database().bytes_used();
     if (!bytes) return bytes.error();
     if (*bytes <= max_bytes_) break;

@@ -39,9 +39,9 @@ constexpr const char* kProcessSpanTables = R"(
     over INTEGER NOT NULL, PRIMARY KEY(gpu, pid, started_boot_ms, boot)) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS stays_seen ON stays(last_seen);
 )";
-constexpr auto kProcessSpan = [](auto& row, auto& stay) {
-  row(stay.gpu, stay.pid, stay.started_boot_ms, stay.boot_id, stay.started, stay.uid, stay.user,
-      stay.command, stay.lease, stay.peak_memory_bytes, stay.first_seen, stay.last_seen, stay.over);
+constexpr auto kProcessSpan = [](auto& row, auto& span) {
+  row(span.gpu, span.pid, span.started_boot_ms, span.boot_id, span.started, span.uid, span.user,
+      span.command, span.lease, span.peak_memory_bytes, span.first_seen, span.last_seen, span.over);
 };
 
 // The same. The times are named as those of stays are.
@@ -53,10 +53,10 @@ constexpr const char* kBottleneckSpanTables = R"(
     PRIMARY KEY(gpu, first_seen)) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS spells_seen ON spells(last_seen);
 )";
-constexpr auto kBottleneckSpan = [](auto& row, auto& spell) {
-  row(spell.gpu, spell.first_seen, spell.last_seen, spell.over, spell.bottleneck.cause,
-      spell.bottleneck.inferred, spell.bottleneck.share_percent, spell.bottleneck.brief,
-      spell.bottleneck.text, spell.bottleneck.advice, spell.bottleneck.not_known);
+constexpr auto kBottleneckSpan = [](auto& row, auto& span) {
+  row(span.gpu, span.first_seen, span.last_seen, span.over, span.bottleneck.cause,
+      span.bottleneck.inferred, span.bottleneck.share_percent, span.bottleneck.brief,
+      span.bottleneck.text, span.bottleneck.advice, span.bottleneck.not_known);
 };
 
 constexpr auto kClockStep = [](auto& row, auto& step) { row(step.at_ms, step.by_ms); };
@@ -72,21 +72,21 @@ std::string_view as_text(Blob blob) {
 // Reads those that touch the time. A word that a newer gpuyard wrote makes no record.
 template <class Record, class Columns>
 Result<std::vector<Record>> records_of(Database& database, const std::string& table,
-                                       const RecordQuery<Record>& asked, const Columns& columns) {
+                                       const RecordQuery<Record>& query, const Columns& columns) {
   std::vector<Record> records;
   auto rows = prepare(database,
                       "SELECT * FROM " + table +
                           " WHERE last_seen>=? AND first_seen<? ORDER BY first_seen DESC, gpu",
-                      asked.from, asked.until);
+                      query.from, query.until);
   if (!rows) return std::move(rows).error();
-  while (records.size() <= asked.most) {
+  while (records.size() <= query.most) {
     const auto row = rows->step();
     if (!row) return row.error();
     if (!*row) break;
     RowReader reader(*rows);
     Record record{};
     columns(reader, record);
-    if (reader.fault().empty() && asked.matches(record)) records.push_back(std::move(record));
+    if (reader.fault().empty() && query.matches(record)) records.push_back(std::move(record));
   }
   return records;
 }
@@ -95,12 +95,12 @@ Result<std::vector<Record>> records_of(Database& database, const std::string& ta
 
 Result<HistoryTables> HistoryTables::create(Database database) {
   HistoryTables tables(std::move(database));
-  const auto layout = tables.database_.schema_version();
-  if (!layout) return layout.error();
+  const auto version = tables.database_.schema_version();
+  if (!version) return version.error();
   auto made = tables.database_.execute(kProcessSpanTables);
   if (made) made = tables.database_.execute(kBottleneckSpanTables);
-  if (made && *layout == 0) made = tables.database_.execute(kTables);
-  if (made && *layout == 0) made = tables.database_.set_schema_version(kSchemaVersion);
+  if (made && *version == 0) made = tables.database_.execute(kTables);
+  if (made && *version == 0) made = tables.database_.set_schema_version(kSchemaVersion);
   if (!made) return std::move(made).error();
   return tables;
 }
@@ -217,7 +217,7 @@ Result<std::vector<Bucket>> HistoryTables::get(std::int64_t run_id, const histor
 }
 
 // A daemon that comes back finds processes that an earlier one saw first.
-Result<void> HistoryTables::put(const std::vector<processes::ProcessSpan>& stays) {
+Result<void> HistoryTables::put(const std::vector<processes::ProcessSpan>& spans) {
   return run_for_each(
       database_,
       "INSERT INTO stays VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?) "
@@ -227,35 +227,36 @@ Result<void> HistoryTables::put(const std::vector<processes::ProcessSpan>& stays
       "peak_bytes=coalesce(max(peak_bytes, excluded.peak_bytes), peak_bytes, excluded.peak_bytes), "
       "first_seen=min(first_seen, excluded.first_seen), "
       "last_seen=max(last_seen, excluded.last_seen), over=excluded.over",
-      stays, kProcessSpan);
+      spans, kProcessSpan);
 }
 
 Result<std::vector<processes::ProcessSpan>> HistoryTables::get(
-    const processes::ProcessSpanQuery& asked) {
-  return records_of(database_, "stays", asked, kProcessSpan);
+    const processes::ProcessSpanQuery& query) {
+  return records_of(database_, "stays", query, kProcessSpan);
 }
 
 // A later form of a spell replaces it.
-Result<void> HistoryTables::put(const std::vector<bottleneck::BottleneckSpan>& spells) {
+Result<void> HistoryTables::put(const std::vector<bottleneck::BottleneckSpan>& spans) {
   return run_for_each(database_, "INSERT OR REPLACE INTO spells VALUES(?,?,?,?,?,?,?,?,?,?,?)",
-                      spells, kBottleneckSpan);
+                      spans, kBottleneckSpan);
 }
 
 Result<std::vector<bottleneck::BottleneckSpan>> HistoryTables::get(
-    const bottleneck::BottleneckSpanQuery& asked) {
-  return records_of(database_, "spells", asked, kBottleneckSpan);
+    const bottleneck::BottleneckSpanQuery& query) {
+  return records_of(database_, "spells", query, kBottleneckSpan);
 }
 
-Result<void> HistoryTables::prune(const std::string& table, WallTime before, std::int64_t kept) {
+Result<void> HistoryTables::prune(const std::string& table, WallTime before,
+                                  std::int64_t max_rows) {
   auto gone = run(database_, "DELETE FROM " + table + " WHERE last_seen<?", before);
   if (!gone) return gone;
   return run(database_,
              "DELETE FROM " + table + " WHERE last_seen<(SELECT last_seen FROM " + table +
                  " ORDER BY last_seen DESC LIMIT 1 OFFSET ?)",
-             kept);
+             max_rows);
 }
 
-Result<void> HistoryTables::prune_history(std::int64_t kept_ms) {
+Result<void> HistoryTables::prune_history(std::int64_t retention_ms) {
   const auto all = runs();
   if (!all) return all.error();
   auto series = database_.prepare("SELECT id FROM series");
@@ -265,8 +266,9 @@ Result<void> HistoryTables::prune_history(std::int64_t kept_ms) {
   auto read = each_row(*series, [&](const Statement& row) { ids.push_back(row.integer(0)); });
   if (!read) return read;
   for (const StoredRun& one : *all | std::views::reverse) {
-    const std::int64_t before_ms = kept_ms > 0 ? one.run.last_ms - kept_ms - kHourMs : INT64_MAX;
-    kept_ms -= one.run.last_ms - one.run.first_ms;
+    const std::int64_t before_ms =
+        retention_ms > 0 ? one.run.last_ms - retention_ms - kHourMs : INT64_MAX;
+    retention_ms -= one.run.last_ms - one.run.first_ms;
     if (span_begin(one.run.first_ms, kHourMs) >= before_ms) continue;
     // Deleted by series, because the table is sorted by it: no row that stays is looked at.
     for (const std::int64_t id : ids) {

@@ -169,11 +169,11 @@ class LeaseCrash : public ::testing::Test {
         << "I9: " << kept->leases.size() << " leases, fence " << found.last_fence << "; told were "
         << first->state.leases.size() << " and " << first->state.last_fence << ", asked for "
         << last - first - 1 << " entries more";
-    for (const LeaseShell::RecordedReply& heard : heard_) {
-      if (heard.step > step) break;
-      const auto lease = found.leases.find(heard.lease);
-      EXPECT_TRUE(lease != found.leases.end() && lease->second.fence == heard.fence)
-          << "I4: a grant of " << heard.lease << " with fence " << heard.fence << " was heard of";
+    for (const LeaseShell::RecordedReply& reply : heard_) {
+      if (reply.step > step) break;
+      const auto lease = found.leases.find(reply.lease);
+      EXPECT_TRUE(lease != found.leases.end() && lease->second.fence == reply.fence)
+          << "I4: a grant of " << reply.lease << " with fence " << reply.fence << " was heard of";
     }
     disk_.insert({});  // killed
   }

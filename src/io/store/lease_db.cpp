@@ -21,18 +21,18 @@ Error out_of_order_error() {
 
 }  // namespace
 
-void LeaseDb::Acknowledged::apply(const StoredLeases& book) {
+void LeaseDb::Acknowledged::apply(const StoredLeases& stored) {
   *this = {};
-  LeaseTransaction entry;
-  entry.leases = book.saved.leases;
-  entry.cordoned = book.saved.cordons;
-  entry.last_ticket = book.saved.last_ticket;
-  entry.last_fence = book.saved.last_fence;
-  apply(entry, book.entries);
+  LeaseTransaction transaction;
+  transaction.leases = stored.saved.leases;
+  transaction.cordoned = stored.saved.cordons;
+  transaction.last_ticket = stored.saved.last_ticket;
+  transaction.last_fence = stored.saved.last_fence;
+  apply(transaction, stored.entries);
 }
 
-void LeaseDb::Acknowledged::apply(const LeaseTransaction& entry, std::uint64_t number) {
-  for (const Lease& lease : entry.leases) {
+void LeaseDb::Acknowledged::apply(const LeaseTransaction& transaction, std::uint64_t number) {
+  for (const Lease& lease : transaction.leases) {
     if (lease.state == lease::LeaseState::ended) {
       leases.erase(lease.id);
     } else {
@@ -41,69 +41,70 @@ void LeaseDb::Acknowledged::apply(const LeaseTransaction& entry, std::uint64_t n
     last_ticket = std::max(last_ticket, lease.ticket);
     last_fence = std::max(last_fence, lease.fence);
   }
-  for (const DeviceId& gpu : entry.uncordoned) cordons.erase(gpu);
-  for (const lease::Cordon& cordon : entry.cordoned) cordons.insert_or_assign(cordon.gpu, cordon);
-  last_ticket = std::max(last_ticket, entry.last_ticket);
-  last_fence = std::max(last_fence, entry.last_fence);
+  for (const DeviceId& gpu : transaction.uncordoned) cordons.erase(gpu);
+  for (const lease::Cordon& cordon : transaction.cordoned)
+    cordons.insert_or_assign(cordon.gpu, cordon);
+  last_ticket = std::max(last_ticket, transaction.last_ticket);
+  last_fence = std::max(last_fence, transaction.last_fence);
   entries = number;
 }
 
 LeaseTransaction LeaseDb::Acknowledged::to_transaction() const {
-  LeaseTransaction entry;
-  for (const auto& [id, lease] : leases) entry.leases.push_back(lease);
-  for (const auto& [gpu, cordon] : cordons) entry.cordoned.push_back(cordon);
-  entry.last_ticket = last_ticket;
-  entry.last_fence = last_fence;
-  return entry;
+  LeaseTransaction transaction;
+  for (const auto& [id, lease] : leases) transaction.leases.push_back(lease);
+  for (const auto& [gpu, cordon] : cordons) transaction.cordoned.push_back(cordon);
+  transaction.last_ticket = last_ticket;
+  transaction.last_fence = last_fence;
+  return transaction;
 }
 
-bool LeaseDb::load(OnLoaded loaded) {
-  const auto answer = std::make_shared<Result<StoredLeases>>(StoredLeases{});
+bool LeaseDb::load(OnLoaded on_done) {
+  const auto stored = std::make_shared<Result<StoredLeases>>(StoredLeases{});
   return store_.run(
       Requester::daemon(),
-      [answer](Database& database) -> Result<void> {
-        *answer = load_leases(database);
-        return *answer ? Result<void>() : answer->error();
+      [stored](Database& database) -> Result<void> {
+        *stored = load_leases(database);
+        return *stored ? Result<void>() : stored->error();
       },
-      lifetime_.guard([this, answer, loaded = std::move(loaded)](const Result<void>& done) {
-        on_loaded(done ? std::move(*answer) : Result<StoredLeases>(done.error()), loaded);
+      lifetime_.guard([this, stored, on_done = std::move(on_done)](const Result<void>& done) {
+        on_loaded(done ? std::move(*stored) : Result<StoredLeases>(done.error()), on_done);
       }));
 }
 
-void LeaseDb::on_loaded(Result<StoredLeases> book, const OnLoaded& loaded) {
-  if (!book) return loaded(std::move(book).error());
+void LeaseDb::on_loaded(Result<StoredLeases> stored, const OnLoaded& on_done) {
+  if (!stored) return on_done(std::move(stored).error());
   // This is not the file that we wrote to.
-  if (book->entries < acknowledged_.entries)
-    return replace_content(acknowledged_.to_transaction(), loaded);
-  if (book->replaces_corrupt_file) {
+  if (stored->entries < acknowledged_.entries)
+    return replace_content(acknowledged_.to_transaction(), on_done);
+  if (stored->replaces_corrupt_file) {
     // The counter of the corrupt file is unknown.
-    LeaseTransaction entry;
-    entry.last_fence = fence_of(loop_.wall());
-    return replace_content(std::move(entry), loaded);
+    LeaseTransaction transaction;
+    transaction.last_fence = fence_of(loop_.wall());
+    return replace_content(std::move(transaction), on_done);
   }
-  last_number_ = book->entries;
-  acknowledged_.apply(*book);
-  loaded(std::move(book->saved));
+  last_number_ = stored->entries;
+  acknowledged_.apply(*stored);
+  on_done(std::move(stored->saved));
 }
 
-void LeaseDb::replace_content(LeaseTransaction entry, const OnLoaded& loaded) {
-  entry.events = {{"", loop_.wall(), "began_anew", "", ""}};
+void LeaseDb::replace_content(LeaseTransaction transaction, const OnLoaded& on_done) {
+  transaction.events = {{"", loop_.wall(), "began_anew", "", ""}};
   const bool taken = store_.run(
       Requester::daemon(),
-      [entry = std::make_shared<const LeaseTransaction>(std::move(entry)),
+      [transaction = std::make_shared<const LeaseTransaction>(std::move(transaction)),
        number = acknowledged_.entries + 1](Database& database) -> Result<void> {
         if (auto done = delete_leases(database); !done) return done;
-        return save_leases(database, *entry, number);
+        return save_leases(database, *transaction, number);
       },
-      lifetime_.guard([this, loaded](const Result<void>& done) {
-        if (!done) return loaded(done.error());
-        if (!load(loaded)) loaded(queue_full_error());
+      lifetime_.guard([this, on_done](const Result<void>& done) {
+        if (!done) return on_done(done.error());
+        if (!load(on_done)) on_done(queue_full_error());
       }));
-  if (!taken) loaded(queue_full_error());
+  if (!taken) on_done(queue_full_error());
 }
 
-bool LeaseDb::save(LeaseTransaction entry, OnSaved kept) {
-  const auto shared = std::make_shared<const LeaseTransaction>(std::move(entry));
+bool LeaseDb::save(LeaseTransaction transaction, OnSaved on_done) {
+  const auto shared = std::make_shared<const LeaseTransaction>(std::move(transaction));
   const auto in_order = std::make_shared<bool>(false);
   const std::uint64_t number = last_number_ + 1;
   const bool taken = store_.run(
@@ -115,14 +116,14 @@ bool LeaseDb::save(LeaseTransaction entry, OnSaved kept) {
         return *in_order ? save_leases(database, *shared, number) : Result<void>();
       },
       lifetime_.guard([this, shared, in_order, number,
-                       kept = std::move(kept)](const Result<void>& done) {
-        const Result<void> told = done && !*in_order ? Result<void>(out_of_order_error()) : done;
-        if (told) {
+                       on_done = std::move(on_done)](const Result<void>& done) {
+        const Result<void> result = done && !*in_order ? Result<void>(out_of_order_error()) : done;
+        if (result) {
           acknowledged_.apply(*shared, number);
         } else {
           last_number_ = kNeedsReload;  // even if the disk has the entry: that is not known yet
         }
-        kept(told);
+        on_done(result);
       }),
       Durability::full);
   if (taken && last_number_ != kNeedsReload) last_number_ = number;

@@ -27,10 +27,10 @@ class LeaseDb final : public lease::LeaseStorage {
   LeaseDb(const LeaseDb&) = delete;
   LeaseDb& operator=(const LeaseDb&) = delete;
 
-  bool load(OnLoaded loaded) override;
+  bool load(OnLoaded on_done) override;
   // After an error no entry is kept until the next load(): a later entry may depend on the missing
   // one.
-  bool save(lease::LeaseTransaction, OnSaved kept) override;
+  bool save(lease::LeaseTransaction, OnSaved on_done) override;
   std::vector<std::string> notes() const override { return store_.notes(); }
 
  private:
@@ -49,7 +49,7 @@ class LeaseDb final : public lease::LeaseStorage {
 
   void on_loaded(Result<StoredLeases>, const OnLoaded&);
   // Makes the file hold this, and only this, and loads it.
-  void replace_content(lease::LeaseTransaction, const OnLoaded& loaded);
+  void replace_content(lease::LeaseTransaction, const OnLoaded& on_done);
 
   const Loop& loop_;
   StateStore& store_;

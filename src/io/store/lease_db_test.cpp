@@ -131,17 +131,17 @@ Duration span() {
 }
 
 lease::LeaseSpec wish() {
-  lease::LeaseSpec wish;
-  wish.gpus = one<unsigned>();
-  wish.min_free_bytes = one<std::int64_t>();
-  wish.model = one<std::string>();
-  wish.allowed_gpus = gpus();
-  wish.max_hold_time = perhaps(span);
-  wish.wait_timeout = perhaps(span);
-  wish.binding = *rc::gen::element(Binding::run, Binding::process, Binding::detached);
-  wish.ttl = span();
-  wish.note = one<std::string>();
-  return wish;
+  lease::LeaseSpec spec;
+  spec.gpus = one<unsigned>();
+  spec.min_free_bytes = one<std::int64_t>();
+  spec.model = one<std::string>();
+  spec.allowed_gpus = gpus();
+  spec.max_hold_time = perhaps(span);
+  spec.wait_timeout = perhaps(span);
+  spec.binding = *rc::gen::element(Binding::run, Binding::process, Binding::detached);
+  spec.ttl = span();
+  spec.note = one<std::string>();
+  return spec;
 }
 
 Lease lease(std::string id, WallTime now) {
@@ -539,12 +539,13 @@ TEST_F(LeaseDbTest, CorruptFileAtStartTakesFenceFromClock) {
 
 TEST_F(LeaseDbTest, DestructionSuppressesCallbacksButCommits) {
   ASSERT_TRUE(load());
-  bool told = false;
-  ASSERT_TRUE(db_->save(entry({held("a", 1, "GPU-0")}), [&](const Result<void>&) { told = true; }));
-  ASSERT_TRUE(db_->load([&](const Result<SavedLeases>&) { told = true; }));
+  bool was_called = false;
+  ASSERT_TRUE(
+      db_->save(entry({held("a", 1, "GPU-0")}), [&](const Result<void>&) { was_called = true; }));
+  ASSERT_TRUE(db_->load([&](const Result<SavedLeases>&) { was_called = true; }));
   db_.reset();
   worker_.run_all();
-  EXPECT_FALSE(told);
+  EXPECT_FALSE(was_called);
   restart();
   EXPECT_EQ(load()->leases.size(), 1U) << "but it is kept";
 }

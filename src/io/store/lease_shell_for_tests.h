@@ -104,26 +104,26 @@ class LeaseShell {
         ->first;
   }
   std::string new_lease() { return "lease-" + std::to_string(++machine_.last_lease); }
-  void ask(std::uint32_t pid, const lease::LeaseSpec& wish) {
+  void ask(std::uint32_t pid, const lease::LeaseSpec& spec) {
     const std::string id = new_lease();
     watches_.push_back(leases_.subscribe(id, [this](const lease::Lease& lease) {
       if (lease.state == lease::LeaseState::held) record(lease);
     }));
     watches_.push_back(leases_.mark_present(id, lease::PresenceKind::poll));
-    leases_.claim(ground_.caller(pid), id, wish, listen());
+    leases_.claim(ground_.caller(pid), id, spec, listen());
   }
   void claim(std::uint32_t pid) {
-    lease::LeaseSpec wish;
-    wish.gpus = static_cast<unsigned>(1 + below(random_, 3));
-    if (chance(random_, 0.2)) wish.wait_timeout = Duration::zero();
-    if (chance(random_, 0.2)) wish.max_hold_time = std::chrono::seconds(1 + below(random_, 20));
-    ask(pid, wish);
+    lease::LeaseSpec spec;
+    spec.gpus = static_cast<unsigned>(1 + below(random_, 3));
+    if (chance(random_, 0.2)) spec.wait_timeout = Duration::zero();
+    if (chance(random_, 0.2)) spec.max_hold_time = std::chrono::seconds(1 + below(random_, 20));
+    ask(pid, spec);
   }
   void claim_detached() {
-    lease::LeaseSpec wish;
-    wish.binding = lease::Binding::detached;
-    wish.ttl = std::chrono::seconds(10 + below(random_, 10));
-    ask(start(), wish);
+    lease::LeaseSpec spec;
+    spec.binding = lease::Binding::detached;
+    spec.ttl = std::chrono::seconds(10 + below(random_, 10));
+    ask(start(), spec);
   }
   void release() {
     for (const auto& [id, lease] : leases_.leases()) {

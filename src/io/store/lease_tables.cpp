@@ -95,10 +95,10 @@ Result<void> raise_counter(Database& database, std::string_view name, std::uint6
              name, value);
 }
 
-Result<void> raise_counters(Database& database, const LeaseTransaction& entry) {
-  lease::Ticket ticket = entry.last_ticket;
-  lease::Fence fence = entry.last_fence;
-  for (const Lease& lease : entry.leases) {
+Result<void> raise_counters(Database& database, const LeaseTransaction& transaction) {
+  lease::Ticket ticket = transaction.last_ticket;
+  lease::Fence fence = transaction.last_fence;
+  for (const Lease& lease : transaction.leases) {
     ticket = std::max(ticket, lease.ticket);
     fence = std::max(fence, lease.fence);
   }
@@ -106,42 +106,42 @@ Result<void> raise_counters(Database& database, const LeaseTransaction& entry) {
   return raise_counter(database, kLastFence, fence);
 }
 
-Result<void> put_cordons(Database& database, const LeaseTransaction& entry) {
-  auto removed = run_for_each(database, "DELETE FROM lease_cordons WHERE gpu=?", entry.uncordoned,
-                              kSingleColumn);
+Result<void> put_cordons(Database& database, const LeaseTransaction& transaction) {
+  auto removed = run_for_each(database, "DELETE FROM lease_cordons WHERE gpu=?",
+                              transaction.uncordoned, kSingleColumn);
   if (!removed) return removed;
   return run_for_each(database, "INSERT OR REPLACE INTO lease_cordons VALUES(?,?,?,?)",
-                      entry.cordoned, kCordon);
+                      transaction.cordoned, kCordon);
 }
 
 // Reads the ticket and the fence of an unreadable lease, if possible.
-Result<void> record_unreadable(Database& database, const std::string& id, StoredLeases& book) {
+Result<void> record_unreadable(Database& database, const std::string& id, StoredLeases& stored) {
   auto row = prepare(database, "SELECT ticket, fence FROM leases WHERE id=?", id);
   if (!row) return std::move(row).error();
   return each_row(*row, [&](const Statement& columns) {
     Lease lease;
     RowReader numbers(columns);
     numbers(lease.ticket, lease.fence);
-    book.record(lease.ticket, lease.fence);
+    stored.record(lease.ticket, lease.fence);
   });
 }
 
-Result<void> read_leases(Database& database, StoredLeases& book) {
-  SavedLeases& kept = book.saved;
+Result<void> read_leases(Database& database, StoredLeases& stored) {
+  SavedLeases& saved = stored.saved;
   const RowSelection all{"leases",
                          "id",
                          kLeaseColumns,
                          "ORDER BY ticket, id",
                          "CASE WHEN state NOT IN ('waiting', 'ended') THEN gpus END",
                          "a lease"};
-  auto bad = read_valid_rows(kept.leases, database, all, kLease);
+  auto bad = read_valid_rows(saved.leases, database, all, kLease);
   if (!bad) return std::move(bad).error();
   std::vector<LeaseEvent> events;
   for (const UnreadableRow& lease : *bad) {
-    if (auto done = record_unreadable(database, lease.key, book); !done) return done;
+    if (auto done = record_unreadable(database, lease.key, stored); !done) return done;
     events.push_back({lease.key, wall_now(), "could not be read", "gpuyard", {}});
   }
-  for (const Lease& lease : kept.leases) book.record(lease.ticket, lease.fence);
+  for (const Lease& lease : saved.leases) stored.record(lease.ticket, lease.fence);
   if (auto done = add_events(database, events); !done) return done;
   return set_aside_rows(database, all, *bad);
 }
@@ -153,8 +153,8 @@ struct Counter {
 
 // If a counter is unreadable or behind the leases, the last fence issued is unknown. Fences then
 // continue at the number of milliseconds since 1970, which grants cannot have reached.
-Result<void> read_counters(Database& database, StoredLeases& book) {
-  SavedLeases& kept = book.saved;
+Result<void> read_counters(Database& database, StoredLeases& stored) {
+  SavedLeases& saved = stored.saved;
   const RowSelection all{"lease_counters", "name", "name, value"};
   std::vector<Counter> counters;
   auto read = read_into(counters, database, "SELECT name, value FROM lease_counters",
@@ -166,27 +166,27 @@ Result<void> read_counters(Database& database, StoredLeases& book) {
     if (one.value < 0) {
       bad.push_back({one.name, "a negative value"});
     } else if (one.name == kLastTicket) {
-      kept.last_ticket = value;
+      saved.last_ticket = value;
     } else if (one.name == kLastFence) {
-      kept.last_fence = value;
+      saved.last_fence = value;
     } else if (one.name == kEntries) {
-      book.entries = value;
+      stored.entries = value;
     } else {
       bad.push_back({one.name, "an unknown name"});
     }
   }
   const bool behind =
-      book.highest_ticket > kept.last_ticket || book.highest_fence > kept.last_fence;
+      stored.highest_ticket > saved.last_ticket || stored.highest_fence > saved.last_fence;
   if (bad.empty() && !behind) return {};
-  kept.last_ticket = std::max(kept.last_ticket, book.highest_ticket);
-  kept.last_fence = std::max({kept.last_fence, book.highest_fence, fence_of(wall_now())});
-  book.entries = std::max<std::uint64_t>(book.entries, 1);
+  saved.last_ticket = std::max(saved.last_ticket, stored.highest_ticket);
+  saved.last_fence = std::max({saved.last_fence, stored.highest_fence, fence_of(wall_now())});
+  stored.entries = std::max<std::uint64_t>(stored.entries, 1);
   database.add_remark(fmt::format("{}: the lease counters could not be read; fences continue at {}",
-                                  database.path(), kept.last_fence));
+                                  database.path(), saved.last_fence));
   auto done = set_aside_rows(database, all, bad);
-  if (done) done = raise_counter(database, kLastTicket, kept.last_ticket);
-  if (done) done = raise_counter(database, kLastFence, kept.last_fence);
-  return done ? raise_counter(database, kEntries, book.entries) : done;
+  if (done) done = raise_counter(database, kLastTicket, saved.last_ticket);
+  if (done) done = raise_counter(database, kLastFence, saved.last_fence);
+  return done ? raise_counter(database, kEntries, stored.entries) : done;
 }
 
 // Whether a corrupt state.db was put aside here once.
@@ -214,19 +214,19 @@ void StoredLeases::record(lease::Ticket ticket, lease::Fence fence) {
 }
 
 Result<StoredLeases> load_leases(Database& database) {
-  StoredLeases book;
+  StoredLeases stored;
   // Unreadable alerts and boards cordon GPUs, too. Their own tables may be read only later.
   auto read = set_aside_bad_alerts(database);
   if (read) read = set_aside_bad_boards(database);
-  if (read) read = read_leases(database, book);
+  if (read) read = read_leases(database, stored);
   if (read) {
-    read = read_into(book.saved.cordons, database,
+    read = read_into(stored.saved.cordons, database,
                      "SELECT gpu, by, reason, since_ms FROM lease_cordons ORDER BY gpu", kCordon);
   }
-  if (read) read = read_counters(database, book);
+  if (read) read = read_counters(database, stored);
   if (!read) return std::move(read).error();
-  if (book.entries == 0) book.replaces_corrupt_file = has_corrupt_predecessor(database.path());
-  return book;
+  if (stored.entries == 0) stored.replaces_corrupt_file = has_corrupt_predecessor(database.path());
+  return stored;
 }
 
 Result<std::uint64_t> count_entries(Database& database) {
@@ -236,16 +236,17 @@ Result<std::uint64_t> count_entries(Database& database) {
   return static_cast<std::uint64_t>(*entries);
 }
 
-Result<void> save_leases(Database& database, const LeaseTransaction& entry, std::uint64_t number) {
-  if (auto done = add_events(database, entry.events); !done) return done;
+Result<void> save_leases(Database& database, const LeaseTransaction& transaction,
+                         std::uint64_t number) {
+  if (auto done = add_events(database, transaction.events); !done) return done;
   // First, because another lease of the same entry may have a forgotten id.
-  auto forgotten =
-      run_for_each(database, "DELETE FROM leases WHERE id=?", entry.removed, kSingleColumn);
-  if (!forgotten) return forgotten;
-  if (auto done = put_leases(database, entry.leases); !done) return done;
-  if (auto done = raise_counters(database, entry); !done) return done;
+  auto removed =
+      run_for_each(database, "DELETE FROM leases WHERE id=?", transaction.removed, kSingleColumn);
+  if (!removed) return removed;
+  if (auto done = put_leases(database, transaction.leases); !done) return done;
+  if (auto done = raise_counters(database, transaction); !done) return done;
   if (auto done = raise_counter(database, kEntries, number); !done) return done;
-  return put_cordons(database, entry);
+  return put_cordons(database, transaction);
 }
 
 Result<void> delete_leases(Database& database) {
@@ -253,13 +254,13 @@ Result<void> delete_leases(Database& database) {
 }
 
 Result<std::vector<LeaseEvent>> load_lease_events(Database& database, const std::string& lease,
-                                                  std::int64_t most) {
+                                                  std::int64_t limit) {
   std::vector<LeaseEvent> events;
   auto read =
       read_into(events, database,
                 "SELECT lease, at_ms, what, by, gpu FROM lease_events WHERE ?1 = '' OR lease = ?1 "
                 "ORDER BY number DESC LIMIT ?2",
-                kEvent, lease, most);
+                kEvent, lease, limit);
   if (!read) return std::move(read).error();
   std::ranges::reverse(events);
   return events;

@@ -86,6 +86,6 @@ Result<void> delete_leases(Database&);
 // The newest `most` lines of the journal, the oldest of them first; of one lease, or of all if
 // `lease` is "".
 Result<std::vector<lease::LeaseEvent>> load_lease_events(Database&, const std::string& lease,
-                                                         std::int64_t most);
+                                                         std::int64_t limit);
 
 }  // namespace gpuyard::store

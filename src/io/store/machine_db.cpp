@@ -62,38 +62,38 @@ Result<void> set_aside_bad_boards(Database& database) {
   return read_rows(boards, database, boards_of(""), kBoard);
 }
 
-Result<void> save_boards(Database& database, const MachineTransaction& changes) {
-  if (!changes.replaces.empty()) {
+Result<void> save_boards(Database& database, const MachineTransaction& transaction) {
+  if (!transaction.replaces.empty()) {
     auto done =
         run(database, "DELETE FROM machine_boards WHERE machine<>?1 AND substr(machine,1,?2)=?3",
-            changes.machine, changes.replaces.size(), changes.replaces);
+            transaction.machine, transaction.replaces.size(), transaction.replaces);
     if (!done) return done;
   }
   auto put = run_for_each(
       database, "INSERT OR REPLACE INTO machine_boards VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-      changes.boards, [&](auto& row, const KnownBoard& board) {
-        row(changes.machine);
+      transaction.boards, [&](auto& row, const KnownBoard& board) {
+        row(transaction.machine);
         kBoard(row, board);
       });
   if (!put) return put;
   return run_for_each(database, "DELETE FROM machine_boards WHERE machine=? AND uuid=?",
-                      changes.taken_out,
-                      [&](auto& row, const std::string& uuid) { row(changes.machine, uuid); });
+                      transaction.taken_out,
+                      [&](auto& row, const std::string& uuid) { row(transaction.machine, uuid); });
 }
 
 bool MachineDb::load(const std::string& machine,
-                     std::function<void(Result<std::vector<KnownBoard>>)> loaded) {
+                     std::function<void(Result<std::vector<KnownBoard>>)> on_done) {
   return store_.load<std::vector<KnownBoard>>(
-      [machine](Database& database) { return load_boards(database, machine); }, std::move(loaded));
+      [machine](Database& database) { return load_boards(database, machine); }, std::move(on_done));
 }
 
-bool MachineDb::save(MachineTransaction changes, Durability durability,
-                     std::function<void(const Result<void>&)> saved) {
+bool MachineDb::save(MachineTransaction transaction, Durability durability,
+                     std::function<void(const Result<void>&)> on_done) {
   return store_.run(
       Requester::daemon(),
-      [shared = std::make_shared<const MachineTransaction>(std::move(changes))](
+      [shared = std::make_shared<const MachineTransaction>(std::move(transaction))](
           Database& database) { return save_boards(database, *shared); },
-      std::move(saved), durability);
+      std::move(on_done), durability);
 }
 
 }  // namespace gpuyard::store

@@ -56,8 +56,8 @@ class MachineDb {
   // Each returns false, and does nothing, if too much waits for the disk already. A callback never
   // runs inside the call.
   bool load(const std::string& machine,
-            std::function<void(Result<std::vector<KnownBoard>>)> loaded);
-  bool save(MachineTransaction, Durability, std::function<void(const Result<void>&)> saved);
+            std::function<void(Result<std::vector<KnownBoard>>)> on_done);
+  bool save(MachineTransaction, Durability, std::function<void(const Result<void>&)> on_done);
 
  private:
   StateStore& store_;

@@ -56,8 +56,9 @@ constexpr int kCheckpointPages = 1000;  // SQLite's own default
 // in memory. Null if the default VFS was replaced, as in some tests: a database then has one
 // connection.
 const char* exclusive_vfs() {
-  const sqlite3_vfs* const usual = sqlite3_vfs_find(nullptr);
-  return usual != nullptr && std::string_view(usual->zName) == "unix" ? "unix-excl" : nullptr;
+  const sqlite3_vfs* const default_vfs = sqlite3_vfs_find(nullptr);
+  return default_vfs != nullptr && std::string_view(default_vfs->zName) == "unix" ? "unix-excl"
+                                                                                  : nullptr;
 }
 
 }  // namespace
@@ -74,9 +75,9 @@ sqlite3_stmt* StatementCache::acquire(std::string_view text) {
 void StatementCache::release(sqlite3_stmt* statement) {
   sqlite3_reset(statement);
   sqlite3_clear_bindings(statement);
-  const bool kept = statements_.size() < kMaxStatements &&
-                    statements_.emplace(sqlite3_sql(statement), statement).second;
-  if (!kept) sqlite3_finalize(statement);
+  const bool can_cache = statements_.size() < kMaxStatements &&
+                         statements_.emplace(sqlite3_sql(statement), statement).second;
+  if (!can_cache) sqlite3_finalize(statement);
 }
 
 Statement& Statement::bind(int parameter, std::int64_t value) {
@@ -172,11 +173,11 @@ Result<Database> Database::connect(const std::string& path, int flags, const cha
   return database;
 }
 
-Result<Database> Database::open(const std::string& path, Durability durability, Sharing beside) {
+Result<Database> Database::open(const std::string& path, Durability durability, Sharing sharing) {
   // SQLite itself would use the umask, which is process-wide. Only a new file is opened here:
   // closing a file that is open elsewhere in this process would drop its POSIX locks.
   UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)).reset();
-  const char* const shared = beside == Sharing::readers ? exclusive_vfs() : nullptr;
+  const char* const shared = sharing == Sharing::readers ? exclusive_vfs() : nullptr;
   auto opened = connect(path, SQLITE_OPEN_CREATE, shared);
   if (!opened) return opened;
   Database& database = *opened;
@@ -222,9 +223,9 @@ void Database::set_checkpoint_pages(int pages) {
   sqlite3_wal_hook(database_.get(), &checkpoint, wal_.get());
 }
 
-int Database::checkpoint(void* journal, sqlite3* database, const char* name, int pages) {
-  auto& [most_pages, failed] = *static_cast<WalState*>(journal);
-  if (pages < most_pages) return SQLITE_OK;
+int Database::checkpoint(void* wal_state, sqlite3* database, const char* name, int pages) {
+  auto& [max_pages, failed] = *static_cast<WalState*>(wal_state);
+  if (pages < max_pages) return SQLITE_OK;
   const int code =
       sqlite3_wal_checkpoint_v2(database, name, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
   // Anything else leaves the journal as it was, to be copied after the next commit.
@@ -246,8 +247,8 @@ void Database::keep_wal_on_close() {
 
 // Writes in place: writing the same bytes again spoils nothing, wherever it is cut off.
 Result<void> Database::rewrite_wal() {
-  if (auto layout = this->schema_version(); !layout)
-    return layout.error();  // now the journal is open
+  if (auto version = this->schema_version(); !version)
+    return version.error();  // now the journal is open
   sqlite3_file* file = nullptr;
   sqlite3_file_control(database_.get(), "main", SQLITE_FCNTL_JOURNAL_POINTER, &file);
   if (file == nullptr || file->pMethods == nullptr) return {};
@@ -271,8 +272,8 @@ Result<void> Database::run(std::string_view statement) {
 }
 
 Result<Statement> Database::prepare(std::string_view statement) {
-  if (sqlite3_stmt* const spare = statement_cache_->acquire(statement))
-    return Statement(spare, *statement_cache_);
+  if (sqlite3_stmt* const cached = statement_cache_->acquire(statement))
+    return Statement(cached, *statement_cache_);
   sqlite3_stmt* raw = nullptr;
   if (sqlite3_prepare_v2(database_.get(), statement.data(), static_cast<int>(statement.size()),
                          &raw, nullptr) != SQLITE_OK) {
@@ -303,8 +304,8 @@ Result<std::int64_t> Database::schema_version() {
   return query_number("PRAGMA user_version");
 }
 
-Result<void> Database::set_schema_version(std::int64_t layout) {
-  return execute(fmt::format("PRAGMA user_version={}", layout).c_str());
+Result<void> Database::set_schema_version(std::int64_t version) {
+  return execute(fmt::format("PRAGMA user_version={}", version).c_str());
 }
 
 std::string json_list(std::string_view with_commas) {

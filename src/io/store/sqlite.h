@@ -79,8 +79,8 @@ class Statement {
     StatementCache* cache;
     void operator()(sqlite3_stmt* statement) const { cache->release(statement); }
   };
-  Statement(sqlite3_stmt* statement, StatementCache& spare)
-      : statement_(statement, CacheReturner{&spare}) {}
+  Statement(sqlite3_stmt* statement, StatementCache& cache)
+      : statement_(statement, CacheReturner{&cache}) {}
 
   std::unique_ptr<sqlite3_stmt, CacheReturner> statement_;
 };
@@ -96,7 +96,8 @@ class Database {
   // programs are locked out while it is open; `beside` lets open_reader() of this program open it
   // as well.
   enum class Sharing { none, readers };
-  static Result<Database> open(const std::string& path, Durability, Sharing beside = Sharing::none);
+  static Result<Database> open(const std::string& path, Durability,
+                               Sharing sharing = Sharing::none);
   // Opens a second, read-only connection to a database that open() holds open, for another thread.
   // Its reads do not delay commits.
   static Result<Database> open_reader(const std::string& path);
@@ -114,7 +115,7 @@ class Database {
 
   const std::string& path() const { return path_; }
   // Findings about the file, until the owner takes and logs them.
-  void add_remark(std::string sentence) { remarks_.push_back(std::move(sentence)); }
+  void add_remark(std::string remark) { remarks_.push_back(std::move(remark)); }
   std::vector<std::string> take_remarks() { return std::exchange(remarks_, {}); }
   // Several statements without parameters or rows.
   Result<void> execute(const char* statements);
@@ -151,7 +152,7 @@ class Database {
     int sync_error = 0;  // what SQLite said when it could not be synced
   };
   // Called by sqlite3_wal_hook(), after a commit.
-  static int checkpoint(void* journal, sqlite3*, const char* name, int pages);
+  static int checkpoint(void* wal_state, sqlite3*, const char* name, int pages);
   // Makes sure that what is read is on the disk. After a sync that failed in an earlier life, the
   // journal may hold pages that every program can read but a power cut would lose: the kernel takes
   // pages that it could not write for written. Only pages that are written again are tried again.

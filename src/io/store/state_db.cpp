@@ -32,19 +32,19 @@ Result<void> check_integrity(Database& database) {
 }
 
 Result<void> migrate(Database& database, StateDb::Migrations steps) {
-  const auto layout = database.schema_version();
-  if (!layout) return layout.error();
+  const auto version = database.schema_version();
+  if (!version) return version.error();
   const auto newest = static_cast<std::int64_t>(steps.size());
-  if (*layout == newest) return {};
-  if (*layout > newest || *layout < 0) {
+  if (*version == newest) return {};
+  if (*version > newest || *version < 0) {
     return Error{
         Errc::conflict,
         fmt::format("{} has layout {}, but this version of gpuyard supports {} at most: it was "
                     "written by a newer version. Start that version, or move the file away",
-                    database.path(), *layout, newest)};
+                    database.path(), *version, newest)};
   }
   return database.run_transaction([&]() -> Result<void> {
-    for (auto step = static_cast<std::size_t>(*layout); step < steps.size(); ++step) {
+    for (auto step = static_cast<std::size_t>(*version); step < steps.size(); ++step) {
       if (auto done = database.execute(steps[step]); !done) return done;
     }
     return database.set_schema_version(newest);
@@ -246,19 +246,20 @@ Result<void> check_local(const std::string& directory) {
           directory, *network)};
 }
 
-StateStore::StateStore(Worker& worker, Worker& reads, std::string path, StateDb::Migrations layout,
-                       StateDb::DirectoryCheck place)
+StateStore::StateStore(Worker& worker, Worker& read_worker, std::string path,
+                       StateDb::Migrations migrations, StateDb::DirectoryCheck directory_check)
     : worker_(worker),
-      read_worker_(reads),
+      read_worker_(read_worker),
       path_(path),
-      database_(std::make_shared<StateDb>(std::move(path), layout, std::move(place))) {}
+      database_(
+          std::make_shared<StateDb>(std::move(path), migrations, std::move(directory_check))) {}
 
 StateStore::~StateStore() {
   lifetime_.end();
   if (!waiting_->works.empty()) start_commit();
 }
 
-bool StateStore::run(const Requester& requester, StateDb::Work work, Done done,
+bool StateStore::run(const Requester& requester, StateDb::Work work, Done on_done,
                      Durability durability) {
   if (!waiting_->queue_limit.try_acquire(requester)) return false;
   if (work) {
@@ -266,7 +267,7 @@ bool StateStore::run(const Requester& requester, StateDb::Work work, Done done,
     waiting_->durability = std::max(waiting_->durability, durability);
   }
   waiting_->works.push_back(std::move(work));
-  waiting_->done.push_back(std::move(done));
+  waiting_->done.push_back(std::move(on_done));
   if (!committing_) start_commit();
   return true;
 }
@@ -278,36 +279,38 @@ void StateStore::check_integrity() {
 // If the worker has no room for the group, it waits until more work comes or the store ends.
 void StateStore::start_commit() {
   const auto group = waiting_;
-  const bool posted = worker_.post([group, database = database_,
-                                    heard =
-                                        lifetime_.guard([this, group](const CommitResult& outcome) {
-                                          on_commit(*group, outcome);
-                                        })]() -> Worker::Completion {
-    CommitResult outcome{database->commit(group->works, group->durability), database->put_aside()};
-    return [outcome = std::move(outcome), heard] { heard(outcome); };
-  });
+  const bool posted =
+      worker_.post([group, database = database_,
+                    on_result = lifetime_.guard([this, group](const CommitResult& commit_result) {
+                      on_commit(*group, commit_result);
+                    })]() -> Worker::Completion {
+        CommitResult commit_result{database->commit(group->works, group->durability),
+                                   database->put_aside()};
+        return [commit_result = std::move(commit_result), on_result] { on_result(commit_result); };
+      });
   if (!posted) return;
   committing_ = true;
   waiting_ = std::make_shared<CommitGroup>();
 }
 
-void StateStore::on_commit(const CommitGroup& group, const CommitResult& outcome) {
+void StateStore::on_commit(const CommitGroup& group, const CommitResult& commit_result) {
   committing_ = false;
-  for (std::size_t i = corruption_notes_.size(); i < outcome.corruption_notes.size(); ++i) {
-    log::warning("{}", outcome.corruption_notes[i]);
+  for (std::size_t i = corruption_notes_.size(); i < commit_result.corruption_notes.size(); ++i) {
+    log::warning("{}", commit_result.corruption_notes[i]);
   }
-  corruption_notes_ = outcome.corruption_notes;
-  const auto trouble = outcome.result ? std::nullopt : std::optional<Error>(outcome.result.error());
+  corruption_notes_ = commit_result.corruption_notes;
+  const auto error =
+      commit_result.result ? std::nullopt : std::optional<Error>(commit_result.result.error());
   // Work without a write does not prove that the disk works again.
-  if (trouble || group.writes) update_store_error(trouble);
+  if (error || group.writes) update_store_error(error);
   if (!waiting_->works.empty()) start_commit();
-  for (const Done& done : group.done) done(outcome.result);
+  for (const Done& on_done : group.done) on_done(commit_result.result);
 }
 
-void StateStore::update_store_error(const std::optional<Error>& trouble) {
-  if (trouble && trouble != store_error_) log::warning("{}: {}", path_, trouble->text());
-  if (store_error_ && !trouble) log::info("writing to {} again", path_);
-  store_error_ = trouble;
+void StateStore::update_store_error(const std::optional<Error>& error) {
+  if (error && error != store_error_) log::warning("{}: {}", path_, error->text());
+  if (store_error_ && !error) log::info("writing to {} again", path_);
+  store_error_ = error;
 }
 
 std::vector<std::string> StateStore::notes() const {

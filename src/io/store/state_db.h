@@ -55,9 +55,9 @@ class StateReader {
   Result<Answer> run_query(const std::function<Result<Answer>(Database&)>& query) {
     const std::lock_guard lock(mutex_);
     if (auto ready = open(); !ready) return std::move(ready).error();
-    Result<Answer> answer = query(*database_);
-    if (!answer) database_.reset();
-    return answer;
+    Result<Answer> result = query(*database_);
+    if (!result) database_.reset();
+    return result;
   }
 
   // Called once the file at the path is checked and has the newest layout.
@@ -93,10 +93,10 @@ class StateDb {
   // Checks whether a directory is a place for the file.
   using DirectoryCheck = std::function<Result<void>(const std::string& directory)>;
 
-  StateDb(std::string path, Migrations layout, DirectoryCheck place = &check_local)
+  StateDb(std::string path, Migrations migrations, DirectoryCheck directory_check = &check_local)
       : path_(std::move(path)),
-        migrations_(layout),
-        directory_check_(std::move(place)),
+        migrations_(migrations),
+        directory_check_(std::move(directory_check)),
         reader_(std::make_shared<StateReader>(path_)) {}
   ~StateDb() { reader_->try_forbid(); }
   StateDb(const StateDb&) = delete;
@@ -141,8 +141,8 @@ class StateStore {
       limits::kMaxStateTasks, limits::kReservedStateTasks, limits::kStateTasksPerUser};
 
   // `worker` writes, and `reads` runs queries; both outlive this.
-  StateStore(Worker& worker, Worker& reads, std::string path, StateDb::Migrations,
-             StateDb::DirectoryCheck place = &check_local);
+  StateStore(Worker& worker, Worker& read_worker, std::string path, StateDb::Migrations,
+             StateDb::DirectoryCheck directory_check = &check_local);
   // Hands over what still waits; the worker does it before it ends.
   ~StateStore();
   StateStore(const StateStore&) = delete;
@@ -152,7 +152,7 @@ class StateStore {
   // transaction, on the loop. Returns false, and does nothing, if the queue or this requester's
   // share of it is full. Work runs in order. With `normal`, done() may run before the work would
   // survive a power cut; the next full commit makes it durable.
-  bool run(const Requester&, StateDb::Work work, Done done, Durability = Durability::full);
+  bool run(const Requester&, StateDb::Work work, Done on_done, Durability = Durability::full);
   // Whether run() would accept work of this requester now.
   bool can_accept(const Requester& requester) const {
     return waiting_->queue_limit.can_acquire(requester);
@@ -162,29 +162,30 @@ class StateStore {
   // that the daemon reads once, at its start.
   template <class Answer>
   bool load(std::function<Result<Answer>(Database&)> query,
-            std::function<void(Result<Answer>)> answered) {
-    const auto answer = std::make_shared<Answer>();
+            std::function<void(Result<Answer>)> on_done) {
+    const auto result = std::make_shared<Answer>();
     return run(
         Requester::daemon(),
-        [answer, query = std::move(query)](Database& database) -> Result<void> {
+        [result, query = std::move(query)](Database& database) -> Result<void> {
           auto got = query(database);
           if (!got) return std::move(got).error();
-          *answer = *std::move(got);
+          *result = *std::move(got);
           return {};
         },
-        [answer, answered = std::move(answered)](const Result<void>& done) {
-          if (!done) return answered(done.error());
-          answered(std::move(*answer));
+        [result, on_done = std::move(on_done)](const Result<void>& done) {
+          if (!done) return on_done(done.error());
+          on_done(std::move(*result));
         });
   }
 
   // Runs a client's query on the read thread. It sees all work passed to run() before.
   template <class Answer>
   bool run_query(std::function<Result<Answer>(Database&)> query,
-                 std::function<void(Result<Answer>)> answered) {
+                 std::function<void(Result<Answer>)> on_done) {
     return run(Requester::daemon(), nullptr,
-               [this, query = std::move(query), answered = std::move(answered)](
-                   const Result<void>&) { query_reader(query, answered); });
+               [this, query = std::move(query), on_done = std::move(on_done)](const Result<void>&) {
+                 query_reader(query, on_done);
+               });
   }
 
   // Whether the last transaction failed.
@@ -208,14 +209,14 @@ class StateStore {
   // A failed transaction does not prevent reads: the reader reports its own errors.
   template <class Answer>
   void query_reader(const std::function<Result<Answer>(Database&)>& query,
-                    const std::function<void(Result<Answer>)>& answered) {
+                    const std::function<void(Result<Answer>)>& on_done) {
     const bool posted = run_on_worker(
         read_worker_, [reader = database_->reader(), query] { return reader->run_query(query); },
-        lifetime_.guard([this, answered](Result<Answer> answer) {
-          if (!answer && answer.error().code == Errc::invalid) check_integrity();
-          answered(std::move(answer));
+        lifetime_.guard([this, on_done](Result<Answer> result) {
+          if (!result && result.error().code == Errc::invalid) check_integrity();
+          on_done(std::move(result));
         }));
-    if (!posted) answered(Error{Errc::busy, "the disk queue is full; try again"});
+    if (!posted) on_done(Error{Errc::busy, "the disk queue is full; try again"});
   }
   // Checks the file after a reader found it corrupt; the writer puts a corrupt one aside.
   void check_integrity();

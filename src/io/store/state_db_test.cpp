@@ -369,11 +369,11 @@ TEST_F(StateStoreTest, EmptyWorkDoesNotEndAFailure) {
   outcome_ = Error{Errc::unavailable, "disk full"};
   run(1);
   worker_.run_all();
-  bool told = false;
+  bool succeeded = false;
   ASSERT_TRUE(store_->run(Requester::daemon(), nullptr,
-                          [&](const Result<void>& done) { told = done.ok(); }));
+                          [&](const Result<void>& done) { succeeded = done.ok(); }));
   worker_.run_all();
-  EXPECT_TRUE(told);
+  EXPECT_TRUE(succeeded);
   EXPECT_TRUE(store_->is_failing());
 }
 
@@ -403,12 +403,12 @@ TEST_F(StateStoreTest, ReaderOpensTheFileThatReplacedACorruptOne) {
 
 TEST_F(StateStoreTest, FailedReadDoesNotPutASoundFileAside) {
   insert();
-  std::optional<Result<int>> heard;
+  std::optional<Result<int>> result;
   ASSERT_TRUE(
       store_->run_query<int>([](Database&) -> Result<int> { return Error{Errc::invalid, "torn"}; },
-                             [&](Result<int> answer) { heard = std::move(answer); }));
+                             [&](Result<int> answer) { result = std::move(answer); }));
   worker_.run_all();
-  ASSERT_TRUE(heard && !*heard);
+  ASSERT_TRUE(result && !*result);
   EXPECT_THAT(store_->notes(), IsEmpty());
   EXPECT_EQ(read(), 1);
 }

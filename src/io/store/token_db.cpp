@@ -29,27 +29,28 @@ Result<std::vector<auth::Token>> load_tokens(Database& database) {
   return tokens;
 }
 
-Result<void> save_tokens(Database& database, const auth::TokenTransaction& changes) {
+Result<void> save_tokens(Database& database, const auth::TokenTransaction& transaction) {
   auto put =
       run_for_each(database, "INSERT OR REPLACE INTO tokens VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                   changes.tokens, kToken);
+                   transaction.tokens, kToken);
   if (!put) return put;
-  return run_for_each(database, "DELETE FROM tokens WHERE id=?", changes.removed_ids,
+  return run_for_each(database, "DELETE FROM tokens WHERE id=?", transaction.removed_ids,
                       kSingleColumn);
 }
 
-bool TokenDb::load(std::function<void(Result<std::vector<auth::Token>>)> loaded) {
-  return store_.load<std::vector<auth::Token>>(&load_tokens, std::move(loaded));
+bool TokenDb::load(std::function<void(Result<std::vector<auth::Token>>)> on_done) {
+  return store_.load<std::vector<auth::Token>>(&load_tokens, std::move(on_done));
 }
 
-bool TokenDb::save(auth::TokenTransaction changes, std::function<void(const Result<void>&)> saved) {
-  const auto durability = changes.deferred_sync ? Durability::normal : Durability::full;
-  const auto shared = std::make_shared<const auth::TokenTransaction>(std::move(changes));
+bool TokenDb::save(auth::TokenTransaction transaction,
+                   std::function<void(const Result<void>&)> on_done) {
+  const auto durability = transaction.deferred_sync ? Durability::normal : Durability::full;
+  const auto shared = std::make_shared<const auth::TokenTransaction>(std::move(transaction));
   StateDb::Work work;
   if (!shared->tokens.empty() || !shared->removed_ids.empty()) {
     work = [shared](Database& database) { return save_tokens(database, *shared); };
   }
-  return store_.run(shared->requester, std::move(work), std::move(saved), durability);
+  return store_.run(shared->requester, std::move(work), std::move(on_done), durability);
 }
 
 }  // namespace gpuyard::store

@@ -33,8 +33,8 @@ class TokenDb final : public auth::TokenStorage {
   // The store outlives this.
   explicit TokenDb(StateStore& store) : store_(store) {}
 
-  bool load(std::function<void(Result<std::vector<auth::Token>>)> loaded) override;
-  bool save(auth::TokenTransaction, std::function<void(const Result<void>&)> saved) override;
+  bool load(std::function<void(Result<std::vector<auth::Token>>)> on_done) override;
+  bool save(auth::TokenTransaction, std::function<void(const Result<void>&)> on_done) override;
 
  private:
   StateStore& store_;

@@ -83,24 +83,24 @@ Result<void> set_aside_rows(Database& database, const RowSelection& of,
       "INSERT INTO unreadable_rows SELECT NULL, ?2, ?3, ?1, ?4, {} FROM {} WHERE {} = ?1", *columns,
       of.table, of.key);
   const std::string remove = fmt::format("DELETE FROM {} WHERE {} = ?1", of.table, of.key);
-  constexpr std::size_t kMostSaid = 4;
+  constexpr std::size_t kMaxRemarks = 4;
   for (std::size_t i = 0; i < bad.size(); ++i) {
     const UnreadableRow& one = bad[i];
     auto done = cordon_withheld_gpus(database, of, one);
     if (done) done = run(database, copy, one.key, wall_now(), of.table, one.error);
     if (done) done = run(database, remove, one.key);
     if (!done) return done;
-    if (i >= kMostSaid) continue;
+    if (i >= kMaxRemarks) continue;
     database.add_remark(
         fmt::format("{}: row {} of the table {} could not be read ({}) and was moved to the table "
                     "unreadable_rows; see docs/recovery.md",
                     database.path(), printable(one.key), of.table, printable(one.error)));
   }
-  if (bad.size() > kMostSaid) {
+  if (bad.size() > kMaxRemarks) {
     database.add_remark(
         fmt::format("{}: {} more rows of the table {} could not be read and were moved to the "
                     "table unreadable_rows",
-                    database.path(), bad.size() - kMostSaid, of.table));
+                    database.path(), bad.size() - kMaxRemarks, of.table));
   }
   return run(database,
              "DELETE FROM unreadable_rows WHERE number <= (SELECT max(number) FROM "

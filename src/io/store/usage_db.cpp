@@ -52,8 +52,8 @@ constexpr const char* kSlurmJob =
     "substr(lease, 7, instr(substr(lease, 7), '-') - 1) ELSE '' END";
 
 // A number of Slurm comes again, so that jobs of several users may have it.
-Grouping grouping_of(UsageGrouping by) {
-  switch (by) {
+Grouping grouping_of(UsageGrouping grouping) {
+  switch (grouping) {
     case UsageGrouping::day:
       return {"day", "NULL", "day,"};
     case UsageGrouping::gpu:
@@ -96,10 +96,11 @@ constexpr int kMaxCompactionsPerSave = 8;
 // only cost time.
 constexpr int kCompactionRetrySaves = 100;
 
-UsageTotal sum_of(const Statement& row, UsageGrouping by) {
+UsageTotal sum_of(const Statement& row, UsageGrouping grouping) {
   constexpr double kNanoseconds = 1e9;
   UsageTotal sum;
-  sum.key = by == UsageGrouping::day ? name_of(day_of(row.integer(0))) : std::string(row.text(0));
+  sum.key =
+      grouping == UsageGrouping::day ? name_of(day_of(row.integer(0))) : std::string(row.text(0));
   if (!row.is_null(1)) sum.uid = static_cast<std::uint32_t>(row.integer(1));
   sum.held_s = row.real(2) / kNanoseconds;
   sum.counted_s = row.real(3) / kNanoseconds;
@@ -113,33 +114,33 @@ UsageTotal sum_of(const Statement& row, UsageGrouping by) {
   return sum;
 }
 
-Result<UsageReport> sum_rows(Database& database, const UsageQuery& question) {
-  const auto [key, uid, order, by] = grouping_of(question.grouping);
-  const std::int64_t since = number_of(question.since);
-  UsageReport answer;
+Result<UsageReport> sum_rows(Database& database, const UsageQuery& query) {
+  const auto [key, uid, order, group_by] = grouping_of(query.grouping);
+  const std::int64_t since = number_of(query.since);
+  UsageReport report;
   auto leased =
       prepare(database,
               fmt::format("SELECT {}, {}, {} lease<>'' GROUP BY {} ORDER BY {} held DESC, 1, 2",
-                          key, uid, kUsageSums, by, order),
-              since, question.simulated);
+                          key, uid, kUsageSums, group_by, order),
+              since, query.simulated);
   if (!leased) return std::move(leased).error();
   auto read = each_row(*leased, [&](const Statement& row) {
-    if (answer.totals.size() == UsageReport::kMaxTotals) {
-      ++answer.left_out;
+    if (report.totals.size() == UsageReport::kMaxTotals) {
+      ++report.left_out;
     } else {
-      answer.totals.push_back(sum_of(row, question.grouping));
+      report.totals.push_back(sum_of(row, query.grouping));
     }
   });
   if (!read) return std::move(read).error();
   auto unleased = prepare(database, fmt::format("SELECT '', NULL, {} lease=''", kUsageSums), since,
-                          question.simulated);
+                          query.simulated);
   if (!unleased) return std::move(unleased).error();
   read = each_row(*unleased, [&](const Statement& row) {
-    answer.unleased = sum_of(row, UsageGrouping::lease);
-    answer.unleased.leases = 0;
+    report.unleased = sum_of(row, UsageGrouping::lease);
+    report.unleased.leases = 0;
   });
   if (!read) return std::move(read).error();
-  return answer;
+  return report;
 }
 
 }  // namespace
@@ -192,7 +193,7 @@ Result<void> compact_usage(Database& database, const std::vector<UsageRow>& rows
 }
 
 Result<void> prune_usage(Database& database, std::int64_t days) {
-  constexpr std::int64_t kAtOnce = 4;  // days; so that no mistake deletes much
+  constexpr std::int64_t kMaxDaysAtOnce = 4;  // days; so that no mistake deletes much
   return run(
       database,
       "DELETE FROM lease_use WHERE day < (WITH RECURSIVE newest(day, place) AS ("
@@ -200,24 +201,24 @@ Result<void> prune_usage(Database& database, std::int64_t days) {
       "day < newest.day), place + 1 FROM newest WHERE day IS NOT NULL AND place < ?1) "
       "SELECT day FROM newest WHERE place = ?1) AND day IN (SELECT DISTINCT day FROM lease_use "
       "ORDER BY day LIMIT ?2)",
-      days, kAtOnce);
+      days, kMaxDaysAtOnce);
 }
 
 Result<bool> compact_oldest_usage(Database& database, const std::set<std::string>& growing) {
   const std::string grow = json::to_json(std::vector(growing.begin(), growing.end()));
-  auto most = prepare(database,
-                      fmt::format("SELECT uid, MIN(day) FROM lease_use WHERE {} GROUP BY uid "
-                                  "ORDER BY COUNT(*) DESC LIMIT 1",
-                                  kCompactableRows),
-                      grow);
-  if (!most) return std::move(most).error();
-  const auto found = most->step();
+  auto largest = prepare(database,
+                         fmt::format("SELECT uid, MIN(day) FROM lease_use WHERE {} GROUP BY uid "
+                                     "ORDER BY COUNT(*) DESC LIMIT 1",
+                                     kCompactableRows),
+                         grow);
+  if (!largest) return std::move(largest).error();
+  const auto found = largest->step();
   if (!found) return found.error();
   if (!*found) return false;
-  const std::int64_t uid = most->integer(0);
-  const std::int64_t day = most->integer(1);
+  const std::int64_t uid = largest->integer(0);
+  const std::int64_t day = largest->integer(1);
   // A lease is counted on its last day, at the last of its GPUs.
-  const std::string fold = fmt::format(
+  const std::string merge = fmt::format(
       "INSERT INTO lease_use SELECT day, 'folded:' || uid, gpu, simulated, 0, uid, SUM(held_ns), "
       "SUM(counted_ns), SUM(energy_mj), SUM(estimated_mj), SUM(watched_ns), SUM(busy_ns), "
       "MAX(peak_bytes), COUNT(*) FILTER (WHERE NOT EXISTS (SELECT 1 FROM lease_use AS other WHERE "
@@ -228,51 +229,51 @@ Result<bool> compact_oldest_usage(Database& database, const std::set<std::string
       kCompactableRows, kAddUsage);
   const std::string drop =
       fmt::format("DELETE FROM lease_use WHERE uid = ?2 AND day = ?3 AND {}", kCompactableRows);
-  for (const std::string& each : {fold, drop}) {
+  for (const std::string& each : {merge, drop}) {
     if (auto done = run(database, each, grow, uid, day); !done) return std::move(done).error();
   }
   return true;
 }
 
-Result<UsageReport> sum_usage(Database& database, const UsageQuery& question,
-                              const std::vector<UsageRow>& unkept) {
-  if (unkept.empty()) return sum_rows(database, question);
+Result<UsageReport> sum_usage(Database& database, const UsageQuery& query,
+                              const std::vector<UsageRow>& unsaved) {
+  if (unsaved.empty()) return sum_rows(database, query);
   if (auto done = database.execute("SAVEPOINT use"); !done) return std::move(done).error();
-  const auto put = save_usage(database, unkept);
-  auto answer = put ? sum_rows(database, question) : Result<UsageReport>(put.error());
+  const auto put = save_usage(database, unsaved);
+  auto report = put ? sum_rows(database, query) : Result<UsageReport>(put.error());
   if (auto undone = database.execute("ROLLBACK TO use; RELEASE use"); !undone) {
     return std::move(undone).error();
   }
-  return answer;
+  return report;
 }
 
 bool UsageDb::load(Day since, std::set<std::string> leases,
-                   std::function<void(Result<std::vector<UsageRow>>)> loaded) {
+                   std::function<void(Result<std::vector<UsageRow>>)> on_done) {
   return store_.load<std::vector<UsageRow>>(
       [since, leases = std::move(leases)](Database& database) {
         return load_usage(database, since, leases);
       },
-      std::move(loaded));
+      std::move(on_done));
 }
 
 namespace {
 
 // Folds until the file is small enough, or nothing more can be folded; at most
 // kMaxCompactionsPerSave times.
-Result<void> compact_to_size(Database& database, std::int64_t most,
+Result<void> compact_to_size(Database& database, std::int64_t max_bytes,
                              const std::set<std::string>& growing, std::atomic<bool>& needed,
-                             std::atomic<int>& rests) {
-  if (rests > 0) --rests;
-  for (int i = 0; i < kMaxCompactionsPerSave && rests == 0; ++i) {
+                             std::atomic<int>& saves_to_skip) {
+  if (saves_to_skip > 0) --saves_to_skip;
+  for (int i = 0; i < kMaxCompactionsPerSave && saves_to_skip == 0; ++i) {
     const auto bytes = database.bytes_used();
     if (!bytes) return bytes.error();
-    if (*bytes <= most) break;
-    const auto folded = compact_oldest_usage(database, growing);
-    if (!folded) return folded.error();
-    if (*folded) {
+    if (*bytes <= max_bytes) break;
+    const auto compacted = compact_oldest_usage(database, growing);
+    if (!compacted) return compacted.error();
+    if (*compacted) {
       needed = true;
     } else {
-      rests = kCompactionRetrySaves;
+      saves_to_skip = kCompactionRetrySaves;
     }
   }
   return {};
@@ -280,18 +281,19 @@ Result<void> compact_to_size(Database& database, std::int64_t most,
 
 }  // namespace
 
-bool UsageDb::save(usage::UsageTransaction entry, std::function<void(const Result<void>&)> saved) {
+bool UsageDb::save(usage::UsageTransaction transaction,
+                   std::function<void(const Result<void>&)> on_done) {
   return store_.run(
       Requester::daemon(),
-      [entry = std::make_shared<const usage::UsageTransaction>(std::move(entry)), most = max_bytes_,
-       folding = compaction_](Database& database) -> Result<void> {
+      [transaction = std::make_shared<const usage::UsageTransaction>(std::move(transaction)),
+       max_bytes = max_bytes_, compaction = compaction_](Database& database) -> Result<void> {
         if (auto done = prune_usage(database, kRowRetention.count()); !done) return done;
-        if (auto done = compact_usage(database, entry->rows_to_compact); !done) return done;
-        auto done = compact_to_size(database, most, entry->growing_leases, folding->needed,
-                                    folding->saves_to_skip);
-        return done ? save_usage(database, entry->rows) : done;
+        if (auto done = compact_usage(database, transaction->rows_to_compact); !done) return done;
+        auto done = compact_to_size(database, max_bytes, transaction->growing_leases,
+                                    compaction->needed, compaction->saves_to_skip);
+        return done ? save_usage(database, transaction->rows) : done;
       },
-      std::move(saved));
+      std::move(on_done));
 }
 
 std::vector<std::string> UsageDb::notes() const {
@@ -305,12 +307,12 @@ std::vector<std::string> UsageDb::notes() const {
   return notes;
 }
 
-bool UsageDb::query(UsageQuery question, std::vector<UsageRow> unkept,
-                    std::function<void(Result<UsageReport>)> answered) {
+bool UsageDb::query(UsageQuery query, std::vector<UsageRow> unsaved,
+                    std::function<void(Result<UsageReport>)> on_done) {
   return store_.load<UsageReport>(
-      [question, unkept = std::make_shared<const std::vector<UsageRow>>(std::move(unkept))](
-          Database& database) { return sum_usage(database, question, *unkept); },
-      std::move(answered));
+      [query, unsaved = std::make_shared<const std::vector<UsageRow>>(std::move(unsaved))](
+          Database& database) { return sum_usage(database, query, *unsaved); },
+      std::move(on_done));
 }
 
 }  // namespace gpuyard::store

@@ -75,7 +75,7 @@ Result<void> prune_usage(Database&, std::int64_t days);
 Result<bool> compact_oldest_usage(Database&, const std::set<std::string>& growing);
 // Answers as if `unkept` were kept, but does not keep it. Called inside a transaction.
 Result<usage::UsageReport> sum_usage(Database&, const usage::UsageQuery&,
-                                     const std::vector<usage::UsageRow>& unkept);
+                                     const std::vector<usage::UsageRow>& unsaved);
 
 class UsageDb final : public usage::UsageStorage {
  public:
@@ -84,14 +84,14 @@ class UsageDb final : public usage::UsageStorage {
   static constexpr std::int64_t kMaxBytes = limits::kMaxUsageDbBytes;
 
   // The store outlives this.
-  explicit UsageDb(StateStore& store, std::int64_t most_bytes = kMaxBytes)
-      : store_(store), max_bytes_(most_bytes) {}
+  explicit UsageDb(StateStore& store, std::int64_t max_bytes = kMaxBytes)
+      : store_(store), max_bytes_(max_bytes) {}
 
   bool load(usage::Day since, std::set<std::string> leases,
-            std::function<void(Result<std::vector<usage::UsageRow>>)> loaded) override;
-  bool save(usage::UsageTransaction, std::function<void(const Result<void>&)> saved) override;
-  bool query(usage::UsageQuery, std::vector<usage::UsageRow> unkept,
-             std::function<void(Result<usage::UsageReport>)> answered) override;
+            std::function<void(Result<std::vector<usage::UsageRow>>)> on_done) override;
+  bool save(usage::UsageTransaction, std::function<void(const Result<void>&)> on_done) override;
+  bool query(usage::UsageQuery, std::vector<usage::UsageRow> unsaved,
+             std::function<void(Result<usage::UsageReport>)> on_done) override;
   std::vector<std::string> notes() const override;
 
  private:
