@@ -1,5 +1,6 @@
-// The protocol of a keeper's socket: one Command datagram, one Reply datagram, fixed size, plain
-// data. Fixed structs rather than text, because the simulated NVML uses it inside foreign programs.
+// The protocol of a world server's socket: one Command datagram, one Reply datagram, fixed size,
+// plain data. Fixed structs rather than text, because the simulated NVML uses it inside foreign
+// programs.
 #pragma once
 
 #include <sys/socket.h>
@@ -26,7 +27,7 @@ enum class Verb : std::uint32_t {
   inject = 2,
   set_load = 3,
   clear_faults = 4,
-  set = 5,            // one of NVML's setters; any user may send it, the keeper decides
+  set = 5,            // one of NVML's setters; any user may send it, the world server decides
   attach = 6,         // a real process
   set_synthetic = 7,  // how many synthetic processes
   add_ecc_errors = 8,
@@ -69,7 +70,7 @@ struct Reply {
 };
 static_assert(sizeof(Reply) == 256);
 
-// The addresses of keepers' sockets, for directories with a path of any length.
+// The addresses of world servers' sockets, for directories with a path of any length.
 
 // A Unix address holds 107 bytes and a directory's path may be longer, so the address goes through
 // an open descriptor of the directory: /proc/self/fd/<n>/keeper.sock. The address is valid only

@@ -55,7 +55,7 @@ Result<CommandServer> CommandServer::listen(const std::string& directory, Handle
   if (!address) return std::move(address).error();
   UniqueFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!listener) return system_error("creating the simulator's socket");
-  ::unlink(address->path());  // a dead keeper's; the lock says that no living one has it
+  ::unlink(address->path());  // a dead world server's; the lock says that no living one has it
   if (::bind(listener.get(), address->get(), address->size()) != 0) {
     return system_error("binding the simulator's socket");
   }

@@ -1,5 +1,5 @@
-// The keeper's socket: takes commands, one datagram each, and answers. Knows nothing of worlds, but
-// tells the handler which process and user sent each command.
+// The world server's socket: takes commands, one datagram each, and answers. Knows nothing of
+// worlds, but tells the handler which process and user sent each command.
 #pragma once
 
 #include <poll.h>
@@ -24,7 +24,7 @@ inline constexpr std::chrono::seconds kClientTimeout{2};  // then a silent clien
 struct Peer {
   pid_t pid = 0;
   uid_t uid = 0;
-  bool is_owner = false;  // root, or the keeper's user
+  bool is_owner = false;  // root, or the world server's user
 };
 
 // The sender of commands that no client sent: those of a scenario or that fell due.
@@ -32,7 +32,8 @@ Peer own_peer();
 
 Reply reply_of(const Result<void>&);
 
-// One thread, never blocks: its owner polls the descriptors of wants() and calls serve().
+// One thread, never blocks: its owner polls the descriptors of append_descriptors() and calls
+// serve().
 class CommandServer {
  public:
   using Handler = std::function<Reply(const Command&, const Peer&)>;
@@ -46,7 +47,8 @@ class CommandServer {
   // Appends the descriptors that serve() will check.
   void append_descriptors(std::vector<pollfd>& out) const;
 
-  // Accepts, answers and drops clients. `polled` holds the entries that wants() appended.
+  // Accepts, answers and drops clients. `polled` holds the entries that append_descriptors()
+  // appended.
   void serve(std::span<const pollfd> polled, TimePoint now);
 
  private:

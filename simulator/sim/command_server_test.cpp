@@ -1,4 +1,4 @@
-// A keeper and clients that break the protocol.
+// A world server and clients that break the protocol.
 #include "sim/command_server.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 using CommandServerTest = KeeperTest;
 
-// A foreign client on the keeper's socket.
+// A foreign client on the world server's socket.
 class Stranger {
  public:
   explicit Stranger(const std::string& directory)
@@ -30,7 +30,7 @@ class Stranger {
   }
   bool connected() const { return connected_; }
 
-  // Returns the size of the answer in bytes; 0 if the keeper closed the connection.
+  // Returns the size of the answer in bytes; 0 if the world server closed the connection.
   ssize_t say(const void* bytes, std::size_t size) {
     if (::send(fd_.get(), bytes, size, MSG_NOSIGNAL) < 0) return 0;
     return hear();

@@ -1,7 +1,7 @@
 // The demo: what a world of its own shows before anything was done with it. A few real processes
-// use some of its GPUs, and the keeper gives these GPUs the load that such processes would ask for.
-// The processes themselves only sleep. They are children of the keeper, and the kernel kills them
-// with it.
+// use some of its GPUs, and the world server gives these GPUs the load that such processes would
+// ask for. The processes themselves only sleep. They are children of the world server, and the
+// kernel kills them with it.
 #pragma once
 
 #include <sys/types.h>
@@ -44,7 +44,7 @@ std::vector<DemoRole> demo_roles(std::size_t gpus);
 // the warm-up, when the GPU has its temperature under load.
 void heat_demo_gpu(World&);
 
-// The running demo. One thread, that of the keeper, which must outlive it.
+// The running demo. One thread, that of the world server, which must outlive it.
 class Demo {
  public:
   // Starts a process for each role, and one that gets them leases from the daemon at the Unix

@@ -1,5 +1,5 @@
-// The features and physical behaviour of GPU models: one table row per model. Shared by the keeper,
-// which simulates the model, and the simulated NVML, which answers for it; knows neither.
+// The features and physical behaviour of GPU models: one table row per model. Shared by the world
+// server, which simulates the model, and the simulated NVML, which answers for it; knows neither.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // The settings of a simulated GPU that a client can change through NVML's setters, and the log of
-// these changes. Plain data: it goes over the keeper's socket and lies in the shared file.
+// these changes. Plain data: it goes over the world server's socket and lies in the shared file.
 #pragma once
 
 #include <array>
@@ -46,7 +46,7 @@ struct SettingWrite {
 // Returns how many of the two values this setting uses.
 std::size_t values_of(WriteKind);
 
-// One write that a keeper applied or refused, in that order.
+// One write that a world server applied or refused, in that order.
 struct WriteRecord {
   std::uint64_t sequence = 0;  // 1 for a world's first
   std::uint64_t at_ns = 0;     // CLOCK_BOOTTIME
@@ -74,19 +74,19 @@ inline constexpr std::uint64_t kEventDoubleBitEcc = 0x2;
 inline constexpr std::uint64_t kEventXid = 0x8;
 inline constexpr unsigned kMaxXid = 999;
 
-// A setter call from inside a client: one request to the keeper, one NVML return code back. Part of
-// the simulated NVML, so it needs only libc and the C++ runtime.
+// A setter call from inside a client: one request to the world server, one NVML return code back.
+// Part of the simulated NVML, so it needs only libc and the C++ runtime.
 
 // The write is in force for every reader when this returns 0. Takes at most 2 s for each transfer.
-// 9 (driver not loaded): there is no keeper; 10 (timeout): it does not answer; any other code is
-// the keeper's decision. `directory` is WorldReader::directory(). Any thread.
+// 9 (driver not loaded): there is no world server; 10 (timeout): it does not answer; any other code
+// is the world server's decision. `directory` is WorldReader::directory(). Any thread.
 std::int32_t call_setter(const std::string& directory, const SettingWrite&);
 
 // The users who may call NVML's setters; the kernel reports the caller.
 
 // Append new ones: the number is in the shared layout.
 enum class SetterAccess : std::uint32_t {
-  owner,     // root and the keeper's user
+  owner,     // root and the world server's user
   everyone,  // without any check
   root,      // as with a real driver
   nobody,    // as with a real driver and a program that lacks the privilege, even for root

@@ -1,4 +1,4 @@
-// The simulated world in its keeper: a fleet of GPUs with their physical state. Knows no file, no
+// The simulated world in its server: a fleet of GPUs with their physical state. Knows no file, no
 // socket and no real clock.
 #pragma once
 
@@ -135,8 +135,8 @@ struct Driver {
   std::uint64_t session = 1;
   bool loaded = true;
   std::string version{kDefaultDriver};
-  std::optional<std::chrono::milliseconds>
-      load_due_at;           // World::elapsed at which it is loaded again
+  // World::elapsed at which it is loaded again.
+  std::optional<std::chrono::milliseconds> load_due_at;
   std::string next_version;  // its version from then on
 };
 

@@ -1,5 +1,5 @@
-// Starting, asking and stopping a world's keeper, from other processes. Every call is bounded in
-// time, even if the keeper hangs. Any thread may call them.
+// Starts, queries and stops a world's server, from other processes. Every call is bounded in time,
+// even if the world server hangs. Any thread may call them.
 #pragma once
 
 #include <sys/types.h>
@@ -38,10 +38,10 @@ struct WorldOptions {
   // The world is a demo: a few processes of its own use some of its GPUs (sim/demo.h). The text is
   // the Unix socket of the daemon that leases GPUs to them; "" where there is none.
   std::optional<std::string> demo = {};
-  // The directory belongs to this world alone: it is removed when the keeper ends, however the
-  // creator ended.
+  // The directory belongs to this world alone: it is removed when the world server ends, however
+  // the creator ended.
   bool private_directory = false;
-  // The keeper is started as `<program> sim-keeper ...`; empty: the running program.
+  // The world server is started as `<program> sim-keeper ...`; empty: the running program.
   std::string program = {};
 };
 
@@ -50,8 +50,8 @@ enum class WorldLifetime {
   with_creator,  // ends with the RunningWorld, or with the creating process, however that ends
 };
 
-// The creator's handle of a keeper. With WorldLifetime::with_creator the keeper ends with this
-// object; an independent keeper goes on.
+// The creator's handle of a world server. With WorldLifetime::with_creator the server ends with
+// this object; an independent one goes on.
 class [[nodiscard]] RunningWorld {
  public:
   RunningWorld(std::string directory, pid_t pid, UniqueFd lifeline);
@@ -65,24 +65,25 @@ class [[nodiscard]] RunningWorld {
  private:
   std::string directory_;
   pid_t server_pid_;
-  UniqueFd lifeline_;  // the keeper watches the other end; empty for an independent keeper
+  UniqueFd lifeline_;  // the server watches the other end; empty for an independent one
 };
 
 // Returns once clients can read the world, at the latest after 5 s. Errc::conflict names the pid of
-// a keeper that already runs there. The files of a dead keeper are taken over.
+// a world server that already runs there. The files of a dead world server are taken over.
 Result<RunningWorld> start_world(const WorldOptions&, WorldLifetime);
 
-// Asks the keeper to stop, waits up to 2 s, then kills it. Errc::not_found if no keeper runs there;
-// then only the files of a dead keeper are removed. Errc::denied: the world is another user's.
+// Asks the world server to stop, waits up to 2 s, then kills it. Errc::not_found if no world server
+// runs there; then only the files of a dead world server are removed. Errc::denied: the world is
+// another user's.
 Result<void> stop_world(const std::string& directory);
 
 inline constexpr double kMinSpeed = 0.01;
 inline constexpr double kMaxSpeed = 1000.0;
 
 // Changes are in force when these functions return. A GPU is named by its index, or kEveryGpu.
-// Errc::not_found: no such GPU. Errc::denied: the keeper is another user's. Errc::unsupported: a
-// GPU of that model cannot have the fault. inject() adds to the GPU's faults; add_fault() says how,
-// and when it fails.
+// Errc::not_found: no such GPU. Errc::denied: the world server is another user's.
+// Errc::unsupported: a GPU of that model cannot have the fault. inject() adds to the GPU's faults;
+// add_fault() says how, and when it fails.
 Result<void> clear_faults(const std::string& directory, int gpu);
 Result<void> inject(const std::string& directory, int gpu, const Fault&);
 Result<void> set_load(const std::string& directory, int gpu, const Workload&);
@@ -116,7 +117,8 @@ struct ProcessDemand {
   double load = 1.0;  // 0 to 1
 };
 
-// Returns the keeper's record of a process with this demand. Errc::invalid: a load outside 0 to 1.
+// Returns the world server's record of a process with this demand. Errc::invalid: a load outside 0
+// to 1.
 Result<ProcessRecord> record_of(const ProcessDemand&);
 
 // Puts a process on the GPU until it dies. Attaching it again replaces its demand. Errc::not_found:

@@ -1,4 +1,4 @@
-// Commands to a running keeper, from its own user's tools and from clients.
+// Commands to a running world server, from its own user's tools and from clients.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// A fixture for tests that start keepers. Part of no library.
+// A fixture for tests that start world servers. Part of no library.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Commands to a running keeper.
+// Commands to a running world server.
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -25,7 +25,7 @@ namespace gpuyard::sim {
 namespace {
 
 constexpr std::chrono::seconds kReplyTimeout{2};
-constexpr std::uint64_t kStepBatch = 1'000;  // leaves the keeper time for its other clients
+constexpr std::uint64_t kStepBatch = 1'000;  // leaves the world server time for its other clients
 
 Error no_world_error(const std::string& directory) {
   return Error{Errc::not_found, "no simulated world is running in " + directory};
@@ -89,7 +89,7 @@ Result<void> kill_process(const UniqueFd& process, const std::string& directory)
   return wait_for_exit(process, kReplyTimeout) ? Result<void>() : no_reply_error(directory);
 }
 
-// `text` is cut to the size of its field; the keeper then finds nothing of that name.
+// `text` is cut to the size of its field; the world server then finds nothing of that name.
 Command command_for(Verb verb, int gpu, std::string_view text = {}) {
   Command command;
   text.copy(command.text, sizeof command.text - 1);
@@ -124,7 +124,7 @@ Result<void> stop_world(const std::string& directory) {
   }
   const auto owner = lock->owner();
   const UniqueFd process = owner ? open_process(*owner) : UniqueFd();
-  // The keeper is starting or ending, or lives in another PID namespace.
+  // The world server is starting or ending, or lives in another PID namespace.
   if (!process) return no_reply_error(directory);
   const TimePoint deadline = BootClock::now() + kReplyTimeout;
   auto sent = send_command(directory, command_for(Verb::stop, 0));

@@ -1,4 +1,4 @@
-// Starting a keeper: a child process, ready or refused within a deadline.
+// Starts a world server: a child process, ready or refused within a deadline.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -38,7 +38,7 @@ Result<Pipe> make_pipe() {
 }
 
 // Creates the directory and returns its absolute path. Other users may read it but not write to it:
-// they could replace files under the keeper.
+// they could replace files under the world server.
 Result<std::string> prepare_directory(const std::string& directory) {
   if (auto made = make_directories(parent_directory(directory)); !made) {
     return std::move(made).error();
@@ -53,7 +53,7 @@ Result<std::string> prepare_directory(const std::string& directory) {
 
 Result<pid_t> spawn_server(const WorldServerOptions& options, const UniqueFd& ready,
                            const UniqueFd& lifeline) {
-  // A session of its own: a Ctrl-C for the creator must not end the keeper first.
+  // A session of its own: a Ctrl-C for the creator must not end the world server first.
   SpawnOptions spawn_options{.program = options.world.program,
                              .arguments = world_server_arguments(options),
                              .passed_fds = {ready.get()},
@@ -64,7 +64,7 @@ Result<pid_t> spawn_server(const WorldServerOptions& options, const UniqueFd& re
   return spawn(spawn_options);
 }
 
-// Reads the keeper's message until the keeper closes the pipe.
+// Reads the world server's message until it closes the pipe.
 Result<std::string> read_ready(const UniqueFd& ready) {
   const TimePoint deadline = BootClock::now() + kReadyTimeout;
   std::string text;
@@ -106,7 +106,7 @@ bool reap_within(pid_t child, Duration timeout) {
   return true;
 }
 
-// Ends a child process that has been told to end, and reaps it. A child that the kernel cannot end,
+// Ends a child process that was signalled to end, and reaps it. A child that the kernel cannot end,
 // because of a disk that hangs, is left behind.
 void end_child(pid_t child, Duration timeout) {
   if (reap_within(child, timeout)) return;
@@ -149,7 +149,7 @@ RunningWorld::~RunningWorld() {
   end_child(server_pid_, kStopTimeout);
 }
 
-// The command line between a keeper's creator and its keeper.
+// The command line between a world server and its creator.
 namespace {
 
 Result<int> parse_int(const std::string& name, const std::string& text) {

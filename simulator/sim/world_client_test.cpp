@@ -123,7 +123,7 @@ class KilledCreator {
     EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
     const UniqueFd reading(ends[0]);
     UniqueFd writing(ends[1]);
-    // Its stdout is /dev/null, so it writes the keeper's pid to this descriptor.
+    // Its stdout is /dev/null, so it writes the world server's pid to this descriptor.
     arguments.insert(arguments.begin(), "create");
     creator_ = *spawn(
         {.program = SIM_KEEPER_PROGRAM, .arguments = arguments, .passed_fds = {writing.get()}});
@@ -148,8 +148,8 @@ TEST_F(KeeperTest, KilledCreatorEndsServerWithinOneSecond) {
   ASSERT_GT(creator.keeper(), 0);
   ASSERT_TRUE(world_status(directory()));
   creator.kill();
-  // The keeper is gone, or a zombie that its new parent has not reaped yet: its world is removed
-  // either way.
+  // The world server is gone, or a zombie that its new parent has not reaped yet: its world is
+  // removed either way.
   EXPECT_TRUE(happens_within(1s, [&] { return !world_status(directory()); }));
   EXPECT_EQ(world_status(directory()).error().code, Errc::not_found);
   EXPECT_TRUE(std::filesystem::exists(directory()));

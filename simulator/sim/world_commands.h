@@ -28,8 +28,8 @@ Result<void> change_gpu(Gpu&, const Command&);
 // Finding a GPU of a world by one of its names.
 
 // Returns the index of the GPU with this index, UUID, or PCI address in either spelling; kEveryGpu
-// for "all". Errc::not_found: there is no such GPU, or it is unplugged. Only the keeper checks that
-// an index is in use.
+// for "all". Errc::not_found: there is no such GPU, or it is unplugged. Only the world server
+// checks that an index is in use.
 Result<int> find_gpu_index(const std::string& directory, std::string_view name);
 
 // Changes of the driver itself and of the GPUs that it drives: unloading, loading, reloading,

@@ -1,6 +1,6 @@
-// The layout of a world's shared file `state`. It has one writer, the keeper, and no locks: two
-// slots take turns, and `generation` says which one is complete. A client that dies or stops in the
-// middle of a read harms no other process.
+// The layout of a world's shared file `state`. It has one writer, the world server, and no locks:
+// two slots take turns, and `generation` says which one is complete. A client that dies or stops in
+// the middle of a read harms no other process.
 //
 // Slots are copied word by word with acquire and release operations (plain moves on x86 and ARM64):
 // a reader that sees one word of generation N+2 then also sees that N+1 was published before.
@@ -34,7 +34,7 @@ struct WorldHeader {
   std::uint32_t gpu_count = 0;
   std::uint64_t file_size = 0;
   char boot_id[40] = {};
-  std::int32_t server_pid = 0;  // as the keeper's PID namespace sees it
+  std::int32_t server_pid = 0;  // as the world server's PID namespace sees it
   std::uint32_t reserved = 0;
   std::uint64_t padding[7] = {};
 };
@@ -82,7 +82,8 @@ struct WorldFile {
 static_assert(offsetof(WorldFile, generation) == 128);
 static_assert(offsetof(WorldFile, identities) == 192);
 
-// A world that was not published for this long counts as dead: its keeper crashed or was stopped.
+// A world that was not published for this long counts as dead: its world server crashed or was
+// stopped.
 inline constexpr std::uint64_t kStaleAfterNs = 2'000'000'000;
 
 inline std::uint64_t load_word(const std::uint64_t& word) {

@@ -1,4 +1,4 @@
-// One keeper per directory: the file `lock`, flocked for the keeper's whole life, names it.
+// One world server per directory: the file `lock`, flocked for its whole life, names it.
 #pragma once
 
 #include <sys/types.h>
@@ -19,23 +19,23 @@ struct LockOwner {
 };
 
 // Locks the directory for this process until the descriptor closes. Errc::conflict names the pid of
-// the keeper that holds it. The lock file is never renamed, and removed only with its directory:
-// otherwise two keepers could hold a lock.
+// the world server that holds it. The lock file is never renamed, and removed only with its
+// directory: otherwise two world servers could hold a lock.
 Result<UniqueFd> acquire_world_lock(const std::string& directory);
 
 void remove_world_lock(const std::string& directory);
 
-// A lock file as seen by a process other than its keeper.
+// A lock file as seen by a process other than its owner.
 class WorldLock {
  public:
   // Errc::not_found: there is no lock file. Errc::denied: it is not this user's own file, so its
   // content cannot be trusted.
   static Result<WorldLock> open(const std::string& directory);
 
-  // Takes the lock. True: no keeper runs, and none can start while this object exists.
+  // Takes the lock. True: no world server runs, and none can start while this object exists.
   bool try_acquire();
 
-  // The keeper that last held the lock. Trustworthy only if take() fails.
+  // The world server that last held the lock. Trustworthy only if try_acquire() fails.
   std::optional<LockOwner> owner() const;
 
  private:
@@ -44,10 +44,11 @@ class WorldLock {
   UniqueFd file_;
 };
 
-// The files that a dead keeper leaves in a world's directory.
+// The files that a dead world server leaves in a world's directory.
 
-// Removes a world's state file and a keeper's socket. A file of another kind under these names
-// stays. The caller must hold the keeper's lock: otherwise they may belong to a living keeper.
+// Removes a world's state file and a world server's socket. A file of another kind under these
+// names stays. The caller must hold the world server's lock: otherwise they may belong to a living
+// world server.
 void remove_leftovers(const std::string& directory);
 
 }  // namespace gpuyard::sim

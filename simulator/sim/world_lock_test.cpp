@@ -18,7 +18,7 @@
 namespace gpuyard::sim {
 namespace {
 
-// A process that is no keeper although lock files name it.
+// A process that is no world server although lock files name it.
 class Victim {
  public:
   Victim() : pid_(*spawn({.program = "/bin/sleep", .arguments = {"600"}})) {}

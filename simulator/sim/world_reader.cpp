@@ -48,9 +48,9 @@ Result<void> check_header(const WorldHeader& header, const std::string& path) {
   return {};
 }
 
-// Takes the lock by which the keeper sees that a program has the driver open. The lock ends with
-// its descriptor, however the process ends. The keeper tests it by taking a lock for an instant; a
-// process that holds such a lock on purpose keeps no client from reading.
+// Takes the lock by which the world server sees that a program has the driver open. The lock ends
+// with its descriptor, however the process ends. The world server tests it by taking a lock for an
+// instant; a process that holds such a lock on purpose keeps no client from reading.
 void lock_driver(const UniqueFd& file) {
   constexpr int kAttempts = 20;
   constexpr useconds_t kPause = 500;
@@ -138,7 +138,7 @@ bool WorldReader::is_alive() const {
   return now < published || now - published < kStaleAfterNs;
 }
 
-// Returns the result of `copy(slot)` on one single generation; empty if the keeper is dead or
+// Returns the result of `copy(slot)` on one single generation; empty if the world server is dead or
 // stopped.
 template <class T, class Copy>
 std::optional<T> WorldReader::copy_slot(Copy&& copy) const {

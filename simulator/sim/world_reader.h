@@ -31,8 +31,8 @@ class WorldReader {
   // Checks the file: owner, magic, layout version, size, boot, fleet. Errc::not_found: there is no
   // world; Errc::denied: its owner is neither root nor this user; Errc::unavailable: it is from
   // another boot; Errc::invalid: this program does not understand it. Only alive() says whether its
-  // keeper still lives. A file that is truncated later counts as a dead world (but truncating it
-  // during a read kills the reader; only its owner can do that).
+  // world server still lives. A file that is truncated later counts as a dead world (but truncating
+  // it during a read kills the reader; only its owner can do that).
   static Result<WorldReader> open(const std::string& directory, OpenMode mode = OpenMode::file);
 
   WorldReader(WorldReader&& other) noexcept;
@@ -43,23 +43,23 @@ class WorldReader {
   std::int32_t server_pid() const { return server_pid_; }
   std::uint64_t generation() const { return is_whole() ? load_word(file_->generation) : 0; }
 
-  // The keeper published within the last 2 s.
+  // The world server published within the last 2 s.
   bool is_alive() const;
 
   // `gpu` < gpu_count(), which counts the unplugged ones too.
   const Identity& identity(std::uint32_t gpu) const { return identities_[gpu]; }
   const Model& model(std::uint32_t gpu) const { return *models_[gpu]; }
 
-  // The directory with which it was opened; it holds the keeper's socket.
+  // The directory with which it was opened; it holds the world server's socket.
   const std::string& directory() const { return directory_; }
 
-  // One GPU as it is now; empty if the keeper is dead or stopped.
+  // One GPU as it is now; empty if the world server is dead or stopped.
   std::optional<GpuRecord> record(std::uint32_t gpu) const;
   std::optional<DriverRecord> driver() const;
   std::optional<RecordPair> record_pair(std::uint32_t gpu) const;
 
   // The processes of the GPU whose record was just read, in the order in which they came. Empty,
-  // not an empty list, if the keeper kept changing the table. Allocates.
+  // not an empty list, if the world server kept changing the table. Allocates.
   std::optional<std::vector<ProcessUse>> processes(std::uint32_t gpu, const GpuRecord&) const;
 
   // Setter calls, resets and driver changes of all GPUs, the oldest first. writes() returns at most

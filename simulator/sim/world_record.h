@@ -199,7 +199,8 @@ inline constexpr std::uint32_t kMaxProcesses = 16'384;
 enum class ProcessKind : std::uint32_t { compute, graphics };
 
 struct ProcessRecord {
-  std::uint32_t pid = 0;  // as the keeper's PID namespace sees it; above kMaxRealPid: synthetic
+  // As the world server's PID namespace sees it; above kMaxRealPid: synthetic.
+  std::uint32_t pid = 0;
   ProcessKind kind = ProcessKind::compute;
   std::uint64_t memory_bytes = 0;
   std::uint64_t start_time = 0;  // clock ticks since boot, as /proc/<pid>/stat has it; 0: synthetic

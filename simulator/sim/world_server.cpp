@@ -12,7 +12,7 @@
 namespace gpuyard::sim {
 namespace {
 
-// The most steps that a delayed keeper catches up; further time is skipped.
+// The most steps that a delayed world server catches up; further time is skipped.
 constexpr std::uint64_t kMaxCatchUpSteps = 200;  // of real time
 
 constexpr std::uint64_t kXidDoubleBitEcc = 48;
@@ -207,7 +207,7 @@ void WorldServer::log_event(std::uint32_t place, std::uint64_t type, std::uint64
   writer_.log_event({.type = type, .data = data, .gpu = place});
 }
 
-// A keeper and the processes on its GPUs.
+// A world server and the processes on its GPUs.
 namespace {
 
 constexpr std::uint32_t kFullPermille = 1000;  // permille

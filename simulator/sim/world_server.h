@@ -1,4 +1,4 @@
-// A keeper without its process: the world, its file, and the commands that change them.
+// A world server without its process: the world, its file, and the commands that change them.
 #pragma once
 
 #include "sim/command_server.h"

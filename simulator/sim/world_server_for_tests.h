@@ -1,4 +1,4 @@
-// A keeper without its process, for the tests of its commands. Part of no library.
+// A world server without its process, for the tests of its commands. Part of no library.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace gpuyard::sim {
 
 inline constexpr Peer kOwner{.pid = 11, .uid = 0, .is_owner = true};
 inline constexpr Peer kStranger{.pid = 22, .uid = 1234, .is_owner = false};
-// A keeper without a process: its commands and what readers then see.
+// A world server without a process: its commands and what readers then see.
 class WorldServerTest : public ::testing::Test {
  protected:
   explicit WorldServerTest(SetterAccess setters = SetterAccess::owner)

@@ -51,7 +51,7 @@ class PrivateDirectory {
 };
 
 // Makes SIGTERM and SIGINT a descriptor to poll, so that the world's files are removed. Ignores
-// SIGPIPE: a creator that ended before it read "ready" must not end the keeper.
+// SIGPIPE: a creator that ended before it read "ready" must not end the world server.
 UniqueFd catch_signals() {
   ::signal(SIGPIPE, SIG_IGN);
   sigset_t signals;
@@ -103,8 +103,8 @@ Result<Scenario> scenario_of(const WorldOptions& options) {
   return scenario;
 }
 
-// Writes the world's own library, if it needs one. A dead keeper's library is removed: it is not
-// for this world.
+// Writes the world's own library, if it needs one. A dead world server's library is removed: it is
+// not for this world.
 class WorldLibrary {
  public:
   explicit WorldLibrary(const std::string& directory) : path_(stripped_nvml_path(directory)) {

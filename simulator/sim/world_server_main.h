@@ -1,4 +1,4 @@
-// The keeper process itself: the hidden verb `sim-keeper` and its arguments.
+// The world server process itself: the hidden verb `sim-keeper` and its arguments.
 #pragma once
 
 #include <sys/types.h>
@@ -13,8 +13,8 @@
 
 namespace gpuyard::sim {
 
-// A keeper inherits descriptors under these two numbers; all others are closed. To this one it
-// writes once "ready", or "<number of the Errc> <message>".
+// A world server inherits descriptors under these two numbers; all others are closed. To this one
+// it writes once "ready", or "<number of the Errc> <message>".
 inline constexpr int kReadyFd = kFirstPassedFd;
 // The other end closes when the creator ends; only with_creator.
 inline constexpr int kLifelineFd = kFirstPassedFd + 1;
@@ -32,7 +32,7 @@ Result<WorldServerOptions> parse_world_server_arguments(std::span<const std::str
 // from main and do nothing after it.
 int run_world_server(const WorldServerOptions&);
 
-// Parses `arguments`, those after `sim-keeper`, and runs the keeper.
+// Parses `arguments`, those after `sim-keeper`, and runs the world server.
 int world_server_main(std::span<const std::string> arguments);
 
 }  // namespace gpuyard::sim

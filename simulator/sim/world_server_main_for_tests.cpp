@@ -1,4 +1,4 @@
-// The program that tests run as a keeper, and as a keeper's creator that they can kill.
+// The program that tests run as a world server, and as a world server's creator that they can kill.
 #include <unistd.h>
 
 #include <cstdio>

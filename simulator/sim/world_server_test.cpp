@@ -44,7 +44,7 @@ TEST_F(WorldServerTest, AGpuHasThreeKindsOfNames) {
     EXPECT_EQ(*index, 2) << name;
   }
   EXPECT_EQ(*find_gpu_index(directory_.path(), "all"), kEveryGpu);
-  EXPECT_EQ(*find_gpu_index(directory_.path(), "77"), 77);  // for the keeper to refuse
+  EXPECT_EQ(*find_gpu_index(directory_.path(), "77"), 77);  // for the world server to refuse
   for (const char* name : {"", "-1", "GPU-", "1x", "0000:ff:00.0"}) {
     EXPECT_EQ(find_gpu_index(directory_.path(), name).error().code, Errc::not_found) << name;
   }

@@ -1,4 +1,4 @@
-// How a keeper carries out and logs NVML's setters and resets.
+// How a world server carries out and logs NVML's setters and resets.
 #include <fmt/format.h>
 
 #include "gpu/nvml/abi.h"

@@ -1,4 +1,4 @@
-// Setters, resets and the keeper's log of both.
+// Setters, resets and the world server's log of both.
 #include <gmock/gmock.h>
 
 #include <optional>

@@ -23,8 +23,8 @@ struct ProcessStatus {
 };
 BOOST_DESCRIBE_STRUCT(ProcessStatus, (), (pid, synthetic, kind, memory_bytes, sm_percent))
 
-// A setter call that the keeper applied or refused, or another event that restored settings: a
-// reset, a new session of the driver. The meaning of the values depends on the setting: see
+// A setter call that the world server applied or refused, or another event that restored settings:
+// a reset, a new session of the driver. The meaning of the values depends on the setting: see
 // docs/simulator.md.
 struct WriteStatus {
   std::uint64_t sequence = 0;
@@ -148,7 +148,8 @@ BOOST_DESCRIBE_STRUCT(WorldStatus, (),
                       (schema, directory, keeper_pid, generation, time, driver, timeline, setters,
                        gpus, writes_dropped, writes, events))
 
-// Errc::not_found: there is no world. Errc::unavailable: its keeper is dead or does not answer.
+// Errc::not_found: there is no world. Errc::unavailable: its world server is dead or does not
+// answer.
 Result<WorldStatus> world_status(const std::string& directory);
 
 }  // namespace gpuyard::sim

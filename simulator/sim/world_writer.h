@@ -1,4 +1,4 @@
-// The keeper's side of the shared file.
+// The world server's side of the shared file.
 #pragma once
 
 #include <string>

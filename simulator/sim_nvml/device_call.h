@@ -41,7 +41,8 @@ std::uint64_t wall_clock_us();
 // supported by this model.
 nvml::ReturnCode put_text(std::string_view text, char* out, unsigned size);
 
-// `answer(const Device&)` fills the caller's arguments, and runs only if all checks before succeed.
+// `handler(const Device&)` fills the caller's arguments, and runs only if all checks before
+// succeed.
 template <class Handler>
 nvml::ReturnCode on_gpu(const OpenedDriver& driver, std::uint32_t place, sim::Call call,
                         Handler&& handler) {
@@ -51,7 +52,7 @@ nvml::ReturnCode on_gpu(const OpenedDriver& driver, std::uint32_t place, sim::Ca
   return handler(Device{driver, place, world.identity(place), world.model(place), now.gpu});
 }
 
-// The same for a call about no GPU: `answer(const OpenedDriver&)`.
+// The same for a call about no GPU: `handler(const OpenedDriver&)`.
 template <class Handler>
 nvml::ReturnCode on_driver(bool arguments_given, Handler&& handler) {
   const auto driver = session().driver();

@@ -14,7 +14,7 @@ using namespace gpuyard::sim_nvml;
 using sim::Call;
 
 constexpr std::size_t kMaxEventSets = 256;  // at a time, of one client
-// How long a wait sleeps between two looks. A real driver sleeps until an event; looking as often
+// How long a wait sleeps between two polls. A real driver sleeps until an event; polling as often
 // as a world changes would cost a waiting client 0.3 % of a core.
 constexpr std::uint32_t kEventPollMs = 50;
 

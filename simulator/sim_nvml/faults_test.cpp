@@ -1,4 +1,4 @@
-// GPUs and keepers that fail, and the library file itself.
+// GPUs and world servers that fail, and the library file itself.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 

@@ -15,8 +15,8 @@ using sim::Activity;
 using sim::Call;
 
 constexpr std::size_t kMaxGpmSamples = 4096;  // at a time, of one client
-constexpr std::uint64_t kMinSampleIntervalUs =
-    100'000;  // the counters are not refreshed more often
+// The counters are not refreshed more often.
+constexpr std::uint64_t kMinSampleIntervalUs = 100'000;
 constexpr unsigned kNoGpu = ~0U;
 
 // GPM's structs have the bare version 1, but NVIDIA's own Go bindings add a struct size to it,

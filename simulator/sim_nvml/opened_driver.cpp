@@ -18,7 +18,7 @@ bool is_about_identity(Call call) {
   return call == Call::handle || call == Call::identity || call == Call::pci_info;
 }
 
-// Makes invalid places in the order harmless; no keeper writes such an order.
+// Makes invalid places in the order harmless; no world server writes such an order.
 sim::DriverRecord checked(sim::DriverRecord driver, std::uint32_t places) {
   driver.gpu_count = std::min({driver.gpu_count, places, sim::kMaxGpus});
   for (std::uint8_t& place : driver.order) {
@@ -82,7 +82,7 @@ nvml::ReturnCode OpenedDriver::read() const {
   sim::DriverRecord now;
   const auto refresh = [&] {
     const auto driver = world_.driver();
-    if (!driver) return nvml::kDriverNotLoaded;  // no keeper simulates it any more
+    if (!driver) return nvml::kDriverNotLoaded;  // no world server simulates it any more
     now = *driver;
     return check_state(now);
   };

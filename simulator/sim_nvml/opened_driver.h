@@ -1,6 +1,6 @@
 // The driver as one initialisation found it: its session, and its GPUs by index. After a later
 // change - a reload, a GPU that is unplugged - its calls fail, as with a real driver, until this
-// process initialises anew.
+// process initialises again.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// NVML's setters. They only ask the keeper, which decides and gives the error; that takes at most
-// the few seconds of sim/setting.h.
+// NVML's setters. They only send a request to the world server, which decides and gives the error;
+// that takes at most the few seconds of sim/setting.h.
 #include "sim/setting.h"
 #include "sim_nvml/device_call.h"
 

@@ -137,7 +137,7 @@ std::optional<Result<pid_t>> request_spawn(const std::shared_ptr<const UniqueFd>
   std::vector<int> fds = descriptors_for(options, null.get());
   fds.insert(fds.begin(), writes.get());
   if (send_with_fds(host->get(), bytes, fds) != static_cast<ssize_t>(bytes.size())) {
-    // A descriptor that is not open is a mistake of the plan.
+    // A descriptor that is not open is a mistake in the options.
     if (errno == EBADF || errno == EMFILE || errno == ETOOMANYREFS) return spawn_error(options);
     return std::nullopt;
   }

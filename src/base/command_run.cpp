@@ -26,8 +26,8 @@ namespace gpuyard {
 namespace {
 
 constexpr std::size_t kReadBufferSize = std::size_t{64} << 10;
-constexpr std::size_t kFloodThreshold = std::size_t{16}
-                                        << 10;  // bytes in one read that start a pause
+// Bytes in one read that start a pause.
+constexpr std::size_t kFloodThreshold = std::size_t{16} << 10;
 constexpr Duration kFloodPause = std::chrono::milliseconds(10);
 constexpr Duration kKillTimeout = std::chrono::seconds(1);
 constexpr int kMaxFinalReads = 16;  // enough for all that a pipe can hold
@@ -64,7 +64,7 @@ SpawnOptions spawn_options(const CommandOptions& options, int output) {
           .new_session = true};
 }
 
-// Takes one of CommandRun::kMaxStarting places while it lives.
+// Takes one of CommandRun::kMaxStarting slots while it lives.
 class StartSlot {
  public:
   StartSlot() { ++taken_; }

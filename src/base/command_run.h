@@ -58,8 +58,8 @@ class [[nodiscard]] CommandRun {
   // a command is not started.
   static constexpr int kMaxStarting = limits::kMaxStartingCommands;
 
-  // `ended` runs once, on the loop, unless this object is destroyed first; it may destroy the
-  // object itself. It runs at the latest one second after the sum of the plan's times: a process
+  // `on_end` runs once, on the loop, unless this object is destroyed first; it may destroy the
+  // object itself. It runs at the latest one second after the sum of the options' times: a process
   // that survives SIGKILL is left behind.
   CommandRun(Loop& loop, const CommandOptions& options, OnEnd on_end);
   CommandRun(CommandRun&&) noexcept = default;

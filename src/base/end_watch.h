@@ -17,13 +17,13 @@ class EndWatch {
  public:
   static constexpr Duration kPollInterval = std::chrono::milliseconds(250);
 
-  // `good`: whether it has not ended yet. The loop outlives the watch.
+  // `is_valid`: whether it has not ended yet. The loop outlives the watch.
   EndWatch(Loop& loop, std::function<bool(const What&)> is_valid)
       : loop_(loop), is_valid_(std::move(is_valid)) {}
   EndWatch(const EndWatch&) = delete;
   EndWatch& operator=(const EndWatch&) = delete;
 
-  // Calls `ended` once: inside tell_ended(), or within kLook, also if the clock jumps.
+  // Calls `on_ended` once: inside notify_ended(), or within kPollInterval, also if the clock jumps.
   Subscription subscribe(What what, std::function<void()> on_ended) {
     const std::uint64_t number = ++next_;
     watchers_.emplace(number, Watcher{std::move(what), std::move(on_ended)});

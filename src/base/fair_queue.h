@@ -1,4 +1,4 @@
-// Whose turn it is, where little work can be done at a time and many parties ask for it.
+// Whose turn it is, where little work can be done at a time and many quota groups ask for it.
 // Single-threaded.
 #pragma once
 
@@ -15,9 +15,9 @@
 
 namespace gpuyard {
 
-// Items by party. pop() goes round the parties, so that a party with many items waits behind
-// itself; the items of one party keep their order. Every second turn is reserved for privileged
-// parties, so that their delay does not grow with the number of other parties.
+// Items by quota group. pop() goes round the groups, so that a group with many items waits behind
+// itself; the items of one group keep their order. Every second turn is reserved for privileged
+// groups, so that their delay does not grow with the number of other groups.
 template <class Group, class Item>
 class RoundRobinQueue {
  public:
@@ -55,17 +55,17 @@ class RoundRobinQueue {
     std::deque<typename Items::iterator> turns;
   };
 
-  std::array<Round, 2> rounds_;   // [1]: privileged parties
-  bool privileged_turn_ = false;  // the last turn went to a privileged party
+  std::array<Round, 2> rounds_;   // [1]: privileged groups
+  bool privileged_turn_ = false;  // the last turn went to a privileged group
 };
 
-// Queues work of which little can be done at a time and serves the parties in turn.
+// Queues work of which little can be done at a time and serves the quota groups in turn.
 class FairQueue {
  public:
   // Begins the work. Calls `ended` once, during the call or later.
   using Work = std::function<void(std::function<void()> ended)>;
 
-  // `at_once`: pieces of work that run at a time. `max_per_group`: pieces of one party that may
+  // `max_running`: pieces of work that run at a time. `max_per_group`: pieces of one group that may
   // wait.
   FairQueue(std::size_t max_running, std::size_t max_per_group)
       : state_(std::make_shared<State>(State{max_running, max_per_group})) {}
@@ -73,7 +73,7 @@ class FairQueue {
   FairQueue(const FairQueue&) = delete;
   FairQueue& operator=(const FairQueue&) = delete;
 
-  // Returns false, and drops the work, if too much work of this party is waiting.
+  // Returns false, and drops the work, if too much work of this group is waiting.
   bool try_enqueue(const Requester& requester, Work work) {
     if (state_->waiting.size_of(requester.quota_group, requester.privileged) >=
         state_->max_per_group)

@@ -64,7 +64,7 @@ Result<UniqueFd> lock_file(const std::string& path);
 // directory and link on the way to it, and no other user may write to them (except to a directory
 // like /tmp, whose entries only their owners can change, and to /dev/null, which is always empty).
 // Errc::invalid has `why` this matters (it controls what root runs), the path that fails, its
-// owner, its mode and the remedy: `mend`, or a command, which is suggested only for the file
+// owner, its mode and what to do: `remedy`, or a command, which is suggested only for the file
 // itself. Succeeds if this program has no more privileges than an ordinary user's
 // (has_privileges()) or the file does not exist.
 Result<void> check_trusted_by_root(const std::string& path, std::string_view why = {},

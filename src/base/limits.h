@@ -24,8 +24,8 @@ namespace limits {
 inline constexpr std::size_t kMaxConnections = 1536;
 inline constexpr std::size_t kMaxStreams = 1024;
 inline constexpr std::size_t kMaxTotalStreams = 2048;
-// Extra places beyond these limits and beyond the waiting claims, kept for root and the daemon's
-// own user.
+// Extra slots beyond these limits and beyond the waiting claims, kept for root and the daemon's own
+// user.
 inline constexpr std::size_t kReservedSlots = 32;
 
 // Waiting claims of all users together; fewer if descriptors are scarce.
@@ -37,7 +37,7 @@ inline constexpr std::size_t kMaxHeads = 64;
 // name.
 inline constexpr std::size_t kMaxAdoptionsPerUser = 8;
 inline constexpr std::size_t kMaxLeaseMembers = 64;
-// Ended leases that are remembered; above it, the oldest of the user with the most are forgotten.
+// Ended leases that are remembered; above it, the oldest of the user with the most are evicted.
 inline constexpr std::size_t kMaxEndedLeases = 20'000;
 // The size of usage.db, in bytes, above which leases of old days share rows.
 inline constexpr std::int64_t kMaxUsageDbBytes = std::int64_t{256} << 20;

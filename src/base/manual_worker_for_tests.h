@@ -1,4 +1,4 @@
-// A Worker whose jobs run on the test's own thread when the test says so.
+// A Worker whose tasks run on the test's own thread when the test says so.
 #pragma once
 
 #include <deque>
@@ -16,7 +16,7 @@ class ManualWorker final : public Worker {
     return true;
   }
 
-  // Runs all waiting jobs and the work they return; also jobs posted meanwhile.
+  // Runs all waiting tasks and the work they return; also tasks posted meanwhile.
   void run_all() {
     while (!tasks_.empty()) run_one();
   }

@@ -1,4 +1,4 @@
-// Keeps ended items by owner. Forgets items that are too old, and above a limit the oldest items of
+// Keeps ended items by owner. Evicts items that are too old, and above a limit the oldest items of
 // the owner with the most, so that no owner pushes out the items of others. Pure state.
 #pragma once
 
@@ -31,7 +31,7 @@ class Retention {
     remove_empty_owners();
   }
 
-  // Forgets items that ended before `horizon` and items above `most`; returns their names.
+  // Evicts items that ended before `horizon` and items above `max_items`; returns their names.
   std::vector<std::string> evict(Time horizon, std::size_t max_items) {
     std::vector<std::string> old;
     for (auto& [whose, all] : by_owner_) {

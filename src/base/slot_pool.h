@@ -1,4 +1,4 @@
-// Limits how many places of a shared queue each user may take. Pure state.
+// Limits how many slots of a shared queue each user may take. Pure state.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ class SlotPool {
   struct Limits {
     std::size_t max;            // in total
     std::size_t reserved;       // of these, reserved for privileged requesters
-    std::size_t max_per_group;  // for each unprivileged party
+    std::size_t max_per_group;  // for each unprivileged group
   };
 
   explicit SlotPool(Limits limits) : limits_(limits) {}
@@ -26,7 +26,7 @@ class SlotPool {
     return unprivileged_ < limits_.max - limits_.reserved &&
            (own == by_group_.end() || own->second < limits_.max_per_group);
   }
-  // Takes a place. Returns false if none is left for this requester.
+  // Takes a slot. Returns false if none is left for this requester.
   bool try_acquire(const Requester& requester) {
     if (!can_acquire(requester)) return false;
     ++acquired_;
@@ -39,7 +39,7 @@ class SlotPool {
  private:
   Limits limits_;
   std::size_t acquired_ = 0;
-  std::size_t unprivileged_ = 0;  // taken by unprivileged parties
+  std::size_t unprivileged_ = 0;  // taken by unprivileged groups
   std::map<std::string, std::size_t> by_group_;
 };
 

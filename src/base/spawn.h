@@ -53,7 +53,7 @@ struct ExecTexts {
   std::vector<std::string> variables;  // the whole environment
 };
 
-// Works them out from a plan, and looks for the program. May wait for a file system.
+// Works them out from the options, and looks for the program. May wait for a file system.
 Result<ExecTexts> exec_texts(const SpawnOptions&);
 
 // Makes the error of a child that could not be started, from errno.
@@ -66,8 +66,8 @@ Result<pid_t> spawn(const SpawnOptions&);
 inline constexpr std::size_t kMaxRunOutput = std::size_t{1} << 20;  // bytes; the rest is dropped
 
 // Starts the child in a session of its own, waits for its end, and returns what it wrote to stdout
-// and stderr. Kills its session's processes once `patience` is over. Errc::timed_out: it was
-// killed; Errc::unavailable: it failed; both with what it wrote.
+// and stderr. Kills its session's processes once `timeout` is over. Errc::timed_out: it was killed;
+// Errc::unavailable: it failed; both with what it wrote.
 Result<std::string> run_with_timeout(SpawnOptions options, Duration timeout);
 
 }  // namespace gpuyard

@@ -1,4 +1,4 @@
-// How often something may be done: by one party (TokenBucket), or by each of many
+// How often something may be done: in all (TokenBucket), or for each of many keys
 // (KeyedRateLimiter). Pure state.
 #pragma once
 
@@ -43,8 +43,8 @@ class TokenBucket {
   TimePoint filled_at_;
 };
 
-// A rate limit for each of many keys: `a_minute` a minute, which may all come at once. Remembers at
-// most kMost keys; keys beyond that share one bucket.
+// A rate limit for each of many keys: `per_minute` a minute, which may all come at once. Remembers
+// at most kMaxKeys keys; keys beyond that share one bucket.
 template <class Key>
 class KeyedRateLimiter {
  public:

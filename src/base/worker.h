@@ -12,19 +12,19 @@
 
 namespace gpuyard {
 
-// Jobs run one after the other, in the order of post(). A job owns all that it uses, because a
-// worker may leave behind a job that never returns. It returns the work to be done on the loop
+// Tasks run one after the other, in the order of post(). A task owns all that it uses, because a
+// worker may leave behind a task that never returns. It returns the work to be done on the loop
 // afterwards, or nullptr.
 class Worker {
  public:
   using Completion = std::function<void()>;
   using Task = std::function<Completion()>;
   virtual ~Worker() = default;
-  // Returns false, and drops the job, if too many jobs are waiting.
+  // Returns false, and drops the task, if too many tasks are waiting.
   virtual bool post(Task) = 0;
 };
 
-// Runs ask() on the worker, then hear(answer) on the loop. Returns false as Worker::post() does.
+// Runs work() on the worker, then on_done(result) on the loop. Returns as Worker::post() does.
 template <class Work, class OnDone>
 bool run_on_worker(Worker& worker, Work work, OnDone on_done) {
   return worker.post([work = std::move(work), on_done = std::move(on_done)]() mutable {
@@ -39,7 +39,8 @@ class ThreadWorker final : public Worker {
   // `name`, of at most 15 characters, is what `top -H` shows.
   ThreadWorker(Loop&, const std::string& name, Duration shutdown_grace = kShutdownGrace);
 
-  // Runs the jobs that still wait, for `farewell` in all. Leaves a job that does not return behind.
+  // Runs the tasks that still wait, for `shutdown_grace` in all. Leaves a task that does not return
+  // behind.
   ~ThreadWorker() override;
   ThreadWorker(const ThreadWorker&) = delete;
   ThreadWorker& operator=(const ThreadWorker&) = delete;

@@ -25,7 +25,7 @@ class PostedWork final : public Loop {
     arrived_.notify_all();
   }
 
-  // Runs one posted job; false if none came for so long that the test is broken.
+  // Runs one posted task; false if none came for so long that the test is broken.
   bool run_one() {
     std::unique_lock lock(mutex_);
     if (!arrived_.wait_for(lock, std::chrono::seconds(30), [&] { return !posted_.empty(); })) {

@@ -19,7 +19,7 @@ namespace gpuyard {
 struct DriverSession {
   DriverInfo driver;
   std::uint32_t gpu_count = 0;
-  bool own_time = false;  // see Fleet
+  bool own_time = false;  // see Inventory
 };
 
 // A call may block for milliseconds, or for ever when a GPU is dying: the caller keeps one thread
@@ -40,14 +40,15 @@ class Backend {
   // Reads a sample that has every row the probes fill: a value, or why it is missing.
   virtual Sample read(const DeviceId&, ProbeSet) = 0;
 
-  // Waits for the next event of any open GPU; returns nothing if `at_most` passes first. Does not
-  // tell events from before the first call. Errc::unsupported: this driver never tells events. Any
-  // other error may be temporary and returns at once, so the caller pauses before it calls again.
-  virtual Result<std::optional<DeviceEvent>> next_event(Duration /*at_most*/) {
+  // Waits for the next event of any open GPU; returns nothing if `timeout` passes first. Does not
+  // report events from before the first call. Errc::unsupported: this driver never reports events.
+  // Any other error may be temporary and returns at once, so the caller pauses before it calls
+  // again.
+  virtual Result<std::optional<DeviceEvent>> next_event(Duration /*timeout*/) {
     return Error{Errc::unsupported, "this driver reports no events"};
   }
 
-  // Tells whether this process may change anything; Errc::denied says what is missing and how to
+  // Checks whether this process may change anything; Errc::denied says what is missing and how to
   // get it.
   virtual Result<void> check_control() { return {}; }
 
@@ -67,11 +68,11 @@ class Backend {
   }
 };
 
-// One query of one GPU's driver and its answer: the messages between the code that wants readings
+// One query of one GPU's driver and its reply: the messages between the code that wants readings
 // and the code that may call the driver.
 
 struct ReadRequest {
-  std::uint64_t id = 0;  // chosen by the asker, given back with the answer
+  std::uint64_t id = 0;  // chosen by the requester, returned with the reply
   DeviceId device;
   ProbeSet probes;
 };

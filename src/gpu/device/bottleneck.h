@@ -30,7 +30,7 @@ BOOST_DESCRIBE_ENUM(BottleneckCause, lost, stale, heat, power_brake, power_cap, 
 
 struct Bottleneck {
   BottleneckCause cause = BottleneckCause::not_known;
-  bool inferred = false;  // probable, and not told by the driver
+  bool inferred = false;  // probable, and not reported by the driver
   // Share of the samples of the last minute in which it applied; empty where it is a state.
   std::optional<std::int64_t> share_percent = {};
   std::string brief = {};                   // "power cap 38%": at most kMaxBriefWidth columns

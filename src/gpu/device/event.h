@@ -43,7 +43,7 @@ struct DeviceEvent {
   EventSource source = EventSource::driver;
   TimePoint at = {};
   std::optional<std::uint32_t> xid = {};  // set for EventKind::xid
-  std::optional<std::uint32_t> pid = {};  // the affected process, if the source tells it
+  std::optional<std::uint32_t> pid = {};  // the affected process, if the source reports it
   std::string text = {};                  // the source's own words, if it has any
   std::uint64_t lost = 0;                 // of events_lost: how many; 0: not known
 

@@ -58,7 +58,7 @@ class FakeFleet {
   void replug_gpu(std::uint32_t index) { replug_gpu(index, index); }
   void replug_gpu(std::uint32_t index, std::uint32_t new_index);
 
-  // Raises an event of the GPU, even of a removed one; every backend of this fleet tells it.
+  // Raises an event of the GPU, even of a removed one; every backend of this fleet reports it.
   void raise_event(std::uint32_t index, EventKind, std::optional<std::uint32_t> xid = {});
   // Makes waiting for events fail with this error until it is called with nothing.
   void fail_events(std::optional<Error> why);

@@ -23,7 +23,7 @@ struct Fitness {
   friend bool operator==(const Fitness&, const Fitness&) = default;
 };
 
-// Judges the GPU by its present readings. A reading that the board or its driver does not have
+// Evaluates the GPU by its present readings. A reading that the board or its driver does not have
 // takes nothing away; one that failed, or was not taken yet, makes the verdict unknown.
 Fitness fitness_of(const DeviceState&);
 

@@ -1,5 +1,5 @@
-// Judges a GPU as a pure function of what is known of it: healthy, degraded, unhealthy, or unknown.
-// Unknown is never an alarm and never healthy.
+// Evaluates a GPU's health as a pure function of what is known of it: healthy, degraded, unhealthy,
+// or unknown. Unknown is never an alarm and never healthy.
 #pragma once
 
 #include <cstdint>
@@ -118,11 +118,11 @@ class HealthTracker {
 
   // Takes a new sample of a GPU. The first error count is the baseline.
   void update(const DeviceId&, const Sample&);
-  // An error was contained (Xid 94) at the cost of this process. It is forgotten once a process
-  // list of the GPU no longer has the process.
+  // An error was contained (Xid 94) at the cost of this process. It is dropped once a process list
+  // of the GPU no longer has the process.
   void record_contained(const DeviceId& gpu, std::uint32_t pid) { gpus_[gpu].add_contained(pid); }
-  // The same for an unknown process: any of those that `latest` lists. Without a list it is
-  // forgotten once there is one.
+  // The same for an unknown process: any of those that `latest` lists. Without a list it is dropped
+  // once there is one.
   void record_contained(const DeviceId& gpu, const Sample& latest);
   // Names that process afterwards.
   void identify_contained(const DeviceId& gpu, std::uint32_t pid) {

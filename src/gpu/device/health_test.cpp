@@ -129,7 +129,7 @@ class HealthTrackerTest : public testing::Test {
  protected:
   HealthTrackerTest() { RecordProperty("contract", "A10"); }
 
-  // Works as the owner does: reads, notes, judges.
+  // Works as the owner does: reads, updates, evaluates.
   HealthReport look() {
     DeviceState state = device_state(backend_->open(0), backend_->read(id_, kProbes), kProbes, {});
     watch_.update(id_, state.sample);

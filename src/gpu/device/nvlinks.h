@@ -30,10 +30,10 @@ struct LostNvlinks {
 };
 
 // Pure state of one GPU. It lasts as long as its owner: links that went down before that are not
-// told from links that nothing is connected to.
+// distinguished from links that nothing is connected to.
 class NvlinkTracker {
  public:
-  // Returns nothing if the links are not known now; that forgets nothing.
+  // Returns nothing if the links are not known now; that changes nothing.
   std::optional<LostNvlinks> update(const DeviceState&, TimePoint now);
 
  private:

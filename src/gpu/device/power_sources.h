@@ -1,5 +1,5 @@
 // Compares the two sources of a GPU's power: the power reading, and the growth of its energy
-// counter. Pure state: it is told readings and neither asks nor waits.
+// counter. Pure state: it is given readings and neither queries nor waits.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace gpuyard {
 
-// The sources contradict each other if one says at least kFactor times as much as the other and at
-// least kLeastDifference more, in the mean of kMean, and goes on so for kLasting. They agree again
-// after they have agreed for as long.
+// The sources contradict each other if one says at least kMinRatio times as much as the other and
+// at least kMinDifferenceMw more, in the mean of kMeanWindow, and goes on so for
+// kMinContradictionDuration. They agree again after they have agreed for as long.
 //
 // On GPUs before Ampere, and on GA100, the power reading is the power of one moment: read once a
 // second, it may miss every burst, or hit every one. Bursts explain neither a reading that is too
@@ -26,7 +26,7 @@ class PowerSources {
   static constexpr std::int64_t kMinDifferenceMw = 100'000;
   static constexpr Duration kMeanWindow = std::chrono::seconds(5);
   static constexpr Duration kMinContradictionDuration = std::chrono::seconds(10);
-  // A contradiction is forgotten if the sources could not be compared for this long.
+  // A contradiction is dropped if the sources could not be compared for this long.
   static constexpr Duration kContradictionRetention = std::chrono::seconds(60);
 
   void update(const Sample&);
@@ -58,7 +58,7 @@ class PowerSources {
   std::deque<Point> points_;
   std::optional<std::int64_t> utilization_;
   bool averaged_ = false;                   // the power reading is an average over about a second
-  std::optional<TimePoint> changed_since_;  // since when the means say other than `said_`
+  std::optional<TimePoint> changed_since_;  // since when the means say other than `contradiction_`
   std::string contradiction_;
 };
 

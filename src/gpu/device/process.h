@@ -19,7 +19,7 @@ namespace gpuyard {
 enum class ProcessKind : std::uint8_t { compute, graphics, compute_and_graphics };
 BOOST_DESCRIBE_ENUM(ProcessKind, compute, graphics, compute_and_graphics)
 
-// A value that the driver does not tell is empty, never 0.
+// A value that the driver does not report is empty, never 0.
 struct GpuProcess {
   std::uint32_t pid = 0;  // as the driver sees it; a container may use another pid
   ProcessKind kind = ProcessKind::compute;
@@ -35,7 +35,7 @@ BOOST_DESCRIBE_STRUCT(GpuProcess, (), (pid, kind, memory_bytes, sm_percent))
 inline constexpr std::size_t kMaxListedProcesses = 1024;
 
 struct ProcessList {
-  TimePoint taken;  // just before the driver was asked
+  TimePoint taken;  // just before the driver was queried
   std::variant<Missing, std::vector<GpuProcess>> value;
 
   const std::vector<GpuProcess>* processes() const {
@@ -62,7 +62,7 @@ struct CgroupInfo {
   friend bool operator==(const CgroupInfo&, const CgroupInfo&) = default;
 };
 
-// What a process has used of the machine, at one look.
+// What a process has used of the machine, at one reading.
 struct HostUse {
   TimePoint at;
   Duration cpu_time{};            // of all its threads, since it started
@@ -83,8 +83,8 @@ struct ProcessMetadata {
   // Shown to administrators, and to the process's user if the real and effective user are the same.
   Result<std::vector<std::string>> arguments = Error{Errc::unavailable, "not read yet"};
   Result<CgroupInfo> cgroup = Error{Errc::unavailable, "not read yet"};
-  HostUse use = {};                        // at the newest look
-  std::optional<double> cpu_percent = {};  // of one core, between the last two looks
+  HostUse use = {};                        // at the newest reading
+  std::optional<double> cpu_percent = {};  // of one core, between the last two readings
 };
 
 // Looks up the processes that drivers list.
@@ -92,9 +92,9 @@ class ProcessDirectory {
  public:
   virtual ~ProcessDirectory() = default;
   // Finds the process that had this pid when the newest list was made, or says why nothing is known
-  // of it; never guesses. The pointer is valid until the book changes.
+  // of it; never guesses. The pointer is valid until the directory changes.
   virtual Result<const ProcessMetadata*> find(std::uint32_t pid) const = 0;
-  // Grows with every change of an answer.
+  // Grows with every change of a result.
   virtual std::uint64_t revision() const = 0;
 };
 

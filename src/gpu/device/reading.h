@@ -19,7 +19,7 @@ namespace gpuyard {
 struct Reading {
   Metric metric{};
   std::uint16_t index = 0;  // which fan, link or location; 0 for rows without a dimension
-  TimePoint taken;          // just before the driver was asked
+  TimePoint taken;          // just before the driver was queried
   std::variant<Missing, std::int64_t, std::string> value;
 
   const std::int64_t* number() const { return std::get_if<std::int64_t>(&value); }

@@ -1,5 +1,5 @@
-// Records of GPUs that are kept on a disk, such as the processes that were on them: what the books
-// of them share. A record says of which GPU it is (gpu), from when until when it was so
+// Records of GPUs that are kept on a disk, such as the processes that were on them: what their
+// archives share. A record says of which GPU it is (gpu), from when until when it was so
 // (first_seen, last_seen), whether it is over, and by which name() a later form replaces it.
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace gpuyard {
 
-// Asks for the records that touch [from, until).
+// Selects the records that touch [from, until).
 template <class Record>
 struct RecordQuery {
   WallTime from;
@@ -45,7 +45,7 @@ class RecordArchive {
   virtual Result<std::vector<Record>> get(const RecordQuery<Record>&) = 0;
 };
 
-// Gives records to an archive, in batches. Lives on the io thread, and outlives the worker's jobs.
+// Gives records to an archive, in batches. Lives on the io thread, and outlives the worker's tasks.
 template <class Record>
 class ArchiveWriter {
  public:
@@ -60,7 +60,7 @@ class ArchiveWriter {
     queued_.push_back(record);
   }
 
-  // What cannot be written waits for the next call; the archive itself tells of its disk.
+  // What cannot be written waits for the next call; the archive itself reports its disk.
   void flush() {
     if (writing_ || queued_.empty()) return;
     const auto batch = std::make_shared<const std::vector<Record>>(std::exchange(queued_, {}));

@@ -91,7 +91,7 @@ inline bool is_change(const Command& command) {
 }
 
 struct CommandRequest {
-  std::uint64_t id = 0;  // chosen by the asker, given back with the answer
+  std::uint64_t id = 0;  // chosen by the requester, returned with the reply
   DeviceId device;
   Command command;
   std::string request_id;  // names the original request in logs
@@ -114,7 +114,7 @@ struct CommandReply {
   std::uint64_t id = 0;
   DeviceId device;
   std::optional<CommandFailure> failure;  // none: done
-  std::optional<SettingState> before;     // Look, and Apply if the setting could be read
+  std::optional<SettingState> before;     // ReadSetting, and Apply if the setting could be read
   std::optional<SettingState> after;      // Apply, if a value was written
   std::optional<std::int64_t> energy_mj;  // ReadEnergy: since the driver was loaded
   bool called = false;                    // true: the driver was called, whatever it answered

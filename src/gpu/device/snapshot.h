@@ -36,10 +36,10 @@ struct DeviceState {
   std::string why;  // the reason for a condition other than responsive
   Sample sample;
   std::uint64_t query_errors = 0;  // readings that failed since the daemon started
-  HealthReport health = {};        // HealthTracker::judge() of the members above
+  HealthReport health = {};        // HealthTracker::evaluate_health() of the members above
   // Counted since the daemon started; empty if they are not counted.
   std::optional<std::vector<XidCount>> xid_errors = {};
-  std::optional<Bottleneck> bottleneck = {};  // why it is slow; empty if nobody has judged
+  std::optional<Bottleneck> bottleneck = {};  // why it is slow; empty if not evaluated
   // When one of kVitals last had a value, or when the GPU was first read; empty if one query only.
   std::optional<TimePoint> vitals_at = {};
   // How its sources of power contradict each other, so that none of them is believed; or "".

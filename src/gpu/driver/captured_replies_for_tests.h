@@ -19,7 +19,7 @@ class CapturedReplies {
     all_.push_back(std::move(reply));
     changed_.notify_all();
   }
-  // Waits until there are `count` of them or kAges have passed.
+  // Waits until there are `count` of them or kTestTimeout has passed.
   std::vector<Reply> wait_for(std::size_t count) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, kTestTimeout, [&] { return all_.size() >= count; });

@@ -44,7 +44,7 @@ std::optional<HashedLine> split_line(std::string_view line) {
   return HashedLine{std::string(hash), line.substr(kHashDigits + 1)};
 }
 
-// Calls told(line) for each line with an end, and returns the length of these lines.
+// Calls on_line(line) for each line with an end, and returns the length of these lines.
 template <class OnLine>
 std::size_t each_line(std::string_view text, OnLine&& on_line) {
   std::size_t from = 0;

@@ -1,5 +1,5 @@
 // The setter's own log of the changes that it makes, in a file that only its user may write: what
-// the daemon's audit is compared with. A line is written before the driver is asked, and one with
+// the daemon's audit is compared with. A line is written before the driver is called, and one with
 // the result after it. Each line carries a SHA-256 hash over the hash before it and itself.
 #pragma once
 
@@ -26,7 +26,7 @@ namespace gpuyard::driver {
 
 enum class ChangeStep : std::uint8_t {
   start,   // a file or a setter begins
-  change,  // the driver is about to be asked
+  change,  // the driver is about to be called
   done,    // it did what `of` says
   failed,  // it did not
   missed,  // changes that the log had no room for
@@ -73,13 +73,14 @@ class ChangeLog {
     bool puts_back = false;
   };
   // Writes the line of a change that is about to be made, and returns its number. On an error there
-  // is no line. Errc::busy: it would be more than `a_minute` changes of the GPU in a minute.
+  // is no line. Errc::busy: it would be more than `changes_per_minute` changes of the GPU in a
+  // minute.
   Result<std::uint64_t> begin(const Change&, std::int64_t changes_per_minute);
   void finish(std::uint64_t number, const CommandReply&);
   // Counts a change that is made though begin() failed.
   void record_missed(const Change&);
 
-  // How long until the GPU may be changed again, if `a_minute` changes a minute are allowed.
+  // How long until the GPU may be changed again, if `changes_per_minute` are allowed.
   std::optional<Duration> rate_limit_delay(const DeviceId&, std::int64_t changes_per_minute) const;
   // Whether the GPU had this value before a setter changed it.
   bool was_earlier_value(const DeviceId&, SettingKind, const std::optional<SettingValue>&) const;

@@ -29,7 +29,7 @@ Error terminated_error(std::uint32_t index) {
   return {Errc::unavailable, fmt::format("GPU management task for GPU {} terminated", index)};
 }
 
-// Shared between its thread and Commanders, so that a thread left behind still has its data.
+// Shared between its thread and CommandWorkers, so that a thread left behind still has its data.
 class CommandWorkers::Worker {
  public:
   Worker(std::shared_ptr<Backend> backend, std::uint32_t index, OnReply on_reply, Executor executor)
@@ -74,8 +74,8 @@ class CommandWorkers::Worker {
     changed_.notify_all();
   }
 
-  // After this returns, `answered_` is not running on the worker's thread and never runs again,
-  // unless `answered_` itself called this.
+  // After this returns, `on_reply_` is not running on the worker's thread and never runs again,
+  // unless `on_reply_` itself called this.
   void finish(TimePoint deadline) {
     std::unique_lock lock(mutex_);
     const bool from_within = std::this_thread::get_id() == thread_;
@@ -139,7 +139,7 @@ class CommandWorkers::Worker {
   bool closing_ = false;
   bool stopped_ = false;
   bool muted_ = false;      // all remaining commands have been answered
-  bool notifying_ = false;  // inside answered_
+  bool notifying_ = false;  // inside on_reply_
 };
 
 CommandWorkers::CommandWorkers(std::shared_ptr<Backend> backend, std::uint32_t gpu_count,
@@ -154,7 +154,7 @@ CommandWorkers::CommandWorkers(std::shared_ptr<Backend> backend, std::uint32_t g
 
 CommandWorkers::~CommandWorkers() {
   close();
-  // A worker whose answered_ called close() may still be inside it.
+  // A worker whose on_reply_ called close() may still be inside it.
   for (const auto& worker : workers_) worker->finish(BootClock::now());
 }
 

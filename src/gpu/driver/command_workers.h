@@ -1,5 +1,5 @@
 // Changes GPUs with a queue and a thread for each GPU, because a driver call may never return. Runs
-// beside Readers: a GPU is read and changed at the same time. The driver-host and libgpuyard's
+// beside ReadWorkers: a GPU is read and changed at the same time. The driver-host and libgpuyard's
 // Control send commands through this class.
 #pragma once
 
@@ -21,13 +21,14 @@ Error terminated_error(std::uint32_t index);
 class CommandWorkers {
  public:
   // Called once for each accepted command, on its GPU's own thread; for a terminated command, on
-  // the thread that ends the Commanders. It may send more commands, and may end the Commanders.
+  // the thread that ends the CommandWorkers. It may send more commands, and may end the
+  // CommandWorkers.
   using OnReply = std::function<void(CommandReply)>;
   // Carries out one command, on its GPU's own thread.
   using Executor =
       std::function<CommandReply(Backend&, std::uint32_t index, const CommandRequest&)>;
 
-  // GPUs are named by their index. By default, commands are carried out as carry_out() does, and
+  // GPUs are named by their index. By default, commands are executed by execute_command() and
   // logged.
   CommandWorkers(std::shared_ptr<Backend>, std::uint32_t gpu_count, const OnReply&,
                  const Executor& executor = {});
@@ -44,9 +45,9 @@ class CommandWorkers {
   // unavailable (closed).
   Result<void> send(std::uint32_t index, CommandRequest);
 
-  // Accepts no more commands, and lets GPUs carry out the queued ones for at most kFarewell.
-  // Answers the rest as terminated(). A thread whose call does not return is left behind with the
-  // objects it uses. A second call, during or after the first, returns at once.
+  // Accepts no more commands, and lets GPUs carry out the queued ones for at most kShutdownGrace.
+  // Answers the rest with terminated_error(). A thread whose call does not return is left behind
+  // with the objects it uses. A second call, during or after the first, returns at once.
   void close();
 
   static constexpr std::size_t kMaxQueued = 64;

@@ -54,7 +54,7 @@ class DriverHost {
             {[this](ReadReply reply) { send_reply(std::move(reply)); }, [this] { send_hello(); }}) {
   }
 
-  // Tells which GPUs there are; called again whenever one has opened or changed.
+  // Reports which GPUs there are; called again whenever one has opened or changed.
   void send_hello() {
     const std::lock_guard lock(hello_mutex_);  // the last one sent must be the newest
     const Duration timeout =
@@ -72,7 +72,7 @@ class DriverHost {
       if (!message) break;
       std::visit([this](const auto& request) { handle(request); }, *message);
     }
-    // Makes a thread inside send() return, so that the readers can be waited for.
+    // Makes a thread inside send() return, so that the read workers can be waited for.
     ::shutdown(socket_, SHUT_RDWR);
   }
 
@@ -116,7 +116,7 @@ class DriverHost {
   void send_reply(ReadReply reply) {
     const bool over = is_driver_gone(reply.sample);
     send_to_daemon(std::move(reply));
-    // Ends this host; the daemon starts another one, which loads the library anew.
+    // Ends this host; the daemon starts another one, which loads the library again.
     if (over) ::shutdown(socket_, SHUT_RDWR);
   }
 
@@ -185,7 +185,7 @@ class EventWorker::Worker {
     std::thread([self] { self->run(); }).detach();
   }
 
-  // After this returns, `told` is not running and never runs again.
+  // After this returns, `on_event_` is not running and never runs again.
   void stop(Duration timeout) {
     std::unique_lock lock(mutex_);
     stopping_ = true;
@@ -242,7 +242,7 @@ class EventWorker::Worker {
     return true;
   }
 
-  // Runs told_ without the lock, unless the worker is muted.
+  // Runs on_event_ without the lock, unless the worker is muted.
   void notify(std::unique_lock<std::mutex>& lock, DeviceEvent event) {
     if (muted_) return;
     notifying_ = true;
@@ -265,8 +265,8 @@ class EventWorker::Worker {
   std::shared_ptr<Backend> backend_;
   bool stopping_ = false;
   bool stopped_ = false;
-  bool muted_ = false;      // told_ must not be called any more
-  bool notifying_ = false;  // inside told_
+  bool muted_ = false;      // on_event_ must not be called any more
+  bool notifying_ = false;  // inside on_event_
 };
 
 EventWorker::EventWorker(std::shared_ptr<Backend> backend,

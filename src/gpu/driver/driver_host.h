@@ -35,11 +35,11 @@ inline constexpr int kDriverHostSocket = 3;
 
 class EventWorker {
  public:
-  // Calls `told` on that thread, and never after the destructor has returned.
+  // Calls `on_event` on that thread, and never after the destructor has returned.
   EventWorker(std::shared_ptr<Backend>, std::function<void(DeviceEvent)> on_event);
 
-  // Waits up to kFarewell for the running wait. A thread whose call does not return is left behind
-  // with the objects it uses, and calls nobody.
+  // Waits up to kShutdownGrace for the running wait. A thread whose call does not return is left
+  // behind with the objects it uses, and calls nobody.
   ~EventWorker();
   EventWorker(const EventWorker&) = delete;
   EventWorker& operator=(const EventWorker&) = delete;

@@ -1,4 +1,4 @@
-// The daemon's side of the driver-host, and of the setter: starts it, passes requests and answers,
+// The daemon's side of the driver-host, and of the setter: starts it, passes requests and replies,
 // and starts another one when it ends. Lives on the io thread; never blocks.
 #pragma once
 
@@ -26,7 +26,7 @@ class DriverHostListener {
   virtual void on_reply(const ReadReply&) = 0;
   virtual void on_event(const DeviceEvent&) = 0;
   virtual void on_command_reply(const CommandReply&) = 0;
-  virtual void on_host_down(const std::string& why) = 0;  // pending answers are lost
+  virtual void on_host_down(const std::string& why) = 0;  // pending replies are lost
 };
 
 struct DriverHostProcess {
@@ -59,16 +59,17 @@ class DriverHostClient {
   // Return false if there is no host now or it is too busy.
   bool read(const ReadRequest&);
   bool send_command(const CommandRequest&);
-  // True: there is a host, or one that will have greeted or failed soon. False: there is none, and
-  // the next one is started only after a while, or after resume().
+  // True: there is a host, or one that will have sent Hello or failed soon. False: there is none,
+  // and the next one is started only after a while, or after resume().
   bool is_available_soon() const;
   // Starts the next host now if there is none and it would be started later.
   void start_now();
 
   // Ends the host and starts none until resume(), because a GPU that is to be reset must not be
-  // open. Calls `ended` once, later: with success when the process is gone; with Errc::timed_out if
-  // the driver has not released it, or an earlier host, within kExitTimeout; with unavailable if
-  // resume() or another pause() came first. The client stays paused in every case but resume().
+  // open. Calls `on_paused` once, later: with success when the process is gone; with
+  // Errc::timed_out if the driver has not released it, or an earlier host, within kExitTimeout;
+  // with unavailable if resume() or another pause() came first. The client stays paused in every
+  // case but resume().
   void pause(std::function<void(Result<void>)> on_paused);
   void resume();
   // Ends a host that answers and starts another; does nothing while there is none.

@@ -284,7 +284,7 @@ TEST_F(DriverHostClientTest, EarlyResumeFailsPauseAsUnavailable) {
   EXPECT_EQ(ended.size(), 1U);
 }
 
-// A child of the test that ends when it is told to, or never.
+// A child of the test that ends on request, or never.
 class HostClientProcessTest : public DriverHostClientTest {
  protected:
   Result<DriverHostProcess> spawn_child() {

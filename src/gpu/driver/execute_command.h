@@ -1,5 +1,5 @@
-// Carries out one command, from its checks to its answer: reads the setting before the driver is
-// asked to change it, and reads it back afterwards.
+// Carries out one command, from its checks to its reply: reads the setting before the change,
+// and reads it back afterwards.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,21 @@
 
 namespace gpuyard::driver {
 
-// Call it on the GPU's commanding thread; it blocks as the driver does. A write is checked right
-// before the driver is asked: permission, support, range, and the expected present value; last, by
+// Call it on the GPU's own command thread; it blocks as the driver does. A write is checked right
+// before the driver is called: permission, support, range, and the expected present value; last, by
 // `admit`, if there is one, which gets the state before (none: counters are cleared) and may
 // refuse.
 using AdmissionCheck = std::function<Result<void>(const std::optional<SettingState>&)>;
 CommandReply execute_command(Backend&, const CommandRequest&, const AdmissionCheck& admit = {});
 
-// Makes the answer to a command whose turn never came.
+// Makes the reply to a command whose turn never came.
 CommandReply refused_reply(const CommandRequest&, const Error&);
 
-// Logs each command that the driver was asked to carry out, in one line.
+// Logs each command that reached the driver, in one line.
 
 // Logs at INFO if the command succeeded, at WARNING if not. The line has the time since the request
 // came, and how much of it the command waited for its turn. Logs nothing for a command that was
-// refused before the driver was asked, or that only reads.
+// refused before the driver was called, or that only reads.
 void log_command(std::uint32_t index, const CommandRequest&, const CommandReply&);
 
 }  // namespace gpuyard::driver

@@ -1,5 +1,5 @@
 // The messages between the daemon and its driver-host: one per SOCK_SEQPACKET datagram. The setter
-// answers in the same form; setter_record.h has what it is told.
+// answers in the same form; setter_record.h has what it receives.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ struct Hello {
 };
 BOOST_DESCRIBE_STRUCT(Hello, (), (fleet, error_code, error, version))
 
-// The setter's answer to a ping.
+// The setter's reply to a ping.
 struct Pong {};
 BOOST_DESCRIBE_STRUCT(Pong, (), ())
 
@@ -107,7 +107,7 @@ class Encoder {
   std::string bytes_;
 };
 
-// After a failure every further get() leaves its target unchanged; check complete() at the end.
+// After a failure every further get() leaves its target unchanged; check is_complete() at the end.
 class Decoder {
  public:
   explicit Decoder(std::string_view bytes) : bytes_(bytes) {}

@@ -11,7 +11,7 @@
 
 namespace gpuyard::driver {
 
-// Shared between its thread and Readers, so that a thread left behind still has its data.
+// Shared between its thread and ReadWorkers, so that a thread left behind still has its data.
 class ReadWorkers::Worker {
  public:
   Worker(std::shared_ptr<Backend> backend, std::uint32_t index, ReadListener listener)
@@ -84,7 +84,7 @@ class ReadWorkers::Worker {
     changed_.notify_all();
   }
 
-  // Returns false if it is told to stop first.
+  // Returns false if it has to stop first.
   bool open(std::unique_lock<std::mutex>& lock) {
     for (;;) {
       lock.unlock();
@@ -112,7 +112,7 @@ class ReadWorkers::Worker {
     return true;
   }
 
-  // Runs `news` without the lock, unless the worker is muted.
+  // Runs `callback` without the lock, unless the worker is muted.
   template <class Callback>
   void notify(std::unique_lock<std::mutex>& lock, Callback callback) {
     if (muted_) return;

@@ -12,7 +12,7 @@
 
 namespace gpuyard::driver {
 
-// Called on the GPUs' own threads, never after the Readers have ended.
+// Called on the GPUs' own threads, never after the ReadWorkers have ended.
 struct ReadListener {
   std::function<void(ReadReply)> on_reply;  // once for each accepted request
   std::function<void()> on_opened = [] {};  // devices() has changed since it was first complete
@@ -23,12 +23,12 @@ class ReadWorkers {
   ReadWorkers(std::shared_ptr<Backend>, std::uint32_t gpu_count, const ReadListener&);
 
   // Waits a moment for running calls. A thread whose call does not return is left behind with the
-  // objects it uses; it holds no lock of ours, and its answer is dropped.
+  // objects it uses; it holds no lock of ours, and its reply is dropped.
   ~ReadWorkers();
   ReadWorkers(const ReadWorkers&) = delete;
   ReadWorkers& operator=(const ReadWorkers&) = delete;
 
-  // Returns every GPU, by index, once each has been tried or `patience` has passed. A GPU that is
+  // Returns every GPU, by index, once each has been tried or `timeout` has passed. A GPU that is
   // still being opened has the fault "timed out".
   std::vector<DeviceInfo> devices(Duration timeout) const;
 

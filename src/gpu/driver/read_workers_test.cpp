@@ -84,8 +84,8 @@ TEST_F(ReadWorkersTest, AGpuThatIsNotThereIsRefused) {
 TEST_F(ReadWorkersTest, OpenTimeoutIsListedWithoutAffectingOtherGpus) {
   fleet_.block(3);
   const auto readers = make(std::chrono::milliseconds(20));
-  const TimePoint ages =
-      BootClock::now() + kTestTimeout;  // a busy machine is slow to open the others too
+  // A busy machine is slow to open the others too.
+  const TimePoint ages = BootClock::now() + kTestTimeout;
   const auto failed = [](const DeviceInfo& device) { return device.fault.has_value(); };
   while (std::ranges::count_if(devices_, failed) > 1 && BootClock::now() < ages) {
     devices_ = readers->devices(std::chrono::milliseconds(20));

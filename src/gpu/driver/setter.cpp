@@ -60,7 +60,7 @@ class LoggedExecutor {
     });
   }
 
-  // Writes the result of a change, after its answer, which must not wait for it. A change that was
+  // Writes the result of a change, after its reply, which must not wait for it. A change that was
   // given up has none.
   void finish(const CommandReply& reply) {
     std::unique_lock lock(lines_mutex_);

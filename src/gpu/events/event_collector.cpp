@@ -119,7 +119,7 @@ void EventCollector::accept(const DeviceEvent& event, const std::string& where) 
   listener_.on_duplicate_event(event);
 }
 
-// Tells of refused events now, and again until all are told.
+// Publishes the counts of dropped events now, and again until none is left.
 void EventCollector::publish_dropped() {
   dropped_timer_.reset();
   bool more = false;

@@ -1,10 +1,10 @@
-// Takes the events of all sources: gives each the name of its GPU, limits their number, and tells
-// each once, however many sources told it. Lives on the io thread.
+// Takes the events of all sources: gives each the name of its GPU, limits their number, and
+// publishes each once, however many sources reported it. Lives on the io thread.
 //
-// The driver and the kernel's log both tell of most Xids, and each of some that the other does not.
-// The two accounts are matched one to one within five seconds. If the kernel's line says that it is
-// worse than the driver's event said, the line is an event of its own. New events go into the
-// journal: the last 4096 events, numbered, of one epoch, which is a daemon's life.
+// The driver and the kernel's log both report most Xids, and each some that the other does not. The
+// two accounts are matched one to one within five seconds. If the kernel's line says that it is
+// worse than the driver's event said, the line is an event of its own. New events go into the event
+// log: the last 4096 events, numbered, of one epoch, which is a daemon's run.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ namespace gpuyard::events {
 // clients that come back. Knows no source and no socket. Lives on the io thread.
 
 struct Event {
-  std::uint64_t sequence = 0;  // from 1, without gaps; set by the journal
+  std::uint64_t sequence = 0;  // from 1, without gaps; set by the event log
   TimePoint at;                // when it happened
   WallTime wall;               // the same moment, for people
   DeviceId device;             // empty: no GPU, or an unknown one
@@ -48,8 +48,8 @@ class EventLog {
   // A random word that differs in every daemon: a sequence number is valid only with it.
   const std::string& epoch() const { return epoch_; }
 
-  // Numbers the event, keeps it and passes it to the listener. Cuts a text beyond kMostText. The
-  // listener must not call add().
+  // Numbers the event, keeps it and passes it to the listener. Cuts a text beyond kMaxTextBytes.
+  // The listener must not call add().
   const Event& add(Event);
   // Sets the one listener, which gets every event as it is added.
   void set_listener(std::function<void(const Event&)> listener) { listener_ = std::move(listener); }
@@ -76,15 +76,15 @@ class EventLog {
   std::function<void(const Event&)> listener_ = [](const Event&) {};
 };
 
-// The driver and the kernel's log both tell of most Xids; this decides which account is new. Pure:
-// it is told the time.
+// The driver and the kernel's log both report most Xids; this decides which account is new. Pure
+// state: the caller gives the time.
 
 class EventDeduplicator {
  public:
-  // Returns how bad the Xid was by the account of the other source, if that source already told of
-  // this Xid of this GPU; nothing if the event is new. Matches one to one: of three in a row, told
-  // by both sources, three are new. `now` is when the event was heard, which no source's clock can
-  // shift.
+  // Returns how bad the Xid was by the account of the other source, if that source already reported
+  // this Xid of this GPU; nothing if the event is new. Matches one to one: of three in a row,
+  // reported by both sources, three are new. `now` is when the event was received, which no
+  // source's clock can shift.
   std::optional<EventSeverity> find_duplicate(const DeviceEvent&, TimePoint now);
 
   // The longest time between the two accounts of one Xid.
@@ -107,15 +107,15 @@ class EventCollector {
  public:
   struct Listener {
     std::function<void(const DeviceEvent&)> on_event;  // new
-    // The other source tells of an event that on_event got; it may know which process was hit, and
+    // The other source reports an event that on_event got; it may know which process was hit, and
     // have the driver's words.
     std::function<void(const DeviceEvent&)> on_duplicate_event;
   };
 
-  // Passes new events to the journal, the log and the listener.
+  // Passes new events to the event log, the log and the listener.
   EventCollector(Loop&, EventLog&, Listener);
 
-  // Learns the names of the GPUs. GPUs of earlier fleets keep the names they had.
+  // Learns the names of the GPUs. GPUs of earlier inventories keep the names they had.
   void on_inventory(const Inventory&);
 
   void on_driver_event(const DeviceEvent&);

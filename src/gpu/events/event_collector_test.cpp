@@ -219,7 +219,7 @@ TEST(EventDeduplicator, NonXidOrUnknownGpuIsAlwaysNew) {
   }
 }
 
-// However the two sources interleave, there are as many events as the source that told more.
+// However the two sources interleave, there are as many events as the source that reported more.
 TEST(EventDeduplicator, InterleavedSourcesGiveLargerSourceCount) {
   std::mt19937 random(20260101);
   const auto below = [&](unsigned limit) { return static_cast<unsigned>(random() % limit); };

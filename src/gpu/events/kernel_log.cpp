@@ -145,8 +145,8 @@ std::optional<std::uint32_t> take_pid(std::string_view& text) {
 }  // namespace
 
 std::optional<KernelRecord> parse_record(std::string_view line) {
-  constexpr std::uint32_t kFirstOfOthers =
-      8;  // facility 1, level 0: records that the kernel did not write start here
+  // Facility 1, level 0: records that the kernel did not write start here.
+  constexpr std::uint32_t kFirstOfOthers = 8;
   const auto priority = take_number<std::uint32_t>(line);
   if (!priority || *priority >= kFirstOfOthers || !take(line, ",")) return std::nullopt;
   const auto sequence = take_number<std::uint64_t>(line);

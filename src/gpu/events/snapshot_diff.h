@@ -1,5 +1,5 @@
-// Tells the changes from one snapshot to the next as events: GPUs that come, go, stop answering or
-// get worse, NVLinks that go down or up, and the driver. Pure; knows no journal.
+// Reports the changes from one snapshot to the next as events: GPUs that come, go, stop answering
+// or get worse, NVLinks that go down or up, and the driver. Pure; knows no event log.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace gpuyard::events {
 
-// The facts of one snapshot that are needed to tell what the next one changes.
+// The facts of one snapshot that are needed to find what the next one changes.
 struct InventoryState {
   struct Gpu {
     std::optional<std::uint32_t> index;  // empty: another GPU has the index that it had
@@ -36,8 +36,8 @@ struct InventoryState {
 InventoryState state_after(const InventoryState& before, const Snapshot&);
 
 // Returns events without sequences and times. Returns none if `before` is not known: the first
-// state is no change. While the driver is down it tells nothing of GPUs; afterwards it tells only
-// what differs from before.
+// state is no change. While the driver is down it reports nothing of GPUs; afterwards it reports
+// only what differs from before.
 std::vector<Event> changes_between(const InventoryState& before, const InventoryState& after);
 
 // Applies both to one snapshot after the other.

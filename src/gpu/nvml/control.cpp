@@ -39,7 +39,7 @@ std::optional<SettingValue> known_value(ReturnCode code, unsigned value) {
   return single_value(value);
 }
 
-// Asks for an extra of a look, so a failure is not an error.
+// Queries an optional part of a reading, so a failure is not an error.
 std::optional<SettingValue> query_value(const Call<DeviceHandle, unsigned*>& call,
                                         DeviceHandle device) {
   unsigned value = 0;

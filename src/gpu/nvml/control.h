@@ -1,5 +1,5 @@
-// NVML's setters and their getters: the settings of one GPU. Keeps no state, so a GPU's commander
-// may use it while its reader reads.
+// NVML's setters and their getters: the settings of one GPU. Keeps no state, so a GPU's command
+// worker may use it while its read worker reads.
 #pragma once
 
 #include <sys/types.h>

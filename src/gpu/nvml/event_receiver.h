@@ -1,5 +1,5 @@
 // Waits for NVML's events with one set for all open GPUs. A lost GPU makes the wait of a whole set
-// fail at once, for ever; the set is then made anew without that GPU.
+// fail at once, for ever; the set is then rebuilt without that GPU.
 #pragma once
 
 #include <deque>
@@ -34,7 +34,7 @@ class EventReceiver {
   struct Registration {
     ReturnCode code = kSuccess;  // the result of its registration
     TimePoint tried_at;
-    bool lost = false;  // true: lost, and the loss was told
+    bool lost = false;  // true: lost, and the loss was reported
   };
 
   ReturnCode make_set();
@@ -46,7 +46,7 @@ class EventReceiver {
   const Api& api_;
   EventSet set_ = nullptr;
   std::map<DeviceId, Registration> registrations_;
-  std::deque<DeviceEvent> pending_losses_;  // losses of GPUs that were not told yet
+  std::deque<DeviceEvent> pending_losses_;  // losses of GPUs that were not reported yet
 };
 
 }  // namespace gpuyard::nvml

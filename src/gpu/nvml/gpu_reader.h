@@ -53,7 +53,7 @@ class GpuReader {
   const ThrottleTimeFields throttle_time_fields_;
   SupportCache support_;
   PlausibilityFilter plausibility_filter_;
-  bool power_bounds_read_ = false;  // asked for once, whatever the answer was
+  bool power_bounds_read_ = false;  // queried once, whatever the result was
   Gpm gpm_;
   ProcessLists processes_;
 };

@@ -22,7 +22,7 @@ std::optional<std::string> query_text(Call call) {
   return std::string(text.data());
 }
 
-// Returns 12020 for 12.2; 0 if the driver does not tell.
+// Returns 12020 for 12.2; 0 if the driver does not report it.
 int cuda_version(const Library& library) {
   int version = 0;
   return library.api.cuda_driver_version(&version) == kSuccess ? version : 0;

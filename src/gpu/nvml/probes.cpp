@@ -13,8 +13,8 @@
 namespace gpuyard::nvml {
 namespace {
 
-// Drivers before 460 do not tell the kind of the far end, but its address. An end that is neither a
-// GPU nor a switch is a CPU (POWER9), which does not link GPUs to each other.
+// Drivers before 460 do not report the kind of the far end, but its address. An end that is neither
+// a GPU nor a switch is a CPU (POWER9), which does not link GPUs to each other.
 std::optional<std::string> peer_of(const Api& api, DeviceHandle device, unsigned link) {
   unsigned kind = kNvlinkToGpu;
   if (api.nvlink_remote_type(device, link, &kind) == kSuccess) {

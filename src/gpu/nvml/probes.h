@@ -53,7 +53,7 @@ void read_inventory(const Api&, DeviceHandle, Recorder);
 
 // Finds the far ends of a GPU's NVLinks.
 
-// Returns DeviceInfo::nvlinks; also empty if the driver does not tell.
+// Returns DeviceInfo::nvlinks; also empty if the driver does not report it.
 std::vector<std::string> nvlink_peers(const Api&, DeviceHandle);
 
 }  // namespace gpuyard::nvml

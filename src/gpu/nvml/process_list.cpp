@@ -117,7 +117,7 @@ void add_utilization(const Api& api, DeviceHandle device, unsigned long long& la
   }
 }
 
-// Puts the sum into its row, unless the driver does not tell the memory of one of them.
+// Puts the sum into its row, unless the driver does not report the memory of one of them.
 void sum_memory(const Processes& processes, Recorder& record) {
   constexpr std::int64_t kLargestSum = std::int64_t{1} << 60U;  // whatever a driver says
   std::int64_t sum = 0;

@@ -44,7 +44,7 @@ constexpr bool is_no_value(Number number) {
   return number == std::numeric_limits<Number>::max() || std::cmp_equal(number, kWidened);
 }
 
-// Make it before the call: a reading's time is when the driver was asked.
+// Make it before the call: a reading's time is when the driver was queried.
 class Recorder {
  public:
   Recorder(SupportCache& support, Sample& sample, TimePoint now = BootClock::now())
@@ -82,7 +82,7 @@ class Recorder {
     for (const Metric metric : row_of(probe).fills) missing(metric, why);
   }
 
-  // Asks for one row, unless it is known that this GPU has none.
+  // Queries one row, unless it is known that this GPU has none.
   template <class Number, class Call>
   void query(Metric metric, Call call) {
     Number number{};

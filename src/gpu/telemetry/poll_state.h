@@ -1,5 +1,5 @@
 // Telemetry's state of one GPU: the last readings, the probes that are due, and the one pending
-// query. Pure state: it is told the time and neither asks nor waits.
+// query. Pure state: the caller gives the time; it neither queries nor waits.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace gpuyard::telemetry {
 
-// A GPU is unresponsive once its answer is overdue by this time, until it answers.
+// A GPU is unresponsive once its reply is overdue by this time, until it replies.
 inline constexpr Duration kUnresponsiveTimeout = std::chrono::seconds(1);
 
 class PollState {
@@ -32,15 +32,15 @@ class PollState {
   // Adds probes that a caller waits for; they go before the due ones.
   void make_urgent(ProbeSet probes) { urgent_ = urgent_ | probes; }
 
-  // Returns the probes to ask next; empty while an answer is pending or nothing is wanted. Probes
-  // outside the fast tier are asked one at a time, so that they delay the fast tier by one probe at
-  // most.
+  // Returns the probes to query next; empty while a reply is pending or nothing is wanted. Probes
+  // outside the fast tier are queried one at a time, so that they delay the fast tier by one probe
+  // at most.
   ProbeSet next_probes() const;
   void begin_query(std::uint64_t id, ProbeSet probes, TimePoint now);
-  // Returns the part of the answer that was asked for and is plausible, because the child that sent
-  // it may be corrupt. Returns nothing if it is too late: not the answer to the pending query.
+  // Returns the part of the reply that was requested and is plausible, because the child that sent
+  // it may be corrupt. Returns nothing if it is too late: not the reply to the pending query.
   std::optional<Sample> finish_query(std::uint64_t id, const Sample&, TimePoint now);
-  // The driver-host is gone, and the answer with it.
+  // The driver-host is gone, and the reply with it.
   void drop_query() { pending_query_.reset(); }
 
   bool is_idle() const { return !pending_query_ && next_probes().empty(); }
@@ -65,7 +65,7 @@ class PollState {
   ProbeSet due_;
   ProbeSet urgent_;
   std::optional<PendingQuery> pending_query_;
-  std::optional<Missing> loss_;  // set if the last answer said so in every row
+  std::optional<Missing> loss_;  // set if the last reply said so in every row
   std::optional<TimePoint> vitals_at_;
 };
 
@@ -90,8 +90,8 @@ class QueryErrors {
 };
 
 // Lists the GPUs that the driver counts, and those that it counted before, also in an earlier
-// daemon's life: a board that is lost for good is not even counted by the next driver session, and
-// must not look as if it had never been there. Pure state: it is told the time.
+// daemon: a board that is lost for good is not even counted by the next driver session, and must
+// not look as if it had never been there. Pure state: the caller gives the time.
 
 class Roster {
  public:
@@ -100,7 +100,7 @@ class Roster {
   void restore(const std::vector<KnownBoard>&);
   // Takes the GPUs that the driver counts now.
   void update(const std::vector<DeviceInfo>& counted, WallTime wall);
-  // Forgets a missing board, because it was taken out for good. False: it is not a missing one.
+  // Removes a missing board, because it was taken out for good. False: it is not a missing one.
   bool remove_missing(const DeviceId&);
 
   // Returns the list by index. A missing board has the fault "device lost" and a former_index. It

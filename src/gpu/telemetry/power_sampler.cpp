@@ -38,7 +38,7 @@ void PowerSampler::poll(const DeviceId& id) {
   if (gpu.requested_at && now - *gpu.requested_at < kUnresponsiveTimeout) return;
   const bool overdue = gpu.requested_at.has_value();
   gpu.requested_at = now;
-  request_read_(id);  // asked again, because the answer may be lost with the driver-host
+  request_read_(id);  // requested again, because the reply may be lost with the driver-host
   if (overdue) notify(id, {Metric::power_draw, 0, now, Missing{MissingReason::timed_out, ""}});
 }
 
@@ -47,7 +47,7 @@ void PowerSampler::on_sample(const DeviceId& id, const Sample& sample) {
   if (found == gpus_.end()) return;
   const Reading* const instant = sample.find(Metric::power_draw_instant);
   const Reading* const average = sample.find(Metric::power_draw);
-  if (instant == nullptr || average == nullptr) return;  // the answer to another query
+  if (instant == nullptr || average == nullptr) return;  // the reply to another query
   const Reading* const reading = instant->missing() == nullptr ? instant : average;
   found->second.requested_at.reset();
   notify(id, *reading);

@@ -14,8 +14,8 @@
 
 namespace gpuyard::telemetry {
 
-// The probes that a burst reads. The second gives the power of this instant, if the GPU has that;
-// the first is an average over a second from Ampere on (NVML's documentation of
+// The probes that the sampler reads. The second gives the power of this instant, if the GPU has
+// that; the first is an average over a second from Ampere on (NVML's documentation of
 // nvmlDeviceGetPowerUsage).
 inline constexpr ProbeSet kPowerProbes = {Probe::power, Probe::power_fields};
 
@@ -28,15 +28,15 @@ using OnPower = std::function<void(const Reading&)>;
 
 class PowerSampler {
  public:
-  // `ask` requests a read of the GPU's kPowerProbes soon; on_sample() then gets the answer.
+  // `request_read` requests a read of the GPU's kPowerProbes soon; on_sample() then gets the reply.
   PowerSampler(Loop& loop, std::function<void(const DeviceId&)> request_read)
       : loop_(loop), request_read_(std::move(request_read)) {}
   PowerSampler(const PowerSampler&) = delete;
   PowerSampler& operator=(const PowerSampler&) = delete;
 
-  // Calls `heard` with the power of one GPU every `period`, first as soon as it has been read. For
-  // a GPU that does not answer it gets "timed out" once a second. The subscription may outlive this
-  // object.
+  // Calls the OnPower with the power of one GPU every `period`, first as soon as it has been read.
+  // For a GPU that does not answer it gets "timed out" once a second. The subscription may outlive
+  // this object.
   Subscription subscribe(const DeviceId&, Duration period, OnPower);
 
   void on_sample(const DeviceId&, const Sample&);

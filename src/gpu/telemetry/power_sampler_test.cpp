@@ -12,7 +12,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A GPU whose power is read at once when it is asked for, unless the GPU is stuck.
+// A GPU whose power is read at once when requested, unless the GPU is stuck.
 class PowerSamplerTest : public ::testing::Test {
  protected:
   OnPower into(std::vector<Reading>& readings) {

@@ -169,7 +169,7 @@ void Telemetry::begin_fresh_read() {
   fresh_read_ = std::exchange(next_fresh_read_, {});
   fresh_read_.began_at = loop_.now();
   fresh_read_timer_ = loop_.call_after(kFreshReadTimeout, [this] { finish_fresh_read(); });
-  // Without a GPU to ask, the flight ends at once, but never inside fresh().
+  // Without a GPU to query, the fresh read ends at once, but never inside read_fresh().
   completion_check_ = loop_.call_at(fresh_read_.began_at, [this] { finish_fresh_if_complete(); });
   if (!driver_.initialised) return;
   for (PollState& poll_state : poll_states_) {

@@ -1,5 +1,5 @@
-// Turns driver answers into numbered snapshots. Lives on the io thread: it sends queries, receives
-// answers and keeps time through small interfaces, and never calls a driver.
+// Turns driver replies into numbered snapshots. Lives on the io thread: it sends queries, receives
+// replies and keeps time through small interfaces, and never calls a driver.
 #pragma once
 
 #include <functional>
@@ -32,21 +32,21 @@ struct FreshRead {
   std::vector<OnFreshRead> callers;
 };
 
-// True once every GPU worth waiting for has answered since the flight began. A GPU that is
+// True once every GPU worth waiting for has answered since the fresh read began. A GPU that is
 // unresponsive or cannot be read is not worth waiting for.
 bool is_complete(const FreshRead&, const std::vector<PollState>&, TimePoint now);
 
-// Keeps of `all` only the flight's rows read since it began; the others become missing.
+// Keeps of `all` only the fresh read's rows read since it began; the others become missing.
 Snapshot filter_fresh(Snapshot all, const FreshRead&);
 
-// Carries queries to the driver. Returns false if it cannot now; telemetry asks again.
+// Carries queries to the driver. Returns false if it cannot now; telemetry tries again.
 class ReadRequester {
  public:
   virtual ~ReadRequester() = default;
   virtual bool read(const ReadRequest&) = 0;
 };
 
-// How long after its tick a snapshot is published, with the answers that have come by then.
+// How long after its tick a snapshot is published, with the replies that have come by then.
 inline constexpr Duration kPublishTimeout = std::chrono::milliseconds(250);
 class Telemetry {
  public:
@@ -71,20 +71,20 @@ class Telemetry {
   // Marks the GPU's uncorrectable memory errors so far as known: the GPU was reset, its counters
   // were cleared, or a user has acknowledged an alert about them.
   void acknowledge_errors(const DeviceId& id) { health_.acknowledge(id); }
-  // Forgets a board that the driver does not list. False: it is not a missing one.
+  // Removes a board that the driver does not list. False: it is not a missing one.
   bool remove_board(const DeviceId&);
 
-  // Calls `heard` with the power of one GPU every `period`, from 10 ms to 1 s: see Burst.
+  // Calls `on_power` with the power of one GPU every `period`, from 10 ms to 1 s: see PowerSampler.
   Subscription subscribe_power(const DeviceId& id, Duration period, OnPower on_power) {
     return power_sampler_.subscribe(id, period, std::move(on_power));
   }
 
-  // Lets `judge` complete each snapshot right before it is published.
+  // Lets `annotator` complete each snapshot right before it is published.
   void set_annotator(std::function<void(Snapshot&)> annotator) {
     annotator_ = std::move(annotator);
   }
 
-  // Calls `told` with each snapshot when it is published: one per tick, and one when the driver
+  // Calls `listener` with each snapshot when it is published: one per tick, and one when the driver
   // comes or goes.
   void set_listener(std::function<void(const SnapshotPtr&)> listener) {
     listener_ = std::move(listener);
@@ -95,8 +95,8 @@ class Telemetry {
   void on_no_driver(const Error&);
   void on_reply(const ReadReply&);
   void on_host_down(const std::string& why);
-  // on_event() gets each event once. on_echo() gets the second source's account of it, which only
-  // adds what the first did not know.
+  // on_event() gets each event once. on_duplicate_event() gets the second source's account of it,
+  // which only adds what the first did not know.
   void on_event(const DeviceEvent&);
   void on_duplicate_event(const DeviceEvent&);
 
