@@ -38,7 +38,7 @@ AuditEntry::Source source_of_refusal(const ChangeRequester& requester) {
   return requester.member ? Source::user : Source::refused;
 }
 
-// Cuts the text to kMostText bytes, between two characters.
+// Cuts the text to kMaxTextBytes bytes, between two characters.
 void truncate_text(std::string& text) {
   if (text.size() <= kMaxTextBytes) return;
   std::size_t end = kMaxTextBytes;
@@ -60,10 +60,10 @@ std::optional<std::uint64_t> AuditRateLimiter::try_record(const std::string& gro
                                                           TimePoint now) {
   if (now - minute_began_at_ >= std::chrono::minutes(1)) {
     minute_began_at_ = now;
-    // Entries dropped from the shared count are reported with the next entry of any person.
+    // Entries dropped from the shared count are reported with the next entry of any group.
     if (const auto shared = counts_by_group_.extract(std::string()))
       carried_dropped_ += shared.mapped().dropped;
-    // A person with dropped entries stays for one more minute, so that their number can still be
+    // A group with dropped entries stays for one more minute, so that their number can still be
     // recorded.
     std::erase_if(counts_by_group_, [](const auto& one) {
       return one.second.dropped == 0 || one.second.recorded == 0;

@@ -28,7 +28,7 @@ struct AuditEntry {
   // The outcome of what is about no GPU.
   static constexpr std::string_view kDone = "done";
 
-  std::int64_t number = 0;  // given by the archive; counts up
+  std::int64_t number = 0;  // given by the storage; counts up
   WallTime at{};
   std::string by;  // "uid 1000"; "gpuyard" for a change by expiry or a restart
   std::string request_id;
@@ -41,7 +41,7 @@ struct AuditEntry {
   std::optional<std::string> error;
   bool forced = false;
   Duration took{};
-  // The rights behind the entry. Each source has its own share of the stored entries
+  // The rights behind the entry. Each source has its own quota of the stored entries
   // (ControlStorage), so that users cannot push out entries of users with more rights. state.db
   // stores these names.
   enum class Source : std::uint8_t {
@@ -56,7 +56,7 @@ struct AuditEntry {
   BOOST_DESCRIBE_NESTED_ENUM(Source, user, ordinary, administrator, lease, gpuyard, refused,
                              refused_over_tcp)
   Source source = Source::user;
-  // The user or address that the entry counts for: Asker::counted().
+  // The user or address that the entry counts for: ChangeRequester::quota_group().
   std::string quota_group = {};
 
   friend bool operator==(const AuditEntry&, const AuditEntry&) = default;
@@ -68,7 +68,7 @@ struct AuditQuery {
   std::optional<std::int64_t> before = {};  // only entries with a lower number
 };
 
-// One transaction of the archive: all of it is kept, or nothing.
+// One transaction of the storage: all of it is committed, or nothing.
 struct ControlTransaction {
   std::optional<ManagedSetting> put;      // replaces an earlier one of that GPU and kind
   std::optional<ManagedSetting> removed;  // only its GPU and kind matter
@@ -76,15 +76,15 @@ struct ControlTransaction {
   Requester requester = Requester::daemon();
 };
 
-// When an entry is kept. Either kind outlives this program once its callback has run; a power cut
-// may lose entries that are younger than ControlStorage::kSoon.
+// When a transaction is committed. Either kind outlives this program once its callback has run; a
+// power cut may lose transactions that are younger than ControlStorage::kMaxCommitDelay.
 enum class CommitTiming : std::uint8_t {
   now,
-  soon,  // with others, within kSoon
+  soon,  // with others, within kMaxCommitDelay
 };
 
-// Keeps the state that control needs after the daemon was killed. Lives on the io thread, works on
-// another, and serves calls in their order. A call returns false, and does nothing, if too much
+// Persists the state that control needs after the daemon was killed. Lives on the io thread, works
+// on another, and serves calls in their order. A call returns false, and does nothing, if too much
 // waits already. A callback never runs inside the call it was given to.
 class ControlStorage {
  public:
@@ -92,17 +92,18 @@ class ControlStorage {
 
   virtual ~ControlStorage() = default;
   virtual bool load(std::function<void(Result<std::vector<ManagedSetting>>)> on_loaded) = 0;
-  // Tells when the entry is kept, or why not: then the archive is unchanged. A holding that is kept
-  // now replaces an entry of the same holding that waits for kSoon; both callbacks then run.
+  // Reports the commit, or why it failed: then the storage is unchanged. A managed setting that is
+  // saved now replaces a transaction of the same one that waits for kMaxCommitDelay; both callbacks
+  // then run.
   virtual bool save(ControlTransaction, CommitTiming, OnSaved) = 0;
   virtual bool query_audit(AuditQuery,
                            std::function<void(Result<std::vector<AuditEntry>>)> on_result) = 0;
-  // Describes what is wrong with the archive, for people; empty when all is well.
+  // Describes what is wrong with the storage, for people; empty when all is well.
   virtual std::vector<std::string> notes() const = 0;
 
   static constexpr Duration kMaxCommitDelay = std::chrono::milliseconds(100);
-  // Audit entries stored for each source. Beyond this number, the oldest entries of the person with
-  // the most are deleted first.
+  // Audit entries stored for each source. Beyond this number, the oldest entries of the quota group
+  // with the most are deleted first.
   static constexpr std::int64_t kMaxAuditEntries = limits::kMaxAuditLines;
   static constexpr std::int64_t kMaxOrdinaryEntries = limits::kMaxUserAuditLines;
   static constexpr std::int64_t kMaxLeaseEntries = limits::kMaxLeaseAuditLines;
@@ -121,14 +122,14 @@ struct AuditedAction {
   bool forced = false;
 };
 
-// Limits the entries of each person a minute. Pure state.
+// Limits the entries of each quota group a minute. Pure state.
 class AuditRateLimiter {
  public:
-  // Persons beyond `most` share one count of `shared` entries.
+  // Groups beyond `max_groups` share one count of `shared_limit` entries.
   AuditRateLimiter(std::size_t max_groups, int shared_limit)
       : max_groups_(max_groups), shared_limit_(shared_limit) {}
 
-  // Returns how many entries of the person, or of the shared count, were dropped before this one;
+  // Returns how many entries of the group, or of the shared count, were dropped before this one;
   // nothing if this one is dropped, because `limit` entries were recorded in this minute.
   std::optional<std::uint64_t> try_record(const std::string& group, int limit, TimePoint now);
 
@@ -168,8 +169,8 @@ class AuditTrail {
   static constexpr std::size_t kMaxAddresses = limits::kMaxRefusedAddresses;
 
  private:
-  // Returns false if this entry exceeds the asker's rate. Otherwise adds to `text` how many were
-  // dropped.
+  // Returns false if this entry exceeds the requester's rate. Otherwise adds to `text` how many
+  // were dropped.
   bool admit_refusal(const ChangeRequester&, std::string& text);
   bool admit_action(const ChangeRequester&, std::string& text);
   void save(const ChangeRequester&, AuditEntry);

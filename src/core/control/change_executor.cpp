@@ -7,7 +7,7 @@
 namespace gpuyard::control {
 namespace {
 
-// The plan of a change without claims: clearing counters, or a reset.
+// Carries out a change without claims: clearing counters, or a reset.
 class SingleCommandExecutor final : public ChangeExecutor {
  public:
   SingleCommandExecutor(ExecutorContext& context, const QueuedChange& change)

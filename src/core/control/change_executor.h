@@ -1,4 +1,4 @@
-// Carries out one change of one GPU: the steps from the first look at the driver to the result.
+// Carries out one change of one GPU: the steps from the first read of the driver to the result.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,9 @@ class CommandPort {
  public:
   virtual ~CommandPort() = default;
   // Returns false if the process for such a command is not there, or is too busy: the driver-host
-  // for one that reads, the setter for a change. Else the answer goes to Control::on_reply(), or
-  // Control::on_host_down() or on_setter_down() is called because there will be none.
+  // for one that reads, the setter for a change. Else the reply goes to
+  // SettingController::on_reply(), or on_host_down() or on_setter_down() is called because there
+  // will be none.
   virtual bool send(const CommandRequest&) = 0;
   // Why no GPU can be changed at present, if that is known.
   virtual std::optional<Error> change_error() const { return std::nullopt; }
@@ -29,8 +30,8 @@ class CommandPort {
   virtual std::vector<std::string> notes() const { return {}; }
   // Errc::conflict: processes use the GPU.
   virtual Result<void> check_reset(const DeviceInfo&) = 0;
-  // Ends the driver-host, resets the GPU, and starts a new driver-host, whose GPUs Control is told.
-  // May take long; the answer never comes inside the call.
+  // Ends the driver-host, resets the GPU, and starts a new driver-host, whose GPUs go to
+  // SettingController::on_inventory(). May take long; the result never comes inside the call.
   virtual void reset_gpu(const DeviceInfo&, std::function<void(const Result<void>&)> on_done) = 0;
 };
 
@@ -46,8 +47,8 @@ struct CommandCompletion {
   }
 };
 
-// The services that a plan may use; the GPU's queue implements them. A callback never runs inside
-// the call it was given to, and none runs after the plan is over.
+// The services that an executor may use; the GPU's queue implements them. A callback never runs
+// inside the call it was given to, and none runs after the change has ended.
 class ExecutorContext {
  public:
   virtual ~ExecutorContext() = default;
@@ -57,17 +58,18 @@ class ExecutorContext {
   virtual const ManagedSetting* managed_setting(SettingKind) const = 0;
 
   virtual void send_command(Command, std::function<void(const CommandCompletion&)> on_done) = 0;
-  // Keeps the holding on the disk, and then in memory; in neither if the disk fails.
+  // Saves the setting on the disk, and then in memory; in neither if the disk fails.
   virtual void persist(const ManagedSetting&, std::function<void(const Result<void>&)> on_done) = 0;
-  // Keeps the holding in memory at once, and on the disk as soon as possible: for a change that has
+  // Saves the setting in memory at once, and on the disk as soon as possible: for a change that has
   // happened already.
   virtual void record(const ManagedSetting&, CommitTiming = CommitTiming::now) = 0;
-  // Removes a holding in the same way.
+  // Removes a managed setting in the same way.
   virtual void remove(SettingKind) = 0;
-  // Queues a Settle after GpuQueue::kReconcileDelay.
+  // Queues a ReconcileSetting after GpuQueue::kReconcileDelay.
   virtual void reconcile_later(SettingKind) = 0;
   virtual void reset_gpu(bool dry_run, std::function<void(const Result<void>&)> on_done) = 0;
-  // Ends the plan, which is gone when this returns. Without a Change there is no result to tell.
+  // Ends the executor, which is gone when this returns. Without a ChangeResult there is no result
+  // to report.
   virtual void finish(std::optional<ChangeResult>) = 0;
 };
 
@@ -77,23 +79,24 @@ class ChangeExecutor {
   virtual void start() = 0;
 };
 
-// The context and the change outlive the plan.
+// The context and the change outlive the executor.
 std::unique_ptr<ChangeExecutor> make_executor(ExecutorContext&, const QueuedChange&);
 
-// A reset of one GPU: no other GPU has a command under way while it lasts. Lives on the io thread.
+// A reset of one GPU: no other GPU has a command in progress while it lasts. Lives on the io
+// thread.
 class GpuResetter {
  public:
   using OnDone = std::function<void(const Result<void>&)>;
 
   GpuResetter(Loop& loop, CommandPort& command_port) : loop_(loop), command_port_(command_port) {}
 
-  // True: no other plan may begin.
+  // True: no other change may begin.
   bool is_active() const { return state_ != State::none; }
 
-  // Resets the GPU once `quiet` says that no other GPU has a command under way. The answer never
-  // comes inside the call.
+  // Resets the GPU once `others_idle` says that no other GPU has a command in progress. The result
+  // never comes inside the call.
   void begin(const DeviceInfo&, bool dry_run, std::function<bool()> others_idle, OnDone);
-  // Asks `quiet` again: a command has ended.
+  // Calls `others_idle` again: a command has ended.
   void retry();
   // Begins no more resets.
   void close() { closed_ = true; }

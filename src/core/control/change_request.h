@@ -27,10 +27,10 @@ struct ChangeRequester {
   bool admin = false;  // may say `force`
   std::string request_id = {};
   TimePoint received{};
-  // For a request under a lease: the asking user and the lease's user, "uid 0" and "uid 1002".
+  // For a request under a lease: the requesting user and the lease's user, "uid 0" and "uid 1002".
   std::string principal = {};
   std::string lease_holder = {};
-  // The person behind the asking user, where several users share one quota.
+  // The quota owner of the requesting user, where several users share one quota.
   std::string quota_owner = {};
   bool over_tcp = false;        // the user's identity is not proven
   std::string credential = {};  // "token k3m5q7ab", if one was shown
@@ -46,7 +46,7 @@ struct ChangeRequester {
   Requester queue_requester() const { return {quota_group(), admin || internal}; }
 };
 
-// Tells whether the asker may still change that GPU. Empty: the right does not end.
+// Returns an error if the requester may no longer change that GPU. Empty: the right does not end.
 using AuthorizationCheck = std::function<Result<void>(const DeviceId&)>;
 
 struct SetValue {
@@ -54,7 +54,7 @@ struct SetValue {
   std::optional<Duration> duration = {};  // empty: until its owner restores it
 };
 
-// Gives up the asker's claim: the claims of others come in force, or the baseline.
+// Drops the requester's claim: the claims of others come in force, or the baseline.
 struct Restore {
   std::optional<SettingKind> kind = {};  // empty: every kind
 };
@@ -107,29 +107,29 @@ struct ChangeResult {
   std::optional<Error> error = {};
 };
 
-// Jobs that control gives itself.
+// Tasks that control gives itself.
 struct Expire {  // ends the claims that have expired
   SettingKind kind{};
 };
 struct ReconcileSetting {  // checks what has become of the setting: reconcile()
   SettingKind kind{};
 };
-struct Suspend {  // puts the baseline back, and keeps the claims for the next start
+struct Suspend {  // restores the baseline, and keeps the claims for the next start
   SettingKind kind{};
 };
-// Takes back the asker's change, because it failed on another GPU. Claims that were changed since
-// stay.
+// Rolls back the requester's change, because it failed on another GPU. Claims that were changed
+// since stay.
 struct RollBackChange {
   SettingKind kind{};
   std::vector<SettingClaim> previous_claims;  // the earlier claims of all owners
-  std::optional<SettingValue> new_value;      // the asker's claim since the change; empty: none
+  std::optional<SettingValue> new_value;      // the requester's claim since the change; empty: none
   bool forced = false;                        // the change took away the claims of others
 };
 
 using ChangeTask = std::variant<SetValue, Restore, ClearEcc, Reset, Expire, ReconcileSetting,
                                 Suspend, RollBackChange>;
 
-// Returns the job's setting; empty for ClearEcc, Reset, and Restore of every kind.
+// Returns the task's setting; empty for ClearEcc, Reset, and Restore of every kind.
 std::optional<SettingKind> kind_of(const ChangeTask&);
 // "set power_limit to 300 W"
 std::string text_of(const ChangeTask&);
@@ -146,7 +146,7 @@ struct QueuedChange {
   std::function<void(const ChangeResult&, std::vector<SettingClaim> claims_before)> on_done = {};
 };
 
-// The owner of the jobs that control gives itself.
+// The owner of the tasks that control gives itself.
 inline constexpr const char* kDaemonOwner = "gpuyard";
 
 inline constexpr std::size_t kMaxGpus = 64;  // of one request
@@ -156,11 +156,11 @@ inline constexpr Duration kMaxClaimDuration = std::chrono::hours(24 * 366);
 // Returns Errc::invalid for a request that is wrong for any GPU. Pure.
 Result<void> check_request(const ChangeRequest&);
 
-// Returns the job that carries out the action on one GPU.
+// Returns the task that carries out the action on one GPU.
 ChangeTask task_of(const ChangeAction&);
 
 // Returns the changes that a request makes to one GPU: one, or to restore everything one for each
-// setting that the asker holds. `holdings` are the GPU's. Pure.
+// setting that the requester has a claim on. `managed_settings` are the GPU's. Pure.
 std::vector<QueuedChange> expand(const ChangeRequest&,
                                  const std::map<SettingKind, ManagedSetting>& managed_settings);
 
@@ -170,8 +170,9 @@ struct Moment {
   WallTime wall;
 };
 
-// Changes the claims of `holding` as the change says. Errors: conflict, which names the owner in
-// the way and until when; not_found, the asker has no claim; busy, too many owners have one. Pure.
+// Changes the claims of `managed` as the change says. Errors: conflict, which names the conflicting
+// owner and until when; not_found, the requester has no claim; busy, too many owners have one.
+// Pure.
 Result<void> change_claims(ManagedSetting& managed, const QueuedChange&, const DeviceInfo&, Moment);
 
 }  // namespace gpuyard::control

@@ -151,7 +151,7 @@ TEST(ConcurrentChangesAtStop, OwedSettingIsRestored) {
     daemon.greet();
     daemon.put("a", power_limit(300'000));
     daemon.lose_host();
-    daemon.hold_replies = true;  // the looks of the new driver-host
+    daemon.hold_replies = true;  // the reads of the new driver-host
     daemon.greet();
     daemon.lose_host();
     daemon.hold_replies = false;

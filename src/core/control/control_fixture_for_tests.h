@@ -39,7 +39,7 @@ struct ControlFixture {
   DeviceId fails_only = {};                // only writes of this GPU fail, if not empty
   std::optional<Error> disk_fails = {};
   bool disk_reads = true;
-  bool disk_is_slow = false;  // the kept state is read when the test calls read_now
+  bool disk_is_slow = false;  // the stored state is read when the test calls read_now
   std::function<void()> read_now = {};
   // How many commits succeed before the daemon is killed; negative: all. The daemon is killed at
   // the next commit, before the disk has it or right after (fatal_commit_counts).
@@ -60,7 +60,7 @@ struct ControlFixture {
     values[{gpu, SettingKind::compute_mode}] = {0, 0};
     values[{gpu, SettingKind::ecc}] = {1, 1};
   }
-  // Loads the driver anew: it has its default values again.
+  // Reloads the driver: it has its default values again.
   void reload_driver() {
     for (auto& [key, value] : values) {
       if (key.kind == SettingKind::power_limit) value = {700'000, 700'000};
@@ -160,7 +160,7 @@ class Daemon final : private CommandPort, private ControlStorage {
     settle();
   }
 
-  // Runs the loop until nothing happens any more, or the daemon is killed.
+  // Runs the loop until nothing more happens, or the daemon is killed.
   void settle() {
     for (int i = 0; i < 1000 && !world_.killed; ++i) loop.run_posted();
   }

@@ -122,7 +122,7 @@ TEST(SettingController, ChangesAreRefusedUntilLoadSucceeds) {
   EXPECT_EQ(daemon.put("a", power_limit(300'000)).outcome, ChangeOutcome::applied);
 }
 
-// A request that comes before the disk has told the kept state.
+// A request that comes before the stored state has been loaded.
 struct Early {
   Early() {
     world.disk_is_slow = true;

@@ -1,6 +1,6 @@
 // Kills the daemon at every commit to its disk, before the disk has it and right after, in every
 // scenario of control. docs/control_crashes.md lists what reached the driver, in order;
-// GPUYARD_WRITE_GOLDEN=1 writes it anew.
+// GPUYARD_WRITE_GOLDEN=1 rewrites it.
 #include <gtest/gtest.h>
 
 #include "base/golden_for_tests.h"
@@ -145,7 +145,7 @@ void expect_consistent(const ControlFixture& world, const ControlFixture& untouc
   }
 }
 
-// Starts the daemon once more, and then lets every owner give up its claims.
+// Starts the daemon once more, and then lets every owner drop its claims.
 std::string recover(ControlFixture& world, std::size_t writes_before, bool drifts) {
   const ControlFixture untouched = ControlFixture::with_gpus(2);
   std::string row;

@@ -8,7 +8,7 @@ namespace gpuyard::control {
 
 namespace {
 
-// A job that repeats or takes back what was accepted before.
+// Returns whether the task repeats or undoes an accepted change.
 bool is_restoration(const QueuedChange& change) {
   return change.requester.internal || std::holds_alternative<Restore>(change.task) ||
          std::holds_alternative<RollBackChange>(change.task);
@@ -20,8 +20,8 @@ Error terminated_error(const DeviceInfo& gpu) {
   return {Errc::unavailable, fmt::format("GPU management task for GPU {} terminated", gpu.index)};
 }
 
-// Guards a callback of the archive or of a reset, which may come when the plan that waits for it,
-// or the queue, is gone.
+// Guards a callback of the storage or of a reset, which may come when the executor that waits for
+// it, or the queue, is gone.
 ControlStorage::OnSaved GpuQueue::guard_callback(ControlStorage::OnSaved on_done) {
   return lifetime_.guard(
       [this, on_done = std::move(on_done), generation = generation_](const Result<void>& done) {
@@ -78,7 +78,7 @@ void GpuQueue::refuse_unauthorized() {
     }
   }
   queue_ = std::move(authorized_changes);
-  // Told after queue_ is whole again: a listener may submit another change.
+  // Refused after queue_ is whole again: a callback may submit another change.
   for (const auto& [change, why] : unauthorized) refuse(change, why);
 }
 
@@ -100,7 +100,7 @@ void GpuQueue::finish(std::optional<ChangeResult> result) {
   const auto executor = std::move(executor_);
   const QueuedChange queued_change = *std::exchange(current_, std::nullopt);
   on_completion_ = nullptr;
-  // Taken now, because the listeners below may begin the next plan.
+  // Removed now, because the callbacks below may begin the next change.
   const std::vector<SettingClaim> claims_before = std::exchange(claims_before_, {});
   if (result) {
     result->gpu = gpu_.id;

@@ -1,5 +1,5 @@
-// The queue of changes of one GPU. One change is carried out at a time, by a plan, strictly in the
-// order in which they came. Lives on the io thread.
+// The queue of changes of one GPU. One change is carried out at a time, by an executor, strictly in
+// the order in which they came. Lives on the io thread.
 #pragma once
 
 #include <deque>
@@ -19,13 +19,14 @@ struct QueueEnvironment {
   ControlStorage& storage;
   std::string boot_id;
   std::uint64_t last_command_id = 0;
-  // Asked before each plan begins.
+  // Called before each change begins.
   std::function<bool(const QueuedChange&)> try_start;
-  // Told at the end of each change, also of a refused one. Without a Change there is no result.
+  // Called at the end of each change, also of a refused one. Without a ChangeResult there is no
+  // result.
   std::function<void(const DeviceInfo&, const QueuedChange&, const std::optional<ChangeResult>&,
                      TimePoint began)>
       on_finished;
-  // Resets a GPU, when no other GPU has a plan under way.
+  // Resets a GPU, when no other GPU has a change in progress.
   std::function<void(const DeviceInfo&, bool dry_run, std::function<void(const Result<void>&)>)>
       reset_gpu;
 };
@@ -38,7 +39,7 @@ class GpuQueue final : private ExecutorContext {
   GpuQueue(const GpuQueue&) = delete;
   GpuQueue& operator=(const GpuQueue&) = delete;
 
-  // Takes over a holding that an earlier daemon kept.
+  // Takes over a managed setting that an earlier daemon saved.
   void recover_setting(ManagedSetting managed) {
     managed_settings_[managed.kind] = std::move(managed);
   }
@@ -49,10 +50,10 @@ class GpuQueue final : private ExecutorContext {
   const DeviceInfo& device() const { return gpu_; }
   void update_device(DeviceInfo gpu) { gpu_ = std::move(gpu); }
 
-  // Queues a change. Refuses it at once if kMostWaiting wait already (busy), or if the queue is
-  // closed (unavailable).
+  // Queues a change. Refuses it at once if kMaxQueuedChanges wait already (busy), or if the queue
+  // is closed (unavailable).
   void submit(QueuedChange);
-  // Queues a job of the daemon itself, unless the same job waits already.
+  // Queues a task of the daemon itself, unless the same task waits already.
   void enqueue_internal(ChangeTask);
   // Refuses the waiting changes whose right has ended.
   void refuse_unauthorized();
@@ -64,11 +65,11 @@ class GpuQueue final : private ExecutorContext {
   void on_reply(const CommandReply&);
   void on_host_down() { fail_sent_command(false); }
   void on_setter_down() { fail_sent_command(true); }
-  // Tries the settings again that could not be written.
+  // Retries the settings that could not be written.
   void on_setter_back();
-  // The driver is back, and this GPU is open: checks every setting that is held.
+  // The driver is back, and this GPU is open: checks every managed setting.
   void on_driver_back();
-  // Puts every baseline back, and keeps the claims for the next start.
+  // Restores every baseline, and keeps the claims for the next start.
   void suspend();
   // Accepts no more changes. Waiting ones are still made, until abandon() refuses the rest.
   void close() { closed_ = true; }
@@ -103,12 +104,12 @@ class GpuQueue final : private ExecutorContext {
   std::deque<QueuedChange> queue_;
   bool closed_ = false;
 
-  std::optional<QueuedChange> current_;  // under way
+  std::optional<QueuedChange> current_;  // in progress
   std::vector<SettingClaim> claims_before_;
   std::unique_ptr<ChangeExecutor> executor_;
   TimePoint started_at_;
   std::uint64_t generation_ = 0;
-  CommandRequest command_request_;  // under way while then_ is set
+  CommandRequest command_request_;  // in progress while on_completion_ is set
   bool sent_ = false;               // to the driver-host or the setter
   std::function<void(const CommandCompletion&)> on_completion_;
 

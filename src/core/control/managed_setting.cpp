@@ -65,7 +65,7 @@ bool matches(const std::optional<Setting>& setting, const SettingValue& value) {
   return setting && setting->value == value;
 }
 
-// Judges the first look in this boot, or since the driver was loaded.
+// Judges the first read in this boot, or since the driver was loaded.
 Reconciliation reconcile_after_reload(const ManagedSetting& managed, const Setting& current) {
   const auto target = effective_setting(managed);
   if (!target) return {ReconcileResult::nothing};
@@ -77,7 +77,7 @@ Reconciliation reconcile_unreadable(const ManagedSetting& managed) {
   const auto target = effective_setting(managed);
   const Setting none = unlocked(managed.kind);
   if (target) return {ReconcileResult::to_write, target, none};
-  // gpuyard wrote nothing in this boot, so there is nothing to take back.
+  // gpuyard wrote nothing in this boot, so there is nothing to undo.
   if (!managed.written) return {ReconcileResult::nothing};
   return {ReconcileResult::to_write, none};
 }

@@ -38,13 +38,13 @@ enum class SettingStatus : std::uint8_t {
 BOOST_DESCRIBE_ENUM(SettingStatus, applied, assumed, pending_reboot, drifted, owed)
 
 // The state of one setting that gpuyard has changed. Exists from just before the first write until
-// the baseline is back. It is on the disk before the driver is told to write.
+// the baseline is back. It is on the disk before the driver writes.
 struct ManagedSetting {
   DeviceId gpu;
   SettingKind kind{};
   std::string boot_id = {};              // the boot of the times and values below
   std::optional<Setting> baseline = {};  // the value before; empty: not read in this boot
-  std::optional<Setting> written = {};   // our last write, or the one under way
+  std::optional<Setting> written = {};   // our last write, or the one in progress
   // The value that `written` replaces, while it is not known whether the write has arrived.
   std::optional<Setting> replaced = {};
   std::vector<SettingClaim> claims = {};  // oldest first
@@ -60,7 +60,7 @@ constexpr bool is_shared(SettingKind kind) {
 
 inline constexpr std::size_t kMaxClaims = 64;
 
-// Returns the setting that the claims ask for; empty without any.
+// Returns the setting that the claims request; empty without any.
 std::optional<Setting> effective_setting(const ManagedSetting&);
 // Returns the claim that is in force: the oldest of the lowest.
 const SettingClaim* effective_claim(const ManagedSetting&);
@@ -73,32 +73,33 @@ bool remove_claim(ManagedSetting&, std::string_view owner);
 bool remove_expired(ManagedSetting&, TimePoint now);
 std::optional<TimePoint> next_expiry(const ManagedSetting&);
 
-// Moves a holding of an earlier boot into this one. Its values were lost with that boot, and so was
-// its clock: they are cleared, and the wall clock tells how much of each claim's time is left.
+// Moves a managed setting of an earlier boot into this one. Its values were lost with that boot,
+// and so was its clock: they are cleared, and the wall clock shows how much of each claim's time is
+// left.
 void rebase_to_boot(ManagedSetting&, const std::string& boot_id, TimePoint now, WallTime wall);
 
-// The result of looking at a setting again, after the daemon, the driver or the GPU was away.
+// The result of reading a setting again, after the daemon, the driver or the GPU was away.
 enum class ReconcileResult : std::uint8_t {
   in_force,  // as it should be
   to_write,  // `target` has to be written
   drifted,   // not changed by gpuyard: leave it alone
-  nothing,   // there is nothing to put back, and no claim
+  nothing,   // there is nothing to restore, and no claim
 };
 
 struct Reconciliation {
   ReconcileResult result{};
   std::optional<Setting> target = {};  // for to_write and in_force
-  // The baseline for our next write, if the driver has been loaded anew since.
+  // The baseline for our next write, if the driver was reloaded since.
   std::optional<Setting> new_baseline = {};
 };
 
 // Returns whether we wrote or replaced this value.
 bool is_own_value(const ManagedSetting&, const SettingValue&);
 
-// Compares the value that was seen with the claims. Our last write, the value it replaced, the
+// Compares the value that was read with the claims. Our last write, the value it replaced, the
 // baseline and the driver's default may be written over: writes get lost when a daemon is killed
-// and when a driver is loaded anew. Another program has chosen any other value, which has drifted.
-// A setting that cannot be read back is written again.
+// and when a driver is reloaded. Another program has chosen any other value, which has drifted. A
+// setting that cannot be read back is written again.
 Reconciliation reconcile(const ManagedSetting&, const SettingState& state);
 
 }  // namespace gpuyard::control

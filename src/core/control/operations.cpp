@@ -31,7 +31,7 @@ void OperationLog::finish(std::string_view id, const ChangeResult& result, TimeP
 }
 
 const Operation* OperationLog::find(std::string_view id) const {
-  // The newest are asked for most.
+  // The newest are requested most.
   const auto found = std::find_if(operations_.rbegin(), operations_.rend(),
                                   [&](const Operation& one) { return one.id == id; });
   return found == operations_.rend() ? nullptr : &*found;
@@ -66,7 +66,7 @@ ChangeCollector::result_callback(std::size_t index) {
 }
 
 void ChangeCollector::set_timeout(Duration timeout) {
-  // Weak: the changes under way own the collector, and a timer must not outlive its loop.
+  // Weak: the changes in progress own the collector, and a timer must not outlive its loop.
   timeout_timer_ = loop_.call_after(timeout, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->on_timeout();
   });
@@ -88,7 +88,7 @@ void ChangeCollector::on_change_done(std::size_t index, const ChangeResult& resu
   report_changes();
 }
 
-// Runs even if the caller waits no more: the request was for all or none.
+// Runs even if the caller no longer waits: the request was for all or none.
 void ChangeCollector::roll_back() {
   missing_ = static_cast<std::size_t>(
       std::ranges::count_if(slots_, [](const Slot& one) { return has_succeeded(*one.result); }));

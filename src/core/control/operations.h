@@ -1,4 +1,4 @@
-// Recent operations: those that wait, those that run, and the last that are over. Lives on the io
+// Recent operations: those that wait, those that run, and the last that have ended. Lives on the io
 // thread.
 #pragma once
 
@@ -44,8 +44,8 @@ class OperationLog {
   const Operation* find(std::string_view id) const;
   const std::deque<Operation>& all() const { return operations_; }
 
-  // How many operations are kept. Fewer can be under way for all GPUs at once, so that a dropped
-  // operation is always over.
+  // How many operations are kept. Fewer can be in progress for all GPUs at once, so that a dropped
+  // operation has always ended.
   static constexpr std::size_t kMaxOperations = 8192;
 
  private:
@@ -56,23 +56,24 @@ class OperationLog {
   std::deque<Operation> operations_;
 };
 
-// Collects the results of all changes of one request, until the last is over or its caller has
+// Collects the results of all changes of one request, until the last has ended or its caller has
 // waited long enough.
 class ChangeCollector : public std::enable_shared_from_this<ChangeCollector> {
  public:
   using Changes = std::vector<ChangeResult>;
   using OnChanges = std::function<void(const Result<Changes>&)>;
-  // Takes back one change that worked, restores the claims of `before`, and tells how that ended.
+  // Rolls back one change that worked, restores the claims of `before`, and reports how that ended.
   using Rollback = std::function<void(const ChangeResult&, std::vector<SettingClaim> before,
                                       std::function<void(const ChangeResult&)> done)>;
 
-  // `take_back` is set for an atomic request. Calls `heard` once, never inside a call from outside.
+  // `rollback` is set for an atomic request. Calls `on_changes` once, never inside a call from
+  // outside.
   ChangeCollector(Loop&, std::size_t changes, Rollback rollback, OnChanges on_changes);
 
-  // Returns QueuedChange::done for the change at this place.
+  // Returns QueuedChange::on_done for the change at this index.
   std::function<void(const ChangeResult&, std::vector<SettingClaim>)> result_callback(
       std::size_t index);
-  // Answers the caller with Errc::timed_out after `patience` from now.
+  // Answers the caller with Errc::timed_out after `timeout` from now.
   void set_timeout(Duration timeout);
 
  private:

@@ -51,7 +51,7 @@ void SettingChangeExecutor::start() {
                         [this](const CommandCompletion& completion) { on_value_read(completion); });
 }
 
-// Returns whether the driver has to be asked for the present value: before it is replaced for the
+// Returns whether the present value has to be read from the driver: before it is replaced for the
 // first time, and wherever it is uncertain.
 bool SettingChangeExecutor::needs_read() const {
   if (is_set_value()) return change_.dry_run || !is_value_known() || is_outbid();
@@ -65,7 +65,7 @@ bool SettingChangeExecutor::is_value_known() const {
          next_.status != SettingStatus::owed;
 }
 
-// The driver is then not told to write the value, so that only a look tells whether it is possible.
+// The driver then does not write the value, so that only a read shows whether it is possible.
 bool SettingChangeExecutor::is_outbid() const {
   return is_set_value() && *effective_setting(next_) != std::get<SetValue>(change_.task).setting;
 }
@@ -73,7 +73,7 @@ bool SettingChangeExecutor::is_outbid() const {
 void SettingChangeExecutor::on_value_read(const CommandCompletion& completion) {
   if (auto error = completion.error()) {
     if (is_set_value()) return fail(*std::move(error));
-    // The claim is gone all the same; the setting is put back when the GPU answers again.
+    // The claim is gone all the same; the setting is restored when the GPU answers again.
     next_.status = SettingStatus::owed;
     context_.record(next_);
     context_.reconcile_later(kind_);
@@ -122,8 +122,8 @@ void SettingChangeExecutor::reconcile_setting(const SettingState& state) {
   write(*reconciliation.target, state.now ? std::vector{*state.now} : std::vector<SettingValue>());
 }
 
-// The setting needs no write. If a write was in progress when its end could no longer be told, it
-// has arrived, or was lost: that is told now.
+// The setting needs no write. If a write was in progress when its end could no longer be observed,
+// it has arrived, or was lost: that is known now.
 void SettingChangeExecutor::finish_without_write(const SettingState& state, ChangeOutcome outcome) {
   if (!is_reconciling()) return finish(ChangeOutcome::restored);
   if (!before_ || !before_->replaced) return context_.finish(std::nullopt);
@@ -214,7 +214,7 @@ void SettingChangeExecutor::on_write_failed(const CommandCompletion& completion)
   } else if (unchanged) {
     context_.remove(kind_);
   } else {
-    // A claim that could not be written is dropped; one that was given up stays given up.
+    // A claim that could not be written is dropped; one that its owner dropped stays dropped.
     if (is_set_value()) next_.claims = before_ ? before_->claims : std::vector<SettingClaim>();
     next_.status = SettingStatus::owed;
     context_.record(next_);

@@ -1,4 +1,4 @@
-// The plan of a change of claims: changes the claims on one setting, and brings the GPU to them.
+// Carries out a change of claims: changes the claims on one setting, and brings the GPU to them.
 #pragma once
 
 #include <optional>
@@ -40,9 +40,9 @@ class SettingChangeExecutor final : public ChangeExecutor {
   ExecutorContext& context_;
   const QueuedChange& change_;
   const SettingKind kind_;
-  std::optional<ManagedSetting> before_;  // as it is kept
+  std::optional<ManagedSetting> before_;  // as it is saved
   ManagedSetting next_;
-  bool can_drift_ = false;  // the write under way replaces only values that we know
+  bool can_drift_ = false;  // the write in progress replaces only values that we know
   ChangeResult result_;
 };
 

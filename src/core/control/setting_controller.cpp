@@ -67,7 +67,7 @@ void SettingController::submit_early_requests() {
 
 void SettingController::recover_setting(ManagedSetting managed) {
   rebase_to_boot(managed, environment_.boot_id, loop_.now(), loop_.wall());
-  // The value may have been written or not: a look has to tell.
+  // The value may have been written or not: a read has to show it.
   if (managed.replaced) managed.status = SettingStatus::owed;
   const auto queue = queues_.find(managed.gpu);
   if (queue == queues_.end()) return absent_settings_[managed.gpu].push_back(std::move(managed));
@@ -132,7 +132,7 @@ void SettingController::on_setter_back() {
   for (const auto& [id, queue] : queues_) queue->on_setter_back();
 }
 
-// A look that finds the same one under way shares its answer, so that looks cannot fill a GPU's
+// A read that finds the same one in progress shares its reply, so that reads cannot fill a GPU's
 // queue.
 void SettingController::read_setting(const DeviceId& gpu, SettingKind kind, OnSettingRead on_read) {
   for (auto& [id, pending_read] : pending_reads_) {

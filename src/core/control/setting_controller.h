@@ -1,18 +1,18 @@
 // The daemon's half of control: checks every change of a GPU's settings, records it before it is
-// made, makes the changes in order, and puts settings back. Lives on the io thread.
+// made, makes the changes in order, and restores settings. Lives on the io thread.
 //
 // Each GPU has a queue of changes, of which one is carried out at a time. A change alters the
 // claims on a setting: which owner wants which value until when. The lowest claim on a power limit
-// is in force; other settings have one owner. Control then brings the GPU to the claimed value,
-// always in the same steps. It reads the present value, if it is not known. It saves the new state
-// to the disk, with the baseline and the value about to be written. The commander checks the range
-// once more, writes the value and reads it back. Control records the result. A daemon that is
-// killed at any point knows at its next start what may have been written. Locked clocks cannot be
-// read back: they are written again, and called assumed. docs/control_crashes.md lists every write
-// of every scenario, killed at every commit.
+// is in force; other settings have one owner. SettingController then brings the GPU to the claimed
+// value, always in the same steps. It reads the present value, if it is not known. It saves the new
+// state to the disk, with the baseline and the value about to be written. The setter checks the
+// range once more, writes the value and reads it back. SettingController records the result. A
+// daemon that is killed at any point knows at its next start what may have been written. Locked
+// clocks cannot be read back: they are written again, and called assumed. docs/control_crashes.md
+// lists every write of every scenario, killed at every commit.
 //
-// Control knows no driver and no disk: it asks Commander and ControlStorage. A reset ends the
-// driver-host first, because NVML cannot reset a GPU that is open.
+// SettingController knows no driver and no disk: it uses CommandPort and ControlStorage. A reset
+// ends the driver-host first, because NVML cannot reset a GPU that is open.
 #pragma once
 
 #include <functional>
@@ -41,15 +41,15 @@ struct ControlPolicy {
 
 class SettingController {
  public:
-  // How long a caller waits for its answer. The change then goes on, and its operation tells how it
+  // How long a caller waits for its result. The change then goes on, and its operation shows how it
   // ends.
   static constexpr Duration kRequestTimeout = std::chrono::seconds(20);
   static constexpr Duration kShutdownGrace = std::chrono::seconds(1);
   static constexpr Duration kLoadRetryDelay = std::chrono::seconds(5);
-  // How long requests right after the start wait for the kept state, and how many may wait.
+  // How long requests right after the start wait for the stored state, and how many may wait.
   static constexpr Duration kLoadTimeout = std::chrono::seconds(5);
   static constexpr std::size_t kMaxEarlyRequests = 64;
-  // Callers that share one answer. More than one server has connections, and each user has a share
+  // Callers that share one reply. More than one server has connections, and each user has a quota
   // of these.
   static constexpr std::size_t kMaxReadCallers =
       4 * (limits::kMaxConnections + limits::kReservedSlots);
@@ -58,27 +58,27 @@ class SettingController {
   using OnChanges = ChangeCollector::OnChanges;
   using OnSettingRead = std::function<void(const Result<SettingState>&)>;
 
-  // The loop, the commander and the archive outlive it.
+  // The loop, the command port and the storage outlive it.
   SettingController(Loop&, CommandPort&, ControlStorage&, ControlPolicy, std::string boot_id,
                     std::string epoch);
   SettingController(const SettingController&) = delete;
   SettingController& operator=(const SettingController&) = delete;
 
-  // Reads the kept state. Until then no change is made, and requests wait.
+  // Reads the stored state. Until then no change is made, and requests wait.
   void start();
   // Accepts no more changes, finishes the waiting ones, restores what the policy says, and refuses
-  // the rest. done() comes after kFarewell at the latest, never inside the call.
+  // the rest. `on_done` is called after kShutdownGrace at the latest, never inside the call.
   void stop(std::function<void()> on_done);
 
-  // Tells one change for each GPU, or one for each of its settings, in the order of the request.
+  // Reports one change for each GPU, or one for each of its settings, in the order of the request.
   // Errors of the request as a whole: denied (control is off, or force without being an admin),
-  // invalid, not_found, unavailable. Heard once, never inside the call.
+  // invalid, not_found, unavailable. The callback runs once, never inside the call.
   void submit(const ChangeRequest&, const OnChanges&);
   // Does the same, but returns as soon as the changes are queued.
   Result<Changes> submit_async(const ChangeRequest&);
 
-  // Tells what the driver says of a setting now. Changes nothing, and works while control is
-  // switched off. Waits behind the commands of that GPU, for ever if the driver never answers.
+  // Reads a setting from the driver now. Changes nothing, and works while control is switched off.
+  // Waits behind the commands of that GPU, without limit if the driver never answers.
   void read_setting(const DeviceId&, SettingKind, OnSettingRead);
 
   // Audits actions other than changes of settings, and requests that were refused before they
@@ -94,7 +94,7 @@ class SettingController {
     trail_.record_refusal(requester, action, why);
   }
 
-  // Sets the one listener that is told of every operation that is over.
+  // Sets the one callback for every operation that has ended.
   void on_operation(std::function<void(const Operation&)> callback) {
     on_operation_ = std::move(callback);
   }
@@ -109,7 +109,7 @@ class SettingController {
   void on_setter_back();
 
   const ControlPolicy& policy() const { return policy_; }
-  // False: the kept state is not read yet.
+  // False: the stored state is not read yet.
   bool is_loaded() const { return loaded_; }
   // True until the stored state has been read or a read has failed.
   bool is_loading() const { return !loaded_ && !load_error_; }
@@ -148,7 +148,7 @@ class SettingController {
   const ControlPolicy policy_;
   QueueEnvironment environment_;
   AuditTrail trail_;
-  KeyedRateLimiter<std::string> change_limiter_;  // by person
+  KeyedRateLimiter<std::string> change_limiter_;  // by quota group
   OperationLog operations_;
   std::function<void(const Operation&)> on_operation_;
   GpuResetter resetter_;
@@ -158,8 +158,8 @@ class SettingController {
   std::set<DeviceId> open_gpus_;  // GPUs that are open since the driver-host greeted
   bool loaded_ = false;
   std::optional<Error> load_error_;
-  std::vector<std::pair<ChangeRequest, OnChanges>>
-      early_requests_;  // requests from before the state was loaded
+  // Requests from before the state was loaded.
+  std::vector<std::pair<ChangeRequest, OnChanges>> early_requests_;
   bool is_waiting_for_load_ = true;
   Subscription early_timer_;
   std::function<void()> on_stopped_;

@@ -206,7 +206,7 @@ TEST_F(SettingControllerTest, AFullQueueSaysBusy) {
       ++busy;
     }
   }
-  EXPECT_EQ(busy, 2U);  // one change is under way
+  EXPECT_EQ(busy, 2U);  // one change is in progress
   daemon.release_replies();
   EXPECT_EQ(world.writes.size(), GpuQueue::kMaxQueuedChanges + 1);
 }
@@ -245,7 +245,7 @@ TEST_F(AuthorizationExpiryTest, QueuedChangeWithLapsedAuthorizationIsRefused) {
 }
 
 TEST_F(AuthorizationExpiryTest, TheRightIsAskedForRightBeforeTheDriverIs) {
-  daemon.hold_replies = true;  // of the look that comes first
+  daemon.hold_replies = true;  // of the read that comes first
   ASSERT_TRUE(daemon.control().submit_async(make_request(300'000)).ok());
   daemon.settle();
   held = false;
@@ -426,7 +426,7 @@ TEST(SettingController, ExpiryIsAuditedAsTheDaemons) {
 
 class AuditedActionTest : public ::testing::Test {
  protected:
-  // Returns the entries written for this many actions of the asker.
+  // Returns the entries written for this many actions of the requester.
   std::vector<AuditEntry> deeds_of(const ChangeRequester& requester, int count) {
     world.audit.clear();
     for (int i = 0; i < count; ++i) daemon.control().record_action(requester, "an action");

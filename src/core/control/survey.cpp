@@ -42,7 +42,7 @@ void read_settings(Loop& loop, SettingController& control, const std::vector<Dev
                            one_less();
                          });
   }
-  // Weak: the looks under way own the survey, and a timer must not.
+  // Weak: the reads in progress own the query, and a timer must not.
   query->timeout_timer = loop.call_after(timeout, [weak = std::weak_ptr(query)] {
     if (const auto late = weak.lock()) late->finish();
   });

@@ -15,8 +15,8 @@ struct SettingReading {
   Result<SettingState> state = Error{Errc::timed_out, "the GPU did not respond in time"};
 };
 
-// Tells the settings by GPU and kind, in their order. A setting without an answer after `patience`
-// is told as Errc::timed_out. Told once, never inside the call.
+// Reports the settings by GPU and kind, in their order. A setting without a reply after `timeout`
+// is Errc::timed_out. The callback runs once, never inside the call.
 void read_settings(Loop&, SettingController&, const std::vector<DeviceId>&, Duration timeout,
                    std::function<void(const std::vector<SettingReading>&)> on_done);
 

@@ -1,4 +1,4 @@
-// Which claim may pass the first waiting one, and how often.
+// Which claim may overtake the first waiting one, and how often.
 #include <random>
 #include <vector>
 
@@ -13,7 +13,7 @@ namespace {
 
 using Tickets = std::vector<Ticket>;
 
-// Two GPUs: one is held for `holds`, and the first waiting claim wants both.
+// Two GPUs: one is held for `holds`, and the first waiting claim requests both.
 struct BackfillFixture : SchedulerFixture {
   explicit BackfillFixture(std::optional<Duration> holds, Fairness fairness = {})
       : SchedulerFixture(2, fairness) {
@@ -95,7 +95,7 @@ TEST(Backfill, GpuUselessToHeadIsNoOvertake) {
   EXPECT_EQ(fixture.core.find(head)->overtakes, 0U);
 }
 
-// Passes are few, so none is spent without need.
+// Overtakes are few, so none is spent without need.
 TEST(Backfill, UnwantedGpuIsPreferredToOvertaking) {
   SchedulerFixture fixture(3);
   fixture.claim(fixture.only(slots({0})));

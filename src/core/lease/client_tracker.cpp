@@ -16,7 +16,7 @@ Subscription ClientTracker::mark_present(const std::string& lease, PresenceKind 
 
 void ClientTracker::mark_absent(const std::string& lease, PresenceKind kind) {
   const auto found = presences_.find(lease);
-  if (found == presences_.end()) return;  // the lease was over before
+  if (found == presences_.end()) return;  // the lease ended before
   ClientPresence& presence = found->second;
   unsigned& count = kind == PresenceKind::stream ? presence.streams : presence.polls;
   if (count > 0) --count;
@@ -41,8 +41,8 @@ std::optional<TimePoint> ClientTracker::stream_gone_since(const std::string& lea
   return found->second.last_stream_left_at;
 }
 
-// A client that is present learns of the grant by its watch or, after this, by the answer to its
-// call.
+// A client that is present learns of the grant by its subscription or, after this, by the reply to
+// its call.
 void ClientTracker::record_grant(const Lease& lease) {
   if (away_since(lease.id, lease.requested_at)) unacknowledged_.insert(lease.id);
 }
@@ -59,7 +59,7 @@ Subscription ClientTracker::subscribe(const std::string& lease,
   }));
 }
 
-// A listener may remove itself and other listeners while they are told.
+// A subscriber may remove itself and other subscribers while they are notified.
 void ClientTracker::notify(const Lease& now) {
   const auto found = subscribers_.find(now.id);
   if (found == subscribers_.end()) return;

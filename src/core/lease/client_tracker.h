@@ -1,6 +1,6 @@
-// The clients of leases: whether one is there for a claim, by a request that waits or a stream that
-// stays; who is told of changes; and which grants no client has heard of yet. Pure bookkeeping on
-// the io thread.
+// The clients of leases: whether one is present for a claim, by a request that waits or a stream
+// that stays; the subscribers to changes; and which grants no client has acknowledged yet. Pure
+// bookkeeping on the io thread.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace gpuyard::lease {
 
 enum class PresenceKind : std::uint8_t {
-  poll,    // its end means nothing: the client asks again
+  poll,    // its end means nothing: the client polls again
   stream,  // its end ends the lease, unless the client returns soon
 };
 
@@ -28,12 +28,12 @@ class ClientTracker {
 
   // Marks a client as present for as long as the subscription lives.
   Subscription mark_present(const std::string& lease, PresenceKind);
-  // Returns since when no client is there, but not before `since`; nothing while one is there.
+  // Returns since when no client is present, but not before `since`; nothing while one is.
   std::optional<TimePoint> away_since(const std::string& lease, TimePoint since) const;
   // The same for streams; nothing, too, if there never was one.
   std::optional<TimePoint> stream_gone_since(const std::string& lease) const;
 
-  // Takes a grant, which counts as unheard until heard() unless a client is there.
+  // Records a grant, which is unacknowledged until acknowledge_grant() unless a client is present.
   void record_grant(const Lease&);
   void acknowledge_grant(const std::string& lease) { unacknowledged_.erase(lease); }
   bool is_grant_acknowledged(const std::string& lease) const {
@@ -41,11 +41,11 @@ class ClientTracker {
   }
   void clear_grants() { unacknowledged_.clear(); }
 
-  // Tells each change of one lease, until the subscription ends.
+  // Notifies of each change of one lease, until the subscription ends.
   Subscription subscribe(const std::string& lease, std::function<void(const Lease&)> on_change);
   void notify(const Lease&);
 
-  // Forgets who is there for a lease that is over. Its watchers stay.
+  // Removes the presences for a lease that has ended. Its subscribers stay.
   void remove(const std::string& lease);
 
  private:

@@ -67,7 +67,7 @@ struct Waits {
   unsigned most_passed = 0;
 };
 
-// Runs the jobs against a core, event by event.
+// Runs the jobs against a scheduler, event by event.
 class Simulation {
  public:
   Simulation(Fairness fairness, bool they_say) : fixture_(kGpus, fairness), they_say_(they_say) {}

@@ -28,12 +28,12 @@ void GpuPool::update_gpus(const std::vector<PoolGpu>& all, TimePoint now) {
     const auto known = gpus_.find(gpu.info.id);
     const bool freed_recently = freed != freed_at_.end() && now - freed->second < kMaxReadingAge;
     if (freed_recently && known != gpus_.end()) gpu.free_bytes = known->second.free_bytes;
-    // The size of a board does not change while a reading of it fails.
+    // The size of a GPU's memory does not change while a reading of it fails.
     if (!gpu.total_bytes && gpu.reports_memory && known != gpus_.end()) {
       gpu.total_bytes = known->second.total_bytes;
     }
     assign_slot(gpu);
-    // Who used it while its processes were not known has to be seen again.
+    // Its users while its processes were not known have to be observed again.
     if (gpu.withheld == kUnknown && !is_overridden(gpu.info.id, kUnknown)) {
       observed_.erase(gpu.info.id);
     }
@@ -63,7 +63,7 @@ std::optional<Slot> GpuPool::slot_of(const DeviceId& id) {
   if (const auto found = slots_.find(id); found != slots_.end()) return found->second;
   Gpu gpu;
   gpu.key = id;
-  gpu.availability.in_service = false;  // until its condition is told
+  gpu.availability.in_service = false;  // until its availability is set
   const auto slot = scheduler_.add(std::move(gpu));
   if (!slot) return std::nullopt;
   slots_.emplace(id, *slot);
@@ -146,7 +146,7 @@ bool GpuPool::has_inventory_changed() {
 std::vector<ObservedProcess> GpuPool::observe(const DeviceId& gpu, const Observation& observation,
                                               TimePoint now) {
   const auto& list = observation.processes_by_gpu.at(gpu);
-  // A board that has no list of processes is handed out all the same.
+  // A GPU that has no list of processes is leased all the same.
   const auto pool_gpu = gpus_.find(gpu);
   const bool has_no_list = pool_gpu != gpus_.end() && !pool_gpu->second.lists_processes;
   if (list || (has_no_list && observation.has_any_list() && is_fit(gpu))) observed_.insert(gpu);
@@ -208,7 +208,7 @@ void GpuPool::update_used_bytes(const DeviceId& id, std::int64_t used_bytes) {
   gpu->second.free_bytes = std::max<std::int64_t>(*gpu->second.total_bytes - used, 0);
 }
 
-// Returns the memory that is used though the GPU is in no lease and no process is listed.
+// Returns the memory that is used though the GPU is unleased and no process is listed.
 std::optional<std::int64_t> GpuPool::hidden_bytes(const DeviceId& id) const {
   const auto gpu = gpus_.find(id);
   const auto slot = slots_.find(id);
@@ -224,8 +224,8 @@ void GpuPool::update_activity(const PoolGpu& gpu) {
   HiddenWork& work = hidden_work_[gpu.info.id];
   const bool in_lease = is_leased(gpu.info.id);
   if (!in_lease && gpu.activity) return work.update(*gpu.activity);
-  // A GPU that is withheld for another reason tells nothing new: what was found stays found. An
-  // override rests on what was found, which stays as long as the override does.
+  // A GPU that is withheld for another reason shows nothing new: the evidence stays. An override
+  // rests on the evidence, which stays as long as the override does.
   if (!in_lease && own_withheld_reason(gpu)) return;
   if (is_overridden(gpu.info.id, kInUse)) return;
   work.mark_accounted();
@@ -309,7 +309,7 @@ GpuSet GpuPool::eligible_gpus(const LeaseSpec& spec) const {
     const PoolGpu& gpu = found->second;
     const bool named = spec.allowed_gpus.empty() ||
                        std::ranges::find(spec.allowed_gpus, id) != spec.allowed_gpus.end();
-    // A size that cannot be read now may be enough; one that the board does not report never is.
+    // A size that cannot be read now may be enough; one that the GPU does not report never is.
     const bool large = gpu.total_bytes ? *gpu.total_bytes >= spec.min_free_bytes
                                        : gpu.reports_memory || spec.min_free_bytes == 0;
     if (named && large && contains(gpu.info.name, spec.model)) set.set(slot);

@@ -1,4 +1,4 @@
-// The GPUs as leasing sees them: which slot of the core each has, and why one is not handed out.
+// The GPUs as leasing sees them: which slot of the scheduler each has, and why one is withheld.
 // Pure state on the io thread.
 #pragma once
 
@@ -20,7 +20,7 @@ namespace gpuyard::lease {
 
 // Withheld because something that should be known is not.
 inline constexpr std::string_view kUnknown = "unknown";
-// Withheld because it is used, and by whom cannot be seen.
+// Withheld because it is used by a process that cannot be seen.
 inline constexpr std::string_view kInUse = "in_use";
 
 // A GPU as telemetry knows it.
@@ -28,13 +28,13 @@ struct PoolGpu {
   DeviceInfo info;
   std::optional<unsigned> clique = {};  // a set of GPUs that are all linked with each other
   std::optional<unsigned> numa_node = {};
-  // Why it may not be handed out: "lost", "mig_enabled", kUnknown, ...; "" if it may.
+  // Why it may not be leased: "lost", "mig_enabled", kUnknown, ...; "" if it may.
   std::string withheld = {};
   std::string text = {};  // the same as a sentence
   std::optional<std::int64_t> total_bytes = {};
   std::optional<std::int64_t> free_bytes = {};
-  bool reports_memory = true;       // false: the board has no such reading
-  bool lists_processes = true;      // false: the board has no such list
+  bool reports_memory = true;       // false: the GPU has no such reading
+  bool lists_processes = true;      // false: the GPU has no such list
   std::int64_t graphics_bytes = 0;  // used by processes that only draw on a screen
   // The newest reading of its activity; nothing if a listed process accounts for it.
   std::optional<Activity> activity = {};
@@ -55,11 +55,11 @@ class GpuPool {
   // How old a reading of a GPU may be when it arrives.
   static constexpr Duration kMaxReadingAge = std::chrono::seconds(2);
 
-  // Takes all GPUs that there are. Forgets one that is gone and in no lease.
+  // Accepts all present GPUs. Removes one that is gone and not leased.
   void update_gpus(const std::vector<PoolGpu>&, TimePoint now);
   // Whether the GPUs that claims can use changed since the last call.
   bool has_inventory_changed();
-  // Returns the slot of a GPU that a lease has, even before know() has named the GPU.
+  // Returns the slot of a GPU that a lease has, even before update_gpus() has named the GPU.
   std::optional<Slot> slot_of(const DeviceId&);
   void cordon(Cordon);
   // Ends the GPU's own cordon, and exempts it from the cordon of all GPUs. Returns what must be
@@ -72,30 +72,30 @@ class GpuPool {
   // Leases the GPU although it is withheld for this word, kUnknown or kInUse, until it is withheld
   // for no reason or for another one.
   void override_withholding(const DeviceId& gpu, const std::string& word);
-  // Hands no GPU out from now on, and calls nobody an outsider: Slurm hands them out.
+  // Leases no GPU from now on, and treats no process as unleased: Slurm allocates the GPUs.
   void observe_only();
   bool is_observe_only() const { return is_observe_only_; }
   // Each GPU must have its processes checked before it is in service again.
   void stop_observing();
-  // Takes what was seen of a GPU. Nobody gets it before that. Returns the known processes that use
-  // it outside any lease and were not there before.
+  // Accepts an observation of a GPU, which is not granted before that. Returns its known unleased
+  // processes that were not there before.
   std::vector<ObservedProcess> observe(const DeviceId&, const Observation&, TimePoint now);
   // Records that a lease of this GPU has ended: what was read of it before is old.
   void mark_freed(const DeviceId& gpu, TimePoint now) { freed_at_[gpu] = now; }
-  // Returns the fit GPUs that were not looked at yet.
+  // Returns the fit GPUs that were not observed yet.
   std::vector<DeviceId> unobserved() const;
   // Whether the GPU is known, and nothing of its own withholds it.
   bool is_fit(const DeviceId&) const;
-  // Whether the GPU is gone or unreachable. Such a GPU holds nobody's memory, and nobody gets it.
+  // Whether the GPU is gone or unreachable. Such a GPU has no used memory, and is not granted.
   bool is_lost(const DeviceId&) const;
   bool is_leased(const DeviceId&) const;
   // Returns how much memory was used while no process used the GPU; nothing: not known.
   std::optional<std::int64_t> idle_bytes(const DeviceId&) const;
   // Returns since when this process is known to use the GPU; nothing if it was not seen yet. A
-  // process that was there at the first look counts from its start. The time in which the GPU was
-  // leased does not count.
+  // process that was there at the first observation counts from its start. The time in which the
+  // GPU was leased does not count.
   std::optional<TimePoint> unleased_since(const DeviceId&, const ProcessKey&) const;
-  // Starts over with a new core: every GPU gets a new slot, and cordons have to be told again.
+  // Starts over with a new scheduler: every GPU gets a new slot, and cordons have to be set again.
   void reassign_slots();
 
   GpuAvailability availability(const DeviceId&) const;
@@ -109,18 +109,18 @@ class GpuPool {
   const std::map<DeviceId, std::vector<ObservedProcess>>& unleased_processes() const {
     return unleased_processes_;
   }
-  bool is_complete() const { return is_complete_; }  // know() was called
+  bool is_complete() const { return is_complete_; }  // update_gpus() was called
 
  private:
   // How long a process may be missing from the lists and still count as there.
   static constexpr Duration kMissingGrace = std::chrono::seconds(10);
   struct UnleasedUse {
     TimePoint since;
-    TimePoint last_seen_at;  // last
+    TimePoint last_seen_at;
   };
 
   void assign_slot(const PoolGpu&);
-  // Takes the used memory, drawing excluded, which may be newer than what know() was told.
+  // Updates the used memory, drawing excluded, which may be newer than that of update_gpus().
   void update_used_bytes(const DeviceId&, std::int64_t used_bytes);
   std::vector<ObservedProcess> update_unleased(const DeviceId&,
                                                std::vector<ObservedProcess> unleased,

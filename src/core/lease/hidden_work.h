@@ -25,8 +25,8 @@ class HiddenWork {
   // same work.
   static constexpr Duration kIdleTimeout = std::chrono::seconds(10);
 
-  // Takes a reading of a GPU that is in no lease. The same reading twice counts once. If the first
-  // reading of all is busy, it is enough: what began before cannot be known.
+  // Accepts a reading of an unleased GPU. The same reading twice counts once. If the first reading
+  // of all is busy, it is enough: what began before cannot be known.
   void update(const Activity&);
   // The GPU is leased, or a listed process uses it: its activity is accounted for.
   void mark_accounted();

@@ -82,7 +82,7 @@ std::optional<Leftover> leftover_process(const Lease& lease, const DeviceId& gpu
                   true};
 }
 
-// Other processes may have memory there; only memory of no process is left over.
+// Other processes may have memory there; only memory of no process is a leftover.
 std::optional<Leftover> leftover_memory(const DeviceId& gpu, const Observation& observation,
                                         std::optional<std::int64_t> idle_bytes) {
   const auto used = observation.used_bytes.find(gpu);

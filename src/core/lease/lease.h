@@ -1,4 +1,4 @@
-// A lease from the claim until it is over, as people and the disk know it. Plain values.
+// A lease from the claim until it has ended, as people and the disk know it. Plain values.
 #pragma once
 
 #include <sys/types.h>
@@ -20,17 +20,17 @@ namespace gpuyard::lease {
 
 // How long a lease lasts.
 enum class Binding : std::uint8_t {
-  run,       // as long as the command of `gpuyard run` and what it left behind
-  process,   // as long as the process that asked for it
+  run,       // as long as the command of `gpuyard run` and its leftover
+  process,   // as long as the process that claimed it
   detached,  // for a time, which can be renewed
-  job,       // as long as a job of Slurm, which has handed out the GPUs itself
+  job,       // as long as a job of Slurm, which has allocated the GPUs itself
 };
 BOOST_DESCRIBE_ENUM(Binding, run, process, detached, job)
 
 enum class LeaseState : std::uint8_t {
   waiting,
   held,
-  draining,  // given up, but its processes were not seen gone yet
+  draining,  // released, but its processes were not seen gone yet
   ended,
 };
 BOOST_DESCRIBE_ENUM(LeaseState, waiting, held, draining, ended)
@@ -38,14 +38,14 @@ inline bool has_gpus(LeaseState state) {
   return state == LeaseState::held || state == LeaseState::draining;
 }
 
-// Why a lease is over, or drains.
+// Why a lease has ended, or drains.
 enum class EndReason : std::uint8_t {
   released,     // by its holder
   exited,       // the process or the command is gone
-  expired,      // its time was up, and nobody renewed it
+  expired,      // its time has passed without a renewal
   cancelled,    // while it waited
-  gave_up,      // its patience was over
-  none_free,    // no GPU was free, and it did not want to wait
+  gave_up,      // its wait timeout has passed
+  none_free,    // no GPU was free, and it was not to wait
   unreachable,  // its client did not come back
   forced,       // an administrator ended it
   node_reboot,
@@ -54,7 +54,7 @@ enum class EndReason : std::uint8_t {
 BOOST_DESCRIBE_ENUM(EndReason, released, exited, expired, cancelled, gave_up, none_free,
                     unreachable, forced, node_reboot, taken_over)
 
-// A pid and when it started, which name one process for ever, within a boot.
+// A pid and when it started, which name one process, within a boot.
 struct ProcessKey {
   std::uint32_t pid = 0;
   TimePoint started;  // exact to 10 ms
@@ -62,15 +62,15 @@ struct ProcessKey {
   friend auto operator<=>(const ProcessKey&, const ProcessKey&) = default;
 };
 
-// The terms of a claim. The same wish under the same id is the same call made again.
+// What a claim asked for, verbatim. The same spec under the same id is the same call repeated.
 struct LeaseSpec {
   unsigned gpus = 1;
   std::int64_t min_free_bytes = 0;             // on each
   std::string model = {};                      // part of the GPU's name, in any case; "": any
   std::vector<DeviceId> allowed_gpus = {};     // only these; empty: all
   std::optional<Duration> max_hold_time = {};  // how long it says to hold the GPUs
-  std::optional<Duration> wait_timeout =
-      {};  // how long it waits; empty: for ever; zero: not at all
+  // How long it waits; empty: without limit; zero: not at all.
+  std::optional<Duration> wait_timeout = {};
   Binding binding = Binding::process;
   Duration ttl = {};      // detached: how long it lasts without renewal
   std::string note = {};  // for people: the command, the purpose
@@ -87,8 +87,8 @@ struct Lease {
   Fence fence = 0;  // set by the grant
   unsigned overtakes = 0;
   bool overdue = false;
-  std::vector<DeviceId> gpus = {};  // set by the grant; kept when it is over
-  // The processes it is bound to, the one that asked first; then others seen of it that may be
+  std::vector<DeviceId> gpus = {};  // set by the grant; kept after the end
+  // The processes it is bound to, the one that claimed it first; then others seen of it that may be
   // left.
   std::vector<ProcessKey> processes = {};
   std::string boot_id = {};  // the boot in which the times below were taken
@@ -106,7 +106,7 @@ struct Lease {
   friend bool operator==(const Lease&, const Lease&) = default;
 };
 
-// A job of Slurm on this machine. Its lease has an id that nobody can choose: the name, '-' and
+// A job of Slurm on this machine. Its lease has an id that no client can choose: the name, '-' and
 // when it began.
 struct SlurmJob {
   std::string name;       // "slurm-4711"
@@ -132,7 +132,7 @@ inline constexpr std::string_view kOwnerPrefix = "lease:";
 std::string owner_of(std::string_view lease);
 std::string_view lease_of(std::string_view owner);
 
-// Returns why a wish makes no sense whatever GPUs there are.
+// Returns Errc::invalid for a spec that is wrong for any GPUs.
 Result<void> check_spec(const LeaseSpec&);
 Error unknown_lease_error(std::string_view id);
 Error not_held_error(const Lease&);

@@ -1,4 +1,4 @@
-// A world for leases: a clock that the test moves, a disk that may fail, and processes that come
+// A fixture for leases: a clock that the test moves, a disk that may fail, and processes that come
 // and go.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace gpuyard::lease {
 
-// Keeps its entries, one turn of the loop later.
+// Commits its transactions one turn of the loop later.
 class FakeDisk final : public LeaseStorage {
  public:
   explicit FakeDisk(Loop& loop) : loop_(loop) {}
@@ -180,12 +180,12 @@ class FakeObserver final : public ProcessObserver {
   }
 
   std::map<std::uint32_t, Running> running;
-  std::size_t looks = 0;          // number of looks asked for
+  std::size_t looks = 0;          // number of observations requested
   std::set<DeviceId> unreadable;  // GPUs whose list of processes cannot be read
   std::int64_t used_bytes = 0;
   bool slow = false;       // no process is identified in time
   bool may_signal = true;  // if not, the kernel refuses every signal
-  bool blind = false;      // no look is answered
+  bool blind = false;      // no observation is answered
   std::vector<std::pair<std::uint32_t, int>> signals;
 
  private:
@@ -283,7 +283,7 @@ class LeaseFixture {
   FakeDisk disk{loop};
   FakeObserver ground{loop};
   std::vector<PoolGpu> fleet;
-  LeasePolicy policy;  // of the next life
+  LeasePolicy policy;  // of the next daemon
   std::optional<LeaseManager> leases;
 };
 

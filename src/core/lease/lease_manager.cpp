@@ -1,7 +1,6 @@
-// Claims: how they are made, decided and told. See also lease_manager_changes.cpp for requests
-// about existing leases, lease_manager_restore.cpp for making them from what was kept, and
-// lease_manager_time.cpp for changes without a request, lease_manager_jobs.cpp for the jobs of
-// Slurm.
+// Claims: how they are made, decided and answered. See also lease_manager_changes.cpp for requests
+// about existing leases, lease_manager_restore.cpp for restoring them, lease_manager_time.cpp for
+// changes without a request, and lease_manager_jobs.cpp for the jobs of Slurm.
 #include "core/lease/lease_manager.h"
 
 #include <algorithm>
@@ -66,7 +65,7 @@ void LeaseManager::claim(const Caller& caller, std::string id, const LeaseSpec& 
   });
 }
 
-// All that is needed is known; the claim now gets its place in the order.
+// All that is needed is known; the claim now enters the queue.
 void LeaseManager::enqueue_claim(const Caller& caller, const std::optional<ProcessIdentity>& holder,
                                  const std::string& id, const LeaseSpec& spec,
                                  const OnLease& on_lease) {
@@ -112,7 +111,7 @@ void LeaseManager::claim_immediately(const Caller& caller,
                                      const GpuRequest& request, const OnLease& on_lease) {
   if (const auto why = grant_error()) return refuse(*why, on_lease);
   const auto ticket = scheduler_.try_claim(request, loop_.now());
-  if (!ticket) {  // nobody has to remember it
+  if (!ticket) {  // its end is not stored
     lease.state = LeaseState::ended;
     lease.end_reason = EndReason::none_free;
     lease.ended_wall = loop_.wall();

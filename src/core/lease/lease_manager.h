@@ -1,15 +1,16 @@
-// The daemon's leases: claims of real processes, kept on disk before anybody hears of them, bound
-// to their holders, and over only when their processes were seen gone. Lives on the io thread.
+// The daemon's leases: claims of real processes, committed before any client is notified, bound to
+// their holders, and ended only when their processes were seen gone. Lives on the io thread.
 //
-// Core decides: order, fairness and placement. Leases is the shell over it. A claim gets its place
-// in the order once the kernel's handle of its process is known. A lease ends with what it is bound
-// to: the command of `gpuyard run`, the process that asked, or a time. Then it drains: its GPUs go
-// to another lease only when its processes were seen gone, by fresh lists of the driver and by
-// /proc, and their memory is free. What cannot be seen is not gone.
+// Scheduler decides: order, fairness and placement. LeaseManager is the shell over it. A claim
+// enters the queue once the kernel's handle of its process is known. A lease ends with what it is
+// bound to: the command of `gpuyard run`, the process that made the claim, or a time. Then it
+// drains: its GPUs go to another lease only when its processes were seen gone, by fresh lists of
+// the driver and by /proc, and their memory is free. A process that cannot be inspected counts as
+// alive.
 //
-// GpuPool knows why a GPU is not handed out, Holders when a process is gone, Clients whether a
-// waiting client is still there, QuotaTracker how much one user may ask for. Leases knows no
-// driver, /proc or SQL: it asks Observer and LeaseStorage.
+// GpuPool knows why a GPU is withheld, HolderMonitor when a process is gone, ClientTracker whether
+// a waiting client is still present, QuotaTracker how much one user may claim. LeaseManager knows
+// no driver, /proc or SQL: it uses ProcessObserver and LeaseStorage.
 #pragma once
 
 #include <functional>
@@ -43,7 +44,7 @@ struct ReleaseOptions {
 struct SignalResult {
   Lease lease;                               // as it is afterwards
   std::vector<SignalFailure> failures = {};  // the processes that run and did not get it
-  bool checked = true;                       // false: the processes could not be looked for in time
+  bool checked = true;                       // false: the processes could not be observed in time
 };
 
 // What a claim that does not wait would get now.
@@ -65,23 +66,23 @@ class LeaseManager {
   using OnDone = std::function<void(const Result<void>&)>;
   using OnSignal = std::function<void(Result<SignalResult>)>;
 
-  // A waiting claim whose client has been away for this long is cancelled (Ending::unreachable).
+  // A waiting claim whose client has been away for this long is cancelled (EndReason::unreachable).
   static constexpr Duration kReconnectTimeout = std::chrono::seconds(30);
   // How long the stream of a held lease may be away while its process lives.
   static constexpr Duration kStreamGrace = std::chrono::seconds(5);
   // How often draining leases are checked for what is left.
   static constexpr Duration kDrainPollInterval = std::chrono::milliseconds(250);
-  // How often leases are checked for times that are over.
+  // How often leases are checked for times that have passed.
   static constexpr Duration kTickInterval = std::chrono::seconds(1);
-  // How long after a disk error the kept state is read again.
+  // How long after a disk error the stored state is read again.
   static constexpr Duration kLoadRetryDelay = std::chrono::seconds(2);
-  // How long after a failed look at restored leases the next one follows.
+  // How long after a failed observation of restored leases the next one follows.
   static constexpr Duration kRecoveryRetryDelay = std::chrono::milliseconds(500);
   // A detached lease has at least this time left after a restart.
   static constexpr Duration kMinTimeAfterRestart = std::chrono::seconds(60);
   // A lease that drains for longer than this is shown in notes().
   static constexpr Duration kLongDrainThreshold = std::chrono::seconds(30);
-  // How long a signal waits for a look at the processes before it is answered without one.
+  // How long a signal waits for an observation of the processes before it is answered without one.
   static constexpr Duration kSignalTimeout = std::chrono::seconds(1);
   static constexpr Duration kMinRenewal = std::chrono::seconds(1);  // less changes nothing
   static constexpr std::size_t kMaxKnownProcesses = 4096;  // processes that have or had a lease
@@ -91,24 +92,24 @@ class LeaseManager {
   LeaseManager(const LeaseManager&) = delete;
   LeaseManager& operator=(const LeaseManager&) = delete;
 
-  // Reads what was kept; nothing is granted before those leases were looked at.
+  // Reads the stored leases; nothing is granted before their processes were observed.
   void start();
   // Grants nothing more. Held leases stay held: the next daemon finds them again.
   void stop();
 
-  // Takes all GPUs that there are, at each reading.
+  // Accepts all present GPUs, at each reading.
   void on_gpus(const std::vector<PoolGpu>&);
   // Called when there are new lists of processes.
   void on_processes();
 
   // Each answers once the change is on the disk, never inside the call. Errors: invalid, not_found,
   // denied, conflict (another body under that id, a stale fence), busy (the queue is full),
-  // unavailable (the journal is not there).
-  // claim() answers with a lease that waits, is held or has ended. An empty id makes a new one.
+  // unavailable (the storage failed). claim() answers with a lease that waits, is held or has
+  // ended. An empty id makes a new one.
   void claim(const Caller&, std::string id, const LeaseSpec&, const OnLease&);
   void release(const Caller&, const std::string& id, const ReleaseOptions&, const OnLease&);
-  // Sends a signal to the processes of a draining lease that a fresh look finds, whether the answer
-  // waits for that look or not. A lease in another state has none to signal.
+  // Sends a signal to the processes of a draining lease that a fresh observation finds, whether the
+  // reply waits for it or not. A lease in another state has none to signal.
   void signal(const Caller&, const std::string& id, int number, const OnSignal&);
   void renew(const Caller&, const std::string& id, Duration ttl, std::optional<Fence>,
              const OnLease&);
@@ -116,8 +117,8 @@ class LeaseManager {
                   const OnLease&);
   void adopt(const Caller&, std::uint32_t pid, const std::string& note, const OnLease&);
   // Makes a lease of the GPUs that Slurm has given to a job, whatever their condition. A job that
-  // had one of them before is over. Begun again with the same GPUs, it is the same job.
-  // Errc::conflict: somebody else's lease has one of them.
+  // had one of them before has ended. A repeated call with the same GPUs is about the same job.
+  // Errc::conflict: another user's lease has one of them.
   void begin_job(const Caller&, const SlurmJob&, const OnLease&);
   // Errc::not_found: the job has no held or draining lease. Errc::unavailable: the leases have not
   // been read.
@@ -127,7 +128,7 @@ class LeaseManager {
   // Whether the lease drains because of a process or memory that was seen; if not, it may be
   // unknown what is left.
   bool has_leftover(std::string_view id) const { return with_leftover_.contains(id); }
-  // Slurm hands out the GPUs from now on, unless the policy says who does.
+  // Slurm allocates the GPUs from now on, unless the policy sets the mode.
   void observe_only();
   // Lets gpuyard lease the GPUs again, until observe_only(). Errors: conflict (the mode is
   // configured, or a Slurm job holds GPUs), unavailable.
@@ -139,28 +140,29 @@ class LeaseManager {
   void override_withholding(const Caller&, const std::vector<DeviceId>&, const std::string& reason,
                             const OnDone&);
 
-  // Marks a client as present for a claim, as long as the subscription lives. Attendance::stream: a
-  // connection that is meant to stay, so that its end is the holder's.
+  // Marks a client as present for a claim, as long as the subscription lives. PresenceKind::stream:
+  // a connection that is meant to stay, so that its end is the holder's.
   Subscription mark_present(const std::string& id, PresenceKind);
-  // Tells each change of one lease once it is on the disk, never inside a call of this class.
+  // Notifies of each change of one lease once it is on the disk, never inside a call of this class.
   Subscription subscribe(const std::string& id, std::function<void(const Lease&)>);
-  // One listener, told of every change of any lease once it is on the disk, and its former state.
+  // Sets the one callback for every change of any lease once it is on the disk, with its former
+  // state.
   void on_change(std::function<void(const Lease& now, LeaseState before)> callback) {
     on_change_ = std::move(callback);
   }
 
-  // One listener, asked for a draining lease once its processes are gone and their memory is free.
-  // It returns what else is left; nothing: the GPUs go to another lease.
+  // Sets the one check that is called for a draining lease once its processes are gone and their
+  // memory is free. It returns what else is left; nothing: the GPUs go to another lease.
   void set_drain_check(std::function<std::optional<std::string>(const Lease&)> check) {
     drain_check_ = std::move(check);
   }
 
-  // One listener, told of each process that is found on a GPU outside any lease.
+  // Sets the one callback for each unleased process that is found on a GPU.
   void on_unleased_process(std::function<void(const DeviceId&, const ObservedProcess&)> callback) {
     on_unleased_process_ = std::move(callback);
   }
 
-  // Leases as they are on the disk: all that are not forgotten yet.
+  // Leases as they are on the disk: all that are not pruned yet.
   const std::map<std::string, Lease, std::less<>>& leases() const { return store_.committed(); }
   // Returns the leases on the disk that have GPUs.
   std::vector<const Lease*> leases_with_gpus() const { return store_.leases_with_gpus(); }
@@ -175,7 +177,7 @@ class LeaseManager {
   std::vector<QueueEntry> queue_entries(std::size_t limit) const;
   // "the limit is 2 GPUs per user"
   std::string limit_text() const;
-  // What the claim of this uid would get if it were made now; it is not. Errc::unavailable: nothing
+  // Returns what the claim of this uid would get now, without making it. Errc::unavailable: nothing
   // is granted now.
   Result<Offer> offer(std::uint32_t uid, const LeaseSpec&) const;
   const GpuPool& gpus() const { return gpus_; }
@@ -184,11 +186,11 @@ class LeaseManager {
   bool is_leased(const DeviceId& gpu) const { return gpus_.is_leased(gpu); }
   // Whether the stored leases have been read since the start.
   bool has_loaded() const { return !first_load_; }
-  // Whether the journal is currently unreadable or unwritable.
+  // Whether the storage is currently unreadable or unwritable.
   bool has_store_error() const { return store_error_.has_value(); }
   // Returns why nothing is granted now, if that is so.
   std::optional<Error> grant_error() const;
-  // Returns why no claim is taken now, not even one that would wait.
+  // Returns why no claim is accepted now, not even one that would wait.
   std::optional<Error> claim_error() const;
   std::vector<std::string> notes() const;
 
@@ -201,7 +203,7 @@ class LeaseManager {
     std::string lease_id = {};  // the ID that its lease will have
   };
   // The processes that an adoption is about: the process and its descendants, as far as they use
-  // GPUs that are in no lease.
+  // unleased GPUs.
   struct ProcessTree {
     std::map<DeviceId, std::vector<ProcessKey>> own = {};            // of the same user, by GPU
     std::vector<std::pair<DeviceId, ObservedProcess>> foreign = {};  // of other users
@@ -209,12 +211,12 @@ class LeaseManager {
   };
   enum class StartupPhase : std::uint8_t {
     idle,        // not started, or stopped
-    loading,     // it is not known yet what was kept
-    recovering,  // the processes of the kept leases are being looked for
+    loading,     // the stored leases are not known yet
+    recovering,  // the processes of the stored leases are being observed
     open,
   };
 
-  // The restart from what was kept.
+  // The restart from the stored leases.
   void load();
   void on_loaded(Result<SavedLeases>);
   void restore(const Lease&);
@@ -226,7 +228,7 @@ class LeaseManager {
   void open_if_ready();
   void on_store_failed(const Error&);
 
-  // Decisions of the core.
+  // Decisions of the scheduler.
   void apply_effects(const Effects&);
   void grant(const Claim&);
   void mark_overdue(Ticket);
@@ -251,7 +253,7 @@ class LeaseManager {
   Result<Lease> find_owned(const Caller&, const std::string& id, std::optional<Fence>) const;
   GpuRequest gpu_request_of(std::uint32_t uid, const LeaseSpec&) const;
   std::optional<Error> change_error() const;
-  // Set while Slurm allocates the GPUs. With advice for a claim of so many of them; 0: for none.
+  // Set while Slurm allocates the GPUs. With advice for a claim of `gpus` GPUs; 0: without.
   std::optional<Error> observe_only_error(std::size_t gpus = 0) const;
   void cancel_waiting();
   std::string new_job_id(const std::string& name) const;
@@ -281,7 +283,7 @@ class LeaseManager {
   void answer_signal(const std::string& id, const SignalPtr&,
                      const std::vector<SignalFailure>& failures, bool checked);
   void drop_signals(const std::string& id, bool checked);
-  // What is to be known of restored leases before anything is granted.
+  // The state of restored leases that must be known before anything is granted.
   struct Recovery {
     std::size_t pending_rebinds = 0;  // processes
     std::vector<std::pair<std::string, ProcessKey>> failed_rebinds = {};
@@ -309,16 +311,16 @@ class LeaseManager {
   bool first_load_ = true;
   Recovery recovery_;
   std::optional<Error> store_error_;
-  std::uint64_t generation_ = 0;  // an answer to an earlier life is ignored
+  std::uint64_t generation_ = 0;  // replies to an earlier generation are ignored
   TimePoint opened_at_{};
 
-  // One look of each kind at a time.
+  // One observation of each kind at a time.
   bool is_observing_ = false;
   bool is_observing_new_gpus_ = false;
   bool is_observing_adoptions_ = false;
   bool is_polling_drains_ = false;
-  bool repeat_drain_poll_ = false;  // a signal came during the look, which may not be of its lease
-  std::vector<PendingAdoption> pending_adoptions_;  // callers whose GPUs the next look will find
+  bool repeat_drain_poll_ = false;  // a signal came during a poll that may not cover its lease
+  std::vector<PendingAdoption> pending_adoptions_;  // callers whose GPUs the next observation finds
   std::map<std::string, std::vector<ProcessKey>> alive_processes_;  // as last seen, by lease
   std::set<std::string, std::less<>> with_leftover_;                // see has_leftover()
   std::map<std::string, std::vector<SignalPtr>> signals_;           // to be sent to draining leases

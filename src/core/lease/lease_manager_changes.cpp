@@ -11,7 +11,7 @@
 namespace gpuyard::lease {
 namespace {
 
-// A PID that a caller tells may be one of another PID namespace, and then name a foreign process
+// A PID that a caller sends may be one of another PID namespace, and then name a foreign process
 // here.
 bool is_child(const Lease& lease, const ProcessIdentity& process) {
   return process.uid == lease.uid && std::ranges::find(lease.processes, process.parent,
@@ -77,8 +77,8 @@ void LeaseManager::signal(const Caller& caller, const std::string& id, int numbe
   poll_drains();
 }
 
-// A process that still uses the GPUs is outside any lease from now on. It has to be known before
-// the GPUs are granted again.
+// A process that still uses the GPUs is unleased from now on. It has to be known before the GPUs
+// are granted again.
 void LeaseManager::force(const Caller& caller, const Lease& lease, const std::string& reason,
                          const OnLease& on_lease) {
   log::warning("lease {} ended by {} while still draining ({}): {}", lease.id, caller.name(),
@@ -111,12 +111,12 @@ void LeaseManager::renew(const Caller& caller, const std::string& id, Duration t
     return refuse(not_held_error(lease), on_lease);
   }
   if (auto valid = check_spec(lease.spec); !valid) return refuse(valid.error(), on_lease);
-  lease.spec = store_.find_latest(id)->spec;  // asking again with the first wish is no new claim
+  lease.spec = store_.find_latest(id)->spec;  // repeating the first spec is no new claim
   const auto until = std::min(loop_.now() + ttl, lease.granted_at + kMaxDetachedTime);
   if (lease.expires_at && std::chrono::abs(*lease.expires_at - until) < kMinRenewal) {
     return answer_when_committed(id, on_lease);  // it changes nothing, and does not count
   }
-  // A renewal of a lease that would end soon is always taken: nobody loses a lease by renewing
+  // A renewal of a lease that would end soon is always accepted: no user loses a lease by renewing
   // others.
   const bool soon = lease.expires_at && *lease.expires_at - loop_.now() < ttl / 2;
   if (auto allowed = soon ? Result<void>() : quotas_.check_renewal_rate(caller, loop_.now());
@@ -184,11 +184,11 @@ void LeaseManager::adopt(const Caller& caller, std::uint32_t pid, const std::str
   });
 }
 
-// One look at a time serves all adoptions, so that a flood of them delays nobody's drain.
+// One observation at a time serves all adoptions, so that a flood of them delays no drain.
 void LeaseManager::observe_adoptions() {
   if (pending_adoptions_.empty() || std::exchange(is_observing_adoptions_, true)) return;
   auto observed = observed_leases(false);
-  // A suspect without GPUs changes no verdict: it only finds the living descendants.
+  // An ObservedLease without GPUs changes no attribution: it only finds the living descendants.
   for (const PendingAdoption& adoption : pending_adoptions_) {
     observed.push_back({adoption.lease_id, adoption.process.uid, {}, {adoption.process.key}});
   }
@@ -202,8 +202,8 @@ void LeaseManager::observe_adoptions() {
                     }));
 }
 
-// Descendants of another user are found, and not taken: the caller may not adopt them by themselves
-// either. This holds for administrators, too, because one lease has one user.
+// Descendants of another user are found, and not adopted: the caller may not adopt them by
+// themselves either. This holds for administrators, too, because one lease has one user.
 LeaseManager::ProcessTree LeaseManager::tree_of(const PendingAdoption& adoption,
                                                 const Observation& observation) const {
   const ProcessKey& root = adoption.process.key;
@@ -328,7 +328,7 @@ void LeaseManager::complete_adoption(const PendingAdoption& adoption,
                caller.name());
   holders_.bind(lease.id, process);
   grant(*scheduler_.find(*ticket));
-  // The lease belongs to its process, even if no client hears of the grant.
+  // The lease belongs to its process, even if no client acknowledges the grant.
   store_.when_committed(
       [this, its = lease.id](const Result<void>&) { clients_.acknowledge_grant(its); });
   update_unleased(observation);

@@ -1,4 +1,4 @@
-// Which GPUs are handed out, and which processes use one outside any lease.
+// Which GPUs are leased, and which unleased processes use one.
 #include "core/lease/lease_manager.h"
 
 #include <algorithm>
@@ -484,7 +484,7 @@ class AdoptingATree : public ::testing::Test {
     });
   }
 
-  // The processes that use the GPU outside any lease, by a new look.
+  // The unleased processes that use the GPU, by a new observation.
   std::vector<std::uint32_t> outside(const DeviceId& gpu) {
     world.leases->on_processes();
     world.loop.run_posted();

@@ -1,5 +1,5 @@
-// The jobs of Slurm, which hands out GPUs itself: each gets a lease of the GPUs that it has, so
-// that what it uses is counted as its own, and what it leaves behind is seen.
+// The jobs of Slurm, which allocates GPUs itself: each gets a lease of the GPUs that it has, so
+// that its use is counted as its own, and its leftover is seen.
 #include <algorithm>
 #include <chrono>
 
@@ -17,7 +17,7 @@ void LeaseManager::observe_only() {
   for (const DeviceId& gpu : gpus_.ids()) refresh(gpu);
 }
 
-// Ended jobs are forgotten, because a job in the journal makes the next start observe only.
+// Ended jobs are pruned, because a stored job makes the next start observe only.
 void LeaseManager::stop_observing(const OnDone& on_done) {
   const auto refuse_to = [&](const Error& why) { loop_.post([on_done, why] { on_done(why); }); };
   if (auto why = change_error()) return refuse_to(*why);
@@ -67,7 +67,7 @@ std::optional<Error> LeaseManager::observe_only_error(std::size_t gpus) const {
                gpus > 0 ? fmt::format("srun --gres=gpu:{} COMMAND", gpus) : ""};
 }
 
-// Job numbers come again. The time makes each beginning another lease, the later one the greater.
+// Slurm reuses job numbers. The time makes each beginning another lease, the later one the greater.
 std::string LeaseManager::new_job_id(const std::string& name) const {
   constexpr auto kMakeId = [](const std::string& job, std::int64_t millis) {
     return fmt::format("{}-{:011x}", job, millis);
@@ -85,7 +85,7 @@ void LeaseManager::begin_job(const Caller& caller, const SlurmJob& job, const On
     if (const auto slot = gpus_.slot_of(gpu)) wanted.set(*slot);
   }
   if (wanted.none()) return refuse({Errc::invalid, "a job without a GPU has no lease"}, on_lease);
-  std::vector<std::string> superseded;  // whose end nobody told
+  std::vector<std::string> superseded;  // whose end was not reported
   for (const auto& [ticket, claim] : scheduler_.live_claims()) {
     const Lease& lease = *store_.find_latest(ids_by_ticket_.at(ticket));
     const bool same = job_of(lease) == job.name;

@@ -1,4 +1,4 @@
-// Leases of Slurm's jobs: granted at once, over when Slurm says so.
+// Leases of Slurm's jobs: granted at once, ended when Slurm says so.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ TEST(Jobs, LeaseLastsUntilSlurmReportsEnd) {
   EXPECT_EQ(held->uid, 1000U);
   EXPECT_THAT(held->gpus, ElementsAre("GPU-1", "GPU-2"));
   EXPECT_EQ(job_of(*held), "slurm-17");
-  fixture.loop.advance(hours(1));  // no process of it is asked for
+  fixture.loop.advance(hours(1));  // no process of it is looked up
   EXPECT_EQ(fixture.state(held->id), LeaseState::held);
   EXPECT_EQ(fixture.leases->find_job("slurm-17")->id, held->id);
   EXPECT_EQ(fixture.leases->find_job("slurm-1"), nullptr);

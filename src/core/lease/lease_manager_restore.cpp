@@ -1,4 +1,4 @@
-// Makes leases from what was kept: at the start, and whenever it is not known what the disk holds.
+// Restores leases from the disk: at the start, and whenever it is not known what the disk holds.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -120,7 +120,7 @@ void LeaseManager::rebind(const std::string& id, const ProcessKey& process) {
   holders_.identify(process.pid, [this, id, process,
                                   generation = generation_](const Result<ProcessIdentity>& found) {
     if (generation != generation_) return;
-    if (!found && found.error().code != Errc::not_found) {  // this says nothing of the process
+    if (!found && found.error().code != Errc::not_found) {  // this shows nothing about the process
       recovery_.failed_rebinds.emplace_back(id, process);
       if (recovery_.failed_rebinds.size() == 1) {
         recovery_.timer = loop_.call_after(kRecoveryRetryDelay, [this] { retry_rebind(); });
@@ -198,7 +198,7 @@ std::optional<Error> LeaseManager::grant_error() const {
           : "the leases from before the restart are still being checked; try again in a moment"};
 }
 
-// Kept leases may change before it is known which of their processes still live.
+// Stored leases may change before it is known which of their processes still live.
 std::optional<Error> LeaseManager::change_error() const {
   return startup_phase_ == StartupPhase::recovering ? std::nullopt : grant_error();
 }

@@ -108,7 +108,7 @@ TEST(LeaseManager, LeftoverProcessKeepsLeaseDraining) {
   world.ground.start(11);
   ASSERT_TRUE(world.claim(10, "a"));
   ASSERT_TRUE(world.claim(11, "b"));
-  world.ground.start(12);  // what the holder left behind
+  world.ground.start(12);  // a leftover of the holder
   world.ground.running.at(12).lease = "a";
   world.ground.running.at(12).gpus = {"GPU-0"};
   world.ground.stop(10);
@@ -212,7 +212,7 @@ TEST(LeaseManager, NearlyFullQueueLimitsUsersAndAdmitsAdministrators) {
   policy.max_waiting_claims = 40;
   LeaseFixture world(1, policy);
   std::uint32_t number = 0;
-  // Returns how many claims of a user are taken, one after the other.
+  // Returns how many claims of a user are accepted, one after the other.
   const auto taken = [&](std::uint32_t uid, bool admin = false) {
     world.ground.start(uid, uid);
     Caller caller = world.ground.caller(uid);
@@ -396,7 +396,7 @@ TEST_F(DrainingLease, SignalOfItsUserSparesOtherUsers) {
 TEST_F(DrainingLease, SignalWithoutObservationIsAnsweredUnchecked) {
   release();
   world_.ground.blind = true;
-  world_.loop.advance(LeaseManager::kDrainPollInterval);  // this look is not answered
+  world_.loop.advance(LeaseManager::kDrainPollInterval);  // this observation is not answered
   std::optional<Result<SignalResult>> sent;
   world_.leases->signal(world_.ground.caller(10), "a", 15,
                         [&](Result<SignalResult> result) { sent = std::move(result); });

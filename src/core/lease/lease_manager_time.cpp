@@ -12,14 +12,14 @@ namespace {
 
 constexpr std::string_view kLeftoverSeparator = "; still: ";
 
-// Returns an administrator's reason, without the text of what is left that follows it.
+// Returns an administrator's reason, without the text of the leftover that follows it.
 std::string reason_of(const Lease& lease) {
   return lease.end_reason == EndReason::forced
              ? lease.detail.substr(0, lease.detail.find(kLeftoverSeparator))
              : "";
 }
 
-// Looks become rarer the longer a drain lasts.
+// Polls become rarer the longer a drain lasts.
 Duration next_poll_delay(Duration draining) {
   return draining < std::chrono::seconds(5) ? LeaseManager::kDrainPollInterval
                                             : 4 * LeaseManager::kDrainPollInterval;
@@ -99,7 +99,7 @@ void LeaseManager::on_gpus(const std::vector<PoolGpu>& all) {
   observe_new_gpus();
 }
 
-// Looks at GPUs that were not there when the others were looked at.
+// Observes GPUs that were not there when the others were observed.
 void LeaseManager::observe_new_gpus() {
   auto gpus = gpus_.unobserved();
   if (startup_phase_ != StartupPhase::open || gpus.empty() ||
@@ -196,7 +196,7 @@ void LeaseManager::poll_drains() {
 
 void LeaseManager::on_drains_observed(const Observation& observation) {
   is_polling_drains_ = false;
-  update_unleased(observation);  // so that no GPU is granted next that is used otherwise
+  update_unleased(observation);  // so that no GPU in unleased use is granted next
   for (const auto& [id, alive] : observation.alive_by_lease) check_drain(id, observation);
   const Duration wait =
       repeat_drain_poll_ ? Duration::zero() : next_poll_delay(loop_.now() - draining_since_);

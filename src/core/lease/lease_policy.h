@@ -1,4 +1,4 @@
-// Who asks for leases, and how much one user may ask for, so that no user takes the places of the
+// Who claims leases, and how much one user may claim, so that no user fills the queue for the
 // others. Lives on the io thread.
 #pragma once
 
@@ -21,9 +21,9 @@
 
 namespace gpuyard::lease {
 
-// Whether GPUs are handed out here.
+// Whether GPUs are leased here.
 enum class GrantMode : std::uint8_t {
-  automatic,  // until a hook of Slurm speaks; then Slurm hands them out
+  automatic,  // until the first call of a Slurm hook; then Slurm allocates them
   grant,
   observe,  // leases only follow the jobs of Slurm
 };
@@ -33,10 +33,12 @@ struct LeasePolicy {
   Fairness fairness;
   GrantMode mode = GrantMode::automatic;
   UserQuotas quotas = {};
-  // Returns the user behind a uid; limits for each user count for that one. Empty: the uid itself.
+  // Returns the quota owner of a uid; limits for each user count for that one. Empty: the uid
+  // itself.
   std::function<std::uint32_t(std::uint32_t uid)> quota_owner = {};
-  std::size_t max_waiting_claims = SIZE_MAX;  // claims of all users; at most limits::kWaitingClaims
-  bool end_overdue = false;                   // ends a lease that is held longer than was said
+  // Claims of all users; at most limits::kMaxWaitingClaims.
+  std::size_t max_waiting_claims = SIZE_MAX;
+  bool end_overdue = false;  // ends a lease that is held longer than was said
 };
 
 // The caller, as the kernel identifies it.
@@ -49,8 +51,8 @@ struct Caller {
   bool is_gone() const;
 };
 
-// Counts what each user has, and refuses what exceeds the user's share. The errors are busy.
-// Administrators have no share.
+// Counts what each user has, and refuses what exceeds the user's quota. The errors are busy.
+// Administrators have no quota.
 class QuotaTracker {
  public:
   // The policy outlives it.
@@ -80,11 +82,11 @@ class QuotaTracker {
                           TimePoint now) const;
 
   const LeasePolicy& policy_;
-  std::map<std::uint32_t, std::size_t> waiting_claims_;  // these maps are by person
+  std::map<std::uint32_t, std::size_t> waiting_claims_;  // these maps are by quota owner
   std::map<std::uint32_t, std::size_t> adoptions_;
   KeyedRateLimiter<std::uint32_t> claim_limiter_;
-  KeyedRateLimiter<std::uint32_t>
-      renewal_limiter_;  // apart, so that a flood of claims loses no user a lease
+  // Apart, so that a flood of claims loses no user a lease.
+  KeyedRateLimiter<std::uint32_t> renewal_limiter_;
   Lifetime lifetime_;
 };
 

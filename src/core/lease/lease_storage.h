@@ -1,4 +1,4 @@
-// The state of leases that survives a killed daemon, and the archive that keeps it.
+// The state of leases that survives a killed daemon, and the interface that persists it.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace gpuyard::lease {
 
-// One line of the journal.
+// One entry of the lease history.
 struct LeaseEvent {
   std::string lease;  // "" where it is about a GPU alone
   WallTime at{};
@@ -21,7 +21,7 @@ struct LeaseEvent {
   friend bool operator==(const LeaseEvent&, const LeaseEvent&) = default;
 };
 
-// A GPU that is not handed out until an administrator uncordons it.
+// A GPU that is not leased until an administrator uncordons it.
 struct Cordon {
   DeviceId gpu;
   std::string by;
@@ -35,11 +35,11 @@ struct Cordon {
 // withhold a GPU is unreadable. An entry for this plus a GPU's id exempts that GPU.
 inline constexpr const char* kEveryGpu = "*";
 
-// One transaction: all of it is kept, or nothing.
+// One transaction: all of it is committed, or nothing.
 struct LeaseTransaction {
   std::vector<LeaseEvent> events = {};
-  std::vector<Lease> leases = {};         // each replaces its kept copy
-  std::vector<std::string> removed = {};  // ids of ended leases, deleted before `leases` are kept
+  std::vector<Lease> leases = {};         // each replaces its stored copy
+  std::vector<std::string> removed = {};  // ids of ended leases, deleted before `leases` are stored
   Ticket last_ticket = 0;                 // the highest ever; 0: unchanged
   Fence last_fence = 0;                   // the same
   std::vector<Cordon> cordoned = {};
@@ -47,27 +47,28 @@ struct LeaseTransaction {
 };
 
 struct SavedLeases {
-  std::vector<Lease> leases;  // all that are not forgotten
+  std::vector<Lease> leases;  // all that are not pruned
   std::vector<Cordon> cordons;
   Ticket last_ticket = 0;
   Fence last_fence = 0;
 };
 
 // Lives on the io thread, and does its work elsewhere. Requests are served in order. A change that
-// is told as kept is on the disk, synced. A method returns false and does nothing if too many
+// is reported as saved is on the disk, synced. A method returns false and does nothing if too many
 // requests wait already. A callback never runs inside the call it was given to.
 class LeaseStorage {
  public:
   virtual ~LeaseStorage() = default;
   virtual bool load(std::function<void(Result<SavedLeases>)> on_loaded) = 0;
-  // After an error it is not known whether the entry was kept; load() tells.
+  // After an error it is not known whether the transaction was committed; load() shows it.
   virtual bool save(LeaseTransaction, std::function<void(const Result<void>&)> on_saved) = 0;
-  // Returns what is wrong with the archive, for people; empty when all is well.
+  // Returns what is wrong with the storage, for people; empty when all is well.
   virtual std::vector<std::string> notes() const = 0;
 
-  // How long an ended lease is still known. Until then, asking again with its id is no new claim.
+  // How long an ended lease is still known. Until then, a repeated claim with its id is no new
+  // claim.
   static constexpr Duration kEndedRetention = std::chrono::hours(24);
-  // How many lines of the journal are kept.
+  // How many events are kept.
   static constexpr std::int64_t kMaxEvents = 100'000;
 };
 

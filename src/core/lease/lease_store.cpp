@@ -37,8 +37,8 @@ void LeaseStore::accept_loaded(std::vector<Lease> leases) {
   notify_changes(before);
 }
 
-// Tells what changed since leases were last told. A change decided before the disk failed may be
-// there all the same.
+// Notifies of what changed since the last notification. A change decided before the disk failed may
+// be there all the same.
 void LeaseStore::notify_changes(const std::map<std::string, Lease, std::less<>>& before) {
   for (const auto& [id, known] : before) {
     const auto now = committed_.find(id);
@@ -112,7 +112,7 @@ const Lease* LeaseStore::find_latest(std::string_view id) const {
   return found == latest_.end() ? nullptr : &found->second;
 }
 
-// Collects all that is decided in this turn of the loop into one entry.
+// Collects all that is decided in this turn of the loop into one transaction.
 void LeaseStore::schedule_save() {
   if (std::exchange(save_scheduled_, true)) return;
   loop_.post(lifetime_.guard([this] {
@@ -131,8 +131,9 @@ void LeaseStore::save() {
       });
   const LeaseTransaction& transaction = batch->transaction;
   if (transaction.events.empty() && transaction.leases.empty() && transaction.removed.empty()) {
-    loop_.post(
-        [on_reply] { on_reply(Result<void>()); });  // the caller waits for what is kept already
+    loop_.post([on_reply] {
+      on_reply(Result<void>());
+    });  // the caller waits for what is committed already
     return;
   }
   if (storage_.save(transaction, on_reply)) return;
@@ -167,7 +168,7 @@ void LeaseStore::discard_uncommitted(const Error& why) {
   for (const OnDone& on_done : callbacks) on_done(why);
 }
 
-// Updates the indexes of kept_ after a change of the lease.
+// Updates the indexes of committed_ after a change of the lease.
 void LeaseStore::update_indexes(const Lease& lease, LeaseState before) {
   if (has_gpus(lease.state)) {
     ids_with_gpus_.insert(lease.id);

@@ -1,6 +1,6 @@
-// Writes decisions to the disk: nobody is told of anything that is not there. One entry is under
-// way at a time. What is decided meanwhile becomes the next entry, so that the disk always holds
-// the beginning of what happened. Lives on the io thread.
+// Writes decisions to the disk: subscribers are notified only of what is committed. One transaction
+// is in flight at a time. Decisions made during it become the next one, so that the disk always
+// holds the beginning of what happened. Lives on the io thread.
 #pragma once
 
 #include <functional>
@@ -24,12 +24,12 @@ class LeaseStore {
   using OnDone = std::function<void(const Result<void>&)>;
   struct Callbacks {
     std::function<void(const Lease& now, LeaseState before)> on_changed;  // on the disk, in order
-    // Called when it is not known what the disk holds. Decisions since the last answer are void,
-    // and load() tells what holds.
+    // Called when it is not known what the disk holds. Decisions since the last reply are void, and
+    // load() shows what holds.
     std::function<void(const Error&)> on_lost;
   };
 
-  // `loop` and `archive` outlive it. `person` returns the user behind a uid.
+  // `loop` and `storage` outlive it. `quota_owner` returns the quota owner of a uid.
   LeaseStore(Loop& loop, LeaseStorage& storage,
              std::function<std::uint32_t(std::uint32_t)> quota_owner, Callbacks callbacks)
       : loop_(loop),
@@ -39,34 +39,34 @@ class LeaseStore {
   LeaseStore(const LeaseStore&) = delete;
   LeaseStore& operator=(const LeaseStore&) = delete;
 
-  // Forgets everything, and tells what the disk holds.
+  // Drops everything in memory, and reports what the disk holds.
   void load(std::function<void(Result<SavedLeases>)> on_loaded);
-  // Takes the leases that load() told.
+  // Accepts the leases that load() reported.
   void accept_loaded(std::vector<Lease>);
 
   void stage(const Lease&, std::string what, std::string by = {});
-  void stage_without_event(const Lease&);  // without a line in the journal
+  void stage_without_event(const Lease&);  // without a LeaseEvent
   void stage_counters(Ticket last_ticket, Fence last_fence);
   void stage_cordon(const Cordon&);
   void stage_cordon_without_event(const Cordon&);
-  // Notes what was decided about a GPU.
+  // Records a decision about a GPU.
   void stage_gpu_event(const DeviceId& gpu, std::string what, const std::string& by);
   void stage_uncordon(const DeviceId&, const std::string& by);
-  // Calls back when all entries so far are on the disk, or are lost; never inside the call.
+  // Calls back when all transactions so far are on the disk, or are lost; never inside the call.
   void when_committed(OnDone);
 
   // Leases as they are on the disk.
   const std::map<std::string, Lease, std::less<>>& committed() const { return committed_; }
-  // Returns the lease as it is decided, perhaps not kept yet.
+  // Returns the lease as it is decided, perhaps not committed yet.
   const Lease* find_latest(std::string_view id) const;
   // Returns the leases on the disk that have GPUs, held or draining.
   std::vector<const Lease*> leases_with_gpus() const;
-  // Returns messages about faults of the archive.
+  // Returns messages about faults of the storage.
   std::vector<std::string> notes() const { return storage_.notes(); }
 
-  // Forgets ended leases that are so old that asking again is a new claim.
+  // Prunes ended leases that are so old that a repeated claim is a new one.
   void prune_ended();
-  // Forgets the ended leases of jobs.
+  // Prunes the ended leases of jobs.
   void prune_ended_jobs();
   // How many ended leases are known at most.
   static constexpr std::size_t kMaxEndedLeases = limits::kMaxEndedLeases;
@@ -74,7 +74,7 @@ class LeaseStore {
  private:
   struct Batch {
     LeaseTransaction transaction;
-    std::map<std::string, std::size_t> positions = {};  // of each lease in the entry
+    std::map<std::string, std::size_t> positions = {};  // of each lease in the transaction
     std::vector<OnDone> on_committed = {};
     bool empty() const;
   };
@@ -93,12 +93,12 @@ class LeaseStore {
   Callbacks callbacks_;
   std::map<std::string, Lease, std::less<>> latest_;
   std::map<std::string, Lease, std::less<>> committed_;
-  std::set<std::string, std::less<>> ids_with_gpus_;  // ids in kept_
-  Retention<WallTime> ended_;                         // ended leases in kept_
+  std::set<std::string, std::less<>> ids_with_gpus_;  // ids in committed_
+  Retention<WallTime> ended_;                         // ended leases in committed_
   Batch next_batch_;
   std::shared_ptr<Batch> batch_in_flight_;
   bool save_scheduled_ = false;
-  std::uint64_t generation_ = 0;  // an answer to an earlier life is ignored
+  std::uint64_t generation_ = 0;  // replies to an earlier generation are ignored
   Lifetime lifetime_;
 };
 

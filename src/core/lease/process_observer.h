@@ -1,5 +1,4 @@
-// The questions of leases about processes: which are there, which GPU each uses, and for which
-// lease.
+// The queries of leases about processes: which are there, which GPU each uses, and for which lease.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +28,7 @@ struct ProcessIdentity {
   std::shared_ptr<const UniqueFd> fd = {};
 };
 
-// A lease whose processes are looked for.
+// A lease whose processes are observed.
 struct ObservedLease {
   std::string lease;
   std::uint32_t uid = 0;
@@ -65,10 +64,10 @@ struct SignalFailure {
 };
 
 struct Observation {
-  TimePoint taken_at;  // before the first question was asked
+  TimePoint taken_at;  // before the first query was made
   // Compute processes by GPU. Empty: the GPU's list cannot be had now, which does not mean "none".
   std::map<DeviceId, std::optional<std::vector<ObservedProcess>>> processes_by_gpu = {};
-  // Every living process of each suspect, on a GPU or not.
+  // Every living process of each observed lease, on a GPU or not.
   std::map<std::string, std::vector<ProcessKey>> alive_by_lease = {};
   // The processes among these that belong to it only through their container, for as long as its
   // first process lives.
@@ -90,11 +89,11 @@ class ProcessObserver {
   // Errc::not_found: there is no such process.
   virtual void identify(std::uint32_t pid,
                         std::function<void(Result<ProcessIdentity>)> on_identified) = 0;
-  // `fresh`: asks the driver now; if false, uses its newest lists.
+  // `fresh`: queries the driver now; if false, uses its newest lists.
   virtual void observe(std::vector<ObservedLease>, std::vector<DeviceId> gpus, bool fresh,
                        std::function<void(Observation)> on_observed) = 0;
-  // Sends the signal to each process that is still the same; with `only_of`, only to that user's.
-  // Answers with those that did not get it. The kernel may refuse: see processes/identify.h.
+  // Sends the signal to each process that is still the same; with `only_uid`, only to that user's.
+  // Reports those that did not get it. The kernel may refuse: see processes/identify.h.
   virtual void signal(std::vector<ProcessKey>, int number, std::optional<std::uint32_t> only_uid,
                       std::function<void(std::vector<SignalFailure>)> on_done) = 0;
 };

@@ -30,7 +30,7 @@ void Scheduler::remove(Slot slot) {
   gpus_[slot] = Gpu{};
   gpus_[slot].known = false;
   known_.reset(slot);
-  // The slot may soon belong to another GPU, which no claim here has asked for.
+  // The slot may soon belong to another GPU, which no claim here has requested.
   for (auto& [ticket, claim] : waiting_) claim.request.eligible.reset(slot);
   needs_scheduling_ = true;
 }
@@ -222,7 +222,7 @@ GpuSet Scheduler::gpus_in_service() const {
   return all;
 }
 
-// Returns the GPUs that nobody has and that may be handed out.
+// Returns the free GPUs that may be leased.
 GpuSet Scheduler::open_gpus() const {
   GpuSet open = known_ & ~taken_;
   for_each_slot(open, [&](Slot slot) {
@@ -278,7 +278,7 @@ Ticket Scheduler::grant_new(const GpuRequest& request, const GpuSet& gpus, TimeP
 void Scheduler::free_gpus(Claims::iterator ended) {
   const Claim& claim = ended->second;
   taken_ &= ~claim.gpus;
-  // The free memory beside a holder does not tell how much is free after it. Its processes have
+  // The free memory beside a holder does not show how much is free after it. Its processes have
   // been seen to end, so all of the memory is free until the next reading.
   for_each_slot(claim.gpus, [&](Slot slot) { gpus_[slot].availability.free_bytes = kAllMemory; });
   const auto held = gpus_by_owner_.find(claim.request.owner);

@@ -1,4 +1,4 @@
-// Decides who gets which GPU: order, fairness and placement. Pure: the caller tells it what happens
+// Decides who gets which GPU: order, fairness and placement. Pure: the caller reports what happens
 // and when, and it returns what follows. It knows no disk, thread, clock, process or driver; a copy
 // of it is a whole state.
 #pragma once
@@ -21,7 +21,7 @@ namespace gpuyard::lease {
 
 inline constexpr std::size_t kMaxGpus = 256;
 
-using Slot = std::size_t;              // of a GPU, as long as the core knows it
+using Slot = std::size_t;              // of a GPU, as long as the scheduler knows it
 using GpuSet = std::bitset<kMaxGpus>;  // of slots
 using Ticket = std::uint64_t;          // the order of arrival; names a claim while it lives
 using Fence = std::uint64_t;           // the order of grants; never used twice
@@ -31,9 +31,9 @@ inline TimePoint saturating_add(TimePoint from, Duration by) {
   return by > TimePoint::max() - from ? TimePoint::max() : from + by;
 }
 
-// The known condition of a GPU now.
+// The known availability of a GPU now.
 struct GpuAvailability {
-  bool in_service = true;                  // if not, it is not handed out: cordoned, lost, ...
+  bool in_service = true;                  // if not, it is withheld: cordoned, lost, ...
   bool in_unleased_use = false;            // used outside any lease
   std::optional<std::int64_t> free_bytes;  // empty: not known, which is never enough
   std::optional<std::int64_t> temperature_c;
@@ -51,7 +51,7 @@ struct Gpu {
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
-// The terms that a claim asks for.
+// What a claim asks of the scheduler.
 struct GpuRequest {
   std::uint32_t owner = 0;  // a user
   unsigned count = 1;
@@ -70,27 +70,27 @@ struct Claim {
   GpuSet gpus = {};
   Fence fence = 0;
   TimePoint granted_at = {};
-  unsigned overtakes = 0;  // later claims that passed it by (c), up to kPasses
+  unsigned overtakes = 0;  // later claims that overtook it by (c), up to kMaxOvertakes
   bool overdue = false;    // held longer than its owner said
-  bool late = false;       // drains, and was expected to be over by now
+  bool late = false;       // drains, and was expected to have ended by now
 
-  // Returns when the claim is over at the latest, if its owner keeps to what was said.
+  // Returns when the claim ends at the latest, if its owner keeps to what was said.
   std::optional<TimePoint> expected_end() const;
   friend bool operator==(const Claim&, const Claim&) = default;
 };
 
 struct Fairness {
-  // No claim passes an earlier one that wants the same GPUs.
+  // No claim overtakes an earlier one that could use the same GPUs.
   bool strict = false;
   unsigned max_gpus_per_owner = 0;  // at a time; 0: no limit
   // A released claim drains: its GPUs are free only once its processes were seen gone
-  // (Core::freed).
+  // (Scheduler::finish_drain).
   bool drains = false;
 
   friend bool operator==(const Fairness&, const Fairness&) = default;
 };
 
-// The consequences of an event. Claims that are over are no longer found.
+// The consequences of an event. Ended claims are no longer found.
 struct Effects {
   std::vector<Ticket> granted;  // in this order
   std::vector<Ticket> overdue;
@@ -103,7 +103,7 @@ struct Effects {
 // Why a claim waits.
 enum class WaitReason : std::uint8_t {
   busy,            // other claims have the GPUs
-  behind_earlier,  // free GPUs are kept for an earlier claim
+  behind_earlier,  // free GPUs are reserved for an earlier claim
   quota,           // its owner has as many GPUs as a user may have
   out_of_service,  // cordoned, quarantined or lost
   squatted,        // used outside any lease
@@ -115,7 +115,7 @@ BOOST_DESCRIBE_ENUM(WaitReason, busy, behind_earlier, quota, out_of_service, squ
 
 struct QueuePosition {
   Ticket ticket = 0;
-  std::size_t position = 0;  // 1 is next, among claims that want the same GPUs
+  std::size_t position = 0;  // 1 is next, among claims for the same GPUs
   WaitReason reason = WaitReason::busy;
   std::optional<TimePoint> expected_start = {};  // if every holder keeps to what was said
 
@@ -125,19 +125,20 @@ struct QueuePosition {
 // A claim gets all its GPUs at once or none. Claims are served in the order in which they came. A
 // later claim goes first only if
 // (a) it uses GPUs that the earlier one cannot use now. These are all GPUs if the earlier one
-//     could not begin even with everything released: too few are in service, or its owner is at
+//     could not start even with everything released: too few are in service, or its owner is at
 //     the quota; or
-// (b) it says that it will be done before the earlier one could begin; or
-// (c) that time is not known, the earlier one wants more than one GPU, and fewer than kPasses
-//     claims have passed it this way.
-// The rule protects the first waiting claim of each class. A class is a set of GPUs that a claim
-// could use and the memory it wants free. Only the first kMaxHeadsPerOwner classes of an owner are
-// protected, so that nobody stops the others by wanting many things at once. Passing by (b) does
-// not make the earlier claim wait longer.
+// (b) it says that it will end before the earlier one could start; or
+// (c) that time is not known, the earlier one requests more than one GPU, and fewer than
+//     kMaxOvertakes claims have overtaken it this way.
+// The rule protects the head of each class, its first waiting claim. A class is a set of GPUs that
+// a claim could use and the memory it requests. Only the first kMaxHeadsPerOwner classes of an
+// owner are protected, so that no owner blocks the others with many kinds of claims. Overtaking by
+// (b) does not make the earlier claim wait longer.
 class Scheduler {
  public:
   static constexpr unsigned kMaxOvertakes = 16;
-  // How long an owner's claims pass no other by (b) after one of them was held longer than said.
+  // How long an owner's claims overtake no other by (b) after one of them was held longer than
+  // said.
   static constexpr Duration kOverduePenalty = std::chrono::hours(24);
   // How many classes are protected side by side. GPUs that claims of further classes could use go
   // to no later claim.
@@ -148,34 +149,35 @@ class Scheduler {
 
   // Adds a GPU. Errc::busy: no slot is left.
   Result<Slot> add(Gpu);
-  // Removes a GPU that nobody holds. Claims that could use it wait for others. What follows for
-  // other claims happens at the next event, as it does after try_claim(), adopt() and reach().
+  // Removes a GPU that no claim holds. Claims that could use it wait for others. What follows for
+  // other claims happens at the next event, as it does after try_claim(), adopt() and
+  // set_eligible().
   void remove(Slot);
   void set_topology(Slot, std::optional<unsigned> clique, std::optional<unsigned> numa_node);
   Effects set_availability(Slot, GpuAvailability, TimePoint now);
 
-  // Grants nothing until open(), while the core is made from what was kept.
+  // Grants nothing until open(), while the scheduler is restored.
   void close() { open_ = false; }
   Effects open(TimePoint now);
-  // Takes over a claim as it was kept.
+  // Takes over a claim as it was saved.
   void restore(Claim);
   void restore_counters(Ticket last_ticket, Fence last_fence);
-  // Takes over the mistrust of an owner whose overdue lease is no longer here.
+  // Takes over the penalty of an owner whose overdue lease is no longer here.
   void restore_penalty(std::uint32_t owner, TimePoint until);
 
   // Errc::invalid: the claim can never be granted, and why.
   Result<void> check_satisfiable(const GpuRequest&) const;
-  // Puts a claim in the queue, and perhaps grants its GPUs. `terms` must be possible().
+  // Puts a claim in the queue, and perhaps grants its GPUs. REQUIRES: check_satisfiable(request).
   Ticket claim(const GpuRequest& request, TimePoint now, Effects&);
   // Returns the GPUs of which a claim that does not wait gets its own now: none if that is too few,
-  // and so nothing. Such a claim passes no other by (b) or (c).
+  // and so nothing. Such a claim overtakes no other by (b) or (c).
   GpuSet available_gpus(const GpuRequest&) const;
   // Claims without waiting.
   std::optional<Ticket> try_claim(const GpuRequest& request, TimePoint now);
   // Grants exactly these GPUs, in any condition and past all waiting claims, because a process uses
   // them already. Returns nothing if one of them is taken.
   std::optional<Ticket> adopt(std::uint32_t owner, const GpuSet& gpus, TimePoint now);
-  // Sets anew what a waiting claim could use, because the GPUs have changed.
+  // Updates what a waiting claim could use, because the GPUs have changed.
   void set_eligible(Ticket, const GpuSet& eligible);
   // Ends a waiting claim. Does nothing for any other.
   Effects cancel(Ticket, TimePoint now);
@@ -197,7 +199,7 @@ class Scheduler {
   Ticket last_ticket() const { return last_ticket_; }
   Fence last_fence() const { return last_fence_; }
   const Fairness& fairness() const { return fairness_; }
-  // Returns the outlooks of the first `most` waiting claims, in order.
+  // Returns the positions of the first `limit` waiting claims, in order.
   std::vector<QueuePosition> queue_positions(TimePoint now, std::size_t limit = SIZE_MAX) const;
 
   friend bool operator==(const Scheduler&, const Scheduler&) = default;
@@ -228,7 +230,7 @@ class Scheduler {
   bool is_blocking_head(const Head&) const;
   bool is_trusted(std::uint32_t owner, TimePoint now) const;
   std::optional<TimePoint> reservation(const Claim&, const GpuSet& usable_now) const;
-  // The outlooks (scheduler_backfill.cpp).
+  // The queue positions (scheduler_backfill.cpp).
   WaitReason wait_reason(const Claim&, const Forecast&) const;
   std::vector<TimePoint> free_times(TimePoint now) const;
   std::optional<TimePoint> expected_start(const Claim&, Forecast&) const;
@@ -240,7 +242,7 @@ class Scheduler {
   GpuSet taken_;  // held or draining
   Claims waiting_;
   Claims live_;
-  bool needs_scheduling_ = false;                    // the queue was not looked at since a change
+  bool needs_scheduling_ = false;                    // the queue was not scheduled since a change
   std::map<std::uint32_t, unsigned> gpus_by_owner_;  // number of GPUs, by owner
   std::map<std::uint32_t, TimePoint> penalized_until_;  // by owner, until when
   Ticket last_ticket_ = 0;

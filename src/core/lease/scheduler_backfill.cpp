@@ -1,4 +1,4 @@
-// The order of claims, and which may pass which.
+// The order of claims, and which may overtake which.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -14,14 +14,14 @@ namespace gpuyard::lease {
 struct Scheduler::Head {
   Claim* claim;
   GpuSet usable_gpus;                       // free GPUs that it could use while it waits for more
-  std::optional<TimePoint> reserved_start;  // when it could begin, if all keep to what they said
+  std::optional<TimePoint> reserved_start;  // when it could start, if all keep to what they said
 };
 
 struct Scheduler::Round {
   TimePoint now;
-  GpuSet open;  // free, and may be handed out
+  GpuSet open;  // free, and may be leased
   GpuSet in_service;
-  GpuSet reserved_gpus;  // kept for heads that no claim may pass
+  GpuSet reserved_gpus;  // reserved for heads that no claim may overtake
   std::vector<Head> heads;
   GpuSet overflow_gpus;  // what classes beyond kMaxHeads could use: no later claim gets it
 };
@@ -45,8 +45,8 @@ std::optional<Ticket> Scheduler::try_claim(const GpuRequest& request, TimePoint 
   return grant_new(request, choose_placement(gpus_, available, request.count), now);
 }
 
-// Each grant may change what others keep back, so the queue is looked at anew: an owner at the
-// quota keeps nothing, and a claim that passes another may make known when that one begins.
+// Each grant may change what others reserve, so the queue is scheduled again: an owner at the quota
+// reserves nothing, and a claim that overtakes another may make known when that one starts.
 void Scheduler::schedule(TimePoint now, Effects& effects) {
   if (!open_) return;
   needs_scheduling_ = false;
@@ -73,7 +73,7 @@ bool Scheduler::grant_next(TimePoint now, Effects& effects) {
   return false;
 }
 
-// Counts the pass for each head that waits with one of these GPUs, and is passed by (c).
+// Counts the overtake for each head that waits with one of these GPUs, and is overtaken by (c).
 void Scheduler::record_overtakes(const GpuSet& gpus, const Round& round, Effects& effects) {
   for (const Head& head : round.heads) {
     if (head.reserved_start || (head.usable_gpus & gpus).none()) continue;
@@ -108,8 +108,8 @@ bool Scheduler::can_start(const GpuRequest& request, const GpuSet& open,
          attainable_gpus(request, open, in_service).count() >= request.count;
 }
 
-// The claim keeps back what it could use, if it is the first of its class, could begin at all, and
-// its owner does not keep back enough already.
+// Reserves what the claim could use, if it is the first of its class, could start at all, and its
+// owner does not reserve enough already.
 void Scheduler::add_head(Claim& claim, Round& round) const {
   const GpuRequest& request = claim.request;
   std::size_t of_owner = 0;
@@ -140,7 +140,7 @@ bool Scheduler::can_overtake(const Claim& claim, const Head& head, TimePoint now
          is_trusted(claim.request.owner, now);
 }
 
-// Whether no claim at all may pass this one.
+// Whether no claim at all may overtake this one.
 bool Scheduler::is_blocking_head(const Head& head) const {
   if (fairness_.strict) return true;
   return !head.reserved_start &&
@@ -152,7 +152,7 @@ bool Scheduler::is_trusted(std::uint32_t owner, TimePoint now) const {
   return found == penalized_until_.end() || found->second <= now;
 }
 
-// Returns when the claim could begin, if all holders who said how long they hold keep to it.
+// Returns when the claim could start, if all holders who said how long they hold keep to it.
 std::optional<TimePoint> Scheduler::reservation(const Claim& head, const GpuSet& usable_now) const {
   const std::size_t missing = head.request.count - usable_now.count();
   std::vector<TimePoint> ends;
@@ -168,7 +168,7 @@ std::optional<TimePoint> Scheduler::reservation(const Claim& head, const GpuSet&
   return ends[missing - 1];
 }
 
-// The outlooks of waiting claims: why they wait, in which place, until when.
+// The queue positions of waiting claims: why they wait, behind how many, until when.
 namespace {
 
 constexpr TimePoint kNever = TimePoint::max();
@@ -186,7 +186,7 @@ struct Scheduler::Forecast {
   std::size_t position(const GpuSet& eligible);
 };
 
-// Returns the place of a claim among those that want some of the same GPUs, and counts it for later
+// Returns the position of a claim among those for some of the same GPUs, and counts it for later
 // ones.
 std::size_t Scheduler::Forecast::position(const GpuSet& eligible) {
   std::size_t queue_position = 1;
@@ -232,8 +232,8 @@ std::vector<TimePoint> Scheduler::free_times(TimePoint now) const {
   return free_at;
 }
 
-// Assumes that no claim passes another. The claim takes the GPUs that are free soonest, until it
-// ends; one that could not begin with everything released takes none.
+// Assumes that no claim overtakes another. The claim takes the GPUs that are free soonest, until it
+// ends; one that could not start with everything released takes none.
 std::optional<TimePoint> Scheduler::expected_start(const Claim& claim, Forecast& forecast) const {
   const GpuRequest& request = claim.request;
   const GpuSet attainable = attainable_gpus(request, forecast.open, forecast.in_service);

@@ -1,4 +1,4 @@
-// The outlooks of waiting claims: place, reason and time.
+// The queue positions of waiting claims: position, reason and time.
 #include <algorithm>
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A core with some GPUs and a clock, for tests: events in one word each.
+// A scheduler with some GPUs and a clock, for tests: events in one word each.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,6 @@
-// The rules of scheduler.h, implemented once more: slowly, for one moment, and only from a core's
-// public state. Tells whether each grant was allowed, and whether a claim was forgotten.
+// The rules of scheduler.h, implemented once more: slowly, for one moment, and only from a
+// scheduler's public state. Shows whether each grant was allowed, and whether a claim was
+// forgotten.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,8 @@
 
 namespace gpuyard::lease {
 
-// Owners who held GPUs longer than they said, and until when their claims pass no other by time.
+// Owners who held GPUs longer than they said, and until when their claims overtake no other by
+// time.
 using Mistrust = std::map<std::uint32_t, TimePoint>;
 
 struct Moment {
@@ -83,7 +85,7 @@ struct Moment {
     }
     return count;
   }
-  // Returns nothing if the time is not known, or if the claim could begin now and others keep it
+  // Returns nothing if the time is not known, or if the claim could start now and others hold it
   // back.
   std::optional<TimePoint> begins(const Claim& claim) const {
     if (usable(claim.request).count() >= claim.request.count) return std::nullopt;
@@ -111,7 +113,7 @@ struct Moment {
     return patient ? Pass::by_patience : Pass::no;
   }
 
-  // Returns the claims that keep something back from a later one: the first of each class, up to
+  // Returns the claims that reserve something against a later one: the first of each class, up to
   // eight of an owner.
   std::vector<Ticket> firsts_before(Ticket ticket) const {
     std::vector<Ticket> firsts;

@@ -1,6 +1,6 @@
-// Properties that hold for all events in all orders: a GPU is in one lease only, no claim is passed
-// that may not be, no claim is forgotten, and a core made from what was kept is the core that was
-// there.
+// Properties that hold for all events in all orders: a GPU is in one lease only, no claim is
+// overtaken that may not be, no claim is forgotten, and a restored scheduler equals the one that
+// was saved.
 //
 // GPUYARD_CASES=100 runs 100 times as many cases; RC_PARAMS="seed=..." repeats a run.
 #include <array>
@@ -21,7 +21,7 @@ namespace {
 constexpr Slot kSlots = 6;
 constexpr int kCases = 1000;
 
-// A core, and what its user knows of it.
+// A scheduler, and what its user knows of it.
 class Node {
  public:
   explicit Node(Fairness fairness) : core(fairness) {}
@@ -93,7 +93,7 @@ class Node {
     check(core.open(now));
   }
 
-  // Kills the core, and makes it again from what a journal keeps.
+  // Kills the scheduler, and restores it from what a storage keeps.
   void crash() {
     Scheduler again(core.fairness());
     again.close();
@@ -152,7 +152,8 @@ class Node {
     }
   }
 
-  // Checks that a GPU is in one lease, a lease has all it wanted, and a waiting claim has nothing.
+  // Checks that a GPU is in one lease, a lease has all it requested, and a waiting claim has
+  // nothing.
   void hold_apart() const {
     GpuSet taken;
     for (const auto& [ticket, claim] : core.live_claims()) {

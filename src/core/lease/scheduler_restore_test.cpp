@@ -1,4 +1,4 @@
-// A core that is made from what was kept.
+// A scheduler that is restored.
 #include <gtest/gtest.h>
 
 #include "core/lease/scheduler.h"
@@ -9,7 +9,7 @@ namespace {
 
 using Tickets = std::vector<Ticket>;
 
-// Makes a core from everything that a journal keeps of another.
+// Makes a scheduler from everything that a storage keeps of another.
 Scheduler made_again(const Scheduler& before) {
   Scheduler again(before.fairness());
   again.close();

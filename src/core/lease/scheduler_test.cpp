@@ -319,7 +319,7 @@ TEST(Scheduler, AGpuThatDrainsCountsForItsUser) {
   EXPECT_EQ(fixture.freed(two).granted, Tickets{next});
 }
 
-// The later claim of a user brings the earlier one over the quota, which then keeps back nothing.
+// The later claim of a user brings the earlier one over the quota, which then reserves nothing.
 TEST(Scheduler, ClaimPushedOverQuotaUnblocksLaterClaimImmediately) {
   SchedulerFixture fixture(4, {.max_gpus_per_owner = 4});
   GpuRequest timed = fixture.of_user(9, 2);
