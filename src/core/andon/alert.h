@@ -46,21 +46,21 @@ struct Alert {
   std::string message = {};
   std::string advice = {};
   std::optional<std::uint32_t> xid = {};
-  std::string driver_text =
-      {};  // the driver's own about that Xid; on the disk only as part of `message`
+  // The driver's own about that Xid; on the disk only as part of `message`.
+  std::string driver_text = {};
   WallTime fired{};
   std::optional<WallTime> resolved = {};
   std::string end_reason = {};  // why it ended, unless it cleared
   std::optional<Acknowledgement> acknowledged = {};
-  // The highest severity that sinks were told; empty if none was told.
+  // The highest severity that sinks were notified of; empty if none was.
   std::optional<int> notified_severity = {};
-  std::vector<std::string> notified_sinks = {};  // sinks that will be told of its end
+  std::vector<std::string> notified_sinks = {};  // sinks to notify of its end
   bool simulated = false;
 
   friend bool operator==(const Alert&, const Alert&) = default;
 };
 
-// Returns the highest severity that the alert has, or that sinks were told.
+// Returns the highest severity that the alert has, or that sinks were notified of.
 int worst_severity(const Alert&);
 
 // Returns "thermal/GPU-5f3c..." or "driver-down/node": the same each time this rule fires for this
@@ -97,8 +97,8 @@ AlertLevel level_of(int severity);
 
 namespace gpuyard::andon {
 
-// Silences: for a while nobody is told of certain alerts, because a GPU is worked on or a rule is
-// known to trip. The alerts exist all the same, and their actions are taken.
+// Silences: for a while nobody is notified of certain alerts, because a GPU is worked on or a rule
+// is known to trip. The alerts exist all the same, and their actions are taken.
 
 struct Silence {
   std::string id;
@@ -124,7 +124,7 @@ class SilenceTable {
   // changes nothing.
   void put(Silence, TimePoint now, WallTime wall);
   bool remove(const std::string& id) { return entries_.erase(id) > 0; }
-  // The id that is this name, or the only one that begins with it.
+  // Returns the id that is this name, or the only one that begins with it.
   std::optional<std::string> find_id(std::string_view name) const;
   // Removes the silences whose time is over, and returns their ids.
   std::vector<std::string> expire(TimePoint now);
@@ -141,9 +141,9 @@ class SilenceTable {
   std::map<std::string, Entry> entries_;
 };
 
-// The state of alerts that survives a killed daemon, and the archive that keeps it.
+// The state of alerts that survives a killed daemon, and the storage for it.
 
-// A message that one sink is told once. It is kept until the sink has taken it.
+// A message for one sink, sent once. It stays in the outbox until the sink has accepted it.
 struct OutboxMessage {
   std::string id;           // the same at each try, and after a restart
   std::string sink;         // by its name
@@ -153,14 +153,14 @@ struct OutboxMessage {
   friend bool operator==(const OutboxMessage&, const OutboxMessage&) = default;
 };
 
-// One transaction: all of it is kept, or nothing.
+// One transaction: all of it is committed, or nothing.
 struct AlertTransaction {
-  bool everything = false;         // first deletes the kept firing alerts, silences and messages
-  std::vector<Alert> alerts = {};  // each replaces its kept copy
+  bool everything = false;         // first deletes the stored firing alerts, silences and messages
+  std::vector<Alert> alerts = {};  // each replaces its stored copy
   std::vector<Silence> silences = {};
   std::vector<std::string> unsilenced = {};  // ids
   std::vector<OutboxMessage> messages = {};
-  std::vector<std::string> delivered = {};  // ids of messages that are not outgoing any more
+  std::vector<std::string> delivered = {};  // ids of messages that leave the outbox
   Requester requester = Requester::daemon();
 
   bool empty() const {
@@ -184,7 +184,7 @@ struct AlertHistoryQuery {
 };
 
 // Lives on the io thread, and does its work elsewhere. Requests are served in order. A change that
-// is told as kept is on the disk, synced. A method returns false and does nothing if too many
+// is reported as saved is on the disk, synced. A method returns false and does nothing if too many
 // requests wait already. A callback never runs inside the call it was given to.
 class AlertStorage {
  public:
@@ -193,12 +193,12 @@ class AlertStorage {
   virtual ~AlertStorage() = default;
   virtual bool load(std::function<void(Result<SavedAlerts>)> on_loaded) = 0;
   virtual bool save(AlertTransaction, OnSaved on_saved) = 0;
-  // Whether save() would accept an entry of this requester now.
+  // Whether save() would accept a transaction of this requester now.
   virtual bool has_queue_space(const Requester&) const { return true; }
-  // Tells firing and resolved alerts, the newest first.
+  // Returns firing and resolved alerts, the newest first.
   virtual bool query_history(AlertHistoryQuery,
                              std::function<void(Result<std::vector<Alert>>)>) = 0;
-  // Returns what is wrong with the archive, for people; empty when all is well.
+  // Returns what is wrong with the storage, for people; empty when all is well.
   virtual std::vector<std::string> notes() const = 0;
 
   // How many resolved alerts are kept.

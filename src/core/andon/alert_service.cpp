@@ -16,7 +16,7 @@ Error not_loaded_error() {
   return {Errc::unavailable, "the stored alerts have not been read yet; try again"};
 }
 
-// Whether the alert's level is worse than the one that was told last.
+// Whether the alert's level is worse than the one that sinks were notified of last.
 bool needs_notification(const Alert& alert) {
   return !alert.notified_severity || level_of(alert.severity) > level_of(*alert.notified_severity);
 }
@@ -38,7 +38,7 @@ void AlertService::replace(Rules rules) {
   update_quarantine();
 }
 
-// Tells alerts that fire already to the sinks that a rule has gained.
+// Notifies the sinks that a rule has gained of alerts that fire already.
 void AlertService::notify_new_sinks() {
   for (const Alert& alert : engine_.firing_alerts()) {
     const Rule* const rule = find_rule(engine_.rules(), alert.rule);
@@ -61,13 +61,13 @@ void AlertService::tick(const Facts& facts) {
   apply_transitions(engine_.tick(facts, loop_.now(), loop_.wall()));
 }
 
-// All that a tick keeps and tells is one entry: after a crash either both are there, or neither is
-// and the rule fires again.
+// All that a tick saves and sends is one transaction: after a crash either both are there, or
+// neither is and the rule fires again.
 void AlertService::apply_transitions(const std::vector<AlertTransition>& changes) {
   for (const AlertTransition& change : changes) {
     const Alert& alert = change.alert;
     if (change.kind == AlertTransition::Kind::resolved) {
-      // Sinks that heard that it began hear that it is over, even if it is silenced.
+      // Sinks that were notified of its begin are notified of its end, even if it is silenced.
       enqueue_messages(alert, alert.notified_sinks);
       stage(alert);
       continue;
@@ -84,7 +84,7 @@ void AlertService::apply_transitions(const std::vector<AlertTransition>& changes
   if (!transaction_.empty()) flush();
 }
 
-// The command runs once, however many sinks are told.
+// The command runs once, however many sinks are notified.
 void AlertService::run_command(const Alert& alert) {
   const Rule* const rule = find_rule(engine_.rules(), alert.rule);
   const std::string sink = rule != nullptr ? notifier_.command_of(*rule) : "";
@@ -207,8 +207,8 @@ void AlertService::unsilence(const std::string& name, const OnDone& on_done,
   flush(on_done, requester);
 }
 
-// The board and its disk. What was kept is read, and changes are kept before they are told; but a
-// disk that fails or does not answer delays no message for long.
+// The service and its disk. The saved state is read, and changes are saved before they are sent;
+// but a disk that fails or does not answer delays no message for long.
 
 void AlertService::start() {
   open_timer_ = loop_.call_after(kLoadTimeout, [this] { open_without_saved_state(); });
@@ -237,7 +237,7 @@ void AlertService::on_loaded(Result<andon::SavedAlerts> saved) {
   if (needs_full_save_) flush();
 }
 
-// An alert that fired meanwhile replaces the kept one of the same rule and GPU.
+// An alert that fired meanwhile replaces the saved one of the same rule and GPU.
 void AlertService::merge(const andon::SavedAlerts& saved) {
   std::vector<Alert> remaining;
   for (Alert alert : saved.firing) {
@@ -266,7 +266,7 @@ void AlertService::open_without_saved_state() {
   if (!storage_error_) storage_error_ = Error{Errc::timed_out, "the disk does not respond"};
   log::error("continuing without the stored alerts: {}", storage_error_->text());
   needs_full_save_ = true;
-  // Numbers that no earlier life can have given.
+  // Numbers that no earlier run of the daemon can have given.
   const auto since_1970 = loop_.wall().time_since_epoch();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_1970).count();
   engine_.restore({}, static_cast<std::uint64_t>(seconds), loop_.now());
@@ -274,7 +274,7 @@ void AlertService::open_without_saved_state() {
   open();
 }
 
-// Called once more if the kept state is read later.
+// Called once more if the saved state is read later.
 void AlertService::open() {
   open_ = true;
   // While the daemon was down, rules may have gone and sinks have come.
@@ -308,8 +308,8 @@ AlertTransaction AlertService::full_transaction() const {
   return all;
 }
 
-// Messages go out once they are kept, so that a daemon that dies has said nothing that it does not
-// remember. If the disk fails or does not answer, they go out without being kept.
+// Messages are sent once they are saved, so that a daemon that dies has sent nothing that it does
+// not remember. If the disk fails or does not answer, they are sent without being saved.
 void AlertService::flush(OnSaved on_done, const Requester& requester) {
   const auto pending = std::make_shared<PendingSave>();
   pending->transaction = std::exchange(transaction_, {});
@@ -319,7 +319,7 @@ void AlertService::flush(OnSaved on_done, const Requester& requester) {
   std::erase_if(pending->transaction.messages, [this](const OutboxMessage& one) {
     return outbox_.size() >= kMaxOutboxMessages || !outbox_.emplace(one.id, one).second;
   });
-  // Later entries build on all earlier ones; after a failure everything goes in one entry.
+  // Later transactions build on all earlier ones; after a failure everything goes in one.
   if (loaded_ && std::exchange(needs_full_save_, false)) {
     pending->transaction = full_transaction();
     pending->transaction.requester = requester;

@@ -1,11 +1,12 @@
-// The daemon's Andon board: evaluates the rules on every snapshot, keeps alerts on disk before
-// anybody is told, and decides who is told what. Knows no sink and no lease. Lives on the io
-// thread.
+// The daemon's alert service: evaluates the rules on every snapshot, saves alerts before it sends
+// notifications of them, and decides which sinks get them. Knows no sink and no lease. Lives on the
+// io thread.
 //
-// FactCollector turns a snapshot into the facts that rules look at: numbers, or nothing, which
-// trips nothing. Engine knows which rule is pending, firing or over for which GPU. The changes of a
-// tick and the messages about them are one entry in state.db; people are told once that is synced
-// (docs/decisions/009). A message stays in an outbox until its sink has taken it.
+// FactCollector turns a snapshot into the facts that rules evaluate: numbers, or nothing, which
+// trips nothing. RuleEngine knows which rule is pending, firing or resolved for which GPU. The
+// changes of a tick and the messages about them are one transaction in state.db; messages are sent
+// once that is synced (docs/decisions/009). A message stays in the outbox until its sink has
+// accepted it.
 #pragma once
 
 #include <functional>
@@ -27,15 +28,15 @@ namespace gpuyard::andon {
 class AlertNotifier {
  public:
   virtual ~AlertNotifier() = default;
-  // Returns the sinks that are told that the alert fires: those that its rule names, or else all
-  // that want alerts of its level.
+  // Returns the sinks that are notified that the alert fires: those that its rule names, or else
+  // all that want alerts of its level.
   virtual std::vector<std::string> sinks_for(const Alert&, const Rule&) = 0;
   // Returns the sink that runs the rule's command, or "" if the rule has none.
   virtual std::string command_of(const Rule&) = 0;
   // Builds the message to a sink about an alert, firing or resolved. Sends nothing.
   virtual OutboxMessage make_message(const Alert&, const std::string& sink) = 0;
-  // Sends the message, now or when the sink can take it. Board::delivered() is called then, never
-  // inside this call.
+  // Sends the message, now or when the sink can accept it. AlertService::mark_delivered() is called
+  // then, never inside this call.
   virtual void send(const OutboxMessage&) = 0;
 };
 
@@ -60,16 +61,16 @@ class AlertService {
   static constexpr Duration kSaveRetryDelay = std::chrono::seconds(5);
   // How long a message waits for its write to the disk. After that it is sent all the same.
   static constexpr Duration kSaveTimeout = std::chrono::seconds(5);
-  static constexpr std::size_t kMaxOutboxMessages =
-      8192;  // messages kept on disk; more are only sent
+  // Messages on disk; more are only sent.
+  static constexpr std::size_t kMaxOutboxMessages = 8192;
   static constexpr std::size_t kMaxUnsavedResolved = 1024;  // resolved alerts not yet on disk
 
-  // The references outlive the board.
+  // The references outlive the service.
   AlertService(Loop&, AlertStorage&, AlertNotifier&, Rules);
   AlertService(const AlertService&) = delete;
   AlertService& operator=(const AlertService&) = delete;
 
-  // Reads what was kept. No rule is evaluated before that is done.
+  // Reads the saved state. No rule is evaluated before that is done.
   void start();
 
   void on_event(const DeviceEvent& event) { engine_.on_event(event); }
@@ -77,30 +78,30 @@ class AlertService {
   void tick(const Facts&);
   // Evaluates these rules from now on.
   void replace(Rules);
-  // Forgets a message that its sink has taken, or never will take.
+  // Removes a message that its sink has accepted, or never will.
   void mark_delivered(const std::string& message_id);
 
-  // Each answers once the change is on the disk, never inside the call. Errors: not_found, conflict
-  // (the alert is resolved), unavailable (in effect, but not stored), busy (too many silences, or
-  // this requester's share of the disk queue is full; nothing is changed).
+  // Each calls back once the change is on the disk, never inside the call. Errors: not_found,
+  // conflict (the alert is resolved), unavailable (in effect, but not stored), busy (too many
+  // silences, or this requester's share of the disk queue is full; nothing is changed).
   void acknowledge(std::uint64_t number, Acknowledgement, const OnAlert&,
                    const Requester& = Requester::daemon());
   void silence(Silence, const OnSilence&, const Requester& = Requester::daemon());
   void unsilence(const std::string& name, const OnDone&, const Requester& = Requester::daemon());
-  // Returns an alert that fires, or that is over but not kept yet; null: only history() may know
-  // it.
+  // Returns an alert that fires, or that is resolved but not saved yet; null: only query_history()
+  // may find it.
   const Alert* find(std::uint64_t number) const;
   bool query_history(AlertHistoryQuery query,
                      std::function<void(Result<std::vector<Alert>>)> on_result) {
     return storage_.query_history(std::move(query), std::move(on_result));
   }
 
-  // One listener, told at once of every alert that fires, gets worse, is acknowledged or is over.
+  // One hook, called at once for every alert that fires, gets worse, is acknowledged or resolved.
   void set_on_change(std::function<void(const Alert&)> on_change) {
     on_change_ = std::move(on_change);
   }
 
-  // One listener, told of an alert that a user acknowledges, before it is kept.
+  // One hook, called for an alert that a user acknowledges, before it is saved.
   void set_on_acknowledged(std::function<void(const Alert&, const Rule&)> on_acknowledged) {
     on_acknowledged_ = std::move(on_acknowledged);
   }
@@ -122,7 +123,7 @@ class AlertService {
  private:
   using OnSaved = std::function<void(const Result<void>&)>;
 
-  // An entry that is being kept, and the messages to send once it is kept.
+  // A transaction that is being saved, and the messages to send once it is.
   struct PendingSave {
     AlertTransaction transaction;
     std::vector<OutboxMessage> messages;
@@ -157,19 +158,19 @@ class AlertService {
   SilenceTable silences_;
   std::map<std::string, OutboxMessage> outbox_;
   std::map<DeviceId, Quarantine> quarantines_;
-  AlertTransaction transaction_;                     // the next one to be kept
+  AlertTransaction transaction_;                     // the next one to be saved
   std::uint64_t next_order_ = 1;                     // of the next message
-  std::map<std::uint64_t, Alert> unsaved_resolved_;  // resolved, and not kept yet
+  std::map<std::uint64_t, Alert> unsaved_resolved_;  // resolved, and not saved yet
   std::function<void(const Alert&)> on_change_ = [](const Alert&) {};
   std::function<void(const Alert&, const Rule&)> on_acknowledged_ = [](const Alert&, const Rule&) {
   };
   bool open_ = false;
-  bool loaded_ = false;           // the kept state has been read
+  bool loaded_ = false;           // the saved state has been read
   bool load_failed_ = false;      // at least once
   bool needs_full_save_ = false;  // the disk lacks something that it was given
   std::uint64_t next_save_ = 0;
-  std::map<std::uint64_t, Subscription>
-      save_timeouts_;  // one timer for each save that is not answered
+  // One timer for each save without a reply.
+  std::map<std::uint64_t, Subscription> save_timeouts_;
   std::optional<Error> storage_error_;
   Subscription load_timer_;
   Subscription open_timer_;

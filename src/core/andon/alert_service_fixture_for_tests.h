@@ -1,4 +1,4 @@
-// A board with a disk and a messenger in memory, shared by the tests of several files.
+// An alert service with a disk and a notifier in memory, shared by the tests of several files.
 #pragma once
 
 #include <map>
@@ -71,12 +71,12 @@ class FakeArchive final : public AlertStorage {
 
   bool failing = false;
   bool hanging = false;  // it never answers
-  bool full = false;     // it refuses every question
+  bool full = false;     // it refuses every request
   bool silent = false;   // it answers no query
   int questions = 0;
   bool crowded = false;  // it accepts nothing from users
   AlertHistoryQuery asked;
-  std::vector<Alert> remembered;  // the answer to every question
+  std::vector<Alert> remembered;  // the result of every query
   int saves = 0;
   std::map<std::uint64_t, Alert> alerts;
   std::map<std::string, Silence> silences;
@@ -114,7 +114,7 @@ class FakeMessenger final : public AlertNotifier {
 
 using Said = std::vector<std::string>;
 
-// One life of a daemon, over a disk that outlives it.
+// One run of a daemon, over a disk that outlives it.
 class AlertServiceFixture {
  public:
   AlertServiceFixture(ManualLoop& loop, FakeArchive& disk, Rules rules = {hot_rule()},

@@ -47,7 +47,7 @@ inline Rule hot_rule() {
   return rule;
 }
 
-// A rule that keeps all other rules of its GPU quiet.
+// A rule that inhibits all other rules of its GPU.
 inline Rule lost_rule() {
   Rule rule;
   rule.name = "lost";

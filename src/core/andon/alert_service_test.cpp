@@ -198,7 +198,7 @@ TEST_F(AlertServiceTest, AQuarantineLastsUntilTheAlertIsOverOrAcknowledged) {
 
 }  // namespace
 
-// The board and its disk, over several lives of a daemon.
+// The service and its disk, over several runs of a daemon.
 namespace {
 
 TEST_F(AlertServiceTest, NotificationWaitsForCommit) {
@@ -226,7 +226,7 @@ TEST_F(AlertServiceTest, RestartResendsOnlyUndeliveredMessages) {
     life.stay(60, 60);
     EXPECT_EQ(life.said(), Said{"resolved GPU 0 is at 85 C"});
   }
-  AlertServiceFixture life(loop_, disk_);  // the sink has not taken the last message
+  AlertServiceFixture life(loop_, disk_);  // the sink has not accepted the last message
   EXPECT_EQ(life.said(), Said{"resolved GPU 0 is at 85 C"});
   life.stay(85, 11);
   EXPECT_EQ(life.service.engine().firing_alerts().at(0).number, 2U);
@@ -310,7 +310,7 @@ TEST_F(AlertServiceTest, ADiskThatStopsAnsweringHoldsUpNoAlert) {
 TEST_F(AlertServiceTest, LateLoadMergesSavedAlertsAndSilences) {
   {
     AlertServiceFixture life(loop_, disk_);
-    life.stay(85, 11);  // no sink takes a message
+    life.stay(85, 11);  // no sink accepts a message
     life.service.silence({.id = "s",
                           .rule = "cold",
                           .by = "uid 0",
@@ -328,7 +328,7 @@ TEST_F(AlertServiceTest, LateLoadMergesSavedAlertsAndSilences) {
   EXPECT_GT(anew, 1U);
   disk_.failing = false;
   life.stay(85, 10);
-  EXPECT_EQ(life.said().size(), 2U);  // messages that were not taken before are sent now
+  EXPECT_EQ(life.said().size(), 2U);  // messages that were not accepted before are sent now
   EXPECT_EQ(disk_.alerts.at(1).state, AlertState::resolved);
   EXPECT_EQ(disk_.alerts.at(anew).state, AlertState::firing);
   EXPECT_EQ(disk_.silences.size(), 1U);
@@ -365,7 +365,7 @@ TEST_F(AlertServiceTest, RestartNotifiesNewSinkOfFiringAlert) {
     EXPECT_EQ(life.said(), kFired);
   }
   AlertServiceFixture next(loop_, disk_, {hot_rule()},
-                           {"log", "ops"});  // the log has not taken its message yet
+                           {"log", "ops"});  // the log has not accepted its message yet
   EXPECT_EQ(next.said(), (Said{"firing GPU 0 is at 85 C", "ops: firing GPU 0 is at 85 C"}));
 }
 

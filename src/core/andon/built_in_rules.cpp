@@ -1,4 +1,4 @@
-// The built-in rules, as the text that a user reads before he writes his own.
+// The built-in rules, as the text that a user reads before they write their own.
 #include "core/andon/rule_reader.h"
 
 namespace gpuyard::andon {

@@ -1,4 +1,4 @@
-// All that rules may look at, at one moment. An unknown value is empty, never 0.
+// All that rules may evaluate, at one moment. An unknown value is empty, never 0.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace gpuyard::andon {
 
-// The signals: quantities of a GPU or of the machine that a rule can look at, beside the readings
+// The signals: quantities of a GPU or of the machine that a rule can evaluate, beside the readings
 // of the metric catalog. The table is data; FactCollector finds the numbers.
 
 enum class Signal : std::uint8_t {
@@ -97,15 +97,14 @@ struct Facts {
   Signals node;
 };
 
-// The facts that leasing knows of a GPU.
+// The facts that the lease manager knows of a GPU.
 struct LeaseFacts {
   std::optional<bool> leased = {};
   std::optional<std::size_t> unleased_processes = {};
 };
 
 // Remembers what one snapshot cannot tell: since when a GPU is idle, and which of its NVLinks were
-// up. Pure: the caller tells it the
-// time.
+// up. Pure: the caller passes the time.
 class FactCollector {
  public:
   // `leases`: by GPU; a GPU that is not in it is not known.

@@ -120,7 +120,7 @@ std::vector<Alert> v0::Andon::check(std::span<const GpuMetrics> metrics) {
 
 std::vector<Alert> v0::Andon::check(std::span<const GpuMetrics> metrics, nanoseconds now) {
   std::vector<Alert> alerts;
-  const auto before = std::exchange(idle_, {});  // GPUs that are not told now are forgotten
+  const auto before = std::exchange(idle_, {});  // GPUs that are not given now are removed
   for (const GpuMetrics& gpu : metrics) {
     check_now(gpu, thresholds_, alerts);
     if (!is_idle(gpu)) continue;

@@ -1,4 +1,4 @@
-// A rule: what it looks at, when it becomes an alert and when it clears, how bad that is, what is
+// A rule: what it evaluates, when it becomes an alert and when it clears, how bad that is, what is
 // said and what is done. Plain data; rule_reader.h makes it from TOML.
 #pragma once
 
@@ -40,7 +40,7 @@ BOOST_DESCRIBE_ENUM(Curve, none, thermal, memory, power, idle)
 
 struct Rule {
   std::string name;
-  std::string on;  // what it looks at, as it was written
+  std::string on;  // the source, as it was written
   RuleSource source = Signal::temperature;
   bool enabled = true;
   bool below = false;              // trips at or below `at`, instead of at or above
@@ -55,7 +55,7 @@ struct Rule {
   Curve curve = Curve::none;  // instead of `severity`
 
   std::vector<std::string> gpus = {};      // by index, UUID or PCI address; empty: all
-  std::vector<std::string> inhibits = {};  // rules kept quiet for this GPU meanwhile; "*": all
+  std::vector<std::string> inhibits = {};  // rules inhibited for this GPU meanwhile; "*": all
   bool notify = true;
   std::vector<std::string> sinks = {};  // empty: all that want its level
   bool quarantine = false;

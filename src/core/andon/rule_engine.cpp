@@ -16,7 +16,7 @@ bool matches_gpu(const Rule& rule, const DeviceInfo& gpu) {
          });
 }
 
-// Returns what the rule looks at if the event may be of it; null if it cannot.
+// Returns the rule's condition if the event matches it; null if it does not.
 const EventCondition* matching_condition(const Rule& rule, const DeviceEvent& event) {
   const auto* const source = std::get_if<EventCondition>(&rule.source);
   if (source == nullptr || source->kind != event.kind) return nullptr;
@@ -132,7 +132,7 @@ void RuleEngine::count_events() {
   }
 }
 
-// The first account had no words: where both are of one rule, it is counted already.
+// The first event had no text: if both are of one rule, it is counted already.
 void RuleEngine::count_echoes() {
   for (const DeviceEvent& echo : std::exchange(echoes_, {})) {
     DeviceEvent first = echo;
@@ -150,8 +150,8 @@ void RuleEngine::count_echoes() {
   }
 }
 
-// An event after the alert was acknowledged, or another Xid, is news of the same alert. It is told
-// once that is allowed, see refresh().
+// An event after the alert was acknowledged, or another Xid, is news of the same alert. Sinks are
+// notified once that is allowed, see refresh().
 void RuleEngine::count(RuleState& state, const DeviceEvent& event) {
   constexpr std::size_t kMaxXids = 64;
   state.event_window.add(event.at, event.xid, driver_text_of(event));
@@ -168,7 +168,7 @@ std::vector<AlertTransition> RuleEngine::tick(const Facts& facts, TimePoint now,
     if (!is_missing(gpu.info)) indexes_.emplace(gpu.info.index, gpu.info.id);
   }
   std::vector<AlertTransition> changes;
-  // Rules that inhibit others go first, so that the others say nothing in the same tick.
+  // Rules that inhibit others go first, so that the others do not fire in the same tick.
   for (const bool inhibits : {true, false}) {
     update_inhibited();
     for (const Rule& rule : rules_) {
@@ -277,7 +277,7 @@ void RuleEngine::evaluate(const Rule& rule, RuleStates& states, const GpuFacts* 
   }
 }
 
-// An unknown value trips nothing and clears nothing; both holds begin anew after it.
+// An unknown value trips nothing and clears nothing; both holds start again after it.
 void RuleEngine::step(const Rule& rule, RuleState& state, std::optional<double> value,
                       TimePoint now) {
   const auto since = [now](std::optional<TimePoint>& moment, bool is) {
@@ -354,7 +354,7 @@ void RuleEngine::resolve(RuleState& state, WallTime wall, std::string why,
   changes.push_back({AlertTransition::Kind::resolved, std::move(alert)});
 }
 
-// Forgets GPUs that are no longer listed.
+// Removes GPUs that are no longer listed.
 void RuleEngine::evict_absent(RuleStates& states, const std::set<DeviceId>& present, TimePoint now,
                               WallTime wall, std::vector<AlertTransition>& changes) {
   for (auto state = states.begin(); state != states.end();) {
@@ -387,7 +387,7 @@ std::optional<double> CounterWindow::add(double counter, Duration over, TimePoin
   const bool back =
       !points_.empty() && (counter < points_.back().counter || now < points_.back().at);
   if (back) points_.clear();
-  // The oldest point kept is the newest one that is at least `over` old.
+  // The oldest point that stays is the newest one that is at least `over` old.
   while (points_.size() > 1 && now - points_[1].at >= over) points_.pop_front();
   const bool first = points_.empty();
   if (points_.size() < 2 || now - points_[points_.size() - 2].at >= over / kParts) {

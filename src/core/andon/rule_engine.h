@@ -1,5 +1,5 @@
 // Decides which rules trip, since when and until when: pending, firing, resolved. Pure state: the
-// caller tells it the time and the facts. Knows no disk, no sink and no action.
+// caller passes the time and the facts. Knows no disk, no sink and no action.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ namespace gpuyard::andon {
 // The times of events.
 class EventWindow {
  public:
-  static constexpr std::size_t kMaxEvents = 1024;  // beyond it the oldest is forgotten
+  static constexpr std::size_t kMaxEvents = 1024;  // beyond it the oldest is evicted
 
-  // `words`: the driver's own about the Xid, or "".
+  // `text`: the driver's own about the Xid, or "".
   void add(TimePoint at, std::optional<std::uint32_t> xid, std::string text);
-  // The driver's words about the last Xid, which came later than the Xid itself.
+  // The driver's text about the last Xid, which came later than the Xid itself.
   void set_last_text(std::string text) { last_text_ = std::move(text); }
   // Returns how many are younger than `over`.
   double count(Duration over, TimePoint now);
@@ -48,7 +48,7 @@ class CounterWindow {
   static constexpr int kParts = 60;
 
   // Returns the growth in the last `over`, or nothing before there are two values. A counter that
-  // went back begins anew, because its GPU was reset.
+  // went back starts again, because its GPU was reset.
   std::optional<double> add(double counter, Duration over, TimePoint now);
 
  private:
@@ -83,17 +83,18 @@ class RuleEngine {
   static constexpr Duration kEvictionInterval = std::chrono::seconds(60);
   // Between two ticks. Beyond it an event that is more than a note takes the place of a note.
   static constexpr std::size_t kMaxEvents = 4096;
-  static constexpr std::size_t kMaxTextBytes = 256;  // bytes of the driver's words about an Xid
+  static constexpr std::size_t kMaxTextBytes = 256;  // bytes of the driver's text about an Xid
 
   explicit RuleEngine(Rules rules) { set_rules(std::move(rules)); }
 
-  // Takes over what fired before the daemon started. It goes on firing until its rule clears it.
+  // Restores alerts that fired before the daemon started. They go on firing until their rules
+  // clear.
   void restore(const std::vector<Alert>& firing, std::uint64_t last_number, TimePoint now);
-  // Replaces the rules. Alerts of a rule that is gone or switched off are over.
+  // Replaces the rules. Alerts of a rule that is gone or switched off are resolved.
   std::vector<AlertTransition> replace(Rules, WallTime wall);
 
   void on_event(const DeviceEvent&);
-  // The second account of an event that on_event() got. It may have the driver's words, and by them
+  // The second report of an event that on_event() got. It may have the driver's text, and by that
   // the event may be worse.
   void on_echo(const DeviceEvent&);
   // How many events were dropped, since the daemon started.
@@ -102,7 +103,7 @@ class RuleEngine {
 
   // Acknowledges a firing alert; leaves others as they are.
   void acknowledge(std::uint64_t number, Acknowledgement);
-  // Records which sinks hear of the alert, and the severity that people were told, if any.
+  // Records which sinks were notified of the alert, and of which severity, if of any.
   void record_notified(std::uint64_t number, std::optional<int> severity,
                        const std::vector<std::string>& sinks);
 
@@ -110,7 +111,7 @@ class RuleEngine {
   std::vector<Alert> firing_alerts() const;  // by number, with current values
   const Alert* find(std::uint64_t number) const;
   std::vector<PendingAlert> pending_alerts(TimePoint now) const;
-  // Returns the rule that keeps this one quiet on this GPU, or "".
+  // Returns the rule that inhibits this one on this GPU, or "".
   std::string inhibitor(const std::string& rule, const DeviceId& gpu) const;
   std::uint64_t last_number() const { return last_number_; }
   // Returns true if another GPU has the index that the alert's GPU had: the index does not name it
@@ -130,8 +131,8 @@ class RuleEngine {
     std::optional<Alert> alert;                 // firing
     std::optional<TimePoint> not_clear_before;  // restored: its earlier growth is not known
     std::set<std::uint32_t> xids;               // of the alert
-    bool renotify = false;                      // the alert is to be told again
-    bool text_changed = false;                  // the driver's words came after the alert
+    bool renotify = false;                      // sinks are to be notified of the alert again
+    bool text_changed = false;                  // the driver's text came after the alert
     bool index_reused = false;                  // is_index_reused(), as the message has it
     CounterWindow counter_window;
     EventWindow event_window;
@@ -164,9 +165,9 @@ class RuleEngine {
   const Alert* alert_of(const std::string& rule, const DeviceId& gpu) const;
 
   Rules rules_;
-  std::vector<std::size_t> inhibiting_rules_;  // places of the rules that keep others quiet
-  std::set<DeviceId> inhibited_gpus_;          // GPUs for which one of them fires
-  std::map<std::uint32_t, DeviceId> indexes_;  // of the GPUs that the driver lists now
+  std::vector<std::size_t> inhibiting_rules_;              // of the rules that inhibit others
+  std::set<DeviceId> inhibited_gpus_;                      // GPUs for which one of them fires
+  std::map<std::uint32_t, DeviceId> indexes_;              // of the GPUs that the driver lists now
   std::map<std::string, RuleStates, std::less<>> states_;  // by rule
   std::vector<DeviceEvent> events_;                        // since the last tick
   std::vector<DeviceEvent> echoes_;                        // the same

@@ -1,5 +1,5 @@
-// The parts of Engine that do not belong to a tick: restoring, replacing rules, acknowledging, and
-// queries.
+// The parts of RuleEngine that do not belong to a tick: restoring, replacing rules, acknowledging,
+// and queries.
 #include <algorithm>
 #include <utility>
 
@@ -9,19 +9,19 @@
 namespace gpuyard::andon {
 namespace {
 
-// Whether both rules look at the same value, over the same window.
+// Whether both rules evaluate the same value, over the same window.
 bool has_same_source(const Rule& one, const Rule& other) {
   return one.on == other.on && one.over == other.over;
 }
 
-// Whether both rules also judge the value in the same way.
+// Whether both rules also evaluate it in the same way.
 bool has_same_condition(const Rule& one, const Rule& other) {
   return has_same_source(one, other) && one.at == other.at && one.below == other.below &&
          one.clear_at == other.clear_at && one.enabled == other.enabled;
 }
 
-// Returns the driver's words, which stand behind the meaning in the messages of the built-in rules;
-// "" if there are none.
+// Returns the driver's text, which stands behind the meaning in the messages of the built-in rules;
+// "" if there is none.
 std::string driver_text_in(const Alert& alert) {
   const std::string_view meaning = alert.xid ? xid_row(*alert.xid).meaning : std::string_view();
   const std::size_t at = meaning.empty() ? std::string::npos : alert.message.find(meaning);
@@ -41,7 +41,7 @@ void RuleEngine::restore(const std::vector<Alert>& firing, std::uint64_t last_nu
     state.alert = alert;
     state.value = alert.value;
     state.index = alert.index.value_or(0);
-    // The times of the events were not kept: they count as if they came now.
+    // The times of the events were not saved: they count as if they came now.
     if (alert.xid) state.xids.insert(*alert.xid);
     const std::string driver_text = driver_text_in(alert);
     state.alert->driver_text = driver_text;
@@ -154,7 +154,7 @@ std::vector<PendingAlert> RuleEngine::pending_alerts(TimePoint now) const {
   return all;
 }
 
-// Among rules that keep each other quiet, the first to fire is not kept quiet; otherwise none would
+// Among rules that inhibit each other, the first to fire is not inhibited; otherwise none would
 // ever end.
 std::string RuleEngine::inhibitor(const std::string& rule, const DeviceId& gpu) const {
   const Rule* const self = find_rule(rules_, rule);

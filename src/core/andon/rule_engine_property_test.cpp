@@ -85,7 +85,7 @@ RC_GTEST_PROP(RuleEngineProperty, SeverityIsFrom0To100AndRisesWithTheExcess, ())
   }
 }
 
-// A clock that jumps ahead counts as time with the last value; one that goes back begins anew.
+// A clock that jumps ahead counts as time with the last value; one that goes back starts again.
 RC_GTEST_PROP(RuleEngineProperty, ClockJumpNeverFiresOrResolvesWrongly, ()) {
   const bool hot = *rc::gen::arbitrary<bool>();
   EngineRun run({hot_rule()});
@@ -114,7 +114,7 @@ RC_GTEST_PROP(RuleEngineProperty, GrowthWithinWindowIsAlwaysDetected, ()) {
         std::ranges::find_if(all, [&](const auto& one) { return one.first > now - kOver; });
     const auto before = first == all.begin() ? first : std::prev(first);
     RC_ASSERT(*grown >= counter - before->second);
-    // The value is at most one part and one look older than it should be.
+    // The value is at most one part and one tick older than it should be.
     const auto much_older = std::ranges::find_if(all, [&](const auto& one) {
       return one.first > before->first - kOver / 60 - std::chrono::seconds(10);
     });

@@ -15,8 +15,8 @@
 namespace gpuyard::andon {
 
 inline constexpr std::size_t kMaxRules = 256;
-inline constexpr std::size_t kMaxTextLength =
-    512;  // bytes of a message, an advice, a name in a list
+// Bytes of a message, an advice, a name in a list.
+inline constexpr std::size_t kMaxTextLength = 512;
 inline constexpr std::size_t kMaxListLength = 64;
 
 // Applies the tables [rule.NAME] of `text` to `rules`: changes the given keys of a rule that
@@ -29,7 +29,7 @@ std::string_view built_in_text();
 const Rules& built_in_rules();
 
 // Reads one [rule.NAME] table key by key, and names the line of each error. Internal: used only by
-// rule_reader.cpp and, for the help of the keys, by reference.cpp.
+// rule_reader.cpp and, for the help of the keys, by reference_for_tests.cpp.
 
 // Why a value is refused, as the end of a sentence; "": it is not what the key's `must_be` says.
 using ValueError = std::optional<std::string>;

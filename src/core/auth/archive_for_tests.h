@@ -42,7 +42,7 @@ class FakeTokenArchive final : public TokenStorage {
   std::map<std::string, Token> kept;
   std::optional<Error> broken;
   bool full = false;
-  std::optional<std::string> full_for = {};  // the party whose share of the queue is full
+  std::optional<std::string> full_for = {};  // the quota group whose share of the queue is full
   int saves = 0;
   std::vector<Requester> requesters;  // of the saves
 

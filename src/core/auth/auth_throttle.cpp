@@ -5,7 +5,7 @@
 
 namespace gpuyard::auth {
 
-// Where all places are taken, the address that failed least recently is forgotten.
+// If all slots are taken, the address that failed least recently is evicted.
 AuthThrottle::Address& AuthThrottle::find_or_add(const std::string& address) {
   const auto found = addresses_.find(address);
   if (found != addresses_.end()) return found->second;

@@ -16,22 +16,22 @@ namespace gpuyard::auth {
 
 class AuthThrottle {
  public:
-  static constexpr int kMaxUndelayedFailures = 5;  // are answered at once
+  static constexpr int kMaxUndelayedFailures = 5;  // are answered without a delay
   static constexpr Duration kMinDelay = std::chrono::milliseconds(100);
   static constexpr Duration kMaxDelay = std::chrono::seconds(5);
-  static constexpr std::size_t kMaxDelayedReplies =
-      64;  // answers that are held back, of all addresses
+  // Replies that wait, of all addresses.
+  static constexpr std::size_t kMaxDelayedReplies = 64;
   static constexpr std::size_t kMaxAddresses = 1024;                       // that are remembered
   static constexpr Duration kFailureRetention = std::chrono::minutes(10);  // after the last failure
   static constexpr Duration kLogInterval = std::chrono::minutes(1);
 
-  // What is to be written down of a failure: nothing, or how many there were since the last line.
+  // Called if a failure is to be logged, with the number of failures since the last line.
   using OnLogDue = std::function<void(std::uint64_t since_the_last)>;
 
   explicit AuthThrottle(Loop& loop) : loop_(loop) {}
 
-  // Calls `answer` now or later; false, without calling it, if too many wait already. Calls `note`
-  // at an address's first failure and then at most once in kLogInterval.
+  // Calls `send_reply` now or later; false, without calling it, if too many wait already. Calls
+  // `on_log_due` at an address's first failure and then at most once in kLogInterval.
   bool record_failure(const std::string& address, const OnLogDue& on_log_due,
                       std::function<void()> send_reply);
 

@@ -13,7 +13,7 @@ using std::chrono::seconds;
 
 class AuthThrottleTest : public ::testing::Test {
  protected:
-  // Returns how long the answer took; nothing if it was refused.
+  // Returns how long the reply took; nothing if it was refused.
   std::optional<Duration> guess(const std::string& from = "192.0.2.7") {
     bool answered = false;
     const bool taken = guesses_.record_failure(

@@ -34,8 +34,8 @@ struct TokenText {
 
   // Draws a new one from the kernel. Errc::internal if the kernel gives no random bytes.
   static Result<TokenText> draw();
-  // Errc::invalid if it is no token or was mistyped. The message shows nothing of the text. Whoever
-  // sends a token can tell so without asking the daemon.
+  // Errc::invalid if it is no token or was mistyped. The message shows nothing of the text. A
+  // client can check a token so without the daemon.
   static Result<TokenText> parse(std::string_view);
 
   std::string text() const;
@@ -52,12 +52,12 @@ inline constexpr std::chrono::seconds kMaxTokenLifetime = std::chrono::days(3650
 // Compares in the same time wherever they differ.
 bool is_same_digest(std::string_view one, std::string_view other);
 
-// What is kept of a token. Its rights are the least of its own scope and of what its user may now.
+// The record of a token. Its rights are the least of its own scope and of what its user may now.
 struct Token {
   std::string id;
   std::string digest;
   std::string name;                       // for people
-  std::optional<std::uint32_t> uid = {};  // whose it is; empty: a service's, which may only read
+  std::optional<std::uint32_t> uid = {};  // its owner; empty: a service, which may only read
   Scope scope = Scope::read;
   std::vector<DeviceId> gpus = {};  // the only ones it is for; empty: all
   WallTime made{};

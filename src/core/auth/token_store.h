@@ -20,7 +20,7 @@
 
 namespace gpuyard::auth {
 
-// What is kept together: all of it or nothing.
+// Committed together: all of it or nothing.
 struct TokenTransaction {
   std::vector<Token> tokens;             // each replaces the one of its id
   std::vector<std::string> removed_ids;  // ids
@@ -28,7 +28,7 @@ struct TokenTransaction {
   Requester requester = Requester::daemon();
 };
 
-// Keeps the tokens. A call returns false, and does nothing, if too much waits already. A callback
+// Saves the tokens. A call returns false, and does nothing, if too much waits already. A callback
 // never runs inside the call it was given to.
 class TokenStorage {
  public:
@@ -40,7 +40,7 @@ class TokenStorage {
 // A request for a new token.
 struct TokenRequest {
   std::string name;
-  std::optional<std::uint32_t> uid = {};  // empty: a service's
+  std::optional<std::uint32_t> uid = {};  // empty: a service
   Scope scope = Scope::read;
   std::vector<DeviceId> gpus = {};
   std::optional<Duration> lifetime = {};  // empty: for ever
@@ -54,19 +54,19 @@ class TokenStore {
   static constexpr std::size_t kMaxTokens = 1024;       // that are good, of all users
   static constexpr std::size_t kMaxTokensPerUser = 64;  // of one user
   static constexpr std::size_t kReservedForAdmins = 128;
-  // Ended tokens that stay listed. Those that cannot be forgotten yet count as valid beyond
+  // Ended tokens that stay listed. Those that cannot be evicted yet count as valid beyond
   // kMaxTokensPerUser for each user.
   static constexpr std::size_t kMaxEndedTokens = 256;
   static constexpr std::size_t kMaxNameLength = 64;
   static constexpr Duration kUseSaveDelay = std::chrono::minutes(1);
   // An unsaved revocation is retried after this time.
   static constexpr Duration kSaveRetryDelay = std::chrono::seconds(5);
-  // An expired token is forgotten only if every check of the clock found it expired for
+  // An expired token is removed only if every check of the clock found it expired for
   // kExpiredRetention, so that a temporarily wrong clock deletes nothing.
   static constexpr Duration kExpiredRetention = std::chrono::hours(24);
   static constexpr Duration kExpiryCheckInterval = std::chrono::hours(1);
 
-  // The text of a token, which is told once and never again.
+  // The text of a token, which is returned once and never again.
   struct CreatedToken {
     Token token;
     std::string text;
@@ -74,7 +74,7 @@ class TokenStore {
   using OnCreated = std::function<void(Result<CreatedToken>)>;
   using OnDone = std::function<void(const Result<void>&)>;
 
-  // Both outlive this.
+  // The loop and the storage outlive it.
   TokenStore(Loop& loop, TokenStorage& storage) : loop_(loop), storage_(storage) {}
   ~TokenStore();
   TokenStore(const TokenStore&) = delete;
@@ -88,23 +88,23 @@ class TokenStore {
   // the user is over the limit; administrators have none.
   std::optional<Duration> count_change(const Requester&);
 
-  // Answers once the token is kept. Errc::conflict if its user has another of that name, busy
+  // Calls back once the token is saved. Errc::conflict if its user has another of that name, busy
   // beyond the limits above, invalid if its lifetime is out of range.
   void create(TokenRequest, OnCreated on_created);
-  // Refuses these tokens from now on, and answers once that is stored. Returns those that were not
-  // revoked before. An error means that it is not stored: the tokens are refused all the same, and
-  // the write is retried until it succeeds.
+  // Refuses these tokens from now on, and calls back once that is stored. Returns those that were
+  // not revoked before. An error means that it is not stored: the tokens are refused all the same,
+  // and the write is retried until it succeeds.
   std::vector<std::string> revoke(const std::vector<std::string>& ids, const std::string& by,
                                   OnDone on_done, Requester requester = Requester::daemon());
 
   // Returns the good token of this text. Errc::denied if it is unknown, wrong, revoked or expired:
-  // who does not know the secret cannot tell which. Errc::unavailable until the tokens are read.
+  // a client without the secret cannot tell which. Errc::unavailable until the tokens are read.
   Result<const Token*> authenticate(std::string_view text) const;
-  // Notes that this token was used now from there, over plain TCP if `in_clear`.
+  // Records that this token was used now from there, over plain TCP if `in_clear`.
   void record_use(const std::string& id, const std::string& from, bool in_clear = false);
 
   const Token* find(const std::string& id) const;
-  // By the time at which they were made; ended ones too, as long as they are remembered.
+  // By the time at which they were made; ended ones too, until they are evicted.
   std::vector<Token> all() const;
   // The owners of valid tokens.
   std::vector<std::uint32_t> users() const;
@@ -112,11 +112,11 @@ class TokenStore {
   bool has_unsaved_revocation(const std::string& id) const {
     return unsaved_revocations_.contains(id);
   }
-  // When the first of the good tokens ends that were made to last for `life` or more.
+  // When the first of the good tokens ends that were made to last for `lifetime` or more.
   std::optional<WallTime> next_expiry(Duration lifetime) const;
 
-  // Calls `ended` once when this token is no longer good: at once when it is revoked, within
-  // EndWatch::kLook when it expires, also if the clock jumps.
+  // Calls `on_end` once when this token is no longer good: at once when it is revoked, within
+  // EndWatch::kPollInterval when it expires, also if the clock jumps.
   Subscription subscribe_to_end(const std::string& id, std::function<void()> on_end) {
     return end_watch_.subscribe(id, std::move(on_end));
   }
@@ -139,7 +139,7 @@ class TokenStore {
   std::set<std::string> unsaved_uses_;              // their last use is not stored yet
   std::set<std::string> unsaved_revocations_;       // their revocation is not stored yet
   std::map<std::string, TimePoint> expired_since_;  // found expired at every check since then
-  KeyedRateLimiter<std::string> change_limiter_{limits::kTokenChangesPerMinute};  // by party
+  KeyedRateLimiter<std::string> change_limiter_{limits::kTokenChangesPerMinute};  // by quota group
   EndWatch<std::string> end_watch_{loop_, [this](const std::string& id) {
                                      const Token* const token = find(id);
                                      return token != nullptr && token->is_valid(loop_.wall());

@@ -67,7 +67,7 @@ std::string duration_text(Duration length) {
 
 }  // namespace
 
-// Judges one GPU by its past and its newest readings.
+// Classifies one GPU by its past and its newest readings.
 class BottleneckDetector::Classifier {
  public:
   Classifier(const BottleneckThresholds& thresholds, const ReadingWindow& window,

@@ -1,5 +1,5 @@
-// Finds why each GPU is slow, from the readings of the last minute. Pure: the caller tells the time
-// with each snapshot. Knows no lease and no /proc: it is told what they say.
+// Finds why each GPU is slow, from the readings of the last minute. Pure: the time comes with each
+// snapshot. Knows no lease and no /proc: the caller passes their facts.
 //
 // Meaning of the driver's words: docs/metrics.md, throttle_reasons. The thresholds of `starved` and
 // `waiting` are inferred from reports of users and were not yet checked on hardware.
@@ -23,12 +23,12 @@ struct BottleneckThresholds {
   std::int64_t starved_below_percent = 40;
   // A GPU that is always busy with no more than this share of its power limit waits.
   std::int64_t waiting_power_percent = 35;
-  // A leased GPU that nobody uses for so many seconds is idle.
+  // A leased GPU without use for so many seconds is idle.
   std::int64_t idle_after_s = 60;
   std::int64_t memory_full_percent = 98;
 };
 
-// What others know of a GPU; empty: not known.
+// The facts of a GPU from leases and /proc; empty: not known.
 struct ExternalFacts {
   std::optional<bool> leased = {};
   // The most CPU that one of its processes uses, in percent of a core; 0 without processes.

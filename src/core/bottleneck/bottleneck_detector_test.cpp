@@ -27,7 +27,7 @@ void set(DeviceState& gpu, Metric metric, std::int64_t value, std::uint16_t inde
   gpu.sample.set({metric, index, {}, value});
 }
 
-// A GPU at work that nothing holds back.
+// A GPU at work that nothing slows down.
 DeviceState healthy() {
   DeviceState gpu;
   gpu.info = {"GPU-0", 0, "GPU-0", "0000:01:00.0", "H100", {}};

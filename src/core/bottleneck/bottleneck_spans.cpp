@@ -33,7 +33,7 @@ void BottleneckRecorder::update_span(const DeviceState& device, WallTime now) {
   const auto known = open_spans_.find(device.info.id);
   if (known != open_spans_.end()) {
     BottleneckSpan& span = known->second;
-    // A clock that was set ends a spell as well.
+    // A clock that was set ends a span as well.
     const bool goes_on = now >= span.last_seen && now - span.last_seen <= kMaxGap;
     if (goes_on) span.last_seen = now;
     const bool same = span.bottleneck.cause == found.cause;
@@ -66,7 +66,7 @@ std::vector<BottleneckSpan> BottleneckRecorder::open_spans() const {
 const BottleneckSpan* span_at(const std::vector<BottleneckSpan>& spans, const DeviceId& gpu,
                               WallTime at) {
   const auto found = std::ranges::find_if(spans, [&](const BottleneckSpan& span) {
-    // What is on is still so between two snapshots.
+    // An open span goes on between two snapshots.
     const auto beyond = span.over ? std::chrono::seconds(0) : BottleneckRecorder::kMaxGap;
     const bool within = span.first_seen <= at && at < span.last_seen + beyond;
     return span.gpu == gpu && (within || span.first_seen == at);

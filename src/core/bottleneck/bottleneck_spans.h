@@ -1,7 +1,7 @@
 // Why each GPU was slow: the spans of time with one cause, kept on a disk. "Fine" is a cause too,
-// so each second that was judged belongs to one spell, and the time without one is not known.
-// Keeps those that are on in memory, and tells an archive of every start and end. Lives on the io
-// thread; the archive is used on a worker's.
+// so each second with a verdict belongs to one span, and the time without one is not known. Keeps
+// open spans in memory, and writes every start and end to an archive. Lives on the io thread; the
+// archive is used on a worker's.
 #pragma once
 
 #include <chrono>
@@ -34,21 +34,21 @@ using BottleneckSpanArchive = RecordArchive<BottleneckSpan>;
 
 class BottleneckRecorder {
  public:
-  // A spell lasts so long at least. A cause that is found within is taken afterwards, if it is
-  // still there: one that comes and goes makes no more than 8640 spells a day.
+  // A span lasts so long at least. A cause that is found within begins a span afterwards, if it is
+  // still there: one that comes and goes makes no more than 8640 spans a day.
   static constexpr auto kMinSpanDuration = std::chrono::seconds(10);
-  // Between two snapshots. A spell does not go on over a longer time: nobody knows what was.
+  // Between two snapshots. A span does not go on over a longer time, of which nothing is known.
   static constexpr auto kMaxGap = std::chrono::seconds(10);
-  // How often those that are on are written, so that a daemon that is killed loses no more.
+  // How often open spans are written, so that a daemon that is killed loses no more.
   static constexpr Duration kSaveInterval = std::chrono::minutes(1);
 
   BottleneckRecorder(Worker& worker, std::shared_ptr<BottleneckSpanArchive> archive)
       : archive_(std::move(archive)), writer_(worker, archive_) {}
 
-  // Takes what Watch::judge() has found.
+  // Records the results of BottleneckDetector::detect().
   void on_snapshot(const Snapshot&);
 
-  // For a job on the worker, with archive(): merge_open_records().
+  // For a task on the worker, with archive(): merge_open_records().
   std::vector<BottleneckSpan> open_spans() const;
   const std::shared_ptr<BottleneckSpanArchive>& archive() const { return archive_; }
 
@@ -65,12 +65,12 @@ class BottleneckRecorder {
   TimePoint last_save_at_;
 };
 
-// Returns the spell of a GPU at a moment, of the newest first; null: it is not known what was. The
-// moment of a change belongs to the spell that begins, even if nothing was read after it.
+// Returns the span of a GPU at a moment, of the newest first; null: none is known. The moment of a
+// change belongs to the span that begins, even if nothing was read after it.
 const BottleneckSpan* span_at(const std::vector<BottleneckSpan>&, const DeviceId&, WallTime at);
 
-// How long each cause lasted within [from, until), of the spells of a GPU, the newest first.
-// Moments that two spells have, because the clock was set back, count once.
+// How long each cause lasted within [from, until), of the spans of a GPU, the newest first. Moments
+// that two spans have, because the clock was set back, count once.
 std::map<BottleneckCause, std::chrono::milliseconds> duration_by_cause(
     const std::vector<BottleneckSpan>&, const DeviceId&, WallTime from, WallTime until);
 

@@ -189,7 +189,7 @@ TEST_F(SpellsTest, AMomentHasTheSpellThatIsNewest) {
   EXPECT_EQ(span_at(spells, "GPU-2", change), nullptr);
 }
 
-// A daemon that is killed right after a change leaves a spell without a length.
+// A daemon that is killed right after a change leaves a span without a length.
 TEST_F(SpellsTest, SpellWithoutLengthHasItsOwnMoment) {
   archive_->kept.push_back({"GPU-1", because(none), kBegin, kBegin, false});
   archive_->kept.push_back({"GPU-1", because(heat, 20), kBegin - seconds(60), kBegin, true});

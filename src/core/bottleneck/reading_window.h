@@ -14,12 +14,13 @@ namespace gpuyard::bottleneck {
 
 // Bits of nvmlClocksEventReasons (nvml.h).
 inline constexpr std::int64_t kSwPowerCap = 0x4;
-inline constexpr std::int64_t kHwSlowdown = 0x8;  // heat or brake; alone where no more is told
+// Heat or brake; alone where the driver says no more.
+inline constexpr std::int64_t kHwSlowdown = 0x8;
 inline constexpr std::int64_t kSwThermal = 0x20;
 inline constexpr std::int64_t kHwThermal = 0x40;
 inline constexpr std::int64_t kHwPowerBrake = 0x80;
 
-// How much of the past is judged, and from how many samples on.
+// How much of the past counts, and from how many samples on.
 inline constexpr Duration kWindow = std::chrono::seconds(60);
 inline constexpr std::size_t kMinSamples = 10;
 
@@ -48,7 +49,7 @@ class ReadingWindow {
  public:
   using Counter = std::optional<std::int64_t> WindowSample::*;
 
-  // Adds a sample, and forgets what is older than the window. A GPU that does not answer adds none.
+  // Adds a sample, and evicts what is older than the window. A GPU that does not answer adds none.
   void add(const DeviceState&, TimePoint now);
 
   // The results of all that follow are empty with too few samples.
@@ -57,18 +58,18 @@ class ReadingWindow {
   // whichever is most.
   std::optional<std::int64_t> share_of(std::int64_t flags,
                                        std::initializer_list<Counter> counters = {}) const;
-  // The percentage of the samples with a slowdown of which the GPU does not tell the reason.
+  // The percentage of the samples with a slowdown of which the GPU does not report the reason.
   std::optional<std::int64_t> unexplained_slowdown_share() const;
   // The mean clock over the samples with one of these flags; nothing if there is none.
   std::optional<std::int64_t> mean_clock(std::int64_t flags) const;
   std::optional<std::int64_t> max_temperature() const;  // the highest temperature of all samples
   std::optional<double> mean_utilization() const;
   // The mean share of the power limit, if the GPU was always busy for half a minute and always at
-  // no more than `most`.
+  // no more than `max_percent`.
   std::optional<double> busy_power_percent(double max_percent, TimePoint now) const;
 
   std::optional<TimePoint> idle_since() const { return idle_since_; }
-  // What it idled before a lease is not the holder's.
+  // The idle time before a lease is not the holder's.
   void restart_idle() { idle_since_.reset(); }
   // What is known of its NVLinks by the last sample; empty: not known.
   const std::optional<LostNvlinks>& nvlinks() const { return nvlinks_; }

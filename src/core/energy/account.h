@@ -1,5 +1,5 @@
 // One GPU's energy: the growth of its counter, or its power over time where it has no counter. Pure
-// state in whole millijoules: it is told readings and neither asks nor waits.
+// state in whole millijoules: the caller passes the readings.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ std::optional<EnergyReading> energy_reading_of(const Sample&);
 std::string missing_energy_reason(const Sample&);
 
 // Within one session a counter does not start over, unless the GPU is reset or the same driver is
-// loaded anew: the drop of the counter shows both.
+// loaded again: the drop of the counter shows both.
 struct Session {
   std::string boot_id = {};
   std::string driver = {};  // its version; empty: unknown, which does not end a session
@@ -48,7 +48,7 @@ struct Amounts {
   friend bool operator==(const Amounts&, const Amounts&) = default;
 };
 
-// An epoch is a stretch of time in which the counter neither started over nor jumped.
+// An epoch is a span of time in which the counter neither started over nor jumped.
 struct AccountState {
   Session session = {};
   std::uint64_t epoch = 1;  // counts up
@@ -109,7 +109,7 @@ class Account {
   AccountState state_;
   std::optional<std::int64_t> power_mw_;  // at the last reading
   std::int64_t remainder_ = 0;            // integrated rest of less than a millijoule
-  bool resumed_ = false;                  // no reading of this daemon's life yet
+  bool resumed_ = false;                  // no reading of this daemon yet
 };
 
 }  // namespace gpuyard::energy

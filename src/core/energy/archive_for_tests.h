@@ -1,4 +1,4 @@
-// An energy archive and fresh readings of GPUs, both in memory and answered by the test.
+// An energy storage and fresh readings of GPUs, both in memory and answered by the test.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace gpuyard::energy {
 
-// An archive in memory, which answers when the test says so.
+// A storage in memory, which replies when the test says so.
 class FakeArchive final : public EnergyStorage {
  public:
   bool load(std::function<void(Result<LedgerState>)> loaded) override {

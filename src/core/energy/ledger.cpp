@@ -288,12 +288,12 @@ void Ledger::restore(SavedAccount saved) {
     earlier.record(entry.first->reading, entry.first->session, entry.first->wall);
   }
   entry.account.prepend(earlier.state());
-  // All that is here already was counted in this run.
+  // All that the account has already was counted in this run.
   entry.initial_amounts = earlier.state().amounts;
   shift_marks(entry_index, earlier.state());
 }
 
-// Adds the earlier amounts to windows that began before the books were adopted.
+// Adds the earlier amounts to windows that began before the saved accounts were restored.
 void Ledger::shift_marks(std::size_t entry_index, const AccountState& earlier) {
   for (auto& [id, open] : windows_) {
     for (std::size_t i = 0; i < open.entries.size(); ++i) {
@@ -359,7 +359,7 @@ GpuResult result_of(const WindowGpu& gpu, const AccountMark& end, TimePoint now)
                    gpu.peak_mw,
                    now - end.taken};
   // Without a second reading there is no growth, and 0 would be invented; a window that has only
-  // just begun has used nothing that could be told.
+  // just begun has used nothing that could be measured.
   result.known = result.energy_mj != 0 || result.length > result.unknown ||
                  now - gpu.begin.taken < kMinNoticeableGap;
   return result;

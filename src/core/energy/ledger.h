@@ -1,4 +1,4 @@
-// All accounts and open windows of the node. Pure state that is told snapshots.
+// All accounts and open windows of the node. Pure state: the caller passes the snapshots.
 #pragma once
 
 #include <sys/types.h>
@@ -17,7 +17,7 @@
 
 namespace gpuyard::energy {
 
-// A window measures the energy of some GPUs over a stretch of time. Each window gets all of a GPU's
+// A window measures the energy of some GPUs over a span of time. Each window gets all of a GPU's
 // energy, however many windows the GPU has: that is measurement, not attribution.
 
 struct WindowGpu {
@@ -83,7 +83,7 @@ struct WindowResult {
 // Time without a reading that is worth a word. Readings lag behind the edges of a window anyway.
 inline constexpr Duration kMinNoticeableGap = std::chrono::seconds(1);
 
-// The shortest time over which a mean power is told. A driver counts energy in steps of 20 to
+// The shortest time over which a mean power is reported. A driver counts energy in steps of 20 to
 // 100 ms: a mean over less time would show the step.
 inline constexpr Duration kMinMeanDuration = std::chrono::milliseconds(500);
 
@@ -93,7 +93,7 @@ std::optional<double> peak_watts(const GpuResult&);
 
 GpuResult result_of(const WindowGpu&, const AccountMark& end, TimePoint now);
 
-// One account as it is kept between two runs of the daemon.
+// One account as it is stored between two runs of the daemon.
 struct SavedAccount {
   std::string uuid;
   AccountState state;
@@ -108,23 +108,23 @@ struct LedgerState {
   friend bool operator==(const LedgerState&, const LedgerState&) = default;
 };
 
-// The changes since the books were last kept.
+// The changes since the last save.
 struct EnergyTransaction {
-  bool everything = false;  // true: windows that are not among `now` are gone
+  bool everything = false;  // true: windows that are not in `state` are gone
   LedgerState state;
   std::vector<std::string> ended_windows;  // ids of windows
 };
 
-// Keeps the books on the disk. Lives on the io thread, works on another, and serves calls in their
-// order. A call returns false, and does nothing, if too much waits already. A callback never runs
-// inside the call it was given to.
+// Keeps the accounts and windows on the disk. Lives on the io thread, works on another, and serves
+// calls in their order. A call returns false, and does nothing, if too much waits already. A
+// callback never runs inside the call it was given to.
 class EnergyStorage {
  public:
   virtual ~EnergyStorage() = default;
   virtual bool load(std::function<void(Result<LedgerState>)> on_loaded) = 0;
-  // Tells when the changes are on the disk, or why not.
+  // Reports when the changes are on the disk, or why not.
   virtual bool save(EnergyTransaction, std::function<void(const Result<void>&)> on_saved) = 0;
-  // Describes what is wrong with the archive, for people; empty when all is well.
+  // Describes what is wrong with the storage, for people; empty when all is well.
   virtual std::vector<std::string> notes() const = 0;
 };
 
@@ -142,7 +142,7 @@ struct WindowRequest {
 };
 
 // The energy booked for one GPU since its first reading in this run of the daemon. Only grows, also
-// when the books of an earlier daemon are adopted.
+// when the accounts of an earlier daemon are restored.
 struct BookedEnergy {
   std::int64_t energy_mj = 0;
   std::int64_t estimated_mj = 0;
@@ -183,7 +183,7 @@ class Ledger {
   // Returns nothing if the GPU was not read yet.
   std::optional<BookedEnergy> booked_energy(std::string_view uuid, bool simulated) const;
 
-  // Puts the books of an earlier daemon before what is here already.
+  // Puts the accounts of an earlier daemon before those that exist already.
   void restore(LedgerState, TimePoint now, WallTime);
   // Returns the changes since the last call; after mark_all_changed(), all there is.
   EnergyTransaction take_transaction();
@@ -198,16 +198,16 @@ class Ledger {
   struct Entry {
     std::string uuid;
     Account account;
-    std::optional<FirstReading> first;  // of this run; empty once the books are adopted
+    std::optional<FirstReading> first;  // of this run; empty once the saved accounts are restored
     std::optional<std::int64_t> power_mw = {};
     TimePoint power_taken = {};
-    std::optional<Amounts> initial_amounts =
-        {};  // at its first reading in this run; empty: none yet
+    // At its first reading in this run; empty: none yet.
+    std::optional<Amounts> initial_amounts = {};
   };
   struct OpenWindow {
     Window window;
-    std::vector<std::size_t>
-        entries;  // of window.gpus, in the same order; kNoEntry: no reading yet
+    // Of window.gpus, in the same order; kNoEntry: no reading yet.
+    std::vector<std::size_t> entries;
     bool changed = true;
   };
 

@@ -39,7 +39,7 @@ class LedgerTest : public ::testing::Test {
     EXPECT_FALSE(id);
     return id ? Error{} : id.error();
   }
-  // Returns the kept books, as another daemon finds them.
+  // Returns the saved state, as another daemon finds it.
   LedgerState kept() {
     ledger_.mark_all_changed();
     return ledger_.take_transaction().state;
@@ -126,7 +126,7 @@ TEST_F(LedgerTest, WindowAcrossRebootKeepsWallTimeLength) {
   tick(5);
   LedgerState books = kept();
   ledger_ = Ledger("boot-b");
-  const WallTime later = wall() + seconds(100);  // the boot clock began anew, the wall clock not
+  const WallTime later = wall() + seconds(100);  // the boot clock started again, the wall clock not
   now_ = TimePoint(seconds(40));
   gpus_[1].counter_mj = 3'000'000;
   ledger_.restore(std::move(books), now_, later);

@@ -25,7 +25,7 @@ void Meter::load() {
   loading_ = storage_.load(lifetime_.guard([this](Result<LedgerState> state) {
     loading_ = false;
     load_failed_ = !state;
-    if (!state) return;  // the archive says what is wrong with it
+    if (!state) return;  // the storage says what is wrong with it
     restored_ = true;
     ledger_.restore(*std::move(state), loop_.now(), loop_.wall());
     ledger_.mark_all_changed();
@@ -43,10 +43,10 @@ void Meter::tick() {
   save([] {});
 }
 
-// Saves nothing until the stored books have been read, because it would overwrite them. One save
+// Saves nothing until the stored state has been read, because it would overwrite that. One save
 // runs at a time; changes of all users until it completes go into the next one.
 void Meter::save(std::function<void()> on_saved) {
-  // While a disk hangs, further answers do not wait for it.
+  // While a disk hangs, further replies do not wait for it.
   if (!restored_ || save_waiters_.size() >= kMaxWaitingReplies) return on_saved();
   save_waiters_.push_back(std::move(on_saved));
   if (!saving_) save_next();
@@ -105,8 +105,8 @@ void Meter::end(std::string id, OnWindow on_window) {
                      }));
 }
 
-// Answers once the window's begin or end is on the disk, so that a client that goes on with the
-// answer finds its window after a crash, or finds it gone.
+// Replies once the window's begin or end is on the disk, so that a client that goes on with the
+// reply finds its window after a crash, or finds it gone.
 void Meter::reply_when_committed(WindowResult result, OnWindow on_window) {
   struct Waiting {
     WindowResult result;

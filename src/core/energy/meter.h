@@ -1,5 +1,5 @@
-// Keeps the node's energy for the daemon: feeds the ledger, takes fresh readings at the edges of
-// windows, and saves the books. Lives on the io thread.
+// Keeps the node's energy for the daemon: records snapshots in the ledger, takes fresh readings at
+// the edges of windows, and saves the state. Lives on the io thread.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace gpuyard::energy {
 
-// Reads the GPUs at this moment. The answer always comes, and never inside the call.
+// Reads the GPUs at this moment. The callback always comes, and never inside the call.
 class FreshReader {
  public:
   virtual ~FreshReader() = default;
@@ -23,18 +23,18 @@ class FreshReader {
 
 class Meter {
  public:
-  // How often the books are saved. A daemon that is killed loses at most this much of the peaks and
+  // How often the state is saved. A daemon that is killed loses at most this much of the peaks and
   // of the energy of GPUs without a counter. The growth of a counter is found again.
   static constexpr Duration kSaveInterval = std::chrono::seconds(10);
-  // How long the answer to the begin or the end of a window waits for the disk.
+  // How long the reply to the begin or the end of a window waits for the disk.
   static constexpr Duration kDiskTimeout = std::chrono::seconds(1);
 
-  // The number of answers that may wait for the next save.
+  // The number of replies that may wait for the next save.
   static constexpr std::size_t kMaxWaitingReplies = 1024;
 
   using OnWindow = std::function<void(Result<WindowResult>)>;
 
-  // The loop, the reads and the archive outlive the meter.
+  // The loop, the reader and the storage outlive the meter.
   Meter(Loop&, FreshReader&, EnergyStorage&, std::string boot_id);
 
   void start();
@@ -42,7 +42,7 @@ class Meter {
   // Saves once more.
   void stop();
 
-  // Each takes fresh readings first; the answer comes later.
+  // Each takes fresh readings first; the callback comes later.
   void begin(WindowRequest, OnWindow);
   void measure(std::string id, OnWindow);
   void end(std::string id, OnWindow);
@@ -52,7 +52,7 @@ class Meter {
   Result<const Window*> find(std::string_view id) const;
   // Describes present problems, for people.
   std::vector<std::string> notes() const;
-  // True until the stored books have been read or a read has failed.
+  // True until the stored state has been read or a read has failed.
   bool is_loading() const { return !restored_ && !load_failed_; }
 
  private:
@@ -67,7 +67,7 @@ class Meter {
   EnergyStorage& storage_;
   Ledger ledger_;
   bool restored_ = false;
-  bool load_failed_ = false;  // the last attempt to read the books
+  bool load_failed_ = false;  // the last attempt to read the stored state
   bool loading_ = false;
   bool saving_ = false;
   std::vector<std::function<void()>> save_waiters_;  // for the next save

@@ -8,7 +8,7 @@
 namespace gpuyard::history {
 namespace {
 
-// The data with which one job writes a GPU's newest hours.
+// The data with which one task writes a GPU's newest hours.
 struct MinuteBatch {
   DaemonRun run;
   std::int64_t from_ms = 0;

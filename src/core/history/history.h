@@ -31,7 +31,7 @@ inline constexpr std::int64_t kSaveIntervalMs = 5 * kMinuteMs;
 
 class History {
  public:
-  // Only the worker's jobs touch `store`.
+  // Only the worker's tasks touch `storage`.
   History(Loop&, Worker&, std::shared_ptr<MinuteStorage> storage, std::string boot_id);
 
   void on_snapshot(const Snapshot&);
@@ -39,14 +39,14 @@ class History {
   // Returns the history's wall time.
   std::int64_t now_ms() const;
 
-  // Takes the answers to all questions, in their order; it runs on the worker.
+  // Takes the results of all queries, in their order; it runs on the worker.
   using Render = std::function<Result<std::string>(const std::vector<QueryResult>&)>;
   using OnDone = std::function<void(Result<std::string>)>;
-  // done() runs on the loop. Errc::busy: the worker has no room.
+  // `on_done` runs on the loop. Errc::busy: the worker's queue is full.
   void query(const std::vector<Query>&, Render render, OnDone on_done);
 
-  // The questions whose answers have a GPU's values at one moment (value_at()): one for each of its
-  // series that are remembered, of those in `now` too.
+  // The queries whose results have a GPU's values at one moment (value_at()): one for each of its
+  // series in memory, and of those in `now`.
   std::vector<Query> queries_at(const std::string& uuid, const Sample& now,
                                 std::int64_t at_ms) const;
 
@@ -56,7 +56,7 @@ class History {
   const Rings& rings() const { return rings_; }
 
  private:
-  // Shared with jobs, which may outlive the history.
+  // Shared with tasks, which may outlive the history.
   struct Progress {
     std::map<std::string, std::int64_t> stored_hour_ms;  // by UUID: all hours before are on disk
   };
@@ -71,8 +71,8 @@ class History {
   WallClock clock_;
   Rings rings_;
   std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
-  std::map<std::string, std::int64_t>
-      saved_at_ms_;  // by UUID: time of the last put, or of first sight
+  // By UUID: time of the last put, or of the first snapshot.
+  std::map<std::string, std::int64_t> saved_at_ms_;
 };
 
 }  // namespace gpuyard::history

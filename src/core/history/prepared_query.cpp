@@ -47,13 +47,13 @@ class SegmentFinder {
     if (from_ms >= prepared_.ten_seconds_since_ms) return find_in_buckets();
     SourceData stored = find_in_minutes();
     if (!stored.segments.empty()) return stored;
-    // The store has nothing: the resolution in memory that reaches back further is best.
+    // The storage has nothing: the resolution in memory that reaches back further is best.
     return prepared_.readings_since_ms <= prepared_.ten_seconds_since_ms ? find_in_readings()
                                                                          : find_in_buckets();
   }
 
  private:
-  // Boot time of the present run, a minute early: part_of() cuts.
+  // Boot time of the present run, a minute early: clip_to_query() cuts.
   std::int64_t memory_from() const {
     return query_.from_ms - prepared_.run.wall_offset_ms - kMinuteMs;
   }
@@ -69,7 +69,7 @@ class SegmentFinder {
             {clip_to_query(prepared_.run, std::move(tens), query_, kTenSecondsMs)}};
   }
 
-  // Finds no stretch if the store has nothing.
+  // Finds no segment if the storage has nothing.
   SourceData find_in_minutes() {
     SourceData found{Resolution::minute, {}};
     const SeriesKey key{query_.uuid, json_key(*query_.row), query_.element};
@@ -131,7 +131,7 @@ std::int64_t choose_step(const Query& query, const Extent& extent, std::int64_t 
   return round_step(std::max(min_step, bucket_ms));
 }
 
-// Returns the newest reading, if it is kept; else the mean of the bucket it became part of.
+// Returns the newest reading, if it is in memory; else the mean of the bucket it became part of.
 std::optional<double> last_of(const PreparedQuery& prepared,
                               const std::vector<BootSegment>& segments) {
   const std::int64_t offset = prepared.run.wall_offset_ms;

@@ -1,5 +1,5 @@
-// A question together with the data in memory for it. A worker answers it, where waiting for the
-// disk and decoding a day of blocks do no harm.
+// A query together with the data in memory for it. A worker executes it, where waiting for the disk
+// and decoding a day of blocks do no harm.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct SeriesMinutes {
 // The minutes that one run has put of a series, on the wall clock of its boot.
 struct RunMinutes {
   DaemonRun run;
-  bool present = false;  // true: the run that asks
+  bool present = false;  // true: the run that queries
   std::vector<Bucket> buckets;
 };
 
@@ -46,13 +46,13 @@ class MinuteStorage {
   // Keeps all of it or nothing. `present` is the calling run, always the same but for its clock.
   virtual Result<void> put(const DaemonRun& present, const std::vector<SeriesMinutes>&) = 0;
 
-  // Returns runs from the oldest to the newest, settled (settle()), with their minutes in
+  // Returns runs from the oldest to the newest, aligned (align_runs()), with their minutes in
   // [from, until) of the wall clock and a minute around it.
   virtual Result<std::vector<RunMinutes>> get(const DaemonRun& present, const SeriesKey&,
                                               std::int64_t from_wall_ms,
                                               std::int64_t until_wall_ms) = 0;
 
-  // Returns notes for the readers of any answer: "history.db was damaged and began anew".
+  // Returns notes for the readers of any result: "the history on disk was replaced ...".
   virtual std::vector<std::string> notes() const = 0;
 };
 
@@ -68,13 +68,13 @@ struct PreparedQuery {
   std::int64_t minutes_since_ms = 0;
 };
 
-// Answers in the finest resolution that reaches back to the question's begin. If only the store
-// reaches back, that is minutes, the newest of them from memory. A failure of the store is a note.
+// Uses the finest resolution that reaches back to the query's begin. If only the storage reaches
+// back, that is minutes, the newest of them from memory. A failure of the storage is a note.
 QueryResult execute_query(const PreparedQuery&, MinuteStorage&);
 
 // How far before a moment its value may have been read, however coarsely it is kept.
 std::int64_t max_age_of(std::int64_t cadence_ms);
-// Returns the value at the end of an answer: its newest reading, or the mean of the newest step (of
+// Returns the value at the end of a result: its newest reading, or the mean of the newest step (of
 // a counter its end), if that is as near as its resolution allows. Nothing: a gap, or nothing kept.
 std::optional<std::int64_t> value_at(const QueryResult&, std::int64_t at_ms);
 

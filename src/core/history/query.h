@@ -1,5 +1,4 @@
-// A question to the history and its answer, in the words of the room: native units, wall time in
-// milliseconds.
+// A query to the history and its result: native units, wall time in milliseconds.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +16,7 @@ namespace gpuyard::history {
 inline constexpr std::uint64_t kDefaultPoints = 1000;
 inline constexpr std::uint64_t kMaxPoints = 20'000;
 
-// A question as a person wrote it.
+// A query as a user wrote it.
 struct QueryParameters {
   std::string since = "1h";
   std::string until = "0s";
@@ -56,8 +55,8 @@ Result<std::int64_t> parse_moment(std::string_view text, std::string_view what,
 // Takes "90s", "2h", "7d", or seconds.
 Result<std::int64_t> parse_length(std::string_view text, std::string_view what);
 
-// Sets the times of a question. Errc::invalid: `since` is not before `until`, or there would be
-// more than kMaxPoints.
+// Sets the times of a query. Errc::invalid: `since` is not before `until`, or there would be more
+// than kMaxPoints.
 Result<void> set_times(Query&, const QueryParameters&, std::int64_t now_ms);
 
 // Returns the milliseconds between two readings; 0: the metric has no history. Counters and gauges

@@ -1,5 +1,5 @@
-// The history in memory of all GPUs, fed with each snapshot. Pure state, on one thread. Its heap
-// use has a limit for each GPU, whatever the data are.
+// The history in memory of all GPUs, appended to with each snapshot. Pure state, on one thread. Its
+// heap use has a limit for each GPU, whatever the data are.
 #pragma once
 
 #include <algorithm>
@@ -185,7 +185,8 @@ class Series {
   std::int64_t ten_seconds_since_ms() const {
     return std::max(first_reading_ms_, ten_second_buckets_.complete_since_ms());
   }
-  // The same for the minutes that can be made of tens. The store has the minutes that began before.
+  // The same for the minutes that can be made of tens. The storage has the minutes that began
+  // before.
   std::int64_t minutes_since_ms() const {
     const bool all = ten_second_buckets_.complete_since_ms() <= first_reading_ms_;
     return span_begin(
@@ -208,7 +209,7 @@ class Series {
 // The most heap of one GPU's history, in bytes. A day of an H100 takes a seventh of it
 // (docs/performance.md).
 inline constexpr std::size_t kMaxBytesPerGpu = std::size_t{8} * 1024 * 1024;
-// How many GPUs are remembered. GPUs that were exchanged or simulated are forgotten after a day, or
+// How many GPUs have a history. GPUs that were exchanged or simulated are evicted after a day, or
 // sooner if there are more.
 inline constexpr std::size_t kMaxGpus = 128;
 

@@ -103,7 +103,7 @@ TEST(Rings, OfTooManyGpusTheLongestGoneAreForgotten) {
   EXPECT_NE(rings.find("GPU-137"), nullptr);
 }
 
-// Feeds noise of 63 bits in every number of every row, which no coding makes smaller.
+// Appends noise of 63 bits in every number of every row, which no coding makes smaller.
 TEST(Rings, ByteLimitHoldsForIncompressibleData) {
   constexpr std::size_t kLimit = std::size_t{256} * 1024;
   Rings rings(kLimit);

@@ -1,4 +1,4 @@
-// A store in memory, which a test can break.
+// A storage in memory, which a test can break.
 #pragma once
 
 #include <optional>

@@ -85,7 +85,7 @@ std::vector<TimelinePoint> timeline(const std::vector<BootSegment>& segments, co
 namespace {
 
 // How far the offset has to move, in ms, before it is taken over. Less is the time between two
-// system calls, or a clock that is slewed: following it would move the points at every question.
+// system calls, or a clock that is slewed: following it would move the points at every query.
 constexpr std::int64_t kMinOffsetChangeMs = 100;
 // A move of the offset that means that the clock was set, in ms.
 constexpr std::int64_t kMinClockStepMs = 1000;

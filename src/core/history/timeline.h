@@ -1,4 +1,4 @@
-// The points of an answer: on the wall clock, in steps of a length, with a mark at each gap. Pure.
+// The points of a result: on the wall clock, in steps of a length, with a mark at each gap. Pure.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ std::vector<Bucket> to_buckets(const std::vector<Point>&);
 // Merges the buckets that begin in the same span of `length_ms`.
 std::vector<Bucket> downsample(const std::vector<Bucket>&, std::int64_t length_ms);
 
-// Returns points in the order of the stretches, and of the boot clock in each. One point of count 0
+// Returns points in the order of the segments, and of the boot clock in each. One point of count 0
 // stands for each gap in which at least one reading is known to be missing, and between two boots.
 std::vector<TimelinePoint> timeline(const std::vector<BootSegment>&, const Grain&);
 
@@ -66,9 +66,9 @@ class WallClock {
  public:
   explicit WallClock(std::string boot_id) { run_.boot_id = std::move(boot_id); }
 
-  // Takes both clocks of one moment.
+  // Records both clocks of one moment.
   void update(TimePoint now, WallTime wall);
-  // Returns the present run; `first_ms` and `last_ms` are of the noted moments.
+  // Returns the present run; `first_ms` and `last_ms` are of the moments passed to update().
   const DaemonRun& run() const { return run_; }
 
  private:

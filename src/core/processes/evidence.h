@@ -1,4 +1,4 @@
-// Reads the evidence that Membership judges. Runs on a worker's thread: it blocks on /proc.
+// Reads the evidence from which Membership decides. Runs on a worker's thread: it blocks on /proc.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ class EvidenceReader {
  public:
   using OwnerLookup = std::function<std::uint32_t(std::uint32_t uid)>;
   // `proc_root`: the /proc with the driver's numbers. `own_root`: the /proc of this PID namespace.
-  // `person`: see Evidence. `marks`: who reads environments; null: this process does.
+  // `quota_owner`: see Evidence. `marks`: reads environments; null: this process does.
   explicit EvidenceReader(std::string proc_root, std::string own_root = std::string(kProcRoot),
                           OwnerLookup quota_owner = {},
                           MakerLookup = GroupMakers::of_this_machine(),

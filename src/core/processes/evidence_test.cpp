@@ -1,4 +1,4 @@
-// Membership of processes in leases, judged from files like those of /proc.
+// Membership of processes in leases, decided from files like those of /proc.
 #include "core/processes/evidence.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ class EvidenceReaderTest : public ::testing::Test {
                .uid = uid,
                .environment = std::move(environment)});
   }
-  // Returns the places in `lessees` of the leases that the process belongs to; -1: not known.
+  // Returns the indexes in `lessees_` of the leases that the process belongs to; -1: not known.
   std::vector<int> leases_of(std::uint32_t pid, PidOrigin numbers = PidOrigin::simulation) {
     const Evidence evidence = reader_.read(lessees_, {{pid, kNow}}, numbers, kNow);
     const Membership membership(lessees_, evidence);

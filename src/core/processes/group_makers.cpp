@@ -34,8 +34,8 @@ std::optional<std::uint32_t> owner_of_directory(const std::string& directory) {
 
 }  // namespace
 
-// "31 24 0:26 ROOT PLACE rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate". The kernel escapes
-// blanks and backslashes; mount points with these are not supported.
+// "31 24 0:26 ROOT MOUNT_POINT rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate". The kernel
+// escapes blanks and backslashes; mount points with these are not supported.
 GroupMakers GroupMakers::parse(std::string_view mountinfo) {
   GroupMakers makers;
   while (!mountinfo.empty()) {

@@ -57,7 +57,7 @@ bool has_ended(const UniqueFd& handle) {
 }  // namespace
 
 // Reads between opening the handle and seeing that the process still lives: its number could not be
-// given anew meanwhile.
+// reused meanwhile.
 Result<IdentifiedProcess> identify_process(std::uint32_t pid,
                                            const HiddenProcessViewer& view_hidden) {
   auto handle = open_handle(pid);

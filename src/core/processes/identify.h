@@ -25,14 +25,14 @@ struct IdentifiedProcess {
 // Takes a number of this PID namespace. Errc::not_found: there is no such process, or it has ended;
 // Errc::denied: it is hidden; Errc::unsupported: this kernel has no such handles (before 5.3).
 //
-// `view_hidden`: who sees a process that /proc hides from this one; empty: nobody.
+// `view_hidden`: views a process that /proc hides from this one; empty: none can.
 using HiddenProcessViewer = std::function<Result<ProcessView>(std::uint32_t pid)>;
 Result<IdentifiedProcess> identify_process(std::uint32_t pid,
                                            const HiddenProcessViewer& view_hidden = {});
 
 // Errors as above; not_found also if another process has the number by now. Errc::denied if the
-// kernel refuses, or if `may_be_of` rejects the user of the process, even if this program runs as
-// root; an empty one accepts all users.
+// kernel refuses, or if `is_allowed_uid` rejects the user of the process, even if this program runs
+// as root; an empty one accepts all users.
 Result<void> send_signal(const ProcessKey&, int number,
                          const std::function<bool(std::uint32_t uid)>& is_allowed_uid = {});
 

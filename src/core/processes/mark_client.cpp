@@ -78,7 +78,7 @@ void MarkClient::record_failure(const std::string& why) {
   retry_delay_ = std::min(retry_delay_ * 2, kMaxRetryDelay);
   const std::lock_guard lock(mutex_);
   if (std::exchange(error_text_, why).empty()) {
-    // For a daemon that somebody runs without the service, that is as it should be.
+    // For a daemon that a user runs without the service, that is as it should be.
     log::write(replied_ ? log::Level::warning : log::Level::info,
                fmt::format("gpuyard-marks is not available: {}. Until it is, the lease of another "
                            "user's process is found only by its parents",
@@ -144,9 +144,9 @@ Result<std::string> MarkClient::exchange(const std::string& bytes, Duration time
   return reply;
 }
 
-// A connection on which a question was not answered in time is not used again: its answer may come
-// later. So that neither a kill nor a stop of the other end costs a look, the first failure of a
-// connection that has worked opens another at once.
+// A connection on which a reply did not come in time is not used again: it may come later. The
+// first failure of a connection that has worked opens another at once, so that neither a kill nor a
+// stop of the other end costs an observation.
 template <class Question>
 auto MarkClient::fetch(const Question& request)
     -> decltype(parse_reply(std::string_view(), Question())) {
@@ -173,7 +173,7 @@ auto MarkClient::fetch(const Question& request)
   }
 }
 
-// Each question is within the limits: all processes, for one part of the leases after the other.
+// Each request is within the limits: all processes, for one part of the leases after the other.
 MarkClient::MarkIndexes MarkClient::fetch_all_marks(PidSpace pid_space,
                                                     std::span<const ScanTarget> processes,
                                                     std::span<const std::string> leases) {

@@ -1,4 +1,4 @@
-// The daemon's side of `gpuyard marks`. Used on one thread, which may block; an answer has a
+// The daemon's side of `gpuyard marks`. Used on one thread, which may block; a reply has a
 // deadline, because the other end may be stopped, hang in the kernel, or be another program.
 #pragma once
 
@@ -30,7 +30,7 @@ class MarkClient {
   using Connector = std::function<Result<MarkLink>()>;
 
   static constexpr Duration kReplyTimeout = std::chrono::milliseconds(400);
-  // The timeout of the first question on a connection, which may start the process.
+  // The timeout of the first request on a connection, which may start the process.
   static constexpr Duration kFirstReplyTimeout = std::chrono::milliseconds(900);
   static constexpr Duration kMinRetryDelay = std::chrono::seconds(1);
   static constexpr Duration kMaxRetryDelay = std::chrono::seconds(30);
@@ -42,22 +42,22 @@ class MarkClient {
   MarkClient(const MarkClient&) = delete;
   MarkClient& operator=(const MarkClient&) = delete;
 
-  // Connects ahead of the first question, so that a child is started before the daemon listens.
+  // Connects ahead of the first request, so that a child is started before the daemon listens.
   void connect();
 
-  // Returns one place for each process; nothing if there is no answer now. A connection that fails
+  // Returns one index for each process; nothing if there is no reply now. A connection that fails
   // is replaced once within the call, and then only after a pause that grows.
   std::optional<std::vector<MarkIndex>> fetch_marks(PidSpace, std::span<const ScanTarget>,
                                                     std::span<const std::string> leases);
 
-  // What /proc would show of a process, and of all in this PID namespace, if it hid none.
-  // Errc::not_found: there is no such process; Errc::unavailable: there is no answer now.
+  // Returns what /proc would show of a process, and of all in this PID namespace, if it hid none.
+  // Errc::not_found: there is no such process; Errc::unavailable: there is no reply now.
   Result<ProcessView> view(PidSpace, std::uint32_t pid);
   std::optional<ProcessTable> table();
 
-  // Whether it has ever answered, or was started as a child, which will answer.
+  // Whether it has ever replied, or was started as a child, which will reply.
   bool has_replied() const { return replied_; }
-  // Why it does not answer now; "" if it does, or was not asked yet. Any thread may call it.
+  // Why it does not reply now; "" if it does, or got no request yet. Any thread may call it.
   std::string error_text() const;
 
  private:
@@ -76,7 +76,7 @@ class MarkClient {
 
   const Connector connector_;
   MarkLink link_;
-  bool new_link_ = true;  // nothing was answered on this connection yet
+  bool new_link_ = true;  // no reply came on this connection yet
   std::uint32_t next_number_ = 1;
   std::uint32_t scan_ = 0;
   TimePoint retry_at_{};
@@ -88,7 +88,7 @@ class MarkClient {
 };
 
 // Asks `gpuyard marks`, on a connection of its own, for a file that this user may not open. Blocks
-// up to kFirstReplyTimeout; any thread may call it. Errc::denied: it does not hand this file over.
+// up to kFirstReplyTimeout; any thread may call it. Errc::denied: it does not pass this file.
 Result<UniqueFd> request_file(const MarkClient::Connector&, const std::string& path);
 
 }  // namespace gpuyard::processes

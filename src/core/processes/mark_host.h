@@ -1,5 +1,5 @@
 // `gpuyard marks`: the process that alone may read other users' environments. It reads records of a
-// fixed size, compares, and answers with numbers, or with a file of a list that root wrote. It
+// fixed size, compares, and replies with numbers, or with a file of a list that root wrote. It
 // parses nothing else, writes no file, and has one connection, which it was started with.
 #pragma once
 
@@ -19,17 +19,17 @@ struct MarkRoots {
   std::string drivers;  // the /proc with the driver's numbers
 };
 
-// Answers questions until the other end closes, or sends something that is no question. A file of
-// `files` is handed over if root alone can put another in its place: what lies in a folder of the
+// Serves requests until the other end closes, or sends something that is no request. A file of
+// `files` is passed if root alone can put another in its place: what lies in a folder of the
 // daemon's could be a link to any file.
 void serve_marks(UniqueFd socket, const MarkRoots&, const std::vector<std::string>& files = {});
 
-// Returns whether the other end may ask: this process's parent if the daemon made the connection,
-// or else root and the owner of the socket's file.
+// Returns whether the other end may send requests: this process's parent if the daemon made the
+// connection, or else root and the owner of the socket's file.
 bool is_authorized_peer(int socket);
 
-// Gives up every capability and every system call that reading environments does not take. Logs
-// what this kernel or container does not support, and goes on.
+// Drops every capability and every system call that reading environments does not take. Logs what
+// this kernel or container does not support, and goes on.
 //
 // There is no Landlock: to a process under it the kernel shows the environment of no process
 // outside its domain, whatever capabilities it has (security/landlock, hook_ptrace_access_check).

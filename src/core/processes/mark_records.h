@@ -1,6 +1,6 @@
-// What the daemon and `gpuyard marks` say to each other: records of a fixed size, each datagram one
-// question or one answer. An answer is numbers alone, so a daemon that was taken over learns from
-// it only whether a process names a lease that it knows already.
+// The protocol between the daemon and `gpuyard marks`: records of a fixed size, each datagram one
+// request or one reply. A reply is numbers alone, so a daemon that was taken over learns from it
+// only whether a process names a lease that it knows already.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct MarkRequest {
   static constexpr std::size_t kMaxProcesses = 2048;
 
   std::uint32_t number = 0;
-  // Those of one look share the time in which processes are waited for.
+  // Those of one observation share the time in which processes are waited for.
   std::uint32_t scan = 0;
   PidSpace pid_space = PidSpace::ours;
   std::vector<ScanTarget> processes = {};
@@ -50,7 +50,7 @@ struct ViewRequest {
 
 // The same of all processes of this PID namespace: asks for those from this number on.
 struct TableRequest {
-  static constexpr std::size_t kMaxRows = 1024;  // a shorter answer is the last
+  static constexpr std::size_t kMaxRows = 1024;  // a shorter reply is the last
 
   std::uint32_t number = 0;
   std::uint32_t from = 0;
@@ -58,11 +58,11 @@ struct TableRequest {
   friend bool operator==(const TableRequest&, const TableRequest&) = default;
 };
 
-// The longest datagram; a longer one is no question.
+// The longest datagram; a longer one is no request.
 extern const std::size_t kMaxMarkBytes;
 
 std::string bytes_of(const MarkRequest&);
-// Returns nothing unless the bytes are one whole question within the limits.
+// Returns nothing unless the bytes are one whole request within the limits.
 std::optional<MarkRequest> parse_mark_request(std::string_view bytes);
 
 std::string bytes_of(const FileRequest&);
@@ -75,17 +75,17 @@ std::string bytes_of(const ViewRequest&);
 std::optional<ViewRequest> parse_view_request(std::string_view bytes);
 std::string encode_reply(const ViewRequest&, const Result<ProcessView>&);
 // Returns Errc::not_found for a process that is not there, Errc::invalid for bytes that are no
-// answer.
+// reply.
 Result<ProcessView> parse_reply(std::string_view bytes, const ViewRequest&);
 
 std::string bytes_of(const TableRequest&);
 std::optional<TableRequest> parse_table_request(std::string_view bytes);
-// Takes from the table what was asked for. A row's command comes out as a digest, in digits.
+// Takes the requested rows from the table. A row's command comes out as a digest, in digits.
 std::string encode_reply(const TableRequest&, const ProcessTable&);
 std::optional<std::vector<ProcessRow>> parse_reply(std::string_view bytes, const TableRequest&);
 
 std::string encode_reply(const MarkRequest&, const std::vector<MarkIndex>&);
-// Returns nothing unless the bytes answer this very question, with places that it has.
+// Returns nothing unless the bytes are the reply to this very request, with indexes that it has.
 std::optional<std::vector<MarkIndex>> parse_reply(std::string_view bytes, const MarkRequest&);
 
 }  // namespace gpuyard::processes

@@ -14,7 +14,7 @@ namespace {
 
 // A program gets its environment last, after the files that close on exec are closed (fs/exec.c,
 // begin_new_exec; fs/binfmt_elf.c, create_elf_tables). A process that waited for these files may
-// look, or have died, before there is an environment.
+// read, or have died, before there is an environment.
 bool wait_until_loaded(const UniqueFd& process, TimePoint until) {
   for (;;) {
     const auto stat = read_stat(process);
@@ -58,8 +58,7 @@ std::string lease_in_environment(std::string_view environment) {
   return "";
 }
 
-// FNV-1a. Whoever chooses a command that collides only hides that the process changed its own
-// program.
+// FNV-1a. A process with a command that collides only hides that it changed its own program.
 std::uint32_t program_of(std::string_view command) {
   std::uint32_t digest = 2'166'136'261U;
   for (const char c : command) digest = (digest ^ static_cast<unsigned char>(c)) * 16'777'619U;

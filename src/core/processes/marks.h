@@ -1,6 +1,6 @@
 // Finds the processes that name a lease in their environment. Only root and a process's own user
-// may read an environment, so the daemon usually asks `gpuyard marks`, a process of its own with
-// the capabilities for that, and reads only what it may read itself if that does not answer.
+// may read an environment, so the daemon usually queries `gpuyard marks`, a process of its own with
+// the capabilities for that, and reads only what it may read itself if that does not reply.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ inline constexpr std::size_t kMaxLeaseIdLength = 64;  // bytes of a lease's id
 // Returns the lease that an environment names; "" if it names none.
 std::string lease_in_environment(std::string_view environment);
 
-// Whose process numbers: those of this PID namespace, or those of the driver.
+// The namespace of process numbers: this PID namespace's, or the driver's.
 enum class PidSpace : std::uint32_t { ours, drivers };
 
 struct ScanTarget {
@@ -41,24 +41,24 @@ struct ScanTarget {
 
 std::uint32_t program_of(std::string_view command);
 
-// An index into the list of leases that was asked about, or one of the two below.
+// An index into the list of leases of the request, or one of the two below.
 using MarkIndex = std::int32_t;
 inline constexpr MarkIndex kNoMark = -1;
 inline constexpr MarkIndex kMarkUnreadable = -2;
 
-// Reads environments. Blocks on /proc. Remembers what was read, so that asking often costs little.
+// Reads environments. Blocks on /proc. Remembers what was read, so that frequent reads cost little.
 class MarkReader {
  public:
-  // How long after a process's start its environment is read anew. A process gets a new environment
-  // with a new program; after this time that is seen by its command.
+  // How long after a process's start its environment is read again. A process gets a new
+  // environment with a new program; after this time that is seen by its command.
   static constexpr Duration kStartupPeriod = std::chrono::seconds(10);
-  // How long the processes of one look are waited for while they load their programs. Loading takes
-  // microseconds on an idle core.
+  // How long the processes of one observation are waited for while they load their programs.
+  // Loading takes microseconds on an idle core.
   static constexpr Duration kLoadTimeout = std::chrono::milliseconds(100);
 
   explicit MarkReader(std::string proc_root) : proc_root_(std::move(proc_root)) {}
 
-  // Returns one place for each process. `until`: when it stops waiting for processes that load.
+  // Returns one index for each process. `until`: when it stops waiting for processes that load.
   std::vector<MarkIndex> read(std::span<const ScanTarget>, std::span<const std::string> leases,
                               TimePoint now, TimePoint until);
 
@@ -75,12 +75,12 @@ class MarkReader {
   std::map<std::uint32_t, CachedMark> cache_;
 };
 
-// The marks of processes, by `gpuyard marks` if it answers.
+// The marks of processes, by `gpuyard marks` if it replies.
 class EnvironmentScanner {
  public:
   struct Mark {
-    std::string lease;  // "" if it names none of those that were asked about
-    bool known = true;  // false: `gpuyard marks` could say, but does not answer now
+    std::string lease;  // "" if it names none of the leases of the request
+    bool known = true;  // false: `gpuyard marks` could say, but does not reply now
   };
 
   // Without a client every mark is read directly.
@@ -100,8 +100,8 @@ class EnvironmentScanner {
   MarkReader reader_;
   PidSpace pid_space_;
   std::shared_ptr<MarkClient> client_;
-  std::map<std::uint32_t, LastMark>
-      last_marks_;  // what stays known while `gpuyard marks` does not answer
+  // What stays known while `gpuyard marks` does not reply.
+  std::map<std::uint32_t, LastMark> last_marks_;
 };
 
 }  // namespace gpuyard::processes

@@ -134,12 +134,12 @@ TEST(MarkRecords, EveryCutOrGrownQuestionIsRefused) {
   EXPECT_FALSE(parse_mark_request(whole + '\0'));
 }
 
-// Whatever is sent, the answer is one number for each process, within the list, or the connection
+// For any request, the reply is one number for each process, within the list, or the connection
 // ends: no byte of an environment, of which each has a secret here.
 TEST_F(EnvironmentScannerTest, FuzzedQuestionsAreAnsweredWithNumbersOfTheListAlone) {
   for (std::uint32_t pid = 1; pid < 40; ++pid) put(pid, "SECRET=s3cr3t-value");
   put(10, std::string("SECRET=s3cr3t-value\0GPUYARD_LEASE=lease-a", 41));
-  std::mt19937 random(41);  // NOLINT(cert-msc51-cpp): the same questions each time
+  std::mt19937 random(41);  // NOLINT(cert-msc51-cpp): the same requests each time
   const auto any = [&](std::uint32_t below) {
     return static_cast<std::uint32_t>(random() % below);
   };

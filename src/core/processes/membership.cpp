@@ -114,7 +114,7 @@ void Membership::resolve() {
   for (const ProcessRow& row : evidence_.table->rows) resolve_chain(row);
 }
 
-// Goes from the process up to the first that is settled already, and down again.
+// Goes from the process up to the first that is resolved already, and down again.
 void Membership::resolve_chain(const ProcessRow& lowest) {
   std::vector<const ProcessRow*> chain;
   for (const ProcessRow* one = &lowest; one != nullptr && chain.size() < kMaxParentDepth &&

@@ -1,4 +1,4 @@
-// Judges which leases a process belongs to. Pure: uses only what was read of /proc, never guesses.
+// Decides which leases a process belongs to. Pure: uses only what was read of /proc, never guesses.
 //
 // A process belongs to a lease in four cases: the lease knows it; a process of the lease started
 // it, directly or through others; its environment names the lease, and it runs only as the lease's
@@ -14,7 +14,7 @@
 // container. A container is therefore identified by its group's path, not by the id in its name. It
 // can belong only to leases of the user who created the group, unless root did, as the daemons of
 // Docker and Kubernetes do. If the maker is unknown, its processes are neither members nor
-// outsiders.
+// unleased.
 //
 // To lease GPUs for a container, the user passes it the variable (docker run -e GPUYARD_LEASE). A
 // container label would not work: only root may read the files of the container runtime, and each
@@ -88,11 +88,11 @@ struct LeaseProcesses {
   bool whole_user = false;  // all that its user runs on its GPUs belongs to it
 };
 
-// All that was read of /proc for one judgement.
+// All that was read of /proc for one decision.
 struct Evidence {
   // The processes of this PID namespace, which the known processes of leases are of too.
   Result<ProcessTable> table = Error{Errc::unavailable, "not read yet"};
-  // The traces of processes in the table whose environment names a lease.
+  // The traits of processes in the table whose environment names a lease.
   std::map<std::uint32_t, ProcessTraits> traits = {};
   // The processes that a driver lists, by its numbers; an error if nothing can be known of one.
   std::map<std::uint32_t, Result<GpuUser>> gpu_users = {};
@@ -106,7 +106,7 @@ class Membership {
   // The longest chain of parents that is followed.
   static constexpr std::size_t kMaxParentDepth = 1024;
 
-  // The lessees and the evidence outlive it.
+  // The leases and the evidence outlive it.
   Membership(const std::vector<LeaseProcesses>&, const Evidence&);
 
   // Returns the lease's living processes, and its known ones of which nothing can be read.
@@ -119,7 +119,7 @@ class Membership {
   std::optional<bool> contains(std::size_t lease_index, const Result<GpuUser>&) const;
 
  private:
-  using LeaseSet = std::vector<bool>;  // by place
+  using LeaseSet = std::vector<bool>;  // by lease index
   using ByPid = std::map<std::uint32_t, LeaseSet>;
 
   void resolve();
@@ -144,8 +144,8 @@ class Membership {
   ByPid leases_by_pid_;                             // of processes in the table
   ByPid leases_without_containers_;                 // the same, ignoring containers
   std::map<Group, LeaseSet> leases_of_containers_;  // of the first processes, by container
-  std::map<Group, LeaseSet>
-      leases_named_by_containers_;  // and the leases named in their environments
+  // And the leases named in their environments.
+  std::map<Group, LeaseSet> leases_named_by_containers_;
 };
 
 }  // namespace gpuyard::processes

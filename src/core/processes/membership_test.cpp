@@ -1,4 +1,4 @@
-// Membership of processes in leases, judged from values. evidence_test.cpp reads files of /proc.
+// Membership of processes in leases, decided from values. evidence_test.cpp reads files of /proc.
 #include "core/processes/membership.h"
 #include "core/processes/proc_tree_for_tests.h"
 

@@ -74,7 +74,7 @@ void ProcessCache::accept_facts(Entry& entry, Result<ProcessMetadata> facts) {
   entry.facts_listed_at = entry.listed_at;
 }
 
-// Two looks within this time tell too little: the kernel counts in ticks of 10 ms.
+// Two readings within this time say too little: the kernel counts in ticks of 10 ms.
 void ProcessCache::update_usage(ProcessMetadata& facts, const HostUse& now) {
   constexpr Duration kMinUsageInterval = std::chrono::milliseconds(500);
   const Duration passed = now.at - facts.use.at;

@@ -1,8 +1,8 @@
-// The known facts of the processes that drivers list. Pure state on the io thread: it is told lists
-// and findings, and says what to find out next.
+// The known facts of the processes that drivers list. Pure state on the io thread: it gets lists
+// and lookups, and returns the next queries.
 //
 // The driver lists numbers. A worker looks up new processes (user, command, container, pod, Slurm
-// job, unit) and glances at the rest, one file each. The key of a process is its number and its
+// job, unit) and reads one file of each of the rest. The key of a process is its number and its
 // start time. A process that started after the list was made is not the one listed. A number that
 // is not visible, or of another PID namespace, or of a recording, is unknown with a reason, never a
 // guess.
@@ -38,13 +38,13 @@ class ProcessCache final : public ProcessDirectory {
  public:
   // How many processes are looked up. Further ones stay unknown.
   static constexpr std::size_t kMaxProcesses = 4096;
-  // How long facts are trusted before all are read anew: the control group and the user of a
+  // How long facts are trusted before all are read again: the control group and the user of a
   // process may change without a sign.
   static constexpr Duration kMaxFactAge = std::chrono::minutes(1);
 
   // For each process number, when the newest list with it was made.
   using ListTimes = std::map<std::uint32_t, TimePoint>;
-  // Takes the newest lists, and forgets the processes that are in none.
+  // Takes the newest lists, and removes the processes that are in none.
   void update_lists(const ListTimes&);
 
   std::vector<ProcessQuery> queries() const;
@@ -74,9 +74,9 @@ class ProcessCache final : public ProcessDirectory {
 // Returns the processes in the GPUs' lists, and when the newest list with each was made.
 ProcessCache::ListTimes list_times_of(const Snapshot&);
 
-// Keeps the book of the processes on the GPUs, from the process lists in snapshots, through a
-// worker that reads /proc. Lives on the io thread. If the worker is slow or stuck, the book says
-// "not looked up yet" of new processes, and keeps the facts it has.
+// Tracks the processes on the GPUs, from the process lists in snapshots, through a worker that
+// reads /proc. Lives on the io thread. If the worker is slow or stuck, new processes are "not
+// looked up yet", and known facts stay.
 class ProcessTracker {
  public:
   enum class ListSource { live, recording };
@@ -88,7 +88,7 @@ class ProcessTracker {
   const ProcessDirectory& directory() const { return cache_; }
 
  private:
-  struct WorkerState;  // the state that the worker's jobs use
+  struct WorkerState;  // the state that the worker's tasks use
 
   void request_facts();
   void request_names();
@@ -99,8 +99,8 @@ class ProcessTracker {
   ProcessCache cache_;
   ProcessCache::ListTimes list_times_;
   bool simulated_ = false;
-  bool needs_refresh_ = false;    // there are questions for the worker
-  bool facts_requested_ = false;  // the worker has not answered yet
+  bool needs_refresh_ = false;    // there are queries for the worker
+  bool facts_requested_ = false;  // the worker has not replied yet
   bool names_requested_ = false;
 };
 
@@ -114,7 +114,7 @@ enum class PidOrigin {
 // Returns an error if the numbers name no processes in this /proc.
 Result<void> check_pid_origin(PidOrigin, const std::string& proc_root);
 
-// Answers the questions; for a worker. Blocks on /proc.
+// Executes the queries; for a worker. Blocks on /proc.
 std::vector<ProcessLookup> look_up_processes(const ProcessReader&, const std::vector<ProcessQuery>&,
                                              PidOrigin);
 

@@ -68,9 +68,9 @@ Result<StatSummary> ProcessReader::read_stat_summary(std::uint32_t pid) const {
                      use_of(*stat, BootClock::now())};
 }
 
-// The open directory stays the same process's, even when the number is given anew. The second look
-// at stat makes sure of this in a copy of /proc too, and shows that the process was still there at
-// the end, and did not become another program meanwhile.
+// The open directory stays the same process's, even when the number is reused. The second read of
+// stat makes sure of this in a copy of /proc too, and shows that the process was still there at the
+// end, and did not become another program meanwhile.
 Result<ProcessMetadata> ProcessReader::read(std::uint32_t pid) const {
   const auto process = open_process(proc_root_, pid);
   if (!process) return process.error();
@@ -291,7 +291,7 @@ Result<ProcessTable> read_process_table(const std::string& proc_root) {
 }
 
 // The open directory stays the same process's, even if that ends meanwhile. In a copy of /proc this
-// does not hold, and the second look at the start makes sure.
+// does not hold, and the second read of the start makes sure.
 Result<ProcessView> view_process(const std::string& proc_root, std::uint32_t pid) {
   const auto process = open_process(proc_root, pid);
   if (!process) return process.error();

@@ -23,8 +23,8 @@ namespace gpuyard::processes {
 
 inline constexpr std::string_view kProcRoot = "/proc";
 
-// How many bytes of a process's arguments are told; the last one told then ends with "…". A process
-// may have megabytes of them.
+// How many bytes of a process's arguments are returned; the last argument then ends with "…". A
+// process may have megabytes of them.
 inline constexpr std::size_t kMaxArgumentBytes = 4096;
 
 // The facts of a process that cost least to read: one file.
@@ -50,7 +50,7 @@ class ProcessReader {
   // Errc::not_found: no such process is visible there; Errc::denied: it is hidden.
   Result<StatSummary> read_stat_summary(std::uint32_t pid) const;
 
-  // Reads all facts but the user's name. They are of one process, even if its number is given anew
+  // Reads all facts but the user's name. They are of one process, even if its number is reused
   // meanwhile. Errors as above.
   Result<ProcessMetadata> read(std::uint32_t pid) const;
 
@@ -70,10 +70,10 @@ std::vector<std::string> arguments_of(std::string_view bytes, bool cut);
 
 inline constexpr std::size_t kMaxCommandBytes = 64;  // the kernel's own threads have more than 15
 
-// Opens the directory, which stays the same process's, even when the number is given anew.
+// Opens the directory, which stays the same process's, even when the number is reused.
 Result<UniqueFd> open_process(const std::string& proc_root, std::uint32_t pid);
 
-// Reads at most the first `most` bytes of a file, whose name is relative to `directory`.
+// Reads at most the first `max_bytes` bytes of a file, whose name is relative to `directory`.
 Result<std::string> read_beginning(const UniqueFd& directory, const char* name,
                                    std::size_t max_bytes);
 
@@ -99,8 +99,8 @@ std::optional<ProcessUids> uids_in(std::string_view status);
 // container's first process. Users inside a container may create further namespaces.
 bool is_pid_namespace_init(std::string_view status);
 
-// Turns untrusted bytes into text that may be stored, shown and sent. Takes at most `most` bytes;
-// bytes that are not UTF-8 become U+FFFD, which may make the text longer.
+// Turns untrusted bytes into text that may be stored, shown and sent. Takes at most `max_bytes`
+// bytes; bytes that are not UTF-8 become U+FFFD, which may make the text longer.
 inline std::string valid_text(std::string_view bytes, std::size_t max_bytes) {
   const bool cut = bytes.size() > max_bytes;
   bytes = bytes.substr(0, max_bytes);
@@ -164,14 +164,14 @@ struct ProcessView {
   friend bool operator==(const ProcessView&, const ProcessView&) = default;
 };
 
-// Blocks on /proc. The view is of one process, even if its number is given anew meanwhile.
+// Blocks on /proc. The view is of one process, even if its number is reused meanwhile.
 // Errc::not_found: no such process is visible; Errc::denied: it is hidden.
 Result<ProcessView> view_process(const std::string& proc_root, std::uint32_t pid);
 
 // Returns whether /proc hides other users' processes from this one (hidepid).
 bool hides_processes(const std::string& proc_root);
 
-// Returns whether this PID namespace has a process of this number. The kernel tells that even of
+// Returns whether this PID namespace has a process of this number. The kernel says so even of
 // hidden processes.
 bool process_exists(std::uint32_t pid);
 

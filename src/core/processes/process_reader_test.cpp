@@ -75,7 +75,7 @@ TEST_F(Reader, ProcessVanishingDuringReadIsNotFound) {
   EXPECT_EQ(reader_.read(7).error().code, Errc::not_found);
 }
 
-// The number is given anew between the two looks at stat.
+// The number is reused between the two reads of stat.
 TEST_F(Reader, FactsNeverMixTwoProcesses) {
   const ProcTree::Process first{.pid = 7, .start_ticks = 100, .command = "first"};
   const ProcTree::Process second{.pid = 7, .start_ticks = 200, .command = "second"};

@@ -7,7 +7,7 @@
 namespace gpuyard::processes {
 namespace {
 
-// What only /proc tells. A user's name may come later than the rest.
+// The facts that only /proc has. A user's name may come later than the rest.
 void apply_facts(ProcessSpan& span, const ProcessMetadata& facts) {
   span.started_boot_ms = to_milliseconds(facts.started.time_since_epoch());
   span.started = facts.started_at;
@@ -84,7 +84,7 @@ void ProcessRecorder::update_spans(const DeviceState& device, const ProcessList&
 void ProcessRecorder::end_span(OpenSpan& open) {
   ProcessSpan& span = open.span;
   span.over = true;
-  // Nobody knows its start, and its number may be given anew.
+  // Its start is not known, and its number may be reused.
   if (span.started_boot_ms == 0) span.started_boot_ms = -to_unix_ms(span.first_seen);
   writer_.add(span);
 }

@@ -1,6 +1,6 @@
 // The processes that were on GPUs: when each was seen first and last, and the most memory it had.
-// Keeps those that are there in memory, and tells an archive of every start and end. Lives on the
-// io thread; the archive is used on a worker's.
+// Keeps open spans in memory, and writes every start and end to an archive. Lives on the io thread;
+// the archive is used on a worker's.
 #pragma once
 
 #include <cstddef>
@@ -22,15 +22,15 @@ namespace gpuyard::processes {
 struct ProcessSpan {
   DeviceId gpu;
   std::uint32_t pid = 0;
-  // With the pid it names one process of a boot: milliseconds from the boot to its start. 0: nobody
-  // has looked yet; below 0: it ended before anybody did.
+  // With the pid it names one process of a boot: milliseconds from the boot to its start. 0: not
+  // read yet; below 0: it ended before that.
   std::int64_t started_boot_ms = 0;
   std::string boot_id = {};
   std::optional<WallTime> started = {};
   std::optional<std::uint32_t> uid = {};
   std::string user = {};     // "": not known
   std::string command = {};  // the same
-  std::string lease = {};    // that had the GPU at the first sight; "": none
+  std::string lease = {};    // that had the GPU at first_seen; "": none
   std::optional<std::int64_t> peak_memory_bytes = {};
   WallTime first_seen = {};
   WallTime last_seen = {};
@@ -45,9 +45,9 @@ using ProcessSpanArchive = RecordArchive<ProcessSpan>;
 
 class ProcessRecorder {
  public:
-  // How many processes are followed at a time. Further ones are not kept.
+  // How many processes are tracked at a time. Further ones are not recorded.
   static constexpr std::size_t kMaxOpenSpans = 4096;
-  // How often those that are there are written, so that a daemon that is killed loses no more.
+  // How often open spans are written, so that a daemon that is killed loses no more.
   static constexpr Duration kSaveInterval = std::chrono::minutes(5);
 
   ProcessRecorder(Worker& worker, std::shared_ptr<ProcessSpanArchive> archive, std::string boot_id)
@@ -57,7 +57,7 @@ class ProcessRecorder {
   using LeaseLookup = std::function<std::string(const DeviceId&)>;
   void on_snapshot(const Snapshot&, const ProcessDirectory&, const LeaseLookup&);
 
-  // For a job on the worker, with archive(): merge_open_records().
+  // For a task on the worker, with archive(): merge_open_records().
   std::vector<ProcessSpan> open_spans() const;
   const std::shared_ptr<ProcessSpanArchive>& archive() const { return archive_; }
 
@@ -65,7 +65,7 @@ class ProcessRecorder {
   void flush();
 
  private:
-  // Names a process while it is there: a number that is given anew in between has another start.
+  // Names a process while it is there: a number that is reused in between has another start.
   using Key = std::tuple<DeviceId, std::uint32_t>;
   struct OpenSpan {
     ProcessSpan span;
@@ -79,7 +79,7 @@ class ProcessRecorder {
   std::shared_ptr<ProcessSpanArchive> archive_;
   std::string boot_id_;
   std::map<Key, OpenSpan> open_spans_;
-  std::map<DeviceId, TimePoint> listed_at_;  // the newest list that was noted
+  std::map<DeviceId, TimePoint> listed_at_;  // the newest list that was recorded
   ArchiveWriter<ProcessSpan> writer_;
   TimePoint last_save_at_;
 };

@@ -21,8 +21,8 @@ namespace gpuyard::processes {
 
 namespace {
 
-// Asks `ask`, a function like getpwnam_r(3), for a key. Gives it more room for the entry until that
-// is enough; `take` may use the entry only while it is called.
+// Looks a key up with `lookup`, a function like getpwnam_r(3). Gives it more room for the entry
+// until that is enough; `take` may use the entry only while it is called.
 template <class Key, class Entry, class Take>
 auto find_entry(int (*lookup)(Key, Entry*, char*, std::size_t, Entry**), Key key,
                 const std::string& what, std::string none, Take take)

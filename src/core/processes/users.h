@@ -25,8 +25,8 @@ Result<uid_t> look_up_uid(const std::string& name);
 // Returns the number of a group. May wait for the network.
 Result<gid_t> look_up_group(const std::string& name);
 
-// Returns whether a user is of a group now: his own group, or one that lists him. May wait for the
-// network.
+// Returns whether a user is of a group now: the user's own group, or one that lists the user. May
+// wait for the network.
 Result<bool> look_up_membership(uid_t, gid_t);
 
 // Lives on one thread. May wait for the network.
@@ -53,7 +53,7 @@ class UserNames {
 };
 
 // The uids that a user may take beside the own one, in containers without root for example. The
-// kernel treats each as a user; shares are counted for the one user who has them all.
+// kernel treats each as a user; quotas are counted for the one user who has them all.
 class SubordinateUids {
  public:
   using UidLookup = std::function<Result<uid_t>(const std::string& name)>;
@@ -67,7 +67,7 @@ class SubordinateUids {
   static SubordinateUids of_this_machine();
 
   // Returns the user in whose range the uid lies, or the uid itself. A range of root's, or of an
-  // unknown name, is a person of its own: its uids get none of root's rights.
+  // unknown name, is a user of its own: its uids get none of root's rights.
   uid_t owner_of(uid_t) const;
 
  private:

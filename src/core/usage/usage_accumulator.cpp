@@ -69,7 +69,7 @@ void UsageAccumulator::open(const std::vector<LeaseGrant>& found, bool simulated
   }
 }
 
-// Takes the fence from leases whose rows are all from before fences were kept.
+// Takes the fence from leases whose rows are all from before fences were stored.
 void UsageAccumulator::clear_unrecorded_fences(const std::vector<UsageRow>& rows) {
   std::set<std::string_view> with;
   for (const UsageRow& row : rows) {
@@ -239,7 +239,7 @@ void UsageAccumulator::update_peak_memory(const DeviceId& id, const Gpu& gpu,
   day_counters.changed = true;
 }
 
-// Returns the share of no lease, if the lease is not known any more.
+// Returns the usage of no lease, if the lease is no longer known.
 UsageAccumulator::GpuUsage& UsageAccumulator::gpu_usage_of(const std::string& lease,
                                                            const DeviceId& gpu) {
   const auto holder = holders_.find(lease);
@@ -265,8 +265,8 @@ void UsageAccumulator::count_held_time(Holder& holder) {
   }
 }
 
-// Adds the time of a GPU under no lease, as hold() does for a lease: also while its energy cannot
-// be read, so that the sum says how much of it is not known.
+// Adds the time of a GPU under no lease, as count_held_time() does for a lease: also while its
+// energy cannot be read, so that the sum says how much of it is not known.
 void UsageAccumulator::count_unleased(const DeviceId& id, Gpu& gpu,
                                       const std::optional<EnergyTotal>& read) {
   if (!gpu.unleased_until) {
@@ -336,7 +336,7 @@ void UsageAccumulator::close(const std::string& lease, Holder& holder) {
   store_ended_usage(lease, holder.uid, use);
 }
 
-// Marks all rows as changed, to be kept again, or as kept.
+// Marks all rows as changed, to be saved again, or as saved.
 void UsageAccumulator::set_changed(Holder& holder, bool changed) {
   for (auto& [id, gpu_usage] : holder.gpus) {
     for (auto& [day, day_counters] : gpu_usage.days) day_counters.changed = changed;

@@ -1,5 +1,5 @@
 // Counts the use under leases, and under none: held time, energy, utilisation and memory of each
-// GPU. Pure state: it is told which lease has which GPU from when until when, and the GPUs'
+// GPU. Pure state: the caller passes which lease has which GPU from when until when, and the GPUs'
 // readings. Each counted millijoule is of one lease or of none.
 #pragma once
 
@@ -49,7 +49,7 @@ struct UsageSnapshot {
 
 struct LeaseGrant {
   std::string lease;
-  std::uint32_t uid = 0;  // of the person, not of one of the person's containers
+  std::uint32_t uid = 0;  // of the quota owner, not of one of their containers
   std::vector<DeviceId> gpus = {};
   TimePoint granted_at;
   std::uint64_t fence = 0;
@@ -72,16 +72,16 @@ struct LeaseUsage {
 
 class UsageAccumulator {
  public:
-  // How far back a reading tells of the time before it. Energy that is split between two holders
-  // over a longer time is an estimate.
+  // How far back a reading covers the time before it. Energy that is split between two holders over
+  // a longer time is an estimate.
   static constexpr Duration kMaxStep = std::chrono::seconds(5);
-  // How long a lease that is over waits for a reading from after its end. If the energy of its last
-  // moments is told later, it is of no lease.
+  // How long a lease that is over waits for a reading from after its end. Energy of its last
+  // moments that is read later is of no lease.
   static constexpr Duration kFinalReadingTimeout = std::chrono::seconds(5);
   // A lease that was held for less time, and used less energy, gets no row of its own.
   static constexpr Duration kMinHeldTime = std::chrono::seconds(10);
   static constexpr std::int64_t kMinEnergyMj = 1000;
-  // How long leases that are over are remembered, and how many of them.
+  // How long leases that are over stay in memory, and how many of them.
   static constexpr Duration kEndedRetention = std::chrono::hours(24);
   static constexpr std::size_t kMaxEndedLeases = limits::kMaxEndedLeases;
 
@@ -113,11 +113,11 @@ class UsageAccumulator {
   // One GPU under one lease.
   struct GpuUsage {
     std::map<Day, DayCounters> days;
-    std::optional<TimePoint> held_until;  // empty: its kept rows are not known yet
+    std::optional<TimePoint> held_until;  // empty: its stored rows are not known yet
     std::optional<TimePoint> idle_since;
     TimePoint utilization_at{};  // time of its last utilisation
 
-    // Returns a day's tally to add to, and marks it to be kept again.
+    // Returns a day's counters to add to, and marks them to be saved again.
     UsageCounters& mutable_counters(Day day) {
       DayCounters& day_counters = days[day];
       day_counters.changed = true;
@@ -140,7 +140,7 @@ class UsageAccumulator {
     std::optional<EnergyTotal> last_energy;
     TimePoint utilization_at{};
     std::optional<TimePoint> unleased_until;  // time without a lease is counted up to here
-    // The stretch of the last reading, and all later ones.
+    // The span of the last reading, and all later ones.
     std::deque<HoldSpan> spans{{TimePoint::min(), ""}};
   };
   // The part from..to of a GPU's growth between two readings.
@@ -180,7 +180,7 @@ class UsageAccumulator {
   std::map<DeviceId, Gpu> gpus_;
   std::map<std::string, Holder, std::less<>> holders_{{"", {}}};
   std::map<std::string, LeaseUsage, std::less<>> ended_usage_;
-  Retention<TimePoint> ended_retention_;  // of remembered_
+  Retention<TimePoint> ended_retention_;  // of ended_usage_
   std::vector<UsageRow> ended_rows_;
 };
 

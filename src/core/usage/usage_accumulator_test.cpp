@@ -25,7 +25,7 @@ WallTime wall(TimePoint now) {
 
 using Rows = std::map<std::tuple<Day, std::string, DeviceId>, UsageRow>;
 
-// Keeps the rows as the books would.
+// Saves the rows as the storage would.
 void keep(UsageAccumulator& count, Rows& rows) {
   for (const auto& some : {count.take_ended_rows(), count.take_changed_rows()}) {
     for (const UsageRow& row : some) rows.insert_or_assign({row.day, row.lease, row.gpu}, row);

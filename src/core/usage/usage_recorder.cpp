@@ -29,7 +29,8 @@ void UsageRecorder::open(InitialLeases found) {
   load();
 }
 
-// Loads the kept rows. Rows are saved whole, so that none is saved before the kept ones are known.
+// Loads the stored rows. Rows are saved whole, so that none is saved before the stored ones are
+// known.
 void UsageRecorder::load() {
   std::set<std::string> leases = initial_leases_.ended;
   for (const LeaseGrant& grant : initial_leases_.held) leases.insert(grant.lease);
@@ -55,7 +56,7 @@ void UsageRecorder::stop() {
   if (!restored_) return;
   add_unsaved(accumulator_.take_ended_rows());
   add_unsaved(accumulator_.take_changed_rows());
-  saving_ = false;  // the archive does the save under way first, and this one after it
+  saving_ = false;  // the storage does the save under way first, and this one after it
   save();
 }
 
@@ -68,7 +69,7 @@ void UsageRecorder::tick() {
 }
 
 void UsageRecorder::begin(const LeaseGrant& grant) {
-  if (!is_open()) return;  // open() will be told of it
+  if (!is_open()) return;  // open() will get it
   accumulator_.begin(grant);
   request_reading();
 }
@@ -131,7 +132,7 @@ void UsageRecorder::save() {
 void UsageRecorder::on_saved(const UsageTransaction& transaction, const Result<void>& result) {
   saving_ = false;
   if (!result) std::ranges::copy(transaction.rows_to_compact, std::back_inserter(rows_to_compact_));
-  if (!result) return;  // the archive's notes say why; the next save tries these rows again
+  if (!result) return;  // the storage's notes say why; the next save tries these rows again
   for (const UsageRow& row : transaction.rows) {
     const auto same = unsaved_rows_.find({row.day, row.lease, row.fence, row.gpu});
     if (same == unsaved_rows_.end() || same->second != row) continue;

@@ -1,12 +1,12 @@
 // The daemon's record of the use under each lease: takes fresh readings where a lease begins and
-// ends, and keeps the books. Lives on the io thread.
+// ends, and saves the rows. Lives on the io thread.
 //
-// UsageAccumulator cuts each GPU's time into stretches, each of one lease or of none, and every
-// growth of the GPU's energy account along them: each millijoule is of one lease or of none. Energy
-// that was used while the daemon was down is of no lease. A growth that began under one holder and
-// ended under another is shared by time. There is a row for each day in UTC, lease and GPU; it is
-// kept when the lease is over, and every minute. A question includes the rows that are not written
-// yet, and writes nothing.
+// UsageAccumulator cuts each GPU's time into spans, each of one lease or of none, and every growth
+// of the GPU's energy account along them: each millijoule is of one lease or of none. Energy that
+// was used while the daemon was down is of no lease. A growth that began under one holder and ended
+// under another is shared by time. There is a row for each day in UTC, lease and GPU; it is saved
+// when the lease is over, and every minute. A query includes the rows that are not written yet, and
+// writes nothing.
 #pragma once
 
 #include <chrono>
@@ -32,7 +32,7 @@
 
 namespace gpuyard::usage {
 
-// Reads the GPUs at this moment. The answer always comes, and never inside the call.
+// Reads the GPUs at this moment. The callback always comes, and never inside the call.
 class UsageReader {
  public:
   virtual ~UsageReader() = default;
@@ -44,11 +44,11 @@ class UsageRecorder {
   // How often changed rows are saved. A daemon that is killed loses at most this much of the use of
   // running leases, and none of the ended ones.
   static constexpr Duration kSaveInterval = std::chrono::seconds(60);
-  // How soon books that could not be read are asked for again.
+  // How soon rows that could not be read are loaded again.
   static constexpr Duration kLoadRetryDelay = std::chrono::seconds(5);
   // How many rows wait for a disk that fails. Then the oldest are lost, and notes() says so.
   static constexpr std::size_t kMaxUnsavedRows = 100'000;
-  // How many questions are asked at a time: grants wait behind them for the same disk.
+  // How many queries run at a time: grants wait behind them for the same disk.
   static constexpr std::size_t kMaxConcurrentQueries = 2;
 
   using OnReport = std::function<void(Result<UsageReport>)>;
@@ -61,7 +61,7 @@ class UsageRecorder {
     bool simulated = false;
   };
 
-  // The loop, the reads and the archive outlive it.
+  // The loop, the reader and the storage outlive it.
   UsageRecorder(Loop&, UsageReader&, UsageStorage&);
 
   // Begins to count. Readings that came before set where counting begins.
@@ -75,10 +75,9 @@ class UsageRecorder {
   void record(const UsageSnapshot&);
 
   // Returns nothing for a lease that had no GPUs within the last day, nor for one of an earlier
-  // daemon before its kept use is read: what is not known is not 0.
+  // daemon before its stored use is read: what is not known is not 0.
   std::optional<LeaseUsage> usage_of(std::string_view lease) const;
-  // Answers over all leases, up to the last reading. Errc::unavailable: the books cannot be read
-  // now.
+  // Sums over all leases, up to the last reading. Errc::unavailable: the rows cannot be read now.
   void query(const UsageQuery&, OnReport);
   bool is_simulated() const { return initial_leases_.simulated; }
   // Describes present problems, for people.
@@ -104,11 +103,11 @@ class UsageRecorder {
   bool saving_ = false;
   std::size_t lost_rows_ = 0;
   std::map<Key, UsageRow> unsaved_rows_;
-  std::vector<UsageRow> rows_to_compact_;  // rows that are kept already
+  std::vector<UsageRow> rows_to_compact_;  // rows that are stored already
   Subscription timer_;
   Subscription load_timer_;
   std::size_t running_queries_ = 0;
-  // Keeps callbacks from running after the book has gone.
+  // Keeps callbacks from running after the recorder has gone.
   Lifetime lifetime_;
 };
 

@@ -1,4 +1,4 @@
-// The kept use under leases, a row for each day, lease and GPU, and the archive that keeps it.
+// The stored use under leases, a row for each day, lease and GPU, and the storage for it.
 #pragma once
 
 #include <boost/describe.hpp>
@@ -38,10 +38,10 @@ struct UsageRow {
   std::uint32_t uid = 0;
   bool simulated = false;
   UsageCounters counters = {};
-  // A forgotten id may be given to another lease; a fence never is. 0: a row from before fences
-  // were kept, or of no lease.
+  // The id of an evicted lease may be given to another one; a fence never is. 0: a row from before
+  // fences were stored, or of no lease.
   std::uint64_t fence = 0;
-  // Set for a lease that is over and used next to nothing: once kept, the row becomes part of one
+  // Set for a lease that is over and used next to nothing: once saved, the row becomes part of one
   // row for all such leases of its user. It adds this many leases: 1 for a lease's first row, else
   // 0.
   std::optional<std::int64_t> compacted_leases = {};
@@ -81,7 +81,7 @@ struct UsageTotal {
 };
 
 struct UsageReport {
-  // How many sums are told, of those with the most GPU time. `left_out` counts the rest.
+  // How many sums are returned, of those with the most GPU time. `left_out` counts the rest.
   static constexpr std::size_t kMaxTotals = 10'000;
 
   std::vector<UsageTotal> totals;  // most GPU time first; days in order
@@ -92,12 +92,12 @@ struct UsageReport {
 };
 
 struct UsageTransaction {
-  std::vector<UsageRow> rows = {};  // each replaces the kept row of that day, lease and GPU
-  // Kept rows that become part of the row that all small leases of their user share. Folding a row
-  // once more changes nothing.
+  std::vector<UsageRow> rows = {};  // each replaces the stored row of that day, lease and GPU
+  // Stored rows that become part of the row that all small leases of their user share. Compacting a
+  // row once more changes nothing.
   std::vector<UsageRow> rows_to_compact = {};
-  std::set<std::string> growing_leases =
-      {};  // leases that may get more rows: none of theirs is folded
+  // Leases that may get more rows: none of theirs is compacted.
+  std::set<std::string> growing_leases = {};
 };
 
 // Keeps rows on the disk. Lives on the io thread, works on another, and serves calls in their
@@ -107,20 +107,20 @@ class UsageStorage {
  public:
   virtual ~UsageStorage() = default;
 
-  // How many days with rows are kept. They are counted, so that a clock that is wrong forgets no
+  // How many days with rows are kept. They are counted, so that a clock that is wrong prunes no
   // more days than it makes.
   static constexpr std::chrono::days kRowRetention{400};
 
   // Loads the rows of these leases, and of no lease, from a day on.
   virtual bool load(Day since, std::set<std::string> leases,
                     std::function<void(Result<std::vector<UsageRow>>)> on_loaded) = 0;
-  // Saves the entry. Also forgets rows that are too old, and, if there are too many, merges old
-  // rows of ended leases into one.
+  // Saves the transaction. Also prunes rows that are too old, and, if there are too many, merges
+  // old rows of ended leases into one.
   virtual bool save(UsageTransaction, std::function<void(const Result<void>&)> on_saved) = 0;
-  // Answers as if `unkept` were saved, but does not save it.
+  // Queries as if `unsaved` were saved, but does not save it.
   virtual bool query(UsageQuery, std::vector<UsageRow> unsaved,
                      std::function<void(Result<UsageReport>)> on_result) = 0;
-  // Describes the state of the kept rows, for people, in sentences.
+  // Describes the state of the stored rows, for people, in sentences.
   virtual std::vector<std::string> notes() const = 0;
 };
 

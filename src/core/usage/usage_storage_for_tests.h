@@ -1,4 +1,4 @@
-// An archive of the use of leases, without a disk.
+// A storage of the use of leases, without a disk.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace gpuyard::usage {
 
-// Keeps rows in memory, and answers when the loop turns.
+// Keeps rows in memory, and replies when the loop turns.
 class FakeUseArchive final : public UsageStorage {
  public:
   explicit FakeUseArchive(ManualLoop& loop) : loop_(loop) {}
