@@ -201,7 +201,7 @@ Result<ClientResponse> fetch_from(const Server& server, const ClientRequest& req
   return std::move(received->response);
 }
 
-// One request over a carrier's connection, which is kept for the next if it can be.
+// One request over a tunnel's connection, which is kept for the next if it can be.
 Result<ClientResponse> fetch_on_tunnel(std::unique_ptr<TunnelConnection> connection,
                                        const Endpoint& endpoint, const ClientRequest& request,
                                        Duration deadline, std::size_t max_body) {
@@ -215,7 +215,7 @@ Result<ClientResponse> fetch_on_tunnel(std::unique_ptr<TunnelConnection> connect
   return std::move(received->response);
 }
 
-// The deadline is for the request alone: a login has the carrier's own.
+// The deadline is for the request alone: a login has the tunnel's own.
 Result<ClientResponse> fetch_through_tunnel(const Endpoint& endpoint, const ClientRequest& request,
                                             Duration deadline, std::size_t max_body) {
   if (auto right = check_request(request); !right) return std::move(right).error();

@@ -40,7 +40,7 @@ inline constexpr std::size_t kDefaultMaxBodyBytes = std::size_t{64} * 1024 * 102
 // Any thread; blocks at most `deadline` for connecting, sending and receiving together. Any status
 // is a success here; 100 and others that only precede the answer are passed over. Errc::unavailable
 // if nobody listens or the answer breaks off, timed_out if it does not come, denied if the socket's
-// permissions forbid it; the message names the endpoint. A carrier's login is not counted: it has a
+// permissions forbid it; the message names the endpoint. A tunnel's login is not counted: it has a
 // deadline of its own.
 Result<ClientResponse> fetch(const Endpoint& endpoint, const ClientRequest& request,
                              Duration deadline, std::size_t max_body = kDefaultMaxBodyBytes);

@@ -63,7 +63,7 @@ class TlsClient {
 class ClientSocket {
  public:
   // Connects. Errc::unavailable if nobody listens, denied if the socket's permissions forbid it. A
-  // carrier has a deadline of its own, for a login.
+  // tunnel has a deadline of its own, for a login.
   // `from`: a name of our own end, without a file, by which the server of a Unix socket knows it.
   static Result<ClientSocket> connect(const Endpoint&, TimePoint deadline,
                                       std::string_view from = {});
@@ -83,12 +83,12 @@ class ClientSocket {
   // the deadline.
   Result<std::size_t> receive(std::span<char> space, TimePoint deadline);
 
-  // "the answer of ... is unusable: `why`", or what the carrier says of it.
+  // "the answer of ... is unusable: `why`", or what the tunnel says of it.
   Error invalid_response_error(std::string_view why) const;
 
   // The socket, which the caller takes away.
   UniqueFd release_socket() { return std::move(socket_); }
-  // The carrier's connection, which the caller takes away; null without a carrier.
+  // The tunnel's connection, which the caller takes away; null without a tunnel.
   std::unique_ptr<TunnelConnection> release_tunnel() { return std::move(tunnel_); }
 
  private:

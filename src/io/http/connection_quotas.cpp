@@ -63,7 +63,7 @@ void ConnectionQuotas::end_stream(Connection& connection) {
   erase(streaming_, connection);
 }
 
-// The connection counts for no party any more, though it needs a moment to go.
+// The connection counts for no quota group any more, though it needs a moment to go.
 void ConnectionQuotas::evict(Connection& connection) {
   erase(open_, connection);
   erase(streaming_, connection);
@@ -121,7 +121,7 @@ ConnectionQuotas::QuotaDecision ConnectionQuotas::admit(const QuotaGroup& group,
   if (!group.privileged && own.size() >= limits_.connections_per_group) {
     const std::size_t previous_in_slot = find_connections(open_, group, slot).size();
     if (!evict_idlest(own)) return QuotaDecision::group_full;
-    // The ended connection had a seat here, which is free in a moment.
+    // The ended connection had a slot here, which is free in a moment.
     if (find_connections(open_, group, slot).size() < previous_in_slot)
       return QuotaDecision::admitted;
   }
@@ -130,7 +130,7 @@ ConnectionQuotas::QuotaDecision ConnectionQuotas::admit(const QuotaGroup& group,
   }
   const std::size_t own_in_slot = find_connections(open_, group, slot).size();
   if (evict_from_largest(open_, slot, own_in_slot + 1)) return QuotaDecision::admitted;
-  // An idle connection of the party itself, or of one that has more.
+  // An idle connection of the quota group itself, or of one that has more.
   ConnectionSet evictable;
   for (const auto& [other, connections] : open_) {
     const ConnectionSet& in_slot = find_connections(connections, slot);
@@ -147,7 +147,7 @@ ConnectionQuotas::QuotaDecision ConnectionQuotas::admit_stream(const Connection&
   const std::size_t more = has_reserved_slots ? limits_.reserved_slots : 0;
   const auto at = streams_by_slot_.find(connection.slot());
   const std::size_t in_slot = at == streams_by_slot_.end() ? 0 : at->second;
-  SlotKey full = nullptr;  // a null seat is all of them
+  SlotKey full = nullptr;  // a null slot is all of them
   if (streams_.size() < limits_.total_streams + more) {
     if (in_slot < limits_.streams + more) return QuotaDecision::admitted;
     full = connection.slot();

@@ -17,7 +17,7 @@ namespace gpuyard::http {
 // A user on a Unix socket, or an address on TCP. Its connections share what one user may have.
 struct QuotaGroup {
   std::string name;         // "uid 1000", "192.0.2.7"
-  bool privileged = false;  // root, or our own user: places are kept for them
+  bool privileged = false;  // root, or our own user: slots are reserved for them
 
   friend auto operator<=>(const QuotaGroup&, const QuotaGroup&) = default;
 };
@@ -32,7 +32,7 @@ class Connection {
   virtual void abort() = 0;
   // Since when we wait for the client to send; nothing while it waits for us.
   virtual std::optional<TimePoint> waiting_since() const = 0;
-  // The seat it was given at its listener.
+  // The slot it was given at its listener.
   virtual const void* slot() const = 0;
   virtual const QuotaGroup& quota_group() const = 0;
 };
@@ -48,7 +48,7 @@ class Handshake {
   virtual const QuotaGroup& quota_group() const = 0;
 };
 
-// The handshakes under way at one server. They have places of their own: those who are nobody yet
+// The handshakes under way at one server. They have slots of their own: those who are nobody yet
 // keep nobody out who is somebody.
 class HandshakeQuotas {
  public:
@@ -57,8 +57,8 @@ class HandshakeQuotas {
   void add(Handshake& one) { all_.insert(&one); }
   void remove(Handshake& one) { all_.erase(&one); }
   std::size_t size() const { return all_.size(); }
-  // Makes room, if it can, for one more of that party: where there is none, the one that has waited
-  // longest for its client gives way, if that is long enough to call it stalled.
+  // Makes room, if it can, for one more of that quota group: where there is none, the one that has
+  // waited longest for its client gives way, if that is long enough to call it stalled.
   bool admit(const QuotaGroup&, TimePoint now);
   void abort_all();
 
@@ -82,11 +82,11 @@ class ConnectionQuotas {
 
   enum class QuotaDecision : std::uint8_t {
     admitted,     // perhaps because another connection was ended
-    group_full,   // the party has all that one may have
-    server_full,  // there is none, and no other party has more than this one would
+    group_full,   // the quota group has all that one may have
+    server_full,  // there is none, and no other quota group has more than this one would
   };
-  // Makes room, if it can, for one more connection of that party at a listener of which `taken`
-  // seats are taken.
+  // Makes room, if it can, for one more connection of that quota group at a listener of which
+  // `taken` slots are taken.
   QuotaDecision admit(const QuotaGroup&, const void* slot, std::size_t taken);
   // The same for this connection's response, which has no end.
   QuotaDecision admit_stream(const Connection&);
@@ -94,21 +94,21 @@ class ConnectionQuotas {
  private:
   using SlotKey = const void*;
   using ConnectionSet = std::set<Connection*>;
-  // The connections of one party: at each listener, and all of them.
+  // The connections of one quota group: at each listener, and all of them.
   struct GroupConnections {
     std::map<SlotKey, ConnectionSet> by_slot;
     ConnectionSet all;
   };
   using ConnectionsByGroup = std::map<QuotaGroup, GroupConnections>;
 
-  static const ConnectionSet& find_connections(const GroupConnections&,
-                                               SlotKey);  // a null seat is all of them
+  // A null slot is all of them.
+  static const ConnectionSet& find_connections(const GroupConnections&, SlotKey);
   static const ConnectionSet& find_connections(const ConnectionsByGroup&, const QuotaGroup&,
                                                SlotKey);
   static void insert(ConnectionsByGroup&, Connection&);
   static void erase(ConnectionsByGroup&, Connection&);
   void evict(Connection&);
-  // Ends a connection of the party that has most, if it has more than `than`.
+  // Ends a connection of the quota group that has most, if it has more than `threshold`.
   bool evict_from_largest(const ConnectionsByGroup&, SlotKey, std::size_t threshold);
   // Ends the connection that has waited longest for its client.
   bool evict_idlest(const ConnectionSet&);

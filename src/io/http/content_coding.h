@@ -36,8 +36,8 @@ class GzipCache {
     std::weak_ptr<const std::string> source;
     Body result;
   };
-  static constexpr std::size_t kMaxEntries =
-      8;  // bodies asked for in turns: metrics, snapshot, ...
+  // Bodies requested in turns: metrics, snapshot, ...
+  static constexpr std::size_t kMaxEntries = 8;
   struct Results {
     std::array<Entry, kMaxEntries> entries = {};
     std::size_t next = 0;

@@ -256,8 +256,8 @@ Result<void> bind_with_mode(const UniqueFd& socket, const SocketDirectory& socke
                             unsigned mode) {
   const auto address = to_socket_address(Endpoint::unix_socket(socket_directory.socket_path()));
   if (!address) return address.error();
-  ::unlinkat(socket_directory.directory.get(), socket_directory.name.c_str(),
-             0);  // left by a process that died
+  // Left by a process that died.
+  ::unlinkat(socket_directory.directory.get(), socket_directory.name.c_str(), 0);
   if (::bind(socket.get(), address->get(), address->length) != 0) {
     return system_error("creating a socket");
   }

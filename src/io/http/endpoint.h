@@ -1,6 +1,6 @@
 // Where a server listens or a client connects: a Unix socket's path, or a literal address and port.
 // Names are never resolved: a resolver can hang, and a listener's address must not change by DNS. A
-// client may also have a Carrier, which leads to another machine.
+// client may also have a Tunnel, which leads to another machine.
 #pragma once
 
 #include <sys/socket.h>
@@ -26,7 +26,7 @@ struct Endpoint {
   std::string address;  // "127.0.0.1", "::1" without brackets; tcp only
   std::uint16_t port = 0;
   std::string path;  // unix_socket only
-  // carried only. Copies of the endpoint share it, and with it the connection that it keeps.
+  // tunnel only. Copies of the endpoint share it, and with it the connection that it keeps.
   std::shared_ptr<Tunnel> tunnel = nullptr;
   std::shared_ptr<const HttpsEndpoint> tls = nullptr;  // tls only; see origin.h
 
@@ -37,7 +37,7 @@ struct Endpoint {
   // Whether it leads to another machine, or may.
   bool is_remote() const { return kind == Kind::tunnel || kind == Kind::tls; }
 
-  // "127.0.0.1:9410", "[::1]:9410", "/run/gpuyard/gpuyard.sock"; of a carrier, its name; a URL
+  // "127.0.0.1:9410", "[::1]:9410", "/run/gpuyard/gpuyard.sock"; of a tunnel, its name; a URL
   std::string text() const;
 
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
@@ -59,8 +59,8 @@ struct SocketAddress {
   int family() const { return storage.ss_family; }
 };
 
-// Errc::invalid for an address that is no literal, for a path longer than kMaxUnixPath, and for a
-// carried endpoint.
+// Errc::invalid for an address that is no literal, for a path longer than kMaxUnixPath, and for an
+// endpoint behind a tunnel.
 inline constexpr std::size_t kMaxUnixPath = 107;
 Result<SocketAddress> to_socket_address(const Endpoint&);
 Endpoint from_socket_address(const SocketAddress&);

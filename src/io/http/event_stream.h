@@ -1,8 +1,8 @@
 // Server-sent events as the WHATWG standard spells them: what a handler answers to stream, and how
 // an event becomes bytes. Knows no connection and no GPU.
 //
-//   class Ticks : public http::Feed { http::Chunk next() override { ... } };
-//   respond.as_is(http::event_stream(std::make_shared<Ticks>(...)));
+//   class Ticks : public http::ResponseStream { http::Chunk next() override { ... } };
+//   respond.send(http::event_stream(std::make_shared<Ticks>(...)));
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ const Chunk& heartbeat();
 // type. Neither has a line break; `data` may.
 Chunk event_chunk(std::string_view name, std::string_view data, std::string_view id = "");
 
-// 200 with this feed as its body.
+// 200 with this stream as its body.
 Response event_stream(std::shared_ptr<ResponseStream> stream);
 
 // Bytes of a text/event-stream to events, as the WHATWG standard reads them. Knows no connection.

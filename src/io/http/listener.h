@@ -62,10 +62,11 @@ struct IncomingConnection {
   std::shared_ptr<const void> slot;  // held as long as it counts against its listener's limit
 };
 
-// The seats of one listener, which has one copy itself: every other is a seat that is taken.
+// The slots of one listener, which has one copy itself: every other is a slot that is taken.
 using ConnectionSlots = std::shared_ptr<const int>;
 
-// Gives the arrival a seat if there is room, perhaps because another connection was ended.
+// Gives the incoming connection a slot if there is room, perhaps because another connection was
+// ended.
 ConnectionQuotas::QuotaDecision acquire_slot(ServerContext& context,
                                              const std::weak_ptr<const int>& slots,
                                              IncomingConnection& incoming);
@@ -77,7 +78,7 @@ std::string rejection_response(int status, std::string_view code, std::string_vi
 
 class Listener {
  public:
-  // Takes a client that has come, instead of giving it a seat and a session at once. A function, so
+  // Takes a client that has come, instead of giving it a slot and a session at once. A function, so
   // that a program whose servers speak no TLS has none of OpenSSL in it.
   using Accept = std::function<void(const std::shared_ptr<ServerContext>&, UniqueFd client,
                                     const ConnectionSlots&, IncomingConnection)>;
@@ -97,7 +98,7 @@ class Listener {
   std::shared_ptr<ServerContext> context_;
   UniqueFd socket_;
   Endpoint endpoint_;
-  const Accept custom_accept_;  // empty: a seat and a session
+  const Accept custom_accept_;  // empty: a slot and a session
   ConnectionSlots slots_;
   bool logged_exhaustion_ = false;
   Subscription watch_;

@@ -24,7 +24,8 @@ class IoLoop final : public Loop {
   void stop();
   // Runs what is ready, without waiting.
   void poll();
-  // Runs until done() holds (asked after each piece of work) or `at_most` has passed; says which.
+  // Runs until is_done() holds (asked after each piece of work) or `at_most` has passed; says
+  // which.
   bool run_until(const std::function<bool()>& is_done, Duration at_most);
 
   TimePoint now() const override { return BootClock::now(); }
@@ -33,7 +34,7 @@ class IoLoop final : public Loop {
   Subscription call_at(TimePoint when, std::function<void()> work) override;
   Subscription watch(int fd, std::function<void()> on_readable) override;
 
-  // Runs `received` on the loop for each arrival of one of `numbers`, instead of its default
+  // Runs `on_signal` on the loop for each arrival of one of `numbers`, instead of its default
   // action.
   Subscription watch_signals(const std::vector<int>& numbers, std::function<void(int)> on_signal);
 
@@ -42,7 +43,7 @@ class IoLoop final : public Loop {
   Core& core() { return *core_; }
 
  private:
-  bool logged_watch_failure_ = false;  // it was logged
+  bool logged_watch_failure_ = false;
   std::unique_ptr<Core> core_;
 };
 

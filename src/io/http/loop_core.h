@@ -42,10 +42,10 @@ class TimerQueue {
 };
 
 // Gives turns to connections that have much to write. In one turn of the loop all of them together
-// get a bounded time, so that a client that asks for little does not wait for a crowd; and the
-// parties take turns, so that many connections of one do not delay the few of another. Root gets
-// every second turn, because a local user can connect from many addresses, and each counts as a
-// party.
+// get a bounded time, so that a client that asks for little does not wait for many others; and the
+// quota groups take turns, so that many connections of one do not delay the few of another. Root
+// gets every second turn, because a local user can connect from many addresses, and each counts as
+// a quota group.
 
 class TurnScheduler {
  public:
@@ -53,12 +53,12 @@ class TurnScheduler {
   explicit TurnScheduler(asio::io_context& io, Duration together = kTurnBudget)
       : io_(io), budget_(together) {}
 
-  // Waits for a turn of this party. The turn is what the caller then does without waiting for
-  // anything else: the write of a piece, for example.
+  // Waits for a turn of this quota group. The turn is what the caller then does without waiting for
+  // anything else: the write of a chunk, for example.
   asio::awaitable<void> wait_for_turn(const QuotaGroup&);
-  // Waits until wake(`who`), and then for a turn as next() does.
+  // Waits until wake(`key`), and then for a turn as wait_for_turn() does.
   asio::awaitable<void> sleep(const void* key, const QuotaGroup&);
-  // Cheap; does nothing if `who` does not sleep.
+  // Cheap; does nothing if `key` does not sleep.
   void wake(const void* key);
 
   static constexpr Duration kTurnBudget = limits::kTurnBudget;
@@ -95,12 +95,12 @@ struct IoLoop::Core {
   TurnScheduler handshake_turns{io, Duration::zero()};
 };
 
-// A deadline that moves many times a second. The timer is set anew only when it rings before the
+// A deadline that moves many times a second. The timer is set again only when it rings before the
 // deadline, or when the deadline moves to before it. Knows no connection.
 
 class Deadline {
  public:
-  // `missed` is called once for each set() that is not followed by another in time.
+  // `on_missed` is called once for each set() that is not followed by another in time.
   Deadline(Loop& loop, std::function<void()> on_missed)
       : loop_(loop), on_missed_(std::move(on_missed)) {}
 

@@ -36,7 +36,7 @@ std::string_view find_header(const std::vector<Header>& headers, std::string_vie
 // Whether the client still waits for its answer. Lives on the loop's thread.
 class DisconnectNotifier {
  public:
-  // `told` is called once, when the connection ends before the request under way was answered.
+  // `callback` is called once, when the connection ends before the request under way was answered.
   void on_disconnect(std::function<void()> callback) { on_disconnect_ = std::move(callback); }
   // Called by the session.
   void notify() {
@@ -68,8 +68,8 @@ struct Peer {
   std::string certificate_fingerprint = {};
   std::optional<WallTime> certificate_expires_at = {};  // its notAfter
   std::shared_ptr<const UniqueFd> process = {};         // null: unknown; see peer.h
-  std::shared_ptr<DisconnectNotifier> disconnect_notifier =
-      {};  // of the connection; set by its session
+  // Of the connection; set by its session.
+  std::shared_ptr<DisconnectNotifier> disconnect_notifier = {};
 
   bool is_in_group(gid_t) const;
 };
@@ -97,14 +97,14 @@ struct Response {
 
   int status = 200;
   std::string content_type;  // "" leaves the field out
-  std::shared_ptr<const std::string>
-      body;                     // shared, so that a snapshot is rendered once; may be null
+  // Shared, so that a snapshot is rendered once; may be null.
+  std::shared_ptr<const std::string> body;
   std::vector<Header> headers;  // more fields; one with a control character is left out
   std::string etag;  // quoted; on a 200 to a GET, a client that names it in If-None-Match gets 304
   bool gzipped = false;  // `body` is gzip; a client that does not accept gzip gets it unpacked
   bool close = false;    // close the connection after this response
-  std::shared_ptr<ResponseStream> stream =
-      {};  // a body without an end, instead of `body`; see event_stream.h
+  // A body without an end, instead of `body`; see event_stream.h.
+  std::shared_ptr<ResponseStream> stream = {};
 };
 
 // {"error":{"code":"...","message":"..."}}

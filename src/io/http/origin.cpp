@@ -27,7 +27,7 @@ std::string HttpsEndpoint::url() const {
 }
 
 // getaddrinfo() has no deadline, so it runs on a thread that can be left behind. It ends by itself
-// when the name service's own patience, half a minute or so, is over.
+// when the name service's own timeout, half a minute or so, is over.
 namespace {
 
 using LookupResult = Result<std::vector<Endpoint>>;

@@ -1,4 +1,4 @@
-// Shared by the tests of this folder: a real loop with short patience, and raw client sockets.
+// Shared by the tests of this folder: a real loop with a short timeout, and raw client sockets.
 #pragma once
 
 #include <poll.h>

@@ -1,4 +1,4 @@
-// The far end of a carried connection. Descriptors of others, such as a terminal, keep their mode:
+// The far end of a tunnel's connection. Descriptors of others, such as a terminal, keep their mode:
 // nothing is read or written before poll(2) says that it does not block.
 #include <limits.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-// The far end of a carried connection, between a client's socket and a server of the test's own.
+// The far end of a tunnel's connection, between a client's socket and a server of the test's own.
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 
 constexpr Duration kShortTimeout = milliseconds(50);
 
-// One end of something, read and written within the test's patience.
+// One end of something, read and written within the test's timeout.
 class End {
  public:
   explicit End(UniqueFd fd) : fd_(std::move(fd)) {}

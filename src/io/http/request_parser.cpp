@@ -130,7 +130,7 @@ class RequestParser::Message final : public beast::basic_parser<true> {
   void on_field_impl(beast::field field, string_view name, string_view value,
                      error_code& error) override {
     if (header_complete_) return;  // a trailer must not pass for a header
-    // Beast's limit starts anew with every piece of a header that it is fed.
+    // Beast's limit starts again with every piece of a header that it is fed.
     constexpr std::size_t kPunctuation = 4;  // ": " and the line's end
     header_bytes_ += name.size() + value.size() + kPunctuation;
     if (header_bytes_ > limits_.header_bytes) return refuse(header_too_long(), error);

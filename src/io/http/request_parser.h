@@ -21,7 +21,7 @@ class RequestParser {
   explicit RequestParser(const Limits& limits);
   ~RequestParser();
 
-  // Ready for the next request; forgets everything about the last.
+  // Ready for the next request; keeps nothing of the last.
   void reset();
 
   // Returns how many of `bytes` are empty lines before a request; the caller drops them. Too many

@@ -43,7 +43,7 @@ Chunk Channel::render_chunk(std::uint64_t skipped) {
   return rendered_.emplace_back(skipped, render_(skipped)).second;
 }
 
-// A piece that is there already is told at once.
+// The present chunk of each channel comes first, at once.
 ChannelStream::ChannelStream(std::vector<std::shared_ptr<Channel>> channels, bool may_end)
     : can_end_(may_end) {
   for (auto& channel : channels) {

@@ -1,4 +1,4 @@
-// The body of a response that has no end: pieces of text that come as they happen. Knows no event
+// The body of a response that has no end: chunks of text that come as they happen. Knows no event
 // and no connection.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace gpuyard::http {
 
-// One piece, ready for the wire and shared by all who listen, so that it is rendered once.
+// One chunk, ready for the wire and shared by all clients, so that it is rendered once.
 class Chunk {
  public:
   Chunk() = default;                      // nothing
@@ -29,26 +29,26 @@ class Chunk {
   std::shared_ptr<const std::string> framed_;
 };
 
-// The pieces for one listener. The session that sends them asks for the next piece when its client
-// has taken the last ones. Nothing is queued for a slow client: the feed passes over or repeats
-// what that client missed. Lives on the loop's thread; a feed ends with its session.
+// The chunks for one client. The session that sends them asks for the next chunk when its client
+// has taken the last ones. Nothing is queued for a slow client: the stream passes over or repeats
+// what that client missed. Lives on the loop's thread; a stream ends with its session.
 class ResponseStream {
  public:
   virtual ~ResponseStream() = default;
 
-  // The next piece; an empty chunk if there is none now.
+  // The next chunk; an empty one if there is none now.
   virtual Chunk next() = 0;
-  // Whether nothing will ever follow. Asked when there is no next piece.
+  // Whether nothing will ever follow. Asked when there is no next chunk.
   virtual bool is_over() const { return false; }
   // Whether the body may end as bodies do. If not, the connection is broken off instead, which a
   // client that reconnects takes for a loss.
   virtual bool can_end() const { return true; }
 
-  // Called by the session: `wake` runs at each more().
+  // Called by the session: `on_more` runs at each notify_more().
   void set_on_more(std::function<void()> on_more) { on_more_ = std::move(on_more); }
 
  protected:
-  // Tells the session that there may be a next piece, or that the feed is over. Cheap, from
+  // Tells the session that there may be a next chunk, or that the stream is over. Cheap, from
   // anywhere on the loop's thread.
   void notify_more() const {
     if (on_more_) on_more_();
@@ -58,17 +58,17 @@ class ResponseStream {
   std::function<void()> on_more_;
 };
 
-// The newest piece of something that many listeners follow: rendered once for all of them. Lives on
+// The newest chunk of something that many clients follow: rendered once for all of them. Lives on
 // the loop's thread.
 
 class ChannelStream;
 
 class Channel {
  public:
-  // Renders a piece for a listener that missed the `skipped` pieces before it.
+  // Renders a chunk for a client that missed the `skipped` chunks before it.
   using Render = std::function<Chunk(std::uint64_t skipped)>;
 
-  // Replaces the piece before, and tells the listeners that wait.
+  // Replaces the chunk before, and notifies the streams that wait.
   void publish(Render render);
 
  private:
@@ -86,7 +86,7 @@ class Channel {
   std::vector<Waiter> waiters_;
 };
 
-// One listener of several channels. It takes them in turn, and of each the newest piece.
+// A stream of several channels. It takes them in turn, and of each the newest chunk.
 class ChannelStream final : public ResponseStream {
  public:
   ChannelStream(std::vector<std::shared_ptr<Channel>> channels, bool may_end);
@@ -109,11 +109,11 @@ class ChannelStream final : public ResponseStream {
   void on_chunk(std::size_t index);
 
   std::vector<Cursor> cursors_;
-  std::size_t turn_ = 0;  // the channel to look at next, so that none is starved by those before it
+  std::size_t turn_ = 0;  // the channel to read next, so that none is starved by those before it
   const bool can_end_;
 };
 
-// Channels by key. Each lives for as long as it has a listener.
+// Channels by key. Each lives for as long as it has a stream.
 template <class Key>
 class ChannelMap {
  public:

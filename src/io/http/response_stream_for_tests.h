@@ -1,4 +1,4 @@
-// A feed whose pieces a test puts in by hand.
+// A response stream whose chunks a test puts in by hand.
 #pragma once
 
 #include <deque>

@@ -1,5 +1,5 @@
-// Sends one feed over one stream until the feed is over, the client has gone, or the server wants
-// to stop. Inner header: includes Asio.
+// Sends one response stream over one connection until the response stream is over, the client has
+// gone, or the server wants to stop. Inner header: includes Asio.
 #pragma once
 
 #include <functional>
@@ -21,8 +21,8 @@ namespace gpuyard::http {
 
 class ResponseStreamSender {
  public:
-  // `head` goes out before everything else. `site`, `party`, `stream` and `feed` outlive
-  // the sender.
+  // `head` goes out before everything else. `context`, `group`, `stream` and `response_stream`
+  // outlive the sender.
   ResponseStreamSender(ServerContext& context, const QuotaGroup& group, Stream& stream,
                        ResponseStream& response_stream, std::string head, bool chunked);
   ~ResponseStreamSender();

@@ -30,7 +30,7 @@ class TurnSchedulerTest : public testing::Test {
     io_.poll();
     io_.restart();
   }
-  // Other work on the loop: notes how many had a turn since it last ran.
+  // Other work on the loop: records how many had a turn since it last ran.
   void look_on(std::size_t had_before) {
     most_at_once_ = std::max(most_at_once_, had_.size() - had_before);
     if (had_.size() == kCrowd) return;

@@ -27,13 +27,13 @@ inline constexpr std::size_t kHeaderSlackBytes = 1024;
 // answered in order, so they need no limit of their own. What a connection holds of its client's
 // bytes is then a header (with kHeaderSlackBytes), the values taken from it, and a body.
 struct Limits {
-  std::size_t header_bytes =
-      std::size_t{16} * 1024;                        // request line and fields together; 431 beyond
+  // Request line and fields together; 431 beyond.
+  std::size_t header_bytes = std::size_t{16} * 1024;
   std::size_t target_bytes = std::size_t{4} * 1024;  // 414 beyond
   std::size_t body_bytes = std::size_t{64} * 1024;   // 413 beyond
   std::size_t empty_lines = 8;  // before a request line, as some clients send them; 400 beyond
-  std::size_t connections =
-      limits::kMaxConnections;  // per listener; more are answered 503 and closed
+  // Per listener; more are answered 503 and closed.
+  std::size_t connections = limits::kMaxConnections;
   // Responses without an end; 503 beyond. Fewer than connections, so that they cannot keep others
   // out.
   std::size_t streams = limits::kMaxStreams;             // per listener
@@ -42,8 +42,8 @@ struct Limits {
   // there is no room left, the one that has most gives way to one that has less.
   std::size_t connections_per_group = static_cast<std::size_t>(UserQuotas{}.connections);
   std::size_t streams_per_group = static_cast<std::size_t>(UserQuotas{}.streams);
-  // Connections, and streams, at each listener that are kept for root and for our own user, beyond
-  // all these.
+  // Connections, and streams, at each listener that are reserved for root and for our own user,
+  // beyond all these.
   std::size_t reserved_slots = limits::kReservedSlots;
 
   // Handshakes under way over TLS, of all listeners together; of one address, and of one IPv6
@@ -62,8 +62,8 @@ struct Limits {
   Duration handler = std::chrono::seconds(75);
   Duration heartbeat = std::chrono::seconds(15);  // of a stream on which nothing else happens
 
-  // The bytes of a stream that are taken from its feed at once, and that the kernel may hold for a
-  // client that does not read. Each piece must be written within `write`.
+  // The bytes that are taken from a stream at once, and that the kernel may hold for a client that
+  // does not read. Each chunk must be written within `write`.
   std::size_t stream_batch_bytes = std::size_t{64} * 1024;
   std::size_t stream_unsent_bytes = std::size_t{64} * 1024;
 
@@ -86,7 +86,7 @@ struct ServerCounters {
   std::uint64_t handshakes = 0;           // now
   std::uint64_t handshakes_done = 0;      // and the connection was taken in, or refused
   std::uint64_t handshakes_failed = 0;    // also those that gave way
-  std::uint64_t handshakes_rejected = 0;  // before their first byte, for want of a place
+  std::uint64_t handshakes_rejected = 0;  // before their first byte, for want of a slot
 };
 
 struct BoundAddress {
@@ -113,8 +113,8 @@ class Server {
   // takes a descriptor for as long as the connection is open.
   void set_process_filter(std::function<bool(const Request&)> wants_process);
 
-  // `person` tells the user behind a uid: several uids of one user share what one may have. Places
-  // are kept for `privileged` peers: root and our own user by default.
+  // `quota_owner` returns the user behind a uid: several uids of one user share what one may have.
+  // Slots are reserved for peers that are `is_privileged`: root and our own user by default.
   void set_quota_policy(std::function<uid_t(uid_t)> quota_owner,
                         std::function<bool(const Peer&)> is_privileged = nullptr);
 
@@ -122,9 +122,9 @@ class Server {
   // unavailable if this machine does not have the address now.
   Result<BoundAddress> listen_tcp(const std::string& address, std::uint16_t port);
 
-  // The same over TLS. `door` must have an identity and may replace it at any time. Clients may
-  // name the server as its certificate does, besides allow_hosts(). A client that speaks plain HTTP
-  // gets an error that says so.
+  // The same over TLS. `identity_source` must have an identity and may replace it at any time.
+  // Clients may name the server as its certificate does, besides allow_hosts(). A client that
+  // speaks plain HTTP gets an error that says so.
   Result<BoundAddress> listen_tls(const std::string& address, std::uint16_t port,
                                   std::shared_ptr<const IdentitySource> identity_source);
 
@@ -134,7 +134,7 @@ class Server {
   Result<void> listen_unix(const std::string& path, unsigned mode = 0666);
 
   // Stops listening and closes idle connections at once, busy ones after their response, all of
-  // them after `grace`. Then calls done, never before shutdown() has returned.
+  // them after `grace`. Then calls `on_done`, never before shutdown() has returned.
   void shutdown(Duration grace, std::function<void()> on_done = nullptr);
 
   ServerCounters counters() const;

@@ -71,7 +71,7 @@ TEST_F(ServerStream, NonReadingClientIsDroppedOthersContinue) {
     dropped = feeds_.at(0)->waiting() > 0 && settle([&] { return server.counters().streams == 1; });
   }
   EXPECT_TRUE(dropped);
-  EXPECT_LT(said, 8);  // what the kernel holds for it: twice the limit, and a piece
+  EXPECT_LT(said, 8);  // what the kernel holds for it: twice the limit, and a chunk
   feeds_.at(1)->say("the end");
   healthy.receive("the end");
 }

@@ -84,7 +84,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       enter_phase(Phase::handling, context_->limits.handler);
       // From here on, a late response to the previous request is dropped.
       serial_ = context_->next_request_id++;
-      // Many requests of one party delay another party by one turn only.
+      // Many requests of one quota group delay another by one turn only.
       co_await context_->io.core().turns.wait_for_turn(quota_group());
       if (aborted_) co_return false;
       call_handler();
@@ -127,7 +127,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     is_first_request_ = false;
   }
 
-  // Feeds what has been read.
+  // Parses what has been read.
   Step parse_buffered() {
     buffer_.consume(parser_.skip_empty_lines(buffer_.view()));
     if (parser_.refusal()) return refuse(*parser_.refusal());
@@ -213,7 +213,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     answered_.cancel();
   }
 
-  // Gives up the seat of a client that has left, before its answer is written.
+  // Gives up the slot of a client that has left, before its answer is written.
   void watch_for_hangup() {
     stream_->watch_hangup([weak = weak_from_this()] {
       const auto self = weak.lock();
@@ -341,7 +341,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   TimePoint waiting_since_;
   bool is_first_request_ = true;  // nothing was read yet
   bool finishing_ = false;        // the response under way is the last
-  bool aborted_ = false;          // aborted
+  bool aborted_ = false;
 
   // The request under way.
   bool admitted_ = false;

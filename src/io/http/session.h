@@ -11,7 +11,7 @@ namespace gpuyard::http {
 
 class Stream;
 
-// Starts a session on site->io.
+// Starts a session on context->io.
 void serve(std::shared_ptr<ServerContext> context, std::unique_ptr<Stream> stream,
            IncomingConnection incoming);
 void serve_socket(std::shared_ptr<ServerContext> context, UniqueFd socket,

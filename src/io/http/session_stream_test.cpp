@@ -16,7 +16,7 @@ class SessionStream : public SessionTest {
  protected:
   SessionStream() { answer_ = event_stream(feed_); }
 
-  // The text as one piece of chunked coding.
+  // The text as one chunk of chunked coding.
   static std::string framed(std::string_view text) { return std::string(Chunk(text).framed()); }
   std::string begin() { return exchange(kGet); }
   std::string say(std::string_view text) {

@@ -1,4 +1,4 @@
-// The bytes of one connection, whatever carries them: the only thing a session knows of its client.
+// The bytes of one connection, over any transport: the only thing a session knows of its client.
 // Inner header: includes Asio.
 #pragma once
 
@@ -35,11 +35,11 @@ class Stream {
   virtual void limit_unsent(std::size_t bytes) = 0;
   // Tells the client that nothing follows what was written. Reading goes on.
   virtual void finish() = 0;
-  // Whether the client has closed its end altogether. Not every carrier can tell: a TCP client that
-  // merely ends looks like one that has sent all and waits for its answer.
+  // Whether the client has closed its end altogether. Not every transport can tell: a TCP client
+  // that merely ends looks like one that has sent all and waits for its answer.
   virtual bool has_hung_up() const = 0;
-  // Calls `look` once, when has_hung_up() may have become true; interrupt() and abort() end the
-  // watch.
+  // Calls `on_hangup` once, when has_hung_up() may have become true; interrupt() and abort() end
+  // the watch.
   virtual void watch_hangup(std::function<void()> on_hangup) = 0;
   // Makes a read under way fail and ends a watch; the stream can still be used.
   virtual void interrupt() = 0;
@@ -47,7 +47,7 @@ class Stream {
   virtual void abort() = 0;
 };
 
-// A connected TCP or Unix socket. Long writes take the turns of `party`.
+// A connected TCP or Unix socket. Long writes take the turns of `group`.
 std::unique_ptr<Stream> open_socket_stream(IoLoop& loop, UniqueFd socket, QuotaGroup group);
 
 }  // namespace gpuyard::http

@@ -245,7 +245,7 @@ class TlsHandshake final : public Handshake, public std::enable_shared_from_this
   TimePoint waiting_since_;
   bool waits_for_turn_ = false;
   bool is_first_read_ = true;  // nothing was read yet
-  bool aborted_ = false;       // aborted
+  bool aborted_ = false;
   std::array<char, std::size_t{4} * 1024> space_{};
   Subscription deadline_;
 };

@@ -1,7 +1,7 @@
-// TLS over another stream: the handshake with a client that has no seat yet, and then a stream like
+// TLS over another stream: the handshake with a client that has no slot yet, and then a stream like
 // any other. A loop that shook hands with all who ask, in the order in which they come, would leave
-// its other clients waiting for a crowd; so handshakes take turns, one step in a turn of the loop.
-// Inner header; includes no Asio.
+// its other clients waiting for many others; so handshakes take turns, one step in a turn of the
+// loop. Inner header; includes no Asio.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,8 @@ namespace gpuyard::http {
 
 class Stream;
 
-// Starts a handshake on site->io, for which there is room. When it is done, the connection gets a
-// seat and a session, or a refusal if there is no seat. The identity need not outlive the call.
+// Starts a handshake on context->io, for which there is room. When it is done, the connection gets
+// a slot and a session, or a refusal if there is no slot. The identity need not outlive the call.
 void start_handshake(std::shared_ptr<ServerContext> context, std::unique_ptr<Stream> stream,
                      const ServerIdentity& identity, const ConnectionSlots& slots,
                      IncomingConnection incoming);
@@ -27,7 +27,7 @@ void start_socket_handshake(std::shared_ptr<ServerContext> context, UniqueFd soc
                             IncomingConnection incoming);
 
 // What a session uses after the handshake. finish() takes effect with the read() that must follow
-// it. Long writes take the turns of `party`.
+// it. Long writes take the turns of `group`.
 std::unique_ptr<Stream> open_tls_stream(IoLoop& loop, std::unique_ptr<Stream> inner, TlsServer tls,
                                         QuotaGroup group);
 

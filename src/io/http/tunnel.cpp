@@ -27,7 +27,7 @@
 namespace gpuyard::http {
 namespace {
 
-// From the end of a connection until its child has ended, too, so that its reason can be told.
+// From the end of a connection until its child has ended, too, so that its reason can be reported.
 constexpr Duration kExitTimeout = std::chrono::milliseconds(500);
 // From SIGTERM to SIGKILL, and from that until the child is left to others.
 constexpr Duration kTerminationGrace = std::chrono::milliseconds(500);
@@ -140,7 +140,7 @@ Result<void> TunnelConnection::start() {
   const UniqueFd child_stderr(ends[1]);
   set_nonblocking(socket_);
   set_nonblocking(stderr_pipe_);
-  // With a session of its own, a Ctrl-C does not end it before a lease is given back through it.
+  // With a session of its own, a Ctrl-C does not end it before a lease is released through it.
   const auto child =
       ChildStarter::start({.program = options_.command.front(),
                            .arguments = {options_.command.begin() + 1, options_.command.end()},

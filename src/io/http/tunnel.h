@@ -23,7 +23,7 @@ namespace gpuyard::http {
 // What the far side says first, once it has reached its server. What comes before it is no part of
 // the connection: a shell's start-up files may print something at each login.
 inline constexpr std::string_view kGreeting = "gpuyard-dial-stdio 1\n";
-inline constexpr std::size_t kMaxBytesBeforeGreeting = std::size_t{64} * 1024;  // bytes
+inline constexpr std::size_t kMaxBytesBeforeGreeting = std::size_t{64} * 1024;
 
 // Whether all of the greeting is in what was received. Errc::unavailable if something follows it,
 // which nobody has asked for, or if too much has come without it.
@@ -57,15 +57,15 @@ struct TunnelOptions {
   std::string name;                  // of the server, in messages: "ssh://lab"
   std::vector<std::string> command;  // the program first: a path, a name in PATH, or "" for our own
   std::function<Error(const ChildExit&)> explain;
-  Duration greeting_timeout = std::chrono::seconds(15);  // for the greeting
+  Duration greeting_timeout = std::chrono::seconds(15);
 };
 
 // One connection: the running child and our end of it. The destructor ends the child.
 class TunnelConnection {
  public:
-  static constexpr std::size_t kMaxStderrBytes = 2048;  // bytes of stderr; the last ones are kept
+  static constexpr std::size_t kMaxStderrBytes = 2048;  // the last ones are kept
 
-  // Blocks until the far side has greeted, the plan's patience at most.
+  // Blocks until the far side has greeted, `greeting_timeout` at most.
   static Result<std::unique_ptr<TunnelConnection>> open(const TunnelOptions&);
   ~TunnelConnection();
   TunnelConnection(const TunnelConnection&) = delete;
@@ -76,7 +76,7 @@ class TunnelConnection {
   bool is_idle() const;
   // Whether the other side has closed it, and all that came is read.
   bool has_ended() const;
-  // Sends a text and its end, and returns what comes until the other side ends, `most` bytes at
+  // Sends a text and its end, and returns what comes until the other side ends, `max_bytes` at
   // most.
   Result<std::string> exchange(std::string_view text, Duration timeout, std::size_t max_bytes);
   // What to say of a connection that broke off.
@@ -113,7 +113,7 @@ class Tunnel {
   explicit Tunnel(TunnelOptions options) : options_(std::move(options)) {}
 
   const std::string& name() const { return options_.name; }
-  // `more` follows the words of the command.
+  // `arguments` follow the words of the command.
   Result<std::unique_ptr<TunnelConnection>> open(
       const std::vector<std::string>& arguments = {}) const;
   // The connection that was kept, if it can be used; null if there is none.

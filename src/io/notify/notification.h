@@ -1,5 +1,5 @@
-// A notice: one message about an alert, as plain data that can be kept on a disk and read back.
-// Knows no rule and no sink.
+// A notification: one message about an alert, as plain data that can be saved and read back. Knows
+// no rule and no sink.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace gpuyard::notify {
 enum class Status : std::uint8_t { firing, resolved };
 BOOST_DESCRIBE_ENUM(Status, firing, resolved)
 
-// In rising order: a sink takes notices of at least its own level.
+// In rising order: a sink takes notifications of at least its own level.
 enum class NotificationLevel : std::uint8_t { info, warning, error, critical };
 BOOST_DESCRIBE_ENUM(NotificationLevel, info, warning, error, critical)
 
@@ -55,7 +55,7 @@ BOOST_DESCRIBE_STRUCT(NotificationGpu, (), (index, uuid, pci_address, name))
 std::string name_of(const NotificationGpu&);
 
 struct Notification {
-  std::string id;   // of this notice: the same at each try and after a restart
+  std::string id;   // of this notification: the same at each try and after a restart
   std::string key;  // of the alert, "RULE/UUID": the same whatever is measured
   std::string rule;
   Status status = Status::firing;
@@ -78,14 +78,14 @@ BOOST_DESCRIBE_STRUCT(Notification, (),
 
 // An alert as one line of the program's log.
 
-// "ALERT [severity 85]: GPU 3 is at 91 °C"; "RESOLVED [severity 85]: ..." of one that is over.
+// "ALERT [severity 85]: GPU 3 is at 91 °C"; "RESOLVED [severity 85]: ..." of one that is resolved.
 std::string log_line(const Notification&);
 
 // Writes it at once, at the level of the alert.
 void log_notification(const Notification&);
 
-// Logs the notices that one sink never gets, by their alerts, in at most one line a minute. Inner
-// header of the room.
+// Logs the notifications that one sink never gets, by their alerts, in at most one line a minute.
+// Inner header of the room.
 
 // Lives on the loop's thread.
 class DeadLetterLog {
@@ -95,7 +95,7 @@ class DeadLetterLog {
   DeadLetterLog(const DeadLetterLog&) = delete;
   DeadLetterLog& operator=(const DeadLetterLog&) = delete;
 
-  // Logs the first notice at once, and those that follow within a minute together after it.
+  // Logs the first notification at once, and those that follow within a minute together after it.
   void record(const std::string& alert, const std::string& why);
   std::uint64_t total() const { return total_; }
 
@@ -109,7 +109,7 @@ class DeadLetterLog {
 
   std::size_t unlogged_ = 0;
   std::vector<std::string> alerts_;  // of the first ones not logged yet
-  std::string last_reason_;          // why the last one is dead
+  std::string last_reason_;          // why the last one is a dead letter
   Subscription timer_;
 };
 

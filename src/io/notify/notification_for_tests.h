@@ -1,4 +1,4 @@
-// A notice as the tests of this folder want it.
+// A notification as the tests of this folder want it.
 #pragma once
 
 #include <string>

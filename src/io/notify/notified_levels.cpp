@@ -47,7 +47,7 @@ Texts annotations_of(const Notification& notification) {
   return annotations;
 }
 
-// When the alert ends, unless Alertmanager is told of it again before.
+// When the alert ends, unless Alertmanager is notified of it again before.
 WallTime end_time_of(const Notification& notification, WallTime now, Duration resend) {
   if (notification.status == Status::resolved)
     return notification.ended_at.value_or(NotificationTime(now));
@@ -101,7 +101,7 @@ std::vector<Notification> NotifiedLevels::add_level_changes(std::vector<Notifica
     end.ended_at = now;
     ends.push_back(std::move(end));
   }
-  // Ends come first, because note() keeps the last notice of an alert as its present state.
+  // Ends come first, because record() keeps the last notification of an alert as its present state.
   ends.insert(ends.end(), std::move_iterator(notifications.begin()),
               std::move_iterator(notifications.end()));
   return ends;
@@ -138,7 +138,8 @@ BOOST_DESCRIBE_STRUCT(Details, (),
                       (message, advice, severity, gpu, started_at, ended_at, simulated, test,
                        delivery))
 
-// PagerDuty hears of many machines: the key of an alert without a GPU needs the machine's name.
+// PagerDuty is notified by many machines: the key of an alert without a GPU needs the machine's
+// name.
 std::string incident_of(const Notification& notification) {
   return clip_text(notification.gpu ? notification.key : notification.key + "/" + notification.host,
                    kMaxDedupKeyBytes);
@@ -184,7 +185,7 @@ namespace {
 constexpr std::size_t kMaxSlackTextBytes = 1400;
 constexpr std::size_t kMaxSlackNameBytes = 500;
 
-// Escapes the text as Slack wants it and cuts it, so that the result has at most `most` bytes.
+// Escapes the text as Slack wants it and cuts it, so that the result has at most `max_bytes` bytes.
 std::string fit_text(const std::string& text, std::size_t max_bytes) {
   for (std::size_t raw = max_bytes;; raw /= 2) {
     std::string out = escape_html(clip_text(text, raw));

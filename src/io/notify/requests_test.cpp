@@ -169,7 +169,7 @@ TEST(Alertmanager, LabelsExcludeChangingValues) {
   EXPECT_EQ(text_at(body, "/1/annotations/gpu"), "3");
   EXPECT_EQ(text_at(body, "/1/annotations/description"), "Look at its fans.");
   EXPECT_EQ(text_at(body, "/1/startsAt"), "2026-01-31T12:00:00.250Z");
-  EXPECT_EQ(text_at(body, "/1/endsAt"), "2026-01-31T13:04:00.250Z");  // unless it is told again
+  EXPECT_EQ(text_at(body, "/1/endsAt"), "2026-01-31T13:04:00.250Z");  // unless it is sent again
 }
 
 TEST(Alertmanager, KnowsAGpuThatHasAnotherIndexNow) {

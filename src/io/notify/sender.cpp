@@ -16,7 +16,7 @@ namespace gpuyard::notify {
 WorkerFactory make_worker_factory(Loop& loop) {
   return [&loop](const std::string& name) {
     constexpr std::size_t kMaxThreadName = 15;
-    // The end of the worker waits for no job: a sink that hangs may take any time.
+    // The end of the worker waits for no task: a sink that hangs may take any time.
     return std::make_unique<ThreadWorker>(loop, ("sink " + name).substr(0, kMaxThreadName),
                                           Duration::zero());
   };
@@ -44,7 +44,7 @@ class ClosedSender final : public Sender {
 SenderFactory make_sender_factory(Loop& loop, WorkerFactory make_worker) {
   return [&loop,
           make_worker = std::move(make_worker)](const SinkConfig& sink) -> std::unique_ptr<Sender> {
-    if (sink.kind == SinkKind::log) return nullptr;  // needs no way: see SinkQueue
+    if (sink.kind == SinkKind::log) return nullptr;  // needs no sender: see SinkQueue
     if (!sink.unusable_reason.empty())
       return std::make_unique<ClosedSender>(loop, sink.unusable_reason);
     if (sink.kind == SinkKind::command) return std::make_unique<CommandSender>(loop, sink);
@@ -180,7 +180,7 @@ HttpSender::HttpSender(Loop& loop, SinkConfig sink, std::unique_ptr<Worker> work
 
 void HttpSender::send(std::vector<Notification> notifications, OnDone on_done) {
   const WallTime now = loop_.wall();
-  // The job uses only what it owns, because it may be left behind.
+  // The task uses only what it owns, because it may be left behind.
   auto task = [sink = sink_, fetch = fetch_, proxy = unused_proxy_,
                notifications = std::move(notifications), now] {
     const auto response =

@@ -20,7 +20,7 @@
 
 namespace gpuyard::notify {
 
-// How one try to tell a sink ended, which decides what to do next.
+// How one try to notify a sink ended, which decides what to do next.
 
 struct SendResult {
   enum class Kind {
@@ -29,7 +29,7 @@ struct SendResult {
     rejected,   // trying again changes nothing
   };
   Kind kind = Kind::delivered;
-  std::string reason = {};                   // no secret; "" if taken
+  std::string reason = {};                   // no secret; "" if delivered
   std::optional<Duration> retry_after = {};  // how long the receiver asked us to wait
 
   static SendResult delivered() { return {}; }
@@ -42,9 +42,9 @@ class Sender {
  public:
   using OnDone = std::function<void(SendResult)>;
   virtual ~Sender() = default;
-  // Sends one notice, or several in one message if the sink's kind takes several (see
-  // can_batch). `done` runs once, later and on the loop, unless this is destroyed first: the
-  // try may then still happen, but `done` does not run. One call at a time.
+  // Sends one notification, or several in one message if the sink's kind takes several (see
+  // can_batch). `on_done` runs once, later and on the loop, unless this is destroyed first: the try
+  // may then still happen, but `on_done` does not run. One call at a time.
   virtual void send(std::vector<Notification> notifications, OnDone on_done) = 0;
 };
 
@@ -62,11 +62,12 @@ WorkerFactory make_worker_factory(Loop& loop);
 // Makes the real senders.
 SenderFactory make_sender_factory(Loop& loop, WorkerFactory make_worker);
 
-// Tells what a receiver's answer, or the lack of one, means for the notice. Pure.
+// Decides what a receiver's response, or the lack of one, means for the notification. Pure.
 
 SendResult classify_response(const SinkConfig&, const Result<http::ClientResponse>&);
 
-// A command as a sink: run once for each notice, which it finds in its environment. Inner header.
+// A command as a sink: run once for each notification, which it finds in its environment. Inner
+// header.
 
 // GPUYARD_ALERT_MESSAGE and the others, and GPUYARD_ALERT_JSON.
 std::vector<std::pair<std::string, std::string>> environment_of(const Notification&);

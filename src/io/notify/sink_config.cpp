@@ -50,7 +50,7 @@ Error invalid_error(std::string what) {
   return {Errc::invalid, std::move(what)};
 }
 
-// The file has invalid content or cannot be read: see SinkConfig::trouble.
+// The file has invalid content or cannot be read: see SinkConfig::unusable_reason.
 Error unavailable_error(std::string what) {
   return {Errc::unavailable, std::move(what)};
 }

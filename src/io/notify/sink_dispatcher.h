@@ -1,5 +1,5 @@
 // Sends alerts to sinks. Each sink has a queue of its own, so that one that hangs delays no other.
-// Knows how often and how long a notice is tried, and no sink's language.
+// Knows how often and how long a notification is tried, and no sink's language.
 #pragma once
 
 #include <cstdint>
@@ -32,21 +32,22 @@ struct SinkStats {
   std::uint64_t dead_letters_total = 0;
   std::optional<WallTime> failing_since;  // the first failure since the last success
   std::optional<std::string> last_error;
-  bool closed = false;  // the last error is then SinkConfig::trouble
+  bool closed = false;  // the last error is then SinkConfig::unusable_reason
 };
 
-// An alert that still fires, and the sinks that were told of it.
+// An alert that still fires, and the sinks that were notified of it.
 struct FiringNotification {
   Notification notice;
   std::vector<std::string> sinks;
 };
 
-// Lives on the loop's thread. Calls `Told` later and on the loop, never within a call.
+// Lives on the loop's thread. Calls the DeliveryListener later and on the loop, never within a
+// call.
 class SinkDispatcher {
  public:
   struct DeliveryListener {
     std::function<void(const std::string& sink, const std::string& id)> on_delivered;
-    // The notice will not be tried again.
+    // The notification will not be tried again.
     std::function<void(const std::string& sink, const std::string& id, const std::string& why)>
         on_dead_letter;
   };
@@ -57,22 +58,22 @@ class SinkDispatcher {
   SinkDispatcher& operator=(const SinkDispatcher&) = delete;
 
   // Replaces the sinks; all or nothing. A sink that stays, by name and kind, keeps its queue and
-  // its figures. The notices that wait for a sink that goes are dead. Errc::invalid if there are
-  // more than kMaxSinks, or two of one name.
+  // its figures. The notifications that wait for a sink that goes are dead letters. Errc::invalid
+  // if there are more than kMaxSinks, or two of one name.
   Result<void> replace(std::vector<SinkConfig>);
 
-  // The names of the sinks that want notices of that level.
+  // The names of the sinks that want notifications of that level.
   std::vector<std::string> sink_names_at(NotificationLevel) const;
   // The names of all sinks.
   std::vector<std::string> sink_names() const;
 
-  // Queues the notice, whatever its level, and tells once how that ended, unless this ends first.
-  // If there is no sink of that name, the notice is dead. Notices of one alert arrive in this
-  // order.
+  // Queues the notification, whatever its level, and reports once how that ended, unless this ends
+  // first. If there is no sink of that name, the notification is a dead letter. Notifications of
+  // one alert arrive in this order.
   void send(const std::string& sink, Notification);
 
-  // Takes all alerts that fire now; called whenever they change. Some sinks forget an alert unless
-  // they are told of it again and again. `Told` does not hear of these repetitions.
+  // Takes all alerts that fire now; called whenever they change. Some sinks resolve an alert unless
+  // they are notified of it again and again. The DeliveryListener gets none of these repetitions.
   void set_firing(std::vector<FiringNotification>);
 
   std::vector<SinkStats> stats() const;
@@ -82,7 +83,7 @@ class SinkDispatcher {
   SenderFactory sender_factory_;
   std::shared_ptr<const DeliveryListener> listener_;
   std::map<std::string, std::unique_ptr<SinkQueue>> queues_;
-  std::set<std::string> missing_sinks_;  // missing sinks that the log has named
+  std::set<std::string> missing_sinks_;  // that the log has named
   std::vector<FiringNotification> firing_;
 };
 

@@ -1,4 +1,4 @@
-// Alerts that fire are told again to sinks that forget them.
+// Alerts that fire are sent again to sinks that would resolve them.
 #include "io/notify/sink_dispatcher.h"
 
 #include <gmock/gmock.h>

@@ -179,7 +179,7 @@ TEST(SinkDispatcher, TryEachOnceBeforeOneTwice) {
   EXPECT_THAT(sink.tries, ElementsAre("n-1", "n-2", "n-3"));
 }
 
-// A clock that moves on at each look, as clocks do outside of tests.
+// A clock that moves on at each read, as clocks do outside of tests.
 class TickingLoop final : public Loop {
  public:
   explicit TickingLoop(ManualLoop& inner) : inner_(inner) {}

@@ -91,9 +91,9 @@ void SinkQueue::start_next() {
   if (wake_at != TimePoint::max()) start_next_at(wake_at);
 }
 
-// Chooses among the first notices of each alert, so that no end overtakes its beginning. Of those
-// ready at the same time it takes the one tried least, so that one that fails delays no other; of
-// those the most severe, then the oldest.
+// Chooses among the first notifications of each alert, so that no end overtakes its beginning. Of
+// those ready at the same time it takes the one tried least, so that one that fails delays no
+// other; of those the most severe, then the oldest.
 std::pair<SinkQueue::Entries::iterator, TimePoint> SinkQueue::next_entry() {
   auto best = entries_.end();
   TimePoint earliest = TimePoint::max();
@@ -171,8 +171,8 @@ void SinkQueue::on_done(std::uint64_t number, const SendResult& result) {
     if (is_entry) entry->retry_at = loop_.now() + back_off(entry->tries, random());
     if (is_entry && result.kind == SendResult::Kind::rejected) dead_letter(entry, result.reason);
   }
-  // Counted from the end of this repetition, and from when other notices may go: a sink slower than
-  // that has time for both.
+  // Counted from the end of this repetition, and from when other notifications may go: a sink
+  // slower than that has time for both.
   if (number == kRepetitionNumber && !firing_.empty()) {
     repeat_at_ = std::max(resumes_at_, loop_.now()) + config_.resend;
   }

@@ -1,5 +1,5 @@
-// The notices that wait for one sink: which goes next, when, and what becomes of one that fails.
-// Inner header of the room; knows no sink's language.
+// The notifications that wait for one sink: which goes next, when, and what becomes of one that
+// fails. Inner header of the room; knows no sink's language.
 #pragma once
 
 #include <cstddef>
@@ -25,17 +25,17 @@ namespace gpuyard::notify {
 
 // How often and how long a sink is tried, and what is kept for it. Knows no sink.
 
-inline constexpr std::size_t kMaxQueuedNotifications = 1000;  // notices for one sink
+inline constexpr std::size_t kMaxQueuedNotifications = 1000;  // notifications for one sink
 inline constexpr Duration kInitialBackOff = std::chrono::seconds(1);
 inline constexpr Duration kMaxBackOff = std::chrono::minutes(5);
 inline constexpr Duration kDeliveryTimeout = std::chrono::hours(6);  // from when it was queued
-// The longest wait after a failure before another notice is tried, however long the failed one
-// waits. The next alert thus finds out that a sink has come back, and a fault of one notice delays
-// no other.
+// The longest wait after a failure before another notification is tried, however long the failed
+// one waits. The next alert thus finds out that a sink has come back, and a fault of one
+// notification delays no other.
 inline constexpr Duration kMaxFailurePause = std::chrono::seconds(5);
 // The longest wait that a receiver may ask for.
 inline constexpr Duration kMaxRetryAfter = std::chrono::minutes(15);
-// This many failures in a row mean that the sink is down, not that a notice is wrong.
+// This many failures in a row mean that the sink is down, not that a notification is wrong.
 inline constexpr unsigned kDownThreshold = 3;
 
 // How long to wait after that many failures. It doubles from kInitialBackOff to kMaxBackOff;
@@ -69,12 +69,12 @@ class SinkQueue {
   SinkQueue& operator=(const SinkQueue&) = delete;
 
   const SinkConfig& config() const { return config_; }
-  // Sets another way to the same sink. A try under way ends as it began.
+  // Replaces the sender to the same sink. A try under way ends as it began.
   void configure(SinkConfig, std::unique_ptr<Sender>);
 
   void enqueue(Notification);
   void set_firing(std::vector<Notification> firing);
-  // Every notice that waits or is under way is dead.
+  // Every notification that waits or is under way is a dead letter.
   void close(const std::string& why);
 
   SinkStats stats() const;
@@ -127,12 +127,12 @@ class SinkQueue {
   RateLimit rate_;
   bool logged_wait_ = false;
 
-  std::vector<Notification> firing_;  // to be told again and again
+  std::vector<Notification> firing_;  // to be sent again and again
   TimePoint repeat_at_ = TimePoint::max();
   NotifiedLevels levels_;  // of a sink that takes several
 
   unsigned failures_ = 0;   // in a row
-  TimePoint resumes_at_{};  // no notice goes before
+  TimePoint resumes_at_{};  // no notification goes before
   std::optional<WallTime> failing_since_;
   std::optional<std::string> last_error_;
   std::uint64_t delivered_ = 0;

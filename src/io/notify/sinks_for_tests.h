@@ -1,4 +1,4 @@
-// Outlets over sinks that answer as a test says, with time moved by hand.
+// A dispatcher over sinks that answer as a test says, with time moved by hand.
 #pragma once
 
 #include <deque>

@@ -52,7 +52,7 @@ Result<void> put_alerts(Database& database, const std::vector<Alert>& alerts) {
              andon::AlertStorage::kMaxResolvedAlerts);
 }
 
-// An unreadable row is skipped: this connection is read-only and cannot put it aside.
+// An unreadable row is skipped: this connection is read-only and cannot set it aside.
 Result<std::vector<Alert>> alerts_in(Result<Statement> rows) {
   if (!rows) return std::move(rows).error();
   std::vector<Alert> alerts;
@@ -140,8 +140,8 @@ bool AlertDb::load(std::function<void(Result<andon::SavedAlerts>)> on_done) {
   return store_.load<andon::SavedAlerts>(&load_alerts, std::move(on_done));
 }
 
-// A delivery needs no sync of its own: a receiver that is told again after a power cut knows the
-// notice by its id.
+// A delivery needs no sync of its own: a receiver that is notified again after a power cut knows
+// the notification by its id.
 bool AlertDb::save(andon::AlertTransaction transaction, OnSaved on_done) {
   const bool only_delivered = transaction.alerts.empty() && transaction.silences.empty() &&
                               transaction.unsilenced.empty() && transaction.messages.empty();

@@ -1,4 +1,4 @@
-// The alerts, their silences, and the notices that sinks are still to get, in state.db.
+// The alerts, their silences, and the notifications that sinks are still to get, in state.db.
 #pragma once
 
 #include "core/andon/alert.h"
@@ -6,7 +6,7 @@
 
 namespace gpuyard::store {
 
-// Times are milliseconds of the wall clock; the sinks that heard of an alert are JSON:
+// Times are milliseconds of the wall clock; the sinks that were notified of an alert are JSON:
 // ["ops","log"].
 inline constexpr const char* kAlertTables = R"(
 CREATE TABLE alerts(
@@ -53,7 +53,7 @@ CREATE INDEX alerts_by_gpu ON alerts(gpu, number);
 )";
 
 Result<andon::SavedAlerts> load_alerts(Database&);
-// Puts aside unreadable alerts that may be firing; load_alerts() does so, too.
+// Sets aside unreadable alerts that may be firing; load_alerts() does so, too.
 Result<void> set_aside_bad_alerts(Database&);
 Result<void> save_alerts(Database&, const andon::AlertTransaction&);
 Result<std::vector<andon::Alert>> load_alert_history(Database&, const andon::AlertHistoryQuery&);

@@ -111,8 +111,8 @@ Result<void> put_holding(Database& database, const ManagedSetting& setting) {
 // The number of entries between two prunings of all sources: pruning is slow.
 constexpr std::int64_t kPruneInterval = 64;
 
-// Deletes the entries of a source above `kept`: repeatedly the oldest entry of the person with the
-// most entries.
+// Deletes the entries of a source above `max_entries`: repeatedly the oldest entry of the person
+// with the most entries.
 Result<void> prune_fairly(Database& database, AuditEntry::Source source, std::int64_t max_entries) {
   const auto count = database.query_number(
       fmt::format("SELECT COUNT(*) FROM control_audit WHERE source = '{}'", enum_name(source)));
@@ -125,7 +125,7 @@ Result<void> prune_fairly(Database& database, AuditEntry::Source source, std::in
              source, *count - max_entries);
 }
 
-// Deletes the entries of administrators that are older than their newest `kept` and than
+// Deletes the entries of administrators that are older than their newest `max_entries` and than
 // `before_ms`.
 Result<void> prune_administrators(Database& database, std::int64_t max_entries,
                                   std::int64_t before_ms = INT64_MAX) {
@@ -268,7 +268,7 @@ bool ControlDb::save(control::ControlTransaction transaction, control::CommitTim
     return true;
   }
   // A setting that was written to the GPU must be recorded, so it does not count towards its user's
-  // share.
+  // quota.
   const bool of_setting = transaction.put || transaction.removed;
   if (!queue_limit_.try_acquire(of_setting ? Requester::daemon() : transaction.requester))
     return false;
@@ -278,16 +278,16 @@ bool ControlDb::save(control::ControlTransaction transaction, control::CommitTim
 }
 
 // A commit without a sync survives a killed daemon, and a power cut takes the driver's setting as
-// well. How the change ended and its line in the audit follow soon and are synced, and this entry
-// with them.
+// well. How the change ended and its line in the audit follow soon and are synced, and this
+// transaction with them.
 bool ControlDb::save_now(control::ControlTransaction transaction, const OnSaved& on_done) {
   const std::optional<ManagedSetting> newer =
       transaction.put ? transaction.put : transaction.removed;
   const auto older = [&](const std::optional<ManagedSetting>& one) {
     return one && newer && one->gpu == newer->gpu && one->kind == newer->kind;
   };
-  // Older waiting states of this setting are not written any more: each counts as kept if and only
-  // if this entry is.
+  // Older waiting states of this setting are not written any more: each counts as committed if and
+  // only if this transaction is.
   std::vector<QueuedSave> superseded;
   for (QueuedSave& one : waiting_) {
     if (older(one.entry.put) || older(one.entry.removed)) {

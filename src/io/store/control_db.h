@@ -1,4 +1,5 @@
-// The state that control needs after a restart, in state.db: holdings, claims, and the audit.
+// The state that control needs after a restart, in state.db: managed settings, setting claims, and
+// the audit trail.
 #pragma once
 
 #include "base/loop.h"
@@ -70,7 +71,7 @@ UPDATE control_audit SET source = 'ordinary' WHERE source = 'user'
 CREATE INDEX control_audit_by_person ON control_audit(source, person, number);
 )";
 
-// A holding of a kind or with a value that this program does not know is an error: otherwise it
+// A setting of a kind or with a value that this program does not know is an error: otherwise it
 // would be left in force for ever.
 Result<std::vector<control::ManagedSetting>> load_control(Database&);
 Result<void> save_control(Database&, const control::ControlTransaction&);
@@ -80,7 +81,7 @@ class ControlDb final : public control::ControlStorage {
  public:
   // `loop` and `store` outlive this.
   ControlDb(Loop& loop, StateStore& store) : loop_(loop), store_(store) {}
-  // Hands over the entries that still wait to be kept.
+  // Hands over the transactions that still wait to be committed.
   ~ControlDb() override { flush(); }
   ControlDb(const ControlDb&) = delete;
   ControlDb& operator=(const ControlDb&) = delete;
@@ -91,8 +92,8 @@ class ControlDb final : public control::ControlStorage {
                    std::function<void(Result<std::vector<control::AuditEntry>>)> on_done) override;
   std::vector<std::string> notes() const override { return store_.notes(); }
 
-  // Limits on entries queued for their batched write; see docs/fairness.md. Audit-only entries
-  // never take the places reserved for settings.
+  // Limits on transactions queued for their batched write; see docs/fairness.md. Audit-only
+  // transactions never take the slots reserved for settings.
   static constexpr SlotPool::Limits kQueueLimits = {
       limits::kMaxControlEntries, limits::kReservedControlEntries, limits::kControlEntriesPerUser};
 

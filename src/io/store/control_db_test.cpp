@@ -264,7 +264,7 @@ TEST(AuditPersons, AreDerivedWhenAnOlderFileIsMigrated) {
     const auto done = file.commit(std::span(&work, 1));
     EXPECT_TRUE(done) << done.error().message;
   };
-  constexpr std::size_t kBefore = 7;  // the layouts before persons were added
+  constexpr std::size_t kBefore = 7;  // the migrations before persons were added
   commit(std::span(kStateMigrations).first(kBefore), [](Database& database) {
     return database.execute(
         "INSERT INTO control_audit SELECT NULL,0,column1,'',column2,'',NULL,NULL,NULL,'',NULL,0,0,"

@@ -1,4 +1,4 @@
-// The books of energy in state.db.
+// The energy accounts and windows in state.db.
 #pragma once
 
 #include "core/energy/meter.h"

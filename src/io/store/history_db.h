@@ -1,7 +1,7 @@
 // history.db: the minutes of a month, one block for each series, run of the daemon and hour; the
 // processes that were on the GPUs in it, and why the GPUs were slow. The file may be thrown away:
-// one that is damaged, or was written with another layout, is moved aside, and a new one is begun.
-// A full or read-only disk is logged once and tried again with the next put.
+// one that is damaged, or has another schema version, is moved aside, and a new one is begun. A
+// full or read-only disk is logged once and tried again with the next put.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace gpuyard::store {
 
-// The size of history.db in bytes beyond which the oldest days are forgotten. A month of eight
-// H100s takes a twentieth of it.
+// The size of history.db in bytes beyond which the oldest days are pruned. A month of eight H100s
+// takes a twentieth of it.
 inline constexpr std::int64_t kMaxHistoryBytes = std::int64_t{1} << 30U;
 
-// How many stays of processes are kept, and how many spells of slowness.
+// How many process spans are kept, and how many bottleneck spans.
 inline constexpr std::int64_t kMaxProcessSpans = 100'000;
 inline constexpr std::int64_t kMaxBottleneckSpans = 100'000;
 
@@ -45,12 +45,12 @@ class HistoryDb final : public history::MinuteStorage,
 
  private:
   Result<void> open();
-  // Does this in a transaction, in a new file if ours is damaged, and notes how it went.
+  // Does this in a transaction, in a new file if ours is damaged, and records how it went.
   template <class Work>
   Result<void> commit(const Work&);
   template <class Work>
   Result<void> in_transaction(const Work&);
-  // Of stays or spells, which have a table of this name.
+  // Of process or bottleneck spans, which have a table of this name.
   struct RecordTable {
     const char* table;
     std::int64_t max_rows;
@@ -65,9 +65,9 @@ class HistoryDb final : public history::MinuteStorage,
                                                 const history::SeriesKey&,
                                                 std::int64_t from_wall_ms,
                                                 std::int64_t until_wall_ms);
-  // Forgets what is older than a month or beyond the limit of bytes.
+  // Prunes what is older than a month or beyond the limit of bytes.
   Result<void> prune();
-  // Closes the file, so that the next call opens it anew; a damaged one is moved aside.
+  // Closes the file, so that the next call reopens it; a damaged one is moved aside.
   void on_failure(const Error&);
   void move_aside(const std::string& why);
 

@@ -44,7 +44,7 @@ constexpr auto kProcessSpan = [](auto& row, auto& span) {
       span.command, span.lease, span.peak_memory_bytes, span.first_seen, span.last_seen, span.over);
 };
 
-// The same. The times are named as those of stays are.
+// The same. The times are named as those of process spans are.
 constexpr const char* kBottleneckSpanTables = R"(
   CREATE TABLE IF NOT EXISTS spells(
     gpu TEXT NOT NULL, first_seen INTEGER NOT NULL, last_seen INTEGER NOT NULL,
@@ -235,7 +235,7 @@ Result<std::vector<processes::ProcessSpan>> HistoryTables::get(
   return records_of(database_, "stays", query, kProcessSpan);
 }
 
-// A later form of a spell replaces it.
+// A later form of a bottleneck span replaces it.
 Result<void> HistoryTables::put(const std::vector<bottleneck::BottleneckSpan>& spans) {
   return run_for_each(database_, "INSERT OR REPLACE INTO spells VALUES(?,?,?,?,?,?,?,?,?,?,?)",
                       spans, kBottleneckSpan);
@@ -270,7 +270,7 @@ Result<void> HistoryTables::prune_history(std::int64_t retention_ms) {
         retention_ms > 0 ? one.run.last_ms - retention_ms - kHourMs : INT64_MAX;
     retention_ms -= one.run.last_ms - one.run.first_ms;
     if (span_begin(one.run.first_ms, kHourMs) >= before_ms) continue;
-    // Deleted by series, because the table is sorted by it: no row that stays is looked at.
+    // Deleted by series, because the table is sorted by it: no row that stays is read.
     for (const std::int64_t id : ids) {
       remove->bind(1, id).bind(2, one.id).bind(3, before_ms);
       if (auto done = remove->run(); !done) return done;

@@ -41,11 +41,11 @@ class HistoryTables {
   Result<std::vector<processes::ProcessSpan>> get(const processes::ProcessSpanQuery&);
   Result<void> put(const std::vector<bottleneck::BottleneckSpan>&);
   Result<std::vector<bottleneck::BottleneckSpan>> get(const bottleneck::BottleneckSpanQuery&);
-  // Forgets what was over before of stays or spells, and the oldest beyond a number.
+  // Prunes what was over before of process or bottleneck spans, and the oldest beyond a number.
   Result<void> prune(const std::string& table, WallTime before, std::int64_t max_rows);
 
-  // Forgets the hours before the newest `retention_ms` of the time that runs recorded, runs of
-  // which nothing is left, and series that no run has any more. The wall clock plays no part.
+  // Prunes the hours before the newest `retention_ms` of the time that runs recorded, runs of which
+  // nothing is left, and series that no run has any more. The wall clock plays no part.
   Result<void> prune_history(std::int64_t retention_ms);
 
  private:

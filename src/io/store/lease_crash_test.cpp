@@ -1,9 +1,9 @@
 // The record of leases survives a crash at any moment: random histories on a disk that remembers
 // every write and sync, cut off at each of them, and what is left read again (I1, I2, I9).
 //
-// GPUYARD_SEED=n begins with that history, and GPUYARD_CASES=n looks at n times as many images.
-// GPUYARD_SANITIZED=1 looks at a sixteenth of the images of as many histories: an image takes most
-// of the time, and a memory error depends on the path through the code, not on the image.
+// GPUYARD_SEED=n begins with that history, and GPUYARD_CASES=n checks n times as many images.
+// GPUYARD_SANITIZED=1 checks a sixteenth of the images of as many histories: an image takes most of
+// the time, and a memory error depends on the path through the code, not on the image.
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
@@ -37,7 +37,7 @@ struct Daemon {
   explicit Daemon(const FakeDisk& disk, std::vector<OracleState> before = {OracleState()})
       : witness(db, disk, std::move(before)) {}
 
-  // The journal is copied into the database after few pages, so that it happens all the time.
+  // A checkpoint follows after few pages, so that it happens all the time.
   void prepare() {
     static_cast<void>(store->run(
         Requester::daemon(),
@@ -47,7 +47,7 @@ struct Daemon {
         },
         [](const Result<void>&) {}));
   }
-  // Keeps something as control keeps its claims: not synced before something else is.
+  // Commits something as control commits its setting claims: not synced before something else is.
   void keep_something_else() {
     static_cast<void>(store->run(
         Requester::daemon(),
@@ -246,7 +246,7 @@ class LeaseCrash : public ::testing::Test {
   const double share_ = number_in("GPUYARD_SANITIZED", 0) == 0 ? 1 : 1.0 / 16;  // of the images
   std::uint64_t images_ = 0;
   std::uint64_t failed_ = 0;
-  std::uint64_t grants_ = 0;  // that a client heard of
+  std::uint64_t grants_ = 0;  // that a client was notified of
 };
 
 TEST_F(LeaseCrash, RecoveredStateIsPrefixWithAllAcknowledgedCommits) {

@@ -121,7 +121,7 @@ bool LeaseDb::save(LeaseTransaction transaction, OnSaved on_done) {
         if (result) {
           acknowledged_.apply(*shared, number);
         } else {
-          last_number_ = kNeedsReload;  // even if the disk has the entry: that is not known yet
+          last_number_ = kNeedsReload;  // the disk may have the transaction or not
         }
         on_done(result);
       }),

@@ -1,5 +1,5 @@
-// Leasing's archive over state.db. Whatever fails, the entries that are kept are a prefix of those
-// that were asked for. Entries that this process was told as kept survive even a corrupt file.
+// Leasing's storage over state.db. Whatever fails, the committed transactions are a prefix of those
+// that were requested. Transactions that were reported as committed survive even a corrupt file.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace gpuyard::store {
 
-// Every entry is synced: a grant must be, and the others share its group.
+// Every transaction is synced: a grant must be, and the others share its group.
 class LeaseDb final : public lease::LeaseStorage {
  public:
   using OnLoaded = std::function<void(Result<lease::SavedLeases>)>;
@@ -28,13 +28,13 @@ class LeaseDb final : public lease::LeaseStorage {
   LeaseDb& operator=(const LeaseDb&) = delete;
 
   bool load(OnLoaded on_done) override;
-  // After an error no entry is kept until the next load(): a later entry may depend on the missing
-  // one.
+  // After an error nothing is committed until the next load(): a later transaction may depend on
+  // the missing one.
   bool save(lease::LeaseTransaction, OnSaved on_done) override;
   std::vector<std::string> notes() const override { return store_.notes(); }
 
  private:
-  // The state that was told as kept, without ended leases: a corrupt file would lose it.
+  // The state that was reported as committed, without ended leases: a corrupt file would lose it.
   struct Acknowledged {
     std::map<std::string, lease::Lease> leases;
     std::map<DeviceId, lease::Cordon> cordons;
@@ -54,9 +54,10 @@ class LeaseDb final : public lease::LeaseStorage {
   const Loop& loop_;
   StateStore& store_;
   Acknowledged acknowledged_;
-  // A value of `asked_`: no entry gets the number after it, so none is kept until the next load().
+  // A value of `last_number_`: no transaction gets the number after it, so none is committed until
+  // the next load().
   static constexpr std::uint64_t kNeedsReload = UINT64_MAX - 1;
-  std::uint64_t last_number_ = 0;  // the number of the last entry that was asked to be kept
+  std::uint64_t last_number_ = 0;  // of the last transaction that was requested
   Lifetime lifetime_;
 };
 

@@ -460,7 +460,7 @@ TEST_F(LeaseDbTest, SaveBeforeLoadIsUnavailable) {
   EXPECT_TRUE(save(entry({held("b", 2, "GPU-1")})));
 }
 
-// A later entry may depend on a missing one: a GPU granted whose release was lost.
+// A later transaction may depend on a missing one: a GPU granted whose release was lost.
 TEST_F(LeaseDbTest, FailedSaveBlocksSavesUntilReload) {
   ASSERT_TRUE(load());
   ASSERT_TRUE(save(entry({held("a", 1, "GPU-0")})));

@@ -1,5 +1,5 @@
-// A random history of leases: clients ask, get, give back and go away, and the core decides. Makes
-// the entry that each event asks to keep, and knows nothing of how it is kept.
+// A random history of leases: clients claim, release and go away, and the scheduler decides. Makes
+// the transaction of each event, and knows nothing of how it is committed.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ class LeaseHistory {
  public:
   static constexpr std::size_t kGpus = 6;
 
-  // Goes on from what was kept.
+  // Goes on from what was committed.
   LeaseHistory(Random& random, const lease::SavedLeases& kept, TimePoint now, WallTime wall)
       : random_(random), now_(now), wall_(wall) {
     core_.close();
@@ -29,7 +29,7 @@ class LeaseHistory {
     follow(core_.open(now));
   }
 
-  // Makes one more thing happen. An entry without leases and cordons means that nothing did.
+  // Makes one more thing happen. A transaction without leases and cordons means that nothing did.
   lease::LeaseTransaction next() {
     now_ += std::chrono::milliseconds(below(random_, 5000));
     switch (below(random_, 10)) {

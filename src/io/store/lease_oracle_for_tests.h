@@ -1,6 +1,6 @@
-// An archive of leases in front of another. It remembers what was asked to be kept and what was
-// told as kept, and when, counted in steps of the disk. It thus knows what a crash at any moment
-// may leave.
+// A lease storage in front of another. It remembers what was requested and what was reported as
+// committed, and when, counted in steps of the disk. It thus knows what a crash at any moment may
+// leave.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace gpuyard::store {
 
-// All that is kept, in one order.
+// All that is committed, in one order.
 struct OracleState {
   std::map<std::string, lease::Lease> leases;
   std::map<DeviceId, lease::Cordon> cordons;
@@ -53,7 +53,7 @@ struct OracleState {
 class LeaseOracle final : public lease::LeaseStorage {
  public:
   // `archive` and `disk` outlive this. `before`: the states that a crash may have left of the life
-  // before, until this one has told what it read.
+  // before, until this one has reported what it read.
   LeaseOracle(lease::LeaseStorage& archive, const FakeDisk& disk, std::vector<OracleState> before)
       : archive_(archive), disk_(disk) {
     for (OracleState& state : before) asked_.push_back({std::move(state), 0});
@@ -84,15 +84,15 @@ class LeaseOracle final : public lease::LeaseStorage {
   std::vector<std::string> notes() const override { return archive_.notes(); }
 
   struct Asked {
-    OracleState state;  // if this entry is kept, and all before it
+    OracleState state;  // if this transaction is committed, and all before it
     std::size_t step;   // from when on it may be on the disk
   };
   struct Told {
-    std::size_t number;  // of what was asked
+    std::size_t number;  // in `asked_`
     std::size_t step;    // from when on it must be
   };
   // The states that a crash before that step may leave: all of them are prefixes of what happened,
-  // and the first is all that was told as kept.
+  // and the first is all that was reported as committed.
   std::pair<const Asked*, const Asked*> possible(std::size_t step) const {
     std::size_t first = 0;
     for (const Told& told : told_) {
@@ -112,9 +112,9 @@ class LeaseOracle final : public lease::LeaseStorage {
     const auto [first, last] = possible(step);
     return std::any_of(first, last, [&](const Asked& asked) { return asked.state == state; });
   }
-  // Whether each load told a possible state.
+  // Whether each load returned a possible state.
   bool sound() const { return sound_; }
-  std::size_t failed() const { return failed_; }  // entries
+  std::size_t failed() const { return failed_; }  // transactions
 
  private:
   lease::LeaseStorage& archive_;

@@ -1,5 +1,5 @@
-// The daemon's own leases over processes that come, ask, use, release and die at random. Notes
-// which grants clients heard of, and when.
+// The daemon's own leases over processes that come, ask, use, release and die at random. Records
+// which grants clients were notified of, and when.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ class LeaseShell {
     std::size_t last_lease = 0;
     int boots = 1;
   };
-  // A grant that a client was told of.
+  // A grant that a client was notified of.
   struct RecordedReply {
     std::string lease;
     lease::Fence fence;

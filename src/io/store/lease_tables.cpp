@@ -189,7 +189,7 @@ Result<void> read_counters(Database& database, StoredLeases& stored) {
   return done ? raise_counter(database, kEntries, stored.entries) : done;
 }
 
-// Whether a corrupt state.db was put aside here once.
+// Whether a corrupt state.db was set aside here once.
 bool has_corrupt_predecessor(const std::string& path) {
   namespace fs = std::filesystem;
   const std::string beginning = fs::path(path).filename().string() + std::string(kCorruptSuffix);
@@ -239,7 +239,7 @@ Result<std::uint64_t> count_entries(Database& database) {
 Result<void> save_leases(Database& database, const LeaseTransaction& transaction,
                          std::uint64_t number) {
   if (auto done = add_events(database, transaction.events); !done) return done;
-  // First, because another lease of the same entry may have a forgotten id.
+  // First, because another lease of the same transaction may have a removed lease's id.
   auto removed =
       run_for_each(database, "DELETE FROM leases WHERE id=?", transaction.removed, kSingleColumn);
   if (!removed) return removed;

@@ -63,9 +63,9 @@ CREATE TABLE lease_counters(
 
 struct StoredLeases {
   lease::SavedLeases saved;
-  std::uint64_t entries = 0;  // how many were ever kept
-  bool replaces_corrupt_file =
-      false;  // nothing is kept in this file yet, and a corrupt one came before it
+  std::uint64_t entries = 0;  // how many were ever committed
+  // Nothing is committed to this file yet, and a corrupt one came before it.
+  bool replaces_corrupt_file = false;
   // The highest among the leases, including unreadable ones.
   lease::Ticket highest_ticket = 0;
   lease::Fence highest_fence = 0;
@@ -75,16 +75,16 @@ struct StoredLeases {
 
 // Returns a fence above any issued before `now`: at most one lease is granted a millisecond.
 lease::Fence fence_of(WallTime now);
-// Puts aside unreadable leases, alerts, boards and counters: their GPUs are cordoned, and fences
+// Sets aside unreadable leases, alerts, boards and counters: their GPUs are cordoned, and fences
 // continue to rise.
 Result<StoredLeases> load_leases(Database&);
 Result<std::uint64_t> count_entries(Database&);
-// Saves it as the entry of that number.
+// Saves it as the transaction of that number.
 Result<void> save_leases(Database&, const lease::LeaseTransaction&, std::uint64_t number);
-// Forgets all leases and cordons; the journal and the counters stay.
+// Deletes all leases and cordons; the lease events and the counters stay.
 Result<void> delete_leases(Database&);
-// The newest `most` lines of the journal, the oldest of them first; of one lease, or of all if
-// `lease` is "".
+// The newest `limit` lease events, the oldest of them first; of one lease, or of all if `lease` is
+// "".
 Result<std::vector<lease::LeaseEvent>> load_lease_events(Database&, const std::string& lease,
                                                          std::int64_t limit);
 

@@ -39,12 +39,12 @@ struct MachineTransaction {
   std::string machine;
   std::vector<KnownBoard> boards = {};
   std::vector<std::string> taken_out = {};  // UUIDs
-  // Machines whose names begin with this and differ from `machine` are forgotten; empty: none.
+  // Machines whose names begin with this and differ from `machine` are removed; empty: none.
   std::string replaces = {};
 };
 
 Result<std::vector<KnownBoard>> load_boards(Database&, const std::string& machine);
-// Puts aside unreadable boards of any machine; load_boards() does so, too.
+// Sets aside unreadable boards of any machine; load_boards() does so, too.
 Result<void> set_aside_bad_boards(Database&);
 Result<void> save_boards(Database&, const MachineTransaction&);
 

@@ -1,6 +1,5 @@
-// The layouts of state.db and of usage.db: all steps that were ever taken, in order. Layout N is
-// the first N of them. A released step is never changed; a room adds what it needs next as another
-// step at the end.
+// The migrations of state.db and of usage.db, in order. Schema version N is the first N of them. A
+// released migration is never changed; a room adds what it needs next as another at the end.
 #pragma once
 
 #include <array>
@@ -20,8 +19,8 @@ inline constexpr std::array kStateMigrations = {
     kEnergyTables,  kControlTables, kLeaseTables,  kAlertTables,  kAuditSources,    kTokenTables,
     kMachineTables, kAuditByGpu,    kAlertIndexes, kAuditPersons, kUnreadableTables};
 
-// usage.db is a file of its own: a question about a year would hold up the writes that a grant
-// waits for.
+// usage.db is a file of its own: a query about a year would hold up the writes that a grant waits
+// for.
 inline constexpr std::array kUsageMigrations = {kUsageTables, kUsageLeaseCounts, kUsageByLease,
                                                 kUsageByFence};
 

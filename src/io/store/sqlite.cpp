@@ -47,7 +47,7 @@ Error error_in(sqlite3* database) {
 }
 
 // How long to wait for another program in the database. It is a mistake that ends soon or never,
-// and jobs wait behind this one.
+// and tasks wait behind this one.
 constexpr int kBusyTimeoutMs = 500;
 
 constexpr int kCheckpointPages = 1000;  // SQLite's own default
@@ -217,8 +217,8 @@ Result<void> Database::execute(const char* statements) {
 }
 
 void Database::set_checkpoint_pages(int pages) {
-  // SQLite would do the same by itself, but says nothing when the journal cannot be synced. The
-  // journal may then lose what commits without a sync left there, and everything behind it.
+  // SQLite would do the same by itself, but says nothing when the WAL cannot be synced. The WAL may
+  // then lose what commits without a sync left there, and everything behind it.
   wal_->max_pages = pages;
   sqlite3_wal_hook(database_.get(), &checkpoint, wal_.get());
 }
@@ -228,7 +228,7 @@ int Database::checkpoint(void* wal_state, sqlite3* database, const char* name, i
   if (pages < max_pages) return SQLITE_OK;
   const int code =
       sqlite3_wal_checkpoint_v2(database, name, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
-  // Anything else leaves the journal as it was, to be copied after the next commit.
+  // Anything else leaves the WAL as it was, to be copied after the next commit.
   failed = code == SQLITE_IOERR_FSYNC ? code : SQLITE_OK;
   return failed;
 }
@@ -247,8 +247,8 @@ void Database::keep_wal_on_close() {
 
 // Writes in place: writing the same bytes again spoils nothing, wherever it is cut off.
 Result<void> Database::rewrite_wal() {
-  if (auto version = this->schema_version(); !version)
-    return version.error();  // now the journal is open
+  // Opens the WAL.
+  if (auto version = this->schema_version(); !version) return version.error();
   sqlite3_file* file = nullptr;
   sqlite3_file_control(database_.get(), "main", SQLITE_FCNTL_JOURNAL_POINTER, &file);
   if (file == nullptr || file->pMethods == nullptr) return {};

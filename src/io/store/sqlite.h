@@ -93,7 +93,7 @@ enum class Durability { normal, full };
 class Database {
  public:
   // Opens the database in WAL mode, and creates it if needed, readable only by this user. Other
-  // programs are locked out while it is open; `beside` lets open_reader() of this program open it
+  // programs are locked out while it is open; `readers` lets open_reader() of this program open it
   // as well.
   enum class Sharing { none, readers };
   static Result<Database> open(const std::string& path, Durability,
@@ -106,11 +106,11 @@ class Database {
   // those before it full.
   Result<void> set_durability(Durability);
 
-  // Sets how many pages the journal may have before a commit copies them into the database.
+  // Sets how many pages the WAL may have before a commit makes a checkpoint.
   void set_checkpoint_pages(int pages);
 
-  // Makes closing leave the journal as it is, because something could not be written. A journal
-  // that the disk has lost in part must not be copied over the database.
+  // Makes closing leave the WAL as it is, because something could not be written. A WAL that the
+  // disk has lost in part must not be copied over the database.
   void keep_wal_on_close();
 
   const std::string& path() const { return path_; }
@@ -125,7 +125,7 @@ class Database {
   // The bytes of the pages in use.
   Result<std::int64_t> bytes_used();
 
-  // PRAGMA user_version: which layout this is. 0: a new database.
+  // PRAGMA user_version: the schema version. 0: a new database.
   Result<std::int64_t> schema_version();
   Result<void> set_schema_version(std::int64_t);
 
@@ -135,7 +135,7 @@ class Database {
     if (auto begun = run("BEGIN IMMEDIATE"); !begun) return begun;
     Result<void> done = work();
     if (done) done = commit();
-    if (!done) static_cast<void>(execute("ROLLBACK").ok());  // the first error is the one to tell
+    if (!done) static_cast<void>(execute("ROLLBACK").ok());  // the first error is the one to report
     return done;
   }
 
@@ -153,8 +153,8 @@ class Database {
   };
   // Called by sqlite3_wal_hook(), after a commit.
   static int checkpoint(void* wal_state, sqlite3*, const char* name, int pages);
-  // Makes sure that what is read is on the disk. After a sync that failed in an earlier life, the
-  // journal may hold pages that every program can read but a power cut would lose: the kernel takes
+  // Makes sure that what is read is on the disk. After a sync that failed in an earlier run, the
+  // WAL may hold pages that every program can read but a power cut would lose: the kernel takes
   // pages that it could not write for written. Only pages that are written again are tried again.
   Result<void> rewrite_wal();
 

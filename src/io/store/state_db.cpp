@@ -142,7 +142,7 @@ Result<void> StateDb::put_aside(const Error& why) {
   ++corrupt_files_;
   reader_->forbid();
   const std::string to = fmt::format("{}{}{}", path_, kCorruptSuffix, to_rfc3339(wall_now()));
-  // The journal first: a new database must not meet the journal of the old one.
+  // The WAL first: a new database must not meet the WAL of the old one.
   for (const char* const part : {"-wal", "-shm", ""}) {
     if (std::rename((path_ + part).c_str(), (to + part).c_str()) != 0 && errno != ENOENT) {
       return system_error(fmt::format("moving the corrupt {}{} aside", path_, part));

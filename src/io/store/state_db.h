@@ -1,6 +1,6 @@
 // A file that must survive a power cut: state.db or usage.db. Its one owner, on a worker's thread,
-// opens it, brings its layout up to date, and puts a corrupt one aside. Rooms add tables by a step
-// in migrations.h.
+// opens it, migrates it to the newest schema version, and sets a corrupt one aside. Rooms add
+// tables by a migration in migrations.h.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ std::string_view mount_type(std::string_view mountinfo, unsigned major, unsigned
 // error if that cannot be found out.
 Result<void> check_local(const std::string& directory);
 
-// Stands between the name of a corrupt file and the time when it was put aside.
+// Stands between the name of a corrupt file and the time when it was set aside.
 inline constexpr std::string_view kCorruptSuffix = ".corrupt-";
 
 // The second, read-only connection to the file, so that a long query delays no commit. Any thread
@@ -60,9 +60,9 @@ class StateReader {
     return result;
   }
 
-  // Called once the file at the path is checked and has the newest layout.
+  // Called once the file at the path is checked and has the newest schema version.
   void allow();
-  // Closes the connection. The next open reads the journal again.
+  // Closes the connection. The next open reads the WAL again.
   void close();
   // Closes the connection until the next allow(), because the file is being replaced.
   void forbid();
@@ -83,7 +83,7 @@ class StateDb {
   // Runs inside a transaction. An empty function only waits for earlier work.
   using Work = std::function<Result<void>(Database&)>;
 
-  // The steps of migrations.h that lead to the tables in it; they outlive every StateDb.
+  // The migrations that lead to the tables in it; they outlive every StateDb.
   using Migrations = std::span<const char* const>;
 
   // The most corrupt files that are kept: a disk that corrupts one after the other must not fill
@@ -103,14 +103,14 @@ class StateDb {
   StateDb& operator=(const StateDb&) = delete;
 
   // Runs all works in one transaction. The first error undoes them all and is returned. The
-  // database is then closed and opened anew at the next call, because its content is no longer
+  // database is then closed and reopened at the next call, because its content is no longer
   // certain. Without any work, the file is opened and nothing is written.
   Result<void> commit(std::span<const Work> works, Durability = Durability::full);
 
   // The connection that reads committed data.
   const std::shared_ptr<StateReader>& reader() const { return reader_; }
 
-  // Messages about corrupt files and unreadable rows that were put aside.
+  // Messages about corrupt files and unreadable rows that were set aside.
   const std::vector<std::string>& put_aside() const { return corruption_notes_; }
 
  private:
@@ -140,7 +140,7 @@ class StateStore {
   static constexpr SlotPool::Limits kQueueLimits = {
       limits::kMaxStateTasks, limits::kReservedStateTasks, limits::kStateTasksPerUser};
 
-  // `worker` writes, and `reads` runs queries; both outlive this.
+  // `worker` writes, and `read_worker` runs queries; both outlive this.
   StateStore(Worker& worker, Worker& read_worker, std::string path, StateDb::Migrations,
              StateDb::DirectoryCheck directory_check = &check_local);
   // Hands over what still waits; the worker does it before it ends.
@@ -148,9 +148,9 @@ class StateStore {
   StateStore(const StateStore&) = delete;
   StateStore& operator=(const StateStore&) = delete;
 
-  // `work` uses only what it owns; an empty one writes nothing. done() gets the result of the
+  // `work` uses only what it owns; an empty one writes nothing. on_done() gets the result of the
   // transaction, on the loop. Returns false, and does nothing, if the queue or this requester's
-  // share of it is full. Work runs in order. With `normal`, done() may run before the work would
+  // quota is full. Work runs in order. With `normal`, on_done() may run before the work would
   // survive a power cut; the next full commit makes it durable.
   bool run(const Requester&, StateDb::Work work, Done on_done, Durability = Durability::full);
   // Whether run() would accept work of this requester now.
@@ -158,8 +158,8 @@ class StateStore {
     return waiting_->queue_limit.can_acquire(requester);
   }
 
-  // Reads in order with the writes, on their thread, and answers with query(database). For data
-  // that the daemon reads once, at its start.
+  // Reads in order with the writes, on their thread, and returns query(database). For data that the
+  // daemon reads once, at its start.
   template <class Answer>
   bool load(std::function<Result<Answer>(Database&)> query,
             std::function<void(Result<Answer>)> on_done) {
@@ -218,7 +218,7 @@ class StateStore {
         }));
     if (!posted) on_done(Error{Errc::busy, "the disk queue is full; try again"});
   }
-  // Checks the file after a reader found it corrupt; the writer puts a corrupt one aside.
+  // Checks the file after a reader found it corrupt; the writer sets a corrupt one aside.
   void check_integrity();
   void start_commit();
   void on_commit(const CommitGroup&, const CommitResult&);

@@ -47,7 +47,7 @@ struct UnreadableRow {
 // administrator uncordons them, because the reason against leasing them is unknown.
 Result<void> set_aside_rows(Database&, const RowSelection& of, const std::vector<UnreadableRow>&);
 
-// Returns a message about all rows put aside, including before restarts; "": none.
+// Returns a message about all rows set aside, including before restarts; "": none.
 Result<std::string> unreadable_note(Database&);
 
 // Adds a record for each readable row, and returns the others.
@@ -74,7 +74,7 @@ Result<std::vector<UnreadableRow>> read_valid_rows(std::vector<Record>& records,
   return bad;
 }
 
-// The same, but puts the others aside.
+// The same, but sets the others aside.
 template <class Record, class Columns, class... Values>
 Result<void> read_rows(std::vector<Record>& records, Database& database, const RowSelection& of,
                        const Columns& columns, const Values&... values) {

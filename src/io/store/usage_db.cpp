@@ -90,9 +90,9 @@ constexpr const char* kAddUsage =
 constexpr const char* kCompactableRows =
     "lease NOT GLOB 'folded:*' AND lease<>'' AND lease NOT IN (SELECT value FROM json_each(?1))";
 
-// How many folds one save makes at most while the file is too large.
+// How many compactions one save makes at most while the file is too large.
 constexpr int kMaxCompactionsPerSave = 8;
-// How many saves pass without a try after there was nothing to fold: looking again at once would
+// How many saves pass without a try after there was nothing to compact: trying again at once would
 // only cost time.
 constexpr int kCompactionRetrySaves = 100;
 
@@ -193,7 +193,7 @@ Result<void> compact_usage(Database& database, const std::vector<UsageRow>& rows
 }
 
 Result<void> prune_usage(Database& database, std::int64_t days) {
-  constexpr std::int64_t kMaxDaysAtOnce = 4;  // days; so that no mistake deletes much
+  constexpr std::int64_t kMaxDaysAtOnce = 4;  // so that no mistake deletes much
   return run(
       database,
       "DELETE FROM lease_use WHERE day < (WITH RECURSIVE newest(day, place) AS ("
@@ -258,7 +258,7 @@ bool UsageDb::load(Day since, std::set<std::string> leases,
 
 namespace {
 
-// Folds until the file is small enough, or nothing more can be folded; at most
+// Compacts until the file is small enough, or nothing more can be compacted; at most
 // kMaxCompactionsPerSave times.
 Result<void> compact_to_size(Database& database, std::int64_t max_bytes,
                              const std::set<std::string>& growing, std::atomic<bool>& needed,

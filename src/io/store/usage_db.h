@@ -36,7 +36,7 @@ inline constexpr const char* kUsageLeaseCounts =
 // The index that finds a lease's rows of other days.
 inline constexpr const char* kUsageByLease = "CREATE INDEX lease_use_lease ON lease_use(lease);";
 
-// The id of a forgotten lease may be claimed again: the fence tells its rows from each other. The
+// The id of a removed lease may be claimed again: the fence tells its rows from each other. The
 // columns of the key stand first: quick_check of SQLite 3.40 takes columns between them for NULL in
 // a table without row ids.
 inline constexpr const char* kUsageByFence = R"(
@@ -66,14 +66,14 @@ CREATE INDEX lease_use_lease ON lease_use(lease);
 Result<std::vector<usage::UsageRow>> load_usage(Database&, usage::Day since,
                                                 const std::set<std::string>& leases);
 Result<void> save_usage(Database&, const std::vector<usage::UsageRow>&);
-// Adds these kept rows to the rows that their users' small leases share.
+// Adds these saved rows to the rows that their users' small leases share.
 Result<void> compact_usage(Database&, const std::vector<usage::UsageRow>&);
-// Forgets all but the newest `days` days on which something was used.
+// Prunes all but the newest `days` days on which something was used.
 Result<void> prune_usage(Database&, std::int64_t days);
-// Takes the user with most rows of leases that do not grow, and folds those of the user's oldest
+// Takes the user with most rows of leases that do not grow, and compacts those of the user's oldest
 // day into one for each GPU. False if no user has such rows.
 Result<bool> compact_oldest_usage(Database&, const std::set<std::string>& growing);
-// Answers as if `unkept` were kept, but does not keep it. Called inside a transaction.
+// Answers as if `unsaved` were saved, but does not save it. Called inside a transaction.
 Result<usage::UsageReport> sum_usage(Database&, const usage::UsageQuery&,
                                      const std::vector<usage::UsageRow>& unsaved);
 
@@ -99,10 +99,10 @@ class UsageDb final : public usage::UsageStorage {
   const std::int64_t max_bytes_;
   struct Compaction {
     std::atomic<bool> needed = false;    // the file was too large
-    std::atomic<int> saves_to_skip = 0;  // saves left without a try: nothing was left to fold
+    std::atomic<int> saves_to_skip = 0;  // saves left without a try: nothing was left to compact
   };
-  std::shared_ptr<Compaction> compaction_ =
-      std::make_shared<Compaction>();  // of the worker's thread
+  // Of the worker's thread.
+  std::shared_ptr<Compaction> compaction_ = std::make_shared<Compaction>();
 };
 
 }  // namespace gpuyard::store
