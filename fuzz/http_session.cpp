@@ -1,11 +1,13 @@
 // Sends any bytes, cut anywhere, through a whole HTTP session in memory. The input also controls
 // time and the client's bad behaviour.
 //
-// An input is one line of actions, then the bytes to send: 1-9  send so many bytes        l  send a
-// thousand       a  send the rest r    let held requests answer  t  a second passes       T  a
-// minute passes s    read nothing any more     f  finish sending        v  vanish k    the server
-// wants to stop  m  another client needs the seat e    something happens         E  streams are
-// over After the last action the remaining bytes are sent, and then the client finishes.
+// An input is one line of actions, then the bytes to send:
+//   1-9  send so many bytes        l  send a thousand       a  send the rest
+//   r    let held requests answer  t  a second passes       T  a minute passes
+//   s    read nothing any more     f  finish sending        v  vanish
+//   k    the server wants to stop  m  another client needs the slot
+//   e    something happens         E  streams are over
+// After the last action the remaining bytes are sent, and then the client finishes.
 #include <cstddef>
 #include <cstdint>
 #include <memory>

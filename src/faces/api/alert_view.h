@@ -23,7 +23,7 @@ protocol::Rule rule_view(const andon::Rule&);
 protocol::Silences silences_of(const Context&);
 
 // Publishes each change of an alert to GET /api/gpu/events, and to the streams of leases, which
-// tell a holder what is wrong with the lease's GPUs. Lives on the io thread.
+// show a holder what is wrong with the lease's GPUs. Lives on the io thread.
 
 class AlertPublisher {
  public:
@@ -35,9 +35,9 @@ class AlertPublisher {
   AlertPublisher(const AlertPublisher&) = delete;
   AlertPublisher& operator=(const AlertPublisher&) = delete;
 
-  // For andon::Board::on_change().
+  // For andon::AlertService::set_on_change().
   void on_change(const andon::Alert&);
-  // Calls `told` at each change of any alert.
+  // Calls the callback at each change of any alert.
   Subscription subscribe(OnAlert);
 
  private:

@@ -99,7 +99,7 @@ Result<andon::Silence> make_silence(const Context& context, const RouteCall& cal
   return andon::Silence{new_id(), rule, *gpu, call.principal.name(), comment, now, now + length};
 }
 
-// Names what no rule can judge now: without it an empty list of alerts would mean more than it
+// Names what no rule can evaluate now: without it an empty list of alerts would mean more than it
 // says.
 void add_unknown_notes(Context& context, const Principal& principal,
                        std::vector<std::string>& notes) {

@@ -1,4 +1,4 @@
-// The routes of alerts, over a board that is stored in memory.
+// The routes of alerts, over an alert service that is stored in memory.
 #include "faces/api/routes_for_tests.h"
 
 namespace gpuyard::api {

@@ -103,8 +103,8 @@ Result<std::string_view> bearer_of(const http::Request& request) {
 }
 
 // What a browser shows by itself says nothing of who wanted the request: a page of another site may
-// have made it. Of the changes, a page can send only a POST elsewhere without being asked first,
-// and that not as JSON.
+// have made it. Of the changes, a page can send only a POST elsewhere without a preflight, and
+// that not as JSON.
 bool can_be_cross_site(const http::Request& request) {
   if (request.method == http::Method::get) return false;
   const std::string_view site = request.header("Sec-Fetch-Site");
@@ -156,7 +156,7 @@ void Authenticator::check_token(const std::shared_ptr<PendingCall>& call, std::s
   context_.tokens.record_use(id, peer.quota_group);
   call->reply = bind_to_credential(token_credential(context_, id), std::move(call->reply));
   const auto on_membership = [this, id, transport, call, on_authenticated](bool member) {
-    // To be asked of the group takes a while.
+    // The check of the group takes a while.
     const auth::Token* now = context_.tokens.find(id);
     if (now == nullptr || !now->is_valid(context_.loop.wall())) {
       return call->reply(unauthenticated_response(credential_ended_error()));

@@ -1,4 +1,4 @@
-// Who asks: from what a request came over, and the token that it shows, to its principal. A token
+// Finds a request's principal: from what it came over, and the token that it shows. A token
 // that is no good is answered here, later and later; a good one is watched for as long as the
 // answer lasts. Lives on the io thread.
 #pragma once
@@ -16,7 +16,7 @@ struct Context;
 
 class Authenticator {
  public:
-  // A request that waits to be admitted, with the promise to answer it.
+  // A request that waits for authentication, with the promise to answer it.
   struct PendingCall {
     http::Request request;
     http::Reply reply;
@@ -28,7 +28,7 @@ class Authenticator {
   Authenticator(Context& context, const Authority& authority)
       : context_(context), authority_(authority) {}
 
-  // Calls `admitted` now or later; or answers the call itself, and never does.
+  // Calls `on_authenticated` now or later; or answers the call itself, and never does.
   void authenticate(const std::shared_ptr<PendingCall>&, const OnAuthenticated& on_authenticated);
 
  private:
@@ -36,7 +36,7 @@ class Authenticator {
                    const OnAuthenticated& on_authenticated);
   void check_certificate(const std::shared_ptr<PendingCall>&,
                          const OnAuthenticated& on_authenticated);
-  // Tells whether the user is of the group now, if that matters.
+  // Reports whether the user is of the group now, if that matters.
   void resolve_membership(const auth::Token&, std::function<void(bool)> on_membership);
   void refuse(const std::shared_ptr<PendingCall>&, const Error& why, int status);
   void record_refusal(const std::shared_ptr<const PendingCall>&, const std::string& by,

@@ -1,4 +1,4 @@
-// What a view of many machines asks for: the brief, and which GPUs a claim would get now.
+// What a view of many machines queries: the brief, and which GPUs a claim would get now.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ std::uint32_t find_or_add_model(std::vector<protocol::BriefModel>& models, const
   return index;
 }
 
-// Who has a GPU, and why it is not handed out.
+// Who has a GPU, and why it is withheld.
 struct Occupancy {
   protocol::GpuUse use = protocol::GpuUse::free;
   std::optional<std::string> user = {};

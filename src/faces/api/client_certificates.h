@@ -27,8 +27,8 @@ class ClientCertificates {
   void set_revoked(std::set<std::string> revoked);
   // Errc::denied, with the reason, if the peer's certificate is not good now.
   Result<void> check(const http::Peer&) const;
-  // Calls `ended` once when the peer's certificate is no longer good: at once when it is revoked,
-  // within EndWatch::kLook when it expires, also if the clock jumps.
+  // Calls `on_end` once when the peer's certificate is no longer good: at once when it is revoked,
+  // within EndWatch::kPollInterval when it expires, also if the clock jumps.
   Subscription subscribe(http::Peer peer, std::function<void()> on_end) {
     return ends_.subscribe(std::move(peer), std::move(on_end));
   }

@@ -93,7 +93,7 @@ struct Context {
   // Returns whether the kernel's log is being read.
   std::function<bool()> reads_kernel_log = [] { return false; };
   bool holders_may_control = true;  // may set power and clocks of their leases' GPUs
-  // Maps a uid to that of the person whose allowance it shares.
+  // Maps a uid to that of the owner whose quota it shares.
   std::function<std::uint32_t(std::uint32_t uid)> quota_owner = std::identity();
   // The TLS of the daemon; null: it speaks none.
   const metrics::TlsMetrics* tls = nullptr;
@@ -117,7 +117,7 @@ struct Context {
   // Calls `done` when these users' names are known or cannot be had soon; perhaps inside the call.
   std::function<void(const std::vector<std::uint32_t>& uids, std::function<void()> done)>
       resolve_user_names = [](const auto&, const auto& on_done) { on_done(); };
-  // Tells, perhaps inside the call, whether a user is now of the group that may control.
+  // Reports, perhaps inside the call, whether a user is now of the group that may control.
   std::function<void(std::uint32_t uid, std::function<void(bool)> told)> check_group_member =
       [](std::uint32_t, const auto& on_done) { on_done(false); };
   std::uint64_t lease_changes = 0;               // counted by LeasePublisher
@@ -130,8 +130,8 @@ struct Context {
   RenderCache openapi = {};
   RenderCache front_text = {};
   RenderCache front_page = {};
-  // Queries of the history, the usage records, the alerts and the audit. Their users take turns:
-  // see requester_of().
+  // Queries of the history, the usage records, the alerts and the audit. Quota groups take
+  // turns: see requester_of().
   FairQueue query_queue{limits::kMaxRunningQueries, limits::kMaxQueriesPerUser};
   std::shared_ptr<LeaseCache> lease_cache = {};        // see lease_cache()
   std::shared_ptr<QueueRenderer> queue_renderer = {};  // made at the first request
@@ -159,7 +159,7 @@ std::vector<BoundRoute> event_routes();
 std::vector<BoundRoute> power_stream_routes();
 std::vector<BoundRoute> energy_routes();
 std::vector<BoundRoute> control_routes();
-// Returns who asks control, and on whose behalf.
+// Returns the requester of a change, and on whose behalf.
 control::ChangeRequester control_requester_of(const Context&, const Principal&, bool admin,
                                               const std::string& request_id, TimePoint received);
 std::vector<BoundRoute> lease_list_routes();
@@ -182,7 +182,7 @@ telemetry::SnapshotPtr visible_snapshot(const Context&, const Principal&);
 void respond_with_past_snapshot(Context&, const RouteCall&, std::string_view at,
                                 const Responder<protocol::Snapshot>&);
 
-// The error for a caller with too many questions waiting: see Context::questions.
+// The error for a caller with too many queries waiting: see Context::query_queue.
 inline Error too_many_queries() {
   return {Errc::busy, "too many of your requests are waiting for an answer; try again in a second"};
 }

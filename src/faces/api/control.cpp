@@ -1,4 +1,4 @@
-// The routes of control: changes, the wishes of each owner, and the record of changes.
+// The routes of control: changes, the setting claims of each owner, and the record of changes.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ protocol::ChangeResults view_of(const Context& context,
   return view;
 }
 
-// Answers with a single change or its error; of several changes, each tells its outcome.
+// Answers with a single change or its error; of several changes, each has its own.
 void respond_with_changes(const Context& context,
                           const Result<control::SettingController::Changes>& changes,
                           const ChangesResponder& respond) {

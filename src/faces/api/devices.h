@@ -1,5 +1,5 @@
-// Names of GPUs, separated by commas, as in the parameters of routes; and the news of what holds
-// GPUs back.
+// Names of GPUs, separated by commas, as in the parameters of routes; and the events about what
+// holds GPUs back.
 #pragma once
 
 #include <map>
@@ -21,8 +21,8 @@ Result<std::vector<DeviceInfo>> resolve_gpus(const Snapshot&, std::string_view n
 // Returns the ids of the named GPUs; here "all" means all, too.
 Result<std::vector<DeviceId>> resolve_gpu_ids(const Snapshot&, std::string_view names);
 
-// Publishes an event when another cause holds a GPU back; of one GPU at most every kBetween, so
-// that a cause that comes and goes floods nobody. Lives on the io thread.
+// Publishes an event when another cause holds a GPU back; of one GPU at most every
+// kMinPublishInterval, so that a cause that comes and goes floods nobody. Lives on the io thread.
 class BottleneckPublisher {
  public:
   static constexpr Duration kMinPublishInterval = std::chrono::seconds(5);

@@ -1,4 +1,4 @@
-// The energy routes as their clients see them. The energy room tests what is booked.
+// The energy routes as their clients see them. The energy room tests the sums.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <boost/json.hpp>

@@ -41,8 +41,8 @@ struct EventHub::State {
   const ProcessDirectory* processes = nullptr;
   std::deque<StoredEvent> events;  // the newest events
   std::size_t event_bytes = 0;
-  std::uint64_t last_sequence = 0;    // sequence of kept.back()
-  std::deque<StopEvent> stop_events;  // events that stop work, older than `kept`
+  std::uint64_t last_sequence = 0;    // sequence of events.back()
+  std::deque<StopEvent> stop_events;  // events that stop work, older than `events`
   std::shared_ptr<const Snapshot> snapshot;
   std::uint64_t snapshot_count = 0;  // snapshots so far
   http::Chunk newest_state;

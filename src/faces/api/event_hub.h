@@ -27,7 +27,7 @@ class EventHub {
   static constexpr std::size_t kMaxStopEvents = 256;
 
   // `epoch`: a word that no other daemon has; sequence numbers are valid only within it.
-  // `book`: identifies processes; it outlives the last listener.
+  // `directory`: identifies processes; it outlives the last listener.
   EventHub(std::string epoch, std::shared_ptr<const Snapshot> known,
            const ProcessDirectory* directory = nullptr);
   ~EventHub();
@@ -65,7 +65,7 @@ class EventView {
   static std::vector<std::string> parse_names(std::string_view gpus);
 
   // `gpus`: names with commas; "" means all. A name that no GPU has yet may match one later.
-  // `book`: identifies processes; it outlives this.
+  // `directory`: identifies processes; it outlives this.
   EventView(protocol::SampleDetail, std::string_view gpus,
             const ProcessDirectory* directory = nullptr);
 
@@ -79,7 +79,7 @@ class EventView {
 
   // Returns the `number`th snapshot as an event, after `skipped` that the listener missed.
   http::Chunk sample(const Snapshot&, std::uint64_t number, std::uint64_t skipped);
-  // Grows when what only a resync tells has changed; 0 for a view whose samples tell all.
+  // Grows when what only a resync contains has changed; 0 for a view whose samples contain all.
   std::uint64_t static_revision() const { return static_revision_; }
   // Returns the whole state, with the id of the event to continue from.
   http::Chunk resync(const Snapshot&, std::uint64_t number, protocol::ResyncReason,

@@ -33,7 +33,7 @@ class Hub : public testing::Test {
     }
     return made;
   }
-  // Asks for events only; their data tells them apart.
+  // Requests events only; their data identifies them.
   static EventsRequest events_since(const std::string& id) {
     EventsRequest request;
     request.samples = SampleDetail::none;

@@ -203,7 +203,7 @@ void put_points(protocol::HistoryColumn& column, const QueryResult& answer) {
   }
 }
 
-// A question for each GPU and metric, and the columns that their answers fill.
+// A query for each GPU and metric, and the columns that their answers fill.
 struct ColumnsQuery {
   std::vector<Query> queries;
   protocol::HistoryColumns about;

@@ -287,7 +287,7 @@ TEST_F(HistoryRoute, ProcessesOfThePastAreListed) {
   EXPECT_EQ(get_path("/api/gpu/processes", {{"limit", "0"}}).status, 400);
 }
 
-// A minute of heat on the first GPU, then one without; the second is never judged.
+// A minute of heat on the first GPU, then one without; the second is never assessed.
 class PastBottlenecks : public HistoryRoute {
  protected:
   PastBottlenecks() {

@@ -47,7 +47,7 @@ Subscription LeaseCache::subscribe(std::function<void()> on_refresh) {
   return Subscription([self = shared_from_this(), number] { self->subscribers_.erase(number); });
 }
 
-// Without followers no timer runs.
+// Without subscribers no timer runs.
 void LeaseCache::tick() {
   timer_.reset();
   if (subscribers_.empty()) return;

@@ -1,5 +1,5 @@
-// The place of each waiting claim and the lease of each GPU, looked up once a second for all
-// callers. Lives on the io thread.
+// The queue position of each waiting claim and the lease of each GPU, refreshed once a second for
+// all callers. Lives on the io thread.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,18 @@ namespace gpuyard::api {
 class LeaseCache : public std::enable_shared_from_this<LeaseCache> {
  public:
   static constexpr Duration kRefreshInterval = std::chrono::seconds(1);
-  // The least time between lookups for claims that are not on the board yet.
+  // The least time between refreshes for claims that are not in the cache yet.
   static constexpr Duration kMinRefreshInterval = std::chrono::milliseconds(100);
 
-  // The leases outlive all callers, but not each listener.
+  // The leases outlive all callers, but not each subscriber.
   LeaseCache(Loop& loop, const lease::LeaseManager& leases) : loop_(loop), leases_(leases) {}
 
-  // Returns the place of a waiting claim; nothing: not known yet.
+  // Returns the queue position of a waiting claim; nothing: not known yet.
   std::optional<lease::QueuePosition> position(const std::string& id);
   // Returns the id of the lease that has the GPU.
   std::optional<std::string> holder(const DeviceId&);
 
-  // Calls `told` every kPeriod, for as long as the subscription lives.
+  // Calls `on_refresh` every kRefreshInterval, for as long as the subscription lives.
   Subscription subscribe(std::function<void()> on_refresh);
 
  private:
@@ -48,13 +48,13 @@ class LeaseCache : public std::enable_shared_from_this<LeaseCache> {
 
 // Why a claim waits, in words: the reason, its cause, and what to do.
 
-// Returns the board for all streams and answers; made at the first call.
+// Returns the cache for all streams and answers; made at the first call.
 LeaseCache& lease_cache(Context&);
 
 protocol::QueuePosition position_view_of(Context&, const lease::Lease&, const lease::QueuePosition&,
                                          const Viewer& = {});
 
-// Returns a lease with its place, if that is known.
+// Returns a lease with its queue position, if that is known.
 protocol::Lease view_with_position(Context&, const lease::Lease&, const Viewer& = {});
 
 }  // namespace gpuyard::api

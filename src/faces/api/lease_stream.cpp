@@ -96,7 +96,7 @@ void ClaimWait::begin(Context& context, const lease::Lease& now, Duration at_mos
   wait->start(context, at_most, client);
 }
 
-// The callbacks registered here keep this alive until leave() drops them.
+// The callbacks registered here keep this alive until cancel() drops them.
 void ClaimWait::start(Context& context, Duration at_most,
                       const std::shared_ptr<http::DisconnectNotifier>& client) {
   const auto self = shared_from_this();
@@ -130,7 +130,7 @@ void LeasePublisher::start() {
 
 void LeasePublisher::on_change(const lease::Lease& now) {
   ++context_.lease_changes;
-  // Published for no GPU in particular, so that listeners to any GPU hear of each grant and
+  // Published for no GPU in particular, so that listeners to any GPU receive each grant and
   // release.
   context_.events.publish(protocol::kLeaseEvent, json::to_json(view_of(context_, now)));
 }

@@ -1,4 +1,4 @@
-// The stream that answers a claim: the lease at each change, and the claim's place in the queue
+// The stream that answers a claim: the lease at each change, and the claim's queue position
 // when that changes. When the stream ends, the holder counts as gone. Lives on the io thread.
 #pragma once
 
@@ -21,7 +21,7 @@ class LeaseStream final : public http::ResponseStream {
   LeaseStream(Context&, lease::Lease now, const Viewer&);
 
   http::Chunk next() override;
-  // True once the lease has ended and the client was told.
+  // True once the lease has ended and the client was notified.
   bool is_over() const override {
     return !changed_ && alerts_.empty() && lease_.state == lease::LeaseState::ended;
   }
@@ -32,7 +32,7 @@ class LeaseStream final : public http::ResponseStream {
   void on_alert(const protocol::Alert&);
   // Returns whether the lease has the GPU of the alert.
   bool matches(const protocol::Alert&) const;
-  // Returns whether the place differs from the one told last.
+  // Returns whether the queue position differs from the one sent last.
   bool has_position_changed() const;
 
   // Unread by a slow client. Beyond it the oldest of the least severe goes.
@@ -57,14 +57,14 @@ class LeaseStream final : public http::ResponseStream {
   Subscription position_subscription_;
 };
 
-// Answers a claim when it is granted, or after a while, so that its caller asks again. Lives on the
-// io thread.
+// Answers a claim when it is granted, or after a while, so that its caller retries. Lives on the io
+// thread.
 
 class ClaimWait : public std::enable_shared_from_this<ClaimWait> {
  public:
   using OnDone = std::function<void(const lease::Lease&)>;
 
-  // Calls `done` with the lease once it no longer waits, or after `at_most` in its state then;
+  // Calls `on_done` with the lease once it no longer waits, or after `at_most` in its state then;
   // never if the client disconnects before. Until then the claim counts as attended.
   static void begin(Context&, const lease::Lease& now, Duration at_most,
                     const std::shared_ptr<http::DisconnectNotifier>& client, OnDone on_done);
@@ -95,7 +95,7 @@ class LeasePublisher {
   LeasePublisher& operator=(const LeasePublisher&) = delete;
 
   void start();
-  // For lease::Leases::on_change().
+  // For lease::LeaseManager::on_change().
   void on_change(const lease::Lease& now);
 
  private:

@@ -106,7 +106,7 @@ TEST_F(LeaseStreams, OneQueueSnapshotServesAllStreams) {
   for (std::uint32_t pid = 100; pid < 150; ++pid) {
     feeds.push_back(stream(R"({"stream":true})", process(pid, kBob)));
   }
-  // The first is on the board at once; the others wait for the next look.
+  // The first is in the cache at once; the others wait for the next refresh.
   std::size_t placed = 0;
   for (const auto& feed : feeds) placed += next(*feed)->place.has_value() ? 1 : 0;
   EXPECT_GE(placed, 1U);
@@ -210,7 +210,7 @@ class LeasePublisherTest : public LeaseRoutes {
 TEST_F(LeasePublisherTest, LeaseChangesAreEventsWithoutPrivateFields) {
   held(R"({"id":"train-1-of-many-leases","note":"secret"})", process(10));
   auto chunks = take(*feed_);
-  ASSERT_EQ(chunks.size(), 1U);  // asked and granted, which went to the disk together
+  ASSERT_EQ(chunks.size(), 1U);  // claimed and granted, which went to the disk together
   EXPECT_THAT(chunks[0], testing::StartsWith("id: 00ff-1\nevent: lease\ndata: "));
   const auto held = data_of<protocol::Lease>(chunks.back());
   EXPECT_EQ(held.state, lease::LeaseState::held);

@@ -75,7 +75,7 @@ std::string display_name(const Context& context, std::uint32_t uid) {
 
 namespace {
 
-// Returns "alice" for the journal's "uid 1000".
+// Returns "alice" for the stored "uid 1000".
 std::string cordon_owner_name(const Context& context, const std::string& by) {
   constexpr std::string_view kUid = "uid ";
   if (!by.starts_with(kUid)) return by;

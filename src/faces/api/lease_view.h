@@ -39,13 +39,13 @@ lease::Caller caller_of(const RouteCall&);
 // Returns "alice", or "uid 1000" if the name is not known.
 std::string display_name(const Context&, std::uint32_t uid);
 
-// Returns a lease without its place, which changes all the time: see view_with_position().
+// Returns a lease without its queue position, which changes all the time: see view_with_position().
 protocol::Lease view_of(const Context&, const lease::Lease&, const Viewer& = {});
 protocol::LeaseAnswer answer_of(const Context&, protocol::Lease);
 
 // Returns null if the GPU is not known now.
 const DeviceInfo* info_of(const Context&, const DeviceId&);
-// Returns why a GPU is not handed out now; nothing if it is.
+// Returns why a GPU is withheld now; nothing if it is not.
 std::optional<protocol::WithheldGpu> withheld_gpu_of(const Context&, const DeviceId&);
 // The same for several GPUs, by index.
 std::vector<protocol::WithheldGpu> withheld_gpus_of(const Context&, const std::vector<DeviceId>&);

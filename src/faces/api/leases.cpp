@@ -233,7 +233,7 @@ void signal_processes(Context& context, const RouteCall& call, const std::string
 }
 
 // A daemon without CAP_KILL leaves signals to a client on its machine. A token is used from
-// elsewhere, and what it asks for is refused before anything is released.
+// elsewhere, and its signal is refused before anything is released.
 Result<void> check_signal(const Context& context, const RouteCall& call, const lease::Lease& lease,
                           const std::string& signal) {
   const bool has_processes =
@@ -341,7 +341,7 @@ protocol::UserNames user_names_of(const Context& context, const usage::UsageRepo
   return names;
 }
 
-// Calls `then` once the users' names are known, or cannot be had in time.
+// Calls `on_done` once the users' names are known, or cannot be had in time.
 void resolve_names(const Context& context, const UsageQuery& query,
                    const usage::UsageReport& answer, std::function<void()> on_done) {
   if (query.grouping != UsageGrouping::user) return on_done();

@@ -170,7 +170,7 @@ void get_front(Context& context, const RouteCall& call, const protocol::PagePara
   respond.send(std::move(response));
 }
 
-// The document of the pages whose values the script asks for.
+// The document of the pages whose values the script fetches.
 void get_empty_page(Context& context, const RouteCall& call, const Responder<Text>& respond) {
   respond.send(page_response(std::make_shared<const std::string>(
       document(context, call.principal,

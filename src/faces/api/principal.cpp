@@ -117,7 +117,7 @@ Result<void> authorise(const Principal& principal, const protocol::RouteInfo& ro
     const std::string caller_name = !user.empty()   ? fmt::format("user {}", user)
                                     : principal.uid ? fmt::format("UID {}", *principal.uid)
                                                     : principal.name();
-    // A client without a token or a user is not told a scope: it can change only how it connects.
+    // No scope is named to a client without a token or a user: it can change only how it connects.
     const bool known = principal.uid || !principal.service.empty();
     Error error{
         Errc::denied,

@@ -1,4 +1,4 @@
-// The caller of a request and its rights: who asks, over what, and so how much. The grants below
+// The caller of a request and its rights: who it is, over what, and so how much. The grants below
 // and the rows of protocol/routes.h are the whole of authority; the tests walk every pair of them.
 #pragma once
 
@@ -29,7 +29,7 @@ enum class Transport : std::uint8_t {
   tls,           // nobody names the peer, except by a token or a certificate
 };
 
-// What is known of the one who asks.
+// What is known of the caller.
 enum class CallerClass : std::uint8_t {
   anonymous,
   user,    // a uid
@@ -55,8 +55,8 @@ inline constexpr std::array kScopeGrants = {
     ScopeGrant{Transport::lease_socket, CallerClass::member, Scope::lease},
     ScopeGrant{Transport::lease_socket, CallerClass::admin, Scope::lease},
     ScopeGrant{Transport::plain_tcp, CallerClass::anonymous, Scope::read},
-    ScopeGrant{Transport::tls, CallerClass::anonymous,
-               Scope::open},  // unless Authority::anonymous says more
+    // Unless Authority::anonymous says more.
+    ScopeGrant{Transport::tls, CallerClass::anonymous, Scope::open},
     ScopeGrant{Transport::tls, CallerClass::user, Scope::lease},
     ScopeGrant{Transport::tls, CallerClass::member, Scope::control},
     ScopeGrant{Transport::tls, CallerClass::admin, Scope::admin},

@@ -1,5 +1,4 @@
-// Questions of clients to an archive on the disk. They wait in Context::questions, where the
-// parties take turns.
+// Queries of clients to the disk. They wait in Context::query_queue, where quota groups take turns.
 #pragma once
 
 #include <functional>
@@ -11,9 +10,9 @@
 
 namespace gpuyard::api {
 
-// Asks the archive in the caller's turn. `ask` passes the question on with a callback for the
-// answer, and returns false if the archive takes no more; `answered` then gets the answer. The
-// responder gets the refusal: Errc::busy, if too much waits in the line or at the archive.
+// Queries the disk in the caller's turn. `submit` passes the query on with a callback for the
+// result, and returns false if the disk's queue is full; `on_result` then gets the result. The
+// responder gets the refusal: Errc::busy, if too much waits in one of the two queues.
 template <class T, class Answer>
 void enqueue_query(Context& context, const RouteCall& call, const Responder<Answer>& respond,
                    std::function<bool(std::function<void(Result<T>)>)> submit,

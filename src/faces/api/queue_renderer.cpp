@@ -1,4 +1,4 @@
-// The routes that list leases, waiting claims and GPUs that are not handed out.
+// The routes that list leases, waiting claims and withheld GPUs.
 #include "faces/api/queue_renderer.h"
 
 #include <algorithm>
@@ -217,7 +217,7 @@ std::string QueueRenderer::key_of(const QueueSnapshot& snapshot, const Viewer& v
 // For viewers other than its owner a row is rendered once, and then shared.
 void QueueRenderer::add_row(Row& row, const Viewer& viewer, std::string& rows) const {
   const lease::Lease* lease = context_.leases.find(row.lease);
-  // The lease may have changed since the look.
+  // The lease may have changed since the snapshot.
   if (lease == nullptr || lease->state != lease::LeaseState::waiting) return;
   if (!rows.empty()) rows += ',';
   if (viewer.is_owner_or_admin(row.uid)) {

@@ -25,8 +25,8 @@ class QueueRenderer : public std::enable_shared_from_this<QueueRenderer> {
 
   void render(const Viewer&, OnRendered on_rendered);
 
-  // Up to kFew waiting claims are rendered for each request; with more, an answer is reused for
-  // kPageLifetime.
+  // Up to kMaxUncachedClaims waiting claims are rendered for each request; with more, an answer is
+  // reused for kPageLifetime.
   static constexpr std::size_t kMaxUncachedClaims = 64;
   static constexpr Duration kPageLifetime = std::chrono::milliseconds(250);
   static constexpr std::size_t kRowsPerTurn = limits::kMaxRowsPerTurn;

@@ -152,7 +152,7 @@ TEST_F(Queues, ReservedFreeGpusHaveWaitReason) {
   EXPECT_THAT(now.waiting[1].place->text, HasSubstr("reserved for an earlier claim"));
 }
 
-// More claims wait than are rendered anew for each request.
+// More claims wait than are rendered for each request.
 class LongQueue : public Queues {
  protected:
   static constexpr std::uint32_t kWaitingClaims = QueueRenderer::kMaxUncachedClaims + 6;

@@ -34,7 +34,7 @@ constexpr const char* kNotAssessed = "unknown: not assessed at this time";
 // Lists are made this far apart: a process that was seen in one was there until the next.
 constexpr std::chrono::milliseconds kProcessListInterval = std::chrono::seconds(5);
 
-// More spells than can be kept.
+// More spans than can be kept.
 constexpr std::size_t kUnlimitedSpans = 1'000'000;
 
 WallTime wall_at(std::int64_t ms) {
@@ -58,7 +58,7 @@ void respond_from_worker(Context& context, const RouteCall& call,
     respond(too_many_queries());
 }
 
-// What is asked of the past, and what is known without it.
+// What is queried of the past, and what is known without it.
 struct Moment {
   WallTime at;
   std::shared_ptr<Snapshot> snapshot;  // the GPUs of now, without readings
@@ -190,7 +190,7 @@ Result<std::string> past_snapshot_text(const Moment& moment,
   return json::to_json(shown);
 }
 
-// Returns a question for the GPUs and the time that the query names.
+// Returns a query for the GPUs and the time that the query names.
 template <class Record, class Query>
 Result<RecordQuery<Record>> record_query_for(const Context& context, const RouteCall& call,
                                              const Snapshot& snapshot, const Query& query) {
@@ -209,7 +209,7 @@ Result<RecordQuery<Record>> record_query_for(const Context& context, const Route
   return record_query;
 }
 
-// Answers with what `tell` makes of the records of a book; it runs on the worker.
+// Answers with what `make_answer` makes of the records of a recorder; it runs on the worker.
 template <class Record, class Book, class Answered>
 void respond_with_records(Context& context, const RouteCall& call, const Book& recorder,
                           const RecordQuery<Record>& query,
@@ -273,7 +273,7 @@ double in_seconds(std::chrono::milliseconds length) {
   return std::chrono::duration<double>(length).count();
 }
 
-// Fills in what is known of all spells of this GPU.
+// Fills in what is known of all spans of this GPU.
 void put_shares(protocol::GpuBottlenecks& gpu, const std::vector<BottleneckSpan>& spans,
                 const BottleneckSpanQuery& query) {
   auto lengths = duration_by_cause(spans, gpu.uuid, query.from, query.until);
@@ -288,7 +288,7 @@ void put_shares(protocol::GpuBottlenecks& gpu, const std::vector<BottleneckSpan>
   });
 }
 
-// The GPUs that are there come first, also those without a spell.
+// The GPUs that are there come first, also those without a span.
 protocol::Bottlenecks bottlenecks_of(const std::vector<BottleneckSpan>& spans,
                                      const Snapshot& snapshot, const BottleneckSpanQuery& query,
                                      std::size_t most) {

@@ -269,7 +269,7 @@ void Router::call(const BoundRoute& route, NamedValues parameters, Authenticator
     return call.reply(token_would_help ? unauthenticated_response(permitted.error())
                                        : render_error(route.info, permitted.error()));
   }
-  // Every answer of a simulated yard is marked, including those whose body has no field for it.
+  // Every answer of a simulated machine is marked, including those whose body has no field for it.
   if (is_simulated(context_)) {
     call.reply = http::with_field(std::move(call.reply), {"X-Gpuyard-Simulated", "true"});
   }

@@ -47,18 +47,18 @@ struct RouteCall {
   // Report changes, before the call is answered: each is a line in the audit. Without a report, a
   // success of a route that is_audited() has a line with its method and path.
   void report_action(const std::string& action) const;  // concerns no GPU
-  void report_action(
-      const std::string& action, const std::vector<DeviceId>& gpus,
-      bool forced = false) const;  // a line for each GPU; no GPU: nothing was changed
+  // A line for each GPU; no GPU: nothing was changed.
+  void report_action(const std::string& action, const std::vector<DeviceId>& gpus,
+                     bool forced = false) const;
   void report_no_change() const { report_action("", {}); }
 };
 
-// Returns the party whose share of the daemon's queues a client uses, and whose refusals include
-// its own. A local user can use every address of the loopback network, which is therefore one
-// party.
+// Returns the quota group whose share of the daemon's queues a client uses, and whose refusals
+// include its own. A local user can use every address of the loopback network, which is therefore
+// one group.
 std::string quota_group_of(const http::Peer&);
 
-// Returns the party whose share of the daemon's queues the call uses.
+// Returns the quota group whose share of the daemon's queues the call uses.
 inline Requester requester_of(const RouteCall& call) {
   return {quota_group_of(call.peer), call.principal.scope >= Scope::admin};
 }
@@ -166,7 +166,7 @@ class Router {
   Router(const Router&) = delete;
   Router& operator=(const Router&) = delete;
 
-  // Matches the route first, then asks who it is, then authorises, then validates.
+  // Matches the route first, then authenticates, then authorises, then validates.
   void handle(http::Request, http::Reply);
 
  private:

@@ -72,7 +72,7 @@ class Matrix : public TokenRoutes {
     return peer;
   }
 
-  // What kGrants says, looked up here in another way than in the code.
+  // What kScopeGrants says, looked up here in another way than in the code.
   static Scope granted(Transport way, CallerClass who) {
     for (const ScopeGrant& grant : kScopeGrants) {
       if (grant.transport == way && grant.caller == who) return grant.max_scope;

@@ -23,7 +23,7 @@ constexpr Duration kStopCheckInterval = std::chrono::milliseconds(250);
 constexpr Duration kMaxClaimSilence = std::chrono::seconds(40);
 // How long a daemon that was just started, or waits for its disk, may take to answer first.
 constexpr Duration kFirstReplyTimeout = std::chrono::seconds(30);
-// Without a stream: how often a waiting client hears of its place, in seconds.
+// Without a stream: how often a waiting client gets its queue position, in seconds.
 constexpr double kPollSeconds = 2;
 
 }  // namespace
@@ -36,7 +36,7 @@ http::ClientRequest ClaimFollower::http_request() const {
   return request;
 }
 
-// Whether the daemon is to be asked again after this error.
+// Whether to call the daemon again after this error.
 bool ClaimFollower::should_retry(const Error& why) const {
   if (!is_transient(why)) return false;
   if (lease_received_) return true;
@@ -67,7 +67,7 @@ ClaimFollower::~ClaimFollower() {
 std::vector<ClaimEvent> ClaimFollower::pop_events() {
   const std::scoped_lock lock(mutex_);
   eventfd_t count = 0;
-  static_cast<void>(::eventfd_read(wakeup_.get(), &count));  // fails if the bell was not rung
+  static_cast<void>(::eventfd_read(wakeup_.get(), &count));  // fails if nothing was signalled
   return std::exchange(events_, {});
 }
 
@@ -123,7 +123,7 @@ void ClaimFollower::on_alert(std::string_view data) {
 }
 
 Result<void> ClaimFollower::poll(const std::stop_token& stop) {
-  // A claim that waits for less hears of its place once, too.
+  // A claim that waits for less gets its queue position once, too.
   const double wait_s = lease_request_.wait_s.value_or(0);
   lease_request_.answer_within_s = wait_s > 0 ? std::min(kPollSeconds, wait_s / 2) : kPollSeconds;
   while (!stop.stop_requested()) {
@@ -175,8 +175,8 @@ void ClaimFollower::release_orphan_claim() {
 
 void ClaimFollower::push_event(ClaimEvent event) {
   const std::scoped_lock lock(mutex_);
-  // The program may have been stopped for hours without take(). Only the newest state of a lease
-  // counts, and an interruption that is over is not told.
+  // The program may have been stopped for hours without pop_events(). Only the newest state of
+  // a lease counts, and an interruption that is over is not reported.
   if (event.kind == Kind::back && !events_.empty() && events_.back().kind == Kind::away) {
     events_.pop_back();
     return;

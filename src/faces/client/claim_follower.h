@@ -20,7 +20,7 @@ namespace gpuyard::client {
 struct ClaimEvent {
   enum class Kind : std::uint8_t {
     changed,  // `lease` is the new state
-    away,     // the daemon does not answer; it is asked again until it does
+    away,     // the daemon does not answer; it is called again until it does
     back,
     alert,        // something is wrong with a GPU of the lease, worse than it was, or over
     resubmitted,  // the daemon had lost the claim; it was made again, behind all others
@@ -32,22 +32,23 @@ struct ClaimEvent {
   protocol::Alert alert = {};  // of `alert`
 };
 
-// Keeps the claim alive: without a feed the claim loses its place after a while. The destructor
-// gives up nothing.
+// Keeps the claim alive: without a follower the claim loses its queue position after a while. The
+// destructor releases nothing.
 class ClaimFollower {
  public:
-  // Makes the claim. `wish` has an id, by which it is made again after an interruption. A daemon
+  // Makes the claim. `request` has an id, by which it is made again after an interruption. A daemon
   // that is there but not ready yet is given 30 s.
   ClaimFollower(http::Endpoint, protocol::LeaseRequest request);
   ClaimFollower(const ClaimFollower&) = delete;
   ClaimFollower& operator=(const ClaimFollower&) = delete;
   ~ClaimFollower();
 
-  // Readable while there is news.
+  // Readable while there are events.
   int descriptor() const { return wakeup_.get(); }
-  static constexpr std::size_t kMaxQueuedEvents = 1000;  // further alerts are dropped until take()
+  // Further alerts are dropped until pop_events().
+  static constexpr std::size_t kMaxQueuedEvents = 1000;
 
-  // Returns all news so far, in order.
+  // Returns all events so far, in order.
   std::vector<ClaimEvent> pop_events();
 
  private:
@@ -72,11 +73,11 @@ class ClaimFollower {
   // Used by the thread alone.
   TimePoint began_at_;
   bool daemon_responded_ = false;  // a daemon has answered, even if only that it is not ready
-  bool lease_received_ = false;    // the daemon has told of the lease
+  bool lease_received_ = false;    // the daemon has sent the lease
   bool disconnected_ = false;
   bool granted_ = false;
   std::string claimed_at_;  // when the claim was made, by the daemon: another time is another claim
-  std::mutex mutex_;        // guards news_
+  std::mutex mutex_;        // guards events_
   std::vector<ClaimEvent> events_;
   std::condition_variable_any pause_condition_;
   std::jthread thread_;  // ends before all that it uses

@@ -24,21 +24,22 @@ enum class RetryPolicy : std::uint8_t { none, while_loading };
 std::string target_of(std::string_view pattern, const NamedValues& parameters);
 
 // Sends the request and returns the body of a 2xx answer. Any other answer is an error with the
-// daemon's own message. With Patience::insists the request is retried as retry_delay() says.
+// daemon's own message. With RetryPolicy::while_loading the request is retried as retry_delay()
+// says.
 Result<std::string> exchange(const http::Endpoint&, const protocol::RouteInfo&, std::string target,
                              std::string body, Duration deadline,
                              std::size_t max_answer = http::kDefaultMaxBodyBytes,
                              RetryPolicy = RetryPolicy::none);
 
-// Returns how long to wait before the next retry; nothing: no retry. `again` is the number of
-// retries before, `taken` the time since the first attempt. Only requests that were not carried out
-// and soon can be are retried: for kInsists while the daemon is reading its stored state, and three
-// times within 5 s when the caller has exceeded a share. Any other unavailability may last, or the
-// request may have been carried out.
+// Returns how long to wait before the next retry; nothing: no retry. `attempt` is the number of
+// retries before, `elapsed` the time since the first attempt. Only requests that were not carried
+// out and soon can be are retried: for kLoadTimeout while the daemon is reading its stored state,
+// and three times within 5 s when the caller has exceeded a quota. Any other unavailability may
+// last, or the request may have been carried out.
 std::optional<Duration> retry_delay(const http::ClientResponse& refusal, int attempt,
                                     Duration elapsed);
 
-// Whether the error passes once the daemon is back or ready: then ask again.
+// Whether the error passes once the daemon is back or ready: then retry.
 bool is_transient(const Error&);
 
 // Says "among: ..." for "body: /among/1: ...": the place in a body that the user did not write.
@@ -62,7 +63,7 @@ Result<Answer> call(const http::Endpoint& daemon,
   return parse_reply<Answer>(daemon.text(), *received);
 }
 
-// The same with Patience::insists: see exchange().
+// The same with RetryPolicy::while_loading: see exchange().
 template <class Params, class Answer, class Body>
 Result<Answer> call_with_retry(const http::Endpoint& daemon,
                                const protocol::Route<Params, Answer, Body>& route,

@@ -54,7 +54,7 @@ Result<void> EventFollower::open() {
   return {};
 }
 
-// Reads until there is news or the time is over.
+// Reads until there is an event or the time is over.
 Result<std::optional<FollowerEvent>> EventFollower::read(TimePoint end) {
   while (reader_) {
     const Duration left = std::max(end - BootClock::now(), Duration::zero());

@@ -16,10 +16,10 @@ namespace gpuyard::client {
 struct FollowerEvent {
   enum class Kind : std::uint8_t {
     event,
-    away,  // the daemon does not answer; it is asked again until it does
+    away,  // the daemon does not answer; it is called again until it does
     back,
     lost,   // the daemon does not know what followed the last event: all that it knows comes now
-    ended,  // all is told to who does not follow
+    ended,  // all is sent, and the request does not follow
   };
   Kind kind = Kind::event;
   http::ServerEvent event = {};  // of `event`
@@ -32,9 +32,9 @@ class EventFollower {
   // `request` says where to begin; nothing: with what happens from now on.
   EventFollower(http::Endpoint, protocol::EventsRequest request);
 
-  // The next news; nothing if none came within `wait`, beyond which a connection that is being made
-  // may take two seconds, and a login by ssh its own time. An error is the end: the daemon refuses,
-  // or was never there.
+  // The next event; nothing if none came within `wait`, beyond which a connection that is being
+  // made may take two seconds, and a login by ssh its own time. An error is the end: the daemon
+  // refuses, or was never there.
   Result<std::optional<FollowerEvent>> next(Duration wait);
 
   // The id of the last event; "": none.

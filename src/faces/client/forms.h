@@ -17,7 +17,7 @@ namespace gpuyard::client {
 Result<std::size_t> drop_malformed(boost::json::value& answer);
 
 // Reads an answer or an event that a daemon sent, without the entries that drop_malformed()
-// removes. `whose` names the daemon in errors. Fields that only a newer daemon knows are ignored;
+// removes. `source` names the daemon in errors. Fields that only a newer daemon knows are ignored;
 // `to` points to a new value of this shape.
 Result<void> read_reply(std::string_view source, std::string_view text, const json::Shape&,
                         void* to);

@@ -1,5 +1,5 @@
-// The daemon of this machine, and the one that somebody means who need not say so: by the
-// environment and by what listens.
+// The daemon of this machine, and the one that is meant by default: by the environment and by what
+// listens.
 #pragma once
 
 #include <optional>
@@ -33,9 +33,8 @@ Credentials credentials_of(const Environment&);
 // Two sources of a host that disagree.
 Error conflicting_daemons_error(std::string_view one, std::string_view other);
 
-// The daemon that a program asks which says `host`, as -H has it; "": what GPUYARD_HOST or
-// GPUYARD_SOCKET name, else the one of this machine. Errc::invalid if those two disagree,
-// unavailable if no daemon runs here.
+// The daemon that `host` means, as -H has it; "": what GPUYARD_HOST or GPUYARD_SOCKET name, else
+// the one of this machine. Errc::invalid if those two disagree, unavailable if no daemon runs here.
 Result<http::Endpoint> select_daemon(const std::string& host, const Environment&,
                                      const Credentials&);
 

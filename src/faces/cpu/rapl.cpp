@@ -47,7 +47,7 @@ Result<UniqueFd> open_counter(const std::string& path) {
   return error;
 }
 
-// sysfs makes the text anew for each read from the beginning. Errc::device_lost: the zone is gone.
+// sysfs makes the text for each read from the beginning. Errc::device_lost: the zone is gone.
 Result<std::string> read_counter(const UniqueFd& file, const std::string& path) {
   std::array<char, kMaxSysfsBytes> bytes{};
   ssize_t got = -1;
@@ -221,13 +221,13 @@ Subscription CpuEnergyMonitor::subscribe(OnEnergies on_energies) {
 
 void CpuEnergyMonitor::poll() {
   poll_timer_ = loop_.call_after(kPeriod, [this] { poll(); });
-  if (reading_) return;  // the worker is behind; the next poll asks again
+  if (reading_) return;  // the worker is behind; the next poll reads again
   read_fresh(lifetime_.guard([this](const Result<Energies>& read) {
     if (!read) return;
     std::vector<std::uint64_t> due;
     for (const auto& [number, _] : subscribers_) due.push_back(number);
     for (const std::uint64_t number : due) {
-      // A listener called before this one may have ended its own subscription, or others'.
+      // A subscriber called before this one may have ended its own subscription, or others'.
       const auto listener = subscribers_.find(number);
       if (listener == subscribers_.end()) continue;
       const OnEnergies on_energies = listener->second;

@@ -88,7 +88,7 @@ class CpuEnergyMonitor {
   static constexpr Duration kReadInterval = std::chrono::seconds(30);
   // How long a caller waits for a reading; sysfs takes far less, but the worker may be busy.
   static constexpr Duration kReadTimeout = std::chrono::seconds(1);
-  // How often listeners are called.
+  // How often subscribers are called.
   static constexpr Duration kPeriod = std::chrono::milliseconds(100);
   // Callers that wait for a reading at the same time: more than the connections of one server, of
   // which each user has a share.
@@ -109,8 +109,8 @@ class CpuEnergyMonitor {
   const Energies& latest() const { return latest_; }
 
   // Reads once more. Answers in any case and never inside the call; Errc::timed_out after
-  // kPatience, Errc::busy if too many callers wait. Calls that come during a reading share the next
-  // one.
+  // kReadTimeout, Errc::busy if too many callers wait. Calls that come during a reading share the
+  // next one.
   void read_fresh(OnRead);
 
   // Calls back every kPeriod for as long as the subscription lives, which may outlive this; a slow
@@ -138,7 +138,7 @@ class CpuEnergyMonitor {
   Subscription read_timeout_;
   Subscription read_timer_;
   Subscription poll_timer_;
-  // Callbacks that come after the watch is destroyed find this empty.
+  // Callbacks that come after the monitor is destroyed find this empty.
   Lifetime lifetime_;
 };
 

@@ -85,12 +85,12 @@ void compare_configurations(const Machines& machines, FleetDiagnosis& view) {
   for (const auto& [section, known] : sections) compare_section(section, machines, view);
 }
 
-// How far the machine's clock is ahead of ours, as far as the time of the answer tells; nothing: no
+// How far the machine's clock is ahead of ours, as far as the time of the answer shows; nothing: no
 // more than the answer took.
 std::optional<std::chrono::seconds> clock_offset(const DoctorReply& reply) {
   const auto now = from_rfc3339(reply.readiness.now.value_or(""));
   if (!now) return std::nullopt;
-  // The text has whole seconds at least; the machine looked at its clock between our two looks.
+  // The text has whole seconds at least; the machine read its clock between our two readings.
   constexpr auto kClockPrecision = std::chrono::seconds(1);
   using std::chrono::floor, std::chrono::seconds;
   if (*now + kClockPrecision < reply.requested_at) return floor<seconds>(*now - reply.requested_at);

@@ -36,7 +36,7 @@ Result<Host> parse_target(const std::string& target, bool tls) {
   return Host{origin->host, tls ? "https://" + origin->text() : "ssh://" + host};
 }
 
-// The state of one question to DNS.
+// The state of one query to DNS.
 class Resolver {
  public:
   explicit Resolver(Duration timeout) {

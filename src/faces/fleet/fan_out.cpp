@@ -25,8 +25,8 @@ Result<http::Endpoint> endpoint_of(const Host& host, const FanOutOptions& option
 }
 
 Error add_token_hint(Error error, const http::Endpoint& daemon, const FanOutOptions& options) {
-  const bool asks =
-      error.text().find("token") != std::string::npos;  // no code means a missing token
+  // No error code stands for a missing token.
+  const bool asks = error.text().find("token") != std::string::npos;
   const bool lacks_token = daemon.tls && daemon.tls->token.empty();
   const bool shared = !options.credentials.token.empty() || !options.credentials.token_file.empty();
   if (asks && lacks_token && shared) {

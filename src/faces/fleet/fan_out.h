@@ -1,4 +1,4 @@
-// Asks many daemons at once: each by a thread, a bounded number at a time, each within its
+// Queries many daemons at once: each by a thread, a bounded number at a time, each within its
 // deadlines. What has come can be read at any time, so that nobody waits for the slowest.
 #pragma once
 
@@ -35,16 +35,16 @@ struct FanOutOptions {
   Duration reply_timeout = std::chrono::seconds(3);  // for each answer, once there is a connection
 };
 
-// The way to a host's daemon, with the host's own token: that of hosts.toml, or of the file that
-// GPUYARD_TOKEN_FILE names with {} for the host. A host from a list that others could have written
-// has only the first.
+// The endpoint of a host's daemon, with the host's own token: that of hosts.toml, or of the file
+// that GPUYARD_TOKEN_FILE names with {} for the host. A host from a list that others could have
+// written has only the first.
 Result<http::Endpoint> endpoint_of(const Host&, const FanOutOptions&);
 
 // Adds the next step to the error if the daemon requires a token and the environment's was not
 // sent.
 Error add_token_hint(Error, const http::Endpoint&, const FanOutOptions&);
 
-// Does `count` pieces of work, kAtOnce at a time, on threads of its own.
+// Does `count` pieces of work, kMaxWorkers at a time, on threads of its own.
 class WorkerPool {
  public:
   // `work` gets the number of the piece, and may run on several threads at once.
@@ -54,7 +54,7 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // Readable once a piece is done, until done() is called.
+  // Readable once a piece is done, until completed_count() is called.
   int descriptor() const { return wakeup_.get(); }
   // How many pieces are done.
   std::size_t completed_count();
@@ -73,7 +73,7 @@ class WorkerPool {
   std::vector<std::jthread> threads_;
 };
 
-// How asking one host went.
+// How the query of one host went.
 template <class Answer>
 struct HostReply {
   Host host;
@@ -82,7 +82,7 @@ struct HostReply {
   Answer answer = {};  // only where there is no problem
 };
 
-// Asks every host one question.
+// Sends every host one query.
 template <class Answer>
 class FanOut {
  public:
@@ -131,12 +131,12 @@ class FanOut {
 
   const FanOutOptions options_;
   const Call call_;
-  mutable std::mutex mutex_;  // guards heard_, but for the hosts, which stay as they are
+  mutable std::mutex mutex_;  // guards replies_, but for the hosts, which stay as they are
   std::vector<HostReply<Answer>> replies_;
   WorkerPool pool_;  // ends before what it works on
 };
 
-// The question that every view begins with. Errc::unsupported: the daemon is too old for it.
+// The query that every view begins with. Errc::unsupported: the daemon is too old for it.
 Result<protocol::Brief> fetch_brief(const http::Endpoint&, const FanOutOptions&);
 
 // A daemon's answer to something else, and its brief, which says whose answer it is.

@@ -28,7 +28,7 @@ void FleetPoller::run_worker(const std::stop_token& stop) {
   while (HostState* const host = wait_for_due(stop)) poll_host(*host);
 }
 
-// Waits for the yard that is to be asked first; null: asked to stop.
+// Waits until a host is due; null: stop was requested.
 FleetPoller::HostState* FleetPoller::wait_for_due(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {

@@ -1,5 +1,5 @@
-// Asks many daemons for their brief again and again, and keeps the last word of each: one that is
-// slow or gone keeps nobody else from being asked.
+// Polls many daemons for their brief, and keeps the newest status of each: one that is slow or gone
+// delays no other.
 #pragma once
 
 #include <condition_variable>
@@ -12,8 +12,7 @@
 
 namespace gpuyard::fleet {
 
-// The last word of a host. `problem` is of the last time it was asked; the answer is the last that
-// came.
+// The status of a host. The reply's problem is of the last poll; its answer is the last that came.
 struct HostStatus {
   HostReply<protocol::Brief> reply;
   std::optional<TimePoint> replied_at = {};  // nothing: it has never answered
@@ -22,14 +21,14 @@ struct HostStatus {
 class FleetPoller {
  public:
   static constexpr Duration kPollInterval = std::chrono::seconds(2);
-  // A host that fails is asked less and less often, down to this: it keeps no thread from the
+  // A host that fails is polled less and less often, down to this: it keeps no thread from the
   // others, and nobody takes us for one who guesses at passwords.
   static constexpr Duration kMaxPollInterval = std::chrono::seconds(60);
-  // Of more hosts no connection is kept between two questions: each ssh is a process.
+  // Of more hosts no connection is kept between two polls: each ssh is a process.
   static constexpr std::size_t kMaxKeptConnections = 256;
 
   FleetPoller(const std::vector<Host>& hosts, FanOutOptions options);
-  // Waits for those that are being asked.
+  // Waits for the polls in flight.
   ~FleetPoller();
   FleetPoller(const FleetPoller&) = delete;
   FleetPoller& operator=(const FleetPoller&) = delete;
@@ -50,7 +49,7 @@ class FleetPoller {
   void poll_host(HostState&);
 
   const FanOutOptions options_;
-  mutable std::mutex mutex_;  // guards the yards, but for the way of one that is being asked
+  mutable std::mutex mutex_;  // guards hosts_, but for the endpoint of one in flight
   std::vector<HostState> hosts_;
   std::condition_variable_any due_condition_;
   std::vector<std::jthread> threads_;

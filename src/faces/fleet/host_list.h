@@ -1,5 +1,5 @@
 // Which machines are meant: from names, URLs, hosts.toml, Prometheus's file_sd and http_sd, and
-// DNS. Asks no daemon.
+// DNS. Queries no daemon.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct Host {
   // Named by something that anybody on the network could have written: DNS, or http_sd without TLS.
   // The token of the environment is not for it.
   bool from_untrusted_source = false;
-  std::string problem = {};  // why it cannot be asked: a list that could not be had
+  std::string problem = {};  // why it cannot be queried: a list that could not be had
 
   friend bool operator==(const Host&, const Host&) = default;
 };
@@ -38,11 +38,11 @@ Result<std::vector<Host>> resolve_hosts(const std::vector<std::string>& words,
                                         const std::string& hosts_file);
 
 // Reads Prometheus's list of targets, [{"targets": ["n1:9411"], "labels": {...}}]. A target with
-// the label __scheme__ "https" is asked there; any other by ssh, without its port, which is
+// the label __scheme__ "https" is queried there; any other by ssh, without its port, which is
 // Prometheus's.
 Result<std::vector<Host>> parse_targets(std::string_view json, const std::string& source);
 
-// Asks DNS for the service's SRV records: _ssh._tcp leads to ssh, any other service to https.
+// Queries DNS for the service's SRV records: _ssh._tcp leads to ssh, any other service to https.
 Result<std::vector<Host>> resolve_dns_hosts(const std::string& service, Duration timeout);
 
 }  // namespace gpuyard::fleet

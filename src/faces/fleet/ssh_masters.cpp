@@ -41,7 +41,7 @@ bool is_listening(const std::string& socket) {
   return ::connect(fd.get(), address->get(), address->length) == 0 || errno == EAGAIN;
 }
 
-// Whether the master is gone. ssh wants a host's name, and looks at the path alone.
+// Whether the master is gone. ssh wants a host's name, and uses the path alone.
 bool close_master(const std::string& socket) {
   const TimePoint deadline = BootClock::now() + kMasterCloseTimeout;
   static_cast<void>(
@@ -87,7 +87,7 @@ ClosedMasters close_masters(const std::string& directory) {
     if (stale) ::unlink(socket.c_str());
     return stale;
   });
-  std::mutex mutex;  // guards `done`
+  std::mutex mutex;  // guards `result`
   WorkerPool(sockets.size(), [&](std::size_t i) {
     const bool ended = close_master(sockets[i]);
     const std::scoped_lock lock(mutex);

@@ -22,8 +22,8 @@ std::vector<std::string> masters_directories(const Environment&);
 
 struct ClosedMasters {
   std::size_t closed = 0;
-  std::vector<std::string>
-      remaining;  // sockets whose master did not end within kMasterCloseTimeout
+  // Sockets whose master did not end within kMasterCloseTimeout.
+  std::vector<std::string> remaining;
 };
 inline constexpr Duration kMasterCloseTimeout = std::chrono::seconds(3);
 

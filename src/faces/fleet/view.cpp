@@ -25,7 +25,7 @@ std::string problem_of(const Host& host, const Error& error) {
   return text.size() <= kMaxProblemBytes ? text : text.substr(0, kMaxProblemBytes) + "...";
 }
 
-// Fills what each view begins with, and calls visit(heard) for each machine once.
+// Fills what each view begins with, and calls visit(reply) for each machine once.
 template <class Answer, class Visit>
 void for_each_machine(const HostReplies<Answer>& all, FleetAnswer& view, Visit visit) {
   std::map<std::string, std::string> names;  // by instance

@@ -1,5 +1,5 @@
 // What many machines are together: their answers put into one. Each machine and each GPU counts
-// once, whatever names lead to it. Pure; asks nobody.
+// once, whatever names lead to it. Pure; queries no daemon.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace gpuyard::fleet {
 
-// How it went with a machine that was asked.
+// How the query of one machine went.
 struct FleetHost {
   std::string host;
   std::string url;
@@ -235,13 +235,13 @@ FleetAlerts alerts_of(const HostReplies<ReplyWithBrief<protocol::Alerts>>&);
 // `by_host`: a row a machine instead of the rows that the machines have.
 FleetUsage usage_of(const HostReplies<ReplyWithBrief<protocol::Usage>>&, bool by_host);
 
-// What doctor asks, and when by our clock the answer came.
+// What doctor queries, and when by our clock the answer came.
 struct DoctorReply {
   protocol::Readiness readiness;
   WallTime requested_at{};
   WallTime replied_at{};
 };
-// A clock that is off by more than this is found, and told by how much.
+// A clock that is off by more than this is reported, with its offset.
 inline constexpr std::chrono::seconds kMaxClockOffset{2};
 FleetDiagnosis diagnosis_of(const HostReplies<ReplyWithBrief<DoctorReply>>&);
 

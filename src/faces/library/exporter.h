@@ -20,7 +20,7 @@ namespace gpuyard::library {
 
 // The answer to a Prometheus scrape: the GPUs at that moment, as text.
 
-// The formats that the waiting scrapers asked for.
+// The formats that the waiting scrapers requested.
 struct ScrapeFormats {
   bool text = false;
   bool openmetrics = false;
@@ -30,7 +30,7 @@ struct ScrapeFormats {
   }
 };
 
-// One reading, in each format that was asked for.
+// One reading, in each requested format.
 struct Scrape {
   std::shared_ptr<const std::string> text = {};
   std::shared_ptr<const std::string> openmetrics = {};
@@ -101,7 +101,7 @@ class Exporter {
   // Errors: those of http::Server::listen_tcp(), and Errc::unavailable if there is no thread or
   // file descriptor for the loop.
   static Result<std::unique_ptr<Exporter>> start(Scraper, const ExporterOptions&);
-  // Answers requests that are under way, for kGrace at most.
+  // Answers requests that are under way, for kShutdownGrace at most.
   ~Exporter();
   Exporter(const Exporter&) = delete;
   Exporter& operator=(const Exporter&) = delete;

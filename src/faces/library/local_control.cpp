@@ -80,7 +80,7 @@ struct LocalControl::State {
   Result<void> send(std::uint32_t index, Command&& command, CommandContext&& context,
                     OnReply&& on_done);
 
-  // Must not use `this` after `told` has run: `told` may have held the last Control.
+  // Must not use `this` after `on_done` has run: it may have held the last LocalControl.
   void on_reply(const CommandReply& reply) {
     std::unique_lock lock(mutex);
     const auto entry = pending_replies.extract(reply.id);

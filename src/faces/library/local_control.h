@@ -37,11 +37,11 @@ class PendingReply {
   std::shared_ptr<SharedState> state_;
 };
 
-// Copies share the workers; the last copy ends them (driver::Commanders::close). Any thread may
+// Copies share the workers; the last copy ends them (driver::CommandWorkers::close). Any thread may
 // call any function. GPUs are named by their index.
 class LocalControl {
  public:
-  // Runs on the GPU's worker, or where the Control is ended; that GPU waits until it returns.
+  // Runs on the GPU's worker, or where the LocalControl ends; that GPU waits until it returns.
   using OnReply = std::function<void(const CommandReply&)>;
 
   // Errors as for Monitor::open().
@@ -52,7 +52,7 @@ class LocalControl {
   // Errors of the next three, after which nothing is queued: Errc::not_found (no such GPU), busy,
   // unavailable (closed, or the GPU was not opened), device_lost.
   //
-  // Success means sent. `told` is called once, if there is one.
+  // Success means sent. `on_done` is called once, if there is one.
   Result<void> send_command_nonblocking(std::uint32_t index, Command, CommandContext,
                                         OnReply on_done = nullptr) const;
   // Success means sent.
@@ -65,7 +65,7 @@ class LocalControl {
   // Returns milliwatts at this instant; the average over the last second if the driver has none.
   Result<std::int64_t> get_instant_power_mw(std::uint32_t index, Duration deadline) const;
 
-  // See driver::Commanders::close().
+  // See driver::CommandWorkers::close().
   void close() const;
 
  private:

@@ -54,13 +54,13 @@ struct Monitor::State {
     {
       const std::lock_guard lock(mutex);
       const auto round = rounds.find(reply.id);
-      if (round == rounds.end()) return;  // its caller has given up
+      if (round == rounds.end()) return;  // its caller has timed out
       round->second.emplace(std::move(reply.device), std::move(reply.sample));
     }
     reply_arrived.notify_all();
   }
 
-  // Asks these GPUs and waits until all have answered or the deadline has passed.
+  // Queries these GPUs and waits until all have replied or the deadline has passed.
   Round read_devices(const std::vector<DeviceInfo>& devices, ProbeSet probes, Duration deadline) {
     std::unique_lock lock(mutex);
     const std::uint64_t id = ++last_round;

@@ -1,7 +1,7 @@
 // Reads GPUs from this very process, without a daemon, through the same threads as the driver-host.
 // It shares its fate with the driver: a call that blocks for ever in the kernel leaves a thread
 // behind that even _exit() cannot end. The daemon's child process exists for that; a program that
-// must survive a dying GPU asks the daemon.
+// must survive a dying GPU uses the daemon.
 #pragma once
 
 #include <cstdint>

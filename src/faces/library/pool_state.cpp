@@ -194,8 +194,8 @@ void v0::Pool::Lease::SharedState::cancel(Ticket ticket) {
   }
   Handler handler = std::move(found->second.handler);
   pending_handlers_.erase(found);
-  const bool waits =
-      scheduler.waiting_claims().count(ticket) != 0;  // else it was granted and not told
+  // Else it was granted, and its handler not called.
+  const bool waits = scheduler.waiting_claims().count(ticket) != 0;
   const GrantedTickets others =
       wake(waits ? scheduler.cancel(ticket, kNow) : scheduler.release(ticket, kNow));
   lock.unlock();

@@ -1,6 +1,6 @@
-// The state that the leases, claims and copies of a Pool share: lease::Core behind a mutex, and the
-// handlers to call. No claim says how long it holds and nothing drains, so the time of day does not
-// matter.
+// The state that the leases, claims and copies of a Pool share: lease::Scheduler behind a mutex,
+// and the handlers to call. No claim says how long it holds and nothing drains, so the time of day
+// does not matter.
 #pragma once
 
 #include <chrono>

@@ -202,7 +202,7 @@ Result<DriverInfo> Client::get_driver_info() const {
                     snapshot->driver.nvml_version, "", snapshot->simulated};
 }
 
-// Asks again with the same id, so that a daemon that restarts knows the claim.
+// Retries with the same id, so that a daemon that restarts knows the claim.
 Result<Client::Lease> Client::claim(const LeaseRequest& request, milliseconds wait,
                                     const std::stop_token& stop) const {
   const TimePoint end = BootClock::now() + wait;

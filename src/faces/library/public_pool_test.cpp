@@ -124,7 +124,7 @@ TEST(Pool, ALeaseThatWasMovedIsReleasedOnce) {
   Lease moved = std::move(*first);
   first.reset();
   EXPECT_FALSE(pool.try_claim());
-  moved = std::move(*second);  // lets go of GPU 0
+  moved = std::move(*second);  // releases GPU 0
   EXPECT_EQ(moved.index(), 1U);
   EXPECT_EQ(pool.try_claim()->index(), 0U);
 }

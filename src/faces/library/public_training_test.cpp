@@ -419,7 +419,7 @@ TEST_F(Training, ManyThreadsMayCallIt) {
 }
 
 // With a GPU that hangs, each edge waits for two readings of 250 ms: two edges for four, unless one
-// overtakes what the other has read and not booked yet.
+// overtakes what the other has read and not added yet.
 TEST_F(Training, EdgesOfSeveralThreadsComeOneAfterTheOther) {
   TrainingMonitor training(monitor_);
   ASSERT_TRUE(training.begin());

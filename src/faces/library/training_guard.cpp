@@ -10,7 +10,7 @@ std::pair<std::uint32_t, std::size_t> key_of(const Alert& alert) {
   return {alert.device(), alert.kind.index()};
 }
 
-// Tells whether these metrics have the values that an alert of this kind needs.
+// Returns whether these metrics have the values that an alert of this kind needs.
 struct HasReading {
   const GpuMetrics& gpu;
   bool operator()(const ThermalThrottling&) const { return gpu.temperature_celsius.has_value(); }

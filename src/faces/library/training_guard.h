@@ -59,7 +59,7 @@ class TrainingStats {
  public:
   // Takes samples in any order: several threads read at the same time.
   void add(const Snapshot&);
-  // Begins the sums anew; counters continue from their values.
+  // Resets the sums; counters continue from their values.
   void reset();
 
   std::uint64_t samples() const { return samples_; }

@@ -83,12 +83,12 @@ class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
   void begin_tally(Tally&, Duration now, const std::optional<EnergyMark>&);
   TrainingReport report(const Tally&, const std::optional<EnergyMark>&) const;
   void add(const Snapshot&);
-  void apply_action();  // acts on a change of the watch's action
+  void apply_action();  // acts on a change of the guard's action
 
   const std::shared_ptr<const Monitor> monitor_;
   const TrainingOptions options_;
 
-  // Held from an edge's readings until they are booked, so that no later edge overtakes them. Taken
+  // Held from an edge's readings until they are added, so that no later edge overtakes them. Taken
   // before mutex_.
   std::mutex edge_mutex_;
 

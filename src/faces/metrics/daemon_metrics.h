@@ -14,7 +14,7 @@
 
 namespace gpuyard::metrics {
 
-// Which GPUs are leased and how many claims wait; no figure names a user.
+// Which GPUs are leased and how many claims wait; no metric names a user.
 struct LeaseMetrics {
   std::vector<std::pair<std::string, bool>> gpus = {};  // label_of() each, whether it is leased
   std::size_t held = 0;
@@ -72,7 +72,7 @@ struct EventMetrics {
 struct DaemonMetrics {
   std::string version;
   const Histogram* loop_lag = nullptr;   // null: not measured
-  const LeaseMetrics* leases = nullptr;  // null: this process hands out no GPUs
+  const LeaseMetrics* leases = nullptr;  // null: this process leases no GPUs
   const AlertMetrics* alerts = nullptr;  // null: this process evaluates no rules
   std::string hostname = {};             // a label of DCGM's dialect; "": no label
   const TlsMetrics* tls = nullptr;       // null: this process speaks no TLS

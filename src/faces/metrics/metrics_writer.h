@@ -10,7 +10,7 @@
 
 namespace gpuyard::metrics {
 
-// The two text formats that Prometheus reads, and which of them a scraper asked for.
+// The two text formats that Prometheus reads, and which of them a scraper requests.
 
 enum class Format {
   text,         // 0.0.4, which every scraper reads
@@ -19,7 +19,7 @@ enum class Format {
 
 std::string_view content_type_of(Format);
 
-// Returns the format that an Accept field asks for: OpenMetrics if the field names it in a version
+// Returns the format that an Accept field requests: OpenMetrics if the field names it in a version
 // that we write, with at least the weight of the text format; else, also for a malformed field,
 // text.
 Format negotiate_format(std::string_view accept);

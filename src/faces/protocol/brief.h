@@ -1,4 +1,4 @@
-// What a view of many machines asks of one: a brief, small enough to be asked for every few
+// What a view of many machines queries of one: a brief, small enough to be fetched every few
 // seconds, and which GPUs a claim would get.
 #pragma once
 
@@ -19,11 +19,11 @@ namespace gpuyard::protocol {
 
 // Who has a GPU now.
 enum class GpuUse : std::uint8_t {
-  free,      // nobody, and it is handed out
+  free,      // nobody, and it is not withheld
   leased,    // a lease holds it
-  draining,  // given up, while its processes are not gone yet
-  outside,   // processes use it outside any lease
-  withheld,  // it is not handed out: cordoned, quarantined, lost, ...
+  draining,  // released, while its processes are not gone yet
+  outside,   // unleased processes use it
+  withheld,  // no new lease: cordoned, quarantined, lost, ...
 };
 BOOST_DESCRIBE_ENUM(GpuUse, free, leased, draining, outside, withheld)
 

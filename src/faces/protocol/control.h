@@ -1,4 +1,4 @@
-// Control over REST: the settings of GPUs, who wants which, and the outcomes of changes.
+// Control over REST: the settings of GPUs, the claims on them, and the results of changes.
 #pragma once
 
 #include <cstdint>
@@ -127,7 +127,7 @@ struct ErrorView {
 };
 BOOST_DESCRIBE_STRUCT(ErrorView, (), (code, message))
 
-// The outcome of one change of one GPU.
+// The result of one change of one GPU.
 struct ChangeResult {
   std::string operation;  // its id
   std::optional<std::uint32_t> index;
@@ -147,7 +147,7 @@ BOOST_DESCRIBE_STRUCT(ChangeResult, (),
 struct ChangeResults {
   int schema = 1;
   bool simulated = false;
-  std::vector<ChangeResult> changes;  // by GPU, in the order asked for
+  std::vector<ChangeResult> changes;  // by GPU, in the order requested
 };
 BOOST_DESCRIBE_STRUCT(ChangeResults, (), (schema, simulated, changes))
 
@@ -159,7 +159,7 @@ struct SettingClaimView {
 };
 BOOST_DESCRIBE_STRUCT(SettingClaimView, (), (owner, wanted, since, until))
 
-// free: the driver's own value; nobody asked for another.
+// free: the driver's own value; nobody claims another.
 enum class SettingStatus : std::uint8_t {
   free,
   applied,
@@ -260,7 +260,7 @@ struct Audit {
 };
 BOOST_DESCRIBE_STRUCT(Audit, (), (schema, entries))
 
-// Return what a body asks for. Errors: invalid.
+// Return what a body requests. Errors: invalid.
 Result<Setting> setting_of(const ComputeModeRequest&);
 Result<EccCounter> counter_of(const ClearEccRequest&);
 std::optional<Duration> duration_of(const TimedChangeOptions&);

@@ -17,14 +17,14 @@ namespace gpuyard::protocol {
 
 // Something happened to a GPU or to the driver: GpuEvent. It has an id and is never left out.
 inline constexpr std::string_view kDeviceEvent = "device";
-// A change that was asked for is over: Operation. It has an id and is never left out.
+// A requested change is over: Operation. It has an id and is never left out.
 inline constexpr std::string_view kOperationEvent = "operation";
-// A lease is asked for, granted, released or over: Lease as anybody may see it (leases.h,
+// A lease is claimed, granted, released or over: Lease as anybody may see it (leases.h,
 // kLeaseEvent). It has an id and is never left out. Load (kLoadEvent) comes every five seconds,
 // without an id.
 // A new snapshot: SummarySample or FullSample. It has no id; a slow listener misses some.
 inline constexpr std::string_view kSnapshotEvent = "snapshot";
-// A new snapshot as a row of numbers for each column: ColumnsSample. As above.
+// A new snapshot as a row of numbers for each column. As above.
 inline constexpr std::string_view kColumnsEvent = "columns";
 // Another cause holds a GPU back: BottleneckChange. It has an id and is never left out.
 inline constexpr std::string_view kBottleneckEvent = "bottleneck";
@@ -159,7 +159,7 @@ BOOST_DESCRIBE_STRUCT(FullResync, (), (reason, snapshot))
 // Snapshots in columns: the fewest bytes for listeners that draw. A column has a number for each
 // GPU, in the order of the resync's devices; null: not known now.
 
-// What changes rarely, told once: with each resync.
+// What changes rarely, sent once: with each resync.
 struct ColumnsDevice : GpuSummary {
   std::string name;
   std::string pci_address;

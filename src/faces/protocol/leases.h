@@ -40,7 +40,7 @@ struct LeaseRequest {
   std::optional<std::string> binding;          // "process", "run" or "detached"
   std::optional<double> ttl_s;                 // for detached leases
   std::optional<std::string> note;             // for people
-  std::optional<double> answer_within_s;       // 30 by default; after it, ask again with the id
+  std::optional<double> answer_within_s;       // 30 by default; after it, retry with the id
   std::optional<bool> stream;                  // answer with events
 };
 BOOST_DESCRIBE_STRUCT(LeaseRequest, (),
@@ -90,7 +90,7 @@ struct LeasedGpu {
 BOOST_DESCRIBE_STRUCT(LeasedGpu, (),
                       (index, uuid, pci_address, name, utilization_percent, memory_used_bytes))
 
-// The place of a waiting claim.
+// The queue position of a waiting claim.
 struct QueuePosition {
   std::int64_t position = 0;         // 1 is next, among claims for the same GPUs
   std::string why;                   // "busy", "behind_earlier", "quota", ...
@@ -153,7 +153,7 @@ GPUYARD_ABOUT(
      "refused."},
     {"until", "When a detached lease expires, or until when its holder expects to need it."})
 
-// The answer with one lease. The route tells what was asked of the lease.
+// The answer with one lease. The route says what was requested of it.
 struct LeaseAnswer {
   int schema = 1;
   bool simulated = false;
@@ -168,7 +168,7 @@ struct Leases {
 };
 BOOST_DESCRIBE_STRUCT(Leases, (), (schema, simulated, leases))
 
-// A process that uses a GPU outside any lease, and what to do about it.
+// An unleased process on a GPU, and what to do about it.
 struct UnleasedProcess {
   std::uint32_t pid = 0;
   std::uint32_t index = 0;
@@ -184,7 +184,7 @@ BOOST_DESCRIBE_STRUCT(UnleasedProcess, (),
                       (pid, index, uuid, uid, user, command, memory_bytes, age_s, resolve))
 GPUYARD_ABOUT(UnleasedProcess, {"resolve", "Command that gives the process a lease."})
 
-// A GPU that is not handed out now, and why.
+// A GPU that is withheld now, and why.
 struct WithheldGpu {
   std::uint32_t index = 0;
   std::string uuid;
@@ -318,7 +318,7 @@ GPUYARD_ABOUT(CordonRequest,
 struct CordonResult {
   int schema = 1;
   bool simulated = false;
-  std::vector<WithheldGpu> withheld;  // the GPUs of the request that are not handed out now
+  std::vector<WithheldGpu> withheld;  // the GPUs of the request that are withheld now
 };
 BOOST_DESCRIBE_STRUCT(CordonResult, (), (schema, simulated, withheld))
 
@@ -383,7 +383,7 @@ BOOST_DESCRIBE_STRUCT(Usage, (),
 inline constexpr const char* kLeaseEvent = "lease";
 inline constexpr const char* kLoadEvent = "load";
 
-// Returns what a claim's body asks for; it names GPUs as in the snapshot. Errors: invalid,
+// Returns what a claim's body requests; it names GPUs as in the snapshot. Errors: invalid,
 // not_found, unavailable.
 // `known`: the claim that already has this id. Its GPUs were named when it was made; one may have
 // been lost since, and its index given to another.
@@ -394,7 +394,7 @@ Duration answer_timeout_of(const LeaseRequest&);
 // Returns the number of a signal by its name: TERM, INT, HUP or KILL.
 Result<int> signal_of(std::string_view name);
 
-// The use under leases, as the API tells it.
+// The use under leases, as the API shows it.
 
 LeaseUsage lease_usage_of(const usage::LeaseUsage&);
 

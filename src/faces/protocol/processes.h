@@ -1,4 +1,4 @@
-// The processes of a GPU, as the API tells them. Arguments have a record of their own, so that
+// The processes of a GPU, as the API shows them. Arguments have a record of their own, so that
 // bodies shared by all clients cannot hold any.
 #pragma once
 
@@ -80,7 +80,7 @@ GPUYARD_ABOUT(ProcessWithArguments,
                "Arguments, including the program; only for the process's own user "
                "and administrators, over the Unix socket."})
 
-// Without a book only the driver's facts are known.
+// Without a directory only the driver's facts are known.
 Process process_of(const GpuProcess&, const ProcessDirectory*);
 
 // Returns only the driver's facts about the processes, not who they are.

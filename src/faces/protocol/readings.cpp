@@ -144,7 +144,7 @@ void schema_of(std::type_identity<Readings>, boost::json::object& out) {
 // Reads readings from JSON. Fields of a newer daemon are skipped.
 namespace {
 
-// A value's row, its place in the document, and where what is wrong with it is told.
+// A value's row, its place in the document, and where its problems are reported.
 struct ParseContext {
   const MetricRow& row;
   const std::string& path;  // of all readings
@@ -268,7 +268,7 @@ void read_rows(const boost::json::value& from, Sample& to, const std::string& pa
   const auto* object = from.if_object();
   if (object == nullptr) return problems.add(path, "must be an object");
   to = {};
-  const auto* next = object->begin();  // most often the row that comes next is told next
+  const auto* next = object->begin();  // most often that of the next row
   for (const auto& [row, key] : device_rows()) {
     const bool is_next = next != object->end() && next->key() == key;
     const auto* const value = is_next ? &(next++)->value() : object->if_contains(key);

@@ -72,7 +72,7 @@ inline constexpr std::array kChangeErrors = {Errc::not_found, Errc::conflict,   
                                              Errc::busy,      Errc::device_lost, Errc::unavailable,
                                              Errc::timed_out};
 inline constexpr std::array kOperationErrors = {Errc::not_found};
-// The status of a change of several GPUs that failed on at least one; each GPU has its outcome.
+// The status of a change of several GPUs that failed on at least one; each GPU has its result.
 inline constexpr int kMultiStatus = 207;
 
 inline constexpr Route<NoParams, GPUDevicesResponse> kGpuDevices{

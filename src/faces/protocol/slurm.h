@@ -1,4 +1,4 @@
-// What the hooks of Slurm on this machine say and ask. Slurm names a GPU by the number of its
+// What the hooks of Slurm on this machine report and query. Slurm names a GPU by the number of its
 // device file, its minor number.
 #pragma once
 

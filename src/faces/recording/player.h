@@ -24,7 +24,8 @@ struct PlayedGpu {
 class Player {
  public:
   // Reads the whole file once, to report its errors now: Errc::invalid with file and line. An
-  // unfinished last line, left by a recorder that was killed, is ignored and reported by cut().
+  // unfinished last line, left by a recorder that was killed, is ignored and reported by
+  // truncated_line().
   static Result<Player> open(const std::string& path);
 
   const Header& header() const { return header_; }

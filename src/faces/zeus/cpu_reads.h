@@ -1,4 +1,4 @@
-// The stream of one listener of GET /cpu/stream_power: the newest power of each CPU that it has not
+// The stream of one client of GET /cpu/stream_power: the newest power of each CPU that it has not
 // received yet. Lives on the io thread.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace gpuyard::zeus {
 
-// The energy of CPUs as clients over TCP may see it. Finer counters tell strangers what a program
+// The energy of CPUs as clients over TCP may see it. Finer counters show strangers what a program
 // computes (CVE-2020-8694), which is why the kernel shows them to root alone. Lives on the io
 // thread.
 
@@ -29,12 +29,12 @@ class CoarseEnergyMonitor {
   CoarseEnergyMonitor(const CoarseEnergyMonitor&) = delete;
   CoarseEnergyMonitor& operator=(const CoarseEnergyMonitor&) = delete;
 
-  // Both as in cpu::Watch.
+  // Both as in cpu::CpuEnergyMonitor.
   void read_fresh(cpu::CpuEnergyMonitor::OnRead);
   Subscription subscribe(cpu::CpuEnergyMonitor::OnEnergies);
 
  private:
-  // Returns `read`, or the energies told before if they are younger than kPeriod.
+  // Returns `read`, or the energies returned before if they are younger than kPeriod.
   const cpu::Energies& update(const cpu::Energies& read);
 
   Loop& loop_;
@@ -48,12 +48,12 @@ class CoarseEnergyMonitor {
 struct CpuAccess {
   std::function<void(cpu::CpuEnergyMonitor::OnRead)> read_fresh;
   std::function<Subscription(cpu::CpuEnergyMonitor::OnEnergies)> subscribe;
-  Duration period{};  // between two calls of a listener
+  Duration period{};  // between two calls of a subscriber
 };
 
 class CpuPowerStream final : public http::ResponseStream {
  public:
-  // Listens to all CPUs for as long as the feed lives, and tells only of `cpus`.
+  // Subscribes to all CPUs for as long as the stream lives, and sends only `cpus`.
   CpuPowerStream(Loop&, const CpuAccess&, const std::vector<std::uint32_t>& cpus);
 
   http::Chunk next() override;

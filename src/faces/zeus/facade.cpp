@@ -31,7 +31,7 @@ Result<void> check_group_access(const Context& context, Group group, const http:
 
 void Facade::handle(http::Request request, http::Reply reply) {
   const bool simulated = context_.gpus.latest()->driver.info.simulated;
-  // Every answer of a simulated yard is marked, including those whose body has no field for it.
+  // Every answer of a simulated machine is marked, including those whose body has no field for it.
   if (simulated) reply = http::with_field(std::move(reply), {"X-Gpuyard-Simulated", "true"});
   const ZeusResponder answer(std::move(reply));
   for (const Route& route : routes()) {
@@ -170,7 +170,7 @@ void put_gpus(Discovery& to, const Snapshot& snapshot) {
   }
 }
 
-// CPUs that cannot be read are listed too: a client that asks for one is told why.
+// CPUs that cannot be read are listed too: a client that requests one gets the reason.
 void put_cpus(Discovery& to, const cpu::Energies& energies) {
   for (const cpu::PackageEnergy& package : energies.packages) {
     to.cpus.push_back({package.number, package.dram_uj.has_value(), package.name});

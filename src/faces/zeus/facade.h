@@ -28,7 +28,7 @@ struct Route {
 
 std::span<const Route> routes();
 
-// How often a stream without news sends a sign of life.
+// How often a stream without data sends a sign of life.
 inline constexpr Duration kHeartbeatInterval = std::chrono::seconds(5);
 
 class Facade {

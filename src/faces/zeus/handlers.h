@@ -88,7 +88,8 @@ struct Call {
   ZeusResponder responder;
 };
 
-// Calls `then` once the CPUs have been looked for: at once if they were before, in any case soon.
+// Calls `on_done` once the CPUs have been discovered: at once if they were before, in any case
+// soon.
 void after_cpu_discovery(Context&, std::function<void()> on_done);
 
 void discover(Context&, const NoParams&, const Call&);

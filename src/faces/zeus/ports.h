@@ -22,7 +22,8 @@ class GpuSource {
   virtual std::shared_ptr<const Snapshot> latest() const = 0;
   // Reads `probes` of every GPU now. Answers soon, in any case.
   virtual void read_fresh(ProbeSet probes, std::function<void(const Snapshot&)> on_done) = 0;
-  // Calls `heard` every `period` with the power of one GPU, or with the reason why there is none.
+  // Calls `on_reading` every `period` with the power of one GPU, or with the reason why there is
+  // none.
   virtual Subscription subscribe_power(const DeviceId&, Duration period,
                                        std::function<void(const Reading&)> on_reading) = 0;
 };
@@ -50,9 +51,9 @@ class SettingWriter {
   // Errc::denied, naming the switch, if control is switched off.
   virtual Result<void> check_enabled() const = 0;
   // Errc::denied, saying what is missing, if the client may not change settings. Called before
-  // order().
+  // submit().
   virtual Result<void> check_access(const http::Request&) = 0;
-  // Calls `done` once, in any case, with an outcome for each GPU.
+  // Calls `on_done` once, in any case, with an outcome for each GPU.
   virtual void submit(SettingOrder,
                       std::function<void(const std::vector<GpuOutcome>&)> on_done) = 0;
 };

@@ -1,4 +1,4 @@
-// The facade over simulated GPUs, a fake Setter and CPU counters that a test sets.
+// The facade over simulated GPUs, a fake SettingWriter and CPU counters that a test sets.
 #pragma once
 
 #include <deque>

@@ -59,8 +59,8 @@ class ZeusResponder {
 // index; `what` is "GPU" or "CPU".
 Result<std::vector<std::uint32_t>> parse_ids(std::string_view text, std::string_view what);
 
-// Returns the named GPUs; without a list all for which is_there() holds. Errc::unavailable without
-// a driver, Errc::invalid for an index that no GPU has.
+// Returns the named GPUs; without a list all for which is_present() holds. Errc::unavailable
+// without a driver, Errc::invalid for an index that no GPU has.
 Result<std::vector<DeviceInfo>> resolve_gpus(const Snapshot&,
                                              const std::optional<std::string>& ids);
 
