@@ -75,7 +75,7 @@ void send_all(const UniqueFd& fd, std::string_view text) {
   }
 }
 
-// One client of the crowd. Counts what it receives, and finds the end of each answer.
+// One client of the crowd. Counts what it receives, and finds the end of each response.
 class Client {
  public:
   Client(UniqueFd fd, std::string request) : fd_(std::move(fd)), request_(std::move(request)) {

@@ -1,11 +1,11 @@
 // The parts of `./yard bench`'s row about leases over the socket: claims as a client sees them,
-// with the daemon's journal on the disk before each answer. Each prints its times as JSON.
+// with the daemon's commit on the disk before each answer. Each prints its times as JSON.
 //
 //   bench_lease_socket grants SOCKET GPUS ROUNDS     claims one GPU after the other until all are
 //                                                    taken, gives them back, waits till they are
 //                                                    free
 //   bench_lease_socket crowd SOCKET CLIENTS ROUNDS   so many clients at once, each of which claims
-//                                                    what is taken and gives up his place again
+//                                                    what is taken and gives up its place again
 #include <cstdio>
 #include <cstdlib>
 #include <string>

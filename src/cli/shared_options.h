@@ -55,13 +55,13 @@ std::vector<std::string> split_all(const std::vector<std::string>& texts);
 std::optional<std::string> non_empty(const std::string& text);
 
 // Reads "500ms", "2s", "1m"; a bare number is seconds, "0.5" too. Errc::invalid outside of
-// `shortest`..kLongestInterval.
+// `shortest`..kMaxInterval.
 inline constexpr Duration kMinInterval = std::chrono::milliseconds(100);
 inline constexpr Duration kMaxInterval = std::chrono::hours(24);
 Result<Duration> parse_interval(std::string_view text, Duration shortest = kMinInterval);
 
 // Reads how long something lasts: "90s", "30m", "8h", "2d"; a bare number is seconds. Errc::invalid
-// outside of kMinLifetime..kLongestLifetime.
+// outside of kMinLifetime..kMaxLifetime.
 inline constexpr Duration kMinLifetime = std::chrono::seconds(1);
 inline constexpr Duration kMaxLifetime = std::chrono::days(365);
 Result<Duration> parse_lifetime(std::string_view text);
@@ -83,7 +83,7 @@ struct Moment {
 Result<Moment> parse_moment(std::string_view text, WallTime now);
 
 // Returns the seconds from that moment until now, for answers that are of so many seconds.
-// Errc::invalid also outside of kMinLifetime..kLongestLifetime; names --since.
+// Errc::invalid also outside of kMinLifetime..kMaxLifetime; names --since.
 Result<double> seconds_since(std::string_view text);
 
 }  // namespace gpuyard::cli

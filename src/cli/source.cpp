@@ -17,7 +17,7 @@ class DaemonMeasurement final : public SourceMeasurement {
  public:
   DaemonMeasurement(http::Endpoint daemon, std::string id)
       : daemon_(std::move(daemon)), id_(std::move(id)) {}
-  // Without end() the daemon would keep the window until its time is over.
+  // Without finish() the daemon would keep the window until its time is over.
   ~DaemonMeasurement() override {
     if (!id_.empty()) static_cast<void>(finish().ok());
   }

@@ -19,7 +19,7 @@ namespace gpuyard::cli {
 // Whether processes are looked up, or only counted. Looking up a user's name may take a while.
 enum class OwnerLookup { not_needed, looked_up };
 
-// Measures the energy of GPUs until end() or the destructor.
+// Measures the energy of GPUs until finish() or the destructor.
 class SourceMeasurement {
  public:
   virtual ~SourceMeasurement() = default;
@@ -30,7 +30,7 @@ class Source {
  public:
   virtual ~Source() = default;
   // Returns what `wanted` fills, as fresh as the source has it. The local driver is asked for
-  // nothing else (everything takes it 40 ms and more). A daemon always tells everything, owners
+  // nothing else (everything takes it 40 ms and more). A daemon always returns everything, owners
   // included.
   virtual Result<protocol::Snapshot> snapshot(ProbeSet wanted, OwnerLookup) = 0;
   // Returns the processes of one GPU of the last snapshot() with owners, with the arguments that

@@ -21,7 +21,7 @@ std::string own_name() {
   return name.empty() ? "localhost" : name;
 }
 
-// Returns nothing if it cannot be told.
+// Returns nothing if it cannot be read.
 std::optional<double> free_percent(const std::string& directory) {
   struct statvfs disk{};
   if (::statvfs(directory.c_str(), &disk) != 0 || disk.f_blocks == 0) return std::nullopt;
@@ -161,7 +161,7 @@ void AlertAdapter::on_snapshot(const Snapshot& snapshot) {
 
 std::map<DeviceId, andon::LeaseFacts> AlertAdapter::lease_facts(const Snapshot& snapshot) const {
   std::map<DeviceId, andon::LeaseFacts> facts;
-  // Where no GPU was ever leased, there are no squatters, only users.
+  // Where no GPU was ever leased, there are no unleased processes, only users.
   if (leases_.grant_error() || leases_.last_fence() == 0) return facts;
   const auto& unleased = leases_.gpus().unleased_processes();
   for (const DeviceState& device : snapshot.devices) {
@@ -178,7 +178,7 @@ void AlertAdapter::read_node_signals(andon::Signals& node) {
   double longest = 0;
   std::map<std::string, TimePoint> failing;
   for (const notify::SinkStats& one : dispatcher_.stats()) {
-    // The sink's own log tells of refused messages.
+    // The sink's own log has the refused messages.
     if (!one.closed && (!one.failing_since || one.queued == 0)) continue;
     const auto since = failing_since_.try_emplace(one.name, loop_.now()).first->second;
     failing.emplace(one.name, since);
@@ -284,8 +284,8 @@ void AlertAdapter::on_delivery(const std::string& id, std::optional<std::string>
   if (!sink_tester_.on_delivery(id, std::move(why))) service_.mark_delivered(id);
 }
 
-// Includes acknowledged and silenced alerts, if they were told: a receiver that is not told again
-// thinks that the alert is over.
+// Includes acknowledged and silenced alerts, if they were notified: Alertmanager takes an alert
+// that is not sent again for resolved.
 void AlertAdapter::publish_firing() {
   std::vector<notify::FiringNotification> firing;
   for (const andon::Alert& alert : service_.engine().firing_alerts()) {

@@ -1,4 +1,4 @@
-// Joins Andon to what it looks at (telemetry, leases, the disk), to the sinks that it tells, and to
+// Joins Andon to what it evaluates (telemetry, leases, the disk), to the sinks it notifies, and to
 // state.db, which keeps the messages that are still to be sent.
 #pragma once
 
@@ -36,8 +36,8 @@ class SinkTester {
   SinkTester(const SinkTester&) = delete;
   SinkTester& operator=(const SinkTester&) = delete;
 
-  // Sends what notice() makes to each of the sinks, and answers when all have taken it or
-  // protocol::kSinkTestTimeout has passed.
+  // Sends what make_notification() returns to each of the sinks, and replies when all have taken it
+  // or protocol::kSinkTestTimeout has passed.
   void begin(const std::vector<std::string>& sinks,
              const std::function<notify::Notification(std::string id)>& make_notification,
              api::AlertSinks::OnTested);
@@ -66,7 +66,7 @@ class AlertAdapter final : public api::AlertSinks, private andon::AlertNotifier 
   static constexpr Duration kDiskPollInterval = std::chrono::seconds(30);
   static constexpr Duration kSinkPollInterval = std::chrono::seconds(5);  // while a sink is closed
 
-  // The references outlive it. `query` is a worker that may wait for a disk.
+  // The references outlive it. `query_worker` may wait for a disk.
   AlertAdapter(Loop&, Worker& query_worker, store::StateStore&, control::SettingController&,
                const lease::LeaseManager&, std::string state_directory, AlertConfig);
 
@@ -110,7 +110,7 @@ class AlertAdapter final : public api::AlertSinks, private andon::AlertNotifier 
   void on_sinks_read(const std::string& text, const Result<std::vector<notify::SinkConfig>>&);
   void read_access_signals(andon::Signals&) const;
   void publish_firing();
-  // Returns the sinks that `next` drops but that still have to be told of an end.
+  // Returns the sinks that `next` drops but that still have to be notified of an end.
   std::vector<notify::SinkConfig> undelivered_sinks(const AlertConfig& next) const;
 
   Loop& loop_;

@@ -35,8 +35,8 @@ class CertificateReloader {
   // The references outlive it.
   CertificateReloader(Loop& loop, Worker& worker, const config::Config& config);
 
-  // Reads the files before the loop runs. Calls `usable` once there is a usable certificate: inside
-  // this call, or when the files have been fixed.
+  // Reads the files before the loop runs. Calls `on_usable` once there is a usable certificate:
+  // inside this call, or when the files have been fixed.
   void open(std::function<void()> on_usable);
   const std::shared_ptr<http::IdentitySource>& identity_source() const { return identity_source_; }
   void reload();

@@ -31,7 +31,7 @@ using Subject = std::pair<DeviceId, std::string>;
 // as a client waits and the disk takes.
 constexpr std::int64_t kMaxEntryDelayMs = 60'000;
 constexpr std::int64_t kMaxClockStepMs = 2000;
-// Entries are written with others: control::ControlStorage::kSoon, and what the disk takes.
+// Entries are batched: control::ControlStorage::kMaxCommitDelay, and what the disk takes.
 constexpr std::int64_t kMaxWriteDelayMs = 1000;
 
 std::int64_t to_ms(std::string_view time) {

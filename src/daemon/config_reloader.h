@@ -45,8 +45,8 @@ class ConfigReloader {
   };
   using OnLoaded = std::function<void(Result<LoadedConfig>)>;
 
-  // The worker outlives it. `reread` runs there. `control` is the section in force until the next
-  // start, which decides what alerts may do.
+  // The worker outlives it. `read_config` runs there. `control` is the section in force until the
+  // next start, which decides what alerts may do.
   ConfigReloader(Worker&, ReadConfig read_config, config::Config::Control control,
                  OnLoaded on_loaded);
   ConfigReloader(const ConfigReloader&) = delete;

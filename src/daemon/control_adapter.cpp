@@ -120,7 +120,7 @@ Result<void> ControlAdapter::check_reset(const DeviceInfo& gpu) {
   const auto& list = device->sample.processes();
   const auto* processes = list ? list->processes() : nullptr;
   if (processes == nullptr) {
-    // A lost GPU tells no processes, and a reset may be what it needs.
+    // A lost GPU lists no processes, and a reset may be what it needs.
     if (device->condition != DeviceCondition::responsive) return {};
     return Error{Errc::unavailable,
                  fmt::format("cannot determine now whether processes are using GPU {}", gpu.index)};
@@ -180,8 +180,8 @@ void ControlAdapter::on_inventory(const Inventory& inventory) {
   end_reset();
 }
 
-// The driver that the driver-host has lost may be another one when it is back: the setter loads it
-// anew, too.
+// The driver that the driver-host has lost may be another one when it is back: the setter reloads
+// it, too.
 void ControlAdapter::on_host_down(const std::string& why) {
   control_.on_host_down();
   if (setter_ && !driver_closed_) setter_->renew(why);

@@ -1,5 +1,5 @@
-// Joins control to the driver-host, which reads for it, to the setter, which carries out its
-// changes, to telemetry, which knows who uses a GPU, and to state.db, which keeps its journal.
+// Joins control to the driver-host, which reads for it, to the setter, which executes its changes,
+// to telemetry, which knows who uses a GPU, and to state.db, which stores its settings and audit.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ namespace gpuyard::daemon {
 
 class ControlAdapter final : private control::CommandPort {
  public:
-  // The references outlive the feed.
+  // The references outlive it.
   // `setter`: how to get one; it is started only where control is enabled.
   ControlAdapter(Loop&, driver::DriverHostClient&, const telemetry::Telemetry&, store::StateStore&,
                  const config::Config&, std::string epoch, driver::DriverHostClient::Spawn setter,
@@ -53,8 +53,8 @@ class ControlAdapter final : private control::CommandPort {
   control::SettingController control_;
   std::optional<SetterLink> setter_;  // where control is enabled
   bool driver_closed_ = false;        // the driver is closed for a reset
-  std::map<DeviceId, std::string>
-      bounds_errors_;  // what is wrong with the bounds of a GPU's power limit
+  // What is wrong with the bounds of a GPU's power limit.
+  std::map<DeviceId, std::string> bounds_errors_;
   std::optional<CommandRun> reset_run_;
   std::function<void()> on_reset_done_;  // called when the GPUs are back
   Subscription reset_deadline_;

@@ -378,7 +378,7 @@ void Daemon::start() {
   service_manager_.start_watchdog(loop_, store_worker_);
 }
 
-// The machine's own log tells of its own GPUs. Simulated GPUs have the same addresses.
+// The machine's own log is about its own GPUs. Simulated GPUs have the same addresses.
 void Daemon::follow_kernel_log(bool simulated) {
   auto file = std::exchange(kernel_log_file_, std::nullopt);
   const std::string& path = options_.config.events.kernel_log;
@@ -422,7 +422,7 @@ void Daemon::publish_inventory() {
   const Inventory inventory = *std::exchange(inventory_, std::nullopt);
   telemetry_.on_inventory(inventory);
   control_.on_inventory(inventory);
-  // The kernel may tell of a board that the driver does not list. Another board in its slot has
+  // The kernel may report a board that the driver does not list. Another board in its slot has
   // taken its address.
   Inventory missing{inventory.driver, telemetry_.missing_boards()};
   std::erase_if(missing.devices, [&](const DeviceInfo& board) {
@@ -538,7 +538,7 @@ void Daemon::stop(std::function<void()> on_done) {
   energy_.meter().stop();
   leases_.leases().stop();
   usage_adapter_.recorder().stop();
-  // A client that waits for a command hears how it ended before the connections are closed.
+  // A client that waits for a command is told how it ended before the connections are closed.
   control_.control().stop([this, on_done = std::move(on_done)] {
     const auto last = [this, on_done] { server_.shutdown(kShutdownGrace, on_done); };
     zeus_ ? zeus_->stop(kShutdownGrace, last) : last();

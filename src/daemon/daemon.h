@@ -116,7 +116,7 @@ class Daemon final : private driver::DriverHostListener, private telemetry::Read
   // Connected before the daemon listens.
   const std::shared_ptr<processes::MarkClient> marks_;
   ThreadWorker lease_worker_;  // apart, so that no slow name service delays it
-  // Asked once, before the loop turns: a name service may be slow.
+  // Looked up once, before the loop turns: a name service may be slow.
   const processes::SubordinateUids subordinate_uids_ =
       processes::SubordinateUids::of_this_machine();
   LeaseAdapter leases_;

@@ -68,7 +68,7 @@ usage::LeaseGrant UsageAdapter::grant_of(const Lease& lease) const {
   return {lease.id, leases_.quota_owner(lease.uid), lease.gpus, lease.granted_at, lease.fence};
 }
 
-// Opens the book with all leases that ever had GPUs, so that their use is known from the start.
+// Opens the recorder with all leases that ever had GPUs, so that their use is known from the start.
 void UsageAdapter::open_recorder(const Snapshot& snapshot) {
   if (recorder_.is_open()) return;
   using std::chrono::days;

@@ -1,4 +1,4 @@
-// Joins energy to telemetry, which reads the counters, and to state.db, which keeps its books.
+// Joins energy to telemetry, which reads the counters, and to state.db, which stores them.
 #pragma once
 
 #include "core/energy/meter.h"
@@ -12,7 +12,7 @@ namespace gpuyard::daemon {
 
 class EnergyAdapter final : private energy::FreshReader {
  public:
-  // The references outlive the feed.
+  // The references outlive it.
   EnergyAdapter(Loop&, telemetry::Telemetry&, store::StateStore&);
 
   energy::Meter& meter() { return meter_; }
@@ -26,18 +26,18 @@ class EnergyAdapter final : private energy::FreshReader {
 };
 
 // Joins the use of GPUs under leases to telemetry, which reads the GPUs, to the ledger of energy,
-// and to usage.db, which keeps the books.
+// and to usage.db, which stores it.
 
 class UsageAdapter final : private usage::UsageReader {
  public:
-  // The references outlive the feed.
+  // The references outlive it.
   UsageAdapter(Loop&, telemetry::Telemetry&, energy::Meter&, store::StateStore&,
                const lease::LeaseManager&);
 
   usage::UsageRecorder& recorder() { return recorder_; }
   // Called after the meter has had the snapshot.
   void on_snapshot(const Snapshot&);
-  // Called for each change that Leases::on_change() tells.
+  // Called for each change that LeaseAdapter::on_change() reports.
   void on_lease_change(const lease::Lease& now, lease::LeaseState before);
 
  private:

@@ -115,14 +115,14 @@ std::optional<std::int64_t> integer_reading(const DeviceState& device, Metric me
   return value != nullptr ? std::optional(*value) : std::nullopt;
 }
 
-// The utilisation, or the power where the board tells no utilisation, from which on a GPU is busy.
+// The utilisation, or the power where the board has no utilisation, from which on a GPU is busy.
 // An idle GPU is at 0 % but for what monitors ask of it, and draws far less than half of its
 // default limit, also at its highest clocks.
 constexpr std::int64_t kBusyPercent = 10;
 constexpr std::int64_t kBusyLimitDivisor = 2;
 
 // Returns the newest reading of the GPU's activity. Returns nothing if a listed process accounts
-// for it, or if nothing tells how busy the GPU is.
+// for it, or if no reading says how busy the GPU is.
 std::optional<lease::Activity> activity_of(const DeviceState& device) {
   const auto& list = device.sample.processes();
   const auto* const processes = list ? list->processes() : nullptr;
@@ -153,7 +153,7 @@ lease::PoolGpu pool_gpu(const DeviceState& device, std::optional<unsigned> cliqu
   switch (fitness.verdict) {
     case Verdict::good:
       break;
-    // Its holder keeps it, and it is handed out again when the verdict changes.
+    // Its holder keeps it, and it is granted again when the verdict changes.
     case Verdict::bad:
     case Verdict::unknown:
       gpu.withheld = std::move(fitness.word);

@@ -1,5 +1,5 @@
 // Joins leases to the driver's lists of processes and /proc, to telemetry, to control, to the
-// journal of events, and to state.db.
+// event log, and to state.db.
 #pragma once
 
 #include <memory>
@@ -56,7 +56,7 @@ class LeaseSettingsRestorer {
 
 class LeaseAdapter {
  public:
-  // The references outlive the feed. `recorded`: the driver's lists come from a recording.
+  // The references outlive it. `recorded`: the driver's lists come from a recording.
   LeaseAdapter(Loop&, Worker& query_worker, telemetry::Telemetry&, control::SettingController&,
                events::EventLog&, store::StateStore&, const config::Config&,
                const processes::SubordinateUids&, bool recorded,
@@ -67,7 +67,7 @@ class LeaseAdapter {
   // Returns why a GPU that is fit gets no new work, or "" if it does.
   using QuarantineReason = std::function<std::string(const DeviceId&)>;
   void on_snapshot(const Snapshot&, const QuarantineReason& quarantined);
-  // One listener, told of a change after the settings of the lease were looked at.
+  // One callback, called after the settings of the changed lease were checked.
   void on_change(std::function<void(const lease::Lease& now, lease::LeaseState before)> callback) {
     on_change_ = std::move(callback);
   }
@@ -86,9 +86,9 @@ class LeaseAdapter {
   TimePoint newest_list_at_{};
 };
 
-// The GPUs of a snapshot, as leasing sees them: which may be handed out, and how they are linked.
+// The GPUs of a snapshot, as leasing sees them: which may be granted, and how they are linked.
 
-// Returns one for each GPU of the snapshot, in its order. A GPU that may not be handed out has the
+// Returns one for each GPU of the snapshot, in its order. A GPU that is withheld has the
 // reason as a word: lost, unresponsive, unhealthy or mig_enabled.
 std::vector<lease::PoolGpu> pool_gpus(const Snapshot&);
 

@@ -58,7 +58,7 @@ class LeaseObserver final : public lease::ProcessObserver {
   void on_lists(std::uint64_t id, const telemetry::SnapshotPtr& snapshot);
   void finish_observation(std::uint64_t id, lease::Observation);
   void fail_observation(std::uint64_t id);
-  // Asks the worker, unless it has too much to do; `heard` may be called after the deadline.
+  // Asks the worker, unless it has too much to do; `on_reply` may be called after the deadline.
   template <class Ask, class Hear>
   bool submit(Ask, Hear on_reply);
   bool is_worker_stuck() const;
@@ -82,23 +82,23 @@ class LeaseObserver final : public lease::ProcessObserver {
 // The lists of the GPUs that leases ask about.
 struct GpuLists {
   TimePoint taken_at;  // before the first of it was asked
-  // The computing processes; empty: they cannot be told now.
+  // The computing processes; empty: they are not known now.
   std::map<DeviceId, std::optional<std::vector<GpuProcess>>> computing = {};
   std::map<DeviceId, std::optional<std::int64_t>> used_bytes = {};  // drawing excluded
   processes::ProcessCache::ListTimes listed = {};                   // all computing processes
 };
 
-// `asked` is when the lists were asked for. A GPU that does not answer now has no list.
+// `requested_at` is when the lists were asked for. A GPU that does not answer now has no list.
 GpuLists gpu_lists_of(const Snapshot&, const std::vector<DeviceId>& gpus, TimePoint requested_at);
 
 std::vector<processes::LeaseProcesses> lease_processes_of(const std::vector<lease::ObservedLease>&);
 
-// `lessees` and the evidence are those of the suspects.
+// `lease_processes` and the evidence are those of the leases.
 lease::Observation make_observation(const GpuLists&, const std::vector<lease::ObservedLease>&,
                                     const std::vector<processes::LeaseProcesses>& lease_processes,
                                     const processes::Evidence&);
 
-// Returns the sight of a failed look: no list is known, and no process counts as gone.
+// Returns the observation of a failed read: no list is known, and no process counts as gone.
 lease::Observation failed_observation(const std::vector<lease::ObservedLease>&,
                                       const std::vector<DeviceId>& gpus, TimePoint requested_at);
 

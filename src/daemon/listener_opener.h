@@ -21,7 +21,7 @@ class ListenerOpener {
   // The name of each closed listener, and why.
   using Closed = std::map<std::string, std::string>;
 
-  // Calls `opened` for each listener, inside add() or later.
+  // Calls `on_opened` for each listener, inside add() or later.
   ListenerOpener(Loop& loop, std::function<void(const std::string& place)> on_opened)
       : loop_(loop), on_opened_(std::move(on_opened)) {}
   ListenerOpener(const ListenerOpener&) = delete;

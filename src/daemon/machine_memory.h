@@ -32,8 +32,8 @@ class MachineMemory {
   // The references outlive it. `boot`: the boot id of now.
   MachineMemory(Loop&, store::StateStore&, telemetry::Telemetry&, std::string boot);
 
-  // Gives telemetry what is known of the machine, then calls `ready`: at once if that was done
-  // before, and after kPatience if the disk does not answer. Then it is given later. "": a
+  // Gives telemetry what is known of the machine, then calls `on_ready`: at once if that was done
+  // before, and after kRecallTimeout if the disk does not answer. Then it is given later. "": a
   // recording, of which nothing is remembered.
   void recall(const std::string& machine, std::function<void()> on_ready);
   // Stores what has changed. Returns an event, without a sequence, for each board that was missing

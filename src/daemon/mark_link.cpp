@@ -80,7 +80,7 @@ void add_energy_counters(const std::string& root, std::vector<std::string>& file
   }
 }
 
-// Whoever is refused a file asks again soon, at each reading perhaps.
+// A reader that is refused a file asks again soon, at each reading perhaps.
 class RecentRefusals {
  public:
   static constexpr Duration kRetryDelay = std::chrono::seconds(5);

@@ -18,8 +18,8 @@ namespace gpuyard::daemon {
 namespace {
 
 constexpr int kPingsPerTimeout = 4;
-// In microseconds. Whoever asks for a sign more often, or less than once a day, means something
-// else.
+// In microseconds. A manager that asks for a sign more often, or less than once a day, means
+// something else.
 constexpr std::uint64_t kMinWatchdogUs = 100'000;
 constexpr std::uint64_t kMaxWatchdogUs = 86'400'000'000;
 

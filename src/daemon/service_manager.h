@@ -26,7 +26,7 @@ class ServiceManager {
   void notify_ready(const std::string& status) const;
   void notify_stopping() const;
 
-  // Gives signs of life, four in the manager's patience. Each is a turn of the loop that has also
+  // Gives signs of life, four in the manager's timeout. Each is a turn of the loop that has also
   // seen a turn of the worker, which writes what must survive: if either hangs there is none. The
   // loop turns no more once the worker has ended. The manager's clock runs from the start, so call
   // it before the loop turns.

@@ -35,7 +35,7 @@ class MoodyWorker final : public Worker {
   Loop& loop_;
 };
 
-// What a service manager hears.
+// What a service manager receives.
 class Manager {
  public:
   Manager() : fd_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {

@@ -25,9 +25,9 @@ class UserDirectory {
   static constexpr Duration kNameRetention = std::chrono::minutes(10);
   // A failed look-up leaves the user unknown and is retried after this time.
   static constexpr Duration kFailureRetention = processes::UserNames::kFailureRetention;
-  // How often follow() checks for unknown and outdated names.
+  // How often refresh_regularly() checks for unknown and outdated names.
   static constexpr Duration kRefreshInterval = std::chrono::minutes(1);
-  // How long learn() waits for names.
+  // How long resolve() waits for names.
   static constexpr Duration kResolveTimeout = std::chrono::milliseconds(300);
 
   // The references outlive it.
@@ -41,7 +41,7 @@ class UserDirectory {
   bool is_gone(std::uint32_t uid);
   // Looks up the users returned by `users`, and again whenever a name is outdated.
   void refresh_regularly(const std::function<std::vector<std::uint32_t>()>& users);
-  // Calls `done` once all of them were looked up, or kPatience is over; never inside the call.
+  // Calls `on_done` once all are looked up, or kResolveTimeout is over; never inside the call.
   void resolve(const std::vector<std::uint32_t>& uids, std::function<void()> on_done);
 
  private:
@@ -50,7 +50,7 @@ class UserDirectory {
     bool gone = false;
     TimePoint expires_at;
   };
-  struct PendingResolve {  // for learn()
+  struct PendingResolve {  // for resolve()
     std::set<std::uint32_t> unknown;
     std::function<void()> on_done;
     Subscription deadline;
@@ -67,10 +67,10 @@ class UserDirectory {
   Worker& worker_;
   processes::UserNames::NameLookup look_up_;  // called on the worker
   std::map<std::uint32_t, CachedName> cache_;
-  // Uids to look up, one a job, so that a slow name service delays other work of the worker by one
+  // Uids to look up, one a task, so that a slow name service delays other work of the worker by one
   // look-up only.
   std::deque<std::uint32_t> queue_;
-  std::set<std::uint32_t> requested_;  // queued or running; at most kMost
+  std::set<std::uint32_t> requested_;  // queued or running; at most kMaxNames
   bool lookup_running_ = false;
   std::map<std::uint64_t, PendingResolve> waiting_;
   std::uint64_t next_waiting_ = 0;
@@ -87,14 +87,14 @@ class GroupDirectory {
   static constexpr std::size_t kMaxUsers = 1024;
   // For so long a user who has left the group still counts as a member.
   static constexpr Duration kMembershipRetention = std::chrono::seconds(30);
-  // Who is not known to be a member by then is none.
+  // A user who is not known to be a member by then is none.
   static constexpr Duration kLookUpTimeout = std::chrono::seconds(2);
 
   // The references outlive it.
   GroupDirectory(Loop& loop, Worker& worker, LookUp look_up)
       : loop_(loop), worker_(worker), look_up_(std::move(look_up)) {}
 
-  // Calls `told` once: inside the call if it is known.
+  // Calls `on_member` once: inside the call if it is known.
   void query(std::uint32_t uid, OnMember on_member);
 
  private:

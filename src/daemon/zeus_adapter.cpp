@@ -123,7 +123,7 @@ void ZeusAdapter::submit(zeus::SettingOrder order,
   request.requester = {fmt::format("zeus:{}", order.uid), false, std::to_string(order.request),
                        order.received};
   request.requester.quota_owner = fmt::format("uid {}", uids_.owner_of(order.uid));
-  request.requester.member = true;  // see permits()
+  request.requester.member = true;  // see check_access()
   for (const DeviceInfo& gpu : order.gpus) request.gpus.push_back(gpu.id);
   request.exclusive = true;
   if (order.setting) {

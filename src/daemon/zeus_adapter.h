@@ -21,7 +21,7 @@ namespace gpuyard::daemon {
 
 class ZeusAdapter final : private zeus::GpuSource, private zeus::SettingWriter {
  public:
-  // The references outlive the feed.
+  // The references outlive it.
   ZeusAdapter(http::IoLoop&, Worker& query_worker, telemetry::Telemetry&,
               control::SettingController&, const api::Authority&, const config::Config&,
               const processes::SubordinateUids&, const std::string& version);

@@ -49,7 +49,7 @@ struct RequestOutcomes {
     }
     return all;
   }
-  // Calls tell(answer, change) for changes that succeeded, or for those that failed.
+  // Calls on_change(outcome, change) for changes that succeeded, or for those that failed.
   template <class Tell>
   void for_each_change(bool success, Tell&& on_change) const {
     for (const RequestOutcome& outcome : completed) {
@@ -124,7 +124,7 @@ int print_errors(const RequestOutcomes& outcomes, const http::Endpoint& daemon,
 
 using Names = std::map<std::string, std::string>;  // of GPUs, by UUID
 
-// The names are only for people: without them a plan has indexes.
+// The names are only for people: without them a dry run shows indexes.
 Names names_of(const http::Endpoint& daemon, const std::string& gpus) {
   Names names;
   const auto management = management_of(daemon, gpus);

@@ -16,7 +16,7 @@
 
 namespace gpuyard::cli {
 
-// `ask` makes the change, or with dry_run only asks what would happen.
+// `submit` makes the change, or with dry_run only asks what would happen.
 struct ControlRequest {
   std::string what;  // "power limit", "reset"
   std::function<Result<protocol::ChangeResults>(const http::Endpoint&, bool dry_run)> submit;

@@ -14,7 +14,7 @@ namespace gpuyard::cli {
 // Keeps only settings of these kinds.
 void keep_only(protocol::Management&, const std::vector<SettingKind>&);
 
-// Returns a row for each setting, and one for each further wish that waits behind the first.
+// Returns a row for each setting, and one for each further claim that waits behind the first.
 Printable control_table(const protocol::Management&, const ControlReader&, const Screen&);
 
 // Changes and refusals as tables, the newest last.

@@ -70,7 +70,7 @@ std::string waiting_text(const fleet::FanOut<Answer>& fan_out, std::size_t done,
       all, fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
-// What was heard, and the signal that ended the wait for the rest. The threads of the survey may
+// The replies, and the signal that ended the wait for the rest. The threads of the fan-out may
 // then wait for seconds yet: they and their ssh end with this process, before this object does.
 template <class Answer>
 struct FanOutResult {

@@ -33,7 +33,7 @@ struct FleetViewState {
   std::size_t scrolled = 0;  // lines
 };
 
-// Changes the look by a key, as the terminal sends it; false: the user wants to leave.
+// Changes the view by a key, as the terminal sends it; false: the user wants to leave.
 bool handle_key(FleetViewState&, std::string_view key, std::size_t page);
 
 // The screen: the machines as they were last heard of, and below it who does not answer and since

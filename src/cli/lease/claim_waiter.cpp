@@ -20,9 +20,9 @@ namespace {
 using State = gpuyard::lease::LeaseState;
 using ClaimEventKind = client::ClaimEvent::Kind;
 
-constexpr Duration kFirstMessageDelay =
-    std::chrono::seconds(10);  // until the one line without a terminal
-constexpr Duration kClockPollInterval = std::chrono::seconds(1);  // between looks at the clock
+// Until the one line without a terminal.
+constexpr Duration kFirstMessageDelay = std::chrono::seconds(10);
+constexpr Duration kClockPollInterval = std::chrono::seconds(1);  // between readings of the clock
 constexpr char kClearLineStart[] = "\r\x1b[K";
 
 std::size_t columns_of_stderr() {
@@ -101,7 +101,7 @@ std::optional<ClaimResult> ClaimWaiter::on_event(client::ClaimEvent event) {
       disconnect_error_.reset();
       return std::nullopt;
     case ClaimEventKind::alert:
-      return std::nullopt;  // about GPUs whose grant is not heard yet
+      return std::nullopt;  // about GPUs whose grant has not arrived yet
     case ClaimEventKind::refused:
       return fail(event.error);
     case ClaimEventKind::resubmitted:
@@ -135,7 +135,7 @@ ClaimResult ClaimWaiter::cancel(const JobSignal& signal) {
   protocol::ReleaseQuery query;
   query.lease = request_.id.value_or("");
   const auto reply = client::call(daemon_, protocol::kRelease, query);
-  // Not found: the daemon had not heard of the claim yet, or the claim is over.
+  // Not found: the daemon did not know the claim yet, or the claim is over.
   if (!reply && reply.error().code != Errc::not_found) {
     print_error(Error(reply.error()).in("cancelling the claim"));
     print_note("the daemon will cancel it by itself shortly");

@@ -23,7 +23,7 @@ class ProgressLine {
 
   void show(const std::string& text);
   void clear();
-  // When to call show() again without news; empty: never.
+  // When to call show() again without an event; empty: never.
   std::optional<TimePoint> next_redraw() const;
 
  private:
@@ -40,14 +40,14 @@ using ClaimResult = std::variant<protocol::Lease, int>;
 
 class ClaimWaiter {
  public:
-  // `wish` has an id; `queue_command` is a command that makes the same claim and waits. The
+  // `request` has an id; `queue_command` is a command that makes the same claim and waits. The
   // references outlive this object.
   ClaimWaiter(const http::Endpoint&, protocol::LeaseRequest request, std::string queue_command,
               const JobSignals&, bool quiet);
 
   // Waits for the grant. A signal that asks to end gives up the claim and waits for the answer.
   ClaimResult wait();
-  // The feed goes on after the grant: it tells what becomes of the lease.
+  // The follower goes on after the grant: it reports what becomes of the lease.
   client::ClaimFollower& follower() { return follower_; }
 
  private:

@@ -94,7 +94,7 @@ class ForegroundJob {
  public:
   using Variables = std::vector<std::pair<std::string, std::string>>;
 
-  // Starts the command, but no instruction of it runs before let_go(). If we end before that, it
+  // Starts the command, but no instruction of it runs before resume(). If we end before that, it
   // never runs. `variables` are set in its environment.
   static Result<ForegroundJob> start_held(const std::vector<std::string>& words,
                                           const Variables& variables, const JobSignals&);
@@ -103,7 +103,8 @@ class ForegroundJob {
   ~ForegroundJob() = default;
 
   pid_t pid() const { return pid_; }
-  // Lets it run. 127: there is no such command; 126: it cannot be run; both after a complaint.
+  // Lets it run. 127: there is no such command; 126: it cannot be run; both after printing an
+  // error.
   std::optional<int> resume();
   // Ends the process without running the command.
   void abandon();

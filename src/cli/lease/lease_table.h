@@ -20,13 +20,13 @@ std::string hours_text(double hours);
 // Uses smaller units for small values, so that they do not read as 0.
 std::string kwh_text(double kwh);
 
-// The queue: who waits for GPUs, who uses some without a lease, and which are not handed out.
+// The queue: who waits for GPUs, who uses some without a lease, and which are withheld.
 
 // Whether the queue names the processes for which the GPU is withheld.
 bool is_listed_as_unleased(const protocol::WithheldGpu&, const protocol::Queue&);
 Printable queue_text(const protocol::Queue&, WallTime now, const Screen&);
 
-// One sentence for each GPU that is not handed out.
+// One sentence for each GPU that is withheld.
 Printable withheld_text(const std::vector<protocol::WithheldGpu>&, WallTime now);
 
 }  // namespace gpuyard::cli

@@ -190,7 +190,7 @@ Result<void> LeasedRun::register_command() {
 }
 
 JobEnd LeasedRun::wait() {
-  if (const auto end = job_->reap()) return *end;  // it may have ended before it was let go
+  if (const auto end = job_->reap()) return *end;  // it may have ended before it was resumed
   for (;;) {
     while (const auto signal = signals_.take()) {
       if (signal->number != SIGCHLD) {
@@ -256,7 +256,7 @@ void LeasedRun::release() {
     simulated_ = reply->simulated;
     using gpuyard::lease::EndReason;
     const auto reason = lease_.ending.value_or(EndReason::released);
-    // The command's end may be seen before the news of why the lease ended.
+    // The command's end may be seen before the event that says why the lease ended.
     const bool by_others = reason == EndReason::forced || reason == EndReason::expired;
     if (by_others && !std::exchange(lease_lost_, true)) add_note(ending_text(lease_));
     // Processes left behind may use the GPUs for long: their use is not waited for.

@@ -40,7 +40,7 @@ class LeasedRun {
   JobEnd wait();
   void on_event(const client::ClaimEvent&);
   void add_alert_note(const protocol::Alert&);
-  // Releases the lease and keeps it as it was at its end, if the daemon tells.
+  // Releases the lease and keeps it as it was at its end, if the daemon replies.
   void release();
   // Waits until the lease's use is final, for 6 s at most.
   void wait_for_usage();

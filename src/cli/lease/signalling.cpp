@@ -49,7 +49,7 @@ Result<void> check_numbering(const UnsignalledProcesses& left) {
 }
 
 // The daemon may have been taken over: only a process that names the lease is signalled, in the
-// name of whoever runs this program. No other is, whatever the daemon says of it.
+// name of the user who runs this program. No other is, whatever the daemon says of it.
 Result<void> check_mark(const UnsignalledProcess& process, const std::string& lease) {
   const auto environment =
       read_file(fmt::format("/proc/{}/environ", process.pid), processes::kMaxEnvironmentBytes);

@@ -1,4 +1,4 @@
-// Devices as a daemon or the local driver tells them, for tests of the output.
+// Devices as a daemon or the local driver reports them, for tests of the output.
 #pragma once
 
 #include <map>

@@ -19,7 +19,7 @@ inline constexpr std::array<std::string_view, 10> kGpuFields = {
 inline constexpr std::array<std::string_view, 6> kGpuNumbers = {"gpu",  "util",  "mem",
                                                                 "temp", "power", "clock"};
 
-// A value for each of kGpuFields. `leases`: null where nobody told of any.
+// A value for each of kGpuFields. `leases`: null where none are known.
 std::vector<FilterValue> filter_values(const protocol::Device&, const protocol::Leases* leases);
 
 // What the driver has to be asked for them.

@@ -36,7 +36,7 @@ TimeSpan span_of(const std::vector<protocol::History>&);
 
 inline constexpr std::size_t kSparkColumns = 40;
 
-// Returns the share of each cause, a line for each GPU, and the spells in which one was slow, the
+// Returns the share of each cause, a line for each GPU, and the spans in which one was slow, the
 // newest last.
 Printable bottleneck_tables(const protocol::Bottlenecks&, const Screen&, WallTime now);
 

@@ -60,7 +60,7 @@ Result<void> record(const RecordVerb& verb, Source& source, SignalWaiter& signal
   if (!file) return std::move(file).error();
   recording::RecordingEncoder recorder;
   RecordingStats stats;
-  std::optional<TimePoint> began;  // the first look is at 0
+  std::optional<TimePoint> began;  // the first poll is at 0
   for (TimePoint next = BootClock::now();;) {
     const auto snapshot = source.snapshot(ProbeSet::all(), OwnerLookup::not_needed);
     if (snapshot) {
@@ -143,11 +143,11 @@ Printable info(const recording::Player& player) {
   return text;
 }
 
-// Counts the looks until the recording ends.
+// Counts the polls until the recording ends.
 std::uint64_t remaining_polls(const recording::Player& player, const recording::Replay& replay,
                               const std::string& interval) {
   const auto between = parse_interval(interval);
-  if (!between) return 0;  // the verb that looks reports it
+  if (!between) return 0;  // the verb that polls reports it
   const double seconds = to_seconds(player.length() - replay.from) / replay.speed;
   return 1 + static_cast<std::uint64_t>(std::max(0.0, seconds) / to_seconds(*between));
 }

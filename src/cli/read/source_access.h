@@ -38,7 +38,7 @@ class TemporaryDirectory {
 enum class SimulatedLoad { load, demo };
 
 // A simulated world for one command, in a directory of its own; the destructor ends both. If the
-// command ends without unwinding (Ctrl-C, a closed pipe, SIGKILL), the world's keeper removes them.
+// command ends without unwinding (Ctrl-C, a closed pipe, SIGKILL), the world server removes them.
 class PrivateWorld {
  public:
   static Result<PrivateWorld> start(int gpus, SimulatedLoad what = SimulatedLoad::load);

@@ -204,7 +204,7 @@ int run(const WatchVerb& verb) {
   for (std::uint64_t shown = 0;;) {
     view->show(answer);
     if (++shown == verb.count) return 0;
-    // Keeps the rhythm. Looks that were missed while nothing answered are not made up for.
+    // Keeps the rhythm. Polls that were missed while nothing answered are not made up for.
     next = std::max(next + *interval, BootClock::now());
     const auto on_resize = [&] { view->on_resized(); };
     const auto on_suspend = [&] { view->suspend(); };

@@ -35,12 +35,12 @@ void print_stderr(const Printable& text);
 // Writes to a file of the user. Errc::unavailable: the other end is closed.
 Result<void> write_all(const UniqueFd& file, std::string_view name, const Printable& text);
 
-// Returns what complain() writes.
+// Returns what print_error() writes.
 Printable error_lines(const Error&);
 // Writes "gpuyard: <message>" to stderr, then "  cause: <cause>" and "  try:   <command>", each if
 // there is one; returns the exit code of the error. Further commands stand below the first.
 int print_error(const Error&);
-// Complains of an error, if there is one; returns the exit code.
+// Prints an error, if there is one; returns the exit code.
 int report_result(const Result<void>& done);
 // Writes "gpuyard: <text>" to stderr, where nothing went wrong. Lines after the first are indented,
 // so that text of another program cannot imitate a line of gpuyard.
@@ -51,7 +51,7 @@ void print_note(std::string_view text);
 // Returns what exec wants. The words must outlive it.
 std::vector<char*> pointers_to(const std::vector<std::string>& words);
 
-// Complains of the errno `failed`; returns the exit code, as a shell says it.
+// Prints the errno `failed`; returns the exit code, as a shell says it.
 int print_exec_error(const std::string& command, int failed);
 
 sigset_t signal_set(std::initializer_list<int> numbers);
@@ -93,7 +93,7 @@ class SignalWaiter {
   SignalWaiter(SignalWaiter&&) = delete;
 
   // Waits until `deadline` or a signal: SIGINT, SIGTERM, SIGHUP and SIGQUIT end, SIGWINCH resizes,
-  // SIGTSTP suspends. A signal that is already there is told even after the deadline.
+  // SIGTSTP suspends. A signal that is already there is returned even after the deadline.
   // `also`: descriptors one of which may become readable.
   Cause wait(TimePoint deadline, std::span<const int> also = {});
 
@@ -142,10 +142,10 @@ class RawTerminal {
   bool known_;
 };
 
-// Lets the terminal tell of presses and of the wheel, as numbers of any size; and no longer.
+// Lets the terminal report presses and the wheel, as numbers of any size; and no longer.
 inline constexpr char kMouseOn[] = "\x1b[?1000h\x1b[?1006h";
 inline constexpr char kMouseOff[] = "\x1b[?1006l\x1b[?1000l";
-// Puts a text into the clipboard of whoever looks at the terminal, also through ssh (OSC 52).
+// Puts a text into the clipboard of the terminal's user, also through ssh (OSC 52).
 Printable clipboard_bytes(std::string_view text);
 
 }  // namespace gpuyard::cli

@@ -84,7 +84,7 @@ Result<sim::RunningWorld> start_world(const config::Config& config, const ServeV
   return world;
 }
 
-// The world in whose keeper the GPUs live; a new keeper makes a new world.
+// The world in whose server the GPUs live; a new world server makes a new world.
 std::string world_name() {
   const std::string directory = sim::default_world_directory();
   const auto world = sim::WorldReader::open(directory);

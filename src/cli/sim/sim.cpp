@@ -24,7 +24,7 @@ namespace {
 
 using sim::WorldStatus;
 
-// Counts the GPUs, so that a wrong model or scenario is reported before a keeper is started.
+// Counts the GPUs, so that a wrong model or scenario is reported before a world server is started.
 Result<std::size_t> gpus_of(const SimVerb& verb) {
   if (verb.scenario.empty()) {
     const auto fleet = sim::parse_fleet(verb.model, verb.gpus);

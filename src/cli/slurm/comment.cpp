@@ -163,8 +163,8 @@ Result<AccountingRecord> read_accounting() {
   return known;
 }
 
-// Writes the comment, unless the job has one of somebody else's. slurmdbd may hear of the job later
-// than we do, as it does of the tasks of an array.
+// Writes the comment, unless the job has one of somebody else's. slurmdbd may learn of the job
+// later than we do, as it does of the tasks of an array.
 Result<void> write_comment(JobUsage use) {
   constexpr auto kRetryDelay = std::chrono::milliseconds(500);
   const TimePoint end = BootClock::now() + kUsageTimeout;
@@ -173,7 +173,7 @@ Result<void> write_comment(JobUsage use) {
       if (!known->comment.empty() && !known->comment.starts_with("{gpuyard:")) {
         return Error{Errc::conflict, "it already has an AdminComment, which is kept"};
       }
-      // A node that has not heard of the job in time knows nothing of it.
+      // A node that was not told of the job in time knows nothing of it.
       use.complete = use.complete && use.gpus >= known->gpus.value_or(use.gpus);
     }
     const auto done =

@@ -125,7 +125,7 @@ Result<std::vector<std::int64_t>> Hook::minors(Duration timeout, Age age) {
   return found;
 }
 
-// Errc::unavailable: the daemon is to be told again; so it is after Errc::conflict, which somebody
+// Errc::unavailable: the report is to be repeated; so it is after Errc::conflict, which somebody
 // has to look at.
 Result<protocol::SlurmJobStarted> Hook::send_begin(const std::string& job, const JobNote& note,
                                                    Duration timeout) {
@@ -145,7 +145,7 @@ Result<protocol::SlurmJobStarted> Hook::send_begin(const std::string& job, const
   return call_daemon(protocol::kBeginJob, {job}, request);
 }
 
-// Drains or resumes the node if that is due. `anew`: asks Slurm although it was told already.
+// Drains or resumes the node if that is due. `resend`: asks Slurm although it was told already.
 // Returns what went wrong.
 std::optional<std::string> Hook::reconcile_node(const protocol::SlurmNode& node, bool resend) {
   constexpr Duration kSlurmTimeout = seconds(2);
@@ -161,7 +161,7 @@ std::optional<std::string> Hook::reconcile_node(const protocol::SlurmNode& node,
   if (!now) return now.error().text();
   const NodeAction step = action_for(*now, reason, node_report.refused);
   // A controller may do it after we have given up waiting: until it has answered, Slurm is asked
-  // anew each time.
+  // again each time.
   node_report.trouble = "Slurm has not responded";
   if (step != NodeAction::nothing) spool_.save_node_report(node_report);
   Result<void> done;
@@ -197,8 +197,8 @@ bool Hook::send_saved_end(const std::string& job) {
   return true;
 }
 
-// Tells the daemon of jobs that it could not hear of earlier: first of those that are over. Returns
-// why one of them cannot be counted.
+// Reports jobs that could not be reported earlier: first those that are over. Returns why one of
+// them cannot be counted.
 std::optional<std::string> Hook::deliver_saved() {
   constexpr Duration kSlurmTimeout = seconds(2);
   std::optional<std::string> wrong;
@@ -221,8 +221,7 @@ std::optional<std::string> Hook::deliver_saved() {
 // Ends the leases of jobs that Slurm does not run any more: their epilog never ran. It is asked
 // ever more rarely.
 void Hook::end_missed_jobs(const protocol::SlurmNode& node) {
-  constexpr std::int64_t kMinQueryInterval =
-      600;  // seconds; also the shortest time between questions
+  constexpr std::int64_t kMinQueryInterval = 600;  // seconds
   constexpr std::int64_t kMaxQueryInterval = 7200;
   const auto may_be_over = [](const protocol::SlurmJob& job) {
     return job.state == lease::LeaseState::held && job.idle_s.value_or(0) >= kMinQueryInterval;
@@ -286,8 +285,8 @@ void remove_earlier_notes(const Spool& spool, const std::string& job, const JobN
   }
 }
 
-// Waits until what the job has left is gone. Returns what is still there; "": nothing, or it cannot
-// be told.
+// Waits until what the job has left is gone. Returns what is still there; "": nothing, or it is not
+// known.
 std::string wait_until_gone(Hook& hook, const std::string& job) {
   constexpr Duration kDriverDelay = milliseconds(120);  // what a driver needs to notice
   auto delay = milliseconds(1);

@@ -1,6 +1,6 @@
 // The hooks that Slurm runs on a node: the health check, and the beginning and the end of a job.
 // They ask the daemon over its socket, briefly: without an answer no job is hurt and no node
-// drained, and what the daemon should have heard waits in the spool for the next hook.
+// drained, and what could not be reported to the daemon waits in the spool for the next hook.
 #pragma once
 
 #include "cli/verbs.h"

@@ -42,7 +42,7 @@ std::vector<std::string> missing_files(const protocol::SlurmNode& node, const Mi
   return files;
 }
 
-// A sentence for each rule that has tripped, and how many GPUs are well.
+// A sentence for each rule that fires, and how many GPUs are well.
 std::vector<std::string> unhealthy_texts(const protocol::SlurmNode& node, const Minors& minors) {
   std::map<std::string, std::vector<const protocol::SlurmGpu*>> sick;
   std::size_t all = 0;

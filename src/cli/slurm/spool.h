@@ -1,5 +1,5 @@
 // What the hooks of a node leave for the next one, in a directory that is root's alone and gone
-// with the boot: jobs that the daemon has not heard of, and what Slurm was told of the node. A disk
+// with the boot: jobs that the daemon does not know of, and what Slurm was told of the node. A disk
 // that is full loses the notes, and hurts no job.
 #pragma once
 
@@ -19,7 +19,7 @@ namespace gpuyard::cli::slurm {
 // What Slurm was told of the node. Times are Unix seconds.
 struct NodeReport {
   std::string reason;              // of ours that Slurm has; "": none
-  std::string trouble;             // what keeps a check from its work: Slurm is asked anew
+  std::string trouble;             // what keeps a check from its work: Slurm is asked again
   bool refused = false;            // a prolog has failed because of us
   std::int64_t jobs_asked_at = 0;  // when Slurm was last asked which jobs run
   std::int64_t jobs_again_s = 0;   // how long after that it is asked again
@@ -57,7 +57,7 @@ class Spool {
   std::optional<Devices> devices() const;
   void save_devices(const Devices&) const;
 
-  // The jobs whose beginning, or end, the daemon has not heard of, the oldest first.
+  // The jobs whose beginning, or end, the daemon does not know of, the oldest first.
   void save_begin(const std::string& job, const JobNote&) const;
   void save_end(const std::string& job) const;
   std::vector<std::string> saved_begins() const { return saved_jobs("begin-"); }

@@ -1,7 +1,7 @@
-// What the user may change from the screen, and the plan that is shown before each change. A change
-// is one of gpuyard's own verbs, which is shown, copied and run as it stands; only a signal is sent
-// by us. An action is bound to what it is about - a UUID, a lease, a process with its start, an
-// alert's number - and never to a row.
+// What the user may change from the screen, and the dialog that is shown before each change. A
+// change is one of gpuyard's own verbs, which is shown, copied and run as it stands; only a signal
+// is sent by us. An action is bound to what it is about - a UUID, a lease, a process with its
+// start, an alert's number - and never to a row.
 #pragma once
 
 #include <cstdint>
@@ -66,7 +66,7 @@ std::vector<std::string> undo_words(const Action&);
 // The line for a shell. `host`: as -H has it; empty: this machine.
 std::string shell_line(const Action&, const std::string& host);
 
-// The plan on the screen, and what has been typed into it.
+// The dialog on the screen, and what has been typed into it.
 struct Dialog {
   Action action;
   std::size_t field = 0;                // the one that is typed into; behind the last: the proof

@@ -1,4 +1,5 @@
-// What is typed into a plan, and how it is carried out: by a verb of this program, or by a signal.
+// What is typed into a dialog, and how it is carried out: by a verb of this program, or by a
+// signal.
 #include <signal.h>
 #include <sys/syscall.h>
 

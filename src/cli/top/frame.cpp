@@ -1,4 +1,4 @@
-// What is around the panes: the line of time, the foot, the help, and the plan of a change.
+// What is around the panes: the line of time, the foot, the help, and the dialog of a change.
 #include <algorithm>
 #include <string>
 #include <vector>

@@ -13,8 +13,8 @@
 namespace gpuyard::cli::top {
 namespace {
 
-// The names of the rows that pass, by the first order, where that does not tell by the next, and at
-// last as they were told.
+// The names of the rows that match, by the first order, among equals by the next, and at last as
+// they came.
 template <class Row>
 std::vector<std::string> sorted_names(const std::vector<Row>& rows, const Filter& filter,
                                       std::initializer_list<Order> orders) {

@@ -1,5 +1,5 @@
 // All that the screen shows: what the source said last, and where the user is in it. Plain values,
-// changed by keys and by news, and drawn by render().
+// changed by keys and by new data, and drawn by render().
 #pragma once
 
 #include <array>
@@ -50,7 +50,7 @@ struct Model {
   ScreenData data;
   UtilizationHistory utilization;
   std::string host;
-  std::string failure = {};  // why the news are old; "": they are not
+  std::string failure = {};  // why the data is old; "": it is not
   WallTime now = {};
 
   // What may be done from here.
@@ -75,7 +75,7 @@ struct Model {
   bool mouse = true;
 
   ScreenQuery query = {};
-  std::size_t span = 1;  // of kSpans
+  std::size_t span = 1;  // of kTimeSpans
 
   std::optional<Prompt> prompt = {};
   std::optional<Dialog> dialog = {};
@@ -105,7 +105,7 @@ const protocol::Device* device_of(const Model&);
 // Those of the list, in its order.
 std::vector<const protocol::Device*> gpus_of(const Model&);
 std::vector<ProcessRow> processes_of(const Model&);
-// The lease that has a GPU; null: none, or nobody told.
+// The lease that has a GPU; null: none, or not known.
 const protocol::Lease* lease_of(const Model&, const protocol::Device&);
 // The moment that is shown: now, a past one, or that of a recording.
 WallTime shown_moment(const Model&);
@@ -121,7 +121,7 @@ void select_row(List&, std::size_t place);
 
 // Takes what the source said.
 void update(Model&, ScreenData);
-// Puts the rows of all lists in order; after news and keys.
+// Puts the rows of all lists in order; after new data and keys.
 void sort_lists(Model&);
 SessionAction handle_key(Model&, const Stroke&, const Grid& shown);
 // What the dialog's action came to.

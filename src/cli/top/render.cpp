@@ -208,7 +208,7 @@ Grid render(const Model& model, Size size, Charset charset) {
 }
 
 std::vector<std::string> plain_lines(const Model& model) {
-  if (!model.failure.empty()) return {model.failure};  // what was heard before is old
+  if (!model.failure.empty()) return {model.failure};  // what was fetched before is old
   std::vector<std::string> lines;
   for (const Device* const device : gpus_of(model)) lines.push_back(plain_line(model, *device));
   if (!model.data.alerts) return lines;

@@ -31,7 +31,7 @@ void draw_dialog(Grid&, const Dialog&, const std::string& line);
 void draw_footer(Grid&, const Model&);
 
 Tone tone_of(const protocol::Device&);
-// "alice", "mallory!" for a squatter, "-" for nobody.
+// "alice", "mallory!" for an unleased process, "-" for nobody.
 std::string holder_of(const Model&, const protocol::Device&);
 // Why it is slow, in a few words.
 std::string reason_of(const protocol::Device&);

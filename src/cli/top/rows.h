@@ -42,7 +42,7 @@ struct TextRow {
   std::string command = {};  // for a shell: drawn behind the text if all of it fits
 };
 
-// In the order in which they are told. They point into the news.
+// In the order of the data, into which they point.
 std::vector<GpuRow> gpu_rows(const ScreenData&);
 std::vector<ProcessRow> process_rows(const ScreenData&);
 std::vector<TextRow> queue_rows(const ScreenData&);

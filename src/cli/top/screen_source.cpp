@@ -167,7 +167,7 @@ class LiveScreenSource final : public ScreenSource {
         std::exchange(change_count_, screen_query.change_count) != screen_query.change_count;
     if (!shown && !changed && BootClock::now() < lists_due_) return;
     lists_due_ = BootClock::now() + kListPollInterval;
-    leases_.reset();  // what is not told now is not known
+    leases_.reset();  // what is not fetched now is not known
     queue_.reset();
     alerts_.reset();
     fetch_part(*daemon(), protocol::kLeases, leases_);
@@ -187,7 +187,7 @@ class LiveScreenSource final : public ScreenSource {
     std::ranges::sort(marks_, {}, &TimelineMark::at);
   }
 
-  // A chart is asked for anew when half of one of its steps has passed.
+  // A chart is fetched again when half of one of its steps has passed.
   void poll_charts(const ScreenQuery& screen_query) {
     const bool same = screen_query.charts_gpu == charts_query_.charts_gpu &&
                       screen_query.span == charts_query_.span &&

@@ -1,5 +1,5 @@
-// What the screen is told, and by whom: a daemon or the driver, of now or of a past moment, or a
-// recording. Only the asking thread calls a teller; the screen shows what it said last.
+// What the screen shows, and its source: a daemon or the driver, of now or of a past moment, or a
+// recording. Only the polling thread calls a source; the screen shows what it returned last.
 #pragma once
 
 #include <cstddef>
@@ -37,25 +37,25 @@ struct TimelineMark {
 // What a source knows at one moment.
 struct ScreenData {
   protocol::Snapshot snapshot = {};
-  // Of a daemon only; empty: there is none, or it did not tell.
+  // Of a daemon only; empty: there is none, or it did not answer.
   std::optional<protocol::Leases> leases = {};
   std::optional<protocol::Queue> queue = {};
   std::optional<protocol::Alerts> alerts = {};
   std::optional<protocol::Usage> usage = {};
   std::string today = {};                // "31.2kWh 7.80EUR today"; empty: not known
   std::vector<TimelineMark> marks = {};  // oldest first
-  protocol::HistoryColumns charts = {};  // of the GPU that the wish names
-  UtilizationHistory past_utilization =
-      {};  // of a past moment, and of the first after it: the two minutes before
+  protocol::HistoryColumns charts = {};  // of the GPU that the query names
+  // Of a past moment, and of the first after it: the two minutes before.
+  UtilizationHistory past_utilization = {};
   std::optional<WallTime> at = {};  // of a past moment, and of a recording
   WallTime fetched_at = {};
 };
 
-// What the screen wants to be told of.
+// What the screen wants to show.
 struct ScreenQuery {
   std::optional<WallTime> at = {};  // nothing: of now
   Pane pane = Pane::overview;
-  std::size_t change_count = 0;  // that were made from the screen: what they changed is asked anew
+  std::size_t change_count = 0;  // that the screen made: what they changed is fetched again
   std::string charts_gpu = {};   // a UUID; empty: none
   std::chrono::seconds span{};   // of the charts, which end at that moment
 

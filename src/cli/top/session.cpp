@@ -60,11 +60,11 @@ struct SharedState {
 
   std::shared_ptr<ScreenSource> source;
   Published<ScreenData> data;
-  Published<Error> failure;  // of the newest look; null: it went well
+  Published<Error> failure;  // of the newest fetch; null: it went well
   Published<VerbOutcome> outcome;
   Published<ScreenQuery> query;
   Wakeup updated;        // something is new
-  Wakeup query_changed;  // another wish
+  Wakeup query_changed;  // another query
 };
 
 void poll_source(const std::shared_ptr<SharedState>& shared) {
@@ -197,7 +197,7 @@ class Session {
     return words;
   }
 
-  // One verb at a time; what it says comes by listen().
+  // One verb at a time; on_outcome() gets what it says.
   void start_verb(std::vector<std::string> words) {
     running_ = words;
     std::thread([shared = shared_, words = std::move(words)] {
@@ -207,7 +207,7 @@ class Session {
     }).detach();
   }
 
-  // What the action would do, as the daemon says: asked anew when something else was typed.
+  // What the action would do, as the daemon says: asked again when something else was typed.
   void start_dry_run() {
     if (!model_.dialog) planned_.clear();
     if (!model_.dialog || model_.dialog->in_progress || !running_.empty()) return;
@@ -243,8 +243,8 @@ class Session {
     const auto command = with_daemon_socket(command_words(dialog.action));
     if (dialog.in_progress && outcome->words == command)
       return finish_action(model_, outcome->text);
-    if (dialog.in_progress) return start_verb(command);  // a plan was still under way
-    // It may be the plan of a dialog that was closed, or of what was typed before.
+    if (dialog.in_progress) return start_verb(command);  // a dry run was still under way
+    // It may be the dry run of a dialog that was closed, or of what was typed before.
     const bool of_this = outcome->words == with_daemon_socket(dry_run_words(dialog.action));
     if (of_this) {
       dialog.planned =
@@ -329,7 +329,7 @@ class Session {
   std::string bytes_;
   ScreenQuery published_query_;
   std::vector<std::string> running_;  // the words of the verb that is under way
-  std::vector<std::string> planned_;  // the plan that was asked for last
+  std::vector<std::string> planned_;  // the dry run that was started last
   std::shared_ptr<const ScreenData> data_;
   std::shared_ptr<const VerbOutcome> outcome_;
 };

@@ -1,6 +1,6 @@
-// The screen and its user: a terminal, keys and a mouse on one side, a teller (screen_source.h) on
-// the other. A thread asks the teller; keys are answered from what it said last, however long it
-// takes.
+// The screen and its user: a terminal, keys and a mouse on one side, a source (screen_source.h) on
+// the other. A thread polls the source; keys are answered from what it returned last, however long
+// it takes.
 #pragma once
 
 #include <memory>
@@ -20,8 +20,8 @@ struct DisplayOptions {
   std::optional<Size> size = {};  // nothing: the terminal's
 };
 
-// Shows the model until the user leaves or a signal ends it. The teller may be inside a call that
-// never returns: the asking thread is left behind, and keeps the teller.
+// Shows the model until the user leaves or a signal ends it. The source may be inside a call that
+// never returns: the polling thread is left behind, and keeps the source.
 void run_interactive(SignalWaiter&, std::shared_ptr<ScreenSource>, Model, const DisplayOptions&);
 
 // Prints the lines of the model, and then those that change in words, until a signal ends it.

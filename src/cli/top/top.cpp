@@ -95,7 +95,7 @@ Result<void> select_gpu(Model& model, const std::string& name, std::string_view 
   return {};
 }
 
-// The source of a verb, and who tells of it.
+// The source of a verb, and its name.
 struct SourceWithScreen {
   OpenSource open;
   std::unique_ptr<ScreenSource> screen;
@@ -228,7 +228,7 @@ int run(const TopVerb& verb) {
     run_plain(signals, screen_source, std::move(model));
     return 0;
   }
-  // The asking thread keeps the source, too.
+  // The polling thread keeps the source, too.
   run_interactive(signals, std::shared_ptr<ScreenSource>(*source, &screen_source), std::move(model),
                   *options);
   // It may be inside a call that never returns. A simulated world ends with us.

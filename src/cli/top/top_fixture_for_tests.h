@@ -1,4 +1,4 @@
-// A yard of up to 64 GPUs, each of which does one of eight things.
+// A machine of up to 64 GPUs, each of which does one of eight things.
 #pragma once
 
 #include <array>

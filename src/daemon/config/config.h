@@ -32,7 +32,7 @@ struct Config {
     std::vector<std::string>
         clients;  // "DNS:prometheus.lab = metrics", "URI:spiffe://lab/ci = ..."
     std::vector<std::string> revoked;       // fingerprints of client certificates
-    Anonymous anonymous = Anonymous::none;  // what whoever shows no token may do
+    Anonymous anonymous = Anonymous::none;  // what a caller without a token may do
   } tls;
   struct State {
     std::string directory;  // load() fills an empty one
@@ -122,10 +122,10 @@ struct Config {
   struct Log {
     log::Level level = log::Level::info;
   } log;
-  // Where each key was said last, for errors: "server.listen" at "gpuyard.toml:3".
+  // Where each key was set last, for errors: "server.listen" at "gpuyard.toml:3".
   std::map<std::string, std::string> set_at = {};
 
-  // "gpuyard.toml:3: server.listen", or the key alone where nobody said it.
+  // "gpuyard.toml:3: server.listen", or the key alone where no file sets it.
   std::string location_of(const std::string& key) const;
   // The files of the certificate and the key: by default those that `gpuyard tls init` makes.
   std::string certificate_file() const;

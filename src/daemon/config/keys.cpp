@@ -88,7 +88,7 @@ Result<void> set_temperature(Config& config, const Value& value) {
   return {};
 }
 
-// Sets a whole number within bounds. `least` as words: "0 (no limit)".
+// Sets a whole number within bounds. `Least` as words: "0 (no limit)".
 template <auto Section, auto Member, std::int64_t Least, std::int64_t Most>
 Result<void> set_bounded(Config& config, const Value& value) {
   const auto number = std::get<std::int64_t>(value);
