@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/helper_socket.h"
 #include "base/log.h"
 #include "base/passed_fds.h"
 
@@ -171,16 +172,12 @@ void set_command_host(UniqueFd socket, pid_t pid) {
 }
 
 Result<void> start_command_host() {
-  std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    return system_error("creating a socket for the process that starts commands");
-  }
-  UniqueFd ours(ends[0]);
-  const UniqueFd theirs(ends[1]);
-  const auto pid =
-      spawn({.arguments = {"command-host"}, .passed_fds = {theirs.get()}, .new_session = true});
+  auto pair = make_socket_pair();
+  if (!pair) return Error(pair.error()).in("the process that starts commands");
+  const auto pid = spawn(
+      {.arguments = {"command-host"}, .passed_fds = {pair->theirs.get()}, .new_session = true});
   if (!pid) return pid.error();
-  set_command_host(std::move(ours), *pid);
+  set_command_host(std::move(pair->ours), *pid);
   return {};
 }
 

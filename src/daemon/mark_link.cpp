@@ -4,11 +4,9 @@
 #include <linux/capability.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -19,11 +17,11 @@
 #include "base/clock.h"
 #include "base/command_host.h"
 #include "base/files.h"
+#include "base/helper_socket.h"
 #include "base/log.h"
 #include "base/spawn.h"
 #include "core/processes/mark_host.h"
 #include "faces/cpu/rapl.h"
-#include "io/http/endpoint.h"
 #include "io/notify/sink_config.h"
 
 namespace gpuyard::daemon {
@@ -39,28 +37,20 @@ bool can_read_environments() {
 // Starts it with the capabilities of this process that it needs; without any, where it was started
 // free of the daemon's restrictions: under Landlock it could not read even its own user's.
 Result<processes::MarkLink> start_marks(const std::string& proc_root) {
-  std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    return system_error("making the socket of gpuyard-marks");
-  }
-  UniqueFd ours(ends[0]);
-  const UniqueFd theirs(ends[1]);
-  const SpawnOptions plan{.arguments = {std::string(kMarksVerb), proc_root},
-                          .passed_fds = {theirs.get()},  // stderr is its log
-                          .capabilities = kEnvironmentCapabilities};
-  const auto child = can_read_environments() ? spawn(plan) : spawn_unconfined(plan);
+  auto pair = make_socket_pair();
+  if (!pair) return Error(pair.error()).in("gpuyard-marks");
+  const SpawnOptions options{.arguments = {std::string(kMarksVerb), proc_root},
+                             .passed_fds = {pair->theirs.get()},  // stderr is its log
+                             .capabilities = kEnvironmentCapabilities};
+  const auto child = can_read_environments() ? spawn(options) : spawn_unconfined(options);
   if (!child) return Error(child.error()).in("gpuyard-marks");
-  return processes::MarkLink{std::move(ours), *child};
+  return processes::MarkLink{std::move(pair->ours), *child};
 }
 
 Result<processes::MarkLink> connect_to_marks(const std::string& path) {
-  const auto address = http::to_socket_address(http::Endpoint::unix_socket(path));
-  if (!address) return address.error();
-  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket || ::connect(socket.get(), address->get(), address->length) != 0) {
-    return system_error("connecting to " + path);
-  }
-  return processes::MarkLink{std::move(socket)};
+  auto socket = connect_to_helper(path);
+  if (!socket) return socket.error();
+  return processes::MarkLink{*std::move(socket)};
 }
 
 std::string configured_proc_root() {
@@ -158,8 +148,8 @@ void run_marks(const std::vector<std::string>& arguments) {
     log::error("gpuyard-marks is started by `gpuyard serve` or by its unit, not by hand");
     ::_exit(2);
   }
-  if (!processes::is_authorized_peer(socket.get())) {
-    log::error("gpuyard-marks answers only the daemon's user, who owns the socket, and root");
+  if (const auto daemon = check_daemon(socket.get()); !daemon) {
+    log::error("gpuyard-marks serves its daemon only: {}", daemon.error().text());
     ::_exit(2);
   }
   const bool child = !arguments.empty();

@@ -3,8 +3,6 @@
 #include <linux/capability.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -16,6 +14,7 @@
 
 #include "base/capabilities.h"
 #include "base/files.h"
+#include "base/helper_socket.h"
 #include "base/log.h"
 #include "daemon/config/config.h"
 #include "daemon/serve.h"
@@ -112,40 +111,9 @@ Result<driver::DriverHostProcess> connect_to_setter(const std::string& address) 
     why.hint = "sudo systemctl start gpuyard-setter.socket";
     return why;
   };
-  sockaddr_un name{};
-  name.sun_family = AF_UNIX;
-  if (address.empty() || address.size() >= sizeof(name.sun_path)) {
-    return unreachable({Errc::invalid, fmt::format("{} is not a path of a socket", address)});
-  }
-  std::memcpy(name.sun_path, address.c_str(), address.size());
-  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket || ::connect(socket.get(), reinterpret_cast<sockaddr*>(&name), sizeof(name)) != 0) {
-    return unreachable(system_error("connecting to " + address));
-  }
-  return driver::DriverHostProcess{-1, {}, std::move(socket)};
-}
-
-// The uid of the owner of the socket's file, which is the daemon's; nothing for a pair of sockets.
-std::optional<uid_t> owner_of_socket(int socket) {
-  sockaddr_un name{};
-  socklen_t length = sizeof(name);
-  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&name), &length) != 0) return std::nullopt;
-  const std::size_t start = offsetof(sockaddr_un, sun_path);
-  if (length <= start || name.sun_path[0] == '\0') return std::nullopt;
-  const std::string path(name.sun_path, ::strnlen(name.sun_path, length - start));
-  struct stat info{};
-  return ::lstat(path.c_str(), &info) == 0 ? std::optional(info.st_uid) : std::nullopt;
-}
-
-// Only root, this user, and the user whose socket it is may have GPUs changed.
-Result<void> check_daemon(int socket) {
-  ucred peer{};
-  socklen_t length = sizeof(peer);
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) {
-    return system_error("asking who the daemon is");
-  }
-  if (peer.uid == 0 || peer.uid == ::geteuid() || peer.uid == owner_of_socket(socket)) return {};
-  return Error{Errc::denied, fmt::format("uid {} is not the daemon's user", peer.uid)};
+  auto socket = connect_to_helper(address);
+  if (!socket) return unreachable(socket.error());
+  return driver::DriverHostProcess{-1, {}, *std::move(socket)};
 }
 
 struct SetterArguments {

@@ -9,10 +9,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <sys/un.h>
-#include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -100,24 +97,6 @@ void serve_marks(UniqueFd socket, const MarkRoots& roots, const std::vector<std:
         *mark_request, reader.read(mark_request->processes, mark_request->leases, now, until));
     if (!send_reply(socket.get(), reply)) return;
   }
-}
-
-bool is_authorized_peer(int socket) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
-  sockaddr_un address{};
-  size = sizeof address;
-  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
-      address.sun_family != AF_UNIX) {
-    return false;
-  }
-  const std::size_t length = size - offsetof(sockaddr_un, sun_path);
-  if (length == 0) return peer.pid == ::getppid();
-  const std::string path(address.sun_path, ::strnlen(address.sun_path, length));
-  struct stat info{};
-  if (path.empty() || ::stat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode)) return false;
-  return peer.uid == 0 || peer.uid == info.st_uid;
 }
 
 namespace {

@@ -24,10 +24,6 @@ struct MarkRoots {
 // daemon's could be a link to any file.
 void serve_marks(UniqueFd socket, const MarkRoots&, const std::vector<std::string>& files = {});
 
-// Returns whether the other end may send requests: this process's parent if the daemon made the
-// connection, or else root and the owner of the socket's file.
-bool is_authorized_peer(int socket);
-
 // Drops every capability and every system call that reading environments does not take. Logs what
 // this kernel or container does not support, and goes on.
 //

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
@@ -348,28 +347,6 @@ TEST_F(EnvironmentScannerTest, KnownMarkStaysWhileTheHelperIsGone) {
 TEST_F(EnvironmentScannerTest, HiddenMarksAreNoneWithoutAHelper) {
   EnvironmentScanner marks("/nowhere/proc", PidSpace::ours, nullptr);
   EXPECT_TRUE(marks.read({{key(10)}}, leases_, kAfterStartup)[0].known);
-}
-
-TEST(MayAsk, OnlyTheOwnerOfTheSocketAndRoot) {
-  const ScratchDirectory place;
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::strncpy(address.sun_path, place.in("s").c_str(), sizeof address.sun_path - 1);
-  const auto* const generic = reinterpret_cast<const sockaddr*>(&address);
-  const UniqueFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  ASSERT_EQ(::bind(listener.get(), generic, sizeof address), 0);
-  ASSERT_EQ(::listen(listener.get(), 1), 0);
-  const UniqueFd client(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  ASSERT_EQ(::connect(client.get(), generic, sizeof address), 0);
-  const UniqueFd accepted(::accept(listener.get(), nullptr, nullptr));
-  EXPECT_TRUE(is_authorized_peer(accepted.get()));
-  if (::geteuid() != 0) {
-    ::unlink(address.sun_path);
-    EXPECT_FALSE(is_authorized_peer(accepted.get())) << "whose socket it was is not known any more";
-  }
-  const auto ends = pair_of_sockets();
-  EXPECT_FALSE(is_authorized_peer(ends[1].get()))
-      << "made by this process, which is not its own parent";
 }
 
 }  // namespace

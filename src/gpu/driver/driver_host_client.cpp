@@ -2,19 +2,18 @@
 
 #include <linux/capability.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
 #include "base/capabilities.h"
 #include "base/command_host.h"
 #include "base/files.h"
+#include "base/helper_socket.h"
 #include "base/log.h"
 #include "base/spawn.h"
 #include "gpu/driver/driver_host.h"
@@ -228,15 +227,11 @@ void DriverHostClient::schedule_start(Duration delay) {
 
 Result<DriverHostProcess> spawn_host(const std::vector<std::string>& arguments,
                                      const std::string& verb) {
-  std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    return system_error("making a socket for the " + verb);
-  }
-  UniqueFd ours(ends[0]);
-  const UniqueFd theirs(ends[1]);
+  auto pair = make_socket_pair();
+  if (!pair) return Error(pair.error()).in("the " + verb);
   static_assert(kDriverHostSocket == kFirstPassedFd);
   SpawnOptions options{.arguments = {verb},
-                       .passed_fds = {theirs.get()},  // stderr is its log
+                       .passed_fds = {pair->theirs.get()},  // stderr is its log
                        .capabilities = capability_bit(CAP_SYS_ADMIN)};
   options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());
   // NVIDIA's library may have to run nvidia-modprobe, which becomes root to make missing device
@@ -253,7 +248,7 @@ Result<DriverHostProcess> spawn_host(const std::vector<std::string>& arguments,
     ::waitpid(*child, nullptr, 0);  // it has no driver yet, so it ends at once
     return error;
   }
-  return DriverHostProcess{*child, std::move(pidfd), std::move(ours)};
+  return DriverHostProcess{*child, std::move(pidfd), std::move(pair->ours)};
 }
 
 }  // namespace gpuyard::driver
