@@ -247,7 +247,7 @@ def test_a_stranger_at_the_socket_is_refused(service):
     assert sock.recv(100) == b""
     sock.close()
     wait_until(lambda: helper.started and helper.started[0].poll() == 2, "the helper to end")
-    assert "answers only the daemon's user" in helper.started[0].stderr.read()
+    assert f"uid {STRANGER} is not the daemon's user" in helper.started[0].stderr.read()
 
 
 def test_the_socket_of_the_service_is_closed_to_strangers(service):
