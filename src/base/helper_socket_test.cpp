@@ -37,7 +37,7 @@ TEST_F(HelperSocketTest, OwnerOfTheFileIsServed) {
   EXPECT_TRUE(check_daemon(accepted.get()));
 }
 
-TEST_F(HelperSocketTest, SocketWithoutItsFileServesNobody) {
+TEST_F(HelperSocketTest, SocketWithoutItsFileIsRefused) {
   const auto client = connect_to_helper(path_);
   const UniqueFd accepted(::accept(listener_.get(), nullptr, nullptr));
   ::unlink(path_.c_str());
