@@ -19,7 +19,8 @@ source tools/yard/fuzz.sh
 export PYTHONDONTWRITEBYTECODE=1
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0
 export UBSAN_OPTIONS=print_stacktrace=1
-export TSAN_OPTIONS=halt_on_error=1
+# A test may fork while a thread of an earlier one still ends; its child starts threads itself.
+export TSAN_OPTIONS=halt_on_error=1:die_after_fork=0
 
 # Files git knows or would take: a new file is checked before it is committed. NUL separated.
 # One that is deleted but still in the index is left out.
