@@ -49,7 +49,9 @@ def test_a_restart_ends_no_verdict_and_an_acknowledgement_does(alerts_yard, numb
     yard.restart(number)
     wait_for_errors(yard)
     assert not may_run(yard, 0) and may_run(yard, 1)
-    yard.must("alerts", "ack", str(yard.firing("gpu-unhealthy")[0]["number"]))
+    # An alert that a kill kept from the disk fires again with the next evaluation.
+    [alert] = wait_until(lambda: yard.firing("gpu-unhealthy"), "the alert after the restart")
+    yard.must("alerts", "ack", str(alert["number"]))
     wait_until(lambda: gpu(yard, 0)["health"] == "healthy", "the end of the verdict")
     for alert in yard.firing():  # its Xid quarantines it, too
         yard.must("alerts", "ack", str(alert["number"]))
