@@ -22,14 +22,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// If it drew its power limit all the time. With the waits of a training it is 79 to 84: above the
+// Its temperature at its power limit. With the waits of a training it is 79 to 84: above the
 // alert "thermal" (80) most of the time, and never above 85, where a GPU is unhealthy.
 constexpr double kHotCelsius = 85.5;
 
 constexpr const char* kPlayer = "player";
 constexpr const char* kLeases = "leases";
 
-// How long the GPU that the demo's claim waits for is kept, should the claim ever be granted.
+// The time for which the demo's waiting claim keeps its GPU, should it ever be granted.
 constexpr std::chrono::seconds kClaimDuration{60};
 // A daemon that has just started knows the processes of its GPUs after a few readings.
 constexpr Duration kDaemonStartTimeout = 20s;

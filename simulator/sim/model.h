@@ -114,7 +114,7 @@ struct Model {
   std::uint32_t max_memory_clock_mhz() const { return clocks.memory.front(); }
 };
 
-// Finds a model by key; nullptr if there is none. The row lives for ever.
+// Finds a model by key; nullptr if there is none. The row is never destroyed.
 const Model* find_model(std::string_view key);
 
 std::span<const Model> all_models();

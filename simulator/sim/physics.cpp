@@ -154,8 +154,8 @@ namespace {
 // working point that is about the power 2.4.
 constexpr double kPowerExponent = 2.4;
 
-// How fast the governor moves the clock: the whole range in 140 ms, half of it in well under 100
-// ms.
+// The governor's rate of change of the clock: the whole range in 140 ms, half of it in well under
+// 100 ms.
 constexpr double kClockSlewMhzPerMs = 12.0;
 
 // The share of the highest clock that each degree above the limit costs.

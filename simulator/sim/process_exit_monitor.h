@@ -12,7 +12,7 @@
 
 namespace gpuyard::sim {
 
-// Identifies one process for ever, even if the kernel reuses its pid.
+// Identifies one process, even after the kernel has reused its pid.
 struct ProcessKey {
   std::uint32_t pid = 0;
   std::uint64_t start_time = 0;

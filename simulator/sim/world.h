@@ -126,7 +126,7 @@ struct Gpu {
 
 inline constexpr double kAmbientCelsius = 30.0;
 
-// How long a GPU is without work before it lowers its memory clock, link speed and performance
+// The time without work after which a GPU lowers its memory clock, link speed and performance
 // state.
 inline constexpr std::chrono::milliseconds kIdleDelay{2'000};
 
@@ -140,7 +140,7 @@ struct Driver {
   std::string next_version;  // its version from then on
 };
 
-// How the world's time runs, as its readers see it.
+// The flow of the world's time, as its readers see it.
 struct TimeFlow {
   TimeMode mode = TimeMode::real;
   double speed = 1.0;

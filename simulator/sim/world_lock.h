@@ -12,7 +12,7 @@
 
 namespace gpuyard::sim {
 
-// Identifies one process for ever: the kernel reuses pids, but not together with a start time.
+// Identifies one process: the kernel reuses pids, but not together with a start time.
 struct LockOwner {
   pid_t pid = 0;
   std::uint64_t start_time = 0;

@@ -1,4 +1,4 @@
-// Which lock files `sim stop` trusts, and which files and processes it leaves alone.
+// The lock files that `sim stop` trusts, and the files and processes that it leaves alone.
 #include "sim/world_lock.h"
 
 #include <fcntl.h>

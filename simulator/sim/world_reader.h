@@ -30,9 +30,9 @@ class WorldReader {
  public:
   // Checks the file: owner, magic, layout version, size, boot, fleet. Errc::not_found: there is no
   // world; Errc::denied: its owner is neither root nor this user; Errc::unavailable: it is from
-  // another boot; Errc::invalid: this program does not understand it. Only alive() says whether its
-  // world server still lives. A file that is truncated later counts as a dead world (but truncating
-  // it during a read kills the reader; only its owner can do that).
+  // another boot; Errc::invalid: this program does not understand it. Only is_alive() says whether
+  // its world server still lives. A file that is truncated later counts as a dead world (but
+  // truncating it during a read kills the reader; only its owner can do that).
   static Result<WorldReader> open(const std::string& directory, OpenMode mode = OpenMode::file);
 
   WorldReader(WorldReader&& other) noexcept;

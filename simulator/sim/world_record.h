@@ -43,7 +43,7 @@ inline constexpr std::uint64_t kReasonHardwareThermal = 0x40;
 inline constexpr std::uint64_t kReasonHardwareSlowdown = 0x8;  // together with one of its causes
 inline constexpr std::uint64_t kReasonPowerBrake = 0x80;
 
-// Where memory errors happen: nvmlMemoryLocation_t.
+// The locations of memory errors: nvmlMemoryLocation_t.
 enum class EccLocation : std::uint32_t {
   l1_cache,
   l2_cache,
@@ -153,9 +153,9 @@ struct GpuRecord {
 
   std::uint32_t workload_kind = 0;  // WorkloadKind
   std::uint32_t process_count = 0;
-  // How much of its requested share each process gets: 1000 while all shares fit the GPU.
+  // The part of its requested share that each process gets: 1000 while all shares fit the GPU.
   std::uint32_t process_share_permille = 1000;
-  // How often it was plugged in. A handle is valid only for the number with which it was made.
+  // The times that it was plugged in. A handle is valid only for the number at which it was made.
   std::uint32_t plug_count = 1;
   std::uint32_t plugged = 1;
   Fault fault;

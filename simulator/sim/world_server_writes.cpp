@@ -1,4 +1,4 @@
-// How a world server carries out and logs NVML's setters and resets.
+// Executes and logs NVML's setters and resets in a world server.
 #include <fmt/format.h>
 
 #include "gpu/nvml/abi.h"

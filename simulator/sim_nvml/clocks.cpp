@@ -45,7 +45,7 @@ std::optional<std::uint32_t> clock_of(const Device& d, unsigned type, unsigned i
   return optional_if(mhz != 0, mhz);
 }
 
-// `known`: the caller's numbers are valid.
+// `known`: whether the caller's numbers are valid.
 template <class Choose>
 ReturnCode read_clock(Call call, DeviceHandle handle, bool known, unsigned* out, Choose&& choose) {
   return read_one(call, handle, known ? out : nullptr, choose);

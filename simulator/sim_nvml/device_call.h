@@ -139,7 +139,7 @@ inline bool is_list(const unsigned* count, const void* out) {
 
 // The effect of a fault on one call, inside the calling program: a wait, a code, or both.
 
-// Instead of a GPU's place: the faults of the driver.
+// Stands for the driver's faults where a GPU's place is expected.
 inline constexpr std::uint32_t kDriverPlace = sim::kMaxGpus;
 
 // Returns the current faults; empty: the world is dead.

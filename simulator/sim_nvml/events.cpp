@@ -14,7 +14,7 @@ using namespace gpuyard::sim_nvml;
 using sim::Call;
 
 constexpr std::size_t kMaxEventSets = 256;  // at a time, of one client
-// How long a wait sleeps between two polls. A real driver sleeps until an event; polling as often
+// The sleep of a wait between two polls. A real driver sleeps until an event; polling as often
 // as a world changes would cost a waiting client 0.3 % of a core.
 constexpr std::uint32_t kEventPollMs = 50;
 
@@ -59,7 +59,7 @@ ReturnCode health_of(const OpenedDriver& driver, const Registration& registered)
   return kSuccess;
 }
 
-// Looks for an event every 50 ms, until there is one or `timeout_ms` has passed.
+// Polls every kEventPollMs until there is an event or `timeout_ms` has passed.
 ReturnCode wait_for(EventSet set, std::uint32_t timeout_ms, EventData& out) {
   const std::uint64_t deadline = monotonic_us() + std::uint64_t{timeout_ms} * 1000;
   for (;;) {

@@ -214,7 +214,7 @@ bool set_dates(X509* certificate, WallTime now, std::chrono::days good_for) {
          ::ASN1_TIME_set(X509_getm_notAfter(certificate), until) != nullptr;
 }
 
-// Good for a server and for nothing else: whoever trusts it trusts no certificate signed by it.
+// Makes it valid for a server only: trusting it does not mean trusting certificates signed by it.
 bool describe(X509* certificate, GENERAL_NAMES* names) {
   return add_extension(certificate, NID_basic_constraints, "critical,CA:FALSE") &&
          add_extension(certificate, NID_key_usage, "critical,digitalSignature") &&

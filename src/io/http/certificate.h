@@ -1,4 +1,4 @@
-// Certificates: what they say, what they are known by, and one of our own making. Knows no socket.
+// Certificates: their contents, their pins and fingerprints, and self-signed ones. Knows no socket.
 // Includes no OpenSSL, so that the wiring can include it.
 #pragma once
 
@@ -15,7 +15,7 @@ using X509 = struct x509_st;
 
 namespace gpuyard::http {
 
-// What a certificate says, and what it is known by.
+// The contents of a certificate, and the pin and the fingerprint that identify it.
 struct CertificateFacts {
   WallTime not_before{};
   WallTime not_after{};
@@ -28,11 +28,11 @@ struct CertificateFacts {
   std::string fingerprint;  // the whole certificate's SHA-256, in 64 small hexadecimal digits
 };
 
-// For OpenSSL, which would ask for one at the terminal otherwise.
+// A callback for OpenSSL, which would otherwise ask for a passphrase at the terminal.
 int refuse_passphrase(char*, int, int, void*);
 
 CertificateFacts facts_of(const X509*);
-// Of the first certificate in a PEM text. Errc::invalid if there is none.
+// Reads the first certificate in a PEM text. Errc::invalid if there is none.
 Result<CertificateFacts> parse_facts(std::string_view pem);
 
 // The certificate of a server that nobody trusts yet.
@@ -72,7 +72,7 @@ bool start_openssl();
 // Why the last call on this thread failed, in OpenSSL's words.
 std::string openssl_reason();
 
-// What OpenSSL made, and the function that frees it.
+// Deletes an object of OpenSSL's with the function that frees it.
 template <auto free>
 struct OpensslDeleter {
   template <class T>

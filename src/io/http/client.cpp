@@ -24,12 +24,12 @@ using Parser = beast::response_parser<beast::string_body>;
 constexpr std::uint32_t kMaxHeaderBytes = 64 * 1024;
 constexpr int kMaxInterimResponses = 8;  // answers before the answer proper
 
-// Hands what comes to the parser of the answer that it belongs to.
+// Passes received bytes to the parser of the answer that they belong to.
 class Receiver {
  public:
   explicit Receiver(ClientSocket& socket) : socket_(socket) {}
 
-  // Parses what one read brought, or the end of the connection.
+  // Parses the bytes of one read, or the end of the connection.
   Result<void> receive_some(Parser& parser, TimePoint deadline) {
     std::array<char, std::size_t{16} * 1024> space;
     const auto got = socket_.receive(space, deadline);
@@ -39,7 +39,7 @@ class Receiver {
     return parse(parser);
   }
 
-  // Parses what came already, behind another answer.
+  // Parses the bytes that were received behind another answer.
   Result<void> parse(Parser& parser) {
     if (pending_.empty()) return {};
     boost::beast::error_code error;

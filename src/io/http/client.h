@@ -55,8 +55,8 @@ Result<ClientResponse> fetch(const Origin& origin, const ClientRequest& request,
 Result<ClientResponse> fetch_status(const Origin& origin, const ClientRequest& request,
                                     Duration deadline, std::size_t max_body);
 
-// Shakes hands with the origin and sends it nothing. Whoever stands in between can show a
-// certificate of their own: what it shows is to be compared with what the server's owner says.
+// Shakes hands with the origin and sends it nothing. Somebody in between can show a certificate of
+// their own: the user must compare it with what the server's owner says.
 Result<PresentedCertificate> fetch_certificate(const Origin& origin, Duration deadline);
 
 // One connection to a stream of events. Any thread, one at a time.
@@ -73,7 +73,7 @@ class EventReader {
   // The next event; nothing if none came within `wait`. Errc::not_found when the server has ended
   // the stream, unavailable when it breaks off.
   Result<std::optional<ServerEvent>> next(Duration wait);
-  // How long no byte has come, heartbeats included.
+  // The time since the last byte, heartbeats included.
   Duration idle_time() const;
 
  private:

@@ -1,4 +1,4 @@
-// How the client takes answers that do not come in one piece, or not to their end.
+// The client with answers that arrive in pieces or are cut off.
 #include <poll.h>
 #include <sys/socket.h>
 

@@ -195,7 +195,7 @@ Result<void> ClientSocket::open(const Endpoint& endpoint, TimePoint deadline,
     sockaddr_un own{};
     own.sun_family = AF_UNIX;
     from.copy(own.sun_path + 1, sizeof(own.sun_path) - 1);
-    // Without its name it is a client like any other.
+    // A failure is ignored: a client without the name is like any other.
     [[maybe_unused]] const int named =
         ::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&own),
                static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + from.size()));
@@ -250,8 +250,8 @@ Result<std::size_t> ClientSocket::receive_raw(std::span<char> space, TimePoint d
 
 namespace {
 
-// Where distributions keep the certificates that they trust; the first that is there is used,
-// unless SSL_CERT_FILE names another.
+// The files of trusted certificates of the distributions; the first that exists is used, unless
+// SSL_CERT_FILE names another.
 constexpr std::array<const char*, 5> kCaBundles = {
     "/etc/ssl/certs/ca-certificates.crt",                 // Debian, Ubuntu, Arch
     "/etc/pki/tls/certs/ca-bundle.crt",                   // Fedora, RHEL
@@ -304,7 +304,7 @@ bool expect_host(SSL* ssl, const std::string& host) {
 struct TlsClient::Parts {
   std::string peer_name;
   std::string pin;                  // "": the chain, the name and the dates decide
-  bool skips_verification = false;  // nothing decides
+  bool skips_verification = false;  // any certificate is accepted
   std::unique_ptr<SSL_CTX, decltype(&::SSL_CTX_free)> context{nullptr, &::SSL_CTX_free};
   std::unique_ptr<SSL, decltype(&::SSL_free)> ssl{nullptr, &::SSL_free};
   BIO* in = nullptr;  // both are the SSL's
@@ -356,12 +356,12 @@ Result<std::unique_ptr<TlsClient>> TlsClient::make(const Origin& origin) {
   return make_client(*std::move(parts), origin);
 }
 
-// OpenSSL verifies, but its verdict ends nothing.
+// OpenSSL verifies, but the handshake goes on whatever the result.
 Result<std::unique_ptr<TlsClient>> TlsClient::make_unverified(const Origin& origin) {
   auto parts = make_parts(origin);
   if (!parts) return std::move(parts).error();
   (*parts)->skips_verification = true;
-  // Without certificates to trust, it trusts none: that is worth showing, too.
+  // A failure is ignored: the server's certificate is then shown as untrusted.
   [[maybe_unused]] const auto trusted = load_trust((*parts)->context.get(), origin.ca_file);
   return make_client(*std::move(parts), origin);
 }

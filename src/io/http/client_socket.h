@@ -28,7 +28,7 @@ class TlsClient {
   // Errc::invalid if there are no certificates to trust, the origin's ca_file has none, or its pin
   // is none; not_found or denied if that file cannot be read.
   static Result<std::unique_ptr<TlsClient>> make(const Origin&);
-  // Agrees with anybody, to see the certificate. Nothing is to be sent to such a server.
+  // Accepts any server, to see its certificate. Nothing may be sent to such a server.
   static Result<std::unique_ptr<TlsClient>> make_unverified(const Origin&);
   ~TlsClient();
   TlsClient(const TlsClient&) = delete;
@@ -46,7 +46,7 @@ class TlsClient {
   // Returns how many bytes of the server's it put into `space`: 0 if the server said that these
   // were all, nothing if it must be fed more.
   Result<std::optional<std::size_t>> decrypt(std::span<char> space);
-  // What the server showed, after the handshake.
+  // The certificate that the server showed, after the handshake.
   PresentedCertificate presented_certificate() const;
 
  private:
@@ -72,9 +72,9 @@ class ClientSocket {
   // also denied if the server is not the one that was meant, invalid if there are no certificates
   // to trust.
   static Result<ClientSocket> connect(const Origin&, TimePoint deadline);
-  // Connects, agrees on TLS with whoever answers, and leaves.
+  // Connects, shakes hands with any server, and disconnects.
   static Result<PresentedCertificate> fetch_certificate(const Origin&, TimePoint deadline);
-  // Goes on with a connection that is there.
+  // Continues on an open connection.
   ClientSocket(const Endpoint& endpoint, std::unique_ptr<TunnelConnection> connection)
       : peer_name_(endpoint.text()), tunnel_(std::move(connection)) {}
 

@@ -1,4 +1,4 @@
-// The client over TLS: whom it trusts, and what it does not take for an answer.
+// The client over TLS: the servers that it trusts, and the answers that it refuses.
 #include <stdlib.h>
 
 #include <future>
@@ -83,7 +83,7 @@ TEST_F(FetchOverTls, UnknownIssuerIsDeniedBeforeRequest) {
   EXPECT_THAT(response.error().message,
               HasSubstr("is not trusted: self-signed certificate; if its certificate is correct, "
                         "set ca_file to the certificate of its issuer"));
-  EXPECT_EQ(server_->request(), "");  // it was not told anything
+  EXPECT_EQ(server_->request(), "");  // nothing was sent to it
 }
 
 TEST_F(FetchOverTls, InvalidCaFileIsNamedInError) {
@@ -149,7 +149,7 @@ TEST_F(FetchOverTls, PinMismatchIsDeniedWithBothPins) {
   EXPECT_EQ(response.error().code, Errc::denied);
   EXPECT_THAT(response.error().message,
               HasSubstr("its public key is " + shown + ", not " + wanted + " as pinned"));
-  EXPECT_EQ(server_->request(), "");  // it was not told anything
+  EXPECT_EQ(server_->request(), "");  // nothing was sent to it
 }
 
 TEST_F(FetchOverTls, SaysThatAPinIsNone) {
@@ -174,7 +174,7 @@ TEST_F(FetchOverTls, UntrustedCertificateIsFetchedWithoutRequest) {
   ASSERT_TRUE(named);
   EXPECT_EQ(named->distrust_reason, "hostname mismatch");
   EXPECT_EQ(server_->request(), "");
-  // A machine without any certificates to trust can look, too.
+  // It also works on a machine without any trusted certificates.
   ::setenv("SSL_CERT_FILE", "/nonexistent.pem", 1);
   EXPECT_TRUE(fetch_certificate(Origin{true, "localhost", server_->port()}, kTestTimeout));
 }
@@ -187,7 +187,7 @@ TEST_F(FetchOverTls, TrustedCertificateHasEmptyDistrust) {
   EXPECT_EQ(shown->distrust_reason, "");
 }
 
-// What we make for ourselves is good for a client that is given the file, as for one with the pin.
+// A client can trust a self-signed certificate by its file, as by its pin.
 TEST_F(FetchOverTls, SelfSignedCertificateAsCaFileIsTrusted) {
   const auto made = make_self_signed({"localhost"}, wall_now());
   ASSERT_TRUE(made);

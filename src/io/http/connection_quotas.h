@@ -48,8 +48,8 @@ class Handshake {
   virtual const QuotaGroup& quota_group() const = 0;
 };
 
-// The handshakes under way at one server. They have slots of their own: those who are nobody yet
-// keep nobody out who is somebody.
+// The handshakes under way at one server. They have slots of their own, so that clients that are
+// not identified yet keep out none that is.
 class HandshakeQuotas {
  public:
   explicit HandshakeQuotas(const Limits& limits) : limits_(limits) {}
@@ -83,7 +83,7 @@ class ConnectionQuotas {
   enum class QuotaDecision : std::uint8_t {
     admitted,     // perhaps because another connection was ended
     group_full,   // the quota group has all that one may have
-    server_full,  // there is none, and no other quota group has more than this one would
+    server_full,  // no slot is free, and no other quota group has more than this one would
   };
   // Makes room, if it can, for one more connection of that quota group at a listener of which
   // `taken` slots are taken.
@@ -117,7 +117,7 @@ class ConnectionQuotas {
   ConnectionSet all_;
   ConnectionSet streams_;
   std::map<SlotKey, std::size_t> streams_by_slot_;
-  // Without the connections that were ended to make room.
+  // The connections by quota group, without those that were evicted.
   ConnectionsByGroup open_;
   ConnectionsByGroup streaming_;
 };

@@ -1,4 +1,4 @@
-// How many connections and streams of a server one user may have, and which give way.
+// The quotas of connections and streams at a server, and the evictions when it is full.
 #include <algorithm>
 #include <deque>
 #include <memory>

@@ -19,10 +19,10 @@ namespace gpuyard::http {
 
 inline constexpr std::string_view kEventStream = "text/event-stream";
 
-// How long a client that has lost its connection waits before it comes back.
+// The pause of a client that has lost its connection before it reconnects.
 inline constexpr Duration kClientRetryDelay = std::chrono::seconds(2);
 
-// How the stream begins: the client's retry time, and bytes that make proxies pass it on.
+// The beginning of the stream: the client's retry time, and bytes that make proxies pass it on.
 const Chunk& stream_opening();
 // A comment, for a connection on which nothing else happens.
 const Chunk& heartbeat();

@@ -62,7 +62,7 @@ struct IncomingConnection {
   std::shared_ptr<const void> slot;  // held as long as it counts against its listener's limit
 };
 
-// The slots of one listener, which has one copy itself: every other is a slot that is taken.
+// The slots of one listener, which has one copy itself: every other copy is a taken slot.
 using ConnectionSlots = std::shared_ptr<const int>;
 
 // Gives the incoming connection a slot if there is room, perhaps because another connection was

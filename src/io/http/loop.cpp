@@ -151,7 +151,7 @@ void TimerQueue::wait() {
 
 void TimerQueue::fire() {
   std::uint64_t expirations = 0;
-  // It does not matter if there is nothing to read: the clock decides.
+  // The result is ignored: the clock decides which timers are due.
   [[maybe_unused]] const ssize_t got =
       ::read(descriptor_.native_handle(), &expirations, sizeof expirations);
   armed_ = TimePoint::max();

@@ -62,13 +62,13 @@ struct Peer {
   pid_t pid = 0;
   bool encrypted = false;  // over TLS
   bool relayed = false;    // by dial-stdio, which lasts as long as the connection; see tunnel.h
-  // Of the certificate that a client showed over TLS, as somebody we trust has signed it: its names
-  // ("URI:spiffe://a/b", "DNS:node7") and its fingerprint; see CertificateFacts. Empty without one.
+  // The names ("URI:spiffe://a/b", "DNS:node7") and the fingerprint of the certificate that a
+  // client showed over TLS, signed by somebody we trust; see CertificateFacts. Empty without one.
   std::vector<std::string> certificate_names = {};
   std::string certificate_fingerprint = {};
   std::optional<WallTime> certificate_expires_at = {};  // its notAfter
   std::shared_ptr<const UniqueFd> process = {};         // null: unknown; see peer.h
-  // Of the connection; set by its session.
+  // The connection's notifier; set by its session.
   std::shared_ptr<DisconnectNotifier> disconnect_notifier = {};
 
   bool is_in_group(gid_t) const;

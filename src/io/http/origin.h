@@ -39,12 +39,12 @@ struct Origin {
   friend bool operator==(const Origin&, const Origin&) = default;
 };
 
-// A server to which a client shows a token. Its URL is what people call it.
+// A server to which a client shows a token. Users name it by its URL.
 struct HttpsEndpoint {
   Origin origin;
   std::string token = {};  // "": none
 
-  // With the port, whatever it is.
+  // Always includes the port.
   std::string url() const;
 };
 

@@ -15,8 +15,8 @@ bool is_gone(const UniqueFd& process) {
   return ::poll(&wanted, 1, 0) == 1;
 }
 
-// Another process: it connects, asks, and leaves when it is told to. It makes only system calls,
-// because it is a child of a program that may have threads.
+// Another process, which connects, sends a request, and ends on leave(). It makes only system
+// calls, because it is a child of a program that may have threads.
 class Asker {
  public:
   explicit Asker(const Endpoint& endpoint) {

@@ -55,7 +55,7 @@ class RawClient {
     return received_;
   }
   bool ended() const { return ended_; }
-  // What has come since the last call.
+  // Returns the bytes received since the last call.
   std::string take_received() { return std::exchange(received_, {}); }
 
  private:

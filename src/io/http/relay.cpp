@@ -20,7 +20,7 @@
 namespace gpuyard::http {
 namespace {
 
-// How a relay's own end is called; what follows is to be unique.
+// The prefix of the name of a relay's own socket; a unique text follows it.
 constexpr std::string_view kRelayNamePrefix = "gpuyard-dial-stdio ";
 
 // One direction: at most one piece is under way.
@@ -83,7 +83,7 @@ class Relay {
       std::array<pollfd, 3> polled = poll_set();
       const int count = ::poll(polled.data(), polled.size(), poll_timeout_ms());
       if (count < 0 && errno != EINTR) return;
-      // Bytes that come put off the end by silence, but not the one after the last words.
+      // Received bytes put off the idle timeout, but not the drain timeout.
       if ((count <= 0 || drain_deadline_) && BootClock::now() >= deadline()) return;
       if (count <= 0) continue;
       last_byte_at_ = BootClock::now();
@@ -106,8 +106,8 @@ class Relay {
     }
   }
 
-  // `out` is always looked at: the end of its reader may show nowhere else. The server is not while
-  // nothing is wanted of it: its end would wake us in a circle.
+  // `out` is always polled, because the end of its reader may show nowhere else. The server is
+  // polled only for reads or writes that can happen: its end would wake poll() again and again.
   std::array<pollfd, 3> poll_set() const {
     const auto if_any = [](int fd, int events) {
       return pollfd{events != 0 ? fd : -1, static_cast<short>(events), 0};

@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 
 constexpr Duration kShortTimeout = milliseconds(50);
 
-// One end of something, read and written within the test's timeout.
+// One end of a socket, read and written within the test's timeout.
 class End {
  public:
   explicit End(UniqueFd fd) : fd_(std::move(fd)) {}
@@ -29,7 +29,7 @@ class End {
     EXPECT_EQ(::send(fd_.get(), text.data(), text.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(text.size()));
   }
-  // All that comes until so much has come, or the end.
+  // Receives at least so many bytes, or all until the end.
   std::string receive(std::size_t bytes) {
     std::string all;
     std::array<char, 65536> space;

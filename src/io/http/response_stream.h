@@ -38,7 +38,7 @@ class ResponseStream {
 
   // The next chunk; an empty one if there is none now.
   virtual Chunk next() = 0;
-  // Whether nothing will ever follow. Asked when there is no next chunk.
+  // Whether no chunk will ever follow. Called when next() has returned none.
   virtual bool is_over() const { return false; }
   // Whether the body may end as bodies do. If not, the connection is broken off instead, which a
   // client that reconnects takes for a loss.

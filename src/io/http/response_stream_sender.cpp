@@ -74,7 +74,7 @@ void ResponseStreamSender::put(const Chunk& chunk) {
   parts_.push_back(chunked_ ? chunk.framed() : chunk.text());
 }
 
-// Waits until there is more; a client that hears nothing for long gets a heartbeat.
+// Waits until there is more; a stream that stays idle gets a heartbeat.
 asio::awaitable<void> ResponseStreamSender::wait_for_chunk() {
   deadline_.set(context_.limits.heartbeat);
   while (!more_ && !is_ending() && !deadline_.is_missed())

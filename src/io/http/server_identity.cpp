@@ -118,7 +118,7 @@ Result<void> check_dates(const IdentityFiles& files, const CertificateFacts& fac
   return {};
 }
 
-// Key and certificate belong together.
+// Checks that key and certificate belong together.
 Result<void> check_pair(const IdentityFiles& files, const Chain& chain, EVP_PKEY* key) {
   const auto fits = [key](const auto& one) {
     return ::EVP_PKEY_eq(::X509_get0_pubkey(one.get()), key) == 1;
@@ -136,7 +136,7 @@ Result<void> check_pair(const IdentityFiles& files, const Chain& chain, EVP_PKEY
           files.certificate));
 }
 
-// What a handshake costs us depends on the kind of key.
+// Checks the kind of the key, which decides the cost of a handshake.
 Result<void> check_kind(const std::string& file, EVP_PKEY* key,
                         std::vector<std::string>& warnings) {
   const int kind = ::EVP_PKEY_get_base_id(key);
@@ -191,7 +191,7 @@ int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* size,
   const int verdict = ::SSL_select_next_proto(
       &found, size, ours, static_cast<unsigned int>(kHttp11.size()), offered, offered_size);
   *chosen = found;
-  // What a client that speaks only something else sends is for another server.
+  // A client that speaks only other protocols means another server.
   return verdict == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
@@ -204,7 +204,7 @@ bool restrict_to_modern(SSL_CTX* context) {
          SSL_CTX_set1_groups_list(context, kGroups) == 1;
 }
 
-// All that a session needs is in the client's ticket: we remember none of them.
+// The client's ticket holds the whole session; the server stores none.
 bool set_up_tickets(ServerIdentity& identity, const ServerIdentity* former, WallTime now) {
   SSL_CTX* context = identity.context.get();
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
@@ -252,7 +252,7 @@ Result<void> request_certificates(SSL_CTX* context, const std::string& file) {
   return {};
 }
 
-// What the files say, checked.
+// The checked contents of the files.
 struct Credentials {
   Chain chain;
   PrivateKey key;

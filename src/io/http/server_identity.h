@@ -1,5 +1,5 @@
-// What a server shows over TLS: its certificate and key, and whom it asks for one. Knows no socket.
-// Includes no OpenSSL, so that the wiring can include it.
+// A server's identity over TLS: its certificate and key, and the roots that it trusts for clients.
+// Knows no socket. Includes no OpenSSL, so that the wiring can include it.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@ using SSL_CTX = struct ssl_ctx_st;
 
 namespace gpuyard::http {
 
-// What a server shows its clients, and whom it trusts. Connections keep the one that they began
-// with.
+// The certificate that a server shows its clients, and the roots that it trusts for theirs.
+// Connections keep the identity that they began with.
 struct ServerIdentity {
   CertificateFacts facts;
   std::vector<std::string> warnings;               // sentences for the log

@@ -159,7 +159,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   bool is_own_host() const {
     if (incoming_.peer.kind == Peer::Kind::unix_socket) return true;
     const std::string& host = parser_.request().host;
-    // Only HTTP/1.0, which no browser speaks, may leave it out.
+    // Only HTTP/1.0, which no browser speaks, may omit the Host field.
     if (host.empty() && parser_.is_http_1_0()) return true;
     return is_host_allowed(host, incoming_.local_address, context_->allowed_hosts) ||
            is_host_allowed(host, incoming_.local_address, incoming_.server_names);

@@ -100,7 +100,7 @@ TEST_F(SessionStream, HeartbeatIsSentAfterIdleInterval) {
   pass(site_->limits.heartbeat / 2);
   EXPECT_EQ(say("news"), framed("news"));
   pass(site_->limits.heartbeat / 2);
-  EXPECT_EQ(pipe_->take_received(), "");  // counted from the news
+  EXPECT_EQ(pipe_->take_received(), "");  // counted from the last chunk
 }
 
 TEST_F(SessionStream, LastsLongerThanAnyOtherResponse) {

@@ -1,4 +1,4 @@
-// A client's end of TLS on memory, with the manners that a test wants, and identities of servers.
+// A client's end of TLS on memory, with the options that a test wants, and identities of servers.
 #pragma once
 
 #include <memory>
@@ -53,7 +53,7 @@ class TlsClientForTests {
     if (manners.resumes != nullptr) ::SSL_set_session(ssl_.get(), manners.resumes);
   }
 
-  // OpenSSL takes a session for broken if its connection ended without a goodbye.
+  // OpenSSL takes a session for broken if its connection ended without a close_notify.
   ~TlsClientForTests() {
     ::SSL_set_shutdown(ssl_.get(), SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
   }
@@ -73,14 +73,14 @@ class TlsClientForTests {
     ::ERR_clear_error();
     return ::SSL_do_handshake(ssl_.get()) == 1;
   }
-  // Why the last call failed.
+  // The reason why the last call failed.
   static std::string reason() { return openssl_reason(); }
   std::string encrypted(std::string_view text) {
     EXPECT_EQ(::SSL_write(ssl_.get(), text.data(), static_cast<int>(text.size())),
               static_cast<int>(text.size()));
     return take();
   }
-  // All that has come.
+  // Decrypts all that can be decrypted.
   std::string decrypted(std::string_view bytes) {
     feed(bytes);
     std::string text;

@@ -18,8 +18,8 @@ namespace {
 // A buffer of OpenSSL's that grew larger than this for one answer is given back.
 constexpr std::size_t kMaxRetainedBytes = std::size_t{4} * 1024;
 
-// After the handshake a client needs none but one for each 2^24 records, to change the keys. Each
-// costs us microseconds, and is small enough to be sent by the hundred.
+// Handshake messages of a client after the handshake. It needs only one for each 2^24 records, to
+// change the keys. Each costs us microseconds, and is small enough to be sent by the hundred.
 constexpr int kMaxPostHandshakeMessages = 64;
 
 Error tls_error(std::string_view doing) {

@@ -1,4 +1,4 @@
-// A server's end of TLS, from bytes to bytes: whom it agrees with, and what strangers can do.
+// A server's end of TLS, from bytes to bytes: the clients that it accepts, and hostile ones.
 #include "io/http/tls_server.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ std::string decrypted(TlsServer& server) {
 
 class TlsServerTest : public testing::Test {
  protected:
-  // Whether a client with these manners gets in; it says and hears something if so.
+  // Whether a client with these options completes the handshake; if so, exchanges a text.
   bool talks(const TlsClientForTests::Options& manners) {
     client_.emplace(manners);
     server_.emplace(*identity_);

@@ -24,8 +24,8 @@ class TlsStream final : public Stream {
         inner_(std::move(inner)),
         tls_(std::move(tls)) {}
 
-  // What came encrypted goes through the caller's space, too: a connection without a request under
-  // way holds no buffer here.
+  // Encrypted bytes go through the caller's space, too: a connection without a request under way
+  // holds no buffer here.
   asio::awaitable<IoResult> read(std::span<char> space) override {
     if (std::exchange(sends_close_notify_, false)) {
       co_await send_pending();
@@ -110,7 +110,7 @@ bool is_plain_http(std::string_view first_bytes) {
   return first_bytes.front() >= 'A' && first_bytes.front() <= 'Z';
 }
 
-// As they stand in a Host field.
+// The certificate's names as a Host field has them.
 std::vector<std::string> host_names(const CertificateFacts& facts) {
   std::vector<std::string> names;
   for (const std::string& name : facts.names) {

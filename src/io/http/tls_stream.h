@@ -1,7 +1,6 @@
 // TLS over another stream: the handshake with a client that has no slot yet, and then a stream like
-// any other. A loop that shook hands with all who ask, in the order in which they come, would leave
-// its other clients waiting for many others; so handshakes take turns, one step in a turn of the
-// loop. Inner header; includes no Asio.
+// any other. Handshakes take turns, one step in a turn of the loop: otherwise many of them would
+// delay the other clients. Inner header; includes no Asio.
 #pragma once
 
 #include <memory>
@@ -26,8 +25,8 @@ void start_socket_handshake(std::shared_ptr<ServerContext> context, UniqueFd soc
                             const ServerIdentity& identity, const ConnectionSlots& slots,
                             IncomingConnection incoming);
 
-// What a session uses after the handshake. finish() takes effect with the read() that must follow
-// it. Long writes take the turns of `group`.
+// The stream of a session after the handshake. finish() takes effect with the read() that must
+// follow it. Long writes take the turns of `group`.
 std::unique_ptr<Stream> open_tls_stream(IoLoop& loop, std::unique_ptr<Stream> inner, TlsServer tls,
                                         QuotaGroup group);
 

@@ -265,7 +265,7 @@ TEST_F(TlsSessionTest, EndsWithGarbage) {
   EXPECT_EQ(site_->counters.handshakes_failed, 1U);
 }
 
-// A client that asks for little waits for one step, however many shake hands.
+// A small request waits for one step only, however many handshakes are under way.
 TEST_F(TlsSessionTest, OneHandshakeStepRunsPerLoopTurn) {
   constexpr int kCrowd = 20;
   std::vector<std::unique_ptr<MemoryPipe>> crowd;

@@ -80,7 +80,7 @@ class ChildStarter {
   std::jthread thread_{[this](const std::stop_token& stop) { work(stop); }};
 };
 
-// A frame of signs, as ssh draws around a warning, says nothing in one line.
+// Whether a line has words: ssh draws frames of signs around warnings.
 bool has_text(std::string_view line) {
   return line.find_first_not_of("@*=- \t\r") != line.npos;
 }
@@ -180,7 +180,7 @@ Result<void> TunnelConnection::await_greeting(TimePoint deadline) {
   }
 }
 
-// Takes what is there; false at the end of the connection.
+// Reads the bytes that are there; false at the end of the connection.
 bool TunnelConnection::read_some(std::string& received) {
   std::array<char, 4096> space;
   const ssize_t got = ::recv(socket_.get(), space.data(), space.size(), 0);

@@ -20,7 +20,7 @@
 
 namespace gpuyard::http {
 
-// What the far side says first, once it has reached its server. What comes before it is no part of
+// The first bytes of the far end, once it has reached its server. Bytes before them are no part of
 // the connection: a shell's start-up files may print something at each login.
 inline constexpr std::string_view kGreeting = "gpuyard-dial-stdio 1\n";
 inline constexpr std::size_t kMaxBytesBeforeGreeting = std::size_t{64} * 1024;
@@ -35,18 +35,18 @@ Result<bool> has_greeting(std::string_view received);
 struct RelayLimits {
   Duration connect_timeout = std::chrono::seconds(2);
   Duration drain_timeout = std::chrono::seconds(1);  // for what is left when one side has ended
-  // Without a byte in either direction. A daemon writes more often into every stream.
+  // The longest time without a byte in either direction. A daemon writes more often to any stream.
   Duration idle_timeout = std::chrono::minutes(10);
 };
 struct Endpoint;
 struct SocketAddress;
 Result<void> relay(const Endpoint& server, int in, int out, const RelayLimits& = {});
 
-// Whether a client's own address is the one that relay() takes, so that a server knows it. Nobody
-// gains by taking it: see api/leases.cpp.
+// Whether a client's own address is the one that relay() takes, so that a server recognises a
+// relay. A client gains nothing by taking it: see api/leases.cpp.
 bool is_relay(const SocketAddress& client);
 
-// How the child of a connection ended, or why it did not get ready.
+// The end of a connection's child, or the reason why it did not get ready.
 struct ChildExit {
   std::optional<int> status = {};  // its exit status; empty: it still runs, or a signal ended it
   bool timed_out = false;          // it was not ready in time
@@ -72,14 +72,14 @@ class TunnelConnection {
   TunnelConnection& operator=(const TunnelConnection&) = delete;
 
   int descriptor() const { return socket_.get(); }
-  // Whether it is open, and nothing has come that nobody asked for.
+  // Whether it is open, and nothing unrequested was received.
   bool is_idle() const;
   // Whether the other side has closed it, and all that came is read.
   bool has_ended() const;
   // Sends a text and its end, and returns what comes until the other side ends, `max_bytes` at
   // most.
   Result<std::string> exchange(std::string_view text, Duration timeout, std::size_t max_bytes);
-  // What to say of a connection that broke off.
+  // The error of a connection that broke off.
   Error failure_reason();
 
  private:

@@ -1,7 +1,7 @@
 // The dispatcher as a program, for tests with real receivers: notify_driver SINKS.toml. Its input,
 // a line each: a notification as JSON, for the sinks that want it; "firing [NOTICES]"; "reload";
-// "figures". It says "delivered SINK ID", "dead SINK ID WHY" and figures as JSON, and ends with its
-// input.
+// "figures". It prints "delivered SINK ID", "dead SINK ID WHY" and figures as JSON, and ends with
+// its input.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -16,7 +16,7 @@ namespace gpuyard::notify {
 namespace {
 
 constexpr std::string_view kAlertsPath = "/api/v2/alerts";
-// How many missed repetitions let Alertmanager end an alert.
+// The number of missed repetitions after which Alertmanager ends an alert.
 constexpr int kMaxMissedRepetitions = 4;
 
 using Texts = std::map<std::string, std::string>;
@@ -47,7 +47,7 @@ Texts annotations_of(const Notification& notification) {
   return annotations;
 }
 
-// When the alert ends, unless Alertmanager is notified of it again before.
+// The moment at which Alertmanager ends the alert, unless it is notified of it again before.
 WallTime end_time_of(const Notification& notification, WallTime now, Duration resend) {
   if (notification.status == Status::resolved)
     return notification.ended_at.value_or(NotificationTime(now));

@@ -20,7 +20,7 @@
 
 namespace gpuyard::notify {
 
-// How one try to notify a sink ended, which decides what to do next.
+// The result of one try to notify a sink, which decides what to do next.
 
 struct SendResult {
   enum class Kind {

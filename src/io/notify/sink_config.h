@@ -1,4 +1,4 @@
-// Which sinks there are and how each is reached, as the tables `[sink.NAME]` of a TOML file say.
+// The sinks and how each is reached, from the tables `[sink.NAME]` of a TOML file.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +41,7 @@ struct SinkConfig {
   // until then. "": it can be used.
   std::string unusable_reason;
 
-  // Where it goes, for people: "hooks.slack.com", "/usr/bin/logger", "stderr". No secret.
+  // The destination, for people: "hooks.slack.com", "/usr/bin/logger", "stderr". No secret.
   std::string destination() const;
 
   friend bool operator==(const SinkConfig&, const SinkConfig&) = default;

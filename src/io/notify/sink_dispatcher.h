@@ -21,7 +21,7 @@ namespace gpuyard::notify {
 
 class SinkQueue;
 
-// One sink in figures. No secret is in any of them.
+// The statistics of one sink, without any secret.
 struct SinkStats {
   std::string name;
   SinkKind kind = SinkKind::log;

@@ -26,7 +26,7 @@ void SinkQueue::configure(SinkConfig config, std::unique_ptr<Sender> sender) {
   sender_ = std::move(sender);
   config_ = std::move(config);
   rate_ = RateLimit(config_.rate_per_minute);
-  // The change may have mended what was wrong.
+  // The change may have removed the cause of the failures.
   resumes_at_ = loop_.now();
   for (Entry& entry : entries_) entry.retry_at = loop_.now();
   if (!firing_.empty()) repeat_at_ = loop_.now() + config_.resend;
@@ -159,7 +159,7 @@ void SinkQueue::send(std::uint64_t number, std::vector<Notification> notificatio
 
 void SinkQueue::on_done(std::uint64_t number, const SendResult& result) {
   under_way_.reset();
-  // Not destroyed here, because one of them is the caller.
+  // Destroyed later, because one of them is the caller.
   if (!former_.empty()) loop_.post([former = std::exchange(former_, {})] {});
   const auto entry = std::ranges::find(entries_, number, &Entry::number);
   const bool is_entry = entry != entries_.end();

@@ -38,7 +38,7 @@ inline constexpr Duration kMaxRetryAfter = std::chrono::minutes(15);
 // This many failures in a row mean that the sink is down, not that a notification is wrong.
 inline constexpr unsigned kDownThreshold = 3;
 
-// How long to wait after that many failures. It doubles from kInitialBackOff to kMaxBackOff;
+// The wait after that many failures. It doubles from kInitialBackOff to kMaxBackOff;
 // `random` (0 to 1) chooses between half and all of it, so that many nodes do not come back at the
 // same moment.
 Duration back_off(unsigned failures, double random);
@@ -51,7 +51,7 @@ class RateLimit {
       : interval_(Duration(std::chrono::minutes(1)) / per_minute),
         burst_(interval_ * (per_minute - 1)) {}
 
-  // When the next try may go; a moment in the past means now.
+  // The moment of the next allowed try; one in the past means now.
   TimePoint free_at() const { return spent_until_ - burst_; }
   void acquire(TimePoint now) { spent_until_ = std::max(spent_until_, now) + interval_; }
 
@@ -69,7 +69,7 @@ class SinkQueue {
   SinkQueue& operator=(const SinkQueue&) = delete;
 
   const SinkConfig& config() const { return config_; }
-  // Replaces the sender to the same sink. A try under way ends as it began.
+  // Replaces the sender to the same sink. A try under way keeps its sender.
   void configure(SinkConfig, std::unique_ptr<Sender>);
 
   void enqueue(Notification);
@@ -117,7 +117,7 @@ class SinkQueue {
   std::shared_ptr<Sender> sender_;
   std::vector<std::shared_ptr<Sender>> former_;  // one of which has something under way
   std::weak_ptr<const SinkDispatcher::DeliveryListener> listener_;
-  // Seeded with what no other sink has, so that not all try again at the same moments.
+  // Seeded with a new id, so that not all sinks try again at the same moments.
   std::minstd_rand random_{
       static_cast<std::minstd_rand::result_type>(std::hash<std::string>()(new_id()))};
 

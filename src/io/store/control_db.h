@@ -72,7 +72,7 @@ CREATE INDEX control_audit_by_person ON control_audit(source, person, number);
 )";
 
 // A setting of a kind or with a value that this program does not know is an error: otherwise it
-// would be left in force for ever.
+// would be left in force forever.
 Result<std::vector<control::ManagedSetting>> load_control(Database&);
 Result<void> save_control(Database&, const control::ControlTransaction&);
 Result<std::vector<control::AuditEntry>> load_audit(Database&, const control::AuditQuery&);

@@ -18,7 +18,7 @@ namespace gpuyard::store {
 // takes a twentieth of it.
 inline constexpr std::int64_t kMaxHistoryBytes = std::int64_t{1} << 30U;
 
-// How many process spans are kept, and how many bottleneck spans.
+// The most process spans, and bottleneck spans, that are kept.
 inline constexpr std::int64_t kMaxProcessSpans = 100'000;
 inline constexpr std::int64_t kMaxBottleneckSpans = 100'000;
 
@@ -50,7 +50,7 @@ class HistoryDb final : public history::MinuteStorage,
   Result<void> commit(const Work&);
   template <class Work>
   Result<void> in_transaction(const Work&);
-  // Of process or bottleneck spans, which have a table of this name.
+  // The table of the process spans or of the bottleneck spans.
   struct RecordTable {
     const char* table;
     std::int64_t max_rows;

@@ -69,7 +69,7 @@ std::string_view as_text(Blob blob) {
   return {reinterpret_cast<const char*>(blob.data()), blob.size()};
 }
 
-// Reads those that touch the time. A word that a newer gpuyard wrote makes no record.
+// Reads the records that touch the time. One with a word of a newer gpuyard is skipped.
 template <class Record, class Columns>
 Result<std::vector<Record>> records_of(Database& database, const std::string& table,
                                        const RecordQuery<Record>& query, const Columns& columns) {

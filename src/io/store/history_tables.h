@@ -41,7 +41,7 @@ class HistoryTables {
   Result<std::vector<processes::ProcessSpan>> get(const processes::ProcessSpanQuery&);
   Result<void> put(const std::vector<bottleneck::BottleneckSpan>&);
   Result<std::vector<bottleneck::BottleneckSpan>> get(const bottleneck::BottleneckSpanQuery&);
-  // Prunes what was over before of process or bottleneck spans, and the oldest beyond a number.
+  // Prunes the process or bottleneck spans that ended before, and the oldest beyond `max_rows`.
   Result<void> prune(const std::string& table, WallTime before, std::int64_t max_rows);
 
   // Prunes the hours before the newest `retention_ms` of the time that runs recorded, runs of which

@@ -47,7 +47,7 @@ struct Daemon {
         },
         [](const Result<void>&) {}));
   }
-  // Commits something as control commits its setting claims: not synced before something else is.
+  // Commits something else as control commits its setting claims: a later commit syncs it.
   void keep_something_else() {
     static_cast<void>(store->run(
         Requester::daemon(),

@@ -1,4 +1,4 @@
-// What is known of the machine's boards, in state.db.
+// The known boards of the machine, in state.db.
 #pragma once
 
 #include <functional>
@@ -34,7 +34,7 @@ CREATE TABLE machine_boards(
   PRIMARY KEY(machine, uuid)) STRICT, WITHOUT ROWID;
 )";
 
-// Of one machine: boards that came or changed, and boards that were taken out for good.
+// The boards of one machine that came or changed, and those that were taken out for good.
 struct MachineTransaction {
   std::string machine;
   std::vector<KnownBoard> boards = {};

@@ -46,8 +46,8 @@ Error error_in(sqlite3* database) {
   return error_of(database, file != nullptr ? file : "database");
 }
 
-// How long to wait for another program in the database. It is a mistake that ends soon or never,
-// and tasks wait behind this one.
+// The wait for another program that has the database open. That is a mistake that ends soon or
+// never, and tasks wait behind this one.
 constexpr int kBusyTimeoutMs = 500;
 
 constexpr int kCheckpointPages = 1000;  // SQLite's own default

@@ -51,7 +51,7 @@ constexpr const char* kSlurmJob =
     "CASE WHEN lease GLOB 'slurm-*' THEN "
     "substr(lease, 7, instr(substr(lease, 7), '-') - 1) ELSE '' END";
 
-// A number of Slurm comes again, so that jobs of several users may have it.
+// Slurm reuses its numbers, so that jobs of several users may have the same one.
 Grouping grouping_of(UsageGrouping grouping) {
   switch (grouping) {
     case UsageGrouping::day:
@@ -90,10 +90,10 @@ constexpr const char* kAddUsage =
 constexpr const char* kCompactableRows =
     "lease NOT GLOB 'folded:*' AND lease<>'' AND lease NOT IN (SELECT value FROM json_each(?1))";
 
-// How many compactions one save makes at most while the file is too large.
+// The most compactions of one save while the file is too large.
 constexpr int kMaxCompactionsPerSave = 8;
-// How many saves pass without a try after there was nothing to compact: trying again at once would
-// only cost time.
+// The saves that pass without a try after there was nothing to compact: a try at once would only
+// cost time.
 constexpr int kCompactionRetrySaves = 100;
 
 UsageTotal sum_of(const Statement& row, UsageGrouping grouping) {

@@ -101,7 +101,7 @@ class UsageDb final : public usage::UsageStorage {
     std::atomic<bool> needed = false;    // the file was too large
     std::atomic<int> saves_to_skip = 0;  // saves left without a try: nothing was left to compact
   };
-  // Of the worker's thread.
+  // Used by the worker's thread only.
   std::shared_ptr<Compaction> compaction_ = std::make_shared<Compaction>();
 };
 
