@@ -69,7 +69,7 @@ struct GpuIdle {
   friend bool operator==(const GpuIdle&, const GpuIdle&) = default;
 };
 
-/// How bad an alert is, by its severity.
+/// The level of an alert, by its severity.
 enum class AlertLevel : std::uint8_t {
   info,      ///< 0 to 39
   warning,   ///< 40 to 59
@@ -80,14 +80,14 @@ enum class AlertLevel : std::uint8_t {
 /// The enumerator's own name, "warning". Lives as long as the library.
 GPUYARD_API std::string_view name_of(AlertLevel);
 
-/// What a check found: which GPU, what, and how bad.
+/// The finding of a check: its GPU, its numbers and its severity.
 struct Alert {
-  /// What was found, with the numbers that led to it.
+  /// The kind of alert, with the numbers that led to it.
   std::variant<ThermalThrottling, MemoryPressure, PowerLimitReached, GpuIdle> kind;
 
   /// Index of the GPU on the node.
   GPUYARD_API std::uint32_t device() const;
-  /// How bad, from 0 to 100.
+  /// The severity, from 0 to 100.
   ///
   /// Heat is 50 and one more for each degree beyond its threshold. Memory is 100 from 99 % on, 80
   /// from 95 % on, else 60. Power is 70 from 100 % on, else 50. An idle GPU is 90 beyond twice its

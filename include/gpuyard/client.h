@@ -1,5 +1,5 @@
 /// @file
-/// Asks a daemon, on this machine or on another: readings, leases, settings, energy, alerts,
+/// Queries a daemon, on this machine or on another: readings, leases, settings, energy, alerts,
 /// events.
 #pragma once
 
@@ -23,7 +23,7 @@
 namespace gpuyard {
 inline namespace v0 {
 
-/// Which daemon to ask, and what to show to it.
+/// The daemon to query, and the credentials for it.
 struct ClientOptions {
   /// "unix:///path", "ssh://[user@]host", "https://host[:9411]", or a name in hosts.toml. Empty:
   /// what GPUYARD_HOST or GPUYARD_SOCKET name, else the daemon of this machine.
@@ -31,25 +31,27 @@ struct ClientOptions {
   /// For https: a file with the token that only this user can read. Empty: GPUYARD_TOKEN,
   /// GPUYARD_TOKEN_FILE, or what hosts.toml names.
   std::string token_file = {};
-  /// How long one request may take, from connecting to the last byte. A login by ssh has 15 s more.
+  /// The longest time of one request, from connecting to the last byte. A login by ssh has 15 s
+  /// more.
   std::chrono::milliseconds deadline{2000};
 };
 
-/// Asks a daemon.
+/// A client of a daemon.
 ///
 /// Each function sends one request and waits for its answer until the deadline. A failed request is
 /// not retried, with two exceptions. A reading over ssh is retried once if the reused connection
 /// had ended. Requests about leases, energy windows and alerts are retried for 30 s while the
 /// daemon is reading its stored state, and three times within 5 s while the caller has exceeded a
-/// share. The daemon decides what the caller may: over a Unix socket or ssh by the user, over https
+/// quota. The daemon decides what the caller may: over a Unix socket or ssh by the user, over https
 /// by the token.
 ///
-/// Every function can fail so: Errc::timed_out, no answer by the deadline (what was asked may still
-/// happen); unavailable, no daemon there; denied, the caller may not, or the token or the daemon's
-/// key is not right; busy, it has too much to do, ask again later; invalid, not_found, conflict,
-/// unsupported and device_lost as the message says, which is the daemon's own, with a '?' for each
-/// control character and each character that changes the text direction. So is the hint; of a
-/// daemon that sends none, the message ends with it. Records are as the daemon sent them.
+/// Errors of every function: Errc::timed_out, no answer by the deadline (the request may still be
+/// carried out); unavailable, no daemon there; denied, the caller may not, or the token or the
+/// daemon's key is not right; busy, it has too much to do, retry later; invalid, not_found,
+/// conflict, unsupported and device_lost as the message says, which is the daemon's own, with a '?'
+/// for each control character and each character that changes the text direction. The hint is the
+/// daemon's own, too; of a daemon that sends none, the message ends with it. Records are as the
+/// daemon sent them.
 ///
 /// Copies share a connection by ssh and cost what a std::shared_ptr costs. Any thread may call any
 /// member function at any time. GPUs are named as the daemon knows them: by index ("0"), UUID or
@@ -68,7 +70,7 @@ class GPUYARD_API Client {
 
   /// GPUs that are waited for or held.
   struct Lease {
-    /// What becomes of a claim, in this order.
+    /// The states of a claim, in this order.
     enum class State : std::uint8_t {
       waiting,   ///< in the queue
       held,      ///< the GPUs are the caller's
@@ -81,7 +83,7 @@ class GPUYARD_API Client {
     std::optional<std::uint64_t>
         fence;                    ///< rises with every grant of the machine; from the grant on
     std::vector<LeasedGpu> gpus;  ///< from the grant on
-    std::uint32_t uid = 0;        ///< whose it is, on the daemon's machine
+    std::uint32_t uid = 0;        ///< its owner, on the daemon's machine
     std::string user;             ///< that user's name; empty: not known
     std::optional<std::int64_t> position;  ///< while it waits; 1 is next
     std::string why;                       ///< why it waits, drains or was ended, in words
@@ -124,9 +126,9 @@ class GPUYARD_API Client {
     friend bool operator==(const Alert&, const Alert&) = default;
   };
 
-  /// What happened, or what became of the connection.
+  /// An event, or a change of the connection.
   struct Event {
-    /// Which of the two.
+    /// The kind of the event.
     enum class Kind : std::uint8_t {
       happened,  ///< name, id and data say what
       away,      ///< the daemon does not answer; it is asked again until it does
@@ -140,7 +142,7 @@ class GPUYARD_API Client {
     std::string why;             ///< of `away`, in words
   };
 
-  /// Where a stream of events begins, and of what it tells.
+  /// The beginning of a stream of events, and its GPUs.
   struct EventsOptions {
     /// "oldest", or the id of the last event that was seen. Empty: what happens from now on.
     std::string since = {};
@@ -171,25 +173,25 @@ class GPUYARD_API Client {
     std::unique_ptr<State> state_;
   };
 
-  /// Finds the daemon; asks it nothing yet, so that a daemon that is away is no error here.
+  /// Finds the daemon; sends it nothing yet, so that a daemon that is away is no error here.
   ///
   /// Errors: Errc::invalid, the host is none, or two sources of it disagree; not_found, hosts.toml
   /// does not name it; unavailable, no daemon runs on this machine; denied, the token's file can be
   /// read by others.
   static Result<Client> open(const ClientOptions& options = {});
 
-  /// Whom it asks: "/run/gpuyard/gpuyard.sock", "ssh://lab".
+  /// The address of its daemon: "/run/gpuyard/gpuyard.sock", "ssh://lab".
   std::string name() const;
 
   /// Any route of the daemon: `method` is "GET", "POST", "PUT" or "DELETE", `target` a path with a
   /// query, as "/api/gpu/usage?by=user", `body` JSON. Returns the body of the answer.
-  /// "/openapi.json" tells all routes.
+  /// "/openapi.json" lists all routes.
   Result<std::string> request(std::string_view method, std::string_view target,
                               std::string_view body = {}) const;
 
   /// All GPUs in full, from the newest snapshot, at most a second old.
   Result<std::vector<Device>> inventory() const;
-  /// What the driver reports about itself; `library` is empty.
+  /// The driver as it reports about itself; `library` is empty.
   Result<DriverInfo> get_driver_info() const;
 
   /// Claims GPUs and waits until it has all of them: the result is held. A `wait` of 0 does not
@@ -209,12 +211,12 @@ class GPUYARD_API Client {
   /// Gives up the lease or its place in the queue.
   Result<Lease> release(const Lease& lease) const;
 
-  /// Sets what a GPU, several with commas, or "all" should have; `lasting`: put back after so long.
-  /// The daemon checks it, writes it down, reads it back, and restores what was before when it
-  /// ends. Errc::conflict: another user wants otherwise.
+  /// Sets the setting of a GPU, of several with commas, or of "all"; `lasting`: put back after so
+  /// long. The daemon checks it, writes it down, reads it back, and restores what was before when
+  /// it ends. Errc::conflict: another user claims another value.
   Result<void> set(const std::string& gpus, SettingKind kind, const SettingValue& value,
                    std::optional<std::chrono::seconds> lasting = {}) const;
-  /// Gives up what the caller wanted.
+  /// Gives up the caller's claim on the setting.
   Result<void> restore(const std::string& gpus, SettingKind kind) const;
 
   /// Begins to measure the energy of these GPUs (empty: all), and returns the window's name. It
@@ -225,14 +227,14 @@ class GPUYARD_API Client {
   /// Ends it, and returns the energy used in it.
   Result<EnergyMeasurement> end_energy_window(const std::string& window) const;
 
-  /// What fires now.
+  /// The alerts that fire now.
   Result<std::vector<Alert>> alerts() const;
-  /// Somebody looks after an alert: nobody is told of it again until it is over.
+  /// Acknowledges an alert: no further notifications are sent until it is over.
   Result<void> acknowledge(std::uint64_t alert, const std::string& note = {}) const;
 
-  /// Follows what happens.
+  /// Follows events.
   Events events(const EventsOptions& options) const;
-  /// Follows what happens to any GPU from now on.
+  /// Follows the events of all GPUs from now on.
   Events events() const { return events(EventsOptions()); }
 
  private:

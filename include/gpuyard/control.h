@@ -18,12 +18,13 @@
 namespace gpuyard {
 inline namespace v0 {
 
-/// Which driver to open.
+/// The driver to open.
 struct ControlOptions {
   /// Path of libnvidia-ml.so.1. Empty: the simulated library if the environment names a simulated
   /// world (GPUYARD_SIM_WORLD), else the library that the loader finds.
   std::string library;
-  /// How long open() waits for GPUs to open. A GPU that does not is counted, and refuses commands.
+  /// The longest wait of open() for GPUs to open. A GPU that does not is counted, and refuses
+  /// commands.
   std::chrono::milliseconds deadline{2000};
 };
 
@@ -56,7 +57,7 @@ struct RequestContext {
 /// denied, invalid (with what is allowed), unsupported, device_lost, ...
 class GPUYARD_API Control {
  public:
-  /// How long a call waits for its command unless the caller gives a deadline.
+  /// The longest wait of a call for its command unless the caller gives a deadline.
   static constexpr std::chrono::milliseconds kDefaultDeadline{5000};
 
   /// Says whether the driver keeps the GPU initialised while no process uses it.
@@ -208,15 +209,15 @@ class GPUYARD_API Control {
   Result<std::uint64_t> get_instant_power_mw(std::uint32_t gpu) const;
   /// The energy that the GPU has used since the driver was loaded, in millijoules.
   Result<std::uint64_t> get_total_energy_consumption(std::uint32_t gpu) const;
-  /// What the driver says of a setting: its value, its default and the allowed range.
+  /// A setting as the driver reports it: its value, its default and the allowed range.
   Result<SettingState> read_setting(std::uint32_t gpu, SettingKind setting) const;
   /// The former name of read_setting(), for one version.
   [[deprecated("use read_setting()")]]
   Result<SettingState> look(std::uint32_t gpu, SettingKind setting) const;
 
   /// Takes no more commands, and lets healthy GPUs carry out queued commands for at most 1 s.
-  /// Callers of the other commands are told that the worker has terminated. Returns at once if it
-  /// was called before or another thread is closing.
+  /// Callers of the other commands get the error that the worker has terminated. Returns at once if
+  /// it was called before or another thread is closing.
   void close() const;
 
  private:

@@ -30,7 +30,7 @@ struct Device {
   struct Reading {
     /// Name and unit, as in JSON and docs/metrics.md: "power_draw_w", "temperature_core_celsius".
     std::string_view key;
-    /// Which one of several: "0" for a fan or link, "device_memory" for a place of memory errors.
+    /// The element of several: "0" for a fan or link, "device_memory" for a place of memory errors.
     /// Empty for a reading that a GPU has once.
     std::string element;
     /// A number in the unit that the key says, a text or a state's word ("enabled"), the words of

@@ -1,5 +1,5 @@
 /// @file
-/// What the driver reports about itself.
+/// The driver as it reports about itself.
 #pragma once
 
 #include <optional>

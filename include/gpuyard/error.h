@@ -16,12 +16,12 @@ inline namespace v0 {
 
 /// One enumerator for each distinct reaction of a caller, not for each cause: Error has the cause.
 enum class Errc {
-  unsupported,  ///< this GPU, driver or platform cannot do it; asking again will not help
+  unsupported,  ///< this GPU, driver or platform cannot do it; a retry will not help
   not_found,    ///< the thing named is not there
   denied,       ///< a permission is missing; the message says which
   conflict,     ///< another user or program has it
   invalid,      ///< the request itself is wrong
-  busy,         ///< a bounded queue is full; asking again later helps
+  busy,         ///< a bounded queue is full; a later retry helps
   unavailable,  ///< no driver, no GPU, no daemon, or shutting down
   device_lost,  ///< the GPU no longer answers
   timed_out,    ///< the deadline passed first
@@ -36,7 +36,7 @@ struct Error {
   Errc code = Errc::internal;  ///< how to react
   std::string message = {};    ///< what happened
   std::string cause = {};      ///< why; empty if it would say no more than the message
-  /// What to do next: a command per line, to paste as it is. A remark stands behind "  # ".
+  /// The next steps: a command per line, to paste as it is. A remark stands behind "  # ".
   std::string hint = {};
 
   /// All of it as one string: "WHAT: WHY; try `COMMAND`". Several steps are "try `A`, then `B`",

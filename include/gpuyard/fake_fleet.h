@@ -97,8 +97,8 @@ class GPUYARD_API FakeFleet {
 /// Describes a fleet GPU by GPU:
 /// `MockBuilder().with_device(0, "A100").with_temperature(70).collect_metrics()`.
 ///
-/// Unless told otherwise a GPU has 40 C, 0 %, 0 of 80 GB used and draws 60 of 300 W. Not thread
-/// safe; the fleet that it builds is.
+/// By default a GPU has 40 C, 0 %, 0 of 80 GB used and draws 60 of 300 W. Not thread safe; the
+/// fleet that it builds is.
 class GPUYARD_API MockBuilder {
  public:
   /// No GPU yet.

@@ -9,7 +9,7 @@
 namespace gpuyard {
 inline namespace v0 {
 
-/// One GPU, read anew for each request. A value that cannot be read is empty, never 0 and never
+/// One GPU, read afresh for each request. A value that cannot be read is empty, never 0 and never
 /// old.
 struct GPUDevice {
   std::uint32_t index = 0;                          ///< on the node, from 0

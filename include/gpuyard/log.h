@@ -10,7 +10,7 @@
 namespace gpuyard {
 inline namespace v0 {
 
-/// How important a log line is.
+/// The importance of a log line.
 enum class LogLevel : std::uint8_t {
   debug,    ///< for finding a fault
   info,     ///< an action was done

@@ -24,7 +24,7 @@
 namespace gpuyard {
 inline namespace v0 {
 
-/// Which driver to open, and the thresholds of health.
+/// The driver to open, and the thresholds of health.
 struct MonitorOptions {
   /// Path of libnvidia-ml.so.1. Empty: the simulated library if the environment names a simulated
   /// world (GPUYARD_SIM_WORLD), else the library that the loader finds.
@@ -33,8 +33,8 @@ struct MonitorOptions {
   HealthThresholds thresholds;
   /// Thresholds of single GPUs, by index ("3"), UUID or PCI address.
   std::map<std::string, HealthThresholds> thresholds_of;
-  /// How long open() waits for GPUs to open. A GPU that does not is listed with that reason, and
-  /// not read.
+  /// The longest wait of open() for GPUs to open. A GPU that does not is listed with that reason,
+  /// and not read.
   std::chrono::milliseconds deadline{2000};
 };
 
@@ -44,12 +44,12 @@ struct MonitorOptions {
 /// most: a GPU that does not answer by then does not affect the others. There is one thread per
 /// GPU, and opening starts one more; none of them handles signals or outlives the process.
 ///
-/// The driver runs in this process: a call that blocks for ever in the kernel leaves a thread
-/// behind that even _exit() cannot end. A program that must survive a dying GPU asks the daemon,
+/// The driver runs in this process: a call that never returns from the kernel leaves a thread
+/// behind that even _exit() cannot end. A program that must survive a dying GPU uses the daemon,
 /// which keeps the driver in a child process. The driver does not survive fork() without exec.
 class GPUYARD_API Monitor {
  public:
-  /// How long a reading waits unless the caller gives a deadline.
+  /// The longest wait of a reading unless the caller gives a deadline.
   static constexpr std::chrono::milliseconds kDefaultDeadline{2000};
 
   /// Opens the driver and every GPU. Takes 1 to 2 s where no other program keeps the driver loaded,
@@ -97,7 +97,7 @@ class GPUYARD_API Monitor {
 
   /// Every GPU as the daemon's `/api/gpu/devices` shows it; empty without a driver.
   std::vector<GPUDevice> get_devices(std::chrono::milliseconds deadline = kDefaultDeadline) const;
-  /// What the driver reports about itself, or why there is no driver. Does not wait.
+  /// The driver as it reports about itself, or why there is none. Does not wait.
   Result<DriverInfo> get_driver_info() const;
   /// Whether the driver is initialised and has at least one GPU. Does not wait.
   bool is_cuda_available() const;
@@ -127,8 +127,8 @@ class GPUYARD_API Monitor {
   std::shared_ptr<State> state_;
 };
 
-/// What to do about an error of Monitor::open: how to find the library, who may use the driver, and
-/// the like. Lines for people, without a newline at the end; empty where there is no advice.
+/// Advice on an error of Monitor::open: how to find the library, who may use the driver, and the
+/// like. Lines for people, without a newline at the end; empty where there is no advice.
 GPUYARD_API std::string advice_on(const Error&);
 
 /// The version of this library, "0.1.0". Lives as long as the library.

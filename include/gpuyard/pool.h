@@ -92,9 +92,9 @@ class GPUYARD_API Pool {
 
   /// Receives the result of a claim, once: the GPUs, or none if it was cancelled or could never be
   /// served. It runs on the thread whose call caused that - a claim, a release or a cancel - before
-  /// that call returns, and may call the pool itself. Claims that a handler's own calls serve are
-  /// told after it has returned, one after the other: a handler that waits for another one would
-  /// wait for ever.
+  /// that call returns, and may call the pool itself. The handlers of claims that a handler's own
+  /// calls serve run after it has returned, one after the other: a handler that waits for another
+  /// one would never return.
   ///
   /// It should not throw. An exception is logged as an error and goes no further; GPUs that the
   /// handler has not kept by then are released, and all other handlers run as usual.
@@ -116,8 +116,8 @@ class GPUYARD_API Pool {
     /// When this returns, the handler is not running and will not run, and its captures are
     /// destroyed: if it is running on another thread, this call waits for it. Therefore hold no
     /// lock that the handler takes, and no GPU that it waits for; two handlers that cancel each
-    /// other's claims wait for ever. Only when the handler itself calls this does it return while
-    /// the handler runs.
+    /// other's claims deadlock. Only when the handler itself calls this does it return while the
+    /// handler runs.
     void cancel();
 
    private:
@@ -168,9 +168,10 @@ class GPUYARD_API HelperArbiter {
   /// Decides over this pool's GPUs.
   explicit HelperArbiter(Pool pool) : pool_(std::move(pool)) {}
 
-  /// Returns the lease for the helper's next piece of work; empty: do no work, and ask again later.
+  /// Returns the lease for the helper's next piece of work; empty: do no work, and call again
+  /// later.
   ///
-  /// Checks for waiting claims anew each time. If one waits, `held` is released. Else it returns
+  /// Checks for waiting claims at each call. If one waits, `held` is released. Else it returns
   /// `held`, or what try_claim() gives.
   std::optional<Pool::Lease> decide(std::optional<Pool::Lease> held = {}, unsigned gpus = 1) const;
 

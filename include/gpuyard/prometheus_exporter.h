@@ -29,16 +29,16 @@ class Monitor;
 /// if (auto serving = exporter.start(); !serving) ...
 /// ```
 ///
-/// Each scrape reads the GPUs anew; scrapes that come at the same time share one reading. A GPU
+/// Each scrape reads the GPUs afresh; scrapes that come at the same time share one reading. A GPU
 /// that does not answer within kReadDeadline has no readings, and does not delay the others. An
 /// unknown value has no series.
 ///
-/// It listens on loopback unless told otherwise. Any client may connect: there is no TLS and no
-/// login. Slow and greedy clients are cut off. It writes nothing to disk, handles no signal, and
-/// runs two threads from start() to stop(). One thread at a time may call member functions.
+/// It listens on loopback by default. Any client may connect: there is no TLS and no login. Slow
+/// and greedy clients are cut off. It writes nothing to disk, handles no signal, and runs two
+/// threads from start() to stop(). One thread at a time may call member functions.
 class GPUYARD_API PrometheusExporter {
  public:
-  /// How long a scrape waits for a GPU.
+  /// The longest wait of a scrape for a GPU.
   static constexpr std::chrono::milliseconds kReadDeadline{1000};
 
   /// Not serving yet, with the prefix "gpuyard", on any port of 127.0.0.1.

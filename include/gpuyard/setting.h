@@ -27,7 +27,7 @@ struct SettingValue {
   friend bool operator==(const SettingValue&, const SettingValue&) = default;
 };
 
-/// What the driver reports of one setting of one GPU at one moment.
+/// One setting of one GPU at one moment, as the driver reports it.
 struct SettingState {
   /// The current value. Empty: it cannot be read back, as with locked clocks.
   std::optional<SettingValue> now;
@@ -40,13 +40,13 @@ struct SettingState {
   friend bool operator==(const SettingState&, const SettingState&) = default;
 };
 
-/// Which counter of memory errors.
+/// A counter of memory errors.
 enum class EccCounter : std::uint8_t {
   since_load,  ///< since the driver was loaded
   lifetime,    ///< over the GPU's life
 };
 
-/// How many processes may compute on a GPU; the numbers are NVML's.
+/// The number of processes that may compute on a GPU; the enumerators' numbers are NVML's.
 enum class ComputeMode : std::uint8_t {
   shared = 0,             ///< any number of processes: the driver's "default"
   prohibited = 2,         ///< none

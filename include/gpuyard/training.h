@@ -21,7 +21,7 @@ inline namespace v0 {
 
 class Monitor;
 
-/// What a training loop should do.
+/// The action that a training loop should take.
 enum class TrainingAction : std::uint8_t {
   keep_going,  ///< train
   pause,       ///< wait until the alert is over, or until TrainingMonitor::resume()
@@ -31,13 +31,13 @@ enum class TrainingAction : std::uint8_t {
 /// The enumerator's own name, "keep_going". Lives as long as the library.
 GPUYARD_API std::string_view name_of(TrainingAction);
 
-/// What one GPU did in an epoch. A value that was never known is empty.
+/// The figures of one GPU in an epoch. A value that was never known is empty.
 struct TrainingGpu {
   std::uint32_t index = 0;                         ///< on the node, from 0
   std::optional<double> joules;                    ///< of the whole device, for all processes
   std::optional<std::uint64_t> peak_memory_bytes;  ///< the highest of all samples
   std::optional<double> highest_celsius;           ///< core temperature, the highest of all samples
-  /// How long heat or the power brake slowed it, as the driver counts; of several reasons the
+  /// The time that heat or the power brake slowed it, as the driver counts; of several reasons the
   /// longest.
   std::optional<double> throttled_seconds;
   std::optional<double> mean_utilization_percent;  ///< over the samples
@@ -46,7 +46,7 @@ struct TrainingGpu {
   friend bool operator==(const TrainingGpu&, const TrainingGpu&) = default;
 };
 
-/// What an epoch took, or all epochs together.
+/// The figures of an epoch, or of all epochs together.
 struct TrainingReport {
   std::uint64_t epoch = 0;             ///< from 1; in the totals the number of ended epochs
   double seconds = 0;                  ///< from beginning to end, pauses included
@@ -106,7 +106,7 @@ class GPUYARD_API TrainingMonitor {
   /// keep_going; the handler receives the next alert as usual.
   using Handler = std::function<TrainingAction(const Alert&)>;
 
-  /// How long end() waits for a running sample and its handler.
+  /// The longest wait of end() for a running sample and its handler.
   static constexpr std::chrono::milliseconds kFarewell{5000};
 
   /// The monitor may be destroyed before this object.
@@ -156,7 +156,7 @@ class GPUYARD_API TrainingMonitor {
   /// The handler receives no further alert. Ending the training again changes nothing.
   TrainingReport end();
 
-  /// What the loop should do now. Does not wait.
+  /// The action that the loop should take now. Does not wait.
   TrainingAction action() const;
   /// Whether the loop should end, because of an alert or stop(). Stays true until the next begin().
   bool should_stop() const;

@@ -29,7 +29,7 @@ class AlertPublisher {
  public:
   using OnAlert = std::function<void(const protocol::Alert&)>;
 
-  // Both outlive this.
+  // The alerts and the event hub outlive this.
   AlertPublisher(EventHub& events, const andon::AlertService& alerts)
       : events_(events), alerts_(alerts) {}
   AlertPublisher(const AlertPublisher&) = delete;

@@ -67,7 +67,7 @@ Result<std::string> resolve_alert_gpus(const Context& context, std::string_view 
   return ids;
 }
 
-// To the GPUs that the caller's token is for.
+// Restricts the alerts to the GPUs that the caller's token is for.
 Result<void> restrict_to_visible(const Principal& principal, std::string& gpus) {
   if (principal.gpus.empty()) return {};
   if (gpus.empty()) gpus = fmt::format("{}", fmt::join(principal.gpus, ","));
@@ -99,8 +99,8 @@ Result<andon::Silence> make_silence(const Context& context, const RouteCall& cal
   return andon::Silence{new_id(), rule, *gpu, call.principal.name(), comment, now, now + length};
 }
 
-// Names what no rule can evaluate now: without it an empty list of alerts would mean more than it
-// says.
+// Names what no rule can evaluate now: otherwise an empty list of alerts would claim more than is
+// known.
 void add_unknown_notes(Context& context, const Principal& principal,
                        std::vector<std::string>& notes) {
   const telemetry::SnapshotPtr snapshot = context.telemetry.latest();
@@ -209,13 +209,13 @@ void get_alert(Context& context, const RouteCall& call, const protocol::AlertNam
   query_history(context, call, respond, query, found);
 }
 
-// What is not kept on the disk is in force all the same.
+// A change that could not be saved on the disk is in force all the same.
 template <class T>
 bool is_in_force(const Result<T>& result) {
   return result || result.error().code == Errc::unavailable;
 }
 
-// What is done about a GPU, or about none. Empty: nothing is changed.
+// The action about a GPU, or about none. Empty: nothing is changed.
 using AlertAction = std::optional<std::pair<std::string, DeviceId>>;
 
 void report_alert_action(const RouteCall& call, const AlertAction& action) {
@@ -248,7 +248,7 @@ void acknowledge_alert(Context& context, const RouteCall& call, const protocol::
                        const protocol::AcknowledgeRequest& body,
                        const Responder<protocol::AlertAnswer>& respond) {
   const std::string note = body.note.value_or("");
-  // What is over can no longer be acknowledged, whosever it was.
+  // An alert that is over can no longer be acknowledged, whichever GPU it was of.
   const andon::Alert* known = context.alerts.find(name.alert);
   const auto may = known == nullptr ? Result<void>() : check_visible(call.principal, known->gpu);
   if (!may) return respond(may.error());

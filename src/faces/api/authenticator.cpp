@@ -102,9 +102,9 @@ Result<std::string_view> bearer_of(const http::Request& request) {
   return trim(value.substr(kScheme.size()));
 }
 
-// What a browser shows by itself says nothing of who wanted the request: a page of another site may
-// have made it. Of the changes, a page can send only a POST elsewhere without a preflight, and
-// that not as JSON.
+// A credential that a browser shows by itself does not prove that its user wanted the request: a
+// page of another site may have made it. Without a preflight, a page can send only one kind of
+// change elsewhere: a POST that is not JSON.
 bool can_be_cross_site(const http::Request& request) {
   if (request.method == http::Method::get) return false;
   const std::string_view site = request.header("Sec-Fetch-Site");
@@ -166,7 +166,7 @@ void Authenticator::check_token(const std::shared_ptr<PendingCall>& call, std::s
   resolve_membership(**token, on_membership);
 }
 
-// Nobody needs the group to read or to lease.
+// Reading and leasing do not need the group.
 void Authenticator::resolve_membership(const auth::Token& token,
                                        std::function<void(bool)> on_membership) {
   const bool asks_group = token.scope > Scope::lease && token.uid;

@@ -1,4 +1,4 @@
-// Finds a request's principal: from what it came over, and the token that it shows. A token
+// Finds a request's principal: from its transport, and the token that it shows. A token
 // that is no good is answered here, later and later; a good one is watched for as long as the
 // answer lasts. Lives on the io thread.
 #pragma once
@@ -24,11 +24,11 @@ class Authenticator {
   };
   using OnAuthenticated = std::function<void(Principal)>;
 
-  // Both outlive this.
+  // The context and the authority outlive this.
   Authenticator(Context& context, const Authority& authority)
       : context_(context), authority_(authority) {}
 
-  // Calls `on_authenticated` now or later; or answers the call itself, and never does.
+  // Calls `on_authenticated` now or later; or answers the call itself and never calls it.
   void authenticate(const std::shared_ptr<PendingCall>&, const OnAuthenticated& on_authenticated);
 
  private:
@@ -36,7 +36,7 @@ class Authenticator {
                    const OnAuthenticated& on_authenticated);
   void check_certificate(const std::shared_ptr<PendingCall>&,
                          const OnAuthenticated& on_authenticated);
-  // Reports whether the user is of the group now, if that matters.
+  // Calls back with whether the user is of the group now, if that matters.
   void resolve_membership(const auth::Token&, std::function<void(bool)> on_membership);
   void refuse(const std::shared_ptr<PendingCall>&, const Error& why, int status);
   void record_refusal(const std::shared_ptr<const PendingCall>&, const std::string& by,
@@ -46,7 +46,7 @@ class Authenticator {
   const Authority& authority_;
 };
 
-// 401 with the field that says how to do better.
+// Returns 401 with the field that says how to authenticate.
 http::Response unauthenticated_response(const Error&);
 
 }  // namespace gpuyard::api

@@ -1,4 +1,4 @@
-// What a view of many machines queries: the brief, and which GPUs a claim would get now.
+// The routes for a view of many machines: the brief, and the GPUs that a claim would get now.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ std::uint32_t find_or_add_model(std::vector<protocol::BriefModel>& models, const
   return index;
 }
 
-// Who has a GPU, and why it is withheld.
+// The use of a GPU, and why it is withheld.
 struct Occupancy {
   protocol::GpuUse use = protocol::GpuUse::free;
   std::optional<std::string> user = {};
@@ -53,7 +53,7 @@ Occupancy occupancy_of(const Context& context, const DeviceId& id,
   }
   const auto& unleased = context.leases.gpus().unleased_processes();
   if (const auto found = unleased.find(id); found != unleased.end() && !found->second.empty()) {
-    // Of a process that cannot be seen from here nobody knows whose it is.
+    // The owner of a process that cannot be seen from here is not known.
     const auto known =
         std::ranges::find(found->second, lease::ObservedProcess::Attribution::outsider,
                           &lease::ObservedProcess::attribution);
@@ -167,7 +167,7 @@ void get_free(Context& context, const RouteCall& call, const protocol::FreeQuery
   auto spec = protocol::lease_spec_of(body, *snapshot);
   if (!spec) return respond(std::move(spec).error().in("query"));
   spec->allowed_gpus = call.principal.gpus;
-  // Who is not known is at no quota.
+  // A caller who is not known has no quota.
   const auto offer =
       context.leases.offer(call.principal.uid.value_or(static_cast<uid_t>(-1)), *spec);
   if (!offer) return respond(offer.error());

@@ -121,14 +121,14 @@ TEST_F(Free, RefusesNonsense) {
   }
 }
 
-// What it names is what a claim that does not wait then gets, whatever was there before.
+// The GPUs that it names are those that a claim without a wait then gets, whatever came before.
 class RandomNode : public Free {
  protected:
   static constexpr unsigned kGpus = 5;
   RandomNode() : Free(kGpus) {}
 
   unsigned below(unsigned bound) { return static_cast<unsigned>(random_() % bound); }
-  // Returns the lease of a new claim, which is remembered for let_one_go() unless it is over.
+  // Returns the lease of a new claim, which is kept for let_one_go() unless it is over.
   protocol::Lease new_claim(std::uint32_t user, unsigned gpus, const char* patience) {
     const auto id = fmt::format("random-claim-{:06}-x", ++claims_);
     const auto lease =
@@ -161,7 +161,7 @@ class RandomNode : public Free {
 
   static constexpr const char* kAnswerAtOnce = R"("answer_within_s":0)";
   static constexpr const char* kNoWait = R"("wait_s":0)";
-  std::vector<std::pair<std::string, std::uint32_t>> known_;  // that are not over, with their users
+  std::vector<std::pair<std::string, std::uint32_t>> known_;  // not over, with their users
   int claims_ = 0;
   std::mt19937 random_{20'261'125};  // the same cases in every run
 };

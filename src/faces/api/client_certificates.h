@@ -15,7 +15,7 @@ namespace gpuyard::api {
 
 class ClientCertificates {
  public:
-  // `revoked` holds fingerprints.
+  // `revoked`: the fingerprints of revoked certificates.
   ClientCertificates(Loop& loop, std::set<std::string> revoked)
       : loop_(loop),
         revoked_(std::move(revoked)),

@@ -114,10 +114,12 @@ struct Context {
   // Returns the use under a lease until now; nothing before the grant.
   std::function<std::optional<protocol::LeaseUsage>(const lease::Lease&)> lease_usage =
       [](const lease::Lease&) { return std::nullopt; };
-  // Calls `done` when these users' names are known or cannot be had soon; perhaps inside the call.
+  // Calls `on_done` when these users' names are known or cannot be had soon; perhaps inside the
+  // call.
   std::function<void(const std::vector<std::uint32_t>& uids, std::function<void()> done)>
       resolve_user_names = [](const auto&, const auto& on_done) { on_done(); };
-  // Reports, perhaps inside the call, whether a user is now of the group that may control.
+  // Calls `on_member`, perhaps inside the call, with whether a user is now of the group that may
+  // control.
   std::function<void(std::uint32_t uid, std::function<void(bool)> told)> check_group_member =
       [](std::uint32_t, const auto& on_done) { on_done(false); };
   std::uint64_t lease_changes = 0;               // counted by LeasePublisher

@@ -88,7 +88,7 @@ std::vector<BoundRoute> snapshot_routes() {
   return {bind(protocol::kSnapshot, &get_snapshot)};
 }
 
-// The first cause of a GPU is no event: the first resync has it.
+// The first cause of a GPU is not published: the first resync has it.
 void BottleneckPublisher::on_snapshot(const Snapshot& snapshot) {
   std::map<DeviceId, LastPublished> published;
   for (const DeviceState& device : snapshot.devices) {

@@ -1,5 +1,5 @@
-// Names of GPUs, separated by commas, as in the parameters of routes; and the events about what
-// holds GPUs back.
+// Names of GPUs, separated by commas, as in the parameters of routes; and the events about the
+// causes that hold GPUs back.
 #pragma once
 
 #include <map>

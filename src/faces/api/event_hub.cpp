@@ -46,7 +46,7 @@ struct EventHub::State {
   std::shared_ptr<const Snapshot> snapshot;
   std::uint64_t snapshot_count = 0;  // snapshots so far
   http::Chunk newest_state;
-  std::uint64_t state_count = 0;  // reports so far
+  std::uint64_t state_count = 0;  // states so far
   std::map<ViewKey, std::weak_ptr<EventView>> views;
   std::set<Listener*> listeners;
 
@@ -177,9 +177,9 @@ class EventHub::Listener final : public http::ResponseStream {
   std::shared_ptr<State> state_;
   std::shared_ptr<EventView> view_;
   std::uint64_t position_ = 0;                // the last event it has, or skips
-  std::optional<std::uint64_t> stops_after_;  // empty: it has those of before, or wants none
+  std::optional<std::uint64_t> stops_after_;  // empty: it has the earlier ones, or wants none
   std::uint64_t snapshot_number_;             // the last snapshot it has
-  std::uint64_t state_number_;                // the last report
+  std::uint64_t state_number_;                // the last state it has
   std::uint64_t static_revision_;             // EventView::static_revision() at its last resync
   std::optional<ResyncReason> resync_;
   bool follows_ = true;

@@ -1,5 +1,5 @@
 // The listeners of GET /api/gpu/events and their streams. Events are numbered, kept for a while and
-// never left out; of snapshots and reports a slow listener gets the newest. Knows no source of
+// never left out; of snapshots and states a slow listener gets the newest. Knows no source of
 // events. Lives on the io thread.
 #pragma once
 
@@ -18,11 +18,11 @@ namespace gpuyard::api {
 
 class EventHub {
  public:
-  // How many events, and bytes of them, are kept for listeners that reconnect. A listener that
+  // The most events, and bytes of them, that are kept for listeners that reconnect. A listener that
   // missed more gets a resync.
   static constexpr std::size_t kMaxEvents = 4096;
   static constexpr std::size_t kMaxEventBytes = std::size_t{2} * 1024 * 1024;
-  // How many events that stop work are kept beyond that, for listeners that want the oldest: a
+  // The most events that stop work that are kept beyond that, for listeners that want the oldest: a
   // flood of others does not push them out.
   static constexpr std::size_t kMaxStopEvents = 256;
 
@@ -40,7 +40,7 @@ class EventHub {
   // Publishes a state as of now under this name: without an id, and only to listeners that want
   // snapshots.
   void publish_state(std::string_view name, std::string_view json);
-  // Shows the newest snapshot. To be called before its events are published.
+  // Sets the newest snapshot. REQUIRES: called before its events are published.
   void set_snapshot(std::shared_ptr<const Snapshot>);
 
   // Returns the stream of one listener, which may outlive the hub. It begins after the event that
@@ -70,7 +70,7 @@ class EventView {
             const ProcessDirectory* directory = nullptr);
 
   bool needs_samples() const { return detail_ != protocol::SampleDetail::none; }
-  // Whether reports are wanted: they have more bytes than columns, and changes have events.
+  // Returns whether states are wanted: they have more bytes than columns, and changes have events.
   bool needs_states() const { return needs_samples() && !is_columnar(); }
   // Returns whether an event about this GPU, or about none (""), is for these listeners.
   bool matches(const DeviceId&) const;

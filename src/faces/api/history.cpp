@@ -51,7 +51,7 @@ std::string time_text(std::int64_t wall_ms) {
   return to_rfc3339(WallTime(std::chrono::milliseconds(wall_ms)));
 }
 
-// `about` says which GPU it is.
+// `about` identifies the GPU.
 protocol::History history_of(const QueryResult& answer, protocol::History about) {
   const Query& query = answer.query;
   const MetricRow& row = *query.row;

@@ -57,7 +57,7 @@ void LeaseCache::tick() {
 
 namespace {
 
-// How many GPUs, or users, a sentence names; the rest are counted.
+// The number of GPUs, or users, that a sentence names; the rest are counted.
 constexpr std::size_t kMaxNamed = 4;
 
 std::string join(const std::vector<std::string>& parts, std::string_view between) {

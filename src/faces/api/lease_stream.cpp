@@ -96,7 +96,7 @@ void ClaimWait::begin(Context& context, const lease::Lease& now, Duration at_mos
   wait->start(context, at_most, client);
 }
 
-// The callbacks registered here keep this alive until cancel() drops them.
+// The callbacks registered here keep this object alive until cancel() drops them.
 void ClaimWait::start(Context& context, Duration at_most,
                       const std::shared_ptr<http::DisconnectNotifier>& client) {
   const auto self = shared_from_this();

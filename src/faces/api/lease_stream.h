@@ -35,7 +35,8 @@ class LeaseStream final : public http::ResponseStream {
   // Returns whether the queue position differs from the one sent last.
   bool has_position_changed() const;
 
-  // Unread by a slow client. Beyond it the oldest of the least severe goes.
+  // The most alerts that a slow client has not read. Beyond it the oldest of the least severe is
+  // dropped.
   static constexpr std::size_t kMaxAlerts = 64;
 
   Context& context_;

@@ -64,7 +64,7 @@ lease::Caller caller_of(const RouteCall& call) {
   // Routes that change leases have a scope above TCP's, so the kernel has given a uid.
   return {call.principal.uid.value_or(static_cast<uid_t>(-1)),
           call.principal.scope >= protocol::Scope::admin,
-          // The pid of a process that is gone may belong to another by now.
+          // The pid of a process that is gone may be another process's by now.
           call.peer.process ? static_cast<std::uint32_t>(call.peer.pid) : 0, call.peer.process};
 }
 

@@ -19,7 +19,7 @@ namespace gpuyard::api {
 struct RouteCall;
 struct Context;
 
-// The user to whom something is shown. By default anybody, as over TCP.
+// The user to whom a lease is shown. By default anybody, as over TCP.
 struct Viewer {
   std::optional<uid_t> uid = {};  // from the kernel
   bool admin = false;

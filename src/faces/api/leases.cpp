@@ -174,8 +174,8 @@ void get_lease(Context& context, const RouteCall& call, const protocol::LeaseNam
   respond(answer_of(context, view_with_position(context, *lease, viewer_of(call.principal))));
 }
 
-// The processes that are left to the caller. A token does not identify a process of this machine,
-// so its holder gets no numbers.
+// Returns the processes whose signal is left to the caller. A token does not identify a process of
+// this machine, so its holder gets no numbers.
 protocol::UnsignalledProcesses unsignalled_of(const RouteCall& call, const std::string& signal,
                                               const lease::SignalResult& result) {
   auto own_namespace = processes::own_pid_namespace();

@@ -86,7 +86,7 @@ TEST_F(LeaseRoutes, NoteIsVisibleToOwnerAndRootOnly) {
   const auto strangers = get(path)->lease();
   EXPECT_EQ(strangers.note, "");
   EXPECT_EQ(strangers.pid, std::nullopt);
-  EXPECT_EQ(strangers.uid, kAlice);  // who has the GPU is everybody's business
+  EXPECT_EQ(strangers.uid, kAlice);  // everybody may see who has the GPU
   for (const char* all : {kLeases, "/api/gpu/queue"}) {
     EXPECT_THAT(get(all)->text(), testing::Not(HasSubstr("secret"))) << all;
   }
@@ -434,7 +434,7 @@ TEST_F(LeaseRoutes, MutatedBodyIsAnsweredWithoutLeakedLeases) {
 
 }  // namespace
 
-// The usage route as its clients see it. What is counted is the lease room's own test.
+// The usage route as its clients see it. The tests of the lease room check the counts.
 namespace {
 
 using ::testing::HasSubstr;

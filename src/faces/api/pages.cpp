@@ -1,5 +1,5 @@
-// What people open in a browser: the front page, the document that every other page begins as, and
-// the files of both and of /docs.
+// The routes that people open in a browser: the front page, the document that every other page
+// begins as, and the files of both and of /docs.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -90,7 +90,7 @@ std::string row_of(const protocol::ColumnsDevice& gpu) {
       cell(gpu.power_draw_w, "W"), escape_html(gpu.bottleneck_brief.value_or("")));
 }
 
-// Right without a script, and before the script has run.
+// The values are right without a script, and before the script has run.
 std::string table_of(const Snapshot& snapshot) {
   const auto state = protocol::columns_resync_of(snapshot, protocol::ResyncReason::new_listener);
   if (!state.driver_initialised) {

@@ -21,7 +21,7 @@ namespace gpuyard::api {
 
 using auth::Scope;
 
-// What a request comes over.
+// The transport of a request.
 enum class Transport : std::uint8_t {
   socket,        // the daemon's Unix socket, also through ssh: the kernel names the peer
   lease_socket,  // the one for containers, where anybody may be root
@@ -29,7 +29,7 @@ enum class Transport : std::uint8_t {
   tls,           // nobody names the peer, except by a token or a certificate
 };
 
-// What is known of the caller.
+// The class of a caller, by what is known of it.
 enum class CallerClass : std::uint8_t {
   anonymous,
   user,    // a uid

@@ -30,7 +30,7 @@ GpuAction gpu_action_of(std::string action, const std::vector<DeviceId>& named,
   return gpu_action;
 }
 
-// Answers, once the change is done, with the state of the named GPUs at that time.
+// Answers with the state of the named GPUs once the change is done.
 lease::LeaseManager::OnDone answer_with(Context& context, const RouteCall& call,
                                         const GpuAction& gpu_action,
                                         const Responder<protocol::CordonResult>& respond) {

@@ -30,7 +30,7 @@ class QueueRenderer : public std::enable_shared_from_this<QueueRenderer> {
   static constexpr std::size_t kMaxUncachedClaims = 64;
   static constexpr Duration kPageLifetime = std::chrono::milliseconds(250);
   static constexpr std::size_t kRowsPerTurn = limits::kMaxRowsPerTurn;
-  // How many waiting claims are shown.
+  // The most waiting claims that are shown.
   static constexpr std::size_t kMaxShownClaims = 1000;
 
  private:

@@ -1,5 +1,5 @@
-// What is kept of the past but readings: the processes that were on GPUs, and why GPUs were slow.
-// And a past moment: all GPUs as the history keeps them, with both.
+// The routes of the past besides readings: the processes that were on GPUs, and why GPUs were slow.
+// Also a past moment: all GPUs as the history keeps them, with both.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -31,7 +31,7 @@ const Missing kNotRecorded{MissingReason::failed, "not recorded in the history"}
 const Missing kNoData{MissingReason::failed, "no data for this time"};
 constexpr const char* kNotAssessed = "unknown: not assessed at this time";
 
-// Lists are made this far apart: a process that was seen in one was there until the next.
+// The interval of the lists: a process in one list counts as there until the next list.
 constexpr std::chrono::milliseconds kProcessListInterval = std::chrono::seconds(5);
 
 // More spans than can be kept.
@@ -58,7 +58,7 @@ void respond_from_worker(Context& context, const RouteCall& call,
     respond(too_many_queries());
 }
 
-// What is queried of the past, and what is known without it.
+// The queries for a past moment, and what is known without them.
 struct Moment {
   WallTime at;
   std::shared_ptr<Snapshot> snapshot;  // the GPUs of now, without readings

@@ -122,7 +122,7 @@ TEST_F(RouterTest, DevicesAreAlwaysFresh) {
   fleet_.set_temperature(0, 77);
   const int before = reader_.asked;
   EXPECT_EQ(temperature(), 77);
-  EXPECT_EQ(reader_.asked, before + 2);  // the driver was asked once for each GPU
+  EXPECT_EQ(reader_.asked, before + 2);  // the driver was queried once for each GPU
 }
 
 TEST_F(RouterTest, UnresponsiveGpuShowsNoStaleValues) {
@@ -352,7 +352,7 @@ TEST_F(RouterTest, EventsGoOnWhereTheFieldOrTheQuerySays) {
   EXPECT_EQ(beginning_of(send(request)), "id: 00ff-2\nevent: device\ndata: 2\n\n");
   EXPECT_EQ(beginning_of(get("/api/gpu/events", {{"since", "00ff-1"}})),
             "id: 00ff-2\nevent: device\ndata: 2\n\n");
-  // A browser sends the id of a daemon that has ended meanwhile: that is no mistake of the page.
+  // A browser may send the id of a daemon that has ended meanwhile: that is no mistake of the page.
   request.headers = {{"Last-Event-ID", "nonsense"}};
   EXPECT_EQ(beginning_of(send(request)).substr(0, 24), "id: 00ff-2\nevent: resync");
 }

@@ -1,5 +1,5 @@
-// A daemon behind its routes, without a socket, a driver or a disk: what tests of several files
-// share.
+// A daemon behind its routes, without a socket, a driver or a disk; shared by tests of several
+// files.
 #pragma once
 
 #include <memory>
@@ -80,7 +80,8 @@ class FakeSinks final : public AlertSinks {
   std::string asked;
 };
 
-// The router over a daemon of which only the leases have begun: a test starts what it is about.
+// The router over a daemon of which only the leases have started: a test starts the rest that it
+// needs.
 class Routes : public ::testing::Test {
  protected:
   explicit Routes(unsigned gpus = 0) : world_(gpus) {}

@@ -21,7 +21,7 @@ using protocol::SlurmGpu;
 using protocol::SlurmNode;
 
 // A driver that reports no minor numbers has them in the order of its indexes. A GPU that does not
-// answer any more has the one that it had. Nothing: not known.
+// answer any more has the one that it had. Returns nothing if it is not known.
 std::optional<std::int64_t> minor_of(Context& context, const DeviceState& gpu) {
   const Reading* const reading = gpu.sample.find(Metric::minor_number);
   if (reading != nullptr && reading->number() != nullptr) {
@@ -86,7 +86,7 @@ SlurmNode node_of(Context& context) {
   node.trouble = context.slurm_error;
   for (const DeviceState& gpu : snapshot->devices) node.gpus.push_back(gpu_of(context, gpu));
   for (const lease::Lease* lease : context.leases.leases_with_gpus()) {
-    // One that is over is reported before the disk has it: nobody else gets its GPUs until then.
+    // A lease that is over is reported before the disk has it: its GPUs are not granted until then.
     const bool over = std::ranges::none_of(
         lease->gpus, [&](const DeviceId& gpu) { return context.leases.is_leased(gpu); });
     if (lease->spec.binding != lease::Binding::job || over) continue;

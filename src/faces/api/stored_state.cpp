@@ -53,8 +53,8 @@ LoadError lease_or_alert_error(const Context& context) {
 
 using LoadCheck = LoadError (*)(const Context&);
 
-// The stored state behind routes with this tag and this beginning of the path. The first row that
-// matches applies.
+// The stored state behind the routes with this tag and this beginning of the path. The first row
+// that matches applies.
 struct Row {
   std::string_view tag;
   std::string_view path;

@@ -69,7 +69,7 @@ Result<void> check_change_rate(const Context& context, const Requester& requeste
           limits::kTokenChangesPerMinute, std::chrono::ceil<std::chrono::seconds>(*wait).count())};
 }
 
-// Its length is checked with the rest of the body.
+// The length of a name is checked with the rest of the body.
 Result<void> check_name(const std::string& name) {
   const bool plain = std::ranges::all_of(
       name, [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != '\x7f'; });
@@ -77,7 +77,7 @@ Result<void> check_name(const std::string& name) {
   return Error{Errc::invalid, "body: /name: must not contain control characters"};
 }
 
-// Whose it is to be, and for how long.
+// The owner and the lifetime of a new token.
 Result<auth::TokenRequest> token_request_of(const Principal& principal,
                                             const protocol::TokenRequest& body) {
   const bool admin = principal.scope >= Scope::admin;

@@ -1,5 +1,5 @@
-// Who may do what: the matrix of all callers and all routes, which is made of the two tables of
-// authority; and what a token sees of the GPUs, and for how long.
+// Tests authority with the matrix of all callers and all routes, which is made of its two tables;
+// and what a token sees of the GPUs, and for how long.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -72,7 +72,7 @@ class Matrix : public TokenRoutes {
     return peer;
   }
 
-  // What kScopeGrants says, looked up here in another way than in the code.
+  // Returns what kScopeGrants says, found in another way than in the code.
   static Scope granted(Transport way, CallerClass who) {
     for (const ScopeGrant& grant : kScopeGrants) {
       if (grant.transport == way && grant.caller == who) return grant.max_scope;
@@ -105,7 +105,7 @@ class Matrix : public TokenRoutes {
              {Scope::metrics, Scope::read, Scope::lease, Scope::control, Scope::admin}) {
           for (const bool restricted : {false, true}) {
             const auto gpus = restricted ? std::vector{gpu(0)} : std::vector<DeviceId>{};
-            // Shown by a stranger: on a socket, too, it is the token that counts.
+            // A stranger shows the token: on a socket, too, only the token counts.
             all.push_back({fmt::format("token {} of uid {} on {}{}", enum_name(scope), user.uid,
                                        static_cast<int>(way), restricted ? ", GPU 0" : ""),
                            peer_over(way, 4321, false), token(scope, user.uid, gpus),
@@ -121,8 +121,8 @@ class Matrix : public TokenRoutes {
     return all;
   }
 
-  // What comes before the handler: an unknown parameter is refused by the validation, which comes
-  // after authority.
+  // Tests the refusals before the handler: validation, which comes after authority, refuses an
+  // unknown parameter.
   int outcome(const Caller& caller, const protocol::RouteInfo& route) {
     http::Request request;
     request.method = route.method == "GET"    ? http::Method::get

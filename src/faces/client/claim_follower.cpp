@@ -17,13 +17,13 @@ using Kind = ClaimEvent::Kind;
 
 constexpr Duration kMinRetryDelay = std::chrono::milliseconds(100);
 constexpr Duration kMaxRetryDelay = std::chrono::seconds(2);
-// How long the destructor may have to wait for the thread.
+// The longest wait of the destructor for the thread.
 constexpr Duration kStopCheckInterval = std::chrono::milliseconds(250);
-// How long a stream may be silent before the daemon counts as away. It writes every 15 s.
+// The daemon counts as away after a stream was silent for this time. It writes every 15 s.
 constexpr Duration kMaxClaimSilence = std::chrono::seconds(40);
-// How long a daemon that was just started, or waits for its disk, may take to answer first.
+// The longest wait for the first answer of a daemon that was just started, or waits for its disk.
 constexpr Duration kFirstReplyTimeout = std::chrono::seconds(30);
-// Without a stream: how often a waiting client gets its queue position, in seconds.
+// The interval at which a waiting client without a stream gets its queue position, in seconds.
 constexpr double kPollSeconds = 2;
 
 }  // namespace
@@ -36,7 +36,7 @@ http::ClientRequest ClaimFollower::http_request() const {
   return request;
 }
 
-// Whether to call the daemon again after this error.
+// Returns whether to call the daemon again after this error.
 bool ClaimFollower::should_retry(const Error& why) const {
   if (!is_transient(why)) return false;
   if (lease_received_) return true;
@@ -123,7 +123,7 @@ void ClaimFollower::on_alert(std::string_view data) {
 }
 
 Result<void> ClaimFollower::poll(const std::stop_token& stop) {
-  // A claim that waits for less gets its queue position once, too.
+  // A claim with a shorter wait gets its queue position once, too.
   const double wait_s = lease_request_.wait_s.value_or(0);
   lease_request_.answer_within_s = wait_s > 0 ? std::min(kPollSeconds, wait_s / 2) : kPollSeconds;
   while (!stop.stop_requested()) {

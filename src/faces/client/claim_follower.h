@@ -53,7 +53,7 @@ class ClaimFollower {
 
  private:
   void follow(const std::stop_token&);
-  // Ok: nothing more will come. Errc::unavailable and the like: try again.
+  // Returns success if no more events will come. Errc::unavailable and the like: try again.
   Result<void> stream(const std::stop_token&);
   void on_alert(std::string_view data);
   Result<void> poll(const std::stop_token&);

@@ -203,7 +203,7 @@ Result<std::string> parse_address_url(std::string_view url) {
   return invalid_host_error(url);
 }
 
-// What stands under a name.
+// The entry of a name in hosts.toml.
 struct HostEntry {
   std::string name = {};
   std::string url = {};

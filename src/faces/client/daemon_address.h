@@ -1,5 +1,5 @@
-// Where a daemon of another machine is, from what the user calls it: a URL, or a name in
-// hosts.toml. Knows no verb.
+// The address of a daemon on another machine, found from a URL or a name in hosts.toml. Knows no
+// verb.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct SshHost {
   std::string program;
 
   std::string url() const;
-  // What follows `ssh` on a command line: "-p 2222 alice@lab".
+  // Returns the text after `ssh` on a command line: "-p 2222 alice@lab".
   std::string ssh_arguments() const;
 
   friend bool operator==(const SshHost&, const SshHost&) = default;
@@ -35,7 +35,7 @@ struct SshHost {
 // Errc::invalid for anything that ssh, or a shell that ssh starts, could take for something else.
 Result<SshHost> parse_ssh_url(std::string_view url);
 
-// Whether a host in hosts.toml may have this name.
+// Returns whether a host in hosts.toml may have this name.
 bool is_host_name(std::string_view text);
 
 // Turns what -H and GPUYARD_HOST may be into what parse_daemon_address() takes: "ssh://..." and
@@ -56,7 +56,7 @@ Result<void> check_hosts(std::string_view text, const std::string& file);
 Result<std::string> remove_host(const std::string& text, const std::string& name,
                                 const std::string& file);
 
-// How ssh is started.
+// The options with which ssh is started.
 struct SshOptions {
   // Our program has the verb with-parent, by which ssh ends when we are killed. Without it an ssh
   // that is still logging in ends by itself, after login_timeout at most.
@@ -91,19 +91,19 @@ Result<http::Origin> parse_https_url(std::string_view url);
 // Errc::invalid for a token that was mistyped, denied for one in a file that others can read.
 Result<http::Endpoint> parse_daemon_address(const std::string& address, const Credentials& = {});
 
-// Whether it leads to another machine.
+// Returns whether the address leads to another machine.
 bool is_remote_address(std::string_view address);
-// Whether a message names one.
+// Returns whether a message names an address on another machine.
 bool mentions_remote_address(std::string_view text);
 
 // The same of one that ssh leads to.
 http::Endpoint ssh_endpoint(const SshHost&, const SshOptions&);
 
-// What becomes of an ssh that is no connection, or no longer; says what to do next.
+// The error for an ssh process without a connection, or with a lost one; says what to do next.
 Error explain_ssh(const SshHost&, const http::ChildExit&);
 
-// How our own program starts ssh, so that it ends when we are killed: the hidden verb with-parent,
-// our process id, and the program's command line. See cli/verbs.h.
+// The command with which our own program starts ssh, so that ssh ends when we are killed: the
+// hidden verb with-parent, our process id, and the program's command line. See cli/verbs.h.
 inline constexpr std::string_view kWithParent = "with-parent";
 inline constexpr int kStartFailedExitCode = 126;  // exit code if ssh cannot be started
 

@@ -121,8 +121,8 @@ std::optional<Duration> retry_delay(const http::ClientResponse& refusal, int att
 
 namespace {
 
-// The same for one of several problems. Without a body or a place in a list, what begins with a
-// slash may be the path of a file.
+// Says the same of one of several problems. Without a body or a place in a list, text that begins
+// with a slash may be the path of a file.
 std::string readable_problem(std::string_view problem, bool of_body) {
   const std::size_t end = problem.find(": ");
   if (!problem.starts_with('/') || end == problem.npos) return std::string(problem);

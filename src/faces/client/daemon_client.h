@@ -15,7 +15,7 @@
 namespace gpuyard::client {
 
 inline constexpr Duration kReplyTimeout = std::chrono::seconds(2);
-// How long a request is retried while the daemon is reading its stored state.
+// The longest time that a request is retried while the daemon is reading its stored state.
 inline constexpr Duration kLoadTimeout = std::chrono::seconds(30);
 
 enum class RetryPolicy : std::uint8_t { none, while_loading };
@@ -39,7 +39,7 @@ Result<std::string> exchange(const http::Endpoint&, const protocol::RouteInfo&, 
 std::optional<Duration> retry_delay(const http::ClientResponse& refusal, int attempt,
                                     Duration elapsed);
 
-// Whether the error passes once the daemon is back or ready: then retry.
+// Returns whether the error passes once the daemon is back or ready: then retry.
 bool is_transient(const Error&);
 
 // Says "among: ..." for "body: /among/1: ...": the place in a body that the user did not write.

@@ -14,7 +14,7 @@ namespace {
 using FollowerKind = FollowerEvent::Kind;
 
 constexpr Duration kRetryDelay = std::chrono::seconds(1);
-// How long a stream may be silent before the daemon counts as away. It writes every 15 s.
+// The daemon counts as away after a stream was silent for this time. It writes every 15 s.
 constexpr Duration kMaxEventSilence = std::chrono::seconds(40);
 
 }  // namespace
@@ -102,7 +102,7 @@ std::optional<FollowerEvent> EventFollower::accept_event(http::ServerEvent event
     last_event_id_ = event.id;
     request_.since = event.id;
   }
-  if (is_resync) return std::nullopt;  // where a new listener begins
+  if (is_resync) return std::nullopt;  // the beginning of a new listener
   return FollowerEvent{.kind = FollowerKind::event, .event = std::move(event)};
 }
 

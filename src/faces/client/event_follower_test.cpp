@@ -34,7 +34,7 @@ std::string told(const std::string& id, const std::string& name = "device") {
   return chunk("id: " + id + "\nevent: " + name + "\ndata: {}\n\n");
 }
 
-// A daemon that gives one answer to each connection, closes it, and keeps what was asked.
+// A daemon that gives one answer to each connection, closes it, and keeps the requests.
 class ScriptedDaemon {
  public:
   explicit ScriptedDaemon(const std::vector<std::string>& answers)

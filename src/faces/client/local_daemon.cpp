@@ -14,13 +14,13 @@
 namespace gpuyard::client {
 namespace {
 
-// Whether only the system's administrator can put a socket there.
+// Returns whether only the system's administrator can put a socket there.
 bool is_system_place(const std::string& path) {
   return path.starts_with("/run/gpuyard/");
 }
 
-// Whether a trusted daemon listens there. Connecting alone decides: a silent daemon counts as
-// there. In a place that any user could have prepared, it must run as root or as our own user.
+// Returns whether a trusted daemon listens there. Connecting alone decides: a silent daemon counts
+// as there. In a place that any user could have prepared, it must run as root or as our own user.
 bool daemon_listens(const std::string& path) {
   const auto address = http::to_socket_address(http::Endpoint::unix_socket(path));
   if (!address) return false;

@@ -13,8 +13,8 @@
 
 namespace gpuyard::client {
 
-// Where a client looks for a daemon, best first, without what another user may have prepared in
-// /tmp.
+// Returns the sockets at which a client tries to find a daemon, best first, without those that
+// another user may have prepared in /tmp.
 std::vector<std::string> trusted_sockets(const Environment&);
 
 // Returns the first of `sockets` where a trusted daemon listens; empty: there is none.
@@ -27,10 +27,10 @@ std::string start_command();
 // Adds the command that starts a daemon at that address to the error of one that does not answer.
 Error add_start_hint(Error, const http::Endpoint& daemon);
 
-// What this user has to show to a daemon elsewhere.
+// The credentials of this user for a daemon on another machine.
 Credentials credentials_of(const Environment&);
 
-// Two sources of a host that disagree.
+// The error for two sources of a host that disagree.
 Error conflicting_daemons_error(std::string_view one, std::string_view other);
 
 // The daemon that `host` means, as -H has it; "": what GPUYARD_HOST or GPUYARD_SOCKET name, else

@@ -1,4 +1,5 @@
-// The way to a daemon through ssh: how ssh is started, and what its silence or its words mean.
+// Connects to a daemon through ssh: the command that starts ssh, and the meaning of its messages
+// and of its silence.
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,7 +42,7 @@ std::vector<std::string> ssh_command(const SshHost& host, const SshOptions& opti
   if (options.guarded) command = {"", std::string(kWithParent), std::to_string(::getpid())};
   command.emplace_back("ssh");
   command.insert(command.end(), kFlags.begin(), kFlags.end());
-  // ssh knows better than we what it waits for, so it gives up first.
+  // ssh has the shorter timeout, because its message says best what it waited for.
   const auto timeout_s =
       std::chrono::duration_cast<std::chrono::seconds>(options.login_timeout).count();
   command.push_back(

@@ -102,7 +102,7 @@ Energies Rapl::read() {
   if (numbers.empty() && !failed) {
     energies.unavailable_reason = fmt::format("no {}N in {}", kPrefix, root_);
   }
-  // A zone that comes back has other files. What could not be listed may still be there.
+  // A zone that comes back has other files. Zones may still be there if the listing failed.
   for (auto& [path, zone] : zones_) {
     if (!zone.seen && !failed) zone.file.reset();
   }

@@ -86,12 +86,12 @@ class CpuEnergyMonitor {
   // The smallest known counter, that of the memory of Intel's servers, wraps after 65.7 kJ: at 2 kW
   // that takes 33 s.
   static constexpr Duration kReadInterval = std::chrono::seconds(30);
-  // How long a caller waits for a reading; sysfs takes far less, but the worker may be busy.
+  // The longest wait of a caller for a reading; sysfs takes far less, but the worker may be busy.
   static constexpr Duration kReadTimeout = std::chrono::seconds(1);
-  // How often subscribers are called.
+  // The interval of the calls to subscribers.
   static constexpr Duration kPeriod = std::chrono::milliseconds(100);
-  // Callers that wait for a reading at the same time: more than the connections of one server, of
-  // which each user has a share.
+  // The most callers that wait for a reading at the same time: more than the connections of one
+  // server, of which each user has a quota.
   static constexpr std::size_t kMaxCallers = 4 * (limits::kMaxConnections + limits::kReservedSlots);
 
   using OnRead = std::function<void(const Result<Energies>&)>;

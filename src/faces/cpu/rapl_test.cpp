@@ -139,7 +139,7 @@ TEST_F(RaplFiles, ACounterOfRootsIsDeniedWithTheWayOut) {
   EXPECT_EQ(status, 0);
 }
 
-// Root's right to read is lost by setuid(2), that of others by the mode.
+// Root loses the right to read by setuid(2), other users by the mode.
 TEST_F(RaplFiles, CounterIsReadAfterItsRightIsLost) {
   tree_.put_package(0, 10);
   tree_.put_dram(0, 5);
@@ -281,7 +281,7 @@ TEST_F(CpuWatch, StuckWorkerTimesOutAndRecovers) {
   EXPECT_EQ(first->error().code, Errc::timed_out);
   EXPECT_EQ(second->error().code, Errc::timed_out);
   ask(third);
-  EXPECT_EQ(worker_.waiting(), 1U);  // it is not asked again before it has answered
+  EXPECT_EQ(worker_.waiting(), 1U);  // no second request before the first reply
   work();
   EXPECT_EQ(energy(), 100);
   EXPECT_TRUE(third && third->ok());

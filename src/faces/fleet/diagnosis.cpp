@@ -1,5 +1,5 @@
-// What a set of machines has that it should not: differences, doubles, clocks, and who does not
-// answer.
+// Finds the faults of a set of machines: differences, duplicates, wrong clocks, and machines that
+// do not answer.
 #include <algorithm>
 #include <chrono>
 
@@ -57,7 +57,7 @@ void compare_section(const std::string& section, const Machines& machines, Fleet
   if (by_digest.size() < 2) return;
   std::vector<std::vector<std::string>> groups;
   for (auto& [digest, hosts] : by_digest) groups.push_back(std::move(hosts));
-  // Those that are like most come first, as a number.
+  // The machines that are like most come first, as a number.
   std::ranges::sort(groups, [](const auto& a, const auto& b) {
     return a.size() != b.size() ? a.size() > b.size() : a.front() < b.front();
   });
@@ -85,8 +85,8 @@ void compare_configurations(const Machines& machines, FleetDiagnosis& view) {
   for (const auto& [section, known] : sections) compare_section(section, machines, view);
 }
 
-// How far the machine's clock is ahead of ours, as far as the time of the answer shows; nothing: no
-// more than the answer took.
+// Returns how far the machine's clock is ahead of ours, as far as the time of the answer shows;
+// nothing if the difference is no more than the answer took.
 std::optional<std::chrono::seconds> clock_offset(const DoctorReply& reply) {
   const auto now = from_rfc3339(reply.readiness.now.value_or(""));
   if (!now) return std::nullopt;

@@ -149,7 +149,7 @@ Result<std::vector<Host>> resolve_dns_hosts(const std::string& service, Duration
   for (const Service& one : *services) {
     const auto url =
         client::resolve_address(fmt::format("{}://{}:{}", scheme, one.target, one.port), "");
-    // "." says that there is no such service, and other odd names are nobody's.
+    // "." says that there is no such service; other malformed names belong to no host.
     if (url) hosts.push_back({one.target, *url, true});
   }
   return hosts;

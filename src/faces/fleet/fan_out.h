@@ -1,5 +1,5 @@
 // Queries many daemons at once: each by a thread, a bounded number at a time, each within its
-// deadlines. What has come can be read at any time, so that nobody waits for the slowest.
+// deadlines. The replies so far can be read at any time, so that no caller waits for the slowest.
 #pragma once
 
 #include <chrono>
@@ -29,7 +29,7 @@ static_assert(kMaxWorkers <= http::kMaxLookups, "a host would be refused its loo
 inline constexpr std::size_t kMaxReplyBytes = std::size_t{2} * 1024 * 1024;
 inline constexpr std::size_t kMaxBriefBytes = std::size_t{256} * 1024;
 
-// How daemons are reached, and how long one may take.
+// The options for reaching daemons, and their timeouts.
 struct FanOutOptions {
   client::Credentials credentials = {};
   Duration reply_timeout = std::chrono::seconds(3);  // for each answer, once there is a connection
@@ -56,7 +56,7 @@ class WorkerPool {
 
   // Readable once a piece is done, until completed_count() is called.
   int descriptor() const { return wakeup_.get(); }
-  // How many pieces are done.
+  // Returns the number of pieces that are done.
   std::size_t completed_count();
   // Waits until all are.
   void finish() { threads_.clear(); }
@@ -73,7 +73,7 @@ class WorkerPool {
   std::vector<std::jthread> threads_;
 };
 
-// How the query of one host went.
+// The result of the query of one host.
 template <class Answer>
 struct HostReply {
   Host host;
@@ -99,13 +99,13 @@ class FanOut {
         pool_(hosts.size(), [this](std::size_t i) { call_host(i); }) {}
 
   WorkerPool& pool() { return pool_; }
-  // What has come so far.
+  // Returns the replies so far.
   std::vector<HostReply<Answer>> replies() const {
     const std::scoped_lock lock(mutex_);
     return replies_;
   }
 
-  // The first of those that have not answered yet.
+  // Returns the first hosts that have not answered yet.
   std::vector<std::string> pending_hosts(std::size_t most) const {
     std::vector<std::string> names;
     const std::scoped_lock lock(mutex_);

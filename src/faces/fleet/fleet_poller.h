@@ -22,9 +22,9 @@ class FleetPoller {
  public:
   static constexpr Duration kPollInterval = std::chrono::seconds(2);
   // A host that fails is polled less and less often, down to this: it keeps no thread from the
-  // others, and nobody takes us for one who guesses at passwords.
+  // others, and no server takes us for a guesser of passwords.
   static constexpr Duration kMaxPollInterval = std::chrono::seconds(60);
-  // Of more hosts no connection is kept between two polls: each ssh is a process.
+  // With more hosts than this, no connection is kept between two polls: each ssh is a process.
   static constexpr std::size_t kMaxKeptConnections = 256;
 
   FleetPoller(const std::vector<Host>& hosts, FanOutOptions options);

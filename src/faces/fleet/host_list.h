@@ -1,5 +1,5 @@
-// Which machines are meant: from names, URLs, hosts.toml, Prometheus's file_sd and http_sd, and
-// DNS. Queries no daemon.
+// Finds the machines that a user means: from names, URLs, hosts.toml, Prometheus's file_sd and
+// http_sd, and DNS. Queries no daemon.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct Host {
 
 inline constexpr std::size_t kMaxHosts = 4096;
 
-// What --hosts may be, for messages.
+// The forms of --hosts, for messages.
 inline constexpr std::string_view kHostsForms =
     "comma-separated names or URLs, FILE.toml (like hosts.toml), FILE.json (Prometheus file_sd), "
     "http_sd:URL or dns:_gpuyard._tcp.DOMAIN";

@@ -41,7 +41,8 @@ bool is_listening(const std::string& socket) {
   return ::connect(fd.get(), address->get(), address->length) == 0 || errno == EAGAIN;
 }
 
-// Whether the master is gone. ssh wants a host's name, and uses the path alone.
+// Ends a master, and returns whether it is gone. ssh requires a host's name, but uses only the
+// path.
 bool close_master(const std::string& socket) {
   const TimePoint deadline = BootClock::now() + kMasterCloseTimeout;
   static_cast<void>(

@@ -16,8 +16,8 @@ namespace gpuyard::fleet {
 // Returns the directory of their sockets, which only this user can enter, and makes it. It is of
 // clients alone: a daemon's own directory may be another user's.
 Result<std::string> make_masters_directory(const Environment&);
-// Where they may have been left: a program without XDG_RUNTIME_DIR, as cron starts one, has another
-// directory.
+// Returns the directories that may have sockets: a program without XDG_RUNTIME_DIR, as cron starts
+// one, has another directory.
 std::vector<std::string> masters_directories(const Environment&);
 
 struct ClosedMasters {

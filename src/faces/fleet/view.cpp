@@ -215,7 +215,7 @@ namespace {
 auto rank_of(const FleetOffer& offer) {
   const auto unhealthy = std::ranges::count_if(
       offer.gpus, [](const protocol::FreeGpu& gpu) { return gpu.health != Health::healthy; });
-  // What is not known counts as the worst, so that a GPU that is known to be well goes first.
+  // An unknown value counts as the worst, so that a GPU that is known to be well goes first.
   std::int64_t hottest = 0;
   for (const auto& gpu : offer.gpus) {
     hottest = std::max(hottest, gpu.temperature_c.value_or(INT64_MAX));
@@ -241,7 +241,7 @@ FleetOffers offers_of(const HostReplies<ReplyWithBrief<protocol::FreeGpus>>& all
     if (answer.enough) view.offers.push_back(offer_of(reply.host, answer));
   });
   std::ranges::sort(view.offers, {}, rank_of);
-  // Of a GPU that two machines list, the better offer counts.
+  // If two machines list a GPU, the better offer counts.
   std::set<std::string> offered;
   std::erase_if(view.offers, [&](const FleetOffer& offer) {
     const auto taken = [&](const auto& gpu) { return offered.contains(gpu.uuid); };

@@ -1,5 +1,5 @@
-// What many machines are together: their answers put into one. Each machine and each GPU counts
-// once, whatever names lead to it. Pure; queries no daemon.
+// A view of many machines: their answers combined. Each machine and each GPU counts once, whatever
+// names lead to it. Pure; queries no daemon.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace gpuyard::fleet {
 
-// How the query of one machine went.
+// The result of the query of one machine.
 struct FleetHost {
   std::string host;
   std::string url;
@@ -41,7 +41,7 @@ BOOST_DESCRIBE_STRUCT(FleetAnswer, (), (schema, simulated, hosts))
 GPUYARD_ABOUT(FleetAnswer, {"simulated", "At least one machine simulates its GPUs."},
               {"hosts", "All queried hosts, in the order given."})
 
-// A GPU, and where it is.
+// A GPU and its machine.
 struct FleetGpu {
   std::string host;
   std::uint32_t index = 0;
@@ -152,7 +152,7 @@ struct FleetUsers : FleetAnswer {
 };
 BOOST_DESCRIBE_STRUCT(FleetUsers, (FleetAnswer), (users))
 
-// Where a claim would be granted now.
+// The GPUs of one machine that a claim would be granted now.
 struct FleetOffer {
   std::string host;
   std::string url;
@@ -235,7 +235,7 @@ FleetAlerts alerts_of(const HostReplies<ReplyWithBrief<protocol::Alerts>>&);
 // `by_host`: a row a machine instead of the rows that the machines have.
 FleetUsage usage_of(const HostReplies<ReplyWithBrief<protocol::Usage>>&, bool by_host);
 
-// What doctor queries, and when by our clock the answer came.
+// The answer to a query of doctor, and the times of both by our clock.
 struct DoctorReply {
   protocol::Readiness readiness;
   WallTime requested_at{};

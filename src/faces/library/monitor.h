@@ -1,5 +1,5 @@
 // Reads GPUs from this very process, without a daemon, through the same threads as the driver-host.
-// It shares its fate with the driver: a call that blocks for ever in the kernel leaves a thread
+// It shares its fate with the driver: a call that never returns from the kernel leaves a thread
 // behind that even _exit() cannot end. The daemon's child process exists for that; a program that
 // must survive a dying GPU uses the daemon.
 #pragma once
@@ -24,7 +24,7 @@ class Monitor {
   static constexpr Duration kInitDeadline = std::chrono::seconds(15);  // a cold NVML takes seconds
 
   // Errors are init_error() and query_error().
-  // A GPU that does not open in time is listed with that as its fault.
+  // A GPU that does not open in time is listed with that fault.
   // Uncorrectable ECC errors count as new from here on.
   static Result<Monitor> open(std::shared_ptr<Backend>, Duration deadline = kDefaultDeadline,
                               HealthPolicy = {});

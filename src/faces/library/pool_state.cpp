@@ -20,7 +20,7 @@ using std::chrono::steady_clock;
 
 constexpr TimePoint kNow{};
 
-// A time beyond the clock's range means for ever.
+// A time beyond the clock's range means no limit.
 steady_clock::time_point deadline_after(milliseconds time) {
   const auto now = steady_clock::now();
   const auto most = std::chrono::duration_cast<milliseconds>(steady_clock::time_point::max() - now);
@@ -130,7 +130,8 @@ void v0::Pool::Lease::SharedState::call_handler(Ticket ticket) {
 std::optional<v0::Pool::Lease> v0::Pool::Lease::SharedState::claim(milliseconds deadline,
                                                                    const std::stop_token& stop,
                                                                    unsigned count) {
-  // In a handler: those still to be called may hold the GPUs that this claim waits for.
+  // A caller inside a handler: the handlers still to be called may hold the GPUs that this claim
+  // waits for.
   if (HandlerQueue::current != nullptr) HandlerQueue::current->run();
   std::unique_lock lock(mutex);
   const lease::GpuRequest wanted = gpu_request(count);
@@ -183,7 +184,7 @@ void v0::Pool::Lease::SharedState::release(Ticket ticket) {
   call_handlers(others);
 }
 
-// After it the handler does not run any more, unless it is the caller itself.
+// The handler does not run after this call, unless the caller is the handler itself.
 void v0::Pool::Lease::SharedState::cancel(Ticket ticket) {
   std::unique_lock lock(mutex);
   const auto found = pending_handlers_.find(ticket);
@@ -194,7 +195,7 @@ void v0::Pool::Lease::SharedState::cancel(Ticket ticket) {
   }
   Handler handler = std::move(found->second.handler);
   pending_handlers_.erase(found);
-  // Else it was granted, and its handler not called.
+  // A claim that does not wait was granted, and its handler not called yet.
   const bool waits = scheduler.waiting_claims().count(ticket) != 0;
   const GrantedTickets others =
       wake(waits ? scheduler.cancel(ticket, kNow) : scheduler.release(ticket, kNow));

@@ -21,7 +21,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// How long the daemon may keep one answer to a claim: so late is a stop seen.
+// The longest time that the daemon may keep one answer to a claim, and so until a stop is noticed.
 constexpr Duration kClaimPollTimeout = seconds(2);
 constexpr Duration kClaimRetryDelay = milliseconds(200);
 constexpr Duration kChangeTimeout = seconds(15);

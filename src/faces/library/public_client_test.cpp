@@ -1,4 +1,4 @@
-// What a program sees of the client without a daemon; test_client.py has it with one.
+// Tests the client without a daemon; test_client.py tests it with one.
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>

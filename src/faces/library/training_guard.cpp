@@ -85,7 +85,7 @@ constexpr std::array kThrottleTimes = {Metric::throttle_time_sw_thermal,
 
 void TrainingStats::Growth::read(const Reading* reading) {
   const std::int64_t* counter = reading != nullptr ? reading->number() : nullptr;
-  // A reading that comes late is less than the last, and would look like a reset.
+  // A reading that comes late is less than the last, and would be taken for a reset.
   if (counter == nullptr || (last && reading->taken <= taken)) return;
   // A counter that fell was reset with its GPU: only its count since then is known.
   if (last) grown += *counter >= *last ? *counter - *last : *counter;

@@ -14,7 +14,7 @@
 
 namespace gpuyard::metrics {
 
-// Which GPUs are leased and how many claims wait; no metric names a user.
+// The leased GPUs and the number of waiting claims; no metric names a user.
 struct LeaseMetrics {
   std::vector<std::pair<std::string, bool>> gpus = {};  // label_of() each, whether it is leased
   std::size_t held = 0;

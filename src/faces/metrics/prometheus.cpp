@@ -335,7 +335,7 @@ double as_double(const MetricRow& row, std::int64_t number) {
   return static_cast<double>(row.kind == MetricKind::flags ? number & kExactBits : number);
 }
 
-// Where a row has several elements, DCGM has a name only for fans, and reports the first fan.
+// DCGM has a name for only one kind of row with several elements: fans. It reports the first.
 bool has_dcgm_name(const MetricRow& row) {
   const bool one = row.dimension == Dimension::none || row.dimension == Dimension::fan;
   return row.subject == MetricSubject::device && row.kind != MetricKind::text && one &&

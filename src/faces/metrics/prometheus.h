@@ -22,7 +22,7 @@ inline constexpr int kMaxDcgmSeriesPerGpu = 66;
 // The series that each alert that fires on a GPU adds.
 inline constexpr int kSeriesPerAlert = 2;
 
-// Which names readings have. Everything else (identity, health, Xids, leases, alerts, the daemon
+// The names of readings. Everything else (identity, health, Xids, leases, alerts, the daemon
 // itself) has gpuyard's names in every dialect.
 enum class Dialect {
   gpuyard,

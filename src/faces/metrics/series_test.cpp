@@ -1,4 +1,4 @@
-// How many series a GPU has, and what must not change that number.
+// Tests the number of series of a GPU, and that labels and states do not change it.
 #include <algorithm>
 #include <string>
 

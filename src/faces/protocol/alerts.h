@@ -19,7 +19,7 @@ namespace gpuyard::protocol {
 inline constexpr std::string_view kAlertEvent = "alert";
 
 inline constexpr std::int64_t kMaxAlertHistory = 1000;
-// How long a test of a sink waits for an answer.
+// The longest wait of a test of a sink for an answer.
 inline constexpr Duration kSinkTestTimeout = std::chrono::seconds(15);
 
 struct AlertGpu {

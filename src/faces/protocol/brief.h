@@ -1,5 +1,5 @@
-// What a view of many machines queries of one: a brief, small enough to be fetched every few
-// seconds, and which GPUs a claim would get.
+// The queries of a view of many machines to each: a brief, small enough to be fetched every few
+// seconds, and the GPUs that a claim would get.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace gpuyard::protocol {
 
-// Who has a GPU now.
+// The use of a GPU now.
 enum class GpuUse : std::uint8_t {
   free,      // nobody, and it is not withheld
   leased,    // a lease holds it

@@ -23,7 +23,7 @@ struct ManagedGpus {
 };
 BOOST_DESCRIBE_STRUCT(ManagedGpus, (), (id))
 
-// How a change is made. Every body has these fields.
+// The options of a change. Every body has these fields.
 struct ChangeOptions {
   std::optional<bool> atomic;   // change all of the GPUs, or none
   std::optional<bool> force;    // also against other owners; for administrators
@@ -222,7 +222,7 @@ BOOST_DESCRIBE_STRUCT(OperationName, (), (operation))
 
 struct Operations {
   int schema = 1;
-  std::vector<Operation> operations;  // oldest first; the finished ones are not kept for ever
+  std::vector<Operation> operations;  // oldest first; the finished ones are kept for a while
 };
 BOOST_DESCRIBE_STRUCT(Operations, (), (schema, operations))
 

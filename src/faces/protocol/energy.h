@@ -15,7 +15,7 @@
 
 namespace gpuyard::protocol {
 
-// What energy costs, by the configuration; 0: not known.
+// The price of energy, by the configuration; 0: not known.
 struct Tariff {
   double price_per_kwh = 0;
   std::string currency;

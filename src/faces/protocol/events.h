@@ -15,7 +15,7 @@
 
 namespace gpuyard::protocol {
 
-// Something happened to a GPU or to the driver: GpuEvent. It has an id and is never left out.
+// An event of a GPU or of the driver: GpuEvent. It has an id and is never left out.
 inline constexpr std::string_view kDeviceEvent = "device";
 // A requested change is over: Operation. It has an id and is never left out.
 inline constexpr std::string_view kOperationEvent = "operation";
@@ -32,7 +32,7 @@ inline constexpr std::string_view kBottleneckEvent = "bottleneck";
 // ColumnsResync. It has the id to continue from.
 inline constexpr std::string_view kResyncEvent = "resync";
 
-// How much of each snapshot a listener wants.
+// The part of each snapshot that a listener wants.
 enum class SampleDetail : std::uint8_t { none, summary, full, columns };
 BOOST_DESCRIBE_ENUM(SampleDetail, none, summary, full, columns)
 
@@ -159,7 +159,7 @@ BOOST_DESCRIBE_STRUCT(FullResync, (), (reason, snapshot))
 // Snapshots in columns: the fewest bytes for listeners that draw. A column has a number for each
 // GPU, in the order of the resync's devices; null: not known now.
 
-// What changes rarely, sent once: with each resync.
+// The columns that change rarely; sent only with each resync.
 struct ColumnsDevice : GpuSummary {
   std::string name;
   std::string pci_address;
@@ -192,7 +192,8 @@ std::vector<std::string> column_names();
 ColumnsResync columns_resync_of(const gpuyard::Snapshot&, ResyncReason);
 // Returns {"t_ms":...,"v":[[...],...]} for these GPUs of the snapshot, by their place in it.
 std::string columns_of(const gpuyard::Snapshot&, const std::vector<std::size_t>& gpus);
-// What a listener knows from the resync alone: another text means that it needs a new one.
+// Returns what a listener knows only from the resync, as text: it needs a new resync when the text
+// differs.
 std::string static_columns_of(const gpuyard::Snapshot&, const std::vector<std::size_t>& gpus);
 
 SnapshotSummary summary_of(const gpuyard::Snapshot&);

@@ -1,5 +1,5 @@
-// The REST API's requests and answers for what was: the history of metrics, the processes that were
-// on GPUs, and why GPUs were slow. Field names are contract.
+// The REST API's requests and answers about the past: the history of metrics, the processes that
+// were on GPUs, and why GPUs were slow. Field names are contract.
 #pragma once
 
 #include <cstdint>
@@ -109,7 +109,7 @@ GPUYARD_ABOUT(
      "Current upper bound of the metric, such as the power limit. Null: none, or unknown."},
     {"notes", "Remarks on the data: since when it exists, clock changes, a full disk."})
 
-// The history of several metrics of several GPUs in one answer, for who draws them.
+// The history of several metrics of several GPUs in one answer, for clients that draw them.
 
 inline constexpr std::uint64_t kDefaultColumnPoints = 300;
 inline constexpr std::uint64_t kMaxSeries = 1024;

@@ -1,4 +1,4 @@
-// Leases over REST: who has which GPU, who waits for one, and the use under leases.
+// Leases over REST: the holders of GPUs, the waiting claims, and the use under leases.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ struct LeaseRequest {
   std::optional<std::string> model;            // part of the GPU's name
   std::optional<std::vector<GpuName>> among;   // indexes, UUIDs or PCI addresses
   std::optional<double> max_time_s;            // how long the caller expects to hold it
-  std::optional<double> wait_s;                // 0: do not wait; null: wait for ever
+  std::optional<double> wait_s;                // 0: do not wait; null: wait without limit
   std::optional<std::string> binding;          // "process", "run" or "detached"
   std::optional<double> ttl_s;                 // for detached leases
   std::optional<std::string> note;             // for people
@@ -204,7 +204,7 @@ struct Queue {
   std::vector<Lease> waiting;  // in order; the first 1000
   std::vector<UnleasedProcess> squatters;
   std::vector<WithheldGpu> withheld;
-  std::vector<std::string> notes;  // problems that people should look at
+  std::vector<std::string> notes;  // problems that need attention
 };
 BOOST_DESCRIBE_STRUCT(Queue, (),
                       (schema, simulated, pending_claimers, waiting, squatters, withheld, notes))

@@ -9,8 +9,8 @@
 
 namespace gpuyard::protocol {
 
-// What is shown of a page; its address has it, so that a link shows the same. The daemon takes it
-// and leaves it to the page.
+// The part of a page that is shown. The address has it, so that a link shows the same. The daemon
+// accepts it, and only the page uses it.
 struct PageParams {
   std::optional<std::string> f;
   std::optional<std::string> sort;

@@ -19,7 +19,7 @@ struct KeyedRow {
   std::string key;
 };
 
-// Those that are read of each GPU.
+// The rows that are read of each GPU.
 const std::vector<KeyedRow>& device_rows() {
   static const auto kRows = [] {
     std::vector<KeyedRow> rows;

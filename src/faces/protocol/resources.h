@@ -115,7 +115,7 @@ GPUYARD_ABOUT(SnapshotQuery, {"at",
                               "How long ago (90s, 2h, 7d), a time such as 2026-01-31T12:00:00Z, or "
                               "seconds since 1970. Default: now."})
 
-// What the readings of a past moment are made of.
+// The source of the readings of a past moment.
 enum class PastResolution : std::uint8_t { nothing, reading, ten_seconds, minute };
 BOOST_DESCRIBE_ENUM(PastResolution, nothing, reading, ten_seconds, minute)
 

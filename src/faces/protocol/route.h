@@ -16,7 +16,7 @@ namespace gpuyard::protocol {
 
 using auth::Scope;
 
-// What a token that is for some GPUs only gets of a route.
+// The part of a route that a token of some GPUs gets.
 enum class GpuScope : std::uint8_t {
   none,   // the route is about no GPU: all of it
   some,   // its own GPUs, as if there were no others

@@ -348,7 +348,7 @@ inline constexpr std::array kMakeTokenErrors = {Errc::conflict, Errc::busy, Errc
 inline constexpr std::array kRevokeTokenErrors = {Errc::not_found, Errc::busy, Errc::unavailable};
 inline constexpr std::array kRevokeUserTokensErrors = {Errc::busy, Errc::unavailable};
 
-// A token makes no tokens: whoever has found one could keep what it gives for ever.
+// A token makes no tokens: a thief of one could otherwise keep its rights without limit.
 constexpr RouteInfo token_route(std::string_view method, std::string_view pattern,
                                 std::string_view summary, std::span<const Errc> failures = {}) {
   RouteInfo route{method, pattern, "Tokens", Scope::lease, GpuScope::whole, summary, failures};

@@ -1,5 +1,5 @@
-// What the hooks of Slurm on this machine report and query. Slurm names a GPU by the number of its
-// device file, its minor number.
+// The reports and queries of the hooks of Slurm on this machine. Slurm names a GPU by the number of
+// its device file, its minor number.
 #pragma once
 
 #include <array>

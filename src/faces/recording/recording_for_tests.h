@@ -1,4 +1,4 @@
-// Snapshots for tests, and a file that is removed with its test.
+// Snapshots for tests, and a file that is removed at the end of its test.
 #pragma once
 
 #include <string>

@@ -72,7 +72,7 @@ std::string text_of(const RecordingLine&);
 Result<Header> parse_header(std::string_view);
 Result<RecordingLine> parse_line(std::string_view);
 
-// Turns snapshots into a recording's lines: what changed since the one before. Pure; writes no
+// Turns snapshots into a recording's lines: the changes since the snapshot before. Pure; writes no
 // file.
 
 class RecordingEncoder {

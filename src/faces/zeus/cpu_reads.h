@@ -23,13 +23,13 @@ class CoarseEnergyMonitor {
  public:
   static constexpr Duration kPeriod = std::chrono::seconds(1);
 
-  // These outlive it.
+  // The monitor and the loop outlive it.
   CoarseEnergyMonitor(Loop& loop, cpu::CpuEnergyMonitor& monitor)
       : loop_(loop), monitor_(monitor) {}
   CoarseEnergyMonitor(const CoarseEnergyMonitor&) = delete;
   CoarseEnergyMonitor& operator=(const CoarseEnergyMonitor&) = delete;
 
-  // Both as in cpu::CpuEnergyMonitor.
+  // The next two are as in cpu::CpuEnergyMonitor.
   void read_fresh(cpu::CpuEnergyMonitor::OnRead);
   Subscription subscribe(cpu::CpuEnergyMonitor::OnEnergies);
 

@@ -28,7 +28,7 @@ struct Route {
 
 std::span<const Route> routes();
 
-// How often a stream without data sends a sign of life.
+// The interval of the signs of life of a stream without data.
 inline constexpr Duration kHeartbeatInterval = std::chrono::seconds(5);
 
 class Facade {

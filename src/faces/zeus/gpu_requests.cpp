@@ -88,7 +88,7 @@ Result<T> extract_from(const Snapshot& fresh, const DeviceId& id, Extractor<T> o
 }
 
 // Reads `probes` of the named GPUs and gives `render` the result of `of` for each; or answers with
-// what is wrong.
+// the error.
 template <class T, class Render>
 void read_each(Context& context, const GpuParams& params, const ZeusResponder& answer,
                ProbeSet probes, Extractor<T> of, const Render& render) {
@@ -133,7 +133,8 @@ void get_gpu_energy(Context& context, const GpuParams& params, const Call& call)
 }
 
 void get_power_limit(Context& context, const GpuParams& params, const Call& call) {
-  // The limit that was set: the enforced one may be lower, for reasons outside the client.
+  // The metric is the limit that was set: the enforced one may be lower, for reasons outside the
+  // client.
   send_each(context, params, call.responder, Probe::power_limit,
             read_metric<PowerLimit, Metric::power_limit_set>);
 }
