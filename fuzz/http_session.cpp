@@ -68,7 +68,7 @@ class Exchange {
   Exchange() {
     IncomingConnection arrival;
     arrival.local_address = kLocalAddress;
-    serve(context_, pipe_.stream(), std::move(arrival));
+    begin_session(context_, pipe_.stream(), std::move(arrival));
     io_.poll();
   }
 

@@ -16,7 +16,7 @@ nvml::ReturnCode set(Gpu& gpu, WriteKind setting, std::uint64_t first = 0,
   return apply_setting(gpu, {.kind = setting, .gpu = 0, .values = {first, second}});
 }
 
-TEST(ApplySetting, APowerLimitIsTakenWithinItsConstraintsOnly) {
+TEST(ApplySetting, PowerLimitOutsideConstraintsIsRefused) {
   Gpu gpu = gpu_of("h100");
   EXPECT_EQ(set(gpu, WriteKind::power_limit, 200'000), nvml::kSuccess);
   EXPECT_EQ(set(gpu, WriteKind::power_limit, 199'999), nvml::kInvalidArgument);
@@ -25,7 +25,7 @@ TEST(ApplySetting, APowerLimitIsTakenWithinItsConstraintsOnly) {
   EXPECT_EQ(gpu.settings.power_limit_mw, 200'000U);
 }
 
-TEST(ApplySetting, GpuClocksLockOnASupportedStepAndUnlock) {
+TEST(ApplySetting, GpuClocksLockToSupportedStepAndUnlock) {
   Gpu gpu = gpu_of("h100");
   EXPECT_EQ(set(gpu, WriteKind::gpu_locked_clocks, 1000, 1209), nvml::kSuccess);
   EXPECT_EQ(gpu.settings.locked_sm_min_mhz, 990U);
@@ -38,7 +38,7 @@ TEST(ApplySetting, GpuClocksLockOnASupportedStepAndUnlock) {
   EXPECT_EQ(gpu.settings.locked_sm_max_mhz, 0U);
 }
 
-TEST(ApplySetting, MemoryClocksLockToTheSupportedOnesInTheRange) {
+TEST(ApplySetting, MemoryClocksLockToSupportedClocksInRange) {
   Gpu gpu = gpu_of("rtx4090");
   EXPECT_EQ(set(gpu, WriteKind::memory_locked_clocks, 800, 10400), nvml::kSuccess);
   EXPECT_EQ(gpu.settings.locked_memory_min_mhz, 810U);
@@ -73,7 +73,7 @@ TEST(ApplySetting, TheEccModeIsPendingUntilAReset) {
   EXPECT_EQ(set(gpu, WriteKind::ecc_mode, 2), nvml::kInvalidArgument);
 }
 
-TEST(ApplySetting, AGeForceHasNoEccToSetOrClear) {
+TEST(ApplySetting, EccWritesOnGeForceAreUnsupported) {
   Gpu gpu = gpu_of("rtx4090");
   EXPECT_EQ(set(gpu, WriteKind::ecc_mode, 1), nvml::kNotSupported);
   EXPECT_EQ(set(gpu, WriteKind::clear_ecc_counters, 0), nvml::kNotSupported);
@@ -123,7 +123,7 @@ TEST(ResetGpu, WaitsForProcesses) {
   EXPECT_EQ(reset_gpu(gpu).error().code, Errc::conflict);
 }
 
-TEST(MemoryErrors, UncorrectedOnesRemapARowUntilTheSparesAreGone) {
+TEST(MemoryErrors, UncorrectedErrorsRemapRowsUntilSparesRunOut) {
   Gpu gpu = gpu_of("h200");
   ASSERT_TRUE(add_memory_errors(gpu, {.uncorrected = true, .count = 2}));
   EXPECT_EQ(gpu.memory.rows.uncorrected_rows, 2U);

@@ -51,7 +51,7 @@ struct Command {
   double load = 0;                 // set_load
   std::uint64_t vram_bytes = 0;    // set_load
   std::uint64_t period_ms = 0;     // set_load
-  std::uint64_t leaked_per_s = 0;  // set_load
+  std::uint64_t leaked_bytes_per_s = 0;  // set_load
   Fault fault = {};                // inject
   SettingWrite write = {};         // set; its GPU is the one above
   ProcessRecord process = {};      // attach; set_synthetic: the demand of each

@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-using CommandServerTest = KeeperTest;
+using CommandServerTest = WorldClientTest;
 
 // A foreign client on the world server's socket.
 class Stranger {

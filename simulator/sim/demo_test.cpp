@@ -21,7 +21,7 @@ TEST(Demo, AtLeastHalfOfTheGpusStayIdle) {
   }
 }
 
-TEST(Demo, NamesSayThatTheProcessesPlay) {
+TEST(Demo, NamesArePrefixedAndShort) {
   for (const DemoRole& role : demo_roles(kMaxGpus)) {
     const std::string_view name = role.name;
     EXPECT_TRUE(name.starts_with("demo-")) << name;
@@ -47,7 +47,7 @@ TEST(Demo, HotGpuIsAnAlertAndNotUnhealthy) {
   EXPECT_GT(hot, 120s) << "of 168";
 }
 
-TEST(Demo, IsOnlyMadeOfWorldsWithGpusEnough) {
+TEST(Demo, SmallWorldHasNoDemo) {
   WorldOptions few{.gpus = 3};
   make_demo(few, "/run/x.sock");
   EXPECT_FALSE(few.demo);
@@ -61,7 +61,7 @@ TEST(Demo, IsOnlyMadeOfWorldsWithGpusEnough) {
   EXPECT_FALSE(wrong.demo) << "the keeper says what is wrong with it";
 }
 
-TEST(Demo, KeeperArgumentsCarryIt) {
+TEST(Demo, WorldServerArgumentsIncludeDemo) {
   for (const std::string daemon : {"", "/run/x.sock"}) {
     WorldServerOptions options;
     options.world.demo = daemon;
@@ -79,9 +79,9 @@ TEST(Demo, WrongWordsAreRefused) {
   }
 }
 
-using DemoKeeperTest = WorldServerTest;
+using DemoServerTest = WorldServerTest;
 
-TEST_F(DemoKeeperTest, ChangedDemandKeepsTheTimeOfArrival) {
+TEST_F(DemoServerTest, ChangedDemandKeepsTheTimeOfArrival) {
   const pid_t us = ::getpid();
   ASSERT_EQ(attach(0, us, kGiB, 500).failed, 0U);
   const auto before = processes(0);

@@ -83,7 +83,7 @@ struct Model {
   bool has_mig = false;
   bool has_gpm = false;
   bool has_gsp = true;       // firmware that runs the GPU, on by default
-  bool display_mode = true;  // nvmlDeviceGetDisplayMode's answer; no model drives a display
+  bool is_display_mode_enabled = true;  // nvmlDeviceGetDisplayMode's answer; no model drives a display
   MemoryRepair memory_repair = MemoryRepair::none;
   std::uint32_t fans = 0;
   std::uint32_t encoders = 0;
@@ -108,8 +108,8 @@ struct Model {
   NvLink nvlink = {};
 
   double thermal_resistance = 0;     // degrees C per watt
-  double thermal_time_constant = 0;  // seconds
-  double power_time_constant = 0.4;  // seconds
+  double thermal_time_constant_s = 0;  // seconds
+  double power_time_constant_s = 0.4;  // seconds
 
   std::uint32_t max_memory_clock_mhz() const { return clocks.memory.front(); }
 };

@@ -21,7 +21,7 @@ TEST(Model, AllSixKeysAreFound) {
   EXPECT_EQ(find_model("h9000"), nullptr);
 }
 
-TEST(Model, EveryRowIsOfOnePiece) {
+TEST(Model, EveryRowIsConsistent) {
   for (const Model& model : all_models()) {
     SCOPED_TRACE(model.key);
     EXPECT_LT(model.idle_mw, model.power_limit_min_mw);
@@ -44,7 +44,7 @@ TEST(Model, EveryRowIsOfOnePiece) {
   }
 }
 
-TEST(Model, SupportedMemoryClocksFallAndHoldTheIdleOne) {
+TEST(Model, SupportedMemoryClocksDescendAndIncludeIdleClock) {
   for (const Model& model : all_models()) {
     SCOPED_TRACE(model.key);
     const auto clocks = supported_memory_clocks(model);
@@ -60,7 +60,7 @@ TEST(Model, SupportedMemoryClocksFallAndHoldTheIdleOne) {
   }
 }
 
-TEST(Model, ALowMemoryClockGoesWithLowSmClocks) {
+TEST(Model, LowMemoryClockLimitsSmClocks) {
   const Model& t4 = *find_model("t4");
   EXPECT_EQ(supported_sm_clocks(t4, 5001).highest, 1590U);
   EXPECT_EQ(supported_sm_clocks(t4, 405).highest, 645U);

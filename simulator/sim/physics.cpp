@@ -82,11 +82,11 @@ void update_power_and_heat(Gpu& gpu, double ambient, milliseconds dt) {
   const double target_mw = gpu.demand.load > 0.0
                                ? power_at(model, gpu.demand.effort, gpu.sm_clock_mhz)
                                : static_cast<double>(model.idle_mw);
-  approach(gpu.power_mw, target_mw, dt, model.power_time_constant);
+  approach(gpu.power_mw, target_mw, dt, model.power_time_constant_s);
   approach(gpu.power_average_mw, gpu.power_mw, dt, kPowerAverageTimeConstant);
   const double resistance = model.thermal_resistance * (1.0 + missing_airflow(gpu));
   const double settled = ambient + gpu.extra_heat + gpu.power_mw / 1000.0 * resistance;
-  approach(gpu.temperature, settled, dt, model.thermal_time_constant);
+  approach(gpu.temperature, settled, dt, model.thermal_time_constant_s);
   const double memory = gpu.temperature + gpu.extra_memory_heat + kMemoryOffset +
                         kBusyMemoryOffset * gpu.activities.of(Activity::dram);
   approach(gpu.memory_temperature, memory, dt, kMemoryTimeConstant);

@@ -34,15 +34,15 @@ std::vector<const Model*> every_model() {
 }
 
 // The laws that hold for every model.
-class PhysicsOf : public ::testing::TestWithParam<const Model*> {
+class ModelPhysics : public ::testing::TestWithParam<const Model*> {
  protected:
   const Model& model() const { return *GetParam(); }
   World one_gpu(const Workload& workload) const { return make_world(model(), 1, workload); }
 };
 
-INSTANTIATE_TEST_SUITE_P(Models, PhysicsOf, ::testing::ValuesIn(every_model()), key_of);
+INSTANTIATE_TEST_SUITE_P(Models, ModelPhysics, ::testing::ValuesIn(every_model()), key_of);
 
-TEST_P(PhysicsOf, FullLoadReachesPowerLimitWithinTwoSeconds) {
+TEST_P(ModelPhysics, FullLoadReachesPowerLimitWithinTwoSeconds) {
   for (const std::uint32_t cap_mw :
        {model().power_limit_default_mw,
         (model().power_limit_default_mw + model().power_limit_min_mw) / 2,
@@ -56,7 +56,7 @@ TEST_P(PhysicsOf, FullLoadReachesPowerLimitWithinTwoSeconds) {
   }
 }
 
-TEST_P(PhysicsOf, HalvedPowerLimitLowersClockWithThrottleReason) {
+TEST_P(ModelPhysics, HalvedPowerLimitLowersClockWithThrottleReason) {
   World world = one_gpu({.kind = WorkloadKind::steady, .load = 0.85});
   run_for(world, 5s);
   const GpuRecord before = record_of(world.gpus[0]);
@@ -74,7 +74,7 @@ TEST_P(PhysicsOf, HalvedPowerLimitLowersClockWithThrottleReason) {
   EXPECT_LE(record_of(world.gpus[0]).power_mw, world.gpus[0].settings.power_limit_mw);
 }
 
-TEST_P(PhysicsOf, TemperatureSettlesAtAmbientPlusPowerTimesResistance) {
+TEST_P(ModelPhysics, TemperatureSettlesAtAmbientPlusPowerTimesResistance) {
   for (const double load : {0.0, 0.5, 1.0}) {
     World world = one_gpu({.kind = WorkloadKind::steady, .load = load});
     run_for(world, 120s);
@@ -84,7 +84,7 @@ TEST_P(PhysicsOf, TemperatureSettlesAtAmbientPlusPowerTimesResistance) {
   }
 }
 
-TEST_P(PhysicsOf, EnergyIsTheIntegralOfPower) {
+TEST_P(ModelPhysics, EnergyIsTheIntegralOfPower) {
   World world = one_gpu({.kind = WorkloadKind::training});
   double joules = 0;
   for (int i = 0; i < 12'000; ++i) {
@@ -96,7 +96,7 @@ TEST_P(PhysicsOf, EnergyIsTheIntegralOfPower) {
   EXPECT_NEAR(counted, joules, joules * 0.001);
 }
 
-TEST_P(PhysicsOf, IdleGpuHasIdlePowerAndClocks) {
+TEST_P(ModelPhysics, IdleGpuHasIdlePowerAndClocks) {
   World world = one_gpu({});
   run_for(world, 10s);
   const GpuRecord record = record_of(world.gpus[0]);
@@ -110,7 +110,7 @@ TEST_P(PhysicsOf, IdleGpuHasIdlePowerAndClocks) {
   EXPECT_EQ(record.clock_reasons, kReasonIdle);
 }
 
-TEST_P(PhysicsOf, MixedLoadKeepsSensorsWithinModelLimits) {
+TEST_P(ModelPhysics, MixedLoadKeepsSensorsWithinModelLimits) {
   World world = make_world(model(), 8, {.kind = WorkloadKind::mixed});
   for (int i = 0; i < 3000; ++i) {
     step(world, kStep);
@@ -130,7 +130,7 @@ TEST_P(PhysicsOf, MixedLoadKeepsSensorsWithinModelLimits) {
   }
 }
 
-TEST_P(PhysicsOf, LockedClocksBoundSmClockBusyAndIdle) {
+TEST_P(ModelPhysics, LockedClocksBoundSmClockBusyAndIdle) {
   World world = one_gpu({.kind = WorkloadKind::steady, .load = 0.3});
   const std::uint32_t most = model().clocks.max_sm - 20 * model().clocks.sm_step;
   const std::uint32_t least = most - 10 * model().clocks.sm_step;
@@ -150,7 +150,7 @@ TEST_P(PhysicsOf, LockedClocksBoundSmClockBusyAndIdle) {
   EXPECT_EQ(record_of(world.gpus[0]).sm_clock_mhz, model().clocks.idle_sm);
 }
 
-TEST(Physics, TheSameWorldLivesTheSameLifeTwice) {
+TEST(Physics, EqualWorldsEvolveEqually) {
   World first = make_world(h100(), 8, {.kind = WorkloadKind::mixed});
   World second = make_world(h100(), 8, {.kind = WorkloadKind::mixed});
   run_for(first, 30s);
@@ -205,7 +205,7 @@ TEST(Physics, FansStopOnCoolGpuAndFollowTemperature) {
   EXPECT_EQ(record_of(make_world(h100(), 1, kFullLoad).gpus[0]).fan_rpm[0], 0U);
 }
 
-TEST(Physics, HeatSlowsAGpuDownAndSaysSo) {
+TEST(Physics, HotGpuSlowsDownWithThrottleReason) {
   World world = make_world(h100(), 1, {.kind = WorkloadKind::steady, .load = 0.9});
   run_for(world, 60s);
   EXPECT_EQ(record_of(world.gpus[0]).clock_reasons, 0U);
@@ -240,7 +240,7 @@ TEST(Physics, ActivityAndLinkCountersFollowWorkload) {
   EXPECT_EQ(record_of(make_world(*find_model("t4"), 1, {}).gpus[0]).nvlinks_up, 0U);
 }
 
-TEST(Physics, DemandsOfProcessesAddToTheWorkloadAndSaturate) {
+TEST(Physics, ProcessDemandsAddToWorkloadUpToCapacity) {
   World world = make_world(h100(), 1, {.kind = WorkloadKind::steady, .load = 0.5});
   Gpu& gpu = world.gpus[0];
   const std::uint64_t gib = 1ULL << 30;
@@ -263,7 +263,7 @@ TEST(Physics, DemandsOfProcessesAddToTheWorkloadAndSaturate) {
   EXPECT_EQ(record.memory_used_bytes, usable_memory(h100()));
 }
 
-TEST(World, IdentitiesAreDistinctAndTheSameInEveryRun) {
+TEST(World, IdentitiesAreDistinctAndReproducible) {
   const World world = make_world(h100(), kMaxGpus, {});
   std::set<std::string> uuids;
   std::set<std::uint32_t> buses;

@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(TimeText, HasUnitsAndSecondsWithoutOne) {
+TEST(ParseTime, HasUnitsAndSecondsWithoutOne) {
   EXPECT_EQ(*parse_time("500ms"), 500ms);
   EXPECT_EQ(*parse_time("10s"), 10s);
   EXPECT_EQ(*parse_time("1.5m"), 90s);
@@ -16,13 +16,13 @@ TEST(TimeText, HasUnitsAndSecondsWithoutOne) {
   EXPECT_EQ(*parse_time("0"), 0ms);
 }
 
-TEST(TimeText, IsWholeStepsOfTheWorld) {
+TEST(ParseTime, IsWholeStepsOfTheWorld) {
   for (const char* text : {"5ms", "0.001s", "15ms"}) {
     EXPECT_EQ(parse_time(text).error().code, Errc::invalid) << text;
   }
 }
 
-TEST(TimeText, InvalidDurationIsRefused) {
+TEST(ParseTime, InvalidDurationIsRefused) {
   for (const char* text : {"", "s", "ten", "-1s", "1 s", "1d", "169h", "1e300h", "nan", "inf"}) {
     EXPECT_EQ(parse_time(text).error().code, Errc::invalid) << text;
   }

@@ -26,7 +26,7 @@ TEST(Scenario, AnEmptyFileIsTheUsualWorld) {
   EXPECT_TRUE(scenario.timeline.empty());
 }
 
-TEST(Scenario, SaysTheWholeWorld) {
+TEST(Scenario, FileDescribesWholeWorld) {
   const Scenario scenario = good(R"(
 [world]
 model = "h100:2,t4"
@@ -62,12 +62,12 @@ workload = "training:0.9:40G:30s"
 )");
   ASSERT_EQ(scenario.loads.size(), 3U);
   EXPECT_EQ(scenario.loads[0].workload_kind, WorkloadKind::leak);
-  EXPECT_EQ(scenario.loads[0].leaked_per_s, std::uint64_t{64} << 20);
+  EXPECT_EQ(scenario.loads[0].leaked_bytes_per_s, std::uint64_t{64} << 20);
   EXPECT_EQ(scenario.loads[1].gpu, 2U);
   EXPECT_EQ(scenario.loads[2].period_ms, 30'000U);
 }
 
-TEST(Scenario, ATimelineIsSortedByTimeAndThenAsWritten) {
+TEST(Scenario, TimelineIsSortedByTimeThenFileOrder) {
   const Scenario scenario = good(R"(
 [[at]]
 time = "1m"
@@ -124,7 +124,7 @@ driver_version = "560.1"
   EXPECT_STREQ(scenario.timeline[2].command.text, "560.1");
 }
 
-TEST(Scenario, TheCallerMaySayHowManyGpus) {
+TEST(Scenario, CallerOverridesNumberOfGpus) {
   EXPECT_EQ(good("", 3).gpus, 3U);
   EXPECT_EQ(good("world.gpus = 5", 3).gpus, 3U);
   EXPECT_FALSE(parse_scenario("world.model = \"h100:2,t4\"", "s.toml", 5));

@@ -19,7 +19,7 @@ std::string_view name_of(WriteKind setting) {
   return enum_name(setting);
 }
 
-std::size_t values_of(WriteKind setting) {
+std::size_t value_count(WriteKind setting) {
   switch (setting) {
     case WriteKind::gpu_locked_clocks:
     case WriteKind::memory_locked_clocks:

@@ -44,7 +44,7 @@ struct SettingWrite {
 };
 
 // Returns how many of the two values this setting uses.
-std::size_t values_of(WriteKind);
+std::size_t value_count(WriteKind);
 
 // One write that a world server applied or refused, in that order.
 struct WriteRecord {

@@ -17,7 +17,7 @@ TEST(VisibleDevices, IndexOrUuidPrefixSelectsGpu) {
   EXPECT_EQ(visible_devices("GPU-aa22, 2", kFleet), (Indices{1, 2}));
 }
 
-TEST(VisibleDevices, EndAtTheFirstNameThatIsNone) {
+TEST(VisibleDevices, ListEndsAtFirstUnknownName) {
   EXPECT_EQ(visible_devices("", kFleet), Indices{});
   EXPECT_EQ(visible_devices("-1", kFleet), Indices{});
   EXPECT_EQ(visible_devices("1,3,0", kFleet), Indices{1});
@@ -26,12 +26,12 @@ TEST(VisibleDevices, EndAtTheFirstNameThatIsNone) {
   EXPECT_EQ(visible_devices("2,", kFleet), Indices{2});
 }
 
-TEST(VisibleDevices, AGpuNamedTwiceHidesThemAll) {
+TEST(VisibleDevices, RepeatedGpuHidesAllGpus) {
   EXPECT_EQ(visible_devices("1,2,1", kFleet), Indices{});
   EXPECT_EQ(visible_devices("1,GPU-aa22", kFleet), Indices{});
 }
 
-TEST(CudaVisibleDevicesOf, AProcessThatIsNotThereIsNotFound) {
+TEST(CudaVisibleDevicesOf, MissingProcessIsNotFound) {
   EXPECT_EQ(cuda_visible_devices_of(4'194'304).error().code, Errc::not_found);
 }
 

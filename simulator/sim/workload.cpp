@@ -115,7 +115,7 @@ double default_vram_share(WorkloadKind kind) {
 
 std::uint64_t leaked(const Workload& workload, milliseconds elapsed) {
   if (workload.kind != WorkloadKind::leak || elapsed <= workload.since) return 0;
-  const auto per_s = workload.leaked_per_s != 0 ? workload.leaked_per_s : kDefaultLeakPerS;
+  const auto per_s = workload.leaked_bytes_per_s != 0 ? workload.leaked_bytes_per_s : kDefaultLeakBytesPerS;
   const auto ms = static_cast<double>((elapsed - workload.since).count());
   return static_cast<std::uint64_t>(std::min(1e18, static_cast<double>(per_s) / 1000.0 * ms));
 }
@@ -133,7 +133,7 @@ Result<void> parse_detail(Workload& workload, std::string_view text) {
           Errc::invalid,
           fmt::format("\"{}\" is not an amount of memory to leak per second, such as 64M", text)};
     }
-    workload.leaked_per_s = *bytes;
+    workload.leaked_bytes_per_s = *bytes;
     return {};
   }
   if (!has_period(workload.kind)) {
@@ -217,7 +217,7 @@ Result<Workload> parse_workload(std::string_view text) {
 std::string to_string(const Workload& workload) {
   std::string text =
       fmt::format("{}:{}:{}", name_of(workload.kind), workload.load, workload.vram_bytes);
-  if (workload.leaked_per_s != 0) text += fmt::format(":{}", workload.leaked_per_s);
+  if (workload.leaked_bytes_per_s != 0) text += fmt::format(":{}", workload.leaked_bytes_per_s);
   if (workload.period.count() != 0) text += fmt::format(":{}ms", workload.period.count());
   return text;
 }

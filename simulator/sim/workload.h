@@ -34,7 +34,7 @@ struct Workload {
   std::uint64_t vram_bytes = 0;  // 0: a typical share of the GPU's memory; leak: the initial use
   // Time from one training checkpoint, served request or batch to the next. 0: the kind's default.
   std::chrono::milliseconds period{0};
-  std::uint64_t leaked_per_s = 0;      // leak: bytes; 0: kDefaultLeakPerS
+  std::uint64_t leaked_bytes_per_s = 0;      // leak: bytes; 0: kDefaultLeakBytesPerS
   std::chrono::milliseconds since{0};  // when it began, in the world's time
 
   friend bool operator==(const Workload&, const Workload&) = default;
@@ -55,7 +55,7 @@ Demand demand_at(const Workload&, std::uint32_t gpu, std::chrono::milliseconds e
 
 std::string_view name_of(WorkloadKind);
 
-inline constexpr std::uint64_t kDefaultLeakPerS = std::uint64_t{16} << 20;
+inline constexpr std::uint64_t kDefaultLeakBytesPerS = std::uint64_t{16} << 20;
 
 // "mixed", "steady:0.8", "steady:0.8:40G", "training:0.9:40G:30s", "leak:0.6:10G:64M":
 // kind[:load[:vram[:detail]]], where vram takes K, M, G (powers of 1024) and the detail is a period

@@ -87,7 +87,7 @@ TEST(Workload, TrainingPausesForItsCheckpoints) {
   EXPECT_EQ(loads, (std::set{0.05, 0.45, 0.97}));
 }
 
-TEST(Fault, EveryCallHasANameThatLeadsBackToIt) {
+TEST(Fault, CallNamesRoundTrip) {
   for (auto call = Call::any; call <= Call::fan_speed;
        call = static_cast<Call>(static_cast<std::uint32_t>(call) + 1)) {
     EXPECT_EQ(call_from_name(name_of(call)), call);

@@ -12,9 +12,9 @@
 namespace gpuyard::sim {
 namespace {
 
-using KeeperCommandsTest = KeeperTest;
+using WorldClientCommandsTest = WorldClientTest;
 
-TEST_F(KeeperCommandsTest, FaultsAndLoadsApplyBeforeCallReturns) {
+TEST_F(WorldClientCommandsTest, FaultsAndLoadsApplyBeforeCallReturns) {
   const auto world = start();
   Fault fault = failing(Call::utilization_rates, 999, kInfiniteLatency);
   fault.lost = 1;
@@ -30,7 +30,7 @@ TEST_F(KeeperCommandsTest, FaultsAndLoadsApplyBeforeCallReturns) {
   EXPECT_EQ(world_status(directory())->gpus[2].faults, std::vector<std::string>{});
 }
 
-TEST_F(KeeperCommandsTest, FaultsOfOneGpuAccumulate) {
+TEST_F(WorldClientCommandsTest, FaultsOfOneGpuAccumulate) {
   const auto world = start();
   Fault lost;
   lost.lost = 1;
@@ -42,7 +42,7 @@ TEST_F(KeeperCommandsTest, FaultsOfOneGpuAccumulate) {
   EXPECT_EQ(gpu.faults, (std::vector<std::string>{"power_usage: code 999", "temperature: code 3"}));
 }
 
-TEST_F(KeeperCommandsTest, ASetterCallIsAnsweredWithNvmlsCode) {
+TEST_F(WorldClientCommandsTest, ASetterCallIsAnsweredWithNvmlsCode) {
   const auto world = start();
   const auto limit = [&](std::uint64_t milliwatts) {
     return call_setter(directory(),
@@ -60,7 +60,7 @@ TEST_F(KeeperCommandsTest, ASetterCallIsAnsweredWithNvmlsCode) {
   EXPECT_EQ(status->writes[1].nvml_code, nvml::kInvalidArgument);
 }
 
-TEST_F(KeeperCommandsTest, StoppedOrDeadServerFailsSetterCallPromptly) {
+TEST_F(WorldClientCommandsTest, StoppedOrDeadServerFailsSetterCallPromptly) {
   const auto world = start(WorldLifetime::independent);
   const SettingWrite write{.kind = WriteKind::persistence_mode, .gpu = 0, .values = {1, 0}};
   const TimePoint before = BootClock::now();
@@ -72,7 +72,7 @@ TEST_F(KeeperCommandsTest, StoppedOrDeadServerFailsSetterCallPromptly) {
   EXPECT_LT(to_milliseconds(BootClock::now() - before), 5000);
 }
 
-TEST_F(KeeperCommandsTest, CommandsChangeGpuStateAndRefuseInvalidArguments) {
+TEST_F(WorldClientCommandsTest, CommandsChangeGpuStateAndRefuseInvalidArguments) {
   const auto world = start();
   EXPECT_TRUE(attach_process(directory(), 0, ::getpid(), {.vram_bytes = 1 << 30, .load = 0.25}));
   EXPECT_TRUE(set_synthetic_processes(directory(), 1, 3, {.load = 0.1}));
@@ -97,14 +97,14 @@ TEST_F(KeeperCommandsTest, CommandsChangeGpuStateAndRefuseInvalidArguments) {
   EXPECT_FALSE(world_status(directory())->gpus[2].repair_pending);
 }
 
-TEST_F(KeeperCommandsTest, UnknownGpuOrInvalidLoadIsRefused) {
+TEST_F(WorldClientCommandsTest, UnknownGpuOrInvalidLoadIsRefused) {
   const auto world = start();
   EXPECT_EQ(inject(directory(), 4, {}).error().code, Errc::not_found);
   EXPECT_EQ(inject(directory(), -1, {}).error().code, Errc::not_found);
   EXPECT_EQ(set_load(directory(), 0, {.load = 7.0}).error().code, Errc::invalid);
 }
 
-TEST_F(KeeperCommandsTest, CommandsWithoutAKeeperAreNotFound) {
+TEST_F(WorldClientCommandsTest, CommandsWithoutServerAreNotFound) {
   EXPECT_EQ(inject(directory(), 0, {}).error().code, Errc::not_found);
   EXPECT_EQ(stop_world(directory()).error().code, Errc::not_found);
 }

@@ -7,9 +7,9 @@
 
 namespace gpuyard::sim {
 
-class KeeperTest : public ::testing::Test {
+class WorldClientTest : public ::testing::Test {
  public:
-  ~KeeperTest() override { (void)stop_world(directory()).ok(); }
+  ~WorldClientTest() override { (void)stop_world(directory()).ok(); }
 
  protected:
   WorldOptions options() const {

@@ -27,7 +27,7 @@ bool is_gone(pid_t pid) {
   return ::kill(pid, 0) != 0;
 }
 
-TEST_F(KeeperTest, AStartedWorldIsPublishedAndMovesOn) {
+TEST_F(WorldClientTest, AStartedWorldIsPublishedAndMovesOn) {
   const auto world = start();
   ASSERT_TRUE(world) << world.error().message;
   const auto status = world_status(directory());
@@ -42,7 +42,7 @@ TEST_F(KeeperTest, AStartedWorldIsPublishedAndMovesOn) {
   }));
 }
 
-TEST_F(KeeperTest, StatusIsARecordThatPrintsAsJson) {
+TEST_F(WorldClientTest, StatusIsARecordThatPrintsAsJson) {
   const auto world = start();
   const std::string text = json::to_json(*world_status(directory()));
   EXPECT_TRUE(text.starts_with("{\"schema\":1,\"directory\":\"")) << text;
@@ -51,7 +51,7 @@ TEST_F(KeeperTest, StatusIsARecordThatPrintsAsJson) {
       << text;
 }
 
-TEST_F(KeeperTest, IndependentServerRunsUntilStopped) {
+TEST_F(WorldClientTest, IndependentServerRunsUntilStopped) {
   pid_t server_pid = 0;
   {
     const auto world = start(WorldLifetime::independent);
@@ -65,7 +65,7 @@ TEST_F(KeeperTest, IndependentServerRunsUntilStopped) {
   EXPECT_FALSE(std::filesystem::exists(directory() + "/keeper.sock"));
 }
 
-TEST_F(KeeperTest, AKeeperEndsWithTheRunningWorldThatOwnsIt) {
+TEST_F(WorldClientTest, ServerEndsWithItsRunningWorld) {
   pid_t server_pid = 0;
   {
     const auto world = start();
@@ -75,7 +75,7 @@ TEST_F(KeeperTest, AKeeperEndsWithTheRunningWorldThatOwnsIt) {
   EXPECT_EQ(world_status(directory()).error().code, Errc::not_found);
 }
 
-TEST_F(KeeperTest, SecondServerInDirectoryConflictsNamingFirstPid) {
+TEST_F(WorldClientTest, SecondServerInDirectoryConflictsNamingFirstPid) {
   const auto first = start();
   ASSERT_TRUE(first);
   const auto second = start();
@@ -86,7 +86,7 @@ TEST_F(KeeperTest, SecondServerInDirectoryConflictsNamingFirstPid) {
   EXPECT_TRUE(world_status(directory()));
 }
 
-TEST_F(KeeperTest, NewServerTakesOverFilesOfKilledServer) {
+TEST_F(WorldClientTest, NewServerTakesOverFilesOfKilledServer) {
   const auto first = start();
   ::kill(first->server_pid(), SIGKILL);
   ASSERT_TRUE(happens_within(1s, [&] { return start().ok(); }));
@@ -95,7 +95,7 @@ TEST_F(KeeperTest, NewServerTakesOverFilesOfKilledServer) {
   EXPECT_EQ(world_status(directory())->keeper_pid, second->server_pid());
 }
 
-TEST_F(KeeperTest, KilledServerMakesWorldUnavailable) {
+TEST_F(WorldClientTest, KilledServerMakesWorldUnavailable) {
   const auto world = start();
   const auto reader = WorldReader::open(directory());
   ::kill(world->server_pid(), SIGKILL);
@@ -104,7 +104,7 @@ TEST_F(KeeperTest, KilledServerMakesWorldUnavailable) {
   EXPECT_EQ(world_status(directory()).error().code, Errc::unavailable);
 }
 
-TEST_F(KeeperTest, AStoppedKeeperIsUnavailableAndStillEnds) {
+TEST_F(WorldClientTest, SuspendedServerIsUnavailableAndCanBeStopped) {
   const auto world = start(WorldLifetime::independent);
   ::kill(world->server_pid(), SIGSTOP);
   EXPECT_EQ(set_load(directory(), 0, {}).error().code, Errc::unavailable);
@@ -143,7 +143,7 @@ class KilledCreator {
   pid_t keeper_ = 0;
 };
 
-TEST_F(KeeperTest, KilledCreatorEndsServerWithinOneSecond) {
+TEST_F(WorldClientTest, KilledCreatorEndsServerWithinOneSecond) {
   const KilledCreator creator({directory()});
   ASSERT_GT(creator.keeper(), 0);
   ASSERT_TRUE(world_status(directory()));
@@ -155,14 +155,14 @@ TEST_F(KeeperTest, KilledCreatorEndsServerWithinOneSecond) {
   EXPECT_TRUE(std::filesystem::exists(directory()));
 }
 
-TEST_F(KeeperTest, KilledCreatorsPrivateDirectoryIsRemoved) {
+TEST_F(WorldClientTest, KilledCreatorsPrivateDirectoryIsRemoved) {
   const KilledCreator creator({directory(), "private"});
   ASSERT_TRUE(world_status(directory()));
   creator.kill();
   EXPECT_TRUE(happens_within(1s, [&] { return !std::filesystem::exists(directory()); }));
 }
 
-TEST_F(KeeperTest, APrivateDirectoryWithSomethingElseInItStays) {
+TEST_F(WorldClientTest, PrivateDirectoryWithForeignFileIsKept) {
   auto private_options = options();
   private_options.private_directory = true;
   {
@@ -173,20 +173,20 @@ TEST_F(KeeperTest, APrivateDirectoryWithSomethingElseInItStays) {
   EXPECT_TRUE(std::filesystem::exists(directory() + "/thesis"));
 }
 
-TEST_F(KeeperTest, ServerEndsAfterDirectoryRemoval) {
+TEST_F(WorldClientTest, ServerEndsAfterDirectoryRemoval) {
   const auto world = start();
   std::filesystem::remove_all(directory());
   EXPECT_TRUE(happens_within(
       3s, [&] { return ::waitpid(world->server_pid(), nullptr, WNOHANG) == world->server_pid(); }));
 }
 
-TEST_F(KeeperTest, TerminationRemovesTheWorldsFiles) {
+TEST_F(WorldClientTest, TerminationRemovesTheWorldsFiles) {
   const auto world = start();
   ::kill(world->server_pid(), SIGTERM);
   EXPECT_TRUE(happens_within(1s, [&] { return !std::filesystem::exists(directory() + "/state"); }));
 }
 
-TEST_F(KeeperTest, InvalidModelGpuCountOrProgramIsRefused) {
+TEST_F(WorldClientTest, InvalidModelGpuCountOrProgramIsRefused) {
   auto wrong = options();
   wrong.model = "h9000";
   EXPECT_EQ(start_world(wrong, WorldLifetime::with_creator).error().code, Errc::invalid);
@@ -202,7 +202,7 @@ TEST_F(KeeperTest, InvalidModelGpuCountOrProgramIsRefused) {
   EXPECT_EQ(start_world(wrong, WorldLifetime::with_creator).error().code, Errc::not_found);
 }
 
-TEST_F(KeeperTest, AMixedFleetIsStartedAsItIsNamed) {
+TEST_F(WorldClientTest, MixedFleetKeepsGivenOrderOfModels) {
   auto mixed = options();
   mixed.model = "t4,rtx4090:2,h200";
   mixed.gpus = std::nullopt;
@@ -217,7 +217,7 @@ TEST_F(KeeperTest, AMixedFleetIsStartedAsItIsNamed) {
   EXPECT_EQ(status->gpus[3].settings.ecc_mode, true);
 }
 
-TEST(KeeperArguments, SurviveTheCommandLine) {
+TEST(WorldServerArguments, SurviveTheCommandLine) {
   const WorldServerOptions options{.world = {.directory = "/a b",
                                              .model = "h100",
                                              .gpus = 3,

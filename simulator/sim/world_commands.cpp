@@ -43,7 +43,7 @@ Command load_command(int gpu, const Workload& load) {
   command.load = load.load;
   command.vram_bytes = load.vram_bytes;
   command.period_ms = static_cast<std::uint64_t>(load.period.count());
-  command.leaked_per_s = load.leaked_per_s;
+  command.leaked_bytes_per_s = load.leaked_bytes_per_s;
   return command;
 }
 
@@ -58,7 +58,7 @@ Result<void> set_load(Gpu& gpu, const Command& command, std::chrono::millisecond
                   .load = command.load,
                   .vram_bytes = command.vram_bytes,
                   .period = std::chrono::milliseconds(command.period_ms),
-                  .leaked_per_s = command.leaked_per_s,
+                  .leaked_bytes_per_s = command.leaked_bytes_per_s,
                   .since = now};
   return {};
 }

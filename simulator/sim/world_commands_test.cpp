@@ -52,7 +52,7 @@ TEST(DriverChanges, DelayedReloadLoadsDriverOnce) {
   EXPECT_EQ(world.driver.session, 2U);
 }
 
-TEST(DriverChanges, ALostGpuIsStillLostToTheNextDriver) {
+TEST(DriverChanges, ReloadedDriverStillSeesLostGpu) {
   World world = fleet(1);
   world.gpus[0].fault.lost = 1;
   ASSERT_TRUE(reload_driver(world, 0ms, ""));

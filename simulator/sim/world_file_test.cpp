@@ -88,7 +88,7 @@ TEST_F(WorldFileTest, ATruncatedFileIsRefused) {
   }
 }
 
-TEST_F(WorldFileTest, AFileThatIsMadeShorterIsADeadWorld) {
+TEST_F(WorldFileTest, TruncatedFileIsDeadWorld) {
   const auto reader = WorldReader::open(directory_.path());
   ASSERT_TRUE(reader);
   const auto record = *reader->record(0);
@@ -143,7 +143,7 @@ TEST_F(WorldFileTest, FifoIsRefusedWithoutBlocking) {
   EXPECT_EQ(refusal().code, Errc::invalid);
 }
 
-TEST_F(WorldFileTest, AWorldNotPublishedForTwoSecondsIsDead) {
+TEST_F(WorldFileTest, UnpublishedWorldIsDeadAfterTwoSeconds) {
   const auto reader = WorldReader::open(directory_.path());
   ASSERT_TRUE(reader->is_alive());
   ASSERT_TRUE(reader->record(0));
@@ -178,7 +178,7 @@ World world_at(std::uint64_t n) {
   return world;
 }
 
-bool consistent(const GpuRecord& record) {
+bool is_consistent(const GpuRecord& record) {
   const auto n = record.energy_mj;
   bool same = record.power_limit_mw == n && record.memory_used_bytes == n;
   for (const CallFault& fault : record.fault.calls) {
@@ -205,7 +205,7 @@ TEST(WorldFileStress, AReaderNeverSeesATornRecord) {
   while (BootClock::now() < end) {
     if (const auto record = reader->record(static_cast<std::uint32_t>(read % 64))) {
       ++read;
-      if (!consistent(*record)) ++torn;
+      if (!is_consistent(*record)) ++torn;
     }
   }
   stop = true;
@@ -256,7 +256,7 @@ TEST(WorldFileStress, AReaderNeverSeesATornProcessTable) {
   EXPECT_GT(read, 100U);
 }
 
-TEST_F(WorldFileTest, AHostileProcessRangeLeadsNowhere) {
+TEST_F(WorldFileTest, HostileProcessRangeIsHarmless) {
   const auto reader = WorldReader::open(directory_.path());
   ASSERT_TRUE(reader);
   const GpuRecord record = *reader->record(0);

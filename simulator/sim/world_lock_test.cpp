@@ -32,15 +32,15 @@ class Victim {
   std::string lock_text() const {
     return std::to_string(pid_) + " " + std::to_string(process_start_time(pid_).value_or(0)) + "\n";
   }
-  bool lives() const { return ::waitpid(pid_, nullptr, WNOHANG) == 0; }
+  bool is_alive() const { return ::waitpid(pid_, nullptr, WNOHANG) == 0; }
 
  private:
   pid_t pid_;
 };
 
-class StopKeeper : public KeeperTest {
+class StopWorld : public WorldClientTest {
  protected:
-  StopKeeper() { std::filesystem::create_directories(directory()); }
+  StopWorld() { std::filesystem::create_directories(directory()); }
 
   std::string path(const std::string& name) const { return directory() + "/" + name; }
   void write(const std::string& name, const std::string& text) const {
@@ -49,14 +49,14 @@ class StopKeeper : public KeeperTest {
   bool exists(const std::string& name) const { return std::filesystem::exists(path(name)); }
 };
 
-TEST_F(StopKeeper, ProcessNamedInUnheldLockIsSpared) {
+TEST_F(StopWorld, ProcessNamedInUnheldLockIsSpared) {
   const Victim victim;
   write("lock", victim.lock_text());
   EXPECT_EQ(stop_world(directory()).error().code, Errc::not_found);
-  EXPECT_TRUE(victim.lives());
+  EXPECT_TRUE(victim.is_alive());
 }
 
-TEST_F(StopKeeper, LockOwnedByAnotherUserIsDenied) {
+TEST_F(StopWorld, LockOwnedByAnotherUserIsDenied) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to give a file away";
   const Victim victim;
   write("lock", victim.lock_text());
@@ -68,25 +68,25 @@ TEST_F(StopKeeper, LockOwnedByAnotherUserIsDenied) {
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code, Errc::denied);
   EXPECT_NE(stopped.error().message.find("another user"), std::string::npos);
-  EXPECT_TRUE(victim.lives());
+  EXPECT_TRUE(victim.is_alive());
   EXPECT_TRUE(exists("state"));
 }
 
-TEST_F(StopKeeper, ALockThatIsALinkIsNotFollowed) {
+TEST_F(StopWorld, SymbolicLinkAsLockIsNotFollowed) {
   const Victim victim;
   write("elsewhere", victim.lock_text());
   std::filesystem::create_symlink("elsewhere", path("lock"));
   EXPECT_FALSE(stop_world(directory()));
-  EXPECT_TRUE(victim.lives());
+  EXPECT_TRUE(victim.is_alive());
 }
 
-TEST_F(StopKeeper, MissingLockLeavesStateFileInPlace) {
+TEST_F(StopWorld, MissingLockLeavesStateFileInPlace) {
   write("state", std::string("GPUYSIM\0", 8));
   EXPECT_EQ(stop_world(directory()).error().code, Errc::not_found);
   EXPECT_TRUE(exists("state"));
 }
 
-TEST_F(StopKeeper, ForeignFilesWithWorldNamesAreKept) {
+TEST_F(StopWorld, ForeignFilesWithWorldNamesAreKept) {
   write("lock", "");
   write("state", "my thesis, all of it");
   write("keeper.sock", "no socket");
@@ -95,7 +95,7 @@ TEST_F(StopKeeper, ForeignFilesWithWorldNamesAreKept) {
   EXPECT_TRUE(exists("keeper.sock"));
 }
 
-TEST_F(StopKeeper, FilesOfKilledServerAreDeleted) {
+TEST_F(StopWorld, FilesOfKilledServerAreDeleted) {
   const auto world = start();
   ASSERT_TRUE(world) << world.error().message;
   ::kill(world->server_pid(), SIGKILL);
@@ -106,7 +106,7 @@ TEST_F(StopKeeper, FilesOfKilledServerAreDeleted) {
   EXPECT_FALSE(exists("keeper.sock"));
 }
 
-TEST_F(StopKeeper, AnotherUsersDirectoryHoldsNoWorldOfOurs) {
+TEST_F(StopWorld, DirectoryOfAnotherUserIsRefused) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to give a directory away";
   ASSERT_EQ(::chown(directory().c_str(), 65534, 65534), 0);
   const auto world = start();
@@ -115,7 +115,7 @@ TEST_F(StopKeeper, AnotherUsersDirectoryHoldsNoWorldOfOurs) {
   EXPECT_NE(world.error().message.find("belongs to another user"), std::string::npos);
 }
 
-TEST_F(StopKeeper, ADirectoryThatOthersWriteToHoldsNoWorld) {
+TEST_F(StopWorld, DirectoryWritableByOthersIsRefused) {
   ASSERT_EQ(::chmod(directory().c_str(), 0777), 0);
   EXPECT_EQ(start().error().code, Errc::denied);
 }

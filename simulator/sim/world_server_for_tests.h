@@ -17,14 +17,14 @@ inline constexpr Peer kStranger{.pid = 22, .uid = 1234, .is_owner = false};
 class WorldServerTest : public ::testing::Test {
  protected:
   explicit WorldServerTest(SetterAccess setters = SetterAccess::owner)
-      : keeper_(make_keeper(setters)), reader_(*WorldReader::open(directory_.path())) {}
+      : server_(make_server(setters)), reader_(*WorldReader::open(directory_.path())) {}
 
-  Reply say(Command command, const Peer& peer = kOwner) { return keeper_.execute(command, peer); }
+  Reply execute(Command command, const Peer& peer = kOwner) { return server_.execute(command, peer); }
   std::int32_t set(WriteKind setting, std::uint64_t value, const Peer& peer = kOwner,
                    std::uint32_t gpu = 0) {
     Command command{.verb = Verb::set, .gpu = gpu};
     command.write = {.kind = setting, .gpu = gpu, .values = {value, 0}};
-    return say(command, peer).nvml_code;
+    return execute(command, peer).nvml_code;
   }
   Reply attach(std::uint32_t gpu, pid_t pid, std::uint64_t memory = kGiB,
                std::uint32_t permille = 500) {
@@ -33,24 +33,24 @@ class WorldServerTest : public ::testing::Test {
                        .memory_bytes = memory,
                        .start_time = process_start_time(pid).value_or(0),
                        .load_permille = permille};
-    return say(command);
+    return execute(command);
   }
   Reply synthetic(std::uint32_t gpu, std::uint64_t count) {
     Command command{.verb = Verb::set_synthetic, .gpu = gpu};
     command.process = {.memory_bytes = 1 << 20, .load_permille = 1};
     command.count = count;
-    return say(command);
+    return execute(command);
   }
   std::vector<ProcessUse> processes(std::uint32_t gpu) const {
     return *reader_.processes(gpu, *reader_.record(gpu));
   }
 
   ScratchDirectory directory_;
-  WorldServer keeper_;
+  WorldServer server_;
   WorldReader reader_;
 
  private:
-  WorldServer make_keeper(SetterAccess setters) const {
+  WorldServer make_server(SetterAccess setters) const {
     World world = make_world(*find_model("h100"), 3, {});
     world.setters = setters;
     auto writer = WorldWriter::create(directory_.path(), world);

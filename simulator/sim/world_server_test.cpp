@@ -29,7 +29,7 @@ class Child {
   pid_t pid_;
 };
 
-TEST_F(WorldServerTest, ASettingIsInForceForReadersWhenItReturns) {
+TEST_F(WorldServerTest, SettingIsVisibleToReadersOnReturn) {
   EXPECT_EQ(set(WriteKind::power_limit, 350'000), nvml::kSuccess);
   EXPECT_EQ(reader_.record(0)->power_limit_mw, 350'000U);
   EXPECT_EQ(reader_.record(1)->power_limit_mw, 700'000U);
@@ -48,14 +48,14 @@ TEST_F(WorldServerTest, AGpuHasThreeKindsOfNames) {
   for (const char* name : {"", "-1", "GPU-", "1x", "0000:ff:00.0"}) {
     EXPECT_EQ(find_gpu_index(directory_.path(), name).error().code, Errc::not_found) << name;
   }
-  ASSERT_EQ(say({.verb = Verb::unplug, .gpu = 0}).failed, 0U);
+  ASSERT_EQ(execute({.verb = Verb::unplug, .gpu = 0}).failed, 0U);
   EXPECT_EQ(*find_gpu_index(directory_.path(), gpu.uuid), 1);
 }
 
-TEST_F(WorldServerTest, ARealProcessIsOnItsGpuUntilItDies) {
+TEST_F(WorldServerTest, AttachedProcessIsListedUntilExit) {
   Child child;
   ASSERT_EQ(attach(1, child.pid(), 3 * kGiB).failed, 0U);
-  keeper_.advance(1);
+  server_.advance(1);
   ASSERT_EQ(processes(1).size(), 1U);
   EXPECT_EQ(processes(1)[0].pid, static_cast<std::uint32_t>(child.pid()));
   EXPECT_EQ(processes(1)[0].memory_bytes, 3 * kGiB);
@@ -63,8 +63,8 @@ TEST_F(WorldServerTest, ARealProcessIsOnItsGpuUntilItDies) {
   EXPECT_EQ(reader_.record(1)->gpu_utilization_percent, 50U);
   EXPECT_TRUE(processes(0).empty());
   child.end();
-  keeper_.remove_exited();
-  keeper_.advance(1);
+  server_.remove_exited();
+  server_.advance(1);
   EXPECT_TRUE(processes(1).empty());
   EXPECT_EQ(reader_.record(1)->gpu_utilization_percent, 0U);
   EXPECT_EQ(reader_.record(1)->memory_used_bytes, 0U);
@@ -83,9 +83,9 @@ TEST_F(WorldServerTest, ReattachReplacesMemoryAndAllowsSeveralGpus) {
 TEST_F(WorldServerTest, ReusedOrImpossiblePidIsRefused) {
   Command command{.verb = Verb::attach};
   command.process = {.pid = static_cast<std::uint32_t>(::getpid()), .start_time = 1};
-  EXPECT_EQ(errc_from_number(say(command).errc), Errc::not_found);  // a pid used again
+  EXPECT_EQ(errc_from_number(execute(command).errc), Errc::not_found);  // a pid used again
   command.process.pid = kMaxRealPid + 5;
-  EXPECT_EQ(errc_from_number(say(command).errc), Errc::invalid);
+  EXPECT_EQ(errc_from_number(execute(command).errc), Errc::invalid);
   EXPECT_TRUE(processes(0).empty());
 }
 
@@ -136,14 +136,14 @@ TEST_F(WorldServerTest, MemoryErrorsAndXidsBecomeEvents) {
   Command errors{.verb = Verb::add_ecc_errors, .gpu = 1};
   errors.location = EccLocation::device_memory;
   errors.count = 2;
-  ASSERT_EQ(say(errors).failed, 0U);
+  ASSERT_EQ(execute(errors).failed, 0U);
   errors.uncorrected = 1;
-  ASSERT_EQ(say(errors).failed, 0U);
+  ASSERT_EQ(execute(errors).failed, 0U);
   Command xid{.verb = Verb::raise_event, .gpu = 2};
   xid.count = 79;
-  ASSERT_EQ(say(xid).failed, 0U);
+  ASSERT_EQ(execute(xid).failed, 0U);
   xid.count = 1000;
-  EXPECT_EQ(errc_from_number(say(xid).errc), Errc::invalid);
+  EXPECT_EQ(errc_from_number(execute(xid).errc), Errc::invalid);
 
   const auto events = reader_.events_after(0);
   ASSERT_EQ(events.size(), 4U);
@@ -165,7 +165,7 @@ TEST_F(WorldServerTest, OnlyTheLast256EventsAreKept) {
   Command xid{.verb = Verb::raise_event};
   for (std::uint64_t i = 0; i < 300; ++i) {
     xid.count = i;
-    say(xid);
+    execute(xid);
   }
   const auto events = reader_.events_after(10);
   ASSERT_EQ(events.size(), kMaxEvents);
@@ -176,14 +176,14 @@ TEST_F(WorldServerTest, ImplausibleFaultsAreRefused) {
   Command command{.verb = Verb::inject};
   for (const std::int32_t code : {-1, 31, 998, 1000}) {
     command.fault = failing(Call::temperature, code);
-    EXPECT_EQ(errc_from_number(say(command).errc), Errc::invalid) << code;
+    EXPECT_EQ(errc_from_number(execute(command).errc), Errc::invalid) << code;
   }
   command.fault = failing(static_cast<Call>(kCallCount), 3);
-  EXPECT_EQ(errc_from_number(say(command).errc), Errc::invalid);
+  EXPECT_EQ(errc_from_number(execute(command).errc), Errc::invalid);
   command.fault = failing(Call::temperature, 0);
-  EXPECT_EQ(errc_from_number(say(command).errc), Errc::invalid);
+  EXPECT_EQ(errc_from_number(execute(command).errc), Errc::invalid);
   command.fault = failing(Call::temperature, 0, 20);
-  EXPECT_EQ(say(command).failed, 0U);
+  EXPECT_EQ(execute(command).failed, 0U);
 }
 
 }  // namespace

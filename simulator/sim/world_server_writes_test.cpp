@@ -31,35 +31,35 @@ TEST_F(WorldServerTest, StrangerCannotWriteSettings) {
   EXPECT_EQ(reader_.record(0)->power_limit_mw, 700'000U);
 }
 
-TEST_F(OpenWorldServerTest, UnlessTheWorldIsOpenToEveryone) {
+TEST_F(OpenWorldServerTest, OpenWorldLetsStrangerWriteSettings) {
   EXPECT_EQ(set(WriteKind::power_limit, 350'000, kStranger), nvml::kSuccess);
-  const Reply reply = say({.verb = Verb::clear_faults}, kStranger);
+  const Reply reply = execute({.verb = Verb::clear_faults}, kStranger);
   EXPECT_EQ(errc_from_number(reply.errc), Errc::denied);
-  EXPECT_FALSE(keeper_.is_stopping());
+  EXPECT_FALSE(server_.is_stopping());
 }
 
 TEST_F(RootsWorldServerTest, NonRootOwnerCannotWriteSettings) {
   constexpr Peer kUser{.pid = 33, .uid = 1000, .is_owner = true};
   EXPECT_EQ(set(WriteKind::power_limit, 350'000, kUser), nvml::kNoPermission);
   EXPECT_EQ(set(WriteKind::power_limit, 350'000, kOwner), nvml::kSuccess);
-  EXPECT_EQ(say({.verb = Verb::reset}, kUser).failed, 0U);  // as a test
-  EXPECT_EQ(errc_from_number(say(kDriverReset, kUser).errc), Errc::denied);
+  EXPECT_EQ(execute({.verb = Verb::reset}, kUser).failed, 0U);  // as a test
+  EXPECT_EQ(errc_from_number(execute(kDriverReset, kUser).errc), Errc::denied);
 }
 
 TEST_F(ClosedWorldServerTest, WritesAreDeniedButOwnerCommandsWork) {
   EXPECT_EQ(set(WriteKind::power_limit, 350'000), nvml::kNoPermission);
   EXPECT_EQ(set(WriteKind::gpu_locked_clocks_reset, 0), nvml::kNoPermission);
-  EXPECT_EQ(say({.verb = Verb::clear_faults}).failed, 0U);
-  EXPECT_EQ(errc_from_number(say(kDriverReset).errc), Errc::denied);
+  EXPECT_EQ(execute({.verb = Verb::clear_faults}).failed, 0U);
+  EXPECT_EQ(errc_from_number(execute(kDriverReset).errc), Errc::denied);
   EXPECT_EQ(reader_.record(0)->power_limit_mw, 700'000U);
   EXPECT_EQ(reader_.driver()->setters, SetterAccess::nobody);
 }
 
 // A logged write: setting, place, code.
-using Logged = std::tuple<WriteKind, std::uint32_t, std::int32_t>;
+using LoggedWrite = std::tuple<WriteKind, std::uint32_t, std::int32_t>;
 
-std::vector<Logged> logged(const WorldReader& reader) {
-  std::vector<Logged> out;
+std::vector<LoggedWrite> logged(const WorldReader& reader) {
+  std::vector<LoggedWrite> out;
   for (const WriteRecord& write : reader.writes()) {
     out.emplace_back(write.write.kind, write.write.gpu, write.nvml_code);
   }
@@ -70,68 +70,68 @@ TEST_F(WorldServerTest, OpenDriverBlocksResetAndAttemptIsLogged) {
   set(WriteKind::power_limit, 350'000);
   {
     const auto client = *WorldReader::open(directory_.path(), OpenMode::driver);
-    const Reply refused = say(kDriverReset);
+    const Reply refused = execute(kDriverReset);
     EXPECT_EQ(errc_from_number(refused.errc), Errc::conflict);
     EXPECT_THAT(refused.message, testing::HasSubstr("a program has the driver open"));
     EXPECT_EQ(reader_.record(0)->power_limit_mw, 350'000U);
   }
-  EXPECT_EQ(say(kDriverReset).failed, 0U);
+  EXPECT_EQ(execute(kDriverReset).failed, 0U);
   EXPECT_EQ(reader_.record(0)->power_limit_mw, 700'000U);
-  EXPECT_THAT(logged(reader_), testing::ElementsAre(Logged(WriteKind::power_limit, 0, 0),
-                                                    Logged(WriteKind::reset, 0, nvml::kInUse),
-                                                    Logged(WriteKind::reset, 0, nvml::kSuccess)));
+  EXPECT_THAT(logged(reader_), testing::ElementsAre(LoggedWrite(WriteKind::power_limit, 0, 0),
+                                                    LoggedWrite(WriteKind::reset, 0, nvml::kInUse),
+                                                    LoggedWrite(WriteKind::reset, 0, nvml::kSuccess)));
   EXPECT_EQ(reader_.writes()[1].peer_pid, 11U);
 }
 
-TEST_F(WorldServerTest, NorWhileProcessesUseTheGpuNorWithoutADriver) {
+TEST_F(WorldServerTest, ProcessOrMissingDriverBlocksDriverReset) {
   ASSERT_EQ(synthetic(0, 1).failed, 0U);
-  EXPECT_EQ(errc_from_number(say(kDriverReset).errc), Errc::conflict);
-  ASSERT_EQ(say({.verb = Verb::unload_driver}).failed, 0U);
-  EXPECT_EQ(errc_from_number(say(kDriverReset).errc), Errc::unavailable);
+  EXPECT_EQ(errc_from_number(execute(kDriverReset).errc), Errc::conflict);
+  ASSERT_EQ(execute({.verb = Verb::unload_driver}).failed, 0U);
+  EXPECT_EQ(errc_from_number(execute(kDriverReset).errc), Errc::unavailable);
 }
 
 TEST_F(WorldServerTest, OneRemainingClientBlocksDriverReset) {
   auto first = WorldReader::open(directory_.path(), OpenMode::driver);
   std::optional<WorldReader> second(*WorldReader::open(directory_.path(), OpenMode::driver));
   second.reset();
-  EXPECT_EQ(errc_from_number(say(kDriverReset).errc), Errc::conflict);
-  EXPECT_EQ(say({.verb = Verb::reset}).failed, 0U);  // a reset by the test
+  EXPECT_EQ(errc_from_number(execute(kDriverReset).errc), Errc::conflict);
+  EXPECT_EQ(execute({.verb = Verb::reset}).failed, 0U);  // a reset by the test
 }
 
 TEST_F(WorldServerTest, ResetsAndDriverReloadsAreLoggedInOrder) {
   set(WriteKind::power_limit, 350'000, kOwner, 1);
   set(WriteKind::ecc_mode, 0, kOwner, 1);
-  ASSERT_EQ(say({.verb = Verb::reset, .gpu = 1}).failed, 0U);
+  ASSERT_EQ(execute({.verb = Verb::reset, .gpu = 1}).failed, 0U);
   EXPECT_EQ(reader_.record(1)->power_limit_mw, 700'000U);
   EXPECT_EQ(reader_.record(1)->ecc_mode, 0U);
   set(WriteKind::gpu_locked_clocks_reset, 0, kOwner, 2);
-  ASSERT_EQ(say({.verb = Verb::reload_driver}).failed, 0U);
+  ASSERT_EQ(execute({.verb = Verb::reload_driver}).failed, 0U);
   set(WriteKind::power_limit, 300'000);
   EXPECT_THAT(
       logged(reader_),
       testing::ElementsAre(
-          Logged(WriteKind::power_limit, 1, 0), Logged(WriteKind::ecc_mode, 1, 0),
-          Logged(WriteKind::reset, 1, 0), Logged(WriteKind::gpu_locked_clocks_reset, 2, 0),
-          Logged(WriteKind::driver_unloaded, kEveryGpu, 0),
-          Logged(WriteKind::driver_loaded, kEveryGpu, 0), Logged(WriteKind::power_limit, 0, 0)));
+          LoggedWrite(WriteKind::power_limit, 1, 0), LoggedWrite(WriteKind::ecc_mode, 1, 0),
+          LoggedWrite(WriteKind::reset, 1, 0), LoggedWrite(WriteKind::gpu_locked_clocks_reset, 2, 0),
+          LoggedWrite(WriteKind::driver_unloaded, kEveryGpu, 0),
+          LoggedWrite(WriteKind::driver_loaded, kEveryGpu, 0), LoggedWrite(WriteKind::power_limit, 0, 0)));
   EXPECT_EQ(reader_.writes()[5].write.values[0], 2U);  // the session
 }
 
 TEST_F(WorldServerTest, DelayedDriverReloadIsLoggedOnLoad) {
   Command away{.verb = Verb::reload_driver};
   away.load = 0.02;
-  ASSERT_EQ(say(away).failed, 0U);
+  ASSERT_EQ(execute(away).failed, 0U);
   EXPECT_EQ(set(WriteKind::power_limit, 350'000), nvml::kDriverNotLoaded);
-  keeper_.advance(2);
+  server_.advance(2);
   EXPECT_THAT(logged(reader_),
-              testing::ElementsAre(Logged(WriteKind::driver_unloaded, kEveryGpu, 0),
-                                   Logged(WriteKind::power_limit, 0, nvml::kDriverNotLoaded),
-                                   Logged(WriteKind::driver_loaded, kEveryGpu, 0)));
+              testing::ElementsAre(LoggedWrite(WriteKind::driver_unloaded, kEveryGpu, 0),
+                                   LoggedWrite(WriteKind::power_limit, 0, nvml::kDriverNotLoaded),
+                                   LoggedWrite(WriteKind::driver_loaded, kEveryGpu, 0)));
   EXPECT_EQ(reader_.writes()[0].peer_pid, 11U);
   EXPECT_EQ(reader_.writes()[2].peer_pid, static_cast<std::uint32_t>(::getpid()));
 }
 
-TEST_F(WorldServerTest, NoClientCanLogAResetByASetter) {
+TEST_F(WorldServerTest, SetterWithResetKindIsRefused) {
   for (const WriteKind setting :
        {WriteKind::reset, WriteKind::driver_unloaded, WriteKind::driver_loaded}) {
     EXPECT_EQ(set(setting, 7), nvml::kInvalidArgument);
@@ -139,7 +139,7 @@ TEST_F(WorldServerTest, NoClientCanLogAResetByASetter) {
   EXPECT_EQ(reader_.record(0)->power_limit_mw, 700'000U);
 }
 
-TEST_F(WorldServerTest, EveryWriteIsLoggedInOrderTakenOrRefused) {
+TEST_F(WorldServerTest, AppliedAndRefusedWritesAreLoggedInOrder) {
   set(WriteKind::power_limit, 350'000);
   set(WriteKind::power_limit, 1, kOwner, 2);
   set(WriteKind::persistence_mode, 1, kStranger, 1);

@@ -147,7 +147,7 @@ WriteStatus status_of(const WriteRecord& record) {
   status.sequence = record.sequence;
   status.at_boot_ms = record.at_ns / 1'000'000;
   status.setting = name_of(record.write.kind);
-  const auto count = static_cast<std::ptrdiff_t>(values_of(record.write.kind));
+  const auto count = static_cast<std::ptrdiff_t>(value_count(record.write.kind));
   status.values.assign(record.write.values.begin(), record.write.values.begin() + count);
   status.nvml_code = record.nvml_code;
   status.pid = record.peer_pid;

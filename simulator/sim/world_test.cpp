@@ -15,18 +15,18 @@ std::string keys_of(const Result<Fleet>& fleet) {
   return keys;
 }
 
-TEST(Inventory, OneModelGetsTheNumberBesideIt) {
+TEST(ParseFleet, OneModelGetsTheNumberBesideIt) {
   EXPECT_EQ(keys_of(parse_fleet("t4", 3)), "t4 t4 t4");
   EXPECT_EQ(parse_fleet("h100", std::nullopt)->size(), 8U);
   EXPECT_EQ(parse_fleet("h100:64", std::nullopt)->size(), 64U);
 }
 
-TEST(Inventory, SeveralModelsKeepGivenOrder) {
+TEST(ParseFleet, SeveralModelsKeepGivenOrder) {
   EXPECT_EQ(keys_of(parse_fleet("a100:2,h100:1,t4", std::nullopt)), "a100 a100 h100 t4");
   EXPECT_EQ(keys_of(parse_fleet("a100:2,t4", 3)), "a100 a100 t4");
 }
 
-TEST(Inventory, NonsenseIsRefusedAndNamed) {
+TEST(ParseFleet, NonsenseIsRefusedAndNamed) {
   const auto refused = [](const char* models, std::optional<int> gpus, const char* because) {
     const auto fleet = parse_fleet(models, gpus);
     ASSERT_FALSE(fleet) << models;

@@ -11,7 +11,7 @@ namespace {
 
 using namespace gpuyard::nvml;
 
-TEST_F(AbiTest, InitialisationIsCountedAndShutdownWithoutItIsUninitialized) {
+TEST_F(AbiTest, InitialisationsAreCountedUntilLastShutdown) {
   EXPECT_EQ(nvmlShutdown(), kUninitialized);
   EXPECT_EQ(nvmlInit(), kSuccess);
   EXPECT_EQ(nvmlInit_v2(), kSuccess);
@@ -25,7 +25,7 @@ TEST_F(AbiTest, InitialisationIsCountedAndShutdownWithoutItIsUninitialized) {
   EXPECT_EQ(nvmlShutdown(), kUninitialized);
 }
 
-TEST_F(AbiTest, WithoutALivingWorldTheDriverIsNotLoaded) {
+TEST_F(AbiTest, DeadWorldMeansDriverNotLoaded) {
   writer_.reset();
   EXPECT_EQ(nvmlInit_v2(), kDriverNotLoaded);
   ::setenv("GPUYARD_SIM_WORLD", "/no/such/world", 1);

@@ -123,7 +123,7 @@ class AbiTest : public ::testing::Test {
  protected:
   AbiTest() {
     ::setenv("GPUYARD_SIM_WORLD", directory_.path().c_str(), 1);
-    become("h100");
+    replace_world("h100");
   }
   ~AbiTest() override {
     while (nvmlShutdown() == nvml::kSuccess) {
@@ -133,7 +133,7 @@ class AbiTest : public ::testing::Test {
 
   // Replaces the world by four GPUs of another model that have worked for five seconds. Call it
   // before initialisation.
-  void become(std::string_view model) {
+  void replace_world(std::string_view model) {
     writer_.reset();
     world_ = sim::make_world(*sim::find_model(model), 4,
                              {.kind = sim::WorkloadKind::steady, .load = 0.9});

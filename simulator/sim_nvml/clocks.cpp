@@ -163,7 +163,7 @@ SIM_NVML_ENTRY nvmlDeviceGetViolationStatus(DeviceHandle handle, unsigned policy
 namespace {
 
 // From Ampere on the reading is an average of about a second, except on GA100.
-bool averages_power(const sim::Model& model) {
+bool has_average_power_reading(const sim::Model& model) {
   constexpr unsigned kAmpere = 7;  // nvmlDeviceArchitecture_t
   const bool ga100 = model.compute_major == 8 && model.compute_minor == 0;
   return model.architecture >= kAmpere && !ga100;
@@ -173,7 +173,7 @@ bool averages_power(const sim::Model& model) {
 
 SIM_NVML_ENTRY nvmlDeviceGetPowerUsage(DeviceHandle handle, unsigned* milliwatts) {
   return read_one(Call::power_usage, handle, milliwatts, [](const Device& d) {
-    return averages_power(d.model) ? d.record.power_average_mw : d.record.power_mw;
+    return has_average_power_reading(d.model) ? d.record.power_average_mw : d.record.power_mw;
   });
 }
 

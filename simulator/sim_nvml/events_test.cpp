@@ -31,7 +31,7 @@ class EventTest : public AbiTest {
   }
 };
 
-TEST_F(EventTest, AnEventReachesTheSetThatWantsIt) {
+TEST_F(EventTest, EventReachesRegisteredSet) {
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
   raise(1, kEventXid, 13);  // before there was a set
   const EventSet set = registered(1, kEventXid | kEventDoubleBitEcc);
@@ -66,7 +66,7 @@ TEST_F(EventTest, AWaitLastsItsTimeoutAndNotLonger) {
 }
 
 TEST_F(EventTest, OneUnsupportedTypeAndNoneIsRegistered) {
-  become("rtx4090");
+  replace_world("rtx4090");
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
   EventSet set = nullptr;
   ASSERT_EQ(nvmlEventSetCreate(&set), kSuccess);
@@ -131,7 +131,7 @@ TEST_F(EventTest, CloseOrMismatchedGpmSamplesGiveNoMetric) {
 }
 
 TEST_F(EventTest, BeforeHopperThereIsNoGpm) {
-  become("a100");
+  replace_world("a100");
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
   GpmSupport support;
   EXPECT_EQ(nvmlGpmQueryDeviceSupport(device(0), &support), kSuccess);

@@ -89,7 +89,7 @@ TEST_F(HostileTest, NullsAreRefused) {
   call_all(gpu(), [] { return Word{0}; });
 }
 
-TEST_F(HostileTest, HandlesThatAreNoneAreNeverFollowed) {
+TEST_F(HostileTest, InvalidHandlesAreNotDereferenced) {
   ASSERT_EQ(nvmlInit_v2(), nvml::kSuccess);
   for (const Word handle : {Word{1}, Word{0xDEADBEEF}, ~Word{0}, gpu() + 2, gpu() - 1}) {
     // Functions that take no device get a valid pointer: a bad one is the caller's error.
@@ -108,7 +108,7 @@ TEST_F(HostileTest, HandlesThatAreNoneAreNeverFollowed) {
   }
 }
 
-TEST_F(HostileTest, CountsAndVersionsOfAllOnesOrZeroesAreSurvived) {
+TEST_F(HostileTest, ExtremeCountsAndVersionsAreHarmless) {
   ASSERT_EQ(nvmlInit_v2(), nvml::kSuccess);
   for (const int filling : {0x00, 0xFF, 0x01, 0x7F}) {
     call_all(gpu(), [&] { return room(static_cast<unsigned char>(filling)); });

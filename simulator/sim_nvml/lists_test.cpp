@@ -21,12 +21,12 @@ sim::ProcessRecord process(unsigned pid, std::uint64_t mib,
 
 // Room for N entries of a layout, and a guard after them.
 template <class Entry, std::size_t N>
-struct Room {
+struct GuardedBuffer {
   std::array<Entry, N> entries{};
   std::array<unsigned char, 64> wall{};
 
-  Room() { wall.fill(0xAA); }
-  bool wall_stands() const {
+  GuardedBuffer() { wall.fill(0xAA); }
+  bool is_guard_intact() const {
     for (const unsigned char byte : wall) {
       if (byte != 0xAA) return false;
     }
@@ -34,12 +34,12 @@ struct Room {
   }
 };
 
-TEST_F(ListTest, EachGenerationOfProcessListsWritesItsOwnLayout) {
+TEST_F(ListTest, ProcessListGenerationsKeepTheirLayouts) {
   put_processes(0, {process(100, 512), process(200, 1024)});
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
-  Room<ProcessInfoV1, 2> first;
-  Room<ProcessInfo, 2> second;
-  Room<ProcessInfo, 2> third;
+  GuardedBuffer<ProcessInfoV1, 2> first;
+  GuardedBuffer<ProcessInfo, 2> second;
+  GuardedBuffer<ProcessInfo, 2> third;
   unsigned count = 2;
   EXPECT_EQ(nvmlDeviceGetComputeRunningProcesses(device(0), &count, first.entries.data()),
             kSuccess);
@@ -48,7 +48,7 @@ TEST_F(ListTest, EachGenerationOfProcessListsWritesItsOwnLayout) {
   EXPECT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(device(0), &count, third.entries.data()),
             kSuccess);
   EXPECT_EQ(count, 2U);
-  EXPECT_TRUE(first.wall_stands() && second.wall_stands() && third.wall_stands());
+  EXPECT_TRUE(first.is_guard_intact() && second.is_guard_intact() && third.is_guard_intact());
   EXPECT_EQ(first.entries[1].pid, 200U);
   EXPECT_EQ(first.entries[1].used_memory, 1024 * kMiB);
   EXPECT_EQ(second.entries[0].used_memory, 512 * kMiB);
@@ -58,7 +58,7 @@ TEST_F(ListTest, EachGenerationOfProcessListsWritesItsOwnLayout) {
 TEST_F(ListTest, SmallBufferReturnsCountWithoutWriting) {
   put_processes(0, {process(100, 512), process(200, 1024)});
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
-  Room<ProcessInfo, 1> room;
+  GuardedBuffer<ProcessInfo, 1> room;
   unsigned count = 1;
   EXPECT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(device(0), &count, room.entries.data()),
             kInsufficientSize);
@@ -75,7 +75,7 @@ TEST_F(ListTest, EmptyProcessListSucceedsWithAnyCapacity) {
   EXPECT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(device(0), &count, nullptr), kSuccess);
   count = 3;
   EXPECT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(device(0), &count, nullptr), kInvalidArgument);
-  Room<ProcessInfo, 3> room;
+  GuardedBuffer<ProcessInfo, 3> room;
   EXPECT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(device(0), &count, room.entries.data()),
             kSuccess);
   EXPECT_EQ(count, 0U);
@@ -85,7 +85,7 @@ TEST_F(ListTest, EmptyProcessListSucceedsWithAnyCapacity) {
 TEST_F(ListTest, AProcessIsOnTheListOfItsKindOnly) {
   put_processes(1, {process(100, 512), process(300, 64, sim::ProcessKind::graphics)});
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
-  Room<ProcessInfo, 4> room;
+  GuardedBuffer<ProcessInfo, 4> room;
   unsigned count = 4;
   EXPECT_EQ(nvmlDeviceGetGraphicsRunningProcesses_v3(device(1), &count, room.entries.data()),
             kSuccess);
@@ -103,12 +103,12 @@ TEST_F(ListTest, ADetailListChecksItsVersionAndMode) {
   ProcessDetailList list;
   EXPECT_EQ(nvmlDeviceGetRunningProcessDetailList(device(0), &list), kInsufficientSize);
   ASSERT_EQ(list.count, 1U);
-  Room<ProcessDetail, 1> room;
+  GuardedBuffer<ProcessDetail, 1> room;
   list.entries = room.entries.data();
   EXPECT_EQ(nvmlDeviceGetRunningProcessDetailList(device(0), &list), kSuccess);
   EXPECT_EQ(room.entries[0].pid, 100U);
   EXPECT_EQ(room.entries[0].protected_memory, 0U);
-  EXPECT_TRUE(room.wall_stands());
+  EXPECT_TRUE(room.is_guard_intact());
   list.mode = 3;
   EXPECT_EQ(nvmlDeviceGetRunningProcessDetailList(device(0), &list), kInvalidArgument);
   list.version = 0x02000018;
@@ -133,19 +133,19 @@ TEST_F(ListTest, ProcessUtilizationReportsSizeAndOmitsIdleGpu) {
 }
 
 TEST_F(ListTest, SupportedClocksComeHighestFirst) {
-  become("rtx4090");
+  replace_world("rtx4090");
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
   unsigned count = 0;
   EXPECT_EQ(nvmlDeviceGetSupportedMemoryClocks(device(0), &count, nullptr), kInsufficientSize);
   EXPECT_EQ(count, 5U);
-  Room<unsigned, 5> room;
+  GuardedBuffer<unsigned, 5> room;
   EXPECT_EQ(nvmlDeviceGetSupportedMemoryClocks(device(0), &count, room.entries.data()), kSuccess);
   EXPECT_EQ(room.entries, (std::array<unsigned, 5>{10501, 10251, 5001, 810, 405}));
-  EXPECT_TRUE(room.wall_stands());
+  EXPECT_TRUE(room.is_guard_intact());
 }
 
 TEST_F(ListTest, AT4RetiresPagesAndAnH100RemapsRows) {
-  become("t4");
+  replace_world("t4");
   ASSERT_TRUE(sim::add_memory_errors(world_.gpus[0], {.uncorrected = true, .count = 2}).ok());
   writer_->publish(world_);
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
@@ -153,14 +153,14 @@ TEST_F(ListTest, AT4RetiresPagesAndAnH100RemapsRows) {
   EXPECT_EQ(nvmlDeviceGetRetiredPages(device(0), kRetiredDoubleBit, &count, nullptr),
             kInsufficientSize);
   ASSERT_EQ(count, 2U);
-  Room<unsigned long long, 2> addresses;
-  Room<unsigned long long, 2> times;
+  GuardedBuffer<unsigned long long, 2> addresses;
+  GuardedBuffer<unsigned long long, 2> times;
   EXPECT_EQ(nvmlDeviceGetRetiredPages_v2(device(0), kRetiredDoubleBit, &count,
                                          addresses.entries.data(), times.entries.data()),
             kSuccess);
   EXPECT_NE(addresses.entries[0], addresses.entries[1]);
   EXPECT_EQ(addresses.entries[0] % 4096, 0U);
-  EXPECT_TRUE(addresses.wall_stands() && times.wall_stands());
+  EXPECT_TRUE(addresses.is_guard_intact() && times.is_guard_intact());
   unsigned long long errors = 0;
   EXPECT_EQ(nvmlDeviceGetTotalEccErrors(device(0), kEccUncorrected, kEccVolatile, &errors),
             kSuccess);
@@ -173,7 +173,7 @@ TEST_F(ListTest, AT4RetiresPagesAndAnH100RemapsRows) {
 
 TEST_F(ListTest, EachFieldValueHasItsOwnCodeAndType) {
   ASSERT_EQ(nvmlInit_v2(), kSuccess);
-  Room<FieldValue, 4> room;
+  GuardedBuffer<FieldValue, 4> room;
   room.entries[0].field_id = kFieldPowerInstant;
   room.entries[1].field_id = kFieldThrottleSwThermal129;  // unknown to this library
   room.entries[2].field_id = kFieldTotalEnergy;
@@ -188,7 +188,7 @@ TEST_F(ListTest, EachFieldValueHasItsOwnCodeAndType) {
   EXPECT_EQ(room.entries[2].value_type, kValueUnsignedLongLong);
   EXPECT_EQ(room.entries[2].value, expected.energy_mj);
   EXPECT_EQ(room.entries[3].code, kNotSupported);
-  EXPECT_TRUE(room.wall_stands());
+  EXPECT_TRUE(room.is_guard_intact());
 }
 
 }  // namespace

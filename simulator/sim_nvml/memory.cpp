@@ -86,7 +86,7 @@ std::uint64_t at(const sim::EccCounts& counts, sim::EccLocation location) {
 }
 
 // With ECC off a GPU counts no errors, and answers "not supported".
-bool counts_errors(const Device& device) {
+bool can_count_errors(const Device& device) {
   return device.model.has_ecc && device.record.ecc_mode == kOn;
 }
 
@@ -108,7 +108,7 @@ SIM_NVML_ENTRY nvmlDeviceGetTotalEccErrors(DeviceHandle handle, unsigned error, 
   return read_one(
       Call::ecc_errors, handle, is_counter(error, counter) ? out : nullptr, [&](const Device& d) {
         const sim::EccCounts& counts = counts_of(d.record, error, counter);
-        return optional_if(counts_errors(d),
+        return optional_if(can_count_errors(d),
                            std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}));
       });
 }
@@ -118,7 +118,7 @@ SIM_NVML_ENTRY nvmlDeviceGetMemoryErrorCounter(DeviceHandle handle, unsigned err
                                                unsigned long long* out) {
   const bool known = is_counter(error, counter) && location < kEccLocations;
   return read_one(Call::ecc_errors, handle, known ? out : nullptr, [&](const Device& d) {
-    return optional_if(counts_errors(d), counts_of(d.record, error, counter)[location]);
+    return optional_if(can_count_errors(d), counts_of(d.record, error, counter)[location]);
   });
 }
 
@@ -126,7 +126,7 @@ SIM_NVML_ENTRY nvmlDeviceGetDetailedEccErrors(DeviceHandle handle, unsigned erro
                                               EccCounts* out) {
   return on_device(Call::ecc_errors, handle, out != nullptr && is_counter(error, counter),
                    [&](const Device& device) {
-                     if (!counts_errors(device)) return kNotSupported;
+                     if (!can_count_errors(device)) return kNotSupported;
                      const sim::EccCounts& counts = counts_of(device.record, error, counter);
                      *out = {.l1_cache = at(counts, sim::EccLocation::l1_cache),
                              .l2_cache = at(counts, sim::EccLocation::l2_cache),
@@ -139,11 +139,11 @@ SIM_NVML_ENTRY nvmlDeviceGetDetailedEccErrors(DeviceHandle handle, unsigned erro
 // Repairs of bad memory: retired pages before Ampere, remapped rows since.
 namespace {
 
-bool retires_pages(const Device& device) {
+bool can_retire_pages(const Device& device) {
   return device.model.memory_repair == MemoryRepair::retired_pages;
 }
 
-bool remaps_rows(const Device& device) {
+bool can_remap_rows(const Device& device) {
   return device.model.memory_repair == MemoryRepair::remapped_rows;
 }
 
@@ -160,7 +160,7 @@ ReturnCode list_pages(DeviceHandle handle, unsigned cause, unsigned* count,
                       bool arguments_given) {
   const bool given = arguments_given && cause <= kRetiredDoubleBit;
   return on_device(Call::retired_pages, handle, given, [&](const Device& device) {
-    if (!retires_pages(device)) return kNotSupported;
+    if (!can_retire_pages(device)) return kNotSupported;
     const unsigned pages = cause == kRetiredSingleBit ? device.record.retired_pages_single_bit
                                                       : device.record.retired_pages_double_bit;
     const ReturnCode code = put_list(std::views::iota(0U, pages), count, addresses,
@@ -187,7 +187,7 @@ SIM_NVML_ENTRY nvmlDeviceGetRetiredPages_v2(DeviceHandle handle, unsigned cause,
 
 SIM_NVML_ENTRY nvmlDeviceGetRetiredPagesPendingStatus(DeviceHandle handle, unsigned* pending) {
   return read_one(Call::retired_pages, handle, pending, [](const Device& d) {
-    return optional_if(retires_pages(d), d.record.retired_pages_pending);
+    return optional_if(can_retire_pages(d), d.record.retired_pages_pending);
   });
 }
 
@@ -197,7 +197,7 @@ SIM_NVML_ENTRY nvmlDeviceGetRemappedRows(DeviceHandle handle, unsigned* correcte
   const bool given =
       corrected != nullptr && uncorrected != nullptr && pending != nullptr && failed != nullptr;
   return on_device(Call::remapped_rows, handle, given, [&](const Device& device) {
-    if (!remaps_rows(device)) return kNotSupported;
+    if (!can_remap_rows(device)) return kNotSupported;
     const sim::RowRemapping& rows = device.record.rows;
     *corrected = rows.corrected_rows;
     *uncorrected = rows.uncorrected_rows;
@@ -209,7 +209,7 @@ SIM_NVML_ENTRY nvmlDeviceGetRemappedRows(DeviceHandle handle, unsigned* correcte
 
 SIM_NVML_ENTRY nvmlDeviceGetRowRemapperHistogram(DeviceHandle handle, RowRemapperHistogram* out) {
   return on_device(Call::remapped_rows, handle, out != nullptr, [&](const Device& device) {
-    if (!remaps_rows(device)) return kNotSupported;
+    if (!can_remap_rows(device)) return kNotSupported;
     const sim::RowRemapping& rows = device.record.rows;
     *out = {.max = rows.banks_max,
             .high = rows.banks_high,

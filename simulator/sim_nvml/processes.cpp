@@ -17,7 +17,7 @@ using sim::ProcessUse;
 
 enum class List { compute, graphics, mps };
 
-bool belongs(const ProcessUse& process, List list) {
+bool is_on_list(const ProcessUse& process, List list) {
   if (list == List::mps) return false;  // no simulated process uses an MPS server
   return (process.kind == ProcessKind::compute) == (list == List::compute);
 }
@@ -25,7 +25,7 @@ bool belongs(const ProcessUse& process, List list) {
 // Empty, not an empty list, if the world kept changing during the read.
 std::optional<std::vector<ProcessUse>> processes_on(const Device& device, List list) {
   auto processes = device.driver.world().processes(device.place, device.record);
-  if (processes) std::erase_if(*processes, [&](const auto& p) { return !belongs(p, list); });
+  if (processes) std::erase_if(*processes, [&](const auto& p) { return !is_on_list(p, list); });
   return processes;
 }
 
@@ -110,7 +110,7 @@ namespace {
 constexpr std::uint64_t kSamplePeriodUs = 166'667;
 constexpr unsigned kMaxUtilizationSamples = 100;
 
-bool busy(const ProcessUse& process) {
+bool is_busy(const ProcessUse& process) {
   return (process.sm_percent | process.memory_percent | process.encoder_percent |
           process.decoder_percent) != 0;
 }
@@ -124,7 +124,7 @@ SIM_NVML_ENTRY nvmlDeviceGetProcessUtilization(DeviceHandle handle, ProcessUtili
   return on_device(sim::Call::processes, handle, count != nullptr, [&](const Device& device) {
     auto processes = device.driver.world().processes(device.place, device.record);
     if (!processes) return kUnknown;
-    std::erase_if(*processes, [](const ProcessUse& process) { return !busy(process); });
+    std::erase_if(*processes, [](const ProcessUse& process) { return !is_busy(process); });
     if (out == nullptr) {
       *count = std::max(kMaxUtilizationSamples, static_cast<unsigned>(processes->size()));
       return kInsufficientSize;

@@ -110,5 +110,5 @@ SIM_NVML_ENTRY nvmlDeviceGetDisplayActive(DeviceHandle handle, unsigned* active)
 
 SIM_NVML_ENTRY nvmlDeviceGetDisplayMode(DeviceHandle handle, unsigned* mode) {
   return read_one(Call::modes, handle, mode,
-                  [](const Device& d) { return d.model.display_mode ? 1 : 0; });
+                  [](const Device& d) { return d.model.is_display_mode_enabled ? 1 : 0; });
 }

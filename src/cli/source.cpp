@@ -144,7 +144,7 @@ class LocalSource final : public Source {
   std::string name() const override { return "the driver"; }
 
  private:
-  static constexpr Duration kReadTimeout = library::Monitor::kDefaultDeadline;
+  static constexpr Duration kReadTimeout = library::Monitor::kDefaultTimeout;
 
   processes::PidOrigin pid_origin() const {
     using enum processes::PidOrigin;

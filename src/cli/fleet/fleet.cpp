@@ -41,7 +41,7 @@ Result<FleetTarget> fleet_target_of(const FleetVerb& verb) {
   if (!timeout) return Error(timeout.error()).in("--timeout");
   FleetTarget target;
   target.options.credentials = client::credentials_of(environment);
-  target.options.credentials.ssh = {.guarded = true, .login_timeout = *timeout};
+  target.options.credentials.ssh = {.with_parent = true, .login_timeout = *timeout};
   target.options.reply_timeout = std::min(target.options.reply_timeout, *timeout);
   std::vector<std::string> words = verb.hosts;
   const std::string usual(environment_variable("GPUYARD_HOSTS"));

@@ -62,7 +62,7 @@ SourceOptions source_options(const SourceFlags& flags) {
   if (flags.socket.empty()) options.named_by = "GPUYARD_SOCKET";
   options.sockets = client::trusted_sockets(environment);
   options.keys = client::credentials_of(environment);
-  options.keys.ssh.guarded = true;
+  options.keys.ssh.with_parent = true;
   options.local = flags.local || flags.simulate || flags.replay || !flags.nvml.empty();
   options.driver =
       library::choose_nvml(flags.simulate ? "" : flags.nvml, sim::simulated_nvml_path());

@@ -128,7 +128,7 @@ Result<JobUsage> fetch_total_usage(const SlurmVerb& verb, const std::string& job
   if (!hosts) return hosts.error();
   fleet::FanOutOptions options;
   options.credentials = client::credentials_of(Environment::current());
-  options.credentials.ssh = {.guarded = true, .login_timeout = kCommandTimeout};
+  options.credentials.ssh = {.with_parent = true, .login_timeout = kCommandTimeout};
   fleet::FanOut<JobUsage> fan_out(
       *hosts, options, [&](const auto& daemon) { return fetch_usage(daemon, job, began); });
   fan_out.pool().finish();

@@ -14,7 +14,7 @@ class AlertRoutes : public LeaseRoutes {
   void make_hot(double celsius = 91) {
     for (int i = 0; i < 12; ++i) {
       world_.loop.advance(seconds(1));
-      board_.tick(andon::at_temperature(celsius));
+      alert_service_.tick(andon::at_temperature(celsius));
     }
     world_.loop.run_posted();
   }
@@ -26,7 +26,7 @@ class AlertRoutes : public LeaseRoutes {
 
 TEST_F(AlertRoutes, FiringAndPendingAlertsAreListed) {
   world_.loop.advance(seconds(1));
-  board_.tick(andon::at_temperature(85));
+  alert_service_.tick(andon::at_temperature(85));
   auto alerts = json::from_json<protocol::Alerts>(get("/api/gpu/alerts")->text());
   ASSERT_TRUE(alerts) << alerts.error().message;
   EXPECT_TRUE(alerts->alerts.empty());
@@ -85,7 +85,7 @@ TEST_F(AlertRoutes, InvalidSilenceDurationRuleOrGpuIsRefused) {
               HasSubstr("give one GPU, or none for all GPUs"));
 }
 
-TEST_F(AlertRoutes, HistoryIsAskedOfTheDisk) {
+TEST_F(AlertRoutes, HistoryIsReadFromDisk) {
   const auto call = get("/api/gpu/alerts/history?rule=hot&gpu=0&before=7&limit=3");
   EXPECT_EQ(call->status(), 200);
   EXPECT_EQ(alert_archive_.asked.rule, "hot");
@@ -99,11 +99,11 @@ TEST_F(AlertRoutes, HistoryIsAskedOfTheDisk) {
 TEST_F(AlertRoutes, QueriesOfTheDiskTakeTurns) {
   alert_archive_.silent = true;
   const auto busy = std::make_shared<int>(0);  // outlives this: unanswered requests end with 503
-  const auto ask = [&](const std::string& party) {
+  const auto ask = [&](const std::string& group) {
     http::Request request;
     request.path = "/api/gpu/alerts/history";
     request.peer = local_user(1001);
-    request.peer.quota_group = party;
+    request.peer.quota_group = group;
     router_.handle(std::move(request), http::Reply([busy](const http::Response& sent) {
                      *busy += sent.status == 503 ? 1 : 0;
                    }));
@@ -161,9 +161,9 @@ TEST_F(AlertRoutes, OnlyControlMayAct) {
 }
 
 TEST_F(AlertRoutes, SubscriberIsNotifiedUntilUnsubscribed) {
-  board_.set_on_change([&](const andon::Alert& alert) { alert_news_.on_change(alert); });
+  alert_service_.set_on_change([&](const andon::Alert& alert) { alert_publisher_.on_change(alert); });
   std::vector<std::string> messages;
-  Subscription following = alert_news_.subscribe(
+  Subscription following = alert_publisher_.subscribe(
       [&](const protocol::Alert& alert) { messages.push_back(alert.message); });
   make_hot();
   EXPECT_EQ(messages, std::vector<std::string>{"GPU 0 is at 91 C"});

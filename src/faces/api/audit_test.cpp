@@ -22,7 +22,7 @@ class AuditRoutes : public LeaseRoutes {
     for (const lease::PoolGpu& gpu : world_.fleet) settings_.add(gpu.info.id);
     control_.greet();
     messenger_.sinks.clear();
-    board_.start();
+    alert_service_.start();
     world_.loop.run_posted();
   }
 
@@ -59,7 +59,7 @@ class AuditRoutes : public LeaseRoutes {
   void make_hot() {
     for (int i = 0; i < 12; ++i) {
       world_.loop.advance(seconds(1));
-      board_.tick(andon::at_temperature(91));
+      alert_service_.tick(andon::at_temperature(91));
     }
     world_.loop.run_posted();
   }
@@ -112,7 +112,7 @@ const std::map<std::string, Example> kChanges = {
     {"DELETE /api/gpu/slurm", {"/api/gpu/slurm"}},
 };
 
-TEST_F(AuditRoutes, HaveALineForEachChangeThatNeedsControl) {
+TEST_F(AuditRoutes, ControlChangesAreAudited) {
   make_hot();
   withhold("unknown", "its state is not known");
   for (const BoundRoute& route : all_routes()) {
@@ -129,7 +129,7 @@ TEST_F(AuditRoutes, HaveALineForEachChangeThatNeedsControl) {
     if (info.pattern.ends_with("/restore")) {
       call("PUT", "/api/gpu/manage/0/power-limit", R"({"power_limit_mw":300000})", root());
     }
-    if (const auto all = board_.silences().all(); path.ends_with("{}") && !all.empty()) {
+    if (const auto all = alert_service_.silences().all(); path.ends_with("{}") && !all.empty()) {
       path.replace(path.size() - 2, 2, all.front().id);
     }
     lines();
@@ -182,7 +182,7 @@ TEST_F(AuditRoutes, RepeatedChangeIsNotAudited) {
   EXPECT_THAT(actions(), IsEmpty());
 }
 
-TEST_F(AuditRoutes, HaveOneLineForTheFirstCheckOfSlurm) {
+TEST_F(AuditRoutes, FirstSlurmCheckIsAuditedOnce) {
   for (int i = 0; i < 3; ++i) call("POST", "/api/gpu/slurm/check", "", root());
   EXPECT_THAT(actions(), ElementsAre("leave the GPUs to Slurm"));
   for (int i = 0; i < 2; ++i) {
@@ -201,7 +201,7 @@ TEST_F(AuditRoutes, NameTheUserOfAnEndedSilence) {
   EXPECT_THAT(actions(), ElementsAre("end the silence of hot by uid 1001 of GPU-0"));
 }
 
-TEST_F(AuditRoutes, HaveALineForAChangeToAnotherUsersLease) {
+TEST_F(AuditRoutes, ChangeToAnotherUsersLeaseIsAudited) {
   const auto lease =
       held(R"({"id":"lease-of-alice-one","gpus":2,"binding":"detached","ttl_s":600})", process(10));
   const std::string path = "/api/gpu/leases/lease-of-alice-one";
@@ -236,12 +236,12 @@ TEST_F(AuditRoutes, KeepClassesOfRightsApart) {
   EXPECT_EQ(token[0].source, Source::ordinary);
 }
 
-TEST_F(AuditRoutes, CountLoopbackAddressesAsOneParty) {
-  shown_ = auth::TokenText::draw()->text();
-  const auto show = [&](const std::string& party) {
+TEST_F(AuditRoutes, LoopbackAddressesShareOneQuotaGroup) {
+  token_ = auth::TokenText::draw()->text();
+  const auto show = [&](const std::string& group) {
     http::Peer peer;
     peer.encrypted = true;
-    peer.quota_group = party;
+    peer.quota_group = group;
     call("POST", "/api/gpu/leases", "{}", peer);
   };
   show("127.9.9.9");

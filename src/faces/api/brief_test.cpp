@@ -61,7 +61,7 @@ TEST_F(Brief, HasTheSameTagUntilSomethingChanges) {
 TEST_F(Brief, ShowsATokenItsOwnGpusAlone) {
   held(R"({"id":"train-1-of-many-leases","gpus":1})", process(10));
   claim(R"({"id":"train-2-of-many-leases","gpus":3})", process(11));
-  shown_ = made({.name = "one", .uid = kAlice, .gpus = {"GPU-1"}, .made_by = "uid 0"}).text;
+  token_ = made({.name = "one", .uid = kAlice, .gpus = {"GPU-1"}, .made_by = "uid 0"}).text;
   const auto now = brief(over_tls());
   EXPECT_THAT(now.gpus.uuid, ElementsAre("GPU-1"));
   EXPECT_EQ(now.waiting, 0);
@@ -127,41 +127,41 @@ class RandomNode : public Free {
   static constexpr unsigned kGpus = 5;
   RandomNode() : Free(kGpus) {}
 
-  unsigned below(unsigned bound) { return static_cast<unsigned>(random_() % bound); }
-  // Returns the lease of a new claim, which is kept for let_one_go() unless it is over.
-  protocol::Lease new_claim(std::uint32_t user, unsigned gpus, const char* patience) {
+  unsigned random_below(unsigned bound) { return static_cast<unsigned>(random_() % bound); }
+  // Returns the lease of a new claim, which is kept for release_random_lease() unless it is over.
+  protocol::Lease new_claim(std::uint32_t user, unsigned gpus, const char* wait_field) {
     const auto id = fmt::format("random-claim-{:06}-x", ++claims_);
     const auto lease =
         claim(fmt::format(R"({{"id":"{}","gpus":{},"binding":"detached","ttl_s":86400,{}}})", id,
-                          gpus, patience),
+                          gpus, wait_field),
               process(user, user))
             ->lease();
-    if (lease.state != lease::LeaseState::ended) known_.emplace_back(id, user);
+    if (lease.state != lease::LeaseState::ended) open_claims_.emplace_back(id, user);
     return lease;
   }
-  void let_one_go() {
-    if (known_.empty()) return;
-    const auto one = known_.begin() + below(static_cast<unsigned>(known_.size()));
+  void release_random_lease() {
+    if (open_claims_.empty()) return;
+    const auto one = open_claims_.begin() + random_below(static_cast<unsigned>(open_claims_.size()));
     del(fmt::format("{}/{}", kLeases, one->first), process(one->second, one->second));
-    known_.erase(one);
+    open_claims_.erase(one);
   }
   void change() {
-    const std::uint32_t user = below(2) == 0 ? kAlice : kBob;
-    const unsigned what = below(10);
-    if (what == 0) new_claim(user, 1 + below(kGpus), kAnswerAtOnce);
-    if (what == 1 || what == 2) new_claim(user, 1 + below(2), kNoWait);
+    const std::uint32_t user = random_below(2) == 0 ? kAlice : kBob;
+    const unsigned what = random_below(10);
+    if (what == 0) new_claim(user, 1 + random_below(kGpus), kAnswerAtOnce);
+    if (what == 1 || what == 2) new_claim(user, 1 + random_below(2), kNoWait);
     if (what == 3 || what == 4) {
       ask(what == 3 ? http::Method::put : http::Method::del,
-          fmt::format("/api/gpu/manage/{}/cordon", below(kGpus)), R"({"reason":"x"})",
+          fmt::format("/api/gpu/manage/{}/cordon", random_below(kGpus)), R"({"reason":"x"})",
           local_user(0));
     }
-    if (what > 4) let_one_go();
+    if (what > 4) release_random_lease();
     pass(seconds(2));
   }
 
   static constexpr const char* kAnswerAtOnce = R"("answer_within_s":0)";
   static constexpr const char* kNoWait = R"("wait_s":0)";
-  std::vector<std::pair<std::string, std::uint32_t>> known_;  // not over, with their users
+  std::vector<std::pair<std::string, std::uint32_t>> open_claims_;  // not over, with their users
   int claims_ = 0;
   std::mt19937 random_{20'261'125};  // the same cases in every run
 };
@@ -171,8 +171,8 @@ TEST_F(RandomNode, QueryMatchesFollowingClaim) {
   constexpr int kRounds = 1000;
   int granted = 0;
   for (int round = 0; round < kRounds; ++round) {
-    for (unsigned i = below(6); i > 0; --i) change();
-    const unsigned wanted = 1 + below(kGpus);
+    for (unsigned i = random_below(6); i > 0; --i) change();
+    const unsigned wanted = 1 + random_below(kGpus);
     const auto offer = free("?gpus=" + std::to_string(wanted), process(kAlice));
     const auto lease = new_claim(kAlice, wanted, kNoWait);
     ASSERT_EQ(offer.enough, lease.state == lease::LeaseState::held)

@@ -24,11 +24,11 @@ class CertificateRoutes : public LeaseRoutes {
   const WallTime ends_ = loop_.wall() + seconds(60);
 };
 
-TEST_F(CertificateRoutes, AGoodOneIsAdmitted) {
+TEST_F(CertificateRoutes, ValidCertificateIsAdmitted) {
   EXPECT_EQ(get("/api/gpu/leases", certified())->status(), 200);
 }
 
-TEST_F(CertificateRoutes, AnExpiredOneIsRefusedOnItsOpenConnection) {
+TEST_F(CertificateRoutes, ExpiredCertificateIsRefusedOnOpenConnection) {
   const http::Peer peer = certified();
   pass(seconds(60));
   const auto refused = get("/api/gpu/leases", peer);
@@ -36,7 +36,7 @@ TEST_F(CertificateRoutes, AnExpiredOneIsRefusedOnItsOpenConnection) {
   EXPECT_THAT(refused->message(), HasSubstr("expired at"));
 }
 
-TEST_F(CertificateRoutes, ARevokedOneIsRefusedUntilItsRevocationIsRemoved) {
+TEST_F(CertificateRoutes, RevokedCertificateIsRefusedUntilRevocationIsRemoved) {
   const http::Peer peer = certified();
   certificates_.set_revoked({"0a1b"});
   const auto refused = get("/api/gpu/leases", peer);
@@ -46,7 +46,7 @@ TEST_F(CertificateRoutes, ARevokedOneIsRefusedUntilItsRevocationIsRemoved) {
   EXPECT_EQ(get("/api/gpu/leases", peer)->status(), 200);
 }
 
-TEST_F(CertificateRoutes, ItsStreamsEndWithIt) {
+TEST_F(CertificateRoutes, StreamsEndWhenCertificateExpires) {
   const auto stream = get("/api/gpu/events", certified());
   ASSERT_EQ(stream->status(), 200) << stream->text();
   ASSERT_NE(stream->answer->stream, nullptr);
@@ -59,7 +59,7 @@ TEST_F(CertificateRoutes, ItsStreamsEndWithIt) {
   EXPECT_TRUE(notified);
 }
 
-TEST_F(CertificateRoutes, ItsStreamsEndWhenItIsRevoked) {
+TEST_F(CertificateRoutes, StreamsEndWhenCertificateIsRevoked) {
   const auto stream = get("/api/gpu/events", certified());
   ASSERT_NE(stream->answer->stream, nullptr);
   certificates_.set_revoked({"ffff"});

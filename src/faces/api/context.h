@@ -116,11 +116,11 @@ struct Context {
       [](const lease::Lease&) { return std::nullopt; };
   // Calls `on_done` when these users' names are known or cannot be had soon; perhaps inside the
   // call.
-  std::function<void(const std::vector<std::uint32_t>& uids, std::function<void()> done)>
+  std::function<void(const std::vector<std::uint32_t>& uids, std::function<void()> on_done)>
       resolve_user_names = [](const auto&, const auto& on_done) { on_done(); };
   // Calls `on_member`, perhaps inside the call, with whether a user is now of the group that may
   // control.
-  std::function<void(std::uint32_t uid, std::function<void(bool)> told)> check_group_member =
+  std::function<void(std::uint32_t uid, std::function<void(bool)> on_member)> check_group_member =
       [](std::uint32_t, const auto& on_done) { on_done(false); };
   std::uint64_t lease_changes = 0;               // counted by LeasePublisher
   std::string slurm_error = {};                  // what keeps a hook of Slurm from its work

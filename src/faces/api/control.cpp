@@ -164,12 +164,12 @@ void respond_with_management(Context& context, const RouteCall& call, const std:
 }
 
 // Binds a route that sets what `setting_of` makes of the body.
-template <class Wish, class SettingOf>
+template <class Body, class SettingOf>
 BoundRoute bind_setting(
-    const protocol::Route<protocol::ManagedGpus, protocol::ChangeResults, Wish>& route,
+    const protocol::Route<protocol::ManagedGpus, protocol::ChangeResults, Body>& route,
     SettingOf setting_of) {
   return bind(route, [setting_of](Context& context, const RouteCall& call,
-                                  const protocol::ManagedGpus& gpus, const Wish& body,
+                                  const protocol::ManagedGpus& gpus, const Body& body,
                                   const ChangesResponder& respond) {
     submit_change(context, call, gpus.id, body, set_value_action(setting_of(body), body), respond,
                   {body.lease, body.fence});

@@ -87,7 +87,7 @@ TEST_F(EnergyRoutes, WindowCanBeStartedReadListedAndEnded) {
   EXPECT_TRUE(body(send(http::Method::get, kWindows)).at("windows").as_array().empty());
 }
 
-TEST_F(EnergyRoutes, WithoutABodyAWindowIsOfAllGpus) {
+TEST_F(EnergyRoutes, WindowWithoutBodyCoversAllGpus) {
   const std::string id = begin();
   const auto window = body(send(http::Method::get, std::string(kWindows) + "/" + id));
   EXPECT_EQ(window.at("gpus").as_array().size(), 2U);
@@ -111,7 +111,7 @@ TEST_F(EnergyRoutes, InvalidBodyIsRefusedWithJsonPath) {
   EXPECT_EQ(send(http::Method::post, kWindows, R"({"gpus":[7]})").status, 404);
 }
 
-TEST_F(EnergyRoutes, OnlyItsOwnerAndAnAdministratorEndAWindow) {
+TEST_F(EnergyRoutes, OnlyOwnerOrAdministratorEndsWindow) {
   const std::string path = std::string(kWindows) + "/" + begin();
   const auto other = send(http::Method::del, path, "", local_user(1001));
   EXPECT_EQ(other.status, 403);

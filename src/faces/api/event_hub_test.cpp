@@ -18,7 +18,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-class Hub : public testing::Test {
+class EventHubTest : public testing::Test {
  protected:
   static std::shared_ptr<const Snapshot> snapshot(std::uint64_t generation) {
     auto made = std::make_shared<Snapshot>();
@@ -49,9 +49,9 @@ class Hub : public testing::Test {
     for (int i = 0; i < count; ++i) hub_.publish("device", std::to_string(++published_));
   }
   // Returns the pending events of the listener, one string each.
-  static std::vector<std::string> take(http::ResponseStream& feed) {
+  static std::vector<std::string> take(http::ResponseStream& stream) {
     std::vector<std::string> taken;
-    for (auto chunk = feed.next(); chunk; chunk = feed.next()) taken.emplace_back(chunk.text());
+    for (auto chunk = stream.next(); chunk; chunk = stream.next()) taken.emplace_back(chunk.text());
     return taken;
   }
   static std::string nth(int number) {
@@ -63,27 +63,27 @@ class Hub : public testing::Test {
   int published_ = 0;
 };
 
-TEST_F(Hub, NewListenerGetsResyncWithSnapshot) {
+TEST_F(EventHubTest, NewListenerGetsResyncWithSnapshot) {
   publish(3);
-  const auto feed = hub_.open_stream(all(SampleDetail::none));
-  const auto taken = take(*feed);
+  const auto stream = hub_.open_stream(all(SampleDetail::none));
+  const auto taken = take(*stream);
   ASSERT_EQ(taken.size(), 1U);
   EXPECT_THAT(taken[0],
               StartsWith("id: e-3\nevent: resync\n"
                          "data: {\"reason\":\"new_listener\",\"snapshot\":{\"schema\":1"));
-  EXPECT_THAT(take(*feed), IsEmpty());
+  EXPECT_THAT(take(*stream), IsEmpty());
 }
 
-TEST_F(Hub, EachEventIsSentOnceInOrder) {
-  const auto feed = hub_.open_stream(all(SampleDetail::none));
-  take(*feed);
+TEST_F(EventHubTest, EachEventIsSentOnceInOrder) {
+  const auto stream = hub_.open_stream(all(SampleDetail::none));
+  take(*stream);
   publish(2);
-  EXPECT_THAT(take(*feed), ElementsAre(nth(1), nth(2)));
+  EXPECT_THAT(take(*stream), ElementsAre(nth(1), nth(2)));
   publish(1);
-  EXPECT_THAT(take(*feed), ElementsAre(nth(3)));
+  EXPECT_THAT(take(*stream), ElementsAre(nth(3)));
 }
 
-TEST_F(Hub, GoesOnAfterTheEventThatAListenerHasSeen) {
+TEST_F(EventHubTest, ListenerContinuesAfterLastSeenEvent) {
   publish(4);
   EXPECT_THAT(take(*hub_.open_stream(events_since("e-2"))), ElementsAre(nth(3), nth(4)));
   EXPECT_THAT(take(*hub_.open_stream(events_since("e-4"))), IsEmpty());
@@ -91,7 +91,7 @@ TEST_F(Hub, GoesOnAfterTheEventThatAListenerHasSeen) {
               ElementsAre(nth(1), nth(2), nth(3), nth(4)));
 }
 
-TEST_F(Hub, LastEventIdOverridesSinceParameter) {
+TEST_F(EventHubTest, LastEventIdOverridesSinceParameter) {
   publish(4);
   EventsRequest request;
   request.samples = SampleDetail::none;
@@ -101,7 +101,7 @@ TEST_F(Hub, LastEventIdOverridesSinceParameter) {
   EXPECT_THAT(take(*hub_.open_stream(request)), IsEmpty());
 }
 
-TEST_F(Hub, SinceOldestStartsAtOldestKeptEvent) {
+TEST_F(EventHubTest, SinceOldestStartsAtOldestKeptEvent) {
   publish(EventHub::kMaxEvents + 2);
   EventsRequest request = all(SampleDetail::none);
   request.since = "oldest";
@@ -110,7 +110,7 @@ TEST_F(Hub, SinceOldestStartsAtOldestKeptEvent) {
   EXPECT_EQ(taken[0], nth(3));
 }
 
-TEST_F(Hub, FloodOfNotesKeepsStopEvents) {
+TEST_F(EventHubTest, FloodOfNotesKeepsStopEvents) {
   publish(1);
   hub_.publish("device", "79", "GPU-1", EventSeverity::stop);
   hub_.publish("device", "95", "GPU-0", EventSeverity::stop);
@@ -132,7 +132,7 @@ TEST_F(Hub, FloodOfNotesKeepsStopEvents) {
   EXPECT_EQ(taken[1], nth(6)) << "an event about no GPU is for everybody";
 }
 
-TEST_F(Hub, ExcessStopEventsEvictOldest) {
+TEST_F(EventHubTest, ExcessStopEventsEvictOldest) {
   for (std::size_t i = 0; i < EventHub::kMaxStopEvents + 5; ++i) {
     hub_.publish("device", "79", "GPU-1", EventSeverity::stop);
   }
@@ -145,91 +145,91 @@ TEST_F(Hub, ExcessStopEventsEvictOldest) {
   EXPECT_THAT(taken[0], StartsWith("id: e-6\n"));
 }
 
-TEST_F(Hub, StreamWithoutFollowEndsAtOnce) {
+TEST_F(EventHubTest, StreamWithoutFollowEndsAtOnce) {
   EventsRequest request = all(SampleDetail::none);
   EXPECT_FALSE(hub_.open_stream(request)->is_over());
   request.follow = false;
   EXPECT_TRUE(hub_.open_stream(request)->is_over());
 }
 
-TEST_F(Hub, ForeignOrInvalidEventIdResyncs) {
+TEST_F(EventHubTest, ForeignOrInvalidEventIdResyncs) {
   publish(2);
   for (const char* id : {"f-1", "e-3", "nonsense", "e-", "-1"}) {
-    const auto feed = hub_.open_stream(events_since(id));
-    EXPECT_THAT(take(*feed), ElementsAre(AllOf(StartsWith("id: e-2\nevent: resync\n"),
+    const auto stream = hub_.open_stream(events_since(id));
+    EXPECT_THAT(take(*stream), ElementsAre(AllOf(StartsWith("id: e-2\nevent: resync\n"),
                                                HasSubstr("\"reason\":\"unknown_id\""))))
         << id;
-    EXPECT_THAT(take(*feed), IsEmpty());
+    EXPECT_THAT(take(*stream), IsEmpty());
   }
 }
 
-TEST_F(Hub, EvictedEventIdResyncs) {
+TEST_F(EventHubTest, EvictedEventIdResyncs) {
   publish(EventHub::kMaxEvents + 1);
   EXPECT_EQ(take(*hub_.open_stream(events_since("e-1"))).size(), EventHub::kMaxEvents);
   EXPECT_THAT(take(*hub_.open_stream(events_since("e-0"))),
               ElementsAre(HasSubstr("\"reason\":\"too_old\"")));
 }
 
-TEST_F(Hub, ResyncsAListenerThatFellTooFarBehind) {
-  const auto feed = hub_.open_stream(all(SampleDetail::none));
-  take(*feed);
+TEST_F(EventHubTest, ResyncsAListenerThatFellTooFarBehind) {
+  const auto stream = hub_.open_stream(all(SampleDetail::none));
+  take(*stream);
   publish(EventHub::kMaxEvents);
-  EXPECT_EQ(take(*feed).size(), EventHub::kMaxEvents);
+  EXPECT_EQ(take(*stream).size(), EventHub::kMaxEvents);
   publish(EventHub::kMaxEvents + 1);
-  EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("\"reason\":\"too_old\"")));
+  EXPECT_THAT(take(*stream), ElementsAre(HasSubstr("\"reason\":\"too_old\"")));
   publish(1);
-  EXPECT_EQ(take(*feed).size(), 1U);
+  EXPECT_EQ(take(*stream).size(), 1U);
 }
 
-TEST_F(Hub, KeepsNoMoreBytesThanItsLimit) {
+TEST_F(EventHubTest, KeepsNoMoreBytesThanItsLimit) {
   const std::string large(EventHub::kMaxEventBytes / 4, 'x');
   for (int i = 0; i < 10; ++i) hub_.publish("device", large);
   EXPECT_EQ(take(*hub_.open_stream(events_since("e-7"))).size(), 3U);
   EXPECT_THAT(take(*hub_.open_stream(events_since("e-6"))), ElementsAre(HasSubstr("too_old")));
 }
 
-TEST_F(Hub, ShowsEachSnapshotWithoutAnId) {
-  const auto feed = hub_.open_stream(all(SampleDetail::summary));
-  take(*feed);
+TEST_F(EventHubTest, ShowsEachSnapshotWithoutAnId) {
+  const auto stream = hub_.open_stream(all(SampleDetail::summary));
+  take(*stream);
   hub_.set_snapshot(snapshot(2));
-  EXPECT_THAT(take(*feed),
+  EXPECT_THAT(take(*stream),
               ElementsAre(AllOf(StartsWith("event: snapshot\ndata: {\"skipped\":0,\"snapshot\":{"),
                                 HasSubstr("\"generation\":2"))));
-  EXPECT_THAT(take(*feed), IsEmpty());
+  EXPECT_THAT(take(*stream), IsEmpty());
 }
 
-TEST_F(Hub, ShowsASlowListenerTheNewestAndCountsTheOthers) {
-  const auto feed = hub_.open_stream(all(SampleDetail::summary));
-  take(*feed);
+TEST_F(EventHubTest, SlowListenerGetsNewestSnapshotAndSkippedCount) {
+  const auto stream = hub_.open_stream(all(SampleDetail::summary));
+  take(*stream);
   for (std::uint64_t generation = 2; generation <= 5; ++generation)
     hub_.set_snapshot(snapshot(generation));
-  EXPECT_THAT(take(*feed),
+  EXPECT_THAT(take(*stream),
               ElementsAre(AllOf(HasSubstr("{\"skipped\":3,"), HasSubstr("\"generation\":5"))));
   hub_.set_snapshot(snapshot(6));
-  EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("{\"skipped\":0,")));
+  EXPECT_THAT(take(*stream), ElementsAre(HasSubstr("{\"skipped\":0,")));
 }
 
-TEST_F(Hub, SlowListenerGetsAllEventsBeforeSamples) {
-  const auto feed = hub_.open_stream(all(SampleDetail::summary));
-  take(*feed);
+TEST_F(EventHubTest, SlowListenerGetsAllEventsBeforeSamples) {
+  const auto stream = hub_.open_stream(all(SampleDetail::summary));
+  take(*stream);
   hub_.set_snapshot(snapshot(2));
   publish(2);
   hub_.set_snapshot(snapshot(3));
-  EXPECT_THAT(take(*feed), ElementsAre(nth(1), nth(2), HasSubstr("{\"skipped\":1,")));
+  EXPECT_THAT(take(*stream), ElementsAre(nth(1), nth(2), HasSubstr("{\"skipped\":1,")));
 }
 
-TEST_F(Hub, SampleDetailSelectsPayload) {
+TEST_F(EventHubTest, SampleDetailSelectsPayload) {
   const auto summary = hub_.open_stream({});
   const auto full = hub_.open_stream(all(SampleDetail::full));
   const auto none = hub_.open_stream(all(SampleDetail::none));
-  for (const auto& feed : {summary, full, none}) take(*feed);
+  for (const auto& stream : {summary, full, none}) take(*stream);
   hub_.set_snapshot(snapshot(2));
   EXPECT_THAT(take(*none), IsEmpty());
   EXPECT_THAT(take(*summary), ElementsAre(Not(HasSubstr("readings"))));
   EXPECT_THAT(take(*full), ElementsAre(HasSubstr("\"readings\":{")));
 }
 
-TEST_F(Hub, EqualRequestsShareRenderedBytes) {
+TEST_F(EventHubTest, EqualRequestsShareRenderedBytes) {
   const auto one = hub_.open_stream({});
   const auto two = hub_.open_stream({});
   take(*one);
@@ -240,45 +240,45 @@ TEST_F(Hub, EqualRequestsShareRenderedBytes) {
   EXPECT_EQ(one->next().framed().data(), two->next().framed().data());
 }
 
-TEST_F(Hub, GpuFilterAcceptsIndexUuidOrPciAddress) {
+TEST_F(EventHubTest, GpuFilterAcceptsIndexUuidOrPciAddress) {
   for (const char* name : {"1", "GPU-1", "0000:02:00.0"}) {
     EventsRequest request;
     request.gpus = name;
-    const auto feed = hub_.open_stream(request);
-    EXPECT_THAT(take(*feed),
+    const auto stream = hub_.open_stream(request);
+    EXPECT_THAT(take(*stream),
                 ElementsAre(AllOf(HasSubstr("\"index\":1"), Not(HasSubstr("\"index\":0")))));
     hub_.set_snapshot(snapshot(2));
-    EXPECT_THAT(take(*feed),
+    EXPECT_THAT(take(*stream),
                 ElementsAre(AllOf(HasSubstr("\"index\":1"), Not(HasSubstr("\"index\":0")))));
   }
 }
 
-TEST_F(Hub, GpuFilterPassesNamedAndGlobalEvents) {
+TEST_F(EventHubTest, GpuFilterPassesNamedAndGlobalEvents) {
   EventsRequest request = all(SampleDetail::none);
   request.gpus = "1";
-  const auto feed = hub_.open_stream(request);
-  take(*feed);
+  const auto stream = hub_.open_stream(request);
+  take(*stream);
   hub_.publish("device", "zero", "GPU-0");
   hub_.publish("device", "one", "GPU-1");
   hub_.publish("device", "driver");
-  EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("data: one"), HasSubstr("data: driver")));
+  EXPECT_THAT(take(*stream), ElementsAre(HasSubstr("data: one"), HasSubstr("data: driver")));
 }
 
-TEST_F(Hub, KnowsANamedGpuOnceItIsThere) {
+TEST_F(EventHubTest, KnowsANamedGpuOnceItIsThere) {
   EventHub hub("e", std::make_shared<const Snapshot>());
   EventsRequest request = all(SampleDetail::none);
   request.gpus = "1";
-  const auto feed = hub.open_stream(request);
-  take(*feed);
+  const auto stream = hub.open_stream(request);
+  take(*stream);
   hub.set_snapshot(snapshot(1));
   hub.publish("device", "zero", "GPU-0");
   hub.publish("device", "one", "GPU-1");
   hub.set_snapshot(std::make_shared<const Snapshot>());
   hub.publish("device", "gone", "GPU-1");
-  EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("data: one"), HasSubstr("data: gone")));
+  EXPECT_THAT(take(*stream), ElementsAre(HasSubstr("data: one"), HasSubstr("data: gone")));
 }
 
-TEST_F(Hub, ListenersWakeOnlyForRequestedContent) {
+TEST_F(EventHubTest, ListenersWakeOnlyForRequestedContent) {
   const auto events = hub_.open_stream(all(SampleDetail::none));
   const auto samples = hub_.open_stream({});
   int woken_events = 0;
@@ -291,22 +291,22 @@ TEST_F(Hub, ListenersWakeOnlyForRequestedContent) {
   EXPECT_EQ(woken_samples, 2);
 }
 
-TEST_F(Hub, ForgetsAListenerThatEnds) {
-  auto feed = hub_.open_stream({});
+TEST_F(EventHubTest, ForgetsAListenerThatEnds) {
+  auto stream = hub_.open_stream({});
   EXPECT_EQ(hub_.listeners(), 1U);
-  feed = nullptr;
+  stream = nullptr;
   EXPECT_EQ(hub_.listeners(), 0U);
   publish(1);
 }
 
-TEST_F(Hub, MayEndBeforeItsListeners) {
+TEST_F(EventHubTest, MayEndBeforeItsListeners) {
   auto hub = std::make_unique<EventHub>("e", snapshot(1));
-  const auto feed = hub->open_stream({});
+  const auto stream = hub->open_stream({});
   hub = nullptr;
-  EXPECT_EQ(take(*feed).size(), 1U);
+  EXPECT_EQ(take(*stream).size(), 1U);
 }
 
-TEST_F(Hub, ItsDataFitsItsRecords) {
+TEST_F(EventHubTest, EventDataMatchesRecords) {
   const auto data = [](const std::string& event) {
     const std::size_t begin = event.find("data: ") + 6;
     return event.substr(begin, event.size() - begin - 2);
@@ -320,30 +320,30 @@ TEST_F(Hub, ItsDataFitsItsRecords) {
   EXPECT_TRUE(json::from_json<protocol::FullSample>(data(take(*full).at(0))));
 }
 
-TEST_F(Hub, NewestStateReachesSnapshotListenersOnly) {
+TEST_F(EventHubTest, NewestStateReachesSnapshotListenersOnly) {
   hub_.publish_state("load", "0");  // before anybody listens
-  const auto feed = hub_.open_stream(all(SampleDetail::summary));
+  const auto stream = hub_.open_stream(all(SampleDetail::summary));
   const auto events_only = hub_.open_stream(events_since("e-0"));
-  take(*feed);
+  take(*stream);
   hub_.publish_state("load", "1");
   hub_.publish_state("load", "2");
-  EXPECT_THAT(take(*feed), ElementsAre("event: load\ndata: 2\n\n"));
-  EXPECT_THAT(take(*feed), IsEmpty());
+  EXPECT_THAT(take(*stream), ElementsAre("event: load\ndata: 2\n\n"));
+  EXPECT_THAT(take(*stream), IsEmpty());
   EXPECT_THAT(take(*events_only), IsEmpty());
   hub_.publish_state("load", "3");
-  EXPECT_THAT(take(*feed), ElementsAre("event: load\ndata: 3\n\n"));
+  EXPECT_THAT(take(*stream), ElementsAre("event: load\ndata: 3\n\n"));
 }
 
-TEST_F(Hub, AReportComesAfterTheEventsBeforeIt) {
-  const auto feed = hub_.open_stream(all(SampleDetail::summary));
-  take(*feed);
+TEST_F(EventHubTest, AReportComesAfterTheEventsBeforeIt) {
+  const auto stream = hub_.open_stream(all(SampleDetail::summary));
+  take(*stream);
   hub_.publish_state("load", "1");
   publish(1);
-  EXPECT_THAT(take(*feed), ElementsAre(nth(1), "event: load\ndata: 1\n\n"));
+  EXPECT_THAT(take(*stream), ElementsAre(nth(1), "event: load\ndata: 1\n\n"));
 }
 
 // Snapshots in columns.
-class Columns : public Hub {
+class Columns : public EventHubTest {
  protected:
   static std::shared_ptr<Snapshot> busy(std::uint64_t generation, std::size_t gpus = 2) {
     auto made = std::make_shared<Snapshot>(*snapshot(generation));
@@ -369,71 +369,71 @@ class Columns : public Hub {
 
 TEST_F(Columns, StaticDataIsSentOnceThenValues) {
   hub_.set_snapshot(busy(2));
-  const auto feed = hub_.open_stream(all(SampleDetail::columns));
-  const auto first = take(*feed);
+  const auto stream = hub_.open_stream(all(SampleDetail::columns));
+  const auto first = take(*stream);
   ASSERT_EQ(first.size(), 1U);
   EXPECT_THAT(first[0], AllOf(StartsWith("id: e-0\nevent: resync\ndata: {\"schema\":1,\"reason\":"
                                          "\"new_listener\""),
                               HasSubstr("\"columns\":[\"utilization_gpu_percent\""),
                               HasSubstr("\"power_limit_w\":700")));
   hub_.set_snapshot(busy(3));
-  EXPECT_THAT(take(*feed),
+  EXPECT_THAT(take(*stream),
               ElementsAre("event: columns\ndata: {\"t_ms\":1767225603000,\"v\":[[97,97],[70,70],"
                           "[667,667],[1965,1965],[73463,73463],[38,38]]}\n\n"));
 }
 
-TEST_F(Columns, AReadingThatIsMissingOrOldIsNull) {
+TEST_F(Columns, MissingOrOldReadingIsNull) {
   hub_.set_snapshot(busy(2));
-  const auto feed = hub_.open_stream(all(SampleDetail::columns));
-  take(*feed);
+  const auto stream = hub_.open_stream(all(SampleDetail::columns));
+  take(*stream);
   auto next = busy(3);
   next->devices[0].sample.set(
       {Metric::power_draw, 0, {}, Missing{MissingReason::not_supported, ""}});
   hub_.set_snapshot(next);
-  EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("[null,667]")));
+  EXPECT_THAT(take(*stream), ElementsAre(HasSubstr("[null,667]")));
 }
 
 TEST_F(Columns, ChangedGpusOrLimitsCauseResync) {
   hub_.set_snapshot(busy(2));
-  const auto feed = hub_.open_stream(all(SampleDetail::columns));
-  take(*feed);
+  const auto stream = hub_.open_stream(all(SampleDetail::columns));
+  take(*stream);
   hub_.set_snapshot(busy(3, 3));
-  EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("\"reason\":\"gpus_changed\"")));
+  EXPECT_THAT(take(*stream), ElementsAre(HasSubstr("\"reason\":\"gpus_changed\"")));
   auto capped = busy(4, 3);
   capped->devices[1].sample.set({Metric::power_limit, 0, {}, std::int64_t{500'000}});
   hub_.set_snapshot(capped);
-  EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("\"power_limit_w\":500")));
+  EXPECT_THAT(take(*stream), ElementsAre(HasSubstr("\"power_limit_w\":500")));
   capped = busy(5, 3);
   capped->devices[1].sample.set({Metric::power_limit, 0, {}, std::int64_t{500'000}});
   hub_.set_snapshot(capped);
-  EXPECT_THAT(take(*feed), ElementsAre(StartsWith("event: columns\n")));
+  EXPECT_THAT(take(*stream), ElementsAre(StartsWith("event: columns\n")));
 }
 
 TEST_F(Columns, AListenerOfSomeGpusGetsTheirs) {
   hub_.set_snapshot(busy(2, 4));
   auto request = all(SampleDetail::columns);
   request.gpus = "1,3";
-  const auto feed = hub_.open_stream(request);
-  EXPECT_THAT(take(*feed).at(0), AllOf(HasSubstr("GPU-3"), Not(HasSubstr("GPU-2"))));
+  const auto stream = hub_.open_stream(request);
+  EXPECT_THAT(take(*stream).at(0), AllOf(HasSubstr("GPU-3"), Not(HasSubstr("GPU-2"))));
   hub_.set_snapshot(busy(3, 4));
-  EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("[97,97],")));
+  EXPECT_THAT(take(*stream), ElementsAre(HasSubstr("[97,97],")));
 }
 
 TEST_F(Columns, ReportsAreLeftOut) {
   hub_.set_snapshot(busy(2));
-  const auto feed = hub_.open_stream(all(SampleDetail::columns));
-  take(*feed);
+  const auto stream = hub_.open_stream(all(SampleDetail::columns));
+  take(*stream);
   hub_.publish_state("load", "{}");
-  EXPECT_THAT(take(*feed), IsEmpty());
+  EXPECT_THAT(take(*stream), IsEmpty());
 }
 
 TEST_F(Columns, AreFewBytes) {
   for (const auto& [gpus, most] : {std::pair<std::size_t, std::size_t>{8, 400}, {64, 2000}}) {
     hub_.set_snapshot(busy(2, gpus));
-    const auto feed = hub_.open_stream(all(SampleDetail::columns));
-    take(*feed);
+    const auto stream = hub_.open_stream(all(SampleDetail::columns));
+    take(*stream);
     hub_.set_snapshot(busy(3, gpus));
-    EXPECT_LE(take(*feed).at(0).size(), most) << gpus;
+    EXPECT_LE(take(*stream).at(0).size(), most) << gpus;
   }
 }
 
@@ -448,29 +448,29 @@ TEST_F(Columns, AreRenderedOnceForAllListeners) {
 }
 
 TEST_F(Columns, BottleneckChangesPublishEveryFiveSecondsAtMost) {
-  BottleneckPublisher news(hub_);
-  const auto feed = hub_.open_stream(all(SampleDetail::none));
-  take(*feed);
+  BottleneckPublisher publisher(hub_);
+  const auto stream = hub_.open_stream(all(SampleDetail::none));
+  take(*stream);
   const auto show = [&](int second, BottleneckCause cause) {
     auto made = busy(2, 1);
     made->taken = TimePoint(std::chrono::seconds(second));
     made->devices.resize(1);
     made->devices[0].bottleneck->cause = cause;
-    news.on_snapshot(*made);
+    publisher.on_snapshot(*made);
   };
   show(1, BottleneckCause::none);
-  EXPECT_THAT(take(*feed), IsEmpty()) << "the first is no news";
+  EXPECT_THAT(take(*stream), IsEmpty()) << "the first is no news";
   show(2, BottleneckCause::heat);
-  EXPECT_THAT(take(*feed), IsEmpty()) << "too soon after it";
+  EXPECT_THAT(take(*stream), IsEmpty()) << "too soon after it";
   show(6, BottleneckCause::heat);
-  EXPECT_THAT(take(*feed), ElementsAre(AllOf(HasSubstr("event: bottleneck\n"),
+  EXPECT_THAT(take(*stream), ElementsAre(AllOf(HasSubstr("event: bottleneck\n"),
                                              HasSubstr("\"cause\":\"heat\""))));
   for (int second = 7; second < 11; ++second) {
     show(second, second % 2 == 0 ? BottleneckCause::heat : BottleneckCause::power_cap);
-    EXPECT_THAT(take(*feed), IsEmpty());
+    EXPECT_THAT(take(*stream), IsEmpty());
   }
   show(11, BottleneckCause::power_cap);
-  EXPECT_THAT(take(*feed), ElementsAre(HasSubstr("\"cause\":\"power_cap\"")));
+  EXPECT_THAT(take(*stream), ElementsAre(HasSubstr("\"cause\":\"power_cap\"")));
 }
 
 }  // namespace

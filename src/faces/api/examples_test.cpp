@@ -111,7 +111,7 @@ class Description : public Routes {
   const Examples examples_;
 };
 
-TEST_F(Description, EveryAnswerHasAnExampleThatItsOwnTypeDecodes) {
+TEST_F(Description, EveryAnswerExampleDecodesAsItsType) {
   RecordProperty("contract", "E12");
   for (const BoundRoute& route : all_routes()) {
     if (route.answer == nullptr) continue;
@@ -148,7 +148,7 @@ TEST_F(Description, TheExampleOfAStreamIsOne) {
   EXPECT_TRUE(event) << event.error().message;
 }
 
-TEST_F(Description, TheIdOfTheLastEventIsAHeaderField) {
+TEST_F(Description, LastEventIdIsHeaderField) {
   const auto& parameters = document_.at("paths").at("/api/gpu/events").at("get").at("parameters");
   std::vector<std::string> found;
   for (const auto& one : parameters.as_array()) {
@@ -177,7 +177,7 @@ TEST_F(Description, EveryExampleFitsItsSchema) {
   EXPECT_GT(checked, all_routes().size());
 }
 
-TEST_F(Description, EveryBodyHasAnExampleThatFitsItsSchema) {
+TEST_F(Description, EveryBodyExampleFitsItsSchema) {
   RecordProperty("contract", "E12");
   SchemaCheck schemas(document_);
   std::size_t checked = 0;

@@ -112,7 +112,7 @@ TEST_F(HistoryRoute, AnElementHasAHistoryOfItsOwn) {
   EXPECT_EQ(none.element, "0");
 }
 
-TEST_F(HistoryRoute, CsvIsAskedForByNameOrByAccept) {
+TEST_F(HistoryRoute, CsvIsSelectedByNameOrAccept) {
   for (const auto& response : {get("0", {{"metric", "power"}, {"format", "csv"}}),
                                get("0", {{"metric", "power"}}, "text/csv")}) {
     EXPECT_EQ(response.content_type, "text/csv; charset=utf-8");
@@ -150,14 +150,14 @@ TEST_F(HistoryRoute, AbsentGpuIsFoundByUuid) {
 TEST_F(HistoryRoute, ExcessQueriesQueueFairlyThenGet503) {
   std::vector<std::string> answered;
   std::size_t busy = 0;
-  const auto ask = [&](const std::string& party) {
+  const auto ask = [&](const std::string& group) {
     http::Request request;
     request.path = "/api/gpu/devices/0/history";
     request.query = {{"metric", "power"}};
-    request.peer.quota_group = party;
-    router_.handle(std::move(request), http::Reply([&, party](const http::Response& sent) {
+    request.peer.quota_group = group;
+    router_.handle(std::move(request), http::Reply([&, group](const http::Response& sent) {
                      busy += sent.status == 503 ? 1 : 0;
-                     if (sent.status == 200) answered.push_back(party);
+                     if (sent.status == 200) answered.push_back(group);
                    }));
   };
   const std::size_t most = limits::kMaxRunningQueries + limits::kMaxQueriesPerUser;
@@ -171,7 +171,7 @@ TEST_F(HistoryRoute, ExcessQueriesQueueFairlyThenGet503) {
   EXPECT_LE(other, static_cast<std::ptrdiff_t>(limits::kMaxRunningQueries + 1));
 }
 
-TEST_F(HistoryRoute, AStoreThatFailsIsSaidInTheAnswer) {
+TEST_F(HistoryRoute, StoreFailureIsReported) {
   store_->said = {"not writing to disk: disk is full"};
   const auto result = answer(get("0", {{"metric", "power"}}));
   ASSERT_FALSE(result.notes.empty());
@@ -249,7 +249,7 @@ TEST_F(HistoryRoute, AMomentIsPast) {
 }
 
 // A hundred moments by chance: the same values as in the metric's own history.
-TEST_F(HistoryRoute, APastMomentHasTheValuesOfTheHistory) {
+TEST_F(HistoryRoute, PastMomentHasHistoryValues) {
   const auto power = answer(get("0", {{"metric", "power"}}));
   std::mt19937 chance(17);  // NOLINT: the same moments in each run
   std::uniform_int_distribution<std::int64_t> within(power.points.front().t_ms,
@@ -308,7 +308,7 @@ class PastBottlenecks : public HistoryRoute {
       loop_.advance(1s);
     }
   }
-  protocol::Bottlenecks told(NamedValues query) {
+  protocol::Bottlenecks get_bottlenecks(NamedValues query) {
     const auto response = get_path("/api/gpu/bottlenecks", std::move(query));
     EXPECT_EQ(response.status, 200) << *response.body;
     return record<protocol::Bottlenecks>(response);
@@ -316,7 +316,7 @@ class PastBottlenecks : public HistoryRoute {
 };
 
 TEST_F(PastBottlenecks, SpansAndSharesOfKnownTimeAreReturned) {
-  const auto all = told({{"since", "10m"}});
+  const auto all = get_bottlenecks({{"since", "10m"}});
   EXPECT_TRUE(all.complete);
   EXPECT_NEAR(all.seconds, 600, 0.01);
   ASSERT_EQ(all.gpus.size(), 2U);
@@ -339,11 +339,11 @@ TEST_F(PastBottlenecks, SpansAndSharesOfKnownTimeAreReturned) {
 }
 
 TEST_F(PastBottlenecks, AreCutToTheRangeAndTheLimit) {
-  const auto last = told({{"since", "30s"}, {"gpus", "0"}});
+  const auto last = get_bottlenecks({{"since", "30s"}, {"gpus", "0"}});
   ASSERT_EQ(last.gpus.size(), 1U);
   EXPECT_EQ(last.gpus[0].spells.size(), 1U);
   EXPECT_NEAR(last.gpus[0].known_seconds, 29, 0.01);
-  const auto one = told({{"since", "10m"}, {"limit", "1"}});
+  const auto one = get_bottlenecks({{"since", "10m"}, {"limit", "1"}});
   EXPECT_FALSE(one.complete);
   EXPECT_EQ(one.gpus[0].spells.size(), 1U);
   EXPECT_EQ(one.gpus[0].known_seconds, 119) << "the shares are of all";
@@ -354,7 +354,7 @@ TEST_F(PastBottlenecks, AreCutToTheRangeAndTheLimit) {
 
 TEST_F(PastBottlenecks, UnknownCauseAddsNoCoveredTime) {
   see(BottleneckCause::not_known);
-  const auto last = told({{"since", "30s"}, {"gpus", "0"}});
+  const auto last = get_bottlenecks({{"since", "30s"}, {"gpus", "0"}});
   EXPECT_EQ(last.gpus[0].known_seconds, 0);
   EXPECT_EQ(last.gpus[0].spells.size(), 1U);
 }
@@ -366,13 +366,13 @@ TEST_F(PastBottlenecks, AbsentGpuIsStillListed) {
   snapshot.devices[0].info.id = "GPU-of-before";
   snapshot.devices[0].bottleneck.emplace().cause = BottleneckCause::lost;
   spells_.on_snapshot(snapshot);
-  const auto all = told({});
+  const auto all = get_bottlenecks({});
   ASSERT_EQ(all.gpus.size(), 3U);
   EXPECT_EQ(all.gpus[2].uuid, "GPU-of-before");
   EXPECT_FALSE(all.gpus[2].index);
 }
 
-TEST_F(PastBottlenecks, AMomentHasTheOneThatWasThen) {
+TEST_F(PastBottlenecks, PastMomentHasItsBottleneck) {
   const auto at = [&](const char* moment) {
     return record<protocol::Snapshot>(get_path("/api/gpu/snapshot", {{"at", moment}}));
   };

@@ -23,8 +23,8 @@ class LeaseStreams : public LeaseRoutes {
     return call->answer->stream;
   }
   // Returns the lease of the next event; nothing: there is none now.
-  static std::optional<protocol::Lease> next(http::ResponseStream& feed) {
-    const http::Chunk chunk = feed.next();
+  static std::optional<protocol::Lease> next(http::ResponseStream& claim_stream) {
+    const http::Chunk chunk = claim_stream.next();
     if (!chunk) return std::nullopt;
     const std::string text(chunk.text());
     const std::string begin = "event: lease\ndata: ";
@@ -34,11 +34,11 @@ class LeaseStreams : public LeaseRoutes {
     EXPECT_TRUE(lease) << text;
     return lease ? std::optional(*lease) : std::nullopt;
   }
-  std::size_t events_in(Duration time, http::ResponseStream& feed) {
+  std::size_t events_in(Duration time, http::ResponseStream& claim_stream) {
     std::size_t events = 0;
     for (Duration passed{}; passed < time; passed += milliseconds(100)) {
       pass(milliseconds(100));
-      while (next(feed)) ++events;
+      while (next(claim_stream)) ++events;
     }
     return events;
   }
@@ -46,93 +46,93 @@ class LeaseStreams : public LeaseRoutes {
 
 TEST_F(LeaseStreams, LeaseIsSentAtOnceAndOnChange) {
   held(R"({"id":"first-of-many-leases"})", process(10));
-  const auto feed = stream(R"({"id":"second-of-many-leases","stream":true})", process(11, kBob));
+  const auto claim_stream = stream(R"({"id":"second-of-many-leases","stream":true})", process(11, kBob));
   int woken = 0;
-  feed->set_on_more([&] { ++woken; });
-  auto lease = next(*feed);
+  claim_stream->set_on_more([&] { ++woken; });
+  auto lease = next(*claim_stream);
   ASSERT_TRUE(lease);
   EXPECT_EQ(lease->state, LeaseState::waiting);
   ASSERT_TRUE(lease->place);
   EXPECT_EQ(lease->place->position, 1);
-  EXPECT_FALSE(next(*feed));
+  EXPECT_FALSE(next(*claim_stream));
 
   del("/api/gpu/leases/first-of-many-leases", process(10));
   pass(milliseconds(500));
   EXPECT_GT(woken, 0);
-  lease = next(*feed);
+  lease = next(*claim_stream);
   ASSERT_TRUE(lease);
   EXPECT_EQ(lease->state, LeaseState::held);
   EXPECT_FALSE(lease->place);
-  EXPECT_FALSE(feed->is_over());
+  EXPECT_FALSE(claim_stream->is_over());
 
   del("/api/gpu/leases/second-of-many-leases", process(11, kBob));
   pass(milliseconds(500));
-  lease = next(*feed);
+  lease = next(*claim_stream);
   ASSERT_TRUE(lease);
   EXPECT_EQ(lease->state, LeaseState::ended);
-  EXPECT_FALSE(next(*feed));
-  EXPECT_TRUE(feed->is_over());
+  EXPECT_FALSE(next(*claim_stream));
+  EXPECT_TRUE(claim_stream->is_over());
 }
 
 TEST_F(LeaseStreams, OnlyChangedPositionIsSentAgain) {
   held(R"({"id":"first-of-many-leases","max_time_s":600})", process(10));
   const auto ahead = claim(R"({"id":"ahead-of-many-leases"})", process(11, kBob));
-  const auto feed = stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
-  ASSERT_EQ(next(*feed)->place->position, 2);
-  EXPECT_EQ(events_in(seconds(20), *feed), 0U);
+  const auto claim_stream = stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
+  ASSERT_EQ(next(*claim_stream)->place->position, 2);
+  EXPECT_EQ(events_in(seconds(20), *claim_stream), 0U);
   del("/api/gpu/leases/ahead-of-many-leases", process(11, kBob));
   pass(milliseconds(1100));
-  const auto moved = next(*feed);
+  const auto moved = next(*claim_stream);
   ASSERT_TRUE(moved);
   EXPECT_EQ(moved->place->position, 1);
 }
 
 TEST_F(LeaseStreams, FrequentPositionChangesAreSentOncePerSecond) {
   held(R"({"id":"first-of-many-leases"})", process(10));
-  const auto feed = stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
-  next(*feed);
+  const auto claim_stream = stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
+  next(*claim_stream);
   std::size_t events = 0;
   for (int i = 0; i < 40; ++i) {  // 4 seconds, in which the holder's name changes all the time
     context_.user_name = [i](std::uint32_t) { return std::optional("user " + std::to_string(i)); };
     pass(milliseconds(100));
-    while (next(*feed)) ++events;
+    while (next(*claim_stream)) ++events;
   }
   EXPECT_EQ(events, 4U);
 }
 
 TEST_F(LeaseStreams, OneQueueSnapshotServesAllStreams) {
   held(R"({"id":"first-of-many-leases"})", process(10));
-  std::vector<std::shared_ptr<http::ResponseStream>> feeds;
+  std::vector<std::shared_ptr<http::ResponseStream>> streams;
   for (std::uint32_t pid = 100; pid < 150; ++pid) {
-    feeds.push_back(stream(R"({"stream":true})", process(pid, kBob)));
+    streams.push_back(stream(R"({"stream":true})", process(pid, kBob)));
   }
   // The first is in the cache at once; the others wait for the next refresh.
   std::size_t placed = 0;
-  for (const auto& feed : feeds) placed += next(*feed)->place.has_value() ? 1 : 0;
+  for (const auto& claim_stream : streams) placed += next(*claim_stream)->place.has_value() ? 1 : 0;
   EXPECT_GE(placed, 1U);
   pass(seconds(1));
-  for (const auto& feed : feeds) {
-    if (const auto lease = next(*feed)) ++placed;
+  for (const auto& claim_stream : streams) {
+    if (const auto lease = next(*claim_stream)) ++placed;
   }
   EXPECT_EQ(placed, 50U);
 }
 
 TEST_F(LeaseStreams, OnlyClosedStreamEndsWaitingClaim) {
   held(R"({"id":"first-of-many-leases"})", process(10));
-  auto feed = stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
+  auto claim_stream = stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
   pass(10 * lease::LeaseManager::kReconnectTimeout);
   EXPECT_EQ(world_.state("me-of-many-leases"), LeaseState::waiting);
-  feed.reset();
+  claim_stream.reset();
   pass(lease::LeaseManager::kReconnectTimeout + seconds(2));
   EXPECT_EQ(world_.state("me-of-many-leases"), LeaseState::ended);
 }
 
 TEST_F(LeaseStreams, ALeaseEndsSoonAfterItsStream) {
-  auto feed = stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
-  EXPECT_EQ(next(*feed)->state, LeaseState::held);
+  auto claim_stream = stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
+  EXPECT_EQ(next(*claim_stream)->state, LeaseState::held);
   pass(seconds(60));
   EXPECT_EQ(world_.state("me-of-many-leases"), LeaseState::held);
-  feed.reset();
+  claim_stream.reset();
   pass(lease::LeaseManager::kStreamGrace + seconds(3));
   EXPECT_EQ(world_.state("me-of-many-leases"), LeaseState::ended);
 }
@@ -147,22 +147,22 @@ TEST_F(LeaseStreams, DisconnectBeforeFirstReplyEndsClaim) {
 
 TEST_F(LeaseStreams, NoneFreeWithoutWaitEndsStream) {
   held(R"({"id":"first-of-many-leases"})", process(10));
-  const auto feed = stream(R"({"wait_s":0,"stream":true})", process(12, kBob));
-  EXPECT_EQ(next(*feed)->ending, lease::EndReason::none_free);
-  EXPECT_TRUE(feed->is_over());
+  const auto claim_stream = stream(R"({"wait_s":0,"stream":true})", process(12, kBob));
+  EXPECT_EQ(next(*claim_stream)->ending, lease::EndReason::none_free);
+  EXPECT_TRUE(claim_stream->is_over());
 }
 
 TEST_F(LeaseStreams, ANoteIsInItsOwnersStream) {
-  const auto feed = stream(R"({"note":"train.py","stream":true})", process(12, kBob));
-  EXPECT_EQ(next(*feed)->note, "train.py");
+  const auto claim_stream = stream(R"({"note":"train.py","stream":true})", process(12, kBob));
+  EXPECT_EQ(next(*claim_stream)->note, "train.py");
 }
 
 TEST_F(LeaseStreams, OpenStreamMayOutliveLeaseManager) {
   held(R"({"id":"first-of-many-leases"})", process(10));
-  auto feed = stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
-  next(*feed);
+  auto claim_stream = stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
+  next(*claim_stream);
   world_.kill();
-  feed.reset();
+  claim_stream.reset();
 }
 
 TEST_F(LeaseStreams, InvalidClaimGetsErrorWithoutStream) {
@@ -185,13 +185,13 @@ class LeasePublisherTest : public LeaseRoutes {
  protected:
   LeasePublisherTest() {
     world_.leases->on_change(
-        [this](const lease::Lease& now, lease::LeaseState) { news_.on_change(now); });
-    news_.start();
-    take(*feed_);
+        [this](const lease::Lease& now, lease::LeaseState) { lease_publisher_.on_change(now); });
+    lease_publisher_.start();
+    take(*event_stream_);
   }
-  static std::vector<std::string> take(http::ResponseStream& feed) {
+  static std::vector<std::string> take(http::ResponseStream& claim_stream) {
     std::vector<std::string> taken;
-    for (auto chunk = feed.next(); chunk; chunk = feed.next()) taken.emplace_back(chunk.text());
+    for (auto chunk = claim_stream.next(); chunk; chunk = claim_stream.next()) taken.emplace_back(chunk.text());
     return taken;
   }
   // Returns the data of an event.
@@ -203,13 +203,13 @@ class LeasePublisherTest : public LeaseRoutes {
     return read ? *std::move(read) : T{};
   }
 
-  LeasePublisher news_{context_};
-  std::shared_ptr<http::ResponseStream> feed_ = hub_.open_stream({});
+  LeasePublisher lease_publisher_{context_};
+  std::shared_ptr<http::ResponseStream> event_stream_ = hub_.open_stream({});
 };
 
 TEST_F(LeasePublisherTest, LeaseChangesAreEventsWithoutPrivateFields) {
   held(R"({"id":"train-1-of-many-leases","note":"secret"})", process(10));
-  auto chunks = take(*feed_);
+  auto chunks = take(*event_stream_);
   ASSERT_EQ(chunks.size(), 1U);  // claimed and granted, which went to the disk together
   EXPECT_THAT(chunks[0], testing::StartsWith("id: 00ff-1\nevent: lease\ndata: "));
   const auto held = data_of<protocol::Lease>(chunks.back());
@@ -219,7 +219,7 @@ TEST_F(LeasePublisherTest, LeaseChangesAreEventsWithoutPrivateFields) {
   EXPECT_EQ(held.pid, std::nullopt);
   del("/api/gpu/leases/train-1-of-many-leases", process(10));
   pass(milliseconds(500));
-  chunks = take(*feed_);
+  chunks = take(*event_stream_);
   ASSERT_FALSE(chunks.empty());
   EXPECT_EQ(data_of<protocol::Lease>(chunks.back()).state, lease::LeaseState::ended);
 }
@@ -237,9 +237,9 @@ TEST_F(LeasePublisherTest, TheLoadIsReportedEveryFiveSeconds) {
   RecordProperty("contract", "D10");
   for (int i = 1; i <= 3; ++i) {
     pass(milliseconds(4999));
-    EXPECT_THAT(take(*feed_), IsEmpty());
+    EXPECT_THAT(take(*event_stream_), IsEmpty());
     pass(milliseconds(1));
-    const auto chunks = take(*feed_);
+    const auto chunks = take(*event_stream_);
     ASSERT_EQ(chunks.size(), 1U);
     EXPECT_EQ(chunks[0],
               "event: load\ndata: "
@@ -250,10 +250,10 @@ TEST_F(LeasePublisherTest, TheLoadIsReportedEveryFiveSeconds) {
   }
 }
 
-TEST_F(LeasePublisherTest, TheLoadOfAPoolWithoutGpusIsEmpty) {
+TEST_F(LeasePublisherTest, LoadWithoutGpusIsEmpty) {
   world_.leases->on_gpus({});
   pass(seconds(5));
-  EXPECT_THAT(take(*feed_),
+  EXPECT_THAT(take(*event_stream_),
               testing::ElementsAre("event: load\ndata: "
                                    R"({"gpu_pool":[],"pending_claimers":0,"capacity":0})"
                                    "\n\n"));

@@ -22,7 +22,7 @@ class OneGpu : public LeaseRoutes {
   OneGpu() : LeaseRoutes(1) {}
 };
 
-TEST_F(LeaseRoutes, AClaimIsAnsweredWithItsGpusAndItsFence) {
+TEST_F(LeaseRoutes, GrantedClaimReturnsGpusAndFence) {
   const auto lease = held(
       R"({"id":"train-1-of-many-leases","gpus":2,"max_time_s":60,"note":"train.py"})", process(10));
   EXPECT_EQ(lease.id, "train-1-of-many-leases");
@@ -49,12 +49,12 @@ TEST_F(LeaseRoutes, UncommittedLeaseAcceptsChanges) {
   const auto renewed = ask(http::Method::post, lease + "/renew", R"({"ttl_s":90})", process(10));
   const auto added = ask(http::Method::post, lease + "/processes", R"({"pid":10})", process(10));
   const auto released = ask(http::Method::del, lease, "", process(10));
-  EXPECT_FALSE(claim->answered());
+  EXPECT_FALSE(claim->is_answered());
   world_.disk.finish();
   pass(std::chrono::seconds(1));
   EXPECT_EQ(claim->status(), 200);
   EXPECT_EQ(released->status(), 200) << released->text();
-  EXPECT_TRUE(renewed->answered() && added->answered());
+  EXPECT_TRUE(renewed->is_answered() && added->is_answered());
 }
 
 TEST_F(LeaseRoutes, PlainTcpCannotClaimButCanRead) {
@@ -92,14 +92,14 @@ TEST_F(LeaseRoutes, NoteIsVisibleToOwnerAndRootOnly) {
   }
 }
 
-TEST_F(OneGpu, AClaimThatWaitsIsAnsweredWhenItIsGranted) {
+TEST_F(OneGpu, WaitingClaimIsAnsweredAtGrant) {
   held(R"({"id":"first-of-many-leases"})", process(10));
   const auto second = claim(R"({"id":"second-of-many-leases"})", process(11, kBob));
   pass(seconds(20));
-  EXPECT_FALSE(second->answered());
+  EXPECT_FALSE(second->is_answered());
   EXPECT_EQ(del("/api/gpu/leases/first-of-many-leases", process(10))->status(), 200);
   pass(seconds(1));
-  ASSERT_TRUE(second->answered());
+  ASSERT_TRUE(second->is_answered());
   EXPECT_EQ(second->lease().state, LeaseState::held);
 }
 
@@ -108,9 +108,9 @@ TEST_F(OneGpu, LongWaitReturnsPositionAndAllowsRetry) {
   const auto second =
       claim(R"({"id":"second-of-many-leases","answer_within_s":2})", process(11, kBob));
   pass(milliseconds(1999));
-  EXPECT_FALSE(second->answered());
+  EXPECT_FALSE(second->is_answered());
   pass(milliseconds(1));
-  ASSERT_TRUE(second->answered());
+  ASSERT_TRUE(second->is_answered());
   const auto lease = second->lease();
   EXPECT_EQ(lease.state, LeaseState::waiting);
   ASSERT_TRUE(lease.place);
@@ -147,7 +147,7 @@ TEST_F(OneGpu, WaitingClaimRepliesAtAnswerDeadline) {
   const auto second =
       claim(R"({"id":"second-of-many-leases","answer_within_s":60})", process(11, kBob));
   pass(seconds(59));
-  EXPECT_FALSE(second->answered());
+  EXPECT_FALSE(second->is_answered());
   pass(seconds(1));
   EXPECT_EQ(second->lease().state, LeaseState::waiting);
 }
@@ -231,7 +231,7 @@ TEST_F(LeaseRoutes, OwnLeasePrefixPrecedesOtherUsersLeases) {
             LeaseState::held);
 }
 
-TEST_F(LeaseRoutes, ALeaseMayBeNamedByHowItsIdBegins) {
+TEST_F(LeaseRoutes, LeaseIsFoundByIdPrefix) {
   held(R"({"id":"alpha-1-of-many-leases"})", process(10));
   held(R"({"id":"alpha-2-of-many-leases"})", process(10));
   const auto both = get("/api/gpu/leases/alpha");
@@ -246,7 +246,7 @@ TEST_F(LeaseRoutes, ALeaseMayBeNamedByHowItsIdBegins) {
   EXPECT_EQ(del("/api/gpu/leases/beta", process(10))->status(), 404);
 }
 
-TEST_F(LeaseRoutes, OnlyItsHolderAndAnAdministratorReleaseALease) {
+TEST_F(LeaseRoutes, OnlyHolderOrAdministratorReleasesLease) {
   held(R"({"id":"train-1-of-many-leases"})", process(10));
   const std::string path = "/api/gpu/leases/train-1-of-many-leases";
   const auto bobs = del(path, process(11, kBob));
@@ -320,8 +320,8 @@ TEST_F(UnsignalledLease, LongListIsCut) {
   EXPECT_EQ(answer.unsignalled->left_out, 1U);
 }
 
-TEST_F(UnsignalledLease, SignalWithATokenIsRefusedBeforeTheRelease) {
-  shown_ = made({.name = "ci", .uid = kAlice, .scope = Scope::lease, .made_by = "uid 0"}).text;
+TEST_F(UnsignalledLease, TokenSignalIsRefusedBeforeRelease) {
+  token_ = made({.name = "ci", .uid = kAlice, .scope = Scope::lease, .made_by = "uid 0"}).text;
   const Calls refused = ask_release(over_tls());
   EXPECT_EQ(refused->status(), 403) << refused->text();
   EXPECT_THAT(refused->text(), HasSubstr("gpuyard -H ssh://HOST lease release"));
@@ -331,7 +331,7 @@ TEST_F(UnsignalledLease, SignalWithATokenIsRefusedBeforeTheRelease) {
 
 TEST_F(UnsignalledLease, TokenHolderGetsNoProcessNumbers) {
   context_.can_signal = [](std::uint32_t) { return true; };  // the process is another user's
-  shown_ = made({.name = "ci", .uid = kAlice, .scope = Scope::lease, .made_by = "uid 0"}).text;
+  token_ = made({.name = "ci", .uid = kAlice, .scope = Scope::lease, .made_by = "uid 0"}).text;
   const auto answer = answer_in(ask_release(over_tls()));
   ASSERT_TRUE(answer.unsignalled);
   EXPECT_THAT(answer.unsignalled->processes, IsEmpty());
@@ -379,7 +379,7 @@ TEST_F(LeaseRoutes, AProcessIsCountedToALease) {
   EXPECT_EQ(post(path, R"({"pid":-1})", process(10))->status(), 400);
 }
 
-TEST_F(LeaseRoutes, AProcessThatUsesAGpuAlreadyGetsALease) {
+TEST_F(LeaseRoutes, UnleasedProcessIsAdopted) {
   process(20);
   world_.ground.running.at(20).gpus = {"GPU-1"};
   world_.leases->on_processes();
@@ -422,7 +422,7 @@ TEST_F(LeaseRoutes, MutatedBodyIsAnsweredWithoutLeakedLeases) {
       body.replace(at, below(8), piece);
     }
     const auto call = claim(body, process(10));
-    ASSERT_TRUE(call->answered()) << body;
+    ASSERT_TRUE(call->is_answered()) << body;
     const int status = call->status();
     EXPECT_TRUE(status == 200 || status == 400 || status == 404 || status == 409) << status << body;
     if (status == 200) del(kLeases + ("/" + call->lease().id), process(10));
@@ -467,7 +467,7 @@ class UsageRoute : public Routes {
   }
 };
 
-TEST_F(UsageRoute, IsByUserOfTheLastWeekUnlessAskedOtherwise) {
+TEST_F(UsageRoute, DefaultsToLastWeekByUser) {
   const auto answer = get();
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(use_archive_.asked, (UsageQuery{UsageGrouping::user, days_ago(7), false}));
@@ -526,7 +526,7 @@ TEST_F(UsageRoute, StorageNotesAreReported) {
               HasSubstr(R"("notes":["usage.db was corrupt; it was replaced with a new one"])"));
 }
 
-TEST_F(UsageRoute, SaysThatTheBooksCannotBeRead) {
+TEST_F(UsageRoute, UnreadableRecordsAreReported) {
   use_archive_.answer = Error{Errc::unavailable, "usage.db: disk full"};
   const auto answer = get();
   EXPECT_EQ(answer.status, 503);

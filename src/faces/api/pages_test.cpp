@@ -50,7 +50,7 @@ TEST(Docs, MissingFilesReturn503WithReason) {
   }
 }
 
-TEST(Docs, ThisBuildHasTheWholePageOrSaysWhyNot) {
+TEST(Docs, PageIsCompleteOrSaysWhyNot) {
   const Assets& built = docs_assets();
   EXPECT_EQ(built.files.empty(), !built.why_missing.empty());
   if (built.files.empty()) return;

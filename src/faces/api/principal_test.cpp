@@ -116,7 +116,7 @@ TEST(Authority, EachScopeIncludesTheOnesBeforeIt) {
   }
 }
 
-TEST(Authority, ARefusalOverTcpPointsToTheUnixSocket) {
+TEST(Authority, TcpRefusalPointsToUnixSocket) {
   const auto refused = authorise(over_tcp(), kControl, kDaemonUid);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().text(),
@@ -124,7 +124,7 @@ TEST(Authority, ARefusalOverTcpPointsToTheUnixSocket) {
             "socket, ssh, or a token over TLS");
 }
 
-TEST(Authority, ARefusalOfAUserPointsToAnAdministrator) {
+TEST(Authority, UserRefusalPointsToAdministrator) {
   const auto refused = authorise(over_unix(1000), kControl, kDaemonUid);
   ASSERT_FALSE(refused);
   EXPECT_EQ(
@@ -165,7 +165,7 @@ TEST(Arguments, CallerWithoutUidSeesNone) {
   EXPECT_FALSE(can_see_arguments({std::nullopt, Scope::admin}, of_user(1000, 1000)));
 }
 
-TEST(Arguments, OfOneThatRunsForAnotherUserAreNeithersBusiness) {
+TEST(Arguments, SetuidProcessArgumentsAreHiddenFromBothUsers) {
   EXPECT_FALSE(can_see_arguments(over_unix(1000), of_user(1000, 1001)));
   EXPECT_FALSE(can_see_arguments(over_unix(1001), of_user(1000, 1001)));
 }

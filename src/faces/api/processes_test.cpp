@@ -55,7 +55,7 @@ class Processes : public Routes {
                    }));
     return body;
   }
-  bool tells(const std::string& body, std::string_view text) {
+  bool contains_text(const std::string& body, std::string_view text) {
     return body.find(text) != std::string::npos;
   }
 
@@ -64,32 +64,32 @@ class Processes : public Routes {
 
 TEST_F(Processes, ArgumentsAreVisibleToOwnerAndAdmin) {
   for (const uid_t uid : {kAlice, uid_t{0}, kDaemonUid}) {
-    EXPECT_TRUE(tells(get("/api/gpu/devices/0/processes", uid), "--token=secret")) << uid;
+    EXPECT_TRUE(contains_text(get("/api/gpu/devices/0/processes", uid), "--token=secret")) << uid;
   }
 }
 
 TEST_F(Processes, OtherUsersSeeCommandWithoutArguments) {
   for (const std::optional<uid_t> uid : {std::optional<uid_t>(kAlice + 1), {}}) {
     const auto body = get("/api/gpu/devices/0/processes", uid);
-    EXPECT_FALSE(tells(body, "secret"));
-    EXPECT_TRUE(tells(body, R"("command":"python3")"));
-    EXPECT_TRUE(tells(body, R"("missing":{"arguments":"shown only)")) << body;
+    EXPECT_FALSE(contains_text(body, "secret"));
+    EXPECT_TRUE(contains_text(body, R"("command":"python3")"));
+    EXPECT_TRUE(contains_text(body, R"("missing":{"arguments":"shown only)")) << body;
   }
 }
 
 TEST_F(Processes, NeverTellArgumentsWhereTheAnswerIsShared) {
   for (const char* path : {"/api/gpu/snapshot", "/api/gpu/devices/0", "/metrics"}) {
-    EXPECT_FALSE(tells(get(path, uid_t{0}), "secret")) << path;
+    EXPECT_FALSE(contains_text(get(path, uid_t{0}), "secret")) << path;
   }
-  EXPECT_TRUE(tells(get("/api/gpu/devices/0", {}), R"("command":"python3")"));
-  EXPECT_FALSE(tells(get("/metrics", uid_t{0}), "python3"));
+  EXPECT_TRUE(contains_text(get("/api/gpu/devices/0", {}), R"("command":"python3")"));
+  EXPECT_FALSE(contains_text(get("/metrics", uid_t{0}), "python3"));
 }
 
 TEST_F(Processes, SnapshotIncludesResolvedMetadata) {
   process_.known = false;
-  EXPECT_TRUE(tells(get("/api/gpu/snapshot", {}), "not looked up yet"));
+  EXPECT_TRUE(contains_text(get("/api/gpu/snapshot", {}), "not looked up yet"));
   process_.known = true;
-  EXPECT_TRUE(tells(get("/api/gpu/snapshot", {}), R"("command":"python3")"));
+  EXPECT_TRUE(contains_text(get("/api/gpu/snapshot", {}), R"("command":"python3")"));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 using std::chrono::seconds;
 using testing::HasSubstr;
 
-class Queues : public LeaseRoutes {
+class QueueRoutes : public LeaseRoutes {
  protected:
   protocol::Queue queue(http::Peer peer = over_tcp()) {
     auto read = json::from_json<protocol::Queue>(get("/api/gpu/queue", std::move(peer))->text());
@@ -27,7 +27,7 @@ class Queues : public LeaseRoutes {
   }
 };
 
-TEST_F(Queues, LoadReportMatchesContract) {
+TEST_F(QueueRoutes, LoadReportMatchesContract) {
   RecordProperty("contract", "D10");
   EXPECT_EQ(get("/api/gpu/load")->text(),
             R"({"gpu_pool":[{"index":0,"name":"NVIDIA H100","vendor":"NVIDIA","leased":false},)"
@@ -43,7 +43,7 @@ TEST_F(Queues, LoadReportMatchesContract) {
   EXPECT_EQ(load->capacity, 2);
 }
 
-TEST_F(Queues, HeldLeasesAreListedInGrantOrder) {
+TEST_F(QueueRoutes, HeldLeasesAreListedInGrantOrder) {
   held(R"({"id":"zebra-of-many-leases"})", process(10));
   held(R"({"id":"apple-of-many-leases"})", process(11, kBob));
   const auto all = json::from_json<protocol::Leases>(get(kLeases)->text());
@@ -55,7 +55,7 @@ TEST_F(Queues, HeldLeasesAreListedInGrantOrder) {
   EXPECT_EQ(all->leases[1].uid, kBob);
 }
 
-TEST_F(Queues, WaitingClaimsAreListedInOrderWithReason) {
+TEST_F(QueueRoutes, WaitingClaimsAreListedInOrderWithReason) {
   held(R"({"id":"a-of-many-leases","gpus":2})", process(10));
   const auto first = claim(R"({"id":"z-first-of-many-leases","gpus":2})", process(11, kBob));
   const auto second = claim(R"({"id":"b-second-of-many-leases"})", process(12, kBob));
@@ -69,7 +69,7 @@ TEST_F(Queues, WaitingClaimsAreListedInOrderWithReason) {
             "2 of 2 matching GPUs are needed; leased: GPU 0, GPU 1 (alice)");
 }
 
-TEST_F(Queues, CordonNeedsControlScopeAndWithholdsGpu) {
+TEST_F(QueueRoutes, CordonNeedsControlScopeAndWithholdsGpu) {
   EXPECT_EQ(cordon("1", process(10))->status(), 403);
   auto controller = process(10);
   controller.groups = {600};
@@ -92,7 +92,7 @@ TEST_F(Queues, CordonNeedsControlScopeAndWithholdsGpu) {
   EXPECT_TRUE(queue().withheld.empty());
 }
 
-TEST_F(Queues, ACordonNeedsGpusThatAreThereAndAReason) {
+TEST_F(QueueRoutes, CordonNeedsPresentGpusAndReason) {
   EXPECT_EQ(cordon("7", process(12, 0))->status(), 404);
   EXPECT_EQ(ask(http::Method::put, "/api/gpu/manage/1/cordon", "{}", process(12, 0))->status(),
             400);
@@ -103,7 +103,7 @@ TEST_F(Queues, ACordonNeedsGpusThatAreThereAndAReason) {
   }
 }
 
-TEST_F(Queues, ASquatterIsNamedWithTheCommandThatResolvesIt) {
+TEST_F(QueueRoutes, UnleasedProcessHasResolvingCommand) {
   process(20, kBob);
   world_.ground.running.at(20).gpus = {"GPU-1"};
   world_.leases->on_processes();
@@ -116,7 +116,7 @@ TEST_F(Queues, ASquatterIsNamedWithTheCommandThatResolvesIt) {
   EXPECT_THAT(text_of_first(process(10)), HasSubstr("`sudo -u '#1001' gpuyard lease adopt"));
 }
 
-TEST_F(Queues, InvisibleProcessIsNamedByPid) {
+TEST_F(QueueRoutes, InvisibleProcessIsNamedByPid) {
   process(20, kBob);
   world_.ground.running.at(20).gpus = {"GPU-1"};
   world_.ground.running.at(20).visible = false;
@@ -128,7 +128,7 @@ TEST_F(Queues, InvisibleProcessIsNamedByPid) {
   EXPECT_THAT(text_of_first(), HasSubstr("PID 20, which is not visible from here"));
 }
 
-TEST_F(Queues, TooLittleMemoryIsSaid) {
+TEST_F(QueueRoutes, TooLittleMemoryIsSaid) {
   world_.fleet[0].free_bytes = world_.fleet[1].free_bytes = std::int64_t{75} << 30;
   world_.leases->on_gpus(world_.fleet);
   const auto waits = claim(R"({"min_free_bytes":83751862272})", process(10));
@@ -136,7 +136,7 @@ TEST_F(Queues, TooLittleMemoryIsSaid) {
   EXPECT_THAT(text_of_first(), HasSubstr("78.0 GiB"));
 }
 
-TEST_F(Queues, ReservedFreeGpusHaveWaitReason) {
+TEST_F(QueueRoutes, ReservedFreeGpusHaveWaitReason) {
   held(R"({"id":"a-of-many-leases"})", process(10));
   const auto both = claim(R"({"gpus":2,"id":"both-of-many-leases"})", process(11, kBob));
   for (std::uint32_t pid = 100; pid < 100 + lease::Scheduler::kMaxOvertakes; ++pid) {
@@ -153,7 +153,7 @@ TEST_F(Queues, ReservedFreeGpusHaveWaitReason) {
 }
 
 // More claims wait than are rendered for each request.
-class LongQueue : public Queues {
+class LongQueue : public QueueRoutes {
  protected:
   static constexpr std::uint32_t kWaitingClaims = QueueRenderer::kMaxUncachedClaims + 6;
 

@@ -274,7 +274,7 @@ double in_seconds(std::chrono::milliseconds length) {
 }
 
 // Fills in what is known of all spans of this GPU.
-void put_shares(protocol::GpuBottlenecks& gpu, const std::vector<BottleneckSpan>& spans,
+void put_cause_shares(protocol::GpuBottlenecks& gpu, const std::vector<BottleneckSpan>& spans,
                 const BottleneckSpanQuery& query) {
   auto lengths = duration_by_cause(spans, gpu.uuid, query.from, query.until);
   lengths.erase(BottleneckCause::not_known);
@@ -316,7 +316,7 @@ protocol::Bottlenecks bottlenecks_of(const std::vector<BottleneckSpan>& spans,
     gpu.spells.push_back(
         {span.bottleneck, to_rfc3339(span.first_seen), to_rfc3339(span.last_seen), !span.over});
   }
-  for (protocol::GpuBottlenecks& gpu : out.gpus) put_shares(gpu, spans, query);
+  for (protocol::GpuBottlenecks& gpu : out.gpus) put_cause_shares(gpu, spans, query);
   return out;
 }
 

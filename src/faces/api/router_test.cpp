@@ -144,7 +144,7 @@ TEST_F(RouterTest, NoDriverReturnsEmptyDeviceList) {
   EXPECT_EQ(*response.body, R"({"devices":[],"count":0})");
 }
 
-TEST_F(RouterTest, BeforeTheDriverAnsweredDevicesAreAnEmptyListToo) {
+TEST_F(RouterTest, DevicesAreEmptyBeforeDriverReplies) {
   EXPECT_EQ(*get("/api/gpu/devices").body, R"({"devices":[],"count":0})");
 }
 
@@ -157,7 +157,7 @@ TEST_F(RouterTest, DriverVersionsAreReported) {
                             R"("nvml_version":"99.999.99"})");
 }
 
-TEST_F(RouterTest, WithoutADriverItsVersionsAre503WithTheDetail) {
+TEST_F(RouterTest, DriverVersionsWithoutDriverAre503WithDetail) {
   RecordProperty("contract", "E7 E13 E10");
   fail_driver();
   const auto response = get("/api/gpu/driver");
@@ -180,7 +180,7 @@ TEST_F(RouterTest, DriverStatesAreLogged) {
   EXPECT_EQ(log_.lines(), expected);
 }
 
-TEST_F(RouterTest, OneGpuIsNamedByIndexUuidOrPciAddress) {
+TEST_F(RouterTest, GpuIsFoundByIndexUuidOrPci) {
   RecordProperty("contract", "A4");
   start_driver();
   for (const std::string name :
@@ -230,7 +230,7 @@ TEST_F(RouterTest, UnknownQueryParameterIs400) {
             R"({"error":{"code":"invalid","message":"unknown parameter \"fields\""}})");
 }
 
-TEST_F(RouterTest, AQueryParameterCannotReplaceOneOfThePath) {
+TEST_F(RouterTest, QueryParameterCannotReplacePathParameter) {
   start_driver();
   EXPECT_EQ(get("/api/gpu/devices/0", {{"id", "1"}}).status, 400);
 }
@@ -342,7 +342,7 @@ TEST_F(RouterTest, EventStreamBeginsWithResync) {
   EXPECT_EQ(beginning_of(response).substr(0, 24), "id: 00ff-0\nevent: resync");
 }
 
-TEST_F(RouterTest, EventsGoOnWhereTheFieldOrTheQuerySays) {
+TEST_F(RouterTest, EventsContinueAfterIdInHeaderOrQuery) {
   start_driver();
   hub_.publish("device", "1");
   hub_.publish("device", "2");

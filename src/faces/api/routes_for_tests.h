@@ -40,7 +40,7 @@ BOOST_DESCRIBE_STRUCT(Refusal::Why, (), (code, message, hint))
 BOOST_DESCRIBE_STRUCT(Refusal, (), (error))
 
 // A driver that refuses every query until the test sets who answers.
-class LateReader final : public telemetry::ReadRequester {
+class ForwardingReader final : public telemetry::ReadRequester {
  public:
   bool read(const ReadRequest& request) override {
     return reader != nullptr && reader->read(request);
@@ -88,7 +88,7 @@ class Routes : public ::testing::Test {
 
   lease::LeaseFixture world_;
   ManualLoop& loop_ = world_.loop;
-  LateReader driver_;
+  ForwardingReader driver_;
   OneProcess process_;
   telemetry::Telemetry telemetry_{loop_, driver_};
   EventHub hub_{"00ff", telemetry_.latest(), &process_};
@@ -109,9 +109,9 @@ class Routes : public ::testing::Test {
   usage::UsageRecorder use_{loop_, no_use_reads_, use_archive_};
   andon::FakeArchive alert_archive_{loop_};
   andon::FakeMessenger messenger_;
-  andon::AlertService board_{loop_, alert_archive_, messenger_, {andon::hot_rule()}};
+  andon::AlertService alert_service_{loop_, alert_archive_, messenger_, {andon::hot_rule()}};
   FakeSinks sinks_;
-  AlertPublisher alert_news_{hub_, board_};
+  AlertPublisher alert_publisher_{hub_, alert_service_};
   auth::FakeTokenArchive token_archive_{loop_};
   auth::TokenStore tokens_{loop_, token_archive_};
   auth::AuthThrottle guesses_{loop_};
@@ -128,9 +128,9 @@ class Routes : public ::testing::Test {
                    .loop = loop_,
                    .leases = *world_.leases,
                    .usage = use_,
-                   .alerts = board_,
+                   .alerts = alert_service_,
                    .alert_sinks = sinks_,
-                   .alert_publisher = alert_news_,
+                   .alert_publisher = alert_publisher_,
                    .tokens = tokens_,
                    .auth_throttle = guesses_,
                    .certificates = certificates_,
@@ -162,7 +162,7 @@ class LeaseRoutes : public Routes {
     std::shared_ptr<http::DisconnectNotifier> presence =
         std::make_shared<http::DisconnectNotifier>();
 
-    bool answered() const { return answer.has_value(); }
+    bool is_answered() const { return answer.has_value(); }
     int status() const { return answer ? answer->status : 0; }
     std::string text() const { return answer && answer->body ? *answer->body : ""; }
     protocol::Lease lease() const {
@@ -180,7 +180,7 @@ class LeaseRoutes : public Routes {
     for (const lease::PoolGpu& gpu : world_.fleet) fleet.devices.push_back(gpu.info);
     telemetry_.on_inventory(fleet);
     tokens_.start();
-    board_.start();
+    alert_service_.start();
     meter_.start();
     energy_archive_.answer_load(energy::LedgerState{});
     pass(std::chrono::milliseconds(300));
@@ -218,7 +218,7 @@ class LeaseRoutes : public Routes {
       request.query.emplace_back(one.substr(0, one.find('=')), one.substr(one.find('=') + 1));
     }
     request.body = body;
-    if (!shown_.empty()) request.headers.push_back({"Authorization", "Bearer " + shown_});
+    if (!token_.empty()) request.headers.push_back({"Authorization", "Bearer " + token_});
     request.peer = std::move(peer);
     request.peer.disconnect_notifier = call->presence;
     router_.handle(std::move(request), http::Reply([call](http::Response sent) {
@@ -267,7 +267,7 @@ class LeaseRoutes : public Routes {
   }
 
   std::vector<std::shared_ptr<http::DisconnectNotifier>> clients_;
-  std::string shown_;  // the token that requests show; "": none
+  std::string token_;  // the token that requests show; "": none
 };
 
 }  // namespace gpuyard::api

@@ -191,17 +191,17 @@ void begin_job(Context& context, const RouteCall& call, const JobName& named,
                            [&context, viewer = viewer_of(call.principal), unknown = gpus->unknown,
                             respond](const Result<lease::Lease>& lease) {
                              if (!lease) return respond(lease.error());
-                             protocol::SlurmJobStarted begun;
-                             begun.simulated = is_simulated(context);
-                             begun.lease = view_of(context, *lease, viewer);
-                             begun.unknown = unknown;
+                             protocol::SlurmJobStarted started;
+                             started.simulated = is_simulated(context);
+                             started.lease = view_of(context, *lease, viewer);
+                             started.unknown = unknown;
                              for (const DeviceState& gpu : context.telemetry.latest()->devices) {
                                if (std::ranges::find(lease->gpus, gpu.info.id) == lease->gpus.end())
                                  continue;
                                SlurmGpu view = gpu_of(context, gpu);
-                               if (view.rule) begun.sick.push_back(std::move(view));
+                               if (view.rule) started.sick.push_back(std::move(view));
                              }
-                             respond(std::move(begun));
+                             respond(std::move(started));
                            });
   report_observe_only(context, call, before);
 }

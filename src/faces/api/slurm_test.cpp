@@ -27,7 +27,7 @@ class Slurm : public LeaseRoutes {
   }
 };
 
-TEST_F(Slurm, OnlyRootSaysThatAJobBeginsOrEnds) {
+TEST_F(Slurm, OnlyRootReportsJobs) {
   for (const http::Peer& peer : {local_user(kAlice), over_tcp()}) {
     EXPECT_EQ(ask(http::Method::put, kJob, R"({"uid":1000,"minors":[0]})", peer)->status(), 403);
     EXPECT_EQ(del(kJob, peer)->status(), 403);

@@ -13,16 +13,16 @@ namespace {
 
 using testing::HasSubstr;
 
-class JustStarted : public Routes {
+class LoadingState : public Routes {
  protected:
-  JustStarted() : Routes(2) {
+  LoadingState() : Routes(2) {
     world_.leases.emplace(loop_, world_.ground, world_.disk, world_.policy, "boot-1");
     world_.leases->on_gpus(world_.fleet);
     world_.leases->start();  // its disk answers in the loop's next turn
   }
   void read_all() {
     tokens_.start();
-    board_.start();
+    alert_service_.start();
     meter_.start();
     energy_archive_.answer_load(energy::LedgerState{});
     loop_.run_posted();
@@ -65,7 +65,7 @@ bool is_kept_elsewhere(const protocol::RouteInfo& route) {
          (kTags.contains(route.tag) && !kOfThisLife.contains(route.pattern));
 }
 
-TEST_F(JustStarted, RoutesAboutStoredStateAnswer503) {
+TEST_F(LoadingState, RoutesAboutStoredStateAnswer503) {
   int put_off = 0;
   for (const BoundRoute& route : all_routes()) {
     SCOPED_TRACE(std::string(route.info.method) + " " + std::string(route.info.pattern));
@@ -80,7 +80,7 @@ TEST_F(JustStarted, RoutesAboutStoredStateAnswer503) {
   }
 }
 
-TEST_F(JustStarted, AFailingDiskIsNotReportedAsReading) {
+TEST_F(LoadingState, AFailingDiskIsNotReportedAsReading) {
   world_.disk.fails = Error{Errc::unavailable, "no such disk"};
   loop_.run_posted();
   const auto answer = ask(protocol::kLeases);
@@ -90,7 +90,7 @@ TEST_F(JustStarted, AFailingDiskIsNotReportedAsReading) {
   EXPECT_EQ(http::find_header(answer->headers, "X-Gpuyard-Reading"), "");
 }
 
-TEST_F(LeaseRoutes, AHeldLeaseIsFoundOnceItIsRead) {
+TEST_F(LeaseRoutes, HeldLeaseIsFoundAfterLoading) {
   held(R"({"id":"train-1-of-many-leases"})", process(10));
   const http::Peer holder = process(10);
   world_.leases.emplace(loop_, world_.ground, world_.disk, world_.policy, "boot-1");

@@ -197,8 +197,8 @@ TEST_F(Matrix, AnonymousTlsCallerGetsConfiguredScope) {
   EXPECT_FALSE(allowed(Scope::read, protocol::kClaim));
 }
 
-TEST_F(TokenRoutes, OverPlainTcpATokenIsRefusedAuditedAndFlagged) {
-  shown_ = token(Scope::lease);
+TEST_F(TokenRoutes, PlainTcpTokenIsRefusedAuditedAndFlagged) {
+  token_ = token(Scope::lease);
   http::Peer peer = over_tcp();
   peer.quota_group = "192.0.2.7";
   const Calls call = get("/api/gpu/leases", peer);
@@ -213,28 +213,28 @@ TEST_F(TokenRoutes, OverPlainTcpATokenIsRefusedAuditedAndFlagged) {
 }
 
 TEST_F(TokenRoutes, InvalidTokenIs401WithChallenge) {
-  shown_ = auth::TokenText::draw()->text();
+  token_ = auth::TokenText::draw()->text();
   const Calls call = get("/api/gpu/leases", over_tls());
   EXPECT_EQ(call->status(), 401);
   EXPECT_EQ(http::find_header(call->answer->headers, "WWW-Authenticate"),
             "Bearer realm=\"gpuyard\"");
-  EXPECT_THAT(call->text(), Not(HasSubstr(shown_)));
+  EXPECT_THAT(call->text(), Not(HasSubstr(token_)));
 }
 
 TEST_F(TokenRoutes, FiveFailuresDelayInvalidTokensOnly) {
   const std::string good = token(Scope::read);
-  shown_ = auth::TokenText::draw()->text();
+  token_ = auth::TokenText::draw()->text();
   for (int i = 0; i < 5; ++i) EXPECT_EQ(get("/api/gpu/leases", over_tls())->status(), 401);
   const Calls late = get("/api/gpu/leases", over_tls());
-  EXPECT_FALSE(late->answered());
-  shown_ = good;
+  EXPECT_FALSE(late->is_answered());
+  token_ = good;
   EXPECT_EQ(get("/api/gpu/leases", over_tls())->status(), 200);
   pass(std::chrono::milliseconds(100));
   EXPECT_EQ(late->status(), 401);
 }
 
 TEST_F(TokenRoutes, MoreThan64WaitingAre429) {
-  shown_ = "gpy_mistyped";
+  token_ = "gpy_mistyped";
   std::vector<Calls> calls;
   for (int i = 0; i < 5 + 64 + 1; ++i) calls.push_back(get("/health", over_tls()));
   EXPECT_EQ(calls.back()->status(), 429);
@@ -276,7 +276,7 @@ TEST_F(TokenRoutes, AnotherKindOfAuthorizationIsNotUnderstood) {
 }
 
 TEST_F(TokenRoutes, GpuLimitedTokenSeesOnlyNamedGpus) {
-  shown_ = token(Scope::lease, kAlice, {gpu(1)});
+  token_ = token(Scope::lease, kAlice, {gpu(1)});
   EXPECT_THAT(get("/api/gpu/snapshot", over_tls())->text(), Not(HasSubstr(gpu(0))));
   EXPECT_THAT(get("/api/gpu/snapshot", over_tls())->text(), HasSubstr(gpu(1)));
   EXPECT_EQ(get("/api/gpu/devices/1", over_tls())->status(), 200);
@@ -294,15 +294,15 @@ TEST_F(TokenRoutes, GpuLimitedTokenSeesOnlyOwnBottlenecks) {
   Snapshot snapshot = *telemetry_.latest();
   for (DeviceState& device : snapshot.devices) device.bottleneck.emplace();
   spells_.on_snapshot(snapshot);
-  shown_ = token(Scope::read, kAlice, {gpu(1)});
+  token_ = token(Scope::read, kAlice, {gpu(1)});
   const Calls own = get("/api/gpu/bottlenecks", over_tls());
   worker_.run_all();
   EXPECT_THAT(own->text(), ::testing::AllOf(HasSubstr(gpu(1)), Not(HasSubstr(gpu(0)))));
   EXPECT_EQ(get("/api/gpu/bottlenecks?gpus=0", over_tls())->status(), 404);
 }
 
-TEST_F(TokenRoutes, AClaimByTokenIsDetachedAndOfItsGpus) {
-  shown_ = token(Scope::lease, kAlice, {gpu(1)});
+TEST_F(TokenRoutes, TokenClaimIsDetachedAndLimitedToGpus) {
+  token_ = token(Scope::lease, kAlice, {gpu(1)});
   const Calls bound = claim("{}", over_tls());
   EXPECT_EQ(bound->status(), 403);
   EXPECT_THAT(bound->message(), HasSubstr("ssh HOST gpuyard run"));
@@ -313,25 +313,25 @@ TEST_F(TokenRoutes, AClaimByTokenIsDetachedAndOfItsGpus) {
   EXPECT_EQ(lease.gpus.front().uuid, gpu(1));
 }
 
-TEST_F(TokenRoutes, ALeaseOfOtherGpusIsNotForIt) {
+TEST_F(TokenRoutes, GpuLimitedTokenCannotUseOtherLeases) {
   world_.ground.start(70, kAlice);
   const auto other = held(R"({"among":[0]})", process(70));
-  shown_ = token(Scope::lease, kAlice, {gpu(1)});
+  token_ = token(Scope::lease, kAlice, {gpu(1)});
   EXPECT_EQ(get("/api/gpu/leases/" + other.id, over_tls())->status(), 403);
   EXPECT_EQ(del("/api/gpu/leases/" + other.id, over_tls())->status(), 403);
   EXPECT_THAT(get("/api/gpu/leases", over_tls())->text(), Not(HasSubstr(other.id)));
-  shown_ = token(Scope::lease, kAlice, {gpu(0)});
+  token_ = token(Scope::lease, kAlice, {gpu(0)});
   EXPECT_EQ(get("/api/gpu/leases/" + other.id, over_tls())->status(), 200);
   EXPECT_THAT(get("/api/gpu/leases", over_tls())->text(), HasSubstr(other.id));
 }
 
 TEST_F(TokenRoutes, NoProcessIsMeantFromAfar) {
-  shown_ = token(Scope::lease);
+  token_ = token(Scope::lease);
   EXPECT_EQ(post("/api/gpu/leases/adopt", R"({"pid":1})", over_tls())->status(), 403);
 }
 
 TEST_F(TokenRoutes, LeavingGroupRevokesTokensControlScope) {
-  shown_ = token(Scope::control, kMember);
+  token_ = token(Scope::control, kMember);
   const auto cordon = [&] {
     return ask(http::Method::put, "/api/gpu/manage/0/cordon", R"({"reason":"fan"})", over_tls())
         ->status();
@@ -342,7 +342,7 @@ TEST_F(TokenRoutes, LeavingGroupRevokesTokensControlScope) {
 }
 
 TEST_F(TokenRoutes, RevocationDuringGroupCheckRefusesRequest) {
-  shown_ = token(Scope::control, kMember);
+  token_ = token(Scope::control, kMember);
   std::function<void(bool)> tell;
   context_.check_group_member = [&](std::uint32_t, const auto& on_done) { tell = on_done; };
   const auto cordon =
@@ -354,8 +354,8 @@ TEST_F(TokenRoutes, RevocationDuringGroupCheckRefusesRequest) {
   EXPECT_EQ(get("/api/gpu/queue", local_user(kAlice))->text().find("fan"), std::string::npos);
 }
 
-TEST_F(TokenRoutes, ARevocationEndsItsStreamsAndAnswersNoWaitingRequest) {
-  shown_ = token(Scope::lease);
+TEST_F(TokenRoutes, RevocationEndsStreamsAndRefusesWaitingRequests) {
+  token_ = token(Scope::lease);
   const Calls stream = get("/api/gpu/events", over_tls());
   ASSERT_TRUE(stream->answer->stream);
   bool woken = false;
@@ -365,7 +365,7 @@ TEST_F(TokenRoutes, ARevocationEndsItsStreamsAndAnswersNoWaitingRequest) {
   EXPECT_FALSE(stream->answer->stream->is_over());
   held(R"({"gpus":2,"binding":"detached","ttl_s":60})", over_tls());
   const Calls waits = claim(R"({"gpus":2,"binding":"detached","ttl_s":60})", over_tls());
-  EXPECT_FALSE(waits->answered());
+  EXPECT_FALSE(waits->is_answered());
   woken = false;
   tokens_.revoke({id_}, "uid 0", [](const Result<void>&) {});
   EXPECT_TRUE(woken);
@@ -403,7 +403,7 @@ TEST_F(TokenRoutes, UserManagesOwnTokensUpToOwnScope) {
   EXPECT_FALSE(tokens_.authenticate(answer->text));
 }
 
-TEST_F(TokenRoutes, AnAdministratorMakesThemForOthersAndForServices) {
+TEST_F(TokenRoutes, AdministratorCreatesTokensForUsersAndServices) {
   const auto create = [&](const std::string& body) {
     return post("/api/gpu/tokens", body, local_user(0));
   };
@@ -461,7 +461,7 @@ TEST_F(TokenRoutes, AUserMayChangeSixtyTokensAMinute) {
   EXPECT_EQ(del("/api/gpu/tokens/ci", local_user(kAlice))->status(), 200);
 }
 
-TEST_F(TokenRoutes, UsersOfAContainerShareTheLimitOfItsOwner) {
+TEST_F(TokenRoutes, ContainerUsersShareOwnersLimit) {
   context_.quota_owner = [](std::uint32_t uid) { return uid >= 100'000 ? kAlice : uid; };
   for (std::uint32_t i = 0; i < 60; ++i) {
     const std::uint32_t uid = 100'000 + i;
@@ -500,9 +500,9 @@ TEST_F(TokenRoutes, UnstoredRevocationIsMarkedInList) {
 }
 
 TEST_F(TokenRoutes, TokensLiveFromASecondToTenYears) {
-  const auto create = [&](const std::string& life, std::uint32_t uid = kAlice) {
+  const auto create = [&](const std::string& lasts_s, std::uint32_t uid = kAlice) {
     return post("/api/gpu/tokens",
-                R"({"name":")" + life + R"(","scope":"read","lasts_s":)" + life + "}",
+                R"({"name":")" + lasts_s + R"(","scope":"read","lasts_s":)" + lasts_s + "}",
                 local_user(uid));
   };
   for (const char* bad : {"0", "-5", "0.9", "315360001", "9.2e9", "9.3e9", "1e18", "1e308"}) {
@@ -532,7 +532,7 @@ TEST_F(TokenRoutes, TokensOfADeletedUserAreMarked) {
 }
 
 TEST_F(TokenRoutes, AuditNamesTokenOfCaller) {
-  shown_ = token(Scope::control, kAlice);
+  token_ = token(Scope::control, kAlice);
   EXPECT_EQ(ask(http::Method::post, "/api/gpu/alerts/test", "{}", over_tls())->status(), 403);
   control_.loop.advance(std::chrono::seconds(1));
   EXPECT_EQ(settings_.audit.back().by, "uid 1000 by token " + id_);

@@ -60,7 +60,7 @@ Result<std::string> remove_host(const std::string& text, const std::string& name
 struct SshOptions {
   // Our program has the verb with-parent, by which ssh ends when we are killed. Without it an ssh
   // that is still logging in ends by itself, after login_timeout at most.
-  bool guarded = false;
+  bool with_parent = false;
   // A directory of the user's own where connections are left to be shared for ten minutes; "": none
   // is left, and one that the user's own configuration shares is used.
   std::string masters_directory = {};

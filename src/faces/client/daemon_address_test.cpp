@@ -146,7 +146,7 @@ TEST_F(HostsFile, UnknownNameSuggestsSshUrl) {
   EXPECT_EQ(address("bal").error().code, Errc::not_found);
 }
 
-TEST_F(HostsFile, AMistakeInItIsNamedWithItsLine) {
+TEST_F(HostsFile, MistakeIsReportedWithLine) {
   const std::string at = directory_.in("hosts.toml");
   write("[lab]\nurl = \"ssh://lab\"\npassword = \"x\"\n");
   EXPECT_THAT(complaint("lab"), HasSubstr(at + ":3: lab.password"));
@@ -204,7 +204,7 @@ TEST(Https, UrlHasHostAndDefaultPort) {
   }
 }
 
-TEST(Https, AHostHasOneSpelling) {
+TEST(Https, HostIsNormalised) {
   EXPECT_EQ(*resolve_address("https://LAB.Example.ORG.", "/nowhere"),
             "https://lab.example.org:9411");
   for (const char* wrong : {"https://.", "https://lab.."}) {
@@ -247,7 +247,7 @@ TEST_F(HttpsKeysTest, PinAndTokenComeFromMatchingEntry) {
   EXPECT_EQ(daemon->tls->token, token_);
 }
 
-TEST_F(HttpsKeysTest, WithoutAFileThereIsNoTokenAndNoPin) {
+TEST_F(HttpsKeysTest, MissingFileGivesNoTokenAndNoPin) {
   const auto daemon = called();
   ASSERT_TRUE(daemon) << daemon.error().message;
   EXPECT_EQ(daemon->tls->token, "");
@@ -255,7 +255,7 @@ TEST_F(HttpsKeysTest, WithoutAFileThereIsNoTokenAndNoPin) {
   EXPECT_TRUE(daemon->tls->origin.tls);
 }
 
-TEST_F(HttpsKeysTest, TheEnvironmentsTokenIsCheckedBeforeItIsSent) {
+TEST_F(HttpsKeysTest, EnvironmentTokenIsChecked) {
   EXPECT_EQ(called({.token = token_})->tls->token, token_);
   std::string wrong = token_;
   std::swap(wrong[20], wrong[21]);
@@ -301,7 +301,7 @@ TEST_F(HttpsKeysTest, HostsTomlNamesTheCaFile) {
   EXPECT_EQ(daemon->tls->origin.ca_file, "/etc/our-ca.pem");
 }
 
-TEST_F(HttpsKeysTest, ATokenOfOneHostIsNotSentToMany) {
+TEST_F(HttpsKeysTest, SingleHostTokenIsNotSentToMany) {
   const std::string own = auth::TokenText::draw()->text();
   write("own", own);
   write("shared", token_);
@@ -323,7 +323,7 @@ TEST_F(HttpsKeysTest, ATokenOfOneHostIsNotSentToMany) {
   EXPECT_EQ(token_of({.token = token_}), token_) << "one host that is named";
 }
 
-TEST_F(HttpsKeysTest, ATokenThatOthersCanReadIsNotSent) {
+TEST_F(HttpsKeysTest, ReadableTokenFileIsRefused) {
   write("token", token_, 0640);
   const std::string why = complaint({.token_file = place_.path() + "/token"});
   EXPECT_THAT(why, HasSubstr("is readable by others"));

@@ -84,7 +84,7 @@ std::string target_of(std::string_view pattern, const NamedValues& parameters) {
 }
 
 Result<std::string> exchange(const http::Endpoint& daemon, const protocol::RouteInfo& route,
-                             std::string target, std::string body, Duration deadline,
+                             std::string target, std::string body, Duration timeout,
                              std::size_t max_answer, RetryPolicy retry_policy) {
   http::ClientRequest request;
   if (route.method == "POST") request.method = http::Method::post;
@@ -94,7 +94,7 @@ Result<std::string> exchange(const http::Endpoint& daemon, const protocol::Route
   request.body = std::move(body);
   const TimePoint began = BootClock::now();
   for (int attempt = 0;; ++attempt) {
-    auto response = http::fetch(daemon, request, deadline, max_answer);
+    auto response = http::fetch(daemon, request, timeout, max_answer);
     if (!response) return add_start_hint(std::move(response).error(), daemon);
     if (response->status / 100 == 2) return std::move(response->body);
     const auto wait = retry_policy == RetryPolicy::while_loading

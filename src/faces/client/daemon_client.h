@@ -27,7 +27,7 @@ std::string target_of(std::string_view pattern, const NamedValues& parameters);
 // daemon's own message. With RetryPolicy::while_loading the request is retried as retry_delay()
 // says.
 Result<std::string> exchange(const http::Endpoint&, const protocol::RouteInfo&, std::string target,
-                             std::string body, Duration deadline,
+                             std::string body, Duration timeout,
                              std::size_t max_answer = http::kDefaultMaxBodyBytes,
                              RetryPolicy = RetryPolicy::none);
 
@@ -52,13 +52,13 @@ template <class Params, class Answer, class Body>
 Result<Answer> call(const http::Endpoint& daemon,
                     const protocol::Route<Params, Answer, Body>& route,
                     const Params& parameters = {}, const Body& body = {},
-                    Duration deadline = kReplyTimeout,
+                    Duration timeout = kReplyTimeout,
                     std::size_t max_answer = http::kDefaultMaxBodyBytes,
                     RetryPolicy retry_policy = RetryPolicy::none) {
   std::string sent;
   if constexpr (!std::is_same_v<Body, protocol::NoBody>) sent = json::to_json(body);
   auto received = exchange(daemon, route, target_of(route.pattern, named_values(parameters)),
-                           std::move(sent), deadline, max_answer, retry_policy);
+                           std::move(sent), timeout, max_answer, retry_policy);
   if (!received) return std::move(received).error();
   return parse_reply<Answer>(daemon.text(), *received);
 }
@@ -68,8 +68,8 @@ template <class Params, class Answer, class Body>
 Result<Answer> call_with_retry(const http::Endpoint& daemon,
                                const protocol::Route<Params, Answer, Body>& route,
                                const Params& parameters = {}, const Body& body = {},
-                               Duration deadline = kReplyTimeout) {
-  return call(daemon, route, parameters, body, deadline, http::kDefaultMaxBodyBytes,
+                               Duration timeout = kReplyTimeout) {
+  return call(daemon, route, parameters, body, timeout, http::kDefaultMaxBodyBytes,
               RetryPolicy::while_loading);
 }
 

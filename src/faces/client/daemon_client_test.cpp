@@ -5,7 +5,7 @@
 namespace gpuyard::client {
 namespace {
 
-TEST(InWords, PlaceInBodyIsItsField) {
+TEST(ReadableMessage, PlaceInBodyIsItsField) {
   EXPECT_EQ(readable_message("body: /among: GPU index 99 is out of range"),
             "among: GPU \"99\" not found");
   EXPECT_EQ(readable_message("/gpus/0: names a GPU twice"), "gpus: names a GPU twice");
@@ -14,7 +14,7 @@ TEST(InWords, PlaceInBodyIsItsField) {
   EXPECT_EQ(readable_message("body: /wait_s: must be a number"), "wait_s: must be a number");
 }
 
-TEST(InWords, OtherMessageStaysAsItIs) {
+TEST(ReadableMessage, OtherMessageStaysAsItIs) {
   for (const char* message :
        {"", "no daemon runs here", "/run/gpuyard/gpuyard.sock: Permission denied",
         "/tmp: No space left on device", "body: /: must be an object",
@@ -32,7 +32,7 @@ TEST(ErrorOf, NamesTheFieldAndNotItsPlace) {
   EXPECT_EQ(error.message, "among: GPU \"99\" not found");
 }
 
-TEST(ErrorOf, HintIsCutFromTheEndOfTheMessage) {
+TEST(ErrorOf, HintIsRemovedFromMessageEnd) {
   const Error sent{Errc::denied, "no scope", "no group", "usermod x  # as root\nlogin"};
   const http::Response response = http::error_response(sent);
   const Error error = error_of({response.status, {}, *response.body});
@@ -48,7 +48,7 @@ TEST(ErrorOf, MessageWithoutHintIsUnchanged) {
   EXPECT_EQ(error.hint, "");
 }
 
-TEST(ErrorOf, HintThatDoesNotEndTheMessageIsIgnored) {
+TEST(ErrorOf, HintNotAtMessageEndIsIgnored) {
   const std::string body = R"({"error":{"code":"denied","message":"no","hint":"x"}})";
   const Error error = error_of({403, {}, body});
   EXPECT_EQ(error.text(), "no");
@@ -67,7 +67,7 @@ TEST(ErrorOf, ProxyErrorPageBecomesItsStatus) {
   EXPECT_EQ(error_of({504, {}, "no answer"}).message, "no answer");
 }
 
-TEST(ErrorOf, ARedirectNamesItsTargetAndTheNextStep) {
+TEST(ErrorOf, RedirectNamesTargetAndNextStep) {
   http::ClientResponse moved;
   moved.status = 302;
   moved.headers = {{"Location", "https://elsewhere/login"}};
@@ -85,14 +85,14 @@ http::ClientResponse refusal(const std::string& code, std::vector<http::Header> 
   return {status, std::move(fields), R"({"error":{"code":")" + code + R"(","message":"no"}})"};
 }
 
-TEST(WaitAfter, RetriesForHalfAMinuteWhileTheDaemonIsReading) {
+TEST(RetryDelay, LoadingDaemonIsRetriedForThirtySeconds) {
   const auto reads = refusal("unavailable", {{"Retry-After", "1"}, {"X-Gpuyard-Reading", "true"}});
   EXPECT_EQ(retry_delay(reads, 0, {}), kSecond);
   EXPECT_EQ(retry_delay(reads, 29, 29 * kSecond), kSecond);
   EXPECT_EQ(retry_delay(reads, 30, 30 * kSecond), std::nullopt);
 }
 
-TEST(WaitAfter, RetriesThreeTimesOverAShare) {
+TEST(RetryDelay, ExceededQuotaIsRetriedThreeTimes) {
   for (const int status : {503, 429}) {
     const auto over = refusal("busy", {{"Retry-After", "1"}}, status);
     EXPECT_EQ(retry_delay(over, 0, {}), kSecond);
@@ -105,7 +105,7 @@ TEST(WaitAfter, RetriesThreeTimesOverAShare) {
   EXPECT_EQ(retry_delay(refusal("busy", {}), 0, {}), std::nullopt);
 }
 
-TEST(WaitAfter, OtherErrorCodesAreNotRetried) {
+TEST(RetryDelay, OtherErrorCodesAreNotRetried) {
   for (const char* code : {"unavailable", "timed_out", "conflict"}) {
     EXPECT_EQ(retry_delay(refusal(code, {{"Retry-After", "1"}}), 0, {}), std::nullopt) << code;
   }

@@ -30,7 +30,7 @@ std::string chunk(const std::string& text) {
   return size + text + "\r\n";
 }
 
-std::string told(const std::string& id, const std::string& name = "device") {
+std::string event_text(const std::string& id, const std::string& name = "device") {
   return chunk("id: " + id + "\nevent: " + name + "\ndata: {}\n\n");
 }
 
@@ -46,25 +46,25 @@ class ScriptedDaemon {
   ScriptedDaemon& operator=(const ScriptedDaemon&) = delete;
 
   http::Endpoint endpoint() const { return http::Endpoint::unix_socket(path()); }
-  const std::vector<std::string>& asked() const { return asked_; }
+  const std::vector<std::string>& requests() const { return requests_; }
 
  private:
   std::string path() const { return directory_.in("a.sock"); }
 
   void serve(const std::string& answer) {
     pollfd ready{listener_.socket.get(), POLLIN, 0};
-    constexpr int kPatienceMs = 10'000;
-    if (::poll(&ready, 1, kPatienceMs) != 1) return;
+    constexpr int kAcceptTimeoutMs = 10'000;
+    if (::poll(&ready, 1, kAcceptTimeoutMs) != 1) return;
     const UniqueFd one(::accept4(listener_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
     std::string request(4096, '\0');
     const auto got = ::recv(one.get(), request.data(), request.size(), 0);
-    asked_.push_back(request.substr(0, request.find("\r\n")));
+    requests_.push_back(request.substr(0, request.find("\r\n")));
     if (got > 0) static_cast<void>(::send(one.get(), answer.data(), answer.size(), MSG_NOSIGNAL));
   }
 
   ScratchDirectory directory_;
   http::UnixListener listener_;
-  std::vector<std::string> asked_;
+  std::vector<std::string> requests_;
   std::thread thread_;
 };
 
@@ -78,54 +78,54 @@ protocol::EventsRequest since(const std::string& id) {
   return request;
 }
 
-std::vector<FollowerEvent> take(EventFollower& feed, std::size_t most) {
+std::vector<FollowerEvent> take(EventFollower& follower, std::size_t most) {
   std::vector<FollowerEvent> all;
   while (all.size() < most) {
-    auto news = feed.next(seconds(5));
-    if (!news || !*news) break;
-    all.push_back(**std::move(news));
+    auto received = follower.next(seconds(5));
+    if (!received || !*received) break;
+    all.push_back(**std::move(received));
   }
   return all;
 }
 
-std::vector<Kind> kinds(const std::vector<FollowerEvent>& news) {
+std::vector<Kind> kinds(const std::vector<FollowerEvent>& received) {
   std::vector<Kind> all;
-  for (const FollowerEvent& one : news) all.push_back(one.kind);
+  for (const FollowerEvent& one : received) all.push_back(one.kind);
   return all;
 }
 
-TEST(EventFollower, AfterAnInterruptionItGoesOnBehindTheLastEvent) {
-  ScriptedDaemon daemon({std::string(kHead) + told("e-1") + told("e-2"), complete(told("e-3"))});
-  EventFollower feed(daemon.endpoint(), since("oldest"));
-  const auto news = take(feed, 5);
-  EXPECT_EQ(kinds(news),
+TEST(EventFollower, ReconnectContinuesAfterLastEvent) {
+  ScriptedDaemon daemon({std::string(kHead) + event_text("e-1") + event_text("e-2"), complete(event_text("e-3"))});
+  EventFollower follower(daemon.endpoint(), since("oldest"));
+  const auto received = take(follower, 5);
+  EXPECT_EQ(kinds(received),
             (std::vector{Kind::event, Kind::event, Kind::away, Kind::back, Kind::event}));
-  EXPECT_EQ(feed.last_event_id(), "e-3");
-  EXPECT_THAT(daemon.asked().back(), HasSubstr("since=e-2"));
+  EXPECT_EQ(follower.last_event_id(), "e-3");
+  EXPECT_THAT(daemon.requests().back(), HasSubstr("since=e-2"));
 }
 
 TEST(EventFollower, EvictedEventsAreReportedLost) {
-  ScriptedDaemon daemon({complete(told("n-7", "resync")), complete(told("n-1"))});
-  EventFollower feed(daemon.endpoint(), since("old-9"));
-  const auto news = take(feed, 2);
-  EXPECT_EQ(kinds(news), (std::vector{Kind::lost, Kind::event}));
-  EXPECT_THAT(daemon.asked().back(), HasSubstr("since=oldest"));
+  ScriptedDaemon daemon({complete(event_text("n-7", "resync")), complete(event_text("n-1"))});
+  EventFollower follower(daemon.endpoint(), since("old-9"));
+  const auto received = take(follower, 2);
+  EXPECT_EQ(kinds(received), (std::vector{Kind::lost, Kind::event}));
+  EXPECT_THAT(daemon.requests().back(), HasSubstr("since=oldest"));
 }
 
 TEST(EventFollower, ANewListenerBeginsWhereTheDaemonIs) {
-  ScriptedDaemon daemon({std::string(kHead) + told("n-7", "resync"), complete(told("n-8"))});
-  EventFollower feed(daemon.endpoint(), {});
-  EXPECT_EQ(kinds(take(feed, 3)), (std::vector{Kind::away, Kind::back, Kind::event}));
-  EXPECT_THAT(daemon.asked().back(), HasSubstr("since=n-7"));
+  ScriptedDaemon daemon({std::string(kHead) + event_text("n-7", "resync"), complete(event_text("n-8"))});
+  EventFollower follower(daemon.endpoint(), {});
+  EXPECT_EQ(kinds(take(follower, 3)), (std::vector{Kind::away, Kind::back, Kind::event}));
+  EXPECT_THAT(daemon.requests().back(), HasSubstr("since=n-7"));
 }
 
 TEST(EventFollower, NoFollowReportsEnd) {
-  ScriptedDaemon daemon({complete(told("e-1"))});
+  ScriptedDaemon daemon({complete(event_text("e-1"))});
   auto once = since("oldest");
   once.follow = false;
-  EventFollower feed(daemon.endpoint(), once);
-  const auto news = take(feed, 3);
-  EXPECT_EQ(kinds(news), (std::vector{Kind::event, Kind::ended, Kind::ended}));
+  EventFollower follower(daemon.endpoint(), once);
+  const auto received = take(follower, 3);
+  EXPECT_EQ(kinds(received), (std::vector{Kind::event, Kind::ended, Kind::ended}));
 }
 
 TEST(EventFollower, MissingOrRefusingDaemonIsError) {

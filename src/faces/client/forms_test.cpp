@@ -48,7 +48,7 @@ TEST(Forms, AcceptAnyValueInNewFields) {
   EXPECT_FALSE(is_refused(R"({"colour": "\u001b", "missing": {"uuid": "not known"}})"));
 }
 
-TEST(Answer, IsReadWithoutItsMalformedEntries) {
+TEST(ParseReply, IsReadWithoutItsMalformedEntries) {
   const auto read = parse_reply<protocol::DeviceName>("here", R"({"id": "\u001b]0;"})");
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().code, Errc::internal);

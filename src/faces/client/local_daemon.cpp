@@ -21,7 +21,7 @@ bool is_system_place(const std::string& path) {
 
 // Returns whether a trusted daemon listens there. Connecting alone decides: a silent daemon counts
 // as there. In a place that any user could have prepared, it must run as root or as our own user.
-bool daemon_listens(const std::string& path) {
+bool is_daemon_listening(const std::string& path) {
   const auto address = http::to_socket_address(http::Endpoint::unix_socket(path));
   if (!address) return false;
   const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -46,7 +46,7 @@ std::vector<std::string> trusted_sockets(const Environment& environment) {
 }
 
 std::optional<http::Endpoint> find_daemon(const std::vector<std::string>& sockets) {
-  const auto found = std::ranges::find_if(sockets, daemon_listens);
+  const auto found = std::ranges::find_if(sockets, is_daemon_listening);
   if (found == sockets.end()) return std::nullopt;
   return http::Endpoint::unix_socket(*found);
 }

@@ -39,7 +39,7 @@ constexpr std::string_view kNoMasterOption = "-oControlMaster=no";
 
 std::vector<std::string> ssh_command(const SshHost& host, const SshOptions& options) {
   std::vector<std::string> command;
-  if (options.guarded) command = {"", std::string(kWithParent), std::to_string(::getpid())};
+  if (options.with_parent) command = {"", std::string(kWithParent), std::to_string(::getpid())};
   command.emplace_back("ssh");
   command.insert(command.end(), kFlags.begin(), kFlags.end());
   // ssh has the shorter timeout, because its message says best what it waited for.

@@ -81,7 +81,7 @@ TEST_F(RaplFiles, CounterDropWithoutRangeRestartsCount) {
   EXPECT_EQ(*only().energy_uj, 4);
 }
 
-TEST_F(RaplFiles, APackageThatVanishedAndCameBackGoesOn) {
+TEST_F(RaplFiles, ReturningPackageContinuesItsTotal) {
   tree_.put_package(0, 10);
   rapl_.read();
   std::filesystem::remove_all(tree_.package(0));
@@ -112,7 +112,7 @@ TEST_F(RaplFiles, NamesThatAreNoPackagesAreLeftAlone) {
   EXPECT_TRUE(rapl_.read().packages.empty());
 }
 
-TEST_F(RaplFiles, MoreSubzonesThanThereCanBeAreNotSearched) {
+TEST_F(RaplFiles, SubzonesBeyondLimitAreIgnored) {
   tree_.put_package(0, 10);
   for (unsigned i = 0; i < 20; ++i) {
     RaplTree::put_zone(tree_.subzone(0, i), i < 16 ? "core" : "dram", 1);
@@ -121,7 +121,7 @@ TEST_F(RaplFiles, MoreSubzonesThanThereCanBeAreNotSearched) {
 }
 
 // Runs as a user to whom the kernel does not show the counters; root always sees them.
-TEST_F(RaplFiles, ACounterOfRootsIsDeniedWithTheWayOut) {
+TEST_F(RaplFiles, RootOnlyCounterIsDeniedWithHint) {
   tree_.put_package(0, 10);
   ASSERT_EQ(::chmod(tree_.root().c_str(), 0755), 0);
   ASSERT_EQ(::chmod((tree_.package(0) + "/energy_uj").c_str(), 0), 0);
@@ -186,7 +186,7 @@ TEST(EnergyCounter, GoesOnWhenTheHardwareBeginsAgain) {
   EXPECT_EQ(counter.count(0, 1000), 3000);
 }
 
-TEST(EnergyCounter, WithoutARangeAFallIsANewBeginning) {
+TEST(EnergyCounter, DecreaseWithoutRangeIsReset) {
   EnergyCounter counter;
   counter.count(950, std::nullopt);
   EXPECT_EQ(counter.count(30, std::nullopt), 30);
@@ -199,7 +199,7 @@ TEST(EnergyCounter, ValueBeyondRangeIsNoWraparound) {
   EXPECT_EQ(counter.count(30, 1000), 30);
 }
 
-TEST(EnergyCounter, EndsAtItsMostAndDoesNotOverflow) {
+TEST(EnergyCounter, TotalStopsAtMaximum) {
   EnergyCounter counter;
   for (int i = 0; i < 5000; ++i) {
     counter.count(kMaxMicrojoules, kMaxMicrojoules);
@@ -214,9 +214,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-class CpuWatch : public ::testing::Test {
+class CpuEnergyMonitorTest : public ::testing::Test {
  protected:
-  CpuWatch() { tree_.put_package(0, 100); }
+  CpuEnergyMonitorTest() { tree_.put_package(0, 100); }
 
   void work() {
     loop_.run_posted();
@@ -225,31 +225,31 @@ class CpuWatch : public ::testing::Test {
   }
   // Lets time pass with a worker that is never busy.
   void pass(Duration time) {
-    for (Duration gone{}; gone < time; gone += milliseconds(10)) {
+    for (Duration elapsed{}; elapsed < time; elapsed += milliseconds(10)) {
       loop_.advance(milliseconds(10));
       work();
     }
   }
-  void ask(std::optional<Result<Energies>>& to) {
-    watch_.read_fresh([&to](const Result<Energies>& read) { to = read; });
+  void read_fresh_into(std::optional<Result<Energies>>& to) {
+    monitor_.read_fresh([&to](const Result<Energies>& read) { to = read; });
   }
-  std::int64_t energy() const { return *watch_.latest().packages.at(0).energy_uj; }
+  std::int64_t energy() const { return *monitor_.latest().packages.at(0).energy_uj; }
 
   RaplTree tree_;
   ManualLoop loop_;
   ManualWorker worker_;
-  CpuEnergyMonitor watch_{loop_, worker_, tree_.root()};
+  CpuEnergyMonitor monitor_{loop_, worker_, tree_.root()};
 };
 
-TEST_F(CpuWatch, KnowsThePackagesSoonAfterItsStart) {
-  EXPECT_EQ(watch_.latest().unavailable_reason, "CPU energy has not been read yet");
-  watch_.start();
+TEST_F(CpuEnergyMonitorTest, KnowsThePackagesSoonAfterItsStart) {
+  EXPECT_EQ(monitor_.latest().unavailable_reason, "CPU energy has not been read yet");
+  monitor_.start();
   work();
   EXPECT_EQ(energy(), 100);
 }
 
-TEST_F(CpuWatch, PollIntervalCatchesEveryWraparound) {
-  watch_.start();
+TEST_F(CpuEnergyMonitorTest, PollIntervalCatchesEveryWraparound) {
+  monitor_.start();
   work();
   for (int round = 1; round <= 3; ++round) {
     RaplTree::set(tree_.package(0), 100 - round);
@@ -258,12 +258,12 @@ TEST_F(CpuWatch, PollIntervalCatchesEveryWraparound) {
   EXPECT_EQ(energy(), 3 * RaplTree::kRange + 97);
 }
 
-TEST_F(CpuWatch, AFreshReadingIsNewerThanTheQuestion) {
+TEST_F(CpuEnergyMonitorTest, FreshReadingIsNewerThanRequest) {
   std::optional<Result<Energies>> first, second;
-  ask(first);
+  read_fresh_into(first);
   EXPECT_FALSE(first);
   const auto under_way = worker_.waiting();
-  ask(second);  // shares the next one
+  read_fresh_into(second);  // shares the next one
   EXPECT_EQ(worker_.waiting(), under_way);
   work();
   ASSERT_TRUE(first && first->ok());
@@ -272,40 +272,40 @@ TEST_F(CpuWatch, AFreshReadingIsNewerThanTheQuestion) {
   EXPECT_EQ(*(*first)->packages.at(0).energy_uj, 100);
 }
 
-TEST_F(CpuWatch, StuckWorkerTimesOutAndRecovers) {
+TEST_F(CpuEnergyMonitorTest, StuckWorkerTimesOutAndRecovers) {
   std::optional<Result<Energies>> first, second, third;
-  ask(first);
-  ask(second);
+  read_fresh_into(first);
+  read_fresh_into(second);
   loop_.advance(CpuEnergyMonitor::kReadTimeout);
   ASSERT_TRUE(first && second);
   EXPECT_EQ(first->error().code, Errc::timed_out);
   EXPECT_EQ(second->error().code, Errc::timed_out);
-  ask(third);
+  read_fresh_into(third);
   EXPECT_EQ(worker_.waiting(), 1U);  // no second request before the first reply
   work();
   EXPECT_EQ(energy(), 100);
   EXPECT_TRUE(third && third->ok());
 }
 
-TEST_F(CpuWatch, AFullWorkerIsAskedAgainByTheNext) {
+TEST_F(CpuEnergyMonitorTest, NextReadRetriesFullWorker) {
   worker_.full = true;
   std::optional<Result<Energies>> first, second, third;
-  ask(first);
-  ask(second);
+  read_fresh_into(first);
+  read_fresh_into(second);
   loop_.advance(CpuEnergyMonitor::kReadTimeout);
   ASSERT_TRUE(first && second);
   EXPECT_EQ(first->error().code, Errc::timed_out);
   EXPECT_EQ(second->error().code, Errc::timed_out);
   worker_.full = false;
-  ask(third);
+  read_fresh_into(third);
   work();
   EXPECT_TRUE(third && third->ok());
 }
 
-TEST_F(CpuWatch, ExcessCallersGetBusy) {
+TEST_F(CpuEnergyMonitorTest, ExcessCallersGetBusy) {
   std::size_t busy = 0, answered = 0;
   for (std::size_t i = 0; i < CpuEnergyMonitor::kMaxCallers + 5; ++i) {
-    watch_.read_fresh([&](const Result<Energies>& read) {
+    monitor_.read_fresh([&](const Result<Energies>& read) {
       ++answered;
       if (!read && read.error().code == Errc::busy) ++busy;
     });
@@ -316,11 +316,11 @@ TEST_F(CpuWatch, ExcessCallersGetBusy) {
   EXPECT_EQ(answered, CpuEnergyMonitor::kMaxCallers + 5);
 }
 
-TEST_F(CpuWatch, SubscribersGetTenReadingsPerSecondUntilUnsubscribed) {
+TEST_F(CpuEnergyMonitorTest, SubscribersGetTenReadingsPerSecondUntilUnsubscribed) {
   std::size_t one = 0, other = 0;
-  auto first = watch_.subscribe([&](const Energies&) { ++one; });
+  auto first = monitor_.subscribe([&](const Energies&) { ++one; });
   {
-    const auto second = watch_.subscribe([&](const Energies&) { ++other; });
+    const auto second = monitor_.subscribe([&](const Energies&) { ++other; });
     pass(seconds(1));
     EXPECT_NEAR(static_cast<double>(one), 10, 1);
     EXPECT_EQ(one, other);
@@ -329,14 +329,14 @@ TEST_F(CpuWatch, SubscribersGetTenReadingsPerSecondUntilUnsubscribed) {
   EXPECT_NEAR(static_cast<double>(one), 20, 2);
   EXPECT_NEAR(static_cast<double>(other), 10, 1);
   first.reset();
-  EXPECT_EQ(watch_.subscriber_count(), 0U);
+  EXPECT_EQ(monitor_.subscriber_count(), 0U);
   EXPECT_EQ(loop_.timers(), 0U);
 }
 
-TEST_F(CpuWatch, AListenerMayLeaveWhileItHears) {
+TEST_F(CpuEnergyMonitorTest, CallbackMayEndItsSubscription) {
   std::size_t calls = 0;
   Subscription own;
-  own = watch_.subscribe([&](const Energies&) {
+  own = monitor_.subscribe([&](const Energies&) {
     ++calls;
     own.reset();
   });
@@ -344,9 +344,9 @@ TEST_F(CpuWatch, AListenerMayLeaveWhileItHears) {
   EXPECT_EQ(calls, 1U);
 }
 
-TEST_F(CpuWatch, StuckWorkerDelaysSubscribersWithoutQueueing) {
+TEST_F(CpuEnergyMonitorTest, StuckWorkerDelaysSubscribersWithoutQueueing) {
   std::size_t calls = 0;
-  const auto listening = watch_.subscribe([&](const Energies&) { ++calls; });
+  const auto listening = monitor_.subscribe([&](const Energies&) { ++calls; });
   loop_.advance(seconds(30));
   EXPECT_EQ(worker_.waiting(), 1U);
   EXPECT_EQ(calls, 0U);
@@ -354,7 +354,7 @@ TEST_F(CpuWatch, StuckWorkerDelaysSubscribersWithoutQueueing) {
   EXPECT_NEAR(static_cast<double>(calls), 10, 1);
 }
 
-TEST(CpuWatchGone, AnAnswerThatComesAfterItHasGoneIsDropped) {
+TEST(CpuEnergyMonitorEnd, LateReplyAfterDestructionIsDropped) {
   RaplTree tree;
   ManualLoop loop;
   ManualWorker worker;
@@ -392,7 +392,7 @@ TEST(CpuPower, IsEnergyOverTime) {
   EXPECT_EQ(**powers[0].dram_milliwatts, 1'000);
 }
 
-TEST(CpuPower, OfAnIdlePackageIsZeroBecauseItWasMeasured) {
+TEST(CpuPower, IdlePackageHasZeroPower) {
   const auto powers = power_between(at(milliseconds(0), 7), at(milliseconds(100), 7));
   EXPECT_EQ(*powers[0].milliwatts, 0);
   EXPECT_FALSE(powers[0].dram_milliwatts);
@@ -411,12 +411,12 @@ TEST(CpuPower, WithoutBothReadingsIsUnknown) {
       *power_between(at(milliseconds(0), 7), at(milliseconds(1), 7, 7))[0].dram_milliwatts);
 }
 
-TEST(CpuPower, AcrossANewBeginningOrNoTimeIsUnknown) {
+TEST(CpuPower, PowerAcrossResetOrNoTimeIsUnknown) {
   EXPECT_FALSE(power_between(at(milliseconds(0), 9), at(milliseconds(1), 7))[0].milliwatts);
   EXPECT_FALSE(power_between(at(milliseconds(1), 7), at(milliseconds(1), 9))[0].milliwatts);
 }
 
-TEST(CpuPower, MoreThanAnyMachineHasIsNone) {
+TEST(CpuPower, ImplausiblePowerIsMissing) {
   EXPECT_FALSE(
       power_between(at(milliseconds(0), 0), at(milliseconds(1), kMaxMicrojoules))[0].milliwatts);
 }

@@ -29,25 +29,25 @@ TEST(WorkerPool, EachTaskRunsOnceWithinConcurrencyLimit) {
   std::vector<std::atomic<int>> done(kPieces);
   std::atomic<int> now = 0;
   std::atomic<int> most = 0;
-  WorkerPool crew(kPieces, [&](std::size_t i) {
+  WorkerPool pool(kPieces, [&](std::size_t i) {
     const int here = ++now;
     for (int seen = most; seen < here && !most.compare_exchange_weak(seen, here);) {
     }
     ++done[i];
     --now;
   });
-  crew.finish();
-  EXPECT_EQ(crew.completed_count(), kPieces);
+  pool.finish();
+  EXPECT_EQ(pool.completed_count(), kPieces);
   for (const auto& one : done) EXPECT_EQ(one, 1);
   EXPECT_THAT(most.load(), Le(static_cast<int>(kMaxWorkers)));
 }
 
 TEST(WorkerPool, RingsWhenAPieceIsDone) {
-  WorkerPool crew(1, [](std::size_t) {});
-  crew.finish();
-  pollfd entry{crew.descriptor(), POLLIN, 0};
+  WorkerPool pool(1, [](std::size_t) {});
+  pool.finish();
+  pollfd entry{pool.descriptor(), POLLIN, 0};
   EXPECT_EQ(::poll(&entry, 1, 0), 1);
-  EXPECT_EQ(crew.completed_count(), 1U);
+  EXPECT_EQ(pool.completed_count(), 1U);
   EXPECT_EQ(::poll(&entry, 1, 0), 0);
 }
 
@@ -90,36 +90,36 @@ TEST(FanOut, NamesTheProblemOfEachHost) {
 }
 
 TEST(WayTo, DiscoveredHostGetsNoEnvironmentToken) {
-  FanOutOptions manner;
-  manner.credentials.token_file = "/nowhere/{}";
-  EXPECT_TRUE(endpoint_of({"n1", "https://n1:9411", true}, manner));
-  EXPECT_FALSE(endpoint_of({"n1", "https://n1:9411", false}, manner)) << "whose file would be read";
+  FanOutOptions options;
+  options.credentials.token_file = "/nowhere/{}";
+  EXPECT_TRUE(endpoint_of({"n1", "https://n1:9411", true}, options));
+  EXPECT_FALSE(endpoint_of({"n1", "https://n1:9411", false}, options)) << "whose file would be read";
 }
 
 TEST(WayTo, SaysWhyTheEnvironmentsTokenWasNotSent) {
-  FanOutOptions manner;
-  manner.credentials.token = "gpy_x";  // for one daemon: it is not even parsed
-  const auto way = endpoint_of({"n1", "https://n1:9411"}, manner);
-  ASSERT_TRUE(way) << way.error().message;
-  EXPECT_EQ(way->tls->token, "");
-  EXPECT_THAT(add_token_hint({Errc::denied, "token required"}, *way, manner).text(),
+  FanOutOptions options;
+  options.credentials.token = "gpy_x";  // for one daemon: it is not even parsed
+  const auto endpoint = endpoint_of({"n1", "https://n1:9411"}, options);
+  ASSERT_TRUE(endpoint) << endpoint.error().message;
+  EXPECT_EQ(endpoint->tls->token, "");
+  EXPECT_THAT(add_token_hint({Errc::denied, "token required"}, *endpoint, options).text(),
               HasSubstr("GPUYARD_TOKEN_FILE"));
-  EXPECT_EQ(add_token_hint({Errc::denied, "token required"}, *way, {}).text(), "token required");
+  EXPECT_EQ(add_token_hint({Errc::denied, "token required"}, *endpoint, {}).text(), "token required");
 }
 
 TEST(FleetPoller, EachHostIsPolledAndErrorsKept) {
   constexpr std::size_t kHosts = 100;  // more than there are threads
   FleetPoller watch(hosts(kHosts), {});
-  const auto all_asked = [&] {
+  const auto have_all_failed = [&] {
     return std::ranges::all_of(watch.statuses(), [](const HostStatus& word) {
       return word.reply.problem && word.reply.problem->code == Errc::unavailable;
     });
   };
   const TimePoint give_up = BootClock::now() + std::chrono::seconds(30);
-  while (!all_asked() && BootClock::now() < give_up) {
+  while (!have_all_failed() && BootClock::now() < give_up) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  EXPECT_TRUE(all_asked());
+  EXPECT_TRUE(have_all_failed());
   EXPECT_FALSE(watch.statuses().front().replied_at);
 }
 

@@ -52,19 +52,19 @@ TEST_F(ResolveHosts, NoHostsAndNoFileGivesAdvice) {
   EXPECT_THAT(problem({","}), HasSubstr("--hosts: expected comma-separated names"));
 }
 
-TEST_F(ResolveHosts, NameAHostOnceHoweverOftenItIsNamed) {
+TEST_F(ResolveHosts, DuplicateHostIsListedOnce) {
   const auto found = hosts({"n1,n2,n1"});
   ASSERT_TRUE(found);
   EXPECT_EQ(found->size(), 2U);
 }
 
-TEST_F(ResolveHosts, ThatCouldBeAnOptionOfSshAreRefused) {
+TEST_F(ResolveHosts, NameLikeSshOptionIsRefused) {
   for (const char* word : {"-oProxyCommand=x", "ssh://-l", "a b", "n1;x", "ssh://a$(x)"}) {
     EXPECT_NE(problem({word}), "") << word;
   }
 }
 
-TEST_F(ResolveHosts, OfAFileInJsonAreTargetsOfPrometheus) {
+TEST_F(ResolveHosts, JsonFileGivesPrometheusTargets) {
   const auto path = file("targets.json",
                          R"([{"targets": ["n1:9410", "n2:9410"], "labels": {"room": "a"}},
                              {"targets": ["n3:9411", "[fe80::1]:9411"],
@@ -76,7 +76,7 @@ TEST_F(ResolveHosts, OfAFileInJsonAreTargetsOfPrometheus) {
                                   Host{"fe80::1", "https://[fe80::1]:9411"}));
 }
 
-TEST_F(ResolveHosts, OfAFileThatIsNoListSayWhichFile) {
+TEST_F(ResolveHosts, InvalidListErrorNamesFile) {
   for (const char* text : {"", "{}", "[{\"targets\": [1]}]", "[{\"labels\": {}}]", "[[[[",
                            "[{\"targets\": [\"-oX:1\"]}]"}) {
     EXPECT_THAT(problem({file("bad.json", text)}), HasSubstr("bad.json")) << text;
@@ -85,7 +85,7 @@ TEST_F(ResolveHosts, OfAFileThatIsNoListSayWhichFile) {
   EXPECT_THAT(problem({"nowhere.toml"}), HasSubstr("nowhere.toml"));
 }
 
-TEST_F(ResolveHosts, ThatLeadToTwoDaemonsOfOneHostAreTwo) {
+TEST_F(ResolveHosts, TwoDaemonsOfOneHostAreTwoHosts) {
   const auto path = file("two.json", R"([{"targets": ["n1:9411", "n1:9412", "n1:9411"],
                                           "labels": {"__scheme__": "https"}}])");
   const auto found = hosts({path});

@@ -20,7 +20,7 @@ namespace {
 // ssh adds a slash, %C, which is 40 digits, and while it makes the socket 17 signs more.
 constexpr std::size_t kSocketNameLength = 1 + 40 + 17;
 
-bool fits(const std::string& directory) {
+bool can_hold_socket(const std::string& directory) {
   return directory.size() + kSocketNameLength <= http::kMaxUnixPath;
 }
 
@@ -64,7 +64,7 @@ bool close_master(const std::string& socket) {
 std::vector<std::string> masters_directories(const Environment& environment) {
   std::vector<std::string> directories;
   std::string runtime_directory = environment.xdg_runtime_dir + "/gpuyard-ssh";
-  if (!environment.xdg_runtime_dir.empty() && fits(runtime_directory))
+  if (!environment.xdg_runtime_dir.empty() && can_hold_socket(runtime_directory))
     directories.push_back(std::move(runtime_directory));
   directories.push_back(fallback_directory(environment) + "-ssh");
   return directories;

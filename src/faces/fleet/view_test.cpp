@@ -28,11 +28,11 @@ Brief brief(const std::string& instance, const std::vector<std::string>& uuids) 
 }
 
 template <class Answer>
-HostReply<Answer> heard(const std::string& name, Answer answer) {
+HostReply<Answer> reply_from(const std::string& name, Answer answer) {
   return {{name, "ssh://" + name}, std::nullopt, std::chrono::milliseconds(5), std::move(answer)};
 }
 template <class Answer = Brief>
-HostReply<Answer> silent(const std::string& name) {
+HostReply<Answer> timeout_from(const std::string& name) {
   return {{name, "ssh://" + name},
           Error{Errc::timed_out, "ssh://" + name + ": no answer"},
           seconds(3),
@@ -40,7 +40,7 @@ HostReply<Answer> silent(const std::string& name) {
 }
 
 TEST(Nodes, SilentHostIsListedWithProblem) {
-  const auto view = nodes_of({heard("n1", brief("a", {"GPU-1", "GPU-2"})), silent("n2")});
+  const auto view = nodes_of({reply_from("n1", brief("a", {"GPU-1", "GPU-2"})), timeout_from("n2")});
   ASSERT_EQ(view.nodes.size(), 1U);
   EXPECT_EQ(view.nodes[0].gpus, 2);
   EXPECT_EQ(view.nodes[0].free, 2);
@@ -53,28 +53,28 @@ TEST(Nodes, SilentHostIsListedWithProblem) {
 
 TEST(Nodes, TwoNamesOfOneDaemonCountOnce) {
   const auto view =
-      nodes_of({heard("n1", brief("a", {"GPU-1"})), heard("n1b", brief("a", {"GPU-1"}))});
+      nodes_of({reply_from("n1", brief("a", {"GPU-1"})), reply_from("n1b", brief("a", {"GPU-1"}))});
   EXPECT_EQ(view.nodes.size(), 1U);
   EXPECT_EQ(view.hosts[1].same_as, "n1");
 }
 
 TEST(Gpus, OneThatTwoMachinesListIsShownOnce) {
   const auto view =
-      gpus_of({heard("n1", brief("a", {"GPU-1"})), heard("n2", brief("b", {"GPU-2", "GPU-1"}))});
+      gpus_of({reply_from("n1", brief("a", {"GPU-1"})), reply_from("n2", brief("b", {"GPU-2", "GPU-1"}))});
   ASSERT_EQ(view.gpus.size(), 2U);
   EXPECT_THAT(view.gpus[0].also_on, ElementsAre("n2"));
 }
 
 TEST(Gpus, EmptyUuidsStaySeparate) {
-  const HostReplies<Brief> all{heard("n1", brief("a", {"", "", "GPU-1"})),
-                               heard("n2", brief("b", {""}))};
+  const HostReplies<Brief> all{reply_from("n1", brief("a", {"", "", "GPU-1"})),
+                               reply_from("n2", brief("b", {""}))};
   EXPECT_EQ(gpus_of(all).gpus.size(), 4U);
   for (const FleetGpu& gpu : gpus_of(all).gpus) EXPECT_THAT(gpu.also_on, IsEmpty());
 }
 
-TEST(Nodes, TotalsCountAGpuOnceThatTwoMachinesList) {
+TEST(Nodes, GpuOfTwoMachinesIsCountedOnce) {
   const auto view = nodes_of(
-      {heard("n1", brief("a", {"GPU-1", "GPU-2"})), heard("n2", brief("b", {"GPU-1", "GPU-2"}))});
+      {reply_from("n1", brief("a", {"GPU-1", "GPU-2"})), reply_from("n2", brief("b", {"GPU-1", "GPU-2"}))});
   EXPECT_EQ(view.nodes.size(), 2U);
   EXPECT_EQ(view.gpus, 2);
   EXPECT_EQ(view.free, 2);
@@ -85,20 +85,20 @@ TEST(Nodes, NumbersThatCannotBeAddedAreLeftOut) {
   Brief broken = brief("a", {"GPU-1", "GPU-2"});
   broken.gpus.power_w = {INT64_MAX, INT64_MAX};
   broken.gpus.utilization_percent = {INT64_MIN, INT64_MIN};
-  EXPECT_EQ(nodes_of({heard("n1", broken)}).nodes[0].power_w, INT64_MAX);
+  EXPECT_EQ(nodes_of({reply_from("n1", broken)}).nodes[0].power_w, INT64_MAX);
 }
 
-TEST(Problems, AreCutWhereAProxyAnswersWithAPage) {
-  auto one = silent("n1");
+TEST(Problems, LongProxyPageIsTruncated) {
+  auto one = timeout_from("n1");
   one.problem->message = std::string(1'000'000, 'x');
   EXPECT_LT(nodes_of({one}).hosts[0].problem->size(), 500U);
 }
 
-TEST(Gpus, OfColumnsThatAreTooShortAreNotKnown) {
+TEST(Gpus, ShortColumnsAreUnknown) {
   Brief odd = brief("a", {"GPU-1", "GPU-2"});
   odd.gpus.use.clear();
   odd.gpus.model = {7};
-  const auto view = gpus_of({heard("n1", odd)});
+  const auto view = gpus_of({reply_from("n1", odd)});
   ASSERT_EQ(view.gpus.size(), 2U);
   EXPECT_EQ(view.gpus[0].name, "");
   EXPECT_EQ(view.gpus[1].temperature_c, std::nullopt);
@@ -111,7 +111,7 @@ TEST(Users, GpusOfAllHostsAreSummed) {
   Brief other = brief("b", {"GPU-3", "GPU-4"});
   other.gpus.use = {GpuUse::draining, GpuUse::withheld};
   other.gpus.user = {"alice", std::nullopt};
-  const auto view = users_of(gpus_of({heard("n1", one), heard("n2", other)}));
+  const auto view = users_of(gpus_of({reply_from("n1", one), reply_from("n2", other)}));
   ASSERT_EQ(view.users.size(), 2U);
   EXPECT_EQ(view.users[0].user, "alice");
   EXPECT_EQ(view.users[0].gpus, 2);
@@ -131,7 +131,7 @@ HostReply<Offer> offer(const std::string& name, int free, std::int64_t celsius =
     answer.answer.gpus.push_back({static_cast<std::uint32_t>(i), "GPU-" + name + std::to_string(i),
                                   "NVIDIA H100", 1, celsius, health, i < 2});
   }
-  return heard(name, answer);
+  return reply_from(name, answer);
 }
 
 std::vector<std::string> order_of(const HostReplies<Offer>& all) {
@@ -147,7 +147,7 @@ TEST(Offers, AreLinkedThenWellThenTightThenCool) {
               ElementsAre("n5", "n2", "n1", "n3", "n4"));
 }
 
-TEST(Offers, OfAGpuOnTwoMachinesTheBetterCounts) {
+TEST(Offers, BetterOfferWinsForGpuOnTwoMachines) {
   auto twin = offer("n2", 2, 90);
   twin.answer.answer.gpus = offer("n1", 2).answer.answer.gpus;
   EXPECT_THAT(order_of({twin, offer("n1", 2)}), ElementsAre("n1"));
@@ -167,13 +167,13 @@ TEST(Usage, OfOneUserIsAddedUp) {
   other.brief.instance = "b";
   other.answer.rows[0].gpu_hours = 1;
   other.answer.rows[0].mean_utilization_percent = 50;
-  const auto view = usage_of({heard("n1", one), heard("n2", other)}, false);
+  const auto view = usage_of({reply_from("n1", one), reply_from("n2", other)}, false);
   ASSERT_EQ(view.usage.rows.size(), 1U);
   EXPECT_EQ(view.usage.rows[0].gpu_hours, 4);
   EXPECT_EQ(view.usage.rows[0].energy_kwh, 3.0);
   EXPECT_EQ(view.usage.rows[0].mean_utilization_percent, 80);
   EXPECT_EQ(view.usage.rows[0].leases, 4);
-  const auto by_host = usage_of({heard("n1", one), heard("n2", other)}, true);
+  const auto by_host = usage_of({reply_from("n1", one), reply_from("n2", other)}, true);
   ASSERT_EQ(by_host.usage.rows.size(), 2U);
   EXPECT_EQ(by_host.usage.rows[0].key, "n1");
 }
@@ -187,7 +187,7 @@ HostReply<Examination> examined(const std::string& name, Brief brief,
   all.readiness.now = now;
   all.requested_at = *from_rfc3339("2026-01-01T00:00:10Z");
   all.replied_at = *from_rfc3339("2026-01-01T00:00:11Z");
-  return heard(name, Examination{std::move(brief), all});
+  return reply_from(name, Examination{std::move(brief), all});
 }
 
 std::vector<std::string> findings(const HostReplies<Examination>& all) {
@@ -232,7 +232,7 @@ TEST(Diagnosis, SilentUnreadyAndDuplicateHostsAreReported) {
   auto unready = examined("n3", brief("c", {"GPU-1"}));
   unready.answer.answer.readiness.ready = false;
   unready.answer.answer.readiness.reason = "NVML Shared Library Not Found";
-  EXPECT_THAT(findings({examined("n1", brief("a", {"GPU-1"})), silent<Examination>("n2"), unready,
+  EXPECT_THAT(findings({examined("n1", brief("a", {"GPU-1"})), timeout_from<Examination>("n2"), unready,
                         examined("n1b", brief("a", {"GPU-1"}))}),
               ElementsAre("n2: no answer", HasSubstr("n1b is the same daemon as n1"),
                           "n3: NVML Shared Library Not Found",

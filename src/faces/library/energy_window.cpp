@@ -14,7 +14,7 @@
 namespace gpuyard::library {
 
 struct EnergyWindow::State {
-  State(const Monitor& of, Duration timeout) : monitor(of), deadline(timeout), ledger(boot_id()) {}
+  State(const Monitor& of, Duration timeout) : monitor(of), read_timeout(timeout), ledger(boot_id()) {}
   ~State() {
     {
       const std::lock_guard lock(mutex);
@@ -26,7 +26,7 @@ struct EnergyWindow::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  Snapshot read() const { return monitor.inventory(deadline, energy::kEnergyProbes); }
+  Snapshot read() const { return monitor.inventory(read_timeout, energy::kEnergyProbes); }
 
   void run_reader() {
     std::unique_lock lock(mutex);
@@ -39,7 +39,7 @@ struct EnergyWindow::State {
   }
 
   const Monitor& monitor;
-  const Duration deadline;
+  const Duration read_timeout;
   std::mutex mutex;
   std::condition_variable changed;
   energy::Ledger ledger;
@@ -49,8 +49,8 @@ struct EnergyWindow::State {
 };
 
 Result<EnergyWindow> EnergyWindow::begin(const Monitor& monitor,
-                                         const energy::WindowRequest& request, Duration deadline) {
-  auto state = std::make_unique<State>(monitor, deadline);
+                                         const energy::WindowRequest& request, Duration read_timeout) {
+  auto state = std::make_unique<State>(monitor, read_timeout);
   auto id = state->ledger.begin(request, state->read());
   if (!id) return std::move(id).error();
   state->id = *std::move(id);

@@ -26,12 +26,12 @@ class EnergyWindow {
  public:
   static constexpr Duration kReadInterval = std::chrono::milliseconds(100);
   // A GPU that does not answer within this time is measured up to its last answer.
-  static constexpr Duration kReadDeadline = std::chrono::milliseconds(250);
+  static constexpr Duration kReadTimeout = std::chrono::milliseconds(250);
 
   // The monitor outlives the window. Errors as for energy::Ledger::begin(), and Errc::unavailable
   // if no thread can be started.
   static Result<EnergyWindow> begin(const Monitor&, const energy::WindowRequest&,
-                                    Duration deadline = kReadDeadline);
+                                    Duration read_timeout = kReadTimeout);
 
   EnergyWindow(EnergyWindow&&) noexcept;
   EnergyWindow& operator=(EnergyWindow&&) noexcept;

@@ -48,8 +48,8 @@ TEST_F(EnergyWindowTest, SeesAPeakBetweenItsEdges) {
   const auto window = EnergyWindow::begin(monitor, {});
   ASSERT_TRUE(window);
   fleet_.set_number(0, Metric::power_draw, 700'000);
-  const TimePoint patience = BootClock::now() + std::chrono::seconds(10);
-  while (window->mark().used.gpus[0].peak_mw < 700'000 && BootClock::now() < patience) {
+  const TimePoint deadline = BootClock::now() + std::chrono::seconds(10);
+  while (window->mark().used.gpus[0].peak_mw < 700'000 && BootClock::now() < deadline) {
     std::this_thread::yield();
   }
   fleet_.set_number(0, Metric::power_draw, 100'000);
@@ -57,7 +57,7 @@ TEST_F(EnergyWindowTest, SeesAPeakBetweenItsEdges) {
   EXPECT_EQ(window->mark().used.gpus[1].peak_mw, 100'000);
 }
 
-TEST_F(EnergyWindowTest, AGpuThatBlocksCostsOnlyItself) {
+TEST_F(EnergyWindowTest, BlockedGpuDoesNotDelayOthers) {
   const Monitor monitor = open();
   const auto window = EnergyWindow::begin(monitor, {});
   ASSERT_TRUE(window);
@@ -70,7 +70,7 @@ TEST_F(EnergyWindowTest, AGpuThatBlocksCostsOnlyItself) {
   EXPECT_GT(energy::seconds_of(measured.gpus[1].age), 0);
 }
 
-TEST_F(EnergyWindowTest, EnergyOfAGpuThatReportsNoneIsNotKnown) {
+TEST_F(EnergyWindowTest, GpuWithoutEnergyOrPowerIsUnknown) {
   fleet_.set_missing(0, Metric::energy_total, {MissingReason::not_supported, ""});
   fleet_.set_missing(0, Metric::power_draw, {MissingReason::not_supported, ""});
   const Monitor monitor = open();

@@ -38,7 +38,7 @@ void PendingReply::SharedState::deliver(const CommandReply& answer) {
   changed.notify_all();
 }
 
-PendingReply::PendingReply(std::shared_ptr<SharedState> slot) : state_(std::move(slot)) {}
+PendingReply::PendingReply(std::shared_ptr<SharedState> state) : state_(std::move(state)) {}
 PendingReply::PendingReply(PendingReply&&) noexcept = default;
 
 PendingReply& PendingReply::operator=(PendingReply&& other) noexcept {
@@ -124,8 +124,8 @@ Result<void> LocalControl::State::send(std::uint32_t index, Command&& command,
 }
 
 Result<LocalControl> LocalControl::open(const std::shared_ptr<Backend>& backend,
-                                        Duration deadline) {
-  auto monitor = Monitor::open(backend, deadline);
+                                        Duration timeout) {
+  auto monitor = Monitor::open(backend, timeout);
   if (!monitor) return std::move(monitor).error();
   return LocalControl(std::make_shared<State>(backend, *std::move(monitor)));
 }
@@ -143,26 +143,26 @@ Result<void> LocalControl::send_command_nonblocking(std::uint32_t index, Command
 
 Result<PendingReply> LocalControl::send_command(std::uint32_t index, Command command,
                                                 CommandContext context) const {
-  const auto slot = std::make_shared<PendingReply::SharedState>();
+  const auto state = std::make_shared<PendingReply::SharedState>();
   auto sent = state_->send(index, std::move(command), std::move(context),
-                           [slot](const CommandReply& reply) { slot->deliver(reply); });
+                           [state](const CommandReply& reply) { state->deliver(reply); });
   if (!sent) return std::move(sent).error();
-  return PendingReply(slot);
+  return PendingReply(state);
 }
 
 Result<CommandReply> LocalControl::send_command_blocking(std::uint32_t index, Command command,
-                                                         Duration deadline,
+                                                         Duration timeout,
                                                          CommandContext context) const {
   auto pending = send_command(index, std::move(command), std::move(context));
   if (!pending) return std::move(pending).error();
-  return pending->wait(deadline);
+  return pending->wait(timeout);
 }
 
 Result<std::int64_t> LocalControl::get_instant_power_mw(std::uint32_t index,
-                                                        Duration deadline) const {
-  auto power = state_->monitor.read(index, Metric::power_draw_instant, deadline);
+                                                        Duration timeout) const {
+  auto power = state_->monitor.read(index, Metric::power_draw_instant, timeout);
   if (power || power.error().code != Errc::unsupported) return power;
-  return state_->monitor.read(index, Metric::power_draw, deadline);
+  return state_->monitor.read(index, Metric::power_draw, timeout);
 }
 
 void LocalControl::close() const {

@@ -45,7 +45,7 @@ class LocalControl {
   using OnReply = std::function<void(const CommandReply&)>;
 
   // Errors as for Monitor::open().
-  static Result<LocalControl> open(const std::shared_ptr<Backend>&, Duration deadline);
+  static Result<LocalControl> open(const std::shared_ptr<Backend>&, Duration timeout);
 
   std::uint32_t device_count() const;
 
@@ -59,11 +59,11 @@ class LocalControl {
   Result<PendingReply> send_command(std::uint32_t index, Command, CommandContext) const;
   // Returns the command's own result, its failure as an error; or Errc::timed_out, after which the
   // command may still be carried out.
-  Result<CommandReply> send_command_blocking(std::uint32_t index, Command, Duration deadline,
+  Result<CommandReply> send_command_blocking(std::uint32_t index, Command, Duration timeout,
                                              CommandContext) const;
 
   // Returns milliwatts at this instant; the average over the last second if the driver has none.
-  Result<std::int64_t> get_instant_power_mw(std::uint32_t index, Duration deadline) const;
+  Result<std::int64_t> get_instant_power_mw(std::uint32_t index, Duration timeout) const;
 
   // See driver::CommandWorkers::close().
   void close() const;

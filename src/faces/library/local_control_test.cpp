@@ -64,7 +64,7 @@ TEST_F(ControlTest, ABlockingCommandGivesItsOwnResult) {
             (Error{Errc::denied, "no"}));
 }
 
-TEST_F(ControlTest, SentWithoutBlockingReturnsAtOnceAndMeansSent) {
+TEST_F(ControlTest, NonblockingSendReturnsAtOnce) {
   RecordProperty("contract", "B9 B4");
   const CapturedLog log;
   const LocalControl control = open();
@@ -126,7 +126,7 @@ TEST_F(ControlTest, PendingReplyAllowsRepeatedWaitsButOneResult) {
   EXPECT_EQ(std::ranges::count(log.lines(), kCallerGone), 0);
 }
 
-TEST_F(ControlTest, AnUnknownGpuIsAnErrorBeforeAnythingIsQueued) {
+TEST_F(ControlTest, UnknownGpuIsRefusedBeforeQueueing) {
   RecordProperty("contract", "B11");
   const LocalControl control = open();
   const Error why{Errc::not_found, "GPU index 4 is out of range"};
@@ -168,7 +168,7 @@ TEST_F(ControlTest, ClosingFailsStuckCommandAndFinishesQueued) {
       << "what a healthy GPU had queued is carried out first";
 }
 
-TEST_F(ControlTest, TheLastOneMayEndInsideACompletionHandler) {
+TEST_F(ControlTest, LastCopyMayEndInCompletionHandler) {
   std::promise<void> promise;
   {
     const LocalControl control = open();
@@ -183,7 +183,7 @@ TEST_F(ControlTest, TheLastOneMayEndInsideACompletionHandler) {
   EXPECT_EQ(promise.get_future().wait_for(kTestTimeout), std::future_status::ready);
 }
 
-TEST_F(ControlTest, PowerIsTheInstantOneOrElseTheAverage) {
+TEST_F(ControlTest, PowerFallsBackFromInstantToAverage) {
   RecordProperty("contract", "B2");
   const LocalControl control = open();
   EXPECT_EQ(control.get_instant_power_mw(0, kTestTimeout).error().code, Errc::unsupported);

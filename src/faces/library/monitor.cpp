@@ -19,7 +19,7 @@ namespace {
 // The answers to one call of inventory().
 using Round = std::map<DeviceId, Sample>;
 
-constexpr Duration kCountDeadline = std::chrono::milliseconds(250);
+constexpr Duration kCountTimeout = std::chrono::milliseconds(250);
 
 bool is_gone(const DeviceState& device) {
   if (device.info.fault) return true;
@@ -31,22 +31,22 @@ Result<DriverSession> start(const std::shared_ptr<Backend>& backend) {
   const auto promise = std::make_shared<std::promise<Result<DriverSession>>>();
   auto session = promise->get_future();
   std::thread([backend, promise] { promise->set_value(backend->start()); }).detach();
-  if (session.wait_for(Monitor::kInitDeadline) == std::future_status::ready) return session.get();
+  if (session.wait_for(Monitor::kInitTimeout) == std::future_status::ready) return session.get();
   return init_error("the driver did not respond in time");
 }
 
 }  // namespace
 
 struct Monitor::State {
-  State(std::shared_ptr<Backend> backend, DriverSession session, Duration deadline,
+  State(std::shared_ptr<Backend> backend, DriverSession session, Duration timeout,
         HealthPolicy policy)
       : health(std::move(policy)),
         workers(std::move(backend), session.gpu_count,
                 {[this](ReadReply reply) { on_reply(std::move(reply)); }}),
-        inventory{std::move(session.driver), workers.devices(deadline)} {
+        inventory{std::move(session.driver), workers.devices(timeout)} {
     // Later counts of ECC errors are compared with this first one.
     constexpr ProbeSet kCounters = {Probe::ecc_totals};
-    Round round = read_devices(inventory.devices, kCounters, std::min(deadline, kCountDeadline));
+    Round round = read_devices(inventory.devices, kCounters, std::min(timeout, kCountTimeout));
     for (const DeviceInfo& info : inventory.devices) update_state(info, round, kCounters);
   }
 
@@ -60,19 +60,19 @@ struct Monitor::State {
     reply_arrived.notify_all();
   }
 
-  // Queries these GPUs and waits until all have replied or the deadline has passed.
-  Round read_devices(const std::vector<DeviceInfo>& devices, ProbeSet probes, Duration deadline) {
+  // Queries these GPUs and waits until all have replied or the timeout has passed.
+  Round read_devices(const std::vector<DeviceInfo>& devices, ProbeSet probes, Duration timeout) {
     std::unique_lock lock(mutex);
     const std::uint64_t id = ++last_round;
     rounds.try_emplace(id);
     lock.unlock();
-    std::size_t asked = 0;
+    std::size_t sent_reads = 0;
     for (const DeviceInfo& info : devices) {
-      if (workers.read({id, info.id, probes})) ++asked;
+      if (workers.read({id, info.id, probes})) ++sent_reads;
     }
     lock.lock();
     const Round& round = rounds[id];
-    reply_arrived.wait_for(lock, deadline, [&] { return round.size() >= asked; });
+    reply_arrived.wait_for(lock, timeout, [&] { return round.size() >= sent_reads; });
     return std::move(rounds.extract(id).mapped());
   }
 
@@ -96,11 +96,11 @@ struct Monitor::State {
   const Inventory inventory;
 };
 
-Result<Monitor> Monitor::open(std::shared_ptr<Backend> backend, Duration deadline,
+Result<Monitor> Monitor::open(std::shared_ptr<Backend> backend, Duration timeout,
                               HealthPolicy policy) {
   auto session = start(backend);
   if (!session) return std::move(session).error();
-  return Monitor(std::make_unique<State>(std::move(backend), *std::move(session), deadline,
+  return Monitor(std::make_unique<State>(std::move(backend), *std::move(session), timeout,
                                          std::move(policy)));
 }
 
@@ -122,9 +122,9 @@ const DriverInfo& Monitor::driver() const {
   return state_->inventory.driver;
 }
 
-Snapshot Monitor::inventory(Duration deadline, ProbeSet probes) const {
+Snapshot Monitor::inventory(Duration timeout, ProbeSet probes) const {
   const auto& devices = state_->inventory.devices;
-  Round round = state_->read_devices(devices, probes, deadline);
+  Round round = state_->read_devices(devices, probes, timeout);
   Snapshot snapshot;
   snapshot.taken = BootClock::now();
   snapshot.wall = wall_now();
@@ -135,20 +135,20 @@ Snapshot Monitor::inventory(Duration deadline, ProbeSet probes) const {
   return snapshot;
 }
 
-Snapshot Monitor::snapshot(Duration deadline, ProbeSet probes) const {
-  Snapshot visible = inventory(deadline, probes);
+Snapshot Monitor::snapshot(Duration timeout, ProbeSet probes) const {
+  Snapshot visible = inventory(timeout, probes);
   std::erase_if(visible.devices, is_gone);
   return visible;
 }
 
-Result<std::int64_t> Monitor::read(std::uint32_t index, Metric metric, Duration deadline) const {
+Result<std::int64_t> Monitor::read(std::uint32_t index, Metric metric, Duration timeout) const {
   const MetricRow& row = row_of(metric);
   const bool is_number = row.subject == MetricSubject::device && row.kind != MetricKind::text;
   if (!is_number) return unsupported_feature_error(row.key);
   if (index >= state_->inventory.devices.size()) return index_range_error(index);
   const DeviceInfo& info = state_->inventory.devices[index];
   const ProbeSet probes = probes_filling(std::array{metric});
-  Round round = state_->read_devices({info}, probes, deadline);
+  Round round = state_->read_devices({info}, probes, timeout);
   const DeviceState state = state_->update_state(info, round, probes);
   if (const std::int64_t* number = state.sample.number(metric)) return *number;
   const Reading* reading = state.sample.find(metric);
@@ -160,10 +160,10 @@ Result<std::int64_t> Monitor::read(std::uint32_t index, Metric metric, Duration 
   return query_error(describe(why), is_lost ? Errc::device_lost : Errc::unavailable);
 }
 
-Result<HealthReport> Monitor::health(std::uint32_t index, Duration deadline) const {
+Result<HealthReport> Monitor::health(std::uint32_t index, Duration timeout) const {
   if (index >= state_->inventory.devices.size()) return index_range_error(index);
   const DeviceInfo& info = state_->inventory.devices[index];
-  Round round = state_->read_devices({info}, kHealthProbes, deadline);
+  Round round = state_->read_devices({info}, kHealthProbes, timeout);
   return state_->update_state(info, round, kHealthProbes).health;
 }
 
@@ -174,9 +174,9 @@ Result<void> Monitor::acknowledge_ecc_errors(std::uint32_t index) const {
   return {};
 }
 
-std::vector<GpuMetrics> Monitor::collect_metrics(Duration deadline) const {
+std::vector<GpuMetrics> Monitor::collect_metrics(Duration timeout) const {
   std::vector<GpuMetrics> metrics;
-  for (const DeviceState& device : snapshot(deadline, kMetricsProbes).devices) {
+  for (const DeviceState& device : snapshot(timeout, kMetricsProbes).devices) {
     metrics.push_back(metrics_of(device));
   }
   return metrics;

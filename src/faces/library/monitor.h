@@ -20,13 +20,13 @@ namespace gpuyard::library {
 // Any thread may call any const member function.
 class Monitor {
  public:
-  static constexpr Duration kDefaultDeadline = std::chrono::seconds(2);
-  static constexpr Duration kInitDeadline = std::chrono::seconds(15);  // a cold NVML takes seconds
+  static constexpr Duration kDefaultTimeout = std::chrono::seconds(2);
+  static constexpr Duration kInitTimeout = std::chrono::seconds(15);  // a cold NVML takes seconds
 
   // Errors are init_error() and query_error().
   // A GPU that does not open in time is listed with that fault.
   // Uncorrectable ECC errors count as new from here on.
-  static Result<Monitor> open(std::shared_ptr<Backend>, Duration deadline = kDefaultDeadline,
+  static Result<Monitor> open(std::shared_ptr<Backend>, Duration timeout = kDefaultTimeout,
                               HealthPolicy = {});
 
   Monitor(Monitor&&) noexcept;
@@ -43,28 +43,28 @@ class Monitor {
   const DeviceInfo* device(std::uint32_t index) const;
 
   // Returns every GPU found at construction, each with its readings or why there are none. Waits at
-  // most `deadline`; a GPU that does not answer by then is listed as unresponsive.
+  // most `timeout`; a GPU that does not answer by then is listed as unresponsive.
   // Reads only what fills `probes`. All of them take 40 ms and more: the driver measures PCIe
   // traffic for that long.
-  Snapshot inventory(Duration deadline = kDefaultDeadline, ProbeSet probes = ProbeSet::all()) const;
+  Snapshot inventory(Duration timeout = kDefaultTimeout, ProbeSet probes = ProbeSet::all()) const;
 
   // Returns the GPUs that are visible now: inventory() without those that are gone. May be fewer
   // than gpu_count(); one bad GPU cannot fail it.
-  Snapshot snapshot(Duration deadline = kDefaultDeadline, ProbeSet probes = ProbeSet::all()) const;
+  Snapshot snapshot(Duration timeout = kDefaultTimeout, ProbeSet probes = ProbeSet::all()) const;
 
   // Reads one number now. Errors: index_range_error(), unsupported_feature_error(), query_error().
   Result<std::int64_t> read(std::uint32_t index, Metric,
-                            Duration deadline = kDefaultDeadline) const;
+                            Duration timeout = kDefaultTimeout) const;
 
   // Reads a GPU now and returns the verdict on it. Error: index_range_error().
-  Result<HealthReport> health(std::uint32_t index, Duration deadline = kDefaultDeadline) const;
+  Result<HealthReport> health(std::uint32_t index, Duration timeout = kDefaultTimeout) const;
 
   // Marks a GPU's uncorrectable ECC errors so far as known: they no longer make it unhealthy.
   // Error: index_range_error().
   Result<void> acknowledge_ecc_errors(std::uint32_t index) const;
 
   // Returns snapshot() in the small view.
-  std::vector<GpuMetrics> collect_metrics(Duration deadline = kDefaultDeadline) const;
+  std::vector<GpuMetrics> collect_metrics(Duration timeout = kDefaultTimeout) const;
 
  private:
   struct State;

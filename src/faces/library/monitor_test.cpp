@@ -62,7 +62,7 @@ TEST_F(MonitorTest, LostGpuIsHiddenButCountedAndListed) {
   EXPECT_EQ(all.devices[5].why, "GPU is lost");
 }
 
-TEST_F(MonitorTest, OneStuckGpuCannotFailTheSnapshotOfTheOthers) {
+TEST_F(MonitorTest, StuckGpuDoesNotFailSnapshot) {
   RecordProperty("contract", "A13");
   const Monitor monitor = open(fleet_);
   fleet_.block(0);
@@ -137,7 +137,7 @@ TEST_F(MonitorTest, AnIndexThatIsNotThereIsOutOfRange) {
             "GPU index 8 is out of range");
 }
 
-TEST_F(MonitorTest, AReadingTheGpuDoesNotHaveIsNotSupported) {
+TEST_F(MonitorTest, AbsentReadingIsUnsupported) {
   RecordProperty("contract", "A14");
   const auto power = open(fleet_).read(0, Metric::power_draw);
   EXPECT_EQ(power.error(),
@@ -155,7 +155,7 @@ TEST_F(MonitorTest, AReadingThatWorksIsItsNumber) {
   EXPECT_EQ(*open(fleet_).read(3, Metric::temperature_core), 40);
 }
 
-TEST(Monitor, WithoutADriverThereIsNoMonitorButAReason) {
+TEST(Monitor, MissingDriverIsReported) {
   RecordProperty("contract", "A14");
   const auto fleet = FakeFleet::without_driver(init_error("Driver Not Loaded"));
   EXPECT_EQ(Monitor::open(fleet.backend()).error().message,

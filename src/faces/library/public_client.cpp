@@ -137,10 +137,10 @@ struct Client::State {
                                  const Params& parameters = {}, const Body& body = {}) const {
     return sanitize(client::call_with_retry(daemon, route, parameters, body, deadline));
   }
-  template <class Wish>
+  template <class RequestBody>
   Result<void> change(
-      const protocol::Route<protocol::ManagedGpus, protocol::ChangeResults, Wish>& route,
-      const std::string& gpus, Wish body, std::optional<seconds> duration) const {
+      const protocol::Route<protocol::ManagedGpus, protocol::ChangeResults, RequestBody>& route,
+      const std::string& gpus, RequestBody body, std::optional<seconds> duration) const {
     if (duration) body.for_s = static_cast<double>(duration->count());
     return check_changes(
         client::call(daemon, route, {gpus}, body, std::max(deadline, kChangeTimeout)));

@@ -25,7 +25,7 @@ class ClientTest : public ::testing::Test {
   void TearDown() override { SetUp(); }
 };
 
-TEST_F(ClientTest, AHostThatIsNoneIsSaidAtOnce) {
+TEST_F(ClientTest, InvalidHostIsRefusedAtOnce) {
   EXPECT_EQ(Client::open({.host = "no host"}).error().code, Errc::invalid);
   EXPECT_EQ(Client::open({.host = "ssh://-oProxyCommand=x"}).error().code, Errc::invalid);
 }

@@ -42,19 +42,19 @@ class LibraryControl : public ::testing::Test {
   }
 
   // Collects lines of the library's log, with the first letter of their level.
-  static void listen() {
+  static void collect_log_lines() {
     lines().clear();
     gpuyard::set_log_sink([](gpuyard::LogLevel level, std::string_view text) {
       const std::lock_guard lock(mutex());
       lines().push_back("DIWE"[static_cast<int>(level)] + (" " + std::string(text)));
     });
   }
-  static std::vector<std::string> heard() {
+  static std::vector<std::string> logged_lines() {
     const std::lock_guard lock(mutex());
     return lines();
   }
-  static bool was_heard(const std::string& beginning) {
-    const auto all = heard();
+  static bool has_logged(const std::string& beginning) {
+    const auto all = logged_lines();
     return std::ranges::any_of(
         all, [&](const std::string& line) { return line.starts_with(beginning); });
   }
@@ -72,7 +72,7 @@ class LibraryControl : public ::testing::Test {
   }
 };
 
-TEST_F(LibraryControl, EveryOperationReachesTheDriverOnceAndInOrder) {
+TEST_F(LibraryControl, OperationsReachDriverOnceInOrder) {
   RecordProperty("contract", "B1 B2 B15 E14");
   const Control control = open();
   EXPECT_EQ(control.device_count(), 4U);
@@ -97,7 +97,7 @@ TEST_F(LibraryControl, EveryOperationReachesTheDriverOnceAndInOrder) {
                                 {1, std::nullopt}}));
 }
 
-TEST_F(LibraryControl, PowerAndEnergyAreReadInMilliwattsAndMillijoules) {
+TEST_F(LibraryControl, PowerIsMilliwattsAndEnergyMillijoules) {
   RecordProperty("contract", "B2 B3");
   const Control control = open();
   ASSERT_TRUE(fleet_.set_number(2, "power_draw_instant_w", 312.5));
@@ -163,7 +163,7 @@ TEST_F(LibraryControl, DriverErrorsKeepErrorCode) {
 
 TEST_F(LibraryControl, NonblockingCommandReturnsAndResultIsLogged) {
   RecordProperty("contract", "B4 B9 B16");
-  listen();
+  collect_log_lines();
   {
     const Control control = open();
     fleet_.block(1);
@@ -176,10 +176,10 @@ TEST_F(LibraryControl, NonblockingCommandReturnsAndResultIsLogged) {
     EXPECT_TRUE(fleet_.writes().empty());
     fleet_.unblock(1);
   }
-  EXPECT_TRUE(was_heard("I Background task for GPU 3 successfully spawned"));
-  EXPECT_TRUE(was_heard("I Power limit set to 250 W [gpu=1 time_to_command_done=50"));
-  EXPECT_TRUE(was_heard("W Cannot read total energy consumption [gpu=1 "));
-  EXPECT_FALSE(was_heard("E ")) << "nobody was to be told";
+  EXPECT_TRUE(has_logged("I Background task for GPU 3 successfully spawned"));
+  EXPECT_TRUE(has_logged("I Power limit set to 250 W [gpu=1 time_to_command_done=50"));
+  EXPECT_TRUE(has_logged("W Cannot read total energy consumption [gpu=1 "));
+  EXPECT_FALSE(has_logged("E ")) << "nobody was to be told";
 }
 
 TEST_F(LibraryControl, CompletionHandlerIsCalled) {
@@ -197,7 +197,7 @@ TEST_F(LibraryControl, CompletionHandlerIsCalled) {
 
 TEST_F(LibraryControl, AbandonedCallerIsLoggedAndWorkerContinues) {
   RecordProperty("contract", "B14");
-  listen();
+  collect_log_lines();
   const Control control = open();
   fleet_.block(1);
   EXPECT_EQ(control.send_command_blocking(1, Control::SetPersistenceMode{.enabled = true}, 20ms)
@@ -206,7 +206,7 @@ TEST_F(LibraryControl, AbandonedCallerIsLoggedAndWorkerContinues) {
             Errc::timed_out);
   fleet_.unblock(1);
   EXPECT_TRUE(control.set_persistence_mode(1, false).ok());
-  EXPECT_TRUE(was_heard("E Failed to send response to caller"));
+  EXPECT_TRUE(has_logged("E Failed to send response to caller"));
   EXPECT_EQ(fleet_.writes().size(), 2U);
 }
 

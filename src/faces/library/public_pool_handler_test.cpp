@@ -65,7 +65,7 @@ TEST(Pool, AHandlerMayCallThePoolAndDropItsLease) {
 constexpr int kClaims = 100'000;
 
 // Each handler is called because of what the one before it did.
-TEST(Pool, AHundredThousandHandlersMayTellOneAfterTheOther) {
+TEST(Pool, LongHandlerChainDoesNotOverflowStack) {
   const Pool pool = pool_of({0});
   auto held = pool.try_claim();
   int served = 0;

@@ -79,7 +79,7 @@ TEST(Pool, DuplicateOrExcessGpusAreRefused) {
   EXPECT_EQ(Pool::of(many)->capacity(), Pool::kMostGpus);
 }
 
-TEST(Pool, ShowsItsGpusInTheOrderGivenWithGapsKept) {
+TEST(Pool, GpusKeepGivenOrderAndGaps) {
   RecordProperty("contract", "D9");
   const Pool pool = pool_of({7, 2, 5});
   const auto lease = pool.try_claim();
@@ -189,7 +189,7 @@ TEST(Pool, WaitersAreServedInOrder) {
   }
 }
 
-TEST(Pool, AClaimOfFewerGpusNeverPassesOneOfMore) {
+TEST(Pool, SmallerClaimNeverOvertakesLarger) {
   RecordProperty("contract", "D4");
   const Pool pool = pool_of({0, 1});
   auto held = pool.try_claim();

@@ -112,7 +112,7 @@ TEST_F(Library, ASnapshotIsAValue) {
   EXPECT_TRUE(text.str().starts_with("GPU 0: 40 C, 0 % util, ")) << text.str();
 }
 
-TEST_F(Library, HealthIsJudgedWheneverItIsAskedFor) {
+TEST_F(Library, HealthIsEvaluatedAtEachCall) {
   RecordProperty("contract", "A10 A9");
   const Monitor monitor = open(fleet_);
   EXPECT_EQ(monitor.health(0)->verdict, Health::healthy);
@@ -163,7 +163,7 @@ TEST_F(Library, EveryReadingIsAValueOrAReason) {
   EXPECT_EQ(gpu.processes, std::nullopt) << "not known";
 }
 
-TEST_F(Library, OneReadingIsANumberOrOneOfThreeErrors) {
+TEST_F(Library, ReadingIsNumberOrOneOfThreeErrors) {
   RecordProperty("contract", "A14");
   ASSERT_TRUE(fleet_.set_number(0, "power_draw_w", 99.5));
   ASSERT_TRUE(fleet_.set_missing(1, "power_draw_w", {MissingReason::failed, "Unknown Error"}));
@@ -259,7 +259,7 @@ TEST(LibraryWithoutADriver, DoesNotOpenAndSaysWhy) {
   EXPECT_NE(advice_on(monitor.error()).find("modprobe"), std::string::npos);
 }
 
-TEST(LibraryWithoutADriver, IsAMonitorWithoutGpusIfSoWished) {
+TEST(LibraryWithoutADriver, OpenOrEmptyGivesMonitorWithoutGpus) {
   RecordProperty("contract", "E10 E16 E6");
   const Monitor monitor = Monitor::open_or_none(FakeFleet::without_driver("Driver Not Loaded"));
   EXPECT_EQ(monitor.gpu_count(), 0U);
@@ -372,7 +372,7 @@ TEST_F(Library, MeasuresEnergyBetweenTwoMoments) {
   EXPECT_EQ(window->end(), measured);
 }
 
-TEST_F(Library, EnergyOfGpusThatDoNotTellIsNotKnown) {
+TEST_F(Library, GpuWithoutEnergyReadingIsUnknown) {
   const Monitor monitor = open(fleet_);
   auto window = monitor.begin_energy_window({0});
   ASSERT_TRUE(window.ok()) << window.error().message;

@@ -42,7 +42,7 @@ class Training : public ::testing::Test {
   TrainingMonitor by_hand() {
     TrainingMonitor training(monitor_);
     training.with_manual_time().on_alert([this](const Alert& alert) {
-      told_.push_back(alert.message());
+      alert_messages_.push_back(alert.message());
       return answer_;
     });
     return training;
@@ -51,7 +51,7 @@ class Training : public ::testing::Test {
   FakeFleet fleet_ = FakeFleet::with_healthy_gpus(2, 80'000'000'000);
   Monitor monitor_ = Monitor::open_or_none(fleet_);
   TrainingAction answer_ = pause;
-  std::vector<std::string> told_;
+  std::vector<std::string> alert_messages_;
 };
 
 TEST_F(Training, PausesWhileAGpuIsTooHot) {
@@ -68,7 +68,7 @@ TEST_F(Training, PausesWhileAGpuIsTooHot) {
   fleet_.set_temperature(1, 70);
   training.sample_at(11s);
   EXPECT_EQ(training.wait_while_paused(1h), keep_going);
-  EXPECT_EQ(told_.size(), 1U);
+  EXPECT_EQ(alert_messages_.size(), 1U);
   EXPECT_EQ(training.end().paused_seconds, 5);
 }
 
@@ -102,7 +102,7 @@ TEST_F(Training, TakesAllThresholds) {
   ASSERT_TRUE(training.begin());
   training.sample_at(0s);
   training.sample_at(60s);
-  EXPECT_EQ(told_,
+  EXPECT_EQ(alert_messages_,
             (std::vector<std::string>{"GPU 0: memory is 10 % used, threshold 10 %",
                                       "GPU 0: power is 25 % of its limit, threshold 25 %",
                                       "GPU 0: idle for 60 s, threshold 60 s: possible hang"}));
@@ -164,7 +164,7 @@ TEST_F(Training, ReportsEachEpochAndTheWhole) {
   EXPECT_EQ(training.end(), all) << "ending it again changes nothing";
 }
 
-TEST_F(Training, AnEpochIsEstimatedOnlyIfItsOwnJoulesAre) {
+TEST_F(Training, EpochIsEstimatedOnlyByOwnEnergy) {
   const gpuyard::Missing none{gpuyard::MissingReason::not_supported, ""};
   ASSERT_TRUE(fleet_.set_missing(0, "energy_total_j", none));
   TrainingMonitor training = by_hand();
@@ -293,7 +293,7 @@ TEST_F(Training, RefusesAnIntervalThatIsNone) {
   EXPECT_TRUE(training.with_interval_secs(0.1).begin());
 }
 
-TEST_F(Training, AHandlerMayCallAnythingAlsoItsOwnEnd) {
+TEST_F(Training, HandlerMayCallEnd) {
   RecordProperty("contract", "C12");
   TrainingMonitor training(monitor_);
   training.with_manual_time().on_alert([&](const Alert&) {
@@ -420,7 +420,7 @@ TEST_F(Training, ManyThreadsMayCallIt) {
 
 // With a GPU that hangs, each edge waits for two readings of 250 ms: two edges for four, unless one
 // overtakes what the other has read and not added yet.
-TEST_F(Training, EdgesOfSeveralThreadsComeOneAfterTheOther) {
+TEST_F(Training, ConcurrentEdgesAreSerialised) {
   TrainingMonitor training(monitor_);
   ASSERT_TRUE(training.begin());
   fleet_.block(0);

@@ -17,96 +17,96 @@ GpuMetrics gpu_at(double celsius, double percent = 90) {
 
 class TrainingGuardTest : public ::testing::Test {
  protected:
-  std::vector<Alert> look(const GpuMetrics& gpu) { return watch_.evaluate({gpu}, now_ += 1s); }
+  std::vector<Alert> evaluate(const GpuMetrics& gpu) { return guard_.evaluate({gpu}, now_ += 1s); }
   // Takes one sample and answers all its new alerts alike.
-  std::size_t look(const GpuMetrics& gpu, TrainingAction answer) {
-    const auto news = look(gpu);
-    for (const Alert& alert : news) watch_.record_action(alert, answer);
-    return news.size();
+  std::size_t evaluate(const GpuMetrics& gpu, TrainingAction answer) {
+    const auto new_alerts = evaluate(gpu);
+    for (const Alert& alert : new_alerts) guard_.record_action(alert, answer);
+    return new_alerts.size();
   }
 
-  TrainingGuard watch_{AndonThresholds{}};
+  TrainingGuard guard_{AndonThresholds{}};
   std::chrono::nanoseconds now_{};
 };
 
 TEST_F(TrainingGuardTest, AlertIsReportedOnFiringAndRisingLevel) {
   RecordProperty("contract", "C12");
-  EXPECT_EQ(look(gpu_at(79), keep_going), 0U);
-  EXPECT_EQ(look(gpu_at(81), keep_going), 1U);
-  EXPECT_EQ(look(gpu_at(83), keep_going), 0U);
-  EXPECT_EQ(look(gpu_at(90), keep_going), 1U) << "an error by now";
-  EXPECT_EQ(look(gpu_at(81), keep_going), 0U);
-  EXPECT_EQ(look(gpu_at(90), keep_going), 0U) << "as bad as it was told before";
-  EXPECT_EQ(look(gpu_at(60), keep_going), 0U);
-  EXPECT_EQ(look(gpu_at(81), keep_going), 1U) << "another one";
-  EXPECT_EQ(watch_.action(), keep_going);
+  EXPECT_EQ(evaluate(gpu_at(79), keep_going), 0U);
+  EXPECT_EQ(evaluate(gpu_at(81), keep_going), 1U);
+  EXPECT_EQ(evaluate(gpu_at(83), keep_going), 0U);
+  EXPECT_EQ(evaluate(gpu_at(90), keep_going), 1U) << "an error by now";
+  EXPECT_EQ(evaluate(gpu_at(81), keep_going), 0U);
+  EXPECT_EQ(evaluate(gpu_at(90), keep_going), 0U) << "as bad as it was told before";
+  EXPECT_EQ(evaluate(gpu_at(60), keep_going), 0U);
+  EXPECT_EQ(evaluate(gpu_at(81), keep_going), 1U) << "another one";
+  EXPECT_EQ(guard_.action(), keep_going);
 }
 
 TEST_F(TrainingGuardTest, PausesUntilTheAlertIsOver) {
   RecordProperty("contract", "C12");
-  look(gpu_at(85), pause);
-  EXPECT_EQ(watch_.action(), pause);
-  look(gpu_at(80), keep_going);
-  EXPECT_EQ(watch_.action(), pause);
-  look(gpu_at(79.9), keep_going);
-  EXPECT_EQ(watch_.action(), keep_going);
-  EXPECT_EQ(watch_.cause(), (Alert{ThermalThrottling{0, 85, 80}}));
+  evaluate(gpu_at(85), pause);
+  EXPECT_EQ(guard_.action(), pause);
+  evaluate(gpu_at(80), keep_going);
+  EXPECT_EQ(guard_.action(), pause);
+  evaluate(gpu_at(79.9), keep_going);
+  EXPECT_EQ(guard_.action(), keep_going);
+  EXPECT_EQ(guard_.cause(), (Alert{ThermalThrottling{0, 85, 80}}));
 }
 
 TEST_F(TrainingGuardTest, UnreadableMetricKeepsAlertFiring) {
   RecordProperty("contract", "C12");
-  look(gpu_at(85), pause);
-  look(GpuMetrics{}, keep_going);
-  EXPECT_EQ(watch_.action(), pause) << "no temperature";
-  EXPECT_TRUE(watch_.evaluate({}, now_ += 1s).empty());
-  EXPECT_EQ(watch_.action(), pause) << "no GPU";
-  look(gpu_at(60), keep_going);
-  EXPECT_EQ(watch_.action(), keep_going);
+  evaluate(gpu_at(85), pause);
+  evaluate(GpuMetrics{}, keep_going);
+  EXPECT_EQ(guard_.action(), pause) << "no temperature";
+  EXPECT_TRUE(guard_.evaluate({}, now_ += 1s).empty());
+  EXPECT_EQ(guard_.action(), pause) << "no GPU";
+  evaluate(gpu_at(60), keep_going);
+  EXPECT_EQ(guard_.action(), keep_going);
 }
 
 TEST_F(TrainingGuardTest, ResumeOverridesPauseUntilAlertWorsens) {
   RecordProperty("contract", "C12");
-  look(gpu_at(85), pause);
-  watch_.resume();
-  EXPECT_EQ(watch_.action(), keep_going);
-  look(gpu_at(85), pause);
-  EXPECT_EQ(watch_.action(), keep_going) << "nothing new";
-  look(gpu_at(95), pause);
-  EXPECT_EQ(watch_.action(), pause) << "worse";
+  evaluate(gpu_at(85), pause);
+  guard_.resume();
+  EXPECT_EQ(guard_.action(), keep_going);
+  evaluate(gpu_at(85), pause);
+  EXPECT_EQ(guard_.action(), keep_going) << "nothing new";
+  evaluate(gpu_at(95), pause);
+  EXPECT_EQ(guard_.action(), pause) << "worse";
 }
 
 TEST_F(TrainingGuardTest, TheLastAnswerToAnAlertCounts) {
-  look(gpu_at(85), pause);
-  look(gpu_at(95), keep_going);
-  EXPECT_EQ(watch_.action(), keep_going);
+  evaluate(gpu_at(85), pause);
+  evaluate(gpu_at(95), keep_going);
+  EXPECT_EQ(guard_.action(), keep_going);
 }
 
 TEST_F(TrainingGuardTest, StopsForGood) {
   RecordProperty("contract", "C12");
-  look(gpu_at(85), stop);
-  look(gpu_at(40), keep_going);
-  watch_.resume();
-  EXPECT_EQ(watch_.action(), stop);
+  evaluate(gpu_at(85), stop);
+  evaluate(gpu_at(40), keep_going);
+  guard_.resume();
+  EXPECT_EQ(guard_.action(), stop);
 }
 
-TEST_F(TrainingGuardTest, IsPausedByHandUntilItIsResumedByHand) {
-  watch_.pause();
-  look(gpu_at(40), keep_going);
-  EXPECT_EQ(watch_.action(), pause);
-  watch_.resume();
-  EXPECT_EQ(watch_.action(), keep_going);
+TEST_F(TrainingGuardTest, ManualPauseLastsUntilResume) {
+  guard_.pause();
+  evaluate(gpu_at(40), keep_going);
+  EXPECT_EQ(guard_.action(), pause);
+  guard_.resume();
+  EXPECT_EQ(guard_.action(), keep_going);
 }
 
 TEST_F(TrainingGuardTest, DoesNotTakeAPauseForAHang) {
   RecordProperty("contract", "C12 C8");
-  watch_.pause();
-  look(gpu_at(40, 0));
+  guard_.pause();
+  evaluate(gpu_at(40, 0));
   now_ += 1h;
-  EXPECT_TRUE(look(gpu_at(40, 0)).empty());
-  watch_.resume();
-  look(gpu_at(40, 0));
+  EXPECT_TRUE(evaluate(gpu_at(40, 0)).empty());
+  guard_.resume();
+  evaluate(gpu_at(40, 0));
   now_ += 1h;
-  EXPECT_EQ(look(gpu_at(40, 0)).size(), 1U);
+  EXPECT_EQ(evaluate(gpu_at(40, 0)).size(), 1U);
 }
 
 }  // namespace
@@ -195,7 +195,7 @@ TEST(TrainingStats, StartsOverButForItsCounters) {
   EXPECT_EQ(book.gpus(), (std::vector<TrainingGpu>{{0, {}, {}, 50.0, 2.0, {}}}));
 }
 
-TEST(TrainingStats, ACounterNotReadSinceItStartedOverIsMissing) {
+TEST(TrainingStats, UnreadCounterAfterResetIsMissing) {
   TrainingStats book;
   book.add(sample_at(2, {{Metric::throttle_time_sw_thermal, 10 * kSecond}}));
   book.reset();

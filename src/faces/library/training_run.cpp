@@ -48,9 +48,9 @@ TrainingRun::TrainingRun(std::shared_ptr<const Monitor> monitor, std::string why
 
 // ---- without the mutex: functions that wait for the driver
 
-Snapshot TrainingRun::read(Duration deadline) const {
+Snapshot TrainingRun::read(Duration timeout) const {
   if (!monitor_) return {};
-  Snapshot all = monitor_->snapshot(deadline, kTrainingProbes);
+  Snapshot all = monitor_->snapshot(timeout, kTrainingProbes);
   if (!options_.gpus.empty()) {
     std::erase_if(all.devices, [&](const DeviceState& device) {
       return std::ranges::find(options_.gpus, device.info.index) == options_.gpus.end();
@@ -80,7 +80,7 @@ std::optional<TrainingAction> TrainingRun::call_handler(const Alert& alert) cons
 }
 
 void TrainingRun::sample(Duration moment) {
-  const Snapshot snapshot = read(read_timeout(std::min(options_.interval, kSampleDeadline)));
+  const Snapshot snapshot = read(read_timeout(std::min(options_.interval, kSampleTimeout)));
   std::vector<GpuMetrics> metrics;
   for (const DeviceState& device : snapshot.devices) metrics.push_back(metrics_of(device));
   std::unique_lock lock(mutex_);
@@ -192,14 +192,14 @@ Result<void> TrainingRun::begin() {
     energy::WindowRequest request;
     for (const std::uint32_t index : options_.gpus) request.gpus.push_back(std::to_string(index));
     auto window =
-        EnergyWindow::begin(*monitor_, request, read_timeout(EnergyWindow::kReadDeadline));
+        EnergyWindow::begin(*monitor_, request, read_timeout(EnergyWindow::kReadTimeout));
     if (window) {
       energy_window_ = std::make_shared<const EnergyWindow>(*std::move(window));
     } else {
       energy_error_ = std::move(window).error().text();
     }
   }
-  const Snapshot first = read(read_timeout(kEdgeDeadline));
+  const Snapshot first = read(read_timeout(kEdgeTimeout));
   const std::optional<EnergyMark> energy = measure();
   const std::lock_guard lock(mutex_);
   for (Tally* tally : {&epoch_, &total_}) begin_tally(*tally, now(), energy);
@@ -225,7 +225,7 @@ TrainingAction TrainingRun::step() {
 
 TrainingReport TrainingRun::epoch_end() {
   const std::lock_guard edge(edge_mutex_);
-  const Snapshot last = read(read_timeout(kEdgeDeadline));
+  const Snapshot last = read(read_timeout(kEdgeTimeout));
   const std::optional<EnergyMark> energy = measure();
   const std::lock_guard lock(mutex_);
   if (ended_) return {};
@@ -240,7 +240,7 @@ TrainingReport TrainingRun::epoch_end() {
 void TrainingRun::finish() {
   const std::lock_guard edge(edge_mutex_);
   if (has_ended()) return;
-  const Snapshot last = read(read_timeout(kEdgeDeadline));
+  const Snapshot last = read(read_timeout(kEdgeTimeout));
   const std::optional<EnergyMark> energy = measure();
   std::shared_ptr<const EnergyWindow> window;  // ends when the mutex is free again
   const std::lock_guard lock(mutex_);
@@ -272,11 +272,11 @@ TrainingAction TrainingRun::action() const {
   return guard_.action();
 }
 
-TrainingAction TrainingRun::wait_while_paused(Duration deadline) const {
+TrainingAction TrainingRun::wait_while_paused(Duration timeout) const {
   std::unique_lock lock(mutex_);
   const auto pauses = [&] { return !ended_ && guard_.action() == TrainingAction::pause; };
   if (pauses() && !options_.manual_time) {
-    changed_.wait_for(lock, deadline, [&] { return !pauses(); });
+    changed_.wait_for(lock, timeout, [&] { return !pauses(); });
   }
   return ended_ ? TrainingAction::stop : guard_.action();
 }

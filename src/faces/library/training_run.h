@@ -39,7 +39,7 @@ class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
   bool has_ended() const;
 
   TrainingAction action() const;
-  TrainingAction wait_while_paused(Duration deadline) const;
+  TrainingAction wait_while_paused(Duration timeout) const;
   std::optional<Alert> cause() const;
   void pause() { update_guard(&TrainingGuard::pause); }
   void resume() { update_guard(&TrainingGuard::resume); }
@@ -48,9 +48,9 @@ class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
   void sample_at(Duration now);
 
  private:
-  static constexpr Duration kEdgeDeadline = std::chrono::milliseconds(250);
-  static constexpr Duration kSampleDeadline = std::chrono::seconds(2);
-  static constexpr Duration kManualDeadline = std::chrono::seconds(10);
+  static constexpr Duration kEdgeTimeout = std::chrono::milliseconds(250);
+  static constexpr Duration kSampleTimeout = std::chrono::seconds(2);
+  static constexpr Duration kManualTimeout = std::chrono::seconds(10);
 
   // The sums so far of an epoch, or of the whole training.
   struct Tally {
@@ -66,11 +66,11 @@ class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
   // Returns how long to wait for a GPU. With manual time it is long, so that no load on the machine
   // changes what a test sees.
   Duration read_timeout(Duration default_timeout) const {
-    return options_.manual_time ? kManualDeadline : default_timeout;
+    return options_.manual_time ? kManualTimeout : default_timeout;
   }
 
   // Called without the mutex, because they wait for the driver.
-  Snapshot read(Duration deadline) const;
+  Snapshot read(Duration timeout) const;
   std::optional<EnergyMark> measure() const;
   void sample(Duration now);
   std::optional<TrainingAction> call_handler(const Alert&) const;  // nothing: the handler threw

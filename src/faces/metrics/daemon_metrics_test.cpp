@@ -48,7 +48,7 @@ TEST(Alerts, DuplicatesAreOneSeries) {
   EXPECT_EQ(text.find(series), text.rfind(series)) << text;
 }
 
-TEST(Alerts, OfQuietRulesAreKnownToBeNone) {
+TEST(Alerts, NoFiringAlertsHaveNoSeries) {
   AlertMetrics alerts;
   alerts.rules = 17;
   alerts.pending = 2;

@@ -130,7 +130,7 @@ TEST(Prometheus, HealthIsNumericAndUnknownIsAbsent) {
       << text;
 }
 
-TEST(Prometheus, ASmallFleetIsThisTextByteForByte) {
+TEST(Prometheus, SmallFleetMatchesGoldenText) {
   EXPECT_EQ(render(small_fleet(), kDaemonMetrics, "gpuyard"), kGolden);
 }
 
@@ -169,7 +169,7 @@ TEST(Prometheus, AnUnresponsiveGpuSaysSo) {
             "p_gpu_responsive{device=\"0\"} 0\n");
 }
 
-TEST(Prometheus, AnUnresponsiveGpuIsNotLostHoweverBadItsHealth) {
+TEST(Prometheus, UnresponsiveGpuIsNotLost) {
   Snapshot snapshot = small_fleet();
   snapshot.devices[0].condition = DeviceCondition::unresponsive;
   snapshot.devices[0].health.verdict = Health::unhealthy;
@@ -193,7 +193,7 @@ TEST(Prometheus, FailedReadingsAreCounted) {
             "p_gpu_query_errors_total{device=\"0\"} 17\n");
 }
 
-TEST(Prometheus, WithoutADriverThereAreNoVersionsAndNoGpus) {
+TEST(Prometheus, MissingDriverHasNoVersionsOrGpus) {
   const std::string text = render(Snapshot{}, kDaemonMetrics, "p");
   EXPECT_NE(text.find("\np_driver_up 0\n"), std::string::npos) << text;
   EXPECT_EQ(lines_with(text, "driver_info"), "");

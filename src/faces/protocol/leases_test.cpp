@@ -23,25 +23,25 @@ gpuyard::Snapshot two_gpus() {
   return snapshot;
 }
 
-Result<lease::LeaseSpec> wish(const std::string& text) {
+Result<lease::LeaseSpec> lease_spec(const std::string& text) {
   auto body = json::from_json<LeaseRequest>(text);
   if (!body) return std::move(body).error();
   return lease_spec_of(*body, two_gpus());
 }
 Error problem(const std::string& text) {
-  const auto given = wish(text);
+  const auto given = lease_spec(text);
   return given ? Error{Errc::internal, "no problem"} : given.error();
 }
 
 TEST(LeaseBody, EmptyBodyRequestsOneGpu) {
-  const auto given = wish("{}");
+  const auto given = lease_spec("{}");
   ASSERT_TRUE(given) << given.error().message;
   EXPECT_EQ(*given, lease::LeaseSpec{});
   EXPECT_EQ(answer_timeout_of({}), seconds(30));
 }
 
 TEST(LeaseBody, EveryFieldIsTakenOver) {
-  const auto given = wish(R"({"gpus":2,"min_free_bytes":1024,"model":"h100","max_time_s":1.5,
+  const auto given = lease_spec(R"({"gpus":2,"min_free_bytes":1024,"model":"h100","max_time_s":1.5,
     "wait_s":0,"binding":"detached","ttl_s":60,"note":"train"})");
   ASSERT_TRUE(given) << given.error().message;
   EXPECT_EQ(given->gpus, 2U);
@@ -55,8 +55,8 @@ TEST(LeaseBody, EveryFieldIsTakenOver) {
 }
 
 TEST(LeaseBody, EquivalentGpuNamesMakeEqualClaims) {
-  const auto one = wish(R"({"among":[0,"GPU-a"]})");
-  const auto other = wish(R"({"among":["0000:14:00.0","0","GPU-b"]})");
+  const auto one = lease_spec(R"({"among":[0,"GPU-a"]})");
+  const auto other = lease_spec(R"({"among":["0000:14:00.0","0","GPU-b"]})");
   ASSERT_TRUE(one && other);
   EXPECT_EQ(*one, *other);
   EXPECT_THAT(one->allowed_gpus, testing::ElementsAre("GPU-a", "GPU-b"));
@@ -64,7 +64,7 @@ TEST(LeaseBody, EquivalentGpuNamesMakeEqualClaims) {
 
 // When the claim was made, index 1 was another GPU's, which has been lost since.
 TEST(LeaseBody, RepeatedClaimKeepsOriginalGpus) {
-  auto known = wish(R"({"among":[0,1]})");
+  auto known = lease_spec(R"({"among":[0,1]})");
   ASSERT_TRUE(known);
   known->allowed_gpus = {"GPU-a", "GPU-lost"};
   for (const auto& names :
@@ -119,11 +119,11 @@ TEST(LeaseBody, TextsHaveLimits) {
   const auto with = [](const char* field, std::size_t length) {
     return std::string("{\"") + field + "\":\"" + std::string(length, 'x') + "\"}";
   };
-  EXPECT_TRUE(wish(with("note", 200)));
+  EXPECT_TRUE(lease_spec(with("note", 200)));
   EXPECT_EQ(problem(with("note", 201)).message, "/note: expected at most 200 bytes; got 201");
-  EXPECT_TRUE(wish(with("model", 64)));
+  EXPECT_TRUE(lease_spec(with("model", 64)));
   EXPECT_EQ(problem(with("model", 65)).message, "/model: expected at most 64 bytes; got 65");
-  EXPECT_TRUE(wish(with("id", 64)));
+  EXPECT_TRUE(lease_spec(with("id", 64)));
   EXPECT_THAT(problem(with("id", 65)).message, HasSubstr("/id"));
 }
 

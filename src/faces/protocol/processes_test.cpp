@@ -35,10 +35,10 @@ class OneProcess final : public ProcessDirectory {
   ProcessMetadata facts;
 };
 
-bool everybody(const ProcessMetadata&) {
+bool can_always_see(const ProcessMetadata&) {
   return true;
 }
-bool nobody(const ProcessMetadata&) {
+bool can_never_see(const ProcessMetadata&) {
   return false;
 }
 
@@ -78,9 +78,9 @@ TEST(Process, HasNoArgumentsWhereAllClientsShareIt) {
 
 TEST(Process, ArgumentsAreVisibleOnlyWithPermission) {
   const OneProcess book;
-  const auto seen = process_with_arguments(kListedProcess, &book, everybody);
+  const auto seen = process_with_arguments(kListedProcess, &book, can_always_see);
   EXPECT_EQ(seen.arguments->back(), "secret.py");
-  const auto hidden = process_with_arguments(kListedProcess, &book, nobody);
+  const auto hidden = process_with_arguments(kListedProcess, &book, can_never_see);
   EXPECT_EQ(hidden.arguments, std::nullopt);
   EXPECT_TRUE(hidden.missing.contains("arguments"));
   EXPECT_EQ(json::to_json(hidden).find("secret"), std::string::npos);
@@ -88,7 +88,7 @@ TEST(Process, ArgumentsAreVisibleOnlyWithPermission) {
 
 TEST(Process, InFullSurvivesJson) {
   const OneProcess book;
-  const auto process = process_with_arguments(kListedProcess, &book, everybody);
+  const auto process = process_with_arguments(kListedProcess, &book, can_always_see);
   const auto text = json::to_json(process);
   EXPECT_TRUE(text.starts_with(R"({"pid":7,)") && text.ends_with(R"(["python3","secret.py"]})"))
       << text;
@@ -102,10 +102,10 @@ TEST(DeviceProcesses, ListHasEntriesAndAge) {
   const OneProcess book;
   DeviceState device;
   device.info.index = 3;
-  EXPECT_EQ(device_processes_of(device, kNow, &book, nobody).missing.at("processes"),
+  EXPECT_EQ(device_processes_of(device, kNow, &book, can_never_see).missing.at("processes"),
             "not read yet");
   device.sample.set(ProcessList{kNow - std::chrono::seconds(4), std::vector{kListedProcess}});
-  const auto answer = device_processes_of(device, kNow, &book, everybody);
+  const auto answer = device_processes_of(device, kNow, &book, can_always_see);
   EXPECT_EQ(answer.index, 3U);
   EXPECT_EQ(answer.age_ms, 4000);
   ASSERT_EQ(answer.processes->size(), 1U);

@@ -31,7 +31,7 @@ const std::vector<KeyedRow>& device_rows() {
   return kRows;
 }
 
-void put_words(std::string& out, const MetricRow& row, std::int64_t flags) {
+void put_flag_names(std::string& out, const MetricRow& row, std::int64_t flags) {
   out += '[';
   bool first = true;
   for (const MetricWord& word : row.words) {
@@ -43,7 +43,7 @@ void put_words(std::string& out, const MetricRow& row, std::int64_t flags) {
 }
 
 void put_number(std::string& out, const MetricRow& row, std::int64_t number) {
-  if (row.kind == MetricKind::flags) return put_words(out, row, number);
+  if (row.kind == MetricKind::flags) return put_flag_names(out, row, number);
   if (row.kind == MetricKind::state) {
     const auto word = std::ranges::find(row.words, number, &MetricWord::value);
     // A state without a word: the driver is newer than gpuyard.

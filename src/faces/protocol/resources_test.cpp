@@ -42,7 +42,7 @@ TEST(GPUDevice, JsonMatchesContractWithMemoryInMebibytes) {
             R"("temperature_c":31,"is_available":true,"error_message":null})");
 }
 
-TEST(GPUDevice, OneUnsupportedReadingIsNullAndTheGpuStaysAvailable) {
+TEST(GPUDevice, UnsupportedReadingIsNullAndGpuIsAvailable) {
   RecordProperty("contract", "E2 A8");
   DeviceState device = gpu();
   set_missing(device, Metric::utilization_gpu, {MissingReason::not_supported, ""});
@@ -206,7 +206,7 @@ gpuyard::Snapshot initialised(std::size_t gpus) {
   return snapshot;
 }
 
-TEST(Readiness, WithoutADriverIsNotReadyInTheDriversWords) {
+TEST(Readiness, MissingDriverIsNotReadyWithDriverError) {
   gpuyard::Snapshot snapshot;
   snapshot.driver.why = "Driver Not Loaded";
   EXPECT_EQ(json::to_json(readiness_of(snapshot)),

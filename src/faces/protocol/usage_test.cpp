@@ -18,7 +18,7 @@ UsageTotal an_hour(const std::string& key, std::optional<std::uint32_t> uid) {
   return {key, uid, 3600, 3600, 360'000'000, 0, 62.5, 4096, 2};
 }
 
-TEST(Usage, SaysGpuHoursAndKilowattHoursByTheUsersName) {
+TEST(Usage, RowHasUserGpuHoursAndKilowattHours) {
   const auto usage =
       usage_of({{an_hour("1000", 1000), an_hour("1001", 1001)}, 3, {}}, kByUser, {{1000, "alice"}});
   EXPECT_EQ(usage.since, "2024-10-04T00:00:00.000Z");
@@ -47,7 +47,7 @@ TEST(Usage, UnmeasuredEnergyIsNullNotZero) {
   EXPECT_NE(text.find(R"("idle_s":null,"energy_unknown_s":1.5)"), std::string::npos) << text;
 }
 
-TEST(Usage, CsvHasARowForEachAndOneForNone) {
+TEST(Usage, CsvHasRowPerKeyAndUnleasedRow) {
   UsageTotal blind{"1001", 1001, 1800, 0, 0, 0, {}, {}, 1};
   UsageTotal none = an_hour("", {});
   none.leases = 0;

@@ -30,7 +30,7 @@ std::int64_t power_of(const Player& player) {
   return number != nullptr ? *number : -1;
 }
 
-TEST(Player, StandsWhereItIsMovedForwardsAndBack) {
+TEST(Player, SeekMovesForwardsAndBack) {
   const TemporaryFile file(ten_seconds());
   auto player = Player::open(file.path());
   ASSERT_TRUE(player) << player.error().message;

@@ -71,7 +71,7 @@ Result<RecordingLine> parse_line(std::string_view text) {
 namespace {
 
 // Compares values only: times are not recorded, and reasons are compared by their words.
-bool equal_values(std::span<const Reading> a, std::span<const Reading> b) {
+bool has_same_values(std::span<const Reading> a, std::span<const Reading> b) {
   return std::ranges::equal(a, b, [](const Reading& one, const Reading& other) {
     const bool both_missing = one.missing() != nullptr && other.missing() != nullptr;
     return one.index == other.index && (both_missing || one.value == other.value);
@@ -79,7 +79,7 @@ bool equal_values(std::span<const Reading> a, std::span<const Reading> b) {
 }
 
 // Returns whether the words for why `readings` are missing are unchanged.
-bool same_reasons(const MetricRow& row, std::span<const Reading> readings,
+bool has_same_reasons(const MetricRow& row, std::span<const Reading> readings,
                   const std::map<std::string, std::string>& before,
                   const std::map<std::string, std::string>& now) {
   return std::ranges::all_of(readings, [&](const Reading& reading) {
@@ -108,8 +108,8 @@ RecordingLine RecordingEncoder::diff_line(const protocol::Device& device, const 
   std::map<std::string, std::string> missing;
   for (const MetricRow& row : catalog()) {
     const auto now = device.readings.sample.all(row.metric);
-    if (before != nullptr && equal_values(now, before->sample.all(row.metric)) &&
-        same_reasons(row, now, before->missing, device.missing)) {
+    if (before != nullptr && has_same_values(now, before->sample.all(row.metric)) &&
+        has_same_reasons(row, now, before->missing, device.missing)) {
       continue;
     }
     for (const Reading& reading : now) {

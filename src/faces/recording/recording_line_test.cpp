@@ -34,7 +34,7 @@ TEST(RecordingEncoder, LaterLinesHaveOnlyChanges) {
             "\n");
 }
 
-TEST(RecordingEncoder, AReadingThatGoesMissingIsNullWithItsReason) {
+TEST(RecordingEncoder, MissingReadingIsNullWithReason) {
   RecordingEncoder recorder;
   auto gpu = device(0, "GPU-a");
   set(gpu, Metric::power_draw, 312'500);

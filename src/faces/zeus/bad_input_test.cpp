@@ -89,7 +89,7 @@ class BadInput : public FacadeTest {
   }
 };
 
-TEST_F(BadInput, TheTableHereIsThatOfTheFacade) {
+TEST_F(BadInput, TableMatchesFacadeRoutes) {
   EXPECT_EQ(kParameters.size(), routes().size());
   for (const Route& route : routes()) EXPECT_TRUE(kParameters.contains(std::string(route.path)));
 }

@@ -47,7 +47,7 @@ TEST_F(CpuReads, UnreadableCounterIsErrorPerPackage) {
   EXPECT_EQ(get("/cpu/get_cumulative_energy?cpu_ids=0&cpu=true&dram=false").status, 200);
 }
 
-TEST_F(CpuReads, ACpuThatVanishedIsSaidToBeGone) {
+TEST_F(CpuReads, VanishedCpuIsReportedGone) {
   got(kEnergy);
   std::filesystem::remove_all(tree_.package(1));
   EXPECT_THAT(text(get(kEnergy)), testing::HasSubstr("are no longer present"));
@@ -104,7 +104,7 @@ class OverTcp : public CpuReads {
   Facade open_{{loop_, gpus_, control_, cpus_, coarse_cpus_, true, "1.2.3"}};
 };
 
-TEST_F(OverTcp, ThereAreNoCpusUnlessItIsSwitchedOn) {
+TEST_F(OverTcp, CpusAreUnavailableByDefault) {
   for (const char* target : {kEnergy, "/cpu/get_power", "/cpu/stream_power"}) {
     const auto answer = get(target);
     EXPECT_EQ(answer.status, 403) << target;

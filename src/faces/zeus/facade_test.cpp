@@ -39,7 +39,7 @@ TEST_F(Discovery, NoDriverListsOnlyCpus) {
   EXPECT_THAT(got("/discover"), testing::HasSubstr(R"({"gpus":[],"cpus":[{"id":0,)"));
 }
 
-TEST_F(Discovery, DoesNotWaitLongForCpusThatAreNotFound) {
+TEST_F(Discovery, MissingCpusDoNotDelayDiscovery) {
   send(http::Method::get, "/time");
   worker_.full = true;
   send(http::Method::get, "/discover");
@@ -59,7 +59,7 @@ TEST_F(Discovery, WhoamiWithoutTokensIs404) {
   EXPECT_THAT(text(answer), testing::HasSubstr(R"({"error":")"));
 }
 
-TEST_F(Discovery, ASimulatedYardSaysSoInEveryAnswer) {
+TEST_F(Discovery, SimulationIsMarkedInEveryAnswer) {
   gpus_.snapshot.driver.info.simulated = true;
   for (const char* target : {"/discover", "/time", "/nowhere", "/gpu/get_power?gpu_ids=9"}) {
     EXPECT_EQ(http::find_header(get(target).headers, "X-Gpuyard-Simulated"), "true") << target;

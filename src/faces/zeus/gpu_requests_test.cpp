@@ -40,7 +40,7 @@ TEST_F(GpuReads, UnsupportedReadingIsErrorPerGpu) {
   EXPECT_EQ(text(answer), R"({"errors":{"1":"not supported by this GPU or driver"}})");
 }
 
-TEST_F(GpuReads, TheWorstOfSeveralErrorsIsTheAnswersCode) {
+TEST_F(GpuReads, AnswerHasWorstErrorCode) {
   gpus_.lack(0, Metric::energy_total, {MissingReason::not_supported, ""});
   gpus_.lack(1, Metric::energy_total, {MissingReason::no_permission, "no"});
   EXPECT_EQ(get("/gpu/get_cumulative_energy").status, 403);

@@ -206,10 +206,10 @@ bool set_subject(X509* certificate, const std::string& first_name) {
          ::X509_set_issuer_name(certificate, subject) == 1;
 }
 
-bool set_dates(X509* certificate, WallTime now, std::chrono::days good_for) {
+bool set_dates(X509* certificate, WallTime now, std::chrono::days validity) {
   const auto begins = std::chrono::floor<std::chrono::seconds>(now - kMaxClockSkew);
   const std::time_t from = begins.time_since_epoch().count();
-  const std::time_t until = (begins + good_for).time_since_epoch().count();
+  const std::time_t until = (begins + validity).time_since_epoch().count();
   return ::ASN1_TIME_set(X509_getm_notBefore(certificate), from) != nullptr &&
          ::ASN1_TIME_set(X509_getm_notAfter(certificate), until) != nullptr;
 }
@@ -243,7 +243,7 @@ std::string certificate_to_pem(X509* certificate) {
 }  // namespace
 
 Result<SelfSignedCertificate> make_self_signed(const std::vector<std::string>& names, WallTime now,
-                                               std::chrono::days good_for,
+                                               std::chrono::days validity,
                                                std::string_view key_pem) {
   if (!start_openssl()) return creation_error("OpenSSL cannot be initialised");
   ::ERR_clear_error();
@@ -254,7 +254,7 @@ Result<SelfSignedCertificate> make_self_signed(const std::vector<std::string>& n
   const Certificate certificate(::X509_new());
   X509* x = certificate.get();
   const bool written = ::X509_set_version(x, X509_VERSION_3) == 1 && set_serial(x) &&
-                       set_subject(x, names.front()) && set_dates(x, now, good_for) &&
+                       set_subject(x, names.front()) && set_dates(x, now, validity) &&
                        ::X509_set_pubkey(x, key->get()) == 1 && describe(x, alternatives->get());
   if (!written) return creation_error("setting its fields");
   if (::X509_sign(x, key->get(), ::EVP_sha256()) <= 0) return creation_error("signing it");

@@ -60,7 +60,7 @@ inline constexpr std::chrono::days kCertificateLifetime{397};
 // `names` are host names and literal addresses, at least one. `key` is PEM; without it a new P-256
 // key is made. Errc::invalid for a name that no certificate can have, or an unusable key.
 Result<SelfSignedCertificate> make_self_signed(const std::vector<std::string>& names, WallTime now,
-                                               std::chrono::days good_for = kCertificateLifetime,
+                                               std::chrono::days validity = kCertificateLifetime,
                                                std::string_view key = {});
 
 // OpenSSL as this program sets it up. Inner to what uses it.

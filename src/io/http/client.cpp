@@ -192,8 +192,8 @@ Result<ReceivedResponse> receive(ClientSocket& socket, const ClientRequest& requ
 
 template <class Server>
 Result<ClientResponse> fetch_from(const Server& server, const ClientRequest& request,
-                                  Duration deadline, std::size_t max_body, ResponseScope wanted) {
-  const TimePoint until = BootClock::now() + deadline;
+                                  Duration timeout, std::size_t max_body, ResponseScope wanted) {
+  const TimePoint until = BootClock::now() + timeout;
   auto socket = send_request(server, request, until);
   if (!socket) return std::move(socket).error();
   auto received = receive(*socket, request, until, max_body, wanted);
@@ -204,8 +204,8 @@ Result<ClientResponse> fetch_from(const Server& server, const ClientRequest& req
 // One request over a tunnel's connection, which is kept for the next if it can be.
 Result<ClientResponse> fetch_on_tunnel(std::unique_ptr<TunnelConnection> connection,
                                        const Endpoint& endpoint, const ClientRequest& request,
-                                       Duration deadline, std::size_t max_body) {
-  const TimePoint until = BootClock::now() + deadline;
+                                       Duration timeout, std::size_t max_body) {
+  const TimePoint until = BootClock::now() + timeout;
   ClientSocket socket(endpoint, std::move(connection));
   const std::string text = render(host_field(endpoint), request, ConnectionReuse::keep);
   if (auto sent = socket.send(text, until); !sent) return std::move(sent).error();
@@ -217,10 +217,10 @@ Result<ClientResponse> fetch_on_tunnel(std::unique_ptr<TunnelConnection> connect
 
 // The deadline is for the request alone: a login has the tunnel's own.
 Result<ClientResponse> fetch_through_tunnel(const Endpoint& endpoint, const ClientRequest& request,
-                                            Duration deadline, std::size_t max_body) {
+                                            Duration timeout, std::size_t max_body) {
   if (auto right = check_request(request); !right) return std::move(right).error();
   if (auto idle = endpoint.tunnel->take_idle()) {
-    auto response = fetch_on_tunnel(std::move(idle), endpoint, request, deadline, max_body);
+    auto response = fetch_on_tunnel(std::move(idle), endpoint, request, timeout, max_body);
     // The other side may have closed it just now. Only a request that changes nothing is made
     // again.
     const bool reads = request.method == Method::get || request.method == Method::head;
@@ -228,35 +228,35 @@ Result<ClientResponse> fetch_through_tunnel(const Endpoint& endpoint, const Clie
   }
   auto connection = endpoint.tunnel->open();
   if (!connection) return std::move(connection).error();
-  return fetch_on_tunnel(*std::move(connection), endpoint, request, deadline, max_body);
+  return fetch_on_tunnel(*std::move(connection), endpoint, request, timeout, max_body);
 }
 
 }  // namespace
 
 Result<ClientResponse> fetch(const Endpoint& endpoint, const ClientRequest& request,
-                             Duration deadline, std::size_t max_body) {
+                             Duration timeout, std::size_t max_body) {
   if (endpoint.tunnel != nullptr)
-    return fetch_through_tunnel(endpoint, request, deadline, max_body);
+    return fetch_through_tunnel(endpoint, request, timeout, max_body);
   if (endpoint.tls != nullptr) {
-    return fetch_from(endpoint, with_token(request, endpoint), deadline, max_body,
+    return fetch_from(endpoint, with_token(request, endpoint), timeout, max_body,
                       ResponseScope::all);
   }
-  return fetch_from(endpoint, request, deadline, max_body, ResponseScope::all);
+  return fetch_from(endpoint, request, timeout, max_body, ResponseScope::all);
 }
 
-Result<ClientResponse> fetch(const Origin& origin, const ClientRequest& request, Duration deadline,
+Result<ClientResponse> fetch(const Origin& origin, const ClientRequest& request, Duration timeout,
                              std::size_t max_body) {
-  return fetch_from(origin, with_proxy(request, origin), deadline, max_body, ResponseScope::all);
+  return fetch_from(origin, with_proxy(request, origin), timeout, max_body, ResponseScope::all);
 }
 
 Result<ClientResponse> fetch_status(const Origin& origin, const ClientRequest& request,
-                                    Duration deadline, std::size_t max_body) {
-  return fetch_from(origin, with_proxy(request, origin), deadline, max_body,
+                                    Duration timeout, std::size_t max_body) {
+  return fetch_from(origin, with_proxy(request, origin), timeout, max_body,
                     ResponseScope::status_only);
 }
 
-Result<PresentedCertificate> fetch_certificate(const Origin& origin, Duration deadline) {
-  return ClientSocket::fetch_certificate(origin, BootClock::now() + deadline);
+Result<PresentedCertificate> fetch_certificate(const Origin& origin, Duration timeout) {
+  return ClientSocket::fetch_certificate(origin, BootClock::now() + timeout);
 }
 
 struct EventReader::State {
@@ -271,13 +271,13 @@ struct EventReader::State {
 };
 
 Result<EventReader> EventReader::open(const Endpoint& endpoint, ClientRequest request,
-                                      Duration deadline) {
-  TimePoint until = BootClock::now() + deadline;
+                                      Duration timeout) {
+  TimePoint until = BootClock::now() + timeout;
   request.headers.push_back({"Accept", std::string(kEventStream)});
   request = with_token(std::move(request), endpoint);
   auto socket = send_request(endpoint, request, until);
   if (!socket) return std::move(socket).error();
-  if (endpoint.tunnel != nullptr) until = BootClock::now() + deadline;  // a login took its time
+  if (endpoint.tunnel != nullptr) until = BootClock::now() + timeout;  // a login took its time
   auto state = std::make_unique<State>(*std::move(socket));
   prepare(state->parser, request, kDefaultMaxBodyBytes);
   const auto streams = [&] {
@@ -312,7 +312,7 @@ Result<std::optional<ServerEvent>> EventReader::next(Duration wait) {
   for (;;) {
     state_->events.feed(std::exchange(state_->parser.get().body(), {}));
     if (auto event = state_->events.take()) return event;
-    if (state_->events.overflowed())
+    if (state_->events.has_overflowed())
       return state_->socket.invalid_response_error("an event is too long");
     if (state_->parser.is_done()) return Error{Errc::not_found, "the stream has ended"};
     const auto got = state_->receiver.receive_some(state_->parser, until);

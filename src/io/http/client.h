@@ -37,33 +37,33 @@ struct ClientResponse {
 
 inline constexpr std::size_t kDefaultMaxBodyBytes = std::size_t{64} * 1024 * 1024;
 
-// Any thread; blocks at most `deadline` for connecting, sending and receiving together. Any status
+// Any thread; blocks at most `timeout` for connecting, sending and receiving together. Any status
 // is a success here; 100 and others that only precede the answer are passed over. Errc::unavailable
 // if nobody listens or the answer breaks off, timed_out if it does not come, denied if the socket's
 // permissions forbid it; the message names the endpoint. A tunnel's login is not counted: it has a
 // deadline of its own.
 Result<ClientResponse> fetch(const Endpoint& endpoint, const ClientRequest& request,
-                             Duration deadline, std::size_t max_body = kDefaultMaxBodyBytes);
+                             Duration timeout, std::size_t max_body = kDefaultMaxBodyBytes);
 
 // The same from a server elsewhere. The deadline also covers finding its address. Errc::denied if
 // its certificate is not trusted or is for another host. Redirects are not followed.
-Result<ClientResponse> fetch(const Origin& origin, const ClientRequest& request, Duration deadline,
+Result<ClientResponse> fetch(const Origin& origin, const ClientRequest& request, Duration timeout,
                              std::size_t max_body = kDefaultMaxBodyBytes);
 
 // The same, for a caller that needs only the status: once the answer's head is there, a body that
 // breaks off, is too long or does not end in time is cut short, and no error.
 Result<ClientResponse> fetch_status(const Origin& origin, const ClientRequest& request,
-                                    Duration deadline, std::size_t max_body);
+                                    Duration timeout, std::size_t max_body);
 
 // Shakes hands with the origin and sends it nothing. Somebody in between can show a certificate of
 // their own: the user must compare it with what the server's owner says.
-Result<PresentedCertificate> fetch_certificate(const Origin& origin, Duration deadline);
+Result<PresentedCertificate> fetch_certificate(const Origin& origin, Duration timeout);
 
 // One connection to a stream of events. Any thread, one at a time.
 class EventReader {
  public:
-  // Fails as fetch() does. `deadline` is for the answer's head.
-  static Result<EventReader> open(const Endpoint&, ClientRequest, Duration deadline);
+  // Fails as fetch() does. `timeout` is for the answer's head.
+  static Result<EventReader> open(const Endpoint&, ClientRequest, Duration timeout);
   EventReader(EventReader&&) noexcept;
   EventReader& operator=(EventReader&&) noexcept;
   ~EventReader();

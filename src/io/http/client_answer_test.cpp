@@ -23,18 +23,18 @@ using testing::HasSubstr;
 constexpr std::size_t kMaxBodyBytes = 99;
 
 // A server that gives every client the same answer, and then hangs up or does nothing more.
-class Parrot {
+class CannedServer {
  public:
-  enum class Then { hangs_up, stays };
+  enum class AfterAnswer { hangs_up, stays };
 
-  explicit Parrot(std::string answer, Then then = Then::hangs_up)
+  explicit CannedServer(std::string answer, AfterAnswer then = AfterAnswer::hangs_up)
       : answer_(std::move(answer)), then_(then), thread_([this] { serve(); }) {}
-  ~Parrot() {
+  ~CannedServer() {
     stop_ = true;
     thread_.join();
   }
-  Parrot(const Parrot&) = delete;
-  Parrot& operator=(const Parrot&) = delete;
+  CannedServer(const CannedServer&) = delete;
+  CannedServer& operator=(const CannedServer&) = delete;
 
   Origin origin() const { return {false, "127.0.0.1", listener_.port}; }
 
@@ -47,12 +47,12 @@ class Parrot {
       char request[4096];
       ::recv(client.get(), request, sizeof request, 0);
       ::send(client.get(), answer_.data(), answer_.size(), MSG_NOSIGNAL);
-      if (then_ == Then::stays) held_.push_back(std::move(client));
+      if (then_ == AfterAnswer::stays) held_.push_back(std::move(client));
     }
   }
 
   std::string answer_;
-  Then then_;
+  AfterAnswer then_;
   LocalListener listener_;
   std::atomic<bool> stop_ = false;
   std::vector<UniqueFd> held_;
@@ -69,7 +69,7 @@ std::string repeated(std::string_view text, int times) {
 
 TEST(Fetch, InformationalResponsesAreSkipped) {
   for (const int times : {1, 8}) {
-    const Parrot server(repeated(kHints, times) + kBareHello);
+    const CannedServer server(repeated(kHints, times) + kBareHello);
     const auto response = fetch(server.origin(), ClientRequest(), kTestTimeout);
     ASSERT_TRUE(response) << response.error().message;
     EXPECT_EQ(response->status, 200);
@@ -78,34 +78,34 @@ TEST(Fetch, InformationalResponsesAreSkipped) {
   }
 }
 
-TEST(Fetch, IsNotPutOffForEver) {
-  const Parrot server(repeated(kHints, 9) + kBareHello);
+TEST(Fetch, TooManyInterimResponsesFail) {
+  const CannedServer server(repeated(kHints, 9) + kBareHello);
   const auto response = fetch(server.origin(), ClientRequest(), kTestTimeout);
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, Errc::unavailable);
 }
 
 TEST(Fetch, CallsAnAnswerThatNeverFollowsUnavailable) {
-  const Parrot server{std::string(kHints)};
+  const CannedServer server{std::string(kHints)};
   const auto response = fetch(server.origin(), ClientRequest(), kTestTimeout);
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, Errc::unavailable);
 }
 
 TEST(Fetch, TakesAnotherProtocolForAnAnswer) {
-  const Parrot server("HTTP/1.1 101 Switching Protocols\r\nUpgrade: a\r\n\r\n");
+  const CannedServer server("HTTP/1.1 101 Switching Protocols\r\nUpgrade: a\r\n\r\n");
   const auto response = fetch(server.origin(), ClientRequest(), kTestTimeout);
   ASSERT_TRUE(response) << response.error().message;
   EXPECT_EQ(response->status, 101);
 }
 
-TEST(FetchVerdict, HasTheStatusOfAnAnswerThatBreaksOff) {
+TEST(FetchStatus, TruncatedResponseStillReturnsStatus) {
   for (const auto& [answer, body] :
        {std::pair{"HTTP/1.1 202 Accepted\r\nContent-Length: 10\r\n\r\nhalf", "half"},
         std::pair{"HTTP/1.1 202 Accepted\r\nTransfer-Encoding: chunked\r\n\r\nhalf", ""},
         std::pair{"HTTP/1.1 202 Accepted\r\nContent-Length: 100\r\n\r\nlong", ""},
         std::pair{"HTTP/1.1 103 A\r\n\r\nHTTP/1.1 202 B\r\nContent-Length: 9\r\n\r\nh", "h"}}) {
-    const Parrot server(answer);
+    const CannedServer server(answer);
     const auto response =
         fetch_status(server.origin(), ClientRequest(), kTestTimeout, kMaxBodyBytes);
     ASSERT_TRUE(response) << response.error().message;
@@ -115,7 +115,7 @@ TEST(FetchVerdict, HasTheStatusOfAnAnswerThatBreaksOff) {
   }
 }
 
-TEST(FetchVerdict, HasTheStatusOfATlsAnswerWithoutAGoodbye) {
+TEST(FetchStatus, TlsResponseWithoutCloseNotifyReturnsStatus) {
   const TestCertificate certificate("IP:127.0.0.1");
   const ScratchDirectory directory;
   certificate.write_to(directory.in("file"));
@@ -126,21 +126,21 @@ TEST(FetchVerdict, HasTheStatusOfATlsAnswerWithoutAGoodbye) {
   EXPECT_EQ(response->status, 200);
 }
 
-TEST(FetchVerdict, UnfinishedResponseStillReturnsStatus) {
-  const Parrot server("HTTP/1.1 200 OK\r\n\r\nand", Parrot::Then::stays);
+TEST(FetchStatus, UnfinishedResponseStillReturnsStatus) {
+  const CannedServer server("HTTP/1.1 200 OK\r\n\r\nand", CannedServer::AfterAnswer::stays);
   // Some deadline is long enough for the head, however slow this machine is.
-  Duration deadline = milliseconds(20);
-  auto response = fetch_status(server.origin(), ClientRequest(), deadline, kMaxBodyBytes);
-  for (; !response && deadline < kTestTimeout; deadline *= 2) {
+  Duration timeout = milliseconds(20);
+  auto response = fetch_status(server.origin(), ClientRequest(), timeout, kMaxBodyBytes);
+  for (; !response && timeout < kTestTimeout; timeout *= 2) {
     EXPECT_EQ(response.error().code, Errc::timed_out);
-    response = fetch_status(server.origin(), ClientRequest(), deadline, kMaxBodyBytes);
+    response = fetch_status(server.origin(), ClientRequest(), timeout, kMaxBodyBytes);
   }
   ASSERT_TRUE(response) << response.error().message;
   EXPECT_EQ(response->status, 200);
 }
 
-TEST(FetchVerdict, NeedsAWholeHead) {
-  const Parrot server("HTTP/1.1 200 OK\r\nContent-Len");
+TEST(FetchStatus, NeedsAWholeHead) {
+  const CannedServer server("HTTP/1.1 200 OK\r\nContent-Len");
   const auto response = fetch_status(server.origin(), ClientRequest(), kTestTimeout, kMaxBodyBytes);
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code, Errc::unavailable);

@@ -23,13 +23,13 @@ using testing::Not;
 
 // Takes one client. Answers its head with `answer`; if that is a success, and there is a server,
 // passes on what either of them sends.
-class OneProxy {
+class FakeProxy {
  public:
-  OneProxy(std::string answer, std::optional<std::uint16_t> server)
+  FakeProxy(std::string answer, std::optional<std::uint16_t> server)
       : answer_(std::move(answer)), server_(server), thread_([this] { serve(); }) {}
-  ~OneProxy() { thread_.join(); }
-  OneProxy(const OneProxy&) = delete;
-  OneProxy& operator=(const OneProxy&) = delete;
+  ~FakeProxy() { thread_.join(); }
+  FakeProxy(const FakeProxy&) = delete;
+  FakeProxy& operator=(const FakeProxy&) = delete;
 
   Proxy proxy() const { return {"127.0.0.1", listener_.port}; }
   std::string head() {
@@ -86,7 +86,7 @@ TEST(FetchThroughAProxy, PassesTlsOnUnread) {
   certificate.write_to(directory.in("file"));
   ::setenv("SSL_CERT_FILE", directory.in("file").c_str(), 1);
   BlockingTlsServer server(certificate, {kBareHello});
-  OneProxy way(kProxyAccepted, server.port());
+  FakeProxy way(kProxyAccepted, server.port());
   Origin origin{true, "localhost", 8443, directory.in("file")};
   origin.proxy = way.proxy();
   origin.proxy->authorization = "Basic bWU6cGE1NQ==";
@@ -104,7 +104,7 @@ TEST(FetchThroughAProxy, PassesTlsOnUnread) {
 }
 
 TEST(FetchThroughAProxy, NamesTheServerInPlainText) {
-  OneProxy way(kBareHello, std::nullopt);
+  FakeProxy way(kBareHello, std::nullopt);
   Origin origin{false, "receiver.invalid", 9093};
   origin.proxy = way.proxy();
   ClientRequest request;
@@ -117,7 +117,7 @@ TEST(FetchThroughAProxy, NamesTheServerInPlainText) {
 }
 
 TEST(FetchThroughAProxy, ProxyRefusalErrorIncludesStatus) {
-  OneProxy way("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n",
+  FakeProxy way("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n",
                std::nullopt);
   Origin origin{true, "receiver.invalid", 443};
   origin.proxy = way.proxy();

@@ -40,7 +40,7 @@ class Daemon {
   std::thread thread_;
 };
 
-TEST(Fetch, BringsTheAnswerHome) {
+TEST(Fetch, ResponseIsReturned) {
   const Daemon daemon([](const Request& request, Reply reply) {
     Response response(201, "text/plain",
                       std::string(name_of(request.method)) + request.target + request.body +
@@ -61,7 +61,7 @@ TEST(Fetch, BringsTheAnswerHome) {
   EXPECT_EQ(response->header("x-answer"), "yes");
 }
 
-TEST(Fetch, BringsALargeBodyHome) {
+TEST(Fetch, LargeBodyIsReturned) {
   const auto body = std::make_shared<const std::string>(std::string(3'000'000, 'x'));
   const Daemon daemon(
       [&](const Request&, Reply reply) { reply(Response(200, "text/plain", body)); });
@@ -90,7 +90,7 @@ TEST(Fetch, AsksForAHeadWithoutWaitingForABody) {
   EXPECT_EQ(response->header("content-length"), "5");
 }
 
-TEST(Fetch, ReadsTheRefusalOfABodyThatIsTooLarge) {
+TEST(Fetch, OversizedRequestBodyReturnsRefusal) {
   const Daemon daemon([](const Request&, Reply reply) { reply(Response()); });
   ClientRequest request;
   request.method = Method::post;
@@ -135,7 +135,7 @@ TEST(Fetch, CallsASilentServerTimedOut) {
   EXPECT_THAT(response.error().message, HasSubstr(endpoint.text()));
 }
 
-TEST(Fetch, CallsAServerThatDripsForEverTimedOut) {
+TEST(Fetch, SlowlyDrippingServerTimesOut) {
   const ScratchDirectory directory;
   const auto listener = listen_on_unix(directory.in("a.sock"), 0666);
   ASSERT_TRUE(listener);
@@ -189,10 +189,10 @@ TEST(Fetch, SendsNoLineBreakOfItsCaller) {
 // A stream that has all its events from the beginning.
 Handler streaming(std::vector<Chunk> chunks, bool ends) {
   return [chunks = std::move(chunks), ends](const Request&, Reply reply) {
-    const auto feed = std::make_shared<ManualStream>();
-    for (const Chunk& chunk : chunks) feed->say(chunk);
-    if (ends) feed->end();
-    reply(event_stream(feed));
+    const auto source = std::make_shared<ManualStream>();
+    for (const Chunk& chunk : chunks) source->say(chunk);
+    if (ends) source->end();
+    reply(event_stream(source));
   };
 }
 

@@ -30,9 +30,9 @@ class FetchOverTls : public testing::Test {
   }
   ~FetchOverTls() override { ::unsetenv("SSL_CERT_FILE"); }
 
-  void start(const TestCertificate& certificate, BlockingTlsServer::Options manners) {
+  void start(const TestCertificate& certificate, BlockingTlsServer::Options options) {
     certificate.write_to(ca_file());
-    server_.emplace(certificate, std::move(manners));
+    server_.emplace(certificate, std::move(options));
   }
   std::string ca_file() const { return directory_.in("file"); }
 
@@ -45,7 +45,7 @@ class FetchOverTls : public testing::Test {
   std::optional<BlockingTlsServer> server_;
 };
 
-TEST_F(FetchOverTls, BringsTheAnswerHome) {
+TEST_F(FetchOverTls, ResponseIsReturned) {
   start(TestCertificate(kOwnNames), {kBareHello});
   ClientRequest request;
   request.method = Method::post;
@@ -59,7 +59,7 @@ TEST_F(FetchOverTls, BringsTheAnswerHome) {
   EXPECT_TRUE(server_->request().ends_with("\r\n\r\n" + request.body));
 }
 
-TEST_F(FetchOverTls, BringsALargeAnswerHomeThatEndsWithTheConnection) {
+TEST_F(FetchOverTls, LargeResponseUntilConnectionEndIsReturned) {
   const std::string body(3'000'000, 'x');
   start(TestCertificate(kOwnNames), {"HTTP/1.1 200 OK\r\n\r\n" + body});
   const auto response = fetch_from("127.0.0.1", ca_file());
@@ -152,7 +152,7 @@ TEST_F(FetchOverTls, PinMismatchIsDeniedWithBothPins) {
   EXPECT_EQ(server_->request(), "");  // nothing was sent to it
 }
 
-TEST_F(FetchOverTls, SaysThatAPinIsNone) {
+TEST_F(FetchOverTls, MalformedPinIsInvalid) {
   start(TestCertificate(kOwnNames), {kBareHello});
   const auto response =
       fetch(Origin{true, "localhost", server_->port(), "", "sha256//abc"}, {}, kTestTimeout);
@@ -272,7 +272,7 @@ TEST(Resolve, WaitsForNoNameServiceBeyondItsDeadline) {
   EXPECT_LT(BootClock::now() - began, kTestTimeout);
 }
 
-TEST(Resolve, AsksNoNameServiceThatOwesTooManyAnswers) {
+TEST(Resolve, TooManyPendingLookupsAreRefused) {
   std::promise<void> enough;
   const Lookup hangs = [until = enough.get_future().share()](const auto&, std::uint16_t) {
     until.wait();

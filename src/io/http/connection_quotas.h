@@ -92,31 +92,31 @@ class ConnectionQuotas {
   QuotaDecision admit_stream(const Connection&);
 
  private:
-  using SlotKey = const void*;
+  using ListenerKey = const void*;
   using ConnectionSet = std::set<Connection*>;
   // The connections of one quota group: at each listener, and all of them.
   struct GroupConnections {
-    std::map<SlotKey, ConnectionSet> by_slot;
+    std::map<ListenerKey, ConnectionSet> by_listener;
     ConnectionSet all;
   };
   using ConnectionsByGroup = std::map<QuotaGroup, GroupConnections>;
 
   // A null slot is all of them.
-  static const ConnectionSet& find_connections(const GroupConnections&, SlotKey);
+  static const ConnectionSet& find_connections(const GroupConnections&, ListenerKey);
   static const ConnectionSet& find_connections(const ConnectionsByGroup&, const QuotaGroup&,
-                                               SlotKey);
+                                               ListenerKey);
   static void insert(ConnectionsByGroup&, Connection&);
   static void erase(ConnectionsByGroup&, Connection&);
   void evict(Connection&);
   // Ends a connection of the quota group that has most, if it has more than `threshold`.
-  bool evict_from_largest(const ConnectionsByGroup&, SlotKey, std::size_t threshold);
+  bool evict_from_largest(const ConnectionsByGroup&, ListenerKey, std::size_t threshold);
   // Ends the connection that has waited longest for its client.
   bool evict_idlest(const ConnectionSet&);
 
   const Limits& limits_;
   ConnectionSet all_;
   ConnectionSet streams_;
-  std::map<SlotKey, std::size_t> streams_by_slot_;
+  std::map<ListenerKey, std::size_t> streams_by_listener_;
   // The connections by quota group, without those that were evicted.
   ConnectionsByGroup open_;
   ConnectionsByGroup streaming_;

@@ -11,43 +11,43 @@
 namespace gpuyard::http {
 namespace {
 
-enum class Doing : std::uint8_t { waiting, answering, streaming };
-using Room = ConnectionQuotas::QuotaDecision;
+enum class Activity : std::uint8_t { waiting, answering, streaming };
+using Decision = ConnectionQuotas::QuotaDecision;
 
 constexpr int kSlot = 0;
 constexpr int kOtherSlot = 0;
 
 class FakeConnection final : public Connection {
  public:
-  FakeConnection(ConnectionQuotas& parties, QuotaGroup party, Doing doing, TimePoint since,
+  FakeConnection(ConnectionQuotas& parties, QuotaGroup party, Activity doing, TimePoint since,
                  const void* seat)
-      : parties_(parties), party_(std::move(party)), doing_(doing), since_(since), seat_(seat) {
-    parties_.add(*this);
-    if (doing == Doing::streaming) parties_.begin_stream(*this);
+      : quotas_(parties), party_(std::move(party)), doing_(doing), since_(since), listener_key_(seat) {
+    quotas_.add(*this);
+    if (doing == Activity::streaming) quotas_.begin_stream(*this);
   }
-  ~FakeConnection() override { parties_.remove(*this); }
+  ~FakeConnection() override { quotas_.remove(*this); }
   FakeConnection(const FakeConnection&) = delete;
   FakeConnection& operator=(const FakeConnection&) = delete;
 
   void finish() override { abort(); }
   void abort() override {
     ended_ = true;
-    parties_.end_stream(*this);
+    quotas_.end_stream(*this);
   }
   std::optional<TimePoint> waiting_since() const override {
-    return doing_ == Doing::waiting && !ended_ ? std::optional(since_) : std::nullopt;
+    return doing_ == Activity::waiting && !ended_ ? std::optional(since_) : std::nullopt;
   }
-  const void* slot() const override { return seat_; }
+  const void* slot() const override { return listener_key_; }
   const QuotaGroup& quota_group() const override { return party_; }
   bool ended() const { return ended_; }
 
  private:
-  ConnectionQuotas& parties_;
+  ConnectionQuotas& quotas_;
   QuotaGroup party_;
-  Doing doing_;
+  Activity doing_;
   bool ended_ = false;
   TimePoint since_;
-  const void* seat_;
+  const void* listener_key_;
 };
 
 class FakeHandshake final : public Handshake {
@@ -84,7 +84,7 @@ class HandshakeQuotasTest : public ::testing::Test {
     if (silent_ms) since = now_ - std::chrono::milliseconds(*silent_ms);
     return begun_.emplace_back(handshakes_, from, since);
   }
-  bool room_for(const std::string& from) { return handshakes_.admit({from}, now_); }
+  bool admit(const std::string& from) { return handshakes_.admit({from}, now_); }
 
   Limits limits_;
   TimePoint now_{std::chrono::hours(1)};
@@ -94,15 +94,15 @@ class HandshakeQuotasTest : public ::testing::Test {
 
 TEST_F(HandshakeQuotasTest, HaveAShareForEachAddress) {
   begin("a", 0);
-  EXPECT_TRUE(room_for("a"));
+  EXPECT_TRUE(admit("a"));
   begin("a", 0);
-  EXPECT_FALSE(room_for("a"));
-  EXPECT_TRUE(room_for("b"));
+  EXPECT_FALSE(admit("a"));
+  EXPECT_TRUE(admit("b"));
 }
 
 TEST_F(HandshakeQuotasTest, AreLimitedAltogether) {
   for (const char* from : {"a", "b", "c", "d"}) begin(from, 99);
-  EXPECT_FALSE(room_for("e"));
+  EXPECT_FALSE(admit("e"));
   for (const FakeHandshake& one : begun_) EXPECT_FALSE(one.ended());
 }
 
@@ -111,7 +111,7 @@ TEST_F(HandshakeQuotasTest, LongestStalledHandshakeIsEvictedFirst) {
   begin("b", 150);
   FakeHandshake& longest = begin("c", 300);
   begin("d", 200);
-  EXPECT_TRUE(room_for("e"));
+  EXPECT_TRUE(admit("e"));
   EXPECT_TRUE(longest.ended());
   EXPECT_FALSE(busy.ended());
   EXPECT_EQ(handshakes_.size(), 3U);
@@ -121,7 +121,7 @@ TEST_F(HandshakeQuotasTest, FullAddressQuotaEvictsFromSameAddress) {
   FakeHandshake& other = begin("b", 500);
   begin("a", 150);
   FakeHandshake& own = begin("a", 200);
-  EXPECT_TRUE(room_for("a"));
+  EXPECT_TRUE(admit("a"));
   EXPECT_TRUE(own.ended());
   EXPECT_FALSE(other.ended());
 }
@@ -138,13 +138,13 @@ class ConnectionQuotasTest : public ::testing::Test {
     limits.reserved_slots = 2;
     return limits;
   }
-  FakeConnection& open(const std::string& who, Doing doing = Doing::answering,
+  FakeConnection& open(const std::string& who, Activity doing = Activity::answering,
                        const void* seat = &kSlot) {
     const bool root = who == "uid 0";
-    return open_.emplace_back(parties_, QuotaGroup{who, root}, doing,
+    return open_.emplace_back(quotas_, QuotaGroup{who, root}, doing,
                               TimePoint(Duration(++opened_)), seat);
   }
-  void open(const std::string& who, int count, Doing doing) {
+  void open(const std::string& who, int count, Activity doing) {
     for (int i = 0; i < count; ++i) open(who, doing);
   }
   std::size_t alive(const std::string& who) const {
@@ -152,88 +152,88 @@ class ConnectionQuotasTest : public ::testing::Test {
       return one.quota_group().name == who && !one.ended();
     }));
   }
-  Room room(const std::string& who) {
+  Decision decide(const std::string& who) {
     std::size_t taken = 0;
     for (const FakeConnection& one : open_) taken += !one.ended() ? 1 : 0;
-    return parties_.admit({who, who == "uid 0"}, &kSlot, taken);
+    return quotas_.admit({who, who == "uid 0"}, &kSlot, taken);
   }
 
   const Limits limits_ = small();
-  ConnectionQuotas parties_{limits_};
+  ConnectionQuotas quotas_{limits_};
   std::deque<FakeConnection> open_;
   int opened_ = 0;
 };
 
 TEST_F(ConnectionQuotasTest, GroupAtQuotaIsRefused) {
-  open("uid 1", 6, Doing::answering);
-  EXPECT_EQ(room("uid 1"), Room::group_full);
-  EXPECT_EQ(room("uid 2"), Room::admitted);
+  open("uid 1", 6, Activity::answering);
+  EXPECT_EQ(decide("uid 1"), Decision::group_full);
+  EXPECT_EQ(decide("uid 2"), Decision::admitted);
   EXPECT_EQ(alive("uid 1"), 6U) << "there was room";
 }
 
 TEST_F(ConnectionQuotasTest, OwnIdleConnectionIsEvictedFirst) {
-  open("uid 1", 5, Doing::answering);
-  FakeConnection& idle = open("uid 1", Doing::waiting);
-  EXPECT_EQ(room("uid 1"), Room::admitted);
+  open("uid 1", 5, Activity::answering);
+  FakeConnection& idle = open("uid 1", Activity::waiting);
+  EXPECT_EQ(decide("uid 1"), Decision::admitted);
   EXPECT_TRUE(idle.ended());
 }
 
 TEST_F(ConnectionQuotasTest, FullListenerEvictsFromLargestGroup) {
-  open("uid 1", 6, Doing::answering);
-  open("uid 2", 2, Doing::answering);
-  EXPECT_EQ(room("uid 3"), Room::admitted);
+  open("uid 1", 6, Activity::answering);
+  open("uid 2", 2, Activity::answering);
+  EXPECT_EQ(decide("uid 3"), Decision::admitted);
   EXPECT_EQ(alive("uid 1"), 5U);
   EXPECT_EQ(alive("uid 2"), 2U);
 }
 
 TEST_F(ConnectionQuotasTest, EqualGroupsEvictOnlyIdleConnection) {
   for (int uid = 1; uid <= 8; ++uid) open("uid " + std::to_string(uid));
-  EXPECT_EQ(room("uid 9"), Room::server_full);
-  EXPECT_EQ(room("uid 1"), Room::server_full);
+  EXPECT_EQ(decide("uid 9"), Decision::server_full);
+  EXPECT_EQ(decide("uid 1"), Decision::server_full);
   open_.pop_back();
-  FakeConnection& idle = open("uid 8", Doing::waiting);
-  EXPECT_EQ(room("uid 9"), Room::admitted);
+  FakeConnection& idle = open("uid 8", Activity::waiting);
+  EXPECT_EQ(decide("uid 9"), Decision::admitted);
   EXPECT_TRUE(idle.ended());
 }
 
 TEST_F(ConnectionQuotasTest, IdleConnectionOfSmallerGroupIsKept) {
-  open("uid 1", 5, Doing::answering);
-  FakeConnection& light = open("uid 2", Doing::waiting);
-  open("uid 0", 2, Doing::waiting);
-  EXPECT_EQ(room("uid 1"), Room::server_full);
+  open("uid 1", 5, Activity::answering);
+  FakeConnection& light = open("uid 2", Activity::waiting);
+  open("uid 0", 2, Activity::waiting);
+  EXPECT_EQ(decide("uid 1"), Decision::server_full);
   EXPECT_FALSE(light.ended());
   EXPECT_EQ(alive("uid 0"), 2U);
 }
 
 TEST_F(ConnectionQuotasTest, RootSlotsAreReservedAndNeverEvicted) {
   for (int uid = 1; uid <= 8; ++uid) open("uid " + std::to_string(uid));
-  EXPECT_EQ(room("uid 0"), Room::admitted);
-  open("uid 0", 2, Doing::answering);
-  EXPECT_EQ(room("uid 0"), Room::server_full);
-  EXPECT_EQ(room("uid 9"), Room::server_full);
+  EXPECT_EQ(decide("uid 0"), Decision::admitted);
+  open("uid 0", 2, Activity::answering);
+  EXPECT_EQ(decide("uid 0"), Decision::server_full);
+  EXPECT_EQ(decide("uid 9"), Decision::server_full);
   EXPECT_EQ(alive("uid 0"), 2U);
 }
 
 TEST_F(ConnectionQuotasTest, GroupAtStreamQuotaIsRefused) {
-  open("uid 1", 5, Doing::streaming);
-  EXPECT_EQ(parties_.admit_stream(open("uid 1")), Room::group_full);
-  EXPECT_EQ(parties_.admit_stream(open("uid 2")), Room::admitted);
+  open("uid 1", 5, Activity::streaming);
+  EXPECT_EQ(quotas_.admit_stream(open("uid 1")), Decision::group_full);
+  EXPECT_EQ(quotas_.admit_stream(open("uid 2")), Decision::admitted);
 }
 
 TEST_F(ConnectionQuotasTest, FullListenerEvictsStreamOfLargestGroup) {
-  open("uid 1", 5, Doing::streaming);
-  open("uid 2", 1, Doing::streaming);
-  EXPECT_EQ(parties_.admit_stream(open("uid 2")), Room::admitted);
+  open("uid 1", 5, Activity::streaming);
+  open("uid 2", 1, Activity::streaming);
+  EXPECT_EQ(quotas_.admit_stream(open("uid 2")), Decision::admitted);
   EXPECT_EQ(alive("uid 1"), 4U);
-  for (int uid = 3; uid <= 4; ++uid) open("uid " + std::to_string(uid), Doing::streaming);
-  EXPECT_EQ(parties_.admit_stream(open("uid 0")), Room::admitted);
+  for (int uid = 3; uid <= 4; ++uid) open("uid " + std::to_string(uid), Activity::streaming);
+  EXPECT_EQ(quotas_.admit_stream(open("uid 0")), Decision::admitted);
   EXPECT_EQ(alive("uid 1"), 4U) << "a place was kept";
 }
 
 TEST_F(ConnectionQuotasTest, AnotherListenerHasRoomOfItsOwn) {
-  open("uid 1", 5, Doing::streaming);
-  open("uid 2", 1, Doing::streaming);
-  EXPECT_EQ(parties_.admit_stream(open("uid 3", Doing::answering, &kOtherSlot)), Room::admitted);
+  open("uid 1", 5, Activity::streaming);
+  open("uid 2", 1, Activity::streaming);
+  EXPECT_EQ(quotas_.admit_stream(open("uid 3", Activity::answering, &kOtherSlot)), Decision::admitted);
   EXPECT_EQ(alive("uid 1"), 5U);
 }
 

@@ -28,7 +28,7 @@ TEST(AcceptsGzip, NotWhenItIsRefusedUnnamedOrMisspelt) {
   EXPECT_FALSE(accepts_gzip({}));
 }
 
-TEST(NamesEtag, ComparesWholeTagsWeakOrNot) {
+TEST(MatchesEtag, ComparesWholeTagsWeakOrNot) {
   EXPECT_TRUE(matches_etag("\"a1\"", "\"a1\""));
   EXPECT_TRUE(matches_etag("\"b\", W/\"a1\"", "\"a1\""));
   EXPECT_TRUE(matches_etag("\"a1\"", "W/\"a1\""));
@@ -59,7 +59,7 @@ TEST(GzipCache, KeepsNoBodyThatOnlyOneResponseHas) {
   EXPECT_TRUE(packed.expired());
 }
 
-class Fitted : public testing::Test {
+class ApplyPreferences : public testing::Test {
  protected:
   Response fit(const ResponsePreferences& preferences) {
     Response response = response_;
@@ -74,12 +74,12 @@ class Fitted : public testing::Test {
   Response response_{200, "application/json", std::string(5000, 'x')};
 };
 
-TEST_F(Fitted, OpenMetricsAreAText) {
+TEST_F(ApplyPreferences, OpenMetricsAreAText) {
   response_.content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
   EXPECT_EQ(field(fit({.gzip = true}), "Content-Encoding"), "gzip");
 }
 
-TEST_F(Fitted, AcceptedGzipCompressesLargeText) {
+TEST_F(ApplyPreferences, AcceptedGzipCompressesLargeText) {
   const Response packed = fit({.gzip = true});
   EXPECT_EQ(field(packed, "Content-Encoding"), "gzip");
   EXPECT_EQ(field(packed, "Vary"), "Accept-Encoding");
@@ -90,7 +90,7 @@ TEST_F(Fitted, AcceptedGzipCompressesLargeText) {
   EXPECT_EQ(plain.body, response_.body);
 }
 
-TEST_F(Fitted, ASmallBodyOrAnImageStaysAsItIs) {
+TEST_F(ApplyPreferences, ASmallBodyOrAnImageStaysAsItIs) {
   response_ = Response(200, "text/plain", std::string(Limits().gzip_from_bytes - 1, 'x'));
   EXPECT_TRUE(fit({.gzip = true}).headers.empty());
   response_ = Response(200, "image/png", std::string(5000, 'x'));
@@ -99,7 +99,7 @@ TEST_F(Fitted, ASmallBodyOrAnImageStaysAsItIs) {
   EXPECT_TRUE(fit({.gzip = true}).headers.empty());
 }
 
-TEST_F(Fitted, PackedBodyIsUnpackedWithoutGzipSupport) {
+TEST_F(ApplyPreferences, PackedBodyIsUnpackedWithoutGzipSupport) {
   response_ = Response(200, "text/css", gzip("plain"));
   response_.gzipped = true;
   EXPECT_EQ(*fit({.gzip = false}).body, "plain");
@@ -108,7 +108,7 @@ TEST_F(Fitted, PackedBodyIsUnpackedWithoutGzipSupport) {
   EXPECT_EQ(field(packed, "Content-Encoding"), "gzip");
 }
 
-TEST_F(Fitted, MatchingEtagReturns304OnlyForSuccessfulReads) {
+TEST_F(ApplyPreferences, MatchingEtagReturns304OnlyForSuccessfulReads) {
   response_.etag = "\"a1\"";
   const Response known = fit({.gzip = true, .is_read = true, .if_none_match = "\"a1\""});
   EXPECT_EQ(known.status, 304);

@@ -54,7 +54,7 @@ class EventParser {
   // The next event that has come in full.
   std::optional<ServerEvent> take();
   // Whether a line or the data of one event is longer than allowed; nothing more is read then.
-  bool overflowed() const { return overflowed_; }
+  bool has_overflowed() const { return overflowed_; }
 
  private:
   void parse_line(std::string_view line);

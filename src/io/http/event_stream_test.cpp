@@ -66,12 +66,12 @@ TEST(EventParser, SkipsAByteOrderMarkInFrontOfAll) {
 TEST(EventParser, HoldsNoMoreThanItsLimit) {
   EventParser one_line(10);
   one_line.feed("data: 4567");
-  EXPECT_FALSE(one_line.overflowed());
+  EXPECT_FALSE(one_line.has_overflowed());
   one_line.feed("8");
-  EXPECT_TRUE(one_line.overflowed());
+  EXPECT_TRUE(one_line.has_overflowed());
   EventParser many_lines(10);
   for (int i = 0; i < 4; ++i) many_lines.feed("data: x\n");
-  EXPECT_TRUE(many_lines.overflowed());
+  EXPECT_TRUE(many_lines.has_overflowed());
   many_lines.feed("\n");
   EXPECT_FALSE(many_lines.take());
 }

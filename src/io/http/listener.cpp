@@ -168,7 +168,7 @@ void Listener::accept_client(UniqueFd client, const SocketAddress& from) {
     return custom_accept_(context_, std::move(client), slots_, std::move(incoming));
   const ConnectionQuotas::QuotaDecision decision = acquire_slot(*context_, slots_, incoming);
   if (decision == ConnectionQuotas::QuotaDecision::admitted) {
-    return serve_socket(context_, std::move(client), std::move(incoming));
+    return begin_socket_session(context_, std::move(client), std::move(incoming));
   }
   const std::string& response = reject_connection(*context_, decision);
   // Sends only what goes without waiting; the client may also just see the connection end.

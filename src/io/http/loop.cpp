@@ -187,8 +187,8 @@ void IoLoop::poll() {
   core_->io.poll();
 }
 
-bool IoLoop::run_until(const std::function<bool()>& is_done, Duration at_most) {
-  const TimePoint end = now() + at_most;
+bool IoLoop::run_until(const std::function<bool()>& is_done, Duration timeout) {
+  const TimePoint end = now() + timeout;
   while (!is_done()) {
     const Duration left = end - now();
     if (left <= Duration::zero() || core_->io.stopped()) return false;

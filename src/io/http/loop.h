@@ -24,9 +24,9 @@ class IoLoop final : public Loop {
   void stop();
   // Runs what is ready, without waiting.
   void poll();
-  // Runs until is_done() holds (asked after each piece of work) or `at_most` has passed; says
+  // Runs until is_done() holds (asked after each piece of work) or `timeout` has passed; says
   // which.
-  bool run_until(const std::function<bool()>& is_done, Duration at_most);
+  bool run_until(const std::function<bool()>& is_done, Duration timeout);
 
   TimePoint now() const override { return BootClock::now(); }
   WallTime wall() const override { return wall_now(); }

@@ -50,8 +50,8 @@ class TimerQueue {
 class TurnScheduler {
  public:
   // In one turn of the loop all of them together get this time, but at least one does.
-  explicit TurnScheduler(asio::io_context& io, Duration together = kTurnBudget)
-      : io_(io), budget_(together) {}
+  explicit TurnScheduler(asio::io_context& io, Duration budget = kTurnBudget)
+      : io_(io), budget_(budget) {}
 
   // Waits for a turn of this quota group. The turn is what the caller then does without waiting for
   // anything else: the write of a chunk, for example.

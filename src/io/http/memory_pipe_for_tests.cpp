@@ -27,7 +27,7 @@ struct MemoryPipe::State {
   bool broken() const { return client_vanished || aborted; }
   void wake() { changed.cancel(); }
 
-  std::function<void()> look;  // the server's watch for a hangup
+  std::function<void()> on_hangup;  // the server's watch for a hangup
 };
 
 namespace {
@@ -71,15 +71,15 @@ class MemoryStream final : public Stream {
   void finish() override { state_->server_finished = true; }
   bool has_hung_up() const override { return state_->broken(); }
   void watch_hangup(std::function<void()> on_hangup) override {
-    state_->look = std::move(on_hangup);
+    state_->on_hangup = std::move(on_hangup);
   }
   void interrupt() override {
-    state_->look = nullptr;
+    state_->on_hangup = nullptr;
     state_->interrupted = true;
     state_->wake();
   }
   void abort() override {
-    state_->look = nullptr;
+    state_->on_hangup = nullptr;
     state_->aborted = true;
     state_->wake();
   }
@@ -118,7 +118,7 @@ void MemoryPipe::finish() {
 void MemoryPipe::vanish() {
   state_->client_vanished = true;
   state_->wake();
-  if (auto on_hangup = std::exchange(state_->look, nullptr)) loop_.post(std::move(on_hangup));
+  if (auto on_hangup = std::exchange(state_->on_hangup, nullptr)) loop_.post(std::move(on_hangup));
 }
 
 void MemoryPipe::stall() {

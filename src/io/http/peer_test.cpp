@@ -17,9 +17,9 @@ bool is_gone(const UniqueFd& process) {
 
 // Another process, which connects, sends a request, and ends on leave(). It makes only system
 // calls, because it is a child of a program that may have threads.
-class Asker {
+class ClientProcess {
  public:
-  explicit Asker(const Endpoint& endpoint) {
+  explicit ClientProcess(const Endpoint& endpoint) {
     int pipe[2] = {-1, -1};
     if (::pipe2(pipe, O_CLOEXEC) != 0) return;
     UniqueFd leave(pipe[0]);
@@ -35,9 +35,9 @@ class Asker {
     const bool told = ::read(leave.get(), &byte, 1) >= 0;
     ::_exit(asked && told ? 0 : 1);
   }
-  ~Asker() { leave(); }
-  Asker(const Asker&) = delete;
-  Asker& operator=(const Asker&) = delete;
+  ~ClientProcess() { leave(); }
+  ClientProcess(const ClientProcess&) = delete;
+  ClientProcess& operator=(const ClientProcess&) = delete;
 
   pid_t pid() const { return pid_; }
   // Ends the process and waits until even its zombie is gone.
@@ -52,15 +52,15 @@ class Asker {
   pid_t pid_ = -1;
 };
 
-TEST_F(PeerProcess, IsReadableOnceItIsGoneAndNotBefore) {
+TEST_F(PeerProcess, HandleIsReadableAfterProcessExit) {
   Server server(loop_, handler());
   ASSERT_TRUE(server.listen_unix(path()));
-  Asker asker(on_unix());
+  ClientProcess client_process(on_unix());
   ASSERT_TRUE(settle([&] { return server.counters().requests == 1; }));
-  EXPECT_EQ(last_.peer.pid, asker.pid());
+  EXPECT_EQ(last_.peer.pid, client_process.pid());
   ASSERT_NE(last_.peer.process, nullptr);
   EXPECT_FALSE(is_gone(*last_.peer.process));
-  asker.leave();
+  client_process.leave();
   EXPECT_TRUE(is_gone(*last_.peer.process));
 }
 
@@ -97,15 +97,15 @@ TEST_F(PeerProcess, IsNotKnownOverTcp) {
   EXPECT_EQ(last_.peer.process, nullptr);
 }
 
-TEST(PeerProcessOfNothing, IsNone) {
+TEST(InvalidSocketPeerProcess, IsNone) {
   const UniqueFd no_socket(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   EXPECT_EQ(peer_process(no_socket.get(), ::getpid()), nullptr);
   EXPECT_EQ(peer_process(-1, ::getpid()), nullptr);
 }
 
-using Presences = ServerTest;
+using DisconnectNotification = ServerTest;
 
-TEST_F(Presences, AHandlerHearsThatItsClientHasLeft) {
+TEST_F(DisconnectNotification, DisconnectDuringHandlerIsReported) {
   hold_ = true;
   Server server(loop_, handler());
   ASSERT_TRUE(server.listen_unix(path()));
@@ -121,7 +121,7 @@ TEST_F(Presences, AHandlerHearsThatItsClientHasLeft) {
   EXPECT_TRUE(settle([&] { return disconnects == 1; }));
 }
 
-TEST_F(Presences, AnsweredClientDisconnectIsNotReported) {
+TEST_F(DisconnectNotification, AnsweredClientDisconnectIsNotReported) {
   hold_ = true;
   Server server(loop_, handler());
   ASSERT_TRUE(server.listen_unix(path()));
@@ -138,7 +138,7 @@ TEST_F(Presences, AnsweredClientDisconnectIsNotReported) {
   EXPECT_EQ(disconnects, 0);
 }
 
-TEST_F(Presences, HandlerTimeoutNotifiesDisconnect) {
+TEST_F(DisconnectNotification, HandlerTimeoutNotifiesDisconnect) {
   hold_ = true;
   Server server(loop_, handler(), Limits{.handler = std::chrono::milliseconds(5)});
   ASSERT_TRUE(server.listen_unix(path()));

@@ -60,7 +60,7 @@ class RelayTest : public testing::Test {
     std::array<int, 2> ends{};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
     client_ = End(UniqueFd(ends[0]));
-    its_.reset(ends[1]);
+    client_end_.reset(ends[1]);
   }
   ~RelayTest() override {
     client_.close();
@@ -71,8 +71,8 @@ class RelayTest : public testing::Test {
   void start(RelayLimits limits = {}) {
     thread_ = std::thread([this, limits] {
       result_ =
-          relay(Endpoint::unix_socket(directory_.in("a.sock")), its_.get(), its_.get(), limits);
-      its_.reset();
+          relay(Endpoint::unix_socket(directory_.in("a.sock")), client_end_.get(), client_end_.get(), limits);
+      client_end_.reset();
       over_.set_value();
     });
     pollfd entry{listener_.socket.get(), POLLIN, 0};
@@ -86,7 +86,7 @@ class RelayTest : public testing::Test {
   UnixListener listener_;
   End client_{UniqueFd()};
   End server_{UniqueFd()};
-  UniqueFd its_;  // the client's other end, which the relay has
+  UniqueFd client_end_;  // the client's other end, which the relay has
   Result<void> result_;
   std::promise<void> over_;
   std::future<void> ended_ = over_.get_future();
@@ -163,10 +163,10 @@ TEST_F(RelayTest, ASilentConnectionEnds) {
 }
 
 TEST_F(RelayTest, WithoutAServerThereIsNoGreeting) {
-  const auto done = relay(Endpoint::unix_socket(directory_.in("b.sock")), its_.get(), its_.get());
+  const auto done = relay(Endpoint::unix_socket(directory_.in("b.sock")), client_end_.get(), client_end_.get());
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, Errc::unavailable);
-  its_.reset();
+  client_end_.reset();
   EXPECT_TRUE(client_.ends());
 }
 

@@ -221,7 +221,7 @@ bool RequestParser::is_complete() const {
 const std::optional<Response>& RequestParser::refusal() const {
   return message_->refusal_;
 }
-bool RequestParser::keep_alive() const {
+bool RequestParser::should_keep_alive() const {
   return message_->keep_alive();
 }
 bool RequestParser::is_http_1_0() const {

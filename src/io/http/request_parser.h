@@ -40,7 +40,7 @@ class RequestParser {
   const std::optional<Response>& refusal() const;
 
   // The functions below are valid once the header is complete.
-  bool keep_alive() const;
+  bool should_keep_alive() const;
   bool is_http_1_0() const;
   // The client waits for "100 Continue" before it sends the body.
   bool expects_continue() const;

@@ -31,10 +31,10 @@ class TurnSchedulerTest : public testing::Test {
     io_.restart();
   }
   // Other work on the loop: records how many had a turn since it last ran.
-  void look_on(std::size_t had_before) {
+  void record_turns(std::size_t had_before) {
     most_at_once_ = std::max(most_at_once_, had_.size() - had_before);
     if (had_.size() == kCrowd) return;
-    asio::post(io_, [this, had = had_.size()] { look_on(had); });
+    asio::post(io_, [this, had = had_.size()] { record_turns(had); });
   }
 
   static inline const QuotaGroup kAlice{.name = "uid 1000"};
@@ -46,12 +46,12 @@ class TurnSchedulerTest : public testing::Test {
   TurnScheduler turns_{io_};
 };
 
-TEST_F(TurnSchedulerTest, ACrowdLetsOthersInBetween) {
+TEST_F(TurnSchedulerTest, OtherWorkRunsBetweenTurns) {
   constexpr Duration kEach = TurnScheduler::kTurnBudget / 5;
   for (int who = 0; who < static_cast<int>(kCrowd); ++who) {
     asio::co_spawn(io_, take_turn(who, kEach), asio::detached);
   }
-  asio::post(io_, [this] { look_on(0); });
+  asio::post(io_, [this] { record_turns(0); });
   io_.run();
   EXPECT_EQ(had_.size(), kCrowd);
   EXPECT_TRUE(std::ranges::is_sorted(had_)) << "who asked first is first";

@@ -63,60 +63,60 @@ class ChannelTest : public testing::Test {
       return Chunk(text + "-" + std::to_string(skipped));
     });
   }
-  std::string next(ChannelStream& feed) { return std::string(feed.next().text()); }
+  std::string next(ChannelStream& stream) { return std::string(stream.next().text()); }
 
   std::vector<std::shared_ptr<Channel>> channels_{std::make_shared<Channel>(),
                                                   std::make_shared<Channel>()};
   int rendered_ = 0;
 };
 
-TEST_F(ChannelTest, EachListenerHearsTheNewestOfAllInTurn) {
-  ChannelStream feed(channels_, true);
-  EXPECT_EQ(next(feed), "");
+TEST_F(ChannelTest, StreamReadsNewestOfEachChannelInTurn) {
+  ChannelStream stream(channels_, true);
+  EXPECT_EQ(next(stream), "");
   put(0, "a");
   put(1, "b");
   put(0, "c");
-  EXPECT_EQ(next(feed), "c-1") << "one was skipped";
+  EXPECT_EQ(next(stream), "c-1") << "one was skipped";
   put(0, "d");
-  EXPECT_EQ(next(feed), "b-0") << "the other's turn";
-  EXPECT_EQ(next(feed), "d-0");
-  EXPECT_EQ(next(feed), "");
+  EXPECT_EQ(next(stream), "b-0") << "the other's turn";
+  EXPECT_EQ(next(stream), "d-0");
+  EXPECT_EQ(next(stream), "");
 }
 
 TEST_F(ChannelTest, PieceIsRenderedOnceForAllSubscribers) {
-  std::vector<std::unique_ptr<ChannelStream>> feeds;
-  for (int i = 0; i < 100; ++i) feeds.push_back(std::make_unique<ChannelStream>(channels_, true));
+  std::vector<std::unique_ptr<ChannelStream>> streams;
+  for (int i = 0; i < 100; ++i) streams.push_back(std::make_unique<ChannelStream>(channels_, true));
   put(0, "a");
   EXPECT_EQ(rendered_, 0) << "nobody asked yet";
-  for (const auto& feed : feeds) EXPECT_EQ(next(*feed), "a-0");
+  for (const auto& stream : streams) EXPECT_EQ(next(*stream), "a-0");
   EXPECT_EQ(rendered_, 1);
 }
 
 TEST_F(ChannelTest, LateSubscriberGetsLatestPieceAtOnce) {
   put(0, "a");
   put(0, "b");
-  ChannelStream feed(channels_, true);
-  EXPECT_EQ(next(feed), "b-0");
+  ChannelStream stream(channels_, true);
+  EXPECT_EQ(next(stream), "b-0");
 }
 
 TEST_F(ChannelTest, DrainedSubscriberIsNotifiedOnceUntilNextRead) {
-  ChannelStream feed(channels_, true);
+  ChannelStream stream(channels_, true);
   int notifications = 0;
-  feed.set_on_more([&] { ++notifications; });
-  EXPECT_EQ(next(feed), "");
+  stream.set_on_more([&] { ++notifications; });
+  EXPECT_EQ(next(stream), "");
   put(0, "a");
   put(0, "b");
   EXPECT_EQ(notifications, 1);
-  EXPECT_EQ(next(feed), "b-1");
-  EXPECT_EQ(next(feed), "");
+  EXPECT_EQ(next(stream), "b-1");
+  EXPECT_EQ(next(stream), "");
   put(0, "c");
   EXPECT_EQ(notifications, 2);
 }
 
 TEST_F(ChannelTest, DestroyedSubscriberIsNotNotified) {
   {
-    ChannelStream feed(channels_, true);
-    EXPECT_EQ(next(feed), "");
+    ChannelStream stream(channels_, true);
+    EXPECT_EQ(next(stream), "");
   }
   put(0, "a");
 }

@@ -16,12 +16,12 @@ class ServerStream : public ServerTest {
  protected:
   Handler streaming() {
     return [this](const Request&, Reply reply) {
-      feeds_.push_back(std::make_shared<ManualStream>());
-      reply(event_stream(feeds_.back()));
+      sources_.push_back(std::make_shared<ManualStream>());
+      reply(event_stream(sources_.back()));
     };
   }
   void say_to_all(const Chunk& chunk) {
-    for (const auto& feed : feeds_) feed->say(chunk);
+    for (const auto& source : sources_) source->say(chunk);
   }
   // A socket that nobody reads.
   UniqueFd stuck_reader(const Endpoint& endpoint) {
@@ -29,12 +29,12 @@ class ServerStream : public ServerTest {
     UniqueFd socket(::socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
     EXPECT_EQ(::connect(socket.get(), address->get(), address->length), 0);
     EXPECT_GT(::send(socket.get(), kGet.data(), kGet.size(), 0), 0);
-    const std::size_t before = feeds_.size();
-    EXPECT_TRUE(settle([&] { return feeds_.size() > before; }));
+    const std::size_t before = sources_.size();
+    EXPECT_TRUE(settle([&] { return sources_.size() > before; }));
     return socket;
   }
 
-  std::vector<std::shared_ptr<ManualStream>> feeds_;
+  std::vector<std::shared_ptr<ManualStream>> sources_;
 };
 
 TEST_F(ServerStream, GoesOverTcpAndOverUnixSockets) {
@@ -67,12 +67,12 @@ TEST_F(ServerStream, NonReadingClientIsDroppedOthersContinue) {
   while (!dropped && said < 1000) {
     say_to_all(piece);
     ++said;
-    EXPECT_TRUE(settle([&] { return feeds_.at(1)->waiting() == 0; }));
-    dropped = feeds_.at(0)->waiting() > 0 && settle([&] { return server.counters().streams == 1; });
+    EXPECT_TRUE(settle([&] { return sources_.at(1)->waiting() == 0; }));
+    dropped = sources_.at(0)->waiting() > 0 && settle([&] { return server.counters().streams == 1; });
   }
   EXPECT_TRUE(dropped);
   EXPECT_LT(said, 8);  // what the kernel holds for it: twice the limit, and a chunk
-  feeds_.at(1)->say("the end");
+  sources_.at(1)->say("the end");
   healthy.receive("the end");
 }
 
@@ -96,9 +96,9 @@ TEST_F(ServerStream, NoticesATcpClientThatLeavesWhenSomethingIsSent) {
     client.send(kGet);
     client.receive("retry");
   }
-  feeds_.at(0)->say("anybody?");
+  sources_.at(0)->say("anybody?");
   EXPECT_TRUE(settle([&] {
-    feeds_.at(0)->say("anybody?");
+    sources_.at(0)->say("anybody?");
     return server.counters().active == 0;
   }));
 }
@@ -149,8 +149,8 @@ TEST_F(ServerStream, EndsAStuckReaderWhenTheGraceIsOver) {
   Server server(loop_, streaming());
   ASSERT_TRUE(server.listen_unix(path()));
   const UniqueFd stuck = stuck_reader(on_unix());
-  while (feeds_.at(0)->waiting() == 0) {
-    feeds_.at(0)->say(std::string(100'000, 'x'));
+  while (sources_.at(0)->waiting() == 0) {
+    sources_.at(0)->say(std::string(100'000, 'x'));
     loop_.poll();
   }
   bool done = false;
@@ -165,7 +165,7 @@ TEST_F(ServerStream, MayEndWithStreamsOpen) {
   client.send(kGet);
   client.receive("retry");
   server.reset();
-  feeds_.at(0)->say("too late");
+  sources_.at(0)->say("too late");
   EXPECT_THAT(client.receive_all(), Not(HasSubstr("too late")));
 }
 
@@ -180,7 +180,7 @@ TEST_F(ServerStream, MayEndWithTheLoopWhileStreamsAreOpen) {
   }
   server.reset();
   loop.reset();
-  feeds_.at(0)->say("too late");
+  sources_.at(0)->say("too late");
 }
 
 TEST_F(ServerStream, KeepsTwoHundredListenersInStep) {

@@ -18,9 +18,9 @@ using std::chrono::milliseconds;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-using AnyServer = ServerTest;
+using ServerLifecycle = ServerTest;
 
-TEST_F(AnyServer, SeveralListenersAreDistinguished) {
+TEST_F(ServerLifecycle, SeveralListenersAreDistinguished) {
   Server server(loop_, handler());
   ASSERT_TRUE(server.listen_unix(directory_.in("a.sock")));
   ASSERT_TRUE(server.listen_unix(directory_.in("b.sock"), 0600));
@@ -32,7 +32,7 @@ TEST_F(AnyServer, SeveralListenersAreDistinguished) {
   }
 }
 
-TEST_F(AnyServer, ManyRequestsOfOnePartyDelayNoOther) {
+TEST_F(ServerLifecycle, ManyRequestsOfOneGroupDelayNoOther) {
   std::vector<std::string> handled;
   Server server(loop_, [&](const Request& request, Reply reply) {
     handled.push_back(request.peer.quota_group);
@@ -60,7 +60,7 @@ TEST_F(AnyServer, ManyRequestsOfOnePartyDelayNoOther) {
   ASSERT_TRUE(settle([&] { return handled.size() == kCrowd + 1; }));
 }
 
-TEST_F(AnyServer, ConnectionBeyondBusyLimitGets503) {
+TEST_F(ServerLifecycle, ConnectionBeyondBusyLimitGets503) {
   hold_ = true;
   Server server(loop_, handler(), Limits{.connections = 2, .reserved_slots = 0});
   ASSERT_TRUE(server.listen_unix(path()));
@@ -77,7 +77,7 @@ TEST_F(AnyServer, ConnectionBeyondBusyLimitGets503) {
   second.receive("hello");
 }
 
-TEST_F(AnyServer, LetsTheLongestWaitingConnectionGoWhenItIsFull) {
+TEST_F(ServerLifecycle, FullServerEvictsLongestIdleConnection) {
   Server server(loop_, handler(), Limits{.connections = 2, .reserved_slots = 0});
   ASSERT_TRUE(server.listen_unix(path()));
   RawClient oldest(loop_, on_unix());
@@ -93,7 +93,7 @@ TEST_F(AnyServer, LetsTheLongestWaitingConnectionGoWhenItIsFull) {
   EXPECT_EQ(server.counters().refused, 0U);
 }
 
-TEST_F(AnyServer, DropsAClientThatDoesNotRead) {
+TEST_F(ServerLifecycle, DropsAClientThatDoesNotRead) {
   body_ = std::string(8'000'000, 'x');
   Server server(loop_, handler(), Limits{.write = milliseconds(10)});
   ASSERT_TRUE(server.listen_unix(path()));
@@ -105,7 +105,7 @@ TEST_F(AnyServer, DropsAClientThatDoesNotRead) {
   EXPECT_TRUE(settle([&] { return server.counters().active == 0; }));
 }
 
-TEST_F(AnyServer, SaysBusyWhenAHandlerTakesTooLong) {
+TEST_F(ServerLifecycle, SaysBusyWhenAHandlerTakesTooLong) {
   hold_ = true;
   Server server(loop_, handler(), Limits{.handler = milliseconds(5)});
   ASSERT_TRUE(server.listen_unix(path()));
@@ -115,7 +115,7 @@ TEST_F(AnyServer, SaysBusyWhenAHandlerTakesTooLong) {
   held_.clear();  // too late, and harmless
 }
 
-TEST_F(AnyServer, DisconnectDuringHandlerFreesSlot) {
+TEST_F(ServerLifecycle, DisconnectDuringHandlerFreesSlot) {
   hold_ = true;
   Server server(loop_, handler());
   ASSERT_TRUE(server.listen_unix(path()));
@@ -128,7 +128,7 @@ TEST_F(AnyServer, DisconnectDuringHandlerFreesSlot) {
   held_.at(0)(Response(200, "text/plain", body_));
 }
 
-TEST_F(AnyServer, AnswersAClientThatStoppedSendingWhileItsHandlerWorks) {
+TEST_F(ServerLifecycle, AnswersAClientThatStoppedSendingWhileItsHandlerWorks) {
   hold_ = true;
   Server server(loop_, handler());
   for (const bool unix_socket : {true, false}) {
@@ -148,7 +148,7 @@ TEST_F(AnyServer, AnswersAClientThatStoppedSendingWhileItsHandlerWorks) {
   }
 }
 
-TEST_F(AnyServer, GoesOnAfterRunningOutOfDescriptors) {
+TEST_F(ServerLifecycle, GoesOnAfterRunningOutOfDescriptors) {
   static int complaints = 0;
   log::capture([](log::Level, std::string_view) { ++complaints; });
   Server server(loop_, handler());
@@ -168,7 +168,7 @@ TEST_F(AnyServer, GoesOnAfterRunningOutOfDescriptors) {
   log::capture(nullptr);
 }
 
-TEST_F(AnyServer, ShutsDownAtOnceWhenOnlyIdleConnectionsAreLeft) {
+TEST_F(ServerLifecycle, ShutsDownAtOnceWhenOnlyIdleConnectionsAreLeft) {
   Server server(loop_, handler());
   ASSERT_TRUE(server.listen_unix(path()));
   RawClient client(loop_, on_unix());
@@ -181,7 +181,7 @@ TEST_F(AnyServer, ShutsDownAtOnceWhenOnlyIdleConnectionsAreLeft) {
   EXPECT_EQ(server.counters().active, 0U);
 }
 
-TEST_F(AnyServer, LetsAResponseFinishWhenItShutsDown) {
+TEST_F(ServerLifecycle, LetsAResponseFinishWhenItShutsDown) {
   hold_ = true;
   Server server(loop_, handler());
   ASSERT_TRUE(server.listen_unix(path()));
@@ -198,7 +198,7 @@ TEST_F(AnyServer, LetsAResponseFinishWhenItShutsDown) {
   EXPECT_TRUE(settle([&] { return done; }));
 }
 
-TEST_F(AnyServer, ClosesEverythingWhenTheGraceIsOver) {
+TEST_F(ServerLifecycle, ClosesEverythingWhenTheGraceIsOver) {
   hold_ = true;
   Server server(loop_, handler());
   ASSERT_TRUE(server.listen_unix(path()));
@@ -211,7 +211,7 @@ TEST_F(AnyServer, ClosesEverythingWhenTheGraceIsOver) {
   EXPECT_EQ(client.receive_all(), "");
 }
 
-TEST_F(AnyServer, ShutdownWithoutConnectionsCompletesAsynchronously) {
+TEST_F(ServerLifecycle, ShutdownWithoutConnectionsCompletesAsynchronously) {
   Server server(loop_, handler());
   bool done = false;
   server.shutdown(kTestTimeout, [&] { done = true; });
@@ -219,7 +219,7 @@ TEST_F(AnyServer, ShutdownWithoutConnectionsCompletesAsynchronously) {
   EXPECT_TRUE(settle([&] { return done; }));
 }
 
-TEST_F(AnyServer, MayEndWithRepliesStillOut) {
+TEST_F(ServerLifecycle, MayEndWithRepliesStillOut) {
   hold_ = true;
   auto server = std::make_unique<Server>(loop_, handler());
   ASSERT_TRUE(server->listen_unix(path()));
@@ -232,7 +232,7 @@ TEST_F(AnyServer, MayEndWithRepliesStillOut) {
   held_.clear();
 }
 
-TEST_F(AnyServer, MayEndWithTheLoopWhileConnectionsAreOpen) {
+TEST_F(ServerLifecycle, MayEndWithTheLoopWhileConnectionsAreOpen) {
   auto loop = std::make_unique<IoLoop>();
   auto server = std::make_unique<Server>(*loop, handler());
   ASSERT_TRUE(server->listen_unix(path()));

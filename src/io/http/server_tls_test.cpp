@@ -28,7 +28,7 @@ class TlsOverSockets : public ServerTest {
     return loop_.run_until(
                [&] {
                  client.tls.feed(client.raw.take_received());
-                 const bool done = client.tls.shake_hands();
+                 const bool done = client.tls.handshake();
                  if (const std::string bytes = client.tls.take(); !bytes.empty())
                    client.raw.send(bytes);
                  return done || client.raw.ended();
@@ -55,7 +55,7 @@ class TlsOverSockets : public ServerTest {
     const auto to = to_socket_address(Endpoint::tcp("127.0.0.1", port_));
     EXPECT_EQ(::connect(socket.get(), to->get(), to->length), 0);
     TlsClientForTests client;
-    client.shake_hands();
+    client.handshake();
     const std::string hello = client.take();
     EXPECT_GT(::send(socket.get(), hello.data(), hello.size(), MSG_NOSIGNAL), 0);
     return socket;

@@ -183,7 +183,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   void call_handler() {
-    keep_alive_ = parser_.keep_alive();
+    keep_alive_ = parser_.should_keep_alive();
     http_1_0_ = parser_.is_http_1_0();
     Request request = parser_.take();
     preferences_ = preferences_of(request);
@@ -264,7 +264,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   // Whether there is room to stream; refuses the request if not.
   bool admit_stream() {
     response_->close = true;
-    if (head_only()) return false;  // which has no body
+    if (is_head_request()) return false;  // which has no body
     const ConnectionQuotas::QuotaDecision decision = context_->quotas.admit_stream(*this);
     if (decision == ConnectionQuotas::QuotaDecision::admitted) return true;
     refuse(error_response(503, "busy",
@@ -294,10 +294,10 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     if (!sent_all) abort();
   }
 
-  bool head_only() const { return parser_.request().method == Method::head; }
+  bool is_head_request() const { return parser_.request().method == Method::head; }
 
   std::string_view body_to_send() const {
-    const bool left_out = head_only() || !has_body(response_->status);
+    const bool left_out = is_head_request() || !has_body(response_->status);
     return left_out || !response_->body ? std::string_view() : *response_->body;
   }
 
@@ -358,7 +358,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
 }  // namespace
 
-void serve(std::shared_ptr<ServerContext> context, std::unique_ptr<Stream> stream,
+void begin_session(std::shared_ptr<ServerContext> context, std::unique_ptr<Stream> stream,
            IncomingConnection incoming) {
   auto& io = context->io.core().io;
   ++context->counters.accepted;
@@ -369,10 +369,10 @@ void serve(std::shared_ptr<ServerContext> context, std::unique_ptr<Stream> strea
   });
 }
 
-void serve_socket(std::shared_ptr<ServerContext> context, UniqueFd socket,
+void begin_socket_session(std::shared_ptr<ServerContext> context, UniqueFd socket,
                   IncomingConnection incoming) {
   auto stream = open_socket_stream(context->io, std::move(socket), incoming.quota_group);
-  serve(std::move(context), std::move(stream), std::move(incoming));
+  begin_session(std::move(context), std::move(stream), std::move(incoming));
 }
 
 }  // namespace gpuyard::http

@@ -12,9 +12,9 @@ namespace gpuyard::http {
 class Stream;
 
 // Starts a session on context->io.
-void serve(std::shared_ptr<ServerContext> context, std::unique_ptr<Stream> stream,
+void begin_session(std::shared_ptr<ServerContext> context, std::unique_ptr<Stream> stream,
            IncomingConnection incoming);
-void serve_socket(std::shared_ptr<ServerContext> context, UniqueFd socket,
+void begin_socket_session(std::shared_ptr<ServerContext> context, UniqueFd socket,
                   IncomingConnection incoming);
 
 }  // namespace gpuyard::http

@@ -10,7 +10,7 @@ using SessionDeadline = SessionTest;
 TEST_F(SessionDeadline, IgnoresAReplyAfterTheHandlersDeadline) {
   hold_ = true;
   exchange(kGet);
-  pass(site_->limits.handler - std::chrono::milliseconds(1));
+  pass(context_->limits.handler - std::chrono::milliseconds(1));
   EXPECT_EQ(pipe_->take_received(), "");
   pass(std::chrono::milliseconds(1));
   EXPECT_THAT(pipe_->take_received(), StartsWith("HTTP/1.1 503 "));
@@ -22,24 +22,24 @@ TEST_F(SessionDeadline, IgnoresAReplyAfterTheHandlersDeadline) {
 
 TEST_F(SessionDeadline, ClosesAnIdleConnectionWithoutAWord) {
   exchange(kGet);
-  pass(site_->limits.idle - std::chrono::milliseconds(1));
-  EXPECT_FALSE(gone());
+  pass(context_->limits.idle - std::chrono::milliseconds(1));
+  EXPECT_FALSE(has_session_ended());
   pass(std::chrono::milliseconds(1));
   EXPECT_EQ(pipe_->take_received(), "");
-  EXPECT_TRUE(gone());
+  EXPECT_TRUE(has_session_ended());
 }
 
 TEST_F(SessionDeadline, ClosesAConnectionThatNeverSpeaks) {
-  pass(site_->limits.read);
-  EXPECT_TRUE(gone());
+  pass(context_->limits.read);
+  EXPECT_TRUE(has_session_ended());
 }
 
 TEST_F(SessionDeadline, CountsIdlenessFromTheLastResponse) {
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(exchange(kGet), kHello);
-    pass(site_->limits.idle / 2);
+    pass(context_->limits.idle / 2);
   }
-  EXPECT_FALSE(gone());
+  EXPECT_FALSE(has_session_ended());
 }
 
 TEST_F(SessionDeadline, Says408ToASlowHeaderHoweverSteadilyItDrips) {
@@ -54,31 +54,31 @@ TEST_F(SessionDeadline, Says408ToASlowHeaderHoweverSteadilyItDrips) {
 
 TEST_F(SessionDeadline, Says408ToASlowBody) {
   exchange("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nab");
-  pass(site_->limits.read);
+  pass(context_->limits.read);
   EXPECT_THAT(pipe_->take_received(), StartsWith("HTTP/1.1 408 "));
 }
 
 TEST_F(SessionDeadline, GivesUpOnAClientThatDoesNotRead) {
   pipe_->stall();
   exchange(kGet);
-  pass(site_->limits.write - std::chrono::milliseconds(1));
-  EXPECT_FALSE(gone());
+  pass(context_->limits.write - std::chrono::milliseconds(1));
+  EXPECT_FALSE(has_session_ended());
   pass(std::chrono::milliseconds(1));
-  EXPECT_TRUE(gone());
+  EXPECT_TRUE(has_session_ended());
 }
 
 TEST_F(SessionDeadline, LingersNoLongerThanItsLimitAfterTheLastResponse) {
   exchange("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   exchange("this is not looked at");
-  EXPECT_FALSE(gone());
-  pass(site_->limits.linger);
-  EXPECT_TRUE(gone());
+  EXPECT_FALSE(has_session_ended());
+  pass(context_->limits.linger);
+  EXPECT_TRUE(has_session_ended());
 }
 
 TEST_F(SessionDeadline, LingersForNoMoreThanSoManyBytes) {
   exchange("nonsense\r\n\r\n");
-  exchange(std::string(site_->limits.linger_bytes, 'x'));
-  EXPECT_TRUE(gone());
+  exchange(std::string(context_->limits.linger_bytes, 'x'));
+  EXPECT_TRUE(has_session_ended());
 }
 
 }  // namespace

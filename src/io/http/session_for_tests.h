@@ -25,7 +25,7 @@ class SessionTest : public testing::Test {
     if (pipe_) pipe_->vanish();
     io_.poll();
     pipe_ = std::make_unique<MemoryPipe>(io_);
-    site_ = std::make_shared<ServerContext>(
+    context_ = std::make_shared<ServerContext>(
         io_, time_,
         [this](Request request, Reply reply) {
           paths_.push_back(request.path);
@@ -37,9 +37,9 @@ class SessionTest : public testing::Test {
           }
         },
         limits);
-    IncomingConnection arrival;
-    arrival.local_address = "127.0.0.1";
-    serve(site_, pipe_->stream(), std::move(arrival));
+    IncomingConnection incoming;
+    incoming.local_address = "127.0.0.1";
+    begin_session(context_, pipe_->stream(), std::move(incoming));
     io_.poll();
   }
 
@@ -52,7 +52,7 @@ class SessionTest : public testing::Test {
     time_.advance(duration);
     io_.poll();
   }
-  bool gone() const { return site_->counters.active == 0; }
+  bool has_session_ended() const { return context_->counters.active == 0; }
   void expect_refused(std::string_view bytes, int status, std::string_view code) {
     const std::string response = exchange(bytes);
     EXPECT_THAT(response, testing::StartsWith("HTTP/1.1 " + std::to_string(status) + " "));
@@ -64,7 +64,7 @@ class SessionTest : public testing::Test {
   ManualLoop time_;  // outlives the sessions that the loop still holds
   IoLoop io_;
   std::unique_ptr<MemoryPipe> pipe_;
-  std::shared_ptr<ServerContext> site_;
+  std::shared_ptr<ServerContext> context_;
   Response answer_{200, "text/plain", "hello"};
   bool hold_ = false;
   std::vector<Reply> held_;

@@ -57,7 +57,7 @@ class MalformedRequest : public SessionTest, public testing::WithParamInterface<
 
 TEST_P(MalformedRequest, IsRefusedAndEndsTheConnection) {
   expect_refused(GetParam(), 400, "invalid");
-  EXPECT_EQ(site_->counters.requests, 0U);
+  EXPECT_EQ(context_->counters.requests, 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -138,7 +138,7 @@ TEST_F(Refusal, BelievesTheTargetsHostRatherThanTheField) {
 
 TEST_F(Refusal, SkipsSoManyEmptyLinesAndNoMore) {
   std::string lines;
-  for (std::size_t i = 0; i < site_->limits.empty_lines; ++i) lines += "\r\n";
+  for (std::size_t i = 0; i < context_->limits.empty_lines; ++i) lines += "\r\n";
   EXPECT_EQ(exchange(lines + std::string(kGet)), kHello);
   EXPECT_EQ(exchange(lines + std::string(kGet)), kHello);
   expect_refused(lines + "\r\n", 400, "invalid");
@@ -152,7 +152,7 @@ TEST_F(Refusal, AllowsNoOtherOriginToRead) {
 }
 
 TEST_F(Refusal, AcceptsAConfiguredName) {
-  site_->allowed_hosts = {"node7.example"};
+  context_->allowed_hosts = {"node7.example"};
   EXPECT_EQ(exchange("GET / HTTP/1.1\r\nHost: Node7.example:9410\r\n\r\n"), kHello);
 }
 

@@ -14,18 +14,18 @@ using testing::StartsWith;
 
 class SessionStream : public SessionTest {
  protected:
-  SessionStream() { answer_ = event_stream(feed_); }
+  SessionStream() { answer_ = event_stream(source_); }
 
   // The text as one chunk of chunked coding.
   static std::string framed(std::string_view text) { return std::string(Chunk(text).framed()); }
   std::string begin() { return exchange(kGet); }
   std::string say(std::string_view text) {
-    feed_->say(text);
+    source_->say(text);
     io_.poll();
     return pipe_->take_received();
   }
 
-  std::shared_ptr<ManualStream> feed_ = std::make_shared<ManualStream>();
+  std::shared_ptr<ManualStream> source_ = std::make_shared<ManualStream>();
 };
 
 TEST_F(SessionStream, HeadAndRetryDelayAreSentAtOnce) {
@@ -34,11 +34,11 @@ TEST_F(SessionStream, HeadAndRetryDelayAreSentAtOnce) {
             "Content-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
             "Cache-Control: no-store\r\nX-Accel-Buffering: no\r\nConnection: close\r\n\r\n" +
                 framed("retry: 2000\n\n"));
-  EXPECT_EQ(site_->counters.streams, 1U);
+  EXPECT_EQ(context_->counters.streams, 1U);
 }
 
 TEST_F(SessionStream, PendingPieceIsSentWithHead) {
-  feed_->say("early");
+  source_->say("early");
   EXPECT_THAT(begin(), EndsWith(framed("early")));
 }
 
@@ -59,7 +59,7 @@ TEST_F(SessionStream, LeavesChunksOutForHttp10AndEndsWithTheConnection) {
   EXPECT_THAT(head, AllOf(Not(HasSubstr("Transfer-Encoding")), HasSubstr("Connection: close\r\n"),
                           EndsWith("\r\n\r\nretry: 2000\n\n")));
   EXPECT_EQ(say("plain"), "plain");
-  feed_->end();
+  source_->end();
   io_.poll();
   EXPECT_EQ(pipe_->take_received(), "");
   EXPECT_TRUE(pipe_->finished_by_server());
@@ -70,22 +70,22 @@ TEST_F(SessionStream, AnswersHeadWithTheHeadAlone) {
   EXPECT_THAT(head,
               AllOf(HasSubstr("text/event-stream"), EndsWith("\r\n\r\n"), Not(HasSubstr("retry"))));
   EXPECT_TRUE(pipe_->finished_by_server());
-  EXPECT_EQ(site_->counters.streams, 0U);
+  EXPECT_EQ(context_->counters.streams, 0U);
 }
 
 TEST_F(SessionStream, EndsTheBodyWhenItsFeedIsOver) {
   begin();
-  feed_->say("last");
-  feed_->end();
+  source_->say("last");
+  source_->end();
   io_.poll();
   EXPECT_EQ(pipe_->take_received(), framed("last") + "0\r\n\r\n");
   EXPECT_TRUE(pipe_->finished_by_server());
-  EXPECT_EQ(site_->counters.streams, 0U);
+  EXPECT_EQ(context_->counters.streams, 0U);
 }
 
 TEST_F(SessionStream, EndsTheBodyAtOnceWhenTheServerStops) {
   begin();
-  for (Connection* connection : site_->quotas.all()) connection->finish();
+  for (Connection* connection : context_->quotas.all()) connection->finish();
   io_.poll();
   EXPECT_EQ(pipe_->take_received(), "0\r\n\r\n");
   EXPECT_TRUE(pipe_->finished_by_server());
@@ -93,55 +93,55 @@ TEST_F(SessionStream, EndsTheBodyAtOnceWhenTheServerStops) {
 
 TEST_F(SessionStream, HeartbeatIsSentAfterIdleInterval) {
   begin();
-  pass(site_->limits.heartbeat - milliseconds(1));
+  pass(context_->limits.heartbeat - milliseconds(1));
   EXPECT_EQ(pipe_->take_received(), "");
   pass(milliseconds(1));
   EXPECT_EQ(pipe_->take_received(), framed(":\n\n"));
-  pass(site_->limits.heartbeat / 2);
+  pass(context_->limits.heartbeat / 2);
   EXPECT_EQ(say("news"), framed("news"));
-  pass(site_->limits.heartbeat / 2);
+  pass(context_->limits.heartbeat / 2);
   EXPECT_EQ(pipe_->take_received(), "");  // counted from the last chunk
 }
 
 TEST_F(SessionStream, LastsLongerThanAnyOtherResponse) {
   begin();
   pass(std::chrono::hours(10));
-  EXPECT_FALSE(gone());
+  EXPECT_FALSE(has_session_ended());
   EXPECT_THAT(say("still"), EndsWith(framed("still")));
 }
 
 TEST_F(SessionStream, EndsWhenItsClientDoesNotRead) {
   begin();
   pipe_->stall();
-  feed_->say("unread");
+  source_->say("unread");
   io_.poll();
-  pass(site_->limits.write - milliseconds(1));
-  EXPECT_FALSE(gone());
+  pass(context_->limits.write - milliseconds(1));
+  EXPECT_FALSE(has_session_ended());
   pass(milliseconds(1));
-  EXPECT_TRUE(gone());
+  EXPECT_TRUE(has_session_ended());
 }
 
 TEST_F(SessionStream, StalledWriteStopsTakingPieces) {
   begin();
   pipe_->stall();
   for (int i = 0; i < 100; ++i) say("unread");
-  EXPECT_EQ(feed_->waiting(), 99U);  // the first is being written
+  EXPECT_EQ(source_->waiting(), 99U);  // the first is being written
 }
 
 TEST_F(SessionStream, TakesNoMoreAtOnceThanItsLimit) {
   start(Limits{.stream_batch_bytes = 100});
-  for (int i = 0; i < 10; ++i) feed_->say(std::string(60, 'x'));
+  for (int i = 0; i < 10; ++i) source_->say(std::string(60, 'x'));
   pipe_->stall();
   begin();
-  EXPECT_EQ(feed_->waiting(), 8U);
+  EXPECT_EQ(source_->waiting(), 8U);
 }
 
 TEST_F(SessionStream, EndsAtOnceWhenItsClientLeaves) {
   begin();
   pipe_->vanish();
   io_.poll();
-  EXPECT_TRUE(gone());
-  feed_->say("to nobody");
+  EXPECT_TRUE(has_session_ended());
+  source_->say("to nobody");
 }
 
 TEST_F(SessionStream, DoesNotEndWhenItsClientMerelyStopsSending) {
@@ -152,9 +152,9 @@ TEST_F(SessionStream, DoesNotEndWhenItsClientMerelyStopsSending) {
 }
 
 TEST_F(SessionStream, BreaksOffWhereAFeedMayNotEnd) {
-  feed_->may_end(false);
+  source_->may_end(false);
   begin();
-  feed_->end();
+  source_->end();
   io_.poll();
   EXPECT_EQ(pipe_->take_received(), "");
   EXPECT_TRUE(pipe_->finished_by_server());
@@ -164,7 +164,7 @@ TEST_F(SessionStream, LeavesFurtherRequestsUnanswered) {
   exchange(std::string(kGet) + std::string(kGet));
   exchange(kGet);
   EXPECT_EQ(paths_.size(), 1U);
-  feed_->end();
+  source_->end();
   io_.poll();
   EXPECT_EQ(pipe_->take_received(), "0\r\n\r\n");
   EXPECT_EQ(paths_.size(), 1U);
@@ -180,20 +180,20 @@ TEST_F(SessionStream, IsRefusedOverTheLimitOfAllListenersToo) {
   EXPECT_THAT(begin(), StartsWith("HTTP/1.1 503 "));
 }
 
-TEST_F(SessionStream, KeepsItsSeatWhenOthersWantOne) {
+TEST_F(SessionStream, StreamKeepsSlotWhenServerIsFull) {
   begin();
-  EXPECT_EQ(site_->quotas.admit({"uid 2"}, nullptr, site_->limits.connections),
+  EXPECT_EQ(context_->quotas.admit({"uid 2"}, nullptr, context_->limits.connections),
             ConnectionQuotas::QuotaDecision::server_full);
   EXPECT_EQ(say("still"), framed("still"));
 }
 
-TEST_F(SessionStream, LetsGoOfItsFeedWhenItEnds) {
-  const std::weak_ptr<ManualStream> watched = feed_;
+TEST_F(SessionStream, EndedSessionReleasesResponseStream) {
+  const std::weak_ptr<ManualStream> watched = source_;
   begin();
   pipe_->vanish();
   io_.poll();
   answer_ = Response();
-  feed_ = nullptr;
+  source_ = nullptr;
   EXPECT_TRUE(watched.expired());
 }
 

@@ -19,8 +19,8 @@ using Session = SessionTest;
 TEST_F(Session, AnswersARequestAndKeepsTheConnectionOpen) {
   EXPECT_EQ(exchange(kGet), kHello);
   EXPECT_EQ(exchange(kGet), kHello);
-  EXPECT_FALSE(gone());
-  EXPECT_EQ(site_->counters.requests, 2U);
+  EXPECT_FALSE(has_session_ended());
+  EXPECT_EQ(context_->counters.requests, 2U);
 }
 
 TEST_F(Session, AssemblesARequestDeliveredByteByByte) {
@@ -85,9 +85,9 @@ TEST_F(Session, TakesATargetWithASchemeAndAHost) {
 
 TEST_F(Session, StaysIdleWhenOnlyAnEmptyLineFollowsARequest) {
   EXPECT_EQ(exchange(std::string(kGet) + "\r\n"), kHello);
-  pass(site_->limits.idle);
+  pass(context_->limits.idle);
   EXPECT_EQ(pipe_->take_received(), "");
-  EXPECT_TRUE(gone());
+  EXPECT_TRUE(has_session_ended());
 }
 
 TEST_F(Session, LeavesPipelinedBytesToTheSenderWhileItIsBusy) {
@@ -96,7 +96,7 @@ TEST_F(Session, LeavesPipelinedBytesToTheSenderWhileItIsBusy) {
   while (flood.size() < 1'000'000) flood += kGet;
   exchange(flood);
   EXPECT_EQ(paths_.size(), 1U);
-  EXPECT_GE(pipe_->unread() + site_->limits.header_bytes + kHeaderSlackBytes, flood.size());
+  EXPECT_GE(pipe_->unread() + context_->limits.header_bytes + kHeaderSlackBytes, flood.size());
 }
 
 TEST_F(Session, AcceptedGzipCompressesLargeBody) {
@@ -168,7 +168,7 @@ TEST_F(Session, AnswersAClientThatHasFinishedSending) {
   pipe_->finish();
   io_.poll();
   EXPECT_EQ(pipe_->take_received(), kHello);
-  EXPECT_TRUE(gone());
+  EXPECT_TRUE(has_session_ended());
 }
 
 TEST_F(Session, EndsSilentlyWhenARequestBreaksOff) {
@@ -176,7 +176,7 @@ TEST_F(Session, EndsSilentlyWhenARequestBreaksOff) {
   pipe_->finish();
   io_.poll();
   EXPECT_EQ(pipe_->take_received(), "");
-  EXPECT_TRUE(gone());
+  EXPECT_TRUE(has_session_ended());
 }
 
 TEST_F(Session, AnswersLater) {
@@ -197,7 +197,7 @@ TEST_F(Session, AnswersADroppedReplyWith500) {
 
 TEST_F(Session, AnswersAThrowingHandlerWith500) {
   log::capture([](log::Level, std::string_view) {});
-  site_->handler = [](const Request&, const Reply&) { throw std::runtime_error("oh"); };
+  context_->handler = [](const Request&, const Reply&) { throw std::runtime_error("oh"); };
   EXPECT_THAT(exchange(kGet), StartsWith("HTTP/1.1 500 "));
   log::capture(nullptr);
 }
@@ -205,10 +205,10 @@ TEST_F(Session, AnswersAThrowingHandlerWith500) {
 TEST_F(Session, DisconnectDuringHandlerEndsAtOnce) {
   hold_ = true;
   exchange(kGet);
-  EXPECT_FALSE(gone());
+  EXPECT_FALSE(has_session_ended());
   pipe_->vanish();
   io_.poll();
-  EXPECT_TRUE(gone());
+  EXPECT_TRUE(has_session_ended());
 }
 
 TEST_F(Session, IgnoresAReplyAfterTheClientHasGone) {
@@ -218,7 +218,7 @@ TEST_F(Session, IgnoresAReplyAfterTheClientHasGone) {
   io_.poll();
   held_.at(0)(answer_);
   io_.poll();
-  EXPECT_TRUE(gone());
+  EXPECT_TRUE(has_session_ended());
 }
 
 }  // namespace

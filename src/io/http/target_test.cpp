@@ -48,25 +48,25 @@ TEST(DecodeTarget, PathTraversalIsRefusedInAnyEncoding) {
 
 namespace {
 
-TEST(HostAllowed, LoopbackNameIsAcceptedOnAnyAddress) {
+TEST(IsHostAllowed, LoopbackNameIsAcceptedOnAnyAddress) {
   for (const char* host : {"localhost", "LocalHost:9410", "localhost.", "127.0.0.1", "127.8.9.10:1",
                            "[::1]", "[::1]:9410", "[0:0:0:0:0:0:0:1]"}) {
     EXPECT_TRUE(is_host_allowed(host, "10.0.0.1", {})) << host;
   }
 }
 
-TEST(HostAllowed, TakesTheAddressThatWasConnectedTo) {
+TEST(IsHostAllowed, TakesTheAddressThatWasConnectedTo) {
   EXPECT_TRUE(is_host_allowed("10.0.0.1:9410", "10.0.0.1", {}));
   EXPECT_TRUE(is_host_allowed("[FE80::0:1]", "fe80::1", {}));
   EXPECT_FALSE(is_host_allowed("10.0.0.2", "10.0.0.1", {}));
 }
 
-TEST(HostAllowed, TakesConfiguredNames) {
+TEST(IsHostAllowed, TakesConfiguredNames) {
   EXPECT_TRUE(is_host_allowed("Node7.example:80", "10.0.0.1", {"node7.Example"}));
   EXPECT_FALSE(is_host_allowed("node77.example", "10.0.0.1", {"node7.example"}));
 }
 
-TEST(HostAllowed, RefusesForeignNamesAndNonsense) {
+TEST(IsHostAllowed, RefusesForeignNamesAndNonsense) {
   for (const char* host : {"", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example",
                            "localhost:x", "[::1", "[::1]x", "a b", "127.1:"}) {
     EXPECT_FALSE(is_host_allowed(host, "10.0.0.1", {"good"})) << host;

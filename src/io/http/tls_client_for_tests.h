@@ -31,26 +31,26 @@ class TlsClientForTests {
   };
 
   TlsClientForTests() : TlsClientForTests(Options()) {}
-  explicit TlsClientForTests(const Options& manners) {
+  explicit TlsClientForTests(const Options& options) {
     start_openssl();
     context_.reset(::SSL_CTX_new(::TLS_client_method()));
     ::SSL_CTX_set_security_level(context_.get(), 0);  // else it offers no old version at all
-    if (manners.newest != 0) SSL_CTX_set_max_proto_version(context_.get(), manners.newest);
-    if (manners.shows != nullptr) {
-      ::SSL_CTX_use_certificate(context_.get(), manners.shows->certificate.get());
-      ::SSL_CTX_use_PrivateKey(context_.get(), manners.shows->key.get());
+    if (options.newest != 0) SSL_CTX_set_max_proto_version(context_.get(), options.newest);
+    if (options.shows != nullptr) {
+      ::SSL_CTX_use_certificate(context_.get(), options.shows->certificate.get());
+      ::SSL_CTX_use_PrivateKey(context_.get(), options.shows->key.get());
     }
     ssl_.reset(::SSL_new(context_.get()));
     in_ = ::BIO_new(::BIO_s_mem());
     out_ = ::BIO_new(::BIO_s_mem());
     ::SSL_set_bio(ssl_.get(), in_, out_);
     ::SSL_set_connect_state(ssl_.get());
-    const auto* protocols = reinterpret_cast<const unsigned char*>(manners.protocols.data());
-    if (!manners.protocols.empty()) {
+    const auto* protocols = reinterpret_cast<const unsigned char*>(options.protocols.data());
+    if (!options.protocols.empty()) {
       ::SSL_set_alpn_protos(ssl_.get(), protocols,
-                            static_cast<unsigned int>(manners.protocols.size()));
+                            static_cast<unsigned int>(options.protocols.size()));
     }
-    if (manners.resumes != nullptr) ::SSL_set_session(ssl_.get(), manners.resumes);
+    if (options.resumes != nullptr) ::SSL_set_session(ssl_.get(), options.resumes);
   }
 
   // OpenSSL takes a session for broken if its connection ended without a close_notify.
@@ -69,7 +69,7 @@ class TlsClientForTests {
     return bytes;
   }
   // Takes the next step; true when it is done.
-  bool shake_hands() {
+  bool handshake() {
     ::ERR_clear_error();
     return ::SSL_do_handshake(ssl_.get()) == 1;
   }
@@ -91,7 +91,7 @@ class TlsClientForTests {
     }
     return text;
   }
-  bool heard_goodbye() const {
+  bool has_received_close_notify() const {
     return (::SSL_get_shutdown(ssl_.get()) & SSL_RECEIVED_SHUTDOWN) != 0;
   }
   ClientSession session() { return ClientSession(::SSL_get1_session(ssl_.get())); }
@@ -108,7 +108,7 @@ class TlsClientForTests {
 inline bool agree(TlsClientForTests& client, TlsServer& server) {
   constexpr int kMostFlights = 10;
   for (int i = 0; i < kMostFlights; ++i) {
-    const bool client_done = client.shake_hands();
+    const bool client_done = client.handshake();
     server.feed(client.take());
     const auto server_done = server.handshake();
     client.feed(server.take());

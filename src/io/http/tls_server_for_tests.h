@@ -47,9 +47,9 @@ struct TestCertificate {
   std::unique_ptr<EVP_PKEY, decltype(&::EVP_PKEY_free)> key{nullptr, &::EVP_PKEY_free};
   std::unique_ptr<X509, decltype(&::X509_free)> certificate{nullptr, &::X509_free};
 
-  // `names` as OpenSSL writes them: "DNS:localhost,IP:127.0.0.1". Valid for `good_for` seconds from
+  // `names` as OpenSSL writes them: "DNS:localhost,IP:127.0.0.1". Valid for `validity` seconds from
   // now; a negative one: until that long ago.
-  explicit TestCertificate(const std::string& names, long good_for = 3600,
+  explicit TestCertificate(const std::string& names, long validity = 3600,
                            EVP_PKEY* its_key = nullptr) {
     start_openssl();
     key.reset(its_key != nullptr ? its_key : EVP_EC_gen("P-256"));
@@ -58,7 +58,7 @@ struct TestCertificate {
     ::X509_set_version(x, X509_VERSION_3);
     ::ASN1_INTEGER_set(::X509_get_serialNumber(x), ++made());
     ::X509_gmtime_adj(X509_getm_notBefore(x), -7200);
-    ::X509_gmtime_adj(X509_getm_notAfter(x), good_for);
+    ::X509_gmtime_adj(X509_getm_notAfter(x), validity);
     ::X509_set_pubkey(x, key.get());
     // Each certificate has its own name, by which OpenSSL looks for the signer.
     const std::string name = fmt::format("gpuyard test {}", made().load());
@@ -103,12 +103,12 @@ class BlockingTlsServer {
  public:
   struct Options {
     std::string answer;
-    bool says_goodbye = true;
+    bool sends_close_notify = true;
     int newest = 0;  // version of TLS; 0: what OpenSSL has
   };
 
-  BlockingTlsServer(const TestCertificate& certificate, Options manners)
-      : options_(std::move(manners)),
+  BlockingTlsServer(const TestCertificate& certificate, Options options)
+      : options_(std::move(options)),
         context_(::SSL_CTX_new(::TLS_server_method()), &::SSL_CTX_free) {
     ::SSL_CTX_use_certificate(context_.get(), certificate.certificate.get());
     ::SSL_CTX_use_PrivateKey(context_.get(), certificate.key.get());
@@ -162,7 +162,7 @@ class BlockingTlsServer {
       server_name_ = name != nullptr ? name : "";
     }
     ::SSL_write(ssl.get(), options_.answer.data(), static_cast<int>(options_.answer.size()));
-    if (options_.says_goodbye) ::SSL_shutdown(ssl.get());
+    if (options_.sends_close_notify) ::SSL_shutdown(ssl.get());
   }
 
   static bool is_whole(const std::string& request) {

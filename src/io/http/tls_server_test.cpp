@@ -27,8 +27,8 @@ std::string decrypted(TlsServer& server) {
 class TlsServerTest : public testing::Test {
  protected:
   // Whether a client with these options completes the handshake; if so, exchanges a text.
-  bool talks(const TlsClientForTests::Options& manners) {
-    client_.emplace(manners);
+  bool can_exchange(const TlsClientForTests::Options& options) {
+    client_.emplace(options);
     server_.emplace(*identity_);
     if (!agree(*client_, *server_)) return false;
     server_->feed(client_->encrypted("ping"));
@@ -45,11 +45,11 @@ class TlsServerTest : public testing::Test {
 };
 
 TEST_F(TlsServerTest, SpeaksTls12AndNewerOnly) {
-  EXPECT_TRUE(talks({}));
+  EXPECT_TRUE(can_exchange({}));
   EXPECT_STREQ(::SSL_get_version(client_->ssl()), "TLSv1.3");
-  EXPECT_TRUE(talks({.newest = TLS1_2_VERSION}));
-  EXPECT_FALSE(talks({.newest = TLS1_1_VERSION}));
-  EXPECT_FALSE(talks({.newest = TLS1_VERSION}));
+  EXPECT_TRUE(can_exchange({.newest = TLS1_2_VERSION}));
+  EXPECT_FALSE(can_exchange({.newest = TLS1_1_VERSION}));
+  EXPECT_FALSE(can_exchange({.newest = TLS1_VERSION}));
 }
 
 TEST_F(TlsServerTest, HasOnlySuitesWithForwardSecrecyAndAead) {
@@ -69,12 +69,12 @@ TEST_F(TlsServerTest, HasOnlySuitesWithForwardSecrecyAndAead) {
 }
 
 TEST_F(TlsServerTest, AlpnAcceptsOnlyHttp11) {
-  EXPECT_TRUE(talks({.protocols = "\x02h2\x08http/1.1"}));
+  EXPECT_TRUE(can_exchange({.protocols = "\x02h2\x08http/1.1"}));
   const unsigned char* chosen = nullptr;
   unsigned int size = 0;
   ::SSL_get0_alpn_selected(client_->ssl(), &chosen, &size);
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(chosen), size), "http/1.1");
-  EXPECT_FALSE(talks({.protocols = "\x02h2"}));
+  EXPECT_FALSE(can_exchange({.protocols = "\x02h2"}));
 }
 
 TEST_F(TlsServerTest, TakesBytesOneAtATime) {
@@ -82,7 +82,7 @@ TEST_F(TlsServerTest, TakesBytesOneAtATime) {
   TlsServer server(*identity_);
   bool done = false;
   for (int flights = 0; flights < 4 && !done; ++flights) {
-    client.shake_hands();
+    client.handshake();
     for (const char byte : client.take()) {
       server.feed({&byte, 1});
       const auto step = server.handshake();
@@ -105,7 +105,7 @@ TEST_F(TlsServerTest, TakesBytesOneAtATime) {
 // Cuts the only record of a ClientHello into records of one byte each.
 TEST_F(TlsServerTest, TakesAHelloInRecordsOfOneByte) {
   TlsClientForTests client;
-  client.shake_hands();
+  client.handshake();
   const std::string hello = client.take();
   constexpr std::size_t kHeader = 5;
   std::string cut;
@@ -117,7 +117,7 @@ TEST_F(TlsServerTest, TakesAHelloInRecordsOfOneByte) {
   const auto step = server.handshake();
   ASSERT_TRUE(step) << step.error().message;
   client.feed(server.take());
-  EXPECT_TRUE(client.shake_hands());
+  EXPECT_TRUE(client.handshake());
 }
 
 TEST_F(TlsServerTest, RefusesRecordsWithoutContent) {
@@ -142,7 +142,7 @@ TEST_F(TlsServerTest, RefusesGarbage) {
 }
 
 TEST_F(TlsServerTest, FailsOnARecordThatWasChanged) {
-  ASSERT_TRUE(talks({}));
+  ASSERT_TRUE(can_exchange({}));
   std::string record = client_->encrypted("hello");
   record.back() ^= 1;
   server_->feed(record);
@@ -166,23 +166,23 @@ TEST_F(TlsServerTest, HoldsNoMoreOfAHandshakeThanItsLimit) {
 }
 
 TEST_F(TlsServerTest, RenegotiationIsRefused) {
-  ASSERT_TRUE(talks({.newest = TLS1_2_VERSION}));
+  ASSERT_TRUE(can_exchange({.newest = TLS1_2_VERSION}));
   ASSERT_EQ(::SSL_renegotiate(client_->ssl()), 1);
-  client_->shake_hands();
+  client_->handshake();
   server_->feed(client_->take());
   char space[100];
   const auto got = server_->decrypt(space);
   EXPECT_TRUE(!got || !*got);
   client_->feed(server_->take());
-  EXPECT_FALSE(client_->shake_hands());
+  EXPECT_FALSE(client_->handshake());
   EXPECT_THAT(TlsClientForTests::reason(), HasSubstr("no renegotiation"));
 }
 
 TEST_F(TlsServerTest, ChangesKeysNowAndThenButNotWithoutAnEnd) {
-  ASSERT_TRUE(talks({}));
+  ASSERT_TRUE(can_exchange({}));
   const auto change_keys = [&] {
     EXPECT_EQ(::SSL_key_update(client_->ssl(), SSL_KEY_UPDATE_REQUESTED), 1);
-    client_->shake_hands();
+    client_->handshake();
     return client_->take();
   };
   server_->feed(change_keys());
@@ -196,10 +196,10 @@ TEST_F(TlsServerTest, ChangesKeysNowAndThenButNotWithoutAnEnd) {
 }
 
 TEST_F(TlsServerTest, SaysAndHearsGoodbye) {
-  ASSERT_TRUE(talks({}));
+  ASSERT_TRUE(can_exchange({}));
   server_->send_close_notify();
   EXPECT_EQ(client_->decrypted(server_->take()), "");
-  EXPECT_TRUE(client_->heard_goodbye());
+  EXPECT_TRUE(client_->has_received_close_notify());
   ::SSL_shutdown(client_->ssl());
   server_->feed(client_->take());
   char space[10];
@@ -209,7 +209,7 @@ TEST_F(TlsServerTest, SaysAndHearsGoodbye) {
 }
 
 TEST_F(TlsServerTest, SealsAShortAnswerIntoOneRecord) {
-  ASSERT_TRUE(talks({}));
+  ASSERT_TRUE(can_exchange({}));
   ASSERT_TRUE(server_->encrypt(std::string(10'000, 'x')));
   const std::string sealed = server_->take();
   EXPECT_LT(sealed.size(), 10'100U);
@@ -220,27 +220,27 @@ TEST_F(TlsServerTest, SealsAShortAnswerIntoOneRecord) {
 
 TEST_F(TlsServerTest, ResumesSessionsAfterANewCertificate) {
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
-    ASSERT_TRUE(talks({.newest = version}));
+    ASSERT_TRUE(can_exchange({.newest = version}));
     EXPECT_FALSE(server_->is_resumed());
     const ClientSession ticket = client_->session();
     ours_.renew();
     identity_ = ours_.load(identity_);
-    ASSERT_TRUE(talks({.newest = version, .resumes = ticket.get()}));
+    ASSERT_TRUE(can_exchange({.newest = version, .resumes = ticket.get()}));
     EXPECT_TRUE(server_->is_resumed());
     identity_ = ours_.load();  // as after a restart
-    ASSERT_TRUE(talks({.newest = version, .resumes = ticket.get()}));
+    ASSERT_TRUE(can_exchange({.newest = version, .resumes = ticket.get()}));
     EXPECT_FALSE(server_->is_resumed());
   }
 }
 
 TEST_F(TlsServerTest, FullHandshakeFollowsReplacedTicketKeys) {
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
-    ASSERT_TRUE(talks({.newest = version}));
+    ASSERT_TRUE(can_exchange({.newest = version}));
     const ClientSession ticket = client_->session();
     const auto later = load_identity(ours_.files, wall_now() + kTicketKeyLifetime, identity_);
     ASSERT_TRUE(later);
     identity_ = *later;
-    ASSERT_TRUE(talks({.newest = version, .resumes = ticket.get()}));
+    ASSERT_TRUE(can_exchange({.newest = version, .resumes = ticket.get()}));
     EXPECT_FALSE(server_->is_resumed());
     identity_ = ours_.load();
   }
@@ -258,7 +258,7 @@ class TlsServerWithClients : public TlsServerTest {
 
 TEST_F(TlsServerWithClients, KnowsAClientByTheNamesOfItsCertificate) {
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
-    ASSERT_TRUE(talks({.newest = version, .shows = &known_}));
+    ASSERT_TRUE(can_exchange({.newest = version, .shows = &known_}));
     const auto client = server_->client_certificate();
     ASSERT_TRUE(client);
     EXPECT_THAT(client->names, ElementsAre("URI:spiffe://yard/node7", "DNS:node7"));
@@ -267,16 +267,16 @@ TEST_F(TlsServerWithClients, KnowsAClientByTheNamesOfItsCertificate) {
 }
 
 TEST_F(TlsServerWithClients, ClientCertificateIsOptionalButUnknownIsRefused) {
-  ASSERT_TRUE(talks({}));
+  ASSERT_TRUE(can_exchange({}));
   EXPECT_FALSE(server_->client_certificate());
-  EXPECT_FALSE(talks({.shows = &unknown_}));
+  EXPECT_FALSE(can_exchange({.shows = &unknown_}));
   EXPECT_FALSE(server_->client_certificate());
 }
 
 TEST_F(TlsServerWithClients, EmptyClientCaRequestsNoCertificate) {
   ours_.files.client_ca.clear();
   identity_ = ours_.load();
-  ASSERT_TRUE(talks({.shows = &known_}));
+  ASSERT_TRUE(can_exchange({.shows = &known_}));
   EXPECT_FALSE(server_->client_certificate());
 }
 
@@ -284,14 +284,14 @@ TEST_F(TlsServerWithClients, TrustsNoTicketFromBeforeTheRootsChanged) {
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
     ours_.trust(known_);
     identity_ = ours_.load(identity_);
-    ASSERT_TRUE(talks({.newest = version, .shows = &known_}));
+    ASSERT_TRUE(can_exchange({.newest = version, .shows = &known_}));
     const ClientSession ticket = client_->session();
-    ASSERT_TRUE(talks({.newest = version, .resumes = ticket.get()}));
+    ASSERT_TRUE(can_exchange({.newest = version, .resumes = ticket.get()}));
     EXPECT_TRUE(server_->is_resumed());
     EXPECT_TRUE(server_->client_certificate());
     ours_.trust(unknown_);
     identity_ = ours_.load(identity_);
-    ASSERT_TRUE(talks({.newest = version, .resumes = ticket.get()}));
+    ASSERT_TRUE(can_exchange({.newest = version, .resumes = ticket.get()}));
     EXPECT_FALSE(server_->is_resumed());
     EXPECT_FALSE(server_->client_certificate());
   }

@@ -207,7 +207,7 @@ class TlsHandshake final : public Handshake, public std::enable_shared_from_this
     const ConnectionQuotas::QuotaDecision decision = acquire_slot(*context_, slots_, incoming_);
     stream_ = open_tls_stream(context_->io, std::move(stream_), std::move(tls_), quota_group());
     if (decision == ConnectionQuotas::QuotaDecision::admitted) {
-      serve(context_, std::move(stream_), std::move(incoming_));
+      begin_session(context_, std::move(stream_), std::move(incoming_));
     } else {
       const std::string& refusal = reject_connection(*context_, decision);
       co_await send_final_response(refusal);

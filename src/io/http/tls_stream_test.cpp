@@ -27,16 +27,16 @@ class TlsSessionTest : public testing::Test {
  protected:
   TlsSessionTest() { arrive(); }
 
-  void arrive(const TlsClientForTests::Options& manners = {}) {
-    client_.emplace(manners);
+  void arrive(const TlsClientForTests::Options& options = {}) {
+    client_.emplace(options);
     pipe_ = std::make_unique<MemoryPipe>(io_);
     greet_on(*pipe_);
   }
   void greet_on(MemoryPipe& pipe) {
-    IncomingConnection arrival;
-    arrival.local_address = "127.0.0.1";
-    arrival.quota_group.name = "192.0.2.7";
-    start_handshake(site_, pipe.stream(), *identity_, seats_, std::move(arrival));
+    IncomingConnection incoming;
+    incoming.local_address = "127.0.0.1";
+    incoming.quota_group.name = "192.0.2.7";
+    start_handshake(context_, pipe.stream(), *identity_, seats_, std::move(incoming));
     io_.poll();
   }
   // Lets the bytes of both sides flow, so many of the client's at a time.
@@ -48,10 +48,10 @@ class TlsSessionTest : public testing::Test {
     }
   }
   bool agree_on(std::size_t at_a_time = 1'000'000) {
-    bool done = client_->shake_hands();
+    bool done = client_->handshake();
     flow(at_a_time);
     client_->feed(pipe_->take_received());
-    done = client_->shake_hands();
+    done = client_->handshake();
     flow(at_a_time);
     return done;
   }
@@ -71,7 +71,7 @@ class TlsSessionTest : public testing::Test {
   std::shared_ptr<const ServerIdentity> identity_ = ours_.load();
   Response answer_{200, "text/plain", "hello"};
   std::optional<Request> last_;
-  std::shared_ptr<ServerContext> site_ = std::make_shared<ServerContext>(
+  std::shared_ptr<ServerContext> context_ = std::make_shared<ServerContext>(
       io_, time_,
       [this](Request request, Reply reply) {
         last_ = std::move(request);
@@ -90,8 +90,8 @@ TEST_F(TlsSessionTest, RequestsAreAnsweredAndPeerIsEncrypted) {
   EXPECT_TRUE(last_->peer.encrypted);
   EXPECT_THAT(last_->peer.certificate_names, IsEmpty());
   EXPECT_EQ(last_->peer.certificate_fingerprint, "");
-  EXPECT_EQ(site_->counters.handshakes_done, 1U);
-  EXPECT_EQ(site_->counters.accepted, 1U);
+  EXPECT_EQ(context_->counters.handshakes_done, 1U);
+  EXPECT_EQ(context_->counters.accepted, 1U);
 }
 
 TEST_F(TlsSessionTest, NamesAClientByItsCertificate) {
@@ -118,10 +118,10 @@ TEST_F(TlsSessionTest, TakesARequestOneByteAtATime) {
 }
 
 TEST_F(TlsSessionTest, RequestsSentWithHandshakeEndAreAnswered) {
-  client_->shake_hands();
+  client_->handshake();
   flow();
   client_->feed(pipe_->take_received());
-  ASSERT_TRUE(client_->shake_hands());
+  ASSERT_TRUE(client_->handshake());
   std::string end = client_->take();
   end += client_->encrypted(kGet);
   end += client_->encrypted(kGet);
@@ -159,7 +159,7 @@ TEST_F(TlsSessionTest, Streams) {
 TEST_F(TlsSessionTest, SaysGoodbyeAfterTheLastAnswer) {
   ASSERT_TRUE(agree_on());
   EXPECT_THAT(exchange(kGetAndClose), EndsWith("hello"));
-  EXPECT_TRUE(client_->heard_goodbye());
+  EXPECT_TRUE(client_->has_received_close_notify());
   EXPECT_TRUE(pipe_->finished_by_server());
 }
 
@@ -167,7 +167,7 @@ TEST_F(TlsSessionTest, EndsWithTheClientsGoodbye) {
   ASSERT_TRUE(agree_on());
   ::SSL_shutdown(client_->ssl());
   flow();
-  EXPECT_EQ(site_->counters.active, 0U);
+  EXPECT_EQ(context_->counters.active, 0U);
 }
 
 TEST_F(TlsSessionTest, EndsWithABrokenRecord) {
@@ -176,8 +176,8 @@ TEST_F(TlsSessionTest, EndsWithABrokenRecord) {
   record.back() ^= 1;
   pipe_->send(record);
   io_.poll();
-  EXPECT_EQ(site_->counters.active, 0U);
-  EXPECT_EQ(site_->counters.requests, 0U);
+  EXPECT_EQ(context_->counters.active, 0U);
+  EXPECT_EQ(context_->counters.requests, 0U);
 }
 
 TEST_F(TlsSessionTest, HasTheDeadlinesOfAnySession) {
@@ -199,41 +199,41 @@ TEST_F(TlsSessionTest, IsKnownByTheNamesOfItsCertificate) {
               StartsWith("HTTP/1.1 421"));
 }
 
-TEST_F(TlsSessionTest, TakesNoSeatBeforeTheHandshakeIsDone) {
-  client_->shake_hands();
+TEST_F(TlsSessionTest, UnfinishedHandshakeTakesNoSlot) {
+  client_->handshake();
   flow();
-  EXPECT_EQ(site_->counters.handshakes, 1U);
-  EXPECT_EQ(site_->counters.active, 0U);
+  EXPECT_EQ(context_->counters.handshakes, 1U);
+  EXPECT_EQ(context_->counters.active, 0U);
   EXPECT_EQ(seats_.use_count(), 1);
   client_->feed(pipe_->take_received());
-  client_->shake_hands();
+  client_->handshake();
   flow();
-  EXPECT_EQ(site_->counters.handshakes, 0U);
-  EXPECT_EQ(site_->counters.active, 1U);
+  EXPECT_EQ(context_->counters.handshakes, 0U);
+  EXPECT_EQ(context_->counters.active, 1U);
   EXPECT_EQ(seats_.use_count(), 2);
 }
 
-TEST_F(TlsSessionTest, RefusesAClientForWhichThereIsNoSeat) {
+TEST_F(TlsSessionTest, FullListenerRefusesClientAfterHandshake) {
   Limits limits;
   limits.connections = 0;
-  site_ = std::make_shared<ServerContext>(io_, time_, site_->handler, limits);
+  context_ = std::make_shared<ServerContext>(io_, time_, context_->handler, limits);
   arrive();
   ASSERT_TRUE(agree_on());
   EXPECT_THAT(client_->decrypted(pipe_->take_received()), StartsWith("HTTP/1.1 503 "));
-  EXPECT_TRUE(client_->heard_goodbye());
-  EXPECT_EQ(site_->counters.refused, 1U);
+  EXPECT_TRUE(client_->has_received_close_notify());
+  EXPECT_EQ(context_->counters.refused, 1U);
 }
 
 TEST_F(TlsSessionTest, WaitsForNoHandshakeBeyondItsDeadline) {
-  client_->shake_hands();
+  client_->handshake();
   flow();
   pass(seconds(4));
   EXPECT_FALSE(pipe_->finished_by_server());
-  EXPECT_EQ(site_->counters.handshakes, 1U);
+  EXPECT_EQ(context_->counters.handshakes, 1U);
   pass(seconds(1));
   EXPECT_TRUE(pipe_->finished_by_server());
-  EXPECT_EQ(site_->counters.handshakes, 0U);
-  EXPECT_EQ(site_->counters.handshakes_failed, 1U);
+  EXPECT_EQ(context_->counters.handshakes, 0U);
+  EXPECT_EQ(context_->counters.handshakes_failed, 1U);
 }
 
 TEST_F(TlsSessionTest, TrickledBytesDoNotExtendHandshakeDeadline) {
@@ -254,15 +254,15 @@ TEST_F(TlsSessionTest, PlainTextRequestGets400WithHttpsHint) {
   EXPECT_THAT(answer, HasSubstr("Connection: close\r\n"));
   EXPECT_TRUE(pipe_->finished_by_server());
   pass(Limits().linger);
-  EXPECT_EQ(site_->counters.handshakes, 0U);
-  EXPECT_EQ(site_->counters.requests, 0U);
+  EXPECT_EQ(context_->counters.handshakes, 0U);
+  EXPECT_EQ(context_->counters.requests, 0U);
 }
 
 TEST_F(TlsSessionTest, EndsWithGarbage) {
   pipe_->send(std::string(10'000, '\x16'));
   io_.poll();
-  EXPECT_EQ(site_->counters.handshakes, 0U);
-  EXPECT_EQ(site_->counters.handshakes_failed, 1U);
+  EXPECT_EQ(context_->counters.handshakes, 0U);
+  EXPECT_EQ(context_->counters.handshakes_failed, 1U);
 }
 
 // A small request waits for one step only, however many handshakes are under way.
@@ -275,7 +275,7 @@ TEST_F(TlsSessionTest, OneHandshakeStepRunsPerLoopTurn) {
   }
   for (const auto& pipe : crowd) {
     TlsClientForTests client;
-    client.shake_hands();
+    client.handshake();
     pipe->send(client.take());
   }
   const auto answered = [&] {

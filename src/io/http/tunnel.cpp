@@ -119,7 +119,7 @@ Result<std::unique_ptr<TunnelConnection>> TunnelConnection::open(const TunnelOpt
   std::unique_ptr<TunnelConnection> connection(new TunnelConnection(options));
   if (auto started = connection->start(); !started)
     return std::move(started).error().in(options.name);
-  if (auto greeted = connection->await_greeting(deadline); !greeted)
+  if (auto greeted = connection->wait_for_greeting(deadline); !greeted)
     return std::move(greeted).error();
   return connection;
 }
@@ -159,7 +159,7 @@ Result<void> TunnelConnection::start() {
   return error;
 }
 
-Result<void> TunnelConnection::await_greeting(TimePoint deadline) {
+Result<void> TunnelConnection::wait_for_greeting(TimePoint deadline) {
   std::string received;
   for (;;) {
     const auto ready = has_greeting(received);
@@ -174,7 +174,7 @@ Result<void> TunnelConnection::await_greeting(TimePoint deadline) {
           {.status = std::nullopt, .timed_out = true, .stderr_tail = last_lines(stderr_tail_)});
     }
     if (count <= 0) continue;
-    if (polled[1].revents != 0) read_errors();
+    if (polled[1].revents != 0) read_stderr();
     if (polled[0].revents == 0) continue;
     if (!read_some(received)) return failure_reason();
   }
@@ -190,7 +190,7 @@ bool TunnelConnection::read_some(std::string& received) {
 }
 
 // A child that floods its stderr is slowed down by the pipe, and this reads it once each time.
-void TunnelConnection::read_errors() {
+void TunnelConnection::read_stderr() {
   if (!stderr_pipe_) return;
   std::array<char, 4096> space;
   const ssize_t got = ::read(stderr_pipe_.get(), space.data(), space.size());
@@ -231,7 +231,7 @@ Result<std::string> TunnelConnection::exchange(std::string_view text, Duration t
           {.status = std::nullopt, .timed_out = true, .stderr_tail = last_lines(stderr_tail_)});
     }
     if (count <= 0) continue;
-    if (polled[1].revents != 0) read_errors();
+    if (polled[1].revents != 0) read_stderr();
     if ((polled[0].revents & POLLOUT) != 0 && sending) {
       const ssize_t sent = ::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL);
       if (sent >= 0) text.remove_prefix(static_cast<std::size_t>(sent));
@@ -274,7 +274,7 @@ ChildExit TunnelConnection::child_exit() {
   wait_for_exit(kExitTimeout);
   // What a pipe can hold, and no more: a descendant may go on writing.
   constexpr int kMaxReads = 16;
-  for (int i = 0; i < kMaxReads && stderr_pipe_; ++i) read_errors();
+  for (int i = 0; i < kMaxReads && stderr_pipe_; ++i) read_stderr();
   return {.status = status_, .stderr_tail = last_lines(stderr_tail_)};
 }
 

@@ -86,9 +86,9 @@ class TunnelConnection {
   explicit TunnelConnection(const TunnelOptions& options) : options_(options) {}
 
   Result<void> start();
-  Result<void> await_greeting(TimePoint deadline);
+  Result<void> wait_for_greeting(TimePoint deadline);
   bool read_some(std::string& received);
-  void read_errors();
+  void read_stderr();
   ChildExit child_exit();
   bool wait_for_exit(Duration timeout);
   void terminate_child();

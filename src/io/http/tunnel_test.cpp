@@ -47,7 +47,7 @@ std::string body_of(const Endpoint& endpoint, Method method = Method::get) {
   return response ? response->body : response.error().message;
 }
 
-TEST(TlsHandshake, IsFoundBehindTheNoiseOfALogin) {
+TEST(HasGreeting, IsFoundBehindTheNoiseOfALogin) {
   const auto is_there = [](std::string_view received) {
     const auto greeted = has_greeting(received);
     return greeted && *greeted;
@@ -58,13 +58,13 @@ TEST(TlsHandshake, IsFoundBehindTheNoiseOfALogin) {
   EXPECT_TRUE(is_there("Welcome!\ngpuyard-dial-stdio 1\n"));
 }
 
-TEST(TlsHandshake, TrailingDataOrTooMuchNoiseIsError) {
+TEST(HasGreeting, TrailingDataOrTooMuchNoiseIsError) {
   EXPECT_FALSE(has_greeting("gpuyard-dial-stdio 1\nHTTP/1.1 200 OK\r\n"));
   EXPECT_TRUE(has_greeting(std::string(kMaxBytesBeforeGreeting, 'x')));
   EXPECT_FALSE(has_greeting(std::string(kMaxBytesBeforeGreeting + 1, 'x')));
 }
 
-TEST(TunnelConnection, IsAChildsStdinAndStdoutOnceItHasGreeted) {
+TEST(TunnelConnection, ChildCarriesBytesAfterGreeting) {
   const auto line = TunnelConnection::open(shell("echo noise; echo 'gpuyard-dial-stdio 1'; cat"));
   ASSERT_TRUE(line) << line.error().message;
   EXPECT_TRUE((*line)->is_idle());
@@ -83,7 +83,7 @@ TEST(TunnelConnection, ChildExitErrorIncludesStatusAndStderr) {
   EXPECT_EQ(line.error(), (Error{Errc::conflict, "3 false first; no? key"}));
 }
 
-TEST(TunnelConnection, OfAFloodTheEndIsKept) {
+TEST(TunnelConnection, EndOfLongStderrIsKept) {
   const auto line = TunnelConnection::open(
       shell("i=0; while [ $i -lt 500 ]; do echo line$i >&2; i=$((i+1)); done; exit 1"));
   ASSERT_FALSE(line);

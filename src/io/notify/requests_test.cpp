@@ -35,7 +35,7 @@ std::string_view header(const http::ClientRequest& request, std::string_view nam
   return http::find_header(request.headers, name);
 }
 
-TEST(Signature, IsTheHmacOfRfc4231) {
+TEST(HmacSha256, IsTheHmacOfRfc4231) {
   EXPECT_EQ(hmac_sha256(Secret("Jefe"), "what do ya want for nothing?"),
             "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
 }
@@ -191,7 +191,7 @@ TEST(Alertmanager, SaysWhenItEnded) {
       "/api/v2/alerts");
 }
 
-TEST(Alertmanager, NeverHearsOfAnEndBeforeTheBeginning) {
+TEST(Alertmanager, EndTimeIsNotBeforeStartTime) {
   const auto sink = sink_of(SinkKind::alertmanager, "http://h");
   const WallTime earlier = kNoon - std::chrono::hours(2);  // the clock was set back
   Notification over = cool_again();

@@ -166,8 +166,8 @@ constexpr std::size_t kMaxResponseBytes = std::size_t{1} << 20;
 }  // namespace
 
 Fetch fetch_over_network() {
-  return [](const http::Origin& origin, const http::ClientRequest& request, Duration deadline) {
-    return http::fetch_status(origin, request, deadline, kMaxResponseBytes);
+  return [](const http::Origin& origin, const http::ClientRequest& request, Duration timeout) {
+    return http::fetch_status(origin, request, timeout, kMaxResponseBytes);
   };
 }
 

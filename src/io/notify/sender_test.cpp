@@ -38,14 +38,14 @@ http::ClientResponse response(int status, std::string body = "",
   return {status, std::move(headers), std::move(body)};
 }
 
-TEST(Answer, OfTheTwoHundredsIsTaken) {
+TEST(ClassifyResponse, OfTheTwoHundredsIsTaken) {
   for (const int status : {200, 202, 204}) {
     EXPECT_EQ(classify_response(webhook(), response(status)).kind, SendResult::Kind::delivered)
         << status;
   }
 }
 
-TEST(Answer, ThatMayPassMeansLater) {
+TEST(ClassifyResponse, TransientFailureIsRetried) {
   for (const int status : {408, 425, 429, 500, 502, 503, 504}) {
     const auto outcome = classify_response(webhook(), response(status));
     EXPECT_EQ(outcome.kind, SendResult::Kind::retry) << status;
@@ -57,7 +57,7 @@ TEST(Answer, ThatMayPassMeansLater) {
   EXPECT_EQ(silence.reason, "no response from example.org in time");
 }
 
-TEST(Answer, ThatWillBeTheSameTomorrowMeansNever) {
+TEST(ClassifyResponse, PermanentFailureIsRejected) {
   for (const int status : {301, 302, 400, 401, 403, 404, 410, 413}) {
     EXPECT_EQ(classify_response(webhook(), response(status)).kind, SendResult::Kind::rejected)
         << status;
@@ -66,7 +66,7 @@ TEST(Answer, ThatWillBeTheSameTomorrowMeansNever) {
             "example.org responded with 400: invalid_payload");
 }
 
-TEST(Answer, MayAskForPatienceInSeconds) {
+TEST(ClassifyResponse, RetryAfterSecondsIsHonoured) {
   const auto asked = [](const char* text) {
     return classify_response(webhook(), response(429, "", {{"Retry-After", text}})).retry_after;
   };
@@ -77,7 +77,7 @@ TEST(Answer, MayAskForPatienceInSeconds) {
   }
 }
 
-TEST(Answer, IsNotRepeatedWhenItGivesASecretAway) {
+TEST(ClassifyResponse, ExplanationWithSecretIsOmitted) {
   for (const char* echo :
        {"no route /s3cret-path", "token=t0ken-in-query is bad", "me:pa55word?",
         "signed with k3y-of-signature", "unknown Basic bWU6cGE1NXdvcmQ=", "...n-in-quer..."}) {
@@ -89,7 +89,7 @@ TEST(Answer, IsNotRepeatedWhenItGivesASecretAway) {
             "example.org responded with 400: ?[2Jno such?field");
 }
 
-TEST(Answer, EchoedSecretIsOmittedFromError) {
+TEST(ClassifyResponse, EchoedSecretIsOmittedFromError) {
   ScratchDirectory directory;
   const std::string file = directory.write("secret", "pa55");
   for (const std::string& how :
@@ -109,21 +109,21 @@ TEST(Answer, EchoedSecretIsOmittedFromError) {
 }
 
 // A sender whose requests reach no receiver, on a worker moved by hand.
-struct Wired {
-  explicit Wired(Fetch fetch) {
+struct HttpSenderFixture {
+  explicit HttpSenderFixture(Fetch fetch) {
     auto made = std::make_unique<ManualWorker>();
     worker = made.get();
     sender = std::make_unique<HttpSender>(loop, webhook(), std::move(made), std::move(fetch));
   }
 
   void send() {
-    sender->send({hot_gpu()}, [this](SendResult outcome) { heard.push_back(std::move(outcome)); });
+    sender->send({hot_gpu()}, [this](SendResult outcome) { results.push_back(std::move(outcome)); });
   }
 
   ManualLoop loop;
   ManualWorker* worker = nullptr;
   std::unique_ptr<HttpSender> sender;
-  std::vector<SendResult> heard;
+  std::vector<SendResult> results;
 };
 
 // A variable of the environment for as long as this lives.
@@ -140,27 +140,27 @@ class Variable {
   std::string name_;
 };
 
-std::string why_of_silence() {
-  Wired wired([](const http::Origin&, const http::ClientRequest&, Duration) {
+std::string timeout_reason() {
+  HttpSenderFixture wired([](const http::Origin&, const http::ClientRequest&, Duration) {
     return Answer(Error{Errc::timed_out, "no response from example.org in time"});
   });
   wired.send();
   wired.worker->run_all();
   wired.loop.run_posted();
-  return wired.heard.empty() ? "nothing" : wired.heard[0].reason;
+  return wired.results.empty() ? "nothing" : wired.results[0].reason;
 }
 
 TEST(HttpSender, SaysThatAProxyIsSetAndNotUsed) {
-  EXPECT_EQ(why_of_silence(), "no response from example.org in time");
+  EXPECT_EQ(timeout_reason(), "no response from example.org in time");
   {
     const Variable set("https_proxy", "http://me:pa55word@127.0.0.1:3128");
-    EXPECT_EQ(why_of_silence(),
+    EXPECT_EQ(timeout_reason(),
               "no response from example.org in time; https_proxy is set but not used: to "
               "connect through a proxy, set proxy in [sink.a]");
   }
   const Variable set("https_proxy", "http://127.0.0.1:3128");
   const Variable excepted("no_proxy", "localhost, .example.org");
-  EXPECT_EQ(why_of_silence(), "no response from example.org in time");
+  EXPECT_EQ(timeout_reason(), "no response from example.org in time");
 }
 
 TEST(HttpSender, UsedOrInapplicableProxyIsNotReported) {
@@ -178,33 +178,33 @@ TEST(HttpSender, UsedOrInapplicableProxyIsNotReported) {
 
 TEST(HttpSender, AsksOnItsWorkerAndAnswersOnTheLoop) {
   std::string target;
-  Duration deadline{};
-  Wired wired([&](const http::Origin& origin, const http::ClientRequest& request, Duration given) {
+  Duration timeout{};
+  HttpSenderFixture wired([&](const http::Origin& origin, const http::ClientRequest& request, Duration given) {
     EXPECT_EQ(origin.text(), "example.org");
     target = request.target;
-    deadline = given;
+    timeout = given;
     return Answer(response(200));
   });
   wired.send();
   EXPECT_EQ(target, "");
   wired.worker->run_all();
   EXPECT_EQ(target, "/s3cret-path?token=t0ken-in-query");
-  EXPECT_EQ(deadline, seconds(10));
-  ASSERT_EQ(wired.heard.size(), 1U);
-  EXPECT_EQ(wired.heard[0].kind, SendResult::Kind::delivered);
+  EXPECT_EQ(timeout, seconds(10));
+  ASSERT_EQ(wired.results.size(), 1U);
+  EXPECT_EQ(wired.results[0].kind, SendResult::Kind::delivered);
 }
 
 TEST(HttpSender, FullWorkerQueueReturnsRetryLater) {
-  Wired wired([](const auto&, const auto&, Duration) { return Answer(response(200)); });
+  HttpSenderFixture wired([](const auto&, const auto&, Duration) { return Answer(response(200)); });
   wired.worker->full = true;
   wired.send();
-  EXPECT_TRUE(wired.heard.empty());
+  EXPECT_TRUE(wired.results.empty());
   wired.loop.run_posted();
-  ASSERT_EQ(wired.heard.size(), 1U);
-  EXPECT_EQ(wired.heard[0].kind, SendResult::Kind::retry);
+  ASSERT_EQ(wired.results.size(), 1U);
+  EXPECT_EQ(wired.results[0].kind, SendResult::Kind::retry);
 }
 
-TEST(Sinks, EchoedSecretsNeverReachLogOrError) {
+TEST(SenderSecrets, EchoedSecretsNeverReachLogOrError) {
   const CapturedLog log;
   ManualLoop loop;
   ManualWorker* worker = nullptr;
@@ -246,7 +246,7 @@ TEST(Sinks, EchoedSecretsNeverReachLogOrError) {
   }
 }
 
-class Command : public ::testing::Test {
+class CommandSenderTest : public ::testing::Test {
  protected:
   SendResult run(std::vector<std::string> argv, const Notification& notice = hot_gpu(),
                  Duration timeout = seconds(20)) {
@@ -266,7 +266,7 @@ class Command : public ::testing::Test {
   ScratchDirectory directory_;
 };
 
-TEST_F(Command, FindsTheNoticeInItsEnvironment) {
+TEST_F(CommandSenderTest, FindsTheNoticeInItsEnvironment) {
   const std::string out = directory_.write("out", "");
   const auto outcome = run({"/bin/sh", "-c", "env -0 | sort -z | tr '\\0' '\\n' > " + out});
   EXPECT_EQ(outcome.kind, SendResult::Kind::delivered) << outcome.reason;
@@ -281,14 +281,14 @@ TEST_F(Command, FindsTheNoticeInItsEnvironment) {
   EXPECT_THAT(said, HasSubstr("GPUYARD_ALERT_JSON=" + json::to_json(hot_gpu())));
 }
 
-TEST_F(Command, ThatFailsIsRunAgainLater) {
+TEST_F(CommandSenderTest, ThatFailsIsRunAgainLater) {
   const auto outcome = run({"/bin/sh", "-c", "echo secret; exit 3"});
   EXPECT_EQ(outcome.kind, SendResult::Kind::retry);
   EXPECT_EQ(outcome.reason, "/bin/sh exited with status 3");
   EXPECT_THAT(run({"/nonexistent/x"}).reason, StartsWith("/nonexistent/x could not be started"));
 }
 
-TEST_F(Command, ThatHangsIsEndedAtItsDeadline) {
+TEST_F(CommandSenderTest, ThatHangsIsEndedAtItsDeadline) {
   const auto outcome = run({"/bin/sleep", "60"}, hot_gpu(), std::chrono::milliseconds(50));
   EXPECT_EQ(outcome.kind, SendResult::Kind::retry);
   EXPECT_THAT(outcome.reason, StartsWith("/bin/sleep was stopped after"));

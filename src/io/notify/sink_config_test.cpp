@@ -32,7 +32,7 @@ std::string error_of(const std::string& toml) {
 }
 
 // Returns why the only sink of a text is closed, or the error.
-std::string trouble_of(const std::string& toml) {
+std::string closed_reason_of(const std::string& toml) {
   const auto sinks = read_sinks(toml, "alerts.toml");
   if (!sinks) return "refused: " + sinks.error().message;
   return sinks->size() == 1 ? sinks->front().unusable_reason : "not one sink";
@@ -207,12 +207,12 @@ TEST_F(ReadSinks, RefusesASecretThatOthersCanRead) {
   const std::string path = file("key", "s3cret", 0644);
   const std::string toml =
       "[sink.a]\nkind = \"webhook\"\nurl = \"https://x\"\nsecret_file = \"" + path + "\"\n";
-  EXPECT_EQ(trouble_of(toml),
+  EXPECT_EQ(closed_reason_of(toml),
             "alerts.toml:4: sink.a.secret_file: " + path +
                 " contains a secret, but others can read or change it; try `chmod o-rwx " + path +
                 "`");
   ::chmod(path.c_str(), 0640);
-  EXPECT_EQ(trouble_of(toml), "");
+  EXPECT_EQ(closed_reason_of(toml), "");
 }
 
 TEST_F(ReadSinks, InvalidFileClosesOnlyItsOwnSink) {
@@ -226,17 +226,17 @@ TEST_F(ReadSinks, InvalidFileClosesOnlyItsOwnSink) {
   EXPECT_EQ(sinks->front().destination(), "unknown");
   EXPECT_EQ(sinks->back().unusable_reason, "");
   const std::string webhook = "[sink.a]\nkind = \"webhook\"\nurl = \"https://x\"\nca_file = ";
-  EXPECT_THAT(trouble_of(webhook + "\"/etc/hosts\"\n"),
+  EXPECT_THAT(closed_reason_of(webhook + "\"/etc/hosts\"\n"),
               EndsWith("sink.a.ca_file: /etc/hosts contains no PEM certificate"));
-  EXPECT_THAT(trouble_of(webhook + "\"/nowhere/x\"\n"), HasSubstr("opening /nowhere/x: No such"));
+  EXPECT_THAT(closed_reason_of(webhook + "\"/nowhere/x\"\n"), HasSubstr("opening /nowhere/x: No such"));
   const std::string plain = file("url", "http://hooks.slack.com/x");
-  EXPECT_THAT(trouble_of("[sink.s]\nkind = \"slack\"\nurl_file = \"" + plain + "\"\n"),
+  EXPECT_THAT(closed_reason_of("[sink.s]\nkind = \"slack\"\nurl_file = \"" + plain + "\"\n"),
               HasSubstr("its URL must use https"));
 }
 
 TEST_F(ReadSinks, RefusesAnEmptySecretAndOneOfTwoLines) {
   const auto error = [&](const std::string& text) {
-    return trouble_of("[sink.a]\nkind = \"webhook\"\nurl = \"https://x\"\nsecret_file = \"" +
+    return closed_reason_of("[sink.a]\nkind = \"webhook\"\nurl = \"https://x\"\nsecret_file = \"" +
                       file("key", text) + "\"\n");
   };
   EXPECT_THAT(error(" \n"), EndsWith("/key is empty"));
@@ -269,7 +269,7 @@ TEST_F(ReadSinks, NeverRepeatsASecretThatIsWrong) {
         "[sink.a]\nkind = \"log\"\nurl = \"https://h/" + secret + "\"\n",
         "[sink.a]\nkind = \"command\"\nargv = \"" + secret + "\"\n"}) {
     std::string error = error_of(toml);
-    if (error == "no error") error = trouble_of(toml);
+    if (error == "no error") error = closed_reason_of(toml);
     EXPECT_THAT(error, StartsWith("alerts.toml:")) << toml;
     EXPECT_THAT(error, Not(HasSubstr("T0PSECRET")));
     EXPECT_THAT(error, Not(HasSubstr("xoxb")));

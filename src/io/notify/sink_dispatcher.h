@@ -37,7 +37,7 @@ struct SinkStats {
 
 // An alert that still fires, and the sinks that were notified of it.
 struct FiringNotification {
-  Notification notice;
+  Notification notification;
   std::vector<std::string> sinks;
 };
 

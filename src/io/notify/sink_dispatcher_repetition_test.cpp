@@ -36,7 +36,7 @@ TEST(SinkDispatcher, FiringAlertsAreResentOnlyToAlertmanager) {
   fake.loop.advance(hours(1));
   EXPECT_EQ(fake.sinks["a"].tries.size(), 2U);
   EXPECT_THAT(fake.sinks["b"].tries, IsEmpty());
-  EXPECT_THAT(fake.told, IsEmpty());
+  EXPECT_THAT(fake.reports, IsEmpty());
 }
 
 TEST(SinkDispatcher, ReturnedSinkGetsFiringAlerts) {

@@ -20,34 +20,34 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
-TEST(SinkDispatcher, BringANoticeToItsSinkAndTellOfIt) {
+TEST(SinkDispatcher, NotificationIsDeliveredAndReported) {
   FakeSinks fake({webhook_named("a")});
   fake.sinks["a"].answers = &takes;
   fake.dispatcher.send("a", hot_gpu("n-1"));
   EXPECT_THAT(fake.sinks["a"].tries, IsEmpty());  // never within the call
   fake.loop.run_posted();
   EXPECT_THAT(fake.sinks["a"].tries, ElementsAre("n-1"));
-  EXPECT_THAT(fake.told, ElementsAre("a has n-1"));
+  EXPECT_THAT(fake.reports, ElementsAre("a has n-1"));
   EXPECT_EQ(fake.figures("a").delivered_total, 1U);
   EXPECT_EQ(fake.figures("a").queued, 0U);
 }
 
-TEST(SinkDispatcher, LetASinkThatHangsHoldUpNoOther) {
+TEST(SinkDispatcher, HangingSinkDelaysNoOther) {
   FakeSinks fake({webhook_named("a"), webhook_named("b")});
   fake.sinks["b"].answers = &takes;
   for (const char* sink : {"a", "b"}) fake.dispatcher.send(sink, hot_gpu("n-1"));
   for (const char* sink : {"a", "b"}) fake.dispatcher.send(sink, about("x", "n-2"));
   fake.loop.advance(hours(1));
-  EXPECT_THAT(fake.told, ElementsAre("b has n-1", "b has n-2"));
+  EXPECT_THAT(fake.reports, ElementsAre("b has n-1", "b has n-2"));
   EXPECT_EQ(fake.figures("a").queued, 2U);
 }
 
 TEST(SinkDispatcher, UnknownSinkDeadLettersNotification) {
   FakeSinks fake;
   fake.dispatcher.send("a", hot_gpu("n-1"));
-  EXPECT_THAT(fake.told, IsEmpty());
+  EXPECT_THAT(fake.reports, IsEmpty());
   fake.loop.run_posted();
-  EXPECT_THAT(fake.told, ElementsAre("a never gets n-1: unknown sink a"));
+  EXPECT_THAT(fake.reports, ElementsAre("a never gets n-1: unknown sink a"));
 }
 
 TEST(SinkDispatcher, RemovedSinkIsLoggedOnce) {
@@ -58,7 +58,7 @@ TEST(SinkDispatcher, RemovedSinkIsLoggedOnce) {
   EXPECT_THAT(CapturedLog::lines(),
               ElementsAre(HasSubstr("Sink a: a notification of alert x/GPU-1 was dropped because "
                                     "the sink no longer exists")));
-  EXPECT_EQ(fake.told.size(), 2U);
+  EXPECT_EQ(fake.reports.size(), 2U);
 }
 
 TEST(SinkDispatcher, NameTheSinksThatWantALevel) {
@@ -86,13 +86,13 @@ TEST(SinkDispatcher, RetryDelayGrowsToFiveMinutes) {
     EXPECT_LE(pause, whole) << i;
     whole = std::min(whole * 2, kMaxBackOff);
   }
-  EXPECT_THAT(fake.told, IsEmpty());
+  EXPECT_THAT(fake.reports, IsEmpty());
   EXPECT_EQ(fake.figures("a").retries_total, sink.tries.size() - 1);
   EXPECT_EQ(fake.figures("a").last_error, "no answer");
   EXPECT_TRUE(fake.figures("a").failing_since);
   sink.answers = &takes;
   fake.loop.advance(minutes(5));
-  EXPECT_THAT(fake.told, ElementsAre("a has n-1"));
+  EXPECT_THAT(fake.reports, ElementsAre("a has n-1"));
   EXPECT_FALSE(fake.figures("a").failing_since);
 }
 
@@ -110,9 +110,9 @@ TEST(SinkDispatcher, GiveUpAfterSixHours) {
   fake.sinks["a"].answers = &fails;
   fake.dispatcher.send("a", hot_gpu("n-1"));
   fake.loop.advance(hours(6) - seconds(1));
-  EXPECT_THAT(fake.told, IsEmpty());
+  EXPECT_THAT(fake.reports, IsEmpty());
   fake.loop.advance(seconds(1));
-  EXPECT_THAT(fake.told, ElementsAre("a never gets n-1: dropped after 6 hours: no answer"));
+  EXPECT_THAT(fake.reports, ElementsAre("a never gets n-1: dropped after 6 hours: no answer"));
   EXPECT_EQ(fake.figures("a").dead_letters_total, 1U);
   EXPECT_THAT(log.lines(), Contains(HasSubstr("ERROR Sink a: a notification of alert hot/GPU-3")));
   const std::size_t tries = fake.sinks["a"].tries.size();
@@ -126,7 +126,7 @@ TEST(SinkDispatcher, RefusedNotificationIsNotRetried) {
   fake.dispatcher.send("a", hot_gpu("n-1"));
   fake.loop.advance(hours(1));
   EXPECT_THAT(fake.sinks["a"].tries, ElementsAre("n-1"));
-  EXPECT_THAT(fake.told, ElementsAre("a never gets n-1: 404"));
+  EXPECT_THAT(fake.reports, ElementsAre("a never gets n-1: 404"));
 }
 
 TEST(SinkDispatcher, NeverLetAnEndOvertakeItsBeginning) {
@@ -140,7 +140,7 @@ TEST(SinkDispatcher, NeverLetAnEndOvertakeItsBeginning) {
   EXPECT_THAT(sink.tries, Not(Contains("off")));
   sink.answers = &takes;
   fake.loop.advance(minutes(5));
-  EXPECT_THAT(fake.told, ElementsAre("a has on", "a has off"));  // no alert is lost
+  EXPECT_THAT(fake.reports, ElementsAre("a has on", "a has off"));  // no alert is lost
 }
 
 TEST(SinkDispatcher, ResolvedIsSentAfterRefusedFiring) {
@@ -151,7 +151,7 @@ TEST(SinkDispatcher, ResolvedIsSentAfterRefusedFiring) {
   fake.dispatcher.send("a", about("k", "on"));
   fake.dispatcher.send("a", about("k", "off", Status::resolved));
   fake.loop.run_posted();
-  EXPECT_THAT(fake.told, ElementsAre("a never gets on: no", "a has off"));
+  EXPECT_THAT(fake.reports, ElementsAre("a never gets on: no", "a has off"));
 }
 
 TEST(SinkDispatcher, FailingNotificationDelaysOthersFiveSecondsAtMost) {
@@ -165,7 +165,7 @@ TEST(SinkDispatcher, FailingNotificationDelaysOthersFiveSecondsAtMost) {
     fake.dispatcher.send("a", about(id, id));
     fake.loop.advance(kMaxFailurePause);
   }
-  EXPECT_THAT(fake.told, ElementsAre("a has n-1", "a has n-2"));
+  EXPECT_THAT(fake.reports, ElementsAre("a has n-1", "a has n-2"));
 }
 
 TEST(SinkDispatcher, TryEachOnceBeforeOneTwice) {
@@ -230,9 +230,9 @@ TEST(SinkDispatcher, SinkRecoverySendsAllQueuedSoon) {
   fake.sinks["a"].answers = &takes;
   fake.dispatcher.send("a", about("x", "n-4"));
   fake.loop.advance(kMaxFailurePause);
-  ASSERT_FALSE(fake.told.empty());
-  EXPECT_EQ(fake.told.front(), "a has n-4");
-  EXPECT_THAT(fake.told, UnorderedElementsAre("a has n-4", "a has n-1", "a has n-2", "a has n-3"));
+  ASSERT_FALSE(fake.reports.empty());
+  EXPECT_EQ(fake.reports.front(), "a has n-4");
+  EXPECT_THAT(fake.reports, UnorderedElementsAre("a has n-4", "a has n-1", "a has n-2", "a has n-3"));
 }
 
 TEST(SinkDispatcher, RetryAfterIsHonouredUpToMaximum) {
@@ -240,9 +240,9 @@ TEST(SinkDispatcher, RetryAfterIsHonouredUpToMaximum) {
                                      std::pair<Duration, Duration>{hours(100), kMaxRetryAfter}}) {
     FakeSinks fake({webhook_named("a")});
     FakeSink& sink = fake.sinks["a"];
-    sink.answers = [patience = asked](const std::string&) {
+    sink.answers = [wait = asked](const std::string&) {
       SendResult outcome = SendResult::retry_later("429");
-      outcome.retry_after = patience;
+      outcome.retry_after = wait;
       return outcome;
     };
     fake.dispatcher.send("a", about("x", "n-1"));
@@ -255,7 +255,7 @@ TEST(SinkDispatcher, RetryAfterIsHonouredUpToMaximum) {
   }
 }
 
-TEST(SinkDispatcher, LetNoticesWaitBeyondTheRateAndSaySoOnce) {
+TEST(SinkDispatcher, RateLimitQueuesNotificationsAndLogsOnce) {
   const CapturedLog log;
   auto config = webhook_named("a");
   config.rate_per_minute = 6;
@@ -274,7 +274,7 @@ TEST(SinkDispatcher, LetNoticesWaitBeyondTheRateAndSaySoOnce) {
               ElementsAre("WARNING Sink a: more than 6 attempts per minute; 14 waiting"));
 }
 
-TEST(SinkDispatcher, LetTheOldestGoWhenTooManyWait) {
+TEST(SinkDispatcher, FullQueueDropsOldest) {
   FakeSinks fake({webhook_named("a")});
   FakeSink& sink = fake.sinks["a"];
   fake.dispatcher.send("a", about("0", "0"));
@@ -283,7 +283,7 @@ TEST(SinkDispatcher, LetTheOldestGoWhenTooManyWait) {
     fake.dispatcher.send("a", about(std::to_string(i), std::to_string(i)));
   }
   fake.loop.run_posted();
-  EXPECT_THAT(fake.told, ElementsAre("a never gets 1: 1000 other notifications are queued for the "
+  EXPECT_THAT(fake.reports, ElementsAre("a never gets 1: 1000 other notifications are queued for the "
                                      "sink, none of them less severe"));
   EXPECT_EQ(fake.figures("a").queued, kMaxQueuedNotifications);
   EXPECT_EQ(fake.figures("a").dead_letters_total, 1U);
@@ -308,7 +308,7 @@ TEST(SinkDispatcher, FullQueueDropsLeastSevereFirst) {
   for (std::size_t i = 1; i <= kMaxQueuedNotifications; ++i)
     fake.dispatcher.send("a", small(std::to_string(i)));
   fake.loop.run_posted();
-  EXPECT_THAT(fake.told, ElementsAre("a never gets 1: 1000 other notifications are queued for the "
+  EXPECT_THAT(fake.reports, ElementsAre("a never gets 1: 1000 other notifications are queued for the "
                                      "sink, none of them less severe",
                                      "a never gets 2: 1000 other notifications are queued for the "
                                      "sink, none of them less severe"));
@@ -338,7 +338,7 @@ TEST(SinkDispatcher, ReloadKeepsQueuedNotificationsOfExistingSinks) {
   fake.sinks["a"].answers = &takes;
   fake.reload({other});
   fake.loop.run_posted();  // at once: what was wrong may be what was changed
-  EXPECT_THAT(fake.told, ::testing::UnorderedElementsAre(
+  EXPECT_THAT(fake.reports, ::testing::UnorderedElementsAre(
                              "a has n-1", "b never gets n-1: the sink b no longer exists"));
 }
 
@@ -354,7 +354,7 @@ TEST(SinkDispatcher, ReloadDoesNotRepeatPendingSend) {
   sink.hanging.front()(SendResult::delivered());
   fake.loop.advance(minutes(1));
   EXPECT_THAT(sink.tries, ElementsAre("n-1"));
-  EXPECT_THAT(fake.told, ElementsAre("a has n-1"));
+  EXPECT_THAT(fake.reports, ElementsAre("a has n-1"));
 }
 
 TEST(SinkDispatcher, DuplicateOrExcessSinksKeepOldConfiguration) {
@@ -405,9 +405,9 @@ TEST(SinkDispatcher, WriteToTheLogAtOnce) {
               ElementsAre("ERROR ALERT [severity 85]: GPU 3 is at 91 °C, threshold 80 °C"));
   fake.dispatcher.send("log", cool_again("n-2"));
   EXPECT_EQ(log.lines().back(), "INFO RESOLVED [severity 85]: GPU 3 is at 91 °C, threshold 80 °C");
-  EXPECT_THAT(fake.told, IsEmpty());
+  EXPECT_THAT(fake.reports, IsEmpty());
   fake.loop.run_posted();
-  EXPECT_THAT(fake.told, ElementsAre("log has n-1", "log has n-2"));
+  EXPECT_THAT(fake.reports, ElementsAre("log has n-1", "log has n-2"));
 }
 
 TEST(SinkDispatcher, LogSinkWritesOneSanitizedLine) {

@@ -22,7 +22,7 @@ SinkQueue::SinkQueue(Loop& loop, SinkConfig config, std::unique_ptr<Sender> send
       dead_letters_(loop, config_.name) {}
 
 void SinkQueue::configure(SinkConfig config, std::unique_ptr<Sender> sender) {
-  if (under_way_) former_.push_back(std::move(sender_));
+  if (under_way_) former_senders_.push_back(std::move(sender_));
   sender_ = std::move(sender);
   config_ = std::move(config);
   rate_ = RateLimit(config_.rate_per_minute);
@@ -50,7 +50,7 @@ void SinkQueue::write_to_log(const Notification& notification) {
 void SinkQueue::make_room() {
   if (entries_.size() <= kMaxQueuedNotifications) return;
   const auto weight = [this](const Entry& entry) {
-    return is_under_way(entry) ? UINT_MAX : entry.notice.severity;
+    return is_under_way(entry) ? UINT_MAX : entry.notification.severity;
   };
   dead_letter(
       std::ranges::min_element(entries_, {}, weight),
@@ -100,10 +100,10 @@ std::pair<SinkQueue::Entries::iterator, TimePoint> SinkQueue::next_entry() {
   std::set<std::string_view> alerts;
   const TimePoint now = loop_.now();  // one for all, or the first would always be the earliest
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
-    if (!alerts.insert(entry->notice.key).second) continue;
+    if (!alerts.insert(entry->notification.key).second) continue;
     const TimePoint ready = std::max(ready_at(*entry), now);
     const auto rank = [](const Entry& one) {
-      return std::pair(one.tries, UINT_MAX - one.notice.severity);
+      return std::pair(one.tries, UINT_MAX - one.notification.severity);
     };
     const bool first = best == entries_.end() || rank(*entry) < rank(*best);
     if (ready > earliest || (ready == earliest && !first)) continue;
@@ -143,7 +143,7 @@ bool SinkQueue::start_repetition() {
 void SinkQueue::start(Entry& entry) {
   rate_.acquire(loop_.now());
   if (entry.tries++ > 0) ++retries_;
-  send(entry.number, {entry.notice});
+  send(entry.number, {entry.notification});
 }
 
 void SinkQueue::send(std::uint64_t number, std::vector<Notification> notifications) {
@@ -160,7 +160,7 @@ void SinkQueue::send(std::uint64_t number, std::vector<Notification> notificatio
 void SinkQueue::on_done(std::uint64_t number, const SendResult& result) {
   under_way_.reset();
   // Destroyed later, because one of them is the caller.
-  if (!former_.empty()) loop_.post([former = std::exchange(former_, {})] {});
+  if (!former_senders_.empty()) loop_.post([former = std::exchange(former_senders_, {})] {});
   const auto entry = std::ranges::find(entries_, number, &Entry::number);
   const bool is_entry = entry != entries_.end();
   if (result.kind == SendResult::Kind::delivered) {
@@ -181,7 +181,7 @@ void SinkQueue::on_done(std::uint64_t number, const SendResult& result) {
 
 void SinkQueue::on_delivered(const Entries::iterator& entry) {
   ++delivered_;
-  notify_delivered(entry->notice.id);
+  notify_delivered(entry->notification.id);
   entries_.erase(entry);
 }
 
@@ -210,8 +210,8 @@ void SinkQueue::record_failure(const SendResult& result) {
 }
 
 void SinkQueue::dead_letter(const Entries::iterator& entry, const std::string& why) {
-  dead_letters_.record(entry->notice.key, why);
-  notify_dead_letter(entry->notice.id, why);
+  dead_letters_.record(entry->notification.key, why);
+  notify_dead_letter(entry->notification.id, why);
   entries_.erase(entry);
 }
 

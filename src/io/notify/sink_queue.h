@@ -82,7 +82,7 @@ class SinkQueue {
  private:
   struct Entry {
     std::uint64_t number = 0;
-    Notification notice;
+    Notification notification;
     TimePoint queued_at;
     unsigned tries = 0;
     TimePoint retry_at{};
@@ -115,7 +115,7 @@ class SinkQueue {
   Loop& loop_;
   SinkConfig config_;
   std::shared_ptr<Sender> sender_;
-  std::vector<std::shared_ptr<Sender>> former_;  // one of which has something under way
+  std::vector<std::shared_ptr<Sender>> former_senders_;  // one of which has something under way
   std::weak_ptr<const SinkDispatcher::DeliveryListener> listener_;
   // Seeded with a new id, so that not all sinks try again at the same moments.
   std::minstd_rand random_{

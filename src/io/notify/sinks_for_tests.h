@@ -60,7 +60,7 @@ struct FakeSinks {
 
   void reload(std::vector<SinkConfig> configs) {
     const auto done = dispatcher.replace(std::move(configs));
-    if (!done) told.push_back(done.error().text());
+    if (!done) reports.push_back(done.error().text());
   }
   SinkStats figures(const std::string& sink) const {
     for (const SinkStats& one : dispatcher.stats()) {
@@ -71,17 +71,17 @@ struct FakeSinks {
 
   ManualLoop loop;
   std::map<std::string, FakeSink> sinks;
-  std::vector<std::string> told;
+  std::vector<std::string> reports;
   SinkDispatcher dispatcher{
       loop,
       [this](const SinkConfig& sink) {
         return std::make_unique<FakeSender>(loop, sinks[sink.name]);
       },
       {.on_delivered = [this](const std::string& sink,
-                              const std::string& id) { told.push_back(sink + " has " + id); },
+                              const std::string& id) { reports.push_back(sink + " has " + id); },
        .on_dead_letter =
            [this](const std::string& sink, const std::string& id, const std::string& why) {
-             told.push_back(fmt::format("{} never gets {}: {}", sink, id, why));
+             reports.push_back(fmt::format("{} never gets {}: {}", sink, id, why));
            }}};
 };
 

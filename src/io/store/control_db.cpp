@@ -195,13 +195,13 @@ Result<void> put_audit(Database& database, const AuditEntry& entry) {
 // A setting with an unreadable row stays as it is until it is set or reset, because its baseline is
 // unknown. An unreadable request for a setting is dropped.
 Result<std::vector<ManagedSetting>> load_control(Database& database) {
-  struct KeptClaim {
+  struct StoredClaim {
     DeviceId gpu;
     SettingKind kind{};
     SettingClaim claim;
   };
   std::vector<ManagedSetting> settings;
-  std::vector<KeptClaim> claims;
+  std::vector<StoredClaim> claims;
   const RowSelection of_settings{"control_holdings", "gpu || ' ' || kind",
                                  "gpu, kind, boot_id, standing, baseline, written, replaced",
                                  "ORDER BY gpu, kind"};
@@ -216,7 +216,7 @@ Result<std::vector<ManagedSetting>> load_control(Database& database) {
     });
   }
   if (!read) return std::move(read).error();
-  for (KeptClaim& one : claims) {
+  for (StoredClaim& one : claims) {
     const auto found = std::ranges::find_if(settings, [&](const ManagedSetting& setting) {
       return setting.gpu == one.gpu && setting.kind == one.kind;
     });

@@ -319,7 +319,7 @@ TEST_F(ControlDbTest, ImmediateSaveSupersedesOlderDeferredSave) {
   EXPECT_EQ(kept, 4);
 }
 
-TEST_F(ControlDbTest, AHoldingThatIsRemovedNowDoesNotComeBack) {
+TEST_F(ControlDbTest, RemovedSettingIsNotRestoredByDeferredSave) {
   const auto nobody = [](const Result<void>&) {};
   ASSERT_TRUE(db_.save({limits(), {}, {}}, CommitTiming::soon, nobody));
   ASSERT_TRUE(db_.save({{}, limits(), {}}, CommitTiming::now, nobody));

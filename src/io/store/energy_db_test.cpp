@@ -62,7 +62,7 @@ class EnergyDbTest : public ::testing::Test {
   EnergyDb db_{store_};
 };
 
-TEST_F(EnergyDbTest, TheFirstBooksAreEmpty) {
+TEST_F(EnergyDbTest, NewLedgerIsEmpty) {
   EXPECT_EQ(load(), LedgerState{});
 }
 

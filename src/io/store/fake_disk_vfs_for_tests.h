@@ -64,7 +64,7 @@ class FakeDisk {
     FakeDisk* disk;
     std::uint64_t life;
     FileNumber number;
-    bool names_with_it;  // its first sync also syncs its name, as in SQLite's own VFS
+    bool syncs_name;  // its first sync also syncs its name, as in SQLite's own VFS
     bool temporary;
   };
 
@@ -105,7 +105,7 @@ class FakeDisk {
         if (const int failed = disk.take(std::move(create)); failed != SQLITE_OK) return failed;
       }
     }
-    file.names_with_it = (flags & SQLITE_OPEN_CREATE) != 0 &&
+    file.syncs_name = (flags & SQLITE_OPEN_CREATE) != 0 &&
                          (flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_WAL)) != 0;
     file.base.pMethods = &kMethods;
     if (out != nullptr) *out = flags;
@@ -157,8 +157,8 @@ class FakeDisk {
   static int sync(sqlite3_file* raw, int) {
     File& file = of(raw);
     const int done = file.disk->take(file, {DiskStep::Kind::sync, file.number});
-    if (done != SQLITE_OK || !file.names_with_it) return done;
-    file.names_with_it = false;
+    if (done != SQLITE_OK || !file.syncs_name) return done;
+    file.syncs_name = false;
     return file.disk->take(file, {DiskStep::Kind::sync_names});
   }
   static int file_size(sqlite3_file* raw, sqlite3_int64* size) {

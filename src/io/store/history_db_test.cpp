@@ -209,7 +209,7 @@ TEST_F(HistoryDbTest, DamagedBlockStartsEmptyDatabase) {
   EXPECT_THAT(db.notes(), ElementsAre(HasSubstr("damaged")));
 }
 
-TEST_F(HistoryDbTest, AMissingDirectoryIsSaidOnceAndTriedAgain) {
+TEST_F(HistoryDbTest, MissingDirectoryIsLoggedOnceAndRetried) {
   const std::string later = directory_.in("later");
   const CapturedLog log;
   HistoryDb db(later + "/history.db");
@@ -265,7 +265,7 @@ WallTime wall(std::int64_t second) {
 
 const processes::ProcessSpanQuery kAllProcessSpans{wall(0), wall(100), {}, 100};
 
-class StaysDbTest : public HistoryDbTest {
+class ProcessSpanDbTest : public HistoryDbTest {
  protected:
   static processes::ProcessSpan stay(std::uint32_t pid, std::int64_t first, std::int64_t last) {
     return {.gpu = "GPU-1",
@@ -294,7 +294,7 @@ class StaysDbTest : public HistoryDbTest {
   }
 };
 
-TEST_F(StaysDbTest, ProcessSpansSurviveRestart) {
+TEST_F(ProcessSpanDbTest, ProcessSpansSurviveRestart) {
   processes::ProcessSpan unknown = stay(9, 5, 6);
   unknown.started.reset();
   unknown.uid.reset();
@@ -309,7 +309,7 @@ TEST_F(StaysDbTest, ProcessSpansSurviveRestart) {
   EXPECT_EQ(*back, (std::vector{stay(7, 10, 20), unknown}));
 }
 
-TEST_F(StaysDbTest, LaterPutExtendsSpanOfSameProcess) {
+TEST_F(ProcessSpanDbTest, LaterPutExtendsSpanOfSameProcess) {
   HistoryDb db(path());
   ASSERT_TRUE(db.put({stay(7, 10, 20)}));
   processes::ProcessSpan later = stay(7, 30, 40);
@@ -326,7 +326,7 @@ TEST_F(StaysDbTest, LaterPutExtendsSpanOfSameProcess) {
   EXPECT_TRUE(back->front().over);
 }
 
-TEST_F(StaysDbTest, QueryReturnsOverlappingSpansNewestFirst) {
+TEST_F(ProcessSpanDbTest, QueryReturnsOverlappingSpansNewestFirst) {
   HistoryDb db(path());
   ASSERT_TRUE(db.put({stay(1, 10, 20), stay(2, 15, 40), stay(3, 30, 50)}));
   EXPECT_THAT(pids(db, 0, 100), ElementsAre(3, 2, 1));
@@ -336,7 +336,7 @@ TEST_F(StaysDbTest, QueryReturnsOverlappingSpansNewestFirst) {
   EXPECT_TRUE(db.get(processes::ProcessSpanQuery{wall(0), wall(100), {"GPU-2"}, 100})->empty());
 }
 
-TEST_F(StaysDbTest, SpansArePrunedAfterOneMonth) {
+TEST_F(ProcessSpanDbTest, SpansArePrunedAfterOneMonth) {
   constexpr std::int64_t kMonth = std::int64_t{30} * 24 * 3600;
   HistoryDb db(path());
   ASSERT_TRUE(db.put({stay(1, 10, 20)}));
@@ -346,7 +346,7 @@ TEST_F(StaysDbTest, SpansArePrunedAfterOneMonth) {
   EXPECT_THAT(pids(db, 0, 2 * kMonth), ElementsAre(3, 2));
 }
 
-TEST_F(StaysDbTest, AFileOfAnEarlierGpuyardGetsTheTables) {
+TEST_F(ProcessSpanDbTest, AFileOfAnEarlierGpuyardGetsTheTables) {
   {
     HistoryDb db(path());
     ASSERT_TRUE(db.put(run("boot", 0, kHourMs), {minutes(0, kHourMs)}));
@@ -362,7 +362,7 @@ TEST_F(StaysDbTest, AFileOfAnEarlierGpuyardGetsTheTables) {
 }
 
 // Why the GPUs were slow.
-bottleneck::BottleneckSpan spell(std::int64_t first, std::int64_t last) {
+bottleneck::BottleneckSpan bottleneck_span(std::int64_t first, std::int64_t last) {
   Bottleneck what;
   what.cause = BottleneckCause::heat;
   what.inferred = true;
@@ -382,11 +382,11 @@ std::vector<bottleneck::BottleneckSpan> all_spells(HistoryDb& db) {
 }
 
 TEST_F(HistoryDbTest, LatestBottleneckSpanSurvivesRestart) {
-  bottleneck::BottleneckSpan later = spell(10, 30);
+  bottleneck::BottleneckSpan later = bottleneck_span(10, 30);
   later.over = true;
   {
     HistoryDb db(path());
-    ASSERT_TRUE(db.put(std::vector{spell(10, 20)}));
+    ASSERT_TRUE(db.put(std::vector{bottleneck_span(10, 20)}));
     ASSERT_TRUE(db.put(std::vector{later}));
   }
   HistoryDb db(path());
@@ -394,7 +394,7 @@ TEST_F(HistoryDbTest, LatestBottleneckSpanSurvivesRestart) {
   EXPECT_THAT(*db.get(bottleneck::BottleneckSpanQuery{wall(31), wall(40), {}, 9}), IsEmpty());
 }
 
-TEST_F(HistoryDbTest, OfTooManySpellsTheOldestGo) {
+TEST_F(HistoryDbTest, OldestExcessBottleneckSpansArePruned) {
   constexpr std::int64_t kMore = 50;
   HistoryDb db(path());
   std::vector<bottleneck::BottleneckSpan> many;
@@ -411,7 +411,7 @@ TEST_F(HistoryDbTest, OfTooManySpellsTheOldestGo) {
 TEST_F(HistoryDbTest, UnknownBottleneckCauseIsSkipped) {
   {
     HistoryDb db(path());
-    ASSERT_TRUE(db.put(std::vector{spell(10, 20), spell(30, 40)}));
+    ASSERT_TRUE(db.put(std::vector{bottleneck_span(10, 20), bottleneck_span(30, 40)}));
   }
   {
     auto raw = Database::open(path(), Durability::normal);
@@ -419,7 +419,7 @@ TEST_F(HistoryDbTest, UnknownBottleneckCauseIsSkipped) {
                 raw->execute("UPDATE spells SET cause='cosmic_rays' WHERE first_seen>20000"));
   }
   HistoryDb db(path());
-  EXPECT_THAT(all_spells(db), ElementsAre(spell(10, 20)));
+  EXPECT_THAT(all_spells(db), ElementsAre(bottleneck_span(10, 20)));
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ std::uint64_t number_in(const char* variable, std::uint64_t otherwise) {
 // The daemon's store, up to the disk.
 struct Daemon {
   explicit Daemon(const FakeDisk& disk, std::vector<OracleState> before = {OracleState()})
-      : witness(db, disk, std::move(before)) {}
+      : oracle(db, disk, std::move(before)) {}
 
   // A checkpoint follows after few pages, so that it happens all the time.
   void prepare() {
@@ -48,7 +48,7 @@ struct Daemon {
         [](const Result<void>&) {}));
   }
   // Commits something else as control commits its setting claims: a later commit syncs it.
-  void keep_something_else() {
+  void commit_unrelated() {
     static_cast<void>(store->run(
         Requester::daemon(),
         [](Database& database) {
@@ -62,7 +62,7 @@ struct Daemon {
   Result<SavedLeases> load() {
     prepare();
     std::optional<Result<SavedLeases>> loaded;
-    EXPECT_TRUE(witness.load([&](Result<SavedLeases> kept) { loaded = std::move(kept); }));
+    EXPECT_TRUE(oracle.load([&](Result<SavedLeases> kept) { loaded = std::move(kept); }));
     worker.run_all();
     return loaded ? *std::move(loaded) : Result<SavedLeases>(Error{Errc::internal, "no answer"});
   }
@@ -72,7 +72,7 @@ struct Daemon {
   std::unique_ptr<StateStore> store =
       std::make_unique<StateStore>(worker, worker, FakeDisk::kPath, kStateMigrations);
   LeaseDb db{loop, *store};
-  LeaseOracle witness;
+  LeaseOracle oracle;
 };
 
 class LeaseCrash : public ::testing::Test {
@@ -80,7 +80,7 @@ class LeaseCrash : public ::testing::Test {
   static constexpr int kEventsPerRun = 30;  // that happen in a life
 
   // Makes the disk fail from here on, or work again. After one step that fails, many more do.
-  void trouble(bool on) {
+  void set_disk_failing(bool on) {
     if (!on) return disk_.fail(nullptr);
     disk_.fail([this, bad = 0](const DiskStep& step) mutable {
       if (bad == 0 && chance(random_, 0.01)) bad = 1 + static_cast<int>(below(random_, 40));
@@ -93,20 +93,20 @@ class LeaseCrash : public ::testing::Test {
   void live(Daemon& daemon) {
     auto kept = daemon.load();
     ASSERT_TRUE(kept) << kept.error().message;
-    ASSERT_TRUE(daemon.witness.sound()) << "what was read is not what was kept";
-    trouble(chance(random_, 0.3));
+    ASSERT_TRUE(daemon.oracle.is_sound()) << "what was read is not what was kept";
+    set_disk_failing(chance(random_, 0.3));
     auto history =
         std::make_unique<LeaseHistory>(random_, *kept, daemon.loop.now(), daemon.loop.wall());
     bool failed = false;
     for (int i = 0; i < kEventsPerRun; ++i) {
-      ASSERT_TRUE(daemon.witness.save(history->next(),
+      ASSERT_TRUE(daemon.oracle.save(history->next(),
                                       [&](const Result<void>& done) { failed = failed || !done; }));
       if (chance(random_, 0.6)) daemon.worker.run_all();
-      if (chance(random_, 0.3)) daemon.keep_something_else();
+      if (chance(random_, 0.3)) daemon.commit_unrelated();
       while (failed) {
-        trouble(chance(random_, 0.5));
+        set_disk_failing(chance(random_, 0.5));
         kept = daemon.load();
-        ASSERT_TRUE(daemon.witness.sound()) << "what was read again is not what was kept";
+        ASSERT_TRUE(daemon.oracle.is_sound()) << "what was read again is not what was kept";
         if (!kept) continue;
         failed = false;
         history =
@@ -114,35 +114,35 @@ class LeaseCrash : public ::testing::Test {
       }
     }
     daemon.worker.run_all();
-    trouble(false);
+    set_disk_failing(false);
   }
 
   // Lives one life with the daemon's own leases and processes that hold them.
   void live_with_processes(Daemon& daemon) {
     daemon.loop.advance(elapsed_);
     daemon.prepare();
-    LeaseShell shell(random_, daemon.loop, daemon.witness, machine_,
+    LeaseShell shell(random_, daemon.loop, daemon.oracle, machine_,
                      [this] { return disk_.steps().size(); });
     run(daemon);
-    trouble(chance(random_, 0.3));
+    set_disk_failing(chance(random_, 0.3));
     for (int i = 0; i < 2 * kEventsPerRun; ++i) {
       shell.next();
-      if (chance(random_, 0.2)) daemon.keep_something_else();
+      if (chance(random_, 0.2)) daemon.commit_unrelated();
       if (chance(random_, 0.6)) run(daemon);
-      if (chance(random_, 0.02)) trouble(false);
+      if (chance(random_, 0.02)) set_disk_failing(false);
     }
-    trouble(false);
+    set_disk_failing(false);
     run(daemon);
-    EXPECT_TRUE(daemon.witness.sound()) << "what was read again is not what was kept";
+    EXPECT_TRUE(daemon.oracle.is_sound()) << "what was read again is not what was kept";
     if (chance(random_, 0.3)) {
-      for (int i = 0; i < 10 && !shell.open(); ++i) {
+      for (int i = 0; i < 10 && !shell.can_grant(); ++i) {
         daemon.loop.advance(lease::LeaseManager::kLoadRetryDelay);
         run(daemon);
       }
-      EXPECT_TRUE(shell.open()) << "the disk is well, and nothing can be granted";
+      EXPECT_TRUE(shell.can_grant()) << "the disk is well, and nothing can be granted";
     }
-    heard_ = shell.recorded();
-    grants_ += heard_.size();
+    recorded_ = shell.recorded();
+    grants_ += recorded_.size();
     elapsed_ += daemon.loop.now() - ManualLoop().now();
     run(daemon);
   }
@@ -154,7 +154,7 @@ class LeaseCrash : public ::testing::Test {
   }
 
   // Checks what a daemon finds that begins on this disk.
-  void look_at(const DiskState& image, const LeaseOracle& witness, std::size_t step) {
+  void check_image(const DiskState& image, const LeaseOracle& oracle, std::size_t step) {
     ++images_;
     disk_.insert(image);
     Daemon daemon(disk_);
@@ -162,14 +162,14 @@ class LeaseCrash : public ::testing::Test {
     ASSERT_TRUE(kept) << kept.error().message;
     ASSERT_TRUE(daemon.store->notes().empty()) << daemon.store->notes()[0];
     const OracleState found(*kept);
-    EXPECT_EQ(found.twice(), "") << "I1";
-    const auto [first, last] = witness.possible(step);
+    EXPECT_EQ(found.find_shared_gpu(), "") << "I1";
+    const auto [first, last] = oracle.possible_states(step);
     EXPECT_GE(found.last_fence, first->state.last_fence) << "I2";
-    EXPECT_TRUE(witness.allows(found, step))
+    EXPECT_TRUE(oracle.allows(found, step))
         << "I9: " << kept->leases.size() << " leases, fence " << found.last_fence << "; told were "
         << first->state.leases.size() << " and " << first->state.last_fence << ", asked for "
         << last - first - 1 << " entries more";
-    for (const LeaseShell::RecordedReply& reply : heard_) {
+    for (const LeaseShell::RecordedReply& reply : recorded_) {
       if (reply.step > step) break;
       const auto lease = found.leases.find(reply.lease);
       EXPECT_TRUE(lease != found.leases.end() && lease->second.fence == reply.fence)
@@ -180,14 +180,14 @@ class LeaseCrash : public ::testing::Test {
 
   // Ends a life at many of its moments, by a kill or by a power cut.
   void crash_anywhere(DiskState state, const std::vector<DiskStep>& steps,
-                      const LeaseOracle& witness) {
+                      const LeaseOracle& oracle) {
     for (std::size_t step = 0; step <= steps.size() && !HasFailure(); ++step) {
       SCOPED_TRACE("before step " + std::to_string(step) + " of " + std::to_string(steps.size()));
-      if (chance(random_, 0.05 * share_)) look_at(state, witness, step);
+      if (chance(random_, 0.05 * share_)) check_image(state, oracle, step);
       if (chance(random_, 0.3 * share_)) {
         DiskState image = state;
         image.cut(random_);
-        look_at(image, witness, step);
+        check_image(image, oracle, step);
       }
       if (step < steps.size()) state.take(steps[step]);
     }
@@ -207,26 +207,26 @@ class LeaseCrash : public ::testing::Test {
       disk_.insert(state);
       auto daemon = std::make_unique<Daemon>(disk_, before);
       one_life(*daemon);
-      failed_ += daemon->witness.failed();
+      failed_ += daemon->oracle.failed();
       if (HasFatalFailure()) return;
       if (chance(random_, 0.3)) daemon->store.reset();  // an orderly end
       const std::vector<DiskStep> steps = disk_.steps();
       DiskState end = disk_.state();
       disk_.insert({});
       daemon->store.reset();
-      crash_anywhere(state, steps, daemon->witness);
+      crash_anywhere(state, steps, daemon->oracle);
       if (chance(random_, 0.7)) {
         end.cut(random_);
         machine_.running.clear();
         ++machine_.boots;
       }
       state = std::move(end);
-      look_at(state, daemon->witness, steps.size());
-      before = daemon->witness.states(steps.size());
+      check_image(state, daemon->oracle, steps.size());
+      before = daemon->oracle.states(steps.size());
     }
   }
 
-  void look_at_all(std::uint64_t images, const char* what, const Life& one_life) {
+  void check_images(std::uint64_t images, const char* what, const Life& one_life) {
     const double wanted = static_cast<double>(images * number_in("GPUYARD_CASES", 1)) * share_;
     const std::uint64_t seed = number_in("GPUYARD_SEED", std::random_device{}());
     const std::clock_t began = std::clock();
@@ -242,7 +242,7 @@ class LeaseCrash : public ::testing::Test {
   Random random_;
   LeaseShell::Machine machine_;
   Duration elapsed_{};  // of the lives before
-  std::vector<LeaseShell::RecordedReply> heard_;
+  std::vector<LeaseShell::RecordedReply> recorded_;
   const double share_ = number_in("GPUYARD_SANITIZED", 0) == 0 ? 1 : 1.0 / 16;  // of the images
   std::uint64_t images_ = 0;
   std::uint64_t failed_ = 0;
@@ -250,11 +250,11 @@ class LeaseCrash : public ::testing::Test {
 };
 
 TEST_F(LeaseCrash, RecoveredStateIsPrefixWithAllAcknowledgedCommits) {
-  look_at_all(4'000, "entries", [this](Daemon& daemon) { live(daemon); });
+  check_images(4'000, "entries", [this](Daemon& daemon) { live(daemon); });
 }
 
 TEST_F(LeaseCrash, ReportedGrantSurvivesWithFence) {
-  look_at_all(8'000, "processes", [this](Daemon& daemon) { live_with_processes(daemon); });
+  check_images(8'000, "processes", [this](Daemon& daemon) { live_with_processes(daemon); });
   EXPECT_GT(grants_, images_ / 100);
 }
 

@@ -278,7 +278,7 @@ TEST_F(LeaseDbTest, EventsAreOrderedAndFilteredByLease) {
   EXPECT_THAT(events("", 1), ElementsAre(other));
 }
 
-TEST_F(LeaseDbTest, TheJournalIsBounded) {
+TEST_F(LeaseDbTest, LeaseEventsAreBounded) {
   ASSERT_TRUE(load());
   execute(
       "INSERT INTO lease_events VALUES(1,'oldest',0,'','','');"

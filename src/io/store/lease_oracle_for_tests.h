@@ -36,7 +36,7 @@ struct OracleState {
     last_fence = std::max(last_fence, entry.last_fence);
   }
   // Checks I1: the GPU that two leases have, or "".
-  DeviceId twice() const {
+  DeviceId find_shared_gpu() const {
     std::set<DeviceId> taken;
     for (const auto& [id, lease] : leases) {
       if (lease.state != lease::LeaseState::held && lease.state != lease::LeaseState::draining)
@@ -56,71 +56,71 @@ class LeaseOracle final : public lease::LeaseStorage {
   // before, until this one has reported what it read.
   LeaseOracle(lease::LeaseStorage& archive, const FakeDisk& disk, std::vector<OracleState> before)
       : archive_(archive), disk_(disk) {
-    for (OracleState& state : before) asked_.push_back({std::move(state), 0});
+    for (OracleState& state : before) requested_.push_back({std::move(state), 0});
   }
 
   bool load(std::function<void(Result<lease::SavedLeases>)> loaded) override {
     return archive_.load([this, loaded = std::move(loaded)](Result<lease::SavedLeases> kept) {
       if (kept) {
         sound_ = sound_ && allows(OracleState(*kept), disk_.steps().size());
-        asked_.push_back({OracleState(*kept), disk_.steps().size()});
-        told_.push_back({asked_.size() - 1, disk_.steps().size()});
+        requested_.push_back({OracleState(*kept), disk_.steps().size()});
+        acknowledged_.push_back({requested_.size() - 1, disk_.steps().size()});
       }
       loaded(std::move(kept));
     });
   }
   bool save(lease::LeaseTransaction entry, std::function<void(const Result<void>&)> kept) override {
-    const std::size_t number = asked_.size();
-    OracleState state = asked_.empty() ? OracleState() : asked_.back().state;
+    const std::size_t number = requested_.size();
+    OracleState state = requested_.empty() ? OracleState() : requested_.back().state;
     state.take(entry);
-    asked_.push_back({std::move(state), disk_.steps().size()});
+    requested_.push_back({std::move(state), disk_.steps().size()});
     return archive_.save(std::move(entry),
                          [this, number, kept = std::move(kept)](const Result<void>& done) {
-                           if (done) told_.push_back({number, disk_.steps().size()});
+                           if (done) acknowledged_.push_back({number, disk_.steps().size()});
                            if (!done) ++failed_;
                            kept(done);
                          });
   }
   std::vector<std::string> notes() const override { return archive_.notes(); }
 
-  struct Asked {
+  struct RequestedState {
     OracleState state;  // if this transaction is committed, and all before it
     std::size_t step;   // from when on it may be on the disk
   };
-  struct Told {
-    std::size_t number;  // in `asked_`
+  struct Acknowledgement {
+    std::size_t number;  // in `requested_`
     std::size_t step;    // from when on it must be
   };
   // The states that a crash before that step may leave: all of them are prefixes of what happened,
   // and the first is all that was reported as committed.
-  std::pair<const Asked*, const Asked*> possible(std::size_t step) const {
+  std::pair<const RequestedState*, const RequestedState*> possible_states(std::size_t step) const {
     std::size_t first = 0;
-    for (const Told& told : told_) {
+    for (const Acknowledgement& told : acknowledged_) {
       if (told.step <= step) first = told.number;
     }
     std::size_t last = first;
-    while (last < asked_.size() && asked_[last].step <= step) ++last;
-    return {asked_.data() + first, asked_.data() + std::max(last, first + 1)};
+    while (last < requested_.size() && requested_[last].step <= step) ++last;
+    return {requested_.data() + first, requested_.data() + std::max(last, first + 1)};
   }
   std::vector<OracleState> states(std::size_t step) const {
     std::vector<OracleState> all;
-    const auto [first, last] = possible(step);
-    std::for_each(first, last, [&](const Asked& asked) { all.push_back(asked.state); });
+    const auto [first, last] = possible_states(step);
+    std::for_each(first, last, [&](const RequestedState& asked) { all.push_back(asked.state); });
     return all;
   }
   bool allows(const OracleState& state, std::size_t step) const {
-    const auto [first, last] = possible(step);
-    return std::any_of(first, last, [&](const Asked& asked) { return asked.state == state; });
+    const auto [first, last] = possible_states(step);
+    return std::any_of(first, last, [&](const RequestedState& asked) { return asked.state == state; });
   }
   // Whether each load returned a possible state.
-  bool sound() const { return sound_; }
+  bool is_sound() const { return sound_; }
   std::size_t failed() const { return failed_; }  // transactions
 
  private:
   lease::LeaseStorage& archive_;
   const FakeDisk& disk_;
-  std::vector<Asked> asked_;
-  std::vector<Told> told_;
+  std::vector<RequestedState> requested_;
+  std::vector<Acknowledgement> acknowledged_;
   bool sound_ = true;
   std::size_t failed_ = 0;
 };

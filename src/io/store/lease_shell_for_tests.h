@@ -52,7 +52,7 @@ class LeaseShell {
   LeaseShell& operator=(const LeaseShell&) = delete;
 
   const std::vector<RecordedReply>& recorded() const { return recorded_; }
-  bool open() const { return !leases_.grant_error(); }
+  bool can_grant() const { return !leases_.grant_error(); }
 
   // Makes one more thing happen.
   void next() {
@@ -67,7 +67,7 @@ class LeaseShell {
         break;
       case 4:
       case 5:
-        if (const auto pid = anybody()) ground_.stop(pid);
+        if (const auto pid = random_process()) ground_.stop(pid);
         break;
       case 6:
         release();
@@ -87,7 +87,7 @@ class LeaseShell {
 
  private:
   static DeviceId name(std::size_t gpu) { return "GPU-" + std::to_string(gpu); }
-  lease::LeaseManager::OnLease listen() {
+  lease::LeaseManager::OnLease make_recorder() {
     return [this](const Result<lease::Lease>& lease) {
       if (lease && lease->state == lease::LeaseState::held) record(*lease);
     };
@@ -97,7 +97,7 @@ class LeaseShell {
     ground_.start(++machine_.last_pid, static_cast<std::uint32_t>(1000 + below(random_, 3)));
     return machine_.last_pid;
   }
-  std::uint32_t anybody() {
+  std::uint32_t random_process() {
     if (ground_.running.empty()) return 0;
     return std::next(ground_.running.begin(),
                      static_cast<std::ptrdiff_t>(below(random_, ground_.running.size())))
@@ -110,7 +110,7 @@ class LeaseShell {
       if (lease.state == lease::LeaseState::held) record(lease);
     }));
     watches_.push_back(leases_.mark_present(id, lease::PresenceKind::poll));
-    leases_.claim(ground_.caller(pid), id, spec, listen());
+    leases_.claim(ground_.caller(pid), id, spec, make_recorder());
   }
   void claim(std::uint32_t pid) {
     lease::LeaseSpec spec;
@@ -130,7 +130,7 @@ class LeaseShell {
       if (lease.state == lease::LeaseState::ended || !chance(random_, 0.4)) continue;
       lease::ReleaseOptions how;
       how.force = chance(random_, 0.2);
-      leases_.release({0, true}, id, how, listen());
+      leases_.release({0, true}, id, how, make_recorder());
       return;
     }
   }

@@ -202,7 +202,7 @@ class RowWriter {
   }
   // Writes a value that may be missing and has `count` columns.
   template <class T, class Columns>
-  void maybe(const std::optional<T>& value, int count, Columns&& columns) {
+  void nullable(const std::optional<T>& value, int count, Columns&& columns) {
     if (value) return columns(*this, *value);
     while (count-- > 0) statement_.bind_null(at_++);
   }
@@ -255,7 +255,7 @@ class RowReader {
     if (!from(form, value)) fault("is invalid");
   }
   template <class T, class Columns>
-  void maybe(std::optional<T>& value, int count, Columns&& columns) {
+  void nullable(std::optional<T>& value, int count, Columns&& columns) {
     if (!row_.is_null(at_)) return columns(*this, value.emplace());
     value.reset();
     at_ += count;
@@ -268,7 +268,7 @@ class RowReader {
   template <class T>
   void take(T& value) {
     if constexpr (is_optional<T>) {
-      maybe(value, 1, [](RowReader& row, auto& there) { row(there); });
+      nullable(value, 1, [](RowReader& row, auto& there) { row(there); });
     } else if constexpr (std::is_same_v<T, std::string>) {
       value = row_.text(at_++);
     } else if constexpr (std::is_same_v<T, TimePoint>) {

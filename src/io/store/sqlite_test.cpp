@@ -184,7 +184,7 @@ TEST_F(SqliteTest, WalSyncFailureFailsCheckpointingCommit) {
   disk.fail(nullptr);
 }
 
-TEST_F(SqliteTest, TheLayoutIsRemembered) {
+TEST_F(SqliteTest, SchemaVersionPersists) {
   {
     auto database = open();
     ASSERT_TRUE(database);

@@ -133,11 +133,11 @@ void StateDb::add_remarks(const std::vector<std::string>& remarks) {
 Result<void> StateDb::open_or_replace() {
   auto opened = open();
   if (opened || opened.error().code != Errc::invalid) return opened;
-  if (auto done = put_aside(opened.error()); !done) return done;
+  if (auto done = set_aside_corrupt(opened.error()); !done) return done;
   return open();
 }
 
-Result<void> StateDb::put_aside(const Error& why) {
+Result<void> StateDb::set_aside_corrupt(const Error& why) {
   if (corrupt_files_ >= kMaxCorruptFiles) return why;
   ++corrupt_files_;
   reader_->forbid();
@@ -259,7 +259,7 @@ StateStore::~StateStore() {
   if (!waiting_->works.empty()) start_commit();
 }
 
-bool StateStore::run(const Requester& requester, StateDb::Work work, Done on_done,
+bool StateStore::run(const Requester& requester, StateDb::Work work, OnDone on_done,
                      Durability durability) {
   if (!waiting_->queue_limit.try_acquire(requester)) return false;
   if (work) {
@@ -285,7 +285,7 @@ void StateStore::start_commit() {
                       on_commit(*group, commit_result);
                     })]() -> Worker::Completion {
         CommitResult commit_result{database->commit(group->works, group->durability),
-                                   database->put_aside()};
+                                   database->corruption_notes()};
         return [commit_result = std::move(commit_result), on_result] { on_result(commit_result); };
       });
   if (!posted) return;
@@ -304,7 +304,7 @@ void StateStore::on_commit(const CommitGroup& group, const CommitResult& commit_
   // Work without a write does not prove that the disk works again.
   if (error || group.writes) update_store_error(error);
   if (!waiting_->works.empty()) start_commit();
-  for (const Done& on_done : group.done) on_done(commit_result.result);
+  for (const OnDone& on_done : group.done) on_done(commit_result.result);
 }
 
 void StateStore::update_store_error(const std::optional<Error>& error) {

@@ -111,13 +111,13 @@ class StateDb {
   const std::shared_ptr<StateReader>& reader() const { return reader_; }
 
   // Messages about corrupt files and unreadable rows that were set aside.
-  const std::vector<std::string>& put_aside() const { return corruption_notes_; }
+  const std::vector<std::string>& corruption_notes() const { return corruption_notes_; }
 
  private:
   Result<void> open();
   Result<void> open_or_replace();
   void add_remarks(const std::vector<std::string>& remarks);
-  Result<void> put_aside(const Error& why);
+  Result<void> set_aside_corrupt(const Error& why);
 
   std::string path_;
   Migrations migrations_;
@@ -134,7 +134,7 @@ class StateDb {
 
 class StateStore {
  public:
-  using Done = std::function<void(const Result<void>&)>;
+  using OnDone = std::function<void(const Result<void>&)>;
 
   // See docs/fairness.md.
   static constexpr SlotPool::Limits kQueueLimits = {
@@ -152,7 +152,7 @@ class StateStore {
   // transaction, on the loop. Returns false, and does nothing, if the queue or this requester's
   // quota is full. Work runs in order. With `normal`, on_done() may run before the work would
   // survive a power cut; the next full commit makes it durable.
-  bool run(const Requester&, StateDb::Work work, Done on_done, Durability = Durability::full);
+  bool run(const Requester&, StateDb::Work work, OnDone on_done, Durability = Durability::full);
   // Whether run() would accept work of this requester now.
   bool can_accept(const Requester& requester) const {
     return waiting_->queue_limit.can_acquire(requester);
@@ -196,7 +196,7 @@ class StateStore {
  private:
   struct CommitGroup {
     std::vector<StateDb::Work> works;
-    std::vector<Done> done;
+    std::vector<OnDone> done;
     SlotPool queue_limit{kQueueLimits};
     bool writes = false;
     Durability durability = Durability::normal;  // the highest that one of them asks for

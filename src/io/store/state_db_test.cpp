@@ -103,7 +103,7 @@ TEST_F(StateDbTest, ReadDoesNotWaitForACommit) {
   EXPECT_EQ(counted, (std::vector<std::int64_t>{0, 1}));
 }
 
-TEST_F(StateDbTest, ClosingRemovesTheJournalOfAReader) {
+TEST_F(StateDbTest, ClosingRemovesWalOfReader) {
   {
     StateDb state(path(), kStateMigrations);
     ASSERT_TRUE(commit(state, executes(kOneAccount)));
@@ -126,7 +126,7 @@ TEST_F(StateDbTest, ANewerOneIsLeftAsItIs) {
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, Errc::conflict);
   EXPECT_THAT(done.error().message, ::testing::HasSubstr("written by a newer version"));
-  EXPECT_TRUE(state.put_aside().empty());
+  EXPECT_TRUE(state.corruption_notes().empty());
   EXPECT_EQ(files("state.db.corrupt"), 0U);
 }
 
@@ -134,8 +134,8 @@ TEST_F(StateDbTest, ACorruptOneIsPutAsideAndAnotherBegins) {
   std::ofstream(path()) << std::string(8192, 'x');
   StateDb state(path(), kStateMigrations);
   ASSERT_TRUE(commit(state, executes(kOneAccount)));
-  ASSERT_EQ(state.put_aside().size(), 1U);
-  EXPECT_THAT(state.put_aside()[0], ::testing::HasSubstr("was corrupt"));
+  ASSERT_EQ(state.corruption_notes().size(), 1U);
+  EXPECT_THAT(state.corruption_notes()[0], ::testing::HasSubstr("was corrupt"));
   EXPECT_GE(files("state.db.corrupt-"), 1U);
 }
 
@@ -151,7 +151,7 @@ TEST_F(StateDbTest, TornPageIsDetectedOnOpen) {
   }
   StateDb state(path(), kStateMigrations);
   EXPECT_TRUE(commit(state, nothing));
-  EXPECT_EQ(state.put_aside().size(), 1U);
+  EXPECT_EQ(state.corruption_notes().size(), 1U);
 }
 
 TEST_F(StateDbTest, ADiskDoesNotFillWithCorruptOnes) {
@@ -164,7 +164,7 @@ TEST_F(StateDbTest, ADiskDoesNotFillWithCorruptOnes) {
                       }).ok());
     ::usleep(2000);  // the name has the time in it, to the millisecond
   }
-  EXPECT_EQ(state.put_aside().size(), StateDb::kMaxCorruptFiles);
+  EXPECT_EQ(state.corruption_notes().size(), StateDb::kMaxCorruptFiles);
   EXPECT_EQ(commit(state, nothing).error().code, Errc::invalid);
 }
 
@@ -200,7 +200,7 @@ TEST(LocalDisk, TheFileSystemsOfOneMachineAreLocal) {
   }
 }
 
-TEST(LocalDisk, OfFuseTheMountSaysWhichItIs) {
+TEST(LocalDisk, FuseTypeDecidesWhetherDiskIsLocal) {
   EXPECT_EQ(network_file_system(FUSE_SUPER_MAGIC, "fuse.sshfs"), "sshfs");
   EXPECT_EQ(network_file_system(FUSE_SUPER_MAGIC, "fuse.glusterfs"), "glusterfs");
   for (const char* const type :
@@ -317,7 +317,7 @@ TEST_F(StateStoreTest, FailedCommitIsReportedUntilNextSuccess) {
   EXPECT_THAT(log_.lines().back(), HasSubstr("INFO writing to "));
 }
 
-TEST_F(StateStoreTest, TroubleThatGoesOnIsLoggedOnce) {
+TEST_F(StateStoreTest, ContinuingFailureIsLoggedOnce) {
   outcome_ = Error{Errc::unavailable, "disk full"};
   for (int i = 0; i < 5; ++i) {
     run(i);
@@ -332,7 +332,7 @@ TEST_F(StateStoreTest, FullQueueRefusesWork) {
   EXPECT_FALSE(enter(Requester::daemon()));
 }
 
-TEST_F(StateStoreTest, OneUserIsLimitedToItsShareOfTheQueue) {
+TEST_F(StateStoreTest, UserAtQueueQuotaIsRefused) {
   worker_.full = true;
   for (std::size_t i = 0; i < limits::kStateTasksPerUser; ++i) EXPECT_TRUE(enter({"uid 1001"}));
   EXPECT_FALSE(store_->can_accept({"uid 1001"}));

@@ -84,7 +84,7 @@ TEST_F(TokenDbTest, EmptyTransactionDoesNotWrite) {
   EXPECT_EQ(std::filesystem::file_size(place_.path() + "/state.db-wal"), before);
 }
 
-TEST_F(TokenDbTest, OneUserIsLimitedToItsShareOfTheQueue) {
+TEST_F(TokenDbTest, UserAtQueueQuotaIsRefused) {
   worker_.full = true;
   auth::TokenTransaction changes{.tokens = {whole()}, .removed_ids = {}, .requester = {"uid 1001"}};
   const auto nobody = [](const Result<void>&) {};

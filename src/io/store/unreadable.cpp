@@ -29,12 +29,12 @@ Result<std::string> quoted_columns(Database& database, std::string_view table) {
 
 // Returns nothing if the row withholds no GPU.
 Result<std::optional<std::vector<DeviceId>>> find_withheld_gpus(Database& database,
-                                                                const RowSelection& of,
+                                                                const RowSelection& selection,
                                                                 const std::string& key) {
   std::optional<std::vector<DeviceId>> gpus;
-  if (of.withholds.empty()) return gpus;
+  if (selection.withholds.empty()) return gpus;
   auto row = prepare(
-      database, fmt::format("SELECT {} FROM {} WHERE {} = ?", of.withholds, of.table, of.key), key);
+      database, fmt::format("SELECT {} FROM {} WHERE {} = ?", selection.withholds, selection.table, selection.key), key);
   if (!row) return std::move(row).error();
   auto read = each_row(*row, [&](const Statement& columns) {
     if (columns.is_null(0)) return;
@@ -46,15 +46,15 @@ Result<std::optional<std::vector<DeviceId>>> find_withheld_gpus(Database& databa
   return gpus;
 }
 
-Result<void> cordon_withheld_gpus(Database& database, const RowSelection& of,
+Result<void> cordon_withheld_gpus(Database& database, const RowSelection& selection,
                                   const UnreadableRow& one) {
-  const auto gpus = find_withheld_gpus(database, of, one.key);
+  const auto gpus = find_withheld_gpus(database, selection, one.key);
   if (!gpus) return gpus.error();
   if (!*gpus) return {};
   for (const DeviceId& gpu : **gpus) {
     const bool any = gpu == lease::kEveryGpu;
     const std::string reason = fmt::format(
-        "{} {} ({}: {}); check the GPU, then uncordon it (see docs/recovery.md)", of.noun,
+        "{} {} ({}: {}); check the GPU, then uncordon it (see docs/recovery.md)", selection.noun,
         any ? "could not be read and may be of any GPU" : "of this GPU could not be read",
         printable(one.key), printable(one.error));
     auto done = run(database,
@@ -74,33 +74,33 @@ Result<void> cordon_withheld_gpus(Database& database, const RowSelection& of,
 
 }  // namespace
 
-Result<void> set_aside_rows(Database& database, const RowSelection& of,
+Result<void> set_aside_rows(Database& database, const RowSelection& selection,
                             const std::vector<UnreadableRow>& bad) {
   if (bad.empty()) return {};
-  const auto columns = quoted_columns(database, of.table);
+  const auto columns = quoted_columns(database, selection.table);
   if (!columns) return columns.error();
   const std::string copy = fmt::format(
       "INSERT INTO unreadable_rows SELECT NULL, ?2, ?3, ?1, ?4, {} FROM {} WHERE {} = ?1", *columns,
-      of.table, of.key);
-  const std::string remove = fmt::format("DELETE FROM {} WHERE {} = ?1", of.table, of.key);
+      selection.table, selection.key);
+  const std::string remove = fmt::format("DELETE FROM {} WHERE {} = ?1", selection.table, selection.key);
   constexpr std::size_t kMaxRemarks = 4;
   for (std::size_t i = 0; i < bad.size(); ++i) {
     const UnreadableRow& one = bad[i];
-    auto done = cordon_withheld_gpus(database, of, one);
-    if (done) done = run(database, copy, one.key, wall_now(), of.table, one.error);
+    auto done = cordon_withheld_gpus(database, selection, one);
+    if (done) done = run(database, copy, one.key, wall_now(), selection.table, one.error);
     if (done) done = run(database, remove, one.key);
     if (!done) return done;
     if (i >= kMaxRemarks) continue;
     database.add_remark(
         fmt::format("{}: row {} of the table {} could not be read ({}) and was moved to the table "
                     "unreadable_rows; see docs/recovery.md",
-                    database.path(), printable(one.key), of.table, printable(one.error)));
+                    database.path(), printable(one.key), selection.table, printable(one.error)));
   }
   if (bad.size() > kMaxRemarks) {
     database.add_remark(
         fmt::format("{}: {} more rows of the table {} could not be read and were moved to the "
                     "table unreadable_rows",
-                    database.path(), bad.size() - kMaxRemarks, of.table));
+                    database.path(), bad.size() - kMaxRemarks, selection.table));
   }
   return run(database,
              "DELETE FROM unreadable_rows WHERE number <= (SELECT max(number) FROM "

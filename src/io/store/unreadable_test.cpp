@@ -44,15 +44,15 @@ class UnreadableRows : public ::testing::Test {
   void execute(const char* statements) {
     run([statements](Database& database) { return database.execute(statements); });
   }
-  struct Kept {
+  struct StoredRow {
     std::string origin;
     std::string key;
     std::string error;
     std::string content;
   };
-  std::vector<Kept> kept() {
-    return ask<std::vector<Kept>>([](Database& database) -> Result<std::vector<Kept>> {
-      std::vector<Kept> rows;
+  std::vector<StoredRow> kept() {
+    return ask<std::vector<StoredRow>>([](Database& database) -> Result<std::vector<StoredRow>> {
+      std::vector<StoredRow> rows;
       auto read = read_into(
           rows, database, "SELECT origin, key, error, content FROM unreadable_rows ORDER BY number",
           [](auto& row, auto& one) { row(one.origin, one.key, one.error, one.content); });
