@@ -19,7 +19,7 @@ def test_our_layers_are_small(image, builder):
     assert sum(ours) < MOST_BYTES and unpacked < MOST_BYTES
 
 
-def test_the_image_says_how_it_is_run(image):
+def test_image_describes_how_to_run(image):
     config = image[1]
     assert config["User"] == f"{USER}:{USER}" and config["StopSignal"] == "SIGTERM"
     assert config["Entrypoint"] == ["gpuyard"] and config["Cmd"] == ["serve"]
@@ -67,7 +67,7 @@ def test_container_runs_unprivileged_on_read_only_root(image, tmp_path):
             assert daemon.wait(10) == 0, (tmp_path / "log").read_text(encoding="utf-8")
 
 
-def test_as_root_with_two_capabilities_it_sets_power_limits(image, tmp_path):
+def test_root_with_two_capabilities_sets_power_limits(image, tmp_path):
     """DAC_OVERRIDE, since the volumes belong to the image's own user."""
     _, config, root = image
     settings = tmp_path / "gpuyard.toml"

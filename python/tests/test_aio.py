@@ -41,7 +41,7 @@ def test_a_lease_for_a_block_of_a_coroutine():
     run(main)
 
 
-def test_a_cancelled_task_gives_up_the_place_in_the_queue():
+def test_cancelled_task_leaves_the_queue():
     async def main():
         async with gpuyard.aio.Client() as yard:
             async def waits():
@@ -137,7 +137,7 @@ def test_unavailable_daemon_error_suggests_gpuyard_serve(tmp_path):
     run(main)
 
 
-def test_a_daemon_that_restarts_keeps_the_lease_and_the_stream(make_ground):
+def test_daemon_restart_keeps_lease_and_stream(make_ground):
     ground = make_ground(gpus=1)
 
     async def main():

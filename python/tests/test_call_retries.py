@@ -19,7 +19,7 @@ def over_a_share(after="1", status=503):
                            {"retry-after": after})
 
 
-def test_a_call_is_repeated_after_the_time_the_daemon_names():
+def test_call_is_repeated_after_retry_after():
     plan = calls.find_lease("a")
     call = next(plan)
     assert plan.throw(put_off("2")) == Sleep(2)
@@ -31,14 +31,14 @@ def test_a_call_is_repeated_after_the_time_the_daemon_names():
 
 
 @pytest.mark.parametrize("after", ["", "60", "soon", "-1"])
-def test_without_a_short_retry_after_no_call_is_repeated(after):
+def test_call_without_short_retry_after_is_not_repeated(after):
     plan = calls.release("a")
     next(plan)
     with pytest.raises(Unavailable):
         plan.throw(put_off(after))
 
 
-def test_a_call_is_repeated_for_half_a_minute_at_most(monkeypatch):
+def test_call_is_repeated_for_30_s_at_most(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(calls.time, "monotonic", lambda: now[0])
     plan = calls.renew("a", 60, 7)
@@ -52,7 +52,7 @@ def test_a_call_is_repeated_for_half_a_minute_at_most(monkeypatch):
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_over_a_share_a_call_is_repeated_three_times(monkeypatch, status):
+def test_call_over_quota_is_repeated_three_times(monkeypatch, status):
     now = [0.0]
     monkeypatch.setattr(calls.time, "monotonic", lambda: now[0])
     plan = calls.renew("a", 60, 7)
@@ -106,7 +106,7 @@ def test_an_interrupted_pause_ends_the_plan():
         plan.throw(KeyboardInterrupt())
 
 
-def test_a_claim_is_repeated_until_it_is_interrupted():
+def test_claim_is_repeated_until_interrupted():
     plan = calls.claim(calls.lease_request(1, None, None, None, None, None, None), None)
     call = next(plan)
     assert plan.throw(put_off()) == Sleep(calls.BETWEEN_CLAIMS)

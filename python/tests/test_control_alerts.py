@@ -49,7 +49,7 @@ def test_a_power_limit_is_set_and_restored(ready):
     wait_until(lambda: limit_of(ready, 0) == before, "the old limit")
 
 
-def test_every_setting_has_its_own_kind_of_value(ready):
+def test_each_setting_has_its_kind_of_value(ready):
     assert len(ready.set("all", "gpu_clocks", (345, 1200))) == 2
     assert len(ready.set([0, 1], "persistence", True)) == 2
     assert ready.set("0", "compute_mode", "exclusive_process")[0].after.compute_mode
@@ -61,12 +61,12 @@ def test_every_setting_has_its_own_kind_of_value(ready):
             ready.set(0, setting, value)
 
 
-def test_a_value_out_of_range_is_refused_with_the_range(ready):
+def test_value_out_of_range_is_refused_with_range(ready):
     with pytest.raises(gpuyard.Error, match="700|W"):
         ready.set(0, "power_limit", 5000)
 
 
-def test_alerts_fire_are_acknowledged_and_are_mine_or_not(ready, shared, monkeypatch):
+def test_alert_fires_for_its_gpu_and_is_acknowledged(ready, shared, monkeypatch):
     assert ready.alerts() == []
     shared.world.inject(1, "--power-brake")
     (alert,) = wait_until(ready.alerts, "an alert")

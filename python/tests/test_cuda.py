@@ -45,7 +45,7 @@ def test_framework_that_initialised_cuda_is_named(monkeypatch, name, found, culp
     assert cuda.initialised_by() == culprit
 
 
-def test_an_open_device_of_cuda_shows_that_it_is_initialised(monkeypatch, tmp_path):
+def test_open_cuda_device_counts_as_initialised(monkeypatch, tmp_path):
     assert not cuda._has_open("/dev/nvidia-uvm")
     device = tmp_path / "uvm"
     with open(device, "w"):
@@ -73,7 +73,7 @@ def test_visible_gpus_come_from_cuda_visible_devices(text, names):
     ("-1", "CUDA_VISIBLE_DEVICES='-1' makes no GPU visible to this process"),
     ("MIG-x", "CUDA_VISIBLE_DEVICES='MIG-x' is a MIG instance of an unknown GPU"),
 ])
-def test_why_a_program_has_no_gpu(text, why):
+def test_empty_cuda_visible_devices_has_a_reason(text, why):
     assert cuda.why_no_gpu({"CUDA_VISIBLE_DEVICES": text}) == why
 
 

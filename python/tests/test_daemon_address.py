@@ -59,7 +59,7 @@ def test_ambiguous_host_url_is_refused(url):
         endpoint.parse(url)
 
 
-def test_the_environment_decides_and_two_that_disagree_are_refused(tmp_path):
+def test_environment_selects_daemon_and_two_variables_are_refused(tmp_path):
     assert select_daemon("", "", env(tmp_path, GPUYARD_SOCKET="/a.sock")).path == "/a.sock"
     assert select_daemon("", "", env(tmp_path, GPUYARD_HOST="ssh://lab")).name == "ssh://lab"
     both = env(tmp_path, GPUYARD_HOST="ssh://lab", GPUYARD_SOCKET="/a.sock")
@@ -134,7 +134,7 @@ def test_root_refuses_hosts_file_writable_by_others(tmp_path):
 
 
 @pytest.mark.parametrize("differs", ["", f'pin = "{PIN}"\ntoken_file = "/t"\n'])
-def test_two_entries_of_a_host_that_differ_are_refused(tmp_path, differs):
+def test_differing_entries_of_one_host_are_refused(tmp_path, differs):
     one = f'[dgx1]\nurl = "https://LAB"\npin = "{PIN}"\n[lab]\nurl = "https://lab.:9411"\n'
     write_hosts(tmp_path, one + differs)
     for host in ("dgx1", "lab", "https://Lab"):
@@ -180,7 +180,7 @@ def test_a_token_comes_from_one_place(tmp_path):
         token(str(tmp_path / "none"))
 
 
-def test_tilde_in_a_hosts_file_is_the_home_directory(tmp_path):
+def test_tilde_in_hosts_file_is_home_directory(tmp_path):
     file = tmp_path / "t"
     file.write_text(TOKEN)
     file.chmod(0o600)
@@ -194,7 +194,7 @@ def test_tilde_in_a_hosts_file_is_the_home_directory(tmp_path):
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
-def test_a_token_file_that_others_can_read_is_refused(tmp_path, mode):
+def test_token_file_readable_by_others_is_refused(tmp_path, mode):
     file = tmp_path / "t"
     file.write_text(TOKEN)
     file.chmod(mode)

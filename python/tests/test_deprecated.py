@@ -26,7 +26,7 @@ def warnings_of(text):
     return [line for line in done.stderr.splitlines() if "DeprecationWarning" in line]
 
 
-def test_former_class_is_new_class_and_warns_at_its_user():
+def test_former_class_is_new_class_and_warns_caller():
     with pytest.warns(DeprecationWarning,
                       match="gpuyard.Yard is deprecated; use gpuyard.Client") as caught:
         assert gpuyard.Yard is gpuyard.Client
@@ -42,13 +42,13 @@ def test_former_class_is_new_class_and_warns_at_its_user():
 
 
 @pytest.mark.parametrize("former, name", _deprecated._NAMES["gpuyard.models"].items())
-def test_former_record_is_new_record_and_warns_at_its_user(former, name):
+def test_former_record_is_new_record_and_warns_caller(former, name):
     with pytest.warns(DeprecationWarning, match=f"use gpuyard.models.{name}$") as caught:
         assert getattr(gpuyard.models, former) is getattr(gpuyard.models, name)
     assert caught[0].filename == __file__
 
 
-def test_former_function_calls_new_one_and_warns_at_its_user():
+def test_former_function_calls_new_function_and_warns_caller():
     for error in (gpuyard.Unavailable("gone"), gpuyard.Denied("not you")):
         with pytest.warns(DeprecationWarning, match="use gpuyard.errors.is_transient") as caught:
             assert gpuyard.errors.passes(error) is gpuyard.errors.is_transient(error)
@@ -60,7 +60,7 @@ def test_former_function_calls_new_one_and_warns_at_its_user():
     "from gpuyard import yard; yard.Yard", "from gpuyard import *; Yard",
     "import gpuyard; gpuyard.yard.Yard", "from gpuyard.aio.yard import Yard",
     "import gpuyard.aio; gpuyard.aio.yard.Yard"])
-def test_every_way_of_importing_former_name_warns_in_program(line):
+def test_every_import_of_former_name_warns_in_program(line):
     found = warnings_of(line)
     assert found and all(one.startswith("<string>:2:") for one in found)
 

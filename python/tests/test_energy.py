@@ -66,7 +66,7 @@ def test_energy_gpus_follow_lease_or_environment(yard, monkeypatch):
     assert len(e.by_gpu) == 2
 
 
-def test_two_measurements_at_once_do_not_block_each_other(yard):
+def test_two_measurements_run_at_the_same_time(yard):
     with gpuyard.energy([0]) as outer:
         with gpuyard.energy([0]) as inner:
             time.sleep(1.2)
@@ -115,7 +115,7 @@ def test_daemon_outage_at_block_end_makes_energy_unknown(make_ground, monkeypatc
     assert e.joules is None and e.why
 
 
-def test_a_measured_function_has_the_energy_of_its_last_call(yard, caplog):
+def test_measured_function_has_energy_of_last_call(yard, caplog):
     @gpuyard.measured
     def work(a, b=1):
         """Its words."""
@@ -145,7 +145,7 @@ def test_a_measured_function_has_the_energy_of_its_last_call(yard, caplog):
     assert yard.request("GET", "/api/gpu/energy/windows")["windows"] == []
 
 
-def test_the_windows_themselves_can_be_used(yard):
+def test_energy_window_functions_can_be_called_directly(yard):
     window = yard.begin_energy_window([0], "mine")
     measured = yard.measure_energy(window)
     assert measured.name == "mine" and len(measured.gpus) == 1

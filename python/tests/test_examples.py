@@ -43,7 +43,7 @@ def code_cells():
     return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
 
 
-def test_the_notebook_has_no_output_of_somebodys_machine():
+def test_notebook_contains_no_saved_output():
     cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
     assert all(cell.get("outputs", []) == [] for cell in cells)
     assert any(text.startswith("%%energy") for text in code_cells())

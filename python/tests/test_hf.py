@@ -45,7 +45,7 @@ def test_hooks_match_framework_interface(callback):
     frameworks.check_hooks(callback, frameworks.TrainerCallback)
 
 
-def test_the_energy_of_each_epoch_is_in_the_history(callback, yard):
+def test_energy_of_each_epoch_is_in_history(callback, yard):
     history = train(callback()).log_history
     assert [entry["epoch"] for entry in history] == [1, 2]
     assert all(entry[common.EPOCH] > 0 for entry in history)
@@ -53,7 +53,7 @@ def test_the_energy_of_each_epoch_is_in_the_history(callback, yard):
     assert yard.request("GET", "/api/gpu/energy/windows")["windows"] == []
 
 
-def test_with_the_trainer_it_goes_through_its_log(callback, yard):
+def test_trainer_log_receives_energy(callback, yard):
     logged = []
     state = train(callback(types.SimpleNamespace(log=logged.append)))
     assert [set(entry) for entry in logged] == [{common.EPOCH, common.TOTAL}] * 2
@@ -77,7 +77,7 @@ def test_a_critical_alert_stops_the_training(callback, yard):
     assert train(callback(stop_on_critical_alert=False), step=lambda: None).global_step == 4
 
 
-def test_in_a_real_trainer(yard, tmp_path, monkeypatch):
+def test_real_trainer_runs_callback(yard, tmp_path, monkeypatch):
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     torch = pytest.importorskip("torch", reason="torch is not installed")
     monkeypatch.setenv("WANDB_DISABLED", "true")

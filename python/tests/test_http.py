@@ -30,12 +30,12 @@ def test_request_has_required_headers_only():
 
 
 @pytest.mark.parametrize("target", ["a", "", "/a b", "/a\r\nX: y", "/ä", "/\0"])
-def test_a_target_that_is_none_is_refused(target):
+def test_invalid_request_target_is_refused(target):
     with pytest.raises(Invalid):
         http.encode(http.Request("GET", target), "localhost")
 
 
-def test_a_method_that_is_none_is_refused():
+def test_invalid_request_method_is_refused():
     with pytest.raises(Invalid):
         http.encode(http.Request("GET / HTTP/1.1\r\nX:", "/"), "localhost")
 
@@ -47,13 +47,13 @@ def test_a_method_that_is_none_is_refused():
     HEAD + b"transfer-encoding: Chunked\r\n\r\n5\r\nhello\r\n0\r\nA: b\r\n\r\n",
     b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + HEAD + b"Content-Length: 5\r\n\r\nhello",
 ])
-def test_an_answer_is_the_same_however_its_bytes_come(data, pieces):
+def test_response_in_any_pieces_is_the_same(data, pieces):
     parser = parsed(data, pieces=pieces)
     assert parser.done and parser.reusable
     assert parser.response().body == b"hello"
 
 
-def test_a_body_without_a_length_ends_with_the_connection():
+def test_body_without_length_ends_with_connection():
     parser = parsed(HEAD + b"\r\nhello")
     assert not parser.done
     parser.feed(b"")
@@ -61,7 +61,7 @@ def test_a_body_without_a_length_ends_with_the_connection():
     assert not parser.reusable
 
 
-def test_a_connection_that_the_daemon_closes_is_not_used_again():
+def test_connection_closed_by_daemon_is_not_reused():
     assert not parsed(HEAD + b"Connection: close\r\nContent-Length: 0\r\n\r\n").reusable
 
 
@@ -89,7 +89,7 @@ def test_invalid_response_is_refused(data):
 
 @pytest.mark.parametrize("data", [b"", HEAD, HEAD + b"Content-Length: 5\r\n\r\nhell",
                                   HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello"])
-def test_an_answer_that_breaks_off_is_no_answer(data):
+def test_truncated_response_is_refused(data):
     parser = parsed(data) if data else http.Parser()
     with pytest.raises(Unavailable):
         parser.feed(b"")
@@ -179,7 +179,7 @@ WHOLE = "no scope: no group; try `usermod x` (as root), then `login`"
     ({"message": WHOLE, "hint": 3}, WHOLE, ""),
     ({"message": "no; try `a\x1b`", "hint": "a\x1b"}, "no", "a?"),
 ])
-def test_a_hint_is_kept_apart_and_the_text_is_whole(fields, message, hint):
+def test_error_text_has_message_and_separate_hint(fields, message, hint):
     error = error_of_answer(403, json.dumps({"error": {"code": "denied", **fields}}).encode())
     assert (error.message, error.hint) == (message, hint)
     assert str(error) == fields["message"].replace("\x1b", "?")
@@ -194,7 +194,7 @@ def test_an_error_has_no_control_characters(body):
     assert str(Denied("\ud800\x7f")) == "??"
 
 
-def test_a_redirect_is_an_error_that_names_its_target():
+def test_redirect_is_error_naming_its_target():
     error = error_of_answer(302, b"", {"location": "https://elsewhere/\x1blogin"})
     assert type(error) is Invalid and error.status == 302
     assert "status 302, to https://elsewhere/?login. Redirects are not followed" in str(error)
@@ -209,6 +209,6 @@ def test_a_redirect_is_an_error_that_names_its_target():
     ("body: /: must be an object", "body: /: must be an object"),
     ("/run/gpuyard: Permission denied", "/run/gpuyard: Permission denied"),
 ])
-def test_a_place_in_a_body_is_said_as_its_field(message, said):
+def test_error_position_in_body_is_named_as_field(message, said):
     body = json.dumps({"error": {"code": "invalid", "message": message}}).encode()
     assert error_of_answer(400, body).message == said

@@ -24,7 +24,7 @@ def run(text, *options, **environment):
 
 @pytest.mark.parametrize("what", [
     "gpuyard", "gpuyard, gpuyard.client, gpuyard.models", "gpuyard.aio"])
-def test_importing_it_takes_less_than_60_ms(tmp_path, what):
+def test_import_takes_less_than_60_ms(tmp_path, what):
     """With its compiled files, which a wheel's installation makes, and without asyncio's own time,
     which a program that uses it has spent already."""
     before = "import asyncio" if "aio" in what else "pass"
@@ -69,7 +69,7 @@ def test_package_depends_only_on_standard_library():
     run("import sys; sys.modules['typing_extensions'] = None; import gpuyard.models, gpuyard.aio")
 
 
-def test_every_name_that_it_offers_is_there():
+def test_every_public_name_exists():
     import gpuyard
     for name in dir(gpuyard):
         assert getattr(gpuyard, name) is not None
@@ -80,7 +80,7 @@ def test_every_name_that_it_offers_is_there():
         gpuyard.callbacks.nothing
 
 
-def test_a_function_stays_a_function_when_modules_are_imported():
+def test_function_is_not_hidden_by_imported_module():
     run("import gpuyard, gpuyard.client, gpuyard.aio, gpuyard.ipython, gpuyard.callbacks.common\n"
         "assert callable(gpuyard.energy) and callable(gpuyard.events) and callable(gpuyard.lease)")
 

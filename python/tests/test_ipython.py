@@ -84,7 +84,7 @@ def test_cell_without_daemon_runs_and_prints_reason(cell, capsys, monkeypatch, t
     assert "energy unknown: nothing is listening" in capsys.readouterr().out
 
 
-def test_in_a_real_ipython(yard, capsys):
+def test_real_ipython_runs_the_magic(yard, capsys):
     shells = pytest.importorskip("IPython.core.interactiveshell", reason="IPython is not installed")
     shell = shells.InteractiveShell.instance()
     try:

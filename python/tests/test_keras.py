@@ -68,7 +68,7 @@ def test_epoch_energy_is_in_history_and_later_callbacks(yard, tmp_path):
     assert yard.request("GET", "/api/gpu/energy/windows")["windows"] == []
 
 
-def test_a_critical_alert_of_my_gpus_stops_the_training(yard, shared, monkeypatch):
+def test_critical_alert_of_used_gpus_stops_training(yard, shared, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", yard.devices()[1].uuid)
     mine = EnergyCallback()
     mine.training.watch = common.AlertPoller(every=0.1)
@@ -90,7 +90,7 @@ def test_a_critical_alert_of_my_gpus_stops_the_training(yard, shared, monkeypatc
         wait_until(lambda: not yard.alerts(), "the alert to be over")
 
 
-def test_a_jax_without_a_gpu_has_not_initialised_cuda():
+def test_jax_without_gpu_has_not_initialised_cuda():
     import jax
     jax.numpy.ones(3).sum()
     # Where cuda.py looks: if JAX keeps its backends elsewhere, this is the test that says so.
@@ -98,7 +98,7 @@ def test_a_jax_without_a_gpu_has_not_initialised_cuda():
     assert cuda.initialised_by() is None
 
 
-def test_without_a_daemon_a_training_runs_and_has_no_energy(monkeypatch, tmp_path, caplog):
+def test_training_without_daemon_runs_without_energy(monkeypatch, tmp_path, caplog):
     monkeypatch.setenv("GPUYARD_SOCKET", str(tmp_path / "none"))
     history = fit(EnergyCallback()).history
     assert len(history["loss"]) == 2 and common.EPOCH not in history

@@ -60,7 +60,7 @@ def test_block_end_without_daemon_only_warns(make_ground, monkeypatch):
     assert "CUDA_VISIBLE_DEVICES" not in os.environ
 
 
-def test_an_interrupt_gives_up_the_place_in_the_queue(make_ground):
+def test_interrupted_program_leaves_the_queue(make_ground):
     ground = make_ground(gpus=1)
     holder = ground.program(HOLDS)
     assert holder.stdout.readline().startswith("held")
@@ -152,7 +152,7 @@ with gpuyard.lease(1, wait="5m") as lease:
 
 
 @pytest.mark.seconds(1500)
-def test_killed_programs_leave_no_gpu_leased_and_none_leased_twice(make_ground, record_property):
+def test_killed_programs_leave_no_gpu_leased(make_ground, record_property):
     """GPUYARD_KILLS=100 for more. Killed at a random moment: before, in and after the claim."""
     record_property("contract", "Y2")
     kills = int(os.environ.get("GPUYARD_KILLS", "8"))

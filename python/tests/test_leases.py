@@ -78,7 +78,7 @@ def test_unsatisfiable_or_unavailable_request_raises(yard):
             gpuyard.lease(1, wait=0).take()
 
 
-def test_a_wait_that_is_over_gives_up_the_place(yard, shared):
+def test_wait_that_times_out_leaves_the_queue(yard, shared):
     with yard.lease(4):
         began = time.monotonic()
         with pytest.raises(gpuyard.TimedOut, match="not available in time"):
@@ -158,7 +158,7 @@ def test_externally_released_lease_is_reported_lost(yard):
     assert lease.id in lease.lost
 
 
-def test_the_low_level_functions_do_it_step_by_step(yard):
+def test_low_level_functions_claim_renew_and_release(yard):
     wish = gpuyard.models.LeaseRequest(id="a-claim-of-mine-1", gpus=1, binding="detached", ttl_s=60)
     held = yard.claim(wish, wait=30)
     assert held.state == "held" and held.id == "a-claim-of-mine-1"

@@ -53,7 +53,7 @@ def test_hooks_match_framework_interface(callback):
     frameworks.check_hooks(callback, frameworks.LightningCallback)
 
 
-def test_the_energy_of_each_epoch_is_logged_by_the_module(callback, yard):
+def test_energy_of_each_epoch_is_logged_by_module(callback, yard):
     _, module = train(callback())
     names = [name for name, _ in module.logged]
     joules = [value for name, value in module.logged if name == common.EPOCH]
@@ -72,7 +72,7 @@ def test_a_critical_alert_stops_the_training(callback, yard):
     assert one.training.stopped_by == "hot"
 
 
-def test_a_training_that_fails_leaves_no_window_and_no_watch(callback, yard):
+def test_failed_training_leaves_no_window_and_no_poller(callback, yard):
     def fail():
         raise RuntimeError("the data is wrong")
     one = callback()
@@ -82,7 +82,7 @@ def test_a_training_that_fails_leaves_no_window_and_no_watch(callback, yard):
     assert one.training.watch._stop is None
 
 
-def test_in_a_real_trainer(yard, tmp_path, monkeypatch):
+def test_real_trainer_runs_callback(yard, tmp_path, monkeypatch):
     lightning = pytest.importorskip("lightning.pytorch", reason="Lightning is not installed")
     torch = pytest.importorskip("torch", reason="torch is not installed")
     EnergyCallback = frameworks.callback_module(monkeypatch, "lightning").EnergyCallback

@@ -28,7 +28,7 @@ def test_models_match_daemon_openapi(shared):
         "> python/gpuyard/models.py")
 
 
-def test_every_example_of_the_description_is_read_and_written_back(shared):
+def test_every_openapi_example_is_read_and_written_back(shared):
     """Which is every route's answer, with every record in it."""
     document = shared.daemon.get("/openapi.json").json()
     read = set()
@@ -47,7 +47,7 @@ def test_every_example_of_the_description_is_read_and_written_back(shared):
     assert {"LeaseAnswer", "EnergyWindow", "Snapshot", "Alerts", "ChangeResults"} <= read
 
 
-def test_a_field_that_only_a_newer_daemon_knows_is_kept():
+def test_unknown_field_of_newer_daemon_is_kept():
     load = models.Load.read({**LOAD, "shape": "round"})
     assert load.extra == {"shape": "round"}
     assert load.to_json()["shape"] == "round"

@@ -88,7 +88,7 @@ def test_the_asyncio_client_does_the_same(client, token):
     asyncio.run(main())
 
 
-def test_another_key_is_refused_before_the_token_is_sent(client):
+def test_unpinned_key_is_refused_before_token_is_sent(client):
     client.make_token("pinned", "--scope", "read")
     client.know_host("dgx1", pin=OTHER_PIN, token="pinned")
     def last_used():
@@ -136,7 +136,7 @@ def test_missing_wrong_or_readable_token_is_refused(
     assert len(gpuyard.Client("dgx1", token_file=str(file)).devices()) == 2
 
 
-def test_a_token_that_may_only_read_may_not_lease(client):
+def test_token_with_read_scope_cannot_lease(client):
     client.make_token("reader", "--scope", "read")
     client.know_host("dgx1", token="reader")
     yard = gpuyard.Client("dgx1")
@@ -263,7 +263,7 @@ def test_missing_ssh_program_error_suggests_package(monkeypatch, tmp_path):
         gpuyard.Client("ssh://lab").devices()
 
 
-def test_through_a_real_sshd(monkeypatch):
+def test_real_sshd_carries_requests(monkeypatch):
     """Where the project's own tests have one."""
     if "GPUYARD_SIM_LIB" not in os.environ:
         pytest.skip("GPUYARD_SIM_LIB names the simulated library that another user is given")

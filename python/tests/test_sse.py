@@ -31,7 +31,7 @@ def test_an_event_has_a_limit(data):
         EventParser(most=100).feed(data)
 
 
-def test_the_limit_is_one_events_not_the_streams():
+def test_size_limit_counts_one_event_only():
     parser = EventParser(most=100)
     for _ in range(100):
         parser.feed(b"data: 12345678\n\n")
@@ -41,7 +41,7 @@ def happened(number, name="device"):
     return ServerEvent(name, f"e-{number}", str(number))
 
 
-def test_a_follower_goes_on_behind_the_last_event():
+def test_follower_resumes_after_last_event():
     follower = EventFollower("here")
     assert follower.target() == "/api/gpu/events?samples=none"
     assert follower.on_connect() is None
@@ -62,7 +62,7 @@ def test_resync_reports_loss_and_restarts_from_oldest():
     assert follower.on_event(happened(1)).id == "e-1"
 
 
-def test_a_first_failure_and_a_refusal_are_the_end():
+def test_first_failure_and_refusal_end_the_follower():
     with pytest.raises(Unavailable):
         EventFollower("here").on_disconnect(Unavailable("never there"))
     follower = EventFollower("here")

@@ -82,7 +82,7 @@ def for_ever(connection):
     (lambda connection: time.sleep(5), gpuyard.TimedOut),
     (slowly, gpuyard.TimedOut),
 ])
-def test_every_daemon_that_is_none_is_an_error_in_time(server, ask, talk, kind):
+def test_server_that_is_no_daemon_fails_in_time(server, ask, talk, kind):
     before = open_files()
     began = time.monotonic()
     with pytest.raises(kind):
@@ -99,7 +99,7 @@ def test_a_body_without_an_end_is_cut_off(server, ask, monkeypatch):
 
 
 @both
-def test_a_good_answer_that_comes_in_pieces_is_an_answer(server, ask):
+def test_response_in_pieces_is_accepted(server, ask):
     def talk(connection):
         for at in range(0, len(ANSWER), 7):
             connection.sendall(ANSWER[at:at + 7])
@@ -116,7 +116,7 @@ def test_endless_event_raises_internal_error(server):
         gpuyard.Client(server(talk)).events().next(30)
 
 
-def test_a_refused_stream_is_the_end_of_it(server):
+def test_refused_stream_raises_busy(server):
     body = b'{"error":{"code":"busy","message":"1024 streams are open"}}'
 
     def talk(connection):
@@ -125,7 +125,7 @@ def test_a_refused_stream_is_the_end_of_it(server):
         gpuyard.Client(server(talk)).events().next(5)
 
 
-def test_a_daemon_that_hangs_is_not_waited_for(make_ground, monkeypatch):
+def test_hanging_daemon_is_not_waited_for(make_ground, monkeypatch):
     ground = make_ground(gpus=1)
     monkeypatch.setenv("GPUYARD_SOCKET", ground.socket)
     ground.daemon.process.send_signal(signal.SIGSTOP)

@@ -224,7 +224,7 @@ def test_daemon_verbs_report_driver_not_loaded(call, library, program, tmp_path)
 
 
 @without_module
-def test_doctor_knows_why_no_driver_is_loaded(call, library):
+def test_doctor_names_reason_for_unloaded_driver(call, library):
     done = call("doctor", "--nvml", library, "--json")
     said = json.loads(done.stdout)
     assert (done.returncode, said["driver"]["error"]) == (5, "Driver Not Loaded")

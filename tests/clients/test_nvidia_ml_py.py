@@ -159,7 +159,7 @@ def test_invalid_setting_is_refused_without_effect(h100):
     assert answers[-1]["value"] == 700000
 
 
-def test_a_real_process_is_on_every_list_until_it_ends(h100):
+def test_real_process_is_listed_until_its_end(h100):
     pid = h100.process(gpu=1, vram="2G", load="0.1")
     lists = ["nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses_v3",
              "nvmlDeviceGetRunningProcessDetailList"]

@@ -104,7 +104,7 @@ def compare_readings(client, gpus):
     assert client.get_persistence_mode([0, 1]) == {0: False, 1: True}
 
 
-def test_energy_is_the_worlds(facade):
+def test_energy_matches_the_world(facade):
     yard = facade("a100")
     client = client_of(yard)
     before = yard.world.gpus()
@@ -127,7 +127,7 @@ def test_discovery_has_the_addresses_that_lspci_prints(facade):
     assert not found["auth_required"] and found["enabled_api_groups"] == ["gpu-control", "gpu-read"]
 
 
-def test_every_setter_of_the_client_reaches_the_driver_in_order(facade, record_property):
+def test_every_client_setter_reaches_driver_in_order(facade, record_property):
     record_property("contract", "B15")
     yard = facade()
     client = client_of(yard)
@@ -147,7 +147,7 @@ def test_every_setter_of_the_client_reaches_the_driver_in_order(facade, record_p
                          ("power_limit", [350_000], 0)]
 
 
-def test_a_refusal_says_why_of_each_gpu(facade):
+def test_refusal_names_reason_for_each_gpu(facade):
     yard = facade()
     client = client_of(yard)
     with pytest.raises(ZeusdError, match=r'"errors":\{"0":".*200 W to 700 W'):
@@ -159,7 +159,7 @@ def test_a_refusal_says_why_of_each_gpu(facade):
     assert writes(yard.world) == []
 
 
-def test_where_control_is_off_clients_know_it_beforehand(facade):
+def test_disabled_control_is_visible_to_clients(facade):
     yard = facade(control=False)
     client = client_of(yard)
     assert client.can_read_gpu and not client.can_control_gpu
@@ -169,7 +169,7 @@ def test_where_control_is_off_clients_know_it_beforehand(facade):
         client.set_power_limit([0], 300_000)
 
 
-def test_over_tcp_it_is_read_and_not_set(facade):
+def test_tcp_client_reads_but_cannot_set(facade):
     yard = facade()
     client = zeusd.ZeusdClient(zeusd.ZeusdConfig.tcp("127.0.0.1", yard.tcp_port()))
     assert client.get_power_limit([0]) == {0: 700_000}
@@ -220,7 +220,7 @@ def test_a_streaming_client_finds_a_new_daemon(facade):
     streamed(client, lambda heard: heard[yard.socket].timestamp_s > restarted + 1, "power again")
 
 
-def test_cpu_energy_goes_on_when_its_counters_go_round(facade, tmp_path):
+def test_cpu_energy_continues_across_counter_overflow(facade, tmp_path):
     cpus = Powercap(tmp_path / "powercap", {0: (300, 40), 1: (100, None)})
     try:
         client = client_of(facade(powercap=cpus.directory))

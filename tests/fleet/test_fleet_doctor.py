@@ -61,12 +61,12 @@ def test_a_clock_that_is_wrong(fleet, seconds, words):
         assert re.search(words, fleet.go("fleet", "doctor").stdout)
 
 
-def test_a_clock_that_is_a_second_off_is_let_be(fleet):
+def test_clock_off_by_one_second_is_accepted(fleet):
     with fleet.nodes[3].wrong_clock(1):
         view(fleet, "doctor")
 
 
-def test_a_gpu_that_two_machines_list_is_shown_once(fleet):
+def test_gpu_listed_by_two_machines_is_shown_once(fleet):
     with fleet.nodes[7].other_world("--gpus", "4", "--load", "idle", "--machine", "n7"):
         def doubles():
             answer = view(fleet, "doctor", code=5)
@@ -95,7 +95,7 @@ def test_a_driver_that_is_gone(fleet):
             fleet.nodes[5].world.load_driver()
 
 
-def test_it_takes_as_long_as_the_slowest_may(fleet):
+def test_doctor_ends_within_timeout_of_slowest_machine(fleet):
     with fleet.nodes[4].stopped_daemon():
         began = time.monotonic()
         view(fleet, "doctor", "--timeout", "2s", code=5)

@@ -138,7 +138,7 @@ def test_a_login_shell_that_prints_ten_megabytes(fleet):
     in_trouble(fleet, fleet.nodes[0].big_banner(), "without a greeting", anew=False)
 
 
-def test_a_login_shell_that_prints_some_lines_is_no_trouble(fleet):
+def test_login_shell_with_banner_is_accepted(fleet):
     with fleet.nodes[0].big_banner(5000):
         assert answered(view(fleet)) == names(fleet)
 
@@ -222,7 +222,7 @@ def test_ctrl_c_prints_partial_table_and_missing_hosts(fleet, to_all):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_one_that_is_ended_leaves_only_masters(fleet, number):
+def test_terminated_fleet_leaves_only_masters(fleet, number):
     hang_up(fleet)
     with fleet.nodes[0].silent_sshd():
         one = begun(fleet)
@@ -238,7 +238,7 @@ def test_closed_output_pipe_ends_without_panic(fleet):
     only_masters_are_left(fleet)
 
 
-def test_its_stdin_is_let_be(fleet):
+def test_fleet_does_not_read_stdin(fleet):
     """In `while read HOST`, ssh would eat the other lines."""
     words = f'printf "n1\\nn2\\nn3\\n" | while read host; do {fleet.program} fleet --hosts $host | sed -n 2p; done'
     shown = fleet.enclosure.must("bash", "-c", words, env=fleet.environment)

@@ -22,7 +22,7 @@ def offered(fleet, *wish):
     return [offer["host"] for offer in view(fleet, "free", *wish)["offers"]]
 
 
-def test_where_the_fewest_are_left_over_comes_first(fleet):
+def test_machine_with_fewest_spare_gpus_comes_first(fleet):
     assert offered(fleet, "-n", "2", "--model", "h100")[:2] == ["n3", "n7"]
     assert offered(fleet, "-n", "2", "--model", "A100")[:2] == ["n2", "n6"]
     assert offered(fleet, "-n", "4", "--model", "h100") == ["n1", "n5"]
@@ -37,12 +37,12 @@ def test_unsatisfiable_request_exits_7_with_hint(fleet):
         assert view(fleet, "free", *wish, code=NOWHERE)["offers"] == []
 
 
-def test_a_quota_counts_where_it_is_set(fleet):
+def test_quota_counts_on_its_machine_only(fleet):
     with fleet.nodes[0].other_config("[lease]\nmost_gpus_per_user = 2\n"):
         assert "n1" in offered(fleet, "-n", "2") and "n1" not in offered(fleet, "-n", "3")
 
 
-def test_it_is_where_run_then_gets_the_same_gpus(fleet):
+def test_free_names_the_gpus_that_run_gets(fleet):
     rounds = Rounds(fleet, SEED)
     try:
         for number in range(ROUNDS):

@@ -42,7 +42,7 @@ def refused(fleet, which, *words, code=2, **environment):
 # What the user says.
 
 
-def test_names_and_urls_are_mixed_as_one_likes(fleet):
+def test_names_and_urls_can_be_mixed(fleet):
     n1, n2, n3, n4 = fleet.nodes[:4]
     fleet.know_hosts(n4.host("https"), n1.host())
     some = ["n1", "ssh://n2", "ssh://root@n3", n4.https_url, f"unix://{fleet.nodes[4].daemon_socket}", "n6"]
@@ -60,13 +60,13 @@ def test_missing_hosts_option_selects_hosts_toml(fleet):
     assert [one["url"].split("/")[0] for one in answer["hosts"]][:2] == ["ssh:", "https:"]
 
 
-def test_a_file_of_another_name_is_read_as_hosts_toml(fleet):
+def test_file_with_other_name_is_read_as_hosts(fleet):
     fleet.enclosure.write("/run/fleet/client/rack.toml", fleet.nodes[1].host(name="two"))
     assert asked(fleet, "/run/fleet/client/rack.toml,n3") == ["two", "n3"]
     refused(fleet, "/run/fleet/client/none.toml", "none.toml", "No such file", code=6)
 
 
-def test_the_environment_says_it_unless_the_flag_does(fleet):
+def test_hosts_flag_overrides_environment(fleet):
     assert answered(view(fleet, GPUYARD_HOSTS="n2,n3")) == ["n2", "n3"]
     assert asked(fleet, "n1", GPUYARD_HOSTS="n2,n3") == ["n1"]
 
@@ -126,7 +126,7 @@ def test_http_sd(fleet, lab):
     refused(fleet, f"http_sd:{url}/gone", "Connection refused", code=5)
 
 
-def test_a_target_that_is_no_host_names_the_file(fleet):
+def test_target_that_is_no_host_names_file(fleet):
     for target in ("-oProxyCommand=x", "a b:1", "n1:99999", ""):
         fleet.enclosure.write("/run/fleet/client/bad.json", targets(([target], {})))
         refused(fleet, "/run/fleet/client/bad.json", "bad.json")
@@ -176,7 +176,7 @@ def sd(port):
     return targets(([f"{HERE}:{port}"], {"__scheme__": "https"}))
 
 
-def test_a_machine_that_the_user_names_is_shown_the_token(fleet, lab):
+def test_machine_named_by_user_receives_token(fleet, lab):
     def in_a_file(port):
         fleet.enclosure.write("/run/fleet/client/tls.json", sd(port))
         return "/run/fleet/client/tls.json"
@@ -216,7 +216,7 @@ def test_token_goes_only_to_tls_discovered_hosts(fleet, lab):
     assert len(shown) > 1
 
 
-def test_each_machine_receives_its_own_token(fleet):
+def test_each_machine_receives_only_its_token(fleet):
     node = fleet.nodes[0]
     fleet.know_hosts(f'[n1]\nurl = "{node.https_url}"\npin = "{node.pin}"\n')
     assert "token" in problems(view(fleet, code=5))["n1"]

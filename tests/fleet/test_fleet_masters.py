@@ -42,7 +42,7 @@ def test_all_views_share_the_connections(fleet):
     assert logins(fleet) == before
 
 
-def test_hang_up_ends_them_and_says_how_many(fleet, folder, record_property):
+def test_hang_up_ends_masters_and_counts_them(fleet, folder, record_property):
     record_property("contract", "F2")
     view(fleet)
     assert fleet.must("fleet", "hang-up").startswith("8 connections closed")
@@ -56,7 +56,7 @@ def test_no_master_leaves_no_ssh(fleet, folder):
     assert not os.listdir(folder)
 
 
-def test_views_at_once_leave_one_connection_to_each(fleet):
+def test_concurrent_views_leave_one_connection_per_machine(fleet):
     every = [fleet.start("fleet", "--json") for _ in range(3)]
     for one in every:
         text, _ = one.communicate(timeout=PATIENCE)
@@ -98,7 +98,7 @@ def test_foreign_master_folder_is_not_used(fleet, folder, own_tmp):
         os.chown(folder, 0, 0)
 
 
-def test_a_link_in_place_of_the_folder_is_not_followed(fleet, own_tmp):
+def test_symlink_in_place_of_folder_is_not_followed(fleet, own_tmp):
     own_tmp.parent.joinpath("elsewhere").mkdir(mode=0o700)
     own_tmp.symlink_to("/tmp/elsewhere")
     done = fleet.go("fleet", XDG_RUNTIME_DIR="")

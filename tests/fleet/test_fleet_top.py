@@ -67,7 +67,7 @@ def order(screen):
     return re.findall(r"(?m)^(n\d) ", screen.text())
 
 
-def test_it_shows_the_machines_then_the_gpus_then_the_users(fleet, top):
+def test_tabs_show_machines_then_gpus_then_users(fleet, top):
     fleet.nodes[1].must_here("gpuyard", "lease", "take", "-n", "3", "--for", "1h", "--quiet")
     screen = top()
     for key, words in ((b"\t", "UUID"), (b"\t", "alice"), (b"\t", "32 GPUs"), (b"g", "HEALTH")):
@@ -101,7 +101,7 @@ def test_load_change_appears_on_screen(fleet, top):
 
 
 @pytest.mark.parametrize("how", [b"q", b"\x03", signal.SIGTERM, signal.SIGHUP])
-def test_the_terminal_is_as_it_was_after_each_end(fleet, top, how):
+def test_terminal_is_restored_after_each_end(fleet, top, how):
     hang_up(fleet)
     screen = top()
     if isinstance(how, bytes):
@@ -121,14 +121,14 @@ def test_without_masters_no_ssh_is_left(fleet, top):
     wait_until(lambda: not fleet.ssh_processes(), "every ssh to end")
 
 
-def test_one_that_is_killed_leaves_only_masters(fleet, top):
+def test_killed_top_leaves_only_masters(fleet, top):
     screen = top()
     screen.program.kill()
     screen.program.wait()
     only_masters_are_left(fleet)
 
 
-def test_while_it_is_stopped_the_terminal_is_as_it_was(fleet, top):
+def test_terminal_is_restored_while_top_is_stopped(fleet, top):
     screen = top()
     screen.program.send_signal(signal.SIGTSTP)
     wait_until(lambda: state_of(screen.program.pid) == "T", "top to stop")
@@ -174,7 +174,7 @@ def test_a_machine_that_never_answered_is_named(fleet):
             screen.close()
 
 
-def test_a_fleet_that_is_longer_than_the_screen_scrolls(fleet, top):
+def test_fleet_longer_than_screen_scrolls(fleet, top):
     screen = top()
     screen.press(b"\t")
     screen.wait_for("n5")
@@ -197,7 +197,7 @@ def test_keys_that_come_at_once_count_each(fleet, top):
     assert screen.ended() == 0
 
 
-def test_a_storm_of_sizes_leaves_it_whole(fleet, top):
+def test_screen_is_whole_after_many_resizes(fleet, top):
     screen = top()
     for i in range(100):
         screen.resize(1 + i * 7 % 40, 1 + i * 13 % 160)
@@ -212,7 +212,7 @@ def test_a_storm_of_sizes_leaves_it_whole(fleet, top):
     assert screen.ended() == 0
 
 
-def test_a_terminal_that_is_gone_ends_it(fleet, top):
+def test_closed_terminal_ends_top(fleet, top):
     screen = top()
     os.close(screen.master)
     wait_until(lambda: screen.program.poll() is not None, "top to end")

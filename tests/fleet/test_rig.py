@@ -30,7 +30,7 @@ def node(fleet):
     wait_until(lambda: not fleet.ssh_processes() and not fleet.sessions(), "all connections to end")
 
 
-def test_each_node_is_a_machine_of_its_own(fleet):
+def test_each_node_is_a_separate_machine(fleet):
     for one in fleet.nodes:
         assert one.must_here("hostname") == one.name + "\n"
         one.world.load(0, f"steady:0.{one.name[1]}")

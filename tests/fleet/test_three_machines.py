@@ -41,7 +41,7 @@ def test_the_recipe_names_the_machines_and_has_commands():
     assert {tuple(words[:2]) for words in commands()} >= {("fleet",), ("fleet", "free"), ("fleet", "users")}
 
 
-def test_it_works_as_it_stands_in_a_minute(fleet, record_property):
+def test_recipe_works_unchanged_within_a_minute(fleet, record_property):
     record_property("contract", "F5")
     began = time.monotonic()
     fleet.nodes[1].must_here("gpuyard", "lease", "take", "--for", "1h", "--quiet")

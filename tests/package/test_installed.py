@@ -67,7 +67,7 @@ def newer(deb, tmp_path_factory, packages):
     made.unlink()
 
 
-def test_installed_it_is_ready_before_apt_is_done(machine, deb, figure, record_property):
+def test_daemon_is_ready_before_apt_ends(machine, deb, figure, record_property):
     record_property("contract", "P1")
     began = time.monotonic()
     machine.must("dpkg", "-i", f"/mnt/packages/{deb.name}")
@@ -82,7 +82,7 @@ def test_installed_it_is_ready_before_apt_is_done(machine, deb, figure, record_p
     assert "NVML Shared Library Not Found" in doctor and "{" not in doctor, doctor
 
 
-def test_it_is_no_root_and_has_no_capability(machine, record_property):
+def test_daemon_is_unprivileged_user_without_capabilities(machine, record_property):
     record_property("contract", "P2")
     pid = machine.shown("MainPID")
     for name in ("CapEff", "CapPrm", "CapBnd", "CapInh"):
@@ -129,7 +129,7 @@ def test_a_command_of_an_alert_has_no_capability(machine, record_property):
         assert int(of_command[name], 16) == 0, name
 
 
-def test_the_service_denies_itself_calls_that_its_commands_may_make(machine, record_property):
+def test_service_filters_system_calls_its_commands_may_make(machine, record_property):
     record_property("contract", "P2")
     # Its own filter comes on top of systemd's, which the commands have too.
     pids = {what: machine.must("pgrep", "-f", f"gpuyard {what}").split()[0]
@@ -148,13 +148,13 @@ def test_a_command_of_an_alert_is_no_administrator(machine, record_property):
     assert "status 4" in said and 'needs the scope "control"' in said, said
 
 
-def test_the_setter_waits_behind_a_socket_of_the_daemons_user(machine, record_property):
+def test_setter_socket_belongs_to_daemon_user(machine, record_property):
     record_property("contract", "P2")
     assert machine.shown("ActiveState", "gpuyard-setter.socket") == "active"
     assert machine.must("stat", "-c", "%U %G %a", "/run/gpuyard-setter.sock").split() == ["_gpuyard", "_gpuyard", "660"]
 
 
-def test_a_certificate_that_root_makes_is_the_daemons(machine):
+def test_certificate_made_by_root_belongs_to_daemon(machine):
     machine.must("gpuyard", "tls", "init", "--name", "yard", "--state", "/var/lib/gpuyard")
     owners = machine.must("sh", "-c", "stat -c %U /var/lib/gpuyard/tls/* 2>/dev/null || "
                           "find /var/lib/gpuyard -name '*.pem' -exec stat -c %U {} +").split()
@@ -182,7 +182,7 @@ def test_owner_release_signals_own_processes(machine):
 JOB = "echo $GPUYARD_LEASE >/tmp/lease; while test ! -e /tmp/orphan; do sleep 0.1; done"
 
 
-def test_the_mark_of_another_users_process_keeps_its_lease(machine):
+def test_marked_process_of_another_user_keeps_lease(machine):
     machine.must("systemd-run", "--uid=alice", "--unit=job3", "gpuyard", "run", "--", "sh", "-c", JOB)
     lease = machine.wait_until(lambda: machine.go("cat", "/tmp/lease").stdout.strip(), "the lease of a job")
     machine.must("systemd-run", "--uid=alice", "--unit=orphan", f"--setenv=GPUYARD_LEASE={lease}", "sleep", "1000")
@@ -197,7 +197,7 @@ def test_the_mark_of_another_users_process_keeps_its_lease(machine):
     machine.wait_until(lambda: not leases(machine), "its end")
 
 
-def test_a_key_that_only_root_may_read_serves_tls(machine):
+def test_tls_key_readable_by_root_only_is_served(machine):
     """As certbot keeps it: in a folder of root's of mode 0700."""
     machine.must("gpuyard", "tls", "init", "--name", "yard", "--state", "/tmp/made")
     machine.must("sh", "-c", "install -d -m 0700 /etc/keys && cp /tmp/made/tls/*.pem /etc/keys && "
@@ -246,7 +246,7 @@ def test_upgrade_keeps_leases_with_short_outage(machine, newer, figure, record_p
     assert watch.longest < 10
 
 
-def test_an_upgrade_on_a_full_disk_keeps_them_as_well(machine, deb):
+def test_upgrade_on_full_disk_keeps_leases(machine, deb):
     held = leases(machine)
     machine.must("systemctl", "stop", "gpuyard")
     machine.must("sh", "-ec", "mkdir -p /srv/state && mount -t tmpfs -o size=8m tmpfs /srv/state && "
@@ -277,7 +277,7 @@ def test_a_daemon_that_hangs_is_started_again(machine, figure, record_property):
     assert "watchdog" in machine.must("journalctl", "-u", "gpuyard").lower()
 
 
-def test_a_wrong_configuration_is_said_and_not_tried_again(machine):
+def test_wrong_configuration_is_named_and_not_retried(machine):
     machine.write("/etc/gpuyard/gpuyard.toml", CONFIGURATION + "[server]\nlisten = [\"0.0.0.0:9410\"]\n")
     assert machine.go("systemctl", "restart", "gpuyard").returncode != 0
     assert machine.shown("ExecMainStatus") == "2" and machine.shown("ActiveState") == "failed"

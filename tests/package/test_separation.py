@@ -176,7 +176,7 @@ def test_stopped_setter_socket_refuses_settings(yard):
     yard.wait_until(lambda: yard.go("gpuyard", "power", "0", "320", "--yes", user="bob").returncode == 0, "a setting")
 
 
-def test_a_daemon_that_a_drop_in_makes_roots_resets(yard):
+def test_daemon_run_as_root_by_drop_in_resets(yard):
     yard.must("gpuyard", "power", "2", "400", "--yes", user="bob")
     with dropped_in(yard, "[Service]\nUser=root\n"):
         done = yard.go("gpuyard", "reset", "2", "--yes")

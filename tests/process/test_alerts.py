@@ -92,7 +92,7 @@ def test_lost_gpu_notifies_holder_and_command_continues(start):
     assert "ALERT" not in read_until(job.stderr, "acknowledged by uid 0: GPU 0 is lost")
 
 
-def test_it_comes_back_by_the_rule(start):
+def test_recovered_gpu_returns_after_clear_hold(start):
     yard = start(alerts=QUICK.replace("= 2", "= 8"))  # long enough to see the quarantine
     inject(yard, "--gpu", "1", "--lost")
     wait_for(yard, "gpu-lost", 1)
@@ -105,7 +105,7 @@ def test_it_comes_back_by_the_rule(start):
     assert [one["state"] for one in past] == ["resolved"]
 
 
-def test_an_acknowledged_alert_lets_its_gpu_go(start):
+def test_acknowledged_alert_releases_its_gpu(start):
     yard = start(gpus=1, alerts='[rule.hot]\non="temperature_c"\nat=60\nquarantine=true\n'
                                 'message="GPU {gpu}: {value}"\n')
     inject(yard, "--gpu", "0", "--heat", "40")
@@ -119,7 +119,7 @@ def test_an_acknowledged_alert_lets_its_gpu_go(start):
     assert refused.returncode == 6 and f"alert {number + 1000} not found" in refused.stderr
 
 
-def test_a_braked_gpu_is_capped_and_given_back_its_power(start):
+def test_braked_gpu_is_capped_until_alert_ends(start):
     yard = start(gpus=1, config="[control]\nenabled = true\n",
                  alerts='[rule.hot]\non="power_brake"\nat=1\ncap_w=300\n'
                         'message="GPU {gpu} is braked"\n')
@@ -139,7 +139,7 @@ def test_a_braked_gpu_is_capped_and_given_back_its_power(start):
                "the power limit to be what it was")
 
 
-def test_a_cap_without_control_is_refused_at_the_start(run, tmp_path):
+def test_cap_without_control_is_refused_at_start(run, tmp_path):
     file = tmp_path / "alerts.toml"
     file.write_text('[rule.thermal]\ncap_w = 300\n', encoding="utf-8")
     config = tmp_path / "gpuyard.toml"
@@ -149,7 +149,7 @@ def test_a_cap_without_control_is_refused_at_the_start(run, tmp_path):
     assert "rule thermal: cap_w changes the power limit, but control.enabled is false" in done.stderr
 
 
-def test_a_silence_keeps_it_quiet_and_not_unseen(start):
+def test_silenced_alert_is_shown_but_not_notified(start):
     yard = start(gpus=1, alerts='[rule.hot]\non="temperature_c"\nat=1000\nmessage="GPU {gpu} is hot"\n')
     silence = yard.json("silence", "alerts", "silence", "--gpu", "0", "--for", "1h", "--comment", "fan")
     inject(yard, "--gpu", "0", "--lost")
@@ -165,7 +165,7 @@ def test_a_silence_keeps_it_quiet_and_not_unseen(start):
     assert gone.returncode == 6 and "gpuyard alerts silences" in gone.stderr
 
 
-def test_several_gpus_are_silenced_at_once_and_shown_together(start):
+def test_several_gpus_are_silenced_and_shown_together(start):
     yard = start(gpus=2, alerts="")
     both = yard.json("silences", "alerts", "silence", "0", "1", "--for", "1h")["silences"]
     # Two of one millisecond stand in the order of their ids, which is no order of GPUs.
@@ -210,7 +210,7 @@ def test_each_change_is_streamed_and_counted(start):
     wait_until(lambda: 'gpuyard_alert_firing{' in yard.daemon.get("/metrics").text, "the metric")
 
 
-def test_a_pending_alert_is_said_to_be_one(start):
+def test_pending_alert_is_shown_as_pending(start):
     yard = start(gpus=1, alerts='[rule.hot]\non="temperature_c"\nat=1\nhold_s=3600\nmessage="x"\n')
     pending = wait_until(lambda: yard.json("alerts", "alerts")["pending"], "something to be pending")
     assert pending[0]["rule"] == "hot" and pending[0]["hold_s"] == 3600

@@ -170,7 +170,7 @@ def test_alerts_test_exit_code_reports_failed_sinks(alerts_yard, opened):
 SECRETS = ("HMAC-s3cret-key", "R0UTING-s3cret", "BEARER-s3cret", "PASS-s3cret", "T0S3CRET", "H00KS3CRET")
 
 
-def test_no_secret_is_ever_said(tmp_path, alerts_yard, opened):
+def test_secrets_are_never_shown(tmp_path, alerts_yard, opened):
     hook, bearer, basic, slack, pager = (opened(Receiver([500, "drop"], usual=404)) for _ in range(5))
     key, routing, token, password, url = (
         secret_file(tmp_path, f"secret{n}", text) for n, text in enumerate(

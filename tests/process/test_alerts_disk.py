@@ -70,7 +70,7 @@ def test_full_disk_delays_no_notification_and_catches_up(own_disk, alerts_yard, 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a disk of its own")
-def test_an_overdue_limit_stays_until_the_disk_has_room(own_disk, alerts_yard, opened):
+def test_overdue_limit_stays_until_disk_has_room(own_disk, alerts_yard, opened):
     desk = opened(Receiver())
     yard = alerts_yard("[rule.journal-down]\nhold_s = 0\nclear_hold_s = 12\n" + webhook("desk", desk), gpus=1)
     yard.settings("[control]\nenabled = true\n")

@@ -184,7 +184,7 @@ def test_slurm_is_forgotten_at_roots_request(yard):
     assert not yard.daemon.get("/api/gpu/slurm").json()["observes"]
 
 
-def test_a_user_with_fewer_rights_pushes_out_no_line(yard):
+def test_user_with_fewer_rights_evicts_no_audit_line(yard):
     """A user creates and revokes tokens and is refused, again and again. The lines of a member and of another
     user stay."""
     assert member(yard).power(0, 333).status == 200

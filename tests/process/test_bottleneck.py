@@ -75,7 +75,7 @@ def index_with(what):
     return next(index for index, (_, _, wrong, _) in enumerate(GPUS) if what in wrong)
 
 
-def test_each_of_thirty_gpus_has_its_one_reason(slow_yard, world, tmp_path):
+def test_each_of_thirty_gpus_has_one_cause(slow_yard, world, tmp_path):
     """The reason stands in the snapshot, the table, the metrics and the stream alike."""
     yard = slow_yard
     environment = {**os.environ, "GPUYARD_SOCKET": yard.socket, "GPUYARD_SIM_WORLD": str(world.directory)}
@@ -127,7 +127,7 @@ def test_each_of_thirty_gpus_has_its_one_reason(slow_yard, world, tmp_path):
             holder.kill()
 
 
-def test_why_a_gpu_was_slow_is_known_afterwards(world, daemon, run, tmp_path):
+def test_past_bottleneck_is_shown_with_its_cause(world, daemon, run, tmp_path):
     """Also after the daemon was killed: in the route, in the snapshots of both moments, and on the command line."""
     config = tmp_path / "gpuyard.toml"
     # Nearly all of the last minute: a cause is over seconds after its end, and not a minute after.

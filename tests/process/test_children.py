@@ -132,7 +132,7 @@ def test_simulate_option_ignores_configured_nvml_library(daemon, tmp_path):
     assert yard.get("/api/gpu/devices").json()["count"] == 2
 
 
-def test_faults_add_up_and_a_ninth_broken_call_is_refused(run, tmp_path):
+def test_faults_add_up_until_ninth_call_is_refused(run, tmp_path):
     world = str(tmp_path / "world")
     assert run("sim", "start", "--gpus", "1", "--world", world).returncode == 0
     try:

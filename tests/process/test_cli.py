@@ -18,7 +18,7 @@ def test_devices_shows_a_simulated_fleet_without_any_daemon(run):
     assert lines[-1] == "These GPUs are simulated."
 
 
-def test_the_private_world_of_one_command_is_gone_after_it(run):
+def test_private_world_ends_with_its_command(run):
     with tempfile.TemporaryDirectory(prefix="gpuyard-", dir="/tmp") as place:
         assert run("devices", "--simulate", "2", TMPDIR=place).returncode == 0
         assert not os.listdir(place)
@@ -46,12 +46,12 @@ def test_single_gpu_view_includes_gpm_metrics(run):
     assert "\nGPM\n" in run("devices", "0", "--simulate", "1").stdout
 
 
-def test_a_world_that_does_not_run_is_said_so(run):
+def test_missing_world_is_named_in_error(run):
     result = run("devices", GPUYARD_SIM_WORLD="/nowhere/world")
     assert result.returncode == 5 and "/nowhere/world" in result.stderr
 
 
-def test_a_table_has_the_same_numbers_in_every_locale(run):
+def test_table_has_same_numbers_in_every_locale(run):
     for locale in ("de_DE.UTF-8", "fr_FR.UTF-8", "C"):
         text = run("devices", "--simulate", "1", LC_ALL=locale).stdout
         assert "GiB" in text and not re.search(r"\d,\d", text), text
@@ -72,7 +72,7 @@ def test_daemon_and_local_driver_list_same_gpus(shared, run):
     assert uuids("--socket", f"http://127.0.0.1:{yard.port}") == through_daemon
 
 
-def test_a_daemon_in_the_usual_place_is_found_by_itself(shared, tmp_path):
+def test_daemon_at_default_socket_is_found(shared, tmp_path):
     if os.geteuid() == 0:
         place = None  # root's usual place is the system's; a test must not touch it
     else:
@@ -97,7 +97,7 @@ def test_driver_shows_the_versions(run):
     assert body["nvml_version"] == "12.535.104"
 
 
-def test_every_face_of_a_simulated_yard_says_so(shared, run):
+def test_every_face_marks_simulated_daemon(shared, run):
     yard = shared("--simulate", "3")
     assert "simulated" in run("driver", "--socket", yard.socket).stdout
     assert json.loads(run("driver", "--socket", yard.socket, "--json").stdout)["simulated"] is True
@@ -112,13 +112,13 @@ def test_version(run):
     assert json.loads(run("version", "--json").stdout)["version"].count(".") == 2
 
 
-def test_help_is_an_answer(run):
+def test_help_goes_to_stdout_with_exit_0(run):
     result = run("--help")
     assert result.returncode == 0 and "devices" in result.stdout and result.stderr == ""
     assert "driver-host" not in result.stdout, "a child's verb is not for people"
 
 
-def test_config_init_is_a_valid_file_and_print_reads_back(run, tmp_path):
+def test_config_init_writes_valid_printable_file(run, tmp_path):
     file = tmp_path / "gpuyard.toml"
     file.write_text(run("config", "init").stdout)
     assert run("config", "validate", "--config", str(file)).returncode == 0

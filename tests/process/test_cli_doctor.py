@@ -51,7 +51,7 @@ def test_daemon_started_before_driver_gets_restart_advice(daemon, run, tmp_path)
     assert alone["advice"] == [], "the simulated GPUs of one command say nothing about the daemon's"
 
 
-def test_a_named_daemon_that_is_not_there_is_said_so(run, tmp_path):
+def test_missing_named_daemon_is_reported(run, tmp_path):
     nobody = str(tmp_path / "nobody.sock")
     result = run("doctor", "--socket", nobody)
     assert result.returncode == 5 and nobody in result.stdout

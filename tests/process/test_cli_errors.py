@@ -23,7 +23,7 @@ def leased(yard, run):
     return yard.socket
 
 
-def test_command_that_needs_a_daemon_says_how_to_start_one(run):
+def test_command_without_daemon_says_how_to_start_one(run):
     for words, what in ((("leases",), "leases need"), (("run", "--", "true"), "leases need"),
                         (("power",), "GPU settings need"), (("history",), "history needs"),
                         (("alerts",), "alerts need"), (("token", "list"), "tokens need"),
@@ -42,14 +42,14 @@ def test_missing_daemon_error_suggests_serve_with_socket(run, tmp_path):
             f"gpuyard serve --socket '{socket}'")), words
 
 
-def test_running_daemon_that_refuses_has_no_advice_to_start_one(daemon, run):
+def test_refusal_of_running_daemon_has_no_start_advice(daemon, run):
     yard = daemon("--nvml", "/nowhere/libnvidia-ml.so.1")
     for words in (("run", "--no-wait", "--", "true"), ("why",), ("power", "0", "300", "--yes")):
         done = run(*words, GPUYARD_SOCKET=yard.socket)
         assert done.returncode != 0 and "gpuyard serve" not in done.stderr, done.stderr
 
 
-def test_claim_that_does_not_wait_says_how_to_wait(leased, run):
+def test_claim_without_wait_says_how_to_wait(leased, run):
     done = run("run", "-n", "2", "--no-wait", "--", "sh", "-c", "exit 3", GPUYARD_SOCKET=leased)
     what, why, step = done.stderr.splitlines()
     assert done.returncode == 7 and what == "gpuyard: 2 GPUs cannot be leased now"
@@ -85,12 +85,12 @@ def test_claim_that_does_not_wait_says_how_to_wait(leased, run):
     (("top",), 2, error("top needs a terminal", None, "gpuyard top --once  # prints one screen",
                         "gpuyard top --plain  # prints lines")),
 ])
-def test_mistake_has_its_lines(yard, run, words, code, expected):
+def test_mistake_prints_expected_lines(yard, run, words, code, expected):
     done = run(*words, GPUYARD_SOCKET=yard.socket)
     assert (done.returncode, done.stderr) == (code, expected)
 
 
-def test_missing_driver_has_its_cause_and_the_next_steps(run):
+def test_missing_driver_has_cause_and_next_steps(run):
     done = run("devices", "--nvml", "/nowhere/libnvidia-ml.so.1")
     lines = done.stderr.splitlines()
     assert done.returncode == 5 and lines[0].startswith("gpuyard: failed to initialise NVML: ")

@@ -49,13 +49,13 @@ def test_noheader_and_nounits_leave_bare_values(run):
     assert result.stdout == "81559, 700.00\n"
 
 
-def test_a_script_for_nvidia_smi_works_with_another_programs_name(run):
+def test_nvidia_smi_fields_and_format_work_in_query(run):
     simulated = ["query", "--simulate", "1"]
     ours = run(*simulated, "--fields", "name,memory.total", "--format", "csv,noheader").stdout
     assert ours == "NVIDIA H100 80GB HBM3, 81559 MiB\n"
 
 
-def test_smi_takes_nvidia_smis_own_words(run, world):
+def test_smi_accepts_nvidia_smi_options(run, world):
     environment = {"GPUYARD_SIM_WORLD": world}
     result = run("smi", "--query-gpu=index,name", "--format=csv,noheader", "-i", "1", **environment)
     assert (result.returncode, result.stdout) == (0, "1, NVIDIA H100 80GB HBM3\n"), result.stderr
@@ -80,7 +80,7 @@ def test_invalid_query_exits_2_without_output(run, arguments):
     assert result.returncode == 2 and result.stdout == "" and result.stderr
 
 
-def test_a_gpu_that_is_not_there_is_exit_code_6(run):
+def test_missing_gpu_is_exit_code_6(run):
     for gpu in ("7", "GPU-nonsense", "0,7"):
         result = run("query", "--simulate", "2", "--fields", "name", "--gpu", gpu)
         assert result.returncode == 6 and result.stdout == "" and "there are 2" in result.stderr
@@ -96,7 +96,7 @@ def test_json_keys_carry_units_and_null_has_reason(run):
     assert gpu["uuid"] and gpu["pci_address"]
 
 
-def test_a_lost_gpu_says_so_in_its_own_row_only(run, world):
+def test_lost_gpu_is_named_in_its_row_only(run, world):
     assert run("sim", "inject", "--world", world, "--gpu", "1", "--lost").returncode == 0
     result = run("query", "--local", "--fields", "index,temperature.gpu",
                  "--format", "csv,noheader", GPUYARD_SIM_WORLD=world)
@@ -127,7 +127,7 @@ def test_an_interval_repeats_with_one_header(run):
     assert [json.loads(line)["devices"][0]["index"] for line in lines] == [0, 0]
 
 
-def test_ctrl_c_ends_an_endless_query_well(tmp_path):
+def test_ctrl_c_ends_endless_query_with_exit_0(tmp_path):
     process = subprocess.Popen([PROGRAM, "query", "--simulate", "1", "--fields", "index",
                                 "--interval", "100ms"], env=clean_environment(tmp_path),
                                stdout=subprocess.PIPE, text=True)
@@ -136,7 +136,7 @@ def test_ctrl_c_ends_an_endless_query_well(tmp_path):
     assert process.wait(10) == 0
 
 
-def test_a_reader_that_goes_away_ends_it_quietly(tmp_path):
+def test_closed_output_pipe_ends_query_quietly(tmp_path):
     process = subprocess.Popen([PROGRAM, "query", "--simulate", "1", "--fields", "index",
                                 "--interval", "100ms"], env=clean_environment(tmp_path),
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -182,7 +182,7 @@ def test_processes_query_lists_compute_processes(run):
     assert body["schema"] == 1 and isinstance(body["processes"], list)
 
 
-def test_without_a_driver_a_query_is_exit_code_5(run, tmp_path):
+def test_query_without_driver_is_exit_code_5(run, tmp_path):
     result = run("query", "--local", "--nvml", str(tmp_path / "none.so"), "--fields", "name")
     assert result.returncode == 5 and result.stdout == ""
     assert "failed to initialise NVML" in result.stderr and "gpuyard doctor" in result.stderr

@@ -83,7 +83,7 @@ def plain(text):
 
 
 @pytest.mark.parametrize("columns", [20, 40, 60, 80, 120, 200])
-def test_no_line_of_the_table_is_wider_than_the_terminal(terminal, columns):
+def test_no_table_line_is_wider_than_terminal(terminal, columns):
     code, text = terminal(columns, "devices", "--simulate", "8").end()
     assert code == 0
     lines = plain(text).splitlines()
@@ -108,7 +108,7 @@ def test_a_terminal_without_utf8_gets_ascii(terminal):
     assert "\u2501" in terminal(200, "devices", "--simulate", "2").end()[1]
 
 
-def test_watch_draws_on_the_other_screen_and_gives_it_back(terminal):
+def test_watch_draws_on_alternate_screen_and_restores_terminal(terminal):
     watch = terminal(100, "watch", "--simulate", "2", "--interval", "100ms")
     watch.until("These GPUs are simulated.")
     assert watch.text.startswith(ENTER)
@@ -118,7 +118,7 @@ def test_watch_draws_on_the_other_screen_and_gives_it_back(terminal):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
-def test_other_signals_give_the_screen_back_too(terminal, number):
+def test_other_signals_restore_the_screen(terminal, number):
     watch = terminal(100, "watch", "--simulate", "1", "--interval", "10s")
     watch.until("simulated")
     watch.process.send_signal(number)
@@ -192,7 +192,7 @@ def test_daemon_outage_and_return_are_reported_once_each(daemon, tmp_path):
     assert watch.returncode == 0 and err == "" and set(out.splitlines()) == {"0"}
 
 
-def test_on_a_terminal_the_last_table_stays_with_the_reason(daemon, terminal):
+def test_last_table_stays_on_terminal_with_reason(daemon, terminal):
     yard = daemon("--simulate", "1")
     watch = terminal(160, "watch", "--socket", yard.socket, "--interval", "100ms")
     watch.until("simulated")
@@ -212,12 +212,12 @@ def test_missing_daemon_or_gpu_at_start_fails(run, tmp_path):
     assert run("watch", "--simulate", "1", "--gpu", "5").returncode == 6
 
 
-def test_a_bad_interval_or_field_is_a_usage_error(run):
+def test_bad_interval_or_field_is_usage_error(run):
     assert run("watch", "--interval", "soon").returncode == 2
     assert run("watch", "nonsense").returncode == 2
 
 
-def test_the_rhythm_is_kept(run):
+def test_watch_keeps_its_interval(run):
     began = time.monotonic()
     assert run("watch", "index", "--simulate", "1", "--interval", "200ms", "--count", "6").returncode == 0
     assert time.monotonic() - began >= 1.0

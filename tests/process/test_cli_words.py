@@ -43,7 +43,7 @@ def test_command_without_gpus_needs_no_driver(run):
     assert done.returncode == 3 and "shows the command no GPU" in done.stderr
 
 
-def test_list_of_gpus_ends_at_its_first_wrong_name(run):
+def test_list_of_gpus_ends_at_first_wrong_name(run):
     done = run("energy", "--simulate", "2", "--json", "--", "true", CUDA_VISIBLE_DEVICES="1,9,0")
     told = json.loads(done.stderr)
     assert [gpu["index"] for gpu in told["gpus"]] == [1]
@@ -64,7 +64,7 @@ def test_instance_is_charged_to_its_gpu_if_known(world, run, tmp_path):
     assert [note for note in told["notes"] if "MIG instance of GPU 1" in note]
 
 
-def test_gpu_that_is_not_there_is_named_without_insides(daemon, run):
+def test_missing_gpu_is_named_without_internal_details(daemon, run):
     yard = daemon("--simulate", "2")
     for words in (("run", "--no-wait", "--among", "99", "--", "true"),
                   ("energy", "--gpus", "99", "--", "true")):
@@ -178,7 +178,7 @@ def test_relative_path_in_a_configuration_is_refused(run, tmp_path):
     assert f'{file}:2: state.directory: "yard" is not an absolute path' in done.stderr
 
 
-def test_token_file_is_blamed_by_its_own_name(run, tmp_path):
+def test_unreadable_token_file_is_named(run, tmp_path):
     hosts = tmp_path / "config" / "gpuyard" / "hosts.toml"
     hosts.parent.mkdir(parents=True)
     hosts.write_text('[lab]\nurl = "https://127.0.0.1:1"\ntoken_file = "~/tok"\n')
@@ -191,7 +191,7 @@ def test_token_file_is_blamed_by_its_own_name(run, tmp_path):
 # ---- ssh
 
 
-def test_user_of_a_domain_and_program_at_home_reach_ssh(run, tmp_path):
+def test_domain_user_and_program_at_home_reach_ssh(run, tmp_path):
     ssh = tmp_path / "ssh"
     ssh.write_text(f'#!/bin/sh\nfor word; do printf "%s\\n" "$word"; done >{tmp_path}/words\nexit 255\n')
     ssh.chmod(0o755)

@@ -101,7 +101,7 @@ def test_out_of_range_value_names_allowed_values(yard, path, fields, says):
 
 
 @pytest.mark.parametrize("path", SETTINGS)
-def test_gpus_that_are_not_there_or_are_no_list(yard, path):
+def test_missing_gpus_and_malformed_lists_are_refused(yard, path):
     for names, code, status in [("9", "not_found", 404), ("0,9", "not_found", 404),
                                 ("GPU-none", "not_found", 404), ("-1", "not_found", 404),
                                 ("0,abc", "not_found", 404), ("0,", "invalid", 400), (",0", "invalid", 400),
@@ -115,7 +115,7 @@ def test_gpus_that_are_not_there_or_are_no_list(yard, path):
 
 @pytest.mark.parametrize("path", SETTINGS)
 @pytest.mark.usefixtures("untouched")
-def test_wrong_methods_and_parameters(yard, path):
+def test_wrong_methods_and_parameters_are_refused(yard, path):
     for method in ("GET", "POST", "PATCH"):
         answer = yard.root.ask(method, f"{BASE}/0/{path}", SETTINGS[path])
         assert answer.status in (404, 405), (method, answer.text)
@@ -153,7 +153,7 @@ def test_invalid_counter_or_atomic_option_is_refused(yard):
             {"power_limit_mw": 300000, "atomic": True, "wait": False}, says="waits")
 
 
-def test_wrong_questions(yard):
+def test_wrong_queries_are_refused(yard):
     for path in ["audit?limit=0", "audit?limit=x", "audit?limit=1001", "audit?limit=-1", "audit?gpu=0,,1",
                  "audit?before=x", "audit?since=3", "operations?limit=3", "?gpus=0", "0?gpus=0"]:
         answer = yard.root.ask("GET", f"{BASE}/{path}" if path[0] != "?" else f"{BASE}{path}")
@@ -258,7 +258,7 @@ def test_completed_change_is_published_as_operation_event(yard):
     assert answer.changes()[0]["operation"] in stream
 
 
-def test_control_is_off_unless_it_is_switched_on(world, tmp_path, record_property):
+def test_control_is_disabled_by_default(world, tmp_path, record_property):
     record_property("contract", "E15")
     yard = ControlYard(world, tmp_path)
     yard.config.write_text("")

@@ -71,7 +71,7 @@ def test_missing_daemon_exits_5_with_serve_hint(run, verb):
         assert "need" in done.stderr and "a daemon, and none is running" in done.stderr and "gpuyard serve" in done.stderr
 
 
-def test_control_that_is_off_refuses_and_names_the_key(switched_off):
+def test_disabled_control_refuses_and_names_key(switched_off):
     for words in [words for some in SETTERS.values() for words in some]:
         done = switched_off.go(*words)
         assert done.returncode == 4 and done.stdout == "", words
@@ -79,7 +79,7 @@ def test_control_that_is_off_refuses_and_names_the_key(switched_off):
     assert switched_off.writes() == []
 
 
-def test_control_that_is_off_still_shows(switched_off):
+def test_disabled_control_still_shows_settings(switched_off):
     for words in SHOWS:
         done = switched_off.go(*words)
         assert done.returncode == 0 and "H100 80GB HBM3" in done.stdout, words
@@ -140,7 +140,7 @@ def test_a_limit_is_set_shown_and_restored(yard):
     assert one.limit() == 700
 
 
-def test_a_time_that_is_over_puts_it_back(yard):
+def test_expired_limit_is_restored(yard):
     one = yard()
     line = one.must("power", "0", "300", "--for", "1s", "--yes")
     assert re.fullmatch(r"GPU 0: power limit 300 W \(was 700 W\), until [-0-9: ]+ UTC\n", line)
@@ -210,7 +210,7 @@ def test_every_setting_is_set_and_put_back(yard):
     assert one.settings() == before
 
 
-def test_a_gpu_that_fails_does_not_hold_back_the_others(yard):
+def test_failing_gpu_does_not_delay_others(yard):
     one = yard()
     one.world.lose(1)
     done = one.go("power", "all", "300", "--yes")
@@ -232,7 +232,7 @@ def test_hanging_gpu_is_listed_with_known_settings(yard):
     assert "power limit: the GPU did not respond in time\n" in table
 
 
-def test_all_or_none(yard):
+def test_failed_atomic_change_is_rolled_back(yard):
     one = yard()
     one.world.inject(1, "--call", "set_power_limit", "--code", "999")
     done = one.go("power", "all", "300", "--atomic", "--yes")
@@ -333,7 +333,7 @@ def test_clearing_and_resetting(yard):
     assert one.json("changes", "reset", "0", "--dry-run")["changes"][0]["outcome"] == "planned"
 
 
-def test_a_daemon_that_may_not_itself_is_exit_code_4(yard):
+def test_daemon_without_driver_permission_is_exit_code_4(yard):
     one = yard("enabled = true", "--gpus", "1", "--setters", "nobody")
     done = one.go("power", "0", "300", "--yes")
     assert done.returncode == 4 and "ermission" in done.stderr, done.stderr

@@ -56,7 +56,7 @@ def noted_down(yard, before):
 
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("point", ["writing", "written"])
-def test_killed_inside_an_operation_the_next_daemon_ends_it(control, world, name, point):
+def test_daemon_killed_inside_operation_finishes_after_restart(control, world, name, point):
     operate, before, write = OPERATIONS[name]
     yard = control()
     for watts in before:
@@ -111,7 +111,7 @@ def test_kill_during_restore_on_stop_reapplies_setting(control, world, point):
     assert yard.writes() == [*set_, limit(700)]
 
 
-def test_killed_between_two_gpus_of_one_request_both_are_done(control, world):
+def test_daemon_killed_between_two_gpus_finishes_both(control, world):
     yard = control()
     world.hang(1, "set_power_limit")
     asked = yard.a.power("all", 300, wait=False, atomic=True)

@@ -142,7 +142,7 @@ def test_lost_gpu_gets_setting_back_after_reset(control, world):
     accepted(yard.a.delete(0, "power-limit"), "restored")
 
 
-def test_killed_inside_a_reset_the_gpus_are_there_again(control, tmp_path):
+def test_gpus_return_after_kill_inside_reset(control, tmp_path):
     going = tmp_path / "going"
     yard = control(reset_command=resetting(before=f"touch {going}; sleep 1;"))
     accepted(yard.a.power(0, 300))

@@ -59,7 +59,7 @@ def test_unreadable_setting_is_reset_instead_of_restored(control):
     assert yard.writes() == [(0, "gpu_locked_clocks", 600, 1200), (0, "gpu_locked_clocks_reset")]
 
 
-def test_every_setting_is_written_once_and_put_back_once(control, record_property):
+def test_every_setting_is_written_and_restored_once(control, record_property):
     record_property("contract", "E14")
     yard = control()
     for what, body, there, back in (

@@ -69,7 +69,7 @@ def test_every_verb_has_something_to_show(demo):
     assert "gpu-unhealthy" not in firing
 
 
-def test_claim_of_half_the_gpus_is_granted_at_once(demo):
+def test_claim_of_half_of_gpus_is_granted(demo):
     done = gpuyard(demo, "run", "-n", "2", "--no-wait", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.strip().split(",")) == 2

@@ -59,7 +59,7 @@ def slot(yard, gpu):
     return yard.get(f"/api/gpu/devices/{gpu}").json()["pci_address"].rsplit(".", 1)[0]
 
 
-def test_an_xid_is_counted_said_and_dated_within_two_seconds(daemon, run):
+def test_xid_is_counted_shown_and_dated_in_time(daemon, run):
     yard = listening(daemon("--simulate", "2"))
     assert xid_errors(yard, 1) == {}
     assert 'gpuyard_gpu_xid_errors_total{device="1"' not in yard.get("/metrics").text
@@ -137,7 +137,7 @@ def test_unreadable_kernel_log_is_reported_once(daemon, tmp_path):
     assert yard.log().count("no Xids from the kernel log") == 1
 
 
-def test_counts_survive_the_driver_host(daemon):
+def test_counts_survive_driver_host_restart(daemon):
     yard = listening(daemon("--simulate", "1"))
     yard.sim("inject", "--gpu", "0", "--xid", "13")
     wait_until(lambda: count(yard, 0, 13) == 1, "the Xid")
@@ -148,7 +148,7 @@ def test_counts_survive_the_driver_host(daemon):
     assert count(yard, 0, 13) == 1
 
 
-def test_a_contained_error_degrades_until_its_process_is_gone(daemon, record_property):
+def test_contained_error_degrades_until_its_process_ends(daemon, record_property):
     record_property("contract", "A10")
     yard = listening(daemon("--simulate", "1"))
     worker = subprocess.Popen(

@@ -174,7 +174,7 @@ def test_a_bad_certificate_closes_tls_alone(yard, broken):
 
 
 @pytest.mark.parametrize("key", ["tls", "zeus"])
-def test_a_taken_address_is_opened_once_it_is_free(yard, key):
+def test_taken_address_is_opened_when_free(yard, key):
     with contextlib.closing(socket.socket()) as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -418,7 +418,7 @@ def start_with(tmp_path, descriptors):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
-def test_with_the_fewest_descriptors_a_crowd_keeps_no_root_out(open_place):
+def test_crowd_cannot_keep_root_out_with_fewest_descriptors(open_place):
     one = start_with(open_place, 64)
     root, crowd = None, []
     try:

@@ -99,7 +99,7 @@ def test_mean_and_peak_cover_window_duration(daemon, world):
     assert abs(gpu["joules"] - gpu["mean_w"] * gpu["seconds"]) < 0.01 * gpu["joules"]
 
 
-def test_windows_are_begun_on_the_socket_and_not_over_tcp(daemon, still):
+def test_window_begins_over_socket_but_not_over_tcp(daemon, still):
     yard = serving(daemon, still)
     window = begin(yard)
     assert yard.get(f"{WINDOWS}/{window['id']}").status == 200
@@ -115,7 +115,7 @@ def test_windows_are_begun_on_the_socket_and_not_over_tcp(daemon, still):
 # ---- what happens to daemons and GPUs
 
 
-def test_a_killed_daemon_leaves_no_gap_in_its_successors_books(daemon, still, tmp_path):
+def test_killed_daemon_leaves_no_gap_in_energy(daemon, still, tmp_path):
     place = tmp_path / "yard"
     yard = serving(daemon, still, directory=place)
     seen = report(yard)["gpus"][0]["since"]
@@ -139,7 +139,7 @@ def test_a_killed_daemon_leaves_no_gap_in_its_successors_books(daemon, still, tm
     assert abs(sum(gpu["accounts"].values()) - gpu["joules"]) < EXACT
 
 
-def test_a_daemon_that_is_stopped_keeps_its_books(daemon, still, tmp_path):
+def test_stopped_daemon_keeps_its_energy(daemon, still, tmp_path):
     place = tmp_path / "yard"
     yard = serving(daemon, still, directory=place)
     window = begin(yard)
@@ -175,7 +175,7 @@ def test_driver_reload_starts_new_epoch(daemon, still):
     assert all(gpu["joules"] >= 0 for gpu in report(yard)["gpus"])
 
 
-def test_a_gpu_without_a_counter_is_estimated_by_its_power(daemon, world):
+def test_gpu_without_counter_is_estimated_by_power(daemon, world):
     world.start("--gpus", "1", "--model", "a100", "--load", "steady:1")
     world.inject(0, "--call", "total_energy", "--code", "3")
     yard = has_readings(daemon(GPUYARD_SIM_WORLD=str(world.directory)), 1)
@@ -210,7 +210,7 @@ def test_full_disk_is_noted_and_measuring_continues(daemon, still):
     wait_until(lambda: report(yard)["notes"] == [], "the books to be kept again")
 
 
-def test_a_corrupt_state_is_put_aside_and_said(daemon, still, tmp_path):
+def test_corrupt_state_is_moved_aside_and_reported(daemon, still, tmp_path):
     place = tmp_path / "yard"
     yard = serving(daemon, still, directory=place)
     yard.stop()
@@ -223,7 +223,7 @@ def test_a_corrupt_state_is_put_aside_and_said(daemon, still, tmp_path):
     assert end(yard, begin(yard))["gpus"]
 
 
-def test_the_state_of_a_newer_gpuyard_is_left_alone(daemon, still, tmp_path):
+def test_state_of_newer_gpuyard_is_unchanged(daemon, still, tmp_path):
     place = tmp_path / "yard"
     yard = serving(daemon, still, directory=place)
     yard.stop()
@@ -265,7 +265,7 @@ def test_abnormal_command_end_has_shell_exit_code(run, command, code):
     assert run("energy", "--simulate", "1", "--", *command).returncode == code
 
 
-def test_signals_for_a_command_reach_it(tmp_path):
+def test_signals_reach_measured_command(tmp_path):
     script = "trap 'echo caught; exit 3' TERM; echo ready; while :; do sleep 0.1; done"
     process = subprocess.Popen([PROGRAM, "energy", "--simulate", "1", "--", "sh", "-c", script],
                                env=clean_environment(tmp_path), text=True,
@@ -361,14 +361,14 @@ def test_lost_readings_leave_partial_energy_not_zero(daemon, world):
     assert report(yard)["partial"] is True
 
 
-def test_the_report_has_the_schema_that_is_written_down(run, daemon, still):
+def test_report_matches_committed_schema(run, daemon, still):
     yard = serving(daemon, still)
     told = json.loads(run("energy", "--json", "--socket", yard.socket).stdout)
     validate(told, "energy")
     assert told["schema"] == 1 and len(told["gpus"]) == 2
 
 
-def test_the_books_are_shown_as_a_table(run, daemon, still):
+def test_energy_is_shown_as_a_table(run, daemon, still):
     yard = serving(daemon, still)
     still.must("step", "10s")
     wait_until(lambda: report(yard)["joules"] > 1000, "some energy")

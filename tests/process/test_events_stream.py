@@ -82,7 +82,7 @@ def test_new_subscriber_gets_snapshot_then_events(daemon):
     stream.close()
 
 
-def test_snapshots_come_every_second_in_the_detail_asked_for(shared):
+def test_snapshots_come_every_second_in_requested_detail(shared):
     yard = shared("--simulate", "2")
     for detail, has in (("summary", "temperature_core_c"), ("full", "readings")):
         stream = Stream(yard, f"samples={detail}&gpus=1")
@@ -95,7 +95,7 @@ def test_snapshots_come_every_second_in_the_detail_asked_for(shared):
         stream.close()
 
 
-def test_a_connection_that_was_cut_resumes_without_loss_or_repetition(daemon):
+def test_cut_connection_resumes_without_loss_or_repetition(daemon):
     yard = daemon("--simulate", "1")
     stream = Stream(yard)
     stream.next()
@@ -124,7 +124,7 @@ def test_daemon_restart_sends_one_resync(daemon, tmp_path):
     assert stream.next()[2]["kind"] == "driver_down"
 
 
-def test_a_stop_of_the_daemon_ends_streams_at_once(daemon):
+def test_daemon_stop_ends_streams_at_once(daemon):
     yard = daemon("--simulate", "1")
     streams = [Stream(yard) for _ in range(20)]
     for stream in streams:
@@ -138,7 +138,7 @@ def test_a_stop_of_the_daemon_ends_streams_at_once(daemon):
     assert time.monotonic() - began < 3
 
 
-def test_curl_reads_it_over_both_doors(shared):
+def test_curl_reads_stream_over_tcp_and_socket(shared):
     yard = shared("--simulate", "2")
     url = f"http://127.0.0.1:{yard.port}/api/gpu/events?follow=false"
     for arguments in ([url], ["--http1.0", url],
@@ -213,7 +213,7 @@ source.addEventListener('device', (event) => {
 """
 
 
-def test_a_browser_resumes_by_itself_without_loss_or_repetition(daemon, tmp_path):
+def test_browser_resumes_without_loss_or_repetition(daemon, tmp_path):
     yard = daemon("--simulate", "1")
     proxy = CutProxy(yard.port)
     try:
@@ -263,7 +263,7 @@ def test_stalled_readers_are_dropped_without_delaying_others(daemon):
     stream.close()
 
 
-def test_half_requests_and_requests_behind_a_stream_are_harmless(shared):
+def test_incomplete_and_pipelined_requests_are_harmless(shared):
     yard = shared("--simulate", "2")
     request = b"GET /api/gpu/events?samples=none HTTP/1.1\r\nHost: localhost\r\n\r\n"
     half = socket.create_connection(("127.0.0.1", yard.port), timeout=PATIENCE)
@@ -357,7 +357,7 @@ def test_events_command_prints_past_events(daemon, run):
     assert [json.loads(line)["id"] for line in after.stdout.splitlines()] == [as_json[1]["id"]]
 
 
-def test_the_verb_follows_across_a_restart_of_the_daemon(daemon, tmp_path):
+def test_events_verb_follows_across_daemon_restart(daemon, tmp_path):
     yard = daemon("--simulate", "1", directory=tmp_path / "same")
     restart_driver(yard)
     verb = Verb(yard, tmp_path, "--follow", "--json")

@@ -46,7 +46,7 @@ def test_panels_have_unique_ids_and_grid_positions():
         taken |= cells
 
 
-def test_panels_use_the_chosen_data_source_node_and_gpu():
+def test_panels_use_chosen_data_source_node_and_gpu():
     assert [variable["name"] for variable in DASHBOARD["templating"]["list"]] == [
         "datasource", "node", "gpu"]
     for panel in panels():

@@ -38,7 +38,7 @@ def devices(world, run):
     return listed
 
 
-def test_one_missing_function_costs_its_own_readings_only(devices, half, record_property):
+def test_one_missing_function_costs_only_its_readings(devices, half, record_property):
     record_property("contract", "E10")
     library = half(["nvmlDeviceGetPowerUsage", "nvmlDeviceGetFieldValues"])
     done = devices(library)
@@ -54,7 +54,7 @@ def test_one_missing_function_costs_its_own_readings_only(devices, half, record_
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_with_every_second_function_missing_the_gpus_are_still_listed(devices, half, which):
+def test_gpus_are_listed_with_every_second_function_missing(devices, half, which):
     rest = [name for name in sorted(exported(WHOLE)) if not NEEDED.fullmatch(name)]
     done = devices(half(rest[which::2]))
     assert done.returncode == 0, done.stderr

@@ -40,7 +40,7 @@ def restarted(daemon, yard, how=signal.SIGTERM):
     return daemon("--simulate", "2", directory=yard.directory)
 
 
-def test_each_reading_is_there_in_order_with_its_unit(daemon):
+def test_each_reading_is_in_order_with_its_unit(daemon):
     history = wait_for_readings(daemon("--simulate", "2"), 4)
     assert history["metric"] == "power_draw_w" and history["unit"] == "W"
     assert history["resolution"] == "reading" and history["step_ms"] == 0
@@ -107,7 +107,7 @@ def test_restart_keeps_minutes_and_notes_finer_ring_start(daemon):
                "the finer ring to reach back a second")
 
 
-def test_after_a_kill_it_goes_on(daemon):
+def test_history_continues_after_kill(daemon):
     yard = daemon("--simulate", "2")
     wait_for_readings(yard, 2)
     yard = restarted(daemon, yard)
@@ -118,7 +118,7 @@ def test_after_a_kill_it_goes_on(daemon):
     assert "history:" not in yard.log()
 
 
-def test_a_damaged_file_is_moved_aside_and_said_once(daemon, tmp_path):
+def test_damaged_file_is_moved_aside_and_reported_once(daemon, tmp_path):
     place = tmp_path / "damaged"
     (place / "state").mkdir(parents=True)
     (place / "state/history.db").write_bytes(b"no database at all" * 1000)
@@ -182,7 +182,7 @@ def constant_hour(begin_ms, value):
             b"".join(b"\0" + varint(2 * column) for column in columns))
 
 
-def test_a_month_is_answered_and_the_loop_does_not_wait(daemon):
+def test_query_of_a_month_does_not_block_loop(daemon):
     yard = daemon("--simulate", "2")
     wait_for_readings(yard, 2)
     yard.stop()

@@ -230,7 +230,7 @@ def on_terminal(go, words):
     return terminal.text
 
 
-def test_an_entry_with_a_malformed_id_is_left_out_alone(hostile):
+def test_only_entry_with_malformed_id_is_omitted(hostile):
     answers, go = hostile
     answers.description = json.loads(json.dumps(answers.description))
     content = answers.example_of("get", "/api/gpu/leases")[2]

@@ -23,7 +23,7 @@ def resident_kib(pid):
         return int(next(line for line in status if line.startswith("VmRSS")).split()[1])
 
 
-def test_every_limit_has_its_own_answer(daemon):
+def test_each_limit_has_a_distinct_response(daemon):
     yard = daemon("--simulate", "1")
     host = b"Host: localhost\r\n"
     assert b" 431 " in answer_to(yard, b"GET / HTTP/1.1\r\n" + host + b"X: " + b"x" * 17000 + b"\r\n\r\n")
@@ -34,7 +34,7 @@ def test_every_limit_has_its_own_answer(daemon):
     assert b" 200 " in answer_to(yard, b"\r\nGET http://localhost/health HTTP/1.1\r\n" + host + b"\r\n")
 
 
-def test_more_connections_than_seats_do_not_keep_a_newcomer_out(daemon):
+def test_connections_beyond_limit_do_not_block_a_newcomer(daemon):
     yard = daemon("--simulate", "1")
     idle = [connect(yard) for _ in range(600)]
     try:
@@ -65,7 +65,7 @@ def test_idle_and_flooding_connections_cost_little_memory(daemon):
             client.close()
 
 
-def test_a_client_that_leaves_gives_up_its_descriptor(daemon):
+def test_departed_client_frees_its_descriptor(daemon):
     yard = daemon("--simulate", "1")
     descriptors = f"/proc/{yard.process.pid}/fd"
     before = len(os.listdir(descriptors))

@@ -130,7 +130,7 @@ def run(open_place):
 
 
 @pytest.mark.parametrize("place", [delegated, below_manager])
-def test_the_group_of_another_user_keeps_no_gpu_draining(run, groups, start, place):
+def test_group_of_another_user_keeps_no_gpu_draining(run, groups, start, place):
     daemon, running = run
     lease = {"id": running.stdout.readline().strip()}
     name = container_name()
@@ -145,7 +145,7 @@ def test_the_group_of_another_user_keeps_no_gpu_draining(run, groups, start, pla
     assert runs(stranger)
 
 
-def test_a_mark_of_another_users_lease_makes_a_squatter(world, yard, lease, groups, start):
+def test_stranger_with_mark_of_lease_is_unleased(world, yard, lease, groups, start):
     name = container_name()
     start(groups.make(name), LESSEE, lease["id"], leads=True)
     strangers = {start(None, STRANGER, lease["id"]),
@@ -161,7 +161,7 @@ def test_a_mark_of_another_users_lease_makes_a_squatter(world, yard, lease, grou
 # `gpuyard run -- docker run -e GPUYARD_LEASE`, `docker run -d` and a pod: groups that root created.
 @pytest.mark.parametrize("uid", [0, LESSEE, THIRD])
 @pytest.mark.parametrize("above", [(), ("kubepods-burstable-pod{pod}.slice",)])
-def test_a_container_that_root_created_may_have_any_user(world, yard, lease, groups, start, uid, above):
+def test_container_created_by_root_accepts_any_user(world, yard, lease, groups, start, uid, above):
     pod = secrets.token_hex(16)
     group = groups.make(*(name.format(pod=pod) for name in above), container_name())
     first = start(group, uid, lease["id"], leads=True)

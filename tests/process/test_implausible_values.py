@@ -81,7 +81,7 @@ def test_implausible_power_is_missing_and_not_booked(daemon, odd, world):
 
 
 @pytest.mark.parametrize("beside, words", [(0x0, "other"), (0x40, "hw thermal, other")])
-def test_a_reason_without_a_name_hides_none_that_has_one(run, odd, world, beside, words):
+def test_unnamed_reason_does_not_hide_named_reasons(run, odd, world, beside, words):
     world.start("--gpus", "1", "--load", "steady:0.9")
     odd.answer("nvmlDeviceGetCurrentClocksEventReasons", 0x8000000000000000 | beside)
     assert words in devices(run, odd).splitlines()[1]

@@ -39,7 +39,7 @@ def test_queue_shows_position_and_wait_reason(lease_yard):
     assert "second" in text and waiting["place"]["text"] in text
 
 
-def test_a_detached_lease_is_taken_renewed_shown_and_released(lease_yard):
+def test_detached_lease_is_claimed_renewed_shown_and_released(lease_yard):
     yard = lease_yard()
     name, variables = taken(yard, "--for", "1h")
     assert variables["CUDA_VISIBLE_DEVICES"] == yard.world.uuid(0)
@@ -74,7 +74,7 @@ def test_an_old_fence_is_refused(lease_yard):
     yard.must("lease", "release", GPUYARD_LEASE=name, GPUYARD_FENCE=variables["GPUYARD_FENCE"])
 
 
-def test_a_lease_that_is_not_there_is_exit_code_6(lease_yard):
+def test_missing_lease_is_exit_code_6(lease_yard):
     yard = lease_yard()
     for words in (("show", "nonsense"), ("release", "nonsense"), ("renew", "nonsense", "--for", "1h")):
         done = yard.go("lease", *words)
@@ -82,7 +82,7 @@ def test_a_lease_that_is_not_there_is_exit_code_6(lease_yard):
     assert yard.go("lease", "show").returncode == 2
 
 
-def test_a_squatter_is_named_with_the_command_that_resolves_it(lease_yard):
+def test_unleased_process_is_named_with_resolving_command(lease_yard):
     yard = lease_yard()
     squatter = subprocess.Popen(["sleep", "600"])
     try:
@@ -102,7 +102,7 @@ def test_a_squatter_is_named_with_the_command_that_resolves_it(lease_yard):
     wait_until(lambda: yard.leases() == [], "its lease to end with it")
 
 
-def test_a_cordoned_gpu_is_not_handed_out(lease_yard):
+def test_cordoned_gpu_is_not_granted(lease_yard):
     yard = lease_yard()
     withheld = yard.json("cordon", "cordon", "0", "--reason", "new fan")["withheld"]
     assert [one["why"] for one in withheld] == ["cordoned"]

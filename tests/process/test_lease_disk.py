@@ -122,7 +122,7 @@ def test_truncated_database_loses_no_acknowledged_lease(yard):
     wait_until(lambda: yard.held() == both, "both leases in the next life")
 
 
-def test_a_corrupt_record_at_the_start_gives_no_fence_twice(yard):
+def test_corrupt_record_at_start_gives_no_fence_twice(yard):
     first = yard.granted()
     yard.daemon.stop()
     for file in glob.glob(yard.daemon.state + "/state.db*"):

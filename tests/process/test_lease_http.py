@@ -65,7 +65,7 @@ def test_the_load_is_reported_and_streamed(yard, record_property):
     assert 4 < moments[1] - moments[0] < 8  # every five seconds, on a machine that may be busy
 
 
-def test_a_claim_over_tcp_is_refused_with_the_way_out(yard):
+def test_claim_over_tcp_is_refused_with_remedy(yard):
     refused = yard.get("/api/gpu/leases", method="POST", body={})
     assert refused.status == 403
     assert "TCP without TLS is read-only" in refused.json()["error"]["message"]
@@ -125,7 +125,7 @@ def test_departed_waiter_does_not_block_next_claim(yard):
     stays.close()
 
 
-def test_a_claim_that_is_asked_for_again_is_the_same(yard):
+def test_repeated_claim_is_the_same_claim(yard):
     body = {"id": "asked-for-again-1", "binding": "detached", "ttl_s": 60}
     first = wait_until(lambda: yard.get("/api/gpu/leases", unix=True, method="POST", body=body).json().get("lease"),
                        "leases")

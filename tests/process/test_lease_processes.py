@@ -87,7 +87,7 @@ def test_holders_child_is_member_and_others_are_unleased(world, yard, processes)
     caller.close()
 
 
-def test_an_environment_names_the_lease_of_a_process_without_parents(world, yard, processes):
+def test_environment_names_lease_of_orphaned_process(world, yard, processes):
     caller, lease = claim(yard)
     gpu, = [one["index"] for one in lease["gpus"]]
     marked = processes(orphan=True, GPUYARD_LEASE=lease["id"])
@@ -140,7 +140,7 @@ time.sleep(3600)
 """
 
 
-def test_a_launcher_is_adopted_with_its_workers_in_one_lease(world, yard, run):
+def test_launcher_and_workers_are_adopted_in_one_lease(world, yard, run):
     launcher = subprocess.Popen([sys.executable, "-c", TREE], stdout=subprocess.PIPE, start_new_session=True)
     try:
         pids = [int(launcher.stdout.readline()) for _ in range(3)]

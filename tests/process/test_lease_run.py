@@ -17,7 +17,7 @@ def end_of(process):
     return process.returncode, out, err
 
 
-def test_a_command_runs_on_its_gpu_and_gives_it_back(lease_yard):
+def test_command_runs_on_gpu_then_releases_gpu(lease_yard):
     yard = lease_yard(gpus=2)
     code, out, err = end_of(yard.start("--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES {uuids}; exit 42"))
     assert code == 42 and out.split()[0] == out.split()[1] and out.split()[0] in (
@@ -101,7 +101,7 @@ def test_killed_launchers_gpu_stays_leased_while_command_runs(lease_yard):
 
 
 @pytest.mark.parametrize("way", ["setsid sh -c", "sh -c"])
-def test_a_process_that_is_left_behind_keeps_the_gpu(lease_yard, tmp_path, way):
+def test_leftover_process_keeps_gpu(lease_yard, tmp_path, way):
     yard = lease_yard()
     mark = tmp_path / "left"
     # Twice forked: nobody of the command's is its parent any more.
@@ -116,7 +116,7 @@ def test_a_process_that_is_left_behind_keeps_the_gpu(lease_yard, tmp_path, way):
     assert yard.go("run", "--wait", "20s", "--", "true").returncode == 0
 
 
-def test_the_stdout_of_the_command_is_its_own(lease_yard):
+def test_command_stdout_has_no_other_output(lease_yard):
     done = lease_yard().go("run", "--", "printf", "a\\nb")
     assert (done.returncode, done.stdout) == (0, "a\nb")
 
@@ -156,7 +156,7 @@ def test_lost_lease_record_is_reported_to_launcher(lease_yard, tmp_path, daemon)
     assert code == 3, err
 
 
-def test_signals_while_it_runs_reach_the_command(lease_yard, tmp_path):
+def test_signals_reach_running_command(lease_yard, tmp_path):
     yard = lease_yard()
     mark = tmp_path / "mark"
     one = yard.start("--", "sh", "-c", f"trap 'exit 9' USR1; echo >{mark}; while :; do sleep 0.02; done")

@@ -90,7 +90,7 @@ def test_command_gets_gpus_in_environment_and_arguments(granted, leasing):
 @pytest.mark.parametrize("command, code", [
     (("true",), 0), (("sh", "-c", "exit 42"), 42), (("sh", "-c", "kill -TERM $$"), 128 + 15),
     (("sh", "-c", "kill -KILL $$"), 128 + 9), (("/nowhere/command",), 127), (("/etc/passwd",), 126)])
-def test_the_exit_status_is_the_commands(granted, leasing, command, code):
+def test_exit_status_is_that_of_command(granted, leasing, command, code):
     done, out, err = end_of(granted("--", *command))
     assert (done, out) == (code, ""), err
     assert len(leasing.released) == 1
@@ -103,7 +103,7 @@ def test_command_starts_only_after_member_is_registered(granted, leasing):
     assert leasing.members == [{"pid": int(out), "fence": 7}]
 
 
-def test_a_command_that_the_daemon_does_not_take_never_runs(granted, leasing, tmp_path):
+def test_command_refused_as_member_never_runs(granted, leasing, tmp_path):
     leasing.refuse["member"] = (409, "conflict", "the fence is another grant's")
     mark = path_of(tmp_path, "mark")
     code, out, err = end_of(granted("--", "touch", str(mark)))
@@ -249,7 +249,7 @@ def test_command_inherits_no_descriptors_limits_or_signal_mask(granted):
     assert int(blocked, 16) == 0
 
 
-def test_no_free_gpu_and_no_patience_is_exit_code_7(launch, leasing):
+def test_unavailable_gpu_without_wait_is_exit_7(launch, leasing):
     one = launch("--no-wait", "--", "echo", "ran")
     assert leasing.next_claim()["wait_s"] == 0
     leasing.tell("ended", ending="none_free", gpus=[])
@@ -258,7 +258,7 @@ def test_no_free_gpu_and_no_patience_is_exit_code_7(launch, leasing):
     assert "cannot be leased now" in err and "  try:   gpuyard run -n 1 --wait 1h -- echo ran\n" in err
 
 
-def test_patience_that_ends_is_exit_code_7_and_says_why(shell, leasing):
+def test_wait_timeout_is_exit_code_7_with_reason(shell, leasing):
     run_in(shell, leasing, "--wait 1s -- echo ran", grant=False)
     leasing.tell("waiting", place=place(2, "all GPUs are in use"))
     shell.until("position 2")  # it has heard why
@@ -276,7 +276,7 @@ def test_unsatisfiable_claim_exits_2_with_reason(launch, leasing):
     assert (code, out) == (2, "") and "no GPU here is an A100" in err
 
 
-def test_a_daemon_that_has_just_been_started_is_asked_again(launch, leasing):
+def test_claim_is_repeated_to_starting_daemon(launch, leasing):
     leasing.refuse["claim"] = UNAVAILABLE
     one = launch("--", "echo", "ran")
     first = leasing.next_claim()
@@ -325,7 +325,7 @@ def test_no_wait_fails_at_once_on_busy_daemon(launch, leasing):
 
 @pytest.mark.parametrize("name, note", [("a" + "\u00e4" * 120, "a" + "\u00e4" * 99),
                                         (b"\xff\xfe" * 60, "\ufffd" * 66)])
-def test_the_name_of_the_command_is_cut_between_characters(launch, leasing, tmp_path, name, note):
+def test_command_name_is_cut_between_characters(launch, leasing, tmp_path, name, note):
     command = os.path.join(os.fsencode(tmp_path), os.fsencode(name))
     os.symlink("/bin/true", command)
     launch("--", command)
@@ -362,7 +362,7 @@ def test_signal_while_waiting_ends_despite_hanging_daemon(launch, leasing):
     assert time.monotonic() - began < 5
 
 
-def test_nohup_is_meant(launch, leasing):
+def test_nohup_keeps_hangup_ignored(launch, leasing):
     one = launch("--", "echo", "ran", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     leasing.next_claim()
     one.send_signal(signal.SIGHUP)
@@ -370,7 +370,7 @@ def test_nohup_is_meant(launch, leasing):
     assert end_of(one)[:2] == (0, "ran\n")
 
 
-def test_a_daemon_that_comes_back_has_the_same_claim(launch, leasing):
+def test_claim_is_repeated_to_restarted_daemon(launch, leasing):
     one = launch("--", "echo", "ran")
     first = leasing.next_claim()
     leasing.tell("waiting", place=place(1, "all GPUs are in use"))
@@ -410,7 +410,7 @@ def test_claim_lost_by_daemon_is_made_again(launch, leasing):
     assert (code, out) == (0, "ran\n") and "lost this claim" in err, err
 
 
-def test_a_lease_that_the_daemon_lost_is_not_taken_twice(granted, leasing, tmp_path):
+def test_lease_lost_by_daemon_is_not_claimed_twice(granted, leasing, tmp_path):
     mark, go = path_of(tmp_path, "mark"), path_of(tmp_path, "go")
     one = granted("--", "sh", "-c", f"echo >{mark}; until [ -e {go} ]; do sleep 0.02; done; exit 5")
     appears(mark)
@@ -552,7 +552,7 @@ def test_ctrl_z_stops_both_and_fg_goes_on(shell, leasing):
     shell.until("code=0")
 
 
-def test_ctrl_c_ends_the_command_and_a_loop_around_it(shell, leasing):
+def test_ctrl_c_ends_command_and_surrounding_loop(shell, leasing):
     shell.type(f"for i in 1 2 3; do {PROGRAM} run -- sh -c 'echo be''gun; exec sleep 60'; done; echo co''de=$?\n")
     leasing.next_claim()
     leasing.grant()
@@ -565,7 +565,7 @@ def test_ctrl_c_ends_the_command_and_a_loop_around_it(shell, leasing):
     assert len(leasing.claims) == 1
 
 
-def test_ctrl_c_while_waiting_gives_up_the_claim(shell, leasing):
+def test_ctrl_c_while_waiting_cancels_the_claim(shell, leasing):
     run_in(shell, leasing, "-- echo ran", grant=False)
     leasing.tell("waiting", place=place(3, "all GPUs are in use"))
     shell.until("waiting for a GPU: position 3, all GPUs are in use")
@@ -616,7 +616,7 @@ def test_background_reader_keeps_terminal_while_command_runs(shell, leasing, tmp
     shell.until("code=0")
 
 
-def test_ctrl_c_ends_a_script_and_the_command_in_it(shell, leasing):
+def test_ctrl_c_ends_script_and_its_command(shell, leasing):
     in_a_script(shell, leasing, f"{PROGRAM} run --quiet -- sh -c \"echo be\"\"gun; sleep 60\"; echo went on")
     shell.until("begun")
     shell.wait_until_it_waits("sh ")
@@ -627,7 +627,7 @@ def test_ctrl_c_ends_a_script_and_the_command_in_it(shell, leasing):
     assert len(leasing.released) == 1
 
 
-def test_ctrl_z_stops_a_script_and_the_command_in_it(shell, leasing):
+def test_ctrl_z_stops_script_and_its_command(shell, leasing):
     in_a_script(shell, leasing,
                 f"{PROGRAM} run --quiet -- sh -c \"echo be\"\"gun; read line; echo got \\$line\"; exit 8")
     shell.until("begun")
@@ -690,7 +690,7 @@ def test_lease_with_closed_output_pipe_is_released(take, leasing):
     assert len(leasing.released) == 1
 
 
-def test_a_lease_that_cannot_be_shown_is_given_back(take, leasing):
+def test_lease_that_cannot_be_shown_is_released(take, leasing):
     leasing.refuse["show"] = (500, "internal", "no room")
     done = take("--json")
     assert done.returncode == 1 and done.stdout == "" and "no room" in done.stderr, done

@@ -90,7 +90,7 @@ def test_public_headers_stand_alone(tmp_path):
 # ---- somebody else's project
 
 
-def test_a_cmake_project_finds_it_and_brings_its_own_libraries(prefix, world, tmp_path):
+def test_cmake_project_uses_package_with_its_own_libraries(prefix, world, tmp_path):
     build = tmp_path / "consumer"
     output("cmake", "-S", SOURCE / "tests" / "consumer", "-B", build, "-G", "Ninja",
            "-DCMAKE_CXX_COMPILER=g++", f"-DCMAKE_PREFIX_PATH={prefix}")
@@ -101,7 +101,7 @@ def test_a_cmake_project_finds_it_and_brings_its_own_libraries(prefix, world, tm
 
 
 @pytest.mark.parametrize("compiler", ["g++", "clang++-19"])
-def test_pkg_config_finds_it(prefix, world, tmp_path, compiler):
+def test_pkg_config_finds_the_library(prefix, world, tmp_path, compiler):
     if shutil.which(compiler) is None:
         pytest.skip(f"no {compiler} here")
     environment = os.environ | {"PKG_CONFIG_PATH": str(library_directory(prefix) / "pkgconfig")}
@@ -139,7 +139,7 @@ def test_the_energy_example_measures_each_gpu(world):
     assert re.fullmatch(r"[\d.]+ J in 1[\d.]* s", lines[2]), lines[2]
 
 
-def test_the_power_limit_example_sets_reads_back_and_restores(world, record_property):
+def test_power_limit_example_sets_reads_and_restores(world, record_property):
     record_property("contract", "B1 B2")
     shown = output(EXAMPLES / "example_power_limit", "1", "300", "0", env=world)
     assert shown == "GPU 1: 700 W -> 300 W\nGPU 1: back to 700 W\n"
@@ -183,7 +183,7 @@ def test_health_example_distinguishes_healthy_unknown_and_lost(world, record_pro
     assert status(check, env=world).returncode == 1
 
 
-def test_without_a_driver_an_example_says_how_to_find_one(tmp_path, record_property):
+def test_example_without_driver_says_where_drivers_are_sought(tmp_path, record_property):
     record_property("contract", "C18 E10")
     environment = clean_environment(tmp_path) | {"GPUYARD_SIM_WORLD": str(tmp_path / "none")}
     done = status(EXAMPLES / "example_health_check", env=environment)
@@ -192,7 +192,7 @@ def test_without_a_driver_an_example_says_how_to_find_one(tmp_path, record_prope
     assert "modprobe" in done.stderr
 
 
-def test_the_page_about_the_library_shows_programs_that_are_compiled():
+def test_library_page_shows_compiled_programs():
     page = (SOURCE / "docs" / "library.md").read_text()
     programs = re.findall(r"```cpp\n// examples/(\w+\.cpp)\n(.*?)```", page, re.DOTALL)
     assert programs
@@ -204,7 +204,7 @@ def test_the_page_about_the_library_shows_programs_that_are_compiled():
 # ---- health in the daemon
 
 
-def test_the_daemon_judges_its_gpus_by_the_configured_temperatures(daemon, tmp_path,
+def test_daemon_judges_gpus_by_configured_temperatures(daemon, tmp_path,
                                                                   record_property):
     record_property("contract", "A10")
     config = tmp_path / "gpuyard.toml"
@@ -239,7 +239,7 @@ def test_a_program_asks_the_daemon_of_its_machine(daemon, tmp_path):
     wait_until(lambda: not yard.get("/api/gpu/leases", unix=True).json()["leases"], "the GPU to be free")
 
 
-def test_a_program_asks_a_daemon_elsewhere_by_its_token(daemon, tmp_path):
+def test_program_reaches_remote_daemon_with_token(daemon, tmp_path):
     """The pin and the token are those of hosts.toml; what the token may not, the program hears by its code."""
     yard = NetYard(daemon, tmp_path)
     yard.make_token("ci", "--scope", "lease")

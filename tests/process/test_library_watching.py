@@ -94,7 +94,7 @@ def test_the_monitor_example_serves_prometheus(world, tmp_path, record_property)
 @pytest.mark.parametrize("arguments", [["--interval"], ["--interval", "0"], ["--count", "x"],
                                        ["--nonsense", "1"], ["--port", "9090"],
                                        ["--prometheus", "--port", "65536"]], ids=" ".join)
-def test_the_monitor_example_says_how_it_is_used(arguments):
+def test_monitor_example_prints_usage(arguments):
     done = status(EXAMPLES / "example_gpu_monitor", *arguments)
     assert done.returncode == 2 and done.stderr.startswith("usage: ")
 

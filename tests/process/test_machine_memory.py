@@ -41,7 +41,7 @@ def samples(yard, family):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_restart_ends_no_verdict_and_an_acknowledgement_does(alerts_yard, number, record_property):
+def test_verdict_survives_restart_until_acknowledged(alerts_yard, number, record_property):
     record_property("contract", "A9 A10")
     yard = alerts_yard("", gpus=2)
     break_memory(yard)
@@ -134,7 +134,7 @@ def test_board_missing_after_restart_raises_alert(alerts_yard, record_property):
     assert not yard.firing()
 
 
-def test_a_missing_board_that_comes_back_is_no_alert(alerts_yard):
+def test_returned_board_ends_missing_alert(alerts_yard):
     yard = alerts_yard("[rule.gpu-missing]\nclear_hold_s = 1\n", gpus=2)
     gone = wait_until(lambda: gpu(yard, 0)["uuid"], "the GPU")
     wait_until(lambda: gpu(yard, 0)["health"] == "healthy", "its verdict")

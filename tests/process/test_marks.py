@@ -175,7 +175,7 @@ def status(pid, field):
         return next(line.split()[1] for line in file if line.startswith(field + ":"))
 
 
-def test_the_service_finds_the_mark_of_another_users_process(yard, lease, orphan, service):
+def test_service_finds_mark_of_another_users_process(yard, lease, orphan, service):
     """The process has no parent, and is on no GPU: only its mark keeps the lease."""
     assert int(status(yard.process.pid, "CapEff"), 16) == 0
     helper = service()
@@ -205,7 +205,7 @@ def test_leases_work_where_proc_hides_others_processes(running_service, yard, le
     wait_until(lambda: now(yard, lease)["state"] == "ended", lambda: f"its end; it is {now(yard, lease)}")
 
 
-def test_without_the_service_the_daemon_says_so(yard, lease, service):
+def test_daemon_reports_missing_marks_service(yard, lease, service):
     notes = yard.get("/ready", unix=True).json()["notes"]
     assert any("gpuyard-marks is not available" in note and "gpuyard-marks.socket" in note for note in notes), notes
     assert yard.log().count("gpuyard-marks is not available") == 1
@@ -250,7 +250,7 @@ def test_a_stranger_at_the_socket_is_refused(service):
     assert f"uid {STRANGER} is not the daemon's user" in helper.started[0].stderr.read()
 
 
-def test_the_socket_of_the_service_is_closed_to_strangers(service):
+def test_service_socket_is_closed_to_strangers(service):
     with pytest.raises(PermissionError):
         connect_as(service().path, STRANGER)
 
@@ -311,7 +311,7 @@ def test_roots_daemon_has_a_child_without_other_rights(daemon):
     assert sorted(os.listdir(f"/proc/{child}/fd"), key=int) == ["0", "1", "2", "3"]
 
 
-def test_a_users_daemon_finds_the_marks_of_that_user(place, program, open_place, opened, orphan):
+def test_daemon_of_user_finds_marks_of_that_user(place, program, open_place, opened, orphan):
     """Its child reads them: to the daemon itself the kernel shows no environment, because of Landlock."""
     yard = start_daemon(place, program, open_place, opened, service=False)
     child = wait_until(lambda: marks_child(yard), "the child")

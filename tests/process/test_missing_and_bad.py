@@ -19,7 +19,7 @@ from program import PATIENCE, PROGRAM, UnixConnection, clean_environment, wait_u
 # ---- no driver
 
 
-def test_without_a_library_the_daemon_serves_and_says_so(daemon, record_property):
+def test_daemon_without_library_serves_and_says_so(daemon, record_property):
     record_property("contract", "E6 E7 E9 E13")
     yard = daemon("--nvml", "/nowhere/libnvidia-ml.so.1")
     devices = yard.get("/api/gpu/devices")
@@ -41,7 +41,7 @@ def the_loader_finds_nvml():
 
 
 @pytest.mark.skipif(the_loader_finds_nvml(), reason="this machine has NVIDIA's library")
-def test_the_missing_library_is_logged_in_the_agreed_words(daemon, record_property):
+def test_missing_library_is_logged_in_agreed_words(daemon, record_property):
     record_property("contract", "E9")
     assert ("NVML initialization failed: NVML Shared Library Not Found. GPU features disabled."
             in daemon().log())
@@ -115,7 +115,7 @@ def test_lost_gpu_is_listed_beside_seven_available_gpus(daemon, record_property)
     assert yard.get("/api/gpu/devices").json()["devices"][3]["is_available"] is True
 
 
-def test_one_failing_reading_is_null_and_has_no_series(daemon, record_property):
+def test_failing_reading_is_null_and_has_no_series(daemon, record_property):
     record_property("contract", "E2 A8")
     yard = daemon("--simulate", "8")
     yard.sim("inject", "--gpu", "5", "--call", "utilization_rates", "--code", "3")
@@ -126,7 +126,7 @@ def test_one_failing_reading_is_null_and_has_no_series(daemon, record_property):
     assert 'utilization_percent{device="4"}' in yard.get("/metrics").text
 
 
-def test_a_failing_query_is_logged_once_in_the_agreed_words(daemon, record_property):
+def test_failing_query_is_logged_once_in_agreed_words(daemon, record_property):
     record_property("contract", "E9")
     yard = daemon("--simulate", "2")
     yard.sim("inject", "--gpu", "0", "--call", "utilization_rates", "--code", "999")
@@ -164,7 +164,7 @@ def test_unopenable_gpu_is_unavailable_while_others_return(daemon, record_proper
     assert sick["error_message"] == "the driver did not open this GPU in time"
 
 
-def test_a_gpu_that_would_not_open_recovers_by_itself(daemon):
+def test_gpu_that_failed_to_open_recovers(daemon):
     yard = daemon("--simulate", "2")
     yard.sim("inject", "--gpu", "1", "--call", "identity", "--code", "999")
     os.kill(yard.driver_host(), signal.SIGKILL)
@@ -178,7 +178,7 @@ def test_a_gpu_that_would_not_open_recovers_by_itself(daemon):
                "the GPU to be opened again")
 
 
-def test_a_replaced_driver_means_a_new_session(daemon):
+def test_replaced_driver_starts_a_new_session(daemon):
     yard = daemon("--simulate", "2")
     host = yard.driver_host()
     for gpu in "01":
@@ -310,7 +310,7 @@ def test_a_killed_driver_host_is_replaced(daemon):
     assert "driver-host exited; starting another" in yard.log()
 
 
-def test_a_stopped_driver_host_does_not_stop_the_api(daemon):
+def test_stopped_driver_host_does_not_stop_api(daemon):
     yard = daemon("--simulate", "4")
     os.kill(yard.driver_host(), signal.SIGSTOP)
     body = yard.get("/api/gpu/devices").json()
@@ -324,7 +324,7 @@ def test_a_stopped_driver_host_does_not_stop_the_api(daemon):
 # ---- somebody else is there already
 
 
-def test_a_second_daemon_on_the_same_state_is_refused(daemon, run):
+def test_second_daemon_on_same_state_is_refused(daemon, run):
     yard = daemon("--simulate", "1")
     second = run("serve", "--state", yard.state, "--socket", yard.socket + "2",
                  "--listen", "127.0.0.1:0")
@@ -349,7 +349,7 @@ def test_a_stale_socket_file_is_replaced(daemon, tmp_path):
     assert second.get("/health", unix=True).status == 200
 
 
-def test_a_file_that_is_no_socket_is_never_deleted(run, tmp_path):
+def test_file_that_is_no_socket_is_kept(run, tmp_path):
     precious = tmp_path / "thesis.txt"
     precious.write_text("x")
     served = run("serve", "--state", str(tmp_path / "s"), "--socket", str(precious),
@@ -358,7 +358,7 @@ def test_a_file_that_is_no_socket_is_never_deleted(run, tmp_path):
     assert precious.read_text() == "x"
 
 
-def test_a_busy_port_is_named_with_the_way_out(run, tmp_path):
+def test_busy_port_is_named_with_remedy(run, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as holder:
         port = holder.getsockname()[1]
         served = run("serve", "--state", str(tmp_path / "s"), "--socket", str(tmp_path / "g.sock"),
@@ -432,7 +432,7 @@ def test_named_but_missing_daemon_is_error(run):
     assert result.returncode == 5 and "/nowhere/gpuyard.sock" in result.stderr
 
 
-def test_a_state_directory_that_cannot_be_made_is_named(run):
+def test_state_directory_that_cannot_be_made_is_named(run):
     result = run("serve", "--state", "/dev/null/state", "--listen", "127.0.0.1:0")
     assert result.returncode != 0 and "/dev/null" in result.stderr
 

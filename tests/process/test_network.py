@@ -80,7 +80,7 @@ def test_every_verb_that_reads_reads_over_https(net):
     assert refused.returncode != 0 and "tokens are managed on the machine itself" in refused.stderr
 
 
-def test_a_lease_is_taken_renewed_and_released_over_https(net):
+def test_lease_is_claimed_renewed_and_released_over_https(net):
     yard = net()
     yard.make_token("laptop", "--scope", "lease")
     yard.know_host(token="laptop")
@@ -150,7 +150,7 @@ def answer_at_terminal(yard, words, answer):
     return seen.decode()
 
 
-def test_a_setup_that_lets_strangers_in_does_not_start(tmp_path):
+def test_setup_open_to_strangers_does_not_start(tmp_path):
     for text, words in [
             ('[server]\nlisten = ["10.1.2.3:9410"]\n', "FILE:2: server.listen"),
             ('[server]\nlisten = ["127.0.0.1:0"]\ninsecure_read_only = ["10.1.2.3:9410"]\n', "FILE:3:"),
@@ -167,7 +167,7 @@ def test_a_setup_that_lets_strangers_in_does_not_start(tmp_path):
     assert "--listen" in said and "tls.listen" in said
 
 
-def test_an_address_that_is_meant_to_be_open_is(tmp_path):
+def test_address_declared_insecure_is_accepted(tmp_path):
     config = tmp_path / "g.toml"
     config.write_text('[server]\nlisten = ["0.0.0.0:0"]\ninsecure_read_only = ["0.0.0.0:0"]\n')
     done = subprocess.run([PROGRAM, "config", "validate", "--config",

@@ -109,7 +109,7 @@ def test_webhook_is_signed_and_retried_until_accepted(tmp_path, opened, record_p
     assert not figures["failing"]
 
 
-def test_a_success_that_breaks_off_is_one(tmp_path, opened):
+def test_truncated_success_response_counts_as_success(tmp_path, opened):
     receiver = opened(Receiver(["cut"]))
     driver = opened(Driver(tmp_path, f'[sink.a]\nkind = "webhook"\nurl = "{receiver.url()}"\n'))
     driver.tell(notice("n-1"))
@@ -175,7 +175,7 @@ def test_a_sink_that_hangs_holds_up_no_other(tmp_path, opened):
     assert "no response" in driver.figures()["hangs"]["last_error"]
 
 
-def test_a_receiver_may_ask_for_patience(tmp_path, opened):
+def test_retry_after_of_receiver_is_respected(tmp_path, opened):
     receiver = opened(Receiver([(429, {"Retry-After": "2"})]))
     driver = opened(Driver(tmp_path, f'[sink.a]\nkind = "webhook"\nurl = "{receiver.url()}"\n'))
     driver.tell(notice("n-1"))
@@ -183,7 +183,7 @@ def test_a_receiver_may_ask_for_patience(tmp_path, opened):
     assert receiver.told[1].when - receiver.told[0].when >= 2
 
 
-def test_the_end_of_an_alert_never_comes_before_its_beginning(tmp_path, opened):
+def test_end_of_alert_is_sent_after_its_beginning(tmp_path, opened):
     receiver = opened(Receiver([500, 500]))
     driver = opened(Driver(tmp_path, f'[sink.a]\nkind = "webhook"\nurl = "{receiver.url()}"\n'))
     driver.tell(notice("on"), resolved("off"))
@@ -191,7 +191,7 @@ def test_the_end_of_an_alert_never_comes_before_its_beginning(tmp_path, opened):
     assert [t.headers["x-gpuyard-delivery"] for t in receiver.told] == ["on", "on", "on", "off"]
 
 
-def test_no_secret_is_said_even_if_the_receiver_repeats_it(tmp_path, opened):
+def test_secret_repeated_by_receiver_is_not_shown(tmp_path, opened):
     receiver = opened(Receiver([500, 404, 404]))
     key = secret_file(tmp_path, "key", "s3cret-of-signature")
     token = secret_file(tmp_path, "token", "t0ken-of-bearer")

@@ -48,7 +48,7 @@ def test_nvlink_loss_raises_event_alert_and_bottleneck(run, world, daemon):
     wait_until(lambda: cause(yard, 1)["cause"] != "narrow_link", "the cause to be over")
 
 
-def test_links_that_never_were_up_are_a_board_without_them(run, world, daemon):
+def test_links_that_were_never_up_raise_no_alert(run, world, daemon):
     world.start("--gpus", "1", "--model", "h100", "--load", "steady:0.8")
     world.inject(0, "--nvlink-down", str(LINKS))
     yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))

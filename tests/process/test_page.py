@@ -45,7 +45,7 @@ def shows_live(page):
     page.wait_for("document.querySelector('header .good')?.textContent === 'live'")
 
 
-def test_the_front_page_has_the_values_without_a_script(shared):
+def test_front_page_has_values_without_script(shared):
     yard = shared("--simulate", "8")
     document = page_or_skip(yard)
     assert document.count("<tr><th scope=\"row\">") == 8
@@ -139,7 +139,7 @@ def test_a_value_that_changes_is_on_the_page(daemon, open_page):
     page.wait_for(f"{cells} !== {json.dumps(before)}")
 
 
-def test_the_filter_and_the_order_are_in_the_address(shared, open_page):
+def test_filter_and_order_are_in_address(shared, open_page):
     yard = shared("--simulate", "8")
     page = open_page(yard, "/?f=gpu%3E%3D6&sort=-gpu")
     shows_live(page)
@@ -231,7 +231,7 @@ def test_eight_tabs_share_one_stream(daemon, tmp_path):
             page.wait_for(f"{turn} !== {json.dumps(before)}")
 
 
-def test_the_past_is_an_address(daemon, open_page):
+def test_address_can_name_a_past_moment(daemon, open_page):
     yard = daemon("--simulate", "2")
     page_or_skip(yard)
     time.sleep(3)
@@ -260,7 +260,7 @@ def test_user_text_is_not_rendered_as_html(daemon, run, open_page):
     assert page.complaints == []
 
 
-def test_over_plain_http_it_only_shows_the_commands(shared, open_page):
+def test_page_over_plain_http_only_shows_commands(shared, open_page):
     page = open_page(shared("--simulate", "8"), "/login")
     page.wait_for("document.body?.innerText.includes('gpuyard tls init')")
     assert page.evaluate("document.querySelectorAll('.action > button, input[type=password]').length") == 0
@@ -447,7 +447,7 @@ def test_escape_closes_a_plan_not_drawn_yet(https_page):
     page.wait_for("document.querySelector('dialog[open]')")
 
 
-def test_steps_into_the_past_wait_for_no_answer(shared, open_page):
+def test_steps_into_past_do_not_wait_for_responses(shared, open_page):
     page = open_page(shared("--simulate", "8"), "/?at=2026-01-07T10:00:00.000Z")
     page.wait_for("document.querySelector('header .past')")
     page.keys_while_busy(*"[[[")
@@ -488,7 +488,7 @@ def test_unleased_process_is_shown_while_running(daemon, open_page):
             process.kill()
 
 
-def test_with_a_token_it_acts_after_a_plan(https_page):
+def test_page_with_token_acts_after_a_plan(https_page):
     page, yard, token = https_page
 
     def limit():

@@ -257,7 +257,7 @@ def test_commands_run_without_the_process_that_starts_them(place):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_the_process_that_starts_commands_ends_with_the_daemon(place, number):
+def test_command_host_ends_with_daemon(place, number):
     daemon = place().start()
     starter = wait_until(lambda: command_host(daemon), "the process that starts commands")
     os.kill(starter, signal.SIGTERM)
@@ -306,7 +306,7 @@ def test_a_daemon_without_landlock_says_so_and_serves(place):
     assert daemon.get("/api/gpu/devices").json()["count"] == 1
 
 
-def test_a_daemon_without_privileges_has_its_own_files_alone(place, attack):
+def test_daemon_without_privileges_has_only_its_own_files(place, attack):
     yard = place(SERVICE)
     results = yard.own / "state"
     daemon = yard.start(**attack.environment | {"HOSTILE_RESULTS": str(results)})
@@ -353,7 +353,7 @@ def given_to_a_stranger(path, mode=None):
 
 
 @pytest.mark.parametrize("capabilities", [(), CAPABILITIES])
-def test_a_daemon_with_capabilities_takes_no_configuration_of_others(place, capabilities):
+def test_daemon_with_capabilities_refuses_configuration_of_others(place, capabilities):
     yard = place(SERVICE)
     for file in (yard.config, yard.alerts):
         os.chown(file, SERVICE, SERVICE)
@@ -366,7 +366,7 @@ def test_a_daemon_with_capabilities_takes_no_configuration_of_others(place, capa
         yard.start()
 
 
-def test_a_daemon_with_capabilities_loads_no_library_of_others(place):
+def test_daemon_with_capabilities_loads_no_library_of_others(place):
     yard = place(SERVICE)
     library = given_to_a_stranger(yard.write(yard.root / "libnvidia-ml.so.1", "", 0o666))
     yard.write(yard.config, f'[driver]\nnvml = "{library}"\n')
@@ -377,7 +377,7 @@ def test_a_daemon_with_capabilities_loads_no_library_of_others(place):
 
 
 @pytest.mark.parametrize("uid", [0, SERVICE])
-def test_state_and_sockets_must_not_be_writable_by_others(place, uid):
+def test_state_or_sockets_writable_by_others_are_refused(place, uid):
     yard = place(uid)
     options = {"capabilities": CAPABILITIES} if uid else {}
     state = yard.own / "state"
@@ -402,7 +402,7 @@ def test_state_and_sockets_must_not_be_writable_by_others(place, uid):
     daemon.wait_for_log(f"listening on {sockets}/lease.sock")
 
 
-def test_a_directory_of_another_user_above_the_state_is_refused(place):
+def test_state_below_directory_of_another_user_is_refused(place):
     yard = place()
     given_to_a_stranger(yard.own)
     assert f"{yard.own} belongs to UID {STRANGER}" in yard.refused()
@@ -418,7 +418,7 @@ def test_file_in_sticky_directory_is_trusted(place):
     yard.start()
 
 
-def test_a_tls_key_of_another_user_closes_only_its_listener(place):
+def test_tls_key_of_another_user_closes_its_listener(place):
     yard = place()
     yard.write(yard.config, '[tls]\nlisten = ["127.0.0.1:0"]\n')
     state = yard.own / "state"

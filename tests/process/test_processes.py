@@ -211,7 +211,7 @@ def synthetic(world, count):
     return sorted(world.pids(0))
 
 
-def test_the_hosts_proc_is_read_where_it_is_mounted(world, elsewhere):
+def test_mounted_proc_of_host_is_read(world, elsewhere):
     yard, proc = elsewhere
     job, hostile, invisible = synthetic(world, 3)
     put_process(proc, job, cgroup="0::/system.slice/slurmstepd.scope/job_77/step_0/user/task_0\n")

@@ -57,7 +57,7 @@ def shape(text, device):
     return [line.rsplit(" ", 1)[0] + " *" if moving.search(line) else line for line in lines]
 
 
-def test_the_series_of_each_model_are_the_committed_ones(shared):
+def test_series_of_each_model_match_committed_series(shared):
     """GPUYARD_WRITE_GOLDEN=1 writes them anew."""
     yard = shared("--simulate", "6", "--model", ",".join(MODELS))
     # The performance monitors compare two samples of the slow tier.
@@ -144,7 +144,7 @@ def test_both_formats_have_the_same_series(shared):
     assert names(in_openmetrics(yard).text) == names(yard.get("/metrics").text)
 
 
-def test_a_real_prometheus_scrapes_us(shared, prometheus, record_property):
+def test_real_prometheus_scrapes_the_daemon(shared, prometheus, record_property):
     record_property("contract", "C14")
     query = prometheus.start(shared("--simulate", "4").port).query
     wait_until(lambda: query('up{job="gpuyard"} == 1'), "the target to be up")

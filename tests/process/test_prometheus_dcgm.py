@@ -85,7 +85,7 @@ def test_labels_match_dcgm_exporter(shared):
     assert "gpuyard_gpu_temperature_celsius" not in text and "gpuyard_gpu_info{" in text
 
 
-def test_promtool_only_dislikes_the_names_that_are_not_ours(shared):
+def test_promtool_complains_about_dcgm_names_only(shared):
     yard = shared("--simulate", "2", "--metrics-dialect", "both")
     checked = subprocess.run([shutil.which("promtool"), "check", "metrics"],
                              input=yard.get("/metrics").text, text=True, capture_output=True,

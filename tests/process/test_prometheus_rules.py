@@ -27,7 +27,7 @@ def test_promtool_accepts_the_rules():
     assert f"{len(ALERTS)} rules found" in checked.stdout
 
 
-def test_every_rule_fires_when_it_should_and_not_before():
+def test_every_rule_fires_at_its_time():
     tested = promtool("test", "rules", str(TESTS))
     assert tested.returncode == 0, tested.stdout + tested.stderr
     text = TESTS.read_text()
@@ -42,7 +42,7 @@ def test_every_rule_has_severity_summary_and_advice():
             assert re.search(wanted, rule), f"{name} lacks {wanted}"
 
 
-def test_rules_only_ask_for_families_that_there_are():
+def test_rules_query_only_existing_families():
     """A misspelt name would never fire, and nobody would see it."""
     introduction, table = (ROOT / "docs/metrics.md").read_text().split("|---|", 1)
     known = set(re.findall(r"`(\w+)[`{]", introduction))

@@ -176,7 +176,7 @@ def test_a_release_right_after_the_start_succeeds(yard):
                "its end")
 
 
-def test_a_renewal_in_python_right_after_the_start_succeeds(yard):
+def test_python_renewal_right_after_start_succeeds(yard):
     yard.start()
     assert yard.is_reading()
     script = ("import gpuyard, sys\n"
@@ -188,7 +188,7 @@ def test_a_renewal_in_python_right_after_the_start_succeeds(yard):
     assert done.stdout == f"held ['{yard.lease}']\n", done.stdout + done.stderr
 
 
-def test_an_epilog_leaves_a_note_until_the_leases_are_read(yard, tmp_path, record_property):
+def test_epilog_note_waits_until_leases_are_read(yard, tmp_path, record_property):
     record_property("contract", "S3")
     yard.slow.unlink(missing_ok=True)
     yard.daemon = yard.begin(wait=True)
@@ -260,7 +260,7 @@ def busy(daemon, world, tmp_path):
     one.server.server_close()
 
 
-def test_a_prolog_keeps_an_end_the_daemon_has_not_accepted(busy, tmp_path, record_property):
+def test_prolog_keeps_end_not_accepted_by_daemon(busy, tmp_path, record_property):
     record_property("contract", "S3")
     spool, programs = tmp_path / "spool", tmp_path / "programs"
     programs.mkdir()

@@ -92,7 +92,7 @@ def test_init_is_reference_counted_and_required(machine):
     assert (said["init"], said["twice"], said["end"]) == (OK, [OK, OK], OK)
 
 
-def test_its_words_for_errors_are_nvidias(machine):
+def test_error_texts_match_nvidias(machine):
     texts = machine.ask()["texts"]
     assert texts["12"] == "NVML Shared Library Not Found"
     assert texts["999"] == "Unknown Error"
@@ -191,7 +191,7 @@ def test_devices_local_matches_independent_list(machine, run):
         record(NAME, "ran")
 
 
-def test_every_reading_is_plausible_or_missing_with_a_reason(machine, run):
+def test_every_reading_is_plausible_or_has_missing_reason(machine, run):
     body = json.loads(run("devices", "--local", "--json", **machine.environment).stdout)
     plausible = {"temperature_core_celsius": (5, 110), "utilization_gpu_percent": (0, 100),
                  "power_draw_w": (1, 2000), "power_limit_w": (10, 2000),

@@ -25,7 +25,7 @@ def gpu_at(run, second, index):
     return looks(done.stdout)[0]["devices"][index]
 
 
-def test_a_recording_is_played_from_where_one_asks(run):
+def test_recording_is_played_from_requested_moment(run):
     idle, busy = gpu_at(run, 5, 0), gpu_at(run, 11, 0)
     assert idle["readings"]["utilization_gpu_percent"] == 30
     assert busy["readings"]["utilization_gpu_percent"] > 90
@@ -61,7 +61,7 @@ def test_daemon_serves_recording_marked_as_simulated(daemon):
     wait_until(lambda: "the recording has ended" in yard.get("/api/gpu/snapshot").text, "the end")
 
 
-def test_a_driver_host_that_dies_goes_on_where_it_was(daemon):
+def test_replay_continues_after_driver_host_is_killed(daemon):
     yard = daemon("--replay", RECORDING, "--replay-from", "12s")
     host = yard.driver_host()
     wait_until(lambda: yard.get("/api/gpu/snapshot").json()["devices"][1]["condition"]
@@ -103,7 +103,7 @@ def test_killed_recorder_leaves_playable_file(daemon, tmp_path):
     assert looks(done.stdout)[0]["devices"][0]["readings"]["power_draw_w"] > 0
 
 
-def test_a_daemon_that_comes_back_is_recorded_on(daemon, tmp_path):
+def test_recording_continues_after_daemon_restart(daemon, tmp_path):
     yard = daemon("--simulate", "1")
     path = tmp_path / "a.rec"
     process = subprocess.Popen([PROGRAM, "record", str(path), "--interval", "100ms", "--socket",
@@ -156,7 +156,7 @@ def test_force_follows_no_link(run, tmp_path):
      "recording stopped: writing /dev/full: No space left"),
     (["record", "-", "--for", "1s", "--nvml", "/nowhere/lib.so"], 5, "failed to initialise NVML"),
 ], ids=range(12))
-def test_bad_input_is_said(run, arguments, code, said):
+def test_bad_input_is_reported(run, arguments, code, said):
     done = run(*arguments)
     assert said in done.stderr
     assert done.returncode == code, done.stderr

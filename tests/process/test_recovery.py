@@ -248,7 +248,7 @@ def test_daemon_stops_promptly_with_hanging_gpu(row, daemon, world):
     assert time.monotonic() - began < PROMPT
 
 
-def test_a_gpu_keeps_its_identity_when_its_index_moves(daemon, world, record_property):
+def test_gpu_keeps_identity_when_index_moves(daemon, world, record_property):
     record_property("contract", "A10")
     world.start("--gpus", "3")
     yard = daemon(GPUYARD_SIM_WORLD=str(world.directory))

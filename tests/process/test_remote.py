@@ -47,7 +47,7 @@ def lab(far_daemon):
     host.end()
 
 
-def test_every_verb_that_reads_is_answered_as_it_is_there(lab):
+def test_every_reading_verb_answers_as_on_its_host(lab):
     for words in READS:
         done = lab.go(*words, "--json", "-H", "lab")
         assert done.returncode == 0, f"{words}: {done.stderr}"
@@ -117,7 +117,7 @@ def test_finished_command_leaves_no_ssh_processes(lab):
     wait_until(lambda: lab.processes() == [], lambda: f"these to end: {lab.processes()}")
 
 
-def test_a_verb_goes_on_when_its_far_end_was_killed(lab):
+def test_verb_continues_after_remote_end_is_killed(lab):
     one = lab.start("watch", "--json", "--interval", "100ms", "-H", "lab")
     try:
         assert json.loads(one.stdout.readline())
@@ -132,7 +132,7 @@ def test_a_verb_goes_on_when_its_far_end_was_killed(lab):
         one.communicate()
 
 
-def test_a_program_with_the_library_comes_the_same_way(lab):
+def test_program_with_library_connects_over_ssh(lab):
     done = subprocess.run([EXAMPLES / "example_client", "ssh://lab"], env=lab.environment, text=True,
                           capture_output=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0 and "event: lease" in done.stdout, done.stderr
@@ -147,7 +147,7 @@ def test_lease_only_ssh_key_allows_leasing_only(lab):
     assert refused.returncode == 4, "not even root may do more there"
 
 
-def test_a_shell_that_greets_its_user_does_no_harm(lab):
+def test_login_shell_with_greeting_is_accepted(lab):
     noisy = lab.place / "noisy"
     noisy.write_text(f'#!/bin/sh\necho "Welcome to the lab!"\nexec "{lab.program}" "$@"\n')
     noisy.chmod(0o755)
@@ -172,7 +172,7 @@ def test_ssh_failure_has_exit_code_and_remedy(lab):
         lab.trust("host_key")
 
 
-def test_a_far_machine_without_a_daemon_is_called_so(far_daemon, lab):
+def test_remote_machine_without_daemon_is_reported(far_daemon, lab):
     wrapper = lab.place / "elsewhere"
     wrapper.write_text(f'#!/bin/sh\nGPUYARD_SOCKET=/nowhere.sock exec "{lab.program}" "$@"\n')
     wrapper.chmod(0o755)
@@ -201,7 +201,7 @@ def test_dial_stdio_greets_and_speaks_for_the_daemon(daemon):
     assert one.returncode == 0
 
 
-def test_a_claim_through_it_is_not_bound_to_a_process(daemon):
+def test_claim_through_dial_stdio_has_no_process_binding(daemon):
     """The process that the kernel names is dial-stdio, and ends with the connection."""
     one = Dial(daemon("--simulate", "1")).process
     assert one.stdout.readline() == GREETING
@@ -244,7 +244,7 @@ def test_remote_host_option_refuses_local_command(run, tmp_path):
         assert f"ssh -p 2222 alice@lab gpuyard {' '.join(words)} -- touch {mark}" in done.stderr
 
 
-def test_a_host_that_could_be_an_option_never_reaches_ssh(run, tmp_path):
+def test_host_that_looks_like_option_is_refused(run, tmp_path):
     ssh = tmp_path / "ssh"
     ssh.write_text(f"#!/bin/sh\ntouch {tmp_path}/called\n", encoding="utf-8")
     ssh.chmod(0o755)

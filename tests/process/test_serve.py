@@ -66,7 +66,7 @@ def test_snapshot_has_all_readings_and_simulated_flag(shared):
     assert {key for key in gpu["missing"] if not key.startswith("gpm_")} == NOT_ON_AN_H100
 
 
-def test_one_gpu_is_found_by_index_uuid_and_pci_address(shared):
+def test_gpu_is_found_by_index_uuid_and_pci(shared):
     yard = shared("--simulate", "4")
     gpu = yard.get("/api/gpu/devices/2").json()
     assert gpu["index"] == 2
@@ -136,7 +136,7 @@ def test_unknown_route_method_or_parameter_is_refused(shared):
     assert unknown.json()["error"]["message"] == 'unknown parameter "fresh"'
 
 
-def test_a_web_page_of_another_host_cannot_reach_us(shared):
+def test_web_page_of_another_host_is_refused(shared):
     yard = shared("--simulate", "4")
     assert yard.get("/api/gpu/devices", headers={"Host": "evil.example"}).status == 421
     assert yard.get("/api/gpu/devices", headers={"Host": f"localhost:{yard.port}"}).status == 200
@@ -149,7 +149,7 @@ def test_a_name_that_is_allowed_is_served(daemon, tmp_path):
     assert yard.get("/health", headers={"Host": "gpu.example"}).status == 200
 
 
-def test_sigterm_and_ctrl_c_end_it_cleanly(daemon, record_property):
+def test_sigterm_and_ctrl_c_end_daemon_cleanly(daemon, record_property):
     record_property("contract", "E8")
     for number in (signal.SIGTERM, signal.SIGINT):
         yard = daemon("--simulate", "2")
@@ -160,7 +160,7 @@ def test_sigterm_and_ctrl_c_end_it_cleanly(daemon, record_property):
         assert not list(yard.directory.glob("*.sock")), "the socket file is left behind"
 
 
-def test_killed_it_leaves_no_child_behind(daemon):
+def test_killed_daemon_leaves_no_child(daemon):
     yard = daemon("--simulate", "2")
     host, keeper = yard.driver_host(), yard.keeper()
     yard.stop(signal.SIGKILL)
@@ -182,7 +182,7 @@ def test_the_fleet_found_is_logged(shared, record_property):
     assert "NVML initialized successfully. Found 4 GPU(s)" in shared("--simulate", "4").log()
 
 
-def test_the_same_fleet_has_the_same_uuids_in_every_run(daemon):
+def test_same_fleet_has_same_uuids_in_every_run(daemon):
     def uuids(yard):
         return [gpu["uuid"] for gpu in yard.get("/api/gpu/snapshot").json()["devices"]]
     first, second = uuids(daemon("--simulate", "3")), uuids(daemon("--simulate", "3"))

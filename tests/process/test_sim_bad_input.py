@@ -91,7 +91,7 @@ def truncate(size):
     (patch(0, b"ELF"), "wrong magic"), (patch(LAYOUT_VERSION_AT, b"\x02"), "world layout 2"),
     (patch(12, b"\xff\xff"), "impossible number"), (patch(BOOT_ID_AT, b"x"), "another boot"),
     (patch(IDENTITIES_AT, b"voodoo\0"), "unknown GPU model")])
-def test_a_damaged_world_file_is_refused_by_every_client(world, tmp_path, change, because):
+def test_damaged_world_file_is_refused_by_every_client(world, tmp_path, change, because):
     world.start("--gpus", "2")
     # A copy, so that the real world can be seen to be unharmed.
     copy = World(tmp_path / "copy")

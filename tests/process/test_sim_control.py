@@ -45,7 +45,7 @@ def test_setters_option_decides_write_permission(world, client, setters, code):
     assert world.writes(ok_only=False) == [(0, "power_limit", 300000, *(["code 4"] if code else []))]
 
 
-def test_so_does_a_scenario(world, client, tmp_path):
+def test_scenario_decides_write_permission(world, client, tmp_path):
     file = tmp_path / "closed.toml"
     file.write_text('[world]\ngpus = 1\nsetters = "nobody"\n')
     world.start("--scenario", str(file))
@@ -137,7 +137,7 @@ def test_dead_client_no_longer_blocks_reset(world, client):
     world.must("reset", "--gpu", "0", "--as-driver")
 
 
-def test_a_daemon_has_the_driver_open_until_it_ends(daemon, run):
+def test_daemon_keeps_driver_open_until_its_end(daemon, run):
     yard = daemon("--simulate", "2")
     there = {"GPUYARD_SIM_WORLD": yard.state + "/world"}
     refused = run("sim", "reset", "--gpu", "0", "--as-driver", **there)
@@ -164,7 +164,7 @@ def test_reset_accepts_any_gpu_identifier_and_world_option(world, tmp_path):
     assert world.sim("reset", "--gpu", "0", "--as-driver").returncode == 5
 
 
-def test_no_privilege_no_reset_by_the_driver(world):
+def test_driver_reset_without_permission_is_refused(world):
     world.start("--gpus", "1", "--setters", "nobody")
     refused = world.sim("reset", "--gpu", "0", "--as-driver")
     assert refused.returncode == 4 and "nobody" in refused.stderr

@@ -37,7 +37,7 @@ json.dump(samples, sys.stdout)
 """
 
 
-def test_the_energy_counter_is_the_integral_of_the_power_readings(world):
+def test_energy_counter_is_integral_of_power_readings(world):
     world.start("--gpus", "1", "--model", MODEL, "--load", "idle")
     sampler = subprocess.Popen(
         [sys.executable, "-c", SAMPLER, os.path.abspath(os.environ["GPUYARD_SIM_LIB"]),

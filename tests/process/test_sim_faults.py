@@ -131,7 +131,7 @@ def test_driver_during_slow_reload_is_not_loaded(world, client):
     assert client().code("count") == 0
 
 
-def test_an_unloaded_driver_comes_back_when_it_is_loaded(world, client):
+def test_reloaded_driver_is_available_again(world, client):
     world.start("--gpus", "1")
     old = client()
     world.unload_driver()
@@ -315,7 +315,7 @@ def test_process_list_entry_size_may_vary(world, client, run,
     assert sorted(each["pid"] for each in shown) == pids
 
 
-def test_functions_can_be_missing_from_a_worlds_own_library(world, client, run):
+def test_functions_are_missing_from_library_of_world(world, client, run):
     gone = ["nvmlDeviceGetPowerUsage", "nvmlDeviceGetFieldValues"]
     printed = world.must("start", "--gpus", "1", *[word for name in gone
                                                    for word in ("--missing", name)])

@@ -30,7 +30,7 @@ def children():
         child.communicate()
 
 
-def test_a_command_is_on_its_gpu_while_it_runs(world, children):
+def test_running_command_is_on_its_gpu(world, children):
     world.start("--gpus", "4", "--load", "idle")
     command = world.popen("run", "--gpu", "3", "--vram", "10G", "--load", "0.8", "--",
                           sys.executable, "-c", "input()", stdin=subprocess.PIPE)
@@ -61,13 +61,13 @@ def test_sim_run_sets_gpu_and_passes_exit_status(world):
     wait_until(lambda: not world.pids(1), "their ends to be noticed")
 
 
-def test_words_of_the_command_are_not_gpuyards(world):
+def test_options_of_command_are_not_parsed(world):
     world.start("--gpus", "1")
     done = world.sim("run", "--gpu", "0", "--", "printf", "<%s>", "--gpu", "", "-h")
     assert done.stdout == "<--gpu><><-h>"
 
 
-def test_a_command_that_does_not_fit_is_not_run(world, tmp_path):
+def test_command_that_does_not_fit_is_refused(world, tmp_path):
     world.start("--gpus", "1")
     marker = tmp_path / "ran"
     for arguments in (["--gpu", "0", "--vram", "81G"], ["--gpu", "9"], ["--gpu", "0", "--vram", "much"],
@@ -78,7 +78,7 @@ def test_a_command_that_does_not_fit_is_not_run(world, tmp_path):
     assert world.sim("run", "--gpu", "0").returncode == 2
 
 
-def test_a_running_process_is_attached_until_it_is_killed(world, children):
+def test_running_process_is_attached_until_killed(world, children):
     world.start("--gpus", "2", "--load", "idle")
     process = sleeper(world.environment)
     children.append(process)
@@ -91,7 +91,7 @@ def test_a_running_process_is_attached_until_it_is_killed(world, children):
 
 @pytest.mark.parametrize("visible, expected", [
     ("2,0", [0, 2]), ("{1}", [1]), ("{0}, 3", [0, 3]), ("1,9,0", [1])])
-def test_a_process_says_itself_which_gpus_it_uses(world, children, visible, expected):
+def test_cuda_visible_devices_names_gpus_of_process(world, children, visible, expected):
     world.start("--gpus", "4", "--load", "idle")
     # A UUID may be cut short, as long as it names one GPU.
     beginnings = [gpu["uuid"][:12] for gpu in world.status()["gpus"]]

@@ -21,7 +21,7 @@ def scenario(world, tmp_path):
     return start
 
 
-def test_things_happen_when_the_file_says(scenario, world):
+def test_events_happen_at_times_of_the_file(scenario, world):
     scenario("""
 [world]
 model = "h100:2,rtx4090"
@@ -91,7 +91,7 @@ driver = "unload"
     assert status["gpus"][0]["memory_used_bytes"] < GIB
 
 
-def test_the_same_file_is_the_same_life(scenario, world):
+def test_same_file_gives_same_readings(scenario, world):
     text = "[world]\ngpus = 4\nstepped = true\nworkload = \"mixed\"\n"
     lives = []
     for _ in range(2):

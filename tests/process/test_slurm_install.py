@@ -121,7 +121,7 @@ def test_a_folder_others_may_change_gets_no_hooks(site, owner, mode):
         assert "/etc/gpuyard/slurm is the usual folder" in done.stderr
 
 
-def test_the_hooks_search_only_the_folders_of_the_install(site):
+def test_hooks_search_folders_of_install_only(site):
     site.install(PROGRAM)
     for hook in HOOKS:
         path = next(line for line in (site.hooks / hook).read_text().splitlines() if line.startswith("PATH="))
@@ -203,7 +203,7 @@ def test_the_quoted_program_of_a_hook_is_checked(site):
     assert len(refused) == len(HOOKS) and all(verdict.startswith(str(program)) for verdict in refused), refused
 
 
-def test_a_hook_that_a_sites_own_calls_is_checked(site):
+def test_hook_called_by_hook_of_site_is_checked(site):
     site.install(PROGRAM)
     configure_all(site)
     theirs = site.program("home", "alice", owner=STRANGER)
@@ -276,7 +276,7 @@ JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_UID": "1000", "SLURM_JOB_USER": "alice", 
 
 
 @pytest.mark.parametrize("owner", [0, STRANGER])
-def test_commands_run_only_a_slurm_that_belongs_to_root(usual_site, owner):
+def test_commands_run_slurm_of_root_only(usual_site, owner):
     usual_site.give(owner)
     spool = ["--spool", str(usual_site.place / "spool")]
     for words in (["install"], ["begin", *spool]):
@@ -285,7 +285,7 @@ def test_commands_run_only_a_slurm_that_belongs_to_root(usual_site, owner):
         assert usual_site.called.exists() == (owner == 0), (words, done)
 
 
-def test_a_slurm_of_another_user_can_be_given_to_root(usual_site):
+def test_slurm_of_another_user_is_refused_with_remedy(usual_site):
     usual_site.give(STRANGER)
     mend = "chown -R root:root /opt/slurm && chmod -R go-w /opt/slurm"
     for words in ([], ["--into", str(usual_site.hooks)]):

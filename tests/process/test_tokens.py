@@ -42,7 +42,7 @@ def yard(daemon, tmp_path):
     return TokenYard(daemon, tmp_path)
 
 
-def test_a_token_is_made_shown_once_listed_and_revoked(yard):
+def test_token_is_shown_once_listed_and_revoked(yard):
     made = yard.go("token", "create", "ci", "--scope", "lease", "--expires", "30d")
     assert made.returncode == 0 and TOKEN.match(made.stdout.strip())
     assert "will not be shown again" in made.stderr and "scope lease" in made.stderr
@@ -65,7 +65,7 @@ def test_created_token_json_matches_schema(yard):
     assert TOKEN.match(made["text"]) and made["token"]["state"] == "good"
 
 
-def test_its_file_is_new_and_only_its_users(yard):
+def test_token_file_is_new_and_private_to_user(yard):
     out = yard.place / "token"
     yard.must("token", "create", "ci", "--out", str(out))
     assert TOKEN.match(out.read_text().strip())
@@ -78,7 +78,7 @@ def test_its_file_is_new_and_only_its_users(yard):
     assert not (yard.place / "other").exists()
 
 
-def test_it_survives_the_daemon_and_so_does_its_end(yard, daemon):
+def test_token_and_revocation_survive_daemon_restart(yard, daemon):
     good, ended = yard.make("good"), yard.make("ended")
     yard.must("token", "revoke", "ended")
     kept = b"".join(open(os.path.join(yard.daemon.state, name), "rb").read()
@@ -93,7 +93,7 @@ def test_it_survives_the_daemon_and_so_does_its_end(yard, daemon):
     assert again.get("/api/gpu/leases", unix=True, headers=headers).status == 401
 
 
-def test_without_tls_it_is_refused_flagged_and_audited(yard):
+def test_token_without_tls_is_refused_flagged_and_audited(yard):
     token = yard.make("ci")
     refused = yard.ask("/api/gpu/snapshot", token, unix=False)
     assert refused.status == 403 and "without TLS" in refused.text
@@ -169,7 +169,7 @@ def test_a_lifetime_beyond_its_bounds_is_refused(yard, opened):
         assert user.ask("GET", "/api/gpu/tokens").json()["tokens"] == []
 
 
-def test_a_revocation_on_a_full_disk_is_stored_later(yard, daemon):
+def test_revocation_on_full_disk_is_stored_later(yard, daemon):
     token = yard.make("leaked")
     pid = yard.daemon.process.pid
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (4000, resource.RLIM_INFINITY))

@@ -51,7 +51,7 @@ def test_a_terminal_of_few_glyphs_gets_ascii(shared, top, run, term):
     assert not run("top", "--once", "--size", "100x30", **look | {"TERM": "xterm"}).stdout.isascii()
 
 
-def test_the_head_names_every_model_of_a_mixed_machine(run, daemon):
+def test_head_names_every_model_of_mixed_machine(run, daemon):
     yard = daemon("--simulate", "6", "--model", "rtx4090:2,h100:2,a100,t4")
 
     def head(size):
@@ -63,7 +63,7 @@ def test_the_head_names_every_model_of_a_mixed_machine(run, daemon):
 
 
 @pytest.mark.parametrize("how", [b"q", b"\x03", signal.SIGTERM, signal.SIGHUP])
-def test_the_terminal_is_as_it_was_after_each_end(shared, top, how):
+def test_terminal_is_restored_after_each_end(shared, top, how):
     screen = top("--socket", shared("--simulate", "2").socket)
     screen.wait_for("why")
     if isinstance(how, bytes):
@@ -73,7 +73,7 @@ def test_the_terminal_is_as_it_was_after_each_end(shared, top, how):
     screen.ended()
 
 
-def test_while_it_is_stopped_the_terminal_is_as_it_was(shared, top):
+def test_terminal_is_restored_while_top_is_stopped(shared, top):
     screen = top("--socket", shared("--simulate", "2").socket)
     screen.wait_for("why")
     screen.program.send_signal(signal.SIGTSTP)
@@ -88,7 +88,7 @@ def test_while_it_is_stopped_the_terminal_is_as_it_was(shared, top):
     assert screen.ended() == 0
 
 
-def test_a_terminal_that_is_gone_ends_it(shared, top):
+def test_closed_terminal_ends_top(shared, top):
     screen = top("--socket", shared("--simulate", "2").socket)
     screen.wait_for("why")
     os.close(screen.master)
@@ -128,7 +128,7 @@ def test_a_daemon_that_goes_and_comes_back(daemon, top):
     screen.wait_for("SIMULATED")
 
 
-def test_a_daemon_that_has_just_started_is_waited_for(tmp_path, run):
+def test_top_waits_for_starting_daemon(tmp_path, run):
     socket = tmp_path / "s"
     serving = subprocess.Popen([PROGRAM, "serve", "--simulate", "2", "--socket", socket, "--state", tmp_path / "state",
                                 "--listen", "127.0.0.1:0"], env=clean_environment(tmp_path),
@@ -141,7 +141,7 @@ def test_a_daemon_that_has_just_started_is_waited_for(tmp_path, run):
         serving.wait(10)
 
 
-def test_a_storm_of_sizes_leaves_it_whole(shared, top):
+def test_screen_is_whole_after_many_resizes(shared, top):
     screen = top("--socket", shared("--simulate", "8").socket)
     screen.wait_for("why")
     for i in range(200):
@@ -186,7 +186,7 @@ def test_once_prints_one_screen_of_any_size(shared, run):
     assert done.stdout.isascii() and re.search(r"\n>0 +\d+%", done.stdout)
 
 
-def test_it_reads_the_driver_where_there_is_no_daemon(run):
+def test_top_without_daemon_reads_driver(run):
     done = run("top", "--once", "--simulate", "3")
     assert done.returncode == 0, done.stderr
     assert len(re.findall(r"(?m)^[> ]\d ", done.stdout)) == 3

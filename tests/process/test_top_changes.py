@@ -144,7 +144,7 @@ def test_copy_key_writes_uuid_to_clipboard(shared, top):
     assert screen.ended() == 0
 
 
-def test_the_past_has_the_values_that_it_had(shared, top, run):
+def test_past_moment_shows_its_values(shared, top, run):
     yard = shared("--simulate", "2")
     wait_until(lambda: len(json.loads(yard.get("/api/gpu/devices/0/history?metric=power&since=30s").text)["points"]) > 4,
                "some seconds of history")
@@ -165,7 +165,7 @@ def test_the_past_has_the_values_that_it_had(shared, top, run):
     screen.wait_for("SIMULATED")
 
 
-def test_a_recording_is_drawn_the_same_each_time_and_everywhere(run):
+def test_recording_is_drawn_the_same_in_every_locale(run):
     def once(*arguments, **environment):
         done = run("top", "--replay", str(RECORDING), "--once", "--size", "80x24", "--charset", "block",
                    *arguments, **environment)

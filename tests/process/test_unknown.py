@@ -79,7 +79,7 @@ def test_one_failed_reading_is_no_alarm(lease_yard):
 
 
 @pytest.mark.parametrize("compute_list", ["missing", "denied"])
-def test_half_a_process_list_is_no_list(tmp_path, daemon, compute_list, world):
+def test_incomplete_process_list_counts_as_unknown(tmp_path, daemon, compute_list, world):
     world.start("--gpus", "2", "--load", "idle",
                 *(word for name in COMPUTE_LISTS if compute_list == "missing" for word in ("--missing", name)))
     library = without(COMPUTE_LISTS, tmp_path / "half.so") if compute_list == "missing" else WHOLE
@@ -118,7 +118,7 @@ def test_gpu_with_failed_process_list_is_not_granted(lease_yard):
     assert claim.wait(timeout=30) == 0
 
 
-def test_hidden_work_keeps_its_gpu(lease_yard):
+def test_hidden_work_withholds_its_gpu(lease_yard):
     yard = lease_yard(gpus=2)
     yard.world.load(1, "steady:1:7G")
     why = wait_for_withholding(yard, 1, "in_use")[1]
@@ -174,7 +174,7 @@ def test_a_virtual_gpu_is_leased(lease_yard):
     assert runs(yard) == 0
 
 
-def test_a_board_in_mig_mode_costs_only_itself(tmp_path, daemon, world):
+def test_board_in_mig_mode_withholds_only_itself(tmp_path, daemon, world):
     source = tmp_path / "mig.c"
     source.write_text("""
         int nvmlDeviceGetIndex(void* device, unsigned* index);

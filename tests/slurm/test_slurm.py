@@ -146,7 +146,7 @@ def test_job_and_unassigned_energy_add_up_to_counters(cluster, record_property):
         assert abs(joules - used) < 0.2 and gpus == had
 
 
-def test_a_job_that_was_not_all_counted_says_so(cluster, record_property):
+def test_partly_counted_job_says_so(cluster, record_property):
     record_property("contract", "S2")
     node = cluster.nodes[0]
     with running(node) as job:
@@ -165,7 +165,7 @@ def test_a_job_that_was_not_all_counted_says_so(cluster, record_property):
 # Drained and resumed.
 
 
-def test_a_node_with_a_sick_gpu_is_drained_and_resumed(cluster, record_property):
+def test_node_with_lost_gpu_is_drained_and_resumed(cluster, record_property):
     record_property("contract", "S1")
     n1, n2 = cluster.nodes
     n2.drain("new fan")
@@ -191,7 +191,7 @@ def test_a_node_with_a_sick_gpu_is_drained_and_resumed(cluster, record_property)
     n2.resume()
 
 
-def test_a_node_is_resumed_when_its_gpu_is_well_again(cluster, record_property):
+def test_node_is_resumed_after_gpu_recovers(cluster, record_property):
     record_property("contract", "S1")
     n1, n2 = cluster.nodes
     for node in cluster.nodes:
@@ -260,7 +260,7 @@ def lines_of(done):
     return dict(re.findall(r"^  (\w+)=\S+ +(.+)$", done.stdout, re.MULTILINE))
 
 
-def test_install_writes_hooks_that_work_and_checks_slurms_lines(cluster):
+def test_install_writes_working_hooks_and_checks_slurm_configuration(cluster):
     node, site = cluster.nodes[0], f"{PLACE}/site"
     scripts = dict(zip(HOOKS, ("health", "prolog", "epilog", "epilog-slurmctld")))
     usual = {name: f"{HOOK_FOLDER}/run-{hook}" for name, hook in HOOKS.items()}

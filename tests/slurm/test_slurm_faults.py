@@ -66,7 +66,7 @@ def go(cluster):
 
 
 @pytest.mark.parametrize("fault", ["killed", "hanging"])
-def test_a_daemon_that_does_not_answer_hurts_no_job(cluster, node, fault, record_property):
+def test_unresponsive_daemon_harms_no_job(cluster, node, fault, record_property):
     record_property("contract", "S3")
     away = getattr(node.daemon, fault)
     with away():
@@ -88,7 +88,7 @@ def test_a_daemon_that_does_not_answer_hurts_no_job(cluster, node, fault, record
     lease_is_over(node, job)
 
 
-def test_a_driver_that_hangs_hurts_no_job(cluster, node, record_property):
+def test_hanging_driver_harms_no_job(cluster, node, record_property):
     record_property("contract", "S3")
     node.world.hang_driver()
     try:
@@ -194,7 +194,7 @@ def test_end_without_begin_is_ignored(cluster, node, record_property):
     assert quiet(run_hook(node, "end", 4000)) and not spooled(node)
 
 
-def test_a_number_that_comes_again_is_another_job(node, record_property):
+def test_reused_job_number_is_another_job(node, record_property):
     record_property("contract", "S4")
     assert quiet(run_hook(node, "begin", 4001, "0,1"))
     first = lease_of(node, 4001)
@@ -212,7 +212,7 @@ def test_a_number_that_comes_again_is_another_job(node, record_property):
     assert quiet(run_hook(node, "end", 4001))
 
 
-def test_hooks_at_once_do_not_get_into_each_others_way(node, record_property):
+def test_concurrent_hooks_do_not_interfere(node, record_property):
     record_property("contract", "S4")
     jobs = {4010 + gpu: gpu for gpu in range(4)}
     for name in ("begin", "end"):
@@ -383,7 +383,7 @@ def no_munge(cluster):
 
 @pytest.mark.parametrize(("fault", "said"), [
     (gone, "sinfo: "), (refused, "scontrol: slurm_update error: Invalid user id"), (no_munge, "sinfo: ")])
-def test_a_check_that_slurm_does_not_answer_is_an_alert(cluster, node, fault, said, record_property):
+def test_check_without_answer_from_slurm_raises_alert(cluster, node, fault, said, record_property):
     record_property("contract", "S4")
     make_sick(node, 3)
     with fault(cluster):
@@ -425,7 +425,7 @@ def full(cluster, folder):
         cluster.enclosure.must("umount", folder)
 
 
-def test_a_spool_without_room_loses_notes_and_hurts_no_job(cluster, node, record_property):
+def test_full_spool_loses_notes_and_harms_no_job(cluster, node, record_property):
     record_property("contract", "S4")
     with full(cluster, node.spool):
         with node.daemon.killed():
@@ -476,7 +476,7 @@ def test_hooks_without_slurm_environment_name_missing_variable(node, record_prop
     assert known_jobs(node) == {}
 
 
-def test_nonsense_is_an_alert_and_no_job_is_hurt(node, record_property):
+def test_malformed_environment_raises_alert_and_harms_no_job(node, record_property):
     record_property("contract", "S4")
     for wrong, said in (({"SLURM_JOB_UID": "alice"}, 'SLURM_JOB_UID is "alice", expected a number'),
                         ({"SLURM_JOB_UID": ""}, 'SLURM_JOB_UID is "", expected a number'),

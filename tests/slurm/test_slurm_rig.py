@@ -68,7 +68,7 @@ def test_jobs_of_several_users_share_a_node(cluster):
         assert cluster.wait_for_job(job) == "CANCELLED"
 
 
-def test_each_node_has_a_daemon_with_gpus_of_its_own(cluster):
+def test_each_node_has_daemon_with_own_gpus(cluster):
     seen = set()
     for node in cluster.nodes:
         seen |= {node.world.uuid(gpu) for gpu in range(4)}
@@ -78,7 +78,7 @@ def test_each_node_has_a_daemon_with_gpus_of_its_own(cluster):
     assert cluster.nodes[0].world.uuid(3) in cluster.nodes[0].must("devices", user="bob")
 
 
-def test_a_hook_can_be_another(cluster):
+def test_hook_can_be_replaced(cluster):
     node = cluster.nodes[0]
     with cluster.hook("begin", "echo no >&2; exit 1"):
         job = cluster.submit("true", gpus=1, on="n1")

@@ -51,7 +51,7 @@ def check(tmp_path):
     "Agg a{s, std::to_string(co_await text(s))};",
     "co_await [s]() -> Task { co_await text(s); }();",
 ])
-def test_a_form_that_g__12_breaks_is_found(check, capsys, body):
+def test_form_broken_by_g__12_is_found(check, capsys, body):
     assert check(body) == 1
     assert "src/io/http/x.cpp:" in capsys.readouterr().out
 

@@ -94,13 +94,13 @@ def test_wing_may_include_only_earlier_wings(monkeypatch):
     assert "do not know each other" in among
 
 
-def test_a_coroutine_outside_http_is_found_with_its_line():
+def test_coroutine_outside_http_is_found_with_line():
     text = '/* a\n comment */\nauto f() {\n  co_return 1;\n}\n'
     assert one("src/faces/api/x.cpp", text).startswith("src/faces/api/x.cpp:4: co_return")
     assert judge_file("src/io/http/x.cpp", text) == []
 
 
-def test_talk_of_coroutines_is_not_a_coroutine():
+def test_comment_about_coroutines_is_not_a_coroutine():
     text = '// co_await\n/* co_return */ auto a = "co_await"; auto b = R"x(\nco_yield)x";\n'
     assert judge_file("src/faces/api/x.cpp", text) == []
 

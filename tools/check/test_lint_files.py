@@ -97,7 +97,7 @@ def test_plain_comment_change_is_not_linted_again(tree, text, again):
 @pytest.mark.parametrize("changed, again", [
     ("src/base/a.cpp", ["a.cpp"]), ("src/base/b.h", ["b.cpp"]), ("include/gpuyard/c.h", ["b.cpp", "c.cpp"]),
     (".clang-tidy", ALL), ("tools/check/requirements.txt", ALL)])
-def test_a_change_brings_the_sources_that_see_it(tree, changed, again):
+def test_change_selects_including_sources(tree, changed, again):
     lint(tree, "--all")
     write(tree, changed, (tree / changed).read_text() + "int changed;\n")
     assert lint(tree, "--all") == (0, again)
@@ -111,7 +111,7 @@ def test_a_moved_file_is_still_clean(tree):
     assert lint(tree, "--all") == (0, [])
 
 
-def test_a_finding_fails_until_it_is_mended(tree, capfd):
+def test_finding_fails_until_fixed(tree, capfd):
     write(tree, "src/base/a.cpp", "int BAD;\n")
     assert lint(tree, "--all") == (1, ALL)
     assert "1:int BAD;" in capfd.readouterr().out
@@ -260,14 +260,14 @@ def test_sources_of_one_library_are_one_text(library):
     assert lint(library, "--all") == (0, [])
 
 
-def test_a_finding_in_a_batch_is_found_in_its_source(library, capfd):
+def test_finding_in_batch_is_attributed_to_its_source(library, capfd):
     write(library, "src/base/b.cpp", "int BAD;\n")
     assert lint(library, "--all") == (1, ["a.cpp b.cpp c.cpp", "a.cpp", "b.cpp", "c.cpp"])
     assert "lint: 1 source not clean:\n  src/base/b.cpp\n" in capfd.readouterr().out
     assert lint(library, "--all") == (1, ["b.cpp"])
 
 
-def test_a_batch_that_does_not_fit_is_no_finding(library):
+def test_batch_that_does_not_compile_is_no_finding(library):
     clash = library / "build/clang-tidy"
     clash.write_text(TIDY.replace("\n!", "\n((${#sources[@]} == 1)) || exit 1\n!"))
     assert lint(library, "--all") == (0, ["a.cpp b.cpp c.cpp", "a.cpp", "b.cpp", "c.cpp"])

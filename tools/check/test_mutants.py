@@ -6,7 +6,7 @@ from house import ROOT
 from mutants import mutated, replace_arguments
 
 
-def test_a_mistake_is_made_where_it_can_be_made_once():
+def test_mistake_is_made_only_where_unique():
     mistake = {"name": "", "old": "a < b", "new": "a <= b"}
     assert mutated("if (a < b) return;", mistake) == "if (a <= b) return;"
     assert mutated("if (a < b && a < b)", mistake) is None

@@ -51,7 +51,7 @@ def test_only_our_rows_fail_the_run():
     assert rows.verdict({"crowd": rows.row(missing)}) is None
 
 
-def test_the_reason_is_the_last_line_of_a_client():
+def test_failure_reason_is_last_line_of_client():
     words = ["taskset", "-c", "0", sys.executable, "-c", "import sys; sys.exit('x\\nbench: a round failed')"]
     found = rows.row(lambda: subprocess.run(words, check=True, capture_output=True, text=True))
     assert found == {"failed": f"{Path(sys.executable).name}: a round failed"}

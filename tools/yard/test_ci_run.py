@@ -69,7 +69,7 @@ def test_failing_verb_fails_run_but_others_continue(ci, verb):
 REPORTS = "import sys\nfor place in sys.argv[1:]: open(place + '/now.xml')\n"
 
 
-def test_the_contract_is_held_against_the_reports_of_both_presets(ci):
+def test_contract_is_checked_against_reports_of_both_presets(ci):
     tests = 'mkdir -p build/{asan,release}/reports; touch build/{asan,release}/reports/now.xml\n'
     assert ci(GOOD + tests, contract=REPORTS).returncode == 0
     run = ci(GOOD, contract=REPORTS)  # what is there now is of another run

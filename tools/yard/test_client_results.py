@@ -90,7 +90,7 @@ def test_a_change_ends_the_notes_of_its_clients(tree, name, again):
     assert [client for client in CLIENTS if outcome(tree, client) == ""] == again
 
 
-def test_a_new_file_of_the_simulator_ends_every_note(tree):
+def test_new_simulator_file_invalidates_every_note(tree):
     noted(tree)
     write(tree, "simulator/sim/b.h", "int b;\n")
     assert [outcome(tree, client) for client in CLIENTS] == ["", "", ""]
@@ -153,7 +153,7 @@ def test_only_changed_clients_run_in_ci(tree, yard):
         f"{client}\tran ({today}, unchanged since)\n" for client in ("go-nvml", "all-smi"))
 
 
-def test_every_client_runs_where_it_is_asked_for(yard):
+def test_every_client_runs_without_changed_option(yard):
     yard()
     assert yard() == EVERY
 

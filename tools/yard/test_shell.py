@@ -110,11 +110,11 @@ def test_a_stage_stops_at_its_first_failing_command(yard):
     assert run.stdout == "== x\nx\n"
 
 
-def test_a_shown_stage_ends_with_the_words_of_its_command(yard):
+def test_shown_stage_ends_with_output_of_its_command(yard):
     assert yard("shown_stage x echo last").stdout == "== x\nlast\n"
 
 
-def test_the_last_word_about_a_proof_counts(yard):
+def test_last_record_of_a_proof_counts(yard):
     run = yard('record_proof p "skipped (why)"\nrecord_proof q ran\nrecord_proof p ran\n'
                'proofs_table "$YARD_PROOFS"', YARD_PROOFS="proofs")
     assert [line.split() for line in run.stdout.splitlines()[1:]] == [["p", "ran"], ["q", "ran"]]
@@ -163,7 +163,7 @@ def test_cmake_configures_once(yard, ninja):
                      configured, built]
 
 
-def test_a_build_says_beforehand_how_long_it_takes(yard, ninja):
+def test_build_prints_expected_duration_at_start(yard, ninja):
     run = yard("build release")
     assert run.stdout == ""
     assert run.stderr == ("Building release: 100 steps, about 5 min; all output goes to "

@@ -37,7 +37,7 @@ FAILED = "def test_bad():\n    assert False\n"
     (SKIPPED.format("a", "ip") + FAILED, 1, ""),
     ("", 5, ""),
 ])
-def test_skipped_only_if_every_test_was(tmp_path, text, status, proofs):
+def test_program_is_skipped_only_with_every_test(tmp_path, text, status, proofs):
     assert run_tests(tmp_path, text) == (status, proofs)
 
 

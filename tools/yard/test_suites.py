@@ -26,7 +26,7 @@ def test_the_readme_names_every_memory_test():
 
 @pytest.mark.parametrize("checked, left_out", [
     ("", "^(compiled-client)$"), ("ON", "^(compiled-client|memory|checked)$")])
-def test_checked_tests_run_once_in_ci_and_always_alone(checked, left_out):
+def test_tests_already_checked_are_left_out(checked, left_out):
     run = subprocess.run(["bash", "-c", f"""set -euo pipefail
         source tools/yard/test.sh
         shown_stage() {{ :; }}
