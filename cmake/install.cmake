@@ -1,9 +1,9 @@
-# What `cmake --install` puts where. Three components: `program`, `library` (what a program linked with
+# The files and folders of `cmake --install`. Three components: `program`, `library` (what a program linked with
 # libgpuyard runs with) and `development` (what one is built with).
 include(CMakePackageConfigHelpers)
 
 install(TARGETS gpuyard RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
-# Never on the loader's path: only who asks for it by name gets simulated GPUs. The program looks for
+# Never on the loader's path: only a program that loads it by name gets simulated GPUs. The program looks for
 # it in ../lib/gpuyard/sim whatever the distribution calls its library folder, and libgpuyard beside
 # itself or one folder up.
 install(TARGETS sim_nvml LIBRARY DESTINATION lib/gpuyard/sim COMPONENT program)

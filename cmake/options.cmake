@@ -1,4 +1,4 @@
-# What a preset may choose. Everything else is decided in the rooms.
+# The options of a preset. All else is decided in the rooms.
 option(GPUYARD_WARNINGS_AS_ERRORS "Treat compiler warnings as errors" OFF)
 option(GPUYARD_CHECKED "Another preset has run the C++ tests: build only those that prove more in this one" OFF)
 option(GPUYARD_STATIC_RUNTIME "Link libstdc++ and libgcc statically into the program" OFF)

@@ -68,7 +68,7 @@ def glibc_needs(program: Path) -> list[tuple[tuple[int, ...], str]]:
     # The dynamic loader goes by these versions, whether a symbol of them is used or not.
     for name in re.findall(r" GLIBC_(\w[\w.]*)$", objdump("-p", program), re.MULTILINE):
         numbers = name.split(".")
-        # Such as GLIBC_ABI_DT_RELR, which no glibc of the tag has.
+        # For example GLIBC_ABI_DT_RELR, which no glibc of the tag has.
         version = tuple(map(int, numbers)) if all(map(str.isdigit, numbers)) else (9999,)
         needs.add((version, "" if version < (9999,) else f"GLIBC_{name}"))
     for line in objdump("-T", program).splitlines():
@@ -185,7 +185,7 @@ def make(out: Path, version: str, program: Optional[Path], simulator: Optional[P
         parts = [
             File(f"{data}/scripts/gpuyard", stripped(program), 0o755),
             File(f"{data}/data/lib/gpuyard/sim/libnvidia-ml.so.1", stripped(simulator), 0o755),
-            # Whose work the program has in it besides ours.
+            # The third-party projects that the program contains.
             File(f"gpuyard-{version}.dist-info/COPYRIGHT",
                  (ROOT / "packaging" / "debian" / "copyright").read_bytes()),
         ]

@@ -47,7 +47,7 @@ class Chromium:
         assert program, "chromium is not installed (tools/packages/test.txt)"
         from_us, self._to = (above_ten(end) for end in os.pipe())
         self._from, to_us = (above_ten(end) for end in os.pipe())
-        # It reads commands on descriptor 3 and answers on 4.
+        # Chromium reads commands on descriptor 3 and answers on 4.
         self._process = subprocess.Popen(
             ["/bin/bash", "-c", f'exec "$@" 3<&{from_us} 4>&{to_us}', "bash", program, *FLAGS, *flags,
              f"--user-data-dir={directory / 'chromium'}", "about:blank"],
@@ -134,7 +134,7 @@ class Page:
         return result["result"].get("value")
 
     def evaluate_later(self, promise):
-        """What a promise comes to."""
+        """Returns the value of a promise."""
         result = self.call("Runtime.evaluate", {"expression": promise, "returnByValue": True, "awaitPromise": True})
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
@@ -183,7 +183,7 @@ class Page:
         return self._browser.call(method, parameters, self._session)
 
     def listen(self, seconds):
-        """Takes what the browser tells meanwhile."""
+        """Records the events of the browser."""
         self._browser.listen(seconds)
 
     def another(self, url):

@@ -20,7 +20,7 @@ LONGEST = 200  # seconds; after 300 CTest kills pytest, which then can neither s
 
 @pytest.fixture(autouse=True)
 def no_hang():
-    """A test that waits for ever, as for a line that nobody writes, fails there."""
+    """Fails a test that waits without end, as for a line that is never written."""
     def too_long(*_):
         pytest.fail(f"it took more than {LONGEST} s")
     signal.signal(signal.SIGALRM, too_long)

@@ -2,7 +2,7 @@
 
     python3 nvml_by_hand.py /path/to/libnvidia-ml.so.1
 
-Runs in a process of its own. Never sets anything: it may be pointed at somebody's hardware.
+Runs in a process of its own. Never sets anything: it may be used on real hardware.
 """
 
 import ctypes
@@ -44,7 +44,7 @@ class Library:
         self.nvml.nvmlErrorString.restype = ctypes.c_char_p
 
     def code(self, name, *arguments):
-        """What the function returns, or None where the library lacks it."""
+        """The function's return code, or None if the library lacks it."""
         try:
             function = getattr(self.nvml, name)
         except AttributeError:

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = os.environ.get("GPUYARD_BIN", "build/release/gpuyard")
-PATIENCE = 30  # seconds until a test gives up on something that must happen
+PATIENCE = 30  # seconds that a test waits for something that must happen
 
 
 def clean_environment(directory, **extra):
@@ -66,7 +66,7 @@ def wait_until(condition, what, every=0.02):
 
 
 def read_until(stream, words):
-    """What a process writes into a pipe until it has written these words; fails the test after PATIENCE.
+    """Reads a process's output from a pipe until these words; fails the test after PATIENCE.
     Reads past the stream's own buffer, as communicate() does, so that no line is lost between them."""
     text = b""
     deadline = time.monotonic() + PATIENCE
@@ -157,14 +157,14 @@ class Daemon:
         wait_until(lambda: words in self.log(), f"{words!r} in the log")
 
     def wait_for_readings(self, count):
-        """So many more rounds: what the first of them brings is published and said after the second."""
+        """Waits for `count` more rounds: the first one's readings are published after the second."""
         def generation():
             return self.get("/api/gpu/snapshot").json()["generation"]
         before = generation()
         wait_until(lambda: generation() >= before + count, f"{count} more rounds of readings")
 
     def kept(self, *queries):
-        """Rows of its state.db, which it lets nobody else open; None where it is just being written."""
+        """Rows of the daemon's state.db, which it locks; None while it is being written."""
         with tempfile.TemporaryDirectory() as place:
             for name in ("state.db", "state.db-wal"):
                 with contextlib.suppress(FileNotFoundError):
@@ -243,7 +243,7 @@ def state_of(pid):
 
 
 def runs(pid):
-    """Whether it still does anything: one that nobody has reaped does not."""
+    """Returns whether the process still runs: an unreaped one does not."""
     return state_of(pid) not in (None, "Z")
 
 

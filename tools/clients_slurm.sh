@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Debian's Slurm with munge, and MariaDB for its accounting, in build/clients/slurm: their packages
-# would start servers on this machine. Slurm looks for its daemons by their names without "-wlm".
+# would start servers on this machine. Slurm finds its daemons by their names without "-wlm".
 set -euo pipefail
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 

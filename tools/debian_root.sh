@@ -21,7 +21,7 @@ if ((EUID != 0)) || ! command -v debootstrap >/dev/null; then
   echo "a root of Debian takes root, and debootstrap" >&2
   exit 3
 fi
-# Where this machine's own packages come from.
+# The source of this machine's own packages.
 # shellcheck disable=SC2016  # apt-get expands these
 mirror=$(apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(REPO_URI)' 2>/dev/null |
   awk '$1 == "Debian" && $2 !~ /-/ && !found++ { print $3 }' || true)

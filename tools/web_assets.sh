@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the pages are made of, into build/web, as web/package-lock.json pins it. npm fetches it, and
+# Fetches the parts of the pages into build/web, as web/package-lock.json pins them. npm fetches them, and
 # knows its registry; nothing here does. A machine without npm gets one for that moment, from the
 # wheel that web/node.txt pins: Debian's has 356 packages.
 #
@@ -15,7 +15,7 @@ cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 readonly place=build/web
 wanted=$(cat web/package.json web/package-lock.json web/.npmrc | sha256sum)
 
-# Written only when it changes, so that nothing is embedded anew for no reason.
+# Written only when it changes, so that files are not embedded again for no reason.
 set_state() {
   [[ -f $place/state && $(<"$place/state") == "$1" ]] || printf '%s\n' "$1" >"$place/state"
 }

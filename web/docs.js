@@ -1,4 +1,4 @@
-// Shows openapi.json, and asks nobody but the daemon that served this page.
+// Shows openapi.json, and contacts only the daemon that served this page.
 SwaggerUIBundle({
   url: "openapi.json",
   dom_id: "#api",

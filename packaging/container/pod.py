@@ -1,6 +1,6 @@
 """Runs a container of an image, or the containers of a pod, with what the kernel gives and no engine: its
 own mounts, a root that is read-only, the user and the capabilities that are asked for. It is for tests on
-machines where no container engine works. What it does not do: seccomp, cgroups, devices, a real kubelet."""
+machines where no container engine works. Not covered: seccomp, cgroups, devices, a real kubelet."""
 
 import contextlib
 import os

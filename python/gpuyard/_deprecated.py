@@ -64,7 +64,7 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
 
 
 def find(module: str, name: str) -> Any:
-    """What a module had under a former name. Raises AttributeError for any other name."""
+    """Returns the present object of a module's former name. Raises AttributeError for any other name."""
     from importlib import import_module
 
     former = f"{module}.{name}"

@@ -128,7 +128,7 @@ _BY_STATUS: Mapping[int, type[Error]] = {
 
 
 def _hint_text(hint: str) -> str:
-    """How the text of a daemon's error ends for this hint: "; try `A`, then `B` (remark)"."""
+    """Returns the end of a daemon's error text for this hint: "; try `A`, then `B` (remark)"."""
     steps: list[str] = []
     for line in hint.split("\n"):
         command, mark, remark = line.partition("  # ")

@@ -30,7 +30,7 @@ def pytest_configure(config):
 
 @pytest.fixture(autouse=True)
 def no_hang(request):
-    """A test that waits for ever fails there; a test of many kills says how long it may take."""
+    """Fails a test that waits without end; a test of many kills sets its own limit."""
     marker = request.node.get_closest_marker("seconds")
     longest = marker.args[0] if marker else LONGEST
 

@@ -40,7 +40,7 @@ def put(monkeypatch, name, **attributes):
 
 
 def callback_module(monkeypatch, name):
-    """gpuyard.callbacks.NAME, imported anew, and forgotten after the test."""
+    """gpuyard.callbacks.NAME, imported afresh, and unloaded after the test."""
     path = f"gpuyard.callbacks.{name}"
     monkeypatch.delitem(sys.modules, path, raising=False)
     module = importlib.import_module(path)

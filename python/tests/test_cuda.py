@@ -1,4 +1,4 @@
-"""Which GPUs are this process's, and whether CUDA is initialised; no framework is imported."""
+"""Finds the GPUs of this process and an initialised CUDA, without importing a framework."""
 
 import os
 import sys

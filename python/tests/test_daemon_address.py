@@ -1,4 +1,4 @@
-"""Which daemon is meant, and what is refused on the way: hosts.toml, tokens, the environment."""
+"""The selection of a daemon, and what it refuses: hosts.toml, tokens, the environment."""
 
 import os
 import socket

@@ -111,7 +111,7 @@ def test_daemon_outage_at_block_end_makes_energy_unknown(make_ground, monkeypatc
     with gpuyard.energy() as e:
         ground.kill()
     ground.start()
-    # What the daemon says now would have what came after the block in it.
+    # The daemon's present value would include the time after the block.
     assert e.joules is None and e.why
 
 

@@ -60,7 +60,7 @@ def test_daemon_restart_reports_away_back_and_lost(make_ground):
     ground.kill()
     away = next_of(events, lambda event: event.kind == "away")[-1]
     assert away.why
-    assert events.next(1.5) is None  # told once
+    assert events.next(1.5) is None  # reported once
     ground.start()
     kinds = [event.kind for event in next_of(events, lambda event: event.kind == "lost")]
     assert kinds == ["back", "lost"]  # the new daemon has other numbers

@@ -1,4 +1,4 @@
-"""What `import gpuyard` costs and brings."""
+"""The cost and the public names of `import gpuyard`."""
 
 import ast
 import os

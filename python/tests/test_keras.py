@@ -78,7 +78,7 @@ def test_critical_alert_of_used_gpus_stops_training(yard, shared, monkeypatch):
         assert slow.batches < 400
         assert mine.training.stopped_by.rule == "brake" and mine.training.stopped_by.gpu.index == 1
 
-        # It is none of the business of a training on the other GPU.
+        # The alert does not concern a training on the other GPU.
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
         other = EnergyCallback()
         other.training.watch = common.AlertPoller(every=0.1)
@@ -93,7 +93,7 @@ def test_critical_alert_of_used_gpus_stops_training(yard, shared, monkeypatch):
 def test_jax_without_gpu_has_not_initialised_cuda():
     import jax
     jax.numpy.ones(3).sum()
-    # Where cuda.py looks: if JAX keeps its backends elsewhere, this is the test that says so.
+    # The place that cuda.py reads: this test fails if JAX keeps its backends elsewhere.
     assert "cpu" in sys.modules["jax._src.xla_bridge"]._backends
     assert cuda.initialised_by() is None
 
@@ -112,7 +112,7 @@ def test_a_training_that_fails_leaves_no_window(yard):
         raise RuntimeError("the data is wrong")
     with pytest.raises(RuntimeError, match="data is wrong"):
         fit(Slow(0, then=fail), energy)
-    # Keras tells a callback nothing of an exception, so that the window is ended with the next
+    # Keras does not report an exception to a callback, so that the window is ended with the next
     # training, or with the callback itself.
     fit(energy, epochs=1)
     assert yard.request("GET", "/api/gpu/energy/windows")["windows"] == []

@@ -1,4 +1,4 @@
-"""What dies: the daemon, the leased program, its children, and a claim that nobody wants."""
+"""Deaths of the daemon, of the leased program and of its children, and abandoned claims."""
 
 import os
 import random

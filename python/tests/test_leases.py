@@ -49,8 +49,7 @@ def test_exception_in_block_releases_gpus_and_propagates(yard):
 
 @pytest.mark.parametrize("name, loaded", [
     ("torch", types.SimpleNamespace(cuda=types.SimpleNamespace(is_initialized=lambda: True)))])
-def test_initialised_cuda_refuses_lease(
-        yard, shared, monkeypatch, name, loaded):
+def test_initialised_cuda_refuses_lease(yard, shared, monkeypatch, name, loaded):
     monkeypatch.setitem(sys.modules, name, loaded)
     with pytest.raises(gpuyard.Conflict, match="torch has already initialised CUDA"):
         gpuyard.lease(1).take()

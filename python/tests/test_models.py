@@ -29,7 +29,7 @@ def test_models_match_daemon_openapi(shared):
 
 
 def test_every_openapi_example_is_read_and_written_back(shared):
-    """Which is every route's answer, with every record in it."""
+    """The examples are every route's response, with every record in it."""
     document = shared.daemon.get("/openapi.json").json()
     read = set()
     for route in document["paths"].values():

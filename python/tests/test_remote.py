@@ -114,8 +114,7 @@ def test_without_a_pin_the_certificate_must_be_trusted(client, token, monkeypatc
         gpuyard.Client(by_address).devices()
 
 
-def test_missing_wrong_or_readable_token_is_refused(
-        client, token, monkeypatch):
+def test_missing_wrong_or_readable_token_is_refused(client, token, monkeypatch):
     client.know_host("dgx1")
     with pytest.raises(Denied):
         gpuyard.Client("dgx1").devices()
@@ -264,7 +263,7 @@ def test_missing_ssh_program_error_suggests_package(monkeypatch, tmp_path):
 
 
 def test_real_sshd_carries_requests(monkeypatch):
-    """Where the project's own tests have one."""
+    """Uses the sshd of the project's own tests, if there is one."""
     if "GPUYARD_SIM_LIB" not in os.environ:
         pytest.skip("GPUYARD_SIM_LIB names the simulated library that another user is given")
     if sys.version_info < (3, 10):

@@ -86,8 +86,7 @@ def test_the_same_files_give_the_same_bytes(wheels, tmp_path, monkeypatch):
 
 
 @needs_tools
-def test_program_wheel_is_stripped_and_runs_when_installed(
-        wheels, tmp_path, monkeypatch):
+def test_program_wheel_is_stripped_and_runs_when_installed(wheels, tmp_path, monkeypatch):
     any_wheel, path = both(wheels, tmp_path / "dist", monkeypatch)
     assert platform.machine() in path.name and "manylinux_2_" in path.name
     print(f"{any_wheel.name} {any_wheel.stat().st_size} bytes, {path.name} {path.stat().st_size}")

@@ -1,4 +1,4 @@
-"""The text of a token, as docs/network.md has it: good to look at, and known to nobody."""
+"""The text of a token, as docs/network.md has it: well-formed, but valid nowhere."""
 
 import random
 import zlib

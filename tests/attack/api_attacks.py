@@ -1,5 +1,5 @@
-"""What the description of the API says, asked over HTTPS with a token of each scope: no answer is one that
-it does not name, and none comes to who shows no token."""
+"""Sends the requests of the API's description over HTTPS with a token of each scope: no response is one that
+it does not name, and a client without a token gets none."""
 
 import re
 import subprocess
@@ -7,8 +7,8 @@ from pathlib import Path
 
 SCHEMATHESIS = Path("build/attack-venv/bin/schemathesis").resolve()
 SCOPES = ("metrics", "read", "lease", "control", "admin")
-# Which of these parameters go together is said in words: an element where the metric has some, a time
-# before another. So it is with most of what a change says: a fence beside its lease, a reason beside force.
+# The description says in words which of these parameters go together: an element where the metric has some, a time
+# before another. The same holds for most fields of a change: a fence beside its lease, a reason beside force.
 CONFIG = """
 [[operations]]
 include-path-regex = '^/api/gpu/(devices/.id./history|history|processes|bottlenecks|snapshot)$'

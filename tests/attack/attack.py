@@ -32,7 +32,7 @@ ROOM = "[shares]\nconnections = 4000"  # the attacks come from one address
 
 
 class Board:
-    """What was found. `short`: only what can be counted is judged."""
+    """The findings. `short`: only what can be counted is judged."""
 
     def __init__(self, short):
         self.short = short

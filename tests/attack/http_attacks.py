@@ -1,4 +1,4 @@
-"""What strangers do to a daemon that speaks HTTP."""
+"""Attacks of strangers on a daemon that speaks HTTP."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ CASES = Path("build/attack-crates")
 
 
 def desync_cases():
-    """The requests of the crate; nothing if no crates are to be had. They are never kept in this tree."""
+    """The requests of the crate; nothing if no crates are available. They are never kept in this tree."""
     if not shutil.which("cargo"):
         return None
     project = CASES / "asks"

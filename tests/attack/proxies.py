@@ -117,8 +117,8 @@ class Proxy:
         wait_until(listens, f"{name} to listen")
 
     def forwarded(self):
-        """How many requests it has sent on, by its own log: those that came to their end, and all. A client
-        may leave before its request is whole; then nobody answers."""
+        """The number of requests it has sent on, by its own log: those that came to their end, and all. A client
+        may leave before its request is whole; then no response is sent."""
         to = "daemon=" if self.name == "haproxy" else f"127.0.0.1:{self.tap.port}="
         sent = [word for word in self._log.read_text(encoding="utf-8", errors="replace").split()
                 if word.startswith(to)]

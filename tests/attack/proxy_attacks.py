@@ -70,7 +70,7 @@ def behind_proxies(yard, board):
             with Neighbour(proxy.port) as neighbour, ThreadPoolExecutor(16) as clients:
                 for _ in clients.map(lambda case, port=proxy.port: send(port, case[1]), cases):
                     pass
-            time.sleep(1.5)  # what is not whole is given up by the proxy
+            time.sleep(1.5)  # the proxy drops an incomplete request
             (whole, sent), answered = proxy.forwarded(), proxy.tap.answers
         finally:
             proxy.end()

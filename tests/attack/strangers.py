@@ -39,8 +39,8 @@ class Crowd:
         self.count = count
 
     def shake_hands(self, seconds=30):
-        """The sockets that are agreed within this time, still open. Who is turned away, because so many
-        shake hands at once, comes again."""
+        """The sockets that are agreed within this time, still open. A client that is turned away, because many
+        shake hands at once, tries again."""
         agreed, end = [], time.monotonic() + seconds
         while len(agreed) < self.count and time.monotonic() < end:
             agreed += self._round(self.count - len(agreed), end)

@@ -1,4 +1,4 @@
-"""What strangers do to a daemon that speaks TLS."""
+"""Attacks of strangers on a daemon that speaks TLS."""
 
 import http.client
 import json
@@ -73,7 +73,7 @@ def idle_connections(yard, board):
 
 
 def talk(port, *pieces, seconds=5):
-    """What comes back for these bytes."""
+    """Returns the response to these bytes."""
     with connect(port) as one:
         one.settimeout(seconds)
         got = b""
@@ -132,7 +132,7 @@ def sslyze(yard, board):
                           capture_output=True, text=True, timeout=120, check=False)
     wrong = [line.strip() for line in done.stdout.splitlines() if line.strip().startswith("* ") and "FAILED" in line]
     told = done.stdout[done.stdout.find("COMPLIANCE"):]
-    # It cannot be trusted by anybody, and is valid for a year: it is of our own making.
+    # A certificate of our own: trusted by no client, and valid for a year.
     excused = ("certificate_path_validation", "maximum_certificate_lifespan", "certificate_hostname_validation")
     found = [line.strip() for line in told.splitlines()
              if line.strip().startswith("*") and not any(word in line for word in excused)]
@@ -146,7 +146,7 @@ def testssl(yard, board):
     out = yard.place / "testssl.json"
     subprocess.run(["testssl", "--quiet", "--warnings", "batch", "--color", "0", "--jsonfile", str(out),
                     f"127.0.0.1:{yard.port}"], capture_output=True, timeout=400, check=False)
-    # Of a certificate that nobody signed, of a server without a name in DNS, and of one that leaves the
+    # Findings about a certificate without a signer, of a server without a name in DNS, and of one that leaves the
     # order of its ciphers to the client, as Mozilla has it: all of them are strong.
     excused = ("cipher_order", "cert_chain_of_trust", "cert_caRecords", "DNS_CAArecord", "cert_notBefore", "cert_validityPeriod",
                "cert_revocation", "OCSP", "overall_grade", "grade_cap", "cert_trust", "HSTS", "scanTime", "engine",

@@ -18,10 +18,10 @@ WITHOUT_DEVICE = re.compile(r"nvml(System|Unit|Event|ErrorString|DeviceGetCount|
 
 
 def plain(value):
-    """What JSON can carry; a device is its index."""
+    """Converts a value to JSON; a device becomes its index."""
     if isinstance(value, nvml.struct_c_nvmlDevice_t) or hasattr(value, "contents"):
         return nvml.nvmlDeviceGetIndex(value)
-    if hasattr(value, "value"):  # a bare C number, which some of its functions hand out
+    if hasattr(value, "value"):  # a bare C number, which some functions return
         return value.value
     if isinstance(value, bytes):
         return value.decode()

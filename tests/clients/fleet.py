@@ -1,4 +1,4 @@
-"""What the tests with foreign clients share: simulated worlds, and running a client on one.
+"""Shared by the tests with foreign clients: simulated worlds, and running a client on one.
 
   GPUYARD_BIN      the gpuyard program
   GPUYARD_SIM_LIB  the simulated libnvidia-ml.so.1
@@ -59,14 +59,14 @@ class World:
                        capture_output=True, timeout=PATIENCE)
 
     def status(self):
-        """What the world itself says."""
+        """Returns the status by the world itself."""
         return json.loads(gpuyard("sim", "status", "--world", self.directory, "--json"))
 
     def gpus(self):
         return self.status()["gpus"]
 
     def settled(self):
-        """Waits until power and memory stand still, so that two looks at them agree."""
+        """Waits until power and memory stand still, so that two readings agree."""
         before = None
 
         def at_rest():

@@ -1,4 +1,4 @@
-"""A directory that looks like /sys/class/powercap, whose CPUs use energy as time passes."""
+"""A directory like /sys/class/powercap, whose CPUs use energy as time passes."""
 
 import os
 import threading

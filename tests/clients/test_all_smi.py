@@ -1,7 +1,7 @@
 """all-smi, a Rust program, exports a fleet of every model with the values of the world.
 
 It asks `lspci` whether there is an NVIDIA board at all before it loads NVML: it gets an `lspci` that
-says so. Everything else it reads through NVML.
+lists one. All else is read through NVML.
 """
 
 import os

@@ -23,7 +23,7 @@ OWN_DEV = ROOT / "tests" / "own_dev.sh"
 # Calls that are newer than 535. One that 535 has does not belong here.
 NEWER_THAN_535 = {"numa_node", "temperature_v"}
 
-# What 470 lacks of the names in our table, and the older name that is called in its place. None: a
+# Names in our table that 470 lacks, and the older name that is called in its place. None: a
 # reading or a default is missing.
 LACKED_BY_470 = {
     "nvmlDeviceGetComputeRunningProcesses_v3": "nvmlDeviceGetComputeRunningProcesses_v2",
@@ -99,7 +99,7 @@ def world(tmp_path, run):
 
 
 def settled(yard):
-    """Its GPUs, once the two samples that GPM takes are there."""
+    """Returns the daemon's GPUs, once the two samples that GPM takes are there."""
     def gpus():
         devices = yard.get("/api/gpu/snapshot").json()["devices"]
         waits = [why for gpu in devices for why in gpu["missing"].values() if "ready" in why]
@@ -139,11 +139,11 @@ def test_missing_library_functions_cost_only_dependent_readings(daemon, run, wor
 
 without_module = pytest.mark.skipif(HAS_DRIVER, reason="its kernel module is loaded here")
 WORDS = "failed to initialise NVML: Driver Not Loaded\n"
-# What reads GPUs, with the local driver or through a daemon. RECORDING stands for a file.
+# Verbs that read GPUs, with the local driver or through a daemon. RECORDING stands for a file.
 READING = [("devices",), ("devices", "0"), ("driver",), ("energy", "--", "true"), ("processes",),
            ("query", "--fields", "name"), ("record", "RECORDING"), ("top", "--once"),
            ("watch", "--count", "1")]
-LOCAL_ONLY = [("energy",)]  # a daemon without a driver still has its books
+LOCAL_ONLY = [("energy",)]  # a daemon without a driver still has its stored energy
 BY_DAEMON_ONLY = [("history",), ("history", "0"), ("smi", "--query-gpu=name", "--format=csv"),
                   ("why",), ("why", "0")]
 SETTINGS = [("clocks",), ("compute-mode",), ("ecc",), ("persistence",), ("power",),

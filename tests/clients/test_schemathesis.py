@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 SCHEMATHESIS = pathlib.Path(sys.executable).with_name("schemathesis")
-# Which of these parameters go together is said in words: an element where the metric has some, a time
+# The description says in words which of these parameters go together: an element where the metric has some, a time
 # before another.
 CONFIG = """
 [[operations]]

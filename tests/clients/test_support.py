@@ -36,7 +36,7 @@ def support(model):
 
 @functools.cache
 def symbols_by_function():
-    """nvidia-ml-py's functions, each with the names it looks up in the library."""
+    """nvidia-ml-py's functions, each with the names it resolves in the library."""
     found = {}
     for name, function in vars(pynvml).items():
         if name.startswith("nvml") and inspect.isfunction(function):

@@ -19,7 +19,7 @@ ZeusdError = pytest.importorskip("zeus.device.exception").ZeusdError
 PowerStreamingClient = pytest.importorskip("zeus.monitor.power_streaming").PowerStreamingClient
 zeusd = pytest.importorskip("zeus.utils.zeusd")
 
-# What a training job does: Zeus finds the socket in its environment, and sets through it what it may
+# The calls of a training job: Zeus finds the socket in its environment, and sets through it what it may
 # not set itself. Energy and everything else it reads from the driver.
 JOB = """
 import json, sys
@@ -43,7 +43,7 @@ json.dump(seen, sys.stdout)
 
 
 def writes(world):
-    """What reached the driver, in order."""
+    """Returns the writes that reached the driver, in order."""
     return [(one["gpu"], one["setting"], one["values"], one["nvml_code"])
             for one in world.status()["writes"]]
 
@@ -183,7 +183,7 @@ def about(watts, wanted):
 
 
 def streamed(client, enough, what):
-    """What a streaming client has heard, once `enough` says so."""
+    """Returns what a streaming client received, once `enough` returns true."""
     try:
         return wait_until(lambda: (heard := client.get_power()) and enough(heard) and heard, what)
     finally:

@@ -1,5 +1,5 @@
-"""Our answers beside those of zeusd itself, on two worlds that are alike: the same status, and the
-same JSON but for numbers that are measured and for what we tell besides."""
+"""Our responses beside those of zeusd itself, on two equal worlds: the same status, and the
+same JSON but for numbers that are measured and for our additional fields."""
 
 import http.client
 import json
@@ -40,7 +40,7 @@ REQUESTS = [
     ("POST", "/gpu/reset_gpu_locked_clocks?gpu_ids=0&block=true"),
     ("POST", "/gpu/set_mem_locked_clocks?gpu_ids=0&min_clock_mhz=1593&max_clock_mhz=2619&block=true"),
     ("POST", "/gpu/reset_mem_locked_clocks?gpu_ids=0&block=true"),
-    # What is wrong.
+    # The errors.
     ("POST", SET.replace("300000", "1000")),
     ("POST", SET.replace("300000", "1000").replace("0,1", "1")),
     ("POST", SET.replace("0,1", "0,7")),
@@ -154,7 +154,7 @@ def test_responses_match_zeusd_apart_from_measured_values(both):
 
 
 def test_cpu_energy_is_refused_over_tcp(daemon, tmp_path):
-    """zeusd tells it over TCP as well, to anybody: docs/zeus.md has the difference."""
+    """zeusd serves CPU energy over TCP to any client: docs/zeus.md has the difference."""
     cpus = Powercap(tmp_path / "powercap", {0: (150, 20)})
     (tmp_path / "yard").mkdir()
     world = World(tmp_path / "world", "h100", 1, "idle")

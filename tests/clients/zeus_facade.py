@@ -3,7 +3,7 @@
 from program import wait_until
 
 
-# Its members may set GPUs; every Debian has it.
+# Members of this group may set GPUs; every Debian has it.
 GROUP = "daemon"
 
 

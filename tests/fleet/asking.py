@@ -1,4 +1,4 @@
-"""How tests ask a whole fleet, and what they look at in an answer."""
+"""Queries of a whole fleet for tests, and checks of the answers."""
 
 import json
 

@@ -1,6 +1,6 @@
-"""clock.py GPUYARD SECONDS: `gpuyard dial-stdio` to a daemon whose clock is ahead by so many seconds.
+"""clock.py GPUYARD SECONDS: `gpuyard dial-stdio` to a daemon whose clock is ahead by SECONDS.
 
-What its client says goes past this program; an answer's "now" is moved. It runs under Debian's python3,
+Requests pass unchanged; the "now" of a response is moved. It runs under Debian's python3,
 as any user.
 """
 

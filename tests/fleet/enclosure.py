@@ -76,7 +76,7 @@ class Enclosure:
         self.holder = children(self._unshare.pid)[0]
 
     def outside(self, path):
-        """Where this process finds a file that is called `path` in there."""
+        """Returns the outside path of a file that is called `path` in there."""
         return Path(f"/proc/{self.holder}/root{path}")
 
     def write(self, path, text, mode=0o644):
@@ -110,7 +110,7 @@ class Enclosure:
         return one
 
     def run(self, *words, timeout=PATIENCE, input=None, **options):
-        """Its CompletedProcess, with what it wrote as text."""
+        """Returns the CompletedProcess, with its output as text."""
         pipes = {"stdin": subprocess.PIPE} if input is not None else {}
         one = self.popen(*words, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **pipes,
                          **options)
@@ -139,7 +139,7 @@ class Enclosure:
         return False
 
     def pids(self):
-        """Its processes, as they are called outside; without the holder."""
+        """Returns the outside pids of its processes, without the holder."""
         mine = os.readlink(f"/proc/{self.holder}/ns/pid")
         found = []
         for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
@@ -149,7 +149,7 @@ class Enclosure:
         return found
 
     def close(self):
-        """Its init waits until somebody has reaped those that were started from here."""
+        """The init waits until the processes that were started from here are reaped."""
         self._unshare.stdin.close()
         for one in self._started:
             if one.poll() is None:

@@ -1,4 +1,4 @@
-"""The ways in which a node of a fleet fails. Each is real (a signal, a link, what sshd is told, another
+"""The ways in which a node of a fleet fails. Each is real (a signal, a link, sshd's configuration, another
 program in the PATH) and lasts as long as its `with`."""
 
 import contextlib
@@ -33,7 +33,7 @@ def stopped(pids):
 
 
 class Faults:
-    """What a Node can do to itself."""
+    """The faults of a Node."""
 
     # The network.
 
@@ -53,7 +53,7 @@ class Faults:
 
     @contextlib.contextmanager
     def dead(self):
-        """Nothing has that address: connecting fails after 3 s, when ARP gives up."""
+        """No machine has that address: connecting fails after 3 s, when ARP gives up."""
         with self.cut_off():
             self.enclosure.run("ip", "neigh", "del", self.address, "dev", "br0")
             yield
@@ -68,7 +68,7 @@ class Faults:
 
     @contextlib.contextmanager
     def sshd_with(self, *lines):
-        """Its sshd obeys these lines. Sessions that are open stay as they are."""
+        """Adds these lines to the sshd's configuration. Open sessions stay as they are."""
         self._reload_sshd(*lines)
         try:
             yield
@@ -93,7 +93,7 @@ class Faults:
 
     @contextlib.contextmanager
     def sshd_banner(self, size=200_000):
-        """sshd's Banner. It sends none above 1 MiB, and ssh refuses one above 256 KiB as a bad packet."""
+        """sshd's Banner. sshd sends none above 1 MiB, and ssh refuses one above 256 KiB as a bad packet."""
         self.enclosure.write(f"{self.place}/banner", ("w" * 79 + "\n") * (size // 80))
         with self.sshd_with(f"Banner {self.place}/banner"):
             yield
@@ -115,7 +115,7 @@ class Faults:
 
     @contextlib.contextmanager
     def _changed(self, change, back):
-        """The daemon starts anew after each."""
+        """The daemon restarts after each change."""
         with self.killed_daemon():
             change()
         try:
@@ -125,15 +125,15 @@ class Faults:
                 back()
 
     def other_world(self, *options):
-        """Its GPUs are those of `gpuyard sim start OPTIONS`."""
+        """The node's GPUs are those of `gpuyard sim start OPTIONS`."""
         usual = self.world_options
         return self._changed(lambda: self.world_anew(*options), lambda: self.world_anew(*usual))
 
     def other_config(self, text):
-        """Its configuration has this, too. Only a node with https has one."""
+        """Adds this to the node's configuration. Only a node with https has one."""
         return self._changed(lambda: self.write_config(text), self.write_config)
 
-    # What ssh runs there.
+    # The program that ssh runs there.
 
     @contextlib.contextmanager
     def _other_program(self, text):
@@ -147,7 +147,7 @@ class Faults:
         return self._other_program("")
 
     def half_an_answer(self, hangs=True):
-        """It greets, and half of an answer to the first request comes; then it hangs, or it ends."""
+        """The daemon greets and sends half of the first response; then it hangs, or it ends."""
         return self._other_program(HALF + (HANG if hangs else ""))
 
     def older_daemon(self, *paths):

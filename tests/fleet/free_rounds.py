@@ -1,4 +1,4 @@
-"""Whether `gpuyard fleet free` tells the truth: random states of a fleet, random wishes, and what
+"""Checks `gpuyard fleet free`: random states of a fleet, random requests, and what
 `gpuyard run --no-wait` then gets on each of its machines."""
 
 import random
@@ -8,7 +8,7 @@ import signal
 from asking import view
 from program import PATIENCE, wait_until
 
-# What the machines have, in turn.
+# The models of the machines, in turn.
 MODELS = ("h100:4", "a100:2,t4:2", "h100:2,l40s:2", "a100:4")
 WISHES = ("H100", "a100", "T4", "l40s", "80GB", "no such")
 SIZES = ("1G", "20G", "60G")
@@ -54,7 +54,7 @@ class Rounds:
         self.cordoned[node].clear()
 
     def wait(self, node):
-        """Somebody waits, for whom GPUs are kept meanwhile; one who waited already gives up."""
+        """Starts a claim that waits, for which GPUs are reserved; cancels it if it waits already."""
         if node in self.waiting:
             self.give_up(node)
             return

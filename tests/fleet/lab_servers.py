@@ -1,5 +1,5 @@
-"""What tells a client which machines there are, on that client's machine: a server of DNS, one of HTTP,
-and one of TLS that notes who shows which token. Each is a thread of this process."""
+"""Discovery services on a client's machine: a server of DNS, one of HTTP,
+and one of TLS that records the tokens of its clients. Each is a thread of this process."""
 
 import contextlib
 import http.server
@@ -119,15 +119,15 @@ class Lab:
 
     @contextlib.contextmanager
     def http(self, pages):
-        """Its URL."""
+        """Returns the server's URL."""
         server = self._made(http.server.ThreadingHTTPServer, (HERE, 0), of_its_own(Page, pages=pages, shown=[]))
         with serving(server):
             yield f"http://{HERE}:{server.server_address[1]}"
 
     @contextlib.contextmanager
     def tls(self, pages=None):
-        """Its port, and the list of what was shown as Authorization. What makes its certificate trusted
-        is SSL_CERT_FILE=lab-cert.pem."""
+        """Returns the port and the list of Authorization headers received. SSL_CERT_FILE=lab-cert.pem
+        makes the certificate trusted."""
         self.enclosure.must(
             "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
             "-days", "2", "-subj", "/CN=lab", "-addext", "subjectAltName=DNS:tls.lab,IP:127.0.0.1",

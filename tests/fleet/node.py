@@ -91,7 +91,7 @@ class Node(Faults):
         self.enclosure.write(f"{self.place}/gpuyard.toml", config)
 
     def far_program(self, text=None):
-        """What `gpuyard` is in the PATH there: the program itself, a script, or with "" nothing."""
+        """Sets the `gpuyard` in the PATH there: the program itself, a script, or with "" nothing."""
         link = self.enclosure.outside(f"{self.place}/bin/gpuyard")
         if text:
             self.enclosure.write(f"{self.place}/bin/gpuyard", text, 0o755)
@@ -102,7 +102,7 @@ class Node(Faults):
             link.symlink_to(self.program)
 
     def trust(self, key):
-        """Which host key its client expects; none, if `key` is None."""
+        """Sets the host key that its client expects; none, if `key` is None."""
         known = self.enclosure.outside(f"{PLACE}/{key}.pub").read_text() if key else ""
         self.enclosure.write(f"{self.place}/known_hosts", f"{self.address} {known}" if known else "")
 
@@ -115,7 +115,7 @@ class Node(Faults):
         self.enclosure.write(f"{self.place}/sshd_config", "\n".join(parts))
 
     def environment(self, user="alice"):
-        """What a program of that user finds there, by ssh as well."""
+        """The environment of that user's programs there, by ssh as well."""
         return {"PATH": f"{self.place}/bin:/usr/bin:/bin", "TZ": "UTC",
                 "HOME": f"{self.place}/home" if user == "alice" else self.place,
                 "GPUYARD_SOCKET": self.daemon_socket, "GPUYARD_SIM_WORLD": f"{self.place}/world"}
@@ -143,7 +143,7 @@ class Node(Faults):
     def log(self, name="daemon"):
         return self.enclosure.outside(f"{self.place}/{name}.log").read_text()
 
-    # How it starts: each returns a process, of which the first ones end.
+    # Starting: each function returns a process, of which the first ones end.
 
     def start_world(self, *options):
         self.world_options = options
@@ -191,7 +191,7 @@ class Node(Faults):
         wait_until(lambda: self.listens() > 0, lambda: f"the sshd of {self.name}: {self.log('sshd')}")
 
     def listens(self):
-        """How often its sshd has begun to listen."""
+        """Counts the times that its sshd has begun to listen."""
         return len(re.findall("Server listening", self.log("sshd")))
 
     def logins(self):
@@ -206,10 +206,10 @@ class Node(Faults):
                                user="root")
         self.pin = json.loads(shown)["pin"]
 
-    # How clients know it.
+    # Names and addresses for clients.
 
     def host(self, way="ssh", name=None, pin=""):
-        """Its part of a hosts.toml: by "ssh", "https" or "unix". `pin` is another than its own, or None."""
+        """A hosts.toml entry of the node: by "ssh", "https" or "unix". `pin` is another than its own, or None."""
         url = {"ssh": f"ssh://{self.name}", "https": self.https_url, "unix": f"unix://{self.daemon_socket}"}[way]
         lines = [f"[{name or self.name}]", f'url = "{url}"']
         if way == "https":

@@ -22,7 +22,7 @@ from node import ALICE, PLACE, SSHD, Node
 from program import PATIENCE, PROGRAM, Caller, clean_environment, command_line, runs
 
 CLIENT = f"{PLACE}/client"
-# What makes the sessions of a client's ssh share one connection.
+# Makes the sessions of a client's ssh share one connection.
 SHARED = ("-o", "ControlMaster=auto", "-o", f"ControlPath={CLIENT}/run/%C", "-o", "ControlPersist=60")
 # Lines of an ssh_config by which a login costs a third of its time: most of that is a key exchange against
 # quantum computers.
@@ -104,10 +104,10 @@ class Fleet(Caller):
     def end(self):
         self.enclosure.close()
 
-    # What it consists of.
+    # The parts of the fleet.
 
     def _write_machine(self, program, library):
-        """What all nodes have in common: the program, the users, the keys."""
+        """Writes the files that all nodes share: the program, the users, the keys."""
         self.program = f"{PLACE}/bin/gpuyard"
         place = self.enclosure.outside(PLACE)
         for source, name in ((program, "bin/gpuyard"), (library, "bin/sim/libnvidia-ml.so.1")):
@@ -138,7 +138,7 @@ class Fleet(Caller):
         self.know_hosts(*(node.host() for node in self.nodes))
 
     def know_hosts(self, *parts):
-        """What hosts.toml has from now on: know_hosts(nodes[0].host("https"), nodes[1].host(name="x"))."""
+        """Replaces hosts.toml: know_hosts(nodes[0].host("https"), nodes[1].host(name="x"))."""
         self.enclosure.write(f"{CLIENT}/config/gpuyard/hosts.toml", "\n".join(parts))
 
     def file(self, name):
@@ -192,7 +192,7 @@ class Fleet(Caller):
         """The client's own ssh, run to its end."""
         return self.enclosure.run(f"{CLIENT}/bin/ssh", *words, env=self.environment, **options)
 
-    # What runs.
+    # The running processes.
 
     def _processes(self, executable, word=""):
         found = []
@@ -207,7 +207,7 @@ class Fleet(Caller):
         return self._processes(os.path.realpath(SSH))
 
     def ssh_masters(self):
-        """Those that hold a connection for others; ssh changes its title for it."""
+        """The ssh processes that hold a shared connection; ssh changes the title of these."""
         return self._processes(os.path.realpath(SSH), "[mux]")
 
     def sessions(self):

@@ -113,7 +113,7 @@ def total_of(parts):
 
 
 def test_usage_is_the_sum_of_the_machines_books(busy):
-    """They count on while they are read, so what the fleet says lies between two looks at them."""
+    """The energy grows during the test, so that the fleet's sum lies between two readings."""
     def books():
         return [hours(said(node, "usage")) for node in busy.nodes]
     before = books()

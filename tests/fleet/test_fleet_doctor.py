@@ -91,7 +91,7 @@ def test_a_driver_that_is_gone(fleet):
         wait_until(lambda: "not_ready" in {one["what"] for one in findings(fleet)}, "the driver to be missed")
         assert {host for one in findings(fleet) for host in one["hosts"]} == {"n6"}
     finally:
-        with fleet.nodes[5].killed_daemon():  # else it looks for the driver again only after a while
+        with fleet.nodes[5].killed_daemon():  # otherwise the daemon retries the driver only after a while
             fleet.nodes[5].world.load_driver()
 
 

@@ -12,7 +12,7 @@ from asking import answered, hang_up, names, only_masters_are_left, problems, re
 from program import PATIENCE, wait_until
 
 SOON = 5  # seconds that others may take longer than before the fault, on a machine that is busy
-ENDED = 5   # exit code where nobody answers
+ENDED = 5   # exit code if no machine answers
 
 
 @pytest.fixture(autouse=True)
@@ -42,8 +42,8 @@ def judge(fleet, table, said, answer, before, words):
 
 
 def in_trouble(fleet, fault, *words, within=6.0, anew=True, flags=("--timeout", "2s")):
-    """Shows the fleet, as a table and as JSON at once, during the fault. anew: n1 is to be logged in to
-    first. Both end within so many seconds and name n1 with these words."""
+    """Shows the fleet, as a table and as JSON at once, during the fault. anew: n1 needs a new login
+    first. Both end within `within` seconds and name n1 with these words."""
     others = ",".join(names(fleet)[1:])
     if anew:
         hang_up(fleet)
@@ -189,11 +189,11 @@ def test_a_token_that_is_wrong(fleet, by_ssh_again):
             fleet.enclosure.write(f"{n1.place}/token", n1.token + "\n", 0o600)
 
 
-# Who asks has had enough.
+# The user interrupts the command.
 
 
 def begun(fleet, **options):
-    """One that has heard of all but n1, whose sshd is silent."""
+    """Starts `fleet` and waits until it is logged in to all but n1, whose sshd is silent."""
     one = fleet.start("fleet", "--timeout", "20s", **options)
     wait_until(lambda: len(fleet.ssh_masters()) == 7, "the others to be logged in to")
     time.sleep(0.3)

@@ -24,7 +24,7 @@ def known(fleet):
 
 
 def targets(*groups):
-    """What Prometheus reads from file_sd and http_sd: each of `groups` is (targets, labels)."""
+    """Returns the JSON of file_sd and http_sd: each of `groups` is (targets, labels)."""
     return json.dumps([{"targets": list(some), "labels": labels} for some, labels in groups])
 
 
@@ -39,7 +39,7 @@ def refused(fleet, which, *words, code=2, **environment):
         assert word in done.stderr, done.stderr
 
 
-# What the user says.
+# Hosts named by the user.
 
 
 def test_names_and_urls_can_be_mixed(fleet):
@@ -95,7 +95,7 @@ def test_unknown_host_is_reported_while_others_answer(fleet):
     assert "unknown host" in problems(answer)["nobody"]
 
 
-# What Prometheus reads.
+# Prometheus's discovery formats.
 
 
 def sd_of(fleet):

@@ -43,12 +43,12 @@ cost = {"seconds": seconds, "code": os.waitstatus_to_exitcode(status), "rss_mb":
 sys.stderr.write("\\n" + json.dumps(cost) + "\\n")
 """
 
-# What people write today, with 64 at a time as gpuyard does.
+# The usual shell loop, with 64 at a time as gpuyard does.
 LOOP = "printf '%s\\n' {names} | xargs -P 64 -I@ ssh {options} @ gpuyard devices --json >/dev/null"
 
 
 def measured(fleet, *words, code=0):
-    """What one `gpuyard fleet` costs the client; all machines are in its answer."""
+    """Measures the cost of one `gpuyard fleet` for the client; all machines are in its answer."""
     done = fleet.enclosure.run("/usr/bin/python3", "-ISc", MEASURE, fleet.program, "fleet", *words, "--json",
                                env=fleet.environment, timeout=PATIENCE)
     cost = json.loads(done.stderr.splitlines()[-1])
@@ -108,7 +108,7 @@ def without_ssh(fleet, board):
 
 
 def idle_percent(seconds=2):
-    """How much of the processors nobody uses."""
+    """Returns the idle share of the processors."""
     def look():
         times = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:]]
         return times[3] + times[4], sum(times)
@@ -194,13 +194,13 @@ def free(board, asked):
         board.plain("  that would not, and did not", str(rounds.refused))
 
 
-# What is printed while a machine is in trouble.
+# The output while a machine is in trouble.
 
 PLAIN = ("--timeout", "2s")
 
 
 def troubles(node):
-    """Name, fault, and whether the machine is to be logged in to anew."""
+    """Name, fault, and whether a new login to the machine is needed."""
     return (("its sshd says nothing", node.silent_sshd, True),
             ("its host key has changed", node.other_host_key, True),
             ("its host key is not known", lambda: node.other_host_key(known=None), True),

@@ -17,10 +17,10 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from proofs import record  # noqa: E402
 
-PATIENCE = 60  # seconds until a test gives up on something that must happen
+PATIENCE = 60  # seconds that a test waits for something that must happen
 
 # The root is pivoted to, not only entered by chroot: a unit with a sandbox of its own would fail with
-# 226/NAMESPACE. What is written lies in memory and ends with the machine.
+# 226/NAMESPACE. Written files are in memory and end with the machine.
 BOOT = """
 set -e
 mount --make-rprivate /

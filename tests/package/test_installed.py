@@ -32,7 +32,7 @@ def status_of(machine, pid, field):
 
 
 def answers(machine, path="/live"):
-    """The status and body that the daemon answers on its socket, seen from outside; None: nobody is there."""
+    """The status and body that the daemon answers on its socket, seen from outside; None: no daemon listens."""
     connection = http.client.HTTPConnection("gpuyard", timeout=5)
     try:
         with socket.socket(socket.AF_UNIX) as connection.sock:
@@ -131,7 +131,7 @@ def test_a_command_of_an_alert_has_no_capability(machine, record_property):
 
 def test_service_filters_system_calls_its_commands_may_make(machine, record_property):
     record_property("contract", "P2")
-    # Its own filter comes on top of systemd's, which the commands have too.
+    # The service's own filter comes on top of systemd's, which the commands have too.
     pids = {what: machine.must("pgrep", "-f", f"gpuyard {what}").split()[0]
             for what in ("serve", "driver-host", "command-host")}
     filters = {what: int(status_of(machine, pid, "Seccomp_filters")) for what, pid in pids.items()}
@@ -213,7 +213,7 @@ def test_tls_key_readable_by_root_only_is_served(machine):
 
 
 class Absence(threading.Thread):
-    """Asks again and again; `longest` is the time for which nobody answered."""
+    """Polls the daemon; `longest` is the longest time without an answer."""
 
     def __init__(self, machine):
         super().__init__()
@@ -318,7 +318,7 @@ def test_removal_names_leases_and_purge_removes_files(machine, record_property):
     assert removed.returncode == 0 and "these leases stay stored" in removed.stderr, removed
     assert any(lease[:8] in removed.stderr for lease in held), removed.stderr
     assert machine.go("test", "-d", "/var/lib/gpuyard").returncode == 0
-    # What the tests wrote there is not the package's.
+    # Files of the tests there do not belong to the package.
     machine.must("sh", "-c", "rm -r /etc/systemd/system/gpuyard.service.d /etc/gpuyard/alerts.toml /etc/gpuyard/page /srv/state")
     machine.must("dpkg", "-P", "gpuyard")
     left = machine.must("find", "/", "-xdev", "-iname", "*gpuyard*", "-not", "-path", "/proc/*")

@@ -1,4 +1,4 @@
-"""What ./yard package makes, looked at without installing it: linters, the bill of materials, what the
+"""The output of ./yard package, checked without installing it: linters, the bill of materials, what the
 program asks of a system, and that it comes out the same twice."""
 
 import hashlib

@@ -1,4 +1,4 @@
-"""What a program can do in place of each process of gpuyard, in the real units: the library of test_privileges.py,
+"""The rights of a program in place of each process of gpuyard, in the real units: the library of test_privileges.py,
 preloaded, tries it. And that settings go through the units: bounds, rate, log, resets of a daemon that is root's."""
 
 import json
@@ -136,11 +136,11 @@ def test_request_parsing_processes_cannot_act_as_root(yard, tmp_path, record_pro
             json.dumps(tried, indent=1), encoding="utf-8")
         allowed = {what: {name for name, number in results.items() if number not in REFUSALS}
                    for what, results in tried.items()}
-        # Its state, and the network on which it listens.
+        # The daemon writes its state, and uses the network on which it listens.
         assert allowed["serve"] == {"state", "network"}
         assert allowed["driver-host"] & OF_ROOT == allowed["command-host"] & OF_ROOT == set()
         assert allowed["setter"] == {"change_log", "others_file"}
-        # It reads what only root may read, and can neither change nor send anything.
+        # `marks` reads what only root may read, and can neither change nor send anything.
         assert allowed["marks"] <= {"mem_file", "environ", "shadow", "root_link", "key", "kernel_log", "others_file"}
         assert yard.go("gpuyard", "driver").returncode == 0, "errors, not signals"
 

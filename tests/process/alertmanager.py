@@ -10,7 +10,7 @@ PROGRAM = "prometheus-alertmanager"
 
 
 class Alertmanager:
-    """The real one, which passes on what it is told to `receiver`."""
+    """The real Alertmanager, which forwards alerts to `receiver`."""
 
     def __init__(self, directory, receiver, resolve_timeout="5m"):
         self.port = free_port()

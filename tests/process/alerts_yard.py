@@ -8,12 +8,12 @@ from sim_world import World
 
 # Begins and ends with a fault of the simulated GPU, at the next reading.
 BRAKE = '[rule.{name}]\non = "power_brake"\nat = 1\nseverity = 75\nmessage = "GPU {{gpu}} brakes"\n{more}\n'
-# Each test has rules of its own, so that it is told of nothing else.
+# Each test has rules of its own, so that it gets no other notification.
 NO_OTHERS = "[rule.power-brake]\nenabled = false\n"
 
 
 def brake(name, more=""):
-    """A rule that fires while somebody has a GPU's power brake on."""
+    """A rule that fires while a GPU's power brake is on."""
     return BRAKE.format(name=name, more=more)
 
 
@@ -94,8 +94,8 @@ class AlertsYard:
         return self.get("alerts/history?limit=1000")["alerts"]
 
     def noted(self, sink):
-        """Waits until the disk has that the sink took all that it was told: then no later life of the
-        daemon tells it again."""
+        """Waits until it is on disk that the sink accepted every notification: then no restarted
+        daemon sends one again."""
         waiting = f"SELECT id FROM alert_outbox WHERE sink = '{sink}'"
         wait_until(lambda: self.daemon.kept(waiting) == [], f"{sink}'s answers to be noted")
 

@@ -12,7 +12,7 @@ from program import PATIENCE, Daemon, clean_environment, program_for_others
 from schemas import validate
 from sim_world import World
 
-GROUP = "games"  # one that every Debian has and nobody needs
+GROUP = "games"  # one that every Debian has and no test needs
 
 
 class Yard:
@@ -47,7 +47,7 @@ class Yard:
         return done.stdout
 
     def json(self, schema, *arguments, code=0, **who):
-        """What --json prints, which is what the schema says."""
+        """Returns the output of --json, checked against its schema."""
         done = self.go(*arguments, "--json", **who)
         assert done.returncode == code, f"{arguments}: {done.stdout}{done.stderr}"
         answer = json.loads(done.stdout)

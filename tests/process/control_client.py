@@ -1,4 +1,4 @@
-"""Who asks a daemon to change GPUs: a keep-alive HTTP client over its Unix socket, as any user."""
+"""A client that changes GPUs: keep-alive HTTP over the daemon's Unix socket, as any user."""
 
 import ctypes
 import http.client
@@ -61,14 +61,14 @@ class Answer:
         return json.loads(self.text)
 
     def error(self):
-        """Its code, or None."""
+        """The error's code, or None."""
         return self.json().get("error", {}).get("code") if self.status >= 400 else None
 
     def changes(self):
         return self.json()["changes"]
 
     def outcomes(self):
-        """What came of it on each GPU: "applied", or the code of the error."""
+        """The result for each GPU: "applied", or the code of the error."""
         return [change["outcome"] if change["error"] is None else change["error"]["code"]
                 for change in self.changes()]
 
@@ -119,7 +119,7 @@ class Caller:
         """The same beside the test: .join(), then .answer."""
         return Asking(self, method, path, body)
 
-    # What can be set, by its path.
+    # The settings, by path.
 
     def put(self, gpu, what, body, wait=True):
         path = f"/api/gpu/manage/{gpu}/{what}"
@@ -147,7 +147,7 @@ class Caller:
         return self.ask("POST", f"/api/gpu/manage/{gpu}/restore", wish)
 
     def managed(self, gpu, setting="power_limit"):
-        """What GET says of one setting: {"standing", "now", "claims", ...}; None while the driver is
+        """Returns one setting by GET: {"standing", "now", "claims", ...}; None while the driver is
         away."""
         answer = self.ask("GET", f"/api/gpu/manage/{gpu}")
         if answer.status == 503:

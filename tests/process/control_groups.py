@@ -34,7 +34,7 @@ class ControlGroups:
             pytest.skip("no cgroup2 in which this test may create groups")
 
     def make(self, *names, owner=0):
-        """Creates nested groups and returns the innermost. They belong to `owner`, as if root had delegated
+        """Creates nested groups and returns the innermost. `owner` owns them, as if root had delegated
         the outermost to that user, who then created the others."""
         place = self.mount
         for name in names:

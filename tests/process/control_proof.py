@@ -1,5 +1,5 @@
-"""What the proofs of control have in common: yards with users, and the driver's own log of writes as the
-witness of what a daemon did.
+"""Shared by the proofs of control: daemons with users, and the driver's own log of writes as the
+witness of a daemon's actions.
 """
 
 import grp
@@ -37,13 +37,13 @@ def gone(yard, gpu=0):
 
 
 def wanted_of(yard, gpu):
-    """The lowest of the claims, as the daemon tells them, and the limit that the driver has."""
+    """The lowest of the daemon's claims, and the limit that the driver has."""
     managed = yard.root.managed(gpu)
     wanted = [claim["wanted"]["power_limit_mw"] for claim in managed["claims"]]
     return min(wanted, default=BASE), round(yard.world.gpu(gpu)["power_limit_w"] * 1000)
 
 
 def resetting(script="", before=""):
-    """A reset command that says what it does, and resets as a driver would."""
+    """A reset command that logs its action, and resets as a driver would."""
     return ["/bin/sh", "-c", f"{before} '{os.path.abspath(PROGRAM)}' sim reset --as-driver --gpu $0 {script}",
             "{uuid}"]

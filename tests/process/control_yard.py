@@ -82,11 +82,11 @@ class ControlYard:
         self.daemon.process.send_signal(signal.SIGCONT)
 
     def journal(self):
-        """What the disk has of who wants what, to compare; None where it is just being written."""
+        """The setting claims on disk, to compare; None while it is being written."""
         return self.daemon.kept(*(f"SELECT * FROM {table}" for table in TABLES))
 
     def quiet_journal(self):
-        """The journal, when what follows the answers is on the disk, too: the audit, and how it stands."""
+        """The claims on disk, once the audit and the setting status are on disk, too."""
         begun = time.time()
 
         def quiet():  # that is kept within 100 ms
@@ -111,7 +111,7 @@ class ControlYard:
         return code
 
     def writes(self, gpu=None, **options):
-        """What reached the driver, in short: see World.writes()."""
+        """The writes that reached the driver, in short: see World.writes()."""
         return self.world.writes(gpu, **options)
 
     def wait_for_writes(self, count, **options):

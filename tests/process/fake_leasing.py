@@ -1,5 +1,5 @@
-"""A daemon that only leases, and does what a test tells it to: what a client does when the real one would
-not do that at a test's wish. One GPU; each claim is answered in the order of `script`.
+"""A daemon that only leases, and is controlled by a test, for replies that the real one would not give
+on request. One GPU; each claim is answered in the order of `script`.
 """
 
 import http.server
@@ -68,7 +68,7 @@ class FakeLeasing:
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
     def stop(self):
-        """As if it was killed: nobody listens, and every stream breaks off."""
+        """As if the daemon was killed: the socket is closed, and every stream breaks off."""
         self.server.shutdown()
         self.server.server_close()
         os.unlink(self.socket)
@@ -77,7 +77,7 @@ class FakeLeasing:
         self.streams = []
 
     def end(self):
-        """Lets go of whoever waits for an answer, too."""
+        """Releases clients that wait for an answer, too."""
         self.answer_release = True
         self.members_answered.set()
         if os.path.exists(self.socket):

@@ -139,7 +139,7 @@ class FarHost(Caller):
         return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if self._dials(pid)]
 
     def processes(self):
-        """What connections consist of, on both sides."""
+        """The processes of the connections, on both sides."""
         near = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
                 if f"{self.place}/ssh_config" in command_line(pid) and runs(pid)]
         return near + self.dialling()

@@ -294,7 +294,7 @@ class Floods:
         return wait_until(rows, "the audit")[0][0] > 0
 
     def refused_lines(self):
-        """How many refusals over TCP the audit has, and whether one is of 127.9.9.9."""
+        """Counts the audit's refusals over TCP, and tells if one is of 127.9.9.9."""
         def rows():
             return self.daemon.kept("SELECT by FROM control_audit WHERE source = 'refused_over_tcp'")
         found = wait_until(rows, "the audit")

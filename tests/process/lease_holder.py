@@ -32,7 +32,7 @@ with contextlib.suppress(OSError):
 
 
 def who_has(path):
-    """The processes that have the file open, and which lease each names; for whoever reads a failure."""
+    """The processes that have the file open, and the lease that each names; for failure messages."""
     found = []
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -124,9 +124,9 @@ class Holder:
         self.locks = []
 
     def start_a_child(self, lease):
-        """It says whose it is as a job's processes do, by its environment, and waits for the locks. It
-        starts before there are any: what is killed between fork and exec leaves a process that nobody
-        can tell from others."""
+        """The child names its lease in its environment, as a job's processes do, and waits for the locks. It
+        starts before there are any: a kill between fork and exec leaves a process that cannot be told
+        from others."""
         ours, its = socket.socketpair()
         ours.settimeout(20)
         with its:

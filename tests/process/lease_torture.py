@@ -107,12 +107,12 @@ class Torture:
                 yield path.name, [json.loads(line) for line in file if line.endswith("\n")]
 
     def settled(self):
-        """Once nobody wants anything any more, every GPU is free."""
+        """Checks that every GPU is free once there are no claims."""
         wait_until(lambda: not any(gpu["leased"] for gpu in self.daemon.get("/api/gpu/load").json()["gpu_pool"]),
                    "all GPUs to be free again")
 
     def judge(self):
-        """What the run was, and what is wrong with it."""
+        """Returns a summary of the run, and its problems."""
         wrong = []
         grants = []
         lines = [(name, line) for name, log in self.logs() for line in log]
@@ -130,7 +130,7 @@ class Torture:
 
     @staticmethod
     def out_of_order(grants):
-        """On each GPU the fences rise with the time at which holders heard of them."""
+        """On each GPU the fences rise with the time at which holders received them."""
         wrong = []
         fences = [grant["fence"] for grant in grants]
         if len(set(fences)) != len(fences):
@@ -144,7 +144,7 @@ class Torture:
         return wrong
 
     def unlike_the_journal(self, grants):
-        """Whatever a holder heard of is in the record; and those who wanted one GPU, where all did, were
+        """Every grant that a holder received is in the record; and those who wanted one GPU, where all did, were
         served in the order in which they came."""
         wrong = []
         with contextlib.closing(sqlite3.connect(f"file:{self.directory}/state/state.db?mode=ro",
@@ -175,13 +175,13 @@ class Torture:
 
 
 def torture(directory, seconds, gpus=4, holders=8, most=2, seed=None):
-    """What was done, how often; and what was wrong."""
+    """Returns the number of each action, and the problems."""
     seed = random.randrange(1_000_000) if seed is None else seed
     run = Torture(directory, gpus, holders, most, seed)
     try:
         run.run(seconds)
         run.settled()
-        run.stop()  # whose database nobody else may read
+        run.stop()  # its database is closed to other users
         return run.done, run.judge(), seed
     finally:
         run.stop()

@@ -48,7 +48,7 @@ class LeaseYard(Caller):
         return one
 
     def hold(self, *flags, script="sleep 600"):
-        """The same with a command that uses its GPUs; returns once it does. Its pid is `held_pid`."""
+        """The same with a command that uses its GPUs; returns once it does. `held_pid` is its pid."""
         mark = self.place / f"mark{len(self.running)}"
         one = self.start(*flags, "--", "sh", "-c", f"{USE} echo $$ >{mark}; exec {script}")
         wait_until(lambda: mark.exists() and mark.read_text().endswith("\n"), "the command to run")

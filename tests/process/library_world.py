@@ -1,4 +1,4 @@
-"""What the tests of libgpuyard and of its examples share: programs run to their end, and worlds for them."""
+"""Shared by the tests of libgpuyard and of its examples: programs run to their end, and worlds for them."""
 
 import os
 import subprocess

@@ -78,7 +78,7 @@ class NetYard(Caller):
 
 
 def refuses_to_start(place, text, *arguments):
-    """What `gpuyard serve` says that must not start with this configuration; its exit code is 2."""
+    """Returns the error of `gpuyard serve`, which refuses this configuration with exit code 2."""
     config = place / "bad.toml"
     config.write_text(text)
     done = subprocess.run([PROGRAM, "serve", "--config", str(config), "--state", str(place / "state"),

@@ -1,4 +1,4 @@
-"""A program of its own that has NVML loaded, as any client has: it does what a test tells it, each
+"""A program of its own that has NVML loaded, as any client has: a test sends it commands, and runs each
 call on a thread of its own, so that a call that hangs can be watched while others go on.
 """
 

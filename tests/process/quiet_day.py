@@ -17,7 +17,7 @@ import time
 PROGRAM = os.environ.get("GPUYARD_BIN", "build/release/gpuyard")
 MODELS = "a100:3,h100:3,h200:3,l40s:3,rtx4090:3,t4:3"
 LOADS = ("idle", "steady:0.9", "training", "bursty")
-# What the demo shows on purpose, and what a load that does not end brings: rules, with their GPUs.
+# Rules that fire by design, with their GPUs: those of the demo, and of a load without end.
 CAUSED = {"demo": {("thermal", 0), ("squatter", 2)}, "models": set()}
 # A GPU that is busy for a day under a limit fires these; they are true.
 BUSY = {"power", "memory"}

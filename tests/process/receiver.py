@@ -1,4 +1,4 @@
-"""A server that keeps what it is told and answers as a test says."""
+"""A server that records requests and answers as a test sets."""
 
 import base64
 import http.server
@@ -10,7 +10,7 @@ import time
 
 
 def make_certificate(directory, names="DNS:localhost,IP:127.0.0.1"):
-    """Paths of a certificate that nobody trusts by itself, and of its key."""
+    """Paths of a self-signed certificate and of its key."""
     certificate, key = directory / "cert.pem", directory / "key.pem"
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
                     "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=receiver",
@@ -34,7 +34,7 @@ class Told:
 
 
 def decoded(headers):
-    """Who asked, as servers that explain themselves may write it."""
+    """The credentials of a request, as servers may quote them in their responses."""
     scheme, _, text = headers.get("Authorization", "").partition(" ")
     return base64.b64decode(text).decode() if scheme == "Basic" else text
 
@@ -83,7 +83,7 @@ class Receiver:
                     self.send_header("Content-Length", str(len(echo)))
                     self.end_headers()
                     self.wfile.write(echo)
-                except OSError:  # whoever asked was killed
+                except OSError:  # the client was killed
                     self.close_connection = True
 
             def log_message(self, *_):
@@ -106,7 +106,7 @@ class Receiver:
         return f"{self.scheme}://{host}:{self.port}{path}"
 
     def taken(self):
-        """What it answers with a success, whether or not whoever asked lives to hear it."""
+        """The requests answered with success, whether or not the client lives to read it."""
         return [told for told in list(self.told) if told.answered and told.answered < 300]
 
     def close(self):

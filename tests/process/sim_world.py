@@ -1,4 +1,4 @@
-"""A simulated world of a test's own, by the program's `sim` verbs. Its keeper ends with the test."""
+"""A simulated world of a test's own, by the program's `sim` verbs. The keeper ends with the test."""
 
 import json
 import os
@@ -45,7 +45,7 @@ class World:
         return self.gpu(index)["uuid"]
 
     def library_path(self):
-        """What `sim start` says LD_LIBRARY_PATH should be: where this world's NVML lies."""
+        """The LD_LIBRARY_PATH printed by `sim start`: the folder of this world's NVML."""
         return os.path.dirname(os.path.abspath(os.environ["GPUYARD_SIM_LIB"]))
 
     def load(self, gpu, workload):
@@ -55,7 +55,7 @@ class World:
         self.must("inject", "--gpu", str(gpu), *options)
 
     def lose(self, gpu):
-        """It falls off the bus: 15, until it is reset or healed."""
+        """The GPU falls off the bus: 15, until it is reset or healed."""
         self.inject(gpu, "--lost")
 
     def heal(self, gpu):
@@ -97,7 +97,7 @@ class World:
         self.must("driver", "load", *options)
 
     def reload_driver(self, seconds=None, version=None):
-        """Who had initialised before gets 18 from then on; 9 from everything while it is away."""
+        """Clients initialised before get 18 from then on; every call gives 9 while the driver is away."""
         self.must("driver", "reload", *(() if seconds is None else ("--for", f"{seconds}s")),
                   *(() if version is None else ("--driver-version", version)))
 

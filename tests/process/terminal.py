@@ -18,7 +18,7 @@ MOUSE_ON, MOUSE_OFF = b"\x1b[?1000h\x1b[?1006h", b"\x1b[?1006l\x1b[?1000l"
 
 
 class Screen:
-    """What a terminal shows that got these bytes: moves, erasures and signs of one column each."""
+    """The screen of a terminal that got these bytes: moves, erasures and signs of one column each."""
 
     def __init__(self, rows, columns):
         self.rows, self.columns = rows, columns
@@ -78,7 +78,7 @@ class Terminal:
         os.write(self.master, keys)
 
     def ended(self):
-        """It ends, and the terminal is as it was. Returns the exit code."""
+        """Checks that the program ends and the terminal is restored. Returns the exit code."""
         wait_until(lambda: self.read() is not None and self.program.poll() is not None, "top to end")
         self.read()
         assert self.written.endswith(LEAVES), self.written[-200:]

@@ -1,5 +1,5 @@
-"""What the daemon does about a sick GPU, end to end on simulated GPUs: it is seen, said, kept from new
-work, told to its holder, capped - and comes back by the rule."""
+"""The daemon's reaction to a sick GPU, end to end on simulated GPUs: it is detected, reported, withheld,
+notified to its holder, capped - and comes back by the rule."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Alerts reach those who look after GPUs: signed, once, in order, whatever a receiver does meanwhile."""
+"""Alerts reach those who look after GPUs: signed, once, in order, with any failure of a receiver."""
 
 import hashlib
 import hmac
@@ -19,7 +19,7 @@ from receiver import Receiver, secret_file
 
 
 def said_of(receiver):
-    """What it has taken, in order."""
+    """The notifications that the receiver accepted, in order."""
     return [told.json() for told in receiver.taken()]
 
 
@@ -27,8 +27,7 @@ def statuses(receiver):
     return [body["status"] for body in said_of(receiver)]
 
 
-def test_firing_and_resolved_reach_every_sink_kind(tmp_path, alerts_yard, opened,
-                                                        record_property):
+def test_firing_and_resolved_reach_every_sink_kind(tmp_path, alerts_yard, opened, record_property):
     record_property("contract", "C17")
     desk, slack, pager = opened(Receiver()), opened(Receiver()), opened(Receiver([(202, {})] * 9))
     key = secret_file(tmp_path, "key", "s3cret\n")
@@ -91,8 +90,7 @@ def test_alert_is_logged_with_severity(alerts_yard, record_property):
                     ("info", "RESOLVED [severity 75]: GPU 0 brakes")]
 
 
-def test_failing_sinks_delay_no_other_and_catch_up(
-        alerts_yard, opened, record_property):
+def test_failing_sinks_delay_no_other_and_catch_up(alerts_yard, opened, record_property):
     record_property("contract", "C17")
     ill = {"errs": Receiver([503], usual=500), "asks": Receiver(usual=(429, {"Retry-After": "2"})),
            "drops": Receiver(usual="drop"), "hangs": Receiver(usual="hang")}

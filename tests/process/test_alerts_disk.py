@@ -1,4 +1,4 @@
-"""Alerts while the disk that should remember them is full: told all the same, and written down later."""
+"""Alerts while the disk that stores them is full: notified all the same, and stored later."""
 
 import os
 import time
@@ -19,8 +19,7 @@ def words(receiver, rule, gpu=None):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a disk of its own")
-def test_full_disk_delays_no_notification_and_catches_up(own_disk, alerts_yard, opened,
-                                                                     record_property):
+def test_full_disk_delays_no_notification_and_catches_up(own_disk, alerts_yard, opened, record_property):
     record_property("contract", "C17")
     desk = opened(Receiver())
     yard = alerts_yard(brake("brake") + "[rule.journal-down]\nhold_s = 0\nclear_hold_s = 12\n" +
@@ -30,7 +29,7 @@ def test_full_disk_delays_no_notification_and_catches_up(own_disk, alerts_yard, 
     filler = fill(own_disk)
     note = "would be lost when"
     rounds = 0
-    # Changes fit into the journal until it has to grow.
+    # Changes fit into the WAL until it has to grow.
     while not any(note in one for one in yard.get("alerts")["notes"]):
         rounds += 1
         assert rounds < 100
@@ -42,7 +41,7 @@ def test_full_disk_delays_no_notification_and_catches_up(own_disk, alerts_yard, 
     yard.clear(0)
     wait_until(lambda: words(desk, "brake", 0) == ["firing", "resolved"], "an end while it is full")
     done = yard.go("alerts", "ack", str(while_full["number"]), "--note", "mine")
-    assert done.returncode == 5 and note in done.stderr  # and it says so
+    assert done.returncode == 5 and note in done.stderr  # and reports it
 
     filler.unlink()
     wait_until(lambda: words(desk, "journal-down") == ["firing", "resolved"], "the disk to be well")
@@ -79,7 +78,7 @@ def test_overdue_limit_stays_until_disk_has_room(own_disk, alerts_yard, opened):
     wait_until(lambda: root.power("0", 300, dry_run=True).status == 200, "GPUs to control")
     assert root.power("0", 333, for_s=10).status == 200
     filler = fill(own_disk)
-    # Changes fit into the journal until it has to grow.
+    # Changes fit into the WAL until it has to grow.
     rounds = 0
     while root.clocks("0", 300, 900 + rounds).status == 200:
         rounds += 1

@@ -15,8 +15,7 @@ def words(receiver, rule):
     return [status for of, status in statuses(receiver) if of == rule]
 
 
-def test_reload_applies_changes_and_keeps_queued_notifications(
-        alerts_yard, opened, record_property):
+def test_reload_applies_changes_and_keeps_queued_notifications(alerts_yard, opened, record_property):
     record_property("contract", "C17")
     down, fresh = opened(Receiver(usual=503)), opened(Receiver())
     yard = alerts_yard(brake("brake") + webhook("down", down))
@@ -58,8 +57,7 @@ def test_removed_rule_resolves_alert_with_reason(alerts_yard, opened):
     assert yard.firing() == [] and len(desk.told) == 4
 
 
-def test_notified_sinks_get_resolved_after_rule_change(
-        alerts_yard, opened, record_property):
+def test_notified_sinks_get_resolved_after_rule_change(alerts_yard, opened, record_property):
     record_property("contract", "C17")
     named, usual, later = opened(Receiver()), opened(Receiver()), opened(Receiver())
     sinks = webhook("named", named, 'min_level = "critical"') + webhook("later", later)
@@ -82,8 +80,7 @@ def test_notified_sinks_get_resolved_after_rule_change(
     assert statuses(later) == [("goes_on", "firing")] and not words(usual, "gone")
 
 
-def test_restart_notifies_new_sinks_and_logs_removed_ones(
-        alerts_yard, opened):
+def test_restart_notifies_new_sinks_and_logs_removed_ones(alerts_yard, opened):
     down, fresh = opened(Receiver(usual=503)), opened(Receiver())
     yard = alerts_yard(brake("brake") + webhook("down", down))
     yard.fire(0, "brake")

@@ -1,5 +1,5 @@
-"""Alerts through the end of the daemon, asked for or not: nobody is told twice, nobody is left out, and
-what people said of alerts is still so.
+"""Alerts through the end of the daemon, requested or not: each sink is notified exactly once, and
+acknowledgements and silences stay.
 """
 
 import random
@@ -70,7 +70,7 @@ def test_alert_states_survive_daemon_restart(alerts_yard, opened, number, record
     assert yard.world.uuid(QUARANTINED) not in six and yard.world.uuid(TOLD) in six
     assert yard.go("run", "--no-wait", "--gpus", "7", "--", "true").returncode != 0
 
-    # Who was down has all that it missed, in its order; nobody else is told anything.
+    # A sink that was down gets all that it missed, in order; other sinks get nothing.
     wait_until(lambda: len(down.taken()) == 3, "what was not delivered")
     assert words(down, UNTOLD) == ["firing"] and words(down, OVER) == ["firing", "resolved"]
     assert tried <= {told.headers["x-gpuyard-delivery"] for told in down.taken()}
@@ -115,9 +115,9 @@ def test_killed_ten_times_while_alerts_come_and_go(alerts_yard, opened, record_p
 
     for life in range(10):
         process = yard.daemon.process
-        if life == 1:  # it does not live to hear the answer
+        if life == 1:  # the daemon dies before the answer
             desk.on_told = process.kill
-        elif life % 2:  # it has just heard it, or is about to
+        elif life % 2:  # the answer has just arrived, or is about to
             delay = dice.uniform(0, 0.01)
             desk.on_told = lambda kill=process.kill, delay=delay: threading.Timer(delay, kill).start()
         if life % 2:
@@ -152,7 +152,7 @@ def test_killed_ten_times_while_alerts_come_and_go(alerts_yard, opened, record_p
     assert len(set(numbers)) == len(numbers)
 
     # A delivery came again only if a daemon was killed between the two on whose disk it still waited.
-    # Notes are made in the order of the answers: neither had that daemon noted what it was told later.
+    # Answers are stored in their order: that daemon had not stored the later one either.
     deliveries = {}
     for one in desk.told:
         deliveries.setdefault(one.headers["x-gpuyard-delivery"], []).append(one)

@@ -124,7 +124,7 @@ def test_each_change_that_needs_control_has_a_line(yard):
         assert lines[0]["request_id"] and lines[0]["error"] is None, lines
         assert (lines[0]["index"] is not None) == ("/manage/" in name or "acknowledge" in name), (name, lines)
 
-    # What changes nothing has no line.
+    # A request that changes nothing has no line.
     wait_until(lambda: call(yard.root, "DELETE /api/gpu/manage/{id}/cordon").status == 200, "the driver to be back")
     last = audit(yard)[-1]["number"]
     for name in ("GET /api/gpu/manage/audit", "POST /api/gpu/slurm/check", "POST /api/gpu/slurm/check",
@@ -142,7 +142,7 @@ def test_a_forced_release_is_in_the_audit(yard):
     lines = wait_until(lambda: [line for line in audit(yard) if line["action"].startswith("release ")], "its lines")
     assert [line["action"] for line in lines] == ["release lease lease-held-by-alice of uid 1001: repair"] * 2
     assert len({line["index"] for line in lines}) == 2 and all(line["forced"] for line in lines)
-    # What holders do is in the history of leases alone.
+    # Actions of holders are in the history of leases alone.
     assert alice.ask("POST", "/api/gpu/leases", claim | {"id": "another-lease-of-alice"}).status == 200
     assert alice.ask("DELETE", "/api/gpu/leases/another-lease-of-alice").status == 200
     assert not audit(yard, by="uid 1001")

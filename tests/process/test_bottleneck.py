@@ -10,7 +10,7 @@ import pytest
 from program import PROGRAM, wait_until
 from schemas import validate
 
-# What each GPU does, what is wrong with it, and what must be said of it. In the order of their indexes.
+# The load of each GPU, its fault, and the expected cause, in the order of their indexes.
 H100 = [
     ("idle", {}, "none"),
     ("training", {}, "none"),
@@ -18,7 +18,7 @@ H100 = [
     ("bursty:0.5", {}, "none"),
     ("steady:0.9", {"xid": 13}, "none"),
     ("steady:0.9", {"memory_heat": 20}, "none"),
-    ("starved", {}, "none"),  # no process is listed whose CPU use could tell
+    ("starved", {}, "none"),  # no process is listed whose CPU use is a hint
     ("training:0.9:40G", {"heat": 45}, "heat"),
     ("steady:1:40G", {"heat": 50, "power_brake": True}, "heat"),
     ("steady:0.9", {"power_brake": True}, "power_brake"),

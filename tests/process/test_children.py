@@ -14,14 +14,14 @@ from program import PROGRAM, Daemon, clean_environment, wait_until
 
 
 def descriptors(pid):
-    """What each descriptor of a process is; a socket or pipe without its number."""
+    """The target of each descriptor of a process; a socket or pipe without its number."""
     place = f"/proc/{pid}/fd"
     return {int(fd): os.readlink(f"{place}/{fd}").split(":")[0] for fd in os.listdir(place)}
 
 
 @pytest.fixture
 def place():
-    """Where the worlds of one test are, and no others."""
+    """A folder with the worlds of one test only."""
     with tempfile.TemporaryDirectory(prefix="gpuyard-", dir="/tmp") as directory:
         yield directory
 
@@ -48,7 +48,7 @@ def test_driver_host_inherits_only_socket_and_log(daemon, tmp_path):
         held = wait_until(lambda: len(d := descriptors(pid)) >= 4 and d, "the host's descriptors")
         assert held[0] == held[1] == "/dev/null"
         assert held[2] == str(place / "log") and held[3] == "socket"
-        # What NVML opens itself may come on top; nothing of ours.
+        # NVML may open descriptors of its own; none of ours may be there.
         assert not {str(tmp_path / "foreign"), str(place / "state" / "lock")} & set(held.values())
         assert list(held.values()).count("socket") == 1
     finally:

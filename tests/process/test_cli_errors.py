@@ -1,4 +1,4 @@
-"""What the program prints when a command fails: what happened, why, and a command to run next."""
+"""The output of a command that fails: the event, its cause, and a command to run next."""
 
 import re
 import subprocess

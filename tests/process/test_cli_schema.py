@@ -1,4 +1,4 @@
-"""What --json prints: its schemas are committed, written from the records, and hold."""
+"""The output of --json: its schemas are committed, generated from the records, and hold."""
 
 import json
 import os

@@ -1,5 +1,5 @@
-"""What the words of a command line, of the environment and of a configuration mean: an empty value, a
-selection that selects nothing, a time, and ~. None of them silently means something else."""
+"""The meaning of words of a command line, of the environment and of a configuration: an empty value, a
+selection that selects nothing, a time, and ~. No word silently means something else."""
 
 import datetime
 import json

@@ -29,7 +29,7 @@ POSTS = {
 }
 HOW = {"atomic": True, "force": True, "dry_run": True, "wait": True}
 
-# What else a value cannot be: (path, fields, a part of the message).
+# Other invalid values: (path, fields, a part of the message).
 WRONG_VALUES = [
     ("power-limit", {"power_limit_mw": 0}, "expected 1 to"),
     ("power-limit", {"power_limit_mw": -300000}, "expected 1 to"),
@@ -59,7 +59,7 @@ def yard(tmp_path_factory):
 
 @pytest.fixture
 def untouched(yard):
-    """The yard, whose driver has heard of nothing when the test is over."""
+    """The daemon; the test fails if its driver got a write."""
     writes = yard.writes()
     yield
     assert yard.writes() == writes

@@ -1,5 +1,5 @@
-"""What reaches the driver, to the last write and in order, when a daemon or its setter is killed: inside
-each operation, at each write to its journal, at any time.
+"""All writes that reach the driver, in order, when a daemon or its setter is killed: inside
+each operation, at each write to its database, at any time.
 """
 
 import random
@@ -66,7 +66,7 @@ def test_daemon_killed_inside_operation_finishes_after_restart(control, world, n
     world.hang(0, "set_power_limit")
     asked = operate(yard)
     noted_down(yard, journal)
-    if point == "written":  # and the daemon never hears of it
+    if point == "written":  # and the daemon never gets the answer
         yard.freeze()
         world.heal(0)
         assert yard.wait_for_writes(len(set_) + 1) == [*set_, write]
@@ -184,7 +184,7 @@ def test_setter_killed_during_write_fails_and_rolls_back(control, world, point):
         assert yard.wait_for_writes(1 + len(arrived + back)) == [limit(300), *arrived, *back]
 
 
-# The daemon is killed at each write to its journal, by a library that is loaded into it.
+# The daemon is killed at each write to its database, by a library that is loaded into it.
 
 @pytest.fixture(scope="module")
 def fatal_writes(tmp_path_factory):
@@ -200,8 +200,8 @@ def fatal_writes(tmp_path_factory):
 
 
 def killed_at(yard, library, number, name):
-    """What reached the driver when the daemon was killed at that write to its journal within the
-    operation, and what the next daemon added; None if the operation has fewer."""
+    """The writes that reached the driver when the daemon was killed at that write to its database within
+    the operation, and those of the next daemon; None if the operation has fewer."""
     operate, before, _ = OPERATIONS[name]
     fatal = yard.directory / "fatal_write"
     fatal.unlink(missing_ok=True)
@@ -226,7 +226,7 @@ def killed_at(yard, library, number, name):
     assert wanted == found
     after = yard.writes(after=begun)
     assert after[:len(at_kill)] == at_kill
-    if answer is not None:  # who was told yes has it
+    if answer is not None:  # an acknowledged claim is there
         assert accepted(answer) and len(after) == 1
     yard.root.restore_all("0", force=True)
     assert wanted_of(yard, 0) == (BASE, BASE)
@@ -256,7 +256,7 @@ def test_kill_at_random_time_keeps_acknowledged_settings(control, seed):
     chance = random.Random(seed)
     yard = control()
     callers = [yard.a, yard.b, yard.root]
-    promised = {}  # (owner, gpu): what it was told to have; absent: nothing
+    promised = {}  # (owner, gpu): the acknowledged value; absent: none
     doubtful = set()  # those whose last request was not answered
     asked_for = {BASE}
     for _ in range(chance.randrange(2, 5)):

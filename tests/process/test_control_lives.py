@@ -1,4 +1,4 @@
-"""What reaches the driver, to the last write and in order, while daemons, driver-hosts and drivers come and
+"""All writes that reach the driver, in order, while daemons, driver-hosts and drivers come and
 go, and GPUs are reset.
 """
 
@@ -15,7 +15,7 @@ pytestmark = as_root
 
 
 def operations(yard):
-    """How many changes the daemon has taken so far."""
+    """The number of changes that the daemon has accepted so far."""
     return len(yard.daemon.get("/api/gpu/manage/operations").json()["operations"])
 
 
@@ -32,7 +32,7 @@ def test_daemon_stop_keeps_or_restores_settings_as_configured(control, on_stop, 
     assert sorted(yard.writes()[2:]) == sorted(at_stop)
     yard.start()
     yard.settled()
-    # What cannot be read back is written again: nobody knows whether it is still there.
+    # A value that cannot be read back is written again: it may have been lost.
     again = at_start or [(0, "gpu_locked_clocks", 600, 1200)]
     assert sorted(yard.wait_for_writes(2 + len(at_stop) + len(again))[2 + len(at_stop):]) == sorted(again)
     accepted(yard.a.delete(0, "power-limit"), "restored")
@@ -152,7 +152,7 @@ def test_gpus_return_after_kill_inside_reset(control, tmp_path):
     assert asked.result() is None
     yard.start()
     assert yard.settled() == "applied"
-    # The command of the dead goes on, and finds that somebody has the driver open.
+    # The dead daemon's command continues, and finds that a process has the driver open.
     assert wait_until(lambda: yard.writes(ok_only=False)[1:], "the command") == [(0, "reset", "code 19")]
     assert yard.settled() == "applied"
     assert yard.writes() == [limit(300)]

@@ -1,5 +1,5 @@
 """Ten thousand requests, good and bad, of several users on connections that stay open: each is answered,
-and each GPU ends as somebody who was told yes has asked for.
+and each GPU ends with a value of an accepted request.
 """
 
 import grp
@@ -19,7 +19,7 @@ GROUP = grp.getgrgid(100).gr_name
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can ask as other users")
 
-# What no body is.
+# Invalid bodies.
 NONSENSE = ["", "{", "[]", "null", '"x"', "{}", '{"power_limit_mw": "300"}', '{"power_limit_mw": 1.5}',
             '{"power_limit_mw": null}', '{"power_limit_mw": 300000, "for_s": "long"}',
             '{"power_limit_mw": 300000, "for_s": -1}', '{"power_limit_mw": 300000, "for_s": 1e300}',
@@ -28,7 +28,7 @@ NONSENSE = ["", "{", "[]", "null", '"x"', "{}", '{"power_limit_mw": "300"}', '{"
 
 
 class User:
-    """Asks at random, and remembers what it was told to have: by (gpu, what)."""
+    """Sends random requests, and records the acknowledged values by (gpu, what)."""
 
     def __init__(self, yard, seed, caller):
         self.chance = random.Random(seed)
@@ -44,7 +44,7 @@ class User:
             for _ in range(count):
                 answer = self.one()
                 self.answers[answer.status] = self.answers.get(answer.status, 0) + 1
-        except Exception as error:  # a thread's own is nobody's
+        except Exception as error:  # an exception in a thread would be lost
             self.problems.append(repr(error))
 
     def one(self):
@@ -140,7 +140,7 @@ def check(yard, users):
         locks = [user.has[gpu, "clocks"] for user in users if (gpu, "clocks") in user.has]
         assert len(locks) <= 1  # one owner
         assert found["settings"]["locked_sm_mhz"] == (locks[0] if locks else [])
-    # And on the way there: nothing was written that nobody had asked for, and nothing was refused.
+    # Before that: every write was requested, and none was refused.
     for gpu in range(GPUS):
         asked = set().union(*(user.asked[gpu] for user in users))
         written = yard.writes(gpu, ok_only=False)

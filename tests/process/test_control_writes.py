@@ -1,6 +1,6 @@
-"""What reaches the driver, to the last write and in order, through every way in which a setting begins and
-ends. The driver's own log is the witness (`gpuyard sim status`, `writes`), never what the daemon says
-of itself.
+"""All writes that reach the driver, in order, through every way in which a setting begins and
+ends. The driver's own log is the witness (`gpuyard sim status`, `writes`), never the daemon's own
+account.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What happens to GPUs: told by the driver, by the kernel's log, or by both, and counted once."""
+"""Events of GPUs: reported by the driver, by the kernel's log, or by both, and counted once."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 from program import PROGRAM, wait_until
 
 SIMULATED = os.path.abspath(os.environ.get("GPUYARD_SIM_LIB", "build/release/sim/libnvidia-ml.so.1"))
-WARM_UP = 45  # an Xid that no test looks for
+WARM_UP = 45  # an Xid that no test checks
 
 
 def xid_errors(yard, gpu):
@@ -24,7 +24,7 @@ def count(yard, gpu, xid):
 
 
 def listening(yard, gpu=0):
-    """Waits until the driver-host waits for events: what happened before is nobody's news."""
+    """Waits until the driver-host waits for events: earlier events are not reported."""
     return until_told(yard, gpu, WARM_UP, "the first event to be told")
 
 
@@ -123,7 +123,7 @@ def test_kernel_log_line_from_user_is_ignored(daemon, tmp_path):
     config.write_text('[events]\nkernel_log = "/dev//kmsg"\n')
     yard = daemon("--simulate", "1", "--config", str(config))
     assert "no Xids from the kernel log" not in yard.log()
-    number = 1_000_000 + os.getpid()  # the log is the whole machine's: nobody else's Xid
+    number = 1_000_000 + os.getpid()  # the log is that of the whole machine: use an Xid that no other test uses
     with open("/dev/kmsg", "w", encoding="ascii") as log:
         log.write(f"<4>NVRM: Xid (PCI:{slot(yard, 0)}): {number}, a test of gpuyard\n")
     time.sleep(1)
@@ -169,8 +169,7 @@ def test_contained_error_degrades_until_its_process_ends(daemon, record_property
     wait_until(lambda: gpu()["health"] == "healthy", "the process to be missed")
 
 
-def test_gpu_missing_after_driver_reload_is_unhealthy(
-        daemon, world, record_property):
+def test_gpu_missing_after_driver_reload_is_unhealthy(daemon, world, record_property):
     record_property("contract", "A10")
     world.start("--model", "h100:2")
     yard = daemon("--nvml", SIMULATED, GPUYARD_SIM_WORLD=str(world.directory))

@@ -286,7 +286,7 @@ def test_a_reload_closes_no_open_sink(alerts_yard, opened, tmp_path):
 
 
 class Certified:
-    """A connection with a client certificate. It stays open."""
+    """An open connection with a client certificate."""
 
     def __init__(self, yard, name):
         context = ssl.create_default_context(cafile=yard.certificate)

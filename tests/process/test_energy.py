@@ -1,4 +1,4 @@
-"""Energy as a daemon books it and as a command measures it, held to the simulated world's own count."""
+"""Energy as a daemon stores it and as a command measures it, compared with the simulated world's count."""
 
 import glob
 import json
@@ -46,7 +46,7 @@ def has_readings(yard, gpus):
 
 @pytest.fixture
 def still(world):
-    """A world that moves when it is told to, so that what it counts is exact."""
+    """A world that moves only by `step`, so that its counters are exact."""
     world.start("--gpus", "2", "--load", "steady:0.8", "--stepped")
     world.must("step", "5s")
 

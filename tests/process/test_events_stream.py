@@ -1,4 +1,4 @@
-"""GET /api/gpu/events with real clients: what is told, how a client resumes, and who cannot hurt whom."""
+"""GET /api/gpu/events with real clients: its events, resuming, and isolation of the clients."""
 
 import json
 import os
@@ -154,7 +154,7 @@ def test_curl_reads_stream_over_tcp_and_socket(shared):
 
 
 class CutProxy:
-    """Passes one origin's bytes on, and cuts all connections when told to. Serves a page, too."""
+    """Passes one origin's bytes on, and cuts all connections on request. Also serves a page."""
 
     PAGE = b"<!doctype html><title>listener</title>"
 

@@ -23,7 +23,7 @@ def half(tmp_path):
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    """Which no test changes."""
+    """A world that no test changes."""
     one = World(tmp_path_factory.mktemp("world"))
     yield one.start("--gpus", "2", "--load", "steady:0.8")
     one.end()

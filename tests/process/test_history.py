@@ -1,4 +1,4 @@
-"""What the GPUs were: over HTTP, on the command line, through restarts and with broken disks."""
+"""The history of the GPUs: over HTTP, on the command line, through restarts and with broken disks."""
 
 import contextlib
 import csv

@@ -86,8 +86,7 @@ def fits(value, schema, document, at=""):
             fits(member, schema["items"], document, at + "/-")
 
 
-def test_responses_match_schemas_and_example_keys(daemon, tmp_path,
-                                                                     record_property):
+def test_responses_match_schemas_and_example_keys(daemon, tmp_path, record_property):
     record_property("contract", "E12")
     (tmp_path / "control.toml").write_text("[control]\nenabled = true\n")
     yard = daemon("--simulate", "2", "--config", str(tmp_path / "control.toml"))

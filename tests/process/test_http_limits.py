@@ -1,4 +1,4 @@
-"""What strangers may do to the daemon's sockets, against the real program."""
+"""Attacks of strangers on the daemon's sockets, against the real program."""
 
 import os
 import socket
@@ -52,7 +52,7 @@ def test_idle_and_flooding_connections_cost_little_memory(daemon):
         for client in clients:
             client.setblocking(False)
             try:
-                while True:  # until the kernel's buffers are full: nobody reads the answers
+                while True:  # until the kernel's buffers are full: no client reads the responses
                     client.send(REQUEST * 500)
             except BlockingIOError:
                 pass

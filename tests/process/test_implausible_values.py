@@ -1,6 +1,6 @@
-"""A driver that answers "success" with what cannot be: the value is missing and said to be implausible,
-it is billed to nobody, and what stands beside it stays. Two sources that contradict each other are
-said to.
+"""A driver that answers "success" with an impossible value: the value is missing and reported as implausible,
+no usage is billed for it, and the values beside it stay. Two sources that contradict each other are
+reported.
 """
 
 import json
@@ -50,7 +50,7 @@ def devices(run, odd, *arguments):
 
 
 def readings(yard):
-    """Of the first GPU."""
+    """Returns the readings of the first GPU."""
     gpus = wait_until(lambda: yard.get("/api/gpu/snapshot").json()["devices"], "a GPU")
     gpu = gpus[0]
     return gpu["readings"], gpu["missing"]

@@ -1,5 +1,5 @@
-"""The record of leases when its disk fails under a daemon: what is held stays held, nobody is given a GPU
-that is not written down, the reason is said, and it goes on by itself once the disk is well.
+"""The record of leases when its disk fails under a daemon: held leases stay held, no GPU is granted that is
+not stored, the reason is reported, and grants resume once the disk works.
 """
 
 import glob
@@ -19,7 +19,7 @@ from own_disk import fill
 from program import wait_until
 
 UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-NO_ROOM = (4000, resource.RLIM_INFINITY)  # less than one page of the journal
+NO_ROOM = (4000, resource.RLIM_INFINITY)  # less than one page of the WAL
 
 
 class Yard:
@@ -63,7 +63,7 @@ class Yard:
                 for lease in answer.json()["leases"] if lease["state"] == "held"}
 
     def refused(self, *reasons):
-        """Waits until nobody gets anything, and why is said."""
+        """Waits until every claim is refused with the reason."""
         def closed():
             answer = self.claim()
             message = answer.status == 503 and answer.json()["error"]["message"]
@@ -155,7 +155,7 @@ def test_freed_disk_space_resumes_grants(own_disk, yard):
     filler = fill(own_disk)
 
     def full():
-        """The journal has room of its own until it has to grow."""
+        """The WAL has room of its own until it has to grow."""
         answer = yard.claim()
         if answer.status < 300:
             yard.caller.ask("DELETE", f"/api/gpu/leases/{answer.json()['lease']['id']}")
@@ -255,7 +255,7 @@ def test_an_unreadable_alert_frees_no_quarantined_gpu(alerts_yard):
     wait_until(lambda: yard.get("load")["capacity"] == 2, "GPUs to lease")
     sick = yard.fire(1, "brake")["gpu"]["uuid"]
     yard.end(signal.SIGTERM)
-    yard.release(1)  # from now on the row alone tells that the GPU is unhealthy
+    yard.release(1)  # from now on only the row says that the GPU is unhealthy
     with sqlite3.connect(yard.daemon.state + "/state.db") as database:
         changed = database.execute("UPDATE alerts SET state = 'firinh' WHERE state = 'firing'")
         assert changed.rowcount == 1

@@ -1,5 +1,5 @@
-"""What strangers may do with claims, against the real program: at each step somebody vanishes, sends
-half of it, or nonsense. Nobody holds a GPU or a place in the queue because of it."""
+"""Broken claims of strangers, against the real program: at each step a client vanishes, sends
+half of a request, or nonsense. No GPU and no queue position stays taken because of it."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""Whose the processes on GPUs are: of a lease, of none, or nobody can tell. Real processes on
+"""Processes on GPUs belong to a lease, to none, or cannot be attributed. Real processes on
 simulated GPUs."""
 
 import json

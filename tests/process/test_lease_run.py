@@ -104,7 +104,7 @@ def test_killed_launchers_gpu_stays_leased_while_command_runs(lease_yard):
 def test_leftover_process_keeps_gpu(lease_yard, tmp_path, way):
     yard = lease_yard()
     mark = tmp_path / "left"
-    # Twice forked: nobody of the command's is its parent any more.
+    # Twice forked: it has no parent among the command's processes.
     left = f"({way} '{USE} echo $$ >{mark}; exec sleep 600' </dev/null >/dev/null 2>&1 &)"
     code, _, err = end_of(yard.start("--", "sh", "-c", f"{left}; until [ -s {mark} ]; do sleep 0.02; done"))
     pid = int(mark.read_text())

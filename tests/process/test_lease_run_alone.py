@@ -140,8 +140,7 @@ def test_daemon_restart_before_command_start_is_survived(launch, leasing):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("asking_again", [False, True])
-def test_signal_before_command_start_releases_lease(granted, leasing, tmp_path, number,
-                                                                    asking_again):
+def test_signal_before_command_start_releases_lease(granted, leasing, tmp_path, number, asking_again):
     mark = path_of(tmp_path, "mark")
     if asking_again:
         leasing.refuse["member"] = UNAVAILABLE
@@ -261,7 +260,7 @@ def test_unavailable_gpu_without_wait_is_exit_7(launch, leasing):
 def test_wait_timeout_is_exit_code_7_with_reason(shell, leasing):
     run_in(shell, leasing, "--wait 1s -- echo ran", grant=False)
     leasing.tell("waiting", place=place(2, "all GPUs are in use"))
-    shell.until("position 2")  # it has heard why
+    shell.until("position 2")  # the reason has arrived
     shell.text = ""
     leasing.tell("ended", ending="gave_up", gpus=[])
     text = shell.until("$ ")
@@ -508,12 +507,12 @@ class Shell:
         return found
 
     def wait_until_it_waits(self, *others):
-        """For what it began, and so do a script in it and other shells: one that is just about to fork may not hear
-        of Ctrl-C."""
+        """Waits until the shell, a script in it and `others` wait for their commands: a shell that is about to fork
+        may miss Ctrl-C."""
         def waits(pid):
             with open(f"/proc/{pid}/wchan", encoding="ascii") as file:
                 return file.read() == "do_wait"
-        # Asked anew each time: a shell may become its last command.
+        # Queried each time: a shell may become its last command.
         def shells():
             return [self.pid, *(pid for pid in self.below() if command_line(pid).startswith(("bash", *others)))]
         wait_until(lambda: all(map(waits, shells())), "the shells to wait")

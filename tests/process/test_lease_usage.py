@@ -1,4 +1,4 @@
-"""What was used under leases, as a daemon counts it, held to the simulated world's own count."""
+"""Usage under leases as a daemon counts it, compared with the simulated world's count."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ def joules(row):
 
 
 def id_of(name):
-    """Ids that somebody chooses are long."""
+    """Pads the name: ids chosen by a client have at least 16 characters."""
     return name.ljust(16, "-")
 
 
@@ -80,7 +80,7 @@ def counts(yard):
 
 @pytest.fixture
 def still(world):
-    """One busy GPU in a world that moves when it is told to, so that what it counts is exact."""
+    """One busy GPU in a world that moves only by `step`, so that its counters are exact."""
     world.start("--gpus", "1", "--load", "steady:0.8:1G", "--stepped")
     world.must("step", "5s")
     world.joules = lambda: world.gpu(0)["energy_joules"]
@@ -92,7 +92,7 @@ def serving(daemon, world, **options):
 
 
 def move(yard, world, time):
-    """Moves the world, until all of what it used is counted as somebody's or nobody's."""
+    """Moves the world, until all that it used is counted, under a lease or under none."""
     before, counted = world.joules(), everything(usage(yard))
     world.must("step", time)
     used = world.joules() - before

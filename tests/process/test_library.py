@@ -1,4 +1,4 @@
-"""libgpuyard as it is installed, found and used: by a project of somebody else's, and by the examples."""
+"""libgpuyard as it is installed, found and used: by another project, and by the examples."""
 
 import json
 import os
@@ -87,7 +87,7 @@ def test_public_headers_stand_alone(tmp_path):
                "-I", SOURCE / "include", source)
 
 
-# ---- somebody else's project
+# ---- another project
 
 
 def test_cmake_project_uses_package_with_its_own_libraries(prefix, world, tmp_path):
@@ -204,8 +204,7 @@ def test_library_page_shows_compiled_programs():
 # ---- health in the daemon
 
 
-def test_daemon_judges_gpus_by_configured_temperatures(daemon, tmp_path,
-                                                                  record_property):
+def test_daemon_judges_gpus_by_configured_temperatures(daemon, tmp_path, record_property):
     record_property("contract", "A10")
     config = tmp_path / "gpuyard.toml"
     config.write_text('[health]\ntemperatures_of = ["1 = -10/-5"]\n')
@@ -240,7 +239,7 @@ def test_a_program_asks_the_daemon_of_its_machine(daemon, tmp_path):
 
 
 def test_program_reaches_remote_daemon_with_token(daemon, tmp_path):
-    """The pin and the token are those of hosts.toml; what the token may not, the program hears by its code."""
+    """The pin and the token are those of hosts.toml; a call beyond the token's scope gives its error code."""
     yard = NetYard(daemon, tmp_path)
     yard.make_token("ci", "--scope", "lease")
     yard.make_token("look", "--scope", "read")

@@ -47,8 +47,7 @@ def test_monitor_example_prints_line_per_gpu_and_interval(world, record_property
         assert re.fullmatch(rf"GPU {index}: \d+°C, \d+% util, \d+\.\d GB / 85\.5 GB", line), line
 
 
-def test_monitor_example_reports_hot_gpu(swift_world,
-                                                                        record_property):
+def test_monitor_example_reports_hot_gpu(swift_world, record_property):
     record_property("contract", "C15 C10 C9 C8 C6")
     heat(swift_world, 1, 80)
 
@@ -136,8 +135,7 @@ def test_the_training_example_reports_each_epoch(world, record_property):
 
 
 @with_dlib
-def test_training_pauses_while_gpu_is_hot(training, swift_world,
-                                                                         record_property):
+def test_training_pauses_while_gpu_is_hot(training, swift_world, record_property):
     record_property("contract", "C12")
     _, shown = training()
     heat(swift_world, 1, 80)

@@ -1,5 +1,5 @@
-"""The daemon's one loop keeps turning whatever waits beside it: a disk that does not come back from a
-write, a driver that holds its lock, a crowd at the door, questions about a month - alone and at once.
+"""The daemon's one loop keeps turning while others wait: a disk that does not come back from a
+write, a driver that holds its lock, a crowd of connections, queries about a month - alone and at once.
 """
 
 import re
@@ -29,7 +29,7 @@ def answers_promptly(yard, seconds):
 
 
 def late(yard):
-    """How often the loop was more than a second late."""
+    """Counts the times that the loop was more than a second late."""
     text = yard.get("/metrics").text
     count = {bound: int(value) for bound, value in
              re.findall(r'loop_lag_seconds_bucket{le="(\S+)"} (\d+)', text)}
@@ -72,7 +72,7 @@ def test_hanging_disk_write_delays_no_request(daemon, frozen, tmp_path):
     yard = on(frozen, tmp_path, daemon, "--simulate", "2")
     wait_until(lambda: reading_count(yard) >= 2, "some history")
     frozen.freeze()
-    # The books of energy are written every ten seconds.
+    # Energy is stored every ten seconds.
     wait_until(lambda: stuck_threads(yard.process.pid), "a thread to be stuck in the write")
     assert answers_promptly(yard, 3) > 10
     assert late(yard) == 0

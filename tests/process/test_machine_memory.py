@@ -1,5 +1,5 @@
-"""What is known of the machine outlives the daemon: its boards, their memory errors, and which GPU an
-alert is about."""
+"""State of the machine that outlives the daemon: its boards, their memory errors, and the GPU of
+each alert."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Which lease another user's process names is read by `gpuyard marks` alone: for a daemon of an ordinary
+"""Only `gpuyard marks` reads the lease that another user's process names: for a daemon of an ordinary
 user by a service behind a socket, for root's daemon by a child of its own."""
 
 import contextlib
@@ -92,7 +92,7 @@ def service(open_place, program, opened):
 
 
 def hide_others():
-    """A /proc that shows only the processes of who looks."""
+    """A /proc that shows each user only their own processes."""
     libc = ctypes.CDLL(None, use_errno=True)
     new_namespace, private = 0x20000, 1 << 18 | 1 << 14
     if libc.unshare(new_namespace) or libc.mount(b"none", b"/", None, ctypes.c_ulong(private), None) or \
@@ -312,7 +312,7 @@ def test_roots_daemon_has_a_child_without_other_rights(daemon):
 
 
 def test_daemon_of_user_finds_marks_of_that_user(place, program, open_place, opened, orphan):
-    """Its child reads them: to the daemon itself the kernel shows no environment, because of Landlock."""
+    """The daemon's child reads them: the kernel shows the daemon no environment, because of Landlock."""
     yard = start_daemon(place, program, open_place, opened, service=False)
     child = wait_until(lambda: marks_child(yard), "the child")
     assert int(status(child, "CapEff"), 16) == 0

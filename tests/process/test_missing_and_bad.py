@@ -1,4 +1,4 @@
-"""What is missing, broken or wrong: each has a friendly answer, and nothing hangs."""
+"""Missing, broken or wrong parts: each has a helpful answer, and nothing hangs."""
 
 import ctypes
 import fcntl
@@ -206,7 +206,7 @@ def test_replaced_binary_still_starts_driver_host(daemon, tmp_path):
 
 
 def test_full_log_pipe_does_not_block_daemon(tmp_path):
-    # A pipe that is full: whoever waits for it waits for ever.
+    # A full pipe: a writer that waits for it never returns.
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
     try:
@@ -321,7 +321,7 @@ def test_stopped_driver_host_does_not_stop_api(daemon):
                "the GPUs to be back")
 
 
-# ---- somebody else is there already
+# ---- something else is there already
 
 
 def test_second_daemon_on_same_state_is_refused(daemon, run):

@@ -18,7 +18,7 @@ from sim_world import World
 
 GPUS = 4
 ROUNDS = 6
-# What must be missing when a call fails: the rows that no other call gives.
+# Readings that must be missing when a call fails: the rows that no other call gives.
 FILLED_BY = {
     "temperature": ["temperature_core_celsius"],
     "power_usage": ["power_draw_w"],
@@ -46,7 +46,7 @@ FACES = [
 
 
 def break_something(world, chosen):
-    """Which calls of which GPU fail."""
+    """Makes random calls of each GPU fail; returns these calls by GPU."""
     broken = {}
     for gpu in range(GPUS):
         world.heal(gpu)

@@ -133,7 +133,7 @@ def test_host_added_with_pin_is_reachable_by_name(net):
 
 
 def answer_at_terminal(yard, words, answer):
-    """What a person sees who types `answer`."""
+    """Returns the terminal's output to a person who types `answer`."""
     leader, follower = pty.openpty()
     one = subprocess.Popen([PROGRAM, *words], env=yard.environment, stdin=follower, stdout=follower,
                            stderr=follower, start_new_session=True)
@@ -176,8 +176,8 @@ def test_address_declared_insecure_is_accepted(tmp_path):
 
 
 def test_expiring_certificate_and_token_raise_alerts(net, tmp_path):
-    """A certificate of six days, a token of ten (the rule looks at the ones made for four weeks), and then a
-    certificate that is no good."""
+    """A certificate of six days, a token of ten (the rule concerns those made for four weeks), and then a
+    certificate that is invalid."""
     rules = tmp_path / "alerts.toml"
     rules.write_text("".join(f"[rule.{name}]\nhold_s = 0\nclear_hold_s = 0\n{more}\n" for name, more in (
         ("certificate-ends", ""), ("certificate-refused", ""), ("token-ends", "at = 40"))))

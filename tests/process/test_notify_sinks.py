@@ -152,7 +152,7 @@ def test_untrusted_certificate_blocks_delivery_until_trusted(tmp_path, opened):
     assert "is not trusted: self-signed certificate" in driver.figures()["a"]["last_error"]
     assert receiver.told == []
     driver.file.write_text(driver.file.read_text() + f'ca_file = "{certificate[0]}"\n')
-    driver.tell("reload")  # and what waited is told at once
+    driver.tell("reload")  # and the waiting notifications are sent at once
     driver.hear("delivered a n-1")
 
 
@@ -241,7 +241,7 @@ def test_alertmanager_groups_updates_and_resolves_alerts(tmp_path, opened, recor
     passed = wait_until(lambda: [t.json() for t in desk.told
                                  if len(t.json()["alerts"]) == 2], "both in one message")[0]
     assert passed["status"] == "firing"
-    # It is the same alert, told again: hotter, of another index, and it does not end.
+    # The same alert is sent again: hotter, of another index, and it does not end.
     firing[0]["message"] = "GPU 1 is at 95 °C"
     firing[0]["gpu"]["index"] = 7
     driver.tell("firing " + json.dumps(firing))
@@ -250,7 +250,7 @@ def test_alertmanager_groups_updates_and_resolves_alerts(tmp_path, opened, recor
     assert len(real.active()) == 2
     again = real.by_gpu()["GPU-1"]
     assert again["annotations"]["gpu"] == "7" and again["endsAt"] > one["endsAt"]
-    # It becomes less bad, which is a label: it is still one alert.
+    # A lower severity, which is a label: it is still one alert.
     milder = notice("n-4", 1, severity=70, level="error")
     firing[0] = milder
     driver.tell(milder, "firing " + json.dumps(firing))

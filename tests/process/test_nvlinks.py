@@ -1,4 +1,4 @@
-"""NVLinks that were up and go down: an event, an alert, a cause of slowness. Those that never were up are none."""
+"""NVLinks that were up and go down: an event, an alert, a bottleneck. Links that were never up raise none."""
 
 import json
 

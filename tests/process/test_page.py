@@ -96,7 +96,7 @@ def test_the_first_load_is_small(shared):
 
 
 def findings(page):
-    """What axe finds."""
+    """Returns the findings of axe."""
     return page.evaluate_later(
         "axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}).then(({violations}) =>"
         " violations.map(({id, nodes}) => id + ': ' + nodes.map(({html}) => html.slice(0, 200)).join(' ')))")
@@ -124,7 +124,7 @@ def test_pages_are_accessible_and_contact_only_daemon(shared, open_page, record_
         assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{path} is wider than {width} px"
     assert [url for url in page.requests if not url.startswith(origin)] == []
     assert page.evaluate("violations") == []
-    # The audit is refused to who is nobody, and the browser's console says so.
+    # The audit is refused to an anonymous client, and the browser's console says so.
     assert [said for said in page.complaints if "403" not in said and "401" not in said] == []
     proofs.record(PROOF, "ran")
 
@@ -330,7 +330,7 @@ SUBMIT = "document.querySelector('dialog form').requestSubmit()"
 
 
 def act(page, title, **values):
-    """Presses a button, fills in its plan, and does it; says what the page says afterwards."""
+    """Presses a button, fills in its plan, and confirms it; returns the page's message."""
     page.evaluate("document.querySelector('.last button[aria-label]')?.click()")
     press(page, title)
     for name, value in values.items():

@@ -1,4 +1,4 @@
-"""GET /api/gpu/stream/power: power as it is, many times a second, while somebody listens."""
+"""GET /api/gpu/stream/power: the present power, many times a second, while a client reads."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What a daemon and its children may do, and which files they trust: programs in their place that try more,
+"""The rights of a daemon and its children, and the files that they trust: programs in their place that try more,
 capabilities as a service manager gives them, files of other users."""
 
 import ctypes

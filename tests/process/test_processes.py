@@ -1,4 +1,4 @@
-"""Who uses a GPU, at every face: real processes on simulated GPUs, and /proc as others have it."""
+"""The processes of a GPU, at every face: real processes on simulated GPUs, and /proc variants."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def processes(yard, gpu=1, **options):
 
 
 def known(yard, pid, gpu=1):
-    """What the daemon tells of the process as soon as it and its user's name were looked up."""
+    """Returns the daemon's record of the process once its user's name is resolved."""
     def found():
         listed = [one for one in processes(yard, gpu, unix=True) if one["pid"] == pid]
         missing = listed[0]["missing"] if listed else {"process": "it is not listed"}
@@ -197,7 +197,7 @@ def put_process(proc, pid, *, comm="python3", uid=12345, cgroup="0::/\n", cmdlin
 
 @pytest.fixture
 def elsewhere(world, daemon, tmp_path):
-    """A daemon that looks processes up where the host's /proc would be mounted in a container."""
+    """A daemon that reads processes where a container would mount the host's /proc."""
     world.start("--gpus", "1", "--load", "idle")
     proc = tmp_path / "host" / "proc"
     proc.mkdir(parents=True)

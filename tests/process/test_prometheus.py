@@ -58,7 +58,7 @@ def shape(text, device):
 
 
 def test_series_of_each_model_match_committed_series(shared):
-    """GPUYARD_WRITE_GOLDEN=1 writes them anew."""
+    """GPUYARD_WRITE_GOLDEN=1 rewrites the files."""
     yard = shared("--simulate", "6", "--model", ",".join(MODELS))
     # The performance monitors compare two samples of the slow tier.
     wait_until(lambda: "gpm_tensor" in yard.get("/metrics").text, "two rounds of the slow tier")
@@ -159,7 +159,7 @@ def test_real_prometheus_scrapes_the_daemon(shared, prometheus, record_property)
 def test_a_real_prometheus_is_given_openmetrics(shared, prometheus):
     prometheus.start(shared("--simulate", "4").port)
     wait_until(lambda: prometheus.query('up{job="gpuyard"} == 1'), "the target to be up")
-    # Only OpenMetrics tells a unit, and names a counter's family without _total.
+    # Only OpenMetrics has a unit, and names a counter's family without _total.
     about = prometheus.ask("targets/metadata", metric="gpuyard_gpu_energy_joules")
     assert [(one["type"], one["unit"]) for one in about] == [("counter", "joules")]
     assert prometheus.query("gpuyard_gpu_energy_joules_total")

@@ -7,7 +7,7 @@ import subprocess
 
 from program import wait_until
 
-# What the panels of Grafana's dashboard 12239 draw, as its variables are when all is chosen.
+# The queries of Grafana's dashboard 12239, with its variables set to all.
 CHOSEN = '{instance=~".*", gpu=~".*"}'
 PANELS = [
     f"DCGM_FI_DEV_GPU_TEMP{CHOSEN}",  # a graph, and the gauge of the mean
@@ -19,7 +19,7 @@ PANELS = [
     f"DCGM_FI_DEV_FB_USED{CHOSEN}",
     f"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{CHOSEN}",
 ]
-# Its later editions group by host, GPU and MIG instance, and choose by host.
+# Later editions of the dashboard group by host, GPU and MIG instance, and choose by host.
 GROUPED = 'max by (Hostname, gpu, GPU_I_ID, GPU_I_PROFILE) ({}{{Hostname=~".*", gpu=~".*"}})'
 # Enabled in dcgm-exporter's default-counters.csv, but for what docs/prometheus.md says is missing.
 DEFAULTS = """SM_CLOCK MEM_CLOCK MEMORY_TEMP GPU_TEMP POWER_USAGE TOTAL_ENERGY_CONSUMPTION

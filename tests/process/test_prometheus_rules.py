@@ -43,7 +43,7 @@ def test_every_rule_has_severity_summary_and_advice():
 
 
 def test_rules_query_only_existing_families():
-    """A misspelt name would never fire, and nobody would see it."""
+    """A rule with a misspelt name would never fire."""
     introduction, table = (ROOT / "docs/metrics.md").read_text().split("|---|", 1)
     known = set(re.findall(r"`(\w+)[`{]", introduction))
     known |= set(re.findall(r"^\| `\w+` \| `(\w+)`", table, re.M))
@@ -82,7 +82,7 @@ def test_shipped_rules_match_built_in_rules():
     built_in, shipped = built_in_rules(), shipped_rules()
     forwarded = re.search(r'alert_firing\{rule=~"([^"]*)"', RULES.read_text()).group(1).split("|")
     assert set(built_in) == set(shipped) | set(forwarded)
-    # What a curve gives to a value that is just at the threshold.
+    # The result of a curve for a value just at the threshold.
     at_threshold = {"thermal": 50, "memory": 60, "power": 50, "idle": 40}
     for name, (expression, held, severity, advice) in shipped.items():
         rule = built_in[name]
@@ -99,7 +99,7 @@ def test_shipped_rules_match_built_in_rules():
 
 
 def test_shipped_rules_fire_on_simulated_faults(daemon, prometheus):
-    """The shipped file as it is; Prometheus looks every second, and `for` is as it stands there."""
+    """The shipped file unchanged, with its `for`; Prometheus evaluates every second."""
     yard = daemon("--simulate", "4", "--model", "h100:2,rtx4090:2")
     yard.sim("load", "--gpu", "all", "idle")
     prometheus.start(yard.port, rules=RULES)

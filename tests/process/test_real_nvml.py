@@ -1,5 +1,5 @@
-"""What any NVML does: one set of assertions, on the simulated library always and on a real one where
-there is one. Where the two drift apart, one of them fails here. Read-only: nothing is ever set.
+"""The behaviour of any NVML: one set of assertions, always on the simulated library and on a real one if
+there is one. If the two drift apart, one of them fails here. Read-only: nothing is ever set.
 """
 
 import csv
@@ -30,7 +30,7 @@ OK, UNINITIALISED, INVALID, NOT_SUPPORTED, NOT_FOUND, TOO_SMALL, MISMATCH = 0, 1
 
 
 class Yard:
-    """A machine's GPUs: which library serves them, and who else says what they are."""
+    """A machine's GPUs: the library that serves them, and an independent source."""
 
     def __init__(self, kind, directory):
         self.simulated = kind == "simulated"
@@ -166,7 +166,7 @@ def test_process_query_without_buffer_is_refused(machine):
     for gpu in machine.ask()["gpus"]:
         code, count = gpu["processes_asked"]
         assert code == (OK if count == 0 else TOO_SMALL)
-        # Null where room for three is claimed; a driver may not look while there is nothing to write.
+        # Null with a size of three; a driver may not check it while there is nothing to write.
         assert gpu["processes_without_room"] == INVALID or count == 0
 
 

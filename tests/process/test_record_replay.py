@@ -111,7 +111,7 @@ def test_recording_continues_after_daemon_restart(daemon, tmp_path):
                                stderr=subprocess.PIPE, text=True)
     wait_until(lambda: path.exists() and path.stat().st_size > 0, "the beginning")
     yard.stop()
-    time.sleep(0.5)  # five looks
+    time.sleep(0.5)  # five readings
     daemon("--simulate", "1", directory=yard.directory)
     size = path.stat().st_size
     wait_until(lambda: path.stat().st_size > size, "more to be recorded")

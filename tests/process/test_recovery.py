@@ -1,5 +1,5 @@
-"""The recovery matrix: each way in which GPUs and drivers fail, what every face says of it, and how it
-ends without anybody's help. docs/recovery.md is this table; GPUYARD_WRITE_GOLDEN=1 writes it anew.
+"""The recovery matrix: each way in which GPUs and drivers fail, its report at every face, and its
+end without help. docs/recovery.md is this table; GPUYARD_WRITE_GOLDEN=1 rewrites it.
 """
 
 import json

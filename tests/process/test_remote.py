@@ -1,5 +1,5 @@
-"""-H: a daemon of another machine, through Debian's ssh and sshd; and what a user hears when there is
-no way to it."""
+"""-H: a daemon of another machine, through Debian's ssh and sshd; and the errors when it cannot be
+reached."""
 
 import json
 import os

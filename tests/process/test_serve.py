@@ -62,7 +62,7 @@ def test_snapshot_has_all_readings_and_simulated_flag(shared):
     for key in ("memory_total_bytes", "power_draw_w", "power_limit_w", "energy_total_j",
                 "clock_sm_mhz", "utilization_gpu_percent", "temperature_core_celsius"):
         assert isinstance(gpu["readings"][key], (int, float)), key
-    # All that an H100 does not have; the performance monitors need a second look to compare with.
+    # Readings that an H100 does not have; the performance monitors need a second sample.
     assert {key for key in gpu["missing"] if not key.startswith("gpm_")} == NOT_ON_AN_H100
 
 

@@ -24,7 +24,7 @@ SETTINGS = 5  # that are set on each GPU by set_all()
 
 
 class Activator:
-    """What systemd does with gpuyard-setter.socket: a setter for each connection, which it has as descriptor
+    """Acts as systemd with gpuyard-setter.socket: a setter for each connection, which it has as descriptor
     3, as the user `uid`."""
 
     def __init__(self, path, config, state, world, uid=None):

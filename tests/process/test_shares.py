@@ -1,5 +1,5 @@
-"""What one user, or one address, may have at most: whoever takes it all is told so, and nobody else is kept
-from anything. docs/fairness.md has the numbers; here they are small ones.
+"""The quotas of one user or one address: a client that uses them up gets an error, and others are not
+affected. docs/fairness.md has the numbers; here they are small ones.
 """
 
 import grp
@@ -153,7 +153,7 @@ def test_changes_of_a_minute(yard, users):
 
 @pytest.fixture
 def narrow(tmp_path):
-    """A daemon that may have few descriptors open: 18 connections at a door, 16 of them for strangers."""
+    """A daemon that may have few descriptors open: 18 connections at a listener, 16 of them for strangers."""
     program = tmp_path / "gpuyard"
     program.write_text(f'#!/bin/sh\nulimit -n {FEW_DESCRIPTORS}\nexec {PROGRAM} "$@"\n')
     program.chmod(0o755)

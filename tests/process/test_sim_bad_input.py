@@ -1,4 +1,4 @@
-"""What is wrong with a world or is asked wrongly of one: clear errors, no hang, nobody else harmed."""
+"""Broken worlds and wrong requests: clear errors, no hang, no other client harmed."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ LAYOUT_VERSION_AT = 8
 BOOT_ID_AT = 24
 IDENTITIES_AT = 192
 
-# What nvmlInit answers in a process of its own.
+# Returns the code of nvmlInit in a process of its own.
 INIT = """
 import ctypes, sys
 print(ctypes.CDLL(sys.argv[1]).nvmlInit_v2())
@@ -110,7 +110,7 @@ def test_copied_state_file_of_live_world_is_dead(world, tmp_path):
     copy = World(tmp_path / "copy")
     copy.directory.mkdir(parents=True)
     shutil.copy(world.directory / "state", copy.directory / "state")
-    # Nobody publishes into the copy, though its header is right and its keeper lives.
+    # No process publishes into the copy, though its header is right and its keeper lives.
     wait_until(lambda: init_code(copy.environment) == 9, "the copy to count as dead")
     assert "dead or stopped" in copy.sim("status").stderr
     assert init_code(world.environment) == 0

@@ -199,7 +199,7 @@ def test_driver_reload_resets_settings_except_ecc(world, client):
                                  "ecc_mode": False, "ecc_mode_pending": False}
     assert world.writes()[-2:] == [(None, "driver_unloaded"), (None, "driver_loaded", 2)]
     world.reload_driver()
-    assert world.gpu(1)["settings"]["ecc_mode"] is False  # the board keeps it
+    assert world.gpu(1)["settings"]["ecc_mode"] is False  # stored on the board
     assert world.writes()[-1] == (None, "driver_loaded", 3)
 
 

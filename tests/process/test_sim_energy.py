@@ -11,7 +11,7 @@ import time
 MODEL = "a100"
 SECONDS = 5
 HERTZ = 100
-# Of the energy. The world moves every 10 ms and a sample may be as late as that, so each end of the
+# Tolerance of the energy. The world moves every 10 ms and a sample may be as late as that, so each end of the
 # integral may be off by a step of 500, twice that at most on a busy machine.
 TOLERANCE = 0.01
 

@@ -71,7 +71,7 @@ def test_driver_wide_hang_blocks_every_call_until_cleared(world, client):
         one.begin("count"), two.begin("driver"), two.begin("gpu", 2), late.begin("init")]
     assert [each.within(A_WHILE) for each in hanging] == [None] * len(hanging)
     assert world.status()["driver"]["faults"] == ["any: never returns"]
-    # What needs no driver goes on: nothing of the client's own is locked.
+    # Calls that need no driver work: no lock of the client is held.
     assert two.code("shutdown") == 0
     world.heal_all()
     codes = [each.within(5)[0] for each in hanging]
@@ -174,7 +174,7 @@ def test_unplugged_gpu_is_lost_or_absent_by_session(world, client):
         uuids[0], uuids[2], uuids[3], uuids[1]]
     assert third.value("index", third.value("by_uuid", uuids[1])) == 3
     assert [gpu["uuid"] for gpu in world.status()["gpus"]] == [uuids[0], uuids[2], uuids[3], uuids[1]]
-    # What is said of GPU 3 now means it.
+    # Commands for GPU 3 now mean it.
     world.fail(3, "power_usage", UNKNOWN)
     assert third.code("power", third.value("by_uuid", uuids[1])) == UNKNOWN
 
@@ -215,7 +215,7 @@ def test_limited_fault_is_counted_per_process(world, client):
     assert [one.code("power", gpu) for _ in range(5)] == [UNKNOWN] * 3 + [0] * 2
     assert [two.code("power", other) for _ in range(5)] == [UNKNOWN] * 3 + [0] * 2
     assert world.gpu(0)["faults"] == ["power_usage: code 999, 3 times"]
-    world.fail(0, "power_usage", UNKNOWN, "--times", "1")  # said anew, counted anew
+    world.fail(0, "power_usage", UNKNOWN, "--times", "1")  # injected again, counted afresh
     assert [one.code("power", gpu) for _ in range(2)] == [UNKNOWN, 0]
     world.hang(0, "temperature", times=1)
     hanging = one.begin("temperature", gpu)
@@ -298,8 +298,7 @@ def test_time_can_go_faster(world):
 
 
 @pytest.mark.parametrize("size", [16, 24, 32])
-def test_process_list_entry_size_may_vary(world, client, run,
-                                                                               size):
+def test_process_list_entry_size_may_vary(world, client, run, size):
     world.start("--gpus", "1", "--process-entries", str(size))
     world.must("attach", "--synthetic", "3", "--gpu", "0", "--vram", "1G", "--load", "0.1")
     pids = world.pids(0)
@@ -308,7 +307,7 @@ def test_process_list_entry_size_may_vary(world, client, run,
     assert one.value("processes", gpu, "ComputeRunningProcesses_v3", size) == [pids, 3 * size]
     assert one.value("processes", gpu, "ComputeRunningProcesses_v2", 24) == [pids, 3 * 24]
     assert one.value("processes", gpu, "ComputeRunningProcesses", 16) == [pids, 3 * 16]
-    # gpuyard is told by nobody which it is.
+    # gpuyard has to find out by itself which size it is.
     seen = run("query", "--processes", "--json", "--local", "--nvml", LIBRARY,
                GPUYARD_SIM_WORLD=str(world.directory))
     shown = json.loads(seen.stdout)["processes"]

@@ -85,7 +85,7 @@ def test_running_process_is_attached_until_killed(world, children):
     world.must("attach", "--pid", str(process.pid), "--gpu", "1", "--vram", "2G", "--load", "0.5")
     assert world.pids(1) == [process.pid]
     process.kill()
-    # A zombie counts as dead: nobody has waited for it yet.
+    # A zombie, which is not reaped yet, counts as dead.
     wait_until(lambda: not world.pids(1), "the killed process to be gone")
 
 

@@ -12,7 +12,7 @@ from shim import build_shim
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be several users")
 
 USERS = range(2001, 2007)
-MOST = 2  # s; one look-up takes 8
+MOST = 2  # s; one lookup takes 8
 HISTORY = "/api/gpu/devices/0/history?metric=power"
 
 

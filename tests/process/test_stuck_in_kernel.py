@@ -32,8 +32,7 @@ def is_stuck(yard):
     return conditions(yard) == ["unresponsive", "responsive"]
 
 
-def test_unkillable_driver_thread_does_not_block_daemon_restart(
-        daemon, frozen, library, world, tmp_path):
+def test_unkillable_driver_thread_does_not_block_daemon_restart(daemon, frozen, library, world, tmp_path):
     world.start("--gpus", "2", "--load", "steady:0.5")
     place = tmp_path / "yard"
     options = {"GPUYARD_SIM_WORLD": str(world.directory), "STUCK_FILE": str(frozen.mount / "x")}

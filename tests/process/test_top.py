@@ -117,7 +117,7 @@ def test_a_daemon_that_goes_and_comes_back(daemon, top):
     yard = daemon("--simulate", "2")
     screen = top("--socket", yard.socket)
     screen.wait_for("why")
-    for _ in range(60):  # each wishes for something else; the next look is a second away all the same
+    for _ in range(60):  # each key requests something else; the next reading is still a second away
         screen.press(b"\t")
         screen.read(0.01)
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""What `gpuyard top` changes, and where it looks back: real keys, a real daemon, real processes."""
+"""Changes and history in `gpuyard top`: real keys, a real daemon, real processes."""
 
 import base64
 import json
@@ -49,7 +49,7 @@ def test_a_cap_is_planned_done_and_taken_back(control, top):
     screen.press(b"u\r")
     wait_until(lambda: limits_of(yard) == [700, 700], screen.text)
     screen.wait_for("power limit 700 W (was 450 W)")
-    # What a cap offers is a part of the limit that top has read last.
+    # A cap offers a part of the limit that top has read last.
     wait_until(lambda: "/450 " not in screen.text(), screen.text)
     # A plan is that of its own dialog, and comes again with it.
     screen.press(b"p")

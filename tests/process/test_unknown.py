@@ -1,5 +1,5 @@
-"""What is not known is not well: no lease, no verdict and no probe takes a missing reading for a good
-one, and what a board never had takes nothing away from it."""
+"""Unknown is not healthy: no lease, no verdict and no probe takes a missing reading for a good
+one, and a feature that a board never had is no fault."""
 
 import json
 import subprocess
@@ -160,7 +160,7 @@ def test_unknown_memory_never_meets_a_condition(lease_yard):
     assert runs(yard) == 0, "a claim without a condition"
 
 
-# What works stays usable: a claim without conditions gets a GPU there.
+# Working parts stay usable: a claim without conditions gets a GPU there.
 
 def test_a_virtual_gpu_is_leased(lease_yard):
     yard = lease_yard(gpus=1)

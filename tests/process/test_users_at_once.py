@@ -7,7 +7,7 @@ import pytest
 from users_at_once import all_at_once
 
 SECONDS = float(os.environ.get("GPUYARD_USERS_SECONDS", "15"))
-# What a grant takes that waits for nothing but a drain, on a machine with two cores that others use too.
+# Time of a grant that waits for a drain only, on a machine with two cores that others use too.
 GRANTED_WITHIN = 10
 
 

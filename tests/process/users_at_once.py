@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Three users who take whatever they can get, a fourth who wants one GPU again and again, and root: on one
-daemon, at once. What each of them is told is counted, and how long the fourth and root wait. Needs root, to
-be all of them. What an attacker does next is random: chaos is what is tested.
+daemon, at once. Counts the answers to each of them, and the waits of the fourth and of root. Needs root, to
+act as each of them. An attacker's next action is random: chaos is what is tested.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def ask(path, method, target, body=None, timeout=PATIENCE):
 
 
 class Attacker:
-    """One user without any right. Counts what he did, and what he was told."""
+    """One user without any right. Counts their requests and the answers."""
 
     def __init__(self, door, uid, until, seed, squatters):
         self.door = door
@@ -203,7 +203,7 @@ def attack(door, seed, squatters, uid, until):
 
 
 def want_one(door, _uid, until):
-    """How long each claim of one GPU waited, and what was refused."""
+    """Returns the wait of each claim of one GPU, and the refusals."""
     waits, refused = [], collections.Counter()
     while time.monotonic() < until:
         time.sleep(0.1)
@@ -218,7 +218,7 @@ def want_one(door, _uid, until):
 
 
 def look_on(door, _uid, until):
-    """How long root waited for an answer, and what was refused."""
+    """Returns root's waits for answers, and the refusals."""
     waits, refused = [], collections.Counter()
     while time.monotonic() < until:
         for target in ("/api/gpu/queue", "/api/gpu/load", "/metrics"):
@@ -237,7 +237,7 @@ def state_of(pid):
 
 
 def all_at_once(seconds, seed=None):
-    """What each of them was told; how the daemon was before and after."""
+    """Returns the answers to each of them, and the daemon's state before and after."""
     seed = random.randrange(1_000_000) if seed is None else seed
     place = pathlib.Path(tempfile.mkdtemp(prefix="gpuyard-users-"))
     place.chmod(0o755)  # pytest's own are root's alone

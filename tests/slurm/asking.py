@@ -1,4 +1,4 @@
-"""How tests run hooks and jobs on a node, and what they ask its daemon about them."""
+"""Runs hooks and jobs on a node for tests, and queries its daemon about them."""
 
 import contextlib
 
@@ -12,7 +12,7 @@ BY_HAND = {"BY_HAND": "yes"}  # in the environment of a hook that Slurm has not 
 # Hooks.
 
 def environment(node, job=None, gpus=None, uid=1000, user="alice"):
-    """What Slurm gives to a hook, in so far as it matters; `gpus` as in SLURM_JOB_GPUS."""
+    """The environment that Slurm gives to a hook, as far as it matters; `gpus` as in SLURM_JOB_GPUS."""
     of_job = {} if job is None else {"SLURM_JOB_ID": str(job), "SLURM_JOB_UID": str(uid),
                                      "SLURM_JOB_USER": user, "SLURM_CONF": "/etc/slurm/slurm.conf"}
     return BY_HAND | {"SLURMD_NODENAME": node.name} | of_job | ({} if gpus is None else {"SLURM_JOB_GPUS": gpus})
@@ -25,7 +25,7 @@ def start_hook(node, name, *job, **options):
 
 
 def run_hook(node, name, *job, **options):
-    """How that went; nothing else may run the hook for that job meanwhile."""
+    """Runs the hook and returns its result; no other hook may run for that job."""
     start_hook(node, name, *job, **options).wait()
     return node.hook_runs(name, job[0] if job else None)[-1]
 
@@ -111,7 +111,7 @@ def done(node, gpus=1, **options):
     return job
 
 
-# What the daemon says.
+# Queries to the daemon.
 
 def lease_of(node, job):
     """The lease of the job's last run; None without one."""
@@ -133,7 +133,7 @@ def gpus_of(node, job):
 
 
 def joules_of(node, job):
-    """What the lease has used until now; the daemon that has just started may not know it yet."""
+    """The energy of the lease until now; a daemon that has just started may not know it yet."""
     use = wait_until(lambda: lease_of(node, job)["use"], f"the use of job {job}")
     return (use["energy_mj"] or 0) / 1000
 
@@ -174,7 +174,7 @@ def trouble(node):
 
 
 def put_right(cluster):
-    """Ends what a test that has failed may have left: jobs, GPUs in quarantine, somebody's drain."""
+    """Removes what a failed test may have left: jobs, GPUs in quarantine, drains."""
     cluster.must("scancel", "--partition=main")
     for node in cluster.nodes:
         acknowledge(node)
@@ -186,7 +186,7 @@ def put_right(cluster):
                     lambda node=node: f"{node.name} to be as it was: {node.state()}, {known_jobs(node)}")
 
 
-# What Slurm says.
+# Queries to Slurm.
 
 def drained(node):
     return "DRAIN" in node.state()

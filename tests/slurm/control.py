@@ -38,7 +38,7 @@ class Control:
                                 lambda: self.enclosure.connects("127.0.0.1", 6819))
 
     def _start_munge(self):
-        """Its socket is where all programs look for it."""
+        """Starts munge at the socket that all programs expect."""
         for folder in (MUNGE, "/run/munge"):
             self.enclosure.outside(folder).mkdir()
         self.enclosure.write(f"{MUNGE}/key", "a key that is no secret, of at least 32 bytes", 0o400)

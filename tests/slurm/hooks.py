@@ -1,4 +1,4 @@
-"""What Slurm runs on a node before and after a job and now and then, and how that went.
+"""The hooks that Slurm runs on a node before and after a job and periodically, and their results.
 
 A hook is a file that takes no arguments. Slurm starts `run-NAME`, which starts `NAME` and keeps what is
 to be known about it in a folder of its own.
@@ -48,7 +48,7 @@ def write_hook(enclosure, name, commands):
 
 @dataclasses.dataclass
 class HookRun:
-    """`status` and `seconds` are None until it has ended, and for ever if Slurm killed it."""
+    """`status` and `seconds` are None until the hook has ended, and always if Slurm killed it."""
     name: str
     start: float
     seconds: float | None
@@ -75,7 +75,7 @@ def _read(folder):
 
 
 def hook_runs(enclosure, host, name=None, job=None):
-    """What has run on that machine, in the order in which it began; of one hook or job, if they are named."""
+    """The hook runs on that machine, in the order of their start; of one hook or job, if they are named."""
     folders = sorted(enclosure.outside(f"{PLACE}/{host}/hooks").glob(f"*.{name or '*'}.*"))
     runs = [_read(folder) for folder in folders if (folder / "err").exists()]
     return [run for run in runs if job in (None, run.job)]

@@ -1,4 +1,4 @@
-"""What users do with a cluster: they submit jobs, wait for them, and look at what became of them."""
+"""Users' commands to a cluster: submit jobs, wait for them, and read their results."""
 
 import re
 
@@ -23,7 +23,7 @@ class Jobs:
         return int(self.must(*words, "--wrap", command, user=user).split(";")[0])
 
     def job(self, number):
-        """What Slurm says about it: job(1)["JobState"]. Values with spaces are cut."""
+        """Slurm's record of the job: job(1)["JobState"]. Values with spaces are cut."""
         return dict(re.findall(r"(\S+?)=(\S*)", self.must("scontrol", "show", "job", str(number), "-o")))
 
     def wait_for_job(self, number, *states):
@@ -47,7 +47,7 @@ class Jobs:
         return self.enclosure.outside(f"{JOBS}/slurm-{number}.out").read_text()
 
     def account(self, number, *fields):
-        """What sacct has of a job that is over: account(1, "State", "AdminComment"). It hears of the end
+        """sacct's record of an ended job: account(1, "State", "AdminComment"). sacct gets the end
         later than others."""
         def shown():
             line = self.must("sacct", "-X", "-n", "-P", "--delimiter=\t", "-j", str(number),

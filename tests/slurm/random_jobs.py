@@ -18,7 +18,7 @@ from slurm_conf import CONTROLLER
 
 RATE = 8  # submissions a second, at most
 WAITING = 24  # jobs that wait or run, at most
-LOOK = 0.4  # seconds from one look at the queue to the next
+LOOK = 0.4  # seconds from one reading of the queue to the next
 NEW_LOAD = 4  # seconds from one change of a GPU's load to the next
 SAMPLES = 0.4  # seconds from one reading of a world to the next
 LONG = 1  # seconds that a run lasts at least which is held to its GPUs' counter
@@ -45,7 +45,7 @@ while True:
 
 
 class Counters:
-    """What each GPU has counted at any time of a run: joules(node, gpu, begin, end)."""
+    """The counter of each GPU at any time of a run: joules(node, gpu, begin, end)."""
 
     def __init__(self, cluster):
         self._samples = {node.name: [] for node in cluster.nodes}
@@ -80,7 +80,7 @@ class Counters:
 
 @dataclasses.dataclass
 class Fate:
-    """What becomes of a job or a task of an array, after it has been seen in a state so often."""
+    """The action on a job or a task of an array, after a number of readings in a state."""
     verb: str = ""
     state: str = "RUNNING"
     looks: int = 0
@@ -169,7 +169,7 @@ class RandomJobs:
 
 @dataclasses.dataclass
 class Account:
-    """A node's books, and what its GPUs have counted in all."""
+    """A node's accounted energy, and the total of its GPUs' counters."""
     rows: dict  # by key
     unleased: float
     counted: float
@@ -188,7 +188,7 @@ def joules_read(node):
 
 
 def account(node, by):
-    """Just after a reading of all GPUs, to which the books go."""
+    """Reads the account just after a reading of all GPUs, which it includes."""
     wait_until(lambda: usage(node, by)["unleased"]["energy_kwh"], f"{node.name} to count")
     before = joules_read(node)
     wait_until(lambda: all(map(float.__lt__, before, joules_read(node))),
@@ -230,7 +230,7 @@ def run_jobs(cluster, count, seed):
     return Results(cluster, jobs.kinds, seconds, before, after, leases, counters)
 
 
-# What became of them.
+# The results of the jobs.
 
 
 @dataclasses.dataclass
@@ -351,7 +351,7 @@ def accounted(cluster):
 
 
 def judge_comments(board, results, runs):
-    """The comment of a job tells what its last run used on all its nodes."""
+    """The comment of a job has the energy of its last run on all its nodes."""
     newest = {run.job: run.restart for run in sorted(runs, key=lambda one: one.restart)}
     last = collections.defaultdict(list)
     for run in runs:

@@ -51,7 +51,7 @@ class Cluster(Control, Jobs):
     """`gpus` is how many GPUs each node has. `gres` is another gres.conf than the usual one, in which {dev}
     stands for the folder of the device files, and `gres_of_node` another Gres= of slurm.conf than gpu:N.
     `hooks` are shell commands by their names, in place of the program's own verbs: see hooks.py.
-    `settings` are more lines of slurm.conf, and `daemon_config` is what the daemons are told."""
+    `settings` are more lines of slurm.conf, and `daemon_config` is the daemons' configuration."""
 
     users = USERS
 
@@ -89,10 +89,10 @@ class Cluster(Control, Jobs):
     def end(self):
         self.enclosure.close()
 
-    # What it consists of.
+    # The parts of the cluster.
 
     def _write_machine(self, gpus):
-        """What all nodes have in common: the users, the names, the device files."""
+        """Writes the files that all nodes share: the users, the names, the device files."""
         # A machine without Slurm has no /etc/slurm that something could be mounted on.
         self.enclosure.outside(f"{PLACE}/over/slurm").mkdir(parents=True)
         self.enclosure.must("mount", "-t", "overlay", "-o", f"lowerdir={PLACE}/over:/etc", "overlay", "/etc")
@@ -171,8 +171,8 @@ class Cluster(Control, Jobs):
     # Hooks.
 
     def set_hook(self, name, commands=None):
-        """What "health", "begin", "end" or "epilog-ctld" does from now on; without commands, what it did
-        at first."""
+        """Sets the commands of "health", "begin", "end" or "epilog-ctld"; without commands, the original
+        ones."""
         write_hook(self.enclosure, name, self._hooks[name] if commands is None else commands)
 
     @contextlib.contextmanager
@@ -184,5 +184,5 @@ class Cluster(Control, Jobs):
             self.set_hook(name)
 
     def hook_runs(self, job=None):
-        """How "epilog-ctld" went; those of nodes are theirs."""
+        """The runs of "epilog-ctld"; a node has the other hooks' runs."""
         return hook_runs(self.enclosure, CONTROLLER, "epilog-ctld", job)

@@ -7,8 +7,8 @@ from program import PATIENCE, children, wait_until
 
 
 class Service:
-    """It runs on the machine `host` and writes into the file `log`. `ready` becomes its method answers(),
-    which says whether it answers its clients."""
+    """A program on the machine `host` that writes into the file `log`. `ready` becomes its method answers(),
+    which returns whether it answers its clients."""
 
     def __init__(self, enclosure, host, log, words, ready, environment):
         self._enclosure = enclosure
@@ -69,5 +69,5 @@ class Service:
             self.start()
 
     def hanging(self):
-        """It does nothing for a while: connections to it open, and nobody answers."""
+        """Stops the service for a while: connections to it open, and get no answer."""
         return stopped([self.process.pid, *children(self.process.pid)])

@@ -1,10 +1,10 @@
-"""What the daemons of a Slurm cluster are told: slurm.conf, gres.conf and slurmdbd.conf.
+"""The configuration of a Slurm cluster's daemons: slurm.conf, gres.conf and slurmdbd.conf.
 
 All of it lies on one machine. The nodes have one address, and a port and a host name each.
 """
 
 PLACE = "/run/slurm"
-ETC = f"{PLACE}/etc/slurm"  # mounted at /etc/slurm, where everything looks for it
+ETC = f"{PLACE}/etc/slurm"  # mounted at /etc/slurm, where all programs expect it
 DEVICES = f"{PLACE}/dev"
 HOOK_FOLDER = f"{PLACE}/hooks"
 CONTROLLER = "ctl"  # its host name, and its folder in PLACE
@@ -68,7 +68,7 @@ def default_gres(gpus):
 
 
 def port(number):
-    """Where the slurmd of the node of that number listens; the first is 1."""
+    """The port of the slurmd of the node of that number; the first is 1."""
     return 17820 + number
 
 

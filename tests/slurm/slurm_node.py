@@ -37,7 +37,7 @@ class SlurmNode:
                               ("slurmd", "-D", "-N", name), self._slurmd_works, ENVIRONMENT)
 
     def write_config(self, text):
-        """Its daemon's configuration, from its next start on."""
+        """Sets the daemon's configuration, from its next start on."""
         self.enclosure.write(f"{self.place}/gpuyard.toml", text)
 
     def environment(self, user):
@@ -76,7 +76,7 @@ class SlurmNode:
             return self.get("/api/gpu/snapshot")["generation"] > 0
         return False
 
-    # What Slurm says about it.
+    # Queries to Slurm.
 
     def _slurmd_works(self):
         return self.enclosure.connects(ADDRESS, self.port) and self._responds()
@@ -106,5 +106,5 @@ class SlurmNode:
         wait_until(self._responds, f"{self.name} to respond", every=0.1)
 
     def hook_runs(self, name=None, job=None):
-        """How "health", "begin" and "end" went there: hook_runs("begin")[-1].environment."""
+        """The runs of "health", "begin" and "end" there: hook_runs("begin")[-1].environment."""
         return hook_runs(self.enclosure, self.name, name, job)

@@ -119,7 +119,7 @@ def held(node):
 
 
 def consistent(board, node):
-    """At most one lease holds a GPU, and Slurm's part tells of the same."""
+    """At most one lease holds a GPU, and Slurm's records agree."""
     leases = held(node)
     gpus = [gpu["uuid"] for lease in leases for gpu in lease["gpus"]]
     board.equal("GPUs that two leases hold", len(gpus) - len(set(gpus)), 0)

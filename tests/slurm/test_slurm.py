@@ -58,14 +58,14 @@ def next_check(nodes, since):
 
 
 def usage(node, by):
-    """Joules by job or lease; of the key "" what nobody has used."""
+    """Joules by job or lease; the key "" has the energy outside leases."""
     answer = json.loads(node.must("usage", "--by", by, "--json"))
     return answer["rows"], {row["key"]: 3.6e6 * row["energy_kwh"] for row in [*answer["rows"], answer["unleased"]]}
 
 
 def counted(nodes):
-    """For each node what its GPUs have counted, and how much more that is than what all jobs and nobody have
-    used. The daemon reads a GPU once a second: the least of some differences is the one right after that."""
+    """For each node the count of its GPUs, and its excess over the energy of all jobs and outside
+    jobs. The daemon reads a GPU once a second: the least of some differences is the one right after that."""
     totals, differences = [0] * len(nodes), [[] for _ in nodes]
     seen = [set() for _ in nodes]
 
@@ -110,7 +110,7 @@ def run_jobs(cluster):
 
 
 def comments(cluster):
-    """What AdminComment says of the last run of each job: (joules, GPUs)."""
+    """The AdminComment of the last run of each job: (joules, GPUs)."""
     lines = cluster.must("sacct", "-X", "-n", "-P", "-o", "JobIDRaw,AdminComment").splitlines()
     found = {int(line.split("|")[0]): re.fullmatch(COMMENT, line.split("|")[1]) for line in lines}
     return {job: (float(said[1]), int(said[2])) for job, said in found.items() if said}
@@ -221,7 +221,7 @@ def test_leases_only_observe(cluster, record_property):
         refused = node.gpuyard(*words)
         assert refused.returncode == 7 and "Slurm allocates the GPUs" in refused.stderr, words
         assert "srun" in refused.stderr
-    # A process on a GPU that its job does not have is nobody's squatter.
+    # A process on a GPU outside its job is not an unleased process.
     with running(node, gpus=0, command="echo $$; exec sleep 1000", user="bob") as job:
         pid = int(started(cluster, job))
         node.world.attach(3, pid)
@@ -256,7 +256,7 @@ def test_status_shows_gpus_and_jobs(cluster):
 
 
 def lines_of(done):
-    """What `gpuyard slurm install` says of each line of slurm.conf: "ok", or why not."""
+    """The verdict of `gpuyard slurm install` on each line of slurm.conf: "ok", or the reason."""
     return dict(re.findall(r"^  (\w+)=\S+ +(.+)$", done.stdout, re.MULTILINE))
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong between Slurm, the hooks and the daemon: no job is hurt, and what was not told at once is told
+"""Failures between Slurm, the hooks and the daemon: no job is harmed, and a missed report is sent
 later, so that jobs and leases agree.
 
 Slurm itself runs no health check here: each test runs its own, as Slurm would.
@@ -153,7 +153,7 @@ def test_job_on_leased_gpu_is_recorded_after_release(cluster, record_property):
         assert owner.returncode != 0 and "end the job with `scancel`" in owner.stderr and state_of(node, job) == "held"
 
 
-# What one of the two does not hear of.
+# Events that one of the two misses.
 
 
 def test_a_lease_goes_on_in_the_next_daemon(cluster, node, record_property):
@@ -165,7 +165,7 @@ def test_a_lease_goes_on_in_the_next_daemon(cluster, node, record_property):
             pass
         assert (lease_of(node, job)["id"], state_of(node, job)) == (lease, "held")
         assert joules_of(node, job) >= before
-        # What was used since it was last kept is lost in a crash, and told.
+        # Usage since the last commit is lost in a crash, and reported as such.
         with node.daemon.killed():
             pass
         assert (lease_of(node, job)["id"], state_of(node, job)) == (lease, "held")
@@ -314,7 +314,7 @@ def odd():
 
 
 def other_gpus(node, count):
-    """The machine was started anew, with so many GPUs."""
+    """The machine was rebooted with this number of GPUs."""
     node.daemon.stop()
     node.world.end()
     node.world.start("--gpus", str(count), "--machine", node.name)

@@ -35,8 +35,8 @@ INTERVAL = 5  # seconds from one health check to the next, where they matter
 NEVER = 3600
 FIRST_JOB = 100_000  # of those that only the daemon knows
 
-# Starts programs one after the other, as slurmd starts a hook, from a process that is small. What stands
-# for a program may be "write": 4 KiB at the end of a file, and onto the disk.
+# Starts programs one after the other, as slurmd starts a hook, from a process that is small. In place of
+# a program there may be "write": 4 KiB at the end of a file, and onto the disk.
 TIMES = """
 import json, os, sys, time
 
@@ -175,7 +175,7 @@ def ended_processes(cluster, board, hooks):
 
 
 def inner_pid(process):
-    """What it is called in its own namespace."""
+    """Returns the pid in the process's own namespace."""
     text = Path(f"/proc/{process.pid}/status").read_text()
     return int(re.search(r"NSpid:.*\s(\d+)", text).group(1))
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the page costs in a real Chromium: first paint, processor, bytes, heap; beside the API page.
+"""Measures the page in a real Chromium: first paint, processor, bytes, heap; beside the API page.
 
     bars.py PROGRAM [--pictures DIRECTORY]
 
@@ -21,7 +21,7 @@ from chromium import Chromium  # noqa: E402
 
 WATCHED = 20  # seconds of an open page
 SETTLED = 65  # seconds until the daemon has judged each GPU by a whole minute
-HIDDEN = 8    # seconds until a hidden tab has given up its stream
+HIDDEN = 8    # seconds until a hidden tab has closed its stream
 DAY = 86400   # seconds of the recording that the heap is watched over, played SPEED times as fast
 SPEED = 1000
 LIVE = "document.querySelector('header .good')?.textContent === 'live'"
@@ -171,7 +171,7 @@ def show(browser, url, path, name, into, both=False):
 
 
 def as_others_see(browser, url, path, name, into):
-    """One page as people see it who tell colours apart in other ways."""
+    """One page as people with other colour vision see it."""
     page = browser.open(url + path)
     page.wait_for("document.querySelector('main h1')")
     page.listen(3)

@@ -52,7 +52,7 @@ def read_contract(text: str) -> tuple[dict[str, str], list[str]]:
 
 
 def read_report(path: Path) -> list[Proof]:
-    """What the tests of one report claim to prove."""
+    """Returns the rows that the tests of one report prove."""
     proofs = []
     for case in ElementTree.parse(path).iter("testcase"):
         failed = any(case.find(tag) is not None for tag in FAILED)
@@ -71,7 +71,7 @@ def unproven(rows: dict[str, str], proofs: list[Proof]) -> list[str]:
 
 
 def unjudged(rows: dict[str, str], proofs: list[Proof]) -> list[str]:
-    """Those of them that no test failed either."""
+    """Returns the rows of these that no test failed either."""
     failed = {proof.row for proof in proofs if proof.failed}
     return [row for row in unproven(rows, proofs) if row not in failed]
 
@@ -90,7 +90,7 @@ def compare(rows: dict[str, str], proofs: list[Proof], partial: bool = False) ->
 
 
 def read_reports(arguments: list[str]) -> tuple[list[Proof], list[str]]:
-    """What all reports prove, and what is wrong with them."""
+    """Returns the rows that all reports prove, and the problems."""
     proofs: list[Proof] = []
     problems = [] if arguments else ["no folder of test reports was named"]
     for place in map(Path, arguments):

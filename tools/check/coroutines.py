@@ -4,7 +4,7 @@
     coroutines.py BUILD [FILE...]     BUILD holds compile_commands.json
 
 A full expression that holds a co_await and also an aggregate or braced temporary, or a lambda with
-captures, destroys that temporary twice. So src/io/http writes one co_await per statement and gives it
+captures, destroys that temporary twice. Therefore src/io/http writes one co_await per statement and gives it
 named locals; this runs clang-query over the coroutines of src/io/http to see that it does; over those
 in a header by way of the source of that name. Not seen by the matcher:
 an aggregate written with parentheses, `Agg(a, b)`. We do not write that form.
@@ -32,7 +32,7 @@ TALLY = re.compile(r"^\d+ match(?:es)?\.$", re.MULTILINE)
 
 
 def judge(build: Path, files: list[Path]) -> list[str]:
-    """Where the wrong form stands, or why that could not be told."""
+    """Returns the places of the wrong form, or the reason why none could be found."""
     run = subprocess.run(
         ["clang-query-19", "-p", str(build), "--extra-arg=-Wno-everything", "-c", "set output diag",
          "-c", MATCHER, *map(str, files)], capture_output=True, text=True)

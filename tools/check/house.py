@@ -1,4 +1,4 @@
-"""What the checks share: which files are ours, which of their lines are code, and how a check reports."""
+"""Shared by the checks: our files, their lines of code, and the report of a check."""
 
 import re
 import subprocess
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# Strings are matched so that what looks like a comment in one is none.
+# Strings are matched so that comment signs in one begin no comment.
 COMMENT = re.compile(rb'R"([^()\\\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 OWN_INCLUDE = re.compile(rb'^([ \t]*#[ \t]*include[ \t]*)"[^"\n]*"', re.MULTILINE)
 
@@ -30,7 +30,7 @@ def text_of(path: Path) -> str | None:
 
 def code_of(text: bytes) -> bytes:
     """A C++ text without its // comments, blank lines and the spelling of includes of ours: a moved header
-    changes no code. What a linter reads stays: NOLINT, and the comment /* */ that names an argument.
+    changes no code. Text for a linter stays: NOLINT, and the comment /* */ that names an argument.
     """
     def judged(found: re.Match) -> bytes:
         return b"" if found[0].startswith(b"//") and b"NOLINT" not in found[0] else found[0]

@@ -96,7 +96,7 @@ SEEN_BY_AT_MOST: dict[str, int] = {
 }
 FORWARD_ONLY = {"boost/json/fwd.hpp"}  # declares names and costs nothing
 
-# Where an include of ours is looked for, as the compiler does.
+# The folders in which an include of ours is searched, as by the compiler.
 INCLUDE_FOLDERS = ("include", "simulator", "src")
 ROOMS_IN = ("include", "simulator", "src")
 ALSO_COMPILED = ("bench", "examples", "fuzz", "tests")
@@ -146,7 +146,7 @@ def stands_in(path: str, places: tuple[str, ...]) -> bool:
 
 
 def judge_confined(path: str, target: str) -> str | None:
-    """What is wrong with an include of a library that has a room."""
+    """Returns the problems of an include of a library that has a room."""
     for prefix, places in CONFINED.items():
         if target.startswith(prefix) and not stands_in(path, places):
             return f"<{target}> may stand only in {', '.join(places)}"
@@ -154,7 +154,7 @@ def judge_confined(path: str, target: str) -> str | None:
 
 
 def judge_own(path: str, room: str, target: str) -> str | None:
-    """What is wrong with `#include "target"` in a file of `room`."""
+    """Returns the problems of `#include "target"` in a file of `room`."""
     named = room_named(target)
     if named is None:
         return f'"{target}" names no room; write "wing/room/header.h"'
@@ -170,14 +170,14 @@ def judge_own(path: str, room: str, target: str) -> str | None:
 
 
 def judge_foreign(path: str, room: str, target: str) -> str | None:
-    """What is wrong with `#include <target>` in a file of `room`."""
+    """Returns the problems of `#include <target>` in a file of `room`."""
     if room == PUBLIC and not STANDARD_HEADER.match(target):
         return f"a public header may include the standard library only, not <{target}>"
     return judge_confined(path, target)
 
 
 def judge_wings() -> list[str]:
-    """What is wrong with the rows of ARROWS: an arrow against the order of the wings, or one between
+    """Returns the problems of the rows of ARROWS: an arrow against the order of the wings, or one between
     rooms that may not know each other."""
     order = list(WINGS)
     problems = []
@@ -227,7 +227,7 @@ def judge_tree(root: Path) -> tuple[list[str], int]:
 
 
 def includes_of(root: Path) -> dict[str, set[str]]:
-    """What each of our files includes itself, by its path below the root; of our own files their paths."""
+    """Returns the includes of each of our files, by its path below the root; of our own files the paths."""
     read = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
             for top in ROOMS_IN + ALSO_COMPILED for path in (root / top).rglob("*") if path.suffix in (".h", ".cpp")}
 
@@ -254,7 +254,7 @@ def names_one(names: set[str], prefix: str) -> bool:
 
 
 def judge_seen(root: Path, limits: dict[str, int]) -> list[str]:
-    """What is wrong with how many sources see a costly library."""
+    """Returns the problems of the number of sources that see a costly library."""
     includes = includes_of(root)
     seen = [seen_from(path, includes) for path in includes if path.endswith(".cpp")]
     problems = []

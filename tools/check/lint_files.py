@@ -166,7 +166,7 @@ def base_of(root: Path, told: str) -> Base:
 
 
 def changed_files(root: Path, base: Base) -> set[str]:
-    """What can change a finding and is not as it was in the base; new files are among them."""
+    """Returns the files that differ from the base and can change a finding, new files among them."""
     ours = {name for name in (path.relative_to(root).as_posix() for path in our_files(root))
             if name.startswith((*OURS, "include/")) or name in RULES}
     if not base.commit:
@@ -209,7 +209,7 @@ def tidy(root: Path, file: Path, flags: tuple[str, ...], until: float, *options:
 
 
 def lint_batch(root: Path, names: list[str], flags: tuple[str, ...], until: float) -> dict[str, tuple[bool | None, str]]:
-    """What `tidy` says of each source."""
+    """Returns the verdict of `tidy` on each source."""
     if len(names) > 1:
         text = "".join(f'#include "{root / name}"  // NOLINT(bugprone-suspicious-include)\n' for name in names)
         batch = root / BATCHES / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.cpp"

@@ -40,7 +40,7 @@ def replace_arguments(words: list[str], given: dict[str, str]) -> list[str]:
 
 
 def compile_command(build: Path, source: Path, mutant: Path, output: Path) -> list[str]:
-    """How BUILD compiles the source, for another file."""
+    """Returns BUILD's compile command of the source, for another file."""
     commands = json.loads((build / "compile_commands.json").read_text())
     found = next(one for one in commands if Path(one["file"]).resolve() == source.resolve())
     words = shlex.split(found["command"])
@@ -48,7 +48,7 @@ def compile_command(build: Path, source: Path, mutant: Path, output: Path) -> li
 
 
 def link_command(build: Path, program: str, first: Path, output: Path) -> list[str]:
-    """How BUILD links the program, with an object that comes before everything else."""
+    """Returns BUILD's link command of the program, with an object before all others."""
     lines = subprocess.run(["ninja", "-C", build, "-t", "commands", program], check=True,
                            capture_output=True, text=True).stdout.splitlines()
     words = shlex.split(re.sub(r"^: && | && :$", "", lines[-1]))
@@ -69,7 +69,7 @@ def passes(program: Path, test: str) -> bool:
 
 
 def survives(build: Path, program: str, mutant: dict[str, str], place: Path) -> str | None:
-    """What is wrong: the mistake cannot be made, or nobody notices it."""
+    """Returns the problem: the mistake cannot be made, or no test finds it."""
     source = ROOT / mutant["file"]
     text = mutated(source.read_text(), mutant)
     if text is None:
@@ -91,7 +91,7 @@ def program_of(build: Path, name: str) -> Path:
 
 
 def judge(build: Path, path: Path, wanted: list[str]) -> tuple[int, list[str]]:
-    """How many mistakes of a file were made, and what is wrong with them."""
+    """Returns the number of mistakes made in a file, and their problems."""
     listed = tomllib.loads(path.read_text())
     mutants = [one for one in listed["mutant"]
                if not wanted or any(word in one["name"] for word in wanted)]

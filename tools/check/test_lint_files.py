@@ -78,7 +78,7 @@ def forget(tree):
     (tree / KNOWN).unlink(missing_ok=True)
 
 
-# What is known to be clean.
+# Sources known to be clean.
 
 def test_a_clean_source_is_linted_once(tree):
     assert lint(tree, "--all") == (0, ALL)
@@ -138,7 +138,7 @@ def test_compile_commands_without_our_sources_fail(tree):
     assert lint(tree) == (1, [])
 
 
-# What is linted: the difference from a base.
+# The linted sources: the difference from a base.
 
 @pytest.fixture
 def long(tree, monkeypatch):
@@ -292,7 +292,7 @@ def test_changed_files_form_separate_batch(long):
         [["src/base/a.cpp", "src/base/b.cpp", "src/base/c.cpp"]], [["src/base/d.cpp"]]]
 
 
-# How long it takes.
+# The time limit.
 
 def test_sources_without_time_are_named(long, monkeypatch, capfd):
     commit(long, a="int BAD;\n", b="int d;\n")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from house import ROOT, our_files, report, text_of
 
-# Put together from pieces, so that this file does not hold what it looks for.
+# Put together from pieces, so that this file does not contain these words.
 WORKPLACES = ("wo" + "rk", "fa" + "rm")
 REGISTRIES = ("registry", "deb", "files", "proxy", "static", "index")
 

@@ -30,7 +30,7 @@ LINKED = [
     ("libssl-dev", "OpenSSL", "Apache-2.0"),
     ("libstdc++-*-dev", "libstdc++", "GPL-3.0-or-later WITH GCC-exception-3.1"),
 ]
-# What of npm's packages reaches the pages; the others only make them.
+# npm's packages that reach the pages; the others only build them.
 EMBEDDED = {"swagger-ui-dist": "Apache-2.0", "preact": "MIT", "htm": "Apache-2.0", "uplot": "MIT"}
 
 

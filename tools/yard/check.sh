@@ -130,7 +130,7 @@ check_everything() {
   (($# == 0)) || check_slowly
 }
 
-# What a change does not wait for.
+# Checks that a change does not wait for.
 check_slowly() {
   shown_stage "fuzz build" build fuzz fuzz
   if stage_failed "fuzz build"; then

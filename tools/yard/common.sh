@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What every verb of ./yard needs: messages, how many jobs, and the build of one preset.
+# Shared by the verbs of ./yard: messages, how many jobs, and the build of one preset.
 # Sourced by ./yard, with the repository root as the working directory.
 
 say() { printf '%s\n' "$*" >&2; }
@@ -14,7 +14,7 @@ source tools/yard/packages.sh
 # shellcheck source=tools/yard/progress.sh
 source tools/yard/progress.sh
 
-# What the largest compile step takes, in MiB (1,788 were measured, in preset asan): with a smaller
+# Memory of the largest compile step, in MiB (1,788 were measured, in preset asan): with a smaller
 # figure a laptop runs out of memory.
 readonly mib_per_job=1800
 

@@ -52,7 +52,7 @@ package_deb() {
   mkdir -p "$place/gpuyard"
   cp -a packaging/debian "$place/gpuyard/debian"
   cp packaging/systemd/gpuyard.service "$place/gpuyard/debian"
-  # The names under which dh_installsystemd --name looks for the sockets.
+  # The names of the sockets that dh_installsystemd --name expects.
   for unit in gpuyard-marks gpuyard-setter; do
     cp "packaging/systemd/$unit.socket" "$place/gpuyard/debian/gpuyard.$unit.socket"
     cp "packaging/systemd/$unit@.service" "$place/gpuyard/debian"

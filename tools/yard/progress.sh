@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# What a person sees of a build: a forecast before it, one line that moves while it runs (lines now
+# Shows a build to a person: a forecast before it, one line that moves while it runs (lines now
 # and then where there is no terminal), and the error last.
 
 # Seconds of processor time of one step, for the first build on a machine.
 readonly seconds_per_step=6
-# Where there is no terminal, a line this often, in seconds.
+# Seconds between two lines without a terminal.
 progress_interval=30
 
 # The last builds on this machine, one file for each preset: "STEPS SECONDS".

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What `./yard check`, `./yard test` and `./yard clients` share: a preset's tests, and foreign
+# Shared by `./yard check`, `./yard test` and `./yard clients`: a preset's tests, and foreign
 # clients.
 
 # build_and_test NAME PRESET REPORTS [CTEST ARGS] - two stages, "NAME build" and "NAME tests".

@@ -1,4 +1,4 @@
-"""Which compiled clients run, and what is noted of them."""
+"""The choice of compiled clients to run, and their recorded results."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""The verbs of ./yard, each after each other one in a fresh clone: CMake looks again after packages were
+"""The verbs of ./yard, each after each other one in a fresh clone: CMake checks again after packages were
 installed, or Ninja would not know what they make possible. Stand-ins for apt, CMake, Ninja and what
 verbs start; then the same once with the real CMake.
 """
@@ -57,7 +57,7 @@ def run(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def clone(tmp_path):
-    """A fresh clone on a machine without any package, as far as the verbs look."""
+    """A fresh clone on a machine without any package that the verbs check."""
     place = tmp_path / "clone"
     link(place, "yard", "tools/yard", "tools/packages", "CMakePresets.json", "CMakeLists.txt", ".ci/proofs.tsv")
     for name, body in STAND_INS.items():
@@ -89,7 +89,7 @@ def test_cmake_has_seen_every_package_in_any_order(clone, tmp_path):
         assert not lines(place / "stale"), f"./yard {second} after ./yard {first}: {said}"
 
 
-# What CMake reads of the repository.
+# The files of the repository that CMake reads.
 CMAKE_READS = ("CMakeLists.txt", "CMakePresets.json", "LICENSE", "bench", "cmake", "docs", "examples", "include",
                "packaging", "python", "simulator", "src", "tests", "tools", "web")
 LOOKING = """

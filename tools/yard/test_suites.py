@@ -1,4 +1,4 @@
-"""Which tests run where."""
+"""The selection of the tests of each preset."""
 
 import re
 import subprocess
