@@ -46,19 +46,19 @@ enum class Verb : std::uint32_t {
 struct Command {
   std::uint32_t version = kCommandVersion;
   Verb verb{};
-  std::uint32_t gpu = 0;           // its index; set: its place
-  WorkloadKind workload_kind{};    // set_load
-  double load = 0;                 // set_load
-  std::uint64_t vram_bytes = 0;    // set_load
-  std::uint64_t period_ms = 0;     // set_load
+  std::uint32_t gpu = 0;                 // its index; set: its place
+  WorkloadKind workload_kind{};          // set_load
+  double load = 0;                       // set_load
+  std::uint64_t vram_bytes = 0;          // set_load
+  std::uint64_t period_ms = 0;           // set_load
   std::uint64_t leaked_bytes_per_s = 0;  // set_load
-  Fault fault = {};                // inject
-  SettingWrite write = {};         // set; its GPU is the one above
-  ProcessRecord process = {};      // attach; set_synthetic: the demand of each
-  std::uint64_t count = 0;         // set_synthetic, add_ecc_errors; raise_event: the Xid
-  EccLocation location{};          // add_ecc_errors
-  std::uint32_t uncorrected = 0;   // add_ecc_errors: 1 for double-bit errors
-  char text[64] = {};              // load_driver, reload_driver, plug
+  Fault fault = {};                      // inject
+  SettingWrite write = {};               // set; its GPU is the one above
+  ProcessRecord process = {};            // attach; set_synthetic: the demand of each
+  std::uint64_t count = 0;               // set_synthetic, add_ecc_errors; raise_event: the Xid
+  EccLocation location{};                // add_ecc_errors
+  std::uint32_t uncorrected = 0;         // add_ecc_errors: 1 for double-bit errors
+  char text[64] = {};                    // load_driver, reload_driver, plug
 };
 static_assert(std::is_trivially_copyable_v<Command>);
 

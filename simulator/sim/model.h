@@ -82,8 +82,9 @@ struct Model {
   bool has_memory_temperature = false;
   bool has_mig = false;
   bool has_gpm = false;
-  bool has_gsp = true;       // firmware that runs the GPU, on by default
-  bool is_display_mode_enabled = true;  // nvmlDeviceGetDisplayMode's answer; no model drives a display
+  bool has_gsp = true;  // firmware that runs the GPU, on by default
+  bool is_display_mode_enabled =
+      true;  // nvmlDeviceGetDisplayMode's answer; no model drives a display
   MemoryRepair memory_repair = MemoryRepair::none;
   std::uint32_t fans = 0;
   std::uint32_t encoders = 0;
@@ -107,7 +108,7 @@ struct Model {
   PcieLink pcie;
   NvLink nvlink = {};
 
-  double thermal_resistance = 0;     // degrees C per watt
+  double thermal_resistance = 0;       // degrees C per watt
   double thermal_time_constant_s = 0;  // seconds
   double power_time_constant_s = 0.4;  // seconds
 

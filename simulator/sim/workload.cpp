@@ -115,7 +115,8 @@ double default_vram_share(WorkloadKind kind) {
 
 std::uint64_t leaked(const Workload& workload, milliseconds elapsed) {
   if (workload.kind != WorkloadKind::leak || elapsed <= workload.since) return 0;
-  const auto per_s = workload.leaked_bytes_per_s != 0 ? workload.leaked_bytes_per_s : kDefaultLeakBytesPerS;
+  const auto per_s =
+      workload.leaked_bytes_per_s != 0 ? workload.leaked_bytes_per_s : kDefaultLeakBytesPerS;
   const auto ms = static_cast<double>((elapsed - workload.since).count());
   return static_cast<std::uint64_t>(std::min(1e18, static_cast<double>(per_s) / 1000.0 * ms));
 }

@@ -34,8 +34,8 @@ struct Workload {
   std::uint64_t vram_bytes = 0;  // 0: a typical share of the GPU's memory; leak: the initial use
   // Time from one training checkpoint, served request or batch to the next. 0: the kind's default.
   std::chrono::milliseconds period{0};
-  std::uint64_t leaked_bytes_per_s = 0;      // leak: bytes; 0: kDefaultLeakBytesPerS
-  std::chrono::milliseconds since{0};  // when it began, in the world's time
+  std::uint64_t leaked_bytes_per_s = 0;  // leak: bytes; 0: kDefaultLeakBytesPerS
+  std::chrono::milliseconds since{0};    // when it began, in the world's time
 
   friend bool operator==(const Workload&, const Workload&) = default;
 };

@@ -19,7 +19,9 @@ class WorldServerTest : public ::testing::Test {
   explicit WorldServerTest(SetterAccess setters = SetterAccess::owner)
       : server_(make_server(setters)), reader_(*WorldReader::open(directory_.path())) {}
 
-  Reply execute(Command command, const Peer& peer = kOwner) { return server_.execute(command, peer); }
+  Reply execute(Command command, const Peer& peer = kOwner) {
+    return server_.execute(command, peer);
+  }
   std::int32_t set(WriteKind setting, std::uint64_t value, const Peer& peer = kOwner,
                    std::uint32_t gpu = 0) {
     Command command{.verb = Verb::set, .gpu = gpu};

@@ -77,9 +77,10 @@ TEST_F(WorldServerTest, OpenDriverBlocksResetAndAttemptIsLogged) {
   }
   EXPECT_EQ(execute(kDriverReset).failed, 0U);
   EXPECT_EQ(reader_.record(0)->power_limit_mw, 700'000U);
-  EXPECT_THAT(logged(reader_), testing::ElementsAre(LoggedWrite(WriteKind::power_limit, 0, 0),
-                                                    LoggedWrite(WriteKind::reset, 0, nvml::kInUse),
-                                                    LoggedWrite(WriteKind::reset, 0, nvml::kSuccess)));
+  EXPECT_THAT(logged(reader_),
+              testing::ElementsAre(LoggedWrite(WriteKind::power_limit, 0, 0),
+                                   LoggedWrite(WriteKind::reset, 0, nvml::kInUse),
+                                   LoggedWrite(WriteKind::reset, 0, nvml::kSuccess)));
   EXPECT_EQ(reader_.writes()[1].peer_pid, 11U);
 }
 
@@ -107,13 +108,14 @@ TEST_F(WorldServerTest, ResetsAndDriverReloadsAreLoggedInOrder) {
   set(WriteKind::gpu_locked_clocks_reset, 0, kOwner, 2);
   ASSERT_EQ(execute({.verb = Verb::reload_driver}).failed, 0U);
   set(WriteKind::power_limit, 300'000);
-  EXPECT_THAT(
-      logged(reader_),
-      testing::ElementsAre(
-          LoggedWrite(WriteKind::power_limit, 1, 0), LoggedWrite(WriteKind::ecc_mode, 1, 0),
-          LoggedWrite(WriteKind::reset, 1, 0), LoggedWrite(WriteKind::gpu_locked_clocks_reset, 2, 0),
-          LoggedWrite(WriteKind::driver_unloaded, kEveryGpu, 0),
-          LoggedWrite(WriteKind::driver_loaded, kEveryGpu, 0), LoggedWrite(WriteKind::power_limit, 0, 0)));
+  EXPECT_THAT(logged(reader_),
+              testing::ElementsAre(LoggedWrite(WriteKind::power_limit, 1, 0),
+                                   LoggedWrite(WriteKind::ecc_mode, 1, 0),
+                                   LoggedWrite(WriteKind::reset, 1, 0),
+                                   LoggedWrite(WriteKind::gpu_locked_clocks_reset, 2, 0),
+                                   LoggedWrite(WriteKind::driver_unloaded, kEveryGpu, 0),
+                                   LoggedWrite(WriteKind::driver_loaded, kEveryGpu, 0),
+                                   LoggedWrite(WriteKind::power_limit, 0, 0)));
   EXPECT_EQ(reader_.writes()[5].write.values[0], 2U);  // the session
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 http::Limits zeus_limits(const config::Config& config) {
   http::Limits limits = limits_of(config, descriptor_limit());
-  limits.heartbeat = zeus::kHeartbeatInterval;
+  limits.heartbeat_interval = zeus::kHeartbeatInterval;
   return limits;
 }
 

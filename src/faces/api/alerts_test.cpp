@@ -161,7 +161,8 @@ TEST_F(AlertRoutes, OnlyControlMayAct) {
 }
 
 TEST_F(AlertRoutes, SubscriberIsNotifiedUntilUnsubscribed) {
-  alert_service_.set_on_change([&](const andon::Alert& alert) { alert_publisher_.on_change(alert); });
+  alert_service_.set_on_change(
+      [&](const andon::Alert& alert) { alert_publisher_.on_change(alert); });
   std::vector<std::string> messages;
   Subscription following = alert_publisher_.subscribe(
       [&](const protocol::Alert& alert) { messages.push_back(alert.message); });

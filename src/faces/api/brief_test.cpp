@@ -141,7 +141,8 @@ class RandomNode : public Free {
   }
   void release_random_lease() {
     if (open_claims_.empty()) return;
-    const auto one = open_claims_.begin() + random_below(static_cast<unsigned>(open_claims_.size()));
+    const auto one =
+        open_claims_.begin() + random_below(static_cast<unsigned>(open_claims_.size()));
     del(fmt::format("{}/{}", kLeases, one->first), process(one->second, one->second));
     open_claims_.erase(one);
   }

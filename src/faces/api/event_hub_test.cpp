@@ -157,7 +157,7 @@ TEST_F(EventHubTest, ForeignOrInvalidEventIdResyncs) {
   for (const char* id : {"f-1", "e-3", "nonsense", "e-", "-1"}) {
     const auto stream = hub_.open_stream(events_since(id));
     EXPECT_THAT(take(*stream), ElementsAre(AllOf(StartsWith("id: e-2\nevent: resync\n"),
-                                               HasSubstr("\"reason\":\"unknown_id\""))))
+                                                 HasSubstr("\"reason\":\"unknown_id\""))))
         << id;
     EXPECT_THAT(take(*stream), IsEmpty());
   }
@@ -464,7 +464,7 @@ TEST_F(Columns, BottleneckChangesPublishEveryFiveSecondsAtMost) {
   EXPECT_THAT(take(*stream), IsEmpty()) << "too soon after it";
   show(6, BottleneckCause::heat);
   EXPECT_THAT(take(*stream), ElementsAre(AllOf(HasSubstr("event: bottleneck\n"),
-                                             HasSubstr("\"cause\":\"heat\""))));
+                                               HasSubstr("\"cause\":\"heat\""))));
   for (int second = 7; second < 11; ++second) {
     show(second, second % 2 == 0 ? BottleneckCause::heat : BottleneckCause::power_cap);
     EXPECT_THAT(take(*stream), IsEmpty());

@@ -46,7 +46,8 @@ class LeaseStreams : public LeaseRoutes {
 
 TEST_F(LeaseStreams, LeaseIsSentAtOnceAndOnChange) {
   held(R"({"id":"first-of-many-leases"})", process(10));
-  const auto claim_stream = stream(R"({"id":"second-of-many-leases","stream":true})", process(11, kBob));
+  const auto claim_stream =
+      stream(R"({"id":"second-of-many-leases","stream":true})", process(11, kBob));
   int woken = 0;
   claim_stream->set_on_more([&] { ++woken; });
   auto lease = next(*claim_stream);
@@ -77,7 +78,8 @@ TEST_F(LeaseStreams, LeaseIsSentAtOnceAndOnChange) {
 TEST_F(LeaseStreams, OnlyChangedPositionIsSentAgain) {
   held(R"({"id":"first-of-many-leases","max_time_s":600})", process(10));
   const auto ahead = claim(R"({"id":"ahead-of-many-leases"})", process(11, kBob));
-  const auto claim_stream = stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
+  const auto claim_stream =
+      stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
   ASSERT_EQ(next(*claim_stream)->place->position, 2);
   EXPECT_EQ(events_in(seconds(20), *claim_stream), 0U);
   del("/api/gpu/leases/ahead-of-many-leases", process(11, kBob));
@@ -89,7 +91,8 @@ TEST_F(LeaseStreams, OnlyChangedPositionIsSentAgain) {
 
 TEST_F(LeaseStreams, FrequentPositionChangesAreSentOncePerSecond) {
   held(R"({"id":"first-of-many-leases"})", process(10));
-  const auto claim_stream = stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
+  const auto claim_stream =
+      stream(R"({"id":"me-of-many-leases","stream":true})", process(12, kBob));
   next(*claim_stream);
   std::size_t events = 0;
   for (int i = 0; i < 40; ++i) {  // 4 seconds, in which the holder's name changes all the time
@@ -191,7 +194,8 @@ class LeasePublisherTest : public LeaseRoutes {
   }
   static std::vector<std::string> take(http::ResponseStream& claim_stream) {
     std::vector<std::string> taken;
-    for (auto chunk = claim_stream.next(); chunk; chunk = claim_stream.next()) taken.emplace_back(chunk.text());
+    for (auto chunk = claim_stream.next(); chunk; chunk = claim_stream.next())
+      taken.emplace_back(chunk.text());
     return taken;
   }
   // Returns the data of an event.

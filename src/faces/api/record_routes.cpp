@@ -275,7 +275,7 @@ double in_seconds(std::chrono::milliseconds length) {
 
 // Fills in what is known of all spans of this GPU.
 void put_cause_shares(protocol::GpuBottlenecks& gpu, const std::vector<BottleneckSpan>& spans,
-                const BottleneckSpanQuery& query) {
+                      const BottleneckSpanQuery& query) {
   auto lengths = duration_by_cause(spans, gpu.uuid, query.from, query.until);
   lengths.erase(BottleneckCause::not_known);
   for (const auto& [cause, length] : lengths) gpu.known_seconds += in_seconds(length);

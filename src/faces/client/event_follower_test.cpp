@@ -95,7 +95,8 @@ std::vector<Kind> kinds(const std::vector<FollowerEvent>& received) {
 }
 
 TEST(EventFollower, ReconnectContinuesAfterLastEvent) {
-  ScriptedDaemon daemon({std::string(kHead) + event_text("e-1") + event_text("e-2"), complete(event_text("e-3"))});
+  ScriptedDaemon daemon(
+      {std::string(kHead) + event_text("e-1") + event_text("e-2"), complete(event_text("e-3"))});
   EventFollower follower(daemon.endpoint(), since("oldest"));
   const auto received = take(follower, 5);
   EXPECT_EQ(kinds(received),
@@ -113,7 +114,8 @@ TEST(EventFollower, EvictedEventsAreReportedLost) {
 }
 
 TEST(EventFollower, ANewListenerBeginsWhereTheDaemonIs) {
-  ScriptedDaemon daemon({std::string(kHead) + event_text("n-7", "resync"), complete(event_text("n-8"))});
+  ScriptedDaemon daemon(
+      {std::string(kHead) + event_text("n-7", "resync"), complete(event_text("n-8"))});
   EventFollower follower(daemon.endpoint(), {});
   EXPECT_EQ(kinds(take(follower, 3)), (std::vector{Kind::away, Kind::back, Kind::event}));
   EXPECT_THAT(daemon.requests().back(), HasSubstr("since=n-7"));

@@ -93,7 +93,8 @@ TEST(WayTo, DiscoveredHostGetsNoEnvironmentToken) {
   FanOutOptions options;
   options.credentials.token_file = "/nowhere/{}";
   EXPECT_TRUE(endpoint_of({"n1", "https://n1:9411", true}, options));
-  EXPECT_FALSE(endpoint_of({"n1", "https://n1:9411", false}, options)) << "whose file would be read";
+  EXPECT_FALSE(endpoint_of({"n1", "https://n1:9411", false}, options))
+      << "whose file would be read";
 }
 
 TEST(WayTo, SaysWhyTheEnvironmentsTokenWasNotSent) {
@@ -104,7 +105,8 @@ TEST(WayTo, SaysWhyTheEnvironmentsTokenWasNotSent) {
   EXPECT_EQ(endpoint->tls->token, "");
   EXPECT_THAT(add_token_hint({Errc::denied, "token required"}, *endpoint, options).text(),
               HasSubstr("GPUYARD_TOKEN_FILE"));
-  EXPECT_EQ(add_token_hint({Errc::denied, "token required"}, *endpoint, {}).text(), "token required");
+  EXPECT_EQ(add_token_hint({Errc::denied, "token required"}, *endpoint, {}).text(),
+            "token required");
 }
 
 TEST(FleetPoller, EachHostIsPolledAndErrorsKept) {

@@ -40,7 +40,8 @@ HostReply<Answer> timeout_from(const std::string& name) {
 }
 
 TEST(Nodes, SilentHostIsListedWithProblem) {
-  const auto view = nodes_of({reply_from("n1", brief("a", {"GPU-1", "GPU-2"})), timeout_from("n2")});
+  const auto view =
+      nodes_of({reply_from("n1", brief("a", {"GPU-1", "GPU-2"})), timeout_from("n2")});
   ASSERT_EQ(view.nodes.size(), 1U);
   EXPECT_EQ(view.nodes[0].gpus, 2);
   EXPECT_EQ(view.nodes[0].free, 2);
@@ -59,8 +60,8 @@ TEST(Nodes, TwoNamesOfOneDaemonCountOnce) {
 }
 
 TEST(Gpus, OneThatTwoMachinesListIsShownOnce) {
-  const auto view =
-      gpus_of({reply_from("n1", brief("a", {"GPU-1"})), reply_from("n2", brief("b", {"GPU-2", "GPU-1"}))});
+  const auto view = gpus_of(
+      {reply_from("n1", brief("a", {"GPU-1"})), reply_from("n2", brief("b", {"GPU-2", "GPU-1"}))});
   ASSERT_EQ(view.gpus.size(), 2U);
   EXPECT_THAT(view.gpus[0].also_on, ElementsAre("n2"));
 }
@@ -73,8 +74,8 @@ TEST(Gpus, EmptyUuidsStaySeparate) {
 }
 
 TEST(Nodes, GpuOfTwoMachinesIsCountedOnce) {
-  const auto view = nodes_of(
-      {reply_from("n1", brief("a", {"GPU-1", "GPU-2"})), reply_from("n2", brief("b", {"GPU-1", "GPU-2"}))});
+  const auto view = nodes_of({reply_from("n1", brief("a", {"GPU-1", "GPU-2"})),
+                              reply_from("n2", brief("b", {"GPU-1", "GPU-2"}))});
   EXPECT_EQ(view.nodes.size(), 2U);
   EXPECT_EQ(view.gpus, 2);
   EXPECT_EQ(view.free, 2);
@@ -232,8 +233,8 @@ TEST(Diagnosis, SilentUnreadyAndDuplicateHostsAreReported) {
   auto unready = examined("n3", brief("c", {"GPU-1"}));
   unready.answer.answer.readiness.ready = false;
   unready.answer.answer.readiness.reason = "NVML Shared Library Not Found";
-  EXPECT_THAT(findings({examined("n1", brief("a", {"GPU-1"})), timeout_from<Examination>("n2"), unready,
-                        examined("n1b", brief("a", {"GPU-1"}))}),
+  EXPECT_THAT(findings({examined("n1", brief("a", {"GPU-1"})), timeout_from<Examination>("n2"),
+                        unready, examined("n1b", brief("a", {"GPU-1"}))}),
               ElementsAre("n2: no answer", HasSubstr("n1b is the same daemon as n1"),
                           "n3: NVML Shared Library Not Found",
                           HasSubstr("GPU-1 is listed by n1 and by n3")));

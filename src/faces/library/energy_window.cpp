@@ -14,7 +14,8 @@
 namespace gpuyard::library {
 
 struct EnergyWindow::State {
-  State(const Monitor& of, Duration timeout) : monitor(of), read_timeout(timeout), ledger(boot_id()) {}
+  State(const Monitor& of, Duration timeout)
+      : monitor(of), read_timeout(timeout), ledger(boot_id()) {}
   ~State() {
     {
       const std::lock_guard lock(mutex);
@@ -49,7 +50,8 @@ struct EnergyWindow::State {
 };
 
 Result<EnergyWindow> EnergyWindow::begin(const Monitor& monitor,
-                                         const energy::WindowRequest& request, Duration read_timeout) {
+                                         const energy::WindowRequest& request,
+                                         Duration read_timeout) {
   auto state = std::make_unique<State>(monitor, read_timeout);
   auto id = state->ledger.begin(request, state->read());
   if (!id) return std::move(id).error();

@@ -85,9 +85,10 @@ namespace {
 class ScrapeQueueTest : public ::testing::Test {
  protected:
   void request_scrape(std::size_t scraper, metrics::Format format = metrics::Format::text) {
-    scrape_queue_.enqueue(
-        http::Reply([this, scraper](http::Response response) { responses_.at(scraper) = std::move(response); }),
-        format);
+    scrape_queue_.enqueue(http::Reply([this, scraper](http::Response response) {
+                            responses_.at(scraper) = std::move(response);
+                          }),
+                          format);
   }
   Snapshot read() {
     ++readings_;
@@ -145,7 +146,8 @@ TEST_F(ScrapeQueueTest, SharedReadIsRenderedPerRequestedFormat) {
   worker_.run_all();
   EXPECT_EQ(readings_, 2);
   EXPECT_EQ(responses_[1]->content_type, "text/plain; version=0.0.4; charset=utf-8");
-  EXPECT_EQ(responses_[2]->content_type, "application/openmetrics-text; version=1.0.0; charset=utf-8");
+  EXPECT_EQ(responses_[2]->content_type,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8");
   EXPECT_TRUE(text(2)->ends_with("# EOF\n"));
   EXPECT_FALSE(text(1)->ends_with("# EOF\n"));
   EXPECT_EQ(http::find_header(responses_[2]->headers, "Vary"), "Accept");

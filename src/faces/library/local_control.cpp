@@ -123,8 +123,7 @@ Result<void> LocalControl::State::send(std::uint32_t index, Command&& command,
   return sent;
 }
 
-Result<LocalControl> LocalControl::open(const std::shared_ptr<Backend>& backend,
-                                        Duration timeout) {
+Result<LocalControl> LocalControl::open(const std::shared_ptr<Backend>& backend, Duration timeout) {
   auto monitor = Monitor::open(backend, timeout);
   if (!monitor) return std::move(monitor).error();
   return LocalControl(std::make_shared<State>(backend, *std::move(monitor)));

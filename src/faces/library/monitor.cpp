@@ -100,8 +100,8 @@ Result<Monitor> Monitor::open(std::shared_ptr<Backend> backend, Duration timeout
                               HealthPolicy policy) {
   auto session = start(backend);
   if (!session) return std::move(session).error();
-  return Monitor(std::make_unique<State>(std::move(backend), *std::move(session), timeout,
-                                         std::move(policy)));
+  return Monitor(
+      std::make_unique<State>(std::move(backend), *std::move(session), timeout, std::move(policy)));
 }
 
 Monitor::Monitor(std::unique_ptr<State> state) : state_(std::move(state)) {}

@@ -53,8 +53,7 @@ class Monitor {
   Snapshot snapshot(Duration timeout = kDefaultTimeout, ProbeSet probes = ProbeSet::all()) const;
 
   // Reads one number now. Errors: index_range_error(), unsupported_feature_error(), query_error().
-  Result<std::int64_t> read(std::uint32_t index, Metric,
-                            Duration timeout = kDefaultTimeout) const;
+  Result<std::int64_t> read(std::uint32_t index, Metric, Duration timeout = kDefaultTimeout) const;
 
   // Reads a GPU now and returns the verdict on it. Error: index_range_error().
   Result<HealthReport> health(std::uint32_t index, Duration timeout = kDefaultTimeout) const;

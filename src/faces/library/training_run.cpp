@@ -191,8 +191,7 @@ Result<void> TrainingRun::begin() {
   if (monitor_) {
     energy::WindowRequest request;
     for (const std::uint32_t index : options_.gpus) request.gpus.push_back(std::to_string(index));
-    auto window =
-        EnergyWindow::begin(*monitor_, request, read_timeout(EnergyWindow::kReadTimeout));
+    auto window = EnergyWindow::begin(*monitor_, request, read_timeout(EnergyWindow::kReadTimeout));
     if (window) {
       energy_window_ = std::make_shared<const EnergyWindow>(*std::move(window));
     } else {

@@ -80,8 +80,8 @@ bool has_same_values(std::span<const Reading> a, std::span<const Reading> b) {
 
 // Returns whether the words for why `readings` are missing are unchanged.
 bool has_same_reasons(const MetricRow& row, std::span<const Reading> readings,
-                  const std::map<std::string, std::string>& before,
-                  const std::map<std::string, std::string>& now) {
+                      const std::map<std::string, std::string>& before,
+                      const std::map<std::string, std::string>& now) {
   return std::ranges::all_of(readings, [&](const Reading& reading) {
     if (reading.missing() == nullptr) return true;
     const auto was = before.find(protocol::json_key(row, reading.index));

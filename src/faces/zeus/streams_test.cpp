@@ -14,7 +14,9 @@ class Streams : public FacadeTest {
   void publish_power(const DeviceId& gpu, std::variant<Missing, std::int64_t, std::string> value) {
     gpus_.listeners.at(gpu)({Metric::power_draw_instant, 0, loop_.now(), std::move(value)});
   }
-  static std::string next(http::ResponseStream& power_stream) { return std::string(power_stream.next().text()); }
+  static std::string next(http::ResponseStream& power_stream) {
+    return std::string(power_stream.next().text());
+  }
 };
 
 TEST_F(Streams, PowerEventHasZeusFormat) {
@@ -90,8 +92,9 @@ TEST_F(Streams, CpuEventHasNullWithoutDram) {
   cpu::RaplTree::set(tree_.package(0), 1'000'500);
   loop_.advance(cpu::CpuEnergyMonitor::kPeriod);
   settle();
-  EXPECT_THAT(next(*power_stream), ::testing::MatchesRegex("data: \\{\"timestamp_ms\":[0-9]+,\"cpu_id\":0,"
-                                                   "\"cpu_mw\":[1-9][0-9]*,\"dram_mw\":0\\}\n\n"));
+  EXPECT_THAT(next(*power_stream),
+              ::testing::MatchesRegex("data: \\{\"timestamp_ms\":[0-9]+,\"cpu_id\":0,"
+                                      "\"cpu_mw\":[1-9][0-9]*,\"dram_mw\":0\\}\n\n"));
   EXPECT_THAT(next(*power_stream), testing::HasSubstr(R"("cpu_id":1,"cpu_mw":0,"dram_mw":null})"));
   EXPECT_EQ(next(*power_stream), "");
 }

@@ -235,8 +235,7 @@ Result<ClientResponse> fetch_through_tunnel(const Endpoint& endpoint, const Clie
 
 Result<ClientResponse> fetch(const Endpoint& endpoint, const ClientRequest& request,
                              Duration timeout, std::size_t max_body) {
-  if (endpoint.tunnel != nullptr)
-    return fetch_through_tunnel(endpoint, request, timeout, max_body);
+  if (endpoint.tunnel != nullptr) return fetch_through_tunnel(endpoint, request, timeout, max_body);
   if (endpoint.tls != nullptr) {
     return fetch_from(endpoint, with_token(request, endpoint), timeout, max_body,
                       ResponseScope::all);

@@ -118,7 +118,7 @@ TEST(FetchThroughAProxy, NamesTheServerInPlainText) {
 
 TEST(FetchThroughAProxy, ProxyRefusalErrorIncludesStatus) {
   FakeProxy way("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n",
-               std::nullopt);
+                std::nullopt);
   Origin origin{true, "receiver.invalid", 443};
   origin.proxy = way.proxy();
   const auto response = fetch(origin, {}, kTestTimeout);

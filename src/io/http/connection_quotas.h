@@ -22,6 +22,9 @@ struct QuotaGroup {
   friend auto operator<=>(const QuotaGroup&, const QuotaGroup&) = default;
 };
 
+// Identifies a listener: the address of the slots that its connections share.
+using ListenerKey = const void*;
+
 // A running session as its server sees it.
 class Connection {
  public:
@@ -32,8 +35,7 @@ class Connection {
   virtual void abort() = 0;
   // Since when we wait for the client to send; nothing while it waits for us.
   virtual std::optional<TimePoint> waiting_since() const = 0;
-  // The slot it was given at its listener.
-  virtual const void* slot() const = 0;
+  virtual ListenerKey listener_key() const = 0;
   virtual const QuotaGroup& quota_group() const = 0;
 };
 
@@ -87,12 +89,11 @@ class ConnectionQuotas {
   };
   // Makes room, if it can, for one more connection of that quota group at a listener of which
   // `taken` slots are taken.
-  QuotaDecision admit(const QuotaGroup&, const void* slot, std::size_t taken);
+  QuotaDecision admit(const QuotaGroup&, ListenerKey listener, std::size_t taken);
   // The same for this connection's response, which has no end.
   QuotaDecision admit_stream(const Connection&);
 
  private:
-  using ListenerKey = const void*;
   using ConnectionSet = std::set<Connection*>;
   // The connections of one quota group: at each listener, and all of them.
   struct GroupConnections {
@@ -101,7 +102,7 @@ class ConnectionQuotas {
   };
   using ConnectionsByGroup = std::map<QuotaGroup, GroupConnections>;
 
-  // A null slot is all of them.
+  // A null key is all of them.
   static const ConnectionSet& find_connections(const GroupConnections&, ListenerKey);
   static const ConnectionSet& find_connections(const ConnectionsByGroup&, const QuotaGroup&,
                                                ListenerKey);

@@ -21,7 +21,11 @@ class FakeConnection final : public Connection {
  public:
   FakeConnection(ConnectionQuotas& parties, QuotaGroup party, Activity doing, TimePoint since,
                  const void* seat)
-      : quotas_(parties), party_(std::move(party)), doing_(doing), since_(since), listener_key_(seat) {
+      : quotas_(parties),
+        party_(std::move(party)),
+        doing_(doing),
+        since_(since),
+        listener_key_(seat) {
     quotas_.add(*this);
     if (doing == Activity::streaming) quotas_.begin_stream(*this);
   }
@@ -37,7 +41,7 @@ class FakeConnection final : public Connection {
   std::optional<TimePoint> waiting_since() const override {
     return doing_ == Activity::waiting && !ended_ ? std::optional(since_) : std::nullopt;
   }
-  const void* slot() const override { return listener_key_; }
+  ListenerKey listener_key() const override { return listener_key_; }
   const QuotaGroup& quota_group() const override { return party_; }
   bool ended() const { return ended_; }
 
@@ -141,8 +145,8 @@ class ConnectionQuotasTest : public ::testing::Test {
   FakeConnection& open(const std::string& who, Activity doing = Activity::answering,
                        const void* seat = &kSlot) {
     const bool root = who == "uid 0";
-    return open_.emplace_back(quotas_, QuotaGroup{who, root}, doing,
-                              TimePoint(Duration(++opened_)), seat);
+    return open_.emplace_back(quotas_, QuotaGroup{who, root}, doing, TimePoint(Duration(++opened_)),
+                              seat);
   }
   void open(const std::string& who, int count, Activity doing) {
     for (int i = 0; i < count; ++i) open(who, doing);
@@ -233,7 +237,8 @@ TEST_F(ConnectionQuotasTest, FullListenerEvictsStreamOfLargestGroup) {
 TEST_F(ConnectionQuotasTest, AnotherListenerHasRoomOfItsOwn) {
   open("uid 1", 5, Activity::streaming);
   open("uid 2", 1, Activity::streaming);
-  EXPECT_EQ(quotas_.admit_stream(open("uid 3", Activity::answering, &kOtherSlot)), Decision::admitted);
+  EXPECT_EQ(quotas_.admit_stream(open("uid 3", Activity::answering, &kOtherSlot)),
+            Decision::admitted);
   EXPECT_EQ(alive("uid 1"), 5U);
 }
 

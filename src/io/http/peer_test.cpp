@@ -140,7 +140,7 @@ TEST_F(DisconnectNotification, AnsweredClientDisconnectIsNotReported) {
 
 TEST_F(DisconnectNotification, HandlerTimeoutNotifiesDisconnect) {
   hold_ = true;
-  Server server(loop_, handler(), Limits{.handler = std::chrono::milliseconds(5)});
+  Server server(loop_, handler(), Limits{.handler_timeout = std::chrono::milliseconds(5)});
   ASSERT_TRUE(server.listen_unix(path()));
   RawClient client(loop_, on_unix());
   client.send(kGet);

@@ -70,8 +70,8 @@ class RelayTest : public testing::Test {
 
   void start(RelayLimits limits = {}) {
     thread_ = std::thread([this, limits] {
-      result_ =
-          relay(Endpoint::unix_socket(directory_.in("a.sock")), client_end_.get(), client_end_.get(), limits);
+      result_ = relay(Endpoint::unix_socket(directory_.in("a.sock")), client_end_.get(),
+                      client_end_.get(), limits);
       client_end_.reset();
       over_.set_value();
     });
@@ -163,7 +163,8 @@ TEST_F(RelayTest, ASilentConnectionEnds) {
 }
 
 TEST_F(RelayTest, WithoutAServerThereIsNoGreeting) {
-  const auto done = relay(Endpoint::unix_socket(directory_.in("b.sock")), client_end_.get(), client_end_.get());
+  const auto done =
+      relay(Endpoint::unix_socket(directory_.in("b.sock")), client_end_.get(), client_end_.get());
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, Errc::unavailable);
   client_end_.reset();

@@ -76,7 +76,7 @@ void ResponseStreamSender::put(const Chunk& chunk) {
 
 // Waits until there is more; a stream that stays idle gets a heartbeat.
 asio::awaitable<void> ResponseStreamSender::wait_for_chunk() {
-  deadline_.set(context_.limits.heartbeat);
+  deadline_.set(context_.limits.heartbeat_interval);
   while (!more_ && !is_ending() && !deadline_.is_missed())
     co_await turns_.sleep(this, quota_group_);
   if (!more_ && !is_ending()) put(heartbeat());
@@ -85,7 +85,7 @@ asio::awaitable<void> ResponseStreamSender::wait_for_chunk() {
 
 asio::awaitable<void> ResponseStreamSender::send() {
   writing_ = true;
-  deadline_.set(context_.limits.write);
+  deadline_.set(context_.limits.write_timeout);
   const std::span<const std::string_view> parts(parts_);
   const IoResult sent = co_await stream_.write_all(parts);
   writing_ = false;
@@ -121,7 +121,5 @@ void ResponseStreamSender::on_timeout() {
     turns_.wake(this);
   }
 }
-
-// Coroutines: one co_await per statement, its arguments named.
 
 }  // namespace gpuyard::http

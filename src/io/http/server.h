@@ -51,25 +51,27 @@ struct Limits {
   // word, unless another's handshake is stalled: that one gives way.
   std::size_t handshakes = 256;
   std::size_t handshakes_per_group = 32;
-  Duration handshake = std::chrono::seconds(5);                 // the whole of it
-  Duration handshake_stalled = std::chrono::milliseconds(100);  // without an answer of the client
+  Duration handshake_timeout = std::chrono::seconds(5);  // the whole of it
+  // Without an answer of the client.
+  Duration handshake_stall_timeout = std::chrono::milliseconds(100);
 
-  Duration idle = std::chrono::seconds(60);   // between two requests; closed without a word
-  Duration read = std::chrono::seconds(10);   // the header, then again the body; 408 beyond
-  Duration write = std::chrono::seconds(10);  // one whole response; closed beyond
+  Duration idle_timeout = std::chrono::seconds(60);   // between two requests; closed without a word
+  Duration read_timeout = std::chrono::seconds(10);   // the header, then again the body; 408 beyond
+  Duration write_timeout = std::chrono::seconds(10);  // one whole response; closed beyond
   // From the handler's call to its Reply; 503 beyond. Some handlers hold their Reply back for a
   // minute, until there is something to say.
-  Duration handler = std::chrono::seconds(75);
-  Duration heartbeat = std::chrono::seconds(15);  // of a stream on which nothing else happens
+  Duration handler_timeout = std::chrono::seconds(75);
+  // Of a stream on which nothing else happens.
+  Duration heartbeat_interval = std::chrono::seconds(15);
 
   // The bytes that are taken from a stream at once, and that the kernel may hold for a client that
-  // does not read. Each chunk must be written within `write`.
+  // does not read. Each chunk must be written within `write_timeout`.
   std::size_t stream_batch_bytes = std::size_t{64} * 1024;
   std::size_t stream_unsent_bytes = std::size_t{64} * 1024;
 
   // After the last response the client's remaining bytes are read and dropped for this long, since
   // closing a socket with unread bytes makes the kernel throw our answer away.
-  Duration linger = std::chrono::seconds(1);
+  Duration linger_timeout = std::chrono::seconds(1);
   std::size_t linger_bytes = std::size_t{256} * 1024;
 
   std::size_t gzip_from_bytes = 1024;  // a smaller body fits into a packet or two as it is

@@ -55,7 +55,8 @@ TEST_F(ServerStream, GoesOverTcpAndOverUnixSockets) {
 }
 
 TEST_F(ServerStream, NonReadingClientIsDroppedOthersContinue) {
-  Server server(loop_, streaming(), Limits{.write = milliseconds(50), .stream_unsent_bytes = 8192});
+  Server server(loop_, streaming(),
+                Limits{.write_timeout = milliseconds(50), .stream_unsent_bytes = 8192});
   ASSERT_TRUE(server.listen_unix(path()));
   const UniqueFd stuck = stuck_reader(on_unix());
   RawClient healthy(loop_, on_unix());
@@ -68,7 +69,8 @@ TEST_F(ServerStream, NonReadingClientIsDroppedOthersContinue) {
     say_to_all(piece);
     ++said;
     EXPECT_TRUE(settle([&] { return sources_.at(1)->waiting() == 0; }));
-    dropped = sources_.at(0)->waiting() > 0 && settle([&] { return server.counters().streams == 1; });
+    dropped =
+        sources_.at(0)->waiting() > 0 && settle([&] { return server.counters().streams == 1; });
   }
   EXPECT_TRUE(dropped);
   EXPECT_LT(said, 8);  // what the kernel holds for it: twice the limit, and a chunk

@@ -95,7 +95,7 @@ TEST_F(ServerLifecycle, FullServerEvictsLongestIdleConnection) {
 
 TEST_F(ServerLifecycle, DropsAClientThatDoesNotRead) {
   body_ = std::string(8'000'000, 'x');
-  Server server(loop_, handler(), Limits{.write = milliseconds(10)});
+  Server server(loop_, handler(), Limits{.write_timeout = milliseconds(10)});
   ASSERT_TRUE(server.listen_unix(path()));
   const UniqueFd client(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const auto address = to_socket_address(on_unix());
@@ -107,7 +107,7 @@ TEST_F(ServerLifecycle, DropsAClientThatDoesNotRead) {
 
 TEST_F(ServerLifecycle, SaysBusyWhenAHandlerTakesTooLong) {
   hold_ = true;
-  Server server(loop_, handler(), Limits{.handler = milliseconds(5)});
+  Server server(loop_, handler(), Limits{.handler_timeout = milliseconds(5)});
   ASSERT_TRUE(server.listen_unix(path()));
   RawClient client(loop_, on_unix());
   client.send(kGet);

@@ -75,7 +75,7 @@ TEST_F(TlsOverSockets, StalledHandshakesDoNotBlockNewClient) {
     stalled.push_back(stall(static_cast<int>(i / limits.handshakes_per_group)));
   }
   ASSERT_TRUE(settle([&] { return server_->counters().handshakes == limits.handshakes; }));
-  loop_.run_until([] { return false; }, 2 * limits.handshake_stalled);
+  loop_.run_until([] { return false; }, 2 * limits.handshake_stall_timeout);
   Client client(loop_, port_);
   const TimePoint began = BootClock::now();
   ASSERT_TRUE(agree_with(client));

@@ -58,7 +58,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     const bool clients_turn = phase_ == Phase::idle || phase_ == Phase::reading;
     return clients_turn && !aborted_ ? std::optional(waiting_since_) : std::nullopt;
   }
-  const void* slot() const override { return incoming_.slot.get(); }
+  ListenerKey listener_key() const override { return incoming_.slot.get(); }
   const QuotaGroup& quota_group() const override { return incoming_.quota_group; }
 
   void abort() override {
@@ -81,7 +81,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       co_return false;
     }
     if (step == Step::have_request) {
-      enter_phase(Phase::handling, context_->limits.handler);
+      enter_phase(Phase::handling, context_->limits.handler_timeout);
       // From here on, a late response to the previous request is dropped.
       serial_ = context_->next_request_id++;
       // Many requests of one quota group delay another by one turn only.
@@ -123,7 +123,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     admitted_ = false;
     keep_alive_ = false;
     http_1_0_ = false;
-    enter_phase(Phase::idle, is_first_request_ ? context_->limits.read : context_->limits.idle);
+    enter_phase(Phase::idle,
+                is_first_request_ ? context_->limits.read_timeout : context_->limits.idle_timeout);
     is_first_request_ = false;
   }
 
@@ -132,7 +133,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     buffer_.consume(parser_.skip_empty_lines(buffer_.view()));
     if (parser_.refusal()) return refuse(*parser_.refusal());
     if (buffer_.empty()) return Step::need_more;
-    if (phase_ == Phase::idle) enter_phase(Phase::reading, context_->limits.read);
+    if (phase_ == Phase::idle) enter_phase(Phase::reading, context_->limits.read_timeout);
     const std::size_t used = parser_.feed(buffer_.view());
     buffer_.consume(used);
     if (!parser_.refusal() && used == 0 && buffer_.prepare().empty()) parser_.report_overflow();
@@ -152,7 +153,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
                          "server.allowed_hosts, because a malicious web page could use them"));
     }
     if (parser_.is_complete()) return Step::have_request;
-    enter_phase(Phase::reading, context_->limits.read);
+    enter_phase(Phase::reading, context_->limits.read_timeout);
     return parser_.expects_continue() && buffer_.empty() ? Step::need_continue : Step::need_more;
   }
 
@@ -224,7 +225,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   awaitable<void> answer() {
-    enter_phase(Phase::handling, context_->limits.handler);
+    enter_phase(Phase::handling, context_->limits.handler_timeout);
     watch_for_hangup();
     boost::system::error_code woken;
     auto token = asio::redirect_error(asio::use_awaitable, woken);
@@ -250,7 +251,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     const bool keep = keep_alive_ && !response_->close && !finishing_ && !context_->closing;
     render_head(keep);
     const std::string_view body = body_to_send();
-    enter_phase(Phase::writing, context_->limits.write);
+    enter_phase(Phase::writing, context_->limits.write_timeout);
     const IoResult sent = co_await stream_->write(head_, body);
     if (!sent.ok) abort();
     co_return keep && !aborted_;
@@ -303,7 +304,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   awaitable<void> linger() {
     stream_->finish();
-    enter_phase(Phase::lingering, context_->limits.linger);
+    enter_phase(Phase::lingering, context_->limits.linger_timeout);
     std::size_t dropped = 0;
     bool more = true;
     while (more && dropped < context_->limits.linger_bytes) {
@@ -359,7 +360,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 }  // namespace
 
 void begin_session(std::shared_ptr<ServerContext> context, std::unique_ptr<Stream> stream,
-           IncomingConnection incoming) {
+                   IncomingConnection incoming) {
   auto& io = context->io.core().io;
   ++context->counters.accepted;
   auto session =
@@ -370,7 +371,7 @@ void begin_session(std::shared_ptr<ServerContext> context, std::unique_ptr<Strea
 }
 
 void begin_socket_session(std::shared_ptr<ServerContext> context, UniqueFd socket,
-                  IncomingConnection incoming) {
+                          IncomingConnection incoming) {
   auto stream = open_socket_stream(context->io, std::move(socket), incoming.quota_group);
   begin_session(std::move(context), std::move(stream), std::move(incoming));
 }

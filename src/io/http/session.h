@@ -13,8 +13,8 @@ class Stream;
 
 // Starts a session on context->io.
 void begin_session(std::shared_ptr<ServerContext> context, std::unique_ptr<Stream> stream,
-           IncomingConnection incoming);
+                   IncomingConnection incoming);
 void begin_socket_session(std::shared_ptr<ServerContext> context, UniqueFd socket,
-                  IncomingConnection incoming);
+                          IncomingConnection incoming);
 
 }  // namespace gpuyard::http

@@ -10,7 +10,7 @@ using SessionDeadline = SessionTest;
 TEST_F(SessionDeadline, IgnoresAReplyAfterTheHandlersDeadline) {
   hold_ = true;
   exchange(kGet);
-  pass(context_->limits.handler - std::chrono::milliseconds(1));
+  pass(context_->limits.handler_timeout - std::chrono::milliseconds(1));
   EXPECT_EQ(pipe_->take_received(), "");
   pass(std::chrono::milliseconds(1));
   EXPECT_THAT(pipe_->take_received(), StartsWith("HTTP/1.1 503 "));
@@ -22,7 +22,7 @@ TEST_F(SessionDeadline, IgnoresAReplyAfterTheHandlersDeadline) {
 
 TEST_F(SessionDeadline, ClosesAnIdleConnectionWithoutAWord) {
   exchange(kGet);
-  pass(context_->limits.idle - std::chrono::milliseconds(1));
+  pass(context_->limits.idle_timeout - std::chrono::milliseconds(1));
   EXPECT_FALSE(has_session_ended());
   pass(std::chrono::milliseconds(1));
   EXPECT_EQ(pipe_->take_received(), "");
@@ -30,14 +30,14 @@ TEST_F(SessionDeadline, ClosesAnIdleConnectionWithoutAWord) {
 }
 
 TEST_F(SessionDeadline, ClosesAConnectionThatNeverSpeaks) {
-  pass(context_->limits.read);
+  pass(context_->limits.read_timeout);
   EXPECT_TRUE(has_session_ended());
 }
 
 TEST_F(SessionDeadline, CountsIdlenessFromTheLastResponse) {
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(exchange(kGet), kHello);
-    pass(context_->limits.idle / 2);
+    pass(context_->limits.idle_timeout / 2);
   }
   EXPECT_FALSE(has_session_ended());
 }
@@ -54,14 +54,14 @@ TEST_F(SessionDeadline, Says408ToASlowHeaderHoweverSteadilyItDrips) {
 
 TEST_F(SessionDeadline, Says408ToASlowBody) {
   exchange("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nab");
-  pass(context_->limits.read);
+  pass(context_->limits.read_timeout);
   EXPECT_THAT(pipe_->take_received(), StartsWith("HTTP/1.1 408 "));
 }
 
 TEST_F(SessionDeadline, GivesUpOnAClientThatDoesNotRead) {
   pipe_->stall();
   exchange(kGet);
-  pass(context_->limits.write - std::chrono::milliseconds(1));
+  pass(context_->limits.write_timeout - std::chrono::milliseconds(1));
   EXPECT_FALSE(has_session_ended());
   pass(std::chrono::milliseconds(1));
   EXPECT_TRUE(has_session_ended());
@@ -71,7 +71,7 @@ TEST_F(SessionDeadline, LingersNoLongerThanItsLimitAfterTheLastResponse) {
   exchange("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   exchange("this is not looked at");
   EXPECT_FALSE(has_session_ended());
-  pass(context_->limits.linger);
+  pass(context_->limits.linger_timeout);
   EXPECT_TRUE(has_session_ended());
 }
 

@@ -93,13 +93,13 @@ TEST_F(SessionStream, EndsTheBodyAtOnceWhenTheServerStops) {
 
 TEST_F(SessionStream, HeartbeatIsSentAfterIdleInterval) {
   begin();
-  pass(context_->limits.heartbeat - milliseconds(1));
+  pass(context_->limits.heartbeat_interval - milliseconds(1));
   EXPECT_EQ(pipe_->take_received(), "");
   pass(milliseconds(1));
   EXPECT_EQ(pipe_->take_received(), framed(":\n\n"));
-  pass(context_->limits.heartbeat / 2);
+  pass(context_->limits.heartbeat_interval / 2);
   EXPECT_EQ(say("news"), framed("news"));
-  pass(context_->limits.heartbeat / 2);
+  pass(context_->limits.heartbeat_interval / 2);
   EXPECT_EQ(pipe_->take_received(), "");  // counted from the last chunk
 }
 
@@ -115,7 +115,7 @@ TEST_F(SessionStream, EndsWhenItsClientDoesNotRead) {
   pipe_->stall();
   source_->say("unread");
   io_.poll();
-  pass(context_->limits.write - milliseconds(1));
+  pass(context_->limits.write_timeout - milliseconds(1));
   EXPECT_FALSE(has_session_ended());
   pass(milliseconds(1));
   EXPECT_TRUE(has_session_ended());

@@ -85,7 +85,7 @@ TEST_F(Session, TakesATargetWithASchemeAndAHost) {
 
 TEST_F(Session, StaysIdleWhenOnlyAnEmptyLineFollowsARequest) {
   EXPECT_EQ(exchange(std::string(kGet) + "\r\n"), kHello);
-  pass(context_->limits.idle);
+  pass(context_->limits.idle_timeout);
   EXPECT_EQ(pipe_->take_received(), "");
   EXPECT_TRUE(has_session_ended());
 }

@@ -131,7 +131,7 @@ class TlsHandshake final : public Handshake, public std::enable_shared_from_this
         slots_(slots),
         incoming_(std::move(incoming)),
         waiting_since_(context_->time.now()) {
-    set_deadline(context_->limits.handshake);
+    set_deadline(context_->limits.handshake_timeout);
     incoming_.server_names = host_names(identity.facts);
     context_->begin_handshake(*this);
   }
@@ -223,7 +223,7 @@ class TlsHandshake final : public Handshake, public std::enable_shared_from_this
   // Reads on for a moment, since closing a socket with unread bytes makes the kernel throw our
   // answer away.
   asio::awaitable<void> send_final_response(std::string_view text) {
-    set_deadline(context_->limits.linger);
+    set_deadline(context_->limits.linger_timeout);
     const IoResult sent = co_await stream_->write(text, kNothing);
     if (!sent.ok) co_return;
     stream_->finish();

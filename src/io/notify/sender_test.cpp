@@ -117,7 +117,8 @@ struct HttpSenderFixture {
   }
 
   void send() {
-    sender->send({hot_gpu()}, [this](SendResult outcome) { results.push_back(std::move(outcome)); });
+    sender->send({hot_gpu()},
+                 [this](SendResult outcome) { results.push_back(std::move(outcome)); });
   }
 
   ManualLoop loop;
@@ -179,12 +180,13 @@ TEST(HttpSender, UsedOrInapplicableProxyIsNotReported) {
 TEST(HttpSender, AsksOnItsWorkerAndAnswersOnTheLoop) {
   std::string target;
   Duration timeout{};
-  HttpSenderFixture wired([&](const http::Origin& origin, const http::ClientRequest& request, Duration given) {
-    EXPECT_EQ(origin.text(), "example.org");
-    target = request.target;
-    timeout = given;
-    return Answer(response(200));
-  });
+  HttpSenderFixture wired(
+      [&](const http::Origin& origin, const http::ClientRequest& request, Duration given) {
+        EXPECT_EQ(origin.text(), "example.org");
+        target = request.target;
+        timeout = given;
+        return Answer(response(200));
+      });
   wired.send();
   EXPECT_EQ(target, "");
   wired.worker->run_all();

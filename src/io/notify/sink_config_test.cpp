@@ -228,7 +228,8 @@ TEST_F(ReadSinks, InvalidFileClosesOnlyItsOwnSink) {
   const std::string webhook = "[sink.a]\nkind = \"webhook\"\nurl = \"https://x\"\nca_file = ";
   EXPECT_THAT(closed_reason_of(webhook + "\"/etc/hosts\"\n"),
               EndsWith("sink.a.ca_file: /etc/hosts contains no PEM certificate"));
-  EXPECT_THAT(closed_reason_of(webhook + "\"/nowhere/x\"\n"), HasSubstr("opening /nowhere/x: No such"));
+  EXPECT_THAT(closed_reason_of(webhook + "\"/nowhere/x\"\n"),
+              HasSubstr("opening /nowhere/x: No such"));
   const std::string plain = file("url", "http://hooks.slack.com/x");
   EXPECT_THAT(closed_reason_of("[sink.s]\nkind = \"slack\"\nurl_file = \"" + plain + "\"\n"),
               HasSubstr("its URL must use https"));
@@ -237,7 +238,7 @@ TEST_F(ReadSinks, InvalidFileClosesOnlyItsOwnSink) {
 TEST_F(ReadSinks, RefusesAnEmptySecretAndOneOfTwoLines) {
   const auto error = [&](const std::string& text) {
     return closed_reason_of("[sink.a]\nkind = \"webhook\"\nurl = \"https://x\"\nsecret_file = \"" +
-                      file("key", text) + "\"\n");
+                            file("key", text) + "\"\n");
   };
   EXPECT_THAT(error(" \n"), EndsWith("/key is empty"));
   EXPECT_THAT(error("a\nb\n"), EndsWith("/key must contain one line, the secret"));

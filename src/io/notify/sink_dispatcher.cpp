@@ -29,7 +29,8 @@ std::vector<Notification> firing_for_sink(const std::string& sink,
                                           const std::vector<FiringNotification>& firing) {
   std::vector<Notification> notifications;
   for (const FiringNotification& one : firing) {
-    if (std::ranges::find(one.sinks, sink) != one.sinks.end()) notifications.push_back(one.notification);
+    if (std::ranges::find(one.sinks, sink) != one.sinks.end())
+      notifications.push_back(one.notification);
   }
   return notifications;
 }

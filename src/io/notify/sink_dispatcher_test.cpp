@@ -232,7 +232,8 @@ TEST(SinkDispatcher, SinkRecoverySendsAllQueuedSoon) {
   fake.loop.advance(kMaxFailurePause);
   ASSERT_FALSE(fake.reports.empty());
   EXPECT_EQ(fake.reports.front(), "a has n-4");
-  EXPECT_THAT(fake.reports, UnorderedElementsAre("a has n-4", "a has n-1", "a has n-2", "a has n-3"));
+  EXPECT_THAT(fake.reports,
+              UnorderedElementsAre("a has n-4", "a has n-1", "a has n-2", "a has n-3"));
 }
 
 TEST(SinkDispatcher, RetryAfterIsHonouredUpToMaximum) {
@@ -283,8 +284,9 @@ TEST(SinkDispatcher, FullQueueDropsOldest) {
     fake.dispatcher.send("a", about(std::to_string(i), std::to_string(i)));
   }
   fake.loop.run_posted();
-  EXPECT_THAT(fake.reports, ElementsAre("a never gets 1: 1000 other notifications are queued for the "
-                                     "sink, none of them less severe"));
+  EXPECT_THAT(fake.reports,
+              ElementsAre("a never gets 1: 1000 other notifications are queued for the "
+                          "sink, none of them less severe"));
   EXPECT_EQ(fake.figures("a").queued, kMaxQueuedNotifications);
   EXPECT_EQ(fake.figures("a").dead_letters_total, 1U);
   sink.answers = &takes;
@@ -308,10 +310,11 @@ TEST(SinkDispatcher, FullQueueDropsLeastSevereFirst) {
   for (std::size_t i = 1; i <= kMaxQueuedNotifications; ++i)
     fake.dispatcher.send("a", small(std::to_string(i)));
   fake.loop.run_posted();
-  EXPECT_THAT(fake.reports, ElementsAre("a never gets 1: 1000 other notifications are queued for the "
-                                     "sink, none of them less severe",
-                                     "a never gets 2: 1000 other notifications are queued for the "
-                                     "sink, none of them less severe"));
+  EXPECT_THAT(fake.reports,
+              ElementsAre("a never gets 1: 1000 other notifications are queued for the "
+                          "sink, none of them less severe",
+                          "a never gets 2: 1000 other notifications are queued for the "
+                          "sink, none of them less severe"));
 }
 
 TEST(SinkDispatcher, MostSevereQueuedNotificationGoesFirst) {
@@ -339,7 +342,7 @@ TEST(SinkDispatcher, ReloadKeepsQueuedNotificationsOfExistingSinks) {
   fake.reload({other});
   fake.loop.run_posted();  // at once: what was wrong may be what was changed
   EXPECT_THAT(fake.reports, ::testing::UnorderedElementsAre(
-                             "a has n-1", "b never gets n-1: the sink b no longer exists"));
+                                "a has n-1", "b never gets n-1: the sink b no longer exists"));
 }
 
 TEST(SinkDispatcher, ReloadDoesNotRepeatPendingSend) {

@@ -22,7 +22,8 @@ constexpr auto kAlert = [](auto& row, auto& alert) {
   row(alert.number, alert.rule, alert.gpu, alert.index, alert.gpu_name, alert.pci_address,
       alert.state, alert.severity, alert.value, alert.message, alert.advice, alert.xid, alert.fired,
       alert.resolved, alert.end_reason);
-  row.nullable(alert.acknowledged, 3, [](auto& columns, auto& by) { columns(by.by, by.note, by.at); });
+  row.nullable(alert.acknowledged, 3,
+               [](auto& columns, auto& by) { columns(by.by, by.note, by.at); });
   row(alert.notified_severity, alert.notified_sinks, alert.simulated);
 };
 // A firing alert may withhold its GPU.

@@ -106,7 +106,7 @@ class FakeDisk {
       }
     }
     file.syncs_name = (flags & SQLITE_OPEN_CREATE) != 0 &&
-                         (flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_WAL)) != 0;
+                      (flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_WAL)) != 0;
     file.base.pMethods = &kMethods;
     if (out != nullptr) *out = flags;
     return SQLITE_OK;

@@ -100,7 +100,7 @@ class LeaseCrash : public ::testing::Test {
     bool failed = false;
     for (int i = 0; i < kEventsPerRun; ++i) {
       ASSERT_TRUE(daemon.oracle.save(history->next(),
-                                      [&](const Result<void>& done) { failed = failed || !done; }));
+                                     [&](const Result<void>& done) { failed = failed || !done; }));
       if (chance(random_, 0.6)) daemon.worker.run_all();
       if (chance(random_, 0.3)) daemon.commit_unrelated();
       while (failed) {

@@ -110,7 +110,8 @@ class LeaseOracle final : public lease::LeaseStorage {
   }
   bool allows(const OracleState& state, std::size_t step) const {
     const auto [first, last] = possible_states(step);
-    return std::any_of(first, last, [&](const RequestedState& asked) { return asked.state == state; });
+    return std::any_of(first, last,
+                       [&](const RequestedState& asked) { return asked.state == state; });
   }
   // Whether each load returned a possible state.
   bool is_sound() const { return sound_; }

@@ -33,8 +33,10 @@ Result<std::optional<std::vector<DeviceId>>> find_withheld_gpus(Database& databa
                                                                 const std::string& key) {
   std::optional<std::vector<DeviceId>> gpus;
   if (selection.withholds.empty()) return gpus;
-  auto row = prepare(
-      database, fmt::format("SELECT {} FROM {} WHERE {} = ?", selection.withholds, selection.table, selection.key), key);
+  auto row = prepare(database,
+                     fmt::format("SELECT {} FROM {} WHERE {} = ?", selection.withholds,
+                                 selection.table, selection.key),
+                     key);
   if (!row) return std::move(row).error();
   auto read = each_row(*row, [&](const Statement& columns) {
     if (columns.is_null(0)) return;
@@ -82,7 +84,8 @@ Result<void> set_aside_rows(Database& database, const RowSelection& selection,
   const std::string copy = fmt::format(
       "INSERT INTO unreadable_rows SELECT NULL, ?2, ?3, ?1, ?4, {} FROM {} WHERE {} = ?1", *columns,
       selection.table, selection.key);
-  const std::string remove = fmt::format("DELETE FROM {} WHERE {} = ?1", selection.table, selection.key);
+  const std::string remove =
+      fmt::format("DELETE FROM {} WHERE {} = ?1", selection.table, selection.key);
   constexpr std::size_t kMaxRemarks = 4;
   for (std::size_t i = 0; i < bad.size(); ++i) {
     const UnreadableRow& one = bad[i];

@@ -45,7 +45,8 @@ struct UnreadableRow {
 
 // Moves these rows out of the table and logs it. Cordons the GPUs that they withhold until an
 // administrator uncordons them, because the reason against leasing them is unknown.
-Result<void> set_aside_rows(Database&, const RowSelection& selection, const std::vector<UnreadableRow>&);
+Result<void> set_aside_rows(Database&, const RowSelection& selection,
+                            const std::vector<UnreadableRow>&);
 
 // Returns a message about all rows set aside, including before restarts; "": none.
 Result<std::string> unreadable_note(Database&);
@@ -53,11 +54,13 @@ Result<std::string> unreadable_note(Database&);
 // Adds a record for each readable row, and returns the others.
 template <class Record, class Columns, class... Values>
 Result<std::vector<UnreadableRow>> read_valid_rows(std::vector<Record>& records, Database& database,
-                                                   const RowSelection& selection, const Columns& columns,
+                                                   const RowSelection& selection,
+                                                   const Columns& columns,
                                                    const Values&... values) {
-  auto rows = prepare(
-      database, fmt::format("SELECT {}, {} FROM {} {}", selection.key, selection.columns, selection.table, selection.clauses),
-      values...);
+  auto rows = prepare(database,
+                      fmt::format("SELECT {}, {} FROM {} {}", selection.key, selection.columns,
+                                  selection.table, selection.clauses),
+                      values...);
   if (!rows) return std::move(rows).error();
   std::vector<UnreadableRow> bad;
   auto read = each_row(*rows, [&](const Statement& row) {
@@ -76,8 +79,9 @@ Result<std::vector<UnreadableRow>> read_valid_rows(std::vector<Record>& records,
 
 // The same, but sets the others aside.
 template <class Record, class Columns, class... Values>
-Result<void> read_rows(std::vector<Record>& records, Database& database, const RowSelection& selection,
-                       const Columns& columns, const Values&... values) {
+Result<void> read_rows(std::vector<Record>& records, Database& database,
+                       const RowSelection& selection, const Columns& columns,
+                       const Values&... values) {
   auto bad = read_valid_rows(records, database, selection, columns, values...);
   return bad ? set_aside_rows(database, selection, *bad) : std::move(bad).error();
 }
