@@ -22,7 +22,8 @@ namespace {
 using protocol::LeaseAnswer;
 using LeaseResponder = Responder<LeaseAnswer>;
 
-static_assert(protocol::kMaxAnswerTimeout + std::chrono::seconds(10) <= http::Limits{}.handler,
+static_assert(protocol::kMaxAnswerTimeout + std::chrono::seconds(10) <=
+                  http::Limits{}.handler_timeout,
               "the server would answer before a claim does");
 
 // The id of a lease that the caller names. A token of some GPUs is for no lease of others.

@@ -183,7 +183,7 @@ TEST_F(TlsSessionTest, EndsWithABrokenRecord) {
 TEST_F(TlsSessionTest, HasTheDeadlinesOfAnySession) {
   ASSERT_TRUE(agree_on());
   exchange("GET / HT");
-  pass(Limits().read);
+  pass(Limits().read_timeout);
   EXPECT_THAT(client_->decrypted(pipe_->take_received()), StartsWith("HTTP/1.1 408 "));
 }
 
@@ -253,7 +253,7 @@ TEST_F(TlsSessionTest, PlainTextRequestGets400WithHttpsHint) {
   EXPECT_THAT(answer, HasSubstr("this port uses HTTPS; put https:// in front"));
   EXPECT_THAT(answer, HasSubstr("Connection: close\r\n"));
   EXPECT_TRUE(pipe_->finished_by_server());
-  pass(Limits().linger);
+  pass(Limits().linger_timeout);
   EXPECT_EQ(context_->counters.handshakes, 0U);
   EXPECT_EQ(context_->counters.requests, 0U);
 }
