@@ -102,7 +102,7 @@ int crowd(const std::string& socket, int clients, int rounds) {
           claims[static_cast<std::size_t>(client)].add(
               [&] { return matches_text(server.request(claim_of(id)), R"("state":"waiting")"); });
           if (!matches_text(server.request(release_of(id)), "HTTP/1.1 200 "))
-            fail("a place was not given up");
+            fail("a claim was not cancelled");
         }
       });
     }

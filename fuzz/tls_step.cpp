@@ -36,7 +36,7 @@ void run_handshake(std::string_view bytes, std::size_t at_a_time) {
     if (!done) break;
   }
   require(answered < kMaxHandshakeBytes, "an answer is short");
-  require(!server.client_certificate(), "nobody is known without a certificate");
+  require(!server.client_certificate(), "a client without a certificate is anonymous");
 }
 
 void talk_to(std::string_view bytes, std::size_t at_a_time) {

@@ -72,7 +72,7 @@ class Demo {
   std::vector<DemoProcess> processes_;
 };
 
-// Runs the hidden verb. `arguments`: those after it.
+// Runs the hidden verb. `arguments`: those after the verb.
 int demo_main(std::span<const std::string> arguments);
 
 }  // namespace gpuyard::sim

@@ -135,12 +135,12 @@ class CommandRun::Process : public std::enable_shared_from_this<Process> {
 
  private:
   Result<void> try_start(const CommandOptions& options);
-  void on_started(Duration deadline, Duration grace);
+  void on_started(Duration timeout, Duration grace);
   void on_start_timeout();
   void cancel_start();
   void read_some();
   std::size_t read_once();
-  void on_deadline(Duration grace);
+  void on_timeout(Duration grace);
   void on_kill();
   void on_exit();
   void end(CommandOutcome outcome);
@@ -184,8 +184,8 @@ Result<void> CommandRun::Process::try_start(const CommandOptions& options) {
   starter_->post([weak = weak_from_this(), start = start_, place = std::make_shared<StartSlot>(),
                   theirs, options]() -> Worker::Completion {
     if (!start->deliver(spawn_unconfined(spawn_options(options, theirs->get())))) return nullptr;
-    return [weak, deadline = options.timeout, grace = options.grace_period] {
-      if (const auto self = weak.lock()) self->on_started(deadline, grace);
+    return [weak, timeout = options.timeout, grace = options.grace_period] {
+      if (const auto self = weak.lock()) self->on_started(timeout, grace);
     };
   });
   timer_ = loop_.call_after(options.start_timeout, [this] { on_start_timeout(); });
@@ -212,7 +212,7 @@ void CommandRun::Process::cancel_start() {
   ::waitpid(pid_, nullptr, 0);
 }
 
-void CommandRun::Process::on_started(Duration deadline, Duration grace) {
+void CommandRun::Process::on_started(Duration timeout, Duration grace) {
   const auto start = std::exchange(start_, nullptr);
   if (!start) return;  // given up meanwhile
   starter_.reset();
@@ -228,7 +228,7 @@ void CommandRun::Process::on_started(Duration deadline, Duration grace) {
   }
   exited_ = loop_.watch(pidfd_.get(), [this] { on_exit(); });
   readable_ = loop_.watch(output_.get(), [this] { read_some(); });
-  timer_ = loop_.call_after(deadline, [this, grace] { on_deadline(grace); });
+  timer_ = loop_.call_after(timeout, [this, grace] { on_timeout(grace); });
 }
 
 // Returns 0 if there is nothing more, or nothing now.
@@ -248,7 +248,7 @@ void CommandRun::Process::read_some() {
       kFloodPause, [this] { readable_ = loop_.watch(output_.get(), [this] { read_some(); }); });
 }
 
-void CommandRun::Process::on_deadline(Duration grace) {
+void CommandRun::Process::on_timeout(Duration grace) {
   timed_out_ = true;
   ::kill(-pid_, SIGTERM);
   timer_ = loop_.call_after(grace, [this] { on_kill(); });

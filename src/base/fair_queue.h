@@ -1,4 +1,4 @@
-// Whose turn it is, where little work can be done at a time and many quota groups ask for it.
+// Decides which quota group is served next where many wait for a few slots.
 // Single-threaded.
 #pragma once
 

@@ -45,7 +45,8 @@ inline constexpr std::int64_t kMaxUsageDbBytes = std::int64_t{256} << 20;
 // Changes of settings that may wait for one GPU.
 inline constexpr std::size_t kMaxQueuedGpuChanges = 64;
 // Audit lines that are kept: of each kind, of changes under leases, and of refusals. Lines of
-// administrators are kept for kAdministratorAuditRetention, however many there are.
+// administrators are kept for kAdministratorAuditRetention, up to
+// ControlStorage::kMaxAdministratorEntries of them.
 inline constexpr std::int64_t kMaxAuditLines = 10'000;
 inline constexpr std::int64_t kMaxLeaseAuditLines = kMaxAuditLines / 2;
 inline constexpr std::int64_t kMaxRefusalAuditLines = 1000;

@@ -350,7 +350,7 @@ void Daemon::start() {
     }
   });
   control_.start();
-  leases_.on_change([this](const lease::Lease& now, lease::LeaseState before) {
+  leases_.set_on_change([this](const lease::Lease& now, lease::LeaseState before) {
     usage_adapter_.on_lease_change(now, before);
     lease_publisher_.on_change(now);
     users_.resolve({now.uid}, [] {});

@@ -102,7 +102,7 @@ class Daemon final : private driver::DriverHostListener, private telemetry::Read
   bottleneck::BottleneckDetector bottleneck_detector_;
   api::EventHub event_hub_;
   api::BottleneckPublisher bottleneck_publisher_;
-  std::shared_ptr<store::HistoryDb> history_db_;  // used on the worker query_ only
+  std::shared_ptr<store::HistoryDb> history_db_;  // used on query_worker_ only
   history::History history_;
   processes::ProcessRecorder process_recorder_;
   bottleneck::BottleneckRecorder bottleneck_recorder_;

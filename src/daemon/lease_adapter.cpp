@@ -64,7 +64,7 @@ LeaseAdapter::LeaseAdapter(Loop& loop, Worker& query_worker, telemetry::Telemetr
       db_(loop, state),
       leases_(loop, observer_, db_, policy_of(config, uids), boot_id()),
       settings_restorer_(loop, control, leases_) {
-  leases_.on_change([this](const lease::Lease& now, lease::LeaseState before) {
+  leases_.set_on_change([this](const lease::Lease& now, lease::LeaseState before) {
     if (before == lease::LeaseState::held && now.state != lease::LeaseState::held)
       settings_restorer_.restore_ended();
     if (on_change_) on_change_(now, before);

@@ -68,7 +68,8 @@ class LeaseAdapter {
   using QuarantineReason = std::function<std::string(const DeviceId&)>;
   void on_snapshot(const Snapshot&, const QuarantineReason& quarantined);
   // One callback, called after the settings of the changed lease were checked.
-  void on_change(std::function<void(const lease::Lease& now, lease::LeaseState before)> callback) {
+  void set_on_change(
+      std::function<void(const lease::Lease& now, lease::LeaseState before)> callback) {
     on_change_ = std::move(callback);
   }
 

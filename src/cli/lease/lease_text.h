@@ -40,8 +40,8 @@ std::string waiting_words(const LeaseFilters&);
 // "1 GPU", "2 GPUs"
 std::string number_of_gpus(std::int64_t count);
 
-// Says why a claim got no GPUs, as an error whose code gives the exit code. `place` is the last
-// position in the queue that the daemon reported, `queue_command` the command that waits for the
+// Says why a claim got no GPUs, as an error whose code gives the exit code. `position` is the last
+// queue position that the daemon reported, `queue_command` the command that waits for the
 // GPUs.
 Error claim_error(const protocol::Lease&, const std::optional<protocol::QueuePosition>& position,
                   const std::string& queue_command);

@@ -158,9 +158,9 @@ class AuditTrail {
   // Records an action other than a change of a setting, e.g. a cordon.
   void record_action(const ChangeRequester&, const AuditedAction&);
 
-  // Refusals and failures of one user recorded a minute, and also actions of a user who may only
-  // lease. Further ones are only counted, so that no user can fill the disk or hide among others.
-  // Actions of administrators are always recorded.
+  // Refusals and failures of one user recorded a minute (kMaxRefusalsPerMinute), and actions of a
+  // user who may only lease (kMaxActionsPerMinute). Further ones are only counted, so that no user
+  // can fill the disk or hide among others. Actions of administrators are always recorded.
   static constexpr int kMaxRefusalsPerMinute = limits::kMaxRefusalsPerMinute;
   static constexpr int kMaxActionsPerMinute = limits::kMemberActionsPerMinute;
   // Users and addresses counted separately in a minute. Further users share one count; further

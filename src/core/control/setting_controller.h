@@ -155,7 +155,7 @@ class SettingController {
   std::map<DeviceId, std::unique_ptr<GpuQueue>> queues_;
   std::map<DeviceId, std::vector<ManagedSetting>> absent_settings_;  // of absent GPUs
   std::map<std::uint64_t, PendingRead> pending_reads_;
-  std::set<DeviceId> open_gpus_;  // GPUs that are open since the driver-host greeted
+  std::set<DeviceId> open_gpus_;  // GPUs that are open since the driver-host sent Hello
   bool loaded_ = false;
   std::optional<Error> load_error_;
   // Requests from before the state was loaded.

@@ -132,7 +132,7 @@ std::optional<std::int64_t> GpuPool::idle_bytes(const DeviceId& gpu) const {
   return found == idle_bytes_.end() ? std::nullopt : std::optional(found->second);
 }
 
-bool GpuPool::has_inventory_changed() {
+bool GpuPool::update_inventory() {
   std::vector<std::string> inventory;
   for (const auto& [id, slot] : slots_) {
     const auto gpu = gpus_.find(id);

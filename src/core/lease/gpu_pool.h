@@ -57,8 +57,8 @@ class GpuPool {
 
   // Accepts all present GPUs. Removes one that is gone and not leased.
   void update_gpus(const std::vector<PoolGpu>&, TimePoint now);
-  // Whether the GPUs that claims can use changed since the last call.
-  bool has_inventory_changed();
+  // Remembers the GPUs that claims can use now. Returns whether they changed since the last call.
+  bool update_inventory();
   // Returns the slot of a GPU that a lease has, even before update_gpus() has named the GPU.
   std::optional<Slot> slot_of(const DeviceId&);
   void cordon(Cordon);
@@ -146,7 +146,7 @@ class GpuPool {
   std::map<DeviceId, HiddenWork> hidden_work_;
   // The words that each was withheld for.
   std::map<DeviceId, std::set<std::string, std::less<>>> overrides_;
-  std::vector<std::string> inventory_;  // at the last has_inventory_changed()
+  std::vector<std::string> inventory_;  // at the last update_inventory()
   bool is_complete_ = false;
   bool is_observe_only_ = false;
 };

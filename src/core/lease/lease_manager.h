@@ -147,7 +147,7 @@ class LeaseManager {
   Subscription subscribe(const std::string& id, std::function<void(const Lease&)>);
   // Sets the one callback for every change of any lease once it is on the disk, with its former
   // state.
-  void on_change(std::function<void(const Lease& now, LeaseState before)> callback) {
+  void set_on_change(std::function<void(const Lease& now, LeaseState before)> callback) {
     on_change_ = std::move(callback);
   }
 

@@ -116,7 +116,7 @@ void LeaseManager::observe_new_gpus() {
 
 // Waiting claims may be able to use other GPUs than when they came.
 void LeaseManager::recompute_eligibility() {
-  if (!gpus_.has_inventory_changed()) return;
+  if (!gpus_.update_inventory()) return;
   for (const auto& [ticket, id] : ids_by_ticket_) {
     const Lease* lease = store_.find_latest(id);
     if (lease) scheduler_.set_eligible(ticket, gpus_.eligible_gpus(lease->spec));

@@ -66,7 +66,7 @@ void Scheduler::restore(Claim claim) {  // a copy: it may be one of ours
     waiting_.insert_or_assign(claim.ticket, claim);
     return;
   }
-  if (const auto before = live_.find(claim.ticket); before != live_.end()) free_gpus(before);
+  if (const auto before = live_.find(claim.ticket); before != live_.end()) release_gpus(before);
   live_.emplace(claim.ticket, claim);
   taken_ |= claim.gpus;
   gpus_by_owner_[claim.request.owner] += static_cast<unsigned>(claim.gpus.count());
@@ -148,7 +148,7 @@ Effects Scheduler::release(Ticket ticket, TimePoint now) {
     found->second.stage = Claim::Stage::draining;
     return effects;
   }
-  free_gpus(found);
+  release_gpus(found);
   schedule(now, effects);
   return effects;
 }
@@ -157,7 +157,7 @@ Effects Scheduler::finish_drain(Ticket ticket, TimePoint now) {
   Effects effects;
   const auto found = live_.find(ticket);
   if (found == live_.end() || found->second.stage != Claim::Stage::draining) return effects;
-  free_gpus(found);
+  release_gpus(found);
   schedule(now, effects);
   return effects;
 }
@@ -275,7 +275,7 @@ Ticket Scheduler::grant_new(const GpuRequest& request, const GpuSet& gpus, TimeP
   return grant(one.extract(one.begin()), gpus, now).ticket;
 }
 
-void Scheduler::free_gpus(Claims::iterator ended) {
+void Scheduler::release_gpus(Claims::iterator ended) {
   const Claim& claim = ended->second;
   taken_ &= ~claim.gpus;
   // The free memory beside a holder does not show how much is free after it. Its processes have

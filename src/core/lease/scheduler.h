@@ -218,7 +218,7 @@ class Scheduler {
   bool is_over_quota(const GpuRequest&) const;
   Claim& grant(Claims::node_type, const GpuSet& gpus, TimePoint now);
   Ticket grant_new(const GpuRequest&, const GpuSet& gpus, TimePoint now);
-  void free_gpus(Claims::iterator);
+  void release_gpus(Claims::iterator);
   // The order (scheduler_backfill.cpp).
   void schedule(TimePoint now, Effects&);
   bool grant_next(TimePoint now, Effects&);

@@ -45,13 +45,13 @@ struct PidNamespaceId {
   std::string boot_id;        // "": unknown
   std::string pid_namespace;  // "pid:[4026531836]"; "": unknown
 
-  // An unknown numbering is the same as none.
+  // An unknown namespace matches none.
   bool matches(const PidNamespaceId& other) const {
     return !boot_id.empty() && !pid_namespace.empty() && boot_id == other.boot_id &&
            pid_namespace == other.pid_namespace;
   }
 };
-// Returns the numbering of this process.
+// Returns the PID namespace of this process.
 PidNamespaceId own_pid_namespace();
 
 // Checks that a number from the driver names the same process here. Drivers number processes as the

@@ -96,7 +96,7 @@ class LeasePublisher {
   LeasePublisher& operator=(const LeasePublisher&) = delete;
 
   void start();
-  // For lease::LeaseManager::on_change().
+  // For lease::LeaseManager::set_on_change().
   void on_change(const lease::Lease& now);
 
  private:

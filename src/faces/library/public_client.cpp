@@ -124,18 +124,18 @@ Result<void> check_changes(const Result<protocol::ChangeResults>& answer) {
 
 struct Client::State {
   http::Endpoint daemon;
-  Duration deadline;
+  Duration timeout;
 
   template <class Params, class Answer, class Body>
   Result<Answer> call(const protocol::Route<Params, Answer, Body>& route,
                       const Params& parameters = {}, const Body& body = {}) const {
-    return sanitize(client::call(daemon, route, parameters, body, deadline));
+    return sanitize(client::call(daemon, route, parameters, body, timeout));
   }
   // The same for stored state, which the daemon may still be reading.
   template <class Params, class Answer, class Body>
   Result<Answer> call_with_retry(const protocol::Route<Params, Answer, Body>& route,
                                  const Params& parameters = {}, const Body& body = {}) const {
-    return sanitize(client::call_with_retry(daemon, route, parameters, body, deadline));
+    return sanitize(client::call_with_retry(daemon, route, parameters, body, timeout));
   }
   template <class RequestBody>
   Result<void> change(
@@ -143,7 +143,7 @@ struct Client::State {
       const std::string& gpus, RequestBody body, std::optional<seconds> duration) const {
     if (duration) body.for_s = static_cast<double>(duration->count());
     return check_changes(
-        client::call(daemon, route, {gpus}, body, std::max(deadline, kChangeTimeout)));
+        client::call(daemon, route, {gpus}, body, std::max(timeout, kChangeTimeout)));
   }
 };
 
@@ -178,7 +178,7 @@ Result<std::string> Client::request(std::string_view method, std::string_view ta
   protocol::RouteInfo route;
   route.method = method;
   return sanitize(client::exchange(state_->daemon, route, std::string(target), std::string(body),
-                                   state_->deadline));
+                                   state_->timeout));
 }
 
 Result<std::vector<Device>> Client::inventory() const {
@@ -213,7 +213,7 @@ Result<Client::Lease> Client::claim(const LeaseRequest& request, milliseconds wa
         std::clamp<Duration>(end - BootClock::now(), Duration::zero(), kClaimPollTimeout);
     body.answer_within_s = to_seconds(left);
     const auto answer =
-        sanitize(client::call(state_->daemon, protocol::kClaim, {}, body, state_->deadline + left));
+        sanitize(client::call(state_->daemon, protocol::kClaim, {}, body, state_->timeout + left));
     if (answer && answer->lease.state == lease::LeaseState::held)
       return public_lease(answer->lease);
     if (answer && answer->lease.state != lease::LeaseState::waiting) {
@@ -307,7 +307,7 @@ Result<void> Client::restore(const std::string& gpus, SettingKind kind) const {
   protocol::RestoreQuery query;
   query.id = gpus;
   return check_changes(
-      client::call(state_->daemon, *route, query, {}, std::max(state_->deadline, kChangeTimeout)));
+      client::call(state_->daemon, *route, query, {}, std::max(state_->timeout, kChangeTimeout)));
 }
 
 Result<std::string> Client::begin_energy_window(const std::vector<std::string>& gpus) const {

@@ -94,7 +94,7 @@ struct MetricRow {
   Unit unit;
   MetricKind kind;
   MetricSubject subject;
-  std::optional<Probe> probe;  // the probe that reads it; only for Subject::device
+  std::optional<Probe> probe;  // the probe that reads it; only for MetricSubject::device
   Dimension dimension;
   std::string_view prometheus;  // without the prefix; empty: not a series of its own
   std::string_view nvidia_smi;  // name in `nvidia-smi --query-gpu`

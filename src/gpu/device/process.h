@@ -46,8 +46,8 @@ struct ProcessList {
 };
 BOOST_DESCRIBE_STRUCT(ProcessList, (), (taken, value))
 
-// The identity and placement of a process, beyond its pid. Plain values: src/core/processes fills
-// them, and the rooms that show or judge a process ask a ProcessDirectory.
+// The identity and the control group of a process, beyond its pid. Plain values: src/core/processes
+// fills them, and the rooms that show or judge a process ask a ProcessDirectory.
 
 // Read from the control group. Empty: the process is in none.
 struct CgroupInfo {

@@ -117,7 +117,7 @@ struct CommandReply {
   std::optional<SettingState> before;     // ReadSetting, and Apply if the setting could be read
   std::optional<SettingState> after;      // Apply, if a value was written
   std::optional<std::int64_t> energy_mj;  // ReadEnergy: since the driver was loaded
-  bool called = false;                    // true: the driver was called, whatever it answered
+  bool called = false;                    // a change or a read of the energy reached the driver
   TimePoint began;                        // when the command's turn came
   TimePoint done;
 };

@@ -24,8 +24,8 @@ CommandReply refused_reply(const CommandRequest&, const Error&);
 // Logs each command that reached the driver, in one line.
 
 // Logs at INFO if the command succeeded, at WARNING if not. The line has the time since the request
-// came, and how much of it the command waited for its turn. Logs nothing for a command that was
-// refused before the driver was called, or that only reads.
+// came, and how much of it the command waited for its turn. Logs nothing for a command that
+// was refused before the driver was called, or that reads a setting.
 void log_command(std::uint32_t index, const CommandRequest&, const CommandReply&);
 
 }  // namespace gpuyard::driver

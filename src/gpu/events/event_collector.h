@@ -82,9 +82,9 @@ class EventLog {
 class EventDeduplicator {
  public:
   // Returns how bad the Xid was by the account of the other source, if that source already reported
-  // this Xid of this GPU; nothing if the event is new. Matches one to one: of three in a row,
-  // reported by both sources, three are new. `now` is when the event was received, which no
-  // source's clock can shift.
+  // this Xid of this GPU; otherwise remembers the event until its second account comes. Matches one
+  // to one: of three in a row, reported by both sources, three are new. `now` is when the event was
+  // received, which no source's clock can shift.
   std::optional<EventSeverity> find_duplicate(const DeviceEvent&, TimePoint now);
 
   // The longest time between the two accounts of one Xid.
