@@ -16,7 +16,7 @@ namespace gpuyard::cli {
 // the help.
 std::variant<Verb, int> parse_command_line(int argc, const char* const* argv);
 
-// Which daemon the user means, from the words of the command line.
+// The daemon that the user means, from the words of the command line.
 struct DaemonSelection {
   std::vector<std::string> hosts;  // each value of -H
   std::vector<std::string> words;  // all, without the program's own name

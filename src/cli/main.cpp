@@ -46,7 +46,7 @@ int run(int argc, char** argv) {
   if (verb == "sim-keeper") return sim::world_server_main(words);
   if (verb == sim::kDemoVerb) return sim::demo_main(words);
   if (verb == client::kWithParent) return cli::run_with_parent(words);
-  // The program alone shows the GPUs, if somebody looks. A script that forgot the verb gets an
+  // The program without a verb shows the GPUs on a terminal. A script that forgot the verb gets an
   // error.
   const bool watched = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1;
   const std::array<const char*, 2> top = {"gpuyard", "top"};

@@ -19,7 +19,7 @@
 namespace gpuyard::cli {
 namespace {
 
-// Lines of text. What mdoc would take for a request or an escape is written so that it is none.
+// Lines of text. Escapes what mdoc would take for a request or an escape.
 std::string text_line(std::string_view text) {
   constexpr std::size_t kWidth = 78;
   std::string out;
@@ -105,7 +105,7 @@ std::vector<OptionText> ordered(const std::vector<OptionText>& options) {
   return sorted;
 }
 
-// Where a shell's line may be broken: before the last blank within the width that no quotes
+// The place to break a shell's line: before the last blank within the width that no quotes
 // enclose.
 std::size_t break_in(std::string_view line) {
   constexpr std::size_t kWidth = 60;
@@ -271,7 +271,7 @@ ManualPage page_of_program(const VerbText& program) {
   return {program.name + ".1", text + ".Sh SEE ALSO\n.Xr gpuyard.toml 5 ,\n.Xr gpuyard 8\n"};
 }
 
-// The table's own words; what a value may be, they say where it matters.
+// The table's own words, which name the allowed values where it matters.
 ManualPage page_of_configuration() {
   constexpr std::array kTypes = {"string", "list of strings", "integer", "boolean", "number"};
   std::string text = head("gpuyard.toml", 5, "Configuration of the gpuyard daemon");

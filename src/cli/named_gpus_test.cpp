@@ -1,4 +1,4 @@
-// How users name GPUs on the command line: alike for every verb that takes GPUs.
+// Names of GPUs on the command line: alike for every verb that takes GPUs.
 #include "cli/command_line_for_tests.h"
 
 namespace gpuyard::cli {

@@ -120,7 +120,7 @@ CLI::Option* transform(CLI::Option* option, Change&& change) {
   return option->transform(CLI::Validator(changed, "", ""));
 }
 
-// Checks as CLI11's rule does, and says in our words what was expected.
+// Checks as CLI11's rule does, with an error text of our own.
 CLI::Validator with_expectation(CLI::Validator rule, std::string expected) {
   const auto check = [rule = std::move(rule), expected = std::move(expected)](std::string& text) {
     const std::string given = text;
@@ -191,7 +191,7 @@ class WordReader {
     return name != names_.end() ? name->second : name_of(option);
   }
 
-  // Says what CLI11 says, in our words.
+  // Replaces the text of an error of CLI11 by our own.
   std::string translate_error(const CLI::ParseError& error) const {
     std::string said = error.what();
     for (const Command* verb : chain_.commands) {
@@ -384,7 +384,7 @@ class WordReader {
     std::vector<std::string_view> known;
     for (const OptionRecord& option : chain_.verb().options) {
       for (const std::string_view name : option.text.names) {
-        // Nobody is led to override others by a mistyped word.
+        // A mistyped word must not lead to an override of others.
         const bool offered = option.text.shown && name.starts_with("--") && name != "--force";
         if (is_option && offered) known.push_back(name.substr(dashes.size()));
       }

@@ -1,5 +1,5 @@
-// Which daemon a verb asks: the table of what each verb does, and what -H, GPUYARD_HOST, --socket
-// and the like mean together. Opens no connection.
+// Selects the daemon of a verb: the table of what each verb does, and what -H, GPUYARD_HOST,
+// --socket and the like mean together. Opens no connection.
 #include <algorithm>
 #include <optional>
 #include <type_traits>
@@ -41,7 +41,7 @@ VerbScope scope_of_verb(const AnyVerb& verb) {
   }
 }
 
-// What the verb's own options say about whom to ask.
+// The daemon that the verb's own options name.
 struct DaemonField {
   std::string* socket = nullptr;       // where the verb has its daemon; null: it asks none
   const char* given_option = nullptr;  // the option that says it; null: none was given
@@ -70,7 +70,7 @@ DaemonField daemon_field_of_verb(AnyVerb& verb) {
   }
 }
 
-// What the user would type instead.
+// The command that the user would type instead.
 
 // The words without -H; those behind -- belong to another program.
 std::vector<std::string> without_host(const std::vector<std::string>& words) {
@@ -96,7 +96,7 @@ bool is_plain_word(std::string_view word) {
   return !word.empty() && std::ranges::all_of(word, plain);
 }
 
-// How ssh would reach that host; a daemon that is asked over https may be reached so, too.
+// The host for ssh; a daemon that is asked over https may be reached over ssh, too.
 Result<client::SshHost> ssh_host_of(std::string_view address) {
   const auto origin = client::parse_https_url(address);
   if (origin) return client::SshHost{"", origin->host, 0, ""};

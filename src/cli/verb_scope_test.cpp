@@ -102,7 +102,7 @@ Ended end_of_line(const Line& line) {
   return end_of(words);
 }
 
-// Where the verb will look for its daemon.
+// The address of the daemon that the verb will ask.
 std::string address_of_daemon(const Verb& verb) {
   return std::visit(
       [](const auto& one) -> std::string {
@@ -229,7 +229,7 @@ TEST(VerbScope, HelpOmitsHostOptionForLocalVerbs) {
   EXPECT_EQ(end_of({"serve", "--help"}).out.find("-H"), std::string::npos);
 }
 
-// What the environment says.
+// The daemon that the environment names.
 class HostFromEnvironment : public testing::Test {
  protected:
   HostFromEnvironment() { environment_.xdg_config_home = directory_.path(); }

@@ -210,7 +210,7 @@ struct LeaseFilters {
   std::string model;
   std::string among;
   std::string max_time;
-  std::string wait;  // empty: for ever
+  std::string wait;  // empty: without limit
   bool no_wait = false;
   std::string note;
 };
@@ -490,7 +490,8 @@ using Verb =
                  FleetVerb, SlurmVerb, DoctorVerb, ConfigVerb, VersionVerb, SchemaVerb,
                  CompletionVerb, SimVerb, DialStdioVerb>;
 
-// What a verb does, and so whether it can be of another machine's daemon: what -H means to it.
+// The kind of a verb, which decides whether -H applies: whether another machine's daemon can serve
+// it.
 enum class VerbScope : std::uint8_t {
   asks,    // a daemon, wherever that is
   starts,  // something on this machine, which the daemon must see

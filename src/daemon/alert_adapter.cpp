@@ -161,7 +161,7 @@ void AlertAdapter::on_snapshot(const Snapshot& snapshot) {
 
 std::map<DeviceId, andon::LeaseFacts> AlertAdapter::lease_facts(const Snapshot& snapshot) const {
   std::map<DeviceId, andon::LeaseFacts> facts;
-  // Where no GPU was ever leased, there are no unleased processes, only users.
+  // If no GPU was ever leased, there are no unleased processes, only users.
   if (leases_.grant_error() || leases_.last_fence() == 0) return facts;
   const auto& unleased = leases_.gpus().unleased_processes();
   for (const DeviceState& device : snapshot.devices) {

@@ -70,7 +70,8 @@ class AlertAdapter final : public api::AlertSinks, private andon::AlertNotifier 
   AlertAdapter(Loop&, Worker& query_worker, store::StateStore&, control::SettingController&,
                const lease::LeaseManager&, std::string state_directory, AlertConfig);
 
-  // State of tokens, TLS, listeners and Slurm's hooks, for alerts. Must outlive the snapshots.
+  // State of tokens, TLS, listeners and Slurm's hooks, for alerts. REQUIRES: the objects outlive
+  // the last on_snapshot().
   struct Access {
     const auth::TokenStore* tokens = nullptr;
     const metrics::TlsMetrics* tls = nullptr;  // null: TLS is not configured
@@ -129,7 +130,7 @@ class AlertAdapter final : public api::AlertSinks, private andon::AlertNotifier 
   Histogram evaluation_time_;
   std::optional<double> disk_free_percent_;
   Access access_;
-  std::map<std::string, TimePoint> failing_since_;  // failing sinks, since when we have seen it
+  std::map<std::string, TimePoint> failing_since_;  // failing sinks, and since when
   bool firing_published_ = false;
   Subscription disk_timer_;
   Subscription sinks_timer_;

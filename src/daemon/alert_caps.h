@@ -18,7 +18,7 @@ namespace gpuyard::daemon {
 
 class AlertCaps {
  public:
-  // How long after a failure a limit is set again; the wait doubles each time, up to
+  // The delay before a limit is set again after a failure; it doubles each time, up to
   // kMaxRetryDelay.
   static constexpr Duration kMinRetryDelay = std::chrono::seconds(10);
   static constexpr Duration kMaxRetryDelay = std::chrono::minutes(10);

@@ -31,7 +31,7 @@ bool is_due(const http::CertificateFacts& facts, WallTime now) {
 Result<void> renew(const http::IdentityFiles& files,
                    const CertificateReloader::RenewalPolicy& policy) {
   const auto old = read_file(files.certificate, kMaxCertificateFile);
-  if (!old) return {};  // what is wrong with it is said when it is loaded
+  if (!old) return {};  // loading it reports the error
   const auto facts = http::parse_facts(*old);
   if (!facts) return {};
   const bool from_the_future = facts->not_before > policy.now;
@@ -52,7 +52,7 @@ Result<void> renew(const http::IdentityFiles& files,
   return done;
 }
 
-// Watches the directories: what renews certificates puts new files, or links, in place of the old.
+// Watches the directories: a renewal puts new files, or links, in place of the old.
 // Repeated at each read: a directory may have been created since.
 void watch_directories(const UniqueFd& inotify, const http::IdentityFiles& files) {
   std::set<std::string> directories;

@@ -108,7 +108,7 @@ std::map<Subject, SubjectRecords> records_by_subject(const driver::LoggedChanges
     const auto& [subject, index] = found.mapped();
     SetterChange& change = by_subject[subject].changes.at(index);
     change.confirmed = line.step == ChangeStep::done;
-    // What the driver refused needs no entry, and an entry of it needs no change.
+    // A refused change needs no entry, and its entry needs no change.
     if (!change.confirmed) change.matched = true;
     if (change.line->setting && line.value)
       change.read = text_of_value(*change.line->setting, line.value);
@@ -150,7 +150,7 @@ void match_entries(SubjectRecords& records) {
 }
 
 // The daemon was killed before it could write the entries of its last moment: the next one has
-// found the last value, and said so, as the value before or after its own change.
+// found the last value, and has recorded it as the value before or after its own change.
 void match_reconciled(SubjectRecords& records) {
   for (std::size_t i = 0; i < records.changes.size(); ++i) {
     SetterChange& change = records.changes[i];
@@ -195,8 +195,8 @@ std::vector<std::pair<std::string, std::string>> unsynced_gaps(
   return gaps;
 }
 
-// The newest changes that the audit has entries of, however many users it names: who forged it
-// could name so many that nothing would be compared.
+// The newest changes that the audit has entries of, however many users it names: a forged audit
+// could name so many users that nothing would be compared.
 constexpr std::size_t kMinComparedChanges = 1000;
 
 // The number of entries of the audit is limited by kind and user: beyond the smallest limit, older

@@ -21,7 +21,7 @@ struct ChangeComparison {
   std::size_t excused = 0;
 };
 
-// `until`: RFC 3339; what is younger is not compared, because it may be in progress.
+// `until`: RFC 3339; younger changes are not compared, because they may be in progress.
 ChangeComparison compare_changes(const driver::LoggedChanges&,
                                  const std::vector<protocol::AuditLine>& audit,
                                  const std::string& until);

@@ -37,8 +37,8 @@ constexpr const char* kSystemPaths[] = {"/etc",
                                         "/proc",
                                         "/sys"};
 
-// With the directory, because what renews a file puts another in its place, and with the directory
-// of what it links to. The root directory would be every file.
+// Adds the directory, because a renewed file is another file in its place, and the directory of
+// what it links to. The root directory would be every file.
 void add_file(std::vector<std::string>& readable, const std::string& file) {
   if (!file.starts_with('/')) return;
   std::error_code failed;
@@ -48,8 +48,8 @@ void add_file(std::vector<std::string>& readable, const std::string& file) {
   }
 }
 
-// Those of the driver: the driver-host starts elsewhere, but within this process's limits where the
-// process that starts commands has ended.
+// Returns the driver's device files: the driver-host starts elsewhere, but within this process's
+// limits if the process that starts commands has ended.
 std::vector<std::string> device_files() {
   std::vector<std::string> found = {"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"};
   std::error_code failed;
@@ -97,8 +97,7 @@ namespace {
 
 Result<void> allow_own_files(const config::Config& config, const std::vector<std::string>& files) {
   const AllowedFiles allowed = files_of_daemon(config, files);
-  // A directory that does not exist yet could not be allowed. What is wrong with it is said when it
-  // is used.
+  // A directory that does not exist yet could not be allowed. Its use reports the error.
   const auto environment = Environment::current();
   for (const std::string& directory : allowed.writable) {
     static_cast<void>(make_daemon_directory(directory, kPublicDirectoryMode, environment).ok());

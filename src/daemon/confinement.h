@@ -1,5 +1,5 @@
-// What the daemon takes from itself before it opens a socket or starts a thread, because it parses
-// what strangers send: system calls that it never makes, and files that it never uses.
+// Denies the daemon system calls that it never makes and files that it never uses, before it opens
+// a socket or starts a thread, because it parses what strangers send.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ namespace gpuyard::daemon {
 AllowedFiles files_of_daemon(const config::Config&, const std::vector<std::string>& files);
 
 // Starts the process that starts commands, which stays free; then denies the system calls, and the
-// files to a daemon without privileges. That of root's could change root's own files anyway. Logs
+// files to a daemon without privileges. Root's daemon could change root's own files anyway. Logs
 // and returns what this kernel or container does not support, in a sentence each.
 std::vector<std::string> confine(const config::Config&, const std::vector<std::string>& files);
 

@@ -68,7 +68,7 @@ void ControlAdapter::start() {
   if (setter_) setter_->start();
 }
 
-// A command that only reads needs no right, and works where nothing may be set.
+// A command that only reads needs no right, and works with control disabled.
 bool ControlAdapter::send(const CommandRequest& request) {
   if (!is_change(request.command)) return host_.send_command(request);
   return setter_ && setter_->submit(request);
@@ -139,7 +139,7 @@ void ControlAdapter::reset_gpu(const DeviceInfo& gpu, OnDone on_done) {
   });
 }
 
-// No process of ours may have a GPU open that is reset.
+// None of our processes may have a GPU open while it is reset.
 void ControlAdapter::close_driver(std::function<void(Result<void>)> on_closed) {
   driver_closed_ = true;
   host_.pause([this, on_closed = std::move(on_closed)](const Result<void>& ended) {
@@ -173,15 +173,14 @@ void ControlAdapter::run_reset_command(const DeviceInfo& gpu, const OnDone& on_d
 }
 
 void ControlAdapter::on_inventory(const Inventory& inventory) {
-  // Settings that are put back now should not wait for the setter's next try.
+  // The restore of settings should not wait for the setter's next retry.
   if (setter_) setter_->hurry();
   control_.on_inventory(inventory);
   for (const DeviceInfo& gpu : inventory.devices) check_gpu_bounds(gpu);
   end_reset();
 }
 
-// The driver that the driver-host has lost may be another one when it is back: the setter reloads
-// it, too.
+// The driver-host may come back with another driver, so the setter reloads the driver, too.
 void ControlAdapter::on_host_down(const std::string& why) {
   control_.on_host_down();
   if (setter_ && !driver_closed_) setter_->renew(why);

@@ -53,7 +53,7 @@ class ControlAdapter final : private control::CommandPort {
   control::SettingController control_;
   std::optional<SetterLink> setter_;  // where control is enabled
   bool driver_closed_ = false;        // the driver is closed for a reset
-  // What is wrong with the bounds of a GPU's power limit.
+  // Errors in the configured bounds of a GPU's power limit.
   std::map<DeviceId, std::string> bounds_errors_;
   std::optional<CommandRun> reset_run_;
   std::function<void()> on_reset_done_;  // called when the GPUs are back

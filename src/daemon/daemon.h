@@ -85,8 +85,8 @@ class Daemon final : private driver::DriverHostListener, private telemetry::Read
 
   http::IoLoop& loop_;
   const ServeOptions& options_;
-  // Opened once, before the sockets and while the process has the capability for it. Moved from
-  // once it is known whether it is about these GPUs.
+  // Opened once, before the sockets and while the process has the capability for it.
+  // follow_kernel_log() moves from it.
   std::optional<Result<UniqueFd>> kernel_log_file_;
   ServiceManager service_manager_ = ServiceManager::of_environment();  // before the first worker
   LoopLag loop_lag_;
@@ -110,7 +110,7 @@ class Daemon final : private driver::DriverHostListener, private telemetry::Read
   ThreadWorker store_worker_;
   store::StateStore state_;
   MachineMemory machine_memory_;
-  std::optional<Inventory> inventory_;  // until what is known of it is read
+  std::optional<Inventory> inventory_;  // kept until the machine memory is recalled
   EnergyAdapter energy_;
   ControlAdapter control_;
   // Connected before the daemon listens.

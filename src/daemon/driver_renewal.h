@@ -13,7 +13,7 @@ namespace gpuyard::daemon {
 
 class DriverRenewal {
  public:
-  // How long to wait after a new driver-host that changed nothing; doubled each time.
+  // The delay after a new driver-host that changed nothing; doubled each time.
   static constexpr Duration kMinDelay = std::chrono::seconds(30);
   static constexpr Duration kMaxDelay = std::chrono::minutes(10);
 

@@ -37,7 +37,7 @@ class UsageAdapter final : private usage::UsageReader {
   usage::UsageRecorder& recorder() { return recorder_; }
   // Called after the meter has had the snapshot.
   void on_snapshot(const Snapshot&);
-  // Called for each change that LeaseAdapter::set_on_change() reports.
+  // Called for each change of a lease that LeaseAdapter reports.
   void on_lease_change(const lease::Lease& now, lease::LeaseState before);
 
  private:

@@ -28,7 +28,7 @@ namespace gpuyard::daemon {
 
 class LeaseSettingsRestorer {
  public:
-  // How long after a failure settings are restored again.
+  // The delay before settings are restored again after a failure.
   static constexpr Duration kRetryDelay = std::chrono::seconds(10);
 
   // The references outlive it.

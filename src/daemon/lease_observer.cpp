@@ -166,7 +166,7 @@ void LeaseObserver::finish_observation(std::uint64_t id, lease::Observation obse
   if (!pending.empty()) pending.mapped().on_observed(std::move(observation));
 }
 
-// A signal cannot wait for a worker that one of the lease's processes may hold up.
+// A signal does not wait for the worker, which a process of the lease may hold up.
 void LeaseObserver::signal(std::vector<lease::ProcessKey> to, int number,
                            std::optional<std::uint32_t> only_of,
                            std::function<void(std::vector<lease::SignalFailure>)> on_done) {

@@ -21,12 +21,12 @@ namespace gpuyard::daemon {
 
 class LeaseObserver final : public lease::ProcessObserver {
  public:
-  // How long an answer waits for the worker. After that it is given without the worker's part.
+  // The longest wait of an answer for the worker. It is then given without the worker's part.
   static constexpr Duration kReplyTimeout = std::chrono::seconds(2);
-  // How many requests to the worker may be open at a time.
+  // The number of requests to the worker that may be open at a time.
   static constexpr std::size_t kMaxPendingRequests = 1024;
 
-  // Where processes are looked for.
+  // The /proc directories in which processes are read.
   struct ProcRoots {
     std::string proc_root = std::string(processes::kProcRoot);      // with the driver's numbers
     std::string own_proc_root = std::string(processes::kProcRoot);  // with ours
@@ -58,7 +58,7 @@ class LeaseObserver final : public lease::ProcessObserver {
   void on_lists(std::uint64_t id, const telemetry::SnapshotPtr& snapshot);
   void finish_observation(std::uint64_t id, lease::Observation);
   void fail_observation(std::uint64_t id);
-  // Asks the worker, unless it has too much to do; `on_reply` may be called after the deadline.
+  // Asks the worker, unless it has too much to do; `on_reply` may be called after kReplyTimeout.
   template <class Ask, class Hear>
   bool submit(Ask, Hear on_reply);
   bool is_worker_stuck() const;
@@ -77,7 +77,7 @@ class LeaseObserver final : public lease::ProcessObserver {
 };
 
 // Builds what leases see of processes from the drivers' lists and from what /proc says of the
-// processes in them. Plain values; asks nobody.
+// processes in them. Pure.
 
 // The lists of the GPUs that leases ask about.
 struct GpuLists {

@@ -132,7 +132,8 @@ void MachineMemory::flush() {
   if (!all.boards.empty() || !all.taken_out.empty()) save(all, false);
 }
 
-// What is stored is compared with; what was not is stored with the next reading after kRetryDelay.
+// Later readings are compared with `stored_`. A failed save is repeated at a reading after
+// kRetryDelay.
 void MachineMemory::save(const store::MachineTransaction& changed, bool only_times) {
   const auto durability = only_times ? store::Durability::normal : store::Durability::full;
   saving_ = true;

@@ -23,18 +23,18 @@ inline constexpr const char* kSimulatedMachine = "simulated:";
 
 class MachineMemory {
  public:
-  // How long the first reading waits for the disk.
+  // The longest wait of the first reading for the disk.
   static constexpr Duration kRecallTimeout = std::chrono::seconds(2);
   static constexpr Duration kRetryDelay = std::chrono::seconds(5);
-  // How old the stored time of a board that is there may be: a daemon that is killed loses it.
+  // The age at which the stored time of a present board is renewed: a killed daemon loses so much.
   static constexpr Duration kSeenSaveInterval = std::chrono::hours(1);
 
   // The references outlive it. `boot`: the boot id of now.
   MachineMemory(Loop&, store::StateStore&, telemetry::Telemetry&, std::string boot);
 
   // Gives telemetry what is known of the machine, then calls `on_ready`: at once if that was done
-  // before, and after kRecallTimeout if the disk does not answer. Then it is given later. "": a
-  // recording, of which nothing is remembered.
+  // before, and after kRecallTimeout if the disk does not answer; telemetry then gets it later. "":
+  // a recording, of which nothing is remembered.
   void recall(const std::string& machine, std::function<void()> on_ready);
   // Stores what has changed. Returns an event, without a sequence, for each board that was missing
   // when the daemon started.

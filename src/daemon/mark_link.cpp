@@ -34,8 +34,8 @@ bool can_read_environments() {
   return (effective_capabilities() & kEnvironmentCapabilities) == kEnvironmentCapabilities;
 }
 
-// Starts it with the capabilities of this process that it needs; without any, where it was started
-// free of the daemon's restrictions: under Landlock it could not read even its own user's.
+// Starts the child with the capabilities of this process that it needs. Without any, it starts
+// without the daemon's restrictions: under Landlock it could not read even its own user's files.
 Result<processes::MarkLink> start_marks(const std::string& proc_root) {
   auto pair = make_socket_pair();
   if (!pair) return Error(pair.error()).in("gpuyard-marks");

@@ -1,4 +1,4 @@
-// How the daemon and `gpuyard marks` find each other. A daemon that may read every environment
+// The connection of the daemon and `gpuyard marks`. A daemon that may read every environment
 // itself, as root's may, starts a child for it before it listens. Every other one connects to the
 // socket of the service gpuyard-marks; without that, a user's daemon starts a child for the
 // processes of this user.
@@ -19,12 +19,12 @@ inline constexpr std::string_view kMarksVerb = "marks";
 std::shared_ptr<processes::MarkClient> connect_marks(const config::Config&);
 
 // From now on the files that this process may not read, and that root's configuration names, are
-// opened by the service gpuyard-marks. Call it before threads start.
+// opened by the service gpuyard-marks. REQUIRES: no thread has started yet.
 void open_files_by_marks(const std::string& marks_socket);
 
 // The files that the service hands over: the configuration, certificates and keys, the secrets of
-// alert sinks, the kernel log, and the counters of CPU energy. What is named in a file that others
-// than root can change is left out.
+// alert sinks, the kernel log, and the counters of CPU energy. Files named in a file that others
+// than root can change are left out.
 std::vector<std::string> files_opened_by_marks(const Environment&);
 
 // The hidden verb `marks`. `arguments`: none for the service, which reads root's configuration; the

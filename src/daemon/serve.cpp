@@ -159,8 +159,8 @@ Result<void> check_addresses(const config::Config& config, const std::string& se
   return {};
 }
 
-// What is not encrypted is of this machine alone, unless somebody says of an address that it is
-// meant so: peers that listen everywhere by habit are found by strangers within the hour.
+// Plain TCP listens on loopback only, unless the user allows an address explicitly: strangers find
+// a server that listens everywhere within the hour.
 Result<void> check_plain_tcp(const config::Config& config, const std::string& section,
                              const std::vector<std::string>& listen,
                              const std::vector<std::string>& meant) {

@@ -35,7 +35,7 @@ class MoodyWorker final : public Worker {
   Loop& loop_;
 };
 
-// What a service manager receives.
+// A service manager that collects the messages.
 class Manager {
  public:
   Manager() : fd_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
@@ -47,7 +47,7 @@ class Manager {
 
   std::string path() const { return place_.path() + "/notify"; }
 
-  // All that came since it was asked before, with blanks between the messages.
+  // Returns the messages since the previous call, with blanks between them.
   std::string heard() {
     std::string all;
     std::array<char, 1024> text{};

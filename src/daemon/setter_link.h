@@ -16,8 +16,8 @@ namespace gpuyard::daemon {
 
 struct SetterListener {
   std::function<void(const CommandReply&)> on_reply;
-  std::function<void()> on_up;    // it can change GPUs, after it could not
-  std::function<void()> on_down;  // answers that were not given are lost
+  std::function<void()> on_up;    // the setter can change GPUs again
+  std::function<void()> on_down;  // open requests get no answer
 };
 
 class SetterLink final : private driver::DriverHostListener {
@@ -52,7 +52,7 @@ class SetterLink final : private driver::DriverHostListener {
   bool available_ = false;
   std::optional<Error> refusal_;         // it cannot be reached, or it said that it cannot set
   std::string logged_error_;             // in the log
-  std::vector<CommandRequest> waiting_;  // for the setter's first word; one of each GPU at most
+  std::vector<CommandRequest> waiting_;  // for the setter's first message; one of each GPU at most
   std::map<std::uint64_t, CommandRequest> in_flight_;
   std::map<DeviceId, std::uint32_t> indexes_;
   driver::DriverHostClient client_;

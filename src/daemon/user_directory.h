@@ -20,14 +20,14 @@ namespace gpuyard::daemon {
 // Lives on the io thread.
 class UserDirectory {
  public:
-  // How many names are kept, and for how long; after that they are looked up again.
+  // The number of names that are kept, and for how long; then they are looked up again.
   static constexpr std::size_t kMaxNames = 1024;
   static constexpr Duration kNameRetention = std::chrono::minutes(10);
   // A failed look-up leaves the user unknown and is retried after this time.
   static constexpr Duration kFailureRetention = processes::UserNames::kFailureRetention;
-  // How often refresh_regularly() checks for unknown and outdated names.
+  // The interval at which refresh_regularly() checks for unknown and outdated names.
   static constexpr Duration kRefreshInterval = std::chrono::minutes(1);
-  // How long resolve() waits for names.
+  // The longest wait of resolve() for names.
   static constexpr Duration kResolveTimeout = std::chrono::milliseconds(300);
 
   // The references outlive it.
@@ -85,7 +85,7 @@ class GroupDirectory {
   using OnMember = std::function<void(bool)>;
 
   static constexpr std::size_t kMaxUsers = 1024;
-  // For so long a user who has left the group still counts as a member.
+  // A user who has left the group still counts as a member for this long.
   static constexpr Duration kMembershipRetention = std::chrono::seconds(30);
   // A user who is not known to be a member by then is none.
   static constexpr Duration kLookUpTimeout = std::chrono::seconds(2);

@@ -15,8 +15,8 @@ http::Limits zeus_limits(const config::Config& config) {
   return limits;
 }
 
-// An error of the whole order is an error of each GPU. A reset of what neither this user nor
-// anybody else has set is no error to clients of zeusd: they begin with it.
+// An error of the whole order is an error of each GPU. A reset of a setting that nobody has set is
+// no error to clients of zeusd: they begin with it.
 std::vector<zeus::GpuOutcome> outcomes_of(
     const zeus::SettingOrder& order, const Result<control::SettingController::Changes>& changes) {
   std::vector<zeus::GpuOutcome> outcomes;
@@ -115,8 +115,8 @@ Result<void> ZeusAdapter::check_access(const http::Request& request) {
   return permitted;
 }
 
-// Refused beside another owner's value, even where both could apply: zeusd's clients take what they
-// set for what is in force. A later owner may still ask for less by the API.
+// Refuses a value beside another owner's, even if both could apply: zeusd's clients assume that
+// their value is in force. A later owner may still ask for less by the API.
 void ZeusAdapter::submit(zeus::SettingOrder order,
                          std::function<void(const std::vector<zeus::GpuOutcome>&)> on_done) {
   control::ChangeRequest request;

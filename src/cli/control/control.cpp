@@ -60,7 +60,7 @@ struct RequestOutcomes {
   }
 };
 
-// How long to wait for the settings. The daemon itself waits 2 s for GPUs that do not answer.
+// The longest wait for the settings. The daemon itself waits 2 s for GPUs that do not answer.
 constexpr Duration kSettingsReadTimeout = std::chrono::seconds(5);
 
 Result<Management> management_of(const http::Endpoint& daemon, const std::string& gpus) {
@@ -70,7 +70,7 @@ Result<Management> management_of(const http::Endpoint& daemon, const std::string
                                  kSettingsReadTimeout);
 }
 
-// Who the user is on another machine is not known here: no claim there is called "you".
+// The user on another machine is not known here: no claim there is called "you".
 ControlReader reader_of(const http::Endpoint& daemon) {
   auto reader = ControlReader::of_process();
   if (daemon.is_remote()) reader.name.clear();

@@ -75,7 +75,7 @@ Result<http::Endpoint> control_daemon(const std::string& socket, std::string_vie
 }
 
 int print_control_error(Error error, bool elsewhere, std::string_view act) {
-  // Who the user is there, and in which groups, is not known here.
+  // The user and the groups on the other machine are not known here.
   if (elsewhere) return print_error(error);
   if (error.code == Errc::timed_out) error.hint = "gpuyard operations";
   return error.code == Errc::denied
@@ -109,7 +109,7 @@ namespace {
 
 using protocol::ChangeResults;
 
-// How long to wait for a reset: the longest time that the configuration can give its command.
+// The longest wait for a reset: the longest time that the configuration can give its command.
 constexpr Duration kResetTimeout =
     std::chrono::seconds(config::Config::Control::kMaxReset) + kChangeTimeout;
 constexpr Duration kResetPollInterval = std::chrono::milliseconds(200);

@@ -30,7 +30,7 @@ using RestoreRoute = protocol::Route<protocol::RestoreQuery, protocol::ChangeRes
 template <class Wish>
 using SetRoute = protocol::Route<protocol::ManagedGpus, protocol::ChangeResults, Wish>;
 
-// How long to wait for a change. The daemon itself answers after 20 s, whatever the GPU does.
+// The longest wait for a change. The daemon itself answers after 20 s, whatever the GPU does.
 inline constexpr Duration kChangeTimeout = std::chrono::seconds(30);
 
 // Copies the common flags into a body, or into the parameters of a DELETE.

@@ -82,7 +82,7 @@ struct FanOutResult {
 template <class Answer>
 FanOutResult<Answer> fan_out_query(const FleetTarget& target,
                                    typename fleet::FanOut<Answer>::Call query) {
-  constexpr auto kProgressDelay = std::chrono::seconds(1);  // until the line says who is waited for
+  constexpr auto kProgressDelay = std::chrono::seconds(1);  // until the line names silent hosts
   const JobSignals signals;                                 // before any thread
   const TimePoint begin = BootClock::now();
   auto fan_out =
@@ -147,7 +147,7 @@ FanOutResult<ReplyWithBrief<Answer>> fan_out_with_brief(
       });
 }
 
-// How to take the best offer.
+// The command that takes the best offer.
 std::string offer_advice(const fleet::FleetOffer& best, const LeaseFilters& wanted) {
   std::string claim = std::to_string(wanted.gpus);
   if (!wanted.model.empty()) claim += fmt::format(" --model '{}'", wanted.model);

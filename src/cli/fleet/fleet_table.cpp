@@ -73,7 +73,7 @@ Tone tone_of(const std::optional<AlertLevel>& worst) {
   return *worst == AlertLevel::warning ? Tone::warning : Tone::bad;
 }
 
-// Names what needs an administrator.
+// The problems of a machine, for an administrator.
 Cell node_remarks_cell(const FleetNode& node) {
   std::vector<std::string> parts;
   if (node.driver_error) parts.push_back(*node.driver_error);

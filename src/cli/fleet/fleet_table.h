@@ -24,7 +24,7 @@ Printable diagnosis_text(const fleet::FleetDiagnosis&, const Screen&);
 // "n7: ..." for each machine that did not answer, and for a second name of one that did.
 Printable problems_text(const fleet::FleetAnswer&);
 
-// What the user of `fleet top` has chosen to see.
+// The view that the user of `fleet top` has chosen.
 struct FleetViewState {
   enum class Pane { nodes, gpus, users };
   enum class Order { named, free, power, hottest, alerts };
@@ -36,8 +36,8 @@ struct FleetViewState {
 // Changes the view by a key, as the terminal sends it; false: the user wants to leave.
 bool handle_key(FleetViewState&, std::string_view key, std::size_t page);
 
-// The screen: the machines as they were last heard of, and below it who does not answer and since
-// when. Scrolls no further than to the last line.
+// The screen: the last answer of each machine, and below them the machines that do not answer and
+// since when. Scrolls no further than to the last line.
 Printable fleet_screen(std::vector<fleet::HostStatus>, FleetViewState&, TimePoint now,
                        const Screen&);
 

@@ -149,7 +149,7 @@ Printable fleet_screen(std::vector<HostStatus> statuses, FleetViewState& view, T
   for (HostStatus& status : statuses) {
     if (!has_been_polled(status)) continue;
     if (status.replied_at)
-      status.reply.problem.reset();  // the last word counts, and its age is said below
+      status.reply.problem.reset();  // the last answer counts; its age is shown below
     replies.push_back(std::move(status.reply));
   }
   const std::vector<Printable> lines = text_of(replies, view.pane, screen).split();
@@ -164,7 +164,7 @@ Printable fleet_screen(std::vector<HostStatus> statuses, FleetViewState& view, T
     silent.resize(kMaxSilent - 1);
     silent.push_back(fmt::format("{} more not answering", more));
   }
-  // The head, the table's own heading, and those who are silent stay; the rest scrolls.
+  // The head, the table's own heading, and the silent machines stay; the rest scrolls.
   const std::size_t fixed = 2 + silent.size();
   const std::size_t room = screen.rows > fixed ? screen.rows - fixed : 1;
   const std::size_t rows = lines.empty() ? 0 : lines.size() - 1;

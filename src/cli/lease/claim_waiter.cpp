@@ -124,7 +124,7 @@ std::optional<ClaimResult> ClaimWaiter::handle_signals() {
     if (is_termination_signal(signal->number)) return cancel(*signal);
     if (signal->number == SIGTSTP) {
       progress_line_.clear();
-      suspend_job(false);  // the terminal told the rest of the job itself
+      suspend_job(false);  // the terminal signalled the rest of the job itself
     }
   }
   return std::nullopt;

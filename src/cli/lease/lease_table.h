@@ -20,7 +20,7 @@ std::string hours_text(double hours);
 // Uses smaller units for small values, so that they do not read as 0.
 std::string kwh_text(double kwh);
 
-// The queue: who waits for GPUs, who uses some without a lease, and which are withheld.
+// The queue: the waiting claims, the unleased processes, and the withheld GPUs.
 
 // Whether the queue names the processes for which the GPU is withheld.
 bool is_listed_as_unleased(const protocol::WithheldGpu&, const protocol::Queue&);

@@ -40,9 +40,9 @@ std::string waiting_words(const LeaseFilters&);
 // "1 GPU", "2 GPUs"
 std::string number_of_gpus(std::int64_t count);
 
-// Says why a claim got no GPUs, as an error whose code gives the exit code. `position` is the last
-// queue position that the daemon reported, `queue_command` the command that waits for the
-// GPUs.
+// Says why a claim got no GPUs, as an error whose code gives the exit code. `position` is
+// the last one in the queue that the daemon reported, `queue_command` the command that waits for
+// the GPUs.
 Error claim_error(const protocol::Lease&, const std::optional<protocol::QueuePosition>& position,
                   const std::string& queue_command);
 
@@ -57,7 +57,7 @@ std::string summary_text(const protocol::Lease&, double seconds);
 
 // Makes a claim without a binding. Errc::invalid names the wrong flag and what would be right.
 Result<protocol::LeaseRequest> lease_request_of(const LeaseFilters&);
-// What would be free for such a claim.
+// Makes the query for the GPUs that would be free for such a claim.
 Result<protocol::FreeQuery> free_query_of(const LeaseFilters&);
 
 // Cuts a text to a note's length, in whole characters; a byte that is not UTF-8 becomes U+FFFD.

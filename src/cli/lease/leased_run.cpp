@@ -25,10 +25,10 @@ namespace {
 using State = gpuyard::lease::LeaseState;
 using ClaimEventKind = client::ClaimEvent::Kind;
 
-// How long a daemon that is away is asked again. A daemon that restarts is back by then.
+// The longest time for retries while the daemon is away. A daemon that restarts is back by then.
 constexpr Duration kRetryTimeout = std::chrono::seconds(30);
 constexpr Duration kRetryDelay = std::chrono::milliseconds(500);
-// How long to wait for the final use. The daemon counts it at most 5 s after the lease's end.
+// The longest wait for the final use. The daemon counts it at most 5 s after the lease's end.
 constexpr Duration kUsageTimeout = std::chrono::seconds(6);
 constexpr Duration kUsagePollInterval = std::chrono::milliseconds(25);
 
@@ -81,7 +81,7 @@ ForegroundJob::Variables variables_of(const protocol::Lease& lease, const http::
       {"GPUYARD_LEASE", lease.id},
       {"GPUYARD_FENCE", std::to_string(lease.fence.value_or(0))},
       {far ? "GPUYARD_HOST" : "GPUYARD_SOCKET", std::move(address)}};
-  // One that is set and says something else would be a second daemon.
+  // A set variable with another value would name a second daemon.
   const char* const other = far ? "GPUYARD_SOCKET" : "GPUYARD_HOST";
   if (!environment_variable(other).empty()) variables.emplace_back(other, "");
   return variables;

@@ -30,7 +30,7 @@ bool is_missing(std::span<const Reading> readings) {
   return std::ranges::all_of(readings, [](const Reading& r) { return r.missing() != nullptr; });
 }
 
-// Such rows are left out: the total above them says as much.
+// A row that is zero everywhere is left out: the total above it says as much.
 bool is_zero_everywhere(const MetricRow& row, std::span<const Reading> readings) {
   return row.dimension == Dimension::location &&
          std::ranges::all_of(readings, [](const Reading& r) {

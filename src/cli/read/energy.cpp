@@ -27,7 +27,7 @@
 namespace gpuyard::cli {
 namespace {
 
-// How long the daemon keeps a window at most, in seconds, whatever becomes of us.
+// The longest time that the daemon keeps a window, in seconds, even if this process is killed.
 constexpr std::int64_t kMaxMeasureSeconds = std::int64_t{30} * 24 * 3600;
 constexpr std::size_t kMaxCommandName = 64;
 

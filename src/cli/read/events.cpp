@@ -39,7 +39,7 @@ Printable text_line(const protocol::GpuEvent& event, const Screen& screen) {
   return formatted("{}  {}\n", event.at, painted(screen, severity_tone(event.severity), what));
 }
 
-// Where to begin: behind an event, or at a time.
+// The start of the output: behind an event, or at a time.
 struct StartPoint {
   std::optional<std::string> event;
   std::optional<WallTime> time;

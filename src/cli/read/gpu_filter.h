@@ -1,4 +1,4 @@
-// What the filter (base/filter.h) asks of a GPU: the fields by which `gpuyard query --where`,
+// The fields of a GPU for the filter (base/filter.h), by which `gpuyard query --where`,
 // `gpuyard top` and the page choose GPUs.
 #pragma once
 
@@ -22,7 +22,7 @@ inline constexpr std::array<std::string_view, 6> kGpuNumbers = {"gpu",  "util", 
 // A value for each of kGpuFields. `leases`: null where none are known.
 std::vector<FilterValue> filter_values(const protocol::Device&, const protocol::Leases* leases);
 
-// What the driver has to be asked for them.
+// The probes that fill the fields.
 ProbeSet probes_of_filter();
 
 // The lease that has a GPU; null: none.

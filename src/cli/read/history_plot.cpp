@@ -18,7 +18,7 @@ namespace {
 using protocol::History;
 using protocol::HistoryPoint;
 
-// How many dots a character has, across and down.
+// The number of dots in a character, across and down.
 struct Dots {
   std::size_t across;
   std::size_t down;

@@ -98,8 +98,8 @@ int init(const TlsVerb& verb, const config::Config& config) {
   return done ? show(verb, config) : print_error(done.error());
 }
 
-// What root makes here the daemon must be able to read, and root must not write where the daemon's
-// user could lead it elsewhere by a link: so root becomes that user.
+// Root becomes the daemon's user: the daemon must be able to read the files, and root must not
+// write where that user could lead it elsewhere by a link.
 Result<void> become_owner_of(const std::string& directory) {
   struct stat state{};
   if (::geteuid() != 0 || ::stat(directory.c_str(), &state) != 0 || state.st_uid == 0) return {};

@@ -18,10 +18,10 @@
 namespace gpuyard::cli::slurm {
 namespace {
 
-// How long the nodes may take until a job is over there, and all of it is counted.
+// The longest time until a job is over on its nodes, and all of it is counted.
 constexpr Duration kUsageTimeout = std::chrono::seconds(30);
 
-// What a job used on one node, or on all.
+// The use of a job on one node, or on all.
 struct JobUsage {
   std::size_t gpus = 0;
   std::optional<double> joules;  // of the GPUs of which they are known; empty: of none
@@ -142,7 +142,7 @@ Result<JobUsage> fetch_total_usage(const SlurmVerb& verb, const std::string& job
   return sum;
 }
 
-// What the accounting has of a job: how many GPUs it had, if it counts them, and the comment.
+// The accounting's record of a job: its number of GPUs, if they are counted, and the comment.
 struct AccountingRecord {
   std::optional<std::size_t> gpus = {};
   std::string comment = {};
@@ -173,7 +173,7 @@ Result<void> write_comment(JobUsage use) {
       if (!known->comment.empty() && !known->comment.starts_with("{gpuyard:")) {
         return Error{Errc::conflict, "it already has an AdminComment, which is kept"};
       }
-      // A node that was not told of the job in time knows nothing of it.
+      // A node without a report of the job in time knows nothing of it.
       use.complete = use.complete && use.gpus >= known->gpus.value_or(use.gpus);
     }
     const auto done =

@@ -1,5 +1,5 @@
-// What Slurm's own commands say, and are told. They are run, each with a deadline, because a
-// controller that is away holds them up; nothing of Slurm is linked.
+// Runs Slurm's own commands and reads their output. Each has a timeout, because a controller that
+// is away holds them up; nothing of Slurm is linked.
 #pragma once
 
 #include <array>
@@ -37,9 +37,9 @@ struct NodeState {
   std::string flags;   // "idle", "mixed+drain", "down+not_responding", ...
   std::string reason;  // "none": there is none
 
-  bool has(std::string_view flag) const;  // one that begins so
+  bool has(std::string_view flag) const;  // one that begins with `flag`
   bool is_drained() const { return has("drain"); }
-  // Whether more than a drain keeps the node out, which is nobody's to undo but who did that.
+  // Whether more than a drain keeps the node out; only the one who caused that may undo it.
   bool is_otherwise_unavailable() const;
   friend bool operator==(const NodeState&, const NodeState&) = default;
 };

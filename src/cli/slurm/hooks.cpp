@@ -26,7 +26,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// How long the daemon may take. It answers from memory, also while a driver hangs.
+// The longest wait for the daemon. It answers from memory, also while a driver hangs.
 constexpr Duration kReplyTimeout = milliseconds(200);
 
 // slurmd shows nobody what a hook prints.
@@ -90,7 +90,7 @@ class Hook {
   std::optional<http::Endpoint> daemon_;
 };
 
-// Slurm's file. A health check is not told which it is; a prolog that was has kept it.
+// Slurm's configuration file. Slurm names it only to a prolog, which saves it for health checks.
 std::string configuration_file(const std::optional<Devices>& known) {
   std::string file = variable("SLURM_CONF");
   if (file.empty() && known) file = known->file;
@@ -125,8 +125,8 @@ Result<std::vector<std::int64_t>> Hook::minors(Duration timeout, Age age) {
   return found;
 }
 
-// Errc::unavailable: the report is to be repeated; so it is after Errc::conflict, which somebody
-// has to look at.
+// Errc::unavailable: the report is to be repeated, as after Errc::conflict, which needs an
+// administrator.
 Result<protocol::SlurmJobStarted> Hook::send_begin(const std::string& job, const JobNote& note,
                                                    Duration timeout) {
   const auto minors = this->minors(timeout, Age::any);
@@ -145,7 +145,7 @@ Result<protocol::SlurmJobStarted> Hook::send_begin(const std::string& job, const
   return call_daemon(protocol::kBeginJob, {job}, request);
 }
 
-// Drains or resumes the node if that is due. `resend`: asks Slurm although it was told already.
+// Drains or resumes the node if that is due. `resend`: queries Slurm in any case.
 // Returns what went wrong.
 std::optional<std::string> Hook::reconcile_node(const protocol::SlurmNode& node, bool resend) {
   constexpr Duration kSlurmTimeout = seconds(2);
@@ -312,10 +312,10 @@ const protocol::SlurmGpu* find_blocking_gpu(const protocol::SlurmJobStarted& sta
   return found == started.sick.end() ? nullptr : &*found;
 }
 
-// Drains the node, if nobody else looks after it just now.
+// Drains the node, unless another hook does so just now.
 void reconcile_now(Hook& hook) {
   const auto lock = hook.spool().lock(seconds(1));
-  if (!lock) return;  // a health check runs; the next one will see what this one does not
+  if (!lock) return;  // a health check runs; the next one covers what it misses
   const auto node = hook.call_daemon(protocol::kSlurm);
   if (!node) return;
   if (const auto trouble = hook.reconcile_node(*node, true)) hook.report_trouble(*trouble);

@@ -1,5 +1,5 @@
-// When a node is to be drained, and for which reason. Pure: what the daemon says and what Slurm
-// says go in, what Slurm is to be told comes out.
+// Decides when a node is to be drained, and for which reason. Pure: from the states that the daemon
+// and Slurm report to the action for Slurm.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace gpuyard::cli::slurm {
 // A reason that begins like this is ours: nobody else's drain is changed or undone.
 inline constexpr std::string_view kReasonPrefix = "gpuyard: ";
 inline constexpr std::size_t kMaxReasonBytes = 400;  // bytes
-// How long what a job has left may take to go, before it is a reason.
+// The time that leftovers of a job may take to go before they are a reason.
 inline constexpr Duration kExitGrace = std::chrono::seconds(2);
 
 // "GPU 2: Xid 79. Reset it."

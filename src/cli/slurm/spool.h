@@ -1,6 +1,6 @@
-// What the hooks of a node leave for the next one, in a directory that is root's alone and gone
-// with the boot: jobs that the daemon does not know of, and what Slurm was told of the node. A disk
-// that is full loses the notes, and hurts no job.
+// Notes of a node's hooks for the next hook, in a directory that is root's alone and gone with the
+// boot: jobs that the daemon does not know of, and the last report to Slurm about the node. A full
+// disk loses the notes, and hurts no job.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace gpuyard::cli::slurm {
 
-// What Slurm was told of the node. Times are Unix seconds.
+// The last report to Slurm about the node. Times are Unix seconds.
 struct NodeReport {
   std::string reason;              // of ours that Slurm has; "": none
   std::string trouble;             // what keeps a check from its work: Slurm is asked again
@@ -49,7 +49,7 @@ class Spool {
 
   explicit Spool(std::string directory) : directory_(std::move(directory)) {}
 
-  // Held by who changes what Slurm was told. Errc::conflict: another hook has it for so long.
+  // Guards the report to Slurm. Errc::conflict: another hook held it until the timeout.
   Result<UniqueFd> lock(Duration timeout) const;
 
   std::optional<NodeReport> node_report() const;

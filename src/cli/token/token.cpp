@@ -1,4 +1,4 @@
-// gpuyard token: what programs on other machines show in place of a user.
+// gpuyard token: the credentials of programs on other machines.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ namespace {
 
 using TokenAction = TokenVerb::Action;
 
-// Which columns go first where there is not room for all.
+// The order in which columns are dropped where there is not room for all; the last goes first.
 enum TokenDrops : int { never, used_from, made, ending };
 
 std::string token_owner_text(const protocol::Token& token) {

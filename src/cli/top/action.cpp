@@ -21,7 +21,7 @@ using protocol::Process;
 
 constexpr double kDefaultCapShare = 0.8;  // of the limit as it is: what the dialog offers
 
-// What the chosen row of the pane is about; null where it is not about such a thing.
+// The objects of the chosen row of the pane; null if the row has none of that type.
 struct Selection {
   const Device* device = nullptr;
   const Process* process = nullptr;
@@ -163,7 +163,7 @@ Result<Action> release(const Model& model, const Selection& chosen) {
   action.about = waits ? "the claim is waiting for " + gpu_count_text(wanted)
                        : gpu_count_text(lease.gpus.size()) +
                              " can be leased again once the processes of the lease have exited";
-  // On another machine nobody here knows whose it is: the daemon does, and refuses if it must.
+  // The owner of a lease on another machine is not known here; the daemon checks it.
   action.forced = model.uid && model.uid != lease.uid;
   if (action.forced) action.fields = {{"reason"}};
   if (model.uid != lease.uid) action.confirmation = owner_of(lease);

@@ -1,7 +1,7 @@
-// What the user may change from the screen, and the dialog that is shown before each change. A
-// change is one of gpuyard's own verbs, which is shown, copied and run as it stands; only a signal
-// is sent by us. An action is bound to what it is about - a UUID, a lease, a process with its
-// start, an alert's number - and never to a row.
+// The changes that the user may make from the screen, and the dialog before each change. A change
+// is one of gpuyard's own verbs, which is shown, copied and run as it stands; only a signal is sent
+// directly. An action is bound to its object - a UUID, a lease, a process with its start, an
+// alert's number - and never to a row.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ namespace gpuyard::cli::top {
 
 struct Model;
 
-// A process for ever: a pid alone may be another's later.
+// Identifies a process: a pid alone may be reused.
 struct ProcessKey {
   std::uint32_t pid = 0;
   std::optional<std::int64_t> started_after_boot_ms = {};  // exact to 10 ms
   std::optional<std::uint32_t> uid = {};
 };
 
-// What the user may type before it is done.
+// A text that the user may type before the action runs.
 struct DialogField {
   std::string label;
   std::string value = {};
@@ -38,9 +38,9 @@ struct Action {
   std::string done = {};     // the same once it is done; empty: the command's first line
   std::string subject = {};  // a UUID, the id of a lease, a pid, the number of an alert
   std::vector<DialogField> fields = {};
-  // What has to be typed, because it hits others or cannot be taken back; empty: Enter will do.
+  // The text to type, because the action hits others or cannot be undone; empty: Enter is enough.
   std::string confirmation = {};
-  // Of each command's own.
+  // Members of single commands.
   std::string rule = {};                       // silence
   bool lifts = false;                          // cordon: the other way
   bool forced = false;                         // release: somebody else's
@@ -50,18 +50,18 @@ struct Action {
   const std::string& value(std::size_t field) const { return fields[field].value; }
 };
 
-// The action that a key means for the chosen row. Errors, for people: there is none, and why.
+// The action of a key for the chosen row. The error says, for people, why there is none.
 Result<Action> action_for(const Model&, Command);
 // Whether rows of the pane that is shown have this action.
 bool is_applicable(const Model&, Command);
 
-// The words behind `gpuyard`. Of a signal: those of kill.
+// The words behind `gpuyard`; for a signal, those of kill.
 std::vector<std::string> words_of(const Action&);
 // The words that only say what would happen; empty: the verb cannot say.
 std::vector<std::string> dry_run_words(const Action&);
 // The words that run it, without a question.
 std::vector<std::string> command_words(const Action&);
-// The words that take it back; empty: nothing does.
+// The words that undo it; empty: nothing does.
 std::vector<std::string> undo_words(const Action&);
 // The line for a shell. `host`: as -H has it; empty: this machine.
 std::string shell_line(const Action&, const std::string& host);
@@ -81,7 +81,7 @@ void edit_text(std::string& text, const Stroke&);
 // Takes a stroke. True: the user wants it done, and all that it needs is there.
 bool handle_stroke(Dialog&, const Stroke&);
 
-// How a change is carried out.
+// The execution of a change.
 
 // Runs a verb of this program, and returns what it says, or as the error why it failed. Ends it
 // after 20 s.

@@ -173,7 +173,7 @@ TEST(Signal, ReachesTheProcessThatWasMeantAndNoOther) {
   EXPECT_EQ(send_signal({pid, started, {}}, "TERM").error().code, Errc::not_found);
 }
 
-// What may happen between a key and Enter.
+// Changes that may happen between a key and Enter.
 void change_the_world(Model& model, std::mt19937& chance) {
   const auto any = [&](std::size_t below) {
     return std::uniform_int_distribution<std::size_t>(0, below - 1)(chance);

@@ -1,5 +1,4 @@
-// What is typed into a dialog, and how it is carried out: by a verb of this program, or by a
-// signal.
+// Edits the text of a dialog, and runs its action: by a verb of this program, or by a signal.
 #include <signal.h>
 #include <sys/syscall.h>
 

@@ -1,4 +1,4 @@
-// What is around the panes: the line of time, the foot, the help, and the dialog of a change.
+// The parts around the panes: the line of time, the footer, the help, and the dialog of a change.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -95,7 +95,7 @@ void draw_help(Grid& grid, Rows rows, const Model& model) {
   }
   if (rows.count() < 2) return;
   grid.put(2, rows.first++, "gpuyard top", {Tone::strong});
-  // Columns that are wide enough for what they say; what does not fit is a page further.
+  // The column fits its widest line; further lines are on the next page.
   constexpr std::size_t kColumn = 39;
   const std::size_t columns = std::max<std::size_t>(grid.size().columns / kColumn, 1);
   const std::size_t height = rows.count() > 2 ? rows.count() - 1 : rows.count();

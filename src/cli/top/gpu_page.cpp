@@ -104,7 +104,7 @@ std::vector<Plot> plots_of(const Model& model, const Device& device, std::size_t
   return {{"SM%", "100%", "", {recent->second.begin(), recent->second.end()}}};
 }
 
-// What happened to the GPU, below its charts and on the same line of time.
+// The marks of the GPU, below its charts and on the same line of time.
 void draw_marks(Grid& grid, std::size_t row, const Model& model, const Device& device) {
   const auto& charts = model.data.charts;
   const std::size_t width = plot_width(grid);

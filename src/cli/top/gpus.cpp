@@ -44,7 +44,7 @@ std::string hold_time_text(const Model& model, const Device& device) {
   return short_duration(saturated_cast<std::int64_t>(lease->use->held_s));
 }
 
-// Where each column begins. What a wider screen has more goes to the line of the past and to why.
+// The first cell of each column. A wider screen gives its room to the line of the past and to why.
 struct Columns {
   std::size_t use = 3;
   std::size_t past = 8;

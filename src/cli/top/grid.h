@@ -47,9 +47,9 @@ class Grid {
   // Changes how the cells of a row look.
   void restyle(std::size_t row, std::size_t from, std::size_t until, Style style);
 
-  // Says what these cells are about, for a click on them.
+  // Sets what a click on these cells refers to.
   void mark(std::size_t row, std::size_t from, std::size_t until, std::string_view about);
-  // "" where nobody said.
+  // "" for cells without a mark.
   std::string_view about(std::size_t column, std::size_t row) const;
 
   // The signs alone, each row without its trailing blanks and with a newline.

@@ -1,4 +1,4 @@
-// What keys do to the model.
+// Applies keys to the model.
 #include <algorithm>
 #include <utility>
 
@@ -70,7 +70,7 @@ void change_order(Model& model, std::int64_t by) {
 
 // Time.
 
-// What was asked for, though the answer may still be under way.
+// The requested time, even while its answer is still under way.
 WallTime shown_time(const Model& model) {
   return model.query.at.value_or(shown_moment(model));
 }

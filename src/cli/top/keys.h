@@ -1,4 +1,4 @@
-// What a terminal sends, as strokes, and what each key asks for: the one table from which the
+// The bytes of a terminal as strokes, and the command of each key: the one table from which the
 // footer, the help and the handling of keys come.
 #pragma once
 
@@ -102,7 +102,7 @@ struct KeyRow {
 std::span<const KeyRow> key_rows();
 const KeyRow& key_row_of(Command);
 
-// What a stroke asks for where no text is being typed.
+// The command of a stroke while no text is being typed.
 Command command_of(const Stroke&);
 
 }  // namespace gpuyard::cli::top

@@ -15,7 +15,7 @@ namespace {
 
 using protocol::Process;
 
-// Which columns end where; the command takes the rest.
+// The ends of the columns; the command takes the rest.
 constexpr std::size_t kPidColumn = 8;
 constexpr std::size_t kUserColumn = 9;
 constexpr std::size_t kGpuColumn = 22;

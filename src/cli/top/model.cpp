@@ -60,7 +60,7 @@ std::vector<std::string> names_of(const Model& model, Pane pane) {
   }
 }
 
-// The rows that are still there as they stood, and the new ones behind them.
+// The remaining rows in their earlier order, and the new ones behind them.
 std::vector<std::string> keep_order(const std::vector<std::string>& before,
                                     std::vector<std::string> now) {
   std::set<std::string> left(now.begin(), now.end());
@@ -153,7 +153,7 @@ void select_row(List& list, std::size_t place) {
 void update(Model& model, ScreenData data) {
   const bool went_back = model.is_replay && data.at < model.data.at;
   model.data = std::move(data);
-  // Of a past moment of which nothing is kept, nothing is drawn.
+  // A past moment without stored readings shows none.
   const bool past = model.data.at && !model.is_replay;
   if (past || went_back || !model.data.past_utilization.empty())
     model.utilization = model.data.past_utilization;

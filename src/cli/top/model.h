@@ -1,4 +1,4 @@
-// All that the screen shows: what the source said last, and where the user is in it. Plain values,
+// All that the screen shows: the newest data of the source, and the place in it. Plain values,
 // changed by keys and by new data, and drawn by render().
 #pragma once
 
@@ -20,8 +20,8 @@
 
 namespace gpuyard::cli::top {
 
-// Which rows a list has, in which order, and the chosen one: a name, so that it stays the same row
-// wherever that goes.
+// The rows of a list in order, and the chosen one: a name, so that it stays the same row wherever
+// that goes.
 struct List {
   std::vector<std::string> names;
   std::string selected;
@@ -41,7 +41,7 @@ struct Prompt {
   std::string error = {};
 };
 
-// How far the line of time reaches back. A step is a sixtieth of it.
+// The lengths of the line of time. A step is a sixtieth of it.
 inline constexpr std::array<std::chrono::seconds, 6> kTimeSpans = {
     std::chrono::minutes(15), std::chrono::hours(1),      std::chrono::hours(6),
     std::chrono::hours(24),   std::chrono::hours(24 * 7), std::chrono::hours(24 * 30)};
@@ -53,7 +53,7 @@ struct Model {
   std::string failure = {};  // why the data is old; "": it is not
   WallTime now = {};
 
-  // What may be done from here.
+  // The daemon and the rights of this session.
   std::string daemon = {};                // as -H has it; "" for none
   std::string remote_daemon = {};         // the same of another machine's daemon, for lines of it
   std::optional<std::uint32_t> uid = {};  // the user's, where the processes are this machine's
@@ -80,11 +80,11 @@ struct Model {
   std::optional<Prompt> prompt = {};
   std::optional<Dialog> dialog = {};
   std::vector<std::string> undo = {};  // the words that take the last change back
-  std::string message = {};            // what came of it
+  std::string message = {};            // the result of the last change
   bool message_is_error = false;
 };
 
-// What a stroke asks of the session, beyond the model.
+// The action that a stroke requests of the session, beyond the model.
 struct SessionAction {
   enum class What : std::uint8_t {
     none,
@@ -102,7 +102,7 @@ struct SessionAction {
 const List& list_of(const Model&);
 // The GPU that is pointed at; null: there is none.
 const protocol::Device* device_of(const Model&);
-// Those of the list, in its order.
+// The GPUs of the list, in its order.
 std::vector<const protocol::Device*> gpus_of(const Model&);
 std::vector<ProcessRow> processes_of(const Model&);
 // The lease that has a GPU; null: none, or not known.
@@ -119,12 +119,12 @@ inline constexpr std::array kPanes = {Pane::overview, Pane::processes, Pane::que
                                       Pane::usage};
 void select_row(List&, std::size_t place);
 
-// Takes what the source said.
+// Replaces the data by what the source returned.
 void update(Model&, ScreenData);
 // Puts the rows of all lists in order; after new data and keys.
 void sort_lists(Model&);
 SessionAction handle_key(Model&, const Stroke&, const Grid& shown);
-// What the dialog's action came to.
+// Shows the result of the dialog's action.
 void finish_action(Model&, const Result<std::string>& done);
 
 // A time as people type it: "02:10", "3h" (ago), or RFC 3339. Errc::invalid.

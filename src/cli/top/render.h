@@ -33,7 +33,7 @@ void draw_footer(Grid&, const Model&);
 Tone tone_of(const protocol::Device&);
 // "alice", "mallory!" for an unleased process, "-" for nobody.
 std::string holder_of(const Model&, const protocol::Device&);
-// Why it is slow, in a few words.
+// The reason why the GPU is slow, in a few words.
 std::string reason_of(const protocol::Device&);
 
 }  // namespace gpuyard::cli::top

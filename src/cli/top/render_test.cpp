@@ -215,7 +215,7 @@ std::string shown(const std::string& title, const Model& model, Size size,
   return fmt::format("## {}\n\n```\n{}```\n\n", title, drawn(model, size, charset));
 }
 
-// Of a screen's bytes: a change of any of them is another number.
+// A hash of a screen's bytes: a change of any byte changes it.
 std::uint64_t sum_of(std::string_view bytes) {
   std::uint64_t sum = 0xcbf29ce484222325U;  // FNV-1a
   for (const char c : bytes) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3U;

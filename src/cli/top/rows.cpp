@@ -86,7 +86,7 @@ TextRow row_of_holder(const Lease& lease) {
           lease.overdue ? Tone::warning : Tone::plain};
 }
 
-// That of its process: the unleased process's own record does not have the start.
+// The name of its process: the unleased process's own record does not have the start.
 std::string name_of(const protocol::UnleasedProcess& unleased, const ScreenData& data) {
   for (const Device& device : data.snapshot.devices) {
     if (device.uuid != unleased.uuid || !device.processes) continue;

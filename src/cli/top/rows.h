@@ -1,5 +1,5 @@
-// The rows of each list: what each is about, its name for ever, and the values by which people
-// choose and order rows. An action is bound to the name, never to a place in a list.
+// The rows of each list: the object, its stable name, and the values by which people choose and
+// order rows. An action is bound to the name, never to a place in a list.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@
 
 namespace gpuyard::cli::top {
 
-// Those of GPUs (cli/read/gpu_filter.h), and those of processes: vram in GiB, sm and cpu in
-// percent. A process has its GPU's, too.
+// The fields of GPUs (cli/read/gpu_filter.h), and of processes: vram in GiB, sm and cpu in
+// percent. A process has the fields of its GPU, too.
 inline constexpr std::array<std::string_view, 18> kFields = {
     "gpu",    "model", "util",    "mem", "temp", "power", "clock", "user", "why",
     "health", "pid",   "command", "sm",  "vram", "cpu",   "lease", "pod",  "job"};
@@ -36,7 +36,7 @@ struct ProcessRow {
 
 // A row that is drawn as one text.
 struct TextRow {
-  std::string name;  // empty: it is about nothing that one could act on
+  std::string name;  // empty: no action is possible
   std::string text;
   Tone tone = Tone::plain;
   std::string command = {};  // for a shell: drawn behind the text if all of it fits
@@ -49,7 +49,7 @@ std::vector<TextRow> queue_rows(const ScreenData&);
 std::vector<TextRow> alert_rows(const ScreenData&);
 std::vector<TextRow> usage_rows(const ScreenData&);
 
-// How the name of a row begins, and what follows.
+// Prefixes of the names of rows.
 inline constexpr std::string_view kLeasePrefix = "lease ";
 inline constexpr std::string_view kProcessPrefix = "process ";
 inline constexpr std::string_view kWithheldPrefix = "held ";

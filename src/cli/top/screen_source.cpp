@@ -36,7 +36,7 @@ TimelineMark mark_of(const protocol::Alert& alert) {
           alert.gpu ? alert.gpu->uuid : "", alert.message};
 }
 
-// What fired at that moment.
+// The alerts that fired at that moment.
 protocol::Alerts alerts_at(const protocol::AlertHistory& history, WallTime at) {
   protocol::Alerts alerts;
   for (const protocol::Alert& alert : history.alerts) {
@@ -86,7 +86,7 @@ class LiveScreenSource final : public ScreenSource {
   Result<ScreenData> fetch(const ScreenQuery& screen_query) override {
     auto data = screen_query.at ? fetch_past(*screen_query.at) : fetch_present(screen_query);
     if (!data || daemon() == nullptr) return data;
-    // What happened while the past was looked at.
+    // Back from the past: fills the gap.
     if (std::exchange(in_past_, screen_query.at.has_value()) && !screen_query.at) {
       data->past_utilization = utilization_before(std::nullopt);
     }
@@ -111,7 +111,7 @@ class LiveScreenSource final : public ScreenSource {
   }
 
  private:
-  // Where the driver itself is read, what only one GPU's page shows is read for that alone.
+  // The driver is asked for everything only if the page of one GPU shows it.
   Result<ScreenData> fetch_present(const ScreenQuery& screen_query) {
     auto snapshot = source_.snapshot(
         screen_query.pane == Pane::gpu ? ProbeSet::all() : kTableProbes, OwnerLookup::looked_up);
@@ -150,7 +150,7 @@ class LiveScreenSource final : public ScreenSource {
     const auto reply = client::call(*daemon(), protocol::kHistoryColumns, query);
     if (!reply) return recent;
     for (const protocol::HistoryColumn& column : reply->series) {
-      // Where only means of ten seconds are kept, each stands for its ten seconds.
+      // A mean of ten seconds stands for each of its ten seconds.
       const auto times =
           static_cast<std::size_t>(std::clamp<std::int64_t>(column.step_ms / 1000, 1, 60));
       for (const auto& mean : column.mean) {
@@ -160,14 +160,14 @@ class LiveScreenSource final : public ScreenSource {
     return recent;
   }
 
-  // They change seldom, unless somebody looks at them or has just changed them.
+  // Polls the lists often only while they are shown, and after a change by the user.
   void poll_lists(const ScreenQuery& screen_query) {
     const bool shown = screen_query.pane == Pane::queue || screen_query.pane == Pane::alerts;
     const bool changed =
         std::exchange(change_count_, screen_query.change_count) != screen_query.change_count;
     if (!shown && !changed && BootClock::now() < lists_due_) return;
     lists_due_ = BootClock::now() + kListPollInterval;
-    leases_.reset();  // what is not fetched now is not known
+    leases_.reset();  // a list that is not fetched now is not known
     queue_.reset();
     alerts_.reset();
     fetch_part(*daemon(), protocol::kLeases, leases_);

@@ -1,4 +1,4 @@
-// What the screen shows, and its source: a daemon or the driver, of now or of a past moment, or a
+// The data of the screen, and its source: a daemon or the driver, of now or of a past moment, or a
 // recording. Only the polling thread calls a source; the screen shows what it returned last.
 #pragma once
 
@@ -34,10 +34,10 @@ struct TimelineMark {
   std::string text = {};
 };
 
-// What a source knows at one moment.
+// The data of a source at one moment.
 struct ScreenData {
   protocol::Snapshot snapshot = {};
-  // Of a daemon only; empty: there is none, or it did not answer.
+  // From a daemon only; empty: there is none, or it did not answer.
   std::optional<protocol::Leases> leases = {};
   std::optional<protocol::Queue> queue = {};
   std::optional<protocol::Alerts> alerts = {};
@@ -45,17 +45,17 @@ struct ScreenData {
   std::string today = {};                // "31.2kWh 7.80EUR today"; empty: not known
   std::vector<TimelineMark> marks = {};  // oldest first
   protocol::HistoryColumns charts = {};  // of the GPU that the query names
-  // Of a past moment, and of the first after it: the two minutes before.
+  // The two minutes before; only of a past moment and of the first fetch after one.
   UtilizationHistory past_utilization = {};
   std::optional<WallTime> at = {};  // of a past moment, and of a recording
   WallTime fetched_at = {};
 };
 
-// What the screen wants to show.
+// The data that the screen asks for.
 struct ScreenQuery {
   std::optional<WallTime> at = {};  // nothing: of now
   Pane pane = Pane::overview;
-  std::size_t change_count = 0;  // that the screen made: what they changed is fetched again
+  std::size_t change_count = 0;  // of the screen's changes; a new one refetches the lists
   std::string charts_gpu = {};   // a UUID; empty: none
   std::chrono::seconds span{};   // of the charts, which end at that moment
 

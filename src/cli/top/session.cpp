@@ -47,13 +47,14 @@ class Wakeup {
   UniqueFd fd_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 };
 
-// What a verb that was started for a dialog came to.
+// The result of a verb that was started for a dialog.
 struct VerbOutcome {
   std::vector<std::string> words;
   Result<std::string> text;
 };
 
-// What the other threads share with the screen. They may be inside a call when the program ends.
+// The state that other threads share with the screen. They may be inside a call when the program
+// ends.
 struct SharedState {
   explicit SharedState(std::shared_ptr<ScreenSource> screen_source)
       : source(std::move(screen_source)) {}
@@ -207,7 +208,7 @@ class Session {
     }).detach();
   }
 
-  // What the action would do, as the daemon says: asked again when something else was typed.
+  // Asks the daemon what the action would do. Runs again when the typed text has changed.
   void start_dry_run() {
     if (!model_.dialog) planned_.clear();
     if (!model_.dialog || model_.dialog->in_progress || !running_.empty()) return;
@@ -244,7 +245,7 @@ class Session {
     if (dialog.in_progress && outcome->words == command)
       return finish_action(model_, outcome->text);
     if (dialog.in_progress) return start_verb(command);  // a dry run was still under way
-    // It may be the dry run of a dialog that was closed, or of what was typed before.
+    // It may be the dry run of a closed dialog, or of an earlier text.
     const bool of_this = outcome->words == with_daemon_socket(dry_run_words(dialog.action));
     if (of_this) {
       dialog.planned =
@@ -268,8 +269,8 @@ class Session {
     sort_lists(model_);
   }
 
-  // Waits as a shell does: a verb that is stopped stops us, too, until both go on. What the
-  // terminal sent meanwhile was the verb's; another signal that ends us does so afterwards.
+  // Waits as a shell does: a verb that is stopped stops us, too, until both go on. The terminal's
+  // signals meanwhile were the verb's; another signal that ends us does so afterwards.
   static void wait_for_verb(pid_t child) {
     int status = 0;
     while (::waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status)) suspend_self();

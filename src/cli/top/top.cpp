@@ -59,7 +59,7 @@ Result<std::optional<Size>> parse_size(const std::string& value) {
   return std::optional(Size{*columns, *rows});
 }
 
-// Where the model begins: what the options say.
+// Sets the first view from the options.
 Result<void> set_start_view(Model& model, const TopVerb& verb) {
   auto filter = Filter::parse(verb.filter, kFields, kGpuNumbers);
   if (!filter) return std::move(filter).error().in("--filter");
@@ -122,7 +122,7 @@ std::string user_name() {
   return us != nullptr ? us->pw_name : std::to_string(::geteuid());
 }
 
-// Who the user is to the daemon, and what can be done through it.
+// Sets the user as the daemon knows them, and what can be done through the daemon.
 void describe_session(Model& model, const TopVerb& verb, const ScreenSource& screen_source) {
   model.host = verb.replay.empty() ? host_name() : verb.replay;
   model.has_history = screen_source.has_history();

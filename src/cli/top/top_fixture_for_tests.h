@@ -15,7 +15,7 @@ inline constexpr std::int64_t kGibibyte = std::int64_t{1} << 30;
 inline constexpr std::int64_t kWatt = 1000;
 inline const WallTime kNow = *from_rfc3339("2026-01-31T12:27:01Z");
 
-// What one of eight GPUs does, over and over.
+// The load of one of eight GPUs, which repeats for further ones.
 struct GpuFixture {
   std::int64_t use;
   std::int64_t memory_gib;

@@ -55,7 +55,7 @@ Result<CertificateRole> certificate_role_of(std::string_view text) {
     client.uid = parse_number<std::uint32_t>(rest);
     good = of_user && client.uid;
   }
-  // What is leased or set is a user's.
+  // Leases and settings belong to a user.
   if (good && !client.uid) good = client.scope == "metrics" || client.scope == "read";
   if (good) return client;
   return Error{Errc::invalid,

@@ -55,7 +55,7 @@ struct Config {
     Temperatures common;
     std::map<std::string, Temperatures> of_gpu;  // by index, UUID or PCI address
   } health;
-  // What energy costs, for estimates.
+  // The cost of energy, for estimates.
   struct Energy {
     double price_per_kwh = 0;  // 0: not known
     std::string currency = "EUR";
@@ -103,14 +103,14 @@ struct Config {
     static constexpr std::int64_t kMaxWatts = 100'000;
     std::int64_t gpu_changes_a_minute = 240;  // of each GPU, by all users
   } control;
-  // How GPUs are leased.
+  // The rules of leasing.
   struct Lease {
     enum class Mode { automatic, grant, observe };
     Mode mode = Mode::automatic;
     enum class Fair { backfill, strict };
     Fair fair = Fair::backfill;
     std::int64_t most_gpus_per_user = 0;  // at a time; 0: no limit
-    bool end_overdue = false;             // ends a lease that is held longer than was said
+    bool end_overdue = false;             // ends a lease that is held longer than announced
     bool may_control = true;              // holders may set power and clocks of their GPUs
     static constexpr std::int64_t kMaxGpus = 256;
   } lease;
@@ -122,7 +122,7 @@ struct Config {
   struct Log {
     log::Level level = log::Level::info;
   } log;
-  // Where each key was set last, for errors: "server.listen" at "gpuyard.toml:3".
+  // The place where each key was set last, for errors: "server.listen" at "gpuyard.toml:3".
   std::map<std::string, std::string> set_at = {};
 
   // "gpuyard.toml:3: server.listen", or the key alone where no file sets it.

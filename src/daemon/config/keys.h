@@ -47,7 +47,7 @@ struct Key {
 
 std::span<const Key> keys();
 
-// Who a client certificate is.
+// The role of a client certificate.
 struct CertificateRole {
   std::string name;   // "DNS:prometheus.lab"
   std::string scope;  // "metrics", "read", "lease", "control", "admin"
