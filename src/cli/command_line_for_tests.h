@@ -29,16 +29,16 @@ T verb_of(const Words& words) {
 }
 
 // The exit code, or -1 if there is a verb to run, and what was printed.
-struct Ended {
+struct ParseOutcome {
   int code = -1;
   std::string out;
   std::string err;
 };
-inline Ended end_of(const Words& words) {
+inline ParseOutcome end_of(const Words& words) {
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
   const auto parsed = parse(words);
-  Ended ended;
+  ParseOutcome ended;
   if (const int* code = std::get_if<int>(&parsed)) ended.code = *code;
   ended.out = testing::internal::GetCapturedStdout();
   ended.err = testing::internal::GetCapturedStderr();

@@ -10,7 +10,7 @@
 namespace gpuyard::cli {
 namespace {
 
-TEST(CommandLine, EnergyIsOfTheBooksOrOfACommand) {
+TEST(CommandLine, EnergyTakesOptionalCommand) {
   EXPECT_TRUE(verb_of<EnergyVerb>({"energy", "--json"}).command.empty());
   const auto energy = verb_of<EnergyVerb>(
       {"energy", "--gpus", "0,1", "--report", "-", "--", "train", "--json", ""});
@@ -101,7 +101,7 @@ TEST(CommandLine, ConflictingControlOptionsAreUsageErrors) {
   }
 }
 
-TEST(CommandLine, EachThingThatCanBeSetHasAVerb) {
+TEST(CommandLine, EachSettingHasVerb) {
   using Subject = ControlVerb::Subject;
   const auto clocks =
       verb_of<ControlVerb>({"clocks", "1", "--gpu", "1200,1500", "--memory", "2619"});
@@ -126,13 +126,13 @@ TEST(CommandLine, AuditTakesTheNewest) {
 }
 
 TEST(CommandLine, WithoutWordsThereIsHelp) {
-  const Ended ended = end_of({});
+  const ParseOutcome ended = end_of({});
   EXPECT_EQ(ended.code, 0);
   EXPECT_EQ(ended.out, end_of({"--help"}).out);
 }
 
 TEST(CommandLine, HelpIsAnAnswerOnStdout) {
-  const Ended ended = end_of({"--help"});
+  const ParseOutcome ended = end_of({"--help"});
   EXPECT_EQ(ended.code, 0);
   EXPECT_EQ(ended.err, "");
   for (const char* name :
@@ -148,7 +148,7 @@ TEST(CommandLine, AMistakeIsExitCode2OnStderr) {
   for (const Words& words :
        {Words{"-H", "lab"}, Words{"no-such-verb"}, Words{"devices", "--no-such-flag"},
         Words{"power", "0", "300", "surplus"}, Words{"config"}, Words{"sim"}}) {
-    const Ended ended = end_of(words);
+    const ParseOutcome ended = end_of(words);
     EXPECT_EQ(ended.code, 2);
     EXPECT_EQ(ended.out, "");
     EXPECT_NE(ended.err, "");
@@ -441,7 +441,7 @@ TEST(CommandLine, UnknownWordSuggestsTheCorrectedCommand) {
            std::pair{Words{"--json", "top"},
                      "--json must come after the command\n  try:   gpuyard --help\n"},
        }) {
-    const Ended ended = end_of(words);
+    const ParseOutcome ended = end_of(words);
     EXPECT_EQ(ended.code, 2);
     EXPECT_EQ(ended.err, std::string("gpuyard: ") + said);
   }
@@ -461,7 +461,7 @@ TEST(CommandLine, EmptyValueIsRefusedByItsOption) {
            std::pair{Words{"-H", "", "devices"}, "-H"},
            std::pair{Words{"devices", "--host="}, "--host"},
        }) {
-    const Ended ended = end_of(words);
+    const ParseOutcome ended = end_of(words);
     EXPECT_EQ(ended.code, 2) << testing::PrintToString(words);
     EXPECT_TRUE(ended.err.starts_with(std::string("gpuyard: ") + name + ": the value is empty\n"))
         << ended.err;
@@ -512,7 +512,7 @@ TEST(CommandLine, WrongWordIsNamedBeforeACommand) {
            std::pair{Words{"power", "", "300"},
                      "an argument is empty\n  cause: probably a variable that is not set\n"},
        }) {
-    const Ended ended = end_of(words);
+    const ParseOutcome ended = end_of(words);
     EXPECT_EQ(ended.code, 2) << testing::PrintToString(words);
     EXPECT_EQ(ended.err, std::string("gpuyard: ") + said);
   }
@@ -534,7 +534,7 @@ TEST(CommandLine, OptionsThatNeedOrExcludeOthersSaySo) {
            std::pair{Words{"power", "0", "300", "--restore"},
                      "--restore cannot be used with WATTS"},
        }) {
-    const Ended ended = end_of(words);
+    const ParseOutcome ended = end_of(words);
     EXPECT_EQ(ended.code, 2) << testing::PrintToString(words);
     EXPECT_TRUE(ended.err.starts_with(fmt::format("gpuyard: {}\n  try:   gpuyard ", said)))
         << ended.err;
@@ -568,7 +568,7 @@ TEST(CommandLine, SinceTakesTimesAsPrinted) {
   }
   EXPECT_TRUE(verb_of<HistoryVerb>({"history", "--since", "02:10"}).since.ends_with(":10:00.000Z"));
   for (const char* verb : {"history", "why"}) {
-    const Ended ended = end_of({verb, "--since", "30"});
+    const ParseOutcome ended = end_of({verb, "--since", "30"});
     EXPECT_EQ(ended.code, 2);
     EXPECT_TRUE(ended.err.starts_with("gpuyard: --since: expected a time before now such as 90s"))
         << ended.err;

@@ -34,7 +34,7 @@ void for_each_verb(const std::function<void(const Path&, const VerbText&)>& chec
   walk({}, whole_program(), walk);
 }
 
-Ended end_of_all(const Path& path, const std::vector<std::string>& more) {
+ParseOutcome end_of_all(const Path& path, const std::vector<std::string>& more) {
   Words words;
   for (const std::string& word : path) words.push_back(word.c_str());
   for (const std::string& word : more) words.push_back(word.c_str());
@@ -42,7 +42,7 @@ Ended end_of_all(const Path& path, const std::vector<std::string>& more) {
 }
 
 std::string help_on(const Path& path) {
-  const Ended ended = end_of_all(path, {"--help"});
+  const ParseOutcome ended = end_of_all(path, {"--help"});
   EXPECT_EQ(ended.code, 0) << fmt::format("{}", fmt::join(path, " "));
   EXPECT_EQ(ended.err, "");
   return ended.out;
@@ -232,7 +232,7 @@ TEST(Help, EveryExampleIsAcceptedByTheProgram) {
     EXPECT_GE(verb.examples.size(), first_level ? 2U : 1U) << name;
     EXPECT_LE(verb.examples.size(), 5U) << name;
     for (const Example& example : verb.examples) {
-      const Ended ended = end_of_all({}, words_of_example(example.command));
+      const ParseOutcome ended = end_of_all({}, words_of_example(example.command));
       EXPECT_EQ(ended.code, -1) << name << ": " << example.command << "\n" << ended.err;
     }
   });
@@ -269,7 +269,7 @@ TEST(FormerNames, OfOptionsAreAcceptedButNeverShown) {
       for (const std::string& former : option.former) {
         const std::string name = fmt::format("gpuyard {} {}", fmt::join(path, " "), former);
         ++seen;
-        const Ended ended = end_of_all(path, {former});
+        const ParseOutcome ended = end_of_all(path, {former});
         EXPECT_EQ(ended.err.find("unknown option"), ended.err.npos) << name << "\n" << ended.err;
         EXPECT_FALSE(has_word(help_on(path), former)) << name;
         EXPECT_FALSE(has_word(completion_of(path), former)) << name;

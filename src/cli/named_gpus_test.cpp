@@ -89,7 +89,7 @@ TEST(NamedGpus, EmptyListElementIsRefused) {
          {Words{"devices", list}, Words{"devices", "--gpus", list},
           Words{"alerts", "history", "--gpus", list}, Words{"events", list},
           Words{"cordon", list, "--reason", "x"}, Words{"energy", "--gpus", list, "--", "train"}}) {
-      const Ended ended = end_of(words);
+      const ParseOutcome ended = end_of(words);
       EXPECT_EQ(ended.code, 2) << testing::PrintToString(words);
       EXPECT_NE(ended.err.find(": expected names with commas between them; got \""),
                 std::string::npos)

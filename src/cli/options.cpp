@@ -193,20 +193,21 @@ class WordReader {
 
   // Replaces the text of an error of CLI11 by our own.
   std::string translate_error(const CLI::ParseError& error) const {
-    std::string said = error.what();
+    std::string message = error.what();
     for (const Command* verb : chain_.commands) {
       for (const OptionRecord& option : verb->options) {
         if (option.parsed == nullptr) continue;
         const std::string name = option.parsed->get_name();
         constexpr std::string_view kNotRead = "Could not convert: ";
-        if (const auto begin = fmt::format("{}{} = ", kNotRead, name); said.starts_with(begin)) {
+        if (const auto begin = fmt::format("{}{} = ", kNotRead, name); message.starts_with(begin)) {
           return fmt::format("{}: expected a number; got \"{}\"", written_name(option),
-                             printable(said.substr(begin.size())));
+                             printable(message.substr(begin.size())));
         }
-        if (said.starts_with(name + ": ")) return written_name(option) + said.substr(name.size());
+        if (message.starts_with(name + ": "))
+          return written_name(option) + message.substr(name.size());
       }
     }
-    return said;
+    return message;
   }
 
   // Checks what CLI11 does not.

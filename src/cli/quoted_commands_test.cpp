@@ -176,7 +176,7 @@ TEST(QuotedCommands, AreAcceptedByTheProgram) {
     const std::vector<std::string> words = sample_words(quoted.command);
     Words line;
     for (const std::string& word : words) line.push_back(word.c_str());
-    const Ended ended = end_of(line);
+    const ParseOutcome ended = end_of(line);
     EXPECT_NE(ended.code, 2) << quoted.file << ": " << quoted.command << "\n" << ended.err;
   }
   EXPECT_GT(seen.size(), 100U) << "not all sources were read";

@@ -239,11 +239,11 @@ std::string Moment::api_text() const {
 }
 
 Result<Moment> parse_moment(std::string_view text, WallTime now) {
-  const std::string_view said = trim(text);
-  if (said == "now") return Moment{now, "0s"};
-  if (auto before = parse_relative_moment(said, now)) return *std::move(before);
-  if (const auto at = parse_time(said, now)) return Moment{*at};
-  if (auto at = parse_unix_moment(said)) return *std::move(at);
+  const std::string_view trimmed = trim(text);
+  if (trimmed == "now") return Moment{now, "0s"};
+  if (auto before = parse_relative_moment(trimmed, now)) return *std::move(before);
+  if (const auto at = parse_time(trimmed, now)) return Moment{*at};
+  if (auto at = parse_unix_moment(trimmed)) return *std::move(at);
   return Error{Errc::invalid,
                fmt::format("expected a time before now such as 90s, 2h or 7d, or a moment such as "
                            "02:10, 2026-01-31 12:00 or 2026-01-31T12:00:00Z; got \"{}\"",

@@ -22,7 +22,7 @@ TEST(NamedValues, ARoutesParametersAreItsRecordsMembers) {
   EXPECT_TRUE(named_values(protocol::NoParams{}).empty());
 }
 
-TEST(ErrorOf, ARefusalHasTheDaemonsOwnCodeAndMessage) {
+TEST(ErrorOf, RefusalKeepsDaemonCodeAndMessage) {
   EXPECT_EQ(client::error_of({503, {}, R"({"error":{"code":"busy","message":"64 wait"}})"}),
             (Error{Errc::busy, "64 wait"}));
   EXPECT_EQ(client::error_of({503, {}, R"({"detail":"no NVML"})"}),

@@ -160,18 +160,19 @@ struct HostOption {
   const char* given_by;
 };
 Result<std::optional<HostOption>> host_option_of(const DaemonField& source,
-                                                 const DaemonSelection& said) {
-  if (said.hosts.size() > 1) {
+                                                 const DaemonSelection& selection) {
+  if (selection.hosts.size() > 1) {
     return Error{Errc::invalid, "-H: given more than once", "a command connects to one daemon"};
   }
-  if (!said.hosts.empty()) {
+  if (!selection.hosts.empty()) {
     if (source.given_option != nullptr)
       return client::conflicting_daemons_error(source.given_option, "-H");
-    return std::optional(HostOption{said.hosts.front(), "-H"});
+    return std::optional(HostOption{selection.hosts.front(), "-H"});
   }
   const bool can_be_meant = source.socket != nullptr && source.given_option == nullptr;
-  if (!can_be_meant || said.environment.gpuyard_host.empty()) return std::optional<HostOption>();
-  return std::optional(HostOption{said.environment.gpuyard_host, "GPUYARD_HOST"});
+  if (!can_be_meant || selection.environment.gpuyard_host.empty())
+    return std::optional<HostOption>();
+  return std::optional(HostOption{selection.environment.gpuyard_host, "GPUYARD_HOST"});
 }
 
 // A socket is of this machine alone: `gpuyard run` believes that a daemon behind one sees it.
@@ -198,21 +199,21 @@ VerbScope scope_of(const Verb& verb) {
   return std::visit([](const auto& one) { return scope_of_verb(one); }, verb);
 }
 
-Result<void> select_daemon(Verb& verb, const DaemonSelection& said) {
-  const Environment& environment = said.environment;
+Result<void> select_daemon(Verb& verb, const DaemonSelection& selection) {
+  const Environment& environment = selection.environment;
   const DaemonField source = std::visit([](auto& one) { return daemon_field_of_verb(one); }, verb);
-  const auto wanted = host_option_of(source, said);
+  const auto wanted = host_option_of(source, selection);
   if (!wanted) return wanted.error();
   if (!*wanted) return check_sockets(source, environment);
   const auto& [host, by] = **wanted;
   const auto address = client::resolve_address(host, hosts_file(environment));
-  const auto words = without_host(said.words);
+  const auto words = without_host(selection.words);
   const std::string name = words.empty() ? "" : words.front();
   const VerbScope scope = scope_of(verb);
   if (scope == VerbScope::here)
     return host_option_error(name, host, address ? *address : "", words);
   if (!address) return Error(address.error()).in(by);
-  if (said.hosts.empty() && !environment.gpuyard_socket.empty() &&
+  if (selection.hosts.empty() && !environment.gpuyard_socket.empty() &&
       !is_same_socket(environment.gpuyard_socket, *address)) {
     return client::conflicting_daemons_error("GPUYARD_HOST", "GPUYARD_SOCKET");
   }

@@ -96,7 +96,7 @@ std::variant<Verb, int> parse_line(const Line& line) {
   return parse(words);
 }
 
-Ended end_of_line(const Line& line) {
+ParseOutcome end_of_line(const Line& line) {
   Words words;
   for (const std::string& word : line) words.push_back(word.c_str());
   return end_of(words);
@@ -195,7 +195,7 @@ TEST(VerbScope, SourceOptionWithHostIsUsageError) {
   }
 }
 
-TEST(VerbScope, OneHostIsNamedAndOnce) {
+TEST(VerbScope, RepeatedOrInvalidHostIsUsageError) {
   EXPECT_EQ(end_of({"-H", "ssh://a", "devices", "-H", "ssh://b"}).code, 2);
   EXPECT_EQ(end_of({"devices", "-H", ""}).code, 2);
   EXPECT_EQ(end_of({"devices", "-H", "ssh://-oProxyCommand=x"}).code, 2);
@@ -204,7 +204,7 @@ TEST(VerbScope, OneHostIsNamedAndOnce) {
   EXPECT_NE(socket.err.find("gpuyard -H ssh://lab"), std::string::npos) << socket.err;
 }
 
-TEST(VerbScope, ASocketOfThisMachineIsAHostToo) {
+TEST(VerbScope, LocalSocketUrlIsAcceptedAsHost) {
   EXPECT_EQ(verb_of<RunVerb>({"-H", "unix:///run/x.sock", "run", "--", "true"}).socket,
             "/run/x.sock");
   const auto ended = end_of({"serve", "-H", "unix:///run/x.sock"});
@@ -212,7 +212,7 @@ TEST(VerbScope, ASocketOfThisMachineIsAHostToo) {
   EXPECT_NE(ended.err.find("takes no -H"), std::string::npos) << ended.err;
 }
 
-TEST(VerbScope, TheLineForThereHasTheUsersOwnWords) {
+TEST(VerbScope, SshCommandKeepsUserWords) {
   const auto plain = end_of(
       {"run", "-n", "2", "--host=ssh://lab/opt/gpuyard", "--", "./train.sh", "-H", "ssh://x"});
   EXPECT_NE(plain.err.find("ssh lab /opt/gpuyard run -n 2 -- ./train.sh -H ssh://x"),
@@ -260,7 +260,7 @@ TEST_F(HostFromEnvironment, NamesTheHostUnlessTheCommandLineDoes) {
   EXPECT_EQ(*aimed(local), "");
 }
 
-TEST_F(HostFromEnvironment, IsOfNoConcernToAVerbOfThisMachine) {
+TEST_F(HostFromEnvironment, LocalVerbIgnoresVariables) {
   environment_.gpuyard_host = "ssh://lab";
   environment_.gpuyard_socket = "/x.sock";
   EXPECT_TRUE(aimed(ServeVerb()));
@@ -276,7 +276,7 @@ TEST_F(HostFromEnvironment, DoesNotMoveACommandToAnotherMachine) {
   EXPECT_NE(run.error().message.find("GPUYARD_HOST selects"), std::string::npos);
 }
 
-TEST_F(HostFromEnvironment, ThatNamesTwoDaemonsIsRefused) {
+TEST_F(HostFromEnvironment, DifferentHostAndSocketAreRefused) {
   environment_.gpuyard_host = "ssh://lab";
   environment_.gpuyard_socket = "/x.sock";
   const auto both = aimed(DevicesVerb());

@@ -359,7 +359,8 @@ void SinkTester::begin(const std::vector<std::string>& sinks,
   Test& test = tests_[number];
   test.began_at = loop_.now();
   test.on_tested = std::move(on_tested);
-  test.deadline = loop_.call_after(protocol::kSinkTestTimeout, [this, number] { end(number); });
+  test.timeout_timer =
+      loop_.call_after(protocol::kSinkTestTimeout, [this, number] { end(number); });
   for (const std::string& sink : sinks) {
     const std::string id = new_id();
     test.open_ids.emplace(id, test.sinks.size());

@@ -50,7 +50,7 @@ class SinkTester {
     std::map<std::string, std::size_t> open_ids;  // ids, and the index of their sink
     TimePoint began_at;
     api::AlertSinks::OnTested on_tested;
-    Subscription deadline;
+    Subscription timeout_timer;
   };
 
   void end(std::uint64_t number);
@@ -75,7 +75,7 @@ class AlertAdapter final : public api::AlertSinks, private andon::AlertNotifier 
   struct Access {
     const auth::TokenStore* tokens = nullptr;
     const metrics::TlsMetrics* tls = nullptr;  // null: TLS is not configured
-    const ListenerOpener::Closed* closed_listeners = nullptr;
+    const ListenerOpener::ClosedListeners* closed_listeners = nullptr;
     const std::string* slurm_error = nullptr;  // why a Slurm hook fails
   };
   void watch_credentials(const Access& access) { access_ = access; }

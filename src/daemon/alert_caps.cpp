@@ -31,7 +31,7 @@ AlertCaps::Caps AlertCaps::claimed_caps(const DeviceId& gpu) const {
 
 void AlertCaps::update(const Snapshot& snapshot) {
   if (!alerts_.is_open() || !control_.policy().enabled) return;
-  const Owed owed = owed_caps(snapshot);
+  const OwedCaps owed = owed_caps(snapshot);
   // A limit with a new value has not failed yet.
   std::erase_if(back_offs_, [&](const auto& one) {
     const auto now = owed.find(one.first);
@@ -40,8 +40,8 @@ void AlertCaps::update(const Snapshot& snapshot) {
   for (const auto& [key, cap] : owed) submit(key, cap);
 }
 
-AlertCaps::Owed AlertCaps::owed_caps(const Snapshot& snapshot) const {
-  Owed owed;
+AlertCaps::OwedCaps AlertCaps::owed_caps(const Snapshot& snapshot) const {
+  OwedCaps owed;
   auto all = requested_caps();
   for (const DeviceState& device : snapshot.devices) {
     const DeviceId& gpu = device.info.id;

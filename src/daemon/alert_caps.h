@@ -36,7 +36,7 @@ class AlertCaps {
   using Key = std::pair<DeviceId, std::string>;      // the GPU and the owner
   using Caps = std::map<std::string, std::int64_t>;  // milliwatts, by owner
   using Cap = std::optional<std::int64_t>;           // milliwatts; empty: the limit is to be lifted
-  using Owed = std::map<Key, Cap>;
+  using OwedCaps = std::map<Key, Cap>;
   struct BackOff {
     Cap owed;
     TimePoint retry_at;
@@ -45,7 +45,7 @@ class AlertCaps {
 
   std::map<DeviceId, Caps> requested_caps() const;
   Caps claimed_caps(const DeviceId&) const;
-  Owed owed_caps(const Snapshot&) const;
+  OwedCaps owed_caps(const Snapshot&) const;
   void submit(const Key&, const Cap&);
 
   Loop& loop_;

@@ -52,20 +52,20 @@ class CertificateReloaderTest : public ::testing::Test {
     return facts ? *facts : http::CertificateFacts{};
   }
   void start() {
-    feed_.emplace(loop_, worker_, config_);
-    feed_->open([this] { ++usable_; });
+    reloader_.emplace(loop_, worker_, config_);
+    reloader_->open([this] { ++usable_; });
   }
-  void look() {
-    feed_->reload();
+  void reload() {
+    reloader_->reload();
     worker_.run_all();
   }
   void pass(Duration time) {
     loop_.advance(time);
     worker_.run_all();
   }
-  const std::string& trouble() const { return feed_->tls_metrics().reload_error; }
+  const std::string& trouble() const { return reloader_->tls_metrics().reload_error; }
   bool shows_file() const {
-    const auto& shown = feed_->identity_source()->identity();
+    const auto& shown = reloader_->identity_source()->identity();
     return shown != nullptr && shown->facts.fingerprint == in_file().fingerprint;
   }
 
@@ -75,7 +75,7 @@ class CertificateReloaderTest : public ::testing::Test {
   ManualLoop loop_;
   ManualWorker worker_;
   int usable_ = 0;
-  std::optional<CertificateReloader> feed_;
+  std::optional<CertificateReloader> reloader_;
 };
 
 TEST_F(CertificateReloaderTest, ValidCertificateIsUsableAtOnce) {
@@ -89,13 +89,13 @@ TEST_F(CertificateReloaderTest, ValidCertificateIsUsableAtOnce) {
 TEST_F(CertificateReloaderTest, ListenerStaysClosedUntilACertificateExists) {
   start();
   EXPECT_EQ(usable_, 0);
-  EXPECT_EQ(feed_->identity_source()->identity(), nullptr);
+  EXPECT_EQ(reloader_->identity_source()->identity(), nullptr);
   EXPECT_THAT(trouble(), HasSubstr("tls.listen is closed until this is fixed: "));
   EXPECT_THAT(trouble(), HasSubstr("try `gpuyard tls init`"));
-  EXPECT_FALSE(feed_->tls_metrics().expires_at);
+  EXPECT_FALSE(reloader_->tls_metrics().expires_at);
   pass(CertificateReloader::kRetryDelay);
   EXPECT_EQ(usable_, 0);
-  EXPECT_EQ(feed_->tls_metrics().reload_failures, 1U);  // logged once
+  EXPECT_EQ(reloader_->tls_metrics().reload_failures, 1U);  // logged once
   make();
   pass(CertificateReloader::kRetryDelay);
   EXPECT_EQ(usable_, 1);
@@ -115,13 +115,13 @@ TEST_F(CertificateReloaderTest, CertificateStaysInUseIfItsFilesBreak) {
   make();
   start();
   directory_.write("tls/key.pem", "no key");
-  look();
+  reload();
   EXPECT_THAT(trouble(), HasSubstr("the certificate valid until"));
   EXPECT_TRUE(shows_file());
   EXPECT_EQ(usable_, 1);
 }
 
-TEST_F(CertificateReloaderTest, OwnCertificateIsRenewedAfterTwoThirdsOfItsLifetime) {
+TEST_F(CertificateReloaderTest, OwnCertificateIsRenewedAfterTwoThirds) {
   make();
   start();
   const std::string pin = in_file().pin;
@@ -137,12 +137,12 @@ TEST_F(CertificateReloaderTest, ClockFarAheadPreventsRenewal) {
   start();
   const auto before = in_file();
   loop_.step_wall(days(400));
-  look();
+  reload();
   EXPECT_EQ(in_file().fingerprint, before.fingerprint);
   EXPECT_THAT(trouble(),
               HasSubstr("this machine's clock is too far from the last time known to be correct"));
   loop_.step_wall(-days(400));
-  look();
+  reload();
   EXPECT_EQ(trouble(), "");
   EXPECT_TRUE(shows_file());
   // A daemon that starts with this clock renews nothing either.
@@ -156,7 +156,7 @@ TEST_F(CertificateReloaderTest, ClockFarAheadPreventsRenewal) {
   EXPECT_EQ(usable_, 1);
 }
 
-TEST_F(CertificateReloaderTest, OwnCertificateFromTheFutureIsReplacedWithItsKey) {
+TEST_F(CertificateReloaderTest, FutureOwnCertificateIsReplacedWithSameKey) {
   make(days(400));
   const auto future = in_file();
   start();
@@ -170,11 +170,11 @@ TEST_F(CertificateReloaderTest, BrieflyWrongClockDoesNoHarm) {
   make();
   start();
   loop_.step_wall(days(300));
-  look();
+  reload();
   EXPECT_GT(in_file().not_before,
             loop_.wall() - days(30));  // due according to that clock, and renewed
   loop_.step_wall(-days(300));
-  look();
+  reload();
   EXPECT_LT(in_file().not_before, loop_.wall());
   EXPECT_TRUE(shows_file());
   usable_ = 0;
@@ -191,7 +191,7 @@ TEST_F(CertificateReloaderTest, ClockResetToThePastChangesNoFile) {
   EXPECT_EQ(in_file().fingerprint, before.fingerprint);
 }
 
-TEST_F(CertificateReloaderTest, ForeignCertificateIsNotUsedBeforeItIsValid) {
+TEST_F(CertificateReloaderTest, FutureForeignCertificateIsNotUsed) {
   make(days(400));
   config_.tls.certificate = directory_.in("tls/certificate.pem");
   config_.tls.key = directory_.in("tls/key.pem");
@@ -203,11 +203,11 @@ TEST_F(CertificateReloaderTest, ForeignCertificateIsNotUsedBeforeItIsValid) {
 TEST_F(CertificateReloaderTest, TicketKeysAreReplacedDaily) {
   make();
   start();
-  const std::string first = *feed_->identity_source()->identity()->ticket_keys;
+  const std::string first = *reloader_->identity_source()->identity()->ticket_keys;
   for (int hour = 0; hour < 23; ++hour) pass(CertificateReloader::kReloadInterval);
-  EXPECT_EQ(*feed_->identity_source()->identity()->ticket_keys, first);
+  EXPECT_EQ(*reloader_->identity_source()->identity()->ticket_keys, first);
   pass(CertificateReloader::kReloadInterval);
-  EXPECT_NE(*feed_->identity_source()->identity()->ticket_keys, first);
+  EXPECT_NE(*reloader_->identity_source()->identity()->ticket_keys, first);
 }
 
 }  // namespace

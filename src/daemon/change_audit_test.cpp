@@ -145,7 +145,7 @@ TEST_F(ChangeAuditTest, ReconcileEntryCoversWriteOfKilledDaemon) {
   EXPECT_EQ(differences(), std::vector<std::string>());
 }
 
-TEST_F(ChangeAuditTest, OnlyTheLastMomentOfAKilledDaemonIsExcused) {
+TEST_F(ChangeAuditTest, KillExcusesOnlyLastMoment) {
   change(700, 300);
   set(280);
   second_ += 5;
@@ -168,7 +168,7 @@ TEST_F(ChangeAuditTest, RestoringReconcileExplainsWriteOfKilledDaemon) {
   EXPECT_EQ(differences(), std::vector<std::string>());
 }
 
-TEST_F(ChangeAuditTest, ARemovedEntryBeforeARestartIsStillNamed) {
+TEST_F(ChangeAuditTest, EntryRemovedBeforeRestartIsReported) {
   change(700, 300);
   audit_.clear();
   second_ = 120;
@@ -177,7 +177,7 @@ TEST_F(ChangeAuditTest, ARemovedEntryBeforeARestartIsStillNamed) {
   EXPECT_EQ(differences().size(), 1U);
 }
 
-TEST_F(ChangeAuditTest, ARestoreWithoutRoomInTheLogIsExcused) {
+TEST_F(ChangeAuditTest, RestoreMissingFromFullLogIsExcused) {
   change(700, 300);
   enter(300, 700, "restore power_limit", "uid 1000", "restored");
   enter(700, 200);

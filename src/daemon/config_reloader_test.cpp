@@ -21,7 +21,7 @@ class ConfigReloaderTest : public ::testing::Test {
   ManualWorker worker_;
   int reads_ = 0;
   Result<config::Config> config_{config::Config()};
-  std::vector<Result<ConfigReloader::LoadedConfig>> heard_;
+  std::vector<Result<ConfigReloader::LoadedConfig>> loaded_;
   ConfigReloader reload_{
       worker_,
       [this] {
@@ -29,7 +29,7 @@ class ConfigReloaderTest : public ::testing::Test {
         return config_;
       },
       config::Config::Control(),
-      [this](Result<ConfigReloader::LoadedConfig> fresh) { heard_.push_back(std::move(fresh)); }};
+      [this](Result<ConfigReloader::LoadedConfig> fresh) { loaded_.push_back(std::move(fresh)); }};
 };
 
 TEST_F(ConfigReloaderTest, ReadsOnWorkerAndNotifiesOnLoop) {
@@ -37,33 +37,33 @@ TEST_F(ConfigReloaderTest, ReadsOnWorkerAndNotifiesOnLoop) {
   EXPECT_EQ(reads_, 0);
   worker_.run_all();
   EXPECT_EQ(reads_, 1);
-  ASSERT_EQ(heard_.size(), 1U);
-  ASSERT_TRUE(heard_[0]) << heard_[0].error().message;
-  EXPECT_FALSE(heard_[0]->alerts.rules.empty());
+  ASSERT_EQ(loaded_.size(), 1U);
+  ASSERT_TRUE(loaded_[0]) << loaded_[0].error().message;
+  EXPECT_FALSE(loaded_[0]->alerts.rules.empty());
 }
 
-TEST_F(ConfigReloaderTest, AskedTwiceWhileItReadsItReadsOnceMore) {
+TEST_F(ConfigReloaderTest, RequestsDuringReadCauseOneReread) {
   for (int i = 0; i < 3; ++i) reload_.begin();
   worker_.run_all();
   worker_.run_all();
   EXPECT_EQ(reads_, 2);
-  EXPECT_EQ(heard_.size(), 2U);
+  EXPECT_EQ(loaded_.size(), 2U);
 }
 
 TEST_F(ConfigReloaderTest, ValueInvalidAtStartIsRefusedOnReload) {
   config_->metrics.prefix = "0 is no name";
   reload_.begin();
   worker_.run_all();
-  ASSERT_EQ(heard_.size(), 1U);
-  ASSERT_FALSE(heard_[0]);
-  EXPECT_NE(heard_[0].error().message.find("metrics.prefix"), std::string::npos);
+  ASSERT_EQ(loaded_.size(), 1U);
+  ASSERT_FALSE(loaded_[0]);
+  EXPECT_NE(loaded_[0].error().message.find("metrics.prefix"), std::string::npos);
 }
 
 TEST_F(ConfigReloaderTest, AWorkerWithoutAPlaceIsSaid) {
   worker_.full = true;
   reload_.begin();
-  ASSERT_EQ(heard_.size(), 1U);
-  EXPECT_FALSE(heard_[0]);
+  ASSERT_EQ(loaded_.size(), 1U);
+  EXPECT_FALSE(loaded_[0]);
   worker_.full = false;
   reload_.begin();
   worker_.run_all();
@@ -123,7 +123,7 @@ TEST_F(AlertConfigTest, ACapNeedsControl) {
   EXPECT_EQ(refused("[rule.thermal]\ncap_w = 300\n"), "it was taken");
 }
 
-TEST_F(AlertConfigTest, ARuleNamesOnlySinksThatThereAre) {
+TEST_F(AlertConfigTest, UnknownSinkInRuleIsRefused) {
   EXPECT_EQ(refused("[rule.thermal]\nsinks = ['ops']\n"),
             path() + ": rule thermal: unknown sink \"ops\"; known sinks: log");
 }

@@ -63,7 +63,7 @@ TEST(FilesOfDaemon, IncludeSecretsOfSinks) {
   EXPECT_THAT(files_of_daemon(config, {}).readable, Contains("/srv/secrets"));
 }
 
-TEST(FilesOfDaemon, OfTheRootDirectoryAreAllowedOneByOne) {
+TEST(FilesOfDaemon, RootDirectoryFilesAreAllowedSingly) {
   const auto readable = files_of_daemon(some_config(), {"/gpuyard.toml"}).readable;
   EXPECT_THAT(readable, Contains("/gpuyard.toml"));
   EXPECT_THAT(readable, Not(Contains("/")));

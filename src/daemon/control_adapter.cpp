@@ -166,7 +166,7 @@ void ControlAdapter::run_reset_command(const DeviceInfo& gpu, const OnDone& on_d
         outcome.succeeded() ? Result<void>() : Result<void>(reset_error(outcome));
     // The caller may go on once the GPU is there again.
     on_reset_done_ = [on_done, result] { on_done(result); };
-    reset_deadline_ =
+    reset_timer_ =
         loop_.call_after(driver::DriverHostClient::kHelloTimeout, [this] { end_reset(); });
     open_driver();
   });
@@ -187,7 +187,7 @@ void ControlAdapter::on_host_down(const std::string& why) {
 }
 
 void ControlAdapter::end_reset() {
-  reset_deadline_.reset();
+  reset_timer_.reset();
   if (const auto on_done = std::exchange(on_reset_done_, nullptr)) on_done();
 }
 

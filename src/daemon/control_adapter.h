@@ -57,7 +57,7 @@ class ControlAdapter final : private control::CommandPort {
   std::map<DeviceId, std::string> bounds_errors_;
   std::optional<CommandRun> reset_run_;
   std::function<void()> on_reset_done_;  // called when the GPUs are back
-  Subscription reset_deadline_;
+  Subscription reset_timer_;
 };
 
 // Errors of changes of settings that no client waits for.

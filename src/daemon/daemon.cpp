@@ -195,7 +195,7 @@ Daemon::Daemon(http::IoLoop& loop, const ServeOptions& options, AlertConfig aler
           },
           limits_of(options.config, descriptor_limit())),
       listeners_(loop, [this](const std::string& address) { on_opened(address); }) {
-  if (options.config.zeus.on()) {
+  if (options.config.zeus.is_enabled()) {
     zeus_.emplace(loop, query_worker_, telemetry_, control_.control(), authority_, options.config,
                   subordinate_uids_, options.version);
   }

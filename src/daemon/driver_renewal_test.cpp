@@ -29,7 +29,7 @@ TEST(DriverRenewal, OneReadableGpuKeepsTheDriverHost) {
   EXPECT_FALSE(renewal.evaluate(half));
 }
 
-TEST(DriverRenewal, AllUnreadableStartsItAgainWithBackOff) {
+TEST(DriverRenewal, UnreadableGpusRestartHostWithBackOff) {
   DriverRenewal renewal;
   EXPECT_EQ(renewal.evaluate(unreadable(0)), "no GPU can be read (Unknown Error)");
   EXPECT_FALSE(renewal.evaluate(unreadable(29)));
@@ -46,7 +46,7 @@ TEST(DriverRenewal, AReadingStartsTheBackOffOver) {
   EXPECT_TRUE(renewal.evaluate(unreadable(80)));
 }
 
-TEST(DriverRenewal, AMissingBoardDoesNotKeepTheDriverHost) {
+TEST(DriverRenewal, MissingBoardAllowsRenewal) {
   DriverRenewal renewal;
   Snapshot snapshot = unreadable(0);
   DeviceState& missing = snapshot.devices.front();

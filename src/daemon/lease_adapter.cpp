@@ -70,7 +70,7 @@ LeaseAdapter::LeaseAdapter(Loop& loop, Worker& query_worker, telemetry::Telemetr
     if (on_change_) on_change_(now, before);
   });
   leases_.set_drain_check(
-      [this](const lease::Lease& lease) { return settings_restorer_.unrestored(lease); });
+      [this](const lease::Lease& lease) { return settings_restorer_.unrestored_text(lease); });
   leases_.on_unleased_process([this](const DeviceId& gpu, const lease::ObservedProcess& one) {
     record_unleased_process(gpu, one);
   });
@@ -227,7 +227,7 @@ std::set<std::string> LeaseSettingsRestorer::orphaned_owners(const DeviceId& gpu
 }
 
 // If control is switched off, it restores nothing, and a drain does not wait for it.
-std::optional<std::string> LeaseSettingsRestorer::unrestored(const lease::Lease& lease) const {
+std::optional<std::string> LeaseSettingsRestorer::unrestored_text(const lease::Lease& lease) const {
   if (!control_.policy().enabled) return std::nullopt;
   if (!control_.is_loaded()) return "the settings of its GPUs have not been read yet";
   const std::string owner = lease::owner_of(lease.id);

@@ -40,7 +40,7 @@ class LeaseSettingsRestorer {
   void restore_ended();
   // Returns what is still set of the GPUs of a draining lease, for people; nothing: all is
   // restored.
-  std::optional<std::string> unrestored(const lease::Lease&) const;
+  std::optional<std::string> unrestored_text(const lease::Lease&) const;
 
  private:
   std::set<std::string> orphaned_owners(const DeviceId&) const;

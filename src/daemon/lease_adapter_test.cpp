@@ -33,7 +33,7 @@ lease::PoolGpu pooled(DeviceState device) {
   return pool_gpus(snapshot).at(0);
 }
 
-TEST(PoolGpus, AHealthyOneIsHandedOut) {
+TEST(PoolGpus, HealthyGpuIsAvailable) {
   const auto one = pooled(gpu());
   EXPECT_EQ(one.info.name, "NVIDIA H100 80GB HBM3");
   EXPECT_EQ(one.withheld, "");
@@ -133,7 +133,7 @@ TEST(PoolGpus, ALostOneIsWithheld) {
   EXPECT_EQ(pooled(device).text, "lost");
 }
 
-TEST(PoolGpus, OneThatIsLostWhileItIsReadIsWithheld) {
+TEST(PoolGpus, GpuLostDuringReadIsWithheld) {
   auto device = gpu();
   device.condition = DeviceCondition::unavailable;
   device.why = "GPU is lost";
@@ -143,7 +143,7 @@ TEST(PoolGpus, OneThatIsLostWhileItIsReadIsWithheld) {
 }
 
 // We may lack access to the driver's files, while processes use the GPU as before.
-TEST(PoolGpus, OneThatDoesNotOpenIsNotCalledLost) {
+TEST(PoolGpus, UnopenedGpuIsNotLost) {
   auto device = gpu();
   device.condition = DeviceCondition::unavailable;
   device.why = "Insufficient Permissions";
@@ -151,7 +151,7 @@ TEST(PoolGpus, OneThatDoesNotOpenIsNotCalledLost) {
   EXPECT_EQ(pooled(device).withheld, "unresponsive");
 }
 
-TEST(PoolGpus, OneThatDoesNotAnswerIsWithheld) {
+TEST(PoolGpus, UnresponsiveGpuIsWithheld) {
   auto device = gpu();
   device.condition = DeviceCondition::unresponsive;
   device.why = "the driver has not answered for 3.0 s";
@@ -166,7 +166,7 @@ TEST(PoolGpus, UnhealthyGpuIsWithheldWithAllReasons) {
   EXPECT_EQ(pooled(device).text, "unhealthy: temperature 90 C is above 85 C; 1 new ECC error");
 }
 
-TEST(PoolGpus, ADegradedOneIsHandedOut) {
+TEST(PoolGpus, DegradedGpuIsAvailable) {
   auto device = gpu();
   device.health = {Health::degraded, {"temperature 80 C is above 75 C"}};
   EXPECT_EQ(pooled(device).withheld, "");

@@ -54,19 +54,19 @@ Error timeout_error() {
 struct LeaseObserver::PendingObservation {
   std::vector<lease::ObservedLease> suspects;
   std::vector<DeviceId> gpus;
-  TimePoint asked_at;
+  TimePoint requested_at;
   std::function<void(lease::Observation)> on_observed;
-  Subscription deadline = {};
+  Subscription timeout_timer = {};
 };
 
 struct LeaseObserver::PendingLookup {
   std::function<void(Result<lease::ProcessIdentity>)> on_found;
-  Subscription deadline = {};
+  Subscription timeout_timer = {};
 };
 
 struct LeaseObserver::PendingSignal {
   std::function<void(std::vector<lease::SignalFailure>)> on_done;
-  Subscription deadline = {};
+  Subscription timeout_timer = {};
 };
 
 LeaseObserver::LeaseObserver(Loop& loop, Worker& worker, telemetry::Telemetry& telemetry,
@@ -86,8 +86,8 @@ bool LeaseObserver::is_worker_stuck() const {
       submitted_at_, [&](const auto& one) { return loop_.now() - one.second >= kReplyTimeout; });
 }
 
-template <class Ask, class Hear>
-bool LeaseObserver::submit(Ask work, Hear on_reply) {
+template <class Work, class OnReply>
+bool LeaseObserver::submit(Work work, OnReply on_reply) {
   if (submitted_at_.size() >= kMaxPendingRequests || is_worker_stuck()) return false;
   const std::uint64_t id = next_id_++;
   const bool posted = run_on_worker(worker_, std::move(work),
@@ -127,7 +127,7 @@ void LeaseObserver::observe(std::vector<lease::ObservedLease> leases, std::vecto
           .emplace(id, PendingObservation{std::move(leases), std::move(gpus), loop_.now(),
                                           std::move(on_observed)})
           .first->second;
-  pending.deadline = loop_.call_after(kReplyTimeout, [this, id] { fail_observation(id); });
+  pending.timeout_timer = loop_.call_after(kReplyTimeout, [this, id] { fail_observation(id); });
   if (!fresh || pending.gpus.empty()) return on_lists(id, telemetry_.latest());
   telemetry_.read_fresh({Probe::processes, Probe::memory},
                         [this, id](const telemetry::SnapshotPtr& lists) { on_lists(id, lists); });
@@ -139,7 +139,7 @@ void LeaseObserver::on_lists(std::uint64_t id, const telemetry::SnapshotPtr& sna
   PendingObservation& pending = found->second;
   const bool submitted = submit(
       [reader = reader_, leases = pending.suspects,
-       lists = gpu_lists_of(*snapshot, pending.gpus, pending.asked_at),
+       lists = gpu_lists_of(*snapshot, pending.gpus, pending.requested_at),
        pid_origin = pid_origin_of(*snapshot)] {
         const auto lease_processes = lease_processes_of(leases);
         const auto evidence =
@@ -150,7 +150,8 @@ void LeaseObserver::on_lists(std::uint64_t id, const telemetry::SnapshotPtr& sna
         finish_observation(id, std::move(observation));
       });
   if (!submitted) {
-    pending.deadline = loop_.call_after(Duration::zero(), [this, id] { fail_observation(id); });
+    pending.timeout_timer =
+        loop_.call_after(Duration::zero(), [this, id] { fail_observation(id); });
   }
 }
 
@@ -158,7 +159,7 @@ void LeaseObserver::fail_observation(std::uint64_t id) {
   const auto pending = observations_.find(id);
   if (pending == observations_.end()) return;
   finish_observation(id, failed_observation(pending->second.suspects, pending->second.gpus,
-                                            pending->second.asked_at));
+                                            pending->second.requested_at));
 }
 
 void LeaseObserver::finish_observation(std::uint64_t id, lease::Observation observation) {

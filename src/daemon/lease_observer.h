@@ -59,8 +59,8 @@ class LeaseObserver final : public lease::ProcessObserver {
   void finish_observation(std::uint64_t id, lease::Observation);
   void fail_observation(std::uint64_t id);
   // Asks the worker, unless it has too much to do; `on_reply` may be called after kReplyTimeout.
-  template <class Ask, class Hear>
-  bool submit(Ask, Hear on_reply);
+  template <class Work, class OnReply>
+  bool submit(Work, OnReply on_reply);
   bool is_worker_stuck() const;
 
   Loop& loop_;

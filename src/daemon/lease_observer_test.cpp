@@ -57,7 +57,7 @@ class LeaseObserverTest : public ::testing::Test, protected telemetry::ReadReque
       telemetry_.on_reply({request.id, request.device, sample});
     }
   }
-  void look(bool fresh) {
+  void observe(bool fresh) {
     observer_.observe({{.lease = "a",
                         .uid = 5,
                         .gpus = {"G0"},
@@ -88,7 +88,7 @@ class LeaseObserverTest : public ::testing::Test, protected telemetry::ReadReque
 };
 
 TEST_F(LeaseObserverTest, UsesNewestListsWithoutDriverQuery) {
-  look(false);
+  observe(false);
   EXPECT_TRUE(requests_.empty()) << "the driver is not asked";
   EXPECT_THAT(sights_, IsEmpty()) << "never inside the call";
   worker_.run_all();
@@ -104,7 +104,7 @@ TEST_F(LeaseObserverTest, FreshObservationUsesListsTakenAfterRequest) {
   loop_.advance(std::chrono::milliseconds(500));
   answer();
   const TimePoint asked = loop_.now();
-  look(true);
+  observe(true);
   ASSERT_EQ(requests_.size(), 1U);
   EXPECT_EQ(requests_[0].probes, (ProbeSet{Probe::processes, Probe::memory}));
   answer();
@@ -116,7 +116,7 @@ TEST_F(LeaseObserverTest, FreshObservationUsesListsTakenAfterRequest) {
 
 TEST_F(LeaseObserverTest, AGpuThatDoesNotAnswerHasNoList) {
   loop_.advance(std::chrono::milliseconds(500));
-  look(true);
+  observe(true);
   loop_.advance(telemetry::kFreshReadTimeout);
   worker_.run_all();
   ASSERT_EQ(sights_.size(), 1U);
@@ -126,13 +126,13 @@ TEST_F(LeaseObserverTest, AGpuThatDoesNotAnswerHasNoList) {
 
 TEST_F(LeaseObserverTest, StuckWorkerReportsProcessesAsAlive) {
   proc_.remove(10);
-  look(false);
+  observe(false);
   loop_.advance(LeaseObserver::kReplyTimeout);
   ASSERT_EQ(sights_.size(), 1U);
   EXPECT_EQ(sights_[0].processes_by_gpu.at("G0"), std::nullopt);
   EXPECT_THAT(alive_in(sights_[0]), ElementsAre(10));
 
-  look(false);
+  observe(false);
   EXPECT_EQ(worker_.waiting(), 1U) << "it is asked for nothing more";
   EXPECT_EQ(sights_.size(), 1U) << "never inside the call";
   loop_.run_posted();
@@ -140,14 +140,14 @@ TEST_F(LeaseObserverTest, StuckWorkerReportsProcessesAsAlive) {
 
   worker_.run_all();
   EXPECT_EQ(sights_.size(), 2U) << "too late";
-  look(false);
+  observe(false);
   worker_.run_all();
   ASSERT_EQ(sights_.size(), 3U);
   EXPECT_THAT(alive_in(sights_[2]), IsEmpty()) << "it answers again";
 }
 
 TEST_F(LeaseObserverTest, TheWorkerIsNotAskedForTooMuch) {
-  for (std::size_t i = 0; i < LeaseObserver::kMaxPendingRequests + 3; ++i) look(false);
+  for (std::size_t i = 0; i < LeaseObserver::kMaxPendingRequests + 3; ++i) observe(false);
   EXPECT_EQ(worker_.waiting(), LeaseObserver::kMaxPendingRequests);
   loop_.run_posted();
   EXPECT_EQ(sights_.size(), 3U);
@@ -157,7 +157,7 @@ TEST_F(LeaseObserverTest, TheWorkerIsNotAskedForTooMuch) {
 
 TEST_F(LeaseObserverTest, FullWorkerQueueReportsUnavailable) {
   worker_.full = true;
-  look(false);
+  observe(false);
   Errc code = {};
   observer_.identify(1,
                      [&](const Result<lease::ProcessIdentity>& who) { code = who.error().code; });
@@ -253,8 +253,8 @@ TEST_F(Signals, ReachProcessesOfSubordinateUids) {
   EXPECT_TRUE(ends());
 }
 
-TEST_F(Signals, DoNotWaitForAWorkerThatIsStuck) {
-  look(false);
+TEST_F(Signals, StuckWorkerDoesNotDelaySignals) {
+  observe(false);
   loop_.advance(LeaseObserver::kReplyTimeout);
   send({});
   EXPECT_TRUE(ends());
@@ -332,7 +332,7 @@ TEST(GpuLists, OnlyComputeProcessesAreListed) {
   EXPECT_EQ(lists.used_bytes.at("G0"), 5'000'000 - 8'000) << "but for what is drawn";
 }
 
-TEST(GpuLists, AListThatCannotBeHadIsNotEmpty) {
+TEST(GpuLists, UnavailableListIsUnknown) {
   DeviceState never_read;
   never_read.info.id = "G0";
   DeviceState refused = never_read;
@@ -354,7 +354,7 @@ TEST(GpuLists, WithoutADriverThereAreNone) {
   EXPECT_EQ(gpu_lists_of(snapshot, {"G0"}, kAskedAt).computing.at("G0"), std::nullopt);
 }
 
-TEST(GpuLists, AreAsOldAsTheOldestOfThem) {
+TEST(GpuLists, AgeIsThatOfOldestList) {
   const auto old = kAskedAt - std::chrono::seconds(4);
   const auto snapshot = snapshot_of({gpu("G0", {process(7)}), gpu("G1", {process(7)}, old),
                                      gpu("G2", {}, old - std::chrono::hours(1))});
@@ -429,7 +429,7 @@ TEST_F(ObservationTest, ListsProcessesOwnedOnlyByAContainer) {
               ElementsAre(Pair("a", ElementsAre(lease::ProcessKey{30, kStartedAt}))));
 }
 
-TEST_F(ObservationTest, OneThatCannotBeJudgedIsNoOutsider) {
+TEST_F(ObservationTest, ProcessWithoutEvidenceIsUnknown) {
   evidence_.table = Error{Errc::unavailable, "no /proc"};
   suspects_[0].processes = {{10, kStartedAt}};
   const auto seen = sight(snapshot_of({gpu("G0", {process(11)}), gpu("G1", {process(20)})}));

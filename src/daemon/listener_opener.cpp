@@ -6,7 +6,7 @@
 
 namespace gpuyard::daemon {
 
-void ListenerOpener::add(const std::string& name, Open open) {
+void ListenerOpener::add(const std::string& name, OpenListener open) {
   if (stopped_) return;
   pending_.emplace(name, open);
   try_open(name, open);
@@ -14,7 +14,7 @@ void ListenerOpener::add(const std::string& name, Open open) {
     retry_timer_ = loop_.call_after(kRetryDelay, [this] { retry_closed(); });
 }
 
-void ListenerOpener::try_open(const std::string& name, const Open& open) {
+void ListenerOpener::try_open(const std::string& name, const OpenListener& open) {
   const auto address = open();
   if (!address) {
     std::string& why = closed_[name];

@@ -17,30 +17,30 @@ class ListenerOpener {
   static constexpr Duration kRetryDelay = std::chrono::seconds(5);
 
   // Returns where it listens, for the log.
-  using Open = std::function<Result<std::string>()>;
+  using OpenListener = std::function<Result<std::string>()>;
   // The name of each closed listener, and why.
-  using Closed = std::map<std::string, std::string>;
+  using ClosedListeners = std::map<std::string, std::string>;
 
   // Calls `on_opened` for each listener, inside add() or later.
-  ListenerOpener(Loop& loop, std::function<void(const std::string& place)> on_opened)
+  ListenerOpener(Loop& loop, std::function<void(const std::string& address)> on_opened)
       : loop_(loop), on_opened_(std::move(on_opened)) {}
   ListenerOpener(const ListenerOpener&) = delete;
   ListenerOpener& operator=(const ListenerOpener&) = delete;
 
   // Opens a listener now, or retries until it opens. `name` is its configuration key and address.
-  void add(const std::string& name, Open open);
-  const Closed& closed() const { return closed_; }
+  void add(const std::string& name, OpenListener open);
+  const ClosedListeners& closed() const { return closed_; }
   // Ends the retries. From now on add() opens nothing.
   void stop();
 
  private:
   void retry_closed();
-  void try_open(const std::string& name, const Open& open);
+  void try_open(const std::string& name, const OpenListener& open);
 
   Loop& loop_;
-  const std::function<void(const std::string& place)> on_opened_;
-  std::map<std::string, Open> pending_;  // closed ones
-  Closed closed_;
+  const std::function<void(const std::string& address)> on_opened_;
+  std::map<std::string, OpenListener> pending_;  // closed ones
+  ClosedListeners closed_;
   bool stopped_ = false;
   Subscription retry_timer_;
 };

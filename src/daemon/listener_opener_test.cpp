@@ -16,58 +16,58 @@ using ::testing::Pair;
 
 class ListenerOpenerTest : public ::testing::Test {
  protected:
-  ListenerOpener::Open door(const std::string& name) {
+  ListenerOpener::OpenListener make_open(const std::string& name) {
     return [this, name]() -> Result<std::string> {
       ++tries_[name];
-      if (const auto why = stuck_.find(name); why != stuck_.end()) {
+      if (const auto why = errors_.find(name); why != errors_.end()) {
         return Error{Errc::unavailable, why->second};
       }
       return "https://" + name;
     };
   }
-  void add(const std::string& name) { doors_.add(name, door(name)); }
+  void add(const std::string& name) { opener_.add(name, make_open(name)); }
 
   ManualLoop loop_;
-  std::map<std::string, std::string> stuck_;  // name and reason
+  std::map<std::string, std::string> errors_;  // name and reason
   std::map<std::string, int> tries_;
   std::vector<std::string> opened_;
-  ListenerOpener doors_{loop_, [this](const std::string& place) { opened_.push_back(place); }};
+  ListenerOpener opener_{loop_, [this](const std::string& address) { opened_.push_back(address); }};
 };
 
 TEST_F(ListenerOpenerTest, OpenAtOnceIfPossible) {
   add("a");
   EXPECT_THAT(opened_, ElementsAre("https://a"));
-  EXPECT_THAT(doors_.closed(), IsEmpty());
+  EXPECT_THAT(opener_.closed(), IsEmpty());
   EXPECT_EQ(loop_.timers(), 0U);
 }
 
 TEST_F(ListenerOpenerTest, ClosedListenerDoesNotBlockOthers) {
-  stuck_["a"] = "is taken";
+  errors_["a"] = "is taken";
   add("a");
   add("b");
   EXPECT_THAT(opened_, ElementsAre("https://b"));
-  EXPECT_THAT(doors_.closed(), ElementsAre(Pair("a", "is taken")));
+  EXPECT_THAT(opener_.closed(), ElementsAre(Pair("a", "is taken")));
 }
 
 TEST_F(ListenerOpenerTest, ClosedListenerIsRetriedUntilItOpens) {
-  stuck_["a"] = "is taken";
+  errors_["a"] = "is taken";
   add("a");
   loop_.advance(ListenerOpener::kRetryDelay);
   EXPECT_EQ(tries_["a"], 2);
-  stuck_.clear();
+  errors_.clear();
   loop_.advance(ListenerOpener::kRetryDelay);
   EXPECT_THAT(opened_, ElementsAre("https://a"));
-  EXPECT_THAT(doors_.closed(), IsEmpty());
+  EXPECT_THAT(opener_.closed(), IsEmpty());
   loop_.advance(ListenerOpener::kRetryDelay * 3);
   EXPECT_EQ(tries_["a"], 3);
 }
 
 TEST_F(ListenerOpenerTest, ReasonIsLoggedOnceUntilItChanges) {
   const CapturedLog log;
-  stuck_["a"] = "is taken";
+  errors_["a"] = "is taken";
   add("a");
   loop_.advance(ListenerOpener::kRetryDelay * 4);
-  stuck_["a"] = "is no address";
+  errors_["a"] = "is no address";
   loop_.advance(ListenerOpener::kRetryDelay * 2);
   EXPECT_THAT(CapturedLog::lines(),
               ElementsAre("ERROR a is closed; retrying every 5 s: is taken",
@@ -75,10 +75,10 @@ TEST_F(ListenerOpenerTest, ReasonIsLoggedOnceUntilItChanges) {
 }
 
 TEST_F(ListenerOpenerTest, NoListenerOpensAfterStop) {
-  stuck_["a"] = "is taken";
+  errors_["a"] = "is taken";
   add("a");
-  doors_.stop();
-  stuck_.clear();
+  opener_.stop();
+  errors_.clear();
   loop_.advance(ListenerOpener::kRetryDelay * 2);
   add("b");
   EXPECT_THAT(opened_, IsEmpty());

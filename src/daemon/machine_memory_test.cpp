@@ -22,9 +22,9 @@ using ::testing::HasSubstr;
 constexpr const char* kMachine = "this";
 
 // One life of a daemon, over a disk that outlives it.
-class MemoryLife : private telemetry::ReadRequester {
+class MemoryFixture : private telemetry::ReadRequester {
  public:
-  MemoryLife(ManualLoop& loop, const std::string& path, const std::string& boot = "boot")
+  MemoryFixture(ManualLoop& loop, const std::string& path, const std::string& boot = "boot")
       : loop_(loop),
         store_(worker, worker, path, store::kStateMigrations),
         memory(loop, store_, telemetry, boot) {
@@ -102,15 +102,15 @@ class MachineMemoryTest : public ::testing::Test {
   ManualLoop loop_;
 };
 
-TEST_F(MachineMemoryTest, ABoardMissingAfterARestartIsAnEvent) {
+TEST_F(MachineMemoryTest, BoardMissingAfterRestartIsEvent) {
   {
-    MemoryLife before(loop_, path());
+    MemoryFixture before(loop_, path());
     before.list({"GPU-a", "GPU-b", "GPU-c"});
     before.pass();
     EXPECT_TRUE(before.events.empty());
     before.stop();
   }
-  MemoryLife after(loop_, path());
+  MemoryFixture after(loop_, path());
   after.list({"GPU-a", "GPU-c"});
   after.pass();
   ASSERT_EQ(after.telemetry.latest()->devices.size(), 3U);
@@ -121,19 +121,19 @@ TEST_F(MachineMemoryTest, ABoardMissingAfterARestartIsAnEvent) {
 
 TEST_F(MachineMemoryTest, AMissingBoardStaysMissingUntilTakenOut) {
   {
-    MemoryLife first(loop_, path());
+    MemoryFixture first(loop_, path());
     first.list({"GPU-a", "GPU-b"});
     first.pass();
   }
   for (int restart = 0; restart < 2; ++restart) {
-    MemoryLife again(loop_, path());
-    again.list({"GPU-a"});
-    again.pass();
-    EXPECT_EQ(again.events.size(), 1U);
-    EXPECT_TRUE(restart == 0 || again.telemetry.remove_board("GPU-b"));
-    again.pass();
+    MemoryFixture restarted(loop_, path());
+    restarted.list({"GPU-a"});
+    restarted.pass();
+    EXPECT_EQ(restarted.events.size(), 1U);
+    EXPECT_TRUE(restart == 0 || restarted.telemetry.remove_board("GPU-b"));
+    restarted.pass();
   }
-  MemoryLife last(loop_, path());
+  MemoryFixture last(loop_, path());
   last.list({"GPU-a"});
   last.pass();
   EXPECT_TRUE(last.events.empty());
@@ -143,7 +143,7 @@ TEST_F(MachineMemoryTest, AMissingBoardStaysMissingUntilTakenOut) {
 TEST_F(MachineMemoryTest, NewErrorsAreStillNewAfterARestart) {
   RecordProperty("contract", "A9 A10");
   {
-    MemoryLife before(loop_, path());
+    MemoryFixture before(loop_, path());
     before.list({"GPU-a"});
     before.pass();
     before.value = 41;
@@ -151,7 +151,7 @@ TEST_F(MachineMemoryTest, NewErrorsAreStillNewAfterARestart) {
     EXPECT_EQ(before.health(0).verdict, Health::unhealthy);
   }
   {
-    MemoryLife after(loop_, path());
+    MemoryFixture after(loop_, path());
     after.value = 41;
     after.list({"GPU-a"});
     after.pass(std::chrono::milliseconds(300));
@@ -160,7 +160,7 @@ TEST_F(MachineMemoryTest, NewErrorsAreStillNewAfterARestart) {
     after.telemetry.acknowledge_errors("GPU-a");
     after.pass();
   }
-  MemoryLife last(loop_, path());
+  MemoryFixture last(loop_, path());
   last.value = 41;
   last.list({"GPU-a"});
   last.pass();
@@ -169,7 +169,7 @@ TEST_F(MachineMemoryTest, NewErrorsAreStillNewAfterARestart) {
 
 TEST_F(MachineMemoryTest, ARebootEndsAVerdict) {
   {
-    MemoryLife before(loop_, path());
+    MemoryFixture before(loop_, path());
     before.value = 0;
     before.list({"GPU-a"});
     before.pass();
@@ -177,7 +177,7 @@ TEST_F(MachineMemoryTest, ARebootEndsAVerdict) {
     before.pass(std::chrono::seconds(30));
     EXPECT_EQ(before.health(0).verdict, Health::unhealthy);
   }
-  MemoryLife after(loop_, path(), "next boot");
+  MemoryFixture after(loop_, path(), "next boot");
   after.value = 0;
   after.list({"GPU-a"});
   after.pass();
@@ -186,17 +186,17 @@ TEST_F(MachineMemoryTest, ARebootEndsAVerdict) {
 
 TEST_F(MachineMemoryTest, AnotherMachineHasNoMissingBoards) {
   {
-    MemoryLife real(loop_, path());
+    MemoryFixture real(loop_, path());
     real.list({"GPU-a", "GPU-b"});
     real.pass();
   }
   for (const char* machine : {"", "nvml:/other.so", "simulated:/w 1", "simulated:/w 2"}) {
-    MemoryLife other(loop_, path());
+    MemoryFixture other(loop_, path());
     other.list({"GPU-a"}, machine);
     other.pass();
     EXPECT_TRUE(other.events.empty()) << machine;
   }
-  MemoryLife real(loop_, path());
+  MemoryFixture real(loop_, path());
   real.list({"GPU-a"});
   real.pass();
   EXPECT_EQ(real.events.size(), 1U);
@@ -204,11 +204,11 @@ TEST_F(MachineMemoryTest, AnotherMachineHasNoMissingBoards) {
 
 TEST_F(MachineMemoryTest, ASlowDiskDelaysTheFirstReading) {
   {
-    MemoryLife before(loop_, path());
+    MemoryFixture before(loop_, path());
     before.list({"GPU-a", "GPU-b"});
     before.pass();
   }
-  MemoryLife after(loop_, path());
+  MemoryFixture after(loop_, path());
   after.list({"GPU-a"});
   loop_.advance(MachineMemory::kRecallTimeout - std::chrono::milliseconds(1));
   EXPECT_EQ(after.telemetry.latest()->generation, 0U);
@@ -220,7 +220,7 @@ TEST_F(MachineMemoryTest, ASlowDiskDelaysTheFirstReading) {
 }
 
 TEST_F(MachineMemoryTest, AQuietMachineIsStoredOnceAnHour) {
-  MemoryLife life(loop_, path());
+  MemoryFixture life(loop_, path());
   life.list({"GPU-a"});
   life.pass();
   int stored = 0;

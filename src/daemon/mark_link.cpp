@@ -122,7 +122,7 @@ std::vector<std::string> files_opened_by_marks(const Environment& environment) {
   }
   files.insert(files.end(), {config->tls.certificate, config->tls.key, config->tls.client_ca,
                              config->events.kernel_log});
-  if (config->zeus.on()) add_energy_counters(config->zeus.rapl_root, files);
+  if (config->zeus.is_enabled()) add_energy_counters(config->zeus.rapl_root, files);
   std::erase_if(files, [](const std::string& file) { return !file.starts_with('/'); });
   return files;
 }

@@ -227,7 +227,7 @@ Result<void> check_lease_socket(const config::Config& config) {
 }
 
 Result<void> check_zeus(const config::Config& config) {
-  if (!config.zeus.on()) return {};
+  if (!config.zeus.is_enabled()) return {};
   const std::string& socket = config.zeus.socket;
   if (socket == config.server.socket) {
     return Error{Errc::invalid, "zeus.socket: server.socket is the same file"};

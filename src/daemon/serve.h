@@ -35,7 +35,7 @@ struct ServeOptions {
   std::function<std::string(const protocol::Snapshot&)> device_table =
       [](const protocol::Snapshot&) { return std::string(); };
   // Called once, with the first snapshot and the URLs and sockets that listen.
-  std::function<void(const Snapshot&, const std::vector<std::string>& places)> on_ready;
+  std::function<void(const Snapshot&, const std::vector<std::string>& addresses)> on_ready;
   // Names the simulated world, so that one is not taken for another; called on the io thread.
   std::function<std::string()> simulated_world = [] { return std::string(); };
 };

@@ -28,7 +28,7 @@ TEST(Check, TheDefaultsAreValid) {
   EXPECT_TRUE(check_config(valid()).ok());
 }
 
-TEST(Check, AnAddressThatIsNoneIsNamedWithItsKey) {
+TEST(Check, InvalidAddressErrorNamesKey) {
   auto config = valid();
   config.server.listen = {"localhost"};
   const auto result = check_config(config);
@@ -37,13 +37,13 @@ TEST(Check, AnAddressThatIsNoneIsNamedWithItsKey) {
   EXPECT_EQ(result.error().message.find("server.listen"), 0U);
 }
 
-TEST(Check, ASocketPathDoesNotBelongAmongTheTcpAddresses) {
+TEST(Check, SocketPathAmongTcpAddressesIsInvalid) {
   auto config = valid();
   config.server.listen = {"/tmp/x.sock"};
   EXPECT_NE(check_config(config).error().cause.find("server.socket"), std::string::npos);
 }
 
-TEST(Check, ASocketPathTheKernelCannotHoldIsRefused) {
+TEST(Check, TooLongSocketPathIsRefused) {
   auto config = valid();
   config.server.socket = "/" + std::string(200, 'x');
   EXPECT_EQ(check_config(config).error().message.find("server.socket"), 0U);
@@ -71,7 +71,7 @@ TEST(Check, AMetricPrefixMustStartAName) {
   EXPECT_EQ(check_config(config).error().message.find("metrics.prefix"), 0U);
 }
 
-TEST(Check, AGpuMustBeDegradedBeforeItIsUnhealthy) {
+TEST(Check, UnhealthyBelowDegradedIsRefused) {
   auto config = valid();
   config.health.common = {85, 75};
   EXPECT_EQ(check_config(config).error().message.find("health: "), 0U);
@@ -94,7 +94,7 @@ TEST_F(StateDirectory, SecondDaemonConflictsNamingHolderPid) {
   EXPECT_NE(second.error().message.find("PID " + std::to_string(::getpid())), std::string::npos);
 }
 
-TEST_F(StateDirectory, IsFreeAgainWhenItsDaemonIsGone) {
+TEST_F(StateDirectory, LockIsReleasedWithDescriptor) {
   {
     const auto first = lock_state(directory_.path());
   }
@@ -142,7 +142,7 @@ TEST_F(StateDirectory, StrictUmaskKeepsSocketDirectoryAccessible) {
   EXPECT_EQ(mode_of(directory_.in("run")), 0755U);
 }
 
-TEST_F(StateDirectory, AFileInItsPlaceIsSaidSo) {
+TEST_F(StateDirectory, FileInsteadOfDirectoryIsError) {
   EXPECT_FALSE(lock_state("/dev/null").ok());
 }
 
@@ -155,8 +155,8 @@ TEST(DescriptorBudget, ConnectionsAndClaimsLeaveDescriptorsForTheRest) {
   config.server.listen = {"127.0.0.1:9410", "[::1]:9410"};
   for (const rlim_t descriptors : {1024U, 4096U, 20'000U}) {
     const auto limits = limits_of(config, descriptors);
-    const std::size_t doors = config.server.listen.size() + 2;
-    const std::size_t taken = doors * (limits.connections + limits.reserved_slots);
+    const std::size_t listener_count = config.server.listen.size() + 2;
+    const std::size_t taken = listener_count * (limits.connections + limits.reserved_slots);
     EXPECT_LE(taken + 2 * max_waiting_claims(descriptors), descriptors * 3 / 4) << descriptors;
     EXPECT_LT(limits.streams, limits.connections);
   }

@@ -18,9 +18,9 @@ namespace {
 using std::chrono::seconds;
 
 // A worker that can hang, and whose queue can be full.
-class MoodyWorker final : public Worker {
+class FakeWorker final : public Worker {
  public:
-  explicit MoodyWorker(Loop& loop) : loop_(loop) {}
+  explicit FakeWorker(Loop& loop) : loop_(loop) {}
 
   bool post(Task job) override {
     if (full) return false;
@@ -36,9 +36,9 @@ class MoodyWorker final : public Worker {
 };
 
 // A service manager that collects the messages.
-class Manager {
+class FakeServiceManager {
  public:
-  Manager() : fd_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
+  FakeServiceManager() : fd_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::ranges::copy(path(), address.sun_path);
@@ -48,7 +48,7 @@ class Manager {
   std::string path() const { return place_.path() + "/notify"; }
 
   // Returns the messages since the previous call, with blanks between them.
-  std::string heard() {
+  std::string take_messages() {
     std::string all;
     std::array<char, 1024> text{};
     for (ssize_t size = 0; (size = ::recv(fd_.get(), text.data(), text.size(), 0)) > 0;) {
@@ -66,71 +66,71 @@ class Watchdog : public testing::Test {
  protected:
   Watchdog() {
     told_.start_watchdog(loop_, worker_);
-    EXPECT_EQ(manager_.heard(), "WATCHDOG=1");
+    EXPECT_EQ(manager_.take_messages(), "WATCHDOG=1");
   }
 
-  Manager manager_;
+  FakeServiceManager manager_;
   ManualLoop loop_;
-  MoodyWorker worker_{loop_};
+  FakeWorker worker_{loop_};
   ServiceManager told_{manager_.path(), seconds(40)};
 };
 
-TEST(ServiceManager, HearsThatTheDaemonIsReadyAndThatItEnds) {
-  Manager manager;
+TEST(ServiceManager, ReadyAndStoppingAreNotified) {
+  FakeServiceManager manager;
   const ServiceManager service_manager(manager.path());
   service_manager.notify_ready("8 GPUs");
-  EXPECT_EQ(manager.heard(), "READY=1\nSTATUS=8 GPUs");
+  EXPECT_EQ(manager.take_messages(), "READY=1\nSTATUS=8 GPUs");
   service_manager.notify_stopping();
-  EXPECT_TRUE(manager.heard().starts_with("STOPPING=1\n"));
+  EXPECT_TRUE(manager.take_messages().starts_with("STOPPING=1\n"));
 }
 
 TEST_F(Watchdog, PingsFourTimesPerWatchdogTimeout) {
   loop_.advance(seconds(9));
-  EXPECT_EQ(manager_.heard(), "");
+  EXPECT_EQ(manager_.take_messages(), "");
   loop_.advance(seconds(21));
-  EXPECT_EQ(manager_.heard(), "WATCHDOG=1 WATCHDOG=1 WATCHDOG=1");
+  EXPECT_EQ(manager_.take_messages(), "WATCHDOG=1 WATCHDOG=1 WATCHDOG=1");
 }
 
-TEST_F(Watchdog, GivesNoneWhileTheThreadThatWritesHangs) {
+TEST_F(Watchdog, HungWorkerStopsPings) {
   worker_.hangs = true;
   loop_.advance(seconds(100));
-  EXPECT_EQ(manager_.heard(), "");
+  EXPECT_EQ(manager_.take_messages(), "");
 }
 
-TEST_F(Watchdog, GivesOneAgainWhenAFullQueueIsWorkedOff) {
+TEST_F(Watchdog, PingsAgainAfterQueueDrains) {
   worker_.full = true;
   loop_.advance(seconds(20));
-  EXPECT_EQ(manager_.heard(), "");
+  EXPECT_EQ(manager_.take_messages(), "");
   worker_.full = false;
   loop_.advance(seconds(10));
-  EXPECT_EQ(manager_.heard(), "WATCHDOG=1");
+  EXPECT_EQ(manager_.take_messages(), "WATCHDOG=1");
 }
 
-TEST(ServiceManager, IsKnownByTheEnvironmentWhichChildrenDoNotInherit) {
-  Manager manager;
+TEST(ServiceManager, EnvironmentIsReadAndRemoved) {
+  FakeServiceManager manager;
   ::setenv("NOTIFY_SOCKET", manager.path().c_str(), 1);
   ::setenv("WATCHDOG_USEC", "40000000", 1);
   ::setenv("WATCHDOG_PID", "1", 1);  // another process's
   ManualLoop loop;
-  MoodyWorker worker(loop);
+  FakeWorker worker(loop);
   ServiceManager service_manager = ServiceManager::of_environment();
   for (const char* name : {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"}) {
     EXPECT_EQ(std::getenv(name), nullptr) << name;
   }
   service_manager.start_watchdog(loop, worker);
   service_manager.notify_ready("x");
-  EXPECT_EQ(manager.heard(), "READY=1\nSTATUS=x");
+  EXPECT_EQ(manager.take_messages(), "READY=1\nSTATUS=x");
 }
 
-TEST(ServiceManager, ThatIsNotThereIsNoTrouble) {
+TEST(ServiceManager, MissingManagerIsIgnored) {
   ManualLoop loop;
-  MoodyWorker worker(loop);
+  FakeWorker worker(loop);
   for (const std::string socket : {"", "/nowhere/notify", "@gpuyard-test-nobody"}) {
-    ServiceManager nobody(socket, seconds(40));
-    nobody.notify_ready("x");
-    nobody.start_watchdog(loop, worker);
+    ServiceManager service_manager(socket, seconds(40));
+    service_manager.notify_ready("x");
+    service_manager.start_watchdog(loop, worker);
     loop.advance(seconds(100));
-    nobody.notify_stopping();
+    service_manager.notify_stopping();
   }
 }
 

@@ -72,7 +72,7 @@ void SetterLink::on_inventory(const Inventory& inventory) {
   for (const CommandRequest& request : std::exchange(waiting_, {})) {
     if (!send(request)) listener_.on_reply(driver::refused_reply(request, busy));
   }
-  listener_.on_up();
+  listener_.on_available();
 }
 
 void SetterLink::on_no_driver(const Error& error) {
@@ -98,7 +98,7 @@ void SetterLink::on_host_down(const std::string& why) {
     log::warning("no GPU can be changed for now: {}", why);
   refuse_waiting(refusal_.value_or(
       Error{Errc::unavailable, "the setter is unavailable; nothing was changed, try again"}));
-  listener_.on_down();
+  listener_.on_unavailable();
 }
 
 namespace {

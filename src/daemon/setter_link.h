@@ -16,8 +16,8 @@ namespace gpuyard::daemon {
 
 struct SetterListener {
   std::function<void(const CommandReply&)> on_reply;
-  std::function<void()> on_up;    // the setter can change GPUs again
-  std::function<void()> on_down;  // open requests get no answer
+  std::function<void()> on_available;    // the setter can change GPUs again
+  std::function<void()> on_unavailable;  // open requests get no answer
 };
 
 class SetterLink final : private driver::DriverHostListener {

@@ -47,7 +47,7 @@ void UserDirectory::resolve(const std::vector<std::uint32_t>& uids, std::functio
   for (const std::uint32_t uid : uids) {
     if (!is_fresh(uid) && enqueue(uid, true)) waiting.unknown.insert(uid);
   }
-  waiting.deadline = loop_.call_after(kResolveTimeout, [this, id] { finish_resolve(id); });
+  waiting.timeout_timer = loop_.call_after(kResolveTimeout, [this, id] { finish_resolve(id); });
   if (waiting.unknown.empty() || !start_next()) {
     loop_.post(lifetime_.guard([this, id] { finish_resolve(id); }));
   }
@@ -119,7 +119,8 @@ void GroupDirectory::query(std::uint32_t uid, OnMember on_member) {
   auto& waiting = waiting_[uid];
   waiting.push_back(std::move(on_member));
   if (waiting.size() > 1) return;
-  deadlines_[uid] = loop_.call_after(kLookUpTimeout, [this, uid] { on_looked_up(uid, false); });
+  timeout_timers_[uid] =
+      loop_.call_after(kLookUpTimeout, [this, uid] { on_looked_up(uid, false); });
   const bool taken = run_on_worker(
       worker_, [look_up = look_up_, uid] { return look_up(uid); },
       lifetime_.guard([this, uid](const Result<bool>& member) {
@@ -132,7 +133,7 @@ void GroupDirectory::query(std::uint32_t uid, OnMember on_member) {
 }
 
 void GroupDirectory::on_looked_up(std::uint32_t uid, bool member) {
-  deadlines_.erase(uid);
+  timeout_timers_.erase(uid);
   const auto found = waiting_.find(uid);
   if (found == waiting_.end()) return;
   const auto waiting = std::move(found->second);

@@ -53,7 +53,7 @@ class UserDirectory {
   struct PendingResolve {  // for resolve()
     std::set<std::uint32_t> unknown;
     std::function<void()> on_done;
-    Subscription deadline;
+    Subscription timeout_timer;
   };
 
   bool is_fresh(std::uint32_t uid) const;
@@ -110,7 +110,7 @@ class GroupDirectory {
   LookUp look_up_;
   std::map<std::uint32_t, CachedMembership> cache_;
   std::map<std::uint32_t, std::vector<OnMember>> waiting_;
-  std::map<std::uint32_t, Subscription> deadlines_;
+  std::map<std::uint32_t, Subscription> timeout_timers_;
   Lifetime lifetime_;
 };
 

@@ -50,8 +50,8 @@ struct RequestOutcomes {
     return all;
   }
   // Calls on_change(outcome, change) for changes that succeeded, or for those that failed.
-  template <class Tell>
-  void for_each_change(bool success, Tell&& on_change) const {
+  template <class OnChange>
+  void for_each_change(bool success, OnChange&& on_change) const {
     for (const RequestOutcome& outcome : completed) {
       for (const ChangeResult& change : outcome.changes.changes) {
         if (has_succeeded(change) == success) on_change(outcome, change);
@@ -264,7 +264,7 @@ constexpr std::chrono::milliseconds kInProgressWindow{500};
 
 // The daemon is not trusted here: it may send lines without end.
 Result<std::vector<protocol::AuditLine>> fetch_audit(const http::Endpoint& daemon) {
-  constexpr std::size_t kMost = 200'000;
+  constexpr std::size_t kMaxFetchedLines = 200'000;
   std::vector<protocol::AuditLine> lines;
   protocol::AuditQuery query;
   query.limit = kMaxAuditLines;
@@ -274,7 +274,7 @@ Result<std::vector<protocol::AuditLine>> fetch_audit(const http::Endpoint& daemo
     lines.insert(lines.begin(), page->entries.begin(), page->entries.end());
     if (page->entries.size() < static_cast<std::size_t>(kMaxAuditLines)) return lines;
     const auto first = page->entries.front().number;
-    if ((query.before && first >= *query.before) || lines.size() > kMost) {
+    if ((query.before && first >= *query.before) || lines.size() > kMaxFetchedLines) {
       return Error{Errc::conflict, "the daemon sent more audit entries than it can have"};
     }
     query.before = first;

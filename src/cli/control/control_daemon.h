@@ -27,15 +27,15 @@ Error with_group_advice(Error, std::string_view user, std::string_view act = "ch
 // Requests for a change: the flags that every change has, and the time limit of an answer.
 
 using RestoreRoute = protocol::Route<protocol::RestoreQuery, protocol::ChangeResults>;
-template <class Wish>
-using SetRoute = protocol::Route<protocol::ManagedGpus, protocol::ChangeResults, Wish>;
+template <class Body>
+using SetRoute = protocol::Route<protocol::ManagedGpus, protocol::ChangeResults, Body>;
 
 // The longest wait for a change. The daemon itself answers after 20 s, whatever the GPU does.
 inline constexpr Duration kChangeTimeout = std::chrono::seconds(30);
 
 // Copies the common flags into a body, or into the parameters of a DELETE.
-template <class Wish>
-void set_change_flags(Wish& request, const ControlVerb& verb, bool dry_run) {
+template <class Body>
+void set_change_flags(Body& request, const ControlVerb& verb, bool dry_run) {
   const auto if_true = [](bool flag) { return flag ? std::optional(true) : std::nullopt; };
   request.atomic = if_true(verb.atomic);
   request.force = if_true(verb.force);
@@ -43,9 +43,9 @@ void set_change_flags(Wish& request, const ControlVerb& verb, bool dry_run) {
   if (verb.detach) request.wait = false;
 }
 
-template <class Wish>
-ControlRequest make_set_request(std::string_view what, const SetRoute<Wish>& route,
-                                const ControlVerb& verb, Wish request) {
+template <class Body>
+ControlRequest make_set_request(std::string_view what, const SetRoute<Body>& route,
+                                const ControlVerb& verb, Body request) {
   return {std::string(what),
           [&route, verb, request](const http::Endpoint& daemon, bool dry_run) mutable {
             set_change_flags(request, verb, dry_run);

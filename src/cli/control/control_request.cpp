@@ -17,9 +17,9 @@ namespace {
 using Requests = std::vector<ControlRequest>;
 using ControlSubject = ControlVerb::Subject;
 
-template <class Wish>
-Result<Requests> set(SettingKind kind, const SetRoute<Wish>& route, const ControlVerb& verb,
-                     Wish request) {
+template <class Body>
+Result<Requests> set(SettingKind kind, const SetRoute<Body>& route, const ControlVerb& verb,
+                     Body request) {
   if (!verb.lifetime.empty()) {
     const auto length = parse_lifetime(verb.lifetime);
     if (!length) return Error(length.error()).in("--for");

@@ -128,7 +128,7 @@ TEST(Watts, InvalidTextIsRefusedWithExample) {
   }
 }
 
-TEST(Clocks, AreTheLowestAndTheHighestOrOneForBoth) {
+TEST(Clocks, OneClockMeansLowestAndHighest) {
   EXPECT_EQ(*parse_clocks("1200,1500"), (ClockRange{1200, 1500}));
   EXPECT_EQ(*parse_clocks("1200 MHz, 1500mhz"), (ClockRange{1200, 1500}));
   EXPECT_EQ(*parse_clocks("1400"), (ClockRange{1400, 1400}));

@@ -24,46 +24,47 @@ ChangeResult change(ChangeOutcome outcome) {
   return change;
 }
 
-std::string told(const ChangeResult& change) {
+std::string result_text(const ChangeResult& change) {
   return result_line(change, "settings", kMe);
 }
 
 TEST(ResultLine, AppliedChangeShowsPreviousValueOrUnchanged) {
-  EXPECT_EQ(told(change(ChangeOutcome::applied)), "GPU 0: power limit 300 W (was 700 W)");
+  EXPECT_EQ(result_text(change(ChangeOutcome::applied)), "GPU 0: power limit 300 W (was 700 W)");
   ChangeResult same = change(ChangeOutcome::applied);
   same.before = same.after;
-  EXPECT_EQ(told(same), "GPU 0: power limit 300 W (unchanged)");
+  EXPECT_EQ(result_text(same), "GPU 0: power limit 300 W (unchanged)");
 }
 
 TEST(ResultLine, SaysUntilWhen) {
   ChangeResult lasting = change(ChangeOutcome::applied);
   lasting.until = "2031-01-01T00:00:00Z";
-  EXPECT_TRUE(told(lasting).starts_with("GPU 0: power limit 300 W (was 700 W), until 20"))
-      << told(lasting);
+  EXPECT_TRUE(result_text(lasting).starts_with("GPU 0: power limit 300 W (was 700 W), until 20"))
+      << result_text(lasting);
 }
 
 TEST(ResultLine, OtherOwnerOfValueIsNamed) {
   ChangeResult held = change(ChangeOutcome::held);
   held.owner = "uid 1001";
   EXPECT_EQ(
-      told(held),
+      result_text(held),
       "GPU 0: power limit stays at 300 W, set by uid 1001; your setting is on hold behind it");
   ChangeResult others = change(ChangeOutcome::applied);
   others.owner = "zeus:1001";
-  EXPECT_EQ(told(others), "GPU 0: power limit 300 W (was 700 W), set by zeus:1001");
+  EXPECT_EQ(result_text(others), "GPU 0: power limit 300 W (was 700 W), set by zeus:1001");
 }
 
 TEST(ResultLine, RestoredSettingShowsValueAndRemainingOwner) {
   ChangeResult restored = change(ChangeOutcome::restored);
   restored.owner.reset();
-  EXPECT_EQ(told(restored), "GPU 0: power limit 300 W (was 700 W), restored");
+  EXPECT_EQ(result_text(restored), "GPU 0: power limit 300 W (was 700 W), restored");
   ChangeResult mode = restored;
   mode.setting = "ecc";
   mode.before = protocol::view_of(ecc(false));
   mode.after = protocol::view_of(ecc(true));
-  EXPECT_EQ(told(mode), "GPU 0: ECC mode on (was off), restored at the next reset or reboot");
+  EXPECT_EQ(result_text(mode),
+            "GPU 0: ECC mode on (was off), restored at the next reset or reboot");
   restored.owner = "uid 1001";
-  EXPECT_EQ(told(restored), "GPU 0: power limit 300 W (was 700 W), set by uid 1001");
+  EXPECT_EQ(result_text(restored), "GPU 0: power limit 300 W (was 700 W), set by uid 1001");
 }
 
 TEST(ResultLine, AssumedPendingAndDriftedChangesAreExplained) {
@@ -71,28 +72,29 @@ TEST(ResultLine, AssumedPendingAndDriftedChangesAreExplained) {
   locked.setting = "gpu_clocks";
   locked.before.reset();
   locked.after = protocol::view_of(gpu_clocks(1200, 1500));
-  EXPECT_EQ(told(locked),
+  EXPECT_EQ(result_text(locked),
             "GPU 0: GPU clocks [1200, 1500] MHz; accepted by the driver, which does not report the "
             "value in effect");
   ChangeResult mode = change(ChangeOutcome::pending_reboot);
   mode.setting = "ecc";
   mode.before = protocol::view_of(ecc(true));
   mode.after = protocol::view_of(ecc(false));
-  EXPECT_EQ(told(mode), "GPU 0: ECC mode off (was on); takes effect at the next reset or reboot");
-  EXPECT_EQ(told(change(ChangeOutcome::drifted)),
+  EXPECT_EQ(result_text(mode),
+            "GPU 0: ECC mode off (was on); takes effect at the next reset or reboot");
+  EXPECT_EQ(result_text(change(ChangeOutcome::drifted)),
             "GPU 0: power limit left at 300 W: changed outside gpuyard in the meantime");
 }
 
 TEST(ResultLine, QueuedChangeNamesOperation) {
-  EXPECT_EQ(told(change(ChangeOutcome::queued)),
+  EXPECT_EQ(result_text(change(ChangeOutcome::queued)),
             "GPU 0: power limit: queued; check the result with `gpuyard operations 17`");
 }
 
-TEST(ResultLine, OfAGpuWithoutAnIndexHasItsUuid) {
+TEST(ResultLine, GpuWithoutIndexIsNamedByUuid) {
   ChangeResult gone = change(ChangeOutcome::failed);
   gone.index.reset();
   gone.error = {"device_lost", "GPU is lost"};
-  EXPECT_EQ(told(gone), "GPU-0: power limit: GPU is lost");
+  EXPECT_EQ(result_text(gone), "GPU-0: power limit: GPU is lost");
 }
 
 TEST(ResultLine, MultilineErrorBecomesOneLine) {
@@ -106,7 +108,7 @@ TEST(ResultLine, AnEscapeSequenceDoesNotReachTheTerminal) {
   ChangeResult odd = change(ChangeOutcome::applied);
   odd.owner = "uid \x1b[31m";
   odd.after->text = "\x1b]0;x\x07";
-  EXPECT_EQ(told(odd).find('\x1b'), std::string::npos);
+  EXPECT_EQ(result_text(odd).find('\x1b'), std::string::npos);
 }
 
 TEST(PlanLine, HasTheGpusName) {

@@ -32,7 +32,7 @@ fleet::Brief brief(const std::string& instance, std::size_t gpus) {
   return brief;
 }
 
-fleet::HostReply<fleet::Brief> heard(const std::string& name, fleet::Brief brief) {
+fleet::HostReply<fleet::Brief> reply_of(const std::string& name, fleet::Brief brief) {
   return {{name, "ssh://" + name}, std::nullopt, std::chrono::milliseconds(5), std::move(brief)};
 }
 fleet::HostReply<fleet::Brief> silent(const std::string& name) {
@@ -46,7 +46,7 @@ const Screen kFile;  // no terminal, no limit
 
 TEST(FleetTables, UnreachableAndDuplicateHostsHaveRows) {
   const auto view = fleet::nodes_of(
-      Briefs{heard("n1", brief("a", 2)), silent("n2"), heard("n1b", brief("a", 2))});
+      Briefs{reply_of("n1", brief("a", 2)), silent("n2"), reply_of("n1b", brief("a", 2))});
   const std::string text = nodes_text(view, kFile);
   EXPECT_THAT(text, AllOf(HasSubstr("\nn1          2     1  45 %"), HasSubstr("\nn2 "),
                           HasSubstr("unreachable\n"), HasSubstr("same daemon as n1\n")));
@@ -58,12 +58,13 @@ TEST(FleetTables, KeepNamesAndRemarksOnANarrowScreen) {
   fleet::Brief sick = brief("a", 2);
   sick.gpus.health = {Health::unhealthy, Health::healthy};
   const std::string text =
-      nodes_text(fleet::nodes_of(Briefs{heard("n1", sick)}), {.terminal = true, .columns = 50});
+      nodes_text(fleet::nodes_of(Briefs{reply_of("n1", sick)}), {.terminal = true, .columns = 50});
   EXPECT_THAT(text, AllOf(HasSubstr("n1"), HasSubstr("1 degraded"), Not(HasSubstr("NAME"))));
 }
 
 TEST(FleetTables, OfUsersSayWhere) {
-  const auto gpus = fleet::gpus_of(Briefs{heard("n1", brief("a", 2)), heard("n2", brief("b", 1))});
+  const auto gpus =
+      fleet::gpus_of(Briefs{reply_of("n1", brief("a", 2)), reply_of("n2", brief("b", 1))});
   EXPECT_THAT(users_text(fleet::users_of(gpus), kFile),
               HasSubstr("alice     2  90 %         0  n1:0 n2:0"));
 }
@@ -72,7 +73,7 @@ TEST(FleetTables, EscapeSequencesFromHostsAreRemoved) {
   fleet::Brief hostile = brief("a", 1);
   hostile.models[0].name = "\x1b[2JH100";
   hostile.gpus.user[0] = "al\nice\x1b]0;x\a";
-  auto one = heard("n1", hostile);
+  auto one = reply_of("n1", hostile);
   auto other = silent("n2");
   other.problem->message = "\x1b[31mred";
   const Briefs all{one, other};
@@ -100,7 +101,7 @@ class FleetTop : public testing::Test {
     std::vector<fleet::HostStatus> all;
     for (std::size_t i = 0; i < machines; ++i) {
       const std::string name = "n" + std::to_string(i);
-      all.push_back({heard(name, brief(name, 1 + i % 3)), kNow});
+      all.push_back({reply_of(name, brief(name, 1 + i % 3)), kNow});
     }
     return all;
   }
@@ -108,7 +109,7 @@ class FleetTop : public testing::Test {
     return static_cast<std::size_t>(std::ranges::count(text, '\n'));
   }
 
-  FleetViewState look_;
+  FleetViewState view_state_;
   Screen screen_{.terminal = true, .columns = 120, .rows = 10};
 };
 
@@ -116,41 +117,43 @@ TEST_F(FleetTop, FitsTheScreenHoweverManyMachinesThereAre) {
   for (const std::size_t machines : {0U, 1U, 5U, 100U}) {
     for (const std::size_t rows : {3U, 10U, 24U}) {
       screen_.rows = rows;
-      EXPECT_LE(lines(fleet_screen(words(machines), look_, kNow, screen_)), std::max(rows, 4UL));
+      EXPECT_LE(lines(fleet_screen(words(machines), view_state_, kNow, screen_)),
+                std::max(rows, 4UL));
     }
   }
 }
 
 TEST_F(FleetTop, ScrollsToTheLastLineAndNoFurther) {
-  for (int i = 0; i < 500; ++i) handle_key(look_, "j", 6);
-  const std::string text = fleet_screen(words(100), look_, kNow, screen_);
+  for (int i = 0; i < 500; ++i) handle_key(view_state_, "j", 6);
+  const std::string text = fleet_screen(words(100), view_state_, kNow, screen_);
   EXPECT_THAT(text, HasSubstr("100 machines"));
-  for (int i = 0; i < 500; ++i) handle_key(look_, "k", 6);
-  EXPECT_THAT(fleet_screen(words(100), look_, kNow, screen_), HasSubstr("\nn0 "));
+  for (int i = 0; i < 500; ++i) handle_key(view_state_, "k", 6);
+  EXPECT_THAT(fleet_screen(words(100), view_state_, kNow, screen_), HasSubstr("\nn0 "));
 }
 
 TEST_F(FleetTop, UnreachableHostIsNamedWithLastReply) {
   auto all = words(2);
   all[1].reply.problem = Error{Errc::timed_out, "no answer in time"};
   all[1].replied_at = kNow - std::chrono::seconds(12);
-  const std::string text = fleet_screen(all, look_, kNow, screen_);
+  const std::string text = fleet_screen(all, view_state_, kNow, screen_);
   EXPECT_THAT(text, HasSubstr("n1: last answer 12s ago: no answer in time"));
   EXPECT_THAT(text, HasSubstr("\nn1          2     1"));
 }
 
 TEST_F(FleetTop, SortKeyOrdersByFreeGpus) {
-  handle_key(look_, "s", 6);  // free first
-  const std::string text = fleet_screen(words(3), look_, kNow, screen_);
+  handle_key(view_state_, "s", 6);  // free first
+  const std::string text = fleet_screen(words(3), view_state_, kNow, screen_);
   EXPECT_LT(text.find("\nn2 "), text.find("\nn0 "));
 }
 
 TEST_F(FleetTop, KeysSwitchPaneAndQuit) {
-  EXPECT_TRUE(handle_key(look_, "\t", 6));
-  EXPECT_EQ(look_.pane, FleetViewState::Pane::gpus);
-  EXPECT_THAT(fleet_screen(words(2), look_, kNow, screen_), StartsWith("gpuyard fleet  GPUs"));
-  EXPECT_TRUE(handle_key(look_, "x", 6));
-  EXPECT_TRUE(handle_key(look_, "\x1b[5~", 6));
-  EXPECT_FALSE(handle_key(look_, "q", 6));
+  EXPECT_TRUE(handle_key(view_state_, "\t", 6));
+  EXPECT_EQ(view_state_.pane, FleetViewState::Pane::gpus);
+  EXPECT_THAT(fleet_screen(words(2), view_state_, kNow, screen_),
+              StartsWith("gpuyard fleet  GPUs"));
+  EXPECT_TRUE(handle_key(view_state_, "x", 6));
+  EXPECT_TRUE(handle_key(view_state_, "\x1b[5~", 6));
+  EXPECT_FALSE(handle_key(view_state_, "q", 6));
 }
 
 }  // namespace

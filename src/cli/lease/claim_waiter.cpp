@@ -35,11 +35,11 @@ std::size_t columns_of_stderr() {
 }  // namespace
 
 ProgressLine::ProgressLine(bool quiet)
-    : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1), began_at_(BootClock::now()) {}
+    : quiet_(quiet), is_terminal_(::isatty(STDERR_FILENO) == 1), began_at_(BootClock::now()) {}
 
 // In the background the terminal belongs to another job: a shell's, an editor's.
 bool ProgressLine::has_terminal() const {
-  return terminal_ && ::tcgetpgrp(STDERR_FILENO) == ::getpgrp();
+  return is_terminal_ && ::tcgetpgrp(STDERR_FILENO) == ::getpgrp();
 }
 
 void ProgressLine::show(const std::string& text) {
@@ -50,7 +50,7 @@ void ProgressLine::show(const std::string& text) {
     print_stderr(kClearLineStart + Printable(truncate_text(printable("gpuyard: " + text),
                                                            columns_of_stderr() - 1, utf8)));
     shown_ = true;
-  } else if (!terminal_ && !shown_ && BootClock::now() - began_at_ >= kFirstMessageDelay) {
+  } else if (!is_terminal_ && !shown_ && BootClock::now() - began_at_ >= kFirstMessageDelay) {
     print_note(text);
     shown_ = true;
   }
@@ -61,7 +61,7 @@ void ProgressLine::clear() {
 }
 
 std::optional<TimePoint> ProgressLine::next_redraw() const {
-  if (quiet_ || terminal_ || shown_) return std::nullopt;
+  if (quiet_ || is_terminal_ || shown_) return std::nullopt;
   return began_at_ + kFirstMessageDelay;
 }
 

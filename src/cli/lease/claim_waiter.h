@@ -30,7 +30,7 @@ class ProgressLine {
   bool has_terminal() const;
 
   bool quiet_;
-  bool terminal_;
+  bool is_terminal_;
   bool shown_ = false;
   TimePoint began_at_;
 };

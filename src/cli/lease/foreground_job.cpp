@@ -119,7 +119,7 @@ Result<ForegroundJob> ForegroundJob::start_held(const std::vector<std::string>& 
 }
 
 std::optional<int> ForegroundJob::resume() {
-  if (own_job_ && terminal_.is_exclusive()) terminal_.give_to(pid_);
+  if (has_own_group_ && terminal_.is_exclusive()) terminal_.give_to(pid_);
   static_cast<void>(!::write(start_pipe_.get(), "!", 1));
   start_pipe_.reset();
   int failed = 0;
@@ -141,7 +141,7 @@ void ForegroundJob::abandon() {
 
 void ForegroundJob::forward(const JobSignal& signal) {
   // A job that shares our group got the signal from the terminal itself.
-  if (signal.from_terminal && !own_job_) return;
+  if (signal.from_terminal && !has_own_group_) return;
   if (signal.number == SIGINT && !signal.from_terminal) interrupt_forwarded_ = true;
   ::kill(signal.from_terminal ? -pid_ : pid_, signal.number);
 }
@@ -165,15 +165,15 @@ void ForegroundJob::on_stopped(int by) const {
   if (!terminal_.exists()) return;  // the sender of the stop will continue it
   const bool wants_terminal = by == SIGTTIN || by == SIGTTOU;
   // It began in the background, and is in the foreground now.
-  if (wants_terminal && own_job_ && terminal_.is_exclusive()) return send_continue();
+  if (wants_terminal && has_own_group_ && terminal_.is_exclusive()) return send_continue();
   terminal_.reclaim_from(pid_);
-  suspend_job(own_job_);
+  suspend_job(has_own_group_);
   send_continue();
 }
 
 void ForegroundJob::send_continue() const {
-  if (own_job_ && terminal_.is_exclusive()) terminal_.give_to(pid_);
-  ::kill(own_job_ ? -pid_ : pid_, SIGCONT);
+  if (has_own_group_ && terminal_.is_exclusive()) terminal_.give_to(pid_);
+  ::kill(has_own_group_ ? -pid_ : pid_, SIGCONT);
 }
 
 JobEnd ForegroundJob::on_ended(int status) const {

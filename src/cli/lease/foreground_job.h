@@ -110,7 +110,7 @@ class ForegroundJob {
   void abandon();
   void forward(const JobSignal&);
   // Whether it is a job of its own; else it is in our job, like others of a pipeline.
-  bool has_own_group() const { return own_job_; }
+  bool has_own_group() const { return has_own_group_; }
   // Returns the command's end; call it after each SIGCHLD. Stops us when the command is stopped.
   std::optional<JobEnd> reap();
 
@@ -118,7 +118,7 @@ class ForegroundJob {
   ForegroundJob(pid_t pid, bool own_job, std::string command, UniqueFd start_pipe,
                 UniqueFd exec_status)
       : pid_(pid),
-        own_job_(own_job),
+        has_own_group_(own_job),
         command_(std::move(command)),
         start_pipe_(std::move(start_pipe)),
         exec_status_(std::move(exec_status)) {}
@@ -128,7 +128,7 @@ class ForegroundJob {
   JobEnd on_ended(int status) const;
 
   pid_t pid_;
-  bool own_job_;
+  bool has_own_group_;
   bool interrupt_forwarded_ = false;  // by a SIGINT that did not come from the terminal
   std::string command_;
   UniqueFd start_pipe_;   // a byte in it starts the command; closing it ends the process

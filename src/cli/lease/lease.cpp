@@ -289,8 +289,8 @@ int run(const LeaseVerb& verb) {
 namespace {
 
 // Asks the daemon that `what` needs, and prints the answer as JSON or as `table` has it.
-template <class AnyVerb, class Ask, class Table>
-int show(const AnyVerb& verb, std::string_view what, Ask&& fetch, Table&& table) {
+template <class AnyVerb, class Fetch, class Table>
+int show(const AnyVerb& verb, std::string_view what, Fetch&& fetch, Table&& table) {
   const auto daemon = lease_daemon(verb.socket, what);
   if (!daemon) return print_source_error(daemon.error());
   const auto reply = fetch(*daemon);

@@ -44,7 +44,7 @@ TEST(LeaseTable, WithoutLeasesIsASentence) {
   EXPECT_EQ(lease_table({}, kNow, {}), "No leases.\n");
 }
 
-TEST(LeaseTable, OneThatDrainsSaysWhy) {
+TEST(LeaseTable, DrainingLeaseHasReason) {
   protocol::Leases leases;
   leases.leases = {lease_of_two_gpus()};
   leases.leases[0].state = gpuyard::lease::LeaseState::draining;
@@ -90,7 +90,7 @@ TEST(QueueRenderer, EmptyQueueSaysNoClaimsAreWaiting) {
   EXPECT_EQ(queue_text({}, kNow, {}), "No claims are waiting.\n");
 }
 
-TEST(QueueRenderer, HasPlaceWishReasonAndEstimate) {
+TEST(QueueRenderer, WaitingClaimHasPositionReasonAndEstimate) {
   protocol::Queue queue;
   protocol::Lease lease;
   lease.id = "a1";
@@ -106,7 +106,7 @@ TEST(QueueRenderer, HasPlaceWishReasonAndEstimate) {
       << text;
 }
 
-TEST(QueueRenderer, ASquatterHasTheCommandThatResolvesIt) {
+TEST(QueueRenderer, UnleasedProcessHasResolvingCommand) {
   protocol::Queue queue;
   queue.squatters = {{4711, 2, "GPU-2", 1000, "alice", "python", std::int64_t{5} << 30, 720.0,
                       "gpuyard lease adopt --pid 4711"}};
@@ -122,7 +122,7 @@ TEST(QueueRenderer, NotesComeLast) {
             "No claims are waiting.\nlease night has been draining since yesterday\n");
 }
 
-TEST(QueueRenderer, AGpuThatIsNotHandedOutHasItsReason) {
+TEST(QueueRenderer, WithheldGpuHasReason) {
   EXPECT_EQ(withheld_text({{1, "GPU-1", "cordoned", "cordoned by uid 0: new fan", "uid 0", {}},
                            {2, "GPU-2", "lost", "", {}, {}}},
                           kNow),

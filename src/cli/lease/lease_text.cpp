@@ -43,8 +43,8 @@ std::string energy_text(const protocol::LeaseUsage& use) {
   if (!use.energy_mj) return "energy unknown";
   std::string text = joules_text(static_cast<double>(*use.energy_mj) / kMillijoules);
   if (use.energy_estimated) text += " (estimated)";
-  constexpr double kNoticeable = 1;  // s; readings lag behind by their own duration anyway
-  if (use.energy_unknown_s >= kNoticeable) {
+  constexpr double kMinUnknownSeconds = 1;  // s; readings lag behind by their own duration anyway
+  if (use.energy_unknown_s >= kMinUnknownSeconds) {
     text += fmt::format(" ({} of GPU time not measured)", length_text(use.energy_unknown_s));
   }
   return text;

@@ -29,7 +29,7 @@ TEST(LeaseText, NamesItsGpus) {
   EXPECT_EQ(gpus_text(lease.gpus), "GPUs 3, 5 (H100)");
 }
 
-TEST(LeaseText, ALengthIsAsExactAsPeopleNeedIt) {
+TEST(LeaseText, LongLengthUsesLargerUnits) {
   EXPECT_EQ(length_text(0.04), "0.0 s");
   EXPECT_EQ(length_text(9.94), "9.9 s");
   EXPECT_EQ(length_text(45), "45 s");
@@ -131,7 +131,7 @@ TEST(LeaseRequest, MemoryIsAsPeopleWriteIt) {
   for (const char* wrong : {"20GB", "-1", "much", "1.5G", "20T"}) EXPECT_EQ(bytes(wrong), -1);
 }
 
-TEST(LeaseRequest, NotToWaitIsToWaitForNoTime) {
+TEST(LeaseRequest, NoWaitMeansZeroSeconds) {
   LeaseFilters wanted;
   wanted.no_wait = true;
   EXPECT_EQ(lease_request_of(wanted)->wait_s, 0.0);
@@ -181,7 +181,7 @@ TEST(LeaseRequest, InvalidIdIsRefused) {
   EXPECT_EQ(named_lease(std::string(5000, 'a')).error().code, Errc::invalid);
 }
 
-TEST(LeasedRun, TheSocketIsNamedAlsoWhereTheDirectoryIsGone) {
+TEST(LeasedRun, SocketIsNamedInRemovedDirectory) {
   const auto here = std::filesystem::current_path();
   const auto gone = std::filesystem::temp_directory_path() / "gpuyard-gone-XXXXXX";
   std::string place = gone.string();

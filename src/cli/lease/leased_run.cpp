@@ -162,13 +162,13 @@ Result<void> LeasedRun::limit_power() {
   return {};
 }
 
-template <class Ask>
-auto LeasedRun::retry_while_away(Ask request) -> decltype(request()) {
+template <class Request>
+auto LeasedRun::retry_while_away(Request request) -> decltype(request()) {
   const TimePoint until = BootClock::now() + kRetryTimeout;
-  for (bool said = false;; said = true) {
+  for (bool is_retry = false;; is_retry = true) {
     auto reply = request();
     if (reply || !client::is_transient(reply.error()) || BootClock::now() >= until) return reply;
-    if (!said) {
+    if (!is_retry) {
       add_note(fmt::format("{}; retrying for {} s", reply.error().text(),
                            std::chrono::floor<std::chrono::seconds>(kRetryTimeout).count()));
     }

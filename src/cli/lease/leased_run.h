@@ -34,8 +34,8 @@ class LeasedRun {
   std::optional<int> start();
   Result<void> limit_power();
   // Repeats `ask` for 30 s while the daemon is away, or until a signal asks us to end.
-  template <class Ask>
-  auto retry_while_away(Ask ask) -> decltype(ask());
+  template <class Request>
+  auto retry_while_away(Request request) -> decltype(request());
   Result<void> register_command();
   JobEnd wait();
   void on_event(const client::ClaimEvent&);

@@ -77,7 +77,7 @@ TEST(DevicePage, LinksAreCountedAndDownLinksNamed) {
   EXPECT_TRUE(says(page_of(protocol::device_of(state, {})), "  active  2 of 3 up, down: 1"));
 }
 
-TEST(DevicePage, PlacesOfErrorsAreShownWhereThereIsOne) {
+TEST(DevicePage, ErrorLocationsAppearOnlyWithErrors) {
   DeviceState state;
   state.sample.set({Metric::ecc_corrected_volatile_at, 1, {}, 0});
   EXPECT_EQ(page_of(protocol::device_of(state, {})).find("l2_cache"), std::string::npos);

@@ -42,8 +42,8 @@ bool needs_second_read(const protocol::Snapshot& snapshot) {
 Result<protocol::Snapshot> read_closely(Source& source) {
   auto snapshot = source.snapshot(ProbeSet::all(), OwnerLookup::looked_up);
   if (!snapshot || !needs_second_read(*snapshot)) return snapshot;
-  constexpr auto kBetween = std::chrono::milliseconds(110);  // the counters need at least 100
-  std::this_thread::sleep_for(kBetween);
+  constexpr auto kReadDelay = std::chrono::milliseconds(110);  // the counters need at least 100
+  std::this_thread::sleep_for(kReadDelay);
   return source.snapshot(ProbeSet::all(), OwnerLookup::looked_up);
 }
 

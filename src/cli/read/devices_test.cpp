@@ -69,7 +69,7 @@ TEST(DeviceTable, AZeroThatWasReadIsAZero) {
   EXPECT_NE(table_of({device(0, {{Metric::utilization_gpu, 0}})}).find(" 0 % "), std::string::npos);
 }
 
-TEST(DeviceTable, PowerIsShownWithoutALimitThatIsMissing) {
+TEST(DeviceTable, PowerWithoutLimitIsShown) {
   const std::string text = table_of({device(0, {{Metric::power_draw, 99'600}})});
   EXPECT_NE(text.find(" 100 W "), std::string::npos) << text;
 }
@@ -79,7 +79,7 @@ TEST(DeviceTable, ALimitAloneIsNoPower) {
   EXPECT_EQ(text.find(" W "), std::string::npos) << text;
 }
 
-TEST(DeviceTable, ErrorsHaveAColumnOnlyWhereThereIsOne) {
+TEST(DeviceTable, ErrorColumnAppearsOnlyWithErrors) {
   EXPECT_EQ(table_of({busy()}).find("UNCORRECTED"), std::string::npos);
   const std::string none = table_of({device(0, {{Metric::ecc_uncorrected_aggregate, 0}})});
   EXPECT_EQ(none.find("UNCORRECTED"), std::string::npos);

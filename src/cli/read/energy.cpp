@@ -68,7 +68,7 @@ Result<CommandGpus> command_gpus_of(const EnergyVerb& verb, Source& source) {
 // A job without GPUs runs its command also where there is neither a daemon nor a driver.
 std::optional<std::string> no_gpu_reason(const EnergyVerb& verb) {
   const auto variable = visible_variable();
-  if (!verb.gpus.empty() || !variable || !names_no_gpu(*variable)) return std::nullopt;
+  if (!verb.gpus.empty() || !variable || !is_without_gpus(*variable)) return std::nullopt;
   return visible_gpus(*variable, {}).note;
 }
 
@@ -225,13 +225,13 @@ void append_remark(std::string& to, bool applies, std::string_view what) {
 
 std::string window_remarks(const protocol::WindowGpu& gpu) {
   // In seconds: readings lag behind the edges by their own duration anyway.
-  constexpr double kNoticeable = 1;
+  constexpr double kMinUnknownSeconds = 1;
   std::string text;
   append_remark(text, gpu.estimated, "estimated");
   append_remark(text, gpu.interrupted, "interrupted by a reset");
-  append_remark(text, gpu.unknown_seconds >= kNoticeable,
+  append_remark(text, gpu.unknown_seconds >= kMinUnknownSeconds,
                 fmt::format("{:.0f} s not measured", gpu.unknown_seconds));
-  append_remark(text, gpu.age_seconds >= kNoticeable,
+  append_remark(text, gpu.age_seconds >= kMinUnknownSeconds,
                 fmt::format("no reading for {:.0f} s", gpu.age_seconds));
   return text;
 }

@@ -36,8 +36,8 @@ Result<std::vector<std::string>> gpus_of(const HistoryVerb& verb, const http::En
 std::optional<std::uint64_t> points_of(const HistoryVerb& verb, const Screen& screen) {
   if (!verb.step.empty() || verb.json || verb.csv) return std::nullopt;
   constexpr std::uint64_t kDotsAcross = 2;
-  constexpr std::size_t kUsual = 80;
-  if (verb.plot) return kDotsAcross * (screen.columns > 0 ? screen.columns : kUsual);
+  constexpr std::size_t kDefaultColumns = 80;
+  if (verb.plot) return kDotsAcross * (screen.columns > 0 ? screen.columns : kDefaultColumns);
   return 4 * kSparkColumns;
 }
 
@@ -70,14 +70,14 @@ PlotCharset charset_of(HistoryVerb::Charset charset, const Screen& screen) {
 
 // The plots share the screen's height.
 PlotSize plot_size(const Screen& screen, std::size_t plots) {
-  constexpr std::size_t kLeastRows = 6;
-  constexpr std::size_t kMostRows = 16;
-  constexpr std::size_t kAround = 4;  // heading, axis, times, a blank
+  constexpr std::size_t kMinRows = 6;
+  constexpr std::size_t kMaxRows = 16;
+  constexpr std::size_t kExtraRows = 4;  // heading, axis, times, a blank
   PlotSize size;
   if (screen.columns > 0) size.columns = screen.columns;
   if (screen.rows == 0) return size;
   const std::size_t each = screen.rows / std::max<std::size_t>(plots, 1);
-  size.rows = std::clamp(each > kAround ? each - kAround : 0, kLeastRows, kMostRows);
+  size.rows = std::clamp(each > kExtraRows ? each - kExtraRows : 0, kMinRows, kMaxRows);
   return size;
 }
 
@@ -133,13 +133,13 @@ std::string to_the_second(std::string text) {
 
 // Says notes on stderr, each once.
 void print_notes(const std::vector<std::vector<History>>& all) {
-  std::set<std::string> said;
+  std::set<std::string> printed;
   bool simulated = false;
   for (const History& one : all | std::views::join) {
     simulated = simulated || one.simulated;
     for (const std::string& note : one.notes) {
       const std::string text = to_the_second(note);
-      if (said.insert(text).second) print_note("note: " + text);
+      if (printed.insert(text).second) print_note("note: " + text);
     }
   }
   if (simulated) print_note("note: these GPUs are simulated");

@@ -19,13 +19,13 @@ using protocol::History;
 using protocol::HistoryPoint;
 
 // The number of dots in a character, across and down.
-struct Dots {
+struct DotGrid {
   std::size_t across;
   std::size_t down;
 };
 
 // In the order of the charsets.
-constexpr std::array kDots = {Dots{2, 4}, Dots{1, 2}, Dots{1, 1}};
+constexpr std::array kDots = {DotGrid{2, 4}, DotGrid{1, 2}, DotGrid{1, 1}};
 
 class Canvas {
  public:
@@ -68,7 +68,7 @@ class Canvas {
             static_cast<char>(0x80U + (bits & 0x3fU))};
   }
 
-  Dots dots_;
+  DotGrid dots_;
   PlotCharset charset_;
   std::size_t width_;
   std::size_t height_;
@@ -181,8 +181,8 @@ Printable history_plot(const History& history, const TimeSpan& span, const PlotS
   labels.back() = amount_text(range.low, history.unit);
   std::size_t margin = 0;
   for (const std::string& label : labels) margin = std::max(margin, width_of(label));
-  constexpr std::size_t kLeast = 10;
-  const std::size_t columns = std::max(size.columns, margin + 2 + kLeast) - margin - 2;
+  constexpr std::size_t kMinColumns = 10;
+  const std::size_t columns = std::max(size.columns, margin + 2 + kMinColumns) - margin - 2;
   const bool ascii = charset == PlotCharset::ascii;
   Canvas canvas(columns, size.rows, charset);
   draw(canvas, history, span, range);

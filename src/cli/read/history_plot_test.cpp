@@ -63,7 +63,7 @@ TEST(HistoryPlot, MissingPointLeavesGap) {
       << lines[2];
 }
 
-TEST(HistoryPlot, AStepIsDrawnFromItsLeastToItsGreatest) {
+TEST(HistoryPlot, StepSpansLeastToGreatest) {
   protocol::History history = ramp(2);
   history.points = {{0, 0, 50, 100}};
   const auto lines = drawn(history, PlotCharset::ascii, {7 + 10, 5});

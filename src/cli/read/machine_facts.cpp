@@ -40,15 +40,15 @@ bool exists(const std::string& path) {
 }
 
 // Container engines leave one of these files.
-bool in_container(const std::string& root) {
+bool is_in_container(const std::string& root) {
   return exists(root + "/.dockerenv") || exists(root + "/run/.containerenv") ||
          exists(root + "/run/systemd/container");
 }
 
 // "535.104.05": the first word of the file that begins with a digit.
 std::optional<std::string> module_version(const std::string& root) {
-  constexpr std::size_t kMost = 4096;
-  const auto text = read_file(root + "/proc/driver/nvidia/version", kMost);
+  constexpr std::size_t kMaxVersionBytes = 4096;
+  const auto text = read_file(root + "/proc/driver/nvidia/version", kMaxVersionBytes);
   if (!text) return std::nullopt;
   for (const std::string& word : split(*text, ' ')) {
     if (!word.empty() && word.front() >= '0' && word.front() <= '9') return word;
@@ -162,9 +162,12 @@ std::string likeliest_advice(std::string_view reason, const MachineFacts& facts)
 MachineFacts machine_facts(const std::string& root) {
   const std::string world(environment_variable("GPUYARD_SIM_WORLD"));
   const bool pod = !environment_variable("KUBERNETES_SERVICE_HOST").empty();
-  return {pod || in_container(root), pod,
-          module_version(root),      closed_nodes(root),
-          gpus_on_pci(root),         non_empty(world)};
+  return {pod || is_in_container(root),
+          pod,
+          module_version(root),
+          closed_nodes(root),
+          gpus_on_pci(root),
+          non_empty(world)};
 }
 
 std::optional<std::string> listener_user(const std::string& socket) {

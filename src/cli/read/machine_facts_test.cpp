@@ -36,7 +36,7 @@ TEST_F(MachineFactsTest, CountsGpusNotEveryNvidiaDevice) {
   EXPECT_EQ(machine_facts(root_.path()).gpus_on_pci, 1U);
 }
 
-TEST_F(MachineFactsTest, IsAContainerIfItsEngineLeftAMark) {
+TEST_F(MachineFactsTest, EngineMarkMeansContainer) {
   root_.write(".dockerenv", "");
   EXPECT_TRUE(machine_facts(root_.path()).in_container);
 }

@@ -65,8 +65,8 @@ std::string location_text(const protocol::Process& process) {
   }
   if (process.pod) return "pod " + *process.pod;
   if (process.container) {
-    constexpr std::size_t kUsualLength = 12;  // people use this many characters of an id
-    const std::string shown = printable(*process.container).substr(0, kUsualLength);
+    constexpr std::size_t kShortIdLength = 12;  // people use this many characters of an id
+    const std::string shown = printable(*process.container).substr(0, kShortIdLength);
     return process.container_runtime.value_or("container") + " " + shown;
   }
   return process.unit ? *process.unit : std::string(kNothing);

@@ -57,7 +57,7 @@ TEST(ProcessTable, AUserWithoutANameIsANumber) {
   EXPECT_EQ(user_text(process), "1000");
 }
 
-TEST(ProcessTable, ThePlaceThatSaysMostIsShown) {
+TEST(ProcessTable, MostSpecificLocationIsShown) {
   ListedProcess process = alices();
   EXPECT_EQ(location_text(process), "session-3.scope");
   process.container = std::string(64, 'a');
@@ -125,7 +125,7 @@ TEST(ProcessQuery, GraphicsProcessIsExcluded) {
   EXPECT_EQ(csv({"pid"}, with_processes({{7, ProcessKind::graphics, kGiB, {}}})), "pid\n");
 }
 
-TEST(ProcessQuery, ANameIsTheProgramWhereThatMayBeSeen) {
+TEST(ProcessQuery, NameIsProgramPathIfVisible) {
   auto snapshot = with_processes({{7, ProcessKind::compute, kGiB, {}}});
   EXPECT_EQ(csv({"name"}, snapshot), "process_name\n[Not Found]\n");
   snapshot.devices.front().processes->front().command = "python3";

@@ -132,7 +132,7 @@ Result<Printable> run_query(Source& source, const QueryVerb& verb, const Query& 
 
 // A row is named by its own JSON key, which contains the unit.
 std::string json_name(const Field& field) {
-  return field.what == Field::What::row ? json_key(row_of(field.metric)) : field.name;
+  return field.what == Field::ValueKind::row ? json_key(row_of(field.metric)) : field.name;
 }
 
 int list_fields() {
@@ -247,7 +247,7 @@ int run(const QueryVerb& verb) {
 }
 
 using protocol::Device;
-using What = Field::What;
+using ValueKind = Field::ValueKind;
 
 void put_json(std::string& out, const Values& values) {
   char separator = '{';
@@ -272,17 +272,17 @@ namespace {
 boost::json::value json_value(const Field& field, const QueryInput& queried, const Device& device,
                               const boost::json::object& readings) {
   const bool reading =
-      field.what <= What::word && row_of(field.metric).subject == MetricSubject::device;
+      field.what <= ValueKind::word && row_of(field.metric).subject == MetricSubject::device;
   if (!reading) {
-    if (field.what == What::index) return device.index;
-    if (field.what == What::count) return queried.gpu_count;
+    if (field.what == ValueKind::index) return device.index;
+    if (field.what == ValueKind::count) return queried.gpu_count;
     const std::string text = csv_cell(field, queried, device, false);
     return text.starts_with('[') ? boost::json::value(nullptr) : boost::json::value(text);
   }
-  if (field.what == What::row) return readings.at(json_key(row_of(field.metric)));
+  if (field.what == ValueKind::row) return readings.at(json_key(row_of(field.metric)));
   const auto number = device.readings.get(field.metric, field.of);
   if (!number) return nullptr;
-  if (field.what == What::word) return (*number & field.bit) != 0;
+  if (field.what == ValueKind::word) return (*number & field.bit) != 0;
   return *number;
 }
 
@@ -315,7 +315,7 @@ QueryAnswer query_answer(const std::vector<Field>& fields, const QueryInput& que
       const std::string name = json_name(field);
       auto value = json_value(field, queried, device, readings);
       if (value.is_null()) {
-        const std::string reason = field.what <= What::word ? reason_of(field, device) : "";
+        const std::string reason = field.what <= ValueKind::word ? reason_of(field, device) : "";
         out.missing[name] = reason.empty() ? "unknown" : reason;
       }
       put(out.values, name, text_of(value));

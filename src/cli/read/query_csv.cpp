@@ -17,7 +17,7 @@
 namespace gpuyard::cli {
 
 using protocol::Device;
-using What = Field::What;
+using ValueKind = Field::ValueKind;
 
 Printable query_csv(const std::vector<Field>& fields, const QueryInput& queried, CsvStyle style) {
   Printable out;
@@ -48,9 +48,9 @@ Printable field_table(const std::vector<Field>& fields, const QueryInput& querie
     table.columns.front().cells.push_back({std::to_string(device.index), Tone::strong});
   }
   for (const Field& field : fields) {
-    const bool row = field.what == What::row;
+    const bool row = field.what == ValueKind::row;
     const bool text =
-        field.what == What::word || (row && row_of(field.metric).kind == MetricKind::text);
+        field.what == ValueKind::word || (row && row_of(field.metric).kind == MetricKind::text);
     Column column{field.name, !text};
     for (const Device& device : queried.snapshot.devices) {
       const std::string cell = csv_cell(field, queried, device, true);
@@ -98,7 +98,7 @@ std::string state_word(const MetricRow& row, std::int64_t number) {
 
 std::string number_cell(const Field& field, std::int64_t number, const Device& device) {
   const MetricRow& row = row_of(field.metric);
-  if (field.what == What::word) return (number & field.bit) != 0 ? "Active" : "Not Active";
+  if (field.what == ValueKind::word) return (number & field.bit) != 0 ? "Active" : "Not Active";
   if (row.kind == MetricKind::flags)
     return fmt::format("0x{:016X}", std::bit_cast<std::uint64_t>(number));
   if (row.kind == MetricKind::state) return state_word(row, number);
@@ -154,14 +154,14 @@ std::string identity_cell(const Field& field, const protocol::Snapshot& snapshot
 }
 
 // "0x0000", "0x1A": the part of an address between two of its separators.
-std::string pci_cell(std::string_view address, What what) {
+std::string pci_cell(std::string_view address, ValueKind what) {
   if (address.empty()) return "[Unknown Error]";
   const std::string whole = long_pci_address(address);
   constexpr std::size_t kDomain = 8;
   switch (what) {
-    case What::pci_domain:
+    case ValueKind::pci_domain:
       return "0x" + whole.substr(kDomain / 2, kDomain / 2);
-    case What::pci_bus:
+    case ValueKind::pci_bus:
       return "0x" + whole.substr(kDomain + 1, 2);
     default:
       return "0x" + whole.substr(kDomain + 4, 2);
@@ -254,19 +254,19 @@ std::string long_pci_address(std::string_view address) {
 std::string csv_cell(const Field& field, const QueryInput& queried, const Device& device,
                      bool units) {
   switch (field.what) {
-    case What::timestamp:
+    case ValueKind::timestamp:
       return timestamp();
-    case What::index:
+    case ValueKind::index:
       return std::to_string(device.index);
-    case What::count:
+    case ValueKind::count:
       return std::to_string(queried.gpu_count);
-    case What::pci_domain:
-    case What::pci_bus:
-    case What::pci_device:
+    case ValueKind::pci_domain:
+    case ValueKind::pci_bus:
+    case ValueKind::pci_device:
       return pci_cell(device.pci_address, field.what);
-    case What::row:
-    case What::element:
-    case What::word:
+    case ValueKind::row:
+    case ValueKind::element:
+    case ValueKind::word:
       break;
   }
   if (row_of(field.metric).subject != MetricSubject::device) {

@@ -54,7 +54,7 @@ TEST(QueryCsv, TheHeaderMayGo) {
   EXPECT_EQ(csv("index,utilization.gpu", busy(3), {.header = false}), "3, 97 %\n");
 }
 
-TEST(QueryCsv, MemoryIsRoundedUpAndUsedIsWithoutTheReserve) {
+TEST(QueryCsv, MemoryIsRoundedUpWithoutReserve) {
   const auto shown =
       device(0, {{Metric::memory_reserved, 501'481'472}, {Metric::memory_used, 501'481'472 + 1}});
   EXPECT_EQ(cell("memory.reserved", shown), "479 MiB");
@@ -62,7 +62,7 @@ TEST(QueryCsv, MemoryIsRoundedUpAndUsedIsWithoutTheReserve) {
   EXPECT_EQ(cell("memory_used_bytes", shown), "501481473");
 }
 
-TEST(QueryCsv, AStateIsSpelledAsThere) {
+TEST(QueryCsv, StatesAreSpelledAsInNvidiaSmi) {
   EXPECT_EQ(cell("compute_mode", device(0, {{Metric::compute_mode, 3}})), "Exclusive_Process");
   EXPECT_EQ(cell("remapped_rows.pending", device(0, {{Metric::row_remap_pending, 0}})), "No");
 }

@@ -84,18 +84,19 @@ constexpr std::array kThrottleBits = {NamedBit{"gpu_idle", 0x1},
                                       NamedBit{"hw_thermal_slowdown", 0x40},
                                       NamedBit{"hw_power_brake_slowdown", 0x80}};
 
-struct NamedWhat {
+struct NamedFieldKind {
   std::string_view name;
-  Field::What what;
+  Field::ValueKind what;
   std::string_view help;
 };
 constexpr std::array kQueryFields = {
-    NamedWhat{"timestamp", Field::What::timestamp, "Time of the query, in local time."},
-    NamedWhat{"count", Field::What::count, "Number of GPUs the driver reports."},
-    NamedWhat{"index", Field::What::index, "NVML index of the GPU; may change at a reboot."},
-    NamedWhat{"pci.domain", Field::What::pci_domain, "PCI domain, in hex."},
-    NamedWhat{"pci.bus", Field::What::pci_bus, "PCI bus, in hex."},
-    NamedWhat{"pci.device", Field::What::pci_device, "PCI device, in hex."},
+    NamedFieldKind{"timestamp", Field::ValueKind::timestamp, "Time of the query, in local time."},
+    NamedFieldKind{"count", Field::ValueKind::count, "Number of GPUs the driver reports."},
+    NamedFieldKind{"index", Field::ValueKind::index,
+                   "NVML index of the GPU; may change at a reboot."},
+    NamedFieldKind{"pci.domain", Field::ValueKind::pci_domain, "PCI domain, in hex."},
+    NamedFieldKind{"pci.bus", Field::ValueKind::pci_bus, "PCI bus, in hex."},
+    NamedFieldKind{"pci.device", Field::ValueKind::pci_device, "PCI device, in hex."},
 };
 
 // Adds "ecc.errors.corrected.volatile.*" once for each place.
@@ -103,7 +104,7 @@ void add_elements(std::vector<Field>& fields, const MetricRow& row) {
   const std::string_view start = row.nvidia_smi.substr(0, row.nvidia_smi.size() - 1);
   const auto add = [&](std::uint16_t index, const std::string& place) {
     fields.push_back(
-        {Field::What::element, row.metric, index, 0, std::string(start) + place, true});
+        {Field::ValueKind::element, row.metric, index, 0, std::string(start) + place, true});
   };
   for (std::uint16_t i = 0; i < extent_of(row.dimension); ++i) {
     const std::string place = element_of(row.dimension, i);
@@ -113,7 +114,7 @@ void add_elements(std::vector<Field>& fields, const MetricRow& row) {
 }
 
 void add_nvidia_smi(std::vector<Field>& fields) {
-  for (const NamedWhat& named : kQueryFields) {
+  for (const NamedFieldKind& named : kQueryFields) {
     fields.push_back({named.what, {}, 0, 0, std::string(named.name), true});
   }
   for (const MetricRow& row : catalog()) {
@@ -123,15 +124,15 @@ void add_nvidia_smi(std::vector<Field>& fields) {
     } else {
       // nvidia-smi tells only the first of several fans.
       const bool first = row.dimension != Dimension::none;
-      fields.push_back({first ? Field::What::element : Field::What::row, row.metric, 0, 0,
+      fields.push_back({first ? Field::ValueKind::element : Field::ValueKind::row, row.metric, 0, 0,
                         canonical(row.nvidia_smi), true});
     }
   }
   for (const NamedMetric& named : kExtraFields) {
-    fields.push_back({Field::What::row, named.metric, 0, 0, std::string(named.name), true});
+    fields.push_back({Field::ValueKind::row, named.metric, 0, 0, std::string(named.name), true});
   }
   for (const NamedBit& named : kThrottleBits) {
-    fields.push_back({Field::What::word, Metric::throttle_reasons, 0, named.bit,
+    fields.push_back({Field::ValueKind::word, Metric::throttle_reasons, 0, named.bit,
                       std::string(kThrottlePrefix).append(named.name), true});
   }
 }
@@ -139,8 +140,8 @@ void add_nvidia_smi(std::vector<Field>& fields) {
 }  // namespace
 
 std::string_view unit_of(const Field& field) {
-  if (!field.nvidia_smi || field.what == Field::What::word) return "";
-  if (field.what != Field::What::row && field.what != Field::What::element) return "";
+  if (!field.nvidia_smi || field.what == Field::ValueKind::word) return "";
+  if (field.what != Field::ValueKind::row && field.what != Field::ValueKind::element) return "";
   switch (row_of(field.metric).unit) {
     case Unit::percent:
       return "%";
@@ -158,7 +159,7 @@ std::string_view unit_of(const Field& field) {
 }
 
 std::string_view help_of(const Field& field) {
-  const auto named = std::ranges::find(kQueryFields, field.what, &NamedWhat::what);
+  const auto named = std::ranges::find(kQueryFields, field.what, &NamedFieldKind::what);
   return named != kQueryFields.end() ? named->help : row_of(field.metric).help;
 }
 
@@ -168,7 +169,7 @@ std::vector<Field> known_fields() {
   for (const MetricRow& row : catalog()) {
     const std::string key = json_key(row);
     if (std::ranges::find(fields, key, &Field::name) != fields.end()) continue;
-    fields.push_back({Field::What::row, row.metric, 0, 0, key, false});
+    fields.push_back({Field::ValueKind::row, row.metric, 0, 0, key, false});
   }
   return fields;
 }
@@ -198,7 +199,7 @@ Result<std::vector<Field>> parse_fields(const std::vector<std::string>& names) {
 ProbeSet probes_of_fields(const std::vector<Field>& fields) {
   std::vector<Metric> metrics;
   for (const Field& field : fields) {
-    if (field.what > Field::What::word) continue;
+    if (field.what > Field::ValueKind::word) continue;
     metrics.push_back(field.metric);
     // nvidia-smi counts memory as used without the reserve.
     if (field.metric == Metric::memory_used) metrics.push_back(Metric::memory_reserved);

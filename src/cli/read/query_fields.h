@@ -12,7 +12,7 @@
 namespace gpuyard::cli {
 
 struct Field {
-  enum class What {
+  enum class ValueKind {
     row,      // all of a row of the catalog
     element,  // one fan, or one place of a memory error
     word,     // one word of a row of flags
@@ -23,7 +23,7 @@ struct Field {
     pci_bus,
     pci_device,
   };
-  What what = What::row;
+  ValueKind what = ValueKind::row;
   Metric metric{};          // row, element, word
   std::uint16_t of = 0;     // element
   std::int64_t bit = 0;     // word

@@ -24,10 +24,10 @@ namespace {
 
 // Returns TMPDIR if it is short enough for the name of a Unix socket in it.
 std::string worlds_directory() {
-  constexpr std::size_t kLongest = 60;
+  constexpr std::size_t kMaxPathLength = 60;
   std::error_code failed;
   std::string place = std::filesystem::temp_directory_path(failed).string();
-  return failed || place.size() > kLongest ? "/tmp" : place;
+  return failed || place.size() > kMaxPathLength ? "/tmp" : place;
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ TEST(GpuSelection, SeveralNamesKeepGivenOrder) {
   EXPECT_EQ(kept("2, 0"), (std::vector<std::uint32_t>{2, 0}));
 }
 
-TEST(GpuSelection, ANameThatIsNoneIsNotTheFirstGpu) {
+TEST(GpuSelection, UnknownGpuNameIsNotFound) {
   for (const char* names : {"3", "", "0,abc", "GPU-", "-1"}) {
     auto snapshot = three();
     const auto result = keep_only(snapshot, names);

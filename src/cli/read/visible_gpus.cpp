@@ -80,7 +80,7 @@ VisibleGpus visible_gpus(std::string_view variable, std::span<const BoardName> b
   return visible;
 }
 
-bool names_no_gpu(std::string_view variable) {
+bool is_without_gpus(std::string_view variable) {
   const std::string_view first = trim(take_until(',', variable), " ");
   return !first.starts_with(kGpuPrefix) && !first.starts_with(kInstancePrefix) &&
          !parse_number<std::uint32_t>(first);

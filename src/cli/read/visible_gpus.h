@@ -29,6 +29,6 @@ struct VisibleGpus {
 VisibleGpus visible_gpus(std::string_view variable, std::span<const BoardName> boards);
 
 // Whether the variable shows no GPU on any machine: "", "-1", "NoDevFiles", "none".
-bool names_no_gpu(std::string_view variable);
+bool is_without_gpus(std::string_view variable);
 
 }  // namespace gpuyard::cli

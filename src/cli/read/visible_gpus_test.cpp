@@ -66,12 +66,12 @@ TEST(VisibleGpus, InstanceOfUnknownGpuIsNotKnown) {
   }
 }
 
-TEST(NamesNoGpu, IsSaidWithoutKnowingTheMachine) {
+TEST(IsWithoutGpus, NeedsNoMachineFacts) {
   for (const char* variable : {"", "-1", "NoDevFiles", "none", " ", ",0"}) {
-    EXPECT_TRUE(names_no_gpu(variable)) << variable;
+    EXPECT_TRUE(is_without_gpus(variable)) << variable;
   }
   for (const char* variable : {"0", "9", "0,0", "GPU-zz", kInstanceName}) {
-    EXPECT_FALSE(names_no_gpu(variable)) << variable;
+    EXPECT_FALSE(is_without_gpus(variable)) << variable;
   }
 }
 

@@ -142,7 +142,7 @@ void FittedTable::add(std::vector<Cell> cells) {
 Printable FittedTable::text(const Screen& screen) const {
   std::vector<ShownColumn> shown;
   for (const Column& column : columns) shown.push_back(full_column(column));
-  while (!screen.holds(total(shown)) && drop_next(shown)) continue;
+  while (!screen.has_room_for(total(shown)) && drop_next(shown)) continue;
   Printable out = line_of(screen, shown, std::nullopt);
   const std::size_t rows = columns.empty() ? 0 : columns.front().cells.size();
   for (std::size_t row = 0; row < rows; ++row) out += line_of(screen, shown, row);

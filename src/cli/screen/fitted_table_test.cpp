@@ -23,7 +23,7 @@ FittedTable example_table() {
            {"UUID", false, 3, 0, {{"GPU-1"}}}}};
 }
 
-TEST(FittedTable, ShowsEverythingWhereThereIsNoEnd) {
+TEST(FittedTable, UnlimitedWidthShowsEverything) {
   EXPECT_EQ(example_table().text({}),
             "GPU  NAME  UTIL       UUID\n"
             "  0  H100  #### 97 %  GPU-1\n");
@@ -118,7 +118,7 @@ TEST(Wrapped, BreaksAtBlanks) {
   EXPECT_EQ(wrap_text("", 10), Lines{""});
 }
 
-TEST(Wrapped, AWordThatIsTooLongIsCutInPieces) {
+TEST(Wrapped, TooLongWordIsSplit) {
   EXPECT_EQ(wrap_text("abcdefgh", 3), (Lines{"abc", "def", "gh"}));
   EXPECT_EQ(wrap_text("\u6f22\u5b57", 1), (Lines{"\xe6", "\xbc", "\xa2", "\xe5", "\xad", "\x97"}));
 }

@@ -26,7 +26,7 @@ inline constexpr bool is_joined<fmt::join_view<Iterator, Sentinel, char>> = true
 
 // Converts an argument of formatted().
 template <class T>
-auto harmless(const T& value) {
+auto printable_argument(const T& value) {
   if constexpr (std::is_same_v<T, Printable>) {
     return std::string_view(value);
   } else if constexpr (std::is_convertible_v<const T&, std::string_view>) {
@@ -40,7 +40,7 @@ auto harmless(const T& value) {
   }
 }
 template <class T>
-using Harmless = decltype(harmless(std::declval<const T&>()));
+using PrintableArgument = decltype(printable_argument(std::declval<const T&>()));
 
 class Printable {
  public:
@@ -81,16 +81,17 @@ class Printable {
 
  private:
   template <class... Args>
-  friend Printable formatted(fmt::format_string<Harmless<Args>...> format, const Args&... args);
+  friend Printable formatted(fmt::format_string<PrintableArgument<Args>...> format,
+                             const Args&... args);
 
   std::string text_;
 };
 
 // As fmt::format. The format may have line ends and colours; strings among the arguments cannot.
 template <class... Args>
-Printable formatted(fmt::format_string<Harmless<Args>...> format, const Args&... args) {
+Printable formatted(fmt::format_string<PrintableArgument<Args>...> format, const Args&... args) {
   Printable made;
-  made.text_ = fmt::format(format, harmless(args)...);
+  made.text_ = fmt::format(format, printable_argument(args)...);
   return made;
 }
 

@@ -143,7 +143,7 @@ std::size_t size_from(const char* variable, unsigned short reported, std::size_t
 }
 
 // no-color.org: any value but an empty one means no.
-bool wants_color(ColorMode mode, bool terminal) {
+bool should_color(ColorMode mode, bool terminal) {
   if (mode != ColorMode::automatic) return mode == ColorMode::always;
   return terminal && environment_variable("NO_COLOR").empty() &&
          environment_variable("TERM") != "dumb";
@@ -157,7 +157,7 @@ constexpr std::array<std::string_view, 7> kToneCodes = {"", "1", "2", "32", "36"
 Screen Screen::of_stdout(ColorMode mode) {
   Screen screen;
   screen.terminal = ::isatty(STDOUT_FILENO) == 1;
-  screen.color = wants_color(mode, screen.terminal);
+  screen.color = should_color(mode, screen.terminal);
   screen.utf8 = locale_is_utf8() && !has_few_glyphs(environment_variable("TERM"));
   if (!screen.terminal) return screen;
   constexpr std::size_t kDefaultColumns = 80;
@@ -207,9 +207,9 @@ SignalWaiter::Cause SignalWaiter::wait(TimePoint deadline, std::span<const int> 
     std::vector<pollfd> polled{{signals_.get(), POLLIN, 0}};
     for (const int fd : also) polled.push_back({fd, POLLIN, 0});
     // poll() takes an int: longer waits are made in pieces.
-    constexpr std::int64_t kMostAtOnce = 60'000;
+    constexpr std::int64_t kMaxPollMs = 60'000;
     ::poll(polled.data(), polled.size(),
-           static_cast<int>(std::min<std::int64_t>(left.count(), kMostAtOnce)));
+           static_cast<int>(std::min<std::int64_t>(left.count(), kMaxPollMs)));
     const bool signalled = polled.front().revents != 0;
     const auto readable = [](const pollfd& one) { return one.revents != 0; };
     if (!signalled && std::any_of(polled.begin() + 1, polled.end(), readable)) {
@@ -275,13 +275,13 @@ void LiveScreen::suspend() {
   enter();
 }
 
-RawTerminal::RawTerminal() : known_(::tcgetattr(STDIN_FILENO, &before_) == 0) {
+RawTerminal::RawTerminal() : has_saved_mode_(::tcgetattr(STDIN_FILENO, &saved_mode_) == 0) {
   enter();
 }
 
 void RawTerminal::enter() const {
-  if (!known_) return;
-  termios raw = before_;
+  if (!has_saved_mode_) return;
+  termios raw = saved_mode_;
   raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
   raw.c_iflag &= ~static_cast<tcflag_t>(IXON | ICRNL);
   raw.c_cc[VMIN] = 0;
@@ -290,7 +290,7 @@ void RawTerminal::enter() const {
 }
 
 void RawTerminal::leave() const {
-  if (known_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+  if (has_saved_mode_) ::tcsetattr(STDIN_FILENO, TCSANOW, &saved_mode_);
 }
 
 Printable clipboard_bytes(std::string_view text) {

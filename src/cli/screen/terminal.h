@@ -68,7 +68,7 @@ struct Screen {
   bool utf8 = false;  // the locale is UTF-8, and TERM is no terminal of few glyphs
 
   static Screen of_stdout(ColorMode = ColorMode::automatic);
-  bool holds(std::size_t width) const { return columns == 0 || width <= columns; }
+  bool has_room_for(std::size_t width) const { return columns == 0 || width <= columns; }
 };
 
 enum class Tone { plain, strong, faint, good, busy, warning, bad };
@@ -138,8 +138,8 @@ class RawTerminal {
   void leave() const;
 
  private:
-  termios before_{};
-  bool known_;
+  termios saved_mode_{};
+  bool has_saved_mode_;
 };
 
 // Lets the terminal report presses and the wheel, as numbers of any size; and no longer.

@@ -42,9 +42,9 @@ struct JobUsage {
 
 // A lease that ended long before this hook began is of an earlier run, which was requeued.
 bool is_of_earlier_run(const protocol::Lease& lease, WallTime began) {
-  constexpr auto kOtherClock = std::chrono::minutes(1);
+  constexpr auto kMaxClockSkew = std::chrono::minutes(1);
   const auto ended = lease.ended ? from_rfc3339(*lease.ended) : std::nullopt;
-  return ended && *ended + kOtherClock < began;
+  return ended && *ended + kMaxClockSkew < began;
 }
 
 JobUsage lease_usage_of(const protocol::Lease& lease, WallTime began) {
@@ -56,9 +56,9 @@ JobUsage lease_usage_of(const protocol::Lease& lease, WallTime began) {
   }
   use.gpus = lease.gpus.size();
   // A daemon that is restarted in between misses some milliseconds.
-  constexpr double kMissed = 1;
+  constexpr double kMaxUnknownSeconds = 1;
   use.complete = lease.use && lease.use->settled && lease.use->energy_mj &&
-                 lease.use->energy_unknown_s < kMissed;
+                 lease.use->energy_unknown_s < kMaxUnknownSeconds;
   if (!lease.use) return use;
   if (lease.use->energy_mj) {
     use.joules = static_cast<double>(*lease.use->energy_mj) / kMillijoules;

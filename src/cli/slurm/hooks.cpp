@@ -91,7 +91,7 @@ class Hook {
 };
 
 // Slurm's configuration file. Slurm names it only to a prolog, which saves it for health checks.
-std::string configuration_file(const std::optional<Devices>& known) {
+std::string configuration_file(const std::optional<DeviceList>& known) {
   std::string file = variable("SLURM_CONF");
   if (file.empty() && known) file = known->file;
   if (!file.empty()) return file;

@@ -75,11 +75,11 @@ void Spool::save_node_report(const NodeReport& report) const {
   write("told", json::to_json(report));
 }
 
-std::optional<Devices> Spool::devices() const {
-  return read_as<Devices>(read("devices"));
+std::optional<DeviceList> Spool::devices() const {
+  return read_as<DeviceList>(read("devices"));
 }
 
-void Spool::save_devices(const Devices& devices) const {
+void Spool::save_devices(const DeviceList& devices) const {
   write("devices", json::to_json(devices));
 }
 

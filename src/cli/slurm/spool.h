@@ -27,13 +27,13 @@ struct NodeReport {
 BOOST_DESCRIBE_STRUCT(NodeReport, (), (reason, trouble, refused, jobs_asked_at, jobs_again_s))
 
 // The GPUs that Slurm hands out, in its order.
-struct Devices {
+struct DeviceList {
   std::string file;           // slurm.conf; "": where Slurm looks for it
   std::string changed;        // when its files were changed
   std::int64_t asked_at = 0;  // Unix seconds
   std::vector<std::int64_t> minors;
 };
-BOOST_DESCRIBE_STRUCT(Devices, (), (file, changed, asked_at, minors))
+BOOST_DESCRIBE_STRUCT(DeviceList, (), (file, changed, asked_at, minors))
 
 // A job as its prolog sees it.
 struct JobNote {
@@ -54,8 +54,8 @@ class Spool {
 
   std::optional<NodeReport> node_report() const;
   void save_node_report(const NodeReport&) const;
-  std::optional<Devices> devices() const;
-  void save_devices(const Devices&) const;
+  std::optional<DeviceList> devices() const;
+  void save_devices(const DeviceList&) const;
 
   // The jobs whose beginning, or end, the daemon does not know of, the oldest first.
   void save_begin(const std::string& job, const JobNote&) const;

@@ -20,8 +20,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 // The words that a row and keys come to; none if nothing is to be done.
-std::vector<std::string> deed(Model& model, const std::string& keys) {
-  if (press_keys(model, keys).what != SessionAction::What::act) return {};
+std::vector<std::string> words_for_keys(Model& model, const std::string& keys) {
+  if (press_keys(model, keys).what != SessionAction::Kind::act) return {};
   auto words = command_words(model.dialog->action);
   model.dialog.reset();
   return words;
@@ -29,39 +29,40 @@ std::vector<std::string> deed(Model& model, const std::string& keys) {
 
 TEST(Action, GpuInUseByOthersNeedsNumberConfirmation) {
   Model model = make_model(8);
-  EXPECT_THAT(deed(model, "p\r"),
+  EXPECT_THAT(words_for_keys(model, "p\r"),
               ElementsAre("power", "GPU-00000000", "560", "--for", "30m", "--yes"))
       << "alice has it, and asks";
   press_keys(model, "jj");
-  EXPECT_THAT(deed(model, "p\r"), ElementsAre()) << "bob has it";
+  EXPECT_THAT(words_for_keys(model, "p\r"), ElementsAre()) << "bob has it";
   EXPECT_THAT(model.dialog->error, HasSubstr("enter 2: this affects other users"));
-  EXPECT_THAT(deed(model, "2\r"),
+  EXPECT_THAT(words_for_keys(model, "2\r"),
               ElementsAre("power", "GPU-00000002", "560", "--for", "30m", "--yes"));
 }
 
-TEST(Action, EachPaneHasItsOwn) {
+TEST(Action, PanesHaveOwnActions) {
   Model model = make_model(8);
   press_keys(model, "jj");
-  EXPECT_THAT(deed(model, "cits fan is loud\t2\r"),
+  EXPECT_THAT(words_for_keys(model, "cits fan is loud\t2\r"),
               ElementsAre("cordon", "GPU-00000002", "--reason=its fan is loud"));
-  EXPECT_THAT(deed(model, "rhe left\tbob\r"),
+  EXPECT_THAT(words_for_keys(model, "rhe left\tbob\r"),
               ElementsAre("lease", "release", "7f3a000000000002", "--force", "--reason=he left"));
   model.pane = Pane::alerts;
-  EXPECT_THAT(deed(model, "a\r"), ElementsAre("alerts", "ack", "17"));
-  EXPECT_THAT(deed(model, "aon it\r"), ElementsAre("alerts", "ack", "17", "--note=on it"));
-  EXPECT_THAT(deed(model, "s\r"), ElementsAre("alerts", "silence", "GPU-00000003", "--rule",
-                                              "gpu-lost", "--for", "1h"));
+  EXPECT_THAT(words_for_keys(model, "a\r"), ElementsAre("alerts", "ack", "17"));
+  EXPECT_THAT(words_for_keys(model, "aon it\r"),
+              ElementsAre("alerts", "ack", "17", "--note=on it"));
+  EXPECT_THAT(words_for_keys(model, "s\r"), ElementsAre("alerts", "silence", "GPU-00000003",
+                                                        "--rule", "gpu-lost", "--for", "1h"));
   model.pane = Pane::queue;
-  EXPECT_THAT(deed(model, "rtoo long\tgina\r"),
+  EXPECT_THAT(words_for_keys(model, "rtoo long\tgina\r"),
               ElementsAre("lease", "release", "9a00000000000000", "--force", "--reason=too long"));
   model.pane = Pane::processes;
   press_keys(model, "A");
   EXPECT_FALSE(model.dialog) << "it has a lease";
   EXPECT_THAT(model.message, HasSubstr("process 41229 uses no GPU without a lease"));
-  EXPECT_THAT(deed(model, "x\r"), ElementsAre());
-  EXPECT_THAT(deed(model, "41229\r"), ElementsAre("kill", "-TERM", "41229"));
+  EXPECT_THAT(words_for_keys(model, "x\r"), ElementsAre());
+  EXPECT_THAT(words_for_keys(model, "41229\r"), ElementsAre("kill", "-TERM", "41229"));
   press_keys(model, "/user==mallory\r");
-  EXPECT_THAT(deed(model, "A\r"), ElementsAre("lease", "adopt", "--pid", "41284"));
+  EXPECT_THAT(words_for_keys(model, "A\r"), ElementsAre("lease", "adopt", "--pid", "41284"));
 }
 
 TEST(Action, ItsResultIsOneSentence) {
@@ -80,7 +81,7 @@ TEST(Action, ItsResultIsOneSentence) {
 TEST(Action, ACordonedGpuIsUncordoned) {
   Model model = make_model(8);
   model.data.queue->withheld.push_back({0, "GPU-00000000", "cordoned", "cordoned by root", {}, {}});
-  EXPECT_THAT(deed(model, "c0\r"), ElementsAre("uncordon", "GPU-00000000"));
+  EXPECT_THAT(words_for_keys(model, "c0\r"), ElementsAre("uncordon", "GPU-00000000"));
 }
 
 TEST(Action, UndoRestoresLastChange) {
@@ -91,7 +92,8 @@ TEST(Action, UndoRestoresLastChange) {
   press_keys(model, "p\r");
   finish_action(model, std::string("GPU 0: power limit 560 W"));
   EXPECT_EQ(model.message, "GPU 0: power limit 560 W");
-  EXPECT_THAT(deed(model, "u\r"), ElementsAre("power", "GPU-00000000", "--restore", "--yes"));
+  EXPECT_THAT(words_for_keys(model, "u\r"),
+              ElementsAre("power", "GPU-00000000", "--restore", "--yes"));
 }
 
 TEST(Action, FailureShowsErrorAndAddsNoUndo) {
@@ -128,7 +130,7 @@ TEST(Action, ReadonlyPastReplayOrNoDaemonPreventsChanges) {
       model.pane = pane;
       for (const KeyRow& row : key_rows()) {
         if (!row.changes || (why == 2 && row.command == Command::signal)) continue;
-        EXPECT_EQ(press_keys(model, std::string(1, row.keys[0])).what, SessionAction::What::none);
+        EXPECT_EQ(press_keys(model, std::string(1, row.keys[0])).what, SessionAction::Kind::none);
         EXPECT_FALSE(model.dialog) << row.keys << enum_name(pane);
         EXPECT_FALSE(model.prompt) << row.keys;
       }
@@ -137,11 +139,12 @@ TEST(Action, ReadonlyPastReplayOrNoDaemonPreventsChanges) {
 }
 
 // Over ssh one's own lease needs no right of administrators.
-TEST(Action, ALeaseOfAnotherMachineIsReleasedWithoutForce) {
+TEST(Action, RemoteLeaseIsReleasedWithoutForce) {
   Model model = make_model(8);
   model.uid.reset();
-  EXPECT_THAT(deed(model, "r\r"), ElementsAre()) << "the user's name comes first";
-  EXPECT_THAT(deed(model, "alice\r"), ElementsAre("lease", "release", "7f3a000000000000"));
+  EXPECT_THAT(words_for_keys(model, "r\r"), ElementsAre()) << "the user's name comes first";
+  EXPECT_THAT(words_for_keys(model, "alice\r"),
+              ElementsAre("lease", "release", "7f3a000000000000"));
 }
 
 // A daemon of another machine: a pid there is nobody's here.
@@ -154,7 +157,7 @@ TEST(Action, RemoteProcessShowsKillCommandWithoutSignal) {
   EXPECT_THAT(model.message, HasSubstr("kill -TERM 41229"));
 }
 
-TEST(Signal, ReachesTheProcessThatWasMeantAndNoOther) {
+TEST(Signal, SignalReachesOnlyMatchingProcess) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::pause();
@@ -174,7 +177,7 @@ TEST(Signal, ReachesTheProcessThatWasMeantAndNoOther) {
 }
 
 // Changes that may happen between a key and Enter.
-void change_the_world(Model& model, std::mt19937& chance) {
+void change_model_randomly(Model& model, std::mt19937& chance) {
   const auto any = [&](std::size_t below) {
     return std::uniform_int_distribution<std::size_t>(0, below - 1)(chance);
   };
@@ -225,7 +228,7 @@ TEST(Action, ConfirmedTargetSurvivesScreenUpdates) {
     Model model = make_model(8);
     model.pane = kPanes.at(any(3));
     press_keys(model, std::string(any(8), 'j'));
-    change_the_world(model, chance);
+    change_model_randomly(model, chance);
     press_keys(model, std::string(1, "pcrAx"[any(5)]));
     if (!model.dialog) continue;
     const std::string title = model.dialog->action.title;
@@ -234,13 +237,13 @@ TEST(Action, ConfirmedTargetSurvivesScreenUpdates) {
     const ProcessKey process = model.dialog->action.process;
     const std::string drawn = render(model, {200, 60}, Charset::ascii).text();
     EXPECT_THAT(drawn, HasSubstr(title)) << "the user has seen what it is about";
-    for (std::size_t i = any(4); i > 0; --i) change_the_world(model, chance);
+    for (std::size_t i = any(4); i > 0; --i) change_model_randomly(model, chance);
     Dialog& dialog = *model.dialog;
     if (!dialog.action.fields.empty() && dialog.action.fields[0].value.empty()) {
       dialog.action.fields[0].value = "why";
     }
     dialog.typed_confirmation = dialog.action.confirmation;
-    ASSERT_EQ(press_keys(model, "\r").what, SessionAction::What::act) << dialog.error;
+    ASSERT_EQ(press_keys(model, "\r").what, SessionAction::Kind::act) << dialog.error;
     ++done;
     EXPECT_EQ(model.dialog->action.title, title);
     EXPECT_EQ(model.dialog->action.subject, subject);

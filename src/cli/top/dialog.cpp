@@ -18,31 +18,31 @@ namespace gpuyard::cli::top {
 void edit_text(std::string& text, const Stroke& stroke) {
   constexpr std::size_t kMaxTextBytes = 1000;  // bytes
   const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; };
-  if (stroke.what == Stroke::What::backspace) {
+  if (stroke.what == Stroke::Kind::backspace) {
     while (!text.empty() && continues(text.back())) text.pop_back();
     if (!text.empty()) text.pop_back();
   }
-  if (stroke.what != Stroke::What::sign) return;
+  if (stroke.what != Stroke::Kind::sign) return;
   if (stroke.sign == "\x15") text.clear();  // Ctrl-U
   const bool shown = static_cast<unsigned char>(stroke.sign.front()) >= ' ';
   if (shown && text.size() < kMaxTextBytes) text += stroke.sign;
 }
 
 bool handle_stroke(Dialog& dialog, const Stroke& stroke) {
-  using What = Stroke::What;
+  using Kind = Stroke::Kind;
   Action& action = dialog.action;
   const std::size_t places = action.fields.size() + (action.confirmation.empty() ? 0 : 1);
   dialog.error.clear();
   if (places > 0) {
-    if (stroke.what == What::tab || stroke.what == What::down) {
+    if (stroke.what == Kind::tab || stroke.what == Kind::down) {
       dialog.field = (dialog.field + 1) % places;
     }
-    if (stroke.what == What::up) dialog.field = (dialog.field + places - 1) % places;
+    if (stroke.what == Kind::up) dialog.field = (dialog.field + places - 1) % places;
     std::string& text = dialog.field < action.fields.size() ? action.fields[dialog.field].value
                                                             : dialog.typed_confirmation;
     edit_text(text, stroke);
   }
-  if (stroke.what != What::enter) return false;
+  if (stroke.what != Kind::enter) return false;
   for (const DialogField& field : action.fields) {
     if (field.value.empty() && !field.optional) dialog.error = field.label + " is required";
   }
@@ -76,7 +76,7 @@ std::vector<std::string> split_words(std::string_view line) {
 }
 
 Result<void> check_process(const ProcessKey& process) {
-  constexpr std::int64_t kTick = 10;  // milliseconds
+  constexpr std::int64_t kTickMs = 10;  // milliseconds
   const auto ticks = process_start_time(static_cast<pid_t>(process.pid));
   if (!process.started_after_boot_ms) {
     return Error{
@@ -84,7 +84,7 @@ Result<void> check_process(const ProcessKey& process) {
         fmt::format("the start time of process {} is unknown, so its PID may have been reused",
                     process.pid)};
   }
-  if (ticks && static_cast<std::int64_t>(*ticks) * kTick == *process.started_after_boot_ms) {
+  if (ticks && static_cast<std::int64_t>(*ticks) * kTickMs == *process.started_after_boot_ms) {
     return {};
   }
   return Error{Errc::not_found,

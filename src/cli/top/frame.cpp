@@ -48,13 +48,13 @@ std::vector<std::string> active_keys(const Model& model) {
 }
 
 void draw_prompt(Grid& grid, std::size_t row, const Prompt& prompt) {
-  const std::string_view name = prompt.what == Prompt::What::filter ? "filter: "
-                                : prompt.what == Prompt::What::time ? "time: "
+  const std::string_view name = prompt.what == Prompt::Kind::filter ? "filter: "
+                                : prompt.what == Prompt::Kind::time ? "time: "
                                                                     : ":gpuyard ";
   std::size_t column = grid.put(1, row, name, {Tone::strong});
   column = grid.put(column, row, prompt.text + "_");
-  const std::string_view hint = prompt.what == Prompt::What::filter ? "Enter: apply  Esc: show all"
-                                : prompt.what == Prompt::What::time
+  const std::string_view hint = prompt.what == Prompt::Kind::filter ? "Enter: apply  Esc: show all"
+                                : prompt.what == Prompt::Kind::time
                                     ? "02:10, 3h (ago), 2026-01-31T02:10:00Z"
                                     : "Enter: run  Esc: cancel";
   const bool wrong = !prompt.error.empty();
@@ -87,7 +87,7 @@ void draw_footer(Grid& grid, const Model& model) {
   grid.put_right(width - 1, row, kQuit, {Tone::faint});
 }
 
-void draw_help(Grid& grid, Rows rows, const Model& model) {
+void draw_help(Grid& grid, RowRange rows, const Model& model) {
   std::vector<std::string> lines;
   for (const KeyRow& row : key_rows()) {
     if (row.changes && model.readonly) continue;
@@ -96,14 +96,15 @@ void draw_help(Grid& grid, Rows rows, const Model& model) {
   if (rows.count() < 2) return;
   grid.put(2, rows.first++, "gpuyard top", {Tone::strong});
   // The column fits its widest line; further lines are on the next page.
-  constexpr std::size_t kColumn = 39;
-  const std::size_t columns = std::max<std::size_t>(grid.size().columns / kColumn, 1);
+  constexpr std::size_t kColumnWidth = 39;
+  const std::size_t columns = std::max<std::size_t>(grid.size().columns / kColumnWidth, 1);
   const std::size_t height = rows.count() > 2 ? rows.count() - 1 : rows.count();
   const std::size_t page = height * columns;
   const std::size_t first = lines.size() > page ? std::min(model.scrolled, lines.size() - page) : 0;
   for (std::size_t i = first; i < std::min(lines.size(), first + page); ++i) {
     const std::size_t place = i - first;
-    grid.put(1 + place / height * kColumn, rows.first + place % height, lines[i], {}, kColumn - 1);
+    grid.put(1 + place / height * kColumnWidth, rows.first + place % height, lines[i], {},
+             kColumnWidth - 1);
   }
   if (lines.size() > page && rows.count() > 2) {
     const bool more = first + page < lines.size();

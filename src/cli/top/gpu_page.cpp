@@ -39,7 +39,7 @@ std::size_t plot_width(const Grid& grid) {
   return grid.size().columns > taken ? grid.size().columns - taken : 0;
 }
 
-void draw_plot(Grid& grid, Rows rows, const Plot& plot, Charset charset) {
+void draw_plot(Grid& grid, RowRange rows, const Plot& plot, Charset charset) {
   const std::size_t width = plot_width(grid);
   const std::size_t height = rows.count();
   for (std::size_t row = 0; row < height; ++row) {
@@ -144,7 +144,7 @@ std::string value_of(const Device& device, Metric metric, const Screen& screen) 
 
 }  // namespace
 
-std::size_t draw_gpu_page(Grid& grid, Rows rows, const Model& model, Charset charset) {
+std::size_t draw_gpu_page(Grid& grid, RowRange rows, const Model& model, Charset charset) {
   const Device* const chosen = device_of(model);
   if (chosen == nullptr || rows.count() < 2) return rows.first;
   const Device& device = *chosen;

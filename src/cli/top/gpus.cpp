@@ -45,7 +45,7 @@ std::string hold_time_text(const Model& model, const Device& device) {
 }
 
 // The first cell of each column. A wider screen gives its room to the line of the past and to why.
-struct Columns {
+struct ColumnLayout {
   std::size_t use = 3;
   std::size_t past = 8;
   std::size_t past_width = 16;
@@ -56,7 +56,7 @@ struct Columns {
   std::size_t since = 0;
   std::size_t why = 0;
 
-  explicit Columns(std::size_t width) {
+  explicit ColumnLayout(std::size_t width) {
     constexpr std::size_t kNarrow = 80;
     constexpr std::size_t kMaxPast = 60;
     const std::size_t more = width > kNarrow ? width - kNarrow : 0;
@@ -71,7 +71,7 @@ struct Columns {
 };
 
 // A sign is a second, in braille two.
-void draw_heading(Grid& grid, std::size_t row, const Columns& at, Charset charset) {
+void draw_heading(Grid& grid, std::size_t row, const ColumnLayout& at, Charset charset) {
   const std::size_t seconds = at.past_width * (charset == Charset::braille ? 2 : 1);
   const Style style{Tone::faint};
   grid.put(1, row, "#", style);
@@ -90,7 +90,7 @@ std::vector<double> utilization_of(const Model& model, const Device& device) {
   return {known->second.begin(), known->second.end()};
 }
 
-void draw_numbers(Grid& grid, std::size_t row, const Columns& at, const Model& model,
+void draw_numbers(Grid& grid, std::size_t row, const ColumnLayout& at, const Model& model,
                   const Device& device, Charset charset) {
   if (const auto use = device.readings.get(Metric::utilization_gpu)) {
     grid.put_right(at.use + 4, row, fmt::format("{}%", *use));
@@ -120,7 +120,7 @@ void draw_numbers(Grid& grid, std::size_t row, const Columns& at, const Model& m
                  fmt::format("{}/{}", drawn ? watts(*drawn) : "-", limit ? watts(*limit) : "-"));
 }
 
-void draw_line(Grid& grid, std::size_t row, const Columns& at, const Model& model,
+void draw_line(Grid& grid, std::size_t row, const ColumnLayout& at, const Model& model,
                const Device& device, bool pointed, Charset charset) {
   const Tone tone = tone_of(device);
   grid.mark(row, 0, grid.size().columns, name_of(device));
@@ -230,7 +230,7 @@ std::vector<const Device*> sort_by_severity(std::vector<const Device*> devices) 
   return devices;
 }
 
-std::size_t draw_columns(Grid& grid, Rows rows, const Model& model, Charset charset) {
+std::size_t draw_columns(Grid& grid, RowRange rows, const Model& model, Charset charset) {
   const auto devices = gpus_of(model);
   const std::size_t place = list_of(model).position;
   const std::size_t width = grid.size().columns;
@@ -264,7 +264,7 @@ std::size_t draw_columns(Grid& grid, Rows rows, const Model& model, Charset char
                  "P limit  H heat  B brake  L link  w wait  s starved  i idle  X lost",
                  {Tone::faint});
   ++rows.first;
-  const Columns at(width);
+  const ColumnLayout at(width);
   constexpr std::size_t kWorst = 4;
   const std::size_t until = std::min(rows.until, rows.first + kWorst);
   for (const Device* const device : sort_by_severity(devices)) {
@@ -298,7 +298,7 @@ std::string reason_of(const Device& device) {
   return device.bottleneck ? "" : "-";
 }
 
-std::size_t draw_gpus(Grid& grid, Rows rows, const Model& model, Charset charset) {
+std::size_t draw_gpus(Grid& grid, RowRange rows, const Model& model, Charset charset) {
   const auto devices = gpus_of(model);
   const List& list = list_of(model);
   if (devices.empty() && !model.filter.empty()) {
@@ -310,7 +310,7 @@ std::size_t draw_gpus(Grid& grid, Rows rows, const Model& model, Charset charset
   const std::size_t others = std::min(processes, kMinProcesses) + 3;
   const bool fits = devices.size() + 1 + others <= rows.count() || devices.size() <= 8;
   if (!model.detailed || !fits) return draw_columns(grid, rows, model, charset);
-  const Columns at(grid.size().columns);
+  const ColumnLayout at(grid.size().columns);
   if (rows.count() > 0) draw_heading(grid, rows.first++, at, charset);
   const std::size_t count = rows.count();
   for (std::size_t i = list.position < count ? 0 : list.position + 1 - count;
@@ -320,7 +320,7 @@ std::size_t draw_gpus(Grid& grid, Rows rows, const Model& model, Charset charset
   return rows.first;
 }
 
-std::size_t draw_reason(Grid& grid, Rows rows, const Model& model) {
+std::size_t draw_reason(Grid& grid, RowRange rows, const Model& model) {
   const Device* const chosen = device_of(model);
   if (chosen == nullptr || !chosen->bottleneck) return rows.first;
   const Device& device = *chosen;

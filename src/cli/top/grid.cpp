@@ -114,8 +114,8 @@ Printable Grid::text() const {
 }
 
 Printable Grid::diff_bytes(const Grid& before, Palette palette) const {
-  const bool anew = before.size_ != size_;
-  Printable out = anew ? kReset + Printable("\x1b[2J") : Printable();
+  const bool redraws_all = before.size_ != size_;
+  Printable out = redraws_all ? kReset + Printable("\x1b[2J") : Printable();
   Style now;
   bool styled = false;
   for (std::size_t row = 0; row < size_.rows; ++row) {
@@ -123,7 +123,7 @@ Printable Grid::diff_bytes(const Grid& before, Palette palette) const {
     for (std::size_t column = 0; column < size_.columns; ++column) {
       const Cell& cell = at(column, row);
       static const Cell kBlank;
-      if (cell.continues || cell == (anew ? kBlank : before.at(column, row))) continue;
+      if (cell.continues || cell == (redraws_all ? kBlank : before.at(column, row))) continue;
       if (cursor != column) out += move_to(column, row);
       if (!styled || !(now == cell.style)) {
         out += code_of(cell.style, palette);

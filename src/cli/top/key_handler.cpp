@@ -106,7 +106,7 @@ SessionAction begin_action(Model& model, Command command) {
     return {};
   }
   if (command == Command::verb) {
-    model.prompt = Prompt{Prompt::What::verb};
+    model.prompt = Prompt{Prompt::Kind::verb};
     return {};
   }
   auto action = action_for(model, command);
@@ -197,7 +197,7 @@ bool handle_pane(Model& model, Command command) {
 bool handle_rows(Model& model, Command command) {
   switch (command) {
     case Command::filter:
-      model.prompt = Prompt{Prompt::What::filter, model.filter_text};
+      model.prompt = Prompt{Prompt::Kind::filter, model.filter_text};
       return true;
     case Command::mine:
       filter_by(model, model.filter_text.empty() ? "user==\"" + model.user + "\"" : "");
@@ -236,7 +236,7 @@ bool handle_time(Model& model, Command command) {
       go_to_mark(model, false);
       return true;
     case Command::ask_time:
-      model.prompt = Prompt{Prompt::What::time};
+      model.prompt = Prompt{Prompt::Kind::time};
       return true;
     case Command::live:
       model.query.at.reset();
@@ -261,16 +261,16 @@ SessionAction handle_command(Model& model, Command command, const Grid& shown) {
     case Command::none:
       return {};
     case Command::quit:
-      return {SessionAction::What::leave};
+      return {SessionAction::Kind::leave};
     case Command::copy:
-      return {SessionAction::What::copy, copied_text(model)};
+      return {SessionAction::Kind::copy, copied_text(model)};
     case Command::copy_screen:
-      return {SessionAction::What::copy, shown.text()};
+      return {SessionAction::Kind::copy, shown.text()};
     case Command::mouse:
       model.mouse = !model.mouse;
       set_message(model, model.mouse ? "mouse on: a click selects a row"
                                      : "mouse off: left to the terminal");
-      return {SessionAction::What::mouse};
+      return {SessionAction::Kind::mouse};
     default:
       return begin_action(model, command);
   }
@@ -278,35 +278,35 @@ SessionAction handle_command(Model& model, Command command, const Grid& shown) {
 
 SessionAction handle_dialog_key(Model& model, const Stroke& stroke) {
   Dialog& dialog = *model.dialog;
-  if (stroke.sign == "\x03") return {SessionAction::What::leave};
+  if (stroke.sign == "\x03") return {SessionAction::Kind::leave};
   if (stroke.sign == "\x19")
-    return {SessionAction::What::copy, shell_line(dialog.action, model.remote_daemon)};
-  if (stroke.what == Stroke::What::escape && !dialog.in_progress) {
+    return {SessionAction::Kind::copy, shell_line(dialog.action, model.remote_daemon)};
+  if (stroke.what == Stroke::Kind::escape && !dialog.in_progress) {
     model.dialog.reset();
     return {};
   }
   if (dialog.in_progress || !handle_stroke(dialog, stroke)) return {};
   dialog.in_progress = true;
-  return {SessionAction::What::act};
+  return {SessionAction::Kind::act};
 }
 
 SessionAction handle_prompt_key(Model& model, const Stroke& stroke) {
   Prompt& prompt = *model.prompt;
-  if (stroke.sign == "\x03") return {SessionAction::What::leave};
-  if (stroke.what == Stroke::What::escape) {
-    if (prompt.what == Prompt::What::filter) filter_by(model, "");
+  if (stroke.sign == "\x03") return {SessionAction::Kind::leave};
+  if (stroke.what == Stroke::Kind::escape) {
+    if (prompt.what == Prompt::Kind::filter) filter_by(model, "");
     model.prompt.reset();
     return {};
   }
   edit_text(prompt.text, stroke);
-  if (prompt.what == Prompt::What::filter) filter_by(model, prompt.text);
-  if (stroke.what != Stroke::What::enter || !prompt.error.empty()) {
-    if (prompt.what == Prompt::What::time) prompt.error.clear();
+  if (prompt.what == Prompt::Kind::filter) filter_by(model, prompt.text);
+  if (stroke.what != Stroke::Kind::enter || !prompt.error.empty()) {
+    if (prompt.what == Prompt::Kind::time) prompt.error.clear();
     return {};
   }
   const Prompt done = *std::exchange(model.prompt, std::nullopt);
-  if (done.what == Prompt::What::verb) return {SessionAction::What::verb, done.text};
-  if (done.what == Prompt::What::time) {
+  if (done.what == Prompt::Kind::verb) return {SessionAction::Kind::verb, done.text};
+  if (done.what == Prompt::Kind::time) {
     const auto time = parse_time(done.text, model.is_replay ? shown_time(model) : model.now);
     if (time) go_to_time(model, *time);
     if (!time) model.prompt = Prompt{done.what, done.text, time.error().text()};
@@ -317,7 +317,7 @@ SessionAction handle_prompt_key(Model& model, const Stroke& stroke) {
 }  // namespace
 
 SessionAction handle_key(Model& model, const Stroke& stroke, const Grid& shown) {
-  if (stroke.what == Stroke::What::none) return {};
+  if (stroke.what == Stroke::Kind::none) return {};
   if (model.dialog) return handle_dialog_key(model, stroke);
   if (model.prompt) {
     SessionAction effect = handle_prompt_key(model, stroke);
@@ -325,7 +325,7 @@ SessionAction handle_key(Model& model, const Stroke& stroke, const Grid& shown) 
     return effect;
   }
   model.message.clear();
-  if (stroke.what == Stroke::What::click) {
+  if (stroke.what == Stroke::Kind::click) {
     List& list = current_list(model);
     const auto found = std::ranges::find(list.names, shown.about(stroke.column, stroke.row));
     if (found != list.names.end()) {

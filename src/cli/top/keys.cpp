@@ -9,37 +9,37 @@
 namespace gpuyard::cli::top {
 namespace {
 
-using What = Stroke::What;
+using Kind = Stroke::Kind;
 
 struct Sequence {
   std::string_view bytes;
-  What what;
+  Kind what;
   std::string_view sign = {};
 };
 // As xterm and its kin send them.
 constexpr std::array kSequences = {
-    Sequence{"\x1b[5~", What::page_up},
-    Sequence{"\x1b[6~", What::page_down},
-    Sequence{"\x1b[1~", What::home},
-    Sequence{"\x1b[4~", What::end},
-    Sequence{"\x1b[14~", What::function, "/"},
-    Sequence{"\x1b[17~", What::function, ">"},
-    Sequence{"\x1b[20~", What::function, "x"},
-    Sequence{"\x1b[21~", What::function, "q"},
-    Sequence{"\x1b[A", What::up},
-    Sequence{"\x1b[B", What::down},
-    Sequence{"\x1b[C", What::right},
-    Sequence{"\x1b[D", What::left},
-    Sequence{"\x1b[H", What::home},
-    Sequence{"\x1b[F", What::end},
-    Sequence{"\x1bOA", What::up},
-    Sequence{"\x1bOB", What::down},
-    Sequence{"\x1bOC", What::right},
-    Sequence{"\x1bOD", What::left},
-    Sequence{"\x1bOH", What::home},
-    Sequence{"\x1bOF", What::end},
-    Sequence{"\x1bOP", What::function, "?"},
-    Sequence{"\x1bOS", What::function, "/"},
+    Sequence{"\x1b[5~", Kind::page_up},
+    Sequence{"\x1b[6~", Kind::page_down},
+    Sequence{"\x1b[1~", Kind::home},
+    Sequence{"\x1b[4~", Kind::end},
+    Sequence{"\x1b[14~", Kind::function, "/"},
+    Sequence{"\x1b[17~", Kind::function, ">"},
+    Sequence{"\x1b[20~", Kind::function, "x"},
+    Sequence{"\x1b[21~", Kind::function, "q"},
+    Sequence{"\x1b[A", Kind::up},
+    Sequence{"\x1b[B", Kind::down},
+    Sequence{"\x1b[C", Kind::right},
+    Sequence{"\x1b[D", Kind::left},
+    Sequence{"\x1b[H", Kind::home},
+    Sequence{"\x1b[F", Kind::end},
+    Sequence{"\x1bOA", Kind::up},
+    Sequence{"\x1bOB", Kind::down},
+    Sequence{"\x1bOC", Kind::right},
+    Sequence{"\x1bOD", Kind::left},
+    Sequence{"\x1bOH", Kind::home},
+    Sequence{"\x1bOF", Kind::end},
+    Sequence{"\x1bOP", Kind::function, "?"},
+    Sequence{"\x1bOS", Kind::function, "/"},
 };
 
 // The end of an escape sequence; npos: it has not all come yet.
@@ -63,9 +63,9 @@ Stroke mouse_of(std::string_view bytes) {
   const auto row = number();
   if (!button || !column || !row || *column == 0 || *row == 0 || bytes != "M") return {};
   constexpr unsigned kWheelUp = 64;
-  if (*button == kWheelUp) return {What::wheel_up};
-  if (*button == kWheelUp + 1) return {What::wheel_down};
-  return {*button == 0 ? What::click : What::none, {}, *column - 1, *row - 1};
+  if (*button == kWheelUp) return {Kind::wheel_up};
+  if (*button == kWheelUp + 1) return {Kind::wheel_down};
+  return {*button == 0 ? Kind::click : Kind::none, {}, *column - 1, *row - 1};
 }
 
 Stroke take_sign(std::string& bytes, bool ended) {
@@ -73,13 +73,13 @@ Stroke take_sign(std::string& bytes, bool ended) {
   constexpr std::size_t kMaxSignBytes = 4;
   const bool begun = static_cast<unsigned char>(bytes.front()) >= 0xC2;
   if (length == 0 && begun && !ended && bytes.size() < kMaxSignBytes) return {};
-  Stroke stroke{What::sign, bytes.substr(0, std::max<std::size_t>(length, 1))};
+  Stroke stroke{Kind::sign, bytes.substr(0, std::max<std::size_t>(length, 1))};
   bytes.erase(0, stroke.sign.size());
   if (length == 0) return {};
-  if (stroke.sign == "\r" || stroke.sign == "\n") return {What::enter};
-  if (stroke.sign == "\x1b") return {What::escape};
-  if (stroke.sign == "\t") return {What::tab};
-  if (stroke.sign == "\x7f" || stroke.sign == "\b") return {What::backspace};
+  if (stroke.sign == "\r" || stroke.sign == "\n") return {Kind::enter};
+  if (stroke.sign == "\x1b") return {Kind::escape};
+  if (stroke.sign == "\t") return {Kind::tab};
+  if (stroke.sign == "\x7f" || stroke.sign == "\b") return {Kind::backspace};
   return stroke;
 }
 
@@ -170,34 +170,34 @@ Stroke take_stroke(std::string& bytes, bool ended) {
 
 Command command_of(const Stroke& stroke) {
   switch (stroke.what) {
-    case What::sign:
-    case What::function:
+    case Kind::sign:
+    case Kind::function:
       return command_of_sign(stroke.sign);
-    case What::up:
-    case What::left:
-    case What::wheel_up:
+    case Kind::up:
+    case Kind::left:
+    case Kind::wheel_up:
       return Command::up;
-    case What::down:
-    case What::right:
-    case What::wheel_down:
+    case Kind::down:
+    case Kind::right:
+    case Kind::wheel_down:
       return Command::down;
-    case What::page_up:
+    case Kind::page_up:
       return Command::page_up;
-    case What::page_down:
+    case Kind::page_down:
       return Command::page_down;
-    case What::home:
+    case Kind::home:
       return Command::first;
-    case What::end:
+    case Kind::end:
       return Command::last;
-    case What::enter:
+    case Kind::enter:
       return Command::open;
-    case What::escape:
+    case Kind::escape:
       return Command::back;
-    case What::tab:
+    case Kind::tab:
       return Command::next_pane;
-    case What::none:
-    case What::backspace:
-    case What::click:
+    case Kind::none:
+    case Kind::backspace:
+    case Kind::click:
       return Command::none;
   }
   return Command::none;

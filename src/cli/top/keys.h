@@ -12,7 +12,7 @@ namespace gpuyard::cli::top {
 
 // One key, or one event of the mouse.
 struct Stroke {
-  enum class What : std::uint8_t {
+  enum class Kind : std::uint8_t {
     none,      // bytes that mean nothing
     sign,      // a letter, digit or other sign, also Ctrl and a letter
     function,  // a function key; `sign` is the letter that does the same
@@ -32,7 +32,7 @@ struct Stroke {
     wheel_down,
     click,
   };
-  What what = What::none;
+  Kind what = Kind::none;
   std::string sign = {};   // UTF-8
   std::size_t column = 0;  // of a click
   std::size_t row = 0;

@@ -9,14 +9,14 @@
 namespace gpuyard::cli::top {
 namespace {
 
-using What = Stroke::What;
+using Kind = Stroke::Kind;
 
 std::vector<Stroke> strokes_of(std::string bytes) {
   std::vector<Stroke> strokes;
   while (!bytes.empty()) {
     const std::size_t before = bytes.size();
     Stroke stroke = take_stroke(bytes, true);
-    if (stroke.what != What::none) strokes.push_back(std::move(stroke));
+    if (stroke.what != Kind::none) strokes.push_back(std::move(stroke));
     if (bytes.size() == before) break;
   }
   return strokes;
@@ -49,26 +49,26 @@ TEST(Keys, EscapeAndALetterAreTwoKeys) {
             (std::vector{Command::back, Command::alerts}));
 }
 
-TEST(Keys, ASequenceThatHasNotAllComeWaits) {
+TEST(Keys, IncompleteSequenceWaits) {
   std::string bytes = "\x1b[";
-  EXPECT_EQ(take_stroke(bytes, false).what, What::none);
+  EXPECT_EQ(take_stroke(bytes, false).what, Kind::none);
   EXPECT_EQ(bytes, "\x1b[");
   bytes += "A";
-  EXPECT_EQ(take_stroke(bytes, false).what, What::up);
+  EXPECT_EQ(take_stroke(bytes, false).what, Kind::up);
   EXPECT_TRUE(bytes.empty());
 }
 
 TEST(Keys, ASignOfSeveralBytesIsOne) {
   std::string bytes = "\xC3";
-  EXPECT_EQ(take_stroke(bytes, false).what, What::none);
+  EXPECT_EQ(take_stroke(bytes, false).what, Kind::none);
   bytes += "\xA9";
-  EXPECT_EQ(take_stroke(bytes, false), (Stroke{What::sign, "\u00e9"}));
+  EXPECT_EQ(take_stroke(bytes, false), (Stroke{Kind::sign, "\u00e9"}));
 }
 
 TEST(Keys, TheMouseClicksAndTurnsItsWheel) {
   EXPECT_EQ(strokes_of("\x1b[<0;12;5M\x1b[<0;12;5m\x1b[<64;1;1M\x1b[<65;1;1M"),
-            (std::vector{Stroke{What::click, "", 11, 4}, Stroke{What::wheel_up},
-                         Stroke{What::wheel_down}}));
+            (std::vector{Stroke{Kind::click, "", 11, 4}, Stroke{Kind::wheel_up},
+                         Stroke{Kind::wheel_down}}));
   EXPECT_TRUE(strokes_of("\x1b[<0;0;5M\x1b[<;;M\x1b[<0;99999999999999999999;1M").empty());
 }
 
@@ -76,7 +76,7 @@ TEST(Keys, UnknownSequencesAreSkippedCompletely) {
   EXPECT_EQ(commands_of("\x1b[1;5Cj\x1b[200~j"), (std::vector{Command::down, Command::down}));
 }
 
-TEST(Keys, NoBytesCanMakeItStandStill) {
+TEST(Keys, EveryByteSequenceIsConsumed) {
   for (int first = 0; first < 256; ++first) {
     for (int second = 0; second < 256; ++second) {
       std::string bytes{'\x1b', static_cast<char>(first), static_cast<char>(second)};

@@ -92,7 +92,7 @@ PaneText text_of(const Model& model) {
 
 }  // namespace
 
-std::size_t draw_processes(Grid& grid, Rows rows, const Model& model) {
+std::size_t draw_processes(Grid& grid, RowRange rows, const Model& model) {
   if (rows.count() < 2) return rows.first;
   auto all = processes_of(model);
   const bool of_one = model.pane == Pane::gpu;
@@ -123,7 +123,7 @@ std::size_t draw_processes(Grid& grid, Rows rows, const Model& model) {
   return rows.first;
 }
 
-std::size_t draw_list(Grid& grid, Rows rows, const Model& model) {
+std::size_t draw_list(Grid& grid, RowRange rows, const Model& model) {
   const PaneText text = text_of(model);
   if (!text.known) {
     const bool past = model.query.at || model.is_replay;

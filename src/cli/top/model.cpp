@@ -26,8 +26,8 @@ std::vector<std::string> sorted_names(const std::vector<Row>& rows, const Filter
     for (const Order& order : orders) {
       const FilterValue& one = rows[a].values[order.field];
       const FilterValue& other = rows[b].values[order.field];
-      if (comes_before(one, other, order.descending)) return true;
-      if (comes_before(other, one, order.descending)) return false;
+      if (is_before(one, other, order.descending)) return true;
+      if (is_before(other, one, order.descending)) return false;
     }
     return a < b;
   });

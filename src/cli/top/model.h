@@ -35,8 +35,8 @@ struct Order {
 
 // A line that is being typed at the foot of the screen.
 struct Prompt {
-  enum class What : std::uint8_t { filter, time, verb };
-  What what{};
+  enum class Kind : std::uint8_t { filter, time, verb };
+  Kind what{};
   std::string text = {};
   std::string error = {};
 };
@@ -86,7 +86,7 @@ struct Model {
 
 // The action that a stroke requests of the session, beyond the model.
 struct SessionAction {
-  enum class What : std::uint8_t {
+  enum class Kind : std::uint8_t {
     none,
     leave,
     act,    // do what the dialog says
@@ -94,7 +94,7 @@ struct SessionAction {
     copy,   // `text`
     mouse,  // as the model now has it
   };
-  What what = What::none;
+  Kind what = Kind::none;
   std::string text = {};
 };
 
@@ -117,7 +117,7 @@ Result<void> check_can_change(const Model&, Command);
 // The panes that Tab goes through.
 inline constexpr std::array kPanes = {Pane::overview, Pane::processes, Pane::queue, Pane::alerts,
                                       Pane::usage};
-void select_row(List&, std::size_t place);
+void select_row(List&, std::size_t position);
 
 // Replaces the data by what the source returned.
 void update(Model&, ScreenData);

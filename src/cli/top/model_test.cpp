@@ -44,10 +44,10 @@ TEST(Model, KNeverKills) {
 TEST(Model, EscapeGoesBackAndNeverQuits) {
   Model model = make_model(2);
   model.pane = Pane::gpu;
-  EXPECT_EQ(press_keys(model, "\x1b").what, SessionAction::What::none);
+  EXPECT_EQ(press_keys(model, "\x1b").what, SessionAction::Kind::none);
   EXPECT_EQ(model.pane, Pane::overview);
-  EXPECT_EQ(press_keys(model, "\x1b").what, SessionAction::What::none);
-  EXPECT_EQ(press_keys(model, "q").what, SessionAction::What::leave);
+  EXPECT_EQ(press_keys(model, "\x1b").what, SessionAction::Kind::none);
+  EXPECT_EQ(press_keys(model, "q").what, SessionAction::Kind::leave);
 }
 
 TEST(Model, EachPaneIsReachedByTab) {
@@ -78,7 +78,7 @@ TEST(Model, TheChosenRowStaysChosenWhereverItGoes) {
   EXPECT_NE(list_of(model).position, 2U) << "it has moved";
 }
 
-TEST(Model, TheOrderStandsStillForThreeSecondsAfterAMove) {
+TEST(Model, MoveFreezesOrderForThreeSeconds) {
   Model model = make_model(8);
   model.pane = Pane::processes;
   press_keys(model, "j");
@@ -154,9 +154,9 @@ TEST(Model, ATimeIsTypedInManyWays) {
 TEST(Model, AClickChoosesTheRowBelowIt) {
   Model model = make_model(8);
   const Grid shown = render(model, {80, 24}, Charset::block);
-  handle_key(model, {Stroke::What::click, "", 40, 5}, shown);
+  handle_key(model, {Stroke::Kind::click, "", 40, 5}, shown);
   EXPECT_EQ(device_of(model)->index, 3U);
-  handle_key(model, {Stroke::What::click, "", 40, 20}, shown);
+  handle_key(model, {Stroke::Kind::click, "", 40, 20}, shown);
   EXPECT_EQ(device_of(model)->index, 3U) << "nothing that could be chosen is there";
 }
 
@@ -165,7 +165,7 @@ TEST(Model, CopyKeyYieldsIdOfSelectedRow) {
   EXPECT_EQ(press_keys(model, "y").text, "GPU-00000000");
   model.pane = Pane::processes;
   const SessionAction pid = press_keys(model, "y");
-  EXPECT_EQ(pid.what, SessionAction::What::copy);
+  EXPECT_EQ(pid.what, SessionAction::Kind::copy);
   EXPECT_EQ(pid.text, "41229") << "the busiest";
   model.pane = Pane::alerts;
   EXPECT_EQ(press_keys(model, "y").text, "17");
@@ -193,7 +193,7 @@ TEST(Model, PastHistoryIsNotContinuedLive) {
   EXPECT_THAT(model.utilization["GPU-00000000"], ElementsAre(0.75, 0.96, 0.96));
 }
 
-TEST(UtilizationHistory, KeepsTwoMinutesOfTheGpusThatAreThere) {
+TEST(UtilizationHistory, TwoMinutesOfPresentGpusAreKept) {
   UtilizationHistory recent;
   protocol::Snapshot snapshot;
   snapshot.devices.resize(2);

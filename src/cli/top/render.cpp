@@ -133,7 +133,7 @@ void draw_ticker(Grid& grid, const Model& model, Charset charset) {
   }
 }
 
-void draw_overview(Grid& grid, Rows rows, const Model& model, Charset charset) {
+void draw_overview(Grid& grid, RowRange rows, const Model& model, Charset charset) {
   rows.first = draw_gpus(grid, rows, model, charset);
   rows.first = draw_reason(grid, rows, model);
   draw_processes(grid, rows, model);
@@ -179,7 +179,7 @@ Grid render(const Model& model, Size size, Charset charset) {
   draw_header(grid, model);
   const bool ticker = model.data.alerts && !model.data.alerts->alerts.empty();
   const std::size_t below = ticker ? 2 : 1;
-  Rows rows{1, size.rows > below ? size.rows - below : 0};
+  RowRange rows{1, size.rows > below ? size.rows - below : 0};
   if (model.query.at && !model.is_replay && rows.count() > 4) draw_time(grid, rows.first++, model);
   switch (model.pane) {
     case Pane::overview:

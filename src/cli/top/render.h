@@ -13,19 +13,19 @@ std::vector<std::string> plain_lines(const Model&);
 // The parts, for render(). Each draws into rows [first, until) and returns the first row that it
 // left free.
 
-struct Rows {
+struct RowRange {
   std::size_t first = 0;
   std::size_t until = 0;
 
   std::size_t count() const { return until > first ? until - first : 0; }
 };
 
-std::size_t draw_gpus(Grid&, Rows, const Model&, Charset);  // a line each, or in columns
-std::size_t draw_reason(Grid&, Rows, const Model&);         // why the one pointed at is slow
-std::size_t draw_processes(Grid&, Rows, const Model&);
-std::size_t draw_gpu_page(Grid&, Rows, const Model&, Charset);
-std::size_t draw_list(Grid&, Rows, const Model&);  // the queue, alerts, usage
-void draw_help(Grid&, Rows, const Model&);
+std::size_t draw_gpus(Grid&, RowRange, const Model&, Charset);  // a line each, or in columns
+std::size_t draw_reason(Grid&, RowRange, const Model&);         // why the one pointed at is slow
+std::size_t draw_processes(Grid&, RowRange, const Model&);
+std::size_t draw_gpu_page(Grid&, RowRange, const Model&, Charset);
+std::size_t draw_list(Grid&, RowRange, const Model&);  // the queue, alerts, usage
+void draw_help(Grid&, RowRange, const Model&);
 void draw_time(Grid&, std::size_t row, const Model&);  // the line of time
 void draw_dialog(Grid&, const Dialog&, const std::string& line);
 void draw_footer(Grid&, const Model&);

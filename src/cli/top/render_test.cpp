@@ -177,7 +177,7 @@ TEST(Screen, NoLineIsWiderThanTheScreen) {
     model.dialog.reset();
     if (round % 5 == 0) model.dialog = Dialog{*action_for(model, Command::undo)};
     model.query.at = round % 3 == 0 ? std::optional(kNow - std::chrono::minutes(1)) : std::nullopt;
-    if (round % 11 == 0) model.prompt = Prompt{Prompt::What::filter, names[next++ % names.size()]};
+    if (round % 11 == 0) model.prompt = Prompt{Prompt::Kind::filter, names[next++ % names.size()]};
     const auto charset = static_cast<Charset>(round % 3);
     const auto lines = lines_of(drawn(model, size, charset));
     ASSERT_EQ(lines.size(), size.rows);
@@ -350,7 +350,7 @@ TEST(Screen, PlainModeReportsConnectionFailure) {
   EXPECT_THAT(plain_lines(model), testing::ElementsAre("retrying: nothing is listening"));
 }
 
-TEST(Screen, TheFootNamesTheKeysThatMeanSomethingHere) {
+TEST(Screen, FooterNamesActiveKeys) {
   Model model = make_model(8);
   EXPECT_THAT(lines_of(drawn(model, {120, 24})).back(), HasSubstr("p limit"));
   model.pane = Pane::alerts;

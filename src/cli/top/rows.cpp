@@ -212,7 +212,7 @@ std::vector<TextRow> usage_rows(const ScreenData& data) {
   return rows;
 }
 
-bool comes_before(const FilterValue& a, const FilterValue& b, bool descending) {
+bool is_before(const FilterValue& a, const FilterValue& b, bool descending) {
   const bool a_known = !std::holds_alternative<std::monostate>(a);
   const bool b_known = !std::holds_alternative<std::monostate>(b);
   if (!a_known || !b_known) return a_known && !b_known;

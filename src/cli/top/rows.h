@@ -59,7 +59,7 @@ std::string name_of(const protocol::Device&);
 std::string name_of(const protocol::Process&, const protocol::Device&);
 
 // Whether `a` comes before `b` by this field; values that are not known come last either way.
-bool comes_before(const FilterValue& a, const FilterValue& b, bool descending);
+bool is_before(const FilterValue& a, const FilterValue& b, bool descending);
 
 // "2d01h" of a process or a lease.
 std::string age_of(const std::optional<std::string>& since, WallTime now);

@@ -156,7 +156,7 @@ class Session {
     while (!bytes_.empty()) {
       const std::size_t before = bytes_.size();
       const SessionAction effect = handle_key(model_, take_stroke(bytes_, ended), shown_);
-      if (effect.what == SessionAction::What::leave) return false;
+      if (effect.what == SessionAction::Kind::leave) return false;
       perform(effect);
       if (bytes_.size() == before) break;  // the rest of a sequence is still to come
     }
@@ -167,21 +167,21 @@ class Session {
 
   void perform(const SessionAction& effect) {
     switch (effect.what) {
-      case SessionAction::What::act:
+      case SessionAction::Kind::act:
         run_action();
         break;
-      case SessionAction::What::verb:
+      case SessionAction::Kind::verb:
         run_on_terminal(split_words(effect.text));
         break;
-      case SessionAction::What::copy:
+      case SessionAction::Kind::copy:
         if (!effect.text.empty()) print(clipboard_bytes(effect.text));
         model_.message = effect.text.empty() ? "nothing to copy" : "copied";
         break;
-      case SessionAction::What::mouse:
+      case SessionAction::Kind::mouse:
         print(model_.mouse ? Printable(kMouseOn) : kMouseOff);
         break;
-      case SessionAction::What::none:
-      case SessionAction::What::leave:
+      case SessionAction::Kind::none:
+      case SessionAction::Kind::leave:
         break;
     }
   }
@@ -287,11 +287,11 @@ class Session {
     use_mouse(false);
     raw_->leave();
     LiveScreen::leave();
-    SpawnOptions plan;
-    plan.arguments = words;
-    plan.connection = STDOUT_FILENO;  // the terminal, for questions and answers
-    plan.environment = {{"GPUYARD_SOCKET", model_.daemon}, {"GPUYARD_HOST", ""}};
-    const auto child = spawn(plan);
+    SpawnOptions options;
+    options.arguments = words;
+    options.connection = STDOUT_FILENO;  // the terminal, for questions and answers
+    options.environment = {{"GPUYARD_SOCKET", model_.daemon}, {"GPUYARD_HOST", ""}};
+    const auto child = spawn(options);
     if (!child) print(formatted("gpuyard: {}\n", child.error().text()));
     if (child) wait_for_verb(*child);
     print("\nPress Enter to return to top. ");

@@ -119,37 +119,37 @@ inline protocol::Process process(std::uint32_t pid, const std::string& user, std
   return one;
 }
 
-inline protocol::Device device(std::uint32_t index, const GpuFixture& life) {
+inline protocol::Device device(std::uint32_t index, const GpuFixture& fixture) {
   protocol::Device out;
   out.index = index;
   out.uuid = fmt::format("GPU-{:08x}", index);
   out.pci_address = fmt::format("0000:{:02x}:00.0", index + 16);
   out.name = "NVIDIA H100 80GB HBM3";
   out.health = Health::healthy;
-  out.bottleneck = life.why;
+  out.bottleneck = fixture.why;
   const auto set = [&](Metric metric, std::int64_t value) {
     out.readings.sample.set({metric, 0, {}, value});
   };
-  if (life.use < 0) {
+  if (fixture.use < 0) {
     out.condition = DeviceCondition::unavailable;
     out.why = "GPU is lost";
     out.health = Health::unhealthy;
     return out;
   }
-  set(Metric::utilization_gpu, life.use);
-  set(Metric::memory_used, life.memory_gib * kGibibyte);
+  set(Metric::utilization_gpu, fixture.use);
+  set(Metric::memory_used, fixture.memory_gib * kGibibyte);
   set(Metric::memory_total, 80 * kGibibyte);
-  set(Metric::temperature_core, life.celsius);
+  set(Metric::temperature_core, fixture.celsius);
   set(Metric::temperature_slowdown, 89);
-  set(Metric::power_draw, life.watts * kWatt);
+  set(Metric::power_draw, fixture.watts * kWatt);
   set(Metric::power_limit, 700 * kWatt);
   set(Metric::clock_sm, 1590);
   set(Metric::clock_sm_max, 1980);
-  const std::string user = *life.user != '\0' ? life.user : life.unleased_user;
+  const std::string user = *fixture.user != '\0' ? fixture.user : fixture.unleased_user;
   out.processes.emplace();
   if (!user.empty()) {
     out.processes->push_back(
-        process(41'207 + 11 * index, user, life.use, life.memory_gib, "python"));
+        process(41'207 + 11 * index, user, fixture.use, fixture.memory_gib, "python"));
     out.processes->push_back(process(41'300 + 11 * index, user, 0, 0, "tensorboard"));
   }
   return out;
@@ -163,26 +163,27 @@ inline Model make_model(std::size_t gpus) {
   model.data.queue.emplace();
   model.data.queue->pending_claimers = 2;
   for (std::uint32_t index = 0; index < gpus; ++index) {
-    const GpuFixture& life = kGpuFixtures[index % kGpuFixtures.size()];
-    model.data.snapshot.devices.push_back(device(index, life));
+    const GpuFixture& fixture = kGpuFixtures[index % kGpuFixtures.size()];
+    model.data.snapshot.devices.push_back(device(index, fixture));
     const protocol::Device& made = model.data.snapshot.devices.back();
     for (std::size_t second = 0; second < kUtilizationSamples; ++second) {
       const double wave = static_cast<double>((second * 7 + index) % 10) / 40;
       model.utilization[made.uuid].push_back(
-          life.use < 0 ? kNoValue : std::max(0.0, static_cast<double>(life.use) / 100 - wave));
+          fixture.use < 0 ? kNoValue
+                          : std::max(0.0, static_cast<double>(fixture.use) / 100 - wave));
     }
-    if (*life.user != '\0') {
+    if (*fixture.user != '\0') {
       protocol::Lease lease;
       lease.id = fmt::format("{:016x}", 0x7f3a'0000'0000'0000U + index);
-      lease.user = life.user;
+      lease.user = fixture.user;
       lease.uid = lease.user == "alice" ? 1000 : 1001;
       lease.gpus.push_back({index, made.uuid, made.pci_address, made.name, {}, {}});
       lease.use.emplace().held_s = 3.2 * 3600;
       model.data.leases->leases.push_back(std::move(lease));
     }
-    if (*life.unleased_user != '\0') {
+    if (*fixture.unleased_user != '\0') {
       const std::uint32_t pid = 41'207 + 11 * index;
-      model.data.queue->squatters.push_back({pid, index, made.uuid, 1007, life.unleased_user,
+      model.data.queue->squatters.push_back({pid, index, made.uuid, 1007, fixture.unleased_user,
                                              "python", 6 * kGibibyte, 4800,
                                              fmt::format("gpuyard lease adopt --pid {}", pid)});
     }

@@ -16,8 +16,8 @@
 namespace gpuyard::config {
 
 std::string Config::location_of(const std::string& key) const {
-  const auto said = set_at.find(key);
-  return said == set_at.end() ? key : fmt::format("{}: {}", said->second, key);
+  const auto found = set_at.find(key);
+  return found == set_at.end() ? key : fmt::format("{}: {}", found->second, key);
 }
 
 std::string lease_socket_of(const Config::Server& server) {

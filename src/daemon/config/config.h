@@ -80,7 +80,7 @@ struct Config {
     std::string rapl_root = "/sys/class/powercap";
     bool cpu_over_tcp = false;
 
-    bool on() const { return !socket.empty() || !listen.empty(); }
+    bool is_enabled() const { return !socket.empty() || !listen.empty(); }
   } zeus;
   struct Metrics {
     enum class Dialect { gpuyard, dcgm, both };

@@ -114,7 +114,7 @@ TEST(ConfigFile, WordInThePlaceOfAPathStays) {
   EXPECT_EQ(applied("driver.nvml = \"libnvidia-ml.so.1\"").driver.nvml, "libnvidia-ml.so.1");
 }
 
-TEST(ConfigFile, AnUnknownKeyIsNamedWithFileAndLine) {
+TEST(ConfigFile, UnknownKeyErrorNamesFileAndLine) {
   const std::string problem = problem_of("[server]\nsocket = \"/x\"\nq = []\n");
   EXPECT_EQ(problem, "x.toml:3: unknown key \"server.q\"");
 }
@@ -161,7 +161,7 @@ TEST(ConfigFile, TableHeaderWithoutKeyIsInvalid) {
 }
 
 // In toml++ 3.3 this was undefined behaviour, which only the sanitizers show.
-TEST(ConfigFile, AnAccentedLetterWhereNoneMayStandIsInvalid) {
+TEST(ConfigFile, MisplacedAccentedLetterIsInvalid) {
   Config config;
   EXPECT_FALSE(apply_toml(config, "[ser\u00e9]", "x.toml"));
   EXPECT_FALSE(apply_toml(config, "a\u00e9 = 1", "x.toml"));
@@ -258,7 +258,7 @@ TEST(ConfigFile, OneGpuMayHaveOtherTemperatures) {
             (std::map<std::string, Config::Temperatures>{{"3", {80, 90}}, {"GPU-1", {70, 75}}}));
 }
 
-TEST(ConfigFile, TemperaturesOfNoGpuOrOfOneTwiceAreRefused) {
+TEST(ConfigFile, MalformedOrRepeatedTemperaturesAreRefused) {
   for (const char* text : {"", "3", "3=80", "3=/90", "=80/90", "3=80/90C", "80/90=3"}) {
     EXPECT_EQ(
         problem_of("health.temperatures_of = [\"" + std::string(text) + "\"]"),
@@ -293,7 +293,7 @@ TEST(ConfigFile, SettingsAreKeptOrRestoredWhenTheDaemonEnds) {
             "x.toml:1: control.on_stop: expected keep or restore; got \"drop\"");
 }
 
-TEST(ConfigFile, TheResetCommandIsWordsWithNamesOfTheGpu) {
+TEST(ConfigFile, ResetCommandTakesGpuPlaceholders) {
   EXPECT_EQ(applied("control.reset_command = [\"/bin/r\", \"{index}:{pci}\", \"{uuid}\"]")
                 .control.reset_command,
             (Strings{"/bin/r", "{index}:{pci}", "{uuid}"}));
@@ -359,7 +359,7 @@ class ConfigFiles : public testing::Test {
   const ScratchDirectory directory_;
 };
 
-TEST_F(ConfigFiles, AFileThatIsNamedIsTheOnlyOneRead) {
+TEST_F(ConfigFiles, NamedFileReplacesDefaults) {
   const std::string file = directory_.write("a.toml", "metrics.prefix = \"mine\"");
   EXPECT_EQ(config_files(user(), file), Strings{file});
   const auto config = load(user(), file);
@@ -375,7 +375,7 @@ TEST_F(ConfigFiles, AFileThatIsNamedMustBeThere) {
   EXPECT_NE(config.error().message.find("none.toml: No such file"), std::string::npos);
 }
 
-TEST_F(ConfigFiles, AMistakeInAFileIsNamedWithItsPath) {
+TEST_F(ConfigFiles, ErrorNamesFile) {
   const std::string file = directory_.write("a.toml", "\n\nmetrics.prefix = 1");
   EXPECT_EQ(load(user(), file).error(),
             (Error{Errc::invalid, file + ":3: metrics.prefix: expected a string; got 1"}));
