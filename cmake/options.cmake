@@ -9,6 +9,7 @@ add_library(gpuyard_flags INTERFACE)
 target_compile_options(gpuyard_flags INTERFACE
   -Wall -Wextra -Wshadow -Wconversion
   $<$<BOOL:${GPUYARD_WARNINGS_AS_ERRORS}>:-Werror>
+  $<$<CXX_COMPILER_ID:Clang>:-Werror=thread-safety> # see base/mutex.h
   -ffunction-sections -fdata-sections)
 
 # A unity build takes every source for a header, in which an anonymous namespace would be a mistake.
