@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <mutex>
+
+#include "base/mutex.h"
 
 namespace gpuyard::nvml {
 
@@ -60,7 +61,7 @@ class FaultCounts {
   // False: the fault was applied often enough.
   bool count(std::uint32_t place, std::size_t entry, const sim::CallFault& fault) {
     if (fault.times == 0) return true;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     AppliedFault& applied = applied_[place * sim::kMaxCallFaults + entry];
     if (applied.number != fault.number) applied = {.number = fault.number, .times = 0};
     if (applied.times >= fault.times) return false;
@@ -74,8 +75,8 @@ class FaultCounts {
     std::uint32_t times = 0;
   };
 
-  std::mutex mutex_;
-  std::array<AppliedFault, (sim::kMaxGpus + 1) * sim::kMaxCallFaults> applied_{};
+  Mutex mutex_;
+  std::array<AppliedFault, (sim::kMaxGpus + 1) * sim::kMaxCallFaults> applied_ GUARDED_BY(mutex_){};
 };
 
 FaultCounts& fault_counts() {

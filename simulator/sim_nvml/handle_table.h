@@ -6,8 +6,9 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <mutex>
 #include <optional>
+
+#include "base/mutex.h"
 
 namespace gpuyard::sim_nvml {
 
@@ -17,7 +18,7 @@ class HandleTable {
  public:
   // Null if all N are in use.
   Handle make(const T& value) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (std::size_t i = 0; i < N; ++i) {
       Slot& place = slots_[i];
       if (place.value) continue;
@@ -29,7 +30,7 @@ class HandleTable {
   }
 
   bool free(Handle handle) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto value = find(handle);
     if (value == nullptr) return false;
     value->reset();
@@ -37,7 +38,7 @@ class HandleTable {
   }
 
   std::optional<T> get(Handle handle) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto value = find(handle);
     return value != nullptr ? *value : std::nullopt;
   }
@@ -45,7 +46,7 @@ class HandleTable {
   // Runs `change(T&)` under the lock; false if the handle is not, or no longer, valid.
   template <class Change>
   bool change(Handle handle, Change&& change) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto value = find(handle);
     if (value == nullptr) return false;
     change(**value);
@@ -58,15 +59,15 @@ class HandleTable {
     std::optional<T> value;
   };
 
-  std::optional<T>* find(Handle handle) {
+  std::optional<T>* find(Handle handle) REQUIRES(mutex_) {
     const auto number = reinterpret_cast<std::uintptr_t>(handle);
     Slot& place = slots_[number % N];
     return place.value && place.number == number ? &place.value : nullptr;
   }
 
-  std::mutex mutex_;
-  std::uintptr_t made_ = 0;
-  std::array<Slot, N> slots_;
+  Mutex mutex_;
+  std::uintptr_t made_ GUARDED_BY(mutex_) = 0;
+  std::array<Slot, N> slots_ GUARDED_BY(mutex_);
 };
 
 }  // namespace gpuyard::sim_nvml

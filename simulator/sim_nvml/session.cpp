@@ -11,7 +11,7 @@ namespace gpuyard::sim_nvml {
 
 nvml::ReturnCode Session::open() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (opened_ > 0) {
       ++opened_;
       return nvml::kSuccess;
@@ -21,13 +21,13 @@ nvml::ReturnCode Session::open() {
   nvml::ReturnCode code = nvml::kSuccess;
   auto driver = OpenedDriver::open(sim::default_world_directory(), code);
   if (driver == nullptr) return code;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (opened_++ == 0) driver_.store(std::move(driver));
   return nvml::kSuccess;
 }
 
 nvml::ReturnCode Session::close() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (opened_ == 0) return nvml::kUninitialized;
   if (--opened_ == 0) driver_.store(nullptr);
   return nvml::kSuccess;

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "base/worker.h"
 #include "gpu/nvml/abi.h"
 #include "sim_nvml/opened_driver.h"
@@ -20,8 +20,8 @@ class Session {
   std::shared_ptr<const OpenedDriver> driver() const { return driver_.load(); }
 
  private:
-  std::mutex mutex_;
-  int opened_ = 0;
+  Mutex mutex_;
+  int opened_ GUARDED_BY(mutex_) = 0;
   Published<OpenedDriver> driver_;
 };
 

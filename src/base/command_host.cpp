@@ -17,7 +17,6 @@
 #include <cstring>
 #include <iterator>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -27,6 +26,7 @@
 #include "base/files.h"
 #include "base/helper_socket.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/passed_fds.h"
 
 namespace gpuyard {
@@ -47,17 +47,17 @@ constexpr std::size_t kStandardFds = 3;
 class CommandHostHandle {
  public:
   void set(UniqueFd socket, pid_t pid) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     socket_ = socket ? std::make_shared<const UniqueFd>(std::move(socket)) : nullptr;
     pid_ = pid;
   }
   std::shared_ptr<const UniqueFd> socket() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return socket_;
   }
   // Ends it: a late answer to a request must not make a second child.
   void end(const std::shared_ptr<const UniqueFd>& used) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (socket_ != used) return;
     log::warning(
         "the process that starts commands has ended or is not responding: commands of alerts and "
@@ -71,9 +71,9 @@ class CommandHostHandle {
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::shared_ptr<const UniqueFd> socket_;
-  pid_t pid_ = 0;
+  mutable Mutex mutex_;
+  std::shared_ptr<const UniqueFd> socket_ GUARDED_BY(mutex_);
+  pid_t pid_ GUARDED_BY(mutex_) = 0;
 };
 
 CommandHostHandle& command_host_handle() {

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <mutex>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -18,6 +17,7 @@
 
 #include "base/command_host.h"
 #include "base/files.h"
+#include "base/mutex.h"
 #include "base/spawn.h"
 #include "base/unique_fd.h"
 #include "base/worker.h"
@@ -83,7 +83,7 @@ class PendingStart {
   // Called by the thread. Returns false, and kills the child, if nobody waits any more.
   bool deliver(const Result<pid_t>& child) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       child_ = child;
       if (!cancelled_) return true;
     }
@@ -95,19 +95,19 @@ class PendingStart {
   }
   // Returns the child, if it was already started.
   std::optional<pid_t> cancel() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     cancelled_ = true;
     return child_ && *child_ ? std::optional(**child_) : std::nullopt;
   }
   Result<pid_t> take() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return *child_;
   }
 
  private:
-  std::mutex mutex_;
-  std::optional<Result<pid_t>> child_;
-  bool cancelled_ = false;
+  Mutex mutex_;
+  std::optional<Result<pid_t>> child_ GUARDED_BY(mutex_);
+  bool cancelled_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace

@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "base/loop.h"
+#include "base/mutex.h"
 
 namespace gpuyard {
 
@@ -20,7 +20,7 @@ class PollLoop final : public Loop {
   TimePoint now() const override { return BootClock::now(); }
   WallTime wall() const override { return wall_now(); }
   void post(std::function<void()> work) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     posted_.push_back(std::move(work));
   }
   Subscription call_at(TimePoint when, std::function<void()> work) override {
@@ -59,7 +59,7 @@ class PollLoop final : public Loop {
   };
 
   std::vector<std::function<void()>> take_posted() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return std::exchange(posted_, {});
   }
 
@@ -87,8 +87,8 @@ class PollLoop final : public Loop {
     }
   }
 
-  std::mutex mutex_;
-  std::vector<std::function<void()>> posted_;
+  Mutex mutex_;
+  std::vector<std::function<void()>> posted_ GUARDED_BY(mutex_);
   std::shared_ptr<State> state_ = std::make_shared<State>();
   std::uint64_t next_ = 0;
 };

@@ -2,10 +2,10 @@
 
 #include <pthread.h>
 
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <thread>
+
+#include "base/mutex.h"
 
 namespace gpuyard {
 
@@ -16,7 +16,7 @@ class ThreadWorker::Queue {
 
   bool push(Task task) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (tasks_.size() >= kMaxQueued) return false;
       tasks_.push_back(std::move(task));
     }
@@ -25,9 +25,9 @@ class ThreadWorker::Queue {
   }
 
   void run() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     for (;;) {
-      changed_.wait(lock, [&] { return closing_ || !tasks_.empty(); });
+      changed_.wait(mutex_, [&]() REQUIRES(mutex_) { return closing_ || !tasks_.empty(); });
       if (tasks_.empty() || abandoned_) break;
       Task task = std::move(tasks_.front());
       tasks_.pop_front();
@@ -43,21 +43,21 @@ class ThreadWorker::Queue {
 
   // The loop is not used after this returns.
   void close(Duration shutdown_grace) {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     closing_ = true;
     changed_.notify_all();
-    changed_.wait_for(lock, shutdown_grace, [&] { return ended_; });
+    changed_.wait_for(mutex_, shutdown_grace, [&]() REQUIRES(mutex_) { return ended_; });
     abandoned_ = true;
   }
 
  private:
   Loop& loop_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Task> tasks_;
-  bool closing_ = false;
-  bool abandoned_ = false;
-  bool ended_ = false;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::deque<Task> tasks_ GUARDED_BY(mutex_);
+  bool closing_ GUARDED_BY(mutex_) = false;
+  bool abandoned_ GUARDED_BY(mutex_) = false;
+  bool ended_ GUARDED_BY(mutex_) = false;
 };
 
 ThreadWorker::ThreadWorker(Loop& loop, const std::string& name, Duration shutdown_grace)

@@ -4,11 +4,11 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "base/loop.h"
+#include "base/mutex.h"
 
 namespace gpuyard {
 
@@ -64,17 +64,17 @@ template <class T>
 class Published {
  public:
   std::shared_ptr<const T> load() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return value_;
   }
   void store(std::shared_ptr<const T> value) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     value_.swap(value);
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::shared_ptr<const T> value_;
+  mutable Mutex mutex_;
+  std::shared_ptr<const T> value_ GUARDED_BY(mutex_);
 };
 
 }  // namespace gpuyard

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,6 +18,7 @@
 #include "base/files.h"
 #include "base/helper_socket.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/spawn.h"
 #include "core/processes/mark_host.h"
 #include "faces/cpu/rapl.h"
@@ -76,20 +76,20 @@ class RecentRefusals {
   static constexpr Duration kRetryDelay = std::chrono::seconds(5);
 
   bool is_recent(const std::string& path) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto last = refused_at_.find(path);
     return last != refused_at_.end() && BootClock::now() - last->second < kRetryDelay;
   }
   void record(const std::string& path) {
     constexpr std::size_t kMaxPaths = 1024;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (refused_at_.size() >= kMaxPaths) refused_at_.clear();
     refused_at_[path] = BootClock::now();
   }
 
  private:
-  std::mutex mutex_;
-  std::map<std::string, TimePoint> refused_at_;
+  Mutex mutex_;
+  std::map<std::string, TimePoint> refused_at_ GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -64,7 +64,7 @@ MarkClient::~MarkClient() {
 }
 
 std::string MarkClient::error_text() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return error_text_;
 }
 
@@ -76,7 +76,7 @@ void MarkClient::record_failure(const std::string& why) {
   close_link();
   retry_at_ = BootClock::now() + retry_delay_;
   retry_delay_ = std::min(retry_delay_ * 2, kMaxRetryDelay);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (std::exchange(error_text_, why).empty()) {
     // For a daemon that a user runs without the service, that is as it should be.
     log::write(replied_ ? log::Level::warning : log::Level::info,
@@ -90,7 +90,7 @@ void MarkClient::record_success() {
   new_link_ = false;
   replied_ = true;
   retry_delay_ = kMinRetryDelay;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!std::exchange(error_text_, "").empty()) log::info("gpuyard-marks answers again");
 }
 

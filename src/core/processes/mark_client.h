@@ -6,13 +6,13 @@
 
 #include <atomic>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "core/processes/mark_records.h"
@@ -83,8 +83,8 @@ class MarkClient {
   Duration retry_delay_ = kMinRetryDelay;
   std::vector<pid_t> killed_children_;
   std::atomic<bool> replied_ = false;
-  mutable std::mutex mutex_;
-  std::string error_text_;
+  mutable Mutex mutex_;
+  std::string error_text_ GUARDED_BY(mutex_);
 };
 
 // Asks `gpuyard marks`, on a connection of its own, for a file that this user may not open. Blocks

@@ -65,7 +65,7 @@ ClaimFollower::~ClaimFollower() {
 }
 
 std::vector<ClaimEvent> ClaimFollower::pop_events() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   eventfd_t count = 0;
   static_cast<void>(::eventfd_read(wakeup_.get(), &count));  // fails if nothing was signalled
   return std::exchange(events_, {});
@@ -174,7 +174,7 @@ void ClaimFollower::release_orphan_claim() {
 }
 
 void ClaimFollower::push_event(ClaimEvent event) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   // The program may have been stopped for hours without pop_events(). Only the newest state of
   // a lease counts, and an interruption that is over is not reported.
   if (event.kind == Kind::back && !events_.empty() && events_.back().kind == Kind::away) {
@@ -191,10 +191,10 @@ void ClaimFollower::push_event(ClaimEvent event) {
 }
 
 void ClaimFollower::pause(const std::stop_token& stop, Duration duration) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   // A condition variable cannot wait by BootClock.
   const auto until = std::chrono::steady_clock::now() + duration;
-  static_cast<void>(pause_condition_.wait_until(lock, stop, until, [] { return false; }));
+  static_cast<void>(pause_condition_.wait_until(mutex_, stop, until, [] { return false; }));
 }
 
 }  // namespace gpuyard::client

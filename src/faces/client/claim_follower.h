@@ -3,11 +3,11 @@
 #pragma once
 
 #include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "faces/protocol/alerts.h"
@@ -77,8 +77,8 @@ class ClaimFollower {
   bool disconnected_ = false;
   bool granted_ = false;
   std::string claimed_at_;  // when the claim was made, by the daemon: another time is another claim
-  std::mutex mutex_;        // guards events_
-  std::vector<ClaimEvent> events_;
+  Mutex mutex_;
+  std::vector<ClaimEvent> events_ GUARDED_BY(mutex_);
   std::condition_variable_any pause_condition_;
   std::jthread thread_;  // ends before all that it uses
 };

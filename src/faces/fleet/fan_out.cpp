@@ -46,7 +46,7 @@ WorkerPool::WorkerPool(std::size_t count, std::function<void(std::size_t)> work)
 }
 
 WorkerPool::~WorkerPool() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   next_ = count_;
 }
 
@@ -54,12 +54,12 @@ void WorkerPool::run_worker() {
   while (true) {
     std::size_t index = 0;
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       if (next_ == count_) return;
       index = next_++;
     }
     work_(index);
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     ++completed_;
     const std::uint64_t one = 1;
     static_cast<void>(::write(wakeup_.get(), &one, sizeof one));
@@ -69,7 +69,7 @@ void WorkerPool::run_worker() {
 std::size_t WorkerPool::completed_count() {
   std::uint64_t count = 0;
   static_cast<void>(::read(wakeup_.get(), &count, sizeof count));
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return completed_;
 }
 

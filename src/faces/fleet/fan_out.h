@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "faces/client/daemon_address.h"
@@ -66,9 +66,9 @@ class WorkerPool {
 
   const std::size_t count_;
   const std::function<void(std::size_t)> work_;
-  std::mutex mutex_;  // guards the two that follow
-  std::size_t next_ = 0;
-  std::size_t completed_ = 0;
+  Mutex mutex_;
+  std::size_t next_ GUARDED_BY(mutex_) = 0;
+  std::size_t completed_ GUARDED_BY(mutex_) = 0;
   UniqueFd wakeup_;
   std::vector<std::jthread> threads_;
 };
@@ -91,6 +91,7 @@ class FanOut {
   FanOut(const std::vector<Host>& hosts, FanOutOptions options, Call call)
       : options_(std::move(options)),
         call_(std::move(call)),
+        hosts_(hosts),
         replies_([&] {
           std::vector<HostReply<Answer>> all;
           for (const Host& host : hosts) all.push_back({host});
@@ -101,14 +102,14 @@ class FanOut {
   WorkerPool& pool() { return pool_; }
   // Returns the replies so far.
   std::vector<HostReply<Answer>> replies() const {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     return replies_;
   }
 
   // Returns the first hosts that have not answered yet.
   std::vector<std::string> pending_hosts(std::size_t most) const {
     std::vector<std::string> names;
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const HostReply<Answer>& one : replies_) {
       if (one.took == Duration::zero() && names.size() < most) names.push_back(one.host.name);
     }
@@ -118,9 +119,9 @@ class FanOut {
  private:
   void call_host(std::size_t i) {
     const TimePoint begin = BootClock::now();
-    const auto endpoint = endpoint_of(replies_[i].host, options_);
+    const auto endpoint = endpoint_of(hosts_[i], options_);
     auto answer = endpoint ? call_(*endpoint) : Result<Answer>(endpoint.error());
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     replies_[i].took = BootClock::now() - begin;
     replies_[i].problem =
         answer ? std::nullopt
@@ -131,8 +132,9 @@ class FanOut {
 
   const FanOutOptions options_;
   const Call call_;
-  mutable std::mutex mutex_;  // guards replies_, but for the hosts, which stay as they are
-  std::vector<HostReply<Answer>> replies_;
+  const std::vector<Host> hosts_;
+  mutable Mutex mutex_;
+  std::vector<HostReply<Answer>> replies_ GUARDED_BY(mutex_);
   WorkerPool pool_;  // ends before what it works on
 };
 

@@ -19,7 +19,7 @@ FleetPoller::~FleetPoller() {
 
 std::vector<HostStatus> FleetPoller::statuses() const {
   std::vector<HostStatus> out;
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const HostState& host : hosts_) out.push_back(host.status);
   return out;
 }
@@ -30,7 +30,7 @@ void FleetPoller::run_worker(const std::stop_token& stop) {
 
 // Waits until a host is due; null: stop was requested.
 FleetPoller::HostState* FleetPoller::wait_for_due(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!stop.stop_requested()) {
     const auto order = [](const HostState& host) {
       return host.in_flight ? TimePoint::max() : host.due_at;
@@ -41,7 +41,7 @@ FleetPoller::HostState* FleetPoller::wait_for_due(const std::stop_token& stop) {
       first->in_flight = true;
       return &*first;
     }
-    due_condition_.wait_for(lock, stop, std::min(left, Duration(kPollInterval)),
+    due_condition_.wait_for(mutex_, stop, std::min(left, Duration(kPollInterval)),
                             [] { return false; });
   }
   return nullptr;
@@ -53,7 +53,7 @@ void FleetPoller::poll_host(HostState& host) {
                                       : endpoint_of(host.status.reply.host, options_);
   auto brief =
       endpoint ? fetch_brief(*endpoint, options_) : Result<protocol::Brief>(endpoint.error());
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const TimePoint now = BootClock::now();
   host.status.reply.took = now - begin;
   host.status.reply.problem =

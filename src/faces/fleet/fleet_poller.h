@@ -3,11 +3,11 @@
 #pragma once
 
 #include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "faces/fleet/fan_out.h"
 
 namespace gpuyard::fleet {
@@ -46,11 +46,12 @@ class FleetPoller {
 
   void run_worker(const std::stop_token&);
   HostState* wait_for_due(const std::stop_token&);
+  // Reads the endpoint without the mutex: while a host is in flight, no other thread uses it.
   void poll_host(HostState&);
 
   const FanOutOptions options_;
-  mutable std::mutex mutex_;  // guards hosts_, but for the endpoint of one in flight
-  std::vector<HostState> hosts_;
+  mutable Mutex mutex_;
+  std::vector<HostState> hosts_ GUARDED_BY(mutex_);
   std::condition_variable_any due_condition_;
   std::vector<std::jthread> threads_;
 };

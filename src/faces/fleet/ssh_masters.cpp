@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
 
 #include "base/files.h"
+#include "base/mutex.h"
 #include "base/spawn.h"
 #include "base/unique_fd.h"
 #include "faces/fleet/fan_out.h"
@@ -88,10 +88,10 @@ ClosedMasters close_masters(const std::string& directory) {
     if (stale) ::unlink(socket.c_str());
     return stale;
   });
-  std::mutex mutex;  // guards `result`
+  Mutex mutex;  // guards `result`
   WorkerPool(sockets.size(), [&](std::size_t i) {
     const bool ended = close_master(sockets[i]);
-    const std::scoped_lock lock(mutex);
+    const MutexLock lock(mutex);
     if (ended) ++result.closed;
     if (!ended) result.remaining.push_back(sockets[i]);
   }).finish();

@@ -1,8 +1,6 @@
 #include "faces/library/energy_window.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -10,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 
 namespace gpuyard::library {
 
@@ -18,7 +17,7 @@ struct EnergyWindow::State {
       : monitor(of), read_timeout(timeout), ledger(boot_id()) {}
   ~State() {
     {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       ending = true;
     }
     changed.notify_all();
@@ -29,9 +28,18 @@ struct EnergyWindow::State {
 
   Snapshot read() const { return monitor.inventory(read_timeout, energy::kEnergyProbes); }
 
+  Result<void> begin(const energy::WindowRequest& request) {
+    const Snapshot now = read();
+    const MutexLock lock(mutex);
+    auto begun = ledger.begin(request, now);
+    if (!begun) return std::move(begun).error();
+    id = *std::move(begun);
+    return {};
+  }
+
   void run_reader() {
-    std::unique_lock lock(mutex);
-    while (!changed.wait_for(lock, kReadInterval, [&] { return ending; })) {
+    MutexLock lock(mutex);
+    while (!changed.wait_for(mutex, kReadInterval, [&]() REQUIRES(mutex) { return ending; })) {
       lock.unlock();
       const Snapshot now = read();
       lock.lock();
@@ -41,11 +49,11 @@ struct EnergyWindow::State {
 
   const Monitor& monitor;
   const Duration read_timeout;
-  std::mutex mutex;
-  std::condition_variable changed;
-  energy::Ledger ledger;
-  std::string id;
-  bool ending = false;
+  std::string id;  // since begin()
+  Mutex mutex;
+  ConditionVariable changed;
+  energy::Ledger ledger GUARDED_BY(mutex);
+  bool ending GUARDED_BY(mutex) = false;
   std::thread reader;
 };
 
@@ -53,9 +61,7 @@ Result<EnergyWindow> EnergyWindow::begin(const Monitor& monitor,
                                          const energy::WindowRequest& request,
                                          Duration read_timeout) {
   auto state = std::make_unique<State>(monitor, read_timeout);
-  auto id = state->ledger.begin(request, state->read());
-  if (!id) return std::move(id).error();
-  state->id = *std::move(id);
+  if (auto begun = state->begin(request); !begun) return std::move(begun).error();
   try {
     state->reader = std::thread([raw = state.get()] { raw->run_reader(); });
   } catch (const std::system_error& none) {
@@ -77,7 +83,7 @@ const energy::GpuResult* EnergyMark::find(std::string_view uuid) const {
 
 EnergyMark EnergyWindow::mark() const {
   Snapshot now = state_->read();
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   energy::Ledger& ledger = state_->ledger;
   ledger.record(now);
   EnergyMark mark{*ledger.result(state_->id, now.taken), 0, std::move(now)};

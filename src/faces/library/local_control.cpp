@@ -1,14 +1,13 @@
 #include "faces/library/local_control.h"
 
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "faces/library/monitor.h"
 #include "gpu/device/error.h"
 #include "gpu/driver/command_workers.h"
@@ -20,15 +19,15 @@ struct PendingReply::SharedState {
   // Runs on the GPU's worker.
   void deliver(const CommandReply&);
 
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::optional<CommandReply> reply;
-  bool taken = false;
-  bool abandoned = false;  // the caller has gone
+  Mutex mutex;
+  ConditionVariable changed;
+  std::optional<CommandReply> reply GUARDED_BY(mutex);
+  bool taken GUARDED_BY(mutex) = false;
+  bool abandoned GUARDED_BY(mutex) = false;  // the caller has gone
 };
 
 void PendingReply::SharedState::deliver(const CommandReply& answer) {
-  std::unique_lock lock(mutex);
+  MutexLock lock(mutex);
   if (abandoned) {
     lock.unlock();
     return log::error("Failed to send response to caller");
@@ -54,14 +53,15 @@ PendingReply::~PendingReply() {
 
 void PendingReply::abandon() {
   if (!state_) return;
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   state_->abandoned = true;
 }
 
 Result<CommandReply> PendingReply::wait(Duration at_most) {
-  std::unique_lock lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   if (state_->taken) return Error{Errc::invalid, "the result of this command was already taken"};
-  if (!state_->changed.wait_for(lock, at_most, [&] { return state_->reply.has_value(); })) {
+  const auto has_reply = [&]() REQUIRES(state_->mutex) { return state_->reply.has_value(); };
+  if (!state_->changed.wait_for(state_->mutex, at_most, has_reply)) {
     return Error{Errc::timed_out,
                  fmt::format("the GPU did not finish within {} ms; it may still do so",
                              to_milliseconds(at_most))};
@@ -82,16 +82,16 @@ struct LocalControl::State {
 
   // Must not use `this` after `on_done` has run: it may have held the last LocalControl.
   void on_reply(const CommandReply& reply) {
-    std::unique_lock lock(mutex);
+    MutexLock lock(mutex);
     const auto entry = pending_replies.extract(reply.id);
     lock.unlock();
     if (entry) entry.mapped()(reply);
   }
 
   const Monitor monitor;
-  std::mutex mutex;
-  std::uint64_t last_id = 0;
-  std::map<std::uint64_t, OnReply> pending_replies;
+  Mutex mutex;
+  std::uint64_t last_id GUARDED_BY(mutex) = 0;
+  std::map<std::uint64_t, OnReply> pending_replies GUARDED_BY(mutex);
   driver::CommandWorkers workers;  // last: its threads use the members above
 };
 
@@ -110,7 +110,7 @@ Result<void> LocalControl::State::send(std::uint32_t index, Command&& command,
   const DeviceInfo* info = monitor.device(index);
   if (info == nullptr) return index_range_error(index);
   if (info->fault) return gpu_unavailable_error(*info);
-  std::unique_lock lock(mutex);
+  MutexLock lock(mutex);
   const std::uint64_t id = ++last_id;
   if (on_done) pending_replies.emplace(id, std::move(on_done));
   lock.unlock();

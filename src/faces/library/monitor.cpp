@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <condition_variable>
 #include <future>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <thread>
 
+#include "base/mutex.h"
 #include "gpu/device/catalog.h"
 #include "gpu/device/error.h"
 #include "gpu/driver/read_workers.h"
@@ -52,7 +51,7 @@ struct Monitor::State {
 
   void on_reply(ReadReply reply) {
     {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       const auto round = rounds.find(reply.id);
       if (round == rounds.end()) return;  // its caller has timed out
       round->second.emplace(std::move(reply.device), std::move(reply.sample));
@@ -62,7 +61,7 @@ struct Monitor::State {
 
   // Queries these GPUs and waits until all have replied or the timeout has passed.
   Round read_devices(const std::vector<DeviceInfo>& devices, ProbeSet probes, Duration timeout) {
-    std::unique_lock lock(mutex);
+    MutexLock lock(mutex);
     const std::uint64_t id = ++last_round;
     rounds.try_emplace(id);
     lock.unlock();
@@ -72,7 +71,8 @@ struct Monitor::State {
     }
     lock.lock();
     const Round& round = rounds[id];
-    reply_arrived.wait_for(lock, timeout, [&] { return round.size() >= sent_reads; });
+    reply_arrived.wait_for(mutex, timeout,
+                           [&]() REQUIRES(mutex) { return round.size() >= sent_reads; });
     return std::move(rounds.extract(id).mapped());
   }
 
@@ -81,17 +81,17 @@ struct Monitor::State {
     std::optional<Sample> sample;
     if (answer != round.end()) sample = std::move(answer->second);
     DeviceState state = device_state(info, std::move(sample), probes, BootClock::now());
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     health.update(info.id, state.sample);
     state.health = health.evaluate_health(state);
     return state;
   }
 
-  std::mutex mutex;
-  std::condition_variable reply_arrived;
-  std::uint64_t last_round = 0;
-  std::map<std::uint64_t, Round> rounds;
-  HealthTracker health;
+  Mutex mutex;
+  ConditionVariable reply_arrived;
+  std::uint64_t last_round GUARDED_BY(mutex) = 0;
+  std::map<std::uint64_t, Round> rounds GUARDED_BY(mutex);
+  HealthTracker health GUARDED_BY(mutex);
   driver::ReadWorkers workers;  // its threads use the members above
   const Inventory inventory;
 };
@@ -169,7 +169,7 @@ Result<HealthReport> Monitor::health(std::uint32_t index, Duration timeout) cons
 
 Result<void> Monitor::acknowledge_ecc_errors(std::uint32_t index) const {
   if (index >= state_->inventory.devices.size()) return index_range_error(index);
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   state_->health.acknowledge(state_->inventory.devices[index].id);
   return {};
 }

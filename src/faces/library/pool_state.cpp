@@ -82,6 +82,10 @@ lease::GpuRequest v0::Pool::Lease::SharedState::gpu_request(unsigned count) cons
   return wanted;
 }
 
+bool v0::Pool::Lease::SharedState::is_waiting(Ticket ticket) const {
+  return scheduler.waiting_claims().count(ticket) != 0;
+}
+
 v0::Pool::Lease v0::Pool::Lease::SharedState::lease_of(Ticket ticket) {
   const lease::Claim& claim = *scheduler.find(ticket);
   std::vector<Gpu> held;
@@ -113,7 +117,7 @@ void v0::Pool::Lease::SharedState::call_handlers(const GrantedTickets& served) {
 }
 
 void v0::Pool::Lease::SharedState::call_handler(Ticket ticket) {
-  std::unique_lock lock(mutex);
+  MutexLock lock(mutex);
   const auto found = pending_handlers_.find(ticket);
   if (found == pending_handlers_.end()) return;  // cancelled meanwhile
   found->second.caller_thread = std::this_thread::get_id();
@@ -133,19 +137,19 @@ std::optional<v0::Pool::Lease> v0::Pool::Lease::SharedState::claim(milliseconds 
   // A caller inside a handler: the handlers still to be called may hold the GPUs that this claim
   // waits for.
   if (HandlerQueue::current != nullptr) HandlerQueue::current->run();
-  std::unique_lock lock(mutex);
+  MutexLock lock(mutex);
   const lease::GpuRequest wanted = gpu_request(count);
   if (!scheduler.check_satisfiable(wanted) || stop.stop_requested()) return std::nullopt;
   Effects effects;
   const Ticket ticket = scheduler.claim(wanted, kNow, effects);
-  const auto served = [&] { return scheduler.waiting_claims().count(ticket) == 0; };
-  if (!served()) {
+  if (is_waiting(ticket)) {
     std::condition_variable_any granted;
     waiting_threads_.emplace(ticket, &granted);
-    granted.wait_until(lock, stop, deadline_after(deadline), served);
+    granted.wait_until(mutex, stop, deadline_after(deadline),
+                       [&]() REQUIRES(mutex) { return !is_waiting(ticket); });
     waiting_threads_.erase(ticket);
   }
-  if (served()) return lease_of(ticket);
+  if (!is_waiting(ticket)) return lease_of(ticket);
   const GrantedTickets others = wake(scheduler.cancel(ticket, kNow));
   lock.unlock();
   call_handlers(others);
@@ -154,7 +158,7 @@ std::optional<v0::Pool::Lease> v0::Pool::Lease::SharedState::claim(milliseconds 
 
 Ticket v0::Pool::Lease::SharedState::claim(Handler handler, unsigned count) {
   if (!handler) return 0;
-  std::unique_lock lock(mutex);
+  MutexLock lock(mutex);
   const lease::GpuRequest wanted = gpu_request(count);
   if (!scheduler.check_satisfiable(wanted)) {
     lock.unlock();
@@ -171,14 +175,14 @@ Ticket v0::Pool::Lease::SharedState::claim(Handler handler, unsigned count) {
 }
 
 std::optional<v0::Pool::Lease> v0::Pool::Lease::SharedState::try_claim(unsigned count) {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   const auto ticket = scheduler.try_claim(gpu_request(count), kNow);
   if (!ticket) return std::nullopt;
   return lease_of(*ticket);
 }
 
 void v0::Pool::Lease::SharedState::release(Ticket ticket) {
-  std::unique_lock lock(mutex);
+  MutexLock lock(mutex);
   const GrantedTickets others = wake(scheduler.release(ticket, kNow));
   lock.unlock();
   call_handlers(others);
@@ -186,17 +190,18 @@ void v0::Pool::Lease::SharedState::release(Ticket ticket) {
 
 // The handler does not run after this call, unless the caller is the handler itself.
 void v0::Pool::Lease::SharedState::cancel(Ticket ticket) {
-  std::unique_lock lock(mutex);
+  MutexLock lock(mutex);
   const auto found = pending_handlers_.find(ticket);
   if (found == pending_handlers_.end()) return;  // its handler has been called
   if (found->second.caller_thread == std::this_thread::get_id()) return;
   if (found->second.caller_thread) {
-    return handler_returned_.wait(lock, [&] { return pending_handlers_.count(ticket) == 0; });
+    return handler_returned_.wait(
+        mutex, [&]() REQUIRES(mutex) { return pending_handlers_.count(ticket) == 0; });
   }
   Handler handler = std::move(found->second.handler);
   pending_handlers_.erase(found);
   // A claim that does not wait was granted, and its handler not called yet.
-  const bool waits = scheduler.waiting_claims().count(ticket) != 0;
+  const bool waits = is_waiting(ticket);
   const GrantedTickets others =
       wake(waits ? scheduler.cancel(ticket, kNow) : scheduler.release(ticket, kNow));
   lock.unlock();

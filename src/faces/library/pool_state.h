@@ -7,12 +7,12 @@
 #include <condition_variable>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "core/lease/scheduler.h"
 #include "gpuyard/pool.h"
 
@@ -31,8 +31,8 @@ struct [[gnu::visibility("hidden")]] v0::Pool::Lease::SharedState
   void cancel(lease::Ticket);
 
   const std::vector<Gpu> gpus;
-  std::mutex mutex;  // guards what follows
-  lease::Scheduler scheduler{{.strict = true}};
+  Mutex mutex;
+  lease::Scheduler scheduler GUARDED_BY(mutex){{.strict = true}};
 
  private:
   // A handler to be called.
@@ -44,17 +44,19 @@ struct [[gnu::visibility("hidden")]] v0::Pool::Lease::SharedState
   using GrantedTickets = std::vector<lease::Ticket>;
   struct HandlerQueue;  // see pool_state.cpp
 
-  // The caller holds the mutex.
-  lease::GpuRequest gpu_request(unsigned count) const;
-  Lease lease_of(lease::Ticket);
-  GrantedTickets wake(const lease::Effects&);
+  lease::GpuRequest gpu_request(unsigned count) const REQUIRES(mutex);
+  bool is_waiting(lease::Ticket) const REQUIRES(mutex);
+  Lease lease_of(lease::Ticket) REQUIRES(mutex);
+  GrantedTickets wake(const lease::Effects&) REQUIRES(mutex);
 
-  void call_handlers(const GrantedTickets&);
-  void call_handler(lease::Ticket);
+  void call_handlers(const GrantedTickets&) EXCLUDES(mutex);
+  void call_handler(lease::Ticket) EXCLUDES(mutex);
 
-  std::map<lease::Ticket, std::condition_variable_any*> waiting_threads_;  // that wait for a grant
-  std::map<lease::Ticket, PendingHandler> pending_handlers_;  // until their handlers return
-  std::condition_variable handler_returned_;                  // a handler has returned
+  // Of threads that wait for a grant.
+  std::map<lease::Ticket, std::condition_variable_any*> waiting_threads_ GUARDED_BY(mutex);
+  // Until their handlers return.
+  std::map<lease::Ticket, PendingHandler> pending_handlers_ GUARDED_BY(mutex);
+  ConditionVariable handler_returned_;  // a handler has returned
 };
 
 }  // namespace gpuyard

@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "faces/library/driver_source.h"
 #include "faces/library/energy_window.h"
 #include "faces/library/monitor.h"
@@ -188,7 +188,7 @@ struct EnergyWindow::State {
       : monitor(std::move(of)), window(std::move(measuring)) {}
 
   EnergyMeasurement measure(bool last) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (!window) return ended;
     EnergyMeasurement now = measurement_of(window->mark());
     if (!last) return now;
@@ -197,10 +197,10 @@ struct EnergyWindow::State {
     return ended = std::move(now);
   }
 
-  std::mutex mutex;
-  std::shared_ptr<const Monitor::State> monitor;
-  std::optional<library::EnergyWindow> window;  // ends before its monitor
-  EnergyMeasurement ended;
+  Mutex mutex;
+  std::shared_ptr<const Monitor::State> monitor GUARDED_BY(mutex);
+  std::optional<library::EnergyWindow> window GUARDED_BY(mutex);  // ends before its monitor
+  EnergyMeasurement ended GUARDED_BY(mutex);
 };
 
 EnergyWindow::EnergyWindow(std::unique_ptr<State> state) : state_(std::move(state)) {}

@@ -91,7 +91,7 @@ std::optional<v0::Pool::Lease> v0::Pool::try_claim(unsigned gpus) const {
 }
 
 std::size_t v0::Pool::pending_claimers() const {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   return state_->scheduler.waiting_claims().size();
 }
 
@@ -102,7 +102,7 @@ std::size_t v0::Pool::capacity() const {
 std::vector<v0::Pool::LeaseSnapshot> v0::Pool::snapshot_leases() const {
   std::vector<LeaseSnapshot> all;
   all.reserve(capacity());
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   for (lease::Slot slot = 0; slot < capacity(); ++slot) {
     const Gpu& gpu = state_->gpus[slot];
     all.push_back({gpu.vendor, gpu.name, gpu.index, state_->scheduler.holder(slot).has_value()});

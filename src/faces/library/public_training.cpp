@@ -1,10 +1,10 @@
 // The public TrainingMonitor: its options, and the training that is under way or was last.
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/mutex.h"
 #include "base/record.h"
 #include "faces/library/public_monitor.h"
 #include "faces/library/training_run.h"
@@ -63,15 +63,15 @@ std::string TrainingReport::line() const {
 struct [[gnu::visibility("hidden")]] v0::TrainingMonitor::State {
   // Returns the training that is under way, or was last; nullptr: there was none.
   std::shared_ptr<TrainingRun> run() const {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     return current;
   }
 
   std::shared_ptr<const Monitor::State> monitor;
   double interval_secs = 5;
   library::TrainingOptions options;
-  mutable std::mutex mutex;  // guards what follows
-  std::shared_ptr<TrainingRun> current;
+  mutable Mutex mutex;
+  std::shared_ptr<TrainingRun> current GUARDED_BY(mutex);
 };
 
 v0::TrainingMonitor::TrainingMonitor(const Monitor& monitor) : state_(std::make_unique<State>()) {
@@ -135,7 +135,7 @@ Result<void> v0::TrainingMonitor::begin() {
   // Shares ownership with the public monitor's state.
   std::shared_ptr<const library::Monitor> monitor;
   if (opened) monitor = {state_->monitor, &*opened};
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   if (state_->current && !state_->current->has_ended()) {
     return Error{Errc::conflict, "the training has already started; call end() first"};
   }

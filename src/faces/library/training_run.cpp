@@ -60,7 +60,7 @@ Snapshot TrainingRun::read(Duration timeout) const {
 }
 
 std::optional<EnergyMark> TrainingRun::measure() const {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const auto window = energy_window_;
   lock.unlock();
   if (!window) return std::nullopt;
@@ -83,7 +83,7 @@ void TrainingRun::sample(Duration moment) {
   const Snapshot snapshot = read(read_timeout(std::min(options_.interval, kSampleTimeout)));
   std::vector<GpuMetrics> metrics;
   for (const DeviceState& device : snapshot.devices) metrics.push_back(metrics_of(device));
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (ended_) return;
   add(snapshot);
   const std::vector<Alert> alerts = guard_.evaluate(std::move(metrics), moment);
@@ -103,7 +103,7 @@ void TrainingRun::sample(Duration moment) {
 }
 
 void TrainingRun::run_sampler() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!ended_) {
     const Duration moment = now();
     lock.unlock();
@@ -113,13 +113,17 @@ void TrainingRun::run_sampler() {
       log::error("A training sample failed: {}", thrown.what());
     }
     lock.lock();
-    changed_.wait_for(lock, options_.interval, [&] { return ended_; });
+    changed_.wait_for(mutex_, options_.interval, [&]() REQUIRES(mutex_) { return ended_; });
   }
   sampler_.reset();
   changed_.notify_all();
 }
 
 // ---- with the mutex held
+
+bool TrainingRun::is_pausing() const {
+  return !ended_ && guard_.action() == TrainingAction::pause;
+}
 
 Duration TrainingRun::now() const {
   return options_.manual_time ? manual_now_ : BootClock::now().time_since_epoch();
@@ -192,6 +196,7 @@ Result<void> TrainingRun::begin() {
     energy::WindowRequest request;
     for (const std::uint32_t index : options_.gpus) request.gpus.push_back(std::to_string(index));
     auto window = EnergyWindow::begin(*monitor_, request, read_timeout(EnergyWindow::kReadTimeout));
+    const MutexLock lock(mutex_);
     if (window) {
       energy_window_ = std::make_shared<const EnergyWindow>(*std::move(window));
     } else {
@@ -200,7 +205,7 @@ Result<void> TrainingRun::begin() {
   }
   const Snapshot first = read(read_timeout(kEdgeTimeout));
   const std::optional<EnergyMark> energy = measure();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (Tally* tally : {&epoch_, &total_}) begin_tally(*tally, now(), energy);
   add(first);
   if (options_.manual_time) return {};
@@ -216,17 +221,17 @@ Result<void> TrainingRun::begin() {
 }
 
 TrainingAction TrainingRun::step() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++epoch_.steps;
   ++total_.steps;
   return guard_.action();
 }
 
 TrainingReport TrainingRun::epoch_end() {
-  const std::lock_guard edge(edge_mutex_);
+  const MutexLock edge(edge_mutex_);
   const Snapshot last = read(read_timeout(kEdgeTimeout));
   const std::optional<EnergyMark> energy = measure();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (ended_) return {};
   add(last);
   apply_action();
@@ -237,12 +242,12 @@ TrainingReport TrainingRun::epoch_end() {
 }
 
 void TrainingRun::finish() {
-  const std::lock_guard edge(edge_mutex_);
+  const MutexLock edge(edge_mutex_);
   if (has_ended()) return;
   const Snapshot last = read(read_timeout(kEdgeTimeout));
   const std::optional<EnergyMark> energy = measure();
   std::shared_ptr<const EnergyWindow> window;  // ends when the mutex is free again
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   add(last);
   apply_action();
   final_report_ = report(total_, energy);
@@ -253,46 +258,46 @@ void TrainingRun::finish() {
 
 TrainingReport TrainingRun::end() {
   finish();
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   // A handler that ends its own training must not be waited for.
   if (sampler_ != std::this_thread::get_id()) {
-    changed_.wait_for(lock, TrainingMonitor::kFarewell, [&] { return !sampler_; });
+    changed_.wait_for(mutex_, TrainingMonitor::kFarewell,
+                      [&]() REQUIRES(mutex_) { return !sampler_; });
   }
   return final_report_.value_or(TrainingReport{});
 }
 
 bool TrainingRun::has_ended() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return ended_;
 }
 
 TrainingAction TrainingRun::action() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return guard_.action();
 }
 
 TrainingAction TrainingRun::wait_while_paused(Duration timeout) const {
-  std::unique_lock lock(mutex_);
-  const auto pauses = [&] { return !ended_ && guard_.action() == TrainingAction::pause; };
-  if (pauses() && !options_.manual_time) {
-    changed_.wait_for(lock, timeout, [&] { return !pauses(); });
+  const MutexLock lock(mutex_);
+  if (is_pausing() && !options_.manual_time) {
+    changed_.wait_for(mutex_, timeout, [&]() REQUIRES(mutex_) { return !is_pausing(); });
   }
   return ended_ ? TrainingAction::stop : guard_.action();
 }
 
 std::optional<Alert> TrainingRun::cause() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return guard_.cause();
 }
 
 void TrainingRun::update_guard(void (TrainingGuard::*what)()) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   (guard_.*what)();
   apply_action();
 }
 
 void TrainingRun::sample_at(Duration moment) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (!options_.manual_time || sampling_) return;  // a handler that samples would never end
   sampling_ = true;
   manual_now_ = std::max(manual_now_, moment);

@@ -2,15 +2,14 @@
 // TrainingStats sums up.
 #pragma once
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "faces/library/energy_window.h"
 #include "faces/library/monitor.h"
 #include "faces/library/training_guard.h"
@@ -69,43 +68,44 @@ class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
     return options_.manual_time ? kManualTimeout : default_timeout;
   }
 
-  // Called without the mutex, because they wait for the driver.
-  Snapshot read(Duration timeout) const;
-  std::optional<EnergyMark> measure() const;
-  void sample(Duration now);
-  std::optional<TrainingAction> call_handler(const Alert&) const;  // nothing: the handler threw
-  void run_sampler();
-  void finish();
-  void update_guard(void (TrainingGuard::*what)());
+  // Without the mutex, because they wait for the driver.
+  Snapshot read(Duration timeout) const EXCLUDES(mutex_);
+  std::optional<EnergyMark> measure() const EXCLUDES(mutex_);
+  void sample(Duration now) EXCLUDES(mutex_);
+  // Returns nothing if the handler threw.
+  std::optional<TrainingAction> call_handler(const Alert&) const EXCLUDES(mutex_);
+  void run_sampler() EXCLUDES(mutex_);
+  void finish() EXCLUDES(mutex_);
+  void update_guard(void (TrainingGuard::*what)()) EXCLUDES(mutex_);
 
-  // Called with the mutex.
-  Duration now() const;
-  void begin_tally(Tally&, Duration now, const std::optional<EnergyMark>&);
-  TrainingReport report(const Tally&, const std::optional<EnergyMark>&) const;
-  void add(const Snapshot&);
-  void apply_action();  // acts on a change of the guard's action
+  bool is_pausing() const REQUIRES(mutex_);
+  Duration now() const REQUIRES(mutex_);
+  void begin_tally(Tally&, Duration now, const std::optional<EnergyMark>&) REQUIRES(mutex_);
+  TrainingReport report(const Tally&, const std::optional<EnergyMark>&) const REQUIRES(mutex_);
+  void add(const Snapshot&) REQUIRES(mutex_);
+  void apply_action() REQUIRES(mutex_);  // acts on a change of the guard's action
 
   const std::shared_ptr<const Monitor> monitor_;
   const TrainingOptions options_;
 
   // Held from an edge's readings until they are added, so that no later edge overtakes them. Taken
   // before mutex_.
-  std::mutex edge_mutex_;
+  Mutex edge_mutex_;
 
-  mutable std::mutex mutex_;  // guards what follows
-  mutable std::condition_variable changed_;
-  std::shared_ptr<const EnergyWindow> energy_window_;
-  std::string energy_error_;
-  TrainingGuard guard_;
-  Tally epoch_;
-  Tally total_;
-  std::uint64_t epochs_ = 0;
-  Duration manual_now_{};
-  std::optional<Duration> paused_since_;
-  bool sampling_ = false;
-  bool ended_ = false;
-  std::optional<TrainingReport> final_report_;
-  std::optional<std::thread::id> sampler_;  // while there is one
+  mutable Mutex mutex_;
+  mutable ConditionVariable changed_;
+  std::shared_ptr<const EnergyWindow> energy_window_ GUARDED_BY(mutex_);
+  std::string energy_error_ GUARDED_BY(mutex_);
+  TrainingGuard guard_ GUARDED_BY(mutex_);
+  Tally epoch_ GUARDED_BY(mutex_);
+  Tally total_ GUARDED_BY(mutex_);
+  std::uint64_t epochs_ GUARDED_BY(mutex_) = 0;
+  Duration manual_now_ GUARDED_BY(mutex_){};
+  std::optional<Duration> paused_since_ GUARDED_BY(mutex_);
+  bool sampling_ GUARDED_BY(mutex_) = false;
+  bool ended_ GUARDED_BY(mutex_) = false;
+  std::optional<TrainingReport> final_report_ GUARDED_BY(mutex_);
+  std::optional<std::thread::id> sampler_ GUARDED_BY(mutex_);  // while there is one
 };
 
 }  // namespace gpuyard::library

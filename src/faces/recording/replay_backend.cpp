@@ -74,7 +74,7 @@ Result<std::unique_ptr<Backend>> open_replay(const Replay& replay) {
 }
 
 Result<DriverSession> ReplayBackend::start() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   DriverSession session;
   const protocol::DriverInfo& driver = player_.header().driver;
   session.driver.driver_version = driver.driver_version;
@@ -88,12 +88,12 @@ Result<DriverSession> ReplayBackend::start() {
 }
 
 DeviceInfo ReplayBackend::open(std::uint32_t index) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return info_of(player_.gpus().at(index), index);
 }
 
 Sample ReplayBackend::read(const DeviceId& id, ProbeSet probes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return read_at(id, probes, BootClock::now());
 }
 

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "faces/recording/player.h"
 #include "gpu/device/backend.h"
 #include "gpu/device/snapshot.h"
@@ -39,10 +39,10 @@ class ReplayBackend final : public Backend {
   Sample read(const DeviceId&, ProbeSet) override;
 
  private:
-  Sample read_at(const DeviceId&, ProbeSet, TimePoint now);
+  Sample read_at(const DeviceId&, ProbeSet, TimePoint now) REQUIRES(mutex_);
 
-  std::mutex mutex_;  // each GPU is read by its own thread
-  Player player_;
+  Mutex mutex_;  // each GPU is read by its own thread
+  Player player_ GUARDED_BY(mutex_);
   const Replay replay_;
 };
 

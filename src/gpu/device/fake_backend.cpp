@@ -26,12 +26,15 @@ FakeFleet FakeFleet::with_healthy_gpus(std::uint32_t count, std::int64_t memory)
 
 FakeFleet FakeFleet::without_driver(Error why) {
   auto state = std::make_shared<State>();
-  state->no_driver = std::move(why);
+  {
+    const MutexLock lock(state->mutex);
+    state->no_driver = std::move(why);
+  }
   return FakeFleet(std::move(state));
 }
 
 bool FakeFleet::add_gpu(std::uint32_t index, const std::string& name, std::int64_t memory) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   if (state_->at(index) != nullptr) return false;
   const std::uint32_t number = state_->made++;
   const std::string uuid = fmt::format("GPU-00000000-0000-4000-8000-{:012x}", number);
@@ -90,7 +93,7 @@ void FakeFleet::remove_gpu(std::uint32_t index) {
 }
 
 void FakeFleet::replug_gpu(std::uint32_t index, std::uint32_t new_index) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   State::Gpu* gpu = state_->at(index);
   const bool is_free = index == new_index || state_->at(new_index) == nullptr;
   if (gpu == nullptr || !gpu->removed || !is_free) return;
@@ -101,7 +104,7 @@ void FakeFleet::replug_gpu(std::uint32_t index, std::uint32_t new_index) {
 }
 
 void FakeFleet::raise_event(std::uint32_t index, EventKind kind, std::optional<std::uint32_t> xid) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   const State::Gpu* gpu = state_->at(index);
   if (gpu == nullptr) return;
   DeviceEvent event{gpu->info.id, kind, EventSource::driver, BootClock::now(), xid, {}, ""};
@@ -112,7 +115,7 @@ void FakeFleet::raise_event(std::uint32_t index, EventKind kind, std::optional<s
 }
 
 void FakeFleet::fail_events(std::optional<Error> why) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   state_->events_fault = std::move(why);
   state_->changed.notify_all();
 }
@@ -126,7 +129,7 @@ void FakeFleet::unblock(std::uint32_t index) {
 }
 
 Inventory FakeFleet::inventory() const {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   Inventory inventory{{"999.99.99", "99.9", "99.999.99", "fake"}, {}};
   for (const State::Gpu& gpu : state_->gpus) {
     if (!gpu.removed) inventory.devices.push_back(gpu.info);
@@ -137,24 +140,24 @@ Inventory FakeFleet::inventory() const {
 class FakeBackend final : public Backend {
  public:
   explicit FakeBackend(FakeFleet fleet) : fleet_(std::move(fleet)) {
-    const std::lock_guard lock(fleet_.state_->mutex);
+    const MutexLock lock(fleet_.state_->mutex);
     events_delivered_ = fleet_.state_->event_count;
   }
 
   Result<DriverSession> start() override {
     const DriverInfo driver = fleet_.inventory().driver;
-    const FakeFleet::State& state = *fleet_.state_;
-    const std::lock_guard lock(fleet_.state_->mutex);
+    FakeFleet::State& state = *fleet_.state_;
+    const MutexLock lock(state.mutex);
     if (state.no_driver) return *state.no_driver;
     return DriverSession{driver, state.gpus.empty() ? 0 : state.gpus.back().info.index + 1};
   }
 
   DeviceInfo open(std::uint32_t index) override {
     FakeFleet::State& state = *fleet_.state_;
-    std::unique_lock lock(state.mutex);
+    const MutexLock lock(state.mutex);
     const FakeFleet::State::Gpu* gpu = state.at(index);
     if (gpu == nullptr) return empty_slot(index);
-    gpu = state.wait_unblocked(lock, DeviceId(gpu->info.id));
+    gpu = state.wait_unblocked(DeviceId(gpu->info.id));
     DeviceInfo info = gpu->info;
     if (gpu->removed) info.fault = lost_gpu();
     return info;
@@ -162,9 +165,9 @@ class FakeBackend final : public Backend {
 
   Sample read(const DeviceId& id, ProbeSet probes) override {
     FakeFleet::State& state = *fleet_.state_;
-    std::unique_lock lock(state.mutex);
+    const MutexLock lock(state.mutex);
     const TimePoint taken = BootClock::now();
-    const FakeFleet::State::Gpu* gpu = state.wait_unblocked(lock, id);
+    const FakeFleet::State::Gpu* gpu = state.wait_unblocked(id);
     if (gpu == nullptr) return missing_sample(probes, {MissingReason::failed, "Not Found"}, taken);
     if (gpu->removed) return missing_sample(probes, lost_gpu(), taken);
     Sample sample = missing_sample(probes, {MissingReason::not_supported, ""}, taken);
@@ -175,9 +178,9 @@ class FakeBackend final : public Backend {
   }
 
   Result<void> check_control() override {
-    const std::lock_guard lock(fleet_.state_->mutex);
-    const auto& why = fleet_.state_->control_denied;
-    return why ? Result<void>(*why) : Result<void>();
+    FakeFleet::State& state = *fleet_.state_;
+    const MutexLock lock(state.mutex);
+    return state.control_denied ? Result<void>(*state.control_denied) : Result<void>();
   }
 
   Result<SettingState> read_setting(const DeviceId& id, SettingKind kind) override {
@@ -196,9 +199,10 @@ class FakeBackend final : public Backend {
 
   Result<std::optional<DeviceEvent>> next_event(Duration timeout) override {
     FakeFleet::State& state = *fleet_.state_;
-    std::unique_lock lock(state.mutex);
-    state.changed.wait_for(
-        lock, timeout, [&] { return state.events_fault || events_delivered_ < state.event_count; });
+    const MutexLock lock(state.mutex);
+    state.changed.wait_for(state.mutex, timeout, [&]() REQUIRES(state.mutex) {
+      return state.events_fault || events_delivered_ < state.event_count;
+    });
     if (state.events_fault) return *state.events_fault;
     if (events_delivered_ == state.event_count) return std::optional<DeviceEvent>();
     const std::size_t behind = static_cast<std::size_t>(state.event_count - events_delivered_);

@@ -121,12 +121,12 @@ void FakeFleet::fail_setting_writes(std::uint32_t index, SettingKind kind,
 }
 
 void FakeFleet::deny_control(std::optional<Error> why) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   state_->control_denied = std::move(why);
 }
 
 std::vector<FakeWrite> FakeFleet::writes() const {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   return {state_->writes.begin(), state_->writes.end()};
 }
 

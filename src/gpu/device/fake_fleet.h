@@ -3,13 +3,12 @@
 #pragma once
 
 #include <algorithm>
-#include <condition_variable>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "gpu/device/fake_backend.h"
 #include "gpu/device/setting.h"
@@ -57,7 +56,7 @@ struct FakeFleet::State {
 
   // Returns the GPU at an index, present or removed: an index belongs to one GPU until that GPU
   // moves to another index.
-  Gpu* at(std::uint32_t index) {
+  Gpu* at(std::uint32_t index) REQUIRES(mutex) {
     const auto found =
         std::ranges::find(gpus, index, [](const Gpu& gpu) { return gpu.info.index; });
     return found != gpus.end() ? &*found : nullptr;
@@ -65,16 +64,16 @@ struct FakeFleet::State {
 
   template <class Change>
   void change(std::uint32_t index, Change&& change) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     Gpu* gpu = at(index);
     if (gpu != nullptr && !gpu->removed) change(*gpu);
     changed.notify_all();
   }
 
   // Returns nullptr if there is no such GPU (any more).
-  Gpu* wait_unblocked(std::unique_lock<std::mutex>& lock, const DeviceId& id) {
+  Gpu* wait_unblocked(const DeviceId& id) REQUIRES(mutex) {
     Gpu* gpu = nullptr;
-    changed.wait(lock, [&] {
+    changed.wait(mutex, [&]() REQUIRES(mutex) {
       const auto found = std::ranges::find(gpus, id, [](const Gpu& one) { return one.info.id; });
       gpu = found != gpus.end() ? &*found : nullptr;
       return gpu == nullptr || gpu->removed || !gpu->blocked;
@@ -82,39 +81,47 @@ struct FakeFleet::State {
     return gpu;
   }
 
-  // Returns `use(gpu)` once the GPU's calls return; otherwise the error of a GPU that is lost or
-  // was never there.
-  template <class Use>
-  auto on_gpu(const DeviceId& id, Use&& use) -> decltype(use(std::declval<Gpu&>())) {
-    std::unique_lock lock(mutex);
-    Gpu* gpu = wait_unblocked(lock, id);
+  // Returns the GPU once its calls return; otherwise the error of a GPU that is lost or was never
+  // there.
+  Result<Gpu*> wait_present(const DeviceId& id) REQUIRES(mutex) {
+    Gpu* gpu = wait_unblocked(id);
     if (gpu == nullptr) return Error{Errc::not_found, "Not Found"};
     if (gpu->removed) return Error{Errc::device_lost, "GPU is lost"};
-    return use(*gpu);
+    return gpu;
+  }
+
+  // Returns `use(gpu)`, or the error of wait_present().
+  template <class Use>
+  auto on_gpu(const DeviceId& id, Use&& use) -> decltype(use(std::declval<Gpu&>())) {
+    const MutexLock lock(mutex);
+    const auto gpu = wait_present(id);
+    if (!gpu) return gpu.error();
+    return use(**gpu);
   }
 
   // Records a write to a GPU that is present, whether or not it succeeds.
   template <class What>
   Result<void> write(const DeviceId& id, const What& what) {
-    return on_gpu(id, [&](Gpu& gpu) {
-      auto done = gpu.change(what);
-      writes.push_back(
-          {gpu.info.index, what, done ? std::nullopt : std::optional(done.error().code)});
-      if (writes.size() > kMaxKeptWrites) writes.pop_front();
-      return done;
-    });
+    const MutexLock lock(mutex);
+    const auto gpu = wait_present(id);
+    if (!gpu) return gpu.error();
+    auto done = (*gpu)->change(what);
+    writes.push_back(
+        {(*gpu)->info.index, what, done ? std::nullopt : std::optional(done.error().code)});
+    if (writes.size() > kMaxKeptWrites) writes.pop_front();
+    return done;
   }
 
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::optional<Error> no_driver;
-  std::vector<Gpu> gpus;  // by index
-  std::uint32_t made = 0;
-  std::deque<DeviceEvent> events;  // the last kMaxKeptEvents
-  std::uint64_t event_count = 0;
-  std::optional<Error> events_fault;
-  std::optional<Error> control_denied;
-  std::deque<FakeWrite> writes;
+  Mutex mutex;
+  ConditionVariable changed;
+  std::optional<Error> no_driver GUARDED_BY(mutex);
+  std::vector<Gpu> gpus GUARDED_BY(mutex);  // by index
+  std::uint32_t made GUARDED_BY(mutex) = 0;
+  std::deque<DeviceEvent> events GUARDED_BY(mutex);  // the last kMaxKeptEvents
+  std::uint64_t event_count GUARDED_BY(mutex) = 0;
+  std::optional<Error> events_fault GUARDED_BY(mutex);
+  std::optional<Error> control_denied GUARDED_BY(mutex);
+  std::deque<FakeWrite> writes GUARDED_BY(mutex);
 
   static constexpr std::size_t kMaxKeptEvents = 4096;
 };

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace gpuyard::driver {
 
@@ -15,22 +15,23 @@ template <class Reply>
 class CapturedReplies {
  public:
   void operator()(Reply reply) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     all_.push_back(std::move(reply));
     changed_.notify_all();
   }
   // Waits until there are `count` of them or kTestTimeout has passed.
   std::vector<Reply> wait_for(std::size_t count) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kTestTimeout, [&] { return all_.size() >= count; });
+    const MutexLock lock(mutex_);
+    changed_.wait_for(mutex_, kTestTimeout,
+                      [&]() REQUIRES(mutex_) { return all_.size() >= count; });
     return all_;
   }
   std::vector<Reply> so_far() { return wait_for(0); }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Reply> all_;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::vector<Reply> all_ GUARDED_BY(mutex_);
 };
 
 }  // namespace gpuyard::driver

@@ -44,15 +44,13 @@ std::optional<HashedLine> split_line(std::string_view line) {
   return HashedLine{std::string(hash), line.substr(kHashDigits + 1)};
 }
 
-// Calls on_line(line) for each line with an end, and returns the length of these lines.
-template <class OnLine>
-std::size_t each_line(std::string_view text, OnLine&& on_line) {
-  std::size_t from = 0;
-  for (std::size_t end = text.find('\n'); end != text.npos; end = text.find('\n', from)) {
-    on_line(text.substr(from, end - from));
-    from = end + 1;
-  }
-  return from;
+// Takes the first line off the text; nothing if no line in it has an end.
+std::optional<std::string_view> take_line(std::string_view& text) {
+  const std::size_t end = text.find('\n');
+  if (end == text.npos) return std::nullopt;
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(end + 1);
+  return line;
 }
 
 }  // namespace
@@ -60,14 +58,15 @@ std::size_t each_line(std::string_view text, OnLine&& on_line) {
 ChangeLog::ChangeLog(std::string path, std::size_t max_bytes)
     : path_(std::move(path)), max_bytes_(max_bytes), boot_(boot_id()) {
   if (const auto before = read_file(path_ + ".1", max_bytes_ + kMaxBytes)) {
-    each_line(*before, [&](std::string_view line) {
-      const auto parts = split_line(line);
+    std::string_view rest = *before;
+    while (const auto line = take_line(rest)) {
+      const auto parts = split_line(*line);
       const auto read = parts ? json::from_json<ChangeLine>(parts->text)
                               : Result<ChangeLine>(Error{Errc::invalid, ""});
       // The next file goes on from here, also if the setter that began it was killed at once.
       if (parts) hash_ = parts->hash;
       if (read) apply_line(*read);
-    });
+    }
   }
   if (auto opened = lock_and_refresh(); !opened) {
     log::warning("the log of changes cannot be written: {}", opened.error().text());
@@ -130,13 +129,14 @@ void ChangeLog::read_new_lines() {
     at += static_cast<std::size_t>(got);
     text.append(chunk.data(), static_cast<std::size_t>(got));
   }
-  const std::size_t whole = each_line(text, [&](std::string_view line) {
-    const auto parts = split_line(line);
-    if (!parts) return;
+  std::string_view rest = text;
+  while (const auto line = take_line(rest)) {
+    const auto parts = split_line(*line);
+    if (!parts) continue;
     hash_ = parts->hash;
     if (const auto read = json::from_json<ChangeLine>(parts->text)) apply_line(*read);
-  });
-  torn_ = whole != text.size();
+  }
+  torn_ = !rest.empty();
   read_bytes_ += text.size();
 }
 
@@ -216,7 +216,7 @@ Result<void> ChangeLog::write(const std::string& line) {
 }
 
 Result<std::uint64_t> ChangeLog::begin(const Change& change, std::int64_t changes_per_minute) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (auto locked = lock_and_refresh(); !locked) return std::move(locked).error();
   // Counted here, with the changes of other setters.
   if (rate_limit_delay_locked(change.gpu, changes_per_minute)) {
@@ -252,7 +252,7 @@ void ChangeLog::finish(std::uint64_t number, const CommandReply& reply) {
   line.gpu = reply.device;
   line.of = number;
   if (!reply.failure && reply.after) line.value = reply.after->now;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (auto locked = lock_and_refresh(); !locked) return;
   // Without its result a change counts as made.
   static_cast<void>(append(std::move(line)).ok());
@@ -260,7 +260,7 @@ void ChangeLog::finish(std::uint64_t number, const CommandReply& reply) {
 }
 
 void ChangeLog::record_missed(const Change& change) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (missed_++ == 0) missed_since_ = wall_now();
   record_change(change.gpu, BootClock::now());
   if (change.setting) histories_[{change.gpu, *change.setting}].written = change.value;
@@ -268,7 +268,7 @@ void ChangeLog::record_missed(const Change& change) {
 
 std::optional<Duration> ChangeLog::rate_limit_delay(const DeviceId& gpu,
                                                     std::int64_t changes_per_minute) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return rate_limit_delay_locked(gpu, changes_per_minute);
 }
 
@@ -285,7 +285,7 @@ std::optional<Duration> ChangeLog::rate_limit_delay_locked(const DeviceId& gpu,
 
 bool ChangeLog::was_earlier_value(const DeviceId& gpu, SettingKind kind,
                                   const std::optional<SettingValue>& value) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = histories_.find({gpu, kind});
   return value && found != histories_.end() &&
          std::ranges::find(found->second.earlier, *value) != found->second.earlier.end();
@@ -298,11 +298,11 @@ void ChangeLog::schedule_sync() {
 // A power cut takes the last lines, as it takes the last lines of the audit: both are on the disk
 // within a moment.
 void ChangeLog::run_sync_loop(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    sync_wakeup_.wait(lock, stop, [&] { return dirty_; });
+    sync_wakeup_.wait(mutex_, stop, [&]() REQUIRES(mutex_) { return dirty_; });
     if (!dirty_) return;
-    sync_wakeup_.wait_for(lock, stop, kSyncDelay, [] { return false; });
+    sync_wakeup_.wait_for(mutex_, stop, kSyncDelay, [] { return false; });
     dirty_ = false;
     const UniqueFd file(::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0));
     lock.unlock();
@@ -320,7 +320,7 @@ class ChainReader {
   void read(const std::string& file, std::string_view text) {
     std::size_t line_number = 0;
     // A line without an end is being written.
-    each_line(text, [&](std::string_view line) { read_line(file, ++line_number, line); });
+    while (const auto line = take_line(text)) read_line(file, ++line_number, *line);
   }
   void finish() {
     if (broken_line_) result_.faults.push_back(*std::exchange(broken_line_, std::nullopt));

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -17,6 +16,7 @@
 #include <boost/describe.hpp>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "gpu/device/device.h"
@@ -93,38 +93,39 @@ class ChangeLog {
   };
   static constexpr std::size_t kMaxEarlierValues = 4;
 
-  Result<void> lock_and_refresh();
-  void unlock();
-  Result<void> open();
-  void read_new_lines();
-  void apply_line(const ChangeLine&);
+  Result<void> lock_and_refresh() REQUIRES(mutex_);
+  void unlock() REQUIRES(mutex_);
+  Result<void> open() REQUIRES(mutex_);
+  void read_new_lines() REQUIRES(mutex_);
+  void apply_line(const ChangeLine&) REQUIRES(mutex_);
   std::optional<Duration> rate_limit_delay_locked(const DeviceId&,
-                                                  std::int64_t changes_per_minute) const;
-  void record_change(const DeviceId&, TimePoint);
-  Result<void> append(ChangeLine);
-  Result<void> write(const std::string& line);
-  Result<void> rotate();
-  void schedule_sync();
+                                                  std::int64_t changes_per_minute) const
+      REQUIRES(mutex_);
+  void record_change(const DeviceId&, TimePoint) REQUIRES(mutex_);
+  Result<void> append(ChangeLine) REQUIRES(mutex_);
+  Result<void> write(const std::string& line) REQUIRES(mutex_);
+  Result<void> rotate() REQUIRES(mutex_);
+  void schedule_sync() REQUIRES(mutex_);
   void run_sync_loop(const std::stop_token&);
 
   const std::string path_;
   const std::size_t max_bytes_;
   const std::string boot_;
 
-  mutable std::mutex mutex_;
-  UniqueFd file_;
-  std::size_t read_bytes_ = 0;  // bytes of the file that are known
-  bool torn_ = false;           // the last line has no end
-  std::string hash_;            // of the last line
-  std::uint64_t number_ = 0;
-  bool started_ = false;  // this setter has written its first line
-  std::uint64_t missed_ = 0;
-  WallTime missed_since_{};
-  std::map<DeviceId, std::deque<TimePoint>> recent_changes_;
-  std::map<Key, ValueHistory> histories_;
-  std::string file_boot_;  // of the lines read last
+  mutable Mutex mutex_;
+  UniqueFd file_ GUARDED_BY(mutex_);
+  std::size_t read_bytes_ GUARDED_BY(mutex_) = 0;  // bytes of the file that are known
+  bool torn_ GUARDED_BY(mutex_) = false;           // the last line has no end
+  std::string hash_ GUARDED_BY(mutex_);            // of the last line
+  std::uint64_t number_ GUARDED_BY(mutex_) = 0;
+  bool started_ GUARDED_BY(mutex_) = false;  // this setter has written its first line
+  std::uint64_t missed_ GUARDED_BY(mutex_) = 0;
+  WallTime missed_since_ GUARDED_BY(mutex_){};
+  std::map<DeviceId, std::deque<TimePoint>> recent_changes_ GUARDED_BY(mutex_);
+  std::map<Key, ValueHistory> histories_ GUARDED_BY(mutex_);
+  std::string file_boot_ GUARDED_BY(mutex_);  // of the lines read last
 
-  bool dirty_ = false;
+  bool dirty_ GUARDED_BY(mutex_) = false;
   std::condition_variable_any sync_wakeup_;
   std::jthread sync_thread_;  // last: uses the members above
 };

@@ -1,8 +1,6 @@
 #include "gpu/driver/command_workers.h"
 
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -10,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "gpu/device/error.h"
 #include "gpu/driver/execute_command.h"
 
@@ -41,7 +40,7 @@ class CommandWorkers::Worker {
   static void start(const std::shared_ptr<Worker>& self) {
     std::thread thread([self] { self->run(); });
     {
-      const std::lock_guard lock(self->mutex_);
+      const MutexLock lock(self->mutex_);
       self->thread_ = thread.get_id();
     }
     thread.detach();
@@ -50,7 +49,7 @@ class CommandWorkers::Worker {
 
   Result<void> enqueue(CommandRequest&& request) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (closing_) {
         return Error{Errc::unavailable,
                      fmt::format("GPU {} accepts no more commands: shutting down", index_)};
@@ -68,7 +67,7 @@ class CommandWorkers::Worker {
 
   void begin_close() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       closing_ = true;
     }
     changed_.notify_all();
@@ -77,15 +76,16 @@ class CommandWorkers::Worker {
   // After this returns, `on_reply_` is not running on the worker's thread and never runs again,
   // unless `on_reply_` itself called this.
   void finish(TimePoint deadline) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     const bool from_within = std::this_thread::get_id() == thread_;
     if (!from_within) {
-      changed_.wait_for(lock, deadline - BootClock::now(), [&] { return stopped_; });
+      changed_.wait_for(mutex_, deadline - BootClock::now(),
+                        [&]() REQUIRES(mutex_) { return stopped_; });
     }
     muted_ = true;
     std::deque<CommandRequest> remaining = std::exchange(queue_, {});
     if (running_) remaining.push_front(*std::exchange(running_, std::nullopt));
-    if (!from_within) changed_.wait(lock, [&] { return !notifying_; });
+    if (!from_within) changed_.wait(mutex_, [&]() REQUIRES(mutex_) { return !notifying_; });
     lock.unlock();
     for (const CommandRequest& request : remaining)
       on_reply_(refused_reply(request, terminated_error(index_)));
@@ -93,8 +93,8 @@ class CommandWorkers::Worker {
 
  private:
   void run() {
-    std::unique_lock lock(mutex_);
-    while (execute_next(lock)) {
+    MutexLock lock(mutex_);
+    while (execute_next()) {
     }
     // The waiting thread may unload the driver next; this thread must no longer use it.
     auto backend = std::exchange(backend_, nullptr);
@@ -106,40 +106,44 @@ class CommandWorkers::Worker {
     changed_.notify_all();
   }
 
-  bool execute_next(std::unique_lock<std::mutex>& lock) {
-    changed_.wait(lock, [&] { return closing_ || !queue_.empty(); });
+  bool execute_next() REQUIRES(mutex_) {
+    changed_.wait(mutex_, [&]() REQUIRES(mutex_) { return closing_ || !queue_.empty(); });
     if (queue_.empty() || muted_) return false;
     const CommandRequest request = std::move(queue_.front());
     queue_.pop_front();
     running_ = request;
-    lock.unlock();
-    CommandReply reply = executor_(*backend_, index_, request);
-    lock.lock();
+    CommandReply reply = execute(request);
     if (muted_) return false;  // already answered as terminated
     running_.reset();
     notifying_ = true;
-    lock.unlock();
-    on_reply_(std::move(reply));
-    lock.lock();
+    {
+      const MutexRelease released(mutex_);
+      on_reply_(std::move(reply));
+    }
     notifying_ = false;
     changed_.notify_all();
     return true;
   }
 
+  CommandReply execute(const CommandRequest& request) REQUIRES(mutex_) {
+    const MutexRelease released(mutex_);
+    return executor_(*backend_, index_, request);
+  }
+
   const std::uint32_t index_;
   const OnReply on_reply_;
   const Executor executor_;
+  std::shared_ptr<Backend> backend_;  // used only by its own thread
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::shared_ptr<Backend> backend_;
-  std::thread::id thread_;
-  std::deque<CommandRequest> queue_;
-  std::optional<CommandRequest> running_;
-  bool closing_ = false;
-  bool stopped_ = false;
-  bool muted_ = false;      // all remaining commands have been answered
-  bool notifying_ = false;  // inside on_reply_
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::thread::id thread_ GUARDED_BY(mutex_);
+  std::deque<CommandRequest> queue_ GUARDED_BY(mutex_);
+  std::optional<CommandRequest> running_ GUARDED_BY(mutex_);
+  bool closing_ GUARDED_BY(mutex_) = false;
+  bool stopped_ GUARDED_BY(mutex_) = false;
+  bool muted_ GUARDED_BY(mutex_) = false;      // all remaining commands have been answered
+  bool notifying_ GUARDED_BY(mutex_) = false;  // inside on_reply_
 };
 
 CommandWorkers::CommandWorkers(std::shared_ptr<Backend> backend, std::uint32_t gpu_count,

@@ -8,8 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -19,6 +17,7 @@
 #include "base/capabilities.h"
 #include "base/denied_calls.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "gpu/device/event.h"
 #include "gpu/driver/command_workers.h"
 #include "gpu/driver/execute_command.h"
@@ -56,7 +55,7 @@ class DriverHost {
 
   // Reports which GPUs there are; called again whenever one has opened or changed.
   void send_hello() {
-    const std::lock_guard lock(hello_mutex_);  // the last one sent must be the newest
+    const MutexLock lock(hello_mutex_);  // the last one sent must be the newest
     const Duration timeout =
         std::exchange(first_hello_, false) ? ReadWorkers::kOpenTimeout : Duration(0);
     send_to_daemon(
@@ -130,8 +129,8 @@ class DriverHost {
   const std::uint32_t gpu_count_;
   const bool own_time_;
   const std::shared_ptr<Backend> backend_;
-  std::mutex hello_mutex_;
-  bool first_hello_ = true;
+  Mutex hello_mutex_;
+  bool first_hello_ GUARDED_BY(hello_mutex_) = true;
   ReadWorkers read_workers_;  // declared after the members that its threads use
   std::optional<CommandWorkers> command_workers_;  // used by the main thread only
 };
@@ -187,18 +186,18 @@ class EventWorker::Worker {
 
   // After this returns, `on_event_` is not running and never runs again.
   void stop(Duration timeout) {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
     changed_.notify_all();
-    changed_.wait_for(lock, timeout, [&] { return stopped_; });
+    changed_.wait_for(mutex_, timeout, [&]() REQUIRES(mutex_) { return stopped_; });
     muted_ = true;
-    changed_.wait(lock, [&] { return !notifying_; });
+    changed_.wait(mutex_, [&]() REQUIRES(mutex_) { return !notifying_; });
   }
 
  private:
   void run() {
-    std::unique_lock lock(mutex_);
-    while (!stopping_ && wait_once(lock)) {
+    MutexLock lock(mutex_);
+    while (!stopping_ && wait_once()) {
     }
     // The waiting thread may unload the driver next; this thread must no longer use it.
     auto backend = std::exchange(backend_, nullptr);
@@ -210,25 +209,30 @@ class EventWorker::Worker {
   }
 
   // Returns false if there will never be an event.
-  bool wait_once(std::unique_lock<std::mutex>& lock) {
-    lock.unlock();
+  bool wait_once() REQUIRES(mutex_) {
     const TimePoint began = BootClock::now();
-    auto next = backend_->next_event(kWaitSlice);
-    lock.lock();
-    if (!next) return recover(lock, next.error());
+    auto next = next_event();
+    if (!next) return recover(next.error());
     retry_delay_ = kMinRetryDelay;
     const TimePoint now = BootClock::now();
-    if (*next && rate_limiter_.admit(**next, now)) notify(lock, *std::move(*next));
+    if (*next && rate_limiter_.admit(**next, now)) notify(*std::move(*next));
     for (DeviceEvent& lost : rate_limiter_.take_dropped(EventSource::driver, now)) {
-      notify(lock, std::move(lost));
+      notify(std::move(lost));
     }
     // The driver returned before its wait was over.
     const bool too_soon = !*next && now - began < kWaitSlice / 2;
-    if (too_soon) changed_.wait_for(lock, kMinRetryDelay, [&] { return stopping_; });
+    if (too_soon) {
+      changed_.wait_for(mutex_, kMinRetryDelay, [&]() REQUIRES(mutex_) { return stopping_; });
+    }
     return true;
   }
 
-  bool recover(std::unique_lock<std::mutex>& lock, const Error& error) {
+  Result<std::optional<DeviceEvent>> next_event() REQUIRES(mutex_) {
+    const MutexRelease released(mutex_);
+    return backend_->next_event(kWaitSlice);
+  }
+
+  bool recover(const Error& error) REQUIRES(mutex_) {
     if (error.code == Errc::unsupported) {
       log::info("no events from the driver: {}", error.text());
       return false;
@@ -237,18 +241,19 @@ class EventWorker::Worker {
     if (std::exchange(last_error_, error.text()) != error.text()) {
       log::info("no events from the driver for now: {}", error.text());
     }
-    changed_.wait_for(lock, retry_delay_, [&] { return stopping_; });
+    changed_.wait_for(mutex_, retry_delay_, [&]() REQUIRES(mutex_) { return stopping_; });
     retry_delay_ = std::min(retry_delay_ * 2, kMaxRetryDelay);
     return true;
   }
 
   // Runs on_event_ without the lock, unless the worker is muted.
-  void notify(std::unique_lock<std::mutex>& lock, DeviceEvent event) {
+  void notify(DeviceEvent event) REQUIRES(mutex_) {
     if (muted_) return;
     notifying_ = true;
-    lock.unlock();
-    on_event_(std::move(event));
-    lock.lock();
+    {
+      const MutexRelease released(mutex_);
+      on_event_(std::move(event));
+    }
     notifying_ = false;
     changed_.notify_all();
   }
@@ -256,17 +261,17 @@ class EventWorker::Worker {
   const std::function<void(DeviceEvent)> on_event_;
 
   // Used only by its own thread:
+  std::shared_ptr<Backend> backend_;
   EventRateLimiter rate_limiter_{kBurst, kEventsPerSecond};
   Duration retry_delay_ = kMinRetryDelay;
   std::string last_error_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::shared_ptr<Backend> backend_;
-  bool stopping_ = false;
-  bool stopped_ = false;
-  bool muted_ = false;      // on_event_ must not be called any more
-  bool notifying_ = false;  // inside on_event_
+  Mutex mutex_;
+  ConditionVariable changed_;
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  bool stopped_ GUARDED_BY(mutex_) = false;
+  bool muted_ GUARDED_BY(mutex_) = false;      // on_event_ must not be called any more
+  bool notifying_ GUARDED_BY(mutex_) = false;  // inside on_event_
 };
 
 EventWorker::EventWorker(std::shared_ptr<Backend> backend,

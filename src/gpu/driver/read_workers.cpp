@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace gpuyard::driver {
 
@@ -22,8 +22,9 @@ class ReadWorkers::Worker {
   }
 
   DeviceInfo wait_opened(TimePoint deadline) const {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, deadline - BootClock::now(), [&] { return info_.has_value(); });
+    const MutexLock lock(mutex_);
+    changed_.wait_for(mutex_, deadline - BootClock::now(),
+                      [&]() REQUIRES(mutex_) { return info_.has_value(); });
     if (info_) return *info_;
     DeviceInfo unknown;
     unknown.id = fmt::format("index:{}", index_);
@@ -34,14 +35,14 @@ class ReadWorkers::Worker {
   }
 
   bool has_device(const DeviceId& id) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return is_open(id);
   }
   std::uint32_t index() const { return index_; }
 
   bool enqueue(ReadRequest& request) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!is_open(request.device) || queue_.size() >= kMaxQueued) return false;
       queue_.push_back(std::move(request));
     }
@@ -51,7 +52,7 @@ class ReadWorkers::Worker {
 
   void begin_stop() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stopping_ = true;
     }
     changed_.notify_all();
@@ -59,19 +60,22 @@ class ReadWorkers::Worker {
 
   // After this returns, the listener is not running and never runs again.
   void wait_stopped(TimePoint deadline) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, deadline - BootClock::now(), [&] { return stopped_; });
+    const MutexLock lock(mutex_);
+    changed_.wait_for(mutex_, deadline - BootClock::now(),
+                      [&]() REQUIRES(mutex_) { return stopped_; });
     muted_ = true;
-    changed_.wait(lock, [&] { return !notifying_; });
+    changed_.wait(mutex_, [&]() REQUIRES(mutex_) { return !notifying_; });
   }
 
  private:
-  bool is_open(const DeviceId& id) const { return info_ && !info_->fault && info_->id == id; }
+  bool is_open(const DeviceId& id) const REQUIRES(mutex_) {
+    return info_ && !info_->fault && info_->id == id;
+  }
 
   void run() {
-    std::unique_lock lock(mutex_);
-    if (open(lock)) {
-      while (read_next(lock)) {
+    MutexLock lock(mutex_);
+    if (open()) {
+      while (read_next()) {
       }
     }
     // The waiting thread may unload the driver next; this thread must no longer use it.
@@ -85,58 +89,68 @@ class ReadWorkers::Worker {
   }
 
   // Returns false if it has to stop first.
-  bool open(std::unique_lock<std::mutex>& lock) {
+  bool open() REQUIRES(mutex_) {
     for (;;) {
-      lock.unlock();
-      DeviceInfo info = backend_->open(index_);
-      lock.lock();
+      DeviceInfo info = open_device();
       const bool changed = open_timed_out_ || (info_ && *info_ != info);
       const bool healthy = !info.fault;
       info_ = std::move(info);
       changed_.notify_all();
-      if (changed) notify(lock, [&] { listener_.on_opened(); });
+      if (changed) notify([&] { listener_.on_opened(); });
       if (healthy) return !stopping_;
-      if (changed_.wait_for(lock, kReopenDelay, [&] { return stopping_; })) return false;
+      if (changed_.wait_for(mutex_, kReopenDelay, [&]() REQUIRES(mutex_) { return stopping_; })) {
+        return false;
+      }
     }
   }
 
-  bool read_next(std::unique_lock<std::mutex>& lock) {
-    changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+  DeviceInfo open_device() REQUIRES(mutex_) {
+    const MutexRelease released(mutex_);
+    return backend_->open(index_);
+  }
+
+  bool read_next() REQUIRES(mutex_) {
+    changed_.wait(mutex_, [&]() REQUIRES(mutex_) { return stopping_ || !queue_.empty(); });
     if (stopping_) return false;
     const ReadRequest request = std::move(queue_.front());
     queue_.pop_front();
-    lock.unlock();
-    Sample sample = backend_->read(request.device, request.probes);
-    lock.lock();
-    notify(lock, [&] { listener_.on_reply({request.id, request.device, std::move(sample)}); });
+    Sample sample = read(request);
+    notify([&] { listener_.on_reply({request.id, request.device, std::move(sample)}); });
     return true;
+  }
+
+  Sample read(const ReadRequest& request) REQUIRES(mutex_) {
+    const MutexRelease released(mutex_);
+    return backend_->read(request.device, request.probes);
   }
 
   // Runs `callback` without the lock, unless the worker is muted.
   template <class Callback>
-  void notify(std::unique_lock<std::mutex>& lock, Callback callback) {
+  void notify(Callback callback) REQUIRES(mutex_) {
     if (muted_) return;
     notifying_ = true;
-    lock.unlock();
-    callback();
-    lock.lock();
+    {
+      const MutexRelease released(mutex_);
+      callback();
+    }
     notifying_ = false;
     changed_.notify_all();
   }
 
   const std::uint32_t index_;
   const ReadListener listener_;
+  std::shared_ptr<Backend> backend_;  // used only by its own thread
 
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
-  std::shared_ptr<Backend> backend_;
-  std::optional<DeviceInfo> info_;
-  std::deque<ReadRequest> queue_;
-  mutable bool open_timed_out_ = false;  // devices() has answered without this GPU
-  bool stopping_ = false;
-  bool stopped_ = false;
-  bool muted_ = false;      // the listener must not be called any more
-  bool notifying_ = false;  // inside the listener
+  mutable Mutex mutex_;
+  mutable ConditionVariable changed_;
+  std::optional<DeviceInfo> info_ GUARDED_BY(mutex_);
+  std::deque<ReadRequest> queue_ GUARDED_BY(mutex_);
+  // devices() has answered without this GPU.
+  mutable bool open_timed_out_ GUARDED_BY(mutex_) = false;
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  bool stopped_ GUARDED_BY(mutex_) = false;
+  bool muted_ GUARDED_BY(mutex_) = false;      // the listener must not be called any more
+  bool notifying_ GUARDED_BY(mutex_) = false;  // inside the listener
 };
 
 ReadWorkers::ReadWorkers(std::shared_ptr<Backend> backend, std::uint32_t gpu_count,

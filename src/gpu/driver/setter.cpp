@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <set>
 #include <thread>
 #include <utility>
@@ -15,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "gpu/driver/command_workers.h"
 #include "gpu/driver/execute_command.h"
 #include "gpu/driver/message.h"
@@ -63,7 +63,7 @@ class LoggedExecutor {
   // Writes the result of a change, after its reply, which must not wait for it. A change that was
   // given up has none.
   void finish(const CommandReply& reply) {
-    std::unique_lock lock(lines_mutex_);
+    MutexLock lock(lines_mutex_);
     const auto line = lines_.extract(reply.device);
     lock.unlock();
     if (line && (reply.called || !reply.failure)) log_.finish(line.mapped(), reply);
@@ -106,7 +106,7 @@ class LoggedExecutor {
       begun = log_.begin(change, policy_.changes_a_minute);
     }
     if (begun) {
-      const std::lock_guard lock(lines_mutex_);
+      const MutexLock lock(lines_mutex_);
       lines_[request.device] = *begun;
       return {};
     }
@@ -139,17 +139,18 @@ class LoggedExecutor {
   void report_bounds(std::uint32_t index, SettingKind kind, const SettingValue& range) {
     if (kind != SettingKind::power_limit) return;
     const std::string text = unusable_bounds(policy_, range);
-    const std::lock_guard lock(reported_mutex_);
+    const MutexLock lock(reported_mutex_);
     if (!text.empty() && reported_.insert(index).second) log::warning("GPU {}: {}", index, text);
   }
 
   const int socket_;
   const SetterPolicy policy_;
   std::atomic<bool> ended_ = false;
-  std::mutex lines_mutex_;
-  std::map<DeviceId, std::uint64_t> lines_;  // of the log, of the changes in progress
-  std::mutex reported_mutex_;
-  std::set<std::uint32_t> reported_;  // GPUs whose bounds were reported
+  Mutex lines_mutex_;
+  // Of the log, of the changes in progress.
+  std::map<DeviceId, std::uint64_t> lines_ GUARDED_BY(lines_mutex_);
+  Mutex reported_mutex_;
+  std::set<std::uint32_t> reported_ GUARDED_BY(reported_mutex_);  // GPUs whose bounds were reported
   ChangeLog log_;
 };
 
@@ -177,7 +178,7 @@ class Setter {
             }) {}
 
   void send_hello() {
-    const std::lock_guard lock(hello_mutex_);  // the last one sent must be the newest
+    const MutexLock lock(hello_mutex_);  // the last one sent must be the newest
     const Duration timeout =
         std::exchange(first_hello_, false) ? ReadWorkers::kOpenTimeout : Duration(0);
     const DriverHostMessage hello =
@@ -234,8 +235,8 @@ class Setter {
   const DriverInfo driver_;
   const bool own_time_;
   const std::string version_;
-  std::mutex hello_mutex_;
-  bool first_hello_ = true;
+  Mutex hello_mutex_;
+  bool first_hello_ GUARDED_BY(hello_mutex_) = true;
   const std::shared_ptr<LoggedExecutor> executor_;
   ReadWorkers read_workers_;  // opens the GPUs; declared after the members that its threads use
   CommandWorkers command_workers_;

@@ -83,7 +83,7 @@ NvmlBackend::~NvmlBackend() {
 }
 
 ReturnCode NvmlBackend::initialise() {
-  const std::lock_guard lock(session_mutex_);
+  const MutexLock lock(session_mutex_);
   if (initialised_) return kSuccess;
   const ReturnCode code = library_.api.init();
   initialised_ = code == kSuccess || code == kAlreadyInitialized;
@@ -91,12 +91,12 @@ ReturnCode NvmlBackend::initialise() {
 }
 
 void NvmlBackend::shutdown() {
-  const std::lock_guard lock(session_mutex_);
+  const MutexLock lock(session_mutex_);
   if (std::exchange(initialised_, false)) library_.api.shutdown();
 }
 
 bool NvmlBackend::is_initialised() const {
-  const std::lock_guard lock(session_mutex_);
+  const MutexLock lock(session_mutex_);
   return initialised_;
 }
 
@@ -125,7 +125,7 @@ DeviceInfo NvmlBackend::open(std::uint32_t index) {
   const ReturnCode code = library_.api.handle_by_index(index, &handle);
   if (code != kSuccess) return closed_device(index, missing_of(code));
   DeviceInfo info = describe_device(library_.api, index, handle);
-  const std::lock_guard lock(devices_mutex_);
+  const MutexLock lock(devices_mutex_);
   const auto [known, added] =
       open_devices_.try_emplace(info.id, OpenDevice{index, handle, nullptr});
   if (!added && known->second.index != index) {
@@ -138,7 +138,7 @@ DeviceInfo NvmlBackend::open(std::uint32_t index) {
 }
 
 std::shared_ptr<GpuReader> NvmlBackend::reader_of(const DeviceId& id) const {
-  const std::lock_guard lock(devices_mutex_);
+  const MutexLock lock(devices_mutex_);
   const auto found = open_devices_.find(id);
   return found != open_devices_.end() ? found->second.reader : nullptr;
 }
@@ -152,14 +152,14 @@ Sample NvmlBackend::read(const DeviceId& id, ProbeSet probes) {
 Result<std::optional<DeviceEvent>> NvmlBackend::next_event(Duration timeout) {
   std::map<DeviceId, DeviceHandle> open;
   {
-    const std::lock_guard lock(devices_mutex_);
+    const MutexLock lock(devices_mutex_);
     for (const auto& [id, opened] : open_devices_) open.emplace(id, opened.handle);
   }
   return events_.next_event(open, timeout);
 }
 
 Result<DeviceHandle> NvmlBackend::handle_of(const DeviceId& id) const {
-  const std::lock_guard lock(devices_mutex_);
+  const MutexLock lock(devices_mutex_);
   const auto found = open_devices_.find(id);
   if (found != open_devices_.end()) return found->second.handle;
   return Error{Errc::not_found, fmt::format("no GPU {} is open", id)};

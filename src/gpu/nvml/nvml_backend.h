@@ -3,8 +3,8 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "gpu/device/backend.h"
 #include "gpu/nvml/api.h"
 #include "gpu/nvml/event_receiver.h"
@@ -45,10 +45,10 @@ class NvmlBackend final : public Backend {
   Result<DeviceHandle> handle_of(const DeviceId&) const;
 
   const Library library_;
-  mutable std::mutex session_mutex_;  // for init and shutdown; never held during another call
-  bool initialised_ = false;
-  mutable std::mutex devices_mutex_;
-  std::map<DeviceId, OpenDevice> open_devices_;
+  mutable Mutex session_mutex_;  // held during init and shutdown, never during another call
+  bool initialised_ GUARDED_BY(session_mutex_) = false;
+  mutable Mutex devices_mutex_;
+  std::map<DeviceId, OpenDevice> open_devices_ GUARDED_BY(devices_mutex_);
   EventReceiver events_;  // used by the event thread
 };
 

@@ -3,15 +3,15 @@
 #include <netdb.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <system_error>
 #include <thread>
 
 #include <fmt/format.h>
+
+#include "base/mutex.h"
 
 namespace gpuyard::http {
 
@@ -61,9 +61,9 @@ LookupResult query_addresses(const std::string& host, std::uint16_t port, int fl
 
 // Shared with the thread, which may outlive the caller.
 struct PendingLookup {
-  std::mutex mutex;
-  std::condition_variable done;
-  std::optional<LookupResult> result;
+  Mutex mutex;
+  ConditionVariable done;
+  std::optional<LookupResult> result GUARDED_BY(mutex);
 };
 
 // One of the look-ups that may be under way; held by its thread.
@@ -107,16 +107,16 @@ LookupResult resolve_with(const Lookup& look_up, const std::string& host, std::u
     std::thread([pending, look_up, host, port, slot = std::move(slot)]() mutable {
       auto result = look_up(host, port);
       slot.reset();
-      const std::lock_guard lock(pending->mutex);
+      const MutexLock lock(pending->mutex);
       pending->result = std::move(result);
       pending->done.notify_all();
     }).detach();
   } catch (const std::system_error& error) {  // too many threads
     return lookup_error(host, error.what());
   }
-  std::unique_lock lock(pending->mutex);
-  pending->done.wait_for(lock, deadline - BootClock::now(),
-                         [&] { return pending->result.has_value(); });
+  const MutexLock lock(pending->mutex);
+  pending->done.wait_for(pending->mutex, deadline - BootClock::now(),
+                         [&]() REQUIRES(pending->mutex) { return pending->result.has_value(); });
   if (pending->result) return *std::move(pending->result);
   return Error{Errc::timed_out, fmt::format("the name {} was not resolved in time", host)};
 }

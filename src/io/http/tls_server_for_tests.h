@@ -9,7 +9,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -22,6 +21,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include "base/mutex.h"
 #include "base/unique_fd.h"
 #include "io/http/client_socket.h"
 #include "io/http/endpoint.h"
@@ -126,11 +126,11 @@ class BlockingTlsServer {
   std::uint16_t port() const { return listener_.port; }
   // The last client's request and the server name it gave; valid once it has its answer.
   std::string request() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return request_;
   }
   std::string server_name() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return server_name_;
   }
 
@@ -157,7 +157,7 @@ class BlockingTlsServer {
     }
     const char* name = ::SSL_get_servername(ssl.get(), TLSEXT_NAMETYPE_host_name);
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       request_ = request;
       server_name_ = name != nullptr ? name : "";
     }
@@ -177,9 +177,9 @@ class BlockingTlsServer {
   std::unique_ptr<SSL_CTX, decltype(&::SSL_CTX_free)> context_;
   LocalListener listener_;
   std::atomic<bool> stop_ = false;
-  std::mutex mutex_;
-  std::string request_;
-  std::string server_name_;
+  Mutex mutex_;
+  std::string request_ GUARDED_BY(mutex_);
+  std::string server_name_ GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

@@ -14,13 +14,13 @@
 #include <condition_variable>
 #include <deque>
 #include <future>
-#include <mutex>
 #include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/mutex.h"
 #include "base/spawn.h"
 #include "base/text.h"
 
@@ -53,7 +53,7 @@ class ChildStarter {
     Task task([&options] { return spawn(options); });
     auto started = task.get_future();
     {
-      const std::scoped_lock lock(starter.mutex_);
+      const MutexLock lock(starter.mutex_);
       starter.tasks_.push_back(std::move(task));
     }
     starter.condition_.notify_one();
@@ -64,8 +64,8 @@ class ChildStarter {
   using Task = std::packaged_task<Result<pid_t>()>;
 
   void work(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    while (condition_.wait(lock, stop, [this] { return !tasks_.empty(); })) {
+    MutexLock lock(mutex_);
+    while (condition_.wait(mutex_, stop, [this]() REQUIRES(mutex_) { return !tasks_.empty(); })) {
       Task task = std::move(tasks_.front());
       tasks_.pop_front();
       lock.unlock();
@@ -74,8 +74,8 @@ class ChildStarter {
     }
   }
 
-  std::mutex mutex_;  // guards tasks_
-  std::deque<Task> tasks_;
+  Mutex mutex_;
+  std::deque<Task> tasks_ GUARDED_BY(mutex_);
   std::condition_variable_any condition_;
   std::jthread thread_{[this](const std::stop_token& stop) { work(stop); }};
 };
@@ -299,7 +299,7 @@ std::unique_ptr<TunnelConnection> Tunnel::take_idle() {
   std::unique_ptr<TunnelConnection> connection;
   TimePoint since;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     connection = std::move(idle_);
     since = idle_since_;
   }
@@ -310,7 +310,7 @@ std::unique_ptr<TunnelConnection> Tunnel::take_idle() {
 
 // The one that was kept before ends with the parameter, outside of the lock: it may take a moment.
 void Tunnel::store_idle(std::unique_ptr<TunnelConnection> connection) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   idle_.swap(connection);
   idle_since_ = BootClock::now();
 }

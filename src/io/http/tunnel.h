@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 
@@ -122,9 +122,9 @@ class Tunnel {
 
  private:
   const TunnelOptions options_;
-  std::mutex mutex_;  // guards what follows
-  std::unique_ptr<TunnelConnection> idle_;
-  TimePoint idle_since_;
+  Mutex mutex_;
+  std::unique_ptr<TunnelConnection> idle_ GUARDED_BY(mutex_);
+  TimePoint idle_since_ GUARDED_BY(mutex_);
 };
 
 }  // namespace gpuyard::http

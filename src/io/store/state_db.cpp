@@ -54,26 +54,26 @@ Result<void> migrate(Database& database, StateDb::Migrations steps) {
 }  // namespace
 
 void StateReader::allow() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   allowed_ = true;
 }
 
 void StateReader::close() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   database_.reset();
 }
 
 void StateReader::forbid() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   database_.reset();
   allowed_ = false;
 }
 
 void StateReader::try_forbid() {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return;
+  if (!mutex_.try_lock()) return;
   database_.reset();
   allowed_ = false;
+  mutex_.unlock();
 }
 
 Result<void> StateReader::open() {

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "base/limits.h"
+#include "base/mutex.h"
 #include "base/requester.h"
 #include "base/result.h"
 #include "base/slot_pool.h"
@@ -53,7 +53,7 @@ class StateReader {
   // Errc::unavailable until the writer has checked the file.
   template <class Answer>
   Result<Answer> run_query(const std::function<Result<Answer>(Database&)>& query) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (auto ready = open(); !ready) return std::move(ready).error();
     Result<Answer> result = query(*database_);
     if (!result) database_.reset();
@@ -70,12 +70,12 @@ class StateReader {
   void try_forbid();
 
  private:
-  Result<void> open();
+  Result<void> open() REQUIRES(mutex_);
 
   const std::string path_;
-  std::mutex mutex_;
-  bool allowed_ = false;
-  std::optional<Database> database_;
+  Mutex mutex_;
+  bool allowed_ GUARDED_BY(mutex_) = false;
+  std::optional<Database> database_ GUARDED_BY(mutex_);
 };
 
 class StateDb {
