@@ -11,7 +11,7 @@
 #include "cli/help.h"
 #include "cli/options.h"
 #include "cli/read/json_output.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/output.h"
 #include "cli/shared_options.h"
 #include "cli/verbs.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/files.h"
 #include "cli/options.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/output.h"
 #include "cli/verbs.h"
 
 namespace gpuyard::cli {

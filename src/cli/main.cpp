@@ -11,7 +11,7 @@
 
 #include "base/command_host.h"
 #include "cli/command_line.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/output.h"
 #include "daemon/mark_link.h"
 #include "daemon/setter_link.h"
 #include "faces/client/daemon_address.h"

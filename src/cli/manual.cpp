@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "daemon/config/keys.h"
 

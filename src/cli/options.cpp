@@ -16,7 +16,8 @@
 #include "base/result.h"
 #include "base/text.h"
 #include "cli/help.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/output.h"
+#include "cli/screen/screen.h"
 #include "cli/shared_options.h"
 
 namespace gpuyard::cli {

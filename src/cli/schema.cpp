@@ -13,7 +13,7 @@
 #include "cli/read/json_output.h"
 #include "cli/read/processes.h"
 #include "cli/read/query.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/output.h"
 #include "cli/serve/config.h"
 #include "cli/verbs.h"
 #include "faces/fleet/view.h"

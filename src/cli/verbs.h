@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cli/completion.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/screen.h"
 #include "faces/protocol/tokens.h"
 #include "faces/recording/replay_backend.h"
 

@@ -3,38 +3,16 @@
 #pragma once
 
 #include <functional>
-#include <memory>
-#include <string>
-#include <vector>
 
+#include "base/loop.h"
 #include "base/result.h"
 #include "base/worker.h"
-#include "core/andon/rule.h"
+#include "daemon/alert_config.h"
 #include "daemon/config/config.h"
-#include "io/notify/sink_config.h"
 
 namespace gpuyard::daemon {
 
-// The rules and sinks in force: the built-in ones, and those of the administrator's file. If any of
-// it is wrong, nothing is taken.
-
-struct AlertConfig {
-  std::string file;  // "": there is no file, and all is built in
-  std::string text;  // of the file
-  andon::Rules rules;
-  // The sinks of the file; "log" if the file has none of that name; and one for the command of each
-  // rule, named by sink_of_command().
-  std::vector<notify::SinkConfig> sinks;
-};
-
-// Returns a name that no sink of the file can have.
-std::string sink_of_command(const std::string& rule);
-bool is_sink_of_command(const std::string& sink);
-
-// Errc::invalid: "FILE:LINE: what, and what to do".
-Result<AlertConfig> read_alert_config(const config::Config&);
-
-// Lives on the io thread.
+// Thread: io.
 class ConfigReloader {
  public:
   using ReadConfig = std::function<Result<config::Config>()>;

@@ -66,6 +66,16 @@ std::vector<std::string> secrets_of_sinks(const std::string& file) {
   return text ? notify::referenced_files(*text, file) : std::vector<std::string>();
 }
 
+Result<void> allow_own_files(const config::Config& config, const std::vector<std::string>& files) {
+  const AllowedFiles allowed = files_of_daemon(config, files);
+  // A directory that does not exist yet could not be allowed. Its use reports the error.
+  const auto environment = Environment::current();
+  for (const std::string& directory : allowed.writable) {
+    static_cast<void>(make_daemon_directory(directory, kPublicDirectoryMode, environment).ok());
+  }
+  return allow_only_files(allowed);
+}
+
 }  // namespace
 
 AllowedFiles files_of_daemon(const config::Config& config, const std::vector<std::string>& files) {
@@ -92,20 +102,6 @@ AllowedFiles files_of_daemon(const config::Config& config, const std::vector<std
   allowed.devices = device_files();
   return allowed;
 }
-
-namespace {
-
-Result<void> allow_own_files(const config::Config& config, const std::vector<std::string>& files) {
-  const AllowedFiles allowed = files_of_daemon(config, files);
-  // A directory that does not exist yet could not be allowed. Its use reports the error.
-  const auto environment = Environment::current();
-  for (const std::string& directory : allowed.writable) {
-    static_cast<void>(make_daemon_directory(directory, kPublicDirectoryMode, environment).ok());
-  }
-  return allow_only_files(allowed);
-}
-
-}  // namespace
 
 std::vector<std::string> confine(const config::Config& config,
                                  const std::vector<std::string>& files) {

@@ -12,6 +12,7 @@
 #include "core/processes/identify.h"
 #include "core/processes/users.h"
 #include "daemon/config/keys.h"
+#include "daemon/descriptor_budget.h"
 #include "daemon/serve.h"
 #include "faces/protocol/control.h"
 #include "faces/protocol/energy.h"

@@ -2,8 +2,6 @@
 // where rooms meet.
 #pragma once
 
-#include <sys/resource.h>
-
 #include <functional>
 #include <string>
 #include <string_view>
@@ -57,14 +55,6 @@ Result<std::string> listen_on_address(http::Server&, const std::string& address)
 Result<std::string> listen_on_socket(http::Server&, const std::string& socket,
                                      std::string_view directory);
 
-// Checks that only root can change the library, if its path is given: its code runs with what
-// rights this process has.
-Result<void> check_library(const std::string& path);
-
-// Checks everything of a configuration that can be checked without starting: addresses, prefix,
-// socket path.
-Result<void> check_config(const config::Config&);
-
 // Locks the state directory for one daemon, for as long as the descriptor lives. Errc::conflict
 // names the pid of the other daemon.
 Result<UniqueFd> lock_state(const std::string& directory);
@@ -74,22 +64,5 @@ Result<UniqueFd> lock_state(const std::string& directory);
 // because our terminal was closed ends the daemon. An error means that it never served. The caller
 // has locked the state directory.
 Result<void> serve(const ServeOptions&);
-
-// Divides the descriptors that the daemon may have open: half of them for connections, a quarter
-// for the processes of waiting and held leases. The rest is for files, the driver-host and whatever
-// else must go on when clients have used up their parts.
-
-// With fewer, the connections of one user would leave none for root, so the daemon does not start.
-inline constexpr rlim_t kMinDescriptors = 64;
-Result<void> check_descriptors(rlim_t descriptors);
-
-// Returns how many descriptors this process may have open now.
-rlim_t descriptor_limit();
-
-// Returns the limits of each server of the daemon.
-http::Limits limits_of(const config::Config&, rlim_t descriptors);
-
-// Returns how many claims may wait, of all users together.
-std::size_t max_waiting_claims(rlim_t descriptors);
 
 }  // namespace gpuyard::daemon

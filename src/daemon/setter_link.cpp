@@ -17,7 +17,7 @@
 #include "base/helper_socket.h"
 #include "base/log.h"
 #include "daemon/config/config.h"
-#include "daemon/serve.h"
+#include "daemon/config_check.h"
 #include "faces/library/driver_source.h"
 #include "gpu/driver/execute_command.h"
 #include "gpu/driver/setter.h"

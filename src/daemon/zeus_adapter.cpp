@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "daemon/descriptor_budget.h"
 #include "daemon/serve.h"
 
 namespace gpuyard::daemon {

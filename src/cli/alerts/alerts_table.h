@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/screen.h"
 #include "faces/protocol/alerts.h"
 
 namespace gpuyard::cli {

@@ -15,7 +15,7 @@
 
 #include "base/text.h"
 #include "cli/read/source_access.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/output.h"
 #include "daemon/config/config.h"
 
 namespace gpuyard::cli {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/control/control_text.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/screen.h"
 #include "faces/protocol/control.h"
 #include "gpu/device/setting.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/screen.h"
 #include "faces/fleet/fleet_poller.h"
 #include "faces/fleet/view.h"
 

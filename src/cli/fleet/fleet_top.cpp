@@ -10,6 +10,8 @@
 #include "base/text.h"
 #include "cli/fleet/fleet_table.h"
 #include "cli/screen/fitted_table.h"
+#include "cli/screen/live_screen.h"
+#include "cli/screen/output.h"
 #include "faces/fleet/view.h"
 
 namespace gpuyard::cli {

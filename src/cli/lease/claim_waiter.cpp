@@ -10,7 +10,8 @@
 #include "cli/lease/lease_text.h"
 #include "cli/read/source_access.h"
 #include "cli/screen/fitted_table.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/output.h"
+#include "cli/screen/screen.h"
 #include "faces/client/daemon_client.h"
 #include "faces/protocol/routes.h"
 

@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "cli/lease/foreground_job.h"
+#include "cli/lease/job_signals.h"
 #include "faces/client/claim_follower.h"
 #include "faces/protocol/leases.h"
 

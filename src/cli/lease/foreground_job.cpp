@@ -1,8 +1,10 @@
 #include "cli/lease/foreground_job.h"
+#include "cli/lease/job_signals.h"
+#include "cli/lease/job_terminal.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,7 +12,6 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 
@@ -18,7 +19,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/output.h"
 
 namespace gpuyard::cli {
 namespace {
@@ -199,112 +200,6 @@ std::vector<OrphanProcess> find_orphans() {
   }
   std::ranges::sort(orphans, {}, &OrphanProcess::pid);
   return orphans;
-}
-
-namespace {
-
-constexpr std::array kForwardedSignals = {SIGINT,  SIGQUIT, SIGTERM,  SIGHUP,
-                                          SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP};
-
-bool is_ignored(int number) {
-  struct sigaction now{};
-  return ::sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
-}
-
-// Sends the signal to ourselves with its default action.
-void reraise(int number, bool whole_job) {
-  const sigset_t set = signal_set({number});
-  ::signal(number, SIG_DFL);
-  ::kill(whole_job ? 0 : ::getpid(), number);
-  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);  // it is delivered here
-  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-}
-
-}  // namespace
-
-JobSignals::JobSignals() {
-  // Inherited as "ignored", SIGCHLD would hide the command's end from us.
-  ::signal(SIGCHLD, SIG_DFL);
-  sigset_t set = signal_set({SIGCHLD});
-  ::sigemptyset(&termination_set_);
-  for (const int number : kForwardedSignals) {
-    if (is_ignored(number)) continue;
-    ::sigaddset(&set, number);
-    if (is_termination_signal(number)) ::sigaddset(&termination_set_, number);
-  }
-  sigset_t blocked = set;
-  // A job in the background may give the terminal away only with SIGTTOU blocked.
-  ::sigaddset(&blocked, SIGTTOU);
-  ::sigaddset(&blocked, SIGPIPE);  // a closed stderr is no reason to end
-  ::pthread_sigmask(SIG_BLOCK, &blocked, &original_mask_);
-  fd_ = UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-}
-
-std::optional<JobSignal> JobSignals::take() const {
-  signalfd_siginfo info{};
-  if (::read(fd_.get(), &info, sizeof(info)) != sizeof(info)) return std::nullopt;
-  return JobSignal{static_cast<int>(info.ssi_signo), info.ssi_code == SI_KERNEL};
-}
-
-std::optional<JobSignal> JobSignals::take_termination(Duration at_most) const {
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(at_most);
-  const timespec limit{seconds.count(), (at_most - seconds).count()};
-  siginfo_t info{};
-  const int number = ::sigtimedwait(&termination_set_, &info, &limit);
-  if (number < 0) return std::nullopt;
-  return JobSignal{number, info.si_code == SI_KERNEL};
-}
-
-bool is_termination_signal(int number) {
-  return number == SIGINT || number == SIGQUIT || number == SIGTERM || number == SIGHUP;
-}
-
-void suspend_job(bool whole_job) {
-  reraise(SIGTSTP, whole_job);
-}
-
-void exit_by_sigint(bool whole_job) {
-  reraise(SIGINT, whole_job);
-  std::_Exit(kExitSignalBase + SIGINT);  // reached only under a tracer
-}
-
-namespace {
-
-// Whether the shell began a job with us, alone or as the first of a pipeline. Else another process
-// of the job waits for us, and may use the terminal meanwhile.
-bool is_group_leader() {
-  return ::getpid() == ::getpgrp();
-}
-
-}  // namespace
-
-JobTerminal::JobTerminal() : fd_(::open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)) {}
-
-bool JobTerminal::is_foreground() const {
-  return fd_ && ::tcgetpgrp(fd_.get()) == ::getpgrp();
-}
-
-bool JobTerminal::is_exclusive() const {
-  return is_group_leader() && is_foreground() && ::isatty(STDIN_FILENO) == 1 &&
-         ::isatty(STDOUT_FILENO) == 1;
-}
-
-// The terminal stops, continues and interrupts a shell's job as a whole. Without a terminal nobody
-// does that.
-bool JobTerminal::can_start_own_job() const {
-  if (!exists()) return true;
-  return is_group_leader() && (!is_foreground() || is_exclusive());
-}
-
-void JobTerminal::give_to(pid_t job) const {
-  if (fd_) static_cast<void>(::tcsetpgrp(fd_.get(), job));
-}
-
-void JobTerminal::reclaim_from(pid_t job) const {
-  const pid_t foreground_group = fd_ ? ::tcgetpgrp(fd_.get()) : -1;
-  if (foreground_group <= 0) return;
-  const bool orphaned = ::kill(-foreground_group, 0) != 0 && errno == ESRCH;
-  if (foreground_group == job || orphaned) give_to(::getpgrp());
 }
 
 }  // namespace gpuyard::cli

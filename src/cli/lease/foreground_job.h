@@ -3,7 +3,6 @@
 // behind become our children, so that we can report them.
 #pragma once
 
-#include <signal.h>
 #include <sys/types.h>
 
 #include <optional>
@@ -11,74 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "cli/lease/job_signals.h"
+#include "cli/lease/job_terminal.h"
 
 namespace gpuyard::cli {
-
-// Signals meant for a command that we run, read from a descriptor; and how to stop and end as the
-// terminal wants it.
-
-struct JobSignal {
-  int number = 0;
-  bool from_terminal = false;  // the kernel sent it, to a whole job
-};
-
-class JobSignals {
- public:
-  // Blocks signals, which then wait for take(). Construct it before any thread: threads inherit
-  // this. Ignored signals stay ignored: `nohup` and a shell's `&` mean it.
-  JobSignals();
-  JobSignals(const JobSignals&) = delete;
-  JobSignals& operator=(const JobSignals&) = delete;
-
-  // Readable while a signal waits.
-  int descriptor() const { return fd_.get(); }
-  std::optional<JobSignal> take() const;
-  // Waits this long for the first signal that asks to end; other signals stay to be taken.
-  std::optional<JobSignal> take_termination(Duration at_most) const;
-  // The signal mask that a command starts with.
-  const sigset_t& original_mask() const { return original_mask_; }
-
- private:
-  sigset_t original_mask_{};
-  sigset_t termination_set_{};
-  UniqueFd fd_;
-};
-
-// Whether the signal asks a program to end.
-bool is_termination_signal(int number);
-
-// Stops this process, or all of its job, as Ctrl-Z does; returns when it is continued. A job
-// without a shell above it is not stopped, because nobody could continue it.
-void suspend_job(bool whole_job);
-
-// Ends as Ctrl-C does, so that a shell ends its loop, too.
-[[noreturn]] void exit_by_sigint(bool whole_job);
-
-// Our controlling terminal, and which job has it.
-
-class JobTerminal {
- public:
-  // Without a terminal every function here does nothing.
-  JobTerminal();
-
-  bool exists() const { return static_cast<bool>(fd_); }
-  // Whether our job gets what the user types.
-  bool is_foreground() const;
-  // Whether it is ours, and no other process of a pipeline, a script or a make needs it.
-  bool is_exclusive() const;
-  // Whether a command of ours may be a job of its own.
-  bool can_start_own_job() const;
-  // Gives the terminal to `job`. The caller has SIGTTOU blocked.
-  void give_to(pid_t job) const;
-  // Takes it back from `job`, or from a process group that got it from `job` and is gone.
-  void reclaim_from(pid_t job) const;
-
- private:
-  UniqueFd fd_;
-};
 
 struct JobEnd {
   int exit_code = 0;         // as a shell says it: 128 + N after signal N

@@ -8,11 +8,11 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/paths.h"
 #include "base/saturated.h"
 #include "base/text.h"
 #include "cli/read/source_access.h"
 #include "cli/screen/reading_text.h"
-#include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "sim/workload.h"
 

@@ -37,6 +37,9 @@ std::string filter_words(const LeaseFilters&);
 // waits in the queue.
 std::string waiting_words(const LeaseFilters&);
 
+// The summary of `gpuyard leases`, and of `gpuyard lease list`.
+inline constexpr const char* kLeasesSummary = "List leases and their holders";
+
 // "1 GPU", "2 GPUs"
 std::string number_of_gpus(std::int64_t count);
 

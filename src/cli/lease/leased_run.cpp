@@ -15,7 +15,7 @@
 #include "cli/control/control_daemon.h"
 #include "cli/control/control_request.h"
 #include "cli/lease/lease_text.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/output.h"
 #include "faces/client/daemon_client.h"
 #include "faces/protocol/routes.h"
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/lease/foreground_job.h"
+#include "cli/lease/job_signals.h"
 #include "cli/read/json_output.h"
 #include "cli/verbs.h"
 #include "faces/client/claim_follower.h"

@@ -9,7 +9,7 @@
 #include "cli/lease/lease_text.h"
 #include "cli/lease/leased_run.h"
 #include "cli/read/source_access.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/output.h"
 #include "cli/shared_options.h"
 
 namespace gpuyard::cli {

@@ -13,7 +13,7 @@
 #include "base/files.h"
 #include "base/json_reader.h"
 #include "base/json_writer.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/output.h"
 #include "core/processes/identify.h"
 #include "core/processes/marks.h"
 #include "io/http/tunnel.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/screen/terminal.h"
+#include "cli/screen/screen.h"
 #include "faces/protocol/resources.h"
 #include "gpu/device/metric.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "cli/screen/terminal.h"
+#include "cli/screen/screen.h"
 #include "faces/protocol/resources.h"
 
 namespace gpuyard::cli {

@@ -4,7 +4,8 @@
 
 #include "cli/read/devices_for_tests.h"
 #include "cli/screen/fitted_table.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/output.h"
+#include "cli/screen/screen.h"
 
 namespace gpuyard::cli {
 namespace {

@@ -20,8 +20,9 @@
 #include "cli/read/source_access.h"
 #include "cli/read/visible_gpus.h"
 #include "cli/screen/fitted_table.h"
+#include "cli/screen/output.h"
 #include "cli/screen/reading_text.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/screen.h"
 #include "cli/shared_options.h"
 
 namespace gpuyard::cli {

@@ -3,8 +3,9 @@
 
 #include "cli/read/json_output.h"
 #include "cli/read/source_access.h"
+#include "cli/screen/output.h"
 #include "cli/screen/reading_text.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/screen.h"
 #include "cli/shared_options.h"
 #include "faces/client/event_follower.h"
 #include "faces/client/forms.h"

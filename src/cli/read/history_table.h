@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/screen/terminal.h"
+#include "cli/screen/screen.h"
 #include "faces/protocol/history.h"
 
 namespace gpuyard::cli {

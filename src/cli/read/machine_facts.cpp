@@ -10,9 +10,9 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/paths.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
-#include "cli/screen/terminal.h"
 #include "cli/shared_options.h"
 #include "core/processes/users.h"
 #include "gpu/device/error.h"

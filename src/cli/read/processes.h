@@ -10,7 +10,7 @@
 #include "base/json_shape.h"
 #include "base/result.h"
 #include "cli/read/query_csv.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/screen.h"
 #include "cli/source.h"
 #include "faces/protocol/history.h"
 #include "faces/protocol/resources.h"

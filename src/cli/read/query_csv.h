@@ -8,7 +8,7 @@
 #include <boost/json/fwd.hpp>
 
 #include "cli/read/query_fields.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/screen.h"
 #include "faces/protocol/resources.h"
 
 namespace gpuyard::cli {

@@ -10,7 +10,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/output.h"
 #include "cli/shared_options.h"
 #include "faces/client/local_daemon.h"
 #include "gpu/device/device.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/screen/terminal.h"
+#include "cli/screen/screen.h"
 
 namespace gpuyard::cli {
 namespace {

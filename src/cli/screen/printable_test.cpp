@@ -6,7 +6,8 @@
 
 #include "base/json_reader.h"
 #include "cli/screen/fitted_table.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/output.h"
+#include "cli/screen/screen.h"
 
 namespace gpuyard::cli {
 namespace {

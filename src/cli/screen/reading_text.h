@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/screen.h"
 #include "faces/protocol/resources.h"
 #include "gpu/device/event.h"
 

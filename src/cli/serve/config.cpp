@@ -4,13 +4,13 @@
 #include <boost/json.hpp>
 
 #include "cli/options.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/output.h"
 #include "cli/shared_options.h"
 #include "cli/verbs.h"
+#include "daemon/alert_config.h"
 #include "daemon/config/config.h"
 #include "daemon/config/keys.h"
-#include "daemon/config_reloader.h"
-#include "daemon/serve.h"
+#include "daemon/config_check.h"
 #include "faces/protocol/resources.h"
 
 namespace gpuyard::cli {

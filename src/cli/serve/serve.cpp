@@ -1,5 +1,6 @@
 // gpuyard serve, and how clients elsewhere reach it: gpuyard dial-stdio
 #include "daemon/serve.h"
+#include "daemon/config_check.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -15,7 +16,8 @@
 #include "cli/lease/signalling.h"
 #include "cli/read/devices.h"
 #include "cli/read/source_access.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/output.h"
+#include "cli/screen/screen.h"
 #include "cli/shared_options.h"
 #include "cli/verbs.h"
 #include "daemon/config/config.h"

@@ -7,7 +7,8 @@
 
 #include "base/files.h"
 #include "cli/screen/fitted_table.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/output.h"
+#include "cli/screen/screen.h"
 #include "cli/shared_options.h"
 #include "daemon/config/config.h"
 #include "sim/apply_setting.h"

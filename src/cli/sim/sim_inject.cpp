@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/screen/terminal.h"
+#include "cli/screen/output.h"
 #include "cli/sim/sim.h"
 #include "sim/visible_devices.h"
 #include "sim/world_client.h"

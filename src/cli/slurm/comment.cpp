@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/output.h"
 #include "cli/shared_options.h"
 #include "cli/slurm/controller.h"
 #include "cli/slurm/hooks.h"

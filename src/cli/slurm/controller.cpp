@@ -12,7 +12,6 @@
 #include "base/paths.h"
 #include "base/spawn.h"
 #include "base/text.h"
-#include "cli/screen/terminal.h"
 
 namespace gpuyard::cli::slurm {
 namespace {

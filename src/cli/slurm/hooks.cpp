@@ -10,9 +10,10 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/paths.h"
 #include "base/text.h"
 #include "cli/lease/lease_text.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/output.h"
 #include "cli/shared_options.h"
 #include "cli/slurm/controller.h"
 #include "cli/slurm/node.h"

@@ -14,7 +14,7 @@
 #include "base/files.h"
 #include "base/spawn.h"
 #include "base/text.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/output.h"
 #include "cli/shared_options.h"
 #include "cli/slurm/controller.h"
 #include "cli/slurm/hooks.h"

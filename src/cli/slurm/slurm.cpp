@@ -5,6 +5,7 @@
 #include "cli/lease/lease_text.h"
 #include "cli/read/source_access.h"
 #include "cli/screen/fitted_table.h"
+#include "cli/screen/output.h"
 #include "cli/shared_options.h"
 #include "cli/slurm/controller.h"
 #include "cli/slurm/hooks.h"

@@ -1,7 +1,6 @@
-// The changes that the user may make from the screen, and the dialog before each change. A change
-// is one of gpuyard's own verbs, which is shown, copied and run as it stands; only a signal is sent
-// directly. An action is bound to its object - a UUID, a lease, a process with its start, an
-// alert's number - and never to a row.
+// The changes that the user may make from the screen. A change is one of gpuyard's own verbs, which
+// is shown, copied and run as it stands; only a signal is sent directly. An action is bound to its
+// object - a UUID, a lease, a process with its start, an alert's number - and never to a row.
 #pragma once
 
 #include <cstdint>
@@ -65,35 +64,5 @@ std::vector<std::string> command_words(const Action&);
 std::vector<std::string> undo_words(const Action&);
 // The line for a shell. `host`: as -H has it; empty: this machine.
 std::string shell_line(const Action&, const std::string& host);
-
-// The dialog on the screen, and what has been typed into it.
-struct Dialog {
-  Action action;
-  std::size_t field = 0;                // the one that is typed into; behind the last: the proof
-  std::string typed_confirmation = {};  // as typed
-  std::string planned = {};             // what would happen, in the daemon's words
-  std::string error = {};
-  bool in_progress = false;
-};
-
-// Types a sign at the end of a text, or takes one away.
-void edit_text(std::string& text, const Stroke&);
-// Takes a stroke. True: the user wants it done, and all that it needs is there.
-bool handle_stroke(Dialog&, const Stroke&);
-
-// The execution of a change.
-
-// Runs a verb of this program, and returns what it says, or as the error why it failed. Ends it
-// after 20 s.
-Result<std::string> run_verb(const std::vector<std::string>& words);
-// Without the program's name, with which the lines of a command's errors begin.
-std::string without_program_name(std::string_view said);
-// The words of a line, as a shell takes it apart: blanks, and quotes that keep them.
-std::vector<std::string> split_words(std::string_view line);
-// Sends a signal to a process of this machine, if it still is that process. `signal` is its name,
-// without SIG. Errc::not_found: it has ended, or the pid is another's by now.
-Result<void> send_signal(const ProcessKey&, const std::string& signal);
-// Errc::not_found: the process has ended, or is not of this machine.
-Result<void> check_process(const ProcessKey&);
 
 }  // namespace gpuyard::cli::top

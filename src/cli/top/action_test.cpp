@@ -1,4 +1,6 @@
 #include "cli/top/action.h"
+#include "cli/top/dialog.h"
+#include "cli/top/verb_runner.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/screen/terminal.h"
+#include "cli/screen/screen.h"
 
 namespace gpuyard::cli::top {
 

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "cli/read/gpu_filter.h"
+#include "cli/top/verb_runner.h"
 #include "faces/client/local_daemon.h"
 
 namespace gpuyard::cli::top {

@@ -12,11 +12,11 @@
 
 #include "base/filter.h"
 #include "base/record.h"
-#include "cli/top/action.h"
+#include "cli/top/dialog.h"
 #include "cli/top/grid.h"
 #include "cli/top/keys.h"
 #include "cli/top/rows.h"
-#include "cli/top/screen_source.h"
+#include "cli/top/screen_data.h"
 
 namespace gpuyard::cli::top {
 

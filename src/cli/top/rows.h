@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/filter.h"
-#include "cli/screen/terminal.h"
-#include "cli/top/screen_source.h"
+#include "cli/screen/screen.h"
+#include "cli/top/screen_data.h"
 
 namespace gpuyard::cli::top {
 

@@ -1,4 +1,5 @@
 #include "cli/top/screen_source.h"
+#include "cli/top/screen_data.h"
 
 #include <algorithm>
 #include <set>
@@ -279,20 +280,6 @@ class RecordingScreenSource final : public ScreenSource {
 };
 
 }  // namespace
-
-void append_utilization(UtilizationHistory& recent, const protocol::Snapshot& snapshot) {
-  std::set<std::string> there;
-  for (const protocol::Device& device : snapshot.devices) {
-    there.insert(device.uuid);
-    const auto use = device.condition == DeviceCondition::responsive
-                         ? device.readings.get(Metric::utilization_gpu)
-                         : std::nullopt;
-    std::deque<double>& values = recent[device.uuid];
-    values.push_back(use ? static_cast<double>(*use) / 100 : kNoValue);
-    if (values.size() > kUtilizationSamples) values.pop_front();
-  }
-  std::erase_if(recent, [&](const auto& one) { return !there.contains(one.first); });
-}
 
 std::unique_ptr<ScreenSource> make_screen_source(Source& source) {
   return std::make_unique<LiveScreenSource>(source);

@@ -16,7 +16,9 @@
 
 #include "base/spawn.h"
 #include "base/worker.h"
+#include "cli/screen/output.h"
 #include "cli/shared_options.h"
+#include "cli/top/verb_runner.h"
 
 namespace gpuyard::cli::top {
 namespace {

@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/screen/terminal.h"
+#include "cli/screen/live_screen.h"
+#include "cli/screen/screen.h"
 #include "cli/top/model.h"
 #include "cli/top/render.h"
+#include "cli/top/screen_source.h"
 
 namespace gpuyard::cli::top {
 

@@ -8,10 +8,13 @@
 
 #include <fmt/format.h>
 
+#include "base/paths.h"
 #include "base/text.h"
 #include "cli/read/gpu_filter.h"
 #include "cli/read/source_access.h"
-#include "cli/screen/terminal.h"
+#include "cli/screen/live_screen.h"
+#include "cli/screen/output.h"
+#include "cli/screen/screen.h"
 #include "cli/shared_options.h"
 #include "cli/top/session.h"
 #include "cli/verbs.h"

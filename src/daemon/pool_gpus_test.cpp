@@ -1,4 +1,4 @@
-#include "daemon/lease_adapter.h"
+#include "daemon/pool_gpus.h"
 
 #include <gtest/gtest.h>
 
