@@ -49,6 +49,18 @@ TEST(Backfill, OvertakenHeadStartsOnTime) {
   EXPECT_EQ(crowd.release(crowd.holder).granted, Tickets{crowd.head});
 }
 
+// The head waits for the three GPUs in service, so its start is the end of the longest hold.
+TEST(Backfill, GpuOutOfServiceDoesNotAdvanceHeadStart) {
+  SchedulerFixture fixture(4);
+  const Ticket broken = fixture.claim(1, 10 * kMinute);
+  fixture.claim(1, 20 * kMinute);
+  fixture.claim(1, 30 * kMinute);
+  for_each_slot(fixture.core.find(broken)->gpus,
+                [&](Slot slot) { fixture.in_service(slot, false); });
+  EXPECT_TRUE(fixture.waits(fixture.claim(3)));
+  EXPECT_TRUE(fixture.held(fixture.claim(1, 25 * kMinute)));
+}
+
 TEST(Backfill, UnknownHoldTimeAllowsSixteenOvertakes) {
   BackfillFixture crowd(std::nullopt);
   for (unsigned i = 1; i <= Scheduler::kMaxOvertakes; ++i) {

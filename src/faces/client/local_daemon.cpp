@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "base/unique_fd.h"
 
 namespace gpuyard::client {
