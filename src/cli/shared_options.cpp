@@ -16,6 +16,67 @@ namespace {
 
 constexpr int kMaxLeaseGpus = 256;
 
+struct UnitOfTime {
+  std::string_view name;
+  double seconds;
+};
+constexpr std::array kTimeUnits = {UnitOfTime{"", 1},     UnitOfTime{"ms", 1e-3},
+                                   UnitOfTime{"s", 1},    UnitOfTime{"m", 60},
+                                   UnitOfTime{"h", 3600}, UnitOfTime{"d", 86400}};
+
+using Units = std::span<const UnitOfTime>;
+constexpr Units kUnitsWithoutDays = Units(kTimeUnits).first(kTimeUnits.size() - 1);
+
+// `what` begins the error for a text that is no time, or not from `shortest` to `longest`.
+Result<Duration> parse_duration_within(std::string_view text, Units units, Duration shortest,
+                                       Duration longest, std::string_view what) {
+  std::string_view name = text;
+  const auto value = take_number<double>(name);
+  const auto unit = std::ranges::find(units, name, &UnitOfTime::name);
+  const bool known = value && unit != units.end();
+  const double seconds = known ? *value * unit->seconds : NAN;
+  // The condition also refuses not-a-number.
+  if (seconds >= to_seconds(shortest) && seconds <= to_seconds(longest)) {
+    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+  }
+  return Error{Errc::invalid, fmt::format("{}; got \"{}\"", what, text)};
+}
+
+constexpr std::array kRelativeUnits = {UnitOfTime{"ms", 1e-3}, UnitOfTime{"s", 1},
+                                       UnitOfTime{"m", 60},    UnitOfTime{"h", 3600},
+                                       UnitOfTime{"d", 86400}, UnitOfTime{"w", 7 * 86400}};
+
+// Reads "5m", "5m ago" or "-5m".
+std::optional<Moment> parse_relative_moment(std::string_view text, WallTime now) {
+  constexpr std::string_view kAgo = " ago";
+  constexpr double kMaxSeconds = 100.0 * 365 * 86400;  // s
+  if (text.ends_with(kAgo)) {
+    text = trim(text.substr(0, text.size() - kAgo.size()), " ");
+  } else if (text.starts_with('-')) {
+    text.remove_prefix(1);
+  }
+  std::string_view unit_name = text;
+  const auto value = take_number<double>(unit_name);
+  const auto unit = std::ranges::find(kRelativeUnits, unit_name, &UnitOfTime::name);
+  if (!value || unit == kRelativeUnits.end()) return std::nullopt;
+  const double seconds = *value * unit->seconds;
+  // The condition also refuses not-a-number.
+  if (!(seconds >= 0 && seconds <= kMaxSeconds)) return std::nullopt;
+  const std::chrono::duration<double> length(seconds);
+  return Moment{now - std::chrono::duration_cast<std::chrono::milliseconds>(length),
+                std::string(text)};
+}
+
+// A number of seconds since 1970 has ten digits since 2001. Fewer are most likely a length of time
+// without its unit.
+std::optional<Moment> parse_unix_moment(std::string_view text) {
+  constexpr std::int64_t kMinUnixSeconds = 1'000'000'000;
+  constexpr std::int64_t kMaxUnixSeconds = 9'999'999'999;
+  const auto seconds = parse_number<std::int64_t>(text);
+  if (!seconds || *seconds < kMinUnixSeconds || *seconds > kMaxUnixSeconds) return std::nullopt;
+  return Moment{WallTime(std::chrono::seconds(*seconds))};
+}
+
 }  // namespace
 
 Option add_color(Options verb, ColorMode& mode) {
@@ -133,36 +194,6 @@ Option add_quiet(Options verb, bool& quiet) {
   return verb.flag("-q,--quiet", quiet, "Print only warnings and errors");
 }
 
-namespace {
-
-struct UnitOfTime {
-  std::string_view name;
-  double seconds;
-};
-constexpr std::array kTimeUnits = {UnitOfTime{"", 1},     UnitOfTime{"ms", 1e-3},
-                                   UnitOfTime{"s", 1},    UnitOfTime{"m", 60},
-                                   UnitOfTime{"h", 3600}, UnitOfTime{"d", 86400}};
-
-using Units = std::span<const UnitOfTime>;
-constexpr Units kUnitsWithoutDays = Units(kTimeUnits).first(kTimeUnits.size() - 1);
-
-// `what` begins the error for a text that is no time, or not from `shortest` to `longest`.
-Result<Duration> parse_duration_within(std::string_view text, Units units, Duration shortest,
-                                       Duration longest, std::string_view what) {
-  std::string_view name = text;
-  const auto value = take_number<double>(name);
-  const auto unit = std::ranges::find(units, name, &UnitOfTime::name);
-  const bool known = value && unit != units.end();
-  const double seconds = known ? *value * unit->seconds : NAN;
-  // The condition also refuses not-a-number.
-  if (seconds >= to_seconds(shortest) && seconds <= to_seconds(longest)) {
-    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-  }
-  return Error{Errc::invalid, fmt::format("{}; got \"{}\"", what, text)};
-}
-
-}  // namespace
-
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
   while (true) {
@@ -194,45 +225,6 @@ Result<Duration> parse_lifetime(std::string_view text) {
   return parse_duration_within(text, kTimeUnits, kMinLifetime, kMaxLifetime,
                                "expected a duration such as 90s, 30m, 8h or 2d, from 1s to 365d");
 }
-
-namespace {
-
-constexpr std::array kRelativeUnits = {UnitOfTime{"ms", 1e-3}, UnitOfTime{"s", 1},
-                                       UnitOfTime{"m", 60},    UnitOfTime{"h", 3600},
-                                       UnitOfTime{"d", 86400}, UnitOfTime{"w", 7 * 86400}};
-
-// Reads "5m", "5m ago" or "-5m".
-std::optional<Moment> parse_relative_moment(std::string_view text, WallTime now) {
-  constexpr std::string_view kAgo = " ago";
-  constexpr double kMaxSeconds = 100.0 * 365 * 86400;  // s
-  if (text.ends_with(kAgo)) {
-    text = trim(text.substr(0, text.size() - kAgo.size()), " ");
-  } else if (text.starts_with('-')) {
-    text.remove_prefix(1);
-  }
-  std::string_view unit_name = text;
-  const auto value = take_number<double>(unit_name);
-  const auto unit = std::ranges::find(kRelativeUnits, unit_name, &UnitOfTime::name);
-  if (!value || unit == kRelativeUnits.end()) return std::nullopt;
-  const double seconds = *value * unit->seconds;
-  // The condition also refuses not-a-number.
-  if (!(seconds >= 0 && seconds <= kMaxSeconds)) return std::nullopt;
-  const std::chrono::duration<double> length(seconds);
-  return Moment{now - std::chrono::duration_cast<std::chrono::milliseconds>(length),
-                std::string(text)};
-}
-
-// A number of seconds since 1970 has ten digits since 2001. Fewer are most likely a length of time
-// without its unit.
-std::optional<Moment> parse_unix_moment(std::string_view text) {
-  constexpr std::int64_t kMinUnixSeconds = 1'000'000'000;
-  constexpr std::int64_t kMaxUnixSeconds = 9'999'999'999;
-  const auto seconds = parse_number<std::int64_t>(text);
-  if (!seconds || *seconds < kMinUnixSeconds || *seconds > kMaxUnixSeconds) return std::nullopt;
-  return Moment{WallTime(std::chrono::seconds(*seconds))};
-}
-
-}  // namespace
 
 std::string Moment::api_text() const {
   return length.empty() ? to_rfc3339(at) : length;

@@ -61,8 +61,8 @@ std::vector<std::string> device_files() {
 }
 
 std::vector<std::string> secrets_of_sinks(const std::string& file) {
-  constexpr std::size_t kMaxAlertFileBytes = std::size_t{256} * 1024;
-  const auto text = read_file(file, kMaxAlertFileBytes);
+  constexpr std::size_t kMaxFileBytes = std::size_t{256} * 1024;
+  const auto text = read_file(file, kMaxFileBytes);
   return text ? notify::referenced_files(*text, file) : std::vector<std::string>();
 }
 

@@ -67,6 +67,58 @@ bool has_group_from_next_login(const std::string& name, std::string_view user) {
   return entry != nullptr && !has_group(entry->gr_gid) && has_member(*entry, user);
 }
 
+using protocol::ChangeResults;
+
+// The longest wait for a reset: the longest time that the configuration can give its command.
+constexpr Duration kResetTimeout =
+    std::chrono::seconds(config::Config::Control::kMaxReset) + kChangeTimeout;
+constexpr Duration kResetPollInterval = std::chrono::milliseconds(200);
+
+Result<protocol::ChangeResult> wait_for_operation(const http::Endpoint& daemon,
+                                                  const std::string& operation) {
+  const TimePoint deadline = BootClock::now() + kResetTimeout;
+  while (BootClock::now() < deadline) {
+    auto now = client::call_with_retry(daemon, protocol::kOperation, {operation});
+    if (!now) return std::move(now).error();
+    using enum protocol::OperationState;
+    if (now->state == done || now->state == failed) return std::move(now->change);
+    std::this_thread::sleep_for(kResetPollInterval);
+  }
+  return Error{Errc::timed_out, "operation " + operation + " has not finished"};
+}
+
+Result<ChangeResults> submit_reset(const ControlVerb& verb, const http::Endpoint& daemon,
+                                   bool dry_run) {
+  protocol::ChangeOptions options;
+  set_change_flags(options, verb, dry_run);
+  if (!dry_run) options.wait = false;
+  auto changes =
+      client::call_with_retry(daemon, protocol::kResetGpu, {verb.gpus}, options, kChangeTimeout);
+  if (!changes || dry_run || verb.detach) return changes;
+  for (protocol::ChangeResult& change : changes->changes) {
+    auto over = wait_for_operation(daemon, change.operation);
+    if (!over) return std::move(over).error();
+    change = *std::move(over);
+  }
+  return changes;
+}
+
+constexpr std::size_t kMaxAnswerBytes = 64;
+
+// Reads once: a terminal gives a whole line.
+std::string read_answer() {
+  std::array<char, kMaxAnswerBytes> line{};
+  ssize_t count = 0;
+  do {
+    count = ::read(STDIN_FILENO, line.data(), line.size());
+  } while (count < 0 && errno == EINTR);
+  std::string answer(line.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
+  std::erase_if(answer, [](char c) { return c == ' ' || c == '\n' || c == '\r'; });
+  // At the end of the input no Enter has ended the line of the question.
+  if (count <= 0) print_stderr("\n");
+  return to_lower(answer);
+}
+
 }  // namespace
 
 Result<http::Endpoint> control_daemon(const std::string& socket, std::string_view what) {
@@ -105,46 +157,6 @@ Error with_group_advice(Error error, std::string_view user, std::string_view act
   return error;
 }
 
-namespace {
-
-using protocol::ChangeResults;
-
-// The longest wait for a reset: the longest time that the configuration can give its command.
-constexpr Duration kResetTimeout =
-    std::chrono::seconds(config::Config::Control::kMaxReset) + kChangeTimeout;
-constexpr Duration kResetPollInterval = std::chrono::milliseconds(200);
-
-Result<protocol::ChangeResult> wait_for_operation(const http::Endpoint& daemon,
-                                                  const std::string& operation) {
-  const TimePoint deadline = BootClock::now() + kResetTimeout;
-  while (BootClock::now() < deadline) {
-    auto now = client::call_with_retry(daemon, protocol::kOperation, {operation});
-    if (!now) return std::move(now).error();
-    using enum protocol::OperationState;
-    if (now->state == done || now->state == failed) return std::move(now->change);
-    std::this_thread::sleep_for(kResetPollInterval);
-  }
-  return Error{Errc::timed_out, "operation " + operation + " has not finished"};
-}
-
-Result<ChangeResults> submit_reset(const ControlVerb& verb, const http::Endpoint& daemon,
-                                   bool dry_run) {
-  protocol::ChangeOptions options;
-  set_change_flags(options, verb, dry_run);
-  if (!dry_run) options.wait = false;
-  auto changes =
-      client::call_with_retry(daemon, protocol::kResetGpu, {verb.gpus}, options, kChangeTimeout);
-  if (!changes || dry_run || verb.detach) return changes;
-  for (protocol::ChangeResult& change : changes->changes) {
-    auto over = wait_for_operation(daemon, change.operation);
-    if (!over) return std::move(over).error();
-    change = *std::move(over);
-  }
-  return changes;
-}
-
-}  // namespace
-
 ControlRequest make_restore_request(SettingKind kind, const RestoreRoute& route,
                                     const ControlVerb& verb) {
   return {std::string(display_name(kind)),
@@ -161,26 +173,6 @@ ControlRequest make_reset_request(const ControlVerb& verb) {
             return submit_reset(verb, daemon, dry_run);
           }};
 }
-
-namespace {
-
-constexpr std::size_t kMaxAnswerBytes = 64;
-
-// Reads once: a terminal gives a whole line.
-std::string read_answer() {
-  std::array<char, kMaxAnswerBytes> line{};
-  ssize_t count = 0;
-  do {
-    count = ::read(STDIN_FILENO, line.data(), line.size());
-  } while (count < 0 && errno == EINTR);
-  std::string answer(line.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
-  std::erase_if(answer, [](char c) { return c == ' ' || c == '\n' || c == '\r'; });
-  // At the end of the input no Enter has ended the line of the question.
-  if (count <= 0) print_stderr("\n");
-  return to_lower(answer);
-}
-
-}  // namespace
 
 bool is_interactive() {
   return ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;

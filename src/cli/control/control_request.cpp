@@ -169,6 +169,22 @@ Result<void> check_no_change(const ControlVerb& verb) {
                      : fmt::format("gpuyard {} --help", name)};
 }
 
+constexpr double kMaxWatts = 1e6;
+constexpr std::int64_t kMaxMhz = 1'000'000;
+
+// Reads the number before `unit`. The unit may be missing or stand apart.
+template <class Number>
+std::optional<Number> number_of(std::string_view text, std::string_view unit) {
+  const auto number = take_number<Number>(text);
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  return text.empty() || equals_ignoring_case(text, unit) ? number : std::nullopt;
+}
+
+std::optional<std::int64_t> megahertz_of(std::string_view text) {
+  const auto clock = number_of<std::int64_t>(text, "MHz");
+  return clock && *clock > 0 && *clock <= kMaxMhz ? clock : std::nullopt;
+}
+
 }  // namespace
 
 Result<Requests> requests_of(const ControlVerb& verb) {
@@ -211,26 +227,6 @@ std::vector<SettingKind> settings_of(ControlSubject subject) {
 std::string_view name_of(ControlSubject subject) {
   return subject_info_of(subject).name;
 }
-
-namespace {
-
-constexpr double kMaxWatts = 1e6;
-constexpr std::int64_t kMaxMhz = 1'000'000;
-
-// Reads the number before `unit`. The unit may be missing or stand apart.
-template <class Number>
-std::optional<Number> number_of(std::string_view text, std::string_view unit) {
-  const auto number = take_number<Number>(text);
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  return text.empty() || equals_ignoring_case(text, unit) ? number : std::nullopt;
-}
-
-std::optional<std::int64_t> megahertz_of(std::string_view text) {
-  const auto clock = number_of<std::int64_t>(text, "MHz");
-  return clock && *clock > 0 && *clock <= kMaxMhz ? clock : std::nullopt;
-}
-
-}  // namespace
 
 Result<std::int64_t> parse_watts(std::string_view text) {
   const auto watts = number_of<double>(text, "W");

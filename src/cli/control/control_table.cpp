@@ -140,32 +140,6 @@ Printable reasons(const Management& management) {
   return text;
 }
 
-}  // namespace
-
-void keep_only(Management& management, const std::vector<SettingKind>& kinds) {
-  for (protocol::ManagedGpu& gpu : management.gpus) {
-    std::erase_if(gpu.settings, [&](const ManagedSetting& setting) {
-      const auto kind = enum_from_name<SettingKind>(setting.setting);
-      return !kind || std::ranges::find(kinds, *kind) == kinds.end();
-    });
-  }
-}
-
-Printable control_table(const Management& management, const ControlReader& reader,
-                        const Screen& screen) {
-  const bool several = std::ranges::any_of(
-      management.gpus, [](const protocol::ManagedGpu& gpu) { return gpu.settings.size() > 1; });
-  SettingTable rows(reader, several);
-  for (const protocol::ManagedGpu& gpu : management.gpus) {
-    for (const ManagedSetting& setting : gpu.settings) rows.add(gpu, setting);
-  }
-  Printable text = rows.text(screen) + reasons(management);
-  if (management.simulated) text += "These GPUs are simulated.\n";
-  return text;
-}
-
-namespace {
-
 // The order in which columns are dropped where there is not room for all; the last goes first.
 struct LogColumn {
   enum Drops : int { never, took, who, when };
@@ -226,6 +200,28 @@ std::vector<Column> log_columns() {
 }
 
 }  // namespace
+
+void keep_only(Management& management, const std::vector<SettingKind>& kinds) {
+  for (protocol::ManagedGpu& gpu : management.gpus) {
+    std::erase_if(gpu.settings, [&](const ManagedSetting& setting) {
+      const auto kind = enum_from_name<SettingKind>(setting.setting);
+      return !kind || std::ranges::find(kinds, *kind) == kinds.end();
+    });
+  }
+}
+
+Printable control_table(const Management& management, const ControlReader& reader,
+                        const Screen& screen) {
+  const bool several = std::ranges::any_of(
+      management.gpus, [](const protocol::ManagedGpu& gpu) { return gpu.settings.size() > 1; });
+  SettingTable rows(reader, several);
+  for (const protocol::ManagedGpu& gpu : management.gpus) {
+    for (const ManagedSetting& setting : gpu.settings) rows.add(gpu, setting);
+  }
+  Printable text = rows.text(screen) + reasons(management);
+  if (management.simulated) text += "These GPUs are simulated.\n";
+  return text;
+}
 
 Printable audit_table(const protocol::Audit& audit, const Screen& screen) {
   if (audit.entries.empty()) return "No changes or refused requests recorded.\n";

@@ -113,6 +113,44 @@ void add_usage(FittedTable& table, const protocol::UsageRow& row, const std::str
              {usage_remarks(row)}});
 }
 
+// The order in which columns are dropped where there is not room for all; the last goes first.
+struct QueueColumn {
+  enum Drops : int { never, ids, comments, since, expected };
+};
+
+Printable waiting_table(const std::vector<protocol::Lease>& waiting, WallTime now,
+                        const Screen& screen) {
+  FittedTable table{{{"POSITION", true},
+                     {"USER"},
+                     {"REQUESTS"},
+                     {heading_with_zone("SINCE", now), false, QueueColumn::since},
+                     {"EXPECTED WAIT", true, QueueColumn::expected},
+                     {"REASON"},
+                     {"NOTE", false, QueueColumn::comments},
+                     {"ID", false, QueueColumn::ids}}};
+  for (const protocol::Lease& lease : waiting) {
+    const auto& position = lease.place;
+    table.add({{position ? std::to_string(position->position) : kUnknown},
+               {owner_text(lease.user, lease.uid)},
+               {wanted_text(lease)},
+               {local_moment(lease.asked, now)},
+               {position && position->expected_s ? length_text(*position->expected_s) : kUnknown},
+               {position ? position->text : kUnknown},
+               {lease.note},
+               {lease.id}});
+  }
+  return table.text(screen);
+}
+
+Printable unleased_process_text(const protocol::UnleasedProcess& one) {
+  std::string text =
+      fmt::format("GPU {} is used without a lease by process {} ({}) of {}", one.index, one.pid,
+                  one.command, one.user ? *one.user : fmt::format("uid {}", one.uid));
+  if (one.memory_bytes) text += ", " + bytes_text(*one.memory_bytes);
+  if (one.age_s) text += ", for " + length_text(*one.age_s);
+  return formatted("{}:\n    {}\n", text, one.resolve);
+}
+
 }  // namespace
 
 Printable lease_table(const protocol::Leases& leases, WallTime now, const Screen& screen) {
@@ -197,48 +235,6 @@ Printable usage_table(const protocol::Usage& usage, const Screen& screen) {
   for (const std::string& note : usage.notes) text += formatted("{}\n", note);
   return text + simulated_text(usage.simulated);
 }
-
-namespace {
-
-// The order in which columns are dropped where there is not room for all; the last goes first.
-struct QueueColumn {
-  enum Drops : int { never, ids, comments, since, expected };
-};
-
-Printable waiting_table(const std::vector<protocol::Lease>& waiting, WallTime now,
-                        const Screen& screen) {
-  FittedTable table{{{"POSITION", true},
-                     {"USER"},
-                     {"REQUESTS"},
-                     {heading_with_zone("SINCE", now), false, QueueColumn::since},
-                     {"EXPECTED WAIT", true, QueueColumn::expected},
-                     {"REASON"},
-                     {"NOTE", false, QueueColumn::comments},
-                     {"ID", false, QueueColumn::ids}}};
-  for (const protocol::Lease& lease : waiting) {
-    const auto& position = lease.place;
-    table.add({{position ? std::to_string(position->position) : kUnknown},
-               {owner_text(lease.user, lease.uid)},
-               {wanted_text(lease)},
-               {local_moment(lease.asked, now)},
-               {position && position->expected_s ? length_text(*position->expected_s) : kUnknown},
-               {position ? position->text : kUnknown},
-               {lease.note},
-               {lease.id}});
-  }
-  return table.text(screen);
-}
-
-Printable unleased_process_text(const protocol::UnleasedProcess& one) {
-  std::string text =
-      fmt::format("GPU {} is used without a lease by process {} ({}) of {}", one.index, one.pid,
-                  one.command, one.user ? *one.user : fmt::format("uid {}", one.uid));
-  if (one.memory_bytes) text += ", " + bytes_text(*one.memory_bytes);
-  if (one.age_s) text += ", for " + length_text(*one.age_s);
-  return formatted("{}:\n    {}\n", text, one.resolve);
-}
-
-}  // namespace
 
 Printable withheld_text(const std::vector<protocol::WithheldGpu>& withheld, WallTime now) {
   Printable text;

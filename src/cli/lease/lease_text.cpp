@@ -50,6 +50,24 @@ std::string energy_text(const protocol::LeaseUsage& use) {
   return text;
 }
 
+std::string option_words(const char* option, const std::string& value) {
+  return value.empty() ? "" : fmt::format(" {} {}", option, quote_shell_word(value));
+}
+
+Result<std::int64_t> bytes_of(const std::string& text) {
+  // Users copy what `gpuyard devices` shows, too: "20GiB", "20 GiB".
+  std::string plain = text;
+  if (plain.ends_with("iB")) plain.resize(plain.size() - 2);
+  std::erase(plain, ' ');
+  const auto bytes = sim::parse_bytes(plain);
+  if (bytes && *bytes <= static_cast<std::uint64_t>(INT64_MAX)) {
+    return static_cast<std::int64_t>(*bytes);
+  }
+  return Error{
+      Errc::invalid,
+      fmt::format("--min-free: expected a size such as 512M, 20G or 20GiB; got \"{}\"", text)};
+}
+
 }  // namespace
 
 std::string index_text(const std::optional<std::uint32_t>& index) {
@@ -96,14 +114,6 @@ std::string waiting_text(const Lease& lease) {
 std::string number_of_gpus(std::int64_t count) {
   return fmt::format("{} GPU{}", count, count == 1 ? "" : "s");
 }
-
-namespace {
-
-std::string option_words(const char* option, const std::string& value) {
-  return value.empty() ? "" : fmt::format(" {} {}", option, quote_shell_word(value));
-}
-
-}  // namespace
 
 std::string filter_words(const LeaseFilters& wanted) {
   return option_words("--min-free", wanted.min_free) + option_words("--model", wanted.model) +
@@ -156,24 +166,6 @@ std::string summary_text(const Lease& lease, double seconds) {
               : ", utilisation unknown";
   return text;
 }
-
-namespace {
-
-Result<std::int64_t> bytes_of(const std::string& text) {
-  // Users copy what `gpuyard devices` shows, too: "20GiB", "20 GiB".
-  std::string plain = text;
-  if (plain.ends_with("iB")) plain.resize(plain.size() - 2);
-  std::erase(plain, ' ');
-  const auto bytes = sim::parse_bytes(plain);
-  if (bytes && *bytes <= static_cast<std::uint64_t>(INT64_MAX)) {
-    return static_cast<std::int64_t>(*bytes);
-  }
-  return Error{
-      Errc::invalid,
-      fmt::format("--min-free: expected a size such as 512M, 20G or 20GiB; got \"{}\"", text)};
-}
-
-}  // namespace
 
 std::string note_of(std::string_view text) {
   std::string note;

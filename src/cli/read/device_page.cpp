@@ -209,18 +209,6 @@ Printable heading(const protocol::Snapshot& snapshot, const protocol::Device& de
   return out;
 }
 
-}  // namespace
-
-Printable device_page(const protocol::Snapshot& snapshot, const protocol::Device& device,
-                      const Screen& screen) {
-  Printable out = heading(snapshot, device, screen) + "\n" + groups_text(device, screen);
-  const Printable processes = process_table(device, screen);
-  if (!processes.empty()) out += processes + "\n";
-  return out + missing_text(device, screen);
-}
-
-namespace {
-
 // A struct keeps the names of the metrics out of the namespace.
 struct Lists {
   using enum Metric;
@@ -309,6 +297,14 @@ std::vector<Group> all_groups() {
 }
 
 }  // namespace
+
+Printable device_page(const protocol::Snapshot& snapshot, const protocol::Device& device,
+                      const Screen& screen) {
+  Printable out = heading(snapshot, device, screen) + "\n" + groups_text(device, screen);
+  const Printable processes = process_table(device, screen);
+  if (!processes.empty()) out += processes + "\n";
+  return out + missing_text(device, screen);
+}
 
 const std::vector<Group>& groups() {
   static const std::vector<Group> kGroups = all_groups();

@@ -65,47 +65,6 @@ Printable text_of(const DevicesVerb& verb, const protocol::Snapshot& snapshot) {
   return text;
 }
 
-}  // namespace
-
-Options add_devices(Options program, DevicesVerb& verb) {
-  const Options devices = program.verb("devices", "List GPUs, or show one in detail");
-  devices.explain(
-      "Without GPUs, prints a table of all GPUs; with GPUs, prints all readings of each.");
-  add_source(devices, verb.source);
-  add_gpus(devices, verb.gpus, "Show these GPUs in detail: indexes, UUIDs or PCI addresses");
-  add_json(devices, verb.json);
-  add_color(devices, verb.color);
-  devices.example("gpuyard devices")
-      .example("gpuyard devices 0", "Show GPU 0 in detail")
-      .example("gpuyard devices --simulate 8", "Try it without a GPU");
-  return devices;
-}
-
-int run(const DevicesVerb& verb) {
-  auto open = open_source(verb.source);
-  if (!open) return print_no_devices(verb, open.error());
-  auto snapshot = read_devices(verb, *open->source);
-  if (!snapshot) return print_no_devices(verb, snapshot.error());
-  if (!verb.gpus.empty() && snapshot->driver_initialised) {
-    const auto kept = keep_only(*snapshot, verb.gpus, source_words(verb.source));
-    if (!kept) return print_error(kept.error());
-  }
-  if (verb.json) print(json_line(*snapshot));
-  if (!snapshot->driver_initialised) return print_source_error(no_driver_error(*snapshot));
-  if (snapshot->devices.empty()) {
-    return print_error(
-        {Errc::unavailable, "the driver is loaded but reports no GPUs", "", "gpuyard doctor"});
-  }
-  if (!verb.json) print(text_of(verb, *snapshot));
-  return 0;
-}
-
-const ProbeSet kTableProbes = {Probe::memory,     Probe::utilization,      Probe::temperature,
-                               Probe::power,      Probe::power_limit,      Probe::clocks,
-                               Probe::ecc_totals, Probe::throttle_reasons, Probe::processes};
-
-namespace {
-
 using protocol::Device;
 
 constexpr double kMilli = 1000;
@@ -229,6 +188,43 @@ void add(FittedTable& table, const protocol::Snapshot& snapshot, Column column, 
 }
 
 }  // namespace
+
+Options add_devices(Options program, DevicesVerb& verb) {
+  const Options devices = program.verb("devices", "List GPUs, or show one in detail");
+  devices.explain(
+      "Without GPUs, prints a table of all GPUs; with GPUs, prints all readings of each.");
+  add_source(devices, verb.source);
+  add_gpus(devices, verb.gpus, "Show these GPUs in detail: indexes, UUIDs or PCI addresses");
+  add_json(devices, verb.json);
+  add_color(devices, verb.color);
+  devices.example("gpuyard devices")
+      .example("gpuyard devices 0", "Show GPU 0 in detail")
+      .example("gpuyard devices --simulate 8", "Try it without a GPU");
+  return devices;
+}
+
+int run(const DevicesVerb& verb) {
+  auto open = open_source(verb.source);
+  if (!open) return print_no_devices(verb, open.error());
+  auto snapshot = read_devices(verb, *open->source);
+  if (!snapshot) return print_no_devices(verb, snapshot.error());
+  if (!verb.gpus.empty() && snapshot->driver_initialised) {
+    const auto kept = keep_only(*snapshot, verb.gpus, source_words(verb.source));
+    if (!kept) return print_error(kept.error());
+  }
+  if (verb.json) print(json_line(*snapshot));
+  if (!snapshot->driver_initialised) return print_source_error(no_driver_error(*snapshot));
+  if (snapshot->devices.empty()) {
+    return print_error(
+        {Errc::unavailable, "the driver is loaded but reports no GPUs", "", "gpuyard doctor"});
+  }
+  if (!verb.json) print(text_of(verb, *snapshot));
+  return 0;
+}
+
+const ProbeSet kTableProbes = {Probe::memory,     Probe::utilization,      Probe::temperature,
+                               Probe::power,      Probe::power_limit,      Probe::clocks,
+                               Probe::ecc_totals, Probe::throttle_reasons, Probe::processes};
 
 Printable device_notes(const protocol::Snapshot& snapshot, const Screen& screen) {
   Printable out;

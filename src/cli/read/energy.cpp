@@ -180,40 +180,6 @@ int show(const EnergyVerb& verb) {
   return 0;
 }
 
-}  // namespace
-
-Options add_energy(Options program, EnergyVerb& verb) {
-  const Options energy =
-      program.verb("energy", "Show the energy use of GPUs, or measure a command");
-  energy
-      .explain(
-          "Without a command, shows the energy that each GPU has used. With one, runs it and "
-          "shows the energy that its GPUs used while it ran; the exit code is that of the "
-          "command.")
-      .usage({"gpuyard energy [OPTIONS]\tShow the energy used so far",
-              "gpuyard energy [OPTIONS] -- COMMAND [ARG...]\tMeasure a command"});
-  add_source(energy, verb.source);
-  const Option command = energy.command(verb.command, "Command to run and measure, after --");
-  const Options measured = energy.heading("Measurement");
-  add_gpus_option(measured, verb.gpus, "GPUs to measure: indexes, UUIDs or PCI addresses")
-      .default_is("CUDA_VISIBLE_DEVICES, or all")
-      .needs(command);
-  measured.option("--report", verb.report, "Write the measurement as JSON to FILE, or - for stdout")
-      .metavar("FILE")
-      .needs(command);
-  energy.flag("--json", verb.json, "Print JSON; for a measured command, on stderr");
-  energy.example("gpuyard energy")
-      .example("gpuyard energy -- python train.py")
-      .example("gpuyard energy --gpu 0 --report energy.json -- ./bench.sh");
-  return energy;
-}
-
-int run(const EnergyVerb& verb) {
-  return verb.command.empty() ? show(verb) : measure(verb);
-}
-
-namespace {
-
 std::string watts_text(const std::optional<double>& watts) {
   return watts ? fmt::format("{:.0f} W", *watts) : std::string(kNothing);
 }
@@ -253,7 +219,59 @@ Printable notes_text(const std::vector<std::string>& notes) {
   return text;
 }
 
+sigset_t handled_signals() {
+  return signal_set({SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
+}
+
+// Returns 0, or the errno.
+int start(const std::vector<std::string>& words, const sigset_t& mask, pid_t& child) {
+  const std::vector<char*> argv = pointers_to(words);
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setsigmask(&attributes, &mask);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  const int failed = ::posix_spawnp(&child, argv[0], nullptr, &attributes, argv.data(), environ);
+  ::posix_spawnattr_destroy(&attributes);
+  return failed;
+}
+
+std::optional<int> exit_code_of_ended(pid_t child) {
+  int status = 0;
+  if (::waitpid(child, &status, WNOHANG) != child) return std::nullopt;
+  return WIFSIGNALED(status) ? kExitSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
 }  // namespace
+
+Options add_energy(Options program, EnergyVerb& verb) {
+  const Options energy =
+      program.verb("energy", "Show the energy use of GPUs, or measure a command");
+  energy
+      .explain(
+          "Without a command, shows the energy that each GPU has used. With one, runs it and "
+          "shows the energy that its GPUs used while it ran; the exit code is that of the "
+          "command.")
+      .usage({"gpuyard energy [OPTIONS]\tShow the energy used so far",
+              "gpuyard energy [OPTIONS] -- COMMAND [ARG...]\tMeasure a command"});
+  add_source(energy, verb.source);
+  const Option command = energy.command(verb.command, "Command to run and measure, after --");
+  const Options measured = energy.heading("Measurement");
+  add_gpus_option(measured, verb.gpus, "GPUs to measure: indexes, UUIDs or PCI addresses")
+      .default_is("CUDA_VISIBLE_DEVICES, or all")
+      .needs(command);
+  measured.option("--report", verb.report, "Write the measurement as JSON to FILE, or - for stdout")
+      .metavar("FILE")
+      .needs(command);
+  energy.flag("--json", verb.json, "Print JSON; for a measured command, on stderr");
+  energy.example("gpuyard energy")
+      .example("gpuyard energy -- python train.py")
+      .example("gpuyard energy --gpu 0 --report energy.json -- ./bench.sh");
+  return energy;
+}
+
+int run(const EnergyVerb& verb) {
+  return verb.command.empty() ? show(verb) : measure(verb);
+}
 
 Printable energy_table(const protocol::EnergyReport& report) {
   FittedTable table{{{"GPU", true},
@@ -320,32 +338,6 @@ Printable energy_summary(const MeasuredCommand& measured) {
   }
   return text + notes_text(measured.notes);
 }
-
-namespace {
-
-sigset_t handled_signals() {
-  return signal_set({SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
-}
-
-// Returns 0, or the errno.
-int start(const std::vector<std::string>& words, const sigset_t& mask, pid_t& child) {
-  const std::vector<char*> argv = pointers_to(words);
-  posix_spawnattr_t attributes;
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawnattr_setsigmask(&attributes, &mask);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-  const int failed = ::posix_spawnp(&child, argv[0], nullptr, &attributes, argv.data(), environ);
-  ::posix_spawnattr_destroy(&attributes);
-  return failed;
-}
-
-std::optional<int> exit_code_of_ended(pid_t child) {
-  int status = 0;
-  if (::waitpid(child, &status, WNOHANG) != child) return std::nullopt;
-  return WIFSIGNALED(status) ? kExitSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-}  // namespace
 
 ForegroundCommand::ForegroundCommand() {
   // Inherited as "ignored", SIGCHLD would hide the command's end from us.

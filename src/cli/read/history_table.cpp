@@ -82,6 +82,43 @@ std::vector<std::string> shapes(const std::vector<History>& all, bool ascii) {
   return out;
 }
 
+using protocol::BottleneckSpan;
+using protocol::GpuBottlenecks;
+
+constexpr double kMinUnknownSeconds = 60;  // s: a daemon that has begun knows nothing yet
+
+std::string gpu_text(const GpuBottlenecks& gpu) {
+  return gpu.index ? std::to_string(*gpu.index) : gpu.uuid;
+}
+
+std::string cause_text(BottleneckCause cause) {
+  if (cause == BottleneckCause::stale) return "not responding";  // as in `brief`
+  std::string text(enum_name(cause));
+  std::ranges::replace(text, '_', ' ');
+  return text;
+}
+
+std::string shares_text(const GpuBottlenecks& gpu) {
+  std::string text;
+  for (const protocol::CauseShare& share : gpu.shares) {
+    text += fmt::format("{}{} {:.0f}%", text.empty() ? "" : ", ", cause_text(share.cause),
+                        share.percent);
+  }
+  return text.empty() ? std::string(kNothing) : text;
+}
+
+double duration_of(const BottleneckSpan& span) {
+  const auto began = from_rfc3339(span.began);
+  const auto ended = from_rfc3339(span.ended);
+  return began && ended ? std::chrono::duration<double>(*ended - *began).count() : 0;
+}
+
+bool is_slow(const BottleneckSpan& span) {
+  const BottleneckCause cause = span.bottleneck.cause;
+  if (cause == BottleneckCause::not_known) return duration_of(span) >= kMinUnknownSeconds;
+  return cause != BottleneckCause::none;
+}
+
 }  // namespace
 
 TimeSpan span_of(const std::vector<History>& all) {
@@ -154,47 +191,6 @@ Printable history_table(const std::vector<History>& all, const Screen& screen, b
   for (Column& amount : amounts) table.columns.push_back(std::move(amount));
   return table.text(screen);
 }
-
-namespace {
-
-using protocol::BottleneckSpan;
-using protocol::GpuBottlenecks;
-
-constexpr double kMinUnknownSeconds = 60;  // s: a daemon that has begun knows nothing yet
-
-std::string gpu_text(const GpuBottlenecks& gpu) {
-  return gpu.index ? std::to_string(*gpu.index) : gpu.uuid;
-}
-
-std::string cause_text(BottleneckCause cause) {
-  if (cause == BottleneckCause::stale) return "not responding";  // as in `brief`
-  std::string text(enum_name(cause));
-  std::ranges::replace(text, '_', ' ');
-  return text;
-}
-
-std::string shares_text(const GpuBottlenecks& gpu) {
-  std::string text;
-  for (const protocol::CauseShare& share : gpu.shares) {
-    text += fmt::format("{}{} {:.0f}%", text.empty() ? "" : ", ", cause_text(share.cause),
-                        share.percent);
-  }
-  return text.empty() ? std::string(kNothing) : text;
-}
-
-double duration_of(const BottleneckSpan& span) {
-  const auto began = from_rfc3339(span.began);
-  const auto ended = from_rfc3339(span.ended);
-  return began && ended ? std::chrono::duration<double>(*ended - *began).count() : 0;
-}
-
-bool is_slow(const BottleneckSpan& span) {
-  const BottleneckCause cause = span.bottleneck.cause;
-  if (cause == BottleneckCause::not_known) return duration_of(span) >= kMinUnknownSeconds;
-  return cause != BottleneckCause::none;
-}
-
-}  // namespace
 
 Printable bottleneck_tables(const protocol::Bottlenecks& bottlenecks, const Screen& screen,
                             WallTime now) {

@@ -53,6 +53,106 @@ Printable notes(const ProcessAnswer& answer, const Screen& screen) {
   return out;
 }
 
+ListedProcess listed(const protocol::Device& device, protocol::ProcessWithArguments process) {
+  ListedProcess out{std::move(process), device.index, device.uuid, device.pci_address, {}};
+  out.name = program_of(out);
+  return out;
+}
+
+std::vector<protocol::ProcessWithArguments> processes_of(const protocol::Device& device,
+                                                         const DetailsByGpu& in_full) {
+  const auto found = in_full.find(device.index);
+  if (found != in_full.end() && found->second.processes) return *found->second.processes;
+  std::vector<protocol::ProcessWithArguments> processes;
+  for (const protocol::Process& process : *device.processes) processes.push_back({process, {}});
+  return processes;
+}
+
+constexpr std::array<std::string_view, 8> kProcessFields = {
+    "timestamp", "gpu_name", "gpu_bus_id",   "gpu_serial",
+    "gpu_uuid",  "pid",      "process_name", "used_gpu_memory"};
+
+std::string canonical(const std::string& name) {
+  if (name == "name") return "process_name";
+  return name == "used_memory" ? "used_gpu_memory" : name;
+}
+
+const protocol::Device& device_of(const protocol::Snapshot& snapshot, std::uint32_t index) {
+  return *std::ranges::find(snapshot.devices, index, &protocol::Device::index);
+}
+
+std::string memory_cell(const ListedProcess& process, bool units) {
+  if (!process.memory_bytes) return "[N/A]";
+  return fmt::format("{}{}", mebibytes(*process.memory_bytes), units ? " MiB" : "");
+}
+
+std::string cell(const std::string& field, const ListedProcess& process, const QueryInput& queried,
+                 bool units) {
+  if (field == "pid") return std::to_string(process.pid);
+  if (field == "used_gpu_memory") return memory_cell(process, units);
+  if (field == "process_name") {
+    std::string name = process.name.value_or("[Not Found]");
+    std::ranges::replace(name, ',', '?');
+    return name;
+  }
+  // Other fields are the GPU's, by the same name.
+  const auto of_gpu = parse_field(field);
+  return of_gpu ? csv_cell(*of_gpu, queried, device_of(queried.snapshot, process.gpu_index), units)
+                : std::string("[N/A]");
+}
+
+template <class AnyProcess>
+bool matches_user(const AnyProcess& process, const std::string& user) {
+  const bool by_number = process.uid && std::to_string(*process.uid) == user;
+  return by_number || (process.user && (process.user == user || printable(*process.user) == user));
+}
+
+Result<ProcessAnswer> read_processes(Source& source, const ProcessesVerb& verb) {
+  const auto snapshot = read_gpus(source, verb.gpus, {Probe::processes}, OwnerLookup::looked_up,
+                                  source_words(verb.source));
+  if (!snapshot) return snapshot.error();
+  auto answer = read_process_answer(source, *snapshot);
+  if (answer && !verb.user.empty()) {
+    std::erase_if(answer->processes,
+                  [&](const ListedProcess& process) { return !matches_user(process, verb.user); });
+  }
+  return answer;
+}
+
+// A missing driver is an answer too: scripts get valid JSON with an empty list.
+int print_no_processes(const ProcessesVerb& verb, const Error& error) {
+  if (verb.json) {
+    ProcessAnswer nothing;
+    nothing.taken_at = to_rfc3339(wall_now());
+    print(json_line(nothing));
+  }
+  return print_source_error(error);
+}
+
+Printable no_process_text(const std::string& user) {
+  return user.empty() ? Printable("No processes.\n")
+                      : formatted("No processes of user \"{}\".\n", user);
+}
+
+int show_past(const ProcessesVerb& verb) {
+  const auto daemon = require_daemon(
+      verb.source.socket, "past processes need a daemon, and none is running on this machine");
+  if (!daemon) return print_source_error(daemon.error());
+  const protocol::ProcessSpansQuery query{
+      non_empty(verb.gpus), non_empty(verb.since), non_empty(verb.until), {}};
+  auto spans = client::call_with_retry(*daemon, protocol::kProcessSpans, query);
+  if (!spans) return print_source_error(spans.error());
+  if (!verb.user.empty()) {
+    std::erase_if(spans->processes, [&](const protocol::ProcessSpan& span) {
+      return !matches_user(span, verb.user);
+    });
+  }
+  print(verb.json ? json_line(*spans)
+                  : (spans->processes.empty() ? no_process_text(verb.user) : Printable()) +
+                        process_span_table(*spans, Screen::of_stdout(verb.color), wall_now()));
+  return 0;
+}
+
 }  // namespace
 
 std::string user_text(const protocol::Process& process) {
@@ -105,25 +205,6 @@ Printable process_table(const ProcessAnswer& answer, const Screen& screen) {
   return (answer.processes.empty() ? Printable() : table.text(screen)) + notes(answer, screen);
 }
 
-namespace {
-
-ListedProcess listed(const protocol::Device& device, protocol::ProcessWithArguments process) {
-  ListedProcess out{std::move(process), device.index, device.uuid, device.pci_address, {}};
-  out.name = program_of(out);
-  return out;
-}
-
-std::vector<protocol::ProcessWithArguments> processes_of(const protocol::Device& device,
-                                                         const DetailsByGpu& in_full) {
-  const auto found = in_full.find(device.index);
-  if (found != in_full.end() && found->second.processes) return *found->second.processes;
-  std::vector<protocol::ProcessWithArguments> processes;
-  for (const protocol::Process& process : *device.processes) processes.push_back({process, {}});
-  return processes;
-}
-
-}  // namespace
-
 std::optional<std::string> program_of(const protocol::ProcessWithArguments& process) {
   if (process.arguments && !process.arguments->empty() && !process.arguments->front().empty()) {
     return process.arguments->front();
@@ -159,43 +240,6 @@ Result<ProcessAnswer> read_process_answer(Source& source, const protocol::Snapsh
   }
   return process_answer(snapshot, in_full);
 }
-
-namespace {
-
-constexpr std::array<std::string_view, 8> kProcessFields = {
-    "timestamp", "gpu_name", "gpu_bus_id",   "gpu_serial",
-    "gpu_uuid",  "pid",      "process_name", "used_gpu_memory"};
-
-std::string canonical(const std::string& name) {
-  if (name == "name") return "process_name";
-  return name == "used_memory" ? "used_gpu_memory" : name;
-}
-
-const protocol::Device& device_of(const protocol::Snapshot& snapshot, std::uint32_t index) {
-  return *std::ranges::find(snapshot.devices, index, &protocol::Device::index);
-}
-
-std::string memory_cell(const ListedProcess& process, bool units) {
-  if (!process.memory_bytes) return "[N/A]";
-  return fmt::format("{}{}", mebibytes(*process.memory_bytes), units ? " MiB" : "");
-}
-
-std::string cell(const std::string& field, const ListedProcess& process, const QueryInput& queried,
-                 bool units) {
-  if (field == "pid") return std::to_string(process.pid);
-  if (field == "used_gpu_memory") return memory_cell(process, units);
-  if (field == "process_name") {
-    std::string name = process.name.value_or("[Not Found]");
-    std::ranges::replace(name, ',', '?');
-    return name;
-  }
-  // Other fields are the GPU's, by the same name.
-  const auto of_gpu = parse_field(field);
-  return of_gpu ? csv_cell(*of_gpu, queried, device_of(queried.snapshot, process.gpu_index), units)
-                : std::string("[N/A]");
-}
-
-}  // namespace
 
 Result<std::vector<std::string>> parse_process_fields(const std::vector<std::string>& names) {
   if (names.empty()) {
@@ -256,62 +300,6 @@ Printable process_span_table(const protocol::ProcessSpans& spans, const Screen& 
   for (const std::string& note : spans.notes) out += paragraph(screen, Tone::warning, note);
   return out;
 }
-
-namespace {
-
-template <class AnyProcess>
-bool matches_user(const AnyProcess& process, const std::string& user) {
-  const bool by_number = process.uid && std::to_string(*process.uid) == user;
-  return by_number || (process.user && (process.user == user || printable(*process.user) == user));
-}
-
-Result<ProcessAnswer> read_processes(Source& source, const ProcessesVerb& verb) {
-  const auto snapshot = read_gpus(source, verb.gpus, {Probe::processes}, OwnerLookup::looked_up,
-                                  source_words(verb.source));
-  if (!snapshot) return snapshot.error();
-  auto answer = read_process_answer(source, *snapshot);
-  if (answer && !verb.user.empty()) {
-    std::erase_if(answer->processes,
-                  [&](const ListedProcess& process) { return !matches_user(process, verb.user); });
-  }
-  return answer;
-}
-
-// A missing driver is an answer too: scripts get valid JSON with an empty list.
-int print_no_processes(const ProcessesVerb& verb, const Error& error) {
-  if (verb.json) {
-    ProcessAnswer nothing;
-    nothing.taken_at = to_rfc3339(wall_now());
-    print(json_line(nothing));
-  }
-  return print_source_error(error);
-}
-
-Printable no_process_text(const std::string& user) {
-  return user.empty() ? Printable("No processes.\n")
-                      : formatted("No processes of user \"{}\".\n", user);
-}
-
-int show_past(const ProcessesVerb& verb) {
-  const auto daemon = require_daemon(
-      verb.source.socket, "past processes need a daemon, and none is running on this machine");
-  if (!daemon) return print_source_error(daemon.error());
-  const protocol::ProcessSpansQuery query{
-      non_empty(verb.gpus), non_empty(verb.since), non_empty(verb.until), {}};
-  auto spans = client::call_with_retry(*daemon, protocol::kProcessSpans, query);
-  if (!spans) return print_source_error(spans.error());
-  if (!verb.user.empty()) {
-    std::erase_if(spans->processes, [&](const protocol::ProcessSpan& span) {
-      return !matches_user(span, verb.user);
-    });
-  }
-  print(verb.json ? json_line(*spans)
-                  : (spans->processes.empty() ? no_process_text(verb.user) : Printable()) +
-                        process_span_table(*spans, Screen::of_stdout(verb.color), wall_now()));
-  return 0;
-}
-
-}  // namespace
 
 Options add_processes(Options program, ProcessesVerb& verb) {
   const Options processes = program.verb("processes", "List the processes on the GPUs");

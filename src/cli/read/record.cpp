@@ -87,6 +87,36 @@ Result<void> record(const RecordVerb& verb, Source& source, SignalWaiter& signal
   return {};
 }
 
+void warn_truncated(const recording::Player& player, const std::string& file) {
+  if (player.truncated_line() == 0) return;
+  print_error(
+      {Errc::invalid,
+       fmt::format("{}:{}: the recording is cut off in this line; playing the part before it", file,
+                   player.truncated_line())});
+}
+
+Printable info(const recording::Player& player) {
+  Printable text = formatted("start   {}\nlength  {:.1f} s\n", player.header().began_at,
+                             to_seconds(player.length()));
+  const auto& driver = player.header().driver;
+  if (driver.driver_version) text += formatted("driver  {}\n", *driver.driver_version);
+  if (player.header().simulated) text += "simulated GPUs\n";
+  for (const auto& gpu : player.gpus()) {
+    text +=
+        formatted("GPU {}   {}  {}\n", gpu.identity.index, gpu.identity.name, gpu.identity.uuid);
+  }
+  return text;
+}
+
+// Counts the polls until the recording ends.
+std::uint64_t remaining_polls(const recording::Player& player, const recording::Replay& replay,
+                              const std::string& interval) {
+  const auto between = parse_interval(interval);
+  if (!between) return 0;  // the verb that polls reports it
+  const double seconds = to_seconds(player.length() - replay.from) / replay.speed;
+  return 1 + static_cast<std::uint64_t>(std::max(0.0, seconds) / to_seconds(*between));
+}
+
 }  // namespace
 
 Options add_record(Options program, RecordVerb& verb) {
@@ -121,40 +151,6 @@ int run(const RecordVerb& verb) {
 }
 
 // gpuyard replay
-namespace {
-
-void warn_truncated(const recording::Player& player, const std::string& file) {
-  if (player.truncated_line() == 0) return;
-  print_error(
-      {Errc::invalid,
-       fmt::format("{}:{}: the recording is cut off in this line; playing the part before it", file,
-                   player.truncated_line())});
-}
-
-Printable info(const recording::Player& player) {
-  Printable text = formatted("start   {}\nlength  {:.1f} s\n", player.header().began_at,
-                             to_seconds(player.length()));
-  const auto& driver = player.header().driver;
-  if (driver.driver_version) text += formatted("driver  {}\n", *driver.driver_version);
-  if (player.header().simulated) text += "simulated GPUs\n";
-  for (const auto& gpu : player.gpus()) {
-    text +=
-        formatted("GPU {}   {}  {}\n", gpu.identity.index, gpu.identity.name, gpu.identity.uuid);
-  }
-  return text;
-}
-
-// Counts the polls until the recording ends.
-std::uint64_t remaining_polls(const recording::Player& player, const recording::Replay& replay,
-                              const std::string& interval) {
-  const auto between = parse_interval(interval);
-  if (!between) return 0;  // the verb that polls reports it
-  const double seconds = to_seconds(player.length() - replay.from) / replay.speed;
-  return 1 + static_cast<std::uint64_t>(std::max(0.0, seconds) / to_seconds(*between));
-}
-
-}  // namespace
-
 Result<recording::Replay> replay_from(const std::string& file, const std::string& from,
                                       double speed, std::string_view option) {
   const auto offset = parse_interval(from, Duration(0));

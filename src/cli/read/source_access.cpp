@@ -30,6 +30,42 @@ std::string worlds_directory() {
   return failed || place.size() > kMaxPathLength ? "/tmp" : place;
 }
 
+// The error of a driver of this machine, with what is known of such errors.
+Error explain_error(Error error) {
+  if (const auto world = environment_variable("GPUYARD_SIM_WORLD"); !world.empty()) {
+    error.cause = fmt::format("GPUYARD_SIM_WORLD points to the simulated world in {}", world);
+    error.hint = "gpuyard sim status";
+    return error;
+  }
+  const std::string_view reason = init_failure_reason(error);
+  const bool library = is_library_error(reason);
+  if (!library) error.cause = driver_advice(reason, "");
+  // Another reason names the library, with the path that was set for it.
+  if (reason.find("Shared Library Not Found") != reason.npos) {
+    error.cause =
+        "libnvidia-ml.so.1, part of the NVIDIA driver, is not in the loader's search path";
+  }
+  error.hint = std::string(library ? "ldconfig -p | grep nvidia-ml\n" : "") +
+               "gpuyard doctor\n"
+               "gpuyard devices --simulate 4  # works without a GPU";
+  return error;
+}
+
+using protocol::Device;
+
+bool matches_name(const Device& device, std::string_view name) {
+  if (name == std::to_string(device.index)) return true;
+  if (!device.uuid.empty() && equals_ignoring_case(device.uuid, name)) return true;
+  return !device.pci_address.empty() && device.pci_address == short_pci_address(name);
+}
+
+Error unknown_gpu_error(std::string_view name, std::size_t gpus, std::string_view words) {
+  return {Errc::not_found,
+          fmt::format("GPU \"{}\" not found; there {} {}, named by index, UUID or PCI address",
+                      name, gpus == 1 ? "is" : "are", gpus),
+          "", std::string("gpuyard devices").append(words)};
+}
+
 }  // namespace
 
 Result<TemporaryDirectory> TemporaryDirectory::make() {
@@ -92,31 +128,6 @@ Result<http::Endpoint> require_daemon(const std::string& socket, std::string_vie
   return Error{Errc::unavailable, std::string(if_none), "", client::start_command()};
 }
 
-namespace {
-
-// The error of a driver of this machine, with what is known of such errors.
-Error explain_error(Error error) {
-  if (const auto world = environment_variable("GPUYARD_SIM_WORLD"); !world.empty()) {
-    error.cause = fmt::format("GPUYARD_SIM_WORLD points to the simulated world in {}", world);
-    error.hint = "gpuyard sim status";
-    return error;
-  }
-  const std::string_view reason = init_failure_reason(error);
-  const bool library = is_library_error(reason);
-  if (!library) error.cause = driver_advice(reason, "");
-  // Another reason names the library, with the path that was set for it.
-  if (reason.find("Shared Library Not Found") != reason.npos) {
-    error.cause =
-        "libnvidia-ml.so.1, part of the NVIDIA driver, is not in the loader's search path";
-  }
-  error.hint = std::string(library ? "ldconfig -p | grep nvidia-ml\n" : "") +
-               "gpuyard doctor\n"
-               "gpuyard devices --simulate 4  # works without a GPU";
-  return error;
-}
-
-}  // namespace
-
 Printable host_heading(const std::string& socket) {
   return client::is_remote_address(socket) ? formatted("On {}:\n", socket) : "";
 }
@@ -164,25 +175,6 @@ int print_source_error(const Error& error) {
                               !client::mentions_remote_address(error.message);
   return print_error(of_driver_here ? explain_error(error) : error);
 }
-
-namespace {
-
-using protocol::Device;
-
-bool matches_name(const Device& device, std::string_view name) {
-  if (name == std::to_string(device.index)) return true;
-  if (!device.uuid.empty() && equals_ignoring_case(device.uuid, name)) return true;
-  return !device.pci_address.empty() && device.pci_address == short_pci_address(name);
-}
-
-Error unknown_gpu_error(std::string_view name, std::size_t gpus, std::string_view words) {
-  return {Errc::not_found,
-          fmt::format("GPU \"{}\" not found; there {} {}, named by index, UUID or PCI address",
-                      name, gpus == 1 ? "is" : "are", gpus),
-          "", std::string("gpuyard devices").append(words)};
-}
-
-}  // namespace
 
 Result<void> keep_only(protocol::Snapshot& snapshot, std::string_view names,
                        std::string_view words) {

@@ -133,35 +133,6 @@ Printable line_of(const Screen& screen, const std::vector<ShownColumn>& columns,
   return line.ended();
 }
 
-}  // namespace
-
-void FittedTable::add(std::vector<Cell> cells) {
-  for (std::size_t i = 0; i < cells.size(); ++i) columns[i].cells.push_back(std::move(cells[i]));
-}
-
-Printable FittedTable::text(const Screen& screen) const {
-  std::vector<ShownColumn> shown;
-  for (const Column& column : columns) shown.push_back(full_column(column));
-  while (!screen.has_room_for(total(shown)) && drop_next(shown)) continue;
-  Printable out = line_of(screen, shown, std::nullopt);
-  const std::size_t rows = columns.empty() ? 0 : columns.front().cells.size();
-  for (std::size_t row = 0; row < rows; ++row) out += line_of(screen, shown, row);
-  return out;
-}
-
-Printable bar(const Screen& screen, Tone tone, double share, std::size_t width) {
-  const double clamped = std::clamp(share, 0.0, 1.0);
-  auto filled = static_cast<std::size_t>(std::lround(clamped * static_cast<double>(width)));
-  if (filled == 0 && clamped > 0) filled = 1;  // a small share still shows
-  std::string full;
-  std::string rest;
-  for (std::size_t i = 0; i < filled; ++i) full += screen.utf8 ? "\u2501" : "#";
-  for (std::size_t i = filled; i < width; ++i) rest += screen.utf8 ? "\u2500" : "-";
-  return painted(screen, tone, full) + painted(screen, Tone::faint, rest);
-}
-
-namespace {
-
 struct CodePoints {
   std::uint32_t first;
   std::uint32_t last;
@@ -212,6 +183,31 @@ std::size_t bytes_within(std::string_view text, std::size_t width) {
 }
 
 }  // namespace
+
+void FittedTable::add(std::vector<Cell> cells) {
+  for (std::size_t i = 0; i < cells.size(); ++i) columns[i].cells.push_back(std::move(cells[i]));
+}
+
+Printable FittedTable::text(const Screen& screen) const {
+  std::vector<ShownColumn> shown;
+  for (const Column& column : columns) shown.push_back(full_column(column));
+  while (!screen.has_room_for(total(shown)) && drop_next(shown)) continue;
+  Printable out = line_of(screen, shown, std::nullopt);
+  const std::size_t rows = columns.empty() ? 0 : columns.front().cells.size();
+  for (std::size_t row = 0; row < rows; ++row) out += line_of(screen, shown, row);
+  return out;
+}
+
+Printable bar(const Screen& screen, Tone tone, double share, std::size_t width) {
+  const double clamped = std::clamp(share, 0.0, 1.0);
+  auto filled = static_cast<std::size_t>(std::lround(clamped * static_cast<double>(width)));
+  if (filled == 0 && clamped > 0) filled = 1;  // a small share still shows
+  std::string full;
+  std::string rest;
+  for (std::size_t i = 0; i < filled; ++i) full += screen.utf8 ? "\u2501" : "#";
+  for (std::size_t i = filled; i < width; ++i) rest += screen.utf8 ? "\u2500" : "-";
+  return painted(screen, tone, full) + painted(screen, Tone::faint, rest);
+}
 
 std::size_t width_of(std::string_view text) {
   std::size_t width = 0;

@@ -71,6 +71,48 @@ std::string number_text(const MetricRow& row, std::int64_t number, const Screen&
   return row.kind == MetricKind::state ? words_text(row, number) : std::to_string(number);
 }
 
+// "18 of 18 up"; "17 of 18 up, down: 5".
+std::string links_text(std::span<const Reading> links) {
+  std::string down;
+  std::size_t up = 0;
+  for (const Reading& link : links) {
+    const std::int64_t* state = link.number();
+    if (state != nullptr && *state != 0) {
+      ++up;
+    } else {
+      down += (down.empty() ? ", down: " : " ") + std::to_string(link.index);
+    }
+  }
+  return fmt::format("{} of {} up{}", up, links.size(), down);
+}
+
+constexpr std::int64_t kHwSlowdown = 0x8;
+constexpr std::int64_t kSwThermal = 0x20;
+constexpr std::int64_t kHwThermal = 0x40;
+constexpr std::int64_t kPowerBrake = 0x80;
+
+// "H100" of "H100 80GB HBM3", "A100" of "A100-SXM4-80GB": without memory and form.
+std::string model_alone(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kForms = {"SXM", "PCIE", "NVL", "HBM"};
+  for (std::size_t at = name.find_first_of(" -"); at != name.npos;
+       at = name.find_first_of(" -", at + 1)) {
+    const std::string_view rest = name.substr(at + 1);
+    const std::string word = to_lower(rest.substr(0, rest.find_first_of(" -")));
+    const bool memory = !word.empty() && word.front() >= '0' && word.front() <= '9' &&
+                        (word.ends_with("gb") || word.ends_with("g"));
+    const bool form = std::ranges::any_of(
+        kForms, [&](std::string_view one) { return word.starts_with(to_lower(one)); });
+    if (memory || form) return std::string(name.substr(0, at));
+  }
+  return std::string(name);
+}
+
+struct ModelCount {
+  std::string name;
+  std::string alone;
+  std::size_t gpus = 0;
+};
+
 }  // namespace
 
 std::string bytes_text(std::int64_t bytes) {
@@ -87,25 +129,6 @@ std::string value_text(const MetricRow& row, const Reading& reading, const Scree
   return std::string(kNothing);
 }
 
-namespace {
-
-// "18 of 18 up"; "17 of 18 up, down: 5".
-std::string links_text(std::span<const Reading> links) {
-  std::string down;
-  std::size_t up = 0;
-  for (const Reading& link : links) {
-    const std::int64_t* state = link.number();
-    if (state != nullptr && *state != 0) {
-      ++up;
-    } else {
-      down += (down.empty() ? ", down: " : " ") + std::to_string(link.index);
-    }
-  }
-  return fmt::format("{} of {} up{}", up, links.size(), down);
-}
-
-}  // namespace
-
 std::string row_text(const MetricRow& row, std::span<const Reading> readings,
                      const Screen& screen) {
   if (row.dimension == Dimension::link && row.kind == MetricKind::state)
@@ -118,13 +141,6 @@ std::string row_text(const MetricRow& row, std::span<const Reading> readings,
   }
   return out.empty() ? std::string(kNothing) : out;
 }
-
-namespace {
-constexpr std::int64_t kHwSlowdown = 0x8;
-constexpr std::int64_t kSwThermal = 0x20;
-constexpr std::int64_t kHwThermal = 0x40;
-constexpr std::int64_t kPowerBrake = 0x80;
-}  // namespace
 
 std::string throttle_text(std::int64_t reasons) {
   // The driver sets this flag together with the flag of its reason.
@@ -163,32 +179,6 @@ std::string short_name(std::string_view name) {
   }
   return printable(name);
 }
-
-namespace {
-
-// "H100" of "H100 80GB HBM3", "A100" of "A100-SXM4-80GB": without memory and form.
-std::string model_alone(std::string_view name) {
-  constexpr std::array<std::string_view, 4> kForms = {"SXM", "PCIE", "NVL", "HBM"};
-  for (std::size_t at = name.find_first_of(" -"); at != name.npos;
-       at = name.find_first_of(" -", at + 1)) {
-    const std::string_view rest = name.substr(at + 1);
-    const std::string word = to_lower(rest.substr(0, rest.find_first_of(" -")));
-    const bool memory = !word.empty() && word.front() >= '0' && word.front() <= '9' &&
-                        (word.ends_with("gb") || word.ends_with("g"));
-    const bool form = std::ranges::any_of(
-        kForms, [&](std::string_view one) { return word.starts_with(to_lower(one)); });
-    if (memory || form) return std::string(name.substr(0, at));
-  }
-  return std::string(name);
-}
-
-struct ModelCount {
-  std::string name;
-  std::string alone;
-  std::size_t gpus = 0;
-};
-
-}  // namespace
 
 std::string models_text(const std::vector<std::string>& product_names) {
   std::vector<ModelCount> models;

@@ -1,19 +1,9 @@
-// gpuyard serve, and how clients elsewhere reach it: gpuyard dial-stdio
+// gpuyard serve
 #include "daemon/serve.h"
 #include "daemon/config_check.h"
 
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/prctl.h>
-#include <unistd.h>
-
-#include <fmt/format.h>
-
-#include "base/files.h"
 #include "base/log.h"
-#include "base/spawn.h"
 #include "cli/command_line.h"
-#include "cli/lease/signalling.h"
 #include "cli/read/devices.h"
 #include "cli/read/source_access.h"
 #include "cli/screen/output.h"
@@ -127,10 +117,6 @@ void greet(const Snapshot& snapshot, const std::vector<std::string>& addresses) 
   text += "\nPress Ctrl-C to stop.\n";
   static_cast<void>(try_print(text).ok());
 }
-
-}  // namespace
-
-namespace {
 
 void add_daemon(Options daemon, ServeVerb& verb) {
   daemon
@@ -247,69 +233,6 @@ int run(const ServeVerb& verb) {
   options.simulated_world = world_name;
   if (verb.greet) options.on_ready = greet;
   return report_result(daemon::serve(options));
-}
-
-// gpuyard dial-stdio, and the child at the other end of ssh
-namespace {
-
-// There is no option that names another socket: a key that may only run this leads to the daemon
-// and nowhere else. The kernel tells the daemon who connects, which is whom ssh has let in.
-Result<http::Endpoint> socket_to_dial(const DialStdioVerb& verb) {
-  auto daemon = require_daemon("", "no daemon is running on this machine");
-  if (!daemon) return daemon;
-  if (daemon->kind != http::Endpoint::Kind::unix_socket) {
-    return Error{Errc::invalid, fmt::format("GPUYARD_SOCKET is {} on this machine; the daemon can "
-                                            "identify the user only over a Unix socket",
-                                            daemon->text())};
-  }
-  if (!verb.lease_only) return daemon;
-  config::Config::Server server;
-  server.socket = daemon->path;
-  return http::Endpoint::unix_socket(config::lease_socket_of(server));
-}
-
-}  // namespace
-
-Options add_dial_stdio(Options program, DialStdioVerb& verb) {
-  const Options dial =
-      program.verb("dial-stdio", "Relay stdin and stdout to the daemon; run by ssh for -H");
-  dial.flag("--lease-only", verb.lease_only,
-            "Connect to the socket that allows nothing beyond leasing");
-  dial.flag("--send-signals", verb.send_signals,
-            "Send the signals of `lease release` to the processes listed on stdin instead")
-      .excludes(dial.find("--lease-only"));
-  dial.explain("The bytes on stdin are HTTP requests to the daemon, those on stdout its responses.")
-      .example("gpuyard dial-stdio")
-      .example("gpuyard dial-stdio --lease-only");
-  return dial;
-}
-
-int run(const DialStdioVerb& verb) {
-  if (verb.send_signals) {
-    constexpr unsigned kMaxSeconds = 60;
-    ::alarm(kMaxSeconds);  // ends this process if ssh does not
-    return report_result(relay_signals());
-  }
-  const auto socket = socket_to_dial(verb);
-  if (!socket) return print_error(socket.error());
-  ::signal(SIGPIPE, SIG_IGN);  // the end of a pipe is an end like others
-  return report_result(http::relay(*socket, STDIN_FILENO, STDOUT_FILENO));
-}
-
-// A killed client cannot end its ssh, and an ssh that is still logging in sees no end of its stdin.
-int run_with_parent(const std::vector<std::string>& words) {
-  if (words.size() < 2) return client::kStartFailedExitCode;
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (std::to_string(::getppid()) != words.front())
-    return client::kStartFailedExitCode;  // it is gone
-  std::vector<std::string> texts(words.begin() + 1, words.end());
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  const auto program = find_program(texts.front());
-  if (program) ::execv(program->c_str(), pointers.data());
-  print_error(program ? system_error("starting " + texts.front()) : program.error());
-  return client::kStartFailedExitCode;
 }
 
 }  // namespace gpuyard::cli

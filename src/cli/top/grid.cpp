@@ -42,6 +42,30 @@ Printable move_to(std::size_t column, std::size_t row) {
   return formatted("\x1b[{};{}H", row + 1, column + 1);
 }
 
+constexpr std::array<std::string_view, 9> kBlocks = {"·", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+constexpr std::array<std::string_view, 9> kLetters = {".", "_", ",", "-", "=", "+", "*", "%", "#"};
+
+double clamp_share(double share) {
+  return std::clamp(share, 0.0, 1.0);
+}
+
+// A value of a gap is below 0.
+std::size_t step_of(double share, std::size_t steps) {
+  if (share <= 0) return 0;
+  const double step = std::ceil(clamp_share(share) * static_cast<double>(steps));
+  return static_cast<std::size_t>(step);
+}
+
+// Two values side by side, each of four dots from below (U+2800).
+std::string braille(double left, double right) {
+  constexpr std::array<unsigned, 5> kLeft = {0x00, 0x40, 0x44, 0x46, 0x47};
+  constexpr std::array<unsigned, 5> kRight = {0x00, 0x80, 0xA0, 0xB0, 0xB8};
+  const unsigned dots = kLeft.at(step_of(left, 4)) | kRight.at(step_of(right, 4));
+  const unsigned code = 0x2800U | dots;
+  return {static_cast<char>(0xE2), static_cast<char>(0x80U | (code >> 6U & 0x3FU)),
+          static_cast<char>(0x80U | (code & 0x3FU))};
+}
+
 }  // namespace
 
 // A wide sign that loses one of its cells is gone.
@@ -144,34 +168,6 @@ Palette palette_of(std::string_view term, std::string_view colorterm, bool color
   if (direct || colorterm == "truecolor" || colorterm == "24bit") return Palette::true_color;
   return term.find("256") != term.npos ? Palette::of_256 : Palette::of_16;
 }
-
-namespace {
-
-constexpr std::array<std::string_view, 9> kBlocks = {"·", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-constexpr std::array<std::string_view, 9> kLetters = {".", "_", ",", "-", "=", "+", "*", "%", "#"};
-
-double clamp_share(double share) {
-  return std::clamp(share, 0.0, 1.0);
-}
-
-// A value of a gap is below 0.
-std::size_t step_of(double share, std::size_t steps) {
-  if (share <= 0) return 0;
-  const double step = std::ceil(clamp_share(share) * static_cast<double>(steps));
-  return static_cast<std::size_t>(step);
-}
-
-// Two values side by side, each of four dots from below (U+2800).
-std::string braille(double left, double right) {
-  constexpr std::array<unsigned, 5> kLeft = {0x00, 0x40, 0x44, 0x46, 0x47};
-  constexpr std::array<unsigned, 5> kRight = {0x00, 0x80, 0xA0, 0xB0, 0xB8};
-  const unsigned dots = kLeft.at(step_of(left, 4)) | kRight.at(step_of(right, 4));
-  const unsigned code = 0x2800U | dots;
-  return {static_cast<char>(0xE2), static_cast<char>(0x80U | (code >> 6U & 0x3FU)),
-          static_cast<char>(0x80U | (code & 0x3FU))};
-}
-
-}  // namespace
 
 std::string_view level(double share, Charset charset) {
   if (share < 0) return " ";

@@ -74,25 +74,6 @@ std::vector<std::string> keep_order(const std::vector<std::string>& before,
   return names;
 }
 
-}  // namespace
-
-const List& list_of(const Model& model) {
-  static const List kNone;
-  const auto found = model.lists.find(model.pane == Pane::gpu ? Pane::overview : model.pane);
-  return found != model.lists.end() ? found->second : kNone;
-}
-
-const protocol::Device* device_of(const Model& model) {
-  const auto found = model.lists.find(Pane::overview);
-  if (found == model.lists.end()) return nullptr;
-  for (const protocol::Device& device : model.data.snapshot.devices) {
-    if (name_of(device) == found->second.selected) return &device;
-  }
-  return nullptr;
-}
-
-namespace {
-
 // The rows that the list of the pane names, in its order.
 template <class Row>
 std::vector<Row> in_list_order(const Model& model, Pane pane, std::vector<Row> rows) {
@@ -109,7 +90,37 @@ std::vector<Row> in_list_order(const Model& model, Pane pane, std::vector<Row> r
   return listed;
 }
 
+// One sentence for the status line; a command may print notes, or a table.
+std::string result_of(const Action& action, const std::string& printed) {
+  if (action.command == Command::silence) {
+    return fmt::format("{} for {}", action.done, action.value(0));
+  }
+  if (!action.done.empty()) return action.done;
+  std::string_view rest = printed;
+  while (!rest.empty()) {
+    const std::string_view line = take_until('\n', rest);
+    const bool remark = line.starts_with("gpuyard: note: ") || line.starts_with("On ");
+    if (!remark && !line.empty()) return without_program_name(line);
+  }
+  return "done";
+}
+
 }  // namespace
+
+const List& list_of(const Model& model) {
+  static const List kNone;
+  const auto found = model.lists.find(model.pane == Pane::gpu ? Pane::overview : model.pane);
+  return found != model.lists.end() ? found->second : kNone;
+}
+
+const protocol::Device* device_of(const Model& model) {
+  const auto found = model.lists.find(Pane::overview);
+  if (found == model.lists.end()) return nullptr;
+  for (const protocol::Device& device : model.data.snapshot.devices) {
+    if (name_of(device) == found->second.selected) return &device;
+  }
+  return nullptr;
+}
 
 std::vector<const protocol::Device*> gpus_of(const Model& model) {
   std::vector<const protocol::Device*> gpus;
@@ -176,25 +187,6 @@ void sort_lists(Model& model) {
   model.query.charts_gpu = device != nullptr ? device->uuid : "";
   model.query.span = kTimeSpans.at(model.span);
 }
-
-namespace {
-
-// One sentence for the status line; a command may print notes, or a table.
-std::string result_of(const Action& action, const std::string& printed) {
-  if (action.command == Command::silence) {
-    return fmt::format("{} for {}", action.done, action.value(0));
-  }
-  if (!action.done.empty()) return action.done;
-  std::string_view rest = printed;
-  while (!rest.empty()) {
-    const std::string_view line = take_until('\n', rest);
-    const bool remark = line.starts_with("gpuyard: note: ") || line.starts_with("On ");
-    if (!remark && !line.empty()) return without_program_name(line);
-  }
-  return "done";
-}
-
-}  // namespace
 
 void finish_action(Model& model, const Result<std::string>& done) {
   if (!model.dialog) return;

@@ -161,6 +161,34 @@ class FileReader {
   Config& config_;
 };
 
+std::string in_quotes(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+std::string to_toml(const Value& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return in_quotes(*text);
+  if (const auto* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
+  if (const auto* yes = std::get_if<bool>(&value)) return *yes ? "true" : "false";
+  if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real);
+  std::string out = "[";
+  for (const std::string& element : std::get<std::vector<std::string>>(value)) {
+    if (out.size() > 1) out += ", ";
+    out += in_quotes(element);
+  }
+  return out + "]";
+}
+
 }  // namespace
 
 Result<void> apply_toml(Config& config, std::string_view text, const std::string& file,
@@ -206,38 +234,6 @@ Config with_default_paths(Config config, const Environment& environment) {
   }
   return config;
 }
-
-namespace {
-
-std::string in_quotes(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
-
-std::string to_toml(const Value& value) {
-  if (const auto* text = std::get_if<std::string>(&value)) return in_quotes(*text);
-  if (const auto* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
-  if (const auto* yes = std::get_if<bool>(&value)) return *yes ? "true" : "false";
-  if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real);
-  std::string out = "[";
-  for (const std::string& element : std::get<std::vector<std::string>>(value)) {
-    if (out.size() > 1) out += ", ";
-    out += in_quotes(element);
-  }
-  return out + "]";
-}
-
-}  // namespace
 
 std::string render(const Config& config, Style style) {
   std::string out = "# gpuyard configuration\n";

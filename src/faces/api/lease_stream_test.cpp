@@ -187,7 +187,7 @@ using testing::Not;
 class LeasePublisherTest : public LeaseRoutes {
  protected:
   LeasePublisherTest() {
-    world_.leases->on_change(
+    world_.leases->set_on_change(
         [this](const lease::Lease& now, lease::LeaseState) { lease_publisher_.on_change(now); });
     lease_publisher_.start();
     take(*event_stream_);
