@@ -6,10 +6,11 @@
 #include "base/saturated.h"
 #include "base/text.h"
 #include "faces/api/alert_view.h"
+#include "faces/api/bound_route.h"
 #include "faces/api/context.h"
-#include "faces/api/devices.h"
+#include "faces/api/gpu_names.h"
 #include "faces/api/query_queue.h"
-#include "faces/api/router.h"
+#include "faces/api/responder.h"
 #include "gpu/device/fitness.h"
 
 namespace gpuyard::api {

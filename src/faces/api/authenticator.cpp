@@ -9,8 +9,8 @@
 #include "base/text.h"
 #include "core/auth/auth_throttle.h"
 #include "core/auth/token_store.h"
+#include "faces/api/bound_route.h"
 #include "faces/api/context.h"
-#include "faces/api/router.h"
 
 namespace gpuyard::api {
 namespace {

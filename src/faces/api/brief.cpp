@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 
 #include "base/json_writer.h"
+#include "faces/api/bound_route.h"
 #include "faces/api/context.h"
 #include "faces/api/lease_view.h"
-#include "faces/api/router.h"
+#include "faces/api/responder.h"
 #include "faces/protocol/brief.h"
 
 namespace gpuyard::api {

@@ -6,10 +6,11 @@
 
 #include "core/control/change_executor.h"
 #include "core/control/survey.h"
+#include "faces/api/bound_route.h"
 #include "faces/api/context.h"
-#include "faces/api/devices.h"
+#include "faces/api/gpu_names.h"
 #include "faces/api/query_queue.h"
-#include "faces/api/router.h"
+#include "faces/api/responder.h"
 
 namespace gpuyard::api {
 namespace {

@@ -1,13 +1,10 @@
 // The routes of GPUs: the fresh list of the REST contract, and the full state from the newest
 // snapshot.
-#include "faces/api/devices.h"
-
-#include <algorithm>
-
 #include "base/json_writer.h"
 #include "base/log.h"
+#include "faces/api/bound_route.h"
 #include "faces/api/context.h"
-#include "faces/api/router.h"
+#include "faces/api/responder.h"
 #include "gpu/device/gpu_snapshot.h"
 
 namespace gpuyard::api {
@@ -88,25 +85,6 @@ std::vector<BoundRoute> snapshot_routes() {
   return {bind(protocol::kSnapshot, &get_snapshot)};
 }
 
-// The first cause of a GPU is not published: the first resync has it.
-void BottleneckPublisher::on_snapshot(const Snapshot& snapshot) {
-  std::map<DeviceId, LastPublished> published;
-  for (const DeviceState& device : snapshot.devices) {
-    if (!device.bottleneck) continue;
-    const LastPublished now{device.bottleneck->cause, snapshot.taken};
-    const auto before = last_published_.find(device.info.id);
-    const bool first = before == last_published_.end();
-    const bool same = !first && before->second.cause == now.cause;
-    const bool too_soon = !first && now.at - before->second.at < kMinPublishInterval;
-    published[device.info.id] = first || (!same && !too_soon) ? now : before->second;
-    if (first || same || too_soon) continue;
-    const protocol::BottleneckChange change{to_rfc3339(snapshot.wall), device.info.id,
-                                            device.info.index, *device.bottleneck};
-    events_.publish(protocol::kBottleneckEvent, json::to_json(change), device.info.id);
-  }
-  last_published_ = std::move(published);
-}
-
 telemetry::SnapshotPtr visible_snapshot(const Context& context, const Principal& principal) {
   auto latest = context.telemetry.latest();
   if (principal.gpus.empty()) return latest;
@@ -114,36 +92,6 @@ telemetry::SnapshotPtr visible_snapshot(const Context& context, const Principal&
   std::erase_if(visible->devices,
                 [&](const DeviceState& device) { return !principal.can_see(device.info.id); });
   return visible;
-}
-
-Result<std::vector<DeviceInfo>> resolve_gpus(const Snapshot& snapshot, std::string_view names) {
-  if (!snapshot.driver.initialised) return Error{Errc::unavailable, snapshot.driver.why};
-  std::vector<DeviceInfo> gpus;
-  if (names.empty()) {
-    for (const DeviceState& device : snapshot.devices) gpus.push_back(device.info);
-  }
-  for (bool more = !names.empty(); more;) {
-    const std::size_t comma = names.find(',');
-    const std::string_view name = names.substr(0, comma);
-    more = comma != names.npos;
-    if (more) names.remove_prefix(comma + 1);
-    if (name.empty()) return Error{Errc::invalid, "the list of GPUs contains an empty name"};
-    auto found = find_device(snapshot, name);
-    if (!found) return std::move(found).error();
-    const DeviceInfo& info = (*found)->info;
-    const bool known =
-        std::ranges::any_of(gpus, [&](const DeviceInfo& gpu) { return gpu.id == info.id; });
-    if (!known) gpus.push_back(info);
-  }
-  return gpus;
-}
-
-Result<std::vector<DeviceId>> resolve_gpu_ids(const Snapshot& snapshot, std::string_view names) {
-  const auto gpus = resolve_gpus(snapshot, names == "all" ? "" : names);
-  if (!gpus) return gpus.error();
-  std::vector<DeviceId> ids;
-  for (const DeviceInfo& gpu : *gpus) ids.push_back(gpu.id);
-  return ids;
 }
 
 }  // namespace gpuyard::api

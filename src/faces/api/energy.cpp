@@ -5,9 +5,10 @@
 #include <fmt/ranges.h>
 
 #include "base/json_writer.h"
+#include "faces/api/bound_route.h"
 #include "faces/api/context.h"
-#include "faces/api/devices.h"
-#include "faces/api/router.h"
+#include "faces/api/gpu_names.h"
+#include "faces/api/responder.h"
 #include "faces/protocol/events.h"
 #include "io/http/event_stream.h"
 
@@ -106,23 +107,6 @@ void end_energy_window(Context& context, const RouteCall& call, const protocol::
   context.energy.end(name.window, answer_with(context, respond));
 }
 
-}  // namespace
-
-std::vector<BoundRoute> energy_routes() {
-  return {
-      bind(protocol::kEnergy, &get_energy),
-      bind(protocol::kBeginEnergyWindow, &begin_energy_window),
-      bind(protocol::kEnergyWindows, &get_energy_windows),
-      bind(protocol::kEnergyWindow, &get_energy_window),
-      bind(protocol::kEndEnergyWindow, &end_energy_window),
-  };
-}
-
-// Streams power as fast as it is worth reading, for as long as a client listens. A slow listener
-// gets the newest reading of each GPU and the number that it missed: nothing is queued for it, and
-// it slows no other listener down.
-namespace {
-
 protocol::PowerSample sample_of(const DeviceInfo& gpu, const Reading& reading,
                                 const Snapshot& newest) {
   protocol::PowerSample sample;
@@ -154,6 +138,9 @@ Subscription subscribe_power(telemetry::Telemetry& telemetry, const DeviceInfo& 
       });
 }
 
+// Streams power as fast as it is worth reading, for as long as a client listens. A slow listener
+// gets the newest reading of each GPU and the number that it missed: nothing is queued for it, and
+// it slows no other listener down.
 void get_power_stream(Context& context, const RouteCall& call,
                       const protocol::PowerStreamRequest& request, const Responder<Text>& respond) {
   const double hz = request.hz.value_or(protocol::kDefaultPowerHz);
@@ -174,6 +161,16 @@ void get_power_stream(Context& context, const RouteCall& call,
 }
 
 }  // namespace
+
+std::vector<BoundRoute> energy_routes() {
+  return {
+      bind(protocol::kEnergy, &get_energy),
+      bind(protocol::kBeginEnergyWindow, &begin_energy_window),
+      bind(protocol::kEnergyWindows, &get_energy_windows),
+      bind(protocol::kEnergyWindow, &get_energy_window),
+      bind(protocol::kEndEnergyWindow, &end_energy_window),
+  };
+}
 
 std::vector<BoundRoute> power_stream_routes() {
   return {bind(protocol::kPowerStream, &get_power_stream)};

@@ -13,9 +13,10 @@
 
 #include "base/json_writer.h"
 #include "base/text.h"
+#include "faces/api/bound_route.h"
 #include "faces/api/context.h"
-#include "faces/api/devices.h"
-#include "faces/api/router.h"
+#include "faces/api/gpu_names.h"
+#include "faces/api/responder.h"
 #include "io/http/event_stream.h"
 
 namespace gpuyard::api {
@@ -315,7 +316,6 @@ std::string EventView::render(const Snapshot& snapshot) const {
                                        : only(protocol::summary_of(snapshot));
 }
 
-// The route of the stream of events.
 namespace {
 
 void get_events(Context& context, const protocol::EventsRequest& request,

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json_reader.h"
-#include "faces/api/devices.h"
+#include "faces/api/bottleneck_publisher.h"
 
 namespace gpuyard::api {
 namespace {

@@ -11,9 +11,10 @@
 #include "base/record.h"
 #include "base/text.h"
 #include "core/history/query.h"
+#include "faces/api/bound_route.h"
 #include "faces/api/context.h"
-#include "faces/api/devices.h"
-#include "faces/api/router.h"
+#include "faces/api/gpu_names.h"
+#include "faces/api/responder.h"
 #include "faces/protocol/history.h"
 #include "gpu/device/reading.h"
 

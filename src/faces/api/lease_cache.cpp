@@ -193,31 +193,6 @@ std::string text_of(Context& context, const lease::Lease& lease, lease::WaitReas
   return closed ? closed->text() : "no leases are granted at the moment";
 }
 
-}  // namespace
-
-LeaseCache& lease_cache(Context& context) {
-  if (!context.lease_cache) {
-    context.lease_cache = std::make_shared<LeaseCache>(context.loop, context.leases);
-  }
-  return *context.lease_cache;
-}
-
-protocol::QueuePosition position_view_of(Context& context, const lease::Lease& lease,
-                                         const lease::QueuePosition& position,
-                                         const Viewer& viewer) {
-  protocol::QueuePosition view;
-  view.position = static_cast<std::int64_t>(position.position);
-  view.why = enum_name(position.reason);
-  view.text = text_of(context, lease, position.reason, viewer);
-  if (position.expected_start) {
-    const Duration left = std::max(*position.expected_start - context.loop.now(), Duration::zero());
-    view.expected_s = std::chrono::duration<double>(left).count();
-  }
-  return view;
-}
-
-namespace {
-
 std::optional<std::string> withheld_text(const Context& context,
                                          const std::vector<DeviceId>& gpus) {
   std::vector<std::string> parts;
@@ -243,6 +218,27 @@ std::string none_free_reason(Context& context, const lease::Lease& lease) {
 }
 
 }  // namespace
+
+LeaseCache& lease_cache(Context& context) {
+  if (!context.lease_cache) {
+    context.lease_cache = std::make_shared<LeaseCache>(context.loop, context.leases);
+  }
+  return *context.lease_cache;
+}
+
+protocol::QueuePosition position_view_of(Context& context, const lease::Lease& lease,
+                                         const lease::QueuePosition& position,
+                                         const Viewer& viewer) {
+  protocol::QueuePosition view;
+  view.position = static_cast<std::int64_t>(position.position);
+  view.why = enum_name(position.reason);
+  view.text = text_of(context, lease, position.reason, viewer);
+  if (position.expected_start) {
+    const Duration left = std::max(*position.expected_start - context.loop.now(), Duration::zero());
+    view.expected_s = std::chrono::duration<double>(left).count();
+  }
+  return view;
+}
 
 protocol::Lease view_with_position(Context& context, const lease::Lease& lease,
                                    const Viewer& viewer) {

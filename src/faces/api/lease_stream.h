@@ -3,8 +3,6 @@
 #pragma once
 
 #include <deque>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 
@@ -56,54 +54,6 @@ class LeaseStream final : public http::ResponseStream {
   Subscription lease_subscription_;
   Subscription alert_subscription_;
   Subscription position_subscription_;
-};
-
-// Answers a claim when it is granted, or after a while, so that its caller retries. Lives on the io
-// thread.
-
-class ClaimWait : public std::enable_shared_from_this<ClaimWait> {
- public:
-  using OnDone = std::function<void(const lease::Lease&)>;
-
-  // Calls `on_done` with the lease once it no longer waits, or after `at_most` in its state then;
-  // never if the client disconnects before. Until then the claim counts as attended.
-  static void begin(Context&, const lease::Lease& now, Duration at_most,
-                    const std::shared_ptr<http::DisconnectNotifier>& client, OnDone on_done);
-
- private:
-  ClaimWait(const lease::Lease& now, OnDone on_done) : lease_(now), on_done_(std::move(on_done)) {}
-  void start(Context&, Duration at_most, const std::shared_ptr<http::DisconnectNotifier>& client);
-  void finish();
-  void cancel();
-
-  lease::Lease lease_;
-  OnDone on_done_;
-  Subscription presence_;
-  Subscription lease_subscription_;
-  Subscription timer_;
-};
-
-// Publishes leases to GET /api/gpu/events: each change, as any user may see it, and the load every
-// five seconds. Lives on the io thread.
-
-class LeasePublisher {
- public:
-  static constexpr Duration kLoadInterval = std::chrono::seconds(5);
-
-  // The context outlives this.
-  explicit LeasePublisher(Context& context) : context_(context) {}
-  LeasePublisher(const LeasePublisher&) = delete;
-  LeasePublisher& operator=(const LeasePublisher&) = delete;
-
-  void start();
-  // For lease::LeaseManager::set_on_change().
-  void on_change(const lease::Lease& now);
-
- private:
-  void publish_load();
-
-  Context& context_;
-  Subscription timer_;
 };
 
 }  // namespace gpuyard::api

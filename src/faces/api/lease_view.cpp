@@ -8,8 +8,8 @@
 #include <fmt/ranges.h>
 
 #include "base/text.h"
+#include "faces/api/bound_route.h"
 #include "faces/api/context.h"
-#include "faces/api/router.h"
 
 namespace gpuyard::api {
 namespace {
@@ -54,6 +54,40 @@ std::optional<WallTime> until_of(const lease::Lease& lease) {
                                   : std::nullopt;
 }
 
+// Returns "alice" for the stored "uid 1000".
+std::string cordon_owner_name(const Context& context, const std::string& by) {
+  constexpr std::string_view kUid = "uid ";
+  if (!by.starts_with(kUid)) return by;
+  const auto uid = parse_number<std::uint32_t>(std::string_view(by).substr(kUid.size()));
+  return uid ? display_name(context, *uid) : by;
+}
+
+constexpr std::size_t kMaxLeasesNamed = 5;
+
+Error ambiguous_id_error(std::string_view name, const std::vector<std::string>& found) {
+  const auto named = std::span(found).first(std::min(found.size(), kMaxLeasesNamed));
+  return {
+      Errc::conflict,
+      fmt::format("{} leases begin with \"{}\": {}{}; use a longer part of the ID", found.size(),
+                  name, fmt::join(named, ", "), found.size() > kMaxLeasesNamed ? ", ..." : "")};
+}
+
+// The leases whose ids begin with the name, those that have not ended first.
+std::vector<std::string> find_ids_by_prefix(const lease::LeaseManager& leases,
+                                            std::string_view name,
+                                            std::optional<std::uint32_t> owner) {
+  std::vector<std::string> live;
+  std::vector<std::string> over;
+  const auto& all = leases.leases();
+  for (auto one = all.lower_bound(name); one != all.end() && one->first.starts_with(name); ++one) {
+    const auto& [id, lease] = *one;
+    if (owner && lease.uid != *owner) continue;
+    if (id == name) return {id};
+    (lease.state == lease::LeaseState::ended ? over : live).push_back(id);
+  }
+  return live.empty() ? over : live;
+}
+
 }  // namespace
 
 Viewer viewer_of(const Principal& principal) {
@@ -72,18 +106,6 @@ std::string display_name(const Context& context, std::uint32_t uid) {
   const auto name = context.user_name(uid);
   return name ? *name : fmt::format("UID {}", uid);
 }
-
-namespace {
-
-// Returns "alice" for the stored "uid 1000".
-std::string cordon_owner_name(const Context& context, const std::string& by) {
-  constexpr std::string_view kUid = "uid ";
-  if (!by.starts_with(kUid)) return by;
-  const auto uid = parse_number<std::uint32_t>(std::string_view(by).substr(kUid.size()));
-  return uid ? display_name(context, *uid) : by;
-}
-
-}  // namespace
 
 const DeviceInfo* info_of(const Context& context, const DeviceId& id) {
   const auto& known = context.leases.gpus().gpus();
@@ -185,36 +207,6 @@ protocol::Load load_of(const lease::LeaseManager& leases) {
   load.capacity = static_cast<std::int64_t>(load.gpu_pool.size());
   return load;
 }
-
-namespace {
-
-constexpr std::size_t kMaxLeasesNamed = 5;
-
-Error ambiguous_id_error(std::string_view name, const std::vector<std::string>& found) {
-  const auto named = std::span(found).first(std::min(found.size(), kMaxLeasesNamed));
-  return {
-      Errc::conflict,
-      fmt::format("{} leases begin with \"{}\": {}{}; use a longer part of the ID", found.size(),
-                  name, fmt::join(named, ", "), found.size() > kMaxLeasesNamed ? ", ..." : "")};
-}
-
-// The leases whose ids begin with the name, those that have not ended first.
-std::vector<std::string> find_ids_by_prefix(const lease::LeaseManager& leases,
-                                            std::string_view name,
-                                            std::optional<std::uint32_t> owner) {
-  std::vector<std::string> live;
-  std::vector<std::string> over;
-  const auto& all = leases.leases();
-  for (auto one = all.lower_bound(name); one != all.end() && one->first.starts_with(name); ++one) {
-    const auto& [id, lease] = *one;
-    if (owner && lease.uid != *owner) continue;
-    if (id == name) return {id};
-    (lease.state == lease::LeaseState::ended ? over : live).push_back(id);
-  }
-  return live.empty() ? over : live;
-}
-
-}  // namespace
 
 Result<std::string> resolve_lease_id(const lease::LeaseManager& leases, std::string_view name,
                                      std::optional<std::uint32_t> owner) {

@@ -7,11 +7,13 @@
 
 #include "base/saturated.h"
 #include "core/processes/identify.h"
+#include "faces/api/bound_route.h"
+#include "faces/api/claim_wait.h"
 #include "faces/api/context.h"
 #include "faces/api/lease_cache.h"
 #include "faces/api/lease_stream.h"
 #include "faces/api/lease_view.h"
-#include "faces/api/router.h"
+#include "faces/api/responder.h"
 #include "faces/protocol/energy.h"
 #include "io/http/event_stream.h"
 #include "io/http/server.h"
@@ -305,19 +307,6 @@ void add_lease_member(Context& context, const RouteCall& call, const protocol::L
       report_and_answer(context, call, *before, lease_action_of(call, *before, what), respond));
 }
 
-}  // namespace
-
-std::vector<BoundRoute> lease_routes() {
-  return {
-      bind(protocol::kClaim, &claim_lease), bind(protocol::kAdopt, &adopt_lease),
-      bind(protocol::kLease, &get_lease),   bind(protocol::kRelease, &release_lease),
-      bind(protocol::kRenew, &renew_lease), bind(protocol::kAddMember, &add_lease_member),
-  };
-}
-
-// The route of the use under leases: by user, day, GPU or lease.
-namespace {
-
 using usage::UsageGrouping;
 using usage::UsageQuery;
 using UsageResponder = Responder<protocol::Usage>;
@@ -383,6 +372,14 @@ void get_usage(Context& context, const RouteCall& call, const protocol::UsageQue
 }
 
 }  // namespace
+
+std::vector<BoundRoute> lease_routes() {
+  return {
+      bind(protocol::kClaim, &claim_lease), bind(protocol::kAdopt, &adopt_lease),
+      bind(protocol::kLease, &get_lease),   bind(protocol::kRelease, &release_lease),
+      bind(protocol::kRenew, &renew_lease), bind(protocol::kAddMember, &add_lease_member),
+  };
+}
 
 std::vector<BoundRoute> usage_routes() {
   return {bind(protocol::kUsage, &get_usage)};

@@ -434,7 +434,6 @@ TEST_F(LeaseRoutes, MutatedBodyIsAnsweredWithoutLeakedLeases) {
 
 }  // namespace
 
-// The usage route as its clients see it. The tests of the lease room check the counts.
 namespace {
 
 using ::testing::HasSubstr;
@@ -442,6 +441,7 @@ using usage::UsageGrouping;
 using usage::UsageQuery;
 using usage::UsageReport;
 
+// The usage route as its clients see it. The tests of the lease room check the counts.
 class UsageRoute : public Routes {
  protected:
   UsageRoute() {

@@ -5,8 +5,9 @@
 
 #include "base/clock.h"
 #include "core/andon/alert.h"
+#include "faces/api/bound_route.h"
 #include "faces/api/context.h"
-#include "faces/api/router.h"
+#include "faces/api/responder.h"
 #include "faces/metrics/daemon_metrics.h"
 #include "faces/metrics/prometheus.h"
 #include "gpu/device/error.h"

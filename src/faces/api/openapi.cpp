@@ -10,8 +10,10 @@
 
 #include "base/json_writer.h"
 #include "base/text.h"
+#include "faces/api/bound_route.h"
 #include "faces/api/context.h"
 #include "faces/api/examples.h"
+#include "faces/api/responder.h"
 #include "faces/api/router.h"
 #include "faces/api/stored_state.h"
 

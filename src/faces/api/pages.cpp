@@ -11,9 +11,9 @@
 #include "base/html.h"
 #include "base/text.h"
 #include "faces/api/assets.h"
+#include "faces/api/bound_route.h"
 #include "faces/api/context.h"
-#include "faces/api/devices.h"
-#include "faces/api/router.h"
+#include "faces/api/responder.h"
 #include "faces/protocol/pages.h"
 
 namespace gpuyard::api {

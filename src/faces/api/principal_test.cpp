@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "faces/api/bound_route.h"
 #include "faces/api/caller_for_tests.h"
 #include "faces/api/router.h"
 

@@ -5,8 +5,9 @@
 #include <utility>
 
 #include "base/result.h"
+#include "faces/api/bound_route.h"
 #include "faces/api/context.h"
-#include "faces/api/router.h"
+#include "faces/api/responder.h"
 
 namespace gpuyard::api {
 

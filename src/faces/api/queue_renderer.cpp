@@ -7,10 +7,11 @@
 #include <utility>
 
 #include "base/json_writer.h"
+#include "faces/api/bound_route.h"
 #include "faces/api/context.h"
-#include "faces/api/devices.h"
+#include "faces/api/gpu_names.h"
 #include "faces/api/lease_cache.h"
-#include "faces/api/router.h"
+#include "faces/api/responder.h"
 
 namespace gpuyard::api {
 namespace {
@@ -108,29 +109,6 @@ void uncordon_gpus(Context& context, const RouteCall& call, const protocol::Mana
                           answer_with(context, call, gpu_action, respond));
 }
 
-}  // namespace
-
-std::vector<BoundRoute> lease_list_routes() {
-  return {bind(protocol::kLeases, &get_leases)};
-}
-
-std::vector<BoundRoute> queue_routes() {
-  return {
-      bind(protocol::kQueue, &get_queue),
-      bind(protocol::kLoad, &get_load),
-  };
-}
-
-std::vector<BoundRoute> cordon_routes() {
-  return {
-      bind(protocol::kCordon, &cordon_gpus),
-      bind(protocol::kUncordon, &uncordon_gpus),
-      bind(protocol::kOverrideWithholding, &override_withholding),
-  };
-}
-
-namespace {
-
 std::string row_text(Context& context, const lease::Lease& lease,
                      const lease::QueuePosition& position, const Viewer& viewer) {
   protocol::Lease view = view_of(context, lease, viewer);
@@ -173,6 +151,25 @@ std::string render_page(const Context& context, const Viewer& viewer, const std:
 }
 
 }  // namespace
+
+std::vector<BoundRoute> lease_list_routes() {
+  return {bind(protocol::kLeases, &get_leases)};
+}
+
+std::vector<BoundRoute> queue_routes() {
+  return {
+      bind(protocol::kQueue, &get_queue),
+      bind(protocol::kLoad, &get_load),
+  };
+}
+
+std::vector<BoundRoute> cordon_routes() {
+  return {
+      bind(protocol::kCordon, &cordon_gpus),
+      bind(protocol::kUncordon, &uncordon_gpus),
+      bind(protocol::kOverrideWithholding, &override_withholding),
+  };
+}
 
 void QueueRenderer::render(const Viewer& viewer, OnRendered on_rendered) {
   if (context_.leases.waiting_claim_count() <= kMaxUncachedClaims) {

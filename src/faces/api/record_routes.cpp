@@ -12,9 +12,10 @@
 #include "core/history/prepared_query.h"
 #include "core/history/query.h"
 #include "core/processes/process_spans.h"
+#include "faces/api/bound_route.h"
 #include "faces/api/context.h"
-#include "faces/api/devices.h"
-#include "faces/api/router.h"
+#include "faces/api/gpu_names.h"
+#include "faces/api/responder.h"
 #include "faces/protocol/history.h"
 
 namespace gpuyard::api {

@@ -1,86 +1,17 @@
 #include "faces/api/router.h"
+#include "faces/api/bound_route.h"
+#include "faces/api/responder.h"
 
 #include <algorithm>
 #include <iterator>
 
 #include <fmt/format.h>
 
-#include "base/json_writer.h"
 #include "base/text.h"
-#include "faces/api/context.h"
 #include "faces/api/lease_view.h"
 #include "faces/api/stored_state.h"
 
 namespace gpuyard::api {
-
-const std::vector<BoundRoute>& all_routes() {
-  static const std::vector<BoundRoute> routes = [] {
-    std::vector<BoundRoute> all;
-    const auto add = [&](std::vector<BoundRoute> some) {
-      std::ranges::move(some, std::back_inserter(all));
-    };
-    add(device_routes());
-    add(history_routes());
-    add(record_routes());
-    add(driver_routes());
-    add(snapshot_routes());
-    add(event_routes());
-    add(power_stream_routes());
-    add(energy_routes());
-    add(control_routes());
-    add(lease_list_routes());
-    add(lease_routes());
-    add(queue_routes());
-    add(usage_routes());
-    add(cordon_routes());
-    add(alert_routes());
-    add(token_routes());
-    add(brief_routes());
-    add(slurm_routes());
-    add(node_routes());
-    add(openapi_routes());
-    add(page_routes());
-    return all;
-  }();
-  return routes;
-}
-
-std::string quota_group_of(const http::Peer& peer) {
-  constexpr std::string_view kLoopback = "this machine over TCP";
-  // "::" is the network of ::1.
-  const bool is_loopback = peer.quota_group.starts_with("127.") || peer.quota_group == "::";
-  return is_loopback ? std::string(kLoopback) : peer.quota_group;
-}
-
-http::Response render_error(const protocol::RouteInfo& route, const Error& error) {
-  if (route.errors == protocol::ErrorShape::standard) return http::error_response(error);
-  std::string body = R"({"detail":)";
-  json::put_string(body, error.text());
-  body += '}';
-  http::Response response{http_status_of(error.code), "application/json", std::move(body)};
-  if (response.status == 503) {
-    response.headers.push_back({"Retry-After", std::string(http::kRetryAfterSeconds)});
-  }
-  return response;
-}
-
-void reply_json(const protocol::RouteInfo& route, http::Reply& reply, int status,
-                const json::Shape& shape, const void* answer) {
-  std::string body;
-  json::put(body, shape, answer);
-  reply(http::Response(status, std::string(route.produces), std::move(body)));
-}
-
-Result<void> read_call(const RouteCall& call, const json::Shape& of_parameters, void* parameters,
-                       const json::Shape* of_body, void* body) {
-  if (auto read = read_parameters(call.parameters, of_parameters, parameters); !read) return read;
-  if (of_body == nullptr) return {};
-  const std::string_view text = call.body.empty() ? "{}" : std::string_view(call.body);
-  auto read = json::read(text, *of_body, body, json::UnknownFields::refuse);
-  if (!read) return std::move(read).error().in("body");
-  return {};
-}
-
 namespace {
 
 void put_header_field(NamedValues& parameters, const protocol::RouteInfo& route,
@@ -193,17 +124,36 @@ http::Response wrong_method_response(const http::Request& request, const std::st
 
 }  // namespace
 
-void RouteCall::report_action(const std::string& action) const {
-  if (!reported_actions) return;
-  reported_actions->reported = true;
-  reported_actions->actions.push_back({.action = action});
-}
-
-void RouteCall::report_action(const std::string& action, const std::vector<DeviceId>& gpus,
-                              bool forced) const {
-  if (!reported_actions) return;
-  reported_actions->reported = true;
-  for (const DeviceId& gpu : gpus) reported_actions->actions.push_back({action, gpu, {}, forced});
+const std::vector<BoundRoute>& all_routes() {
+  static const std::vector<BoundRoute> routes = [] {
+    std::vector<BoundRoute> all;
+    const auto add = [&](std::vector<BoundRoute> some) {
+      std::ranges::move(some, std::back_inserter(all));
+    };
+    add(device_routes());
+    add(history_routes());
+    add(record_routes());
+    add(driver_routes());
+    add(snapshot_routes());
+    add(event_routes());
+    add(power_stream_routes());
+    add(energy_routes());
+    add(control_routes());
+    add(lease_list_routes());
+    add(lease_routes());
+    add(queue_routes());
+    add(usage_routes());
+    add(cordon_routes());
+    add(alert_routes());
+    add(token_routes());
+    add(brief_routes());
+    add(slurm_routes());
+    add(node_routes());
+    add(openapi_routes());
+    add(page_routes());
+    return all;
+  }();
+  return routes;
 }
 
 std::string parameter_of_header(std::string_view field) {

@@ -1,155 +1,23 @@
-// The route table's other half: a handler for each route of src/faces/protocol/routes.h. Matching,
-// authorisation, validation, rendering and the OpenAPI text work on its rows.
+// From an HTTP request to the row of the route table that answers it.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "base/json_reader.h"
 #include "base/parameters.h"
-#include "base/requester.h"
-#include "core/control/audit.h"
 #include "faces/api/authenticator.h"
+#include "faces/api/bound_route.h"
 #include "faces/api/context.h"
 #include "faces/api/principal.h"
-#include "faces/protocol/route.h"
 #include "io/http/message.h"
 
 namespace gpuyard::api {
 
-struct Context;  // see context.h
-
-http::Response render_error(const protocol::RouteInfo&, const Error&);
-
-// The changes that a handler reports for the audit.
-struct ReportedActions {
-  std::vector<control::AuditedAction> actions = {};
-  bool reported = false;  // false: the action is the method and path of the request
-};
-
-// The parts of a call besides its route.
-struct RouteCall {
-  Principal principal;
-  NamedValues parameters;
-  std::string body;
-  std::string request_id = {};  // in logs and in the audit
-  TimePoint received = {};
-  http::Peer peer = {};
-  // The refusal of a caller whose scope is too low, unless a lease of the GPUs makes up for it:
-  // RouteInfo::for_holders.
-  std::optional<Error> scope_error = {};
-  std::string accept = {};  // the Accept field, for routes with also_produces
-  std::shared_ptr<ReportedActions> reported_actions = {};  // null: nothing is recorded
-
-  // Report changes, before the call is answered: each is a line in the audit. Without a report, a
-  // success of a route that is_audited() has a line with its method and path.
-  void report_action(const std::string& action) const;  // concerns no GPU
-  // A line for each GPU; no GPU: nothing was changed.
-  void report_action(const std::string& action, const std::vector<DeviceId>& gpus,
-                     bool forced = false) const;
-  void report_no_change() const { report_action("", {}); }
-};
-
-// Returns the quota group whose share of the daemon's queues a client uses, and whose refusals
-// include its own. A local user can use every address of the loopback network, which is therefore
-// one group.
-std::string quota_group_of(const http::Peer&);
-
-// Returns the quota group whose share of the daemon's queues the call uses.
-inline Requester requester_of(const RouteCall& call) {
-  return {quota_group_of(call.peer), call.principal.scope >= Scope::admin};
-}
-
-void reply_json(const protocol::RouteInfo&, http::Reply&, int status, const json::Shape&,
-                const void* answer);
-
-// Answers one call, now or later. Copies answer the same call, because a std::function must be
-// copyable; the first answer counts.
-template <class Answer>
-class Responder {
- public:
-  Responder(const protocol::RouteInfo& route, http::Reply reply)
-      : route_(&route), reply_(std::make_shared<http::Reply>(std::move(reply))) {}
-
-  // An answer with header fields of its own.
-  void send(http::Response response) const { (*reply_)(std::move(response)); }
-
-  // An answer that was rendered before.
-  void send_rendered(std::shared_ptr<const std::string> body) const {
-    send({route_->status, std::string(route_->produces), std::move(body)});
-  }
-
-  void operator()(const Result<Answer>& answer) const { (*this)(answer, route_->status); }
-
-  void operator()(const Result<Answer>& answer, int status) const {
-    if (!answer) return send(render_error(*route_, answer.error()));
-    if constexpr (std::is_same_v<Answer, protocol::Text>) {
-      send({status, answer->content_type, answer->body});
-    } else {
-      reply_json(*route_, *reply_, status, json::shape_of<Answer>, &*answer);
-    }
-  }
-
- private:
-  const protocol::RouteInfo* route_;
-  std::shared_ptr<http::Reply> reply_;
-};
-
-struct BoundRoute {
-  protocol::RouteInfo info;
-  const json::Shape* parameters = nullptr;
-  const json::Shape* body = nullptr;    // null where there is no body
-  const json::Shape* answer = nullptr;  // null for an answer that is not JSON
-  // Decodes strictly; null for an answer that is not JSON.
-  Result<void> (*decode)(std::string_view answer) = nullptr;
-  std::function<void(Context&, const protocol::RouteInfo&, const RouteCall&, http::Reply)> call =
-      {};
-};
-
-// Reads a call into new records of these shapes. A body without a shape is ignored.
-Result<void> read_call(const RouteCall&, const json::Shape& of_parameters, void* parameters,
-                       const json::Shape* of_body, void* body);
-
-// `handler` takes the context, the call if it needs to know the caller, the parameters, the body if
-// the route has one, and the responder.
-template <class Params, class Answer, class Body, class Handler>
-BoundRoute bind(const protocol::Route<Params, Answer, Body>& route, Handler handler) {
-  constexpr bool kHasBody = !std::is_same_v<Body, protocol::NoBody>;
-  BoundRoute bound{.info = route, .parameters = &json::shape_of<Params>};
-  if constexpr (kHasBody) bound.body = &json::shape_of<Body>;
-  if constexpr (!std::is_same_v<Answer, protocol::Text>) {
-    bound.answer = &json::shape_of<Answer>;
-    bound.decode = [](std::string_view text) -> Result<void> {
-      Answer answer{};
-      return json::read(text, json::shape_of<Answer>, &answer, json::UnknownFields::refuse);
-    };
-  }
-  bound.call = [handler, of_body = bound.body](Context& context, const protocol::RouteInfo& info,
-                                               const RouteCall& call, http::Reply reply) {
-    Params parameters{};
-    Body body{};
-    const Responder<Answer> respond(info, std::move(reply));
-    const auto read = read_call(call, json::shape_of<Params>, &parameters, of_body, &body);
-    if (!read) return respond(read.error());
-    if constexpr (kHasBody) {
-      handler(context, call, parameters, body, respond);
-    } else if constexpr (std::is_invocable_v<Handler, Context&, const RouteCall&, const Params&,
-                                             const Responder<Answer>&>) {
-      handler(context, call, parameters, respond);
-    } else {
-      handler(context, parameters, respond);
-    }
-  };
-  return bound;
-}
-
 // Every route, in the order in which they are documented.
 const std::vector<BoundRoute>& all_routes();
-
-// From an HTTP request to the row of the route table that answers it.
 
 // Returns the {name} segments of `pattern` with their values in `path`; nothing if there is no
 // match.

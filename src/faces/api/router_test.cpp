@@ -1,4 +1,5 @@
 #include "faces/api/router.h"
+#include "faces/api/bound_route.h"
 
 #include <algorithm>
 #include <cctype>

@@ -6,9 +6,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "faces/api/bound_route.h"
 #include "faces/api/context.h"
 #include "faces/api/lease_view.h"
-#include "faces/api/router.h"
+#include "faces/api/responder.h"
 #include "faces/protocol/slurm.h"
 #include "gpu/device/fitness.h"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "faces/api/context.h"
-#include "faces/api/router.h"
+#include "faces/api/responder.h"
 #include "faces/protocol/fields.h"
 
 namespace gpuyard::api {
@@ -29,8 +29,7 @@ LoadError token_load_error(const Context& context) {
   return load_error(!context.tokens.is_loaded(), "tokens are still being loaded; try again");
 }
 
-// Alerts, settings and energy continue if the disk cannot be read, and their answers say so.
-
+// Alerts, like settings and energy, continue if the disk cannot be read, and their answers say so.
 LoadError alert_load_error(const Context& context) {
   return load_error(context.alerts.is_loading(),
                     "stored alerts are still being loaded; try again in a moment");

@@ -7,10 +7,11 @@
 #include "base/record.h"
 #include "base/saturated.h"
 #include "core/auth/token_store.h"
+#include "faces/api/bound_route.h"
 #include "faces/api/context.h"
-#include "faces/api/devices.h"
+#include "faces/api/gpu_names.h"
 #include "faces/api/lease_view.h"
-#include "faces/api/router.h"
+#include "faces/api/responder.h"
 
 namespace gpuyard::api {
 namespace {

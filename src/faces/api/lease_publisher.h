@@ -1,0 +1,34 @@
+// Publishes leases to GET /api/gpu/events: each change, as any user may see it, and the load every
+// five seconds. Lives on the io thread.
+#pragma once
+
+#include <chrono>
+
+#include "base/clock.h"
+#include "base/loop.h"
+#include "core/lease/lease_manager.h"
+#include "faces/api/context.h"
+
+namespace gpuyard::api {
+
+class LeasePublisher {
+ public:
+  static constexpr Duration kLoadInterval = std::chrono::seconds(5);
+
+  // The context outlives this.
+  explicit LeasePublisher(Context& context) : context_(context) {}
+  LeasePublisher(const LeasePublisher&) = delete;
+  LeasePublisher& operator=(const LeasePublisher&) = delete;
+
+  void start();
+  // For lease::LeaseManager::set_on_change().
+  void on_change(const lease::Lease& now);
+
+ private:
+  void publish_load();
+
+  Context& context_;
+  Subscription timer_;
+};
+
+}  // namespace gpuyard::api
