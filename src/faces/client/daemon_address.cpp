@@ -1,4 +1,5 @@
 #include "faces/client/daemon_address.h"
+#include "faces/client/ssh.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,7 +21,6 @@
 namespace gpuyard::client {
 namespace {
 
-constexpr std::string_view kSsh = "ssh://";
 constexpr std::string_view kUnix = "unix://";
 constexpr std::string_view kHttps = "https://";
 constexpr std::string_view kAddressForms =
@@ -73,102 +73,6 @@ std::optional<std::string_view> consume_host(std::string_view& rest) {
   return is_plain_word(host, ":.") ? std::optional(host) : std::nullopt;
 }
 
-}  // namespace
-
-std::string SshHost::url() const {
-  const bool six = host.find(':') != host.npos;
-  const bool is_in_home = program.starts_with('~');
-  return fmt::format("{}{}{}{}{}{}{}{}{}", kSsh, user, user.empty() ? "" : "@", six ? "[" : "",
-                     host, six ? "]" : "", port == 0 ? "" : fmt::format(":{}", port),
-                     is_in_home ? "/" : "", program);
-}
-
-std::string SshHost::ssh_arguments() const {
-  // A shell takes a backslash away.
-  const char* const quote = user.find(kBackslash) != user.npos ? "'" : "";
-  return fmt::format("{}{}{}{}{}{}", port == 0 ? "" : fmt::format("-p {} ", port), quote, user,
-                     user.empty() ? "" : "@", host, quote);
-}
-
-Result<SshHost> parse_ssh_url(std::string_view url) {
-  SshHost found;
-  if (!url.starts_with(kSsh)) return ssh_url_error(url, "it does not begin like that");
-  std::string_view rest = url.substr(kSsh.size());
-  const std::size_t slash = std::min(rest.find('/'), rest.size());
-  std::string_view program = rest.substr(slash);
-  rest = rest.substr(0, slash);
-  if (const std::size_t at = rest.rfind('@'); at != rest.npos) {
-    found.user = rest.substr(0, at);
-    rest.remove_prefix(at + 1);
-    if (found.user.find(':') != found.user.npos) {
-      return ssh_url_error(url, "it must not contain a password; set up a key with `ssh-copy-id`");
-    }
-    if (!is_user(found.user)) {
-      return ssh_url_error(
-          url,
-          "the user may contain letters, digits, '.', '_', '+', '-' and '@', after an "
-          "optional domain and backslash");
-    }
-  }
-  const auto host = consume_host(rest);
-  if (!host) {
-    return ssh_url_error(
-        url,
-        "the host may contain letters, digits, '.', '_' and '-' (not first), or be an "
-        "IPv6 address in brackets");
-  }
-  found.host = *host;
-  if (rest.starts_with(':')) {
-    const auto port = parse_number<std::uint16_t>(rest.substr(1));
-    if (!port || *port == 0) return ssh_url_error(url, "the port must be 1 to 65535");
-    found.port = *port;
-  } else if (!rest.empty()) {
-    return ssh_url_error(url, "only a port may follow the host");
-  }
-  if (program.size() <= 1) return found;
-  constexpr std::size_t kMaxPathLength = 1024;
-  const auto in_path = [](char c) { return is_plain(c, "._+-@/"); };
-  // The shell there replaces ~ in front; anywhere else it has no place.
-  const bool is_in_home = program.starts_with("/~/");
-  if (is_in_home) program.remove_prefix(1);
-  if (program.size() > kMaxPathLength || program.ends_with('/') ||
-      !std::ranges::all_of(program.substr(is_in_home ? 1 : 0), in_path)) {
-    return ssh_url_error(
-        url,
-        "the path must lead to the gpuyard program and may contain letters, digits, "
-        "'.', '_', '+', '-' and '@'; /~/ at its start is the home directory");
-  }
-  found.program = program;
-  return found;
-}
-
-Result<http::Origin> parse_https_url(std::string_view url) {
-  const auto no = [&](std::string_view why) {
-    return Error{Errc::invalid,
-                 fmt::format("expected https://HOST[:PORT]; got \"{}\"", printable(url)),
-                 std::string(why)};
-  };
-  if (!url.starts_with(kHttps)) return no("it does not begin like that");
-  std::string_view rest = url.substr(kHttps.size());
-  if (rest.ends_with('/')) rest.remove_suffix(1);
-  if (rest.find('@') != rest.npos) return no("it must not contain a token; use GPUYARD_TOKEN");
-  const auto host = consume_host(rest);
-  if (!host) return no("the host may contain letters, digits, '.', '_' and '-'");
-  std::string name = to_lower(*host);
-  if (name.ends_with('.')) name.pop_back();
-  if (name.empty() || name.ends_with('.')) return no("the host must not have an empty part");
-  http::Origin origin{.host = std::move(name), .port = kHttpsPort};
-  if (rest.empty()) return origin;
-  const auto port =
-      rest.starts_with(':') ? parse_number<std::uint16_t>(rest.substr(1)) : std::nullopt;
-  if (!port || *port == 0) return no("only a port from 1 to 65535 may follow the host");
-  origin.port = *port;
-  return origin;
-}
-
-// The names in hosts.toml.
-namespace {
-
 Error invalid_host_error(std::string_view text) {
   return {Errc::invalid, fmt::format("expected {}; got \"{}\"", kAddressForms, printable(text))};
 }
@@ -183,7 +87,7 @@ Result<std::string> parse_address_url(std::string_view url) {
     if (!origin) return origin.error();
     return http::HttpsEndpoint{*origin}.url();
   }
-  if (url.starts_with(kSsh)) {
+  if (url.starts_with(kSshScheme)) {
     const auto host = parse_ssh_url(url);
     if (!host) return host.error();
     return host->url();
@@ -400,6 +304,82 @@ Result<http::Endpoint> https_endpoint(const std::string& url, const Credentials&
 
 }  // namespace
 
+Result<SshHost> parse_ssh_url(std::string_view url) {
+  SshHost found;
+  if (!url.starts_with(kSshScheme)) return ssh_url_error(url, "it does not begin like that");
+  std::string_view rest = url.substr(kSshScheme.size());
+  const std::size_t slash = std::min(rest.find('/'), rest.size());
+  std::string_view program = rest.substr(slash);
+  rest = rest.substr(0, slash);
+  if (const std::size_t at = rest.rfind('@'); at != rest.npos) {
+    found.user = rest.substr(0, at);
+    rest.remove_prefix(at + 1);
+    if (found.user.find(':') != found.user.npos) {
+      return ssh_url_error(url, "it must not contain a password; set up a key with `ssh-copy-id`");
+    }
+    if (!is_user(found.user)) {
+      return ssh_url_error(
+          url,
+          "the user may contain letters, digits, '.', '_', '+', '-' and '@', after an "
+          "optional domain and backslash");
+    }
+  }
+  const auto host = consume_host(rest);
+  if (!host) {
+    return ssh_url_error(
+        url,
+        "the host may contain letters, digits, '.', '_' and '-' (not first), or be an "
+        "IPv6 address in brackets");
+  }
+  found.host = *host;
+  if (rest.starts_with(':')) {
+    const auto port = parse_number<std::uint16_t>(rest.substr(1));
+    if (!port || *port == 0) return ssh_url_error(url, "the port must be 1 to 65535");
+    found.port = *port;
+  } else if (!rest.empty()) {
+    return ssh_url_error(url, "only a port may follow the host");
+  }
+  if (program.size() <= 1) return found;
+  constexpr std::size_t kMaxPathLength = 1024;
+  const auto in_path = [](char c) { return is_plain(c, "._+-@/"); };
+  // The shell there replaces ~ in front; anywhere else it has no place.
+  const bool is_in_home = program.starts_with("/~/");
+  if (is_in_home) program.remove_prefix(1);
+  if (program.size() > kMaxPathLength || program.ends_with('/') ||
+      !std::ranges::all_of(program.substr(is_in_home ? 1 : 0), in_path)) {
+    return ssh_url_error(
+        url,
+        "the path must lead to the gpuyard program and may contain letters, digits, "
+        "'.', '_', '+', '-' and '@'; /~/ at its start is the home directory");
+  }
+  found.program = program;
+  return found;
+}
+
+Result<http::Origin> parse_https_url(std::string_view url) {
+  const auto no = [&](std::string_view why) {
+    return Error{Errc::invalid,
+                 fmt::format("expected https://HOST[:PORT]; got \"{}\"", printable(url)),
+                 std::string(why)};
+  };
+  if (!url.starts_with(kHttps)) return no("it does not begin like that");
+  std::string_view rest = url.substr(kHttps.size());
+  if (rest.ends_with('/')) rest.remove_suffix(1);
+  if (rest.find('@') != rest.npos) return no("it must not contain a token; use GPUYARD_TOKEN");
+  const auto host = consume_host(rest);
+  if (!host) return no("the host may contain letters, digits, '.', '_' and '-'");
+  std::string name = to_lower(*host);
+  if (name.ends_with('.')) name.pop_back();
+  if (name.empty() || name.ends_with('.')) return no("the host must not have an empty part");
+  http::Origin origin{.host = std::move(name), .port = kHttpsPort};
+  if (rest.empty()) return origin;
+  const auto port =
+      rest.starts_with(':') ? parse_number<std::uint16_t>(rest.substr(1)) : std::nullopt;
+  if (!port || *port == 0) return no("only a port from 1 to 65535 may follow the host");
+  origin.port = *port;
+  return origin;
+}
+
 bool is_host_name(std::string_view text) {
   return is_plain_word(text, "._-");
 }
@@ -472,17 +452,17 @@ Result<std::string> remove_host(const std::string& text, const std::string& name
 }
 
 bool is_remote_address(std::string_view address) {
-  return address.starts_with(kSsh) || address.starts_with(kHttps);
+  return address.starts_with(kSshScheme) || address.starts_with(kHttps);
 }
 
 bool mentions_remote_address(std::string_view text) {
-  return text.find(kSsh) != text.npos || text.find(kHttps) != text.npos;
+  return text.find(kSshScheme) != text.npos || text.find(kHttps) != text.npos;
 }
 
 Result<http::Endpoint> parse_daemon_address(const std::string& address,
                                             const Credentials& credentials) {
   if (address.starts_with(kHttps)) return https_endpoint(address, credentials);
-  if (!address.starts_with(kSsh)) return http::parse_endpoint(address);
+  if (!address.starts_with(kSshScheme)) return http::parse_endpoint(address);
   const auto host = parse_ssh_url(address);
   if (!host) return host.error();
   return ssh_endpoint(*host, credentials.ssh);

@@ -1,4 +1,5 @@
 #include "faces/client/daemon_address.h"
+#include "faces/client/ssh.h"
 
 #include <sys/stat.h>
 

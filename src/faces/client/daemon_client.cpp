@@ -61,6 +61,54 @@ Error explain_denial(Error error, const http::Endpoint& daemon, const protocol::
           fmt::format("ssh {} gpuyard token create NAME --scope {}", host, enum_name(route.scope))};
 }
 
+// Says the same of one of several problems. Without a body or a place in a list, text that begins
+// with a slash may be the path of a file.
+std::string readable_problem(std::string_view problem, bool of_body) {
+  const std::size_t end = problem.find(": ");
+  if (!problem.starts_with('/') || end == problem.npos) return std::string(problem);
+  std::string_view place = problem.substr(1, end - 1);
+  const std::string_view field = take_until('/', place);
+  const auto in_name = [](char c) { return c == '_' || (c >= 'a' && c <= 'z'); };
+  const bool named = !field.empty() && std::ranges::all_of(field, in_name) &&
+                     place.find_first_not_of("0123456789") == place.npos;
+  if (!named || (!of_body && place.empty())) return std::string(problem);
+  return fmt::format("{}{}", field, problem.substr(end));
+}
+
+constexpr std::string_view kNotFoundSuffix = "\" not found";
+
+// Says "GPU index 9 is out of range" as the program says it of any name.
+std::string readable_gpu_problem(std::string problem) {
+  constexpr std::string_view kIndex = "GPU index ";
+  constexpr std::string_view kOutOfRange = " is out of range";
+  const std::size_t at = problem.find(kIndex);
+  if (at == problem.npos || !problem.ends_with(kOutOfRange)) return problem;
+  const std::size_t number = at + kIndex.size();
+  const std::string index = problem.substr(number, problem.size() - kOutOfRange.size() - number);
+  return fmt::format("{}GPU \"{}{}", problem.substr(0, at), index, kNotFoundSuffix);
+}
+
+constexpr std::size_t kMaxErrorBodyBytes = 1000;  // of a body that is not an error of gpuyard
+
+// The message of a daemon ends with its hint, for clients that do not know the hint.
+void extract_hint(Error& error, std::string hint) {
+  const std::string end = Error{error.code, "", "", hint}.text();
+  if (!error.message.ends_with(end)) return;
+  error.message.erase(error.message.size() - end.size());
+  error.hint = std::move(hint);
+}
+
+// A daemon never redirects: the answer is from a proxy in front of it or from another server.
+Error redirect_error(const http::ClientResponse& response) {
+  const std::string_view to = response.header("Location");
+  return {
+      Errc::invalid,
+      fmt::format("the server redirected the request with status {}{}{}", response.status,
+                  to.empty() ? "" : ", to ", to.substr(0, kMaxErrorBodyBytes)),
+      "redirects are not followed, because that would send the token to another server; use the "
+      "daemon's own address"};
+}
+
 }  // namespace
 
 bool is_transient(const Error& error) {
@@ -119,37 +167,6 @@ std::optional<Duration> retry_delay(const http::ClientResponse& refusal, int att
                                                                  : std::nullopt;
 }
 
-namespace {
-
-// Says the same of one of several problems. Without a body or a place in a list, text that begins
-// with a slash may be the path of a file.
-std::string readable_problem(std::string_view problem, bool of_body) {
-  const std::size_t end = problem.find(": ");
-  if (!problem.starts_with('/') || end == problem.npos) return std::string(problem);
-  std::string_view place = problem.substr(1, end - 1);
-  const std::string_view field = take_until('/', place);
-  const auto in_name = [](char c) { return c == '_' || (c >= 'a' && c <= 'z'); };
-  const bool named = !field.empty() && std::ranges::all_of(field, in_name) &&
-                     place.find_first_not_of("0123456789") == place.npos;
-  if (!named || (!of_body && place.empty())) return std::string(problem);
-  return fmt::format("{}{}", field, problem.substr(end));
-}
-
-constexpr std::string_view kNotFoundSuffix = "\" not found";
-
-// Says "GPU index 9 is out of range" as the program says it of any name.
-std::string readable_gpu_problem(std::string problem) {
-  constexpr std::string_view kIndex = "GPU index ";
-  constexpr std::string_view kOutOfRange = " is out of range";
-  const std::size_t at = problem.find(kIndex);
-  if (at == problem.npos || !problem.ends_with(kOutOfRange)) return problem;
-  const std::size_t number = at + kIndex.size();
-  const std::string index = problem.substr(number, problem.size() - kOutOfRange.size() - number);
-  return fmt::format("{}GPU \"{}{}", problem.substr(0, at), index, kNotFoundSuffix);
-}
-
-}  // namespace
-
 std::string readable_message(const std::string& message) {
   constexpr std::string_view kBody = "body: ";
   constexpr std::string_view kBetween = "; ";
@@ -166,31 +183,6 @@ std::string readable_message(const std::string& message) {
   }
   return of_body && text.starts_with('/') ? message : text;
 }
-
-namespace {
-
-constexpr std::size_t kMaxErrorBodyBytes = 1000;  // of a body that is not an error of gpuyard
-
-// The message of a daemon ends with its hint, for clients that do not know the hint.
-void extract_hint(Error& error, std::string hint) {
-  const std::string end = Error{error.code, "", "", hint}.text();
-  if (!error.message.ends_with(end)) return;
-  error.message.erase(error.message.size() - end.size());
-  error.hint = std::move(hint);
-}
-
-// A daemon never redirects: the answer is from a proxy in front of it or from another server.
-Error redirect_error(const http::ClientResponse& response) {
-  const std::string_view to = response.header("Location");
-  return {
-      Errc::invalid,
-      fmt::format("the server redirected the request with status {}{}{}", response.status,
-                  to.empty() ? "" : ", to ", to.substr(0, kMaxErrorBodyBytes)),
-      "redirects are not followed, because that would send the token to another server; use the "
-      "daemon's own address"};
-}
-
-}  // namespace
 
 // Reads {"error": {"code", "message", "hint"}} or {"detail": message}, or
 // {"reason": message} of a daemon that is not ready; else the body is the message. A page is not:

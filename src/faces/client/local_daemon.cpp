@@ -35,6 +35,12 @@ bool is_daemon_listening(const std::string& path) {
   return is_system_place(path) || peer.uid == 0 || peer.uid == ::geteuid();
 }
 
+bool has_service() {
+  return ::access("/lib/systemd/system/gpuyard.service", F_OK) == 0;
+}
+
+constexpr const char* kStartService = "sudo systemctl start gpuyard";
+
 }  // namespace
 
 std::vector<std::string> trusted_sockets(const Environment& environment) {
@@ -51,16 +57,6 @@ std::optional<http::Endpoint> find_daemon(const std::vector<std::string>& socket
   if (found == sockets.end()) return std::nullopt;
   return http::Endpoint::unix_socket(*found);
 }
-
-namespace {
-
-bool has_service() {
-  return ::access("/lib/systemd/system/gpuyard.service", F_OK) == 0;
-}
-
-constexpr const char* kStartService = "sudo systemctl start gpuyard";
-
-}  // namespace
 
 std::string start_command() {
   return has_service() ? kStartService : "gpuyard serve";

@@ -1,5 +1,5 @@
-// Connects to a daemon through ssh: the command that starts ssh, and the meaning of its messages
-// and of its silence.
+#include "faces/client/ssh.h"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,8 +8,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-
-#include "faces/client/daemon_address.h"
 
 namespace gpuyard::client {
 namespace {
@@ -132,6 +130,22 @@ const Reason& reason_of(const http::ChildExit& end) {
 }
 
 }  // namespace
+
+std::string SshHost::url() const {
+  const bool six = host.find(':') != host.npos;
+  const bool is_in_home = program.starts_with('~');
+  return fmt::format("{}{}{}{}{}{}{}{}{}", kSshScheme, user, user.empty() ? "" : "@",
+                     six ? "[" : "", host, six ? "]" : "",
+                     port == 0 ? "" : fmt::format(":{}", port), is_in_home ? "/" : "", program);
+}
+
+std::string SshHost::ssh_arguments() const {
+  // A shell takes a backslash away.
+  constexpr char kAfterDomain = '\\';
+  const char* const quote = user.find(kAfterDomain) != user.npos ? "'" : "";
+  return fmt::format("{}{}{}{}{}{}", port == 0 ? "" : fmt::format("-p {} ", port), quote, user,
+                     user.empty() ? "" : "@", host, quote);
+}
 
 Error explain_ssh(const SshHost& host, const http::ChildExit& end) {
   const Reason& reason = reason_of(end);
