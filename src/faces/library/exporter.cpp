@@ -1,4 +1,5 @@
 #include "faces/library/exporter.h"
+#include "faces/library/scraper.h"
 
 #include <stdexcept>
 #include <string>
@@ -7,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "faces/metrics/prometheus.h"
-#include "gpu/device/snapshot.h"
 
 namespace gpuyard::library {
 namespace {
@@ -74,53 +74,6 @@ void Exporter::handle(const http::Request& request, http::Reply reply) {
   }
   if (request.path == "/") return reply(http::Response(200, "text/plain; charset=utf-8", about_));
   scrape_queue_.enqueue(std::move(reply), metrics::negotiate_format(request.header("Accept")));
-}
-
-void ScrapeQueue::enqueue(http::Reply reply, metrics::Format format) {
-  pending_.push_back({std::move(reply), format});
-  if (!reading_) start_read();
-}
-
-void ScrapeQueue::start_read() {
-  in_flight_ = std::exchange(pending_, {});
-  ScrapeFormats wanted;
-  for (const PendingScrape& one : in_flight_) wanted.add(one.format);
-  reading_ = run_on_worker(
-      worker_, [scraper = scraper_, wanted] { return scraper->scrape(wanted); },
-      [this](const Scrape& scrape) { send_replies(scrape); });
-  if (reading_) return;
-  for (PendingScrape& one : std::exchange(in_flight_, {})) {
-    one.reply(http::error_response(503, "busy", "too many readings are already waiting"));
-  }
-}
-
-void ScrapeQueue::send_replies(const Scrape& scrape) {
-  reading_ = false;
-  for (PendingScrape& one : std::exchange(in_flight_, {})) {
-    http::Response response(200, std::string(metrics::content_type_of(one.format)),
-                            scrape.body(one.format));
-    response.headers.push_back({"Vary", "Accept"});
-    if (scrape.simulated) response.headers.push_back({"X-Gpuyard-Simulated", "true"});
-    one.reply(std::move(response));
-  }
-  if (!pending_.empty()) start_read();
-}
-
-Scrape Scraper::scrape(ScrapeFormats wanted) {
-  Snapshot now = read_();
-  for (DeviceState& device : now.devices) {
-    device.query_errors = failures_[device.info.id] += failures(device.sample).size();
-  }
-  metrics::DaemonMetrics process;
-  process.version = version_;
-  const auto render = [&](metrics::Format format) {
-    return std::make_shared<const std::string>(metrics::render(now, process, prefix_, format));
-  };
-  Scrape scrape;
-  scrape.simulated = now.driver.info.simulated;
-  if (wanted.text) scrape.text = render(metrics::Format::text);
-  if (wanted.openmetrics) scrape.openmetrics = render(metrics::Format::openmetrics);
-  return scrape;
 }
 
 }  // namespace gpuyard::library

@@ -3,7 +3,7 @@
 
 #include "faces/library/driver_source.h"
 #include "faces/library/local_control.h"
-#include "faces/library/public_fake_fleet.h"
+#include "faces/library/public_device.h"
 #include "faces/library/public_monitor.h"
 #include "gpuyard/control.h"
 

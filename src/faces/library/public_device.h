@@ -1,14 +1,26 @@
-// The one place that converts gpuyard's records of a GPU to libgpuyard's.
+// The one place that converts gpuyard's records of a GPU to libgpuyard's, and the state of a public
+// FakeFleet.
 #pragma once
 
 #include <optional>
 #include <string_view>
 
 #include "gpu/device/catalog.h"
+#include "gpu/device/fake_backend.h"
 #include "gpu/device/health.h"
 #include "gpu/device/snapshot.h"
 #include "gpuyard/device.h"
+#include "gpuyard/fake_fleet.h"
 #include "gpuyard/monitor.h"
+
+namespace gpuyard {
+
+// The state of a public FakeFleet: the internal one.
+struct v0::FakeFleet::State {
+  fakes::FakeFleet fleet;
+};
+
+}  // namespace gpuyard
 
 namespace gpuyard::library {
 

@@ -5,6 +5,7 @@
 
 #include "faces/library/exporter.h"
 #include "faces/library/public_monitor.h"
+#include "faces/library/scraper.h"
 #include "faces/metrics/prometheus.h"
 #include "gpuyard/prometheus_exporter.h"
 

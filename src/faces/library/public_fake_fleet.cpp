@@ -1,4 +1,4 @@
-#include "faces/library/public_fake_fleet.h"
+#include "faces/library/public_device.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "faces/library/public_device.h"
 #include "gpu/device/error.h"
 
 namespace gpuyard {

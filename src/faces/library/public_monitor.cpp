@@ -15,7 +15,6 @@
 #include "faces/library/energy_window.h"
 #include "faces/library/monitor.h"
 #include "faces/library/public_device.h"
-#include "faces/library/public_fake_fleet.h"
 #include "gpu/device/error.h"
 #include "gpu/device/gpu_snapshot.h"
 #include "gpuyard/energy.h"
@@ -39,6 +38,32 @@ Result<library::Monitor> open_monitor(Result<std::shared_ptr<Backend>> backend,
                                       const MonitorOptions& options) {
   if (!backend) return std::move(backend).error();
   return library::Monitor::open(*std::move(backend), options.deadline, health_policy(options));
+}
+
+std::atomic<LogSink> g_sink = nullptr;
+
+static_assert(static_cast<int>(LogLevel::debug) == static_cast<int>(log::Level::debug) &&
+              static_cast<int>(LogLevel::error) == static_cast<int>(log::Level::error));
+
+// Sends libgpuyard's log lines to the sink that the program has set.
+void forward_log(log::Level level, std::string_view text) {
+  if (const LogSink sink = g_sink) sink(static_cast<LogLevel>(level), text);
+}
+
+EnergyMeasurement measurement_of(const library::EnergyMark& mark) {
+  using energy::joules_of;
+  using energy::seconds_of;
+  EnergyMeasurement out{seconds_of(mark.used.length), {}, {}, mark.used.is_partial()};
+  if (mark.used.is_known()) out.joules = joules_of(mark.used.energy_mj());
+  for (const DeviceState& device : mark.snapshot.devices) {
+    const energy::GpuResult* gpu = mark.find(device.info.uuid);
+    if (gpu == nullptr) continue;
+    out.gpus.push_back({device.info.index, gpu->uuid,
+                        gpu->known ? std::optional(joules_of(gpu->energy_mj)) : std::nullopt,
+                        seconds_of(gpu->length), energy::mean_watts(*gpu), energy::peak_watts(*gpu),
+                        gpu->estimated, gpu->epochs_crossed > 0, seconds_of(gpu->unknown)});
+  }
+  return out;
 }
 
 }  // namespace
@@ -142,46 +167,11 @@ std::string_view v0::version() {
   return GPUYARD_VERSION;
 }
 
-// Sends libgpuyard's log lines to the sink that the program has set.
-namespace {
-
-std::atomic<LogSink> g_sink = nullptr;
-
-static_assert(static_cast<int>(LogLevel::debug) == static_cast<int>(log::Level::debug) &&
-              static_cast<int>(LogLevel::error) == static_cast<int>(log::Level::error));
-
-void forward_log(log::Level level, std::string_view text) {
-  if (const LogSink sink = g_sink) sink(static_cast<LogLevel>(level), text);
-}
-
-}  // namespace
-
 void v0::set_log_sink(LogSink sink, LogLevel least) {
   g_sink = sink;
   log::set_level(static_cast<log::Level>(least));
   log::capture(sink != nullptr ? forward_log : nullptr);
 }
-
-// The public energy window: a shell over library::EnergyWindow.
-namespace {
-
-EnergyMeasurement measurement_of(const library::EnergyMark& mark) {
-  using energy::joules_of;
-  using energy::seconds_of;
-  EnergyMeasurement out{seconds_of(mark.used.length), {}, {}, mark.used.is_partial()};
-  if (mark.used.is_known()) out.joules = joules_of(mark.used.energy_mj());
-  for (const DeviceState& device : mark.snapshot.devices) {
-    const energy::GpuResult* gpu = mark.find(device.info.uuid);
-    if (gpu == nullptr) continue;
-    out.gpus.push_back({device.info.index, gpu->uuid,
-                        gpu->known ? std::optional(joules_of(gpu->energy_mj)) : std::nullopt,
-                        seconds_of(gpu->length), energy::mean_watts(*gpu), energy::peak_watts(*gpu),
-                        gpu->estimated, gpu->epochs_crossed > 0, seconds_of(gpu->unknown)});
-  }
-  return out;
-}
-
-}  // namespace
 
 struct EnergyWindow::State {
   State(std::shared_ptr<const Monitor::State> of, library::EnergyWindow measuring)

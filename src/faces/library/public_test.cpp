@@ -219,8 +219,6 @@ TEST_F(Library, ManyThreadsShareOneMonitor) {
   EXPECT_EQ(wrong, 0);
 }
 
-// Tests what a service needs of the library, and its behaviour without hardware.
-
 TEST_F(Library, DevicesAreListedWithAvailability) {
   RecordProperty("contract", "E10 E16 E2");
   const gpuyard::Missing why{MissingReason::failed, "Unknown Error"};

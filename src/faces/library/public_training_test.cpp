@@ -337,8 +337,6 @@ TEST_F(Training, InATestASlowGpuIsWaitedFor) {
   EXPECT_EQ(epoch.get().joules, 500);
 }
 
-// Tests of trainings with their own thread.
-
 TEST_F(Training, BackgroundSamplingPausesAndWakesWaiter) {
   RecordProperty("contract", "C12");
   std::promise<std::thread::id> promise;

@@ -46,8 +46,6 @@ TrainingRun::TrainingRun(std::shared_ptr<const Monitor> monitor, std::string why
       energy_error_(std::move(why)),
       guard_(options_.thresholds) {}
 
-// ---- without the mutex: functions that wait for the driver
-
 Snapshot TrainingRun::read(Duration timeout) const {
   if (!monitor_) return {};
   Snapshot all = monitor_->snapshot(timeout, kTrainingProbes);
@@ -119,8 +117,6 @@ void TrainingRun::run_sampler() {
   changed_.notify_all();
 }
 
-// ---- with the mutex held
-
 bool TrainingRun::is_pausing() const {
   return !ended_ && guard_.action() == TrainingAction::pause;
 }
@@ -188,8 +184,6 @@ TrainingReport TrainingRun::report(const Tally& tally,
   }
   return out;
 }
-
-// ---- called by a training loop
 
 Result<void> TrainingRun::begin() {
   if (monitor_) {

@@ -13,6 +13,7 @@
 #include "faces/library/energy_window.h"
 #include "faces/library/monitor.h"
 #include "faces/library/training_guard.h"
+#include "faces/library/training_stats.h"
 
 namespace gpuyard::library {
 
