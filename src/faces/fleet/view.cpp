@@ -148,6 +148,51 @@ FleetNode node_of(const std::string& host, const Brief& brief) {
   return node;
 }
 
+// The least goes first.
+auto rank_of(const FleetOffer& offer) {
+  const auto unhealthy = std::ranges::count_if(
+      offer.gpus, [](const protocol::FreeGpu& gpu) { return gpu.health != Health::healthy; });
+  // An unknown value counts as the worst, so that a GPU that is known to be well goes first.
+  std::int64_t hottest = 0;
+  for (const auto& gpu : offer.gpus) {
+    hottest = std::max(hottest, gpu.temperature_c.value_or(INT64_MAX));
+  }
+  const auto left = offer.free - static_cast<std::int64_t>(offer.gpus.size());
+  return std::tuple(!offer.linked && offer.gpus.size() > 1, unhealthy, left, hottest,
+                    std::string_view(offer.host));
+}
+
+FleetOffer offer_of(const Host& host, const protocol::FreeGpus& answer) {
+  FleetOffer offer{
+      host.name, host.url, static_cast<std::int64_t>(answer.gpus.size()), answer.linked, {}};
+  std::ranges::copy_if(answer.gpus, std::back_inserter(offer.gpus), &protocol::FreeGpu::chosen);
+  return offer;
+}
+
+void add(std::optional<double>& sum, const std::optional<double>& one) {
+  if (one) sum = sum.value_or(0) + *one;
+}
+
+void add_row(protocol::UsageRow& sum, const protocol::UsageRow& row) {
+  const double hours = sum.gpu_hours + row.gpu_hours;
+  // The mean of two means, weighted by the time of each.
+  if (sum.mean_utilization_percent && row.mean_utilization_percent && hours > 0) {
+    sum.mean_utilization_percent = (*sum.mean_utilization_percent * sum.gpu_hours +
+                                    *row.mean_utilization_percent * row.gpu_hours) /
+                                   hours;
+  } else if (row.mean_utilization_percent) {
+    sum.mean_utilization_percent = row.mean_utilization_percent;
+  }
+  sum.gpu_hours = hours;
+  add(sum.energy_kwh, row.energy_kwh);
+  sum.energy_estimated = sum.energy_estimated || row.energy_estimated;
+  if (row.peak_memory_bytes) {
+    sum.peak_memory_bytes = std::max(sum.peak_memory_bytes.value_or(0), *row.peak_memory_bytes);
+  }
+  sum.leases += row.leases;
+  sum.energy_unknown_gpu_hours += row.energy_unknown_gpu_hours;
+}
+
 }  // namespace
 
 FleetGpus gpus_of(const HostReplies<Brief>& all) {
@@ -209,31 +254,6 @@ FleetUsers users_of(const FleetGpus& gpus) {
   return view;
 }
 
-namespace {
-
-// The least goes first.
-auto rank_of(const FleetOffer& offer) {
-  const auto unhealthy = std::ranges::count_if(
-      offer.gpus, [](const protocol::FreeGpu& gpu) { return gpu.health != Health::healthy; });
-  // An unknown value counts as the worst, so that a GPU that is known to be well goes first.
-  std::int64_t hottest = 0;
-  for (const auto& gpu : offer.gpus) {
-    hottest = std::max(hottest, gpu.temperature_c.value_or(INT64_MAX));
-  }
-  const auto left = offer.free - static_cast<std::int64_t>(offer.gpus.size());
-  return std::tuple(!offer.linked && offer.gpus.size() > 1, unhealthy, left, hottest,
-                    std::string_view(offer.host));
-}
-
-FleetOffer offer_of(const Host& host, const protocol::FreeGpus& answer) {
-  FleetOffer offer{
-      host.name, host.url, static_cast<std::int64_t>(answer.gpus.size()), answer.linked, {}};
-  std::ranges::copy_if(answer.gpus, std::back_inserter(offer.gpus), &protocol::FreeGpu::chosen);
-  return offer;
-}
-
-}  // namespace
-
 FleetOffers offers_of(const HostReplies<ReplyWithBrief<protocol::FreeGpus>>& all) {
   FleetOffers view;
   for_each_machine(all, view, [&](const auto& reply) {
@@ -279,34 +299,6 @@ FleetAlerts alerts_of(const HostReplies<ReplyWithBrief<protocol::Alerts>>& all) 
   });
   return view;
 }
-
-namespace {
-
-void add(std::optional<double>& sum, const std::optional<double>& one) {
-  if (one) sum = sum.value_or(0) + *one;
-}
-
-void add_row(protocol::UsageRow& sum, const protocol::UsageRow& row) {
-  const double hours = sum.gpu_hours + row.gpu_hours;
-  // The mean of two means, weighted by the time of each.
-  if (sum.mean_utilization_percent && row.mean_utilization_percent && hours > 0) {
-    sum.mean_utilization_percent = (*sum.mean_utilization_percent * sum.gpu_hours +
-                                    *row.mean_utilization_percent * row.gpu_hours) /
-                                   hours;
-  } else if (row.mean_utilization_percent) {
-    sum.mean_utilization_percent = row.mean_utilization_percent;
-  }
-  sum.gpu_hours = hours;
-  add(sum.energy_kwh, row.energy_kwh);
-  sum.energy_estimated = sum.energy_estimated || row.energy_estimated;
-  if (row.peak_memory_bytes) {
-    sum.peak_memory_bytes = std::max(sum.peak_memory_bytes.value_or(0), *row.peak_memory_bytes);
-  }
-  sum.leases += row.leases;
-  sum.energy_unknown_gpu_hours += row.energy_unknown_gpu_hours;
-}
-
-}  // namespace
 
 FleetUsage usage_of(const HostReplies<ReplyWithBrief<protocol::Usage>>& all, bool by_host) {
   FleetUsage view;

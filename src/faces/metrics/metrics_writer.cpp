@@ -24,6 +24,46 @@ std::string bound_of(double seconds) {
   return text;
 }
 
+// Parameters may stand in quotes.
+std::string_view trim_quotes(std::string_view text) {
+  return trim(text, " \t\"");
+}
+
+// One of the types that a client accepts: "text/plain;version=0.0.4;q=0.5".
+struct MediaRange {
+  std::string_view type;
+  std::string_view version;  // "": any
+  double weight = 1;         // 0: not at all
+};
+
+double parse_weight(std::string_view text) {
+  const double weight = parse_number<double>(text).value_or(0);
+  return weight >= 0 && weight <= 1 ? weight : 0;
+}
+
+MediaRange parse_media_range(std::string_view element) {
+  MediaRange one;
+  one.type = trim_quotes(take_until(';', element));
+  while (!element.empty()) {
+    std::string_view parameter = trim_quotes(take_until(';', element));
+    const std::string_view name = trim_quotes(take_until('=', parameter));
+    if (equals_ignoring_case(name, "q")) one.weight = parse_weight(trim_quotes(parameter));
+    if (equals_ignoring_case(name, "version")) one.version = trim_quotes(parameter);
+  }
+  return one;
+}
+
+bool is_text(const MediaRange& one) {
+  const bool plain = equals_ignoring_case(one.type, "text/plain") &&
+                     (one.version.empty() || one.version == "0.0.4");
+  return plain || one.type == "*/*" || equals_ignoring_case(one.type, "text/*");
+}
+
+bool is_openmetrics(const MediaRange& one) {
+  return equals_ignoring_case(one.type, "application/openmetrics-text") &&
+         (one.version.empty() || one.version == "1.0.0");
+}
+
 }  // namespace
 
 std::string_view unit_suffix(std::string_view family) {
@@ -113,50 +153,6 @@ void MetricsWriter::escape(std::string_view value) {
     value.remove_prefix(1);
   }
 }
-
-namespace {
-
-// Parameters may stand in quotes.
-std::string_view trim_quotes(std::string_view text) {
-  return trim(text, " \t\"");
-}
-
-// One of the types that a client accepts: "text/plain;version=0.0.4;q=0.5".
-struct MediaRange {
-  std::string_view type;
-  std::string_view version;  // "": any
-  double weight = 1;         // 0: not at all
-};
-
-double parse_weight(std::string_view text) {
-  const double weight = parse_number<double>(text).value_or(0);
-  return weight >= 0 && weight <= 1 ? weight : 0;
-}
-
-MediaRange parse_media_range(std::string_view element) {
-  MediaRange one;
-  one.type = trim_quotes(take_until(';', element));
-  while (!element.empty()) {
-    std::string_view parameter = trim_quotes(take_until(';', element));
-    const std::string_view name = trim_quotes(take_until('=', parameter));
-    if (equals_ignoring_case(name, "q")) one.weight = parse_weight(trim_quotes(parameter));
-    if (equals_ignoring_case(name, "version")) one.version = trim_quotes(parameter);
-  }
-  return one;
-}
-
-bool is_text(const MediaRange& one) {
-  const bool plain = equals_ignoring_case(one.type, "text/plain") &&
-                     (one.version.empty() || one.version == "0.0.4");
-  return plain || one.type == "*/*" || equals_ignoring_case(one.type, "text/*");
-}
-
-bool is_openmetrics(const MediaRange& one) {
-  return equals_ignoring_case(one.type, "application/openmetrics-text") &&
-         (one.version.empty() || one.version == "1.0.0");
-}
-
-}  // namespace
 
 std::string_view content_type_of(Format format) {
   return format == Format::text ? "text/plain; version=0.0.4; charset=utf-8"

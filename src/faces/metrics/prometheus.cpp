@@ -177,48 +177,6 @@ bool is_name_character(char c, bool first) {
   return letter || (!first && c >= '0' && c <= '9');
 }
 
-}  // namespace
-
-Result<void> check_prefix(std::string_view prefix) {
-  for (std::size_t i = 0; i < prefix.size(); ++i) {
-    if (is_name_character(prefix[i], i == 0)) continue;
-    return Error{Errc::invalid, "\"" + std::string(prefix) +
-                                    "\" cannot start a metric name: use letters, digits, '_' and "
-                                    "':', not starting with a digit"};
-  }
-  if (prefix.empty()) return Error{Errc::invalid, "the metric prefix is empty"};
-  return {};
-}
-
-std::string render(const Snapshot& snapshot, const DaemonMetrics& process, std::string_view prefix,
-                   Format format, Dialect dialect) {
-  std::string out;
-  const std::string stem = std::string(prefix) + "_";
-  MetricsWriter text(out, stem, format);
-  put_node(text, snapshot, process);
-  if (process.loop_lag != nullptr) {
-    text.histogram("loop_lag_seconds", "Delay of due work in the daemon's event loop.",
-                   *process.loop_lag);
-  }
-  put_info(text, snapshot);
-  put_health(text, snapshot);
-  put_bottlenecks(text, snapshot);
-  put_xids(text, snapshot);
-  if (process.leases != nullptr) put_leases(text, *process.leases);
-  if (process.alerts != nullptr) put_alerts(text, *process.alerts);
-  if (process.events != nullptr) put_events(text, *process.events);
-  if (process.tls != nullptr) put_tls(text, *process.tls);
-  if (dialect != Dialect::dcgm) put_readings(text, snapshot);
-  if (dialect != Dialect::gpuyard) {
-    MetricsWriter dcgm(out, "", format);
-    put_dcgm_readings(dcgm, snapshot, process.hostname);
-  }
-  if (format == Format::openmetrics) out += "# EOF\n";
-  return out;
-}
-
-namespace {
-
 bool has_series(const Snapshot& snapshot, Metric metric) {
   return std::ranges::any_of(snapshot.devices, [&](const DeviceState& device) {
     return std::ranges::any_of(current_readings(device, metric),
@@ -269,24 +227,6 @@ void put_row(MetricsWriter& text, const Snapshot& snapshot, const MetricRow& row
     }
   }
 }
-
-}  // namespace
-
-// A scraper takes every sample for a current one, so a GPU that does not answer has none; the JSON
-// has its last readings with their age.
-std::span<const Reading> current_readings(const DeviceState& device, Metric metric) {
-  const bool current = device.condition == DeviceCondition::responsive;
-  return current ? device.sample.all(metric) : std::span<const Reading>{};
-}
-
-void put_readings(MetricsWriter& text, const Snapshot& snapshot) {
-  for (const MetricRow& row : catalog()) put_row(text, snapshot, row);
-}
-
-// The rows of the catalog as dcgm-exporter 4.8 writes them. Names and units are columns of the
-// catalog; labels are below. 4.9 renamed many of the metrics, but dashboards ask for the names of
-// 4.8.
-namespace {
 
 // "0000:3b:00.0" as NVML and DCGM write it: "00000000:3B:00.0".
 std::string bus_id_of(const std::string& pci_address) {
@@ -383,6 +323,57 @@ void put_xids(MetricsWriter& text, const Snapshot& snapshot, const std::string& 
 
 }  // namespace
 
+Result<void> check_prefix(std::string_view prefix) {
+  for (std::size_t i = 0; i < prefix.size(); ++i) {
+    if (is_name_character(prefix[i], i == 0)) continue;
+    return Error{Errc::invalid, "\"" + std::string(prefix) +
+                                    "\" cannot start a metric name: use letters, digits, '_' and "
+                                    "':', not starting with a digit"};
+  }
+  if (prefix.empty()) return Error{Errc::invalid, "the metric prefix is empty"};
+  return {};
+}
+
+std::string render(const Snapshot& snapshot, const DaemonMetrics& process, std::string_view prefix,
+                   Format format, Dialect dialect) {
+  std::string out;
+  const std::string stem = std::string(prefix) + "_";
+  MetricsWriter text(out, stem, format);
+  put_node(text, snapshot, process);
+  if (process.loop_lag != nullptr) {
+    text.histogram("loop_lag_seconds", "Delay of due work in the daemon's event loop.",
+                   *process.loop_lag);
+  }
+  put_info(text, snapshot);
+  put_health(text, snapshot);
+  put_bottlenecks(text, snapshot);
+  put_xids(text, snapshot);
+  if (process.leases != nullptr) put_leases(text, *process.leases);
+  if (process.alerts != nullptr) put_alerts(text, *process.alerts);
+  if (process.events != nullptr) put_events(text, *process.events);
+  if (process.tls != nullptr) put_tls(text, *process.tls);
+  if (dialect != Dialect::dcgm) put_readings(text, snapshot);
+  if (dialect != Dialect::gpuyard) {
+    MetricsWriter dcgm(out, "", format);
+    put_dcgm_readings(dcgm, snapshot, process.hostname);
+  }
+  if (format == Format::openmetrics) out += "# EOF\n";
+  return out;
+}
+
+// A scraper takes every sample for a current one, so a GPU that does not answer has none; the JSON
+// has its last readings with their age.
+std::span<const Reading> current_readings(const DeviceState& device, Metric metric) {
+  const bool current = device.condition == DeviceCondition::responsive;
+  return current ? device.sample.all(metric) : std::span<const Reading>{};
+}
+
+void put_readings(MetricsWriter& text, const Snapshot& snapshot) {
+  for (const MetricRow& row : catalog()) put_row(text, snapshot, row);
+}
+
+// Writes the rows of the catalog as dcgm-exporter 4.8 does. Names and units are columns of the
+// catalog. 4.9 renamed many of the metrics, but dashboards ask for the names of 4.8.
 void put_dcgm_readings(MetricsWriter& text, const Snapshot& snapshot, const std::string& hostname) {
   for (const MetricRow& row : catalog()) {
     if (has_dcgm_name(row)) put_row(text, snapshot, row, hostname);

@@ -240,9 +240,9 @@ TEST(Prometheus, TheLagOfTheLoopIsAHistogram) {
 
 }  // namespace
 
-// The dialect of dcgm-exporter 4.8: its names, its labels, its units.
 namespace {
 
+// The labels of dcgm-exporter 4.8.
 constexpr std::string_view kLabels =
     R"({gpu="0",UUID="GPU-abc",pci_bus_id="00000000:3B:00.0",device="nvidia0",)"
     R"(modelName="NVIDIA H100 80GB HBM3",Hostname="node7",DCGM_FI_DRIVER_VERSION="535.104.05"} )";

@@ -18,6 +18,32 @@ struct NamedMode {
 constexpr std::array kComputeModes = {NamedMode{0, "default"}, NamedMode{2, "prohibited"},
                                       NamedMode{3, "exclusive_process"}};
 
+std::optional<SettingView> optional_view(const std::optional<Setting>& setting) {
+  return setting ? std::optional(view_of(*setting)) : std::nullopt;
+}
+
+std::optional<SettingView> optional_view(SettingKind kind,
+                                         const std::optional<SettingValue>& value) {
+  return value ? std::optional(view_of({kind, value})) : std::nullopt;
+}
+
+std::optional<std::string> optional_rfc3339(const std::optional<WallTime>& wall) {
+  return wall ? std::optional(to_rfc3339(*wall)) : std::nullopt;
+}
+
+// Returns the least or the most that a setting may be; for clocks, that a lock may be.
+std::optional<SettingView> bound_view(SettingKind kind, const std::optional<SettingValue>& allowed,
+                                      std::int64_t SettingValue::* which) {
+  if (!allowed) return std::nullopt;
+  const std::int64_t value = *allowed.*which;
+  return view_of({kind, SettingValue{value, value}});
+}
+
+SettingStatus setting_status_of(const control::ManagedSetting* held) {
+  if (held == nullptr) return SettingStatus::free;
+  return enum_from_name<SettingStatus>(enum_name(held->status)).value_or(SettingStatus::owed);
+}
+
 }  // namespace
 
 Result<Setting> setting_of(const ComputeModeRequest& request) {
@@ -67,36 +93,6 @@ SettingView view_of(const Setting& setting) {
   }
   return view;
 }
-
-namespace {
-
-std::optional<SettingView> optional_view(const std::optional<Setting>& setting) {
-  return setting ? std::optional(view_of(*setting)) : std::nullopt;
-}
-
-std::optional<SettingView> optional_view(SettingKind kind,
-                                         const std::optional<SettingValue>& value) {
-  return value ? std::optional(view_of({kind, value})) : std::nullopt;
-}
-
-std::optional<std::string> optional_rfc3339(const std::optional<WallTime>& wall) {
-  return wall ? std::optional(to_rfc3339(*wall)) : std::nullopt;
-}
-
-// Returns the least or the most that a setting may be; for clocks, that a lock may be.
-std::optional<SettingView> bound_view(SettingKind kind, const std::optional<SettingValue>& allowed,
-                                      std::int64_t SettingValue::* which) {
-  if (!allowed) return std::nullopt;
-  const std::int64_t value = *allowed.*which;
-  return view_of({kind, SettingValue{value, value}});
-}
-
-SettingStatus setting_status_of(const control::ManagedSetting* held) {
-  if (held == nullptr) return SettingStatus::free;
-  return enum_from_name<SettingStatus>(enum_name(held->status)).value_or(SettingStatus::owed);
-}
-
-}  // namespace
 
 ChangeResult change_result_of(const control::ChangeResult& change) {
   ChangeResult view;

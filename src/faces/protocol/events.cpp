@@ -33,21 +33,6 @@ GpuSummary summary_of(const DeviceState& device) {
           device.bottleneck ? std::optional(device.bottleneck->brief) : std::nullopt};
 }
 
-}  // namespace
-
-SnapshotSummary summary_of(const gpuyard::Snapshot& snapshot) {
-  SnapshotSummary out;
-  out.simulated = snapshot.driver.info.simulated;
-  out.generation = snapshot.generation;
-  out.taken_at = to_rfc3339(snapshot.wall);
-  out.driver_initialised = snapshot.driver.initialised;
-  if (!snapshot.driver.why.empty()) out.driver_error = snapshot.driver.why;
-  for (const DeviceState& device : snapshot.devices) out.devices.push_back(summary_of(device));
-  return out;
-}
-
-namespace {
-
 // One column: its name, and a GPU's number in it.
 struct Column {
   std::string_view name;
@@ -79,6 +64,17 @@ constexpr std::array kColumns = {
 };
 
 }  // namespace
+
+SnapshotSummary summary_of(const gpuyard::Snapshot& snapshot) {
+  SnapshotSummary out;
+  out.simulated = snapshot.driver.info.simulated;
+  out.generation = snapshot.generation;
+  out.taken_at = to_rfc3339(snapshot.wall);
+  out.driver_initialised = snapshot.driver.initialised;
+  if (!snapshot.driver.why.empty()) out.driver_error = snapshot.driver.why;
+  for (const DeviceState& device : snapshot.devices) out.devices.push_back(summary_of(device));
+  return out;
+}
 
 std::vector<std::string> column_names() {
   std::vector<std::string> names;

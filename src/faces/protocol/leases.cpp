@@ -60,53 +60,6 @@ Result<void> check_ttl(const LeaseRequest& request, lease::Binding binding) {
                                        : "/ttl_s: only allowed for a detached lease"};
 }
 
-}  // namespace
-
-Result<lease::LeaseSpec> lease_spec_of(const LeaseRequest& request,
-                                       const gpuyard::Snapshot& snapshot,
-                                       const lease::LeaseSpec* known) {
-  if (request.id) {
-    if (auto fits = lease::check_id(*request.id); !fits) return std::move(fits).error().in("/id");
-  }
-  const auto binding = binding_of(request);
-  if (!binding) return binding.error();
-  if (auto fits = check_ttl(request, *binding); !fits) return std::move(fits).error();
-  auto among = resolve_requested_gpus(request, snapshot, known);
-  if (!among) return std::move(among).error();
-  lease::LeaseSpec spec;
-  spec.gpus = static_cast<unsigned>(request.gpus.value_or(1));
-  spec.min_free_bytes = request.min_free_bytes.value_or(0);
-  spec.model = request.model.value_or("");
-  spec.allowed_gpus = *std::move(among);
-  spec.max_hold_time = length_of(request.max_time_s);
-  spec.wait_timeout = length_of(request.wait_s);
-  spec.binding = *binding;
-  spec.ttl = duration_from_seconds(request.ttl_s.value_or(0));
-  spec.note = request.note.value_or("");
-  if (auto sensible = check_spec(spec); !sensible) return std::move(sensible).error();
-  return spec;
-}
-
-Duration answer_timeout_of(const LeaseRequest& request) {
-  return length_of(request.answer_within_s).value_or(kDefaultAnswerTimeout);
-}
-
-Result<int> signal_of(std::string_view name) {
-  struct Signal {
-    std::string_view name;
-    int number;
-  };
-  static constexpr std::array<Signal, 4> kSignals{
-      {{"TERM", SIGTERM}, {"INT", SIGINT}, {"HUP", SIGHUP}, {"KILL", SIGKILL}}};
-  for (const Signal& one : kSignals) {
-    if (one.name == name) return one.number;
-  }
-  return Error{Errc::invalid,
-               fmt::format("signal: expected TERM, INT, HUP or KILL; got \"{}\"", printable(name))};
-}
-
-namespace {
-
 constexpr double kSecondsInHour = 3600;
 constexpr double kMillijoulesInKwh = 3.6e9;
 
@@ -162,6 +115,49 @@ void put_row(std::string& out, const UsageRow& row) {
 }
 
 }  // namespace
+
+Result<lease::LeaseSpec> lease_spec_of(const LeaseRequest& request,
+                                       const gpuyard::Snapshot& snapshot,
+                                       const lease::LeaseSpec* known) {
+  if (request.id) {
+    if (auto fits = lease::check_id(*request.id); !fits) return std::move(fits).error().in("/id");
+  }
+  const auto binding = binding_of(request);
+  if (!binding) return binding.error();
+  if (auto fits = check_ttl(request, *binding); !fits) return std::move(fits).error();
+  auto among = resolve_requested_gpus(request, snapshot, known);
+  if (!among) return std::move(among).error();
+  lease::LeaseSpec spec;
+  spec.gpus = static_cast<unsigned>(request.gpus.value_or(1));
+  spec.min_free_bytes = request.min_free_bytes.value_or(0);
+  spec.model = request.model.value_or("");
+  spec.allowed_gpus = *std::move(among);
+  spec.max_hold_time = length_of(request.max_time_s);
+  spec.wait_timeout = length_of(request.wait_s);
+  spec.binding = *binding;
+  spec.ttl = duration_from_seconds(request.ttl_s.value_or(0));
+  spec.note = request.note.value_or("");
+  if (auto sensible = check_spec(spec); !sensible) return std::move(sensible).error();
+  return spec;
+}
+
+Duration answer_timeout_of(const LeaseRequest& request) {
+  return length_of(request.answer_within_s).value_or(kDefaultAnswerTimeout);
+}
+
+Result<int> signal_of(std::string_view name) {
+  struct Signal {
+    std::string_view name;
+    int number;
+  };
+  static constexpr std::array<Signal, 4> kSignals{
+      {{"TERM", SIGTERM}, {"INT", SIGINT}, {"HUP", SIGHUP}, {"KILL", SIGKILL}}};
+  for (const Signal& one : kSignals) {
+    if (one.name == name) return one.number;
+  }
+  return Error{Errc::invalid,
+               fmt::format("signal: expected TERM, INT, HUP or KILL; got \"{}\"", printable(name))};
+}
 
 LeaseUsage lease_usage_of(const usage::LeaseUsage& use) {
   LeaseUsage out;

@@ -81,69 +81,6 @@ bool is_missing_whole(std::span<const Reading> readings) {
   return readings.empty() || (readings.size() == 1 && readings.front().missing() != nullptr);
 }
 
-}  // namespace
-
-std::optional<std::int64_t> number_of(const Sample& sample, Metric metric, std::uint16_t index) {
-  const std::int64_t* number = sample.number(metric, index);
-  return number != nullptr ? std::optional(*number) : std::nullopt;
-}
-
-Readings readings_of(const Sample& sample) {
-  return {sample};
-}
-
-std::string json_key(const MetricRow& row, std::uint16_t index) {
-  std::string key = gpuyard::json_key(row);
-  return index == 0 ? key : key + "/" + element_of(row.dimension, index);
-}
-
-void put_row(std::string& out, const MetricRow& row, std::span<const Reading> readings) {
-  if (is_missing_whole(readings)) {
-    out += "null";
-  } else if (row.dimension != Dimension::none) {
-    put_elements(out, row, readings);
-  } else {
-    put_value(out, row, readings.front());
-  }
-}
-
-void put_json(std::string& out, const Readings& readings) {
-  char separator = '{';
-  for (const auto& [row, key] : device_rows()) {
-    out += std::exchange(separator, ',');
-    out += '"';
-    out += key;
-    out += "\":";
-    put_row(out, row, readings.sample.all(row.metric));
-  }
-  out += '}';
-}
-
-void schema_of(std::type_identity<Readings>, boost::json::object& out) {
-  boost::json::object properties;
-  boost::json::array required;
-  for (const auto& [row, key] : device_rows()) {
-    const bool whole = unit_info(row.unit).json_divisor == 1;
-    const bool words = row.kind == MetricKind::state || row.kind == MetricKind::text;
-    boost::json::object one = {{"type", {words ? "string" : whole ? "integer" : "number", "null"}}};
-    if (row.kind == MetricKind::flags) {
-      one = {{"type", {"array", "null"}}, {"items", {{"type", "string"}}}};
-    } else if (row.dimension == Dimension::location) {
-      one = {{"type", {"object", "null"}}, {"additionalProperties", std::move(one)}};
-    } else if (row.dimension != Dimension::none) {
-      one = {{"type", {"array", "null"}}, {"items", std::move(one)}};
-    }
-    one["description"] = row.help;
-    properties[key] = std::move(one);
-    required.emplace_back(key);
-  }
-  out = {
-      {"type", "object"}, {"properties", std::move(properties)}, {"required", std::move(required)}};
-}
-
-// Reads readings from JSON. Fields of a newer daemon are skipped.
-namespace {
-
 // A value's row, its place in the document, and where its problems are reported.
 struct ParseContext {
   const MetricRow& row;
@@ -261,7 +198,78 @@ void read_row(const boost::json::value& from, const ParseContext& context, Sampl
   }
 }
 
+// JSON has the words, not the reason; two reasons change how a GPU is treated.
+Missing missing_from(const std::string& words) {
+  if (words == "Not Supported") return {MissingReason::not_supported, words};
+  using enum MissingReason;
+  // The words of older daemons and recordings.
+  if (words == "the driver did not answer in time") return {timed_out, ""};
+  for (const MissingReason reason :
+       {not_supported, no_permission, device_lost, driver_gone, timed_out, not_ready, failed}) {
+    if (words == describe(Missing{reason, ""})) return {reason, ""};
+  }
+  return {failed, words};
+}
+
 }  // namespace
+
+std::optional<std::int64_t> number_of(const Sample& sample, Metric metric, std::uint16_t index) {
+  const std::int64_t* number = sample.number(metric, index);
+  return number != nullptr ? std::optional(*number) : std::nullopt;
+}
+
+Readings readings_of(const Sample& sample) {
+  return {sample};
+}
+
+std::string json_key(const MetricRow& row, std::uint16_t index) {
+  std::string key = gpuyard::json_key(row);
+  return index == 0 ? key : key + "/" + element_of(row.dimension, index);
+}
+
+void put_row(std::string& out, const MetricRow& row, std::span<const Reading> readings) {
+  if (is_missing_whole(readings)) {
+    out += "null";
+  } else if (row.dimension != Dimension::none) {
+    put_elements(out, row, readings);
+  } else {
+    put_value(out, row, readings.front());
+  }
+}
+
+void put_json(std::string& out, const Readings& readings) {
+  char separator = '{';
+  for (const auto& [row, key] : device_rows()) {
+    out += std::exchange(separator, ',');
+    out += '"';
+    out += key;
+    out += "\":";
+    put_row(out, row, readings.sample.all(row.metric));
+  }
+  out += '}';
+}
+
+void schema_of(std::type_identity<Readings>, boost::json::object& out) {
+  boost::json::object properties;
+  boost::json::array required;
+  for (const auto& [row, key] : device_rows()) {
+    const bool whole = unit_info(row.unit).json_divisor == 1;
+    const bool words = row.kind == MetricKind::state || row.kind == MetricKind::text;
+    boost::json::object one = {{"type", {words ? "string" : whole ? "integer" : "number", "null"}}};
+    if (row.kind == MetricKind::flags) {
+      one = {{"type", {"array", "null"}}, {"items", {{"type", "string"}}}};
+    } else if (row.dimension == Dimension::location) {
+      one = {{"type", {"object", "null"}}, {"additionalProperties", std::move(one)}};
+    } else if (row.dimension != Dimension::none) {
+      one = {{"type", {"array", "null"}}, {"items", std::move(one)}};
+    }
+    one["description"] = row.help;
+    properties[key] = std::move(one);
+    required.emplace_back(key);
+  }
+  out = {
+      {"type", "object"}, {"properties", std::move(properties)}, {"required", std::move(required)}};
+}
 
 void read_rows(const boost::json::value& from, Sample& to, const std::string& path,
                json::Problems& problems, AbsentPolicy absent) {
@@ -281,23 +289,6 @@ void read_json(const boost::json::value& from, Readings& to, const std::string& 
                json::Problems& problems) {
   read_rows(from, to.sample, path, problems, AbsentPolicy::null);
 }
-
-namespace {
-
-// JSON has the words, not the reason; two reasons change how a GPU is treated.
-Missing missing_from(const std::string& words) {
-  if (words == "Not Supported") return {MissingReason::not_supported, words};
-  using enum MissingReason;
-  // The words of older daemons and recordings.
-  if (words == "the driver did not answer in time") return {timed_out, ""};
-  for (const MissingReason reason :
-       {not_supported, no_permission, device_lost, driver_gone, timed_out, not_ready, failed}) {
-    if (words == describe(Missing{reason, ""})) return {reason, ""};
-  }
-  return {failed, words};
-}
-
-}  // namespace
 
 Sample with_reasons(const Sample& readings, const std::map<std::string, std::string>& reasons) {
   Sample out;

@@ -55,6 +55,12 @@ void put_xids(Device& out, const DeviceState& device) {
   }
 }
 
+std::string no_usable_gpu_reason(const gpuyard::Snapshot& snapshot) {
+  const DeviceState& first = snapshot.devices.front();
+  return fmt::format("none of the {} GPUs can be used; GPU {}: {}", snapshot.devices.size(),
+                     first.info.index, first.why);
+}
+
 }  // namespace
 
 DriverInfo driver_info_of(const gpuyard::DriverInfo& info) {
@@ -150,16 +156,6 @@ DeviceState state_of(const Device& device) {
   }
   return out;
 }
-
-namespace {
-
-std::string no_usable_gpu_reason(const gpuyard::Snapshot& snapshot) {
-  const DeviceState& first = snapshot.devices.front();
-  return fmt::format("none of the {} GPUs can be used; GPU {}: {}", snapshot.devices.size(),
-                     first.info.index, first.why);
-}
-
-}  // namespace
 
 Readiness readiness_of(const gpuyard::Snapshot& snapshot) {
   Readiness out;

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/json_writer.h"
+#include "faces/cpu/cpu_energy_monitor.h"
 #include "faces/cpu/rapl.h"
 #include "faces/zeus/handlers.h"
 #include "faces/zeus/zeus_responder.h"
@@ -29,82 +30,11 @@ std::optional<std::int64_t> known_milliwatts(const std::optional<Result<std::int
   return power && power->ok() ? std::optional(**power) : std::nullopt;
 }
 
-}  // namespace
-
-CpuPowerStream::CpuPowerStream(Loop& loop, const CpuAccess& cpu_access,
-                               const std::vector<std::uint32_t>& cpus)
-    : loop_(loop) {
-  for (const std::uint32_t id : cpus) pending_.push_back({id, std::nullopt});
-  subscription_ =
-      cpu_access.subscribe([this](const cpu::Energies& energies) { on_energies(energies); });
-}
-
-void CpuPowerStream::on_energies(const cpu::Energies& energies) {
-  const auto before = std::exchange(last_, energies);
-  if (!before) return;
-  for (cpu::PackagePower& power : cpu::power_between(*before, energies)) {
-    const auto one = std::ranges::find(pending_, power.number, &PendingPower::id);
-    if (one != pending_.end() && power.milliwatts) one->power = std::move(power);
-  }
-  notify_more();
-}
-
-http::Chunk CpuPowerStream::next() {
-  for (std::size_t tried = 0; tried < pending_.size(); ++tried) {
-    PendingPower& one = pending_[next_index_];
-    next_index_ = (next_index_ + 1) % pending_.size();
-    const auto power = std::exchange(one.power, std::nullopt);
-    if (!power) continue;
-    const CpuPower event{
-        loop_.wall().time_since_epoch().count() - to_milliseconds(loop_.now() - last_->taken),
-        one.id, *power->milliwatts, known_milliwatts(power->dram_milliwatts)};
-    return http::event_chunk("", json::to_json(event));
-  }
-  return {};
-}
-
-namespace {
-
 constexpr std::int64_t kMicrojoulesPerJoule = 1'000'000;  // in microjoules
 
 void coarsen(Result<std::int64_t>& energy_uj) {
   if (energy_uj) *energy_uj -= *energy_uj % kMicrojoulesPerJoule;
 }
-
-}  // namespace
-
-const cpu::Energies& CoarseEnergyMonitor::update(const cpu::Energies& read) {
-  if (latest_ && loop_.now() - latest_at_ < kPeriod) return *latest_;
-  latest_ = read;
-  latest_at_ = loop_.now();
-  for (cpu::PackageEnergy& package : latest_->packages) {
-    coarsen(package.energy_uj);
-    if (package.dram_uj) coarsen(*package.dram_uj);
-  }
-  return *latest_;
-}
-
-void CoarseEnergyMonitor::read_fresh(cpu::CpuEnergyMonitor::OnRead on_done) {
-  if (latest_ && loop_.now() - latest_at_ < kPeriod) {
-    return loop_.post([on_done = std::move(on_done), energies = *latest_] { on_done(energies); });
-  }
-  monitor_.read_fresh([this, alive = lifetime_.weak_token(),
-                       on_done = std::move(on_done)](const Result<cpu::Energies>& read) {
-    if (!read) return on_done(read.error());
-    if (!alive.expired()) on_done(update(*read));
-  });
-}
-
-Subscription CoarseEnergyMonitor::subscribe(cpu::CpuEnergyMonitor::OnEnergies on_energies) {
-  return monitor_.subscribe(
-      lifetime_.guard([this, on_energies = std::move(on_energies),
-                       last = std::make_shared<TimePoint>()](const cpu::Energies& read) {
-        const cpu::Energies& energies = update(read);
-        if (std::exchange(*last, energies.taken) != energies.taken) on_energies(energies);
-      }));
-}
-
-namespace {
 
 struct CpuEnergy {
   std::optional<std::int64_t> cpu_energy_uj;
@@ -195,6 +125,69 @@ std::optional<std::map<std::string, T>> gather(const Ids& ids, const ZeusRespond
 }
 
 }  // namespace
+
+CpuPowerStream::CpuPowerStream(Loop& loop, const CpuAccess& cpu_access,
+                               const std::vector<std::uint32_t>& cpus)
+    : loop_(loop) {
+  for (const std::uint32_t id : cpus) pending_.push_back({id, std::nullopt});
+  subscription_ =
+      cpu_access.subscribe([this](const cpu::Energies& energies) { on_energies(energies); });
+}
+
+void CpuPowerStream::on_energies(const cpu::Energies& energies) {
+  const auto before = std::exchange(last_, energies);
+  if (!before) return;
+  for (cpu::PackagePower& power : cpu::power_between(*before, energies)) {
+    const auto one = std::ranges::find(pending_, power.number, &PendingPower::id);
+    if (one != pending_.end() && power.milliwatts) one->power = std::move(power);
+  }
+  notify_more();
+}
+
+http::Chunk CpuPowerStream::next() {
+  for (std::size_t tried = 0; tried < pending_.size(); ++tried) {
+    PendingPower& one = pending_[next_index_];
+    next_index_ = (next_index_ + 1) % pending_.size();
+    const auto power = std::exchange(one.power, std::nullopt);
+    if (!power) continue;
+    const CpuPower event{
+        loop_.wall().time_since_epoch().count() - to_milliseconds(loop_.now() - last_->taken),
+        one.id, *power->milliwatts, known_milliwatts(power->dram_milliwatts)};
+    return http::event_chunk("", json::to_json(event));
+  }
+  return {};
+}
+
+const cpu::Energies& CoarseEnergyMonitor::update(const cpu::Energies& read) {
+  if (latest_ && loop_.now() - latest_at_ < kPeriod) return *latest_;
+  latest_ = read;
+  latest_at_ = loop_.now();
+  for (cpu::PackageEnergy& package : latest_->packages) {
+    coarsen(package.energy_uj);
+    if (package.dram_uj) coarsen(*package.dram_uj);
+  }
+  return *latest_;
+}
+
+void CoarseEnergyMonitor::read_fresh(cpu::CpuEnergyMonitor::OnRead on_done) {
+  if (latest_ && loop_.now() - latest_at_ < kPeriod) {
+    return loop_.post([on_done = std::move(on_done), energies = *latest_] { on_done(energies); });
+  }
+  monitor_.read_fresh([this, alive = lifetime_.weak_token(),
+                       on_done = std::move(on_done)](const Result<cpu::Energies>& read) {
+    if (!read) return on_done(read.error());
+    if (!alive.expired()) on_done(update(*read));
+  });
+}
+
+Subscription CoarseEnergyMonitor::subscribe(cpu::CpuEnergyMonitor::OnEnergies on_energies) {
+  return monitor_.subscribe(
+      lifetime_.guard([this, on_energies = std::move(on_energies),
+                       last = std::make_shared<TimePoint>()](const cpu::Energies& read) {
+        const cpu::Energies& energies = update(read);
+        if (std::exchange(*last, energies.taken) != energies.taken) on_energies(energies);
+      }));
+}
 
 Result<void> check_cpu_access(const Context& context, const http::Request& request) {
   if (context.cpu_over_tcp || request.peer.kind == http::Peer::Kind::unix_socket) return {};

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "faces/cpu/cpu_energy_monitor.h"
 #include "faces/cpu/rapl.h"
 #include "faces/zeus/ports.h"
 #include "io/http/response_stream.h"

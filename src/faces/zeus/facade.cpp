@@ -27,38 +27,6 @@ Result<void> check_group_access(const Context& context, Group group, const http:
   return context.control.check_access(request);
 }
 
-}  // namespace
-
-void Facade::handle(http::Request request, http::Reply reply) {
-  const bool simulated = context_.gpus.latest()->driver.info.simulated;
-  // Every answer of a simulated machine is marked, including those whose body has no field for it.
-  if (simulated) reply = http::with_field(std::move(reply), {"X-Gpuyard-Simulated", "true"});
-  const ZeusResponder answer(std::move(reply));
-  for (const Route& route : routes()) {
-    if (route.path != request.path) continue;
-    if (route.method != request.method)
-      return answer.send(wrong_method_response(request, route.method));
-    return dispatch(route, std::make_shared<const http::Request>(std::move(request)), answer);
-  }
-  answer.send_error(404, fmt::format("unknown path in zeusd's protocol: {}", request.path));
-}
-
-void Facade::dispatch(const Route& route, std::shared_ptr<const http::Request> request,
-                      const ZeusResponder& answer) {
-  if (const auto may = check_group_access(context_, route.group, *request); !may) {
-    return answer.send_error(403, may.error().text());
-  }
-  if (route.group != Group::cpu_read) return route.call(context_, {*request, answer});
-  after_cpu_discovery(context_, [this, &route, request = std::move(request), answer] {
-    const cpu::Energies& known = context_.cpus.latest();
-    if (!known.packages.empty()) return route.call(context_, {*request, answer});
-    answer.send_error(404,
-                      fmt::format("{} is off: {}", name_of(route.group), known.unavailable_reason));
-  });
-}
-
-namespace {
-
 template <class Parameters>
 using Handler = void (*)(Context&, const Parameters&, const Call&);
 
@@ -107,21 +75,6 @@ constexpr std::array kRoutes = {
     Route{kGet, "/cpu/stream_power", Group::cpu_read,
           validate_and_call<CpuParams, stream_cpu_power>},
 };
-
-}  // namespace
-
-std::string_view name_of(Group group) {
-  static constexpr std::array<std::string_view, 4> kNames = {"open", "gpu-control", "gpu-read",
-                                                             "cpu-read"};
-  return kNames[static_cast<std::size_t>(group)];
-}
-
-std::span<const Route> routes() {
-  return kRoutes;
-}
-
-// The requests that clients send first: the GPUs and CPUs, what the client may do, and the time.
-namespace {
 
 struct GpuFacts {
   std::uint32_t id = 0;
@@ -194,6 +147,44 @@ Discovery discovery_of(const Context& context, bool sees_cpus) {
 }
 
 }  // namespace
+
+void Facade::handle(http::Request request, http::Reply reply) {
+  const bool simulated = context_.gpus.latest()->driver.info.simulated;
+  // Every answer of a simulated machine is marked, including those whose body has no field for it.
+  if (simulated) reply = http::with_field(std::move(reply), {"X-Gpuyard-Simulated", "true"});
+  const ZeusResponder answer(std::move(reply));
+  for (const Route& route : routes()) {
+    if (route.path != request.path) continue;
+    if (route.method != request.method)
+      return answer.send(wrong_method_response(request, route.method));
+    return dispatch(route, std::make_shared<const http::Request>(std::move(request)), answer);
+  }
+  answer.send_error(404, fmt::format("unknown path in zeusd's protocol: {}", request.path));
+}
+
+void Facade::dispatch(const Route& route, std::shared_ptr<const http::Request> request,
+                      const ZeusResponder& answer) {
+  if (const auto may = check_group_access(context_, route.group, *request); !may) {
+    return answer.send_error(403, may.error().text());
+  }
+  if (route.group != Group::cpu_read) return route.call(context_, {*request, answer});
+  after_cpu_discovery(context_, [this, &route, request = std::move(request), answer] {
+    const cpu::Energies& known = context_.cpus.latest();
+    if (!known.packages.empty()) return route.call(context_, {*request, answer});
+    answer.send_error(404,
+                      fmt::format("{} is off: {}", name_of(route.group), known.unavailable_reason));
+  });
+}
+
+std::string_view name_of(Group group) {
+  static constexpr std::array<std::string_view, 4> kNames = {"open", "gpu-control", "gpu-read",
+                                                             "cpu-read"};
+  return kNames[static_cast<std::size_t>(group)];
+}
+
+std::span<const Route> routes() {
+  return kRoutes;
+}
 
 void after_cpu_discovery(Context& context, std::function<void()> on_done) {
   if (context.cpus.latest().taken != TimePoint{}) return on_done();

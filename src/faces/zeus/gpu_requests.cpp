@@ -117,6 +117,55 @@ void send_each(Context& context, const GpuParams& params, const ZeusResponder& a
             });
 }
 
+constexpr Duration kStreamPeriod = std::chrono::milliseconds(50);  // zeusd's default
+
+struct GpuPower {
+  std::int64_t timestamp_ms = 0;
+  std::uint32_t gpu_id = 0;
+  std::int64_t power_mw = 0;
+};
+BOOST_DESCRIBE_STRUCT(GpuPower, (), (timestamp_ms, gpu_id, power_mw))
+
+// A client treats a null power as a broken event, so unknown power is not sent.
+Subscription subscribe_channel(GpuSource& gpus, const DeviceInfo& gpu, http::Channel& channel) {
+  return gpus.subscribe_power(
+      gpu.id, kStreamPeriod, [&gpus, index = gpu.index, &channel](const Reading& reading) {
+        if (reading.number() == nullptr) return;
+        channel.publish([&gpus, index, taken = reading.taken, power = *reading.number()](auto) {
+          const auto newest = gpus.latest();
+          const auto when =
+              newest->wall.time_since_epoch().count() - to_milliseconds(newest->taken - taken);
+          return http::event_chunk("", json::to_json(GpuPower{when, index, power}));
+        });
+      });
+}
+
+void send_outcomes(const ZeusResponder& answer, const std::vector<GpuOutcome>& outcomes) {
+  DeviceErrors errors;
+  for (const GpuOutcome& one : outcomes) {
+    if (!one.result) errors.insert_or_assign(one.index, one.result.error());
+  }
+  if (errors.empty()) return answer.send_ok();
+  answer.send_device_errors(errors);
+}
+
+SettingOrder order_of(const SetterParams& write, const Call& call, std::vector<DeviceInfo> gpus,
+                      SettingKind kind, std::optional<Setting> setting) {
+  return {call.request.peer.uid, std::move(gpus),         kind, setting, write.block,
+          call.request.id,       call.request.received_at};
+}
+
+// Sends an order to control and turns the outcomes into one answer.
+void submit_order(Context& context, const SetterParams& write, const Call& call, SettingKind kind,
+                  std::optional<Setting> setting) {
+  auto gpus = resolve_gpus(*context.gpus.latest(), write.gpu_ids);
+  if (!gpus) return call.responder.send_error(gpus.error());
+  context.control.submit(order_of(write, call, *std::move(gpus), kind, setting),
+                         [answer = call.responder](const std::vector<GpuOutcome>& outcomes) {
+                           send_outcomes(answer, outcomes);
+                         });
+}
+
 }  // namespace
 
 void get_gpu_power(Context& context, const GpuParams& params, const Call& call) {
@@ -147,33 +196,6 @@ void get_persistence_mode(Context& context, const GpuParams& params, const Call&
   send_each(context, params, call.responder, Probe::modes, persistence_mode);
 }
 
-namespace {
-
-constexpr Duration kStreamPeriod = std::chrono::milliseconds(50);  // zeusd's default
-
-struct GpuPower {
-  std::int64_t timestamp_ms = 0;
-  std::uint32_t gpu_id = 0;
-  std::int64_t power_mw = 0;
-};
-BOOST_DESCRIBE_STRUCT(GpuPower, (), (timestamp_ms, gpu_id, power_mw))
-
-// A client treats a null power as a broken event, so unknown power is not sent.
-Subscription subscribe_channel(GpuSource& gpus, const DeviceInfo& gpu, http::Channel& channel) {
-  return gpus.subscribe_power(
-      gpu.id, kStreamPeriod, [&gpus, index = gpu.index, &channel](const Reading& reading) {
-        if (reading.number() == nullptr) return;
-        channel.publish([&gpus, index, taken = reading.taken, power = *reading.number()](auto) {
-          const auto newest = gpus.latest();
-          const auto when =
-              newest->wall.time_since_epoch().count() - to_milliseconds(newest->taken - taken);
-          return http::event_chunk("", json::to_json(GpuPower{when, index, power}));
-        });
-      });
-}
-
-}  // namespace
-
 void stream_gpu_power(Context& context, const GpuParams& params, const Call& call) {
   const auto gpus = resolve_gpus(*context.gpus.latest(), params.gpu_ids);
   if (!gpus) return call.responder.send_error(gpus.error());
@@ -189,37 +211,6 @@ void stream_gpu_power(Context& context, const GpuParams& params, const Call& cal
   call.responder.send(
       http::event_stream(std::make_shared<http::ChannelStream>(std::move(channels), kMayEnd)));
 }
-
-// The requests that change GPUs: each sends an order to control and turns the outcomes into one
-// answer.
-namespace {
-
-void send_outcomes(const ZeusResponder& answer, const std::vector<GpuOutcome>& outcomes) {
-  DeviceErrors errors;
-  for (const GpuOutcome& one : outcomes) {
-    if (!one.result) errors.insert_or_assign(one.index, one.result.error());
-  }
-  if (errors.empty()) return answer.send_ok();
-  answer.send_device_errors(errors);
-}
-
-SettingOrder order_of(const SetterParams& write, const Call& call, std::vector<DeviceInfo> gpus,
-                      SettingKind kind, std::optional<Setting> setting) {
-  return {call.request.peer.uid, std::move(gpus),         kind, setting, write.block,
-          call.request.id,       call.request.received_at};
-}
-
-void submit_order(Context& context, const SetterParams& write, const Call& call, SettingKind kind,
-                  std::optional<Setting> setting) {
-  auto gpus = resolve_gpus(*context.gpus.latest(), write.gpu_ids);
-  if (!gpus) return call.responder.send_error(gpus.error());
-  context.control.submit(order_of(write, call, *std::move(gpus), kind, setting),
-                         [answer = call.responder](const std::vector<GpuOutcome>& outcomes) {
-                           send_outcomes(answer, outcomes);
-                         });
-}
-
-}  // namespace
 
 void set_power_limit(Context& context, const PowerLimitParams& write, const Call& call) {
   submit_order(context, write, call, SettingKind::power_limit, power_limit(write.power_limit_mw));

@@ -15,7 +15,7 @@
 #include "base/loop.h"
 #include "base/record.h"
 #include "base/result.h"
-#include "faces/cpu/rapl.h"
+#include "faces/cpu/cpu_energy_monitor.h"
 #include "faces/zeus/cpu_reads.h"
 #include "faces/zeus/ports.h"
 #include "faces/zeus/zeus_responder.h"
