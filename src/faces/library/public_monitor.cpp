@@ -5,19 +5,15 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <optional>
 #include <utility>
 
 #include "base/files.h"
 #include "base/log.h"
-#include "base/mutex.h"
 #include "faces/library/driver_source.h"
-#include "faces/library/energy_window.h"
 #include "faces/library/monitor.h"
 #include "faces/library/public_device.h"
 #include "gpu/device/error.h"
 #include "gpu/device/gpu_snapshot.h"
-#include "gpuyard/energy.h"
 #include "gpuyard/log.h"
 #include "gpuyard/monitor.h"
 
@@ -48,22 +44,6 @@ static_assert(static_cast<int>(LogLevel::debug) == static_cast<int>(log::Level::
 // Sends libgpuyard's log lines to the sink that the program has set.
 void forward_log(log::Level level, std::string_view text) {
   if (const LogSink sink = g_sink) sink(static_cast<LogLevel>(level), text);
-}
-
-EnergyMeasurement measurement_of(const library::EnergyMark& mark) {
-  using energy::joules_of;
-  using energy::seconds_of;
-  EnergyMeasurement out{seconds_of(mark.used.length), {}, {}, mark.used.is_partial()};
-  if (mark.used.is_known()) out.joules = joules_of(mark.used.energy_mj());
-  for (const DeviceState& device : mark.snapshot.devices) {
-    const energy::GpuResult* gpu = mark.find(device.info.uuid);
-    if (gpu == nullptr) continue;
-    out.gpus.push_back({device.info.index, gpu->uuid,
-                        gpu->known ? std::optional(joules_of(gpu->energy_mj)) : std::nullopt,
-                        seconds_of(gpu->length), energy::mean_watts(*gpu), energy::peak_watts(*gpu),
-                        gpu->estimated, gpu->epochs_crossed > 0, seconds_of(gpu->unknown)});
-  }
-  return out;
 }
 
 }  // namespace
@@ -171,48 +151,6 @@ void v0::set_log_sink(LogSink sink, LogLevel least) {
   g_sink = sink;
   log::set_level(static_cast<log::Level>(least));
   log::capture(sink != nullptr ? forward_log : nullptr);
-}
-
-struct EnergyWindow::State {
-  State(std::shared_ptr<const Monitor::State> of, library::EnergyWindow measuring)
-      : monitor(std::move(of)), window(std::move(measuring)) {}
-
-  EnergyMeasurement measure(bool last) {
-    const MutexLock lock(mutex);
-    if (!window) return ended;
-    EnergyMeasurement now = measurement_of(window->mark());
-    if (!last) return now;
-    window.reset();
-    monitor.reset();
-    return ended = std::move(now);
-  }
-
-  Mutex mutex;
-  std::shared_ptr<const Monitor::State> monitor GUARDED_BY(mutex);
-  std::optional<library::EnergyWindow> window GUARDED_BY(mutex);  // ends before its monitor
-  EnergyMeasurement ended GUARDED_BY(mutex);
-};
-
-EnergyWindow::EnergyWindow(std::unique_ptr<State> state) : state_(std::move(state)) {}
-EnergyWindow::EnergyWindow(EnergyWindow&&) noexcept = default;
-EnergyWindow& EnergyWindow::operator=(EnergyWindow&&) noexcept = default;
-EnergyWindow::~EnergyWindow() = default;
-
-EnergyMeasurement EnergyWindow::measure() const {
-  return state_->measure(false);
-}
-
-EnergyMeasurement EnergyWindow::end() {
-  return state_->measure(true);
-}
-
-Result<EnergyWindow> Monitor::begin_energy_window(const std::vector<std::uint32_t>& gpus) const {
-  if (!state_->monitor) return state_->monitor.error();
-  energy::WindowRequest request;
-  for (const std::uint32_t index : gpus) request.gpus.push_back(std::to_string(index));
-  auto window = library::EnergyWindow::begin(*state_->monitor, request);
-  if (!window) return std::move(window).error();
-  return EnergyWindow(std::make_unique<EnergyWindow::State>(state_, *std::move(window)));
 }
 
 }  // namespace gpuyard
