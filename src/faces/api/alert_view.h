@@ -23,8 +23,7 @@ protocol::Rule rule_view(const andon::Rule&);
 protocol::Silences silences_of(const Context&);
 
 // Publishes each change of an alert to GET /api/gpu/events, and to the streams of leases, which
-// show a holder what is wrong with the lease's GPUs. Lives on the io thread.
-
+// show a holder what is wrong with the lease's GPUs. Thread: io.
 class AlertPublisher {
  public:
   using OnAlert = std::function<void(const protocol::Alert&)>;
@@ -49,8 +48,7 @@ class AlertPublisher {
   Lifetime lifetime_;
 };
 
-// The API's interface to the component that delivers alerts.
-
+// The API's interface to the component that delivers alerts. Thread: io.
 class AlertSinks {
  public:
   using OnTested = std::function<void(Result<std::vector<protocol::SinkTest>>)>;

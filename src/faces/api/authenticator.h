@@ -1,6 +1,6 @@
 // Finds a request's principal: from its transport, and the token that it shows. A token
 // that is no good is answered here, later and later; a good one is watched for as long as the
-// answer lasts. Lives on the io thread.
+// answer lasts. Thread: io.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
 // Publishes an event when another cause holds a GPU back; of one GPU at most every
-// kMinPublishInterval, so that a cause that comes and goes floods nobody. Lives on the io thread.
+// kMinPublishInterval, so that a cause that comes and goes floods nobody. Thread: io.
 #pragma once
 
 #include <chrono>

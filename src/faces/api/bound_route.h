@@ -63,6 +63,7 @@ inline Requester requester_of(const RouteCall& call) {
   return {quota_group_of(call.peer), call.principal.scope >= Scope::admin};
 }
 
+// A row of the route table with its handler. Thread of `call`: io.
 struct BoundRoute {
   protocol::RouteInfo info;
   const json::Shape* parameters = nullptr;
@@ -74,7 +75,8 @@ struct BoundRoute {
       {};
 };
 
-// Reads a call into new records of these shapes. A body without a shape is ignored.
+// Reads a call into new records of these shapes. A body without a shape is ignored. Errc::invalid
+// for an unknown or malformed field.
 Result<void> read_call(const RouteCall&, const json::Shape& of_parameters, void* parameters,
                        const json::Shape* of_body, void* body);
 

@@ -1,5 +1,4 @@
-// Answers a claim when it is granted, or after a while, so that its caller retries. Lives on the io
-// thread.
+// Answers a claim when it is granted, or after a while, so that its caller retries. Thread: io.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
 // Decides which client certificates are good: neither expired nor revoked. Checks them at each
-// request, because a connection outlives its handshake. Lives on the io thread.
+// request, because a connection outlives its handshake. Thread: io.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace gpuyard::api {
 
 class ClientCertificates {
  public:
-  // `revoked`: the fingerprints of revoked certificates.
+  // The loop outlives it. `revoked`: the fingerprints of revoked certificates.
   ClientCertificates(Loop& loop, std::set<std::string> revoked)
       : loop_(loop),
         revoked_(std::move(revoked)),

@@ -1,4 +1,4 @@
-// Everything that handlers may use. Lives on the io thread, as the handlers do.
+// Everything that handlers may use. Thread: io.
 #pragma once
 
 #include <cstdint>
@@ -146,8 +146,7 @@ inline bool is_simulated(const Context& context) {
   return context.telemetry.latest()->driver.info.simulated;
 }
 
-// The routes of each file of handlers, bound to them. Handlers are plain functions on the io
-// thread; none blocks.
+// The routes of each file of handlers, bound to them. Handlers are plain functions; none blocks.
 
 using protocol::NoParams;
 using protocol::Text;

@@ -1,6 +1,6 @@
 // The listeners of GET /api/gpu/events and their streams. Events are numbered, kept for a while and
 // never left out; of snapshots and states a slow listener gets the newest. Knows no source of
-// events. Lives on the io thread.
+// events. Thread: io.
 #pragma once
 
 #include <cstddef>
@@ -55,8 +55,7 @@ class EventHub {
 };
 
 // The part of each snapshot (detail and GPUs) that several listeners want alike, rendered once for
-// all of them. Lives on the io thread.
-
+// all of them.
 class EventView {
  public:
   // The most names in one list: more than there can be GPUs.

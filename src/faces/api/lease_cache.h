@@ -1,5 +1,5 @@
 // The queue position of each waiting claim and the lease of each GPU, refreshed once a second for
-// all callers. Lives on the io thread.
+// all callers. Thread: io.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class LeaseCache : public std::enable_shared_from_this<LeaseCache> {
   // The least time between refreshes for claims that are not in the cache yet.
   static constexpr Duration kMinRefreshInterval = std::chrono::milliseconds(100);
 
-  // The leases outlive all callers, but not each subscriber.
+  // REQUIRES: the loop and the leases outlive every call; a subscription may outlive the leases.
   LeaseCache(Loop& loop, const lease::LeaseManager& leases) : loop_(loop), leases_(leases) {}
 
   // Returns the queue position of a waiting claim; nothing: not known yet.

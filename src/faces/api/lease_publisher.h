@@ -1,5 +1,5 @@
 // Publishes leases to GET /api/gpu/events: each change, as any user may see it, and the load every
-// five seconds. Lives on the io thread.
+// five seconds. Thread: io.
 #pragma once
 
 #include <chrono>

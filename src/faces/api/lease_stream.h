@@ -1,5 +1,5 @@
 // The stream that answers a claim: the lease at each change, and the claim's queue position
-// when that changes. When the stream ends, the holder counts as gone. Lives on the io thread.
+// when that changes. When the stream ends, the holder counts as gone. Thread: io.
 #pragma once
 
 #include <deque>

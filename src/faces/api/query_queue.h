@@ -1,4 +1,5 @@
 // Queries of clients to the disk. They wait in Context::query_queue, where quota groups take turns.
+// Thread: io.
 #pragma once
 
 #include <functional>

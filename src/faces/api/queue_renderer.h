@@ -1,6 +1,6 @@
 // The answer to /api/gpu/queue. A short queue is rendered for each request. A long one is rendered
 // a few times a second for all viewers who see the same, a few rows in each turn of the loop, so
-// that no client can keep the loop busy. Lives on the io thread.
+// that no client can keep the loop busy. Thread: io.
 #pragma once
 
 #include <deque>
@@ -23,6 +23,7 @@ class QueueRenderer : public std::enable_shared_from_this<QueueRenderer> {
   // The context outlives this.
   explicit QueueRenderer(Context& context) : context_(context) {}
 
+  // Calls `on_rendered` inside the call, or in a later turn of the loop.
   void render(const Viewer&, OnRendered on_rendered);
 
   // Up to kMaxUncachedClaims waiting claims are rendered for each request; with more, an answer is

@@ -13,13 +13,15 @@
 
 namespace gpuyard::api {
 
+// Returns the answer to a call that failed, in the shape of the route's errors.
 http::Response render_error(const protocol::RouteInfo&, const Error&);
 
+// Answers with a record of this shape.
 void reply_json(const protocol::RouteInfo&, http::Reply&, int status, const json::Shape&,
                 const void* answer);
 
 // Answers one call, now or later. Copies answer the same call, because a std::function must be
-// copyable; the first answer counts.
+// copyable; the first answer counts. Thread: io. The route outlives it.
 template <class Answer>
 class Responder {
  public:

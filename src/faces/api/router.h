@@ -1,4 +1,4 @@
-// From an HTTP request to the row of the route table that answers it.
+// From an HTTP request to the row of the route table that answers it. Thread: io.
 #pragma once
 
 #include <optional>
@@ -28,7 +28,7 @@ std::string parameter_of_header(std::string_view field);
 
 class Router {
  public:
-  // `context` outlives the router.
+  // The context outlives the router and every reply.
   Router(Context& context, Authority authority)
       : context_(context), authority_(std::move(authority)), authenticator_(context_, authority_) {}
   Router(const Router&) = delete;

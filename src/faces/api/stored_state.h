@@ -1,5 +1,5 @@
 // The state that the daemon has stored before its restart and reads after it. Until then, an empty
-// list or a 404 would claim more than is known.
+// list or a 404 would claim more than is known. Thread: io.
 #pragma once
 
 #include <optional>

@@ -33,11 +33,11 @@ struct ClaimEvent {
 };
 
 // Keeps the claim alive: without a follower the claim loses its queue position after a while. The
-// destructor releases nothing.
+// destructor releases nothing. Thread: any.
 class ClaimFollower {
  public:
-  // Makes the claim. `request` has an id, by which it is made again after an interruption. A daemon
-  // that is there but not ready yet is given 30 s.
+  // Makes the claim. REQUIRES: `request` has an id, by which the claim is made again after an
+  // interruption. A daemon that is there but not ready yet is given 30 s.
   ClaimFollower(http::Endpoint, protocol::LeaseRequest request);
   ClaimFollower(const ClaimFollower&) = delete;
   ClaimFollower& operator=(const ClaimFollower&) = delete;

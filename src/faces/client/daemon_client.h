@@ -1,4 +1,5 @@
 // Calls routes of a daemon: one function for all of them, typed by the route.
+// Thread: any. Calls block until the answer, the timeout or the last retry.
 #pragma once
 
 #include <cstdint>

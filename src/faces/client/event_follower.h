@@ -26,7 +26,7 @@ struct FollowerEvent {
   Error error = {};              // of `away`
 };
 
-// One thread at a time.
+// Thread: any, one at a time.
 class EventFollower {
  public:
   // `request` says where to begin; nothing: with what happens from now on.

@@ -1,5 +1,5 @@
 // Reads CPU energy through a worker at the callers' request, and often enough that no wrap of a
-// counter is missed. Lives on the io thread.
+// counter is missed. Thread: io.
 #pragma once
 
 #include <chrono>
@@ -36,7 +36,7 @@ class CpuEnergyMonitor {
   using OnRead = std::function<void(const Result<Energies>&)>;
   using OnEnergies = std::function<void(const Energies&)>;
 
-  // The worker outlives this.
+  // The loop and the worker outlive this.
   CpuEnergyMonitor(Loop&, Worker&, std::string root);
   CpuEnergyMonitor(const CpuEnergyMonitor&) = delete;
   CpuEnergyMonitor& operator=(const CpuEnergyMonitor&) = delete;

@@ -45,7 +45,7 @@ struct Energies {
   std::string unavailable_reason;       // why there are no packages
 };
 
-// Used by one thread at a time. The kernel checks whether this user may see a counter when its file
+// Thread: any, one at a time. The kernel checks whether this user may see a counter when its file
 // is opened, and not at each read: the files stay open, so that the process may lose the right.
 class Rapl {
  public:

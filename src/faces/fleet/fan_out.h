@@ -45,9 +45,11 @@ Result<http::Endpoint> endpoint_of(const Host&, const FanOutOptions&);
 Error add_token_hint(Error, const http::Endpoint&, const FanOutOptions&);
 
 // Does `count` pieces of work, kMaxWorkers at a time, on threads of its own.
+// Thread: any, one at a time.
 class WorkerPool {
  public:
-  // `work` gets the number of the piece, and may run on several threads at once.
+  // REQUIRES: all that `work` uses outlives the pool. `work` gets the number of the piece, and may
+  // run on several threads at once.
   WorkerPool(std::size_t count, std::function<void(std::size_t)> work);
   // Begins no more, and waits for what is under way.
   ~WorkerPool();
@@ -82,7 +84,7 @@ struct HostReply {
   Answer answer = {};  // only where there is no problem
 };
 
-// Sends every host one query.
+// Sends every host one query. Thread: any. `call` runs on several threads at once.
 template <class Answer>
 class FanOut {
  public:

@@ -1,5 +1,5 @@
 // Polls many daemons for their brief, and keeps the newest status of each: one that is slow or gone
-// delays no other.
+// delays no other. Thread: any.
 #pragma once
 
 #include <condition_variable>

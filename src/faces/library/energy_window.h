@@ -38,7 +38,7 @@ class EnergyWindow {
   // Waits for a reading that is under way.
   ~EnergyWindow();
 
-  // Returns the use until now. Any thread.
+  // Returns the use until now. Thread: any.
   EnergyMark mark() const;
 
  private:

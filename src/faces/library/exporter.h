@@ -23,7 +23,7 @@ struct ExporterOptions {
   std::string version = {};
 };
 
-// Start and destroy it on one thread, other than its own.
+// REQUIRES: started and destroyed on one thread, other than its own.
 class Exporter {
  public:
   // Errors: those of http::Server::listen_tcp(), and Errc::unavailable if there is no thread or
@@ -43,7 +43,7 @@ class Exporter {
 
   Exporter(Scraper, const ExporterOptions&);
 
-  // On the loop's thread.
+  // Thread: io, its own.
   void handle(const http::Request&, http::Reply);
   void shut_down();
 

@@ -19,7 +19,7 @@ struct CommandContext {
 };
 
 // The pending answer to one command. Dropping it does not cancel the command; the log then says
-// that its answer reached no caller.
+// that its answer reached no caller. Thread: any, one at a time.
 class PendingReply {
  public:
   PendingReply(PendingReply&&) noexcept;
@@ -37,8 +37,8 @@ class PendingReply {
   std::shared_ptr<SharedState> state_;
 };
 
-// Copies share the workers; the last copy ends them (driver::CommandWorkers::close). Any thread may
-// call any function. GPUs are named by their index.
+// Copies share the workers; the last copy ends them (driver::CommandWorkers::close). GPUs are
+// named by their index. Thread: any.
 class LocalControl {
  public:
   // Runs on the GPU's worker, or where the LocalControl ends; that GPU waits until it returns.

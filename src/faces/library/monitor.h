@@ -17,7 +17,7 @@
 
 namespace gpuyard::library {
 
-// Any thread may call any const member function.
+// Thread: any, for const member functions.
 class Monitor {
  public:
   static constexpr Duration kDefaultTimeout = std::chrono::seconds(2);

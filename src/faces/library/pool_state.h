@@ -18,7 +18,7 @@
 
 namespace gpuyard {
 
-// Any thread. Not exported, unlike the class that contains it.
+// Thread: any. Not exported, unlike the class that contains it.
 struct [[gnu::visibility("hidden")]] v0::Pool::Lease::SharedState
     : std::enable_shared_from_this<SharedState> {
   explicit SharedState(std::vector<Gpu> all);

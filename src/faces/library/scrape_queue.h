@@ -1,5 +1,5 @@
-// Queues scrapes: requests that come at the same time share one reading of the GPUs. Lives on the
-// loop's thread.
+// Queues scrapes: requests that come at the same time share one reading of the GPUs.
+// Thread: io, the exporter's own.
 #pragma once
 
 #include <memory>

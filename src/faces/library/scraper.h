@@ -34,7 +34,7 @@ struct Scrape {
   }
 };
 
-// Used by one thread at a time.
+// Thread: worker.
 class Scraper {
  public:
   using SnapshotReader = std::function<Snapshot()>;

@@ -25,7 +25,7 @@ struct TrainingOptions {
   bool manual_time = false;
 };
 
-// Any thread.
+// Thread: any.
 class TrainingRun : public std::enable_shared_from_this<TrainingRun> {
  public:
   // Without a monitor `why` says what is missing.

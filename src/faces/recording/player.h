@@ -21,6 +21,7 @@ struct PlayedGpu {
   Sample sample;
 };
 
+// Thread: any, one at a time.
 class Player {
  public:
   // Reads the whole file once, to report its errors now: Errc::invalid with file and line. An

@@ -74,7 +74,6 @@ Result<RecordingLine> parse_line(std::string_view);
 
 // Turns snapshots into a recording's lines: the changes since the snapshot before. Pure; writes no
 // file.
-
 class RecordingEncoder {
  public:
   // Returns the changes at `at`, the time since the recording began; the first time with the

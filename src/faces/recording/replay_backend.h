@@ -29,6 +29,7 @@ Result<std::unique_ptr<Backend>> open_replay(const Replay&);
 // The GPUs at the player's position, as if they had been read just `now`.
 std::vector<DeviceState> states_of(const Player&, TimePoint now);
 
+// Thread: any.
 class ReplayBackend final : public Backend {
  public:
   ReplayBackend(Player player, Replay replay)

@@ -1,5 +1,5 @@
-// The stream of one client of GET /cpu/stream_power: the newest power of each CPU that it has not
-// received yet. Lives on the io thread.
+// The requests that read CPUs: their energy as strangers may see it, and the stream of their power.
+// Thread: io.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,8 @@
 namespace gpuyard::zeus {
 
 // The energy of CPUs as clients over TCP may see it. Finer counters show strangers what a program
-// computes (CVE-2020-8694), which is why the kernel shows them to root alone. Lives on the io
-// thread.
-
-// Whole joules, read once a second, the same for all callers.
+// computes (CVE-2020-8694), which is why the kernel shows them to root alone: these are whole
+// joules, read once a second, the same for all callers.
 class CoarseEnergyMonitor {
  public:
   static constexpr Duration kPeriod = std::chrono::seconds(1);
@@ -52,9 +50,12 @@ struct CpuAccess {
   Duration period{};  // between two calls of a subscriber
 };
 
+// The stream of one client of GET /cpu/stream_power: the newest power of each CPU that it has not
+// received yet.
 class CpuPowerStream final : public http::ResponseStream {
  public:
-  // Subscribes to all CPUs for as long as the stream lives, and sends only `cpus`.
+  // The loop outlives it. Subscribes to all CPUs for as long as the stream lives, and sends only
+  // `cpus`.
   CpuPowerStream(Loop&, const CpuAccess&, const std::vector<std::uint32_t>& cpus);
 
   http::Chunk next() override;

@@ -1,6 +1,6 @@
 // Serves zeusd's protocol, so that programs which use the Zeus framework can talk to gpuyard. It
 // only translates: reading, permissions, ownership and restoring are decided elsewhere, as for all
-// clients.
+// clients. Thread: io.
 #pragma once
 
 #include <memory>

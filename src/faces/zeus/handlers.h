@@ -1,4 +1,4 @@
-// The requests of zeusd's protocol and their handlers. Everything on the io thread.
+// The requests of zeusd's protocol and their handlers. Thread: io.
 #pragma once
 
 #include <sys/types.h>

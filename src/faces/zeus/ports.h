@@ -1,4 +1,4 @@
-// The facade's interfaces to the rest of gpuyard. Everything on the io thread.
+// The facade's interfaces to the rest of gpuyard. Thread: io.
 #pragma once
 
 #include <sys/types.h>

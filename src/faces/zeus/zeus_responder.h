@@ -28,7 +28,7 @@ http::Response error_response(int status, std::string_view why);
 int device_status_of(Errc);
 Error error_of(const Missing&);
 
-// Copies answer the same request; the first answer counts.
+// Thread: io. Copies answer the same request; the first answer counts.
 class ZeusResponder {
  public:
   explicit ZeusResponder(http::Reply reply)
