@@ -14,7 +14,7 @@
 #include "cli/screen/output.h"
 #include "daemon/mark_link.h"
 #include "daemon/setter_link.h"
-#include "faces/client/daemon_address.h"
+#include "faces/client/ssh.h"
 #include "faces/library/driver_source.h"
 #include "sim/demo.h"
 #include "sim/world_file.h"

@@ -11,7 +11,7 @@
 #include "daemon/config/config.h"
 #include "daemon/listener_opener.h"
 #include "faces/api/principal.h"
-#include "faces/cpu/rapl.h"
+#include "faces/cpu/cpu_energy_monitor.h"
 #include "faces/zeus/facade.h"
 #include "gpu/telemetry/telemetry.h"
 #include "io/http/loop.h"

@@ -13,7 +13,7 @@
 #include "cli/verbs.h"
 #include "daemon/config/config.h"
 #include "daemon/setter_link.h"
-#include "faces/client/daemon_address.h"
+#include "faces/client/ssh.h"
 #include "sim/demo.h"
 #include "sim/world_file.h"
 #include "sim/world_reader.h"
