@@ -45,7 +45,7 @@ HARMLESS = {
     "python/gpuyard/energy_window.py": ["says what to do"],
     "python/gpuyard/errors.py": ["There is no driver"],
     "python/gpuyard/hosts_file.py": ["if there is no file"],
-    "src/cli/sim/sim.cpp": ["root or nobody"],  # a value of the option
+    "src/cli/sim/sim_options.cpp": ["root or nobody"],  # a value of the option
     "src/io/store/alert_db.cpp": ["acknowledged_ms, told"],  # a column
     "src/io/store/alert_db.h": ["told INTEGER"],
 }
