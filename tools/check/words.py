@@ -26,7 +26,7 @@ PATTERNS = {
 }
 
 # The output of the commands passes through cli::Printable, which these calls do not require.
-TERMINAL = "src/cli/screen/terminal.cpp"  # the only file that writes to it
+TERMINAL = "src/cli/screen/output.cpp"  # the only file that writes to it
 PAST_PRINTABLE = {
     "unchecked text to a terminal": re.compile(
         r"fmt::print\b|std::c(?:out|err)\b|\bf?(?:puts|printf)\(|\bwrite\(STD(?:OUT|ERR)_FILENO"),
