@@ -41,7 +41,7 @@ def test_ordinary_text_passes(tree, text):
 def test_only_one_file_may_write_to_a_terminal(tree, text):
     folder = tree / "src/cli/screen"
     folder.mkdir(parents=True)
-    (folder / "terminal.cpp").write_text(text)
+    (folder / "output.cpp").write_text(text)
     assert main(tree) == 0
     (folder / "other.cpp").write_text(text)
     assert main(tree) == 1
