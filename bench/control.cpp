@@ -72,7 +72,7 @@ int http_requests(const std::string& path, int rounds, const std::string& one,
 }
 
 // The other end of a hop: hands each message to a thread, which answers.
-void answer_in_a_thread(int fd) {
+void answer_on_thread(int fd) {
   std::mutex mutex;
   std::condition_variable came;
   std::optional<std::string> message;
@@ -100,7 +100,7 @@ int hop(int rounds) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::close(ends[0]);
-    answer_in_a_thread(ends[1]);
+    answer_on_thread(ends[1]);
     std::_Exit(0);
   }
   ::close(ends[1]);

@@ -20,7 +20,7 @@ using lease::Ticket;
 
 // If `linked`, eight GPUs each are linked, and four each share a NUMA node.
 Scheduler node(std::int64_t gpus, bool linked) {
-  Scheduler core;
+  Scheduler scheduler;
   for (unsigned i = 0; i < gpus; ++i) {
     lease::Gpu gpu;
     gpu.key = "GPU-" + std::to_string(1000 + i);
@@ -29,27 +29,27 @@ Scheduler node(std::int64_t gpus, bool linked) {
       gpu.clique = i / 8;
       gpu.numa_node = i / 4;
     }
-    if (!core.add(std::move(gpu))) std::abort();
+    if (!scheduler.add(std::move(gpu))) std::abort();
   }
-  return core;
+  return scheduler;
 }
 
-GpuRequest all_of(const Scheduler& core, unsigned count = 1) {
+GpuRequest all_of(const Scheduler& scheduler, unsigned count = 1) {
   GpuRequest request;
   request.count = count;
-  request.eligible = core.known_gpus();
+  request.eligible = scheduler.known_gpus();
   return request;
 }
 
 // Arguments: GPUs, whether they are linked, GPUs wanted.
 void claim_and_release(benchmark::State& state) {
-  Scheduler core = node(state.range(0), state.range(1) != 0);
-  const GpuRequest request = all_of(core, static_cast<unsigned>(state.range(2)));
+  Scheduler scheduler = node(state.range(0), state.range(1) != 0);
+  const GpuRequest request = all_of(scheduler, static_cast<unsigned>(state.range(2)));
   for (auto _ : state) {
     Effects effects;
-    const Ticket ticket = core.claim(request, {}, effects);
+    const Ticket ticket = scheduler.claim(request, {}, effects);
     if (effects.granted.size() != 1) std::abort();
-    benchmark::DoNotOptimize(core.release(ticket, {}));
+    benchmark::DoNotOptimize(scheduler.release(ticket, {}));
   }
 }
 BENCHMARK(claim_and_release)
@@ -59,7 +59,7 @@ BENCHMARK(claim_and_release)
     ->Args({64, 1, 1})
     ->Args({64, 1, 8});
 
-// As a program uses it: with the mutex and the lease that releases itself.
+// Measures the public Pool: with the mutex and the lease that releases itself.
 void pool_claim_and_release(benchmark::State& state) {
   std::vector<Pool::Gpu> gpus(static_cast<std::size_t>(state.range(0)));
   for (std::uint32_t i = 0; i < gpus.size(); ++i) gpus[i] = {i, "NVIDIA", "NVIDIA H100 80GB HBM3"};
@@ -76,57 +76,58 @@ BENCHMARK(pool_claim_and_release)->Arg(8)->Arg(64);
 // Many claims wait; one GPU after the other is released, and the client that got it claims again.
 // Aborts if a claim is served out of order.
 void queue(benchmark::State& state) {
-  Scheduler core = node(8, true);
+  Scheduler scheduler = node(8, true);
   Effects effects;
-  const GpuRequest request = all_of(core);
-  for (std::int64_t i = 0; i < state.range(0) + 8; ++i) core.claim(request, {}, effects);
+  const GpuRequest request = all_of(scheduler);
+  for (std::int64_t i = 0; i < state.range(0) + 8; ++i) scheduler.claim(request, {}, effects);
   Ticket last = effects.granted.back();
   for (auto _ : state) {
-    Effects now = core.release(core.live_claims().begin()->first, {});
-    core.claim(request, {}, now);
+    Effects now = scheduler.release(scheduler.live_claims().begin()->first, {});
+    scheduler.claim(request, {}, now);
     if (now.granted.size() != 1 || now.granted[0] != ++last) std::abort();
   }
 }
 BENCHMARK(queue)->Arg(100)->Arg(10'000);
 
-// The outlook of each waiting claim.
-void outlooks(benchmark::State& state) {
-  Scheduler core = node(8, true);
+// The queue position of each waiting claim.
+void queue_positions_of_waiters(benchmark::State& state) {
+  Scheduler scheduler = node(8, true);
   Effects effects;
-  for (std::int64_t i = 0; i < state.range(0) + 8; ++i) core.claim(all_of(core), {}, effects);
-  for (auto _ : state) benchmark::DoNotOptimize(core.queue_positions({}));
+  for (std::int64_t i = 0; i < state.range(0) + 8; ++i)
+    scheduler.claim(all_of(scheduler), {}, effects);
+  for (auto _ : state) benchmark::DoNotOptimize(scheduler.queue_positions({}));
 }
-BENCHMARK(outlooks)->Arg(10'000)->Unit(benchmark::kMicrosecond);
+BENCHMARK(queue_positions_of_waiters)->Arg(10'000)->Unit(benchmark::kMicrosecond);
 
 // A free GPU is reserved for the first claim. The 10,000 claims behind it must all be checked, as
 // each could end in time, but none does.
-void look_through(benchmark::State& state) {
-  Scheduler core = node(8, true);
+void check_waiting_claims(benchmark::State& state) {
+  Scheduler scheduler = node(8, true);
   Effects effects;
-  GpuRequest request = all_of(core);
+  GpuRequest request = all_of(scheduler);
   request.max_hold_time = std::chrono::hours(1);
-  core.claim(request, {}, effects);
-  core.claim(all_of(core, 8), {}, effects);
+  scheduler.claim(request, {}, effects);
+  scheduler.claim(all_of(scheduler, 8), {}, effects);
   request.max_hold_time = std::chrono::hours(2);
-  for (std::int64_t i = 0; i < state.range(0); ++i) core.claim(request, {}, effects);
+  for (std::int64_t i = 0; i < state.range(0); ++i) scheduler.claim(request, {}, effects);
   if (effects.granted.size() != 1) std::abort();
-  for (auto _ : state) benchmark::DoNotOptimize(core.open({}));
+  for (auto _ : state) benchmark::DoNotOptimize(scheduler.open({}));
 }
-BENCHMARK(look_through)->Arg(10'000)->Unit(benchmark::kMicrosecond);
+BENCHMARK(check_waiting_claims)->Arg(10'000)->Unit(benchmark::kMicrosecond);
 
-void memory_of_a_waiter(benchmark::State& state) {
+void waiting_claim_memory(benchmark::State& state) {
   for (auto _ : state) {
-    Scheduler core = node(8, true);
+    Scheduler scheduler = node(8, true);
     Effects effects;
-    for (int i = 0; i < 8; ++i) core.claim(all_of(core), {}, effects);
+    for (int i = 0; i < 8; ++i) scheduler.claim(all_of(scheduler), {}, effects);
     const std::size_t before = ::mallinfo2().uordblks;
     constexpr std::size_t kWaiting = 10'000;
-    for (std::size_t i = 0; i < kWaiting; ++i) core.claim(all_of(core), {}, effects);
+    for (std::size_t i = 0; i < kWaiting; ++i) scheduler.claim(all_of(scheduler), {}, effects);
     state.counters["bytes"] =
         static_cast<double>(::mallinfo2().uordblks - before) / double{kWaiting};
   }
 }
-BENCHMARK(memory_of_a_waiter)->Iterations(1);
+BENCHMARK(waiting_claim_memory)->Iterations(1);
 
 }  // namespace
 }  // namespace gpuyard

@@ -85,7 +85,7 @@ def show_socket(socket, clients):
 
 
 def show(rows):
-    print("In process, nanoseconds of CPU; of memory_of_a_waiter bytes")
+    print("In process, nanoseconds of CPU; of waiting_claim_memory bytes")
     table(rows["steps"], show_steps)
     print("\nOver a Unix socket, on the disk before each answer, microseconds")
     table(rows["socket"], lambda socket: show_socket(socket, rows["clients"]))

@@ -5,7 +5,7 @@
 //                                                    taken, gives them back, waits till they are
 //                                                    free
 //   bench_lease_socket crowd SOCKET CLIENTS ROUNDS   so many clients at once, each of which claims
-//                                                    what is taken and gives up its place again
+//                                                    a GPU that is taken and releases the claim
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -45,7 +45,7 @@ void wait_until_free(const Connection& server) {
     if (load.find(R"("leased":true)") == load.npos) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  fail("what was given back does not get free");
+  fail("released GPUs do not become free");
 }
 
 int grants(const std::string& socket, int gpus, int rounds) {
@@ -74,9 +74,9 @@ int grants(const std::string& socket, int gpus, int rounds) {
 }
 
 // A GPU may become available a moment after the daemon has started: these claims wait for it.
-void take_all(const Connection& holder) {
-  constexpr int kTimes = 500;
-  for (int i = 0; i < kTimes; ++i) {
+void claim_all_gpus(const Connection& holder) {
+  constexpr int kMaxTries = 500;
+  for (int i = 0; i < kMaxTries; ++i) {
     const auto answer =
         request_until_accepted(holder, claim_of(fmt::format("who-holds-all-{:04}", i)));
     if (answer.find(R"("state":"held")") != answer.npos) continue;
@@ -84,12 +84,12 @@ void take_all(const Connection& holder) {
     if (load.find(R"("leased":false)") == load.npos) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  fail("not all GPUs can be had");
+  fail("not all GPUs can be claimed");
 }
 
 int crowd(const std::string& socket, int clients, int rounds) {
   const Connection holder(socket);
-  take_all(holder);
+  claim_all_gpus(holder);
   std::vector<RoundTrips> claims(static_cast<std::size_t>(clients));
   const TimePoint began = BootClock::now();
   {

@@ -73,8 +73,8 @@ std::string Connection::request(const std::string& request) const {
 }
 
 std::string request_until_accepted(const Connection& server, const std::string& request) {
-  constexpr int kTimes = 500;
-  for (int i = 0; i < kTimes; ++i) {
+  constexpr int kMaxTries = 500;
+  for (int i = 0; i < kMaxTries; ++i) {
     std::string answer = server.request(request);
     if (!answer.starts_with("HTTP/1.1 503 ")) return answer;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));

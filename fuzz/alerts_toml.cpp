@@ -21,25 +21,28 @@ using gpuyard::notify::SinkKind;
 
 constexpr Duration kMaxDuration = std::chrono::hours(24 * 30);
 
-bool fits(const std::string& text) {
+bool is_within_limit(const std::string& text) {
   return text.size() <= gpuyard::andon::kMaxTextLength;
 }
 
-bool fit(const std::vector<std::string>& texts) {
-  return texts.size() <= gpuyard::andon::kMaxListLength && std::ranges::all_of(texts, fits);
+bool is_short_list(const std::vector<std::string>& texts) {
+  return texts.size() <= gpuyard::andon::kMaxListLength &&
+         std::ranges::all_of(texts, is_within_limit);
 }
 
-bool fits(Duration duration) {
+bool is_within_limit(Duration duration) {
   return duration >= Duration::zero() && duration <= kMaxDuration;
 }
 
 void check_limits(const Rule& rule) {
   require(!rule.name.empty() && rule.name.size() <= 48, "a rule has a short name");
-  require(!rule.message.empty() && fits(rule.message), "a rule has a message");
-  require(fits(rule.advice) && fits(rule.on), "texts are short");
-  require(fit(rule.gpus) && fit(rule.inhibits) && fit(rule.sinks) && fit(rule.command),
+  require(!rule.message.empty() && is_within_limit(rule.message), "a rule has a message");
+  require(is_within_limit(rule.advice) && is_within_limit(rule.on), "texts are short");
+  require(is_short_list(rule.gpus) && is_short_list(rule.inhibits) && is_short_list(rule.sinks) &&
+              is_short_list(rule.command),
           "lists are short");
-  require(fits(rule.hold) && fits(rule.clear_hold) && (!rule.over || fits(*rule.over)),
+  require(is_within_limit(rule.hold) && is_within_limit(rule.clear_hold) &&
+              (!rule.over || is_within_limit(*rule.over)),
           "times are bounded");
   require(!rule.cap_w || *rule.cap_w > 0, "a cap leaves some power");
   require(std::abs(rule.at) <= 1e15, "numbers are bounded");
@@ -81,8 +84,8 @@ void check_sinks(std::string_view text) {
     require(!sink.name.empty() && sink.name.size() <= 32, "a sink has a short name");
     require(names.insert(sink.name).second, "each name is once");
     require(sink.timeout > Duration::zero() && sink.timeout <= std::chrono::minutes(5),
-            "a try has a deadline");
-    require(sink.rate_per_minute > 0, "a sink is told at all");
+            "a sink has a timeout");
+    require(sink.rate_per_minute > 0, "a sink has a positive rate");
     require((sink.kind == SinkKind::command) == !sink.argv.empty(), "a command has a program");
     require(!sink.destination().empty(), "a sink can be named to people");
   }

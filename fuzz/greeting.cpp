@@ -1,6 +1,5 @@
-// Reads what a far side says first, in pieces of any size: whatever comes, it is a greeting exactly
-// when the first of its words are the last thing that came, and no answer takes back an earlier
-// one.
+// Passes the first bytes of a far side to has_greeting(), in pieces of any size: it finds a
+// greeting exactly if the first one ends the bytes that have come, and an error stays an error.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -16,8 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using gpuyard::http::kGreeting;
   using gpuyard::http::kMaxBytesBeforeGreeting;
   if (size == 0) return 0;
-  // The first byte says how much comes at a time; another byte stands for a whole greeting, which
-  // chance would not find.
+  // The first byte gives the size of a piece; byte kWhole stands for a whole greeting, which chance
+  // would not find.
   const std::size_t piece = data[0] % 64U + 1U;
   constexpr std::uint8_t kWhole = 0xff;
   std::string all;

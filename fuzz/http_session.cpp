@@ -84,7 +84,7 @@ class Exchange {
     if (action == 'v') pipe_.vanish();
     if (action == 'k') finish_all();
     if (action == 'm') context_->quotas.admit({}, nullptr, context_->limits.connections);
-    if (action == 'e') happen();
+    if (action == 'e') publish_event();
     if (action == 'E') end_streams();
     turn();
   }
@@ -118,15 +118,15 @@ class Exchange {
     received_ += pipe_.take_received();
   }
   void release() {
-    auto held = std::exchange(held_, {});
+    auto held = std::exchange(held_replies_, {});
     for (Reply& reply : held) reply(Response(200, "text/plain", "later"));
   }
-  void happen() {
+  void publish_event() {
     const Chunk event = event_chunk("e", std::string(kEventBytes, 'e'));
-    for (const auto& feed : streams_) feed->say(event);
+    for (const auto& stream : streams_) stream->say(event);
   }
   void end_streams() {
-    for (const auto& feed : streams_) feed->end();
+    for (const auto& stream : streams_) stream->end();
   }
   void finish_all() {
     context_->closing = true;
@@ -136,7 +136,7 @@ class Exchange {
 
   void handle(const Request& request, Reply reply) {
     check(request, context_->limits);
-    if (request.path == "/held") return held_.push_back(std::move(reply));
+    if (request.path == "/held") return held_replies_.push_back(std::move(reply));
     if (request.path == "/dropped") return;
     if (request.path == "/throws") throw std::runtime_error("as asked");
     if (request.path == "/stream") {
@@ -157,7 +157,7 @@ class Exchange {
   IoLoop io_;
   MemoryPipe pipe_{io_};
   std::shared_ptr<const std::string> big_ = std::make_shared<const std::string>(kBigBody, 'b');
-  std::vector<Reply> held_;
+  std::vector<Reply> held_replies_;
   std::vector<std::shared_ptr<ManualStream>> streams_;
   std::shared_ptr<ServerContext> context_ = std::make_shared<ServerContext>(
       io_, time_,

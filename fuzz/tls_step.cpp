@@ -32,14 +32,14 @@ void run_handshake(std::string_view bytes, std::size_t at_a_time) {
     bytes.remove_prefix(std::min(at_a_time, bytes.size()));
     const auto done = server.handshake();
     answered += server.take().size();
-    require(!done || !*done, "nobody agrees by chance");
+    require(!done || !*done, "no handshake succeeds by chance");
     if (!done) break;
   }
   require(answered < kMaxHandshakeBytes, "an answer is short");
   require(!server.client_certificate(), "a client without a certificate is anonymous");
 }
 
-void talk_to(std::string_view bytes, std::size_t at_a_time) {
+void run_session(std::string_view bytes, std::size_t at_a_time) {
   TlsClientForTests client;
   TlsServer server(identity());
   require(agree(client, server), "a client of ours gets in");
@@ -65,7 +65,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   const std::size_t at_a_time = 1 + (data[0] >> 1U);
   if ((data[0] & 1) != 0) {
-    gpuyard::http::talk_to(bytes, at_a_time);
+    gpuyard::http::run_session(bytes, at_a_time);
   } else {
     gpuyard::http::run_handshake(bytes, at_a_time);
   }

@@ -1,4 +1,4 @@
-// Takes from this process, by Landlock, every file that it never needs, whoever may read it.
+// Denies this process, by Landlock, every file that it never needs, whatever its permissions are.
 #pragma once
 
 #include <string>
@@ -19,9 +19,9 @@ struct AllowedFiles {
 };
 
 // Denies all other files, for good, to this thread, the threads and the children that it starts.
-// Programs may still be executed. What is open stays open. Beyond files, the kernel also denies
-// what /proc shows of a process outside of this one's domain only to who may trace it: its
-// environment, memory, descriptors. The kernel asks for CAP_SYS_ADMIN or no_new_privs.
+// Programs may still be executed. What is open stays open. The kernel then also denies the parts of
+// /proc that only a tracer of a process may read (its environment, memory and descriptors), for
+// every process outside of this one's domain. The kernel asks for CAP_SYS_ADMIN or no_new_privs.
 // Errc::unavailable: this kernel or container has no Landlock.
 Result<void> allow_only_files(const AllowedFiles&);
 

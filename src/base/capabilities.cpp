@@ -93,7 +93,7 @@ void keep_only_capabilities(std::uint64_t kept) {
 Result<void> keep_only_capabilities_permanently(std::uint64_t kept) {
   const CapabilitySets before = own_capabilities();
   const CapabilitySets after{before.permitted & kept, before.permitted & kept, 0};
-  // As under a unit that gives no others, whose filter of system calls refuses any change.
+  // Nothing to give up. A unit that gives no others has a system call filter that refuses changes.
   if (before.permitted == after.permitted) return {};
   for (int each = 0; ::prctl(PR_CAPBSET_READ, each, 0, 0, 0) >= 0; ++each) {
     ::prctl(PR_CAPBSET_DROP, each, 0, 0, 0);

@@ -125,8 +125,8 @@ std::string host_name() {
 
 std::string new_id() {
   std::uint64_t number = 0;
-  // Not std::random_device, which asks a function that only glibc 2.36 and newer have. This one
-  // fails only where the kernel is older than 3.17.
+  // std::random_device calls a function that only glibc 2.36 and newer have. This one fails only if
+  // the kernel is older than 3.17.
   if (::getentropy(&number, sizeof number) != 0) throw std::runtime_error("no random numbers");
   return fmt::format("{:016x}", number);
 }

@@ -38,7 +38,7 @@ std::string short_duration(std::int64_t seconds);
 
 // "2026-01-31T12:00:00.250Z"
 std::string to_rfc3339(WallTime);
-// Reads that form to the second. Nothing for any other text.
+// Reads that form to the second. Returns nothing for any other text.
 std::optional<WallTime> from_rfc3339(std::string_view text);
 
 inline std::int64_t to_milliseconds(Duration duration) {
@@ -55,7 +55,7 @@ constexpr double to_seconds(std::chrono::duration<double> duration) {
 std::string boot_id();
 
 // Returns the start time of a process in clock ticks since boot (/proc/<pid>/stat, field 22).
-// Together with the pid it names one process for ever. Empty if there is no such process.
+// Together with the pid it identifies one process. Empty if there is no such process.
 std::optional<std::uint64_t> process_start_time(pid_t);
 
 // The fields of /proc/<pid>/stat that we use.

@@ -55,7 +55,7 @@ class CommandHostHandle {
     const MutexLock lock(mutex_);
     return socket_;
   }
-  // Ends it: a late answer to a request must not make a second child.
+  // Ends the command host: a late answer to a request must not make a second child.
   void end(const std::shared_ptr<const UniqueFd>& used) {
     const MutexLock lock(mutex_);
     if (socket_ != used) return;
@@ -63,7 +63,7 @@ class CommandHostHandle {
         "the process that starts commands has ended or is not responding: commands of alerts and "
         "resets have the daemon's own restrictions until the daemon is restarted");
     ::kill(pid_, SIGKILL);
-    // One that is stuck in the kernel stays behind.
+    // A process that is stuck in the kernel is left behind.
     for (int tries = 0; tries < 100 && ::waitpid(pid_, nullptr, WNOHANG) == 0; ++tries) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -198,7 +198,7 @@ struct ReceivedRequest {
   std::vector<UniqueFd> fds;  // the report's first
 };
 
-// Returns nothing at the end, which `ended` tells, and for a datagram that is no request.
+// Returns nothing for a datagram that is no request, and, with `ended` set, at the end.
 std::optional<ReceivedRequest> receive_request(int socket, std::vector<char>& buffer, bool& ended) {
   DatagramWithFds received = receive_with_fds(socket, buffer);
   ended = received.size == 0 ||
@@ -223,7 +223,7 @@ void report(const UniqueFd& pipe, std::int32_t number) {
   static_cast<void>(::write(pipe.get(), &number, sizeof number) == sizeof number);
 }
 
-// As in a fresh process, whatever this one ignores. The signals that glibc uses itself stay.
+// Resets the signals to those of a fresh process, except those that glibc uses itself.
 void reset_signals() {
   for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
   sigset_t none;
@@ -268,7 +268,7 @@ bool renumber_descriptors(std::vector<UniqueFd>& fds) {
 
 void run_command_host(int socket) {
   ::prctl(PR_SET_NAME, "gpuyard-command");
-  // Only the daemon decides when it ends: the end of the socket.
+  // The daemon alone ends this process, by closing the socket.
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(number, SIG_IGN);
   if (::fcntl(socket, F_SETFD, FD_CLOEXEC) != 0) {
     log::error("command-host is started by `gpuyard serve` and must not be run by hand");

@@ -1,5 +1,5 @@
-// Starts children that are free of what this process gives up for itself: a process of its own that
-// was started before, as which a child begins. Commands of alerts and resets belong to the
+// Starts children without the restrictions that this process puts on itself: a command host, which
+// was started before them, makes the children. Commands of alerts and resets belong to the
 // administrator, who may let them do what the daemon never does.
 #pragma once
 
@@ -33,7 +33,7 @@ Result<pid_t> spawn_unconfined(const SpawnOptions&);
 // Makes the process at the other end of this socket the command host of this one; no socket: none.
 void set_command_host(UniqueFd socket, pid_t);
 
-// The process itself: serves requests until the other end of the socket is closed.
+// Runs the command host: serves requests until the other end of the socket is closed.
 [[noreturn]] void run_command_host(int socket = kCommandHostSocket);
 
 }  // namespace gpuyard

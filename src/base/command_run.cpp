@@ -157,7 +157,7 @@ class CommandRun::Process : public std::enable_shared_from_this<Process> {
   OutputTail tail_;
   bool timed_out_ = false;
   Subscription readable_;
-  Subscription exited_;
+  Subscription exit_subscription_;
   Subscription timer_;
   Subscription pause_;
 };
@@ -226,7 +226,7 @@ void CommandRun::Process::on_started(Duration timeout, Duration grace) {
     ::waitpid(pid_, nullptr, 0);
     return end({.end = CommandOutcome::End::not_started, .why = why});
   }
-  exited_ = loop_.watch(pidfd_.get(), [this] { on_exit(); });
+  exit_subscription_ = loop_.watch(pidfd_.get(), [this] { on_exit(); });
   readable_ = loop_.watch(output_.get(), [this] { read_some(); });
   timer_ = loop_.call_after(timeout, [this, grace] { on_timeout(grace); });
 }
@@ -264,7 +264,7 @@ void CommandRun::Process::on_kill() {
 
 void CommandRun::Process::on_exit() {
   const auto self = shared_from_this();
-  exited_.reset();
+  exit_subscription_.reset();
   // Kills its group first: until the process is reaped, no other process can have its number.
   ::kill(-pid_, SIGKILL);
   int status = 0;
@@ -294,9 +294,9 @@ void CommandRun::Process::detach() {
   readable_.reset();
   pause_.reset();
   output_.reset();
-  exited_.reset();
+  exit_subscription_.reset();
   if (!pidfd_) return;
-  exited_ = loop_.watch(pidfd_.get(), [self = shared_from_this()] { self->on_exit(); });
+  exit_subscription_ = loop_.watch(pidfd_.get(), [self = shared_from_this()] { self->on_exit(); });
 }
 
 CommandRun::CommandRun(Loop& loop, const CommandOptions& options, OnEnd on_end)

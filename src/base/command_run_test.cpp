@@ -34,9 +34,9 @@ CommandOptions shell(const std::string& script) {
 
 class CommandRunTest : public testing::Test {
  protected:
-  CommandOutcome outcome_of(const CommandOptions& plan) {
+  CommandOutcome outcome_of(const CommandOptions& options) {
     std::optional<CommandOutcome> outcome;
-    const CommandRun run(loop_, plan, [&](const CommandOutcome& ended) { outcome = ended; });
+    const CommandRun run(loop_, options, [&](const CommandOutcome& ended) { outcome = ended; });
     EXPECT_FALSE(outcome) << "told inside the constructor";
     EXPECT_TRUE(loop_.run_until([&] { return outcome.has_value(); }, kTestTimeout));
     return outcome.value_or(CommandOutcome{});
@@ -100,7 +100,7 @@ TEST_F(CommandRunTest, ASignalHasItsNumber) {
   EXPECT_EQ(outcome.text(), "was killed by signal 11");
 }
 
-TEST_F(CommandRunTest, AProgramThatIsNotThereCouldNotBeStarted) {
+TEST_F(CommandRunTest, MissingProgramIsNotStarted) {
   const auto outcome = outcome_of({.argv = {"/nowhere/reset-gpu", "0"}});
   EXPECT_EQ(outcome.end, End::not_started);
   EXPECT_FALSE(outcome.succeeded());
@@ -118,8 +118,8 @@ TEST_F(CommandRunTest, HungProgramFileTimesOutWithoutBlockingLoop) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   ::fcntl(file.get(), F_SETSIG, SIGURG);  // which is ignored
   ASSERT_EQ(::fcntl(file.get(), F_SETLEASE, F_WRLCK), 0);
-  CommandOptions plan{.argv = {path}};
-  plan.start_timeout = 200ms;
+  CommandOptions options{.argv = {path}};
+  options.start_timeout = 200ms;
   TimePoint last = loop_.now();
   Duration longest_turn{};
   std::function<void()> tick = [&] {
@@ -127,7 +127,7 @@ TEST_F(CommandRunTest, HungProgramFileTimesOutWithoutBlockingLoop) {
     timer_ = loop_.call_after(10ms, tick);
   };
   tick();
-  const auto outcome = outcome_of(plan);
+  const auto outcome = outcome_of(options);
   EXPECT_EQ(outcome.end, End::not_started);
   EXPECT_NE(outcome.why.find("file system"), std::string::npos) << outcome.why;
   EXPECT_LT(longest_turn, 150ms);
@@ -145,17 +145,17 @@ TEST_F(CommandRunTest, ArgumentsArePassedWithoutShellExpansion) {
 TEST_F(CommandRunTest, OptionsExtendAndOverrideInheritedEnvironment) {
   ::setenv("GPUYARD_TEST_OURS", "ours", 1);
   ::setenv("GPUYARD_TEST_BOTH", "ours", 1);
-  auto plan = shell("echo $GPUYARD_TEST_OURS $GPUYARD_TEST_BOTH $GPUYARD_TEST_NEW");
-  plan.environment = {{"GPUYARD_TEST_BOTH", "theirs"}, {"GPUYARD_TEST_NEW", "a=b c"}};
-  EXPECT_EQ(outcome_of(plan).output, "ours theirs a=b c\n");
+  auto options = shell("echo $GPUYARD_TEST_OURS $GPUYARD_TEST_BOTH $GPUYARD_TEST_NEW");
+  options.environment = {{"GPUYARD_TEST_BOTH", "theirs"}, {"GPUYARD_TEST_NEW", "a=b c"}};
+  EXPECT_EQ(outcome_of(options).output, "ours theirs a=b c\n");
   ::unsetenv("GPUYARD_TEST_OURS");
   ::unsetenv("GPUYARD_TEST_BOTH");
 }
 
-TEST_F(CommandRunTest, AtItsDeadlineItIsAskedToEnd) {
-  auto plan = shell("trap 'echo bye; exit 0' TERM; echo hi; while :; do sleep 0.01; done");
-  plan.timeout = 200ms;
-  const auto outcome = outcome_of(plan);
+TEST_F(CommandRunTest, DeadlineSendsSigterm) {
+  auto options = shell("trap 'echo bye; exit 0' TERM; echo hi; while :; do sleep 0.01; done");
+  options.timeout = 200ms;
+  const auto outcome = outcome_of(options);
   EXPECT_EQ(outcome.end, End::timed_out);
   EXPECT_FALSE(outcome.succeeded());
   EXPECT_TRUE(outcome.output.starts_with("hi\n")) << outcome.output;
@@ -165,12 +165,12 @@ TEST_F(CommandRunTest, AtItsDeadlineItIsAskedToEnd) {
 
 TEST_F(CommandRunTest, ProcessTreeIgnoringSigtermIsKilledAfterGrace) {
   const std::string path = scratch();
-  auto plan = shell("trap '' TERM; sleep 600 & echo $! >> " + path +
-                    "; (trap '' TERM; sleep 600; sleep 600) & echo $! >> " + path +
-                    "; echo $$ >> " + path + "; wait; wait; sleep 600");
-  plan.timeout = 200ms;
-  plan.grace_period = 100ms;
-  const auto outcome = outcome_of(plan);
+  auto options = shell("trap '' TERM; sleep 600 & echo $! >> " + path +
+                       "; (trap '' TERM; sleep 600; sleep 600) & echo $! >> " + path +
+                       "; echo $$ >> " + path + "; wait; wait; sleep 600");
+  options.timeout = 200ms;
+  options.grace_period = 100ms;
+  const auto outcome = outcome_of(options);
   EXPECT_EQ(outcome.end, End::timed_out);
   EXPECT_GE(outcome.duration, 300ms);
   for (const pid_t pid : pids_in(path, 3)) EXPECT_TRUE(ends(pid)) << pid;
@@ -184,7 +184,7 @@ TEST_F(CommandRunTest, BackgroundChildrenAreKilledAfterExit) {
   EXPECT_TRUE(ends(pids_in(path, 1).front()));
 }
 
-TEST_F(CommandRunTest, OfAFloodTheEndIsKept) {
+TEST_F(CommandRunTest, FloodKeepsEndOfOutput) {
   const auto outcome = outcome_of(
       shell("i=0; while [ $i -lt 40000 ]; do echo line $i; i=$((i+1)); done; echo last"));
   EXPECT_TRUE(outcome.succeeded());
@@ -194,14 +194,14 @@ TEST_F(CommandRunTest, OfAFloodTheEndIsKept) {
 }
 
 TEST_F(CommandRunTest, EndlessOutputTimesOutWithoutBlockingLoop) {
-  CommandOptions plan{.argv = {"yes"}, .timeout = 300ms};
+  CommandOptions options{.argv = {"yes"}, .timeout = 300ms};
   int turns = 0;
   std::function<void()> count = [&] {
     ++turns;
     loop_.post([&] { timer_ = loop_.call_after(5ms, count); });
   };
   timer_ = loop_.call_after(5ms, count);
-  const auto outcome = outcome_of(plan);
+  const auto outcome = outcome_of(options);
   timer_.reset();
   EXPECT_EQ(outcome.end, End::timed_out);
   EXPECT_EQ(outcome.output.size(), kMaxCommandOutput);
@@ -245,12 +245,12 @@ TEST_F(CommandRunTest, DestructionInsideCallbackIsSafe) {
   EXPECT_TRUE(loop_.run_until([&] { return !ended; }, kTestTimeout));
 }
 
-TEST_F(CommandRunTest, ManyRunAtOnceEachWithItsOwnOutcome) {
-  constexpr int kMany = 50;
+TEST_F(CommandRunTest, ConcurrentRunsHaveOwnOutcomes) {
+  constexpr int kRunCount = 50;
   std::vector<CommandRun> runs;
-  std::vector<std::optional<CommandOutcome>> outcomes(kMany);
+  std::vector<std::optional<CommandOutcome>> outcomes(kRunCount);
   int ended = 0;
-  for (int i = 0; i < kMany; ++i) {
+  for (int i = 0; i < kRunCount; ++i) {
     const auto number = std::to_string(i);
     runs.emplace_back(loop_, shell(fmt::format("echo I am {0}; exit {0}", number)),
                       [&, i](const CommandOutcome& outcome) {
@@ -258,8 +258,8 @@ TEST_F(CommandRunTest, ManyRunAtOnceEachWithItsOwnOutcome) {
                         ++ended;
                       });
   }
-  ASSERT_TRUE(loop_.run_until([&] { return ended == kMany; }, kTestTimeout));
-  for (int i = 0; i < kMany; ++i) {
+  ASSERT_TRUE(loop_.run_until([&] { return ended == kRunCount; }, kTestTimeout));
+  for (int i = 0; i < kRunCount; ++i) {
     const auto& outcome = *outcomes[static_cast<std::size_t>(i)];
     EXPECT_EQ(outcome.number, i);
     EXPECT_EQ(outcome.output, "I am " + std::to_string(i) + "\n");

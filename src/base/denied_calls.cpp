@@ -14,8 +14,8 @@
 namespace gpuyard {
 namespace {
 
-// A way into the kernel with its own numbers for system calls. A process may use all of those that
-// the kernel has, whatever it was compiled for.
+// An interface of the kernel with its own numbers for system calls. A process may use all of those
+// that the kernel has, whatever it was compiled for.
 struct SystemCallAbi {
   std::uint32_t arch;
   std::uint32_t number_bits;  // the bits of a number that tell the call

@@ -1,5 +1,5 @@
-// Takes system calls from this process that it never makes, and that a process which has been taken
-// over would: typing into other users' terminals, reading other processes' memory.
+// Denies this process the system calls that it never makes, but would make once an attacker
+// controls it: typing into other users' terminals, reading other processes' memory.
 #pragma once
 
 #include "base/result.h"
@@ -14,8 +14,8 @@ enum class NewPrivileges {
 
 // Makes these calls fail with EPERM, for good, in each thread of this process and each child that
 // it starts: ioctl with TIOCSTI, TIOCLINUX or TIOCCONS, process_vm_readv and process_vm_writev,
-// io_uring, and the keyring's. An error and never a signal: a library of a driver may try some of
-// them and do without. The kernel asks for CAP_SYS_ADMIN or no_new_privs.
+// io_uring, and the keyring's. They never raise a signal, because a driver's library may try some
+// of them and do without. The kernel asks for CAP_SYS_ADMIN or no_new_privs.
 Result<void> deny_unused_calls(NewPrivileges);
 
 }  // namespace gpuyard

@@ -11,22 +11,22 @@
 
 namespace gpuyard {
 
-// Lives on the loop's thread. `What` names one of the things.
-template <class What>
+// Lives on the loop's thread. `Key` names one of the things.
+template <class Key>
 class EndWatch {
  public:
   static constexpr Duration kPollInterval = std::chrono::milliseconds(250);
 
   // `is_valid`: whether it has not ended yet. The loop outlives the watch.
-  EndWatch(Loop& loop, std::function<bool(const What&)> is_valid)
+  EndWatch(Loop& loop, std::function<bool(const Key&)> is_valid)
       : loop_(loop), is_valid_(std::move(is_valid)) {}
   EndWatch(const EndWatch&) = delete;
   EndWatch& operator=(const EndWatch&) = delete;
 
   // Calls `on_ended` once: inside notify_ended(), or within kPollInterval, also if the clock jumps.
-  Subscription subscribe(What what, std::function<void()> on_ended) {
+  Subscription subscribe(Key key, std::function<void()> on_ended) {
     const std::uint64_t number = ++next_;
-    watchers_.emplace(number, Watcher{std::move(what), std::move(on_ended)});
+    watchers_.emplace(number, Watcher{std::move(key), std::move(on_ended)});
     schedule_poll();
     return Subscription(lifetime_.guard([this, number] { watchers_.erase(number); }));
   }
@@ -34,8 +34,8 @@ class EndWatch {
   void notify_ended() {
     std::vector<std::function<void()>> callbacks;
     std::erase_if(watchers_, [&](auto& one) {
-      if (is_valid_(one.second.what)) return false;
-      callbacks.push_back(std::move(one.second.ended));
+      if (is_valid_(one.second.key)) return false;
+      callbacks.push_back(std::move(one.second.on_ended));
       return true;
     });
     for (const auto& on_ended : callbacks) on_ended();
@@ -43,8 +43,8 @@ class EndWatch {
 
  private:
   struct Watcher {
-    What what;
-    std::function<void()> ended;
+    Key key;
+    std::function<void()> on_ended;
   };
 
   void schedule_poll() {
@@ -57,7 +57,7 @@ class EndWatch {
   }
 
   Loop& loop_;
-  const std::function<bool(const What&)> is_valid_;
+  const std::function<bool(const Key&)> is_valid_;
   std::map<std::uint64_t, Watcher> watchers_;
   std::uint64_t next_ = 0;
   Subscription poll_timer_;

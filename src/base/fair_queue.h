@@ -29,21 +29,21 @@ class RoundRobinQueue {
   }
   void push(const Group& group, bool privileged, Item item) {
     Round& round = rounds_[privileged ? 1 : 0];
-    const auto [line, first] = round.items.try_emplace(group);
-    if (first) round.turns.push_back(line);
-    line->second.push_back(std::move(item));
+    const auto [entry, first] = round.items.try_emplace(group);
+    if (first) round.turns.push_back(entry);
+    entry->second.push_back(std::move(item));
   }
   Item pop() {
     privileged_turn_ = rounds_[0].turns.empty() || (!privileged_turn_ && !rounds_[1].turns.empty());
     Round& round = rounds_[privileged_turn_ ? 1 : 0];
-    const auto line = round.turns.front();
+    const auto entry = round.turns.front();
     round.turns.pop_front();
-    Item item = std::move(line->second.front());
-    line->second.pop_front();
-    if (line->second.empty()) {
-      round.items.erase(line);
+    Item item = std::move(entry->second.front());
+    entry->second.pop_front();
+    if (entry->second.empty()) {
+      round.items.erase(entry);
     } else {
-      round.turns.push_back(line);
+      round.turns.push_back(entry);
     }
     return item;
   }
@@ -62,8 +62,8 @@ class RoundRobinQueue {
 // Queues work of which little can be done at a time and serves the quota groups in turn.
 class FairQueue {
  public:
-  // Begins the work. Calls `ended` once, during the call or later.
-  using Work = std::function<void(std::function<void()> ended)>;
+  // Begins the work. Calls `on_ended` once, during the call or later.
+  using Work = std::function<void(std::function<void()> on_ended)>;
 
   // `max_running`: pieces of work that run at a time. `max_per_group`: pieces of one group that may
   // wait.

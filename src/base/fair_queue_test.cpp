@@ -13,8 +13,8 @@ namespace {
 
 class FairQueueTest : public ::testing::Test {
  protected:
-  bool enter(const std::string& party, const std::string& what, bool privileged = false) {
-    return line_->try_enqueue({party, privileged}, [this, what](std::function<void()> ended) {
+  bool enqueue(const std::string& group, const std::string& what, bool privileged = false) {
+    return queue_->try_enqueue({group, privileged}, [this, what](std::function<void()> ended) {
       began_.push_back(what);
       ended_.push_back(std::move(ended));
     });
@@ -25,24 +25,24 @@ class FairQueueTest : public ::testing::Test {
     ended();
   }
 
-  std::optional<FairQueue> line_{std::in_place, 2, 3};
+  std::optional<FairQueue> queue_{std::in_place, 2, 3};
   std::vector<std::string> began_;
   std::vector<std::function<void()>> ended_;
 };
 
-TEST_F(FairQueueTest, LongBacklogYieldsTurnToOtherParty) {
-  for (const char* what : {"a1", "a2", "a3", "a4", "a5"}) EXPECT_TRUE(enter("a", what));
-  EXPECT_FALSE(enter("a", "a6")) << "three of his wait";
-  EXPECT_TRUE(enter("b", "b1"));
+TEST_F(FairQueueTest, LongBacklogYieldsTurnToOtherGroup) {
+  for (const char* what : {"a1", "a2", "a3", "a4", "a5"}) EXPECT_TRUE(enqueue("a", what));
+  EXPECT_FALSE(enqueue("a", "a6")) << "three of his wait";
+  EXPECT_TRUE(enqueue("b", "b1"));
   EXPECT_EQ(began_, (std::vector<std::string>{"a1", "a2"}));
   while (!ended_.empty()) end_first();
   EXPECT_EQ(began_, (std::vector<std::string>{"a1", "a2", "a3", "b1", "a4", "a5"}));
 }
 
 TEST_F(FairQueueTest, PrivilegedWorkIsServedEverySecondTurn) {
-  for (int i = 0; i < 100; ++i) enter(std::to_string(i), "user");
-  enter("uid 0", "root", true);
-  enter("uid 0", "root again", true);
+  for (int i = 0; i < 100; ++i) enqueue(std::to_string(i), "user");
+  enqueue("uid 0", "root", true);
+  enqueue("uid 0", "root again", true);
   end_first();
   end_first();
   EXPECT_EQ(began_, (std::vector<std::string>{"user", "user", "root", "user"}));
@@ -50,24 +50,24 @@ TEST_F(FairQueueTest, PrivilegedWorkIsServedEverySecondTurn) {
   EXPECT_EQ(began_.back(), "root again");
 }
 
-TEST_F(FairQueueTest, UnusedTurnsGoToTheOtherParties) {
-  for (const char* what : {"r1", "r2", "r3"}) enter("uid 0", what, true);
-  for (const char* what : {"r4", "r5"}) enter("uid 0", what, true);
-  EXPECT_FALSE(enter("uid 0", "r6", true)) << "three of its requests are waiting";
-  enter("a", "a1");
-  enter("a", "a2");
+TEST_F(FairQueueTest, UnusedTurnsGoToOtherGroups) {
+  for (const char* what : {"r1", "r2", "r3"}) enqueue("uid 0", what, true);
+  for (const char* what : {"r4", "r5"}) enqueue("uid 0", what, true);
+  EXPECT_FALSE(enqueue("uid 0", "r6", true)) << "three of its requests are waiting";
+  enqueue("a", "a1");
+  enqueue("a", "a2");
   while (!ended_.empty()) end_first();
   EXPECT_EQ(began_, (std::vector<std::string>{"r1", "r2", "a1", "r3", "a2", "r4", "r5"}));
 }
 
 TEST_F(FairQueueTest, SynchronousCompletionDoesNotStartNextRecursively) {
-  enter("a", "a1");
-  enter("a", "a2");
+  enqueue("a", "a1");
+  enqueue("a", "a2");
   int inside = 0;
   int deepest = 0;
   int done = 0;
   for (int i = 0; i < 3; ++i) {
-    line_->try_enqueue({.quota_group = "b"}, [&](const std::function<void()>& ended) {
+    queue_->try_enqueue({.quota_group = "b"}, [&](const std::function<void()>& ended) {
       deepest = std::max(deepest, ++inside);
       ended();
       --inside;
@@ -80,10 +80,10 @@ TEST_F(FairQueueTest, SynchronousCompletionDoesNotStartNextRecursively) {
 }
 
 TEST_F(FairQueueTest, CompletionAfterDestructionIsIgnored) {
-  enter("a", "a1");
-  enter("a", "a2");
-  enter("a", "a3");
-  line_.reset();
+  enqueue("a", "a1");
+  enqueue("a", "a2");
+  enqueue("a", "a3");
+  queue_.reset();
   while (!ended_.empty()) end_first();
   EXPECT_EQ(began_.size(), 2U);
 }

@@ -70,12 +70,12 @@ Result<UniqueFd> lock_file(const std::string& path);
 Result<void> check_trusted_by_root(const std::string& path, std::string_view why = {},
                                    std::string_view remedy = {});
 
-// The same of a file or directory that any of these users may own, and this process's group write.
+// Checks the same of a path that any of these users may own, and this process's group write.
 Result<void> check_trusted_by(const std::vector<uid_t>& owners, const std::string& path,
                               std::string_view why);
 
-// As check_trusted_by_root(), whatever the privileges of this program. A missing file is an error
-// too, with another code.
+// Checks the same as check_trusted_by_root(), whatever the privileges of this program. A missing
+// file is an error too, with another code.
 Result<void> check_only_root_can_change(const std::string& path);
 
 }  // namespace gpuyard

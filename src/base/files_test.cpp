@@ -45,7 +45,7 @@ TEST_F(Files, AnEndlessFileIsRefusedRatherThanHeld) {
   EXPECT_EQ(read_file("/dev/zero", 100'000).error().code, Errc::invalid);
 }
 
-TEST_F(Files, AMissingFileIsNotFoundInTheKernelsWords) {
+TEST_F(Files, MissingFileIsNotFoundWithErrnoText) {
   const auto read = read_file(path("none"), 8);
   EXPECT_EQ(read.error(),
             (Error{Errc::not_found, "opening " + path("none") + ": No such file or directory"}));
@@ -127,7 +127,7 @@ TEST_F(Files, APrivateDirectoryNeedsItsParent) {
   EXPECT_EQ(make_private_directory(path("a/b")).error().code, Errc::not_found);
 }
 
-TEST_F(Files, ADirectoryThatOthersMayWriteToIsNotPrivate) {
+TEST_F(Files, DirectoryWritableByOthersIsNotPrivate) {
   for (const mode_t mode : {0770U, 0702U}) {
     ASSERT_TRUE(make_directories(path("a"), mode));
     EXPECT_EQ(make_private_directory(path("a")).error(),
@@ -147,7 +147,7 @@ TEST_F(Files, AnothersDirectoryIsNotPrivate) {
             (Error{Errc::denied, others + " belongs to another user"}));
 }
 
-TEST_F(Files, ALinkToADirectoryIsNotAPrivateDirectory) {
+TEST_F(Files, LinkToDirectoryIsNotPrivate) {
   ASSERT_TRUE(make_private_directory(path("a")));
   std::filesystem::create_symlink("a", path("link"));
   EXPECT_EQ(make_private_directory(path("link")).error().code, Errc::denied);
@@ -202,7 +202,7 @@ TEST_F(Files, TheProgramKnowsWhereItLies) {
   EXPECT_TRUE(std::filesystem::is_regular_file(program_path()));
 }
 
-TEST(UniqueFd, ClosesTheOneItHoldsWhenItTakesAnother) {
+TEST(UniqueFd, MoveAssignmentClosesPreviousDescriptor) {
   int ends[2] = {};
   ASSERT_EQ(::pipe(ends), 0);
   UniqueFd reading(ends[0]);
@@ -221,14 +221,14 @@ TEST(UniqueFd, MovesItsDescriptorAndReleasesIt) {
   EXPECT_EQ(::close(fd), 0);  // still open: nobody closed it before
 }
 
-TEST(Boot, AProcessKeepsItsStartTime) {
+TEST(ProcessStartTime, AProcessKeepsItsStartTime) {
   const auto once = process_start_time(::getpid());
   ASSERT_TRUE(once);
   EXPECT_GT(*once, 0U);
   EXPECT_EQ(process_start_time(::getpid()), once);
 }
 
-TEST(Boot, AProcessThatIsNotThereHasNoStartTime) {
+TEST(ProcessStartTime, MissingProcessHasNoStartTime) {
   EXPECT_EQ(process_start_time(-1), std::nullopt);
 }
 

@@ -172,7 +172,7 @@ class Filter::Parser {
     return {};
   }
 
-  // Whether a comparison follows, and which.
+  // Sets the comparison that follows in `step`; returns false if none follows.
   bool parse_comparison(Step& step) const {
     constexpr std::array<std::string_view, 6> kOrders = {"==", "!=", ">=", "<=", ">", "<"};
     const std::string_view sign = current().sign;

@@ -31,7 +31,7 @@ std::vector<std::string_view> fields_of(const boost::json::object& all) {
   return fields;
 }
 
-TEST(Filter, LetsTheRowsPassThatThePageLetsPass) {
+TEST(Filter, MatchesSameRowsAsPage) {
   const auto all = cases();
   const auto fields = fields_of(all);
   std::vector<std::vector<FilterValue>> rows;

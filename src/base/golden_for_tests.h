@@ -1,4 +1,4 @@
-// Documents that tests write from the program's own tables, so that they never say anything else.
+// Documents that tests write from the program's own tables, so that the two never differ.
 #pragma once
 
 #include <cstdlib>
@@ -31,12 +31,13 @@ inline std::string document(const std::string& name) {
   return text.str();
 }
 
-// The document is this text. With GPUYARD_WRITE_GOLDEN in the environment it is written first.
+// Checks that the document is this text. With GPUYARD_WRITE_GOLDEN in the environment it is written
+// first.
 inline void expect_document(const std::string& name, const std::string& text) {
   if (std::getenv("GPUYARD_WRITE_GOLDEN") != nullptr) {
     std::ofstream(source_directory() + "/docs/" + name) << text;
   }
-  EXPECT_EQ(document(name), text) << "GPUYARD_WRITE_GOLDEN=1 writes it anew";
+  EXPECT_EQ(document(name), text) << "GPUYARD_WRITE_GOLDEN=1 writes it";
 }
 
 }  // namespace gpuyard

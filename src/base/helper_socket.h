@@ -21,8 +21,9 @@ Result<SocketPair> make_socket_pair();
 // Returns a non-blocking connection to the socket at `path`. Errc::invalid: no path of a socket.
 Result<UniqueFd> connect_to_helper(const std::string& path);
 
-// Checks, for a helper, who is at the other end of its socket. Of a named socket: root or the owner
-// of the socket's file; of a pair: the parent of this process. Errc::denied otherwise.
+// Checks, for a helper, that its daemon is at the other end of its socket: for a named socket, root
+// or the owner of the socket's file; for a pair, the parent of this process. Errc::denied
+// otherwise.
 Result<void> check_daemon(int socket);
 
 }  // namespace gpuyard

@@ -52,7 +52,7 @@ TEST_F(HelperSocketTest, ConnectingFailsWithThePath) {
 }
 
 // Both ends are this process's, which is not its own parent.
-TEST(CheckDaemon, PairOfAnotherProcessThanTheParentIsDenied) {
+TEST(CheckDaemon, PairNotFromParentIsDenied) {
   const auto pair = make_socket_pair();
   ASSERT_TRUE(pair);
   EXPECT_EQ(check_daemon(pair->theirs.get()).error().code, Errc::denied);

@@ -163,7 +163,7 @@ void Reader::read_record(const boost::json::value& from, const Shape& shape, voi
     const Step step(path_, field.name);
     if (const auto* value = object->if_contains(field.name)) {
       ++known;
-      read_field(*value, field, field.in(to));
+      read_field(*value, field, field.member_in(to));
     } else if (field.shape->kind != Kind::optional) {
       add_problem("required");
     }

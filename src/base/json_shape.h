@@ -105,7 +105,7 @@ struct Field {
   std::string_view name;
   About about;
   const Shape* shape;
-  void* (*in)(void* record);
+  void* (*member_in)(void* record);
 };
 
 struct Word {
@@ -128,7 +128,7 @@ struct Shape {
   void (*clear)(void* whole) = nullptr;
   // Adds and returns an optional's value, a list's next element, or a map's value under `name`.
   void* (*add)(void* whole, std::string_view name) = nullptr;
-  const void* (*held)(const void* whole) = nullptr;  // an optional's value, or null
+  const void* (*get_value)(const void* whole) = nullptr;  // an optional's value, or null
   // own, where the type has them; `put` also for list and map
   void (*put)(std::string& out, const void* from) = nullptr;
   void (*read)(const boost::json::value&, void* to, const std::string& path, Problems&) = nullptr;
@@ -161,14 +161,14 @@ template <class T, class Member>
 T owner_of(Member T::*);
 
 template <class T, template <class...> class List, class... Members>
-constexpr bool knows_fields(List<Members...>) {
+constexpr bool has_all_fields(List<Members...>) {
   return std::ranges::all_of(
       about<T>, [](const About& one) { return ((one.field == Members::name) || ...); });
 }
 template <class T>
 constexpr About about_field(std::string_view field) {
   static_assert(
-      knows_fields<T>(boost::describe::describe_members<T, boost::describe::mod_public>{}),
+      has_all_fields<T>(boost::describe::describe_members<T, boost::describe::mod_public>{}),
       "about<T> names a field that T has not");
   const auto* const found = std::ranges::find(about<T>, field, &About::field);
   return found == std::ranges::end(about<T>) ? About{field} : *found;
@@ -212,7 +212,7 @@ void* emplace(void* whole, std::string_view) {
   return &static_cast<std::optional<T>*>(whole)->emplace();
 }
 template <class T>
-const void* held(const void* whole) {
+const void* get_value(const void* whole) {
   const auto& value = *static_cast<const std::optional<T>*>(whole);
   return value ? &*value : nullptr;
 }
@@ -311,7 +311,7 @@ constexpr Shape make_shape() {
             .inner = &shape_of<Value>,
             .clear = &shapes::reset<Value>,
             .add = &shapes::emplace<Value>,
-            .held = &shapes::held<Value>};
+            .get_value = &shapes::get_value<Value>};
   } else if constexpr (is_vector<T>) {
     using Value = typename T::value_type;
     Shape list{.kind = Kind::list, .inner = &shape_of<Value>, .put = &shapes::put_list<Value>};

@@ -63,7 +63,7 @@ std::string problem_of(std::string_view text) {
   return read ? "no problem" : read.error().message;
 }
 // Returns kOuter with one piece replaced.
-std::string with(std::string_view piece, std::string_view other) {
+std::string replace_in_outer(std::string_view piece, std::string_view other) {
   std::string text(kOuter);
   return text.replace(text.find(piece), piece.size(), other);
 }
@@ -71,7 +71,7 @@ std::string json_string(std::string_view text) {
   return to_json(std::string(text));
 }
 
-TEST(Json, ARecordIsWrittenInTheOrderOfItsMembers) {
+TEST(Json, RecordIsWrittenInMemberOrder) {
   const Outer outer{"a",
                     true,
                     255,
@@ -94,7 +94,7 @@ TEST(Json, ARecordWithoutMembersIsAnEmptyObject) {
   EXPECT_EQ(to_json(std::vector<Empty>(2)), "[{},{}]");
 }
 
-TEST(Json, AMissingValueIsWrittenAsNullNotLeftOut) {
+TEST(Json, MissingValueIsWrittenAsNull) {
   EXPECT_EQ(to_json(Inner{3, {}}), R"({"number":3,"maybe":null})");
 }
 
@@ -125,7 +125,7 @@ TEST(Json, ControlCharactersInStringsAreEscaped) {
   EXPECT_EQ(json_string("45\u00B0C \u65E5 \U0001F600"), "\"45\u00B0C \u65E5 \U0001F600\"");
 }
 
-TEST(Json, BytesThatAreNotUtf8BecomeTheReplacementCharacter) {
+TEST(Json, InvalidUtf8BecomesReplacementCharacter) {
   EXPECT_EQ(json_string("a\xFFz"), "\"a\uFFFDz\"");
   EXPECT_EQ(json_string("\xC0\xAF"), "\"\uFFFD\uFFFD\"");            // overlong
   EXPECT_EQ(json_string("\xED\xA0\x80"), "\"\uFFFD\uFFFD\uFFFD\"");  // a surrogate
@@ -163,17 +163,21 @@ TEST(Utf8, MalformedSequenceHasLengthZero) {
 }
 
 TEST(JsonReader, NamesThePathOfEveryProblem) {
-  EXPECT_EQ(problem_of(with("true", "1")), "/flag: expected true or false; got 1");
-  EXPECT_EQ(problem_of(with("255", "256")), "/small: expected an integer from 0 to 255; got 256");
-  EXPECT_EQ(problem_of(with("255", "-1")), "/small: expected an integer from 0 to 255; got -1");
-  EXPECT_EQ(problem_of(with("255", "1.0")), "/small: expected an integer; got 1.0");
-  EXPECT_EQ(problem_of(with("255", "\"1\"")), "/small: expected an integer; got \"1\"");
-  EXPECT_EQ(problem_of(with("0.1", "null")), "/real: expected a number; got null");
-  EXPECT_EQ(problem_of(with("\"a\"", "7")), "/text: expected a string; got 7");
-  EXPECT_EQ(problem_of(with("green", "blue")), "/colour: expected red or green; got \"blue\"");
-  EXPECT_EQ(problem_of(with("-2", "2147483648")),
+  EXPECT_EQ(problem_of(replace_in_outer("true", "1")), "/flag: expected true or false; got 1");
+  EXPECT_EQ(problem_of(replace_in_outer("255", "256")),
+            "/small: expected an integer from 0 to 255; got 256");
+  EXPECT_EQ(problem_of(replace_in_outer("255", "-1")),
+            "/small: expected an integer from 0 to 255; got -1");
+  EXPECT_EQ(problem_of(replace_in_outer("255", "1.0")), "/small: expected an integer; got 1.0");
+  EXPECT_EQ(problem_of(replace_in_outer("255", "\"1\"")), "/small: expected an integer; got \"1\"");
+  EXPECT_EQ(problem_of(replace_in_outer("0.1", "null")), "/real: expected a number; got null");
+  EXPECT_EQ(problem_of(replace_in_outer("\"a\"", "7")), "/text: expected a string; got 7");
+  EXPECT_EQ(problem_of(replace_in_outer("green", "blue")),
+            "/colour: expected red or green; got \"blue\"");
+  EXPECT_EQ(problem_of(replace_in_outer("-2", "2147483648")),
             "/map/y: expected an integer from -2147483648 to 2147483647; got 2147483648");
-  EXPECT_EQ(problem_of(with("2.5", "[]")), "/list/1/maybe: expected a number; got an array");
+  EXPECT_EQ(problem_of(replace_in_outer("2.5", "[]")),
+            "/list/1/maybe: expected a number; got an array");
   EXPECT_EQ(problem_of("[]"), "/: expected an object; got an array");
 }
 
@@ -209,7 +213,7 @@ TEST(JsonReader, NestingBeyondMaxDepthIsRefused) {
   EXPECT_FALSE(parse(std::string(1'000'000, '[')));
 }
 
-TEST(JsonReader, ANumberTooLargeForADoubleIsRefused) {
+TEST(JsonReader, NumberTooLargeForDoubleIsRefused) {
   EXPECT_FALSE(from_json<double>("1e400"));
   EXPECT_FALSE(from_json<double>("-1e400"));
 }
@@ -292,7 +296,7 @@ TEST(JsonSchema, SchemaHasTheBoundsOfFields) {
                        "items": {"type": "integer", "minimum": 0, "maximum": 7}})"));
 }
 
-TEST(JsonSchema, ARecordRequiresEveryFieldBecauseNullsAreWritten) {
+TEST(JsonSchema, RecordSchemaRequiresEveryField) {
   EXPECT_EQ(boost::json::value(schema(shape_of<Inner>)), *parse(R"({
     "type": "object",
     "properties": {"number": {"type": "integer", "description": "How many."},

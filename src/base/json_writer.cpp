@@ -62,7 +62,7 @@ void put_record(std::string& out, std::span<const Field> fields, const void* fro
     out += field.name;
     out += "\":";
     // Only finds the field; nothing is written through the pointer.
-    put(out, *field.shape, field.in(const_cast<void*>(from)));
+    put(out, *field.shape, field.member_in(const_cast<void*>(from)));
   }
   if (separator == '{') out += '{';
   out += '}';
@@ -130,7 +130,7 @@ void put(std::string& out, const Shape& shape, const void* from) {
     case Kind::word:
       return put_word(out, shape, shape.get_word(from));
     case Kind::optional:
-      if (const void* value = shape.held(from)) return put(out, *shape.inner, value);
+      if (const void* value = shape.get_value(from)) return put(out, *shape.inner, value);
       out += "null";
       return;
     case Kind::list:

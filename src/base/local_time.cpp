@@ -135,7 +135,7 @@ DateParts date_of(const std::tm& parts) {
 }
 
 // "02:10": today, or yesterday if it is not yet so late.
-std::optional<WallTime> time_of_day(std::string_view text, WallTime now) {
+std::optional<WallTime> parse_time_of_day(std::string_view text, WallTime now) {
   const auto time = take_time(text);
   if (!time || !text.empty()) return std::nullopt;
   DateParts date = date_of(local_parts(now));
@@ -146,7 +146,7 @@ std::optional<WallTime> time_of_day(std::string_view text, WallTime now) {
 }
 
 // "01-31 12:00": this year, or last year if it is not yet so late.
-std::optional<WallTime> day_of_year(std::string_view text, WallTime now) {
+std::optional<WallTime> parse_month_and_day(std::string_view text, WallTime now) {
   const auto month = take_digits(text, 2);
   if (!month || !take_one_of(text, "-")) return std::nullopt;
   const auto day = take_digits(text, 2);
@@ -159,7 +159,7 @@ std::optional<WallTime> day_of_year(std::string_view text, WallTime now) {
   return date.ok() ? std::optional(moment_of(date, *time, {})) : std::nullopt;
 }
 
-std::optional<WallTime> date_and_time(std::string_view text) {
+std::optional<WallTime> parse_date_and_time(std::string_view text) {
   DateParts date;
   const auto year = take_digits(text, 4);
   const std::string_view sign = text.substr(0, 1);
@@ -200,9 +200,9 @@ std::string heading_with_zone(std::string_view heading, WallTime when) {
 
 std::optional<WallTime> parse_time(std::string_view text, WallTime now) {
   text = trim(text);
-  if (const auto at = date_and_time(text)) return at;
-  if (const auto at = time_of_day(text, now)) return at;
-  return day_of_year(text, now);
+  if (const auto at = parse_date_and_time(text)) return at;
+  if (const auto at = parse_time_of_day(text, now)) return at;
+  return parse_month_and_day(text, now);
 }
 
 }  // namespace gpuyard

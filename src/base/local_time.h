@@ -26,7 +26,7 @@ std::string heading_with_zone(std::string_view heading, WallTime);
 //   02:10 and 02:10:05: the last time that the clock showed this
 //   01-31 12:00: the last time that the calendar showed this
 // Z, UTC, +09:00, +0900 or +09 may follow a time that has a whole date. Without one, the time is
-// local. Nothing for any other text.
+// local. Returns nothing for any other text.
 std::optional<WallTime> parse_time(std::string_view text, WallTime now);
 
 }  // namespace gpuyard

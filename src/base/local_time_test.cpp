@@ -10,15 +10,15 @@ namespace gpuyard {
 namespace {
 
 // Sets the time zone, and puts the old one back.
-class InZone {
+class ScopedTimeZone {
  public:
-  explicit InZone(const char* zone) {
+  explicit ScopedTimeZone(const char* zone) {
     if (const char* const old = ::getenv("TZ")) before_ = old;
     set(zone);
   }
-  ~InZone() { set(before_ ? before_->c_str() : nullptr); }
-  InZone(const InZone&) = delete;
-  InZone& operator=(const InZone&) = delete;
+  ~ScopedTimeZone() { set(before_ ? before_->c_str() : nullptr); }
+  ScopedTimeZone(const ScopedTimeZone&) = delete;
+  ScopedTimeZone& operator=(const ScopedTimeZone&) = delete;
 
  private:
   static void set(const char* zone) {
@@ -43,8 +43,8 @@ std::string utc(std::string_view text) {
   return at ? to_rfc3339(*at) : "none";
 }
 
-TEST(MomentIn, TimeWithoutZoneIsLocal) {
-  const InZone zone(kTokyo);
+TEST(ParseTime, TimeWithoutZoneIsLocal) {
+  const ScopedTimeZone zone(kTokyo);
   EXPECT_EQ(utc("2026-11-26 15:54:38"), "2026-11-26T06:54:38.000Z");
   EXPECT_EQ(utc("2026-11-26T15:54:38.5"), "2026-11-26T06:54:38.500Z");
   EXPECT_EQ(utc("2026-11-26 15:54"), "2026-11-26T06:54:00.000Z");
@@ -52,8 +52,8 @@ TEST(MomentIn, TimeWithoutZoneIsLocal) {
   EXPECT_EQ(utc("2026/11/26 15:54:38.250"), "2026-11-26T06:54:38.250Z");
 }
 
-TEST(MomentIn, NamedZoneWins) {
-  const InZone zone(kTokyo);
+TEST(ParseTime, NamedZoneWins) {
+  const ScopedTimeZone zone(kTokyo);
   for (const char* text :
        {"2026-11-26T06:54:38Z", "2026-11-26 06:54:38Z", "2026-11-26 06:54:38 UTC",
         "2026-11-26T15:54:38+09:00", "2026-11-26 15:54:38 +0900", "2026-11-26T15:54:38+09",
@@ -62,8 +62,8 @@ TEST(MomentIn, NamedZoneWins) {
   }
 }
 
-TEST(MomentIn, ClockTimeIsItsLastOne) {
-  const InZone zone(kTokyo);
+TEST(ParseTime, ClockTimeIsItsLastOne) {
+  const ScopedTimeZone zone(kTokyo);
   EXPECT_EQ(utc("02:10"), "2026-11-25T17:10:00.000Z") << "today";
   EXPECT_EQ(utc("2:10"), "2026-11-25T17:10:00.000Z");
   EXPECT_EQ(utc("15:56:30"), "2026-11-26T06:56:30.000Z") << "this second";
@@ -72,13 +72,13 @@ TEST(MomentIn, ClockTimeIsItsLastOne) {
   EXPECT_EQ(utc("12-31 15:54"), "2025-12-31T06:54:00.000Z") << "last year";
 }
 
-TEST(MomentIn, SummerTimeIsOfItsDate) {
-  const InZone zone(kBerlin);
+TEST(ParseTime, SummerTimeIsOfItsDate) {
+  const ScopedTimeZone zone(kBerlin);
   EXPECT_EQ(utc("2026-07-01 12:00"), "2026-07-01T10:00:00.000Z");
   EXPECT_EQ(utc("2026-01-31 12:00"), "2026-01-31T11:00:00.000Z");
 }
 
-TEST(MomentIn, OtherTextIsNone) {
+TEST(ParseTime, OtherTextIsNone) {
   for (const char* text : {"",
                            "30",
                            "1767225600",
@@ -106,7 +106,7 @@ TEST(MomentIn, OtherTextIsNone) {
 
 TEST(LocalTime, IsReadBackAsPrinted) {
   for (const char* name : {kTokyo, kBerlin, "UTC", "<-03>3"}) {
-    const InZone zone(name);
+    const ScopedTimeZone zone(name);
     for (const char* text : {"2026-11-26T06:54:38.000Z", "2026-07-01T22:30:00.000Z"}) {
       const WallTime at = *parse_time(text, kNow);
       EXPECT_EQ(utc(local_time(at, TimeDetail::second)), text) << name;
@@ -115,18 +115,18 @@ TEST(LocalTime, IsReadBackAsPrinted) {
 }
 
 TEST(ZoneName, IsThatOfTheDate) {
-  const InZone zone(kBerlin);
+  const ScopedTimeZone zone(kBerlin);
   EXPECT_EQ(zone_name(*from_rfc3339("2026-07-01T12:00:00Z")), "CEST");
   EXPECT_EQ(zone_name(kNow), "CET");
 }
 
 TEST(ZoneName, NumberFollowsUtc) {
-  const InZone zone("<-03>3");
+  const ScopedTimeZone zone("<-03>3");
   EXPECT_EQ(zone_name(kNow), "UTC-03");
 }
 
 TEST(LocalTime, FormatsYearsBeyondTheRangeOfNanoseconds) {
-  const InZone zone(kTokyo);
+  const ScopedTimeZone zone(kTokyo);
   for (const char* text :
        {"1600-01-31T12:00:00Z", "2318-01-31T12:00:00Z", "9999-01-31T12:00:00Z"}) {
     const auto at = from_rfc3339(text);

@@ -1,6 +1,6 @@
 // The interface between the rooms and their thread: time, timers, readable descriptors and work
 // posted from other threads. The program runs one such loop, on the io thread; a test runs a
-// ManualLoop, whose time moves only when told to. Knows no GPU and no socket library.
+// ManualLoop, whose time only the test moves. Knows no GPU and no socket library.
 #pragma once
 
 #include <array>

@@ -28,7 +28,7 @@ TEST(ManualLoop, TimersRunInDeadlineOrder) {
   EXPECT_EQ(order, "abc");
 }
 
-TEST(ManualLoop, ATimerSeesTheMomentItWasSetFor) {
+TEST(ManualLoop, TimerRunsAtItsSetTime) {
   ManualLoop loop;
   const TimePoint start = loop.now();
   TimePoint seen;
@@ -56,7 +56,7 @@ TEST(ManualLoop, ATimerRunsOnce) {
   EXPECT_EQ(loop.timers(), 0U);
 }
 
-TEST(ManualLoop, ATimerThatSetsItselfAgainKeepsItsRhythm) {
+TEST(ManualLoop, ReschedulingTimerKeepsItsRhythm) {
   ManualLoop loop;
   int runs = 0;
   Subscription timer;
@@ -88,7 +88,7 @@ TEST(ManualLoop, ATimerEndsWithItsSubscription) {
   EXPECT_FALSE(ran);
 }
 
-TEST(ManualLoop, PostedWorkRunsInOrderAndMayPostMore) {
+TEST(ManualLoop, PostedWorkRunsInOrderAndPostsMore) {
   ManualLoop loop;
   std::string order;
   loop.post([&] {
@@ -110,7 +110,7 @@ TEST(ManualLoop, TaskPostedByTimerRunsBeforeNextTimer) {
   EXPECT_EQ(order, "pt");
 }
 
-TEST(ManualLoop, ADescriptorIsReadableWhenTheTestSaysSo) {
+TEST(ManualLoop, MadeReadableDescriptorRunsCallback) {
   ManualLoop loop;
   int reads = 0;
   const auto watch = loop.watch(7, [&] { ++reads; });

@@ -10,9 +10,9 @@ namespace gpuyard {
 
 class ManualWorker final : public Worker {
  public:
-  bool post(Task job) override {
+  bool post(Task task) override {
     if (full) return false;
-    tasks_.push_back(std::move(job));
+    tasks_.push_back(std::move(task));
     return true;
   }
 
@@ -21,9 +21,9 @@ class ManualWorker final : public Worker {
     while (!tasks_.empty()) run_one();
   }
   void run_one() {
-    const Task job = std::move(tasks_.front());
+    const Task task = std::move(tasks_.front());
     tasks_.pop_front();
-    if (const Completion afterwards = job()) afterwards();
+    if (const Completion afterwards = task()) afterwards();
   }
   std::size_t waiting() const { return tasks_.size(); }
 

@@ -1,5 +1,5 @@
-// Runs a part of a test in a process of its own: what a process takes from itself is taken for
-// good.
+// Runs a part of a test in a process of its own, because a process cannot undo the restrictions
+// that it puts on itself.
 #pragma once
 
 #include <sys/wait.h>
@@ -12,7 +12,7 @@ namespace gpuyard {
 constexpr int kDiedInTest = 102;  // exit code
 
 // Returns the exit code.
-inline int in_own_process(const std::function<int()>& run) {
+inline int run_in_own_process(const std::function<int()>& run) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(run());
   int status = 0;

@@ -109,7 +109,8 @@ Result<void> read_parameters(const NamedValues& given, const Shape& shape, void*
       if (std::exchange(seen, true)) {
         return Error{Errc::invalid, "parameter " + name + " is repeated"};
       }
-      if (auto read = read_parameter(name, text, *field.shape, field.in(to)); !read) return read;
+      if (auto read = read_parameter(name, text, *field.shape, field.member_in(to)); !read)
+        return read;
       const Kind kind =
           field.shape->inner != nullptr ? field.shape->inner->kind : field.shape->kind;
       if (auto within = check_bounds(name, text, kind, field.about); !within) return within;
@@ -131,10 +132,10 @@ NamedValues named_values(const Shape& shape, const void* from) {
   NamedValues out;
   for (const json::Field& field : shape.fields) {
     // Only finds the field; nothing is written through the pointer.
-    const void* value = field.in(const_cast<void*>(from));
+    const void* value = field.member_in(const_cast<void*>(from));
     const Shape* kind = field.shape;
     if (kind->kind == Kind::optional) {
-      value = kind->held(value);
+      value = kind->get_value(value);
       kind = kind->inner;
     }
     if (value == nullptr) continue;

@@ -15,7 +15,7 @@ namespace gpuyard {
 
 inline constexpr std::size_t kMaxPassedFds = 16;
 
-// As sendmsg(): returns -1 and errno if it fails. Never raises SIGPIPE.
+// Works like sendmsg(): returns -1 and errno if it fails. Never raises SIGPIPE.
 ssize_t send_with_fds(int socket, std::string_view bytes, std::span<const int> fds, int flags = 0);
 
 struct DatagramWithFds {
@@ -24,7 +24,7 @@ struct DatagramWithFds {
   std::vector<UniqueFd> fds;
 };
 
-// As recvmsg(), with all descriptors closed at exec.
+// Works like recvmsg(), with all descriptors closed at exec.
 DatagramWithFds receive_with_fds(int socket, std::span<char> buffer, int flags = 0);
 
 }  // namespace gpuyard

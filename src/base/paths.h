@@ -1,4 +1,4 @@
-// Where gpuyard's files and sockets are, for the daemon and for its clients, by the environment.
+// The paths of gpuyard's files and sockets, for the daemon and for its clients, by the environment.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace gpuyard {
 
-// Returns its value; empty if it is not set.
+// Returns the value of a variable; empty if it is not set.
 std::string_view environment_variable(const char* name);
 
 // The part of the environment that decides; a test makes its own.
@@ -61,10 +61,10 @@ std::string default_state_directory(const Environment&);
 // check_private_directory() before it trusts what it finds there.
 std::string fallback_directory(const Environment&);
 
-// Whether `path` is the fallback directory or in it.
+// True if `path` is the fallback directory or in it.
 bool is_in_fallback_directory(const Environment&, const std::string& path);
 
-// Returns the sockets on which a client looks for a daemon, best first.
+// Returns the sockets on which a client tries to reach a daemon, best first.
 std::vector<std::string> candidate_sockets(const Environment&);
 
 }  // namespace gpuyard

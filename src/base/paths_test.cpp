@@ -15,12 +15,12 @@ Environment root() {
   return {0, "/root", "", "", ""};
 }
 
-TEST(Places, OfRootAreTheSystems) {
+TEST(Paths, OfRootAreTheSystems) {
   EXPECT_EQ(default_socket(root()), "/run/gpuyard/gpuyard.sock");
   EXPECT_EQ(default_state_directory(root()), "/var/lib/gpuyard");
 }
 
-TEST(Places, OfAUserFollowTheXdgDirectories) {
+TEST(Paths, OfAUserFollowTheXdgDirectories) {
   Environment environment = user();
   EXPECT_EQ(default_socket(environment), "/run/user/7/gpuyard/gpuyard.sock");
   EXPECT_EQ(default_state_directory(environment), "/home/u/.local/state/gpuyard");
@@ -28,7 +28,7 @@ TEST(Places, OfAUserFollowTheXdgDirectories) {
   EXPECT_EQ(default_state_directory(environment), "/s/gpuyard");
 }
 
-TEST(Places, ServiceUsesManagerProvidedDirectories) {
+TEST(Paths, ServiceUsesManagerProvidedDirectories) {
   for (Environment service : {user(), root(), Environment()}) {
     service.service_configuration = "/etc/c";
     service.service_runtime = "/run/r";
@@ -41,7 +41,7 @@ TEST(Places, ServiceUsesManagerProvidedDirectories) {
   }
 }
 
-TEST(Places, MissingRuntimeDirectoryFallsBackToTmp) {
+TEST(Paths, MissingRuntimeDirectoryFallsBackToTmp) {
   Environment bare;
   bare.uid = 7;
   EXPECT_EQ(fallback_directory(bare), "/tmp/gpuyard-7");
@@ -54,7 +54,7 @@ TEST(Places, MissingRuntimeDirectoryFallsBackToTmp) {
   EXPECT_FALSE(is_in_fallback_directory(bare, "/tmp/gpuyard-77/gpuyard.sock"));
 }
 
-TEST(Places, TheUsersFileIsReadAfterTheSystemsAndWins) {
+TEST(Paths, UserFileOverridesSystemFile) {
   EXPECT_EQ(default_config_files(user()),
             (Strings{"/etc/gpuyard/gpuyard.toml", "/home/u/.config/gpuyard/gpuyard.toml"}));
   EXPECT_EQ(hosts_file(user()), "/home/u/.config/gpuyard/hosts.toml");
@@ -64,18 +64,18 @@ TEST(Places, TheUsersFileIsReadAfterTheSystemsAndWins) {
   EXPECT_EQ(hosts_file(environment), "/c/gpuyard/hosts.toml");
 }
 
-TEST(Places, AClientTriesTheSystemsDaemonBeforeTheUsersOwn) {
+TEST(Paths, ClientTriesSystemDaemonBeforeOwn) {
   EXPECT_EQ(candidate_sockets(user()),
             (Strings{"/run/gpuyard/gpuyard.sock", "/run/user/7/gpuyard/gpuyard.sock"}));
 }
 
-TEST(Places, AClientFindsTheDaemonOfTheSameUser) {
+TEST(Paths, ClientFindsDaemonOfSameUser) {
   for (const Environment& environment : {user(), root()}) {
     EXPECT_EQ(candidate_sockets(environment).back(), default_socket(environment));
   }
 }
 
-TEST(PathAtHome, TildeIsTheHomeDirectory) {
+TEST(ExpandHome, TildeIsTheHomeDirectory) {
   EXPECT_EQ(expand_home("~/a", "/home/u"), "/home/u/a");
   EXPECT_EQ(expand_home("~", "/home/u"), "/home/u");
   for (const char* other : {"/a", "a", "", "~bob/a", "a/~", "./~/a"}) {
@@ -106,7 +106,7 @@ TEST(Environment, TildeInAVariableIsTheHomeDirectory) {
   EXPECT_EQ(environment.gpuyard_token_file, "/home/u/token");
 }
 
-TEST(Places, SystemServiceFollowsEnvironmentVariable) {
+TEST(Paths, SystemServiceFollowsEnvironmentVariable) {
   for (const auto& [value, expected] : {std::pair("1", true), {"0", false}, {"", false}}) {
     ::setenv("GPUYARD_SYSTEM_SERVICE", value, 1);
     EXPECT_EQ(Environment::current().system_service, expected) << value;

@@ -38,10 +38,10 @@ class PollLoop final : public Loop {
     });
   }
 
-  // Runs the loop until done() is true; returns false if that takes longer than `at_most`. Asks
+  // Runs the loop until done() is true; returns false if that takes longer than `timeout`. Asks
   // done() every few milliseconds, because no descriptor may announce the change.
-  bool run_until(const std::function<bool()>& done, Duration at_most) {
-    const TimePoint end = now() + at_most;
+  bool run_until(const std::function<bool()>& done, Duration timeout) {
+    const TimePoint end = now() + timeout;
     while (!done()) {
       if (now() >= end) return false;
       turn(end);

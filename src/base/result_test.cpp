@@ -96,7 +96,7 @@ TEST(Result, HoldsAnError) {
   EXPECT_EQ(result.error().code, Errc::busy);
 }
 
-TEST(Result, AValueThatIsFalseIsStillAValue) {
+TEST(Result, FalseValueIsStillValue) {
   const Result<bool> result = false;
   ASSERT_TRUE(result.ok());
   EXPECT_FALSE(*result);

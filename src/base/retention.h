@@ -25,7 +25,7 @@ class Retention {
   }
 
   void remove(const std::set<std::string>& names) {
-    for (auto& [whose, all] : by_owner_) {
+    for (auto& [owner, all] : by_owner_) {
       size_ -= std::erase_if(all, [&](const Item& one) { return names.contains(one.name); });
     }
     remove_empty_owners();
@@ -34,7 +34,7 @@ class Retention {
   // Evicts items that ended before `horizon` and items above `max_items`; returns their names.
   std::vector<std::string> evict(Time horizon, std::size_t max_items) {
     std::vector<std::string> old;
-    for (auto& [whose, all] : by_owner_) {
+    for (auto& [owner, all] : by_owner_) {
       while (!all.empty() && all.front().ended_at < horizon) evict_first(all, old);
     }
     while (size_ > max_items) evict_first(largest_owner(), old);

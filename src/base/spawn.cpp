@@ -289,7 +289,7 @@ Result<std::string> run_with_timeout(SpawnOptions options, Duration timeout) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - BootClock::now());
   const bool late =
       ::poll(&ended, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0))) <= 0;
-  // One that the kernel does not let go, as in a call of a driver, is left behind.
+  // A process that the kernel does not release, as in a call of a driver, is left behind.
   constexpr int kKillTimeoutMs = 200;  // milliseconds
   if (late) ::kill(-*child, SIGKILL);
   const bool gone = !late || ::poll(&ended, 1, kKillTimeoutMs) > 0;

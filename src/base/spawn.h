@@ -39,7 +39,7 @@ struct SpawnOptions {
 // directory, where another user may have put a program.
 std::vector<std::string> absolute_folders(std::string_view path);
 
-// The same of PATH, or the usual ones if it has none.
+// Returns the directories of PATH, or the usual ones if it has none.
 std::vector<std::string> program_folders();
 
 // Returns the path of a program by its name. A name with a slash is already a path. The error has
@@ -53,7 +53,7 @@ struct ExecTexts {
   std::vector<std::string> variables;  // the whole environment
 };
 
-// Works them out from the options, and looks for the program. May wait for a file system.
+// Makes the texts from the options, and searches for the program. May wait for a file system.
 Result<ExecTexts> exec_texts(const SpawnOptions&);
 
 // Makes the error of a child that could not be started, from errno.

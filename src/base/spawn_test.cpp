@@ -35,10 +35,10 @@ Descriptors descriptors_of(const std::string& process) {
 // A child that only sleeps, for a test to inspect.
 class Sleeper {
  public:
-  explicit Sleeper(SpawnOptions plan = {}) {
-    plan.program = "/bin/sleep";
-    plan.arguments = {"600"};
-    const auto child = spawn(plan);
+  explicit Sleeper(SpawnOptions options = {}) {
+    options.program = "/bin/sleep";
+    options.arguments = {"600"};
+    const auto child = spawn(options);
     EXPECT_TRUE(child) << child.error().message;
     if (child) pid_ = *child;
     // Before the child sleeps, the loader opens files of its own.
@@ -83,10 +83,10 @@ unsigned long long own_bits(const std::string& name) {
   return std::stoull(word, nullptr, 16);
 }
 
-SpawnOptions giving(std::vector<int> given) {
-  SpawnOptions plan;
-  plan.passed_fds = std::move(given);
-  return plan;
+SpawnOptions options_with_fds(std::vector<int> given) {
+  SpawnOptions options;
+  options.passed_fds = std::move(given);
+  return options;
 }
 
 TEST(Spawn, ChildInheritsOnlyStandardAndGivenDescriptors) {
@@ -94,37 +94,37 @@ TEST(Spawn, ChildInheritsOnlyStandardAndGivenDescriptors) {
   const UniqueFd high(::fcntl(foreign.get(), F_DUPFD, 200));
   ASSERT_TRUE(high);
   const UniqueFd given(::open("/dev/full", O_RDONLY | O_CLOEXEC));
-  const Sleeper child(giving({given.get()}));
+  const Sleeper child(options_with_fds({given.get()}));
   EXPECT_EQ(child.descriptors(), (Descriptors{{0, "/dev/null"},
                                               {1, "/dev/null"},
                                               {2, descriptors_of("self").at(2)},
                                               {3, "/dev/full"}}));
 }
 
-TEST(Spawn, StderrIsNobodysWhereThePlanSaysSo) {
-  SpawnOptions plan;
-  plan.inherit_stderr = false;
-  EXPECT_EQ(Sleeper(plan).descriptors(),
+TEST(Spawn, StderrIsNullWithoutInheritance) {
+  SpawnOptions options;
+  options.inherit_stderr = false;
+  EXPECT_EQ(Sleeper(options).descriptors(),
             (Descriptors{{0, "/dev/null"}, {1, "/dev/null"}, {2, "/dev/null"}}));
 }
 
 TEST(Spawn, ConnectionBecomesStdinAndStdoutNotStderr) {
   const UniqueFd zero(::open("/dev/zero", O_RDWR | O_CLOEXEC));
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
-  SpawnOptions plan;
-  plan.connection = zero.get();
-  plan.errors = full.get();
-  EXPECT_EQ(Sleeper(plan).descriptors(),
+  SpawnOptions options;
+  options.connection = zero.get();
+  options.errors = full.get();
+  EXPECT_EQ(Sleeper(options).descriptors(),
             (Descriptors{{0, "/dev/zero"}, {1, "/dev/zero"}, {2, "/dev/full"}}));
 }
 
 TEST(Spawn, GivenDescriptorsAreRenumberedInOrder) {
-  // Whatever numbers these have, one of the two orders wants each one's place for the other.
+  // In one of the two orders each descriptor takes the number of the other, whatever they are.
   const UniqueFd zero(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
   const UniqueFd full(::open("/dev/full", O_RDONLY | O_CLOEXEC));
   for (const bool swapped : {false, true}) {
-    const Sleeper child(swapped ? giving({full.get(), zero.get()})
-                                : giving({zero.get(), full.get()}));
+    const Sleeper child(swapped ? options_with_fds({full.get(), zero.get()})
+                                : options_with_fds({zero.get(), full.get()}));
     const auto descriptors = child.descriptors();
     ASSERT_EQ(descriptors.size(), 5U);
     EXPECT_EQ(descriptors.at(3), swapped ? "/dev/full" : "/dev/zero");
@@ -147,9 +147,9 @@ TEST(Spawn, SignalsAreAsInAFreshProcess) {
 }
 
 TEST(Spawn, OwnSessionOptionMakesChildSessionLeader) {
-  SpawnOptions plan;
-  plan.new_session = true;
-  const Sleeper leader(plan);
+  SpawnOptions options;
+  options.new_session = true;
+  const Sleeper leader(options);
   EXPECT_EQ(::getsid(leader.pid()), leader.pid());
   const Sleeper follower;
   EXPECT_EQ(::getsid(follower.pid()), ::getsid(0));
@@ -171,9 +171,9 @@ TEST_F(InheritedCapabilities, AreEmptyInAChild) {
 }
 
 TEST_F(InheritedCapabilities, AreSysAdminAloneForADriver) {
-  SpawnOptions plan;
-  plan.capabilities = capability_bit(CAP_SYS_ADMIN);
-  const Sleeper child(plan);
+  SpawnOptions options;
+  options.capabilities = capability_bit(CAP_SYS_ADMIN);
+  const Sleeper child(options);
   EXPECT_EQ(child.bits("CapInh:"), capability_bit(CAP_SYS_ADMIN));
   EXPECT_EQ(child.bits("CapAmb:"), capability_bit(CAP_SYS_ADMIN));
 }
@@ -188,9 +188,9 @@ TEST_F(InheritedCapabilities, AreOursAgainAfterwards) {
 }
 
 TEST(Spawn, MissingProgramErrorNamesPath) {
-  SpawnOptions plan;
-  plan.program = "/nowhere/gpuyard";
-  const auto child = spawn(plan);
+  SpawnOptions options;
+  options.program = "/nowhere/gpuyard";
+  const auto child = spawn(options);
   ASSERT_FALSE(child);
   EXPECT_EQ(child.error(),
             (Error{Errc::not_found, "starting /nowhere/gpuyard: No such file or directory"}));
@@ -253,8 +253,8 @@ TEST_F(ProgramSearch, ReportsWhyAProgramCannotBeStarted) {
   EXPECT_EQ(*find_program("./none"), "./none") << "a path is not searched for";
 }
 
-TEST(Spawn, ADescriptorThatIsNotOpenIsAnError) {
-  EXPECT_FALSE(spawn(giving({-1})));
+TEST(Spawn, ClosedDescriptorIsError) {
+  EXPECT_FALSE(spawn(options_with_fds({-1})));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ TEST(Ascii, ComparisonIgnoresLetterCase) {
 
 namespace {
 
-TEST(Printable, NoEscapeSequenceOfAStrangerReachesTheTerminal) {
+TEST(Printable, ForeignEscapeSequencesAreReplaced) {
   EXPECT_EQ(printable("a\x1b[2Jb\nc\x7f"), "a?[2Jb?c?");
   EXPECT_EQ(printable("\u009b2J"), "?2J") << "the one-character form";
   EXPECT_EQ(printable("\xff"), "?");
@@ -55,7 +55,7 @@ TEST(Printable, LogMessagesAreSanitized) {
 
 namespace {
 
-TEST(Nearest, IsTheOneWithTheFewestLettersToChange) {
+TEST(NearestWord, FewestEditsWin) {
   const std::vector<std::string_view> names = {"memory.total", "memory.used", "name"};
   EXPECT_EQ(nearest_word("memory.totl", names), "memory.total");
   EXPECT_EQ(nearest_word("Name", names), "name");

@@ -1,5 +1,5 @@
-// How often something may be done: in all (TokenBucket), or for each of many keys
-// (KeyedRateLimiter). Pure state.
+// Rate limits: one in all (TokenBucket), or one for each of many keys (KeyedRateLimiter). Pure
+// state.
 #pragma once
 
 #include <algorithm>
@@ -52,7 +52,7 @@ class KeyedRateLimiter {
 
   explicit KeyedRateLimiter(double per_minute) : per_minute_(per_minute) {}
 
-  // As TokenBucket::take().
+  // Works like TokenBucket::take().
   std::optional<Duration> take(const Key& key, TimePoint now) {
     auto found = buckets_.find(key);
     if (found == buckets_.end() && buckets_.size() >= kMaxKeys) {

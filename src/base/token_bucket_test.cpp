@@ -8,7 +8,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-TEST(TokenBucket, GivesABurstAndThenAsManyASecond) {
+TEST(TokenBucket, AllowsBurstThenRatePerSecond) {
   TimePoint now{};
   TokenBucket bucket(3, 2, now);
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(bucket.take(now));

@@ -13,7 +13,7 @@ namespace gpuyard {
 namespace {
 
 // A loop for tests that wait for posted work; a ManualLoop is for one thread only.
-class PostedWork final : public Loop {
+class PostingLoop final : public Loop {
  public:
   TimePoint now() const override { return BootClock::now(); }
   WallTime wall() const override { return wall_now(); }
@@ -49,7 +49,7 @@ class PostedWork final : public Loop {
 };
 
 TEST(ThreadWorker, TaskRunsOffLoopAndCompletesOnLoop) {
-  PostedWork loop;
+  PostingLoop loop;
   ThreadWorker worker(loop, "test");
   const auto here = std::this_thread::get_id();
   std::thread::id heard_on;
@@ -65,8 +65,8 @@ TEST(ThreadWorker, TaskRunsOffLoopAndCompletesOnLoop) {
   EXPECT_NE(asked_on, here);
 }
 
-TEST(ThreadWorker, RunsJobsInOrder) {
-  PostedWork loop;
+TEST(ThreadWorker, RunsTasksInOrder) {
+  PostingLoop loop;
   ThreadWorker worker(loop, "test");
   std::vector<int> order;
   for (int i = 0; i < 100; ++i) {
@@ -78,7 +78,7 @@ TEST(ThreadWorker, RunsJobsInOrder) {
 }
 
 TEST(ThreadWorker, RefusesMoreThanItsQueueHolds) {
-  PostedWork loop;
+  PostingLoop loop;
   std::promise<void> release;
   std::promise<void> begun;
   ThreadWorker worker(loop, "test");
@@ -95,7 +95,7 @@ TEST(ThreadWorker, RefusesMoreThanItsQueueHolds) {
 }
 
 TEST(ThreadWorker, DestructionRunsQueuedTasks) {
-  PostedWork loop;
+  PostingLoop loop;
   std::atomic<int> ran = 0;
   {
     ThreadWorker worker(loop, "test");
@@ -110,7 +110,7 @@ TEST(ThreadWorker, DestructionRunsQueuedTasks) {
 }
 
 TEST(ThreadWorker, DestructionAbandonsHungTaskAndDropsCompletion) {
-  PostedWork loop;
+  PostingLoop loop;
   const auto release = std::make_shared<std::promise<void>>();
   const auto finished = std::make_shared<std::promise<void>>();
   {
@@ -157,7 +157,7 @@ TEST(Published, LoadedValueOutlivesReplacement) {
   EXPECT_EQ(*held, 1);
 }
 
-TEST(Published, LetsGoOfTheOldValue) {
+TEST(Published, OldValueIsReleased) {
   Published<int> cell;
   auto value = std::make_shared<const int>(1);
   const std::weak_ptr<const int> watched = value;
@@ -172,7 +172,7 @@ struct Pair {
   int second = 0;
 };
 
-TEST(Published, ManyReadersSeeWholeValuesThatNeverGoBack) {
+TEST(Published, ConcurrentReadersSeeWholeIncreasingValues) {
   constexpr int kLast = 2000;
   Published<Pair> cell;
   cell.store(std::make_shared<const Pair>());

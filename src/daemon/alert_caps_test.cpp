@@ -18,7 +18,7 @@ andon::Rule capping(double watts) {
 class AlertCapsTest : public ::testing::Test {
  protected:
   AlertCapsTest() {
-    daemon_.greet();
+    daemon_.start_driver_host();
     board_.start();
     daemon_.settle();
     snapshot_.devices.emplace_back().info = andon::gpu_info(0);
@@ -36,8 +36,8 @@ class AlertCapsTest : public ::testing::Test {
 
   control::ControlFixture world_ = control::ControlFixture::with_gpus(1);
   control::Daemon daemon_{world_};
-  andon::FakeArchive disk_{daemon_.loop};
-  andon::FakeMessenger messenger_;
+  andon::FakeAlertStorage disk_{daemon_.loop};
+  andon::FakeAlertNotifier messenger_;
   andon::AlertService board_{daemon_.loop, disk_, messenger_, {capping(300)}};
   AlertCaps caps_{daemon_.loop, daemon_.control(), board_};
   Snapshot snapshot_;

@@ -340,7 +340,7 @@ void Daemon::start() {
   });
   telemetry_.set_listener([this](const telemetry::SnapshotPtr& now) { on_snapshot(now); });
   energy_.meter().start();
-  control_.control().on_operation([this](const control::Operation& operation) {
+  control_.control().set_on_operation([this](const control::Operation& operation) {
     event_hub_.publish(protocol::kOperationEvent, json::to_json(protocol::operation_of(operation)),
                        operation.result.gpu);
     using enum control::ChangeOutcome;

@@ -65,7 +65,7 @@ LeaseAdapter::LeaseAdapter(Loop& loop, Worker& query_worker, telemetry::Telemetr
   });
   leases_.set_drain_check(
       [this](const lease::Lease& lease) { return settings_restorer_.unrestored_text(lease); });
-  leases_.on_unleased_process([this](const DeviceId& gpu, const lease::ObservedProcess& one) {
+  leases_.set_on_unleased_process([this](const DeviceId& gpu, const lease::ObservedProcess& one) {
     record_unleased_process(gpu, one);
   });
 }

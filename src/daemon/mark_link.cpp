@@ -105,7 +105,7 @@ void open_files_by_marks(const std::string& marks_socket) {
 }
 
 std::vector<std::string> files_opened_by_marks(const Environment& environment) {
-  constexpr std::size_t kMaxAlertFileBytes = std::size_t{256} * 1024;
+  constexpr std::size_t kMaxFileBytes = std::size_t{256} * 1024;
   std::vector<std::string> files = default_config_files(environment);
   const auto is_roots = [](const std::string& file) {
     const auto checked = check_only_root_can_change(file);
@@ -115,7 +115,7 @@ std::vector<std::string> files_opened_by_marks(const Environment& environment) {
   const auto config = config::load(environment, "");
   if (!config) return files;
   files.push_back(config->alerts.file);
-  const auto alerts = read_file(config->alerts.file, kMaxAlertFileBytes);
+  const auto alerts = read_file(config->alerts.file, kMaxFileBytes);
   if (alerts && is_roots(config->alerts.file)) {
     const auto secrets = notify::referenced_files(*alerts, config->alerts.file);
     files.insert(files.end(), secrets.begin(), secrets.end());

@@ -204,7 +204,7 @@ ProbeSet probes_of_fields(const std::vector<Field>& fields) {
     // nvidia-smi counts memory as used without the reserve.
     if (field.metric == Metric::memory_used) metrics.push_back(Metric::memory_reserved);
   }
-  return probes_filling(metrics);
+  return probes_for(metrics);
 }
 
 }  // namespace gpuyard::cli

@@ -46,7 +46,7 @@ struct Alert {
   std::string message = {};
   std::string advice = {};
   std::optional<std::uint32_t> xid = {};
-  // The driver's own about that Xid; on the disk only as part of `message`.
+  // The driver's text about that Xid; on the disk only as part of `message`.
   std::string driver_text = {};
   WallTime fired{};
   std::optional<WallTime> resolved = {};
@@ -201,7 +201,7 @@ class AlertStorage {
   // Returns what is wrong with the storage, for people; empty when all is well.
   virtual std::vector<std::string> notes() const = 0;
 
-  // How many resolved alerts are kept.
+  // The number of resolved alerts that are kept.
   static constexpr std::int64_t kMaxResolvedAlerts = 10'000;
 };
 

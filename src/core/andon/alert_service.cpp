@@ -11,7 +11,7 @@
 namespace gpuyard::andon {
 namespace {
 
-// For an alert or a silence that is not in memory but may be on the disk.
+// The error for an alert or a silence that is not in memory but may be on the disk.
 Error not_loaded_error() {
   return {Errc::unavailable, "the stored alerts have not been read yet; try again"};
 }

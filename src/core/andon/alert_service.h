@@ -40,7 +40,7 @@ class AlertNotifier {
   virtual void send(const OutboxMessage&) = 0;
 };
 
-// Why a GPU gets no new work.
+// The reason why a GPU gets no new work.
 struct Quarantine {
   std::string rule;
   std::uint64_t alert = 0;
@@ -56,10 +56,10 @@ class AlertService {
   using OnDone = std::function<void(const Result<void>&)>;
 
   static constexpr Duration kLoadRetryDelay = std::chrono::seconds(1);
-  // How long alerts wait for the disk to be read at the start. After that they fire without it.
+  // Alerts wait this long for the disk to be read at the start. After that they fire without it.
   static constexpr Duration kLoadTimeout = std::chrono::seconds(10);
   static constexpr Duration kSaveRetryDelay = std::chrono::seconds(5);
-  // How long a message waits for its write to the disk. After that it is sent all the same.
+  // A message waits this long for its write to the disk. After that it is sent all the same.
   static constexpr Duration kSaveTimeout = std::chrono::seconds(5);
   // Messages on disk; more are only sent.
   static constexpr std::size_t kMaxOutboxMessages = 8192;

@@ -14,9 +14,9 @@
 namespace gpuyard::andon {
 
 // A disk in memory, which can fail and can be slow.
-class FakeArchive final : public AlertStorage {
+class FakeAlertStorage final : public AlertStorage {
  public:
-  explicit FakeArchive(Loop& loop) : loop_(loop) {}
+  explicit FakeAlertStorage(Loop& loop) : loop_(loop) {}
 
   bool load(std::function<void(Result<SavedAlerts>)> loaded) override {
     if (hanging) return true;
@@ -86,7 +86,7 @@ class FakeArchive final : public AlertStorage {
   Loop& loop_;
 };
 
-class FakeMessenger final : public AlertNotifier {
+class FakeAlertNotifier final : public AlertNotifier {
  public:
   std::vector<std::string> sinks_for(const Alert&, const Rule&) override { return sinks; }
   std::string command_of(const Rule& rule) override {
@@ -112,12 +112,12 @@ class FakeMessenger final : public AlertNotifier {
   static inline int next_ = 0;
 };
 
-using Said = std::vector<std::string>;
+using Messages = std::vector<std::string>;
 
 // One run of a daemon, over a disk that outlives it.
 class AlertServiceFixture {
  public:
-  AlertServiceFixture(ManualLoop& loop, FakeArchive& disk, Rules rules = {hot_rule()},
+  AlertServiceFixture(ManualLoop& loop, FakeAlertStorage& disk, Rules rules = {hot_rule()},
                       std::vector<std::string> sinks = {"log"})
       : loop_(loop), service(loop, disk, messenger, std::move(rules)) {
     messenger.sinks = std::move(sinks);
@@ -132,23 +132,23 @@ class AlertServiceFixture {
       loop_.run_posted();
     }
   }
-  Said said() const { return messenger.bodies(); }
+  Messages said() const { return messenger.bodies(); }
 
  private:
   ManualLoop& loop_;
 
  public:
-  FakeMessenger messenger;
+  FakeAlertNotifier messenger;
   AlertService service;
 };
 
 class AlertServiceTest : public testing::Test {
  protected:
   ManualLoop loop_;
-  FakeArchive disk_{loop_};
+  FakeAlertStorage disk_{loop_};
 };
 
-inline const Said kFired = {"firing GPU 0 is at 85 C"};
+inline const Messages kFired = {"firing GPU 0 is at 85 C"};
 
 inline Rule quarantining() {
   Rule rule = hot_rule();

@@ -11,7 +11,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-TEST(Severity, OfHeatIsFiftyAndOneForEachDegreeBeyond) {
+TEST(Severity, ThermalIsFiftyPlusOnePerExcessDegree) {
   RecordProperty("contract", "C9");
   EXPECT_EQ(thermal_severity(80, 80), 50);
   EXPECT_EQ(thermal_severity(80.9, 80), 50);
@@ -20,7 +20,7 @@ TEST(Severity, OfHeatIsFiftyAndOneForEachDegreeBeyond) {
   EXPECT_EQ(thermal_severity(300, 80), 100);
 }
 
-TEST(Severity, OfMemoryRisesAt95And99Percent) {
+TEST(Severity, MemoryRisesAt95And99Percent) {
   RecordProperty("contract", "C9");
   EXPECT_EQ(memory_severity(90), 60);
   EXPECT_EQ(memory_severity(94.9), 60);
@@ -29,7 +29,7 @@ TEST(Severity, OfMemoryRisesAt95And99Percent) {
   EXPECT_EQ(memory_severity(99), 100);
 }
 
-TEST(Severity, OfPowerRisesAtTheLimitItself) {
+TEST(Severity, PowerRisesAtLimit) {
   RecordProperty("contract", "C9");
   EXPECT_EQ(power_severity(95), 50);
   EXPECT_EQ(power_severity(99.9), 50);
@@ -58,7 +58,7 @@ TEST(Severity, HasFourLevels) {
   EXPECT_EQ(level_of(100), AlertLevel::critical);
 }
 
-TEST(Severity, OfAnythingAtAllIsWithinItsBounds) {
+TEST(Severity, AnyInputYieldsValueWithinBounds) {
   RecordProperty("contract", "C9");
   constexpr std::array kOdd = {kInfinity, -kInfinity, kNan, 0.0, -1.0, 1e308};
   for (const double value : kOdd) {

@@ -28,8 +28,8 @@ Number number(const Sample& sample, Metric metric) {
   return value != nullptr ? Number(static_cast<double>(*value)) : std::nullopt;
 }
 
-Number bool_signal(bool is) {
-  return is ? 1.0 : 0.0;
+Number bool_signal(bool active) {
+  return active ? 1.0 : 0.0;
 }
 
 Number percent_of(Number part, Number whole) {
@@ -136,11 +136,11 @@ std::optional<bool> logical_and(std::optional<bool> one, std::optional<bool> oth
 
 }  // namespace
 
-Number FactCollector::DurationTracker::update(std::optional<bool> is, TimePoint now) {
-  if (!is || !*is) {
+Number FactCollector::DurationTracker::update(std::optional<bool> active, TimePoint now) {
+  if (!active || !*active) {
     last_true_at_.reset();
-    if (is) elapsed_ = {};
-    return is ? Number(0.0) : std::nullopt;
+    if (active) elapsed_ = {};
+    return active ? Number(0.0) : std::nullopt;
   }
   if (last_true_at_) elapsed_ += std::max(now - *last_true_at_, Duration::zero());
   last_true_at_ = now;

@@ -103,8 +103,8 @@ struct LeaseFacts {
   std::optional<std::size_t> unleased_processes = {};
 };
 
-// Remembers what one snapshot cannot tell: since when a GPU is idle, and which of its NVLinks were
-// up. Pure: the caller passes the time.
+// Remembers what one snapshot does not show: since when a GPU is idle, and which of its NVLinks
+// were up. Pure: the caller passes the time.
 class FactCollector {
  public:
   // `leases`: by GPU; a GPU that is not in it is not known.
@@ -116,7 +116,7 @@ class FactCollector {
   class DurationTracker {
    public:
     // Returns seconds: 0 if it does not last now, nothing if that is not known.
-    std::optional<double> update(std::optional<bool> is, TimePoint now);
+    std::optional<double> update(std::optional<bool> active, TimePoint now);
 
    private:
     std::optional<TimePoint> last_true_at_;  // the last time it held; empty after anything else

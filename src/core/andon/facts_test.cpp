@@ -26,7 +26,7 @@ class FactCollectorTest : public testing::Test {
     list.value = std::move(processes);
     gpu().sample.set(std::move(list));
   }
-  std::optional<double> look(Signal signal) {
+  std::optional<double> signal_value(Signal signal) {
     const Facts facts = book_.collect(snapshot_, {{"GPU-0", lease_}}, now_);
     return facts.gpus.at(0).signals[signal];
   }
@@ -42,7 +42,7 @@ TEST_F(FactCollectorTest, UnreadMetricYieldsNoSignal) {
     if (row.of_node || row.signal == Signal::lost || row.signal == Signal::missing ||
         row.signal == Signal::unresponsive || row.signal == Signal::unreadable)
       continue;
-    EXPECT_EQ(look(row.signal), std::nullopt) << row.name;
+    EXPECT_EQ(signal_value(row.signal), std::nullopt) << row.name;
   }
 }
 
@@ -51,40 +51,40 @@ TEST_F(FactCollectorTest, UsageIsPercentOfTotalOrUnknown) {
   set(Metric::memory_total, 120);
   set(Metric::power_draw, 330'000);
   set(Metric::power_limit, 300'000);
-  EXPECT_EQ(look(Signal::memory_used), 75);
-  EXPECT_NEAR(*look(Signal::power_used), 110, 1e-9);
+  EXPECT_EQ(signal_value(Signal::memory_used), 75);
+  EXPECT_NEAR(*signal_value(Signal::power_used), 110, 1e-9);
   set(Metric::memory_total, 0);
-  EXPECT_EQ(look(Signal::memory_used), std::nullopt);
+  EXPECT_EQ(signal_value(Signal::memory_used), std::nullopt);
 }
 
 TEST_F(FactCollectorTest, IdleIsExactly0WhileProcessesCompute) {
   RecordProperty("contract", "C8");
   set(Metric::utilization_gpu, 0);
-  EXPECT_EQ(look(Signal::idle), std::nullopt);  // no list of its users
+  EXPECT_EQ(signal_value(Signal::idle), std::nullopt);  // no list of its users
   list({});
-  EXPECT_EQ(look(Signal::idle), 0);
+  EXPECT_EQ(signal_value(Signal::idle), 0);
   list({ProcessKind::compute});
-  EXPECT_EQ(look(Signal::idle), 0);
+  EXPECT_EQ(signal_value(Signal::idle), 0);
   now_ += std::chrono::seconds(301);
-  EXPECT_EQ(look(Signal::idle), 301);
+  EXPECT_EQ(signal_value(Signal::idle), 301);
   set(Metric::utilization_gpu, 1);
-  EXPECT_EQ(look(Signal::idle), 0);
+  EXPECT_EQ(signal_value(Signal::idle), 0);
   set(Metric::utilization_gpu, 0);
-  EXPECT_EQ(look(Signal::idle), 0);
+  EXPECT_EQ(signal_value(Signal::idle), 0);
   list({ProcessKind::graphics});
   now_ += std::chrono::seconds(10);
-  EXPECT_EQ(look(Signal::idle), 0);
+  EXPECT_EQ(signal_value(Signal::idle), 0);
 }
 
 TEST_F(FactCollectorTest, LeasedGpuWithoutLoadIsReservedIdle) {
   set(Metric::utilization_gpu, 0);
-  EXPECT_EQ(look(Signal::reserved_idle), std::nullopt);
+  EXPECT_EQ(signal_value(Signal::reserved_idle), std::nullopt);
   lease_.leased = true;
-  EXPECT_EQ(look(Signal::reserved_idle), 0);
+  EXPECT_EQ(signal_value(Signal::reserved_idle), 0);
   now_ += std::chrono::minutes(30);
-  EXPECT_EQ(look(Signal::reserved_idle), 1800);
+  EXPECT_EQ(signal_value(Signal::reserved_idle), 1800);
   lease_.leased = false;
-  EXPECT_EQ(look(Signal::reserved_idle), 0);
+  EXPECT_EQ(signal_value(Signal::reserved_idle), 0);
 }
 
 TEST_F(FactCollectorTest, UnknownIntervalPausesIdleTime) {
@@ -92,8 +92,8 @@ TEST_F(FactCollectorTest, UnknownIntervalPausesIdleTime) {
   list({ProcessKind::compute});
   lease_.leased = true;
   const auto idle_for = [this](std::optional<double> seconds) {
-    EXPECT_EQ(look(Signal::idle), seconds);
-    EXPECT_EQ(look(Signal::reserved_idle), seconds);
+    EXPECT_EQ(signal_value(Signal::idle), seconds);
+    EXPECT_EQ(signal_value(Signal::reserved_idle), seconds);
   };
   const auto later = [this](int seconds) { now_ += std::chrono::seconds(seconds); };
   idle_for(0);
@@ -113,121 +113,121 @@ TEST_F(FactCollectorTest, UnknownIntervalPausesIdleTime) {
   snapshot_.driver.initialised = true;
   idle_for(110);
   lease_.leased.reset();
-  EXPECT_EQ(look(Signal::reserved_idle), std::nullopt);
+  EXPECT_EQ(signal_value(Signal::reserved_idle), std::nullopt);
   lease_.leased = true;
-  EXPECT_EQ(look(Signal::reserved_idle), 110);
+  EXPECT_EQ(signal_value(Signal::reserved_idle), 110);
 }
 
 TEST_F(FactCollectorTest, UnresponsiveGpuYieldsOnlyConditionSignals) {
   set(Metric::temperature_core, 90);
   gpu().condition = DeviceCondition::unresponsive;
-  EXPECT_EQ(look(Signal::temperature), std::nullopt);
-  EXPECT_EQ(look(Signal::unresponsive), 1);
-  EXPECT_EQ(look(Signal::lost), 0);
+  EXPECT_EQ(signal_value(Signal::temperature), std::nullopt);
+  EXPECT_EQ(signal_value(Signal::unresponsive), 1);
+  EXPECT_EQ(signal_value(Signal::lost), 0);
   now_ += std::chrono::seconds(40);
-  EXPECT_EQ(look(Signal::stale), 40);
+  EXPECT_EQ(signal_value(Signal::stale), 40);
   gpu().condition = DeviceCondition::unavailable;
   gpu().info.fault = Missing{MissingReason::device_lost, ""};
-  EXPECT_EQ(look(Signal::lost), 1);
-  EXPECT_EQ(look(Signal::unresponsive), 0);
+  EXPECT_EQ(signal_value(Signal::lost), 1);
+  EXPECT_EQ(signal_value(Signal::unresponsive), 0);
 }
 
 TEST_F(FactCollectorTest, GpuOpenFailureIsUnreadableNotUnresponsive) {
   gpu().condition = DeviceCondition::unavailable;
   gpu().info.fault = Missing{MissingReason::failed, "Unknown Error"};
   gpu().why = "Unknown Error";
-  EXPECT_EQ(look(Signal::unreadable), 1);
-  EXPECT_EQ(look(Signal::unresponsive), 0);
-  EXPECT_EQ(look(Signal::lost), 0);
+  EXPECT_EQ(signal_value(Signal::unreadable), 1);
+  EXPECT_EQ(signal_value(Signal::unresponsive), 0);
+  EXPECT_EQ(signal_value(Signal::lost), 0);
   gpu().condition = DeviceCondition::unresponsive;
-  EXPECT_EQ(look(Signal::unreadable), 0);
-  EXPECT_EQ(look(Signal::unresponsive), 1);
+  EXPECT_EQ(signal_value(Signal::unreadable), 0);
+  EXPECT_EQ(signal_value(Signal::unresponsive), 1);
 }
 
-TEST_F(FactCollectorTest, ACorruptedInforomIsKnownByOneReading) {
+TEST_F(FactCollectorTest, OneReadingDetectsCorruptedInforom) {
   set(Metric::temperature_core, 40);
-  EXPECT_EQ(look(Signal::inforom_corrupted), 0);
+  EXPECT_EQ(signal_value(Signal::inforom_corrupted), 0);
   gpu().sample.set(
       {Metric::vbios_version, 0, now_, Missing{MissingReason::failed, "Corrupted infoROM"}});
-  EXPECT_EQ(look(Signal::inforom_corrupted), 1);
-  EXPECT_EQ(look(Signal::unreadable), 0);
+  EXPECT_EQ(signal_value(Signal::inforom_corrupted), 1);
+  EXPECT_EQ(signal_value(Signal::unreadable), 0);
 }
 
 TEST_F(FactCollectorTest, CorruptedInforomSetsInforomAndUnreadableSignals) {
   gpu().condition = DeviceCondition::unavailable;
   gpu().info.fault = Missing{MissingReason::failed, "Corrupted infoROM"};
   gpu().why = "Corrupted infoROM";
-  EXPECT_EQ(look(Signal::inforom_corrupted), 1);
-  EXPECT_EQ(look(Signal::unreadable), 1) << "it cannot be used";
+  EXPECT_EQ(signal_value(Signal::inforom_corrupted), 1);
+  EXPECT_EQ(signal_value(Signal::unreadable), 1) << "it cannot be used";
 }
 
 TEST_F(FactCollectorTest, DriverDownLeavesGpuSignalsUnknown) {
   set(Metric::temperature_core, 90);
   snapshot_.driver.initialised = false;
-  EXPECT_EQ(look(Signal::temperature), std::nullopt);
-  EXPECT_EQ(look(Signal::unresponsive), std::nullopt);
+  EXPECT_EQ(signal_value(Signal::temperature), std::nullopt);
+  EXPECT_EQ(signal_value(Signal::unresponsive), std::nullopt);
   EXPECT_EQ(book_.collect(snapshot_, {}, now_).node[Signal::driver_down], 1);
 }
 
-TEST_F(FactCollectorTest, ASlowLinkCountsOnlyWhileTheGpuWorks) {
+TEST_F(FactCollectorTest, SlowLinkCountsOnlyOnBusyGpu) {
   set(Metric::pcie_width, 8);
   set(Metric::pcie_width_max, 16);
   set(Metric::pcie_generation, 5);
   set(Metric::pcie_generation_max, 5);
   set(Metric::utilization_gpu, 10);
-  EXPECT_EQ(look(Signal::pcie_degraded), std::nullopt);
+  EXPECT_EQ(signal_value(Signal::pcie_degraded), std::nullopt);
   set(Metric::utilization_gpu, 90);
-  EXPECT_EQ(look(Signal::pcie_degraded), 1);
+  EXPECT_EQ(signal_value(Signal::pcie_degraded), 1);
   set(Metric::pcie_width, 16);
-  EXPECT_EQ(look(Signal::pcie_degraded), 0);
+  EXPECT_EQ(signal_value(Signal::pcie_degraded), 0);
 }
 
 TEST_F(FactCollectorTest, AnUnknownReasonHidesNoHeat) {
   set(Metric::throttle_reasons, INT64_MIN | 0x40);
-  EXPECT_EQ(look(Signal::thermal_slowdown), 1);
+  EXPECT_EQ(signal_value(Signal::thermal_slowdown), 1);
   set(Metric::throttle_reasons, INT64_MIN);
-  EXPECT_EQ(look(Signal::thermal_slowdown), 0);
+  EXPECT_EQ(signal_value(Signal::thermal_slowdown), 0);
 }
 
-TEST_F(FactCollectorTest, ContradictingReadingsAreKnownOnlyOfTwoSources) {
+TEST_F(FactCollectorTest, ContradictionRequiresTwoSources) {
   set(Metric::power_draw, 70'000);
-  EXPECT_EQ(look(Signal::readings_contradict), std::nullopt);
+  EXPECT_EQ(signal_value(Signal::readings_contradict), std::nullopt);
   set(Metric::energy_total, 1);
-  EXPECT_EQ(look(Signal::readings_contradict), 0);
+  EXPECT_EQ(signal_value(Signal::readings_contradict), 0);
   gpu().contradiction = "they do";
-  EXPECT_EQ(look(Signal::readings_contradict), 1);
+  EXPECT_EQ(signal_value(Signal::readings_contradict), 1);
 }
 
-TEST_F(FactCollectorTest, NvlinksThatWereUpAndAreDownAreCounted) {
+TEST_F(FactCollectorTest, NvlinksDownAfterUpAreCounted) {
   const auto link = [&](std::uint16_t number, std::int64_t up) {
     gpu().sample.set({Metric::nvlink_active, number, {}, up});
   };
   link(0, 0);
   link(1, 1);
-  EXPECT_EQ(look(Signal::nvlinks_down), 0) << "link 0 never was up";
+  EXPECT_EQ(signal_value(Signal::nvlinks_down), 0) << "link 0 never was up";
   link(1, 0);
-  EXPECT_EQ(look(Signal::nvlinks_down), 1) << "all links are down now";
+  EXPECT_EQ(signal_value(Signal::nvlinks_down), 1) << "all links are down now";
   set(Metric::mig_mode, 1);
-  EXPECT_EQ(look(Signal::nvlinks_down), std::nullopt);
+  EXPECT_EQ(signal_value(Signal::nvlinks_down), std::nullopt);
   set(Metric::mig_mode, 0);
   link(1, 1);
-  EXPECT_EQ(look(Signal::nvlinks_down), 0);
+  EXPECT_EQ(signal_value(Signal::nvlinks_down), 0);
 }
 
 TEST_F(FactCollectorTest, ThrottleReasonsAndFans) {
   set(Metric::throttle_reasons, 0x40);
-  EXPECT_EQ(look(Signal::thermal_slowdown), 1);
-  EXPECT_EQ(look(Signal::power_brake), 0);
+  EXPECT_EQ(signal_value(Signal::thermal_slowdown), 1);
+  EXPECT_EQ(signal_value(Signal::power_brake), 0);
   set(Metric::throttle_reasons, 0x80);
-  EXPECT_EQ(look(Signal::power_brake), 1);
+  EXPECT_EQ(signal_value(Signal::power_brake), 1);
   set(Metric::temperature_core, 75);
-  EXPECT_EQ(look(Signal::fan_stopped), std::nullopt);
+  EXPECT_EQ(signal_value(Signal::fan_stopped), std::nullopt);
   set(Metric::fan_speed, 0);
-  EXPECT_EQ(look(Signal::fan_stopped), 1);
+  EXPECT_EQ(signal_value(Signal::fan_stopped), 1);
   set(Metric::temperature_core, 40);
-  EXPECT_EQ(look(Signal::fan_stopped), 0);
+  EXPECT_EQ(signal_value(Signal::fan_stopped), 0);
   set(Metric::temperature_slowdown, 87);
-  EXPECT_EQ(look(Signal::slowdown_margin), 47);
+  EXPECT_EQ(signal_value(Signal::slowdown_margin), 47);
 }
 
 TEST_F(FactCollectorTest, AMissingGpuIsNotLost) {

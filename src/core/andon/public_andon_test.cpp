@@ -1,4 +1,4 @@
-// Which alerts trip, and since when; the test sets the clock.
+// The alerts that trip, and since when; the test sets the clock.
 #include <array>
 #include <limits>
 
@@ -30,7 +30,7 @@ TEST(Alert, OfEachKindHasItsOwnSeverity) {
   EXPECT_EQ(kIdle.severity(), 90);
 }
 
-TEST(Alert, IsALineForATerminal) {
+TEST(Alert, LineIsForTerminal) {
   RecordProperty("contract", "C9");
   EXPECT_EQ(kHot.line(), "ALERT [severity 57]: GPU 2: temperature is 87 C, threshold 80 C");
 }
@@ -65,7 +65,7 @@ Alerts check(v0::Andon& andon, const GpuMetrics& gpu, std::chrono::nanoseconds n
   return andon.check(std::array{gpu}, now);
 }
 
-TEST(Andon, HasTheseDefaultThresholds) {
+TEST(Andon, DefaultThresholdsMatchContract) {
   RecordProperty("contract", "C6 C7");
   const AndonThresholds thresholds = v0::Andon().thresholds();
   EXPECT_EQ(thresholds.thermal_threshold, 80);
@@ -90,7 +90,7 @@ TEST(Andon, TripsWhenAThresholdIsReached) {
   EXPECT_EQ(check(andon, gpu), Alerts{});
 }
 
-TEST(Andon, TakesThresholdsOfTheUsersOwn) {
+TEST(Andon, CustomThresholdsAreUsed) {
   RecordProperty("contract", "C6 C7");
   v0::Andon andon({.thermal_threshold = 55,
                    .memory_threshold = 40,
@@ -112,7 +112,7 @@ TEST(Andon, EachHotGpuYieldsSingleAlert) {
   EXPECT_EQ(andon.check({}), Alerts{});
 }
 
-TEST(Andon, CountsIdlenessByTheClockAndNotInChecks) {
+TEST(Andon, IdleTimeFollowsClockNotChecks) {
   RecordProperty("contract", "C6 C8");
   v0::Andon andon;
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(check(andon, idle(), 1s), Alerts{});
@@ -134,7 +134,7 @@ TEST(Andon, OnlyExactlyZeroUtilizationIsIdle) {
 }
 
 // Idle at 0 s, something at 200 s, idle from 201 s on.
-void expect_to_begin_anew_after(const std::vector<GpuMetrics>& something) {
+void expect_idle_restart_after(const std::vector<GpuMetrics>& something) {
   v0::Andon andon;
   check(andon, idle(), 0s);
   EXPECT_EQ(andon.check(something, 200s), Alerts{});
@@ -143,28 +143,28 @@ void expect_to_begin_anew_after(const std::vector<GpuMetrics>& something) {
   EXPECT_EQ(check(andon, idle(), 501s), (Alerts{{GpuIdle{0, 300, 300}}}));
 }
 
-TEST(Andon, ForgetsIdlenessWhenTheGpuWorks) {
+TEST(Andon, BusyGpuRestartsIdleTime) {
   RecordProperty("contract", "C8");
-  expect_to_begin_anew_after({busy()});
+  expect_idle_restart_after({busy()});
 }
 
-TEST(Andon, ForgetsIdlenessWhenUtilisationIsMissing) {
+TEST(Andon, MissingUtilizationRestartsIdleTime) {
   RecordProperty("contract", "C8");
   GpuMetrics unknown = idle();
   unknown.utilization_percent.reset();
-  expect_to_begin_anew_after({unknown});
+  expect_idle_restart_after({unknown});
 }
 
 TEST(Andon, GpuAbsentFromCheckRestartsIdleTime) {
   RecordProperty("contract", "C8");
-  expect_to_begin_anew_after({busy(7)});
+  expect_idle_restart_after({busy(7)});
 }
 
 TEST(Andon, UnusedGpuYieldsNoIdleAlert) {
   RecordProperty("contract", "C8");
   GpuMetrics unused = idle();
   unused.in_use = false;
-  expect_to_begin_anew_after({unused});
+  expect_idle_restart_after({unused});
   v0::Andon andon;
   for (const auto now : {0s, 1000s, 2000s}) EXPECT_EQ(check(andon, unused, now), Alerts{});
   unused.in_use = true;
@@ -182,7 +182,7 @@ TEST(Andon, BackwardClockStepRestartsIdleTime) {
   EXPECT_EQ(check(andon, idle(), 400s), (Alerts{{GpuIdle{0, 300, 300}}}));
 }
 
-TEST(Andon, CountsFromOneEndOfAClockToTheOther) {
+TEST(Andon, IdleTimeSpansWholeClockRange) {
   v0::Andon andon;
   check(andon, idle(), std::chrono::nanoseconds::min());
   EXPECT_EQ(check(andon, idle(), std::chrono::nanoseconds::max()),
@@ -218,7 +218,7 @@ TEST(Andon, NonFiniteThresholdOrValueYieldsNoAlert) {
   EXPECT_EQ(check(andon, gpu), Alerts{});
 }
 
-TEST(Andon, IsAValueWithAHistoryOfItsOwn) {
+TEST(Andon, CopyHasOwnIdleHistory) {
   v0::Andon first;
   check(first, idle(), 0s);
   v0::Andon second = first;

@@ -30,7 +30,7 @@ TEST(AndonReference, CommittedFileMatchesGeneratedText) {
   expect_document("andon.md", reference());
 }
 
-TEST(AndonReference, EveryExampleOfAFileIsTaken) {
+TEST(AndonReference, EveryExampleFileIsAccepted) {
   const auto examples = examples_of(reference());
   ASSERT_EQ(examples.size(), 4U);
   for (const std::string& example : examples) {
@@ -52,7 +52,7 @@ TEST(AndonReference, CustomRuleExampleMatchesDescription) {
   EXPECT_TRUE(rule->is_clear(87) && !rule->is_clear(88));
 }
 
-TEST(AndonReference, ItNamesEveryRuleAndEverySignal) {
+TEST(AndonReference, TextNamesEveryRuleAndSignal) {
   const std::string text = reference();
   for (const Rule& rule : built_in_rules()) {
     EXPECT_NE(text.find("`" + rule.name + "`"), text.npos) << rule.name;

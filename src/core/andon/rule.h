@@ -1,5 +1,5 @@
-// A rule: what it evaluates, when it becomes an alert and when it clears, how bad that is, what is
-// said and what is done. Plain data; rule_reader.h makes it from TOML.
+// A rule: the value that it evaluates, when it becomes an alert and when it clears, its severity,
+// its texts and its actions. Plain data; rule_reader.h makes it from TOML.
 #pragma once
 
 #include <cstdint>
@@ -99,7 +99,7 @@ struct MessageValues {
   double value = 0;
   std::optional<std::uint32_t> xid;  // the last
   std::string why = {};              // the reason for the GPU's health or condition
-  std::string driver_text = {};      // the driver's own about the last Xid, if it has any
+  std::string driver_text = {};      // the driver's text about the last Xid, if any
 };
 std::string message_of(const Rule&, const MessageValues&);
 // Returns the first word in braces that is not in kPlaceholders.

@@ -26,7 +26,7 @@ class EventWindow {
  public:
   static constexpr std::size_t kMaxEvents = 1024;  // beyond it the oldest is evicted
 
-  // `text`: the driver's own about the Xid, or "".
+  // `text`: the words of the driver about the Xid, or "".
   void add(TimePoint at, std::optional<std::uint32_t> xid, std::string text);
   // The driver's text about the last Xid, which came later than the Xid itself.
   void set_last_text(std::string text) { last_text_ = std::move(text); }
@@ -41,7 +41,7 @@ class EventWindow {
   std::string last_text_;
 };
 
-// The growth of a counter that is read again and again.
+// The growth of a counter that is read repeatedly.
 class CounterWindow {
  public:
   // The number of parts of a window. It bounds what is remembered; the answer is off by one part.
@@ -78,7 +78,7 @@ struct PendingAlert {
 
 class RuleEngine {
  public:
-  // How long an alert outlives the disappearance of its GPU.
+  // An alert outlives the disappearance of its GPU by this time.
   static constexpr Duration kAbsentRetention = std::chrono::hours(24);
   static constexpr Duration kEvictionInterval = std::chrono::seconds(60);
   // Between two ticks. Beyond it an event that is more than a note takes the place of a note.
@@ -97,7 +97,7 @@ class RuleEngine {
   // The second report of an event that on_event() got. It may have the driver's text, and by that
   // the event may be worse.
   void on_echo(const DeviceEvent&);
-  // How many events were dropped, since the daemon started.
+  // Returns the number of events dropped since the daemon started.
   std::uint64_t dropped_events() const { return dropped_events_; }
   std::vector<AlertTransition> tick(const Facts&, TimePoint now, WallTime wall);
 

@@ -169,7 +169,7 @@ TEST(RuleEngine, ReloadRestartsHoldOnlyOfChangedRules) {
   EXPECT_TRUE(run.stay(at_temperature(85), 10).empty());
 }
 
-TEST(RuleEngine, AnAlertEndsWhenItsRuleIsAboutOtherGpus) {
+TEST(RuleEngine, RuleLimitedToOtherGpusEndsAlert) {
   Rule rule = hot_rule();
   EngineRun run({rule});
   run.stay(at_temperature(85), 11);
@@ -190,7 +190,7 @@ TEST(RuleEngine, AnAlertFollowsItsGpuToAnotherIndex) {
   EXPECT_EQ(run.engine.firing_alerts()[0].message, "GPU 5 is at 85 C");
 }
 
-TEST(RuleEngine, TwoThatKeepEachOtherQuietStillEnd) {
+TEST(RuleEngine, MutuallyInhibitingAlertsStillResolve) {
   Rule one = hot_rule();
   one.inhibits = {"*"};
   Rule other = one;
@@ -258,7 +258,7 @@ std::vector<std::string> messages(const RuleEngine& engine) {
   return all;
 }
 
-TEST(RuleEngine, AnIndexThatAnotherGpuHasNamesNoGpu) {
+TEST(RuleEngine, ReusedIndexNamesNoGpu) {
   Rule rule = hot_rule();
   rule.gpus = {"GPU-b"};
   EngineRun run({rule});
@@ -275,7 +275,7 @@ TEST(RuleEngine, AnIndexThatAnotherGpuHasNamesNoGpu) {
   EXPECT_EQ(messages(run.engine), std::vector<std::string>{"GPU 2 is at 85 C"});
 }
 
-TEST(RuleEngine, ARestoredAlertIsNotNamedByAnothersIndex) {
+TEST(RuleEngine, RestoredAlertOmitsReusedIndex) {
   EngineRun first({hot_rule()});
   first.stay(hot_fleet({"GPU-a", "GPU-b"}), 11);
   EngineRun next({hot_rule()});
@@ -298,7 +298,7 @@ TEST(RuleEngine, MissingGpuFiresUntilTakenOut) {
   EXPECT_TRUE(run.engine.firing_alerts().empty());
 }
 
-TEST(RuleEngine, AMemoryErrorAfterAnAcknowledgementIsNews) {
+TEST(RuleEngine, MemoryErrorAfterAcknowledgementNotifiesAgain) {
   for (const Metric metric : {Metric::ecc_uncorrected_volatile, Metric::ecc_corrected_volatile}) {
     Rule rule = hot_rule();
     rule.source = MetricSource{metric, 1};
@@ -326,7 +326,7 @@ TEST(RuleEngine, AMemoryErrorAfterAnAcknowledgementIsNews) {
   }
 }
 
-TEST(Rule, KnowsWhichAlertsAreAboutMemoryErrors) {
+TEST(Rule, MemoryErrorAlertsAreRecognized) {
   const Rules& rules = built_in_rules();
   const auto about = [&](const char* name, std::optional<std::uint32_t> xid = {}) {
     Alert alert;

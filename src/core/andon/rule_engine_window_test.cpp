@@ -69,7 +69,7 @@ TEST(RuleEngine, FatalXidLineQuarantinesAndIsQuoted) {
   EXPECT_TRUE(find_rule(built_in_rules(), changes[0].alert.rule)->quarantine);
 }
 
-TEST(RuleEngine, ALineThatSaysNonfatalIsAWarning) {
+TEST(RuleEngine, NonfatalKernelLineIsWarning) {
   EngineRun run = with_built_in_rules();
   run.engine.on_event(line_event(145, run.now, kNonfatalLine));
   const auto changes = run.tick(at_temperature({}));
@@ -80,7 +80,7 @@ TEST(RuleEngine, ALineThatSaysNonfatalIsAWarning) {
       "GPU 0: Xid 145. An NVLink error in the RLW unit. (RLW_SRC_TRACK Nonfatal XC1 i0 Link 17)");
 }
 
-TEST(RuleEngine, ALineThatFollowsTheDriversEventDecides) {
+TEST(RuleEngine, LaterKernelLineDecidesSeverity) {
   EngineRun run = with_built_in_rules();
   run.engine.on_event(xid_event(149, run.now));
   run.engine.on_echo(line_event(149, run.now, kFatalLine));
@@ -98,7 +98,7 @@ TEST(RuleEngine, ALineThatFollowsTheDriversEventDecides) {
   EXPECT_EQ(run.engine.firing_alerts()[1].value, 1);
 }
 
-TEST(RuleEngine, WordsThatRepeatTheMeaningAreLeftOut) {
+TEST(RuleEngine, RedundantDriverTextIsOmitted) {
   EngineRun run = with_built_in_rules();
   run.engine.on_event(line_event(79, run.now, "GPU has fallen off the bus."));
   const auto changes = run.tick(at_temperature({}));
@@ -106,7 +106,7 @@ TEST(RuleEngine, WordsThatRepeatTheMeaningAreLeftOut) {
   EXPECT_EQ(changes[0].alert.message, "GPU 0: Xid 79. The GPU has fallen off the bus.");
 }
 
-TEST(RuleEngine, TheWordsOfAnAlertSurviveARestart) {
+TEST(RuleEngine, DriverTextSurvivesRestart) {
   EngineRun before = with_built_in_rules();
   for (int i = 0; i < 3; ++i) before.engine.on_event(line_event(149, before.now, kFatalLine));
   before.tick(at_temperature({}));
@@ -166,7 +166,7 @@ TEST(RuleEngine, CounterGrowthFiresAndResetDoesNot) {
   EXPECT_EQ(counted(15, 1).size(), 1U);  // by the new count
 }
 
-TEST(RuleEngine, AnXidBeforeARestartCountsFromTheRestart) {
+TEST(RuleEngine, RestoredXidAlertRestartsItsWindow) {
   EngineRun before({xid_rule("fatal", {79})});
   before.engine.on_event(xid_event(79, before.now));
   before.tick(at_temperature({}));
@@ -176,7 +176,7 @@ TEST(RuleEngine, AnXidBeforeARestartCountsFromTheRestart) {
   EXPECT_EQ(run.stay(at_temperature({}), 2).size(), 1U);
 }
 
-TEST(RuleEngine, AnotherFaultAfterAnAcknowledgementIsNews) {
+TEST(RuleEngine, NewXidAfterAcknowledgementNotifiesAgain) {
   EngineRun run({xid_rule("fatal", {48, 62})});
   run.engine.on_event(xid_event(62, run.now));
   run.tick(at_temperature({}));
@@ -253,7 +253,7 @@ TEST(RuleEngine, RestoredCounterAlertResolvesAfterFullWindow) {
   EXPECT_EQ(run.stay(facts, 2).size(), 1U);
 }
 
-TEST(RuleEngine, AnotherCounterDoesNotGrowFromTheFormerOne) {
+TEST(RuleEngine, ReplacedSourceStartsNewCounterWindow) {
   Rule rule;
   rule.name = "replays";
   rule.on = "pcie_replays";

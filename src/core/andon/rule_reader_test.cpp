@@ -47,7 +47,7 @@ TEST(RuleReader, QuarantineRuleListsAllStopXids) {
   EXPECT_EQ(std::get<EventCondition>(fatal->source).xids, stops);
 }
 
-TEST(RuleReader, AnIdleGpuIsNotCriticalByTimeAlone) {
+TEST(RuleReader, IdleTimeAloneIsNotCritical) {
   const Rule* const idle = find_rule(built_in_rules(), "idle");
   ASSERT_NE(idle, nullptr);
   for (const double seconds : {300.0, 601.0, 3600.0 * 24 * 7}) {

@@ -12,9 +12,9 @@
 
 namespace gpuyard::auth {
 
-class FakeTokenArchive final : public TokenStorage {
+class FakeTokenStorage final : public TokenStorage {
  public:
-  explicit FakeTokenArchive(ManualLoop& loop) : loop_(loop) {}
+  explicit FakeTokenStorage(ManualLoop& loop) : loop_(loop) {}
 
   bool load(std::function<void(Result<std::vector<Token>>)> loaded) override {
     loop_.post([this, loaded = std::move(loaded)] {

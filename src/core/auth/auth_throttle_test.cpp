@@ -14,7 +14,7 @@ using std::chrono::seconds;
 class AuthThrottleTest : public ::testing::Test {
  protected:
   // Returns how long the reply took; nothing if it was refused.
-  std::optional<Duration> guess(const std::string& from = "192.0.2.7") {
+  std::optional<Duration> fail_authentication(const std::string& from = "192.0.2.7") {
     bool answered = false;
     const bool taken = guesses_.record_failure(
         from, [this](std::uint64_t count) { noted_.push_back(count); }, [&] { answered = true; });
@@ -34,26 +34,26 @@ class AuthThrottleTest : public ::testing::Test {
 
 TEST_F(AuthThrottleTest, DelayDoublesAfterFreeAttemptsUpToMax) {
   for (int i = 0; i < AuthThrottle::kMaxUndelayedFailures; ++i)
-    EXPECT_EQ(guess(), Duration::zero());
-  EXPECT_EQ(guess(), milliseconds(100));
-  EXPECT_EQ(guess(), milliseconds(200));
-  EXPECT_EQ(guess(), milliseconds(400));
-  for (int i = 0; i < 10; ++i) guess();
-  EXPECT_EQ(guess(), AuthThrottle::kMaxDelay);
+    EXPECT_EQ(fail_authentication(), Duration::zero());
+  EXPECT_EQ(fail_authentication(), milliseconds(100));
+  EXPECT_EQ(fail_authentication(), milliseconds(200));
+  EXPECT_EQ(fail_authentication(), milliseconds(400));
+  for (int i = 0; i < 10; ++i) fail_authentication();
+  EXPECT_EQ(fail_authentication(), AuthThrottle::kMaxDelay);
 }
 
 TEST_F(AuthThrottleTest, DelayIsPerAddress) {
-  for (int i = 0; i < 10; ++i) guess();
-  EXPECT_EQ(guess("192.0.2.8"), Duration::zero());
+  for (int i = 0; i < 10; ++i) fail_authentication();
+  EXPECT_EQ(fail_authentication("192.0.2.8"), Duration::zero());
 }
 
-TEST_F(AuthThrottleTest, AfterAWhileItIsForgotten) {
-  for (int i = 0; i < 10; ++i) guess();
+TEST_F(AuthThrottleTest, FailuresAreEvictedAfterRetention) {
+  for (int i = 0; i < 10; ++i) fail_authentication();
   loop_.advance(AuthThrottle::kFailureRetention);
-  EXPECT_EQ(guess(), Duration::zero());
+  EXPECT_EQ(fail_authentication(), Duration::zero());
 }
 
-TEST_F(AuthThrottleTest, NoMoreThan64Wait) {
+TEST_F(AuthThrottleTest, DelayedRepliesAreLimitedTo64) {
   int taken = 0;
   for (int i = 0; i < 200; ++i) taken += guesses_.record_failure("x", [](auto) {}, [] {}) ? 1 : 0;
   EXPECT_EQ(guesses_.delayed_count(), AuthThrottle::kMaxDelayedReplies);
@@ -63,7 +63,7 @@ TEST_F(AuthThrottleTest, NoMoreThan64Wait) {
   EXPECT_EQ(guesses_.delayed_count(), 0U);
 }
 
-TEST_F(AuthThrottleTest, AnHourOfThemIsALineAMinute) {
+TEST_F(AuthThrottleTest, RepeatedFailuresLogOncePerMinute) {
   for (int i = 0; i < 10'000; ++i) {
     guesses_.record_failure(
         "192.0.2.7", [this](std::uint64_t count) { noted_.push_back(count); }, [] {});
@@ -74,9 +74,9 @@ TEST_F(AuthThrottleTest, AnHourOfThemIsALineAMinute) {
   EXPECT_EQ(noted_.front(), 1U);
 }
 
-TEST_F(AuthThrottleTest, ManyAddressesAreNotAllRemembered) {
+TEST_F(AuthThrottleTest, RememberedAddressesAreLimited) {
   for (std::size_t i = 0; i < 3 * AuthThrottle::kMaxAddresses; ++i) {
-    EXPECT_EQ(guess("192.0.2." + std::to_string(i)), Duration::zero());
+    EXPECT_EQ(fail_authentication("192.0.2." + std::to_string(i)), Duration::zero());
   }
   EXPECT_EQ(noted_.size(), 3 * AuthThrottle::kMaxAddresses);
 }

@@ -20,7 +20,8 @@ constexpr std::string_view kBase32 = "abcdefghijklmnopqrstuvwxyz234567";
 constexpr std::string_view kBase62 =
     "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-// Appends letters that are all as likely: a byte beyond the last whole alphabet is drawn again.
+// Appends letters that are all equally likely: a byte beyond the last whole alphabet is drawn
+// again.
 Result<void> draw_letters(std::string& out, std::string_view alphabet, std::size_t count) {
   const std::size_t usable = 256 / alphabet.size() * alphabet.size();
   for (const std::size_t end = out.size() + count; out.size() < end;) {

@@ -1,5 +1,5 @@
-// A token: what a program shows over TCP instead of the uid that the kernel knows on a Unix socket.
-// This file is about one token, its text and its record; token_store.h keeps them all.
+// A token, which a program shows over TCP instead of the uid that the kernel knows on a Unix
+// socket. This file is about one token, its text and its record; token_store.h keeps them all.
 #pragma once
 
 #include <cstdint>

@@ -311,7 +311,7 @@ const Token* TokenStore::find(const std::string& id) const {
 std::vector<Token> TokenStore::all() const {
   std::vector<Token> tokens;
   for (const auto& [id, token] : tokens_) tokens.push_back(token);
-  // Those of one millisecond by their ids.
+  // Tokens of one millisecond are in the order of their ids.
   std::ranges::sort(tokens, {}, [](const Token& one) { return std::pair(one.made, one.id); });
   return tokens;
 }

@@ -43,7 +43,7 @@ struct TokenRequest {
   std::optional<std::uint32_t> uid = {};  // empty: a service
   Scope scope = Scope::read;
   std::vector<DeviceId> gpus = {};
-  std::optional<Duration> lifetime = {};  // empty: for ever
+  std::optional<Duration> lifetime = {};  // empty: without end
   std::string made_by;
   bool by_admin = false;
   std::string quota_group = {};  // the requesting user: see Requester
@@ -66,7 +66,7 @@ class TokenStore {
   static constexpr Duration kExpiredRetention = std::chrono::hours(24);
   static constexpr Duration kExpiryCheckInterval = std::chrono::hours(1);
 
-  // The text of a token, which is returned once and never again.
+  // A new token with its text, which is returned only once.
   struct CreatedToken {
     Token token;
     std::string text;
@@ -104,7 +104,7 @@ class TokenStore {
   void record_use(const std::string& id, const std::string& from, bool in_clear = false);
 
   const Token* find(const std::string& id) const;
-  // By the time at which they were made; ended ones too, until they are evicted.
+  // Returns all tokens in the order of their creation; ended ones too, until they are evicted.
   std::vector<Token> all() const;
   // The owners of valid tokens.
   std::vector<std::uint32_t> users() const;
@@ -112,7 +112,7 @@ class TokenStore {
   bool has_unsaved_revocation(const std::string& id) const {
     return unsaved_revocations_.contains(id);
   }
-  // When the first of the good tokens ends that were made to last for `lifetime` or more.
+  // Returns when the first valid token ends that was made to last for `lifetime` or more.
   std::optional<WallTime> next_expiry(Duration lifetime) const;
 
   // Calls `on_end` once when this token is no longer good: at once when it is revoked, within

@@ -72,7 +72,7 @@ class TokenStoreTest : public ::testing::Test {
     return all;
   }
 
-  FakeTokenArchive archive_{loop_};
+  FakeTokenStorage archive_{loop_};
   TokenStore tokens_{loop_, archive_};
   std::vector<std::string> changed_;  // by the last revoke()
 };
@@ -113,7 +113,7 @@ TEST_F(TokenStoreTest, BadChecksumIsRefusedAsMistyped) {
   EXPECT_THAT(refusal(text), HasSubstr("mistyped"));
 }
 
-TEST_F(TokenStoreTest, ExpiresByTheWallClockAlsoIfThatJumps) {
+TEST_F(TokenStoreTest, TokenExpiresByWallClockDespiteJumps) {
   const auto made = make(request("ci"));
   EXPECT_TRUE(tokens_.authenticate(made->text));
   loop_.step_wall(hours(1));
@@ -241,7 +241,7 @@ TEST_F(TokenStoreTest, LifetimeIsFromOneSecondToTenYears) {
   }
 }
 
-TEST_F(TokenStoreTest, OneThatCannotBeKeptIsNotMade) {
+TEST_F(TokenStoreTest, UnsavableTokenIsNotCreated) {
   archive_.broken = Error{Errc::unavailable, "the disk is full"};
   const auto made = make(request("ci"));
   ASSERT_FALSE(made);
@@ -273,7 +273,7 @@ TEST_F(TokenStoreTest, CheckIsUnavailableUntilLoad) {
   EXPECT_TRUE(next.authenticate(made->text));
 }
 
-TEST_F(TokenStoreTest, AUserHasNoTwoGoodOnesOfOneName) {
+TEST_F(TokenStoreTest, DuplicateValidNameOfUserIsRefused) {
   const auto first = make(request("ci"));
   EXPECT_EQ(make(request("ci")).error().code, Errc::conflict);
   EXPECT_TRUE(make(request("ci", 1001)));

@@ -13,7 +13,7 @@ TokenText drawn() {
   return *text;
 }
 
-TEST(TokenText, IsReadBackAsItWasWritten) {
+TEST(TokenText, ParseRestoresWrittenText) {
   const TokenText token = drawn();
   const auto read = TokenText::parse(token.text());
   ASSERT_TRUE(read);
@@ -40,7 +40,7 @@ TEST(TokenText, IsNeverDrawnTwice) {
   EXPECT_EQ(secrets.size(), 1000U);
 }
 
-// Each of 62 letters is as likely: 43,000 letters are some 694 of each, give or take 26.
+// Each of 62 letters is equally likely: 43,000 letters are some 694 of each, give or take 26.
 TEST(TokenText, UsesEveryLetterAlike) {
   std::map<char, int> count;
   for (int i = 0; i < 1000; ++i) {
@@ -96,12 +96,12 @@ TEST(TokenText, ParseErrorGivesReason) {
 }
 
 // The checksum as programs in other languages compute it: CRC-32 of ISO-HDLC, in base62.
-TEST(TokenText, HasTheChecksumThatItIsDocumentedToHave) {
+TEST(TokenText, ChecksumMatchesDocumentedAlgorithm) {
   const TokenText token{"abcdefgh", std::string(43, '0')};
   EXPECT_EQ(token.text(), "gpy_abcdefgh" + std::string(43, '0') + "1E8c1M");
 }
 
-TEST(TokenText, KeepsOfItsSecretTheSha256) {
+TEST(TokenText, DigestIsSha256OfSecret) {
   const TokenText token{"abcdefgh", "abc"};
   EXPECT_EQ(token.digest(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_TRUE(is_same_digest(token.digest(), token.digest()));
@@ -109,7 +109,7 @@ TEST(TokenText, KeepsOfItsSecretTheSha256) {
   EXPECT_FALSE(is_same_digest(token.digest(), ""));
 }
 
-TEST(Token, IsGoodUntilItExpiresOrIsRevoked) {
+TEST(Token, ValidUntilExpiryOrRevocation) {
   Token token;
   const WallTime now{std::chrono::seconds(1'000'000)};
   EXPECT_TRUE(token.is_valid(now));

@@ -80,7 +80,7 @@ TEST_F(BottleneckDetectorTest, HealthyGpuHasNoBottleneck) {
   EXPECT_TRUE(found.not_known.empty());
 }
 
-TEST_F(BottleneckDetectorTest, ADayOfWorkWithShortLimitsIsFine) {
+TEST_F(BottleneckDetectorTest, ShortPowerLimitsAllDayAreFine) {
   DeviceState gpu = healthy();
   after(60, gpu);
   for (int minute = 0; minute < 24 * 60; ++minute) {
@@ -121,14 +121,14 @@ TEST_F(BottleneckDetectorTest, ReportedClockCoversOnlyThrottledTime) {
             "by heat (at most 70 of 90 C)");
 }
 
-TEST_F(BottleneckDetectorTest, ALimitThatCostsNearlyNoClockIsNoReason) {
+TEST_F(BottleneckDetectorTest, PowerLimitWithoutClockLossIsIgnored) {
   DeviceState gpu = healthy();
   set(gpu, Metric::throttle_reasons, kPowerCap);
   set(gpu, Metric::clock_sm, 1965);
   EXPECT_EQ(after(60, gpu).cause, none);
 }
 
-TEST_F(BottleneckDetectorTest, SaysOfHowLongItKnows) {
+TEST_F(BottleneckDetectorTest, ShortWindowIsStatedInText) {
   DeviceState gpu = healthy();
   set(gpu, Metric::throttle_reasons, kPowerCap);
   EXPECT_EQ(after(9, gpu).cause, not_known) << "nine samples are too few";
@@ -155,7 +155,7 @@ TEST_F(BottleneckDetectorTest, ASlowdownWithoutItsReasonIsProbablyHeat) {
   EXPECT_TRUE(found.text.starts_with("is probably throttled by heat, 100%")) << found.text;
 }
 
-TEST_F(BottleneckDetectorTest, CountersTellOfHeatBetweenTheSamples) {
+TEST_F(BottleneckDetectorTest, CountersShowHeatBetweenSamples) {
   DeviceState gpu = healthy();
   Bottleneck found;
   for (std::int64_t i = 0; i < 60; ++i) {
@@ -166,7 +166,7 @@ TEST_F(BottleneckDetectorTest, CountersTellOfHeatBetweenTheSamples) {
   EXPECT_EQ(found.brief, "heat 30%");
 }
 
-TEST_F(BottleneckDetectorTest, ALostGpuIsLostForSoLong) {
+TEST_F(BottleneckDetectorTest, LostGpuTextHasDuration) {
   DeviceState gpu = healthy();
   after(20, gpu);
   gpu.condition = DeviceCondition::unavailable;
@@ -219,7 +219,7 @@ TEST_F(BottleneckDetectorTest, NvlinksNeverUpAreIgnored) {
   EXPECT_EQ(after(60, gpu).cause, none);
 }
 
-TEST_F(BottleneckDetectorTest, AnNvlinkThatNeverWasUpIsNamedUnderLoad) {
+TEST_F(BottleneckDetectorTest, NvlinkNeverUpIsNamedUnderLoad) {
   DeviceState gpu = healthy();
   for (std::uint16_t link = 0; link < 18; ++link) {
     set(gpu, Metric::nvlink_active, link == 3 ? 0 : 1, link);
@@ -249,7 +249,7 @@ TEST_F(BottleneckDetectorTest, AFullLinkStarvesAGpu) {
   EXPECT_EQ(after(60, gpu).brief, "starved: PCIe");
 }
 
-TEST_F(BottleneckDetectorTest, WithoutTheCpuUseItSaysSo) {
+TEST_F(BottleneckDetectorTest, UnknownCpuUseIsStatedInText) {
   DeviceState gpu = healthy();
   set(gpu, Metric::utilization_gpu, 25);
   around_.cpu_percent.reset();
@@ -314,7 +314,7 @@ TEST_F(BottleneckDetectorTest, AFullMemoryIsNamedLast) {
   EXPECT_EQ(after(60, gpu).cause, heat);
 }
 
-TEST_F(BottleneckDetectorTest, WithoutTheReasonsOfTheDriverItIsNotKnown) {
+TEST_F(BottleneckDetectorTest, MissingThrottleReasonsYieldUnknown) {
   DeviceState gpu = healthy();
   gpu.sample.set({Metric::throttle_reasons, 0, {}, Missing{MissingReason::not_supported, ""}});
   const Bottleneck found = after(60, gpu);
@@ -323,7 +323,7 @@ TEST_F(BottleneckDetectorTest, WithoutTheReasonsOfTheDriverItIsNotKnown) {
   EXPECT_EQ(found.not_known.size(), 3U);
 }
 
-TEST_F(BottleneckDetectorTest, NeverHoldsMoreThanItsWindow) {
+TEST_F(BottleneckDetectorTest, SamplesAreLimitedToWindow) {
   DeviceState gpu = healthy();
   set(gpu, Metric::throttle_reasons, kPowerCap);
   after(600, gpu);
@@ -366,7 +366,7 @@ const std::vector<Scenario> kScenarios = {
      [](DeviceState& gpu, ExternalFacts&) { set(gpu, Metric::memory_used, 80 * kGibibyte); }},
 };
 
-// What a mixture of two causes is called: one of the two, in a line that fits.
+// A mixture of two causes is named after one of the two, in a line that fits.
 class MixtureTest : public BottleneckDetectorTest {
  protected:
   void expect_one_of(const Bottleneck& found, std::size_t one, std::size_t other) {
@@ -384,7 +384,7 @@ class MixtureTest : public BottleneckDetectorTest {
   }
 };
 
-TEST_F(MixtureTest, OfEachTwoCausesAtOnceOneIsNamed) {
+TEST_F(MixtureTest, EachPairOfCausesNamesOne) {
   for (std::size_t one = 0; one < kScenarios.size(); ++one) {
     for (std::size_t other = 0; other < kScenarios.size(); ++other) {
       expect_one_of(after(120, with({one, other})), one, other);

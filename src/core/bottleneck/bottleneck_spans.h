@@ -34,12 +34,12 @@ using BottleneckSpanArchive = RecordArchive<BottleneckSpan>;
 
 class BottleneckRecorder {
  public:
-  // A span lasts so long at least. A cause that is found within begins a span afterwards, if it is
-  // still there: one that comes and goes makes no more than 8640 spans a day.
+  // A span lasts at least this long. A cause found sooner begins its span afterwards, if it is
+  // still there, so that one that comes and goes makes at most 8640 spans a day.
   static constexpr auto kMinSpanDuration = std::chrono::seconds(10);
   // Between two snapshots. A span does not go on over a longer time, of which nothing is known.
   static constexpr auto kMaxGap = std::chrono::seconds(10);
-  // How often open spans are written, so that a daemon that is killed loses no more.
+  // Open spans are written at this interval, so that a daemon that is killed loses no more.
   static constexpr Duration kSaveInterval = std::chrono::minutes(1);
 
   BottleneckRecorder(Worker& worker, std::shared_ptr<BottleneckSpanArchive> archive)
@@ -69,8 +69,8 @@ class BottleneckRecorder {
 // change belongs to the span that begins, even if nothing was read after it.
 const BottleneckSpan* span_at(const std::vector<BottleneckSpan>&, const DeviceId&, WallTime at);
 
-// How long each cause lasted within [from, until), of the spans of a GPU, the newest first. Moments
-// that two spans have, because the clock was set back, count once.
+// Returns how long each cause lasted within [from, until), of the spans of a GPU, the newest first.
+// Moments that two spans have, because the clock was set back, count once.
 std::map<BottleneckCause, std::chrono::milliseconds> duration_by_cause(
     const std::vector<BottleneckSpan>&, const DeviceId&, WallTime from, WallTime until);
 

@@ -21,9 +21,9 @@ using enum BottleneckCause;
 
 const WallTime kBegin{milliseconds(1'700'000'000'000)};
 
-class SpellsTest : public ::testing::Test {
+class BottleneckRecorderTest : public ::testing::Test {
  protected:
-  static Bottleneck because(BottleneckCause cause, std::optional<std::int64_t> share = {}) {
+  static Bottleneck bottleneck_of(BottleneckCause cause, std::optional<std::int64_t> share = {}) {
     Bottleneck found;
     found.cause = cause;
     found.share_percent = share;
@@ -34,10 +34,10 @@ class SpellsTest : public ::testing::Test {
   void see(const Bottleneck& found, int count = 1) {
     for (int i = 0; i < count; ++i) {
       now_ += seconds(1);
-      look({{"GPU-1", found}});
+      publish_snapshot({{"GPU-1", found}});
     }
   }
-  void look(const std::map<DeviceId, Bottleneck>& gpus) {
+  void publish_snapshot(const std::map<DeviceId, Bottleneck>& gpus) {
     Snapshot snapshot;
     snapshot.taken = now_;
     snapshot.wall = kBegin + set_by_ + std::chrono::duration_cast<seconds>(now_.time_since_epoch());
@@ -63,16 +63,16 @@ class SpellsTest : public ::testing::Test {
   }
 
   ManualWorker worker_;
-  std::shared_ptr<FakeArchiveOf<BottleneckSpan>> archive_ =
-      std::make_shared<FakeArchiveOf<BottleneckSpan>>();
+  std::shared_ptr<FakeRecordArchive<BottleneckSpan>> archive_ =
+      std::make_shared<FakeRecordArchive<BottleneckSpan>>();
   BottleneckRecorder book_{worker_, archive_};
   TimePoint now_{seconds(1000)};
   seconds set_by_{0};
 };
 
-TEST_F(SpellsTest, ASpellLastsUntilTheNextCauseIsFound) {
-  see(because(heat, 20), 30);
-  see(because(none), 15);
+TEST_F(BottleneckRecorderTest, SpanLastsUntilNextCause) {
+  see(bottleneck_of(heat, 20), 30);
+  see(bottleneck_of(none), 15);
   const auto spells = all();
   ASSERT_THAT(spells, SizeIs(2));
   EXPECT_EQ(spells[0].bottleneck.cause, none);
@@ -83,26 +83,26 @@ TEST_F(SpellsTest, ASpellLastsUntilTheNextCauseIsFound) {
   EXPECT_EQ(spells[1].last_seen, spells[0].first_seen) << "no time between them is lost";
 }
 
-TEST_F(SpellsTest, KeepsItsWorstSecond) {
-  see(because(heat, 20), 5);
-  see(because(heat, 61));
-  see(because(heat, 15), 5);
+TEST_F(BottleneckRecorderTest, SpanKeepsWorstShare) {
+  see(bottleneck_of(heat, 20), 5);
+  see(bottleneck_of(heat, 61));
+  see(bottleneck_of(heat, 15), 5);
   EXPECT_EQ(all().at(0).bottleneck.text, "held back 61%");
 }
 
-TEST_F(SpellsTest, OfAStateItKeepsTheNewest) {
-  see(because(lost));
-  Bottleneck longer = because(lost);
+TEST_F(BottleneckRecorderTest, StateSpanKeepsNewestText) {
+  see(bottleneck_of(lost));
+  Bottleneck longer = bottleneck_of(lost);
   longer.text = "is lost for 2h";
   see(longer);
   EXPECT_EQ(all().at(0).bottleneck.text, "is lost for 2h");
 }
 
-TEST_F(SpellsTest, FlappingCauseRespectsMinSpanLength) {
+TEST_F(BottleneckRecorderTest, FlappingCauseRespectsMinSpanLength) {
   constexpr int kHour = 3600;
   for (int i = 0; i < kHour / 2; ++i) {
-    see(because(heat, 20));
-    see(because(none));
+    see(bottleneck_of(heat, 20));
+    see(bottleneck_of(none));
   }
   const auto spells = all();
   EXPECT_LE(spells.size(), static_cast<std::size_t>(kHour / 10));
@@ -112,19 +112,19 @@ TEST_F(SpellsTest, FlappingCauseRespectsMinSpanLength) {
   EXPECT_THAT(archive_->kept, SizeIs(spells.size()));
 }
 
-TEST_F(SpellsTest, AShortOneIsTakenIfItIsStillThere) {
-  see(because(none), 3);
-  see(because(lost), 20);
+TEST_F(BottleneckRecorderTest, PersistingCauseEndsShortSpan) {
+  see(bottleneck_of(none), 3);
+  see(bottleneck_of(lost), 20);
   const auto spells = all();
   ASSERT_THAT(spells, SizeIs(2));
   EXPECT_EQ(length(spells[1]), BottleneckRecorder::kMinSpanDuration);
   EXPECT_EQ(spells[0].bottleneck.cause, lost);
 }
 
-TEST_F(SpellsTest, OverAGapItDoesNotGoOn) {
-  see(because(none), 20);
+TEST_F(BottleneckRecorderTest, GapEndsSpan) {
+  see(bottleneck_of(none), 20);
   now_ += seconds(60);  // the machine slept
-  see(because(none), 20);
+  see(bottleneck_of(none), 20);
   const auto spells = all();
   ASSERT_THAT(spells, SizeIs(2));
   EXPECT_EQ(length(spells[0]), seconds(19));
@@ -132,10 +132,10 @@ TEST_F(SpellsTest, OverAGapItDoesNotGoOn) {
   EXPECT_TRUE(spells[1].over);
 }
 
-TEST_F(SpellsTest, AClockThatIsSetBackEndsItToo) {
-  see(because(none), 100);
+TEST_F(BottleneckRecorderTest, ClockSetBackEndsSpan) {
+  see(bottleneck_of(none), 100);
   set_by_ = seconds(-60);
-  see(because(none), 100);
+  see(bottleneck_of(none), 100);
   const auto spells = all();
   ASSERT_THAT(spells, SizeIs(2));
   EXPECT_THAT(duration_by_cause(spells, "GPU-1", kBegin, kBegin + seconds(5000)),
@@ -143,41 +143,41 @@ TEST_F(SpellsTest, AClockThatIsSetBackEndsItToo) {
       << "what both have counts once";
 }
 
-TEST_F(SpellsTest, AGpuThatIsGoneEndsItsOwn) {
+TEST_F(BottleneckRecorderTest, AbsentGpuEndsOnlyItsSpan) {
   now_ += seconds(1);
-  look({{"GPU-1", because(none)}, {"GPU-2", because(heat, 20)}});
-  see(because(none));
+  publish_snapshot({{"GPU-1", bottleneck_of(none)}, {"GPU-2", bottleneck_of(heat, 20)}});
+  see(bottleneck_of(none));
   for (const BottleneckSpan& spell : all())
     EXPECT_EQ(spell.over, spell.gpu == "GPU-2") << spell.gpu;
 }
 
-TEST_F(SpellsTest, StartIsWrittenImmediatelyAndEndEveryMinute) {
-  see(because(heat, 20));
+TEST_F(BottleneckRecorderTest, StartIsWrittenImmediatelyAndEndEveryMinute) {
+  see(bottleneck_of(heat, 20));
   EXPECT_THAT(archive_->kept, SizeIs(1));
   EXPECT_EQ(archive_->puts, 1);
-  see(because(heat, 20), 60);
+  see(bottleneck_of(heat, 20), 60);
   EXPECT_EQ(archive_->puts, 2);
   EXPECT_EQ(length(archive_->kept.at(0)), seconds(60));
 }
 
-TEST_F(SpellsTest, SpanOfKilledDaemonEndsAtLastPut) {
-  archive_->kept.push_back({"GPU-1", because(heat, 20), kBegin, kBegin + seconds(60), false});
+TEST_F(BottleneckRecorderTest, SpanOfKilledDaemonEndsAtLastPut) {
+  archive_->kept.push_back({"GPU-1", bottleneck_of(heat, 20), kBegin, kBegin + seconds(60), false});
   const auto spells = all();
   EXPECT_TRUE(spells.at(0).over);
   EXPECT_NE(span_at(spells, "GPU-1", kBegin + seconds(59)), nullptr);
   EXPECT_EQ(span_at(spells, "GPU-1", kBegin + seconds(60)), nullptr);
 }
 
-TEST_F(SpellsTest, FlushWritesOpenSpan) {
-  see(because(heat, 20), 20);
+TEST_F(BottleneckRecorderTest, FlushWritesOpenSpan) {
+  see(bottleneck_of(heat, 20), 20);
   book_.flush();
   worker_.run_all();
   EXPECT_EQ(length(archive_->kept.at(0)), seconds(19));
 }
 
-TEST_F(SpellsTest, AMomentHasTheSpellThatIsNewest) {
-  see(because(heat, 20), 20);
-  see(because(none), 20);
+TEST_F(BottleneckRecorderTest, SharedMomentBelongsToNewestSpan) {
+  see(bottleneck_of(heat, 20), 20);
+  see(bottleneck_of(none), 20);
   const auto spells = all();
   const WallTime change = spells.at(0).first_seen;
   EXPECT_EQ(span_at(spells, "GPU-1", change)->bottleneck.cause, none);
@@ -190,18 +190,18 @@ TEST_F(SpellsTest, AMomentHasTheSpellThatIsNewest) {
 }
 
 // A daemon that is killed right after a change leaves a span without a length.
-TEST_F(SpellsTest, SpellWithoutLengthHasItsOwnMoment) {
-  archive_->kept.push_back({"GPU-1", because(none), kBegin, kBegin, false});
-  archive_->kept.push_back({"GPU-1", because(heat, 20), kBegin - seconds(60), kBegin, true});
+TEST_F(BottleneckRecorderTest, ZeroLengthSpanCoversItsMoment) {
+  archive_->kept.push_back({"GPU-1", bottleneck_of(none), kBegin, kBegin, false});
+  archive_->kept.push_back({"GPU-1", bottleneck_of(heat, 20), kBegin - seconds(60), kBegin, true});
   const auto spells = all();
   EXPECT_EQ(span_at(spells, "GPU-1", kBegin)->bottleneck.cause, none);
   EXPECT_EQ(span_at(spells, "GPU-1", kBegin - milliseconds(1))->bottleneck.cause, heat);
   EXPECT_EQ(span_at(spells, "GPU-1", kBegin + milliseconds(1)), nullptr);
 }
 
-TEST_F(SpellsTest, LengthsAreOfTheRangeThatIsAskedFor) {
-  see(because(heat, 20), 20);
-  see(because(none), 20);
+TEST_F(BottleneckRecorderTest, DurationsAreClippedToQueriedRange) {
+  see(bottleneck_of(heat, 20), 20);
+  see(bottleneck_of(none), 20);
   const WallTime change = all().at(0).first_seen;
   const auto spells = ask(change - seconds(5), change + seconds(8));
   EXPECT_THAT(duration_by_cause(spells, "GPU-1", change - seconds(5), change + seconds(8)),

@@ -20,7 +20,7 @@ inline constexpr std::int64_t kSwThermal = 0x20;
 inline constexpr std::int64_t kHwThermal = 0x40;
 inline constexpr std::int64_t kHwPowerBrake = 0x80;
 
-// How much of the past counts, and from how many samples on.
+// The length of the window, and the fewest samples that give a result.
 inline constexpr Duration kWindow = std::chrono::seconds(60);
 inline constexpr std::size_t kMinSamples = 10;
 
@@ -30,7 +30,7 @@ std::optional<std::int64_t> number(const Sample&, Metric);
 std::optional<double> percent_of(std::optional<std::int64_t> part,
                                  std::optional<std::int64_t> whole);
 
-// What is needed later of one snapshot's readings.
+// The readings of one snapshot that are needed later.
 struct WindowSample {
   TimePoint at;
   std::optional<std::int64_t> flags;
@@ -52,7 +52,7 @@ class ReadingWindow {
   // Adds a sample, and evicts what is older than the window. A GPU that does not answer adds none.
   void add(const DeviceState&, TimePoint now);
 
-  // The results of all that follow are empty with too few samples.
+  // All results below are empty with too few samples.
 
   // The percentage of the samples with one of these flags, or of the time that a counter says,
   // whichever is most.
@@ -71,12 +71,12 @@ class ReadingWindow {
   std::optional<TimePoint> idle_since() const { return idle_since_; }
   // The idle time before a lease is not the holder's.
   void restart_idle() { idle_since_.reset(); }
-  // What is known of its NVLinks by the last sample; empty: not known.
+  // Returns what the last sample shows of its NVLinks; empty: not known.
   const std::optional<LostNvlinks>& nvlinks() const { return nvlinks_; }
-  // When it was first found not to answer, or lost.
+  // Returns when it was first found not to answer, or lost.
   std::optional<TimePoint> unresponsive_since() const { return unresponsive_since_; }
 
-  // "38% of the last minute"; says so where less than a minute is known. There are samples.
+  // "38% of the last minute"; says so if less than a minute is known. REQUIRES: samples.
   std::string share_text(std::int64_t share) const;
 
  private:

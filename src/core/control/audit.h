@@ -25,7 +25,7 @@ namespace gpuyard::control {
 struct AuditEntry {
   // The outcome of a request that never reached a GPU.
   static constexpr std::string_view kRefused = "refused";
-  // The outcome of what is about no GPU.
+  // The outcome of an action that concerns no GPU.
   static constexpr std::string_view kDone = "done";
 
   std::int64_t number = 0;  // given by the storage; counts up
@@ -108,7 +108,7 @@ class ControlStorage {
   static constexpr std::int64_t kMaxOrdinaryEntries = limits::kMaxUserAuditLines;
   static constexpr std::int64_t kMaxLeaseEntries = limits::kMaxLeaseAuditLines;
   static constexpr std::int64_t kMaxRefusalEntries = limits::kMaxRefusalAuditLines;
-  // How long the entries of administrators are kept, up to kMaxAdministratorEntries of them. A
+  // Entries of administrators are kept for this long, up to kMaxAdministratorEntries of them. A
   // clock that is wrong removes none of the newest kMaxAuditEntries.
   static constexpr std::chrono::days kAdministratorRetention = limits::kAdministratorAuditRetention;
   static constexpr std::int64_t kMaxAdministratorEntries = 10 * kMaxAuditEntries;

@@ -24,7 +24,7 @@ class CommandPort {
   // SettingController::on_reply(), or on_host_down() or on_setter_down() is called because there
   // will be none.
   virtual bool send(const CommandRequest&) = 0;
-  // Why no GPU can be changed at present, if that is known.
+  // Returns why no GPU can be changed at present, if that is known.
   virtual std::optional<Error> change_error() const { return std::nullopt; }
   // Describes what is wrong with the changing of GPUs, for people.
   virtual std::vector<std::string> notes() const { return {}; }
@@ -35,7 +35,7 @@ class CommandPort {
   virtual void reset_gpu(const DeviceInfo&, std::function<void(const Result<void>&)> on_done) = 0;
 };
 
-// How a command ended.
+// The completion of a command.
 struct CommandCompletion {
   CommandReply reply;
   // False: the driver-host or the setter went down meanwhile, and the value may have been written
@@ -101,7 +101,7 @@ class GpuResetter {
   // Begins no more resets.
   void close() { closed_ = true; }
 
-  // How long a reset waits for the commands of other GPUs to end.
+  // A reset waits this long for the commands of other GPUs to end.
   static constexpr Duration kOthersIdleTimeout = std::chrono::seconds(5);
 
  private:

@@ -11,7 +11,7 @@ using Writes = std::vector<std::string>;
 
 class ConcurrentChanges : public ::testing::Test {
  protected:
-  ConcurrentChanges() { daemon.greet(); }
+  ConcurrentChanges() { daemon.start_driver_host(); }
 
   ChangeRequest all(const std::string& owner, ChangeAction action) {
     ChangeRequest request{{owner, true, "r", daemon.loop.now()}, {"GPU-0", "GPU-1"}, action};
@@ -29,16 +29,16 @@ class ConcurrentChanges : public ::testing::Test {
     return result;
   }
   void fail_second_gpu() {
-    world.driver_fails = Error{Errc::internal, "broken"};
-    world.fails_only = "GPU-1";
+    fixture.driver_fails = Error{Errc::internal, "broken"};
+    fixture.fails_only = "GPU-1";
   }
   std::vector<SettingClaim> claims(const DeviceId& gpu) {
     const ManagedSetting* held = daemon.control().managed_setting(gpu, SettingKind::power_limit);
     return held == nullptr ? std::vector<SettingClaim>() : held->claims;
   }
 
-  ControlFixture world = ControlFixture::with_gpus(2);
-  Daemon daemon{world};
+  ControlFixture fixture = ControlFixture::with_gpus(2);
+  Daemon daemon{fixture};
 };
 
 TEST_F(ConcurrentChanges, TwoResetsAtOnceAreBothAnswered) {
@@ -67,7 +67,7 @@ TEST_F(ConcurrentChanges, RollbackKeepsConcurrentClaimOfOtherOwner) {
   EXPECT_EQ((**result)->front().outcome, ChangeOutcome::rolled_back);
   ASSERT_EQ(claims("GPU-0").size(), 1U);
   EXPECT_EQ(claims("GPU-0")[0].owner, "a");
-  EXPECT_EQ(world.power("GPU-0").lowest, 300'000);
+  EXPECT_EQ(fixture.power("GPU-0").lowest, 300'000);
 }
 
 TEST_F(ConcurrentChanges, RollbackDoesNotReviveWithdrawnClaim) {
@@ -79,7 +79,7 @@ TEST_F(ConcurrentChanges, RollbackDoesNotReviveWithdrawnClaim) {
   daemon.restore("a");
   daemon.release_replies();
   EXPECT_TRUE(claims("GPU-0").empty());
-  EXPECT_EQ(world.power("GPU-0").lowest, 700'000);
+  EXPECT_EQ(fixture.power("GPU-0").lowest, 700'000);
 }
 
 TEST_F(ConcurrentChanges, FailedAtomicRestoreIsRolledBack) {
@@ -89,7 +89,7 @@ TEST_F(ConcurrentChanges, FailedAtomicRestoreIsRolledBack) {
   EXPECT_EQ((**result)->at(0).outcome, ChangeOutcome::rolled_back);
   EXPECT_EQ((**result)->at(1).error->code, Errc::not_found);
   ASSERT_EQ(claims("GPU-0").size(), 1U);
-  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W", "GPU-0 300 W"}));
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W", "GPU-0 300 W"}));
 }
 
 TEST_F(ConcurrentChanges, AtomicChangeRollsBackAfterRequestTimeout) {
@@ -102,14 +102,14 @@ TEST_F(ConcurrentChanges, AtomicChangeRollsBackAfterRequestTimeout) {
   EXPECT_EQ((*result)->error().code, Errc::timed_out);
   daemon.release_replies();
   EXPECT_TRUE(claims("GPU-0").empty());
-  EXPECT_EQ(world.power("GPU-0").lowest, 700'000);
+  EXPECT_EQ(fixture.power("GPU-0").lowest, 700'000);
 }
 
-TEST_F(ConcurrentChanges, ARollbackThatFailsIsSaidToHaveFailed) {
+TEST_F(ConcurrentChanges, FailedRollbackIsReportedAsFailed) {
   daemon.hold_replies = true;
   daemon.hold_only = "GPU-1";
   const auto result = begin(all("a", SetValue{power_limit(400'000), {}}));
-  world.driver_fails = Error{Errc::internal, "broken"};
+  fixture.driver_fails = Error{Errc::internal, "broken"};
   daemon.release_replies();
   ASSERT_TRUE(*result && **result);
   EXPECT_EQ((**result)->at(0).outcome, ChangeOutcome::failed);
@@ -118,48 +118,48 @@ TEST_F(ConcurrentChanges, ARollbackThatFailsIsSaidToHaveFailed) {
 
 TEST_F(ConcurrentChanges, ExpiryRetriesWithDelayOnFullDisk) {
   daemon.put("a", power_limit(300'000), seconds(3));
-  world.disk_fails = Error{Errc::unavailable, "disk full"};
+  fixture.disk_fails = Error{Errc::unavailable, "disk full"};
   const std::size_t before = daemon.saves;
   daemon.pass(seconds(4));
   EXPECT_LT(daemon.saves - before, 5U);
-  world.disk_fails.reset();
+  fixture.disk_fails.reset();
   daemon.pass(GpuQueue::kReconcileDelay);
-  EXPECT_EQ(world.power("GPU-0").lowest, 700'000);
+  EXPECT_EQ(fixture.power("GPU-0").lowest, 700'000);
 }
 
 TEST_F(ConcurrentChanges, HeldClaimReappliesDriftedEffectiveClaim) {
   daemon.put("a", power_limit(300'000));
-  world.power("GPU-0") = {500'000, 500'000};
+  fixture.power("GPU-0") = {500'000, 500'000};
   daemon.lose_host();
-  daemon.greet();
+  daemon.start_driver_host();
   EXPECT_EQ(daemon.put("b", power_limit(400'000)).outcome, ChangeOutcome::held);
-  EXPECT_EQ(world.power("GPU-0").lowest, 300'000);
+  EXPECT_EQ(fixture.power("GPU-0").lowest, 300'000);
 }
 
 TEST_F(ConcurrentChanges, ReplacedDriftedValueBecomesBaseline) {
   daemon.put("a", power_limit(300'000));
-  world.power("GPU-0") = {500'000, 500'000};
+  fixture.power("GPU-0") = {500'000, 500'000};
   daemon.put("a", power_limit(400'000));
   daemon.restore("a");
-  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 400 W", "GPU-0 500 W"}));
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 300 W", "GPU-0 400 W", "GPU-0 500 W"}));
 }
 
 TEST(ConcurrentChangesAtStop, OwedSettingIsRestored) {
-  ControlFixture world = ControlFixture::with_gpus(1);
+  ControlFixture fixture = ControlFixture::with_gpus(1);
   {
-    Daemon daemon(world, {true, true});
-    daemon.greet();
+    Daemon daemon(fixture, {true, true});
+    daemon.start_driver_host();
     daemon.put("a", power_limit(300'000));
     daemon.lose_host();
     daemon.hold_replies = true;  // the reads of the new driver-host
-    daemon.greet();
+    daemon.start_driver_host();
     daemon.lose_host();
     daemon.hold_replies = false;
-    daemon.greet();
+    daemon.start_driver_host();
     daemon.stop();
   }
-  EXPECT_EQ(world.power("GPU-0").lowest, 700'000);
-  EXPECT_EQ(world.disk.size(), 1U);
+  EXPECT_EQ(fixture.power("GPU-0").lowest, 700'000);
+  EXPECT_EQ(fixture.disk.size(), 1U);
 }
 
 }  // namespace

@@ -41,16 +41,16 @@ struct ControlFixture {
   bool disk_reads = true;
   bool disk_is_slow = false;  // the stored state is read when the test calls read_now
   std::function<void()> read_now = {};
-  // How many commits succeed before the daemon is killed; negative: all. The daemon is killed at
-  // the next commit, before the disk has it or right after (fatal_commit_counts).
+  // The number of commits that succeed before the daemon is killed; negative: all. The daemon is
+  // killed at the next commit, before the disk has it or right after (fatal_commit_counts).
   int commits_left = -1;
   bool fatal_commit_counts = false;
   bool killed = false;
 
   static ControlFixture with_gpus(int count) {
-    ControlFixture world;
-    for (int i = 0; i < count; ++i) world.add("GPU-" + std::to_string(i));
-    return world;
+    ControlFixture fixture;
+    for (int i = 0; i < count; ++i) fixture.add("GPU-" + std::to_string(i));
+    return fixture;
   }
   void add(const DeviceId& gpu) {
     values[{gpu, SettingKind::power_limit}] = {700'000, 700'000};
@@ -69,7 +69,7 @@ struct ControlFixture {
   }
   SettingValue& power(const DeviceId& gpu) { return values[{gpu, SettingKind::power_limit}]; }
 
-  SettingState look(const DeviceId& gpu, SettingKind kind) const {
+  SettingState read_state(const DeviceId& gpu, SettingKind kind) const {
     SettingState state;
     if (can_be_read(kind)) state.now = values.at({gpu, kind});
     if (kind == SettingKind::power_limit) {
@@ -80,12 +80,12 @@ struct ControlFixture {
   }
 
   // Carries out a command as a worker of the driver-host does.
-  CommandReply obey(const CommandRequest& request) {
+  CommandReply execute(const CommandRequest& request) {
     CommandReply reply;
     reply.id = request.id;
     reply.device = request.device;
     if (const auto* look_at = std::get_if<ReadSetting>(&request.command)) {
-      reply.before = look(request.device, look_at->kind);
+      reply.before = read_state(request.device, look_at->kind);
     } else if (const auto* apply = std::get_if<Apply>(&request.command)) {
       write(*apply, reply);
     }
@@ -94,7 +94,7 @@ struct ControlFixture {
 
   void write(const Apply& apply, CommandReply& reply) {
     const Setting& setting = apply.setting;
-    reply.before = look(reply.device, setting.kind);
+    reply.before = read_state(reply.device, setting.kind);
     const auto fail = [&](const Error& why) {
       reply.failure = CommandFailure{why.code, why.text()};
     };
@@ -109,7 +109,7 @@ struct ControlFixture {
     if (driver_fails && ours) return fail(*driver_fails);
     values[{reply.device, setting.kind}] = setting.value.value_or(SettingValue{});
     writes.push_back(reply.device + " " + text_of(setting));
-    reply.after = look(reply.device, setting.kind);
+    reply.after = read_state(reply.device, setting.kind);
   }
 
   // Returns false if the daemon is killed at this commit.
@@ -130,16 +130,16 @@ struct ControlFixture {
 // One run of a daemon.
 class Daemon final : private CommandPort, private ControlStorage {
  public:
-  explicit Daemon(ControlFixture& world, ControlPolicy policy = {true, false},
+  explicit Daemon(ControlFixture& fixture, ControlPolicy policy = {true, false},
                   std::string boot = kBoot)
-      : world_(world), control_(loop, *this, *this, policy, std::move(boot), "e") {
+      : world_(fixture), control_(loop, *this, *this, policy, std::move(boot), "e") {
     world_.killed = false;
     control_.start();
     settle();
   }
 
-  // Starts a driver-host, which greets with all GPUs.
-  void greet() {
+  // Starts a driver-host, which sends Hello with all GPUs.
+  void start_driver_host() {
     Inventory fleet;
     for (const auto& [key, value] : world_.values) {
       if (!fleet.devices.empty() && fleet.devices.back().id == key.gpu) continue;
@@ -148,12 +148,12 @@ class Daemon final : private CommandPort, private ControlStorage {
       device.index = static_cast<std::uint32_t>(fleet.devices.size());
       fleet.devices.push_back(device);
     }
-    there_ = true;
+    has_driver_host_ = true;
     control_.on_inventory(fleet);
     settle();
   }
   void lose_host() {
-    there_ = false;
+    has_driver_host_ = false;
     waiting_.clear();
     control_.on_host_down();
     control_.on_setter_down();
@@ -215,7 +215,7 @@ class Daemon final : private CommandPort, private ControlStorage {
   }
 
   bool send(const CommandRequest& request) override {
-    if (!there_) return false;
+    if (!has_driver_host_) return false;
     if (hold_replies && (hold_only.empty() || hold_only == request.device)) {
       waiting_.push_back(request);
     } else {
@@ -225,8 +225,8 @@ class Daemon final : private CommandPort, private ControlStorage {
   }
   void answer(const CommandRequest& request) {
     if (world_.killed) return;
-    loop.post([this, reply = world_.obey(request)] {
-      if (there_ && !world_.killed) control_.on_reply(reply);
+    loop.post([this, reply = world_.execute(request)] {
+      if (has_driver_host_ && !world_.killed) control_.on_reply(reply);
     });
   }
   Result<void> check_reset(const DeviceInfo&) override { return resettable; }
@@ -236,7 +236,7 @@ class Daemon final : private CommandPort, private ControlStorage {
     world_.power(gpu.id) = {700'000, 700'000};
     loop.post([this, done] {
       done({});
-      greet();
+      start_driver_host();
     });
   }
 
@@ -269,7 +269,7 @@ class Daemon final : private CommandPort, private ControlStorage {
   std::vector<std::string> notes() const override { return {}; }
 
   ControlFixture& world_;
-  bool there_ = false;
+  bool has_driver_host_ = false;
   std::deque<CommandRequest> waiting_;
   SettingController control_;
 };

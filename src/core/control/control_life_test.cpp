@@ -1,4 +1,5 @@
-// How control starts and stops: the state that outlives a daemon, and requests that wait for it.
+// The start and the stop of control: the state that outlives a daemon, and requests that wait for
+// it.
 #include <optional>
 
 #include <gtest/gtest.h>
@@ -12,25 +13,25 @@ using std::chrono::seconds;
 using Writes = std::vector<std::string>;
 
 TEST(SettingController, SettingsOutliveTheDaemon) {
-  ControlFixture world = ControlFixture::with_gpus(1);
+  ControlFixture fixture = ControlFixture::with_gpus(1);
   {
-    Daemon first(world);
-    first.greet();
+    Daemon first(fixture);
+    first.start_driver_host();
     first.put("a", power_limit(300'000));
     first.stop();
   }
-  Daemon second(world);
-  second.greet();
-  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W"}));
+  Daemon second(fixture);
+  second.start_driver_host();
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 300 W"}));
   second.restore("a");
-  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W"}));
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W"}));
 }
 
 TEST(SettingController, StopCompletesQueueAndRefusesNewChanges) {
   RecordProperty("contract", "B8");
-  ControlFixture world = ControlFixture::with_gpus(1);
-  Daemon daemon(world);
-  daemon.greet();
+  ControlFixture fixture = ControlFixture::with_gpus(1);
+  Daemon daemon(fixture);
+  daemon.start_driver_host();
   daemon.hold_replies = true;
   for (const std::int64_t milliwatts : {300'000, 200'000}) {
     const auto sent = daemon.control().submit_async(
@@ -45,14 +46,14 @@ TEST(SettingController, StopCompletesQueueAndRefusesNewChanges) {
   daemon.put("a", power_limit(400'000));
   daemon.release_replies();
   EXPECT_TRUE(done);
-  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 200 W"}));
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 300 W", "GPU-0 200 W"}));
 }
 
 TEST(SettingController, StopAbandonsHungGpuAfterGrace) {
   RecordProperty("contract", "B8");
-  ControlFixture world = ControlFixture::with_gpus(1);
-  Daemon daemon(world);
-  daemon.greet();
+  ControlFixture fixture = ControlFixture::with_gpus(1);
+  Daemon daemon(fixture);
+  daemon.start_driver_host();
   daemon.hold_replies = true;
   std::optional<Error> error;
   daemon.control().submit(
@@ -67,57 +68,57 @@ TEST(SettingController, StopAbandonsHungGpuAfterGrace) {
   EXPECT_EQ(error->message, "GPU management task for GPU 0 terminated");
 }
 
-TEST(SettingController, StoppingMayPutEverythingBackUntilTheNextStart) {
-  ControlFixture world = ControlFixture::with_gpus(1);
+TEST(SettingController, RestoreOnStopLastsUntilNextStart) {
+  ControlFixture fixture = ControlFixture::with_gpus(1);
   {
-    Daemon first(world, {true, true});
-    first.greet();
+    Daemon first(fixture, {true, true});
+    first.start_driver_host();
     first.put("a", power_limit(300'000));
     first.stop();
   }
-  EXPECT_EQ(world.power("GPU-0").lowest, 700'000);
-  Daemon second(world);
-  second.greet();
-  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W", "GPU-0 300 W"}));
+  EXPECT_EQ(fixture.power("GPU-0").lowest, 700'000);
+  Daemon second(fixture);
+  second.start_driver_host();
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W", "GPU-0 300 W"}));
 }
 
-TEST(SettingController, TimeThatPassesWithoutADaemonCounts) {
-  ControlFixture world = ControlFixture::with_gpus(1);
+TEST(SettingController, ExpiryCountsDaemonDowntime) {
+  ControlFixture fixture = ControlFixture::with_gpus(1);
   {
-    Daemon first(world);
-    first.greet();
+    Daemon first(fixture);
+    first.start_driver_host();
     first.put("a", power_limit(300'000), seconds(60));
   }
-  Daemon second(world);
+  Daemon second(fixture);
   second.loop.advance(seconds(61));
-  second.greet();
-  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W"}));
-  EXPECT_TRUE(world.disk.empty());
+  second.start_driver_host();
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W"}));
+  EXPECT_TRUE(fixture.disk.empty());
 }
 
 TEST(SettingController, AnotherBootTakesANewBaseline) {
-  ControlFixture world = ControlFixture::with_gpus(1);
+  ControlFixture fixture = ControlFixture::with_gpus(1);
   {
-    Daemon first(world);
-    first.greet();
+    Daemon first(fixture);
+    first.start_driver_host();
     first.put("a", power_limit(300'000));
   }
-  world.power("GPU-0") = {600'000, 600'000};
-  Daemon second(world, {true, false}, "boot-2");
-  second.greet();
+  fixture.power("GPU-0") = {600'000, 600'000};
+  Daemon second(fixture, {true, false}, "boot-2");
+  second.start_driver_host();
   second.restore("a");
-  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 300 W", "GPU-0 600 W"}));
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 300 W", "GPU-0 300 W", "GPU-0 600 W"}));
 }
 
 TEST(SettingController, ChangesAreRefusedUntilLoadSucceeds) {
-  ControlFixture world = ControlFixture::with_gpus(1);
-  world.disk_reads = false;
-  Daemon daemon(world);
-  daemon.greet();
+  ControlFixture fixture = ControlFixture::with_gpus(1);
+  fixture.disk_reads = false;
+  Daemon daemon(fixture);
+  daemon.start_driver_host();
   daemon.put("a", power_limit(300'000));
   ASSERT_TRUE(daemon.error);
   EXPECT_EQ(daemon.error->code, Errc::unavailable);
-  world.disk_reads = true;
+  fixture.disk_reads = true;
   daemon.pass(seconds(5));
   EXPECT_EQ(daemon.put("a", power_limit(300'000)).outcome, ChangeOutcome::applied);
 }
@@ -125,16 +126,16 @@ TEST(SettingController, ChangesAreRefusedUntilLoadSucceeds) {
 // A request that comes before the stored state has been loaded.
 struct Early {
   Early() {
-    world.disk_is_slow = true;
-    daemon.emplace(world);
-    daemon->greet();
+    fixture.disk_is_slow = true;
+    daemon.emplace(fixture);
+    daemon->start_driver_host();
     daemon->control().submit(
         {{"a", false, "r", daemon->loop.now()}, {"GPU-0"}, SetValue{power_limit(300'000)}},
         [this](const Result<SettingController::Changes>& changes) { result = changes; });
     daemon->settle();
   }
 
-  ControlFixture world = ControlFixture::with_gpus(1);
+  ControlFixture fixture = ControlFixture::with_gpus(1);
   std::optional<Daemon> daemon;
   std::optional<Result<SettingController::Changes>> result;
 };
@@ -142,11 +143,11 @@ struct Early {
 TEST(SettingController, EarlyRequestWaitsForLoad) {
   Early early;
   EXPECT_FALSE(early.result);
-  early.world.read_now();
+  early.fixture.read_now();
   early.daemon->settle();
   ASSERT_TRUE(early.result && *early.result);
   EXPECT_EQ((**early.result)[0].outcome, ChangeOutcome::applied);
-  EXPECT_EQ(early.world.writes, Writes{"GPU-0 300 W"});
+  EXPECT_EQ(early.fixture.writes, Writes{"GPU-0 300 W"});
 }
 
 TEST(SettingController, EarlyRequestTimesOutOnHungLoad) {
@@ -165,7 +166,7 @@ TEST(SettingController, StopFailsRequestsWaitingForLoad) {
   early.daemon->stop();
   ASSERT_TRUE(early.result);
   EXPECT_FALSE(*early.result);
-  EXPECT_TRUE(early.world.writes.empty());
+  EXPECT_TRUE(early.fixture.writes.empty());
 }
 
 }  // namespace

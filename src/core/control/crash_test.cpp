@@ -54,18 +54,18 @@ const std::vector<Scenario> kScenarios = {
        daemon.restore("a", SettingKind::persistence);
      }},
     {"A change outside gpuyard, then a restore",
-     [](ControlFixture& world, Daemon& daemon) {
+     [](ControlFixture& fixture, Daemon& daemon) {
        daemon.put("a", power_limit(300'000));
-       if (!world.killed) world.power("GPU-0") = {420'000, 420'000};
+       if (!fixture.killed) fixture.power("GPU-0") = {420'000, 420'000};
        daemon.restore("a");
      }},
     {"The driver is reloaded",
-     [](ControlFixture& world, Daemon& daemon) {
+     [](ControlFixture& fixture, Daemon& daemon) {
        daemon.put("a", power_limit(300'000));
-       if (world.killed) return;
+       if (fixture.killed) return;
        daemon.lose_host();
-       world.reload_driver();
-       daemon.greet();
+       fixture.reload_driver();
+       daemon.start_driver_host();
        daemon.restore("a");
      }},
     {"An atomic change of two GPUs, one set by another owner",
@@ -104,8 +104,8 @@ std::string joined(const std::vector<std::string>& writes, std::size_t from, std
   return text.empty() ? "nothing" : text;
 }
 
-struct Ran {
-  ControlFixture world = ControlFixture::with_gpus(2);
+struct ScenarioRun {
+  ControlFixture fixture = ControlFixture::with_gpus(2);
   std::size_t commits = 0;
   std::size_t writes_before = 0;  // writes before the kill
 };
@@ -113,27 +113,28 @@ struct Ran {
 // The number of a commit that never comes, so that the daemon is not killed.
 constexpr int kNever = 1'000'000;
 
-Ran run(const Scenario& scenario, int fatal_commit, bool it_counts) {
-  Ran ran;
-  ran.world.commits_left = fatal_commit;
-  ran.world.fatal_commit_counts = it_counts;
+ScenarioRun run(const Scenario& scenario, int fatal_commit, bool it_counts) {
+  ScenarioRun ran;
+  ran.fixture.commits_left = fatal_commit;
+  ran.fixture.fatal_commit_counts = it_counts;
   {
-    Daemon daemon(ran.world, scenario.policy);
-    daemon.greet();
-    scenario.run(ran.world, daemon);
+    Daemon daemon(ran.fixture, scenario.policy);
+    daemon.start_driver_host();
+    scenario.run(ran.fixture, daemon);
     daemon.settle();
   }
-  ran.commits = static_cast<std::size_t>(kNever - ran.world.commits_left);
-  ran.writes_before = ran.world.writes.size();
-  ran.world.commits_left = -1;
+  ran.commits = static_cast<std::size_t>(kNever - ran.fixture.commits_left);
+  ran.writes_before = ran.fixture.writes.size();
+  ran.fixture.commits_left = -1;
   return ran;
 }
 
 // Expects the driver to have what the claims on the disk say, and all else to be unchanged.
-void expect_consistent(const ControlFixture& world, const ControlFixture& untouched, bool drifts) {
-  for (const auto& [key, value] : world.values) {
-    const auto held = world.disk.find(key);
-    if (held == world.disk.end()) {
+void expect_consistent(const ControlFixture& fixture, const ControlFixture& untouched,
+                       bool drifts) {
+  for (const auto& [key, value] : fixture.values) {
+    const auto held = fixture.disk.find(key);
+    if (held == fixture.disk.end()) {
       EXPECT_TRUE(drifts || value == untouched.values.at(key)) << enum_name(key.kind);
       continue;
     }
@@ -146,39 +147,39 @@ void expect_consistent(const ControlFixture& world, const ControlFixture& untouc
 }
 
 // Starts the daemon once more, and then lets every owner drop its claims.
-std::string recover(ControlFixture& world, std::size_t writes_before, bool drifts) {
+std::string recover(ControlFixture& fixture, std::size_t writes_before, bool drifts) {
   const ControlFixture untouched = ControlFixture::with_gpus(2);
   std::string row;
   {
-    Daemon next(world);
+    Daemon next(fixture);
     next.loop.advance(seconds(120));
-    next.greet();
+    next.start_driver_host();
     next.settle();
-    row = joined(world.writes, writes_before, world.writes.size());
-    expect_consistent(world, untouched, drifts);
+    row = joined(fixture.writes, writes_before, fixture.writes.size());
+    expect_consistent(fixture, untouched, drifts);
     ChangeRequest everything = of(next, "root", Restore{});
     everything.force = true;
     next.ask(everything);
     next.settle();
   }
-  EXPECT_TRUE(world.disk.empty());
-  EXPECT_TRUE(drifts || world.values == untouched.values);
+  EXPECT_TRUE(fixture.disk.empty());
+  EXPECT_TRUE(drifts || fixture.values == untouched.values);
   return row;
 }
 
 std::string table_of(const Scenario& scenario) {
   const bool drifts = std::string_view(scenario.name).starts_with("A change outside gpuyard");
-  const Ran whole = run(scenario, kNever, false);
+  const ScenarioRun whole = run(scenario, kNever, false);
   std::string context = fmt::format(
       "\n## {}\n\nNot killed: {}.\n\n| killed at commit | written before | written by the next "
       "start |\n|---|---|---|\n",
-      scenario.name, joined(whole.world.writes, 0, whole.world.writes.size()));
+      scenario.name, joined(whole.fixture.writes, 0, whole.fixture.writes.size()));
   for (std::size_t commit = 0; commit < whole.commits; ++commit) {
     for (const bool counts : {false, true}) {
       SCOPED_TRACE(fmt::format("{}, commit {}, {}", scenario.name, commit + 1, counts));
-      Ran ran = run(scenario, static_cast<int>(commit), counts);
-      const std::string before = joined(ran.world.writes, 0, ran.writes_before);
-      const std::string after = recover(ran.world, ran.writes_before, drifts);
+      ScenarioRun ran = run(scenario, static_cast<int>(commit), counts);
+      const std::string before = joined(ran.fixture.writes, 0, ran.writes_before);
+      const std::string after = recover(ran.fixture, ran.writes_before, drifts);
       context += fmt::format("| {}, {} | {} | {} |\n", commit + 1, counts ? "done" : "not done",
                              before, after);
     }

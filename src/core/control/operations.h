@@ -44,8 +44,8 @@ class OperationLog {
   const Operation* find(std::string_view id) const;
   const std::deque<Operation>& all() const { return operations_; }
 
-  // How many operations are kept. Fewer can be in progress for all GPUs at once, so that a dropped
-  // operation has always ended.
+  // The number of operations that are kept. Fewer can be in progress for all GPUs at once, so that
+  // a dropped operation has always ended.
   static constexpr std::size_t kMaxOperations = 8192;
 
  private:

@@ -306,7 +306,7 @@ bool SettingController::others_idle(const DeviceId& gpu) const {
   });
 }
 
-// Where control is off nothing can be set: what was set stays until it is on again.
+// Nothing expires while control is off: settings in force stay until it is on again.
 void SettingController::schedule_expiry() {
   if (!policy_.enabled) return;
   std::optional<TimePoint> first;

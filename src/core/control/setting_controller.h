@@ -41,12 +41,12 @@ struct ControlPolicy {
 
 class SettingController {
  public:
-  // How long a caller waits for its result. The change then goes on, and its operation shows how it
-  // ends.
+  // A caller waits this long for its result. The change then goes on, and its operation shows how
+  // it ends.
   static constexpr Duration kRequestTimeout = std::chrono::seconds(20);
   static constexpr Duration kShutdownGrace = std::chrono::seconds(1);
   static constexpr Duration kLoadRetryDelay = std::chrono::seconds(5);
-  // How long requests right after the start wait for the stored state, and how many may wait.
+  // Requests right after the start wait this long for the stored state, and at most so many.
   static constexpr Duration kLoadTimeout = std::chrono::seconds(5);
   static constexpr std::size_t kMaxEarlyRequests = 64;
   // Callers that share one reply. More than one server has connections, and each user has a quota
@@ -95,7 +95,7 @@ class SettingController {
   }
 
   // Sets the one callback for every operation that has ended.
-  void on_operation(std::function<void(const Operation&)> callback) {
+  void set_on_operation(std::function<void(const Operation&)> callback) {
     on_operation_ = std::move(callback);
   }
 

@@ -12,24 +12,24 @@ using Writes = std::vector<std::string>;
 
 class SettingControllerTest : public ::testing::Test {
  protected:
-  SettingControllerTest() { daemon.greet(); }
+  SettingControllerTest() { daemon.start_driver_host(); }
 
-  ControlFixture world = ControlFixture::with_gpus(2);
-  Daemon daemon{world};
+  ControlFixture fixture = ControlFixture::with_gpus(2);
+  Daemon daemon{fixture};
 };
 
-TEST_F(SettingControllerTest, SetsAndPutsBack) {
+TEST_F(SettingControllerTest, RestoreReturnsToBaseline) {
   const ChangeResult set = daemon.put("a", power_limit(300'000));
   EXPECT_EQ(set.outcome, ChangeOutcome::applied);
   EXPECT_EQ(set.before, power_limit(700'000));
   EXPECT_EQ(set.after, power_limit(300'000));
   EXPECT_EQ(set.owner, "a");
   EXPECT_EQ(daemon.restore("a").outcome, ChangeOutcome::restored);
-  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W"}));
-  EXPECT_TRUE(world.disk.empty());
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W"}));
+  EXPECT_TRUE(fixture.disk.empty());
 }
 
-TEST_F(SettingControllerTest, TheLowestOfTwoPowerLimitsIsInForce) {
+TEST_F(SettingControllerTest, LowerOfTwoPowerLimitsIsInForce) {
   daemon.put("a", power_limit(300'000));
   const ChangeResult held = daemon.put("b", power_limit(400'000));
   EXPECT_EQ(held.outcome, ChangeOutcome::held);
@@ -39,7 +39,7 @@ TEST_F(SettingControllerTest, TheLowestOfTwoPowerLimitsIsInForce) {
   daemon.put("a", power_limit(200'000));
   daemon.restore("b");
   daemon.restore("a");
-  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 400 W", "GPU-0 200 W", "GPU-0 700 W"}));
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 300 W", "GPU-0 400 W", "GPU-0 200 W", "GPU-0 700 W"}));
 }
 
 TEST_F(SettingControllerTest, OtherSettingsHaveOneOwner) {
@@ -51,10 +51,10 @@ TEST_F(SettingControllerTest, OtherSettingsHaveOneOwner) {
             "a has set the GPU clocks of GPU 0, until 2023-11-14T22:43:20.000Z; ask them, or an "
             "administrator, who can use force");
   EXPECT_EQ(daemon.restore("b", SettingKind::gpu_clocks).error->code, Errc::conflict);
-  EXPECT_EQ(world.writes, (Writes{"GPU-0 [1200, 1500] MHz"}));
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 [1200, 1500] MHz"}));
 }
 
-TEST_F(SettingControllerTest, ForceIsForAdministratorsAndIsInTheAudit) {
+TEST_F(SettingControllerTest, ForceRequiresAdministratorAndIsAudited) {
   daemon.put("a", gpu_clocks(1200, 1500));
   ChangeRequest request{
       {"b", false, "r", daemon.loop.now()}, {"GPU-0"}, SetValue{gpu_clocks(900, 900), {}}};
@@ -64,9 +64,9 @@ TEST_F(SettingControllerTest, ForceIsForAdministratorsAndIsInTheAudit) {
   EXPECT_EQ(daemon.error->code, Errc::denied);
   request.requester.admin = true;
   EXPECT_EQ(daemon.ask(request).front().owner, "b");
-  ASSERT_FALSE(world.audit.empty());
-  EXPECT_TRUE(world.audit.back().forced);
-  EXPECT_EQ(world.audit.back().by, "b");
+  ASSERT_FALSE(fixture.audit.empty());
+  EXPECT_TRUE(fixture.audit.back().forced);
+  EXPECT_EQ(fixture.audit.back().by, "b");
   EXPECT_EQ(daemon.restore("a", SettingKind::gpu_clocks).error->code, Errc::conflict);
 }
 
@@ -75,8 +75,8 @@ TEST_F(SettingControllerTest, OutOfRangeValueIsRefusedWithoutWrite) {
   ASSERT_TRUE(refused.error);
   EXPECT_EQ(refused.error->code, Errc::invalid);
   EXPECT_NE(refused.error->message.find("100 W to 700 W"), std::string::npos);
-  EXPECT_TRUE(world.writes.empty());
-  EXPECT_TRUE(world.disk.empty());
+  EXPECT_TRUE(fixture.writes.empty());
+  EXPECT_TRUE(fixture.disk.empty());
   EXPECT_EQ(daemon.control().managed_setting("GPU-0", SettingKind::power_limit), nullptr);
 }
 
@@ -90,16 +90,16 @@ TEST_F(SettingControllerTest, OutOfRangeHeldClaimIsRefused) {
   EXPECT_EQ(daemon.put("a", power_limit(900'000)).error->code, Errc::invalid);
   EXPECT_EQ(daemon.restore("a").after, power_limit(400'000));
   EXPECT_EQ(daemon.restore("b").after, power_limit(700'000));
-  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 400 W", "GPU-0 700 W"}));
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 300 W", "GPU-0 400 W", "GPU-0 700 W"}));
 }
 
 TEST_F(SettingControllerTest, FailedWriteKeepsPreviousClaim) {
   daemon.put("a", power_limit(300'000));
-  world.driver_fails = Error{Errc::denied, "no permission"};
+  fixture.driver_fails = Error{Errc::denied, "no permission"};
   const ChangeResult failed = daemon.put("a", power_limit(200'000));
   ASSERT_TRUE(failed.error);
   EXPECT_EQ(failed.error->code, Errc::denied);
-  world.driver_fails.reset();
+  fixture.driver_fails.reset();
   EXPECT_EQ(effective_setting(*daemon.control().managed_setting("GPU-0", SettingKind::power_limit)),
             power_limit(300'000));
   EXPECT_EQ(daemon.restore("a").after, power_limit(700'000));
@@ -108,42 +108,42 @@ TEST_F(SettingControllerTest, FailedWriteKeepsPreviousClaim) {
 TEST_F(SettingControllerTest, ASettingEndsWithItsTime) {
   daemon.put("a", power_limit(300'000), seconds(60));
   daemon.pass(seconds(59));
-  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W"}));
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 300 W"}));
   daemon.pass(seconds(1));
-  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W"}));
-  EXPECT_EQ(world.audit.back().by, "gpuyard");
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W"}));
+  EXPECT_EQ(fixture.audit.back().by, "gpuyard");
 }
 
 TEST_F(SettingControllerTest, RestoreLeavesDriftedValueAlone) {
   daemon.put("a", power_limit(300'000));
-  world.power("GPU-0") = {420'000, 420'000};
+  fixture.power("GPU-0") = {420'000, 420'000};
   EXPECT_EQ(daemon.restore("a").outcome, ChangeOutcome::drifted);
-  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W"}));
-  EXPECT_TRUE(world.disk.empty());
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 300 W"}));
+  EXPECT_TRUE(fixture.disk.empty());
   // The drifted value is the baseline of the next claim.
   daemon.put("a", power_limit(350'000));
   daemon.restore("a");
-  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 350 W", "GPU-0 420 W"}));
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 300 W", "GPU-0 350 W", "GPU-0 420 W"}));
 }
 
 TEST_F(SettingControllerTest, FailedPersistPreventsDriverWrite) {
-  world.disk_fails = Error{Errc::unavailable, "disk full"};
+  fixture.disk_fails = Error{Errc::unavailable, "disk full"};
   const ChangeResult failed = daemon.put("a", power_limit(300'000));
   ASSERT_TRUE(failed.error);
   EXPECT_EQ(failed.error->code, Errc::unavailable);
-  EXPECT_TRUE(world.writes.empty());
-  world.disk_fails.reset();
+  EXPECT_TRUE(fixture.writes.empty());
+  fixture.disk_fails.reset();
   EXPECT_EQ(daemon.put("a", power_limit(300'000)).outcome, ChangeOutcome::applied);
 }
 
-TEST_F(SettingControllerTest, ARestoreThatTheGpuRefusesIsTriedAgain) {
+TEST_F(SettingControllerTest, RefusedRestoreIsRetried) {
   daemon.put("a", power_limit(300'000));
-  world.driver_fails = Error{Errc::device_lost, "lost"};
+  fixture.driver_fails = Error{Errc::device_lost, "lost"};
   EXPECT_EQ(daemon.restore("a").outcome, ChangeOutcome::failed);
-  world.driver_fails.reset();
+  fixture.driver_fails.reset();
   daemon.pass(GpuQueue::kReconcileDelay);
-  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W"}));
-  EXPECT_TRUE(world.disk.empty());
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W"}));
+  EXPECT_TRUE(fixture.disk.empty());
 }
 
 TEST_F(SettingControllerTest, AllOrNoneRollsBack) {
@@ -157,8 +157,8 @@ TEST_F(SettingControllerTest, AllOrNoneRollsBack) {
   ASSERT_EQ(changes.size(), 2U);
   EXPECT_EQ(changes[0].outcome, ChangeOutcome::rolled_back);
   EXPECT_EQ(changes[1].outcome, ChangeOutcome::failed);
-  EXPECT_EQ(world.writes, (Writes{"GPU-0 500 W", "GPU-1 [1000, 1000] MHz", "GPU-0 [1200, 1500] MHz",
-                                  "GPU-0 not locked"}));
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 500 W", "GPU-1 [1000, 1000] MHz",
+                                    "GPU-0 [1200, 1500] MHz", "GPU-0 not locked"}));
 }
 
 TEST_F(SettingControllerTest, DryRunPlansWithoutWriting) {
@@ -169,8 +169,8 @@ TEST_F(SettingControllerTest, DryRunPlansWithoutWriting) {
   EXPECT_EQ(planned.outcome, ChangeOutcome::planned);
   EXPECT_EQ(planned.before, power_limit(700'000));
   EXPECT_EQ(planned.after, power_limit(300'000));
-  EXPECT_TRUE(world.writes.empty());
-  EXPECT_TRUE(world.disk.empty());
+  EXPECT_TRUE(fixture.writes.empty());
+  EXPECT_TRUE(fixture.disk.empty());
 }
 
 TEST_F(SettingControllerTest, CommandsAreSerializedPerGpu) {
@@ -189,8 +189,8 @@ TEST_F(SettingControllerTest, CommandsAreSerializedPerGpu) {
   EXPECT_EQ(daemon.waiting(), 2U);
   daemon.release_replies();
   EXPECT_EQ(finished.size(), 3U);
-  EXPECT_EQ(world.power("GPU-0").lowest, 200'000);
-  EXPECT_EQ(std::ranges::count(world.writes, "GPU-0 300 W"), 1);
+  EXPECT_EQ(fixture.power("GPU-0").lowest, 200'000);
+  EXPECT_EQ(std::ranges::count(fixture.writes, "GPU-0 300 W"), 1);
 }
 
 TEST_F(SettingControllerTest, AFullQueueSaysBusy) {
@@ -208,7 +208,7 @@ TEST_F(SettingControllerTest, AFullQueueSaysBusy) {
   }
   EXPECT_EQ(busy, 2U);  // one change is in progress
   daemon.release_replies();
-  EXPECT_EQ(world.writes.size(), GpuQueue::kMaxQueuedChanges + 1);
+  EXPECT_EQ(fixture.writes.size(), GpuQueue::kMaxQueuedChanges + 1);
 }
 
 // Changes under a lease that ends meanwhile.
@@ -241,26 +241,26 @@ TEST_F(AuthorizationExpiryTest, QueuedChangeWithLapsedAuthorizationIsRefused) {
   };
   EXPECT_EQ(std::ranges::count_if(all, lapsed), 2);
   daemon.release_replies();
-  EXPECT_TRUE(world.writes.empty());
+  EXPECT_TRUE(fixture.writes.empty());
 }
 
-TEST_F(AuthorizationExpiryTest, TheRightIsAskedForRightBeforeTheDriverIs) {
+TEST_F(AuthorizationExpiryTest, AuthorizationIsRecheckedBeforeDriverCall) {
   daemon.hold_replies = true;  // of the read that comes first
   ASSERT_TRUE(daemon.control().submit_async(make_request(300'000)).ok());
   daemon.settle();
   held = false;
   daemon.release_replies();
-  EXPECT_TRUE(world.writes.empty());
-  EXPECT_TRUE(world.disk.empty());
-  ASSERT_FALSE(world.audit.empty());
-  EXPECT_EQ(world.audit.back().by, "uid 7 under lease x of uid 7");
-  EXPECT_EQ(world.audit.back().error, "the lease x is over");
+  EXPECT_TRUE(fixture.writes.empty());
+  EXPECT_TRUE(fixture.disk.empty());
+  ASSERT_FALSE(fixture.audit.empty());
+  EXPECT_EQ(fixture.audit.back().by, "uid 7 under lease x of uid 7");
+  EXPECT_EQ(fixture.audit.back().error, "the lease x is over");
 }
 
 TEST_F(AuthorizationExpiryTest, RestoreSucceedsAfterAuthorizationLapses) {
   ASSERT_TRUE(daemon.control().submit_async(make_request(300'000)).ok());
   daemon.settle();
-  ASSERT_EQ(world.power("GPU-0").lowest, 300'000);
+  ASSERT_EQ(fixture.power("GPU-0").lowest, 300'000);
   daemon.hold_replies = true;
   ChangeRequest back = make_request(0);
   back.action = Restore{SettingKind::power_limit};
@@ -268,7 +268,7 @@ TEST_F(AuthorizationExpiryTest, RestoreSucceedsAfterAuthorizationLapses) {
   daemon.settle();
   held = false;
   daemon.release_replies();
-  EXPECT_EQ(world.power("GPU-0").lowest, 700'000);
+  EXPECT_EQ(fixture.power("GPU-0").lowest, 700'000);
 }
 
 TEST_F(SettingControllerTest, DriverHostExitFailsRunningChange) {
@@ -283,11 +283,11 @@ TEST_F(SettingControllerTest, DriverHostExitFailsRunningChange) {
   ASSERT_TRUE(error);
   EXPECT_EQ(error->message, "GPU management task for GPU 0 terminated");
   daemon.hold_replies = false;
-  daemon.greet();
-  EXPECT_TRUE(world.writes.empty());
+  daemon.start_driver_host();
+  EXPECT_TRUE(fixture.writes.empty());
 }
 
-TEST_F(SettingControllerTest, AnUnknownGpuIsAnErrorBeforeAnythingIsQueued) {
+TEST_F(SettingControllerTest, UnknownGpuFailsBeforeQueueing) {
   RecordProperty("contract", "B11");
   daemon.put("a", power_limit(300'000), {}, "GPU-9");
   ASSERT_TRUE(daemon.error);
@@ -308,14 +308,14 @@ TEST_F(SettingControllerTest, AsyncChangeIsFoundAsOperation) {
   EXPECT_EQ(operation->result.outcome, ChangeOutcome::applied);
 }
 
-TEST_F(SettingControllerTest, AReloadedDriverIsSetAgain) {
+TEST_F(SettingControllerTest, ReloadedDriverGetsClaimedSettings) {
   daemon.put("a", power_limit(300'000));
   daemon.put("a", gpu_clocks(1200, 1500), {}, "GPU-1");
   daemon.lose_host();
-  world.reload_driver();
-  daemon.greet();
-  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-1 [1200, 1500] MHz", "GPU-0 300 W",
-                                  "GPU-1 [1200, 1500] MHz"}));
+  fixture.reload_driver();
+  daemon.start_driver_host();
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 300 W", "GPU-1 [1200, 1500] MHz", "GPU-0 300 W",
+                                    "GPU-1 [1200, 1500] MHz"}));
 }
 
 TEST_F(SettingControllerTest, ResetRefusesBusyGpuAndReappliesSettings) {
@@ -326,7 +326,7 @@ TEST_F(SettingControllerTest, ResetRefusesBusyGpuAndReappliesSettings) {
   daemon.resettable = {};
   EXPECT_EQ(daemon.ask(request).front().outcome, ChangeOutcome::reset);
   EXPECT_EQ(daemon.resets, std::vector<DeviceId>{"GPU-0"});
-  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 300 W"}));
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 300 W", "GPU-0 300 W"}));
 }
 
 TEST_F(SettingControllerTest, RestoringEverythingIsOneChangeForEachSetting) {
@@ -334,54 +334,54 @@ TEST_F(SettingControllerTest, RestoringEverythingIsOneChangeForEachSetting) {
   daemon.put("a", persistence(true));
   const auto changes = daemon.ask({{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, Restore{}});
   EXPECT_EQ(changes.size(), 2U);
-  EXPECT_EQ(world.writes, (Writes{"GPU-0 300 W", "GPU-0 on", "GPU-0 700 W", "GPU-0 off"}));
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 300 W", "GPU-0 on", "GPU-0 700 W", "GPU-0 off"}));
   daemon.ask({{"a", false, "r", daemon.loop.now()}, {"GPU-0"}, Restore{}});
   ASSERT_TRUE(daemon.error);
   EXPECT_EQ(daemon.error->code, Errc::not_found);
 }
 
 TEST(SettingController, IsOffUnlessSwitchedOn) {
-  ControlFixture world = ControlFixture::with_gpus(1);
-  Daemon daemon(world, ControlPolicy{});
-  daemon.greet();
+  ControlFixture fixture = ControlFixture::with_gpus(1);
+  Daemon daemon(fixture, ControlPolicy{});
+  daemon.start_driver_host();
   daemon.put("a", power_limit(300'000));
   ASSERT_TRUE(daemon.error);
   EXPECT_EQ(daemon.error->code, Errc::denied);
   EXPECT_NE(daemon.error->cause.find("[control]"), std::string::npos);
-  EXPECT_TRUE(world.writes.empty());
+  EXPECT_TRUE(fixture.writes.empty());
 }
 
-TEST(SettingController, RefusalsAreNotedAFewAMinute) {
-  ControlFixture world = ControlFixture::with_gpus(1);
-  Daemon daemon(world);
-  daemon.greet();
+TEST(SettingController, RecordedRefusalsAreLimitedPerMinute) {
+  ControlFixture fixture = ControlFixture::with_gpus(1);
+  Daemon daemon(fixture);
+  daemon.start_driver_host();
   for (int i = 0; i < 100; ++i) daemon.put("a", power_limit(300'000), {}, "GPU-9");
-  EXPECT_EQ(world.audit.size(), static_cast<std::size_t>(AuditTrail::kMaxRefusalsPerMinute));
+  EXPECT_EQ(fixture.audit.size(), static_cast<std::size_t>(AuditTrail::kMaxRefusalsPerMinute));
   daemon.pass(minutes(1));
   daemon.put("a", power_limit(300'000), {}, "GPU-9");
-  EXPECT_NE(world.audit.back().error->find("70 earlier refusals"), std::string::npos);
+  EXPECT_NE(fixture.audit.back().error->find("70 earlier refusals"), std::string::npos);
 }
 
 TEST(SettingController, AuditRefusalLimitIsPerRequester) {
-  ControlFixture world = ControlFixture::with_gpus(1);
-  Daemon daemon(world);
-  daemon.greet();
+  ControlFixture fixture = ControlFixture::with_gpus(1);
+  Daemon daemon(fixture);
+  daemon.start_driver_host();
   for (int i = 0; i < 100; ++i) daemon.put("a", power_limit(300'000), {}, "GPU-9");
   daemon.put("b", power_limit(300'000), {}, "GPU-9");
-  EXPECT_EQ(world.audit.size(), AuditTrail::kMaxRefusalsPerMinute + 1U);
-  EXPECT_EQ(world.audit.back().by, "b");
-  EXPECT_EQ(world.audit.back().source, AuditEntry::Source::refused);
+  EXPECT_EQ(fixture.audit.size(), AuditTrail::kMaxRefusalsPerMinute + 1U);
+  EXPECT_EQ(fixture.audit.back().by, "b");
+  EXPECT_EQ(fixture.audit.back().source, AuditEntry::Source::refused);
 }
 
 TEST(SettingController, FailedChangeAuditIsLimitedExceptForAdministrators) {
-  ControlFixture world = ControlFixture::with_gpus(1);
-  Daemon daemon(world);
-  daemon.greet();
+  ControlFixture fixture = ControlFixture::with_gpus(1);
+  Daemon daemon(fixture);
+  daemon.start_driver_host();
   const auto fail = [&](const ChangeRequester& requester) {
     for (int i = 0; i < 100; ++i) {
       daemon.ask({requester, {"GPU-0"}, SetValue{power_limit(1'000), {}}});
     }
-    return std::exchange(world.audit, {}).size();
+    return std::exchange(fixture.audit, {}).size();
   };
   const ChangeRequester tenant{"lease:x", false, "r", {}, "uid 7", "uid 7"};
   EXPECT_EQ(fail(tenant), static_cast<std::size_t>(AuditTrail::kMaxRefusalsPerMinute));
@@ -390,13 +390,13 @@ TEST(SettingController, FailedChangeAuditIsLimitedExceptForAdministrators) {
 }
 
 TEST(SettingController, AuditSourceReflectsRequesterRole) {
-  ControlFixture world = ControlFixture::with_gpus(1);
-  Daemon daemon(world);
-  daemon.greet();
+  ControlFixture fixture = ControlFixture::with_gpus(1);
+  Daemon daemon(fixture);
+  daemon.start_driver_host();
   using Source = AuditEntry::Source;
   const auto source = [&](const ChangeRequester& requester, const char* gpu = "GPU-0") {
     daemon.ask({requester, {gpu}, SetValue{power_limit(300'000), {}}});
-    return world.audit.back().source;
+    return fixture.audit.back().source;
   };
   ChangeRequester member{"uid 7"};
   member.member = true;
@@ -407,7 +407,7 @@ TEST(SettingController, AuditSourceReflectsRequesterRole) {
   EXPECT_EQ(source({"uid 0", true}), Source::administrator);
   EXPECT_EQ(source({"uid 0", true}, "GPU-9"), Source::administrator);
   EXPECT_EQ(source({"lease:x", false, "", {}, "uid 7", "uid 7"}), Source::lease);
-  EXPECT_EQ(world.audit.back().quota_group, "uid 7");
+  EXPECT_EQ(fixture.audit.back().quota_group, "uid 7");
   EXPECT_EQ(source({"lease:x", true, "", {}, "uid 0", "uid 7"}), Source::administrator);
   ChangeRequester stranger{"anonymous over TCP"};
   stranger.over_tcp = true;
@@ -415,27 +415,27 @@ TEST(SettingController, AuditSourceReflectsRequesterRole) {
 }
 
 TEST(SettingController, ExpiryIsAuditedAsTheDaemons) {
-  ControlFixture world = ControlFixture::with_gpus(1);
-  Daemon daemon(world);
-  daemon.greet();
+  ControlFixture fixture = ControlFixture::with_gpus(1);
+  Daemon daemon(fixture);
+  daemon.start_driver_host();
   daemon.put("uid 7", power_limit(300'000), seconds(1));
   daemon.pass(seconds(2));
-  EXPECT_EQ(world.audit.back().by, kDaemonOwner);
-  EXPECT_EQ(world.audit.back().source, AuditEntry::Source::gpuyard);
+  EXPECT_EQ(fixture.audit.back().by, kDaemonOwner);
+  EXPECT_EQ(fixture.audit.back().source, AuditEntry::Source::gpuyard);
 }
 
 class AuditedActionTest : public ::testing::Test {
  protected:
   // Returns the entries written for this many actions of the requester.
   std::vector<AuditEntry> deeds_of(const ChangeRequester& requester, int count) {
-    world.audit.clear();
+    fixture.audit.clear();
     for (int i = 0; i < count; ++i) daemon.control().record_action(requester, "an action");
     daemon.settle();
-    return world.audit;
+    return fixture.audit;
   }
 
-  ControlFixture world;
-  Daemon daemon{world};
+  ControlFixture fixture;
+  Daemon daemon{fixture};
 };
 
 TEST_F(AuditedActionTest, AuditIsLimitedPerMinuteExceptForAdministrators) {
@@ -452,7 +452,7 @@ TEST_F(AuditedActionTest, AuditIsLimitedPerMinuteExceptForAdministrators) {
   EXPECT_EQ(later[0].action, "an action (70 earlier entries were not recorded)");
 }
 
-TEST_F(AuditedActionTest, RefusalsTakeNoShareOfTheUsersActions) {
+TEST_F(AuditedActionTest, RefusalsUseNoActionQuota) {
   const ChangeRequester user{"uid 7"};
   for (int i = 0; i < 100; ++i) {
     daemon.control().record_refusal(user, "an attempt", {Errc::denied, "no"});
@@ -462,7 +462,7 @@ TEST_F(AuditedActionTest, RefusalsTakeNoShareOfTheUsersActions) {
 
 TEST_F(AuditedActionTest, FailedAuditWriteIsLoggedOnceAMinute) {
   CapturedLog log;
-  world.disk_fails = Error{Errc::unavailable, "disk full"};
+  fixture.disk_fails = Error{Errc::unavailable, "disk full"};
   for (int minute = 0; minute < 2; ++minute) {
     deeds_of({"uid 0", true}, 1000);
     daemon.pass(minutes(1));
@@ -474,8 +474,8 @@ TEST_F(AuditedActionTest, FailedAuditWriteIsLoggedOnceAMinute) {
 }
 
 TEST(Refusals, ManyAddressesShareOneEntryAMinute) {
-  ControlFixture world;
-  Daemon daemon(world);
+  ControlFixture fixture;
+  Daemon daemon(fixture);
   const auto refuse = [&](const std::string& address) {
     ChangeRequester requester{address};
     requester.over_tcp = true;
@@ -483,11 +483,11 @@ TEST(Refusals, ManyAddressesShareOneEntryAMinute) {
     daemon.settle();
   };
   for (int i = 0; i < 1000; ++i) refuse("192.0.2." + std::to_string(i));
-  EXPECT_EQ(world.audit.size(), AuditTrail::kMaxAddresses + 1);
+  EXPECT_EQ(fixture.audit.size(), AuditTrail::kMaxAddresses + 1);
   // Local users are counted separately.
   daemon.control().record_refusal({"uid 7"}, "an attempt", {Errc::denied, "no"});
   daemon.settle();
-  EXPECT_EQ(world.audit.back().by, "uid 7");
+  EXPECT_EQ(fixture.audit.back().by, "uid 7");
 }
 
 TEST(Asking, CountsForThePersonBehindTheUid) {

@@ -23,7 +23,7 @@ struct EnergyReading {
 
 // Returns nothing if the sample has neither counter nor power.
 std::optional<EnergyReading> energy_reading_of(const Sample&);
-// Says why it has neither; "" if it has one of them.
+// Returns why the sample has neither; "" if it has one of them.
 std::string missing_energy_reason(const Sample&);
 
 // Within one session a counter does not start over, unless the GPU is reset or the same driver is
@@ -82,7 +82,7 @@ class Account {
   // A counter that grows faster than this has jumped, and a power beyond it is not integrated: no
   // GPU draws more. The counters of simulated GPUs are exempt, because their time may run fast.
   static constexpr std::int64_t kMaxWatts = kMaxBoardWatts;
-  // How far a counter may lag behind, and then catch up at once.
+  // A counter may lag behind by this much, and then catch up at once.
   static constexpr Duration kMaxCounterLag = std::chrono::seconds(1);
 
   // Begins the account of a new GPU: only the growth of its counter from now on is booked.

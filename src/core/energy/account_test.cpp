@@ -59,7 +59,7 @@ TEST_F(AccountTest, CounterGapIsBookedOnReturn) {
   EXPECT_EQ(amounts().unknown, Duration::zero());
 }
 
-TEST_F(AccountTest, ADropIsANewEpochAndNeverNegativeEnergy) {
+TEST_F(AccountTest, CounterDropStartsEpochWithoutNegativeEnergy) {
   observe(counted(1, 5'000'250));
   observe(counted(2, 40));
   EXPECT_EQ(account_.state().epoch, 2U);
@@ -131,14 +131,14 @@ TEST_F(AccountTest, SmallStepsLoseNoMillijoules) {
   EXPECT_NEAR(static_cast<double>(t4.state().amounts.device_mj()), 3330, 1);
 }
 
-TEST_F(AccountTest, AGapWithoutPowerIsUnknownAndNotInvented) {
+TEST_F(AccountTest, GapWithoutPowerIsUnknown) {
   Account t4(powered(0, 60'000), kSession, kWall);
   t4.record(powered(60, 60'000), kSession, kWall);
   EXPECT_EQ(t4.state().amounts.device_mj(), 0);
   EXPECT_EQ(t4.state().amounts.unknown, seconds(60));
 }
 
-TEST_F(AccountTest, AnEstimateStandsWhenTheCounterIsBack) {
+TEST_F(AccountTest, EstimateStaysWhenCounterReturns) {
   observe(powered(1, 100'000));
   observe(powered(2, 100'000));
   observe(counted(3, 5'900'000));
@@ -159,7 +159,7 @@ TEST_F(AccountTest, GrowthDuringDaemonDowntimeIsBookedSeparately) {
   EXPECT_EQ(again.state().amounts.daemon_down_mj, 400'000);
 }
 
-TEST_F(AccountTest, AnotherBootIsAnotherEpochHoweverHighItsCounter) {
+TEST_F(AccountTest, NewBootStartsEpochDespiteHigherCounter) {
   Account again(account_.state());
   again.record(counted(3600, 6'000'000), {"boot-b", "535"}, kWall);
   EXPECT_EQ(again.state().epoch, 2U);
@@ -176,7 +176,7 @@ TEST_F(AccountTest, DowntimeWithoutCounterIsUnknown) {
   EXPECT_EQ(again.state().amounts.unknown, seconds(2));
 }
 
-TEST_F(AccountTest, AnEarlierAccountComesBefore) {
+TEST_F(AccountTest, PrependedAccountAddsAmountsAndEpochs) {
   observe(counted(1, 100));  // a reset: the second epoch
   observe(counted(2, 300));
   AccountState earlier;
@@ -191,19 +191,19 @@ TEST_F(AccountTest, AnEarlierAccountComesBefore) {
   EXPECT_EQ(state.epoch_start_mj, 1'050);
 }
 
-TEST(ObservationOf, AnImpossiblePowerIsNone) {
+TEST(EnergyReadingOf, AnImpossiblePowerIsNone) {
   Sample sample;
   sample.set({Metric::power_draw, 0, kStart, std::int64_t{4'000'000'000}});
   EXPECT_FALSE(energy_reading_of(sample));
 }
 
-TEST(ObservationOf, SampleWithoutEnergyAndPowerIsEmpty) {
+TEST(EnergyReadingOf, SampleWithoutEnergyAndPowerIsEmpty) {
   EXPECT_FALSE(energy_reading_of(Sample{}));
   EXPECT_FALSE(energy_reading_of(
       missing_sample({Probe::energy, Probe::power}, {MissingReason::timed_out, ""}, kStart)));
 }
 
-TEST(ObservationOf, OnlyAGpuThatSaysSoHasNoCounter) {
+TEST(EnergyReadingOf, OnlyUnsupportedCounterCountsAsAbsent) {
   for (const auto reason : {MissingReason::not_supported, MissingReason::no_permission,
                             MissingReason::failed, MissingReason::timed_out}) {
     Sample sample = missing_sample({Probe::energy}, {reason, ""}, kStart);

@@ -15,7 +15,7 @@
 namespace gpuyard::energy {
 
 // A storage in memory, which replies when the test says so.
-class FakeArchive final : public EnergyStorage {
+class FakeEnergyStorage final : public EnergyStorage {
  public:
   bool load(std::function<void(Result<LedgerState>)> loaded) override {
     ++loads;
@@ -43,9 +43,9 @@ class FakeArchive final : public EnergyStorage {
   std::vector<std::function<void(const Result<void>&)>> saved_;
 };
 
-class FakeReads final : public FreshReader {
+class FakeFreshReader final : public FreshReader {
  public:
-  explicit FakeReads(ManualLoop& loop) : loop_(loop) {}
+  explicit FakeFreshReader(ManualLoop& loop) : loop_(loop) {}
   void read_fresh(ProbeSet probes, std::function<void(const Snapshot&)> done) override {
     EXPECT_EQ(probes, kEnergyProbes);
     loop_.post([this, done = std::move(done)] { done(now()); });

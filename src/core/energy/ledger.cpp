@@ -63,7 +63,7 @@ void Ledger::record(const DeviceState& device, const Session& session, WallTime 
   }
   Entry& entry = entries_[entry_index];
   entry.power_mw = reading->contradicted ? std::nullopt : reading->power_mw;
-  entry.power_taken = reading->taken;
+  entry.power_taken_at = reading->taken;
   const AccountState& state = entry.account.state();
   if (!entry.initial_amounts && state.last_reading_at == reading->taken)
     entry.initial_amounts = state.amounts;
@@ -95,7 +95,7 @@ void Ledger::update_peaks() {
       if (open.entries[i] == kNoEntry) continue;
       const Entry& entry = entries_[open.entries[i]];
       WindowGpu& gpu = open.window.gpus[i];
-      if (!entry.power_mw || entry.power_taken < gpu.begin.taken) continue;
+      if (!entry.power_mw || entry.power_taken_at < gpu.begin.taken) continue;
       if (gpu.peak_mw && *gpu.peak_mw >= *entry.power_mw) continue;
       gpu.peak_mw = entry.power_mw;
       open.changed = true;

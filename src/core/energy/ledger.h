@@ -75,12 +75,12 @@ struct WindowResult {
   Duration length{};
   std::vector<GpuResult> gpus;
 
-  std::int64_t energy_mj() const;  // of those of these GPUs of which something is known
-  bool is_known() const;           // of one of them at least
-  bool is_partial() const;         // whether one of them is
+  std::int64_t energy_mj() const;  // of the GPUs of which something is known
+  bool is_known() const;           // of one GPU at least
+  bool is_partial() const;         // the result of one GPU is
 };
 
-// Time without a reading that is worth a word. Readings lag behind the edges of a window anyway.
+// A shorter time without a reading makes no result partial: readings lag behind a window's edges.
 inline constexpr Duration kMinNoticeableGap = std::chrono::seconds(1);
 
 // The shortest time over which a mean power is reported. A driver counts energy in steps of 20 to
@@ -200,7 +200,7 @@ class Ledger {
     Account account;
     std::optional<FirstReading> first;  // of this run; empty once the saved accounts are restored
     std::optional<std::int64_t> power_mw = {};
-    TimePoint power_taken = {};
+    TimePoint power_taken_at = {};
     // At its first reading in this run; empty: none yet.
     std::optional<Amounts> initial_amounts = {};
   };

@@ -189,7 +189,7 @@ TEST_F(LedgerTest, LateLoadKeepsBookedEnergyOfCurrentRun) {
   EXPECT_EQ(ledger_.booked_energy("GPU-0", false)->unknown, seconds(3));
 }
 
-TEST_F(LedgerTest, ASimulatedGpuOfTheSameUuidIsAnotherGpu) {
+TEST_F(LedgerTest, SimulatedGpuWithSameUuidIsSeparate) {
   tick();
   tick(5);
   Snapshot simulated = snapshot();
@@ -217,7 +217,7 @@ TEST_F(LedgerTest, WindowExpiresAtMaxDuration) {
   EXPECT_FALSE(ledger_.find(id));
 }
 
-TEST_F(LedgerTest, AWishThatCannotBeGrantedSaysWhy) {
+TEST_F(LedgerTest, InvalidWindowRequestGivesReason) {
   tick();
   EXPECT_EQ(refused({.gpus = {"7"}}).code, Errc::not_found);
   EXPECT_EQ(refused({.gpus = {"0", "GPU-0"}}).message, "/gpus/1: names a GPU twice");
@@ -280,7 +280,7 @@ TEST_F(LedgerTest, LostReadingsMakeWindowPartialOrUnknown) {
   EXPECT_FALSE(ledger_.result(after, now_)->is_known()) << "nothing was read in it";
 }
 
-TEST_F(LedgerTest, AWindowOfAnUnknownGpuOutlivesARestart) {
+TEST_F(LedgerTest, WindowOfUnreadGpuSurvivesRestart) {
   gpus_[2].answers = false;
   tick();
   const auto id = begin({.gpus = {"2"}});
@@ -295,7 +295,7 @@ TEST_F(LedgerTest, AWindowOfAnUnknownGpuOutlivesARestart) {
   EXPECT_EQ(ledger_.result(id, now_)->energy_mj(), 200'000);
 }
 
-TEST_F(LedgerTest, WindowsAreBoundedForOneAndForAll) {
+TEST_F(LedgerTest, WindowsAreLimitedPerOwnerAndInTotal) {
   tick();
   const auto fill = [&](uid_t owner) {
     for (std::size_t i = 0; i < Ledger::kMaxWindowsPerOwner; ++i) begin({.owner = owner});

@@ -23,10 +23,10 @@ class FreshReader {
 
 class Meter {
  public:
-  // How often the state is saved. A daemon that is killed loses at most this much of the peaks and
-  // of the energy of GPUs without a counter. The growth of a counter is found again.
+  // The state is saved at this interval. A daemon that is killed loses at most this much of the
+  // peaks and of the energy of GPUs without a counter. The growth of a counter is found again.
   static constexpr Duration kSaveInterval = std::chrono::seconds(10);
-  // How long the reply to the begin or the end of a window waits for the disk.
+  // The reply to the begin or the end of a window waits this long for the disk.
   static constexpr Duration kDiskTimeout = std::chrono::seconds(1);
 
   // The number of replies that may wait for the next save.

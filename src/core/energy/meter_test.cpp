@@ -34,8 +34,8 @@ class MeterTest : public ::testing::Test {
   }
 
   ManualLoop loop_;
-  FakeArchive archive_;
-  FakeReads reads_{loop_};
+  FakeEnergyStorage archive_;
+  FakeFreshReader reads_{loop_};
   CapturedLog log_;
   Meter meter_{loop_, reads_, archive_, "boot-a"};
 };
@@ -55,7 +55,7 @@ TEST_F(MeterTest, BeginReadsFreshAndAnswersAfterCommit) {
   EXPECT_EQ((*reply)->window.name, "x");
 }
 
-TEST_F(MeterTest, ADiskThatIsSlowIsNotWaitedFor) {
+TEST_F(MeterTest, SlowDiskDelaysReplyOnlyBriefly) {
   archive_.answer_load(LedgerState{});
   tick();
   std::optional<Result<WindowResult>> reply;

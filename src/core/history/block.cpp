@@ -12,7 +12,7 @@ namespace gpuyard::history {
 namespace {
 
 // Returns the most frequent step, if more than half of the steps are equal.
-std::uint64_t usual_step(const std::vector<std::uint64_t>& steps) {
+std::uint64_t most_frequent_step(const std::vector<std::uint64_t>& steps) {
   std::uint64_t candidate = 0;
   std::size_t lead = 0;
   for (const std::uint64_t step : steps) {
@@ -31,7 +31,7 @@ void put_times(std::string& out, const std::vector<std::int64_t>& times) {
   put_signed(out, times.front());
   std::vector<std::uint64_t> steps;
   for (std::size_t i = 1; i < times.size(); ++i) steps.push_back(distance(times[i - 1], times[i]));
-  const std::uint64_t usual = usual_step(steps);
+  const std::uint64_t usual = most_frequent_step(steps);
   std::string exceptions;
   std::size_t count = 0;
   std::size_t next = 0;

@@ -90,7 +90,7 @@ TEST(Block, RegularConstantSeriesFitsSixteenBytes) {
   EXPECT_LE(bytes.size(), 16U);
 }
 
-TEST(Block, AMissingReadingIsATimeThatIsNotThere) {
+TEST(Block, MissingReadingLeavesOutItsTimestamp) {
   auto points = regular({1, 2, 3, 4, 5, 6});
   points.erase(points.begin() + 2, points.begin() + 4);
   EXPECT_EQ(decode<Point>(encode(points)), points);
@@ -137,7 +137,7 @@ TEST(Block, StalledOrOverflowingTimestampsAreRefused) {
   EXPECT_FALSE(decode<Point>(with_step(0, UINT64_MAX)));
 }
 
-TEST(Block, ASpanOfTimeBeyondItsTypeComesBack) {
+TEST(Block, OverflowingTimeSpanSurvivesEncoding) {
   const std::vector<Point> points = {{-31, 1}, {kMaxValue - 30, 2}, {kMaxValue, 3}};
   EXPECT_EQ(decode<Point>(encode(std::span<const Point>(points))), points);
 }
@@ -193,7 +193,7 @@ RC_GTEST_PROP(Aggregate, StatisticsAreExactForAnySplit, (const std::vector<std::
   RC_ASSERT(whole.mean() <= static_cast<double>(whole.max));
 }
 
-TEST(Aggregate, ASumBeyondItsTypeStaysBetweenMinAndMax) {
+TEST(Aggregate, OverflowingSumKeepsMeanWithinBounds) {
   Aggregate all;
   for (int i = 0; i < 5; ++i) {
     all.add(kMinValue);

@@ -26,7 +26,8 @@
 
 namespace gpuyard::history {
 
-// How often a GPU's new minutes go to disk, in ms. A daemon that is killed loses at most this much.
+// A GPU's new minutes go to disk at this interval, in ms. A daemon that is killed loses at most
+// this much.
 inline constexpr std::int64_t kSaveIntervalMs = 5 * kMinuteMs;
 
 class History {

@@ -74,13 +74,13 @@ class HistoryTest : public ::testing::Test {
 
   ManualLoop loop_;
   ManualWorker worker_;
-  std::shared_ptr<FakeStore> store_ = std::make_shared<FakeStore>();
+  std::shared_ptr<FakeMinuteStorage> store_ = std::make_shared<FakeMinuteStorage>();
   std::vector<std::string> uuids_ = {"GPU-1"};
   std::int64_t fed_ = 0;
   History history_{loop_, worker_, store_, "boot"};
 };
 
-TEST_F(HistoryTest, AClockSetForwardNeitherDoublesNorReordersPoints) {
+TEST_F(HistoryTest, ClockSetForwardKeepsPointsInOrder) {
   run_for(100s);
   loop_.step_wall(1h);
   run_for(100s);
@@ -91,7 +91,7 @@ TEST_F(HistoryTest, AClockSetForwardNeitherDoublesNorReordersPoints) {
   EXPECT_EQ(answer.points.back().wall_ms, history_.now_ms() - 1000);
 }
 
-TEST_F(HistoryTest, AClockSetBackNeitherDoublesNorReordersPoints) {
+TEST_F(HistoryTest, ClockSetBackKeepsPointsInOrder) {
   run_for(100s);
   loop_.step_wall(-1h);
   run_for(100s);
@@ -165,7 +165,7 @@ TEST_F(HistoryTest, GpusArePutOneAtATime) {
   EXPECT_EQ(store_->puts, 4);
 }
 
-TEST_F(HistoryTest, AtTheEndEverythingIsPut) {
+TEST_F(HistoryTest, FlushPutsEverything) {
   uuids_ = {"A", "B"};
   run_for(30s);
   history_.flush();
@@ -173,7 +173,7 @@ TEST_F(HistoryTest, AtTheEndEverythingIsPut) {
   EXPECT_EQ(store_->puts, 2);
 }
 
-TEST_F(HistoryTest, AWorkerThatHasNoRoomIsSaid) {
+TEST_F(HistoryTest, FullWorkerQueueIsBusy) {
   run_for(10s);
   const Query query{"GPU-1", &row_of(Metric::power_draw), 0, 0, history_.now_ms()};
   worker_.full = true;
@@ -184,7 +184,7 @@ TEST_F(HistoryTest, AWorkerThatHasNoRoomIsSaid) {
   EXPECT_EQ(said, Errc::busy);
 }
 
-TEST_F(HistoryTest, AGpuThatWasNeverSeenHasNoPoints) {
+TEST_F(HistoryTest, UnknownGpuHasNoPoints) {
   run_for(10s);
   EXPECT_TRUE(ask(100s, "GPU-none").points.empty());
 }

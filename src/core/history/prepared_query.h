@@ -72,7 +72,7 @@ struct PreparedQuery {
 // back, that is minutes, the newest of them from memory. A failure of the storage is a note.
 QueryResult execute_query(const PreparedQuery&, MinuteStorage&);
 
-// How far before a moment its value may have been read, however coarsely it is kept.
+// Returns how long before a moment its value may have been read, however coarsely it is kept.
 std::int64_t max_age_of(std::int64_t cadence_ms);
 // Returns the value at the end of a result: its newest reading, or the mean of the newest step (of
 // a counter its end), if that is as near as its resolution allows. Nothing: a gap, or nothing kept.

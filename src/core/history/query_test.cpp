@@ -13,7 +13,7 @@ std::int64_t moment(std::string_view text) {
   return parsed ? *parsed : -1;
 }
 
-TEST(ParseMoment, IsBeforeNowOrATimeOfTheCalendar) {
+TEST(ParseMoment, RelativeAndCalendarTimesAreAccepted) {
   EXPECT_EQ(moment("2h"), kNow - 7'200'000);
   EXPECT_EQ(moment("0.5h"), kNow - 1'800'000);
   EXPECT_EQ(moment("7d"), kNow - 7 * 86'400'000LL);
@@ -66,7 +66,7 @@ Metric named(std::string_view name) {
   return row ? (*row)->metric : Metric::name;
 }
 
-TEST(FindRow, TakesEveryNameThatPeopleHave) {
+TEST(FindRow, EveryCommonNameIsAccepted) {
   for (const char* name : {"power_draw", "power_draw_w", "power.draw", "power", "POWER"}) {
     EXPECT_EQ(named(name), Metric::power_draw) << name;
   }
@@ -75,7 +75,7 @@ TEST(FindRow, TakesEveryNameThatPeopleHave) {
   EXPECT_EQ(named("utilization.memory"), Metric::utilization_memory);
 }
 
-TEST(FindRow, ABeginningOfSeveralNamesThem) {
+TEST(FindRow, AmbiguousPrefixErrorListsNames) {
   const auto row = find_row("temperature_");
   ASSERT_FALSE(row);
   EXPECT_NE(row.error().message.find("temperature_core_celsius, temperature_memory_celsius"),

@@ -14,7 +14,7 @@ Key key_of(const Series& series) {
   return {series.metric(), series.element()};
 }
 
-std::int64_t in_ms(TimePoint when) {
+std::int64_t to_ms(TimePoint when) {
   return to_milliseconds(when.time_since_epoch());
 }
 
@@ -33,7 +33,7 @@ const Series* Rings::Gpu::find(Metric metric, std::uint16_t element) const {
 }
 
 void Rings::append(const Snapshot& snapshot) {
-  const std::int64_t now_ms = in_ms(snapshot.taken);
+  const std::int64_t now_ms = to_ms(snapshot.taken);
   for (const DeviceState& device : snapshot.devices) {
     if (device.info.uuid.empty()) continue;
     append(gpus_[device.info.uuid], device.sample, now_ms);
@@ -60,7 +60,7 @@ void Rings::append(Gpu& gpu, const Sample& sample, std::int64_t now_ms) {
     }
     Series& series = gpu.series[at];
     const std::size_t before = series.bytes();
-    if (!series.append(in_ms(reading.taken), *number)) continue;
+    if (!series.append(to_ms(reading.taken), *number)) continue;
     gpu.last_append_ms = now_ms;
     grew = grew || series.bytes() != before;
   }

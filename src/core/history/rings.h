@@ -209,8 +209,8 @@ class Series {
 // The most heap of one GPU's history, in bytes. A day of an H100 takes a seventh of it
 // (docs/performance.md).
 inline constexpr std::size_t kMaxBytesPerGpu = std::size_t{8} * 1024 * 1024;
-// How many GPUs have a history. GPUs that were exchanged or simulated are evicted after a day, or
-// sooner if there are more.
+// The largest number of GPUs with a history. GPUs that were exchanged or simulated are evicted
+// after a day, or sooner if there are more.
 inline constexpr std::size_t kMaxGpus = 128;
 
 class Rings {

@@ -53,7 +53,7 @@ TEST(Rings, AMissingReadingIsNoPoint) {
   EXPECT_EQ(readings_of(rings, "A"), 1U);
 }
 
-TEST(Rings, AGpuThatReturnsUnderAnotherIndexGoesOn) {
+TEST(Rings, GpuReturningUnderNewIndexContinues) {
   Rings rings;
   rings.append(at(kStart, {gpu("A", kStart, 1, 0), gpu("B", kStart, 1, 1)}));
   rings.append(at(kStart + 1s, {gpu("B", kStart + 1s, 1, 0)}));
@@ -62,7 +62,7 @@ TEST(Rings, AGpuThatReturnsUnderAnotherIndexGoesOn) {
   EXPECT_EQ(readings_of(rings, "B"), 3U);
 }
 
-TEST(Rings, AGpuThatWouldNotOpenIsNotKnown) {
+TEST(Rings, GpuThatFailedToOpenIsIgnored) {
   Rings rings;
   DeviceState closed = gpu("", kStart, 1);
   rings.append(at(kStart, {closed}));
@@ -83,7 +83,7 @@ TEST(Rings, InventoryAndWordsAreNotRemembered) {
   EXPECT_EQ(rings.find("A")->find(Metric::fan_speed, 0), nullptr);
 }
 
-TEST(Rings, AGpuThatIsGoneForADayIsForgotten) {
+TEST(Rings, GpuAbsentForDayIsEvicted) {
   Rings rings;
   rings.append(at(kStart, {gpu("A", kStart, 1), gpu("B", kStart, 1)}));
   for (auto now = kStart; now < kStart + 26h; now += 1min)
@@ -92,7 +92,7 @@ TEST(Rings, AGpuThatIsGoneForADayIsForgotten) {
   EXPECT_NE(rings.find("B"), nullptr);
 }
 
-TEST(Rings, OfTooManyGpusTheLongestGoneAreForgotten) {
+TEST(Rings, ExcessGpusEvictLongestAbsent) {
   Rings rings;
   for (std::size_t i = 0; i < kMaxGpus + 10; ++i) {
     const auto now = kStart + std::chrono::seconds(i);
@@ -186,7 +186,7 @@ TEST(Series, JitterOfMillisecondsIsNotKept) {
   EXPECT_EQ(points[4].at_ms, 14'060) << "beyond jitter it is its own time";
 }
 
-TEST(Series, ALateReadingAndTheNextAreBothKept) {
+TEST(Series, LateAndNextReadingAreBothKept) {
   Series series = one();
   series.append(10'000, 1);
   series.append(10'960, 2);  // kept as of 11'000

@@ -9,7 +9,7 @@
 
 namespace gpuyard::history {
 
-class FakeStore final : public MinuteStorage {
+class FakeMinuteStorage final : public MinuteStorage {
  public:
   Result<void> put(const DaemonRun& present, const std::vector<SeriesMinutes>& minutes) override {
     ++puts;

@@ -84,7 +84,7 @@ std::vector<TimelinePoint> timeline(const std::vector<BootSegment>& segments, co
 
 namespace {
 
-// How far the offset has to move, in ms, before it is taken over. Less is the time between two
+// The offset is taken over once it has moved this far, in ms. Less is the time between two
 // system calls, or a clock that is slewed: following it would move the points at every query.
 constexpr std::int64_t kMinOffsetChangeMs = 100;
 // A move of the offset that means that the clock was set, in ms.

@@ -38,7 +38,7 @@ TEST(Timeline, AMissingReadingIsOneGap) {
       << "so is a night of suspend";
 }
 
-TEST(Timeline, AReadingThatIsALittleLateIsNoGap) {
+TEST(Timeline, SlightlyLateReadingIsNoGap) {
   EXPECT_EQ(times(timeline({{"a", 0, {bucket(1000), bucket(2400)}}}, kReadings)),
             (std::vector<std::int64_t>{1000, 2400}));
 }
@@ -48,7 +48,7 @@ TEST(Timeline, TensWithoutReadingsAreAGap) {
             (std::vector<std::int64_t>{10'000, 20'000, -30'000, 50'000}));
 }
 
-TEST(Timeline, ARhythmOfAMinuteMayMissAMinutesSpan) {
+TEST(Timeline, MinuteCadenceMayLeaveMinuteEmpty) {
   // Readings at 59 s, 120 s and 180 s: the second minute has none, and none is missing.
   const Grain minutes{60'000, kMinuteMs, kMinuteMs};
   EXPECT_EQ(times(timeline({{"a", 0, {bucket(0), bucket(120'000), bucket(180'000)}}}, minutes)),
@@ -72,7 +72,7 @@ TEST(Timeline, TwoRunsInOneMinuteAreOnePoint) {
   EXPECT_EQ(points[0].aggregate.mean(), 20);
 }
 
-TEST(Timeline, LongerStepsBeginAtRoundTimesOfTheWall) {
+TEST(Timeline, LongStepsBeginAtRoundWallTimes) {
   const Grain grain{1000, kTenSecondsMs, kMinuteMs};
   std::vector<Bucket> buckets;
   for (int i = 0; i < 12; ++i) buckets.push_back(bucket(1'000'000 + i * kTenSecondsMs, i));
@@ -124,7 +124,7 @@ class PreparedQueryTest : public ::testing::Test {
   }
 
   std::int64_t now_ = 0;
-  FakeStore store_;
+  FakeMinuteStorage store_;
 };
 
 TEST_F(PreparedQueryTest, TheLastMinutesAreReadings) {
@@ -137,7 +137,7 @@ TEST_F(PreparedQueryTest, TheLastMinutesAreReadings) {
   EXPECT_THAT(answer.notes, IsEmpty());
 }
 
-TEST_F(PreparedQueryTest, MorePointsThanWantedBecomeStepsOfARoundLength) {
+TEST_F(PreparedQueryTest, ExcessPointsBecomeRoundSteps) {
   PreparedQuery lookup = after(3500, 3400);
   lookup.query.points = 100;
   const QueryResult answer = history::execute_query(lookup, store_);
@@ -190,7 +190,7 @@ TEST_F(PreparedQueryTest, MinutesOnDiskAndInMemoryCountOnce) {
   EXPECT_EQ(readings_in(history::execute_query(lookup, store_)), 301U);
 }
 
-TEST_F(PreparedQueryTest, AStoreThatFailsIsANoteAndMemoryAnswers) {
+TEST_F(PreparedQueryTest, FailedStorageAddsNoteToMemoryResult) {
   store_.broken = Error{Errc::unavailable, "disk I/O error"};
   store_.said = {"history.db began anew"};
   const QueryResult answer = history::execute_query(after(300, 7200), store_);
@@ -230,7 +230,7 @@ WallTime wall(std::int64_t ms) {
   return WallTime(milliseconds(ms));
 }
 
-TEST(WallClock, AStepMovesTheWholeBootAndIsRemembered) {
+TEST(WallClock, ClockStepShiftsBootAndIsRecorded) {
   WallClock clock("boot");
   clock.update(boot(1000), wall(500'000));
   EXPECT_EQ(clock.run().wall_offset_ms, 499'000);
@@ -259,14 +259,14 @@ TEST(WallClock, RepeatedStepsAreBounded) {
   EXPECT_EQ(clock.run().clock_steps.size(), kMaxClockSteps);
 }
 
-TEST(Settle, RunsOfSameBootUseNewestOffset) {
+TEST(AlignRuns, RunsOfSameBootUseNewestOffset) {
   std::vector<DaemonRun> runs = {{"a", 100, {}, 0, 10}, {"a", 900, {}, 20, 30}};
   align_runs(runs);
   EXPECT_EQ(runs[0].wall_offset_ms, 900);
   EXPECT_EQ(runs[1].wall_offset_ms, 900);
 }
 
-TEST(Settle, OverlappingBootIsShiftedBeforeNextBoot) {
+TEST(AlignRuns, OverlappingBootIsShiftedBeforeNextBoot) {
   // The first boot ran from 10'000 to 11'000, but the next one began at 5'000.
   std::vector<DaemonRun> runs = {
       {"a", 10'000, {}, 0, 500}, {"a", 10'000, {}, 600, 1000}, {"b", 5'000, {}, 0, 100}};
@@ -276,7 +276,7 @@ TEST(Settle, OverlappingBootIsShiftedBeforeNextBoot) {
   EXPECT_EQ(runs[0].wall_offset_ms, runs[1].wall_offset_ms);
 }
 
-TEST(Settle, OrderedBootsStayUnchanged) {
+TEST(AlignRuns, OrderedBootsStayUnchanged) {
   const std::vector<DaemonRun> runs = {{"a", 1000, {}, 0, 500}, {"b", 2000, {}, 0, 100}};
   std::vector<DaemonRun> settled = runs;
   align_runs(settled);

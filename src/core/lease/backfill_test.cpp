@@ -1,4 +1,4 @@
-// Which claim may overtake the first waiting one, and how often.
+// The claims that may overtake the first waiting one, and how often.
 #include <random>
 #include <vector>
 
@@ -32,7 +32,7 @@ struct BackfillFixture : SchedulerFixture {
 TEST(Backfill, ClaimEndingBeforeHeadStartOvertakes) {
   BackfillFixture crowd(10 * kMinute);
   EXPECT_TRUE(crowd.held(crowd.claim(1, 10 * kMinute)));
-  EXPECT_EQ(crowd.core.find(crowd.head)->overtakes, 0U) << "it costs the first nothing";
+  EXPECT_EQ(crowd.scheduler.find(crowd.head)->overtakes, 0U) << "it costs the first nothing";
 }
 
 TEST(Backfill, ClaimEndingAfterHeadStartWaits) {
@@ -66,7 +66,7 @@ TEST(Backfill, UnknownHoldTimeAllowsSixteenOvertakes) {
   for (unsigned i = 1; i <= Scheduler::kMaxOvertakes; ++i) {
     const Ticket passer = crowd.claim(1);
     ASSERT_TRUE(crowd.held(passer)) << i;
-    EXPECT_EQ(crowd.core.find(crowd.head)->overtakes, i);
+    EXPECT_EQ(crowd.scheduler.find(crowd.head)->overtakes, i);
     crowd.release(passer);
   }
   EXPECT_TRUE(crowd.waits(crowd.claim(1)));
@@ -77,7 +77,7 @@ TEST(Backfill, UnknownHoldTimeAllowsSixteenOvertakes) {
 TEST(Backfill, OvertakeIsReportedInEffects) {
   BackfillFixture crowd(std::nullopt);
   Effects effects;
-  crowd.core.claim(crowd.want(1), crowd.now, effects);
+  crowd.scheduler.claim(crowd.want(1), crowd.now, effects);
   EXPECT_EQ(effects.overtaken, Tickets{crowd.head});
 }
 
@@ -104,7 +104,7 @@ TEST(Backfill, GpuUselessToHeadIsNoOvertake) {
   fixture.claim(fixture.only(slots({0})));
   const Ticket head = fixture.claim(fixture.only(slots({0, 1}), 2));
   EXPECT_TRUE(fixture.held(fixture.claim(fixture.only(slots({2})))));
-  EXPECT_EQ(fixture.core.find(head)->overtakes, 0U);
+  EXPECT_EQ(fixture.scheduler.find(head)->overtakes, 0U);
 }
 
 // Overtakes are few, so none is spent without need.
@@ -114,12 +114,12 @@ TEST(Backfill, UnwantedGpuIsPreferredToOvertaking) {
   const Ticket head = fixture.claim(fixture.only(slots({0, 1}), 2));
   const Ticket any = fixture.claim(1);
   EXPECT_EQ(fixture.gpus(any), slots({2}));
-  EXPECT_EQ(fixture.core.find(head)->overtakes, 0U);
+  EXPECT_EQ(fixture.scheduler.find(head)->overtakes, 0U);
 }
 
 TEST(Backfill, HoldBeyondMaxIsReportedOnce) {
   BackfillFixture crowd(10 * kMinute);
-  EXPECT_EQ(crowd.core.next_due(), TimePoint{} + 10 * kMinute);
+  EXPECT_EQ(crowd.scheduler.next_due(), TimePoint{} + 10 * kMinute);
   EXPECT_TRUE(crowd.pass(9 * kMinute).overdue.empty());
   EXPECT_EQ(crowd.pass(kMinute).overdue, Tickets{crowd.holder});
   EXPECT_TRUE(crowd.pass(kMinute).overdue.empty()) << "once";
@@ -131,7 +131,7 @@ TEST(Backfill, OverdueHolderAllowsCountedOvertakes) {
   const Ticket waits = crowd.claim(1);
   EXPECT_TRUE(crowd.waits(waits));
   EXPECT_EQ(crowd.pass(10 * kMinute).granted, Tickets{waits});
-  EXPECT_EQ(crowd.core.find(crowd.head)->overtakes, 1U);
+  EXPECT_EQ(crowd.scheduler.find(crowd.head)->overtakes, 1U);
 }
 
 TEST(Backfill, OverdueOwnerCannotOvertakeForADay) {
@@ -145,13 +145,13 @@ TEST(Backfill, OverdueOwnerCannotOvertakeForADay) {
   EXPECT_TRUE(fixture.waits(mistrusted));
   EXPECT_TRUE(fixture.held(trusted));
   fixture.release(trusted);
-  EXPECT_EQ(fixture.core.next_due(), TimePoint{} + kMinute + Scheduler::kOverduePenalty);
+  EXPECT_EQ(fixture.scheduler.next_due(), TimePoint{} + kMinute + Scheduler::kOverduePenalty);
   EXPECT_EQ(fixture.pass(Scheduler::kOverduePenalty).granted, Tickets{mistrusted});
 }
 
 // Otherwise a claim that comes in the second in which a lease drains could keep the first waiting
 // for days.
-TEST(Backfill, TheFirstKeepsItsReservationWhileALeaseDrains) {
+TEST(Backfill, DrainingLeaseKeepsHeadReservation) {
   BackfillFixture crowd(10 * kMinute, {.drains = true});
   crowd.release(crowd.holder);
   EXPECT_TRUE(crowd.waits(crowd.claim(1)));
@@ -163,23 +163,23 @@ TEST(Backfill, OverdueDrainAllowsCountedOvertakes) {
   crowd.release(crowd.holder);
   const Ticket waits = crowd.claim(1);
   EXPECT_EQ(crowd.pass(10 * kMinute).granted, Tickets{waits});
-  EXPECT_EQ(crowd.core.find(crowd.head)->overtakes, 1U);
-  EXPECT_EQ(crowd.core.next_due(), std::nullopt) << "its owner is not to blame";
+  EXPECT_EQ(crowd.scheduler.find(crowd.head)->overtakes, 1U);
+  EXPECT_EQ(crowd.scheduler.next_due(), std::nullopt) << "its owner is not to blame";
 }
 
-TEST(Backfill, MistrustOutlivesARestart) {
+TEST(Backfill, OverduePenaltySurvivesRestore) {
   SchedulerFixture fixture(1);
   const Ticket late = fixture.claim(1, kMinute);
   fixture.pass(kMinute);
   Scheduler again;
   ASSERT_TRUE(again.add(gpu_named("GPU-0")));
-  again.restore(*fixture.core.find(late));
-  again.restore_counters(fixture.core.last_ticket(), fixture.core.last_fence());
-  EXPECT_EQ(again, fixture.core);
+  again.restore(*fixture.scheduler.find(late));
+  again.restore_counters(fixture.scheduler.last_ticket(), fixture.scheduler.last_fence());
+  EXPECT_EQ(again, fixture.scheduler);
   EXPECT_EQ(again.next_due(), TimePoint{} + kMinute + Scheduler::kOverduePenalty);
 }
 
-TEST(Backfill, ATimeTooLongForTheClockIsForEver) {
+TEST(Backfill, HoldTimeOverflowIsUnbounded) {
   BackfillFixture crowd(Duration::max());
   EXPECT_TRUE(crowd.held(crowd.claim(1, Duration::max()))) << "both end with time itself";
 }
@@ -204,14 +204,14 @@ TEST(Backfill, SixtyFifthClassReservesItsGpus) {
   EXPECT_TRUE(fixture.waits(fixture.claim(two_of(fixture, 71, 71))));
   const Ticket behind = fixture.claim(fixture.only(slots({71})));
   EXPECT_TRUE(fixture.waits(behind));
-  EXPECT_EQ(fixture.outlook(behind).reason, WaitReason::behind_earlier);
+  EXPECT_EQ(fixture.queue_position(behind).reason, WaitReason::behind_earlier);
   EXPECT_TRUE(fixture.held(fixture.claim(fixture.only(slots({72})))))
       << "nobody before it could use it";
   fixture.release(all);
   EXPECT_TRUE(fixture.held(behind));
 }
 
-TEST(Backfill, OneUserKeepsBackForEightClassesAtMost) {
+TEST(Backfill, NinthClassOfOneUserIsUnprotected) {
   SchedulerFixture fixture(20);
   fixture.claim(fixture.only(slots({0})));
   constexpr std::uint32_t kGreedy = 7;
@@ -223,7 +223,7 @@ TEST(Backfill, OneUserKeepsBackForEightClassesAtMost) {
     EXPECT_TRUE(fixture.held(other));
     fixture.release(other);
   }
-  EXPECT_EQ(fixture.core.find(ninth)->overtakes, 0U);
+  EXPECT_EQ(fixture.scheduler.find(ninth)->overtakes, 0U);
 }
 
 RC_GTEST_PROP(Backfill, DisjointClaimIsGrantedAtOnce, (unsigned seed)) {
@@ -236,9 +236,9 @@ RC_GTEST_PROP(Backfill, DisjointClaimIsGrantedAtOnce, (unsigned seed)) {
     GpuRequest request = fixture.only(slots({first, second}), first == second ? 1 : 2);
     request.owner = static_cast<std::uint32_t>(chance() % 100);
     GpuSet others;
-    for (const auto& [ticket, claim] : fixture.core.waiting_claims())
+    for (const auto& [ticket, claim] : fixture.scheduler.waiting_claims())
       others |= claim.request.eligible;
-    const bool free = !fixture.core.holder(first) && !fixture.core.holder(second);
+    const bool free = !fixture.scheduler.holder(first) && !fixture.scheduler.holder(second);
     const Ticket ticket = fixture.claim(request);
     if (free && (request.eligible & others).none()) RC_ASSERT(fixture.held(ticket));
   }

@@ -20,7 +20,7 @@ constexpr int kClaims = 20'000;
 constexpr double kLoad = 0.60;
 constexpr double kMeanMinutes = 60;
 
-struct Asked {
+struct SimulatedClaim {
   TimePoint at;
   unsigned gpus;
   Duration holds;
@@ -45,10 +45,10 @@ class Dice {
   std::mt19937_64 engine_;
 };
 
-std::vector<Asked> a_year(std::uint64_t seed) {
+std::vector<SimulatedClaim> a_year(std::uint64_t seed) {
   constexpr double kMeanGpus = 0.62 + 0.20 * 2 + 0.10 * 4 + 0.08 * 8;
   Dice dice(seed);
-  std::vector<Asked> all;
+  std::vector<SimulatedClaim> all;
   TimePoint at{};
   for (int i = 0; i < kClaims; ++i) {
     at += dice.exponential(kMeanMinutes * kMeanGpus / (kGpus * kLoad));
@@ -64,20 +64,21 @@ struct Waits {
   double mean = 0;  // minutes
   double mean_of_eight = 0;
   double p99_of_eight = 0;
-  unsigned most_passed = 0;
+  unsigned max_overtakes = 0;
 };
 
 // Runs the jobs against a scheduler, event by event.
 class Simulation {
  public:
-  Simulation(Fairness fairness, bool they_say) : fixture_(kGpus, fairness), they_say_(they_say) {}
+  Simulation(Fairness fairness, bool they_say)
+      : fixture_(kGpus, fairness), declares_hold_time_(they_say) {}
 
-  Waits run(const std::vector<Asked>& all) {
-    for (const Asked& asked : all) {
+  Waits run(const std::vector<SimulatedClaim>& all) {
+    for (const SimulatedClaim& asked : all) {
       release_until(asked.at);
       fixture_.now = asked.at;
-      const Ticket ticket =
-          fixture_.claim(asked.gpus, they_say_ ? std::optional(asked.says) : std::nullopt);
+      const Ticket ticket = fixture_.claim(
+          asked.gpus, declares_hold_time_ ? std::optional(asked.says) : std::nullopt);
       asked_[ticket] = &asked;
       take_grants();
     }
@@ -99,12 +100,12 @@ class Simulation {
 
   void take_grants() {
     for (const Ticket ticket : fixture_.granted) {
-      const Asked& asked = *asked_.extract(ticket).mapped();
+      const SimulatedClaim& asked = *asked_.extract(ticket).mapped();
       const double minutes =
           std::chrono::duration<double, std::ratio<60>>(fixture_.now - asked.at).count();
       all_.push_back(minutes);
       if (asked.gpus == kGpus) eight_.push_back(minutes);
-      most_passed_ = std::max(most_passed_, fixture_.core.find(ticket)->overtakes);
+      most_passed_ = std::max(most_passed_, fixture_.scheduler.find(ticket)->overtakes);
       ends_.emplace(fixture_.now + asked.holds, ticket);
     }
     fixture_.granted.clear();
@@ -122,8 +123,8 @@ class Simulation {
   }
 
   SchedulerFixture fixture_;
-  bool they_say_;
-  std::map<Ticket, const Asked*> asked_;
+  bool declares_hold_time_;
+  std::map<Ticket, const SimulatedClaim*> asked_;
   std::multimap<TimePoint, Ticket> ends_;
   std::vector<double> all_;
   std::vector<double> eight_;
@@ -133,7 +134,7 @@ class Simulation {
 Waits show(const char* name, const Waits& waits) {
   fmt::print(
       "{:<28} mean of all {:5.0f} min, of 8 GPUs {:5.0f}, p99 of 8 GPUs {:5.0f}, most passes {}\n",
-      name, waits.mean, waits.mean_of_eight, waits.p99_of_eight, waits.most_passed);
+      name, waits.mean, waits.mean_of_eight, waits.p99_of_eight, waits.max_overtakes);
   return waits;
 }
 
@@ -147,10 +148,10 @@ TEST(Fairness, BackfillShortensWaitsAlsoForLargeClaims) {
     EXPECT_LT(timed.mean_of_eight, strict.mean_of_eight);
     EXPECT_LT(timed.p99_of_eight, strict.p99_of_eight);
     EXPECT_LT(untimed.mean, strict.mean);
-    EXPECT_EQ(strict.most_passed, 0U);
-    EXPECT_EQ(timed.most_passed, 0U) << "when it begins is always known";
-    EXPECT_GT(untimed.most_passed, 0U);
-    EXPECT_LE(untimed.most_passed, Scheduler::kMaxOvertakes);
+    EXPECT_EQ(strict.max_overtakes, 0U);
+    EXPECT_EQ(timed.max_overtakes, 0U) << "when it begins is always known";
+    EXPECT_GT(untimed.max_overtakes, 0U);
+    EXPECT_LE(untimed.max_overtakes, Scheduler::kMaxOvertakes);
   }
 }
 

@@ -41,7 +41,7 @@ struct PoolGpu {
   std::optional<std::int64_t> temperature_c = {};
 };
 
-// A word and a sentence.
+// The reason as a word and as a sentence.
 using WithheldReason = std::pair<std::string, std::string>;
 
 class GpuPool {
@@ -52,7 +52,7 @@ class GpuPool {
 
   explicit GpuPool(Scheduler& scheduler) : scheduler_(scheduler) {}
 
-  // How old a reading of a GPU may be when it arrives.
+  // The largest age of a reading of a GPU when it arrives.
   static constexpr Duration kMaxReadingAge = std::chrono::seconds(2);
 
   // Accepts all present GPUs. Removes one that is gone and not leased.
@@ -67,7 +67,7 @@ class GpuPool {
   std::optional<Cordon> uncordon(const DeviceId&, const std::string& by, WallTime now);
   // Returns the GPU's own cordon merged with that of all GPUs.
   std::optional<Cordon> cordon_of(const DeviceId&) const;
-  // Why a withholding of the GPU cannot be overridden: it is withheld for something that is known.
+  // Returns why a withholding cannot be overridden: the GPU is withheld for something known.
   std::optional<Error> override_error(const DeviceId& gpu) const;
   // Leases the GPU although it is withheld for this word, kUnknown or kInUse, until it is withheld
   // for no reason or for another one.
@@ -112,7 +112,7 @@ class GpuPool {
   bool is_complete() const { return is_complete_; }  // update_gpus() was called
 
  private:
-  // How long a process may be missing from the lists and still count as there.
+  // A process that is missing from the lists counts as present for this long.
   static constexpr Duration kMissingGrace = std::chrono::seconds(10);
   struct UnleasedUse {
     TimePoint since;
@@ -127,7 +127,7 @@ class GpuPool {
                                                TimePoint now);
   void update_activity(const PoolGpu&);
   std::optional<std::int64_t> hidden_bytes(const DeviceId&) const;
-  // Why it is withheld, whatever was overridden: by what is known of the GPU itself, or by its use.
+  // Returns why it is withheld, regardless of overrides: by facts of the GPU itself, or by its use.
   std::optional<WithheldReason> own_withheld_reason(const PoolGpu&) const;
   std::optional<WithheldReason> hidden_use(const DeviceId&) const;
   bool is_overridden(const DeviceId&, std::string_view word) const;

@@ -19,7 +19,7 @@ Activity idle(int second) {
   return {at(second)};
 }
 
-TEST(HiddenWork, IsFoundAfterThreeBusyReadingsInARow) {
+TEST(HiddenWork, ThreeConsecutiveBusyReadingsAreEvidence) {
   HiddenWork work;
   work.update(idle(0));
   work.update(busy(1));
@@ -29,7 +29,7 @@ TEST(HiddenWork, IsFoundAfterThreeBusyReadingsInARow) {
   EXPECT_EQ(work.evidence(), "97 % utilisation");
 }
 
-TEST(HiddenWork, OneReadingNotedTwiceCountsOnce) {
+TEST(HiddenWork, RepeatedReadingCountsOnce) {
   HiddenWork work;
   work.update(idle(0));
   for (int i = 0; i < 5; ++i) work.update(busy(1));
@@ -50,7 +50,7 @@ TEST(HiddenWork, ABusyFirstReadingIsEnough) {
   EXPECT_TRUE(work.evidence());
 }
 
-TEST(HiddenWork, LastsUntilTheGpuWasIdleForTenSeconds) {
+TEST(HiddenWork, EvidenceLastsUntilTenIdleSeconds) {
   HiddenWork work;
   work.update(busy(0));
   work.update(idle(9));
@@ -59,7 +59,7 @@ TEST(HiddenWork, LastsUntilTheGpuWasIdleForTenSeconds) {
   EXPECT_FALSE(work.evidence());
 }
 
-TEST(HiddenWork, WorkThatIsAccountedForIsNotHidden) {
+TEST(HiddenWork, AccountedWorkIsNotHidden) {
   HiddenWork work;
   work.update(busy(0));
   work.mark_accounted();

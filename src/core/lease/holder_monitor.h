@@ -1,4 +1,4 @@
-// The processes that leases are bound to: who they are, and when they are gone. Lives on the io
+// The processes that leases are bound to: their identity, and when they are gone. Lives on the io
 // thread.
 #pragma once
 

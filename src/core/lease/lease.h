@@ -18,7 +18,7 @@
 
 namespace gpuyard::lease {
 
-// How long a lease lasts.
+// The lifetime of a lease.
 enum class Binding : std::uint8_t {
   run,       // as long as the command of `gpuyard run` and its leftover
   process,   // as long as the process that claimed it
@@ -38,7 +38,7 @@ inline bool has_gpus(LeaseState state) {
   return state == LeaseState::held || state == LeaseState::draining;
 }
 
-// Why a lease has ended, or drains.
+// The reason why a lease has ended, or drains.
 enum class EndReason : std::uint8_t {
   released,     // by its holder
   exited,       // the process or the command is gone
@@ -62,14 +62,14 @@ struct ProcessKey {
   friend auto operator<=>(const ProcessKey&, const ProcessKey&) = default;
 };
 
-// What a claim asked for, verbatim. The same spec under the same id is the same call repeated.
+// The request of a claim, verbatim. The same spec under the same id is the same call repeated.
 struct LeaseSpec {
   unsigned gpus = 1;
   std::int64_t min_free_bytes = 0;             // on each
   std::string model = {};                      // part of the GPU's name, in any case; "": any
   std::vector<DeviceId> allowed_gpus = {};     // only these; empty: all
   std::optional<Duration> max_hold_time = {};  // how long it says to hold the GPUs
-  // How long it waits; empty: without limit; zero: not at all.
+  // The longest wait; empty: without limit; zero: no wait.
   std::optional<Duration> wait_timeout = {};
   Binding binding = Binding::process;
   Duration ttl = {};      // detached: how long it lasts without renewal
@@ -127,7 +127,7 @@ inline constexpr Duration kMinTtl = std::chrono::seconds(10);
 // The longest time of a detached lease from its grant on, however often it is renewed.
 inline constexpr Duration kMaxDetachedTime = std::chrono::hours(24 * 30);
 
-// Returns the owner of settings that end with a lease, and back; "" for other owners.
+// Convert between a lease and the owner of its settings; "" for other owners.
 inline constexpr std::string_view kOwnerPrefix = "lease:";
 std::string owner_of(std::string_view lease);
 std::string_view lease_of(std::string_view owner);

@@ -129,9 +129,9 @@ class FakeObserver final : public ProcessObserver {
 
   void observe(std::vector<ObservedLease> suspects, std::vector<DeviceId> gpus, bool,
                std::function<void(Observation)> seen) override {
-    ++looks;
+    ++observation_count;
     if (blind) return;
-    loop_.post([this, suspects, gpus, seen] { seen(sight(suspects, gpus)); });
+    loop_.post([this, suspects, gpus, seen] { seen(make_observation(suspects, gpus)); });
   }
 
   void signal(std::vector<ProcessKey> to, int number, std::optional<std::uint32_t> only_of,
@@ -139,9 +139,9 @@ class FakeObserver final : public ProcessObserver {
     std::vector<SignalFailure> left;
     for (const ProcessKey& one : to) {
       const auto found = running.find(one.pid);
-      const bool his =
+      const bool is_allowed =
           found != running.end() && (!only_of || found->second.identity.uid == *only_of);
-      if (his && may_signal) {
+      if (is_allowed && may_signal) {
         signals.emplace_back(one.pid, number);
       } else if (found != running.end()) {
         left.push_back({one, {Errc::denied, "it is another user's"}});
@@ -150,38 +150,38 @@ class FakeObserver final : public ProcessObserver {
     loop_.post([done, left] { done(left); });
   }
 
-  Observation sight(const std::vector<ObservedLease>& suspects,
-                    const std::vector<DeviceId>& gpus) const {
-    Observation sight;
-    sight.taken_at = loop_.now();
+  Observation make_observation(const std::vector<ObservedLease>& suspects,
+                               const std::vector<DeviceId>& gpus) const {
+    Observation observation;
+    observation.taken_at = loop_.now();
     for (const ObservedLease& suspect : suspects) {
-      auto& alive = sight.alive_by_lease[suspect.lease];
+      auto& alive = observation.alive_by_lease[suspect.lease];
       for (const auto& [pid, one] : running) {
         if (!is_of(one, suspect)) continue;
         alive.push_back(one.identity.key);
         const bool known = std::ranges::count(suspect.processes, one.identity.key) > 0;
         if (one.by_container && !known) {
-          sight.by_container[suspect.lease].push_back(one.identity.key);
+          observation.by_container[suspect.lease].push_back(one.identity.key);
         }
       }
     }
     for (const DeviceId& gpu : gpus) {
-      sight.used_bytes[gpu] = used_bytes;
+      observation.used_bytes[gpu] = used_bytes;
       if (unreadable.count(gpu) > 0) {
-        sight.processes_by_gpu[gpu] = std::nullopt;
+        observation.processes_by_gpu[gpu] = std::nullopt;
         continue;
       }
-      auto& list = sight.processes_by_gpu[gpu].emplace();
+      auto& list = observation.processes_by_gpu[gpu].emplace();
       for (const auto& [pid, one] : running) {
         if (one.gpus.count(gpu) > 0) list.push_back(seen(one, gpu, suspects));
       }
     }
-    return sight;
+    return observation;
   }
 
   std::map<std::uint32_t, Running> running;
-  std::size_t looks = 0;          // number of observations requested
-  std::set<DeviceId> unreadable;  // GPUs whose list of processes cannot be read
+  std::size_t observation_count = 0;  // number of observations requested
+  std::set<DeviceId> unreadable;      // GPUs whose list of processes cannot be read
   std::int64_t used_bytes = 0;
   bool slow = false;       // no process is identified in time
   bool may_signal = true;  // if not, the kernel refuses every signal
@@ -237,7 +237,7 @@ class LeaseFixture {
   }
 
   void begin(const std::string& boot = "boot-1") {
-    leases.emplace(loop, ground, disk, policy, boot);
+    leases.emplace(loop, observer, disk, policy, boot);
     leases->on_gpus(fleet);
     leases->start();
     loop.run_posted();
@@ -246,19 +246,19 @@ class LeaseFixture {
 
   // Claims, and runs everything that follows at once.
   Result<Lease> claim(std::uint32_t pid, const std::string& id, LeaseSpec spec = {}) {
-    return heard([&](const LeaseManager::OnLease& answer) {
-      leases->claim(ground.caller(pid), id, spec, answer);
+    return result_of([&](const LeaseManager::OnLease& answer) {
+      leases->claim(observer.caller(pid), id, spec, answer);
     });
   }
   Result<Lease> release(std::uint32_t pid, const std::string& id, ReleaseOptions how = {}) {
-    return heard([&](const LeaseManager::OnLease& answer) {
-      leases->release(ground.caller(pid), id, how, answer);
+    return result_of([&](const LeaseManager::OnLease& answer) {
+      leases->release(observer.caller(pid), id, how, answer);
     });
   }
 
   Result<SignalResult> signal(std::uint32_t pid, const std::string& id, int number) {
     std::optional<Result<SignalResult>> answer;
-    leases->signal(ground.caller(pid), id, number,
+    leases->signal(observer.caller(pid), id, number,
                    [&](Result<SignalResult> result) { answer = std::move(result); });
     loop.run_posted();
     if (!answer) return Error{Errc::timed_out, "no answer"};
@@ -266,7 +266,7 @@ class LeaseFixture {
   }
 
   template <class Ask>
-  Result<Lease> heard(Ask&& ask) {
+  Result<Lease> result_of(Ask&& ask) {
     std::optional<Result<Lease>> answer;
     ask([&](Result<Lease> result) { answer = std::move(result); });
     loop.run_posted();
@@ -281,7 +281,7 @@ class LeaseFixture {
 
   ManualLoop loop;
   FakeDisk disk{loop};
-  FakeObserver ground{loop};
+  FakeObserver observer{loop};
   std::vector<PoolGpu> fleet;
   LeasePolicy policy;  // of the next daemon
   std::optional<LeaseManager> leases;

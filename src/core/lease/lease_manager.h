@@ -47,7 +47,7 @@ struct SignalResult {
   bool checked = true;                       // false: the processes could not be observed in time
 };
 
-// What a claim that does not wait would get now.
+// The GPUs that a claim without waiting would get now.
 struct Offer {
   std::vector<DeviceId> free = {};    // a claim of one GPU would get one of these
   std::vector<DeviceId> chosen = {};  // the GPUs of this claim; empty: it would get none
@@ -68,21 +68,21 @@ class LeaseManager {
 
   // A waiting claim whose client has been away for this long is cancelled (EndReason::unreachable).
   static constexpr Duration kReconnectTimeout = std::chrono::seconds(30);
-  // How long the stream of a held lease may be away while its process lives.
+  // The stream of a held lease may be away for this long while its process lives.
   static constexpr Duration kStreamGrace = std::chrono::seconds(5);
-  // How often draining leases are checked for what is left.
+  // Draining leases are checked for leftovers at this interval.
   static constexpr Duration kDrainPollInterval = std::chrono::milliseconds(250);
-  // How often leases are checked for times that have passed.
+  // Leases are checked for times that have passed at this interval.
   static constexpr Duration kTickInterval = std::chrono::seconds(1);
-  // How long after a disk error the stored state is read again.
+  // The stored state is read again this long after a disk error.
   static constexpr Duration kLoadRetryDelay = std::chrono::seconds(2);
-  // How long after a failed observation of restored leases the next one follows.
+  // Restored leases are observed again this long after a failed observation.
   static constexpr Duration kRecoveryRetryDelay = std::chrono::milliseconds(500);
   // A detached lease has at least this time left after a restart.
   static constexpr Duration kMinTimeAfterRestart = std::chrono::seconds(60);
   // A lease that drains for longer than this is shown in notes().
   static constexpr Duration kLongDrainThreshold = std::chrono::seconds(30);
-  // How long a signal waits for an observation of the processes before it is answered without one.
+  // A signal is answered without an observation of the processes after this time.
   static constexpr Duration kSignalTimeout = std::chrono::seconds(1);
   static constexpr Duration kMinRenewal = std::chrono::seconds(1);  // less changes nothing
   static constexpr std::size_t kMaxKnownProcesses = 4096;  // processes that have or had a lease
@@ -158,7 +158,8 @@ class LeaseManager {
   }
 
   // Sets the one callback for each unleased process that is found on a GPU.
-  void on_unleased_process(std::function<void(const DeviceId&, const ObservedProcess&)> callback) {
+  void set_on_unleased_process(
+      std::function<void(const DeviceId&, const ObservedProcess&)> callback) {
     on_unleased_process_ = std::move(callback);
   }
 
@@ -253,7 +254,7 @@ class LeaseManager {
   Result<Lease> find_owned(const Caller&, const std::string& id, std::optional<Fence>) const;
   GpuRequest gpu_request_of(std::uint32_t uid, const LeaseSpec&) const;
   std::optional<Error> change_error() const;
-  // Set while Slurm allocates the GPUs. With advice for a claim of `gpus` GPUs; 0: without.
+  // The error while Slurm allocates the GPUs, with advice for a claim of `gpus` GPUs; 0: without.
   std::optional<Error> observe_only_error(std::size_t gpus = 0) const;
   void cancel_waiting();
   std::string new_job_id(const std::string& name) const;

@@ -17,28 +17,28 @@ using testing::StartsWith;
 
 constexpr std::uint32_t kRoot = 1;  // the number of a process of root
 
-class SlurmYard : public LeaseFixture {
+class SlurmFixture : public LeaseFixture {
  public:
-  explicit SlurmYard(unsigned gpus = 4, GrantMode mode = GrantMode::automatic)
+  explicit SlurmFixture(unsigned gpus = 4, GrantMode mode = GrantMode::automatic)
       : LeaseFixture(gpus, {.fairness = {}, .mode = mode}) {
-    ground.start(kRoot, 0);
-    ground.start(10);
+    observer.start(kRoot, 0);
+    observer.start(10);
   }
   Result<Lease> begin_job(const std::string& name, std::vector<DeviceId> gpus,
                           std::uint32_t uid = 1000) {
-    return heard([&](const LeaseManager::OnLease& answer) {
-      leases->begin_job(ground.caller(kRoot), {name, uid, std::move(gpus), "train"}, answer);
+    return result_of([&](const LeaseManager::OnLease& answer) {
+      leases->begin_job(observer.caller(kRoot), {name, uid, std::move(gpus), "train"}, answer);
     });
   }
   Result<Lease> end_job(const std::string& name) {
-    return heard([&](const LeaseManager::OnLease& answer) {
-      leases->end_job(ground.caller(kRoot), name, answer);
+    return result_of([&](const LeaseManager::OnLease& answer) {
+      leases->end_job(observer.caller(kRoot), name, answer);
     });
   }
 };
 
 TEST(Jobs, LeaseLastsUntilSlurmReportsEnd) {
-  SlurmYard fixture;
+  SlurmFixture fixture;
   const auto held = fixture.begin_job("slurm-17", {"GPU-2", "GPU-1"});
   ASSERT_TRUE(held);
   EXPECT_EQ(held->state, LeaseState::held);
@@ -60,7 +60,7 @@ TEST(Jobs, LeaseLastsUntilSlurmReportsEnd) {
 
 // The owner of a job ends it through Slurm, not by releasing its lease.
 TEST(Jobs, ReleaseIsReservedToAdministrators) {
-  SlurmYard fixture(1);
+  SlurmFixture fixture(1);
   const auto held = fixture.begin_job("slurm-17", {"GPU-0"});
   ASSERT_TRUE(held);
   EXPECT_EQ(fixture.release(10, held->id).error().code, Errc::denied);
@@ -69,15 +69,15 @@ TEST(Jobs, ReleaseIsReservedToAdministrators) {
 }
 
 TEST(Jobs, RepeatedBeginReturnsSameLease) {
-  SlurmYard fixture;
+  SlurmFixture fixture;
   const auto first = fixture.begin_job("slurm-17", {"GPU-0"});
   const auto again = fixture.begin_job("slurm-17", {"GPU-0"});
   ASSERT_TRUE(first && again);
   EXPECT_EQ(first->id, again->id);
 }
 
-TEST(Jobs, ANumberThatComesAgainIsAnotherJob) {
-  SlurmYard fixture;
+TEST(Jobs, ReusedJobNumberIsNewJob) {
+  SlurmFixture fixture;
   const auto first = fixture.begin_job("slurm-17", {"GPU-0"});
   const auto of_other_gpus = fixture.begin_job("slurm-17", {"GPU-1"});
   const auto of_another_user = fixture.begin_job("slurm-17", {"GPU-1"}, 1001);
@@ -89,7 +89,7 @@ TEST(Jobs, ANumberThatComesAgainIsAnotherJob) {
 }
 
 TEST(Jobs, MissedEndIsInferredFromNextAllocation) {
-  SlurmYard fixture;
+  SlurmFixture fixture;
   const auto forgotten = fixture.begin_job("slurm-17", {"GPU-0", "GPU-1"});
   const auto next = fixture.begin_job("slurm-18", {"GPU-1"});
   ASSERT_TRUE(forgotten && next);
@@ -99,10 +99,10 @@ TEST(Jobs, MissedEndIsInferredFromNextAllocation) {
 }
 
 TEST(Jobs, LeftoverIsNamedWithoutBlockingNextJob) {
-  SlurmYard fixture(1);
+  SlurmFixture fixture(1);
   const auto held = fixture.begin_job("slurm-17", {"GPU-0"});
-  fixture.ground.start(66);
-  fixture.ground.running.at(66).gpus = {"GPU-0"};
+  fixture.observer.start(66);
+  fixture.observer.running.at(66).gpus = {"GPU-0"};
   ASSERT_TRUE(fixture.end_job("slurm-17"));
   fixture.loop.advance(seconds(1));
   const Lease& left = *fixture.leases->find(held->id);
@@ -114,17 +114,17 @@ TEST(Jobs, LeftoverIsNamedWithoutBlockingNextJob) {
 }
 
 TEST(Jobs, UnreadableProcessListReportsNoLeftover) {
-  SlurmYard fixture(1);
+  SlurmFixture fixture(1);
   const auto held = fixture.begin_job("slurm-17", {"GPU-0"});
-  fixture.ground.unreadable = {"GPU-0"};
+  fixture.observer.unreadable = {"GPU-0"};
   ASSERT_TRUE(fixture.end_job("slurm-17"));
   fixture.loop.advance(seconds(1));
   EXPECT_EQ(fixture.state(held->id), LeaseState::draining);
   EXPECT_FALSE(fixture.leases->has_leftover(held->id));
 }
 
-TEST(Jobs, FromTheFirstOneOnLeasesOnlyObserve) {
-  SlurmYard fixture(1);
+TEST(Jobs, FirstJobSwitchesToObserveOnly) {
+  SlurmFixture fixture(1);
   ASSERT_TRUE(fixture.begin_job("slurm-17", {"GPU-0"}));
   const auto refused = fixture.claim(10, "a");
   ASSERT_FALSE(refused);
@@ -132,21 +132,21 @@ TEST(Jobs, FromTheFirstOneOnLeasesOnlyObserve) {
   EXPECT_THAT(refused.error().hint, StartsWith("srun --gres=gpu"));
   EXPECT_THAT(fixture.leases->offer(1000, {})->reason, HasSubstr("Slurm"));
   ASSERT_TRUE(fixture.end_job("slurm-17"));
-  fixture.ground.start(66, 2000);
-  fixture.ground.running.at(66).gpus = {"GPU-0"};
+  fixture.observer.start(66, 2000);
+  fixture.observer.running.at(66).gpus = {"GPU-0"};
   fixture.leases->on_processes();
   fixture.loop.advance(seconds(1));
   EXPECT_EQ(fixture.leases->gpus().withheld_reason("GPU-0")->first, "observed");
   EXPECT_TRUE(fixture.leases->gpus().unleased_processes().empty()) << "nobody is called a squatter";
-  const auto adopted = fixture.heard([&](const LeaseManager::OnLease& answer) {
-    fixture.leases->adopt(fixture.ground.caller(kRoot), 66, "", answer);
+  const auto adopted = fixture.result_of([&](const LeaseManager::OnLease& answer) {
+    fixture.leases->adopt(fixture.observer.caller(kRoot), 66, "", answer);
   });
   EXPECT_EQ(adopted.error().code, Errc::conflict);
 }
 
 TEST(Jobs, ObserveOnlyCancelsWaitingClaimsWithReason) {
-  SlurmYard fixture(1);
-  fixture.ground.start(11);
+  SlurmFixture fixture(1);
+  fixture.observer.start(11);
   ASSERT_TRUE(fixture.claim(10, "a"));
   ASSERT_TRUE(fixture.claim(11, "b"));
   fixture.leases->observe_only();
@@ -158,10 +158,10 @@ TEST(Jobs, ObserveOnlyCancelsWaitingClaimsWithReason) {
 }
 
 TEST(Jobs, ConfiguredModeOverridesSlurmDetection) {
-  SlurmYard grants(2, GrantMode::grant);
+  SlurmFixture grants(2, GrantMode::grant);
   ASSERT_TRUE(grants.begin_job("slurm-17", {"GPU-0"}));
   EXPECT_EQ(grants.claim(10, "a")->gpus, std::vector<DeviceId>{"GPU-1"});
-  grants.ground.start(11);
+  grants.observer.start(11);
   EXPECT_EQ(grants.claim(11, "b")->state, LeaseState::waiting);
   grants.kill();
   grants.policy.mode = GrantMode::observe;
@@ -171,7 +171,7 @@ TEST(Jobs, ConfiguredModeOverridesSlurmDetection) {
 }
 
 // Forgets Slurm. Returns the error if that is refused.
-std::optional<Error> forget(SlurmYard& fixture) {
+std::optional<Error> forget(SlurmFixture& fixture) {
   std::optional<Result<void>> done;
   fixture.leases->stop_observing([&](const Result<void>& result) { done = result; });
   fixture.loop.run_posted();
@@ -180,7 +180,7 @@ std::optional<Error> forget(SlurmYard& fixture) {
 }
 
 TEST(Jobs, GpusAreLeasedAgainOnceSlurmIsForgotten) {
-  SlurmYard fixture(2);
+  SlurmFixture fixture(2);
   ASSERT_TRUE(fixture.begin_job("slurm-17", {"GPU-0"}));
   const auto refused = forget(fixture);
   ASSERT_TRUE(refused);
@@ -189,8 +189,8 @@ TEST(Jobs, GpusAreLeasedAgainOnceSlurmIsForgotten) {
   EXPECT_THAT(refused->hint, HasSubstr("--force --reason \""));
   ASSERT_TRUE(fixture.end_job("slurm-17"));
   fixture.loop.advance(seconds(1));
-  fixture.ground.start(66, 2000);
-  fixture.ground.running.at(66).gpus = {"GPU-1"};
+  fixture.observer.start(66, 2000);
+  fixture.observer.running.at(66).gpus = {"GPU-1"};
   EXPECT_FALSE(forget(fixture));
   EXPECT_FALSE(fixture.leases->gpus().is_observe_only());
   EXPECT_EQ(fixture.claim(10, "a")->gpus, std::vector<DeviceId>{"GPU-0"});
@@ -205,14 +205,14 @@ TEST(Jobs, GpusAreLeasedAgainOnceSlurmIsForgotten) {
 }
 
 TEST(Jobs, ConfiguredObserveModeCannotBeForgotten) {
-  SlurmYard fixture(1, GrantMode::observe);
+  SlurmFixture fixture(1, GrantMode::observe);
   const auto refused = forget(fixture);
   ASSERT_TRUE(refused);
   EXPECT_THAT(refused->message, HasSubstr("lease.mode"));
 }
 
 TEST(Jobs, LeaseSurvivesRestartButNotReboot) {
-  SlurmYard fixture(2);
+  SlurmFixture fixture(2);
   const auto held = fixture.begin_job("slurm-17", {"GPU-0"});
   fixture.loop.advance(minutes(1));
   fixture.kill();

@@ -11,257 +11,258 @@ using std::chrono::hours;
 using std::chrono::seconds;
 
 TEST(LeaseRecovery, UncommittedClaimIsNeitherAnsweredNorVisible) {
-  LeaseFixture world(1);
-  world.ground.start(10);
-  world.disk.stuck = true;
-  const auto unheard = world.claim(10, "a");
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
+  fixture.disk.stuck = true;
+  const auto unheard = fixture.claim(10, "a");
   ASSERT_FALSE(unheard);
   EXPECT_EQ(unheard.error().code, Errc::timed_out);
-  EXPECT_EQ(world.leases->find("a"), nullptr);
+  EXPECT_EQ(fixture.leases->find("a"), nullptr);
 }
 
 TEST(LeaseRecovery, RestartKeepsLeaseAndFence) {
-  LeaseFixture world(2);
-  world.ground.start(10);
-  world.ground.start(11);
-  const auto held = world.claim(10, "a");
+  LeaseFixture fixture(2);
+  fixture.observer.start(10);
+  fixture.observer.start(11);
+  const auto held = fixture.claim(10, "a");
   ASSERT_TRUE(held);
-  world.kill();
-  world.loop.advance(seconds(5));
-  world.begin();
-  EXPECT_EQ(world.state("a"), LeaseState::held);
-  EXPECT_EQ(world.leases->find("a")->fence, held->fence);
-  const auto next = world.claim(11, "b");
+  fixture.kill();
+  fixture.loop.advance(seconds(5));
+  fixture.begin();
+  EXPECT_EQ(fixture.state("a"), LeaseState::held);
+  EXPECT_EQ(fixture.leases->find("a")->fence, held->fence);
+  const auto next = fixture.claim(11, "b");
   ASSERT_TRUE(next);
   EXPECT_NE(next->gpus, held->gpus);
   EXPECT_GT(next->fence, held->fence);
 }
 
 TEST(LeaseRecovery, CordonOfAllGpusIsLiftedPerGpu) {
-  LeaseFixture world(2);
-  world.kill();
-  world.disk.cordons["*"] = {kEveryGpu, "gpuyard", "a lease could not be read", {}};
-  world.disk.cordons["GPU-1"] = {"GPU-1", "uid 0", "new fan", {}};
-  world.begin();
-  const GpuPool& gpus = world.leases->gpus();
+  LeaseFixture fixture(2);
+  fixture.kill();
+  fixture.disk.cordons["*"] = {kEveryGpu, "gpuyard", "a lease could not be read", {}};
+  fixture.disk.cordons["GPU-1"] = {"GPU-1", "uid 0", "new fan", {}};
+  fixture.begin();
+  const GpuPool& gpus = fixture.leases->gpus();
   EXPECT_EQ(gpus.cordon_of("GPU-0")->reason, "a lease could not be read");
   EXPECT_EQ(gpus.cordon_of("GPU-1")->reason, "new fan; and: a lease could not be read");
-  world.ground.start(10);
-  EXPECT_EQ(world.claim(10, "a")->state, LeaseState::waiting);
-  world.leases->uncordon({0, true}, {"GPU-0"}, [](const auto&) {});
-  world.loop.run_posted();
-  EXPECT_EQ(world.state("a"), LeaseState::held);
-  world.kill();
-  world.begin();
-  EXPECT_FALSE(world.leases->gpus().cordon_of("GPU-0"));
-  EXPECT_TRUE(world.leases->gpus().cordon_of("GPU-1"));
-  world.leases->uncordon({0, true}, {"GPU-1"}, [](const auto&) {});
-  world.loop.run_posted();
-  EXPECT_FALSE(world.leases->gpus().cordon_of("GPU-1"));
-  world.leases->cordon({0, true}, {"GPU-1"}, "new fan", [](const auto&) {});
-  EXPECT_EQ(world.leases->gpus().cordon_of("GPU-1")->reason, "new fan");
+  fixture.observer.start(10);
+  EXPECT_EQ(fixture.claim(10, "a")->state, LeaseState::waiting);
+  fixture.leases->uncordon({0, true}, {"GPU-0"}, [](const auto&) {});
+  fixture.loop.run_posted();
+  EXPECT_EQ(fixture.state("a"), LeaseState::held);
+  fixture.kill();
+  fixture.begin();
+  EXPECT_FALSE(fixture.leases->gpus().cordon_of("GPU-0"));
+  EXPECT_TRUE(fixture.leases->gpus().cordon_of("GPU-1"));
+  fixture.leases->uncordon({0, true}, {"GPU-1"}, [](const auto&) {});
+  fixture.loop.run_posted();
+  EXPECT_FALSE(fixture.leases->gpus().cordon_of("GPU-1"));
+  fixture.leases->cordon({0, true}, {"GPU-1"}, "new fan", [](const auto&) {});
+  EXPECT_EQ(fixture.leases->gpus().cordon_of("GPU-1")->reason, "new fan");
 }
 
 TEST(LeaseRecovery, CordonOfAllGpusAppliesToNewGpus) {
-  LeaseFixture world(2);
-  world.kill();
-  world.disk.cordons["*"] = {kEveryGpu, "gpuyard", "a lease could not be read", {}};
-  const auto fleet = world.fleet;
-  world.fleet.pop_back();
-  world.begin();
-  world.leases->uncordon({0, true}, {"GPU-0"}, [](const auto&) {});
-  world.loop.run_posted();
-  world.ground.start(10);
-  world.ground.start(11);
-  ASSERT_TRUE(world.claim(10, "a"));
-  world.leases->on_gpus(fleet);
-  world.loop.run_posted();
-  EXPECT_EQ(world.claim(11, "b")->state, LeaseState::waiting);
-  EXPECT_EQ(world.leases->gpus().withheld_reason("GPU-1")->first, "cordoned");
+  LeaseFixture fixture(2);
+  fixture.kill();
+  fixture.disk.cordons["*"] = {kEveryGpu, "gpuyard", "a lease could not be read", {}};
+  const auto fleet = fixture.fleet;
+  fixture.fleet.pop_back();
+  fixture.begin();
+  fixture.leases->uncordon({0, true}, {"GPU-0"}, [](const auto&) {});
+  fixture.loop.run_posted();
+  fixture.observer.start(10);
+  fixture.observer.start(11);
+  ASSERT_TRUE(fixture.claim(10, "a"));
+  fixture.leases->on_gpus(fleet);
+  fixture.loop.run_posted();
+  EXPECT_EQ(fixture.claim(11, "b")->state, LeaseState::waiting);
+  EXPECT_EQ(fixture.leases->gpus().withheld_reason("GPU-1")->first, "cordoned");
 }
 
 TEST(LeaseRecovery, CordonOfAllGpusAppliesToLateInventory) {
-  LeaseFixture world(1);
-  world.kill();
-  world.disk.cordons["*"] = {kEveryGpu, "gpuyard", "a lease could not be read", {}};
-  const auto fleet = std::exchange(world.fleet, {});
-  world.begin();
-  world.leases->on_gpus(fleet);
-  world.loop.run_posted();
-  world.ground.start(10);
-  EXPECT_EQ(world.claim(10, "a")->state, LeaseState::waiting);
+  LeaseFixture fixture(1);
+  fixture.kill();
+  fixture.disk.cordons["*"] = {kEveryGpu, "gpuyard", "a lease could not be read", {}};
+  const auto fleet = std::exchange(fixture.fleet, {});
+  fixture.begin();
+  fixture.leases->on_gpus(fleet);
+  fixture.loop.run_posted();
+  fixture.observer.start(10);
+  EXPECT_EQ(fixture.claim(10, "a")->state, LeaseState::waiting);
 }
 
 TEST(LeaseRecovery, RequestsAreUnavailableBeforeLoad) {
-  LeaseFixture world(1);
-  world.ground.start(10);
-  ASSERT_TRUE(world.claim(10, "a"));
-  world.leases.emplace(world.loop, world.ground, world.disk, world.policy, "boot-1");
-  world.leases->start();
-  EXPECT_FALSE(world.leases->has_loaded());
-  EXPECT_EQ(world.leases->check_holds_gpu("a", 1, "GPU-0").error().code, Errc::unavailable);
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
+  ASSERT_TRUE(fixture.claim(10, "a"));
+  fixture.leases.emplace(fixture.loop, fixture.observer, fixture.disk, fixture.policy, "boot-1");
+  fixture.leases->start();
+  EXPECT_FALSE(fixture.leases->has_loaded());
+  EXPECT_EQ(fixture.leases->check_holds_gpu("a", 1, "GPU-0").error().code, Errc::unavailable);
   std::optional<Errc> end;
-  world.leases->end_job({0, true}, "slurm-17", [&](const auto& done) { end = done.error().code; });
-  world.loop.run_posted();
+  fixture.leases->end_job({0, true}, "slurm-17",
+                          [&](const auto& done) { end = done.error().code; });
+  fixture.loop.run_posted();
   EXPECT_EQ(end, Errc::unavailable);
-  EXPECT_TRUE(world.leases->has_loaded());
-  EXPECT_TRUE(world.leases->check_holds_gpu("a", 1, "GPU-0"));
+  EXPECT_TRUE(fixture.leases->has_loaded());
+  EXPECT_TRUE(fixture.leases->check_holds_gpu("a", 1, "GPU-0"));
 }
 
 TEST(LeaseRecovery, OverdueLeaseExpiresOnceEndOverdueIsEnabled) {
-  LeaseFixture world(1);
-  world.ground.start(10);
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
   LeaseSpec spec;
   spec.max_hold_time = seconds(60);
-  ASSERT_TRUE(world.claim(10, "a", spec));
-  world.loop.advance(seconds(70));
-  EXPECT_TRUE(world.leases->find("a")->overdue);
-  EXPECT_EQ(world.state("a"), LeaseState::held);
-  world.kill();
-  world.policy.end_overdue = true;
-  world.begin();
-  world.loop.advance(seconds(10));
-  EXPECT_NE(world.state("a"), LeaseState::held);
-  EXPECT_EQ(world.leases->find("a")->end_reason, EndReason::expired);
+  ASSERT_TRUE(fixture.claim(10, "a", spec));
+  fixture.loop.advance(seconds(70));
+  EXPECT_TRUE(fixture.leases->find("a")->overdue);
+  EXPECT_EQ(fixture.state("a"), LeaseState::held);
+  fixture.kill();
+  fixture.policy.end_overdue = true;
+  fixture.begin();
+  fixture.loop.advance(seconds(10));
+  EXPECT_NE(fixture.state("a"), LeaseState::held);
+  EXPECT_EQ(fixture.leases->find("a")->end_reason, EndReason::expired);
 }
 
 TEST(LeaseRecovery, EndOverdueExpiresLeaseAfterHoldTime) {
-  LeaseFixture world(1, {.fairness = {}, .end_overdue = true});
-  world.ground.start(10);
+  LeaseFixture fixture(1, {.fairness = {}, .end_overdue = true});
+  fixture.observer.start(10);
   LeaseSpec spec;
   spec.max_hold_time = seconds(60);
-  ASSERT_TRUE(world.claim(10, "a", spec));
-  world.loop.advance(seconds(50));
-  EXPECT_EQ(world.state("a"), LeaseState::held);
-  world.loop.advance(seconds(20));
-  EXPECT_EQ(world.leases->find("a")->end_reason, EndReason::expired);
+  ASSERT_TRUE(fixture.claim(10, "a", spec));
+  fixture.loop.advance(seconds(50));
+  EXPECT_EQ(fixture.state("a"), LeaseState::held);
+  fixture.loop.advance(seconds(20));
+  EXPECT_EQ(fixture.leases->find("a")->end_reason, EndReason::expired);
 }
 
 TEST(LeaseRecovery, HolderExitDuringDowntimeEndsLease) {
-  LeaseFixture world(1);
-  world.ground.start(10);
-  ASSERT_TRUE(world.claim(10, "a"));
-  world.kill();
-  world.ground.stop(10);
-  world.begin();
-  world.loop.run_posted();
-  EXPECT_EQ(world.state("a"), LeaseState::ended);
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
+  ASSERT_TRUE(fixture.claim(10, "a"));
+  fixture.kill();
+  fixture.observer.stop(10);
+  fixture.begin();
+  fixture.loop.run_posted();
+  EXPECT_EQ(fixture.state("a"), LeaseState::ended);
 }
 
-TEST(LeaseRecovery, AnotherProcessWithTheSameNumberIsNotTheHolder) {
-  LeaseFixture world(1);
-  world.ground.start(10);
-  ASSERT_TRUE(world.claim(10, "a"));
-  world.kill();
-  world.ground.stop(10);
-  world.loop.advance(seconds(1));
-  world.ground.start(10);
-  world.begin();
-  world.loop.run_posted();
-  EXPECT_EQ(world.state("a"), LeaseState::ended);
+TEST(LeaseRecovery, ReusedPidIsNotHolder) {
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
+  ASSERT_TRUE(fixture.claim(10, "a"));
+  fixture.kill();
+  fixture.observer.stop(10);
+  fixture.loop.advance(seconds(1));
+  fixture.observer.start(10);
+  fixture.begin();
+  fixture.loop.run_posted();
+  EXPECT_EQ(fixture.state("a"), LeaseState::ended);
 }
 
 TEST(LeaseRecovery, EndedLeaseIsPrunedFromDiskAfterRetention) {
-  LeaseFixture world(2);
-  world.ground.start(10);
-  world.ground.start(11);
-  ASSERT_TRUE(world.claim(10, "a"));
-  ASSERT_TRUE(world.claim(11, "goes on"));
-  ASSERT_TRUE(world.release(10, "a"));
-  world.loop.advance(hours(23));
-  EXPECT_EQ(world.disk.leases.size(), 2U);
-  world.loop.advance(hours(2));
-  EXPECT_EQ(world.leases->find("a"), nullptr);
-  EXPECT_EQ(world.disk.leases.size(), 1U);
+  LeaseFixture fixture(2);
+  fixture.observer.start(10);
+  fixture.observer.start(11);
+  ASSERT_TRUE(fixture.claim(10, "a"));
+  ASSERT_TRUE(fixture.claim(11, "goes on"));
+  ASSERT_TRUE(fixture.release(10, "a"));
+  fixture.loop.advance(hours(23));
+  EXPECT_EQ(fixture.disk.leases.size(), 2U);
+  fixture.loop.advance(hours(2));
+  EXPECT_EQ(fixture.leases->find("a"), nullptr);
+  EXPECT_EQ(fixture.disk.leases.size(), 1U);
 }
 
-TEST(LeaseRecovery, ARebootEndsThemAll) {
-  LeaseFixture world(1);
-  world.ground.start(10);
-  ASSERT_TRUE(world.claim(10, "a"));
-  world.kill();
-  world.begin("boot-2");
-  EXPECT_EQ(world.leases->find("a")->end_reason, EndReason::node_reboot);
+TEST(LeaseRecovery, RebootEndsAllLeases) {
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
+  ASSERT_TRUE(fixture.claim(10, "a"));
+  fixture.kill();
+  fixture.begin("boot-2");
+  EXPECT_EQ(fixture.leases->find("a")->end_reason, EndReason::node_reboot);
 }
 
 TEST(LeaseRecovery, RestartKeepsQueueOrder) {
-  LeaseFixture world(1);
-  for (std::uint32_t pid : {10U, 11U, 12U}) world.ground.start(pid);
-  ASSERT_TRUE(world.claim(10, "a"));
-  ASSERT_TRUE(world.claim(11, "b"));
-  world.kill();
-  world.begin();
-  ASSERT_TRUE(world.claim(12, "c"));
-  ASSERT_TRUE(world.claim(11, "b"));
-  ASSERT_TRUE(world.release(10, "a"));
-  world.loop.advance(seconds(1));
-  EXPECT_EQ(world.state("b"), LeaseState::held);
-  EXPECT_EQ(world.state("c"), LeaseState::waiting);
+  LeaseFixture fixture(1);
+  for (std::uint32_t pid : {10U, 11U, 12U}) fixture.observer.start(pid);
+  ASSERT_TRUE(fixture.claim(10, "a"));
+  ASSERT_TRUE(fixture.claim(11, "b"));
+  fixture.kill();
+  fixture.begin();
+  ASSERT_TRUE(fixture.claim(12, "c"));
+  ASSERT_TRUE(fixture.claim(11, "b"));
+  ASSERT_TRUE(fixture.release(10, "a"));
+  fixture.loop.advance(seconds(1));
+  EXPECT_EQ(fixture.state("b"), LeaseState::held);
+  EXPECT_EQ(fixture.state("c"), LeaseState::waiting);
 }
 
 TEST(LeaseRecovery, FullDiskRefusesClaimButKeepsHeldLease) {
-  LeaseFixture world(2);
-  world.ground.start(10);
-  world.ground.start(11);
-  ASSERT_TRUE(world.claim(10, "a"));
-  world.disk.fails = Error{Errc::unavailable, "the disk is full"};
-  const auto refused = world.claim(11, "b");
+  LeaseFixture fixture(2);
+  fixture.observer.start(10);
+  fixture.observer.start(11);
+  ASSERT_TRUE(fixture.claim(10, "a"));
+  fixture.disk.fails = Error{Errc::unavailable, "the disk is full"};
+  const auto refused = fixture.claim(11, "b");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::unavailable);
   EXPECT_NE(refused.error().message.find("the disk is full"), std::string::npos);
-  world.loop.advance(seconds(10));
-  EXPECT_FALSE(world.leases->notes().empty());
-  EXPECT_EQ(world.claim(11, "b").error().code, Errc::unavailable);
-  world.disk.fails.reset();
-  world.loop.advance(seconds(10));
-  EXPECT_EQ(world.state("a"), LeaseState::held);
-  const auto granted = world.claim(11, "b");
+  fixture.loop.advance(seconds(10));
+  EXPECT_FALSE(fixture.leases->notes().empty());
+  EXPECT_EQ(fixture.claim(11, "b").error().code, Errc::unavailable);
+  fixture.disk.fails.reset();
+  fixture.loop.advance(seconds(10));
+  EXPECT_EQ(fixture.state("a"), LeaseState::held);
+  const auto granted = fixture.claim(11, "b");
   ASSERT_TRUE(granted);
   EXPECT_EQ(granted->state, LeaseState::held);
 }
 
 TEST(LeaseRecovery, UnidentifiedHolderCountsAsAliveAndBlocksGrants) {
-  LeaseFixture world(1);
-  world.ground.start(10);
-  ASSERT_TRUE(world.claim(10, "a"));
-  world.kill();
-  world.ground.slow = true;
-  world.begin();
-  world.loop.advance(seconds(5));
-  EXPECT_EQ(world.state("a"), LeaseState::held);
-  EXPECT_TRUE(world.leases->grant_error());
-  world.ground.slow = false;
-  world.loop.advance(seconds(1));
-  EXPECT_FALSE(world.leases->grant_error());
-  EXPECT_EQ(world.state("a"), LeaseState::held);
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
+  ASSERT_TRUE(fixture.claim(10, "a"));
+  fixture.kill();
+  fixture.observer.slow = true;
+  fixture.begin();
+  fixture.loop.advance(seconds(5));
+  EXPECT_EQ(fixture.state("a"), LeaseState::held);
+  EXPECT_TRUE(fixture.leases->grant_error());
+  fixture.observer.slow = false;
+  fixture.loop.advance(seconds(1));
+  EXPECT_FALSE(fixture.leases->grant_error());
+  EXPECT_EQ(fixture.state("a"), LeaseState::held);
 }
 
 TEST(LeaseRecovery, HolderExitIsRedetectedAfterFailedCommit) {
-  LeaseFixture world(1);
-  world.ground.start(10);
-  ASSERT_TRUE(world.claim(10, "a"));
-  world.disk.fails = Error{Errc::unavailable, "the disk is full"};
-  world.ground.stop(10);
-  world.loop.advance(seconds(10));
-  EXPECT_NE(world.disk.leases.at("a").state, LeaseState::ended);
-  world.disk.fails.reset();
-  world.loop.advance(seconds(10));
-  EXPECT_EQ(world.state("a"), LeaseState::ended);
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
+  ASSERT_TRUE(fixture.claim(10, "a"));
+  fixture.disk.fails = Error{Errc::unavailable, "the disk is full"};
+  fixture.observer.stop(10);
+  fixture.loop.advance(seconds(10));
+  EXPECT_NE(fixture.disk.leases.at("a").state, LeaseState::ended);
+  fixture.disk.fails.reset();
+  fixture.loop.advance(seconds(10));
+  EXPECT_EQ(fixture.state("a"), LeaseState::ended);
 }
 
 TEST(LeaseRecovery, CordonSurvivesRestart) {
-  LeaseFixture world(1);
-  world.ground.start(1, 0);
-  world.ground.start(10);
-  world.leases->cordon(world.ground.caller(1), {"GPU-0"}, "fan rattles", [](const auto&) {});
-  world.loop.run_posted();
-  world.kill();
-  world.begin();
-  EXPECT_EQ(world.claim(10, "a")->state, LeaseState::waiting);
-  EXPECT_EQ(world.leases->gpus().withheld_reason("GPU-0")->first, "cordoned");
-  world.leases->uncordon(world.ground.caller(1), {"GPU-0"}, [](const auto&) {});
-  world.loop.run_posted();
-  EXPECT_EQ(world.state("a"), LeaseState::held);
+  LeaseFixture fixture(1);
+  fixture.observer.start(1, 0);
+  fixture.observer.start(10);
+  fixture.leases->cordon(fixture.observer.caller(1), {"GPU-0"}, "fan rattles", [](const auto&) {});
+  fixture.loop.run_posted();
+  fixture.kill();
+  fixture.begin();
+  EXPECT_EQ(fixture.claim(10, "a")->state, LeaseState::waiting);
+  EXPECT_EQ(fixture.leases->gpus().withheld_reason("GPU-0")->first, "cordoned");
+  fixture.leases->uncordon(fixture.observer.caller(1), {"GPU-0"}, [](const auto&) {});
+  fixture.loop.run_posted();
+  EXPECT_EQ(fixture.state("a"), LeaseState::held);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ LeaseSpec detached(Duration ttl, unsigned gpus = 1) {
   return spec;
 }
 
-LeaseSpec at_once() {
+LeaseSpec immediate_spec() {
   LeaseSpec spec;
   spec.wait_timeout = Duration::zero();
   return spec;
@@ -29,157 +29,157 @@ LeaseSpec at_once() {
 
 TEST(LeaseManager, ReleasedGpuGoesToNextWaitingClaim) {
   RecordProperty("contract", "D2");
-  LeaseFixture world(1);
-  world.ground.start(10);
-  world.ground.start(11);
-  const auto first = world.claim(10, "a");
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
+  fixture.observer.start(11);
+  const auto first = fixture.claim(10, "a");
   ASSERT_TRUE(first);
   EXPECT_EQ(first->state, LeaseState::held);
   EXPECT_EQ(first->gpus, std::vector<DeviceId>{"GPU-0"});
-  const auto second = world.claim(11, "b");
+  const auto second = fixture.claim(11, "b");
   ASSERT_TRUE(second);
   EXPECT_EQ(second->state, LeaseState::waiting);
-  EXPECT_EQ(world.leases->waiting_claim_count(), 1U);
-  ASSERT_TRUE(world.release(10, "a"));
-  world.loop.advance(seconds(1));
-  EXPECT_EQ(world.state("a"), LeaseState::ended);
-  EXPECT_EQ(world.state("b"), LeaseState::held);
-  EXPECT_GT(world.leases->find("b")->fence, first->fence);
+  EXPECT_EQ(fixture.leases->waiting_claim_count(), 1U);
+  ASSERT_TRUE(fixture.release(10, "a"));
+  fixture.loop.advance(seconds(1));
+  EXPECT_EQ(fixture.state("a"), LeaseState::ended);
+  EXPECT_EQ(fixture.state("b"), LeaseState::held);
+  EXPECT_GT(fixture.leases->find("b")->fence, first->fence);
 }
 
 TEST(LeaseManager, ZeroWaitClaimEndsAsNoneFree) {
   RecordProperty("contract", "D3");
-  LeaseFixture world(1);
-  world.ground.start(10);
-  ASSERT_TRUE(world.claim(10, "a"));
-  const auto none = world.claim(10, "b", at_once());
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
+  ASSERT_TRUE(fixture.claim(10, "a"));
+  const auto none = fixture.claim(10, "b", immediate_spec());
   ASSERT_TRUE(none);
   EXPECT_EQ(none->end_reason, EndReason::none_free);
-  EXPECT_EQ(world.leases->waiting_claim_count(), 0U);
+  EXPECT_EQ(fixture.leases->waiting_claim_count(), 0U);
 }
 
-TEST(LeaseManager, TheSameCallOnceMoreIsNoSecondClaim) {
-  LeaseFixture world(2);
-  world.ground.start(10);
-  const auto once = world.claim(10, "a");
-  const auto again = world.claim(10, "a");
+TEST(LeaseManager, RepeatedCallIsNoSecondClaim) {
+  LeaseFixture fixture(2);
+  fixture.observer.start(10);
+  const auto once = fixture.claim(10, "a");
+  const auto again = fixture.claim(10, "a");
   ASSERT_TRUE(again);
   EXPECT_EQ(once->fence, again->fence);
-  EXPECT_EQ(world.leases->leases().size(), 1U);
+  EXPECT_EQ(fixture.leases->leases().size(), 1U);
 }
 
-TEST(LeaseManager, AnIdIsOneBodysAndOneUsers) {
-  LeaseFixture world(2);
-  world.ground.start(10);
-  world.ground.start(11, 2000);
-  ASSERT_TRUE(world.claim(10, "a"));
+TEST(LeaseManager, ReusedIdWithOtherSpecOrUserConflicts) {
+  LeaseFixture fixture(2);
+  fixture.observer.start(10);
+  fixture.observer.start(11, 2000);
+  ASSERT_TRUE(fixture.claim(10, "a"));
   LeaseSpec other;
   other.gpus = 2;
-  EXPECT_EQ(world.claim(10, "a", other).error().code, Errc::conflict);
-  EXPECT_EQ(world.claim(11, "a").error().code, Errc::conflict);
+  EXPECT_EQ(fixture.claim(10, "a", other).error().code, Errc::conflict);
+  EXPECT_EQ(fixture.claim(11, "a").error().code, Errc::conflict);
 }
 
 TEST(LeaseManager, UnsatisfiableClaimIsInvalid) {
-  LeaseFixture world(2);
-  world.ground.start(10);
+  LeaseFixture fixture(2);
+  fixture.observer.start(10);
   LeaseSpec spec;
   spec.gpus = 3;
-  const auto refused = world.claim(10, "a", spec);
+  const auto refused = fixture.claim(10, "a", spec);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::invalid);
   spec.gpus = 1;
   spec.model = "L40S";
-  EXPECT_EQ(world.claim(10, "b", spec).error().code, Errc::invalid);
+  EXPECT_EQ(fixture.claim(10, "b", spec).error().code, Errc::invalid);
 }
 
 TEST(LeaseManager, HolderExitEndsLease) {
-  LeaseFixture world(1);
-  world.ground.start(10);
-  ASSERT_TRUE(world.claim(10, "a"));
-  world.ground.stop(10);
-  world.loop.run_posted();
-  EXPECT_EQ(world.state("a"), LeaseState::ended);
-  EXPECT_EQ(world.leases->find("a")->end_reason, EndReason::exited);
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
+  ASSERT_TRUE(fixture.claim(10, "a"));
+  fixture.observer.stop(10);
+  fixture.loop.run_posted();
+  EXPECT_EQ(fixture.state("a"), LeaseState::ended);
+  EXPECT_EQ(fixture.leases->find("a")->end_reason, EndReason::exited);
 }
 
 TEST(LeaseManager, LeftoverProcessKeepsLeaseDraining) {
-  LeaseFixture world(1);
-  world.ground.start(10);
-  world.ground.start(11);
-  ASSERT_TRUE(world.claim(10, "a"));
-  ASSERT_TRUE(world.claim(11, "b"));
-  world.ground.start(12);  // a leftover of the holder
-  world.ground.running.at(12).lease = "a";
-  world.ground.running.at(12).gpus = {"GPU-0"};
-  world.ground.stop(10);
-  world.loop.advance(hours(1));
-  EXPECT_EQ(world.state("a"), LeaseState::draining);
-  EXPECT_NE(world.leases->find("a")->detail.find("12"), std::string::npos);
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
+  fixture.observer.start(11);
+  ASSERT_TRUE(fixture.claim(10, "a"));
+  ASSERT_TRUE(fixture.claim(11, "b"));
+  fixture.observer.start(12);  // a leftover of the holder
+  fixture.observer.running.at(12).lease = "a";
+  fixture.observer.running.at(12).gpus = {"GPU-0"};
+  fixture.observer.stop(10);
+  fixture.loop.advance(hours(1));
+  EXPECT_EQ(fixture.state("a"), LeaseState::draining);
+  EXPECT_NE(fixture.leases->find("a")->detail.find("12"), std::string::npos);
   // Keeps the waiting claim from being cancelled.
-  const auto there = world.leases->mark_present("b", PresenceKind::poll);
-  EXPECT_FALSE(world.leases->notes().empty());
-  world.ground.stop(12);
-  world.loop.advance(seconds(2));
-  EXPECT_EQ(world.state("a"), LeaseState::ended);
+  const auto there = fixture.leases->mark_present("b", PresenceKind::poll);
+  EXPECT_FALSE(fixture.leases->notes().empty());
+  fixture.observer.stop(12);
+  fixture.loop.advance(seconds(2));
+  EXPECT_EQ(fixture.state("a"), LeaseState::ended);
 }
 
 TEST(LeaseManager, UnreadableProcessListKeepsLeaseDraining) {
-  LeaseFixture world(1);
-  world.ground.start(10);
-  ASSERT_TRUE(world.claim(10, "a"));
-  world.ground.unreadable.insert("GPU-0");
-  ASSERT_TRUE(world.release(10, "a"));
-  world.loop.advance(hours(1));
-  EXPECT_EQ(world.state("a"), LeaseState::draining);
-  world.ground.unreadable.clear();
-  world.loop.advance(seconds(2));
-  EXPECT_EQ(world.state("a"), LeaseState::ended);
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
+  ASSERT_TRUE(fixture.claim(10, "a"));
+  fixture.observer.unreadable.insert("GPU-0");
+  ASSERT_TRUE(fixture.release(10, "a"));
+  fixture.loop.advance(hours(1));
+  EXPECT_EQ(fixture.state("a"), LeaseState::draining);
+  fixture.observer.unreadable.clear();
+  fixture.loop.advance(seconds(2));
+  EXPECT_EQ(fixture.state("a"), LeaseState::ended);
 }
 
 TEST(LeaseManager, LeftoverMemoryKeepsLeaseDraining) {
-  LeaseFixture world(1);
-  world.ground.start(10);
-  world.leases->on_processes();
-  world.loop.run_posted();
-  ASSERT_TRUE(world.claim(10, "a"));
-  world.ground.used_bytes = std::int64_t{4} << 30;
-  ASSERT_TRUE(world.release(10, "a"));
-  world.loop.advance(seconds(10));
-  EXPECT_EQ(world.state("a"), LeaseState::draining);
-  world.ground.used_bytes = 0;
-  world.loop.advance(seconds(2));
-  EXPECT_EQ(world.state("a"), LeaseState::ended);
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
+  fixture.leases->on_processes();
+  fixture.loop.run_posted();
+  ASSERT_TRUE(fixture.claim(10, "a"));
+  fixture.observer.used_bytes = std::int64_t{4} << 30;
+  ASSERT_TRUE(fixture.release(10, "a"));
+  fixture.loop.advance(seconds(10));
+  EXPECT_EQ(fixture.state("a"), LeaseState::draining);
+  fixture.observer.used_bytes = 0;
+  fixture.loop.advance(seconds(2));
+  EXPECT_EQ(fixture.state("a"), LeaseState::ended);
 }
 
 TEST(LeaseManager, ForcedEndOfDrainRequiresAdministrator) {
-  LeaseFixture world(1);
-  world.ground.start(1, 0);
-  world.ground.start(10);
-  ASSERT_TRUE(world.claim(10, "a"));
-  world.ground.unreadable.insert("GPU-0");
-  ASSERT_TRUE(world.release(10, "a"));
+  LeaseFixture fixture(1);
+  fixture.observer.start(1, 0);
+  fixture.observer.start(10);
+  ASSERT_TRUE(fixture.claim(10, "a"));
+  fixture.observer.unreadable.insert("GPU-0");
+  ASSERT_TRUE(fixture.release(10, "a"));
   ReleaseOptions force{{}, true, "the GPU was replaced"};
-  EXPECT_EQ(world.release(10, "a", force).error().code, Errc::denied);
-  const auto ended = world.release(1, "a", force);
+  EXPECT_EQ(fixture.release(10, "a", force).error().code, Errc::denied);
+  const auto ended = fixture.release(1, "a", force);
   ASSERT_TRUE(ended);
   EXPECT_EQ(ended->state, LeaseState::ended);
   EXPECT_EQ(ended->end_reason, EndReason::forced);
 }
 
-TEST(LeaseManager, ADetachedOneEndsUnlessItIsRenewed) {
-  LeaseFixture world(1);
-  world.ground.start(10);
-  ASSERT_TRUE(world.claim(10, "a", detached(seconds(60))));
-  world.loop.advance(seconds(50));
-  const auto renewed = world.heard([&](const LeaseManager::OnLease& answer) {
-    world.leases->renew(world.ground.caller(10), "a", seconds(60), std::nullopt, answer);
+TEST(LeaseManager, DetachedLeaseExpiresWithoutRenewal) {
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
+  ASSERT_TRUE(fixture.claim(10, "a", detached(seconds(60))));
+  fixture.loop.advance(seconds(50));
+  const auto renewed = fixture.result_of([&](const LeaseManager::OnLease& answer) {
+    fixture.leases->renew(fixture.observer.caller(10), "a", seconds(60), std::nullopt, answer);
   });
   ASSERT_TRUE(renewed);
-  world.loop.advance(seconds(50));
-  EXPECT_EQ(world.state("a"), LeaseState::held);
-  world.loop.advance(seconds(15));
-  EXPECT_EQ(world.state("a"), LeaseState::ended);
-  EXPECT_EQ(world.leases->find("a")->end_reason, EndReason::expired);
+  fixture.loop.advance(seconds(50));
+  EXPECT_EQ(fixture.state("a"), LeaseState::held);
+  fixture.loop.advance(seconds(15));
+  EXPECT_EQ(fixture.state("a"), LeaseState::ended);
+  EXPECT_EQ(fixture.leases->find("a")->end_reason, EndReason::expired);
 }
 
 // Renewals have a rate limit of their own, which exempts those that change nothing and those of a
@@ -187,21 +187,21 @@ TEST(LeaseManager, ADetachedOneEndsUnlessItIsRenewed) {
 TEST(LeaseManager, ExhaustedClaimRateStillAllowsDueRenewal) {
   LeasePolicy policy;
   policy.quotas.claims_a_minute = 2;
-  LeaseFixture world(1, policy);
-  world.ground.start(10);
+  LeaseFixture fixture(1, policy);
+  fixture.observer.start(10);
   const auto renew = [&](Duration ttl) {
-    return world.heard([&](const LeaseManager::OnLease& answer) {
-      world.leases->renew(world.ground.caller(10), "a", ttl, std::nullopt, answer);
+    return fixture.result_of([&](const LeaseManager::OnLease& answer) {
+      fixture.leases->renew(fixture.observer.caller(10), "a", ttl, std::nullopt, answer);
     });
   };
-  ASSERT_TRUE(world.claim(10, "a", detached(seconds(60))));
-  ASSERT_TRUE(world.claim(10, "b", detached(seconds(60))));
-  EXPECT_EQ(world.claim(10, "c", detached(seconds(60))).error().code, Errc::busy);
+  ASSERT_TRUE(fixture.claim(10, "a", detached(seconds(60))));
+  ASSERT_TRUE(fixture.claim(10, "b", detached(seconds(60))));
+  EXPECT_EQ(fixture.claim(10, "c", detached(seconds(60))).error().code, Errc::busy);
   EXPECT_TRUE(renew(seconds(90)));
   for (int i = 0; i < 9; ++i) EXPECT_TRUE(renew(seconds(90))) << "says nothing new";
   EXPECT_TRUE(renew(seconds(60)));
   EXPECT_EQ(renew(seconds(90)).error().code, Errc::busy);
-  world.loop.advance(seconds(20));
+  fixture.loop.advance(seconds(20));
   EXPECT_TRUE(renew(seconds(90))) << "it would end soon";
 }
 
@@ -210,17 +210,17 @@ TEST(LeaseManager, ExhaustedClaimRateStillAllowsDueRenewal) {
 TEST(LeaseManager, NearlyFullQueueLimitsUsersAndAdmitsAdministrators) {
   LeasePolicy policy;
   policy.max_waiting_claims = 40;
-  LeaseFixture world(1, policy);
+  LeaseFixture fixture(1, policy);
   std::uint32_t number = 0;
   // Returns how many claims of a user are accepted, one after the other.
   const auto taken = [&](std::uint32_t uid, bool admin = false) {
-    world.ground.start(uid, uid);
-    Caller caller = world.ground.caller(uid);
+    fixture.observer.start(uid, uid);
+    Caller caller = fixture.observer.caller(uid);
     caller.admin = admin;
     std::size_t count = 0;
     for (Errc error_code = Errc::timed_out; error_code == Errc::timed_out; ++count) {
-      const auto answer = world.heard([&](const LeaseManager::OnLease& on_lease) {
-        world.leases->claim(caller, std::to_string(++number), detached(hours(1)), on_lease);
+      const auto answer = fixture.result_of([&](const LeaseManager::OnLease& on_lease) {
+        fixture.leases->claim(caller, std::to_string(++number), detached(hours(1)), on_lease);
       });
       error_code = answer ? Errc::timed_out : answer.error().code;
     }
@@ -236,91 +236,91 @@ TEST(LeaseManager, NearlyFullQueueLimitsUsersAndAdmitsAdministrators) {
 }
 
 TEST(LeaseManager, AStaleFenceIsRefused) {
-  LeaseFixture world(1);
-  world.ground.start(10);
-  const auto lease = world.claim(10, "a");
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
+  const auto lease = fixture.claim(10, "a");
   ASSERT_TRUE(lease);
   ReleaseOptions stale;
   stale.fence = lease->fence + 1;
-  EXPECT_EQ(world.release(10, "a", stale).error().code, Errc::conflict);
-  EXPECT_TRUE(world.leases->check_holds_gpu("a", lease->fence, "GPU-0"));
-  EXPECT_FALSE(world.leases->check_holds_gpu("a", lease->fence - 1, "GPU-0"));
+  EXPECT_EQ(fixture.release(10, "a", stale).error().code, Errc::conflict);
+  EXPECT_TRUE(fixture.leases->check_holds_gpu("a", lease->fence, "GPU-0"));
+  EXPECT_FALSE(fixture.leases->check_holds_gpu("a", lease->fence - 1, "GPU-0"));
 }
 
 TEST(LeaseManager, AbsentClientEndsWaitingClaimAsUnreachable) {
   RecordProperty("contract", "D6");
-  LeaseFixture world(1);
-  world.ground.start(10);
-  world.ground.start(11);
-  ASSERT_TRUE(world.claim(10, "a"));
-  ASSERT_TRUE(world.claim(11, "b"));
-  auto there = world.leases->mark_present("b", PresenceKind::poll);
-  world.loop.advance(seconds(100));
-  EXPECT_EQ(world.state("b"), LeaseState::waiting);
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
+  fixture.observer.start(11);
+  ASSERT_TRUE(fixture.claim(10, "a"));
+  ASSERT_TRUE(fixture.claim(11, "b"));
+  auto there = fixture.leases->mark_present("b", PresenceKind::poll);
+  fixture.loop.advance(seconds(100));
+  EXPECT_EQ(fixture.state("b"), LeaseState::waiting);
   there.reset();
-  world.loop.advance(seconds(29));
-  EXPECT_EQ(world.state("b"), LeaseState::waiting);
-  world.loop.advance(seconds(2));
-  EXPECT_EQ(world.leases->find("b")->end_reason, EndReason::unreachable);
-  EXPECT_EQ(world.leases->waiting_claim_count(), 0U);
+  fixture.loop.advance(seconds(29));
+  EXPECT_EQ(fixture.state("b"), LeaseState::waiting);
+  fixture.loop.advance(seconds(2));
+  EXPECT_EQ(fixture.leases->find("b")->end_reason, EndReason::unreachable);
+  EXPECT_EQ(fixture.leases->waiting_claim_count(), 0U);
 }
 
-TEST(LeaseManager, ACancelledOneIsGoneBeforeTheNextGrant) {
-  LeaseFixture world(1);
-  for (std::uint32_t pid : {10U, 11U, 12U}) world.ground.start(pid);
-  ASSERT_TRUE(world.claim(10, "a"));
-  ASSERT_TRUE(world.claim(11, "b"));
-  ASSERT_TRUE(world.claim(12, "c"));
-  ASSERT_TRUE(world.release(11, "b"));
-  ASSERT_TRUE(world.release(10, "a"));
-  world.loop.advance(seconds(1));
-  EXPECT_EQ(world.leases->find("b")->end_reason, EndReason::cancelled);
-  EXPECT_EQ(world.state("c"), LeaseState::held);
+TEST(LeaseManager, NextGrantSkipsCancelledClaim) {
+  LeaseFixture fixture(1);
+  for (std::uint32_t pid : {10U, 11U, 12U}) fixture.observer.start(pid);
+  ASSERT_TRUE(fixture.claim(10, "a"));
+  ASSERT_TRUE(fixture.claim(11, "b"));
+  ASSERT_TRUE(fixture.claim(12, "c"));
+  ASSERT_TRUE(fixture.release(11, "b"));
+  ASSERT_TRUE(fixture.release(10, "a"));
+  fixture.loop.advance(seconds(1));
+  EXPECT_EQ(fixture.leases->find("b")->end_reason, EndReason::cancelled);
+  EXPECT_EQ(fixture.state("c"), LeaseState::held);
 }
 
 TEST(LeaseManager, UnacknowledgedGrantIsRevoked) {
-  LeaseFixture world(1);
-  world.ground.start(10);
-  world.ground.start(11);
-  ASSERT_TRUE(world.claim(10, "a"));
-  ASSERT_TRUE(world.claim(11, "b", detached(hours(8))));
-  world.loop.advance(seconds(1));
-  ASSERT_TRUE(world.release(10, "a"));
-  world.loop.advance(seconds(10));
-  EXPECT_EQ(world.state("b"), LeaseState::held);
-  world.loop.advance(seconds(25));
-  EXPECT_EQ(world.leases->find("b")->end_reason, EndReason::unreachable);
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
+  fixture.observer.start(11);
+  ASSERT_TRUE(fixture.claim(10, "a"));
+  ASSERT_TRUE(fixture.claim(11, "b", detached(hours(8))));
+  fixture.loop.advance(seconds(1));
+  ASSERT_TRUE(fixture.release(10, "a"));
+  fixture.loop.advance(seconds(10));
+  EXPECT_EQ(fixture.state("b"), LeaseState::held);
+  fixture.loop.advance(seconds(25));
+  EXPECT_EQ(fixture.leases->find("b")->end_reason, EndReason::unreachable);
 }
 
 TEST(LeaseManager, RepeatedClaimAcknowledgesGrant) {
-  LeaseFixture world(1);
-  world.ground.start(10);
-  world.ground.start(11);
-  ASSERT_TRUE(world.claim(10, "a"));
-  ASSERT_TRUE(world.claim(11, "b", detached(hours(8))));
-  world.loop.advance(seconds(1));
-  ASSERT_TRUE(world.release(10, "a"));
-  world.loop.advance(seconds(10));
-  ASSERT_TRUE(world.claim(11, "b", detached(hours(8))));
-  world.loop.advance(hours(1));
-  EXPECT_EQ(world.state("b"), LeaseState::held);
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
+  fixture.observer.start(11);
+  ASSERT_TRUE(fixture.claim(10, "a"));
+  ASSERT_TRUE(fixture.claim(11, "b", detached(hours(8))));
+  fixture.loop.advance(seconds(1));
+  ASSERT_TRUE(fixture.release(10, "a"));
+  fixture.loop.advance(seconds(10));
+  ASSERT_TRUE(fixture.claim(11, "b", detached(hours(8))));
+  fixture.loop.advance(hours(1));
+  EXPECT_EQ(fixture.state("b"), LeaseState::held);
 }
 
 TEST(LeaseManager, AddMemberAcceptsOnlyHolderChildren) {
-  LeaseFixture world(1);
-  world.ground.start(10);
-  world.ground.start(12);
-  ASSERT_TRUE(world.claim(10, "a"));
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
+  fixture.observer.start(12);
+  ASSERT_TRUE(fixture.claim(10, "a"));
   const auto count = [&] {
-    return world.heard([&](const LeaseManager::OnLease& answer) {
-      world.leases->add_member(world.ground.caller(10), "a", 12, std::nullopt, answer);
+    return fixture.result_of([&](const LeaseManager::OnLease& answer) {
+      fixture.leases->add_member(fixture.observer.caller(10), "a", 12, std::nullopt, answer);
     });
   };
   EXPECT_EQ(count().error().code, Errc::denied);
-  world.ground.start(13);
-  world.ground.running.at(13).identity.parent = 10;
-  const auto counted = world.heard([&](const LeaseManager::OnLease& answer) {
-    world.leases->add_member(world.ground.caller(10), "a", 13, std::nullopt, answer);
+  fixture.observer.start(13);
+  fixture.observer.running.at(13).identity.parent = 10;
+  const auto counted = fixture.result_of([&](const LeaseManager::OnLease& answer) {
+    fixture.leases->add_member(fixture.observer.caller(10), "a", 13, std::nullopt, answer);
   });
   ASSERT_TRUE(counted);
   EXPECT_EQ(counted->processes.size(), 2U);
@@ -328,34 +328,34 @@ TEST(LeaseManager, AddMemberAcceptsOnlyHolderChildren) {
 
 // The lease ends although the process of its holder still runs.
 TEST(LeaseManager, ClosedStreamEndsLeaseAfterGracePeriod) {
-  LeaseFixture world(1);
-  world.ground.start(10);
-  ASSERT_TRUE(world.claim(10, "a"));
-  auto stream = world.leases->mark_present("a", PresenceKind::stream);
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
+  ASSERT_TRUE(fixture.claim(10, "a"));
+  auto stream = fixture.leases->mark_present("a", PresenceKind::stream);
   stream.reset();
-  world.loop.advance(seconds(3));
-  EXPECT_EQ(world.state("a"), LeaseState::held);
-  world.loop.advance(seconds(5));
-  EXPECT_EQ(world.state("a"), LeaseState::ended);
+  fixture.loop.advance(seconds(3));
+  EXPECT_EQ(fixture.state("a"), LeaseState::held);
+  fixture.loop.advance(seconds(5));
+  EXPECT_EQ(fixture.state("a"), LeaseState::ended);
 }
 
 TEST(LeaseManager, ReleaseByAnotherUserIsDenied) {
-  LeaseFixture world(1);
-  world.ground.start(10);
-  world.ground.start(11, 2000);
-  ASSERT_TRUE(world.claim(10, "a"));
-  EXPECT_EQ(world.release(11, "a").error().code, Errc::denied);
-  EXPECT_EQ(world.state("a"), LeaseState::held);
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
+  fixture.observer.start(11, 2000);
+  ASSERT_TRUE(fixture.claim(10, "a"));
+  EXPECT_EQ(fixture.release(11, "a").error().code, Errc::denied);
+  EXPECT_EQ(fixture.state("a"), LeaseState::held);
 }
 
 // A lease of process 10 that was released while process 12 still runs.
 class DrainingLease : public ::testing::Test {
  protected:
   DrainingLease() {
-    world_.ground.start(10);
-    world_.ground.start(11, 0);
-    world_.ground.start(12);
-    world_.ground.running.at(12).lease = "a";
+    world_.observer.start(10);
+    world_.observer.start(11, 0);
+    world_.observer.start(12);
+    world_.observer.running.at(12).lease = "a";
     LeaseSpec spec;
     spec.binding = Binding::run;
     EXPECT_TRUE(world_.claim(10, "a", spec));
@@ -372,22 +372,22 @@ TEST_F(DrainingLease, SignalReachesRemainingProcess) {
   EXPECT_TRUE(sent->checked && sent->failures.empty());
   EXPECT_EQ(sent->lease.state, LeaseState::draining);
   const std::vector<std::pair<std::uint32_t, int>> expected{{12, 15}};
-  EXPECT_EQ(world_.ground.signals, expected);
+  EXPECT_EQ(world_.observer.signals, expected);
 }
 
 TEST_F(DrainingLease, SignalThatIsRefusedNamesTheProcess) {
   release();
-  world_.ground.may_signal = false;
+  world_.observer.may_signal = false;
   const auto sent = world_.signal(11, "a", 15);
   ASSERT_TRUE(sent);
   ASSERT_EQ(sent->failures.size(), 1U);
-  EXPECT_EQ(sent->failures[0].process, world_.ground.running.at(12).identity.key);
+  EXPECT_EQ(sent->failures[0].process, world_.observer.running.at(12).identity.key);
   EXPECT_EQ(sent->failures[0].error.code, Errc::denied);
 }
 
 TEST_F(DrainingLease, SignalOfItsUserSparesOtherUsers) {
-  world_.ground.start(13, 2000);
-  world_.ground.running.at(13).lease = "a";
+  world_.observer.start(13, 2000);
+  world_.observer.running.at(13).lease = "a";
   release();
   EXPECT_EQ(world_.signal(10, "a", 15)->failures.size(), 1U);
   EXPECT_EQ(world_.signal(11, "a", 9)->failures.size(), 0U) << "an administrator's";
@@ -395,10 +395,10 @@ TEST_F(DrainingLease, SignalOfItsUserSparesOtherUsers) {
 
 TEST_F(DrainingLease, SignalWithoutObservationIsAnsweredUnchecked) {
   release();
-  world_.ground.blind = true;
+  world_.observer.blind = true;
   world_.loop.advance(LeaseManager::kDrainPollInterval);  // this observation is not answered
   std::optional<Result<SignalResult>> sent;
-  world_.leases->signal(world_.ground.caller(10), "a", 15,
+  world_.leases->signal(world_.observer.caller(10), "a", 15,
                         [&](Result<SignalResult> result) { sent = std::move(result); });
   world_.loop.advance(LeaseManager::kSignalTimeout);
   ASSERT_TRUE(sent && *sent);
@@ -407,7 +407,7 @@ TEST_F(DrainingLease, SignalWithoutObservationIsAnsweredUnchecked) {
 
 TEST_F(DrainingLease, SignalsAreDroppedWithTheLease) {
   release();
-  world_.ground.stop(12);
+  world_.observer.stop(12);
   const auto sent = world_.signal(10, "a", 15);
   ASSERT_TRUE(sent);
   EXPECT_EQ(sent->lease.state, LeaseState::ended);
@@ -417,98 +417,98 @@ TEST_F(DrainingLease, SignalsAreDroppedWithTheLease) {
 
 TEST_F(DrainingLease, SignalsOfOthersAreRefused) {
   release();
-  world_.ground.start(14, 2000);
+  world_.observer.start(14, 2000);
   EXPECT_EQ(world_.signal(14, "a", 15).error().code, Errc::denied);
   EXPECT_EQ(world_.signal(10, "b", 15).error().code, Errc::not_found);
-  EXPECT_TRUE(world_.ground.signals.empty());
+  EXPECT_TRUE(world_.observer.signals.empty());
 }
 
 TEST_F(DrainingLease, DuplicatePendingSignalIsSentOnce) {
   release();
   int answers = 0;
   for (const int number : {15, 15, 9}) {
-    world_.leases->signal(world_.ground.caller(10), "a", number,
+    world_.leases->signal(world_.observer.caller(10), "a", number,
                           [&](const Result<SignalResult>& result) { answers += result ? 1 : 0; });
   }
   world_.loop.run_posted();
   EXPECT_EQ(answers, 3);
   const std::vector<std::pair<std::uint32_t, int>> expected{{12, 15}, {12, 9}};
-  EXPECT_EQ(world_.ground.signals, expected) << "the same signal is sent once";
+  EXPECT_EQ(world_.observer.signals, expected) << "the same signal is sent once";
 }
 
 TEST_F(DrainingLease, HeldLeaseGetsNoSignal) {
   const auto sent = world_.signal(10, "a", 15);
   ASSERT_TRUE(sent);
   EXPECT_EQ(sent->lease.state, LeaseState::held);
-  EXPECT_TRUE(world_.ground.signals.empty());
+  EXPECT_TRUE(world_.observer.signals.empty());
 }
 
 TEST(LeaseManager, DrainingLeaseOfAContainerEndsWithIt) {
-  LeaseFixture world(1);
-  world.ground.start(10);
-  world.ground.start(12, 2000);
-  world.ground.running.at(12).lease = "a";
-  world.ground.running.at(12).by_container = true;
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
+  fixture.observer.start(12, 2000);
+  fixture.observer.running.at(12).lease = "a";
+  fixture.observer.running.at(12).by_container = true;
   LeaseSpec spec;
   spec.binding = Binding::run;
-  ASSERT_TRUE(world.claim(10, "a", spec));
-  world.leases->on_processes();
-  world.loop.run_posted();
-  ASSERT_TRUE(world.release(10, "a"));
-  world.loop.run_posted();
-  EXPECT_EQ(world.state("a"), LeaseState::draining);
-  world.ground.running.at(12).lease = "";  // the container's first process has exited
-  world.loop.advance(std::chrono::seconds(1));
-  EXPECT_EQ(world.state("a"), LeaseState::ended);
+  ASSERT_TRUE(fixture.claim(10, "a", spec));
+  fixture.leases->on_processes();
+  fixture.loop.run_posted();
+  ASSERT_TRUE(fixture.release(10, "a"));
+  fixture.loop.run_posted();
+  EXPECT_EQ(fixture.state("a"), LeaseState::draining);
+  fixture.observer.running.at(12).lease = "";  // the container's first process has exited
+  fixture.loop.advance(std::chrono::seconds(1));
+  EXPECT_EQ(fixture.state("a"), LeaseState::ended);
 }
 
 // The claim and its grant are one transaction, so the reply also acknowledges the grant.
 TEST(LeaseManager, GrantDuringSlowCommitIsReturnedInReply) {
-  LeaseFixture world(2);
-  world.ground.start(10);
-  const auto first = world.claim(10, "a");
+  LeaseFixture fixture(2);
+  fixture.observer.start(10);
+  const auto first = fixture.claim(10, "a");
   ASSERT_TRUE(first);
-  world.disk.slow = true;
+  fixture.disk.slow = true;
   const DeviceId other = first->gpus == std::vector<DeviceId>{"GPU-0"} ? "GPU-1" : "GPU-0";
-  world.leases->cordon({0, true}, {other}, "fan", [](const Result<void>&) {});
-  world.loop.run_posted();
+  fixture.leases->cordon({0, true}, {other}, "fan", [](const Result<void>&) {});
+  fixture.loop.run_posted();
   std::optional<Result<Lease>> result;
-  world.leases->claim({1000}, "b", detached(hours(8)),
-                      [&](Result<Lease> lease) { result = std::move(lease); });
-  world.ground.stop(10);
-  world.loop.advance(seconds(2));
+  fixture.leases->claim({1000}, "b", detached(hours(8)),
+                        [&](Result<Lease> lease) { result = std::move(lease); });
+  fixture.observer.stop(10);
+  fixture.loop.advance(seconds(2));
   ASSERT_FALSE(result) << "nothing is told before it is on the disk";
-  world.disk.finish();
-  world.loop.advance(seconds(1));
+  fixture.disk.finish();
+  fixture.loop.advance(seconds(1));
   ASSERT_TRUE(result && *result);
   EXPECT_EQ((*result)->state, LeaseState::held) << "asked and granted are one entry";
-  world.loop.advance(hours(1));
-  EXPECT_EQ(world.state("b"), LeaseState::held);
+  fixture.loop.advance(hours(1));
+  EXPECT_EQ(fixture.state("b"), LeaseState::held);
 }
 
 TEST(LeaseManager, ReplyToExitedClientDoesNotAcknowledgeGrant) {
-  LeaseFixture world(1);
-  world.ground.start(10);
-  Caller caller = world.ground.caller(10);
-  caller.process = world.ground.running.at(10).identity.fd;
-  world.leases->claim(caller, "a", detached(hours(8)), [](const Result<Lease>&) {});
+  LeaseFixture fixture(1);
+  fixture.observer.start(10);
+  Caller caller = fixture.observer.caller(10);
+  caller.process = fixture.observer.running.at(10).identity.fd;
+  fixture.leases->claim(caller, "a", detached(hours(8)), [](const Result<Lease>&) {});
   ::eventfd_write(caller.process->get(), 1);
-  world.loop.run_posted();
-  EXPECT_EQ(world.state("a"), LeaseState::held);
-  world.loop.advance(LeaseManager::kReconnectTimeout + seconds(10));
-  EXPECT_EQ(world.state("a"), LeaseState::ended);
+  fixture.loop.run_posted();
+  EXPECT_EQ(fixture.state("a"), LeaseState::held);
+  fixture.loop.advance(LeaseManager::kReconnectTimeout + seconds(10));
+  EXPECT_EQ(fixture.state("a"), LeaseState::ended);
 }
 
 TEST(LeaseManager, ImmediateGrantCountsAsAcknowledged) {
-  LeaseFixture world(2);
-  world.ground.start(10);
-  ASSERT_TRUE(world.claim(10, "a", detached(hours(8))));
+  LeaseFixture fixture(2);
+  fixture.observer.start(10);
+  ASSERT_TRUE(fixture.claim(10, "a", detached(hours(8))));
   LeaseSpec now_or_never = detached(hours(8));
   now_or_never.wait_timeout = Duration::zero();
-  ASSERT_TRUE(world.claim(10, "b", now_or_never));
-  world.loop.advance(hours(1));
-  EXPECT_EQ(world.state("a"), LeaseState::held);
-  EXPECT_EQ(world.state("b"), LeaseState::held);
+  ASSERT_TRUE(fixture.claim(10, "b", now_or_never));
+  fixture.loop.advance(hours(1));
+  EXPECT_EQ(fixture.state("a"), LeaseState::held);
+  EXPECT_EQ(fixture.state("b"), LeaseState::held);
 }
 
 }  // namespace

@@ -29,8 +29,8 @@ void QuotaTracker::remove_waiting(std::uint32_t uid) {
   if (found != waiting_claims_.end() && --found->second == 0) waiting_claims_.erase(found);
 }
 
-// Where few claims may wait, one user has only a part of the queue. Of the last eighth, a user gets
-// slots only for a few claims, so that early users do not keep out the others.
+// One user has only a part of the queue, and only a few slots of its last eighth, so that early
+// users do not keep out the others.
 Result<void> QuotaTracker::check_queue_quota(const Caller& caller, std::size_t waiting) const {
   constexpr std::size_t kQuotaDivisor = 4;
   constexpr std::size_t kReserveDivisor = 8;  // an eighth

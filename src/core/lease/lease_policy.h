@@ -1,5 +1,5 @@
-// Who claims leases, and how much one user may claim, so that no user fills the queue for the
-// others. Lives on the io thread.
+// The caller of a claim, and the quotas of users, so that no user fills the queue for the others.
+// Lives on the io thread.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@
 
 namespace gpuyard::lease {
 
-// Whether GPUs are leased here.
+// The mode of leasing on this machine.
 enum class GrantMode : std::uint8_t {
   automatic,  // until the first call of a Slurm hook; then Slurm allocates them
   grant,
@@ -85,7 +85,7 @@ class QuotaTracker {
   std::map<std::uint32_t, std::size_t> waiting_claims_;  // these maps are by quota owner
   std::map<std::uint32_t, std::size_t> adoptions_;
   KeyedRateLimiter<std::uint32_t> claim_limiter_;
-  // Apart, so that a flood of claims loses no user a lease.
+  // Separate, so that a flood of claims costs no user a lease.
   KeyedRateLimiter<std::uint32_t> renewal_limiter_;
   Lifetime lifetime_;
 };

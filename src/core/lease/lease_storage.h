@@ -12,7 +12,7 @@ namespace gpuyard::lease {
 
 // One entry of the lease history.
 struct LeaseEvent {
-  std::string lease;  // "" where it is about a GPU alone
+  std::string lease;  // "" if it is about a GPU alone
   WallTime at{};
   std::string what;     // "asked", "granted", "released", "draining", "ended", "renewed", ...
   std::string by = {};  // "uid 1000", "PID 4711 exited"
@@ -65,10 +65,10 @@ class LeaseStorage {
   // Returns what is wrong with the storage, for people; empty when all is well.
   virtual std::vector<std::string> notes() const = 0;
 
-  // How long an ended lease is still known. Until then, a repeated claim with its id is no new
+  // An ended lease is known for this long. Until then, a repeated claim with its id is no new
   // claim.
   static constexpr Duration kEndedRetention = std::chrono::hours(24);
-  // How many events are kept.
+  // The number of events that are kept.
   static constexpr std::int64_t kMaxEvents = 100'000;
 };
 

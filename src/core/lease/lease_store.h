@@ -68,7 +68,7 @@ class LeaseStore {
   void prune_ended();
   // Prunes the ended leases of jobs.
   void prune_ended_jobs();
-  // How many ended leases are known at most.
+  // The largest number of ended leases that are known.
   static constexpr std::size_t kMaxEndedLeases = limits::kMaxEndedLeases;
 
  private:

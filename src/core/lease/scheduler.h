@@ -51,7 +51,7 @@ struct Gpu {
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
-// What a claim asks of the scheduler.
+// The request of a claim to the scheduler.
 struct GpuRequest {
   std::uint32_t owner = 0;  // a user
   unsigned count = 1;
@@ -100,7 +100,7 @@ struct Effects {
   friend bool operator==(const Effects&, const Effects&) = default;
 };
 
-// Why a claim waits.
+// The reason why a claim waits.
 enum class WaitReason : std::uint8_t {
   busy,            // other claims have the GPUs
   behind_earlier,  // free GPUs are reserved for an earlier claim
@@ -137,10 +137,10 @@ struct QueuePosition {
 class Scheduler {
  public:
   static constexpr unsigned kMaxOvertakes = 16;
-  // How long an owner's claims overtake no other by (b) after one of them was held longer than
+  // An owner's claims overtake no other by (b) for this long after one was held longer than
   // said.
   static constexpr Duration kOverduePenalty = std::chrono::hours(24);
-  // How many classes are protected side by side. GPUs that claims of further classes could use go
+  // The number of classes protected side by side. GPUs that claims of further classes could use go
   // to no later claim.
   static constexpr std::size_t kMaxHeads = limits::kMaxHeads;
   static constexpr std::size_t kMaxHeadsPerOwner = limits::kMaxHeadsPerOwner;
@@ -162,15 +162,15 @@ class Scheduler {
   // Takes over a claim as it was saved.
   void restore(Claim);
   void restore_counters(Ticket last_ticket, Fence last_fence);
-  // Takes over the penalty of an owner whose overdue lease is no longer here.
+  // Takes over the penalty of an owner whose overdue lease is gone.
   void restore_penalty(std::uint32_t owner, TimePoint until);
 
   // Errc::invalid: the claim can never be granted, and why.
   Result<void> check_satisfiable(const GpuRequest&) const;
   // Puts a claim in the queue, and perhaps grants its GPUs. REQUIRES: check_satisfiable(request).
   Ticket claim(const GpuRequest& request, TimePoint now, Effects&);
-  // Returns the GPUs of which a claim that does not wait gets its own now: none if that is too few,
-  // and so nothing. Such a claim overtakes no other by (b) or (c).
+  // Returns the GPUs from which a claim without waiting is served now; none if they are too few.
+  // Such a claim overtakes no other by (b) or (c).
   GpuSet available_gpus(const GpuRequest&) const;
   // Claims without waiting.
   std::optional<Ticket> try_claim(const GpuRequest& request, TimePoint now);

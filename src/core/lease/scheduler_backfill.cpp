@@ -23,7 +23,7 @@ struct Scheduler::Round {
   GpuSet in_service;
   GpuSet reserved_gpus;  // reserved for heads that no claim may overtake
   std::vector<Head> heads;
-  GpuSet overflow_gpus;  // what classes beyond kMaxHeads could use: no later claim gets it
+  GpuSet overflow_gpus;  // GPUs for classes beyond kMaxHeads: no later claim gets them
 };
 
 GpuSet Scheduler::available_gpus(const GpuRequest& request) const {

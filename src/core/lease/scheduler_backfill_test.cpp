@@ -16,22 +16,22 @@ TEST(QueuePosition, PositionCountsClaimsSharingEligibleGpus) {
   const Ticket other = fixture.claim(fixture.only(slots({2})));
   const Ticket second = fixture.claim(fixture.only(slots({1})));
   const Ticket last = fixture.claim(1);
-  EXPECT_EQ(fixture.outlook(first).position, 1U);
-  EXPECT_EQ(fixture.outlook(other).position, 1U);
-  EXPECT_EQ(fixture.outlook(second).position, 2U);
-  EXPECT_EQ(fixture.outlook(last).position, 4U);
+  EXPECT_EQ(fixture.queue_position(first).position, 1U);
+  EXPECT_EQ(fixture.queue_position(other).position, 1U);
+  EXPECT_EQ(fixture.queue_position(second).position, 2U);
+  EXPECT_EQ(fixture.queue_position(last).position, 4U);
 }
 
 TEST(QueuePosition, ResultIsLimitedToRequestedCount) {
   SchedulerFixture fixture(1);
   for (int i = 0; i < 4; ++i) fixture.claim(1);
-  EXPECT_EQ(fixture.core.queue_positions(fixture.now, 2).size(), 2U);
+  EXPECT_EQ(fixture.scheduler.queue_positions(fixture.now, 2).size(), 2U);
 }
 
-TEST(QueuePosition, OthersHaveTheGpus) {
+TEST(QueuePosition, HeldGpusGiveReasonBusy) {
   SchedulerFixture fixture(1);
   fixture.claim(1);
-  EXPECT_EQ(fixture.outlook(fixture.claim(1)).reason, WaitReason::busy);
+  EXPECT_EQ(fixture.queue_position(fixture.claim(1)).reason, WaitReason::busy);
 }
 
 TEST(QueuePosition, GpuReservedForHeadGivesReasonBehindEarlier) {
@@ -39,31 +39,31 @@ TEST(QueuePosition, GpuReservedForHeadGivesReasonBehindEarlier) {
   fixture.claim(1);
   const Ticket head = fixture.claim(2);
   const Ticket behind = fixture.claim(1);
-  EXPECT_EQ(fixture.outlook(head).reason, WaitReason::busy);
-  EXPECT_EQ(fixture.outlook(behind).reason, WaitReason::behind_earlier);
+  EXPECT_EQ(fixture.queue_position(head).reason, WaitReason::busy);
+  EXPECT_EQ(fixture.queue_position(behind).reason, WaitReason::behind_earlier);
 }
 
-TEST(QueuePosition, ItsOwnerHasAsManyAsOneMayHave) {
+TEST(QueuePosition, OwnerAtQuotaGivesReasonQuota) {
   SchedulerFixture fixture(4, {.max_gpus_per_owner = 1});
   fixture.claim(1);
   const Ticket waits = fixture.claim(1);
-  EXPECT_EQ(fixture.outlook(waits).reason, WaitReason::quota);
-  EXPECT_EQ(fixture.outlook(waits).expected_start, std::nullopt)
+  EXPECT_EQ(fixture.queue_position(waits).reason, WaitReason::quota);
+  EXPECT_EQ(fixture.queue_position(waits).expected_start, std::nullopt)
       << "three are free, which is no help";
 }
 
 TEST(QueuePosition, TooFewAreInService) {
   SchedulerFixture fixture(2);
   fixture.in_service(0, false);
-  EXPECT_EQ(fixture.outlook(fixture.claim(2)).reason, WaitReason::out_of_service);
+  EXPECT_EQ(fixture.queue_position(fixture.claim(2)).reason, WaitReason::out_of_service);
 }
 
 TEST(QueuePosition, UnleasedProcessGivesSquattedReasonWithoutExpectedStart) {
   SchedulerFixture fixture(2);
   fixture.squatted(0, true);
   const Ticket waits = fixture.claim(2);
-  EXPECT_EQ(fixture.outlook(waits).reason, WaitReason::squatted);
-  EXPECT_EQ(fixture.outlook(waits).expected_start, std::nullopt);
+  EXPECT_EQ(fixture.queue_position(waits).reason, WaitReason::squatted);
+  EXPECT_EQ(fixture.queue_position(waits).expected_start, std::nullopt);
 }
 
 TEST(QueuePosition, TooLittleMemoryIsFree) {
@@ -72,14 +72,14 @@ TEST(QueuePosition, TooLittleMemoryIsFree) {
   GpuRequest large = fixture.want(1);
   large.min_free_bytes = 2;
   const Ticket waits = fixture.claim(large);
-  EXPECT_EQ(fixture.outlook(waits).reason, WaitReason::memory);
-  EXPECT_EQ(fixture.outlook(waits).expected_start, std::nullopt);
+  EXPECT_EQ(fixture.queue_position(waits).reason, WaitReason::memory);
+  EXPECT_EQ(fixture.queue_position(waits).expected_start, std::nullopt);
 }
 
 TEST(QueuePosition, ClosedSchedulerGivesReasonNotOpen) {
   SchedulerFixture fixture(1);
-  fixture.core.close();
-  EXPECT_EQ(fixture.outlook(fixture.claim(1)).reason, WaitReason::not_open);
+  fixture.scheduler.close();
+  EXPECT_EQ(fixture.queue_position(fixture.claim(1)).reason, WaitReason::not_open);
 }
 
 TEST(QueuePosition, ExpectedStartFollowsDeclaredHoldTimes) {
@@ -89,29 +89,30 @@ TEST(QueuePosition, ExpectedStartFollowsDeclaredHoldTimes) {
   const Ticket one = fixture.claim(1, 5 * kMinute);
   const Ticket two = fixture.claim(2);
   const Ticket three = fixture.claim(1);
-  EXPECT_EQ(fixture.outlook(one).expected_start, TimePoint{} + 10 * kMinute);
-  EXPECT_EQ(fixture.outlook(two).expected_start, TimePoint{} + 30 * kMinute);
-  EXPECT_EQ(fixture.outlook(three).expected_start, std::nullopt) << "the one before does not say";
+  EXPECT_EQ(fixture.queue_position(one).expected_start, TimePoint{} + 10 * kMinute);
+  EXPECT_EQ(fixture.queue_position(two).expected_start, TimePoint{} + 30 * kMinute);
+  EXPECT_EQ(fixture.queue_position(three).expected_start, std::nullopt)
+      << "the one before does not say";
 }
 
 TEST(QueuePosition, OverdueOrUndeclaredHoldTimeLeavesStartUnknown) {
   SchedulerFixture fixture(1);
   const Ticket holder = fixture.claim(1, kMinute);
   const Ticket waits = fixture.claim(1);
-  EXPECT_TRUE(fixture.outlook(waits).expected_start);
+  EXPECT_TRUE(fixture.queue_position(waits).expected_start);
   fixture.pass(kMinute);
-  EXPECT_EQ(fixture.outlook(waits).expected_start, std::nullopt);
+  EXPECT_EQ(fixture.queue_position(waits).expected_start, std::nullopt);
   fixture.release(holder);
-  EXPECT_EQ(fixture.outlook(fixture.claim(1)).expected_start, std::nullopt);
+  EXPECT_EQ(fixture.queue_position(fixture.claim(1)).expected_start, std::nullopt);
 }
 
 TEST(QueuePosition, DrainKeepsExpectedStartUntilHoldTimeEnds) {
   SchedulerFixture fixture(1, {.drains = true});
   fixture.release(fixture.claim(1, kMinute));
   const Ticket waits = fixture.claim(1);
-  EXPECT_EQ(fixture.outlook(waits).expected_start, TimePoint{} + kMinute);
+  EXPECT_EQ(fixture.queue_position(waits).expected_start, TimePoint{} + kMinute);
   EXPECT_TRUE(fixture.pass(kMinute).overdue.empty()) << "he let go in time";
-  EXPECT_EQ(fixture.outlook(waits).expected_start, std::nullopt);
+  EXPECT_EQ(fixture.queue_position(waits).expected_start, std::nullopt);
 }
 
 TEST(QueuePosition, UnstartableClaimDoesNotDelayExpectedStart) {
@@ -120,7 +121,7 @@ TEST(QueuePosition, UnstartableClaimDoesNotDelayExpectedStart) {
   fixture.claim(1, kMinute);
   fixture.claim(2);
   const Ticket behind = fixture.claim(1);
-  EXPECT_EQ(fixture.outlook(behind).expected_start, TimePoint{} + kMinute);
+  EXPECT_EQ(fixture.queue_position(behind).expected_start, TimePoint{} + kMinute);
 }
 
 }  // namespace
@@ -128,15 +129,15 @@ TEST(QueuePosition, UnstartableClaimDoesNotDelayExpectedStart) {
 // Which of the free GPUs a claim gets.
 namespace {
 
-struct Where {
+struct Topology {
   std::optional<unsigned> clique = {};
   std::optional<unsigned> numa_node = {};
   std::optional<std::int64_t> temperature_c = {};
 };
 
-std::vector<Gpu> node(const std::vector<Where>& places) {
+std::vector<Gpu> node(const std::vector<Topology>& places) {
   std::vector<Gpu> gpus;
-  for (const Where& where : places) {
+  for (const Topology& where : places) {
     Gpu gpu = gpu_named("GPU-" + std::to_string(gpus.size()));
     gpu.clique = where.clique;
     gpu.numa_node = where.numa_node;
@@ -169,19 +170,19 @@ TEST(Placement, AmongEqualsTheKeyDecidesNotTheSlot) {
   EXPECT_EQ(choose_placement(gpus, all(gpus), 1), slots({2}));
 }
 
-TEST(Placement, AWholeCliqueIsTakenRatherThanPartsOfTwo) {
+TEST(Placement, WholeCliqueIsPreferredToPartsOfTwo) {
   const auto gpus = node({{0, {}, 30}, {1, {}, 60}, {1, {}, 60}, {0, {}, 60}});
   EXPECT_EQ(choose_placement(gpus, all(gpus) & ~slots({3}), 2), slots({1, 2}));
 }
 
-TEST(Placement, TheSmallestCliqueThatIsEnoughLeavesLargerOnesWhole) {
+TEST(Placement, SmallestSufficientCliqueIsTaken) {
   const auto gpus = node({{0}, {0}, {0}, {0}, {1}, {1}});
   EXPECT_EQ(choose_placement(gpus, all(gpus), 2), slots({4, 5}));
   EXPECT_EQ(choose_placement(gpus, all(gpus), 1), slots({4}));
   EXPECT_EQ(choose_placement(gpus, all(gpus), 3), slots({0, 1, 2}));
 }
 
-TEST(Placement, WhereNoCliqueIsEnoughTheLargestIsTakenWhole) {
+TEST(Placement, LargestCliqueIsTakenIfNoneSuffices) {
   const auto gpus = node({{0}, {0}, {1}, {1}, {1}, {2}});
   EXPECT_EQ(choose_placement(gpus, all(gpus), 4), slots({2, 3, 4, 5}));
 }
@@ -201,7 +202,7 @@ TEST(Placement, GpusWithUnknownTopologyFormSeparateGroups) {
   EXPECT_EQ(choose_placement(gpus, all(gpus), 2), slots({2, 3}));
 }
 
-TEST(Placement, AllThatIsUsableIsTakenWhenAllIsWanted) {
+TEST(Placement, RequestForAllTakesEveryUsableGpu) {
   const auto gpus = node({{0}, {1}, {}});
   EXPECT_EQ(choose_placement(gpus, all(gpus), 3), all(gpus));
 }

@@ -1,4 +1,4 @@
-// A scheduler with some GPUs and a clock, for tests: events in one word each.
+// A scheduler with some GPUs and a clock, for tests: one short call for each event.
 #pragma once
 
 #include <optional>
@@ -24,19 +24,19 @@ inline Gpu gpu_named(std::string key) {
 }
 
 struct SchedulerFixture {
-  Scheduler core;
+  Scheduler scheduler;
   TimePoint now{};
   std::vector<Ticket> granted;  // by all events so far, in order
 
-  explicit SchedulerFixture(unsigned gpus, Fairness fairness = {}) : core(fairness) {
-    for (unsigned i = 0; i < gpus; ++i) (void)*core.add(gpu_named("GPU-" + std::to_string(i)));
+  explicit SchedulerFixture(unsigned gpus, Fairness fairness = {}) : scheduler(fairness) {
+    for (unsigned i = 0; i < gpus; ++i) (void)*scheduler.add(gpu_named("GPU-" + std::to_string(i)));
   }
 
   GpuRequest want(unsigned count, std::optional<Duration> longest = {}) const {
     GpuRequest request;
     request.owner = 1000;
     request.count = count;
-    request.eligible = core.known_gpus();
+    request.eligible = scheduler.known_gpus();
     request.max_hold_time = longest;
     return request;
   }
@@ -53,48 +53,48 @@ struct SchedulerFixture {
 
   Ticket claim(const GpuRequest& request) {
     Effects effects;
-    const Ticket ticket = core.claim(request, now, effects);
+    const Ticket ticket = scheduler.claim(request, now, effects);
     note(effects);
     return ticket;
   }
   Ticket claim(unsigned count, std::optional<Duration> longest = {}) {
     return claim(want(count, longest));
   }
-  std::optional<Ticket> try_claim(unsigned count) { return core.try_claim(want(count), now); }
-  Effects release(Ticket ticket) { return note(core.release(ticket, now)); }
-  Effects freed(Ticket ticket) { return note(core.finish_drain(ticket, now)); }
-  Effects cancel(Ticket ticket) { return note(core.cancel(ticket, now)); }
+  std::optional<Ticket> try_claim(unsigned count) { return scheduler.try_claim(want(count), now); }
+  Effects release(Ticket ticket) { return note(scheduler.release(ticket, now)); }
+  Effects freed(Ticket ticket) { return note(scheduler.finish_drain(ticket, now)); }
+  Effects cancel(Ticket ticket) { return note(scheduler.cancel(ticket, now)); }
   Effects pass(Duration time) {
     now += time;
-    return note(core.advance(now));
+    return note(scheduler.advance(now));
   }
   Effects set(Slot slot, const GpuAvailability& condition) {
-    return note(core.set_availability(slot, condition, now));
+    return note(scheduler.set_availability(slot, condition, now));
   }
   Effects in_service(Slot slot, bool yes) {
-    GpuAvailability condition = core.gpus()[slot].availability;
+    GpuAvailability condition = scheduler.gpus()[slot].availability;
     condition.in_service = yes;
     return set(slot, condition);
   }
   Effects squatted(Slot slot, bool yes) {
-    GpuAvailability condition = core.gpus()[slot].availability;
+    GpuAvailability condition = scheduler.gpus()[slot].availability;
     condition.in_unleased_use = yes;
     return set(slot, condition);
   }
   Effects free_bytes(Slot slot, std::optional<std::int64_t> bytes) {
-    GpuAvailability condition = core.gpus()[slot].availability;
+    GpuAvailability condition = scheduler.gpus()[slot].availability;
     condition.free_bytes = bytes;
     return set(slot, condition);
   }
 
   bool held(Ticket ticket) const {
-    const Claim* claim = core.find(ticket);
+    const Claim* claim = scheduler.find(ticket);
     return claim != nullptr && claim->stage == Claim::Stage::held;
   }
-  bool waits(Ticket ticket) const { return core.waiting_claims().count(ticket) > 0; }
-  GpuSet gpus(Ticket ticket) const { return core.find(ticket)->gpus; }
-  QueuePosition outlook(Ticket ticket) const {
-    for (const QueuePosition& one : core.queue_positions(now)) {
+  bool waits(Ticket ticket) const { return scheduler.waiting_claims().count(ticket) > 0; }
+  GpuSet gpus(Ticket ticket) const { return scheduler.find(ticket)->gpus; }
+  QueuePosition queue_position(Ticket ticket) const {
+    for (const QueuePosition& one : scheduler.queue_positions(now)) {
       if (one.ticket == ticket) return one;
     }
     return {};

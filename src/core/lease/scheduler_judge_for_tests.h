@@ -15,7 +15,7 @@ namespace gpuyard::lease {
 
 // Owners who held GPUs longer than they said, and until when their claims overtake no other by
 // time.
-using Mistrust = std::map<std::uint32_t, TimePoint>;
+using OwnerPenalties = std::map<std::uint32_t, TimePoint>;
 
 struct Moment {
   Fairness fairness;
@@ -23,15 +23,15 @@ struct Moment {
   std::vector<Gpu> gpus;
   std::map<Ticket, Claim> waiting;
   std::map<Ticket, Claim> live;
-  Mistrust mistrust;
+  OwnerPenalties penalties;
 
-  Moment(const Scheduler& core, TimePoint at, Mistrust distrusted)
+  Moment(const Scheduler& core, TimePoint at, OwnerPenalties distrusted)
       : fairness(core.fairness()),
         now(at),
         gpus(core.gpus()),
         waiting(core.waiting_claims()),
         live(core.live_claims()),
-        mistrust(std::move(distrusted)) {}
+        penalties(std::move(distrusted)) {}
 
   const Claim* holder(Slot slot) const {
     for (const auto& [ticket, claim] : live) {
@@ -54,22 +54,22 @@ struct Moment {
     for (Slot slot = 0; slot < gpus.size(); ++slot) set.set(slot, usable_now(request, slot));
     return set;
   }
-  bool could_begin_if_all_let_go(const GpuRequest& request) const {
+  bool could_start_if_all_released(const GpuRequest& request) const {
     unsigned most = 0;
     for (Slot slot = 0; slot < gpus.size(); ++slot) {
       if (usable_now(request, slot) || (fits(request, slot) && holder(slot) != nullptr)) ++most;
     }
     return most >= request.count;
   }
-  bool too_much_for_owner(const GpuRequest& request) const {
+  bool is_over_quota(const GpuRequest& request) const {
     unsigned has = request.count;
     for (const auto& [ticket, claim] : live) {
       if (claim.request.owner == request.owner) has += static_cast<unsigned>(claim.gpus.count());
     }
     return fairness.max_gpus_per_owner > 0 && has > fairness.max_gpus_per_owner;
   }
-  bool keeps_back(const Claim& claim) const {
-    return !too_much_for_owner(claim.request) && could_begin_if_all_let_go(claim.request);
+  bool can_reserve(const Claim& claim) const {
+    return !is_over_quota(claim.request) && could_start_if_all_released(claim.request);
   }
 
   // Returns how many GPUs the claim could have at a time, if all keep to what they said.
@@ -100,12 +100,12 @@ struct Moment {
   }
 
   enum class Pass { no, by_time, by_patience };
-  Pass may_pass(const Claim& late, const Claim& early) const {
+  Pass overtake_kind(const Claim& late, const Claim& early) const {
     if (fairness.strict) return Pass::no;
     const auto begin = begins(early);
     if (begin) {
-      const auto doubt = mistrust.find(late.request.owner);
-      const bool trusted = doubt == mistrust.end() || doubt->second <= now;
+      const auto doubt = penalties.find(late.request.owner);
+      const bool trusted = doubt == penalties.end() || doubt->second <= now;
       const bool done = late.request.max_hold_time && now + *late.request.max_hold_time <= *begin;
       return trusted && done ? Pass::by_time : Pass::no;
     }
@@ -115,10 +115,10 @@ struct Moment {
 
   // Returns the claims that reserve something against a later one: the first of each class, up to
   // eight of an owner.
-  std::vector<Ticket> firsts_before(Ticket ticket) const {
+  std::vector<Ticket> heads_before(Ticket ticket) const {
     std::vector<Ticket> firsts;
     for (const auto& [earlier, claim] : waiting) {
-      if (earlier >= ticket || !keeps_back(claim)) continue;
+      if (earlier >= ticket || !can_reserve(claim)) continue;
       const GpuRequest& request = claim.request;
       const bool first = std::ranges::none_of(firsts, [&](Ticket other) {
         const GpuRequest& others = waiting.at(other).request;
@@ -138,11 +138,11 @@ struct Moment {
     const GpuSet& gpus_of = granted.gpus;
     if (gpus_of.count() != late.request.count) return "not all it wanted, or more";
     if ((gpus_of & ~usable(late.request)).any()) return "a GPU that it could not use";
-    if (too_much_for_owner(late.request)) return "more than one user may have";
-    for (const Ticket earlier : firsts_before(ticket)) {
+    if (is_over_quota(late.request)) return "more than one user may have";
+    for (const Ticket earlier : heads_before(ticket)) {
       Claim& early = waiting.at(earlier);
       if ((usable(early.request) & gpus_of).none()) continue;
-      const Pass pass = may_pass(late, early);
+      const Pass pass = overtake_kind(late, early);
       if (pass == Pass::no) return "passed " + std::to_string(earlier);
       if (pass == Pass::by_patience) ++early.overtakes;
     }
@@ -152,13 +152,13 @@ struct Moment {
   }
 
   // Returns a waiting claim that may have GPUs now.
-  std::optional<Ticket> forgotten() const {
+  std::optional<Ticket> find_forgotten_claim() const {
     for (const auto& [ticket, claim] : waiting) {
-      if (too_much_for_owner(claim.request)) continue;
+      if (is_over_quota(claim.request)) continue;
       GpuSet left = usable(claim.request);
-      for (const Ticket earlier : firsts_before(ticket)) {
+      for (const Ticket earlier : heads_before(ticket)) {
         const Claim& early = waiting.at(earlier);
-        if (may_pass(claim, early) == Pass::no) left &= ~usable(early.request);
+        if (overtake_kind(claim, early) == Pass::no) left &= ~usable(early.request);
       }
       if (left.count() >= claim.request.count) return ticket;
     }
@@ -166,10 +166,10 @@ struct Moment {
   }
 
   // Returns the GPUs that a claim without waiting may take.
-  GpuSet left_by_all_who_wait(const GpuRequest& request) const {
+  GpuSet gpus_unwanted_by_waiting(const GpuRequest& request) const {
     GpuSet left = usable(request);
     for (const auto& [ticket, claim] : waiting) {
-      if (keeps_back(claim)) left &= ~usable(claim.request);
+      if (can_reserve(claim)) left &= ~usable(claim.request);
     }
     return left;
   }

@@ -24,25 +24,25 @@ constexpr int kCases = 1000;
 // A scheduler, and what its user knows of it.
 class Node {
  public:
-  explicit Node(Fairness fairness) : core(fairness) {}
+  explicit Node(Fairness fairness) : scheduler(fairness) {}
 
   // Checks the effects of any event but a grant.
   void check(const Effects& effects) {
     for (const Ticket ticket : effects.overdue) {
-      mistrust_[core.find(ticket)->request.owner] = now + Scheduler::kOverduePenalty;
+      penalties_[scheduler.find(ticket)->request.owner] = now + Scheduler::kOverduePenalty;
     }
     replay(effects);
-    hold_apart();
-    RC_ASSERT(tickets(core.waiting_claims()) == waiting_);
-    RC_ASSERT(tickets(core.live_claims()) == live_);
-    const auto forgotten = Moment(core, now, mistrust_).forgotten();
+    check_disjoint();
+    RC_ASSERT(tickets(scheduler.waiting_claims()) == waiting_);
+    RC_ASSERT(tickets(scheduler.live_claims()) == live_);
+    const auto find_forgotten_claim = Moment(scheduler, now, penalties_).find_forgotten_claim();
     if (forgotten) RC_FAIL("nobody served " + std::to_string(*forgotten));
   }
 
   void claim(const GpuRequest& request) {
-    if (!core.check_satisfiable(request)) return;
+    if (!scheduler.check_satisfiable(request)) return;
     Effects effects;
-    const Ticket ticket = core.claim(request, now, effects);
+    const Ticket ticket = scheduler.claim(request, now, effects);
     RC_ASSERT(ticket > last_ticket_);
     last_ticket_ = ticket;
     waiting_.insert(ticket);
@@ -50,68 +50,68 @@ class Node {
   }
 
   void try_claim(const GpuRequest& request) {
-    const Moment before(core, now, mistrust_);
-    const GpuSet left = before.left_by_all_who_wait(request);
-    const bool may = core.check_satisfiable(request).ok() && !before.too_much_for_owner(request) &&
-                     left.count() >= request.count;
-    RC_ASSERT(core.available_gpus(request) == (may ? left : GpuSet{}));
-    const auto ticket = core.try_claim(request, now);
+    const Moment before(scheduler, now, penalties_);
+    const GpuSet left = before.gpus_unwanted_by_waiting(request);
+    const bool may = scheduler.check_satisfiable(request).ok() &&
+                     !before.too_much_for_owner(request) && left.count() >= request.count;
+    RC_ASSERT(scheduler.available_gpus(request) == (may ? left : GpuSet{}));
+    const auto ticket = scheduler.try_claim(request, now);
     RC_ASSERT(ticket.has_value() == may);
     if (!ticket) return;
-    const Claim& claim = *core.find(*ticket);
+    const Claim& claim = *scheduler.find(*ticket);
     RC_ASSERT((claim.gpus & ~left).none());
     note_grant(claim);
     last_ticket_ = *ticket;
-    check(core.open(now));
+    check(scheduler.open(now));
   }
 
   void cancel(std::size_t nth) {
     if (waiting_.empty()) return;
     const Ticket ticket = *std::next(waiting_.begin(), static_cast<long>(nth % waiting_.size()));
     waiting_.erase(ticket);
-    check(core.cancel(ticket, now));
+    check(scheduler.cancel(ticket, now));
   }
 
   // Ends a held lease, or with `seen_gone` a draining one; does nothing to the other kind.
-  void let_go(std::size_t nth, bool seen_gone) {
+  void release(std::size_t nth, bool seen_gone) {
     if (live_.empty()) return;
     const Ticket ticket = *std::next(live_.begin(), static_cast<long>(nth % live_.size()));
-    const bool drains = core.find(ticket)->stage == Claim::Stage::draining;
-    if (seen_gone == drains && (drains || !core.fairness().drains)) live_.erase(ticket);
-    check(seen_gone ? core.finish_drain(ticket, now) : core.release(ticket, now));
+    const bool drains = scheduler.find(ticket)->stage == Claim::Stage::draining;
+    if (seen_gone == drains && (drains || !scheduler.fairness().drains)) live_.erase(ticket);
+    check(seen_gone ? scheduler.finish_drain(ticket, now) : scheduler.release(ticket, now));
   }
 
   void pass(Duration time) {
     now += time;
-    std::erase_if(mistrust_, [&](const auto& one) { return one.second <= now; });
-    check(core.advance(now));
+    std::erase_if(penalties_, [&](const auto& one) { return one.second <= now; });
+    check(scheduler.advance(now));
   }
 
   void remove(Slot slot) {
-    if (slot >= core.gpus().size() || core.holder(slot)) return;
-    core.remove(slot);
-    check(core.open(now));
+    if (slot >= scheduler.gpus().size() || scheduler.holder(slot)) return;
+    scheduler.remove(slot);
+    check(scheduler.open(now));
   }
 
   // Kills the scheduler, and restores it from what a storage keeps.
   void crash() {
-    Scheduler again(core.fairness());
+    Scheduler again(scheduler.fairness());
     again.close();
-    for (const Gpu& gpu : core.gpus()) (void)*again.add(gpu);
-    for (Slot slot = 0; slot < core.gpus().size(); ++slot) {
-      if (!core.gpus()[slot].known) again.remove(slot);
+    for (const Gpu& gpu : scheduler.gpus()) (void)*again.add(gpu);
+    for (Slot slot = 0; slot < scheduler.gpus().size(); ++slot) {
+      if (!scheduler.gpus()[slot].known) again.remove(slot);
     }
-    for (const auto& [ticket, claim] : core.waiting_claims()) again.restore(claim);
-    for (const auto& [ticket, claim] : core.live_claims()) again.restore(claim);
-    again.restore_counters(core.last_ticket(), core.last_fence());
-    for (const auto& [owner, until] : mistrust_) again.restore_penalty(owner, until);
-    check(core.open(now));
+    for (const auto& [ticket, claim] : scheduler.waiting_claims()) again.restore(claim);
+    for (const auto& [ticket, claim] : scheduler.live_claims()) again.restore(claim);
+    again.restore_counters(scheduler.last_ticket(), scheduler.last_fence());
+    for (const auto& [owner, until] : penalties_) again.restore_penalty(owner, until);
+    check(scheduler.open(now));
     RC_ASSERT(again.open(now).empty());
-    RC_ASSERT(again == core);
-    core = again;
+    RC_ASSERT(again == scheduler);
+    scheduler = again;
   }
 
-  Scheduler core;
+  Scheduler scheduler;
   TimePoint now{};
 
  private:
@@ -131,7 +131,7 @@ class Node {
 
   // Repeats the grants one after the other, from the state before them.
   void replay(const Effects& effects) {
-    Moment moment(core, now, mistrust_);
+    Moment moment(scheduler, now, penalties_);
     for (const Ticket ticket : effects.granted) {
       RC_ASSERT(moment.live.count(ticket) == 1U);
       Claim claim = moment.live.extract(ticket).mapped();
@@ -140,12 +140,12 @@ class Node {
     }
     for (auto& [ticket, claim] : moment.waiting) claim.overtakes = passed_[ticket];
     for (const Ticket ticket : effects.granted) {
-      const Claim& claim = *core.find(ticket);
+      const Claim& claim = *scheduler.find(ticket);
       const std::string wrong = moment.grant(ticket, claim);
       if (!wrong.empty()) RC_FAIL(std::to_string(ticket) + ": " + wrong);
       note_grant(claim);
     }
-    for (const auto& [ticket, claim] : core.waiting_claims()) {
+    for (const auto& [ticket, claim] : scheduler.waiting_claims()) {
       RC_ASSERT(claim.overtakes == moment.waiting.at(ticket).overtakes);
       RC_ASSERT(claim.overtakes <= (claim.request.count == 1 ? 0U : Scheduler::kMaxOvertakes));
       passed_[ticket] = claim.overtakes;
@@ -154,34 +154,34 @@ class Node {
 
   // Checks that a GPU is in one lease, a lease has all it requested, and a waiting claim has
   // nothing.
-  void hold_apart() const {
+  void check_disjoint() const {
     GpuSet taken;
-    for (const auto& [ticket, claim] : core.live_claims()) {
+    for (const auto& [ticket, claim] : scheduler.live_claims()) {
       RC_ASSERT((claim.gpus & taken).none());
       RC_ASSERT(claim.gpus.count() == claim.request.count);
-      RC_ASSERT((claim.gpus & ~core.known_gpus()).none());
+      RC_ASSERT((claim.gpus & ~scheduler.known_gpus()).none());
       taken |= claim.gpus;
     }
-    for (const auto& [ticket, claim] : core.waiting_claims()) RC_ASSERT(claim.gpus.none());
+    for (const auto& [ticket, claim] : scheduler.waiting_claims()) RC_ASSERT(claim.gpus.none());
   }
 
   std::set<Ticket> waiting_;
   std::set<Ticket> live_;
   std::map<Ticket, unsigned> passed_;
-  Mistrust mistrust_;
+  OwnerPenalties penalties_;
   Ticket last_ticket_ = 0;
   Fence last_fence_ = 0;
 };
 
 struct Nothing {};  // which action is possible depends on no state: an index wraps around
-using Happening = rc::state::Command<Nothing, Node>;
+using SchedulerCommand = rc::state::Command<Nothing, Node>;
 
 template <class T>
 T one_of(std::vector<T> all) {
   return *rc::gen::elementOf(std::move(all));
 }
 
-struct Add : Happening {
+struct Add : SchedulerCommand {
   Gpu gpu;
   Add() {
     gpu.key = "GPU-" + std::to_string(*rc::gen::inRange(0, 1000));
@@ -189,18 +189,18 @@ struct Add : Happening {
     gpu.numa_node = one_of<std::optional<unsigned>>({std::nullopt, 0, 1});
   }
   void run(const Nothing&, Node& node) const override {
-    if (node.core.known_gpus().count() < kSlots) (void)*node.core.add(gpu);
+    if (node.scheduler.known_gpus().count() < kSlots) (void)*node.scheduler.add(gpu);
   }
   void show(std::ostream& os) const override { os << "add " << gpu.key; }
 };
 
-struct Remove : Happening {
+struct Remove : SchedulerCommand {
   Slot slot = *rc::gen::inRange<Slot>(0, kSlots);
   void run(const Nothing&, Node& node) const override { node.remove(slot); }
   void show(std::ostream& os) const override { os << "remove " << slot; }
 };
 
-struct Change : Happening {
+struct Change : SchedulerCommand {
   Slot slot = *rc::gen::inRange<Slot>(0, kSlots);
   GpuAvailability condition;
   Change() {
@@ -210,7 +210,7 @@ struct Change : Happening {
     condition.temperature_c = one_of<std::optional<std::int64_t>>({std::nullopt, 40, 60});
   }
   void run(const Nothing&, Node& node) const override {
-    node.check(node.core.set_availability(slot, condition, node.now));
+    node.check(node.scheduler.set_availability(slot, condition, node.now));
   }
   void show(std::ostream& os) const override {
     os << "GPU " << slot << (condition.in_service ? "" : " out of service")
@@ -219,7 +219,7 @@ struct Change : Happening {
   }
 };
 
-struct Claims : Happening {
+struct Claims : SchedulerCommand {
   bool waits = *rc::gen::weightedElement<bool>({{4, true}, {1, false}});
   GpuRequest request;
   Claims() {
@@ -241,27 +241,27 @@ struct Claims : Happening {
   }
 };
 
-struct Cancel : Happening {
+struct Cancel : SchedulerCommand {
   std::size_t nth = *rc::gen::inRange<std::size_t>(0, 50);
   void run(const Nothing&, Node& node) const override { node.cancel(nth); }
   void show(std::ostream& os) const override { os << "cancel " << nth; }
 };
 
-struct LetGo : Happening {
+struct Release : SchedulerCommand {
   std::size_t nth = *rc::gen::inRange<std::size_t>(0, kSlots);
   bool seen_gone = *rc::gen::arbitrary<bool>();
-  void run(const Nothing&, Node& node) const override { node.let_go(nth, seen_gone); }
+  void run(const Nothing&, Node& node) const override { node.release(nth, seen_gone); }
   void show(std::ostream& os) const override { os << (seen_gone ? "freed " : "release ") << nth; }
 };
 
-struct Pass : Happening {
+struct Pass : SchedulerCommand {
   Duration time =
       one_of<Duration>({kMinute, 10 * kMinute, 60 * kMinute, Scheduler::kOverduePenalty});
   void run(const Nothing&, Node& node) const override { node.pass(time); }
   void show(std::ostream& os) const override { os << "pass " << time / kMinute << " min"; }
 };
 
-struct Crash : Happening {
+struct Crash : SchedulerCommand {
   void run(const Nothing&, Node& node) const override { node.crash(); }
   void show(std::ostream& os) const override { os << "crash"; }
 };
@@ -269,8 +269,8 @@ struct Crash : Happening {
 // Frequent actions are listed several times.
 const auto kAnything =
     rc::state::gen::execOneOfWithArgs<Add, Add, Remove, Change, Change, Claims, Claims, Claims,
-                                      Claims, Claims, Claims, Cancel, LetGo, LetGo, LetGo, LetGo,
-                                      LetGo, LetGo, Pass, Crash>();
+                                      Claims, Claims, Claims, Cancel, Release, Release, Release,
+                                      Release, Release, Release, Pass, Crash>();
 
 void hold(const Fairness& fairness) {
   auto params = rc::detail::configuration().testParams;
@@ -281,7 +281,7 @@ void hold(const Fairness& fairness) {
   const auto result = rc::detail::checkTestable(
       [&] {
         Node node(fairness);
-        for (int i = 0; i < 3; ++i) (void)*node.core.add(gpu_named(std::to_string(i)));
+        for (int i = 0; i < 3; ++i) (void)*node.scheduler.add(gpu_named(std::to_string(i)));
         rc::state::check(Nothing{}, node, kAnything);
       },
       rc::detail::TestMetadata{}, params);

@@ -10,7 +10,7 @@ namespace {
 using Tickets = std::vector<Ticket>;
 
 // Makes a scheduler from everything that a storage keeps of another.
-Scheduler made_again(const Scheduler& before) {
+Scheduler restored_copy_of(const Scheduler& before) {
   Scheduler again(before.fairness());
   again.close();
   for (const Gpu& gpu : before.gpus()) (void)*again.add(gpu);
@@ -20,32 +20,32 @@ Scheduler made_again(const Scheduler& before) {
   return again;
 }
 
-TEST(CoreRestored, StateEqualsOriginal) {
+TEST(SchedulerRestore, StateEqualsOriginal) {
   SchedulerFixture fixture(3, {.max_gpus_per_owner = 2, .drains = true});
   fixture.claim(fixture.of_user(1, 2));
   fixture.release(fixture.claim(fixture.of_user(2, 1)));
   fixture.claim(fixture.of_user(3, 2));
   fixture.claim(fixture.of_user(1, 1));
-  Scheduler again = made_again(fixture.core);
+  Scheduler again = restored_copy_of(fixture.scheduler);
   EXPECT_TRUE(again.open(fixture.now).empty());
-  EXPECT_EQ(again, fixture.core);
+  EXPECT_EQ(again, fixture.scheduler);
 }
 
-TEST(CoreRestored, GrantsAreDeferredUntilOpen) {
+TEST(SchedulerRestore, GrantsAreDeferredUntilOpen) {
   SchedulerFixture fixture(1);
   const Ticket holder = fixture.claim(1);
   const Ticket waits = fixture.claim(1);
-  Scheduler again = made_again(fixture.core);
+  Scheduler again = restored_copy_of(fixture.scheduler);
   EXPECT_TRUE(again.release(holder, fixture.now).granted.empty());
   EXPECT_FALSE(again.try_claim(fixture.want(1), fixture.now));
   EXPECT_EQ(again.open(fixture.now).granted, Tickets{waits});
 }
 
-TEST(CoreRestored, NeverUsesATicketOrAFenceTwice) {
+TEST(SchedulerRestore, TicketsAndFencesAreNeverReused) {
   SchedulerFixture fixture(1);
   const Ticket over = fixture.claim(1);
   fixture.release(over);
-  Scheduler again = made_again(fixture.core);
+  Scheduler again = restored_copy_of(fixture.scheduler);
   again.open(fixture.now);
   const auto ticket = again.try_claim(fixture.want(1), fixture.now);
   ASSERT_TRUE(ticket);
@@ -53,28 +53,28 @@ TEST(CoreRestored, NeverUsesATicketOrAFenceTwice) {
   EXPECT_EQ(again.find(*ticket)->fence, 2U);
 }
 
-TEST(CoreRestored, ThePassesOfTheFirstAreNotForgotten) {
+TEST(SchedulerRestore, OvertakesOfHeadSurviveRestore) {
   SchedulerFixture fixture(2);
   fixture.claim(1);
   const Ticket head = fixture.claim(2);
   for (unsigned i = 0; i < Scheduler::kMaxOvertakes; ++i) fixture.release(fixture.claim(1));
-  fixture.core = made_again(fixture.core);
-  fixture.core.open(fixture.now);
-  EXPECT_EQ(fixture.core.find(head)->overtakes, Scheduler::kMaxOvertakes);
+  fixture.scheduler = restored_copy_of(fixture.scheduler);
+  fixture.scheduler.open(fixture.now);
+  EXPECT_EQ(fixture.scheduler.find(head)->overtakes, Scheduler::kMaxOvertakes);
   EXPECT_TRUE(fixture.waits(fixture.claim(1)));
 }
 
-TEST(CoreRestored, LeaseOverdueDuringDowntimeIsReportedOnOpen) {
+TEST(SchedulerRestore, LeaseOverdueDuringDowntimeIsReportedOnOpen) {
   SchedulerFixture fixture(1);
   const Ticket holder = fixture.claim(1, kMinute);
-  Scheduler again = made_again(fixture.core);
+  Scheduler again = restored_copy_of(fixture.scheduler);
   EXPECT_EQ(again.open(fixture.now + kMinute).overdue, Tickets{holder});
 }
 
-TEST(CoreRestored, TheSameClaimTwiceIsTheSameAsOnce) {
+TEST(SchedulerRestore, RestoringClaimTwiceEqualsOnce) {
   SchedulerFixture fixture(2, {.max_gpus_per_owner = 2});
   const Ticket holder = fixture.claim(1);
-  fixture.core.restore(*fixture.core.find(holder));
+  fixture.scheduler.restore(*fixture.scheduler.find(holder));
   fixture.release(holder);
   EXPECT_TRUE(fixture.held(fixture.claim(2)));
 }

@@ -40,7 +40,7 @@ TEST(Scheduler, TryClaimTakesFreeGpuOrFailsImmediately) {
   EXPECT_TRUE(fixture.try_claim(1));
   EXPECT_TRUE(fixture.try_claim(1));
   EXPECT_FALSE(fixture.try_claim(1));
-  EXPECT_TRUE(fixture.core.waiting_claims().empty());
+  EXPECT_TRUE(fixture.scheduler.waiting_claims().empty());
 }
 
 TEST(Scheduler, TryClaimDoesNotOvertakeWaitingClaim) {
@@ -53,11 +53,11 @@ TEST(Scheduler, TryClaimDoesNotOvertakeWaitingClaim) {
   EXPECT_TRUE(fixture.try_claim(1));
 }
 
-TEST(Scheduler, TryClaimNeverPassesByTheTimeItSays) {
+TEST(Scheduler, TryClaimNeverOvertakesByHoldTime) {
   SchedulerFixture fixture(2);
   fixture.claim(1, std::chrono::hours(1));
   fixture.claim(2);
-  EXPECT_FALSE(fixture.core.try_claim(fixture.want(1, std::chrono::minutes(1)), fixture.now));
+  EXPECT_FALSE(fixture.scheduler.try_claim(fixture.want(1, std::chrono::minutes(1)), fixture.now));
   EXPECT_TRUE(fixture.held(fixture.claim(1, std::chrono::minutes(1)))) << "who waits may";
 }
 
@@ -70,20 +70,20 @@ TEST(Scheduler, TryClaimTakesGpuIneligibleForWaitingClaims) {
   EXPECT_EQ(fixture.gpus(*ticket), slots({1}));
 }
 
-TEST(Scheduler, TryClaimOfMoreThanThereIsIsNone) {
+TEST(Scheduler, TryClaimBeyondFreeGpusFails) {
   SchedulerFixture fixture(2);
   EXPECT_FALSE(fixture.try_claim(3));
   EXPECT_FALSE(fixture.try_claim(0));
 }
 
-TEST(Scheduler, ACancelledClaimIsPassedOverByEveryLaterGrant) {
+TEST(Scheduler, CancelledClaimIsNeverGranted) {
   RecordProperty("contract", "D5");
   SchedulerFixture fixture(1);
   const Ticket holder = fixture.claim(1);
   const Ticket cancelled = fixture.claim(1);
   const Ticket next = fixture.claim(1);
   fixture.cancel(cancelled);
-  EXPECT_EQ(fixture.core.waiting_claims().size(), 1U);
+  EXPECT_EQ(fixture.scheduler.waiting_claims().size(), 1U);
   EXPECT_EQ(fixture.release(holder).granted, Tickets{next});
 }
 
@@ -99,12 +99,12 @@ TEST(Scheduler, CancellingHeadGrantsBlockedClaim) {
 TEST(Scheduler, InvalidTransitionLeavesStateUnchanged) {
   SchedulerFixture fixture(1);
   const Ticket holder = fixture.claim(1);
-  const Scheduler before = fixture.core;
+  const Scheduler before = fixture.scheduler;
   EXPECT_TRUE(fixture.cancel(holder).empty());
   EXPECT_TRUE(fixture.cancel(99).empty());
   EXPECT_TRUE(fixture.release(99).empty());
   EXPECT_TRUE(fixture.freed(holder).empty());
-  EXPECT_EQ(fixture.core, before);
+  EXPECT_EQ(fixture.scheduler, before);
 }
 
 TEST(Scheduler, AClaimGetsAllItsGpusOrNone) {
@@ -124,10 +124,10 @@ TEST(Scheduler, DrainingGpuIsGrantedOnlyAfterDrainFinishes) {
   const Ticket holder = fixture.claim(1);
   const Ticket next = fixture.claim(1);
   EXPECT_TRUE(fixture.release(holder).granted.empty());
-  EXPECT_EQ(fixture.core.find(holder)->stage, Claim::Stage::draining);
-  EXPECT_EQ(fixture.core.holder(0), holder);
+  EXPECT_EQ(fixture.scheduler.find(holder)->stage, Claim::Stage::draining);
+  EXPECT_EQ(fixture.scheduler.holder(0), holder);
   EXPECT_EQ(fixture.freed(holder).granted, Tickets{next});
-  EXPECT_EQ(fixture.core.holder(0), next);
+  EXPECT_EQ(fixture.scheduler.holder(0), next);
 }
 
 TEST(Scheduler, FinishDrainBeforeReleaseIsIgnored) {
@@ -137,17 +137,17 @@ TEST(Scheduler, FinishDrainBeforeReleaseIsIgnored) {
   EXPECT_TRUE(fixture.held(holder));
 }
 
-TEST(Scheduler, FencesRiseWithEveryGrantAndAreNeverUsedTwice) {
+TEST(Scheduler, FencesRiseWithEveryGrantWithoutReuse) {
   SchedulerFixture fixture(2);
   const Ticket first = fixture.claim(1);
-  const Fence fence = fixture.core.find(first)->fence;
+  const Fence fence = fixture.scheduler.find(first)->fence;
   const Ticket second = *fixture.try_claim(1);
-  EXPECT_EQ(fixture.core.find(second)->fence, fence + 1);
+  EXPECT_EQ(fixture.scheduler.find(second)->fence, fence + 1);
   fixture.release(first);
   fixture.release(second);
   const Ticket third = fixture.claim(1);
-  EXPECT_EQ(fixture.core.find(third)->fence, fence + 2);
-  EXPECT_EQ(fixture.core.last_fence(), fence + 2);
+  EXPECT_EQ(fixture.scheduler.find(third)->fence, fence + 2);
+  EXPECT_EQ(fixture.scheduler.last_fence(), fence + 2);
 }
 
 TEST(Scheduler, HeadDoesNotBlockClaimForAnotherModel) {
@@ -170,7 +170,7 @@ TEST(Scheduler, UnrestrictedClaimAvoidsGpuReservedForHead) {
   EXPECT_TRUE(fixture.waits(fixture.claim(1)));
 }
 
-TEST(Scheduler, AGpuOutOfServiceIsNotHandedOut) {
+TEST(Scheduler, GpuOutOfServiceIsNotGranted) {
   RecordProperty("contract", "D2");
   SchedulerFixture fixture(1);
   fixture.in_service(0, false);
@@ -180,7 +180,7 @@ TEST(Scheduler, AGpuOutOfServiceIsNotHandedOut) {
   EXPECT_EQ(fixture.in_service(0, true).granted, Tickets{waits});
 }
 
-TEST(Scheduler, AGpuThatIsSquattedIsNotHandedOut) {
+TEST(Scheduler, GpuInUnleasedUseIsNotGranted) {
   SchedulerFixture fixture(1);
   fixture.squatted(0, true);
   const Ticket waits = fixture.claim(1);
@@ -189,7 +189,7 @@ TEST(Scheduler, AGpuThatIsSquattedIsNotHandedOut) {
   EXPECT_EQ(fixture.squatted(0, false).granted, Tickets{waits});
 }
 
-TEST(Scheduler, OnlyGpusWithEnoughFreeMemoryAreHandedOut) {
+TEST(Scheduler, OnlyGpusWithEnoughFreeMemoryAreGranted) {
   SchedulerFixture fixture(2);
   fixture.free_bytes(0, 10);
   fixture.free_bytes(1, 20);
@@ -201,7 +201,7 @@ TEST(Scheduler, OnlyGpusWithEnoughFreeMemoryAreHandedOut) {
   EXPECT_EQ(fixture.free_bytes(0, 15).granted, Tickets{waits});
 }
 
-TEST(Scheduler, MemoryThatIsNotKnownIsNotEnough) {
+TEST(Scheduler, UnknownMemoryIsNotEnough) {
   SchedulerFixture fixture(1);
   GpuRequest large = fixture.want(1);
   large.min_free_bytes = 15;
@@ -230,10 +230,10 @@ TEST(Scheduler, UnstartableClaimReservesNoGpus) {
     const Ticket wants_all = fixture.claim(4);
     const Ticket two = fixture.claim(2);
     EXPECT_TRUE(fixture.held(two));
-    EXPECT_EQ(fixture.core.find(wants_all)->overtakes, 0U);
+    EXPECT_EQ(fixture.scheduler.find(wants_all)->overtakes, 0U);
     fixture.in_service(3, true);
     EXPECT_EQ(fixture.waits(fixture.claim(1)), strict) << "now it could";
-    EXPECT_EQ(fixture.core.find(wants_all)->overtakes, strict ? 0U : 1U);
+    EXPECT_EQ(fixture.scheduler.find(wants_all)->overtakes, strict ? 0U : 1U);
   }
 }
 
@@ -248,8 +248,8 @@ TEST(Scheduler, ClaimWithRemovedGpuReservesNoGpus) {
   EXPECT_TRUE(fixture.held(one));
   const Ticket both = fixture.claim(2);
   fixture.in_service(1, false);
-  fixture.core.remove(1);
-  EXPECT_EQ(fixture.core.find(both)->request.eligible, slots({0}));
+  fixture.scheduler.remove(1);
+  EXPECT_EQ(fixture.scheduler.find(both)->request.eligible, slots({0}));
   const Ticket after = fixture.claim(1);
   EXPECT_EQ(fixture.release(one).granted, Tickets{after});
 }
@@ -259,11 +259,11 @@ TEST(Scheduler, ReusedSlotIsIneligibleForEarlierClaim) {
   const Ticket holder = fixture.claim(fixture.only(slots({0})));
   const Ticket waits = fixture.claim(fixture.only(slots({0, 1}), 2));
   fixture.in_service(1, false);
-  fixture.core.remove(1);
-  EXPECT_EQ(*fixture.core.add(gpu_named("GPU-new")), 1U);
+  fixture.scheduler.remove(1);
+  EXPECT_EQ(*fixture.scheduler.add(gpu_named("GPU-new")), 1U);
   fixture.release(holder);
   EXPECT_TRUE(fixture.waits(waits));
-  fixture.core.set_eligible(waits, slots({0, 1}));
+  fixture.scheduler.set_eligible(waits, slots({0, 1}));
   GpuAvailability cool;
   cool.temperature_c = 30;
   EXPECT_EQ(fixture.set(0, cool).granted, Tickets{waits}) << "at the next event";
@@ -273,32 +273,32 @@ TEST(Scheduler, ClaimOnEmptySlotIgnoresGpuAddedLater) {
   SchedulerFixture fixture(1);
   fixture.claim(1);
   const Ticket waits = fixture.claim(fixture.only(slots({0, 1})));
-  ASSERT_TRUE(fixture.core.add(gpu_named("GPU-new")));
-  EXPECT_TRUE(fixture.core.open(fixture.now).empty());
+  ASSERT_TRUE(fixture.scheduler.add(gpu_named("GPU-new")));
+  EXPECT_TRUE(fixture.scheduler.open(fixture.now).empty());
   EXPECT_TRUE(fixture.waits(waits));
 }
 
-TEST(Scheduler, AGpuThatIsHeldIsNotRemoved) {
+TEST(Scheduler, HeldGpuIsNotRemoved) {
   SchedulerFixture fixture(1);
   fixture.claim(1);
-  fixture.core.remove(0);
-  EXPECT_TRUE(fixture.core.known_gpus()[0]);
+  fixture.scheduler.remove(0);
+  EXPECT_TRUE(fixture.scheduler.known_gpus()[0]);
 }
 
 TEST(Scheduler, APoolHasRoomFor256Gpus) {
   SchedulerFixture fixture(kMaxGpus);
-  const auto refused = fixture.core.add(gpu_named("one more"));
+  const auto refused = fixture.scheduler.add(gpu_named("one more"));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::busy);
   EXPECT_TRUE(fixture.held(fixture.claim(kMaxGpus)));
 }
 
-TEST(Scheduler, AUserHasNoMoreGpusThanOneMayHave) {
+TEST(Scheduler, QuotaLimitsGpusOfUser) {
   SchedulerFixture fixture(4, {.max_gpus_per_owner = 2});
   fixture.claim(fixture.of_user(1, 2));
   const Ticket third = fixture.claim(fixture.of_user(1, 1));
   EXPECT_TRUE(fixture.waits(third));
-  EXPECT_FALSE(fixture.core.try_claim(fixture.of_user(1, 1), fixture.now));
+  EXPECT_FALSE(fixture.scheduler.try_claim(fixture.of_user(1, 1), fixture.now));
 }
 
 TEST(Scheduler, ClaimOverQuotaDoesNotBlockOtherUsers) {
@@ -306,11 +306,11 @@ TEST(Scheduler, ClaimOverQuotaDoesNotBlockOtherUsers) {
   const Ticket two = fixture.claim(fixture.of_user(1, 2));
   const Ticket capped = fixture.claim(fixture.of_user(1, 2));
   EXPECT_TRUE(fixture.held(fixture.claim(fixture.of_user(2, 1))));
-  EXPECT_TRUE(fixture.core.try_claim(fixture.of_user(3, 1), fixture.now));
+  EXPECT_TRUE(fixture.scheduler.try_claim(fixture.of_user(3, 1), fixture.now));
   EXPECT_EQ(fixture.release(two).granted, Tickets{capped});
 }
 
-TEST(Scheduler, AGpuThatDrainsCountsForItsUser) {
+TEST(Scheduler, DrainingGpuCountsTowardQuota) {
   SchedulerFixture fixture(4, {.max_gpus_per_owner = 2, .drains = true});
   const Ticket two = fixture.claim(fixture.of_user(1, 2));
   fixture.release(two);
@@ -339,12 +339,12 @@ TEST(Scheduler, ClaimPushedOverQuotaUnblocksLaterClaimImmediately) {
 TEST(Scheduler, UnsatisfiableRequestIsRefusedWithReason) {
   RecordProperty("contract", "D1");
   SchedulerFixture fixture(2, {.max_gpus_per_owner = 1});
-  EXPECT_FALSE(fixture.core.check_satisfiable(fixture.want(0)));
-  EXPECT_EQ(fixture.core.check_satisfiable(fixture.want(3)).error().message,
+  EXPECT_FALSE(fixture.scheduler.check_satisfiable(fixture.want(0)));
+  EXPECT_EQ(fixture.scheduler.check_satisfiable(fixture.want(3)).error().message,
             "3 GPUs requested, but this machine has 2");
-  EXPECT_EQ(fixture.core.check_satisfiable(fixture.want(2)).error().message,
+  EXPECT_EQ(fixture.scheduler.check_satisfiable(fixture.want(2)).error().message,
             "2 GPUs requested, but the limit per user is 1");
-  EXPECT_TRUE(fixture.core.check_satisfiable(fixture.want(1)));
+  EXPECT_TRUE(fixture.scheduler.check_satisfiable(fixture.want(1)));
   EXPECT_EQ(Scheduler().check_satisfiable(fixture.want(1)).error().message,
             "1 GPU requested, but this machine has 0");
 }
@@ -352,11 +352,11 @@ TEST(Scheduler, UnsatisfiableRequestIsRefusedWithReason) {
 TEST(Scheduler, AdoptionGrantsUsedButNotLeasedGpu) {
   SchedulerFixture fixture(2);
   fixture.squatted(1, true);
-  const auto adopted = fixture.core.adopt(1, slots({1}), fixture.now);
+  const auto adopted = fixture.scheduler.adopt(1, slots({1}), fixture.now);
   ASSERT_TRUE(adopted);
   EXPECT_EQ(fixture.gpus(*adopted), slots({1}));
-  EXPECT_FALSE(fixture.core.adopt(1, slots({0, 1}), fixture.now)) << "one of them is taken";
-  EXPECT_FALSE(fixture.core.adopt(1, {}, fixture.now));
+  EXPECT_FALSE(fixture.scheduler.adopt(1, slots({0, 1}), fixture.now)) << "one of them is taken";
+  EXPECT_FALSE(fixture.scheduler.adopt(1, {}, fixture.now));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ TEST(Cgroup, AServiceIsAUnitInASlice) {
   EXPECT_EQ(placement.slurm_job, std::nullopt);
 }
 
-TEST(Cgroup, ALoginIsAScopeInItsUsersSlice) {
+TEST(Cgroup, LoginIsScopeInUserSlice) {
   const auto placement = unified("/user.slice/user-1000.slice/session-c3.scope");
   EXPECT_EQ(placement.unit, "session-c3.scope");
   EXPECT_EQ(placement.slice, "user-1000.slice");
@@ -78,7 +78,7 @@ TEST(Cgroup, ContainerdPodmanAndCrioAreRecognizedByPrefix) {
   expect_container(unified("/kubepods.slice/crio-" + kId + ".scope/container"), kId, "crio");
 }
 
-TEST(Cgroup, AContainersKeeperIsNotInTheContainer) {
+TEST(Cgroup, ContainerMonitorIsOutsideContainer) {
   for (const std::string keeper : {"/machine.slice/libpod-conmon-", "/system.slice/crio-conmon-"}) {
     EXPECT_EQ(unified(keeper + kId + ".scope").container, std::nullopt);
   }
@@ -121,7 +121,7 @@ TEST(Cgroup, SliceNameAsDirectoryIdentifiesPod) {
   expect_container(placement, kId, "containerd");
 }
 
-TEST(Cgroup, AStaticPodHasAHashForAUid) {
+TEST(Cgroup, StaticPodHasHashAsUid) {
   const std::string hash = "2fd9bb0b6f5e1bb2a7bc5b4b44d1d8b5";
   EXPECT_EQ(unified("/kubepods/besteffort/pod" + hash + "/" + kId).pod, hash);
 }
@@ -258,11 +258,11 @@ TEST(Cgroup, MalformedNameIsIgnored) {
   }
 }
 
-TEST(Cgroup, AGroupThatIsRemovedIsStillNamed) {
+TEST(Cgroup, RemovedGroupIsStillNamed) {
   EXPECT_EQ(unified("/system.slice/gone.service (deleted)").unit, "gone.service");
 }
 
-TEST(Cgroup, TheKernelsEscapeIsNotPartOfAUnit) {
+TEST(Cgroup, KernelEscapeIsNoPartOfUnit) {
   EXPECT_EQ(unified("/system.slice/_cpu.service").unit, "cpu.service");
 }
 

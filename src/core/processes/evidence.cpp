@@ -105,7 +105,7 @@ Result<GpuUser> EvidenceReader::read_user(const std::string& proc_root, PidSpace
   return view ? gpu_user_of(*std::move(view), maker_of_) : std::move(user);
 }
 
-// Their environments are read at each observation: they decide who uses a GPU.
+// The environments of GPU users are read at each observation: they decide who uses a GPU.
 void EvidenceReader::read_marks_of_users(const std::vector<LeaseProcesses>& leases, TimePoint now,
                                          Evidence& evidence) {
   std::vector<ScanTarget> targets;

@@ -44,12 +44,13 @@ class EvidenceReaderTest : public ::testing::Test {
                .uid = uid,
                .environment = std::move(environment)});
   }
-  // Returns the indexes in `lessees_` of the leases that the process belongs to; -1: not known.
+  // Returns the indexes in `lease_processes_` of the leases that the process belongs to; -1: not
+  // known.
   std::vector<int> leases_of(std::uint32_t pid, PidOrigin numbers = PidOrigin::simulation) {
-    const Evidence evidence = reader_.read(lessees_, {{pid, kNow}}, numbers, kNow);
-    const Membership membership(lessees_, evidence);
+    const Evidence evidence = reader_.read(lease_processes_, {{pid, kNow}}, numbers, kNow);
+    const Membership membership(lease_processes_, evidence);
     std::vector<int> of;
-    for (std::size_t i = 0; i < lessees_.size(); ++i) {
+    for (std::size_t i = 0; i < lease_processes_.size(); ++i) {
       const auto has = membership.contains(i, evidence.gpu_users.at(pid));
       if (!has) return {-1};
       if (*has) of.push_back(static_cast<int>(i));
@@ -57,8 +58,8 @@ class EvidenceReaderTest : public ::testing::Test {
     return of;
   }
   std::vector<std::uint32_t> alive() {
-    const Evidence evidence = reader_.read(lessees_, {}, PidOrigin::simulation, kNow);
-    return pids_of(Membership(lessees_, evidence).live_processes(0));
+    const Evidence evidence = reader_.read(lease_processes_, {}, PidOrigin::simulation, kNow);
+    return pids_of(Membership(lease_processes_, evidence).live_processes(0));
   }
   // A process of the lease that has no environment yet.
   static ProcTree::Process loading() {
@@ -71,11 +72,11 @@ class EvidenceReaderTest : public ::testing::Test {
 
   ProcTree proc_;
   EvidenceReader reader_{proc_.root(), proc_.root()};
-  std::vector<LeaseProcesses> lessees_{{.lease = "lease-a", .uid = kAnna}};
+  std::vector<LeaseProcesses> lease_processes_{{.lease = "lease-a", .uid = kAnna}};
 };
 
 TEST_F(EvidenceReaderTest, ChildrenOfAKnownProcessAreItsLeases) {
-  lessees_[0].known = {known(10)};
+  lease_processes_[0].known = {known(10)};
   put(10, 1);
   put(11, 10);
   put(12, 11);
@@ -112,7 +113,7 @@ TEST_F(EvidenceReaderTest, SetuidProcessEnvironmentIsIgnored) {
   EXPECT_THAT(alive(), IsEmpty());
 }
 
-TEST_F(EvidenceReaderTest, MuchOfAnEnvironmentIsReadAndNotAll) {
+TEST_F(EvidenceReaderTest, EnvironmentIsReadUpToLimit) {
   put(10, 1, "A=" + std::string(kMaxEnvironmentBytes / 2, 'x') + '\0' + "GPUYARD_LEASE=lease-a");
   put(11, 1, "A=" + std::string(kMaxEnvironmentBytes, 'x') + '\0' + "GPUYARD_LEASE=lease-a");
   EXPECT_THAT(leases_of(10), ElementsAre(0));
@@ -136,7 +137,7 @@ TEST_F(EvidenceReaderTest, ANewProgramHasANewEnvironment) {
   EXPECT_THAT(alive(), ElementsAre(10));
 }
 
-TEST_F(EvidenceReaderTest, AProgramThatIsBeingLoadedIsWaitedFor) {
+TEST_F(EvidenceReaderTest, LoadingProgramIsWaitedFor) {
   ProcTree::Process process = loading();
   proc_.put(process);
   process.loading = false;
@@ -164,7 +165,7 @@ TEST_F(EvidenceReaderTest, ProcessWithoutLeaseIsRereadOnlyOnGpu) {
   EXPECT_THAT(leases_of(10), ElementsAre(0)) << "whoever is on a GPU is";
 }
 
-TEST_F(EvidenceReaderTest, TheFirstOfAContainerSpeaksForAllInIt) {
+TEST_F(EvidenceReaderTest, EnvironmentOfContainerInitCoversContainer) {
   const std::string id(64, 'c');
   const std::string group = "0::/system.slice/docker-" + id + ".scope\n";
   proc_.put({.pid = 50,
@@ -277,28 +278,28 @@ TEST_F(EvidenceReaderTest, SubordinateUidsBelongToOwner) {
 }
 
 TEST_F(EvidenceReaderTest, RecordedOrInvisiblePidIsUndecided) {
-  lessees_[0].known = {known(10)};
+  lease_processes_[0].known = {known(10)};
   put(10, 1);
   EXPECT_THAT(leases_of(10, PidOrigin::recording), ElementsAre(-1));
   EXPECT_THAT(leases_of(99), ElementsAre(-1)) << "not visible";
 }
 
 TEST_F(EvidenceReaderTest, ProcessYoungerThanListIsConflict) {
-  lessees_[0].known = {known(10)};
+  lease_processes_[0].known = {known(10)};
   put(10, 1);
   const auto listed = started(kEarlyStartTicks + 10) - std::chrono::milliseconds(10);
-  const auto evidence = reader_.read(lessees_, {{10, listed}}, PidOrigin::simulation, kNow);
+  const auto evidence = reader_.read(lease_processes_, {{10, listed}}, PidOrigin::simulation, kNow);
   EXPECT_EQ(evidence.gpu_users.at(10).error().code, Errc::conflict);
 }
 
 // The driver's numbers are the host's; ours are those of a container.
-TEST_F(EvidenceReaderTest, AnotherProcNamesOthersByTheSameNumber) {
+TEST_F(EvidenceReaderTest, NumbersOfForeignProcAreUndecided) {
   ProcTree own;
   own.put({.pid = 1, .parent = 0});
   own.put({.pid = 10, .start_ticks = kEarlyStartTicks + 10});
   put(10, 1);
   put(11, 1, "GPUYARD_LEASE=lease-a");
-  lessees_[0].known = {known(10)};
+  lease_processes_[0].known = {known(10)};
   reader_ = EvidenceReader(proc_.root(), own.root());
   EXPECT_THAT(leases_of(10), ElementsAre(-1));
   EXPECT_THAT(leases_of(11), ElementsAre(0));
@@ -315,14 +316,14 @@ TEST_F(EvidenceReaderTest, IncompleteProcTableKeepsOnlyExistingProcessAlive) {
   ::waitpid(child, nullptr, 0);
   const ProcessKey here{static_cast<std::uint32_t>(::getpid()), started(kEarlyStartTicks)};
   const ProcessKey gone{static_cast<std::uint32_t>(child), started(kEarlyStartTicks)};
-  lessees_[0].known = {here, gone};
+  lease_processes_[0].known = {here, gone};
   EXPECT_THAT(alive(), IsEmpty()) << "everybody is seen, and they are not";
   proc_.remove(1);
   EXPECT_THAT(alive(), ElementsAre(here.pid));
 }
 
 TEST_F(EvidenceReaderTest, UnreadableProcKeepsKnownProcessAlive) {
-  lessees_[0].known = {known(10)};
+  lease_processes_[0].known = {known(10)};
   reader_ = EvidenceReader("/nowhere/proc", "/nowhere/proc");
   EXPECT_THAT(alive(), ElementsAre(10));
   EXPECT_THAT(leases_of(10), ElementsAre(-1));
@@ -344,7 +345,7 @@ TEST(Mark, IsTheFirstThatIsSet) {
 namespace {
 
 // Process 7 is ordinary, 8 is like `su` waiting for a password, and 9 has given up root for now.
-TEST(ProcessTraits, OfWhomeverItMayBecomeAProcessIsNotAlone) {
+TEST(ProcessTraits, ProcessWithSecondUidIsNotOneUser) {
   ProcTree proc;
   const std::string marked = "GPUYARD_LEASE=0123456789abcdef";
   proc.put({.pid = 7, .start_ticks = 1, .environment = marked});

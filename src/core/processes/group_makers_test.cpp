@@ -16,7 +16,7 @@ constexpr std::uint32_t kUser = 1001;
 constexpr std::uint32_t kInside = 165'536;  // a user inside a container
 
 // Uses plain directories: group directories have owners in the same way.
-class Makers : public ::testing::Test {
+class GroupMakersTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can change the owner of a directory";
@@ -33,7 +33,7 @@ class Makers : public ::testing::Test {
   const ScratchDirectory unified_;
 };
 
-TEST_F(Makers, GroupInAUsersDirectoryIsThatUsers) {
+TEST_F(GroupMakersTest, GroupInAUsersDirectoryIsThatUsers) {
   make("system.slice/delegated.service", kUser);
   make("system.slice/delegated.service/docker", kUser);
   make("system.slice/delegated.service/user@7.service/docker", kUser);
@@ -43,36 +43,36 @@ TEST_F(Makers, GroupInAUsersDirectoryIsThatUsers) {
   EXPECT_EQ(makers()({"", service + "/user@7.service/docker"}), kUser);
 }
 
-TEST_F(Makers, GroupInRootsDirectoryIsRoots) {
+TEST_F(GroupMakersTest, GroupInRootsDirectoryIsRoots) {
   make("system.slice/a.service/docker", 0);
   EXPECT_EQ(makers()({"", "/system.slice/a.service/docker"}), 0U);
 }
 
-TEST_F(Makers, DelegatedGroupIsRoots) {
+TEST_F(GroupMakersTest, DelegatedGroupIsRoots) {
   make("system.slice/a.service/docker", kInside);
   EXPECT_EQ(makers()({"", "/system.slice/a.service/docker"}), 0U);
 }
 
-TEST_F(Makers, OwnerOfASliceOverridesItsName) {
+TEST_F(GroupMakersTest, OwnerOfASliceOverridesItsName) {
   make("users.slice", kUser);
   make("users.slice/docker", kUser);
   EXPECT_EQ(makers()({"", "/users.slice/docker"}), kUser);
   EXPECT_EQ(GroupMakers()({"", "/users.slice/docker"}), 0U) << "by the path alone";
 }
 
-TEST_F(Makers, OwnerIsIgnoredBelowAUserManager) {
+TEST_F(GroupMakersTest, OwnerIsIgnoredBelowAUserManager) {
   make("user.slice/user@7.service/docker", 0);
   EXPECT_EQ(makers()({"", "/user.slice/user@7.service/docker"}), 7U);
 }
 
-TEST_F(Makers, InvisibleDirectoryLeavesTheMakerUnknown) {
+TEST_F(GroupMakersTest, InvisibleDirectoryLeavesTheMakerUnknown) {
   make("docker", kUser);
   EXPECT_EQ(makers()({"", "/a.service/docker"}), std::nullopt);
   EXPECT_EQ(makers()({"", "/../a.service/../docker"}), std::nullopt) << "above the mount";
   EXPECT_EQ(makers()({"memory", "/a.service/docker"}), std::nullopt) << "another hierarchy";
 }
 
-TEST_F(Makers, PartlyMountedHierarchyIsResolved) {
+TEST_F(GroupMakersTest, PartlyMountedHierarchyIsResolved) {
   make("a.service/docker", kUser);
   make("a.service", kUser);
   EXPECT_EQ(makers("/../..")({"", "/../../a.service/docker"}), kUser);
@@ -80,7 +80,7 @@ TEST_F(Makers, PartlyMountedHierarchyIsResolved) {
   EXPECT_EQ(makers("/abo")({"", "/above/a.service/docker"}), std::nullopt);
 }
 
-TEST_F(Makers, HierarchyIsFoundByItsController) {
+TEST_F(GroupMakersTest, HierarchyIsFoundByItsController) {
   make("a.service/docker", kUser);
   make("a.service", kUser);
   const auto legacy = GroupMakers::parse("33 24 0:28 / " + unified_.path() +

@@ -40,7 +40,7 @@ Result<void> send_signal(const ProcessKey&, int number,
 // all.
 bool can_signal(std::uint32_t uid);
 
-// Where process numbers have the same meaning: one PID namespace of one boot of one machine.
+// Process numbers have the same meaning within one PID namespace of one boot of one machine.
 struct PidNamespaceId {
   std::string boot_id;        // "": unknown
   std::string pid_namespace;  // "pid:[4026531836]"; "": unknown

@@ -127,7 +127,7 @@ TEST(SendSignal, IsLeftToTheKernelWithoutAPredicate) {
   EXPECT_EQ(::waitpid(static_cast<pid_t>(child.pid()), nullptr, WNOHANG), 0) << "it lives";
 }
 
-TEST(Numbering, IsTheSameOnlyIfItIsKnown) {
+TEST(PidNamespaceIdTest, UnknownNamespaceMatchesNone) {
   const PidNamespaceId own = own_pid_namespace();
   EXPECT_TRUE(own.matches(own));
   EXPECT_TRUE(own.pid_namespace.starts_with("pid:[")) << own.pid_namespace;
@@ -137,7 +137,7 @@ TEST(Numbering, IsTheSameOnlyIfItIsKnown) {
   EXPECT_FALSE((PidNamespaceId{"boot", ""}.matches({"boot", ""})));
 }
 
-TEST(SendSignal, ToOneThatIsGoneIsNotFound) {
+TEST(SendSignal, ExitedProcessIsNotFound) {
   Child child;
   const auto who = identify_process(child.pid());
   ASSERT_TRUE(who);

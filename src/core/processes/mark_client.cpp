@@ -27,9 +27,9 @@ Error reply_timeout_error() {
   return {Errc::timed_out, "it did not respond in time"};
 }
 
-template <class Answer>
-Answer no_reply() {
-  if constexpr (std::is_same_v<Answer, Result<ProcessView>>) {
+template <class Reply>
+Reply no_reply() {
+  if constexpr (std::is_same_v<Reply, Result<ProcessView>>) {
     return Error{Errc::unavailable, "gpuyard-marks is not responding"};
   } else {
     return std::nullopt;
@@ -39,8 +39,8 @@ Answer no_reply() {
 bool is_reply(const Result<ProcessView>& reply) {
   return reply || reply.error().code == Errc::not_found;
 }
-template <class Answer>
-bool is_reply(const std::optional<Answer>& reply) {
+template <class Reply>
+bool is_reply(const std::optional<Reply>& reply) {
   return reply.has_value();
 }
 
@@ -78,7 +78,7 @@ void MarkClient::record_failure(const std::string& why) {
   retry_delay_ = std::min(retry_delay_ * 2, kMaxRetryDelay);
   const MutexLock lock(mutex_);
   if (std::exchange(error_text_, why).empty()) {
-    // For a daemon that a user runs without the service, that is as it should be.
+    // This is normal for a daemon that a user runs without the service.
     log::write(replied_ ? log::Level::warning : log::Level::info,
                fmt::format("gpuyard-marks is not available: {}. Until it is, the lease of another "
                            "user's process is found only by its parents",
@@ -119,7 +119,7 @@ void MarkClient::close_link() {
   killed_children_.push_back(child);
 }
 
-// One that hangs inside the kernel stays behind; it holds nothing of ours.
+// A child that hangs inside the kernel stays behind; it holds nothing of ours.
 void MarkClient::reap() {
   std::erase_if(killed_children_,
                 [](pid_t child) { return ::waitpid(child, nullptr, WNOHANG) != 0; });
@@ -147,14 +147,14 @@ Result<std::string> MarkClient::exchange(const std::string& bytes, Duration time
 // A connection on which a reply did not come in time is not used again: it may come later. The
 // first failure of a connection that has worked opens another at once, so that neither a kill nor a
 // stop of the other end costs an observation.
-template <class Question>
-auto MarkClient::fetch(const Question& request)
-    -> decltype(parse_reply(std::string_view(), Question())) {
-  using Answer = decltype(parse_reply(std::string_view(), request));
+template <class Request>
+auto MarkClient::fetch(const Request& request)
+    -> decltype(parse_reply(std::string_view(), Request())) {
+  using Reply = decltype(parse_reply(std::string_view(), request));
   const std::string bytes = bytes_of(request);
   for (;;) {
     if (!link_.socket) {
-      if (BootClock::now() < retry_at_ || !open_link()) return no_reply<Answer>();
+      if (BootClock::now() < retry_at_ || !open_link()) return no_reply<Reply>();
     }
     const bool was_fresh = new_link_;
     const auto received = exchange(bytes, was_fresh ? kFirstReplyTimeout : kReplyTimeout);
@@ -167,7 +167,7 @@ auto MarkClient::fetch(const Question& request)
     if (was_fresh) {
       record_failure(received ? "its answer is not understood; it may be of another version"
                               : received.error().text());
-      return no_reply<Answer>();
+      return no_reply<Reply>();
     }
     close_link();
   }

@@ -65,8 +65,8 @@ class MarkClient {
 
   MarkIndexes fetch_all_marks(PidSpace, std::span<const ScanTarget>,
                               std::span<const std::string> leases);
-  template <class Question>
-  auto fetch(const Question&) -> decltype(parse_reply(std::string_view(), Question()));
+  template <class Request>
+  auto fetch(const Request&) -> decltype(parse_reply(std::string_view(), Request()));
   Result<std::string> exchange(const std::string& bytes, Duration timeout);
   bool open_link();
   void close_link();

@@ -154,8 +154,8 @@ class CallFilter {
   SeccompProgram program_;
 };
 
-// Opens files to read them alone, writes to its log alone, and makes no memory executable. What is
-// missing here matters most: no socket, no other process, no program, no file is made or changed.
+// Allows opening files to read them and writing to the log. Allows no executable memory, no new
+// socket, process or program, and no file to be created or changed.
 Result<void> install_call_filter() {
   CallFilter calls;
   for (const long call :

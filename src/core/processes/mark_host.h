@@ -20,7 +20,7 @@ struct MarkRoots {
 };
 
 // Serves requests until the other end closes, or sends something that is no request. A file of
-// `files` is passed if root alone can put another in its place: what lies in a folder of the
+// `files` is passed if root alone can put another in its place: a file in a folder of the
 // daemon's could be a link to any file.
 void serve_marks(UniqueFd socket, const MarkRoots&, const std::vector<std::string>& files = {});
 

@@ -19,7 +19,7 @@ struct MarkRequest {
   static constexpr std::size_t kMaxProcesses = 2048;
 
   std::uint32_t number = 0;
-  // Those of one observation share the time in which processes are waited for.
+  // The requests of one observation share this number, and the time of waiting for processes.
   std::uint32_t scan = 0;
   PidSpace pid_space = PidSpace::ours;
   std::vector<ScanTarget> processes = {};
@@ -39,7 +39,7 @@ struct FileRequest {
 
 std::uint64_t digest_of(std::string_view path);
 
-// Where /proc hides other users' processes (hidepid): asks for what it shows of one elsewhere.
+// Asks for the view of a process that /proc hides from the daemon (hidepid).
 struct ViewRequest {
   std::uint32_t number = 0;
   PidSpace pid_space = PidSpace::ours;
@@ -48,7 +48,7 @@ struct ViewRequest {
   friend bool operator==(const ViewRequest&, const ViewRequest&) = default;
 };
 
-// The same of all processes of this PID namespace: asks for those from this number on.
+// Asks for the processes of this PID namespace from this number on.
 struct TableRequest {
   static constexpr std::size_t kMaxRows = 1024;  // a shorter reply is the last
 

@@ -25,8 +25,9 @@ bool wait_until_loaded(const UniqueFd& process, TimePoint until) {
   }
 }
 
-// Does not read a process that hangs inside the kernel: it may hold the lock of its memory for
-// ever, and reading waits for that lock. Returns nothing if the environment cannot be read now.
+// Does not read a process that hangs inside the kernel: it may hold the lock of its memory
+// without end, and reading waits for that lock. Returns nothing if the environment cannot be read
+// now.
 std::optional<std::string> read_mark(const std::string& proc_root, const ProcessKey& key,
                                      TimePoint until) {
   const auto process = open_process(proc_root, key.pid);

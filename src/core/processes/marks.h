@@ -20,7 +20,7 @@ class MarkClient;
 
 // The variable that says for which lease a process runs.
 inline constexpr std::string_view kLeaseVariable = "GPUYARD_LEASE";
-// How many bytes of an environment are read.
+// The most bytes of an environment that are read.
 inline constexpr std::size_t kMaxEnvironmentBytes = std::size_t{256} * 1024;
 inline constexpr std::size_t kMaxLeaseIdLength = 64;  // bytes of a lease's id
 
@@ -49,10 +49,10 @@ inline constexpr MarkIndex kMarkUnreadable = -2;
 // Reads environments. Blocks on /proc. Remembers what was read, so that frequent reads cost little.
 class MarkReader {
  public:
-  // How long after a process's start its environment is read again. A process gets a new
+  // A process's environment is read again for this long after its start. A process gets a new
   // environment with a new program; after this time that is seen by its command.
   static constexpr Duration kStartupPeriod = std::chrono::seconds(10);
-  // How long the processes of one observation are waited for while they load their programs.
+  // One observation waits at most this long for processes that load their programs.
   // Loading takes microseconds on an idle core.
   static constexpr Duration kLoadTimeout = std::chrono::milliseconds(100);
 
@@ -100,7 +100,7 @@ class EnvironmentScanner {
   MarkReader reader_;
   PidSpace pid_space_;
   std::shared_ptr<MarkClient> client_;
-  // What stays known while `gpuyard marks` does not reply.
+  // The marks that stay known while `gpuyard marks` does not reply.
   std::map<std::uint32_t, LastMark> last_marks_;
 };
 

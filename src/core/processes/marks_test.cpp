@@ -72,7 +72,7 @@ class EnvironmentScannerTest : public ::testing::Test {
   std::vector<std::jthread> threads_;
 };
 
-TEST_F(EnvironmentScannerTest, ReaderAnswersWithPlacesInTheList) {
+TEST_F(EnvironmentScannerTest, ReaderReturnsIndexesOfLeases) {
   put(10, "GPUYARD_LEASE=lease-b");
   put(11, "GPUYARD_LEASE=lease-z");
   put(12, "PATH=/bin");
@@ -92,7 +92,7 @@ TEST_F(EnvironmentScannerTest, ReaderRemembersUntilTheProgramChanges) {
   EXPECT_THAT(read({{key(10), 2}}), ElementsAre(0)) << "another program";
 }
 
-TEST(MarkRecords, QuestionSurvivesTheWay) {
+TEST(MarkRecords, RequestSurvivesEncoding) {
   const MarkRequest request{.number = 7,
                             .scan = 3,
                             .pid_space = PidSpace::drivers,
@@ -109,7 +109,7 @@ TEST(MarkRecords, LeaseThatNoEnvironmentCanNameMatchesNone) {
   EXPECT_THAT(parse_mark_request(bytes_of(request))->leases, ElementsAre(""));
 }
 
-TEST(MarkRecords, AnswersBeyondTheListAreRefused) {
+TEST(MarkRecords, ReplyIndexBeyondListIsRefused) {
   const MarkRequest asked{.number = 1, .processes = {{key(10)}}, .leases = {"a"}};
   MarkRequest wider = asked;
   wider.leases = {"a", "b", "c"};
@@ -125,7 +125,7 @@ TEST(MarkRecords, AnswersBeyondTheListAreRefused) {
   EXPECT_FALSE(parse_reply("", asked));
 }
 
-TEST(MarkRecords, EveryCutOrGrownQuestionIsRefused) {
+TEST(MarkRecords, TruncatedOrExtendedRequestIsRefused) {
   const std::string whole = bytes_of({.processes = {{key(10)}}, .leases = {"a"}});
   for (std::size_t length = 0; length < whole.size(); ++length) {
     EXPECT_FALSE(parse_mark_request(std::string_view(whole).substr(0, length))) << length;
@@ -135,7 +135,7 @@ TEST(MarkRecords, EveryCutOrGrownQuestionIsRefused) {
 
 // For any request, the reply is one number for each process, within the list, or the connection
 // ends: no byte of an environment, of which each has a secret here.
-TEST_F(EnvironmentScannerTest, FuzzedQuestionsAreAnsweredWithNumbersOfTheListAlone) {
+TEST_F(EnvironmentScannerTest, FuzzedRequestsYieldOnlyListIndexes) {
   for (std::uint32_t pid = 1; pid < 40; ++pid) put(pid, "SECRET=s3cr3t-value");
   put(10, std::string("SECRET=s3cr3t-value\0GPUYARD_LEASE=lease-a", 41));
   std::mt19937 random(41);  // NOLINT(cert-msc51-cpp): the same requests each time
@@ -217,7 +217,7 @@ TEST_F(EnvironmentScannerTest, TableOfHiddenProcessesHasAllParts) {
 }
 
 // The /proc of the daemon shows its own processes alone.
-TEST_F(EnvironmentScannerTest, HiddenProcessesAreJudgedByTheHelpersViews) {
+TEST_F(EnvironmentScannerTest, HiddenProcessesAreJudgedByHelperViews) {
   ProcTree hides;
   proc_.put({.pid = 1, .parent = 0, .uid = 0});
   proc_.put({.pid = 10, .start_ticks = 1000, .environment = "GPUYARD_LEASE=lease-a"});
@@ -225,10 +225,10 @@ TEST_F(EnvironmentScannerTest, HiddenProcessesAreJudgedByTheHelpersViews) {
   proc_.put({.pid = 12, .start_ticks = 1200, .real_uid = kBen, .uid = kBen});
   EvidenceReader reader(hides.root(), hides.root(), {}, maker_by_path,
                         std::make_shared<MarkClient>(helper()));
-  const std::vector<LeaseProcesses> lessees = {{.lease = "lease-a", .uid = kAnna}};
-  const auto evidence = reader.read(lessees, {{11, kAfterStartup}, {12, kAfterStartup}},
+  const std::vector<LeaseProcesses> leases = {{.lease = "lease-a", .uid = kAnna}};
+  const auto evidence = reader.read(leases, {{11, kAfterStartup}, {12, kAfterStartup}},
                                     PidOrigin::simulation, kAfterStartup);
-  const Membership membership(lessees, evidence);
+  const Membership membership(leases, evidence);
   EXPECT_EQ(membership.live_processes(0),
             (std::vector{ProcessKey{10, TimePoint(std::chrono::seconds(10))},
                          ProcessKey{11, TimePoint(std::chrono::seconds(11))}}));
@@ -236,7 +236,7 @@ TEST_F(EnvironmentScannerTest, HiddenProcessesAreJudgedByTheHelpersViews) {
   EXPECT_EQ(membership.contains(0, evidence.gpu_users.at(12)), false);
 }
 
-TEST_F(EnvironmentScannerTest, FilesOfTheListAloneAreHandedOver) {
+TEST_F(EnvironmentScannerTest, OnlyListedFilesArePassed) {
   const ScratchDirectory place;
   place.write("listed", "secret");
   place.write("other", "shadow");
@@ -263,7 +263,7 @@ TEST_F(EnvironmentScannerTest, FilesOfTheListAloneAreHandedOver) {
   threads_.clear();
 }
 
-TEST_F(EnvironmentScannerTest, FileThatOthersCanChangeIsNotHandedOver) {
+TEST_F(EnvironmentScannerTest, FileWritableByOthersIsNotPassed) {
   const ScratchDirectory place;
   place.write("listed", "secret");
   ASSERT_EQ(::chmod(place.in("listed").c_str(), 0666), 0);
@@ -277,7 +277,7 @@ TEST_F(EnvironmentScannerTest, FileThatOthersCanChangeIsNotHandedOver) {
   EXPECT_EQ(request_file(open, place.in("listed")).error().code, Errc::denied);
 }
 
-TEST_F(EnvironmentScannerTest, ClientAsksForMoreThanOneQuestionHolds) {
+TEST_F(EnvironmentScannerTest, ClientSplitsOversizedRequests) {
   std::vector<ScanTarget> asked;
   for (std::uint32_t pid = 1; pid <= MarkRequest::kMaxProcesses + 2; ++pid)
     asked.push_back({key(pid)});
@@ -306,7 +306,7 @@ TEST_F(EnvironmentScannerTest, ClientReplacesAConnectionThatEnded) {
   EXPECT_EQ(client.error_text(), "");
 }
 
-TEST_F(EnvironmentScannerTest, ClientWaitsForASilentHelperOnceAndThenPauses) {
+TEST_F(EnvironmentScannerTest, SilentHelperIsAwaitedOnceThenPaused) {
   const CapturedLog log;
   std::vector<UniqueFd> silent;
   MarkClient client([&]() -> Result<MarkLink> {

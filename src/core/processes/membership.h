@@ -144,7 +144,7 @@ class Membership {
   ByPid leases_by_pid_;                             // of processes in the table
   ByPid leases_without_containers_;                 // the same, ignoring containers
   std::map<Group, LeaseSet> leases_of_containers_;  // of the first processes, by container
-  // And the leases named in their environments.
+  // The leases named in the environments of the first processes.
   std::map<Group, LeaseSet> leases_named_by_containers_;
 };
 

@@ -31,15 +31,15 @@ GpuUser user(std::uint32_t pid, std::uint32_t parent, std::int64_t started_s,
   return {{pid, at_s(started_s)}, parent, "python3", std::move(traces)};
 }
 
-LeaseProcesses annas(std::vector<ProcessKey> known) {
+LeaseProcesses lease_of_anna(std::vector<ProcessKey> known) {
   return {.lease = "a", .uid = kAnna, .known = std::move(known)};
 }
 
 TEST(Membership, DescendantsOfAnyDepthBelongToLease) {
   const auto evidence =
       evidence_of({row(1, 0, 0), row(10, 1, 5), row(11, 10, 6), row(12, 11, 6), row(20, 1, 6)});
-  const std::vector<LeaseProcesses> lessees{annas({{10, at_s(5)}})};
-  const Membership membership(lessees, evidence);
+  const std::vector<LeaseProcesses> leases{lease_of_anna({{10, at_s(5)}})};
+  const Membership membership(leases, evidence);
   EXPECT_THAT(
       membership.live_processes(0),
       ElementsAre(ProcessKey{10, at_s(5)}, ProcessKey{11, at_s(6)}, ProcessKey{12, at_s(6)}));
@@ -47,10 +47,10 @@ TEST(Membership, DescendantsOfAnyDepthBelongToLease) {
   EXPECT_EQ(membership.contains(0, user(20, 1, 6)), false);
 }
 
-TEST(Membership, AnotherProcessWithAKnownNumberIsNoMember) {
+TEST(Membership, ReusedPidIsNoMember) {
   const auto evidence = evidence_of({row(1, 0, 0), row(10, 1, 7), row(11, 10, 8)});
-  const std::vector<LeaseProcesses> lessees{annas({{10, at_s(5)}})};
-  const Membership membership(lessees, evidence);
+  const std::vector<LeaseProcesses> leases{lease_of_anna({{10, at_s(5)}})};
+  const Membership membership(leases, evidence);
   EXPECT_THAT(membership.live_processes(0), IsEmpty());
   EXPECT_EQ(membership.contains(0, user(10, 1, 7)), false);
   EXPECT_EQ(membership.contains(0, user(11, 10, 8)), false);
@@ -58,16 +58,16 @@ TEST(Membership, AnotherProcessWithAKnownNumberIsNoMember) {
 
 TEST(Membership, AParentThatIsYoungerIsNone) {
   const auto evidence = evidence_of({row(1, 0, 0), row(10, 1, 7), row(11, 10, 6)});
-  const std::vector<LeaseProcesses> lessees{annas({{10, at_s(7)}})};
-  const Membership membership(lessees, evidence);
+  const std::vector<LeaseProcesses> leases{lease_of_anna({{10, at_s(7)}})};
+  const Membership membership(leases, evidence);
   EXPECT_THAT(membership.live_processes(0), ElementsAre(ProcessKey{10, at_s(7)}));
   EXPECT_EQ(membership.contains(0, user(11, 10, 6)), false);
 }
 
 TEST(Membership, ParentsInARingEnd) {
   const auto evidence = evidence_of({row(10, 11, 5), row(11, 12, 5), row(12, 10, 5)});
-  const std::vector<LeaseProcesses> lessees{annas({{11, at_s(5)}})};
-  const Membership membership(lessees, evidence);
+  const std::vector<LeaseProcesses> leases{lease_of_anna({{11, at_s(5)}})};
+  const Membership membership(leases, evidence);
   EXPECT_THAT(membership.live_processes(0), ::testing::Contains(ProcessKey{11, at_s(5)}));
 }
 
@@ -75,53 +75,53 @@ TEST(Membership, AChainOfParentsHasALimit) {
   std::vector<ProcessRow> rows;
   for (std::uint32_t pid = 1; pid < 3000; ++pid) rows.push_back(row(pid, pid + 1, 5));
   const auto evidence = evidence_of(std::move(rows));
-  const std::vector<LeaseProcesses> lessees{annas({{900, at_s(5)}, {2900, at_s(5)}})};
-  const Membership membership(lessees, evidence);
+  const std::vector<LeaseProcesses> leases{lease_of_anna({{900, at_s(5)}, {2900, at_s(5)}})};
+  const Membership membership(leases, evidence);
   EXPECT_EQ(membership.contains(0, user(1, 2, 5)), true);
   EXPECT_LT(membership.live_processes(0).size(), 2900U);
 }
 
-TEST(Membership, OneThatHasEndedIsNotAlive) {
+TEST(Membership, EndedProcessIsNotAlive) {
   auto evidence = evidence_of({row(1, 0, 0), row(10, 1, 5)});
   evidence.table->rows[1].ended = true;
-  const std::vector<LeaseProcesses> lessees{annas({{10, at_s(5)}, {11, at_s(5)}})};
-  EXPECT_THAT(Membership(lessees, evidence).live_processes(0), IsEmpty());
+  const std::vector<LeaseProcesses> leases{lease_of_anna({{10, at_s(5)}, {11, at_s(5)}})};
+  EXPECT_THAT(Membership(leases, evidence).live_processes(0), IsEmpty());
 }
 
 TEST(Membership, UnreadableProcessCountsAsAlive) {
   auto evidence = evidence_of({row(1, 0, 0), row(11, 10, 6)});
   evidence.table->unreadable = {10};
-  const std::vector<LeaseProcesses> lessees{annas({{10, at_s(5)}})};
-  EXPECT_THAT(Membership(lessees, evidence).live_processes(0),
+  const std::vector<LeaseProcesses> leases{lease_of_anna({{10, at_s(5)}})};
+  EXPECT_THAT(Membership(leases, evidence).live_processes(0),
               UnorderedElementsAre(ProcessKey{10, at_s(5)}, ProcessKey{11, at_s(6)}));
 }
 
 TEST(Membership, MissingTableKeepsKnownAliveAndUnknownUndecided) {
   Evidence evidence;
-  const std::vector<LeaseProcesses> lessees{annas({{10, at_s(5)}})};
-  const Membership membership(lessees, evidence);
+  const std::vector<LeaseProcesses> leases{lease_of_anna({{10, at_s(5)}})};
+  const Membership membership(leases, evidence);
   EXPECT_THAT(membership.live_processes(0), ElementsAre(ProcessKey{10, at_s(5)}));
   EXPECT_EQ(membership.contains(0, user(10, 1, 5)), true) << "its number and start are enough";
   EXPECT_EQ(membership.contains(0, user(11, 10, 6)), std::nullopt);
 }
 
-TEST(Membership, AnEnvironmentIsBelievedOfTheLeasesUserAlone) {
+TEST(Membership, OnlyEnvironmentOfLeaseUserIsTrusted) {
   auto evidence = evidence_of(
       {row(1, 0, 0), row(10, 1, 5), row(11, 10, 6), row(20, 1, 5), row(21, 1, 5), row(22, 1, 5)});
   evidence.traits = {{10, ProcessTraits{.uid = kAnna, .marked_lease = "a"}},
                      {20, ProcessTraits{.uid = kBen, .marked_lease = "a"}},
                      {21, ProcessTraits{.uid = 0, .one_user = false, .marked_lease = "a"}},
                      {22, ProcessTraits{.uid = kAnna, .one_user = false, .marked_lease = "a"}}};
-  const std::vector<LeaseProcesses> lessees{annas({})};
-  const Membership membership(lessees, evidence);
+  const std::vector<LeaseProcesses> leases{lease_of_anna({})};
+  const Membership membership(leases, evidence);
   EXPECT_THAT(membership.live_processes(0),
               ElementsAre(ProcessKey{10, at_s(5)}, ProcessKey{11, at_s(6)}));
 }
 
-TEST(Membership, RootsEnvironmentIsTrustedOnAGpuOfTheLease) {
+TEST(Membership, RootEnvironmentIsTrustedOnLeaseGpu) {
   const auto evidence = evidence_of({row(1, 0, 0)});
-  const std::vector<LeaseProcesses> lessees{annas({})};
-  const Membership membership(lessees, evidence);
+  const std::vector<LeaseProcesses> leases{lease_of_anna({})};
+  const Membership membership(leases, evidence);
   for (const std::uint32_t uid : {kAnna, 0U}) {
     EXPECT_EQ(membership.contains(0, user(30, 1, 6, {.uid = uid, .marked_lease = "a"})), true);
     EXPECT_EQ(membership.contains(0, user(30, 1, 6, {.uid = uid, .marked_lease = "b"})), false);
@@ -138,8 +138,8 @@ Container container(const std::string& path, std::optional<std::uint32_t> maker 
 
 TEST(Membership, UserMadeContainerCountsForThatUserOnly) {
   const auto evidence = evidence_of({row(1, 0, 0)});
-  const std::vector<LeaseProcesses> lessees{annas({}), {.lease = "b", .uid = kBen}};
-  const Membership membership(lessees, evidence);
+  const std::vector<LeaseProcesses> leases{lease_of_anna({}), {.lease = "b", .uid = kBen}};
+  const Membership membership(leases, evidence);
   const auto in_it = [](const std::string& mark) {
     return user(30, 1, 6, {.uid = 0, .marked_lease = mark, .container = container("c1", kBen)});
   };
@@ -157,8 +157,8 @@ TEST(Membership, ProcessesOwnedOnlyByAContainerAreListed) {
                          .is_container_init = true}},
       {30, ProcessTraits{.uid = kBen, .marked_lease = "a", .container = container("c1")}},
       {40, ProcessTraits{.uid = kAnna, .marked_lease = "a", .container = container("c1")}}};
-  const std::vector<LeaseProcesses> lessees{annas({})};
-  const Membership membership(lessees, evidence);
+  const std::vector<LeaseProcesses> leases{lease_of_anna({})};
+  const Membership membership(leases, evidence);
   EXPECT_THAT(membership.live_processes(0),
               ElementsAre(ProcessKey{10, at_s(5)}, ProcessKey{11, at_s(5)}, ProcessKey{30, at_s(6)},
                           ProcessKey{31, at_s(6)}, ProcessKey{40, at_s(6)}));
@@ -166,23 +166,23 @@ TEST(Membership, ProcessesOwnedOnlyByAContainerAreListed) {
               ElementsAre(ProcessKey{30, at_s(6)}, ProcessKey{31, at_s(6)}));
 }
 
-TEST(Membership, OneMayBelongToSeveralLeases) {
+TEST(Membership, ProcessMayBelongToSeveralLeases) {
   const auto evidence = evidence_of({row(1, 0, 0), row(10, 1, 5), row(11, 10, 6)});
-  const std::vector<LeaseProcesses> lessees{
-      annas({{10, at_s(5)}}), {.lease = "inner", .uid = kAnna, .known = {{11, at_s(6)}}}};
-  const Membership membership(lessees, evidence);
+  const std::vector<LeaseProcesses> leases{
+      lease_of_anna({{10, at_s(5)}}), {.lease = "inner", .uid = kAnna, .known = {{11, at_s(6)}}}};
+  const Membership membership(leases, evidence);
   EXPECT_EQ(membership.contains(0, user(11, 10, 6)), true);
   EXPECT_EQ(membership.contains(1, user(11, 10, 6)), true);
   EXPECT_EQ(membership.contains(1, user(10, 1, 5)), false);
 }
 
-TEST(Membership, AContainersFirstProcessSpeaksForAllInIt) {
+TEST(Membership, ContainerInitCoversItsWholeContainer) {
   auto evidence = evidence_of({row(1, 0, 0), row(10, 1, 5), row(30, 1, 6)});
   evidence.traits = {
       {10, ProcessTraits{
                .marked_lease = "a", .container = container("c1"), .is_container_init = true}}};
-  const std::vector<LeaseProcesses> lessees{annas({})};
-  const Membership membership(lessees, evidence);
+  const std::vector<LeaseProcesses> leases{lease_of_anna({})};
+  const Membership membership(leases, evidence);
   EXPECT_EQ(membership.contains(0, user(30, 1, 6, {.uid = kBen, .container = container("c1")})),
             true);
   EXPECT_EQ(membership.contains(0, user(30, 1, 6, {.uid = kBen, .container = container("c2")})),
@@ -191,20 +191,20 @@ TEST(Membership, AContainersFirstProcessSpeaksForAllInIt) {
 }
 
 // As in a container with many users, where one of them leases a GPU.
-TEST(Membership, AnyOtherProcessOfAContainerSpeaksForItself) {
+TEST(Membership, OtherContainerProcessCoversOnlyItself) {
   auto evidence = evidence_of({row(1, 0, 0), row(10, 1, 5), row(30, 1, 6)});
   evidence.traits = {
       {10, ProcessTraits{.uid = kAnna, .marked_lease = "a", .container = container("c1")}}};
-  const std::vector<LeaseProcesses> lessees{annas({})};
-  const Membership membership(lessees, evidence);
+  const std::vector<LeaseProcesses> leases{lease_of_anna({})};
+  const Membership membership(leases, evidence);
   EXPECT_EQ(membership.contains(0, user(30, 1, 6, {.uid = kAnna, .container = container("c1")})),
             false);
 }
 
 TEST(Membership, WholeUserLeaseCoversGpuProcessesOnly) {
   const auto evidence = evidence_of({row(1, 0, 0), row(30, 1, 6)});
-  const std::vector<LeaseProcesses> lessees{{.lease = "a", .uid = kAnna, .whole_user = true}};
-  const Membership membership(lessees, evidence);
+  const std::vector<LeaseProcesses> leases{{.lease = "a", .uid = kAnna, .whole_user = true}};
+  const Membership membership(leases, evidence);
   EXPECT_EQ(membership.contains(0, user(30, 1, 6, {.uid = kAnna})), true);
   EXPECT_EQ(membership.contains(0, user(30, 1, 6, {.uid = kBen})), false);
   EXPECT_THAT(membership.live_processes(0), IsEmpty());
@@ -212,16 +212,16 @@ TEST(Membership, WholeUserLeaseCoversGpuProcessesOnly) {
 
 TEST(Membership, InvisibleProcessIsUndecided) {
   const auto evidence = evidence_of({row(1, 0, 0)});
-  const std::vector<LeaseProcesses> lessees{{.lease = "a", .uid = kAnna, .whole_user = true}};
-  EXPECT_EQ(Membership(lessees, evidence).contains(0, Error{Errc::not_found, "no such process"}),
+  const std::vector<LeaseProcesses> leases{{.lease = "a", .uid = kAnna, .whole_user = true}};
+  EXPECT_EQ(Membership(leases, evidence).contains(0, Error{Errc::not_found, "no such process"}),
             std::nullopt);
 }
 
-TEST(Membership, NumbersOfAnotherNamespaceAreNotComparedWithOurs) {
+TEST(Membership, PidsOfOtherNamespaceAreNotCompared) {
   auto evidence = evidence_of({row(1, 0, 0), row(10, 1, 5)});
   evidence.same_pids = false;
-  const std::vector<LeaseProcesses> lessees{annas({{10, at_s(5)}})};
-  const Membership membership(lessees, evidence);
+  const std::vector<LeaseProcesses> leases{lease_of_anna({{10, at_s(5)}})};
+  const Membership membership(leases, evidence);
   EXPECT_EQ(membership.contains(0, user(10, 1, 5)), std::nullopt);
   EXPECT_EQ(membership.contains(0, user(11, 10, 6)), std::nullopt);
   EXPECT_EQ(membership.contains(0, user(11, 10, 6, {.uid = kAnna, .marked_lease = "a"})), true);
@@ -229,8 +229,8 @@ TEST(Membership, NumbersOfAnotherNamespaceAreNotComparedWithOurs) {
 
 TEST(Membership, ProcessNewerThanTableBelongsThroughParent) {
   const auto evidence = evidence_of({row(1, 0, 0), row(10, 1, 5)});
-  const std::vector<LeaseProcesses> lessees{annas({{10, at_s(5)}})};
-  EXPECT_EQ(Membership(lessees, evidence).contains(0, user(40, 10, 9)), true);
+  const std::vector<LeaseProcesses> leases{lease_of_anna({{10, at_s(5)}})};
+  EXPECT_EQ(Membership(leases, evidence).contains(0, user(40, 10, 9)), true);
 }
 
 }  // namespace

@@ -36,13 +36,13 @@ struct ProcessLookup {
 
 class ProcessCache final : public ProcessDirectory {
  public:
-  // How many processes are looked up. Further ones stay unknown.
+  // The most processes that are looked up. Further ones stay unknown.
   static constexpr std::size_t kMaxProcesses = 4096;
-  // How long facts are trusted before all are read again: the control group and the user of a
+  // Facts are trusted for this long before all are read again: the control group and the user of a
   // process may change without a sign.
   static constexpr Duration kMaxFactAge = std::chrono::minutes(1);
 
-  // For each process number, when the newest list with it was made.
+  // By process number: the time of the newest list with it.
   using ListTimes = std::map<std::uint32_t, TimePoint>;
   // Takes the newest lists, and removes the processes that are in none.
   void update_lists(const ListTimes&);

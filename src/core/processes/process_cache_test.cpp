@@ -37,7 +37,7 @@ std::vector<ProcessLookup> of(std::uint32_t pid, const Error& error) {
   return {{pid, error}};
 }
 
-TEST(ProcessCache, AreAskedForOnceAndThenGlancedAt) {
+TEST(ProcessCache, FactsAreReadOnceThenOnlyChecked) {
   ProcessCache owners;
   owners.update_lists({{7, at(100)}});
   ASSERT_EQ(owners.queries().size(), 1U);
@@ -106,7 +106,7 @@ TEST(ProcessCache, FactsExpireAfterAMinute) {
   EXPECT_FALSE(owners.queries().front().known);
 }
 
-TEST(ProcessCache, ArgumentsThatCouldNotBeReadAreAskedForAgain) {
+TEST(ProcessCache, UnreadArgumentsAreQueriedAgain) {
   ProcessCache owners;
   owners.update_lists({{7, at(100)}});
   auto stuck = facts(7, at(50));
@@ -192,7 +192,7 @@ TEST_F(ProcessTrackerTest, ListedProcessIsResolvedByWorker) {
   EXPECT_EQ(watch_.directory().find(8).error().code, Errc::not_found);
 }
 
-TEST_F(ProcessTrackerTest, AsksOnlyWhenThereIsANewList) {
+TEST_F(ProcessTrackerTest, OnlyNewListTriggersQueries) {
   proc_.put({.pid = 7});
   watch_.on_snapshot(listing({7}));
   worker_.run_all();
@@ -212,7 +212,7 @@ TEST_F(ProcessTrackerTest, ReusedPidIsDetected) {
   EXPECT_EQ((*watch_.directory().find(7))->uid, 5U);
 }
 
-TEST_F(ProcessTrackerTest, AProgramThatBecomesAnotherIsNoticed) {
+TEST_F(ProcessTrackerTest, ChangedProgramIsNoticed) {
   proc_.put({.pid = 7, .start_ticks = 100, .command = "sh"});
   watch_.on_snapshot(listing({7}));
   worker_.run_all();
@@ -222,7 +222,7 @@ TEST_F(ProcessTrackerTest, AProgramThatBecomesAnotherIsNoticed) {
   EXPECT_EQ(command_of(7), "python3");
 }
 
-TEST_F(ProcessTrackerTest, AStuckWorkerIsNotAskedTwice) {
+TEST_F(ProcessTrackerTest, StuckWorkerGetsNoSecondRequest) {
   watch_.on_snapshot(listing({7}));
   watch_.on_snapshot(listing({7, 8}, kTaken + std::chrono::seconds(5)));
   EXPECT_EQ(worker_.waiting(), 1U);
@@ -276,7 +276,7 @@ TEST_F(ProcessTrackerTest, PidFromRecordingIsUnsupported) {
   EXPECT_EQ(replaying.directory().find(7).error().code, Errc::unsupported);
 }
 
-TEST(LookUpAll, IsForAProgramThatMayWait) {
+TEST(LookUpAll, ReadsAllFactsAtOnce) {
   const auto own = static_cast<std::uint32_t>(::getpid());
   const auto book = look_up_all({{own, BootClock::now()}}, PidOrigin::simulation);
   const auto facts = book->find(own);

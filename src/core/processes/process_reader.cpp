@@ -22,7 +22,7 @@ namespace gpuyard::processes {
 namespace {
 
 // Reading waits for a lock of the process's memory. A process that hangs inside a driver may hold
-// it for ever, and the reader would hang too.
+// it without end, and the reader would hang too.
 Result<std::vector<std::string>> read_arguments(const UniqueFd& process, char state) {
   if (state == 'D') return Error{Errc::busy, "not read: the process is blocked in the kernel"};
   if (state == 'Z') return Error{Errc::not_found, "the process has exited"};

@@ -23,8 +23,8 @@ namespace gpuyard::processes {
 
 inline constexpr std::string_view kProcRoot = "/proc";
 
-// How many bytes of a process's arguments are returned; the last argument then ends with "…". A
-// process may have megabytes of them.
+// The most bytes of a process's arguments that are returned; the last argument then ends with "…".
+// A process may have megabytes of them.
 inline constexpr std::size_t kMaxArgumentBytes = 4096;
 
 // The facts of a process that cost least to read: one file.
@@ -136,7 +136,7 @@ struct ProcessRow {
 
 // All processes and their parents. One file of each is read.
 struct ProcessTable {
-  // How many processes are listed. Further ones are left out.
+  // The most processes that are listed. Further ones are left out.
   static constexpr std::size_t kMaxRows = 65'536;
 
   std::vector<ProcessRow> rows;  // by number
@@ -151,7 +151,7 @@ struct ProcessTable {
 // missing.
 Result<ProcessTable> read_process_table(const std::string& proc_root);
 
-// What leases need to know of one process.
+// The facts of one process that leases need.
 struct ProcessView {
   ProcessKey process;
   std::uint32_t parent = 0;

@@ -16,13 +16,13 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-class Reader : public ::testing::Test {
+class ProcessReaderTest : public ::testing::Test {
  protected:
   ProcTree proc_;
   ProcessReader reader_{proc_.root()};
 };
 
-TEST_F(Reader, ProcessFilesYieldFactsWithoutUserName) {
+TEST_F(ProcessReaderTest, ProcessFilesYieldFactsWithoutUserName) {
   proc_.put({.pid = 7, .start_ticks = 12345, .real_uid = 1000, .uid = 1001});
   const auto facts = reader_.read(7);
   ASSERT_TRUE(facts) << facts.error().message;
@@ -36,7 +36,7 @@ TEST_F(Reader, ProcessFilesYieldFactsWithoutUserName) {
   EXPECT_FALSE(facts->user) << "that may wait for a directory service";
 }
 
-TEST_F(Reader, OwnProcessIsReadFromRealProc) {
+TEST_F(ProcessReaderTest, OwnProcessIsReadFromRealProc) {
   const auto facts = ProcessReader().read(static_cast<std::uint32_t>(::getpid()));
   ASSERT_TRUE(facts) << facts.error().message;
   EXPECT_EQ(facts->command, "core_test");
@@ -48,12 +48,12 @@ TEST_F(Reader, OwnProcessIsReadFromRealProc) {
   EXPECT_TRUE(facts->cgroup);
 }
 
-TEST_F(Reader, CommandWithStatDelimitersIsReadWhole) {
+TEST_F(ProcessReaderTest, CommandWithStatDelimitersIsReadWhole) {
   proc_.put({.pid = 7, .start_ticks = 5, .command = "a) S 1 (b"});
   EXPECT_EQ(reader_.read(7)->command, "a) S 1 (b");
 }
 
-TEST_F(Reader, MissingProcessErrorMentionsPidNamespace) {
+TEST_F(ProcessReaderTest, MissingProcessErrorMentionsPidNamespace) {
   const auto facts = reader_.read(7);
   ASSERT_FALSE(facts);
   EXPECT_EQ(facts.error().code, Errc::not_found);
@@ -61,13 +61,13 @@ TEST_F(Reader, MissingProcessErrorMentionsPidNamespace) {
   EXPECT_EQ(reader_.read_stat_summary(7).error().code, Errc::not_found);
 }
 
-TEST_F(Reader, AProcThatIsNotMountedIsNamed) {
+TEST_F(ProcessReaderTest, AProcThatIsNotMountedIsNamed) {
   const auto facts = ProcessReader("/nowhere/proc").read(7);
   ASSERT_FALSE(facts);
   EXPECT_NE(facts.error().message.find("/nowhere/proc"), std::string::npos);
 }
 
-TEST_F(Reader, ProcessVanishingDuringReadIsNotFound) {
+TEST_F(ProcessReaderTest, ProcessVanishingDuringReadIsNotFound) {
   proc_.put({.pid = 7});
   std::filesystem::remove(proc_.at(7) + "/status");
   EXPECT_EQ(reader_.read(7).error().code, Errc::not_found);
@@ -76,7 +76,7 @@ TEST_F(Reader, ProcessVanishingDuringReadIsNotFound) {
 }
 
 // The number is reused between the two reads of stat.
-TEST_F(Reader, FactsNeverMixTwoProcesses) {
+TEST_F(ProcessReaderTest, FactsNeverMixTwoProcesses) {
   const ProcTree::Process first{.pid = 7, .start_ticks = 100, .command = "first"};
   const ProcTree::Process second{.pid = 7, .start_ticks = 200, .command = "second"};
   proc_.put(first);
@@ -100,7 +100,7 @@ TEST_F(Reader, FactsNeverMixTwoProcesses) {
     ::_exit(0);
   }
   Result<ProcessMetadata> facts = Error{};
-  // Without a writer the pipe reads as empty: look until the change happened in the middle.
+  // Without a writer the pipe reads as empty: reads until the change happened in the middle.
   do {
     facts = reader_.read(7);
   } while (facts && facts->command == "first");
@@ -112,21 +112,21 @@ TEST_F(Reader, FactsNeverMixTwoProcesses) {
   EXPECT_EQ(facts->cgroup->slice, "second.slice");
 }
 
-TEST_F(Reader, AThreadOfTheKernelHasNoArguments) {
+TEST_F(ProcessReaderTest, AThreadOfTheKernelHasNoArguments) {
   proc_.put({.pid = 2, .command = "kworker/0:1-events", .cmdline = "", .cgroup = "0::/\n"});
   const auto facts = reader_.read(2);
   EXPECT_THAT(*facts->arguments, IsEmpty());
   EXPECT_EQ(facts->command, "kworker/0:1-events");
 }
 
-TEST_F(Reader, ArgumentsOfUninterruptibleProcessAreNotRead) {
+TEST_F(ProcessReaderTest, ArgumentsOfUninterruptibleProcessAreNotRead) {
   proc_.put({.pid = 7, .state = 'D'});
   const auto facts = reader_.read(7);
   ASSERT_TRUE(facts);
   EXPECT_EQ(facts->arguments.error().code, Errc::busy);
 }
 
-TEST_F(Reader, AZombieIsStillSomebodys) {
+TEST_F(ProcessReaderTest, AZombieIsStillSomebodys) {
   proc_.put({.pid = 7, .state = 'Z', .cmdline = ""});
   const auto facts = reader_.read(7);
   ASSERT_TRUE(facts);
@@ -134,7 +134,7 @@ TEST_F(Reader, AZombieIsStillSomebodys) {
   EXPECT_FALSE(facts->arguments);
 }
 
-TEST_F(Reader, AMissingControlGroupLeavesTheRest) {
+TEST_F(ProcessReaderTest, AMissingControlGroupLeavesTheRest) {
   proc_.put({.pid = 7});
   std::filesystem::remove(proc_.at(7) + "/cgroup");
   const auto facts = reader_.read(7);
@@ -144,7 +144,7 @@ TEST_F(Reader, AMissingControlGroupLeavesTheRest) {
 }
 
 // Reads as a user from whom the process is hidden; nothing is hidden from root.
-TEST_F(Reader, ReadingHiddenProcessIsDenied) {
+TEST_F(ProcessReaderTest, ReadingHiddenProcessIsDenied) {
   proc_.put({.pid = 7});
   ASSERT_EQ(::chmod(proc_.root().c_str(), 0755), 0);
   ASSERT_EQ(::chmod((proc_.at(7) + "/stat").c_str(), 0), 0);
@@ -160,7 +160,7 @@ TEST_F(Reader, ReadingHiddenProcessIsDenied) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(Reader, NonsenseIsAnErrorAndNoFigure) {
+TEST_F(ProcessReaderTest, NonsenseIsAnErrorAndNoFigure) {
   for (const std::string stat :
        {"", "7", "7 (x", "7 (x)", "7 (x) ", "7 (x) S 1 2 3", "7 )x( S",
         "7 (x) S 1 1 1 0 -1 0 9 0 0 0 0 0 0 0 20 0 1 0 18446744073709551615 3",
@@ -176,7 +176,7 @@ TEST_F(Reader, NonsenseIsAnErrorAndNoFigure) {
   }
 }
 
-TEST_F(Reader, HostileArgumentsAreBoundedAndValid) {
+TEST_F(ProcessReaderTest, HostileArgumentsAreBoundedAndValid) {
   std::string bytes = "\x1b[2J\xFF\xC3";
   bytes += '\0';
   bytes += std::string(std::size_t{10} * 1024 * 1024, 'x');
@@ -190,7 +190,7 @@ TEST_F(Reader, HostileArgumentsAreBoundedAndValid) {
   EXPECT_TRUE(facts->arguments->back().ends_with("\u2026"));
 }
 
-TEST(Arguments, EmptyOnesCountAndTheLastMayLackItsEnd) {
+TEST(Arguments, EmptyArgumentsCountAndEndMayBeMissing) {
   EXPECT_THAT(arguments_of(std::string_view("a\0\0b\0", 5), false), ElementsAre("a", "", "b"));
   EXPECT_THAT(arguments_of("a title", false), ElementsAre("a title"));
   EXPECT_THAT(arguments_of(std::string_view("\0", 1), false), ElementsAre(""));
@@ -203,7 +203,7 @@ TEST(ValidText, IsCutBetweenCharacters) {
   EXPECT_EQ(valid_text("\xE2\x82", 5), "\uFFFD\uFFFD");
 }
 
-TEST(PidNamespace, OnlyTheFirstOneCountsAsTheDriverDoes) {
+TEST(PidNamespace, OnlyInitialNamespaceHasDriverNumbers) {
   EXPECT_TRUE(is_initial_pid_namespace("pid:[4026531836]"));
   EXPECT_FALSE(is_initial_pid_namespace("pid:[4026532836]"));
   EXPECT_FALSE(is_initial_pid_namespace(""));
@@ -225,7 +225,7 @@ TimePoint at_ms(std::int64_t ms) {
   return TimePoint(std::chrono::milliseconds(ms));
 }
 
-class Table : public ::testing::Test {
+class ProcessTableTest : public ::testing::Test {
  protected:
   Table() { proc_.put({.pid = 1, .command = "init", .parent = 0}); }
   ProcessTable read() {
@@ -237,7 +237,7 @@ class Table : public ::testing::Test {
   ProcTree proc_;
 };
 
-TEST_F(Table, RowsAreSortedAndFoundByPid) {
+TEST_F(ProcessTableTest, RowsAreSortedAndFoundByPid) {
   proc_.put({.pid = 70, .start_ticks = 5, .command = "a) S (b", .parent = 9});
   proc_.put({.pid = 9, .start_ticks = 3});
   proc_.write(proc_.root() + "/uptime", "1 1\n");
@@ -253,7 +253,7 @@ TEST_F(Table, RowsAreSortedAndFoundByPid) {
   EXPECT_EQ(table.find(10), nullptr);
 }
 
-TEST_F(Table, ZombieWithLiveThreadsCountsAsRunning) {
+TEST_F(ProcessTableTest, ZombieWithLiveThreadsCountsAsRunning) {
   proc_.put({.pid = 7, .state = 'Z'});
   proc_.put({.pid = 8, .state = 'Z', .threads = 2});
   proc_.put({.pid = 9, .state = 'D'});
@@ -264,7 +264,7 @@ TEST_F(Table, ZombieWithLiveThreadsCountsAsRunning) {
   EXPECT_TRUE(table.find(9)->in_kernel);
 }
 
-TEST_F(Table, ProcessVanishingDuringReadIsOmitted) {
+TEST_F(ProcessTableTest, ProcessVanishingDuringReadIsOmitted) {
   proc_.put({.pid = 7});
   std::filesystem::remove(proc_.at(7) + "/stat");
   const auto table = read();
@@ -272,7 +272,7 @@ TEST_F(Table, ProcessVanishingDuringReadIsOmitted) {
   EXPECT_THAT(table.unreadable, IsEmpty());
 }
 
-TEST_F(Table, MalformedStatIsListedAsUnreadable) {
+TEST_F(ProcessTableTest, MalformedStatIsListedAsUnreadable) {
   proc_.put({.pid = 7});
   proc_.write(proc_.at(7) + "/stat", "nonsense");
   const auto table = read();
@@ -280,12 +280,12 @@ TEST_F(Table, MalformedStatIsListedAsUnreadable) {
   EXPECT_THAT(table.unreadable, ElementsAre(7U));
 }
 
-TEST_F(Table, WithoutTheFirstProcessItIsNotWhole) {
+TEST_F(ProcessTableTest, WithoutTheFirstProcessItIsNotWhole) {
   proc_.remove(1);
   EXPECT_FALSE(read().complete);
 }
 
-TEST_F(Table, ItsLimitIsSaid) {
+TEST_F(ProcessTableTest, TableBeyondLimitIsIncomplete) {
   // Links to one directory cost less than directories.
   for (std::size_t i = 0; i < ProcessTable::kMaxRows; ++i) {
     ASSERT_EQ(::symlink("1", proc_.at(static_cast<std::uint32_t>(i) + 2).c_str()), 0);
@@ -295,11 +295,11 @@ TEST_F(Table, ItsLimitIsSaid) {
   EXPECT_EQ(table.rows.size(), ProcessTable::kMaxRows);
 }
 
-TEST_F(Table, AProcThatIsNotMountedIsAnError) {
+TEST_F(ProcessTableTest, UnmountedProcIsError) {
   EXPECT_FALSE(read_process_table("/nowhere/proc"));
 }
 
-TEST_F(Table, OfThisMachineHasThisProcess) {
+TEST_F(ProcessTableTest, OfThisMachineHasThisProcess) {
   const auto table = read_process_table("/proc");
   ASSERT_TRUE(table);
   const ProcessRow* const self = table->find(static_cast<std::uint32_t>(::getpid()));

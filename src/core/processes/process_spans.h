@@ -45,9 +45,9 @@ using ProcessSpanArchive = RecordArchive<ProcessSpan>;
 
 class ProcessRecorder {
  public:
-  // How many processes are tracked at a time. Further ones are not recorded.
+  // The most processes that are tracked at a time. Further ones are not recorded.
   static constexpr std::size_t kMaxOpenSpans = 4096;
-  // How often open spans are written, so that a daemon that is killed loses no more.
+  // Open spans are written at this interval, so that a daemon that is killed loses no more.
   static constexpr Duration kSaveInterval = std::chrono::minutes(5);
 
   ProcessRecorder(Worker& worker, std::shared_ptr<ProcessSpanArchive> archive, std::string boot_id)

@@ -18,7 +18,7 @@ using ::testing::SizeIs;
 constexpr std::int64_t kGibibyte = std::int64_t{1} << 30;
 const WallTime kBegin{std::chrono::milliseconds(1'700'000'000'000)};
 
-class FactsBook final : public ProcessDirectory {
+class FakeProcessDirectory final : public ProcessDirectory {
  public:
   Result<const ProcessMetadata*> find(std::uint32_t pid) const override {
     const auto known = facts.find(pid);
@@ -32,7 +32,7 @@ class FactsBook final : public ProcessDirectory {
 
 class ProcessRecorderTest : public ::testing::Test {
  protected:
-  void know(std::uint32_t pid, seconds started, const std::string& command = "python3") {
+  void set_facts(std::uint32_t pid, seconds started, const std::string& command = "python3") {
     ProcessMetadata facts;
     facts.pid = pid;
     facts.started = TimePoint(started);
@@ -47,10 +47,10 @@ class ProcessRecorderTest : public ::testing::Test {
     now_ += seconds(5);
     listed_ = now_;
     processes_ = std::move(processes);
-    look();
+    publish_snapshot();
   }
-  // The newest list again, in another snapshot.
-  void look() {
+  // Repeats the newest list in another snapshot.
+  void publish_snapshot() {
     Snapshot snapshot;
     snapshot.taken = now_;
     snapshot.wall = kBegin + std::chrono::duration_cast<seconds>(now_.time_since_epoch());
@@ -71,10 +71,10 @@ class ProcessRecorderTest : public ::testing::Test {
   }
   std::vector<ProcessSpan> all() { return ask(kBegin, kBegin + std::chrono::hours(24)); }
 
-  FactsBook book_;
+  FakeProcessDirectory book_;
   ManualWorker worker_;
-  std::shared_ptr<FakeArchiveOf<ProcessSpan>> archive_ =
-      std::make_shared<FakeArchiveOf<ProcessSpan>>();
+  std::shared_ptr<FakeRecordArchive<ProcessSpan>> archive_ =
+      std::make_shared<FakeRecordArchive<ProcessSpan>>();
   ProcessRecorder stays_{worker_, archive_, "boot"};
   TimePoint now_{seconds(1000)};
   TimePoint listed_;
@@ -82,8 +82,8 @@ class ProcessRecorderTest : public ::testing::Test {
   std::string lease_ = "L-1";
 };
 
-TEST_F(ProcessRecorderTest, AStayIsFromTheFirstListToTheLast) {
-  know(7, seconds(990));
+TEST_F(ProcessRecorderTest, SpanLastsFromFirstListToLast) {
+  set_facts(7, seconds(990));
   list({process(7, 2)});
   list({process(7, 9)});
   lease_ = "L-2";
@@ -104,8 +104,8 @@ TEST_F(ProcessRecorderTest, AStayIsFromTheFirstListToTheLast) {
   EXPECT_EQ(archive_->kept, stays);
 }
 
-TEST_F(ProcessRecorderTest, AStartIsWrittenAtOnceAndThePeakLater) {
-  know(7, seconds(990));
+TEST_F(ProcessRecorderTest, StartIsSavedImmediatelyAndPeakLater) {
+  set_facts(7, seconds(990));
   list({process(7, 2)});
   EXPECT_EQ(archive_->kept.at(0).peak_memory_bytes, 2 * kGibibyte);
   for (int i = 0; i < 61; ++i) list({process(7, 5)});
@@ -116,8 +116,8 @@ TEST_F(ProcessRecorderTest, AStartIsWrittenAtOnceAndThePeakLater) {
 TEST_F(ProcessRecorderTest, LateFactsAreSavedUnderProcessStart) {
   list({process(7)});
   EXPECT_EQ(archive_->puts, 0);
-  know(7, seconds(990));
-  look();
+  set_facts(7, seconds(990));
+  publish_snapshot();
   EXPECT_EQ(archive_->kept.at(0).started_boot_ms, 990'000);
   EXPECT_EQ(archive_->kept.at(0).first_seen, kBegin + seconds(1005));
 }
@@ -133,9 +133,9 @@ TEST_F(ProcessRecorderTest, ShortUnidentifiedProcessesAreSavedSeparately) {
 }
 
 TEST_F(ProcessRecorderTest, ReusedPidStartsNewSpan) {
-  know(7, seconds(990));
+  set_facts(7, seconds(990));
   list({process(7, 8)});
-  know(7, seconds(1006), "bash");
+  set_facts(7, seconds(1006), "bash");
   list({process(7, 1)});
   const auto stays = all();
   ASSERT_THAT(stays, SizeIs(2));
@@ -145,7 +145,7 @@ TEST_F(ProcessRecorderTest, ReusedPidStartsNewSpan) {
 }
 
 TEST_F(ProcessRecorderTest, FailedSaveIsRetried) {
-  know(7, seconds(990));
+  set_facts(7, seconds(990));
   archive_->broken = Error{Errc::unavailable, "disk full"};
   list({process(7)});
   list({});
@@ -157,17 +157,17 @@ TEST_F(ProcessRecorderTest, FailedSaveIsRetried) {
 }
 
 TEST_F(ProcessRecorderTest, FullWorkerLosesNoSpan) {
-  know(7, seconds(990));
+  set_facts(7, seconds(990));
   worker_.full = true;
   list({process(7)});
   worker_.full = false;
-  look();
+  publish_snapshot();
   EXPECT_THAT(archive_->kept, SizeIs(1));
 }
 
 TEST_F(ProcessRecorderTest, QueryReturnsOverlappingSpansNewestFirst) {
-  know(7, seconds(990));
-  know(8, seconds(1010));
+  set_facts(7, seconds(990));
+  set_facts(8, seconds(1010));
   list({process(7)});
   list({process(7)});
   list({process(8)});
@@ -186,7 +186,7 @@ TEST_F(ProcessRecorderTest, SpanFromKilledDaemonIsOver) {
 }
 
 TEST_F(ProcessRecorderTest, FlushSavesOpenSpans) {
-  know(7, seconds(990));
+  set_facts(7, seconds(990));
   list({process(7, 1)});
   list({process(7, 6)});
   stays_.flush();

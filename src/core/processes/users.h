@@ -61,7 +61,7 @@ class SubordinateUids {
   // No user has subordinate uids.
   SubordinateUids() = default;
   // Reads lines like those of /etc/subuid, `NAME-OR-UID:FIRST:COUNT` (subuid(5)). Other lines are
-  // left out. Where ranges overlap, the one that begins last counts.
+  // left out. If ranges overlap, the one that begins last counts.
   static SubordinateUids parse(std::string_view text, const UidLookup& uid_of);
   // Reads this machine's file, if it has one. May wait for the network.
   static SubordinateUids of_this_machine();

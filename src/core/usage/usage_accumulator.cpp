@@ -16,7 +16,7 @@ std::int64_t interpolate(std::int64_t growth, Duration time, Duration step) {
   return std::llround(static_cast<double>(growth) * share);
 }
 
-// How many days of use under no lease stay in memory. A clock that is set back by less adds to the
+// The days of use under no lease that stay in memory. A clock that is set back by less adds to the
 // days that were counted there.
 constexpr std::chrono::days kMaxUnleasedDays{8};
 

@@ -63,7 +63,8 @@ struct LeaseUsage {
   Duration unknown{};  // time that energy_mj does not cover, added up over its GPUs
   std::optional<double> mean_utilization_percent = {};
   std::optional<std::int64_t> peak_bytes = {};  // the peaks of its GPUs, added up
-  // How long all of its GPUs have been idle; zero: one is busy. Empty: not known, or it is over.
+  // The time for which all of its GPUs have been idle; zero: one is busy. Empty: not known, or it
+  // is over.
   std::optional<Duration> idle = {};
   bool settled = false;  // the lease is over, and all of its use was counted
 
@@ -72,16 +73,16 @@ struct LeaseUsage {
 
 class UsageAccumulator {
  public:
-  // How far back a reading covers the time before it. Energy that is split between two holders over
-  // a longer time is an estimate.
+  // A reading covers at most this much time before it. Energy that is split between two holders
+  // over a longer time is an estimate.
   static constexpr Duration kMaxStep = std::chrono::seconds(5);
-  // How long a lease that is over waits for a reading from after its end. Energy of its last
+  // A lease that is over waits this long for a reading from after its end. Energy of its last
   // moments that is read later is of no lease.
   static constexpr Duration kFinalReadingTimeout = std::chrono::seconds(5);
   // A lease that was held for less time, and used less energy, gets no row of its own.
   static constexpr Duration kMinHeldTime = std::chrono::seconds(10);
   static constexpr std::int64_t kMinEnergyMj = 1000;
-  // How long leases that are over stay in memory, and how many of them.
+  // Leases that are over stay in memory for this long, and at most so many of them.
   static constexpr Duration kEndedRetention = std::chrono::hours(24);
   static constexpr std::size_t kMaxEndedLeases = limits::kMaxEndedLeases;
 

@@ -190,7 +190,7 @@ TEST_F(UsageAccumulatorTest, GpuReturningDuringLeaseFillsUnknownTime) {
   EXPECT_FALSE(use(100).estimated) << "the counter counted it";
 }
 
-TEST_F(UsageAccumulatorTest, TimeWithoutAReadingIsNoUtilisationOfZero) {
+TEST_F(UsageAccumulatorTest, UnreadTimeIsNotZeroUtilization) {
   count_.begin({"a", 1000, {"GPU-0"}, at(0)});
   for (int second = 1; second <= 10; ++second) tick(second, 80);
   pass(60);
@@ -207,7 +207,7 @@ TEST_F(UsageAccumulatorTest, UtilisationIsWeightedByTime) {
   EXPECT_DOUBLE_EQ(use(4).mean_utilization_percent.value_or(0), 25);
 }
 
-TEST_F(UsageAccumulatorTest, IdleIsExactlyZeroByTheClockOnEveryGpu) {
+TEST_F(UsageAccumulatorTest, IdleRequiresZeroUtilizationOnEveryGpu) {
   count_.begin({"a", 1000, {"GPU-0", "GPU-1"}, at(0)});
   const auto both = [&](double second, std::int64_t first, std::int64_t other) {
     UsageSample more = reading(second, other);
@@ -369,7 +369,7 @@ TEST(UsageAccumulator, LeaseEndedBeforeLoadWaitsForRows) {
   EXPECT_EQ(over[0].counters.held, seconds(1));
 }
 
-TEST(UsageAccumulator, LeasesThatAreOverAreForgottenInTime) {
+TEST(UsageAccumulator, EndedLeasesAreEvictedAfterRetention) {
   UsageAccumulator count;
   count.open({}, false);
   count.record({at(0), wall(at(0))});

@@ -41,14 +41,15 @@ class UsageReader {
 
 class UsageRecorder {
  public:
-  // How often changed rows are saved. A daemon that is killed loses at most this much of the use of
-  // running leases, and none of the ended ones.
+  // Changed rows are saved at this interval. A daemon that is killed loses at most this much of the
+  // use of running leases, and none of the ended ones.
   static constexpr Duration kSaveInterval = std::chrono::seconds(60);
-  // How soon rows that could not be read are loaded again.
+  // Rows that could not be read are loaded again after this time.
   static constexpr Duration kLoadRetryDelay = std::chrono::seconds(5);
-  // How many rows wait for a disk that fails. Then the oldest are lost, and notes() says so.
+  // The most rows that wait for a failing disk. Beyond them the oldest are lost, and notes() says
+  // so.
   static constexpr std::size_t kMaxUnsavedRows = 100'000;
-  // How many queries run at a time: grants wait behind them for the same disk.
+  // The number of queries that run at a time: grants wait behind them for the same disk.
   static constexpr std::size_t kMaxConcurrentQueries = 2;
 
   using OnReport = std::function<void(Result<UsageReport>)>;

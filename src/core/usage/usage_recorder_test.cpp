@@ -12,9 +12,9 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // A GPU that uses 100 W.
-class FakeReads final : public UsageReader {
+class FakeUsageReader final : public UsageReader {
  public:
-  explicit FakeReads(ManualLoop& loop) : loop_(loop), start_(loop.now()) {}
+  explicit FakeUsageReader(ManualLoop& loop) : loop_(loop), start_(loop.now()) {}
   void read_fresh(std::function<void(const UsageSnapshot&)> done) override {
     ++edges;
     loop_.post([this, done = std::move(done)] { done(now()); });
@@ -50,8 +50,8 @@ class UsageRecorderTest : public ::testing::Test {
   }
 
   ManualLoop loop_;
-  FakeUseArchive archive_{loop_};
-  FakeReads reads_{loop_};
+  FakeUsageStorage archive_{loop_};
+  FakeUsageReader reads_{loop_};
   std::optional<UsageRecorder> book_{std::in_place, loop_, reads_, archive_};
 };
 
@@ -104,7 +104,7 @@ TEST_F(UsageRecorderTest, CrashLosesAtMostLastMinute) {
 }
 
 // A daemon that had just started said 0 J of a lease that had used more.
-TEST_F(UsageRecorderTest, UseOfEarlierDaemonIsUnknownUntilItIsRead) {
+TEST_F(UsageRecorderTest, EarlierUsageIsUnknownUntilLoaded) {
   const TimePoint granted = loop_.now();
   book_->open({});
   begin("a");
@@ -181,12 +181,12 @@ TEST_F(UsageRecorderTest, QueryIncludesUnsavedUsageWithoutSaving) {
   EXPECT_FALSE(answered) << "never inside the call";
   tick(2);
   EXPECT_TRUE(answered);
-  ASSERT_EQ(archive_.unkept.size(), 1U);
-  EXPECT_EQ(archive_.unkept[0].counters.energy_mj, 1'000'000);
+  ASSERT_EQ(archive_.unsaved_rows.size(), 1U);
+  EXPECT_EQ(archive_.unsaved_rows[0].counters.energy_mj, 1'000'000);
   EXPECT_EQ(archive_.saves, 0);
 }
 
-TEST_F(UsageRecorderTest, AFullQueueIsSaid) {
+TEST_F(UsageRecorderTest, FullQueueIsReported) {
   book_->open({});
   tick();
   archive_.full = true;

@@ -81,7 +81,7 @@ struct UsageTotal {
 };
 
 struct UsageReport {
-  // How many sums are returned, of those with the most GPU time. `left_out` counts the rest.
+  // The most sums that are returned: those with the most GPU time. `left_out` counts the rest.
   static constexpr std::size_t kMaxTotals = 10'000;
 
   std::vector<UsageTotal> totals;  // most GPU time first; days in order
@@ -107,8 +107,8 @@ class UsageStorage {
  public:
   virtual ~UsageStorage() = default;
 
-  // How many days with rows are kept. They are counted, so that a clock that is wrong prunes no
-  // more days than it makes.
+  // The number of days with rows that are kept. They are counted, so that a clock that is wrong
+  // prunes no more days than it makes.
   static constexpr std::chrono::days kRowRetention{400};
 
   // Loads the rows of these leases, and of no lease, from a day on.

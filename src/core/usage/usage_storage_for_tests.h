@@ -16,9 +16,9 @@
 namespace gpuyard::usage {
 
 // Keeps rows in memory, and replies when the loop turns.
-class FakeUseArchive final : public UsageStorage {
+class FakeUsageStorage final : public UsageStorage {
  public:
-  explicit FakeUseArchive(ManualLoop& loop) : loop_(loop) {}
+  explicit FakeUsageStorage(ManualLoop& loop) : loop_(loop) {}
   bool load(Day, std::set<std::string> leases,
             std::function<void(Result<std::vector<UsageRow>>)> loaded) override {
     ++loads;
@@ -53,7 +53,7 @@ class FakeUseArchive final : public UsageStorage {
              std::function<void(Result<UsageReport>)> answered) override {
     if (full) return false;
     asked = query;
-    unkept = std::move(more);
+    unsaved_rows = std::move(more);
     loop_.post([this, answered = std::move(answered)] { answered(answer); });
     return true;
   }
@@ -72,7 +72,7 @@ class FakeUseArchive final : public UsageStorage {
   }
 
   std::map<std::tuple<Day, std::string, DeviceId>, UsageRow> rows;
-  std::vector<UsageRow> unkept;
+  std::vector<UsageRow> unsaved_rows;
   std::set<std::string> growing;  // at the last save
   std::optional<UsageQuery> asked;
   Result<UsageReport> answer = UsageReport{};

@@ -20,7 +20,7 @@ class AuditRoutes : public LeaseRoutes {
  protected:
   AuditRoutes() {
     for (const lease::PoolGpu& gpu : world_.fleet) settings_.add(gpu.info.id);
-    control_.greet();
+    control_.start_driver_host();
     messenger_.sinks.clear();
     alert_service_.start();
     world_.loop.run_posted();

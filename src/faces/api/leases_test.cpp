@@ -269,8 +269,8 @@ class UnsignalledLease : public LeaseRoutes {
   UnsignalledLease() {
     held(R"({"id":"train-1-of-many-leases","binding":"run"})", process(10));
     process(20);
-    world_.ground.running.at(20).lease = "train-1-of-many-leases";
-    world_.ground.may_signal = false;
+    world_.observer.running.at(20).lease = "train-1-of-many-leases";
+    world_.observer.may_signal = false;
     context_.can_signal = [](std::uint32_t) { return false; };
   }
   Calls ask_release(http::Peer peer) {
@@ -292,7 +292,7 @@ TEST_F(UnsignalledLease, ReleaseListsItsProcesses) {
   ASSERT_TRUE(answer.unsignalled);
   ASSERT_EQ(answer.unsignalled->processes.size(), 1U);
   const auto& left = answer.unsignalled->processes[0];
-  const auto& known = world_.ground.running.at(20).identity.key;
+  const auto& known = world_.observer.running.at(20).identity.key;
   EXPECT_EQ(left.pid, 20U);
   EXPECT_EQ(left.started_after_boot_ms, to_milliseconds(known.started.time_since_epoch()));
   EXPECT_EQ(answer.unsignalled->signal, "TERM");
@@ -312,7 +312,7 @@ TEST_F(UnsignalledLease, ReleaseWithoutSignalListsNoProcesses) {
 TEST_F(UnsignalledLease, LongListIsCut) {
   for (std::uint32_t pid = 100; pid < 100 + protocol::kMaxUnsignalled; ++pid) {
     process(pid);
-    world_.ground.running.at(pid).lease = "train-1-of-many-leases";
+    world_.observer.running.at(pid).lease = "train-1-of-many-leases";
   }
   const auto answer = answer_in(ask_release(process(10)));
   ASSERT_TRUE(answer.unsignalled);
@@ -339,7 +339,7 @@ TEST_F(UnsignalledLease, TokenHolderGetsNoProcessNumbers) {
 }
 
 TEST_F(UnsignalledLease, HangingObservationIsAnsweredInTime) {
-  world_.ground.blind = true;
+  world_.observer.blind = true;
   const auto answer = answer_in(ask_release(process(10)));
   ASSERT_TRUE(answer.unsignalled);
   EXPECT_THAT(answer.unsignalled->why, HasSubstr("could not be checked in time"));
@@ -368,7 +368,7 @@ TEST_F(LeaseRoutes, ADetachedLeaseIsRenewed) {
 TEST_F(LeaseRoutes, AProcessIsCountedToALease) {
   held(R"({"id":"train-1-of-many-leases","binding":"run"})", process(10));
   process(20);
-  world_.ground.running.at(20).identity.parent = 10;
+  world_.observer.running.at(20).identity.parent = 10;
   process(21, kBob);
   const std::string path = "/api/gpu/leases/train-1-of-many-leases/processes";
   EXPECT_EQ(post(path, R"({"pid":20,"fence":1})", process(10))->status(), 200);
@@ -381,7 +381,7 @@ TEST_F(LeaseRoutes, AProcessIsCountedToALease) {
 
 TEST_F(LeaseRoutes, UnleasedProcessIsAdopted) {
   process(20);
-  world_.ground.running.at(20).gpus = {"GPU-1"};
+  world_.observer.running.at(20).gpus = {"GPU-1"};
   world_.leases->on_processes();
   world_.loop.run_posted();
   const auto queue = json::from_json<protocol::Queue>(get("/api/gpu/queue", process(10))->text());

@@ -105,7 +105,7 @@ TEST_F(QueueRoutes, CordonNeedsPresentGpusAndReason) {
 
 TEST_F(QueueRoutes, UnleasedProcessHasResolvingCommand) {
   process(20, kBob);
-  world_.ground.running.at(20).gpus = {"GPU-1"};
+  world_.observer.running.at(20).gpus = {"GPU-1"};
   world_.leases->on_processes();
   world_.loop.run_posted();
   const auto waits = claim(R"({"gpus":2})", process(10));
@@ -118,8 +118,8 @@ TEST_F(QueueRoutes, UnleasedProcessHasResolvingCommand) {
 
 TEST_F(QueueRoutes, InvisibleProcessIsNamedByPid) {
   process(20, kBob);
-  world_.ground.running.at(20).gpus = {"GPU-1"};
-  world_.ground.running.at(20).visible = false;
+  world_.observer.running.at(20).gpus = {"GPU-1"};
+  world_.observer.running.at(20).visible = false;
   world_.leases->on_processes();
   world_.loop.run_posted();
   const auto waits = claim(R"({"gpus":2})", process(10));

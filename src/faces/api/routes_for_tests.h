@@ -93,26 +93,27 @@ class Routes : public ::testing::Test {
   telemetry::Telemetry telemetry_{loop_, driver_};
   EventHub hub_{"00ff", telemetry_.latest(), &process_};
   ManualWorker worker_;
-  std::shared_ptr<history::FakeStore> store_ = std::make_shared<history::FakeStore>();
+  std::shared_ptr<history::FakeMinuteStorage> store_ =
+      std::make_shared<history::FakeMinuteStorage>();
   history::History history_{loop_, worker_, store_, "boot"};
   processes::ProcessRecorder stays_{
-      worker_, std::make_shared<FakeArchiveOf<processes::ProcessSpan>>(), "boot"};
+      worker_, std::make_shared<FakeRecordArchive<processes::ProcessSpan>>(), "boot"};
   bottleneck::BottleneckRecorder spells_{
-      worker_, std::make_shared<FakeArchiveOf<bottleneck::BottleneckSpan>>()};
-  energy::FakeArchive energy_archive_;
-  energy::FakeReads reads_{loop_};
+      worker_, std::make_shared<FakeRecordArchive<bottleneck::BottleneckSpan>>()};
+  energy::FakeEnergyStorage energy_archive_;
+  energy::FakeFreshReader reads_{loop_};
   energy::Meter meter_{loop_, reads_, energy_archive_, "boot"};
   control::ControlFixture settings_;
   control::Daemon control_{settings_};
-  usage::FakeUseArchive use_archive_{loop_};
+  usage::FakeUsageStorage use_archive_{loop_};
   NoUseReads no_use_reads_;
   usage::UsageRecorder use_{loop_, no_use_reads_, use_archive_};
-  andon::FakeArchive alert_archive_{loop_};
-  andon::FakeMessenger messenger_;
+  andon::FakeAlertStorage alert_archive_{loop_};
+  andon::FakeAlertNotifier messenger_;
   andon::AlertService alert_service_{loop_, alert_archive_, messenger_, {andon::hot_rule()}};
   FakeSinks sinks_;
   AlertPublisher alert_publisher_{hub_, alert_service_};
-  auth::FakeTokenArchive token_archive_{loop_};
+  auth::FakeTokenStorage token_archive_{loop_};
   auth::TokenStore tokens_{loop_, token_archive_};
   auth::AuthThrottle guesses_{loop_};
   ClientCertificates certificates_{loop_, {}};
@@ -196,11 +197,11 @@ class LeaseRoutes : public Routes {
 
   // Returns a process of a user as a peer that sends requests.
   http::Peer process(std::uint32_t pid, std::uint32_t uid = kAlice) {
-    if (!world_.ground.running.contains(pid)) world_.ground.start(pid, uid);
+    if (!world_.observer.running.contains(pid)) world_.observer.start(pid, uid);
     http::Peer peer = local_user(uid);
     peer.listener = "/run/gpuyard/gpuyard.sock";
     peer.pid = static_cast<pid_t>(pid);
-    peer.process = world_.ground.running.at(pid).identity.fd;
+    peer.process = world_.observer.running.at(pid).identity.fd;
     return peer;
   }
   static http::Peer over_tcp() { return {}; }

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 class LoadingState : public Routes {
  protected:
   LoadingState() : Routes(2) {
-    world_.leases.emplace(loop_, world_.ground, world_.disk, world_.policy, "boot-1");
+    world_.leases.emplace(loop_, world_.observer, world_.disk, world_.policy, "boot-1");
     world_.leases->on_gpus(world_.fleet);
     world_.leases->start();  // its disk answers in the loop's next turn
   }
@@ -93,7 +93,7 @@ TEST_F(LoadingState, AFailingDiskIsNotReportedAsReading) {
 TEST_F(LeaseRoutes, HeldLeaseIsFoundAfterLoading) {
   held(R"({"id":"train-1-of-many-leases"})", process(10));
   const http::Peer holder = process(10);
-  world_.leases.emplace(loop_, world_.ground, world_.disk, world_.policy, "boot-1");
+  world_.leases.emplace(loop_, world_.observer, world_.disk, world_.policy, "boot-1");
   world_.leases->on_gpus(world_.fleet);
   world_.leases->start();
   const std::string path = "/api/gpu/leases/train-1-of-many-leases";

@@ -314,7 +314,7 @@ TEST_F(TokenRoutes, TokenClaimIsDetachedAndLimitedToGpus) {
 }
 
 TEST_F(TokenRoutes, GpuLimitedTokenCannotUseOtherLeases) {
-  world_.ground.start(70, kAlice);
+  world_.observer.start(70, kAlice);
   const auto other = held(R"({"among":[0]})", process(70));
   token_ = token(Scope::lease, kAlice, {gpu(1)});
   EXPECT_EQ(get("/api/gpu/leases/" + other.id, over_tls())->status(), 403);

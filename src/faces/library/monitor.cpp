@@ -147,7 +147,7 @@ Result<std::int64_t> Monitor::read(std::uint32_t index, Metric metric, Duration 
   if (!is_number) return unsupported_feature_error(row.key);
   if (index >= state_->inventory.devices.size()) return index_range_error(index);
   const DeviceInfo& info = state_->inventory.devices[index];
-  const ProbeSet probes = probes_filling(std::array{metric});
+  const ProbeSet probes = probes_for(std::array{metric});
   Round round = state_->read_devices({info}, probes, timeout);
   const DeviceState state = state_->update_state(info, round, probes);
   if (const std::int64_t* number = state.sample.number(metric)) return *number;

@@ -1,4 +1,4 @@
-// Why a GPU is slow, as one plain line. The daemon finds it once for all interfaces.
+// The reason why a GPU is slow, as one plain line. The daemon finds it once for all interfaces.
 #pragma once
 
 #include <cstdint>

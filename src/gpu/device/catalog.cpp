@@ -72,7 +72,7 @@ ProbeSet probes_of(Tier tier) {
   return set;
 }
 
-ProbeSet probes_filling(std::span<const Metric> metrics) {
+ProbeSet probes_for(std::span<const Metric> metrics) {
   ProbeSet set;
   for (const ProbeRow& row : probes()) {
     const bool wanted = std::any_of(metrics.begin(), metrics.end(), [&](Metric metric) {

@@ -110,7 +110,7 @@ const MetricRow& row_of(Metric);
 // Returns the key with its unit: "power_draw_w".
 std::string json_key(const MetricRow&);
 
-// How often a probe runs without a request.
+// The rhythm in which a probe runs without a request.
 enum class Tier {
   fast,
   slow,
@@ -132,6 +132,6 @@ const ProbeRow& row_of(Probe);
 ProbeSet probes_of(Tier);
 
 // Returns the probes that together fill these metrics.
-ProbeSet probes_filling(std::span<const Metric>);
+ProbeSet probes_for(std::span<const Metric>);
 
 }  // namespace gpuyard

@@ -11,7 +11,7 @@
 namespace gpuyard {
 namespace {
 
-bool has_a_series(const MetricRow& row) {
+bool has_series(const MetricRow& row) {
   return !row.prometheus.empty();
 }
 bool is_measured(const MetricRow& row) {
@@ -23,7 +23,7 @@ TEST(Catalog, EveryMetricHasItsRow) {
   for (const MetricRow& row : catalog()) EXPECT_EQ(&row_of(row.metric), &row);
 }
 
-TEST(Catalog, EveryRowHasAHelpTextThatIsOneSentence) {
+TEST(Catalog, HelpTextIsOneSentence) {
   for (const MetricRow& row : catalog()) {
     ASSERT_FALSE(row.help.empty()) << row.key;
     EXPECT_EQ(row.help.back(), '.') << row.key;
@@ -36,14 +36,14 @@ TEST(Catalog, NoTwoRowsShareAName) {
   std::set<std::string_view> families;
   for (const MetricRow& row : catalog()) {
     EXPECT_TRUE(keys.insert(json_key(row)).second) << row.key;
-    EXPECT_TRUE(!has_a_series(row) || families.insert(row.prometheus).second) << row.key;
+    EXPECT_TRUE(!has_series(row) || families.insert(row.prometheus).second) << row.key;
   }
 }
 
 TEST(Catalog, SeriesRowIsMeasuredAndNotText) {
   for (const MetricRow& row : catalog()) {
     const bool text = row.kind == MetricKind::text;
-    EXPECT_TRUE(!has_a_series(row) || (is_measured(row) && !text)) << row.key;
+    EXPECT_TRUE(!has_series(row) || (is_measured(row) && !text)) << row.key;
     EXPECT_TRUE(!text || row.unit == Unit::none) << row.key;
   }
 }
@@ -59,7 +59,7 @@ TEST(Catalog, OnlyStateAndFlagRowsHaveWords) {
   }
 }
 
-TEST(Catalog, FlagsNameEachBitOnceAndTheRestOther) {
+TEST(Catalog, FlagRowNamesBitsOnceThenOther) {
   for (const MetricRow& row : catalog()) {
     if (row.kind != MetricKind::flags) continue;
     std::uint64_t named = 0;
@@ -89,9 +89,9 @@ TEST(Catalog, DimensionElementsHaveUniqueNames) {
 TEST(Catalog, ASeriesNamesItsBaseUnit) {
   for (const MetricRow& row : catalog()) {
     const bool percent = row.unit == Unit::percent || row.unit == Unit::millipercent;
-    const std::string_view unit = !has_a_series(row) || row.unit == Unit::none ? ""
-                                  : percent                                    ? "_percent"
-                                  : row.unit == Unit::celsius                  ? "_celsius"
+    const std::string_view unit = !has_series(row) || row.unit == Unit::none ? ""
+                                  : percent                                  ? "_percent"
+                                  : row.unit == Unit::celsius                ? "_celsius"
                                   : row.unit == Unit::bytes && row.kind == MetricKind::counter
                                       ? "_bytes_total"
                                   : row.unit == Unit::bytes            ? "_bytes"
@@ -107,7 +107,7 @@ TEST(Catalog, ASeriesNamesItsBaseUnit) {
 
 TEST(Catalog, CountersAndOnlyCountersEndInTotal) {
   for (const MetricRow& row : catalog()) {
-    if (!has_a_series(row)) continue;
+    if (!has_series(row)) continue;
     EXPECT_EQ(row.prometheus.ends_with("_total"), row.kind == MetricKind::counter)
         << row.prometheus;
   }
@@ -130,7 +130,7 @@ TEST(Catalog, MilliwattsBecomeWattsAtEveryEdge) {
   EXPECT_EQ(unit.symbol, "W");
 }
 
-TEST(Probes, EveryMeasuredRowIsFilledByExactlyOneProbe) {
+TEST(Probes, MeasuredRowHasExactlyOneProbe) {
   std::multiset<Metric> filled;
   for (const ProbeRow& row : probes()) filled.insert(row.fills.begin(), row.fills.end());
   for (const MetricRow& row : catalog()) {
@@ -147,7 +147,7 @@ TEST(Probes, EveryProbeHasRowAndUniqueName) {
   }
 }
 
-TEST(Probes, TheTiersShareTheProbesOut) {
+TEST(Probes, EveryProbeBelongsToOneTier) {
   const ProbeSet fast = probes_of(Tier::fast);
   const ProbeSet slow = probes_of(Tier::slow);
   const ProbeSet rare = probes_of(Tier::rare);
@@ -156,12 +156,12 @@ TEST(Probes, TheTiersShareTheProbesOut) {
   EXPECT_EQ(fast | slow | rare, ProbeSet::all());
 }
 
-TEST(Probes, TheProbesFillingSomeMetricsAreNoMoreThanNeeded) {
+TEST(Probes, ProbesForMetricsAreMinimal) {
   const std::vector<Metric> wanted = {Metric::memory_free, Metric::memory_used,
                                       Metric::temperature_core};
-  EXPECT_EQ(probes_filling(wanted), (ProbeSet{Probe::memory, Probe::temperature}));
+  EXPECT_EQ(probes_for(wanted), (ProbeSet{Probe::memory, Probe::temperature}));
   const std::vector<Metric> known_already = {Metric::name, Metric::driver_version};
-  EXPECT_TRUE(probes_filling(known_already).empty());
+  EXPECT_TRUE(probes_for(known_already).empty());
 }
 
 TEST(ProbeSet, HoldsEachProbeOnce) {

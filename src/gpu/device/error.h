@@ -22,7 +22,7 @@ Error unsupported_feature_error(std::string_view what);
 
 // Advises the user on a driver that does not start.
 
-// Whether the driver's library is missing, or cannot be loaded.
+// True if the driver's library is missing or cannot be loaded.
 bool is_library_error(std::string_view reason);
 
 // Returns advice on the reason of an init_error() error ("NVML Shared Library Not Found"): one to

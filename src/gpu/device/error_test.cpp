@@ -42,7 +42,7 @@ TEST(DeviceError, AnyOtherErrorIsItsOwnReason) {
 
 namespace {
 
-TEST(Advice, SaysHowToFindTheLibraryThatIsMissing) {
+TEST(DriverAdvice, MissingLibraryGetsSteps) {
   RecordProperty("contract", "C18 E13");
   for (const char* reason :
        {"NVML Shared Library Not Found",
@@ -55,7 +55,7 @@ TEST(Advice, SaysHowToFindTheLibraryThatIsMissing) {
   }
 }
 
-TEST(Advice, DriverErrorSelectsRemedy) {
+TEST(DriverAdvice, DriverErrorSelectsRemedy) {
   RecordProperty("contract", "E13");
   EXPECT_NE(driver_advice("Driver Not Loaded", "").find("modprobe"), std::string::npos);
   EXPECT_NE(driver_advice("Insufficient Permissions", "").find("/dev/nvidiactl"),
@@ -63,7 +63,7 @@ TEST(Advice, DriverErrorSelectsRemedy) {
   EXPECT_NE(driver_advice("Driver/library version mismatch", "").find("reboot"), std::string::npos);
 }
 
-TEST(Advice, IsNotMadeUp) {
+TEST(DriverAdvice, UnknownReasonHasNoAdvice) {
   EXPECT_EQ(driver_advice("Unknown Error", "x"), "");
   EXPECT_EQ(driver_advice("", "x"), "");
 }

@@ -32,8 +32,8 @@ BOOST_DESCRIBE_ENUM(EventKind, xid, ecc_corrected, ecc_uncorrected, poison, fata
 enum class EventSource : std::uint8_t { driver, kernel_log };
 BOOST_DESCRIBE_ENUM(EventSource, driver, kernel_log)
 
-// note: for the record; warn: a person should look, but the GPU goes on; stop: work on this GPU has
-// failed or will fail.
+// note: for the record; warn: a person should check it, but the GPU goes on; stop: work on this GPU
+// has failed or will fail.
 enum class EventSeverity : std::uint8_t { note, warn, stop };
 BOOST_DESCRIBE_ENUM(EventSeverity, note, warn, stop)
 
@@ -51,8 +51,8 @@ struct DeviceEvent {
 };
 BOOST_DESCRIBE_STRUCT(DeviceEvent, (), (device, kind, source, at, xid, pid, text, lost))
 
-// How many events were dropped because too many came at once, since the daemon started. A loss of
-// unknown size counts as one.
+// The numbers of events that were dropped since the daemon started, because too many came at once.
+// A loss of unknown size counts as one.
 struct EventDrops {
   std::uint64_t driver = 0;
   std::uint64_t kernel_log = 0;

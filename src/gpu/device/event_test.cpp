@@ -56,7 +56,7 @@ TEST(EventRateLimiter, NoteSeverityFloodAdmitsStopEvents) {
   EXPECT_TRUE(limit.admit({"GPU-a", EventKind::unavailable, EventSource::driver}, kNow));
 }
 
-TEST(EventRateLimiter, AFloodOfOneFatalXidDropsNoOther) {
+TEST(EventRateLimiter, FatalXidFloodDropsNoOther) {
   EventRateLimiter limit(10, 2);
   int passed = 0;
   for (int i = 0; i < 3000; ++i) passed += limit.admit(xid("GPU-a", 119), kNow) ? 1 : 0;

@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kMemory = std::int64_t{80} << 30U;
 const ProbeSet kEverything = probes_of(Tier::fast) | probes_of(Tier::slow);
 
-class FakeBackends : public testing::Test {
+class FakeBackendTest : public testing::Test {
  protected:
   Sample read(std::uint32_t index) { return backend_->read(all_[index].id, kEverything); }
   std::int64_t number(std::uint32_t index, Metric metric) { return *read(index).number(metric); }
@@ -34,7 +34,7 @@ class FakeBackends : public testing::Test {
   const std::vector<DeviceInfo> all_ = fleet_.inventory().devices;
 };
 
-TEST_F(FakeBackends, StandBehindTheSameInterfaceAsHardware) {
+TEST_F(FakeBackendTest, FakeImplementsBackendInterface) {
   RecordProperty("contract", "A4");
   const std::unique_ptr<Backend> backend = FakeFleet::with_healthy_gpus(2, kMemory).backend();
   const auto session = backend->start();
@@ -44,7 +44,7 @@ TEST_F(FakeBackends, StandBehindTheSameInterfaceAsHardware) {
   EXPECT_EQ(backend->open(1).index, 1U);
 }
 
-TEST_F(FakeBackends, HealthyGpusAreAt40DegreesAndIdle) {
+TEST_F(FakeBackendTest, HealthyGpusAreAt40DegreesAndIdle) {
   RecordProperty("contract", "A5 A7 A15");
   EXPECT_EQ(number(2, Metric::memory_total), kMemory);
   EXPECT_EQ(number(2, Metric::memory_used), 0);
@@ -52,14 +52,14 @@ TEST_F(FakeBackends, HealthyGpusAreAt40DegreesAndIdle) {
   EXPECT_EQ(number(2, Metric::utilization_gpu), 0);
 }
 
-TEST_F(FakeBackends, ReadReturnsExactlyRequestedProbeRows) {
+TEST_F(FakeBackendTest, ReadReturnsExactlyRequestedProbeRows) {
   const Sample sample = backend_->read(all_[0].id, {Probe::temperature, Probe::power});
   ASSERT_EQ(sample.readings().size(), 2U);
   EXPECT_NE(sample.number(Metric::temperature_core), nullptr);
   EXPECT_EQ(sample.find(Metric::power_draw)->missing()->reason, MissingReason::not_supported);
 }
 
-TEST_F(FakeBackends, AChangeShowsInTheNextRead) {
+TEST_F(FakeBackendTest, AChangeShowsInTheNextRead) {
   fleet_.set_temperature(1, 91);
   fleet_.set_number(1, Metric::power_draw, 312'500);
   EXPECT_EQ(number(1, Metric::temperature_core), 91);
@@ -67,7 +67,7 @@ TEST_F(FakeBackends, AChangeShowsInTheNextRead) {
   EXPECT_EQ(number(0, Metric::temperature_core), 40);
 }
 
-TEST_F(FakeBackends, UsedAndFreeMemoryMakeTheTotal) {
+TEST_F(FakeBackendTest, UsedAndFreeMemoryMakeTheTotal) {
   fleet_.set_memory_used(0, 30);
   EXPECT_EQ(number(0, Metric::memory_used), 30);
   EXPECT_EQ(number(0, Metric::memory_free), kMemory - 30);
@@ -77,26 +77,26 @@ TEST_F(FakeBackends, UsedAndFreeMemoryMakeTheTotal) {
   EXPECT_EQ(number(0, Metric::memory_used), 0);
 }
 
-TEST_F(FakeBackends, MemoryThatCannotBeReadCannotBeUsed) {
+TEST_F(FakeBackendTest, MemoryThatCannotBeReadCannotBeUsed) {
   fleet_.set_missing(0, Metric::memory_total, {MissingReason::not_supported, ""});
   fleet_.set_memory_used(0, 30);
   EXPECT_EQ(read(0).number(Metric::memory_total), nullptr);
 }
 
-TEST_F(FakeBackends, AMissingReadingKeepsItsReason) {
+TEST_F(FakeBackendTest, AMissingReadingKeepsItsReason) {
   fleet_.set_missing(0, Metric::utilization_gpu, {MissingReason::failed, "Unknown Error"});
   const Sample sample = read(0);
   EXPECT_EQ(sample.number(Metric::utilization_gpu), nullptr);
   EXPECT_EQ(describe(*sample.find(Metric::utilization_gpu)->missing()), "Unknown Error");
 }
 
-TEST_F(FakeBackends, RemovedGpuLeavesOtherIndicesUnchanged) {
+TEST_F(FakeBackendTest, RemovedGpuLeavesOtherIndicesUnchanged) {
   fleet_.remove_gpu(1);
   ASSERT_EQ(visible().size(), 2U);
   EXPECT_EQ(visible()[1].index, 2U);
 }
 
-TEST_F(FakeBackends, EveryReadingOfARemovedGpuIsLost) {
+TEST_F(FakeBackendTest, EveryReadingOfARemovedGpuIsLost) {
   fleet_.remove_gpu(1);
   const Sample sample = read(1);
   ASSERT_FALSE(sample.readings().empty());
@@ -106,7 +106,7 @@ TEST_F(FakeBackends, EveryReadingOfARemovedGpuIsLost) {
   }
 }
 
-TEST_F(FakeBackends, ChangeToAbsentGpuIsIgnored) {
+TEST_F(FakeBackendTest, ChangeToAbsentGpuIsIgnored) {
   RecordProperty("contract", "A15");
   fleet_.inject_ecc_error(99);
   fleet_.set_temperature(3, 90);
@@ -118,13 +118,13 @@ TEST_F(FakeBackends, ChangeToAbsentGpuIsIgnored) {
   EXPECT_EQ(read(2).number(Metric::temperature_core), nullptr);
 }
 
-TEST_F(FakeBackends, UnknownGpuReturnsMissingReasons) {
+TEST_F(FakeBackendTest, UnknownGpuReturnsMissingReasons) {
   const Sample sample = backend_->read("GPU-nobody", {Probe::temperature});
   ASSERT_EQ(sample.readings().size(), 1U);
   EXPECT_NE(sample.readings().front().missing(), nullptr);
 }
 
-TEST_F(FakeBackends, AnInjectedErrorIsOneMore) {
+TEST_F(FakeBackendTest, AnInjectedErrorIsOneMore) {
   RecordProperty("contract", "A15");
   EXPECT_EQ(number(0, Metric::ecc_uncorrected_aggregate), 0);
   fleet_.inject_ecc_error(0);
@@ -134,7 +134,7 @@ TEST_F(FakeBackends, AnInjectedErrorIsOneMore) {
   EXPECT_EQ(number(1, Metric::ecc_uncorrected_aggregate), 0);
 }
 
-TEST_F(FakeBackends, ErrorsDoNotCountBeyondTheLargestCount) {
+TEST_F(FakeBackendTest, ErrorsDoNotCountBeyondTheLargestCount) {
   RecordProperty("contract", "A15");
   constexpr auto kMaxValue = std::numeric_limits<std::int64_t>::max();
   fleet_.set_number(0, Metric::ecc_uncorrected_aggregate, kMaxValue);
@@ -142,7 +142,7 @@ TEST_F(FakeBackends, ErrorsDoNotCountBeyondTheLargestCount) {
   EXPECT_EQ(number(0, Metric::ecc_uncorrected_aggregate), kMaxValue);
 }
 
-TEST_F(FakeBackends, AGpuWithoutEccHasNoErrors) {
+TEST_F(FakeBackendTest, AGpuWithoutEccHasNoErrors) {
   RecordProperty("contract", "A15");
   for (const Metric metric : {Metric::ecc_uncorrected_aggregate, Metric::ecc_uncorrected_volatile})
     fleet_.set_missing(0, metric, {MissingReason::not_supported, ""});
@@ -150,7 +150,7 @@ TEST_F(FakeBackends, AGpuWithoutEccHasNoErrors) {
   EXPECT_EQ(read(0).number(Metric::ecc_uncorrected_aggregate), nullptr);
 }
 
-TEST_F(FakeBackends, ReplugRestoresGpuState) {
+TEST_F(FakeBackendTest, ReplugRestoresGpuState) {
   RecordProperty("contract", "A15");
   fleet_.set_temperature(1, 63);
   fleet_.remove_gpu(1);
@@ -160,7 +160,7 @@ TEST_F(FakeBackends, ReplugRestoresGpuState) {
   EXPECT_EQ(backend_->open(1), all_[1]);
 }
 
-TEST_F(FakeBackends, AGpuMayComeBackUnderAnotherIndex) {
+TEST_F(FakeBackendTest, AGpuMayComeBackUnderAnotherIndex) {
   RecordProperty("contract", "A15");
   fleet_.remove_gpu(1);
   fleet_.replug_gpu(1, 7);
@@ -172,7 +172,7 @@ TEST_F(FakeBackends, AGpuMayComeBackUnderAnotherIndex) {
   EXPECT_EQ(number(1, Metric::temperature_core), 63);
 }
 
-TEST_F(FakeBackends, ReplugRequiresRemovedGpuAndFreeIndex) {
+TEST_F(FakeBackendTest, ReplugRequiresRemovedGpuAndFreeIndex) {
   fleet_.replug_gpu(1, 7);
   fleet_.replug_gpu(9);
   EXPECT_EQ(fleet_.inventory().devices, all_);
@@ -181,7 +181,7 @@ TEST_F(FakeBackends, ReplugRequiresRemovedGpuAndFreeIndex) {
   EXPECT_EQ(visible().size(), 2U);
 }
 
-TEST_F(FakeBackends, AGpuMoreIsOneOfItsOwn) {
+TEST_F(FakeBackendTest, AddedGpuHasOwnState) {
   RecordProperty("contract", "C16");
   fleet_.remove_gpu(1);
   fleet_.replug_gpu(1, 7);
@@ -193,7 +193,7 @@ TEST_F(FakeBackends, AGpuMoreIsOneOfItsOwn) {
   EXPECT_EQ(backend_->open(2), all_[2]);
 }
 
-TEST_F(FakeBackends, TheSmallViewHoldsTheGpusThatAreThere) {
+TEST_F(FakeBackendTest, MetricsOmitRemovedGpus) {
   RecordProperty("contract", "C2 C16");
   fleet_.remove_gpu(1);
   fleet_.set_temperature(2, 55);
@@ -203,25 +203,25 @@ TEST_F(FakeBackends, TheSmallViewHoldsTheGpusThatAreThere) {
   EXPECT_EQ(metrics[1].temperature_celsius, 55);
 }
 
-TEST_F(FakeBackends, CopiesShareOneFleet) {
+TEST_F(FakeBackendTest, CopiesShareOneFleet) {
   RecordProperty("contract", "A15");
   FakeFleet copy = fleet_;
   copy.set_temperature(0, 77);
   EXPECT_EQ(number(0, Metric::temperature_core), 77);
 }
 
-TEST_F(FakeBackends, WithoutADriverThereIsItsErrorAndNoFleet) {
+TEST_F(FakeBackendTest, MissingDriverGivesErrorAndNoGpus) {
   const Error error = init_error("Driver Not Loaded");
   EXPECT_EQ(FakeFleet::without_driver(error).backend()->start().error(), error);
 }
 
-TEST_F(FakeBackends, AFleetMayBeEmpty) {
+TEST_F(FakeBackendTest, AFleetMayBeEmpty) {
   const auto session = FakeFleet::with_healthy_gpus(0, kMemory).backend()->start();
   ASSERT_TRUE(session);
   EXPECT_EQ(session->gpu_count, 0U);
 }
 
-TEST_F(FakeBackends, ABlockedGpuAnswersOnceItIsUnblocked) {
+TEST_F(FakeBackendTest, ABlockedGpuAnswersOnceItIsUnblocked) {
   fleet_.block(0);
   Sample sample;
   {
@@ -233,7 +233,7 @@ TEST_F(FakeBackends, ABlockedGpuAnswersOnceItIsUnblocked) {
   EXPECT_EQ(*sample.number(Metric::temperature_core), 50);
 }
 
-TEST_F(FakeBackends, RemovingBlockedGpuUnblocksReader) {
+TEST_F(FakeBackendTest, RemovingBlockedGpuUnblocksReader) {
   fleet_.block(0);
   Sample sample;
   {
@@ -243,7 +243,7 @@ TEST_F(FakeBackends, RemovingBlockedGpuUnblocksReader) {
   EXPECT_NE(find_loss(sample), nullptr);
 }
 
-TEST_F(FakeBackends, MayBeChangedWhileItIsRead) {
+TEST_F(FakeBackendTest, MayBeChangedWhileItIsRead) {
   constexpr int kRounds = 500;
   int wrong = 0;
   {

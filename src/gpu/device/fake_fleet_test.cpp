@@ -43,7 +43,7 @@ TEST_F(FakeSettings, EccWaitsForAReset) {
   EXPECT_FALSE(backend_->read_setting(id_, SettingKind::ecc)->until_reset);
 }
 
-TEST_F(FakeSettings, EveryWriteThatReachedTheDriverIsKeptInOrder) {
+TEST_F(FakeSettings, WritesAreRecordedInOrder) {
   ASSERT_TRUE(backend_->apply(id_, power_limit(250'000)).ok());
   EXPECT_EQ(backend_->apply(id_, power_limit(1)).error().code, Errc::invalid);
   ASSERT_TRUE(backend_->clear_ecc(id_, EccCounter::lifetime).ok());
@@ -52,7 +52,7 @@ TEST_F(FakeSettings, EveryWriteThatReachedTheDriverIsKeptInOrder) {
                                                      {1, EccCounter::lifetime}}));
 }
 
-TEST_F(FakeSettings, FailWhenATestSaysSo) {
+TEST_F(FakeSettings, InjectedErrorFailsWrites) {
   fleet_.fail_setting_writes(1, SettingKind::power_limit, Error{Errc::denied, "no"});
   EXPECT_EQ(backend_->apply(id_, power_limit(250'000)).error(), (Error{Errc::denied, "no"}));
   fleet_.fail_setting_writes(1, SettingKind::power_limit, std::nullopt);

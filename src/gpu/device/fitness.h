@@ -1,5 +1,5 @@
-// Decides whether a GPU may get new work. Unknown is an answer of its own: a GPU of which something
-// that should be known is not known gets no new work, and raises no alarm either.
+// Decides whether a GPU may get new work. Unknown is a verdict of its own: a GPU without a value
+// that should be known gets no new work, and raises no alarm either.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ enum class Verdict : std::uint8_t { good, bad, unknown };
 
 struct Fitness {
   Verdict verdict = Verdict::unknown;
-  // Why it is not good: as a word (lost, unresponsive, unhealthy, mig_enabled, unknown), and as a
-  // sentence. Both are empty if it is.
+  // The reason why it is not good: as a word (lost, unresponsive, unhealthy, mig_enabled, unknown),
+  // and as a sentence. Both are empty if it is.
   std::string word = {};
   std::string why = {};
 
@@ -28,10 +28,10 @@ struct Fitness {
 Fitness fitness_of(const DeviceState&);
 
 // Returns which of the readings that a verdict rests on have failed, and why; "" if none has.
-// Unlike fitness_of() it takes no reading for failed that was never asked for.
+// Unlike fitness_of(), it ignores readings that were never requested.
 std::string failed_readings(const DeviceState&);
 
-// For how long a GPU may give no reading before it is sick.
+// The time without a reading after which a GPU is sick.
 inline constexpr Duration kSickTimeout = std::chrono::seconds(30);
 
 // True if the GPU cannot be used, and has not been usable for some time: it is lost, could not be

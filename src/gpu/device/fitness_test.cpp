@@ -17,7 +17,7 @@ void put(DeviceState& device, Metric metric, std::variant<Missing, std::int64_t,
   device.sample.set({metric, 0, kFitnessTime, std::move(is)});
 }
 
-DeviceState well_known_gpu() {
+DeviceState fully_known_gpu() {
   DeviceState device;
   put(device, Metric::temperature_core, 40);
   put(device, Metric::memory_total, std::int64_t{80} << 30);
@@ -29,14 +29,14 @@ DeviceState well_known_gpu() {
   return device;
 }
 
-TEST(Fitness, AGpuOfWhichAllIsKnownIsGood) {
-  EXPECT_EQ(fitness_of(well_known_gpu()), Fitness{Verdict::good});
+TEST(Fitness, FullyKnownGpuIsGood) {
+  EXPECT_EQ(fitness_of(fully_known_gpu()), Fitness{Verdict::good});
 }
 
 TEST(Fitness, AFailedReadingMakesItUnknown) {
   for (const Metric metric : {Metric::temperature_core, Metric::memory_total, Metric::memory_used,
                               Metric::mig_mode, Metric::ecc_uncorrected_aggregate}) {
-    DeviceState device = well_known_gpu();
+    DeviceState device = fully_known_gpu();
     put(device, metric, kReadFails);
     const Fitness fitness = fitness_of(device);
     EXPECT_EQ(fitness.verdict, Verdict::unknown) << static_cast<int>(metric);
@@ -45,7 +45,7 @@ TEST(Fitness, AFailedReadingMakesItUnknown) {
 }
 
 TEST(Fitness, ReadingsUnsupportedByBoardKeepGoodVerdict) {
-  DeviceState device = well_known_gpu();
+  DeviceState device = fully_known_gpu();
   for (const Metric metric :
        {Metric::temperature_core, Metric::memory_total, Metric::memory_used, Metric::mig_mode,
         Metric::ecc_uncorrected_aggregate, Metric::ecc_uncorrected_volatile}) {
@@ -57,7 +57,7 @@ TEST(Fitness, ReadingsUnsupportedByBoardKeepGoodVerdict) {
 }
 
 TEST(Fitness, AFailedProcessListMakesItUnknown) {
-  DeviceState device = well_known_gpu();
+  DeviceState device = fully_known_gpu();
   device.sample.set(ProcessList{kFitnessTime, kReadFails});
   EXPECT_EQ(fitness_of(device).why, "unknown: processes (Unknown Error)");
 }
@@ -66,40 +66,40 @@ TEST(Fitness, AReadingNeverTakenMakesItUnknown) {
   EXPECT_EQ(fitness_of(DeviceState{}).verdict, Verdict::unknown);
 }
 
-TEST(Fitness, ReadingsThatFailForOneReasonAreNamedTogether) {
-  DeviceState device = well_known_gpu();
+TEST(Fitness, ReadingsFailingAlikeAreNamedTogether) {
+  DeviceState device = fully_known_gpu();
   put(device, Metric::temperature_core, kReadFails);
   put(device, Metric::mig_mode, kReadFails);
   EXPECT_EQ(fitness_of(device).why, "unknown: temperature, MIG mode (Unknown Error)");
 }
 
 TEST(Fitness, UnhealthyOutranksUnknownReadings) {
-  DeviceState device = well_known_gpu();
+  DeviceState device = fully_known_gpu();
   device.health = {Health::unhealthy, {"temperature 90 C is above 85 C"}};
   put(device, Metric::mig_mode, kReadFails);
   EXPECT_EQ(fitness_of(device).word, "unhealthy");
 }
 
 TEST(Fitness, ASplitGpuIsBad) {
-  DeviceState device = well_known_gpu();
+  DeviceState device = fully_known_gpu();
   put(device, Metric::mig_mode, 1);
   EXPECT_EQ(fitness_of(device).word, "mig_enabled");
 }
 
-TEST(Sick, AResponsiveGpuIsNot) {
-  EXPECT_FALSE(is_sick(well_known_gpu(), kFitnessTime + kSickTimeout * 2));
+TEST(IsSick, ResponsiveGpuIsNotSick) {
+  EXPECT_FALSE(is_sick(fully_known_gpu(), kFitnessTime + kSickTimeout * 2));
 }
 
-TEST(Sick, AGpuThatHangsIsAfterHalfAMinute) {
-  DeviceState device = well_known_gpu();
+TEST(IsSick, GpuHangingHalfAMinuteIsSick) {
+  DeviceState device = fully_known_gpu();
   device.condition = DeviceCondition::unresponsive;
   device.vitals_at = kFitnessTime;
   EXPECT_FALSE(is_sick(device, kFitnessTime + kSickTimeout - seconds(1)));
   EXPECT_TRUE(is_sick(device, kFitnessTime + kSickTimeout));
 }
 
-TEST(Sick, AnUnavailableGpuIs) {
-  DeviceState device = well_known_gpu();
+TEST(IsSick, UnavailableGpuIsSick) {
+  DeviceState device = fully_known_gpu();
   device.condition = DeviceCondition::unavailable;
   EXPECT_TRUE(is_sick(device, kFitnessTime));
 }

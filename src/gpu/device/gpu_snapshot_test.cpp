@@ -81,7 +81,7 @@ TEST(GpuSnapshot, UnresponsiveGpuIsOmittedDespiteOldReadings) {
   EXPECT_EQ(gpu_snapshot_of(device), std::nullopt);
 }
 
-TEST(GpuSnapshot, IsAValueThatCanBeCopiedComparedAndPrinted) {
+TEST(GpuSnapshot, CanBeCopiedComparedAndPrinted) {
   RecordProperty("contract", "A2");
   const GpuSnapshot one = *gpu_snapshot_of(gpu());
   GpuSnapshot other = one;
@@ -116,7 +116,7 @@ TEST(GpuSnapshot, SurvivesJsonExactly) {
   }
 }
 
-TEST(GpuSnapshot, OfBrokenJsonIsAnErrorWithThePath) {
+TEST(GpuSnapshot, BrokenJsonIsErrorWithPath) {
   RecordProperty("contract", "A2");
   const auto read = GpuSnapshot::from_json(
       R"({"id":0,"memory_total":-1,"memory_used":1.5,"temperature_celsius":"x"})");
@@ -205,7 +205,7 @@ TEST(GpuMetrics, MissingReadingIsDashInDisplayLine) {
   EXPECT_EQ(metrics_of(device_with({})).display_line(), "GPU 3: -°C, -% util, - GB / - GB");
 }
 
-TEST(GpuMetrics, AShareIsEmptyWhereAPartIsMissing) {
+TEST(GpuMetrics, ShareWithMissingPartIsEmpty) {
   EXPECT_EQ(metrics_of(device_with({{Metric::memory_used, 5}})).memory_percent(), std::nullopt);
   EXPECT_EQ(metrics_of(device_with({{Metric::power_limit, 5}})).power_percent(), std::nullopt);
 }

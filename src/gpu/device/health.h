@@ -21,7 +21,7 @@
 
 namespace gpuyard {
 
-// What is known of a GPU's uncorrectable memory errors. A plain value: it outlives the daemon, so
+// The facts about a GPU's uncorrectable memory errors. A plain value: it outlives the daemon, so
 // that a restart neither ends a verdict nor makes errors new.
 struct EccState {
   std::optional<Metric> source;            // the counter; empty: none was read yet
@@ -128,16 +128,16 @@ class HealthTracker {
   void identify_contained(const DeviceId& gpu, std::uint32_t pid) {
     gpus_[gpu].identify_contained(pid);
   }
-  // Says whether the sources of power are compared with each other; they are not at first. GPUs
-  // whose time is not ours must not be.
+  // Sets whether the sources of power are compared with each other; at first they are not. They
+  // must not be for GPUs whose time is not ours.
   void set_power_comparison(bool compare);
   // Returns PowerSources::contradiction() of the GPU.
   std::string contradiction(const DeviceId& gpu) const;
   // Marks all errors counted so far as known.
   void acknowledge(const DeviceId& gpu) { gpus_[gpu].acknowledge(); }
 
-  // What is known of a GPU's errors, to be stored and restored: before the first verdict, or as
-  // soon as it can be read.
+  // Returns the state of a GPU's errors, to be stored. It is restored before the first verdict, or
+  // as soon as it can be read.
   EccState errors_of(const DeviceId&) const;
   void restore(const DeviceId& gpu, const EccState& errors, bool rebooted);
   void remove(const DeviceId& gpu) {

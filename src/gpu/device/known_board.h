@@ -1,5 +1,5 @@
-// What is known of a board of this machine, and outlives the daemon: a board that is missing after
-// a restart must not look as if it had never been there.
+// The facts about a board of this machine that outlive the daemon, so that a board that is missing
+// after a restart is still listed.
 #pragma once
 
 #include <cstdint>

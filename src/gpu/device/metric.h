@@ -78,7 +78,8 @@ class ProbeSet {
   std::uint64_t bits_ = 0;
 };
 
-// Why a value is missing: the public type, described for JSON and the driver-host's messages.
+// The reason why a value is missing: the public type, described for JSON and the driver-host's
+// messages.
 
 BOOST_DESCRIBE_ENUM(MissingReason, not_supported, no_permission, device_lost, driver_gone,
                     timed_out, not_ready, failed)

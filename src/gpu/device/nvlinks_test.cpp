@@ -1,4 +1,4 @@
-// Tests which NVLinks are said to have been lost.
+// Tests which NVLinks are reported as lost.
 #include "gpu/device/nvlinks.h"
 
 #include <gtest/gtest.h>
@@ -10,72 +10,72 @@ namespace {
 
 using std::chrono::seconds;
 
-class NvlinksTest : public ::testing::Test {
+class NvlinkTrackerTest : public ::testing::Test {
  protected:
   void link(std::uint16_t number, bool up) {
     gpu_.sample.set({Metric::nvlink_active, number, now_, std::int64_t{up ? 1 : 0}});
   }
-  std::optional<LostNvlinks> note() {
+  std::optional<LostNvlinks> update() {
     now_ += seconds(1);
-    return memory_.update(gpu_, now_);
+    return tracker_.update(gpu_, now_);
   }
 
   DeviceState gpu_;
-  NvlinkTracker memory_;
+  NvlinkTracker tracker_;
   TimePoint now_{seconds(1000)};
 };
 
-TEST_F(NvlinksTest, ALinkThatNeverWasUpIsNotLost) {
+TEST_F(NvlinkTrackerTest, NeverUpLinkIsNotLost) {
   for (std::uint16_t number = 0; number < 4; ++number) link(number, number < 2);
-  const auto found = note();
+  const auto found = update();
   ASSERT_TRUE(found);
   EXPECT_TRUE(found->down.empty());
   EXPECT_EQ(found->up, 2U);
   EXPECT_EQ(found->all, 4U);
 }
 
-TEST_F(NvlinksTest, AllLinksThatWereUpAreLost) {
+TEST_F(NvlinkTrackerTest, AllLinksThatWereUpAreLost) {
   for (std::uint16_t number = 0; number < 4; ++number) link(number, true);
-  note();
+  update();
   for (std::uint16_t number = 0; number < 4; ++number) link(number, false);
   const auto down_since = now_ + seconds(1);
-  note();
-  const auto found = note();
+  update();
+  const auto found = update();
   ASSERT_TRUE(found);
   EXPECT_EQ(found->down, (std::vector<std::uint16_t>{0, 1, 2, 3}));
   EXPECT_EQ(found->since, down_since);
   EXPECT_EQ(found->up, 0U);
 }
 
-TEST_F(NvlinksTest, ALinkThatIsUpAgainIsNotLost) {
+TEST_F(NvlinkTrackerTest, RestoredLinkIsNotLost) {
   link(0, true);
-  note();
+  update();
   link(0, false);
-  EXPECT_EQ(note()->down.size(), 1U);
+  EXPECT_EQ(update()->down.size(), 1U);
   link(0, true);
-  EXPECT_TRUE(note()->down.empty());
+  EXPECT_TRUE(update()->down.empty());
 }
 
-TEST_F(NvlinksTest, FailedReadKeepsLastLinkState) {
+TEST_F(NvlinkTrackerTest, FailedReadKeepsLastLinkState) {
   link(0, true);
-  note();
+  update();
   gpu_.sample.set({Metric::nvlink_active, 0, now_, Missing{MissingReason::failed, ""}});
-  EXPECT_FALSE(note());
+  EXPECT_FALSE(update());
   link(0, false);
-  EXPECT_EQ(note()->down.size(), 1U);
+  EXPECT_EQ(update()->down.size(), 1U);
   gpu_.condition = DeviceCondition::unresponsive;
-  EXPECT_FALSE(note());
+  EXPECT_FALSE(update());
 }
 
-TEST_F(NvlinksTest, AreNotJudgedInMigMode) {
+TEST_F(NvlinkTrackerTest, AreNotJudgedInMigMode) {
   link(0, true);
-  note();
+  update();
   link(0, false);
   gpu_.sample.set({Metric::mig_mode, 0, now_, std::int64_t{1}});
-  EXPECT_FALSE(note());
+  EXPECT_FALSE(update());
 }
 
-TEST(TextOfLinks, JoinsNeighbours) {
+TEST(FormatLinks, JoinsNeighbours) {
   EXPECT_EQ(format_links(std::array<std::uint16_t, 1>{3}), "3");
   EXPECT_EQ(format_links(std::array<std::uint16_t, 5>{0, 4, 5, 6, 9}), "0, 4-6, 9");
   EXPECT_EQ(format_links({}), "");

@@ -15,7 +15,7 @@ bool is_implausible(const Reading& one) {
   return one.missing() != nullptr && *one.missing() == Missing{MissingReason::failed, kImplausible};
 }
 
-TEST(IfPlausible, OnlyValuesWithinRowBoundsAreKept) {
+TEST(RejectImplausible, OnlyValuesWithinRowBoundsAreKept) {
   for (const MetricRow& row : catalog()) {
     if (row.kind == MetricKind::text) continue;
     for (const std::int64_t edge : {row.bounds.least, row.bounds.most}) {
@@ -30,7 +30,7 @@ TEST(IfPlausible, OnlyValuesWithinRowBoundsAreKept) {
   }
 }
 
-TEST(IfPlausible, RefusesImpossibleNumbers) {
+TEST(RejectImplausible, RefusesImpossibleNumbers) {
   for (const auto& [metric, number] : {std::pair{Metric::power_draw, std::int64_t{4'000'000'000}},
                                        {Metric::utilization_gpu, 101},
                                        {Metric::utilization_gpu, 4'294'967'295},
@@ -44,7 +44,7 @@ TEST(IfPlausible, RefusesImpossibleNumbers) {
   }
 }
 
-TEST(IfPlausible, KeepsUnusualNumbers) {
+TEST(RejectImplausible, KeepsUnusualNumbers) {
   for (const auto& [metric, number] : {std::pair{Metric::power_draw, std::int64_t{3'600'000}},
                                        {Metric::temperature_core, -30},
                                        {Metric::fan_speed, 120},
@@ -62,11 +62,11 @@ class PlausibilityFilterTest : public ::testing::Test {
   Reading after(Metric metric, std::int64_t number) {
     Sample sample;
     sample.set(reading(metric, number));
-    limits_.apply(sample);
+    filter_.apply(sample);
     return *sample.find(metric);
   }
 
-  PlausibilityFilter limits_;
+  PlausibilityFilter filter_;
 };
 
 TEST_F(PlausibilityFilterTest, ValueFarAboveReportedMaximumIsImplausible) {
@@ -82,7 +82,7 @@ TEST_F(PlausibilityFilterTest, SurviveAFailedReadingOfTheLimit) {
   Sample sample;
   sample.set({Metric::power_limit_max, 0, {}, Missing{MissingReason::failed, "Unknown Error"}});
   sample.set(reading(Metric::power_draw, 2'100'001));
-  limits_.apply(sample);
+  filter_.apply(sample);
   EXPECT_TRUE(is_implausible(*sample.find(Metric::power_draw)));
 }
 
@@ -100,7 +100,7 @@ TEST_F(PlausibilityFilterTest, APartIsNoMoreThanTheWhole) {
   sample.set(reading(Metric::bar1_total, 256));
   sample.set(reading(Metric::bar1_used, 257));
   sample.set(reading(Metric::bar1_free, 200));
-  limits_.apply(sample);
+  filter_.apply(sample);
   EXPECT_TRUE(is_implausible(*sample.find(Metric::bar1_used)));
   EXPECT_EQ(*sample.number(Metric::bar1_free), 200) << "its neighbour stays";
 }

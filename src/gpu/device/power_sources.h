@@ -31,7 +31,7 @@ class PowerSources {
 
   void update(const Sample&);
 
-  // Says what the sources say; "" while they do not contradict each other.
+  // Describes the contradiction; "" while there is none.
   const std::string& contradiction() const { return contradiction_; }
 
  private:

@@ -62,7 +62,7 @@ struct CgroupInfo {
   friend bool operator==(const CgroupInfo&, const CgroupInfo&) = default;
 };
 
-// What a process has used of the machine, at one reading.
+// The resources of the machine that a process has used, at one reading.
 struct HostUse {
   TimePoint at;
   Duration cpu_time{};            // of all its threads, since it started
@@ -74,7 +74,7 @@ struct HostUse {
 // Texts are valid UTF-8 of bounded length, but may contain control characters.
 struct ProcessMetadata {
   std::uint32_t pid = 0;
-  TimePoint started;      // with the pid it names one process for ever; exact to 10 ms
+  TimePoint started;      // with the pid it identifies one process; exact to 10 ms
   WallTime started_at;    // the same moment, for people
   std::uint32_t uid = 0;  // the effective one
   std::uint32_t real_uid = 0;

@@ -112,13 +112,13 @@ TEST(Sample, MergeReplacesAllElementsOfMetric) {
   EXPECT_NE(sample.number(Metric::power_draw), nullptr);
 }
 
-TEST(Sample, AMissingListOfProcessesBelongsToAMissingSample) {
+TEST(Sample, MissingSampleHasMissingProcessList) {
   const Missing why{MissingReason::device_lost, ""};
   EXPECT_FALSE(missing_sample({Probe::memory}, why, {}).processes());
   EXPECT_EQ(missing_sample({Probe::processes}, why, {}).processes(), (ProcessList{{}, why}));
 }
 
-TEST(Sample, AMissingSampleHasEveryRowOfItsProbes) {
+TEST(Sample, MissingSampleHasAllProbeRows) {
   const TimePoint taken{std::chrono::seconds(5)};
   const Missing why{MissingReason::timed_out, ""};
   const Sample sample = missing_sample({Probe::memory, Probe::energy}, why, taken);
@@ -134,7 +134,7 @@ TEST(Sample, AMissingSampleHasEveryRowOfItsProbes) {
 
 namespace {
 
-TEST(Bounds, OfAReadingIsAnotherOfTheSameGpu) {
+TEST(UpperBoundOf, BoundIsOtherReadingOfSameGpu) {
   Sample sample;
   sample.set({Metric::power_limit, 0, {}, std::int64_t{700'000}});
   sample.set({Metric::memory_total, 0, {}, std::int64_t{80} << 30});
@@ -144,7 +144,7 @@ TEST(Bounds, OfAReadingIsAnotherOfTheSameGpu) {
   EXPECT_EQ(upper_bound_of(Metric::energy_total, sample), std::nullopt) << "it has none";
 }
 
-TEST(Bounds, PercentagesEndAtAHundred) {
+TEST(UpperBoundOf, PercentagesEndAtAHundred) {
   EXPECT_EQ(upper_bound_of(Metric::utilization_gpu, {}), 100);
 }
 

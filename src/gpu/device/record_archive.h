@@ -1,6 +1,6 @@
-// Records of GPUs that are kept on a disk, such as the processes that were on them: what their
-// archives share. A record says of which GPU it is (gpu), from when until when it was so
-// (first_seen, last_seen), whether it is over, and by which name() a later form replaces it.
+// Shared by the archives of GPU records that are kept on a disk, such as those of processes. A
+// record has its GPU (gpu), the first and last time it was observed (first_seen, last_seen),
+// whether it is over, and a name() by which a later form replaces it.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +49,7 @@ class RecordArchive {
 template <class Record>
 class ArchiveWriter {
  public:
-  // How many records wait for the disk. The oldest are lost beyond.
+  // The most records that wait for the disk. Beyond it the oldest are dropped.
   static constexpr std::size_t kMaxQueuedRecords = 16'384;
 
   ArchiveWriter(Worker& worker, std::shared_ptr<RecordArchive<Record>> archive)
@@ -60,7 +60,7 @@ class ArchiveWriter {
     queued_.push_back(record);
   }
 
-  // What cannot be written waits for the next call; the archive itself reports its disk.
+  // Records that cannot be written wait for the next call; the archive itself reports the error.
   void flush() {
     if (writing_ || queued_.empty()) return;
     const auto batch = std::make_shared<const std::vector<Record>>(std::exchange(queued_, {}));
@@ -72,7 +72,7 @@ class ArchiveWriter {
         });
     if (!writing_) requeue(*batch);
   }
-  // The same while another batch is under way; called before the end.
+  // Flushes even while another batch is under way; called before the end.
   void flush_last() {
     writing_ = false;
     flush();
@@ -93,8 +93,8 @@ class ArchiveWriter {
   bool writing_ = false;
 };
 
-// Returns what the archive has, the newest first, with those of `here`, which are not over, as they
-// are now. Runs on the worker.
+// Returns the archive's records and the open ones of `here`, which replace those of the same name,
+// the newest first. Runs on the worker.
 template <class Record>
 Result<std::vector<Record>> merge_open_records(const RecordQuery<Record>& query,
                                                RecordArchive<Record>& archive,
@@ -104,7 +104,7 @@ Result<std::vector<Record>> merge_open_records(const RecordQuery<Record>& query,
   std::set<decltype(std::declval<Record>().name())> now;
   for (const Record& one : here) now.insert(one.name());
   std::erase_if(*records, [&](const Record& one) { return now.contains(one.name()); });
-  // A daemon that was killed left some that are over since.
+  // A daemon that was killed left records open that are over now.
   for (Record& one : *records) one.over = true;
   std::ranges::copy_if(here, std::back_inserter(*records),
                        [&](const Record& one) { return query.matches(one); });

@@ -11,7 +11,7 @@
 namespace gpuyard {
 
 template <class Record>
-class FakeArchiveOf final : public RecordArchive<Record> {
+class FakeRecordArchive final : public RecordArchive<Record> {
  public:
   Result<void> put(const std::vector<Record>& records) override {
     ++puts;
@@ -22,11 +22,11 @@ class FakeArchiveOf final : public RecordArchive<Record> {
     }
     return {};
   }
-  Result<std::vector<Record>> get(const RecordQuery<Record>& asked) override {
+  Result<std::vector<Record>> get(const RecordQuery<Record>& query) override {
     if (broken) return *broken;
     std::vector<Record> found;
     std::ranges::copy_if(kept, std::back_inserter(found),
-                         [&](const Record& record) { return asked.matches(record); });
+                         [&](const Record& record) { return query.matches(record); });
     return found;
   }
 

@@ -165,7 +165,7 @@ bool is_loss(const Missing* why) {
 
 }  // namespace
 
-// Not all readings are taken at once, so others may be from before the loss.
+// Readings are taken one after the other, so others may be from before the loss.
 std::optional<Missing> loss_reason(const DeviceState& device) {
   if (device.condition != DeviceCondition::unavailable) return std::nullopt;
   const auto& fault = device.info.fault;

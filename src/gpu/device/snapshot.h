@@ -40,9 +40,10 @@ struct DeviceState {
   // Counted since the daemon started; empty if they are not counted.
   std::optional<std::vector<XidCount>> xid_errors = {};
   std::optional<Bottleneck> bottleneck = {};  // why it is slow; empty if not evaluated
-  // When one of kVitals last had a value, or when the GPU was first read; empty if one query only.
+  // The time when one of kVitals last had a value, or the GPU was first read; empty after one
+  // query.
   std::optional<TimePoint> vitals_at = {};
-  // How its sources of power contradict each other, so that none of them is believed; or "".
+  // The contradiction between its sources of power, so that none of them is believed; or "".
   std::string contradiction = {};
 
   friend bool operator==(const DeviceState&, const DeviceState&) = default;

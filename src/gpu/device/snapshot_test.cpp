@@ -68,11 +68,11 @@ TEST(DeviceState, OneSuccessfulReadingIsResponsive) {
             DeviceCondition::responsive);
 }
 
-TEST(DeviceState, NoReadingAtAllIsNotALostGpu) {
+TEST(DeviceState, EmptySampleIsNoLoss) {
   EXPECT_EQ(find_loss({}), nullptr);
 }
 
-TEST(FindDevice, TakesIndexUuidAndBothSpellingsOfAPciAddress) {
+TEST(FindDevice, MatchesIndexUuidAndBothPciSpellings) {
   const Snapshot snapshot = three_gpus();
   const DeviceState* second = &snapshot.devices[1];
   for (const std::string name :
@@ -116,13 +116,13 @@ TEST(FindDevice, AnyBytesAreAGpuOrNotFound) {
   }
 }
 
-TEST(PciAddress, NvmlsLongDomainBecomesTheKernelsShortOne) {
+TEST(PciAddress, LongNvmlDomainBecomesShort) {
   EXPECT_EQ(short_pci_address("00000000:01:00.0"), "0000:01:00.0");
   EXPECT_EQ(short_pci_address("0000ABCD:0A:1F.7"), "abcd:0a:1f.7");
   EXPECT_EQ(short_pci_address("0000:01:00.0"), "0000:01:00.0");
 }
 
-TEST(PciAddress, ADomainThatDoesNotFitKeepsItsDigits) {
+TEST(PciAddress, OversizedDomainKeepsItsDigits) {
   EXPECT_EQ(short_pci_address("00010000:01:00.0"), "00010000:01:00.0");
 }
 
@@ -141,7 +141,7 @@ TEST(ReadingOf, FindsARowWhereverItLives) {
   EXPECT_EQ(*reading_of(snapshot, device, Metric::driver_version).text(), "535.104.05");
 }
 
-TEST(ReadingOf, ATextTheDriverDoesNotTellIsMissing) {
+TEST(ReadingOf, TextNotReportedByDriverIsMissing) {
   const Snapshot snapshot = three_gpus();
   EXPECT_NE(reading_of(snapshot, snapshot.devices[0], Metric::nvml_version).missing(), nullptr);
 }
@@ -205,13 +205,13 @@ TEST(IsLost, DriverDeviceLostReasonCounts) {
   EXPECT_TRUE(is_lost(failing_to_open(MissingReason::device_lost)));
 }
 
-TEST(IsLost, IsSoThoughASlowReadingIsOfBeforeIt) {
+TEST(IsLost, EarlierSlowReadingDoesNotHideLoss) {
   DeviceState gone = answering(MissingReason::device_lost);
   gone.sample.set({Metric::memory_total, 0, {}, std::int64_t{80}});
   EXPECT_TRUE(is_lost(gone));
 }
 
-TEST(IsLost, IsNoGpuThatOnlyDoesNotAnswer) {
+TEST(IsLost, UnresponsiveGpuIsNotLost) {
   DeviceState hung = device_state({}, {}, kPowerOnly, {});
   hung.health.verdict = Health::unhealthy;
   EXPECT_FALSE(is_lost(hung));

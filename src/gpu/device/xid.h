@@ -16,7 +16,7 @@
 
 namespace gpuyard {
 
-// What the kernel's line says, for an Xid of which the number alone does not say how bad it is.
+// The part of the kernel's line that gives the severity of an Xid, if its number alone does not.
 enum class XidLine : std::uint8_t {
   nothing,   // the number says it
   fatal,     // NVLink 5: "Fatal" or "Nonfatal" is a word of the line

@@ -5,7 +5,7 @@
 namespace gpuyard {
 namespace {
 
-TEST(XidTable, SaysHowBadAnXidIs) {
+TEST(XidTable, KnownXidHasItsSeverity) {
   EXPECT_EQ(xid_row(79).severity, EventSeverity::stop);
   EXPECT_EQ(xid_row(94).severity, EventSeverity::warn);
   EXPECT_EQ(xid_row(13).severity, EventSeverity::note);
@@ -18,7 +18,7 @@ TEST(XidTable, AnUnknownOneIsANote) {
   EXPECT_NE(xid_row(4711).meaning, "");
 }
 
-TEST(XidTable, TheLineSaysHowBadAnNvlinkErrorIs) {
+TEST(XidTable, NvlinkErrorSeverityComesFromLine) {
   for (std::uint32_t xid = 144; xid <= 150; ++xid) {
     EXPECT_EQ(xid_severity(xid, "NETIR_LINK_DOWN Fatal XC0 i0 Link 14"), EventSeverity::stop)
         << xid;

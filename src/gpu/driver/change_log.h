@@ -1,5 +1,5 @@
-// The setter's own log of the changes that it makes, in a file that only its user may write: what
-// the daemon's audit is compared with. A line is written before the driver is called, and one with
+// The setter's own log of the changes that it makes, in a file that only its user may write. The
+// daemon's audit is compared with it. A line is written before the driver is called, and one with
 // the result after it. Each line carries a SHA-256 hash over the hash before it and itself.
 #pragma once
 
@@ -80,9 +80,9 @@ class ChangeLog {
   // Counts a change that is made though begin() failed.
   void record_missed(const Change&);
 
-  // How long until the GPU may be changed again, if `changes_per_minute` are allowed.
+  // Returns the time until the GPU may be changed again, if `changes_per_minute` are allowed.
   std::optional<Duration> rate_limit_delay(const DeviceId&, std::int64_t changes_per_minute) const;
-  // Whether the GPU had this value before a setter changed it.
+  // True if the GPU had this value before a setter changed it.
   bool was_earlier_value(const DeviceId&, SettingKind, const std::optional<SettingValue>&) const;
 
  private:
@@ -130,7 +130,7 @@ class ChangeLog {
   std::jthread sync_thread_;  // last: uses the members above
 };
 
-// What a log has, for a comparison with the audit.
+// The contents of a log, for a comparison with the audit.
 struct LoggedChanges {
   std::vector<ChangeLine> lines;    // oldest first
   std::vector<std::string> faults;  // what does not fit together

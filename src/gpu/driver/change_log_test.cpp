@@ -14,7 +14,7 @@
 namespace gpuyard::driver {
 namespace {
 
-constexpr std::int64_t kMany = 1000;  // changes a minute
+constexpr std::int64_t kHighRateLimit = 1000;  // changes a minute
 
 class ChangeLogTest : public ::testing::Test {
  protected:
@@ -40,7 +40,7 @@ class ChangeLogTest : public ::testing::Test {
 
 TEST_F(ChangeLogTest, ChangesAreChainedAndOnlyTheUsers) {
   ChangeLog log(path_);
-  for (int i = 0; i < 5; ++i) ASSERT_TRUE(log.begin(limit(300 + i), kMany).ok());
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(log.begin(limit(300 + i), kHighRateLimit).ok());
   struct stat info{};
   ASSERT_EQ(::stat(path_.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 07777U, 0600U);
@@ -54,7 +54,7 @@ TEST_F(ChangeLogTest, ChangesAreChainedAndOnlyTheUsers) {
 TEST_F(ChangeLogTest, ALineThatWasRewrittenIsNamed) {
   {
     ChangeLog log(path_);
-    for (int i = 0; i < 5; ++i) ASSERT_TRUE(log.begin(limit(300 + i), kMany).ok());
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(log.begin(limit(300 + i), kHighRateLimit).ok());
   }
   rewrite("302000", "402000");
   EXPECT_EQ(read().faults,
@@ -65,7 +65,7 @@ TEST_F(ChangeLogTest, ALineThatWasRewrittenIsNamed) {
 TEST_F(ChangeLogTest, ALineThatWasRemovedIsNoticed) {
   {
     ChangeLog log(path_);
-    for (int i = 0; i < 3; ++i) ASSERT_TRUE(log.begin(limit(300 + i), kMany).ok());
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(log.begin(limit(300 + i), kHighRateLimit).ok());
   }
   const std::string text = place_.read("changes.log");
   const std::size_t second = text.find('\n') + 1;
@@ -77,8 +77,8 @@ TEST_F(ChangeLogTest, TwoSettersShareOneChain) {
   ChangeLog first(path_);
   ChangeLog second(path_);
   for (int i = 0; i < 4; ++i) {
-    ASSERT_TRUE(first.begin(limit(300 + i), kMany).ok());
-    ASSERT_TRUE(second.begin(limit(400 + i), kMany).ok());
+    ASSERT_TRUE(first.begin(limit(300 + i), kHighRateLimit).ok());
+    ASSERT_TRUE(second.begin(limit(400 + i), kHighRateLimit).ok());
   }
   EXPECT_TRUE(read().faults.empty());
   EXPECT_TRUE(second.rate_limit_delay("GPU-a", 8)) << "the first one's count too";
@@ -88,7 +88,7 @@ TEST_F(ChangeLogTest, FullFileRotatesAndChainContinues) {
   constexpr std::size_t kSmall = 4096;
   {
     ChangeLog log(path_, kSmall);
-    for (int i = 0; i < 100; ++i) ASSERT_TRUE(log.begin(limit(300 + i), kMany).ok());
+    for (int i = 0; i < 100; ++i) ASSERT_TRUE(log.begin(limit(300 + i), kHighRateLimit).ok());
   }
   EXPECT_LT(std::filesystem::file_size(path_), kSmall + 1024);
   EXPECT_LT(std::filesystem::file_size(path_ + ".1"), kSmall + 1024);
@@ -98,14 +98,14 @@ TEST_F(ChangeLogTest, FullFileRotatesAndChainContinues) {
   EXPECT_EQ(changes.lines.back().value, (SettingValue{399'000, 399'000}));
 }
 
-TEST_F(ChangeLogTest, ATornLineIsNoFaultBeforeANewStart) {
+TEST_F(ChangeLogTest, TornLineBeforeStartIsNoFault) {
   {
     ChangeLog log(path_);
-    ASSERT_TRUE(log.begin(limit(300), kMany).ok());
+    ASSERT_TRUE(log.begin(limit(300), kHighRateLimit).ok());
   }
   place_.write("changes.log", place_.read("changes.log") + "0123456789abcdef");
   ChangeLog log(path_);
-  ASSERT_TRUE(log.begin(limit(310), kMany).ok());
+  ASSERT_TRUE(log.begin(limit(310), kHighRateLimit).ok());
   const auto changes = read();
   EXPECT_TRUE(changes.faults.empty()) << changes.faults.front();
   EXPECT_EQ(changes.lines.size(), 4U);
@@ -114,9 +114,9 @@ TEST_F(ChangeLogTest, ATornLineIsNoFaultBeforeANewStart) {
 TEST_F(ChangeLogTest, GarbageBetweenLinesIsNamed) {
   {
     ChangeLog log(path_);
-    ASSERT_TRUE(log.begin(limit(300), kMany).ok());
+    ASSERT_TRUE(log.begin(limit(300), kHighRateLimit).ok());
     place_.write("changes.log", place_.read("changes.log") + "rubbish\n");
-    ASSERT_TRUE(log.begin(limit(310), kMany).ok());
+    ASSERT_TRUE(log.begin(limit(310), kHighRateLimit).ok());
   }
   EXPECT_EQ(read().faults, std::vector<std::string>{path_ + ":3: the line is not readable"});
 }
@@ -124,20 +124,20 @@ TEST_F(ChangeLogTest, GarbageBetweenLinesIsNamed) {
 TEST_F(ChangeLogTest, AFileOfOthersIsNotUsed) {
   place_.write("changes.log", "", 0644);
   ChangeLog log(path_);
-  EXPECT_EQ(log.begin(limit(300), kMany).error().code, Errc::denied);
+  EXPECT_EQ(log.begin(limit(300), kHighRateLimit).error().code, Errc::denied);
 }
 
 TEST_F(ChangeLogTest, AFullDiskLeavesNoHalfLine) {
   ::signal(SIGXFSZ, SIG_IGN);
   ChangeLog log(path_);
-  ASSERT_TRUE(log.begin(limit(300), kMany).ok());
+  ASSERT_TRUE(log.begin(limit(300), kHighRateLimit).ok());
   rlimit usual{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &usual), 0);
   const rlimit small{std::filesystem::file_size(path_) + 10, usual.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  EXPECT_FALSE(log.begin(limit(310), kMany).ok());
+  EXPECT_FALSE(log.begin(limit(310), kHighRateLimit).ok());
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &usual), 0);
-  ASSERT_TRUE(log.begin(limit(320), kMany).ok());
+  ASSERT_TRUE(log.begin(limit(320), kHighRateLimit).ok());
   const auto changes = read();
   EXPECT_TRUE(changes.faults.empty());
   EXPECT_EQ(changes.lines.size(), 3U);
@@ -147,8 +147,8 @@ TEST_F(ChangeLogTest, AnEarlierValueIsKnownAfterARestart) {
   const SettingValue factory{700'000, 700'000};
   {
     ChangeLog log(path_);
-    ASSERT_TRUE(log.begin(limit(300), kMany).ok());
-    ASSERT_TRUE(log.begin(limit(250, 300), kMany).ok());
+    ASSERT_TRUE(log.begin(limit(300), kHighRateLimit).ok());
+    ASSERT_TRUE(log.begin(limit(250, 300), kHighRateLimit).ok());
   }
   const ChangeLog log(path_);
   EXPECT_TRUE(log.was_earlier_value("GPU-a", SettingKind::power_limit, factory));

@@ -34,7 +34,7 @@ class CommandWorkersTest : public ::testing::Test {
   CapturedReplies<CommandReply> answers_;
 };
 
-TEST_F(CommandWorkersTest, StartingMakesAWorkerForEachGpuAndSaysSo) {
+TEST_F(CommandWorkersTest, StartMakesAndLogsWorkerPerGpu) {
   RecordProperty("contract", "B6 B5 B7");
   const CapturedLog log;
   const auto commanders = make();
@@ -102,7 +102,7 @@ TEST_F(CommandWorkersTest, FullQueueRefusesCommandAsBusy) {
   EXPECT_EQ(answers_.wait_for(accepted + 1).size(), accepted + 1);
 }
 
-TEST_F(CommandWorkersTest, AnUnknownGpuIsAnErrorBeforeAnythingIsQueued) {
+TEST_F(CommandWorkersTest, UnknownGpuIsRefusedBeforeQueueing) {
   RecordProperty("contract", "B11");
   const auto commanders = make();
   EXPECT_EQ(commanders->send(kGpus, limit(0, 1)).error(),

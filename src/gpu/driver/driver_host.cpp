@@ -161,8 +161,8 @@ UniqueFd begin_child_process(std::string_view verb, std::uint64_t capabilities) 
     log::error("{} is started by `gpuyard serve` and must not be run by hand", verb);
     ::_exit(2);
   }
-  // Not at the price of no_new_privs: see spawn_host(). A daemon that has given up privileges has
-  // said why there is no filter. CAP_SYS_ADMIN, which the filter needs then, may go only
+  // The filter is not worth no_new_privs: see spawn_host(). A daemon that has given up privileges
+  // has said why there is no filter. CAP_SYS_ADMIN, which the filter needs then, may go only
   // afterwards.
   static_cast<void>(deny_unused_calls(NewPrivileges::required).ok());
   keep_only_capabilities(capabilities);
@@ -237,7 +237,7 @@ class EventWorker::Worker {
       log::info("no events from the driver: {}", error.text());
       return false;
     }
-    // Logs a repeated reason once: a driver may fail at once, for ever.
+    // Logs a repeated reason once, because a driver may fail at once each time.
     if (std::exchange(last_error_, error.text()) != error.text()) {
       log::info("no events from the driver for now: {}", error.text());
     }

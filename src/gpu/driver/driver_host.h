@@ -1,5 +1,5 @@
-// The driver-host: the child process that loads a driver in order to read. It changes nothing: that
-// is the setter's. It holds no lock, no listening socket and no file of the daemon, so it can be
+// The driver-host: the child process that loads a driver in order to read. It changes nothing; only
+// the setter does. It holds no lock, no listening socket and no file of the daemon, so it can be
 // left behind with a driver call that never returns.
 #pragma once
 
@@ -30,8 +30,8 @@ UniqueFd begin_child_process(std::string_view verb, std::uint64_t capabilities);
 // The descriptor that a driver-host process has its socket on.
 inline constexpr int kDriverHostSocket = 3;
 
-// The one thread that waits for events of GPUs. The wait may never return when a GPU is dying, and
-// may fail at once for ever: neither may cost more than the events.
+// The one thread that waits for events of GPUs. When a GPU is dying, a wait may never return, or
+// every wait may fail at once: neither may cost more than the events.
 
 class EventWorker {
  public:
@@ -48,7 +48,7 @@ class EventWorker {
   static constexpr Duration kShutdownGrace = std::chrono::milliseconds(350);  // longer than a slice
   static constexpr Duration kMinRetryDelay = std::chrono::milliseconds(100);
   static constexpr Duration kMaxRetryDelay = std::chrono::seconds(30);
-  // Of all notes of one GPU, and of each number that is more than a note.
+  // The limits of all notes of one GPU together, and of each number that is more than a note.
   static constexpr double kBurst = 64;
   static constexpr double kEventsPerSecond = 16;
 

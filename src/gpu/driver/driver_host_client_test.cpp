@@ -26,7 +26,7 @@ Hello hello_with_gpus(std::uint32_t count) {
   return {fleet, Errc::internal, ""};
 }
 
-class Recorder final : public DriverHostListener {
+class CapturingListener final : public DriverHostListener {
  public:
   void on_inventory(const Inventory& fleet) override { fleets.push_back(fleet); }
   void on_no_driver(const Error& error) override { errors.push_back(error); }
@@ -57,202 +57,202 @@ class DriverHostClientTest : public ::testing::Test {
     fd_ = ends[0];
     return DriverHostProcess{-1, {}, UniqueFd(ends[0])};
   }
-  void say(const DriverHostMessage& message) {
+  void send(const DriverHostMessage& message) {
     ASSERT_TRUE(send_message(host_.get(), message, Wait::yes).ok());
     loop_.make_readable(fd_);
   }
-  void hang_up() {
+  void end_host() {
     host_.reset();
     loop_.make_readable(fd_);
   }
 
   ManualLoop loop_;
-  Recorder heard_;
+  CapturingListener listener_;
   UniqueFd host_;
   int fd_ = -1;
   int spawned_ = 0;
   bool refuse_to_spawn_ = false;
-  DriverHostClient client_{loop_, [this] { return spawn(); }, heard_};
+  DriverHostClient client_{loop_, [this] { return spawn(); }, listener_};
 };
 
 TEST_F(DriverHostClientTest, HelloPublishesInventory) {
   client_.start();
-  say(hello_with_gpus(2));
-  ASSERT_EQ(heard_.fleets.size(), 1U);
-  EXPECT_EQ(heard_.fleets[0].devices.size(), 2U);
+  send(hello_with_gpus(2));
+  ASSERT_EQ(listener_.fleets.size(), 1U);
+  EXPECT_EQ(listener_.fleets[0].devices.size(), 2U);
 }
 
 TEST_F(DriverHostClientTest, ReadBeforeHelloIsRefused) {
   client_.start();
   EXPECT_FALSE(client_.read({1, "GPU-0", {Probe::power}}));
-  say(hello_with_gpus(1));
+  send(hello_with_gpus(1));
   EXPECT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));
 }
 
-TEST_F(DriverHostClientTest, QuestionsAndAnswersPass) {
+TEST_F(DriverHostClientTest, ReadsAndRepliesAreForwarded) {
   client_.start();
-  say(hello_with_gpus(1));
+  send(hello_with_gpus(1));
   ASSERT_TRUE(client_.read({9, "GPU-0", {Probe::power}}));
   const auto asked = receive_request(host_.get(), Wait::no);
   ASSERT_TRUE(asked.ok());
   EXPECT_EQ(std::get<ReadRequest>(*asked).id, 9U);
-  say(ReadReply{9, "GPU-0", {}});
-  ASSERT_EQ(heard_.replies.size(), 1U);
-  EXPECT_EQ(heard_.replies[0].id, 9U);
+  send(ReadReply{9, "GPU-0", {}});
+  ASSERT_EQ(listener_.replies.size(), 1U);
+  EXPECT_EQ(listener_.replies[0].id, 9U);
 }
 
-TEST_F(DriverHostClientTest, EventsPassOnceTheHostHasSaidHello) {
+TEST_F(DriverHostClientTest, EventsAreForwardedAfterHello) {
   client_.start();
-  say(DeviceEvent{"GPU-0", EventKind::xid});
-  EXPECT_TRUE(heard_.events.empty());
-  say(hello_with_gpus(1));
-  say(DeviceEvent{"GPU-0", EventKind::unavailable});
-  ASSERT_EQ(heard_.events.size(), 1U);
-  EXPECT_EQ(heard_.events[0].kind, EventKind::unavailable);
+  send(DeviceEvent{"GPU-0", EventKind::xid});
+  EXPECT_TRUE(listener_.events.empty());
+  send(hello_with_gpus(1));
+  send(DeviceEvent{"GPU-0", EventKind::unavailable});
+  ASSERT_EQ(listener_.events.size(), 1U);
+  EXPECT_EQ(listener_.events[0].kind, EventKind::unavailable);
 }
 
 TEST_F(DriverHostClientTest, ExitedHostIsReportedAndRestarted) {
   client_.start();
-  say(hello_with_gpus(1));
-  hang_up();
-  EXPECT_EQ(heard_.downs, std::vector<std::string>{"driver-host exited; starting another"});
+  send(hello_with_gpus(1));
+  end_host();
+  EXPECT_EQ(listener_.downs, std::vector<std::string>{"driver-host exited; starting another"});
   EXPECT_FALSE(client_.read({1, "GPU-0", {Probe::power}}));
   loop_.advance(DriverHostClient::kMinRestartDelay);
   EXPECT_EQ(spawned_, 2);
-  say(hello_with_gpus(1));
-  EXPECT_EQ(heard_.fleets.size(), 2U);
+  send(hello_with_gpus(1));
+  EXPECT_EQ(listener_.fleets.size(), 2U);
 }
 
 TEST_F(DriverHostClientTest, RepeatedExitBacksOffToMaxDelay) {
   client_.start();
   for (int i = 0; i < 20; ++i) {
-    hang_up();
+    end_host();
     loop_.advance(DriverHostClient::kMaxRestartDelay);
   }
   const int before = spawned_;
-  hang_up();
+  end_host();
   loop_.advance(DriverHostClient::kMaxRestartDelay - std::chrono::milliseconds(1));
   EXPECT_EQ(spawned_, before);
   loop_.advance(std::chrono::milliseconds(1));
   EXPECT_EQ(spawned_, before + 1);
 }
 
-TEST_F(DriverHostClientTest, ADriverThatNeverInitialisesIsGivenUp) {
+TEST_F(DriverHostClientTest, HostWithoutHelloIsReplacedAfterTimeout) {
   client_.start();
   loop_.advance(DriverHostClient::kHelloTimeout);
-  EXPECT_EQ(heard_.downs, std::vector<std::string>{
-                              "the driver did not initialise within 15 s; starting another"});
+  EXPECT_EQ(listener_.downs, std::vector<std::string>{
+                                 "the driver did not initialise within 15 s; starting another"});
 }
 
-TEST_F(DriverHostClientTest, AMachineWithoutADriverIsAskedAgainLater) {
+TEST_F(DriverHostClientTest, MissingDriverIsRetriedLater) {
   client_.start();
   const Error why = init_error("Driver Not Loaded");
-  say(Hello{std::nullopt, why.code, why.message});
-  EXPECT_EQ(heard_.errors, std::vector<Error>{why});
+  send(Hello{std::nullopt, why.code, why.message});
+  EXPECT_EQ(listener_.errors, std::vector<Error>{why});
   loop_.advance(DriverHostClient::kMaxRestartDelay);
   EXPECT_EQ(spawned_, 2);
-  say(hello_with_gpus(1));
-  EXPECT_EQ(heard_.fleets.size(), 1U);
+  send(hello_with_gpus(1));
+  EXPECT_EQ(listener_.fleets.size(), 1U);
 }
 
 TEST_F(DriverHostClientTest, RepeatedCrashAfterHelloBacksOff) {
   client_.start();
   for (int i = 0; i < 20; ++i) {
-    say(hello_with_gpus(1));
-    hang_up();
+    send(hello_with_gpus(1));
+    end_host();
     loop_.advance(DriverHostClient::kMaxRestartDelay);
   }
   const int before = spawned_;
-  say(hello_with_gpus(1));
-  hang_up();
+  send(hello_with_gpus(1));
+  end_host();
   loop_.advance(DriverHostClient::kMaxRestartDelay - std::chrono::milliseconds(1));
   EXPECT_EQ(spawned_, before);
 }
 
-TEST_F(DriverHostClientTest, AHostThatRanForAWhileIsReplacedQuickly) {
+TEST_F(DriverHostClientTest, LongRunningHostIsReplacedQuickly) {
   client_.start();
   for (int i = 0; i < 10; ++i) {
-    hang_up();
+    end_host();
     loop_.advance(DriverHostClient::kMaxRestartDelay);
   }
-  say(hello_with_gpus(1));
+  send(hello_with_gpus(1));
   loop_.advance(std::chrono::minutes(1));
   const int before = spawned_;
-  hang_up();
+  end_host();
   loop_.advance(DriverHostClient::kMinRestartDelay);
   EXPECT_EQ(spawned_, before + 1);
 }
 
 TEST_F(DriverHostClientTest, UnresponsiveHostIsReplaced) {
   client_.start();
-  say(hello_with_gpus(2));
+  send(hello_with_gpus(2));
   ASSERT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));
   loop_.advance(DriverHostClient::kSilenceTimeout + DriverHostClient::kSilenceTimeout / 6);
-  EXPECT_EQ(heard_.downs,
+  EXPECT_EQ(listener_.downs,
             std::vector<std::string>{"driver-host has not responded for 30 s; starting another"});
 }
 
 TEST_F(DriverHostClientTest, IdleHostIsNotReplaced) {
   client_.start();
-  say(hello_with_gpus(2));
+  send(hello_with_gpus(2));
   loop_.advance(std::chrono::minutes(10));
-  EXPECT_TRUE(heard_.downs.empty());
+  EXPECT_TRUE(listener_.downs.empty());
 }
 
 TEST_F(DriverHostClientTest, StuckGpuDoesNotReplaceHost) {
   client_.start();
-  say(hello_with_gpus(2));
+  send(hello_with_gpus(2));
   ASSERT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));  // never answered
   for (std::uint64_t id = 2; id < 100; ++id) {
     ASSERT_TRUE(client_.read({id, "GPU-1", {Probe::power}}));
-    say(ReadReply{id, "GPU-1", {}});
+    send(ReadReply{id, "GPU-1", {}});
     loop_.advance(std::chrono::seconds(1));
   }
-  EXPECT_TRUE(heard_.downs.empty());
+  EXPECT_TRUE(listener_.downs.empty());
 }
 
 TEST_F(DriverHostClientTest, CommandAndReplyAreForwardedAfterHello) {
   client_.start();
   const CommandRequest request{3, "GPU-0", Apply{power_limit(250'000)}, "r1", loop_.now()};
   EXPECT_FALSE(client_.send_command(request)) << "before hello";
-  say(hello_with_gpus(1));
+  send(hello_with_gpus(1));
   ASSERT_TRUE(client_.send_command(request));
   const auto received = receive_request(host_.get(), Wait::no);
   ASSERT_TRUE(received.ok());
   EXPECT_EQ(std::get<CommandRequest>(*received).request_id, "r1");
   CommandReply reply;
   reply.id = 3;
-  say(reply);
-  ASSERT_EQ(heard_.commands.size(), 1U);
-  EXPECT_EQ(heard_.commands[0].id, 3U);
+  send(reply);
+  ASSERT_EQ(listener_.commands.size(), 1U);
+  EXPECT_EQ(listener_.commands[0].id, 3U);
 }
 
-TEST_F(DriverHostClientTest, ACommandThatTakesLongIsNoSilence) {
+TEST_F(DriverHostClientTest, LongCommandIsNoSilence) {
   client_.start();
-  say(hello_with_gpus(1));
+  send(hello_with_gpus(1));
   ASSERT_TRUE(client_.send_command({3, "GPU-0", ReadEnergy{}, "", loop_.now()}));
   loop_.advance(std::chrono::minutes(10));
-  EXPECT_TRUE(heard_.downs.empty());
+  EXPECT_TRUE(listener_.downs.empty());
 }
 
-TEST_F(DriverHostClientTest, AnsweredCommandsDoNotHideThatNoQuestionIsAnswered) {
+TEST_F(DriverHostClientTest, UnansweredReadsReplaceHostDespiteCommandReplies) {
   client_.start();
-  say(hello_with_gpus(1));
+  send(hello_with_gpus(1));
   ASSERT_TRUE(client_.read({1, "GPU-0", {Probe::power}}));
   for (int i = 0; i < 36; ++i) {
     loop_.advance(std::chrono::seconds(1));
-    if (heard_.downs.empty()) say(CommandReply{});
+    if (listener_.downs.empty()) send(CommandReply{});
   }
-  EXPECT_EQ(heard_.downs.size(), 1U);
+  EXPECT_EQ(listener_.downs.size(), 1U);
 }
 
-TEST_F(DriverHostClientTest, APausedHostIsGoneUntilItIsResumed) {
+TEST_F(DriverHostClientTest, PausedHostStaysDownUntilResume) {
   client_.start();
-  say(hello_with_gpus(1));
+  send(hello_with_gpus(1));
   std::vector<Result<void>> ended;
   client_.pause([&](Result<void> result) { ended.push_back(std::move(result)); });
   EXPECT_TRUE(ended.empty()) << "told later, not at once";
-  EXPECT_EQ(heard_.downs.size(), 1U) << "answers under way are lost";
+  EXPECT_EQ(listener_.downs.size(), 1U) << "answers under way are lost";
   EXPECT_FALSE(client_.send_command({1, "GPU-0", ReadEnergy{}, "", loop_.now()}));
   loop_.advance(std::chrono::minutes(10));
   ASSERT_EQ(ended.size(), 1U);
@@ -261,13 +261,13 @@ TEST_F(DriverHostClientTest, APausedHostIsGoneUntilItIsResumed) {
   client_.resume();
   client_.resume();
   EXPECT_EQ(spawned_, 2);
-  say(hello_with_gpus(1));
-  EXPECT_EQ(heard_.fleets.size(), 2U);
+  send(hello_with_gpus(1));
+  EXPECT_EQ(listener_.fleets.size(), 2U);
 }
 
 TEST_F(DriverHostClientTest, PauseSuppressesPendingRestart) {
   client_.start();
-  hang_up();
+  end_host();
   client_.pause([](const Result<void>&) {});
   loop_.advance(std::chrono::minutes(1));
   EXPECT_EQ(spawned_, 1);
@@ -299,13 +299,13 @@ class HostClientProcessTest : public DriverHostClientTest {
     return process;
   }
   int pidfd_ = -1;
-  DriverHostClient with_child_{loop_, [this] { return spawn_child(); }, heard_};
+  DriverHostClient client_with_child_{loop_, [this] { return spawn_child(); }, listener_};
 };
 
-TEST_F(HostClientProcessTest, ThePauseHasBegunWhenTheProcessIsGone) {
-  with_child_.start();
+TEST_F(HostClientProcessTest, PauseSucceedsWhenProcessHasExited) {
+  client_with_child_.start();
   std::vector<Result<void>> ended;
-  with_child_.pause([&](Result<void> result) { ended.push_back(std::move(result)); });
+  client_with_child_.pause([&](Result<void> result) { ended.push_back(std::move(result)); });
   pollfd gone{pidfd_, POLLIN, 0};
   if (::poll(&gone, 1, 30'000) == 1) loop_.make_readable(pidfd_);
   loop_.run_posted();
@@ -314,13 +314,13 @@ TEST_F(HostClientProcessTest, ThePauseHasBegunWhenTheProcessIsGone) {
 }
 
 TEST_F(HostClientProcessTest, PauseTimesOutForSurvivingProcess) {
-  with_child_.start();
+  client_with_child_.start();
   std::vector<Result<void>> ended;
-  // One that was gone before it could be waited for says nothing about waiting: another one.
+  // A process that ended before the wait began proves nothing, so the test tries another one.
   for (int i = 0; i < 100 && (ended.empty() || ended[0].ok()); ++i) {
-    if (i > 0) with_child_.resume();
+    if (i > 0) client_with_child_.resume();
     ended.clear();
-    with_child_.pause([&](Result<void> result) { ended.push_back(std::move(result)); });
+    client_with_child_.pause([&](Result<void> result) { ended.push_back(std::move(result)); });
     loop_.advance(DriverHostClient::kExitTimeout);  // no one reports that it is gone
   }
   ASSERT_EQ(ended.size(), 1U);
@@ -329,60 +329,60 @@ TEST_F(HostClientProcessTest, PauseTimesOutForSurvivingProcess) {
   EXPECT_EQ(ended.size(), 1U);
 }
 
-TEST_F(DriverHostClientTest, GarbageFromTheHostIsTheEndOfThatHost) {
+TEST_F(DriverHostClientTest, GarbageFromHostEndsHost) {
   client_.start();
-  say(hello_with_gpus(1));
+  send(hello_with_gpus(1));
   ASSERT_GT(::send(host_.get(), "\xff\xff\xff", 3, 0), 0);
   loop_.make_readable(fd_);
-  EXPECT_EQ(heard_.downs,
+  EXPECT_EQ(listener_.downs,
             std::vector<std::string>{"driver message not understood; starting another"});
 }
 
-TEST_F(DriverHostClientTest, AHostThatCannotBeStartedIsTriedAgain) {
+TEST_F(DriverHostClientTest, FailedStartIsRetried) {
   refuse_to_spawn_ = true;
   client_.start();
-  EXPECT_EQ(heard_.downs, std::vector<std::string>{"no more processes; retrying"});
+  EXPECT_EQ(listener_.downs, std::vector<std::string>{"no more processes; retrying"});
   refuse_to_spawn_ = false;
   loop_.advance(DriverHostClient::kMaxRestartDelay);
-  say(hello_with_gpus(1));
-  EXPECT_EQ(heard_.fleets.size(), 1U);
+  send(hello_with_gpus(1));
+  EXPECT_EQ(listener_.fleets.size(), 1U);
 }
 
-TEST_F(DriverHostClientTest, AFloodIsTakenInBatches) {
+TEST_F(DriverHostClientTest, FloodIsReadInBatches) {
   client_.start();
-  say(hello_with_gpus(1));
+  send(hello_with_gpus(1));
   std::size_t sent = 0;
   while (send_message(host_.get(), ReadReply{sent, "GPU-0", {}}, Wait::no).ok()) ++sent;
   ASSERT_GT(sent, 64U);
   loop_.make_readable(fd_);
-  EXPECT_EQ(heard_.replies.size(), 64U);
-  while (heard_.replies.size() < sent) loop_.make_readable(fd_);
-  EXPECT_EQ(heard_.replies.back().id, sent - 1);
+  EXPECT_EQ(listener_.replies.size(), 64U);
+  while (listener_.replies.size() < sent) loop_.make_readable(fd_);
+  EXPECT_EQ(listener_.replies.back().id, sent - 1);
 }
 
 // The same with a setter at the other end.
 class SetterClientTest : public DriverHostClientTest {
  protected:
-  void greet(const std::string& version = "1.2.3") {
+  void send_hello(const std::string& version = "1.2.3") {
     Hello hello = hello_with_gpus(1);
     hello.version = version;
-    say(hello);
+    send(hello);
   }
-  SetterRecord told() {
+  SetterRecord receive_setter_record() {
     const auto record = receive_record(host_.get(), Wait::no);
     EXPECT_TRUE(record.ok());
     return record ? *record : SetterRecord();
   }
 
-  DriverHostClient setter_{loop_, [this] { return spawn(); }, heard_, {"setter", true, "1.2.3"}};
+  DriverHostClient setter_{loop_, [this] { return spawn(); }, listener_, {"setter", true, "1.2.3"}};
 };
 
 TEST_F(SetterClientTest, ChangeIsSentAsRecordWithoutRequestId) {
   setter_.start();
-  greet();
-  EXPECT_EQ(told().action, SetterRecord::Action::ping);
+  send_hello();
+  EXPECT_EQ(receive_setter_record().action, SetterRecord::Action::ping);
   ASSERT_TRUE(setter_.send_command({7, "GPU-0", Apply{power_limit(250'000)}, "r1", {}}));
-  const auto request = request_of(told());
+  const auto request = request_of(receive_setter_record());
   ASSERT_TRUE(request.ok());
   EXPECT_EQ(request->id, 7U);
   EXPECT_EQ(std::get<Apply>(request->command).setting, power_limit(250'000));
@@ -393,24 +393,24 @@ TEST_F(SetterClientTest, ChangeIsSentAsRecordWithoutRequestId) {
 
 TEST_F(SetterClientTest, ASetterOfAnotherVersionIsNotUsed) {
   setter_.start();
-  greet("1.2.4");
-  EXPECT_TRUE(heard_.fleets.empty());
-  ASSERT_EQ(heard_.downs.size(), 1U);
+  send_hello("1.2.4");
+  EXPECT_TRUE(listener_.fleets.empty());
+  ASSERT_EQ(listener_.downs.size(), 1U);
   EXPECT_EQ(
-      heard_.downs[0],
+      listener_.downs[0],
       "the setter is of version 1.2.4, and this daemon is of version 1.2.3; starting another");
 }
 
 TEST_F(SetterClientTest, ASetterThatAnswersNoPingIsAbandoned) {
   setter_.start();
-  greet();
+  send_hello();
   loop_.advance(DriverHostClient::kSilenceTimeout / 2);
-  say(Pong{});
+  send(Pong{});
   loop_.advance(DriverHostClient::kSilenceTimeout / 2);
-  EXPECT_TRUE(heard_.downs.empty());
+  EXPECT_TRUE(listener_.downs.empty());
   loop_.advance(DriverHostClient::kSilenceTimeout * 2);
-  ASSERT_FALSE(heard_.downs.empty());
-  EXPECT_EQ(heard_.downs[0], "setter has not responded for 30 s; starting another");
+  ASSERT_FALSE(listener_.downs.empty());
+  EXPECT_EQ(listener_.downs[0], "setter has not responded for 30 s; starting another");
 }
 
 TEST_F(SetterClientTest, ReceivedHandleSignalsForeignSetterExit) {
@@ -425,7 +425,7 @@ TEST_F(SetterClientTest, ReceivedHandleSignalsForeignSetterExit) {
     ASSERT_TRUE(send_message(host_.get(), DriverHostMessage(hello), reads.get(), Wait::yes).ok());
   }
   loop_.make_readable(fd_);
-  ASSERT_EQ(heard_.fleets.size(), 1U);
+  ASSERT_EQ(listener_.fleets.size(), 1U);
   int ended = 0;
   setter_.pause([&](const Result<void>& result) { ended += result.ok() ? 1 : 0; });
   loop_.run_posted();

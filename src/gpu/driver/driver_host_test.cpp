@@ -48,13 +48,13 @@ class DriverHostTest : public ::testing::Test {
   UniqueFd daemon_;  // destroyed first, which ends the host
 };
 
-TEST_F(DriverHostTest, TheFirstWordIsTheFleet) {
+TEST_F(DriverHostTest, HelloWithInventoryIsSentFirst) {
   const auto fleet = FakeFleet::with_healthy_gpus(3, 1000);
   serve(fleet);
   EXPECT_EQ(receive<Hello>().fleet, fleet.inventory());
 }
 
-TEST_F(DriverHostTest, WithoutADriverItSaysWhyAndEnds) {
+TEST_F(DriverHostTest, MissingDriverIsReportedBeforeExit) {
   serve(FakeFleet::without_driver(init_error("Driver Not Loaded")));
   const auto hello = receive<Hello>();
   EXPECT_FALSE(hello.fleet);
@@ -62,12 +62,12 @@ TEST_F(DriverHostTest, WithoutADriverItSaysWhyAndEnds) {
   EXPECT_EQ(receive_message(daemon_.get(), Wait::yes).error().code, Errc::unavailable);
 }
 
-TEST_F(DriverHostTest, ALibraryThatDoesNotLoadIsSaidToo) {
+TEST_F(DriverHostTest, UnloadableLibraryIsReportedInHello) {
   serve([]() -> Result<std::unique_ptr<Backend>> { return init_error("no library"); });
   EXPECT_EQ(receive<Hello>().error, "failed to initialise NVML: no library");
 }
 
-TEST_F(DriverHostTest, AQuestionIsAnswered) {
+TEST_F(DriverHostTest, ReadIsAnswered) {
   const auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
   serve(fleet);
   receive<Hello>();
@@ -122,7 +122,7 @@ TEST_F(DriverHostTest, DeviceEventIsForwarded) {
   EXPECT_EQ(event.xid, 79U);
 }
 
-TEST_F(DriverHostTest, ACommandThatReadsIsCarriedOutAndAnswered) {
+TEST_F(DriverHostTest, ReadCommandIsExecutedAndAnswered) {
   RecordProperty("contract", "B3 B4");
   const auto fleet = FakeFleet::with_healthy_gpus(2, 1000);
   serve(fleet);
@@ -159,7 +159,7 @@ TEST_F(DriverHostTest, CommandForUnknownGpuIsRefused) {
   EXPECT_FALSE(reply.called);
 }
 
-TEST_F(DriverHostTest, AGpuThatTakesNoMoreIsBusy) {
+TEST_F(DriverHostTest, FullGpuQueueIsBusy) {
   RecordProperty("contract", "B18");
   auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
   serve(fleet);
@@ -174,7 +174,7 @@ TEST_F(DriverHostTest, AGpuThatTakesNoMoreIsBusy) {
   fleet.unblock(0);
 }
 
-TEST_F(DriverHostTest, ADaemonThatIsGoneBeforeTheAnswerIsLogged) {
+TEST_F(DriverHostTest, DaemonExitBeforeReplyIsLogged) {
   RecordProperty("contract", "B14");
   const CapturedLog log;
   auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
@@ -190,7 +190,7 @@ TEST_F(DriverHostTest, ADaemonThatIsGoneBeforeTheAnswerIsLogged) {
   EXPECT_EQ(std::ranges::count(log.lines(), "ERROR Failed to send response to caller"), 1);
 }
 
-TEST_F(DriverHostTest, GarbageFromTheDaemonEndsIt) {
+TEST_F(DriverHostTest, GarbageFromDaemonEndsHost) {
   serve(FakeFleet::with_healthy_gpus(1, 1000));
   receive<Hello>();
   ASSERT_GT(::send(daemon_.get(), "\xff\xff", 2, 0), 0);
@@ -202,7 +202,7 @@ TEST_F(DriverHostTest, GarbageFromTheDaemonEndsIt) {
 namespace {
 
 // A driver whose wait first fails a number of times, then returns one event, and then waits.
-class Moody final : public Backend {
+class FlakyBackend final : public Backend {
  public:
   Result<DriverSession> start() override { return DriverSession{}; }
   DeviceInfo open(std::uint32_t) override { return {}; }
@@ -233,9 +233,9 @@ TEST(EventWorker, DriverEventReachesListener) {
   EXPECT_EQ(events[0].source, EventSource::driver);
 }
 
-TEST(EventWorker, GoesOnAfterWaitsThatFail) {
+TEST(EventWorker, FailedWaitsAreRetried) {
   CapturedReplies<DeviceEvent> replies;
-  auto moody = std::make_shared<Moody>();
+  auto moody = std::make_shared<FlakyBackend>();
   {
     const EventWorker thread(moody, std::ref(replies));
     EXPECT_EQ(replies.wait_for(1).size(), 1U);
@@ -247,7 +247,7 @@ TEST(EventWorker, GoesOnAfterWaitsThatFail) {
 }
 
 TEST(EventWorker, RepeatedWaitFailureBacksOff) {
-  auto moody = std::make_shared<Moody>();
+  auto moody = std::make_shared<FlakyBackend>();
   moody->failures = 1'000'000;
   const TimePoint began = BootClock::now();
   {
@@ -265,7 +265,7 @@ TEST(EventWorker, RepeatedWaitFailureBacksOff) {
 
 TEST(EventWorker, AWaitThatNeverReturnsIsLeftBehind) {
   CapturedReplies<DeviceEvent> replies;
-  auto stuck = std::make_shared<Moody>();
+  auto stuck = std::make_shared<FlakyBackend>();
   stuck->failures = 0;
   const TimePoint began = BootClock::now();
   {
@@ -278,7 +278,7 @@ TEST(EventWorker, AWaitThatNeverReturnsIsLeftBehind) {
   stuck->blocked.notify_all();
 }
 
-TEST(EventWorker, AFloodIsCutAndSaidSo) {
+TEST(EventWorker, FloodIsCutAndReported) {
   auto fleet = FakeFleet::with_healthy_gpus(2, 1000);
   CapturedReplies<DeviceEvent> replies;
   const EventWorker thread(fleet.backend(), std::ref(replies));
@@ -296,7 +296,7 @@ TEST(EventWorker, AFloodIsCutAndSaidSo) {
   EXPECT_LT(said(EventKind::ecc_corrected), 200);
 }
 
-TEST(EventWorker, AFatalXidIsPassedOnBehindAFlood) {
+TEST(EventWorker, FatalXidPassesNoteFlood) {
   auto fleet = FakeFleet::with_healthy_gpus(1, 1000);
   CapturedReplies<DeviceEvent> replies;
   const EventWorker thread(fleet.backend(), std::ref(replies));

@@ -13,7 +13,7 @@ using Writes = std::vector<FakeWrite>;
 
 class ExecuteCommand : public ::testing::Test {
  protected:
-  CommandReply carry_out(Command command) {
+  CommandReply execute(Command command) {
     return driver::execute_command(*backend_, {7, id_, std::move(command), "", BootClock::now()});
   }
 
@@ -24,7 +24,7 @@ class ExecuteCommand : public ::testing::Test {
 
 TEST_F(ExecuteCommand, ApplyReadsValueBeforeAndAfter) {
   RecordProperty("contract", "B2 B3 B4");
-  const CommandReply reply = carry_out(Apply{power_limit(250'000)});
+  const CommandReply reply = execute(Apply{power_limit(250'000)});
   EXPECT_EQ(reply.id, 7U);
   EXPECT_EQ(reply.device, id_);
   EXPECT_FALSE(reply.failure);
@@ -36,15 +36,15 @@ TEST_F(ExecuteCommand, ApplyReadsValueBeforeAndAfter) {
 }
 
 TEST_F(ExecuteCommand, ReadSettingDoesNotWrite) {
-  const CommandReply reply = carry_out(ReadSetting{SettingKind::power_limit});
+  const CommandReply reply = execute(ReadSetting{SettingKind::power_limit});
   EXPECT_EQ(reply.before->allowed, (SettingValue{100'000, 400'000}));
   EXPECT_FALSE(reply.called);
   EXPECT_TRUE(fleet_.writes().empty());
 }
 
-TEST_F(ExecuteCommand, OutOfRangeIsRefusedBeforeTheDriverIsAsked) {
+TEST_F(ExecuteCommand, OutOfRangeIsRefusedBeforeDriverCall) {
   RecordProperty("contract", "B15");
-  const CommandReply reply = carry_out(Apply{power_limit(900'000)});
+  const CommandReply reply = execute(Apply{power_limit(900'000)});
   EXPECT_EQ(reply.failure->code, Errc::invalid);
   EXPECT_EQ(reply.failure->message,
             "900 W is out of range: this GPU's power limit may be 100 W to 400 W");
@@ -56,7 +56,7 @@ TEST_F(ExecuteCommand, ValueOutsideChangedRangeIsInvalid) {
   RecordProperty("contract", "B15");
   fleet_.set_setting(1, SettingKind::power_limit,
                      {SettingValue{300'000, 300'000}, {}, SettingValue{280'000, 320'000}, {}});
-  EXPECT_EQ(carry_out(Apply{power_limit(250'000)}).failure->code, Errc::invalid);
+  EXPECT_EQ(execute(Apply{power_limit(250'000)}).failure->code, Errc::invalid);
 }
 
 TEST_F(ExecuteCommand, MissingPrivilegeRefusesWritesBeforeDriverCall) {
@@ -64,25 +64,25 @@ TEST_F(ExecuteCommand, MissingPrivilegeRefusesWritesBeforeDriverCall) {
   fleet_.deny_control(Error{Errc::denied, "needs CAP_SYS_ADMIN"});
   for (const Command& command :
        {Command(Apply{power_limit(250'000)}), Command(ClearEcc{EccCounter::lifetime})}) {
-    const CommandReply reply = carry_out(command);
+    const CommandReply reply = execute(command);
     EXPECT_EQ(reply.failure->error(), (Error{Errc::denied, "needs CAP_SYS_ADMIN"}));
     EXPECT_FALSE(reply.called);
   }
   EXPECT_TRUE(fleet_.writes().empty());
-  EXPECT_FALSE(carry_out(ReadSetting{SettingKind::ecc}).failure) << "looking needs none";
+  EXPECT_FALSE(execute(ReadSetting{SettingKind::ecc}).failure) << "looking needs none";
 }
 
 TEST_F(ExecuteCommand, UnsupportedSettingIsRefusedBeforeDriverCall) {
   fleet_.set_unsupported(1, SettingKind::memory_clocks);
-  const CommandReply reply = carry_out(Apply{memory_clocks(1593, 2619)});
+  const CommandReply reply = execute(Apply{memory_clocks(1593, 2619)});
   EXPECT_EQ(reply.failure->code, Errc::unsupported);
   EXPECT_FALSE(reply.called);
 }
 
 TEST_F(ExecuteCommand, UnexpectedCurrentValueIsConflict) {
   const std::vector<SettingValue> ours = {{300'000, 300'000}, {280'000, 280'000}};
-  EXPECT_FALSE(carry_out(Apply{power_limit(250'000), ours}).failure);
-  const CommandReply drifted = carry_out(Apply{power_limit(300'000), ours});
+  EXPECT_FALSE(execute(Apply{power_limit(250'000), ours}).failure);
+  const CommandReply drifted = execute(Apply{power_limit(300'000), ours});
   EXPECT_EQ(drifted.failure->code, Errc::conflict);
   EXPECT_EQ(
       drifted.failure->message,
@@ -93,7 +93,7 @@ TEST_F(ExecuteCommand, UnexpectedCurrentValueIsConflict) {
 }
 
 TEST_F(ExecuteCommand, UnreadableSettingSkipsExpectedValueCheck) {
-  const CommandReply reply = carry_out(Apply{gpu_clocks(1200, 1500), {{1, 1}}});
+  const CommandReply reply = execute(Apply{gpu_clocks(1200, 1500), {{1, 1}}});
   EXPECT_FALSE(reply.failure);
   EXPECT_TRUE(reply.called);
   EXPECT_FALSE(reply.after->now);
@@ -105,7 +105,7 @@ TEST_F(ExecuteCommand, TheDriversRefusalPassesUnchanged) {
                           Errc::conflict, Errc::internal}) {
     const Error why{code, "the driver's words"};
     fleet_.fail_setting_writes(1, SettingKind::power_limit, why);
-    const CommandReply reply = carry_out(Apply{power_limit(250'000)});
+    const CommandReply reply = execute(Apply{power_limit(250'000)});
     EXPECT_EQ(reply.failure->error(), why);
     EXPECT_TRUE(reply.called);
     EXPECT_FALSE(reply.after);
@@ -115,16 +115,16 @@ TEST_F(ExecuteCommand, TheDriversRefusalPassesUnchanged) {
 TEST_F(ExecuteCommand, ErrorsAreClearedAndEnergyIsRead) {
   RecordProperty("contract", "B3 B15 E14");
   fleet_.set_number(1, Metric::energy_total, 987'654);
-  EXPECT_EQ(carry_out(ReadEnergy{}).energy_mj, 987'654);
-  EXPECT_FALSE(carry_out(ClearEcc{EccCounter::since_load}).failure);
+  EXPECT_EQ(execute(ReadEnergy{}).energy_mj, 987'654);
+  EXPECT_FALSE(execute(ClearEcc{EccCounter::since_load}).failure);
   EXPECT_EQ(fleet_.writes(), (Writes{{1, EccCounter::since_load}}));
 }
 
-TEST_F(ExecuteCommand, ALostGpuIsSaidToBeLost) {
+TEST_F(ExecuteCommand, LostGpuIsReportedAsLost) {
   RecordProperty("contract", "B17");
   fleet_.remove_gpu(1);
-  EXPECT_EQ(carry_out(Apply{power_limit(250'000)}).failure->code, Errc::device_lost);
-  EXPECT_EQ(carry_out(ReadEnergy{}).failure->code, Errc::device_lost);
+  EXPECT_EQ(execute(Apply{power_limit(250'000)}).failure->code, Errc::device_lost);
+  EXPECT_EQ(execute(ReadEnergy{}).failure->code, Errc::device_lost);
 }
 
 }  // namespace
@@ -154,7 +154,7 @@ std::string text(const Lines& lines) {
   return lines.size() == 1 ? lines[0].substr(0, lines[0].find(" [gpu=")) : "";
 }
 
-TEST(CommandLog, EveryCommandHasItsTwoTexts) {
+TEST(LogCommand, EveryCommandHasItsTwoTexts) {
   RecordProperty("contract", "B16");
   struct Row {
     Command command;
@@ -187,7 +187,7 @@ TEST(CommandLog, EveryCommandHasItsTwoTexts) {
   }
 }
 
-TEST(CommandLog, TheFieldsFollowTheText) {
+TEST(LogCommand, TheFieldsFollowTheText) {
   RecordProperty("contract", "B16 B4");
   EXPECT_EQ(logged(Apply{power_limit(300'000)}, {}, true, "req-7"),
             (Lines{"INFO Power limit set to 300 W [gpu=3 time_to_command_done=1.500ms "
@@ -197,13 +197,13 @@ TEST(CommandLog, TheFieldsFollowTheText) {
                    "time_to_command_done=1.500ms overhead=0.250ms]: GPU is lost"}));
 }
 
-TEST(CommandLog, CommandWithoutDriverCallIsNotLogged) {
+TEST(LogCommand, CommandWithoutDriverCallIsNotLogged) {
   RecordProperty("contract", "B15 B16");
   EXPECT_EQ(logged(Apply{power_limit(1)}, CommandFailure{Errc::invalid, "why"}, false), Lines{});
   EXPECT_EQ(logged(ReadSetting{SettingKind::power_limit}, {}, false), Lines{});
 }
 
-TEST(CommandLog, ARequestIdCannotBreakTheLine) {
+TEST(LogCommand, ARequestIdCannotBreakTheLine) {
   const Lines lines = logged(ReadEnergy{}, {}, true, "a\nb c" + std::string(1'000, 'x'));
   ASSERT_EQ(lines.size(), 1U);
   EXPECT_EQ(lines[0].find('\n'), std::string::npos);

@@ -86,8 +86,8 @@ TEST(Codec, TheAnswerToACommandSurvivesTheTrip) {
 }
 
 TEST(Codec, ASettingThatDoesNotExistIsRefused) {
-  const ReadSetting look{static_cast<SettingKind>(200)};
-  EXPECT_FALSE(decoded<Command>(encoded(Command(look))));
+  const ReadSetting command{static_cast<SettingKind>(200)};
+  EXPECT_FALSE(decoded<Command>(encoded(Command(command))));
 }
 
 TEST(Codec, AnEventOfAnUnknownKindIsRefused) {
@@ -138,7 +138,7 @@ TEST(Codec, CorruptedCommandIsRejectedOrDecodedConsistently) {
   }
 }
 
-TEST(Codec, RandomBytesAreRefusedOrDecodedButNeverHarm) {
+TEST(Codec, RandomBytesAreRefusedOrDecodedSafely) {
   std::mt19937 random(20260101);
   for (int round = 0; round < 20'000; ++round) {
     std::string bytes = encoded(DriverHostMessage(ReadReply{1, "GPU-a", some_sample()}));

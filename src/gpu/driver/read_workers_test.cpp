@@ -38,7 +38,7 @@ class ReadWorkersTest : public ::testing::Test {
   std::vector<DeviceInfo> devices_;
 };
 
-TEST_F(ReadWorkersTest, AnAnswerCarriesTheQuestionsIdAndTheGpu) {
+TEST_F(ReadWorkersTest, ReplyHasRequestIdAndGpu) {
   const auto readers = make();
   ASSERT_TRUE(readers->read({7, id(3), {Probe::memory}}));
   const auto replies = answers_.wait_for(1);
@@ -48,7 +48,7 @@ TEST_F(ReadWorkersTest, AnAnswerCarriesTheQuestionsIdAndTheGpu) {
   EXPECT_EQ(*replies[0].sample.number(Metric::memory_total), kMemory);
 }
 
-TEST_F(ReadWorkersTest, OneBlockedGpuDoesNotHoldUpTheOthers) {
+TEST_F(ReadWorkersTest, BlockedGpuDoesNotDelayOthers) {
   const auto readers = make();
   fleet_.block(0);
   for (std::uint32_t i = 0; i < 8; ++i) ASSERT_TRUE(readers->read({i, id(i), {Probe::memory}}));
@@ -57,7 +57,7 @@ TEST_F(ReadWorkersTest, OneBlockedGpuDoesNotHoldUpTheOthers) {
   for (const ReadReply& reply : replies) EXPECT_NE(reply.device, id(0));
 }
 
-TEST_F(ReadWorkersTest, OneGpusQuestionsAreAnsweredInOrder) {
+TEST_F(ReadWorkersTest, GpuRequestsAreAnsweredInOrder) {
   const auto readers = make();
   fleet_.block(0);
   for (std::uint64_t i = 1; i <= 5; ++i) ASSERT_TRUE(readers->read({i, id(0), {Probe::memory}}));
@@ -76,7 +76,7 @@ TEST_F(ReadWorkersTest, ABlockedGpusQueueIsBounded) {
   EXPECT_LE(accepted, ReadWorkers::kMaxQueued + 1);  // one may already be inside the call
 }
 
-TEST_F(ReadWorkersTest, AGpuThatIsNotThereIsRefused) {
+TEST_F(ReadWorkersTest, UnknownGpuIsRefused) {
   const auto readers = make();
   EXPECT_FALSE(readers->read({1, "GPU-nobody", {Probe::memory}}));
 }
@@ -109,7 +109,7 @@ TEST_F(ReadWorkersTest, LateOpenedGpuIsReportedAndReadable) {
   EXPECT_EQ(answers_.wait_for(1).size(), 1U);
 }
 
-TEST_F(ReadWorkersTest, AGpuThatIsOpenIsFoundByItsKey) {
+TEST_F(ReadWorkersTest, OpenGpuIsFoundByKey) {
   const auto readers = make();
   EXPECT_EQ(readers->index_of(id(3)), 3U);
   EXPECT_FALSE(readers->index_of("GPU-nobody"));

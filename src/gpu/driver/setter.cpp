@@ -53,7 +53,7 @@ class LoggedExecutor {
 
   CommandReply execute(Backend& backend, std::uint32_t index, const CommandRequest& request) {
     if (request.puts_back) wait_for_turn(request.device);
-    // Another setter may have taken over: what is still in the socket must not be set now.
+    // Another setter may have taken over: changes still in the socket must not be made.
     if (is_over()) return refused_reply(request, terminated_error(index));
     return execute_command(backend, request, [&](const std::optional<SettingState>& before) {
       return admit(index, request, before);
@@ -130,7 +130,7 @@ class LoggedExecutor {
                                     std::chrono::ceil<std::chrono::seconds>(wait).count())};
   }
 
-  // Whether the GPU had this value before a setter changed it, or a clock is unlocked.
+  // True if the GPU had this value before a setter changed it, or a clock is unlocked.
   bool is_earlier_value(const CommandRequest& request, const Apply& apply) const {
     const auto& value = apply.setting.value;
     return !value || log_.was_earlier_value(request.device, apply.setting.kind, value);
@@ -205,7 +205,7 @@ class Setter {
         log::error("invalid request from the daemon; exiting");
         break;
       }
-      pass_on(*std::move(request));
+      forward(*std::move(request));
     }
     executor_->end();
     // Makes a thread inside send() return, so that the threads can be waited for.
@@ -213,7 +213,7 @@ class Setter {
   }
 
  private:
-  void pass_on(const CommandRequest& request) {
+  void forward(const CommandRequest& request) {
     const auto index = read_workers_.index_of(request.device);
     if (!index) {
       const Error why{Errc::not_found, fmt::format("no GPU {} is open", request.device)};

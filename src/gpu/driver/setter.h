@@ -1,8 +1,8 @@
 // The setter: the only process that changes GPUs, and the only one that needs a right for it. It
 // reads nothing that strangers send. From its daemon it takes records of one size
 // (setter_record.h), and it refuses a value beyond the driver's range or the administrator's
-// bounds, a change beyond the rate of a GPU, and one that its log has no room for. What puts an
-// earlier value back waits for its turn, and is not refused for the log.
+// bounds, a change beyond the rate of a GPU, and one that its log has no room for. A change that
+// restores an earlier value waits for its turn, and is not refused for the log.
 #pragma once
 
 #include <cstdint>

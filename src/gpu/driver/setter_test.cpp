@@ -45,7 +45,7 @@ class SetterTest : public ::testing::Test {
     EXPECT_TRUE(message.ok());
     return message ? std::get<Message>(*message) : Message{};
   }
-  void tell(const CommandRequest& request) {
+  void send_request(const CommandRequest& request) {
     const auto record = record_of(request);
     ASSERT_TRUE(record.ok());
     ASSERT_TRUE(send_record(daemon_.get(), *record, Wait::yes).ok());
@@ -53,7 +53,7 @@ class SetterTest : public ::testing::Test {
   CommandReply change(const Setting& setting, bool puts_back = false, std::uint32_t gpu = 0) {
     CommandRequest request{++last_, id(gpu), Apply{setting}, "", BootClock::now()};
     request.puts_back = puts_back;
-    tell(request);
+    send_request(request);
     auto reply = receive<CommandReply>();
     EXPECT_EQ(reply.id, last_);
     return reply;
@@ -108,7 +108,7 @@ TEST_F(SetterTest, AChangeIsMadeAnsweredAndLogged) {
   EXPECT_EQ(done[0].value, (SettingValue{250'000, 250'000}));
 }
 
-TEST_F(SetterTest, AChangeThatTheDriverRefusesIsLoggedAsFailed) {
+TEST_F(SetterTest, DriverRefusalIsLoggedAsFailed) {
   fleet_.fail_setting_writes(0, SettingKind::power_limit, Error{Errc::internal, "no"});
   serve();
   receive<Hello>();
@@ -153,7 +153,7 @@ TEST_F(SetterTest, UnseenDriverDefaultBeyondBoundIsRefused) {
   EXPECT_FALSE(change(power_limit(300'000), true).failure);
 }
 
-TEST_F(SetterTest, ABoundBeyondTheDriversRangeHasNoEffect) {
+TEST_F(SetterTest, BoundBeyondRangeHasNoEffect) {
   const CapturedLog log;
   serve({.lowest_mw = 50'000, .highest_mw = 900'000});
   receive<Hello>();
@@ -166,7 +166,7 @@ TEST_F(SetterTest, ABoundBeyondTheDriversRangeHasNoEffect) {
             1);
 }
 
-TEST_F(SetterTest, ABoundBelowTheDriversRangeAllowsNoPowerLimit) {
+TEST_F(SetterTest, BoundBelowRangeAllowsNoPowerLimit) {
   const CapturedLog log;
   serve({.highest_mw = 50'000});
   receive<Hello>();
@@ -179,7 +179,7 @@ TEST_F(SetterTest, ABoundBelowTheDriversRangeAllowsNoPowerLimit) {
             1);
 }
 
-TEST_F(SetterTest, AValueFromBeforeIsRestoredAlsoBeyondABound) {
+TEST_F(SetterTest, EarlierValueIsRestoredBeyondBound) {
   serve({.highest_mw = 250'000});
   receive<Hello>();
   EXPECT_FALSE(change(power_limit(250'000)).failure);
@@ -215,7 +215,7 @@ TEST_F(SetterTest, ARestoreBeyondTheRateWaits) {
   EXPECT_FALSE(change(power_limit(250'000)).failure);
   CommandRequest request{++last_, id(0), Apply{power_limit(300'000)}, "", BootClock::now()};
   request.puts_back = true;
-  tell(request);
+  send_request(request);
   EXPECT_FALSE(change(power_limit(260'000), false, 1).failure) << "the other GPU does not wait";
   EXPECT_EQ(fleet_.writes().size(), 2U);
   end();  // not a minute later
@@ -243,10 +243,10 @@ TEST_F(SetterTest, UnwritableLogAllowsOnlyRestoringPreviousValue) {
   EXPECT_EQ(missed[0].of, 2U);
 }
 
-TEST_F(SetterTest, AGpuThatIsNotOpenIsNotFound) {
+TEST_F(SetterTest, UnopenedGpuIsNotFound) {
   serve();
   receive<Hello>();
-  tell({1, "GPU-nobody", Apply{power_limit(250'000)}, "", BootClock::now()});
+  send_request({1, "GPU-nobody", Apply{power_limit(250'000)}, "", BootClock::now()});
   EXPECT_EQ(receive<CommandReply>().failure->code, Errc::not_found);
 }
 
@@ -254,7 +254,7 @@ TEST_F(SetterTest, APingIsAnsweredWhileTheDriverHangs) {
   serve();
   receive<Hello>();
   fleet_.block(0);
-  tell({1, id(0), Apply{power_limit(250'000)}, "", BootClock::now()});
+  send_request({1, id(0), Apply{power_limit(250'000)}, "", BootClock::now()});
   ASSERT_TRUE(send_record(daemon_.get(), SetterRecord(), Wait::yes).ok());
   receive<Pong>();
   fleet_.unblock(0);
@@ -265,7 +265,7 @@ TEST_F(SetterTest, DaemonExitDropsQueuedChanges) {
   receive<Hello>();
   fleet_.block(0);
   for (int i = 0; i < 4; ++i) {
-    tell({++last_, id(0), Apply{power_limit(250'000 + i)}, "", BootClock::now()});
+    send_request({++last_, id(0), Apply{power_limit(250'000 + i)}, "", BootClock::now()});
   }
   daemon_.reset();
   fleet_.unblock(0);
@@ -273,7 +273,7 @@ TEST_F(SetterTest, DaemonExitDropsQueuedChanges) {
   EXPECT_LE(fleet_.writes().size(), 1U) << "the one that was inside the driver";
 }
 
-TEST_F(SetterTest, ARecordOfAnotherVersionEndsItWithTheReason) {
+TEST_F(SetterTest, RecordOfOtherVersionEndsSetter) {
   serve();
   receive<Hello>();
   SetterRecord other;
@@ -285,7 +285,7 @@ TEST_F(SetterTest, ARecordOfAnotherVersionEndsItWithTheReason) {
   EXPECT_EQ(receive_message(daemon_.get(), Wait::yes).error().code, Errc::unavailable);
 }
 
-TEST_F(SetterTest, WithoutADriverItSaysWhyAndEnds) {
+TEST_F(SetterTest, MissingDriverIsReportedBeforeExit) {
   fleet_ = FakeFleet::without_driver(init_error("Driver Not Loaded"));
   serve();
   EXPECT_EQ(receive<Hello>().error, "failed to initialise NVML: Driver Not Loaded");

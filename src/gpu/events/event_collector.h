@@ -126,7 +126,7 @@ class EventCollector {
   const EventDrops& drops() const { return drops_; }
 
   static constexpr std::size_t kMaxGpus = 256;
-  // From one source: of all notes of one GPU, and of each number that is more than a note.
+  // The limits of one source: of all notes of one GPU, and of each number that is more than a note.
   static constexpr double kBurst = 128;
   static constexpr double kEventsPerSecond = 32;
 

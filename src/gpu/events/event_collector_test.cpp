@@ -18,38 +18,38 @@ using std::chrono::seconds;
 class EventCollectorTest : public ::testing::Test {
  protected:
   EventCollectorTest() {
-    intake_.on_inventory({{},
-                          {{"GPU-a", 0, "GPU-a", "0000:3b:00.0", "H100", {}},
-                           {"GPU-b", 1, "GPU-b", "0000:86:00.0", "H100", {}}}});
+    collector_.on_inventory({{},
+                             {{"GPU-a", 0, "GPU-a", "0000:3b:00.0", "H100", {}},
+                              {"GPU-b", 1, "GPU-b", "0000:86:00.0", "H100", {}}}});
   }
-  void driver_tells(const DeviceId& device, std::uint32_t xid) {
-    intake_.on_driver_event(
+  void report_driver_xid(const DeviceId& device, std::uint32_t xid) {
+    collector_.on_driver_event(
         {device, EventKind::xid, EventSource::driver, loop_.now(), xid, {}, ""});
   }
-  void kernel_tells(const std::string& pci, std::uint32_t xid) {
-    intake_.on_kernel_xid({pci, xid, 4711, "MMU Fault"}, loop_.now());
+  void report_kernel_xid(const std::string& pci, std::uint32_t xid) {
+    collector_.on_kernel_xid({pci, xid, 4711, "MMU Fault"}, loop_.now());
   }
-  std::vector<Event> kept() const {
+  std::vector<Event> logged_events() const {
     std::vector<Event> all;
-    journal_.each_since(0, [&](const Event& one) { all.push_back(one); });
+    event_log_.each_since(0, [&](const Event& one) { all.push_back(one); });
     return all;
   }
 
   CapturedLog log_;
   ManualLoop loop_;
-  EventLog journal_;
+  EventLog event_log_;
   std::vector<DeviceEvent> events_;
-  std::vector<DeviceEvent> echoes_;
-  EventCollector intake_{loop_,
-                         journal_,
-                         {[this](const DeviceEvent& event) { events_.push_back(event); },
-                          [this](const DeviceEvent& event) { echoes_.push_back(event); }}};
+  std::vector<DeviceEvent> duplicates_;
+  EventCollector collector_{loop_,
+                            event_log_,
+                            {[this](const DeviceEvent& event) { events_.push_back(event); },
+                             [this](const DeviceEvent& event) { duplicates_.push_back(event); }}};
 };
 
 TEST_F(EventCollectorTest, DriverXidIsRecordedLoggedAndForwarded) {
-  driver_tells("GPU-b", 79);
-  ASSERT_EQ(kept().size(), 1U);
-  const Event event = kept()[0];
+  report_driver_xid("GPU-b", 79);
+  ASSERT_EQ(logged_events().size(), 1U);
+  const Event event = logged_events()[0];
   EXPECT_EQ(event.device, "GPU-b");
   EXPECT_EQ(event.index, 1U);
   EXPECT_EQ(event.kind, "xid");
@@ -64,107 +64,108 @@ TEST_F(EventCollectorTest, DriverXidIsRecordedLoggedAndForwarded) {
 }
 
 TEST_F(EventCollectorTest, KernelXidMatchesGpuByPciAddress) {
-  kernel_tells("0000:86:00", 31);
-  ASSERT_EQ(kept().size(), 1U);
-  EXPECT_EQ(kept()[0].device, "GPU-b");
-  EXPECT_EQ(kept()[0].text,
+  report_kernel_xid("0000:86:00", 31);
+  ASSERT_EQ(logged_events().size(), 1U);
+  EXPECT_EQ(logged_events()[0].device, "GPU-b");
+  EXPECT_EQ(logged_events()[0].text,
             "Xid 31: A program accessed an unmapped GPU memory address. (MMU Fault)");
   EXPECT_EQ(events_[0].pid, 4711U);
 }
 
 TEST_F(EventCollectorTest, XidFromSecondSourceIsDuplicate) {
-  driver_tells("GPU-a", 94);
+  report_driver_xid("GPU-a", 94);
   loop_.advance(seconds(1));
-  kernel_tells("0000:3b:00", 94);
-  EXPECT_EQ(kept().size(), 1U);
+  report_kernel_xid("0000:3b:00", 94);
+  EXPECT_EQ(logged_events().size(), 1U);
   EXPECT_EQ(events_.size(), 1U);
-  ASSERT_EQ(echoes_.size(), 1U);
-  EXPECT_EQ(echoes_[0].pid, 4711U);
+  ASSERT_EQ(duplicates_.size(), 1U);
+  EXPECT_EQ(duplicates_[0].pid, 4711U);
 }
 
 TEST_F(EventCollectorTest, UnlistedGpuIsNamedByPciAddress) {
-  kernel_tells("0000:c1:00", 143);
-  ASSERT_EQ(kept().size(), 1U);
-  EXPECT_EQ(kept()[0].device, "");
-  EXPECT_FALSE(kept()[0].index);
-  EXPECT_EQ(kept()[0].text,
+  report_kernel_xid("0000:c1:00", 143);
+  ASSERT_EQ(logged_events().size(), 1U);
+  EXPECT_EQ(logged_events()[0].device, "");
+  EXPECT_FALSE(logged_events()[0].index);
+  EXPECT_EQ(logged_events()[0].text,
             "the GPU at 0000:c1:00: Xid 143: The GPU could not be initialised. (MMU Fault)");
 }
 
 TEST_F(EventCollectorTest, KernelXidMatchesGpuMissingFromInventory) {
-  intake_.on_inventory({});
-  kernel_tells("0000:3b:00", 79);
-  EXPECT_EQ(kept()[0].device, "GPU-a");
+  collector_.on_inventory({});
+  report_kernel_xid("0000:3b:00", 79);
+  EXPECT_EQ(logged_events()[0].device, "GPU-a");
 }
 
 TEST_F(EventCollectorTest, ForgedDriverHostEventIsSanitized) {
-  intake_.on_driver_event({"GPU-x",
-                           EventKind::unavailable,
-                           EventSource::kernel_log,
-                           loop_.now() + seconds(99),
-                           79,
-                           {},
-                           "\x1b[2Jgone\xff"});
-  ASSERT_EQ(kept().size(), 1U);
-  EXPECT_EQ(kept()[0].device, "");
-  EXPECT_FALSE(kept()[0].xid);
-  EXPECT_EQ(kept()[0].at, loop_.now());
-  EXPECT_EQ(kept()[0].text, "a GPU that is not listed: The GPU is not available. (?[2Jgone?)");
+  collector_.on_driver_event({"GPU-x",
+                              EventKind::unavailable,
+                              EventSource::kernel_log,
+                              loop_.now() + seconds(99),
+                              79,
+                              {},
+                              "\x1b[2Jgone\xff"});
+  ASSERT_EQ(logged_events().size(), 1U);
+  EXPECT_EQ(logged_events()[0].device, "");
+  EXPECT_FALSE(logged_events()[0].xid);
+  EXPECT_EQ(logged_events()[0].at, loop_.now());
+  EXPECT_EQ(logged_events()[0].text,
+            "a GPU that is not listed: The GPU is not available. (?[2Jgone?)");
 }
 
 TEST_F(EventCollectorTest, EventFloodIsLimitedAndDropsAreCounted) {
-  for (int i = 0; i < 10'000; ++i) driver_tells("GPU-a", 13);
-  driver_tells("GPU-b", 79);
+  for (int i = 0; i < 10'000; ++i) report_driver_xid("GPU-a", 13);
+  report_driver_xid("GPU-b", 79);
   const auto burst = static_cast<std::size_t>(EventCollector::kBurst);
-  EXPECT_EQ(kept().size(), burst + 1) << "the flood of one GPU costs another nothing";
+  EXPECT_EQ(logged_events().size(), burst + 1) << "the flood of one GPU costs another nothing";
   loop_.advance(seconds(2));
-  ASSERT_EQ(kept().size(), burst + 2);
-  EXPECT_EQ(kept().back().kind, "events_lost");
-  EXPECT_EQ(kept().back().text, "9872 more events were dropped: too many at once");
-  EXPECT_EQ(kept().back().index, 0U);
+  ASSERT_EQ(logged_events().size(), burst + 2);
+  EXPECT_EQ(logged_events().back().kind, "events_lost");
+  EXPECT_EQ(logged_events().back().text, "9872 more events were dropped: too many at once");
+  EXPECT_EQ(logged_events().back().index, 0U);
   EXPECT_EQ(loop_.timers(), 0U);
 }
 
-TEST_F(EventCollectorTest, AFatalXidIsPassedOnBehindAFlood) {
-  for (int i = 0; i < 3000; ++i) kernel_tells("0000:3b:00", 31);
-  kernel_tells("0000:3b:00", 95);
-  kernel_tells("0000:3b:00", 79);
+TEST_F(EventCollectorTest, FatalXidPassesNoteFlood) {
+  for (int i = 0; i < 3000; ++i) report_kernel_xid("0000:3b:00", 31);
+  report_kernel_xid("0000:3b:00", 95);
+  report_kernel_xid("0000:3b:00", 79);
   const auto burst = static_cast<std::size_t>(EventCollector::kBurst);
   ASSERT_EQ(events_.size(), burst + 2);
   EXPECT_EQ(events_[burst].xid, 95U);
   EXPECT_EQ(events_[burst + 1].xid, 79U);
-  EXPECT_EQ(kept().back().severity, EventSeverity::stop);
-  EXPECT_EQ(intake_.drops().kernel_log, 3000 - burst);
-  EXPECT_EQ(intake_.drops().driver, 0U);
+  EXPECT_EQ(logged_events().back().severity, EventSeverity::stop);
+  EXPECT_EQ(collector_.drops().kernel_log, 3000 - burst);
+  EXPECT_EQ(collector_.drops().driver, 0U);
 }
 
 TEST_F(EventCollectorTest, EventsLostByDriverHostAreCounted) {
   DeviceEvent lost{"GPU-a", EventKind::events_lost, EventSource::driver, loop_.now()};
   lost.lost = 2874;
-  intake_.on_driver_event(lost);
-  EXPECT_EQ(intake_.drops().driver, 2874U);
+  collector_.on_driver_event(lost);
+  EXPECT_EQ(collector_.drops().driver, 2874U);
 }
 
 TEST_F(EventCollectorTest, MoreSevereKernelDuplicateIsRecorded) {
-  driver_tells("GPU-a", 149);
-  intake_.on_kernel_xid({"0000:3b:00", 149, std::nullopt, "NETIR_LINK_DOWN Fatal XC0 i0 Link 14"},
-                        loop_.now());
-  ASSERT_EQ(kept().size(), 2U);
-  EXPECT_EQ(kept()[0].severity, EventSeverity::warn);
-  EXPECT_EQ(kept()[1].severity, EventSeverity::stop);
-  EXPECT_EQ(kept()[1].text,
+  report_driver_xid("GPU-a", 149);
+  collector_.on_kernel_xid(
+      {"0000:3b:00", 149, std::nullopt, "NETIR_LINK_DOWN Fatal XC0 i0 Link 14"}, loop_.now());
+  ASSERT_EQ(logged_events().size(), 2U);
+  EXPECT_EQ(logged_events()[0].severity, EventSeverity::warn);
+  EXPECT_EQ(logged_events()[1].severity, EventSeverity::stop);
+  EXPECT_EQ(logged_events()[1].text,
             "Xid 149: An NVLink error in the network interface (NETIR). (NETIR_LINK_DOWN Fatal XC0 "
             "i0 Link 14)");
   EXPECT_EQ(events_.size(), 1U);
-  ASSERT_EQ(echoes_.size(), 1U);
+  ASSERT_EQ(duplicates_.size(), 1U);
 }
 
 TEST_F(EventCollectorTest, KernelLogLossIsEventWithoutGpu) {
-  intake_.on_events_lost("some of the kernel's log was overwritten before it was read");
-  ASSERT_EQ(kept().size(), 1U);
-  EXPECT_EQ(kept()[0].kind, "events_lost");
-  EXPECT_EQ(kept()[0].severity, EventSeverity::warn);
-  EXPECT_EQ(kept()[0].text, "some of the kernel's log was overwritten before it was read");
+  collector_.on_events_lost("some of the kernel's log was overwritten before it was read");
+  ASSERT_EQ(logged_events().size(), 1U);
+  EXPECT_EQ(logged_events()[0].kind, "events_lost");
+  EXPECT_EQ(logged_events()[0].severity, EventSeverity::warn);
+  EXPECT_EQ(logged_events()[0].text, "some of the kernel's log was overwritten before it was read");
 }
 
 }  // namespace
@@ -185,13 +186,13 @@ bool is_new(EventDeduplicator& dedupe, const DeviceEvent& event, TimePoint now) 
   return !dedupe.find_duplicate(event, now).has_value();
 }
 
-TEST(EventDeduplicator, TheSameXidFromBothSourcesIsOneEvent) {
+TEST(EventDeduplicator, SameXidFromBothSourcesIsOneEvent) {
   EventDeduplicator dedupe;
   EXPECT_TRUE(is_new(dedupe, xid(EventSource::driver, 79), kNow));
   EXPECT_FALSE(is_new(dedupe, xid(EventSource::kernel_log, 79), kNow + milliseconds(300)));
 }
 
-TEST(EventDeduplicator, TheSameXidTwiceFromOneSourceIsTwoEvents) {
+TEST(EventDeduplicator, RepeatedXidFromOneSourceIsTwoEvents) {
   EventDeduplicator dedupe;
   EXPECT_TRUE(is_new(dedupe, xid(EventSource::driver, 79), kNow));
   EXPECT_TRUE(is_new(dedupe, xid(EventSource::driver, 79), kNow));
@@ -204,7 +205,7 @@ TEST(EventDeduplicator, AnotherXidOrAnotherGpuIsAnotherEvent) {
   EXPECT_TRUE(is_new(dedupe, xid(EventSource::kernel_log, 79, "GPU-b"), kNow));
 }
 
-TEST(EventDeduplicator, LongAfterwardsItHappenedAgain) {
+TEST(EventDeduplicator, LateSecondAccountIsNewEvent) {
   EventDeduplicator dedupe;
   EXPECT_TRUE(is_new(dedupe, xid(EventSource::driver, 79), kNow));
   const TimePoint later = kNow + EventDeduplicator::kMatchWindow + milliseconds(1);

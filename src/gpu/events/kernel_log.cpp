@@ -37,7 +37,7 @@ Result<UniqueFd> open_kernel_log(const std::string& path) {
   const int access = S_ISFIFO(info.st_mode) ? O_RDWR : O_RDONLY;
   auto fd = open_to_read(path, access | O_NONBLOCK);
   if (!fd) return fd;
-  // Earlier records are not news. A FIFO has no end to seek to.
+  // Records from before the start are skipped. A FIFO has no end to seek to.
   static_cast<void>(::lseek(fd->get(), 0, SEEK_END));
   return fd;
 }

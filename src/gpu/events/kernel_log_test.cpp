@@ -65,14 +65,14 @@ TEST_F(KernelLogTest, ALineMayComeInPieces) {
   EXPECT_EQ(xids_, std::vector<std::string>{"0000:3b:00 31"});
 }
 
-TEST_F(KernelLogTest, ALineWithoutAnEndIsNotKeptForEver) {
+TEST_F(KernelLogTest, EndlessLineIsReportedAsTooLong) {
   for (int i = 0; i < 30; ++i) write(std::string(1000, 'x'));
   write("\n4,2,2000,-;NVRM: Xid (PCI:0000:3b:00): 31, x\n");
   EXPECT_EQ(xids_, std::vector<std::string>{"0000:3b:00 31"});
   EXPECT_EQ(lost_, std::vector<std::string>{"a record of the kernel's log was too long to read"});
 }
 
-TEST_F(KernelLogTest, WithoutAWriterItEndsInPeace) {
+TEST_F(KernelLogTest, MissingWriterReportsNoXid) {
   kernel_.reset();
   loop_.make_readable(fd_);
   EXPECT_TRUE(xids_.empty());
@@ -131,7 +131,7 @@ class KernelLogFile : public ::testing::Test {
   const ScratchDirectory directory_;
 };
 
-TEST_F(KernelLogFile, AFifoWithoutAWriterIsNotAtItsEnd) {
+TEST_F(KernelLogFile, FifoWithoutWriterIsNotAtEnd) {
   const std::string path = directory_.in("log");
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   const auto fd = open_kernel_log(path);
@@ -202,7 +202,7 @@ TEST(KernelXid, ARecordHasAHeadAndAMessage) {
 }
 
 // The kernel marks records that others write with another facility than its own.
-TEST(KernelXid, ARecordThatTheKernelDidNotWriteIsNone) {
+TEST(KernelXid, ForeignRecordIsIgnored) {
   for (const char* line : {"12,1234,567890123,-;NVRM: Xid (PCI:0000:3b:00): 79, x", "8,1,2,-;x"}) {
     EXPECT_FALSE(parse_record(line)) << line;
   }

@@ -40,7 +40,7 @@ InventoryState state_after(const InventoryState& before, const Snapshot&);
 // only what differs from before.
 std::vector<Event> changes_between(const InventoryState& before, const InventoryState& after);
 
-// Applies both to one snapshot after the other.
+// Applies both functions to one snapshot after the other.
 class ChangeDetector {
  public:
   std::vector<Event> update(const Snapshot&);

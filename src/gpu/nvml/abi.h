@@ -288,7 +288,7 @@ struct EventData {
 };
 static_assert(sizeof(EventData) == 32);
 
-// As the unsuffixed nvmlEventSetWait writes it.
+// nvmlEventData_t, as the unsuffixed nvmlEventSetWait writes it.
 struct EventDataV1 {
   DeviceHandle device = nullptr;
   unsigned long long type = 0;

@@ -132,7 +132,7 @@ struct Library {
   Api api;
   std::string path;        // of the file that was loaded
   bool simulated = false;  // it has a symbol that no real driver has
-  // Only the simulated library has it: tells whether its time runs otherwise than ours.
+  // Set for the simulated library only: returns whether its time runs otherwise than ours.
   int (*has_own_time)() = nullptr;
 };
 

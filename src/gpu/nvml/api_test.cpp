@@ -10,7 +10,7 @@
 namespace gpuyard::nvml {
 namespace {
 
-TEST(LoadLibrary, AMissingLibraryIsSaidInNvmlsWords) {
+TEST(LoadLibrary, MissingLibraryIsReportedInNvmlText) {
   RecordProperty("contract", "A14 E13");
   const auto library = load_library("");
   if (library.ok()) GTEST_SKIP() << "this machine has an NVML";
@@ -36,7 +36,7 @@ TEST(LoadLibrary, MissingSymbolsReturnFunctionNotFound) {
 }
 
 // A misspelt name in the table would be "not supported" for ever.
-TEST(LoadLibrary, EverySymbolWeAskForIsInTheSimulatedLibrary) {
+TEST(LoadLibrary, SimulatedLibraryHasEverySymbol) {
   auto library = load_library(SIM_NVML_LIBRARY);
   ASSERT_TRUE(library.ok()) << library.error().message;
   EXPECT_TRUE(library->simulated);
@@ -52,13 +52,13 @@ TEST(LoadLibrary, EverySymbolWeAskForIsInTheSimulatedLibrary) {
 
 namespace {
 
-TEST(Codes, TheTwoTextsThatToolsMatchOnAreNvmlsOwn) {
+TEST(Codes, TextsMatchedByToolsAreNvmls) {
   RecordProperty("contract", "E13");
   EXPECT_EQ(text_of(kLibraryNotFound), "NVML Shared Library Not Found");
   EXPECT_EQ(text_of(kUnknown), "Unknown Error");
 }
 
-TEST(Codes, EveryCodeOfTheInterfaceHasWordsOfItsOwn) {
+TEST(Codes, EveryCodeHasDistinctText) {
   std::set<std::string_view> texts;
   for (ReturnCode code = kSuccess; code <= kResetTypeNotSupported; ++code) {
     EXPECT_TRUE(texts.insert(text_of(code)).second) << code << ": " << text_of(code);

@@ -215,8 +215,8 @@ Result<std::int64_t> read_total_energy(const Api& api, DeviceHandle device) {
   unsigned long long millijoules = 0;
   const ReturnCode code = api.total_energy_consumption(device, &millijoules);
   if (code != kSuccess) return call_error(code, kAction);
-  constexpr auto kLargest = 1ULL << 53U;  // a larger number means "not available"
-  if (millijoules > kLargest) return call_error(kNoData, kAction);
+  constexpr auto kMaxMillijoules = 1ULL << 53U;  // a larger number means "not available"
+  if (millijoules > kMaxMillijoules) return call_error(kNoData, kAction);
   return static_cast<std::int64_t>(millijoules);
 }
 

@@ -30,7 +30,7 @@ const Setting kSettings[] = {power_limit(300'000),
 
 class NvmlControl : public ::testing::Test {
  protected:
-  Result<SettingState> look(SettingKind kind) { return read_device_setting(api_, device_, kind); }
+  Result<SettingState> read(SettingKind kind) { return read_device_setting(api_, device_, kind); }
   Result<void> apply(const Setting& setting) {
     return write_device_setting(api_, device_, setting);
   }
@@ -40,7 +40,7 @@ class NvmlControl : public ::testing::Test {
 };
 
 TEST_F(NvmlControl, PowerLimitIncludesDefaultAndRange) {
-  EXPECT_EQ(*look(SettingKind::power_limit), (SettingState{SettingValue{700'000, 700'000},
+  EXPECT_EQ(*read(SettingKind::power_limit), (SettingState{SettingValue{700'000, 700'000},
                                                            SettingValue{650'000, 650'000},
                                                            SettingValue{200'000, 700'000},
                                                            {}}));
@@ -48,35 +48,35 @@ TEST_F(NvmlControl, PowerLimitIncludesDefaultAndRange) {
 
 // Locked clocks cannot be read; only their range is known.
 TEST_F(NvmlControl, ClockRangeSpansAllMemoryClocks) {
-  EXPECT_EQ(*look(SettingKind::gpu_clocks), (SettingState{{}, {}, SettingValue{210, 1980}, {}}));
-  EXPECT_EQ(*look(SettingKind::memory_clocks),
+  EXPECT_EQ(*read(SettingKind::gpu_clocks), (SettingState{{}, {}, SettingValue{210, 1980}, {}}));
+  EXPECT_EQ(*read(SettingKind::memory_clocks),
             (SettingState{{}, {}, SettingValue{1593, 2619}, {}}));
 }
 
 TEST_F(NvmlControl, ALongListOfClocksIsReadWhole) {
   settings.graphics_clocks.clear();
   for (unsigned mhz = 3000; mhz > 1500; --mhz) settings.graphics_clocks.push_back(mhz);
-  EXPECT_EQ(look(SettingKind::gpu_clocks)->allowed, (SettingValue{210, 3000}));
+  EXPECT_EQ(read(SettingKind::gpu_clocks)->allowed, (SettingValue{210, 3000}));
 }
 
 TEST_F(NvmlControl, UnsupportedClockQueryLeavesRangeOpen) {
   fake.codes["memory_clocks"] = kNotSupported;
-  EXPECT_EQ(*look(SettingKind::gpu_clocks), SettingState{});
-  EXPECT_EQ(*look(SettingKind::memory_clocks), SettingState{});
+  EXPECT_EQ(*read(SettingKind::gpu_clocks), SettingState{});
+  EXPECT_EQ(*read(SettingKind::memory_clocks), SettingState{});
 }
 
 TEST_F(NvmlControl, ModesAreRead) {
   settings.persistence = 1;
   settings.compute_mode = 3;
-  EXPECT_EQ(look(SettingKind::persistence)->now, (SettingValue{1, 1}));
-  EXPECT_EQ(look(SettingKind::compute_mode)->now, (SettingValue{3, 3}));
+  EXPECT_EQ(read(SettingKind::persistence)->now, (SettingValue{1, 1}));
+  EXPECT_EQ(read(SettingKind::compute_mode)->now, (SettingValue{3, 3}));
 }
 
 TEST_F(NvmlControl, PendingEccShowsRequestedAndCurrentMode) {
-  EXPECT_EQ(*look(SettingKind::ecc),
+  EXPECT_EQ(*read(SettingKind::ecc),
             (SettingState{SettingValue{1, 1}, SettingValue{1, 1}, {}, {}}));
   settings.ecc_pending = 0;
-  EXPECT_EQ(*look(SettingKind::ecc),
+  EXPECT_EQ(*read(SettingKind::ecc),
             (SettingState{SettingValue{0, 0}, SettingValue{1, 1}, {}, SettingValue{1, 1}}));
 }
 
@@ -84,8 +84,8 @@ TEST_F(NvmlControl, UnavailableDefaultsAndLimitsStayEmpty) {
   fake.codes = {
       {"default_limit", kNotSupported}, {"constraints", kUnknown}, {"default_ecc", kUnknown}};
   fake.limit_mw = UINT_MAX;
-  EXPECT_EQ(*look(SettingKind::power_limit), SettingState{});
-  EXPECT_FALSE(look(SettingKind::ecc)->by_default);
+  EXPECT_EQ(*read(SettingKind::power_limit), SettingState{});
+  EXPECT_FALSE(read(SettingKind::ecc)->by_default);
 }
 
 TEST_F(NvmlControl, EverySettingReachesItsSetterWithItsNumbers) {
@@ -117,7 +117,7 @@ TEST_F(NvmlControl, ErrorNamesOperationAndNvmlText) {
             (Error{Errc::denied, "setting the power limit to 300 W: Insufficient Permissions"}));
   EXPECT_EQ(apply(unlocked(SettingKind::gpu_clocks)).error(),
             (Error{Errc::unsupported, "resetting the GPU clocks: Not Supported"}));
-  EXPECT_EQ(look(SettingKind::persistence).error(),
+  EXPECT_EQ(read(SettingKind::persistence).error(),
             (Error{Errc::device_lost, "reading the persistence mode: GPU is lost"}));
   EXPECT_EQ(clear_ecc_counter(api_, device_, EccCounter::lifetime).error(),
             (Error{Errc::conflict, "clearing the aggregate ECC errors: In use by another client"}));
@@ -154,7 +154,7 @@ TEST_F(NvmlControl, EveryReturnCodeKeepsItsMeaningThroughEveryCall) {
   }
 }
 
-TEST_F(NvmlControl, ALibraryWithoutASetterLacksThatSettingAlone) {
+TEST_F(NvmlControl, MissingSetterDisablesItsSettingOnly) {
   RecordProperty("contract", "B17");
   api_.set_memory_clocks = {};
   EXPECT_EQ(apply(memory_clocks(1593, 2619)).error().code, Errc::unsupported);

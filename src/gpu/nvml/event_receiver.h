@@ -1,5 +1,5 @@
-// Waits for NVML's events with one set for all open GPUs. A lost GPU makes the wait of a whole set
-// fail at once, for ever; the set is then rebuilt without that GPU.
+// Waits for NVML's events with one set for all open GPUs. A lost GPU makes every wait of the whole
+// set fail at once; the set is then rebuilt without that GPU.
 #pragma once
 
 #include <deque>
@@ -26,7 +26,7 @@ class EventReceiver {
   // Frees the set; call it while the driver is still open.
   void close();
 
-  // How long after a failed registration a GPU is tried again.
+  // The time after a failed registration until the GPU is tried again.
   static constexpr Duration kRegistrationRetryDelay = std::chrono::seconds(10);
 
  private:

@@ -125,7 +125,7 @@ TEST_F(EventReceiverTest, UnknownSupportRegistersXidEvents) {
   EXPECT_EQ(event_driver.registered[0], kEventXid);
 }
 
-TEST_F(EventReceiverTest, ALibraryWithoutEventsSaysSoOnceAndForAll) {
+TEST_F(EventReceiverTest, LibraryWithoutEventsIsUnsupported) {
   api_.event_set_wait = {};
   EXPECT_EQ(next().error().code, Errc::unsupported);
   api_ = event_api();
@@ -156,7 +156,7 @@ TEST_F(EventReceiverTest, LostGpuIsReportedOnceAndOthersContinue) {
   EXPECT_EQ(event_driver.freed, 1);
 }
 
-TEST_F(EventReceiverTest, AWaitThatAlwaysFailsIsAnErrorEachTime) {
+TEST_F(EventReceiverTest, FailingWaitIsErrorEachTime) {
   event_driver.wait_code = kUnknown;
   for (int i = 0; i < 5; ++i) EXPECT_FALSE(next().ok());
   event_driver.wait_code = kSuccess;

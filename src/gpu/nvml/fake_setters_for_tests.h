@@ -24,7 +24,7 @@ struct FakeSettings {
 
 inline FakeSettings settings;
 
-inline ReturnCode note(const char* call, const std::vector<unsigned>& arguments) {
+inline ReturnCode record_call(const char* call, const std::vector<unsigned>& arguments) {
   std::string line = call;
   for (const unsigned argument : arguments) line += " " + std::to_string(argument);
   settings.calls.push_back(line);
@@ -80,20 +80,23 @@ inline void add_getters(Api& api) {
 }
 
 inline void add_setters(Api& api) {
-  api.set_power_limit = {[](DeviceHandle, unsigned mw) { return note("set_power_limit", {mw}); }};
+  api.set_power_limit = {
+      [](DeviceHandle, unsigned mw) { return record_call("set_power_limit", {mw}); }};
   api.set_gpu_clocks = {
-      [](DeviceHandle, unsigned a, unsigned b) { return note("set_gpu_clocks", {a, b}); }};
-  api.reset_gpu_clocks = {[](DeviceHandle) { return note("reset_gpu_clocks", {}); }};
-  api.set_memory_clocks = {
-      [](DeviceHandle, unsigned a, unsigned b) { return note("set_memory_clocks", {a, b}); }};
-  api.reset_memory_clocks = {[](DeviceHandle) { return note("reset_memory_clocks", {}); }};
+      [](DeviceHandle, unsigned a, unsigned b) { return record_call("set_gpu_clocks", {a, b}); }};
+  api.reset_gpu_clocks = {[](DeviceHandle) { return record_call("reset_gpu_clocks", {}); }};
+  api.set_memory_clocks = {[](DeviceHandle, unsigned a, unsigned b) {
+    return record_call("set_memory_clocks", {a, b});
+  }};
+  api.reset_memory_clocks = {[](DeviceHandle) { return record_call("reset_memory_clocks", {}); }};
   api.set_persistence_mode = {
-      [](DeviceHandle, unsigned mode) { return note("set_persistence_mode", {mode}); }};
+      [](DeviceHandle, unsigned mode) { return record_call("set_persistence_mode", {mode}); }};
   api.set_compute_mode = {
-      [](DeviceHandle, unsigned mode) { return note("set_compute_mode", {mode}); }};
-  api.set_ecc_mode = {[](DeviceHandle, unsigned mode) { return note("set_ecc_mode", {mode}); }};
+      [](DeviceHandle, unsigned mode) { return record_call("set_compute_mode", {mode}); }};
+  api.set_ecc_mode = {
+      [](DeviceHandle, unsigned mode) { return record_call("set_ecc_mode", {mode}); }};
   api.clear_ecc_counts = {
-      [](DeviceHandle, unsigned counter) { return note("clear_ecc_counts", {counter}); }};
+      [](DeviceHandle, unsigned counter) { return record_call("clear_ecc_counts", {counter}); }};
 }
 
 // Makes a table in which every call succeeds, setters too; resets the fake.

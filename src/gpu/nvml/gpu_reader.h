@@ -55,7 +55,7 @@ class GpuReader {
   PlausibilityFilter plausibility_filter_;
   bool power_bounds_read_ = false;  // queried once, whatever the result was
   Gpm gpm_;
-  ProcessLists processes_;
+  ProcessListReader processes_;
 };
 
 }  // namespace gpuyard::nvml

@@ -28,7 +28,7 @@ Missing why(const Sample& sample, Metric metric, std::uint16_t index = 0) {
 }
 
 // True for codes that a probe does not treat as a failure.
-bool is_an_answer(Probe probe, ReturnCode code) {
+bool is_expected_code(Probe probe, ReturnCode code) {
   if (probe == Probe::retired_pages) return code == kInsufficientSize;  // "there are so many"
   if (probe == Probe::ecc_places) return code == kInvalidArgument;      // "there is no such place"
   return false;
@@ -38,7 +38,7 @@ TEST(GpuReader, EveryErrorCodeBecomesMissingReason) {
   const Api api = uniform_api();
   ProbeSet::all().each([&](Probe probe) {
     for (ReturnCode code = kUninitialized; code <= kResetTypeNotSupported; ++code) {
-      if (is_an_answer(probe, code)) continue;
+      if (is_expected_code(probe, code)) continue;
       uniform_code = code;
       const Sample sample = read(api, {probe});
       for (const Metric metric : row_of(probe).fills) {
@@ -87,7 +87,7 @@ TEST(GpuReader, UnsupportedProbeIsNotRetriedSoon) {
   EXPECT_EQ(asked, 1);
 }
 
-TEST(SupportCache, ForgetsAfterAWhileBecauseAModeMayHaveChanged) {
+TEST(SupportCache, UnsupportedMetricIsRetriedAfterDelay) {
   SupportCache memory;
   constexpr TimePoint kNow{std::chrono::seconds(100)};
   EXPECT_FALSE(memory.is_unsupported(Metric::gpm_sm, kNow));
@@ -136,7 +136,7 @@ TEST(GpuReader, EachFanHasItsReading) {
   EXPECT_EQ(sample.all(Metric::fan_speed).size(), 2U);
 }
 
-TEST(GpuReader, NoFanIsNotSupportedNotAFanThatStands) {
+TEST(GpuReader, AbsentFanIsNotSupported) {
   Api api;
   api.fan_count.function = [](DeviceHandle, unsigned* out) { return *out = 0, kSuccess; };
   EXPECT_EQ(why(read(api, {Probe::fans}), Metric::fan_speed).reason, MissingReason::not_supported);
@@ -148,7 +148,7 @@ TEST(GpuReader, AnOldLibraryKnowsTheFirstFanOnly) {
   EXPECT_EQ(*read(api, {Probe::fans}).number(Metric::fan_speed), 44);
 }
 
-TEST(GpuReader, TheNumaNodeIsTheOneWithTheNearestMemory) {
+TEST(GpuReader, NumaNodeHasNearestMemory) {
   Api api;
   api.numa_node.function = [](DeviceHandle, unsigned* out) { return *out = 9, kSuccess; };
   EXPECT_EQ(*read(api, {Probe::inventory}).number(Metric::numa_node), 9) << "of its own memory";
@@ -164,7 +164,7 @@ TEST(GpuReader, TheNumaNodeIsTheOneWithTheNearestMemory) {
   EXPECT_EQ(*read(api, {Probe::inventory}).number(Metric::numa_node), 9) << "two are as near";
 }
 
-TEST(GpuReader, TheLinksEndWhereTheDriverKnowsNoMore) {
+TEST(GpuReader, LinkRowsEndAtLastKnownLink) {
   Api api;
   api.nvlink_state.function = [](DeviceHandle, unsigned link, unsigned* out) {
     if (link >= 12) return kInvalidArgument;
@@ -200,7 +200,7 @@ TEST(GpuReader, RetiredPagesAreCountedWithoutAddresses) {
   EXPECT_EQ(*sample.number(Metric::retired_pages_double_bit), 3);
 }
 
-TEST(GpuReader, APerformanceStateThatIsUnknownIsNotState32) {
+TEST(GpuReader, UnknownPerformanceStateIsFailed) {
   Api api;
   api.performance_state.function = [](DeviceHandle, int* out) { return *out = 32, kSuccess; };
   EXPECT_EQ(why(read(api, {Probe::performance_state}), Metric::performance_state).reason,
@@ -224,7 +224,7 @@ TEST(GpuReader, AnImpossiblePowerIsMissing) {
   EXPECT_EQ(found, (Missing{MissingReason::failed, kImplausible}));
 }
 
-TEST(GpuReader, PowerFarBeyondTheBoardsHighestLimitIsMissing) {
+TEST(GpuReader, PowerFarAboveMaxLimitIsMissing) {
   EXPECT_EQ(why(read(with_power(2'100'001), {Probe::power}), Metric::power_draw).detail,
             kImplausible);
   const Sample spike = read(with_power(2'100'000), {Probe::power});
@@ -253,7 +253,7 @@ TEST(GpuReader, AMaskKeepsAllItsBits) {
   }
 }
 
-TEST(GpuReader, AllOnesAreNoNumberAlsoInALargerType) {
+TEST(GpuReader, AllOnesInLargerTypeAreImplausible) {
   Api api;
   static unsigned long long count = 0;
   api.total_ecc_errors.function = [](DeviceHandle, unsigned, unsigned, unsigned long long* out) {
@@ -293,7 +293,7 @@ TEST(GpuReader, OnlyTheBytesOfAFieldsTypeCount) {
   EXPECT_EQ(*read(api, {Probe::memory_temperature}).number(Metric::temperature_memory), 77);
 }
 
-TEST(GpuReader, AFieldThatTheDriverForgetsIsNotZero) {
+TEST(GpuReader, OmittedFieldIsNotZero) {
   Api api;
   api.field_values.function = [](DeviceHandle, int, FieldValue*) { return kSuccess; };
   EXPECT_EQ(why(read(api, {Probe::power_fields}), Metric::power_draw_instant).reason,
@@ -309,7 +309,7 @@ TEST(ThrottleTimeFields, MovedBetweenVersionsOfTheLibrary) {
   EXPECT_EQ(throttle_time_fields(13020).power_brake, 271U);
 }
 
-TEST(GpuReader, OfAnUnknownLibraryTheMovedFieldsAreNotRead) {
+TEST(GpuReader, UnknownLibrarySkipsMovedFields) {
   Api api;
   api.field_values.function = [](DeviceHandle, int, FieldValue*) {
     ADD_FAILURE() << "asked";
@@ -422,7 +422,7 @@ TEST_F(GpmTest, EarlyReadKeepsPreviousSample) {
   EXPECT_NE(read_after(milliseconds(100)).number(Metric::gpm_tensor), nullptr);
 }
 
-TEST_F(GpmTest, TheNewerSampleIsTheOlderOneNextTime) {
+TEST_F(GpmTest, NewerSampleBecomesOlderAtNextRead) {
   read_after(milliseconds(0));
   read_after(milliseconds(100));
   const GpmSample newer = gpm_driver.newer;
@@ -460,7 +460,7 @@ TEST(Gpm, GivesItsSamplesBack) {
   EXPECT_EQ(gpm_driver.freed, 2);
 }
 
-TEST(Gpm, OfAGpuBeforeHopperIsNotSupported) {
+TEST(Gpm, GpuBeforeHopperIsNotSupported) {
   Api api = gpm_api();
   api.gpm_support.function = [](DeviceHandle, GpmSupport* out) {
     return out->supported = 0, kSuccess;

@@ -75,12 +75,12 @@ TEST_F(NvmlBackendTest, NotSupportedIsAMissingReadingNotZero) {
   EXPECT_EQ(missing(sample, Metric::utilization_gpu).reason, MissingReason::not_supported);
 }
 
-TEST_F(NvmlBackendTest, AnOlderDriversTemperatureIsReadWithTheOlderCall) {
+TEST_F(NvmlBackendTest, OlderDriverTemperatureUsesOlderCall) {
   fake.codes["temperature_v"] = kFunctionNotFound;
   EXPECT_EQ(*read({Probe::temperature}).number(Metric::temperature_core), 61);
 }
 
-TEST_F(NvmlBackendTest, AFrozenGpuIsBelowZeroNotFourBillionDegrees) {
+TEST_F(NvmlBackendTest, NegativeTemperatureIsRead) {
   fake.celsius = -5;
   EXPECT_EQ(*read({Probe::temperature}).number(Metric::temperature_core), -5);
 }
@@ -117,7 +117,7 @@ TEST_F(NvmlBackendTest, ReadingTimePrecedesDriverCall) {
   EXPECT_LE(sample.find(Metric::power_draw)->taken, inside_the_call);
 }
 
-TEST_F(NvmlBackendTest, TwoGpusWithOneUuidAreNotMixedUp) {
+TEST_F(NvmlBackendTest, SecondGpuWithSameUuidHasFault) {
   Api api = healthy_api();
   api.uuid = {[](DeviceHandle, char* out, unsigned size) {
     return put_text("uuid", "GPU-same", out, size);
@@ -129,7 +129,7 @@ TEST_F(NvmlBackendTest, TwoGpusWithOneUuidAreNotMixedUp) {
   EXPECT_EQ(fleet->devices[1].fault->detail, "another GPU has the same UUID");
 }
 
-TEST_F(NvmlBackendTest, AGpuWithoutAUuidIsListedWithItsReason) {
+TEST_F(NvmlBackendTest, GpuWithoutUuidIsListedWithReason) {
   Api api = healthy_api();
   api.uuid = {
       [](DeviceHandle, char* out, unsigned size) { return put_text("uuid", "", out, size); }};
@@ -137,7 +137,7 @@ TEST_F(NvmlBackendTest, AGpuWithoutAUuidIsListedWithItsReason) {
   EXPECT_EQ(enumerate(backend)->devices[0].fault->detail, "the driver reports no UUID for it");
 }
 
-TEST_F(NvmlBackendTest, AGpuThatWouldNotOpenMayOpenLater) {
+TEST_F(NvmlBackendTest, FailedOpenMaySucceedLater) {
   fake.handle_codes[0] = kUnknown;
   ASSERT_TRUE(enumerate(backend_).ok());
   fake.handle_codes.clear();
@@ -145,7 +145,7 @@ TEST_F(NvmlBackendTest, AGpuThatWouldNotOpenMayOpenLater) {
   EXPECT_NE(backend_.read("GPU-0", {Probe::power}).number(Metric::power_draw), nullptr);
 }
 
-TEST_F(NvmlBackendTest, NonsenseFromTheDriverIsAFailureNotAReading) {
+TEST_F(NvmlBackendTest, NonsenseFromDriverIsFailure) {
   fake.memory.free = fake.memory.total + 1;
   fake.utilization.gpu = 101;
   const Sample sample = read({Probe::memory, Probe::utilization});
@@ -173,7 +173,7 @@ TEST_F(NvmlBackendTest, UnopenedGpuIsListedWithFault) {
   EXPECT_FALSE(fleet->devices[1].fault.has_value());
 }
 
-TEST_F(NvmlBackendTest, AGpuWithoutANameIsListedWithItsReason) {
+TEST_F(NvmlBackendTest, GpuWithoutNameIsListedWithReason) {
   fake.codes["name"] = kGpuIsLost;
   const auto fleet = enumerate(backend_);
   ASSERT_TRUE(fleet.ok());
@@ -217,14 +217,14 @@ TEST_F(NvmlBackendTest, FailedDeviceCountLeavesUninitialised) {
   EXPECT_EQ(fake.shutdowns, 1);
 }
 
-TEST_F(NvmlBackendTest, NvmlIsInitialisedOnceHoweverOftenItIsEnumerated) {
+TEST_F(NvmlBackendTest, RepeatedEnumerationInitialisesNvmlOnce) {
   RecordProperty("contract", "E5");
   ASSERT_TRUE(enumerate(backend_).ok());
   ASSERT_TRUE(enumerate(backend_).ok());
   EXPECT_EQ(fake.inits, 1);
 }
 
-TEST_F(NvmlBackendTest, ShutdownHappensOnceAndOnlyAfterASuccessfulInit) {
+TEST_F(NvmlBackendTest, ShutdownRunsOnceAfterSuccessfulInit) {
   RecordProperty("contract", "E5 E10");
   backend_.shutdown();
   EXPECT_EQ(fake.shutdowns, 0);

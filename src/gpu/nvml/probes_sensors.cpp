@@ -41,8 +41,8 @@ void read_memory(const Api& api, DeviceHandle device, Recorder record) {
   }
   record.value(Metric::memory_total, memory.total);
   record.value(Metric::memory_free, memory.free);
-  // Not `used`: one layout of this struct includes the driver's reserve in it and the other does
-  // not; total - free has the same meaning in both.
+  // total - free has the same meaning in both layouts of this struct; `used` includes the driver's
+  // reserve in one of them only.
   record.value(Metric::memory_used, memory.total - memory.free);
   if (!has_reserved) return record.missing(Metric::memory_reserved, kNotSupported);
   record.value(Metric::memory_reserved, memory.reserved);

@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 // Six links, of which the fourth is down.
-Api linked() {
+Api linked_api() {
   Api api;
   api.nvlink_state.function = [](DeviceHandle, unsigned link, unsigned* active) {
     if (link >= 6) return kInvalidArgument;
@@ -33,7 +33,7 @@ std::vector<std::string> peers(const Api& api) {
 }
 
 TEST(NvlinkPeers, AreTheGpusAtTheOtherEnds) {
-  Api api = linked();
+  Api api = linked_api();
   api.nvlink_remote_type.function = [](DeviceHandle, unsigned, unsigned* kind) {
     return *kind = kNvlinkToGpu, kSuccess;
   };
@@ -41,11 +41,11 @@ TEST(NvlinkPeers, AreTheGpusAtTheOtherEnds) {
 }
 
 TEST(NvlinkPeers, AnOldDriverNamesThemToo) {
-  EXPECT_THAT(peers(linked()), ElementsAre("0000:01:00.0", "0000:02:00.0", "0000:03:00.0"));
+  EXPECT_THAT(peers(linked_api()), ElementsAre("0000:01:00.0", "0000:02:00.0", "0000:03:00.0"));
 }
 
 TEST(NvlinkPeers, ASwitchNeedsNoAddress) {
-  Api api = linked();
+  Api api = linked_api();
   api.nvlink_remote_pci.function = nullptr;
   api.nvlink_remote_type.function = [](DeviceHandle, unsigned, unsigned* kind) {
     return *kind = kNvlinkToSwitch, kSuccess;
@@ -54,7 +54,7 @@ TEST(NvlinkPeers, ASwitchNeedsNoAddress) {
 }
 
 TEST(NvlinkPeers, ACpuIsNoPeer) {
-  Api api = linked();
+  Api api = linked_api();
   api.nvlink_remote_type.function = [](DeviceHandle, unsigned, unsigned* kind) {
     return *kind = 1, kSuccess;
   };
@@ -62,7 +62,7 @@ TEST(NvlinkPeers, ACpuIsNoPeer) {
 }
 
 TEST(NvlinkPeers, ALinkThatIsDownLeadsNowhere) {
-  Api api = linked();
+  Api api = linked_api();
   api.nvlink_state.function = [](DeviceHandle, unsigned, unsigned* active) {
     return *active = 0, kSuccess;
   };

@@ -42,7 +42,7 @@ Entries query_processes(const ListCall& call, DeviceHandle device) {
   if (code != kInsufficientSize) return {code, 0, {}};
   Entries entries;
   for (int attempt = 0; attempt < 2; ++attempt) {
-    entries = query_once(call, device, std::min(count, ProcessLists::kMaxProcesses) + kSlack);
+    entries = query_once(call, device, std::min(count, ProcessListReader::kMaxProcesses) + kSlack);
     if (entries.code != kInsufficientSize) break;
     count = entries.count;
   }
@@ -64,9 +64,9 @@ std::size_t stride_of(const Entries& entries) {
 void add(Processes& processes, const std::byte* entry, ProcessKind kind) {
   ProcessInfoV1 info;  // all layouts begin with it
   std::memcpy(&info, entry, sizeof info);
-  constexpr unsigned long long kLargest = 1ULL << 53U;
+  constexpr unsigned long long kMaxMemoryBytes = 1ULL << 53U;
   GpuProcess process{info.pid, kind, {}, {}};
-  if (info.used_memory <= kLargest) {
+  if (info.used_memory <= kMaxMemoryBytes) {
     process.memory_bytes = static_cast<std::int64_t>(info.used_memory);
   }
   const auto [known, added] = processes.try_emplace(info.pid, process);
@@ -103,7 +103,7 @@ void add_utilization(const Api& api, DeviceHandle device, unsigned long long& la
                      Processes& processes) {
   unsigned count = 0;
   if (api.process_utilization(device, nullptr, &count, last_seen_us) != kInsufficientSize) return;
-  count = std::min(count, ProcessLists::kMaxProcesses) + kSlack;
+  count = std::min(count, ProcessListReader::kMaxProcesses) + kSlack;
   std::vector<ProcessUtilization> samples(count);
   if (api.process_utilization(device, samples.data(), &count, last_seen_us) != kSuccess) return;
   samples.resize(std::min<std::size_t>(count, samples.size()));
@@ -119,7 +119,7 @@ void add_utilization(const Api& api, DeviceHandle device, unsigned long long& la
 
 // Puts the sum into its row, unless the driver does not report the memory of one of them.
 void sum_memory(const Processes& processes, Recorder& record) {
-  constexpr std::int64_t kLargestSum = std::int64_t{1} << 60U;  // whatever a driver says
+  constexpr std::int64_t kMaxMemorySum = std::int64_t{1} << 60U;  // whatever a driver says
   std::int64_t sum = 0;
   for (const auto& [pid, process] : processes) {
     if (!process.memory_bytes) {
@@ -127,7 +127,7 @@ void sum_memory(const Processes& processes, Recorder& record) {
           Metric::processes_memory,
           {MissingReason::not_supported, "the driver does not report the memory of every process"});
     }
-    sum = std::min(sum + *process.memory_bytes, kLargestSum);
+    sum = std::min(sum + *process.memory_bytes, kMaxMemorySum);
   }
   record.value(Metric::processes_memory, sum);
 }
@@ -145,7 +145,7 @@ std::vector<GpuProcess> largest(const Processes& processes) {
 
 }  // namespace
 
-void ProcessLists::read(const Api& api, DeviceHandle device, Recorder record) {
+void ProcessListReader::read(const Api& api, DeviceHandle device, Recorder record) {
   Processes processes;
   read_kind(api.compute_processes, device, ProcessKind::compute, processes, record);
   read_kind(api.graphics_processes, device, ProcessKind::graphics, processes, record);

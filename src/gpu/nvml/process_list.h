@@ -12,7 +12,7 @@
 namespace gpuyard::nvml {
 
 // Keeps the time up to which the utilisation of processes has been read.
-class ProcessLists {
+class ProcessListReader {
  public:
   // A longer list is a mistake of the driver, not an answer.
   static constexpr unsigned kMaxProcesses = 65536;

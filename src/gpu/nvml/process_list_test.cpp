@@ -59,7 +59,7 @@ Api process_api() {
   return api;
 }
 
-class ProcessListsTest : public ::testing::Test {
+class ProcessListReaderTest : public ::testing::Test {
  protected:
   Sample read() {
     Sample sample;
@@ -73,10 +73,10 @@ class ProcessListsTest : public ::testing::Test {
 
   Api api_ = process_api();
   SupportCache support_;
-  ProcessLists lists_;
+  ProcessListReader lists_;
 };
 
-TEST_F(ProcessListsTest, AnIdleGpuHasAnEmptyListNotNone) {
+TEST_F(ProcessListReaderTest, IdleGpuHasEmptyList) {
   const Sample sample = read();
   EXPECT_EQ(*sample.number(Metric::processes_compute), 0);
   EXPECT_EQ(*sample.number(Metric::processes_graphics), 0);
@@ -84,7 +84,7 @@ TEST_F(ProcessListsTest, AnIdleGpuHasAnEmptyListNotNone) {
   EXPECT_TRUE(sample.processes()->processes()->empty());
 }
 
-TEST_F(ProcessListsTest, TheLengthOfAnEntryIsMeasured) {
+TEST_F(ProcessListReaderTest, TheLengthOfAnEntryIsMeasured) {
   process_driver.compute = {{101, 5000}, {102, 4000}, {103, 3000}};
   for (const std::size_t stride : {16U, 24U, 32U}) {
     process_driver.stride = stride;
@@ -95,33 +95,33 @@ TEST_F(ProcessListsTest, TheLengthOfAnEntryIsMeasured) {
   }
 }
 
-TEST_F(ProcessListsTest, AnUnknownLayoutIsAFailureNotGarbage) {
+TEST_F(ProcessListReaderTest, AnUnknownLayoutIsAFailureNotGarbage) {
   process_driver.compute = {{101, 5000}, {102, 4000}};
   process_driver.stride = 28;
   const Sample sample = read();
   EXPECT_EQ(sample.find(Metric::processes_compute)->missing()->reason, MissingReason::failed);
 }
 
-TEST_F(ProcessListsTest, ProcessesThatStartInBetweenAreThere) {
+TEST_F(ProcessListReaderTest, ProcessesThatStartInBetweenAreThere) {
   process_driver.compute = {{101, 5000}};
   process_driver.appear_after_count = 100;  // more than the slack, so the list is read again
   EXPECT_EQ(*read().number(Metric::processes_compute), 101);
 }
 
-TEST_F(ProcessListsTest, UnavailableProcessMemoryIsEmptyNotHuge) {
+TEST_F(ProcessListReaderTest, UnavailableProcessMemoryIsEmptyNotHuge) {
   process_driver.compute = {{101, kMemoryNotAvailable}};
   EXPECT_EQ(processes().at(0).memory_bytes, std::nullopt);
   EXPECT_EQ(read().find(Metric::processes_memory)->missing()->reason, MissingReason::not_supported);
 }
 
-TEST_F(ProcessListsTest, TheMemoryOfAllProcessesIsSummedEachCountedOnce) {
+TEST_F(ProcessListReaderTest, MemorySumCountsEachProcessOnce) {
   EXPECT_EQ(*read().number(Metric::processes_memory), 0);
   process_driver.compute = {{101, 7}, {103, 100}};
   process_driver.graphics = {{101, 9}, {102, 5}};
   EXPECT_EQ(*read().number(Metric::processes_memory), 114);
 }
 
-TEST_F(ProcessListsTest, AProcessThatComputesAndDrawsIsOneProcess) {
+TEST_F(ProcessListReaderTest, ComputeAndGraphicsProcessIsListedOnce) {
   process_driver.compute = {{101, 7}};
   process_driver.graphics = {{101, 9}, {102, 5}};
   const Sample sample = read();
@@ -131,7 +131,7 @@ TEST_F(ProcessListsTest, AProcessThatComputesAndDrawsIsOneProcess) {
                                                   {102, ProcessKind::graphics, 5, {}}}));
 }
 
-TEST_F(ProcessListsTest, LargestMemoryUsersAreListedAndAllCounted) {
+TEST_F(ProcessListReaderTest, LargestMemoryUsersAreListedAndAllCounted) {
   for (unsigned pid = 1; pid <= 10'000; ++pid) process_driver.compute.push_back({pid, pid});
   const Sample sample = read();
   EXPECT_EQ(*sample.number(Metric::processes_compute), 10'000);
@@ -141,7 +141,7 @@ TEST_F(ProcessListsTest, LargestMemoryUsersAreListedAndAllCounted) {
   EXPECT_EQ(listed.back().pid, 10'000U - kMaxListedProcesses + 1);
 }
 
-TEST_F(ProcessListsTest, TheNewestUtilizationOfEachProcessCounts) {
+TEST_F(ProcessListReaderTest, TheNewestUtilizationOfEachProcessCounts) {
   process_driver.compute = {{101, 2}, {102, 1}};
   process_driver.utilization = {
       {101, 2000, 80, 0, 0, 0}, {101, 1000, 5, 0, 0, 0}, {999, 1500, 9, 0, 0, 0}};
@@ -152,7 +152,7 @@ TEST_F(ProcessListsTest, TheNewestUtilizationOfEachProcessCounts) {
   EXPECT_EQ(process_driver.asked_since, 2000U);
 }
 
-TEST_F(ProcessListsTest, HalfAListThatFailsIsNoList) {
+TEST_F(ProcessListReaderTest, HalfAListThatFailsIsNoList) {
   process_driver.compute = {{101, 2}};
   api_.graphics_processes.function = [](DeviceHandle, unsigned*, void*) { return kUnknown; };
   const Sample sample = read();
@@ -161,20 +161,20 @@ TEST_F(ProcessListsTest, HalfAListThatFailsIsNoList) {
   EXPECT_EQ(std::get<Missing>(sample.processes()->value).reason, MissingReason::failed);
 }
 
-TEST_F(ProcessListsTest, AListWithoutComputeProcessesIsNoList) {
+TEST_F(ProcessListReaderTest, AListWithoutComputeProcessesIsNoList) {
   api_.compute_processes.function = [](DeviceHandle, unsigned*, void*) { return kNotSupported; };
   const Sample sample = read();
   EXPECT_EQ(sample.processes()->processes(), nullptr) << "0 processes would be made up";
   EXPECT_EQ(std::get<Missing>(sample.processes()->value).reason, MissingReason::not_supported);
 }
 
-TEST_F(ProcessListsTest, ABoardThatNeverDrawsHasAWholeList) {
+TEST_F(ProcessListReaderTest, BoardWithoutGraphicsHasWholeList) {
   process_driver.compute = {{101, 2}};
   api_.graphics_processes.function = [](DeviceHandle, unsigned*, void*) { return kNotSupported; };
   EXPECT_EQ(read().processes()->processes()->size(), 1U);
 }
 
-TEST_F(ProcessListsTest, ImplausibleProcessCountIsNotAllocated) {
+TEST_F(ProcessListReaderTest, ImplausibleProcessCountIsNotAllocated) {
   api_.compute_processes.function = [](DeviceHandle, unsigned* count, void*) {
     *count = 4'000'000'000U;
     return kInsufficientSize;

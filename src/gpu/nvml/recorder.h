@@ -24,7 +24,7 @@ namespace gpuyard::nvml {
 
 class SupportCache {
  public:
-  // How long "not supported" is remembered; a change of mode may bring a reading back.
+  // The time for which "not supported" is remembered; a change of mode may bring a reading back.
   static constexpr Duration kRetryDelay = std::chrono::minutes(10);
 
   bool is_unsupported(Metric metric, TimePoint now) const {
@@ -53,8 +53,8 @@ class Recorder {
   // Records a number, if it is within the bounds that the catalog has for it.
   template <std::integral Number>
   void value(Metric metric, Number number, std::uint16_t index = 0) {
-    constexpr auto kLargest = std::numeric_limits<std::int64_t>::max();
-    if (is_no_value(number) || std::cmp_greater(number, kLargest)) {
+    constexpr auto kMaxNumber = std::numeric_limits<std::int64_t>::max();
+    if (is_no_value(number) || std::cmp_greater(number, kMaxNumber)) {
       return implausible(metric, index);
     }
     sample_.set(reject_implausible({metric, index, taken_, static_cast<std::int64_t>(number)}));

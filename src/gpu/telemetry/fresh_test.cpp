@@ -13,7 +13,7 @@ using std::chrono::milliseconds;
 
 class FreshReadTest : public TelemetryTest {
  protected:
-  void ask_fresh() {
+  void request_fresh_read() {
     telemetry_.read_fresh({Probe::memory},
                           [this](const SnapshotPtr& result) { results_.push_back(result); });
   }
@@ -28,9 +28,9 @@ TEST_F(FreshReadTest, QueriesDriverAtOnceForRequestedProbesOnly) {
   start(2);
   value_ = 99;
   loop_.advance(milliseconds(500));
-  ask_fresh();
-  ASSERT_EQ(asked_.size(), 2U);
-  EXPECT_EQ(asked_[0].probes, ProbeSet{Probe::memory});
+  request_fresh_read();
+  ASSERT_EQ(pending_requests_.size(), 2U);
+  EXPECT_EQ(pending_requests_[0].probes, ProbeSet{Probe::memory});
   answer();
   ASSERT_EQ(results_.size(), 1U);
   EXPECT_EQ(*memory(0, 1).number(), 99);
@@ -53,12 +53,12 @@ TEST_F(FreshReadTest, ProcessListIsCurrentOrMissing) {
   EXPECT_EQ(result->devices[1].sample.processes()->processes(), nullptr) << "it is an older one";
 }
 
-TEST_F(FreshReadTest, AnOldReadingIsNeverPassedOffAsFresh) {
+TEST_F(FreshReadTest, OldReadingIsTimedOutInFreshRead) {
   RecordProperty("contract", "E1 E2");
   start(2);
   loop_.advance(milliseconds(500));
   stuck_ = "GPU-0";
-  ask_fresh();
+  request_fresh_read();
   answer();
   EXPECT_TRUE(results_.empty());
   loop_.advance(kFreshReadTimeout);
@@ -67,15 +67,15 @@ TEST_F(FreshReadTest, AnOldReadingIsNeverPassedOffAsFresh) {
   EXPECT_NE(memory(0, 1).number(), nullptr);
 }
 
-TEST_F(FreshReadTest, AnAnswerUnderWaySinceBeforeDoesNotCount) {
+TEST_F(FreshReadTest, EarlierQueryReplyIsNotFresh) {
   start(1);
   loop_.advance(kFastInterval);  // the tick's query is pending
   loop_.advance(milliseconds(10));
-  const ReadRequest tick = asked_.front();
+  const ReadRequest tick = pending_requests_.front();
   const Sample old = sample(tick);  // read before the fresh read was requested
   loop_.advance(milliseconds(10));
-  ask_fresh();
-  asked_.clear();
+  request_fresh_read();
+  pending_requests_.clear();
   telemetry_.on_reply({tick.id, tick.device, old});
   EXPECT_TRUE(results_.empty());
   answer();
@@ -85,10 +85,10 @@ TEST_F(FreshReadTest, AnAnswerUnderWaySinceBeforeDoesNotCount) {
 TEST_F(FreshReadTest, ConcurrentCallersShareNextRead) {
   start(1);
   loop_.advance(milliseconds(500));
-  ask_fresh();
-  ask_fresh();
-  ask_fresh();
-  EXPECT_EQ(asked_.size(), 1U);
+  request_fresh_read();
+  request_fresh_read();
+  request_fresh_read();
+  EXPECT_EQ(pending_requests_.size(), 1U);
   loop_.advance(milliseconds(1));
   value_ = 50;
   answer();
@@ -101,7 +101,7 @@ TEST_F(FreshReadTest, UnresponsiveGpuDoesNotDelayResult) {
   start(2);
   stuck_ = "GPU-0";
   pass(std::chrono::seconds(3));
-  ask_fresh();
+  request_fresh_read();
   answer();
   ASSERT_EQ(results_.size(), 1U) << "answered at once, without the deadline";
   EXPECT_EQ(memory(0, 0).missing()->reason, MissingReason::timed_out);
@@ -111,7 +111,7 @@ TEST_F(FreshReadTest, UnresponsiveGpuDoesNotDelayResult) {
 TEST_F(FreshReadTest, MissingDriverPostsEmptyResult) {
   RecordProperty("contract", "E6");
   telemetry_.on_no_driver(init_error("Driver Not Loaded"));
-  ask_fresh();
+  request_fresh_read();
   EXPECT_TRUE(results_.empty());
   loop_.run_posted();
   ASSERT_EQ(results_.size(), 1U);
@@ -121,13 +121,13 @@ TEST_F(FreshReadTest, MissingDriverPostsEmptyResult) {
 TEST_F(FreshReadTest, HostExitFailsPendingRead) {
   start(1);
   loop_.advance(milliseconds(500));
-  ask_fresh();
+  request_fresh_read();
   telemetry_.on_host_down("driver-host exited");
   ASSERT_EQ(results_.size(), 1U);
   EXPECT_EQ(memory(0, 0).missing()->reason, MissingReason::failed);
 }
 
-TEST_F(FreshReadTest, ACallerMayAskAgainFromItsAnswer) {
+TEST_F(FreshReadTest, CallbackMayRequestAnotherRead) {
   start(1);
   loop_.advance(milliseconds(500));
   int answers = 0;

@@ -18,7 +18,7 @@ TEST(PollState, NextIsEmptyWithoutDueProbes) {
   EXPECT_TRUE(PollState(kGpu).next_probes().empty());
 }
 
-TEST(PollState, TheFastTierGoesTogetherAndBeforeTheSlow) {
+TEST(PollState, FastTierIsQueriedTogetherBeforeSlow) {
   PollState track(kGpu);
   track.make_due(probes_of(Tier::fast) | probes_of(Tier::slow));
   EXPECT_EQ(track.next_probes(), probes_of(Tier::fast));
@@ -39,7 +39,7 @@ TEST(PollState, UrgentProbesGoFirst) {
   EXPECT_EQ(track.next_probes(), ProbeSet{Probe::memory});
 }
 
-TEST(PollState, AtMostOneQuestionIsOut) {
+TEST(PollState, AtMostOneQueryIsPending) {
   PollState track(kGpu);
   track.make_due({Probe::power});
   track.begin_query(1, track.next_probes(), kNow);
@@ -49,7 +49,7 @@ TEST(PollState, AtMostOneQuestionIsOut) {
   EXPECT_EQ(track.next_probes(), ProbeSet{Probe::memory});
 }
 
-TEST(PollState, AnAnswerToAnotherQuestionIsDropped) {
+TEST(PollState, ReplyToOtherQueryIsDropped) {
   PollState track(kGpu);
   track.begin_query(2, {Probe::power}, kNow);
   EXPECT_FALSE(track.finish_query(1, power(5), kNow));
@@ -148,7 +148,7 @@ TEST(PollState, OmittedOrNonNumericReadingIsMissing) {
   EXPECT_NE(track.sample().find(Metric::energy_total)->missing(), nullptr);
 }
 
-TEST(PollState, AGpuThatWouldNotOpenIsNeverAsked) {
+TEST(PollState, UnopenedGpuIsNeverQueried) {
   DeviceInfo broken = kGpu;
   broken.fault = Missing{MissingReason::failed, "Unknown Error"};
   PollState track(broken);
@@ -262,14 +262,14 @@ TEST_F(RosterTest, AnIndexIsNeverTwoGpus) {
   EXPECT_EQ(list(), "0 GPU-a (gone), 1 GPU-c (gone), 2 GPU-b (gone)");
 }
 
-TEST_F(RosterTest, OneThatComesBackUnderAnotherIndexIsTheSame) {
+TEST_F(RosterTest, BoardReturningUnderOtherIndexIsListedOnce) {
   arrive({gpu(0, "GPU-a"), gpu(1, "GPU-b")});
   arrive({gpu(0, "GPU-b")});
   arrive({gpu(0, "GPU-b"), gpu(1, "GPU-a")});
   EXPECT_EQ(list(), "0 GPU-b, 1 GPU-a");
 }
 
-TEST_F(RosterTest, AMissingBoardIsListedUntilItIsTakenOut) {
+TEST_F(RosterTest, MissingBoardIsListedUntilRemoved) {
   arrive({gpu(0, "GPU-a"), gpu(1, "GPU-b")});
   arrive({gpu(0, "GPU-a")});
   EXPECT_FALSE(roster_.remove_missing("GPU-a"));
@@ -328,7 +328,7 @@ TEST_F(RosterTest, KnowsWhenEachBoardWasLastSeen) {
   EXPECT_EQ(known[2].last_seen, kWall - std::chrono::hours(1));
 }
 
-TEST_F(RosterTest, OneThatDoesNotOpenAnyMoreKeepsItsIdentity) {
+TEST_F(RosterTest, UnopenableBoardKeepsItsIdentity) {
   arrive({gpu(0, "GPU-a"), gpu(1, "GPU-b")});
   arrive({gpu(0, "GPU-a"), unopened(1)});
   EXPECT_EQ(list(), "0 GPU-a, 1 GPU-b (faulty)");

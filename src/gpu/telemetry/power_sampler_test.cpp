@@ -22,9 +22,9 @@ class PowerSamplerTest : public ::testing::Test {
   ManualLoop loop_;
   bool stuck_ = false;
   Metric has_ = Metric::power_draw_instant;
-  std::map<DeviceId, int> asked_;
+  std::map<DeviceId, int> request_counts_;
   PowerSampler burst_{loop_, [this](const DeviceId& id) {
-                        ++asked_[id];
+                        ++request_counts_[id];
                         if (stuck_) return;
                         loop_.post([this, id] {
                           Sample sample;
@@ -39,17 +39,17 @@ class PowerSamplerTest : public ::testing::Test {
 TEST_F(PowerSamplerTest, GpuWithoutSubscriberIsNotQueried) {
   RecordProperty("contract", "B19");
   loop_.advance(seconds(10));
-  EXPECT_TRUE(asked_.empty());
+  EXPECT_TRUE(request_counts_.empty());
   {
     std::vector<Reading> readings;
     const auto listening = burst_.subscribe("GPU-a", milliseconds(50), into(readings));
     loop_.advance(seconds(1));
-    EXPECT_EQ(asked_["GPU-a"], 21);
-    EXPECT_EQ(asked_.count("GPU-b"), 0U);
+    EXPECT_EQ(request_counts_["GPU-a"], 21);
+    EXPECT_EQ(request_counts_.count("GPU-b"), 0U);
   }
-  const int before = asked_["GPU-a"];
+  const int before = request_counts_["GPU-a"];
   loop_.advance(seconds(10));
-  EXPECT_EQ(asked_["GPU-a"], before);
+  EXPECT_EQ(request_counts_["GPU-a"], before);
   EXPECT_EQ(burst_.subscriber_count(), 0U);
 }
 
@@ -64,7 +64,7 @@ TEST_F(PowerSamplerTest, FirstValueIsImmediateAndUnchangedOnesRepeat) {
   EXPECT_EQ(readings.size(), 11U);
 }
 
-TEST_F(PowerSamplerTest, EachListenerHearsAtItsOwnRate) {
+TEST_F(PowerSamplerTest, EachListenerIsCalledAtOwnRate) {
   std::vector<Reading> eager;
   std::vector<Reading> calm;
   const auto slow = burst_.subscribe("GPU-a", milliseconds(500), into(calm));
@@ -72,7 +72,7 @@ TEST_F(PowerSamplerTest, EachListenerHearsAtItsOwnRate) {
   loop_.advance(seconds(2));
   EXPECT_NEAR(static_cast<double>(eager.size()), 201, 2);
   EXPECT_NEAR(static_cast<double>(calm.size()), 5, 1);
-  EXPECT_NEAR(asked_["GPU-a"], 201, 2);
+  EXPECT_NEAR(request_counts_["GPU-a"], 201, 2);
 }
 
 TEST_F(PowerSamplerTest, MissingInstantPowerFallsBackToAverage) {
@@ -100,12 +100,12 @@ TEST_F(PowerSamplerTest, StuckGpuReportsTimeoutEverySecond) {
   std::vector<Reading> readings;
   const auto listening = burst_.subscribe("GPU-a", milliseconds(10), into(readings));
   loop_.advance(milliseconds(3'500));
-  EXPECT_EQ(asked_["GPU-a"], 4);
+  EXPECT_EQ(request_counts_["GPU-a"], 4);
   ASSERT_EQ(readings.size(), 3U);
   EXPECT_EQ(readings[0].missing()->reason, MissingReason::timed_out);
 }
 
-TEST_F(PowerSamplerTest, AnAnswerThatWasLostIsAskedForAgain) {
+TEST_F(PowerSamplerTest, LostReplyIsRequestedAgain) {
   stuck_ = true;
   std::vector<Reading> readings;
   const auto listening = burst_.subscribe("GPU-a", milliseconds(100), into(readings));
@@ -115,7 +115,7 @@ TEST_F(PowerSamplerTest, AnAnswerThatWasLostIsAskedForAgain) {
   EXPECT_NE(readings.back().number(), nullptr);
 }
 
-TEST_F(PowerSamplerTest, AListenerMayLeaveWhileItHears) {
+TEST_F(PowerSamplerTest, ListenerMayUnsubscribeInCallback) {
   std::vector<Reading> other;
   Subscription leaving;
   int calls = 0;
@@ -142,7 +142,7 @@ TEST_F(PowerSamplerTest, AnAbsurdRateIsBounded) {
   std::vector<Reading> readings;
   const auto listening = burst_.subscribe("GPU-a", Duration(1), into(readings));
   loop_.advance(seconds(1));
-  EXPECT_EQ(asked_["GPU-a"], 101);
+  EXPECT_EQ(request_counts_["GPU-a"], 101);
 }
 
 }  // namespace

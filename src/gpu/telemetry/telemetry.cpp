@@ -278,8 +278,8 @@ Snapshot filter_fresh(Snapshot all, const FreshRead& fresh_read) {
     const Sample before = std::exchange(
         device.sample, missing_sample(fresh_read.probes, missing_reason(device, all), all.taken));
     for (const Reading& reading : before.readings()) {
-      const bool asked = device.sample.find(reading.metric) != nullptr;
-      if (asked && reading.taken >= fresh_read.began_at) device.sample.set(reading);
+      const bool requested = device.sample.find(reading.metric) != nullptr;
+      if (requested && reading.taken >= fresh_read.began_at) device.sample.set(reading);
     }
     const auto& list = before.processes();
     const bool listed = fresh_read.probes.contains(Probe::processes) && list.has_value();

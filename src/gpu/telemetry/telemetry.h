@@ -23,7 +23,7 @@ namespace gpuyard::telemetry {
 using SnapshotPtr = std::shared_ptr<const Snapshot>;
 using OnFreshRead = std::function<void(const SnapshotPtr&)>;
 
-// How long a fresh read waits for a GPU.
+// The longest time that a fresh read waits for a GPU.
 inline constexpr Duration kFreshReadTimeout = std::chrono::milliseconds(250);
 
 struct FreshRead {
@@ -46,7 +46,7 @@ class ReadRequester {
   virtual bool read(const ReadRequest&) = 0;
 };
 
-// How long after its tick a snapshot is published, with the replies that have come by then.
+// The longest time from a tick to its snapshot, which has the replies that have come by then.
 inline constexpr Duration kPublishTimeout = std::chrono::milliseconds(250);
 class Telemetry {
  public:

@@ -31,22 +31,22 @@ class TelemetryTest : public ::testing::Test, protected ReadRequester {
  protected:
   bool read(const ReadRequest& request) override {
     if (!accepting_) return false;
-    asked_.push_back(request);
+    pending_requests_.push_back(request);
     return true;
   }
   // Answers all pending queries except those of the stuck GPU.
   void answer() {
     std::deque<ReadRequest> stuck;
-    while (!asked_.empty()) {
-      const ReadRequest request = asked_.front();
-      asked_.pop_front();
+    while (!pending_requests_.empty()) {
+      const ReadRequest request = pending_requests_.front();
+      pending_requests_.pop_front();
       if (request.device == stuck_) {
         stuck.push_back(request);
       } else {
         telemetry_.on_reply({request.id, request.device, sample(request)});
       }
     }
-    asked_ = stuck;
+    pending_requests_ = stuck;
   }
   Sample sample(const ReadRequest& request) {
     if (request.device == lost_) {
@@ -77,7 +77,7 @@ class TelemetryTest : public ::testing::Test, protected ReadRequester {
 
   const CapturedLog log_;
   ManualLoop loop_;
-  std::deque<ReadRequest> asked_;
+  std::deque<ReadRequest> pending_requests_;
   bool accepting_ = true;
   DeviceId stuck_;
   DeviceId lost_;

@@ -19,7 +19,7 @@ TEST_F(TelemetryTest, InitialSnapshotIsUninitialisedAndEmpty) {
   EXPECT_TRUE(latest().devices.empty());
 }
 
-TEST_F(TelemetryTest, TheFirstSnapshotComesAsSoonAsAllHaveAnswered) {
+TEST_F(TelemetryTest, FirstSnapshotIsPublishedAfterLastReply) {
   start(2);
   EXPECT_EQ(latest().generation, 1U);
   ASSERT_EQ(latest().devices.size(), 2U);
@@ -45,7 +45,7 @@ TEST_F(TelemetryTest, MissingDriverIsLoggedOnceAndInSnapshot) {
   EXPECT_TRUE(latest().devices.empty());
 }
 
-TEST_F(TelemetryTest, EachSecondBringsANewSnapshotWithNewReadings) {
+TEST_F(TelemetryTest, EverySecondPublishesSnapshotWithNewReadings) {
   start(1);
   value_ = 43;
   pass(kFastInterval);
@@ -76,11 +76,12 @@ TEST_F(TelemetryTest, StuckGpuDoesNotDelaySnapshot) {
   }
 }
 
-TEST_F(TelemetryTest, AStuckGpuIsAskedOnceAndRecoversByItself) {
+TEST_F(TelemetryTest, StuckGpuIsQueriedOnceAndRecovers) {
   start(2);
   stuck_ = "GPU-1";
   pass(std::chrono::seconds(5));
-  EXPECT_EQ(asked_.size(), 1U) << "more than one question out to a GPU that does not respond";
+  EXPECT_EQ(pending_requests_.size(), 1U)
+      << "more than one question out to a GPU that does not respond";
   stuck_.clear();
   pass(std::chrono::seconds(2));
   EXPECT_EQ(latest().devices[1].condition, DeviceCondition::responsive);
@@ -98,7 +99,7 @@ TEST_F(TelemetryTest, LostGpuIsUnavailableAndLoggedOnce) {
             1);
 }
 
-TEST_F(TelemetryTest, HealthFollowsTheReadingsAndIsNotKnownBeforeThere) {
+TEST_F(TelemetryTest, HealthFollowsReadingsAfterUnknownStart) {
   RecordProperty("contract", "A10");
   telemetry_.on_inventory(fleet_of(1));
   loop_.advance(kPublishTimeout);
@@ -139,7 +140,7 @@ TEST_F(TelemetryTest, AStuckGpuIsLoggedOnceAndCounted) {
   EXPECT_GT(latest().devices[0].query_errors, 5U);
 }
 
-TEST_F(TelemetryTest, AGpuThatOpensLaterJoinsWithoutDisturbingTheOthers) {
+TEST_F(TelemetryTest, LateOpenedGpuJoinsWithoutDisturbingOthers) {
   Inventory fleet = fleet_of(2);
   fleet.devices[1] = {"index:1", 1, "", "", "", Missing{MissingReason::timed_out, "not opened"}};
   telemetry_.on_inventory(fleet);
@@ -202,7 +203,7 @@ TEST_F(TelemetryTest, HostDownContinuesSnapshotsWithAgingReadings) {
 TEST_F(TelemetryTest, RefusedReadIsRetriedAtNextTick) {
   accepting_ = false;
   start(1);
-  EXPECT_TRUE(asked_.empty());
+  EXPECT_TRUE(pending_requests_.empty());
   accepting_ = true;
   pass(std::chrono::seconds(2));
   EXPECT_NE(latest().devices[0].sample.number(Metric::power_draw), nullptr);
@@ -224,7 +225,7 @@ TEST_F(TelemetryTest, XidsAreCountedForEachGpu) {
   EXPECT_EQ(latest().devices[1].xid_errors, (std::vector<XidCount>{{79, 2, seen}}));
 }
 
-TEST_F(TelemetryTest, XidsAreStillCountedAfterTheDriverCameBack) {
+TEST_F(TelemetryTest, XidCountsContinueAfterDriverReturn) {
   start(1);
   telemetry_.on_event(xid_event("GPU-0", 13, loop_.now()));
   telemetry_.on_host_down("driver-host exited; starting another");
@@ -235,7 +236,7 @@ TEST_F(TelemetryTest, XidsAreStillCountedAfterTheDriverCameBack) {
   EXPECT_EQ(counts->front().count, 2U);
 }
 
-TEST_F(TelemetryTest, AContainedErrorDegradesUntilItsProcessIsGone) {
+TEST_F(TelemetryTest, ContainedErrorDegradesUntilProcessExits) {
   RecordProperty("contract", "A10");
   const auto process_list = [&](std::vector<GpuProcess> processes) {
     Sample with_list;
@@ -258,7 +259,7 @@ TEST_F(TelemetryTest, AContainedErrorDegradesUntilItsProcessIsGone) {
   EXPECT_EQ(latest().devices[0].health.verdict, Health::healthy);
 }
 
-TEST_F(TelemetryTest, AMissingBoardIsUnhealthyUntilItIsTakenOut) {
+TEST_F(TelemetryTest, MissingBoardIsUnhealthyUntilRemoved) {
   RecordProperty("contract", "A10");
   start(2);
   telemetry_.on_host_down("driver-host exited; starting another");
@@ -269,7 +270,8 @@ TEST_F(TelemetryTest, AMissingBoardIsUnhealthyUntilItIsTakenOut) {
   EXPECT_EQ(gone.condition, DeviceCondition::unavailable);
   EXPECT_TRUE(gone.why.starts_with("not present since ")) << gone.why;
   EXPECT_EQ(gone.health, (HealthReport{Health::unhealthy, {gone.why}}));
-  EXPECT_TRUE(std::ranges::none_of(asked_, [](const auto& one) { return one.device == "GPU-1"; }));
+  EXPECT_TRUE(std::ranges::none_of(pending_requests_,
+                                   [](const auto& one) { return one.device == "GPU-1"; }));
   EXPECT_TRUE(is_missing(gone.info));
   loop_.advance(std::chrono::hours(25));
   answer();
@@ -291,7 +293,7 @@ EccState errors(std::int64_t base, std::int64_t total) {
   return {Metric::ecc_uncorrected_aggregate, base, total, total};
 }
 
-TEST_F(TelemetryTest, ErrorsBeforeARestartAreNewInTheFirstVerdict) {
+TEST_F(TelemetryTest, ErrorsBeforeRestartAreNewInFirstVerdict) {
   RecordProperty("contract", "A9 A10");
   telemetry_.restore({board(0, errors(40, value_)), board(1, errors(value_, value_))}, "boot");
   start(2);

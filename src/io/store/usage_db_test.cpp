@@ -51,9 +51,9 @@ class UsageDbTest : public ::testing::Test {
     worker_.run_all();
     EXPECT_TRUE(saved);
   }
-  UsageReport ask(const UsageQuery& question, std::vector<UsageRow> unkept = {}) {
+  UsageReport ask(const UsageQuery& question, std::vector<UsageRow> unsaved_rows = {}) {
     UsageReport answer;
-    EXPECT_TRUE(db_.query(question, std::move(unkept), [&](Result<UsageReport> got) {
+    EXPECT_TRUE(db_.query(question, std::move(unsaved_rows), [&](Result<UsageReport> got) {
       EXPECT_TRUE(got) << got.error().message;
       if (got) answer = *std::move(got);
     }));
