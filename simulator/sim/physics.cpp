@@ -132,24 +132,6 @@ void update_counters(Gpu& gpu, milliseconds dt) {
   counters.hardware_thermal_ns += in_force(kReasonHardwareThermal);
 }
 
-}  // namespace
-
-void step(World& world, milliseconds dt) {
-  world.elapsed += dt;
-  for (std::uint32_t index = 0; index < world.gpus.size(); ++index) {
-    Gpu& gpu = world.gpus[index];
-    if (!gpu.plugged) continue;
-    update_demand(gpu, index, world.elapsed);
-    gpu.idle_for =
-        gpu.demand.load > 0.0 ? milliseconds{0} : std::min(kIdleDelay, gpu.idle_for + dt);
-    govern_clocks(gpu, dt);
-    update_power_and_heat(gpu, world.ambient, dt);
-    update_counters(gpu, dt);
-  }
-}
-
-namespace {
-
 // Dynamic power grows with frequency times voltage squared, and voltage with frequency: near the
 // working point that is about the power 2.4.
 constexpr double kPowerExponent = 2.4;
@@ -249,6 +231,20 @@ std::uint32_t memory_clock(const Gpu& gpu) {
 }
 
 }  // namespace
+
+void step(World& world, milliseconds dt) {
+  world.elapsed += dt;
+  for (std::uint32_t index = 0; index < world.gpus.size(); ++index) {
+    Gpu& gpu = world.gpus[index];
+    if (!gpu.plugged) continue;
+    update_demand(gpu, index, world.elapsed);
+    gpu.idle_for =
+        gpu.demand.load > 0.0 ? milliseconds{0} : std::min(kIdleDelay, gpu.idle_for + dt);
+    govern_clocks(gpu, dt);
+    update_power_and_heat(gpu, world.ambient, dt);
+    update_counters(gpu, dt);
+  }
+}
 
 double power_at(const Model& model, double load, double sm_clock_mhz) {
   const double share = sm_clock_mhz / static_cast<double>(model.clocks.max_sm);

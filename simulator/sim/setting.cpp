@@ -49,6 +49,9 @@ bool connect_to(const UniqueFd& socket, const UniqueFd& directory) {
   return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
+constexpr std::array<std::string_view, 4> kSetterAccessNames{"owner", "everyone", "root", "nobody"};
+static_assert(kSetterAccessNames.size() == static_cast<std::size_t>(SetterAccess::nobody) + 1);
+
 }  // namespace
 
 std::int32_t call_setter(const std::string& directory, const SettingWrite& write) {
@@ -72,13 +75,6 @@ std::int32_t call_setter(const std::string& directory, const SettingWrite& write
   if (reply.failed != 0 && reply.nvml_code == nvml::kSuccess) return nvml::kUnknown;
   return reply.nvml_code;
 }
-
-namespace {
-
-constexpr std::array<std::string_view, 4> kSetterAccessNames{"owner", "everyone", "root", "nobody"};
-static_assert(kSetterAccessNames.size() == static_cast<std::size_t>(SetterAccess::nobody) + 1);
-
-}  // namespace
 
 std::string_view name_of(SetterAccess setters) {
   const auto index = static_cast<std::size_t>(setters);

@@ -148,6 +148,24 @@ Result<void> parse_detail(Workload& workload, std::string_view text) {
   return {};
 }
 
+// In the order of Activity: graphics, SM, occupancy, integer, tensor, DRAM, FP64, FP32, FP16.
+constexpr Activities kIdle{};
+constexpr Activities kSteady{.parts = {1.0, 0.90, 0.50, 0.20, 0.10, 0.60, 0.30, 0.40, 0.05},
+                             .pcie_tx = 0.02,
+                             .pcie_rx = 0.03,
+                             .nvlink = 0.05};
+constexpr Activities kTraining{.parts = {1.0, 0.92, 0.45, 0.15, 0.55, 0.60, 0.00, 0.20, 0.30},
+                               .pcie_tx = 0.05,
+                               .pcie_rx = 0.10,
+                               .nvlink = 0.45};
+constexpr Activities kBursty{.parts = {1.0, 0.80, 0.30, 0.15, 0.35, 0.75, 0.00, 0.15, 0.25},
+                             .decoder = 0.10,
+                             .pcie_tx = 0.03,
+                             .pcie_rx = 0.04,
+                             .nvlink = 0.10};
+
+constexpr Activities kWaiting{.parts = {1.0, 0.03, 0.02, 0.01, 0.00, 0.02, 0.00, 0.00, 0.00}};
+
 }  // namespace
 
 std::optional<double> parse_load(std::string_view text) {
@@ -222,28 +240,6 @@ std::string to_string(const Workload& workload) {
   if (workload.period.count() != 0) text += fmt::format(":{}ms", workload.period.count());
   return text;
 }
-
-namespace {
-
-// In the order of Activity: graphics, SM, occupancy, integer, tensor, DRAM, FP64, FP32, FP16.
-constexpr Activities kIdle{};
-constexpr Activities kSteady{.parts = {1.0, 0.90, 0.50, 0.20, 0.10, 0.60, 0.30, 0.40, 0.05},
-                             .pcie_tx = 0.02,
-                             .pcie_rx = 0.03,
-                             .nvlink = 0.05};
-constexpr Activities kTraining{.parts = {1.0, 0.92, 0.45, 0.15, 0.55, 0.60, 0.00, 0.20, 0.30},
-                               .pcie_tx = 0.05,
-                               .pcie_rx = 0.10,
-                               .nvlink = 0.45};
-constexpr Activities kBursty{.parts = {1.0, 0.80, 0.30, 0.15, 0.35, 0.75, 0.00, 0.15, 0.25},
-                             .decoder = 0.10,
-                             .pcie_tx = 0.03,
-                             .pcie_rx = 0.04,
-                             .nvlink = 0.10};
-
-constexpr Activities kWaiting{.parts = {1.0, 0.03, 0.02, 0.01, 0.00, 0.02, 0.00, 0.00, 0.00}};
-
-}  // namespace
 
 void Activities::add(const Activities& other, double share) {
   for (std::size_t i = 0; i < parts.size(); ++i) parts[i] += other.parts[i] * share;

@@ -33,6 +33,51 @@ Result<void> set_memory_heat(Gpu& gpu, double degrees) {
   return set_heat(gpu.extra_memory_heat, degrees);
 }
 
+bool has_name(const Identity& identity, std::string_view name) {
+  if (name == identity.uuid) return true;
+  const auto address = parse_pci_address(name);
+  return address && *address == parse_pci_address(pci_address(identity).data());
+}
+
+// Initialises a GPU as a loading driver does: all settings return to their defaults, except those
+// that the board stores.
+void restart_with_driver(Gpu& gpu) {
+  restart(gpu);
+  gpu.settings.persistence_mode = 0;
+  gpu.settings.compute_mode = 0;
+}
+
+constexpr std::uint32_t kMaxRemappedRows = 512;
+constexpr std::uint32_t kMaxRetiredPages = 64;
+
+// Remaps rows. Each takes a spare row from a bank of its own; without a spare row the remapping
+// fails.
+void remap_rows(RowRemapping& rows, std::uint32_t count) {
+  const std::uint32_t free_rows = kMaxRemappedRows - rows.uncorrected_rows;
+  const std::uint32_t done = std::min(count, free_rows);
+  rows.uncorrected_rows += done;
+  const std::uint32_t banks = std::min(done, rows.banks_max);
+  rows.banks_max -= banks;
+  rows.banks_high += banks;
+  if (done > 0) rows.pending = 1;
+  if (done < count) rows.failed = 1;
+}
+
+void repair(Gpu& gpu, std::uint32_t count) {
+  MemoryHealth& memory = gpu.memory;
+  switch (gpu.model->memory_repair) {
+    case MemoryRepair::remapped_rows:
+      return remap_rows(memory.rows, count);
+    case MemoryRepair::retired_pages:
+      memory.retired_pages_double_bit =
+          std::min(kMaxRetiredPages, memory.retired_pages_double_bit + count);
+      memory.retired_pages_pending = 1;
+      return;
+    case MemoryRepair::none:
+      return;
+  }
+}
+
 }  // namespace
 
 Command load_command(int gpu, const Workload& load) {
@@ -94,16 +139,6 @@ Result<void> change_gpu(Gpu& gpu, const Command& command) {
   }
 }
 
-namespace {
-
-bool has_name(const Identity& identity, std::string_view name) {
-  if (name == identity.uuid) return true;
-  const auto address = parse_pci_address(name);
-  return address && *address == parse_pci_address(pci_address(identity).data());
-}
-
-}  // namespace
-
 Result<int> find_gpu_index(const std::string& directory, std::string_view name) {
   if (name == "all") return kEveryGpu;
   if (const auto index = parse_number<int>(name); index && *index >= 0) return *index;
@@ -127,18 +162,6 @@ Result<int> find_gpu_index(const std::string& directory, std::string_view name) 
       fmt::format("the simulated world has no GPU \"{}\"; use an index, UUID or PCI address",
                   name)};
 }
-
-namespace {
-
-// Initialises a GPU as a loading driver does: all settings return to their defaults, except those
-// that the board stores.
-void restart_with_driver(Gpu& gpu) {
-  restart(gpu);
-  gpu.settings.persistence_mode = 0;
-  gpu.settings.compute_mode = 0;
-}
-
-}  // namespace
 
 Result<void> check_driver_version(std::string_view version) {
   const bool plausible =
@@ -219,41 +242,6 @@ Result<void> plug(World& world, std::string_view uuid, std::optional<std::uint32
   restart_with_driver(gpu);
   return {};
 }
-
-namespace {
-
-constexpr std::uint32_t kMaxRemappedRows = 512;
-constexpr std::uint32_t kMaxRetiredPages = 64;
-
-// Remaps rows. Each takes a spare row from a bank of its own; without a spare row the remapping
-// fails.
-void remap_rows(RowRemapping& rows, std::uint32_t count) {
-  const std::uint32_t free_rows = kMaxRemappedRows - rows.uncorrected_rows;
-  const std::uint32_t done = std::min(count, free_rows);
-  rows.uncorrected_rows += done;
-  const std::uint32_t banks = std::min(done, rows.banks_max);
-  rows.banks_max -= banks;
-  rows.banks_high += banks;
-  if (done > 0) rows.pending = 1;
-  if (done < count) rows.failed = 1;
-}
-
-void repair(Gpu& gpu, std::uint32_t count) {
-  MemoryHealth& memory = gpu.memory;
-  switch (gpu.model->memory_repair) {
-    case MemoryRepair::remapped_rows:
-      return remap_rows(memory.rows, count);
-    case MemoryRepair::retired_pages:
-      memory.retired_pages_double_bit =
-          std::min(kMaxRetiredPages, memory.retired_pages_double_bit + count);
-      memory.retired_pages_pending = 1;
-      return;
-    case MemoryRepair::none:
-      return;
-  }
-}
-
-}  // namespace
 
 std::optional<EccLocation> ecc_location_from_name(std::string_view name) {
   return enum_from_name<EccLocation>(name);

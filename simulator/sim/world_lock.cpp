@@ -42,6 +42,21 @@ Error already_running_error(const std::string& directory) {
                fmt::format("a simulated world{} is already running in {}", pid_text, directory)};
 }
 
+// Recognises a world by its first bytes: any layout version, from any boot.
+bool is_world(const std::string& path) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat info{};
+  if (!file || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
+  auto magic = std::array<char, 8>{};
+  return ::pread(file.get(), magic.data(), magic.size(), 0) == static_cast<ssize_t>(magic.size()) &&
+         magic == kWorldMagic;
+}
+
+bool is_of_kind(const std::string& path, mode_t kind) {
+  struct stat info{};
+  return ::lstat(path.c_str(), &info) == 0 && (info.st_mode & S_IFMT) == kind;
+}
+
 }  // namespace
 
 Result<UniqueFd> acquire_world_lock(const std::string& directory) {
@@ -83,25 +98,6 @@ std::optional<LockOwner> WorldLock::owner() const {
   if (got <= 0) return std::nullopt;
   return parse_lock_owner({text.data(), static_cast<std::size_t>(got)});
 }
-
-namespace {
-
-// Recognises a world by its first bytes: any layout version, from any boot.
-bool is_world(const std::string& path) {
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  struct stat info{};
-  if (!file || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
-  auto magic = std::array<char, 8>{};
-  return ::pread(file.get(), magic.data(), magic.size(), 0) == static_cast<ssize_t>(magic.size()) &&
-         magic == kWorldMagic;
-}
-
-bool is_of_kind(const std::string& path, mode_t kind) {
-  struct stat info{};
-  return ::lstat(path.c_str(), &info) == 0 && (info.st_mode & S_IFMT) == kind;
-}
-
-}  // namespace
 
 void remove_leftovers(const std::string& directory) {
   const std::string state = directory + "/" + kStateFile;

@@ -27,6 +27,19 @@ sim::DriverRecord checked(sim::DriverRecord driver, std::uint32_t places) {
   return driver;
 }
 
+struct Branch {
+  int driver;
+  int cuda;
+};
+
+// The first driver branch of each CUDA version, as NVIDIA's release notes list them; the oldest
+// stands for all before it.
+constexpr std::array kBranches{
+    Branch{450, 11000}, Branch{470, 11040}, Branch{510, 11060}, Branch{515, 11070},
+    Branch{520, 11080}, Branch{525, 12000}, Branch{530, 12010}, Branch{535, 12020},
+    Branch{545, 12030}, Branch{550, 12040}, Branch{555, 12050}, Branch{560, 12060},
+    Branch{565, 12070}, Branch{570, 12080}, Branch{575, 12090}, Branch{580, 13000}};
+
 }  // namespace
 
 std::shared_ptr<const OpenedDriver> OpenedDriver::open(const std::string& directory,
@@ -125,23 +138,6 @@ nvml::ReturnCode OpenedDriver::read(std::uint32_t place, Call call, sim::RecordP
   }
   return code;
 }
-
-namespace {
-
-struct Branch {
-  int driver;
-  int cuda;
-};
-
-// The first driver branch of each CUDA version, as NVIDIA's release notes list them; the oldest
-// stands for all before it.
-constexpr std::array kBranches{
-    Branch{450, 11000}, Branch{470, 11040}, Branch{510, 11060}, Branch{515, 11070},
-    Branch{520, 11080}, Branch{525, 12000}, Branch{530, 12010}, Branch{535, 12020},
-    Branch{545, 12030}, Branch{550, 12040}, Branch{555, 12050}, Branch{560, 12060},
-    Branch{565, 12070}, Branch{570, 12080}, Branch{575, 12090}, Branch{580, 13000}};
-
-}  // namespace
 
 int cuda_version_of(std::string_view driver) {
   int number = 0;

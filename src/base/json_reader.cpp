@@ -249,6 +249,16 @@ void Reader::read(const boost::json::value& from, const Shape& shape, void* to) 
   }
 }
 
+Result<boost::json::value> parse_in(boost::json::storage_ptr memory, std::string_view text) {
+  boost::json::parse_options options;
+  options.max_depth = kMaxDepth;
+  boost::json::error_code failed;
+  auto document = boost::json::parse(boost::json::string_view(text.data(), text.size()), failed,
+                                     std::move(memory), options);
+  if (failed) return Error{Errc::invalid, "not valid JSON: " + failed.message()};
+  return document;
+}
+
 }  // namespace
 
 std::string bounds_violation(Kind kind, double measure, double min, double max) {
@@ -279,20 +289,6 @@ void Problems::add(const std::string& path, std::string_view what) {
   text_ += ": ";
   text_ += what;
 }
-
-namespace {
-
-Result<boost::json::value> parse_in(boost::json::storage_ptr memory, std::string_view text) {
-  boost::json::parse_options options;
-  options.max_depth = kMaxDepth;
-  boost::json::error_code failed;
-  auto document = boost::json::parse(boost::json::string_view(text.data(), text.size()), failed,
-                                     std::move(memory), options);
-  if (failed) return Error{Errc::invalid, "not valid JSON: " + failed.message()};
-  return document;
-}
-
-}  // namespace
 
 Result<boost::json::value> parse(std::string_view text) {
   return parse_in({}, text);

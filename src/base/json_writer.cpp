@@ -68,6 +68,52 @@ void put_record(std::string& out, std::span<const Field> fields, const void* fro
   out += '}';
 }
 
+boost::json::object schema_of_optional(const Shape& inner, SchemaUse use) {
+  auto made = schema(inner, use);
+  made.erase("title");  // with null added, it is not the schema of that name any more
+  if (auto* type = made.if_contains("type")) *type = boost::json::array{*type, "null"};
+  if (auto* names = made.if_contains("enum")) names->as_array().emplace_back(nullptr);
+  return made;
+}
+
+// Writes a whole number without a fraction, as an integer's bound must be.
+boost::json::value bound(double value) {
+  return value == std::trunc(value) ? boost::json::value(static_cast<std::int64_t>(value))
+                                    : boost::json::value(value);
+}
+
+// Adds the bounds to the schema of a value. JSON Schema counts a text's characters and this program
+// its bytes, which are never fewer.
+void put_bounds(boost::json::object& made, const Shape& shape, double min, double max) {
+  const Kind kind = shape.kind == Kind::optional ? shape.inner->kind : shape.kind;
+  const std::string_view of = kind == Kind::text ? "Length" : kind == Kind::list ? "Items" : "imum";
+  if (std::isfinite(min) && (min > 0 || of == "imum")) made[fmt::format("min{}", of)] = bound(min);
+  if (std::isfinite(max)) made[fmt::format("max{}", of)] = bound(max);
+}
+
+boost::json::object schema_of_record(const Shape& shape, SchemaUse use) {
+  boost::json::object properties;
+  boost::json::array required;
+  for (const Field& field : shape.fields) {
+    auto made = schema(*field.shape, use);
+    const About& about = field.about;
+    if (!about.description.empty()) made["description"] = about.description;
+    put_bounds(made, *field.shape, about.least, about.most);
+    if (auto* each = made.if_contains("items"); each != nullptr && each->is_object()) {
+      const Shape& list = field.shape->kind == Kind::optional ? *field.shape->inner : *field.shape;
+      put_bounds(each->as_object(), *list.inner, about.each_least, about.each_most);
+    }
+    properties[field.name] = std::move(made);
+    if (use == SchemaUse::response || field.shape->kind != Kind::optional) {
+      required.emplace_back(field.name);
+    }
+  }
+  boost::json::object record{
+      {"type", "object"}, {"properties", std::move(properties)}, {"required", std::move(required)}};
+  if (!shape.title.empty()) record["title"] = shape.title;
+  return record;
+}
+
 }  // namespace
 
 void put_string(std::string& out, std::string_view text) {
@@ -140,56 +186,6 @@ void put(std::string& out, const Shape& shape, const void* from) {
       return shape.put(out, from);
   }
 }
-
-namespace {
-
-boost::json::object schema_of_optional(const Shape& inner, SchemaUse use) {
-  auto made = schema(inner, use);
-  made.erase("title");  // with null added, it is not the schema of that name any more
-  if (auto* type = made.if_contains("type")) *type = boost::json::array{*type, "null"};
-  if (auto* names = made.if_contains("enum")) names->as_array().emplace_back(nullptr);
-  return made;
-}
-
-// Writes a whole number without a fraction, as an integer's bound must be.
-boost::json::value bound(double value) {
-  return value == std::trunc(value) ? boost::json::value(static_cast<std::int64_t>(value))
-                                    : boost::json::value(value);
-}
-
-// Adds the bounds to the schema of a value. JSON Schema counts a text's characters and this program
-// its bytes, which are never fewer.
-void put_bounds(boost::json::object& made, const Shape& shape, double min, double max) {
-  const Kind kind = shape.kind == Kind::optional ? shape.inner->kind : shape.kind;
-  const std::string_view of = kind == Kind::text ? "Length" : kind == Kind::list ? "Items" : "imum";
-  if (std::isfinite(min) && (min > 0 || of == "imum")) made[fmt::format("min{}", of)] = bound(min);
-  if (std::isfinite(max)) made[fmt::format("max{}", of)] = bound(max);
-}
-
-boost::json::object schema_of_record(const Shape& shape, SchemaUse use) {
-  boost::json::object properties;
-  boost::json::array required;
-  for (const Field& field : shape.fields) {
-    auto made = schema(*field.shape, use);
-    const About& about = field.about;
-    if (!about.description.empty()) made["description"] = about.description;
-    put_bounds(made, *field.shape, about.least, about.most);
-    if (auto* each = made.if_contains("items"); each != nullptr && each->is_object()) {
-      const Shape& list = field.shape->kind == Kind::optional ? *field.shape->inner : *field.shape;
-      put_bounds(each->as_object(), *list.inner, about.each_least, about.each_most);
-    }
-    properties[field.name] = std::move(made);
-    if (use == SchemaUse::response || field.shape->kind != Kind::optional) {
-      required.emplace_back(field.name);
-    }
-  }
-  boost::json::object record{
-      {"type", "object"}, {"properties", std::move(properties)}, {"required", std::move(required)}};
-  if (!shape.title.empty()) record["title"] = shape.title;
-  return record;
-}
-
-}  // namespace
 
 boost::json::object schema(const Shape& shape, SchemaUse use) {
   switch (shape.kind) {

@@ -180,6 +180,19 @@ void add_standard_streams(Actions& actions, const SpawnOptions& options,
   }
 }
 
+// Reads until the child has closed its output, or the time is over.
+std::string read_until(int fd, TimePoint deadline) {
+  std::string text;
+  for (std::array<char, 4096> chunk{};;) {
+    pollfd polled{fd, POLLIN, 0};
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - BootClock::now());
+    if (left.count() <= 0 || ::poll(&polled, 1, static_cast<int>(left.count())) <= 0) return text;
+    const ssize_t got = ::read(fd, chunk.data(), chunk.size());
+    if (got <= 0) return text;
+    if (text.size() < kMaxRunOutput) text.append(chunk.data(), static_cast<std::size_t>(got));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> absolute_folders(std::string_view path) {
@@ -253,23 +266,6 @@ Result<pid_t> spawn(const SpawnOptions& options) {
   if (errno != 0) return spawn_error(options);
   return child;
 }
-
-namespace {
-
-// Reads until the child has closed its output, or the time is over.
-std::string read_until(int fd, TimePoint deadline) {
-  std::string text;
-  for (std::array<char, 4096> chunk{};;) {
-    pollfd polled{fd, POLLIN, 0};
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - BootClock::now());
-    if (left.count() <= 0 || ::poll(&polled, 1, static_cast<int>(left.count())) <= 0) return text;
-    const ssize_t got = ::read(fd, chunk.data(), chunk.size());
-    if (got <= 0) return text;
-    if (text.size() < kMaxRunOutput) text.append(chunk.data(), static_cast<std::size_t>(got));
-  }
-}
-
-}  // namespace
 
 Result<std::string> run_with_timeout(SpawnOptions options, Duration timeout) {
   const TimePoint deadline = BootClock::now() + timeout;

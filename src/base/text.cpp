@@ -33,6 +33,39 @@ bool is_shown(std::string_view sequence) {
       kHidden, [&](const CodePoints& range) { return code >= range.first && code <= range.last; });
 }
 
+// Returns how many letters are to be inserted, removed, changed or swapped with the next, ignoring
+// case.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  const auto same = [&](std::size_t i, std::size_t j) {
+    return to_lower(a[i - 1]) == to_lower(b[j - 1]);
+  };
+  std::vector<std::size_t> above(b.size() + 1);
+  std::vector<std::size_t> last(b.size() + 1);
+  std::iota(last.begin(), last.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::vector<std::size_t> row(b.size() + 1, i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (same(i, j) ? 0 : 1)});
+      const bool swapped = i > 1 && j > 1 && same(i, j - 1) && same(i - 1, j);
+      if (swapped) row[j] = std::min(row[j], above[j - 2] + 1);
+    }
+    above = std::exchange(last, std::move(row));
+  }
+  return last.back();
+}
+
+constexpr std::array<std::string_view, 8> kBars = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+constexpr std::array<double, 8> kLowerBounds = {0, 13, 25, 50, 63, 78, 85, 90};
+
+template <class Height>
+std::string render_sparkline(std::span<const double> values, Height height) {
+  std::string out;
+  for (const double value : values) {
+    out += std::isnan(value) ? std::string_view(" ") : kBars[height(value)];
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string printable(std::string_view text) {
@@ -60,31 +93,6 @@ std::string quote_shell_word(std::string_view word) {
   for (const char c : word.substr(value)) c == '\'' ? quoted += "'\\''" : quoted += c;
   return quoted + "'";
 }
-
-namespace {
-
-// Returns how many letters are to be inserted, removed, changed or swapped with the next, ignoring
-// case.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  const auto same = [&](std::size_t i, std::size_t j) {
-    return to_lower(a[i - 1]) == to_lower(b[j - 1]);
-  };
-  std::vector<std::size_t> above(b.size() + 1);
-  std::vector<std::size_t> last(b.size() + 1);
-  std::iota(last.begin(), last.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::vector<std::size_t> row(b.size() + 1, i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (same(i, j) ? 0 : 1)});
-      const bool swapped = i > 1 && j > 1 && same(i, j - 1) && same(i - 1, j);
-      if (swapped) row[j] = std::min(row[j], above[j - 2] + 1);
-    }
-    above = std::exchange(last, std::move(row));
-  }
-  return last.back();
-}
-
-}  // namespace
 
 std::string_view nearest_word(std::string_view word,
                               const std::vector<std::string_view>& candidates) {
@@ -114,22 +122,6 @@ std::string unknown_word(std::string_view kind, std::string_view word,
                      near.empty() ? std::string(otherwise)
                                   : fmt::format(" (did you mean \"{}{}\"?)", prefix, near));
 }
-
-namespace {
-
-constexpr std::array<std::string_view, 8> kBars = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-constexpr std::array<double, 8> kLowerBounds = {0, 13, 25, 50, 63, 78, 85, 90};
-
-template <class Height>
-std::string render_sparkline(std::span<const double> values, Height height) {
-  std::string out;
-  for (const double value : values) {
-    out += std::isnan(value) ? std::string_view(" ") : kBars[height(value)];
-  }
-  return out;
-}
-
-}  // namespace
 
 std::string v0::sparkline(std::span<const double> percentages) {
   return render_sparkline(percentages, [](double percent) -> std::size_t {

@@ -53,34 +53,6 @@ std::string message_of(const GpuIdle& idle) {
                      idle.duration_secs, idle.timeout_secs);
 }
 
-}  // namespace
-
-std::string_view v0::name_of(AlertLevel level) {
-  return enum_name(level);
-}
-
-std::uint32_t Alert::device() const {
-  return std::visit([](const auto& found) { return found.device; }, kind);
-}
-
-int Alert::severity() const {
-  return std::visit([](const auto& found) { return severity_of(found); }, kind);
-}
-
-AlertLevel Alert::level() const {
-  return andon::level_of(severity());
-}
-
-std::string Alert::message() const {
-  return std::visit([](const auto& found) { return message_of(found); }, kind);
-}
-
-std::string Alert::line() const {
-  return fmt::format("ALERT [severity {}]: {}", severity(), message());
-}
-
-namespace {
-
 using std::chrono::nanoseconds;
 
 // Unsigned, because the distance between the ends of a clock's range overflows a signed count.
@@ -113,6 +85,30 @@ void check_now(const GpuMetrics& gpu, const AndonThresholds& at, std::vector<Ale
 }
 
 }  // namespace
+
+std::string_view v0::name_of(AlertLevel level) {
+  return enum_name(level);
+}
+
+std::uint32_t Alert::device() const {
+  return std::visit([](const auto& found) { return found.device; }, kind);
+}
+
+int Alert::severity() const {
+  return std::visit([](const auto& found) { return severity_of(found); }, kind);
+}
+
+AlertLevel Alert::level() const {
+  return andon::level_of(severity());
+}
+
+std::string Alert::message() const {
+  return std::visit([](const auto& found) { return message_of(found); }, kind);
+}
+
+std::string Alert::line() const {
+  return fmt::format("ALERT [severity {}]: {}", severity(), message());
+}
 
 std::vector<Alert> v0::Andon::check(std::span<const GpuMetrics> metrics) {
   return check(metrics, BootClock::now().time_since_epoch());

@@ -47,18 +47,6 @@ struct TextVisitor {
   }
 };
 
-}  // namespace
-
-std::optional<SettingKind> kind_of(const ChangeTask& task) {
-  return std::visit(KindVisitor{}, task);
-}
-
-std::string text_of(const ChangeTask& task) {
-  return std::visit(TextVisitor{}, task);
-}
-
-namespace {
-
 // Returns Errc::invalid for a value or a time that is wrong for any GPU.
 Result<void> check_set_value(const SetValue& set_value) {
   if (!set_value.setting.value) return Error{Errc::invalid, "a setting needs a value"};
@@ -77,54 +65,6 @@ QueuedChange queued_change_of(const ChangeRequest& request, ChangeTask task) {
           .exclusive = request.exclusive,
           .authorization_check = request.authorization_check};
 }
-
-}  // namespace
-
-std::string ChangeRequester::name() const {
-  const std::string by = credential.empty() ? "" : " by " + credential;
-  if (principal.empty()) return owner + by;
-  return fmt::format("{}{} under lease {} of {}", principal, by, owner.substr(owner.find(':') + 1),
-                     lease_holder);
-}
-
-Result<void> check_request(const ChangeRequest& request) {
-  if (request.gpus.empty() || request.gpus.size() > kMaxGpus) {
-    return Error{Errc::invalid, fmt::format("a request must name 1 to {} GPUs", kMaxGpus)};
-  }
-  const bool resets = std::holds_alternative<Reset>(request.action);
-  const bool clears = std::holds_alternative<ClearEcc>(request.action);
-  if (resets && request.gpus.size() > 1) {
-    return Error{Errc::invalid, "only one GPU can be reset at a time"};
-  }
-  if (request.atomic && (resets || clears)) {
-    return Error{Errc::invalid,
-                 "resets and cleared counters cannot be rolled back, so they cannot be atomic"};
-  }
-  const auto* const set_value = std::get_if<SetValue>(&request.action);
-  return set_value != nullptr ? check_set_value(*set_value) : Result<void>();
-}
-
-ChangeTask task_of(const ChangeAction& action) {
-  return std::visit([](const auto& one) -> ChangeTask { return one; }, action);
-}
-
-std::vector<QueuedChange> expand(const ChangeRequest& request,
-                                 const std::map<SettingKind, ManagedSetting>& managed_settings) {
-  const auto* restore = std::get_if<Restore>(&request.action);
-  if (restore == nullptr || restore->kind) {
-    return {queued_change_of(request, task_of(request.action))};
-  }
-  std::vector<QueuedChange> changes_to_make;
-  for (const auto& [kind, managed] : managed_settings) {
-    const bool own = find_claim(managed, request.requester.owner) != nullptr;
-    if (own || (request.force && !managed.claims.empty())) {
-      changes_to_make.push_back(queued_change_of(request, Restore{kind}));
-    }
-  }
-  return changes_to_make;
-}
-
-namespace {
 
 std::string expiry_text(const SettingClaim& claim) {
   return claim.until_wall ? "until " + to_rfc3339(*claim.until_wall) : "until restored";
@@ -211,6 +151,58 @@ struct ClaimsVisitor {
 };
 
 }  // namespace
+
+std::optional<SettingKind> kind_of(const ChangeTask& task) {
+  return std::visit(KindVisitor{}, task);
+}
+
+std::string text_of(const ChangeTask& task) {
+  return std::visit(TextVisitor{}, task);
+}
+
+std::string ChangeRequester::name() const {
+  const std::string by = credential.empty() ? "" : " by " + credential;
+  if (principal.empty()) return owner + by;
+  return fmt::format("{}{} under lease {} of {}", principal, by, owner.substr(owner.find(':') + 1),
+                     lease_holder);
+}
+
+Result<void> check_request(const ChangeRequest& request) {
+  if (request.gpus.empty() || request.gpus.size() > kMaxGpus) {
+    return Error{Errc::invalid, fmt::format("a request must name 1 to {} GPUs", kMaxGpus)};
+  }
+  const bool resets = std::holds_alternative<Reset>(request.action);
+  const bool clears = std::holds_alternative<ClearEcc>(request.action);
+  if (resets && request.gpus.size() > 1) {
+    return Error{Errc::invalid, "only one GPU can be reset at a time"};
+  }
+  if (request.atomic && (resets || clears)) {
+    return Error{Errc::invalid,
+                 "resets and cleared counters cannot be rolled back, so they cannot be atomic"};
+  }
+  const auto* const set_value = std::get_if<SetValue>(&request.action);
+  return set_value != nullptr ? check_set_value(*set_value) : Result<void>();
+}
+
+ChangeTask task_of(const ChangeAction& action) {
+  return std::visit([](const auto& one) -> ChangeTask { return one; }, action);
+}
+
+std::vector<QueuedChange> expand(const ChangeRequest& request,
+                                 const std::map<SettingKind, ManagedSetting>& managed_settings) {
+  const auto* restore = std::get_if<Restore>(&request.action);
+  if (restore == nullptr || restore->kind) {
+    return {queued_change_of(request, task_of(request.action))};
+  }
+  std::vector<QueuedChange> changes_to_make;
+  for (const auto& [kind, managed] : managed_settings) {
+    const bool own = find_claim(managed, request.requester.owner) != nullptr;
+    if (own || (request.force && !managed.claims.empty())) {
+      changes_to_make.push_back(queued_change_of(request, Restore{kind}));
+    }
+  }
+  return changes_to_make;
+}
 
 Result<void> change_claims(ManagedSetting& managed, const QueuedChange& change,
                            const DeviceInfo& gpu, Moment moment) {

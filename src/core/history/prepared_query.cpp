@@ -167,10 +167,6 @@ void add_notes(QueryResult& result, const PreparedQuery& prepared) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 constexpr std::int64_t kMaxMissedReadings = 3;  // a value is good until so many have failed to come
 
 }  // namespace

@@ -95,75 +95,11 @@ std::string length_text(std::int64_t ms) {
   return "0s";
 }
 
-}  // namespace
-
-Result<std::int64_t> parse_length(std::string_view text, std::string_view what) {
-  if (const auto length = length_of(text, "s")) return *length;
-  return Error{
-      Errc::invalid,
-      fmt::format("{}: expected a duration such as 10s, 5m, 2h or 7d; got \"{}\"", what, text)};
-}
-
-Result<std::int64_t> parse_moment(std::string_view text, std::string_view what,
-                                  std::int64_t now_ms) {
-  if (text == "now") return now_ms;
-  if (const auto moment = parse_date_time(text)) return *moment;
-  if (const auto ago = length_of(text, "")) return now_ms - *ago;
-  if (const auto seconds = length_of(text, "s")) return *seconds;
-  return Error{Errc::invalid,
-               fmt::format("{}: expected how long ago, such as 90s, 2h or 7d, a time such as "
-                           "2026-01-31T12:00:00Z, or seconds since 1970; got \"{}\"",
-                           what, text)};
-}
-
-namespace {
-
 // Round lengths, in ms.
 constexpr std::array<std::int64_t, 20> kSteps = {
     1'000,     2'000,       5'000,       10'000,      15'000,       20'000,      30'000,
     kMinuteMs, 120'000,     300'000,     600'000,     900'000,      1'200'000,   1'800'000,
     kHourMs,   2 * kHourMs, 3 * kHourMs, 6 * kHourMs, 12 * kHourMs, 24 * kHourMs};
-
-}  // namespace
-
-std::int64_t round_step(std::int64_t min_ms) {
-  const auto step = std::ranges::lower_bound(kSteps, min_ms);
-  return step != kSteps.end() ? *step : min_ms;
-}
-
-std::int64_t step_for(std::int64_t range_ms, std::uint64_t points) {
-  return round_step((range_ms - 1) / static_cast<std::int64_t>(points) + 1);
-}
-
-Result<void> set_times(Query& query, const QueryParameters& parameters, std::int64_t now_ms) {
-  const auto from = parse_moment(parameters.since, "since", now_ms);
-  if (!from) return from.error();
-  const auto until = parse_moment(parameters.until, "until", now_ms);
-  if (!until) return until.error();
-  if (*from >= *until) return Error{Errc::invalid, "since must be before until"};
-  query.from_ms = *from;
-  query.until_ms = *until;
-  query.points = parameters.points.value_or(kDefaultPoints);
-  if (query.points < 1 || query.points > kMaxPoints) {
-    return Error{Errc::invalid, fmt::format("points: expected a number from 1 to {}", kMaxPoints)};
-  }
-  if (!parameters.step) return {};
-  if (parameters.points) return Error{Errc::invalid, "give step or points, not both"};
-  const auto step = parse_length(*parameters.step, "step");
-  if (!step) return step.error();
-  // Minutes are kept no longer, so that a longer range has no more points.
-  const std::int64_t range = std::min(query.until_ms - query.from_ms, kMinuteRetentionMs);
-  const std::int64_t min_step = range / static_cast<std::int64_t>(kMaxPoints) + 1;
-  if (*step < std::max<std::int64_t>(min_step, 1000)) {
-    const std::int64_t enough = (std::max<std::int64_t>(min_step, 1000) + 999) / 1000 * 1000;
-    return Error{Errc::invalid, fmt::format("step: expected {} or more for this range; got \"{}\"",
-                                            length_text(enough), printable(*parameters.step))};
-  }
-  query.step_ms = *step;
-  return {};
-}
-
-namespace {
 
 struct ShortName {
   std::string_view name;
@@ -236,6 +172,62 @@ Error ambiguous_metric_error(std::string_view name, const std::vector<const Metr
 }
 
 }  // namespace
+
+Result<std::int64_t> parse_length(std::string_view text, std::string_view what) {
+  if (const auto length = length_of(text, "s")) return *length;
+  return Error{
+      Errc::invalid,
+      fmt::format("{}: expected a duration such as 10s, 5m, 2h or 7d; got \"{}\"", what, text)};
+}
+
+Result<std::int64_t> parse_moment(std::string_view text, std::string_view what,
+                                  std::int64_t now_ms) {
+  if (text == "now") return now_ms;
+  if (const auto moment = parse_date_time(text)) return *moment;
+  if (const auto ago = length_of(text, "")) return now_ms - *ago;
+  if (const auto seconds = length_of(text, "s")) return *seconds;
+  return Error{Errc::invalid,
+               fmt::format("{}: expected how long ago, such as 90s, 2h or 7d, a time such as "
+                           "2026-01-31T12:00:00Z, or seconds since 1970; got \"{}\"",
+                           what, text)};
+}
+
+std::int64_t round_step(std::int64_t min_ms) {
+  const auto step = std::ranges::lower_bound(kSteps, min_ms);
+  return step != kSteps.end() ? *step : min_ms;
+}
+
+std::int64_t step_for(std::int64_t range_ms, std::uint64_t points) {
+  return round_step((range_ms - 1) / static_cast<std::int64_t>(points) + 1);
+}
+
+Result<void> set_times(Query& query, const QueryParameters& parameters, std::int64_t now_ms) {
+  const auto from = parse_moment(parameters.since, "since", now_ms);
+  if (!from) return from.error();
+  const auto until = parse_moment(parameters.until, "until", now_ms);
+  if (!until) return until.error();
+  if (*from >= *until) return Error{Errc::invalid, "since must be before until"};
+  query.from_ms = *from;
+  query.until_ms = *until;
+  query.points = parameters.points.value_or(kDefaultPoints);
+  if (query.points < 1 || query.points > kMaxPoints) {
+    return Error{Errc::invalid, fmt::format("points: expected a number from 1 to {}", kMaxPoints)};
+  }
+  if (!parameters.step) return {};
+  if (parameters.points) return Error{Errc::invalid, "give step or points, not both"};
+  const auto step = parse_length(*parameters.step, "step");
+  if (!step) return step.error();
+  // Minutes are kept no longer, so that a longer range has no more points.
+  const std::int64_t range = std::min(query.until_ms - query.from_ms, kMinuteRetentionMs);
+  const std::int64_t min_step = range / static_cast<std::int64_t>(kMaxPoints) + 1;
+  if (*step < std::max<std::int64_t>(min_step, 1000)) {
+    const std::int64_t enough = (std::max<std::int64_t>(min_step, 1000) + 999) / 1000 * 1000;
+    return Error{Errc::invalid, fmt::format("step: expected {} or more for this range; got \"{}\"",
+                                            length_text(enough), printable(*parameters.step))};
+  }
+  query.step_ms = *step;
+  return {};
+}
 
 std::int64_t cadence_of(Metric metric) {
   static const Cadences all = cadences();

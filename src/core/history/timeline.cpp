@@ -46,6 +46,12 @@ bool is_gap(const Group& before, const Group& after, const Grain& grain) {
   return between > grain.cadence_ms + grain.cadence_ms / 2;
 }
 
+// The offset is taken over once it has moved this far, in ms. Less is the time between two
+// system calls, or a clock that is slewed: following it would move the points at every query.
+constexpr std::int64_t kMinOffsetChangeMs = 100;
+// A move of the offset that means that the clock was set, in ms.
+constexpr std::int64_t kMinClockStepMs = 1000;
+
 }  // namespace
 
 std::vector<Bucket> to_buckets(const std::vector<Point>& points) {
@@ -81,16 +87,6 @@ std::vector<TimelinePoint> timeline(const std::vector<BootSegment>& segments, co
   }
   return out;
 }
-
-namespace {
-
-// The offset is taken over once it has moved this far, in ms. Less is the time between two
-// system calls, or a clock that is slewed: following it would move the points at every query.
-constexpr std::int64_t kMinOffsetChangeMs = 100;
-// A move of the offset that means that the clock was set, in ms.
-constexpr std::int64_t kMinClockStepMs = 1000;
-
-}  // namespace
 
 void WallClock::update(TimePoint now, WallTime wall) {
   const std::int64_t at_ms = to_milliseconds(now.time_since_epoch());

@@ -55,7 +55,7 @@ TEST(Backfill, GpuOutOfServiceDoesNotAdvanceHeadStart) {
   const Ticket broken = fixture.claim(1, 10 * kMinute);
   fixture.claim(1, 20 * kMinute);
   fixture.claim(1, 30 * kMinute);
-  for_each_slot(fixture.core.find(broken)->gpus,
+  for_each_slot(fixture.scheduler.find(broken)->gpus,
                 [&](Slot slot) { fixture.in_service(slot, false); });
   EXPECT_TRUE(fixture.waits(fixture.claim(3)));
   EXPECT_TRUE(fixture.held(fixture.claim(1, 25 * kMinute)));

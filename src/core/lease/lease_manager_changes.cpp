@@ -18,6 +18,19 @@ bool is_child(const Lease& lease, const ProcessIdentity& process) {
                                                        &ProcessKey::pid) != lease.processes.end();
 }
 
+// "PID 13 (python) of UID 2000 uses GPU-1", for each; "" for none.
+std::string names_of(const std::vector<std::pair<DeviceId, ObservedProcess>>& users) {
+  constexpr std::size_t kMaxNames = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(users.size(), kMaxNames); ++i) {
+    const auto& [gpu, one] = users[i];
+    text += fmt::format("{}PID {} ({}) of UID {} uses {}", i == 0 ? "" : ", ", one.pid, one.command,
+                        one.uid, gpu);
+  }
+  if (users.size() > kMaxNames) text += fmt::format(" and {} more", users.size() - kMaxNames);
+  return text;
+}
+
 }  // namespace
 
 void LeaseManager::release(const Caller& caller, const std::string& id,
@@ -231,23 +244,6 @@ LeaseManager::ProcessTree LeaseManager::tree_of(const PendingAdoption& adoption,
   }
   return tree;
 }
-
-namespace {
-
-// "PID 13 (python) of UID 2000 uses GPU-1", for each; "" for none.
-std::string names_of(const std::vector<std::pair<DeviceId, ObservedProcess>>& users) {
-  constexpr std::size_t kMaxNames = 8;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(users.size(), kMaxNames); ++i) {
-    const auto& [gpu, one] = users[i];
-    text += fmt::format("{}PID {} ({}) of UID {} uses {}", i == 0 ? "" : ", ", one.pid, one.command,
-                        one.uid, gpu);
-  }
-  if (users.size() > kMaxNames) text += fmt::format(" and {} more", users.size() - kMaxNames);
-  return text;
-}
-
-}  // namespace
 
 // A waiting claim has a better right to a GPU than a process that began to use it later without a
 // lease.

@@ -468,7 +468,7 @@ class TreeAdoption : public ::testing::Test {
  protected:
   static constexpr std::uint32_t kLauncher = 50;
 
-  AdoptingATree() {
+  TreeAdoption() {
     fixture.observer.start(kLauncher);
     worker(51, kLauncher, "GPU-0");
     fixture.observer.start(52, 1000, kLauncher);

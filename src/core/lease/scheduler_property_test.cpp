@@ -35,7 +35,7 @@ class Node {
     check_disjoint();
     RC_ASSERT(tickets(scheduler.waiting_claims()) == waiting_);
     RC_ASSERT(tickets(scheduler.live_claims()) == live_);
-    const auto find_forgotten_claim = Moment(scheduler, now, penalties_).find_forgotten_claim();
+    const auto forgotten = Moment(scheduler, now, penalties_).find_forgotten_claim();
     if (forgotten) RC_FAIL("nobody served " + std::to_string(*forgotten));
   }
 
@@ -53,7 +53,7 @@ class Node {
     const Moment before(scheduler, now, penalties_);
     const GpuSet left = before.gpus_unwanted_by_waiting(request);
     const bool may = scheduler.check_satisfiable(request).ok() &&
-                     !before.too_much_for_owner(request) && left.count() >= request.count;
+                     !before.is_over_quota(request) && left.count() >= request.count;
     RC_ASSERT(scheduler.available_gpus(request) == (may ? left : GpuSet{}));
     const auto ticket = scheduler.try_claim(request, now);
     RC_ASSERT(ticket.has_value() == may);

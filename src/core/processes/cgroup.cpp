@@ -133,25 +133,6 @@ void fill_missing(CgroupInfo& known, CgroupInfo more) {
   if (!known.slice) known.slice = std::move(more.slice);
 }
 
-}  // namespace
-
-CgroupInfo cgroup_info_of(std::string_view text, const MakerLookup& maker_of) {
-  CgroupInfo info;
-  for (const Line& line : lines_of(text)) {
-    fill_missing(info, Descent(line, maker_of).walk().info);
-  }
-  return info;
-}
-
-std::optional<Group> container_group_of(std::string_view text) {
-  for (const Line& line : lines_of(text)) {
-    if (auto found = Descent(line, {}).walk().container) return found;
-  }
-  return std::nullopt;
-}
-
-namespace {
-
 // Groups that systemd and container runtimes create at the root and below, and never delegate to a
 // user. Services and scopes may be delegated (Delegate=).
 bool is_root_managed(std::string_view name, std::string_view parent) {
@@ -160,24 +141,6 @@ bool is_root_managed(std::string_view name, std::string_view parent) {
   return is_slice(name) || std::ranges::find(kNames, name) != kNames.end() ||
          pod_of(name, parent).has_value();
 }
-
-}  // namespace
-
-std::optional<std::uint32_t> maker_by_path(const Group& group) {
-  std::string_view above = std::string_view(group.path).substr(0, group.path.rfind('/'));
-  std::string_view parent;
-  for (int depth = 0; depth < kMaxCgroupDepth; ++depth) {
-    if (above.empty()) return kRootUid;
-    const std::string_view name = take_until('/', above);
-    if (name.empty()) continue;
-    if (const auto user = user_of_manager(name)) return user;
-    if (!is_root_managed(name, parent)) return std::nullopt;
-    parent = name;
-  }
-  return std::nullopt;
-}
-
-namespace {
 
 constexpr std::size_t kMaxNameLength = 255;  // bytes of a unit's or a directory's name
 
@@ -291,6 +254,35 @@ std::optional<std::string> parse_numbered(std::string_view name, std::string_vie
 }
 
 }  // namespace
+
+CgroupInfo cgroup_info_of(std::string_view text, const MakerLookup& maker_of) {
+  CgroupInfo info;
+  for (const Line& line : lines_of(text)) {
+    fill_missing(info, Descent(line, maker_of).walk().info);
+  }
+  return info;
+}
+
+std::optional<Group> container_group_of(std::string_view text) {
+  for (const Line& line : lines_of(text)) {
+    if (auto found = Descent(line, {}).walk().container) return found;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint32_t> maker_by_path(const Group& group) {
+  std::string_view above = std::string_view(group.path).substr(0, group.path.rfind('/'));
+  std::string_view parent;
+  for (int depth = 0; depth < kMaxCgroupDepth; ++depth) {
+    if (above.empty()) return kRootUid;
+    const std::string_view name = take_until('/', above);
+    if (name.empty()) continue;
+    if (const auto user = user_of_manager(name)) return user;
+    if (!is_root_managed(name, parent)) return std::nullopt;
+    parent = name;
+  }
+  return std::nullopt;
+}
 
 std::optional<ContainerName> container_of(std::string_view name, std::string_view parent) {
   if (auto found = parse_prefixed_id(name)) return found;

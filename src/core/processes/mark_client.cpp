@@ -56,6 +56,21 @@ bool wait_for(int socket, short what, TimePoint until) {
   }
 }
 
+Result<UniqueFd> receive_file(int socket, const FileRequest& request) {
+  std::array<char, 64> reply{};
+  DatagramWithFds received = receive_with_fds(socket, reply, MSG_DONTWAIT);
+  if (received.size < 0) return system_error("receiving");
+  const auto given = parse_reply(
+      received.truncated ? ""
+                         : std::string_view(reply.data(), static_cast<std::size_t>(received.size)),
+      request);
+  if (!given) return Error{Errc::invalid, "its answer is not understood"};
+  if (!*given || received.fds.empty()) {
+    return Error{Errc::denied, "gpuyard-marks refused to open this file"};
+  }
+  return std::move(received.fds.front());
+}
+
 }  // namespace
 
 MarkClient::~MarkClient() {
@@ -230,25 +245,6 @@ std::optional<ProcessTable> MarkClient::table() {
     from = table.rows.back().process.pid + 1;
   }
 }
-
-namespace {
-
-Result<UniqueFd> receive_file(int socket, const FileRequest& request) {
-  std::array<char, 64> reply{};
-  DatagramWithFds received = receive_with_fds(socket, reply, MSG_DONTWAIT);
-  if (received.size < 0) return system_error("receiving");
-  const auto given = parse_reply(
-      received.truncated ? ""
-                         : std::string_view(reply.data(), static_cast<std::size_t>(received.size)),
-      request);
-  if (!given) return Error{Errc::invalid, "its answer is not understood"};
-  if (!*given || received.fds.empty()) {
-    return Error{Errc::denied, "gpuyard-marks refused to open this file"};
-  }
-  return std::move(received.fds.front());
-}
-
-}  // namespace
 
 Result<UniqueFd> request_file(const MarkClient::Connector& open, const std::string& path) {
   const auto link = open();

@@ -55,52 +55,6 @@ bool send_file(int socket, const FileRequest& request, const UniqueFd& file) {
   return send_with_fds(socket, encode_reply(request, static_cast<bool>(file)), fds) >= 0;
 }
 
-}  // namespace
-
-void serve_marks(UniqueFd socket, const MarkRoots& roots, const std::vector<std::string>& files) {
-  MarkReader ours(roots.ours);
-  MarkReader drivers(roots.drivers);
-  std::string bytes(kMaxMarkBytes, '\0');
-  std::uint32_t scan = 0;
-  TimePoint until{};
-  Result<ProcessTable> table = ProcessTable{};
-  for (;;) {
-    const ssize_t got = ::recv(socket.get(), bytes.data(), bytes.size(), MSG_TRUNC);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0 || static_cast<std::size_t>(got) > bytes.size()) return;
-    const std::string_view received(bytes.data(), static_cast<std::size_t>(got));
-    if (const auto file_request = parse_file_request(received)) {
-      if (!send_file(socket.get(), *file_request, open_listed(files, file_request->digest))) return;
-      continue;
-    }
-    if (const auto view_request = parse_view_request(received)) {
-      const std::string& root =
-          view_request->pid_space == PidSpace::drivers ? roots.drivers : roots.ours;
-      if (!send_reply(socket.get(),
-                      encode_reply(*view_request, view_process(root, view_request->pid))))
-        return;
-      continue;
-    }
-    if (const auto table_request = parse_table_request(received)) {
-      // One table for all its parts, so that no row is in two of them.
-      if (table_request->from == 0) table = read_process_table(roots.ours);
-      if (!table || !send_reply(socket.get(), encode_reply(*table_request, *table))) return;
-      continue;
-    }
-    const auto mark_request = parse_mark_request(received);
-    if (!mark_request) return;
-    const TimePoint now = BootClock::now();
-    if (until == TimePoint{} || mark_request->scan != scan) until = now + MarkReader::kLoadTimeout;
-    scan = mark_request->scan;
-    MarkReader& reader = mark_request->pid_space == PidSpace::drivers ? drivers : ours;
-    const std::string reply = encode_reply(
-        *mark_request, reader.read(mark_request->processes, mark_request->leases, now, until));
-    if (!send_reply(socket.get(), reply)) return;
-  }
-}
-
-namespace {
-
 #if defined(__x86_64__)
 constexpr std::uint32_t kAuditArch = AUDIT_ARCH_X86_64;
 #elif defined(__aarch64__)
@@ -177,6 +131,48 @@ Result<void> install_call_filter() {
 }
 
 }  // namespace
+
+void serve_marks(UniqueFd socket, const MarkRoots& roots, const std::vector<std::string>& files) {
+  MarkReader ours(roots.ours);
+  MarkReader drivers(roots.drivers);
+  std::string bytes(kMaxMarkBytes, '\0');
+  std::uint32_t scan = 0;
+  TimePoint until{};
+  Result<ProcessTable> table = ProcessTable{};
+  for (;;) {
+    const ssize_t got = ::recv(socket.get(), bytes.data(), bytes.size(), MSG_TRUNC);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0 || static_cast<std::size_t>(got) > bytes.size()) return;
+    const std::string_view received(bytes.data(), static_cast<std::size_t>(got));
+    if (const auto file_request = parse_file_request(received)) {
+      if (!send_file(socket.get(), *file_request, open_listed(files, file_request->digest))) return;
+      continue;
+    }
+    if (const auto view_request = parse_view_request(received)) {
+      const std::string& root =
+          view_request->pid_space == PidSpace::drivers ? roots.drivers : roots.ours;
+      if (!send_reply(socket.get(),
+                      encode_reply(*view_request, view_process(root, view_request->pid))))
+        return;
+      continue;
+    }
+    if (const auto table_request = parse_table_request(received)) {
+      // One table for all its parts, so that no row is in two of them.
+      if (table_request->from == 0) table = read_process_table(roots.ours);
+      if (!table || !send_reply(socket.get(), encode_reply(*table_request, *table))) return;
+      continue;
+    }
+    const auto mark_request = parse_mark_request(received);
+    if (!mark_request) return;
+    const TimePoint now = BootClock::now();
+    if (until == TimePoint{} || mark_request->scan != scan) until = now + MarkReader::kLoadTimeout;
+    scan = mark_request->scan;
+    MarkReader& reader = mark_request->pid_space == PidSpace::drivers ? drivers : ours;
+    const std::string reply = encode_reply(
+        *mark_request, reader.read(mark_request->processes, mark_request->leases, now, until));
+    if (!send_reply(socket.get(), reply)) return;
+  }
+}
 
 void confine_marks(bool reads_kernel_log) {
   ::prctl(PR_SET_DUMPABLE, 0);

@@ -55,6 +55,71 @@ Result<ProcessMetadata> facts_of(std::uint32_t pid, const UniqueFd& process,
   return facts;
 }
 
+constexpr std::size_t kMaxStatBytes = 4096;
+constexpr std::size_t kMaxStatusBytes = 4096;  // all useful lines come first
+constexpr std::size_t kMaxCgroupBytes = std::size_t{64} * 1024;
+
+Error no_such_process() {
+  return {Errc::not_found,
+          "no process with this PID is visible: it has exited, is hidden, or has another PID in "
+          "this namespace"};
+}
+
+// Turns errno into an error, after a failure in a process's directory.
+Error read_error(std::string_view what) {
+  switch (errno) {
+    case ENOENT:
+    case ESRCH:
+    case ENOTDIR:
+      return no_such_process();
+    case EACCES:
+    case EPERM:
+      return {Errc::denied, fmt::format("its {} is hidden from this user", what)};
+    default:
+      return system_error(fmt::format("reading its {}", what));
+  }
+}
+
+// Returns the rest of the line behind the label. A process cannot forge an earlier line: the kernel
+// escapes line ends in its name.
+std::string_view line_of(std::string_view status, std::string_view label) {
+  const std::size_t at = status.find(label);
+  if (at == std::string_view::npos) return {};
+  status.remove_prefix(at + label.size());
+  return status.substr(0, status.find('\n'));
+}
+
+// A tick is 10 ms in the interface of every Linux that has NVIDIA's driver.
+std::optional<Duration> length_of(std::uint64_t ticks) {
+  static const long ticks_per_second = ::sysconf(_SC_CLK_TCK);
+  constexpr std::uint64_t kSecond = 1'000'000'000;
+  const std::uint64_t tick = kSecond / static_cast<std::uint64_t>(ticks_per_second);
+  if (ticks > std::numeric_limits<std::int64_t>::max() / tick) return std::nullopt;
+  return Duration(static_cast<Duration::rep>(ticks * tick));
+}
+
+using Directory = std::unique_ptr<DIR, int (*)(DIR*)>;
+
+// The first thread of a process may have ended while others still run, or hang inside a driver.
+bool has_ended(const ProcessStat& stat) {
+  return stat.state == 'X' || (stat.state == 'Z' && stat.threads <= 1);
+}
+
+void add_row(ProcessTable& table, std::uint32_t pid, const UniqueFd& root) {
+  const auto stat = read_stat(root, (std::to_string(pid) + "/stat").c_str());
+  if (!stat && stat.error().code == Errc::not_found) return;
+  const auto start = stat ? start_of(*stat) : Result<TimePoint>(stat.error());
+  if (!start) {
+    table.unreadable.insert(pid);
+    return;
+  }
+  table.rows.push_back({.process = {pid, *start},
+                        .parent = stat->parent,
+                        .ended = has_ended(*stat),
+                        .in_kernel = stat->state == 'D',
+                        .command = valid_text(stat->command, kMaxCommandBytes)});
+}
+
 }  // namespace
 
 Result<StatSummary> ProcessReader::read_stat_summary(std::uint32_t pid) const {
@@ -106,44 +171,6 @@ std::vector<std::string> arguments_of(std::string_view bytes, bool cut) {
   return arguments;
 }
 
-namespace {
-
-constexpr std::size_t kMaxStatBytes = 4096;
-constexpr std::size_t kMaxStatusBytes = 4096;  // all useful lines come first
-constexpr std::size_t kMaxCgroupBytes = std::size_t{64} * 1024;
-
-Error no_such_process() {
-  return {Errc::not_found,
-          "no process with this PID is visible: it has exited, is hidden, or has another PID in "
-          "this namespace"};
-}
-
-// Turns errno into an error, after a failure in a process's directory.
-Error read_error(std::string_view what) {
-  switch (errno) {
-    case ENOENT:
-    case ESRCH:
-    case ENOTDIR:
-      return no_such_process();
-    case EACCES:
-    case EPERM:
-      return {Errc::denied, fmt::format("its {} is hidden from this user", what)};
-    default:
-      return system_error(fmt::format("reading its {}", what));
-  }
-}
-
-// Returns the rest of the line behind the label. A process cannot forge an earlier line: the kernel
-// escapes line ends in its name.
-std::string_view line_of(std::string_view status, std::string_view label) {
-  const std::size_t at = status.find(label);
-  if (at == std::string_view::npos) return {};
-  status.remove_prefix(at + label.size());
-  return status.substr(0, status.find('\n'));
-}
-
-}  // namespace
-
 Result<UniqueFd> open_process(const std::string& proc_root, std::uint32_t pid) {
   UniqueFd process(::open(fmt::format("{}/{}", proc_root, pid).c_str(),
                           O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -178,19 +205,6 @@ Result<ProcessStat> read_stat(const UniqueFd& directory, const char* name) {
   if (!stat) return Error{Errc::invalid, "its stat file is malformed"};
   return *std::move(stat);
 }
-
-namespace {
-
-// A tick is 10 ms in the interface of every Linux that has NVIDIA's driver.
-std::optional<Duration> length_of(std::uint64_t ticks) {
-  static const long ticks_per_second = ::sysconf(_SC_CLK_TCK);
-  constexpr std::uint64_t kSecond = 1'000'000'000;
-  const std::uint64_t tick = kSecond / static_cast<std::uint64_t>(ticks_per_second);
-  if (ticks > std::numeric_limits<std::int64_t>::max() / tick) return std::nullopt;
-  return Duration(static_cast<Duration::rep>(ticks * tick));
-}
-
-}  // namespace
 
 Result<TimePoint> start_of(const ProcessStat& stat) {
   const auto since_boot = length_of(stat.start_ticks);
@@ -232,32 +246,6 @@ bool is_pid_namespace_init(std::string_view status) {
   take_until('\t', numbers);
   return numbers == "1";
 }
-
-namespace {
-
-using Directory = std::unique_ptr<DIR, int (*)(DIR*)>;
-
-// The first thread of a process may have ended while others still run, or hang inside a driver.
-bool has_ended(const ProcessStat& stat) {
-  return stat.state == 'X' || (stat.state == 'Z' && stat.threads <= 1);
-}
-
-void add_row(ProcessTable& table, std::uint32_t pid, const UniqueFd& root) {
-  const auto stat = read_stat(root, (std::to_string(pid) + "/stat").c_str());
-  if (!stat && stat.error().code == Errc::not_found) return;
-  const auto start = stat ? start_of(*stat) : Result<TimePoint>(stat.error());
-  if (!start) {
-    table.unreadable.insert(pid);
-    return;
-  }
-  table.rows.push_back({.process = {pid, *start},
-                        .parent = stat->parent,
-                        .ended = has_ended(*stat),
-                        .in_kernel = stat->state == 'D',
-                        .command = valid_text(stat->command, kMaxCommandBytes)});
-}
-
-}  // namespace
 
 const ProcessRow* ProcessTable::find(std::uint32_t pid) const {
   const auto at = std::ranges::lower_bound(rows, pid, {},

@@ -227,7 +227,7 @@ TimePoint at_ms(std::int64_t ms) {
 
 class ProcessTableTest : public ::testing::Test {
  protected:
-  Table() { proc_.put({.pid = 1, .command = "init", .parent = 0}); }
+  ProcessTableTest() { proc_.put({.pid = 1, .command = "init", .parent = 0}); }
   ProcessTable read() {
     auto table = read_process_table(proc_.root());
     EXPECT_TRUE(table) << table.error().message;

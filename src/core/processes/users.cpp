@@ -44,6 +44,16 @@ auto find_entry(int (*lookup)(Key, Entry*, char*, std::size_t, Entry**), Key key
   return take(entry);
 }
 
+constexpr const char* kSubuidPath = "/etc/subuid";
+constexpr std::size_t kMaxSubuidBytes = std::size_t{4} << 20U;
+
+std::optional<uid_t> resolve_owner(std::string_view name,
+                                   const SubordinateUids::UidLookup& uid_of) {
+  if (const auto uid = parse_number<uid_t>(name)) return uid;
+  const auto uid = uid_of(std::string(name));
+  return uid ? std::optional(*uid) : std::nullopt;
+}
+
 }  // namespace
 
 Result<std::string> look_up_user(uid_t uid) {
@@ -97,20 +107,6 @@ Result<std::string> UserNames::name_of(uid_t uid, TimePoint now) {
   cache_.insert_or_assign(uid, CachedName{name, now + (name ? kNameRetention : kFailureRetention)});
   return name;
 }
-
-namespace {
-
-constexpr const char* kSubuidPath = "/etc/subuid";
-constexpr std::size_t kMaxSubuidBytes = std::size_t{4} << 20U;
-
-std::optional<uid_t> resolve_owner(std::string_view name,
-                                   const SubordinateUids::UidLookup& uid_of) {
-  if (const auto uid = parse_number<uid_t>(name)) return uid;
-  const auto uid = uid_of(std::string(name));
-  return uid ? std::optional(*uid) : std::nullopt;
-}
-
-}  // namespace
 
 SubordinateUids SubordinateUids::parse(std::string_view text, const UidLookup& uid_of) {
   SubordinateUids all;

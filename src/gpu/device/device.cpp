@@ -32,6 +32,31 @@ std::optional<Slot> slot_of(std::string_view address) {
   return at == end || *at == '.' ? std::optional(slot) : std::nullopt;
 }
 
+bool is_linked_to(const DeviceInfo& gpu, const std::string& place) {
+  return std::ranges::find(gpu.nvlinks, place) != gpu.nvlinks.end();
+}
+
+class NvlinkTopology {
+ public:
+  explicit NvlinkTopology(const std::vector<DeviceInfo>& gpus) : gpus_(gpus) {
+    for (const DeviceInfo& gpu : gpus) addresses_.insert(gpu.pci_address);
+  }
+
+  bool is_linked(std::size_t one, std::size_t other) const {
+    const DeviceInfo& a = gpus_[one];
+    const DeviceInfo& b = gpus_[other];
+    if (is_linked_to(a, b.pci_address) || is_linked_to(b, a.pci_address)) return true;
+    // A place that is no GPU and has links from two GPUs is a switch; a third GPU does not forward.
+    return std::ranges::any_of(a.nvlinks, [&](const std::string& place) {
+      return !addresses_.contains(place) && is_linked_to(b, place);
+    });
+  }
+
+ private:
+  const std::vector<DeviceInfo>& gpus_;
+  std::set<std::string> addresses_;
+};
+
 }  // namespace
 
 bool is_missing(const DeviceInfo& info) {
@@ -70,35 +95,6 @@ std::string short_pci_address(std::string_view address) {
   }
   return address.find(':') == std::string_view::npos ? std::string(address) : to_lower(address);
 }
-
-namespace {
-
-bool is_linked_to(const DeviceInfo& gpu, const std::string& place) {
-  return std::ranges::find(gpu.nvlinks, place) != gpu.nvlinks.end();
-}
-
-class NvlinkTopology {
- public:
-  explicit NvlinkTopology(const std::vector<DeviceInfo>& gpus) : gpus_(gpus) {
-    for (const DeviceInfo& gpu : gpus) addresses_.insert(gpu.pci_address);
-  }
-
-  bool is_linked(std::size_t one, std::size_t other) const {
-    const DeviceInfo& a = gpus_[one];
-    const DeviceInfo& b = gpus_[other];
-    if (is_linked_to(a, b.pci_address) || is_linked_to(b, a.pci_address)) return true;
-    // A place that is no GPU and has links from two GPUs is a switch; a third GPU does not forward.
-    return std::ranges::any_of(a.nvlinks, [&](const std::string& place) {
-      return !addresses_.contains(place) && is_linked_to(b, place);
-    });
-  }
-
- private:
-  const std::vector<DeviceInfo>& gpus_;
-  std::set<std::string> addresses_;
-};
-
-}  // namespace
 
 std::vector<std::optional<unsigned>> nvlink_cliques(const std::vector<DeviceInfo>& gpus) {
   const NvlinkTopology wiring(gpus);

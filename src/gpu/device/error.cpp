@@ -10,32 +10,6 @@ namespace {
 
 constexpr std::string_view kInitFailed = "failed to initialise NVML: ";
 
-}  // namespace
-
-Error init_error(std::string_view why, Errc code) {
-  return {code, fmt::format("{}{}", kInitFailed, why)};
-}
-
-std::string_view init_failure_reason(const Error& error) {
-  std::string_view message = error.message;
-  if (message.starts_with(kInitFailed)) message.remove_prefix(kInitFailed.size());
-  return message;
-}
-
-Error query_error(std::string_view why, Errc code) {
-  return {code, fmt::format("NVML query failed: {}", why)};
-}
-
-Error index_range_error(std::uint32_t index) {
-  return {Errc::not_found, fmt::format("GPU index {} is out of range", index)};
-}
-
-Error unsupported_feature_error(std::string_view what) {
-  return {Errc::unsupported, fmt::format("feature not supported on this platform: {}", what)};
-}
-
-namespace {
-
 struct Advice {
   std::string_view part;  // part of the reason, in the driver's or the loader's words
   std::string_view text;
@@ -61,10 +35,6 @@ constexpr std::array kAdvice = {
            "or reboot."},
 };
 
-}  // namespace
-
-namespace {
-
 std::string_view known_advice(std::string_view reason) {
   const auto* const known = std::ranges::find_if(
       kAdvice, [&](const Advice& one) { return reason.find(one.part) != reason.npos; });
@@ -72,6 +42,28 @@ std::string_view known_advice(std::string_view reason) {
 }
 
 }  // namespace
+
+Error init_error(std::string_view why, Errc code) {
+  return {code, fmt::format("{}{}", kInitFailed, why)};
+}
+
+std::string_view init_failure_reason(const Error& error) {
+  std::string_view message = error.message;
+  if (message.starts_with(kInitFailed)) message.remove_prefix(kInitFailed.size());
+  return message;
+}
+
+Error query_error(std::string_view why, Errc code) {
+  return {code, fmt::format("NVML query failed: {}", why)};
+}
+
+Error index_range_error(std::uint32_t index) {
+  return {Errc::not_found, fmt::format("GPU index {} is out of range", index)};
+}
+
+Error unsupported_feature_error(std::string_view what) {
+  return {Errc::unsupported, fmt::format("feature not supported on this platform: {}", what)};
+}
 
 bool is_library_error(std::string_view reason) {
   return known_advice(reason) == kFindLibraryAdvice;

@@ -21,6 +21,53 @@ Reading reading_or_unread(const Sample& sample, Metric metric) {
   return reading != nullptr ? *reading : Reading{metric, 0, {}, {}};
 }
 
+template <class T>
+std::optional<T> value_of(const Sample& sample, Metric metric, std::int64_t divisor = 1) {
+  const std::int64_t* number = sample.number(metric);
+  if (number == nullptr) return std::nullopt;
+  return static_cast<T>(static_cast<T>(*number) / static_cast<T>(divisor));
+}
+
+std::optional<double> percent(std::optional<double> part, std::optional<double> whole) {
+  if (!part || !whole || *whole <= 0) return std::nullopt;
+  return *part / *whole * 100.0;
+}
+
+template <class T>
+std::string format_optional(const std::optional<T>& value, fmt::string_view format) {
+  return value ? fmt::format(fmt::runtime(format), *value) : "-";
+}
+
+std::optional<double> gigabytes(std::optional<std::uint64_t> bytes) {
+  return bytes ? std::optional(static_cast<double>(*bytes) / 1e9) : std::nullopt;
+}
+
+// Tells whether the GPU has compute processes, if known; a process that draws on a screen may be
+// idle for ever.
+std::optional<bool> is_computing(const Sample& sample) {
+  const std::int64_t* processes = sample.number(Metric::processes_compute);
+  return processes != nullptr ? std::optional(*processes > 0) : std::nullopt;
+}
+
+constexpr std::array kGpuDeviceMetrics = {Metric::memory_total, Metric::memory_free,
+                                          Metric::memory_used, Metric::utilization_gpu,
+                                          Metric::temperature_core};
+
+// Returns why the whole GPU counts as unavailable: it cannot be opened or named, the deadline
+// passed, or its memory cannot be read although this kind of GPU reports it.
+std::optional<std::string> unavailable_reason(const DeviceState& device) {
+  if (device.info.fault) return describe(*device.info.fault);
+  for (const Metric metric : kGpuDeviceMetrics) {
+    const Reading* reading = device.sample.find(metric);
+    const Missing never_read;
+    const Missing* missing = reading != nullptr ? reading->missing() : &never_read;
+    if (missing == nullptr || missing->reason == MissingReason::not_supported) continue;
+    const bool late = missing->reason == MissingReason::timed_out;
+    if (late || metric == Metric::memory_total) return describe(*missing);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Reading uncorrectable_errors(const Sample& sample) {
@@ -74,38 +121,6 @@ std::ostream& v0::operator<<(std::ostream& out, const GpuSnapshot& gpu) {
   return out << to_string(gpu);
 }
 
-namespace {
-
-template <class T>
-std::optional<T> value_of(const Sample& sample, Metric metric, std::int64_t divisor = 1) {
-  const std::int64_t* number = sample.number(metric);
-  if (number == nullptr) return std::nullopt;
-  return static_cast<T>(static_cast<T>(*number) / static_cast<T>(divisor));
-}
-
-std::optional<double> percent(std::optional<double> part, std::optional<double> whole) {
-  if (!part || !whole || *whole <= 0) return std::nullopt;
-  return *part / *whole * 100.0;
-}
-
-template <class T>
-std::string format_optional(const std::optional<T>& value, fmt::string_view format) {
-  return value ? fmt::format(fmt::runtime(format), *value) : "-";
-}
-
-std::optional<double> gigabytes(std::optional<std::uint64_t> bytes) {
-  return bytes ? std::optional(static_cast<double>(*bytes) / 1e9) : std::nullopt;
-}
-
-// Tells whether the GPU has compute processes, if known; a process that draws on a screen may be
-// idle for ever.
-std::optional<bool> is_computing(const Sample& sample) {
-  const std::int64_t* processes = sample.number(Metric::processes_compute);
-  return processes != nullptr ? std::optional(*processes > 0) : std::nullopt;
-}
-
-}  // namespace
-
 std::optional<double> GpuMetrics::memory_percent() const {
   return percent(memory_used_bytes, memory_total_bytes);
 }
@@ -135,29 +150,6 @@ GpuMetrics metrics_of(const DeviceState& device) {
           value_of<double>(sample, Metric::power_limit, kMilli),
           is_computing(sample)};
 }
-
-namespace {
-
-constexpr std::array kGpuDeviceMetrics = {Metric::memory_total, Metric::memory_free,
-                                          Metric::memory_used, Metric::utilization_gpu,
-                                          Metric::temperature_core};
-
-// Returns why the whole GPU counts as unavailable: it cannot be opened or named, the deadline
-// passed, or its memory cannot be read although this kind of GPU reports it.
-std::optional<std::string> unavailable_reason(const DeviceState& device) {
-  if (device.info.fault) return describe(*device.info.fault);
-  for (const Metric metric : kGpuDeviceMetrics) {
-    const Reading* reading = device.sample.find(metric);
-    const Missing never_read;
-    const Missing* missing = reading != nullptr ? reading->missing() : &never_read;
-    if (missing == nullptr || missing->reason == MissingReason::not_supported) continue;
-    const bool late = missing->reason == MissingReason::timed_out;
-    if (late || metric == Metric::memory_total) return describe(*missing);
-  }
-  return std::nullopt;
-}
-
-}  // namespace
 
 GPUDevice gpu_device_of(const DeviceState& device) {
   constexpr std::int64_t kMebibyte = std::int64_t{1024} * 1024;

@@ -64,6 +64,20 @@ void check_memory_errors(const HealthFacts& facts, Findings& all) {
   }
 }
 
+using Value = std::variant<Missing, std::int64_t>;
+
+// A value that the GPU cannot be asked for now is unknown, whatever it was last.
+Value current(const DeviceState& device, const Reading* reading) {
+  if (device.info.fault) return *device.info.fault;
+  if (device.condition == DeviceCondition::unresponsive) {
+    return Missing{MissingReason::timed_out, device.why};
+  }
+  if (reading == nullptr) return Missing{};
+  if (const auto* number = reading->number()) return *number;
+  const Missing* missing = reading->missing();
+  return missing != nullptr ? *missing : Missing{};
+}
+
 }  // namespace
 
 std::string_view v0::name_of(Health health) {
@@ -84,24 +98,6 @@ HealthReport evaluate_health(const HealthFacts& facts, const HealthThresholds& l
   if (!facts.contradiction.empty()) all.add(Health::degraded, facts.contradiction);
   return std::move(all).report();
 }
-
-namespace {
-
-using Value = std::variant<Missing, std::int64_t>;
-
-// A value that the GPU cannot be asked for now is unknown, whatever it was last.
-Value current(const DeviceState& device, const Reading* reading) {
-  if (device.info.fault) return *device.info.fault;
-  if (device.condition == DeviceCondition::unresponsive) {
-    return Missing{MissingReason::timed_out, device.why};
-  }
-  if (reading == nullptr) return Missing{};
-  if (const auto* number = reading->number()) return *number;
-  const Missing* missing = reading->missing();
-  return missing != nullptr ? *missing : Missing{};
-}
-
-}  // namespace
 
 void HealthTracker::set_power_comparison(bool compare) {
   power_comparison_ = compare;

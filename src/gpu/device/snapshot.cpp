@@ -59,6 +59,10 @@ bool survives_loss(Metric metric) {
   return rare[static_cast<std::size_t>(metric)];
 }
 
+bool is_loss(const Missing* why) {
+  return why != nullptr && why->reason == MissingReason::device_lost;
+}
+
 }  // namespace
 
 const Missing* find_loss(const Sample& sample) {
@@ -156,14 +160,6 @@ std::vector<Missing> failures(const Sample& sample) {
   }
   return found;
 }
-
-namespace {
-
-bool is_loss(const Missing* why) {
-  return why != nullptr && why->reason == MissingReason::device_lost;
-}
-
-}  // namespace
 
 // Readings are taken one after the other, so others may be from before the loss.
 std::optional<Missing> loss_reason(const DeviceState& device) {

@@ -53,6 +53,59 @@ std::optional<std::string_view> take_line(std::string_view& text) {
   return line;
 }
 
+class ChainReader {
+ public:
+  explicit ChainReader(LoggedChanges& result) : result_(result) {}
+
+  void read(const std::string& file, std::string_view text) {
+    std::size_t line_number = 0;
+    // A line without an end is being written.
+    while (const auto line = take_line(text)) read_line(file, ++line_number, *line);
+  }
+  void finish() {
+    if (broken_line_) result_.faults.push_back(*std::exchange(broken_line_, std::nullopt));
+  }
+
+ private:
+  void read_line(const std::string& file, std::size_t line_number, std::string_view line) {
+    const auto parts = split_line(line);
+    auto read = parts ? json::from_json<ChangeLine>(parts->text)
+                      : Result<ChangeLine>(Error{Errc::invalid, ""});
+    if (!read) {
+      finish();
+      broken_line_ = fmt::format("{}:{}: the line is not readable", file, line_number);
+      return;
+    }
+    check(file, line_number, *parts, *read);
+    hash_ = parts->hash;
+    number_ = read->number;
+    result_.lines.push_back(*std::move(read));
+  }
+
+  void check(const std::string& file, std::size_t line_number, const HashedLine& parts,
+             const ChangeLine& line) {
+    const bool starts = line.step == ChangeStep::start;
+    // A power cut tears the last line of a boot.
+    if (broken_line_ && starts && line.previous == hash_) broken_line_.reset();
+    finish();
+    // Lines before the oldest one were removed when the log became too long.
+    if (!hash_ && starts) hash_ = line.previous;
+    const auto fault = [&](std::string_view what) {
+      result_.faults.push_back(fmt::format("{}:{}: {}", file, line_number, what));
+    };
+    if (hash_of(hash_.value_or(""), parts.text) != parts.hash) {
+      fault("the line does not match its hash, or lines before it are missing");
+    } else if (number_ && line.number != *number_ + 1) {
+      fault(fmt::format("the number {} follows {}", line.number, *number_));
+    }
+  }
+
+  LoggedChanges& result_;
+  std::optional<std::string> hash_;
+  std::optional<std::uint64_t> number_;
+  std::optional<std::string> broken_line_;
+};
+
 }  // namespace
 
 ChangeLog::ChangeLog(std::string path, std::size_t max_bytes)
@@ -310,63 +363,6 @@ void ChangeLog::run_sync_loop(const std::stop_token& stop) {
     lock.lock();
   }
 }
-
-namespace {
-
-class ChainReader {
- public:
-  explicit ChainReader(LoggedChanges& result) : result_(result) {}
-
-  void read(const std::string& file, std::string_view text) {
-    std::size_t line_number = 0;
-    // A line without an end is being written.
-    while (const auto line = take_line(text)) read_line(file, ++line_number, *line);
-  }
-  void finish() {
-    if (broken_line_) result_.faults.push_back(*std::exchange(broken_line_, std::nullopt));
-  }
-
- private:
-  void read_line(const std::string& file, std::size_t line_number, std::string_view line) {
-    const auto parts = split_line(line);
-    auto read = parts ? json::from_json<ChangeLine>(parts->text)
-                      : Result<ChangeLine>(Error{Errc::invalid, ""});
-    if (!read) {
-      finish();
-      broken_line_ = fmt::format("{}:{}: the line is not readable", file, line_number);
-      return;
-    }
-    check(file, line_number, *parts, *read);
-    hash_ = parts->hash;
-    number_ = read->number;
-    result_.lines.push_back(*std::move(read));
-  }
-
-  void check(const std::string& file, std::size_t line_number, const HashedLine& parts,
-             const ChangeLine& line) {
-    const bool starts = line.step == ChangeStep::start;
-    // A power cut tears the last line of a boot.
-    if (broken_line_ && starts && line.previous == hash_) broken_line_.reset();
-    finish();
-    // Lines before the oldest one were removed when the log became too long.
-    if (!hash_ && starts) hash_ = line.previous;
-    const auto fault = [&](std::string_view what) {
-      result_.faults.push_back(fmt::format("{}:{}: {}", file, line_number, what));
-    };
-    if (hash_of(hash_.value_or(""), parts.text) != parts.hash) {
-      fault("the line does not match its hash, or lines before it are missing");
-    } else if (number_ && line.number != *number_ + 1) {
-      fault(fmt::format("the number {} follows {}", line.number, *number_));
-    }
-  }
-
-  LoggedChanges& result_;
-  std::optional<std::string> hash_;
-  std::optional<std::uint64_t> number_;
-  std::optional<std::string> broken_line_;
-};
-
-}  // namespace
 
 Result<LoggedChanges> read_change_log(const std::string& path) {
   constexpr std::size_t kMaxFileBytes = 2 * ChangeLog::kMaxBytes;

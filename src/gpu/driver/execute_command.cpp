@@ -86,26 +86,6 @@ void finish_reply(CommandReply& reply, const Result<void>& result) {
   reply.done = BootClock::now();
 }
 
-}  // namespace
-
-CommandReply execute_command(Backend& backend, const CommandRequest& request,
-                             const AdmissionCheck& admit) {
-  CommandReply reply = begin_reply(request);
-  const auto result = std::visit(
-      [&](const auto& command) { return execute(backend, request.device, command, admit, reply); },
-      request.command);
-  finish_reply(reply, result);
-  return reply;
-}
-
-CommandReply refused_reply(const CommandRequest& request, const Error& why) {
-  CommandReply reply = begin_reply(request);
-  finish_reply(reply, why);
-  return reply;
-}
-
-namespace {
-
 // The beginning of the log line; tools match it.
 struct Words {
   std::string done;
@@ -179,6 +159,22 @@ std::string fields_of(std::uint32_t index, const CommandRequest& request,
 }
 
 }  // namespace
+
+CommandReply execute_command(Backend& backend, const CommandRequest& request,
+                             const AdmissionCheck& admit) {
+  CommandReply reply = begin_reply(request);
+  const auto result = std::visit(
+      [&](const auto& command) { return execute(backend, request.device, command, admit, reply); },
+      request.command);
+  finish_reply(reply, result);
+  return reply;
+}
+
+CommandReply refused_reply(const CommandRequest& request, const Error& why) {
+  CommandReply reply = begin_reply(request);
+  finish_reply(reply, why);
+  return reply;
+}
 
 void log_command(std::uint32_t index, const CommandRequest& request, const CommandReply& reply) {
   if (!reply.called) return;

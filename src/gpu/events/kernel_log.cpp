@@ -25,6 +25,31 @@ Duration monotonic_now() {
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
+// Takes a literal from the start of `text`.
+bool take(std::string_view& text, std::string_view literal) {
+  if (!text.starts_with(literal)) return false;
+  text.remove_prefix(literal.size());
+  return true;
+}
+
+// Takes all text up to `end`, and `end`; returns nothing if `end` is missing.
+std::optional<std::string_view> take_until(std::string_view& text, std::string_view end) {
+  const std::size_t at = text.find(end);
+  if (at == text.npos) return std::nullopt;
+  const std::string_view taken = text.substr(0, at);
+  text.remove_prefix(at + end.size());
+  return taken;
+}
+
+// Takes "pid=123, " or "pid='<unknown>', ", with or without text after it.
+std::optional<std::uint32_t> take_pid(std::string_view& text) {
+  if (!take(text, "pid=")) return std::nullopt;
+  take(text, "'");
+  const auto pid = take_number<std::uint32_t>(text);
+  if (!take_until(text, ", ")) text = {};
+  return pid && *pid != 0 ? pid : std::nullopt;
+}
+
 }  // namespace
 
 Result<UniqueFd> open_kernel_log(const std::string& path) {
@@ -114,35 +139,6 @@ void KernelLog::take_line(std::string_view line) {
   const auto xid = parse_xid(record->message);
   if (xid) listener_.on_xid(*xid, written_at(record->stamp, monotonic_now(), loop_.now()));
 }
-
-namespace {
-
-// Takes a literal from the start of `text`.
-bool take(std::string_view& text, std::string_view literal) {
-  if (!text.starts_with(literal)) return false;
-  text.remove_prefix(literal.size());
-  return true;
-}
-
-// Takes all text up to `end`, and `end`; returns nothing if `end` is missing.
-std::optional<std::string_view> take_until(std::string_view& text, std::string_view end) {
-  const std::size_t at = text.find(end);
-  if (at == text.npos) return std::nullopt;
-  const std::string_view taken = text.substr(0, at);
-  text.remove_prefix(at + end.size());
-  return taken;
-}
-
-// Takes "pid=123, " or "pid='<unknown>', ", with or without text after it.
-std::optional<std::uint32_t> take_pid(std::string_view& text) {
-  if (!take(text, "pid=")) return std::nullopt;
-  take(text, "'");
-  const auto pid = take_number<std::uint32_t>(text);
-  if (!take_until(text, ", ")) text = {};
-  return pid && *pid != 0 ? pid : std::nullopt;
-}
-
-}  // namespace
 
 std::optional<KernelRecord> parse_record(std::string_view line) {
   // Facility 1, level 0: records that the kernel did not write start here.

@@ -162,25 +162,6 @@ std::string path_of(void* library) {
   return path;
 }
 
-}  // namespace
-
-Result<Library> load_library(const std::string& path) {
-  void* library = nullptr;
-  if (!path.empty()) {
-    library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) return init_error(::dlerror());
-  } else {
-    library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) library = ::dlopen("libnvidia-ml.so", RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) return init_error(text_of(kLibraryNotFound));
-  }
-  return Library{bind_all(library), path_of(library),
-                 ::dlsym(library, "gpuyard_simulates") != nullptr,
-                 reinterpret_cast<int (*)()>(::dlsym(library, "gpuyard_has_own_time"))};
-}
-
-namespace {
-
 struct Row {
   ReturnCode code;
   std::string_view text;
@@ -237,6 +218,21 @@ const Row& row_of(ReturnCode code) {
 }
 
 }  // namespace
+
+Result<Library> load_library(const std::string& path) {
+  void* library = nullptr;
+  if (!path.empty()) {
+    library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) return init_error(::dlerror());
+  } else {
+    library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) library = ::dlopen("libnvidia-ml.so", RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) return init_error(text_of(kLibraryNotFound));
+  }
+  return Library{bind_all(library), path_of(library),
+                 ::dlsym(library, "gpuyard_simulates") != nullptr,
+                 reinterpret_cast<int (*)()>(::dlsym(library, "gpuyard_has_own_time"))};
+}
 
 std::string_view text_of(ReturnCode code) {
   return code == kSuccess ? "Success" : row_of(code).text;

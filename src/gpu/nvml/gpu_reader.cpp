@@ -31,6 +31,17 @@ void read_flags(DeviceHandle device, Probe probe, const OneLongNumber& call, Rec
   if (record.try_query(metric, [&] { return call(device, &bits); })) record.flags(metric, bits);
 }
 
+struct Pipe {
+  Metric metric;
+  unsigned id;
+};
+constexpr std::array kPipes = {
+    Pipe{Metric::gpm_graphics, kGpmGraphics},   Pipe{Metric::gpm_sm, kGpmSm},
+    Pipe{Metric::gpm_occupancy, kGpmOccupancy}, Pipe{Metric::gpm_tensor, kGpmTensor},
+    Pipe{Metric::gpm_dram, kGpmDram},           Pipe{Metric::gpm_fp64, kGpmFp64},
+    Pipe{Metric::gpm_fp32, kGpmFp32},           Pipe{Metric::gpm_fp16, kGpmFp16},
+};
+
 }  // namespace
 
 // The bounds of power are a rare row. A program that reads once needs them to judge the power.
@@ -119,21 +130,6 @@ void GpuReader::run(Probe probe, Sample& sample) {
       return read_inventory(api_, device_, record);
   }
 }
-
-namespace {
-
-struct Pipe {
-  Metric metric;
-  unsigned id;
-};
-constexpr std::array kPipes = {
-    Pipe{Metric::gpm_graphics, kGpmGraphics},   Pipe{Metric::gpm_sm, kGpmSm},
-    Pipe{Metric::gpm_occupancy, kGpmOccupancy}, Pipe{Metric::gpm_tensor, kGpmTensor},
-    Pipe{Metric::gpm_dram, kGpmDram},           Pipe{Metric::gpm_fp64, kGpmFp64},
-    Pipe{Metric::gpm_fp32, kGpmFp32},           Pipe{Metric::gpm_fp16, kGpmFp16},
-};
-
-}  // namespace
 
 Gpm::~Gpm() {
   if (older_ != nullptr) api_.gpm_sample_free(older_);

@@ -35,6 +35,31 @@ bool is_well_formed(const Reading& reading) {
   return (reading.text() != nullptr) == (row.kind == MetricKind::text);
 }
 
+bool contains(const std::vector<DeviceInfo>& all, const DeviceId& id) {
+  return std::ranges::find(all, id, &DeviceInfo::id) != all.end();
+}
+
+// If the number of GPUs is unchanged and some do not open now, these are the GPUs that were in the
+// same places before: they keep their identity.
+std::vector<DeviceInfo> with_identity(std::vector<DeviceInfo> counted,
+                                      const std::vector<DeviceInfo>& before) {
+  if (counted.size() != before.size()) return counted;
+  const std::vector<DeviceInfo> said = counted;
+  for (DeviceInfo& info : counted) {
+    if (!info.uuid.empty()) continue;
+    const auto place = std::ranges::find(before, info.index, &DeviceInfo::index);
+    if (place == before.end() || place->uuid.empty() || contains(said, place->id)) continue;
+    DeviceInfo known = *place;
+    known.fault = info.fault;
+    info = std::move(known);
+  }
+  return counted;
+}
+
+DeviceInfo info_of(const KnownBoard& board) {
+  return {board.uuid, board.index, board.uuid, board.pci_address, board.name, {}};
+}
+
 }  // namespace
 
 ProbeSet PollState::next_probes() const {
@@ -134,35 +159,6 @@ std::uint64_t QueryErrors::count(const DeviceId& id) const {
   }
   return total;
 }
-
-namespace {
-
-bool contains(const std::vector<DeviceInfo>& all, const DeviceId& id) {
-  return std::ranges::find(all, id, &DeviceInfo::id) != all.end();
-}
-
-// If the number of GPUs is unchanged and some do not open now, these are the GPUs that were in the
-// same places before: they keep their identity.
-std::vector<DeviceInfo> with_identity(std::vector<DeviceInfo> counted,
-                                      const std::vector<DeviceInfo>& before) {
-  if (counted.size() != before.size()) return counted;
-  const std::vector<DeviceInfo> said = counted;
-  for (DeviceInfo& info : counted) {
-    if (!info.uuid.empty()) continue;
-    const auto place = std::ranges::find(before, info.index, &DeviceInfo::index);
-    if (place == before.end() || place->uuid.empty() || contains(said, place->id)) continue;
-    DeviceInfo known = *place;
-    known.fault = info.fault;
-    info = std::move(known);
-  }
-  return counted;
-}
-
-DeviceInfo info_of(const KnownBoard& board) {
-  return {board.uuid, board.index, board.uuid, board.pci_address, board.name, {}};
-}
-
-}  // namespace
 
 void Roster::restore(const std::vector<KnownBoard>& boards) {
   for (const KnownBoard& board : boards) {

@@ -18,6 +18,31 @@ const Missing kOverdue{MissingReason::timed_out, ""};
 constexpr auto kSlowTicks = static_cast<std::uint64_t>(kSlowInterval / kFastInterval);
 constexpr auto kRareTicks = static_cast<std::uint64_t>(kRareInterval / kFastInterval);
 
+const Reading* fresh_reading(const Sample& sample, Metric metric, TimePoint since) {
+  const Reading* reading = sample.find(metric);
+  return reading != nullptr && reading->taken >= since ? reading : nullptr;
+}
+
+bool has_answered(const PollState& poll_state, const FreshRead& fresh_read) {
+  bool all = true;
+  fresh_read.probes.each([&](Probe probe) {
+    for (const Metric metric : row_of(probe).fills) {
+      all = all && fresh_reading(poll_state.sample(), metric, fresh_read.began_at) != nullptr;
+    }
+  });
+  return all;
+}
+
+Missing missing_reason(const DeviceState& device, const Snapshot& snapshot) {
+  if (device.info.fault) return *device.info.fault;
+  if (!snapshot.driver.initialised) return {MissingReason::failed, snapshot.driver.why};
+  if (device.condition == DeviceCondition::unresponsive) {
+    return {MissingReason::timed_out, "the driver has stopped responding for this GPU"};
+  }
+  return {MissingReason::timed_out, fmt::format("the driver did not respond within {} ms",
+                                                to_milliseconds(kFreshReadTimeout))};
+}
+
 }  // namespace
 
 Telemetry::Telemetry(Loop& loop, ReadRequester& requester, HealthPolicy policy)
@@ -235,35 +260,6 @@ PollState* Telemetry::find(const DeviceId& id) {
                                        [&](const PollState& one) { return one.info().id == id; });
   return poll_state != poll_states_.end() ? &*poll_state : nullptr;
 }
-
-namespace {
-
-const Reading* fresh_reading(const Sample& sample, Metric metric, TimePoint since) {
-  const Reading* reading = sample.find(metric);
-  return reading != nullptr && reading->taken >= since ? reading : nullptr;
-}
-
-bool has_answered(const PollState& poll_state, const FreshRead& fresh_read) {
-  bool all = true;
-  fresh_read.probes.each([&](Probe probe) {
-    for (const Metric metric : row_of(probe).fills) {
-      all = all && fresh_reading(poll_state.sample(), metric, fresh_read.began_at) != nullptr;
-    }
-  });
-  return all;
-}
-
-Missing missing_reason(const DeviceState& device, const Snapshot& snapshot) {
-  if (device.info.fault) return *device.info.fault;
-  if (!snapshot.driver.initialised) return {MissingReason::failed, snapshot.driver.why};
-  if (device.condition == DeviceCondition::unresponsive) {
-    return {MissingReason::timed_out, "the driver has stopped responding for this GPU"};
-  }
-  return {MissingReason::timed_out, fmt::format("the driver did not respond within {} ms",
-                                                to_milliseconds(kFreshReadTimeout))};
-}
-
-}  // namespace
 
 bool is_complete(const FreshRead& fresh_read, const std::vector<PollState>& poll_states,
                  TimePoint now) {

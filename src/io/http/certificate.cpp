@@ -91,47 +91,6 @@ std::string fingerprint_of(const X509* certificate) {
   return text;
 }
 
-}  // namespace
-
-CertificateFacts facts_of(const X509* certificate) {
-  CertificateFacts facts;
-  facts.not_before = wall_of(::X509_get0_notBefore(certificate));
-  facts.not_after = wall_of(::X509_get0_notAfter(certificate));
-  facts.names = names_of(certificate);
-  facts.pin = pin_of(certificate);
-  facts.fingerprint = fingerprint_of(certificate);
-  return facts;
-}
-
-Result<std::string> to_fingerprint(std::string_view text) {
-  std::string digits;
-  for (const char c : text) {
-    if (c != ':') digits += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  const bool right = digits.size() == 2 * kHashBytes &&
-                     digits.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (right) return digits;
-  return Error{
-      Errc::invalid,
-      fmt::format("'{}' is not a SHA-256 certificate fingerprint of 64 hexadecimal digits", text)};
-}
-
-bool is_pin(std::string_view text) {
-  return text.starts_with(kPinForm) && text.size() == kPinForm.size() + kPinDigits &&
-         text.ends_with('=');
-}
-
-bool start_openssl() {
-  return ::OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr) == 1;
-}
-
-std::string openssl_reason() {
-  const char* reason = ::ERR_reason_error_string(::ERR_peek_last_error());
-  return reason != nullptr ? reason : "unknown reason";
-}
-
-namespace {
-
 using Bio = OpensslPtr<BIO, &::BIO_free>;
 using Key = OpensslPtr<EVP_PKEY, &::EVP_PKEY_free>;
 using Certificate = OpensslPtr<X509, &::X509_free>;
@@ -241,6 +200,43 @@ std::string certificate_to_pem(X509* certificate) {
 }
 
 }  // namespace
+
+CertificateFacts facts_of(const X509* certificate) {
+  CertificateFacts facts;
+  facts.not_before = wall_of(::X509_get0_notBefore(certificate));
+  facts.not_after = wall_of(::X509_get0_notAfter(certificate));
+  facts.names = names_of(certificate);
+  facts.pin = pin_of(certificate);
+  facts.fingerprint = fingerprint_of(certificate);
+  return facts;
+}
+
+Result<std::string> to_fingerprint(std::string_view text) {
+  std::string digits;
+  for (const char c : text) {
+    if (c != ':') digits += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  const bool right = digits.size() == 2 * kHashBytes &&
+                     digits.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (right) return digits;
+  return Error{
+      Errc::invalid,
+      fmt::format("'{}' is not a SHA-256 certificate fingerprint of 64 hexadecimal digits", text)};
+}
+
+bool is_pin(std::string_view text) {
+  return text.starts_with(kPinForm) && text.size() == kPinForm.size() + kPinDigits &&
+         text.ends_with('=');
+}
+
+bool start_openssl() {
+  return ::OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr) == 1;
+}
+
+std::string openssl_reason() {
+  const char* reason = ::ERR_reason_error_string(::ERR_peek_last_error());
+  return reason != nullptr ? reason : "unknown reason";
+}
 
 Result<SelfSignedCertificate> make_self_signed(const std::vector<std::string>& names, WallTime now,
                                                std::chrono::days validity,

@@ -30,6 +30,55 @@ std::string text_of(const Proxy& proxy) {
   return "the proxy " + Endpoint::tcp(proxy.host, proxy.port).text();
 }
 
+// The files of trusted certificates of the distributions; the first that exists is used, unless
+// SSL_CERT_FILE names another.
+constexpr std::array<const char*, 5> kCaBundles = {
+    "/etc/ssl/certs/ca-certificates.crt",                 // Debian, Ubuntu, Arch
+    "/etc/pki/tls/certs/ca-bundle.crt",                   // Fedora, RHEL
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",  // the same, newer
+    "/etc/ssl/ca-bundle.pem",                             // SUSE
+    "/etc/ssl/cert.pem",                                  // Alpine
+};
+
+Result<void> load_trusted_file(SSL_CTX* context, const std::string& file,
+                               std::string_view named_by) {
+  if (::access(file.c_str(), R_OK) != 0) return system_error("opening " + file).in(named_by);
+  ::ERR_clear_error();
+  if (::SSL_CTX_load_verify_file(context, file.c_str()) == 1) return {};
+  return Error{Errc::invalid,
+               fmt::format("{} contains no trusted certificates, although {} points to it: {}",
+                           file, named_by, openssl_reason())};
+}
+
+Result<void> load_system_trust(SSL_CTX* context, bool others_too) {
+  if (const char* file = std::getenv("SSL_CERT_FILE"); file != nullptr && *file != '\0') {
+    return load_trusted_file(context, file, "SSL_CERT_FILE");
+  }
+  for (const char* file : kCaBundles) {
+    if (::access(file, R_OK) == 0) return load_trusted_file(context, file, "the distribution");
+  }
+  if (others_too) return {};
+  return Error{Errc::invalid,
+               "no trusted certificates found on this machine: install the package "
+               "ca-certificates, or set ca_file or SSL_CERT_FILE"};
+}
+
+Result<void> load_trust(SSL_CTX* context, const std::string& ca_file) {
+  const bool own = !ca_file.empty();
+  auto trusted = load_system_trust(context, own);
+  if (!trusted || !own) return trusted;
+  return load_trusted_file(context, ca_file, "ca_file");
+}
+
+// A name is also told to the server, an address is not (RFC 6066).
+bool expect_host(SSL* ssl, const std::string& host) {
+  X509_VERIFY_PARAM* verify = ::SSL_get0_param(ssl);
+  if (::X509_VERIFY_PARAM_set1_ip_asc(verify, host.c_str()) == 1) return true;
+  ::X509_VERIFY_PARAM_set_hostflags(verify, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  return ::SSL_set1_host(ssl, host.c_str()) == 1 &&
+         SSL_set_tlsext_host_name(ssl, host.c_str()) == 1;
+}
+
 }  // namespace
 
 Result<ClientSocket> ClientSocket::connect(const Endpoint& endpoint, TimePoint deadline,
@@ -247,59 +296,6 @@ Result<std::size_t> ClientSocket::receive_raw(std::span<char> space, TimePoint d
       return invalid_response_error(std::generic_category().message(errno));
   }
 }
-
-namespace {
-
-// The files of trusted certificates of the distributions; the first that exists is used, unless
-// SSL_CERT_FILE names another.
-constexpr std::array<const char*, 5> kCaBundles = {
-    "/etc/ssl/certs/ca-certificates.crt",                 // Debian, Ubuntu, Arch
-    "/etc/pki/tls/certs/ca-bundle.crt",                   // Fedora, RHEL
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",  // the same, newer
-    "/etc/ssl/ca-bundle.pem",                             // SUSE
-    "/etc/ssl/cert.pem",                                  // Alpine
-};
-
-Result<void> load_trusted_file(SSL_CTX* context, const std::string& file,
-                               std::string_view named_by) {
-  if (::access(file.c_str(), R_OK) != 0) return system_error("opening " + file).in(named_by);
-  ::ERR_clear_error();
-  if (::SSL_CTX_load_verify_file(context, file.c_str()) == 1) return {};
-  return Error{Errc::invalid,
-               fmt::format("{} contains no trusted certificates, although {} points to it: {}",
-                           file, named_by, openssl_reason())};
-}
-
-Result<void> load_system_trust(SSL_CTX* context, bool others_too) {
-  if (const char* file = std::getenv("SSL_CERT_FILE"); file != nullptr && *file != '\0') {
-    return load_trusted_file(context, file, "SSL_CERT_FILE");
-  }
-  for (const char* file : kCaBundles) {
-    if (::access(file, R_OK) == 0) return load_trusted_file(context, file, "the distribution");
-  }
-  if (others_too) return {};
-  return Error{Errc::invalid,
-               "no trusted certificates found on this machine: install the package "
-               "ca-certificates, or set ca_file or SSL_CERT_FILE"};
-}
-
-Result<void> load_trust(SSL_CTX* context, const std::string& ca_file) {
-  const bool own = !ca_file.empty();
-  auto trusted = load_system_trust(context, own);
-  if (!trusted || !own) return trusted;
-  return load_trusted_file(context, ca_file, "ca_file");
-}
-
-// A name is also told to the server, an address is not (RFC 6066).
-bool expect_host(SSL* ssl, const std::string& host) {
-  X509_VERIFY_PARAM* verify = ::SSL_get0_param(ssl);
-  if (::X509_VERIFY_PARAM_set1_ip_asc(verify, host.c_str()) == 1) return true;
-  ::X509_VERIFY_PARAM_set_hostflags(verify, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-  return ::SSL_set1_host(ssl, host.c_str()) == 1 &&
-         SSL_set_tlsext_host_name(ssl, host.c_str()) == 1;
-}
-
-}  // namespace
 
 struct TlsClient::Parts {
   std::string peer_name;

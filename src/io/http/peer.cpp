@@ -21,22 +21,6 @@ std::size_t read_groups(int socket, std::vector<gid_t>& out) {
   return bytes / sizeof(gid_t);
 }
 
-}  // namespace
-
-std::vector<gid_t> peer_groups(int socket, gid_t own) {
-  std::vector<gid_t> groups(kDefaultGroupCount);
-  std::size_t count = read_groups(socket, groups);
-  if (count > groups.size() && count <= kMaxPeerGroups) {
-    groups.resize(count);
-    count = read_groups(socket, groups);
-  }
-  groups.resize(count <= groups.size() ? count : 0);
-  if (std::ranges::find(groups, own) == groups.end()) groups.push_back(own);
-  return groups;
-}
-
-namespace {
-
 #ifdef SO_PEERPIDFD
 constexpr int kPeerPidfd = SO_PEERPIDFD;
 #else
@@ -50,6 +34,18 @@ int open_pidfd(pid_t pid) {
 }
 
 }  // namespace
+
+std::vector<gid_t> peer_groups(int socket, gid_t own) {
+  std::vector<gid_t> groups(kDefaultGroupCount);
+  std::size_t count = read_groups(socket, groups);
+  if (count > groups.size() && count <= kMaxPeerGroups) {
+    groups.resize(count);
+    count = read_groups(socket, groups);
+  }
+  groups.resize(count <= groups.size() ? count : 0);
+  if (std::ranges::find(groups, own) == groups.end()) groups.push_back(own);
+  return groups;
+}
 
 bool has_peer_pidfd() {
   static const bool known = [] {

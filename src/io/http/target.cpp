@@ -65,6 +65,46 @@ std::string_view take_authority(std::string_view& target) {
   return authority;
 }
 
+bool is_all_digits(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// "name:80", "[::1]:80" without the port and the brackets; empty if malformed.
+std::optional<std::string> parse_host_name(std::string_view host) {
+  std::size_t end = host.size();
+  std::size_t start = 0;
+  std::string_view rest;
+  if (host.starts_with('[')) {
+    end = host.find(']');
+    if (end == host.npos) return std::nullopt;
+    start = 1;
+    rest = host.substr(end + 1);
+  } else {
+    end = std::min(host.find(':'), host.size());
+    rest = host.substr(end);
+  }
+  if (!rest.empty() && (rest.front() != ':' || !is_all_digits(rest.substr(1)))) return std::nullopt;
+  std::string name = to_lower(host.substr(start, end - start));
+  if (start == 0 && name.ends_with('.'))
+    name.pop_back();  // "localhost." is localhost, fully written
+  return name;
+}
+
+bool is_same_address(const std::string& name, const std::string& local) {
+  in6_addr a{};
+  in6_addr b{};
+  if (::inet_pton(AF_INET6, name.c_str(), &a) == 1 &&
+      ::inet_pton(AF_INET6, local.c_str(), &b) == 1) {
+    return std::memcmp(&a, &b, sizeof a) == 0;
+  }
+  return name == local;
+}
+
+bool is_same_name(std::string_view name, std::string_view allowed) {
+  const auto lowered = parse_host_name(allowed);
+  return lowered && *lowered == name;
+}
+
 }  // namespace
 
 std::optional<std::string> percent_decode(std::string_view text) {
@@ -111,50 +151,6 @@ Result<void> decode_target(Request& request) {
   }
   return {};
 }
-
-namespace {
-
-bool is_all_digits(std::string_view text) {
-  return std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
-}
-
-// "name:80", "[::1]:80" without the port and the brackets; empty if malformed.
-std::optional<std::string> parse_host_name(std::string_view host) {
-  std::size_t end = host.size();
-  std::size_t start = 0;
-  std::string_view rest;
-  if (host.starts_with('[')) {
-    end = host.find(']');
-    if (end == host.npos) return std::nullopt;
-    start = 1;
-    rest = host.substr(end + 1);
-  } else {
-    end = std::min(host.find(':'), host.size());
-    rest = host.substr(end);
-  }
-  if (!rest.empty() && (rest.front() != ':' || !is_all_digits(rest.substr(1)))) return std::nullopt;
-  std::string name = to_lower(host.substr(start, end - start));
-  if (start == 0 && name.ends_with('.'))
-    name.pop_back();  // "localhost." is localhost, fully written
-  return name;
-}
-
-bool is_same_address(const std::string& name, const std::string& local) {
-  in6_addr a{};
-  in6_addr b{};
-  if (::inet_pton(AF_INET6, name.c_str(), &a) == 1 &&
-      ::inet_pton(AF_INET6, local.c_str(), &b) == 1) {
-    return std::memcmp(&a, &b, sizeof a) == 0;
-  }
-  return name == local;
-}
-
-bool is_same_name(std::string_view name, std::string_view allowed) {
-  const auto lowered = parse_host_name(allowed);
-  return lowered && *lowered == name;
-}
-
-}  // namespace
 
 bool is_host_allowed(std::string_view host, std::string_view local_address,
                      const std::vector<std::string>& names) {

@@ -39,6 +39,12 @@ std::optional<WallTime> from_rfc3339(std::string_view text) {
                   millisecond);
 }
 
+// A log line is written at once or not at all, so it has to be short (PIPE_BUF).
+constexpr std::size_t kMaxMessageBytes = 2000;
+
+constexpr Duration kLogInterval = std::chrono::minutes(1);
+constexpr std::size_t kMaxNamedAlerts = 16;  // so that the line fits into a pipe at once
+
 }  // namespace
 
 NotificationLevel level_of(unsigned severity) {
@@ -67,13 +73,6 @@ void schema_of(std::type_identity<NotificationTime>, boost::json::object& out) {
   out = {{"type", "string"}, {"format", "date-time"}};
 }
 
-namespace {
-
-// A log line is written at once or not at all, so it has to be short (PIPE_BUF).
-constexpr std::size_t kMaxMessageBytes = 2000;
-
-}  // namespace
-
 std::string log_line(const Notification& notification) {
   const std::string message = printable(clip_text(notification.message, kMaxMessageBytes));
   return fmt::format("{} [severity {}]: {}",
@@ -89,13 +88,6 @@ void log_notification(const Notification& notification) {
     return log::warning("{}", log_line(notification));
   log::error("{}", log_line(notification));
 }
-
-namespace {
-
-constexpr Duration kLogInterval = std::chrono::minutes(1);
-constexpr std::size_t kMaxNamedAlerts = 16;  // so that the line fits into a pipe at once
-
-}  // namespace
 
 void DeadLetterLog::record(const std::string& alert, const std::string& why) {
   ++total_;

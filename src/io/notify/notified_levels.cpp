@@ -65,6 +65,78 @@ void put_alert(std::string& out, const Notification& notification, WallTime now,
   out += R"(,"endsAt":)" + json::to_json(NotificationTime(ends)) + "}";
 }
 
+// PagerDuty's own limits.
+constexpr std::size_t kMaxSummaryBytes = 1024;
+constexpr std::size_t kMaxDedupKeyBytes = 255;
+
+struct Details {
+  std::string message;
+  std::string advice;
+  unsigned severity = 0;
+  std::optional<NotificationGpu> gpu;
+  NotificationTime started_at;
+  std::optional<NotificationTime> ended_at;
+  bool simulated = false;
+  bool test = false;
+  std::string delivery;
+};
+BOOST_DESCRIBE_STRUCT(Details, (),
+                      (message, advice, severity, gpu, started_at, ended_at, simulated, test,
+                       delivery))
+
+// PagerDuty is notified by many machines: the key of an alert without a GPU needs the machine's
+// name.
+std::string incident_of(const Notification& notification) {
+  return clip_text(notification.gpu ? notification.key : notification.key + "/" + notification.host,
+                   kMaxDedupKeyBytes);
+}
+
+// A section holds 3000 characters: message and advice have their share, names have less.
+constexpr std::size_t kMaxSlackTextBytes = 1400;
+constexpr std::size_t kMaxSlackNameBytes = 500;
+
+// Escapes the text as Slack wants it and cuts it, so that the result has at most `max_bytes` bytes.
+std::string fit_text(const std::string& text, std::size_t max_bytes) {
+  for (std::size_t raw = max_bytes;; raw /= 2) {
+    std::string out = escape_html(clip_text(text, raw));
+    if (out.size() <= max_bytes) return out;
+  }
+}
+
+std::string status_word(const Notification& notification) {
+  if (notification.status == Status::resolved) return "RESOLVED";
+  std::string word(enum_name(notification.level));
+  for (char& c : word) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return word;
+}
+
+std::string source_text(const Notification& notification) {
+  std::string host = fit_text(notification.host, kMaxSlackNameBytes);
+  if (!notification.gpu) return host;
+  return fmt::format("{}, GPU {} ({}, {})", host,
+                     fit_text(name_of(*notification.gpu), kMaxSlackNameBytes),
+                     fit_text(notification.gpu->name, kMaxSlackNameBytes),
+                     fit_text(notification.gpu->uuid, kMaxSlackNameBytes));
+}
+
+struct Text {
+  std::string type = "mrkdwn";
+  std::string text;
+};
+BOOST_DESCRIBE_STRUCT(Text, (), (type, text))
+
+struct Section {
+  std::string type = "section";
+  Text text;
+};
+BOOST_DESCRIBE_STRUCT(Section, (), (type, text))
+
+struct Context {
+  std::string type = "context";
+  std::vector<Text> elements;
+};
+BOOST_DESCRIBE_STRUCT(Context, (), (type, elements))
+
 }  // namespace
 
 http::ClientRequest alertmanager_request(const SinkConfig& sink,
@@ -117,36 +189,6 @@ void NotifiedLevels::record(const std::vector<Notification>& notifications) {
   }
 }
 
-namespace {
-
-// PagerDuty's own limits.
-constexpr std::size_t kMaxSummaryBytes = 1024;
-constexpr std::size_t kMaxDedupKeyBytes = 255;
-
-struct Details {
-  std::string message;
-  std::string advice;
-  unsigned severity = 0;
-  std::optional<NotificationGpu> gpu;
-  NotificationTime started_at;
-  std::optional<NotificationTime> ended_at;
-  bool simulated = false;
-  bool test = false;
-  std::string delivery;
-};
-BOOST_DESCRIBE_STRUCT(Details, (),
-                      (message, advice, severity, gpu, started_at, ended_at, simulated, test,
-                       delivery))
-
-// PagerDuty is notified by many machines: the key of an alert without a GPU needs the machine's
-// name.
-std::string incident_of(const Notification& notification) {
-  return clip_text(notification.gpu ? notification.key : notification.key + "/" + notification.host,
-                   kMaxDedupKeyBytes);
-}
-
-}  // namespace
-
 http::ClientRequest pagerduty_request(const SinkConfig& sink, const Notification& notification) {
   const bool is_resolved = notification.status == Status::resolved;
   const Details details{notification.message,   notification.advice,     notification.severity,
@@ -178,56 +220,6 @@ http::ClientRequest pagerduty_request(const SinkConfig& sink, const Notification
   request.body = std::move(body);
   return request;
 }
-
-namespace {
-
-// A section holds 3000 characters: message and advice have their share, names have less.
-constexpr std::size_t kMaxSlackTextBytes = 1400;
-constexpr std::size_t kMaxSlackNameBytes = 500;
-
-// Escapes the text as Slack wants it and cuts it, so that the result has at most `max_bytes` bytes.
-std::string fit_text(const std::string& text, std::size_t max_bytes) {
-  for (std::size_t raw = max_bytes;; raw /= 2) {
-    std::string out = escape_html(clip_text(text, raw));
-    if (out.size() <= max_bytes) return out;
-  }
-}
-
-std::string status_word(const Notification& notification) {
-  if (notification.status == Status::resolved) return "RESOLVED";
-  std::string word(enum_name(notification.level));
-  for (char& c : word) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return word;
-}
-
-std::string source_text(const Notification& notification) {
-  std::string host = fit_text(notification.host, kMaxSlackNameBytes);
-  if (!notification.gpu) return host;
-  return fmt::format("{}, GPU {} ({}, {})", host,
-                     fit_text(name_of(*notification.gpu), kMaxSlackNameBytes),
-                     fit_text(notification.gpu->name, kMaxSlackNameBytes),
-                     fit_text(notification.gpu->uuid, kMaxSlackNameBytes));
-}
-
-struct Text {
-  std::string type = "mrkdwn";
-  std::string text;
-};
-BOOST_DESCRIBE_STRUCT(Text, (), (type, text))
-
-struct Section {
-  std::string type = "section";
-  Text text;
-};
-BOOST_DESCRIBE_STRUCT(Section, (), (type, text))
-
-struct Context {
-  std::string type = "context";
-  std::vector<Text> elements;
-};
-BOOST_DESCRIBE_STRUCT(Context, (), (type, elements))
-
-}  // namespace
 
 http::ClientRequest slack_request(const SinkConfig& sink, const Notification& notification) {
   const std::string message = fit_text(headline(notification), kMaxSlackTextBytes);

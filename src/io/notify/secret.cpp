@@ -33,23 +33,6 @@ Result<void> check_mode(const std::string& path) {
   return error;
 }
 
-}  // namespace
-
-Result<Secret> read_secret(const std::string& path) {
-  if (!path.starts_with('/')) return Error{Errc::invalid, "must be an absolute path"};
-  if (auto fine = check_mode(path); !fine) return std::move(fine).error();
-  const auto text = read_file(path, kMaxSecretBytes);
-  if (!text) return secret_error(text.error().text());
-  const std::string_view secret = trim(*text);
-  if (secret.empty()) return secret_error(path + " is empty");
-  const bool one_line = std::ranges::none_of(
-      secret, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
-  if (!one_line) return secret_error(path + " must contain one line, the secret");
-  return Secret(std::string(secret));
-}
-
-namespace {
-
 Error url_error() {
   return {Errc::invalid, "is not a URL such as https://host/path or http://127.0.0.1:9093"};
 }
@@ -78,6 +61,19 @@ bool read_authority(std::string_view text, http::Origin& origin) {
 }
 
 }  // namespace
+
+Result<Secret> read_secret(const std::string& path) {
+  if (!path.starts_with('/')) return Error{Errc::invalid, "must be an absolute path"};
+  if (auto fine = check_mode(path); !fine) return std::move(fine).error();
+  const auto text = read_file(path, kMaxSecretBytes);
+  if (!text) return secret_error(text.error().text());
+  const std::string_view secret = trim(*text);
+  if (secret.empty()) return secret_error(path + " is empty");
+  const bool one_line = std::ranges::none_of(
+      secret, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
+  if (!one_line) return secret_error(path + " must contain one line, the secret");
+  return Secret(std::string(secret));
+}
 
 Result<Url> parse_url(std::string_view text) {
   constexpr std::string_view kHttps = "https://";

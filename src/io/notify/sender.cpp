@@ -39,21 +39,6 @@ class ClosedSender final : public Sender {
   Lifetime lifetime_;
 };
 
-}  // namespace
-
-SenderFactory make_sender_factory(Loop& loop, WorkerFactory make_worker) {
-  return [&loop,
-          make_worker = std::move(make_worker)](const SinkConfig& sink) -> std::unique_ptr<Sender> {
-    if (sink.kind == SinkKind::log) return nullptr;  // needs no sender: see SinkQueue
-    if (!sink.unusable_reason.empty())
-      return std::make_unique<ClosedSender>(loop, sink.unusable_reason);
-    if (sink.kind == SinkKind::command) return std::make_unique<CommandSender>(loop, sink);
-    return std::make_unique<HttpSender>(loop, sink, make_worker(sink.name), fetch_over_network());
-  };
-}
-
-namespace {
-
 constexpr std::size_t kMaxExcerptBytes = 200;
 constexpr std::size_t kSecretWindowBytes = 8;
 constexpr std::size_t kMinSecretBytes = 4;
@@ -93,7 +78,27 @@ bool is_transient(int status) {
   return status >= 500 || std::ranges::find(kTemporary, status) != kTemporary.end();
 }
 
+// The most bytes of one variable; the kernel takes 128 KiB.
+constexpr std::size_t kMaxVariableBytes = std::size_t{64} * 1024;
+
+std::string flag(bool set) {
+  return set ? "1" : "0";
+}
+
+constexpr std::size_t kMaxResponseBytes = std::size_t{1} << 20;
+
 }  // namespace
+
+SenderFactory make_sender_factory(Loop& loop, WorkerFactory make_worker) {
+  return [&loop,
+          make_worker = std::move(make_worker)](const SinkConfig& sink) -> std::unique_ptr<Sender> {
+    if (sink.kind == SinkKind::log) return nullptr;  // needs no sender: see SinkQueue
+    if (!sink.unusable_reason.empty())
+      return std::make_unique<ClosedSender>(loop, sink.unusable_reason);
+    if (sink.kind == SinkKind::command) return std::make_unique<CommandSender>(loop, sink);
+    return std::make_unique<HttpSender>(loop, sink, make_worker(sink.name), fetch_over_network());
+  };
+}
 
 SendResult classify_response(const SinkConfig& sink, const Result<http::ClientResponse>& response) {
   if (!response) return SendResult::retry_later(response.error().text());
@@ -105,17 +110,6 @@ SendResult classify_response(const SinkConfig& sink, const Result<http::ClientRe
   result.retry_after = retry_after(*response);
   return result;
 }
-
-namespace {
-
-// The most bytes of one variable; the kernel takes 128 KiB.
-constexpr std::size_t kMaxVariableBytes = std::size_t{64} * 1024;
-
-std::string flag(bool set) {
-  return set ? "1" : "0";
-}
-
-}  // namespace
 
 std::vector<std::pair<std::string, std::string>> environment_of(const Notification& notification) {
   const NotificationGpu gpu = notification.gpu.value_or(NotificationGpu());
@@ -158,12 +152,6 @@ void CommandSender::send(std::vector<Notification> notifications, OnDone on_done
                  on_done(SendResult::retry_later(fmt::format("{} {}", where, completion.text())));
                });
 }
-
-namespace {
-
-constexpr std::size_t kMaxResponseBytes = std::size_t{1} << 20;
-
-}  // namespace
 
 Fetch fetch_over_network() {
   return [](const http::Origin& origin, const http::ClientRequest& request, Duration timeout) {

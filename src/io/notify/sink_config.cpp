@@ -382,17 +382,6 @@ class SinkReader {
   std::vector<SinkConfig> sinks_;
 };
 
-}  // namespace
-
-Result<std::vector<SinkConfig>> read_sinks(std::string_view toml, const std::string& file,
-                                           const std::set<std::string>& only) {
-  const auto document = parse_toml(toml, file);
-  if (!document) return document.error();
-  return SinkReader(file, only).read(*document);
-}
-
-namespace {
-
 // "example.org" and ".example.org" except that host and those below it, "*" all.
 bool is_excepted(const std::string& host) {
   std::string_view rest = environment_variable("no_proxy");
@@ -407,6 +396,13 @@ bool is_excepted(const std::string& host) {
 }
 
 }  // namespace
+
+Result<std::vector<SinkConfig>> read_sinks(std::string_view toml, const std::string& file,
+                                           const std::set<std::string>& only) {
+  const auto document = parse_toml(toml, file);
+  if (!document) return document.error();
+  return SinkReader(file, only).read(*document);
+}
 
 std::string unused_proxy(const SinkConfig& sink) {
   const http::Origin& origin = sink.url.origin;

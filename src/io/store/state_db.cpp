@@ -51,6 +51,43 @@ Result<void> migrate(Database& database, StateDb::Migrations steps) {
   });
 }
 
+using FileSystemKind = std::pair<std::uint32_t, std::string_view>;
+
+// From linux/magic.h where it is in there, else from the file system's own source. File systems
+// that several machines mount from one shared disk are among them.
+constexpr std::array kNetworkFileSystems = {
+    FileSystemKind{0x6969, "NFS"},
+    FileSystemKind{0x517b, "SMB"},
+    FileSystemKind{0xfe534d42, "SMB"},
+    FileSystemKind{0xff534d42, "CIFS"},
+    FileSystemKind{0x5346414f, "AFS"},
+    FileSystemKind{0x6b414653, "AFS"},
+    FileSystemKind{0x73757245, "Coda"},
+    FileSystemKind{0x564c, "NCP"},
+    FileSystemKind{0x01021997, "9p"},
+    FileSystemKind{0x00c36400, "CephFS"},
+    FileSystemKind{0x0bd00bd0, "Lustre"},
+    FileSystemKind{0x47504653, "GPFS"},
+    FileSystemKind{0x19830326, "BeeGFS"},
+    FileSystemKind{0xaad7aaea, "PanFS"},
+    FileSystemKind{0x20030528, "OrangeFS"},
+    FileSystemKind{0x01161970, "GFS2"},
+    FileSystemKind{0x7461636f, "OCFS2"},
+    FileSystemKind{0xbeefdead, "StorNext"},
+    FileSystemKind{0x786f4256, "VirtualBox shared folder"},
+    FileSystemKind{0xbacbacbc, "VMware shared folder"},
+};
+
+constexpr std::uint32_t kFuseMagic = 0x65735546;
+// FUSE file systems that are served from elsewhere; the others (overlays, encryption, foreign
+// disks) are as good as what they lie on.
+constexpr std::array<std::string_view, 17> kNetworkFuseTypes = {
+    "sshfs",  "glusterfs", "ceph",      "ceph-fuse", "s3fs",     "gcsfuse",
+    "rclone", "juicefs",   "mfs",       "goofys",    "blobfuse", "blobfuse2",
+    "davfs2", "beegfs",    "curlftpfs", "mount-s3",  "smbnetfs"};
+
+constexpr std::size_t kMaxMountInfoBytes = 4U << 20U;
+
 }  // namespace
 
 void StateReader::allow() {
@@ -153,47 +190,6 @@ Result<void> StateDb::set_aside_corrupt(const Error& why) {
                   why.text(), to));
   return {};
 }
-
-namespace {
-
-using FileSystemKind = std::pair<std::uint32_t, std::string_view>;
-
-// From linux/magic.h where it is in there, else from the file system's own source. File systems
-// that several machines mount from one shared disk are among them.
-constexpr std::array kNetworkFileSystems = {
-    FileSystemKind{0x6969, "NFS"},
-    FileSystemKind{0x517b, "SMB"},
-    FileSystemKind{0xfe534d42, "SMB"},
-    FileSystemKind{0xff534d42, "CIFS"},
-    FileSystemKind{0x5346414f, "AFS"},
-    FileSystemKind{0x6b414653, "AFS"},
-    FileSystemKind{0x73757245, "Coda"},
-    FileSystemKind{0x564c, "NCP"},
-    FileSystemKind{0x01021997, "9p"},
-    FileSystemKind{0x00c36400, "CephFS"},
-    FileSystemKind{0x0bd00bd0, "Lustre"},
-    FileSystemKind{0x47504653, "GPFS"},
-    FileSystemKind{0x19830326, "BeeGFS"},
-    FileSystemKind{0xaad7aaea, "PanFS"},
-    FileSystemKind{0x20030528, "OrangeFS"},
-    FileSystemKind{0x01161970, "GFS2"},
-    FileSystemKind{0x7461636f, "OCFS2"},
-    FileSystemKind{0xbeefdead, "StorNext"},
-    FileSystemKind{0x786f4256, "VirtualBox shared folder"},
-    FileSystemKind{0xbacbacbc, "VMware shared folder"},
-};
-
-constexpr std::uint32_t kFuseMagic = 0x65735546;
-// FUSE file systems that are served from elsewhere; the others (overlays, encryption, foreign
-// disks) are as good as what they lie on.
-constexpr std::array<std::string_view, 17> kNetworkFuseTypes = {
-    "sshfs",  "glusterfs", "ceph",      "ceph-fuse", "s3fs",     "gcsfuse",
-    "rclone", "juicefs",   "mfs",       "goofys",    "blobfuse", "blobfuse2",
-    "davfs2", "beegfs",    "curlftpfs", "mount-s3",  "smbnetfs"};
-
-constexpr std::size_t kMaxMountInfoBytes = 4U << 20U;
-
-}  // namespace
 
 std::optional<std::string_view> network_file_system(std::uint32_t magic, std::string_view type) {
   for (const auto& [number, name] : kNetworkFileSystems) {

@@ -143,6 +143,27 @@ Result<UsageReport> sum_rows(Database& database, const UsageQuery& query) {
   return report;
 }
 
+// Compacts until the file is small enough, or nothing more can be compacted; at most
+// kMaxCompactionsPerSave times.
+Result<void> compact_to_size(Database& database, std::int64_t max_bytes,
+                             const std::set<std::string>& growing, std::atomic<bool>& needed,
+                             std::atomic<int>& saves_to_skip) {
+  if (saves_to_skip > 0) --saves_to_skip;
+  for (int i = 0; i < kMaxCompactionsPerSave && saves_to_skip == 0; ++i) {
+    const auto bytes = database.bytes_used();
+    if (!bytes) return bytes.error();
+    if (*bytes <= max_bytes) break;
+    const auto compacted = compact_oldest_usage(database, growing);
+    if (!compacted) return compacted.error();
+    if (*compacted) {
+      needed = true;
+    } else {
+      saves_to_skip = kCompactionRetrySaves;
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::vector<UsageRow>> load_usage(Database& database, Day since,
@@ -255,31 +276,6 @@ bool UsageDb::load(Day since, std::set<std::string> leases,
       },
       std::move(on_done));
 }
-
-namespace {
-
-// Compacts until the file is small enough, or nothing more can be compacted; at most
-// kMaxCompactionsPerSave times.
-Result<void> compact_to_size(Database& database, std::int64_t max_bytes,
-                             const std::set<std::string>& growing, std::atomic<bool>& needed,
-                             std::atomic<int>& saves_to_skip) {
-  if (saves_to_skip > 0) --saves_to_skip;
-  for (int i = 0; i < kMaxCompactionsPerSave && saves_to_skip == 0; ++i) {
-    const auto bytes = database.bytes_used();
-    if (!bytes) return bytes.error();
-    if (*bytes <= max_bytes) break;
-    const auto compacted = compact_oldest_usage(database, growing);
-    if (!compacted) return compacted.error();
-    if (*compacted) {
-      needed = true;
-    } else {
-      saves_to_skip = kCompactionRetrySaves;
-    }
-  }
-  return {};
-}
-
-}  // namespace
 
 bool UsageDb::save(usage::UsageTransaction transaction,
                    std::function<void(const Result<void>&)> on_done) {
