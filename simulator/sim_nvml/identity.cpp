@@ -30,6 +30,19 @@ void put_address(const Device& device, Layout& out) {
   out.pci_device_id = device.model.pci_device_id;
 }
 
+constexpr unsigned kBusPcie = 2;      // nvmlBusType: NVML_BUS_TYPE_PCIE
+constexpr unsigned kSourceMains = 0;  // NVML_POWER_SOURCE_AC
+constexpr unsigned kVirtualizationNone = 0;
+
+// FNV-1a over the inforom's versions: the same inforom has the same checksum.
+std::uint32_t checksum_of(const sim::Inforom& inforom) {
+  std::uint32_t sum = 2166136261U;
+  for (const auto part : {inforom.image, inforom.oem, inforom.ecc, inforom.power}) {
+    for (const char c : part) sum = (sum ^ static_cast<unsigned char>(c)) * 16777619U;
+  }
+  return sum;
+}
+
 }  // namespace
 
 SIM_NVML_ENTRY nvmlDeviceGetName(DeviceHandle handle, char* out, unsigned size) {
@@ -103,14 +116,6 @@ SIM_NVML_ENTRY nvmlDeviceGetPciInfo_v3(DeviceHandle handle, PciInfo* out) {
 }
 
 // A GPU's hardware, and its board.
-namespace {
-
-constexpr unsigned kBusPcie = 2;      // nvmlBusType: NVML_BUS_TYPE_PCIE
-constexpr unsigned kSourceMains = 0;  // NVML_POWER_SOURCE_AC
-constexpr unsigned kVirtualizationNone = 0;
-
-}  // namespace
-
 SIM_NVML_ENTRY nvmlDeviceGetNumGpuCores(DeviceHandle handle, unsigned* out) {
   return read_one(Call::identity, handle, out, &sim::Model::cores);
 }
@@ -155,19 +160,6 @@ SIM_NVML_ENTRY nvmlDeviceGetVirtualizationMode(DeviceHandle handle, unsigned* ou
 }
 
 // Firmware of the GPU: VBIOS, inforom, GSP.
-namespace {
-
-// FNV-1a over the inforom's versions: the same inforom has the same checksum.
-std::uint32_t checksum_of(const sim::Inforom& inforom) {
-  std::uint32_t sum = 2166136261U;
-  for (const auto part : {inforom.image, inforom.oem, inforom.ecc, inforom.power}) {
-    for (const char c : part) sum = (sum ^ static_cast<unsigned char>(c)) * 16777619U;
-  }
-  return sum;
-}
-
-}  // namespace
-
 SIM_NVML_ENTRY nvmlDeviceGetVbiosVersion(DeviceHandle handle, char* out, unsigned size) {
   return read_text(Call::firmware, handle, out, size, &sim::Model::vbios_version);
 }
