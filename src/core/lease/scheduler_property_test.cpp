@@ -52,8 +52,8 @@ class Node {
   void try_claim(const GpuRequest& request) {
     const Moment before(scheduler, now, penalties_);
     const GpuSet left = before.gpus_unwanted_by_waiting(request);
-    const bool may = scheduler.check_satisfiable(request).ok() &&
-                     !before.is_over_quota(request) && left.count() >= request.count;
+    const bool may = scheduler.check_satisfiable(request).ok() && !before.is_over_quota(request) &&
+                     left.count() >= request.count;
     RC_ASSERT(scheduler.available_gpus(request) == (may ? left : GpuSet{}));
     const auto ticket = scheduler.try_claim(request, now);
     RC_ASSERT(ticket.has_value() == may);
