@@ -13,6 +13,7 @@ import { h } from "./view.js";
 const kPeriods = ["15m", "1h", "6h", "1d", "7d", "30d"];
 const kPoints = 300;
 const kMinPollInterval = 5000;
+const kMaxPollInterval = 30000; // a bottleneck that begins is shown soon in a long period, too
 const kMaxProcesses = 200;
 const kMaxAlerts = 100;
 const kMaxBottlenecks = 200;
@@ -103,7 +104,7 @@ export function Gpu({ id }) {
   const t = seconds_of(parameter("t")) ? parameter("t") : "15m";
   const [from, to] = [parameter("from"), parameter("to")];
   const range = from ? { since: from, until: to } : { since: t };
-  const poll_interval = from ? 0 : Math.max(kMinPollInterval, (seconds_of(t) * 1000) / kPoints);
+  const poll_interval = from ? 0 : Math.min(kMaxPollInterval, Math.max(kMinPollInterval, (seconds_of(t) * 1000) / kPoints));
   const history = useQuery("/api/gpu/history", { gpus: id, points: kPoints, ...range }, poll_interval);
   const process_spans = useQuery(`/api/gpu/processes`, { gpus: id, limit: kMaxProcesses, ...range }, from ? 0 : kMinPollInterval);
   const bottlenecks = useQuery("/api/gpu/bottlenecks", { gpus: id, limit: kMaxBottlenecks, ...range }, poll_interval);
