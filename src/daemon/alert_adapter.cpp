@@ -12,6 +12,8 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "core/andon/alert.h"
+#include "core/andon/alert_severity.h"
+#include "core/andon/alert_storage.h"
 
 namespace gpuyard::daemon {
 namespace {

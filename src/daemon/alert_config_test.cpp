@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/scratch_directory_for_tests.h"
-#include "core/andon/alert.h"
+#include "core/andon/alert_severity.h"
 #include "io/notify/notification.h"
 
 namespace gpuyard::daemon {

@@ -1,8 +1,8 @@
 #include "daemon/config_reloader.h"
-#include "daemon/alert_config.h"
 
 #include <utility>
 
+#include "daemon/alert_config.h"
 #include "daemon/config_check.h"
 
 namespace gpuyard::daemon {

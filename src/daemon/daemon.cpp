@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/record.h"
 #include "core/processes/identify.h"
-#include "core/processes/users.h"
+#include "core/processes/user_names.h"
 #include "daemon/config/keys.h"
 #include "daemon/descriptor_budget.h"
 #include "daemon/serve.h"

@@ -13,7 +13,7 @@
 #include "core/bottleneck/bottleneck_detector.h"
 #include "core/bottleneck/bottleneck_spans.h"
 #include "core/history/history.h"
-#include "core/processes/process_cache.h"
+#include "core/processes/process_tracker.h"
 #include "core/processes/process_spans.h"
 #include "daemon/alert_adapter.h"
 #include "daemon/alert_config.h"

@@ -9,7 +9,7 @@
 #include "base/worker.h"
 #include "core/control/setting_controller.h"
 #include "core/lease/lease_manager.h"
-#include "core/processes/users.h"
+#include "core/processes/subordinate_uids.h"
 #include "daemon/config/config.h"
 #include "daemon/lease_observer.h"
 #include "daemon/lease_settings_restorer.h"

@@ -12,7 +12,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "core/processes/users.h"
+#include "core/processes/user_names.h"
 #include "daemon/alert_config.h"
 #include "daemon/config_check.h"
 #include "daemon/confinement.h"

@@ -13,7 +13,7 @@
 
 #include "base/loop.h"
 #include "base/worker.h"
-#include "core/processes/users.h"
+#include "core/processes/user_names.h"
 
 namespace gpuyard::daemon {
 

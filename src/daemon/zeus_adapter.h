@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/control/setting_controller.h"
-#include "core/processes/users.h"
+#include "core/processes/subordinate_uids.h"
 #include "daemon/config/config.h"
 #include "daemon/listener_opener.h"
 #include "faces/api/principal.h"

@@ -1,6 +1,4 @@
 #include "cli/lease/foreground_job.h"
-#include "cli/lease/job_signals.h"
-#include "cli/lease/job_terminal.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -19,6 +17,8 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "cli/lease/job_signals.h"
+#include "cli/lease/job_terminal.h"
 #include "cli/screen/output.h"
 
 namespace gpuyard::cli {

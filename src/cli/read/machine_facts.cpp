@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "base/unique_fd.h"
 #include "cli/shared_options.h"
-#include "core/processes/users.h"
+#include "core/processes/user_names.h"
 #include "gpu/device/error.h"
 #include "io/http/endpoint.h"
 

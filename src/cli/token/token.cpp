@@ -21,7 +21,7 @@
 #include "cli/shared_options.h"
 #include "cli/token/gone_users.h"
 #include "cli/verbs.h"
-#include "core/processes/users.h"
+#include "core/processes/user_names.h"
 #include "faces/client/daemon_client.h"
 #include "faces/protocol/routes.h"
 

@@ -1,5 +1,4 @@
 #include "cli/top/screen_source.h"
-#include "cli/top/screen_data.h"
 
 #include <algorithm>
 #include <set>
@@ -9,6 +8,7 @@
 
 #include "cli/read/devices.h"
 #include "cli/top/grid.h"
+#include "cli/top/screen_data.h"
 #include "faces/client/daemon_client.h"
 #include "faces/client/local_daemon.h"
 #include "faces/protocol/routes.h"

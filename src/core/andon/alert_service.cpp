@@ -7,6 +7,9 @@
 
 #include "base/log.h"
 #include "core/andon/alert.h"
+#include "core/andon/alert_severity.h"
+#include "core/andon/alert_storage.h"
+#include "core/andon/silences.h"
 
 namespace gpuyard::andon {
 namespace {
@@ -206,9 +209,6 @@ void AlertService::unsilence(const std::string& name, const OnDone& on_done,
   transaction_.unsilenced.push_back(*id);
   flush(on_done, requester);
 }
-
-// The service and its disk. The saved state is read, and changes are saved before they are sent;
-// but a disk that fails or does not answer delays no message for long.
 
 void AlertService::start() {
   open_timer_ = loop_.call_after(kLoadTimeout, [this] { open_without_saved_state(); });

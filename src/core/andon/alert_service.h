@@ -1,12 +1,13 @@
 // The daemon's alert service: evaluates the rules on every snapshot, saves alerts before it sends
-// notifications of them, and decides which sinks get them. Knows no sink and no lease. Lives on the
-// io thread.
+// notifications of them, and decides which sinks get them. Knows no sink and no lease.
 //
 // FactCollector turns a snapshot into the facts that rules evaluate: numbers, or nothing, which
 // trips nothing. RuleEngine knows which rule is pending, firing or resolved for which GPU. The
 // changes of a tick and the messages about them are one transaction in state.db; messages are sent
-// once that is synced (docs/decisions/009). A message stays in the outbox until its sink has
-// accepted it.
+// once that is synced (docs/decisions/009), or after kSaveTimeout if the disk fails or does not
+// answer. A message stays in the outbox until its sink has accepted it.
+//
+// Thread: io.
 #pragma once
 
 #include <functional>
@@ -20,11 +21,13 @@
 #include "base/loop.h"
 #include "base/result.h"
 #include "core/andon/alert.h"
+#include "core/andon/alert_storage.h"
 #include "core/andon/rule_engine.h"
+#include "core/andon/silences.h"
 
 namespace gpuyard::andon {
 
-// Carries messages to sinks.
+// Carries messages to sinks. Thread: io.
 class AlertNotifier {
  public:
   virtual ~AlertNotifier() = default;
@@ -65,7 +68,7 @@ class AlertService {
   static constexpr std::size_t kMaxOutboxMessages = 8192;
   static constexpr std::size_t kMaxUnsavedResolved = 1024;  // resolved alerts not yet on disk
 
-  // The references outlive the service.
+  // The loop, the storage and the notifier outlive the service.
   AlertService(Loop&, AlertStorage&, AlertNotifier&, Rules);
   AlertService(const AlertService&) = delete;
   AlertService& operator=(const AlertService&) = delete;

@@ -1,4 +1,5 @@
 #include "core/andon/facts.h"
+#include "core/andon/signals.h"
 
 #include <gtest/gtest.h>
 

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/record.h"
 #include "core/andon/alert.h"
+#include "core/andon/alert_severity.h"
 #include "gpuyard/andon.h"
 
 namespace gpuyard {

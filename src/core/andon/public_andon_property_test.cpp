@@ -7,6 +7,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "core/andon/alert.h"
+#include "core/andon/alert_severity.h"
 #include "gpuyard/andon.h"
 
 namespace gpuyard {

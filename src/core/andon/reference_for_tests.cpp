@@ -9,7 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/record.h"
-#include "core/andon/alert.h"
+#include "core/andon/alert_severity.h"
 #include "core/andon/reference_prose_for_tests.h"
 #include "core/andon/rule_reader.h"
 #include "gpu/device/catalog.h"

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/andon/alert.h"
+#include "core/andon/alert_severity.h"
 #include "gpu/device/xid.h"
 
 namespace gpuyard::andon {

@@ -12,7 +12,7 @@
 #include <boost/describe.hpp>
 
 #include "base/clock.h"
-#include "core/andon/facts.h"
+#include "core/andon/signals.h"
 #include "gpu/device/event.h"
 #include "gpu/device/metric.h"
 
@@ -82,12 +82,11 @@ using Rules = std::vector<Rule>;
 
 struct Alert;
 
-// What the acknowledgement of an alert of the rule says about its GPU.
-
 // True if the alert is about uncorrectable memory errors, or about a verdict on health, which they
-// may have brought: they are known then.
+// may have brought: once it is acknowledged, they are known.
 bool is_about_memory_errors(const Rule&, const Alert&);
-// True if the alert says that the GPU is gone: if the driver does not list it, it was taken out.
+// True if the alert says that the GPU is gone: once it is acknowledged, a GPU that the driver does
+// not list was taken out.
 bool is_about_presence(const Rule&);
 
 const Rule* find_rule(const Rules&, std::string_view name);

@@ -1,9 +1,35 @@
 // Decides which rules trip, since when and until when: pending, firing, resolved. Pure state: the
 // caller passes the time and the facts. Knows no disk, no sink and no action.
+//
+// The states of one rule for one GPU, and the function that makes each arrow. evaluate() calls
+// them, once in a tick:
+//
+//    +------+ -- step(): the value reaches `at` -----------> +---------+
+//    | none | <- step(): it no longer does, or is unknown -- | pending |
+//    +------+                                                +---------+
+//        ^                                                        |  fire(): after `hold`
+//        |                                                        v
+//        |                                                   +---------+
+//        +-- resolve(): resolved, clear for `clear_hold` --- | firing  | <- restore()
+//                                                            +---------+
+//
+// resolve() also ends the alert of a rule that was disabled or removed, replace(); that covers
+// other GPUs now, resolve_uncovered(); or whose GPU is gone, evict_absent() and remove_gpu().
+//
+// A firing alert may also be:
+//   acknowledged   acknowledge(), until refresh() finds news of it
+//   silenced       AlertService::silence(), until unsilence() or SilenceTable::expire()
+// AlertService::notify_firing() leaves out both.
+//
+// A rule is inhibited for a GPU, inhibitor(), while another rule's alert fires for it: evaluate()
+// takes the value as unknown, so that no alert fires and none is resolved.
+//
+// Thread: io.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -15,49 +41,11 @@
 #include "core/andon/alert.h"
 #include "core/andon/facts.h"
 #include "core/andon/rule.h"
+#include "core/andon/sliding_windows.h"
+#include "gpu/device/device.h"
 #include "gpu/device/event.h"
 
 namespace gpuyard::andon {
-
-// Sliding windows: how often something happened, and how much a counter grew.
-
-// The times of events.
-class EventWindow {
- public:
-  static constexpr std::size_t kMaxEvents = 1024;  // beyond it the oldest is evicted
-
-  // `text`: the words of the driver about the Xid, or "".
-  void add(TimePoint at, std::optional<std::uint32_t> xid, std::string text);
-  // The driver's text about the last Xid, which came later than the Xid itself.
-  void set_last_text(std::string text) { last_text_ = std::move(text); }
-  // Returns how many are younger than `over`.
-  double count(Duration over, TimePoint now);
-  const std::optional<std::uint32_t>& last_xid() const { return last_xid_; }
-  const std::string& last_text() const { return last_text_; }
-
- private:
-  std::deque<TimePoint> times_;
-  std::optional<std::uint32_t> last_xid_;
-  std::string last_text_;
-};
-
-// The growth of a counter that is read repeatedly.
-class CounterWindow {
- public:
-  // The number of parts of a window. It bounds what is remembered; the answer is off by one part.
-  static constexpr int kParts = 60;
-
-  // Returns the growth in the last `over`, or nothing before there are two values. A counter that
-  // went back starts again, because its GPU was reset.
-  std::optional<double> add(double counter, Duration over, TimePoint now);
-
- private:
-  struct Point {
-    TimePoint at;
-    double counter = 0;
-  };
-  std::deque<Point> points_;
-};
 
 // A change that a tick made. A firing alert whose value only moves is no change; one that reaches a
 // worse level is.

@@ -7,7 +7,7 @@
 
 #include "base/record.h"
 #include "base/text.h"
-#include "core/andon/rule_engine.h"
+#include "core/andon/sliding_windows.h"
 #include "gpu/device/catalog.h"
 
 namespace gpuyard::andon {
@@ -129,25 +129,6 @@ class RuleReader {
   const std::string& file_;
   Rules rules_;
 };
-
-}  // namespace
-
-Result<Rules> apply_rules(Rules rules, std::string_view text, const std::string& file) {
-  const auto document = parse_toml(text, file);
-  if (!document) return document.error();
-  return RuleReader(file, std::move(rules)).read(*document);
-}
-
-const Rules& built_in_rules() {
-  static const Rules rules = [] {
-    auto read = apply_rules({}, built_in_text(), "built-in rules");
-    return read ? *std::move(read) : Rules{};  // a test reads them
-  }();
-  return rules;
-}
-
-// The keys of a rule, one row each.
-namespace {
 
 constexpr double kMaxSeconds = 30.0 * 24 * 3600;  // seconds
 constexpr double kMaxNumber = 1e15;
@@ -282,6 +263,22 @@ ValueError read_message(Rule& rule, const toml::node& node) {
 }
 
 }  // namespace
+
+Result<Rules> apply_rules(Rules rules, std::string_view text, const std::string& file) {
+  const auto document = parse_toml(text, file);
+  if (!document) return document.error();
+  return RuleReader(file, std::move(rules)).read(*document);
+}
+
+const Rules& built_in_rules() {
+  static const Rules rules = [] {
+    auto read = apply_rules({}, built_in_text(), "built-in rules");
+    return read ? *std::move(read) : Rules{};  // a test reads them
+  }();
+  return rules;
+}
+
+// The keys of a rule, one row each.
 
 // `on` comes first, because the other keys of a rule depend on it.
 const std::vector<RuleKey>& rule_keys() {

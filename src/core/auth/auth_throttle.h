@@ -1,6 +1,8 @@
 // Failed attempts to show a token, by address. 256 random bits cannot be guessed; what is guarded
 // here is the daemon's time and its log. A good token is never delayed, wherever it comes from:
-// many people may share an address. Lives on the io thread.
+// many people may share an address.
+//
+// Thread: io. The loop outlives the throttle.
 #pragma once
 
 #include <cstddef>

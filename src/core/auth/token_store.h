@@ -1,5 +1,7 @@
 // All tokens of this machine: who made which, which are good now, and whose streams end with one.
-// Knows no HTTP and no disk. Lives on the io thread.
+// Knows no HTTP and no disk.
+//
+// Thread: io.
 #pragma once
 
 #include <functional>
@@ -28,8 +30,8 @@ struct TokenTransaction {
   Requester requester = Requester::daemon();
 };
 
-// Saves the tokens. A call returns false, and does nothing, if too much waits already. A callback
-// never runs inside the call it was given to.
+// Saves the tokens. Thread: io. A call returns false, and does nothing, if too much waits already.
+// A callback never runs inside the call it was given to.
 class TokenStorage {
  public:
   virtual ~TokenStorage() = default;
@@ -54,7 +56,7 @@ class TokenStore {
   static constexpr std::size_t kMaxTokens = 1024;       // that are good, of all users
   static constexpr std::size_t kMaxTokensPerUser = 64;  // of one user
   static constexpr std::size_t kReservedForAdmins = 128;
-  // Ended tokens that stay listed. Those that cannot be evicted yet count as valid beyond
+  // Ended tokens that stay listed. Ended tokens that cannot be evicted yet count as valid beyond
   // kMaxTokensPerUser for each user.
   static constexpr std::size_t kMaxEndedTokens = 256;
   static constexpr std::size_t kMaxNameLength = 64;
@@ -74,7 +76,7 @@ class TokenStore {
   using OnCreated = std::function<void(Result<CreatedToken>)>;
   using OnDone = std::function<void(const Result<void>&)>;
 
-  // The loop and the storage outlive it.
+  // The loop and the storage outlive the store.
   TokenStore(Loop& loop, TokenStorage& storage) : loop_(loop), storage_(storage) {}
   ~TokenStore();
   TokenStore(const TokenStore&) = delete;

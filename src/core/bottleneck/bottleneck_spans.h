@@ -1,7 +1,8 @@
 // Why each GPU was slow: the spans of time with one cause, kept on a disk. "Fine" is a cause too,
 // so each second with a verdict belongs to one span, and the time without one is not known. Keeps
-// open spans in memory, and writes every start and end to an archive. Lives on the io thread; the
-// archive is used on a worker's.
+// open spans in memory, and writes every start and end to an archive.
+//
+// Thread: io; the archive is used by tasks of the worker, which outlives the recorder.
 #pragma once
 
 #include <chrono>

@@ -17,7 +17,9 @@
 #include "base/repeated_line.h"
 #include "base/requester.h"
 #include "core/control/change_request.h"
+#include "core/control/change_result.h"
 #include "core/control/managed_setting.h"
+#include "core/control/queued_change.h"
 #include "gpu/device/device.h"
 
 namespace gpuyard::control {
@@ -83,9 +85,10 @@ enum class CommitTiming : std::uint8_t {
   soon,  // with others, within kMaxCommitDelay
 };
 
-// Persists the state that control needs after the daemon was killed. Lives on the io thread, works
-// on another, and serves calls in their order. A call returns false, and does nothing, if too much
-// waits already. A callback never runs inside the call it was given to.
+// Persists the state that control needs after the daemon was killed.
+//
+// Thread: io; the work is done elsewhere, in the order of the calls. A call returns false, and does
+// nothing, if too much waits already. A callback never runs inside the call it was given to.
 class ControlStorage {
  public:
   using OnSaved = std::function<void(const Result<void>&)>;
@@ -146,7 +149,9 @@ class AuditRateLimiter {
   std::uint64_t carried_dropped_ = 0;
 };
 
-// Writes the audit, and limits how much goes into it. Lives on the io thread.
+// Writes the audit, and limits how much goes into it.
+//
+// Thread: io. The loop and the storage outlive the trail.
 class AuditTrail {
  public:
   AuditTrail(Loop& loop, ControlStorage& storage) : loop_(loop), storage_(storage) {}

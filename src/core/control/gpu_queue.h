@@ -1,5 +1,7 @@
 // The queue of changes of one GPU. One change is carried out at a time, by an executor, strictly in
-// the order in which they came. Lives on the io thread.
+// the order in which they came.
+//
+// Thread: io.
 #pragma once
 
 #include <deque>
@@ -9,6 +11,7 @@
 
 #include "base/limits.h"
 #include "core/control/change_executor.h"
+#include "core/control/command_port.h"
 
 namespace gpuyard::control {
 

@@ -1,18 +1,20 @@
-// Recent operations: those that wait, those that run, and the last that have ended. Lives on the io
-// thread.
+// Recent operations: those that wait, those that run, and the last that have ended.
+//
+// Thread: io.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
-#include "base/loop.h"
-#include "core/control/change_request.h"
+#include <boost/describe.hpp>
+
+#include "base/clock.h"
+#include "core/control/change_result.h"
 
 namespace gpuyard::control {
 
@@ -54,47 +56,6 @@ class OperationLog {
   std::string epoch_;
   std::uint64_t last_number_ = 0;
   std::deque<Operation> operations_;
-};
-
-// Collects the results of all changes of one request, until the last has ended or its caller has
-// waited long enough.
-class ChangeCollector : public std::enable_shared_from_this<ChangeCollector> {
- public:
-  using Changes = std::vector<ChangeResult>;
-  using OnChanges = std::function<void(const Result<Changes>&)>;
-  // Rolls back one change that worked, restores the claims of `before`, and reports how that ended.
-  using Rollback = std::function<void(const ChangeResult&, std::vector<SettingClaim> before,
-                                      std::function<void(const ChangeResult&)> done)>;
-
-  // `rollback` is set for an atomic request. Calls `on_changes` once, never inside a call from
-  // outside.
-  ChangeCollector(Loop&, std::size_t changes, Rollback rollback, OnChanges on_changes);
-
-  // Returns QueuedChange::on_done for the change at this index.
-  std::function<void(const ChangeResult&, std::vector<SettingClaim>)> result_callback(
-      std::size_t index);
-  // Answers the caller with Errc::timed_out after `timeout` from now.
-  void set_timeout(Duration timeout);
-
- private:
-  struct Slot {
-    std::optional<ChangeResult> result;
-    std::vector<SettingClaim> claims_before;
-  };
-
-  void on_change_done(std::size_t index, const ChangeResult&,
-                      std::vector<SettingClaim> claims_before);
-  void on_rolled_back(std::size_t index, const ChangeResult&);
-  void roll_back();
-  void report_changes();
-  void on_timeout();
-
-  Loop& loop_;
-  std::vector<Slot> slots_;
-  Rollback rollback_;
-  OnChanges on_changes_;
-  std::size_t missing_;
-  Subscription timeout_timer_;
 };
 
 }  // namespace gpuyard::control

@@ -1,9 +1,38 @@
 // Carries out a change of claims: changes the claims on one setting, and brings the GPU to them.
+//
+// The steps of a change, and the function that makes each arrow. The first and the last step are
+// GpuQueue's.
+//
+//   queued ------- GpuQueue::refuse(): it is full or closed, or the right has ended ----+
+//     |  GpuQueue::start_next(), start(): changes the claims                            |
+//     +----------- needs_read() is false --------+                                      |
+//     |  send_command(ReadSetting)               |                                      |
+//     v                                          |                                      |
+//   reading                                      |                                      |
+//     |  on_value_read(): prepare_write()        |  apply_target(),                     |
+//     |  or reconcile_setting()                  |  reconcile_setting()                 |
+//     +<-----------------------------------------+                                      |
+//     |  write()                                                                        |
+//     v                                                                                 |
+//   persisting     the new state, with the baseline and the value about to be written   |
+//     |  the callback of persist()                                                      |
+//     v                                                                                 |
+//   writing        one command: the setter checks the range, writes and reads back      |
+//     |  on_written(): record_or_remove(), finish()                                     |
+//     v                                                                                 |
+//   finished       GpuQueue::finish() reports the result <------------------------------+
+//
+// These lead to `finished` early: fail(), from any step; on_drifted(), instead of write() or after
+// it; finish_without_write() and apply_target(), if the GPU needs no write or it is a dry run;
+// GpuQueue::abandon(), from any step at the end of the daemon.
+//
+// Thread: io. The context and the change outlive the executor.
 #pragma once
 
 #include <optional>
 
 #include "core/control/change_executor.h"
+#include "core/control/command_port.h"
 #include "core/control/managed_setting.h"
 
 namespace gpuyard::control {

@@ -1,5 +1,5 @@
 // The daemon's half of control: checks every change of a GPU's settings, records it before it is
-// made, makes the changes in order, and restores settings. Lives on the io thread.
+// made, makes the changes in order, and restores settings.
 //
 // Each GPU has a queue of changes, of which one is carried out at a time. A change alters the
 // claims on a setting: which owner wants which value until when. The lowest claim on a power limit
@@ -13,22 +13,35 @@
 //
 // SettingController knows no driver and no disk: it uses CommandPort and ControlStorage. A reset
 // ends the driver-host first, because NVML cannot reset a GPU that is open.
+//
+// Thread: io.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/limits.h"
+#include "base/loop.h"
 #include "base/token_bucket.h"
 #include "core/control/audit.h"
-#include "core/control/change_executor.h"
+#include "core/control/change_collector.h"
+#include "core/control/change_request.h"
+#include "core/control/change_result.h"
+#include "core/control/command_port.h"
 #include "core/control/gpu_queue.h"
+#include "core/control/gpu_resetter.h"
+#include "core/control/managed_setting.h"
 #include "core/control/operations.h"
+#include "core/control/queued_change.h"
+#include "gpu/device/setting.h"
 
 namespace gpuyard::control {
 
@@ -58,7 +71,7 @@ class SettingController {
   using OnChanges = ChangeCollector::OnChanges;
   using OnSettingRead = std::function<void(const Result<SettingState>&)>;
 
-  // The loop, the command port and the storage outlive it.
+  // The loop, the command port and the storage outlive the controller.
   SettingController(Loop&, CommandPort&, ControlStorage&, ControlPolicy, std::string boot_id,
                     std::string epoch);
   SettingController(const SettingController&) = delete;
@@ -169,5 +182,17 @@ class SettingController {
   Subscription shutdown_timer_;
   Lifetime lifetime_;
 };
+
+struct SettingReading {
+  DeviceId gpu;
+  SettingKind kind{};
+  Result<SettingState> state = Error{Errc::timed_out, "the GPU did not respond in time"};
+};
+
+// Reads all settings of some GPUs from their drivers. Reports them by GPU and kind, in their order.
+// A setting without a reply after `timeout` is Errc::timed_out. The callback runs once, never
+// inside the call.
+void read_settings(Loop&, SettingController&, const std::vector<DeviceId>&, Duration timeout,
+                   std::function<void(const std::vector<SettingReading>&)> on_done);
 
 }  // namespace gpuyard::control

@@ -115,9 +115,10 @@ struct EnergyTransaction {
   std::vector<std::string> ended_windows;  // ids of windows
 };
 
-// Keeps the accounts and windows on the disk. Lives on the io thread, works on another, and serves
-// calls in their order. A call returns false, and does nothing, if too much waits already. A
-// callback never runs inside the call it was given to.
+// Keeps the accounts and windows on the disk.
+//
+// Thread: io; the work is done elsewhere, in the order of the calls. A call returns false, and does
+// nothing, if too much waits already. A callback never runs inside the call it was given to.
 class EnergyStorage {
  public:
   virtual ~EnergyStorage() = default;
@@ -132,8 +133,8 @@ class EnergyStorage {
 inline constexpr ProbeSet kEnergyProbes = {Probe::energy, Probe::power};
 
 struct WindowRequest {
-  // Names as in find_device(); empty: all GPUs that are not lost. Of a GPU that has neither a
-  // counter nor power, the window says that its energy is not known.
+  // Names as in find_device(); empty: all GPUs that are not lost. The window says of a GPU that
+  // has neither a counter nor power that its energy is not known.
   std::vector<std::string> gpus = {};
   std::string name = {};
   uid_t owner = 0;

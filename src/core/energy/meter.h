@@ -1,5 +1,7 @@
 // Keeps the node's energy for the daemon: records snapshots in the ledger, takes fresh readings at
-// the edges of windows, and saves the state. Lives on the io thread.
+// the edges of windows, and saves the state.
+//
+// Thread: io.
 #pragma once
 
 #include <functional>

@@ -95,68 +95,6 @@ std::string encode_times(std::span<const P> points) {
   return out;
 }
 
-}  // namespace
-
-std::string encode(std::span<const Point> points) {
-  std::string out = encode_times(points);
-  put_column_of(out, points, [](const Point& point) { return point.value; });
-  return out;
-}
-
-std::string encode(std::span<const Bucket> buckets) {
-  std::string out = encode_times(buckets);
-  put_column_of(out, buckets, [](const Bucket& one) { return one.aggregate.min; });
-  put_column_of(out, buckets,
-                [](const Bucket& one) { return distance(one.aggregate.min, one.aggregate.max); });
-  put_column_of(out, buckets, [](const Bucket& one) { return one.aggregate.excess; });
-  put_column_of(out, buckets, [](const Bucket& one) { return one.aggregate.count; });
-  return out;
-}
-
-template <>
-std::optional<std::vector<Point>> decode<Point>(std::string_view bytes) {
-  ColumnReader reader(bytes);
-  const auto times = get_times(reader);
-  if (!times) return std::nullopt;
-  const auto values = reader.column(times->size());
-  if (!reader.ok() || !reader.at_end()) return std::nullopt;
-  std::vector<Point> points;
-  points.reserve(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) points.push_back({(*times)[i], values[i]});
-  return points;
-}
-
-template <>
-std::optional<std::vector<Bucket>> decode<Bucket>(std::string_view bytes) {
-  ColumnReader reader(bytes);
-  const auto times = get_times(reader);
-  if (!times) return std::nullopt;
-  const std::size_t count = times->size();
-  const auto mins = reader.column(count);
-  const auto ranges = reader.column(count);
-  const auto excesses = reader.column(count);
-  const auto counts = reader.column(count);
-  if (!reader.ok() || !reader.at_end()) return std::nullopt;
-  std::vector<Bucket> buckets;
-  buckets.reserve(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto range = static_cast<std::uint64_t>(ranges[i]);
-    const bool holds = range <= distance(mins[i], std::numeric_limits<std::int64_t>::max());
-    if (!holds || counts[i] < 1 || counts[i] > std::numeric_limits<std::uint32_t>::max()) {
-      return std::nullopt;
-    }
-    const auto max = static_cast<std::int64_t>(static_cast<std::uint64_t>(mins[i]) + range);
-    buckets.push_back({(*times)[i],
-                       {mins[i], max, static_cast<std::uint64_t>(excesses[i]),
-                        static_cast<std::uint32_t>(counts[i])}});
-  }
-  return buckets;
-}
-
-// A column is a byte for coding and width, the coding's start values, and the bits of the rest. All
-// arithmetic is modulo 2^64, so that every column has a coding that loses nothing.
-namespace {
-
 using Words = std::vector<std::uint64_t>;
 
 constexpr unsigned kWidths = 65;  // 0..64 bits
@@ -235,6 +173,65 @@ class BitWriter {
 };
 
 }  // namespace
+
+std::string encode(std::span<const Point> points) {
+  std::string out = encode_times(points);
+  put_column_of(out, points, [](const Point& point) { return point.value; });
+  return out;
+}
+
+std::string encode(std::span<const Bucket> buckets) {
+  std::string out = encode_times(buckets);
+  put_column_of(out, buckets, [](const Bucket& one) { return one.aggregate.min; });
+  put_column_of(out, buckets,
+                [](const Bucket& one) { return distance(one.aggregate.min, one.aggregate.max); });
+  put_column_of(out, buckets, [](const Bucket& one) { return one.aggregate.excess; });
+  put_column_of(out, buckets, [](const Bucket& one) { return one.aggregate.count; });
+  return out;
+}
+
+template <>
+std::optional<std::vector<Point>> decode<Point>(std::string_view bytes) {
+  ColumnReader reader(bytes);
+  const auto times = get_times(reader);
+  if (!times) return std::nullopt;
+  const auto values = reader.column(times->size());
+  if (!reader.ok() || !reader.at_end()) return std::nullopt;
+  std::vector<Point> points;
+  points.reserve(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) points.push_back({(*times)[i], values[i]});
+  return points;
+}
+
+template <>
+std::optional<std::vector<Bucket>> decode<Bucket>(std::string_view bytes) {
+  ColumnReader reader(bytes);
+  const auto times = get_times(reader);
+  if (!times) return std::nullopt;
+  const std::size_t count = times->size();
+  const auto mins = reader.column(count);
+  const auto ranges = reader.column(count);
+  const auto excesses = reader.column(count);
+  const auto counts = reader.column(count);
+  if (!reader.ok() || !reader.at_end()) return std::nullopt;
+  std::vector<Bucket> buckets;
+  buckets.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto range = static_cast<std::uint64_t>(ranges[i]);
+    const bool holds = range <= distance(mins[i], std::numeric_limits<std::int64_t>::max());
+    if (!holds || counts[i] < 1 || counts[i] > std::numeric_limits<std::uint32_t>::max()) {
+      return std::nullopt;
+    }
+    const auto max = static_cast<std::int64_t>(static_cast<std::uint64_t>(mins[i]) + range);
+    buckets.push_back({(*times)[i],
+                       {mins[i], max, static_cast<std::uint64_t>(excesses[i]),
+                        static_cast<std::uint32_t>(counts[i])}});
+  }
+  return buckets;
+}
+
+// A column is a byte for coding and width, the coding's start values, and the bits of the rest. All
+// arithmetic is modulo 2^64, so that every column has a coding that loses nothing.
 
 void put_varint(std::string& out, std::uint64_t value) {
   for (; value >= 0x80U; value >>= kVarintBits) out += static_cast<char>(value | 0x80U);

@@ -1,5 +1,4 @@
-// The history of the GPUs' readings: rings in memory, minutes on disk. Lives on the io thread; work
-// that waits for the disk or takes long goes to a worker.
+// The history of the GPUs' readings: rings in memory, minutes on disk.
 //
 // Each snapshot adds the readings that are newer than their series' last. A stale or missing
 // reading adds no point, so that a gap is a time without points. A point is an int64 in the row's
@@ -7,6 +6,9 @@
 // never changes. Minutes go to history.db, a block for each series, run of the daemon and hour; the
 // current hour is put again every five minutes, one GPU at a tick. Wall time is boot time plus one
 // offset for each boot, the newest that is known.
+//
+// Thread: io; work that waits for the disk or takes long goes to a worker. The loop and the worker
+// outlive the history.
 #pragma once
 
 #include <cstdint>

@@ -37,8 +37,9 @@ struct RunMinutes {
   std::vector<Bucket> buckets;
 };
 
-// Keeps minutes on a disk, for a month. If it is lost, the rings go on without it. All calls come
-// from one worker's thread, and may block it.
+// Keeps minutes on a disk, for a month. If it is lost, the rings go on without it.
+//
+// Thread: worker, one only; each call may block it.
 class MinuteStorage {
  public:
   virtual ~MinuteStorage() = default;
@@ -70,6 +71,8 @@ struct PreparedQuery {
 
 // Uses the finest resolution that reaches back to the query's begin. If only the storage reaches
 // back, that is minutes, the newest of them from memory. A failure of the storage is a note.
+//
+// Thread: worker.
 QueryResult execute_query(const PreparedQuery&, MinuteStorage&);
 
 // Returns how long before a moment its value may have been read, however coarsely it is kept.

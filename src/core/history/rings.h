@@ -1,5 +1,7 @@
-// The history in memory of all GPUs, appended to with each snapshot. Pure state, on one thread. Its
-// heap use has a limit for each GPU, whatever the data are.
+// The history in memory of all GPUs, appended to with each snapshot. Pure state. Its heap use has
+// a limit for each GPU, whatever the data are.
+//
+// Thread: io. A Block never changes, and a View is a copy: any thread may read them.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // The clients of leases: whether one is present for a claim, by a request that waits or a stream
-// that stays; the subscribers to changes; and which grants no client has acknowledged yet. Pure
-// bookkeeping on the io thread.
+// that stays; the subscribers to changes; and which grants no client has acknowledged yet.
+//
+// Thread: io. The loop outlives the tracker.
 #pragma once
 
 #include <cstdint>

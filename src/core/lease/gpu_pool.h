@@ -1,5 +1,7 @@
 // The GPUs as leasing sees them: which slot of the scheduler each has, and why one is withheld.
-// Pure state on the io thread.
+// Pure state.
+//
+// Thread: io.
 #pragma once
 
 #include <functional>

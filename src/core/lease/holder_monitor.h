@@ -2,17 +2,17 @@
 // thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
-#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/loop.h"
-#include "core/lease/gpu_pool.h"
+#include "base/result.h"
 #include "core/lease/process_observer.h"
 
 namespace gpuyard::lease {
@@ -22,8 +22,8 @@ class HolderMonitor {
   using OnGone = std::function<void(const std::string& lease, const ProcessKey&)>;
   using OnIdentified = std::function<void(Result<ProcessIdentity>)>;
 
-  // `loop` and `observer` outlive it. Each known process takes two descriptors. Above `max_known`
-  // processes, those without a lease are evicted.
+  // The loop and the observer outlive the monitor. Each known process takes two descriptors. Above
+  // `max_known` processes, those without a lease are evicted.
   HolderMonitor(Loop& loop, ProcessObserver& observer, std::size_t max_known, OnGone on_gone)
       : loop_(loop), observer_(observer), max_known_(max_known), on_gone_(std::move(on_gone)) {}
 
@@ -55,22 +55,5 @@ class HolderMonitor {
   std::map<std::uint32_t, KnownProcess> known_processes_;
   Lifetime lifetime_;
 };
-
-// The leftover of a draining lease, which ends only when none of its processes lives, none is on
-// its GPUs, and their memory is free again.
-
-// A driver keeps some memory of a process for a moment; more than this still belongs to a process.
-inline constexpr std::int64_t kSlackBytes = std::int64_t{512} << 20;
-
-// Returns the processes of the lease that have to go: those on its GPUs, and those that may still
-// begin to use them. The holder that released its lease itself may live on.
-std::vector<ProcessKey> remaining_processes(const Lease&, const Observation&);
-struct Leftover {
-  std::string text;          // for people
-  bool is_observed = false;  // if not, it is unknown whether anything is left
-};
-
-// Returns nothing if all is gone.
-std::optional<Leftover> find_leftover(const Lease&, const Observation&, const GpuPool&);
 
 }  // namespace gpuyard::lease

@@ -1,5 +1,5 @@
 // The daemon's leases: claims of real processes, committed before any client is notified, bound to
-// their holders, and ended only when their processes were seen gone. Lives on the io thread.
+// their holders, and ended only when their processes were seen gone.
 //
 // Scheduler decides: order, fairness and placement. LeaseManager is the shell over it. A claim
 // enters the queue once the kernel's handle of its process is known. A lease ends with what it is
@@ -11,6 +11,30 @@
 // GpuPool knows why a GPU is withheld, HolderMonitor when a process is gone, ClientTracker whether
 // a waiting client is still present, QuotaTracker how much one user may claim. LeaseManager knows
 // no driver, /proc or SQL: it uses ProcessObserver and LeaseStorage.
+//
+// The states of a lease, and the function that makes each arrow:
+//
+//   enqueue_claim()      claim_immediately(), complete_adoption(), begin_job()
+//         |                      |  in one turn
+//         v                      v
+//   +---------+              +---------+                 +----------+
+//   | waiting |-- grant() -->|  held   |- begin_drain() >| draining |
+//   +---------+              +---------+                 +----------+
+//         |                                                    |
+//       end()                +---------+                     end()
+//         +----------------->|  ended  |<--------------------+
+//                            +---------+
+//
+//   grant()        apply_effects(): the scheduler decides it
+//   begin_drain()  release(), on_gone(), begin_job(), mark_overdue(), and tick_lease(): its time or
+//                  its client's time has passed
+//   end()          of a waiting lease: release(), on_gone(), cancel_waiting(), tick_lease()
+//                  of a draining lease: check_drain(), force(), begin_job()
+//   restore()      ends a lease of an earlier boot in any state
+//
+// Each arrow is staged in LeaseStore; clients are notified of it once it is committed.
+//
+// Thread: io.
 #pragma once
 
 #include <functional>
@@ -30,6 +54,7 @@
 #include "core/lease/lease_storage.h"
 #include "core/lease/lease_store.h"
 #include "core/lease/process_observer.h"
+#include "core/lease/quota_tracker.h"
 #include "core/lease/scheduler.h"
 
 namespace gpuyard::lease {
@@ -87,7 +112,7 @@ class LeaseManager {
   static constexpr Duration kMinRenewal = std::chrono::seconds(1);  // less changes nothing
   static constexpr std::size_t kMaxKnownProcesses = 4096;  // processes that have or had a lease
 
-  // The references outlive it.
+  // The loop, the observer and the storage outlive the manager.
   LeaseManager(Loop&, ProcessObserver&, LeaseStorage&, LeasePolicy, std::string boot_id);
   LeaseManager(const LeaseManager&) = delete;
   LeaseManager& operator=(const LeaseManager&) = delete;

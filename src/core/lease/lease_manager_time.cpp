@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "core/lease/lease_manager.h"
+#include "core/lease/leftover.h"
 
 namespace gpuyard::lease {
 namespace {

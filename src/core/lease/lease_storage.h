@@ -53,9 +53,9 @@ struct SavedLeases {
   Fence last_fence = 0;
 };
 
-// Lives on the io thread, and does its work elsewhere. Requests are served in order. A change that
-// is reported as saved is on the disk, synced. A method returns false and does nothing if too many
-// requests wait already. A callback never runs inside the call it was given to.
+// Thread: io; the work is done elsewhere. Requests are served in order. A change that is reported
+// as saved is on the disk, synced. A method returns false and does nothing if too many requests
+// wait already. A callback never runs inside the call it was given to.
 class LeaseStorage {
  public:
   virtual ~LeaseStorage() = default;

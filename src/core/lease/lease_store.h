@@ -1,6 +1,8 @@
 // Writes decisions to the disk: subscribers are notified only of what is committed. One transaction
 // is in flight at a time. Decisions made during it become the next one, so that the disk always
-// holds the beginning of what happened. Lives on the io thread.
+// holds the beginning of what happened.
+//
+// Thread: io.
 #pragma once
 
 #include <functional>
@@ -29,7 +31,7 @@ class LeaseStore {
     std::function<void(const Error&)> on_lost;
   };
 
-  // `loop` and `storage` outlive it. `quota_owner` returns the quota owner of a uid.
+  // The loop and the storage outlive the store. `quota_owner` returns the quota owner of a uid.
   LeaseStore(Loop& loop, LeaseStorage& storage,
              std::function<std::uint32_t(std::uint32_t)> quota_owner, Callbacks callbacks)
       : loop_(loop),

@@ -81,8 +81,8 @@ struct Observation {
   }
 };
 
-// Lives on the io thread, and does its work elsewhere. Every callback is called, and never inside
-// the call it was given to.
+// Thread: io; the work is done elsewhere. Every callback is called, and never inside the call it
+// was given to.
 class ProcessObserver {
  public:
   virtual ~ProcessObserver() = default;

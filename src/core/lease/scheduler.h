@@ -149,8 +149,8 @@ class Scheduler {
 
   // Adds a GPU. Errc::busy: no slot is left.
   Result<Slot> add(Gpu);
-  // Removes a GPU that no claim holds. Claims that could use it wait for others. What follows for
-  // other claims happens at the next event, as it does after try_claim(), adopt() and
+  // Removes a GPU that no claim holds. Claims that could use it wait for others. The
+  // effects on other claims follow at the next event, as it does after try_claim(), adopt() and
   // set_eligible().
   void remove(Slot);
   void set_topology(Slot, std::optional<unsigned> clique, std::optional<unsigned> numa_node);
@@ -249,8 +249,8 @@ class Scheduler {
   Fence last_fence_ = 0;
 };
 
-// Returns `count` GPUs of `usable`, which has enough: whole cliques first, of one NUMA node, then
-// the coolest.
+// Returns `count` GPUs of `usable`: whole cliques first, of one NUMA node, then the coolest.
+// REQUIRES: `usable` has at least `count` GPUs.
 GpuSet choose_placement(const std::vector<Gpu>&, const GpuSet& usable, unsigned count);
 
 // Calls visit(slot) for each slot of the set, in order.

@@ -126,7 +126,7 @@ TEST(QueuePosition, UnstartableClaimDoesNotDelayExpectedStart) {
 
 }  // namespace
 
-// Which of the free GPUs a claim gets.
+// The choice among the free GPUs for a claim.
 namespace {
 
 struct Topology {

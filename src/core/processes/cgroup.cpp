@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "core/processes/process_reader.h"
+#include "core/processes/proc_files.h"
 
 namespace gpuyard::processes {
 namespace {

@@ -11,7 +11,8 @@
 
 #include "base/clock.h"
 #include "core/processes/mark_client.h"
-#include "core/processes/process_reader.h"
+#include "core/processes/proc_files.h"
+#include "core/processes/process_table.h"
 
 namespace gpuyard::processes {
 namespace {

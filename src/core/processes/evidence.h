@@ -1,4 +1,6 @@
-// Reads the evidence from which Membership decides. Runs on a worker's thread: it blocks on /proc.
+// Reads the evidence from which Membership decides.
+//
+// Thread: worker. Each call blocks on /proc.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +18,8 @@
 #include "core/processes/group_makers.h"
 #include "core/processes/marks.h"
 #include "core/processes/membership.h"
+#include "core/processes/proc_files.h"
 #include "core/processes/process_cache.h"
-#include "core/processes/process_reader.h"
 
 namespace gpuyard::processes {
 

@@ -12,7 +12,7 @@
 
 namespace gpuyard::processes {
 
-// Any thread may call any member.
+// Thread: any.
 class GroupMakers {
  public:
   // Decides by paths alone.

@@ -13,7 +13,8 @@
 
 #include "base/capabilities.h"
 #include "base/files.h"
-#include "core/processes/process_reader.h"
+#include "core/processes/proc_files.h"
+#include "core/processes/process_table.h"
 
 namespace gpuyard::processes {
 namespace {

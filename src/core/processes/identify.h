@@ -1,6 +1,8 @@
 // Identifies a process, with a handle that never names another one, and sends signals only to the
-// process that was identified. Blocks on /proc, but not for long: it reads only what the kernel
-// keeps outside of a process's memory.
+// process that was identified.
+//
+// Thread: any. Each call blocks on /proc, but not for long: it reads only what the kernel keeps
+// outside of a process's memory.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +12,7 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "core/processes/process_reader.h"
+#include "core/processes/process_table.h"
 
 namespace gpuyard::processes {
 

@@ -1,5 +1,7 @@
-// The daemon's side of `gpuyard marks`. Used on one thread, which may block; a reply has a
-// deadline, because the other end may be stopped, hang in the kernel, or be another program.
+// The daemon's side of `gpuyard marks`. A reply has a deadline, because the other end may be
+// stopped, hang in the kernel, or be another program.
+//
+// Thread: worker, one only, which each call may block; connect() may run before it.
 #pragma once
 
 #include <sys/types.h>
@@ -57,7 +59,7 @@ class MarkClient {
 
   // Whether it has ever replied, or was started as a child, which will reply.
   bool has_replied() const { return replied_; }
-  // Why it does not reply now; "" if it does, or got no request yet. Any thread may call it.
+  // Why it does not reply now; "" if it does, or got no request yet. Thread: any.
   std::string error_text() const;
 
  private:
@@ -87,8 +89,8 @@ class MarkClient {
   std::string error_text_ GUARDED_BY(mutex_);
 };
 
-// Asks `gpuyard marks`, on a connection of its own, for a file that this user may not open. Blocks
-// up to kFirstReplyTimeout; any thread may call it. Errc::denied: it does not pass this file.
+// Requests from `gpuyard marks`, on a connection of its own, a file that this user may not open.
+// Thread: any; blocks up to kFirstReplyTimeout. Errc::denied: it does not pass this file.
 Result<UniqueFd> request_file(const MarkClient::Connector&, const std::string& path);
 
 }  // namespace gpuyard::processes

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/processes/process_reader.h"
+#include "core/processes/process_table.h"
 
 namespace gpuyard::processes {
 
@@ -46,7 +46,9 @@ using MarkIndex = std::int32_t;
 inline constexpr MarkIndex kNoMark = -1;
 inline constexpr MarkIndex kMarkUnreadable = -2;
 
-// Reads environments. Blocks on /proc. Remembers what was read, so that frequent reads cost little.
+// Reads environments. Remembers what was read, so that frequent reads cost little.
+//
+// Thread: worker. Blocks on /proc.
 class MarkReader {
  public:
   // A process's environment is read again for this long after its start. A process gets a new
@@ -75,7 +77,7 @@ class MarkReader {
   std::map<std::uint32_t, CachedMark> cache_;
 };
 
-// The marks of processes, by `gpuyard marks` if it replies.
+// The marks of processes, by `gpuyard marks` if it replies. Thread: worker.
 class EnvironmentScanner {
  public:
   struct Mark {

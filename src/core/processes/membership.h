@@ -35,7 +35,7 @@
 
 #include "base/result.h"
 #include "core/processes/cgroup.h"
-#include "core/processes/process_reader.h"
+#include "core/processes/process_table.h"
 
 namespace gpuyard::processes {
 
@@ -106,7 +106,7 @@ class Membership {
   // The longest chain of parents that is followed.
   static constexpr std::size_t kMaxParentDepth = 1024;
 
-  // The leases and the evidence outlive it.
+  // The leases and the evidence outlive the membership.
   Membership(const std::vector<LeaseProcesses>&, const Evidence&);
 
   // Returns the lease's living processes, and its known ones of which nothing can be read.

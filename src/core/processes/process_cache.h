@@ -1,5 +1,5 @@
-// The known facts of the processes that drivers list. Pure state on the io thread: it gets lists
-// and lookups, and returns the next queries.
+// The known facts of the processes that drivers list. Pure state: it gets lists and lookups, and
+// returns the next queries.
 //
 // The driver lists numbers. A worker looks up new processes (user, command, container, pod, Slurm
 // job, unit) and reads one file of each of the rest. The key of a process is its number and its
@@ -8,6 +8,7 @@
 // guess.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -15,7 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "base/worker.h"
+#include "base/clock.h"
+#include "base/result.h"
 #include "core/processes/process_reader.h"
 #include "gpu/device/process.h"
 #include "gpu/device/snapshot.h"
@@ -74,36 +76,6 @@ class ProcessCache final : public ProcessDirectory {
 // Returns the processes in the GPUs' lists, and when the newest list with each was made.
 ProcessCache::ListTimes list_times_of(const Snapshot&);
 
-// Tracks the processes on the GPUs, from the process lists in snapshots, through a worker that
-// reads /proc. Lives on the io thread. If the worker is slow or stuck, new processes are "not
-// looked up yet", and known facts stay.
-class ProcessTracker {
- public:
-  enum class ListSource { live, recording };
-  // The worker outlives this, and runs nothing afterwards.
-  ProcessTracker(Worker&, std::string proc_root, ListSource);
-  ~ProcessTracker();
-
-  void on_snapshot(const Snapshot&);
-  const ProcessDirectory& directory() const { return cache_; }
-
- private:
-  struct WorkerState;  // the state that the worker's tasks use
-
-  void request_facts();
-  void request_names();
-
-  Worker& worker_;
-  const ListSource list_source_;
-  std::shared_ptr<WorkerState> worker_state_;
-  ProcessCache cache_;
-  ProcessCache::ListTimes list_times_;
-  bool simulated_ = false;
-  bool needs_refresh_ = false;    // there are queries for the worker
-  bool facts_requested_ = false;  // the worker has not replied yet
-  bool names_requested_ = false;
-};
-
 // The origin of process numbers.
 enum class PidOrigin {
   driver,      // a container may have other numbers for the same processes
@@ -114,7 +86,7 @@ enum class PidOrigin {
 // Returns an error if the numbers name no processes in this /proc.
 Result<void> check_pid_origin(PidOrigin, const std::string& proc_root);
 
-// Executes the queries; for a worker. Blocks on /proc.
+// Executes the queries. Thread: worker. Blocks on /proc.
 std::vector<ProcessLookup> look_up_processes(const ProcessReader&, const std::vector<ProcessQuery>&,
                                              PidOrigin);
 

@@ -1,6 +1,7 @@
 // The processes that were on GPUs: when each was seen first and last, and the most memory it had.
-// Keeps open spans in memory, and writes every start and end to an archive. Lives on the io thread;
-// the archive is used on a worker's.
+// Keeps open spans in memory, and writes every start and end to an archive.
+//
+// Thread: io; the archive is used by tasks of the worker, which outlives the recorder.
 #pragma once
 
 #include <cstddef>

@@ -99,7 +99,7 @@ class UsageAccumulator {
   void record(const UsageSnapshot&);
 
   std::optional<LeaseUsage> usage_of(std::string_view lease, TimePoint now) const;
-  // Return changed rows, whole. Those of take_ended_rows() are of leases that are over, and final.
+  // Return changed rows, whole. The rows of take_ended_rows() are of ended leases, and final.
   std::vector<UsageRow> take_ended_rows() { return std::exchange(ended_rows_, {}); }
   std::vector<UsageRow> take_changed_rows();
   std::vector<UsageRow> changed_rows() const;

@@ -1,5 +1,5 @@
 // The daemon's record of the use under each lease: takes fresh readings where a lease begins and
-// ends, and saves the rows. Lives on the io thread.
+// ends, and saves the rows.
 //
 // UsageAccumulator cuts each GPU's time into spans, each of one lease or of none, and every growth
 // of the GPU's energy account along them: each millijoule is of one lease or of none. Energy that
@@ -7,6 +7,8 @@
 // under another is shared by time. There is a row for each day in UTC, lease and GPU; it is saved
 // when the lease is over, and every minute. A query includes the rows that are not written yet, and
 // writes nothing.
+//
+// Thread: io.
 #pragma once
 
 #include <chrono>
@@ -62,7 +64,7 @@ class UsageRecorder {
     bool simulated = false;
   };
 
-  // The loop, the reader and the storage outlive it.
+  // The loop, the reader and the storage outlive the recorder.
   UsageRecorder(Loop&, UsageReader&, UsageStorage&);
 
   // Begins to count. Readings that came before set where counting begins.

@@ -100,9 +100,10 @@ struct UsageTransaction {
   std::set<std::string> growing_leases = {};
 };
 
-// Keeps rows on the disk. Lives on the io thread, works on another, and serves calls in their
-// order. A call returns false, and does nothing, if too much waits already. A callback never runs
-// inside the call it was given to.
+// Keeps rows on the disk.
+//
+// Thread: io; the work is done elsewhere, in the order of the calls. A call returns false, and does
+// nothing, if too much waits already. A callback never runs inside the call it was given to.
 class UsageStorage {
  public:
   virtual ~UsageStorage() = default;

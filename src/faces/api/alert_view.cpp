@@ -2,6 +2,8 @@
 
 #include "base/json_writer.h"
 #include "core/andon/alert.h"
+#include "core/andon/alert_severity.h"
+#include "core/andon/silences.h"
 #include "faces/api/context.h"
 
 namespace gpuyard::api {

@@ -5,7 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "core/control/change_executor.h"
-#include "core/control/survey.h"
+#include "core/control/setting_controller.h"
 #include "faces/api/bound_route.h"
 #include "faces/api/context.h"
 #include "faces/api/gpu_names.h"

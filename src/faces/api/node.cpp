@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "core/andon/alert.h"
+#include "core/andon/alert_severity.h"
 #include "faces/api/bound_route.h"
 #include "faces/api/context.h"
 #include "faces/api/responder.h"

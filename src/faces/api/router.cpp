@@ -1,6 +1,4 @@
 #include "faces/api/router.h"
-#include "faces/api/bound_route.h"
-#include "faces/api/responder.h"
 
 #include <algorithm>
 #include <iterator>
@@ -8,7 +6,9 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "faces/api/bound_route.h"
 #include "faces/api/lease_view.h"
+#include "faces/api/responder.h"
 #include "faces/api/stored_state.h"
 
 namespace gpuyard::api {

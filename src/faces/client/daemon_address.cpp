@@ -1,5 +1,4 @@
 #include "faces/client/daemon_address.h"
-#include "faces/client/ssh.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "base/text.h"
 #include "base/toml_reader.h"
 #include "core/auth/token.h"
+#include "faces/client/ssh.h"
 #include "io/http/certificate.h"
 
 namespace gpuyard::client {

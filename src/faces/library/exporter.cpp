@@ -1,5 +1,4 @@
 #include "faces/library/exporter.h"
-#include "faces/library/scraper.h"
 
 #include <stdexcept>
 #include <string>
@@ -7,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "faces/library/scraper.h"
 #include "faces/metrics/prometheus.h"
 
 namespace gpuyard::library {

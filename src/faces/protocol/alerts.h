@@ -9,6 +9,9 @@
 #include "base/json_shape.h"
 #include "base/record.h"
 #include "core/andon/alert.h"
+#include "core/andon/alert_severity.h"
+#include "core/andon/alert_storage.h"
+#include "core/andon/silences.h"
 #include "core/andon/rule.h"
 #include "faces/protocol/bounds.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/json_shape.h"
 #include "base/record.h"
-#include "core/andon/alert.h"
+#include "core/andon/alert_severity.h"
 #include "faces/protocol/bounds.h"
 #include "faces/protocol/resources.h"
 #include "gpu/device/health.h"

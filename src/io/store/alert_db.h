@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/andon/alert.h"
+#include "core/andon/alert_storage.h"
 #include "io/store/state_db.h"
 
 namespace gpuyard::store {

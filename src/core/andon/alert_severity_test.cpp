@@ -1,4 +1,4 @@
-#include "core/andon/alert.h"
+#include "core/andon/alert_severity.h"
 
 #include <array>
 #include <limits>
