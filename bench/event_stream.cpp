@@ -14,6 +14,7 @@
 
 #include "faces/api/event_hub.h"
 #include "io/http/event_stream.h"
+#include "io/http/limits.h"
 #include "io/http/loop.h"
 #include "io/http/server.h"
 

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/proc_stat.h"
 #include "core/history/query.h"
 #include "core/history/rings.h"
 #include "core/history/timeline.h"

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/proc_stat.h"
 #include "base/spawn.h"
 #include "base/text.h"
 #include "sim/world_commands.h"

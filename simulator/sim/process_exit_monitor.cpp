@@ -10,8 +10,8 @@
 
 #include <fmt/format.h>
 
-#include "base/clock.h"
 #include "base/files.h"
+#include "base/proc_stat.h"
 
 namespace gpuyard::sim {
 namespace {

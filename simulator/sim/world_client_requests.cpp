@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/proc_stat.h"
 #include "sim/command.h"
 #include "sim/physics.h"
 #include "sim/world_client.h"

@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "base/clock.h"
 #include "base/files.h"
+#include "base/proc_stat.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
 #include "sim/command.h"

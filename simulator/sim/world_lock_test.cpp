@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/clock.h"
+#include "base/proc_stat.h"
 #include "base/spawn.h"
 #include "sim/world_client_for_tests.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "base/clock.h"
+#include "base/proc_stat.h"
 #include "gpu/nvml/abi.h"
 #include "sim/world_for_tests.h"
 #include "sim/world_reader.h"

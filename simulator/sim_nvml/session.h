@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "base/mutex.h"
-#include "base/worker.h"
+#include "base/published.h"
 #include "gpu/nvml/abi.h"
 #include "sim_nvml/opened_driver.h"
 

@@ -27,7 +27,7 @@ Result<void> start_command_host();
 
 // Starts a child as spawn() does, but by the command host, and without any capability. The child is
 // this process's own, to be waited for. Without a command host, or if that has ended or is not
-// responding, it is spawn(). Any thread may call it.
+// responding, it is spawn(). Thread: any.
 Result<pid_t> spawn_unconfined(const SpawnOptions&);
 
 // Makes the process at the other end of this socket the command host of this one; no socket: none.

@@ -47,9 +47,9 @@ struct CommandOutcome {
 };
 
 // One run of a command; it begins with the construction. The command has a session of its own. When
-// it ends, every process left in its process group is killed. Lives on the loop's thread and never
-// blocks it. Destroying it kills a command that still runs; the loop reaps the process later, when
-// the kernel releases it. A command that floods its output is slowed down.
+// it ends, every process left in its process group is killed. Destroying it kills a command that
+// still runs; the loop reaps the process later, when the kernel releases it. A command that floods
+// its output is slowed down. Thread: io, which it never blocks.
 class [[nodiscard]] CommandRun {
  public:
   using OnEnd = std::function<void(const CommandOutcome&)>;

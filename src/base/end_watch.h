@@ -7,11 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/lifetime.h"
 #include "base/loop.h"
 
 namespace gpuyard {
 
-// Lives on the loop's thread. `Key` names one of the things.
+// Thread: io. `Key` names one of the things.
 template <class Key>
 class EndWatch {
  public:

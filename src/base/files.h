@@ -7,7 +7,6 @@
 #include <functional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -20,8 +19,8 @@ Error system_error(std::string_view doing);
 // Opens a file to read it; `flags`: of open(), in addition.
 Result<UniqueFd> open_to_read(const std::string& path, int flags = 0);
 
-// Opens files that this user may not open, for the whole process; empty: they stay closed. It is
-// called on any thread. Set it before threads start.
+// Opens files that this user may not open, for the whole process; empty: they stay closed.
+// Thread: any. Set it before threads start.
 using DeniedFileOpener = std::function<Result<UniqueFd>(const std::string& path)>;
 void set_denied_file_opener(DeniedFileOpener);
 
@@ -57,25 +56,5 @@ Result<void> replace_file(const std::string& path, std::string_view text, unsign
 // for this user alone if needed; never follows a link. Errc::conflict if another process has the
 // lock. Leaves the file's contents alone.
 Result<UniqueFd> lock_file(const std::string& path);
-
-// Files that decide what a process with privileges does.
-
-// Checks that only root can change the file or put another in its place. Root must own it and every
-// directory and link on the way to it, and no other user may write to them (except to a directory
-// like /tmp, whose entries only their owners can change, and to /dev/null, which is always empty).
-// Errc::invalid has `why` this matters (it controls what root runs), the path that fails, its
-// owner, its mode and what to do: `remedy`, or a command, which is suggested only for the file
-// itself. Succeeds if this program has no more privileges than an ordinary user's
-// (has_privileges()) or the file does not exist.
-Result<void> check_trusted_by_root(const std::string& path, std::string_view why = {},
-                                   std::string_view remedy = {});
-
-// Checks the same of a path that any of these users may own, and this process's group write.
-Result<void> check_trusted_by(const std::vector<uid_t>& owners, const std::string& path,
-                              std::string_view why);
-
-// Checks the same as check_trusted_by_root(), whatever the privileges of this program. A missing
-// file is an error too, with another code.
-Result<void> check_only_root_can_change(const std::string& path);
 
 }  // namespace gpuyard

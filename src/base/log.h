@@ -10,7 +10,7 @@ namespace gpuyard::log {
 
 enum class Level { debug, info, warning, error };
 
-// Any thread may call these. set_level is for start-up; the default is info.
+// Thread: any. set_level is for start-up; the default is info.
 void set_level(Level);
 bool is_enabled(Level);
 void write(Level, std::string_view text);

@@ -32,7 +32,4 @@ NamedValues named_values(const T& record) {
   return named_values(json::shape_of<T>, &record);
 }
 
-// With padding (RFC 4648, section 4).
-std::string encode_base64(std::string_view bytes);
-
 }  // namespace gpuyard

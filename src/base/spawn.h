@@ -60,7 +60,7 @@ Result<ExecTexts> exec_texts(const SpawnOptions&);
 Error spawn_error(const SpawnOptions&);
 
 // Starts the child. Closes every other descriptor in it and resets its signals to those of a fresh
-// process, whatever we block or ignore. The caller waits for the child. Any thread may call it.
+// process, whatever we block or ignore. The caller waits for the child. Thread: any.
 Result<pid_t> spawn(const SpawnOptions&);
 
 inline constexpr std::size_t kMaxRunOutput = std::size_t{1} << 20;  // bytes; the rest is dropped

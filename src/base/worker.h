@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/loop.h"
-#include "base/mutex.h"
 
 namespace gpuyard {
 
@@ -33,7 +32,7 @@ bool run_on_worker(Worker& worker, Work work, OnDone on_done) {
   });
 }
 
-// Call post() only on the loop's thread.
+// Thread: the loop's, of post().
 class ThreadWorker final : public Worker {
  public:
   // `name`, of at most 15 characters, is what `top -H` shows.
@@ -54,27 +53,6 @@ class ThreadWorker final : public Worker {
   class Queue;
   std::shared_ptr<Queue> queue_;
   Duration shutdown_grace_;
-};
-
-// One immutable value, handed from the thread that makes it to the threads that read it.
-
-// Any thread may call either. A mutex rather than std::atomic<std::shared_ptr>: equally fast here,
-// and ThreadSanitizer reports false races inside libstdc++ 12's atomic one.
-template <class T>
-class Published {
- public:
-  std::shared_ptr<const T> load() const {
-    const MutexLock lock(mutex_);
-    return value_;
-  }
-  void store(std::shared_ptr<const T> value) {
-    const MutexLock lock(mutex_);
-    value_.swap(value);
-  }
-
- private:
-  mutable Mutex mutex_;
-  std::shared_ptr<const T> value_ GUARDED_BY(mutex_);
 };
 
 }  // namespace gpuyard

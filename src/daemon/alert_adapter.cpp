@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/clock.h"
+#include "base/identifiers.h"
 #include "base/json_reader.h"
 #include "base/json_writer.h"
 #include "base/log.h"

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "base/histogram.h"
+#include "base/lifetime.h"
 #include "base/loop.h"
 #include "base/worker.h"
 #include "core/andon/alert_service.h"

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "base/lifetime.h"
 #include "base/loop.h"
 #include "core/andon/alert_service.h"
 #include "core/control/setting_controller.h"

@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "base/trusted_file.h"
 #include "core/andon/rule_reader.h"
 
 namespace gpuyard::daemon {

@@ -15,6 +15,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "daemon/serve.h"
+#include "io/http/self_signed.h"
 
 namespace gpuyard::daemon {
 namespace {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "base/lifetime.h"
 #include "base/loop.h"
 #include "base/unique_fd.h"
 #include "base/worker.h"
@@ -19,7 +20,7 @@
 
 namespace gpuyard::daemon {
 
-// Lives on the io thread.
+// Thread: io.
 class CertificateReloader {
  public:
   static constexpr Duration kSettleDelay = std::chrono::milliseconds(100);  // after the last change

@@ -13,6 +13,7 @@
 #include "base/manual_worker_for_tests.h"
 #include "base/scratch_directory_for_tests.h"
 #include "io/http/certificate.h"
+#include "io/http/self_signed.h"
 
 namespace gpuyard::daemon {
 namespace {

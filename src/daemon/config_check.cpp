@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "base/files.h"
 #include "base/text.h"
+#include "base/trusted_file.h"
 #include "daemon/alert_config.h"
 #include "faces/metrics/prometheus.h"
 #include "io/http/certificate.h"

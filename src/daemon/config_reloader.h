@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "base/loop.h"
+#include "base/lifetime.h"
 #include "base/result.h"
 #include "base/worker.h"
 #include "daemon/alert_config.h"

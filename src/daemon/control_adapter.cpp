@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "base/clock.h"
 #include "base/log.h"
+#include "base/proc_stat.h"
 #include "base/text.h"
 
 namespace gpuyard::daemon {

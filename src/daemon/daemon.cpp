@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/json_writer.h"
 #include "base/log.h"
+#include "base/proc_stat.h"
 #include "base/record.h"
 #include "core/processes/identify.h"
 #include "core/processes/user_names.h"

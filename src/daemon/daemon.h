@@ -6,15 +6,16 @@
 
 #include <optional>
 
-#include "base/loop.h"
+#include "base/lifetime.h"
+#include "base/loop_lag.h"
 #include "base/worker.h"
 #include "core/auth/auth_throttle.h"
 #include "core/auth/token_store.h"
 #include "core/bottleneck/bottleneck_detector.h"
 #include "core/bottleneck/bottleneck_spans.h"
 #include "core/history/history.h"
-#include "core/processes/process_tracker.h"
 #include "core/processes/process_spans.h"
+#include "core/processes/process_tracker.h"
 #include "daemon/alert_adapter.h"
 #include "daemon/alert_config.h"
 #include "daemon/certificate_reloader.h"
@@ -38,6 +39,7 @@
 #include "faces/api/router.h"
 #include "gpu/driver/driver_host_client.h"
 #include "gpu/events/event_collector.h"
+#include "gpu/events/event_log.h"
 #include "gpu/events/kernel_log.h"
 #include "gpu/events/snapshot_diff.h"
 #include "gpu/telemetry/telemetry.h"
@@ -48,7 +50,7 @@
 
 namespace gpuyard::daemon {
 
-// Lives on the io thread. The rooms reach each other through its overrides.
+// Thread: io. The rooms reach each other through its overrides.
 class Daemon final : private driver::DriverHostListener, private telemetry::ReadRequester {
  public:
   // `driver_descriptors`: the soft limit of descriptors for the process that loads the driver.

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "daemon/config/config.h"
-#include "io/http/server.h"
+#include "io/http/limits.h"
 
 namespace gpuyard::daemon {
 

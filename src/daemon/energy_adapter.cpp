@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/clock.h"
+#include "base/proc_stat.h"
 
 namespace gpuyard::daemon {
 

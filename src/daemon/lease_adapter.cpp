@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/proc_stat.h"
 #include "daemon/descriptor_budget.h"
 #include "daemon/pool_gpus.h"
 #include "gpu/device/snapshot.h"

@@ -14,7 +14,7 @@
 #include "daemon/lease_observer.h"
 #include "daemon/lease_settings_restorer.h"
 #include "gpu/device/snapshot.h"
-#include "gpu/events/event_collector.h"
+#include "gpu/events/event_log.h"
 #include "gpu/telemetry/telemetry.h"
 #include "io/store/lease_db.h"
 

@@ -1,5 +1,5 @@
-// Answers what leases ask about processes, from the drivers' lists and /proc. Lives on the io
-// thread and reads /proc on a worker. A worker that is stuck there only delays an answer.
+// Answers what leases ask about processes, from the drivers' lists and /proc.
+// Thread: io; it reads /proc on a worker. A worker that is stuck there only delays an answer.
 #pragma once
 
 #include <cstdint>

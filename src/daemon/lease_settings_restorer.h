@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/lifetime.h"
 #include "base/loop.h"
 #include "core/control/setting_controller.h"
 #include "core/lease/lease_manager.h"

@@ -11,7 +11,7 @@
 
 namespace gpuyard::daemon {
 
-// Lives on the io thread.
+// Thread: io.
 class ListenerOpener {
  public:
   static constexpr Duration kRetryDelay = std::chrono::seconds(5);

@@ -1,6 +1,5 @@
 // Remembers the boards of this machine over the daemon's end: telemetry gets what an earlier daemon
-// knew before it makes the first verdict, and what changes goes to state.db. Lives on the io
-// thread.
+// knew before it makes the first verdict, and what changes goes to state.db. Thread: io.
 #pragma once
 
 #include <functional>
@@ -9,10 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "base/lifetime.h"
 #include "base/loop.h"
 #include "gpu/device/known_board.h"
 #include "gpu/device/snapshot.h"
-#include "gpu/events/event_collector.h"
+#include "gpu/events/event_log.h"
 #include "gpu/telemetry/telemetry.h"
 #include "io/store/machine_db.h"
 

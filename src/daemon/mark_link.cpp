@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/spawn.h"
+#include "base/trusted_file.h"
 #include "core/processes/mark_host.h"
 #include "faces/cpu/rapl.h"
 #include "io/notify/sink_config.h"

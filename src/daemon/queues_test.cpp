@@ -15,12 +15,12 @@
 #include "core/energy/meter.h"
 #include "daemon/lease_observer.h"
 #include "daemon/sink_tester.h"
-#include "gpu/events/event_collector.h"
-#include "io/http/origin.h"
-#include "io/http/server.h"
-#include "io/notify/sink_queue.h"
+#include "gpu/events/event_log.h"
+#include "io/http/limits.h"
+#include "io/http/resolver.h"
+#include "io/notify/back_off.h"
 #include "io/store/control_db.h"
-#include "io/store/state_db.h"
+#include "io/store/state_store.h"
 
 namespace gpuyard::daemon {
 namespace {

@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/trusted_file.h"
 #include "core/processes/user_names.h"
 #include "daemon/alert_config.h"
 #include "daemon/config_check.h"

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "base/lifetime.h"
 #include "base/loop.h"
 #include "base/unique_fd.h"
 #include "base/worker.h"

@@ -1,5 +1,5 @@
 // The daemon's way to the setter, the process that changes GPUs. A change that comes while the
-// setter starts waits for it. Lives on the io thread.
+// setter starts waits for it. Thread: io.
 #pragma once
 
 #include <functional>

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "base/clock.h"
+#include "base/identifiers.h"
 
 namespace gpuyard::daemon {
 

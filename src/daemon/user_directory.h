@@ -11,13 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "base/lifetime.h"
 #include "base/loop.h"
 #include "base/worker.h"
 #include "core/processes/user_names.h"
 
 namespace gpuyard::daemon {
 
-// Lives on the io thread.
+// Thread: io.
 class UserDirectory {
  public:
   // The number of names that are kept, and for how long; then they are looked up again.
@@ -78,7 +79,7 @@ class UserDirectory {
   Lifetime lifetime_;
 };
 
-// The members of one group, likewise. Lives on the io thread.
+// The members of one group, likewise. Thread: io.
 class GroupDirectory {
  public:
   using LookUp = std::function<Result<bool>(uid_t)>;

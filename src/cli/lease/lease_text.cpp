@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/identifiers.h"
 #include "base/paths.h"
 #include "base/saturated.h"
 #include "base/text.h"

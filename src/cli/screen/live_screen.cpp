@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "base/base64.h"
 #include "base/log.h"
-#include "base/parameters.h"
 #include "cli/screen/output.h"
 
 namespace gpuyard::cli {

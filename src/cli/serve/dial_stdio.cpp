@@ -1,5 +1,6 @@
 // gpuyard dial-stdio, and the child at the other end of ssh
 #include "daemon/serve.h"
+#include "io/http/relay.h"
 
 #include <sys/prctl.h>
 

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/files.h"
+#include "base/identifiers.h"
 #include "base/local_time.h"
 #include "base/text.h"
 #include "cli/read/json_output.h"
@@ -17,6 +18,7 @@
 #include "daemon/config/config.h"
 #include "daemon/config/keys.h"
 #include "io/http/certificate.h"
+#include "io/http/self_signed.h"
 
 namespace gpuyard::cli {
 namespace {

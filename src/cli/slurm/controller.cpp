@@ -8,10 +8,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/files.h"
 #include "base/paths.h"
 #include "base/spawn.h"
 #include "base/text.h"
+#include "base/trusted_file.h"
 
 namespace gpuyard::cli::slurm {
 namespace {

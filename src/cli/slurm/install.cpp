@@ -14,6 +14,7 @@
 #include "base/files.h"
 #include "base/spawn.h"
 #include "base/text.h"
+#include "base/trusted_file.h"
 #include "cli/screen/output.h"
 #include "cli/shared_options.h"
 #include "cli/slurm/controller.h"

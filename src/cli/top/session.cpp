@@ -14,8 +14,8 @@
 
 #include <fmt/format.h>
 
+#include "base/published.h"
 #include "base/spawn.h"
-#include "base/worker.h"
 #include "cli/screen/output.h"
 #include "cli/shared_options.h"
 #include "cli/top/verb_runner.h"

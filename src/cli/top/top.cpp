@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/identifiers.h"
 #include "base/paths.h"
 #include "base/text.h"
 #include "cli/read/gpu_filter.h"

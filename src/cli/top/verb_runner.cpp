@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/proc_stat.h"
 #include "base/spawn.h"
 #include "base/text.h"
 #include "base/unique_fd.h"

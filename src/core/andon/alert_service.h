@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/lifetime.h"
 #include "base/loop.h"
 #include "base/result.h"
 #include "core/andon/alert.h"

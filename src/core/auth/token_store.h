@@ -13,11 +13,12 @@
 
 #include "base/clock.h"
 #include "base/end_watch.h"
+#include "base/keyed_rate_limiter.h"
+#include "base/lifetime.h"
 #include "base/limits.h"
 #include "base/loop.h"
 #include "base/requester.h"
 #include "base/result.h"
-#include "base/token_bucket.h"
 #include "core/auth/token.h"
 
 namespace gpuyard::auth {

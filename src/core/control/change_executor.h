@@ -12,6 +12,7 @@
 #include "core/control/command_port.h"
 #include "core/control/managed_setting.h"
 #include "core/control/queued_change.h"
+#include "gpu/device/command.h"
 #include "gpu/device/setting.h"
 
 namespace gpuyard::control {

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/requester.h"
 #include "base/result.h"
+#include "gpu/device/command.h"
 #include "gpu/device/device.h"
 #include "gpu/device/setting.h"
 

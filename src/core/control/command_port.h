@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "gpu/device/command.h"
 #include "gpu/device/device.h"
-#include "gpu/device/setting.h"
 
 namespace gpuyard::control {
 

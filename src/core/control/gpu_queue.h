@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 
+#include "base/lifetime.h"
 #include "base/limits.h"
 #include "core/control/change_executor.h"
 #include "core/control/command_port.h"

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "base/clock.h"
+#include "base/lifetime.h"
 #include "base/loop.h"
 #include "base/result.h"
 #include "core/control/command_port.h"

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/proc_stat.h"
 #include "base/result.h"
 #include "gpu/device/device.h"
 #include "gpu/device/setting.h"

@@ -13,6 +13,7 @@
 #include "core/control/change_request.h"
 #include "core/control/change_result.h"
 #include "core/control/managed_setting.h"
+#include "gpu/device/command.h"
 #include "gpu/device/device.h"
 #include "gpu/device/setting.h"
 

@@ -28,9 +28,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/keyed_rate_limiter.h"
+#include "base/lifetime.h"
 #include "base/limits.h"
 #include "base/loop.h"
-#include "base/token_bucket.h"
 #include "core/control/audit.h"
 #include "core/control/change_collector.h"
 #include "core/control/change_request.h"
@@ -41,6 +42,7 @@
 #include "core/control/managed_setting.h"
 #include "core/control/operations.h"
 #include "core/control/queued_change.h"
+#include "gpu/device/command.h"
 #include "gpu/device/setting.h"
 
 namespace gpuyard::control {

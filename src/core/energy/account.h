@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/proc_stat.h"
 #include "gpu/device/catalog.h"
 #include "gpu/device/reading.h"
 

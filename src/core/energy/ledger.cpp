@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
+#include "base/identifiers.h"
+#include "base/proc_stat.h"
 
 namespace gpuyard::energy {
 namespace {

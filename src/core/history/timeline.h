@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/proc_stat.h"
 #include "core/history/block.h"
 #include "core/history/rings.h"
 

@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 
+#include "base/lifetime.h"
 #include "base/loop.h"
 #include "core/lease/lease.h"
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/lifetime.h"
 #include "base/loop.h"
 #include "base/result.h"
 #include "core/lease/process_observer.h"

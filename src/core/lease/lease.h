@@ -12,6 +12,7 @@
 #include <boost/describe.hpp>
 
 #include "base/clock.h"
+#include "base/proc_stat.h"
 #include "base/result.h"
 #include "core/lease/scheduler.h"
 #include "gpu/device/device.h"

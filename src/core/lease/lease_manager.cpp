@@ -8,7 +8,9 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
+#include "base/identifiers.h"
 #include "base/log.h"
+#include "base/proc_stat.h"
 
 namespace gpuyard::lease {
 namespace {

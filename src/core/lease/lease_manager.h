@@ -46,6 +46,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/lifetime.h"
 #include "base/loop.h"
 #include "core/lease/client_tracker.h"
 #include "core/lease/gpu_pool.h"

@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
+#include "base/identifiers.h"
 #include "base/log.h"
+#include "base/proc_stat.h"
 #include "core/lease/lease_manager.h"
 
 namespace gpuyard::lease {

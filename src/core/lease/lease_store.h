@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/lifetime.h"
 #include "base/limits.h"
 #include "base/loop.h"
 #include "base/retention.h"

@@ -11,9 +11,10 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "base/keyed_rate_limiter.h"
+#include "base/lifetime.h"
 #include "base/loop.h"
 #include "base/result.h"
-#include "base/token_bucket.h"
 #include "core/lease/lease_policy.h"
 
 namespace gpuyard::lease {

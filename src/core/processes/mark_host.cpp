@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/passed_fds.h"
 #include "base/seccomp_program.h"
+#include "base/trusted_file.h"
 #include "core/processes/mark_records.h"
 
 namespace gpuyard::processes {

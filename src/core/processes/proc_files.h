@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "base/proc_stat.h"
 #include "base/result.h"
 #include "base/text.h"
 #include "base/unique_fd.h"

@@ -26,6 +26,7 @@
 #include <boost/describe.hpp>
 
 #include "base/clock.h"
+#include "base/lifetime.h"
 #include "base/loop.h"
 #include "base/result.h"
 #include "core/usage/usage_accumulator.h"

@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/toml_reader.h"
+#include "base/trusted_file.h"
 #include "daemon/config/keys.h"
 
 namespace gpuyard::config {

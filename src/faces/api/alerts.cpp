@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "base/clock.h"
+#include "base/identifiers.h"
 #include "base/saturated.h"
 #include "base/text.h"
 #include "faces/api/alert_view.h"

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/identifiers.h"
 #include "base/json_writer.h"
 #include "faces/api/bound_route.h"
 #include "faces/api/context.h"

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "base/fair_queue.h"
+#include "base/histogram.h"
+#include "base/identifiers.h"
 #include "base/limits.h"
 #include "base/loop.h"
 #include "core/andon/alert_service.h"

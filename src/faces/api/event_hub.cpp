@@ -17,6 +17,7 @@
 #include "faces/api/context.h"
 #include "faces/api/gpu_names.h"
 #include "faces/api/responder.h"
+#include "io/http/event_parser.h"
 #include "io/http/event_stream.h"
 
 namespace gpuyard::api {

@@ -16,7 +16,7 @@
 #include "faces/api/responder.h"
 #include "faces/protocol/energy.h"
 #include "io/http/event_stream.h"
-#include "io/http/server.h"
+#include "io/http/limits.h"
 
 namespace gpuyard::api {
 namespace {

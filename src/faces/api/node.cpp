@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
+#include "base/identifiers.h"
 #include "core/andon/alert.h"
 #include "core/andon/alert_severity.h"
 #include "faces/api/bound_route.h"

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/html.h"
+#include "base/identifiers.h"
 #include "base/text.h"
 #include "faces/api/assets.h"
 #include "faces/api/bound_route.h"

@@ -14,6 +14,7 @@
 #include "base/paths.h"
 #include "base/text.h"
 #include "base/toml_reader.h"
+#include "base/trusted_file.h"
 #include "core/auth/token.h"
 #include "faces/client/ssh.h"
 #include "io/http/certificate.h"

@@ -12,6 +12,7 @@
 #include "base/scratch_directory_for_tests.h"
 #include "base/unique_fd.h"
 #include "io/http/endpoint.h"
+#include "io/http/listening_socket.h"
 #include "io/http/raw_client_for_tests.h"
 
 namespace gpuyard::client {

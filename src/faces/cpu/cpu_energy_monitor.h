@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/lifetime.h"
 #include "base/limits.h"
 #include "base/loop.h"
 #include "base/result.h"

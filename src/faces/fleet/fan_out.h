@@ -19,7 +19,7 @@
 #include "faces/client/daemon_client.h"
 #include "faces/fleet/host_list.h"
 #include "faces/protocol/brief.h"
-#include "io/http/origin.h"
+#include "io/http/resolver.h"
 
 namespace gpuyard::fleet {
 

@@ -11,6 +11,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "base/trusted_file.h"
 #include "faces/client/daemon_address.h"
 #include "io/http/client.h"
 

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "base/proc_stat.h"
 
 namespace gpuyard::library {
 

@@ -10,6 +10,7 @@
 #include "base/mutex.h"
 #include "gpu/device/catalog.h"
 #include "gpu/device/error.h"
+#include "gpu/device/health_tracker.h"
 #include "gpu/driver/read_workers.h"
 
 namespace gpuyard::library {

@@ -1,4 +1,5 @@
 // The public Client: a thin shell over the room `client` that converts the records.
+#include "base/identifiers.h"
 #include "gpuyard/client.h"
 
 #include <algorithm>

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/loop.h"
+#include "base/histogram.h"
 #include "faces/metrics/metrics_writer.h"
 #include "gpu/device/event.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/loop.h"
+#include "base/histogram.h"
 
 namespace gpuyard::metrics {
 

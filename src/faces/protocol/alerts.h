@@ -11,8 +11,8 @@
 #include "core/andon/alert.h"
 #include "core/andon/alert_severity.h"
 #include "core/andon/alert_storage.h"
-#include "core/andon/silences.h"
 #include "core/andon/rule.h"
+#include "core/andon/silences.h"
 #include "faces/protocol/bounds.h"
 
 namespace gpuyard::protocol {

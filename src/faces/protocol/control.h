@@ -12,6 +12,7 @@
 #include "core/control/audit.h"
 #include "core/control/operations.h"
 #include "faces/protocol/bounds.h"
+#include "gpu/device/command.h"
 #include "gpu/device/setting.h"
 #include "gpu/device/snapshot.h"
 

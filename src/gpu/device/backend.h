@@ -7,6 +7,7 @@
 #include <boost/describe.hpp>
 
 #include "base/result.h"
+#include "gpu/device/command.h"
 #include "gpu/device/device.h"
 #include "gpu/device/event.h"
 #include "gpu/device/metric.h"

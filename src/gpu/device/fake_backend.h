@@ -27,8 +27,7 @@ struct FakeWrite {
   friend bool operator==(const FakeWrite&, const FakeWrite&) = default;
 };
 
-// Copies share one fleet. Any thread may call anything. Changing a GPU that is not there does
-// nothing.
+// Copies share one fleet. Thread: any. Changing a GPU that is not there does nothing.
 class FakeFleet {
  public:
   // Makes `count` GPUs at 40 C and 0 %, each with `memory` bytes, none used, and without ECC

@@ -10,6 +10,7 @@
 
 #include "base/mutex.h"
 #include "base/result.h"
+#include "gpu/device/command.h"
 #include "gpu/device/fake_backend.h"
 #include "gpu/device/setting.h"
 

@@ -6,8 +6,9 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/proc_stat.h"
 #include "gpu/device/device.h"
-#include "gpu/device/health.h"
+#include "gpu/device/ecc_baseline.h"
 
 namespace gpuyard {
 

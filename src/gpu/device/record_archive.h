@@ -33,8 +33,8 @@ struct RecordQuery {
   }
 };
 
-// Keeps records on a disk, for a month and up to a number. All calls come from one worker's thread,
-// and may block it.
+// Keeps records on a disk, for a month and up to a number. Thread: one worker's,
+// which its calls may block.
 template <class Record>
 class RecordArchive {
  public:
@@ -45,7 +45,7 @@ class RecordArchive {
   virtual Result<std::vector<Record>> get(const RecordQuery<Record>&) = 0;
 };
 
-// Gives records to an archive, in batches. Lives on the io thread, and outlives the worker's tasks.
+// Gives records to an archive, in batches. Thread: io; it outlives the worker's tasks.
 template <class Record>
 class ArchiveWriter {
  public:

@@ -16,6 +16,7 @@
 #include "base/json_reader.h"
 #include "base/json_writer.h"
 #include "base/log.h"
+#include "base/proc_stat.h"
 
 namespace gpuyard::driver {
 namespace {

@@ -19,6 +19,7 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "gpu/device/command.h"
 #include "gpu/device/device.h"
 #include "gpu/device/setting.h"
 
@@ -52,8 +53,8 @@ BOOST_DESCRIBE_STRUCT(ChangeLine, (),
                       (number, at, since_boot_ms, step, gpu, setting, before, value, puts_back, of,
                        boot, previous, missed_since))
 
-// Any thread may call anything. Setters that run at the same time share the file: one that hangs in
-// the driver has a successor.
+// Thread: any. Setters that run at the same time share the file: one that hangs in the driver has a
+// successor.
 class ChangeLog {
  public:
   // The size at which the file becomes PATH.1, in place of the one before.

@@ -17,7 +17,7 @@ namespace gpuyard::driver {
 // task for GPU {index} terminated", Errc::unavailable.
 Error terminated_error(std::uint32_t index);
 
-// Any thread may call anything.
+// Thread: any.
 class CommandWorkers {
  public:
   // Called once for each accepted command, on its GPU's own thread; for a terminated command, on

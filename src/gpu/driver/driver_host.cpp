@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,6 +19,7 @@
 #include "base/mutex.h"
 #include "gpu/device/event.h"
 #include "gpu/driver/command_workers.h"
+#include "gpu/driver/event_worker.h"
 #include "gpu/driver/execute_command.h"
 #include "gpu/driver/message.h"
 #include "gpu/driver/read_workers.h"
@@ -172,116 +172,6 @@ UniqueFd begin_child_process(std::string_view verb, std::uint64_t capabilities) 
 void run_driver_host_process(const MakeBackend& make_backend) {
   serve_driver_host(begin_child_process("driver-host", 0), make_backend);
   ::_exit(0);
-}
-
-// Shared between its thread and EventWorker, so that a thread left behind still has its data.
-class EventWorker::Worker {
- public:
-  Worker(std::shared_ptr<Backend> backend, std::function<void(DeviceEvent)> on_event)
-      : on_event_(std::move(on_event)), backend_(std::move(backend)) {}
-
-  static void start(const std::shared_ptr<Worker>& self) {
-    std::thread([self] { self->run(); }).detach();
-  }
-
-  // After this returns, `on_event_` is not running and never runs again.
-  void stop(Duration timeout) {
-    const MutexLock lock(mutex_);
-    stopping_ = true;
-    changed_.notify_all();
-    changed_.wait_for(mutex_, timeout, [&]() REQUIRES(mutex_) { return stopped_; });
-    muted_ = true;
-    changed_.wait(mutex_, [&]() REQUIRES(mutex_) { return !notifying_; });
-  }
-
- private:
-  void run() {
-    MutexLock lock(mutex_);
-    while (!stopping_ && wait_once()) {
-    }
-    // The waiting thread may unload the driver next; this thread must no longer use it.
-    auto backend = std::exchange(backend_, nullptr);
-    lock.unlock();
-    backend.reset();
-    lock.lock();
-    stopped_ = true;
-    changed_.notify_all();
-  }
-
-  // Returns false if there will never be an event.
-  bool wait_once() REQUIRES(mutex_) {
-    const TimePoint began = BootClock::now();
-    auto next = next_event();
-    if (!next) return recover(next.error());
-    retry_delay_ = kMinRetryDelay;
-    const TimePoint now = BootClock::now();
-    if (*next && rate_limiter_.admit(**next, now)) notify(*std::move(*next));
-    for (DeviceEvent& lost : rate_limiter_.take_dropped(EventSource::driver, now)) {
-      notify(std::move(lost));
-    }
-    // The driver returned before its wait was over.
-    const bool too_soon = !*next && now - began < kWaitSlice / 2;
-    if (too_soon) {
-      changed_.wait_for(mutex_, kMinRetryDelay, [&]() REQUIRES(mutex_) { return stopping_; });
-    }
-    return true;
-  }
-
-  Result<std::optional<DeviceEvent>> next_event() REQUIRES(mutex_) {
-    const MutexRelease released(mutex_);
-    return backend_->next_event(kWaitSlice);
-  }
-
-  bool recover(const Error& error) REQUIRES(mutex_) {
-    if (error.code == Errc::unsupported) {
-      log::info("no events from the driver: {}", error.text());
-      return false;
-    }
-    // Logs a repeated reason once, because a driver may fail at once each time.
-    if (std::exchange(last_error_, error.text()) != error.text()) {
-      log::info("no events from the driver for now: {}", error.text());
-    }
-    changed_.wait_for(mutex_, retry_delay_, [&]() REQUIRES(mutex_) { return stopping_; });
-    retry_delay_ = std::min(retry_delay_ * 2, kMaxRetryDelay);
-    return true;
-  }
-
-  // Runs on_event_ without the lock, unless the worker is muted.
-  void notify(DeviceEvent event) REQUIRES(mutex_) {
-    if (muted_) return;
-    notifying_ = true;
-    {
-      const MutexRelease released(mutex_);
-      on_event_(std::move(event));
-    }
-    notifying_ = false;
-    changed_.notify_all();
-  }
-
-  const std::function<void(DeviceEvent)> on_event_;
-
-  // Used only by its own thread:
-  std::shared_ptr<Backend> backend_;
-  EventRateLimiter rate_limiter_{kBurst, kEventsPerSecond};
-  Duration retry_delay_ = kMinRetryDelay;
-  std::string last_error_;
-
-  Mutex mutex_;
-  ConditionVariable changed_;
-  bool stopping_ GUARDED_BY(mutex_) = false;
-  bool stopped_ GUARDED_BY(mutex_) = false;
-  bool muted_ GUARDED_BY(mutex_) = false;      // on_event_ must not be called any more
-  bool notifying_ GUARDED_BY(mutex_) = false;  // inside on_event_
-};
-
-EventWorker::EventWorker(std::shared_ptr<Backend> backend,
-                         std::function<void(DeviceEvent)> on_event)
-    : worker_(std::make_shared<Worker>(std::move(backend), std::move(on_event))) {
-  Worker::start(worker_);
-}
-
-EventWorker::~EventWorker() {
-  worker_->stop(kShutdownGrace);
 }
 
 }  // namespace gpuyard::driver

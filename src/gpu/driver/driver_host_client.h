@@ -1,5 +1,5 @@
 // The daemon's side of the driver-host, and of the setter: starts it, passes requests and replies,
-// and starts another one when it ends. Lives on the io thread; never blocks.
+// and starts another one when it ends. Thread: io, which it never blocks.
 #pragma once
 
 #include <sys/types.h>
@@ -17,7 +17,7 @@
 
 namespace gpuyard::driver {
 
-// Receives the host's messages, on the io thread.
+// Receives the host's messages. Thread: io.
 class DriverHostListener {
  public:
   virtual ~DriverHostListener() = default;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "gpu/device/backend.h"
+#include "gpu/device/command.h"
 #include "gpu/device/setting.h"
 
 namespace gpuyard::driver {

@@ -16,9 +16,9 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "gpu/device/backend.h"
+#include "gpu/device/command.h"
 #include "gpu/device/event.h"
 #include "gpu/device/reading.h"
-#include "gpu/device/setting.h"
 
 namespace gpuyard::driver {
 

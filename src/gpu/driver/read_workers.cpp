@@ -4,22 +4,16 @@
 
 #include <deque>
 #include <optional>
-#include <thread>
 #include <utility>
 
-#include "base/mutex.h"
+#include "gpu/driver/worker_thread.h"
 
 namespace gpuyard::driver {
 
-// Shared between its thread and ReadWorkers, so that a thread left behind still has its data.
-class ReadWorkers::Worker {
+class ReadWorkers::Worker final : public WorkerThread {
  public:
   Worker(std::shared_ptr<Backend> backend, std::uint32_t index, ReadListener listener)
-      : index_(index), listener_(std::move(listener)), backend_(std::move(backend)) {}
-
-  static void start(const std::shared_ptr<Worker>& self) {
-    std::thread([self] { self->run(); }).detach();
-  }
+      : WorkerThread(std::move(backend)), index_(index), listener_(std::move(listener)) {}
 
   DeviceInfo wait_opened(TimePoint deadline) const {
     const MutexLock lock(mutex_);
@@ -50,48 +44,21 @@ class ReadWorkers::Worker {
     return true;
   }
 
-  void begin_stop() {
-    {
-      const MutexLock lock(mutex_);
-      stopping_ = true;
-    }
-    changed_.notify_all();
-  }
-
-  // After this returns, the listener is not running and never runs again.
-  void wait_stopped(TimePoint deadline) {
-    const MutexLock lock(mutex_);
-    changed_.wait_for(mutex_, deadline - BootClock::now(),
-                      [&]() REQUIRES(mutex_) { return stopped_; });
-    muted_ = true;
-    changed_.wait(mutex_, [&]() REQUIRES(mutex_) { return !notifying_; });
-  }
-
  private:
   bool is_open(const DeviceId& id) const REQUIRES(mutex_) {
     return info_ && !info_->fault && info_->id == id;
   }
 
-  void run() {
-    MutexLock lock(mutex_);
-    if (open()) {
-      while (read_next()) {
-      }
+  void work() REQUIRES(mutex_) override {
+    if (!open()) return;
+    while (read_next()) {
     }
-    // The waiting thread may unload the driver next; this thread must no longer use it.
-    auto backend = std::exchange(backend_, nullptr);
-    lock.unlock();
-    backend.reset();
-    lock.lock();
-    stopped_ = true;
-    lock.unlock();
-    changed_.notify_all();
   }
 
   // Returns false if it has to stop first.
   bool open() REQUIRES(mutex_) {
     for (;;) {
-      DeviceInfo info = open_device();
+      DeviceInfo info = call_driver([&](Backend& backend) { return backend.open(index_); });
       const bool changed = open_timed_out_ || (info_ && *info_ != info);
       const bool healthy = !info.fault;
       info_ = std::move(info);
@@ -104,53 +71,24 @@ class ReadWorkers::Worker {
     }
   }
 
-  DeviceInfo open_device() REQUIRES(mutex_) {
-    const MutexRelease released(mutex_);
-    return backend_->open(index_);
-  }
-
   bool read_next() REQUIRES(mutex_) {
     changed_.wait(mutex_, [&]() REQUIRES(mutex_) { return stopping_ || !queue_.empty(); });
     if (stopping_) return false;
     const ReadRequest request = std::move(queue_.front());
     queue_.pop_front();
-    Sample sample = read(request);
+    Sample sample =
+        call_driver([&](Backend& backend) { return backend.read(request.device, request.probes); });
     notify([&] { listener_.on_reply({request.id, request.device, std::move(sample)}); });
     return true;
   }
 
-  Sample read(const ReadRequest& request) REQUIRES(mutex_) {
-    const MutexRelease released(mutex_);
-    return backend_->read(request.device, request.probes);
-  }
-
-  // Runs `callback` without the lock, unless the worker is muted.
-  template <class Callback>
-  void notify(Callback callback) REQUIRES(mutex_) {
-    if (muted_) return;
-    notifying_ = true;
-    {
-      const MutexRelease released(mutex_);
-      callback();
-    }
-    notifying_ = false;
-    changed_.notify_all();
-  }
-
   const std::uint32_t index_;
   const ReadListener listener_;
-  std::shared_ptr<Backend> backend_;  // used only by its own thread
 
-  mutable Mutex mutex_;
-  mutable ConditionVariable changed_;
   std::optional<DeviceInfo> info_ GUARDED_BY(mutex_);
   std::deque<ReadRequest> queue_ GUARDED_BY(mutex_);
   // devices() has answered without this GPU.
   mutable bool open_timed_out_ GUARDED_BY(mutex_) = false;
-  bool stopping_ GUARDED_BY(mutex_) = false;
-  bool stopped_ GUARDED_BY(mutex_) = false;
-  bool muted_ GUARDED_BY(mutex_) = false;      // the listener must not be called any more
-  bool notifying_ GUARDED_BY(mutex_) = false;  // inside the listener
 };
 
 ReadWorkers::ReadWorkers(std::shared_ptr<Backend> backend, std::uint32_t gpu_count,
@@ -158,7 +96,7 @@ ReadWorkers::ReadWorkers(std::shared_ptr<Backend> backend, std::uint32_t gpu_cou
     : backend_(std::move(backend)) {
   for (std::uint32_t index = 0; index < gpu_count; ++index) {
     workers_.push_back(std::make_shared<Worker>(backend_, index, listener));
-    Worker::start(workers_.back());
+    WorkerThread::start(workers_.back());
   }
 }
 

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "base/result.h"
-#include "gpu/device/setting.h"
+#include "gpu/device/command.h"
 #include "gpu/driver/message.h"
 
 namespace gpuyard::driver {

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "gpu/device/device.h"
 #include "gpu/device/xid.h"
+#include "gpu/events/event_log.h"
 
 namespace gpuyard::events {
 namespace {
@@ -153,46 +154,6 @@ void EventCollector::record(const DeviceEvent& event, const std::string& where) 
     entry.text = fmt::format("{}: {}", where, entry.text);
   }
   log_event(event_log_.add(std::move(entry)));
-}
-
-std::optional<EventSeverity> EventDeduplicator::find_duplicate(const DeviceEvent& event,
-                                                               TimePoint now) {
-  while (!waiting_.empty() && now - waiting_.front().received_at > kMatchWindow)
-    waiting_.pop_front();
-  // Two events of unknown GPUs cannot be matched: nothing says that it is the same GPU.
-  if (!event.xid || event.device.empty()) return std::nullopt;
-  const auto match = std::ranges::find_if(waiting_, [&](const WaitingEvent& one) {
-    return one.source != event.source && one.xid == *event.xid && one.device == event.device;
-  });
-  if (match != waiting_.end()) {
-    const EventSeverity severity = match->severity;
-    waiting_.erase(match);
-    return severity;
-  }
-  if (waiting_.size() == kMaxWaiting) waiting_.pop_front();
-  waiting_.push_back({event.device, *event.xid, event.source, severity_of(event), now});
-  return std::nullopt;
-}
-
-EventLog::EventLog() : epoch_(new_id()) {}
-
-const Event& EventLog::add(Event event) {
-  event.sequence = ++last_sequence_;
-  if (event.text.size() > kMaxTextBytes) event.text.resize(kMaxTextBytes);
-  if (events_.size() == kMaxEvents) events_.pop_front();
-  events_.push_back(std::move(event));
-  listener_(events_.back());
-  return events_.back();
-}
-
-bool EventLog::contains_since(std::uint64_t sequence) const {
-  return sequence <= last_sequence_ && last_sequence_ - sequence <= events_.size();
-}
-
-std::deque<Event>::const_iterator EventLog::first_after(std::uint64_t sequence) const {
-  const std::uint64_t after = last_sequence_ - std::min(sequence, last_sequence_);
-  const std::size_t wanted = std::min<std::uint64_t>(after, events_.size());
-  return events_.end() - static_cast<std::ptrdiff_t>(wanted);
 }
 
 }  // namespace gpuyard::events

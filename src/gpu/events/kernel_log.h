@@ -1,5 +1,5 @@
-// Follows the kernel's log for Xids. Lives on the io thread and never blocks: a read of /dev/kmsg
-// copies one record from memory.
+// Follows the kernel's log for Xids. Thread: io, which it never blocks: a read of /dev/kmsg copies
+// one record from memory.
 #pragma once
 
 #include <sys/types.h>

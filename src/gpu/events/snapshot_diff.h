@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gpu/device/snapshot.h"
-#include "gpu/events/event_collector.h"
+#include "gpu/events/event_log.h"
 
 namespace gpuyard::events {
 

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include "base/result.h"
+#include "gpu/device/command.h"
 #include "gpu/device/setting.h"
 #include "gpu/nvml/api.h"
 

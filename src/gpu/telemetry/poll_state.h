@@ -3,15 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "base/clock.h"
 #include "gpu/device/device.h"
-#include "gpu/device/known_board.h"
 #include "gpu/device/snapshot.h"
 
 namespace gpuyard::telemetry {
@@ -67,62 +63,6 @@ class PollState {
   std::optional<PendingQuery> pending_query_;
   std::optional<Missing> loss_;  // set if the last reply said so in every row
   std::optional<TimePoint> vitals_at_;
-};
-
-// Logs each (GPU, cause) of failed queries once and then counts it.
-
-class QueryErrors {
- public:
-  // Logs "Error querying GPU device 0: Unknown Error" the first time. A row that a GPU does not
-  // support, or has no value for yet, is no error.
-  void record(const DeviceInfo&, const Sample&);
-  void record(const DeviceInfo&, const Missing&);
-
-  // Returns the count of all causes together.
-  std::uint64_t count(const DeviceId&) const;
-
-  // The most different causes that are counted. Texts come from a driver; beyond this number they
-  // count as "another cause".
-  static constexpr std::size_t kMaxCauses = 1024;
-
- private:
-  std::map<std::pair<DeviceId, std::string>, std::uint64_t> counts_;
-};
-
-// Lists the GPUs that the driver counts, and those that it counted before, also in an earlier
-// daemon: a board that is lost for good is not even counted by the next driver session, and must
-// not look as if it had never been there. Pure state: the caller gives the time.
-
-class Roster {
- public:
-  // Takes the boards that an earlier daemon knew. Those that are not counted are missing, since
-  // they were last seen.
-  void restore(const std::vector<KnownBoard>&);
-  // Takes the GPUs that the driver counts now.
-  void update(const std::vector<DeviceInfo>& counted, WallTime wall);
-  // Removes a missing board, because it was taken out for good. False: it is not a missing one.
-  bool remove_missing(const DeviceId&);
-
-  // Returns the list by index. A missing board has the fault "device lost" and a former_index. It
-  // keeps its index unless another GPU has that now; then it gets a free one.
-  std::vector<DeviceInfo> list() const;
-  // Returns all boards that have a UUID, without their errors and their first time.
-  std::vector<KnownBoard> known_boards(WallTime now) const;
-
-  static constexpr std::size_t kMaxMissing = 64;
-
- private:
-  struct MissingBoard {
-    DeviceInfo info;
-    WallTime last_seen;
-  };
-
-  void add_missing(const DeviceInfo&, WallTime last_seen);
-
-  std::vector<KnownBoard> restored_;  // until the driver counts for the first time
-  bool has_inventory_ = false;
-  std::vector<DeviceInfo> counted_;
-  std::vector<MissingBoard> missing_;  // oldest first
 };
 
 }  // namespace gpuyard::telemetry

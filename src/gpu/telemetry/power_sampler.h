@@ -1,5 +1,5 @@
-// Reads the power of GPUs up to a hundred times a second, and only while there is a listener. Lives
-// on the io thread.
+// Reads the power of GPUs up to a hundred times a second, and only while there is a listener.
+// Thread: io.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/lifetime.h"
 #include "base/loop.h"
 #include "gpu/device/device.h"
 

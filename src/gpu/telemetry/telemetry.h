@@ -1,5 +1,5 @@
-// Turns driver replies into numbered snapshots. Lives on the io thread: it sends queries, receives
-// replies and keeps time through small interfaces, and never calls a driver.
+// Turns driver replies into numbered snapshots. Thread: io. It sends queries, receives replies and
+// keeps time through small interfaces, and never calls a driver.
 #pragma once
 
 #include <functional>
@@ -11,10 +11,13 @@
 #include "gpu/device/backend.h"
 #include "gpu/device/event.h"
 #include "gpu/device/health.h"
+#include "gpu/device/health_tracker.h"
 #include "gpu/device/known_board.h"
 #include "gpu/device/snapshot.h"
 #include "gpu/telemetry/poll_state.h"
 #include "gpu/telemetry/power_sampler.h"
+#include "gpu/telemetry/query_errors.h"
+#include "gpu/telemetry/roster.h"
 
 namespace gpuyard::telemetry {
 

@@ -10,6 +10,7 @@
 
 #include "io/http/asio.h"
 #include "io/http/client_socket.h"
+#include "io/http/event_parser.h"
 #include "io/http/event_stream.h"
 
 #include <boost/beast/http/parser.hpp>

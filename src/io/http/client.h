@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "io/http/certificate.h"
 #include "io/http/endpoint.h"
-#include "io/http/event_stream.h"
+#include "io/http/event_parser.h"
 #include "io/http/message.h"
 #include "io/http/origin.h"
 
@@ -37,7 +37,7 @@ struct ClientResponse {
 
 inline constexpr std::size_t kDefaultMaxBodyBytes = std::size_t{64} * 1024 * 1024;
 
-// Any thread; blocks at most `timeout` for connecting, sending and receiving together. Any status
+// Thread: any; blocks at most `timeout` for connecting, sending and receiving together. Any status
 // is a success here; 100 and others that only precede the answer are passed over. Errc::unavailable
 // if nobody listens or the answer breaks off, timed_out if it does not come, denied if the socket's
 // permissions forbid it; the message names the endpoint. A tunnel's login is not counted: it has a
@@ -59,7 +59,7 @@ Result<ClientResponse> fetch_status(const Origin& origin, const ClientRequest& r
 // their own: the user must compare it with what the server's owner says.
 Result<PresentedCertificate> fetch_certificate(const Origin& origin, Duration timeout);
 
-// One connection to a stream of events. Any thread, one at a time.
+// One connection to a stream of events. Thread: any, one at a time.
 class EventReader {
  public:
   // Fails as fetch() does. `timeout` is for the answer's head.

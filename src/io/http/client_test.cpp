@@ -6,7 +6,9 @@
 #include <gmock/gmock.h>
 
 #include "io/http/endpoint.h"
+#include "io/http/event_parser.h"
 #include "io/http/event_stream.h"
+#include "io/http/listening_socket.h"
 #include "io/http/raw_client_for_tests.h"
 #include "io/http/response_stream_for_tests.h"
 #include "io/http/server.h"

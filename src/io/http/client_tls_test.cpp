@@ -10,6 +10,8 @@
 #include "io/http/messages_for_tests.h"
 #include "io/http/origin.h"
 #include "io/http/raw_client_for_tests.h"
+#include "io/http/resolver.h"
+#include "io/http/self_signed.h"
 #include "io/http/tls_server_for_tests.h"
 
 namespace gpuyard::http {

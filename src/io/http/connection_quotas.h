@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "io/http/server.h"
+#include "io/http/limits.h"
 
 namespace gpuyard::http {
 

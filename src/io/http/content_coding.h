@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "io/http/limits.h"
 #include "io/http/message.h"
-#include "io/http/server.h"
 
 namespace gpuyard::http {
 

@@ -21,9 +21,9 @@
 #include "base/log.h"
 #include "io/http/message.h"
 #include "io/http/peer.h"
+#include "io/http/relay.h"
 #include "io/http/response_stream_sender.h"
 #include "io/http/session.h"
-#include "io/http/tunnel.h"
 
 namespace gpuyard::http {
 namespace {

@@ -12,6 +12,7 @@
 #include "io/http/connection_quotas.h"
 #include "io/http/content_coding.h"
 #include "io/http/endpoint.h"
+#include "io/http/limits.h"
 #include "io/http/loop.h"
 #include "io/http/message.h"
 #include "io/http/server.h"

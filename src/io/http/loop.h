@@ -20,7 +20,7 @@ class IoLoop final : public Loop {
 
   // Runs until stop(); a stop() before run() makes it return at once.
   void run();
-  // Any thread.
+  // Thread: any.
   void stop();
   // Runs what is ready, without waiting.
   void poll();

@@ -33,7 +33,7 @@ struct Header {
 // The first value of `name`, in any case; "" if there is none.
 std::string_view find_header(const std::vector<Header>& headers, std::string_view name);
 
-// Whether the client still waits for its answer. Lives on the loop's thread.
+// Whether the client still waits for its answer. Thread: io.
 class DisconnectNotifier {
  public:
   // `callback` is called once, when the connection ends before the request under way was answered.
@@ -138,7 +138,7 @@ class Reply {
 // The same promise; the response gets this field besides its own.
 Reply with_field(Reply, Header);
 
-// Called on the loop's thread for each request. Must not block.
+// Called for each request. Thread: io, which it must not block.
 using Handler = std::function<void(Request, Reply)>;
 
 // A Response's status line and fields as bytes.

@@ -1,5 +1,7 @@
 // The far end of a tunnel's connection. Descriptors of others, such as a terminal, keep their mode:
 // nothing is read or written before poll(2) says that it does not block.
+#include "io/http/relay.h"
+
 #include <limits.h>
 #include <poll.h>
 #include <sys/socket.h>

@@ -1,4 +1,6 @@
 // The far end of a tunnel's connection, between a client's socket and a server of the test's own.
+#include "io/http/relay.h"
+
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -10,6 +12,7 @@
 
 #include <gmock/gmock.h>
 
+#include "io/http/listening_socket.h"
 #include "io/http/raw_client_for_tests.h"
 #include "io/http/tunnel.h"
 

@@ -31,7 +31,7 @@ class Chunk {
 
 // The chunks for one client. The session that sends them asks for the next chunk when its client
 // has taken the last ones. Nothing is queued for a slow client: the stream passes over or repeats
-// what that client missed. Lives on the loop's thread; a stream ends with its session.
+// what that client missed. Thread: io. A stream ends with its session.
 class ResponseStream {
  public:
   virtual ~ResponseStream() = default;
@@ -58,8 +58,8 @@ class ResponseStream {
   std::function<void()> on_more_;
 };
 
-// The newest chunk of something that many clients follow: rendered once for all of them. Lives on
-// the loop's thread.
+// The newest chunk of something that many clients follow: rendered once for all of them.
+// Thread: io.
 
 class ChannelStream;
 

@@ -12,10 +12,11 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "io/http/asio.h"
+#include "io/http/deadline.h"
 #include "io/http/listener.h"
-#include "io/http/loop_core.h"
 #include "io/http/response_stream.h"
 #include "io/http/stream.h"
+#include "io/http/turn_scheduler.h"
 
 namespace gpuyard::http {
 

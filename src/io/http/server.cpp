@@ -2,7 +2,9 @@
 
 #include "base/files.h"
 #include "io/http/endpoint.h"
+#include "io/http/limits.h"
 #include "io/http/listener.h"
+#include "io/http/listening_socket.h"
 #include "io/http/tls_stream.h"
 
 namespace gpuyard::http {

@@ -17,6 +17,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "io/http/openssl.h"
 
 namespace gpuyard::http {
 namespace {

@@ -46,7 +46,7 @@ Result<std::shared_ptr<const ServerIdentity>> load_identity(
     const std::shared_ptr<const ServerIdentity>& former = nullptr);
 
 // Holds the identity for new connections; null: there is none yet, and no listener may be open.
-// Lives on the loop's thread.
+// Thread: io.
 class IdentitySource {
  public:
   IdentitySource() = default;

@@ -1,4 +1,5 @@
 #include "io/http/server.h"
+#include "io/http/limits.h"
 
 #include <sys/resource.h>
 #include <unistd.h>

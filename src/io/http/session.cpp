@@ -9,12 +9,15 @@
 
 #include "base/log.h"
 #include "io/http/content_coding.h"
+#include "io/http/deadline.h"
 #include "io/http/loop_core.h"
 #include "io/http/message.h"
+#include "io/http/read_buffer.h"
 #include "io/http/request_parser.h"
 #include "io/http/response_stream_sender.h"
 #include "io/http/stream.h"
 #include "io/http/target.h"
+#include "io/http/turn_scheduler.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/redirect_error.hpp>

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "io/http/loop_core.h"
+#include "io/http/turn_scheduler.h"
 
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/redirect_error.hpp>

@@ -11,7 +11,8 @@
 
 #include "base/clock.h"
 #include "base/scratch_directory_for_tests.h"
-#include "io/http/certificate.h"
+#include "io/http/openssl.h"
+#include "io/http/self_signed.h"
 #include "io/http/server_identity.h"
 #include "io/http/tls_server.h"
 #include "io/http/tls_server_for_tests.h"

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
+#include "io/http/openssl.h"
 
 namespace gpuyard::http {
 namespace {

@@ -25,6 +25,8 @@
 #include "base/unique_fd.h"
 #include "io/http/client_socket.h"
 #include "io/http/endpoint.h"
+#include "io/http/listening_socket.h"
+#include "io/http/openssl.h"
 
 namespace gpuyard::http {
 

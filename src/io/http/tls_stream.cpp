@@ -8,6 +8,7 @@
 #include "io/http/loop_core.h"
 #include "io/http/session.h"
 #include "io/http/stream.h"
+#include "io/http/turn_scheduler.h"
 
 #include <boost/asio/co_spawn.hpp>
 

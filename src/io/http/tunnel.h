@@ -29,23 +29,6 @@ inline constexpr std::size_t kMaxBytesBeforeGreeting = std::size_t{64} * 1024;
 // which nobody has asked for, or if too much has come without it.
 Result<bool> has_greeting(std::string_view received);
 
-// The far end: connects to the server, greets on `out`, and passes bytes on, from `in` to the
-// server and from the server to `out`, until either side ends. If only `in` ends, the server may
-// still answer for a moment. Blocks for as long as that takes. Errors: the server was not reached.
-struct RelayLimits {
-  Duration connect_timeout = std::chrono::seconds(2);
-  Duration drain_timeout = std::chrono::seconds(1);  // for what is left when one side has ended
-  // The longest time without a byte in either direction. A daemon writes more often to any stream.
-  Duration idle_timeout = std::chrono::minutes(10);
-};
-struct Endpoint;
-struct SocketAddress;
-Result<void> relay(const Endpoint& server, int in, int out, const RelayLimits& = {});
-
-// Whether a client's own address is the one that relay() takes, so that a server recognises a
-// relay. A client gains nothing by taking it: see api/leases.cpp.
-bool is_relay(const SocketAddress& client);
-
 // The end of a connection's child, or the reason why it did not get ready.
 struct ChildExit {
   std::optional<int> status = {};  // its exit status; empty: it still runs, or a signal ended it
@@ -102,8 +85,8 @@ class TunnelConnection {
   std::string stderr_tail_;
 };
 
-// Shared by all copies of an endpoint, from any thread. Keeps one connection open for the next
-// request, because a login takes longer than a request.
+// Shared by all copies of an endpoint. Thread: any. Keeps one connection open for the next request,
+// because a login takes longer than a request.
 class Tunnel {
  public:
   // A daemon closes a connection that is idle for 60 s; one that is idle for longer than this is

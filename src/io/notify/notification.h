@@ -2,17 +2,14 @@
 // no rule and no sink.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include <boost/describe.hpp>
 
 #include "base/clock.h"
 #include "base/json_shape.h"
-#include "base/loop.h"
 
 namespace gpuyard::notify {
 
@@ -76,41 +73,10 @@ BOOST_DESCRIBE_STRUCT(Notification, (),
                       (id, key, rule, status, severity, level, message, advice, gpu, host,
                        started_at, ended_at, simulated, test))
 
-// An alert as one line of the program's log.
-
 // "ALERT [severity 85]: GPU 3 is at 91 °C"; "RESOLVED [severity 85]: ..." of one that is resolved.
 std::string log_line(const Notification&);
 
 // Writes it at once, at the level of the alert.
 void log_notification(const Notification&);
-
-// Logs the notifications that one sink never gets, by their alerts, in at most one line a minute.
-// Inner header of the room.
-
-// Lives on the loop's thread.
-class DeadLetterLog {
- public:
-  DeadLetterLog(Loop& loop, std::string sink) : loop_(loop), sink_(std::move(sink)) {}
-  ~DeadLetterLog() { flush(); }
-  DeadLetterLog(const DeadLetterLog&) = delete;
-  DeadLetterLog& operator=(const DeadLetterLog&) = delete;
-
-  // Logs the first notification at once, and those that follow within a minute together after it.
-  void record(const std::string& alert, const std::string& why);
-  std::uint64_t total() const { return total_; }
-
- private:
-  void flush();
-
-  Loop& loop_;
-  std::string sink_;
-  std::uint64_t total_ = 0;
-  std::optional<TimePoint> logged_at_;
-
-  std::size_t unlogged_ = 0;
-  std::vector<std::string> alerts_;  // of the first ones not logged yet
-  std::string last_reason_;          // why the last one is a dead letter
-  Subscription timer_;
-};
 
 }  // namespace gpuyard::notify

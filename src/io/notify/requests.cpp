@@ -10,6 +10,7 @@
 
 #include "base/json_writer.h"
 #include "io/http/client_socket.h"
+#include "io/http/openssl.h"
 
 namespace gpuyard::notify {
 

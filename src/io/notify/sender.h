@@ -10,18 +10,14 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/command_run.h"
 #include "base/loop.h"
-#include "base/result.h"
 #include "base/worker.h"
-#include "io/http/client.h"
 #include "io/notify/notification.h"
 #include "io/notify/sink_config.h"
 
 namespace gpuyard::notify {
 
 // The result of one try to notify a sink, which decides what to do next.
-
 struct SendResult {
   enum class Kind {
     delivered,  // the sink has it
@@ -37,7 +33,7 @@ struct SendResult {
   static SendResult rejected(std::string why) { return {Kind::rejected, std::move(why)}; }
 };
 
-// Lives on the loop's thread, and never blocks it.
+// Thread: io, which it never blocks.
 class Sender {
  public:
   using OnDone = std::function<void(SendResult)>;
@@ -61,46 +57,5 @@ WorkerFactory make_worker_factory(Loop& loop);
 
 // Makes the real senders.
 SenderFactory make_sender_factory(Loop& loop, WorkerFactory make_worker);
-
-// Decides what a receiver's response, or the lack of one, means for the notification. Pure.
-
-SendResult classify_response(const SinkConfig&, const Result<http::ClientResponse>&);
-
-// A command as a sink: run once for each notification, which it finds in its environment. Inner
-// header.
-
-// GPUYARD_ALERT_MESSAGE and the others, and GPUYARD_ALERT_JSON.
-std::vector<std::pair<std::string, std::string>> environment_of(const Notification&);
-
-class CommandSender final : public Sender {
- public:
-  CommandSender(Loop& loop, SinkConfig sink) : loop_(loop), sink_(std::move(sink)) {}
-  void send(std::vector<Notification> notifications, OnDone on_done) override;
-
- private:
-  Loop& loop_;
-  SinkConfig sink_;
-  std::optional<CommandRun> run_;
-};
-
-// Sends to a sink over the network, by requests from a thread of its own. Inner header.
-
-using Fetch = std::function<Result<http::ClientResponse>(const http::Origin&,
-                                                         const http::ClientRequest&, Duration)>;
-Fetch fetch_over_network();
-
-class HttpSender final : public Sender {
- public:
-  HttpSender(Loop&, SinkConfig, std::unique_ptr<Worker>, Fetch);
-  void send(std::vector<Notification> notifications, OnDone on_done) override;
-
- private:
-  Loop& loop_;
-  std::shared_ptr<const SinkConfig> sink_;
-  std::shared_ptr<const Fetch> fetch_;
-  std::string unused_proxy_;  // the variable that names it
-  Lifetime lifetime_;
-  std::unique_ptr<Worker> worker_;
-};
 
 }  // namespace gpuyard::notify

@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "base/base64.h"
 #include "base/files.h"
-#include "base/parameters.h"
 #include "base/paths.h"
 #include "base/text.h"
 #include "base/toml_reader.h"

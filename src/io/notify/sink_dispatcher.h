@@ -41,8 +41,7 @@ struct FiringNotification {
   std::vector<std::string> sinks;
 };
 
-// Lives on the loop's thread. Calls the DeliveryListener later and on the loop, never within a
-// call.
+// Thread: io. Calls the DeliveryListener later and on the loop, never within a call.
 class SinkDispatcher {
  public:
   struct DeliveryListener {

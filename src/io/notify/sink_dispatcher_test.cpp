@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "base/captured_log_for_tests.h"
-#include "io/notify/sink_queue.h"
+#include "io/notify/back_off.h"
 #include "io/notify/sinks_for_tests.h"
 
 namespace gpuyard::notify {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "io/notify/back_off.h"
 #include "io/notify/notification.h"
 
 namespace gpuyard::notify {
@@ -238,14 +239,6 @@ SinkStats SinkQueue::stats() const {
           .failing_since = failing_since_,
           .last_error = config_.unusable_reason.empty() ? last_error_ : config_.unusable_reason,
           .closed = !config_.unusable_reason.empty()};
-}
-
-Duration back_off(unsigned failures, double random) {
-  Duration whole = kInitialBackOff;
-  for (unsigned i = 1; i < failures && whole < kMaxBackOff; ++i) whole *= 2;
-  whole = std::min(whole, kMaxBackOff);
-  const auto half = static_cast<double>((whole / 2).count());
-  return whole / 2 + Duration(static_cast<Duration::rep>(half * random));
 }
 
 }  // namespace gpuyard::notify

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "base/lifetime.h"
 #include "base/manual_loop_for_tests.h"
 #include "io/notify/notification_for_tests.h"
 #include "io/notify/sink_dispatcher.h"

@@ -3,7 +3,7 @@
 
 #include "core/andon/alert.h"
 #include "core/andon/alert_storage.h"
-#include "io/store/state_db.h"
+#include "io/store/state_store.h"
 
 namespace gpuyard::store {
 

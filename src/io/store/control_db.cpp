@@ -10,6 +10,7 @@
 #include "base/record.h"
 #include "base/text.h"
 #include "io/store/sqlite.h"
+#include "io/store/sqlite_rows.h"
 #include "io/store/unreadable.h"
 
 namespace gpuyard::store {

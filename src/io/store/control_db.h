@@ -5,7 +5,7 @@
 #include "base/loop.h"
 #include "core/control/audit.h"
 #include "core/control/managed_setting.h"
-#include "io/store/state_db.h"
+#include "io/store/state_store.h"
 
 namespace gpuyard::store {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/energy/meter.h"
-#include "io/store/state_db.h"
+#include "io/store/state_store.h"
 
 namespace gpuyard::store {
 

@@ -10,6 +10,7 @@
 #include "core/history/history.h"
 #include "core/processes/process_spans.h"
 #include "io/store/sqlite.h"
+#include "io/store/sqlite_rows.h"
 
 namespace gpuyard::store {
 

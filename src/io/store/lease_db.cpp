@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "io/store/sqlite.h"
+#include "io/store/sqlite_rows.h"
 
 namespace gpuyard::store {
 namespace {

@@ -7,12 +7,13 @@
 #include <memory>
 #include <string>
 
+#include "base/lifetime.h"
 #include "base/loop.h"
 #include "core/lease/lease.h"
 #include "core/lease/lease_storage.h"
 #include "io/store/lease_tables.h"
 #include "io/store/sqlite.h"
-#include "io/store/state_db.h"
+#include "io/store/state_store.h"
 
 namespace gpuyard::store {
 

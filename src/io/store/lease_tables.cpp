@@ -7,9 +7,11 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
+#include "base/proc_stat.h"
 #include "io/store/alert_db.h"
 #include "io/store/machine_db.h"
 #include "io/store/sqlite.h"
+#include "io/store/sqlite_rows.h"
 #include "io/store/state_db.h"
 #include "io/store/unreadable.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gpu/device/known_board.h"
-#include "io/store/state_db.h"
+#include "io/store/state_store.h"
 
 namespace gpuyard::store {
 

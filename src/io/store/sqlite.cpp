@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "base/unique_fd.h"
+#include "io/store/sqlite_rows.h"
 
 namespace gpuyard::store {
 namespace {
@@ -306,16 +307,6 @@ Result<std::int64_t> Database::schema_version() {
 
 Result<void> Database::set_schema_version(std::int64_t version) {
   return execute(fmt::format("PRAGMA user_version={}", version).c_str());
-}
-
-std::string json_list(std::string_view with_commas) {
-  std::vector<std::string> all;
-  while (!with_commas.empty()) all.emplace_back(take_until(',', with_commas));
-  return json::to_json(all);
-}
-
-void RowReader::fault(std::string_view what) {
-  if (fault_.empty()) fault_ = fmt::format("column {}: {}", row_.name(at_ - 1), what);
 }
 
 }  // namespace gpuyard::store

@@ -1,4 +1,5 @@
 #include "io/store/sqlite.h"
+#include "io/store/sqlite_rows.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "io/store/sqlite.h"
+#include "io/store/sqlite_rows.h"
 #include "io/store/unreadable.h"
 
 namespace gpuyard::store {

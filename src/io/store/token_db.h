@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/auth/token_store.h"
-#include "io/store/state_db.h"
+#include "io/store/state_store.h"
 
 namespace gpuyard::store {
 

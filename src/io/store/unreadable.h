@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "io/store/sqlite.h"
+#include "io/store/sqlite_rows.h"
 
 namespace gpuyard::store {
 

@@ -12,6 +12,7 @@
 #include "io/store/machine_db.h"
 #include "io/store/migrations.h"
 #include "io/store/state_db.h"
+#include "io/store/state_store.h"
 #include "io/store/token_db.h"
 
 namespace gpuyard::store {

@@ -6,6 +6,7 @@
 
 #include "base/json_writer.h"
 #include "io/store/sqlite.h"
+#include "io/store/sqlite_rows.h"
 
 namespace gpuyard::store {
 namespace {

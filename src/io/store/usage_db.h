@@ -6,7 +6,7 @@
 
 #include "base/limits.h"
 #include "core/usage/usage_recorder.h"
-#include "io/store/state_db.h"
+#include "io/store/state_store.h"
 
 namespace gpuyard::store {
 

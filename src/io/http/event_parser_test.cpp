@@ -1,10 +1,12 @@
-#include "io/http/event_stream.h"
+#include "io/http/event_parser.h"
 
 #include <gmock/gmock.h>
 
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "io/http/event_stream.h"
 
 namespace gpuyard::http {
 namespace {

@@ -1,4 +1,4 @@
-#include "gpu/device/event.h"
+#include "gpu/device/event_rate_limiter.h"
 
 #include <algorithm>
 #include <utility>

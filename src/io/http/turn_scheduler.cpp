@@ -1,5 +1,5 @@
 // Coroutines: one co_await per statement, its arguments named.
-#include "io/http/loop_core.h"
+#include "io/http/turn_scheduler.h"
 
 #include <memory>
 #include <utility>

@@ -1,0 +1,23 @@
+#include "base/proc_stat.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+#include <optional>
+
+namespace gpuyard {
+namespace {
+
+TEST(ProcessStartTime, AProcessKeepsItsStartTime) {
+  const auto once = process_start_time(::getpid());
+  ASSERT_TRUE(once);
+  EXPECT_GT(*once, 0U);
+  EXPECT_EQ(process_start_time(::getpid()), once);
+}
+
+TEST(ProcessStartTime, MissingProcessHasNoStartTime) {
+  EXPECT_EQ(process_start_time(-1), std::nullopt);
+}
+
+}  // namespace
+
+}  // namespace gpuyard
