@@ -18,9 +18,9 @@ CLIENT = ROOT / "build/release/bench/bench_lease_socket"
 DISK = ROOT / "build/release/bench/bench_control"
 
 
-def measure_steps():
+def measure_steps(seconds):
     """Nanoseconds of each step, and bytes of a claim that waits."""
-    out = subprocess.run([STEPS, "--benchmark_format=json", "--benchmark_min_time=0.5"], check=True,
+    out = subprocess.run([STEPS, "--benchmark_format=json", f"--benchmark_min_time={seconds}"], check=True,
                          capture_output=True, text=True).stdout
     scale = {"ns": 1, "us": 1e3}
     return {one["name"]: one.get("bytes", one["cpu_time"] * scale[one["time_unit"]])
@@ -61,8 +61,8 @@ def measure_socket(directory, gpus, rounds, clients):
                 "crowd": crowd}
 
 
-def measure(directory, gpus, rounds=50, clients=64):
-    return {"steps": row(measure_steps), "socket": row(measure_socket, directory, gpus, rounds, clients),
+def measure(directory, gpus, rounds, clients, step_seconds):
+    return {"steps": row(measure_steps, step_seconds), "socket": row(measure_socket, directory, gpus, rounds, clients),
             "clients": clients}
 
 

@@ -5,7 +5,10 @@ All servers read one simulated world and are pinned to one core; the load genera
 Cells are interleaved over several rounds and the median is shown. Absolute figures move from machine to
 machine and hour to hour; the ratios of one run are what to keep.
 
-    bench/run.py [--seconds 3] [--rounds 3] [--gpus 8] [--json FILE]
+With --quick every row is measured for a moment: it shows that each row can be measured, and its figures
+are no figures.
+
+    bench/run.py [--quick] [--seconds 3] [--rounds 3] [--gpus 8] [--json FILE]
 """
 
 import argparse
@@ -29,6 +32,13 @@ from rows import NotMeasured, Stage, line, measured, medians, row, table, verdic
 from servers import CLIENT_CORE, LIFTED, PROGRAM, ROOT, EventStream, World, Yard, peer, with_config
 
 FIXED = "/health"
+# How long, how often and with how many clients each part measures.
+FULL = {"seconds": 3, "rounds": 3, "idle_seconds": 20, "listeners": 1000, "listen_seconds": 10,
+        "control_rounds": 2000, "lease_rounds": 50, "lease_clients": 64, "crowd_seconds": 20,
+        "step_seconds": 0.5, "starts": 20}
+QUICK = {"seconds": 1, "rounds": 1, "idle_seconds": 2, "listeners": 50, "listen_seconds": 2,
+         "control_rounds": 100, "lease_rounds": 5, "lease_clients": 8, "crowd_seconds": 2,
+         "step_seconds": 0.02, "starts": 3}
 
 
 class Run:
@@ -125,25 +135,25 @@ def measure_http(run):
     return medians(cells, run.options.rounds, peers)
 
 
-def measure_steps(program, environment=None):
+def measure_steps(program, seconds, environment=None):
     """The CPU time of each row of a program of benchmarks, in the unit that it has chosen."""
     out = subprocess.run([ROOT / "build/release/bench" / program, "--benchmark_format=json",
-                          "--benchmark_min_time=0.5"], env=environment, check=True,
+                          f"--benchmark_min_time={seconds}"], env=environment, check=True,
                          capture_output=True, text=True).stdout
     return {row["name"]: row["cpu_time"] for row in json.loads(out)["benchmarks"]}
 
 
 def measure_pipeline(run):
     """Nanoseconds of each step from driver call to text, and of all of them."""
-    return measure_steps("pipeline", run.world().environment)
+    return measure_steps("pipeline", run.options.step_seconds, run.world().environment)
 
 
-def measure_start(run, times=20):
+def measure_start(run):
     """Wall time of the command line on a world that runs already, milliseconds."""
     taken = {}
     for words in (["version"], ["devices", "--local"]):
         samples = []
-        for _ in range(times):
+        for _ in range(run.options.starts):
             began = time.perf_counter()
             subprocess.run([PROGRAM, *words], env=run.world().environment, check=True,
                            capture_output=True, text=True)
@@ -184,7 +194,7 @@ def measure_streams(run):
 
 def measure_top(run):
     run.stage.close()  # these viewers are watched for 0.1 % of a core
-    return top.measure(run.directory)
+    return top.measure(run.directory, run.options.quick)
 
 
 def show_idle(rows):
@@ -252,19 +262,21 @@ PARTS = (
     Part("http", "HTTP over TCP, each server on the same one core, 16 connections", measure_http, show_http),
     Part("pipeline_ns", "From driver call to text, in process, microseconds of CPU", measure_pipeline, show_pipeline),
     Part("andon_us", "Looking at 200 rules: GPUs / one in so many is hot, us of CPU",
-         lambda run: measure_steps("andon_bench"), show_andon),
+         lambda run: measure_steps("andon_bench", run.options.step_seconds), show_andon),
     Part("start_ms", "Command line, median of wall time", measure_start, show_start),
-    Part("leases", "Leasing", lambda run: lease.measure(run.directory, run.options.gpus), lease.show),
+    Part("leases", "Leasing",
+         lambda run: lease.measure(run.directory, run.options.gpus, run.options.lease_rounds,
+                                   run.options.lease_clients, run.options.step_seconds), lease.show),
     Part("control", "Setting a power limit over a Unix socket, one request after the other, microseconds",
          lambda run: control.measure(run.world(), run.directory, run.options.control_rounds, run.options.rounds),
          control.show),
     Part("crowd", "One client asks for the load, beside many who take what they may have, milliseconds",
-         lambda run: crowd.measure(run.directory), crowd.show),
+         lambda run: crowd.measure(run.directory, run.options.crowd_seconds), crowd.show),
     Part("top", "gpuyard top", measure_top, top.show))
 
 
 def measure(options, directory):
-    result = {"gpus": options.gpus}
+    result = {"gpus": options.gpus, "quick": options.quick}
     with Stage() as stage:
         run = Run(options, directory, stage)
         for number, part in enumerate(PARTS, 1):
@@ -274,7 +286,7 @@ def measure(options, directory):
 
 
 def show(result):
-    print(f"\n{result['gpus']} simulated GPUs")
+    print(f"\n{result['gpus']} simulated GPUs{', each row for a moment only' if result['quick'] else ''}")
     for part in PARTS:
         print(f"\n{part.title}")
         table(result[part.key], part.show)
@@ -283,15 +295,16 @@ def show(result):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=int, default=3, help="length of one cell")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--idle-seconds", type=int, default=20)
-    parser.add_argument("--listeners", type=int, default=1000)
-    parser.add_argument("--listen-seconds", type=int, default=10)
-    parser.add_argument("--control-rounds", type=int, default=2000)
+    parser.add_argument("--quick", action="store_true", help="each row for a moment, 90 s in all")
+    parser.add_argument("--seconds", type=int, help="length of one cell")
+    for name in ("rounds", "idle-seconds", "listeners", "listen-seconds", "control-rounds"):
+        parser.add_argument(f"--{name}", type=int)
     parser.add_argument("--gpus", type=int, default=8)
     parser.add_argument("--json", metavar="FILE", help="write the figures there too")
     options = parser.parse_args()
+    for name, size in (QUICK if options.quick else FULL).items():
+        if getattr(options, name, None) is None:
+            setattr(options, name, size)
     with tempfile.TemporaryDirectory() as directory:
         result = measure(options, directory)
     show(result)

@@ -298,10 +298,10 @@ def measure_fleet(directory, gpus, quick):
         populate(world)
         yard = stage.get("gpuyard", lambda: ReadYard(world, directory))
         words = commands(yard.socket)
-        viewers = first_frames(words, world.environment, 3 if quick else 10)
-        for name, one in steady(words, world.environment, 5, 10 if quick else 60).items():
+        viewers = first_frames(words, world.environment, 1 if quick else 10)
+        for name, one in steady(words, world.environment, 1 if quick else 5, 3 if quick else 60).items():
             viewers[name] = viewers[name] if why_not(viewers[name]) else one if why_not(one) else viewers[name] | one
-        return {"viewers": viewers, "keys": row(key_latencies, yard, world.environment, 50 if quick else 200)}
+        return {"viewers": viewers, "keys": row(key_latencies, yard, world.environment, 10 if quick else 200)}
 
 
 def measure_stillness(directory, quick):
@@ -310,7 +310,7 @@ def measure_stillness(directory, quick):
     with Stage() as stage:
         world = stage.get("world", lambda: World(directory / "world", 8, "--load", "idle", "--stepped"))
         yard = stage.get("gpuyard", lambda: ReadYard(world, directory))
-        return steady(commands(yard.socket), world.environment, 20, 5 if quick else 20)
+        return steady(commands(yard.socket), world.environment, 2 if quick else 20, 2 if quick else 20)
 
 
 def measure_calls(directory, quick, viewers=10):
@@ -321,7 +321,7 @@ def measure_calls(directory, quick, viewers=10):
         populate(world)
         yard = stage.get("gpuyard", lambda: ReadYard(world, directory, nvml=nvml.path))
         # The slowest tier is read once a minute: in each of two minutes, or in none of these short times.
-        return calls_of_daemon(yard, nvml, world.environment, 10 if quick else 60, viewers)
+        return calls_of_daemon(yard, nvml, world.environment, 3 if quick else 60, viewers)
 
 
 def measure(directory, quick=False):
@@ -401,7 +401,7 @@ def show(result):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="two minutes in all")
+    parser.add_argument("--quick", action="store_true", help="each row for a moment, half a minute in all")
     parser.add_argument("--json", metavar="FILE", help="write the figures there too")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:

@@ -10,8 +10,8 @@
 
 namespace gpuyard {
 
-// A timer or a watch that ends with its owner. Destroy it on the loop's thread; destroying it
-// inside its own callback is allowed.
+// A timer or a watch that ends with its owner. REQUIRES: destroyed on the loop's thread, also
+// inside its own callback.
 class [[nodiscard]] Subscription {
  public:
   Subscription() = default;
@@ -35,8 +35,7 @@ class [[nodiscard]] Subscription {
   std::function<void()> cancel_;
 };
 
-// post() may be called from any thread; everything else only from the loop's own. A callback never
-// runs inside the call that registers it.
+// Thread: the loop's own; any, for post(). A callback never runs inside the call that registers it.
 class Loop {
  public:
   virtual ~Loop() = default;

@@ -27,6 +27,7 @@
 
 namespace gpuyard::daemon {
 
+// Thread: io.
 class AlertAdapter final : public api::AlertSinks, private andon::AlertNotifier {
  public:
   static constexpr Duration kDiskPollInterval = std::chrono::seconds(30);

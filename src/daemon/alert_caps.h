@@ -17,6 +17,7 @@
 
 namespace gpuyard::daemon {
 
+// Thread: io.
 class AlertCaps {
  public:
   // The delay before a limit is set again after a failure; it doubles each time, up to

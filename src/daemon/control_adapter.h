@@ -17,6 +17,7 @@
 
 namespace gpuyard::daemon {
 
+// Thread: io.
 class ControlAdapter final : private control::CommandPort {
  public:
   // The references outlive it.

@@ -7,6 +7,7 @@
 
 namespace gpuyard::daemon {
 
+// Thread: io.
 class EnergyAdapter final : private energy::FreshReader {
  public:
   // The references outlive it.

@@ -20,6 +20,7 @@
 
 namespace gpuyard::daemon {
 
+// Thread: io.
 class LeaseAdapter {
  public:
   // The references outlive it. `recorded`: the driver's lists come from a recording.

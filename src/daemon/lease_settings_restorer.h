@@ -14,6 +14,7 @@
 
 namespace gpuyard::daemon {
 
+// Thread: io.
 class LeaseSettingsRestorer {
  public:
   // The delay before settings are restored again after a failure.

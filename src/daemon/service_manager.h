@@ -13,6 +13,7 @@
 
 namespace gpuyard::daemon {
 
+// Thread: io.
 class ServiceManager {
  public:
   // Reads and removes the variables of the protocol, so that no child of ours is taken for us. Call

@@ -13,6 +13,7 @@
 
 namespace gpuyard::daemon {
 
+// Thread: io.
 class UsageAdapter final : private usage::UsageReader {
  public:
   // The references outlive it.

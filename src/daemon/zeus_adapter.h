@@ -19,6 +19,7 @@
 
 namespace gpuyard::daemon {
 
+// Thread: io.
 class ZeusAdapter final : private zeus::GpuSource, private zeus::SettingWriter {
  public:
   // The references outlive it.

@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "bench"))
 
 import rows  # noqa: E402
+import run as bench_run  # noqa: E402
 
 
 def refused():
@@ -64,6 +65,11 @@ def test_a_server_that_failed_is_started_once():
             with pytest.raises(rows.NotMeasured):
                 stage.get("daemon", lambda: started.append(1) or refused())
     assert len(started) == 1
+
+
+def test_a_quick_run_has_every_size_of_a_full_one():
+    assert bench_run.QUICK.keys() == bench_run.FULL.keys()
+    assert all(bench_run.QUICK[name] < size for name, size in bench_run.FULL.items())
 
 
 def test_without_a_build_every_table_says_so(tmp_path):

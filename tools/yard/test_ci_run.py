@@ -48,7 +48,9 @@ def test_a_good_run_ends_with_both_tables(ci):
     stages = lines[lines.index("stage time result") + 1:]
     assert stages[:5] == ["check 1:15 ok", "test 1:15 ok", "clients 1:15 ok", "attack 1:15 ok",
                           "package 1:15 ok"]
-    assert re.fullmatch(r"contract \d:\d\d ok", stages[5])
+    assert stages[5] == "bench 1:15 ok" and re.fullmatch(r"bench \d:\d\d ok", stages[6])
+    assert re.fullmatch(r"contract \d:\d\d ok", stages[7])
+    assert "benchmarks ran" in lines
     assert f"{PYPI} ran" in lines
     assert lines[-1] == "ci: passed"
     assert f"{REAL} skipped (no NVIDIA driver here)" in lines
@@ -58,7 +60,7 @@ def test_yard_runs_without_input_and_as_ci(ci):
     assert ci(GOOD + "[[ $CI == true ]] && ! read -r").returncode == 0
 
 
-@pytest.mark.parametrize("verb", ["check", "test", "clients", "attack", "package"])
+@pytest.mark.parametrize("verb", ["check", "test", "clients", "attack", "package", "bench"])
 def test_failing_verb_fails_run_but_others_continue(ci, verb):
     run = ci(GOOD + f"[[ $1 != {verb} ]]")
     assert run.returncode == 1
@@ -141,7 +143,8 @@ def test_another_reason_for_a_skip_fails(ci):
 def test_each_test_runs_in_one_verb(ci, tmp_path):
     ci(GOOD + 'echo "$*" ${GPUYARD_CHECKED:-} >>build/verbs')
     assert (tmp_path / "build/verbs").read_text().splitlines() == [
-        "check", "test ON", "clients --changed ON", "attack --short ON", "package test ON"]
+        "check", "test ON", "clients --changed ON", "attack --short ON", "package test ON",
+            "bench --quick ON"]
 
 
 UNCHANGED = "ran (2026-11-20, unchanged since)"
@@ -161,6 +164,12 @@ def test_an_earlier_run_counts_only_while_unchanged(ci, tmp_path, noted, good):
 def test_a_proof_without_a_note_has_to_run(ci):
     run = ci(GOOD + f"record_proof '{PYPI}' '{UNCHANGED}'")
     assert f"proof '{PYPI}': {UNCHANGED}, but that is not so" in run.stdout
+
+
+def test_benchmarks_are_left_out_where_no_time_is_left(ci):
+    run = ci(GOOD, GPUYARD_CI_BUDGET_MINUTES="2")
+    assert run.returncode == 0, run.stdout
+    assert "benchmarks not run (less than 150 s of the budget left)" in " ".join(run.stdout.split())
 
 
 def test_over_the_budget_fails(ci):

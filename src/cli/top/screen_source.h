@@ -1,5 +1,5 @@
 // The source of what the screen shows: a daemon or the driver, of now or of a past moment, or a
-// recording. Only the polling thread calls a source; the screen shows what it returned last.
+// recording. The screen shows what a source returned last.
 #pragma once
 
 #include <memory>
@@ -12,6 +12,7 @@
 
 namespace gpuyard::cli::top {
 
+// Thread: the polling one.
 class ScreenSource {
  public:
   virtual ~ScreenSource() = default;

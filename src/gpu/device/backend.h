@@ -24,10 +24,10 @@ struct DriverSession {
 };
 
 // A call may block for milliseconds, or for ever when a GPU is dying: the caller keeps one thread
-// per GPU and one for events. open() and read() may be called at the same time for different GPUs,
-// but only once at a time for one GPU. The same holds for calls that change a GPU, which may
-// overlap with its reads. A bad GPU causes a missing reading or a DeviceInfo::fault, never a failed
-// call.
+// per GPU and one for events. A bad GPU causes a missing reading or a DeviceInfo::fault, never a
+// failed call.
+// Thread: any. REQUIRES: for one GPU, one open() or read() at a time, and one call that changes it,
+// which may overlap with its reads.
 class Backend {
  public:
   virtual ~Backend() = default;

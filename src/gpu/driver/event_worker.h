@@ -12,6 +12,7 @@
 
 namespace gpuyard::driver {
 
+// Thread: any; `on_event` runs on its own.
 class EventWorker {
  public:
   // Calls `on_event` on that thread, and never after the destructor has returned.

@@ -18,6 +18,7 @@ struct ReadListener {
   std::function<void()> on_opened = [] {};  // devices() has changed since it was first complete
 };
 
+// Thread: any.
 class ReadWorkers {
  public:
   ReadWorkers(std::shared_ptr<Backend>, std::uint32_t gpu_count, const ReadListener&);

@@ -13,6 +13,7 @@
 namespace gpuyard::nvml {
 
 // NVML's state does not survive fork(): make the backend after the last fork without exec.
+// Thread: any, as Backend says.
 class NvmlBackend final : public Backend {
  public:
   explicit NvmlBackend(Library library) : library_(std::move(library)), events_(library_.api) {}

@@ -12,6 +12,7 @@
 
 namespace gpuyard::telemetry {
 
+// Thread: io.
 class QueryErrors {
  public:
   // Logs "Error querying GPU device 0: Unknown Error" the first time. A row that a GPU does not

@@ -21,6 +21,7 @@
 
 namespace gpuyard::http {
 
+// Thread: any, one at a time; every call blocks until its deadline at most.
 class ClientSocket {
  public:
   // Connects. Errc::unavailable if nobody listens, denied if the socket's permissions forbid it. A

@@ -52,6 +52,7 @@ class Handshake {
 
 // The handshakes under way at one server. They have slots of their own, so that clients that are
 // not identified yet keep out none that is.
+// Thread: io.
 class HandshakeQuotas {
  public:
   explicit HandshakeQuotas(const Limits& limits) : limits_(limits) {}
@@ -69,6 +70,7 @@ class HandshakeQuotas {
   std::set<Handshake*> all_;
 };
 
+// Thread: io.
 class ConnectionQuotas {
  public:
   explicit ConnectionQuotas(const Limits& limits) : limits_(limits) {}

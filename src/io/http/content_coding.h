@@ -23,6 +23,7 @@ bool accepts_gzip(const std::vector<Header>& headers);
 bool matches_etag(std::string_view if_none_match, std::string_view etag);
 
 // Compresses or unpacks a body once that several responses share. Keeps the last few results.
+// Thread: io.
 class GzipCache {
  public:
   using Body = std::shared_ptr<const std::string>;

@@ -10,6 +10,7 @@
 
 namespace gpuyard::http {
 
+// Thread: io. REQUIRES: the loop outlives it.
 class Deadline {
  public:
   // `on_missed` is called once for each set() that is not followed by another in time.

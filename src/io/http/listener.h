@@ -77,6 +77,7 @@ const std::string& reject_connection(ServerContext& context,
 // The bytes of an answer to a connection that gets no session.
 std::string rejection_response(int status, std::string_view code, std::string_view why);
 
+// Thread: io.
 class Listener {
  public:
   // Takes a client that has come, instead of giving it a slot and a session at once. A function, so

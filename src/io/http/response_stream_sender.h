@@ -20,6 +20,7 @@
 
 namespace gpuyard::http {
 
+// Thread: io.
 class ResponseStreamSender {
  public:
   // `head` goes out before everything else. `context`, `group`, `stream` and `response_stream`

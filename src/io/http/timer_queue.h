@@ -15,6 +15,7 @@ namespace gpuyard::http {
 
 // All timers of a loop over one timerfd. Not Asio's timers: those count CLOCK_MONOTONIC, which
 // stands still in suspend, and leave the order of equal deadlines open.
+// Thread: io.
 class TimerQueue {
  public:
   using Key = std::pair<TimePoint, std::uint64_t>;

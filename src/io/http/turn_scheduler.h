@@ -18,6 +18,7 @@ namespace gpuyard::http {
 // quota groups take turns, so that many connections of one do not delay the few of another. Root
 // gets every second turn, because a local user can connect from many addresses, and each counts as
 // a quota group.
+// Thread: io.
 class TurnScheduler {
  public:
   // In one turn of the loop all of them together get this time, but at least one does.

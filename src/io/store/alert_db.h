@@ -59,6 +59,7 @@ Result<void> set_aside_bad_alerts(Database&);
 Result<void> save_alerts(Database&, const andon::AlertTransaction&);
 Result<std::vector<andon::Alert>> load_alert_history(Database&, const andon::AlertHistoryQuery&);
 
+// Thread: io.
 class AlertDb final : public andon::AlertStorage {
  public:
   // The store outlives this.

@@ -77,6 +77,7 @@ Result<std::vector<control::ManagedSetting>> load_control(Database&);
 Result<void> save_control(Database&, const control::ControlTransaction&);
 Result<std::vector<control::AuditEntry>> load_audit(Database&, const control::AuditQuery&);
 
+// Thread: io.
 class ControlDb final : public control::ControlStorage {
  public:
   // `loop` and `store` outlive this.

@@ -50,6 +50,7 @@ CREATE TABLE energy_window_gpus(
 Result<energy::LedgerState> load_energy(Database&);
 Result<void> save_energy(Database&, const energy::EnergyTransaction&);
 
+// Thread: io.
 class EnergyDb final : public energy::EnergyStorage {
  public:
   // The store outlives this.

@@ -22,6 +22,7 @@ inline constexpr std::int64_t kMaxHistoryBytes = std::int64_t{1} << 30U;
 inline constexpr std::int64_t kMaxProcessSpans = 100'000;
 inline constexpr std::int64_t kMaxBottleneckSpans = 100'000;
 
+// Thread: io.
 class HistoryDb final : public history::MinuteStorage,
                         public processes::ProcessSpanArchive,
                         public bottleneck::BottleneckSpanArchive {

@@ -18,6 +18,7 @@
 namespace gpuyard::store {
 
 // Every transaction is synced: a grant must be, and the others share its group.
+// Thread: io.
 class LeaseDb final : public lease::LeaseStorage {
  public:
   using OnLoaded = std::function<void(Result<lease::SavedLeases>)>;

@@ -48,6 +48,7 @@ Result<std::vector<KnownBoard>> load_boards(Database&, const std::string& machin
 Result<void> set_aside_bad_boards(Database&);
 Result<void> save_boards(Database&, const MachineTransaction&);
 
+// Thread: io.
 class MachineDb {
  public:
   // The store outlives this.

@@ -84,6 +84,7 @@ enum class Durability { normal, full };
 
 // Errors: Errc::invalid if the file is corrupt or no database; denied if it cannot be written;
 // unavailable if the disk is full or fails; busy if another program has it open.
+// Thread: one worker's.
 class Database {
  public:
   // Opens the database in WAL mode, and creates it if needed, readable only by this user. Other

@@ -28,6 +28,7 @@ CREATE TABLE tokens(
 Result<std::vector<auth::Token>> load_tokens(Database&);
 Result<void> save_tokens(Database&, const auth::TokenTransaction&);
 
+// Thread: io.
 class TokenDb final : public auth::TokenStorage {
  public:
   // The store outlives this.

@@ -77,6 +77,7 @@ Result<bool> compact_oldest_usage(Database&, const std::set<std::string>& growin
 Result<usage::UsageReport> sum_usage(Database&, const usage::UsageQuery&,
                                      const std::vector<usage::UsageRow>& unsaved);
 
+// Thread: io.
 class UsageDb final : public usage::UsageStorage {
  public:
   // The size of usage.db in bytes beyond which ended leases share rows, those of the oldest days
