@@ -1,11 +1,12 @@
 // The daemon's alert service: evaluates the rules on every snapshot, saves alerts before it sends
-// notifications of them, and decides which sinks get them. Knows no sink and no lease.
+// notifications of them. Knows no sink (AlertNotifier does) and no lease.
 //
 // FactCollector turns a snapshot into the facts that rules evaluate: numbers, or nothing, which
 // trips nothing. RuleEngine knows which rule is pending, firing or resolved for which GPU. The
 // changes of a tick and the messages about them are one transaction in state.db; messages are sent
-// once that is synced (docs/decisions/009), or after kSaveTimeout if the disk fails or does not
-// answer. A message stays in the outbox until its sink has accepted it.
+// once that is synced (docs/decisions/009), at once if it fails, or after kSaveTimeout if the disk
+// does not answer. A message stays in the outbox until its sink has accepted it, or has made a dead
+// letter of it.
 //
 // Thread: io.
 #pragma once

@@ -14,7 +14,8 @@
 
 namespace gpuyard::andon {
 
-// A message for one sink, sent once. It stays in the outbox until the sink has accepted it.
+// A message for one sink, sent once. It stays in the outbox until the sink has accepted it, or has
+// made a dead letter of it.
 struct OutboxMessage {
   std::string id;           // the same at each try, and after a restart
   std::string sink;         // by its name

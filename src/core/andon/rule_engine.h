@@ -13,8 +13,9 @@
 //        +-- resolve(): resolved, clear for `clear_hold` --- | firing  | <- restore()
 //                                                            +---------+
 //
-// resolve() also ends the alert of a rule that was disabled or removed, replace(); that covers
-// other GPUs now, resolve_uncovered(); or whose GPU is gone, evict_absent() and remove_gpu().
+// A firing alert may get worse, refresh(), and stays firing. A pending or firing one also ends when
+// its rule is disabled or removed, replace(); when the rule covers other GPUs now,
+// resolve_uncovered(); or when its GPU is gone, evict_absent() and remove_gpu().
 //
 // A firing alert may also be:
 //   acknowledged   acknowledge(), until refresh() finds news of it
@@ -22,7 +23,8 @@
 // AlertService::notify_firing() leaves out both.
 //
 // A rule is inhibited for a GPU, inhibitor(), while another rule's alert fires for it: evaluate()
-// takes the value as unknown, so that no alert fires and none is resolved.
+// takes the value as unknown, so that no alert fires and none is resolved. Of rules that inhibit
+// each other the first one to fire is not inhibited.
 //
 // Thread: io.
 #pragma once
@@ -47,8 +49,8 @@
 
 namespace gpuyard::andon {
 
-// A change that a tick made. A firing alert whose value only moves is no change; one that reaches a
-// worse level is.
+// A change of an alert. A firing alert whose value only moves is no change; one that reaches a
+// worse level is, and so is news of it, such as another Xid.
 struct AlertTransition {
   enum class Kind : std::uint8_t { fired, worse, resolved };
   Kind kind = Kind::fired;

@@ -127,6 +127,18 @@ TEST_F(ConcurrentChanges, ExpiryRetriesWithDelayOnFullDisk) {
   EXPECT_EQ(fixture.power("GPU-0").lowest, 700'000);
 }
 
+TEST_F(ConcurrentChanges, ReapplyingRetriesWithDelayOnFullDisk) {
+  daemon.put("a", power_limit(300'000));
+  daemon.lose_host();
+  fixture.reload_driver();
+  fixture.disk_fails = Error{Errc::unavailable, "disk full"};
+  daemon.start_driver_host();
+  EXPECT_EQ(fixture.power("GPU-0").lowest, 700'000);
+  fixture.disk_fails.reset();
+  daemon.pass(GpuQueue::kReconcileDelay);
+  EXPECT_EQ(fixture.power("GPU-0").lowest, 300'000);
+}
+
 TEST_F(ConcurrentChanges, HeldClaimReappliesDriftedEffectiveClaim) {
   daemon.put("a", power_limit(300'000));
   fixture.power("GPU-0") = {500'000, 500'000};

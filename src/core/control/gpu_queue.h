@@ -23,7 +23,7 @@ struct QueueEnvironment {
   ControlStorage& storage;
   std::string boot_id;
   std::uint64_t last_command_id = 0;
-  // Called before each change begins.
+  // Called before each change begins; false: it stays in the queue, and start_next() asks again.
   std::function<bool(const QueuedChange&)> try_start;
   // Called at the end of each change, also of a refused one. Without a ChangeResult there is no
   // result.

@@ -65,7 +65,7 @@ bool SettingChangeExecutor::is_value_known() const {
          next_.status != SettingStatus::owed;
 }
 
-// The driver then does not write the value, so that only a read shows whether it is possible.
+// The value is then not written, so that only a read shows whether it is possible.
 bool SettingChangeExecutor::is_outbid() const {
   return is_set_value() && *effective_setting(next_) != std::get<SetValue>(change_.task).setting;
 }
@@ -169,7 +169,10 @@ void SettingChangeExecutor::write(const Setting& target,
   next_.written = target;
   result_.after = target;
   context_.persist(next_, [this, target, expected](const Result<void>& persisted) {
-    if (!persisted) return fail(Error(persisted.error()));
+    if (!persisted) {
+      if (is_reconciling()) context_.reconcile_later(kind_);
+      return fail(Error(persisted.error()));
+    }
     context_.send_command(Apply{target, expected},
                           [this](const CommandCompletion& completion) { on_written(completion); });
   });

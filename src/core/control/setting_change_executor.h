@@ -1,7 +1,7 @@
 // Carries out a change of claims: changes the claims on one setting, and brings the GPU to them.
 //
 // The steps of a change, and the function that makes each arrow. The first and the last step are
-// GpuQueue's.
+// GpuQueue's; GpuQueue::refuse() and abandon() report what they end themselves.
 //
 //   queued ------- GpuQueue::refuse(): it is full or closed, or the right has ended ----+
 //     |  GpuQueue::start_next(), start(): changes the claims                            |
@@ -22,8 +22,10 @@
 //     v                                                                                 |
 //   finished       GpuQueue::finish() reports the result <------------------------------+
 //
-// These lead to `finished` early: fail(), from any step; on_drifted(), instead of write() or after
-// it; finish_without_write() and apply_target(), if the GPU needs no write or it is a dry run;
+// These lead to `finished` early: start(), if there is nothing to do; fail(), from any step;
+// on_value_read(), if the read fails: what the daemon owes is tried again later; on_drifted(),
+// instead of write() or after it; finish_without_write() and apply_target(), if the GPU needs no
+// write (a value that is written already is persisted only) or it is a dry run;
 // GpuQueue::abandon(), from any step at the end of the daemon.
 //
 // Thread: io. The context and the change outlive the executor.

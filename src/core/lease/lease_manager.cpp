@@ -11,6 +11,7 @@
 #include "base/identifiers.h"
 #include "base/log.h"
 #include "base/proc_stat.h"
+#include "core/lease/placement.h"
 
 namespace gpuyard::lease {
 namespace {

@@ -1,5 +1,6 @@
 // The daemon's leases: claims of real processes, committed before any client is notified, bound to
-// their holders, and ended only when their processes were seen gone.
+// their holders, and ended only when their processes were seen gone; but for an administrator who
+// forces the end (force()), a job of Slurm that takes its GPUs (begin_job()), and a reboot.
 //
 // Scheduler decides: order, fairness and placement. LeaseManager is the shell over it. A claim
 // enters the queue once the kernel's handle of its process is known. A lease ends with what it is
@@ -9,8 +10,9 @@
 // alive.
 //
 // GpuPool knows why a GPU is withheld, HolderMonitor when a process is gone, ClientTracker whether
-// a waiting client is still present, QuotaTracker how much one user may claim. LeaseManager knows
-// no driver, /proc or SQL: it uses ProcessObserver and LeaseStorage.
+// a waiting client is still present, QuotaTracker how many claims one user may have waiting and how
+// often they come; how many GPUs one user may hold, Scheduler knows. LeaseManager knows no driver,
+// /proc or SQL: it uses ProcessObserver and LeaseStorage.
 //
 // The states of a lease, and the function that makes each arrow:
 //
@@ -25,14 +27,19 @@
 //         +----------------->|  ended  |<--------------------+
 //                            +---------+
 //
-//   grant()        apply_effects(): the scheduler decides it
+//   grant()        apply_effects(): the scheduler decides it. The three functions at the top grant
+//   a
+//                  lease in the turn in which they stage it; claim_immediately() without a free GPU
+//                  returns an ended one that is never stored
 //   begin_drain()  release(), on_gone(), begin_job(), mark_overdue(), and tick_lease(): its time or
 //                  its client's time has passed
 //   end()          of a waiting lease: release(), on_gone(), cancel_waiting(), tick_lease()
 //                  of a draining lease: check_drain(), force(), begin_job()
 //   restore()      ends a lease of an earlier boot in any state
 //
-// Each arrow is staged in LeaseStore; clients are notified of it once it is committed.
+// Each arrow is staged in LeaseStore; clients are notified of it once it is committed. If the
+// commit fails, it never happened: on_store_failed() drops what is staged, and load() reads what
+// was stored.
 //
 // Thread: io.
 #pragma once
@@ -92,11 +99,12 @@ class LeaseManager {
   using OnDone = std::function<void(const Result<void>&)>;
   using OnSignal = std::function<void(Result<SignalResult>)>;
 
-  // A waiting claim whose client has been away for this long is cancelled (EndReason::unreachable).
+  // A waiting claim whose client has been away for this long ends (EndReason::unreachable), and so
+  // does a grant that its client has not acknowledged.
   static constexpr Duration kReconnectTimeout = std::chrono::seconds(30);
   // The stream of a held lease may be away for this long while its process lives.
   static constexpr Duration kStreamGrace = std::chrono::seconds(5);
-  // Draining leases are checked for leftovers at this interval.
+  // Draining leases are checked for leftovers at this interval; after 5 s, at four times of it.
   static constexpr Duration kDrainPollInterval = std::chrono::milliseconds(250);
   // Leases are checked for times that have passed at this interval.
   static constexpr Duration kTickInterval = std::chrono::seconds(1);

@@ -14,7 +14,7 @@ namespace gpuyard::lease {
 struct LeaseEvent {
   std::string lease;  // "" if it is about a GPU alone
   WallTime at{};
-  std::string what;     // "asked", "granted", "released", "draining", "ended", "renewed", ...
+  std::string what;     // "asked", "granted", "draining", "ended", "renewed", ...
   std::string by = {};  // "uid 1000", "PID 4711 exited"
   DeviceId gpu = {};
 

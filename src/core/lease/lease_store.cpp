@@ -4,10 +4,10 @@
 
 namespace gpuyard::lease {
 
-bool LeaseStore::Batch::empty() const {
-  return on_committed.empty() && transaction.events.empty() && transaction.leases.empty() &&
-         transaction.cordoned.empty() && transaction.uncordoned.empty() &&
-         transaction.removed.empty();
+bool LeaseStore::Batch::has_changes() const {
+  return !transaction.events.empty() || !transaction.leases.empty() ||
+         !transaction.cordoned.empty() || !transaction.uncordoned.empty() ||
+         !transaction.removed.empty();
 }
 
 void LeaseStore::load(std::function<void(Result<SavedLeases>)> on_loaded) {
@@ -130,7 +130,7 @@ void LeaseStore::save() {
         if (generation_ == generation) on_saved(batch, done);
       });
   const LeaseTransaction& transaction = batch->transaction;
-  if (transaction.events.empty() && transaction.leases.empty() && transaction.removed.empty()) {
+  if (!batch->has_changes()) {
     loop_.post([on_reply] {
       on_reply(Result<void>());
     });  // the caller waits for what is committed already

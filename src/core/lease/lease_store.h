@@ -79,7 +79,8 @@ class LeaseStore {
     LeaseTransaction transaction;
     std::map<std::string, std::size_t> positions = {};  // of each lease in the transaction
     std::vector<OnDone> on_committed = {};
-    bool empty() const;
+    bool has_changes() const;
+    bool empty() const { return on_committed.empty() && !has_changes(); }
   };
 
   void schedule_save();

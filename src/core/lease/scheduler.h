@@ -249,10 +249,6 @@ class Scheduler {
   Fence last_fence_ = 0;
 };
 
-// Returns `count` GPUs of `usable`: whole cliques first, of one NUMA node, then the coolest.
-// REQUIRES: `usable` has at least `count` GPUs.
-GpuSet choose_placement(const std::vector<Gpu>&, const GpuSet& usable, unsigned count);
-
 // Calls visit(slot) for each slot of the set, in order.
 template <class Visit>
 void for_each_slot(const GpuSet& set, Visit&& visit) {

@@ -16,7 +16,7 @@ class ClaimWait : public std::enable_shared_from_this<ClaimWait> {
   using OnDone = std::function<void(const lease::Lease&)>;
 
   // Calls `on_done` with the lease once it no longer waits, or after `at_most` in its state then;
-  // never if the client disconnects before. Until then the claim counts as attended.
+  // never if the client disconnects before. Until then the claim's client counts as present.
   static void begin(Context&, const lease::Lease& now, Duration at_most,
                     const std::shared_ptr<http::DisconnectNotifier>& client, OnDone on_done);
 

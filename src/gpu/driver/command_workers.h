@@ -1,6 +1,6 @@
 // Changes GPUs with a queue and a thread for each GPU, because a driver call may never return. Runs
-// beside ReadWorkers: a GPU is read and changed at the same time. The driver-host and libgpuyard's
-// Control send commands through this class.
+// beside ReadWorkers: a GPU is read and changed at the same time. The setter and libgpuyard's
+// Control send changes through this class, the driver-host the commands that only read.
 #pragma once
 
 #include <atomic>

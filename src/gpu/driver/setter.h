@@ -1,5 +1,5 @@
-// The setter: the only process that changes GPUs, and the only one that needs a right for it. It
-// reads nothing that strangers send. From its daemon it takes records of one size
+// The setter: the only process of a daemon that changes GPUs, and the only one that needs a right
+// for it. It reads nothing that strangers send. From its daemon it takes records of one size
 // (setter_record.h), and it refuses a value beyond the driver's range or the administrator's
 // bounds, a change beyond the rate of a GPU, and one that its log has no room for. A change that
 // restores an earlier value waits for its turn, and is not refused for the log.

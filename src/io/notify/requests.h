@@ -31,9 +31,8 @@ std::string headline(const Notification&);
 // Cuts the text to at most `max_bytes` bytes, without cutting a character in half.
 std::string clip_text(std::string text, std::size_t max_bytes);
 
-// Lets a receiver check that a message is ours. The room's only use of OpenSSL.
-
-// HMAC-SHA256, in lower-case hexadecimal digits.
+// HMAC-SHA256, in lower-case hexadecimal digits, with which a receiver checks that a message is
+// ours. The room's only use of OpenSSL.
 std::string hmac_sha256(const Secret& key, std::string_view text);
 
 }  // namespace gpuyard::notify

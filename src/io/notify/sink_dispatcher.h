@@ -1,5 +1,6 @@
-// Sends alerts to sinks. Each sink has a queue of its own, so that one that hangs delays no other.
-// Knows how often and how long a notification is tried, and no sink's language.
+// Hands notifications to the queues of their sinks. Each sink has one of its own, so that one that
+// hangs delays no other. How often and how long a notification is tried, the queue knows
+// (sink_queue.h).
 #pragma once
 
 #include <cstdint>

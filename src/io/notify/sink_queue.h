@@ -17,8 +17,9 @@
 //         +-- close(): the sink is removed -----> +-------------+   +-----------+
 //
 // close() also makes a dead letter of the one that is under way. The listener is notified of both
-// last states, and then removes the message from the outbox of its alert; a daemon that restarts
-// queues what is still in there, with the same ids.
+// last states, and then removes the message from the outbox of alerts (AlertService); a daemon that
+// restarts queues what is still in there, with the same ids. A sink of kind `log` is written to at
+// once, by enqueue(); repetitions of firing alerts, start_repetition(), wait in no queue.
 //
 // Thread: io.
 #pragma once
