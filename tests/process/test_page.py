@@ -196,8 +196,9 @@ def test_same_address_shows_same_state(shared, open_page):
         for page in (led, opened):
             page.wait_for(f"location.href.endsWith({json.dumps(address)}) && !document.body.innerText.includes('loading…')"
                           " && (document.querySelector('main tbody tr') || location.pathname === '/gpu/3')")
-        # Parts of a page that ask a question of their own come when it is answered.
-        deadline = time.monotonic() + PATIENCE
+        # Parts of a page that ask a question of their own come when it is answered; what has changed
+        # between the two loads is there after the longest interval, a minute.
+        deadline = time.monotonic() + 2 * PATIENCE
         while (here := led.evaluate(shown)) != (there := opened.evaluate(shown)) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert here == there, address
