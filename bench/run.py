@@ -8,7 +8,7 @@ machine and hour to hour; the ratios of one run are what to keep.
 With --quick every row is measured for a moment: it shows that each row can be measured, and its figures
 are no figures.
 
-    bench/run.py [--quick] [--seconds 3] [--rounds 3] [--gpus 8] [--json FILE]
+    bench/run.py [--quick | --write] [--seconds 3] [--rounds 3] [--gpus 8] [--json FILE]
 """
 
 import argparse
@@ -27,11 +27,11 @@ from typing import NamedTuple
 import control
 import crowd
 import lease
+import page
 import top
 from rows import NotMeasured, Stage, line, measured, medians, row, table, verdict
-from servers import CLIENT_CORE, LIFTED, PROGRAM, ROOT, EventStream, World, Yard, peer, with_config
+from servers import CLIENT_CORE, FIXED, LIFTED, PEER_OF, PROGRAM, ROOT, EventStream, World, Yard, peer, with_config
 
-FIXED = "/health"
 # How long, how often and with how many clients each part measures.
 FULL = {"seconds": 3, "rounds": 3, "idle_seconds": 20, "listeners": 1000, "listen_seconds": 10,
         "control_rounds": 2000, "lease_rounds": 50, "lease_clients": 64, "crowd_seconds": 20,
@@ -213,11 +213,6 @@ def show_listeners(rows):
             f"{one['rss_mib']:>10.1f}{one['rss_mib_alone']:>9.1f}"))
 
 
-PEER_OF = {"gpuyard /metrics": "prometheus_client /metrics",
-           "gpuyard /api/gpu/snapshot": "fastapi /api/gpu/devices",
-           "gpuyard /api/gpu/devices": "fastapi /api/gpu/devices"}
-
-
 def show_http(rows):
     def ratio(name, other, form):
         if other is None or not measured(rows[name], rows[other]):
@@ -295,7 +290,9 @@ def show(result):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="each row for a moment, 90 s in all")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--quick", action="store_true", help="each row for a moment, 90 s in all")
+    kind.add_argument("--write", action="store_true", help="write the tables of docs/performance.md")
     parser.add_argument("--seconds", type=int, help="length of one cell")
     for name in ("rounds", "idle-seconds", "listeners", "listen-seconds", "control-rounds"):
         parser.add_argument(f"--{name}", type=int)
@@ -310,6 +307,8 @@ def main():
     show(result)
     if options.json:
         Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
+    if options.write and not verdict(result):
+        page.write(result)
     sys.exit(verdict(result))
 
 

@@ -21,6 +21,12 @@ CLIENT_CORE = "1"
 PATIENCE = 15
 LONGEST_CLIENT = 900  # seconds, for a client that never ends
 
+# The route whose answer never changes, and the peer's route that each of ours is compared with.
+FIXED = "/health"
+PEER_OF = {"gpuyard /metrics": "prometheus_client /metrics",
+           "gpuyard /api/gpu/snapshot": "fastapi /api/gpu/devices",
+           "gpuyard /api/gpu/devices": "fastapi /api/gpu/devices"}
+
 # One client of a benchmark asks for more than one user may have. The limits of a listener stay.
 LIFTED = "[shares]\n" + "".join(f"{key} = 1000000\n" for key in (
     "connections", "streams", "waiting_claims", "claims_a_minute", "changes_a_minute"))
