@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sim/world_commands.h"
+#include "sim/memory_errors.h"
 
 namespace gpuyard::sim {
 namespace {

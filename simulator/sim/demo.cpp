@@ -16,7 +16,7 @@
 #include "base/proc_stat.h"
 #include "base/spawn.h"
 #include "base/text.h"
-#include "sim/world_commands.h"
+#include "sim/gpu_commands.h"
 
 namespace gpuyard::sim {
 namespace {

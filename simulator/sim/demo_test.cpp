@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "sim/gpu_commands.h"
 #include "sim/physics.h"
-#include "sim/world_commands.h"
 #include "sim/world_server_for_tests.h"
 #include "sim/world_server_main.h"
 

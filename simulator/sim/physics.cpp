@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/pci_address.h"
+#include "sim/pcie_link.h"
 
 namespace gpuyard::sim {
 namespace {

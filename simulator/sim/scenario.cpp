@@ -6,9 +6,10 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "sim/driver_commands.h"
+#include "sim/gpu_commands.h"
 #include "sim/scenario_table.h"
 #include "sim/world.h"
-#include "sim/world_commands.h"
 
 namespace gpuyard::sim {
 namespace {

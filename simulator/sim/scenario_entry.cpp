@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "sim/world_commands.h"
+#include "sim/driver_commands.h"
+#include "sim/gpu_commands.h"
+#include "sim/memory_errors.h"
 
 namespace gpuyard::sim {
 namespace {

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "sim/pci_address.h"
+#include "sim/pcie_link.h"
 
 namespace gpuyard::sim {
 namespace {

@@ -15,7 +15,9 @@
 #include "sim/apply_setting.h"
 #include "sim/fault.h"
 #include "sim/workload.h"
-#include "sim/world_commands.h"
+#include "sim/driver_commands.h"
+#include "sim/gpu_commands.h"
+#include "sim/memory_errors.h"
 #include "sim/world_file.h"
 #include "sim/world_record.h"
 
@@ -94,7 +96,7 @@ Result<void> set_heat(const std::string& directory, int gpu, double degrees);
 // The same for its memory alone.
 Result<void> set_memory_heat(const std::string& directory, int gpu, double degrees);
 
-// Change the driver of all GPUs; world_commands.h says what happens to the GPUs. `version` "":
+// Change the driver of all GPUs; driver_commands.h says what happens to the GPUs. `version` "":
 // unchanged.
 Result<void> unload_driver(const std::string& directory);
 Result<void> load_driver(const std::string& directory, const std::string& version);

@@ -17,9 +17,11 @@
 #include "base/files.h"
 #include "base/proc_stat.h"
 #include "sim/command.h"
+#include "sim/driver_commands.h"
+#include "sim/gpu_commands.h"
+#include "sim/memory_errors.h"
 #include "sim/physics.h"
 #include "sim/world_client.h"
-#include "sim/world_commands.h"
 #include "sim/world_lock.h"
 
 namespace gpuyard::sim {

@@ -15,7 +15,7 @@
 #include "base/files.h"
 #include "base/spawn.h"
 #include "base/text.h"
-#include "sim/world_commands.h"
+#include "sim/driver_commands.h"
 #include "sim/world_server_main.h"
 
 namespace gpuyard::sim {

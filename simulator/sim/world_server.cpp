@@ -6,8 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "sim/driver_commands.h"
+#include "sim/gpu_commands.h"
+#include "sim/memory_errors.h"
 #include "sim/physics.h"
-#include "sim/world_commands.h"
 
 namespace gpuyard::sim {
 namespace {

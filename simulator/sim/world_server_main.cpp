@@ -17,11 +17,11 @@
 #include "base/files.h"
 #include "sim/command_server.h"
 #include "sim/demo.h"
+#include "sim/gpu_commands.h"
 #include "sim/physics.h"
 #include "sim/scenario.h"
 #include "sim/stripped_library.h"
 #include "sim/world.h"
-#include "sim/world_commands.h"
 #include "sim/world_lock.h"
 #include "sim/world_server.h"
 

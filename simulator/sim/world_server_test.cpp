@@ -1,10 +1,13 @@
-#include <gtest/gtest.h>
 #include <sys/wait.h>
+
+#include <gtest/gtest.h>
 
 #include <csignal>
 
 #include "base/spawn.h"
-#include "sim/world_commands.h"
+#include "sim/driver_commands.h"
+#include "sim/gpu_commands.h"
+#include "sim/gpu_lookup.h"
 #include "sim/world_server_for_tests.h"
 
 namespace gpuyard::sim {

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "sim/pci_address.h"
+#include "sim/pcie_link.h"
 #include "sim/workload.h"
 #include "sim/world_reader.h"
 

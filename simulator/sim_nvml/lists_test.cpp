@@ -4,7 +4,7 @@
 #include <array>
 #include <cstddef>
 
-#include "sim/world_commands.h"
+#include "sim/memory_errors.h"
 #include "sim_nvml/client_for_tests.h"
 
 namespace gpuyard::sim_nvml {

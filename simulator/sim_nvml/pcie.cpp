@@ -1,5 +1,5 @@
 // The PCIe link of a GPU, and its topology.
-#include "sim/pci_address.h"
+#include "sim/pcie_link.h"
 #include "sim_nvml/device_call.h"
 
 namespace {

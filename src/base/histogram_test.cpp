@@ -1,7 +1,8 @@
 #include "base/histogram.h"
 
-#include <gtest/gtest.h>
 #include <chrono>
+
+#include <gtest/gtest.h>
 
 namespace gpuyard {
 namespace {

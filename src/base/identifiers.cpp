@@ -1,11 +1,12 @@
 #include "base/identifiers.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 #include <array>
 #include <climits>
 #include <cstdint>
 #include <stdexcept>
+
+#include <fmt/format.h>
 
 namespace gpuyard {
 std::string host_name() {

@@ -1,8 +1,9 @@
 #include "base/keyed_rate_limiter.h"
 
-#include <gtest/gtest.h>
 #include <chrono>
 #include <cstddef>
+
+#include <gtest/gtest.h>
 
 namespace gpuyard {
 namespace {

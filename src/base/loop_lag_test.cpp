@@ -1,7 +1,8 @@
 #include "base/loop_lag.h"
 
-#include <gtest/gtest.h>
 #include <chrono>
+
+#include <gtest/gtest.h>
 
 #include "base/manual_loop_for_tests.h"
 

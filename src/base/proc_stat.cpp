@@ -1,9 +1,10 @@
 #include "base/proc_stat.h"
 
-#include <fmt/format.h>
 #include <charconv>
 #include <system_error>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/files.h"
 

@@ -1,8 +1,9 @@
 #include "base/proc_stat.h"
 
-#include <gtest/gtest.h>
 #include <unistd.h>
 #include <optional>
+
+#include <gtest/gtest.h>
 
 namespace gpuyard {
 namespace {

@@ -1,10 +1,11 @@
 #include "base/published.h"
 
-#include <gtest/gtest.h>
 #include <atomic>
 #include <memory>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace gpuyard {
 namespace {

@@ -1,6 +1,5 @@
 #include "base/trusted_file.h"
 
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -10,6 +9,8 @@
 #include <string>
 #include <system_error>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/capabilities.h"
 #include "base/files.h"

@@ -1,10 +1,11 @@
 #include "base/trusted_file.h"
 
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <filesystem>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "base/scratch_directory_for_tests.h"
 

@@ -1,8 +1,9 @@
 #include "base/unique_fd.h"
 
-#include <gtest/gtest.h>
 #include <unistd.h>
 #include <utility>
+
+#include <gtest/gtest.h>
 
 namespace gpuyard {
 namespace {

@@ -14,7 +14,9 @@
 #include "sim/scenario_table.h"
 #include "sim/world.h"
 #include "sim/world_client.h"
-#include "sim/world_commands.h"
+#include "sim/driver_commands.h"
+#include "sim/gpu_commands.h"
+#include "sim/gpu_lookup.h"
 #include "sim/world_status.h"
 
 namespace gpuyard::cli {

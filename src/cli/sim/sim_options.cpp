@@ -5,7 +5,8 @@
 #include "sim/scenario_table.h"
 #include "sim/world.h"
 #include "sim/world_client.h"
-#include "sim/world_commands.h"
+#include "sim/driver_commands.h"
+#include "sim/gpu_commands.h"
 #include "sim/world_record.h"
 
 namespace gpuyard::cli {

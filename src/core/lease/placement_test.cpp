@@ -1,11 +1,12 @@
 #include "core/lease/placement.h"
 
-#include <gtest/gtest.h>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "core/lease/scheduler_fixture_for_tests.h"
 

@@ -1,7 +1,8 @@
 #include "gpu/device/ecc_baseline.h"
 
-#include <gtest/gtest.h>
 #include <limits>
+
+#include <gtest/gtest.h>
 
 namespace gpuyard {
 namespace {

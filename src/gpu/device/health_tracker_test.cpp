@@ -1,8 +1,9 @@
 #include "gpu/device/health_tracker.h"
 
-#include <gtest/gtest.h>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "gpu/device/fake_backend.h"
 #include "gpu/device/gpu_snapshot.h"

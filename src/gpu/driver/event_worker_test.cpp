@@ -1,7 +1,6 @@
 #include "gpu/driver/event_worker.h"
 #include "gpu/driver/captured_replies_for_tests.h"
 
-#include <gtest/gtest.h>
 #include <algorithm>
 #include <atomic>
 #include <functional>
@@ -9,6 +8,8 @@
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "base/captured_log_for_tests.h"
 #include "gpu/device/fake_backend.h"

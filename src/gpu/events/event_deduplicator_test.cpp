@@ -1,11 +1,12 @@
 #include "gpu/events/event_deduplicator.h"
 
-#include <gtest/gtest.h>
 #include <algorithm>
 #include <chrono>
 #include <map>
 #include <random>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace gpuyard::events {
 namespace {

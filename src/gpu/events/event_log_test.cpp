@@ -1,9 +1,10 @@
 #include "gpu/events/event_log.h"
 
-#include <gtest/gtest.h>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace gpuyard::events {
 namespace {

@@ -47,8 +47,6 @@ std::optional<SettingValue> query_value(const Call<DeviceHandle, unsigned*>& cal
   return known_value(code, value);
 }
 
-// ---- one setting each
-
 Result<SettingState> read_power_limit(const Api& api, DeviceHandle device) {
   constexpr auto kKind = SettingKind::power_limit;
   unsigned limit = 0;

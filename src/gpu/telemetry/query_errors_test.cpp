@@ -1,7 +1,8 @@
 #include "gpu/telemetry/query_errors.h"
 
-#include <gtest/gtest.h>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "base/captured_log_for_tests.h"
 #include "gpu/telemetry/telemetry_for_tests.h"

@@ -1,12 +1,13 @@
 #include "gpu/telemetry/roster.h"
 
-#include <fmt/format.h>
 #include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
 #include <string>
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace gpuyard::telemetry {
 namespace {

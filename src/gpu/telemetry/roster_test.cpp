@@ -1,8 +1,9 @@
 #include "gpu/telemetry/roster.h"
 
-#include <gtest/gtest.h>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "gpu/telemetry/telemetry_for_tests.h"
 

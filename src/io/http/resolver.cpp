@@ -1,6 +1,5 @@
 #include "io/http/resolver.h"
 
-#include <fmt/format.h>
 #include <netdb.h>
 #include <atomic>
 #include <cstring>
@@ -9,6 +8,8 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/mutex.h"
 

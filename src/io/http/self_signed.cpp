@@ -1,6 +1,5 @@
 #include "io/http/self_signed.h"
 
-#include <fmt/format.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -8,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+
+#include <fmt/format.h>
 
 #include "base/text.h"
 #include "io/http/openssl.h"

@@ -1,6 +1,5 @@
 #include "io/http/tls_client.h"
 
-#include <fmt/format.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
@@ -10,6 +9,8 @@
 #include <climits>
 #include <cstdlib>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/files.h"
 #include "io/http/openssl.h"

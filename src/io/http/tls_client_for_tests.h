@@ -5,9 +5,10 @@
 #include <string>
 #include <string_view>
 
-#include <gtest/gtest.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+
+#include <gtest/gtest.h>
 
 #include "base/clock.h"
 #include "base/scratch_directory_for_tests.h"

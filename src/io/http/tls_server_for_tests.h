@@ -14,12 +14,13 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-#include <gtest/gtest.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include "base/mutex.h"
 #include "base/unique_fd.h"

@@ -1,8 +1,9 @@
 #include "io/notify/command_sender.h"
 
-#include <fmt/format.h>
 #include <algorithm>
 #include <cstddef>
+
+#include <fmt/format.h>
 
 #include "base/json_writer.h"
 #include "base/record.h"

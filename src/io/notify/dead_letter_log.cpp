@@ -1,9 +1,10 @@
 #include "io/notify/dead_letter_log.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <algorithm>
 #include <chrono>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/log.h"
 

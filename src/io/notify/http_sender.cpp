@@ -1,12 +1,13 @@
 #include "io/notify/http_sender.h"
 
-#include <fmt/format.h>
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <optional>
 #include <string_view>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/text.h"
 #include "io/notify/requests.h"

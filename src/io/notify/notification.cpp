@@ -4,8 +4,9 @@
 #include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
 #include <boost/json.hpp>
+
+#include <fmt/format.h>
 
 #include "base/json_reader.h"
 #include "base/json_writer.h"

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
 #include <boost/describe.hpp>
 #include <boost/mp11.hpp>
+
+#include <fmt/format.h>
 
 #include "base/record.h"
 #include "base/text.h"

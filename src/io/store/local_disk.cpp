@@ -1,12 +1,13 @@
 #include "io/store/local_disk.h"
 
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <array>
 #include <cstddef>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/files.h"
 #include "base/text.h"

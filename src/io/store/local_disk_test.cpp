@@ -1,8 +1,9 @@
 #include "io/store/local_disk.h"
 
-#include <gtest/gtest.h>
 #include <linux/magic.h>
 #include <cstdint>
+
+#include <gtest/gtest.h>
 
 #include "base/scratch_directory_for_tests.h"
 

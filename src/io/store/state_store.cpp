@@ -1,8 +1,9 @@
 #include "io/store/state_store.h"
 
-#include <fmt/format.h>
 #include <algorithm>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/log.h"
 

@@ -1,11 +1,12 @@
 #include "io/store/state_store.h"
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 #include <filesystem>
 #include <fstream>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "base/captured_log_for_tests.h"
 #include "base/manual_worker_for_tests.h"

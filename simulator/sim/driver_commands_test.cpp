@@ -1,4 +1,4 @@
-#include "sim/world_commands.h"
+#include "sim/driver_commands.h"
 
 #include <gtest/gtest.h>
 
