@@ -1,6 +1,7 @@
 #include "base/identifiers.h"
 
 #include <unistd.h>
+
 #include <array>
 #include <climits>
 #include <cstdint>

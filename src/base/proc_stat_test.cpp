@@ -1,6 +1,7 @@
 #include "base/proc_stat.h"
 
 #include <unistd.h>
+
 #include <optional>
 
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 #include "base/unique_fd.h"
 
 #include <unistd.h>
+
 #include <utility>
 
 #include <gtest/gtest.h>

@@ -1,6 +1,4 @@
 #include "cli/top/action.h"
-#include "cli/top/dialog.h"
-#include "cli/top/verb_runner.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,7 +10,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cli/top/dialog.h"
 #include "cli/top/top_fixture_for_tests.h"
+#include "cli/top/verb_runner.h"
 
 namespace gpuyard::cli::top {
 namespace {

@@ -1,9 +1,9 @@
 #include "core/andon/facts.h"
-#include "core/andon/signals.h"
 
 #include <gtest/gtest.h>
 
 #include "core/andon/alert_service_for_tests.h"
+#include "core/andon/signals.h"
 
 namespace gpuyard::andon {
 namespace {

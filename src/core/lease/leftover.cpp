@@ -1,7 +1,6 @@
 #include "core/lease/leftover.h"
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 #include <utility>
 

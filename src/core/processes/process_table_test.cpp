@@ -1,8 +1,8 @@
 #include "core/processes/process_table.h"
 
-#include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "core/processes/proc_tree_for_tests.h"

@@ -1,5 +1,4 @@
 #include "faces/api/router.h"
-#include "faces/api/bound_route.h"
 
 #include <algorithm>
 #include <cctype>
@@ -10,6 +9,7 @@
 #include <boost/json.hpp>
 
 #include "base/captured_log_for_tests.h"
+#include "faces/api/bound_route.h"
 #include "faces/api/routes_for_tests.h"
 #include "gpu/device/catalog.h"
 #include "gpu/device/error.h"

@@ -1,5 +1,4 @@
 #include "faces/client/daemon_address.h"
-#include "faces/client/ssh.h"
 
 #include <sys/stat.h>
 
@@ -10,6 +9,7 @@
 
 #include "base/scratch_directory_for_tests.h"
 #include "core/auth/token.h"
+#include "faces/client/ssh.h"
 
 namespace gpuyard::client {
 namespace {

@@ -1,18 +1,14 @@
 #include "gpu/driver/event_worker.h"
-#include "gpu/driver/captured_replies_for_tests.h"
 
 #include <algorithm>
-#include <atomic>
-#include <functional>
-#include <future>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "base/captured_log_for_tests.h"
 #include "gpu/device/fake_backend.h"
+#include "gpu/driver/captured_replies_for_tests.h"
 
 namespace gpuyard::driver {
 namespace {

@@ -1,5 +1,4 @@
 #include "gpu/events/event_collector.h"
-#include "gpu/events/event_log.h"
 
 #include <algorithm>
 #include <vector>
@@ -8,6 +7,7 @@
 
 #include "base/captured_log_for_tests.h"
 #include "base/manual_loop_for_tests.h"
+#include "gpu/events/event_log.h"
 
 namespace gpuyard::events {
 namespace {

@@ -1,9 +1,8 @@
 #include "io/http/event_parser.h"
 
-#include <gmock/gmock.h>
-
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "io/http/event_stream.h"

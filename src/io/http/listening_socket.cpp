@@ -1,12 +1,14 @@
 #include "io/http/listening_socket.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
 #include <cerrno>
+
+#include <fmt/format.h>
 
 #include "base/files.h"
 

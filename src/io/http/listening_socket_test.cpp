@@ -1,11 +1,13 @@
 #include "io/http/listening_socket.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+
 #include <algorithm>
 #include <optional>
+
+#include <gtest/gtest.h>
 
 #include "io/http/peer.h"
 #include "io/http/server_for_tests.h"

@@ -1,6 +1,7 @@
 #include "io/http/resolver.h"
 
 #include <netdb.h>
+
 #include <atomic>
 #include <cstring>
 #include <memory>

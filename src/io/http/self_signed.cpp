@@ -4,8 +4,8 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
+
 #include <algorithm>
-#include <array>
 #include <cctype>
 
 #include <fmt/format.h>

@@ -1,5 +1,4 @@
 #include "io/http/server.h"
-#include "io/http/limits.h"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "io/http/limits.h"
 #include "io/http/server_for_tests.h"
 
 namespace gpuyard::http {

@@ -2,6 +2,7 @@
 
 #include <sys/timerfd.h>
 #include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>

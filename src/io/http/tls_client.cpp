@@ -4,6 +4,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <climits>

@@ -1,6 +1,5 @@
 #include "io/notify/dead_letter_log.h"
 
-#include <algorithm>
 #include <chrono>
 
 #include <fmt/format.h>

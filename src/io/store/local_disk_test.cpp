@@ -1,6 +1,7 @@
 #include "io/store/local_disk.h"
 
 #include <linux/magic.h>
+
 #include <cstdint>
 
 #include <gtest/gtest.h>

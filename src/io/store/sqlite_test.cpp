@@ -1,5 +1,4 @@
 #include "io/store/sqlite.h"
-#include "io/store/sqlite_rows.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,6 +11,7 @@
 
 #include "base/scratch_directory_for_tests.h"
 #include "io/store/fake_disk_vfs_for_tests.h"
+#include "io/store/sqlite_rows.h"
 
 namespace gpuyard::store {
 namespace {

@@ -1,6 +1,7 @@
 #include "io/store/state_store.h"
 
 #include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 
