@@ -70,11 +70,10 @@ struct Reply {
 };
 static_assert(sizeof(Reply) == 256);
 
-// The addresses of world servers' sockets, for directories with a path of any length.
-
-// A Unix address holds 107 bytes and a directory's path may be longer, so the address goes through
-// an open descriptor of the directory: /proc/self/fd/<n>/keeper.sock. The address is valid only
-// while this object lives.
+// The addresses of world servers' sockets, for directories with a path of any length. A Unix
+// address holds 107 bytes and a directory's path may be longer, so the address goes through an open
+// descriptor of the directory: /proc/self/fd/<n>/keeper.sock. The address is valid only while this
+// object lives.
 class WorldSocketAddress {
  public:
   static Result<WorldSocketAddress> create(const std::string& directory);

@@ -14,8 +14,6 @@ inline constexpr std::chrono::milliseconds kStep{10};
 // integral of power.
 void step(World&, std::chrono::milliseconds dt);
 
-// A GPU's clocks, and the reasons why they are not the highest.
-
 // The power that a load would draw at an SM clock once it has settled.
 double power_at(const Model&, double load, double sm_clock_mhz);
 

@@ -69,15 +69,11 @@ class ScenarioTable {
   std::string table_error_;
 };
 
-// Durations of simulated time, as users write them.
-
 inline constexpr std::chrono::hours kMaxSimulatedTime{24 * 7};
 
 // Reads "500ms", "10s", "1.5m", "2h"; a bare number is seconds. Errc::invalid: it is not a whole
 // number of physics steps from 0 to kMaxSimulatedTime.
 Result<std::chrono::milliseconds> parse_time(std::string_view);
-
-// One entry of a scenario's timeline, as commands to the world server.
 
 // Returns the indexes that `gpu = 3`, `gpu = [0, 1]` or `gpu = "all"` (kEveryGpu) name; none if the
 // key is missing or wrong, which the table then reports.

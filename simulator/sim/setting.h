@@ -75,16 +75,14 @@ inline constexpr std::uint64_t kEventXid = 0x8;
 inline constexpr unsigned kMaxXid = 999;
 
 // A setter call from inside a client: one request to the world server, one NVML return code back.
-// Part of the simulated NVML, so it needs only libc and the C++ runtime.
-
-// The write is in force for every reader when this returns 0. Takes at most 2 s for each transfer.
-// 9 (driver not loaded): there is no world server; 10 (timeout): it does not answer; any other code
-// is the world server's decision. `directory` is WorldReader::directory(). Any thread.
+// Part of the simulated NVML, so it needs only libc and the C++ runtime. The write is in force for
+// every reader when this returns 0. Takes at most 2 s for each transfer. 9 (driver not loaded):
+// there is no world server; 10 (timeout): it does not answer; any other code is the world server's
+// decision. `directory` is WorldReader::directory(). Any thread.
 std::int32_t call_setter(const std::string& directory, const SettingWrite&);
 
-// The users who may call NVML's setters; the kernel reports the caller.
-
-// Append new ones: the number is in the shared layout.
+// The users who may call NVML's setters; the kernel reports the caller. Append new ones: the number
+// is in the shared layout.
 enum class SetterAccess : std::uint32_t {
   owner,     // root and the world server's user
   everyone,  // without any check

@@ -68,8 +68,6 @@ std::optional<std::uint64_t> parse_bytes(std::string_view);
 
 std::string to_string(const Workload&);
 
-// A workload's use of a GPU's parts, memory and links.
-
 // Shares of the GPU's capacity, 0 to 1.
 struct Activities {
   std::array<double, kActivities> parts{};  // by Activity

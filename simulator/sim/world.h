@@ -181,8 +181,6 @@ DriverRecord driver_record_of(const World&);
 // The memory, in bytes, for workload and processes.
 std::uint64_t usable_memory(const Model&);
 
-// The GPUs of a world, as users write them.
-
 // The number of GPUs of a single model without a count.
 inline constexpr int kDefaultGpus = 8;
 

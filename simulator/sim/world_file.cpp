@@ -15,7 +15,6 @@ namespace gpuyard::sim {
 
 // gpuyard_base has both of these, but this file is also part of the simulated NVML, which must not
 // bring the project's libraries into foreign programs.
-
 std::uint64_t boot_time_ns() {
   timespec now{};
   ::clock_gettime(CLOCK_BOOTTIME, &now);

@@ -100,8 +100,6 @@ std::uint64_t boot_time_ns();
 // The kernel's boot id; "" if it cannot be read.
 std::string current_boot_id();
 
-// The paths of worlds and of the simulated NVML.
-
 // GPUYARD_SIM_WORLD, else $XDG_RUNTIME_DIR/gpuyard/sim, else /tmp/gpuyard-sim-<uid>.
 std::string default_world_directory();
 

@@ -44,8 +44,6 @@ class WorldLock {
   UniqueFd file_;
 };
 
-// The files that a dead world server leaves in a world's directory.
-
 // Removes a world's state file and a world server's socket. A file of another kind under these
 // names stays. The caller must hold the world server's lock: otherwise they may belong to a living
 // world server.

@@ -191,8 +191,6 @@ using DriverWords = std::array<std::uint64_t, sizeof(DriverRecord) / sizeof(std:
 static_assert(sizeof(DriverRecord) == sizeof(DriverWords));
 static_assert(std::has_unique_object_representations_v<DriverRecord>);
 
-// A process that uses a simulated GPU, as the shared file carries it. Plain data.
-
 // The most processes on all GPUs of a world together.
 inline constexpr std::uint32_t kMaxProcesses = 16'384;
 

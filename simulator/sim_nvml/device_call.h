@@ -137,8 +137,6 @@ inline bool is_list(const unsigned* count, const void* out) {
   return count != nullptr && (*count == 0 || out != nullptr);
 }
 
-// The effect of a fault on one call, inside the calling program: a wait, a code, or both.
-
 // Stands for the driver's faults where a GPU's place is expected.
 inline constexpr std::uint32_t kDriverPlace = sim::kMaxGpus;
 

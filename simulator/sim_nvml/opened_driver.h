@@ -53,7 +53,6 @@ class OpenedDriver {
 
 // Values that follow from the version of the simulated driver. Features newer than the usual 535
 // are not answered, even where a later header names them: see the field ids in fields.cpp.
-
 // "12.535.104" for "535.104.05".
 std::string nvml_version_of(std::string_view driver);
 

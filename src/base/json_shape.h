@@ -151,7 +151,6 @@ void put_string(std::string& out, std::string_view text);
 namespace shapes {
 
 // The functions that the shape of each type points to.
-
 template <class T, auto Member>
 void* field_in(void* record) {
   return &(static_cast<T*>(record)->*Member);

@@ -24,9 +24,8 @@ std::string to_json(const T& value) {
   return out;
 }
 
-// JSON Schema (2020-12, as OpenAPI 3.1 uses it) from the same shapes as the JSON itself.
-
-// An answer has every field and writes nulls out; a request may omit optional fields.
+// JSON Schema (2020-12, as OpenAPI 3.1 uses it) from the same shapes as the JSON itself. An answer
+// has every field and writes nulls out; a request may omit optional fields.
 enum class SchemaUse { response, request };
 
 // For callers that include <boost/json.hpp> themselves.

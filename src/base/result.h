@@ -12,8 +12,6 @@
 
 namespace gpuyard {
 
-// The public Error and its codes, and their values outside the program. Knows no GPU.
-
 BOOST_DESCRIBE_ENUM(Errc, unsupported, not_found, denied, conflict, invalid, busy, unavailable,
                     device_lost, timed_out, internal)
 

@@ -60,8 +60,6 @@ std::optional<Number> parse_number(std::string_view text) {
   return text.empty() ? number : std::nullopt;
 }
 
-// Validates UTF-8 in text from drivers and untrusted clients.
-
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
 
 // Returns the length in bytes of the well-formed sequence (Unicode 15, table 3-7) at the start of
@@ -100,8 +98,6 @@ constexpr std::uint32_t utf8_code_point(std::string_view sequence) {
   return code;
 }
 
-// Makes untrusted text safe to show on a terminal and in the log.
-
 // Puts a '?' in the place of each control character (also C1, of two bytes), each character that
 // changes the direction of writing or breaks a line unseen, and each byte that is not UTF-8. An
 // escape sequence in a process's name must not reach a terminal, and a line end in it must not end
@@ -122,8 +118,6 @@ std::string join_with_or(const Words& words) {
   }
   return text;
 }
-
-// Suggests the word that the user may have meant.
 
 // Returns the candidate with the fewest letters to change, at most two and a third of the word,
 // else the first that begins with the word; empty if there is none.

@@ -113,8 +113,6 @@ std::variant<Verb, int> parse_command_line(int argc, const char* const* argv) {
   return std::move(given);
 }
 
-// gpuyard version
-
 Options add_version(Options program, VersionVerb& verb) {
   const Options version = program.verb("version", "Show the version of gpuyard");
   add_json(version, verb.json);

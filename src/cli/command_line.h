@@ -29,7 +29,6 @@ struct DaemonSelection {
 Result<void> select_daemon(Verb&, const DaemonSelection&);
 
 // The program's version, from CMakeLists.txt.
-
 inline constexpr std::string_view kVersion = GPUYARD_VERSION;
 
 }  // namespace gpuyard::cli

@@ -28,7 +28,6 @@ namespace gpuyard::cli {
 namespace {
 
 // JSON for people and for diffs: two blanks for each level, short things on one line.
-
 constexpr std::size_t kMaxLineWidth = 100;
 
 void put(std::string& out, const boost::json::value& value, std::size_t depth);

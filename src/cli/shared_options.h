@@ -44,8 +44,6 @@ Option add_gpus_option(Options verb, std::string& gpus, const char* help);
 Option add_note(Options verb, std::string& note);
 Option add_quiet(Options verb, bool& quiet);
 
-// Helpers for text that the user gave.
-
 // Returns the parts between separators, trimmed of blanks. An empty text has one empty part.
 std::vector<std::string> split(std::string_view text, char separator);
 // Returns the parts of several texts with commas.
@@ -65,8 +63,6 @@ Result<Duration> parse_interval(std::string_view text, Duration shortest = kMinI
 inline constexpr Duration kMinLifetime = std::chrono::seconds(1);
 inline constexpr Duration kMaxLifetime = std::chrono::days(365);
 Result<Duration> parse_lifetime(std::string_view text);
-
-// Times that the user gave.
 
 // A moment: the text of a length of time before now, or a time of the calendar.
 struct Moment {

@@ -16,7 +16,6 @@ namespace gpuyard::cli {
 namespace {
 
 // The table: every verb stands in one row. A verb that is in none does not compile.
-
 using DaemonVerbs =
     boost::mp11::mp_list<DevicesVerb, TopVerb, WatchVerb, EventsVerb, RecordVerb, HistoryVerb,
                          WhyVerb, QueryVerb, ProcessesVerb, DriverVerb, EnergyVerb, DoctorVerb,
@@ -69,8 +68,6 @@ DaemonField daemon_field_of_verb(AnyVerb& verb) {
     return daemon_field_of(verb.socket);
   }
 }
-
-// The command that the user would type instead.
 
 // The words without -H; those behind -- belong to another program.
 std::vector<std::string> without_host(const std::vector<std::string>& words) {

@@ -61,8 +61,6 @@ class ControlAdapter final : private control::CommandPort {
   Subscription reset_timer_;
 };
 
-// Errors of changes of settings that no client waits for.
-
 // Returns the error of the request as a whole, or of the first GPU where it failed.
 inline std::optional<Error> first_error_of(
     const Result<control::SettingController::Changes>& changes) {

@@ -24,8 +24,6 @@ int print_control_error(Error, bool elsewhere, std::string_view act = "changing 
 // Returns a daemon's refusal that names a group to join or to create, for this user.
 Error with_group_advice(Error, std::string_view user, std::string_view act = "changing GPUs");
 
-// Requests for a change: the flags that every change has, and the time limit of an answer.
-
 using RestoreRoute = protocol::Route<protocol::RestoreQuery, protocol::ChangeResults>;
 template <class Body>
 using SetRoute = protocol::Route<protocol::ManagedGpus, protocol::ChangeResults, Body>;
@@ -58,8 +56,6 @@ ControlRequest make_restore_request(SettingKind, const RestoreRoute&, const Cont
 // Waits for the end of the reset itself, which may take longer than the daemon's limit for an
 // answer.
 ControlRequest make_reset_request(const ControlVerb&);
-
-// Questions to the user before a change.
 
 // Whether the user sees a question and can answer it: stdin and stderr are a terminal.
 bool is_interactive();

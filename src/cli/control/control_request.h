@@ -32,7 +32,6 @@ std::vector<SettingKind> settings_of(ControlVerb::Subject);
 std::string_view name_of(ControlVerb::Subject);
 
 // Parsers for values that the user gives. Errors are Errc::invalid and say what would be right.
-
 // "300", "300W", "287.5 W"; returns milliwatts.
 Result<std::int64_t> parse_watts(std::string_view text);
 

@@ -18,7 +18,6 @@ void keep_only(protocol::Management&, const std::vector<SettingKind>&);
 Printable control_table(const protocol::Management&, const ControlReader&, const Screen&);
 
 // Changes and refusals as tables, the newest last.
-
 Printable audit_table(const protocol::Audit&, const Screen&);
 Printable operations_table(const protocol::Operations&, const Screen&);
 

@@ -20,8 +20,6 @@ std::string hours_text(double hours);
 // Uses smaller units for small values, so that they do not read as 0.
 std::string kwh_text(double kwh);
 
-// The queue: the waiting claims, the unleased processes, and the withheld GPUs.
-
 // Whether the queue names the processes for which the GPU is withheld.
 bool is_listed_as_unleased(const protocol::WithheldGpu&, const protocol::Queue&);
 Printable queue_text(const protocol::Queue&, WallTime now, const Screen&);

@@ -56,8 +56,6 @@ std::string ending_text(const protocol::Lease&);
 // the command ran. A value that nobody could measure is "not known".
 std::string summary_text(const protocol::Lease&, double seconds);
 
-// Requests about leases from what the user said, and the error if no daemon runs.
-
 // Makes a claim without a binding. Errc::invalid names the wrong flag and what would be right.
 Result<protocol::LeaseRequest> lease_request_of(const LeaseFilters&);
 // Makes the query for the GPUs that would be free for such a claim.

@@ -15,8 +15,6 @@ namespace gpuyard::cli {
 // Lists missing readings at the end, a line for each reason.
 Printable device_page(const protocol::Snapshot&, const protocol::Device&, const Screen&);
 
-// The groups of rows on the page of a device.
-
 // Every row of the catalog that a device can have is in one group.
 struct Group {
   std::string_view title;

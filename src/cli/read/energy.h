@@ -19,7 +19,6 @@ Printable energy_summary(const MeasuredCommand&);
 
 // Runs a command as if the shell had started it: with our terminal, input and output, and with the
 // signals that are meant for it.
-
 class ForegroundCommand {
  public:
   // Blocks signals until run() takes them. Threads that start later inherit the mask.

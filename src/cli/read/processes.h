@@ -18,7 +18,6 @@
 namespace gpuyard::cli {
 
 // The processes on the GPUs, as `--json` of `processes` and of `query --processes` prints them.
-
 struct ListedProcess : protocol::ProcessWithArguments {
   std::uint32_t gpu_index = 0;
   std::string gpu_uuid;
@@ -66,8 +65,6 @@ Printable process_table(const ProcessAnswer&, const Screen&);
 
 // Returns those of the past, the newest first.
 Printable process_span_table(const protocol::ProcessSpans&, const Screen&, WallTime now);
-
-// The processes on the GPUs, in the words of nvidia-smi's --query-compute-apps.
 
 // Returns the names as nvidia-smi's header has them; Errc::invalid for an unknown name. Without
 // names: pid, process_name, gpu_uuid and used_gpu_memory.

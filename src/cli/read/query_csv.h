@@ -1,4 +1,7 @@
 // The answer to a query in nvidia-smi's CSV, and as a table.
+//
+// One field of one GPU as nvidia-smi prints it in its CSV. Units, rounding and the words for
+// missing values are those of nvidia-smi 580 on an H200.
 #pragma once
 
 #include <string>
@@ -12,9 +15,6 @@
 #include "faces/protocol/resources.h"
 
 namespace gpuyard::cli {
-
-// One field of one GPU as nvidia-smi prints it in its CSV. Units, rounding and the words for
-// missing values are those of nvidia-smi 580 on an H200.
 
 // The GPUs that the user asked for, and how many GPUs there are.
 struct QueryInput {

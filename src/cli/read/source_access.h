@@ -87,8 +87,6 @@ bool is_driver_error(const Error&);
 // Complains, with advice if the driver of this machine is the cause; returns the exit code.
 int print_source_error(const Error&);
 
-// The GPUs that the user named.
-
 // Keeps the GPUs that `names` lists, in that order. Commas separate the names: an index, a UUID, or
 // a PCI address in either spelling. Errc::not_found: a name fits no GPU; the advice has `words` of
 // the source.

@@ -38,8 +38,6 @@ struct FittedTable {
 // UTF-8. Limits the share to 0..1.
 Printable bar(const Screen&, Tone, double share, std::size_t width);
 
-// Helpers that measure text in columns of a terminal, and cut it.
-
 // Combining marks take none, East Asian letters and emoji two, a byte that is not UTF-8 one.
 std::size_t width_of(std::string_view text);
 

@@ -62,8 +62,6 @@ std::string health_text(const protocol::Device&);
 // The line that says that GPUs are simulated, or nothing.
 Printable simulated_text(bool simulated);
 
-// Times of the API as text for people.
-
 // Turns "2026-01-31T13:05:12.250Z" into "14:05", in local time; with the date if it is not today.
 // Returns other text as it was.
 std::string local_moment(std::string_view rfc3339, WallTime now);

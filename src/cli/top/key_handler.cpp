@@ -68,8 +68,6 @@ void change_order(Model& model, std::int64_t by) {
   set_message(model, fmt::format("sorted by {}", kFields.at(order.field)));
 }
 
-// Time.
-
 // The requested time, even while its answer is still under way.
 WallTime shown_time(const Model& model) {
   return model.query.at.value_or(shown_moment(model));

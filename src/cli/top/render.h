@@ -12,7 +12,6 @@ std::vector<std::string> plain_lines(const Model&);
 
 // The parts, for render(). Each draws into rows [first, until) and returns the first row that it
 // left free.
-
 struct RowRange {
   std::size_t first = 0;
   std::size_t until = 0;

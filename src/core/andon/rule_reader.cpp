@@ -278,9 +278,8 @@ const Rules& built_in_rules() {
   return rules;
 }
 
-// The keys of a rule, one row each.
-
-// `on` comes first, because the other keys of a rule depend on it.
+// The keys of a rule, one row each. `on` comes first, because the other keys of a rule depend on
+// it.
 const std::vector<RuleKey>& rule_keys() {
   static const std::vector<RuleKey> keys = {
       {"on", "the name of a signal, an event or a metric", &read_on,

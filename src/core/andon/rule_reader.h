@@ -1,5 +1,8 @@
 // Reads rules from TOML: the built-in set, and a user's file that changes it, adds to it or
 // switches parts of it off.
+//
+// Reads one [rule.NAME] table key by key, and names the line of each error. Internal: used only by
+// rule_reader.cpp and, for the help of the keys, by reference_for_tests.cpp.
 #pragma once
 
 #include <functional>
@@ -27,9 +30,6 @@ Result<Rules> apply_rules(Rules rules, std::string_view text, const std::string&
 // The built-in set, as a user may read it.
 std::string_view built_in_text();
 const Rules& built_in_rules();
-
-// Reads one [rule.NAME] table key by key, and names the line of each error. Internal: used only by
-// rule_reader.cpp and, for the help of the keys, by reference_for_tests.cpp.
 
 // Why a value is refused, as the end of a sentence; "": it is not what the key's `must_be` says.
 using ValueError = std::optional<std::string>;

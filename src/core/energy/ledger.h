@@ -1,4 +1,7 @@
 // All accounts and open windows of the node. Pure state: the caller passes the snapshots.
+//
+// A window measures the energy of some GPUs over a span of time. Each window gets all of a GPU's
+// energy, however many windows the GPU has: that is measurement, not attribution.
 #pragma once
 
 #include <sys/types.h>
@@ -16,9 +19,6 @@
 #include "gpu/device/snapshot.h"
 
 namespace gpuyard::energy {
-
-// A window measures the energy of some GPUs over a span of time. Each window gets all of a GPU's
-// energy, however many windows the GPU has: that is measurement, not attribution.
 
 struct WindowGpu {
   std::string uuid;

@@ -232,7 +232,6 @@ std::optional<std::vector<Bucket>> decode<Bucket>(std::string_view bytes) {
 
 // A column is a byte for coding and width, the coding's start values, and the bits of the rest. All
 // arithmetic is modulo 2^64, so that every column has a coding that loses nothing.
-
 void put_varint(std::string& out, std::uint64_t value) {
   for (; value >= 0x80U; value >>= kVarintBits) out += static_cast<char>(value | 0x80U);
   out += static_cast<char>(value);

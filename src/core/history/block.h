@@ -1,5 +1,8 @@
 // Encodes up to 300 points of one series in few bytes, for the rings and the database. Decoding
 // trusts no byte: a file may be damaged, or written by another program.
+//
+// Integers one after the other in few bytes, without a loss: bit-packed offsets, differences or
+// differences of differences, whichever is shortest. Knows no time and no metric.
 #pragma once
 
 #include <algorithm>
@@ -105,9 +108,6 @@ template <>
 std::optional<std::vector<Point>> decode<Point>(std::string_view);
 template <>
 std::optional<std::vector<Bucket>> decode<Bucket>(std::string_view);
-
-// Integers one after the other in few bytes, without a loss: bit-packed offsets, differences or
-// differences of differences, whichever is shortest. Knows no time and no metric.
 
 void put_varint(std::string& out, std::uint64_t);
 // Takes few bytes for small numbers of either sign.

@@ -42,7 +42,6 @@ std::optional<Group> container_group_of(std::string_view text);
 
 // Recognise one name of a control group, as container runtimes, Kubernetes, Slurm and systemd make
 // them. The facts behind each are in cgroup.cpp.
-
 struct ContainerName {
   std::string id;
   std::optional<std::string> runtime;

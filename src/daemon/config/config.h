@@ -1,4 +1,6 @@
 // The settings of the user, as one validated plain struct. Knows no TOML, no flag and no room.
+//
+// The configuration in force: defaults, then files, later ones winning.
 #pragma once
 
 #include <cstdint>
@@ -135,8 +137,6 @@ struct Config {
 // Returns the socket on which callers may lease but do no more; "": there is none. "auto" is
 // lease.sock beside gpuyard.sock, and x.lease.sock beside x.sock.
 std::string lease_socket_of(const Config::Server&);
-
-// The configuration in force: defaults, then files, later ones winning.
 
 // Applies one TOML text. Errc::invalid names file, line and key: "x.toml:3: unknown key ...".
 // All or nothing: on an error `config` is as before. `home` replaces ~ in paths; "": there is none.

@@ -145,8 +145,6 @@ Result<void> set_temperatures_of(Config& config, const Value& value) {
   return {};
 }
 
-// Keys whose values need more than the right type.
-
 constexpr std::array<std::string_view, 3> kGpuNames = {"{index}", "{uuid}", "{pci}"};
 
 // Refuses an unknown word in braces: it would reach the command as it is, which then resets nothing

@@ -1,4 +1,6 @@
 // Everything that handlers may use. Thread: io.
+//
+// The routes of each file of handlers, bound to them. Handlers are plain functions; none blocks.
 #pragma once
 
 #include <cstdint>
@@ -147,8 +149,6 @@ struct Context {
 inline bool is_simulated(const Context& context) {
   return context.telemetry.latest()->driver.info.simulated;
 }
-
-// The routes of each file of handlers, bound to them. Handlers are plain functions; none blocks.
 
 using protocol::NoParams;
 using protocol::Text;

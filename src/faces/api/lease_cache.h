@@ -46,8 +46,6 @@ class LeaseCache : public std::enable_shared_from_this<LeaseCache> {
   Subscription timer_;
 };
 
-// Why a claim waits, in words: the reason, its cause, and what to do.
-
 // Returns the cache for all streams and answers; made at the first call.
 LeaseCache& lease_cache(Context&);
 

@@ -56,8 +56,6 @@ std::string adopt_command(const Context&, const lease::ObservedProcess&, const V
 
 protocol::Load load_of(const lease::LeaseManager&);
 
-// Finds a lease by its id or the beginning of it.
-
 inline constexpr std::size_t kMinLeaseIdPrefix = 4;
 
 // Returns the ID equal to `name`, else the only one that begins with it, else the only one of those

@@ -36,10 +36,8 @@ DriverChoice choice_of(const std::vector<std::string>& arguments,
 void lower_descriptor_limit(const std::vector<std::string>& arguments);
 
 // Runs the hidden verb `driver-host`: the child process that loads NVML for the daemon.
-
 // `arguments`: the driver as arguments_of() writes it, and "--nofile" with the soft limit of
-// descriptors to run with.
-// `simulated_library`: where the simulated NVML is installed.
+// descriptors to run with. `simulated_library`: where the simulated NVML is installed.
 [[noreturn]] void run_driver_host(const std::vector<std::string>& arguments,
                                   const std::string& simulated_library);
 

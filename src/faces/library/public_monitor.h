@@ -26,9 +26,8 @@ struct Monitor::State {
 namespace gpuyard::library {
 
 // Finds the file that this code was loaded from: libgpuyard has no other way to find what was
-// installed beside it.
-
-// Returns the path of the simulated NVML that was installed, or built, with this library.
+// installed beside it. Returns the path of the simulated NVML that was installed, or built, with
+// this library.
 std::string simulated_nvml_path();
 
 }  // namespace gpuyard::library

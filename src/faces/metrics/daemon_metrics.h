@@ -80,7 +80,6 @@ struct DaemonMetrics {
 };
 
 // Alerts that fire, and their deliveries, as families of series.
-
 void put_alerts(MetricsWriter&, const AlertMetrics&);
 
 }  // namespace gpuyard::metrics

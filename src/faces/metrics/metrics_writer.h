@@ -11,7 +11,6 @@
 namespace gpuyard::metrics {
 
 // The two text formats that Prometheus reads, and which of them a scraper requests.
-
 enum class Format {
   text,         // 0.0.4, which every scraper reads
   openmetrics,  // OpenMetrics 1.0

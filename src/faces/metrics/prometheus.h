@@ -40,8 +40,6 @@ Result<void> check_prefix(std::string_view prefix);
 std::string render(const Snapshot&, const DaemonMetrics&, std::string_view prefix,
                    Format format = Format::text, Dialect dialect = Dialect::gpuyard);
 
-// The rows of the catalog as families of series, under our own names or DCGM's.
-
 // Returns the readings that are current: none for a GPU that does not answer.
 std::span<const Reading> current_readings(const DeviceState&, Metric);
 

@@ -1,5 +1,11 @@
 // The stream of GET /api/gpu/events: the names of its events and the fields of their data. Field
 // names are contract: they may be added to, not changed.
+//
+// Snapshots in columns: the fewest bytes for listeners that draw. A column has a number for each
+// GPU, in the order of the resync's devices; null: not known now.
+//
+// The stream of GET /api/gpu/stream/power: the power of GPUs, many times a second. Field names are
+// contract: they may be added to, not changed.
 #pragma once
 
 #include <cstdint>
@@ -156,9 +162,6 @@ struct FullResync {
 };
 BOOST_DESCRIBE_STRUCT(FullResync, (), (reason, snapshot))
 
-// Snapshots in columns: the fewest bytes for listeners that draw. A column has a number for each
-// GPU, in the order of the resync's devices; null: not known now.
-
 // The columns that change rarely; sent only with each resync.
 struct ColumnsDevice : GpuSummary {
   std::string name;
@@ -206,9 +209,6 @@ struct EventId {
   std::string text() const { return epoch + "-" + std::to_string(sequence); }
 };
 std::optional<EventId> parse_event_id(std::string_view text);
-
-// The stream of GET /api/gpu/stream/power: the power of GPUs, many times a second. Field names are
-// contract: they may be added to, not changed.
 
 // The name of its events. They have no id: past power is not sent again.
 inline constexpr std::string_view kPowerEvent = "power";

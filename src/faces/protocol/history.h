@@ -109,8 +109,6 @@ GPUYARD_ABOUT(
      "Current upper bound of the metric, such as the power limit. Null: none, or unknown."},
     {"notes", "Remarks on the data: since when it exists, clock changes, a full disk."})
 
-// The history of several metrics of several GPUs in one answer, for clients that draw them.
-
 inline constexpr std::uint64_t kDefaultColumnPoints = 300;
 inline constexpr std::uint64_t kMaxSeries = 1024;
 inline constexpr std::uint64_t kMaxColumnPoints = 250'000;  // of all series together
@@ -184,8 +182,6 @@ inline constexpr const char* kHistoryCsvHeader =
     "index,uuid,metric,element,time,t_ms,min,mean,max\n";
 std::string csv_of(const History&);
 
-// The processes that were on GPUs, and when.
-
 inline constexpr std::uint64_t kDefaultProcessSpans = 1000;
 inline constexpr std::uint64_t kMaxProcessSpans = 10'000;
 
@@ -240,8 +236,6 @@ struct ProcessSpans {
 BOOST_DESCRIBE_STRUCT(ProcessSpans, (), (schema, since, until, complete, processes, notes))
 GPUYARD_ABOUT(ProcessSpans, {"complete", "False if there are more entries than the limit."},
               {"notes", "Remarks on the data, such as a disk that cannot be read."})
-
-// Why GPUs were slow, and when.
 
 inline constexpr std::uint64_t kDefaultBottleneckSpans = 1000;
 

@@ -394,8 +394,6 @@ Duration answer_timeout_of(const LeaseRequest&);
 // Returns the number of a signal by its name: TERM, INT, HUP or KILL.
 Result<int> signal_of(std::string_view name);
 
-// The use under leases, as the API shows it.
-
 LeaseUsage lease_usage_of(const usage::LeaseUsage&);
 
 // Names by uid; a user who is not in it has no known name.

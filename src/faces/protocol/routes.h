@@ -18,8 +18,6 @@
 
 namespace gpuyard::protocol {
 
-// The routes of alerts.
-
 inline constexpr std::array kAlertErrors = {Errc::not_found, Errc::conflict, Errc::unavailable};
 inline constexpr std::array kSilenceErrors = {Errc::not_found, Errc::busy, Errc::unavailable};
 inline constexpr std::array kAlertStoreErrors = {Errc::not_found, Errc::unavailable};

@@ -107,8 +107,6 @@ BOOST_DESCRIBE_STRUCT(SlurmJobStarted, (), (schema, simulated, lease, sick, unkn
 GPUYARD_ABOUT(SlurmJobStarted, {"sick", "GPUs of the job that are quarantined."},
               {"unknown", "Device file numbers of the job without a GPU in the driver."})
 
-// The routes.
-
 inline constexpr std::array kBeginJobErrors = {Errc::not_found, Errc::conflict, Errc::unavailable};
 inline constexpr std::array kJobErrors = {Errc::not_found, Errc::unavailable};
 inline constexpr std::array kForgetSlurmErrors = {Errc::conflict, Errc::unavailable};

@@ -13,8 +13,6 @@
 
 namespace gpuyard::zeus {
 
-// The table of zeusd's routes.
-
 // The groups of routes that a daemon can switch on or off, as zeusd divides them.
 enum class Group { open, gpu_control, gpu_read, cpu_read };
 std::string_view name_of(Group);  // "gpu-control"

@@ -53,8 +53,6 @@ class ZeusResponder {
   std::shared_ptr<http::Reply> reply_;
 };
 
-// Lists of indexes, as in the parameters gpu_ids and cpu_ids.
-
 // Parses "2, 0,2" as {0, 2}. Errc::invalid for an empty list or element and for anything that is no
 // index; `what` is "GPU" or "CPU".
 Result<std::vector<std::uint32_t>> parse_ids(std::string_view text, std::string_view what);

@@ -71,7 +71,6 @@ class Backend {
 
 // One query of one GPU's driver and its reply: the messages between the code that wants readings
 // and the code that may call the driver.
-
 struct ReadRequest {
   std::uint64_t id = 0;  // chosen by the requester, returned with the reply
   DeviceId device;

@@ -52,9 +52,8 @@ struct Inventory {
 };
 BOOST_DESCRIBE_STRUCT(Inventory, (), (driver, devices, own_time))
 
-// An index names a board only while the driver lists it; the UUID always does.
-
-// True for a board that this machine had and that the driver does not list now.
+// An index names a board only while the driver lists it; the UUID always does. True for a board
+// that this machine had and that the driver does not list now.
 bool is_missing(const DeviceInfo&);
 // The board's own index; empty for a missing board whose index another one has now.
 std::optional<std::uint32_t> own_index(const DeviceInfo&);
@@ -62,8 +61,6 @@ std::optional<std::uint32_t> own_index(const DeviceInfo&);
 std::string label_of(const DeviceInfo&);
 // The same for sentences, with the index that it had: "2", or "GPU-5f3c... (was 2)".
 std::string spoken_name(const std::string& id, std::optional<std::uint32_t> index, bool has_index);
-
-// The spellings of a PCI address.
 
 // Converts NVML's "00000000:01:00.0" to "0000:01:00.0", as lspci -D writes it, in lower case. A
 // domain of more than four digits, and text that is no such address, keeps its digits.
@@ -74,8 +71,6 @@ std::string short_pci_address(std::string_view);
 bool is_pci_slot(std::string_view);
 // True if both are such addresses of the same slot.
 bool is_same_pci_slot(std::string_view, std::string_view);
-
-// Finds how GPUs are wired to each other from the links that each GPU reports.
 
 // Returns for each GPU, in order, the number of its group; nothing if it has none. In a group every
 // GPU has an NVLink to every other GPU or to the same switches. A GPU that could be in several

@@ -20,8 +20,6 @@ Error index_range_error(std::uint32_t index);
 // "feature not supported on this platform: {what}"
 Error unsupported_feature_error(std::string_view what);
 
-// Advises the user on a driver that does not start.
-
 // True if the driver's library is missing or cannot be loaded.
 bool is_library_error(std::string_view reason);
 

@@ -17,7 +17,6 @@
 namespace gpuyard::fakes {
 
 // The settings of one GPU that exists only in memory.
-
 class FakeSettings {
  public:
   // Starts with the settings of a data centre GPU: 300 W of 100 to 400 W, GPU clocks that lock

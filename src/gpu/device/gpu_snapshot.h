@@ -30,15 +30,11 @@ Reading uncorrectable_errors(const Sample&);
 std::optional<GpuSnapshot> gpu_snapshot_of(const DeviceState&);
 std::vector<GpuSnapshot> gpu_snapshots_of(const Snapshot&);
 
-// The small view of a GPU for monitoring scripts and training hooks.
-
 // The probes that fill GpuMetrics.
 inline constexpr ProbeSet kMetricsProbes = {Probe::memory, Probe::utilization, Probe::temperature,
                                             Probe::power,  Probe::power_limit, Probe::processes};
 
 GpuMetrics metrics_of(const DeviceState&);
-
-// The view of a GPU that says why if it is not available.
 
 // The probes that fill a GPUDevice.
 inline constexpr ProbeSet kGpuDeviceProbes = {Probe::memory, Probe::utilization,

@@ -80,7 +80,6 @@ class ProbeSet {
 
 // The reason why a value is missing: the public type, described for JSON and the driver-host's
 // messages.
-
 BOOST_DESCRIBE_ENUM(MissingReason, not_supported, no_permission, device_lost, driver_gone,
                     timed_out, not_ready, failed)
 BOOST_DESCRIBE_STRUCT(Missing, (), (reason, detail))

@@ -1,4 +1,7 @@
 // The processes that use a GPU, as its driver lists them.
+//
+// The identity and the control group of a process, beyond its pid. Plain values: src/core/processes
+// fills them, and the rooms that show or judge a process ask a ProcessDirectory.
 #pragma once
 
 #include <cstddef>
@@ -45,9 +48,6 @@ struct ProcessList {
   friend bool operator==(const ProcessList&, const ProcessList&) = default;
 };
 BOOST_DESCRIBE_STRUCT(ProcessList, (), (taken, value))
-
-// The identity and the control group of a process, beyond its pid. Plain values: src/core/processes
-// fills them, and the rooms that show or judge a process ask a ProcessDirectory.
 
 // Read from the control group. Empty: the process is in none.
 struct CgroupInfo {

@@ -61,8 +61,6 @@ class Sample {
 // missing for one reason.
 Sample missing_sample(ProbeSet probes, const Missing& why, TimePoint taken);
 
-// Finds the upper bound of a reading, which is another reading of the same GPU.
-
 // Returns the bound in the row's own unit; nothing if there is none or it is unknown now.
 // Percentages end at 100.
 std::optional<std::int64_t> upper_bound_of(Metric, const Sample&);

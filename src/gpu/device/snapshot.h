@@ -90,18 +90,15 @@ Result<const DeviceState*> find_device(const Snapshot&, std::string_view name);
 // Returns a row's value from where it is kept: identity, driver or sample.
 Reading reading_of(const Snapshot&, const DeviceState&, Metric, std::uint16_t index = 0);
 
-// Separates failures from the other missing readings.
-
 // A row that the GPU does not support, or that has no value yet, is no failure.
 bool is_failure(MissingReason);
 
 // Returns each cause once: a lost GPU fails every row for one cause.
 std::vector<Missing> failures(const Sample&);
 
-// Decides whether a GPU is lost, for leases, rules and metrics alike.
-
-// True if the driver says so in any reading. A GPU that only does not answer is not lost, however
-// bad its health; nor is one that cannot be opened now, because it may still be in use.
+// Decides whether a GPU is lost, for leases, rules and metrics alike. True if the driver says so in
+// any reading. A GPU that only does not answer is not lost, however bad its health; nor is one that
+// cannot be opened now, because it may still be in use.
 bool is_lost(const DeviceState&);
 // Returns the driver's reason; nothing if the GPU is not lost.
 std::optional<Missing> loss_reason(const DeviceState&);

@@ -45,7 +45,6 @@ EventSeverity xid_severity(std::uint32_t number, std::string_view line);
 EventSeverity severity_of(const DeviceEvent&);
 
 // Counts the Xids of each GPU since the daemon started, with the time of the last.
-
 struct XidCount {
   std::optional<std::uint32_t> xid;  // empty: all beyond the first kMaxDistinct of a GPU
   std::uint64_t count = 0;

@@ -224,7 +224,6 @@ void DriverHostClient::schedule_start(Duration delay) {
 }
 
 // Starts our own program with one socket and nothing else.
-
 Result<DriverHostProcess> spawn_host(const std::vector<std::string>& arguments,
                                      const std::string& verb) {
   auto pair = make_socket_pair();

@@ -1,5 +1,9 @@
 // The messages between the daemon and its driver-host: one per SOCK_SEQPACKET datagram. The setter
 // answers in the same form; setter_record.h has what it receives.
+//
+// Converts records to bytes and back, for the socket between the daemon and its driver-host. Both
+// ends are the same binary on the same machine, so there is no version and no byte order. Decoding
+// trusts no length, because a child whose driver has corrupted its memory may send anything.
 #pragma once
 
 #include <cstddef>
@@ -61,10 +65,6 @@ Result<void> send_bytes(int socket, std::string_view bytes, int descriptor, Wait
 // Returns the length of the datagram, which may be longer than the room for it.
 Result<std::size_t> receive_bytes(int socket, char* bytes, std::size_t room, UniqueFd* descriptor,
                                   Wait);
-
-// Converts records to bytes and back, for the socket between the daemon and its driver-host. Both
-// ends are the same binary on the same machine, so there is no version and no byte order. Decoding
-// trusts no length, because a child whose driver has corrupted its memory may send anything.
 
 template <class T>
 inline constexpr bool is_variant = false;

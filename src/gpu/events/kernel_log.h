@@ -17,8 +17,6 @@
 
 namespace gpuyard::events {
 
-// Parses lines of the kernel's log in which NVIDIA's driver reports an Xid.
-
 // A record as /dev/kmsg gives it: "4,1234,567890123,-;the message".
 struct KernelRecord {
   Duration stamp;  // since boot, by the kernel's own clock

@@ -141,8 +141,6 @@ struct Library {
 // init_error("NVML Shared Library Not Found"), or with the loader's words for a `path`.
 Result<Library> load_library(const std::string& path);
 
-// Translates NVML's return codes for the rest of the program.
-
 // Returns NVML's own words for a code ("Unknown Error"), even without a library to ask.
 std::string_view text_of(ReturnCode);
 

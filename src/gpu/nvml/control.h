@@ -20,7 +20,6 @@ Result<void> clear_ecc_counter(const Api&, DeviceHandle, EccCounter);
 Result<std::int64_t> read_total_energy(const Api&, DeviceHandle);
 
 // Decides whether this process may change GPUs: a real driver asks the kernel for CAP_SYS_ADMIN.
-
 struct Privilege {
   uid_t uid = 0;
   bool sys_admin = false;  // CAP_SYS_ADMIN is effective

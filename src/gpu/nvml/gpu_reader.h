@@ -13,7 +13,6 @@ namespace gpuyard::nvml {
 
 // GPU performance monitoring (Hopper and newer): measures the use of the pipes between two samples
 // that the driver takes. Keeps the older sample.
-
 class Gpm {
  public:
   // The least time between two samples; for less the driver gives no result.

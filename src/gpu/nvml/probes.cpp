@@ -42,8 +42,6 @@ std::vector<std::string> nvlink_peers(const Api& api, DeviceHandle device) {
   return {peers.begin(), peers.end()};
 }
 
-// PCIe and NVLink.
-
 void read_pcie_throughput(const Api& api, DeviceHandle device, Probe probe, Recorder record) {
   constexpr std::int64_t kKilobyte = 1024;  // nvml.h says KB/s; nvidia-smi shows the same as KiB
   const Metric metric = row_of(probe).fills.front();

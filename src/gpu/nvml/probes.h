@@ -51,8 +51,6 @@ void read_retired_pages(const Api&, DeviceHandle, Recorder);
 void read_modes(const Api&, DeviceHandle, Recorder);
 void read_inventory(const Api&, DeviceHandle, Recorder);
 
-// Finds the far ends of a GPU's NVLinks.
-
 // Returns DeviceInfo::nvlinks; also empty if the driver does not report it.
 std::vector<std::string> nvlink_peers(const Api&, DeviceHandle);
 

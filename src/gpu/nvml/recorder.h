@@ -21,7 +21,6 @@ namespace gpuyard::nvml {
 
 // Remembers what this GPU with this driver does not support. Asking again costs a driver call each
 // time, under a lock that all clients share, so the driver is asked again only now and then.
-
 class SupportCache {
  public:
   // The time for which "not supported" is remembered; a change of mode may bring a reading back.

@@ -21,8 +21,6 @@
 
 namespace gpuyard::telemetry {
 
-// A fresh read in progress: its rows, its start and its callers.
-
 using SnapshotPtr = std::shared_ptr<const Snapshot>;
 using OnFreshRead = std::function<void(const SnapshotPtr&)>;
 

@@ -62,7 +62,6 @@ ResponsePreferences preferences_of(const Request&);
 void apply_preferences(const ResponsePreferences&, Response&, GzipCache&, const Limits&);
 
 // Gzip of whole bodies. The only use of zlib; knows no HTTP.
-
 std::string gzip(std::string_view plain);
 
 // Empty if `packed` is no gzip, is cut short, or would become more than `at_most` bytes.

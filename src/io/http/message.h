@@ -142,7 +142,6 @@ Reply with_field(Reply, Header);
 using Handler = std::function<void(Request, Reply)>;
 
 // A Response's status line and fields as bytes.
-
 struct HeadOptions {
   bool keep_alive = true;
   bool http_1_0 = false;  // such a client must be told when the connection stays open

@@ -19,12 +19,10 @@ inline constexpr std::size_t kMaxPeerGroups = 1024;
 // kernel does not say.
 std::vector<gid_t> peer_groups(int socket, gid_t own);
 
-// A handle of the process on the other side of a Unix socket, from the kernel.
-
-// A pidfd: it is readable when the process is gone, and never means another process. `socket` must
-// be an accepted one: its peer is the process that connected, but the peer of a socketpair is the
-// process that made the pair. Closed on exec. Null where the kernel gives none: the process is then
-// unknown.
+// A handle of the process on the other side of a Unix socket, from the kernel. A pidfd: it is
+// readable when the process is gone, and never means another process. `socket` must be an accepted
+// one: its peer is the process that connected, but the peer of a socketpair is the process that
+// made the pair. Closed on exec. Null where the kernel gives none: the process is then unknown.
 std::shared_ptr<const UniqueFd> peer_process(int socket, pid_t pid);
 
 // Whether the kernel can tell the peer's process of a socket at any time (Linux 6.5). Before, the

@@ -58,11 +58,10 @@ class ResponseStream {
   std::function<void()> on_more_;
 };
 
-// The newest chunk of something that many clients follow: rendered once for all of them.
-// Thread: io.
-
 class ChannelStream;
 
+// The newest chunk of something that many clients follow: rendered once for all of them.
+// Thread: io.
 class Channel {
  public:
   // Renders a chunk for a client that missed the `skipped` chunks before it.

@@ -21,10 +21,9 @@ std::optional<std::string> percent_decode(std::string_view text);
 Result<void> decode_target(Request& request);
 
 // Whether a request's Host field names us. If a web page has its own name resolve to this machine
-// (DNS rebinding), its requests carry that name and are recognised by it.
-
-// `host` as in the field, with or without a port. `local_address` is the literal that the client
-// connected to; `names` are allowed besides, in any case.
+// (DNS rebinding), its requests carry that name and are recognised by it. `host` as in the field,
+// with or without a port. `local_address` is the literal that the client connected to; `names` are
+// allowed besides, in any case.
 bool is_host_allowed(std::string_view host, std::string_view local_address,
                      const std::vector<std::string>& names);
 

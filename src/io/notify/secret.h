@@ -26,16 +26,14 @@ class Secret {
   std::string text_;
 };
 
-// A secret in a file of its own, which not every user may read.
-
-// The file's text without white space around it; one line. The path must be absolute, because a
-// daemon has no meaningful working directory: otherwise Errc::invalid. Errc::unavailable has what
-// is wrong with the file and the remedy.
+// A secret in a file of its own, which not every user may read. The file's text without white space
+// around it; one line. The path must be absolute, because a daemon has no meaningful working
+// directory: otherwise Errc::invalid. Errc::unavailable has what is wrong with the file and the
+// remedy.
 Result<Secret> read_secret(const std::string& path);
 
 // The URL of a receiver, in parts. What follows the host may be a secret - a Slack URL is one - and
 // so may the user information.
-
 struct Url {
   http::Origin origin;
   Secret target;    // "/services/..." with the query; at least "/"
