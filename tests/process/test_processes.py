@@ -50,7 +50,7 @@ def known(yard, pid, gpu=1):
     def found():
         listed = [one for one in processes(yard, gpu, unix=True) if one["pid"] == pid]
         missing = listed[0]["missing"] if listed else {"process": "it is not listed"}
-        return "process" not in missing and "not looked up yet" not in missing.get("user", "") and listed[0]
+        return "process" not in missing and "looked up yet" not in missing.get("user", "") and listed[0]
     return wait_until(found, f"{pid} to be known")
 
 
