@@ -13,11 +13,11 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "sim/apply_setting.h"
-#include "sim/fault.h"
-#include "sim/workload.h"
 #include "sim/driver_commands.h"
+#include "sim/fault.h"
 #include "sim/gpu_commands.h"
 #include "sim/memory_errors.h"
+#include "sim/workload.h"
 #include "sim/world_file.h"
 #include "sim/world_record.h"
 

@@ -10,13 +10,13 @@
 #include "cli/shared_options.h"
 #include "daemon/config/config.h"
 #include "sim/apply_setting.h"
+#include "sim/driver_commands.h"
+#include "sim/gpu_commands.h"
+#include "sim/gpu_lookup.h"
 #include "sim/scenario.h"
 #include "sim/scenario_table.h"
 #include "sim/world.h"
 #include "sim/world_client.h"
-#include "sim/driver_commands.h"
-#include "sim/gpu_commands.h"
-#include "sim/gpu_lookup.h"
 #include "sim/world_status.h"
 
 namespace gpuyard::cli {

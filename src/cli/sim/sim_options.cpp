@@ -1,12 +1,12 @@
 // The options of gpuyard sim.
 #include "cli/shared_options.h"
 #include "daemon/config/config.h"
+#include "sim/driver_commands.h"
+#include "sim/gpu_commands.h"
 #include "sim/scenario.h"
 #include "sim/scenario_table.h"
 #include "sim/world.h"
 #include "sim/world_client.h"
-#include "sim/driver_commands.h"
-#include "sim/gpu_commands.h"
 #include "sim/world_record.h"
 
 namespace gpuyard::cli {
