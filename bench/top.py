@@ -403,7 +403,7 @@ def show(result):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="each row for a moment, half a minute in all")
+    parser.add_argument("--quick", action="store_true", help="each row for a moment")
     parser.add_argument("--json", metavar="FILE", help="write the figures there too")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:

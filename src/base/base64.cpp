@@ -3,6 +3,7 @@
 #include <cstddef>
 
 namespace gpuyard {
+
 std::string encode_base64(std::string_view bytes) {
   constexpr std::string_view kDigits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 namespace gpuyard {
+
 std::string host_name() {
   std::array<char, HOST_NAME_MAX + 1> name{};
   return ::gethostname(name.data(), name.size()) == 0 ? std::string(name.data()) : "";

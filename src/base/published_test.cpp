@@ -45,7 +45,7 @@ struct Pair {
   int second = 0;
 };
 
-TEST(Published, ConcurrentReadersSeeWholeIncreasingValues) {
+TEST(Published, ConcurrentReadersSeeCompleteIncreasingValues) {
   constexpr int kLast = 2000;
   Published<Pair> cell;
   cell.store(std::make_shared<const Pair>());

@@ -54,7 +54,7 @@ TEST(Placement, AmongEqualsTheKeyDecidesNotTheSlot) {
   EXPECT_EQ(choose_placement(gpus, all(gpus), 1), slots({2}));
 }
 
-TEST(Placement, WholeCliqueIsPreferredToPartsOfTwo) {
+TEST(Placement, CompleteCliqueIsPreferredToPartsOfTwo) {
   const auto gpus = node({{0, {}, 30}, {1, {}, 60}, {1, {}, 60}, {0, {}, 60}});
   EXPECT_EQ(choose_placement(gpus, all(gpus) & ~slots({3}), 2), slots({1, 2}));
 }

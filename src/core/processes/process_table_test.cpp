@@ -72,7 +72,7 @@ TEST_F(ProcessTableTest, MalformedStatIsListedAsUnreadable) {
   EXPECT_THAT(table.unreadable, ElementsAre(7U));
 }
 
-TEST_F(ProcessTableTest, WithoutTheFirstProcessItIsNotWhole) {
+TEST_F(ProcessTableTest, TableWithoutPidOneIsIncomplete) {
   proc_.remove(1);
   EXPECT_FALSE(read().complete);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 namespace gpuyard {
+
 void EccBaseline::restore(const EccState& state, bool rebooted) {
   source_ = state.source;
   base_ = rebooted ? state.total : state.base;

@@ -9,6 +9,7 @@
 #include "gpu/driver/worker_thread.h"
 
 namespace gpuyard::driver {
+
 class EventWorker::Worker final : public WorkerThread {
  public:
   Worker(std::shared_ptr<Backend> backend, std::function<void(DeviceEvent)> on_event)

@@ -45,15 +45,4 @@ void WorkerThread::run() {
   changed_.notify_all();
 }
 
-void WorkerThread::notify(const std::function<void()>& callback) {
-  if (muted_) return;
-  notifying_ = true;
-  {
-    const MutexRelease released(mutex_);
-    callback();
-  }
-  notifying_ = false;
-  changed_.notify_all();
-}
-
 }  // namespace gpuyard::driver

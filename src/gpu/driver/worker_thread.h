@@ -2,9 +2,9 @@
 // left behind with all that it uses.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/mutex.h"
@@ -43,7 +43,17 @@ class WorkerThread {
   }
   // Runs a callback of the owner without the lock, unless the thread is muted. REQUIRES: called by
   // work().
-  void notify(const std::function<void()>& callback) REQUIRES(mutex_);
+  template <class Callback>
+  void notify(Callback callback) REQUIRES(mutex_) {
+    if (muted_) return;
+    notifying_ = true;
+    {
+      const MutexRelease released(mutex_);
+      callback();
+    }
+    notifying_ = false;
+    changed_.notify_all();
+  }
 
   // Implements wait_stopped().
   void mute(TimePoint deadline) REQUIRES(mutex_);

@@ -5,6 +5,7 @@
 #include "gpu/device/xid.h"
 
 namespace gpuyard::events {
+
 std::optional<EventSeverity> EventDeduplicator::find_duplicate(const DeviceEvent& event,
                                                                TimePoint now) {
   while (!waiting_.empty() && now - waiting_.front().received_at > kMatchWindow)

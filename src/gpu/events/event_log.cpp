@@ -6,6 +6,7 @@
 #include "base/identifiers.h"
 
 namespace gpuyard::events {
+
 EventLog::EventLog() : epoch_(new_id()) {}
 
 const Event& EventLog::add(Event event) {

@@ -4,6 +4,7 @@
 #include "gpu/device/fitness.h"
 
 namespace gpuyard::telemetry {
+
 void QueryErrors::record(const DeviceInfo& info, const Sample& sample) {
   for (const Missing& why : failures(sample)) record(info, why);
 }

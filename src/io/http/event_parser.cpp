@@ -3,6 +3,7 @@
 #include <utility>
 
 namespace gpuyard::http {
+
 void EventParser::feed(std::string_view bytes) {
   while (!bytes.empty() && !overflowed_) {
     if (std::exchange(after_return_, false) && bytes.front() == '\n') {

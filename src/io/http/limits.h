@@ -50,7 +50,7 @@ struct Limits {
   // From the handler's call to its Reply; 503 beyond. Some handlers hold their Reply back for a
   // minute, until there is something to say.
   Duration handler_timeout = std::chrono::seconds(75);
-  // Of a stream on which nothing else happens.
+  // Between heartbeats on a stream without other events.
   Duration heartbeat_interval = std::chrono::seconds(15);
 
   // The bytes that are taken from a stream at once, and that the kernel may hold for a client that

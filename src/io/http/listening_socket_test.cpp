@@ -59,7 +59,7 @@ TEST_F(TcpServer, RefusesANameAndAForeignAddress) {
   EXPECT_EQ(bound.error().code, Errc::unavailable);
 }
 
-TEST_F(TcpServer, ServesEveryAddressUnderTheOneThatWasConnectedTo) {
+TEST_F(TcpServer, WildcardListenerAcceptsConnectedAddressAsHost) {
   Server server(loop_, handler());
   const auto bound = server.listen_tcp("0.0.0.0", 0);
   ASSERT_TRUE(bound);
@@ -71,7 +71,7 @@ TEST_F(TcpServer, ServesEveryAddressUnderTheOneThatWasConnectedTo) {
   EXPECT_THAT(foreign.receive("}}"), StartsWith("HTTP/1.1 421 "));
 }
 
-TEST_F(TcpServer, DeliversARefusalToAClientThatIsStillSending) {
+TEST_F(TcpServer, RefusalReachesClientThatIsStillSending) {
   Server server(loop_, handler());
   const auto bound = server.listen_tcp("127.0.0.1", 0);
   ASSERT_TRUE(bound);
@@ -204,7 +204,7 @@ TEST_F(UnixServer, ReplacesAStaleSocket) {
   EXPECT_TRUE(client.connected());
 }
 
-TEST_F(UnixServer, DoesNotTakeTheSocketOfALivingOne) {
+TEST_F(UnixServer, SocketOfRunningServerIsNotReplaced) {
   Server first(loop_, handler());
   ASSERT_TRUE(first.listen_unix(path()));
   {

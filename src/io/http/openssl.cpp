@@ -4,6 +4,7 @@
 #include <openssl/err.h>
 
 namespace gpuyard::http {
+
 bool start_openssl() {
   return ::OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr) == 1;
 }

@@ -1,6 +1,7 @@
 #include "io/notify/back_off.h"
 
 namespace gpuyard::notify {
+
 Duration back_off(unsigned failures, double random) {
   Duration whole = kInitialBackOff;
   for (unsigned i = 1; i < failures && whole < kMaxBackOff; ++i) whole *= 2;

@@ -8,6 +8,7 @@
 #include "base/log.h"
 
 namespace gpuyard::store {
+
 StateStore::StateStore(Worker& worker, Worker& read_worker, std::string path,
                        StateDb::Migrations migrations, StateDb::DirectoryCheck directory_check)
     : worker_(worker),

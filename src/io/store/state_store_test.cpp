@@ -122,7 +122,7 @@ TEST_F(StateStoreTest, UserAtQueueQuotaIsRefused) {
   EXPECT_TRUE(enter({"uid 1001", true})) << "an administrator";
 }
 
-TEST_F(StateStoreTest, HalfOfTheQueueIsReservedForLeasesAndRoot) {
+TEST_F(StateStoreTest, HalfOfQueueIsReservedForLeasesAndRoot) {
   worker_.full = true;
   std::size_t entered = 0;
   for (int user = 0; user < 10'000; ++user) entered += enter({fmt::format("uid {}", user)});
@@ -169,7 +169,7 @@ TEST_F(StateStoreTest, ReadsContinueAfterAFailedWrite) {
   EXPECT_EQ(read(), 2);
 }
 
-TEST_F(StateStoreTest, ReaderOpensTheFileThatReplacedACorruptOne) {
+TEST_F(StateStoreTest, ReaderOpensReplacementOfCorruptFile) {
   insert();
   EXPECT_EQ(read(), 1);
   outcome_ = Error{Errc::unavailable, "no"};
@@ -182,7 +182,7 @@ TEST_F(StateStoreTest, ReaderOpensTheFileThatReplacedACorruptOne) {
   EXPECT_THAT(store_->notes()[0], HasSubstr("was corrupt"));
 }
 
-TEST_F(StateStoreTest, FailedReadDoesNotPutASoundFileAside) {
+TEST_F(StateStoreTest, FailedReadDoesNotSetIntactFileAside) {
   insert();
   std::optional<Result<int>> result;
   ASSERT_TRUE(
