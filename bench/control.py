@@ -16,7 +16,7 @@ ZEUSD = ROOT / "build/clients/zeusd/zeusd"
 
 TARGET = "POST /gpu/set_power_limit?gpu_ids={}&power_limit_mw={}&block=true"
 # Each writer has a GPU of its own: ours would notice that another had changed its.
-GPU_OF = {"echo": 0, "gpuyard": 0, "zeusd": 1, "setter": 2, "in memory": 3}
+GPU_OF = {"echo": 0, "gpuyard": 0, "zeusd": 1, "setter": 2, "without journal": 3}
 
 # Rust's Duration and ours.
 UNITS = {"ns": 1e-3, "us": 1, "\u00b5s": 1, "ms": 1e3, "s": 1e6}
@@ -32,22 +32,22 @@ class Echo(Server):
 
 
 class ControllingYard(Yard):
-    """With its journal where `directory` is."""
+    """With an administrator's bounds, and its runtime directory on a disk: without a journal."""
 
-    def __init__(self, world, directory):
+    def __init__(self, world, directory, runtime=None):
         Path(directory).mkdir(exist_ok=True)
         self.socket = f"{directory}/zeus.sock"
-        control = "[control]\nenabled = true\ngpu_changes_a_minute = 1000000\n"
+        control = "[control]\nenabled = true\ngpu_changes_a_minute = 1000000\nlowest_w = 200\nhighest_w = 600\n"
         config = with_config(directory, f'{LIFTED}{control}[zeus]\nsocket = "{self.socket}"\n')
-        super().__init__(world, directory, *config)
+        super().__init__(world, directory, *config, runtime=runtime)
 
 
-class YardInMemory(ControllingYard):
-    """With its journal on no disk."""
+class YardAsInstalled(ControllingYard):
+    """With its runtime directory in a tmpfs, as /run is."""
 
-    def __init__(self, world):
+    def __init__(self, world, directory):
         self.place = tempfile.TemporaryDirectory(dir="/dev/shm")
-        super().__init__(world, self.place.name)
+        super().__init__(world, directory, self.place.name)
 
     def stop(self):
         super().stop()
@@ -80,8 +80,8 @@ def to_the_driver(log):
 
 def measure(world, directory, rounds, times):
     servers = {"echo": lambda: Echo(directory),
-               "gpuyard": lambda: ControllingYard(world, Path(directory) / "control"),
-               "in memory": lambda: YardInMemory(world),
+               "gpuyard": lambda: YardAsInstalled(world, Path(directory) / "control"),
+               "without journal": lambda: ControllingYard(world, Path(directory) / "on_disk"),
                "zeusd": lambda: Zeusd(world, directory)}
     with Stage() as stage:
         # All of them are up before the first is timed; what did not start is said by its row.
@@ -112,7 +112,7 @@ WORDS = {"hop": "a message to the driver-host and back",
          "disk": "4 KiB on the disk for certain",
          "echo": "our HTTP server, answering at once",
          "gpuyard": "gpuyard, zeusd's protocol",
-         "in memory": "the same, its journal on no disk",
+         "without journal": "the same, without a tmpfs for its journal",
          "zeusd": "zeusd 0.5"}
 
 

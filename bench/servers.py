@@ -126,8 +126,8 @@ def peer(name, world, directory, path):
 class Yard(Server):
     """gpuyard's own daemon, once it has read its GPUs."""
 
-    def __init__(self, world, directory, *arguments, nvml=LIBRARY / "libnvidia-ml.so.1"):
-        words = ["--nvml", nvml, "--listen", "127.0.0.1:0", "--socket", f"{directory}/s",
+    def __init__(self, world, directory, *arguments, nvml=LIBRARY / "libnvidia-ml.so.1", runtime=None):
+        words = ["--nvml", nvml, "--listen", "127.0.0.1:0", "--socket", f"{runtime or directory}/s",
                  "--state", f"{directory}/state"]
         super().__init__([PROGRAM, "serve", *arguments, *words], world.environment, f"{directory}/gpuyard.log")
         self.wait_until(lambda: "NVML init" in self.log.read_text())

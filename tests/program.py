@@ -136,12 +136,14 @@ def plain_world(arguments):
 
 
 class Daemon:
-    """A `gpuyard serve` with its own state, socket and free TCP port; `demo`: as a newcomer has it."""
+    """A `gpuyard serve` with its own state, socket and free TCP port. `demo`: as a newcomer has it.
+    `runtime`: the socket's directory, if it is another."""
 
-    def __init__(self, directory, *arguments, program=PROGRAM, preexec_fn=None, demo=False, **environment):
+    def __init__(self, directory, *arguments, program=PROGRAM, preexec_fn=None, demo=False, runtime=None,
+                 **environment):
         self.directory = directory
         self.state = str(directory / "state")
-        self.socket = str(directory / "gpuyard.sock")
+        self.socket = str((runtime or directory) / "gpuyard.sock")
         self.log_path = directory / "daemon.log"
         self.environment = clean_environment(directory, **environment)
         self.process = subprocess.Popen(

@@ -3081,8 +3081,8 @@ class Readiness(Model):
     # Whether Xids are also read from the kernel's log; null from older daemons, and for callers
     # without read access.
     reads_kernel_log: Optional[bool]
-    # Restrictions that the daemon could not put on itself, and why; null from older daemons, and
-    # for callers without read access.
+    # What the daemon does without because this machine lacks something, such as its own
+    # restrictions, and why; null from older daemons, and for callers without read access.
     lacks: Optional[list[str]]
 
     _shape: ClassVar[Shape] = (

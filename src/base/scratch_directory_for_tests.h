@@ -16,7 +16,9 @@ namespace gpuyard {
 
 class ScratchDirectory {
  public:
-  ScratchDirectory() {
+  explicit ScratchDirectory(
+      const std::filesystem::path& parent = std::filesystem::temp_directory_path())
+      : path_(parent / "gpuyard-test-XXXXXX") {
     if (::mkdtemp(path_.data()) == nullptr) ADD_FAILURE() << "no scratch directory";
   }
   ScratchDirectory(const ScratchDirectory&) = delete;
@@ -43,7 +45,7 @@ class ScratchDirectory {
   }
 
  private:
-  std::string path_ = std::filesystem::temp_directory_path() / "gpuyard-test-XXXXXX";
+  std::string path_;
 };
 
 }  // namespace gpuyard

@@ -5,12 +5,15 @@
 
 #include <fmt/format.h>
 
+#include "base/files.h"
 #include "base/log.h"
 #include "base/proc_stat.h"
 #include "base/text.h"
 
 namespace gpuyard::daemon {
 namespace {
+
+constexpr Duration kCloseTimeout = std::chrono::seconds(1);
 
 control::ControlPolicy policy_of(const config::Config& config) {
   return {config.control.enabled,
@@ -54,6 +57,8 @@ ControlAdapter::ControlAdapter(Loop& loop, driver::DriverHostClient& host,
       host_(host),
       telemetry_(telemetry),
       config_(config.control),
+      state_directory_(config.state.directory),
+      runtime_directory_(parent_directory(config.server.socket)),
       db_(loop, state),
       control_(loop, *this, db_, policy_of(config), boot_id(), std::move(epoch)) {
   if (!config_.enabled) return;
@@ -63,9 +68,26 @@ ControlAdapter::ControlAdapter(Loop& loop, driver::DriverHostClient& host,
                      [this] { control_.on_setter_back(); }, [this] { control_.on_setter_down(); }});
 }
 
-void ControlAdapter::start() {
+std::optional<Error> ControlAdapter::start() {
+  const auto opened = open_journal();
   control_.start();
   if (setter_) setter_->start();
+  return opened ? std::nullopt : std::optional(opened.error());
+}
+
+// A daemon that changes nothing takes over what an earlier one has left.
+Result<void> ControlAdapter::open_journal() {
+  const auto owner = store::state_id(state_directory_);
+  if (!owner) return owner.error();
+  if (!config_.enabled && !store::ControlJournal::exists(runtime_directory_, *owner)) return {};
+  auto journal = store::ControlJournal::open(runtime_directory_, *owner, boot_id());
+  if (!journal) return std::move(journal).error();
+  db_.use_journal(*std::move(journal));
+  return {};
+}
+
+void ControlAdapter::stop(std::function<void()> on_done) {
+  control_.stop([this, on_done = std::move(on_done)] { db_.close(kCloseTimeout, on_done); });
 }
 
 // A command that only reads needs no right, and works with control disabled.

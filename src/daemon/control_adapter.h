@@ -27,7 +27,10 @@ class ControlAdapter final : private control::CommandPort {
                  std::string version);
 
   control::SettingController& control() { return control_; }
-  void start();
+  // Returns why changes of GPUs wait for state.db; nothing if they need not.
+  std::optional<Error> start();
+  // SettingController::stop(), and commits what is not in state.db yet.
+  void stop(std::function<void()> on_done);
   void on_inventory(const Inventory&);
   void on_host_down(const std::string& why);
 
@@ -37,6 +40,7 @@ class ControlAdapter final : private control::CommandPort {
   bool send(const CommandRequest&) override;
   std::optional<Error> change_error() const override;
   std::vector<std::string> notes() const override;
+  Result<void> open_journal();
   void check_gpu_bounds(const DeviceInfo&);
   Result<void> check_reset(const DeviceInfo&) override;
   void reset_gpu(const DeviceInfo&, OnDone) override;
@@ -50,6 +54,8 @@ class ControlAdapter final : private control::CommandPort {
   driver::DriverHostClient& host_;
   const telemetry::Telemetry& telemetry_;
   const config::Config::Control& config_;
+  const std::string state_directory_;
+  const std::string runtime_directory_;
   store::ControlDb db_;
   control::SettingController control_;
   std::optional<SetterLink> setter_;  // where control is enabled

@@ -351,7 +351,10 @@ void Daemon::start() {
       telemetry_.acknowledge_errors(change.gpu);
     }
   });
-  control_.start();
+  if (const auto why = control_.start()) {
+    log::info("{}", why->text());
+    context_.lacks.push_back(why->text());
+  }
   leases_.set_on_change([this](const lease::Lease& now, lease::LeaseState before) {
     usage_adapter_.on_lease_change(now, before);
     lease_publisher_.on_change(now);
@@ -541,7 +544,7 @@ void Daemon::stop(std::function<void()> on_done) {
   leases_.leases().stop();
   usage_adapter_.recorder().stop();
   // A client that waits for a command is told how it ended before the connections are closed.
-  control_.control().stop([this, on_done = std::move(on_done)] {
+  control_.stop([this, on_done = std::move(on_done)] {
     const auto last = [this, on_done] { server_.shutdown(kShutdownGrace, on_done); };
     zeus_ ? zeus_->stop(kShutdownGrace, last) : last();
   });

@@ -3,6 +3,8 @@
 import os
 import shutil
 import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +50,14 @@ def yard(world, daemon):
     """A daemon on a world of two idle GPUs."""
     world.start("--gpus", "2", "--load", "idle")
     return daemon(GPUYARD_SIM_WORLD=str(world.directory))
+
+
+@pytest.fixture
+def in_memory():
+    """A directory in a tmpfs, as the runtime directory of a service is."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
+        Path(place).chmod(0o755)
+        yield Path(place)
 
 
 @pytest.fixture

@@ -28,9 +28,10 @@ class ControlYard:
     uid."""
 
     def __init__(self, world, directory, *world_arguments, arguments=(), environment=None,
-                 program=PROGRAM, **config):
+                 program=PROGRAM, runtime=None, **config):
         self.world = world
         self.directory = directory
+        self.runtime = runtime  # of the daemons; in a tmpfs they have a journal
         self.environment = environment or {}
         self.arguments = arguments
         self.program = program
@@ -47,7 +48,7 @@ class ControlYard:
     def start(self, wait=True, **environment):
         """The same directory each time: what one daemon noted down, the next one knows."""
         self.daemon = Daemon(self.directory, "--config", str(self.config), *self.arguments,
-                             program=self.program, GPUYARD_SIM_WORLD=str(self.world.directory),
+                             program=self.program, runtime=self.runtime, GPUYARD_SIM_WORLD=str(self.world.directory),
                              **self.environment, **environment)
         return self.ready() if wait else self
 
@@ -60,7 +61,7 @@ class ControlYard:
         """One caller for each uid, for the life of the yard."""
         key = (uid, *sorted(who.items()))
         if key not in self.callers:
-            self.callers[key] = Caller(str(self.directory / "gpuyard.sock"), uid, **who)
+            self.callers[key] = Caller(str((self.runtime or self.directory) / "gpuyard.sock"), uid, **who)
         return self.callers[key]
 
     @property

@@ -252,9 +252,9 @@ def test_kill_at_database_write_leaves_no_partial_change(control, fatal_writes, 
 # Killed at any time.
 
 @pytest.mark.parametrize("seed", range(6))
-def test_kill_at_random_time_keeps_acknowledged_settings(control, seed):
+def test_kill_at_random_time_keeps_acknowledged_settings(control, in_memory, seed):
     chance = random.Random(seed)
-    yard = control()
+    yard = control(runtime=in_memory if seed % 2 else None)
     callers = [yard.a, yard.b, yard.root]
     promised = {}  # (owner, gpu): the acknowledged value; absent: none
     doubtful = set()  # those whose last request was not answered

@@ -78,9 +78,10 @@ struct ControlTransaction {
   Requester requester = Requester::daemon();
 };
 
-// When a transaction is committed. Either kind outlives this program once its callback has run; a
+// When a transaction is committed. Each kind outlives this program once its callback has run; a
 // power cut may lose transactions that are younger than ControlStorage::kMaxCommitDelay.
 enum class CommitTiming : std::uint8_t {
+  durable,  // now, and it outlives a power cut, too
   now,
   soon,  // with others, within kMaxCommitDelay
 };
@@ -95,6 +96,9 @@ class ControlStorage {
 
   virtual ~ControlStorage() = default;
   virtual bool load(std::function<void(Result<std::vector<ManagedSetting>>)> on_loaded) = 0;
+  // Records a transaction at once, if there is a place for it: it outlives this program when this
+  // returns true, and a reboot once `on_saved` has reported its commit. False: save() has to.
+  virtual bool record(const ControlTransaction&, OnSaved on_saved) = 0;
   // Reports the commit, or why it failed: then the storage is unchanged. A managed setting that is
   // saved now replaces a transaction of the same one that waits for kMaxCommitDelay; both callbacks
   // then run.

@@ -18,7 +18,8 @@
 namespace gpuyard::control {
 
 // The services that an executor may use; the GPU's queue implements them. A callback never runs
-// inside the call it was given to, and none runs after the change has ended.
+// inside the call it was given to, except where it says so, and none runs after the change has
+// ended.
 class ExecutorContext {
  public:
   virtual ~ExecutorContext() = default;
@@ -28,7 +29,8 @@ class ExecutorContext {
   virtual const ManagedSetting* managed_setting(SettingKind) const = 0;
 
   virtual void send_command(Command, std::function<void(const CommandCompletion&)> on_done) = 0;
-  // Saves the setting on the disk, and then in memory; in neither if the disk fails.
+  // Saves the setting where it outlives the daemon, and then in memory; in neither if that fails.
+  // May call back inside the call.
   virtual void persist(const ManagedSetting&, std::function<void(const Result<void>&)> on_done) = 0;
   // Saves the setting in memory at once, and on the disk as soon as possible: for a change that has
   // happened already.

@@ -39,6 +39,7 @@ struct ControlFixture {
   DeviceId fails_only = {};                // only writes of this GPU fail, if not empty
   std::optional<Error> disk_fails = {};
   bool disk_reads = true;
+  bool has_journal = false;   // a transaction can be recorded at once
   bool disk_is_slow = false;  // the stored state is read when the test calls read_now
   std::function<void()> read_now = {};
   // The number of commits that succeed before the daemon is killed; negative: all. The daemon is
@@ -207,6 +208,7 @@ class Daemon final : private CommandPort, private ControlStorage {
   Result<void> resettable = {};
   std::vector<DeviceId> resets;
   std::size_t saves = 0;
+  std::size_t durable_saves = 0;
   ManualLoop loop;
 
  private:
@@ -254,8 +256,16 @@ class Daemon final : private CommandPort, private ControlStorage {
     }
     return true;
   }
-  bool save(ControlTransaction entry, CommitTiming, OnSaved kept) override {
+  bool record(const ControlTransaction& entry, OnSaved kept) override {
+    if (!world_.has_journal || world_.disk_fails) return false;
     ++saves;
+    const bool goes_on = !world_.killed && world_.commit(entry);
+    if (goes_on) loop.post([kept = std::move(kept)] { kept({}); });
+    return true;
+  }
+  bool save(ControlTransaction entry, CommitTiming timing, OnSaved kept) override {
+    ++saves;
+    if (timing == CommitTiming::durable) ++durable_saves;
     loop.post([this, entry = std::move(entry), kept] {
       if (world_.killed) return;
       if (world_.disk_fails) return kept(*world_.disk_fails);

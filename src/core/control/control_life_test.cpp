@@ -27,6 +27,35 @@ TEST(SettingController, SettingsOutliveTheDaemon) {
   EXPECT_EQ(fixture.writes, (Writes{"GPU-0 300 W", "GPU-0 700 W"}));
 }
 
+// The board keeps the mode, so what a restore gives back is the mode before our change.
+TEST(SettingController, EccBaselineOutlivesReboot) {
+  ControlFixture fixture = ControlFixture::with_gpus(1);
+  {
+    Daemon before(fixture);
+    before.start_driver_host();
+    before.put("a", ecc(false));
+  }
+  Daemon after(fixture, {true, false}, "boot-2");
+  after.start_driver_host();
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 off"}));
+  EXPECT_EQ(after.restore("a", SettingKind::ecc).outcome, ChangeOutcome::restored);
+  EXPECT_EQ(fixture.writes, (Writes{"GPU-0 off", "GPU-0 on"}));
+}
+
+// The board keeps the mode over a power cut, so the record must be there after one, too.
+TEST(SettingController, EccIntentIsDurableAndTheOthersAreNot) {
+  ControlFixture fixture = ControlFixture::with_gpus(1);
+  for (const bool has_journal : {false, true}) {
+    fixture.has_journal = has_journal;
+    Daemon daemon(fixture);
+    daemon.start_driver_host();
+    daemon.put("a", ecc(has_journal));
+    EXPECT_EQ(daemon.durable_saves, 1U);
+    daemon.put("a", power_limit(300'000));
+    EXPECT_EQ(daemon.durable_saves, 1U);
+  }
+}
+
 TEST(SettingController, StopCompletesQueueAndRefusesNewChanges) {
   RecordProperty("contract", "B8");
   ControlFixture fixture = ControlFixture::with_gpus(1);

@@ -113,8 +113,9 @@ struct ScenarioRun {
 // The number of a commit that never comes, so that the daemon is not killed.
 constexpr int kNever = 1'000'000;
 
-ScenarioRun run(const Scenario& scenario, int fatal_commit, bool it_counts) {
+ScenarioRun run(const Scenario& scenario, int fatal_commit, bool it_counts, bool has_journal) {
   ScenarioRun ran;
+  ran.fixture.has_journal = has_journal;
   ran.fixture.commits_left = fatal_commit;
   ran.fixture.fatal_commit_counts = it_counts;
   {
@@ -167,9 +168,9 @@ std::string recover(ControlFixture& fixture, std::size_t writes_before, bool dri
   return row;
 }
 
-std::string table_of(const Scenario& scenario) {
+std::string table_of(const Scenario& scenario, bool has_journal) {
   const bool drifts = std::string_view(scenario.name).starts_with("A change outside gpuyard");
-  const ScenarioRun whole = run(scenario, kNever, false);
+  const ScenarioRun whole = run(scenario, kNever, false, has_journal);
   std::string context = fmt::format(
       "\n## {}\n\nNot killed: {}.\n\n| killed at commit | written before | written by the next "
       "start |\n|---|---|---|\n",
@@ -177,7 +178,7 @@ std::string table_of(const Scenario& scenario) {
   for (std::size_t commit = 0; commit < whole.commits; ++commit) {
     for (const bool counts : {false, true}) {
       SCOPED_TRACE(fmt::format("{}, commit {}, {}", scenario.name, commit + 1, counts));
-      ScenarioRun ran = run(scenario, static_cast<int>(commit), counts);
+      ScenarioRun ran = run(scenario, static_cast<int>(commit), counts, has_journal);
       const std::string before = joined(ran.fixture.writes, 0, ran.writes_before);
       const std::string after = recover(ran.fixture, ran.writes_before, drifts);
       context += fmt::format("| {}, {} | {} | {} |\n", commit + 1, counts ? "done" : "not done",
@@ -191,11 +192,21 @@ TEST(Crash, KillAtEveryCommitRecoversAndRestoresBaseline) {
   std::string page =
       "# Control, killed at every commit\n\nWritten by `src/core/control/crash_test.cpp` "
       "(`GPUYARD_WRITE_GOLDEN=1 core_test`). In each row a daemon is killed at a commit to its "
-      "disk, before the disk has it (not done) or right after (done). The next daemon starts two "
+      "disk, or at a record in its journal, before it is there (not done) or right after (done). "
+      "The next daemon starts two "
       "minutes later with the same driver. The columns list every write that reached the driver of "
       "two GPUs, in order. In each case the test checks that the driver has the settings that the "
-      "disk has, and, once all settings are withdrawn, its first values.\n";
-  for (const Scenario& scenario : kScenarios) page += table_of(scenario);
+      "disk has, and, once all settings are withdrawn, its first values. Each scenario runs twice, "
+      "without a "
+      "journal and with one; where the tables differ, both are here.\n";
+  for (const Scenario& scenario : kScenarios) {
+    const std::string table = table_of(scenario, false);
+    const std::string with_journal = table_of(scenario, true);
+    page += table;
+    // The commits come in another order.
+    if (with_journal != table)
+      page += "\nWith a journal:\n" + with_journal.substr(with_journal.find("\n| killed"));
+  }
   expect_document("control_crashes.md", page);
 }
 

@@ -41,7 +41,9 @@ void GpuQueue::submit(QueuedChange change) {
                                        kMaxQueuedChanges, gpu_.index)});
   }
   queue_.push_back(std::move(change));
-  start_next();
+  if (!take_next()) return;
+  // A reset ends the driver-host, which must not happen inside this call.
+  kind_of(current_->task) ? executor_->start() : start_soon();
 }
 
 void GpuQueue::refuse(const QueuedChange& queued_change, Error why) {
@@ -83,7 +85,17 @@ void GpuQueue::refuse_unauthorized() {
 }
 
 void GpuQueue::start_next() {
-  if (executor_ || queue_.empty() || !environment_.try_start(queue_.front())) return;
+  if (take_next()) start_soon();
+}
+
+// Not inside the call that queued the change: that may come from a loop over the settings here.
+void GpuQueue::start_soon() {
+  start_timer_ = environment_.loop.call_at(started_at_, [this] { executor_->start(); });
+}
+
+// Makes the next waiting change the current one, if one may begin now.
+bool GpuQueue::take_next() {
+  if (executor_ || queue_.empty() || !environment_.try_start(queue_.front())) return false;
   current_ = std::move(queue_.front());
   queue_.pop_front();
   started_at_ = environment_.loop.now();
@@ -92,8 +104,7 @@ void GpuQueue::start_next() {
   claims_before_ = managed != nullptr ? managed->claims : std::vector<SettingClaim>();
   ++generation_;
   executor_ = make_executor(*this, *current_);
-  // Not inside the call that submitted the change: the result may come at once.
-  start_timer_ = environment_.loop.call_at(started_at_, [this] { executor_->start(); });
+  return true;
 }
 
 void GpuQueue::finish(std::optional<ChangeResult> result) {
@@ -171,6 +182,12 @@ void GpuQueue::on_command_done(const CommandCompletion& completion) {
 
 void GpuQueue::persist(const ManagedSetting& managed,
                        std::function<void(const Result<void>&)> on_done) {
+  ControlTransaction transaction;
+  transaction.put = managed;
+  if (record_at_once(transaction)) {
+    managed_settings_[managed.kind] = managed;
+    return on_done({});
+  }
   const auto on_saved = guard_callback([this, managed,
                                         on_done = std::move(on_done)](const Result<void>& done) {
     if (!done) {
@@ -181,12 +198,16 @@ void GpuQueue::persist(const ManagedSetting& managed,
     managed_settings_[managed.kind] = managed;
     on_done(done);
   });
-  ControlTransaction transaction;
-  transaction.put = managed;
-  if (environment_.storage.save(std::move(transaction), CommitTiming::now, on_saved)) return;
+  const auto timing = outlives_boot(managed.kind) ? CommitTiming::durable : CommitTiming::now;
+  if (environment_.storage.save(std::move(transaction), timing, on_saved)) return;
   start_timer_ = environment_.loop.call_at(environment_.loop.now(), [on_saved] {
     on_saved(Error{Errc::busy, "the disk queue is full"});
   });
+}
+
+bool GpuQueue::record_at_once(const ControlTransaction& transaction) {
+  const SettingKind kind = transaction.put ? transaction.put->kind : transaction.removed->kind;
+  return !outlives_boot(kind) && environment_.storage.record(transaction, on_saved(kind));
 }
 
 void GpuQueue::record(const ManagedSetting& managed, CommitTiming timing) {
@@ -205,10 +226,14 @@ void GpuQueue::save(SettingKind kind, CommitTiming timing) {
   } else {
     transaction.removed = ManagedSetting{gpu_.id, kind};
   }
-  const auto on_saved = lifetime_.guard([this, kind](const Result<void>& done) {
+  if (timing == CommitTiming::now && record_at_once(transaction)) return;
+  if (!environment_.storage.save(std::move(transaction), timing, on_saved(kind))) save_later(kind);
+}
+
+ControlStorage::OnSaved GpuQueue::on_saved(SettingKind kind) {
+  return lifetime_.guard([this, kind](const Result<void>& done) {
     if (!done) save_later(kind);
   });
-  if (!environment_.storage.save(std::move(transaction), timing, on_saved)) save_later(kind);
 }
 
 void GpuQueue::save_later(SettingKind kind) {

@@ -94,10 +94,14 @@ class GpuQueue final : private ExecutorContext {
   void reset_gpu(bool dry_run, std::function<void(const Result<void>&)> on_done) override;
   void finish(std::optional<ChangeResult>) override;
 
+  bool take_next();
+  void start_soon();
   std::optional<Error> authorization_error(const Command&) const;
   void fail_sent_command(bool changes);
   void on_command_done(const CommandCompletion&);
+  bool record_at_once(const ControlTransaction&);
   void save(SettingKind, CommitTiming);
+  ControlStorage::OnSaved on_saved(SettingKind);
   void save_later(SettingKind);
   void refuse(const QueuedChange&, Error);
   ControlStorage::OnSaved guard_callback(ControlStorage::OnSaved on_done);

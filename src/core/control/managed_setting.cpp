@@ -50,10 +50,12 @@ void rebase_to_boot(ManagedSetting& managed, const std::string& boot_id, TimePoi
                     WallTime wall) {
   if (managed.boot_id == boot_id) return;
   managed.boot_id = boot_id;
-  managed.baseline.reset();
-  managed.written.reset();
-  managed.replaced.reset();
   managed.status = SettingStatus::owed;
+  if (!outlives_boot(managed.kind)) {
+    managed.baseline.reset();
+    managed.written.reset();
+    managed.replaced.reset();
+  }
   for (SettingClaim& claim : managed.claims) {
     if (claim.until_wall) claim.until = now + (*claim.until_wall - wall);
   }

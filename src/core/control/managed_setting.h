@@ -59,6 +59,12 @@ constexpr bool is_shared(SettingKind kind) {
   return kind == SettingKind::power_limit;
 }
 
+// The board keeps its ECC mode over a reboot, a reload of the driver and a power cut. The other
+// settings end with the driver.
+constexpr bool outlives_boot(SettingKind kind) {
+  return kind == SettingKind::ecc;
+}
+
 inline constexpr std::size_t kMaxClaims = 64;
 
 // Returns the setting that the claims request; empty without any.
@@ -75,8 +81,8 @@ bool remove_expired(ManagedSetting&, TimePoint now);
 std::optional<TimePoint> next_expiry(const ManagedSetting&);
 
 // Moves a managed setting of an earlier boot into this one. Its values were lost with that boot,
-// and so was its clock: they are cleared, and the wall clock shows how much of each claim's time is
-// left.
+// unless outlives_boot(), and so was its clock: they are cleared, and the wall clock shows how much
+// of each claim's time is left.
 void rebase_to_boot(ManagedSetting&, const std::string& boot_id, TimePoint now, WallTime wall);
 
 // The result of reading a setting again, after the daemon, the driver or the GPU was away.

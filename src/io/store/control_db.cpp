@@ -1,344 +1,245 @@
 #include "io/store/control_db.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
-#include <boost/describe.hpp>
-#include <boost/mp11.hpp>
-
-#include <fmt/format.h>
-
-#include "base/record.h"
-#include "base/text.h"
-#include "io/store/sqlite.h"
-#include "io/store/sqlite_rows.h"
-#include "io/store/unreadable.h"
+#include "base/log.h"
+#include "io/store/control_tables.h"
 
 namespace gpuyard::store {
-namespace {
 
 using control::AuditEntry;
+using control::ControlTransaction;
 using control::ManagedSetting;
-using control::SettingClaim;
 
-constexpr std::string_view kUnlocked = "-";
+namespace {
 
-std::string text_of(const SettingValue& value) {
-  return value.lowest == value.highest ? std::to_string(value.lowest)
-                                       : fmt::format("{} {}", value.lowest, value.highest);
+// The managed setting whose state the transaction changes.
+const ManagedSetting* setting_of(const ControlTransaction& transaction) {
+  if (transaction.put) return &*transaction.put;
+  return transaction.removed ? &*transaction.removed : nullptr;
 }
 
-std::optional<SettingValue> value_of(std::string_view text) {
-  const std::size_t space = text.find(' ');
-  const auto lowest = parse_number<std::int64_t>(text.substr(0, space));
-  const auto highest =
-      space == text.npos ? lowest : parse_number<std::int64_t>(text.substr(space + 1));
-  if (!lowest || !highest) return std::nullopt;
-  return SettingValue{*lowest, *highest};
+// The transaction without its audit.
+ControlTransaction state_of(const ControlTransaction& transaction) {
+  ControlTransaction state;
+  state.put = transaction.put;
+  state.removed = transaction.removed;
+  return state;
 }
 
-std::optional<std::string> form_of(const std::optional<Setting>& setting) {
-  if (!setting) return std::nullopt;
-  return setting->value ? text_of(*setting->value) : std::string(kUnlocked);
-}
-
-// Reads a setting of this kind from the form that form_of() writes.
-auto setting_from(SettingKind kind) {
-  return [kind](const std::optional<std::string>& form, std::optional<Setting>& setting) {
-    setting.reset();
-    if (!form) return true;
-    setting = Setting{kind, std::nullopt};
-    if (*form == kUnlocked) return true;
-    setting->value = value_of(*form);
-    return setting->value.has_value();
-  };
-}
-
-constexpr auto kManagedSetting = [](auto& row, auto& managed) {
-  row(managed.gpu, managed.kind, managed.boot_id, managed.status);
-  for (auto* const setting : {&managed.baseline, &managed.written, &managed.replaced}) {
-    row.as(*setting, &form_of, setting_from(managed.kind));
-  }
-};
-// The columns behind the GPU, the kind and the place.
-constexpr auto kClaim = [](auto& row, auto& claim) {
-  row(claim.owner);
-  row.as(claim.value, &text_of, [](std::string_view form, SettingValue& wanted) {
-    const auto value = value_of(form);
-    wanted = value.value_or(SettingValue{});
-    return value.has_value();
-  });
-  row(claim.since, claim.until, claim.until_wall);
-};
-// The columns behind the number.
-constexpr auto kAudit = [](auto& row, auto& entry) {
-  row(entry.at, entry.by, entry.request_id, entry.action, entry.gpu, entry.index, entry.before,
-      entry.after, entry.outcome, entry.error, entry.forced, entry.took, entry.source,
-      entry.quota_group);
-};
-
-constexpr auto kNumberedAudit = [](auto& row, auto& entry) {
-  row(entry.number);
-  kAudit(row, entry);
-};
-
-Result<void> remove_rows(Database& database, const ManagedSetting& setting) {
-  for (const char* const query : {"DELETE FROM control_holdings WHERE gpu=? AND kind=?",
-                                  "DELETE FROM control_claims WHERE gpu=? AND kind=?"}) {
-    if (auto done = run(database, query, setting.gpu, setting.kind); !done) return done;
-  }
-  return {};
-}
-
-Result<void> put_claims(Database& database, const ManagedSetting& setting) {
-  auto put = database.prepare("INSERT INTO control_claims VALUES(?,?,?,?,?,?,?,?)");
-  if (!put) return std::move(put).error();
-  std::int64_t position = 0;
-  for (const SettingClaim& claim : setting.claims) {
-    RowWriter row(*put);
-    row(setting.gpu, setting.kind, position++);
-    kClaim(row, claim);
-    if (auto done = put->run(); !done) return done;
-  }
-  return {};
-}
-
-Result<void> put_holding(Database& database, const ManagedSetting& setting) {
-  if (auto done = remove_rows(database, setting); !done) return done;
-  auto put = run_for_each(database, "INSERT INTO control_holdings VALUES(?,?,?,?,?,?,?)",
-                          std::span(&setting, 1), kManagedSetting);
-  return put ? put_claims(database, setting) : put;
-}
-
-// The number of entries between two prunings of all sources: pruning is slow.
-constexpr std::int64_t kPruneInterval = 64;
-
-// Deletes the entries of a source above `max_entries`: repeatedly the oldest entry of the person
-// with the most entries.
-Result<void> prune_fairly(Database& database, AuditEntry::Source source, std::int64_t max_entries) {
-  const auto count = database.query_number(
-      fmt::format("SELECT COUNT(*) FROM control_audit WHERE source = '{}'", enum_name(source)));
-  if (!count) return count.error();
-  if (*count <= max_entries) return {};
-  return run(database,
-             "DELETE FROM control_audit WHERE number IN (SELECT number FROM (SELECT number, "
-             "row_number() OVER (PARTITION BY person ORDER BY number DESC) AS place FROM "
-             "control_audit WHERE source = ?1) ORDER BY place DESC, number LIMIT ?2)",
-             source, *count - max_entries);
-}
-
-// Deletes the entries of administrators that are older than their newest `max_entries` and than
-// `before_ms`.
-Result<void> prune_administrators(Database& database, std::int64_t max_entries,
-                                  std::int64_t before_ms = INT64_MAX) {
-  return run(database,
-             "DELETE FROM control_audit WHERE source = 'administrator' AND at_ms < ?2 AND number "
-             "<= (SELECT number FROM control_audit WHERE source = 'administrator' ORDER BY number "
-             "DESC LIMIT 1 OFFSET ?1)",
-             max_entries, before_ms);
-}
-
-// Age is counted from the second newest day with an entry, so that a clock that is wrong once
-// deletes nothing.
-Result<void> prune_administrators(Database& database) {
-  using control::ControlStorage;
-  constexpr const char* kDayBefore =
-      "SELECT MAX(at_ms) FROM control_audit WHERE source = 'administrator' AND at_ms < (SELECT "
-      "MAX(at_ms) / 86400000 * 86400000 FROM control_audit WHERE source = 'administrator')";
-  const auto day_before = database.query_number(kDayBefore);
-  if (!day_before) return day_before.error();
-  const auto retention_ms =
-      std::chrono::milliseconds(ControlStorage::kAdministratorRetention).count();
-  auto done =
-      prune_administrators(database, ControlStorage::kMaxAuditEntries, *day_before - retention_ms);
-  return done ? prune_administrators(database, ControlStorage::kMaxAdministratorEntries) : done;
-}
-
-Result<void> prune_audit(Database& database, AuditEntry::Source source) {
-  using control::ControlStorage;
-  switch (source) {
-    case AuditEntry::Source::user:
-    case AuditEntry::Source::gpuyard:
-      return prune_fairly(database, source, ControlStorage::kMaxAuditEntries);
-    case AuditEntry::Source::ordinary:
-      return prune_fairly(database, source, ControlStorage::kMaxOrdinaryEntries);
-    case AuditEntry::Source::lease:
-      return prune_fairly(database, source, ControlStorage::kMaxLeaseEntries);
-    case AuditEntry::Source::refused:
-    case AuditEntry::Source::refused_over_tcp:
-      return prune_fairly(database, source, ControlStorage::kMaxRefusalEntries);
-    case AuditEntry::Source::administrator:
-      break;
-  }
-  return prune_administrators(database);
-}
-
-Result<void> prune_audit(Database& database) {
-  Result<void> done;
-  boost::mp11::mp_for_each<boost::describe::describe_enumerators<AuditEntry::Source>>(
-      [&](auto source) {
-        if (done) done = prune_audit(database, source.value);
-      });
-  return done;
-}
-
-Result<void> put_audit(Database& database, const AuditEntry& entry) {
-  auto put =
-      run_for_each(database, "INSERT INTO control_audit VALUES(NULL,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                   std::span(&entry, 1), kAudit);
-  if (!put) return put;
-  const auto newest = database.query_number("SELECT MAX(number) FROM control_audit");
-  if (!newest) return newest.error();
-  return *newest % kPruneInterval == 0 ? prune_audit(database) : Result<void>();
+bool is_of_same_setting(const ControlTransaction& one, const ControlTransaction& other) {
+  const ManagedSetting* const first = setting_of(one);
+  const ManagedSetting* const second = setting_of(other);
+  return first != nullptr && second != nullptr && first->gpu == second->gpu &&
+         first->kind == second->kind;
 }
 
 }  // namespace
 
-// A setting with an unreadable row stays as it is until it is set or reset, because its baseline is
-// unknown. An unreadable request for a setting is dropped.
-Result<std::vector<ManagedSetting>> load_control(Database& database) {
-  struct StoredClaim {
-    DeviceId gpu;
-    SettingKind kind{};
-    SettingClaim claim;
-  };
-  std::vector<ManagedSetting> settings;
-  std::vector<StoredClaim> claims;
-  const RowSelection of_settings{"control_holdings", "gpu || ' ' || kind",
-                                 "gpu, kind, boot_id, standing, baseline, written, replaced",
-                                 "ORDER BY gpu, kind"};
-  const RowSelection of_claims{"control_claims", "gpu || ' ' || kind || ' ' || place",
-                               "gpu, kind, owner, wanted, since_ms, until_ns, until_ms",
-                               "ORDER BY gpu, kind, place"};
-  auto read = read_rows(settings, database, of_settings, kManagedSetting);
-  if (read) {
-    read = read_rows(claims, database, of_claims, [](auto& row, auto& one) {
-      row(one.gpu, one.kind);
-      kClaim(row, one.claim);
-    });
-  }
-  if (!read) return std::move(read).error();
-  for (StoredClaim& one : claims) {
-    const auto found = std::ranges::find_if(settings, [&](const ManagedSetting& setting) {
-      return setting.gpu == one.gpu && setting.kind == one.kind;
-    });
-    if (found != settings.end()) found->claims.push_back(std::move(one.claim));
-  }
-  return settings;
-}
-
-Result<void> save_control(Database& database, const control::ControlTransaction& transaction) {
-  if (transaction.removed) {
-    if (auto done = remove_rows(database, *transaction.removed); !done) return done;
-  }
-  if (transaction.put) {
-    if (auto done = put_holding(database, *transaction.put); !done) return done;
-  }
-  return transaction.audit ? put_audit(database, *transaction.audit) : Result<void>();
-}
-
-Result<std::vector<AuditEntry>> load_audit(Database& database, const control::AuditQuery& query) {
-  std::vector<AuditEntry> entries;
-  const std::string columns =
-      "SELECT number, at_ms, by, request_id, action, gpu, gpu_index, before, after, outcome, "
-      "error, forced, took_ns, source, person FROM control_audit WHERE ";
-  const std::int64_t before = query.before.value_or(INT64_MAX);
-  auto read =
-      query.gpus.empty()
-          ? read_into(entries, database, columns + "number < ?1 ORDER BY number DESC LIMIT ?2",
-                      kNumberedAudit, before, query.limit)
-          : read_into(entries, database,
-                      columns +
-                          "number IN (SELECT a.number FROM json_each(?3) AS g, "
-                          "control_audit AS a WHERE a.gpu = g.value AND a.number < ?1 "
-                          "ORDER BY a.number DESC LIMIT ?2) ORDER BY number DESC",
-                      kNumberedAudit, before, query.limit, json_list(query.gpus));
-  if (!read) return std::move(read).error();
-  std::ranges::reverse(entries);
-  return entries;
+void ControlDb::use_journal(std::unique_ptr<ControlJournal> journal) {
+  journal_ = std::move(journal);
 }
 
 bool ControlDb::load(std::function<void(Result<std::vector<ManagedSetting>>)> on_done) {
-  return store_.load<std::vector<ManagedSetting>>(&load_control, std::move(on_done));
+  std::vector<ControlTransaction> left_over;
+  if (journal_ && !journal_ready_) {
+    if (auto records = journal_->records()) {
+      left_over = *std::move(records);
+    } else {
+      log::warning("settings that the last daemon changed may not be known: {}",
+                   records.error().text());
+    }
+  }
+  return store_.load<std::vector<ManagedSetting>>(
+      [left_over =
+           std::move(left_over)](Database& database) -> Result<std::vector<ManagedSetting>> {
+        for (const ControlTransaction& one : left_over) {
+          if (auto done = save_once(database, one); !done) return std::move(done).error();
+        }
+        return load_control(database);
+      },
+      [this, alive = lifetime_.weak_token(),
+       on_done = std::move(on_done)](Result<std::vector<ManagedSetting>> loaded) {
+        if (!alive.expired() && loaded && journal_ && !std::exchange(journal_ready_, true))
+          journal_->clear(journal_->seal());
+        on_done(std::move(loaded));
+      });
 }
 
-bool ControlDb::save(control::ControlTransaction transaction, control::CommitTiming when,
-                     OnSaved on_done) {
-  if (when == control::CommitTiming::now) return save_now(std::move(transaction), on_done);
-  if (!transaction.put && !transaction.removed && !transaction.audit) {
+// Checked before the journal is written: a record in it that its caller takes for refused would be
+// carried out by the next daemon.
+bool ControlDb::can_enqueue(const ControlTransaction& transaction) {
+  return queue_limit_.can_acquire(Requester::daemon()) || find_waiting(transaction) != nullptr;
+}
+
+bool ControlDb::record(const ControlTransaction& transaction, OnSaved on_saved) {
+  if (!journal_ready_ || store_.is_failing() || !can_enqueue(transaction)) return false;
+  return append_to_journal(transaction) && enqueue(transaction, std::move(on_saved), true);
+}
+
+bool ControlDb::append_to_journal(const ControlTransaction& transaction) {
+  if (journal_->append(transaction)) return true;
+  flush();  // makes the other bank the one to write to
+  return journal_->append(transaction);
+}
+
+bool ControlDb::save(ControlTransaction transaction, control::CommitTiming when, OnSaved on_done) {
+  using enum control::CommitTiming;
+  if (setting_of(transaction) == nullptr && !transaction.audit) {
     loop_.post([on_done = std::move(on_done)] { on_done({}); });
     return true;
   }
-  // A setting that was written to the GPU must be recorded, so it does not count towards its user's
-  // quota.
-  const bool of_setting = transaction.put || transaction.removed;
-  if (!queue_limit_.try_acquire(of_setting ? Requester::daemon() : transaction.requester))
-    return false;
-  waiting_.push_back({std::move(transaction), std::move(on_done)});
-  if (waiting_.size() == 1) flush_timer_ = loop_.call_after(kMaxCommitDelay, [this] { flush(); });
+  if (when != soon && !journal_ready_) {
+    return save_alone(std::move(transaction), std::move(on_done),
+                      when == durable ? Durability::full : Durability::normal);
+  }
+  if (when == soon && journal_ready_) append_to_journal(transaction);
+  if (!enqueue(std::move(transaction), std::move(on_done), when == soon)) return false;
+  if (when != soon) flush();
   return true;
 }
 
-// A commit without a sync survives a killed daemon, and a power cut takes the driver's setting as
-// well. How the change ended and its line in the audit follow soon and are synced, and this
-// transaction with them.
-bool ControlDb::save_now(control::ControlTransaction transaction, const OnSaved& on_done) {
-  const std::optional<ManagedSetting> newer =
-      transaction.put ? transaction.put : transaction.removed;
-  const auto older = [&](const std::optional<ManagedSetting>& one) {
-    return one && newer && one->gpu == newer->gpu && one->kind == newer->kind;
-  };
-  // Older waiting states of this setting are not written any more: each counts as committed if and
-  // only if this transaction is.
-  std::vector<QueuedSave> superseded;
-  for (QueuedSave& one : waiting_) {
-    if (older(one.entry.put) || older(one.entry.removed)) {
-      superseded.push_back({{one.entry.put, one.entry.removed, std::nullopt}, one.on_done});
-      one.entry.put.reset();
-      one.entry.removed.reset();
-    }
+ControlDb::QueuedSave* ControlDb::find_waiting(const ControlTransaction& transaction) {
+  const auto found = std::ranges::find_if(
+      waiting_, [&](const QueuedSave& one) { return is_of_same_setting(one.entry, transaction); });
+  return found == waiting_.end() ? nullptr : &*found;
+}
+
+// An older state of a setting that waits is not written any more: it counts as committed if and
+// only if this one is.
+bool ControlDb::enqueue(ControlTransaction transaction, OnSaved on_done, bool promised) {
+  if (QueuedSave* const older = find_waiting(transaction)) {
+    older->entry.put = std::exchange(transaction.put, std::nullopt);
+    older->entry.removed = std::exchange(transaction.removed, std::nullopt);
+    if (promised) older->promised = state_of(older->entry);
+    older->on_done.push_back(std::exchange(on_done, nullptr));
+    if (!transaction.audit) return true;
   }
-  const auto shared = std::make_shared<const control::ControlTransaction>(std::move(transaction));
+  // A setting that was written to the GPU must be recorded, so it does not count towards its user's
+  // quota.
+  const bool of_setting = setting_of(transaction) != nullptr;
+  if (!queue_limit_.try_acquire(of_setting ? Requester::daemon() : transaction.requester))
+    return false;
+  QueuedSave& added = waiting_.emplace_back();
+  added.entry = std::move(transaction);
+  if (promised && of_setting) added.promised = state_of(added.entry);
+  if (on_done) added.on_done.push_back(std::move(on_done));
+  if (!flush_timer_) flush_timer_ = loop_.call_after(kMaxCommitDelay, [this] { flush(); });
+  return true;
+}
+
+// Without a journal. A commit without a sync survives a killed daemon, and a power cut takes the
+// driver's setting as well. How the change ended and its line in the audit follow soon and are
+// synced, and this transaction with them.
+bool ControlDb::save_alone(ControlTransaction transaction, OnSaved on_done, Durability durability) {
+  std::vector<OnSaved> callbacks = {std::move(on_done)};
+  if (QueuedSave* const older = find_waiting(transaction)) {
+    older->entry.put.reset();
+    older->entry.removed.reset();
+    if (!older->entry.audit)
+      std::ranges::move(std::exchange(older->on_done, {}), std::back_inserter(callbacks));
+  }
+  const auto shared = std::make_shared<const ControlTransaction>(std::move(transaction));
+  const auto report = [callbacks](const Result<void>& result) {
+    for (const OnSaved& callback : callbacks) callback(result);
+  };
   const bool taken = store_.run(
       Requester::daemon(), [shared](Database& database) { return save_control(database, *shared); },
-      [on_done, superseded](const Result<void>& result) {
-        for (const QueuedSave& one : superseded) one.on_done(result);
-        on_done(result);
-      },
-      Durability::normal);
-  if (!taken) {
-    for (const QueuedSave& one : superseded)
-      one.on_done(Error{Errc::busy, "the disk queue is full"});
-  }
-  return taken;
+      report, durability);
+  if (taken) return true;
+  const Error busy{Errc::busy, "the disk queue is full"};
+  for (std::size_t i = 1; i < callbacks.size(); ++i) callbacks[i](busy);
+  return false;
 }
 
 void ControlDb::flush() {
+  if (flushing_) {
+    flush_again_ = true;
+    return;
+  }
   flush_timer_.reset();
+  for (ControlTransaction& state : std::exchange(unsaved_, {})) {
+    QueuedSave* const newer = find_waiting(state);
+    if (newer == nullptr) {
+      waiting_.push_back({state, state, {}});
+    } else if (!newer->promised) {
+      newer->promised = std::move(state);
+    }
+  }
   if (waiting_.empty()) return;
-  const auto all = std::make_shared<std::vector<QueuedSave>>(std::exchange(waiting_, {}));
+  const auto batch = std::make_shared<const Batch>(std::exchange(waiting_, {}));
   queue_limit_ = SlotPool(kQueueLimits);
+  const ControlJournal::Banks banks = journal_ready_ ? journal_->seal() : 0;
+  flushing_ = journal_ready_;
+  const auto on_done = [this, alive = lifetime_.weak_token(), batch,
+                        banks](const Result<void>& result) {
+    const bool there = !alive.expired();
+    if (there) end_flush(*batch, banks, result);
+    for (const QueuedSave& one : *batch) {
+      for (const OnSaved& callback : one.on_done) callback(result);
+    }
+    if (there) after_flush();
+  };
   const bool taken = store_.run(
       Requester::daemon(),
-      [all](Database& database) -> Result<void> {
-        for (const QueuedSave& one : *all) {
+      [batch](Database& database) -> Result<void> {
+        for (const QueuedSave& one : *batch) {
           if (auto done = save_control(database, one.entry); !done) return done;
         }
         return {};
       },
-      [all](const Result<void>& result) {
-        for (const QueuedSave& one : *all) one.on_done(result);
-      });
-  if (taken) return;
-  for (const QueuedSave& one : *all) one.on_done(Error{Errc::busy, "the disk queue is full"});
+      on_done);
+  if (!taken) on_done(Error{Errc::busy, "the disk queue is full"});
+}
+
+// The banks are cleared before a caller may send a command: the next daemon would take an older
+// state that is in them for the newest.
+void ControlDb::end_flush(const Batch& batch, ControlJournal::Banks banks,
+                          const Result<void>& result) {
+  if (!std::exchange(flushing_, false)) return;
+  if (result) return journal_->clear(banks);
+  for (const QueuedSave& one : batch) {
+    if (one.promised) unsaved_.push_back(*one.promised);
+  }
+}
+
+void ControlDb::after_flush() {
+  for (const auto& callback : std::exchange(after_flush_, {})) callback();
+  if (std::exchange(flush_again_, false)) flush();
+  if (on_closed_ && !flushing_) finish_close();
+}
+
+void ControlDb::close(Duration timeout, std::function<void()> on_done) {
+  on_closed_ = std::move(on_done);
+  flush();
+  close_timer_ = loop_.call_after(flushing_ ? timeout : Duration(0), [this] { finish_close(); });
+}
+
+void ControlDb::finish_close() {
+  close_timer_.reset();
+  // A commit that still lasts may fail: the next daemon reads the records then.
+  if (journal_ready_ && !flushing_) {
+    journal_->remove_if_empty();
+    journal_ready_ = false;
+  }
+  if (const auto on_closed = std::exchange(on_closed_, nullptr)) on_closed();
 }
 
 bool ControlDb::query_audit(control::AuditQuery query,
                             std::function<void(Result<std::vector<AuditEntry>>)> on_done) {
+  auto run = [this, query = std::move(query), on_done = std::move(on_done)] {
+    return store_.run_query<std::vector<AuditEntry>>(
+        [query](Database& database) { return load_audit(database, query); }, on_done);
+  };
   flush();
-  return store_.run_query<std::vector<AuditEntry>>(
-      [query = std::move(query)](Database& database) { return load_audit(database, query); },
-      std::move(on_done));
+  if (!flush_again_) return run();
+  after_flush_.emplace_back([this, run = std::move(run)] {
+    flush();
+    static_cast<void>(run());
+  });
+  return true;
 }
 
 }  // namespace gpuyard::store

@@ -1,81 +1,31 @@
-// The state that control needs after a restart, in state.db: managed settings, setting claims, and
-// the audit trail.
+// The state that control needs after a restart: managed settings, setting claims, and the audit
+// trail. It is in state.db, and before that, where there can be one, in a journal (ControlJournal):
+//
+//   record() or save()   the journal, at once, and the batch that waits
+//   flush()              the batch, in one commit with a sync; the banks of the journal that have
+//   it
+//                        are sealed until then
+//   the commit is done   these banks are cleared, before any callback runs
+//
+// So the journal has everything that state.db lacks, and state.db never has a newer state of a
+// setting than the journal while a command can be sent. After a failed commit the banks stay
+// sealed, and their settings are in the next batch as well. load() commits what an earlier daemon
+// has left.
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/lifetime.h"
 #include "base/loop.h"
 #include "core/control/audit.h"
 #include "core/control/managed_setting.h"
+#include "io/store/control_journal.h"
 #include "io/store/state_store.h"
 
 namespace gpuyard::store {
-
-// A setting is one or two numbers, "300000" or "1200 1500"; "-" means clocks that are not locked.
-// Times are nanoseconds of the boot clock and milliseconds of the wall clock.
-inline constexpr const char* kControlTables = R"(
-CREATE TABLE control_holdings(
-  gpu TEXT NOT NULL,
-  kind TEXT NOT NULL,
-  boot_id TEXT NOT NULL,
-  standing TEXT NOT NULL,
-  baseline TEXT,
-  written TEXT,
-  replaced TEXT,
-  PRIMARY KEY(gpu, kind)) WITHOUT ROWID;
-CREATE TABLE control_claims(
-  gpu TEXT NOT NULL,
-  kind TEXT NOT NULL,
-  place INTEGER NOT NULL,
-  owner TEXT NOT NULL,
-  wanted TEXT NOT NULL,
-  since_ms INTEGER NOT NULL,
-  until_ns INTEGER,
-  until_ms INTEGER,
-  PRIMARY KEY(gpu, kind, place)) WITHOUT ROWID;
-CREATE TABLE control_audit(
-  number INTEGER PRIMARY KEY,
-  at_ms INTEGER NOT NULL,
-  by TEXT NOT NULL,
-  request_id TEXT NOT NULL,
-  action TEXT NOT NULL,
-  gpu TEXT NOT NULL,
-  gpu_index INTEGER,
-  before TEXT,
-  after TEXT,
-  outcome TEXT NOT NULL,
-  error TEXT,
-  forced INTEGER NOT NULL,
-  took_ns INTEGER NOT NULL);
-)";
-
-// The source of each audit entry: the entries of each source are kept apart.
-inline constexpr const char* kAuditSources = R"(
-ALTER TABLE control_audit ADD COLUMN source TEXT NOT NULL DEFAULT 'user';
-UPDATE control_audit SET source = 'refused' WHERE outcome = 'refused';
-UPDATE control_audit SET source = 'administrator' WHERE source = 'user' AND by = 'uid 0';
-CREATE INDEX control_audit_by_source ON control_audit(source, number);
-)";
-
-// Index for filtering entries by GPU.
-inline constexpr const char* kAuditByGpu =
-    "CREATE INDEX control_audit_by_gpu ON control_audit(gpu, number);";
-
-// Adds the person that an entry counts for, taken from the entry's text, and separate sources for
-// users who may only lease and for gpuyard itself.
-inline constexpr const char* kAuditPersons = R"(
-ALTER TABLE control_audit ADD COLUMN person TEXT NOT NULL DEFAULT '';
-UPDATE control_audit SET person = substr(by, 1, instr(by || ' under lease ', ' under lease ') - 1);
-UPDATE control_audit SET person = substr(person, 1, instr(person || ' by ', ' by ') - 1);
-UPDATE control_audit SET source = 'gpuyard' WHERE source = 'user' AND by = 'gpuyard';
-UPDATE control_audit SET source = 'ordinary' WHERE source = 'user'
-  AND (action LIKE 'make token %' OR action LIKE 'revoke token %');
-CREATE INDEX control_audit_by_person ON control_audit(source, person, number);
-)";
-
-// A setting of a kind or with a value that this program does not know is an error: otherwise it
-// would be left in force forever.
-Result<std::vector<control::ManagedSetting>> load_control(Database&);
-Result<void> save_control(Database&, const control::ControlTransaction&);
-Result<std::vector<control::AuditEntry>> load_audit(Database&, const control::AuditQuery&);
 
 // Thread: io.
 class ControlDb final : public control::ControlStorage {
@@ -87,7 +37,14 @@ class ControlDb final : public control::ControlStorage {
   ControlDb(const ControlDb&) = delete;
   ControlDb& operator=(const ControlDb&) = delete;
 
+  // Uses a journal from now on. Called before load().
+  void use_journal(std::unique_ptr<ControlJournal>);
+  // Commits everything, and removes the journal if that is done. `on_done` runs in any case, after
+  // `timeout` at the latest, never inside the call. What is saved later goes to state.db alone.
+  void close(Duration timeout, std::function<void()> on_done);
+
   bool load(std::function<void(Result<std::vector<control::ManagedSetting>>)> on_done) override;
+  bool record(const control::ControlTransaction&, OnSaved on_saved) override;
   bool save(control::ControlTransaction, control::CommitTiming, OnSaved on_done) override;
   bool query_audit(control::AuditQuery,
                    std::function<void(Result<std::vector<control::AuditEntry>>)> on_done) override;
@@ -101,17 +58,39 @@ class ControlDb final : public control::ControlStorage {
  private:
   struct QueuedSave {
     control::ControlTransaction entry;
-    OnSaved on_done;
+    // The newest state of its setting that a caller takes for saved. It is `entry`, or an older one
+    // if a failure is to be reported for that.
+    std::optional<control::ControlTransaction> promised;
+    std::vector<OnSaved> on_done;
   };
+  using Batch = std::vector<QueuedSave>;
 
-  bool save_now(control::ControlTransaction, const OnSaved& on_done);
+  QueuedSave* find_waiting(const control::ControlTransaction&);
+  bool can_enqueue(const control::ControlTransaction&);
+  bool enqueue(control::ControlTransaction, OnSaved on_done, bool promised);
+  bool save_alone(control::ControlTransaction, OnSaved on_done, Durability);
+  bool append_to_journal(const control::ControlTransaction&);
   void flush();
+  void end_flush(const Batch&, ControlJournal::Banks, const Result<void>&);
+  void after_flush();
+  void finish_close();
 
   Loop& loop_;
   StateStore& store_;
-  std::vector<QueuedSave> waiting_;
+  Batch waiting_;
   SlotPool queue_limit_{kQueueLimits};  // for waiting_
   Subscription flush_timer_;
+  std::unique_ptr<ControlJournal> journal_;
+  bool journal_ready_ = false;  // what an earlier daemon left in it is in state.db
+  // With a journal there is one flush at a time, because each covers the banks sealed before it.
+  bool flushing_ = false;
+  bool flush_again_ = false;
+  // Promised states of the last flush, if it failed.
+  std::vector<control::ControlTransaction> unsaved_;
+  std::vector<std::function<void()>> after_flush_;
+  std::function<void()> on_closed_;
+  Subscription close_timer_;
+  Lifetime lifetime_;
 };
 
 }  // namespace gpuyard::store

@@ -316,7 +316,7 @@ TEST_F(ControlDbTest, ImmediateSaveSupersedesOlderDeferredSave) {
   worker_.run_all();
   EXPECT_EQ(*load(), std::vector{limits()});
   EXPECT_EQ(ask({"", 10, {}}).size(), 1U);
-  EXPECT_EQ(kept, 4);
+  EXPECT_EQ(kept, 3);
 }
 
 TEST_F(ControlDbTest, RemovedSettingIsNotRestoredByDeferredSave) {

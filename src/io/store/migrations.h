@@ -5,7 +5,7 @@
 #include <array>
 
 #include "io/store/alert_db.h"
-#include "io/store/control_db.h"
+#include "io/store/control_tables.h"
 #include "io/store/energy_db.h"
 #include "io/store/lease_tables.h"
 #include "io/store/machine_db.h"

@@ -1,7 +1,5 @@
 #include "io/store/sqlite_rows.h"
 
-#include <fmt/format.h>
-
 #include "base/text.h"
 
 namespace gpuyard::store {
@@ -10,10 +8,6 @@ std::string json_list(std::string_view with_commas) {
   std::vector<std::string> all;
   while (!with_commas.empty()) all.emplace_back(take_until(',', with_commas));
   return json::to_json(all);
-}
-
-void RowReader::fault(std::string_view what) {
-  if (fault_.empty()) fault_ = fmt::format("column {}: {}", row_.name(at_ - 1), what);
 }
 
 }  // namespace gpuyard::store

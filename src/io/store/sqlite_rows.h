@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "base/clock.h"
 #include "base/json_reader.h"
 #include "base/json_writer.h"
@@ -39,9 +41,11 @@ std::string json_list(std::string_view with_commas);
 //   constexpr auto kColumns = [](auto& row, auto& cordon) { row(cordon.gpu, cordon.by); };
 // A time is nanoseconds of the boot clock or milliseconds of the wall clock, an enum its name, a
 // list JSON, and a missing value NULL.
+// `Target` is a statement, or the columns of a record in a journal (column_bytes.h).
+template <class Target>
 class RowWriter {
  public:
-  explicit RowWriter(Statement& statement, int first = 1) : statement_(statement), at_(first) {}
+  explicit RowWriter(Target& target, int first = 1) : target_(target), at_(first) {}
 
   template <class... T>
   void operator()(const T&... values) {
@@ -56,7 +60,7 @@ class RowWriter {
   template <class T, class Columns>
   void nullable(const std::optional<T>& value, int count, Columns&& columns) {
     if (value) return columns(*this, *value);
-    while (count-- > 0) statement_.bind_null(at_++);
+    while (count-- > 0) target_.bind_null(at_++);
   }
 
  private:
@@ -64,9 +68,9 @@ class RowWriter {
   void put(const T& value) {
     if constexpr (is_optional<T>) {
       if (value) return put(*value);
-      statement_.bind_null(at_++);
+      target_.bind_null(at_++);
     } else if constexpr (std::is_convertible_v<T, std::string_view>) {
-      statement_.bind(at_++, std::string_view(value));
+      target_.bind(at_++, std::string_view(value));
     } else if constexpr (std::is_same_v<T, TimePoint>) {
       put(ns(value));
     } else if constexpr (std::is_same_v<T, WallTime>) {
@@ -78,22 +82,23 @@ class RowWriter {
     } else if constexpr (is_vector<T>) {
       put(json::to_json(value));
     } else if constexpr (std::is_floating_point_v<T>) {
-      statement_.bind(at_++, double{value});
+      target_.bind(at_++, double{value});
     } else {
       static_assert(std::is_integral_v<T>, "a row has no form for this type");
-      statement_.bind(at_++, static_cast<std::int64_t>(value));
+      target_.bind(at_++, static_cast<std::int64_t>(value));
     }
   }
 
-  Statement& statement_;
+  Target& target_;
   int at_;
 };
 
 // Reads a row into a record. Goes on after a column that makes no sense, and remembers the first
 // one.
+template <class Source>
 class RowReader {
  public:
-  explicit RowReader(const Statement& row, int first = 0) : row_(row), at_(first) {}
+  explicit RowReader(const Source& row, int first = 0) : row_(row), at_(first) {}
 
   template <class... T>
   void operator()(T&... values) {
@@ -150,9 +155,11 @@ class RowReader {
       value = static_cast<T>(number);
     }
   }
-  void fault(std::string_view what);
+  void fault(std::string_view what) {
+    if (fault_.empty()) fault_ = fmt::format("column {}: {}", row_.name(at_ - 1), what);
+  }
 
-  const Statement& row_;
+  const Source& row_;
   int at_;
   std::string fault_;
 };

@@ -7,7 +7,7 @@
 #include "base/manual_worker_for_tests.h"
 #include "base/scratch_directory_for_tests.h"
 #include "io/store/alert_db.h"
-#include "io/store/control_db.h"
+#include "io/store/control_tables.h"
 #include "io/store/energy_db.h"
 #include "io/store/machine_db.h"
 #include "io/store/migrations.h"

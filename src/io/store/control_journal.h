@@ -1,0 +1,82 @@
+// What control has decided and state.db does not have yet, in memory that outlives the daemon: a
+// file in a tmpfs, mapped and locked. A record is written in about a microsecond and waits for no
+// disk and no thread, so a change of a GPU need not wait for SQLite (decision 017). A reboot ends
+// the file, and with it the settings that it is about; state.db outlives both.
+//
+// The file has a head and two banks. Records go to one bank while state.db takes over what the
+// other has. A record's length is written last: one that is torn does not exist.
+//
+//   head    what the file is, of which boot and which state directory
+//   bank    its place in the order, then records: length, bytes; a length of 0 ends them
+//
+// Thread: one.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "core/control/audit.h"
+
+namespace gpuyard::store {
+
+class ControlJournal {
+ public:
+  // An old container runtime lets a process lock 64 KiB.
+  static constexpr std::size_t kBytes = std::size_t{48} * 1024;
+  // A set of banks, one bit each.
+  using Banks = unsigned;
+
+  // Returns the file of a state directory in the runtime directory, or makes it. `owner` is that
+  // directory's own id (state_id()), whose lock the caller has. Records of another boot, of another
+  // owner or in another layout are dropped. Errc::unsupported: the directory is not in a tmpfs, so
+  // that a write could wait for a disk; unavailable: there is no memory for it.
+  static Result<std::unique_ptr<ControlJournal>> open(const std::string& directory,
+                                                      const std::string& owner,
+                                                      const std::string& boot_id);
+  // Whether an earlier daemon has left the file.
+  static bool exists(const std::string& directory, const std::string& owner);
+  ~ControlJournal();
+  ControlJournal(const ControlJournal&) = delete;
+  ControlJournal& operator=(const ControlJournal&) = delete;
+
+  // Returns the records, oldest first. Errc::invalid: one of them is unreadable.
+  Result<std::vector<control::ControlTransaction>> records() const;
+  // Writes a record. Returns false, and writes nothing, if it does not fit.
+  bool append(const control::ControlTransaction&);
+  // Returns the banks that have records now. Later records go to another one, or to none.
+  Banks seal();
+  // Removes the records of these banks, which state.db has.
+  void clear(Banks);
+  // Removes the file, if it has no records.
+  void remove_if_empty();
+
+ private:
+  struct File;
+  static constexpr std::size_t kBankCount = 2;
+
+  ControlJournal(std::string path, File* file);
+  std::optional<std::size_t> free_bank() const;
+  bool has_records(std::size_t bank) const;
+
+  const std::string path_;
+  File* const file_;  // mapped
+  std::optional<std::size_t> active_;
+  std::size_t used_ = 0;  // bytes of the active bank
+  std::uint64_t last_order_ = 0;
+};
+
+// Returns the id of a state directory, which is made when it is first asked for.
+Result<std::string> state_id(const std::string& directory);
+
+// As they are in a record; for tests.
+std::string encode(const control::ControlTransaction&);
+std::optional<control::ControlTransaction> decode(std::string_view);
+
+}  // namespace gpuyard::store
