@@ -51,8 +51,9 @@ class World:
 
     def __init__(self, directory, gpus, *arguments):
         self.directory = directory
-        subprocess.run([PROGRAM, "sim", "start", "--gpus", str(gpus), "--world", directory,
-                        *arguments], check=True, capture_output=True, text=True)
+        # On the clients' core: one that a server wakes would else move to the servers' core, and wait there.
+        subprocess.run(["taskset", "-c", CLIENT_CORE, PROGRAM, "sim", "start", "--gpus", str(gpus), "--world",
+                        directory, *arguments], check=True, capture_output=True, text=True)
         self.environment = os.environ | {"GPUYARD_SIM_WORLD": str(directory),
                                          "LD_LIBRARY_PATH": str(LIBRARY)}
 

@@ -13,7 +13,7 @@
 
 namespace gpuyard {
 
-inline constexpr std::size_t kMaxPassedFds = 16;
+inline constexpr std::size_t kMaxPassedFds = 128;
 
 // Works like sendmsg(): returns -1 and errno if it fails. Never raises SIGPIPE.
 ssize_t send_with_fds(int socket, std::string_view bytes, std::span<const int> fds, int flags = 0);

@@ -342,8 +342,11 @@ void Daemon::start() {
   telemetry_.set_listener([this](const telemetry::SnapshotPtr& now) { on_snapshot(now); });
   energy_.meter().start();
   control_.control().set_on_operation([this](const control::Operation& operation) {
-    event_hub_.publish(protocol::kOperationEvent, json::to_json(protocol::operation_of(operation)),
-                       operation.result.gpu);
+    // The response to the caller goes first.
+    loop_.post(lifetime_.guard([this, operation] {
+      event_hub_.publish(protocol::kOperationEvent,
+                         json::to_json(protocol::operation_of(operation)), operation.result.gpu);
+    }));
     using enum control::ChangeOutcome;
     const control::ChangeResult& change = operation.result;
     if (operation.state != control::OperationState::done) return;

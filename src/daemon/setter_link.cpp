@@ -26,7 +26,8 @@ namespace gpuyard::daemon {
 
 SetterLink::SetterLink(Loop& loop, driver::DriverHostClient::Spawn spawn, std::string version,
                        SetterListener listener)
-    : listener_(std::move(listener)),
+    : loop_(loop),
+      listener_(std::move(listener)),
       client_(loop, [this, spawn = std::move(spawn)] { return connect(spawn); }, *this,
               {"setter", true, std::move(version)}) {}
 
@@ -88,7 +89,11 @@ void SetterLink::on_command_reply(const CommandReply& reply) {
   listener_.on_reply(reply);
   if (!found) return;
   const auto index = indexes_.find(reply.device);
-  driver::log_command(index == indexes_.end() ? 0 : index->second, found.mapped(), reply);
+  // The client's response goes first.
+  loop_.post([reply, request = std::move(found.mapped()),
+              gpu = index == indexes_.end() ? 0 : index->second] {
+    driver::log_command(gpu, request, reply);
+  });
 }
 
 void SetterLink::on_host_down(const std::string& why) {

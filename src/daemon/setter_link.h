@@ -48,6 +48,7 @@ class SetterLink final : private driver::DriverHostListener {
   void on_command_reply(const CommandReply&) override;
   void on_host_down(const std::string& why) override;
 
+  Loop& loop_;
   const SetterListener listener_;
   bool available_ = false;
   std::optional<Error> refusal_;         // it cannot be reached, or it said that it cannot set

@@ -30,7 +30,8 @@ ChangeCollector::result_callback(std::size_t index) {
   };
 }
 
-void ChangeCollector::set_timeout(Duration timeout) {
+void ChangeCollector::begin_wait(Duration timeout) {
+  submitting_ = false;
   // Weak: the changes in progress own the collector, and a timer must not outlive its loop.
   timeout_timer_ = loop_.call_after(timeout, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->on_timeout();
@@ -82,13 +83,14 @@ void ChangeCollector::on_rolled_back(std::size_t index, const ChangeResult& roll
 }
 
 void ChangeCollector::report_changes() {
+  // A full queue, for example, refuses a change inside the call that submits it.
+  if (submitting_) return loop_.post([self = shared_from_this()] { self->report_changes(); });
   timeout_timer_.reset();
+  const OnChanges on_changes = std::exchange(on_changes_, nullptr);
+  if (!on_changes) return;
   Changes changes;
   for (Slot& one : slots_) changes.push_back(*std::move(one.result));
-  // Posted, because a full queue refuses a change inside the call that submits it.
-  loop_.post([self = shared_from_this(), changes = std::move(changes)] {
-    if (const OnChanges on_changes = std::exchange(self->on_changes_, nullptr)) on_changes(changes);
-  });
+  on_changes(changes);
 }
 
 void ChangeCollector::on_timeout() {

@@ -26,15 +26,14 @@ class ChangeCollector : public std::enable_shared_from_this<ChangeCollector> {
   using Rollback = std::function<void(const ChangeResult&, std::vector<SettingClaim> before,
                                       std::function<void(const ChangeResult&)> done)>;
 
-  // `rollback` is set for an atomic request. Calls `on_changes` once, never inside a call from
-  // outside.
+  // `rollback` is set for an atomic request. Calls `on_changes` once, and only after begin_wait().
   ChangeCollector(Loop&, std::size_t changes, Rollback rollback, OnChanges on_changes);
 
   // Returns QueuedChange::on_done for the change at this index.
   std::function<void(const ChangeResult&, std::vector<SettingClaim>)> result_callback(
       std::size_t index);
-  // Answers the caller with Errc::timed_out after `timeout` from now.
-  void set_timeout(Duration timeout);
+  // All changes are submitted. Answers the caller with Errc::timed_out after `timeout` from now.
+  void begin_wait(Duration timeout);
 
  private:
   struct Slot {
@@ -54,6 +53,7 @@ class ChangeCollector : public std::enable_shared_from_this<ChangeCollector> {
   Rollback rollback_;
   OnChanges on_changes_;
   std::size_t missing_;
+  bool submitting_ = true;
   Subscription timeout_timer_;
 };
 

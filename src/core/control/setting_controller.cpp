@@ -251,12 +251,12 @@ void SettingController::submit(const ChangeRequest& request, const OnChanges& on
   }
   const auto collector =
       std::make_shared<ChangeCollector>(loop_, prepared->size(), rollback, on_changes);
-  collector->set_timeout(kRequestTimeout);
   std::size_t index = 0;
   for (auto& [queue, change] : *prepared) {
     change.on_done = collector->result_callback(index++);
     queue->submit(std::move(change));
   }
+  collector->begin_wait(kRequestTimeout);
 }
 
 Result<SettingController::Changes> SettingController::submit_async(const ChangeRequest& request) {

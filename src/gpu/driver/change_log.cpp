@@ -130,7 +130,10 @@ ChangeLog::ChangeLog(std::string path, std::size_t max_bytes)
   sync_thread_ = std::jthread([this](const std::stop_token& stop) { run_sync_loop(stop); });
 }
 
-ChangeLog::~ChangeLog() = default;
+ChangeLog::~ChangeLog() {
+  const MutexLock lock(mutex_);
+  write_results();
+}
 
 Result<void> ChangeLog::open() {
   UniqueFd file(::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -277,8 +280,8 @@ Result<std::uint64_t> ChangeLog::begin(const Change& change, std::int64_t change
     unlock();
     return Error{Errc::busy, "too many changes"};
   }
-  Result<void> done;
-  if (missed_ > 0) {
+  Result<void> done = append_results();
+  if (done && missed_ > 0) {
     ChangeLine missed;
     missed.step = ChangeStep::missed;
     missed.of = missed_;
@@ -307,9 +310,21 @@ void ChangeLog::finish(std::uint64_t number, const CommandReply& reply) {
   line.of = number;
   if (!reply.failure && reply.after) line.value = reply.after->now;
   const MutexLock lock(mutex_);
-  if (auto locked = lock_and_refresh(); !locked) return;
-  // Without its result a change counts as made.
-  static_cast<void>(append(std::move(line)).ok());
+  results_.push_back(std::move(line));
+  if (reply.failure) return write_results();
+  schedule_sync();
+}
+
+Result<void> ChangeLog::append_results() {
+  for (ChangeLine& line : std::exchange(results_, {})) {
+    if (auto done = append(std::move(line)); !done) return done;
+  }
+  return {};
+}
+
+void ChangeLog::write_results() {
+  if (results_.empty() || !lock_and_refresh()) return;
+  static_cast<void>(append_results().ok());
   unlock();
 }
 
@@ -357,6 +372,7 @@ void ChangeLog::run_sync_loop(const std::stop_token& stop) {
     sync_wakeup_.wait(mutex_, stop, [&]() REQUIRES(mutex_) { return dirty_; });
     if (!dirty_) return;
     sync_wakeup_.wait_for(mutex_, stop, kSyncDelay, [] { return false; });
+    write_results();
     dirty_ = false;
     const UniqueFd file(::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0));
     lock.unlock();

@@ -77,6 +77,9 @@ class ChangeLog {
   // is no line. Errc::busy: it would be more than `changes_per_minute` changes of the GPU in a
   // minute.
   Result<std::uint64_t> begin(const Change&, std::int64_t changes_per_minute);
+  // Writes the line of the result: that of a failure at once, another with the next change or
+  // within a moment. A setter that is killed first leaves a change without a result, which counts
+  // as made.
   void finish(std::uint64_t number, const CommandReply&);
   // Counts a change that is made though begin() failed.
   void record_missed(const Change&);
@@ -104,6 +107,8 @@ class ChangeLog {
       REQUIRES(mutex_);
   void record_change(const DeviceId&, TimePoint) REQUIRES(mutex_);
   Result<void> append(ChangeLine) REQUIRES(mutex_);
+  Result<void> append_results() REQUIRES(mutex_);
+  void write_results() REQUIRES(mutex_);
   Result<void> write(const std::string& line) REQUIRES(mutex_);
   Result<void> rotate() REQUIRES(mutex_);
   void schedule_sync() REQUIRES(mutex_);
@@ -126,6 +131,7 @@ class ChangeLog {
   std::map<Key, ValueHistory> histories_ GUARDED_BY(mutex_);
   std::string file_boot_ GUARDED_BY(mutex_);  // of the lines read last
 
+  std::vector<ChangeLine> results_ GUARDED_BY(mutex_);  // to be written
   bool dirty_ GUARDED_BY(mutex_) = false;
   std::condition_variable_any sync_wakeup_;
   std::jthread sync_thread_;  // last: uses the members above

@@ -1,6 +1,7 @@
 // Changes GPUs with a queue and a thread for each GPU, because a driver call may never return. Runs
-// beside ReadWorkers: a GPU is read and changed at the same time. The setter and libgpuyard's
-// Control send changes through this class, the driver-host the commands that only read.
+// beside ReadWorkers: a GPU is read and changed at the same time. libgpuyard's Control sends
+// changes through this class, and the driver-host the commands that only read; the setter has
+// ChangeWorkers.
 #pragma once
 
 #include <atomic>

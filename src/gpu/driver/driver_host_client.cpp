@@ -65,7 +65,9 @@ bool DriverHostClient::send_command(const CommandRequest& request) {
   if (!hello_received_) return false;
   if (!kind_.is_setter) return send_message(process_.socket.get(), request, Wait::no).ok();
   const auto record = record_of(request);
-  return record && send_record(process_.socket.get(), *record, Wait::no).ok();
+  const auto index = indexes_.find(request.device);
+  if (!record || index == indexes_.end() || index->second >= change_sockets_.size()) return false;
+  return send_record(change_sockets_[index->second].get(), *record, Wait::no).ok();
 }
 
 bool DriverHostClient::is_available_soon() const {
@@ -114,9 +116,9 @@ void DriverHostClient::on_readable() {
   // Reads a bounded batch, so that a child that floods us cannot block the loop.
   constexpr int kBatch = 64;
   for (int i = 0; i < kBatch && process_.socket; ++i) {
-    UniqueFd own;
-    auto message = receive_message(process_.socket.get(), Wait::no, &own);
-    if (own && process_.pid <= 0 && !process_.pidfd) process_.pidfd = std::move(own);
+    std::vector<UniqueFd> descriptors;
+    auto message = receive_message(process_.socket.get(), Wait::no, &descriptors);
+    if (!descriptors.empty()) take_descriptors(std::move(descriptors));
     if (message) {
       std::visit([this](const auto& what) { handle(what); }, *message);
     } else if (message.error().code == Errc::busy) {
@@ -128,6 +130,13 @@ void DriverHostClient::on_readable() {
   }
 }
 
+void DriverHostClient::take_descriptors(std::vector<UniqueFd> descriptors) {
+  if (process_.pid <= 0 && !process_.pidfd) process_.pidfd = std::move(descriptors.front());
+  if (!kind_.is_setter || descriptors.size() < 2) return;
+  descriptors.erase(descriptors.begin());
+  change_sockets_ = std::move(descriptors);
+}
+
 void DriverHostClient::handle(const Hello& hello) {
   hello_timer_.reset();
   if (kind_.is_setter && hello.version != kind_.version) {
@@ -135,6 +144,7 @@ void DriverHostClient::handle(const Hello& hello) {
                                     kind_.name, hello.version, kind_.version));
   }
   if (hello.fleet) {
+    for (const DeviceInfo& device : hello.fleet->devices) indexes_[device.id] = device.index;
     if (!std::exchange(hello_received_, true)) check_silence();
     return listener_.on_inventory(*hello.fleet);
   }
@@ -158,6 +168,8 @@ void DriverHostClient::end_process() {
   silence_timer_.reset();
   readable_.reset();
   process_.socket.reset();
+  change_sockets_.clear();
+  indexes_.clear();
   hello_received_ = false;
   // Reaped when the kernel releases it. A host stuck inside the driver stays behind; it holds
   // nothing of ours.

@@ -95,6 +95,7 @@ class DriverHostClient {
   };
 
   void on_readable();
+  void take_descriptors(std::vector<UniqueFd>);
   void handle(const Hello&);
   void handle(const ReadReply&);
   void handle(const DeviceEvent&);
@@ -112,6 +113,8 @@ class DriverHostClient {
   DriverHostListener& listener_;
   const DriverHostKind kind_;
   DriverHostProcess process_;
+  std::vector<UniqueFd> change_sockets_;  // a setter's, by the index of the GPU
+  std::map<DeviceId, std::uint32_t> indexes_;
   bool hello_received_ = false;
   TimePoint started_at_;
   TimePoint last_reply_at_;

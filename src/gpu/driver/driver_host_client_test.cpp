@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/helper_socket.h"
 #include "base/manual_loop_for_tests.h"
 #include "gpu/device/error.h"
 #include "gpu/driver/setter_record.h"
@@ -366,13 +367,20 @@ class SetterClientTest : public DriverHostClientTest {
   void send_hello(const std::string& version = "1.2.3") {
     Hello hello = hello_with_gpus(1);
     hello.version = version;
-    send(hello);
+    auto pair = make_socket_pair();
+    ASSERT_TRUE(pair.ok());
+    gpu_ = std::move(pair->ours);
+    const std::array<int, 2> descriptors = {host_.get(), pair->theirs.get()};
+    ASSERT_TRUE(send_message(host_.get(), DriverHostMessage(hello), descriptors, Wait::yes).ok());
+    loop_.make_readable(fd_);
   }
-  SetterRecord receive_setter_record() {
-    const auto record = receive_record(host_.get(), Wait::no);
+  static SetterRecord receive_setter_record(const UniqueFd& socket) {
+    const auto record = receive_record(socket.get(), Wait::no);
     EXPECT_TRUE(record.ok());
     return record ? *record : SetterRecord();
   }
+
+  UniqueFd gpu_;  // the setter's end of the socket of its GPU
 
   DriverHostClient setter_{loop_, [this] { return spawn(); }, listener_, {"setter", true, "1.2.3"}};
 };
@@ -380,15 +388,16 @@ class SetterClientTest : public DriverHostClientTest {
 TEST_F(SetterClientTest, ChangeIsSentAsRecordWithoutRequestId) {
   setter_.start();
   send_hello();
-  EXPECT_EQ(receive_setter_record().action, SetterRecord::Action::ping);
+  EXPECT_EQ(receive_setter_record(host_).action, SetterRecord::Action::ping);
   ASSERT_TRUE(setter_.send_command({7, "GPU-0", Apply{power_limit(250'000)}, "r1", {}}));
-  const auto request = request_of(receive_setter_record());
+  const auto request = request_of(receive_setter_record(gpu_));
   ASSERT_TRUE(request.ok());
   EXPECT_EQ(request->id, 7U);
   EXPECT_EQ(std::get<Apply>(request->command).setting, power_limit(250'000));
   EXPECT_EQ(request->request_id, "") << "no text of a client is passed on";
   EXPECT_FALSE(setter_.send_command({8, "GPU-0", ReadSetting{}, "", {}}))
       << "a setter does not read";
+  EXPECT_FALSE(setter_.send_command({9, "GPU-1", Apply{power_limit(250'000)}, "", {}}));
 }
 
 TEST_F(SetterClientTest, ASetterOfAnotherVersionIsNotUsed) {
@@ -422,7 +431,9 @@ TEST_F(SetterClientTest, ReceivedHandleSignalsForeignSetterExit) {
     const UniqueFd reads(handle[0]);
     Hello hello = hello_with_gpus(1);
     hello.version = "1.2.3";
-    ASSERT_TRUE(send_message(host_.get(), DriverHostMessage(hello), reads.get(), Wait::yes).ok());
+    ASSERT_TRUE(
+        send_message(host_.get(), DriverHostMessage(hello), std::array{reads.get()}, Wait::yes)
+            .ok());
   }
   loop_.make_readable(fd_);
   ASSERT_EQ(listener_.fleets.size(), 1U);

@@ -20,18 +20,19 @@ int flags_of(Wait wait) {
 }
 
 template <class Message>
-Result<void> send_any(int socket, const Message& message, int descriptor, Wait wait) {
+Result<void> send_any(int socket, const Message& message, std::span<const int> descriptors,
+                      Wait wait) {
   Encoder encoder;
   encoder.put(message);
   const std::string bytes = std::move(encoder).take();
   if (bytes.size() > kMaxMessage) return Error{Errc::internal, "driver message too long"};
-  return send_bytes(socket, bytes, descriptor, wait);
+  return send_bytes(socket, bytes, descriptors, wait);
 }
 
 template <class Message>
-Result<Message> receive_any(int socket, UniqueFd* descriptor, Wait wait) {
+Result<Message> receive_any(int socket, std::vector<UniqueFd>* descriptors, Wait wait) {
   thread_local std::string buffer(kMaxMessage, '\0');
-  const auto length = receive_bytes(socket, buffer.data(), buffer.size(), descriptor, wait);
+  const auto length = receive_bytes(socket, buffer.data(), buffer.size(), descriptors, wait);
   if (!length) return length.error();
   if (*length > buffer.size()) return Error{Errc::invalid, "driver message too long"};
   Message message;
@@ -43,10 +44,10 @@ Result<Message> receive_any(int socket, UniqueFd* descriptor, Wait wait) {
 
 }  // namespace
 
-Result<void> send_bytes(int socket, std::string_view bytes, int descriptor, Wait wait) {
-  const std::span<const int> fds(&descriptor, descriptor >= 0 ? 1 : 0);
+Result<void> send_bytes(int socket, std::string_view bytes, std::span<const int> descriptors,
+                        Wait wait) {
   for (;;) {
-    if (send_with_fds(socket, bytes, fds, flags_of(wait)) >= 0) return {};
+    if (send_with_fds(socket, bytes, descriptors, flags_of(wait)) >= 0) return {};
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EWOULDBLOCK) return Error{Errc::busy, "driver-host is busy"};
     if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) return peer_gone_error();
@@ -55,7 +56,7 @@ Result<void> send_bytes(int socket, std::string_view bytes, int descriptor, Wait
 }
 
 Result<std::size_t> receive_bytes(int socket, char* bytes, std::size_t capacity,
-                                  UniqueFd* descriptor, Wait wait) {
+                                  std::vector<UniqueFd>* descriptors, Wait wait) {
   DatagramWithFds received;
   do {
     received = receive_with_fds(socket, {bytes, capacity}, flags_of(wait));
@@ -65,26 +66,26 @@ Result<std::size_t> receive_bytes(int socket, char* bytes, std::size_t capacity,
   }
   if (received.size == 0 || (received.size < 0 && errno == ECONNRESET)) return peer_gone_error();
   if (received.size < 0) return system_error("reading the driver-host socket");
-  if (descriptor != nullptr && !received.fds.empty()) {
-    *descriptor = std::move(received.fds.front());
-  }
+  if (descriptors != nullptr) *descriptors = std::move(received.fds);
   return static_cast<std::size_t>(received.size);
 }
 
 Result<void> send_message(int socket, const DriverHostRequest& message, Wait wait) {
-  return send_any(socket, message, -1, wait);
+  return send_any(socket, message, {}, wait);
 }
 Result<void> send_message(int socket, const DriverHostMessage& message, Wait wait) {
-  return send_any(socket, message, -1, wait);
+  return send_any(socket, message, {}, wait);
 }
-Result<void> send_message(int socket, const DriverHostMessage& message, int descriptor, Wait wait) {
-  return send_any(socket, message, descriptor, wait);
+Result<void> send_message(int socket, const DriverHostMessage& message,
+                          std::span<const int> descriptors, Wait wait) {
+  return send_any(socket, message, descriptors, wait);
 }
 Result<DriverHostRequest> receive_request(int socket, Wait wait) {
   return receive_any<DriverHostRequest>(socket, nullptr, wait);
 }
-Result<DriverHostMessage> receive_message(int socket, Wait wait, UniqueFd* descriptor) {
-  return receive_any<DriverHostMessage>(socket, descriptor, wait);
+Result<DriverHostMessage> receive_message(int socket, Wait wait,
+                                          std::vector<UniqueFd>* descriptors) {
+  return receive_any<DriverHostMessage>(socket, descriptors, wait);
 }
 
 }  // namespace gpuyard::driver

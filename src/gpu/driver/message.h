@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -28,6 +29,8 @@ namespace gpuyard::driver {
 
 // The first message of a driver-host, sent again whenever a GPU has opened or changed. After a
 // Hello without a fleet the host ends.
+// With a setter's first one come a descriptor of its process, and a socket for each GPU by index,
+// on which that GPU's thread waits for changes.
 struct Hello {
   std::optional<Inventory> fleet;
   Errc error_code = Errc::internal;  // set without a fleet
@@ -51,20 +54,22 @@ inline constexpr std::size_t kMaxMessage = std::size_t{64} * 1024;
 enum class Wait { yes, no };
 Result<void> send_message(int socket, const DriverHostRequest&, Wait);
 Result<void> send_message(int socket, const DriverHostMessage&, Wait);
-// Sends a descriptor of ours with the message.
-Result<void> send_message(int socket, const DriverHostMessage&, int descriptor, Wait);
+// Sends descriptors of ours with the message.
+Result<void> send_message(int socket, const DriverHostMessage&, std::span<const int> descriptors,
+                          Wait);
 
 // Receives a message. Errc::unavailable: the peer is gone. Errc::busy: there is none (Wait::no).
 // Errc::invalid: the datagram is not one of our messages.
 Result<DriverHostRequest> receive_request(int socket, Wait);
-// `descriptor`: where a descriptor goes that came with the message.
-Result<DriverHostMessage> receive_message(int socket, Wait, UniqueFd* descriptor = nullptr);
+// `descriptors`: where descriptors go that came with the message; else they are closed.
+Result<DriverHostMessage> receive_message(int socket, Wait,
+                                          std::vector<UniqueFd>* descriptors = nullptr);
 
-// The datagrams themselves, with the errors above. `descriptor`: -1 for none.
-Result<void> send_bytes(int socket, std::string_view bytes, int descriptor, Wait);
+// The datagrams themselves, with the errors above.
+Result<void> send_bytes(int socket, std::string_view bytes, std::span<const int> descriptors, Wait);
 // Returns the length of the datagram, which may be longer than the room for it.
-Result<std::size_t> receive_bytes(int socket, char* bytes, std::size_t room, UniqueFd* descriptor,
-                                  Wait);
+Result<std::size_t> receive_bytes(int socket, char* bytes, std::size_t room,
+                                  std::vector<UniqueFd>* descriptors, Wait);
 
 template <class T>
 inline constexpr bool is_variant = false;

@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "base/mutex.h"
+#include "gpu/driver/change_workers.h"
 #include "gpu/driver/command_workers.h"
 #include "gpu/driver/execute_command.h"
 #include "gpu/driver/message.h"
@@ -165,68 +166,77 @@ class Setter {
         version_(options.version),
         executor_(std::make_shared<LoggedExecutor>(socket, options)),
         read_workers_(backend, session.gpu_count,
-                      {[](const ReadReply&) {}, [this] { send_hello(); }}),
-        command_workers_(
-            backend, session.gpu_count,
-            [this](const CommandReply& reply) {
-              send_reply(reply);
-              executor_->finish(reply);
-            },
-            [changer = executor_](Backend& driver, std::uint32_t index,
-                                  const CommandRequest& request) {
-              return changer->execute(driver, index, request);
-            }) {}
+                      {[](const ReadReply&) {}, [this] { send_hello(); }}) {}
 
+  Result<void> start(const std::shared_ptr<Backend>& backend, std::uint32_t gpu_count) {
+    auto started = ChangeWorkers::start(
+        backend, gpu_count,
+        [this, changer = executor_](Backend& driver, std::uint32_t index,
+                                    const CommandRequest& request) {
+          if (read_workers_.index_of(request.device) == index)
+            return changer->execute(driver, index, request);
+          const Error why{Errc::not_found, fmt::format("no GPU {} is open", request.device)};
+          return refused_reply(request, why);
+        },
+        [this](const CommandReply& reply) {
+          if (!send_to_daemon(reply)) log::error("Failed to send response to caller");
+          std::this_thread::yield();  // the daemon answers its client first
+          executor_->finish(reply);
+        },
+        [this](const Error& why) { refuse(why); });
+    if (!started) return std::move(started).error();
+    change_workers_ = *std::move(started);
+    {
+      const MutexLock lock(hello_mutex_);
+      daemon_sockets_ = change_workers_->take_sockets();
+      has_workers_ = true;
+    }
+    send_hello();
+    return {};
+  }
+
+  // Serves until the daemon closes its end.
+  void serve() {
+    for (;;) {
+      const auto record = receive_record(socket_, Wait::yes);
+      if (!record) {
+        if (record.error().code == Errc::invalid) refuse(record.error());
+        break;
+      }
+      if (record->action != SetterRecord::Action::ping) {
+        refuse({Errc::invalid, "a change has to come on the socket of its GPU"});
+        break;
+      }
+      static_cast<void>(send_to_daemon(Pong{}));
+    }
+    executor_->end();
+    end_serving();
+  }
+
+ private:
   void send_hello() {
     const MutexLock lock(hello_mutex_);  // the last one sent must be the newest
+    if (!has_workers_) return;
     const Duration timeout =
         std::exchange(first_hello_, false) ? ReadWorkers::kOpenTimeout : Duration(0);
     const DriverHostMessage hello =
         Hello{Inventory{driver_, read_workers_.devices(timeout), own_time_}, Errc::internal, "",
               version_};
     const UniqueFd handle = handle_of_this_process();
-    static_cast<void>(send_message(socket_, hello, handle.get(), Wait::yes).ok());
+    const std::vector<UniqueFd> sockets = std::exchange(daemon_sockets_, {});
+    std::vector<int> descriptors = {handle.get()};
+    for (const UniqueFd& one : sockets) descriptors.push_back(one.get());
+    static_cast<void>(send_message(socket_, hello, descriptors, Wait::yes).ok());
   }
 
-  // Serves until the daemon closes its end.
-  void serve() {
-    for (;;) {
-      auto record = receive_record(socket_, Wait::yes);
-      if (!record) {
-        if (record.error().code == Errc::invalid) send_refusal(socket_, record.error(), version_);
-        break;
-      }
-      if (record->action == SetterRecord::Action::ping) {
-        static_cast<void>(send_to_daemon(Pong{}));
-        continue;
-      }
-      auto request = request_of(*record);
-      if (!request) {
-        log::error("invalid request from the daemon; exiting");
-        break;
-      }
-      forward(*std::move(request));
-    }
-    executor_->end();
-    // Makes a thread inside send() return, so that the threads can be waited for.
-    ::shutdown(socket_, SHUT_RDWR);
+  void refuse(const Error& why) {
+    log::error("invalid request from the daemon: {}; exiting", why.text());
+    send_refusal(socket_, why, version_);
+    end_serving();
   }
+  // Makes serve() return, and each thread that sends, so that they can be waited for.
+  void end_serving() { ::shutdown(socket_, SHUT_RDWR); }
 
- private:
-  void forward(const CommandRequest& request) {
-    const auto index = read_workers_.index_of(request.device);
-    if (!index) {
-      const Error why{Errc::not_found, fmt::format("no GPU {} is open", request.device)};
-      return send_reply(refused_reply(request, why));
-    }
-    if (auto sent = command_workers_.send(*index, request); !sent) {
-      send_reply(refused_reply(request, sent.error()));
-    }
-  }
-
-  void send_reply(const CommandReply& reply) {
-    if (!send_to_daemon(reply)) log::error("Failed to send response to caller");
-  }
   bool send_to_daemon(const DriverHostMessage& message) {
     return send_message(socket_, message, Wait::yes).ok();
   }
@@ -237,9 +247,11 @@ class Setter {
   const std::string version_;
   Mutex hello_mutex_;
   bool first_hello_ GUARDED_BY(hello_mutex_) = true;
+  bool has_workers_ GUARDED_BY(hello_mutex_) = false;
+  std::vector<UniqueFd> daemon_sockets_ GUARDED_BY(hello_mutex_);  // for the first Hello
   const std::shared_ptr<LoggedExecutor> executor_;
   ReadWorkers read_workers_;  // opens the GPUs; declared after the members that its threads use
-  CommandWorkers command_workers_;
+  std::unique_ptr<ChangeWorkers> change_workers_;
 };
 
 }  // namespace
@@ -287,9 +299,11 @@ void serve_setter(UniqueFd socket, const MakeBackend& make_backend, const Setter
   auto made = make_backend();
   auto session = made ? (*made)->start() : Result<DriverSession>(made.error());
   if (!session) return send_refusal(socket.get(), session.error(), options.version);
-  Setter setter(socket.get(), *std::move(session), std::shared_ptr<Backend>(*std::move(made)),
-                options);
-  setter.send_hello();
+  const std::shared_ptr<Backend> backend(*std::move(made));
+  const std::uint32_t gpu_count = session->gpu_count;
+  Setter setter(socket.get(), *std::move(session), backend, options);
+  if (auto started = setter.start(backend, gpu_count); !started)
+    return send_refusal(socket.get(), started.error(), options.version);
   setter.serve();
 }
 

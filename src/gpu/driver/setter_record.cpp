@@ -89,7 +89,7 @@ Result<CommandRequest> request_of(const SetterRecord& record) {
 
 Result<void> send_record(int socket, const SetterRecord& record, Wait wait) {
   const std::string_view bytes(reinterpret_cast<const char*>(&record), sizeof(record));
-  return send_bytes(socket, bytes, -1, wait);
+  return send_bytes(socket, bytes, {}, wait);
 }
 
 Result<SetterRecord> receive_record(int socket, Wait wait) {

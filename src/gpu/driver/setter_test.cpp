@@ -41,19 +41,23 @@ class SetterTest : public ::testing::Test {
   }
   template <class Message>
   Message receive() {
-    auto message = receive_message(daemon_.get(), Wait::yes);
+    std::vector<UniqueFd> descriptors;
+    auto message = receive_message(daemon_.get(), Wait::yes, &descriptors);
     EXPECT_TRUE(message.ok());
+    if (!descriptors.empty()) descriptors_ = std::move(descriptors);
     return message ? std::get<Message>(*message) : Message{};
   }
-  void send_request(const CommandRequest& request) {
+  // The first descriptor is that of the process.
+  int socket_of(std::uint32_t gpu) const { return descriptors_.at(gpu + 1).get(); }
+  void send_request(const CommandRequest& request, std::uint32_t gpu = 0) {
     const auto record = record_of(request);
     ASSERT_TRUE(record.ok());
-    ASSERT_TRUE(send_record(daemon_.get(), *record, Wait::yes).ok());
+    ASSERT_TRUE(send_record(socket_of(gpu), *record, Wait::yes).ok());
   }
   CommandReply change(const Setting& setting, bool puts_back = false, std::uint32_t gpu = 0) {
     CommandRequest request{++last_, id(gpu), Apply{setting}, "", BootClock::now()};
     request.puts_back = puts_back;
-    send_request(request);
+    send_request(request, gpu);
     auto reply = receive<CommandReply>();
     EXPECT_EQ(reply.id, last_);
     return reply;
@@ -73,18 +77,16 @@ class SetterTest : public ::testing::Test {
   const std::string log_ = place_.in("changes.log");
   std::uint64_t last_ = 0;
   std::jthread setter_;
-  UniqueFd daemon_;  // destroyed first, which ends the setter
+  std::vector<UniqueFd> descriptors_;  // as they came with the last Hello that had some
+  UniqueFd daemon_;                    // destroyed first, which ends the setter
 };
 
 TEST_F(SetterTest, HelloCarriesInventoryVersionAndHandle) {
   serve();
-  UniqueFd handle;
-  const auto message = receive_message(daemon_.get(), Wait::yes, &handle);
-  ASSERT_TRUE(message.ok());
-  const auto& hello = std::get<Hello>(*message);
+  const auto hello = receive<Hello>();
   EXPECT_EQ(hello.fleet, fleet_.inventory());
   EXPECT_EQ(hello.version, "1.2.3");
-  EXPECT_TRUE(handle);
+  EXPECT_EQ(descriptors_.size(), 3U) << "of the process, and of each GPU";
 }
 
 TEST_F(SetterTest, AChangeIsMadeAnsweredAndLogged) {
@@ -273,16 +275,40 @@ TEST_F(SetterTest, DaemonExitDropsQueuedChanges) {
   EXPECT_LE(fleet_.writes().size(), 1U) << "the one that was inside the driver";
 }
 
-TEST_F(SetterTest, RecordOfOtherVersionEndsSetter) {
-  serve();
-  receive<Hello>();
+TEST_F(SetterTest, InvalidRecordEndsSetter) {
   SetterRecord other;
   other.format_version += 1;
-  ASSERT_TRUE(send_record(daemon_.get(), other, Wait::yes).ok());
-  const auto hello = receive<Hello>();
-  EXPECT_FALSE(hello.fleet);
-  EXPECT_EQ(hello.error, "the record is not of this version");
-  EXPECT_EQ(receive_message(daemon_.get(), Wait::yes).error().code, Errc::unavailable);
+  const SetterRecord ping;
+  const auto change = record_of({1, id(0), Apply{power_limit(250'000)}, "", {}});
+  ASSERT_TRUE(change.ok());
+  struct Case {
+    bool on_own_socket;  // of a GPU
+    SetterRecord record;
+    const char* error;
+  };
+  for (const auto& [on_own_socket, record, error] :
+       {Case{false, other, "the record is not of this version"},
+        Case{true, other, "the record is not of this version"},
+        Case{true, ping, "the record is not a change of a setting"},
+        Case{false, *change, "a change has to come on the socket of its GPU"}}) {
+    serve();
+    receive<Hello>();
+    ASSERT_TRUE(send_record(on_own_socket ? socket_of(1) : daemon_.get(), record, Wait::yes).ok());
+    const auto hello = receive<Hello>();
+    EXPECT_FALSE(hello.fleet);
+    EXPECT_EQ(hello.error, error);
+    EXPECT_EQ(receive_message(daemon_.get(), Wait::yes).error().code, Errc::unavailable);
+    end();
+  }
+  EXPECT_TRUE(fleet_.writes().empty());
+}
+
+TEST_F(SetterTest, ChangeOnTheSocketOfAnotherGpuIsRefused) {
+  serve();
+  receive<Hello>();
+  send_request({1, id(1), Apply{power_limit(250'000)}, "", BootClock::now()}, 0);
+  EXPECT_EQ(receive<CommandReply>().failure->code, Errc::not_found);
+  EXPECT_TRUE(fleet_.writes().empty());
 }
 
 TEST_F(SetterTest, MissingDriverIsReportedBeforeExit) {

@@ -47,20 +47,16 @@ std::optional<SettingValue> query_value(const Call<DeviceHandle, unsigned*>& cal
   return known_value(code, value);
 }
 
-Result<SettingState> read_power_limit(const Api& api, DeviceHandle device) {
-  constexpr auto kKind = SettingKind::power_limit;
-  unsigned limit = 0;
-  const ReturnCode code = api.power_limit(device, &limit);
-  if (code != kSuccess) return read_error(code, kKind);
-  SettingState state{
-      known_value(code, limit), query_value(api.power_default_limit, device), {}, {}};
+// Returns the driver's default and range of the power limit, as far as they are known.
+SettingState power_limit_range(const Api& api, DeviceHandle device) {
+  SettingState range{{}, query_value(api.power_default_limit, device), {}, {}};
   unsigned min_mw = 0;
   unsigned max_mw = 0;
   const bool has_limits = api.power_limit_constraints(device, &min_mw, &max_mw) == kSuccess;
   constexpr unsigned kNotAvailable = std::numeric_limits<unsigned>::max();
   if (has_limits && min_mw <= max_mw && max_mw > 0 && max_mw < kNotAvailable)
-    state.allowed = {min_mw, max_mw};
-  return state;
+    range.allowed = {min_mw, max_mw};
+  return range;
 }
 
 using Clocks = Result<std::vector<unsigned>>;
@@ -172,10 +168,18 @@ bool is_representable(std::int64_t value) {
 
 }  // namespace
 
+Result<SettingState> read_power_limit(const Api& api, DeviceHandle device, SettingState range) {
+  unsigned limit = 0;
+  const ReturnCode code = api.power_limit(device, &limit);
+  if (code != kSuccess) return read_error(code, SettingKind::power_limit);
+  range.now = known_value(code, limit);
+  return range;
+}
+
 Result<SettingState> read_device_setting(const Api& api, DeviceHandle device, SettingKind kind) {
   switch (kind) {
     case SettingKind::power_limit:
-      return read_power_limit(api, device);
+      return read_power_limit(api, device, power_limit_range(api, device));
     case SettingKind::gpu_clocks:
       return clock_setting_state(gpu_clocks_of(api, device));
     case SettingKind::memory_clocks:

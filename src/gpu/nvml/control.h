@@ -14,6 +14,9 @@ namespace gpuyard::nvml {
 // Errors have NVML's meaning (errc_of) and its words after the attempted action: "setting the power
 // limit to 300 W: Insufficient Permissions".
 Result<SettingState> read_device_setting(const Api&, DeviceHandle, SettingKind);
+// Reads only the present power limit. `range` has the rest, which stays as it is while a GPU is
+// open.
+Result<SettingState> read_power_limit(const Api&, DeviceHandle, SettingState range);
 Result<void> write_device_setting(const Api&, DeviceHandle, const Setting&);
 Result<void> clear_ecc_counter(const Api&, DeviceHandle, EccCounter);
 // Returns millijoules since the driver was loaded.

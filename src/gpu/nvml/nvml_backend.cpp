@@ -127,11 +127,12 @@ DeviceInfo NvmlBackend::open(std::uint32_t index) {
   DeviceInfo info = describe_device(library_.api, index, handle);
   const MutexLock lock(devices_mutex_);
   const auto [known, added] =
-      open_devices_.try_emplace(info.id, OpenDevice{index, handle, nullptr});
+      open_devices_.try_emplace(info.id, OpenDevice{index, handle, nullptr, {}});
   if (!added && known->second.index != index) {
     return closed_device(index, {MissingReason::failed, "another GPU has the same UUID"});
   }
   known->second.handle = handle;
+  known->second.power_limit_range.reset();
   known->second.reader = std::make_shared<GpuReader>(library_.api, handle,
                                                      throttle_time_fields(cuda_version(library_)));
   return info;
@@ -174,7 +175,27 @@ Result<void> NvmlBackend::check_control() {
 Result<SettingState> NvmlBackend::read_setting(const DeviceId& id, SettingKind kind) {
   const auto handle = handle_of(id);
   if (!handle) return handle.error();
-  return read_device_setting(library_.api, *handle, kind);
+  if (kind != SettingKind::power_limit) return read_device_setting(library_.api, *handle, kind);
+  if (auto range = power_limit_range_of(id))
+    return read_power_limit(library_.api, *handle, *std::move(range));
+  auto state = read_device_setting(library_.api, *handle, kind);
+  if (state && state->allowed && state->by_default) keep_power_limit_range(id, *state);
+  return state;
+}
+
+// Both calls are asked once each time the GPU is opened: a change of its power limit reads it
+// twice.
+std::optional<SettingState> NvmlBackend::power_limit_range_of(const DeviceId& id) const {
+  const MutexLock lock(devices_mutex_);
+  const auto found = open_devices_.find(id);
+  return found != open_devices_.end() ? found->second.power_limit_range : std::nullopt;
+}
+
+void NvmlBackend::keep_power_limit_range(const DeviceId& id, SettingState range) {
+  range.now.reset();
+  const MutexLock lock(devices_mutex_);
+  const auto found = open_devices_.find(id);
+  if (found != open_devices_.end()) found->second.power_limit_range = std::move(range);
 }
 
 Result<void> NvmlBackend::apply(const DeviceId& id, const Setting& setting) {

@@ -38,12 +38,15 @@ class NvmlBackend final : public Backend {
     std::uint32_t index;
     DeviceHandle handle;
     std::shared_ptr<GpuReader> reader;
+    std::optional<SettingState> power_limit_range = {};  // once it is known as a whole
   };
 
   ReturnCode initialise();
   Result<unsigned> open_and_count();
   std::shared_ptr<GpuReader> reader_of(const DeviceId&) const;
   Result<DeviceHandle> handle_of(const DeviceId&) const;
+  std::optional<SettingState> power_limit_range_of(const DeviceId&) const;
+  void keep_power_limit_range(const DeviceId&, SettingState);
 
   const Library library_;
   mutable Mutex session_mutex_;  // held during init and shutdown, never during another call

@@ -20,9 +20,6 @@
 #include "io/http/turn_scheduler.h"
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
 
 namespace gpuyard::http {
 namespace {
@@ -38,7 +35,6 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
         incoming_(std::move(incoming)),
         buffer_(context_->limits.header_bytes + kHeaderSlackBytes),
         parser_(context_->limits),
-        answered_(context_->io.core().io),
         deadline_(context_->time, [this] { on_timeout(); }) {
     incoming_.peer.disconnect_notifier = std::make_shared<DisconnectNotifier>();
     context_->add(*this);
@@ -67,7 +63,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   void abort() override {
     aborted_ = true;
     stream_->abort();
-    answered_.cancel();
+    wake();
     if (sender_) sender_->abort();
     incoming_.peer.disconnect_notifier->notify();
   }
@@ -214,8 +210,10 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     if (serial != serial_ || phase_ != Phase::handling || response_) return;
     response_ = std::move(response);
     incoming_.peer.disconnect_notifier->on_disconnect(nullptr);
-    answered_.cancel();
+    wake();
   }
+  // Makes answer() look again.
+  void wake() { context_->io.core().turns.wake(this); }
 
   // Gives up the slot of a client that has left, before its answer is written.
   void watch_for_hangup() {
@@ -230,11 +228,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   awaitable<void> answer() {
     enter_phase(Phase::handling, context_->limits.handler_timeout);
     watch_for_hangup();
-    boost::system::error_code woken;
-    auto token = asio::redirect_error(asio::use_awaitable, woken);
     while (!response_ && !deadline_.is_missed() && !aborted_) {
-      answered_.expires_at(asio::steady_timer::time_point::max());
-      co_await answered_.async_wait(token);
+      co_await context_->io.core().turns.sleep(this, quota_group());
     }
     stream_->interrupt();  // ends the watch
     if (!response_) {
@@ -326,7 +321,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   void on_timeout() {
     if (phase_ == Phase::handling) {
-      answered_.cancel();
+      wake();
     } else if (phase_ == Phase::writing) {
       abort();  // a write under way can hardly be followed by anything
     } else if (phase_ != Phase::streaming) {  // the sender has deadlines of its own
@@ -354,7 +349,6 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   std::uint64_t serial_ = 0;
   ResponsePreferences preferences_;
   std::optional<Response> response_;
-  asio::steady_timer answered_;                   // never expires; cancelling it wakes answer()
   std::unique_ptr<ResponseStreamSender> sender_;  // while it streams
 
   Deadline deadline_;

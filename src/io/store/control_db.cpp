@@ -95,7 +95,12 @@ bool ControlDb::save(ControlTransaction transaction, control::CommitTiming when,
     return save_alone(std::move(transaction), std::move(on_done),
                       when == durable ? Durability::full : Durability::normal);
   }
-  if (when == soon && journal_ready_) append_to_journal(transaction);
+  if (when == soon && journal_ready_) {
+    append_to_journal(transaction);
+    // Before a change has to wait for it, and after the answer that this transaction belongs to.
+    if (journal_->is_nearly_full() && !flushing_)
+      flush_timer_ = loop_.call_at(loop_.now(), [this] { flush(); });
+  }
   if (!enqueue(std::move(transaction), std::move(on_done), when == soon)) return false;
   if (when != soon) flush();
   return true;

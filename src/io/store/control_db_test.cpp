@@ -106,7 +106,7 @@ class ControlDbTest : public ::testing::Test {
   }
   // Saves the entry until the next pruning; returns how often.
   std::int64_t save_until_pruned(const AuditEntry& entry) {
-    constexpr std::int64_t kPruneEvery = 64;
+    constexpr std::int64_t kPruneEvery = 256;
     std::int64_t saved = 0;
     do {
       save({{}, {}, entry});
@@ -223,7 +223,7 @@ TEST_F(ControlDbTest, PruningLevelsTheTwoLargestUsers) {
   AuditEntry entry = audit("more", "");
   entry.source = AuditEntry::Source::refused;
   for (int i = 0; i < 900; ++i) {
-    entry.quota_group = i % 3 == 0 ? "uid 2" : "uid 3";
+    entry.quota_group = i % 4 == 0 ? "uid 2" : "uid 3";
     save({{}, {}, entry});
   }
   fill_audit(500);  // of uid 1
@@ -235,7 +235,7 @@ TEST_F(ControlDbTest, PruningLevelsTheTwoLargestUsers) {
       return one.quota_group == person && one.source == entry.source;
     });
   };
-  EXPECT_EQ(count("uid 2"), 300) << "fewer than the share that the others are left with";
+  EXPECT_EQ(count("uid 2"), 225) << "fewer than the share that the others are left with";
   EXPECT_EQ(count("uid 4"), of_fourth);
   EXPECT_LE(std::abs(count("uid 1") - count("uid 3")), 1);
   EXPECT_EQ(kept_of(entry.source), ControlStorage::kMaxRefusalEntries);

@@ -195,6 +195,10 @@ bool ControlJournal::append(const ControlTransaction& transaction) {
   return true;
 }
 
+bool ControlJournal::is_nearly_full() const {
+  return active_ && used_ > File::Bank::kRoom / 4 * 3 && free_bank();
+}
+
 ControlJournal::Banks ControlJournal::seal() {
   active_.reset();
   Banks banks = 0;

@@ -50,6 +50,8 @@ class ControlJournal {
   Result<std::vector<control::ControlTransaction>> records() const;
   // Writes a record. Returns false, and writes nothing, if it does not fit.
   bool append(const control::ControlTransaction&);
+  // True if the bank that records go to has little room left, and the other one is free.
+  bool is_nearly_full() const;
   // Returns the banks that have records now. Later records go to another one, or to none.
   Banks seal();
   // Removes the records of these banks, which state.db has.

@@ -57,7 +57,7 @@ Result<void> put_holding(Database& database, const ManagedSetting& setting) {
 }
 
 // The number of entries between two prunings of all sources: pruning is slow.
-constexpr std::int64_t kPruneInterval = 64;
+constexpr std::int64_t kPruneInterval = 256;
 
 // Deletes the entries of a source above `max_entries`: repeatedly the oldest entry of the person
 // with the most entries.
@@ -91,6 +91,14 @@ Result<void> prune_administrators(Database& database) {
   constexpr const char* kDayBefore =
       "SELECT MAX(at_ms) FROM control_audit WHERE source = 'administrator' AND at_ms < (SELECT "
       "MAX(at_ms) / 86400000 * 86400000 FROM control_audit WHERE source = 'administrator')";
+  auto excess = prepare(database,
+                        "SELECT number FROM control_audit WHERE source = 'administrator' ORDER BY "
+                        "number DESC LIMIT 1 OFFSET ?",
+                        ControlStorage::kMaxAuditEntries);
+  if (!excess) return std::move(excess).error();
+  const auto found = excess->step();
+  if (!found || !*found) return found ? Result<void>() : Result<void>(found.error());
+  excess->reset();
   const auto day_before = database.query_number(kDayBefore);
   if (!day_before) return day_before.error();
   const auto retention_ms =
