@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""./yard bench --top: what `gpuyard top` costs and how fast it is, beside nvtop and nvitop, in one run.
+"""./yard bench --top: what `gpuyard top` costs and how fast it is, beside nvtop, nvitop and gpustat, in one run.
 
 All of them draw at once, once a second, on terminals of 80x24 of their own. They read one simulated world
 through the same NVML library and are pinned to one core; the terminals' other ends have the other core.
@@ -29,17 +29,19 @@ from servers import CLIENT_CORE, LIBRARY, PATIENCE, PROGRAM, ROOT, SERVER_CORE, 
 NVML = LIBRARY / "libnvidia-ml.so.1"
 NVTOP = ROOT / "build/clients/nvtop/root/usr/bin/nvtop"
 NVITOP = ROOT / "build/venv/bin/nvitop"
+GPUSTAT = ROOT / "build/venv/bin/gpustat"
 ROWS, COLUMNS = 24, 80
 ESCAPES = re.compile(rb"\x1b(?:\[[?>0-9;]*[A-Za-z]|[()][A-Z0-9]|[=>78]|\][^\x07]*\x07)")
 SHARE = re.compile(rb"\d ?%")  # the load of a GPU, as each of them writes it
 OURS, ALONE = "gpuyard top, a daemon", "gpuyard top, the driver"
-PEERS = {"nvtop 3.0": NVTOP, "nvitop 1.7": NVITOP}
+PEERS = {"nvtop 3.0": NVTOP, "nvitop 1.7": NVITOP, "gpustat 1.1": GPUSTAT}
 
 
 def commands(socket):
     """Each draws once a second."""
     return {OURS: [PROGRAM, "top", "--socket", socket], ALONE: [PROGRAM, "top", "--nvml", NVML],
-            "nvtop 3.0": [NVTOP, "-d", "10"], "nvitop 1.7": [NVITOP, "--monitor", "full", "--interval", "1"]}
+            "nvtop 3.0": [NVTOP, "-d", "10"], "nvitop 1.7": [NVITOP, "--monitor", "full", "--interval", "1"],
+            "gpustat 1.1": [GPUSTAT, "--interval", "1"]}
 
 
 class ReadYard(Yard):

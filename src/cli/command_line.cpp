@@ -18,7 +18,7 @@
 namespace gpuyard::cli {
 namespace {
 
-// Lists verbs in the order and the groups of --help, which are those of docs/overview.md.
+// Lists verbs in the order and the groups of --help, which are those of docs/README.md.
 class VerbList {
  public:
   // `hosts` gets the values of -H, which may stand before and after a verb.

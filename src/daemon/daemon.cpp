@@ -359,9 +359,12 @@ void Daemon::start() {
     context_.lacks.push_back(why->text());
   }
   leases_.set_on_change([this](const lease::Lease& now, lease::LeaseState before) {
-    usage_adapter_.on_lease_change(now, before);
-    lease_publisher_.on_change(now);
-    users_.resolve({now.uid}, [] {});
+    // The response to the caller goes first.
+    loop_.post(lifetime_.guard([this, now, before] {
+      usage_adapter_.on_lease_change(now, before);
+      lease_publisher_.on_change(now);
+      users_.resolve({now.uid}, [] {});
+    }));
   });
   tokens_.start();
   users_.refresh_regularly([this] {

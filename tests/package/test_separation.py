@@ -152,6 +152,9 @@ def test_settings_go_through_the_units(yard, record_property):
         assert refused.returncode == 2 and key in refused.stderr, refused
     yard.must("gpuyard", "power", "0", "300", "--yes", user="bob")
     assert yard.must("stat", "-c", "%U %a", "/var/lib/gpuyard-setter/changes.log").split() == ["_gpuyard-setter", "600"]
+    # Within the daemon's Landlock, seccomp and limit of locked memory.
+    journal = yard.must("sh", "-c", "stat -c '%U %a %s' /run/gpuyard/control-*.journal")
+    assert journal.split() == ["_gpuyard", "600", "49152"]
     time.sleep(1)
     assert "matches the setter's log" in yard.must("gpuyard", "audit", "--verify")
 

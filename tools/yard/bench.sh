@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # ./yard bench [ARGS] - the benchmarks, against a release build and peers.
 # ./yard bench --quick - each row for a moment, beside those peers that are here already.
-# ./yard bench --top [--quick] - only that of `gpuyard top`, beside nvtop and nvitop.
+# ./yard bench --top [--quick] - only that of `gpuyard top`, beside nvtop, nvitop and gpustat.
 
 # Builds or installs a peer. Where it cannot be had, its rows say so and the others go on.
 peer_of_bench() {

@@ -61,15 +61,15 @@ TEST(AndonReference, TextNamesEveryRuleAndSignal) {
   for (const SignalRow& row : signals()) EXPECT_NE(text.find(row.help), text.npos) << row.name;
 }
 
-TEST(Documents, TheOverviewLeadsToEveryDocument) {
+TEST(Documents, TheIndexLeadsToEveryDocument) {
   RecordProperty("contract", "C19");
-  const std::string overview = document("overview.md");
+  const std::string index = document("README.md");
   std::size_t documents = 0;
   for (const auto& entry : std::filesystem::directory_iterator(source_directory() + "/docs")) {
     const std::string name = entry.path().filename();
-    if (entry.path().extension() != ".md" || name == "overview.md") continue;
+    if (entry.path().extension() != ".md" || name == "README.md") continue;
     ++documents;
-    EXPECT_NE(overview.find("(" + name + ")"), overview.npos) << name;
+    EXPECT_NE(index.find("(" + name + ")"), index.npos) << name;
   }
   EXPECT_GT(documents, 10U);
 }

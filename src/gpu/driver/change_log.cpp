@@ -131,8 +131,7 @@ ChangeLog::ChangeLog(std::string path, std::size_t max_bytes)
 }
 
 ChangeLog::~ChangeLog() {
-  const MutexLock lock(mutex_);
-  write_results();
+  flush();
 }
 
 Result<void> ChangeLog::open() {
@@ -320,6 +319,11 @@ Result<void> ChangeLog::append_results() {
     if (auto done = append(std::move(line)); !done) return done;
   }
   return {};
+}
+
+void ChangeLog::flush() {
+  const MutexLock lock(mutex_);
+  write_results();
 }
 
 void ChangeLog::write_results() {

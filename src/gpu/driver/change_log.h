@@ -81,6 +81,8 @@ class ChangeLog {
   // within a moment. A setter that is killed first leaves a change without a result, which counts
   // as made.
   void finish(std::uint64_t number, const CommandReply&);
+  // Writes the results that wait.
+  void flush();
   // Counts a change that is made though begin() failed.
   void record_missed(const Change&);
 

@@ -71,6 +71,7 @@ class LoggedExecutor {
   }
 
   void end() { ended_ = true; }
+  void flush() { log_.flush(); }
 
  private:
   void wait_for_turn(const DeviceId& gpu) {
@@ -167,6 +168,13 @@ class Setter {
         executor_(std::make_shared<LoggedExecutor>(socket, options)),
         read_workers_(backend, session.gpu_count,
                       {[](const ReadReply&) {}, [this] { send_hello(); }}) {}
+
+  ~Setter() {
+    change_workers_.reset();
+    executor_->flush();  // a thread that is left behind still has the log
+  }
+  Setter(const Setter&) = delete;
+  Setter& operator=(const Setter&) = delete;
 
   Result<void> start(const std::shared_ptr<Backend>& backend, std::uint32_t gpu_count) {
     auto started = ChangeWorkers::start(

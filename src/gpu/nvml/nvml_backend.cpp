@@ -195,7 +195,7 @@ void NvmlBackend::keep_power_limit_range(const DeviceId& id, SettingState range)
   range.now.reset();
   const MutexLock lock(devices_mutex_);
   const auto found = open_devices_.find(id);
-  if (found != open_devices_.end()) found->second.power_limit_range = std::move(range);
+  if (found != open_devices_.end()) found->second.power_limit_range = range;
 }
 
 Result<void> NvmlBackend::apply(const DeviceId& id, const Setting& setting) {

@@ -33,6 +33,7 @@ class TlsServer {
   void feed(std::string_view bytes);
   // Returns the bytes to send to the client; also after an error, which they tell it.
   std::string take();
+  bool has_to_send() const;
 
   // Takes the next step: the only call that may cost a signature. True: done; false: feed it more.
   Result<bool> handshake();

@@ -34,8 +34,11 @@ class TlsStream final : public Stream {
     }
     for (;;) {
       const auto got = tls_.decrypt(space);
-      const bool sent = co_await send_pending();  // an answer to the client's TLS, or an alert
-      const bool usable = got && sent;
+      bool usable = got.ok();
+      if (tls_.has_to_send()) {  // an answer to the client's TLS, or an alert
+        const bool sent = co_await send_pending();
+        usable = usable && sent;
+      }
       const bool is_whole = usable && got->has_value();
       const IoResult io(usable, is_whole ? **got : 0);
       if (!usable || is_whole) co_return io;

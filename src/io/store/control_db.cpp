@@ -232,19 +232,21 @@ void ControlDb::finish_close() {
   if (const auto on_closed = std::exchange(on_closed_, nullptr)) on_closed();
 }
 
-bool ControlDb::query_audit(control::AuditQuery query,
-                            std::function<void(Result<std::vector<AuditEntry>>)> on_done) {
-  auto run = [this, query = std::move(query), on_done = std::move(on_done)] {
-    return store_.run_query<std::vector<AuditEntry>>(
-        [query](Database& database) { return load_audit(database, query); }, on_done);
-  };
+bool ControlDb::query_audit(control::AuditQuery query, OnAudit on_done) {
   flush();
-  if (!flush_again_) return run();
-  after_flush_.emplace_back([this, run = std::move(run)] {
+  if (!flush_again_) return run_audit_query(std::move(query), on_done);
+  after_flush_.emplace_back([this, query = std::move(query), on_done = std::move(on_done)] {
     flush();
-    static_cast<void>(run());
+    if (!run_audit_query(query, on_done))
+      on_done(Error{Errc::busy, "the disk queue is full; try again"});
   });
   return true;
+}
+
+bool ControlDb::run_audit_query(control::AuditQuery query, const OnAudit& on_done) {
+  return store_.run_query<std::vector<AuditEntry>>(
+      [query = std::move(query)](Database& database) { return load_audit(database, query); },
+      on_done);
 }
 
 }  // namespace gpuyard::store

@@ -30,6 +30,8 @@ namespace gpuyard::store {
 // Thread: io.
 class ControlDb final : public control::ControlStorage {
  public:
+  using OnAudit = std::function<void(Result<std::vector<control::AuditEntry>>)>;
+
   // `loop` and `store` outlive this.
   ControlDb(Loop& loop, StateStore& store) : loop_(loop), store_(store) {}
   // Hands over the transactions that still wait to be committed.
@@ -46,8 +48,7 @@ class ControlDb final : public control::ControlStorage {
   bool load(std::function<void(Result<std::vector<control::ManagedSetting>>)> on_done) override;
   bool record(const control::ControlTransaction&, OnSaved on_saved) override;
   bool save(control::ControlTransaction, control::CommitTiming, OnSaved on_done) override;
-  bool query_audit(control::AuditQuery,
-                   std::function<void(Result<std::vector<control::AuditEntry>>)> on_done) override;
+  bool query_audit(control::AuditQuery, OnAudit on_done) override;
   std::vector<std::string> notes() const override { return store_.notes(); }
 
   // Limits on transactions queued for their batched write; see docs/fairness.md. Audit-only
@@ -70,6 +71,7 @@ class ControlDb final : public control::ControlStorage {
   bool enqueue(control::ControlTransaction, OnSaved on_done, bool promised);
   bool save_alone(control::ControlTransaction, OnSaved on_done, Durability);
   bool append_to_journal(const control::ControlTransaction&);
+  bool run_audit_query(control::AuditQuery, const OnAudit& on_done);
   void flush();
   void end_flush(const Batch&, ControlJournal::Banks, const Result<void>&);
   void after_flush();

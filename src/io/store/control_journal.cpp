@@ -266,7 +266,7 @@ Result<std::string> state_id(const std::string& directory) {
   };
   if (const auto text = read_file(path, kMaxIdBytes); text && is_id(trim(*text)))
     return std::string(trim(*text));
-  const std::string id = new_id();
+  std::string id = new_id();
   if (auto written = replace_file(path, id + "\n", 0600); !written) return written.error();
   return id;
 }
