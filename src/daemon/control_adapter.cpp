@@ -68,22 +68,41 @@ ControlAdapter::ControlAdapter(Loop& loop, driver::DriverHostClient& host,
                      [this] { control_.on_setter_back(); }, [this] { control_.on_setter_down(); }});
 }
 
-std::optional<Error> ControlAdapter::start() {
-  const auto opened = open_journal();
+void ControlAdapter::start(std::function<void(const Error&)> on_no_journal) {
+  use_journal(std::move(on_no_journal));
   control_.start();
   if (setter_) setter_->start();
-  return opened ? std::nullopt : std::optional(opened.error());
 }
 
-// A daemon that changes nothing takes over what an earlier one has left.
-Result<void> ControlAdapter::open_journal() {
-  const auto owner = store::state_id(state_directory_);
-  if (!owner) return owner.error();
-  if (!config_.enabled && !store::ControlJournal::exists(runtime_directory_, *owner)) return {};
-  auto journal = store::ControlJournal::open(runtime_directory_, *owner, boot_id());
-  if (!journal) return std::move(journal).error();
-  db_.use_journal(*std::move(journal));
-  return {};
+// A daemon that changes nothing takes over what an earlier one has left, too.
+void ControlAdapter::use_journal(std::function<void(const Error&)> on_no_journal) {
+  std::unique_ptr<store::ControlJournal> left_over;
+  const auto id = store::state_id(state_directory_);
+  if (id && store::ControlJournal::exists(runtime_directory_, *id)) {
+    auto opened = store::ControlJournal::open(runtime_directory_, *id, boot_id());
+    if (opened) {
+      left_over = *std::move(opened);
+    } else {
+      log::warning("settings that the last daemon changed may not be known: {}",
+                   opened.error().text());
+    }
+  }
+  store::ControlDb::BeginJournal begin;
+  if (config_.enabled) {
+    begin = [this, on_no_journal = std::move(on_no_journal)] {
+      auto journal = begin_journal();
+      if (journal) return *std::move(journal);
+      on_no_journal(journal.error());
+      return std::unique_ptr<store::ControlJournal>();
+    };
+  }
+  db_.use_journal(std::move(left_over), std::move(begin));
+}
+
+Result<std::unique_ptr<store::ControlJournal>> ControlAdapter::begin_journal() {
+  const auto id = store::renew_state_id(state_directory_);
+  if (!id) return id.error();
+  return store::ControlJournal::open(runtime_directory_, *id, boot_id());
 }
 
 void ControlAdapter::stop(std::function<void()> on_done) {

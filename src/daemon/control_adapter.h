@@ -27,8 +27,8 @@ class ControlAdapter final : private control::CommandPort {
                  std::string version);
 
   control::SettingController& control() { return control_; }
-  // Returns why changes of GPUs wait for state.db; nothing if they need not.
-  std::optional<Error> start();
+  // `on_no_journal` gets the reason if changes of GPUs have to wait for state.db.
+  void start(std::function<void(const Error&)> on_no_journal);
   // SettingController::stop(), and commits what is not in state.db yet.
   void stop(std::function<void()> on_done);
   void on_inventory(const Inventory&);
@@ -40,7 +40,8 @@ class ControlAdapter final : private control::CommandPort {
   bool send(const CommandRequest&) override;
   std::optional<Error> change_error() const override;
   std::vector<std::string> notes() const override;
-  Result<void> open_journal();
+  void use_journal(std::function<void(const Error&)> on_no_journal);
+  Result<std::unique_ptr<store::ControlJournal>> begin_journal();
   void check_gpu_bounds(const DeviceInfo&);
   Result<void> check_reset(const DeviceInfo&) override;
   void reset_gpu(const DeviceInfo&, OnDone) override;

@@ -354,10 +354,10 @@ void Daemon::start() {
       telemetry_.acknowledge_errors(change.gpu);
     }
   });
-  if (const auto why = control_.start()) {
-    log::info("{}", why->text());
-    context_.lacks.push_back(why->text());
-  }
+  control_.start([this](const Error& why) {
+    log::info("{}", why.text());
+    context_.lacks.push_back(why.text());
+  });
   leases_.set_on_change([this](const lease::Lease& now, lease::LeaseState before) {
     // The response to the caller goes first.
     loop_.post(lifetime_.guard([this, now, before] {

@@ -76,12 +76,16 @@ void SetterLink::on_inventory(const Inventory& inventory) {
   listener_.on_available();
 }
 
+// Also comes from a setter that has changed GPUs, if it ends because of an invalid record.
 void SetterLink::on_no_driver(const Error& error) {
   refusal_ = error;
+  const bool was_available = std::exchange(available_, false);
+  in_flight_.clear();
   if (std::exchange(logged_error_, error.text()) != error.text()) {
     log::warning("no GPU can be changed: {}", error.text());
   }
   refuse_waiting(error);
+  if (was_available) listener_.on_unavailable();
 }
 
 void SetterLink::on_command_reply(const CommandReply& reply) {

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -155,7 +156,7 @@ def test_arguments_are_visible_to_owner_and_administrators_only(world, open_plac
             assert SECRET not in ask_as(0, yard, shared), shared
             assert SECRET not in yard.get(shared).text, shared
         # Neither who it is: a label for each process would be a series for each.
-        assert str(process.pid) not in yard.get("/metrics").text
+        assert not re.search(rf"\{{[^}}]*\b{process.pid}\b", yard.get("/metrics").text)
     finally:
         yard.kill()
 

@@ -32,8 +32,8 @@ class ExecutorContext {
   // Saves the setting where it outlives the daemon, and then in memory; in neither if that fails.
   // May call back inside the call.
   virtual void persist(const ManagedSetting&, std::function<void(const Result<void>&)> on_done) = 0;
-  // Saves the setting in memory at once, and on the disk as soon as possible: for a change that has
-  // happened already.
+  // Saves the setting in memory at once, and where it outlives the daemon as soon as possible: for
+  // a change that has happened already.
   virtual void record(const ManagedSetting&, CommitTiming = CommitTiming::now) = 0;
   // Removes a managed setting in the same way.
   virtual void remove(SettingKind) = 0;

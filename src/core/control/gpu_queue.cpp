@@ -41,9 +41,7 @@ void GpuQueue::submit(QueuedChange change) {
                                        kMaxQueuedChanges, gpu_.index)});
   }
   queue_.push_back(std::move(change));
-  if (!take_next()) return;
-  // A reset ends the driver-host, which must not happen inside this call.
-  kind_of(current_->task) ? executor_->start() : start_soon();
+  if (take_next()) executor_->start();
 }
 
 void GpuQueue::refuse(const QueuedChange& queued_change, Error why) {

@@ -39,7 +39,7 @@ enum class SettingStatus : std::uint8_t {
 BOOST_DESCRIBE_ENUM(SettingStatus, applied, assumed, pending_reboot, drifted, owed)
 
 // The state of one setting that gpuyard has changed. Exists from just before the first write until
-// the baseline is back. It is on the disk before the driver writes.
+// the baseline is back. It is recorded before the driver writes: ControlStorage.
 struct ManagedSetting {
   DeviceId gpu;
   SettingKind kind{};

@@ -309,14 +309,17 @@ void ChangeLog::finish(std::uint64_t number, const CommandReply& reply) {
   line.of = number;
   if (!reply.failure && reply.after) line.value = reply.after->now;
   const MutexLock lock(mutex_);
+  // A disk that stays full must not fill the memory.
+  if (results_.size() >= kMaxResults) results_.pop_front();
   results_.push_back(std::move(line));
   if (reply.failure) return write_results();
   schedule_sync();
 }
 
 Result<void> ChangeLog::append_results() {
-  for (ChangeLine& line : std::exchange(results_, {})) {
-    if (auto done = append(std::move(line)); !done) return done;
+  while (!results_.empty()) {
+    if (auto done = append(results_.front()); !done) return done;
+    results_.pop_front();
   }
   return {};
 }
@@ -377,7 +380,7 @@ void ChangeLog::run_sync_loop(const std::stop_token& stop) {
     if (!dirty_) return;
     sync_wakeup_.wait_for(mutex_, stop, kSyncDelay, [] { return false; });
     write_results();
-    dirty_ = false;
+    dirty_ = !results_.empty() && !stop.stop_requested();
     const UniqueFd file(::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0));
     lock.unlock();
     if (file) ::fdatasync(file.get());

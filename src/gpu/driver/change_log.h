@@ -98,6 +98,7 @@ class ChangeLog {
     std::deque<SettingValue> earlier;  // that no setter has written, newest last
   };
   static constexpr std::size_t kMaxEarlierValues = 4;
+  static constexpr std::size_t kMaxResults = 256;
 
   Result<void> lock_and_refresh() REQUIRES(mutex_);
   void unlock() REQUIRES(mutex_);
@@ -133,7 +134,7 @@ class ChangeLog {
   std::map<Key, ValueHistory> histories_ GUARDED_BY(mutex_);
   std::string file_boot_ GUARDED_BY(mutex_);  // of the lines read last
 
-  std::vector<ChangeLine> results_ GUARDED_BY(mutex_);  // to be written
+  std::deque<ChangeLine> results_ GUARDED_BY(mutex_);  // to be written
   bool dirty_ GUARDED_BY(mutex_) = false;
   std::condition_variable_any sync_wakeup_;
   std::jthread sync_thread_;  // last: uses the members above

@@ -20,7 +20,7 @@ class ChangeWorkers {
   // Carries out a change on the GPU of that index.
   using Executor =
       std::function<CommandReply(Backend&, std::uint32_t index, const CommandRequest&)>;
-  // Called on the GPU's own thread; never while the ChangeWorkers end, or later.
+  // Called on the GPU's own thread, and not once the ChangeWorkers have ended.
   using OnReply = std::function<void(const CommandReply&)>;
   // The daemon has sent something else than a change.
   using OnInvalid = std::function<void(const Error&)>;

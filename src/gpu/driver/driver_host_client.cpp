@@ -137,6 +137,15 @@ void DriverHostClient::take_descriptors(std::vector<UniqueFd> descriptors) {
   change_sockets_ = std::move(descriptors);
 }
 
+// Returns false if a GPU has no socket: too many files are open.
+bool DriverHostClient::take_indexes(const Inventory& inventory) {
+  indexes_.clear();
+  for (const DeviceInfo& device : inventory.devices) indexes_[device.id] = device.index;
+  return std::ranges::all_of(inventory.devices, [&](const DeviceInfo& device) {
+    return device.index < change_sockets_.size();
+  });
+}
+
 void DriverHostClient::handle(const Hello& hello) {
   hello_timer_.reset();
   if (kind_.is_setter && hello.version != kind_.version) {
@@ -144,7 +153,8 @@ void DriverHostClient::handle(const Hello& hello) {
                                     kind_.name, hello.version, kind_.version));
   }
   if (hello.fleet) {
-    for (const DeviceInfo& device : hello.fleet->devices) indexes_[device.id] = device.index;
+    if (kind_.is_setter && !take_indexes(*hello.fleet))
+      return abandon_host("the setter's sockets did not all arrive");
     if (!std::exchange(hello_received_, true)) check_silence();
     return listener_.on_inventory(*hello.fleet);
   }

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <list>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -96,6 +97,7 @@ class DriverHostClient {
 
   void on_readable();
   void take_descriptors(std::vector<UniqueFd>);
+  bool take_indexes(const Inventory&);
   void handle(const Hello&);
   void handle(const ReadReply&);
   void handle(const DeviceEvent&);

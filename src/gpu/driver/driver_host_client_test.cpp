@@ -431,9 +431,9 @@ TEST_F(SetterClientTest, ReceivedHandleSignalsForeignSetterExit) {
     const UniqueFd reads(handle[0]);
     Hello hello = hello_with_gpus(1);
     hello.version = "1.2.3";
-    ASSERT_TRUE(
-        send_message(host_.get(), DriverHostMessage(hello), std::array{reads.get()}, Wait::yes)
-            .ok());
+    ASSERT_TRUE(send_message(host_.get(), DriverHostMessage(hello),
+                             std::array{reads.get(), writes.get()}, Wait::yes)
+                    .ok());
   }
   loop_.make_readable(fd_);
   ASSERT_EQ(listener_.fleets.size(), 1U);
@@ -443,6 +443,18 @@ TEST_F(SetterClientTest, ReceivedHandleSignalsForeignSetterExit) {
   EXPECT_EQ(ended, 0);
   for (int fd = 3; fd < 1024 && ended == 0; ++fd) loop_.make_readable(fd);
   EXPECT_EQ(ended, 1);
+}
+
+TEST_F(SetterClientTest, SetterWithoutASocketForEachGpuIsNotUsed) {
+  setter_.start();
+  Hello hello = hello_with_gpus(2);
+  hello.version = "1.2.3";
+  const std::array<int, 2> of_one_gpu = {host_.get(), host_.get()};
+  ASSERT_TRUE(send_message(host_.get(), DriverHostMessage(hello), of_one_gpu, Wait::yes).ok());
+  loop_.make_readable(fd_);
+  EXPECT_TRUE(listener_.fleets.empty());
+  ASSERT_EQ(listener_.downs.size(), 1U);
+  EXPECT_EQ(listener_.downs[0], "the setter's sockets did not all arrive; starting another");
 }
 
 TEST_F(SetterClientTest, AHostThatComesLaterCanBeHurried) {

@@ -64,10 +64,11 @@ class LoggedExecutor {
   // Writes the result of a change, after its reply, which must not wait for it. A change that was
   // given up has none.
   void finish(const CommandReply& reply) {
+    if (!reply.called) return;  // it has no line, or names a GPU whose change has one
     MutexLock lock(lines_mutex_);
     const auto line = lines_.extract(reply.device);
     lock.unlock();
-    if (line && (reply.called || !reply.failure)) log_.finish(line.mapped(), reply);
+    if (line) log_.finish(line.mapped(), reply);
   }
 
   void end() { ended_ = true; }

@@ -311,6 +311,20 @@ TEST_F(SetterTest, ChangeOnTheSocketOfAnotherGpuIsRefused) {
   EXPECT_TRUE(fleet_.writes().empty());
 }
 
+TEST_F(SetterTest, RefusedChangeTakesNoResultFromTheLog) {
+  serve();
+  receive<Hello>();
+  fleet_.block(0);
+  send_request({1, id(0), Apply{power_limit(250'000)}, "", BootClock::now()}, 0);
+  send_request({2, id(0), Apply{power_limit(260'000)}, "", BootClock::now()}, 1);
+  EXPECT_EQ(receive<CommandReply>().id, 2U);
+  fleet_.unblock(0);
+  EXPECT_EQ(receive<CommandReply>().id, 1U);
+  end();
+  EXPECT_EQ(lines(ChangeStep::change).size(), 1U);
+  EXPECT_EQ(lines(ChangeStep::done).size(), 1U);
+}
+
 TEST_F(SetterTest, MissingDriverIsReportedBeforeExit) {
   fleet_ = FakeFleet::without_driver(init_error("Driver Not Loaded"));
   serve();

@@ -21,6 +21,13 @@ const ManagedSetting* setting_of(const ControlTransaction& transaction) {
   return transaction.removed ? &*transaction.removed : nullptr;
 }
 
+// A setting that was written to the GPU must be recorded, so it does not count towards its user's
+// quota.
+const Requester& requester_of(const ControlTransaction& transaction) {
+  static const Requester kDaemon = Requester::daemon();
+  return setting_of(transaction) != nullptr ? kDaemon : transaction.requester;
+}
+
 // The transaction without its audit.
 ControlTransaction state_of(const ControlTransaction& transaction) {
   ControlTransaction state;
@@ -38,44 +45,54 @@ bool is_of_same_setting(const ControlTransaction& one, const ControlTransaction&
 
 }  // namespace
 
-void ControlDb::use_journal(std::unique_ptr<ControlJournal> journal) {
-  journal_ = std::move(journal);
+void ControlDb::use_journal(std::unique_ptr<ControlJournal> left_over, BeginJournal begin) {
+  left_over_ = std::move(left_over);
+  begin_journal_ = std::move(begin);
 }
 
 bool ControlDb::load(std::function<void(Result<std::vector<ManagedSetting>>)> on_done) {
-  std::vector<ControlTransaction> left_over;
-  if (journal_ && !journal_ready_) {
-    if (auto records = journal_->records()) {
-      left_over = *std::move(records);
+  std::vector<ControlTransaction> records;
+  if (left_over_) {
+    if (auto read = left_over_->records()) {
+      records = *std::move(read);
     } else {
       log::warning("settings that the last daemon changed may not be known: {}",
-                   records.error().text());
+                   read.error().text());
     }
   }
   return store_.load<std::vector<ManagedSetting>>(
-      [left_over =
-           std::move(left_over)](Database& database) -> Result<std::vector<ManagedSetting>> {
-        for (const ControlTransaction& one : left_over) {
+      [records = std::move(records)](Database& database) -> Result<std::vector<ManagedSetting>> {
+        for (const ControlTransaction& one : records) {
           if (auto done = save_once(database, one); !done) return std::move(done).error();
         }
         return load_control(database);
       },
       [this, alive = lifetime_.weak_token(),
        on_done = std::move(on_done)](Result<std::vector<ManagedSetting>> loaded) {
-        if (!alive.expired() && loaded && journal_ && !std::exchange(journal_ready_, true))
-          journal_->clear(journal_->seal());
+        if (!alive.expired() && loaded) begin_journal();
         on_done(std::move(loaded));
       });
+}
+
+// The new journal has another name before the old one is removed: a daemon that is killed in
+// between finds no record that it should not.
+void ControlDb::begin_journal() {
+  if (const auto begin = std::exchange(begin_journal_, nullptr)) journal_ = begin();
+  if (const auto left_over = std::exchange(left_over_, nullptr)) {
+    left_over->clear(left_over->seal());
+    left_over->remove_if_empty();
+  }
 }
 
 // Checked before the journal is written: a record in it that its caller takes for refused would be
 // carried out by the next daemon.
 bool ControlDb::can_enqueue(const ControlTransaction& transaction) {
-  return queue_limit_.can_acquire(Requester::daemon()) || find_waiting(transaction) != nullptr;
+  return queue_limit_.can_acquire(requester_of(transaction)) ||
+         find_waiting(transaction) != nullptr;
 }
 
 bool ControlDb::record(const ControlTransaction& transaction, OnSaved on_saved) {
-  if (!journal_ready_ || store_.is_failing() || !can_enqueue(transaction)) return false;
+  if (!journal_ || store_.is_failing() || !can_enqueue(transaction)) return false;
   return append_to_journal(transaction) && enqueue(transaction, std::move(on_saved), true);
 }
 
@@ -91,11 +108,12 @@ bool ControlDb::save(ControlTransaction transaction, control::CommitTiming when,
     loop_.post([on_done = std::move(on_done)] { on_done({}); });
     return true;
   }
-  if (when != soon && !journal_ready_) {
+  if (when != soon && !journal_) {
     return save_alone(std::move(transaction), std::move(on_done),
                       when == durable ? Durability::full : Durability::normal);
   }
-  if (when == soon && journal_ready_) {
+  if (!can_enqueue(transaction)) return false;
+  if (when == soon && journal_) {
     append_to_journal(transaction);
     // Before a change has to wait for it, and after the answer that this transaction belongs to.
     if (journal_->is_nearly_full() && !flushing_)
@@ -122,14 +140,10 @@ bool ControlDb::enqueue(ControlTransaction transaction, OnSaved on_done, bool pr
     older->on_done.push_back(std::exchange(on_done, nullptr));
     if (!transaction.audit) return true;
   }
-  // A setting that was written to the GPU must be recorded, so it does not count towards its user's
-  // quota.
-  const bool of_setting = setting_of(transaction) != nullptr;
-  if (!queue_limit_.try_acquire(of_setting ? Requester::daemon() : transaction.requester))
-    return false;
+  if (!queue_limit_.try_acquire(requester_of(transaction))) return false;
   QueuedSave& added = waiting_.emplace_back();
   added.entry = std::move(transaction);
-  if (promised && of_setting) added.promised = state_of(added.entry);
+  if (promised && setting_of(added.entry) != nullptr) added.promised = state_of(added.entry);
   if (on_done) added.on_done.push_back(std::move(on_done));
   if (!flush_timer_) flush_timer_ = loop_.call_after(kMaxCommitDelay, [this] { flush(); });
   return true;
@@ -176,12 +190,17 @@ void ControlDb::flush() {
   if (waiting_.empty()) return;
   const auto batch = std::make_shared<const Batch>(std::exchange(waiting_, {}));
   queue_limit_ = SlotPool(kQueueLimits);
-  const ControlJournal::Banks banks = journal_ready_ ? journal_->seal() : 0;
-  flushing_ = journal_ready_;
-  const auto on_done = [this, alive = lifetime_.weak_token(), batch,
-                        banks](const Result<void>& result) {
+  if (journal_ && !journal_->has_name()) {
+    log::warning("the journal of changes was removed; changes of GPUs wait for state.db");
+    journal_.reset();
+  }
+  const bool journaled = journal_ != nullptr;
+  const ControlJournal::Banks banks = journaled ? journal_->seal() : 0;
+  flushing_ = journaled;
+  const auto on_done = [this, alive = lifetime_.weak_token(), batch, banks,
+                        journaled](const Result<void>& result) {
     const bool there = !alive.expired();
-    if (there) end_flush(*batch, banks, result);
+    if (there && journaled) end_flush(*batch, banks, result);
     for (const QueuedSave& one : *batch) {
       for (const OnSaved& callback : one.on_done) callback(result);
     }
@@ -196,14 +215,14 @@ void ControlDb::flush() {
         return {};
       },
       on_done);
-  if (!taken) on_done(Error{Errc::busy, "the disk queue is full"});
+  if (!taken) loop_.post([on_done] { on_done(Error{Errc::busy, "the disk queue is full"}); });
 }
 
 // The banks are cleared before a caller may send a command: the next daemon would take an older
 // state that is in them for the newest.
 void ControlDb::end_flush(const Batch& batch, ControlJournal::Banks banks,
                           const Result<void>& result) {
-  if (!std::exchange(flushing_, false)) return;
+  flushing_ = false;
   if (result) return journal_->clear(banks);
   for (const QueuedSave& one : batch) {
     if (one.promised) unsaved_.push_back(*one.promised);
@@ -225,9 +244,9 @@ void ControlDb::close(Duration timeout, std::function<void()> on_done) {
 void ControlDb::finish_close() {
   close_timer_.reset();
   // A commit that still lasts may fail: the next daemon reads the records then.
-  if (journal_ready_ && !flushing_) {
+  if (journal_ && !flushing_) {
     journal_->remove_if_empty();
-    journal_ready_ = false;
+    journal_.reset();
   }
   if (const auto on_closed = std::exchange(on_closed_, nullptr)) on_closed();
 }

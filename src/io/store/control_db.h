@@ -1,16 +1,14 @@
 // The state that control needs after a restart: managed settings, setting claims, and the audit
 // trail. It is in state.db, and before that, where there can be one, in a journal (ControlJournal):
 //
-//   record() or save()   the journal, at once, and the batch that waits
-//   flush()              the batch, in one commit with a sync; the banks of the journal that have
-//   it
-//                        are sealed until then
-//   the commit is done   these banks are cleared, before any callback runs
+//   record(), save()     into the journal, at once, and into the batch that waits
+//   flush()              commits the batch with a sync; the banks of the journal that have these
+//                        records are sealed until then
+//   end_flush()          clears these banks, before any callback of the batch runs
 //
-// So the journal has everything that state.db lacks, and state.db never has a newer state of a
-// setting than the journal while a command can be sent. After a failed commit the banks stay
-// sealed, and their settings are in the next batch as well. load() commits what an earlier daemon
-// has left.
+// So the journal has everything that state.db lacks, and a replay never brings back an older state.
+// After a failed commit the banks stay sealed, and their settings are in the next batch as well.
+// load() commits what an earlier daemon has left, and then begins a journal of its own.
 #pragma once
 
 #include <functional>
@@ -39,8 +37,11 @@ class ControlDb final : public control::ControlStorage {
   ControlDb(const ControlDb&) = delete;
   ControlDb& operator=(const ControlDb&) = delete;
 
-  // Uses a journal from now on. Called before load().
-  void use_journal(std::unique_ptr<ControlJournal>);
+  // What an earlier daemon has left, or null; and what begins the journal of this daemon, or null
+  // if it cannot have one. Called before load(), which calls `begin` once it has committed the
+  // records.
+  using BeginJournal = std::function<std::unique_ptr<ControlJournal>()>;
+  void use_journal(std::unique_ptr<ControlJournal> left_over, BeginJournal begin);
   // Commits everything, and removes the journal if that is done. `on_done` runs in any case, after
   // `timeout` at the latest, never inside the call. What is saved later goes to state.db alone.
   void close(Duration timeout, std::function<void()> on_done);
@@ -72,6 +73,7 @@ class ControlDb final : public control::ControlStorage {
   bool save_alone(control::ControlTransaction, OnSaved on_done, Durability);
   bool append_to_journal(const control::ControlTransaction&);
   bool run_audit_query(control::AuditQuery, const OnAudit& on_done);
+  void begin_journal();
   void flush();
   void end_flush(const Batch&, ControlJournal::Banks, const Result<void>&);
   void after_flush();
@@ -83,7 +85,8 @@ class ControlDb final : public control::ControlStorage {
   SlotPool queue_limit_{kQueueLimits};  // for waiting_
   Subscription flush_timer_;
   std::unique_ptr<ControlJournal> journal_;
-  bool journal_ready_ = false;  // what an earlier daemon left in it is in state.db
+  std::unique_ptr<ControlJournal> left_over_;
+  BeginJournal begin_journal_;
   // With a journal there is one flush at a time, because each covers the banks sealed before it.
   bool flushing_ = false;
   bool flush_again_ = false;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -9,14 +10,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "base/files.h"
 #include "base/identifiers.h"
-#include "base/log.h"
 #include "base/text.h"
-#include "base/unique_fd.h"
 #include "io/store/column_bytes.h"
 #include "io/store/control_tables.h"
 #include "io/store/sqlite_rows.h"
@@ -97,6 +97,9 @@ Result<UniqueFd> open_file(const std::string& path) {
     ::unlink(path.c_str());
     return no_journal(Errc::unsupported, parent_directory(path) + " is not in a tmpfs");
   }
+  // A copy of a state directory has the same id.
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0)
+    return no_journal(Errc::conflict, path + " is locked by another process");
   return file;
 }
 
@@ -118,7 +121,8 @@ Result<std::unique_ptr<ControlJournal>> ControlJournal::open(const std::string& 
       ::mmap(nullptr, sizeof(File), PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0);
   if (mapped == MAP_FAILED)
     return no_journal(Errc::unavailable, system_error("mapping " + path).text());
-  std::unique_ptr<ControlJournal> journal(new ControlJournal(path, static_cast<File*>(mapped)));
+  std::unique_ptr<ControlJournal> journal(
+      new ControlJournal(path, *std::move(file), static_cast<File*>(mapped)));
   // A page that was swapped out would be read from a disk.
   if (::mlock(mapped, sizeof(File)) != 0)
     return no_journal(Errc::unavailable, system_error("locking the memory of " + path).text());
@@ -136,8 +140,8 @@ bool ControlJournal::exists(const std::string& directory, const std::string& own
   return ::access(path_of(directory, owner).c_str(), F_OK) == 0;
 }
 
-ControlJournal::ControlJournal(std::string path, File* file)
-    : path_(std::move(path)), file_(file) {}
+ControlJournal::ControlJournal(std::string path, UniqueFd descriptor, File* file)
+    : path_(std::move(path)), descriptor_(std::move(descriptor)), file_(file) {}
 
 ControlJournal::~ControlJournal() {
   ::munmap(file_, sizeof(File));
@@ -154,12 +158,16 @@ std::optional<std::size_t> ControlJournal::free_bank() const {
   return std::nullopt;
 }
 
+std::array<std::size_t, ControlJournal::kBankCount> ControlJournal::banks_by_age() const {
+  std::array<std::size_t, kBankCount> banks{};
+  for (std::size_t bank = 0; bank < kBankCount; ++bank) banks.at(bank) = bank;
+  std::ranges::sort(banks, {}, [&](std::size_t bank) { return file_->banks.at(bank).order; });
+  return banks;
+}
+
 Result<std::vector<ControlTransaction>> ControlJournal::records() const {
-  std::vector<std::size_t> order;
-  for (std::size_t bank = 0; bank < kBankCount; ++bank) order.push_back(bank);
-  std::ranges::sort(order, {}, [&](std::size_t bank) { return file_->banks.at(bank).order; });
   std::vector<ControlTransaction> records;
-  for (const std::size_t number : order) {
+  for (const std::size_t number : banks_by_age()) {
     File::Bank& bank = file_->banks.at(number);
     for (std::size_t at = 0; at + sizeof(Length) <= File::Bank::kRoom;) {
       const Length length = bank.length_at(at).load(std::memory_order_acquire);
@@ -208,11 +216,18 @@ ControlJournal::Banks ControlJournal::seal() {
   return banks;
 }
 
+// The oldest first: a daemon that is killed in between must not leave older records than it
+// removed.
 void ControlJournal::clear(Banks banks) {
-  for (std::size_t bank = 0; bank < kBankCount; ++bank) {
+  for (const std::size_t bank : banks_by_age()) {
     if ((banks & 1U << bank) != 0)
       file_->banks.at(bank).length_at(0).store(0, std::memory_order_release);
   }
+}
+
+bool ControlJournal::has_name() const {
+  struct stat info{};
+  return ::fstat(descriptor_.get(), &info) == 0 && info.st_nlink > 0;
 }
 
 void ControlJournal::remove_if_empty() {
@@ -256,18 +271,30 @@ std::optional<ControlTransaction> decode(std::string_view bytes) {
   return whole ? std::optional(std::move(transaction)) : std::nullopt;
 }
 
+namespace {
+
+std::string id_file(const std::string& directory) {
+  return directory + "/id";
+}
+
+}  // namespace
+
 Result<std::string> state_id(const std::string& directory) {
   constexpr std::size_t kMaxIdBytes = 64;
-  const std::string path = directory + "/id";
-  const auto is_id = [](std::string_view text) {
-    return !text.empty() && std::ranges::all_of(text, [](char c) {
-      return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z');
-    });
-  };
-  if (const auto text = read_file(path, kMaxIdBytes); text && is_id(trim(*text)))
-    return std::string(trim(*text));
+  const auto text = read_file(id_file(directory), kMaxIdBytes);
+  if (!text) return text.error();
+  const std::string_view id = trim(*text);
+  const bool valid = !id.empty() && std::ranges::all_of(id, [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z');
+  });
+  if (valid) return std::string(id);
+  return Error{Errc::not_found, id_file(directory) + " has no id"};
+}
+
+Result<std::string> renew_state_id(const std::string& directory) {
   std::string id = new_id();
-  if (auto written = replace_file(path, id + "\n", 0600); !written) return written.error();
+  if (auto written = replace_file(id_file(directory), id + "\n", 0600); !written)
+    return no_journal(Errc::unavailable, written.error().text());
   return id;
 }
 

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "core/control/audit.h"
 
 namespace gpuyard::store {
@@ -33,10 +34,10 @@ class ControlJournal {
   // A set of banks, one bit each.
   using Banks = unsigned;
 
-  // Returns the file of a state directory in the runtime directory, or makes it. `owner` is that
-  // directory's own id (state_id()), whose lock the caller has. Records of another boot, of another
-  // owner or in another layout are dropped. Errc::unsupported: the directory is not in a tmpfs, so
-  // that a write could wait for a disk; unavailable: there is no memory for it.
+  // Opens the file of this owner in the runtime directory, or makes it, and locks it. `owner` is an
+  // id of a state directory (state_id()). Records of another boot or in another layout are dropped.
+  // Errc::unsupported: the directory is not in a tmpfs, so that a write could wait for a disk;
+  // unavailable: there is no memory for it; denied, conflict: it is another user's or daemon's.
   static Result<std::unique_ptr<ControlJournal>> open(const std::string& directory,
                                                       const std::string& owner,
                                                       const std::string& boot_id);
@@ -58,24 +59,31 @@ class ControlJournal {
   void clear(Banks);
   // Removes the file, if it has no records.
   void remove_if_empty();
+  // False if somebody has removed the file: the next daemon would not find it.
+  bool has_name() const;
 
  private:
   struct File;
   static constexpr std::size_t kBankCount = 2;
 
-  ControlJournal(std::string path, File* file);
+  ControlJournal(std::string path, UniqueFd descriptor, File* file);
   std::optional<std::size_t> free_bank() const;
   bool has_records(std::size_t bank) const;
+  std::array<std::size_t, kBankCount> banks_by_age() const;  // oldest first
 
   const std::string path_;
-  File* const file_;  // mapped
+  const UniqueFd descriptor_;  // holds the lock
+  File* const file_;           // mapped
   std::optional<std::size_t> active_;
   std::size_t used_ = 0;  // bytes of the active bank
   std::uint64_t last_order_ = 0;
 };
 
-// Returns the id of a state directory, which is made when it is first asked for.
+// The id of a state directory names its journal. Each daemon that begins to write there gives it a
+// new one, so that no journal from before is ever taken for a newer state than state.db's.
+// Errc::not_found: it has none yet.
 Result<std::string> state_id(const std::string& directory);
+Result<std::string> renew_state_id(const std::string& directory);
 
 // As they are in a record; for tests.
 std::string encode(const control::ControlTransaction&);

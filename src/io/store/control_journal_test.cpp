@@ -169,6 +169,14 @@ TEST_F(ControlJournalTest, OpensOnlyItsOwnFileInATmpfs) {
   EXPECT_EQ(error_in(runtime_.path()), Errc::denied);
 }
 
+TEST_F(ControlJournalTest, HasOneDaemonAtATime) {
+  const auto journal = open();
+  EXPECT_EQ(ControlJournal::open(runtime_.path(), kOwner, kBoot).error().code, Errc::conflict);
+  EXPECT_TRUE(journal->has_name());
+  std::filesystem::remove(file());
+  EXPECT_FALSE(journal->has_name());
+}
+
 TEST_F(ControlJournalTest, IsRemovedOnlyWhenEmpty) {
   const auto journal = open();
   ASSERT_TRUE(journal->append(audit_of(1)));
@@ -179,15 +187,16 @@ TEST_F(ControlJournalTest, IsRemovedOnlyWhenEmpty) {
   EXPECT_FALSE(ControlJournal::exists(runtime_.path(), kOwner));
 }
 
-TEST(StateId, IsMadeOnceForEachDirectory) {
-  const ScratchDirectory one;
-  const ScratchDirectory other;
-  const auto id = state_id(one.path());
-  ASSERT_TRUE(id.ok());
-  EXPECT_EQ(*state_id(one.path()), *id);
-  EXPECT_NE(*state_id(other.path()), *id);
-  other.write("id", "../../x\n");
-  EXPECT_EQ(state_id(other.path())->size(), id->size());
+TEST(StateId, IsNewWhenItIsRenewed) {
+  const ScratchDirectory state;
+  EXPECT_EQ(state_id(state.path()).error().code, Errc::not_found);
+  const auto first = renew_state_id(state.path());
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(*state_id(state.path()), *first);
+  EXPECT_NE(*renew_state_id(state.path()), *first);
+  EXPECT_NE(*state_id(state.path()), *first);
+  state.write("id", "../../x\n");
+  EXPECT_EQ(state_id(state.path()).error().code, Errc::not_found);
 }
 
 // A daemon's half of the storage, over a disk and a runtime directory that outlive it.
@@ -195,9 +204,17 @@ class DaemonStorage {
  public:
   DaemonStorage(const std::string& state, const std::string& runtime)
       : store_(worker_, worker_, state + "/state.db", kStateMigrations), db_(loop_, store_) {
-    auto journal = ControlJournal::open(runtime, kOwner, kBoot);
-    EXPECT_TRUE(journal.ok());
-    if (journal) db_.use_journal(*std::move(journal));
+    std::unique_ptr<ControlJournal> left_over;
+    if (const auto id = state_id(state); id && ControlJournal::exists(runtime, *id)) {
+      auto opened = ControlJournal::open(runtime, *id, kBoot);
+      EXPECT_TRUE(opened) << opened.error().text();
+      if (opened) left_over = *std::move(opened);
+    }
+    db_.use_journal(std::move(left_over), [state, runtime] {
+      auto begun = ControlJournal::open(runtime, *renew_state_id(state), kBoot);
+      EXPECT_TRUE(begun) << begun.error().text();
+      return begun ? *std::move(begun) : nullptr;
+    });
     EXPECT_TRUE(db_.load([this](Result<std::vector<ManagedSetting>> all) {
       EXPECT_TRUE(all) << all.error().text();
       if (all) settings = *std::move(all);

@@ -218,14 +218,16 @@ Result<void> save_control(Database& database, const control::ControlTransaction&
   return transaction.audit ? put_audit(database, *transaction.audit) : Result<void>();
 }
 
-// Changes of a GPU are made one after the other, so that no two of its entries are alike.
+// Changes of a GPU are made one after the other, so no two of its entries are alike; of two equal
+// refusals in one millisecond one is kept. An entry that may be saved already is among the newest.
 Result<void> save_once(Database& database, const control::ControlTransaction& transaction) {
   if (!transaction.audit) return save_control(database, transaction);
   const AuditEntry& entry = *transaction.audit;
   auto same = prepare(
       database,
       "SELECT 1 FROM control_audit WHERE at_ms = ? AND by = ? AND request_id = ? AND "
-      "action = ? AND gpu = ? AND outcome = ? AND took_ns = ?",
+      "action = ? AND gpu = ? AND outcome = ? AND took_ns = ? AND number > (SELECT "
+      "COALESCE(MAX(number), 0) FROM control_audit) - 1000",
       entry.at, entry.by, entry.request_id, entry.action, entry.gpu, entry.outcome, entry.took);
   if (!same) return std::move(same).error();
   const auto found = same->step();
