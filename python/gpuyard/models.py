@@ -3081,8 +3081,8 @@ class Readiness(Model):
     # Whether Xids are also read from the kernel's log; null from older daemons, and for callers
     # without read access.
     reads_kernel_log: Optional[bool]
-    # What the daemon does without because this machine lacks something, such as its own
-    # restrictions, and why; null from older daemons, and for callers without read access.
+    # Restrictions and features that the daemon could not enable on this machine, and why; null
+    # from older daemons, and for callers without read access.
     lacks: Optional[list[str]]
 
     _shape: ClassVar[Shape] = (

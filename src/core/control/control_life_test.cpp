@@ -43,7 +43,7 @@ TEST(SettingController, EccBaselineOutlivesReboot) {
 }
 
 // The board keeps the mode over a power cut, so the record must be there after one, too.
-TEST(SettingController, EccIntentIsDurableAndTheOthersAreNot) {
+TEST(SettingController, OnlyEccIntentIsDurable) {
   ControlFixture fixture = ControlFixture::with_gpus(1);
   for (const bool has_journal : {false, true}) {
     fixture.has_journal = has_journal;

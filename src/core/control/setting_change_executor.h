@@ -4,7 +4,7 @@
 // GpuQueue's; GpuQueue::refuse() and abandon() report what they end themselves.
 //
 //   queued ------- GpuQueue::refuse(): it is full or closed, or the right has ended ----+
-//     |  GpuQueue::submit() or start_next(), start(): changes the claims               |
+//     |  GpuQueue::submit() or start_next(), start(): changes the claims                |
 //     +----------- needs_read() is false --------+                                      |
 //     |  send_command(ReadSetting)               |                                      |
 //     v                                          |                                      |

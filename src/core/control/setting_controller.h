@@ -4,12 +4,12 @@
 // Each GPU has a queue of changes, of which one is carried out at a time. A change alters the
 // claims on a setting: which owner wants which value until when. The lowest claim on a power limit
 // is in force; other settings have one owner. SettingController then brings the GPU to the claimed
-// value, always in the same steps. It reads the present value, if it is not known. It saves the new
-// state to the disk, with the baseline and the value about to be written. The setter checks the
-// range once more, writes the value and reads it back. SettingController records the result. A
-// daemon that is killed at any point knows at its next start what may have been written. Locked
-// clocks cannot be read back: they are written again, and called assumed. docs/control_crashes.md
-// lists every write of every scenario, killed at every commit.
+// value, always in the same steps. It reads the present value, if it is not known. It records the
+// new state where it survives the daemon, with the baseline and the value about to be written. The
+// setter checks the range once more, writes the value and reads it back. SettingController records
+// the result. A daemon that is killed at any point knows at its next start what may have been
+// written. Locked clocks cannot be read back: they are written again, and called assumed.
+// docs/control_crashes.md lists every write of every scenario, killed at every commit.
 //
 // SettingController knows no driver and no disk: it uses CommandPort and ControlStorage. A reset
 // ends the driver-host first, because NVML cannot reset a GPU that is open.

@@ -206,9 +206,8 @@ GPUYARD_ABOUT(Readiness, {"now", "Clock of the machine, RFC 3339; null from olde
                "Whether Xids are also read from the kernel's log; null from older daemons, and for "
                "callers without read access."},
               {"lacks",
-               "What the daemon does without because this machine lacks something, such as its own "
-               "restrictions, and why; null from older daemons, and for callers without read "
-               "access."},
+               "Restrictions and features that the daemon could not enable on this machine, and "
+               "why; null from older daemons, and for callers without read access."},
               {"cuda_available", "NVML is initialised and there is at least one GPU."},
               {"reason",
                "Why it is or is not ready. Callers without read access get the state alone."},

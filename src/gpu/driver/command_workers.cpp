@@ -29,11 +29,8 @@ Error terminated_error(std::uint32_t index) {
 
 class CommandWorkers::Worker final : public WorkerThread {
  public:
-  Worker(std::shared_ptr<Backend> backend, std::uint32_t index, OnReply on_reply, Executor executor)
-      : WorkerThread(std::move(backend)),
-        index_(index),
-        on_reply_(std::move(on_reply)),
-        executor_(std::move(executor)) {}
+  Worker(std::shared_ptr<Backend> backend, std::uint32_t index, OnReply on_reply)
+      : WorkerThread(std::move(backend)), index_(index), on_reply_(std::move(on_reply)) {}
 
   Result<void> enqueue(CommandRequest&& request) {
     {
@@ -78,7 +75,7 @@ class CommandWorkers::Worker final : public WorkerThread {
     queue_.pop_front();
     running_ = request;
     CommandReply reply =
-        call_driver([&](Backend& backend) { return executor_(backend, index_, request); });
+        call_driver([&](Backend& backend) { return execute_and_log(backend, index_, request); });
     if (muted_) return false;  // already answered as terminated
     running_.reset();
     notify([&] { on_reply_(std::move(reply)); });
@@ -87,18 +84,16 @@ class CommandWorkers::Worker final : public WorkerThread {
 
   const std::uint32_t index_;
   const OnReply on_reply_;
-  const Executor executor_;
 
   std::deque<CommandRequest> queue_ GUARDED_BY(mutex_);
   std::optional<CommandRequest> running_ GUARDED_BY(mutex_);
 };
 
 CommandWorkers::CommandWorkers(std::shared_ptr<Backend> backend, std::uint32_t gpu_count,
-                               const OnReply& on_reply, const Executor& executor)
+                               const OnReply& on_reply)
     : backend_(std::move(backend)) {
   for (std::uint32_t index = 0; index < gpu_count; ++index) {
-    workers_.push_back(std::make_shared<Worker>(backend_, index, on_reply,
-                                                executor ? executor : Executor(&execute_and_log)));
+    workers_.push_back(std::make_shared<Worker>(backend_, index, on_reply));
     WorkerThread::start(workers_.back());
     log::info("Background task for GPU {} successfully spawned", index);
   }

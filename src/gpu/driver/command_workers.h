@@ -25,14 +25,9 @@ class CommandWorkers {
   // the thread that ends the CommandWorkers. It may send more commands, and may end the
   // CommandWorkers.
   using OnReply = std::function<void(CommandReply)>;
-  // Carries out one command, on its GPU's own thread.
-  using Executor =
-      std::function<CommandReply(Backend&, std::uint32_t index, const CommandRequest&)>;
 
-  // GPUs are named by their index. By default, commands are executed by execute_command() and
-  // logged.
-  CommandWorkers(std::shared_ptr<Backend>, std::uint32_t gpu_count, const OnReply&,
-                 const Executor& executor = {});
+  // GPUs are named by their index. Commands are executed by execute_command() and logged.
+  CommandWorkers(std::shared_ptr<Backend>, std::uint32_t gpu_count, const OnReply&);
   // Calls close().
   ~CommandWorkers();
   CommandWorkers(const CommandWorkers&) = delete;

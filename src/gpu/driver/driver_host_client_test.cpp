@@ -445,7 +445,7 @@ TEST_F(SetterClientTest, ReceivedHandleSignalsForeignSetterExit) {
   EXPECT_EQ(ended, 1);
 }
 
-TEST_F(SetterClientTest, SetterWithoutASocketForEachGpuIsNotUsed) {
+TEST_F(SetterClientTest, SetterWithMissingSocketsIsRejected) {
   setter_.start();
   Hello hello = hello_with_gpus(2);
   hello.version = "1.2.3";

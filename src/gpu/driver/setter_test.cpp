@@ -303,7 +303,7 @@ TEST_F(SetterTest, InvalidRecordEndsSetter) {
   EXPECT_TRUE(fleet_.writes().empty());
 }
 
-TEST_F(SetterTest, ChangeOnTheSocketOfAnotherGpuIsRefused) {
+TEST_F(SetterTest, ChangeOnWrongGpuSocketIsRefused) {
   serve();
   receive<Hello>();
   send_request({1, id(1), Apply{power_limit(250'000)}, "", BootClock::now()}, 0);

@@ -98,8 +98,8 @@ bool ControlDb::record(const ControlTransaction& transaction, OnSaved on_saved) 
 
 bool ControlDb::append_to_journal(const ControlTransaction& transaction) {
   if (journal_->append(transaction)) return true;
-  flush();  // makes the other bank the one to write to
-  return journal_->append(transaction);
+  flush();  // frees the other bank, or gives up the journal
+  return journal_ && journal_->append(transaction);
 }
 
 bool ControlDb::save(ControlTransaction transaction, control::CommitTiming when, OnSaved on_done) {
@@ -116,7 +116,7 @@ bool ControlDb::save(ControlTransaction transaction, control::CommitTiming when,
   if (when == soon && journal_) {
     append_to_journal(transaction);
     // Before a change has to wait for it, and after the answer that this transaction belongs to.
-    if (journal_->is_nearly_full() && !flushing_)
+    if (journal_ && journal_->is_nearly_full() && !flushing_)
       flush_timer_ = loop_.call_at(loop_.now(), [this] { flush(); });
   }
   if (!enqueue(std::move(transaction), std::move(on_done), when == soon)) return false;

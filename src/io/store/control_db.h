@@ -6,7 +6,8 @@
 //                        records are sealed until then
 //   end_flush()          clears these banks, before any callback of the batch runs
 //
-// So the journal has everything that state.db lacks, and a replay never brings back an older state.
+// Every acknowledged transaction is in the journal or in state.db, and a replay never restores an
+// older state.
 // After a failed commit the banks stay sealed, and their settings are in the next batch as well.
 // load() commits what an earlier daemon has left, and then begins a journal of its own.
 #pragma once
@@ -37,9 +38,9 @@ class ControlDb final : public control::ControlStorage {
   ControlDb(const ControlDb&) = delete;
   ControlDb& operator=(const ControlDb&) = delete;
 
-  // What an earlier daemon has left, or null; and what begins the journal of this daemon, or null
-  // if it cannot have one. Called before load(), which calls `begin` once it has committed the
-  // records.
+  // Sets the journal of the previous daemon (null: none) and the factory of a new one (null: no
+  // journal). Called before load(), which commits the records of the former and then calls the
+  // latter.
   using BeginJournal = std::function<std::unique_ptr<ControlJournal>()>;
   void use_journal(std::unique_ptr<ControlJournal> left_over, BeginJournal begin);
   // Commits everything, and removes the journal if that is done. `on_done` runs in any case, after

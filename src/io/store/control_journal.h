@@ -1,7 +1,8 @@
-// What control has decided and state.db does not have yet, in memory that outlives the daemon: a
-// file in a tmpfs, mapped and locked. A record is written in about a microsecond and waits for no
-// disk and no thread, so a change of a GPU need not wait for SQLite (decision 017). A reboot ends
-// the file, and with it the settings that it is about; state.db outlives both.
+// The write-ahead journal of control: transactions that are not in state.db yet, in memory that
+// survives the daemon, a file in a tmpfs, mapped and locked. A record is written in about a
+// microsecond without a wait for a disk or a thread, so a change of a GPU does not wait for SQLite
+// (decision 017). A reboot deletes the file, and resets the settings it is about; state.db survives
+// both.
 //
 // The file has a head and two banks. Records go to one bank while state.db takes over what the
 // other has. A record's length is written last: one that is torn does not exist.

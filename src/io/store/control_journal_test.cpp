@@ -123,7 +123,7 @@ TEST_F(ControlJournalTest, RecordWithoutItsLengthDoesNotExist) {
   EXPECT_EQ(open()->records().error().code, Errc::invalid);
 }
 
-TEST_F(ControlJournalTest, OneBankTakesRecordsWhileTheOtherIsCommitted) {
+TEST_F(ControlJournalTest, AppendsToFreeBankWhileOtherIsSealed) {
   const auto journal = open();
   int first = 0;
   while (journal->append(audit_of(first))) ++first;
@@ -143,7 +143,7 @@ TEST_F(ControlJournalTest, OneBankTakesRecordsWhileTheOtherIsCommitted) {
   EXPECT_EQ(journal->records()->size(), 1U);
 }
 
-TEST_F(ControlJournalTest, FileOfAnotherBootOrLayoutIsNotRead) {
+TEST_F(ControlJournalTest, RecordsOfOtherBootOrLayoutAreDropped) {
   ASSERT_TRUE(open()->append(audit_of(1)));
   EXPECT_EQ(open()->records()->size(), 1U);
   EXPECT_TRUE(open("boot-2")->records()->empty());
@@ -384,7 +384,20 @@ TEST_F(ControlCrash, PromisedSettingsOutliveFailingDisk) {
   EXPECT_EQ(recorded_, 3);
 }
 
-TEST_F(ControlCrash, CleanEndLeavesStateDbWholeAndNoJournal) {
+TEST_F(ControlCrash, RemovedJournalFallsBackToStateDb) {
+  change(1);
+  std::filesystem::remove_all(runtime_.path());
+  const auto on_saved = [](const Result<void>&) {};
+  for (int number = 1000; number < 1400; ++number) {
+    ASSERT_TRUE(daemon_->db_.save(audit_of(number), CommitTiming::soon, on_saved));
+  }
+  EXPECT_FALSE(daemon_->db_.record(put_of(limit_of("GPU-0", 1)), on_saved));
+  daemon_->worker_.run_all();
+  daemon_->loop_.advance(control::ControlStorage::kMaxCommitDelay);
+  EXPECT_EQ(daemon_->audits().size(), 401U);
+}
+
+TEST_F(ControlCrash, CleanShutdownCommitsAllAndRemovesJournal) {
   change(1);
   bool closed = false;
   daemon_->db_.close(seconds(1), [&] { closed = true; });
@@ -395,7 +408,7 @@ TEST_F(ControlCrash, CleanEndLeavesStateDbWholeAndNoJournal) {
   expect_recoverable("the daemon has ended");
 }
 
-TEST_F(ControlCrash, HangingDiskDelaysTheEndOnlyForATime) {
+TEST_F(ControlCrash, HungDiskDelaysShutdownUpToTimeout) {
   change(1);
   bool closed = false;
   daemon_->db_.close(seconds(1), [&] { closed = true; });
