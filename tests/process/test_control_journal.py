@@ -65,6 +65,7 @@ def test_daemon_and_setter_killed_before_the_driver_answers(control, world, in_m
     asked = yard.a.power(0, 250, wait=False)
     wait_until(lambda: any(one["state"] == "running" for one in yard.root.ask(
         "GET", "/api/gpu/manage/operations").json()["operations"]), "the change to begin")
+    yard.freeze()  # or it would see the end of the setter first, and answer
     yard.kill_setter()
     yard.kill()
     assert asked.result() is None
