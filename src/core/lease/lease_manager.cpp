@@ -234,7 +234,8 @@ void LeaseManager::begin_drain(Lease lease, EndReason end_reason, const std::str
   lease.drain_started_wall = loop_.wall();
   lease.detail = detail;
   store_.stage(lease, "draining", by);
-  poll_drains();
+  draining_since_ = loop_.now();
+  schedule_drain_poll(loop_.now() + kFirstDrainPollDelay);
 }
 
 void LeaseManager::end(Lease lease, EndReason end_reason, const std::string& by,

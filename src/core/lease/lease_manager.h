@@ -104,7 +104,11 @@ class LeaseManager {
   static constexpr Duration kReconnectTimeout = std::chrono::seconds(30);
   // The stream of a held lease may be away for this long while its process lives.
   static constexpr Duration kStreamGrace = std::chrono::seconds(5);
-  // Draining leases are checked for leftovers at this interval; after 5 s, at four times of it.
+  // A lease that begins to drain is checked for leftovers after this time, together with all that
+  // begin to drain meanwhile. So a release is answered before the processes are observed.
+  static constexpr Duration kFirstDrainPollDelay = std::chrono::milliseconds(5);
+  // Then draining leases are checked at this interval; 5 s after the last has begun to drain, at
+  // four times of it.
   static constexpr Duration kDrainPollInterval = std::chrono::milliseconds(250);
   // Leases are checked for times that have passed at this interval.
   static constexpr Duration kTickInterval = std::chrono::seconds(1);
@@ -300,6 +304,7 @@ class LeaseManager {
   void schedule_tick(TimePoint);
   void tick();
   void tick_lease(const Lease&);
+  void schedule_drain_poll(TimePoint);
   void poll_drains();
   void on_drains_observed(const Observation&);
   void check_drain(const std::string& id, const Observation&);
@@ -354,15 +359,16 @@ class LeaseManager {
   bool is_observing_new_gpus_ = false;
   bool is_observing_adoptions_ = false;
   bool is_polling_drains_ = false;
-  bool repeat_drain_poll_ = false;  // a signal came during a poll that may not cover its lease
+  bool repeat_drain_poll_ = false;  // a poll that may not cover all leases is under way
   std::vector<PendingAdoption> pending_adoptions_;  // callers whose GPUs the next observation finds
   std::map<std::string, std::vector<ProcessKey>> alive_processes_;  // as last seen, by lease
   std::set<std::string, std::less<>> with_leftover_;                // see has_leftover()
   std::map<std::string, std::vector<SignalPtr>> signals_;           // to be sent to draining leases
-  TimePoint draining_since_{};
+  TimePoint draining_since_{};  // when the last lease began to drain
 
   std::optional<TimePoint> tick_at_;
   Subscription tick_timer_;
+  TimePoint drain_poll_at_{};
   Subscription drain_timer_;
   Subscription load_timer_;
   Lifetime lifetime_;

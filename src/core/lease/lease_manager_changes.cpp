@@ -88,7 +88,6 @@ void LeaseManager::signal(const Caller& caller, const std::string& id, int numbe
           if (const auto late = weak.lock()) answer_signal(id, late, {}, false);
         });
   }
-  repeat_drain_poll_ = true;
   poll_drains();
 }
 

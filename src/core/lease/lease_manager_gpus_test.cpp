@@ -146,6 +146,7 @@ TEST(LeaseManager, OverrideOfUnknownGpuEndsWithNewReason) {
   ASSERT_FALSE(override_withholding(fixture));
   EXPECT_EQ(fixture.state("a"), LeaseState::held);
   ASSERT_TRUE(fixture.release(10, "a"));
+  fixture.loop.advance(LeaseManager::kFirstDrainPollDelay);
   fixture.fleet[0].withheld.clear();
   fixture.leases->on_gpus(fixture.fleet);
   fixture.fleet[0].withheld = std::string(kUnknown);

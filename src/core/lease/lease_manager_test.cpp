@@ -98,6 +98,8 @@ TEST(LeaseManager, HolderExitEndsLease) {
   ASSERT_TRUE(fixture.claim(10, "a"));
   fixture.observer.stop(10);
   fixture.loop.run_posted();
+  EXPECT_EQ(fixture.state("a"), LeaseState::draining) << "nothing is observed before the answer";
+  fixture.loop.advance(LeaseManager::kFirstDrainPollDelay);
   EXPECT_EQ(fixture.state("a"), LeaseState::ended);
   EXPECT_EQ(fixture.leases->find("a")->end_reason, EndReason::exited);
 }

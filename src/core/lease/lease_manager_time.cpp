@@ -177,13 +177,19 @@ void LeaseManager::update_unleased(const Observation& observation) {
   }
 }
 
+void LeaseManager::schedule_drain_poll(TimePoint when) {
+  if (drain_timer_ && drain_poll_at_ <= when) return;
+  drain_poll_at_ = when;
+  drain_timer_ = loop_.call_at(when, [this] { poll_drains(); });
+}
+
 void LeaseManager::poll_drains() {
+  drain_timer_.reset();
+  repeat_drain_poll_ = is_polling_drains_;
   if (startup_phase_ != StartupPhase::open || is_polling_drains_) return;
   auto draining = observed_leases(true);
-  if (draining.empty()) return drain_timer_.reset();
-  if (!drain_timer_) draining_since_ = loop_.now();
+  if (draining.empty()) return;
   is_polling_drains_ = true;
-  repeat_drain_poll_ = false;
   std::vector<DeviceId> gpus;
   for (const ObservedLease& lease : draining) {
     gpus.insert(gpus.end(), lease.gpus.begin(), lease.gpus.end());
@@ -201,7 +207,7 @@ void LeaseManager::on_drains_observed(const Observation& observation) {
   for (const auto& [id, alive] : observation.alive_by_lease) check_drain(id, observation);
   const Duration wait =
       repeat_drain_poll_ ? Duration::zero() : next_poll_delay(loop_.now() - draining_since_);
-  drain_timer_ = loop_.call_after(wait, [this] { poll_drains(); });
+  schedule_drain_poll(loop_.now() + wait);
 }
 
 void LeaseManager::check_drain(const std::string& id, const Observation& observation) {
