@@ -14,7 +14,7 @@ from typing import NamedTuple
 import control
 import top
 from rows import NotMeasured, measured, why_not
-from servers import FIXED, PEER_OF, ROOT
+from servers import FIXED, PEERS_OF, ROOT
 
 PAGE = ROOT / "docs/performance.md"
 BLOCK = re.compile(r"<!-- bench: (\w+) -->\n.*?<!-- end -->\n", re.DOTALL)
@@ -55,11 +55,11 @@ def http(result):
     rows = result["http"]
     for name, one in each(rows):
         fixed = rows["gpuyard " + FIXED] if name.startswith("gpuyard") else None
-        peer = rows.get(PEER_OF.get(name))
-        yield name, one, lambda one, fixed=fixed, peer=peer: (
+        peers = [rows[peer] for peer in PEERS_OF.get(name, ()) if peer in rows]
+        yield name, one, lambda one, fixed=fixed, peers=peers: (
             count(one["bytes"]), count(one["requests_per_s"]), count(one["p99_us"]),
             f"{one['cpu_us_per_request']:.1f}", ratio(one, fixed, "requests_per_s").rstrip("x"),
-            ratio(one, peer, "requests_per_s"))
+            ", ".join(filter(None, (ratio(one, peer, "requests_per_s") for peer in peers))))
 
 
 STEPS = {"sample_fast_tier": "sample the fast tier (12 driver calls a GPU)",
@@ -153,7 +153,7 @@ VIEWER = ("first values, ms", "CPU, % of a core", "to the first row", "RSS, MiB"
 TABLES = {
     "idle": Table(("process, idle with its tiers", "CPU, % of a core", "RSS, MiB"), idle),
     "listeners": Table(("stream", "listeners", "bytes", "events/s", "CPU, % of a core", "RSS, MiB", "without them"), listeners),
-    "http": Table(("server and route", "bytes", "req/s", "p99, us", "CPU us/req", "of the fixed answer", "of the peer"), http),
+    "http": Table(("server and route", "bytes", "req/s", "p99, us", "CPU us/req", "of the fixed answer", "of the peers"), http),
     "pipeline": Table(("step, in process, eight GPUs", "us of CPU"), steps(["pipeline_ns"], STEPS, 1e-3)),
     "start": Table(("command, median wall time", "ms"), start),
     "andon": Table(("200 rules", "us of CPU"), steps(["andon_us"], TICKS)),

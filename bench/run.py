@@ -30,7 +30,7 @@ import lease
 import page
 import top
 from rows import NotMeasured, Stage, line, measured, medians, row, table, verdict
-from servers import CLIENT_CORE, FIXED, LIFTED, PEER_OF, PROGRAM, ROOT, EventStream, World, Yard, peer, with_config
+from servers import CLIENT_CORE, FIXED, LIFTED, PEERS_OF, PROGRAM, ROOT, EventStream, World, Yard, all_smi, peer, with_config
 
 # How long, how often and with how many clients each part measures.
 FULL = {"seconds": 3, "rounds": 3, "idle_seconds": 20, "listeners": 1000, "listen_seconds": 10,
@@ -62,6 +62,9 @@ class Run:
     def fastapi(self):
         return self.stage.get("fastapi", lambda: peer("fastapi_service", self.world(), self.directory,
                                                       "/api/gpu/devices"))
+
+    def all_smi(self):
+        return self.stage.get("all-smi", lambda: all_smi(self.world(), self.directory))
 
     def exporter(self):
         return self.stage.get("exporter", lambda: peer("prometheus_exporter", self.world(), self.directory,
@@ -127,8 +130,8 @@ def measure_http(run):
     routes = {"gpuyard " + path: (run.yard, path)
               for path in (FIXED, "/metrics", "/api/gpu/snapshot", "/api/gpu/devices")}
     peers = {"fastapi /api/gpu/devices": (run.fastapi, "/api/gpu/devices"),
-             "prometheus_client /metrics": (run.exporter, "/metrics")}
-    for server in (run.fastapi, run.exporter):  # up before the first cell is timed
+             "prometheus_client /metrics": (run.exporter, "/metrics"), "all-smi /metrics": (run.all_smi, "/metrics")}
+    for server in (run.fastapi, run.exporter, run.all_smi):  # up before the first cell is timed
         row(server, peer=True)
     cells = {name: lambda server=server, path=path: measure_route(server(), path, run.options.seconds)
              for name, (server, path) in (routes | peers).items()}
@@ -220,10 +223,11 @@ def show_http(rows):
         return form.format(rows[name]["requests_per_s"] / rows[other]["requests_per_s"])
 
     print(f"{'server and route':<28}{'bytes':>8}{'req/s':>10}{'p99, us':>10}{'CPU us/req':>12}"
-          f"{'of fixed':>10}{'of peer':>10}")
+          f"{'of fixed':>10}{'of the peers':>14}")
     for name, one in rows.items():
         fixed = "gpuyard " + FIXED if name.startswith("gpuyard") else None
-        beside = f"{ratio(name, fixed, '{:.2f}'):>10}{ratio(name, PEER_OF.get(name), '{:.0f}x'):>10}"
+        peers = ", ".join(filter(None, (ratio(name, peer, "{:.0f}x") for peer in PEERS_OF.get(name, ()))))
+        beside = f"{ratio(name, fixed, '{:.2f}'):>10}{peers:>14}"
         line(name, 28, one, lambda one, beside=beside: (
             f"{one['bytes']:>8.0f}{one['requests_per_s']:>10.0f}{one['p99_us']:>10.0f}"
             f"{one['cpu_us_per_request']:>12.1f}{beside}"))

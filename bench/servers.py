@@ -16,16 +16,17 @@ ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / "build/release/gpuyard"
 LIBRARY = ROOT / "build/release/sim"
 PYTHON = ROOT / "build/bench-venv/bin/python"
+ALL_SMI = ROOT / "build/clients/all-smi/all-smi"
 SERVER_CORE = "0"
 CLIENT_CORE = "1"
 PATIENCE = 15
 LONGEST_CLIENT = 900  # seconds, for a client that never ends
 
-# The route whose answer never changes, and the peer's route that each of ours is compared with.
+# The route whose answer never changes, and the peers' routes that each of ours is compared with.
 FIXED = "/health"
-PEER_OF = {"gpuyard /metrics": "prometheus_client /metrics",
-           "gpuyard /api/gpu/snapshot": "fastapi /api/gpu/devices",
-           "gpuyard /api/gpu/devices": "fastapi /api/gpu/devices"}
+PEERS_OF = {"gpuyard /metrics": ("prometheus_client /metrics", "all-smi /metrics"),
+            "gpuyard /api/gpu/snapshot": ("fastapi /api/gpu/devices",),
+            "gpuyard /api/gpu/devices": ("fastapi /api/gpu/devices",)}
 
 # One client of a benchmark asks for more than one user may have. The limits of a listener stay.
 LIFTED = "[shares]\n" + "".join(f"{key} = 1000000\n" for key in (
@@ -121,6 +122,23 @@ def peer(name, world, directory, path):
                     f"{directory}/{name}.log")
     server.port = port
     server.wait_until(lambda: server.answers(path))
+    return server
+
+
+def all_smi(world, directory):
+    """all-smi's API mode: it reads the GPUs once a second, and answers from that. Before it loads NVML it
+    asks lspci for an NVIDIA board: it gets an lspci that lists one."""
+    if not ALL_SMI.exists():
+        raise Unavailable("it could not be had")
+    lspci = Path(directory) / "all-smi-bin/lspci"
+    lspci.parent.mkdir()
+    lspci.write_text('#!/bin/sh\necho "11:00.0 3D controller: NVIDIA Corporation"\n')
+    lspci.chmod(0o755)
+    port = free_port()
+    environment = world.environment | {"PATH": f"{lspci.parent}{os.pathsep}{os.environ['PATH']}"}
+    server = Server([ALL_SMI, "api", "--port", port, "--interval", "1"], environment, f"{directory}/all-smi.log")
+    server.port = port
+    server.wait_until(lambda: server.answers("/metrics"))
     return server
 
 

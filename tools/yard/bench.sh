@@ -35,6 +35,7 @@ yard_bench() {
   if ! $quick; then
     peer_of_bench prepare_venv build/bench-venv bench/peers/requirements.txt
     peer_of_bench tools/clients_zeusd.sh --optimised
+    peer_of_bench tools/clients_all_smi.sh --optimised
   fi
   exec python3 "$program" "$@"
 }

@@ -27,9 +27,9 @@ RESULTS = ".ci/clients.tsv"
 SIMULATED = ("simulator/", "src/gpu/nvml/abi.h")
 # For each client what is ours in its test beside the simulated GPUs, and where its version stands.
 CLIENTS = {
-    "zeusd": (("src/faces/zeus/",), "tools/clients_zeusd.sh"),
+    "zeusd": (("src/faces/zeus/", "tools/clients_cargo.sh"), "tools/clients_zeusd.sh"),
     "go-nvml": (("tests/clients/go_nvml/",), "tests/clients/go_nvml/go.mod"),
-    "all-smi": ((), "tools/clients_all_smi.sh"),
+    "all-smi": (("tools/clients_cargo.sh",), "tools/clients_all_smi.sh"),
 }
 VERSION = re.compile(r"^(?:readonly version=|require \S+ v)(\S+)$", re.MULTILINE)
 IMPORT = re.compile(r"^(?:from|import) (\w+)", re.MULTILINE)
