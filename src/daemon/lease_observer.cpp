@@ -129,7 +129,7 @@ void LeaseObserver::observe(std::vector<lease::ObservedLease> leases, std::vecto
           .first->second;
   pending.timeout_timer = loop_.call_after(kReplyTimeout, [this, id] { fail_observation(id); });
   if (!fresh || pending.gpus.empty()) return on_lists(id, telemetry_.latest());
-  telemetry_.read_fresh({Probe::processes, Probe::memory},
+  telemetry_.read_fresh({Probe::processes, Probe::memory}, pending.gpus,
                         [this, id](const telemetry::SnapshotPtr& lists) { on_lists(id, lists); });
 }
 

@@ -1,6 +1,7 @@
 #include "daemon/machine_memory.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,9 +11,16 @@
 namespace gpuyard::daemon {
 namespace {
 
-bool differs_only_in_time(KnownBoard one, const KnownBoard& other) {
-  one.last_seen = other.last_seen;
-  return one == other;
+bool differs_only_in_time(const KnownBoard& one, const KnownBoard& other) {
+  const auto lasting = [](const KnownBoard& board) {
+    return std::tie(board.uuid, board.index, board.pci_address, board.name, board.listed,
+                    board.first_seen, board.boot_id, board.errors);
+  };
+  return lasting(one) == lasting(other);
+}
+
+bool is_in(const std::vector<KnownBoard>& boards, const std::string& uuid) {
+  return std::ranges::find(boards, uuid, &KnownBoard::uuid) != boards.end();
 }
 
 bool is_seen_time_outdated(const KnownBoard& stored, const KnownBoard& now) {
@@ -88,19 +96,21 @@ void MachineMemory::finish_recall() {
 store::MachineTransaction MachineMemory::unsaved_changes(bool with_times) const {
   store::MachineTransaction changes{machine_};
   if (machine_.starts_with(kSimulatedMachine)) changes.replaces = kSimulatedMachine;
-  std::map<std::string, KnownBoard> gone = stored_;
-  for (KnownBoard& board : telemetry_.known_boards()) {
-    const auto stored = gone.extract(board.uuid);
+  std::vector<KnownBoard> known = telemetry_.known_boards();
+  for (const auto& [uuid, board] : stored_) {
+    if (!is_in(known, uuid)) changes.taken_out.push_back(uuid);
+  }
+  for (KnownBoard& board : known) {
+    const auto stored = stored_.find(board.uuid);
     board.boot_id = boot_;
-    if (!stored.empty()) {
-      const KnownBoard& before = stored.mapped();
+    if (stored != stored_.end()) {
+      const KnownBoard& before = stored->second;
       board.first_seen = before.first_seen;
       const bool same = differs_only_in_time(board, before);
       if (same && !with_times && !is_seen_time_outdated(before, board)) continue;
     }
     changes.boards.push_back(std::move(board));
   }
-  for (const auto& [uuid, board] : gone) changes.taken_out.push_back(uuid);
   return changes;
 }
 

@@ -82,11 +82,12 @@ void UsageAdapter::on_lease_change(const Lease& now, LeaseState before) {
   if (begun) open_recorder(*telemetry_.latest());
   if (begun) recorder_.begin(grant_of(now));
   if (now.state == LeaseState::ended && (begun || lease::has_gpus(before)))
-    recorder_.end(now.id, loop_.now());
+    recorder_.end(grant_of(now), loop_.now());
 }
 
-void UsageAdapter::read_fresh(std::function<void(const usage::UsageSnapshot&)> on_done) {
-  telemetry_.read_fresh(energy::kEnergyProbes,
+void UsageAdapter::read_fresh(const std::vector<DeviceId>& gpus,
+                              std::function<void(const usage::UsageSnapshot&)> on_done) {
+  telemetry_.read_fresh(energy::kEnergyProbes, gpus,
                         [this, on_done = std::move(on_done)](const telemetry::SnapshotPtr& read) {
                           meter_.on_snapshot(*read);
                           on_done(readings_of(*read));

@@ -27,7 +27,8 @@ class UsageAdapter final : private usage::UsageReader {
   void on_lease_change(const lease::Lease& now, lease::LeaseState before);
 
  private:
-  void read_fresh(std::function<void(const usage::UsageSnapshot&)> on_done) override;
+  void read_fresh(const std::vector<DeviceId>& gpus,
+                  std::function<void(const usage::UsageSnapshot&)> on_done) override;
   usage::UsageSnapshot readings_of(const Snapshot&) const;
   void open_recorder(const Snapshot&);
   usage::LeaseGrant grant_of(const lease::Lease&) const;

@@ -24,7 +24,7 @@ CLAIM = {"gpus": GPUS, "binding": "detached", "ttl_s": 600, "answer_within_s": 0
 # Allocations and system calls of the daemon at most, all of its threads together: what was measured,
 # and a tenth more. A tick is a second of an idle machine.
 AT_MOST = {
-    "tick": (2700, 130),
+    "tick": (1000, 92),
     "scrape": (58, 12),
     "change": (240, 20),
     "claim and its end": (480, 70),

@@ -283,7 +283,8 @@ std::optional<double> RuleEngine::value_of(const Rule& rule, RuleState& state, c
 void RuleEngine::evaluate(const Rule& rule, RuleStates& states, const GpuFacts* gpu,
                           const Facts& facts, TimePoint now, WallTime wall,
                           std::vector<AlertTransition>& changes) {
-  RuleState& state = states[gpu != nullptr ? gpu->info.id : DeviceId{}];
+  static const DeviceId kNode;
+  RuleState& state = states[gpu != nullptr ? gpu->info.id : kNode];
   state.absent_since.reset();
   if (gpu != nullptr) state.index = last_index(gpu->info);
   auto value = value_of(rule, state, gpu, facts, now);

@@ -71,13 +71,13 @@ void UsageRecorder::tick() {
 void UsageRecorder::begin(const LeaseGrant& grant) {
   if (!is_open()) return;  // open() will get it
   accumulator_.begin(grant);
-  request_reading();
+  request_reading(grant.gpus);
 }
 
-void UsageRecorder::end(std::string_view lease, TimePoint at) {
+void UsageRecorder::end(const LeaseGrant& grant, TimePoint at) {
   if (!is_open()) return;
-  accumulator_.end(lease, at);
-  request_reading();
+  accumulator_.end(grant.lease, at);
+  request_reading(grant.gpus);
 }
 
 std::optional<LeaseUsage> UsageRecorder::usage_of(std::string_view lease) const {
@@ -88,8 +88,9 @@ std::optional<LeaseUsage> UsageRecorder::usage_of(std::string_view lease) const 
   return accumulator_.usage_of(lease, loop_.now());
 }
 
-void UsageRecorder::request_reading() {
-  reader_.read_fresh(lifetime_.guard([this](const UsageSnapshot& readings) { record(readings); }));
+void UsageRecorder::request_reading(const std::vector<DeviceId>& gpus) {
+  reader_.read_fresh(gpus,
+                     lifetime_.guard([this](const UsageSnapshot& readings) { record(readings); }));
 }
 
 void UsageRecorder::record(const UsageSnapshot& readings) {

@@ -35,11 +35,12 @@
 
 namespace gpuyard::usage {
 
-// Reads the GPUs at this moment. The callback always comes, and never inside the call.
+// Reads these GPUs at this moment. The callback always comes, and never inside the call.
 class UsageReader {
  public:
   virtual ~UsageReader() = default;
-  virtual void read_fresh(std::function<void(const UsageSnapshot&)> on_done) = 0;
+  virtual void read_fresh(const std::vector<DeviceId>& gpus,
+                          std::function<void(const UsageSnapshot&)> on_done) = 0;
 };
 
 class UsageRecorder {
@@ -75,7 +76,7 @@ class UsageRecorder {
   void stop();
 
   void begin(const LeaseGrant&);
-  void end(std::string_view lease, TimePoint at);
+  void end(const LeaseGrant&, TimePoint at);
   void record(const UsageSnapshot&);
 
   // Returns nothing for a lease that had no GPUs within the last day, nor for one of an earlier
@@ -92,7 +93,7 @@ class UsageRecorder {
 
   void load();
   void tick();
-  void request_reading();
+  void request_reading(const std::vector<DeviceId>& gpus);
   void add_unsaved(std::vector<UsageRow>);
   void save();
   void on_saved(const UsageTransaction&, const Result<void>&);

@@ -15,7 +15,8 @@ using std::chrono::seconds;
 class FakeUsageReader final : public UsageReader {
  public:
   explicit FakeUsageReader(ManualLoop& loop) : loop_(loop), start_(loop.now()) {}
-  void read_fresh(std::function<void(const UsageSnapshot&)> done) override {
+  void read_fresh(const std::vector<DeviceId>&,
+                  std::function<void(const UsageSnapshot&)> done) override {
     ++edges;
     loop_.post([this, done = std::move(done)] { done(now()); });
   }
@@ -45,7 +46,7 @@ class UsageRecorderTest : public ::testing::Test {
     loop_.run_posted();
   }
   void end(const std::string& lease) {
-    book_->end(lease, loop_.now());
+    book_->end({lease, 1000, {"GPU-0"}, {}}, loop_.now());
     loop_.run_posted();
   }
 

@@ -55,6 +55,12 @@ struct RenderCache {
   }
 };
 
+// The answer of /api/gpu/devices to those who see all GPUs, of the last fresh read.
+struct FreshDevices {
+  telemetry::SnapshotPtr read;
+  std::shared_ptr<const std::string> body;
+};
+
 struct RouteCall;
 struct BoundRoute;
 struct Principal;
@@ -132,6 +138,7 @@ struct Context {
   RenderCache metrics = {};
   RenderCache openmetrics = {};
   RenderCache snapshot = {};
+  FreshDevices fresh_devices = {};
   RenderCache brief = {};
   RenderCache openapi = {};
   RenderCache front_text = {};

@@ -10,20 +10,30 @@
 namespace gpuyard::api {
 namespace {
 
+protocol::GPUDevicesResponse gpu_devices_of(const Snapshot& snapshot, const Principal& caller) {
+  protocol::GPUDevicesResponse response;
+  for (const DeviceState& device : snapshot.devices) {
+    if (caller.can_see(device.info.id)) response.devices.push_back(gpu_device_of(device));
+  }
+  response.count = response.devices.size();
+  if (!snapshot.driver.initialised && response.devices.empty()) {
+    log::debug("NVML not initialized, returning empty device list");
+  }
+  return response;
+}
+
 void get_gpu_devices(Context& context, const RouteCall& call, const NoParams&,
                      const Responder<protocol::GPUDevicesResponse>& respond) {
-  const auto send_devices = [caller = call.principal,
+  const auto send_devices = [&context, caller = call.principal,
                              respond](const telemetry::SnapshotPtr& snapshot) {
-    protocol::GPUDevicesResponse response;
-    for (const DeviceState& device : snapshot->devices) {
-      if (!caller.can_see(device.info.id)) continue;
-      response.devices.push_back(gpu_device_of(device));
+    if (!caller.gpus.empty()) return respond(gpu_devices_of(*snapshot, caller));
+    // Callers who share a read share its text.
+    FreshDevices& last = context.fresh_devices;
+    if (last.read != snapshot) {
+      last = {snapshot, std::make_shared<const std::string>(
+                            json::to_json(gpu_devices_of(*snapshot, caller)))};
     }
-    response.count = response.devices.size();
-    if (!snapshot->driver.initialised && response.devices.empty()) {
-      log::debug("NVML not initialized, returning empty device list");
-    }
-    respond(std::move(response));
+    respond.send_rendered(last.body);
   };
   context.telemetry.read_fresh(kGpuDeviceProbes, send_devices);
 }

@@ -62,7 +62,8 @@ class OneProcess final : public ProcessDirectory {
 };
 
 class NoUseReads final : public usage::UsageReader {
-  void read_fresh(std::function<void(const usage::UsageSnapshot&)>) override {}
+  void read_fresh(const std::vector<DeviceId>&,
+                  std::function<void(const usage::UsageSnapshot&)>) override {}
 };
 
 class FakeSinks final : public AlertSinks {

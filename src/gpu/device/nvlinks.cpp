@@ -1,21 +1,35 @@
 #include "gpu/device/nvlinks.h"
 
 #include <algorithm>
+#include <bit>
 
 #include <fmt/format.h>
 
+#include "gpu/device/catalog.h"
+
 namespace gpuyard {
 
-std::map<std::uint16_t, bool> nvlinks_of(const DeviceState& device) {
+static_assert(kMaxLinks <= 64, "NvlinkStates has a bit for each");
+
+NvlinkStates nvlinks_of(const DeviceState& device) {
   const std::int64_t* const mig = device.sample.number(Metric::mig_mode);
   const bool split = mig != nullptr && *mig != 0;
   if (split || device.condition != DeviceCondition::responsive) return {};
-  std::map<std::uint16_t, bool> links;
+  NvlinkStates links;
   for (const Reading& link : device.sample.all(Metric::nvlink_active)) {
-    if (link.number() == nullptr) return {};
-    links[link.index] = *link.number() != 0;
+    if (link.number() == nullptr || link.index >= kMaxLinks) return {};
+    const std::uint64_t bit = std::uint64_t{1} << link.index;
+    links.present |= bit;
+    if (*link.number() != 0) links.up |= bit;
   }
   return links;
+}
+
+std::vector<std::uint16_t> link_numbers(std::uint64_t links) {
+  std::vector<std::uint16_t> numbers;
+  for (; links != 0; links &= links - 1)
+    numbers.push_back(static_cast<std::uint16_t>(std::countr_zero(links)));
+  return numbers;
 }
 
 std::string format_links(std::span<const std::uint16_t> links) {
@@ -31,21 +45,17 @@ std::string format_links(std::span<const std::uint16_t> links) {
 }
 
 std::optional<LostNvlinks> NvlinkTracker::update(const DeviceState& device, TimePoint now) {
-  const auto links = nvlinks_of(device);
-  if (links.empty()) return std::nullopt;
+  const NvlinkStates links = nvlinks_of(device);
+  if (links.present == 0) return std::nullopt;
+  were_up_ |= links.up;
   LostNvlinks found;
-  found.all = links.size();
-  for (const auto& [number, is_up] : links) {
-    if (is_up) {
-      ++found.up;
-      down_since_[number].reset();
-      continue;
-    }
-    const auto before = down_since_.find(number);
-    if (before == down_since_.end()) continue;
-    if (!before->second) before->second = now;
-    found.down.push_back(number);
-    found.since = std::min(found.since.value_or(now), *before->second);
+  found.all = static_cast<std::size_t>(std::popcount(links.present));
+  found.up = static_cast<std::size_t>(std::popcount(links.up));
+  found.down = link_numbers(links.present & ~links.up & were_up_);
+  std::erase_if(down_since_, [&](const auto& one) { return (links.up >> one.first & 1U) != 0; });
+  for (const std::uint16_t number : found.down) {
+    const TimePoint since = down_since_.try_emplace(number, now).first->second;
+    found.since = std::min(found.since.value_or(now), since);
   }
   return found;
 }

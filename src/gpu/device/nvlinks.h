@@ -15,9 +15,20 @@
 
 namespace gpuyard {
 
-// Each link of the GPU by its number, and whether it is up. Empty if it is not known of all: they
-// were not read, one failed to be read, or the GPU is in MIG mode, which has no NVLink.
-std::map<std::uint16_t, bool> nvlinks_of(const DeviceState&);
+// Which links a GPU has, and which of them are up, a bit for each number.
+struct NvlinkStates {
+  std::uint64_t present = 0;
+  std::uint64_t up = 0;
+
+  friend bool operator==(const NvlinkStates&, const NvlinkStates&) = default;
+};
+
+// Returns no link if it is not known of all whether they are up: they were not read, one failed to
+// be read, or the GPU is in MIG mode, which has no NVLink.
+NvlinkStates nvlinks_of(const DeviceState&);
+
+// Returns the numbers of the links whose bits are set.
+std::vector<std::uint16_t> link_numbers(std::uint64_t links);
 
 // "0-17", "3", "0, 4-7"
 std::string format_links(std::span<const std::uint16_t> in_order);
@@ -37,8 +48,8 @@ class NvlinkTracker {
   std::optional<LostNvlinks> update(const DeviceState&, TimePoint now);
 
  private:
-  // The links that were up, and since when each is down.
-  std::map<std::uint16_t, std::optional<TimePoint>> down_since_;
+  std::uint64_t were_up_ = 0;
+  std::map<std::uint16_t, TimePoint> down_since_;  // of links that were up
 };
 
 }  // namespace gpuyard

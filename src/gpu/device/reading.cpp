@@ -39,6 +39,16 @@ constexpr std::array kBounds = {Bound{Metric::memory_free, Metric::memory_total}
 
 }  // namespace
 
+Sample::Sample(std::vector<Reading> readings) {
+  const auto unordered = std::ranges::adjacent_find(
+      readings, [](const Reading& a, const Reading& b) { return key_of(a) >= key_of(b); });
+  if (unordered == readings.end()) {
+    readings_ = std::move(readings);
+    return;
+  }
+  for (Reading& reading : readings) set(std::move(reading));
+}
+
 void Sample::set(Reading reading) {
   const auto at = std::ranges::lower_bound(readings_, key_of(reading), {}, key_of);
   if (at != readings_.end() && key_of(*at) == key_of(reading)) {
@@ -48,7 +58,41 @@ void Sample::set(Reading reading) {
   }
 }
 
+void Sample::clamp_times(TimePoint earliest, TimePoint latest) {
+  for (Reading& reading : readings_) reading.taken = std::clamp(reading.taken, earliest, latest);
+  if (processes_) processes_->taken = std::clamp(processes_->taken, earliest, latest);
+}
+
+void Sample::fill_gaps(ProbeSet probes, const Missing& why, TimePoint taken) {
+  probes.each([&](Probe probe) {
+    for (const Metric metric : row_of(probe).fills) {
+      if (find(metric) == nullptr) set({metric, 0, taken, why});
+    }
+    if (probe == Probe::processes && !processes_) set(ProcessList{taken, why});
+  });
+}
+
+// Replaces the readings in place, which allocates nothing. Returns false if a row or an index comes
+// or goes.
+bool Sample::overwrite(const Sample& newer) {
+  auto first = newer.readings_.begin();
+  while (first != newer.readings_.end()) {
+    const auto last = std::ranges::find_if(first, newer.readings_.end(), [&](const Reading& one) {
+      return one.metric != first->metric;
+    });
+    const auto here = std::ranges::equal_range(readings_, first->metric, {}, &Reading::metric);
+    if (!std::ranges::equal(here, std::ranges::subrange(first, last), {}, &Reading::index,
+                            &Reading::index))
+      return false;
+    std::copy(first, last, here.begin());
+    first = last;
+  }
+  return true;
+}
+
 void Sample::merge(const Sample& newer) {
+  if (newer.processes_) processes_ = newer.processes_;
+  if (overwrite(newer)) return;
   std::erase_if(readings_,
                 [&](const Reading& reading) { return !newer.all(reading.metric).empty(); });
   std::vector<Reading> merged;
@@ -57,7 +101,6 @@ void Sample::merge(const Sample& newer) {
              newer.readings_.begin(), newer.readings_.end(), std::back_inserter(merged),
              [](const Reading& a, const Reading& b) { return key_of(a) < key_of(b); });
   readings_ = std::move(merged);
-  if (newer.processes_) processes_ = newer.processes_;
 }
 
 std::span<const Reading> Sample::all(Metric metric) const {
@@ -77,10 +120,7 @@ const std::int64_t* Sample::number(Metric metric, std::uint16_t index) const {
 
 Sample missing_sample(ProbeSet probes, const Missing& why, TimePoint taken) {
   Sample sample;
-  probes.each([&](Probe probe) {
-    for (const Metric metric : row_of(probe).fills) sample.set({metric, 0, taken, why});
-    if (probe == Probe::processes) sample.set(ProcessList{taken, why});
-  });
+  sample.fill_gaps(probes, why, taken);
   return sample;
 }
 

@@ -33,12 +33,21 @@ BOOST_DESCRIBE_STRUCT(Reading, (), (metric, index, taken, value))
 // Readings of one GPU, sorted by (metric, index), each pair once; and its list of processes.
 class Sample {
  public:
+  Sample() = default;
+  // In any order; of two readings of the same row and index the last one counts.
+  explicit Sample(std::vector<Reading>);
+
+  void reserve(std::size_t readings) { readings_.reserve(readings); }
   // Adds or replaces.
   void set(Reading);
   void set(ProcessList list) { processes_ = std::move(list); }
   // The readings of a metric in `newer` replace all earlier ones of it, so a fan that is gone
   // disappears.
   void merge(const Sample& newer);
+  // Moves the times of all readings, and of the list of processes, into this interval.
+  void clamp_times(TimePoint earliest, TimePoint latest);
+  // Adds what `probes` fill and this sample has not: missing, for this reason.
+  void fill_gaps(ProbeSet probes, const Missing& why, TimePoint taken);
   const Reading* find(Metric, std::uint16_t index = 0) const;
   // Returns the number, or nullptr if it is missing for any reason.
   const std::int64_t* number(Metric, std::uint16_t index = 0) const;
@@ -53,6 +62,8 @@ class Sample {
   friend bool operator==(const Sample&, const Sample&) = default;
 
  private:
+  bool overwrite(const Sample& newer);
+
   std::vector<Reading> readings_;
   std::optional<ProcessList> processes_;
 };

@@ -22,9 +22,9 @@ int flags_of(Wait wait) {
 template <class Message>
 Result<void> send_any(int socket, const Message& message, std::span<const int> descriptors,
                       Wait wait) {
-  Encoder encoder;
-  encoder.put(message);
-  const std::string bytes = std::move(encoder).take();
+  thread_local std::string bytes;  // keeps its capacity
+  bytes.clear();
+  Encoder(bytes).put(message);
   if (bytes.size() > kMaxMessage) return Error{Errc::internal, "driver message too long"};
   return send_bytes(socket, bytes, descriptors, wait);
 }

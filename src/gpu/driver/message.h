@@ -78,7 +78,8 @@ inline constexpr bool is_variant<std::variant<Ts...>> = true;
 
 class Encoder {
  public:
-  std::string take() && { return std::move(bytes_); }
+  // Appends to `bytes`, which outlives it.
+  explicit Encoder(std::string& bytes) : bytes_(bytes) {}
 
   template <class T>
   void put(const T& value) {
@@ -109,7 +110,7 @@ class Encoder {
   }
 
  private:
-  std::string bytes_;
+  std::string& bytes_;
 };
 
 // After a failure every further get() leaves its target unchanged; check is_complete() at the end.
@@ -184,7 +185,9 @@ class Decoder {
     std::uint32_t count = 0;
     get(count);
     values.clear();
-    // Grows by single elements: a false count runs out of bytes before it runs out of memory.
+    // An element takes a byte at least: a false count runs out of bytes before it runs out of
+    // memory.
+    if (ok_) values.reserve(std::min<std::size_t>(count, bytes_.size()));
     for (std::uint32_t i = 0; ok_ && i < count; ++i) get(values.emplace_back());
   }
 
@@ -204,10 +207,9 @@ class Decoder {
   void get_sample(Sample& sample) {
     std::vector<Reading> readings;
     get(readings);
-    for (Reading& reading : readings) {
+    for (const Reading& reading : readings)
       ok_ = ok_ && static_cast<std::size_t>(reading.metric) < kMetricCount;
-      if (ok_) sample.set(std::move(reading));
-    }
+    if (ok_) sample = Sample(std::move(readings));
     std::optional<ProcessList> processes;
     get(processes);
     if (ok_ && processes) sample.set(*std::move(processes));

@@ -24,9 +24,9 @@ Sample some_sample() {
 
 template <class T>
 std::string encoded(const T& value) {
-  Encoder encoder;
-  encoder.put(value);
-  return std::move(encoder).take();
+  std::string bytes;
+  Encoder(bytes).put(value);
+  return bytes;
 }
 
 template <class T>

@@ -1,12 +1,10 @@
 #include "gpu/events/snapshot_diff.h"
 
-#include <algorithm>
+#include <bit>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-
-#include "gpu/device/nvlinks.h"
 
 namespace gpuyard::events {
 namespace {
@@ -67,19 +65,16 @@ void put_verdict(std::vector<Event>& out, const DeviceId& id, const std::optiona
 
 // "17 of 18 NVLinks are up"
 std::string links_up(const Gpu& gpu) {
-  const auto up = std::ranges::count_if(gpu.nvlinks, [](const auto& link) { return link.second; });
-  return fmt::format("{} of {} NVLinks are up", up, gpu.nvlinks.size());
+  return fmt::format("{} of {} NVLinks are up", std::popcount(gpu.nvlinks.up),
+                     std::popcount(gpu.nvlinks.present));
 }
 
 // A link that is seen for the first time is no change, whether it is up or not.
 void put_nvlinks(std::vector<Event>& out, const DeviceId& id, const Gpu& before, const Gpu& gpu) {
-  std::vector<std::uint16_t> down;
-  std::vector<std::uint16_t> up;
-  for (const auto& [number, is_up] : gpu.nvlinks) {
-    const auto known = before.nvlinks.find(number);
-    if (known == before.nvlinks.end() || known->second == is_up) continue;
-    (is_up ? up : down).push_back(number);
-  }
+  const std::uint64_t changed =
+      (before.nvlinks.up ^ gpu.nvlinks.up) & before.nvlinks.present & gpu.nvlinks.present;
+  const auto down = link_numbers(changed & ~gpu.nvlinks.up);
+  const auto up = link_numbers(changed & gpu.nvlinks.up);
   if (!down.empty()) {
     out.push_back(
         gpu_event(id, gpu, "nvlink_down", EventSeverity::warn,
@@ -148,7 +143,7 @@ InventoryState state_after(const InventoryState& before, const Snapshot& snapsho
             device.health.reasons,
             nvlinks_of(device)};
     const auto known = before.gpus.find(device.info.id);
-    if (gpu.nvlinks.empty() && known != before.gpus.end()) gpu.nvlinks = known->second.nvlinks;
+    if (gpu.nvlinks.present == 0 && known != before.gpus.end()) gpu.nvlinks = known->second.nvlinks;
     if (!gpu.verdict && known != before.gpus.end()) gpu.verdict = known->second.verdict;
     after.gpus.emplace(device.info.id, std::move(gpu));
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/device/nvlinks.h"
 #include "gpu/device/snapshot.h"
 #include "gpu/events/event_log.h"
 
@@ -23,7 +24,7 @@ struct InventoryState {
     std::string why;                // the reason for the condition
     std::optional<Health> verdict;  // the last one known
     std::vector<std::string> reasons;
-    std::map<std::uint16_t, bool> nvlinks = {};  // whether each is up, as last known
+    NvlinkStates nvlinks = {};  // as last known
   };
 
   bool known = false;  // true: the driver was asked at least once

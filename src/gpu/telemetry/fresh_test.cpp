@@ -37,6 +37,29 @@ TEST_F(FreshReadTest, QueriesDriverAtOnceForRequestedProbesOnly) {
   EXPECT_EQ(results_[0]->devices[0].sample.find(Metric::power_draw), nullptr);
 }
 
+TEST_F(FreshReadTest, SomeGpusAreReadAlone) {
+  RecordProperty("contract", "E1");
+  start(3);
+  loop_.advance(milliseconds(500));
+  const auto keep = [this](const SnapshotPtr& result) { results_.push_back(result); };
+  telemetry_.read_fresh({Probe::memory}, {"GPU-1"}, keep);
+  ASSERT_EQ(pending_requests_.size(), 1U);
+  EXPECT_EQ(pending_requests_[0].device, "GPU-1");
+  telemetry_.read_fresh({Probe::memory}, {"GPU-0"}, keep);  // these two share the next read
+  telemetry_.read_fresh({Probe::memory}, {"GPU-2"}, keep);
+  answer();
+  ASSERT_EQ(results_.size(), 3U);
+  ASSERT_EQ(results_[0]->devices.size(), 1U);
+  EXPECT_EQ(results_[0]->devices[0].info.id, "GPU-1");
+  ASSERT_EQ(results_[1]->devices.size(), 2U);
+  EXPECT_EQ(results_[1]->devices[1].info.id, "GPU-2");
+  EXPECT_NE(memory(1, 1).number(), nullptr);
+  telemetry_.read_fresh({Probe::memory}, {"GPU-9"}, keep);  // which is not there
+  loop_.run_posted();
+  ASSERT_EQ(results_.size(), 4U);
+  EXPECT_TRUE(results_[3]->devices.empty());
+}
+
 TEST_F(FreshReadTest, ProcessListIsCurrentOrMissing) {
   start(2);
   loop_.advance(milliseconds(500));

@@ -24,12 +24,25 @@ ProbeSet first_of(ProbeSet probes) {
   return first;
 }
 
+const Missing kUnreported{MissingReason::failed, "not reported by the driver-host"};
+
 // True for a value of the row's kind at an index that can exist.
 bool is_well_formed(const Reading& reading) {
   const MetricRow& row = row_of(reading.metric);
   if (reading.index >= extent_of(row.dimension)) return false;
   if (reading.missing() != nullptr) return true;
   return (reading.text() != nullptr) == (row.kind == MetricKind::text);
+}
+
+Sample requested_part(const Sample& reply, ProbeSet probes) {
+  Sample part;
+  part.reserve(reply.readings().size());
+  for (const Reading& reading : reply.readings()) {
+    const auto probe = row_of(reading.metric).probe;
+    if (probe && probes.contains(*probe) && is_well_formed(reading)) part.set(reading);
+  }
+  if (probes.contains(Probe::processes) && reply.processes()) part.set(*reply.processes());
+  return part;
 }
 
 }  // namespace
@@ -52,18 +65,9 @@ std::optional<Sample> PollState::finish_query(std::uint64_t id, const Sample& re
                                               TimePoint now) {
   if (!pending_query_ || pending_query_->id != id) return std::nullopt;
   const PendingQuery query = *std::exchange(pending_query_, std::nullopt);
-  Sample accepted =
-      missing_sample(query.probes, {MissingReason::failed, "not reported by the driver-host"}, now);
-  for (Reading reading : reply.readings()) {
-    if (accepted.all(reading.metric).empty() || !is_well_formed(reading)) continue;
-    reading.taken = std::clamp(reading.taken, query.sent_at, now);
-    accepted.set(std::move(reading));
-  }
-  if (query.probes.contains(Probe::processes) && reply.processes()) {
-    ProcessList processes = *reply.processes();
-    processes.taken = std::clamp(processes.taken, query.sent_at, now);
-    accepted.set(std::move(processes));
-  }
+  Sample accepted = requested_part(reply, query.probes);
+  accepted.clamp_times(query.sent_at, now);
+  accepted.fill_gaps(query.probes, kUnreported, now);
   if (!is_inconclusive(accepted)) update_presence(find_loss(accepted));
   update_vitals(accepted);
   sample_.merge(accepted);
@@ -91,8 +95,8 @@ bool PollState::is_unresponsive(TimePoint now) const {
   return pending_query_ && now - pending_query_->sent_at >= kUnresponsiveTimeout;
 }
 
-DeviceState PollState::state(TimePoint now) const {
-  DeviceState state{info_, DeviceCondition::responsive, "", sample_, 0};
+DeviceState PollState::state(TimePoint now, Sample shown) const {
+  DeviceState state{info_, DeviceCondition::responsive, "", std::move(shown), 0};
   state.vitals_at = vitals_at_;
   const auto& gone = info_.fault ? info_.fault : loss_;
   if (is_unresponsive(now)) {

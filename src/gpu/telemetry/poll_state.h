@@ -44,7 +44,9 @@ class PollState {
 
   // Returns the readings with the GPU's condition. A row that was never read is missing, "not
   // ready".
-  DeviceState state(TimePoint now) const;
+  DeviceState state(TimePoint now) const { return state(now, sample_); }
+  // The same with other readings of the GPU in their place.
+  DeviceState state(TimePoint now, Sample shown) const;
 
  private:
   void update_presence(const Missing* why_gone);

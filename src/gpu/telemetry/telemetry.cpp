@@ -23,6 +23,10 @@ const Reading* fresh_reading(const Sample& sample, Metric metric, TimePoint sinc
   return reading != nullptr && reading->taken >= since ? reading : nullptr;
 }
 
+bool is_covered(const PollState& poll_state, const FreshRead& fresh_read) {
+  return fresh_read.every_gpu || fresh_read.gpus.contains(poll_state.info().id);
+}
+
 bool has_answered(const PollState& poll_state, const FreshRead& fresh_read) {
   bool all = true;
   fresh_read.probes.each([&](Probe probe) {
@@ -31,6 +35,21 @@ bool has_answered(const PollState& poll_state, const FreshRead& fresh_read) {
     }
   });
   return all;
+}
+
+Sample fresh_part(const Sample& sample, const FreshRead& fresh_read) {
+  Sample part;
+  fresh_read.probes.each([&](Probe probe) {
+    for (const Metric metric : row_of(probe).fills) {
+      for (const Reading& reading : sample.all(metric)) {
+        if (reading.taken >= fresh_read.began_at) part.set(reading);
+      }
+    }
+  });
+  const auto& list = sample.processes();
+  const bool listed = fresh_read.probes.contains(Probe::processes) && list.has_value();
+  if (listed && list->taken >= fresh_read.began_at) part.set(*list);
+  return part;
 }
 
 Missing missing_reason(const DeviceState& device, const Snapshot& snapshot) {
@@ -185,6 +204,17 @@ void Telemetry::on_reply(const ReadReply& reply) {
 }
 
 void Telemetry::read_fresh(ProbeSet probes, OnFreshRead on_done) {
+  next_fresh_read_.every_gpu = true;
+  join_fresh_read(probes, std::move(on_done));
+}
+
+void Telemetry::read_fresh(ProbeSet probes, const std::vector<DeviceId>& gpus,
+                           OnFreshRead on_done) {
+  next_fresh_read_.gpus.insert(gpus.begin(), gpus.end());
+  join_fresh_read(probes, std::move(on_done));
+}
+
+void Telemetry::join_fresh_read(ProbeSet probes, OnFreshRead on_done) {
   next_fresh_read_.probes = next_fresh_read_.probes | probes;
   next_fresh_read_.callers.push_back(std::move(on_done));
   if (!has_fresh_read()) begin_fresh_read();
@@ -198,6 +228,7 @@ void Telemetry::begin_fresh_read() {
   completion_check_ = loop_.call_at(fresh_read_.began_at, [this] { finish_fresh_if_complete(); });
   if (!driver_.initialised) return;
   for (PollState& poll_state : poll_states_) {
+    if (!is_covered(poll_state, fresh_read_)) continue;
     poll_state.make_urgent(fresh_read_.probes);
     send_next_query(poll_state);
   }
@@ -214,7 +245,7 @@ void Telemetry::finish_fresh_read() {
   fresh_read_timer_.reset();
   completion_check_.reset();
   const FreshRead finished = std::exchange(fresh_read_, {});
-  const auto result = std::make_shared<const Snapshot>(filter_fresh(assemble(), finished));
+  const auto result = std::make_shared<const Snapshot>(assemble(finished));
   for (const OnFreshRead& on_done : finished.callers) on_done(result);
   if (!has_fresh_read() && !next_fresh_read_.callers.empty()) begin_fresh_read();
 }
@@ -234,25 +265,50 @@ void Telemetry::publish() {
   listener_(latest_);
 }
 
-Snapshot Telemetry::assemble() const {
+Snapshot Telemetry::begin_snapshot() const {
   Snapshot snapshot;
   snapshot.generation = latest_ ? latest_->generation + 1 : 0;
   snapshot.taken = loop_.now();
   snapshot.wall = loop_.wall();
   snapshot.driver = driver_;
+  snapshot.devices.reserve(poll_states_.size());
+  return snapshot;
+}
+
+Snapshot Telemetry::assemble() const {
+  Snapshot snapshot = begin_snapshot();
   for (const PollState& poll_state : poll_states_) {
-    DeviceState device = poll_state.state(snapshot.taken);
-    device.query_errors = errors_.count(poll_state.info().id);
-    if (!driver_.initialised) {
-      device.condition = DeviceCondition::unresponsive;
-      device.why = driver_.why;
-    }
-    device.contradiction = health_.contradiction(poll_state.info().id);
-    device.health = health_.evaluate_health(device);
-    device.xid_errors = xids_.counts_of(poll_state.info().id);
-    snapshot.devices.push_back(std::move(device));
+    snapshot.devices.push_back(poll_state.state(snapshot.taken));
+    complete(snapshot.devices.back());
   }
   return snapshot;
+}
+
+// Only the fresh read's GPUs and rows: those read since it began, the others missing.
+Snapshot Telemetry::assemble(const FreshRead& fresh_read) const {
+  Snapshot snapshot = begin_snapshot();
+  for (const PollState& poll_state : poll_states_) {
+    if (!is_covered(poll_state, fresh_read)) continue;
+    snapshot.devices.push_back(
+        poll_state.state(snapshot.taken, fresh_part(poll_state.sample(), fresh_read)));
+    DeviceState& device = snapshot.devices.back();
+    complete(device);
+    device.sample.fill_gaps(fresh_read.probes, missing_reason(device, snapshot), snapshot.taken);
+  }
+  return snapshot;
+}
+
+// Adds what is known of the GPU beside its readings.
+void Telemetry::complete(DeviceState& device) const {
+  const DeviceId& id = device.info.id;
+  device.query_errors = errors_.count(id);
+  if (!driver_.initialised) {
+    device.condition = DeviceCondition::unresponsive;
+    device.why = driver_.why;
+  }
+  device.contradiction = health_.contradiction(id);
+  device.health = health_.evaluate_health(device);
+  device.xid_errors = xids_.counts_of(id);
 }
 
 PollState* Telemetry::find(const DeviceId& id) {
@@ -264,24 +320,9 @@ PollState* Telemetry::find(const DeviceId& id) {
 bool is_complete(const FreshRead& fresh_read, const std::vector<PollState>& poll_states,
                  TimePoint now) {
   return std::all_of(poll_states.begin(), poll_states.end(), [&](const PollState& poll_state) {
-    return !poll_state.is_readable() || poll_state.is_unresponsive(now) ||
-           has_answered(poll_state, fresh_read);
+    return !is_covered(poll_state, fresh_read) || !poll_state.is_readable() ||
+           poll_state.is_unresponsive(now) || has_answered(poll_state, fresh_read);
   });
-}
-
-Snapshot filter_fresh(Snapshot all, const FreshRead& fresh_read) {
-  for (DeviceState& device : all.devices) {
-    const Sample before = std::exchange(
-        device.sample, missing_sample(fresh_read.probes, missing_reason(device, all), all.taken));
-    for (const Reading& reading : before.readings()) {
-      const bool requested = device.sample.find(reading.metric) != nullptr;
-      if (requested && reading.taken >= fresh_read.began_at) device.sample.set(reading);
-    }
-    const auto& list = before.processes();
-    const bool listed = fresh_read.probes.contains(Probe::processes) && list.has_value();
-    if (listed && list->taken >= fresh_read.began_at) device.sample.set(*list);
-  }
-  return all;
 }
 
 }  // namespace gpuyard::telemetry

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ inline constexpr Duration kFreshReadTimeout = std::chrono::milliseconds(250);
 
 struct FreshRead {
   ProbeSet probes;
+  bool every_gpu = false;
+  std::set<DeviceId> gpus = {};  // if not every one
   TimePoint began_at;
   std::vector<OnFreshRead> callers;
 };
@@ -36,9 +39,6 @@ struct FreshRead {
 // True once every GPU worth waiting for has answered since the fresh read began. A GPU that is
 // unresponsive or cannot be read is not worth waiting for.
 bool is_complete(const FreshRead&, const std::vector<PollState>&, TimePoint now);
-
-// Keeps of `all` only the fresh read's rows read since it began; the others become missing.
-Snapshot filter_fresh(Snapshot all, const FreshRead&);
 
 // Carries queries to the driver. Returns false if it cannot now; telemetry tries again.
 class ReadRequester {
@@ -57,10 +57,12 @@ class Telemetry {
   // yet.
   const SnapshotPtr& latest() const { return latest_; }
 
-  // Reads `probes` of every GPU now and answers within kFreshReadTimeout with a snapshot of only
-  // these rows: the values that came, and "timed out" for the others. Callers that arrive during a
-  // read share the next one. Does not wait for a GPU that is already unresponsive.
+  // Reads `probes` of every GPU now, or of these, and answers within kFreshReadTimeout with a
+  // snapshot of only these GPUs and rows: the values that came, and "timed out" for the others.
+  // Callers that arrive during a read share the next one, which has what any of them asked for.
+  // Does not wait for a GPU that is already unresponsive.
   void read_fresh(ProbeSet probes, OnFreshRead on_done);
+  void read_fresh(ProbeSet probes, const std::vector<DeviceId>& gpus, OnFreshRead on_done);
 
   // Takes what an earlier daemon knew of this machine's boards. Called right before the first
   // on_inventory(), so that no verdict is made without it, or as soon as it can be read.
@@ -108,11 +110,15 @@ class Telemetry {
   void publish_if_complete();
   void send_next_query(PollState&);
   void request_power(const DeviceId&);
+  void join_fresh_read(ProbeSet, OnFreshRead);
   void begin_fresh_read();
   void finish_fresh_read();
   void finish_fresh_if_complete();
   bool has_fresh_read() const { return !fresh_read_.callers.empty(); }
+  Snapshot begin_snapshot() const;
   Snapshot assemble() const;
+  Snapshot assemble(const FreshRead&) const;
+  void complete(DeviceState&) const;
   PollState* find(const DeviceId&);
 
   Loop& loop_;
