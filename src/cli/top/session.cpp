@@ -62,7 +62,7 @@ struct SharedState {
       : source(std::move(screen_source)) {}
 
   std::shared_ptr<ScreenSource> source;
-  Published<ScreenData> data;
+  Handover<ScreenData> data;
   Published<Error> failure;  // of the newest fetch; null: it went well
   Published<VerbOutcome> outcome;
   Published<ScreenQuery> query;
@@ -77,7 +77,7 @@ void poll_source(const std::shared_ptr<SharedState>& shared) {
     auto data = shared->source->fetch(query ? *query : ScreenQuery{});
     if (data) {
       shared->failure.store(nullptr);
-      shared->data.store(std::make_shared<const ScreenData>(*std::move(data)));
+      shared->data.put(*std::move(data));
     } else {
       shared->failure.store(std::make_shared<const Error>(std::move(data).error()));
     }
@@ -263,11 +263,7 @@ class Session {
     publish_query();
     const auto failure = shared_->failure.load();
     model_.failure = failure ? "retrying: " + failure->message : "";
-    const auto data = shared_->data.load();
-    if (data && data != data_) {
-      data_ = data;
-      update(model_, *data);
-    }
+    if (auto data = shared_->data.take()) update(model_, *std::move(data));
     sort_lists(model_);
   }
 
@@ -333,7 +329,6 @@ class Session {
   ScreenQuery published_query_;
   std::vector<std::string> running_;  // the words of the verb that is under way
   std::vector<std::string> planned_;  // the dry run that was started last
-  std::shared_ptr<const ScreenData> data_;
   std::shared_ptr<const VerbOutcome> outcome_;
 };
 

@@ -53,7 +53,10 @@ void GpuReader::learn_power_bounds() {
 }
 
 Sample GpuReader::read(ProbeSet probes) {
+  std::size_t rows = 0;
+  probes.each([&](Probe probe) { rows += row_of(probe).fills.size(); });
   Sample sample;
+  sample.reserve(rows);
   if (probes.contains(Probe::power)) learn_power_bounds();
   probes.each([&](Probe probe) { run(probe, sample); });
   plausibility_filter_.apply(sample);
