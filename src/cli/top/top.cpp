@@ -1,4 +1,5 @@
 // gpuyard top: the GPUs of a machine on a terminal, for as long as one likes.
+#include <malloc.h>
 #include <pwd.h>
 #include <unistd.h>
 
@@ -192,6 +193,9 @@ Options add_top(Options program, TopVerb& verb) {
 }
 
 int run(const TopVerb& verb) {
+  // A thread for each GPU allocates little, and another thread frees it: with an arena for each of
+  // them `top` takes a tenth more of the processor, and up to 2 MiB more.
+  ::mallopt(M_ARENA_MAX, 1);
   const Screen screen = Screen::of_stdout(verb.color);
   auto options = display_options_of(verb, screen);
   if (!options) return print_error(options.error());
