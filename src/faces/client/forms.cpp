@@ -70,13 +70,13 @@ bool is_well_formed(std::string_view name, std::string_view text) {
 class MalformedFilter {
  public:
   std::size_t dropped = 0;
-  std::string fault;  // path of the last malformed field
+  std::string fault;  // path of the last malformed field, within what filter() was called for
 
   // Returns whether the value may stay.
-  bool filter(boost::json::value& value, const std::string& path) {
+  bool filter(boost::json::value& value) {
     if (auto* list = value.if_array()) {
       auto end = std::remove_if(list->begin(), list->end(), [&](boost::json::value& entry) {
-        const bool drops = !filter(entry, path);
+        const bool drops = !filter(entry);
         dropped += drops ? 1 : 0;
         return drops;
       });
@@ -89,11 +89,9 @@ class MalformedFilter {
       const std::string_view name = field.key();
       // Its fields have the names of readings.
       if (name == "missing") return true;
-      const std::string field_path = path + "/" + std::string(name);
       const auto* text = field.value().if_string();
-      if (text != nullptr ? is_well_formed(name, *text) : filter(field.value(), field_path))
-        return true;
-      if (text != nullptr) fault = field_path;
+      if (text != nullptr ? is_well_formed(name, *text) : filter(field.value())) return true;
+      fault = "/" + std::string(name) + (text != nullptr ? "" : fault);
       return false;
     });
   }
@@ -113,7 +111,7 @@ void log_dropped(std::string_view source, std::size_t count) {
 
 Result<std::size_t> drop_malformed(boost::json::value& answer) {
   MalformedFilter sieve;
-  if (sieve.filter(answer, "")) return sieve.dropped;
+  if (sieve.filter(answer)) return sieve.dropped;
   return Error{Errc::internal, sieve.fault + ": malformed ID, UUID or time"};
 }
 

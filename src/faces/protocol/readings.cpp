@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <ranges>
 #include <utility>
 
 #include <boost/json.hpp>
@@ -14,21 +15,10 @@
 namespace gpuyard::protocol {
 namespace {
 
-struct KeyedRow {
-  const MetricRow& row;
-  std::string key;
-};
-
 // The rows that are read of each GPU.
-const std::vector<KeyedRow>& device_rows() {
-  static const auto kRows = [] {
-    std::vector<KeyedRow> rows;
-    for (const MetricRow& row : catalog()) {
-      if (row.subject == MetricSubject::device) rows.push_back({row, gpuyard::json_key(row)});
-    }
-    return rows;
-  }();
-  return kRows;
+auto device_rows() {
+  return catalog() | std::views::filter(
+                         [](const MetricRow& row) { return row.subject == MetricSubject::device; });
 }
 
 void put_flag_names(std::string& out, const MetricRow& row, std::int64_t flags) {
@@ -239,7 +229,8 @@ void put_row(std::string& out, const MetricRow& row, std::span<const Reading> re
 
 void put_json(std::string& out, const Readings& readings) {
   char separator = '{';
-  for (const auto& [row, key] : device_rows()) {
+  for (const MetricRow& row : device_rows()) {
+    const std::string& key = gpuyard::json_key(row);
     out += std::exchange(separator, ',');
     out += '"';
     out += key;
@@ -252,7 +243,8 @@ void put_json(std::string& out, const Readings& readings) {
 void schema_of(std::type_identity<Readings>, boost::json::object& out) {
   boost::json::object properties;
   boost::json::array required;
-  for (const auto& [row, key] : device_rows()) {
+  for (const MetricRow& row : device_rows()) {
+    const std::string& key = gpuyard::json_key(row);
     const bool whole = unit_info(row.unit).json_divisor == 1;
     const bool words = row.kind == MetricKind::state || row.kind == MetricKind::text;
     boost::json::object one = {{"type", {words ? "string" : whole ? "integer" : "number", "null"}}};
@@ -277,7 +269,8 @@ void read_rows(const boost::json::value& from, Sample& to, const std::string& pa
   if (object == nullptr) return problems.add(path, "must be an object");
   to = {};
   const auto* next = object->begin();  // most often that of the next row
-  for (const auto& [row, key] : device_rows()) {
+  for (const MetricRow& row : device_rows()) {
+    const std::string& key = gpuyard::json_key(row);
     const bool is_next = next != object->end() && next->key() == key;
     const auto* const value = is_next ? &(next++)->value() : object->if_contains(key);
     if (value == nullptr && absent == AbsentPolicy::skip) continue;

@@ -175,8 +175,16 @@ const MetricRow& row_of(Metric metric) {
   return catalog()[static_cast<std::size_t>(metric)];
 }
 
-std::string json_key(const MetricRow& row) {
-  return std::string(row.key).append(unit_info(row.unit).json_suffix);
+const std::string& json_key(const MetricRow& row) {
+  static const auto kKeys = [] {
+    std::array<std::string, kMetricCount> keys;
+    for (const MetricRow& one : catalog()) {
+      keys[static_cast<std::size_t>(one.metric)] =
+          std::string(one.key).append(unit_info(one.unit).json_suffix);
+    }
+    return keys;
+  }();
+  return kKeys[static_cast<std::size_t>(row.metric)];
 }
 
 std::string_view label_of(Dimension dimension) {

@@ -108,7 +108,7 @@ std::span<const MetricRow> catalog();
 const MetricRow& row_of(Metric);
 
 // Returns the key with its unit: "power_draw_w".
-std::string json_key(const MetricRow&);
+const std::string& json_key(const MetricRow&);
 
 // The rhythm in which a probe runs without a request.
 enum class Tier {
