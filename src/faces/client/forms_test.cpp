@@ -44,6 +44,14 @@ TEST(Forms, DropOnlyTheMalformedEntryOfAList) {
   }
 }
 
+TEST(Forms, NameThePathOfTheMalformedField) {
+  auto answer = boost::json::parse(
+      R"({"all": [{"gpu": {"uuid": "a b"}}], "lease": {"gpus": {"uuid": "GPU-\u001b"}}})");
+  const auto dropped = drop_malformed(answer);
+  ASSERT_FALSE(dropped);
+  EXPECT_EQ(dropped.error().message, "/lease/gpus/uuid: malformed ID, UUID or time");
+}
+
 TEST(Forms, AcceptAnyValueInNewFields) {
   EXPECT_FALSE(is_refused(R"({"colour": "\u001b", "missing": {"uuid": "not known"}})"));
 }
