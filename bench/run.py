@@ -33,7 +33,7 @@ from rows import NotMeasured, Stage, line, measured, medians, row, table, verdic
 from servers import CLIENT_CORE, FIXED, LIFTED, PEERS_OF, PROGRAM, ROOT, EventStream, World, Yard, all_smi, peer, with_config
 
 # How long, how often and with how many clients each part measures.
-FULL = {"seconds": 3, "rounds": 3, "idle_seconds": 20, "listeners": 1000, "listen_seconds": 10,
+FULL = {"seconds": 3, "rounds": 5, "idle_seconds": 20, "listeners": 1000, "listen_seconds": 10,
         "control_rounds": 2000, "lease_rounds": 50, "lease_clients": 64, "crowd_seconds": 20,
         "step_seconds": 0.5, "starts": 20}
 QUICK = {"seconds": 1, "rounds": 1, "idle_seconds": 2, "listeners": 50, "listen_seconds": 2,
