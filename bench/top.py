@@ -31,7 +31,8 @@ NVTOP = ROOT / "build/clients/nvtop/root/usr/bin/nvtop"
 NVITOP = ROOT / "build/venv/bin/nvitop"
 GPUSTAT = ROOT / "build/venv/bin/gpustat"
 ROWS, COLUMNS = 24, 80
-ESCAPES = re.compile(rb"\x1b(?:\[[?>0-9;]*[A-Za-z]|[()][A-Z0-9]|[=>78]|\][^\x07]*\x07)")
+ESCAPES = re.compile(rb"\x1b(?:\[[?>0-9;]*[A-Za-z]|[()][A-Z0-9]|[=>78]|\][^\x07]*\x07|P[^\x1b]*\x1b\\)")
+CURSOR_QUERY, CURSOR_ANSWER = b"\x1b[6n", b"\x1b[1;1R"
 SHARE = re.compile(rb"\d ?%")  # the load of a GPU, as each of them writes it
 OURS, ALONE = "gpuyard top, a daemon", "gpuyard top, the driver"
 PEERS = {"nvtop 3.0": NVTOP, "nvitop 1.7": NVITOP, "gpustat 1.1": GPUSTAT}
@@ -85,6 +86,8 @@ class Terminal:
             chunk = b""
         self.ended = not chunk
         self.bytes += len(chunk)
+        if CURSOR_QUERY in chunk:  # gpustat waits for the answer, which every terminal gives
+            os.write(self.fd, CURSOR_ANSWER)
         return chunk
 
     def first_values(self):
